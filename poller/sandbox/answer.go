@@ -1,0 +1,153 @@
+package sandbox
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// answer is what is about to be sent.
+type answer struct {
+	status  int
+	body    []byte
+	plain   bool // never compressed
+	known   bool // see caller
+	receipt receipt
+}
+
+// receipt remembers what an answer shows, to be counted as served once it left.
+type receipt struct {
+	served []*Served
+	names  []string
+}
+
+func (r *receipt) add(s *Served, name string) {
+	r.served = append(r.served, s)
+	r.names = append(r.names, name)
+}
+
+// refused has the same body for every cause, as the status is the same too.
+func refused(status int) answer {
+	body := fmt.Sprintf(`{"status":%d,"error":%q}`, status, http.StatusText(status))
+	return answer{status: status, body: []byte(body)}
+}
+
+// compressible is the least body that is worth compressing.
+const compressible = 1 << 10
+
+var compressors = sync.Pool{New: func() any {
+	z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
+	return z
+}}
+
+func compress(body []byte) []byte {
+	var out bytes.Buffer
+	z := compressors.Get().(*gzip.Writer)
+	defer compressors.Put(z)
+	z.Reset(&out)
+	_, _ = z.Write(body) // into memory
+	_ = z.Close()
+	return out.Bytes()
+}
+
+// send writes an answer and settles the entry. All but the last byte goes first;
+// then the answer is counted; then the last byte leaves. So whoever has the whole
+// answer finds it counted, and whoever hung up before is not served.
+func (a *api) send(w http.ResponseWriter, r *http.Request, ans answer, entry *Request, fault *Fault) {
+	if fault != nil && fault.CutAfter < 0 {
+		a.model.settleBroken(entry, ans.known)
+		panic(http.ErrAbortHandler)
+	}
+	entry.Status = ans.status
+	body := a.head(w, r, ans, fault)
+	if fault != nil && fault.CutAfter > 0 && fault.CutAfter < len(body) {
+		_ = write(w, body[:fault.CutAfter]) // broken either way
+		a.model.settleBroken(entry, ans.known)
+		panic(http.ErrAbortHandler)
+	}
+	last := max(len(body)-1, 0)
+	if _, err := w.Write(body[:last]); err != nil || r.Context().Err() != nil {
+		a.model.settleBroken(entry, ans.known)
+		return
+	}
+	a.model.settle(entry, ans.known, ans.receipt)
+	if err := write(w, body[last:]); err != nil {
+		a.model.takeBack(entry, ans.receipt)
+	}
+}
+
+// head writes status and header and returns the body as it goes over the wire.
+func (a *api) head(w http.ResponseWriter, r *http.Request, ans answer, fault *Fault) []byte {
+	h := w.Header()
+	h.Set("Date", a.model.now().UTC().Format(http.TimeFormat))
+	h.Set("Content-Type", "application/json")
+	h.Set("Vary", "Accept-Encoding")
+	body := ans.body
+	if !ans.plain && len(body) >= compressible && acceptsGzip(r.Header) {
+		body = compress(body)
+		h.Set("Content-Encoding", "gzip")
+	}
+	if ans.status != http.StatusNoContent && ans.status != http.StatusNotModified {
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	if fault != nil {
+		for name, values := range fault.Header {
+			h[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	w.WriteHeader(ans.status)
+	return body
+}
+
+// write hands bytes to the connection, not only to a buffer before it.
+func write(w http.ResponseWriter, b []byte) error {
+	if len(b) > 0 {
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	err := http.NewResponseController(w).Flush()
+	if errors.Is(err, http.ErrNotSupported) { // a wrapped writer: trust it
+		return nil
+	}
+	return err
+}
+
+func (m *Model) now() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.options.Now()
+}
+
+// settle counts a request, and what its answer shows as served.
+func (m *Model) settle(entry *Request, known bool, r receipt) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	entry.Served = r.names
+	m.ledger.add(entry, known)
+	now := m.options.Now()
+	for _, s := range r.served {
+		s.add(entry.Key, now)
+	}
+}
+
+// settleBroken counts a request whose answer did not leave whole.
+func (m *Model) settleBroken(entry *Request, known bool) {
+	entry.Broken = true
+	m.settle(entry, known, receipt{})
+}
+
+// takeBack says that the last byte did not leave after all.
+func (m *Model) takeBack(entry *Request, r receipt) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	entry.Broken, entry.Served = true, nil
+	for _, s := range r.served {
+		s.takeBack()
+	}
+}

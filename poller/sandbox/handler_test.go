@@ -1,0 +1,292 @@
+package sandbox
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func market(t *testing.T) (*Model, http.Handler) {
+	m := newModel(Options{})
+	for _, i := range []Insertion{
+		{Reference: "r1", OfferType: "RENT", RankType: "TOP", Address: Address{PostalCode: "8005", Locality: "Zürich"}},
+		{Reference: "r2", OfferType: "RENT", RankType: "STANDARD", Address: Address{PostalCode: "8005", Locality: "Zürich"}},
+		{Reference: "r3", OfferType: "BUY", RankType: "TOP", Address: Address{PostalCode: "3011", Locality: "Bern", Street: "Weg 8005"}},
+		{Reference: "r4", OfferType: "RENT", RankType: "TOP", Address: Address{PostalCode: "3011", Locality: "Bern"}, Localization: Localization{DE: Localized{Text{Title: "Loft am Fluss"}}}},
+	} {
+		must(t, m.Publish("A100", i))
+	}
+	publish(t, m, "B200", "other")
+	return m, New(m, Flat())
+}
+
+func TestEachParameterOfGetInsertionsIsObeyed(t *testing.T) {
+	_, h := market(t)
+	for query, want := range map[string][]string{
+		"":                              {"r4", "r3", "r2", "r1"},
+		"pageSize=2":                    {"r4", "r3"},
+		"pageSize=2&page=1":             {"r4", "r3"},
+		"pageSize=2&page=2":             {"r2", "r1"},
+		"pageSize=3&page=2":             {"r1"},
+		"pageSize=2&page=3":             {},
+		"page=9000000000000000000":      {},
+		"offerType=RENT":                {"r4", "r2", "r1"},
+		"rankType=TOP":                  {"r4", "r3", "r1"},
+		"offerType=RENT&rankType=TOP":   {"r4", "r1"},
+		"offerType=GIFT":                {},
+		"searchQuery=8005":              {"r2", "r1"},
+		"searchQuery=loft+FLUSS":        {"r4"},
+		"searchQuery=z%C3%BCrich":       {"r2", "r1"},
+		"searchQuery=3011&rankType=TOP": {"r4", "r3"},
+		"searchQuery=bern&offerType=RENT&rankType=TOP&pageSize=1": {"r4"},
+		"somethingElse=1": {"r4", "r3", "r2", "r1"},
+	} {
+		if got := listed(t, h, "A100", query).references(); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", query, got, want)
+		}
+	}
+	if got := *listed(t, h, "A100", "rankType=TOP&pageSize=2").Total; got != 3 {
+		t.Errorf("total of a filtered page is %d, want all that match", got)
+	}
+}
+
+func TestEachParameterOfGetContactRequestsIsObeyed(t *testing.T) {
+	m, h := market(t)
+	now := time.Now()
+	for n, score := range []float64{50, 90, 10} {
+		add(t, m, "A100", "r1", ContactRequest{ID: fmt.Sprint("c", n+1), Score: score, CreatedAt: now.Add(time.Duration(n) * time.Second)})
+	}
+	for query, want := range map[string][]string{
+		"":                                {"c3", "c2", "c1"},
+		"sortOrder=desc":                  {"c3", "c2", "c1"},
+		"sortOrder=asc":                   {"c1", "c2", "c3"},
+		"sortBy=createdAt":                {"c3", "c2", "c1"},
+		"sortBy=createdAt&sortOrder=asc":  {"c1", "c2", "c3"},
+		"sortBy=createdAt&sortOrder=desc": {"c3", "c2", "c1"},
+		"sortBy=score":                    {"c2", "c1", "c3"},
+		"sortBy=score&sortOrder=desc":     {"c2", "c1", "c3"},
+		"sortBy=score&sortOrder=asc":      {"c3", "c1", "c2"},
+		"numberOfItemsPerPage=1":          {"c3"},
+		"numberOfItemsPerPage=2&sortBy=score&sortOrder=asc": {"c3", "c1"},
+		"numberOfItemsPerPage=500":                          {"c3", "c2", "c1"},
+	} {
+		if got := ids(t, h, "r1", query); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", query, got, want)
+		}
+	}
+}
+
+func TestAParameterThatCannotBeReadIsRefused(t *testing.T) {
+	_, h := market(t)
+	for _, target := range []string{
+		"/insertion-funnel/integration/A100/insertions?pageSize=0",
+		"/insertion-funnel/integration/A100/insertions?pageSize=-1",
+		"/insertion-funnel/integration/A100/insertions?pageSize=ten",
+		"/insertion-funnel/integration/A100/insertions?pageSize=",
+		"/insertion-funnel/integration/A100/insertions?pageSize=1e3",
+		"/insertion-funnel/integration/A100/insertions?pageSize=99999999999999999999",
+		"/insertion-funnel/integration/A100/insertions?page=x",
+		"/insertion-funnel/integration/A100/insertions?page=0",
+		"/insertion-funnel/integration/A100/insertions?page=%zz",
+		"/ubm-contact-request/property/r1?numberOfItemsPerPage=0",
+		"/ubm-contact-request/property/r1?numberOfItemsPerPage=some",
+		"/ubm-contact-request/property/r1?sortBy=name",
+		"/ubm-contact-request/property/r1?sortBy=",
+		"/ubm-contact-request/property/r1?sortOrder=up",
+		"/ubm-contact-request/property/r1?sortOrder=DESC",
+	} {
+		if w := ask(h, testKey, target); w.Code != http.StatusBadRequest || !json.Valid(w.Body.Bytes()) {
+			t.Errorf("%s: %d %s", target, w.Code, w.Body)
+		}
+	}
+}
+
+func TestASizeAboveTheMostIsCappedInSilence(t *testing.T) {
+	for _, r := range Renderings() {
+		m := newModel(Options{})
+		publish(t, m, "A100", "r")
+		for n := range 120 {
+			publish(t, m, "A100", fmt.Sprint("r", n))
+			add(t, m, "A100", "r", ContactRequest{})
+		}
+		h := New(m, r)
+		m.KeepLog(-1)
+		for target, want := range map[string]int{
+			insertionsPath("A100"):                                  r.PageSize,
+			insertionsPath("A100") + "?pageSize=100000":             r.MaxPageSize,
+			contactRequestsPath("r"):                                r.Window,
+			contactRequestsPath("r") + "?numberOfItemsPerPage=1000": r.MaxWindow,
+		} {
+			m.KeepLog(-1)
+			decoded[any](t, ask(h, testKey, target))
+			if got := len(m.Log(Filter{})[0].Served); got != want {
+				t.Errorf("%s %s: %d records, want %d", r.Name, target, got, want)
+			}
+		}
+	}
+}
+
+func TestEveryCauseOfRefusalIsThe403OfTheOthers(t *testing.T) {
+	m, _ := market(t)
+	m.AddKey(otherKey, "B200", "C300") // C300 does not exist
+	m.AddKey("gone", "A100")
+	must(t, m.DeactivateKey("gone"))
+	m.KeepLog(-1)
+	h := New(m, Flat())
+	bodies := map[string]bool{}
+	for _, c := range []struct {
+		authorization []string
+		path, refusal string
+	}{
+		{nil, insertionsPath("A100"), RefusalNoKey},
+		{[]string{""}, insertionsPath("A100"), RefusalNoKey},
+		{[]string{"Bearer " + testKey}, insertionsPath("A100"), RefusalScheme},
+		{[]string{"apikey " + testKey}, insertionsPath("A100"), RefusalScheme},
+		{[]string{testKey}, insertionsPath("A100"), RefusalScheme},
+		{[]string{"ApiKey"}, insertionsPath("A100"), RefusalMalformed},
+		{[]string{"ApiKey  " + testKey}, insertionsPath("A100"), RefusalMalformed},
+		{[]string{"ApiKey " + testKey, "ApiKey " + testKey}, insertionsPath("A100"), RefusalMalformed},
+		{[]string{"ApiKey " + strings.ToUpper(testKey)}, insertionsPath("A100"), RefusalUnknownKey},
+		{[]string{"ApiKey nonsense"}, contactRequestsPath("r1"), RefusalUnknownKey},
+		{[]string{"ApiKey gone"}, insertionsPath("A100"), RefusalDeactivatedKey},
+		{[]string{"ApiKey gone"}, contactRequestsPath("r1"), RefusalDeactivatedKey},
+		{[]string{"ApiKey " + otherKey}, insertionsPath("Z999"), RefusalUnknownAgency},
+		{[]string{"ApiKey " + otherKey}, insertionsPath("C300"), RefusalUnknownAgency},
+		{[]string{"ApiKey " + otherKey}, insertionsPath("A100"), RefusalNotLinked},
+		{[]string{"ApiKey " + otherKey}, contactRequestsPath("r1"), RefusalNotLinked},
+	} {
+		r := httptest.NewRequest(http.MethodGet, c.path, nil)
+		r.Header["Authorization"] = c.authorization
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		log := m.Log(Filter{})
+		if got := log[len(log)-1].Refusal; w.Code != http.StatusForbidden || got != c.refusal {
+			t.Errorf("%q %s: %d %q, want 403 %q", c.authorization, c.path, w.Code, got, c.refusal)
+		}
+		bodies[w.Body.String()] = json.Valid(w.Body.Bytes())
+	}
+	if len(bodies) != 1 || slices.Contains(slices.Collect(maps.Values(bodies)), false) {
+		t.Errorf("bodies %v, want one, JSON, that does not tell the cause", bodies)
+	}
+}
+
+func TestAKeySeesExactlyItsAgencies(t *testing.T) {
+	m, h := market(t)
+	m.AddKey(otherKey, "B200")
+	status := func(key, agencyID string) int { return ask(h, key, insertionsPath(agencyID)).Code }
+	for _, step := range []struct {
+		change func() error
+		a, b   int
+	}{
+		{func() error { return nil }, 403, 200},
+		{func() error { return m.LinkKey(otherKey, "A100") }, 200, 200},
+		{func() error { return m.UnlinkKey(otherKey, "B200") }, 200, 403},
+		{func() error { return m.DeactivateKey(otherKey) }, 403, 403},
+		{func() error { m.AddKey(otherKey); return nil }, 200, 403},
+	} {
+		must(t, step.change())
+		if a, b := status(otherKey, "A100"), status(otherKey, "B200"); a != step.a || b != step.b {
+			t.Errorf("A100 %d B200 %d, want %d %d", a, b, step.a, step.b)
+		}
+	}
+}
+
+func TestBothKeysWorkUntilTheOldOneIsDeactivated(t *testing.T) {
+	m, h := market(t)
+	newLabel := m.AddKey(otherKey, "A100", "B200")
+	for _, path := range []string{insertionsPath("A100"), contactRequestsPath("r1")} {
+		if o, n := ask(h, testKey, path).Code, ask(h, otherKey, path).Code; o != 200 || n != 200 {
+			t.Errorf("during the rotation: old %d, new %d", o, n)
+		}
+	}
+	must(t, m.DeactivateKey(testKey))
+	for _, path := range []string{insertionsPath("A100"), contactRequestsPath("r1")} {
+		if o, n := ask(h, testKey, path).Code, ask(h, otherKey, path).Code; o != 403 || n != 200 {
+			t.Errorf("after the rotation: old %d, new %d", o, n)
+		}
+	}
+	if got := m.Requests(Filter{Key: newLabel, Status: 200}); got != 4 {
+		t.Errorf("%d good answers to the new key, want 4", got)
+	}
+	if got := m.Requests(Filter{Key: "key-1", Status: 403}); got != 2 {
+		t.Errorf("%d refusals of the old key, want 2", got)
+	}
+}
+
+func TestNothingIsWritableAndNothingElseIsThere(t *testing.T) {
+	m, h := market(t)
+	before := m.Truth()
+	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"} {
+		for _, path := range []string{insertionsPath("A100"), contactRequestsPath("r1")} {
+			r := httptest.NewRequest(method, path, strings.NewReader("{}"))
+			r.Header.Set("Authorization", "ApiKey "+testKey)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET" {
+				t.Errorf("%s %s: %d", method, path, w.Code)
+			}
+		}
+	}
+	for _, path := range []string{
+		"/", "/truth", "/insertion-funnel/integration/A100", "/insertion-funnel/integration//insertions",
+		"/insertion-funnel/integration/A100/insertions/", "/insertion-funnel/integration/A100/x/insertions",
+		"/ubm-contact-request/property/", "/ubm-contact-request/property/r1/", "/ubm-contact-request/property/a/b",
+	} {
+		if w := ask(h, testKey, path); w.Code != http.StatusNotFound {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+	after := m.Truth()
+	after.At = before.At
+	if !reflect.DeepEqual(before, after) {
+		t.Error("the model changed")
+	}
+}
+
+func TestAnAnswerIsCompressedOnlyOnRequest(t *testing.T) {
+	m, _ := market(t)
+	publish(t, m, "A100", strings.Repeat("long", compressible/4))
+	h := New(m, steady(Flat()))
+	plainBody := ask(h, testKey, insertionsPath("A100")).Body.Bytes()
+	for coding, want := range map[string]string{
+		"": "", "identity": "", "gzip": "gzip", "br, gzip;q=0.5": "gzip", "gzip;q=0": "", "gzip; q=0.0": "", "deflate": "",
+	} {
+		r := httptest.NewRequest(http.MethodGet, insertionsPath("A100"), nil)
+		r.Header.Set("Authorization", "ApiKey "+testKey)
+		r.Header.Set("Accept-Encoding", coding)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if got := w.Header().Get("Content-Encoding"); got != want {
+			t.Errorf("%q: %q, want %q", coding, got, want)
+		}
+		body := io.Reader(w.Body)
+		if want == "gzip" {
+			z, err := gzip.NewReader(w.Body)
+			must(t, err)
+			body = z
+		}
+		got, err := io.ReadAll(body)
+		must(t, err)
+		if string(got) != string(plainBody) {
+			t.Errorf("%q: another body", coding)
+		}
+	}
+}
+
+func TestTheDateHeaderShowsTheClockOfTheModel(t *testing.T) {
+	c := newClock()
+	h := New(newModel(Options{Now: c.now}), Flat())
+	c.advance(time.Hour)
+	if got := ask(h, testKey, insertionsPath("A100")).Header().Get("Date"); got != "Fri, 20 Nov 2026 10:00:00 GMT" {
+		t.Error(got)
+	}
+}

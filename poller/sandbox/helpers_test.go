@@ -1,0 +1,181 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	testKey  = "3f1b7a52-0d5e-4c58-9a0e-5f0f2d1c7e11"
+	otherKey = "9d2c4e10-7b6a-4f3d-8c21-1a2b3c4d5e6f"
+)
+
+// clock is a time that only moves when told.
+type clock struct{ t time.Time }
+
+func newClock() *clock                   { return &clock{time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)} }
+func (c *clock) now() time.Time          { return c.t }
+func (c *clock) advance(d time.Duration) { c.t = c.t.Add(d) }
+func steady(r Rendering) Rendering       { r.Steady = true; return r }
+func publish(t testing.TB, m *Model, a string, refs ...string) {
+	t.Helper()
+	for _, ref := range refs {
+		must(t, m.Publish(a, Insertion{Reference: ref}))
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newModel has agencies A100 and B200, both linked to testKey.
+func newModel(o Options) *Model {
+	m := NewModel(o)
+	m.AddAgency("A100")
+	m.AddAgency("B200")
+	m.AddKey(testKey, "A100", "B200")
+	return m
+}
+
+func add(t testing.TB, m *Model, agencyID, ref string, c ContactRequest) string {
+	t.Helper()
+	id, err := m.AddContactRequest(agencyID, ref, c)
+	must(t, err)
+	return id
+}
+
+func insertionsPath(agencyID string) string {
+	return "/insertion-funnel/integration/" + url.PathEscape(agencyID) + "/insertions"
+}
+
+func contactRequestsPath(ref string) string {
+	return "/ubm-contact-request/property/" + url.PathEscape(ref)
+}
+
+// ask sends one request with the key, straight to the handler.
+func ask(h http.Handler, key, target string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	if key != "" {
+		r.Header.Set("Authorization", "ApiKey "+key)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// decoded fails the test unless the answer is a good one.
+func decoded[T any](t testing.TB, w *httptest.ResponseRecorder) T {
+	t.Helper()
+	if w.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	var v T
+	if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil {
+		t.Fatalf("%v in %s", err, w.Body)
+	}
+	return v
+}
+
+type flatPage struct {
+	Results  []map[string]any `json:"results"`
+	Total    *int             `json:"total"`
+	Page     int              `json:"page"`
+	PageSize int              `json:"pageSize"`
+}
+
+func (p flatPage) references() []string {
+	refs := []string{}
+	for _, r := range p.Results {
+		refs = append(refs, r["propertyReferenceId"].(string))
+	}
+	return refs
+}
+
+func listed(t testing.TB, h http.Handler, agencyID, query string) flatPage {
+	t.Helper()
+	return decoded[flatPage](t, ask(h, testKey, insertionsPath(agencyID)+"?"+query))
+}
+
+// ids reads contact requests in the flat rendering.
+func ids(t testing.TB, h http.Handler, ref, query string) []string {
+	t.Helper()
+	got := []string{}
+	for _, c := range decoded[[]map[string]any](t, ask(h, testKey, contactRequestsPath(ref)+"?"+query)) {
+		got = append(got, c["id"].(string))
+	}
+	return got
+}
+
+// pipes is a listener whose connections have no buffer at all, so that bytes
+// are written exactly when they are read; it also works in synctest.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func listen(t testing.TB, h http.Handler) *pipes {
+	p := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	s := &http.Server{Handler: h}
+	done := make(chan error)
+	go func() { done <- s.Serve(p) }()
+	t.Cleanup(func() {
+		must(t, s.Close())
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+func (p *pipes) Close() error   { p.once.Do(func() { close(p.closed) }); return nil }
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
+
+func (p *pipes) dial() net.Conn {
+	client, server := net.Pipe()
+	p.conns <- server
+	return client
+}
+
+// exchange sends a request and hangs up after n bytes of the answer; negative:
+// at its end. It returns what it read.
+func (p *pipes) exchange(t testing.TB, target string, n int) []byte {
+	t.Helper()
+	c := p.dial()
+	defer c.Close()
+	_, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: api\r\nConnection: close\r\nAuthorization: ApiKey %s\r\n\r\n", target, testKey)
+	must(t, err)
+	if n < 0 {
+		b, err := io.ReadAll(c)
+		must(t, err)
+		return b
+	}
+	b := make([]byte, n)
+	_, err = io.ReadFull(c, b)
+	must(t, err)
+	return b
+}
+
+func rawMembers(x string) map[string]json.RawMessage {
+	return map[string]json.RawMessage{"x": json.RawMessage(x)}
+}

@@ -1,0 +1,311 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestWhatGoodAnswersShowedIsRemembered(t *testing.T) {
+	c := newClock()
+	m := newModel(Options{Now: c.now, KeepLog: -1})
+	m.AddKey(otherKey, "A100")
+	h := New(m, Flat())
+	publish(t, m, "A100", "r1", "r2")
+	first := add(t, m, "A100", "r1", ContactRequest{CreatedAt: c.t.Add(-time.Second)})
+	second := add(t, m, "A100", "r1", ContactRequest{})
+	c.advance(time.Minute)
+	ask(h, testKey, contactRequestsPath("r1")+"?numberOfItemsPerPage=1")
+	ask(h, "wrong", contactRequestsPath("r1"))
+	ask(h, testKey, contactRequestsPath("r1")+"?sortBy=nothing")
+	c.advance(time.Minute)
+	ask(h, otherKey, contactRequestsPath("r1"))
+	ask(h, testKey, insertionsPath("A100")+"?pageSize=1")
+
+	truth := m.Truth()
+	a, _ := truth.ContactRequest(first)
+	b, _ := truth.ContactRequest(second)
+	if a.Served.Count != 1 || a.Served.First != c.t || !slices.Equal(a.Served.Keys, []string{"key-2"}) {
+		t.Errorf("the older: %+v", a.Served)
+	}
+	if b.Served.Count != 2 || b.Served.First != c.t.Add(-time.Minute) || !slices.Equal(b.Served.Keys, []string{"key-1", "key-2"}) {
+		t.Errorf("the newer: %+v", b.Served)
+	}
+	r1, _ := truth.Insertion("A100", "r1")
+	r2, _ := truth.Insertion("A100", "r2")
+	if r1.Served.Count != 0 || r2.Served.Count != 1 || r2.Versions[0].Served.First != c.t {
+		t.Errorf("insertions %+v %+v", r1.Served, r2.Served)
+	}
+	log := m.Log(Filter{})
+	if got := log[3]; !slices.Equal(got.Served, []string{second, first}) || got.AgencyID != "A100" || got.At != c.t {
+		t.Errorf("%+v", got)
+	}
+	if got := log[4]; !slices.Equal(got.Served, []string{"r2"}) || got.RawQuery != "pageSize=1" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestWhoHangsUpBeforeTheLastByteIsNotServed cuts small and large answers, the
+// latter beyond every buffer of net/http.
+func TestWhoHangsUpBeforeTheLastByteIsNotServed(t *testing.T) {
+	for _, message := range []string{"short", strings.Repeat("long ", 4000)} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newModel(Options{KeepLog: -1})
+			publish(t, m, "A100", "r")
+			id := add(t, m, "A100", "r", ContactRequest{Message: message})
+			p := listen(t, New(m, steady(Flat())))
+			served := func() Served { synctest.Wait(); c, _ := m.Truth().ContactRequest(id); return c.Served }
+
+			whole := p.exchange(t, contactRequestsPath("r"), -1)
+			if got := served(); got.Count != 1 {
+				t.Fatalf("a whole answer: %+v", got)
+			}
+			head := bytes.Index(whole, []byte("\r\n\r\n")) + 4
+			for _, n := range []int{0, 1, head - 1, head, head + 1, (head + len(whole)) / 2, len(whole) - 1} {
+				p.exchange(t, contactRequestsPath("r"), n)
+				if got := served(); got.Count != 1 {
+					t.Errorf("%d of %d bytes read: counted as served", n, len(whole))
+				}
+				log := m.Log(Filter{})
+				if last := log[len(log)-1]; !last.Broken || len(last.Served) != 0 {
+					t.Errorf("%d of %d bytes read: %+v", n, len(whole), last)
+				}
+			}
+			p.exchange(t, contactRequestsPath("r"), len(whole))
+			if got := served(); got.Count != 2 {
+				t.Errorf("the whole again: %+v", got)
+			}
+		})
+	}
+}
+
+func TestAnAnswerUnderWayIsNotServedYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(Options{})
+		publish(t, m, "A100", "r")
+		id := add(t, m, "A100", "r", ContactRequest{Message: strings.Repeat("long ", 4000)})
+		p := listen(t, New(m, Flat()))
+		c := p.dial()
+		defer c.Close()
+		_, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: api\r\nConnection: close\r\nAuthorization: ApiKey %s\r\n\r\n", contactRequestsPath("r"), testKey)
+		must(t, err)
+		_, err = io.CopyN(io.Discard, c, 10_000)
+		must(t, err)
+		synctest.Wait()
+		if c, _ := m.Truth().ContactRequest(id); c.Served.Count != 0 || m.Requests(Filter{}) != 0 {
+			t.Errorf("half an answer: %+v", c.Served)
+		}
+		_, err = io.Copy(io.Discard, c)
+		must(t, err)
+		if c, _ := m.Truth().ContactRequest(id); c.Served.Count != 1 || m.Requests(Filter{}) != 1 {
+			t.Errorf("the whole answer: %+v", c.Served)
+		}
+	})
+}
+
+func TestWhoLeftBeforeTheAnswerIsNotServed(t *testing.T) {
+	m := newModel(Options{KeepLog: -1})
+	publish(t, m, "A100", "r")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, insertionsPath("A100"), nil)
+	r.Header.Set("Authorization", "ApiKey "+testKey)
+	New(m, Flat()).ServeHTTP(httptest.NewRecorder(), r) // which takes everything
+	if i, _ := m.Truth().Insertion("A100", "r"); i.Served.Count != 0 || !m.Log(Filter{})[0].Broken {
+		t.Errorf("%+v", i.Served)
+	}
+}
+
+func TestWhoHasTheAnswerFindsItCounted(t *testing.T) {
+	m := newModel(Options{})
+	publish(t, m, "A100", "r")
+	id := add(t, m, "A100", "r", ContactRequest{})
+	p := listen(t, New(m, Flat()))
+	for n := range 200 {
+		p.exchange(t, contactRequestsPath("r"), -1)
+		if c, _ := m.Truth().ContactRequest(id); c.Served.Count != n+1 || m.Requests(Filter{}) != n+1 {
+			t.Fatalf("after %d answers: served %d, requests %d", n+1, c.Served.Count, m.Requests(Filter{}))
+		}
+	}
+}
+
+func TestRequestsAreCountedByAgencyOperationReferenceKeyAndStatus(t *testing.T) {
+	m := newModel(Options{})
+	m.AddKey(otherKey, "B200")
+	publish(t, m, "A100", "a1", "a2")
+	h := New(m, Flat())
+	for range 3 {
+		ask(h, testKey, insertionsPath("A100"))
+	}
+	ask(h, testKey, insertionsPath("B200"))
+	ask(h, otherKey, insertionsPath("A100"))
+	ask(h, otherKey, contactRequestsPath("a1"))
+	ask(h, "invented", contactRequestsPath("a2"))
+	for n := range 50 { // nothing that a stranger invents becomes a counter
+		ask(h, fmt.Sprint("k", n), insertionsPath(fmt.Sprint("Z", n)))
+		ask(h, testKey, contactRequestsPath(fmt.Sprint("unknown", n)))
+		ask(h, testKey, fmt.Sprint("/path/", n))
+	}
+	for _, c := range []struct {
+		filter Filter
+		want   int
+	}{
+		{Filter{}, 157},
+		{Filter{AgencyID: "A100"}, 6},
+		{Filter{AgencyID: "A100", Operation: OperationInsertions}, 4},
+		{Filter{AgencyID: "A100", Status: 403}, 3},
+		{Filter{AgencyID: "B200"}, 1},
+		{Filter{Reference: "a1"}, 1},
+		{Filter{Key: "key-1", Status: 200}, 4},
+		{Filter{Key: "key-2", Status: 403}, 2},
+		{Filter{Status: 404}, 100},
+		{Filter{AgencyID: "Z1"}, 0},
+	} {
+		if got := m.Requests(c.filter); got != c.want {
+			t.Errorf("%+v: %d, want %d", c.filter, got, c.want)
+		}
+	}
+	if got := len(m.ledger.counters); got > 10 {
+		t.Errorf("%d counters", got)
+	}
+	total := 0
+	for _, c := range m.Counts() {
+		total += c.Requests
+	}
+	if total != 157 || !slices.Contains(m.Counts(), Count{"A100", OperationContactRequests, "key-2", 403, 1}) {
+		t.Errorf("%+v", m.Counts())
+	}
+}
+
+func TestTheLogKeepsTheNewestUpToItsBound(t *testing.T) {
+	m := newModel(Options{KeepLog: 5})
+	h := New(m, Flat())
+	for n := range 23 {
+		ask(h, testKey, insertionsPath("A100")+fmt.Sprint("?page=", n+1))
+	}
+	log := m.Log(Filter{AgencyID: "A100"})
+	if len(log) != 5 || log[0].RawQuery != "page=19" || log[4].RawQuery != "page=23" || len(m.ledger.log) > 10 {
+		t.Errorf("%d entries, %+v", len(log), log)
+	}
+	m.KeepLog(0)
+	ask(h, testKey, insertionsPath("A100"))
+	if log := m.Log(Filter{}); len(log) != 0 || m.Requests(Filter{}) != 24 {
+		t.Errorf("%d entries without a log", len(log))
+	}
+}
+
+func TestThePeakIsTheMostInAnyWindow(t *testing.T) {
+	var log []Request
+	for _, ms := range []int{0, 900, 2500, 1000, 1500, 1899, 4000} { // a log is in the order of answers
+		log = append(log, Request{At: time.UnixMilli(int64(ms))})
+	}
+	if got := Peak(log, time.Second); got != 4 { // 900 1000 1500 1899
+		t.Errorf("%d, want 4", got)
+	}
+	if got := Peak(nil, time.Second); got != 0 {
+		t.Errorf("%d of nothing", got)
+	}
+}
+
+func TestAFaultReplacesDelaysOrCutsAnAnswer(t *testing.T) {
+	m := newModel(Options{KeepLog: -1})
+	publish(t, m, "A100", "r")
+	id := add(t, m, "A100", "r", ContactRequest{Message: strings.Repeat("long ", 4000)})
+	server := httptest.NewServer(New(m, Flat()))
+	defer server.Close()
+	get := func() (int, string, http.Header, error) {
+		r, err := http.NewRequest(http.MethodGet, server.URL+contactRequestsPath("r"), nil)
+		must(t, err)
+		r.Header.Set("Authorization", "ApiKey "+testKey)
+		answer, err := server.Client().Do(r)
+		if err != nil {
+			return 0, "", nil, err
+		}
+		defer answer.Body.Close()
+		b, err := io.ReadAll(answer.Body)
+		return answer.StatusCode, string(b), answer.Header, err
+	}
+	var fault *Fault
+	var calls []Call
+	m.SetFault(func(c Call) *Fault { calls = append(calls, c); return fault })
+	for name, c := range map[string]struct {
+		fault  Fault
+		status int
+		body   string
+		cut    bool
+	}{
+		"status and header": {Fault{Status: 503, Header: http.Header{"retry-after": {"7"}}}, 503, "", false},
+		"status and body":   {Fault{Status: 403, Body: []byte("<html>")}, 403, "<html>", false},
+		"body alone":        {Fault{Body: []byte("null")}, 200, "null", false},
+		"no content":        {Fault{Status: 204}, 204, "", false},
+		"cut in the body":   {Fault{CutAfter: 10}, 200, "", true},
+		"cut a given body":  {Fault{Body: []byte(`{"a":1}`), CutAfter: 3}, 200, `{"a`, true},
+		"cut before all":    {Fault{CutAfter: -1}, 0, "", true},
+	} {
+		fault = &c.fault
+		status, body, header, err := get()
+		if status != c.status || (err != nil) != c.cut || (!c.cut || c.body != "") && body != c.body {
+			t.Errorf("%s: %d %q %v", name, status, body, err)
+		}
+		if c.fault.Header != nil && header.Get("Retry-After") != "7" {
+			t.Errorf("%s: %v", name, header)
+		}
+		log := m.Log(Filter{})
+		if last := log[len(log)-1]; !last.Faulted || last.Broken != c.cut || last.Status != c.status || len(last.Served) != 0 {
+			t.Errorf("%s: logged as %+v", name, last)
+		}
+	}
+	if c, _ := m.Truth().ContactRequest(id); c.Served.Count != 0 {
+		t.Errorf("served %d times", c.Served.Count)
+	}
+	if c := calls[0]; c.AgencyID != "A100" || c.Reference != "r" || c.Operation != OperationContactRequests || c.Key != "key-1" {
+		t.Errorf("%+v", c)
+	}
+	fault = &Fault{Header: http.Header{"X-Cache": {"stale"}}, CutAfter: 1 << 30}
+	if status, _, header, err := get(); status != 200 || err != nil || header.Get("X-Cache") != "stale" {
+		t.Errorf("an honest answer with one header more: %d %v", status, err)
+	}
+	m.SetFault(nil)
+	if status, _, _, err := get(); status != 200 || err != nil {
+		t.Errorf("without faults: %d %v", status, err)
+	}
+	if c, _ := m.Truth().ContactRequest(id); c.Served.Count != 2 {
+		t.Errorf("served %d times, want 2", c.Served.Count)
+	}
+}
+
+func TestADelayEndsWithTheClientAndTellsTheTruthOfItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(Options{KeepLog: -1})
+		publish(t, m, "A100", "r")
+		p := listen(t, New(m, Flat()))
+		m.SetFault(func(Call) *Fault { return &Fault{Delay: time.Hour} })
+
+		began := time.Now()
+		p.exchange(t, insertionsPath("A100"), 0) // hangs up at once
+		synctest.Wait()
+		if log := m.Log(Filter{}); len(log) != 1 || log[0].Status != 0 || !log[0].Broken || time.Since(began) != 0 {
+			t.Errorf("%+v after %v", log, time.Since(began))
+		}
+
+		go func() {
+			time.Sleep(time.Minute)
+			_ = m.DeactivateKey(testKey)
+		}()
+		answer := p.exchange(t, insertionsPath("A100"), -1)
+		if !bytes.HasPrefix(answer, []byte("HTTP/1.1 403 ")) || time.Since(began) != time.Hour {
+			t.Errorf("%.20s after %v", answer, time.Since(began))
+		}
+		if log := m.Log(Filter{}); log[1].At != wall(began) {
+			t.Errorf("arrived at %v, want %v", log[1].At, began)
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package events
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"time"
+)
+
+// Contact is the person behind a contact request: personal data. What the API did not say is absent.
+type Contact struct {
+	Salutation       string   `json:"salutation,omitempty"`
+	Gender           string   `json:"gender,omitempty"`
+	FirstName        string   `json:"firstName,omitempty"`
+	LastName         string   `json:"lastName,omitempty"`
+	FullName         string   `json:"fullName,omitempty"`
+	Company          string   `json:"company,omitempty"`
+	Email            string   `json:"email,omitempty"`
+	Phone            string   `json:"phone,omitempty"`    // E.164
+	PhoneRaw         string   `json:"phoneRaw,omitempty"` // as the API sent it
+	Address          *Address `json:"address,omitempty"`
+	Language         string   `json:"language,omitempty"`
+	Message          string   `json:"message,omitempty"`
+	PreferredContact string   `json:"preferredContact,omitempty"`
+	Portal           string   `json:"portal,omitempty"`
+}
+
+// Address is where a person lives.
+type Address struct {
+	Street     string `json:"street,omitempty"`
+	PostalCode string `json:"postalCode,omitempty"`
+	Locality   string `json:"locality,omitempty"`
+	Country    string `json:"country,omitempty"`
+}
+
+// Identity says what tells one contact request from another: the API's id, or a fingerprint of its content.
+type Identity string
+
+// The two identities.
+const (
+	IdentityID          Identity = "id"
+	IdentityFingerprint Identity = "fingerprint"
+)
+
+// ContactRequestCreated: a person wrote about an insertion.
+type ContactRequestCreated struct {
+	Common
+	PropertyReferenceID string           `json:"propertyReferenceId"`
+	ContactRequestID    string           `json:"contactRequestId"`
+	Identity            Identity         `json:"identity"`
+	CreatedAt           time.Time        `json:"createdAt,omitzero"`
+	Score               json.RawMessage  `json:"score,omitempty"` // as the API sent it: number, text or null; absent if absent
+	Contact             Contact          `json:"contact"`
+	Insertion           InsertionSummary `json:"insertion"` // last known
+	Record              json.RawMessage  `json:"record,omitempty"`
+}
+
+// ContactRequestChanged: a known contact request differs in more than its score. Old values are personal data and are
+// not kept, so only the names of the fields are told.
+type ContactRequestChanged struct {
+	Common
+	PropertyReferenceID string           `json:"propertyReferenceId"`
+	ContactRequestID    string           `json:"contactRequestId"`
+	Identity            Identity         `json:"identity"`
+	ChangedFields       []string         `json:"changedFields"`
+	CreatedAt           time.Time        `json:"createdAt,omitzero"`
+	Score               json.RawMessage  `json:"score,omitempty"`
+	Contact             Contact          `json:"contact"`
+	Insertion           InsertionSummary `json:"insertion"`
+	Record              json.RawMessage  `json:"record,omitempty"`
+	Revision            int              `json:"-"` // part of the id
+	Digest              [32]byte         `json:"-"` // of the new record; part of the id
+}
+
+// ContactRequestRedacted: person fields were turned to null; receivers erase them too.
+type ContactRequestRedacted struct {
+	Common
+	PropertyReferenceID string    `json:"propertyReferenceId"`
+	ContactRequestID    string    `json:"contactRequestId"`
+	Identity            Identity  `json:"identity"`
+	RedactedFields      []string  `json:"redactedFields"`
+	CreatedAt           time.Time `json:"createdAt,omitzero"`
+	Revision            int       `json:"-"` // part of the id
+	Digest              [32]byte  `json:"-"` // of the new record; part of the id
+}
+
+func (p *ContactRequestCreated) settle() facts {
+	p.CreatedAt = normal(p.CreatedAt)
+	return facts{
+		kind: TypeContactRequestCreated, reference: p.PropertyReferenceID,
+		identity: []string{p.ContactRequestID}, time: p.CreatedAt,
+	}
+}
+
+func (p *ContactRequestChanged) settle() facts {
+	p.CreatedAt, p.ChangedFields = normal(p.CreatedAt), nonNil(p.ChangedFields)
+	return facts{
+		kind: TypeContactRequestChanged, reference: p.PropertyReferenceID,
+		identity: []string{p.ContactRequestID, strconv.Itoa(p.Revision), hex.EncodeToString(p.Digest[:])},
+	}
+}
+
+func (p *ContactRequestRedacted) settle() facts {
+	p.CreatedAt, p.RedactedFields = normal(p.CreatedAt), nonNil(p.RedactedFields)
+	return facts{
+		kind: TypeContactRequestRedacted, reference: p.PropertyReferenceID,
+		identity: []string{p.ContactRequestID, strconv.Itoa(p.Revision), hex.EncodeToString(p.Digest[:])},
+	}
+}

@@ -1,0 +1,45 @@
+// Package events is what doorbell says: the types of its events, the form in which they travel, and nothing that only
+// doorbell itself needs. A program that consumes doorbell's stream may import it and gets the standard library along.
+//
+// # What an event is
+//
+// An [Event] tells one thing that happened to one agency: an insertion appeared, a person wrote, the API refused us, we
+// could not see. It is a CloudEvents 1.0 event in binary mode: the payload, plain JSON, is the body of a NATS message;
+// everything else, the envelope, stands in ce-* headers. Outside NATS the same event is one line of CloudEvents JSON
+// ([Event.MarshalJSON]).
+//
+// It is published on <prefix>.v1.<agency>.<type> ([Subject]); agencies are written as subject tokens ([Token]).
+//
+// # What consumers may rely on
+//
+//   - The id is made of what happened, not of when it was noticed: the same thing told again, after a crash or a restored
+//     backup, has the same id. Two things have two ids, also where a value changes from A to B and back to A.
+//   - Sequence counts the events of an agency from 1 and without gaps.
+//   - Between ObservedAfter and ObservedAt it happened; the first is the previous good look.
+//   - Origin tells news (live) from what was there before the watch began (baseline) and from what is sent again on
+//     request (replay).
+//   - The record is the API's own, with its member order and its numbers as they were written. Where an event would be
+//     too large for the server, values are left out and "truncated" is true ([Event.Fit]); it is published all the same.
+//   - Version 1 only grows: read what you know, step over what you do not. The package schemas has a JSON Schema and an
+//     example for every type.
+//
+// # Reading an event
+//
+//	e, err := events.Decode(msg.Headers(), msg.Data())
+//	if err != nil {
+//		return err // not an event of ours
+//	}
+//	p, err := e.Payload()
+//	if err != nil {
+//		return err
+//	}
+//	switch p := p.(type) {
+//	case *events.ContactRequestCreated:
+//		greet(p.Contact.FirstName, p.Insertion.Title)
+//	case *events.AccessHalted:
+//		alert(p.Advice)
+//	}
+//
+// Contacts and records are personal data: keep them out of logs. Nothing in this package puts them into an error, a
+// header or a subject.
+package events

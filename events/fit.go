@@ -1,0 +1,134 @@
+package events
+
+import (
+	"encoding/json"
+	"slices"
+	"unicode/utf8"
+)
+
+// Fit returns the event so that headers and payload together take at most maxBytes, the server's max_payload less what
+// the sender adds. Mostly that is the event itself. If not, "truncated" becomes true and values are left out, the least
+// missed first, until it fits:
+//
+//  1. the record,
+//  2. before and after of changes; the paths stay,
+//  3. the members of the insertion,
+//  4. the message of the contact,
+//  5. the ends of long texts and lists, shorter with every try; ids come last, the members of the contact before them.
+//
+// What is left still has every required member but the record, and its order. From 2 KiB on it always fits, whatever came
+// from outside: an event must never block the log. It needs Data from [New], and an agency id of at most 64 bytes.
+func (e Event) Fit(maxBytes int) Event {
+	room := maxBytes - headerSize(e.Header())
+	if len(e.Data) <= room {
+		return e
+	}
+	o, err := parseObject(e.Data)
+	if err != nil {
+		return e // not from New, Decode or UnmarshalJSON
+	}
+	o = o.truncated()
+	for _, leaveOut := range leavings {
+		leaveOut(&o)
+		e.Data = o.encode()
+		if len(e.Data) <= room {
+			break
+		}
+	}
+	return e
+}
+
+// leavings are the steps of Fit, in its order.
+var leavings = []func(*object){
+	without("record"),
+	rewrite("changes", pathsOnly),
+	rewrite("insertion", empty),
+	rewrite("contact", func(contact json.RawMessage) json.RawMessage { return members(contact, without("message")) }),
+	shorten(limit{text: 1024, items: 64}, identities...),
+	shorten(limit{text: 128, items: 8}, identities...),
+	rewrite("contact", empty),
+	shorten(limit{text: 64, items: 2}, "agencyId"),
+}
+
+var identities = []string{"agencyId", "propertyReferenceId", "contactRequestId"}
+
+// truncated sets the member that says so.
+func (o object) truncated() object {
+	o = slices.DeleteFunc(o, func(m member) bool { return m.name == "truncated" })
+	return append(o, member{"truncated", json.RawMessage("true")}).sorted()
+}
+
+func without(name string) func(*object) {
+	return func(o *object) {
+		*o = slices.DeleteFunc(*o, func(m member) bool { return m.name == name })
+	}
+}
+
+func rewrite(name string, change func(json.RawMessage) json.RawMessage) func(*object) {
+	return func(o *object) {
+		for i, m := range *o {
+			if m.name == name {
+				(*o)[i].value = change(m.value)
+			}
+		}
+	}
+}
+
+func empty(json.RawMessage) json.RawMessage { return json.RawMessage("{}") }
+
+func pathsOnly(value json.RawMessage) json.RawMessage {
+	var changes []Change
+	if json.Unmarshal(value, &changes) != nil {
+		return json.RawMessage("[]")
+	}
+	for i := range changes {
+		changes[i] = Change{Path: changes[i].Path}
+	}
+	paths, _ := encode(nonNil(changes)) // paths are texts and cannot fail
+	return paths
+}
+
+// limit is how much of a text, in bytes of JSON, and of a list is kept.
+type limit struct{ text, items int }
+
+func shorten(l limit, spared ...string) func(*object) {
+	return func(o *object) {
+		for i, m := range *o {
+			if !slices.Contains(spared, m.name) {
+				(*o)[i].value = l.apply(m.value)
+			}
+		}
+	}
+}
+
+// apply shortens texts and lists at any depth. Numbers, of which a record might hold a very long one, become null.
+func (l limit) apply(value json.RawMessage) json.RawMessage {
+	switch {
+	case value[0] == '{':
+		return members(value, shorten(l))
+	case value[0] == '[':
+		return items(value, l.apply, l.items)
+	case len(value) <= l.text:
+		return value
+	case value[0] == '"':
+		return l.cut(value)
+	}
+	return json.RawMessage("null")
+}
+
+// cut keeps the beginning of a text, whole characters only.
+func (l limit) cut(value json.RawMessage) json.RawMessage {
+	var s string
+	if json.Unmarshal(value, &s) != nil {
+		return value
+	}
+	for len(value) > l.text {
+		end := min(l.text, len(s)*3/4)
+		for end > 0 && !utf8.RuneStart(s[end]) {
+			end--
+		}
+		s = s[:end]
+		value = quote(s)
+	}
+	return value
+}

@@ -1,0 +1,277 @@
+package events_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"doorbell/events"
+	"doorbell/schemas/schematest"
+)
+
+func size(e events.Event) int { return wireSize(e.Header()) + len(e.Data) }
+
+func TestAnEventThatFitsStaysAsItIs(t *testing.T) {
+	for _, kind := range events.Types {
+		e := exampleEvent(t, kind)
+		if got := e.Fit(size(e)); !reflect.DeepEqual(got, e) {
+			t.Errorf("%s was changed to %s", kind, got.Data)
+		}
+		if got := e.Fit(size(e) - 1); bytes.Contains(e.Data, []byte(`"record"`)) && len(got.Data) >= len(e.Data) {
+			t.Errorf("%s has %d bytes of %d", kind, len(got.Data), len(e.Data))
+		}
+	}
+}
+
+// names are the top-level members of a payload, in their order.
+func names(t rapid.TB, data []byte) []string {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(data))
+	if _, err := d.Token(); err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var skip json.RawMessage
+		if err := d.Decode(&skip); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, name.(string))
+	}
+	return list
+}
+
+func TestTheRecordGoesFirst(t *testing.T) {
+	p := exampleOf[*events.InsertionChanged](t, events.TypeInsertionChanged)
+	p.Record = json.RawMessage(`{"text":"` + strings.Repeat("x", 5_000) + `"}`)
+	e := newEvent(t, p)
+	got := e.Fit(4_000)
+	p.Record, p.Truncated = nil, true
+	if want := newEvent(t, p); string(got.Data) != string(want.Data) {
+		t.Errorf("got  %s\nwant %s", got.Data, want.Data)
+	}
+	e.Data, got.Data = nil, nil
+	if !reflect.DeepEqual(got, e) {
+		t.Error("the envelope changed")
+	}
+}
+
+func TestThenTheValuesOfChangesThenTheInsertion(t *testing.T) {
+	p := exampleOf[*events.InsertionChanged](t, events.TypeInsertionChanged)
+	p.Changes = []events.Change{{Path: "/a", Before: json.RawMessage(`"` + strings.Repeat("x", 5_000) + `"`)}, {Path: "/b", After: json.RawMessage(`1`)}}
+	e := newEvent(t, p)
+	got := e.Fit(4_000)
+	p.Record, p.Truncated, p.Changes = nil, true, []events.Change{{Path: "/a"}, {Path: "/b"}}
+	if want := newEvent(t, p); string(got.Data) != string(want.Data) {
+		t.Errorf("got  %s\nwant %s", got.Data, want.Data)
+	}
+	p.Insertion.Title = strings.Repeat("x", 5_000)
+	got = newEvent(t, p).Fit(4_000)
+	p.Insertion = events.InsertionSummary{}
+	if want := newEvent(t, p); string(got.Data) != string(want.Data) {
+		t.Errorf("got  %s\nwant %s", got.Data, want.Data)
+	}
+}
+
+func TestAPersonKeepsNameAndAddressWhereTheMessageIsTooLong(t *testing.T) {
+	p := exampleOf[*events.ContactRequestCreated](t, events.TypeContactRequestCreated)
+	p.Contact.Message = strings.Repeat("Guten Tag. ", 500)
+	got := newEvent(t, p).Fit(4_000)
+	p.Record, p.Truncated, p.Contact.Message, p.Insertion = nil, true, "", events.InsertionSummary{}
+	if want := newEvent(t, p); string(got.Data) != string(want.Data) {
+		t.Errorf("got  %s\nwant %s", got.Data, want.Data)
+	}
+}
+
+func TestTextsAreCutBetweenCharactersAndNoShorterThanNeeded(t *testing.T) {
+	p := exampleOf[*events.AccessHalted](t, events.TypeAccessHalted)
+	for most, least := range map[int]int{3_000: 400, 2_048: 50} { // a text may shrink to half its bytes where JSON escapes it
+		for offset := range 12 {
+			p.Advice = strings.Repeat("x", offset) + strings.Repeat("é\u2028😀", 1_000)
+			back, err := newEvent(t, p).Fit(most).Payload()
+			if err != nil {
+				t.Fatal(err)
+			}
+			advice := back.(*events.AccessHalted).Advice
+			if len(advice) < least || !strings.HasPrefix(p.Advice, advice) {
+				t.Errorf("%d bytes: advice is %q", most, advice)
+			}
+			if back.(*events.AccessHalted).Resume != p.Resume {
+				t.Error("a short text was cut too")
+			}
+		}
+	}
+}
+
+func TestIDsAndNamesStayWhileLongTextsGo(t *testing.T) {
+	p := exampleOf[*events.ContactRequestCreated](t, events.TypeContactRequestCreated)
+	p.ContactRequestID = strings.Repeat("7", 300)
+	p.Contact.Company = strings.Repeat("x", 1_000)
+	back, err := newEvent(t, p).Fit(2 << 10).Payload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := back.(*events.ContactRequestCreated)
+	if got.ContactRequestID != p.ContactRequestID || got.Contact.Email != p.Contact.Email || got.Contact.LastName != p.Contact.LastName {
+		t.Errorf("got %+v", got)
+	}
+	if got.Contact.Company == "" {
+		t.Error("nothing is left of the long text")
+	}
+}
+
+// freeTexts are the members that may hold any text; all others have words or forms of their own.
+var freeTexts = []string{
+	"propertyReferenceId", "contactRequestId", "advice", "resume", "approve", "expected", "found", "text", "class", "score", "path",
+	"changedFields", "redactedFields",
+	"salutation", "firstName", "lastName", "email", "phone", "phoneRaw", "language", "message", "title", "street", "url",
+}
+
+// hostile says what an example is filled with: what stands in a free text, how often a list is repeated.
+type hostile struct {
+	text  func(old string) string
+	times func() int
+}
+
+// event makes the example of a type hostile, and its envelope as large as it can be.
+func (h hostile) event(e events.Event, agencyID string) events.Event {
+	var payload node
+	if err := json.Unmarshal(e.Data, &payload); err != nil {
+		panic(err)
+	}
+	h.fill("", payload)
+	payload["agencyId"] = agencyID
+	data, err := json.Marshal(payload)
+	if err != nil {
+		panic(err)
+	}
+	e.AgencyID, e.StoreID, e.Data = agencyID, strings.Repeat("s", 64), data
+	e.Reference, _ = payload["propertyReferenceId"].(string)
+	return e
+}
+
+func (h hostile) fill(name string, value any) any {
+	switch v := value.(type) {
+	case string:
+		if slices.Contains(freeTexts, name) {
+			return h.text(v)
+		}
+	case node:
+		for k := range v {
+			v[k] = h.fill(k, v[k])
+		}
+		if name == "record" {
+			v["more"] = h.text("")
+		}
+	case []any:
+		for i := range v {
+			v[i] = h.fill(name, v[i])
+		}
+		if name == "changes" || name == "changedFields" || name == "redactedFields" {
+			return slices.Repeat(v, h.times())
+		}
+	case float64:
+		if name == "score" {
+			return json.Number("7" + strings.Repeat("0", 100*h.times()))
+		}
+	}
+	return value
+}
+
+func hostileIn(t *rapid.T) hostile {
+	pieces := rapid.SampledFrom([]string{"", "a", "ä", "\x01", "😀", `"\`, "<&>\u2028", "x\r\n"})
+	return hostile{
+		text: func(old string) string {
+			if rapid.Bool().Draw(t, "keep") {
+				return old
+			}
+			return strings.Repeat(pieces.Draw(t, "piece"), rapid.SampledFrom([]int{1, 20, 300, 2_000}).Draw(t, "long"))
+		},
+		times: func() int { return rapid.SampledFrom([]int{1, 5, 40}).Draw(t, "times") },
+	}
+}
+
+func TestFromTwoKiBOnEveryEventFitsAndIsStillValid(t *testing.T) {
+	examples := map[events.Type]events.Event{}
+	for _, kind := range events.Types {
+		examples[kind] = exampleEvent(t, kind)
+	}
+	agencies := rapid.SampledFrom([]string{"A100", strings.Repeat("a", 64), strings.Repeat("ä", 32)})
+	rapid.Check(t, func(t *rapid.T) {
+		e := hostileIn(t).event(examples[rapid.SampledFrom(events.Types).Draw(t, "type")], agencies.Draw(t, "agency"))
+		most := rapid.SampledFrom([]int{2 << 10, 2_100, 3_000, 4 << 10, 8 << 10, 64 << 10}).Draw(t, "max")
+		original := slices.Clone(e.Data)
+		got := e.Fit(most)
+		if size(got) > most {
+			t.Fatalf("%s takes %d of %d bytes: %s", e.Type, size(got), most, got.Data)
+		}
+		if !bytes.Equal(e.Data, original) {
+			t.Fatal("Fit changed what it was given")
+		}
+		if err := schematest.Check(string(e.Type), got.Data); err != nil {
+			t.Fatal(err)
+		}
+		if size(e) <= most {
+			if !reflect.DeepEqual(got, e) {
+				t.Fatal("an event that fits was changed")
+			}
+			return
+		}
+		checkTruncated(t, e, got)
+	})
+}
+
+func checkTruncated(t *rapid.T, e, got events.Event) {
+	if !bytes.Contains(got.Data, []byte(`"truncated":true`)) {
+		t.Fatalf("not marked: %s", got.Data)
+	}
+	var before, after []string
+	for _, name := range names(t, e.Data) {
+		if name != "record" && !isOpening(name) {
+			before = append(before, name)
+		}
+	}
+	for _, name := range names(t, got.Data) {
+		if name != "record" && !isOpening(name) {
+			after = append(after, name)
+		}
+	}
+	if !slices.Equal(before, after) {
+		t.Fatalf("members %v became %v", before, after)
+	}
+	back, err := events.Decode(got.Header(), got.Data)
+	if err != nil || back.AgencyID != e.AgencyID {
+		t.Fatalf("cannot be read any more: %v", err)
+	}
+}
+
+func isOpening(name string) bool {
+	return slices.Contains([]string{
+		"agencyId", "propertyReferenceId", "contactRequestId", "identity", "origin", "createdAt", "observedAt", "observedAfter", "truncated",
+	}, name)
+}
+
+func TestTheWorstOfEveryTypeFitsIntoTwoKiB(t *testing.T) {
+	for _, kind := range events.Types {
+		for _, text := range []string{
+			strings.Repeat("a", 512), strings.Repeat("é", 85), strings.Repeat("\x01", 170), strings.Repeat("\"", 170),
+			strings.Repeat("a", 60), strings.Repeat("é", 2_000),
+		} {
+			h := hostile{text: func(string) string { return text }, times: func() int { return 100 }}
+			got := h.event(exampleEvent(t, kind), strings.Repeat("a", 64)).Fit(2 << 10)
+			if size(got) > 2<<10 {
+				t.Errorf("%s with %.4q… takes %d bytes, %d of them headers: %s", kind, text, size(got), wireSize(got.Header()), got.Data)
+			}
+			schematest.Validate(t, string(kind), got.Data)
+		}
+	}
+}

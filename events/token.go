@@ -1,0 +1,110 @@
+package events
+
+import (
+	"crypto/sha256"
+	"errors"
+	"strings"
+)
+
+const (
+	// maxToken keeps subjects far below the 4,096 bytes past which a server closes the connection for good.
+	maxToken = 64
+	// emptyToken stands for the agency without a name: a subject has no empty tokens.
+	emptyToken = "="
+	// hashedToken opens the token of an agency whose name would take too much room. No other token holds it: there, two
+	// hex digits follow every =.
+	hashedToken = "=="
+)
+
+const upperHex = "0123456789ABCDEF"
+
+// Token writes an agency id as one token of a subject: [A-Za-z0-9_-] stay, every other byte becomes =XX. Different ids
+// have different tokens. A token is 1 to 64 characters; an id that would take more is written as a hash, which
+// [ParseToken] cannot undo.
+func Token(agencyID string) string {
+	if agencyID == "" {
+		return emptyToken
+	}
+	var b strings.Builder
+	for _, c := range []byte(agencyID) {
+		if plain(c) {
+			b.WriteByte(c)
+		} else {
+			b.WriteByte('=')
+			b.WriteByte(upperHex[c>>4])
+			b.WriteByte(upperHex[c&15])
+		}
+	}
+	if b.Len() > maxToken {
+		sum := sha256.Sum256([]byte(agencyID))
+		return hashedToken + lowerBase32.EncodeToString(sum[:])
+	}
+	return b.String()
+}
+
+// ParseToken undoes [Token]. It is false for what Token never writes, and for a hash.
+func ParseToken(token string) (agencyID string, ok bool) {
+	if token == emptyToken {
+		return "", true
+	}
+	id, ok := unescape(token, '=')
+	if !ok || Token(id) != token {
+		return "", false
+	}
+	return id, true
+}
+
+func plain(c byte) bool {
+	return 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_' || c == '-'
+}
+
+// unescape replaces every mark and its two upper-case hex digits by the byte that they mean.
+func unescape(s string, mark byte) (string, bool) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != mark {
+			b.WriteByte(s[i])
+			continue
+		}
+		if len(s) < i+3 {
+			return "", false
+		}
+		high, low := strings.IndexByte(upperHex, s[i+1]), strings.IndexByte(upperHex, s[i+2])
+		if high < 0 || low < 0 {
+			return "", false
+		}
+		b.WriteByte(byte(high<<4 | low))
+		i += 2
+	}
+	return b.String(), true
+}
+
+// Subject is where an event is published: <prefix>.v1.<agency token>.<type>.
+func Subject(prefix, agencyID string, t Type) string {
+	return prefix + ".v1." + Token(agencyID) + "." + string(t)
+}
+
+// AgencyFilter covers all events of an agency: <prefix>.v1.<agency token>.>.
+func AgencyFilter(prefix, agencyID string) string {
+	return prefix + ".v1." + Token(agencyID) + ".>"
+}
+
+// StreamSubjects covers all events: <prefix>.v1.>. It is what the stream holds, exactly.
+func StreamSubjects(prefix string) string { return prefix + ".v1.>" }
+
+// ErrPrefix is returned by [ValidPrefix].
+var ErrPrefix = errors.New("subject prefix: want words of letters, digits, _ and - joined by dots, at most 64 characters")
+
+// ValidPrefix checks a subject prefix, for example "listings" or "acme.listings": words of [A-Za-z0-9_-] joined by dots,
+// at most 64 characters. Wildcards and the $ of system subjects are refused with it. The error does not quote it.
+func ValidPrefix(prefix string) error {
+	if len(prefix) > maxToken {
+		return ErrPrefix
+	}
+	for word := range strings.SplitSeq(prefix, ".") {
+		if word == "" || strings.ContainsFunc(word, func(r rune) bool { return r > 127 || !plain(byte(r)) }) {
+			return ErrPrefix
+		}
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package events
+
+import "time"
+
+// WatchBaselined: from here on what appears is news.
+type WatchBaselined struct {
+	Common
+	Reason     string    `json:"reason"` // first or filter_changed
+	StartedAt  time.Time `json:"startedAt"`
+	Complete   bool      `json:"complete"` // false: walks stayed partial, there may be more
+	Insertions int       `json:"insertions"`
+	Announced  int       `json:"announced"` // how many of them became events
+}
+
+// StaleError is one of the last errors of a watch that does not see. Text never holds what the API sent.
+type StaleError struct {
+	At        time.Time `json:"at"`
+	Operation string    `json:"operation"` // insertions or contact_requests
+	Class     string    `json:"class"`
+	Status    int       `json:"status,omitempty"`
+	Text      string    `json:"text"`
+}
+
+// maxStaleErrors is how many errors a WatchStale tells.
+const maxStaleErrors = 10
+
+// WatchStale: for too long nothing good was heard.
+type WatchStale struct {
+	Common
+	LastSuccessAt time.Time    `json:"lastSuccessAt,omitzero"`
+	Errors        []StaleError `json:"errors"` // oldest first; New keeps the last 10
+}
+
+// WatchRecovered: what a watch event reported has ended.
+type WatchRecovered struct {
+	Common
+	Ends  string    `json:"ends"` // stale, change_held, schema_drifted or gap_detected
+	Since time.Time `json:"since"`
+}
+
+// WatchGapDetected: we know that we cannot see everything.
+type WatchGapDetected struct {
+	Common
+	Operation           string    `json:"operation"`                     // insertions or contact_requests
+	PropertyReferenceID string    `json:"propertyReferenceId,omitempty"` // where it is one insertion
+	Reason              string    `json:"reason"`                        // window_full, walk_incomplete, unreadable or time_unknown
+	From                time.Time `json:"from,omitzero"`
+	To                  time.Time `json:"to,omitzero"`
+	Reached             int       `json:"reached"`
+	Total               *int      `json:"total,omitempty"` // nil: the API does not say
+}
+
+// WatchSchemaDrifted: an answer does not look as answers looked before. Paths and JSON types, never values.
+type WatchSchemaDrifted struct {
+	Common
+	Operation           string `json:"operation"`                     // insertions or contact_requests
+	PropertyReferenceID string `json:"propertyReferenceId,omitempty"` // where it is one insertion
+	Expected            string `json:"expected"`
+	Found               string `json:"found"`
+}
+
+// WatchChangeHeld: a change too large to believe at once.
+type WatchChangeHeld struct {
+	Common
+	Reason  string    `json:"reason"` // mass_disappearance or empty_list
+	Missing int       `json:"missing"`
+	Known   int       `json:"known"`
+	Until   time.Time `json:"until"`
+	Approve string    `json:"approve"` // the command that believes it now
+}
+
+// WatchStreamRepaired: the stream did not hold what the event log says, and was mended.
+type WatchStreamRepaired struct {
+	Common
+	Reason       string `json:"reason"` // tail_lost, recreated, foreign_message or imported
+	FromSequence uint64 `json:"fromSequence"`
+	ToSequence   uint64 `json:"toSequence"`
+	SentAgain    int    `json:"sentAgain"`
+}
+
+func (p *WatchBaselined) settle() facts {
+	p.StartedAt = normal(p.StartedAt)
+	return facts{kind: TypeWatchBaselined, scope: p.Reason}
+}
+
+func (p *WatchStale) settle() facts {
+	p.LastSuccessAt = normal(p.LastSuccessAt)
+	p.Errors = nonNil(p.Errors[max(0, len(p.Errors)-maxStaleErrors):])
+	for i := range p.Errors {
+		p.Errors[i].At = normal(p.Errors[i].At)
+	}
+	return facts{kind: TypeWatchStale}
+}
+
+func (p *WatchRecovered) settle() facts {
+	p.Since = normal(p.Since)
+	return facts{kind: TypeWatchRecovered, scope: p.Ends}
+}
+
+func (p *WatchGapDetected) settle() facts {
+	p.From, p.To = normal(p.From), normal(p.To)
+	return facts{kind: TypeWatchGapDetected, reference: p.PropertyReferenceID, scope: p.Reason}
+}
+
+func (p *WatchSchemaDrifted) settle() facts {
+	return facts{kind: TypeWatchSchemaDrifted, reference: p.PropertyReferenceID, scope: p.Operation}
+}
+
+func (p *WatchChangeHeld) settle() facts {
+	p.Until = normal(p.Until)
+	return facts{kind: TypeWatchChangeHeld, scope: p.Reason}
+}
+
+func (p *WatchStreamRepaired) settle() facts {
+	return facts{kind: TypeWatchStreamRepaired, scope: p.Reason}
+}

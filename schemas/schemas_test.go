@@ -1,0 +1,259 @@
+package schemas_test
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"doorbell/schemas"
+	"doorbell/schemas/schematest"
+)
+
+type node = map[string]any
+
+func load(t *testing.T, file []byte, ok bool) node {
+	t.Helper()
+	if !ok {
+		t.Fatal("no such file")
+	}
+	var n node
+	if err := json.Unmarshal(file, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// eachType runs a test for every type with its schema and its example.
+func eachType(t *testing.T, test func(t *testing.T, eventType string, schema, example node)) {
+	types := schemas.Types()
+	if len(types) != 17 {
+		t.Fatalf("%d types, want the 17 of the contract", len(types))
+	}
+	for _, eventType := range types {
+		t.Run(eventType, func(t *testing.T) {
+			schema, ok := schemas.Schema(eventType)
+			example, ok2 := schemas.Example(eventType)
+			test(t, eventType, load(t, schema, ok), load(t, example, ok2))
+		})
+	}
+}
+
+// walk visits every object within a schema.
+func walk(value any, path string, visit func(path string, n node)) {
+	switch v := value.(type) {
+	case node:
+		visit(path, v)
+		for name, child := range v {
+			walk(child, path+"/"+name, visit)
+		}
+	case []any:
+		for _, child := range v {
+			walk(child, path, visit)
+		}
+	}
+}
+
+func TestEveryExampleIsValid(t *testing.T) {
+	eachType(t, func(t *testing.T, eventType string, _, example node) {
+		data, _ := json.Marshal(example)
+		schematest.Validate(t, eventType, data)
+	})
+}
+
+func TestASchemaIsNamedAfterItsTypeAndStandsAlone(t *testing.T) {
+	eachType(t, func(t *testing.T, eventType string, schema, _ node) {
+		if want := "urn:doorbell:schema:" + eventType + ":v1"; schema["$id"] != want {
+			t.Errorf("$id is %v, want %v", schema["$id"], want)
+		}
+		if schema["$schema"] != "https://json-schema.org/draft/2020-12/schema" {
+			t.Errorf("$schema is %v", schema["$schema"])
+		}
+		defs, used := schema["$defs"].(node), map[string]bool{}
+		walk(schema, "", func(path string, n node) {
+			ref, ok := n["$ref"].(string)
+			if !ok {
+				return
+			}
+			name, local := strings.CutPrefix(ref, "#/$defs/")
+			if !local || defs[name] == nil {
+				t.Errorf("%s: $ref %s leads out of the file", path, ref)
+			}
+			used[name] = true
+		})
+		for name := range defs {
+			if !used[name] {
+				t.Errorf("$defs/%s is not used", name)
+			}
+		}
+	})
+}
+
+func TestEveryPropertyIsDescribed(t *testing.T) {
+	eachType(t, func(t *testing.T, _ string, schema, _ node) {
+		properties := 0
+		walk(schema, "", func(path string, n node) {
+			if !strings.HasSuffix(path, "/properties") || strings.Contains(path, "/anyOf/") || strings.Contains(path, "/if/") {
+				return
+			}
+			for name, p := range n {
+				properties++
+				if text, _ := p.(node)["description"].(string); !strings.HasSuffix(text, ".") {
+					t.Errorf("%s/%s has no description that ends with a full stop", path, name)
+				}
+			}
+		})
+		if properties < 4 {
+			t.Errorf("only %d properties seen", properties)
+		}
+	})
+}
+
+func TestSchemasStayOpenForUnknownMembers(t *testing.T) {
+	eachType(t, func(t *testing.T, eventType string, schema, example node) {
+		example["laterMember"] = node{"any": 1}
+		data, _ := json.Marshal(example)
+		schematest.Validate(t, eventType, data)
+		walk(schema, "", func(path string, n node) {
+			for _, closing := range []string{"additionalProperties", "unevaluatedProperties"} {
+				if _, ok := n[closing]; ok && !strings.HasSuffix(path, "/properties") {
+					t.Errorf("%s: %s", path, closing)
+				}
+			}
+		})
+	})
+}
+
+func TestAMessageWithoutARequiredMemberIsRejected(t *testing.T) {
+	eachType(t, func(t *testing.T, eventType string, schema, example node) {
+		required := schema["required"].([]any)
+		if len(required) < 4 {
+			t.Fatalf("only %v are required", required)
+		}
+		if _, ok := example["record"]; ok {
+			required = append(required, "record") // by anyOf
+		}
+		for _, name := range required {
+			less := maps.Clone(example)
+			delete(less, name.(string))
+			data, _ := json.Marshal(less)
+			err := schematest.Check(eventType, data)
+			if err == nil || !strings.Contains(err.Error(), "required") || !strings.Contains(err.Error(), name.(string)) {
+				t.Errorf("without %s: %v", name, err)
+			}
+		}
+	})
+}
+
+func TestOnlyATruncatedMessageMayLackItsRecord(t *testing.T) {
+	eachType(t, func(t *testing.T, eventType string, _, example node) {
+		delete(example, "record")
+		example["truncated"] = true
+		data, _ := json.Marshal(example)
+		schematest.Validate(t, eventType, data)
+	})
+}
+
+func TestAHaltedInsertionIsNamed(t *testing.T) {
+	eachType(t, func(t *testing.T, eventType string, _, example node) {
+		if eventType != "access.halted" {
+			return
+		}
+		example["scope"] = "insertion"
+		data, _ := json.Marshal(example)
+		if schematest.Check(eventType, data) == nil {
+			t.Error("passes without propertyReferenceId")
+		}
+		example["propertyReferenceId"] = "a#b##"
+		data, _ = json.Marshal(example)
+		schematest.Validate(t, eventType, data)
+	})
+}
+
+func TestTimesAreRFC3339InUTC(t *testing.T) {
+	eachType(t, func(t *testing.T, eventType string, _, example node) {
+		for _, wrong := range []any{"2026-11-20T10:41:07+01:00", "2026-11-20 09:41:07Z", "yesterday", 1763631667, nil} {
+			example["observedAt"] = wrong
+			data, _ := json.Marshal(example)
+			if schematest.Check(eventType, data) == nil {
+				t.Errorf("%v passes", wrong)
+			}
+		}
+	})
+}
+
+func TestASharedDefinitionIsTheSameEverywhere(t *testing.T) {
+	seen := map[string]any{}
+	eachType(t, func(t *testing.T, _ string, schema, _ node) {
+		for name, def := range schema["$defs"].(node) {
+			if first, ok := seen[name]; ok && !reflect.DeepEqual(first, def) {
+				t.Errorf("$defs/%s differs from that of another schema", name)
+			}
+			seen[name] = def
+		}
+	})
+}
+
+func TestTheHeadersOfAnExampleBelongToItsPayload(t *testing.T) {
+	id := regexp.MustCompile(`^[a-z2-7]{26}$`)
+	seen := map[string]string{}
+	eachType(t, func(t *testing.T, eventType string, schema, example node) {
+		file, ok := schemas.ExampleHeader(eventType)
+		header := load(t, file, ok)
+		for name, want := range map[string]any{
+			"Nats-Msg-Id":   header["ce-id"],
+			"ce-type":       eventType,
+			"ce-dataschema": schema["$id"],
+			"ce-origin":     example["origin"],
+			"ce-subject":    example["propertyReferenceId"],
+		} {
+			if header[name] != want {
+				t.Errorf("%s is %v, want %v", name, header[name], want)
+			}
+		}
+		ceID, _ := header["ce-id"].(string)
+		if !id.MatchString(ceID) || seen[ceID] != "" {
+			t.Errorf("ce-id %s has another form, or is that of %q", ceID, seen[ceID])
+		}
+		seen[ceID] = eventType
+	})
+}
+
+func TestExamplesNameNoRealPerson(t *testing.T) {
+	mail := regexp.MustCompile(`[\w.+-]+@([\w.-]+)`)
+	link := regexp.MustCompile(`https?://([^/"]+)`)
+	for _, eventType := range schemas.Types() {
+		file, _ := schemas.Example(eventType)
+		for _, m := range mail.FindAllSubmatch(file, -1) {
+			if string(m[1]) != "example.org" {
+				t.Errorf("%s: mail at %s", eventType, m[1])
+			}
+		}
+		for _, m := range link.FindAllSubmatch(file, -1) {
+			if !strings.HasSuffix(string(m[1]), ".example") {
+				t.Errorf("%s: link to %s", eventType, m[1])
+			}
+		}
+	}
+}
+
+func TestAnUnknownTypeHasNothing(t *testing.T) {
+	for _, name := range []string{"", "insertion", "insertion.appeared.v1", "../insertion.appeared", "examples/insertion.appeared"} {
+		_, schema := schemas.Schema(name)
+		_, example := schemas.Example(name)
+		_, header := schemas.ExampleHeader(name)
+		if schema || example || header {
+			t.Errorf("%q has something", name)
+		}
+	}
+}
+
+func TestACallerMayChangeWhatItGot(t *testing.T) {
+	first, _ := schemas.Schema("insertion.appeared")
+	first[0] = 'x'
+	if again, _ := schemas.Schema("insertion.appeared"); again[0] != '{' {
+		t.Error("the next caller sees it")
+	}
+}

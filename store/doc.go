@@ -1,0 +1,26 @@
+// Package store remembers. It owns one bbolt file, doorbell.db, in the data directory: what was last seen of each agency
+// (its snapshot), every event that followed from it (the event log), how far the log is published (a cursor per agency)
+// and what we must not ask for any more (halts).
+//
+// Its promise is that state and its events change together: a caller changes the snapshot and appends events inside one
+// Update, and either all of it is on disk when Update returns nil, or nothing is. There is no other way to write. An
+// event log entry is never changed; its sequence counts per agency from 1 without gaps.
+//
+//	err := s.Update(func(tx *store.Tx) error {
+//		if err := tx.PutInsertion("A100", ins); err != nil {
+//			return err
+//		}
+//		_, err := tx.Append(event)
+//		return err
+//	})
+//
+// What an error of Update means decides what the caller may do next: an error of the function itself changed nothing;
+// ErrNoSpace changed nothing and may be tried again; any other is an ErrUnknownOutcome, after which the process has to
+// end, because the commit may have happened.
+//
+// The store knows no HTTP and no NATS, and not what a field means. It never holds a contact request's content, only what
+// it takes to know it again: its id, a fingerprint and digests.
+//
+// All keys are composite and ordered (agency 0x00 reference 0x00 id), nothing is global where per agency will do, so an
+// agency could move to another file whole.
+package store

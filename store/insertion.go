@@ -1,0 +1,123 @@
+package store
+
+import (
+	"fmt"
+	"time"
+)
+
+// Insertion is what is remembered of one insertion beside its record. Times are in our clock unless said otherwise.
+type Insertion struct {
+	Reference string
+	Digest    [32]byte // of the last record
+	Rules     uint32   // the rules that made Digest
+	Episode   int      // publications of the reference, from 1
+	Revision  int      // changes within the episode
+	FirstSeen time.Time
+
+	Missing   int       // complete walks in a row that did not list it
+	Moved     bool      // pages moved under one of those walks
+	LastSeen  time.Time // last sighting before it went missing; zero while it is listed
+	GoneSince time.Time // since when it counts as disappeared; zero while published
+
+	Baseline  bool      // it was there before we began to watch
+	Start     time.Time // contact requests created before it are old; in the API's clock
+	Polled    bool      // the first catch-up is done
+	LastPoll  time.Time // last poll that wrote something
+	LastWide  time.Time // last time the widest window was read
+	Epoch     int       // counts catch-ups; a contact request learned in an earlier one is an overlap
+	OpenSince time.Time // since when a window has been open; zero: closed
+}
+
+const insertionVersion = 1
+
+const (
+	insertionBaseline = 1 << iota
+	insertionPolled
+	insertionMoved
+)
+
+func (i Insertion) encode() []byte {
+	w := &writer{b: make([]byte, 0, 128)}
+	w.byte(insertionVersion)
+	var flags byte
+	if i.Baseline {
+		flags |= insertionBaseline
+	}
+	if i.Polled {
+		flags |= insertionPolled
+	}
+	if i.Moved {
+		flags |= insertionMoved
+	}
+	w.byte(flags)
+	w.fixed(i.Digest[:])
+	w.uint(uint64(i.Rules))
+	for _, n := range []int{i.Episode, i.Revision, i.Missing, i.Epoch} {
+		w.uint(uint64(n))
+	}
+	for _, t := range []time.Time{i.FirstSeen, i.LastSeen, i.GoneSince, i.Start, i.LastPoll, i.LastWide, i.OpenSince} {
+		w.time(t)
+	}
+	return w.b
+}
+
+func decodeInsertion(reference string, v []byte) (Insertion, error) {
+	r := &reader{b: v}
+	version, flags := r.byte(), r.byte()
+	i := Insertion{
+		Reference: reference, Baseline: flags&insertionBaseline != 0,
+		Polled: flags&insertionPolled != 0, Moved: flags&insertionMoved != 0,
+	}
+	copy(i.Digest[:], r.take(len(i.Digest)))
+	i.Rules = uint32(r.uint())
+	for _, n := range []*int{&i.Episode, &i.Revision, &i.Missing, &i.Epoch} {
+		*n = r.int()
+	}
+	for _, t := range []*time.Time{&i.FirstSeen, &i.LastSeen, &i.GoneSince, &i.Start, &i.LastPoll, &i.LastWide, &i.OpenSince} {
+		*t = r.time()
+	}
+	if r.bad || version != insertionVersion {
+		return Insertion{}, fmt.Errorf("%w: an insertion", ErrDamaged)
+	}
+	return i, nil
+}
+
+// Insertion returns what is remembered of a reference, and whether anything is.
+func (tx *Tx) Insertion(agency, reference string) (Insertion, bool, error) {
+	v := tx.tx.Bucket(bucketInsertions).Get(key(agency, reference))
+	if v == nil {
+		return Insertion{}, false, nil
+	}
+	i, err := decodeInsertion(reference, v)
+	return i, err == nil, err
+}
+
+// PutInsertion remembers an insertion. Its record is remembered by PutRecord.
+func (tx *Tx) PutInsertion(agency string, i Insertion) error {
+	return tx.tx.Bucket(bucketInsertions).Put(key(agency, i.Reference), i.encode())
+}
+
+// Record returns the last record of an insertion as the API sent it, white space removed; nil if there is none.
+func (tx *Tx) Record(agency, reference string) []byte {
+	v := tx.tx.Bucket(bucketRecords).Get(key(agency, reference))
+	if v == nil {
+		return nil
+	}
+	return append([]byte(nil), v...)
+}
+
+// PutRecord remembers the last record of an insertion.
+func (tx *Tx) PutRecord(agency, reference string, record []byte) error {
+	return tx.tx.Bucket(bucketRecords).Put(key(agency, reference), record)
+}
+
+// Insertions visits all insertions of an agency by reference. visit must not write insertions.
+func (tx *Tx) Insertions(agency string, visit func(Insertion) error) error {
+	return tx.scan(bucketInsertions, prefix(agency), func(k, v []byte) error {
+		i, err := decodeInsertion(string(k), v)
+		if err != nil {
+			return err
+		}
+		return visit(i)
+	})
+}

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+
+	"doorbell/events"
+)
+
+// Append adds an event to its agency's log and returns it with its sequence, time of record and id.
+func (tx *Tx) Append(e events.Event) (events.Event, error) {
+	last := tx.LastSequence(e.AgencyID)
+	e = e.Stamp(last+1, tx.store.now(), tx.store.meta.StoreID)
+	value, err := e.AppendJSON(nil)
+	if err != nil {
+		return e, fmt.Errorf("event %s of %s: %w", e.Type, e.AgencyID, err)
+	}
+	tx.appended = true
+	return e, tx.tx.Bucket(bucketLog).Put(logKey(e.AgencyID, e.Sequence), value)
+}
+
+// LastSequence is the newest sequence of an agency's log, 0 if it is empty.
+func (tx *Tx) LastSequence(agency string) uint64 {
+	below := prefix(agency)
+	c := tx.tx.Bucket(bucketLog).Cursor()
+	k, _ := c.Seek(logKey(agency, ^uint64(0)))
+	if k == nil {
+		k, _ = c.Last()
+	} else {
+		k, _ = c.Prev()
+	}
+	if !bytes.HasPrefix(k, below) {
+		return 0
+	}
+	return binary.BigEndian.Uint64(k[len(below):])
+}
+
+func logKey(agency string, sequence uint64) []byte {
+	return binary.BigEndian.AppendUint64(prefix(agency), sequence)
+}
+
+// Append adds one event to the log in a transaction of its own.
+func (s *Store) Append(e events.Event) error {
+	return s.Update(func(tx *Tx) error {
+		_, err := tx.Append(e)
+		return err
+	})
+}
+
+// Read returns events of an agency in order, from the one after the given sequence: at most maxEvents, and no further
+// ones once they hold maxBytes; but at least one if there is any.
+func (s *Store) Read(agency string, after uint64, maxEvents, maxBytes int) ([]events.Event, error) {
+	var found []events.Event
+	err := s.View(func(tx *Tx) error {
+		below, size := prefix(agency), 0
+		c := tx.tx.Bucket(bucketLog).Cursor()
+		for k, v := c.Seek(logKey(agency, after+1)); bytes.HasPrefix(k, below); k, v = c.Next() {
+			if size += len(v); len(found) > 0 && (len(found) >= maxEvents || size > maxBytes) {
+				return nil
+			}
+			var e events.Event
+			if err := e.UnmarshalJSON(v); err != nil {
+				return fmt.Errorf("%w: event %d of %s", ErrDamaged, binary.BigEndian.Uint64(k[len(below):]), agency)
+			}
+			found = append(found, e)
+		}
+		return nil
+	})
+	return found, err
+}
+
+// Last is the newest sequence of an agency's log, 0 if it is empty.
+func (s *Store) Last(agency string) (sequence uint64, err error) {
+	err = s.View(func(tx *Tx) error {
+		sequence = tx.LastSequence(agency)
+		return nil
+	})
+	return sequence, err
+}
+
+// Cursor says how far an agency's log is published.
+func (s *Store) Cursor(agency string) (events.Cursor, error) {
+	var c events.Cursor
+	err := s.View(func(tx *Tx) error {
+		v := tx.tx.Bucket(bucketCursors).Get([]byte(agency))
+		if v == nil {
+			return nil
+		}
+		if err := json.Unmarshal(v, &c); err != nil {
+			return fmt.Errorf("%w: cursor of %s", ErrDamaged, agency)
+		}
+		return nil
+	})
+	return c, err
+}
+
+// SetCursor moves an agency's cursor, durably.
+func (s *Store) SetCursor(agency string, c events.Cursor) error {
+	v, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return s.Update(func(tx *Tx) error { return tx.tx.Bucket(bucketCursors).Put([]byte(agency), v) })
+}

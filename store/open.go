@@ -1,0 +1,269 @@
+package store
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+)
+
+// schemaVersion is the form of the file. A newer one is refused, an older one migrated.
+const schemaVersion = 1
+
+const (
+	fileName   = "doorbell.db"
+	idFileName = "store-id"
+)
+
+var (
+	bucketMeta            = []byte("meta")
+	bucketAgencies        = []byte("agencies")
+	bucketInsertions      = []byte("insertions")
+	bucketRecords         = []byte("records")
+	bucketContactRequests = []byte("contact_requests")
+	bucketFieldNames      = []byte("field_names")
+	bucketLog             = []byte("log")
+	bucketCursors         = []byte("cursors")
+	bucketHalts           = []byte("halts")
+
+	buckets = [][]byte{
+		bucketMeta, bucketAgencies, bucketInsertions, bucketRecords, bucketContactRequests,
+		bucketFieldNames, bucketLog, bucketCursors, bucketHalts,
+	}
+	keyMeta = []byte("store")
+)
+
+// Options of Open.
+type Options struct {
+	Dir         string           // data directory; made with mode 0700 if missing
+	BaseURL     string           // the API that this store remembers; another one is refused
+	LockTimeout time.Duration    // how long to wait for the lock; default 2 s
+	Now         func() time.Time // default time.Now
+}
+
+// meta is the store's identity, written once.
+type meta struct {
+	Schema  int       `json:"schema"`
+	StoreID string    `json:"storeId"`
+	BaseURL string    `json:"baseUrl"`
+	Created time.Time `json:"created"`
+}
+
+// Store is an open store. Its methods are safe for concurrent use.
+type Store struct {
+	db      *bolt.DB
+	path    string
+	meta    meta
+	now     func() time.Time
+	changed chan struct{}
+	commits atomic.Int64
+}
+
+// Open locks and opens the store in o.Dir, or makes a new one where there is none. It holds an exclusive lock until
+// Close; a second Open of the same directory returns a LockedError after LockTimeout. Nothing is written before the store
+// is known to be ours.
+func Open(o Options) (s *Store, err error) {
+	if o.LockTimeout == 0 {
+		o.LockTimeout = 2 * time.Second
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	path := filepath.Join(o.Dir, fileName)
+	stated, err := readID(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := refuseLost(path, stated); err != nil {
+		return nil, err
+	}
+	db, err := openFile(path, o.LockTimeout)
+	if err != nil {
+		return nil, err
+	}
+	s = &Store{db: db, path: path, now: o.Now, changed: make(chan struct{}, 1)}
+	if err := s.identify(o, stated); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+// refuseLost stops a store that was truncated or deleted from being taken for a new one: everything would be announced
+// again, or swallowed.
+func refuseLost(path, stated string) error {
+	info, err := os.Stat(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("store: %w", err)
+	}
+	if stated != "" && (err != nil || info.Size() == 0) {
+		return fmt.Errorf("%w: %s is missing or empty, but %s beside it says that store %s belongs here; "+
+			"put the file back from a backup, or choose another data directory to begin anew", ErrForeign, path, idFileName, stated)
+	}
+	return nil
+}
+
+// openFile opens the bbolt file. A damaged file can make bbolt panic; that becomes an ErrDamaged.
+func openFile(path string, wait time.Duration) (db *bolt.DB, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			db, err = nil, damaged(path, fmt.Sprint(r))
+		}
+	}()
+	db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: wait, FreelistType: bolt.FreelistMapType})
+	switch {
+	case err == nil:
+		return db, nil
+	case errors.Is(err, berrors.ErrTimeout):
+		return nil, &LockedError{Path: path, PID: lockHolder(path)}
+	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
+		return nil, damaged(path, err.Error())
+	case errors.Is(err, syscall.ENOSPC):
+		return nil, fmt.Errorf("%w: %s", ErrNoSpace, path)
+	}
+	return nil, fmt.Errorf("store: %w", err)
+}
+
+func damaged(path, why string) error {
+	return fmt.Errorf("%w: %s: %s; put the file back from a backup, nothing was changed", ErrDamaged, path, why)
+}
+
+// identify reads who the store is, refuses a foreign one, and makes the identity of a new one.
+func (s *Store) identify(o Options, stated string) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = damaged(s.path, fmt.Sprint(r))
+		}
+	}()
+	found, err := s.readMeta()
+	if err != nil {
+		return err
+	}
+	if found == nil {
+		if found, err = s.create(o); err != nil {
+			return err
+		}
+	}
+	s.meta = *found
+	switch {
+	case s.meta.Schema > schemaVersion:
+		return fmt.Errorf("%w: %s has schema %d, this program reads up to %d; use the newer doorbell", ErrNewer, s.path, s.meta.Schema, schemaVersion)
+	case stated != "" && stated != s.meta.StoreID:
+		return fmt.Errorf("%w: %s is store %s, but %s beside it says %s; put the right file back", ErrForeign, s.path, s.meta.StoreID, idFileName, stated)
+	case o.BaseURL != "" && o.BaseURL != s.meta.BaseURL:
+		return fmt.Errorf("%w: %s remembers the API at %s, not %s; set the base URL back, or choose another data directory", ErrForeign, s.path, s.meta.BaseURL, o.BaseURL)
+	case stated == "":
+		return writeID(o.Dir, s.meta.StoreID)
+	}
+	return nil
+}
+
+// readMeta returns nil for a file without buckets: a new one.
+func (s *Store) readMeta() (*meta, error) {
+	var m *meta
+	err := s.db.View(func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucketMeta)
+		if b == nil {
+			if k, _ := tx.Cursor().First(); k != nil {
+				return damaged(s.path, "no doorbell store")
+			}
+			return nil
+		}
+		m = new(meta)
+		if err := json.Unmarshal(b.Get(keyMeta), m); err != nil {
+			return damaged(s.path, "unreadable identity")
+		}
+		return nil
+	})
+	return m, err
+}
+
+func (s *Store) create(o Options) (*meta, error) {
+	m := &meta{Schema: schemaVersion, StoreID: strings.ToLower(rand.Text()), BaseURL: o.BaseURL, Created: s.now().UTC()}
+	value, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	err = s.db.Update(func(tx *bolt.Tx) error {
+		for _, name := range buckets {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
+		}
+		return tx.Bucket(bucketMeta).Put(keyMeta, value)
+	})
+	if errors.Is(err, syscall.ENOSPC) {
+		return nil, fmt.Errorf("%w: %s", ErrNoSpace, s.path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	return m, nil
+}
+
+func readID(dir string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(dir, idFileName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("store: %w", err)
+	}
+	return string(bytes.TrimSpace(b)), nil
+}
+
+// writeID repeats the identity outside of the file, so that a truncated file is noticed.
+func writeID(dir, id string) error {
+	path := filepath.Join(dir, idFileName)
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	_, err = f.WriteString(id + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
+}
+
+// ID is the identity of the store, made when it was.
+func (s *Store) ID() string { return s.meta.StoreID }
+
+// BaseURL is the API that the store remembers.
+func (s *Store) BaseURL() string { return s.meta.BaseURL }
+
+// Path is the store's file.
+func (s *Store) Path() string { return s.path }
+
+// Close releases the lock. It waits for open transactions.
+func (s *Store) Close() error { return s.db.Close() }
+
+// Commits counts the transactions that were written since the store was opened.
+func (s *Store) Commits() int64 { return s.commits.Load() }

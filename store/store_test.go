@@ -1,0 +1,478 @@
+package store_test
+
+import (
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"pgregory.net/rapid"
+
+	"doorbell/events"
+	"doorbell/schemas/schematest"
+	"doorbell/store"
+)
+
+const baseURL = "https://api.example.org"
+
+// open opens a store whose integrity is checked at the end of the test, whatever the test did.
+func open(t testing.TB, dir string) *store.Store {
+	t.Helper()
+	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL, LockTimeout: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		check(t, s.Path())
+	})
+	return s
+}
+
+func check(t testing.TB, path string) {
+	t.Helper()
+	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	err = db.View(func(tx *bolt.Tx) error {
+		for err := range tx.Check() {
+			t.Error(err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func update(t testing.TB, s *store.Store, fn func(*store.Tx) error) {
+	t.Helper()
+	if err := s.Update(fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func event(t testing.TB, agency string) events.Event {
+	t.Helper()
+	e, err := events.New(&events.WatchGapDetected{
+		Common:    events.Common{AgencyID: agency, ObservedAt: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)},
+		Operation: "insertions", Reason: "walk_incomplete", Reached: 3,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestAnEventAndItsStateAreCommittedTogetherOrNotAtAll(t *testing.T) {
+	s := open(t, t.TempDir())
+	boom := errors.New("boom")
+	err := s.Update(func(tx *store.Tx) error {
+		if err := tx.PutInsertion("A100", store.Insertion{Reference: "a#b##", Episode: 1}); err != nil {
+			return err
+		}
+		if _, err := tx.Append(event(t, "A100")); err != nil {
+			return err
+		}
+		return boom
+	})
+	if !errors.Is(err, boom) {
+		t.Fatalf("Update returned %v, not the error of its function", err)
+	}
+	if last, err := s.Last("A100"); err != nil || last != 0 {
+		t.Errorf("an event of a failed transaction is in the log: sequence %d, %v", last, err)
+	}
+	err = s.View(func(tx *store.Tx) error {
+		if _, exists, err := tx.Insertion("A100", "a#b##"); exists || err != nil {
+			t.Errorf("the insertion of a failed transaction is remembered (%v)", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-s.Changed():
+		t.Error("a failed transaction was signalled")
+	default:
+	}
+}
+
+func TestSequencesCountPerAgencyWithoutGaps(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	agencies := []string{"A", "A1", "A100", "B"} // one a prefix of the other
+	want := map[string]uint64{}
+	for range 200 {
+		agency := agencies[rand.N(len(agencies))]
+		update(t, s, func(tx *store.Tx) error {
+			e, err := tx.Append(event(t, agency))
+			want[agency]++
+			if e.Sequence != want[agency] || e.StoreID != s.ID() || e.RecordedTime.IsZero() {
+				t.Errorf("%s: sequence %d of store %s, want %d", agency, e.Sequence, e.StoreID, want[agency])
+			}
+			schematest.Validate(t, string(e.Type), e.Data)
+			return err
+		})
+	}
+	<-s.Changed()
+	for agency, n := range want {
+		read, err := s.Read(agency, 0, 1000, 1<<20)
+		if err != nil || uint64(len(read)) != n {
+			t.Fatalf("%s: %d events, %v; want %d", agency, len(read), err, n)
+		}
+		ids := map[string]bool{}
+		for i, e := range read {
+			if e.Sequence != uint64(i+1) || e.AgencyID != agency || ids[e.ID] {
+				t.Errorf("%s: event %d has sequence %d, agency %s, id %s", agency, i, e.Sequence, e.AgencyID, e.ID)
+			}
+			ids[e.ID] = true
+		}
+	}
+}
+
+func TestReadIsBoundedButAlwaysMovesOn(t *testing.T) {
+	s := open(t, t.TempDir())
+	for range 5 {
+		update(t, s, func(tx *store.Tx) error { _, err := tx.Append(event(t, "A100")); return err })
+	}
+	for name, c := range map[string]struct {
+		after         uint64
+		events, bytes int
+		want          []uint64
+	}{
+		"all":            {0, 10, 1 << 20, []uint64{1, 2, 3, 4, 5}},
+		"a number":       {1, 2, 1 << 20, []uint64{2, 3}},
+		"too few bytes":  {2, 10, 1, []uint64{3}},
+		"nothing beyond": {5, 10, 1 << 20, nil},
+	} {
+		read, err := s.Read("A100", c.after, c.events, c.bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []uint64
+		for _, e := range read {
+			got = append(got, e.Sequence)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestAnEventIsReadAsItWasAppended(t *testing.T) {
+	s := open(t, t.TempDir())
+	e, err := events.New(&events.InsertionAppeared{
+		Common:              events.Common{AgencyID: "A100", ObservedAt: time.Date(2026, 11, 20, 9, 0, 0, 1e6, time.UTC)},
+		PropertyReferenceID: "a#ä b##", Episode: 1, Record: []byte(`{"n":9007199254740993,"t":"<b> & "}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stamped events.Event
+	update(t, s, func(tx *store.Tx) error { stamped, err = tx.Append(e); return err })
+	read, err := s.Read("A100", 0, 1, 1)
+	if err != nil || len(read) != 1 || !reflect.DeepEqual(read[0], stamped) {
+		t.Errorf("read %+v, %v; appended %+v", read, err, stamped)
+	}
+	schematest.Validate(t, string(e.Type), read[0].Data)
+}
+
+func TestEverythingSurvivesAReopen(t *testing.T) {
+	dir := t.TempDir()
+	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 20, 9, 0, 0, 123e6, time.UTC)
+	agency := store.Agency{WatchStart: now, IDField: "id", Held: &store.Held{Reason: "empty_list", Until: now}}
+	insertion := store.Insertion{
+		Reference: "a#b##", Digest: [32]byte{1, 2}, Rules: 7, Episode: 2, Revision: 3, FirstSeen: now, Missing: 1, Moved: true,
+		LastSeen: now, GoneSince: now, Baseline: true, Start: now, Polled: true, LastPoll: now, LastWide: now, Epoch: 9, OpenSince: now,
+	}
+	request := store.ContactRequest{
+		ID: "7f0c", Fingerprint: [16]byte{1}, Digest: [16]byte{2}, Rules: 8, Epoch: 4, Revision: 5, CreatedAt: now, Redacted: true,
+		Fields: []store.Field{{Name: "email", Digest: [3]byte{1, 2, 3}}, {Name: "phone"}},
+	}
+	halt := store.Halt{Scope: events.ScopeInsertion, Reference: "a#b##", Operation: "contact_requests", Status: 403, Since: now}
+	cursor := events.Cursor{Sequence: 4, ID: "x", StreamSequence: 9, StreamCreated: now}
+	update(t, s, func(tx *store.Tx) error {
+		return errors.Join(tx.PutAgency("A100", agency), tx.PutInsertion("A100", insertion), tx.PutRecord("A100", "a#b##", []byte(`{}`)),
+			tx.PutContactRequest("A100", "a#b##", request), tx.PutHalt("A100", halt))
+	})
+	if err := errors.Join(s.SetCursor("A100", cursor), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, dir)
+	if again.ID() != s.ID() || again.BaseURL() != baseURL {
+		t.Errorf("store %s of %s came back as %s of %s", s.ID(), baseURL, again.ID(), again.BaseURL())
+	}
+	err = again.View(func(tx *store.Tx) error {
+		a, _, err1 := tx.Agency("A100")
+		i, _, err2 := tx.Insertion("A100", "a#b##")
+		r, err3 := tx.ContactRequests("A100", "a#b##")
+		h, err4 := tx.Halts("A100")
+		c, err5 := again.Cursor("A100")
+		for _, pair := range [][2]any{{a, agency}, {i, insertion}, {r, []store.ContactRequest{request}}, {h, []store.Halt{halt}}, {c, cursor}} {
+			if !reflect.DeepEqual(pair[0], pair[1]) {
+				t.Errorf("came back as %+v\nwas          %+v", pair[0], pair[1])
+			}
+		}
+		return errors.Join(err1, err2, err3, err4, err5)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestASecondProcessIsRefusedInTime(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir)
+	_, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL, LockTimeout: 50 * time.Millisecond})
+	var locked *store.LockedError
+	if !errors.As(err, &locked) || locked.PID != os.Getpid() {
+		t.Errorf("got %v, want a LockedError that names process %d", err, os.Getpid())
+	}
+}
+
+func TestAForeignStoreIsRefusedAndLeftAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(t *testing.T, dir string)
+		want  error
+	}{
+		"another API": {func(t *testing.T, dir string) {}, store.ErrForeign},
+		"another store's id": {func(t *testing.T, dir string) {
+			write(t, filepath.Join(dir, "store-id"), "somebodyelse\n")
+		}, store.ErrForeign},
+		"truncated to nothing": {func(t *testing.T, dir string) {
+			write(t, filepath.Join(dir, "doorbell.db"), "")
+		}, store.ErrForeign},
+		"deleted": {func(t *testing.T, dir string) {
+			if err := os.Remove(filepath.Join(dir, "doorbell.db")); err != nil {
+				t.Fatal(err)
+			}
+		}, store.ErrForeign},
+		"no store at all": {func(t *testing.T, dir string) {
+			write(t, filepath.Join(dir, "doorbell.db"), strings.Repeat("not a database ", 5000))
+		}, store.ErrDamaged},
+		"of a newer version": {func(t *testing.T, dir string) {
+			db, err := bolt.Open(filepath.Join(dir, "doorbell.db"), 0o600, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			err = db.Update(func(tx *bolt.Tx) error {
+				b := tx.Bucket([]byte("meta"))
+				value := strings.Replace(string(b.Get([]byte("store"))), `"schema":1`, `"schema":99`, 1)
+				return b.Put([]byte("store"), []byte(value))
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, store.ErrNewer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s, err := store.Open(store.Options{Dir: dir, BaseURL: "https://other.example.org"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			c.spoil(t, dir)
+			before := contents(t, dir)
+			wanted := baseURL
+			if c.want != store.ErrForeign || name != "another API" {
+				wanted = "https://other.example.org"
+			}
+			_, err = store.Open(store.Options{Dir: dir, BaseURL: wanted})
+			if !errors.Is(err, c.want) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+			if after := contents(t, dir); !maps.Equal(before, after) {
+				t.Error("a refused store was changed")
+			}
+		})
+	}
+}
+
+func TestAMissingStoreIDIsWrittenAgain(t *testing.T) {
+	dir := t.TempDir()
+	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Close(), os.Remove(filepath.Join(dir, "store-id"))); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dir)
+	if id := contents(t, dir)["store-id"]; strings.TrimSpace(id) != s.ID() {
+		t.Errorf("store-id holds %q, want %q", id, s.ID())
+	}
+}
+
+func TestTheStoreIsItsOwnersAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "deep", "data")
+	s := open(t, dir)
+	for path, want := range map[string]os.FileMode{dir: 0o700, s.Path(): 0o600, filepath.Join(dir, "store-id"): 0o600} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%s has mode %o, want %o", path, got, want)
+		}
+	}
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func contents(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, f := range files {
+		b, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[f.Name()] = string(b)
+	}
+	return all
+}
+
+// TestTheStoreIsAMap holds random operations against plain maps, over transactions that fail and reopened files.
+func TestTheStoreIsAMap(t *testing.T) {
+	dirs := t.TempDir()
+	rapid.Check(t, func(rt *rapid.T) {
+		dir, err := os.MkdirTemp(dirs, "")
+		if err != nil {
+			rt.Fatal(err)
+		}
+		m := &model{insertions: map[string]store.Insertion{}, requests: map[string]store.ContactRequest{}, sequences: map[string]uint64{}}
+		m.open(rt, dir)
+		defer func() {
+			m.s.Close()
+			check(t, m.s.Path())
+		}()
+		rt.Repeat(map[string]func(*rapid.T){
+			"put":    m.put,
+			"abort":  m.abort,
+			"reopen": func(rt *rapid.T) { m.s.Close(); m.open(rt, dir) },
+			"":       m.compare,
+		})
+	})
+}
+
+type model struct {
+	s          *store.Store
+	insertions map[string]store.Insertion
+	requests   map[string]store.ContactRequest
+	sequences  map[string]uint64
+}
+
+var (
+	agencyIDs  = []string{"A", "A1", "B200"}
+	references = []string{"a##", "a#", "##", "a#b#c#d", "ä /x"}
+)
+
+func (m *model) open(rt *rapid.T, dir string) {
+	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL})
+	if err != nil {
+		rt.Fatal(err)
+	}
+	m.s = s
+}
+
+func (m *model) draw(rt *rapid.T) (agency, reference string, i store.Insertion, r store.ContactRequest) {
+	agency = rapid.SampledFrom(agencyIDs).Draw(rt, "agency")
+	reference = rapid.SampledFrom(references).Draw(rt, "reference")
+	i = store.Insertion{
+		Reference: reference, Episode: rapid.IntRange(1, 9).Draw(rt, "episode"), Missing: rapid.IntRange(0, 3).Draw(rt, "missing"),
+		Baseline: rapid.Bool().Draw(rt, "baseline"), Rules: rapid.Uint32().Draw(rt, "rules"),
+		Start: time.UnixMilli(rapid.Int64Range(1, 1<<42).Draw(rt, "start")).UTC(),
+	}
+	r = store.ContactRequest{ID: rapid.StringMatching(`[a-z0-9]{1,3}`).Draw(rt, "id"), Epoch: rapid.IntRange(0, 3).Draw(rt, "epoch")}
+	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"email", "phone", "status", "contact/name"}), 0, 4, rapid.ID).Draw(rt, "fields") {
+		r.Fields = append(r.Fields, store.Field{Name: name, Digest: [3]byte{byte(rapid.IntRange(0, 255).Draw(rt, "digest"))}})
+	}
+	return agency, reference, i, r
+}
+
+func (m *model) put(rt *rapid.T) {
+	agency, reference, i, r := m.draw(rt)
+	err := m.s.Update(func(tx *store.Tx) error {
+		e, err := events.New(&events.WatchRecovered{Common: events.Common{AgencyID: agency, ObservedAt: time.Now()}, Ends: "stale", Since: time.Now()})
+		if err != nil {
+			return err
+		}
+		_, err = tx.Append(e)
+		return errors.Join(err, tx.PutInsertion(agency, i), tx.PutContactRequest(agency, reference, r))
+	})
+	if err != nil {
+		rt.Fatal(err)
+	}
+	m.insertions[agency+"|"+reference] = i
+	m.requests[agency+"|"+reference+"|"+r.ID] = r
+	m.sequences[agency]++
+}
+
+func (m *model) abort(rt *rapid.T) {
+	agency, reference, i, r := m.draw(rt)
+	boom := errors.New("boom")
+	err := m.s.Update(func(tx *store.Tx) error {
+		return errors.Join(tx.PutInsertion(agency, i), tx.PutContactRequest(agency, reference, r), boom)
+	})
+	if !errors.Is(err, boom) {
+		rt.Fatal(err)
+	}
+}
+
+func (m *model) compare(rt *rapid.T) {
+	insertions, requests := map[string]store.Insertion{}, map[string]store.ContactRequest{}
+	err := m.s.View(func(tx *store.Tx) error {
+		for _, agency := range agencyIDs {
+			if got := tx.LastSequence(agency); got != m.sequences[agency] {
+				rt.Errorf("%s is at %d, want %d", agency, got, m.sequences[agency])
+			}
+			err := tx.Insertions(agency, func(i store.Insertion) error {
+				insertions[agency+"|"+i.Reference] = i
+				all, err := tx.ContactRequests(agency, i.Reference)
+				for _, r := range all {
+					requests[agency+"|"+i.Reference+"|"+r.ID] = r
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		rt.Fatal(err)
+	}
+	if !reflect.DeepEqual(insertions, m.insertions) || !reflect.DeepEqual(requests, m.requests) {
+		rt.Errorf("the store holds\n%+v\n%+v\nwant\n%+v\n%+v", insertions, requests, m.insertions, m.requests)
+	}
+}

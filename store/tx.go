@@ -1,0 +1,92 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"syscall"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Tx is a transaction: the snapshot and the event log at one moment. It is valid only inside the function it was given
+// to, and only on that goroutine. Values that it returns are copies.
+type Tx struct {
+	tx       *bolt.Tx
+	store    *Store
+	names    map[string]*fieldNames
+	appended bool
+}
+
+// View runs fn on the state as it is. No network, no waiting inside: an open View keeps the file growing.
+func (s *Store) View(fn func(*Tx) error) error {
+	return s.db.View(func(tx *bolt.Tx) error { return fn(s.begin(tx)) })
+}
+
+// Update runs fn and commits what it wrote, all or nothing; it is durable when Update returns nil. An error of fn is
+// returned as it is and changed nothing. See ErrNoSpace and ErrUnknownOutcome for the others.
+func (s *Store) Update(fn func(*Tx) error) error {
+	tx, err := s.db.Begin(true)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
+	own := s.begin(tx)
+	if err := fn(own); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return commitError(err)
+	}
+	s.commits.Add(1)
+	if own.appended {
+		s.signal()
+	}
+	return nil
+}
+
+// commitError tells a full disk, found while the file was to grow, from an error after which the outcome is unknown.
+func commitError(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+}
+
+func (s *Store) begin(tx *bolt.Tx) *Tx { return &Tx{tx: tx, store: s, names: map[string]*fieldNames{}} }
+
+// Changed receives after commits that appended events; several of them may make one signal.
+func (s *Store) Changed() <-chan struct{} { return s.changed }
+
+func (s *Store) signal() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// key joins parts with 0x00, which no part holds.
+func key(parts ...string) []byte {
+	var b bytes.Buffer
+	for i, p := range parts {
+		if i > 0 {
+			b.WriteByte(0)
+		}
+		b.WriteString(p)
+	}
+	return b.Bytes()
+}
+
+// prefix is the beginning of all keys below parts.
+func prefix(parts ...string) []byte { return append(key(parts...), 0) }
+
+// scan visits the entries below prefix in order. The slices are valid only during the call.
+func (tx *Tx) scan(bucket, prefix []byte, visit func(k, v []byte) error) error {
+	c := tx.tx.Bucket(bucket).Cursor()
+	for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
+		if err := visit(k[len(prefix):], v); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package listings
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// errEncoding is a content encoding that we did not ask for.
+type errEncoding struct{}
+
+func (errEncoding) Error() string { return "unknown content encoding" }
+
+// readBody reads a body to its end, unpacked. It counts the bytes as they come and as they are unpacked; neither may be
+// more than most.
+func readBody(resp *http.Response, most int64) ([]byte, error) {
+	if resp.ContentLength > most {
+		return nil, ErrBodyTooLarge
+	}
+	packed := &bounded{r: resp.Body, left: most}
+	unpacked, err := unpack(packed, resp.Header)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if resp.ContentLength > 0 {
+		b.Grow(int(min(resp.ContentLength, 1<<20)) + bytes.MinRead)
+	}
+	_, err = b.ReadFrom(&bounded{r: unpacked, left: most})
+	return b.Bytes(), err
+}
+
+func unpack(r io.Reader, h http.Header) (io.Reader, error) {
+	switch strings.ToLower(strings.TrimSpace(strings.Join(h.Values("Content-Encoding"), ","))) {
+	case "", "identity":
+		return r, nil
+	case "gzip", "x-gzip":
+		return gzip.NewReader(r)
+	}
+	return nil, errEncoding{}
+}
+
+// bounded fails with ErrBodyTooLarge where io.LimitReader would pretend that the end has come.
+type bounded struct {
+	r    io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.r.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, ErrBodyTooLarge
+	}
+	return n, err
+}
+
+// mostErrorBody is how much of the body of an error answer is looked at. A longer one costs the connection.
+const mostErrorBody = 64 << 10
+
+// bodyKind looks at the body of an error answer.
+func bodyKind(resp *http.Response) BodyKind {
+	packed := io.LimitReader(resp.Body, mostErrorBody)
+	unpacked, err := unpack(packed, resp.Header)
+	if err != nil {
+		return BodyOther
+	}
+	body, _ := io.ReadAll(io.LimitReader(unpacked, mostErrorBody)) // what can be read of it is enough to judge
+	return kindOf(body, resp.Header.Get("Content-Type"))
+}
+
+func kindOf(body []byte, contentType string) BodyKind {
+	body = bytes.TrimSpace(trimBOM(body))
+	switch {
+	case len(body) == 0:
+		return BodyNone
+	case json.Valid(body):
+		if isChallengeJSON(body) {
+			return BodyChallenge
+		}
+		return BodyJSON
+	case body[0] == '<', strings.Contains(strings.ToLower(contentType), "html"):
+		if isChallengeHTML(body) {
+			return BodyChallenge
+		}
+		return BodyHTML
+	}
+	return BodyOther
+}
+
+// isChallengeJSON recognises a bot wall that answers with nothing but the address of its test.
+func isChallengeJSON(body []byte) bool {
+	var o map[string]any
+	if json.Unmarshal(body, &o) != nil || len(o) != 1 {
+		return false
+	}
+	_, ok := o["url"].(string)
+	return ok
+}
+
+var challengeWords = []string{
+	"captcha", "are you a robot", "are you human", "you are a human", "you are human", "not a robot",
+	"enable javascript and cookies", "unusual traffic", "bot detection",
+}
+
+func isChallengeHTML(body []byte) bool {
+	text := strings.ToLower(string(body))
+	for _, w := range challengeWords {
+		if strings.Contains(text, w) {
+			return true
+		}
+	}
+	return false
+}
+
+func trimBOM(body []byte) []byte { return bytes.TrimPrefix(body, []byte("\uFEFF")) }

@@ -1,0 +1,122 @@
+package listings
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	_ "time/tzdata" // the default of TimeZone must not depend on the machine
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Options of New. Zero values mean the defaults that stand beside them.
+type Options struct {
+	BaseURL        string   // https://host[/prefix]; required
+	AllowPlaintext []string // host names that may be spoken to without TLS; loopback always may
+
+	Transport http.RoundTripper // default: our own, bounded; another one must not follow redirects either
+	Timeout   time.Duration     // 30 s; for a whole request, body included
+	MaxBody   int64             // 32 MiB; for a body as it comes and as it is unpacked
+	Version   string            // dev; sent as User-Agent doorbell/<version>
+
+	// Before is called before every HTTP request, also those of a walk: the budget, and the place to refuse. Its error ends
+	// the call and is wrapped. Default: none.
+	Before func(context.Context, Request) error
+	// After is told of every HTTP request that Before let pass. Default: none.
+	After func(Request, Outcome)
+
+	TimeZone *time.Location // Europe/Zurich; of times that name none
+
+	InsertionsPath      string   // JSON pointer to the list of insertions; default: found by what is in it
+	ContactRequestsPath string   // JSON pointer to the list of contact requests; default: found
+	IDFields            []string // names that hold the id of a contact request; default IDFields
+}
+
+func (o Options) withDefaults() Options {
+	if o.Timeout <= 0 {
+		o.Timeout = 30 * time.Second
+	}
+	if o.MaxBody <= 0 {
+		o.MaxBody = 32 << 20
+	}
+	if o.Version == "" {
+		o.Version = "dev"
+	}
+	if o.Before == nil {
+		o.Before = func(context.Context, Request) error { return nil }
+	}
+	if o.After == nil {
+		o.After = func(Request, Outcome) {}
+	}
+	if o.TimeZone == nil {
+		o.TimeZone, _ = time.LoadLocation("Europe/Zurich") // is embedded
+	}
+	if len(o.IDFields) == 0 {
+		o.IDFields = IDFields
+	}
+	if o.Transport == nil {
+		o.Transport = newTransport(o.Timeout)
+	}
+	return o
+}
+
+// Client asks the API. It keeps connections open between requests.
+type Client struct {
+	o    Options
+	base *url.URL
+}
+
+// New checks the settings and makes a client. It asks nothing. Its errors do not quote the base URL, which may hold a
+// password by mistake.
+func New(o Options) (*Client, error) {
+	o = o.withDefaults()
+	base, err := parseBase(o.BaseURL, o.AllowPlaintext)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range []string{o.InsertionsPath, o.ContactRequestsPath} {
+		if !jsontext.Pointer(path).IsValid() {
+			return nil, errors.New("path of records: not a JSON pointer such as /data/items")
+		}
+	}
+	if strings.ContainsFunc(o.Version, isControl) {
+		return nil, errors.New("version: holds a control character")
+	}
+	return &Client{o: o, base: base}, nil
+}
+
+func parseBase(text string, plaintext []string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case text == "":
+		return nil, errors.New("base URL: is missing")
+	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "":
+		return nil, errors.New("base URL: must have the form https://host or https://host/prefix")
+	case u.User != nil:
+		return nil, errors.New("base URL: must not hold a user or password; the API wants a key")
+	case u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
+		return nil, errors.New("base URL: must not hold a query or a fragment")
+	case u.Scheme == "http" && !mayBePlain(u.Hostname(), plaintext):
+		return nil, errors.New("base URL: http would show the API key to everybody on the way; use https, or allow this host to be spoken to without TLS")
+	}
+	u.RawPath = strings.TrimRight(u.EscapedPath(), "/")
+	if u.Path, err = url.PathUnescape(u.RawPath); err != nil {
+		return nil, errors.New("base URL: the path cannot be read")
+	}
+	return u, nil
+}
+
+func mayBePlain(host string, allowed []string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsLoopback() {
+		return true
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	return slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, host) })
+}

@@ -1,0 +1,21 @@
+// Package listings is the client of the listings API: it asks, and makes of every answer either records or an error that
+// says what kind of answer it was.
+//
+//	Client.Insertions, Client.ContactRequests ── one request, one page
+//	Client.Walk ───────────────────────────────── all pages of an agency, and a verdict on whether they are all
+//
+//	Before ─► escape ─► ask, never redirected ─► status ─► bounded body, gunzip ─► find the records ─► one by one
+//	          path.go   exchange.go              error     body.go                 find.go              record.go
+//
+// The API does not show its answers anywhere, so the package learns where the records are: insertions by the reference
+// that each of them holds, contact requests by what their list is called or looks like. It is strict about the envelope
+// and lenient about a record. An answer that is no list (HTML, null, an error object, a cut body, the list of another
+// insertion) is a [DriftError] and never an empty list; what is wrong inside one record is named in its Defects, and the
+// record is read all the same. Numbers are never turned into floats.
+//
+// Nothing that was read ever stands in an error, and neither does the key: a [Key] cannot print itself. Everything is
+// bounded: headers, bodies before and after unpacking, depth, time, pages.
+//
+// It does not know events or a store, and does not decide when to ask again: Options.Before stands in front of every
+// request, and whoever calls backs off. All of it is safe for concurrent use, except a [Walk], which is one reading.
+package listings

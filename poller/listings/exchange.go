@@ -1,0 +1,122 @@
+package listings
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// exchange is one request and its good answer, the body read to its end.
+type exchange struct {
+	request        Request
+	status         int
+	header         http.Header
+	body           []byte
+	sent, received time.Time
+}
+
+// ask sends one request. It returns a whole body with status 200, or one of the errors of this package.
+func (c *Client) ask(ctx context.Context, key Key, r Request, query url.Values) (*exchange, error) {
+	req, err := c.prepare(key, r, query)
+	if err != nil {
+		return nil, &RequestError{r, err}
+	}
+	if err := c.o.Before(ctx, r); err != nil {
+		return nil, &RequestError{r, err}
+	}
+	sent := time.Now()
+	x, err := c.send(ctx, req, r)
+	outcome := Outcome{Err: err, Duration: time.Since(sent)}
+	if x != nil {
+		outcome.Status = x.status
+		x.sent, x.received = sent, time.Now()
+	}
+	c.o.After(r, outcome)
+	if err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+func (c *Client) prepare(key Key, r Request, query url.Values) (*http.Request, error) {
+	if err := key.Validate(); err != nil {
+		return nil, err
+	}
+	u, err := c.address(r, query)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Request{
+		Method: http.MethodGet, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{
+			"Authorization":   {"ApiKey " + key.reveal()},
+			"Accept":          {"application/json"},
+			"Accept-Encoding": {"gzip"},
+			"Cache-Control":   {"no-cache"},
+			"User-Agent":      {"doorbell/" + c.o.Version},
+		},
+	}, nil
+}
+
+// send makes the round trip. There is no http.Client, so nobody is there who could follow a redirect and take the
+// Authorization header along.
+func (c *Client) send(ctx context.Context, req *http.Request, r Request) (*exchange, error) {
+	whole, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	defer cancel()
+	resp, err := c.o.Transport.RoundTrip(req.WithContext(whole))
+	if err != nil {
+		return nil, transportError(ctx, r, err)
+	}
+	defer resp.Body.Close()
+	x := &exchange{request: r, status: resp.StatusCode, header: resp.Header}
+	if resp.StatusCode != http.StatusOK {
+		return x, refusal(r, resp)
+	}
+	x.body, err = readBody(resp, c.o.MaxBody)
+	var encoding errEncoding
+	switch {
+	case errors.As(err, &encoding):
+		return x, &DriftError{Request: r, Expected: "gzip or no content encoding", Found: "another content encoding", Status: resp.StatusCode}
+	case errors.Is(err, ErrBodyTooLarge):
+		return x, &RequestError{r, err}
+	case err != nil:
+		return x, transportError(ctx, r, err)
+	}
+	return x, nil
+}
+
+// refusal is the error for every status but 200.
+func refusal(r Request, resp *http.Response) error {
+	kind := bodyKind(resp) // also reads a small body to its end, so that the connection can be used again
+	if resp.StatusCode/100 == 2 {
+		return &DriftError{Request: r, Expected: "status 200", Found: http.StatusText(resp.StatusCode), Status: resp.StatusCode}
+	}
+	date := dateOf(resp.Header)
+	now := date
+	if now.IsZero() {
+		now = time.Now()
+	}
+	return &StatusError{
+		Request: r, Status: resp.StatusCode, Body: kind, Date: date,
+		RetryAfter: retryAfter(resp.Header.Get("Retry-After"), now),
+	}
+}
+
+func dateOf(h http.Header) time.Time {
+	t, err := http.ParseTime(strings.TrimSpace(h.Get("Date")))
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+func (x *exchange) envelope(size int) Envelope {
+	return Envelope{
+		Total: -1, Hash: sha256.Sum256(x.body), Date: dateOf(x.header),
+		Sent: x.sent, Received: x.received, Size: size,
+	}
+}

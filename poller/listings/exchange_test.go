@@ -1,0 +1,408 @@
+package listings
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestEveryStatusGivesATypedError(t *testing.T) {
+	for _, row := range []struct {
+		status   int
+		header   map[string]string
+		body     string
+		kind     BodyKind
+		retry    time.Duration
+		contains string
+	}{
+		{status: 301, header: map[string]string{"Location": "/elsewhere"}, kind: BodyNone},
+		{status: 302, header: map[string]string{"Location": "http://[::1"}, kind: BodyNone},
+		{status: 304, kind: BodyNone},
+		{status: 307, header: map[string]string{"Location": "https://elsewhere.example/"}, body: "<html>moved</html>", kind: BodyHTML},
+		{status: 308, kind: BodyNone},
+		{status: 400, body: `{"statusCode":400,"message":"bad","error":"Bad Request"}`, kind: BodyJSON},
+		{status: 401, body: `"who"`, kind: BodyJSON},
+		{status: 403, body: `{"message":"Forbidden"}`, kind: BodyJSON, contains: "403 Forbidden"},
+		{status: 403, body: `{"message":"Missing Authentication Token"}`, kind: BodyJSON},
+		{status: 403, body: `{"url":"https://geo.captcha.example/x"}`, kind: BodyChallenge, contains: "bot challenge"},
+		{status: 403, body: `{"url":1}`, kind: BodyJSON},
+		{status: 403, body: `<!doctype html><title>Please solve the CAPTCHA</title>`, kind: BodyChallenge},
+		{status: 403, body: `<html><h1>403 Forbidden</h1></html>`, kind: BodyHTML},
+		{status: 403, header: map[string]string{"Content-Type": "text/html"}, body: `Forbidden`, kind: BodyHTML},
+		{status: 403, body: `Forbidden`, kind: BodyOther},
+		{status: 403, header: map[string]string{"Content-Encoding": "br"}, body: `xyz`, kind: BodyOther},
+		{status: 404, kind: BodyNone},
+		{status: 410, kind: BodyNone},
+		{status: 414, kind: BodyNone},
+		{status: 416, body: "Page size is not supported", kind: BodyOther},
+		{status: 422, body: "[]", kind: BodyJSON},
+		{status: 429, header: map[string]string{"Retry-After": "7"}, kind: BodyNone, retry: 7 * time.Second},
+		{status: 500, kind: BodyNone},
+		{status: 502, body: "<html>", kind: BodyHTML},
+		{status: 503, header: map[string]string{"Retry-After": "99999999999999999999"}, kind: BodyNone, retry: math.MaxInt64},
+		{status: 503, header: map[string]string{"Retry-After": "-3"}, kind: BodyNone},
+		{status: 504, kind: BodyNone},
+		{status: 599, kind: BodyNone},
+	} {
+		t.Run(fmt.Sprint(row.status, row.body), func(t *testing.T) {
+			a := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				for name, value := range row.header {
+					w.Header().Set(name, value)
+				}
+				w.WriteHeader(row.status)
+				fmt.Fprint(w, row.body)
+			})
+			_, err := a.client(t).contactRequests(t)
+			var status *StatusError
+			if !errors.As(err, &status) {
+				t.Fatalf("%T: %v", err, err)
+			}
+			if status.Status != row.status || status.Body != row.kind || status.RetryAfter != row.retry || status.Date.IsZero() {
+				t.Errorf("%+v", status)
+			}
+			if status.Operation != OperationContactRequests || status.AgencyID != "A100" || status.Reference != "a#b##" {
+				t.Errorf("%+v", status.Request)
+			}
+			if !strings.Contains(err.Error(), row.contains) || !strings.Contains(err.Error(), "A100") {
+				t.Errorf("%v", err)
+			}
+			if len(a.requests()) != 1 {
+				t.Errorf("asked %v", a.requests())
+			}
+		})
+	}
+}
+
+func TestSuccessWithoutAListIsDrift(t *testing.T) {
+	for _, status := range []int{201, 202, 203, 204, 205, 206, 207} {
+		a := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		_, err := a.client(t).insertions(t)
+		var drift *DriftError
+		if !errors.As(err, &drift) || drift.Status != status {
+			t.Errorf("status %d: %T %v", status, err, err)
+		}
+	}
+}
+
+func TestNoRedirectIsEverFollowed(t *testing.T) {
+	var elsewhere atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	defer other.Close()
+	a := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL+r.RequestURI, http.StatusFound)
+	})
+	_, err := a.client(t).insertions(t)
+	var status *StatusError
+	if !errors.As(err, &status) || status.Status != http.StatusFound {
+		t.Fatal(err)
+	}
+	if elsewhere.Load() != 0 {
+		t.Error("the other server was asked")
+	}
+}
+
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	var opened atomic.Int32
+	statuses := []int{200, 403, 404, 500, 200, 304, 200}
+	n := 0
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(statuses[n%len(statuses)])
+		n++
+		if n != 6 { // a 304 has no body
+			fmt.Fprint(w, "[]"+strings.Repeat(" ", 10_000))
+		}
+	}))
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	c := newClient(t, func(o *Options) { o.BaseURL = server.URL })
+	for range 3 * len(statuses) {
+		_, _ = c.insertions(t) // answers differ, the connection must not
+	}
+	if n := opened.Load(); n != 1 {
+		t.Errorf("%d connections for %d requests", n, 3*len(statuses))
+	}
+}
+
+func gzipped(s string) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = io.WriteString(w, s)
+	_ = w.Close()
+	return b.Bytes()
+}
+
+func TestGzipIsUnpackedWithinBounds(t *testing.T) {
+	bomb := gzipped(strings.Repeat("[", 1<<20))
+	good := gzipped(`[{"propertyReferenceId":"a"}]`)
+	for _, row := range []struct {
+		name, encoding string
+		body           []byte
+		check          func(error) bool
+	}{
+		{"good", "gzip", good, func(err error) bool { return err == nil }},
+		{"another spelling", "X-GZIP", good, func(err error) bool { return err == nil }},
+		{"bomb", "gzip", bomb, func(err error) bool { return errors.Is(err, ErrBodyTooLarge) }},
+		{"packed body too large", "gzip", append(good, bytes.Repeat(gzipped(""), 20_000)...), func(err error) bool { return errors.Is(err, ErrBodyTooLarge) }},
+		{"cut", "gzip", good[:len(good)-5], is[*TransportError]},
+		{"wrong sum", "gzip", append(bytes.Clone(good[:len(good)-8]), "01234567"...), is[*TransportError]},
+		{"garbage after", "gzip", append(bytes.Clone(good), "garbage"...), is[*TransportError]},
+		{"not packed at all", "gzip", []byte(`[{"propertyReferenceId":"a"}]`), is[*TransportError]},
+		{"empty", "gzip", nil, is[*TransportError]},
+		{"not asked for", "br", good, is[*DriftError]},
+		{"twice", "gzip, gzip", good, is[*DriftError]},
+		{"plain and too large", "", bytes.Repeat([]byte(" "), 70_000), func(err error) bool { return errors.Is(err, ErrBodyTooLarge) }},
+		{"plain and as large as allowed", "", append([]byte("[]"), bytes.Repeat([]byte(" "), 1<<16-2)...), func(err error) bool { return err == nil }},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			for _, length := range []bool{true, false} {
+				a := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+					if row.encoding != "" {
+						w.Header().Set("Content-Encoding", row.encoding)
+					}
+					if !length {
+						w.WriteHeader(200)
+						w.(http.Flusher).Flush()
+					}
+					_, _ = w.Write(row.body)
+				})
+				page, err := a.client(t, func(o *Options) { o.MaxBody = 1 << 16 }).insertions(t)
+				if !row.check(err) {
+					t.Errorf("%T: %v", err, err)
+				}
+				if (page == nil) != (err != nil) {
+					t.Error("want a page or an error")
+				}
+			}
+		})
+	}
+}
+
+func is[E error](err error) bool {
+	var e E
+	return errors.As(err, &e)
+}
+
+func TestABodyCutAnywhereIsNeverAPage(t *testing.T) {
+	whole := `{"results":[{"propertyReferenceId":"a"},{"propertyReferenceId":"b"}],"total":2}`
+	for _, framing := range []string{"length", "chunked", "close"} {
+		for cut := range len(whole) {
+			conn := raw(t, func(c net.Conn) {
+				switch framing {
+				case "length":
+					fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(whole), whole[:cut])
+				case "chunked":
+					fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s", len(whole), whole[:cut])
+				case "close":
+					fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n%s", whole[:cut])
+				}
+			})
+			page, err := conn.insertions(t)
+			if page != nil || !is[*TransportError](err) && !is[*DriftError](err) {
+				t.Fatalf("%s, cut at %d: %v", framing, cut, err)
+			}
+		}
+	}
+}
+
+// raw is a client whose every connection is answered by hand, after the request was read, and closed.
+func raw(t *testing.T, answer func(net.Conn)) *Client {
+	t.Helper()
+	var answering sync.WaitGroup
+	t.Cleanup(answering.Wait)
+	return newClient(t, func(o *Options) {
+		o.BaseURL = "http://localhost"
+		o.Timeout = 10 * time.Second
+		tr := newTransport(o.Timeout)
+		tr.DialContext = func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			answering.Go(func() {
+				defer theirs.Close()
+				if _, err := theirs.Read(make([]byte, 8<<10)); err == nil {
+					answer(theirs)
+				}
+			})
+			return ours, nil
+		}
+		o.Transport = tr
+	})
+}
+
+func TestWhatIsNoHTTPIsAReadError(t *testing.T) {
+	for _, garbage := range []string{"", "SENTINEL-PERSON nora@example.org\r\n\r\n", "HTTP/1.1 SENTINEL-PERSON\r\n\r\n", "HTTP/1.1 200 OK\r\nSENTINEL-PERSON\r\n\r\n", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 128<<10)} {
+		_, err := raw(t, func(c net.Conn) { fmt.Fprint(c, garbage) }).insertions(t)
+		var broken *TransportError
+		if !errors.As(err, &broken) || broken.Stage != StageRead {
+			t.Errorf("%T: %v", err, err)
+		}
+		if strings.Contains(fmt.Sprintf("%v %+v", err, broken.Err), "SENTINEL") {
+			t.Errorf("quotes what it read: %v", err)
+		}
+	}
+}
+
+func TestDripsAndSilenceEndWithTheTimeLimit(t *testing.T) {
+	drip := func(c net.Conn, text string) {
+		for i := range len(text) {
+			time.Sleep(10 * time.Second)
+			if _, err := c.Write([]byte{text[i]}); err != nil {
+				return
+			}
+		}
+	}
+	for name, answer := range map[string]func(net.Conn){
+		"silence":      func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) },
+		"headers drip": func(c net.Conn) { drip(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]") },
+		"body drips": func(c net.Conn) {
+			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n")
+			drip(c, "[                  ]")
+		},
+		"error body drips": func(c net.Conn) {
+			fmt.Fprint(c, "HTTP/1.1 500 Oh\r\nContent-Length: 20\r\n\r\n")
+			drip(c, "[                  ]")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := raw(t, answer)
+				begin := time.Now()
+				_, err := c.insertions(t)
+				if took := time.Since(begin); took > 10*time.Second {
+					t.Errorf("took %v", took)
+				}
+				if name == "error body drips" {
+					if !is[*StatusError](err) {
+						t.Errorf("%T: %v", err, err)
+					}
+				} else if broken := (&TransportError{}); !errors.As(err, &broken) || broken.Stage != StageTimeout {
+					t.Errorf("%T: %v", err, err)
+				}
+			})
+		})
+	}
+}
+
+func TestTheTimeThatBeforeTakesDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := raw(t, func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]") })
+		var outcome Outcome
+		c.o.Before = func(context.Context, Request) error { time.Sleep(time.Hour); return nil }
+		c.o.After = func(_ Request, o Outcome) { outcome = o }
+		page, err := c.insertions(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if page.Received.Sub(page.Sent) > time.Minute || outcome.Duration > time.Minute || outcome.Status != 200 || outcome.Err != nil {
+			t.Errorf("%+v", outcome)
+		}
+	})
+}
+
+func TestACanceledRequestSaysSo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	a := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	})
+	_, err := a.client(t).Insertions(ctx, testKey, "A100", InsertionsQuery{})
+	var broken *TransportError
+	if !errors.As(err, &broken) || broken.Stage != StageCanceled || !errors.Is(err, context.Canceled) {
+		t.Errorf("%T: %v", err, err)
+	}
+}
+
+func TestWhoDoesNotAnswerIsToldApart(t *testing.T) {
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	untrusted := httptest.NewUnstartedServer(body("[]"))
+	untrusted.Config.ErrorLog = quiet
+	untrusted.StartTLS()
+	defer untrusted.Close()
+	plain := httptest.NewServer(body("[]"))
+	defer plain.Close()
+	dial := func(err error) func(*Options) {
+		return func(o *Options) {
+			tr := newTransport(time.Second)
+			tr.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, err }
+			o.Transport = tr
+		}
+	}
+	for _, row := range []struct {
+		stage, url string
+		change     func(*Options)
+	}{
+		{StageRefused, closed.URL, func(*Options) {}},
+		{StageTLS, untrusted.URL, func(*Options) {}},
+		{StageTLS, strings.Replace(plain.URL, "http:", "https:", 1), func(*Options) {}},
+		{StageDNS, "https://api.example", dial(&net.OpError{Op: "dial", Err: &net.DNSError{Name: "api.example", IsNotFound: true}})},
+		{StageDial, "https://api.example", dial(&net.OpError{Op: "dial", Err: context.DeadlineExceeded})},
+		{StageRead, "https://api.example", dial(errors.New("SENTINEL"))},
+	} {
+		_, err := newClient(t, func(o *Options) { o.BaseURL = row.url }, row.change).insertions(t)
+		var broken *TransportError
+		if !errors.As(err, &broken) || broken.Stage != row.stage || strings.Contains(err.Error(), "SENTINEL") {
+			t.Errorf("want %s, got %T: %v", row.stage, err, err)
+		}
+	}
+}
+
+func TestBeforeStandsInFrontOfEveryRequest(t *testing.T) {
+	a := serve(t, body("[]"))
+	stop := errors.New("stop")
+	var asked []Request
+	c := a.client(t, func(o *Options) {
+		o.Before = func(_ context.Context, r Request) error { asked = append(asked, r); return stop }
+	})
+	_, err := c.contactRequests(t)
+	if !errors.Is(err, stop) || !is[*RequestError](err) || len(a.requests()) != 0 {
+		t.Errorf("%v, asked %v", err, a.requests())
+	}
+	if len(asked) != 1 || asked[0] != (Request{OperationContactRequests, "A100", "a#b##"}) {
+		t.Errorf("%v", asked)
+	}
+}
+
+func TestTheEnvelopeKnowsWhenAndWhat(t *testing.T) {
+	a := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Date", "Fri, 20 Nov 2026 09:41:07 GMT")
+		fmt.Fprint(w, `{"results":[{"propertyReferenceId":"a"}],"total":7}`)
+	})
+	page, err := a.client(t).insertions(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if page.Total != 7 || page.Path != "/results" || page.Size != 50 || page.Hash == [32]byte{} || !page.Date.Equal(time.Date(2026, 11, 20, 9, 41, 7, 0, time.UTC)) || page.Received.Before(page.Sent) || page.Sent.IsZero() {
+		t.Errorf("%+v", page.Envelope)
+	}
+}
+
+func TestRetryAfterIsReadWithoutOverflow(t *testing.T) {
+	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	for header, want := range map[string]time.Duration{
+		"": 0, "0": 0, "5": 5 * time.Second, " 5 ": 5 * time.Second, "-5": 0, "1.5": 0, "5s": 0, "+5": 0, "soon": 0,
+		"9223372036": 9223372036 * time.Second, "9223372037": math.MaxInt64, "99999999999999999999": math.MaxInt64,
+		"Fri, 20 Nov 2026 09:00:30 GMT": 30 * time.Second, "Fri, 20 Nov 2026 08:59:00 GMT": 0,
+		"Friday, 20-Nov-26 09:00:30 GMT": 30 * time.Second, "Fri, 31 Dec 9999 23:59:59 GMT": math.MaxInt64,
+	} {
+		if got := retryAfter(header, now); got != want {
+			t.Errorf("%q: %v, want %v", header, got, want)
+		}
+	}
+}

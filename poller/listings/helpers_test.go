@@ -1,0 +1,118 @@
+package listings
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const sentinelKey = "0e9fa1b2-SENTINEL-KEY-4d5e-9c8b7a6f5e4d"
+
+var testKey = NewKey(sentinelKey)
+
+// api is a server that answers as told and remembers what it was asked.
+type api struct {
+	*httptest.Server
+	mu    sync.Mutex
+	asked []string // request lines
+	heads []http.Header
+}
+
+func serve(t *testing.T, answer http.HandlerFunc) *api {
+	t.Helper()
+	a := &api{}
+	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.mu.Lock()
+		a.asked = append(a.asked, r.Method+" "+r.RequestURI)
+		a.heads = append(a.heads, r.Header.Clone())
+		a.mu.Unlock()
+		answer(w, r)
+	}))
+	t.Cleanup(a.Close)
+	return a
+}
+
+func (a *api) requests() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]string(nil), a.asked...)
+}
+
+func (a *api) client(t *testing.T, change ...func(*Options)) *Client {
+	t.Helper()
+	return newClient(t, append([]func(*Options){func(o *Options) { o.BaseURL = a.URL }}, change...)...)
+}
+
+func newClient(t *testing.T, change ...func(*Options)) *Client {
+	t.Helper()
+	o := Options{Version: "1.2.3"}
+	for _, f := range change {
+		f(&o)
+	}
+	c, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tr, ok := c.o.Transport.(*http.Transport); ok {
+		t.Cleanup(tr.CloseIdleConnections)
+	}
+	return c
+}
+
+// body answers with status 200 and a body.
+func body(s string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, s) }
+}
+
+func (c *Client) insertions(t *testing.T) (*InsertionsPage, error) {
+	t.Helper()
+	return c.Insertions(t.Context(), testKey, "A100", InsertionsQuery{PageSize: 50})
+}
+
+func (c *Client) contactRequests(t *testing.T) (*ContactRequestsPage, error) {
+	t.Helper()
+	return c.ContactRequests(t.Context(), testKey, "A100", "a#b##", ContactRequestsQuery{NumberOfItemsPerPage: 20, SortBy: "createdAt", SortOrder: "desc"})
+}
+
+// both decodes a body as the answer of an operation without a server.
+func decodeInsertions(t testing.TB, body string) (*InsertionsPage, error) {
+	t.Helper()
+	return bare(t).insertionsPage(&exchange{request: Request{Operation: OperationInsertions, AgencyID: "A100"}, status: 200, body: []byte(body)}, 50)
+}
+
+func decodeContactRequests(t testing.TB, body string) (*ContactRequestsPage, error) {
+	t.Helper()
+	r := Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}
+	return bare(t).contactRequestsPage(&exchange{request: r, status: 200, body: []byte(body)}, 20)
+}
+
+func bare(t testing.TB) *Client {
+	t.Helper()
+	c, err := New(Options{BaseURL: "https://api.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func references(p *InsertionsPage) string {
+	var list []string
+	for _, i := range p.Insertions {
+		list = append(list, i.Reference)
+	}
+	return strings.Join(list, " ")
+}
+
+func quote(s string) string {
+	q, _ := json.Marshal(s)
+	return string(q)
+}
+
+// quiet keeps servers from printing what a test provokes.
+var quiet = log.New(io.Discard, "", 0)

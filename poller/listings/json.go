@@ -1,0 +1,165 @@
+package listings
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// lenient reads what is JSON but for its texts and names: those are the trouble of the record that holds them.
+var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+
+func newDecoder(raw []byte) *jsontext.Decoder {
+	return jsontext.NewDecoder(bytes.NewBuffer(raw), lenient...)
+}
+
+// check says what is wrong with a body as JSON, in words that quote nothing; empty if it is one value and no more.
+func check(body []byte) (wrong string) {
+	d := newDecoder(body)
+	err := d.SkipValue()
+	switch {
+	case errors.Is(err, io.EOF):
+		return "an empty body"
+	case err != nil && bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")):
+		return "HTML"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Sprintf("JSON that is cut off after %d bytes", len(body))
+	case err != nil:
+		return fmt.Sprintf("no JSON at byte %d", offset(err))
+	}
+	end := d.InputOffset()
+	if len(bytes.TrimSpace(body[end:])) > 0 {
+		return fmt.Sprintf("more after the JSON, at byte %d", end)
+	}
+	return ""
+}
+
+func offset(err error) int64 {
+	var syntax *jsontext.SyntacticError
+	if errors.As(err, &syntax) {
+		return syntax.ByteOffset
+	}
+	return 0
+}
+
+// members yields the members of an object that check has passed, values as they stand there; nothing if it is none.
+func members(raw jsontext.Value) iter.Seq2[string, jsontext.Value] {
+	return func(yield func(string, jsontext.Value) bool) {
+		d, ok := open(raw, jsontext.KindBeginObject)
+		for ok && d.PeekKind() != jsontext.KindEndObject {
+			name, err := d.ReadToken()
+			if err != nil {
+				return
+			}
+			key := name.String()
+			value, err := next(d, raw)
+			if err != nil || !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+// elements yields the elements of an array that check has passed; nothing if it is none.
+func elements(raw jsontext.Value) iter.Seq[jsontext.Value] {
+	return func(yield func(jsontext.Value) bool) {
+		d, ok := open(raw, jsontext.KindBeginArray)
+		for ok && d.PeekKind() != jsontext.KindEndArray {
+			value, err := next(d, raw)
+			if err != nil || !yield(value) {
+				return
+			}
+		}
+	}
+}
+
+func open(raw jsontext.Value, kind jsontext.Kind) (*jsontext.Decoder, bool) {
+	if raw.Kind() != kind {
+		return nil, false
+	}
+	d := newDecoder(raw)
+	_, err := d.ReadToken()
+	return d, err == nil
+}
+
+// next cuts the next value out of raw; the decoder's own slice would live only until the next read.
+func next(d *jsontext.Decoder, raw jsontext.Value) (jsontext.Value, error) {
+	value, err := d.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	end := d.InputOffset()
+	return raw[end-int64(len(value)) : end : end], nil
+}
+
+// text is the content of a JSON string; false for anything else.
+func text(raw jsontext.Value) (string, bool) {
+	if raw.Kind() != jsontext.KindString {
+		return "", false
+	}
+	s, _ := jsontext.AppendUnquote(nil, bytes.TrimSpace(raw)) // the error is about UTF-8, which is mended
+	return string(s), true
+}
+
+// number is the text of a JSON number; false for anything else, and for one that is too long to be meant.
+func number(raw jsontext.Value) (string, bool) {
+	const longest = 64
+	if raw.Kind() != jsontext.KindNumber {
+		return "", false
+	}
+	raw = bytes.TrimSpace(raw)
+	return string(raw), len(raw) <= longest
+}
+
+// scalar is the text of a JSON string or number.
+func scalar(raw jsontext.Value) (string, bool) {
+	if s, ok := text(raw); ok {
+		return s, true
+	}
+	return number(raw)
+}
+
+// isEmpty says whether a value is null, "", [] or {}.
+func isEmpty(raw jsontext.Value) bool {
+	switch raw.Kind() {
+	case jsontext.KindNull:
+		return true
+	case jsontext.KindString:
+		s, _ := text(raw)
+		return s == ""
+	case jsontext.KindBeginArray:
+		for range elements(raw) {
+			return false
+		}
+		return true
+	case jsontext.KindBeginObject:
+		for range members(raw) {
+			return false
+		}
+		return true
+	}
+	return false
+}
+
+// typeOf names the JSON type of a value.
+func typeOf(raw jsontext.Value) string {
+	switch raw.Kind() {
+	case jsontext.KindNull:
+		return "null"
+	case jsontext.KindTrue, jsontext.KindFalse:
+		return "boolean"
+	case jsontext.KindString:
+		return "string"
+	case jsontext.KindNumber:
+		return "number"
+	case jsontext.KindBeginObject:
+		return "object"
+	case jsontext.KindBeginArray:
+		return "array"
+	}
+	return "nothing"
+}

@@ -1,0 +1,109 @@
+package listings
+
+import (
+	"bytes"
+	"encoding/json"
+	"iter"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// object is a record's object with names that are alike whatever their style.
+type object []field
+
+type field struct {
+	name  string // as sent
+	plain string
+	value jsontext.Value
+}
+
+func parse(raw jsontext.Value) object {
+	var o object
+	for name, value := range members(raw) {
+		o = append(o, field{name, plain(name), value})
+	}
+	return o
+}
+
+// all yields the values of the first name, wherever they stand in the object, then those of the next.
+func (o object) all(names ...string) iter.Seq[jsontext.Value] {
+	return func(yield func(jsontext.Value) bool) {
+		for _, name := range names {
+			for _, f := range o {
+				if f.plain == name && !yield(f.value) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// get is the first of all.
+func (o object) get(names ...string) jsontext.Value {
+	for value := range o.all(names...) {
+		return value
+	}
+	return nil
+}
+
+func (o object) object(names ...string) object { return parse(o.get(names...)) }
+
+// text is the trimmed content of the first that is a text with more than white space.
+func (o object) text(names ...string) string {
+	for value := range o.all(names...) {
+		if s, ok := text(value); ok && strings.TrimSpace(s) != "" {
+			return strings.TrimSpace(s)
+		}
+	}
+	return ""
+}
+
+// scalar is like text and takes the text of a number, too.
+func (o object) scalar(names ...string) string {
+	for value := range o.all(names...) {
+		if s, ok := scalar(value); ok && strings.TrimSpace(s) != "" {
+			return strings.TrimSpace(s)
+		}
+	}
+	return ""
+}
+
+// number is the first that is a number, or a text that is one.
+func (o object) number(names ...string) json.Number {
+	for value := range o.all(names...) {
+		s, _ := scalar(value)
+		s = strings.TrimSpace(s)
+		if _, ok := number(jsontext.Value(s)); ok && jsontext.Value(s).IsValid() {
+			return json.Number(s)
+		}
+	}
+	return ""
+}
+
+// reference is the insertion that a contact request names, directly or in a member such as "property".
+func (o object) reference() string {
+	for _, name := range referenceNames {
+		if s, ok := scalar(o.get(plain(name))); ok && s != "" {
+			return s
+		}
+	}
+	for _, f := range o {
+		if f.value.Kind() == jsontext.KindBeginObject {
+			if s := referenceOf(f.value); s != "" {
+				return s
+			}
+		}
+	}
+	return ""
+}
+
+// score is passed on as it is: number, text or null.
+func (o object) score() json.RawMessage {
+	value := o.get("score")
+	switch value.Kind() {
+	case jsontext.KindNumber, jsontext.KindString, jsontext.KindNull:
+		return json.RawMessage(bytes.TrimSpace(value))
+	}
+	return nil
+}

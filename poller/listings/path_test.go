@@ -1,0 +1,127 @@
+package listings
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+func TestReferencesAreEscapedByteByByte(t *testing.T) {
+	for _, row := range []struct{ reference, line string }{
+		{"seefeld#1203#H2#0305", "seefeld%231203%23H2%230305"},
+		{"a#b##", "a%23b%23%23"},
+		{"###x", "%23%23%23x"},
+		{"#", "%23"},
+		{"104/001", "104%2F001"},
+		{"100%", "100%25"},
+		{"%23", "%2523"},
+		{"Zürich ä", "Z%C3%BCrich%20%C3%A4"},
+		{"a b", "a%20b"},
+		{"a+b&c=d;e,f:g@h!$'()*", "a%2Bb%26c%3Dd%3Be%2Cf%3Ag%40h%21%24%27%28%29%2A"},
+		{`back\slash`, "back%5Cslash"},
+		{"?q", "%3Fq"},
+		{"~tilde-dash_under.dot", "~tilde-dash_under.dot"},
+		{"...", "..."},
+		{"a\xffb", "a%FFb"},
+		{"//x", "%2F%2Fx"},
+	} {
+		t.Run(row.reference, func(t *testing.T) {
+			a := serve(t, body("[]"))
+			_, err := a.client(t).ContactRequests(t.Context(), testKey, "A100", row.reference, ContactRequestsQuery{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := a.requests()[0], "GET /ubm-contact-request/property/"+row.line; got != want {
+				t.Errorf("request line %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+func TestBothOperationsSendAllTheirParameters(t *testing.T) {
+	a := serve(t, body("[]"))
+	c := a.client(t, func(o *Options) { o.BaseURL += "/api%2Fv0/" })
+	q := InsertionsQuery{PageSize: 50, Page: 3, OfferType: "RENT", RankType: "TOP", SearchQuery: "8005 Zürich+", Other: url.Values{"x": {"1"}, "page": {"9"}}}
+	if _, err := c.Insertions(t.Context(), testKey, "A/1", q); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ContactRequests(t.Context(), testKey, "A1", "r", ContactRequestsQuery{100, "score", "asc"}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"GET /api%2Fv0/insertion-funnel/integration/A%2F1/insertions?offerType=RENT&page=3&pageSize=50&rankType=TOP&searchQuery=8005%20Z%C3%BCrich%2B&x=1",
+		"GET /api%2Fv0/ubm-contact-request/property/r?numberOfItemsPerPage=100&sortBy=score&sortOrder=asc",
+	}
+	for i, got := range a.requests() {
+		if got != want[i] {
+			t.Errorf("request line\n%s, want\n%s", got, want[i])
+		}
+	}
+	if q.Other.Get("page") != "9" {
+		t.Error("the caller's values were changed")
+	}
+}
+
+func TestWhatIsNoPathSegmentIsNeverSent(t *testing.T) {
+	a := serve(t, body("[]"))
+	c := a.client(t)
+	for _, reference := range []string{"", ".", "..", "a/../b", "../x", `a\..\b`, "a/./b", "a\x00b", "a\nb", "\x7f", strings.Repeat("x", maxReference+1)} {
+		_, err := c.ContactRequests(t.Context(), testKey, "A100", reference, ContactRequestsQuery{})
+		if !errors.Is(err, ErrReference) {
+			t.Errorf("reference %q: %v", reference, err)
+		}
+		_, err = c.Insertions(t.Context(), testKey, reference, InsertionsQuery{})
+		if !errors.Is(err, ErrReference) {
+			t.Errorf("agency %q: %v", reference, err)
+		}
+	}
+	if n := len(a.requests()); n > 0 {
+		t.Errorf("%d requests were sent", n)
+	}
+}
+
+func TestBaseURLsThatCannotWorkAreRefusedWithoutQuotingThem(t *testing.T) {
+	for _, text := range []string{
+		"", "api.example", "ftp://api.example", "https://", "https://u:SENTINEL@api.example", "https://api.example?x=SENTINEL", "https://api.example?",
+		"https://api.example#SENTINEL", "https://api.example#", "http://api.example", "http://10.0.0.1", "://", "https://api.example/%zz", "https://SENTINEL host/",
+	} {
+		_, err := New(Options{BaseURL: text, AllowPlaintext: []string{"other.example"}})
+		if err == nil {
+			t.Errorf("%s: accepted", text)
+			continue
+		}
+		if strings.Contains(err.Error(), "SENTINEL") || !strings.Contains(err.Error(), "base URL") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for _, text := range []string{
+		"https://api.example", "https://api.example/", "https://api.example/a/b/", "http://127.0.0.1:8080", "http://localhost", "http://[::1]:1",
+		"http://Inside.example:8080/x",
+	} {
+		if _, err := New(Options{BaseURL: text, AllowPlaintext: []string{"inside.example"}}); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestEveryRequestCarriesTheSameHeaders(t *testing.T) {
+	a := serve(t, body("[]"))
+	c := a.client(t)
+	if _, err := c.insertions(t); err != nil {
+		t.Fatal(err)
+	}
+	want := http.Header{
+		"Authorization": {"ApiKey " + sentinelKey}, "User-Agent": {"doorbell/1.2.3"}, "Accept": {"application/json"},
+		"Accept-Encoding": {"gzip"}, "Cache-Control": {"no-cache"},
+	}
+	for name, values := range want {
+		if got := a.heads[0][name]; len(got) != 1 || got[0] != values[0] {
+			t.Errorf("%s: want %s", name, values)
+		}
+	}
+	if len(a.heads[0]) != len(want) {
+		t.Errorf("%d headers, want %d", len(a.heads[0]), len(want))
+	}
+}

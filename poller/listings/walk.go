@@ -1,0 +1,204 @@
+package listings
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+)
+
+// WalkOptions of Client.Walk. Zero values mean the defaults that stand beside them.
+type WalkOptions struct {
+	PageSize int        // 50; what to begin with. Smaller ones are tried if the API refuses it
+	Filter   url.Values // the API's own filters, sent with every page
+	MaxPages int        // 10,000; a bound, over all pages that are read
+}
+
+func (o WalkOptions) withDefaults() WalkOptions {
+	if o.PageSize <= 0 {
+		o.PageSize = 50
+	}
+	if o.MaxPages <= 0 {
+		o.MaxPages = 10_000
+	}
+	o.Filter = maps.Clone(o.Filter)
+	for _, name := range []string{"page", "pageSize"} {
+		delete(o.Filter, name) // are the walk's own
+	}
+	return o
+}
+
+// Reasons of a partial walk.
+const (
+	ReasonPageFailed     = "page_failed"        // a page could not be read; Verdict.Err says why
+	ReasonCanceled       = "canceled"           // the context ended, or the caller stopped
+	ReasonFewerThanTotal = "fewer_than_total"   // the API counts more than it shows
+	ReasonPageIgnored    = "page_ignored"       // every page is the first one, and nothing says that it is all
+	ReasonTooManyPages   = "too_many_pages"     // MaxPages was reached
+	ReasonUnreadable     = "unreadable_records" // elements without a reference stand for nobody knows what
+)
+
+// Verdict is what a walk as a whole says.
+type Verdict struct {
+	Complete   bool
+	Reason     string // of a partial walk: the Reason constants
+	Structural bool   // the reason lies in how the API pages, not in a failure: another walk will hardly do better
+	Moved      bool   // pages moved under the walk: a reference met on two of them, a total that changed
+	Pages      int    // that were read, empty ones included
+	References int    // different ones
+	Size       int    // the page size that was used; 0: it was left to the API
+	Err        error  // what ended a partial walk; nil if it came to an end
+}
+
+// Walk is one reading of all insertions of an agency. Nothing is known beforehand of how the API numbers its pages, how
+// many records it puts on one, and what it answers past the end. So a walk asks without a page number, then for 1, 2, 3 …
+// with one size throughout, and unites by reference: a service that counts from 0 answers 1 with the second page, one that
+// counts from 1 answers it with the first again.
+//
+// It ends with an empty page, with the same refusal for two pages in a row, or with two pages in a row that bring nothing
+// new; never with a short one, because services cap. Totals never prove an end, they only refute it. If 1 and 2 both bring
+// nothing new, then either everything fits one page or page numbers are ignored: see fits.
+//
+// A walk is for one goroutine and to be read once.
+type Walk struct {
+	c      *Client
+	key    Key
+	agency string
+	o      WalkOptions
+
+	all     map[mark]struct{} // all references that were read
+	verdict Verdict
+	least   int // smallest total of a page with records; -1: none was told
+	first   int // first such total
+	odd     int // unreadable elements
+}
+
+// mark stands for a reference, so that a walk over many does not hold them.
+type mark [16]byte
+
+// Walk prepares to read all pages of an agency's insertions. It asks nothing before Pages is ranged over.
+func (c *Client) Walk(key Key, agency string, o WalkOptions) *Walk {
+	o = o.withDefaults()
+	return &Walk{
+		c: c, key: key, agency: agency, o: o, all: map[mark]struct{}{}, least: -1, first: -1,
+		verdict: Verdict{Reason: ReasonCanceled, Size: o.PageSize},
+	}
+}
+
+// Pages yields every page as it is read, empty ones too. A page may repeat references of earlier ones. An error is the
+// last that is yielded; refusals by which the API only shows its limits (of size, of pages) are not among them.
+func (w *Walk) Pages(ctx context.Context) iter.Seq2[*InsertionsPage, error] {
+	return func(yield func(*InsertionsPage, error) bool) {
+		end := w.read(ctx, yield)
+		if ctx.Err() != nil && end.reason == ReasonPageFailed {
+			end.reason = ReasonCanceled
+		}
+		w.conclude(end)
+		if end.err != nil && !end.stopped {
+			yield(nil, end.err)
+		}
+	}
+}
+
+// Verdict is what the walk says. Before Pages was ranged over to its end it is partial.
+func (w *Walk) Verdict() Verdict {
+	v := w.verdict
+	v.References = len(w.all)
+	return v
+}
+
+// end is how a reading of pages ended; without a reason it came to an end of the list.
+type end struct {
+	reason  string
+	err     error
+	stopped bool // by the caller
+	single  bool // pages 1 and 2 brought nothing that the first had not: see fits
+	records int  // different references that were read
+}
+
+// read goes through the sizes until the API takes one.
+func (w *Walk) read(ctx context.Context, yield func(*InsertionsPage, error) bool) end {
+	var e end
+	for _, size := range sizes(w.o.PageSize) {
+		w.verdict.Size = size
+		r := w.reading(size, yield)
+		e = r.run(ctx)
+		if r.pages == 0 && isRefusedSize(e.err) {
+			continue
+		}
+		if e.single && !w.fits(e.records) {
+			return w.halved(ctx, e.records, yield)
+		}
+		break
+	}
+	return e
+}
+
+// sizes are what is tried in turn; 0 leaves the size to the API. A size of 1 is never among them: some refuse it.
+func sizes(first int) []int {
+	list := []int{first}
+	for _, size := range []int{50, 20} {
+		if size < first {
+			list = append(list, size)
+		}
+	}
+	return append(list, 0)
+}
+
+// surelyOnePage is a number of records that no service caps a page at.
+const surelyOnePage = 20
+
+// fits says whether a list whose every page is the same surely fits that one page.
+func (w *Walk) fits(records int) bool {
+	return records < surelyOnePage || w.first == w.least && w.first == records
+}
+
+// halved reads the list once more with half as many records to a page: if pages differ then, page numbers are heeded,
+// and the walk is as good as any.
+func (w *Walk) halved(ctx context.Context, records int, yield func(*InsertionsPage, error) bool) end {
+	r := w.reading(records/2, yield)
+	e := r.run(ctx)
+	if e.single || r.pages == 0 && isRefusedSize(e.err) {
+		return end{reason: ReasonPageIgnored}
+	}
+	return e
+}
+
+// conclude makes the verdict.
+func (w *Walk) conclude(e end) {
+	v := &w.verdict
+	v.Reason, v.Err = e.reason, e.err
+	switch {
+	case v.Reason != "":
+	case w.least > len(w.all):
+		v.Reason = ReasonFewerThanTotal
+	case w.odd > 0:
+		v.Reason = ReasonUnreadable
+	}
+	v.Complete = v.Reason == ""
+	switch v.Reason {
+	case ReasonFewerThanTotal, ReasonPageIgnored, ReasonTooManyPages, ReasonUnreadable:
+		v.Structural = true
+	}
+}
+
+// isRefusedSize says whether a first page may have been refused because of the number of records that was asked for.
+func isRefusedSize(err error) bool {
+	return slices.Contains([]int{http.StatusBadRequest, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity}, statusOf(err))
+}
+
+// isPastEnd says whether a page may have been refused because there is none of that number.
+func isPastEnd(err error) bool {
+	return isRefusedSize(err) || statusOf(err) == http.StatusNotFound || statusOf(err) == http.StatusGone
+}
+
+func statusOf(err error) int {
+	var s *StatusError
+	if !errors.As(err, &s) {
+		return 0
+	}
+	return s.Status
+}

@@ -1,0 +1,167 @@
+package listings
+
+import (
+	"context"
+	"crypto/sha256"
+)
+
+// reading is one pass over the pages with one size.
+type reading struct {
+	w     *Walk
+	size  int
+	yield func(*InsertionsPage, error) bool
+
+	pages   int               // that were read
+	seen    map[mark]struct{} // references of this pass
+	first   content           // of the first page
+	last    content           // of the page before
+	nothing int               // pages in a row that brought nothing new
+	news    int               // pages but the first that brought something new
+	refusal error             // of the page before
+}
+
+// content tells whether two pages hold the same references, in whatever order.
+type content struct {
+	records int
+	marks   mark // combined with XOR
+}
+
+func (w *Walk) reading(size int, yield func(*InsertionsPage, error) bool) *reading {
+	return &reading{w: w, size: size, yield: yield, seen: map[mark]struct{}{}}
+}
+
+// run asks without a page number, then for 1, 2, 3 … until the pass is over.
+func (r *reading) run(ctx context.Context) end {
+	for number := 0; ; number++ {
+		if r.w.verdict.Pages >= r.w.o.MaxPages {
+			return end{reason: ReasonTooManyPages}
+		}
+		query := InsertionsQuery{PageSize: r.size, Page: number, Other: r.w.o.Filter}
+		page, err := r.w.c.Insertions(ctx, r.w.key, r.w.agency, query)
+		over, e := false, end{}
+		if err != nil {
+			over, e = r.refused(err)
+		} else {
+			over, e = r.take(page)
+		}
+		if over {
+			return e
+		}
+	}
+}
+
+// refused judges an error: past the end there may be refusals instead of empty pages. One alone proves nothing, it may be
+// one bad page; two of the same kind, for two pages in a row, are the end.
+func (r *reading) refused(err error) (over bool, e end) {
+	if r.pages == 0 || !isPastEnd(err) {
+		return true, end{reason: ReasonPageFailed, err: err}
+	}
+	if r.refusal == nil {
+		r.refusal = err
+		return false, end{}
+	}
+	if statusOf(r.refusal) != statusOf(err) {
+		return true, end{reason: ReasonPageFailed, err: r.refusal}
+	}
+	return true, r.ended()
+}
+
+// take counts a page and passes it on.
+func (r *reading) take(page *InsertionsPage) (over bool, e end) {
+	if r.refusal != nil {
+		return true, end{reason: ReasonPageFailed, err: r.refusal} // a hole: the page before was refused, this one is not
+	}
+	r.pages++
+	r.w.verdict.Pages++
+	r.note(page)
+	if !r.yield(page, nil) {
+		return true, end{reason: ReasonCanceled, stopped: true}
+	}
+	switch {
+	case len(page.Insertions) == 0:
+		return true, end{}
+	case r.nothing == 2:
+		return true, r.ended()
+	}
+	return false, end{}
+}
+
+// ended is the end of the list where no empty page showed it. If no page but the first brought anything, the first may be
+// all that this service ever shows; not so if it answered page 1 like the first and refused 2.
+func (r *reading) ended() end {
+	heeded := r.refusal != nil && r.pages > 1
+	return end{single: r.news == 0 && !heeded, records: len(r.seen)}
+}
+
+// note compares a page with what was read before it.
+func (r *reading) note(page *InsertionsPage) {
+	r.w.odd += page.Unreadable
+	fresh, repeated, this := r.unite(page)
+	again := this == r.first || this == r.last
+	if repeated > 0 && !again {
+		r.w.verdict.Moved = true
+	}
+	if fresh > 0 {
+		r.nothing = 0
+	} else {
+		r.nothing++
+	}
+	switch {
+	case r.pages == 1:
+		r.first, r.nothing = this, 0
+	case fresh > 0:
+		r.news++
+	}
+	r.last = this
+	if len(page.Insertions) > 0 || r.pages == 1 {
+		r.count(page.Total)
+	}
+}
+
+func (r *reading) unite(page *InsertionsPage) (fresh, repeated int, this content) {
+	own := make(map[mark]struct{}, len(page.Insertions))
+	for _, i := range page.Insertions {
+		m := markOf(i.Reference)
+		if _, twice := own[m]; twice {
+			continue
+		}
+		own[m] = struct{}{}
+		this.add(m)
+		if _, known := r.seen[m]; known {
+			repeated++
+			continue
+		}
+		fresh++
+		r.seen[m] = struct{}{}
+		r.w.all[m] = struct{}{}
+	}
+	return fresh, repeated, this
+}
+
+func markOf(reference string) (m mark) {
+	sum := sha256.Sum256([]byte(reference))
+	copy(m[:], sum[:])
+	return m
+}
+
+func (c *content) add(m mark) {
+	c.records++
+	for i := range m {
+		c.marks[i] ^= m[i]
+	}
+}
+
+// count keeps the totals. Those of empty pages are left out: past the end some say 0.
+func (r *reading) count(total int) {
+	w := r.w
+	if total < 0 {
+		return
+	}
+	if w.first < 0 {
+		w.first, w.least = total, total
+	}
+	if total != w.first {
+		w.verdict.Moved = true
+	}
+	w.least = min(w.least, total)
+}

@@ -1,0 +1,229 @@
+package poller
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/poller/schedule"
+	"doorbell/store"
+)
+
+// agency is the watch of one agency: what goes on now, while what is known stands in the store.
+type agency struct {
+	p  *Poller
+	id string
+
+	walking *patience // the list of insertions fails
+	asking  *patience // contact requests fail, whichever insertion is asked
+
+	mu        sync.Mutex
+	key       listings.Key
+	halts     map[haltScope]store.Halt
+	looks     map[string]*look
+	busy      map[string]chan struct{} // insertions that are being polled; closed when done
+	walkNow   chan struct{}
+	known     int // published insertions, as of the last walk
+	gone      int // disappeared ones that are still polled
+	lastWalk  WalkStatus
+	lastError string
+	lastGood  time.Time // last good answer to anything
+
+	lastAnswer time.Time // last good answer of contact requests
+	most       int       // contact requests in the largest answer so far
+}
+
+// haltScope names what a halt covers.
+type haltScope struct {
+	scope     events.Scope
+	reference string
+}
+
+// look is what the process remembers of the polls of one insertion; a restart forgets it at no harm.
+type look struct {
+	hash     [32]byte // of the last answer that was committed with its window closed
+	at       time.Time
+	total    int       // as last told, -1 unknown
+	whole    bool      // that answer showed all there is
+	lastWide time.Time // last time the widest window was read
+	retry    *patience
+
+	refused   bool // 403: waits for what the next complete walk says
+	refusedAt time.Time
+	refusal   error
+}
+
+func newAgency(p *Poller, k AgencyKeys) *agency {
+	return &agency{
+		p: p, id: k.ID, key: k.Key,
+		walking: newPatience(time.Second, p.o.RetryMax), asking: newPatience(time.Second, p.o.RetryMax),
+		halts: map[haltScope]store.Halt{}, looks: map[string]*look{}, busy: map[string]chan struct{}{},
+		walkNow: make(chan struct{}, 1),
+	}
+}
+
+// load reads what the store knows: it notes the begin of the watch of a new agency, ends halts of another key, and
+// schedules the insertions.
+func (a *agency) load() error {
+	var halts []store.Halt
+	var targets, urgent []schedule.Target
+	now := time.Now()
+	err := a.p.store.View(func(tx *store.Tx) error {
+		var err error
+		if halts, err = tx.Halts(a.id); err != nil {
+			return err
+		}
+		state, _, err := tx.Agency(a.id)
+		if err != nil {
+			return err
+		}
+		a.most = state.MostReturned
+		return tx.Insertions(a.id, func(i store.Insertion) error {
+			t := schedule.Target{Agency: a.id, Reference: i.Reference}
+			switch {
+			case i.GoneSince.IsZero():
+				a.known++
+			case now.Sub(i.GoneSince) > lateArrivals:
+				return nil
+			default:
+				a.gone++
+			}
+			if i.Polled && i.OpenSince.IsZero() {
+				targets = append(targets, t)
+			} else {
+				urgent = append(urgent, t)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for _, t := range urgent {
+		a.p.schedule.Urge(t)
+	}
+	for n, t := range targets {
+		// Spread over an interval, so that a restart is no burst.
+		a.p.schedule.Add(t, now.Add(a.p.o.PollInterval*time.Duration(n)/time.Duration(len(targets))))
+	}
+	if err := a.begin(now); err != nil {
+		return err
+	}
+	for _, h := range halts {
+		if h.Key != a.key.Fingerprint() {
+			if err := a.endHalt(h, "key_changed"); err != nil {
+				return err
+			}
+			continue
+		}
+		a.halts[haltScope{h.Scope, h.Reference}] = h
+	}
+	a.pause()
+	return nil
+}
+
+// begin notes the begin of the watch, once.
+func (a *agency) begin(now time.Time) error {
+	return a.p.store.Update(func(tx *store.Tx) error {
+		_, exists, err := tx.Agency(a.id)
+		if err != nil || exists {
+			return err
+		}
+		return tx.PutAgency(a.id, store.Agency{WatchStart: now.UTC()})
+	})
+}
+
+func (a *agency) currentKey() listings.Key {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.key
+}
+
+// look returns the memory of an insertion's polls, making it.
+func (a *agency) look(reference string) *look {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l := a.looks[reference]
+	if l == nil {
+		l = &look{total: -1, retry: newPatience(a.p.o.PollInterval, a.p.o.RetryMax)}
+		a.looks[reference] = l
+	}
+	return l
+}
+
+// enter waits until nobody else polls the insertion; leave lets the next one in.
+func (a *agency) enter(ctx context.Context, reference string) error {
+	for {
+		a.mu.Lock()
+		other := a.busy[reference]
+		if other == nil {
+			a.busy[reference] = make(chan struct{})
+			a.mu.Unlock()
+			return nil
+		}
+		a.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (a *agency) leave(reference string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	close(a.busy[reference])
+	delete(a.busy, reference)
+}
+
+// forget drops an insertion that is not polled any more.
+func (a *agency) forget(reference string) {
+	a.mu.Lock()
+	delete(a.looks, reference)
+	a.mu.Unlock()
+	a.p.plan(func(s *schedule.Schedule) { s.Remove(schedule.Target{Agency: a.id, Reference: reference}) })
+}
+
+// wakeWalk asks for a walk now.
+func (a *agency) wakeWalk() {
+	select {
+	case a.walkNow <- struct{}{}:
+	default:
+	}
+}
+
+// note keeps the text of the last error, and says whether it is another than before: only then it is worth a log line.
+func (a *agency) note(err error) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	changed := text != a.lastError
+	a.lastError = text
+	return changed
+}
+
+// good notes the moment of a good answer.
+func (a *agency) good(at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lastGood = at.UTC()
+}
+
+// returned and mostReturned keep the largest number of contact requests that one answer held.
+func (a *agency) returned(n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.most = max(a.most, n)
+}
+
+func (a *agency) mostReturned() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.most
+}

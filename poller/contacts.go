@@ -1,0 +1,315 @@
+package poller
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// answer is one answer of the contact requests of an insertion, and what was asked.
+type answer struct {
+	requests   []listings.ContactRequest
+	asked      int    // numberOfItemsPerPage
+	sortBy     string // createdAt or score
+	descending bool
+	total      int // -1 if the API did not say
+}
+
+// contactsDiff is what one answer changes.
+type contactsDiff struct {
+	puts     []store.ContactRequest
+	payloads []events.Payload
+	times    map[string]time.Time // creation times of the answer by id; zero where unreadable
+	news     int                  // contact requests that were known by neither id nor fingerprint
+	overlap  bool                 // holds one that was learned before this catch-up
+	untimed  int                  // remembered, not announced, for want of a readable time
+}
+
+// contactsSight is the circumstances of one answer.
+type contactsSight struct {
+	sight
+	insertion store.Insertion
+	summary   events.InsertionSummary
+	idField   string // empty: contact requests have no usable id
+	rules     rules
+}
+
+// diffContactRequests compares an answer with the contact requests that are known of its insertion. It is a pure
+// function. New is what is known by neither its id nor its fingerprint; a known fingerprint counts only while its id is
+// missing from the same answer, so that a double click with two ids stays two.
+func diffContactRequests(s contactsSight, known []store.ContactRequest, a answer) contactsDiff {
+	byID, byFingerprint := index(known)
+	found := identify(s, a.requests)
+	d := contactsDiff{times: make(map[string]time.Time, len(found))}
+	for _, f := range found {
+		d.times[f.id] = f.CreatedAt
+	}
+	for _, f := range found {
+		k, ok := byID[f.id]
+		if !ok {
+			k, ok = byFingerprint[f.fingerprint]
+			if _, present := d.times[k.ID]; present {
+				ok = false
+			}
+		}
+		if ok {
+			d.overlap = d.overlap || k.Epoch < s.insertion.Epoch
+			d.update(s, k, f)
+			continue
+		}
+		d.add(s, f)
+		d.news++
+	}
+	return d
+}
+
+func index(known []store.ContactRequest) (map[string]store.ContactRequest, map[[16]byte]store.ContactRequest) {
+	byID := make(map[string]store.ContactRequest, len(known))
+	byFingerprint := make(map[[16]byte]store.ContactRequest, len(known))
+	for _, k := range known {
+		byID[k.ID] = k
+		byFingerprint[k.Fingerprint] = k
+	}
+	return byID, byFingerprint
+}
+
+// identified is a contact request of an answer with its identity.
+type identified struct {
+	listings.ContactRequest
+	id          string
+	identity    events.Identity
+	fingerprint [16]byte
+	digest      [16]byte
+}
+
+// identify gives every contact request its id. Where an answer holds an id twice, the newest by time, then by digest,
+// stands for it.
+func identify(s contactsSight, requests []listings.ContactRequest) []identified {
+	place := make(map[string]int, len(requests))
+	var found []identified
+	for _, r := range requests {
+		f := identified{ContactRequest: r, identity: events.IdentityID, fingerprint: r.Fingerprint(s.insertion.Reference)}
+		f.digest = contactDigest(r, s.rules)
+		if f.id = boundedID(r.ID(s.idField)); f.id == "" {
+			f.id, f.identity = hex.EncodeToString(f.fingerprint[:]), events.IdentityFingerprint
+		}
+		i, twice := place[f.id]
+		if !twice {
+			place[f.id] = len(found)
+			found = append(found, f)
+			continue
+		}
+		if newer(f, found[i]) {
+			found[i] = f
+		}
+	}
+	return found
+}
+
+func newer(a, b identified) bool {
+	if !a.CreatedAt.Equal(b.CreatedAt) {
+		return a.CreatedAt.After(b.CreatedAt)
+	}
+	return bytes.Compare(a.digest[:], b.digest[:]) > 0
+}
+
+// boundedID keeps an id fit to be a key and part of a message: a very long or unprintable one is replaced by its hash.
+func boundedID(id string) string {
+	odd := func(r rune) bool { return r < 0x20 || r == 0x7f }
+	if len(id) <= 128 && !strings.ContainsFunc(id, odd) {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "sha256-" + hex.EncodeToString(sum[:16])
+}
+
+func contactDigest(r listings.ContactRequest, rules rules) (short [16]byte) {
+	full, err := listings.Digest(r.Record, rules.ignoreContactRequest)
+	if err != nil {
+		full = sha256.Sum256(r.Record)
+	}
+	copy(short[:], full[:])
+	return short
+}
+
+// add remembers a contact request that was not known and announces it unless it is old.
+func (d *contactsDiff) add(s contactsSight, f identified) {
+	d.puts = append(d.puts, store.ContactRequest{
+		ID: f.id, Fingerprint: f.fingerprint, Digest: f.digest, Rules: s.rules.contactRequest,
+		Epoch: s.insertion.Epoch, CreatedAt: f.CreatedAt, Fields: fields(f.ContactRequest, s.rules),
+	})
+	old, untimed := isOld(s.insertion, f.CreatedAt)
+	if untimed {
+		d.untimed++
+	}
+	origin := events.OriginLive
+	if old {
+		origin = events.OriginBaseline
+		if !s.emit {
+			return
+		}
+	}
+	d.payloads = append(d.payloads, &events.ContactRequestCreated{
+		Common: s.common(origin), PropertyReferenceID: s.insertion.Reference, ContactRequestID: f.id, Identity: f.identity,
+		CreatedAt: f.CreatedAt, Score: f.Score, Contact: contact(f.Contact()), Insertion: s.summary, Record: f.Record,
+	})
+}
+
+// isOld says whether an unknown contact request was there before we began to watch its insertion. Without a readable time
+// it is taken for news, except at the first poll of what was there before us.
+func isOld(i store.Insertion, created time.Time) (old, untimed bool) {
+	if created.IsZero() {
+		old = i.Baseline && !i.Polled
+		return old, old
+	}
+	return created.Before(i.Start), false
+}
+
+// update compares a known contact request with what was read of it.
+func (d *contactsDiff) update(s contactsSight, k store.ContactRequest, f identified) {
+	now := fields(f.ContactRequest, s.rules)
+	if emptied := redacted(k.Fields, f.ContactRequest); len(emptied) > 0 {
+		k.Redacted = true
+		k.Revision++
+		k.Digest, k.Rules, k.Fields = f.digest, s.rules.contactRequest, empty(k.Fields, emptied)
+		d.puts = append(d.puts, k)
+		d.payloads = append(d.payloads, &events.ContactRequestRedacted{
+			Common: s.common(events.OriginLive), PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.ID,
+			Identity: f.identity, RedactedFields: emptied, CreatedAt: f.CreatedAt,
+			Revision: k.Revision, Digest: full(f, s.rules),
+		})
+		return
+	}
+	if k.Redacted || k.Digest == f.digest && k.Rules == s.rules.contactRequest {
+		return // an answer older than the redaction brings nobody back
+	}
+	changed := changedFields(k.Fields, now)
+	renewed := k.Rules != s.rules.contactRequest
+	k.Digest, k.Rules, k.Fields = f.digest, s.rules.contactRequest, now
+	if !renewed {
+		k.Revision++
+		d.payloads = append(d.payloads, &events.ContactRequestChanged{
+			Common: s.common(events.OriginLive), PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.ID,
+			Identity: f.identity, ChangedFields: changed, CreatedAt: f.CreatedAt, Score: f.Score,
+			Contact: contact(f.Contact()), Insertion: s.summary, Record: f.Record, Revision: k.Revision, Digest: full(f, s.rules),
+		})
+	}
+	d.puts = append(d.puts, k)
+}
+
+func full(f identified, r rules) (digest [32]byte) {
+	digest, err := listings.Digest(f.Record, r.ignoreContactRequest)
+	if err != nil {
+		return sha256.Sum256(f.Record)
+	}
+	return digest
+}
+
+// fields are the short digests by which a later answer is compared field by field.
+func fields(r listings.ContactRequest, rules rules) []store.Field {
+	var list []store.Field
+	for _, f := range r.Fields() {
+		if slices.Contains(rules.ignoreContactRequest, "/"+f.Name) {
+			continue
+		}
+		short := store.Field{Name: f.Name}
+		if !f.Empty {
+			copy(short.Digest[:], f.Digest[:])
+			if short.Empty() {
+				short.Digest[0] = 1
+			}
+		}
+		list = append(list, short)
+	}
+	return list
+}
+
+// redacted names the person fields that held something and are null or empty now. A field that is absent is no redaction.
+func redacted(before []store.Field, now listings.ContactRequest) []string {
+	var names []string
+	for _, f := range now.Fields() {
+		if !f.Person || !f.Empty {
+			continue
+		}
+		if i := slices.IndexFunc(before, func(b store.Field) bool { return b.Name == f.Name }); i >= 0 && !before[i].Empty() {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+func empty(list []store.Field, names []string) []store.Field {
+	list = slices.Clone(list)
+	for i, f := range list {
+		if slices.Contains(names, f.Name) {
+			list[i].Digest = [3]byte{}
+		}
+	}
+	return list
+}
+
+func changedFields(before, now []store.Field) []string {
+	names := []string{}
+	was := make(map[string][3]byte, len(before))
+	for _, f := range before {
+		was[f.Name] = f.Digest
+	}
+	for _, f := range now {
+		if old, ok := was[f.Name]; !ok || old != f.Digest {
+			names = append(names, f.Name)
+		}
+		delete(was, f.Name)
+	}
+	for name := range was {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// learnID finds the member that tells contact requests apart: present, distinct within an answer, and the same in two
+// readings. It is empty if there is none.
+func learnID(candidates []string, reference string, first, second []listings.ContactRequest) string {
+	for _, field := range candidates {
+		if distinct(field, first) && distinct(field, second) && steady(field, reference, first, second) {
+			return field
+		}
+	}
+	return ""
+}
+
+func distinct(field string, requests []listings.ContactRequest) bool {
+	seen := make(map[string]bool, len(requests))
+	for _, r := range requests {
+		id := r.ID(field)
+		if id == "" || seen[id] {
+			return false
+		}
+		seen[id] = true
+	}
+	return true
+}
+
+// steady says whether contact requests of equal content had an id in common in both readings. What came or went in
+// between says nothing.
+func steady(field, reference string, first, second []listings.ContactRequest) bool {
+	later := make(map[[16]byte][]string, len(second))
+	for _, r := range second {
+		f := r.Fingerprint(reference)
+		later[f] = append(later[f], r.ID(field))
+	}
+	for _, r := range first {
+		ids := later[r.Fingerprint(reference)]
+		if len(ids) > 0 && !slices.Contains(ids, r.ID(field)) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,32 @@
+// Package poller watches: it walks each agency's insertions, polls each insertion's contact requests, compares what it
+// reads with what the store remembers, and commits what changed together with the events that follow.
+//
+//	schedule ─ which insertion next          budget ─ may a request go now
+//	    │                                        │
+//	  polls ──► poll ── listings.ContactRequests ┤
+//	  walks ──► walk ── listings.Insertions ─────┘
+//	              │
+//	            diff (pure) ──► one store.Update: snapshot + events (+ halt)
+//
+// Goroutines are named as drawn: one walks per agency, some polls for all of them, one budget. Whoever reads an answer
+// commits it before it asks again.
+//
+// # What is believed
+//
+// Presence acts at once, absence needs proof. An insertion counts as gone only after several complete walks did not list
+// it, and after a last look at its contact requests; a change that is too large to believe is held. A failed, partial or
+// odd answer changes nothing.
+//
+// A contact request is new when it is known by neither its id nor its fingerprint. What was there before we began to
+// watch is remembered and not announced; see contactStart and isOld for where the line runs. A poll reads as much as it
+// takes to prove that nothing lies unseen between the newest and what was known before; see catchUp. Where that cannot be
+// proved, an event says so.
+//
+// # What is asked
+//
+// Never more than the budget, whatever happens. A refusal (403, 401) stops all requests for its scope until a person or
+// another key ends the halt. Everything that fails is tried again, with growing patience, for ever.
+//
+// The package knows no NATS and no environment. How requests are made and read is the business of poller/listings, which
+// insertion is next that of poller/schedule.
+package poller

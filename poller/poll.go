@@ -1,0 +1,141 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"doorbell/poller/listings"
+	"doorbell/poller/schedule"
+	"doorbell/store"
+)
+
+// pollScheduled polls an insertion that is due and says when it is due again. The error is fatal.
+func (a *agency) pollScheduled(ctx context.Context, reference string) (due time.Time, err error) {
+	c, err := a.poll(ctx, reference)
+	now := time.Now()
+	l := a.look(reference)
+	interval := jitter(a.p.o.PollInterval)
+	switch c {
+	case classNone:
+		l.retry.succeeded()
+		a.answered()
+		return now.Add(interval), a.retire(reference, now)
+	case classFatal:
+		if errors.Is(err, store.ErrNoSpace) {
+			_, err = a.afterCommitError(err)
+			return now.Add(5 * time.Second), err
+		}
+		return now, err
+	case classCanceled:
+		return now, ctx.Err()
+	case classRefused:
+		return now.Add(interval), a.refusedContacts(reference, err)
+	case classHalted:
+		return a.haltedUntil(reference, now.Add(interval)), nil
+	case classDown, classBusy:
+		return now.Add(interval), nil // everything waits; nothing was learned of this insertion
+	}
+	return a.setAside(reference, c, err, now)
+}
+
+// setAside makes an insertion wait after an answer that was of no use, and its agency too if others fail as well.
+func (a *agency) setAside(reference string, c class, err error, now time.Time) (time.Time, error) {
+	if a.note(err) {
+		a.p.log.Warn("poll", "agency", a.id, "class", string(c), "err", err)
+	}
+	if done, err := a.goneForGood(reference, err); done || err != nil {
+		return now, err
+	}
+	due := a.look(reference).retry.failed(reference, now)
+	a.unanswered(reference, now)
+	return due, nil
+}
+
+// goneForGood ends the polls of a disappeared insertion that the API does not know any more. Of a listed one, the list
+// is asked.
+func (a *agency) goneForGood(reference string, err error) (bool, error) {
+	var status *listings.StatusError
+	if !errors.As(err, &status) || status.Status != http.StatusNotFound && status.Status != http.StatusGone {
+		return false, nil
+	}
+	i, err := a.insertion(reference)
+	if err != nil {
+		return false, err
+	}
+	if i.GoneSince.IsZero() {
+		a.wakeWalk()
+		return false, nil
+	}
+	a.forget(reference)
+	return true, nil
+}
+
+func (a *agency) insertion(reference string) (i store.Insertion, err error) {
+	err = a.p.store.View(func(tx *store.Tx) (err error) {
+		i, _, err = tx.Insertion(a.id, reference)
+		return err
+	})
+	return i, err
+}
+
+// retire ends the polls of an insertion that disappeared long enough ago.
+func (a *agency) retire(reference string, now time.Time) error {
+	i, err := a.insertion(reference)
+	if err == nil && !i.GoneSince.IsZero() && now.Sub(i.GoneSince) > lateArrivals {
+		a.forget(reference)
+	}
+	return err
+}
+
+// operationLimit is how many different insertions must fail in a row before the whole operation backs off.
+const operationLimit = 3
+
+// unanswered counts a failure of the operation. Where it backs off, one insertion at a time is asked; the one that failed
+// waits for its own turn anyway.
+func (a *agency) unanswered(reference string, now time.Time) {
+	failures, last, _ := a.asking.state()
+	if failures > 0 && last == reference {
+		return
+	}
+	until := a.asking.failed(reference, now)
+	if failures+1 < operationLimit {
+		return
+	}
+	a.p.plan(func(s *schedule.Schedule) { s.Pause(a.id, until, true) })
+}
+
+func (a *agency) answered() {
+	if failures, _, _ := a.asking.state(); failures == 0 {
+		return
+	}
+	a.asking.succeeded()
+	a.note(nil)
+	a.pause()
+}
+
+// pause stops or lets go the agency's polls, as its halts say.
+func (a *agency) pause() {
+	until := time.Time{}
+	if a.isHalted(listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id}) {
+		until = time.Now().AddDate(100, 0, 0)
+	}
+	a.p.plan(func(s *schedule.Schedule) { s.Pause(a.id, until, false) })
+}
+
+// poll asks for the contact requests of an insertion until its window is closed or given up, and commits every answer
+// before the next question.
+func (a *agency) poll(ctx context.Context, reference string) (class, error) {
+	if err := a.enter(ctx, reference); err != nil {
+		return classCanceled, err
+	}
+	defer a.leave(reference)
+	p := &poll{a: a, reference: reference, look: a.look(reference), catchUp: newCatchUp()}
+	err := p.run(ctx)
+	c := classify(err)
+	if c == classFatal && ctx.Err() != nil {
+		return classCanceled, ctx.Err()
+	}
+	return c, err
+}

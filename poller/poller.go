@@ -1,0 +1,316 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"doorbell/poller/listings"
+	"doorbell/poller/schedule"
+	"doorbell/store"
+)
+
+// Options of New. Zero values mean the defaults that stand beside them.
+type Options struct {
+	Store    *store.Store
+	API      listings.Options // Before is set by the poller
+	Agencies []AgencyKeys     // whom to watch
+	Logger   *slog.Logger     // default: none
+
+	Announce          bool          // BASELINE=emit: what was there before is announced, marked as baseline
+	RequestsPerSecond float64       // 5; ceiling over everything
+	PollInterval      time.Duration // 30 s; least time between two regular polls of one insertion
+	WalkInterval      time.Duration // 2 min; wished time between walks of an agency
+	PageSize          int           // 50; insertions per page
+	RetryMax          time.Duration // 5 min; longest back-off
+	Confirm           int           // 2; complete walks that must miss an insertion
+	HoldFor           time.Duration // 30 min; how long an implausible change is not believed
+	Filter            url.Values    // the API's own filters
+	IgnoreInsertion   []string      // RFC 6901 pointers left out of digests
+	IgnoreContact     []string
+	IDFields          []string // candidates for the id of a contact request; default listings.IDFields
+}
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.RequestsPerSecond <= 0 {
+		o.RequestsPerSecond = 5
+	}
+	if o.PollInterval <= 0 {
+		o.PollInterval = 30 * time.Second
+	}
+	if o.WalkInterval <= 0 {
+		o.WalkInterval = 2 * time.Minute
+	}
+	if o.PageSize <= 0 {
+		o.PageSize = 50
+	}
+	if o.RetryMax <= 0 {
+		o.RetryMax = 5 * time.Minute
+	}
+	if o.Confirm <= 0 {
+		o.Confirm = 2
+	}
+	if o.HoldFor <= 0 {
+		o.HoldFor = 30 * time.Minute
+	}
+	if len(o.IDFields) == 0 {
+		o.IDFields = listings.IDFields
+	}
+	return o
+}
+
+// AgencyKeys names an agency and the key that opens it.
+type AgencyKeys struct {
+	ID  string
+	Key listings.Key
+}
+
+// Poller watches agencies. Make it with New, start it with Run.
+type Poller struct {
+	o      Options
+	store  *store.Store
+	client *listings.Client
+	log    *slog.Logger
+	rules  rules
+	budget *budget
+	base   *patience // nobody answers at the base URL
+
+	agencies map[string]*agency
+	order    []*agency
+
+	mu       sync.Mutex
+	schedule *schedule.Schedule
+	keys     map[string]*patience // by fingerprint: the API asks for patience
+	nudge    chan struct{}
+}
+
+// New prepares a poller: it notes the begin of the watch of every agency that is new, before anything is asked, and ends
+// the halts of those whose key has changed. The error is a setting that cannot work, or the store's.
+func New(o Options) (*Poller, error) {
+	o = o.withDefaults()
+	p := &Poller{
+		o: o, store: o.Store, log: o.Logger, rules: newRules(o.IgnoreInsertion, o.IgnoreContact),
+		budget: newBudget(o.RequestsPerSecond), base: newPatience(time.Second, o.RetryMax),
+		agencies: map[string]*agency{}, schedule: schedule.New(), keys: map[string]*patience{},
+		nudge: make(chan struct{}, 1),
+	}
+	o.API.Before = p.before
+	o.API.IDFields = o.IDFields
+	client, err := listings.New(o.API)
+	if err != nil {
+		return nil, err
+	}
+	p.client = client
+	for _, k := range o.Agencies {
+		if p.agencies[k.ID] != nil {
+			return nil, fmt.Errorf("agency %s is named twice", k.ID)
+		}
+		a := newAgency(p, k)
+		p.agencies[k.ID] = a
+		p.order = append(p.order, a)
+		if err := a.load(); err != nil {
+			return nil, fmt.Errorf("agency %s: %w", k.ID, err)
+		}
+	}
+	return p, nil
+}
+
+// Run watches until ctx is done, then returns nil. Any other end is a failure after which the process must end: see
+// store.ErrUnknownOutcome.
+func (p *Poller) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return p.budget.run(ctx) })
+	for _, a := range p.order {
+		g.Go(func() error { return a.walks(ctx) })
+	}
+	for range p.workers() {
+		g.Go(func() error { return p.polls(ctx) })
+	}
+	err := g.Wait()
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// workers is how many polls may be under way at once: enough to spend the budget where an answer takes two seconds.
+func (p *Poller) workers() int {
+	return min(max(2, int(2*p.o.RequestsPerSecond)), 32)
+}
+
+// polls takes insertions from the schedule, one after the other.
+func (p *Poller) polls(ctx context.Context) error {
+	for {
+		t, err := p.take(ctx)
+		if err != nil {
+			return err
+		}
+		a := p.agencies[t.Agency]
+		due, err := a.pollScheduled(ctx, t.Reference)
+		p.mu.Lock()
+		p.schedule.Result(t, due)
+		p.mu.Unlock()
+		p.poke()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// take waits for the next insertion that is due.
+func (p *Poller) take(ctx context.Context) (schedule.Target, error) {
+	for {
+		p.mu.Lock()
+		t, wait, ok := p.schedule.Next(time.Now())
+		p.mu.Unlock()
+		if ok {
+			p.poke() // there may be more for another worker
+			return t, ctx.Err()
+		}
+		if wait == 0 || wait > time.Minute {
+			wait = time.Minute
+		}
+		if err := p.idle(ctx, wait); err != nil {
+			return t, err
+		}
+	}
+}
+
+func (p *Poller) idle(ctx context.Context, wait time.Duration) error {
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-p.nudge:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// poke wakes a worker to look at the schedule again.
+func (p *Poller) poke() {
+	select {
+	case p.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// plan changes the schedule.
+func (p *Poller) plan(change func(*schedule.Schedule)) {
+	p.mu.Lock()
+	change(p.schedule)
+	p.mu.Unlock()
+	p.poke()
+}
+
+// before stands in front of every request: halted scopes are not asked, a key or base URL that needs patience gets it,
+// and the budget has the last word.
+func (p *Poller) before(ctx context.Context, r listings.Request) error {
+	a := p.agencies[r.AgencyID]
+	if a == nil {
+		return fmt.Errorf("agency %s is not watched", r.AgencyID)
+	}
+	if a.isHalted(r) {
+		return errHalted
+	}
+	if err := p.patiently(ctx, p.base); err != nil {
+		return err
+	}
+	if err := p.patiently(ctx, p.keyPatience(a.currentKey())); err != nil {
+		return err
+	}
+	if err := p.budget.wait(ctx, r.Operation == listings.OperationInsertions); err != nil {
+		return err
+	}
+	if a.isHalted(r) {
+		return errHalted
+	}
+	return nil
+}
+
+// patiently waits until there is no reason to wait any more.
+func (p *Poller) patiently(ctx context.Context, reason *patience) error {
+	for {
+		wait, ok := reason.admit(time.Now())
+		if ok {
+			return nil
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *Poller) keyPatience(k listings.Key) *patience {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	name := k.Fingerprint()
+	if p.keys[name] == nil {
+		p.keys[name] = newPatience(time.Second, time.Hour)
+	}
+	return p.keys[name]
+}
+
+// outcome is told of every answer: it keeps the patience with key and base URL.
+func (p *Poller) outcome(a *agency, err error) class {
+	now := time.Now()
+	key := p.keyPatience(a.currentKey())
+	c := classify(err)
+	switch c {
+	case classNone, classAside, classDrift, classRefused:
+		p.base.succeeded()
+		key.succeeded()
+		if c == classNone {
+			a.good(now)
+		}
+	case classTransient:
+		var status *listings.StatusError
+		if errors.As(err, &status) {
+			p.base.succeeded() // an unhappy answer is an answer
+		} else {
+			p.base.dismissed()
+		}
+		key.dismissed()
+	case classBusy:
+		p.base.succeeded()
+		key.failed("", now)
+		var status *listings.StatusError
+		if errors.As(err, &status) && status.RetryAfter > 0 {
+			key.notBefore(now.Add(min(max(status.RetryAfter, time.Second), time.Hour)))
+		}
+	case classDown:
+		if p.base.failed(p.o.API.BaseURL, now); firstFailure(p.base) {
+			p.log.Warn("the API does not answer", "err", err)
+		}
+		key.dismissed()
+	case classHalted, classCanceled, classFatal:
+		p.base.dismissed()
+		key.dismissed()
+	}
+	return c
+}
+
+func firstFailure(p *patience) bool {
+	n, _, _ := p.state()
+	return n == 1
+}
+
+// AgencyIDs lists the watched agencies in the order of the configuration.
+func (p *Poller) AgencyIDs() []string {
+	ids := make([]string, 0, len(p.order))
+	for _, a := range p.order {
+		ids = append(ids, a.id)
+	}
+	return slices.Clip(ids)
+}

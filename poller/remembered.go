@@ -1,0 +1,93 @@
+package poller
+
+import (
+	"fmt"
+	"time"
+
+	"doorbell/events"
+	"doorbell/store"
+)
+
+// Remembered describes what the store of a stopped daemon knows.
+func Remembered(s *store.Store) (Status, error) {
+	ids, err := s.Agencies()
+	if err != nil {
+		return Status{}, err
+	}
+	all := Status{At: time.Now().UTC(), BaseURL: s.BaseURL(), Agencies: []AgencyStatus{}}
+	err = s.View(func(tx *store.Tx) error {
+		for _, id := range ids {
+			one, err := remembered(tx, id)
+			if err != nil {
+				return err
+			}
+			all.Agencies = append(all.Agencies, one)
+		}
+		return nil
+	})
+	return all, err
+}
+
+func remembered(tx *store.Tx, id string) (AgencyStatus, error) {
+	state, _, err := tx.Agency(id)
+	if err != nil {
+		return AgencyStatus{}, err
+	}
+	s := AgencyStatus{
+		AgencyID: id, State: "stopped", WatchStart: state.WatchStart, LastCompleteWalk: state.LastCompleteWalk,
+		LastSequence: tx.LastSequence(id), Held: heldStatus(state.Held),
+	}
+	halts, err := tx.Halts(id)
+	if err != nil {
+		return s, err
+	}
+	for _, h := range halts {
+		s.Halts = append(s.Halts, haltStatus(id, h))
+	}
+	return s, tx.Insertions(id, func(i store.Insertion) error {
+		if i.GoneSince.IsZero() {
+			s.Insertions++
+		}
+		return nil
+	})
+}
+
+// ResumeRemembered ends halts in the store of a stopped daemon, as Resume does in a running one.
+func ResumeRemembered(s *store.Store, agencyID, reference string) (ended int, err error) {
+	err = s.Update(func(tx *store.Tx) error {
+		ended = 0
+		_, known, err := tx.Agency(agencyID)
+		if err != nil {
+			return err
+		}
+		if !known {
+			return fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
+		}
+		halts, err := tx.Halts(agencyID)
+		if err != nil {
+			return err
+		}
+		for _, h := range halts {
+			if reference != "" && h.Reference != reference {
+				continue
+			}
+			if err := endHalt(tx, agencyID, h, "operator"); err != nil {
+				return err
+			}
+			ended++
+		}
+		return nil
+	})
+	return ended, err
+}
+
+// endHalt forgets a halt and says so, in one transaction.
+func endHalt(tx *store.Tx, agencyID string, h store.Halt, cause string) error {
+	if err := tx.DeleteHalt(agencyID, h); err != nil {
+		return err
+	}
+	return appendEvent(tx, &events.AccessResumed{
+		Common: events.Common{AgencyID: agencyID, ObservedAt: time.Now()}, PropertyReferenceID: h.Reference,
+		Scope: h.Scope, HaltedAt: h.Since, Cause: cause,
+	})
+}

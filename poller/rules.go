@@ -1,0 +1,51 @@
+package poller
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+)
+
+// rulesVersion changes with everything in the code that makes equal records give other digests.
+const rulesVersion = 1
+
+// rules is what makes a digest: digests of other rules are renewed at the next reading, silently.
+type rules struct {
+	ignoreInsertion      []string
+	ignoreContactRequest []string
+	insertion            uint32 // names the rules of insertions
+	contactRequest       uint32 // names the rules of contact requests
+}
+
+func newRules(ignoreInsertion, ignoreContactRequest []string) rules {
+	return rules{
+		ignoreInsertion: ignoreInsertion, ignoreContactRequest: append([]string{"/score"}, ignoreContactRequest...),
+		insertion: rulesID(ignoreInsertion), contactRequest: rulesID(ignoreContactRequest),
+	}
+}
+
+func rulesID(ignored []string) uint32 {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q", rulesVersion, ignored))
+	return binary.BigEndian.Uint32(sum[:4])
+}
+
+// insertionSummary says in the words of an event what listings read.
+func insertionSummary(s listings.Summary) events.InsertionSummary {
+	return events.InsertionSummary{
+		Title: s.Title, Street: s.Street, PostalCode: s.PostalCode, Locality: s.Locality,
+		OfferType: s.OfferType, RankType: s.RankType, Rooms: s.Rooms, LivingSpace: s.LivingSpace,
+		Price: (*events.Price)(s.Price), URL: s.URL,
+	}
+}
+
+// contact says in the words of an event what listings read of a person.
+func contact(c listings.Contact) events.Contact {
+	return events.Contact{
+		Salutation: c.Salutation, Gender: c.Gender, FirstName: c.FirstName, LastName: c.LastName, FullName: c.FullName,
+		Company: c.Company, Email: c.Email, Phone: c.Phone, PhoneRaw: c.PhoneRaw, Address: (*events.Address)(c.Address),
+		Language: c.Language, Message: c.Message, PreferredContact: c.PreferredContact, Portal: c.Portal,
+	}
+}

@@ -1,0 +1,140 @@
+package poller
+
+import (
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// Status is how the watch stands at one moment, fit for a machine and a person. It holds no person's data and no key.
+type Status struct {
+	At                time.Time      `json:"at"`
+	BaseURL           string         `json:"baseUrl"`
+	RequestsPerSecond float64        `json:"requestsPerSecond"` // the ceiling
+	Requests          uint64         `json:"requests"`          // since the start of the process
+	Down              string         `json:"down,omitempty"`    // nobody answers at the base URL; the next try
+	Agencies          []AgencyStatus `json:"agencies"`
+}
+
+// AgencyStatus is how the watch of one agency stands.
+type AgencyStatus struct {
+	AgencyID         string       `json:"agencyId"`
+	State            string       `json:"state"` // starting, baselining, watching, held, backing_off or halted
+	WatchStart       time.Time    `json:"watchStart"`
+	Insertions       int          `json:"insertions"`
+	Disappeared      int          `json:"disappeared"` // still polled for last contact requests
+	LastGoodAnswer   time.Time    `json:"lastGoodAnswer,omitzero"`
+	LastCompleteWalk time.Time    `json:"lastCompleteWalk,omitzero"`
+	LastWalk         WalkStatus   `json:"lastWalk"`
+	OldestDue        time.Time    `json:"oldestDue,omitzero"` // the poll that waits the longest
+	FirstPolls       int          `json:"firstPolls"`         // insertions that wait for an urgent poll
+	Halts            []HaltStatus `json:"halts,omitempty"`
+	Held             *HeldStatus  `json:"held,omitempty"`
+	LastError        string       `json:"lastError,omitempty"`
+	LastSequence     uint64       `json:"lastSequence"`
+}
+
+// WalkStatus is how the last walk went.
+type WalkStatus struct {
+	At         time.Time     `json:"at,omitzero"`
+	Took       time.Duration `json:"took,omitempty"` // nanoseconds
+	Complete   bool          `json:"complete"`
+	Reason     string        `json:"reason,omitempty"` // why it is partial
+	Pages      int           `json:"pages"`
+	Insertions int           `json:"insertions"`
+}
+
+// HaltStatus is a scope that is not asked for any more, why, and what to do.
+type HaltStatus struct {
+	Scope               events.Scope `json:"scope"`
+	PropertyReferenceID string       `json:"propertyReferenceId,omitempty"`
+	Since               time.Time    `json:"since"`
+	Status              int          `json:"status"`
+	ProbableReason      string       `json:"probableReason"`
+	Advice              string       `json:"advice"`
+	Resume              string       `json:"resume"`
+}
+
+// HeldStatus is a change that is not believed yet.
+type HeldStatus struct {
+	Reason  string    `json:"reason"`
+	Until   time.Time `json:"until"`
+	Missing int       `json:"missing"`
+	Known   int       `json:"known"`
+}
+
+// Status describes the watch as it stands. It may be called at any time.
+func (p *Poller) Status() (Status, error) {
+	s := Status{
+		At: time.Now().UTC(), BaseURL: p.o.API.BaseURL, RequestsPerSecond: p.o.RequestsPerSecond, Requests: p.budget.count(),
+		Agencies: make([]AgencyStatus, 0, len(p.order)),
+	}
+	if n, _, until := p.base.state(); n > 0 {
+		s.Down = until.UTC().Format(time.RFC3339)
+	}
+	err := p.store.View(func(tx *store.Tx) error {
+		for _, a := range p.order {
+			state, _, err := tx.Agency(a.id)
+			if err != nil {
+				return err
+			}
+			one := a.status(state)
+			one.LastSequence = tx.LastSequence(a.id)
+			s.Agencies = append(s.Agencies, one)
+		}
+		return nil
+	})
+	return s, err
+}
+
+func (a *agency) status(state store.Agency) AgencyStatus {
+	s := AgencyStatus{AgencyID: a.id, WatchStart: state.WatchStart, LastCompleteWalk: state.LastCompleteWalk}
+	for _, h := range a.currentHalts() {
+		s.Halts = append(s.Halts, haltStatus(a.id, h))
+	}
+	s.Held = heldStatus(state.Held)
+	a.p.mu.Lock()
+	s.OldestDue, s.FirstPolls = a.p.schedule.Oldest(a.id).UTC(), a.p.schedule.Urgent(a.id)
+	a.p.mu.Unlock()
+	a.mu.Lock()
+	s.Insertions, s.Disappeared, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.gone, a.lastWalk, a.lastError, a.lastGood
+	a.mu.Unlock()
+	s.State = a.state(state)
+	return s
+}
+
+func haltStatus(agencyID string, h store.Halt) HaltStatus {
+	return HaltStatus{
+		Scope: h.Scope, PropertyReferenceID: h.Reference, Since: h.Since, Status: h.Status,
+		ProbableReason: h.ProbableReason, Advice: h.Advice, Resume: resumeCommand(agencyID, h.Reference),
+	}
+}
+
+func heldStatus(h *store.Held) *HeldStatus {
+	if h == nil {
+		return nil
+	}
+	return &HeldStatus{Reason: h.Reason, Until: h.Until, Missing: h.Missing, Known: h.Known}
+}
+
+// state names how an agency stands, as its heartbeat says it.
+func (a *agency) state(state store.Agency) string {
+	walks, _, _ := a.walking.state()
+	polls, _, _ := a.asking.state()
+	down, _, _ := a.p.base.state()
+	switch {
+	case a.isHalted(listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id}):
+		return "halted"
+	case state.Held != nil:
+		return "held"
+	case walks > 0 || polls >= operationLimit || down > 0:
+		return "backing_off"
+	case state.CompleteWalks == 0:
+		return "starting"
+	case !state.Baselined:
+		return "baselining"
+	}
+	return "watching"
+}

@@ -1,0 +1,293 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/poller/schedule"
+	"doorbell/store"
+)
+
+// walks walks the agency's insertions again and again until ctx is done.
+func (a *agency) walks(ctx context.Context) error {
+	for {
+		next, err := a.walkOnce(ctx)
+		if err != nil {
+			return err
+		}
+		if err := a.untilNextWalk(ctx, next); err != nil {
+			return err
+		}
+	}
+}
+
+func (a *agency) untilNextWalk(ctx context.Context, wait time.Duration) error {
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-a.walkNow:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// walkOnce reads all pages once and says when to do so again. The error is fatal; what the API does wrong is not.
+func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
+	if a.isHalted(listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id}) {
+		return time.Hour, ctx.Err() // resume wakes us
+	}
+	w := &walk{a: a, began: time.Now().UTC(), seen: map[string]struct{}{}}
+	pages := a.p.client.Walk(a.currentKey(), a.id, listings.WalkOptions{PageSize: a.p.o.PageSize, Filter: a.p.o.Filter})
+	for page, err := range pages.Pages(ctx) {
+		c := a.p.outcome(a, err)
+		if c == classFatal || c == classCanceled {
+			return 0, err
+		}
+		if c == classRefused {
+			return time.Hour, a.refusedList(err)
+		}
+		if err != nil {
+			break
+		}
+		if err := w.page(page); err != nil {
+			return a.afterCommitError(err)
+		}
+	}
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	return a.endWalk(ctx, w, pages.Verdict())
+}
+
+// afterCommitError lets a full disk pass: nothing was changed, it is tried again.
+func (a *agency) afterCommitError(err error) (time.Duration, error) {
+	if !errors.Is(err, store.ErrNoSpace) {
+		return 0, err
+	}
+	if a.note(err) {
+		a.p.log.Error("polling waits for space", "agency", a.id, "err", err)
+	}
+	return 5 * time.Second, nil
+}
+
+func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time.Duration, error) {
+	again, err := w.end(v)
+	if err != nil {
+		return a.afterCommitError(err)
+	}
+	a.walked(w, v)
+	if !v.Complete {
+		failed := a.walking.failed(v.Reason, time.Now())
+		return min(time.Until(failed), a.p.o.WalkInterval), nil
+	}
+	a.walking.succeeded()
+	if err := w.withdraw(ctx); err != nil {
+		return a.afterCommitError(err)
+	}
+	if err := a.judgeRefused(w); err != nil {
+		return a.afterCommitError(err)
+	}
+	if again {
+		return 0, nil
+	}
+	return jitter(a.p.o.WalkInterval), nil
+}
+
+// walked keeps what the status shows of a walk.
+func (a *agency) walked(w *walk, v listings.Verdict) {
+	a.mu.Lock()
+	a.lastWalk = WalkStatus{At: w.began, Took: time.Since(w.began), Complete: v.Complete, Reason: v.Reason, Pages: v.Pages, Insertions: v.References}
+	a.known = w.published
+	a.mu.Unlock()
+	if a.note(v.Err) && v.Err != nil {
+		a.p.log.Warn("walk is partial", "agency", a.id, "reason", v.Reason, "err", v.Err)
+	}
+	a.p.log.Debug("walk", "agency", a.id, "complete", v.Complete, "reason", v.Reason, "pages", v.Pages, "insertions", v.References)
+}
+
+// jitter spreads an interval by a tenth, so that agencies do not march in step.
+func jitter(d time.Duration) time.Duration {
+	return d - d/20 + rand.N(d/10+1)
+}
+
+// walk is one reading of all pages.
+type walk struct {
+	a         *agency
+	began     time.Time
+	seen      map[string]struct{}
+	fresh     int // references that were never seen before
+	published int // insertions that are published after it
+	absent    []string
+}
+
+// page commits what a page tells: changed insertions and their events, in one transaction; nothing if nothing changed.
+func (w *walk) page(page *listings.InsertionsPage) error {
+	if err := w.a.learnClock(page.Envelope); err != nil {
+		return err
+	}
+	digests := make([][32]byte, len(page.Insertions))
+	for n, i := range page.Insertions {
+		w.seen[i.Reference] = struct{}{}
+		d, err := listings.Digest(i.Record, w.a.p.rules.ignoreInsertion)
+		if err != nil {
+			return fmt.Errorf("agency %s: page of insertions: %w", w.a.id, err)
+		}
+		digests[n] = d
+	}
+	diff := func(tx *store.Tx, n int) (insertionDiff, error) { return w.diff(tx, page, n, digests[n]) }
+	changed, err := w.look(page, diff)
+	if err != nil || !changed {
+		return err
+	}
+	return w.commit(page, diff)
+}
+
+// look says whether a page changes anything, without writing.
+func (w *walk) look(page *listings.InsertionsPage, diff func(*store.Tx, int) (insertionDiff, error)) (changed bool, err error) {
+	err = w.a.p.store.View(func(tx *store.Tx) error {
+		for n := range page.Insertions {
+			d, err := diff(tx, n)
+			if err != nil {
+				return err
+			}
+			changed = changed || d.write
+		}
+		return nil
+	})
+	return changed, err
+}
+
+func (w *walk) commit(page *listings.InsertionsPage, diff func(*store.Tx, int) (insertionDiff, error)) error {
+	var published []schedule.Target
+	fresh := 0
+	err := w.a.p.store.Update(func(tx *store.Tx) error {
+		published, fresh = published[:0], 0
+		for n, i := range page.Insertions {
+			d, err := diff(tx, n)
+			if err != nil {
+				return err
+			}
+			if err := w.put(tx, i, d); err != nil {
+				return err
+			}
+			if d.fresh {
+				fresh++
+			}
+			if d.published {
+				published = append(published, schedule.Target{Agency: w.a.id, Reference: i.Reference})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	w.fresh += fresh
+	for _, t := range published {
+		w.a.admit(t.Reference) // a refusal of another episode says nothing
+	}
+	w.a.p.plan(func(s *schedule.Schedule) {
+		for _, t := range published {
+			s.Urge(t)
+		}
+	})
+	return nil
+}
+
+func (w *walk) diff(tx *store.Tx, page *listings.InsertionsPage, n int, digest [32]byte) (insertionDiff, error) {
+	read := page.Insertions[n]
+	state, _, err := tx.Agency(w.a.id)
+	if err != nil {
+		return insertionDiff{}, err
+	}
+	var k known
+	if k.Insertion, k.exists, err = tx.Insertion(w.a.id, read.Reference); err != nil {
+		return insertionDiff{}, err
+	}
+	if k.exists && (k.Digest != digest || !k.GoneSince.IsZero()) {
+		k.record = tx.Record(w.a.id, read.Reference)
+	}
+	s := sight{agencyID: w.a.id, at: page.Received.UTC(), after: state.LastCompleteWalk, emit: w.a.p.o.Announce}
+	return diffInsertion(s, state, k, read, digest, w.a.p.rules), nil
+}
+
+func (w *walk) put(tx *store.Tx, read listings.Insertion, d insertionDiff) error {
+	if !d.write {
+		return nil
+	}
+	if err := tx.PutInsertion(w.a.id, d.next); err != nil {
+		return err
+	}
+	if d.newRecord {
+		if err := tx.PutRecord(w.a.id, read.Reference, read.Record); err != nil {
+			return err
+		}
+	}
+	if d.payload == nil {
+		return nil
+	}
+	if d.fresh && d.next.Baseline {
+		if err := countAnnounced(tx, w.a.id); err != nil {
+			return err
+		}
+	}
+	return appendEvent(tx, d.payload)
+}
+
+func countAnnounced(tx *store.Tx, agencyID string) error {
+	state, _, err := tx.Agency(agencyID)
+	if err != nil {
+		return err
+	}
+	state.Announced++
+	return tx.PutAgency(agencyID, state)
+}
+
+func appendEvent(tx *store.Tx, p events.Payload) error {
+	e, err := events.New(p)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Append(e)
+	return err
+}
+
+// learnClock keeps how far the API's clock is from ours, once. A Date header tells it to the second; a difference within
+// what that leaves open is none, beyond it the smaller one is taken: contact requests then rather count as news.
+func (a *agency) learnClock(e listings.Envelope) error {
+	if e.Date.IsZero() {
+		return nil
+	}
+	known := false
+	err := a.p.store.View(func(tx *store.Tx) error {
+		state, _, err := tx.Agency(a.id)
+		known = state.SkewKnown
+		return err
+	})
+	if err != nil || known {
+		return err
+	}
+	return a.p.store.Update(func(tx *store.Tx) error {
+		state, _, err := tx.Agency(a.id)
+		if err != nil {
+			return err
+		}
+		state.ClockSkew, state.SkewKnown = skew(e), true
+		return tx.PutAgency(a.id, state)
+	})
+}
+
+func skew(e listings.Envelope) time.Duration {
+	least, most := e.Date.Sub(e.Received), e.Date.Add(time.Second).Sub(e.Sent)
+	if least <= 0 && most >= 0 {
+		return 0
+	}
+	return least
+}

@@ -1,0 +1,219 @@
+package poller
+
+import (
+	"context"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// structuralLimit is how many walks in a row may stay partial for the same reason in the API's structure before the
+// baseline ends without a complete one.
+const structuralLimit = 3
+
+// end commits what the walk as a whole says: only a complete one counts towards disappearing. It returns whether another
+// walk should follow at once, because the baseline is not settled.
+func (w *walk) end(v listings.Verdict) (again bool, err error) {
+	err = w.a.p.store.Update(func(tx *store.Tx) error {
+		again = false
+		state, _, err := tx.Agency(w.a.id)
+		if err != nil {
+			return err
+		}
+		if !v.Complete {
+			return w.endPartial(tx, state, v)
+		}
+		if err := w.countAbsent(tx, &state, v); err != nil {
+			return err
+		}
+		settled := state.CompleteWalks > 0 && w.fresh == 0
+		state.CompleteWalks++
+		state.LastCompleteWalk = w.began
+		state.PartialWalks, state.PartialReason = 0, ""
+		if !state.Baselined && settled {
+			state.Baselined = true
+			if err := w.baselined(tx, state, true); err != nil {
+				return err
+			}
+		}
+		again = !state.Baselined
+		return tx.PutAgency(w.a.id, state)
+	})
+	return again, err
+}
+
+// endPartial counts walks that cannot be complete because of how the API pages. A failure is no such reason.
+func (w *walk) endPartial(tx *store.Tx, state store.Agency, v listings.Verdict) error {
+	if !v.Structural || state.Baselined {
+		return w.countPublished(tx)
+	}
+	if state.PartialReason != v.Reason {
+		state.PartialWalks, state.PartialReason = 0, v.Reason
+	}
+	state.PartialWalks++
+	if state.PartialWalks >= structuralLimit {
+		state.Baselined = true
+		if err := w.baselined(tx, state, false); err != nil {
+			return err
+		}
+		err := appendEvent(tx, &events.WatchGapDetected{
+			Common: events.Common{AgencyID: w.a.id, ObservedAt: time.Now()}, Operation: string(listings.OperationInsertions),
+			Reason: "walk_incomplete", Reached: v.References,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := w.countPublished(tx); err != nil {
+		return err
+	}
+	return tx.PutAgency(w.a.id, state)
+}
+
+func (w *walk) baselined(tx *store.Tx, state store.Agency, complete bool) error {
+	return appendEvent(tx, &events.WatchBaselined{
+		Common: events.Common{AgencyID: w.a.id, ObservedAt: time.Now()}, Reason: "first", StartedAt: state.WatchStart,
+		Complete: complete, Insertions: len(w.seen), Announced: state.Announced,
+	})
+}
+
+func (w *walk) countPublished(tx *store.Tx) error {
+	w.published = 0
+	return tx.Insertions(w.a.id, func(i store.Insertion) error {
+		if i.GoneSince.IsZero() {
+			w.published++
+		}
+		return nil
+	})
+}
+
+// countAbsent notes which published insertions the walk did not list, and holds a change that is too large to believe.
+func (w *walk) countAbsent(tx *store.Tx, state *store.Agency, v listings.Verdict) error {
+	lastSeen := state.LastCompleteWalk
+	var absent []store.Insertion
+	w.published, w.absent = 0, nil
+	err := tx.Insertions(w.a.id, func(i store.Insertion) error {
+		if !i.GoneSince.IsZero() {
+			return nil
+		}
+		w.published++
+		if _, listed := w.seen[i.Reference]; !listed {
+			absent = append(absent, missing(i, lastSeen, v.Moved))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, i := range absent {
+		if err := tx.PutInsertion(w.a.id, i); err != nil {
+			return err
+		}
+		if i.Missing >= confirmations(i, w.a.p.o.Confirm) {
+			w.absent = append(w.absent, i.Reference)
+		}
+	}
+	return w.hold(tx, state, len(absent))
+}
+
+// hold keeps an implausible change from being believed before its time, and says when that has passed.
+func (w *walk) hold(tx *store.Tx, state *store.Agency, absent int) error {
+	reason, implausible := implausible(absent, w.published, len(w.seen))
+	now := time.Now().UTC()
+	switch {
+	case implausible && state.Held == nil:
+		state.Held = &store.Held{Reason: reason, Since: now, Until: now.Add(w.a.p.o.HoldFor), Missing: absent, Known: w.published}
+		w.absent = nil
+		w.a.p.log.Warn("a change too large to believe is held", "agency", w.a.id, "missing", absent, "known", w.published)
+		return appendEvent(tx, &events.WatchChangeHeld{
+			Common: events.Common{AgencyID: w.a.id, ObservedAt: now}, Reason: reason, Missing: absent, Known: w.published,
+			Until: state.Held.Until, Approve: "doorbell approve " + w.a.id,
+		})
+	case implausible && now.Before(state.Held.Until):
+		w.absent = nil
+		return nil
+	case state.Held != nil:
+		since := state.Held.Since
+		state.Held = nil
+		return appendEvent(tx, &events.WatchRecovered{
+			Common: events.Common{AgencyID: w.a.id, ObservedAt: now}, Ends: "change_held", Since: since,
+		})
+	}
+	return nil
+}
+
+// withdraw announces the insertions that enough complete walks did not list, each after a last look at its contact
+// requests, so that the last of them are not lost.
+func (w *walk) withdraw(ctx context.Context) error {
+	for _, reference := range w.absent {
+		looked, err := w.lastLook(ctx, reference)
+		if err != nil {
+			return err
+		}
+		if !looked {
+			continue // the next complete walk tries again
+		}
+		if err := w.announceGone(reference); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lastLookPatience is how many walks more than needed may pass before an insertion counts as gone without a last look.
+const lastLookPatience = 5
+
+// lastLook polls an insertion once more. What only might have been seen later is waited for, but not for ever.
+func (w *walk) lastLook(ctx context.Context, reference string) (looked bool, err error) {
+	c, err := w.a.poll(ctx, reference)
+	switch c {
+	case classFatal, classCanceled:
+		return false, err
+	case classTransient, classBusy, classDown, classDrift:
+		var i store.Insertion
+		err := w.a.p.store.View(func(tx *store.Tx) (err error) {
+			i, _, err = tx.Insertion(w.a.id, reference)
+			return err
+		})
+		return i.Missing >= confirmations(i, w.a.p.o.Confirm)+lastLookPatience, err
+	}
+	return true, nil
+}
+
+// announceGone commits the disappearance, unless the insertion was seen again meanwhile.
+func (w *walk) announceGone(reference string) error {
+	done := false
+	err := w.a.p.store.Update(func(tx *store.Tx) error {
+		done = false
+		var k known
+		var err error
+		if k.Insertion, k.exists, err = tx.Insertion(w.a.id, reference); err != nil || !k.exists {
+			return err
+		}
+		if !k.GoneSince.IsZero() || k.Missing < confirmations(k.Insertion, w.a.p.o.Confirm) {
+			return nil
+		}
+		k.record = tx.Record(w.a.id, reference)
+		s := sight{agencyID: w.a.id, at: time.Now().UTC(), after: k.LastSeen}
+		next, payload := disappeared(s, k)
+		if err := tx.PutInsertion(w.a.id, next); err != nil {
+			return err
+		}
+		done = true
+		return appendEvent(tx, payload)
+	})
+	if err == nil && done {
+		w.published--
+		w.a.withdrawn()
+	}
+	return err
+}
+
+func (a *agency) withdrawn() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.known--
+	a.gone++
+}

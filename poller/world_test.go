@@ -1,0 +1,270 @@
+package poller_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller"
+	"doorbell/poller/listings"
+	"doorbell/poller/sandbox"
+	"doorbell/schemas/schematest"
+	"doorbell/store"
+)
+
+const (
+	testKey = "11111111-2222-4333-8444-555555555555"
+	newKey  = "99999999-2222-4333-8444-555555555555"
+)
+
+// world is the API, served over real HTTP on pipes, a store on disk and a poller between them, in virtual time.
+type world struct {
+	t        *testing.T
+	model    *sandbox.Model
+	listener *pipes
+	dir      string
+	options  poller.Options
+
+	store  *store.Store
+	poller *poller.Poller
+	stop   func()
+}
+
+// inWorld runs a test inside a bubble. The API knows the agencies; nothing is watched before start.
+func inWorld(t *testing.T, o sandbox.Options, rendering sandbox.Rendering, agencies []string, test func(*world)) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, dir: dir, listener: newPipes()}
+		w.model = sandbox.NewModel(o)
+		w.model.AddKey(testKey, agencies...)
+		server := &http.Server{Handler: sandbox.New(w.model, rendering)}
+		var serving sync.WaitGroup
+		serving.Go(func() { server.Serve(w.listener) })
+		transport := &http.Transport{DialContext: w.listener.dial, DisableCompression: true}
+		w.options = poller.Options{
+			API: listings.Options{BaseURL: "http://127.0.0.1:1", Transport: transport}, RequestsPerSecond: 5,
+			PollInterval: 30 * time.Second, WalkInterval: 2 * time.Minute,
+		}
+		for _, id := range agencies {
+			w.model.AddAgency(id)
+			w.options.Agencies = append(w.options.Agencies, poller.AgencyKeys{ID: id, Key: listings.NewKey(testKey)})
+		}
+		defer serving.Wait()
+		defer server.Close()
+		defer transport.CloseIdleConnections()
+		defer w.halt()
+		test(w)
+	})
+}
+
+// start opens the store and begins, or goes on, to watch.
+func (w *world) start() {
+	w.t.Helper()
+	s, err := store.Open(store.Options{Dir: w.dir, BaseURL: w.options.API.BaseURL})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.options.Store = s
+	p, err := poller.New(w.options)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	w.store, w.poller = s, p
+	w.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.t.Errorf("Run: %v", err)
+		}
+		if err := s.Close(); err != nil {
+			w.t.Error(err)
+		}
+		w.stop = nil
+	}
+}
+
+// halt stops watching, if it had begun.
+func (w *world) halt() {
+	if w.stop != nil {
+		w.stop()
+	}
+}
+
+func (w *world) restart() {
+	w.t.Helper()
+	w.halt()
+	w.start()
+}
+
+// pass lets virtual time go by, and what is due happen.
+func (w *world) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// told is an event as a test looks at it.
+type told struct {
+	events.Event
+	body map[string]any
+}
+
+func (e told) String() string {
+	id, _ := e.body["contactRequestId"].(string)
+	return fmt.Sprintf("%s %s %s%s", e.AgencyID, e.Type, e.Reference, id)
+}
+
+// log returns the events of an agency, each held against its schema.
+func (w *world) log(agency string) []told {
+	w.t.Helper()
+	all, err := w.store.Read(agency, 0, 1<<30, 1<<30)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	list := make([]told, 0, len(all))
+	for _, e := range all {
+		schematest.Validate(w.t, string(e.Type), e.Data)
+		one := told{Event: e}
+		if err := json.Unmarshal(e.Data, &one.body); err != nil {
+			w.t.Fatal(err)
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// since returns what an agency's log holds beyond n events.
+func (w *world) since(agency string, n int) []told { return w.log(agency)[n:] }
+
+func types(list []told) []events.Type {
+	all := make([]events.Type, 0, len(list))
+	for _, e := range list {
+		all = append(all, e.Type)
+	}
+	return all
+}
+
+// wants fails unless the events are of exactly these types, in this order.
+func (w *world) wants(list []told, want ...events.Type) {
+	w.t.Helper()
+	if got := types(list); !slices.Equal(got, want) {
+		w.t.Fatalf("got  %v\nwant %v", list, want)
+	}
+}
+
+func count(list []told, kind events.Type) (n int) {
+	for _, e := range list {
+		if e.Type == kind {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) status(agency string) poller.AgencyStatus {
+	w.t.Helper()
+	s, err := w.poller.Status()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, a := range s.Agencies {
+		if a.AgencyID == agency {
+			return a
+		}
+	}
+	w.t.Fatalf("no status of %s", agency)
+	return poller.AgencyStatus{}
+}
+
+func (w *world) publish(agency string, references ...string) {
+	w.t.Helper()
+	for _, r := range references {
+		i := sandbox.Insertion{Reference: r, OfferType: "RENT", RankType: "STANDARD", Address: sandbox.Address{Locality: "Zürich"}}
+		if err := w.model.Publish(agency, i); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// write adds a contact request and returns its id.
+func (w *world) write(agency, reference string, age time.Duration) string {
+	w.t.Helper()
+	id, err := w.model.AddContactRequest(agency, reference, sandbox.ContactRequest{
+		CreatedAt: time.Now().Add(-age), Score: 50, FirstName: "Nora", LastName: "Beispiel" + sandbox.Marker,
+		Email: fmt.Sprintf("nora%d@example.org", time.Now().UnixNano()), Message: "Guten Tag", Status: "NEW",
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return id
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// announced returns the ids of announced contact requests with how often each was.
+func announced(list []told) map[string]int {
+	ids := map[string]int{}
+	for _, e := range list {
+		if e.Type == events.TypeContactRequestCreated {
+			ids[e.body["contactRequestId"].(string)]++
+		}
+	}
+	return ids
+}
+
+// pipes is a listener without a network, so that waiting for it counts as waiting in a bubble.
+type pipes struct {
+	accepted chan net.Conn
+	closed   chan struct{}
+	once     sync.Once
+}
+
+func newPipes() *pipes { return &pipes{accepted: make(chan net.Conn), closed: make(chan struct{})} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.accepted <- there:
+		return here, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.accepted:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }

@@ -1,0 +1,169 @@
+package natsd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Dial says where an external NATS is and how to prove oneself there. Empty fields are not used.
+type Dial struct {
+	URL                   string // one or several, separated by commas
+	Creds, NKey           string // files
+	User, Password, Token string
+	CA, Cert, Key         string // files, PEM
+	Name                  string // shown to the operators of the server; default doorbell@host
+}
+
+// ErrDial is wrapped by what is wrong with a Dial itself: trying again will not help.
+var ErrDial = errors.New("NATS connection settings")
+
+// Connect returns at once, connected or not: the connection tries for ever, in the background, and says so in the log.
+// Nothing is published late: without a connection a publish fails. Errors and log lines show no user info, password,
+// token or key. The caller closes the connection.
+func Connect(d Dial, log *slog.Logger) (*nats.Conn, error) {
+	if log == nil {
+		log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	auth, err := d.options()
+	if err != nil {
+		return nil, err
+	}
+	name := d.Name
+	if name == "" {
+		name = Name()
+	}
+	nc, err := nats.Connect(d.URL, append(resilient(name, log), auth...)...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %s", ErrDial, Redact(d.URL), d.withoutSecrets(err))
+	}
+	return nc, nil
+}
+
+// Name is doorbell@host.
+func Name() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return "doorbell@" + host
+}
+
+// check finds what the client library would report with the URL, and the password in it, in the text.
+func (d Dial) check() error {
+	for _, one := range strings.Split(d.URL, ",") {
+		if one = strings.TrimSpace(one); one == "" {
+			return fmt.Errorf("%w: a URL is empty", ErrDial)
+		}
+		if _, err := url.Parse(one); err != nil && strings.Contains(one, "://") {
+			return fmt.Errorf("%w: a URL cannot be read", ErrDial)
+		}
+	}
+	if (d.Cert == "") != (d.Key == "") {
+		return fmt.Errorf("%w: certificate and key belong together", ErrDial)
+	}
+	return nil
+}
+
+func (d Dial) options() ([]nats.Option, error) {
+	var o []nats.Option
+	if d.Creds != "" {
+		if _, err := os.Stat(d.Creds); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrDial, err)
+		}
+		o = append(o, nats.UserCredentials(d.Creds))
+	}
+	if d.NKey != "" {
+		nkey, err := nats.NkeyOptionFromSeed(d.NKey)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s holds no NKey seed that can be read", ErrDial, d.NKey)
+		}
+		o = append(o, nkey)
+	}
+	if d.User != "" {
+		o = append(o, nats.UserInfo(d.User, d.Password))
+	}
+	if d.Token != "" {
+		o = append(o, nats.Token(d.Token))
+	}
+	if d.CA != "" {
+		o = append(o, nats.RootCAs(d.CA))
+	}
+	if d.Cert != "" {
+		o = append(o, nats.ClientCert(d.Cert, d.Key))
+	}
+	return o, nil
+}
+
+// withoutSecrets is the text of an error with everything cut out that must not be seen.
+func (d Dial) withoutSecrets(err error) string {
+	text := err.Error()
+	secrets := []string{d.Password, d.Token}
+	for _, one := range strings.Split(d.URL, ",") {
+		if u, err := url.Parse(strings.TrimSpace(one)); err == nil && u.User != nil {
+			secrets = append(secrets, u.User.String())
+			if p, ok := u.User.Password(); ok {
+				secrets = append(secrets, p)
+			}
+		}
+	}
+	for _, s := range secrets {
+		if s != "" {
+			text = strings.ReplaceAll(text, s, "[redacted]")
+		}
+	}
+	return text
+}
+
+// Redact is a list of NATS URLs without user, password and token.
+func Redact(urls string) string {
+	var out []string
+	for _, one := range strings.Split(urls, ",") {
+		u, err := url.Parse(strings.TrimSpace(one))
+		if err != nil {
+			out = append(out, "[unreadable]")
+			continue
+		}
+		u.User, u.RawQuery, u.Fragment = nil, "", ""
+		out = append(out, u.String())
+	}
+	return strings.Join(out, ",")
+}
+
+// resilient are the options of every connection of ours: never give up, publish nothing late, say what happens.
+func resilient(name string, log *slog.Logger) []nats.Option {
+	return []nats.Option{
+		nats.Name(name),
+		nats.MaxReconnects(-1),
+		nats.RetryOnFailedConnect(true),
+		nats.IgnoreAuthErrorAbort(),
+		nats.ReconnectWait(time.Second),
+		nats.ReconnectJitter(500*time.Millisecond, time.Second),
+		nats.ReconnectBufSize(-1),
+		nats.PingInterval(20 * time.Second),
+		nats.ConnectHandler(func(nc *nats.Conn) { log.Info("NATS connected", "server", nc.ConnectedServerName()) }),
+		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("NATS connected again", "server", nc.ConnectedServerName()) }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				log.Warn("NATS connection lost", "err", err.Error())
+			}
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+			args := []any{"err", err.Error()}
+			if sub != nil {
+				args = append(args, "subject", sub.Subject)
+			}
+			log.Error("NATS error", args...)
+		}),
+	}
+}

@@ -1,0 +1,94 @@
+package natsd
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+const relayUser = "relay"
+
+// door decides who comes in, and as which user.
+type door struct {
+	relay, guest        *server.User
+	password            string // the relay's
+	user, secret, token string // what guests have to show
+	open                bool   // guests have to show nothing
+}
+
+func newDoor(o Options, password string) *door {
+	return &door{
+		relay:    &server.User{Username: relayUser},
+		guest:    &server.User{Username: "guest", Permissions: guestLimits(o)},
+		password: password,
+		user:     o.GuestUser, secret: o.GuestPassword, token: o.GuestToken,
+		open: o.open(),
+	}
+}
+
+// attach gives both users their account, which exists only once the server does.
+func (d *door) attach(s *server.Server) error {
+	a, err := s.LookupAccount(account)
+	if err != nil {
+		return fmt.Errorf("account %s: %w", account, err)
+	}
+	d.relay.Account, d.guest.Account = a, a
+	return nil
+}
+
+// Check implements server.Authentication.
+func (d *door) Check(c server.ClientAuthentication) bool {
+	shown := c.GetOpts()
+	switch {
+	case c.Kind() != server.CLIENT:
+		return false
+	case same(shown.Username, relayUser) && same(shown.Password, d.password):
+		c.RegisterUser(d.relay)
+	case d.admits(shown):
+		c.RegisterUser(d.guest)
+	default:
+		return false
+	}
+	return true
+}
+
+func (d *door) admits(shown *server.ClientOpts) bool {
+	if d.open {
+		return shown.Username == "" && shown.Password == "" && shown.Token == ""
+	}
+	if d.token != "" && same(shown.Token, d.token) {
+		return true
+	}
+	return d.user+d.secret != "" && same(shown.Username, d.user) && same(shown.Password, d.secret)
+}
+
+// same compares in constant time, also texts of different lengths.
+func same(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
+
+// guestLimits is what guests may not do. What is left open: all of $JS.API.INFO, STREAM.INFO, STREAM.NAMES, STREAM.LIST,
+// STREAM.MSG.GET, DIRECT.GET and of CONSUMER what is needed to make, use and delete a consumer.
+func guestLimits(o Options) *server.Permissions {
+	// No stream at all may be made or changed: a stream can republish what it stores anywhere, a snapshot can be
+	// delivered anywhere, a restore can bring a stream in by the back door.
+	denied := []string{
+		"$JS.API.STREAM.CREATE.>", "$JS.API.STREAM.UPDATE.>", "$JS.API.STREAM.RESTORE.>", "$JS.API.STREAM.SNAPSHOT.>",
+		"$JS.SNAPSHOT.>",
+		"$JS.API.STREAM.DELETE.>", "$JS.API.STREAM.PURGE.>", "$JS.API.STREAM.MSG.DELETE.>",
+		"$JS.API.STREAM.PEER.>", "$JS.API.STREAM.LEADER.>", "$JS.API.STREAM.CANCEL_MOVE.>",
+		"$JS.API.CONSUMER.LEADER.>", "$JS.API.CONSUMER.PEER.>",
+		"$JS.API.META.>", "$JS.API.SERVER.>", "$JS.API.ACCOUNT.>",
+		relayInbox + ".>",
+	}
+	if o.ProtectedSubjects != "" {
+		denied = append(denied, o.ProtectedSubjects)
+	}
+	return &server.Permissions{
+		Publish:   &server.SubjectPermission{Deny: denied},
+		Subscribe: &server.SubjectPermission{Deny: []string{relayInbox + ".>"}},
+	}
+}

@@ -1,0 +1,487 @@
+package natsd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server/ats"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	ats.Register()
+	code := m.Run()
+	ats.Unregister()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func start(t *testing.T, change ...func(*Options)) *Server {
+	t.Helper()
+	o := Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", ProtectedSubjects: "listings.v1.>", Stream: "LISTINGS"}
+	for _, c := range change {
+		c(&o)
+	}
+	s, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	return s
+}
+
+func connect(t *testing.T, s *Server) (*nats.Conn, jetstream.JetStream) {
+	t.Helper()
+	nc, err := s.Connect("relay")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nc, js
+}
+
+func makeStream(t *testing.T, js jetstream.JetStream, messages int) {
+	t.Helper()
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "LISTINGS", Subjects: []string{"listings.v1.>"}}); err != nil {
+		t.Fatal(err)
+	}
+	for range messages {
+		if _, err := js.Publish(t.Context(), "listings.v1.A100.test", []byte("hi")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// guest connects without credentials; refusals arrive on the channel.
+func guest(t *testing.T, s *Server) (*nats.Conn, chan error) {
+	t.Helper()
+	refused := make(chan error, 10)
+	nc, err := nats.Connect(s.ClientURL(), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc, refused
+}
+
+func TestAGuestReadsWithADurableConsumer(t *testing.T) {
+	s := start(t)
+	_, js := connect(t, s)
+	makeStream(t, js, 3)
+	nc, _ := guest(t, s)
+	g, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := g.CreateOrUpdateConsumer(t.Context(), "LISTINGS", jetstream.ConsumerConfig{
+		Durable: "crm", AckPolicy: jetstream.AckExplicitPolicy, FilterSubject: "listings.v1.*.test",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch, err := c.Fetch(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for m := range batch.Messages() {
+		if err := m.DoubleAck(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if info, err := c.Info(t.Context()); err != nil || n != 3 || info.NumAckPending != 0 || info.NumPending != 0 {
+		t.Fatalf("%d messages, %+v, %v", n, info, err)
+	}
+	stream, err := g.Stream(t.Context(), "LISTINGS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := stream.GetMsg(t.Context(), 2); err != nil || string(m.Data) != "hi" {
+		t.Fatalf("message 2: %v", err)
+	}
+	if err := g.DeleteConsumer(t.Context(), "LISTINGS", "crm"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAGuestPublishesAndSubscribesElsewhere(t *testing.T) {
+	s := start(t)
+	nc, _ := guest(t, s)
+	for _, subject := range []string{"orders.new", "listings.other", "listings.v2.A100.test"} {
+		sub, err := nc.SubscribeSync(subject)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := nc.Publish(subject, []byte("hi")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sub.NextMsg(5 * time.Second); err != nil {
+			t.Fatalf("%s: %v", subject, err)
+		}
+	}
+}
+
+func TestAGuestSeesThePreviewOfEvents(t *testing.T) {
+	s := start(t)
+	_, js := connect(t, s)
+	nc, _ := guest(t, s)
+	sub, err := nc.SubscribeSync("listings.v1.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	makeStream(t, js, 1)
+	if _, err := sub.NextMsg(5 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAGuestCannotChangeTheStream(t *testing.T) {
+	s := start(t)
+	_, js := connect(t, s)
+	makeStream(t, js, 3)
+	nc, refused := guest(t, s)
+	for _, subject := range []string{
+		"listings.v1.A100.test", "listings.v1.A100.contact_request.created", "listings.v1.x",
+		"$JS.API.STREAM.CREATE.LISTINGS", "$JS.API.STREAM.CREATE.MINE", "$JS.API.STREAM.UPDATE.LISTINGS",
+		"$JS.API.STREAM.DELETE.LISTINGS", "$JS.API.STREAM.PURGE.LISTINGS", "$JS.API.STREAM.MSG.DELETE.LISTINGS",
+		"$JS.API.STREAM.RESTORE.LISTINGS", "$JS.API.STREAM.SNAPSHOT.LISTINGS", "$JS.API.STREAM.LEADER.STEPDOWN.LISTINGS",
+		"$JS.API.STREAM.PEER.REMOVE.LISTINGS", "$JS.API.STREAM.CANCEL_MOVE.LISTINGS", "$JS.API.SERVER.REMOVE",
+		"$JS.API.META.LEADER.STEPDOWN", "$JS.API.ACCOUNT.PURGE.DOORBELL", "_RELAY.forged.ack",
+	} {
+		if err := nc.Publish(subject, nil); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-refused:
+			if !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), `"`+subject+`"`) {
+				t.Fatalf("%s: %v", subject, err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("%s is allowed", subject)
+		}
+	}
+	stream, err := js.Stream(t.Context(), "LISTINGS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := stream.CachedInfo().State.Msgs; n != 3 {
+		t.Fatalf("%d messages", n)
+	}
+}
+
+func TestAGuestCannotListenToTheRelaysInbox(t *testing.T) {
+	s := start(t)
+	rc, js := connect(t, s)
+	nc, refused := guest(t, s)
+	all, err := nc.SubscribeSync(">")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nc.SubscribeSync("_RELAY.>"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-refused; !errors.Is(err, nats.ErrPermissionViolation) {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(rc.NewInbox(), "_RELAY.") {
+		t.Fatalf("the relay's inbox is %s", rc.NewInbox())
+	}
+	makeStream(t, js, 2)
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		m, err := all.NextMsg(200 * time.Millisecond)
+		if errors.Is(err, nats.ErrTimeout) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(m.Subject, "_RELAY.") {
+			t.Fatalf("a guest reads %s", m.Subject)
+		}
+	}
+}
+
+func TestOnlyWhoKnowsTheCredentialsComesIn(t *testing.T) {
+	withUser := func(o *Options) { o.GuestUser, o.GuestPassword = "crm", "s3cret" }
+	withToken := func(o *Options) { o.GuestToken = "t0ken" }
+	for _, c := range []struct {
+		name   string
+		server func(*Options)
+		client []nats.Option
+		in     bool
+	}{
+		{"open", func(*Options) {}, nil, true},
+		{"open, with a password", func(*Options) {}, []nats.Option{nats.UserInfo("crm", "x")}, false},
+		{"user", withUser, []nats.Option{nats.UserInfo("crm", "s3cret")}, true},
+		{"user, nothing shown", withUser, nil, false},
+		{"user, wrong password", withUser, []nats.Option{nats.UserInfo("crm", "s3cre")}, false},
+		{"user, no password", withUser, []nats.Option{nats.UserInfo("crm", "")}, false},
+		{"user, a token", withUser, []nats.Option{nats.Token("s3cret")}, false},
+		{"token", withToken, []nats.Option{nats.Token("t0ken")}, true},
+		{"token, nothing shown", withToken, nil, false},
+		{"token, wrong", withToken, []nats.Option{nats.Token("t0kem")}, false},
+		{"relay without its password", withToken, []nats.Option{nats.UserInfo("relay", "")}, false},
+		{"relay, open", func(*Options) {}, []nats.Option{nats.UserInfo("relay", "relay")}, false},
+	} {
+		s := start(t, c.server)
+		nc, err := nats.Connect(s.ClientURL(), c.client...)
+		if (err == nil) != c.in {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if err == nil {
+			nc.Close()
+		}
+		connect(t, s) // the relay always comes in
+		s.Shutdown()
+	}
+}
+
+func TestAnAddressForStrangersNeedsCredentials(t *testing.T) {
+	for _, listen := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:4222", "example.org:4222"} {
+		if _, err := Start(t.Context(), Options{StoreDir: t.TempDir(), Listen: listen}); !errors.Is(err, ErrNeedsCredentials) {
+			t.Errorf("%s: %v", listen, err)
+		}
+	}
+	s := start(t, func(o *Options) { o.Listen, o.GuestToken = "0.0.0.0:0", "t0ken" })
+	if !strings.HasPrefix(s.ClientURL(), "nats://127.0.0.1:") {
+		t.Errorf("URL %s", s.ClientURL())
+	}
+}
+
+func TestAnAddressThatIsNoneIsRefused(t *testing.T) {
+	for _, listen := range []string{"4222", "127.0.0.1", "127.0.0.1:nats", "127.0.0.1:70000", "127.0.0.1:-1"} {
+		if _, err := Start(t.Context(), Options{StoreDir: t.TempDir(), Listen: listen}); !errors.Is(err, ErrAddress) {
+			t.Errorf("%s: %v", listen, err)
+		}
+	}
+	_, err := Start(t.Context(), Options{StoreDir: t.TempDir(), Listen: "192.0.2.1:4222", GuestToken: "t0ken"})
+	if !errors.Is(err, ErrAddress) {
+		t.Errorf("an address of another machine: %v", err)
+	}
+}
+
+func TestAPortInUseIsSaidAtOnce(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	address := l.Addr().String()
+	begin := time.Now()
+	_, err = Start(t.Context(), Options{StoreDir: t.TempDir(), Listen: address})
+	if !errors.Is(err, ErrPortInUse) || !strings.Contains(err.Error(), address) {
+		t.Fatalf("%v", err)
+	}
+	if d := time.Since(begin); d > 2*time.Second {
+		t.Fatalf("said after %s", d)
+	}
+}
+
+func TestAServerThatListensNowhereWorksInProcess(t *testing.T) {
+	s := start(t, func(o *Options) { o.Listen = "off" })
+	_, js := connect(t, s)
+	makeStream(t, js, 1)
+	if s.ClientURL() != "" || s.running.Addr() != nil {
+		t.Fatalf("it listens on %s %v", s.ClientURL(), s.running.Addr())
+	}
+}
+
+func TestStreamsAndConnectionsSurviveARestart(t *testing.T) {
+	s := start(t)
+	nc, js := connect(t, s)
+	makeStream(t, js, 5)
+	url := s.ClientURL()
+	if err := s.Healthy(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s.ClientURL() != url {
+		t.Fatalf("%s, before %s", s.ClientURL(), url)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for !nc.IsConnected() {
+		if err := ctx.Err(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	stream, err := js.Stream(ctx, "LISTINGS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := stream.CachedInfo().State.Msgs; n != 5 {
+		t.Fatalf("%d messages", n)
+	}
+	s.Shutdown()
+	s.Shutdown()
+	if s.Healthy() == nil {
+		t.Fatal("healthy after Shutdown")
+	}
+}
+
+func TestTheServerWritesBeforeItAcknowledges(t *testing.T) {
+	s := start(t, func(o *Options) { o.MaxStore = 123 << 20 })
+	o, err := s.serverOptions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !o.SyncAlways || !o.NoSigs || o.JetStreamMaxStore != 123<<20 || o.StoreDir != s.options.StoreDir {
+		t.Fatalf("SyncAlways %v, NoSigs %v, max store %d", o.SyncAlways, o.NoSigs, o.JetStreamMaxStore)
+	}
+}
+
+func TestAFolderThatCannotBeUsedIsSaidAtOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	_, err := Start(t.Context(), Options{StoreDir: file})
+	if err == nil || time.Since(begin) > 5*time.Second {
+		t.Fatalf("after %s: %v", time.Since(begin), err)
+	}
+}
+
+func TestAStartThatIsCancelledEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Start(ctx, Options{StoreDir: t.TempDir()}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v", err)
+	}
+}
+
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func TestNoSecretIsLoggedOrReported(t *testing.T) {
+	var out buffer
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	s := start(t, func(o *Options) {
+		o.Logger, o.GuestUser, o.GuestPassword = log, "crm", "SENTINEL-1"
+	})
+	address := strings.TrimPrefix(s.ClientURL(), "nats://")
+	for _, d := range []Dial{
+		{URL: "nats://crm:SENTINEL-1@" + address},
+		{URL: s.ClientURL(), User: "crm", Password: "SENTINEL-2"},
+		{URL: s.ClientURL(), Token: "SENTINEL-3"},
+		{URL: "nats://SENTINEL-4@" + address},
+		{URL: "nats://crm:SENTINEL-5@%zz" + address},
+		{URL: "nats://crm:SENTINEL-6@host:port:port"},
+		{URL: "tls://crm:SENTINEL-7@" + address, CA: "/nowhere"},
+		{URL: "nats://crm:SENTINEL-8@" + address + "/\x7f"},
+		{URL: s.ClientURL(), Cert: "/nowhere", Key: "/nowhere", Password: "SENTINEL-9"},
+	} {
+		nc, err := Connect(d, log)
+		if err != nil {
+			fmt.Fprintln(&out, err)
+			continue
+		}
+		time.Sleep(50 * time.Millisecond)
+		nc.Close()
+	}
+	if text := out.String(); strings.Contains(text, "SENTINEL") || strings.Contains(text, s.password) {
+		t.Fatalf("a secret in:\n%s", text)
+	}
+}
+
+func TestAConnectionWaitsForItsServer(t *testing.T) {
+	s := start(t)
+	url := s.ClientURL()
+	s.Shutdown()
+	nc, err := Connect(Dial{URL: url}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if nc.IsConnected() || nc.Publish("x", nil) == nil {
+		t.Fatal("something is there, or a publish is kept for later")
+	}
+	if err := s.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); !nc.IsConnected(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("not connected after ten seconds")
+		}
+	}
+	if nc.Opts.MaxReconnect != -1 || nc.Opts.ReconnectBufSize != -1 || nc.Opts.PingInterval != 20*time.Second || nc.Opts.Name != Name() {
+		t.Fatalf("%+v", nc.Opts.Name)
+	}
+}
+
+func TestConnectionSettingsThatCannotWorkAreRefused(t *testing.T) {
+	for name, d := range map[string]Dial{
+		"no URL":              {},
+		"unreadable URL":      {URL: "nats://a b"},
+		"no creds file":       {URL: "nats://127.0.0.1", Creds: "/nowhere"},
+		"no nkey file":        {URL: "nats://127.0.0.1", NKey: "/nowhere"},
+		"no CA file":          {URL: "nats://127.0.0.1", CA: "/nowhere"},
+		"certificate, no key": {URL: "nats://127.0.0.1", Cert: "/nowhere"},
+	} {
+		nc, err := Connect(d, nil)
+		if !errors.Is(err, ErrDial) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil {
+			nc.Close()
+		}
+	}
+}
+
+func TestRedactShowsWhereAndNotWho(t *testing.T) {
+	for url, want := range map[string]string{
+		"nats://user:pass@host:4222":           "nats://host:4222",
+		"nats://token@a:1, tls://u:p@b:2?x=y#": "nats://a:1,tls://b:2",
+		"nats://host":                          "nats://host",
+		"nats://u:p@%zz":                       "[unreadable]",
+	} {
+		if got := Redact(url); got != want {
+			t.Errorf("Redact(%q) = %q, want %q", url, got, want)
+		}
+	}
+}

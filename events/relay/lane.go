@@ -1,0 +1,262 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"doorbell/events"
+
+	"github.com/nats-io/nats.go"
+)
+
+// lane publishes the events of one agency.
+type lane struct {
+	r      *Relay
+	agency string
+	token  string
+	filter string
+	poked  chan struct{} // capacity 1
+
+	mu       sync.Mutex // held while the lane works
+	verified uint64     // number of the session in which verify succeeded last
+	doubt    bool       // something failed since
+	created  time.Time  // of the stream, at the last verify
+	cursor   events.Cursor
+	place    events.Cursor // newest event known to be in the stream; behind the cursor while a lost tail is sent again
+	fence    uint64        // place of the agency's last message in the stream, whoever wrote it
+	most     int           // events in one batch
+	repair   repair
+	strays   strays
+	failures int    // in a row
+	said     string // the failure that is in the log as the last one; empty: it ended
+
+	shown  sync.Mutex
+	status AgencyStatus
+}
+
+// repair is a lost tail that is being sent again.
+type repair struct {
+	reason   string // empty: nothing is
+	from, to uint64
+	upTo     uint64 // what is counted already
+	sent     int
+}
+
+// count takes events up to a sequence as sent again.
+func (p *repair) count(sequence uint64) {
+	if sequence = min(sequence, p.to); sequence > p.upTo {
+		p.sent += int(sequence - p.upTo)
+		p.upTo = sequence
+	}
+}
+
+// strays are messages that are not ours.
+type strays struct {
+	seen       uint64    // highest place in the stream that was counted
+	created    time.Time // of that stream
+	unreported int
+	reported   time.Time
+}
+
+func newLane(r *Relay, agency string) *lane {
+	return &lane{
+		r: r, agency: agency, token: events.Token(agency), filter: events.AgencyFilter(r.o.Prefix, agency),
+		poked: make(chan struct{}, 1), most: r.o.BatchEvents, status: AgencyStatus{AgencyID: agency},
+	}
+}
+
+// run works whenever it is poked and the gate is open, until ctx ends.
+func (l *lane) run(ctx context.Context) error {
+	retry, failures := newRetry(), 0
+	for {
+		s, ok := l.r.link.wait(ctx)
+		if !ok {
+			return nil
+		}
+		err := l.work(ctx, s)
+		c := classify(err)
+		switch {
+		case ctx.Err() != nil && c != classLog:
+			return nil
+		case err == nil:
+			failures = 0
+			retry.Reset()
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-l.poked:
+			}
+			continue
+		case c == classLog:
+			return err
+		case c.suspicious():
+			l.r.link.suspect(s, err.Error())
+		}
+		failures++
+		if failures == 1 && c.lookAtOnce() {
+			continue
+		}
+		if !sleep(ctx, retry.NextBackOff(), nil) {
+			return nil
+		}
+	}
+}
+
+// finish is run, once, without waiting for anything.
+func (l *lane) finish(ctx context.Context, s session) error {
+	for failures := 1; ; failures++ {
+		err := l.work(ctx, s)
+		if err == nil || ctx.Err() != nil || !classify(err).lookAtOnce() || failures == 3 {
+			return err
+		}
+	}
+}
+
+// work brings the lane up to date with the stream if need be, and publishes until nothing is left.
+func (l *lane) work(ctx context.Context, s session) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	work, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.connected, cancel)()
+	err := l.publishAll(work, s)
+	if err != nil {
+		l.doubt = true
+		if classify(err) == classTooMany {
+			l.most = max(1, l.most/2)
+		}
+	}
+	if ctx.Err() == nil {
+		l.note(err)
+	}
+	return err
+}
+
+func (l *lane) publishAll(ctx context.Context, s session) error {
+	if l.doubt || l.verified != s.number {
+		if err := l.verify(ctx); err != nil {
+			return err
+		}
+		l.doubt, l.verified = false, s.number
+	}
+	for {
+		more, err := l.publishNext(ctx, s)
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// publishNext sends the next batch. It is false if there is none.
+func (l *lane) publishNext(ctx context.Context, s session) (bool, error) {
+	if err := l.r.budget.Acquire(ctx, 1); err != nil {
+		return false, err
+	}
+	defer l.r.budget.Release(1)
+	batch, err := l.r.o.Log.Read(l.agency, l.place.Sequence, l.most, l.r.o.BatchBytes)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	if len(batch) == 0 {
+		return false, nil
+	}
+	l.show(func(a *AgencyStatus) { a.Seen = max(a.Seen, batch[len(batch)-1].Sequence) })
+	if n := l.expired(batch); n > 0 {
+		return true, l.passOver(batch[n-1])
+	}
+	messages := make([]*nats.Msg, len(batch))
+	for i, e := range batch {
+		messages[i] = l.r.message(e, s.maxMessage, e.Sequence <= l.cursor.Sequence)
+	}
+	place, err := l.r.publish(ctx, l.filter, l.fence, messages)
+	if err != nil {
+		return false, err
+	}
+	l.fence = place
+	l.advance(batch[len(batch)-1], place)
+	l.repair.count(l.place.Sequence)
+	return true, l.store()
+}
+
+// expired counts the events at the front that were acknowledged once, and that the stream would have forgotten by now had
+// it not lost them.
+func (l *lane) expired(batch []events.Event) int {
+	for i, e := range batch {
+		if e.Sequence > l.cursor.Sequence || l.r.o.MaxAge <= 0 || time.Since(e.RecordedTime) <= l.r.o.MaxAge {
+			return i
+		}
+	}
+	return len(batch)
+}
+
+// passOver takes expired events up to e as published. They have no place in the stream, so the next look begins at the
+// front.
+func (l *lane) passOver(e events.Event) error {
+	l.advance(e, 0)
+	l.repair.upTo = max(l.repair.upTo, e.Sequence)
+	return l.store()
+}
+
+// advance notes an event as standing at a place in the stream.
+func (l *lane) advance(e events.Event, place uint64) {
+	l.place = events.Cursor{Sequence: e.Sequence, ID: e.ID, StreamSequence: place, StreamCreated: l.created}
+}
+
+// store makes the place durable, unless a lost tail is still being sent again; when that is done, it is reported first.
+func (l *lane) store() error {
+	if l.place.Sequence < l.cursor.Sequence {
+		return nil
+	}
+	if l.repair.reason != "" {
+		done := l.repair
+		l.repair = repair{}
+		if err := l.report(done.reason, done.from, done.to, done.sent); err != nil {
+			return err
+		}
+	}
+	if l.place == l.cursor {
+		return nil
+	}
+	if err := l.r.o.Log.SetCursor(l.agency, l.place); err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	l.cursor = l.place
+	l.show(func(a *AgencyStatus) { a.Acknowledged = l.cursor.Sequence })
+	return nil
+}
+
+// note shows how the last work ended. A failure is logged when it is another one than before; one that the next look may
+// explain, only when it comes again.
+func (l *lane) note(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	l.show(func(a *AgencyStatus) {
+		if a.Problem != text {
+			a.Problem, a.Since = text, time.Now()
+		}
+		a.Acknowledged = max(a.Acknowledged, l.cursor.Sequence)
+	})
+	if l.failures++; err == nil {
+		l.failures = 0
+	}
+	c := classify(err)
+	if text == l.said || l.failures == 1 && c.lookAtOnce() {
+		return
+	}
+	l.said = text
+	if err == nil {
+		l.r.o.Logger.Info("events are published again", "agency", l.agency)
+		return
+	}
+	l.r.o.Logger.Warn("events wait in the log", "agency", l.agency, "class", string(c), "err", text)
+}
+
+func (l *lane) show(change func(*AgencyStatus)) {
+	l.shown.Lock()
+	defer l.shown.Unlock()
+	change(&l.status)
+}

@@ -1,0 +1,322 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/events/natsd"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func isErr(err, target error) bool { return errors.Is(err, target) }
+
+func TestAFullStreamHoldsEventsBackUntilThereIsSpace(t *testing.T) {
+	b := newBell(t)
+	b.o.MaxBytes = 20_000
+	b.log.ring(t, "A100", 10)
+	b.deliver()
+	b.log.ring(t, "A100", 50)
+	r := b.relay()
+	err := r.RunOnce(t.Context())
+	if classify(err) != classFull {
+		t.Fatalf("class %s of %v", classify(err), err)
+	}
+	if p := r.Status().Agencies[0]; p.Problem == "" || p.Acknowledged != 10 || p.Seen != 60 {
+		t.Fatalf("status %+v", p)
+	}
+	b.o.MaxBytes = 1 << 20 // the operator gives it more
+	b.deliver()
+	exactlyOnce(t, b.js, b.log, "A100", 0)
+}
+
+func TestAnEventTooLargeForTheServerIsShortenedAndHoldsNothingUp(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 1)
+	huge, err := events.New(&events.ContactRequestCreated{
+		Common:              events.Common{AgencyID: "A100", ObservedAt: time.Now()},
+		PropertyReferenceID: "ref", ContactRequestID: "huge", Identity: events.IdentityID,
+		Contact: events.Contact{LastName: "Beispiel"},
+		Record:  json.RawMessage(`{"text":"` + strings.Repeat("x", 2<<20) + `"}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.log.Append(huge); err != nil {
+		t.Fatal(err)
+	}
+	nearly, err := events.New(&events.ContactRequestCreated{ // fits alone, not with what the relay adds
+		Common:              events.Common{AgencyID: "A100", ObservedAt: time.Now()},
+		PropertyReferenceID: "ref", ContactRequestID: "nearly", Identity: events.IdentityID,
+		Record: json.RawMessage(`{"text":"` + strings.Repeat("x", 1<<20-1100) + `"}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.log.Append(nearly); err != nil {
+		t.Fatal(err)
+	}
+	b.log.ring(t, "A100", 2)
+	b.deliver()
+	exactlyOnce(t, b.js, b.log, "A100", 0)
+	for i, m := range held(t, b.js, "listings.v1.A100.>") {
+		var p struct {
+			Truncated bool            `json:"truncated"`
+			Record    json.RawMessage `json:"record"`
+		}
+		if err := json.Unmarshal(m.Data, &p); err != nil {
+			t.Fatal(err)
+		}
+		if large := i == 1 || i == 2; p.Truncated != large || (p.Record == nil) != large {
+			t.Errorf("event %d: truncated %v", i+1, p.Truncated)
+		}
+	}
+}
+
+func TestTheTroubleOfOneAgencyIsNotTheTroubleOfOthers(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 1)
+	b.deliver()
+	forged := b.log.list("A100")[0]
+	b.log.ring(t, "A100", 1)
+	forged.ID = b.log.list("A100")[1].ID // A100's next event is refused: its id is in the stream already
+	m := b.relay().message(forged, 1<<20, false)
+	m.Subject = "listings.v1.Z900.test"
+	if _, err := b.js.PublishMsg(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	r := b.relay()
+	stop := b.start(r)
+	b.log.ring(t, "B200", 5)
+	eventually(t, "the other agency is published", func() bool { return b.published("B200") })
+	if b.published("A100") {
+		t.Fatal("A100 has no trouble")
+	}
+	stop()
+}
+
+func TestTheStreamOfTheEmbeddedServerFollowsTheConfiguration(t *testing.T) {
+	b := newBell(t)
+	b.o.MaxAge, b.o.MaxBytes = 48*time.Hour, 1<<30
+	b.log.ring(t, "A100", 1)
+	b.deliver()
+	c := b.stream().CachedInfo().Config
+	if d := Differences(b.o.StreamConfig(), c); len(d) != 0 {
+		t.Fatal(d)
+	}
+	if c.Discard != jetstream.DiscardNew || c.Storage != jetstream.FileStorage || c.Duplicates != 2*time.Minute ||
+		!c.AllowAtomicPublish || !c.AllowDirect || len(c.Subjects) != 1 || c.Subjects[0] != "listings.v1.>" || c.DenyDelete {
+		t.Fatalf("%+v", c)
+	}
+	b.o.MaxAge, b.o.MaxBytes = 24*time.Hour, 1<<20
+	b.deliver()
+	if c := b.stream().CachedInfo().Config; c.MaxAge != 24*time.Hour || c.MaxBytes != 1<<20 {
+		t.Fatalf("%+v", c)
+	}
+}
+
+func TestSubjectsCoverOthers(t *testing.T) {
+	for _, c := range []struct {
+		have string
+		want bool
+	}{
+		{"listings.v1.>", true},
+		{"listings.>", true},
+		{">", true},
+		{"*.v1.>", true},
+		{"*.*.>", true},
+		{"listings.v1.*", false},
+		{"listings.v1.A100.>", false},
+		{"listings.v2.>", false},
+		{"listings.v1", false},
+	} {
+		if got := covers(c.have, "listings.v1.>"); got != c.want {
+			t.Errorf("covers(%q) = %v", c.have, got)
+		}
+	}
+}
+
+func TestEveryFailureHasAClass(t *testing.T) {
+	for code, want := range classes {
+		err := fmt.Errorf("commit batch: %w", &jetstream.APIError{ErrorCode: code})
+		if got := classify(err); got != want {
+			t.Errorf("%d is %s, want %s", code, got, want)
+		}
+	}
+	for _, c := range []struct {
+		err  error
+		want class
+	}{
+		{&jetstream.APIError{ErrorCode: 19999}, classUnknown},
+		{fmt.Errorf("x: %w", ErrLog), classLog},
+		{errNoBatches, classConfiguration},
+		{errAnswer, classUnknown},
+		{nats.ErrNoResponders, classGone},
+		{nats.ErrReconnectBufExceeded, classGone},
+		{nats.ErrConnectionClosed, classGone},
+		{nats.ErrMaxPayload, classConfiguration},
+		{nats.ErrTimeout, classUnknown},
+		{context.DeadlineExceeded, classUnknown},
+		{errors.New("anything"), classUnknown},
+	} {
+		if got := classify(c.err); got != c.want {
+			t.Errorf("%v is %s, want %s", c.err, got, c.want)
+		}
+	}
+}
+
+func TestAGuestCannotPublishWhereTheRelayDoes(t *testing.T) {
+	b := newBell(t, func(o *natsd.Options) { o.Listen = "127.0.0.1:0" })
+	r := b.relay()
+	stop := b.start(r)
+	b.log.ring(t, "A100", 1)
+	eventually(t, "published", func() bool { return b.published("A100") })
+	refused := make(chan error, 1)
+	guest, err := nats.Connect(b.server.ClientURL(), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		refused <- err
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guest.Close()
+	if err := guest.Publish("listings.v1.A100.test", []byte("hi")); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-refused; !errors.Is(err, nats.ErrPermissionViolation) {
+		t.Fatalf("publish by a guest: %v", err)
+	}
+	b.log.ring(t, "A100", 1)
+	eventually(t, "published", func() bool { return b.published("A100") })
+	stop()
+	exactlyOnce(t, b.js, b.log, "A100", 0)
+	if n := len(held(t, b.js, "listings.v1.>")); n != 2 {
+		t.Fatalf("the stream holds %d messages", n)
+	}
+	b.wantRepairs("A100")
+}
+
+func TestTheHeartbeatIsWhatTheContractSays(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "C#300", 3)
+	b.deliver()
+	sub, err := b.nc.SubscribeSync("listings.heartbeat.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.relay().Heartbeat("C#300", "watching"); err != nil {
+		t.Fatal(err)
+	}
+	m, err := sub.NextMsg(5 * time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var beat map[string]any
+	if err := json.Unmarshal(m.Data, &beat); err != nil {
+		t.Fatal(err)
+	}
+	at, err := time.Parse(time.RFC3339, fmt.Sprint(beat["at"]))
+	if m.Subject != "listings.heartbeat.C=23300" || len(beat) != 4 || beat["agencyId"] != "C#300" ||
+		beat["lastSequence"] != 3.0 || beat["state"] != "watching" || err != nil || time.Since(at) > time.Minute {
+		t.Fatalf("%s %s", m.Subject, m.Data)
+	}
+}
+
+func TestTailReadsWhatWasAskedFor(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 3)
+	b.log.ring(t, "B200", 2)
+	b.deliver()
+	b.stray("listings.v1.A100.test")
+	read := func(o TailOptions, n int) (got []string) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		o.Stream, o.Prefix = "LISTINGS", "listings"
+		for e, err := range Tail(ctx, b.nc, o) {
+			switch {
+			case errors.Is(err, ErrForeign):
+				got = append(got, "stray")
+			case err != nil:
+				t.Fatal(err)
+			default:
+				got = append(got, fmt.Sprintf("%s/%d", e.AgencyID, e.Sequence))
+			}
+			if len(got) == n {
+				break
+			}
+		}
+		return got
+	}
+	for _, c := range []struct {
+		o    TailOptions
+		want string
+	}{
+		{TailOptions{All: true}, "A100/1 A100/2 A100/3 B200/1 B200/2 stray"},
+		{TailOptions{All: true, Agency: "B200"}, "B200/1 B200/2"},
+		{TailOptions{All: true, Type: events.TypeContactRequestCreated}, "A100/1 A100/2 A100/3 B200/1 B200/2"},
+		{TailOptions{Since: time.Now().Add(-time.Hour), Agency: "A100"}, "A100/1 A100/2 A100/3 stray"},
+	} {
+		if got := strings.Join(read(c.o, len(strings.Fields(c.want))), " "); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.o, got, c.want)
+		}
+	}
+}
+
+func TestTailFollowsUntilItsContextEnds(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 3)
+	b.deliver()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got := make(chan uint64)
+	go func() {
+		defer close(got)
+		for e, err := range Tail(ctx, b.nc, TailOptions{Stream: "LISTINGS", Prefix: "listings"}) {
+			if err == nil {
+				got <- e.Sequence
+			}
+		}
+	}()
+	eventually(t, "consumer", func() bool { return b.stream().CachedInfo().State.Consumers == 1 })
+	b.log.ring(t, "A100", 1)
+	b.deliver()
+	if s := <-got; s != 4 {
+		t.Fatalf("sequence %d", s)
+	}
+	cancel()
+	if _, more := <-got; more {
+		t.Fatal("more than was published")
+	}
+}
+
+func TestAnotherStreamThatHoldsOurSubjectsGetsNothing(t *testing.T) {
+	b := newBell(t)
+	other := b.o.StreamConfig()
+	other.Name = "OTHER"
+	if _, err := b.js.CreateStream(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	b.log.ring(t, "A100", 1)
+	r := b.relay()
+	if err := r.RunOnce(t.Context()); err == nil || r.Status().Problem == "" {
+		t.Fatalf("RunOnce: %v", err)
+	}
+	// And if it took the subjects after the check: the message names the stream that it is meant for.
+	_, err := r.publish(t.Context(), "listings.v1.A100.>", 0, []*nats.Msg{r.message(b.log.list("A100")[0], 1<<20, false)})
+	if classify(err) != classConfiguration {
+		t.Fatalf("publish: %v", err)
+	}
+	s, err := b.js.Stream(t.Context(), "OTHER")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.CachedInfo().State.Msgs; n != 0 {
+		t.Fatalf("the other stream holds %d messages", n)
+	}
+}

@@ -1,0 +1,148 @@
+package relay
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"sync"
+	"testing"
+	"time"
+
+	"doorbell/events"
+)
+
+// memLog is an event log that forgets nothing and can be told to fail.
+type memLog struct {
+	mu      sync.Mutex
+	events  map[string][]events.Event
+	cursors map[string]events.Cursor
+	changed chan struct{}
+	storeID string
+	broken  error // of SetCursor
+}
+
+func newMemLog() *memLog {
+	return &memLog{
+		events: make(map[string][]events.Event), cursors: make(map[string]events.Cursor),
+		changed: make(chan struct{}, 1), storeID: "s1",
+	}
+}
+
+func (l *memLog) Agencies() ([]string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []string
+	for a := range l.events {
+		all = append(all, a)
+	}
+	sort.Strings(all)
+	return all, nil
+}
+
+func (l *memLog) Cursor(agency string) (events.Cursor, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cursors[agency], nil
+}
+
+func (l *memLog) SetCursor(agency string, c events.Cursor) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken != nil {
+		return l.broken
+	}
+	l.cursors[agency] = c
+	return nil
+}
+
+func (l *memLog) Read(agency string, after uint64, maxEvents, maxBytes int) ([]events.Event, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var found []events.Event
+	size := 0
+	for _, e := range l.events[agency] {
+		if e.Sequence <= after {
+			continue
+		}
+		size += len(e.Data)
+		if len(found) == maxEvents || len(found) > 0 && size > maxBytes {
+			break
+		}
+		found = append(found, e)
+	}
+	return found, nil
+}
+
+func (l *memLog) Append(e events.Event) error {
+	l.mu.Lock()
+	l.add(e, time.Now())
+	l.mu.Unlock()
+	poke(l.changed)
+	return nil
+}
+
+func (l *memLog) add(e events.Event, recorded time.Time) {
+	log := l.events[e.AgencyID]
+	l.events[e.AgencyID] = append(log, e.Stamp(uint64(len(log)+1), recorded, l.storeID))
+}
+
+func (l *memLog) Changed() <-chan struct{} { return l.changed }
+
+// ring appends n contact requests of an agency, in one commit.
+func (l *memLog) ring(t testing.TB, agency string, n int) {
+	t.Helper()
+	l.ringAt(t, agency, n, time.Now())
+}
+
+func (l *memLog) ringAt(t testing.TB, agency string, n int, recorded time.Time) {
+	t.Helper()
+	l.mu.Lock()
+	for range n {
+		number := len(l.events[agency]) + 1
+		l.add(contactRequest(t, agency, number, "Guten Tag"), recorded)
+	}
+	l.mu.Unlock()
+	poke(l.changed)
+}
+
+func contactRequest(t testing.TB, agency string, number int, message string) events.Event {
+	t.Helper()
+	e, err := events.New(&events.ContactRequestCreated{
+		Common:              events.Common{AgencyID: agency, ObservedAt: time.Now()},
+		PropertyReferenceID: fmt.Sprintf("seefeld#%d#H2#", number%7),
+		ContactRequestID:    fmt.Sprintf("%s-%d", agency, number),
+		Identity:            events.IdentityID,
+		Contact:             events.Contact{LastName: "Beispiel", Message: message},
+		Record:              []byte(`{"id":1}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// copyOf is the log as another process with a copy of the store would see it.
+func (l *memLog) copyOf() *memLog {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := newMemLog()
+	for a, list := range l.events {
+		c.events[a] = append([]events.Event(nil), list...)
+	}
+	for a, cursor := range l.cursors {
+		c.cursors[a] = cursor
+	}
+	return c
+}
+
+func (l *memLog) list(agency string) []events.Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]events.Event(nil), l.events[agency]...)
+}
+
+func (l *memLog) breakCommits() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.broken = errors.New("commit: input/output error")
+}

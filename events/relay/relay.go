@@ -1,0 +1,242 @@
+// Package relay moves the event log to JetStream: each event once, in the order of its agency, however often the process,
+// the server or the network breaks in between.
+//
+// # How it stays exact
+//
+// The log is the truth and the stream a copy. Of every agency the log holds a cursor: the newest event that the stream
+// has acknowledged, its place n in the stream, and when that stream was created. The relay reads what follows the cursor
+// and publishes it in atomic batches. The first message of a batch carries a fence: it is refused if the last message of
+// this agency is not the one that the relay saw last. So a late copy of a batch, a second relay, or a stray publisher
+// cannot slip in between unseen. Only after the acknowledgement does the cursor move, in one durable commit.
+//
+// Every failure is in doubt: a timeout does not say whether the batch has landed. After any failure, at the start, after
+// every reconnect and once an hour the relay therefore looks before it sends ([lane.look], [lane.verify]):
+//
+//   - Messages after n that are the next events of the log have landed: the cursor moves over them. Messages that are not
+//     ours are stepped over, counted and reported.
+//   - Another creation time, a last sequence below n, or another message at n: the stream has lost what it had
+//     acknowledged. What follows the newest event still in place is sent again, with the same id and sequence and the
+//     header doorbell-resent.
+//   - Nothing at n, but the stream goes on beyond it: it expired, or somebody erased or purged it. It stays removed.
+//
+// What was found is told by watch.stream_repaired, an event like any other.
+//
+// # What it promises
+//
+// Nothing that goes wrong at the server or on the way stops a relay for good; it backs off and tries for ever. Agencies do
+// not wait for each other, but share a bound on the bytes in flight. Only an error of the log itself, whose outcome nobody
+// knows, ends [Relay.Run]. The relay never knows what an insertion is, and never writes to the log but through [Log].
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"doorbell/events"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+)
+
+// Log is the event log, and with it the outbox. All methods may be called from any goroutine. An error of any of them
+// ends the relay: a commit that failed may have happened.
+type Log interface {
+	// Agencies lists the agencies that have an event log.
+	Agencies() ([]string, error)
+	// Cursor is how far an agency is published; the zero value: nothing is.
+	Cursor(agency string) (events.Cursor, error)
+	// SetCursor moves it, in one durable commit.
+	SetCursor(agency string, c events.Cursor) error
+	// Read returns events with a sequence above after, ascending: at least one if there is any, at most maxEvents, and
+	// more than one only while their payloads together stay under maxBytes.
+	Read(agency string, after uint64, maxEvents, maxBytes int) ([]events.Event, error)
+	// Append adds an event made by events.New, in a commit of its own.
+	Append(e events.Event) error
+	// Changed receives after commits that appended events. Its capacity is one: many commits may be one signal.
+	Changed() <-chan struct{}
+}
+
+// Options configure New. Log, Conn, Prefix and Stream are required.
+type Options struct {
+	Log      Log
+	Conn     *nats.Conn // stays the caller's to close
+	Prefix   string     // of subjects: <prefix>.v1.<agency>.<type>
+	Stream   string
+	MaxAge   time.Duration // of the stream; also: older events are not sent again. 0: unlimited
+	MaxBytes int64         // of the stream; 0: unlimited
+	Manage   bool          // make the stream if it is missing
+	Embedded bool          // the server is ours: the stream is changed to what it should be
+	Replicas int           // of a stream that is made; default 1
+	StoreID  string        // names the store in the stream's metadata
+	Logger   *slog.Logger  // default: nothing is logged
+
+	BatchEvents int           // most events in one batch; default and most 1,000
+	BatchBytes  int           // most payload bytes in one batch that has several events; default 2 MiB
+	AckWait     time.Duration // how long to wait for an answer; default 5 s
+	LookEvery   time.Duration // how often to verify without a reason; default 1 h
+}
+
+// inFlight is how many batches are read and sent at once, over all agencies.
+const inFlight = 4
+
+// serverBatch is the most messages that a server takes in one atomic batch, unless configured lower.
+const serverBatch = 1000
+
+func (o Options) withDefaults() Options {
+	if o.Replicas <= 0 {
+		o.Replicas = 1
+	}
+	if o.BatchEvents <= 0 || o.BatchEvents > serverBatch {
+		o.BatchEvents = serverBatch
+	}
+	if o.BatchBytes <= 0 {
+		o.BatchBytes = 2 << 20
+	}
+	if o.AckWait <= 0 {
+		o.AckWait = 5 * time.Second
+	}
+	if o.LookEvery <= 0 {
+		o.LookEvery = time.Hour
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	return o
+}
+
+// ErrLog is wrapped by an error of the Log. It ends the relay, and should end the process: a commit that failed may have
+// happened.
+var ErrLog = errors.New("event log")
+
+// ErrClosed is returned when the connection has been closed and will not come back: the caller makes a new one.
+var ErrClosed = errors.New("the NATS connection is closed")
+
+// Relay publishes one event log. Its methods may be called from any goroutine; Run only once at a time.
+type Relay struct {
+	o      Options
+	js     jetstream.JetStream
+	link   *link
+	budget *semaphore.Weighted // in batches
+
+	mu    sync.Mutex
+	lanes map[string]*lane
+}
+
+// New checks the options and makes a relay. It asks the server nothing.
+func New(o Options) (*Relay, error) {
+	o = o.withDefaults()
+	if o.Log == nil || o.Conn == nil || o.Prefix == "" || o.Stream == "" {
+		return nil, errors.New("relay: log, connection, prefix and stream are required")
+	}
+	js, err := jetstream.New(o.Conn)
+	if err != nil {
+		return nil, fmt.Errorf("relay: %w", err)
+	}
+	return &Relay{
+		o: o, js: js, link: newLink(), lanes: make(map[string]*lane),
+		budget: semaphore.NewWeighted(inFlight),
+	}, nil
+}
+
+// Run publishes until ctx ends, then returns nil. It returns earlier only with ErrLog or ErrClosed.
+func (r *Relay) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return r.supervise(ctx, g) })
+	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("relay: %w", err)
+	}
+	return nil
+}
+
+// RunOnce publishes all that is there, agency after agency, and returns when it is done. The error says which agencies
+// were left behind and why; what it can mean see Drain.
+func (r *Relay) RunOnce(ctx context.Context) error {
+	agencies, err := r.o.Log.Agencies()
+	if err != nil {
+		return fmt.Errorf("relay: %w: %w", ErrLog, err)
+	}
+	s, err := r.check(ctx)
+	if err != nil {
+		return fmt.Errorf("relay: %w", err)
+	}
+	var failed []error
+	for _, a := range agencies {
+		l, _ := r.lane(a)
+		if err := l.finish(ctx, s); err != nil {
+			failed = append(failed, fmt.Errorf("agency %s: %w", l.token, err))
+		}
+	}
+	if err := errors.Join(failed...); err != nil {
+		return fmt.Errorf("relay: %w", err)
+	}
+	return nil
+}
+
+// Drain publishes what is there before the process ends, and tries until ctx ends. The error is what stood in the way:
+// the events are still in the log. Drain may be called while Run runs, and after it has ended.
+func (r *Relay) Drain(ctx context.Context) error {
+	retry := newRetry()
+	for {
+		pending, err := r.pending()
+		if err != nil || !pending {
+			return err
+		}
+		if err = r.RunOnce(ctx); err == nil || errors.Is(err, ErrLog) || errors.Is(err, ErrClosed) {
+			return err
+		}
+		if !sleep(ctx, retry.NextBackOff(), nil) {
+			return err
+		}
+	}
+}
+
+// pending says whether any agency has an event that is not acknowledged.
+func (r *Relay) pending() (bool, error) {
+	agencies, err := r.o.Log.Agencies()
+	if err != nil {
+		return false, fmt.Errorf("relay: %w: %w", ErrLog, err)
+	}
+	for _, a := range agencies {
+		c, err := r.o.Log.Cursor(a)
+		if err != nil {
+			return false, fmt.Errorf("relay: %w: %w", ErrLog, err)
+		}
+		next, err := r.o.Log.Read(a, c.Sequence, 1, 1)
+		if err != nil {
+			return false, fmt.Errorf("relay: %w: %w", ErrLog, err)
+		}
+		if len(next) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// lane returns the lane of an agency, and whether it was made just now.
+func (r *Relay) lane(agency string) (*lane, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l, ok := r.lanes[agency]
+	if !ok {
+		l = newLane(r, agency)
+		r.lanes[agency] = l
+	}
+	return l, !ok
+}
+
+func (r *Relay) all() []*lane {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]*lane, 0, len(r.lanes))
+	for _, l := range r.lanes {
+		all = append(all, l)
+	}
+	return all
+}

@@ -1,0 +1,67 @@
+package relay
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"doorbell/events"
+)
+
+// Status is a snapshot of what the relay does.
+type Status struct {
+	Connected   bool           // to NATS
+	Open        bool           // server and stream were usable when they were looked at last
+	Problem     string         // why not; empty if Open
+	Differences []string       // where an external stream is not as it should be, in words
+	Agencies    []AgencyStatus // sorted by id
+}
+
+// AgencyStatus says how far one agency is.
+type AgencyStatus struct {
+	AgencyID     string
+	Acknowledged uint64    // sequence of the newest event that the stream holds, as far as the log knows
+	Seen         uint64    // highest sequence that the relay has read; more than Acknowledged: events wait
+	Foreign      int       // messages below the agency's subjects that were not ours, since the start
+	Problem      string    // why the last attempt failed; empty: it did not
+	Since        time.Time // since when
+}
+
+// Status never waits for the network.
+func (r *Relay) Status() Status {
+	k := r.link
+	k.mu.Lock()
+	s := Status{Connected: r.o.Conn.IsConnected(), Open: k.isOpen, Problem: k.problem, Differences: slices.Clone(k.different)}
+	k.mu.Unlock()
+	for _, l := range r.all() {
+		l.shown.Lock()
+		s.Agencies = append(s.Agencies, l.status)
+		l.shown.Unlock()
+	}
+	slices.SortFunc(s.Agencies, func(a, b AgencyStatus) int { return cmp.Compare(a.AgencyID, b.AgencyID) })
+	return s
+}
+
+// Heartbeat says on core NATS, in no stream, that the agency is watched: state is the caller's word for how it is. Its
+// lastSequence is what the stream has acknowledged. Nothing is sent later: without a connection it is an error.
+func (r *Relay) Heartbeat(agencyID, state string) error {
+	c, err := r.o.Log.Cursor(agencyID)
+	if err != nil {
+		return fmt.Errorf("heartbeat: %w: %w", ErrLog, err)
+	}
+	beat, err := json.Marshal(struct {
+		AgencyID     string    `json:"agencyId"`
+		At           time.Time `json:"at"`
+		LastSequence uint64    `json:"lastSequence"`
+		State        string    `json:"state"`
+	}{agencyID, time.Now().UTC().Truncate(time.Millisecond), c.Sequence, state})
+	if err != nil {
+		return fmt.Errorf("heartbeat: %w", err)
+	}
+	if err := r.o.Conn.Publish(r.o.Prefix+".heartbeat."+events.Token(agencyID), beat); err != nil {
+		return fmt.Errorf("heartbeat: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+)
+
+// newRetry is the back-off of everything here: without an end.
+func newRetry() *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(100*time.Millisecond),
+		backoff.WithMaxInterval(30*time.Second),
+		backoff.WithMultiplier(2),
+		backoff.WithMaxElapsedTime(0),
+	)
+}
+
+// sleep waits for d or a wake-up; it is false if ctx ended.
+func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-wake:
+	case <-t.C:
+	}
+	return ctx.Err() == nil
+}
+
+// session is a look at server and stream that found both usable. Each has a number: lanes verify once per session.
+type session struct {
+	number     uint64
+	maxMessage int             // bytes that headers and payload of one message may take together
+	connected  context.Context // ends when the connection is lost: an answer under way will not come
+}
+
+// link is the gate between lanes and server: open while the last check was good.
+type link struct {
+	mu        sync.Mutex
+	opened    chan struct{} // closed while open
+	session   session
+	isOpen    bool
+	problem   string
+	different []string
+	suspected chan struct{} // a lane found the gate should not be open; capacity 1
+
+	connected  context.Context
+	disconnect context.CancelFunc
+}
+
+func newLink() *link {
+	k := &link{opened: make(chan struct{}), suspected: make(chan struct{}, 1)}
+	k.connected, k.disconnect = context.WithCancel(context.Background())
+	return k
+}
+
+// wait returns the session of an open gate; it is false if ctx ended.
+func (k *link) wait(ctx context.Context) (session, bool) {
+	for {
+		k.mu.Lock()
+		s, open, opened := k.session, k.isOpen, k.opened
+		k.mu.Unlock()
+		if open {
+			return s, ctx.Err() == nil
+		}
+		select {
+		case <-ctx.Done():
+			return session{}, false
+		case <-opened:
+		}
+	}
+}
+
+// open begins a new session.
+func (k *link) open(maxMessage int, different []string) session {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.connected.Err() != nil {
+		k.connected, k.disconnect = context.WithCancel(context.Background())
+	}
+	k.session = session{number: k.session.number + 1, maxMessage: maxMessage, connected: k.connected}
+	k.problem, k.different = "", different
+	if !k.isOpen {
+		k.isOpen = true
+		close(k.opened)
+	}
+	return k.session
+}
+
+// shut ends the session for everybody.
+func (k *link) shut(problem string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.shutLocked(problem)
+}
+
+func (k *link) shutLocked(problem string) {
+	k.problem = problem
+	if k.isOpen {
+		k.isOpen = false
+		k.opened = make(chan struct{})
+	}
+}
+
+// lost shuts the gate and ends what waits for an answer.
+func (k *link) lost() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.shutLocked(ErrNotConnected.Error())
+	k.disconnect()
+}
+
+// suspect shuts the gate and asks for a new check, unless there was one since the session began.
+func (k *link) suspect(s session, problem string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.session.number != s.number {
+		return
+	}
+	k.shutLocked(problem)
+	poke(k.suspected)
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// supervise opens and shuts the gate, starts a lane for each agency, and wakes them when there is something to do.
+func (r *Relay) supervise(ctx context.Context, g *errgroup.Group) error {
+	status := r.o.Conn.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
+	defer r.o.Conn.RemoveStatusListener(status)
+	hourly := time.NewTicker(r.o.LookEvery)
+	defer hourly.Stop()
+	retry, again := newRetry(), time.NewTimer(0)
+	defer again.Stop()
+	running := make(map[*lane]bool)
+	said := ""
+	for {
+		check := false
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.o.Log.Changed():
+		case <-r.link.suspected:
+			check = true
+		case <-hourly.C:
+			check = true
+		case <-again.C:
+			check = true
+		case s := <-status:
+			retry.Reset()
+			check = s == nats.CONNECTED
+			if !check {
+				r.link.lost()
+			}
+		}
+		if r.o.Conn.IsClosed() {
+			return ErrClosed
+		}
+		if check {
+			_, err := r.check(ctx)
+			switch {
+			case err == nil:
+				said = ""
+				retry.Reset()
+			case errors.Is(err, ErrLog):
+				return err
+			default:
+				again.Reset(retry.NextBackOff())
+				if err.Error() != said && ctx.Err() == nil {
+					said = err.Error()
+					r.o.Logger.Error("events wait in the log", "err", said)
+				}
+			}
+		}
+		if err := r.wake(ctx, g, running); err != nil {
+			return err
+		}
+	}
+}
+
+// wake starts the lanes of new agencies and pokes all.
+func (r *Relay) wake(ctx context.Context, g *errgroup.Group, running map[*lane]bool) error {
+	agencies, err := r.o.Log.Agencies()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	for _, a := range agencies {
+		l, _ := r.lane(a)
+		if !running[l] {
+			running[l] = true
+			g.Go(func() error { return l.run(ctx) })
+		}
+		poke(l.poked)
+	}
+	return nil
+}
+
+// check asks whether connection, server and stream are usable, mends what it may, and opens the gate or shuts it.
+func (r *Relay) check(ctx context.Context) (session, error) {
+	most, different, err := r.inspect(ctx)
+	if err != nil {
+		r.link.shut(err.Error())
+		return session{}, err
+	}
+	return r.link.open(most, different), nil
+}

@@ -1,0 +1,181 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) count(word string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.b.String(), word)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// within waits in virtual time.
+func within(t *testing.T, d time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(d); !ok(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %s", d, what)
+		}
+	}
+}
+
+func TestAStrayThatNobodyRunsIntoIsFoundWithinTheHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBell(t)
+		b.log.ring(t, "A100", 3)
+		stop := b.start(b.relay())
+		within(t, time.Second, "published", func() bool { return b.published("A100") })
+		b.stray("listings.v1.A100.test")
+		time.Sleep(50 * time.Minute)
+		b.wantRepairs("A100")
+		time.Sleep(11 * time.Minute)
+		b.wantRepairs("A100", "foreign_message 3-3 sent 0")
+		time.Sleep(24 * time.Hour) // a finding is one finding
+		b.wantRepairs("A100", "foreign_message 3-3 sent 0")
+		stop()
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+	})
+}
+
+func TestAFloodOfStraysIsReportedOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBell(t)
+		b.log.ring(t, "A100", 1)
+		r := b.relay()
+		stop := b.start(r)
+		within(t, time.Second, "published", func() bool { return b.published("A100") })
+		for range 300 {
+			b.stray("listings.v1.A100.test")
+			b.log.ring(t, "A100", 1)
+			time.Sleep(time.Second)
+		}
+		stop()
+		if n := len(b.repairs("A100")); n < 4 || n > 6 {
+			t.Fatalf("%d reports in five minutes", n)
+		}
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+		if s := r.Status().Agencies[0]; s.Foreign != 300 {
+			t.Fatalf("%d strays counted", s.Foreign)
+		}
+	})
+}
+
+func TestALostStreamIsFoundWithinTheHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBell(t)
+		b.log.ring(t, "A100", 3)
+		stop := b.start(b.relay())
+		within(t, time.Second, "published", func() bool { return b.published("A100") })
+		if err := b.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
+			t.Fatal(err)
+		}
+		within(t, 61*time.Minute, "sent again", func() bool { return len(b.repairs("A100")) == 1 && b.published("A100") })
+		stop()
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+	})
+}
+
+func TestAFullStreamIsTriedRarelyAndLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBell(t)
+		var log lines
+		b.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		b.o.MaxBytes = 10_000
+		stop := b.start(b.relay())
+		b.log.ring(t, "A100", 100)
+		time.Sleep(2 * time.Minute) // the back-off is at its longest
+		before := b.nc.Stats().OutMsgs
+		time.Sleep(30 * time.Minute) // before the hourly check, which would change the stream back
+		if n := b.nc.Stats().OutMsgs - before; n < 50*100 || n > 110*120 {
+			t.Errorf("%d messages in half an hour", n)
+		}
+		if n := log.count("events wait in the log"); n != 1 {
+			t.Errorf("logged %d times:\n%s", n, &log)
+		}
+		c := b.o.StreamConfig()
+		c.MaxBytes = 1 << 20
+		if _, err := b.js.UpdateStream(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		within(t, 46*time.Second, "published", func() bool { return b.published("A100") })
+		stop()
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+	})
+}
+
+func TestAServerThatWasAwayForDaysGetsEverythingWithinSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBell(t)
+		var log lines
+		b.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		stop := b.start(b.relay())
+		b.log.ring(t, "A100", 2)
+		within(t, time.Second, "published", func() bool { return b.published("A100") })
+		b.server.Shutdown()
+		for range 72 {
+			time.Sleep(time.Hour)
+			b.log.ring(t, "A100", 20)
+		}
+		if n := log.count("level=ERROR") + log.count("level=WARN"); n < 1 || n > 3 {
+			t.Errorf("%d lines about one outage:\n%s", n, &log)
+		}
+		if err := b.server.Restart(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		within(t, 5*time.Second, "published", func() bool { return b.published("A100") })
+		stop()
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+		b.wantRepairs("A100")
+	})
+}
+
+func TestAnAnswerThatWillNotComeAnyMoreIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := newCutBell(t)
+		b.o.AckWait = 10 * time.Hour
+		stop := b.start(b.relay())
+		b.log.ring(t, "A100", 1)
+		within(t, time.Second, "published", func() bool { return b.published("A100") })
+		s.mu.Lock()
+		s.at, s.hole = "Nats-Batch-Commit", true
+		s.mu.Unlock()
+		b.log.ring(t, "A100", 5)
+		time.Sleep(time.Second)
+		if b.published("A100") {
+			t.Fatal("the batch was committed")
+		}
+		if err := b.server.Restart(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		within(t, 5*time.Second, "published", func() bool { return b.published("A100") })
+		stop()
+		within(t, 5*time.Second, "all connections are back", b.nc.IsConnected)
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+	})
+}

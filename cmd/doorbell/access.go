@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/poller"
+	"doorbell/store"
+)
+
+// watchEvery is how often `status --watch` looks again.
+const watchEvery = 2 * time.Second
+
+// cmdStatus prints how the daemon is.
+func cmdStatus(ctx context.Context, p *program, c *StatusCmd) error {
+	config, err := readConfig(p.environ)
+	if err != nil {
+		return err
+	}
+	for {
+		s, err := status(ctx, config.Base)
+		if err != nil {
+			return err
+		}
+		if c.Watch && !c.JSON {
+			fmt.Fprint(p.stdout, "\033[H\033[2J")
+		}
+		if err := printStatus(p.stdout, s, c.JSON); err != nil {
+			return err
+		}
+		if c.Check && s.Troubled() {
+			return failed(errors.New("something is halted or held"), "the status above says what to do")
+		}
+		if !c.Watch {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(watchEvery):
+		}
+	}
+}
+
+func printStatus(w io.Writer, s ops.Status, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(s)
+	}
+	return s.WriteText(w)
+}
+
+// status asks the daemon; if none runs, it reads what the store remembers.
+func status(ctx context.Context, b Base) (ops.Status, error) {
+	s, err := ops.NewClient(filepath.Join(b.DataDir, socketFile)).Status(ctx)
+	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
+		return s, err
+	}
+	kept, err := openStopped(b)
+	if err != nil {
+		return ops.Status{}, err
+	}
+	defer kept.Close()
+	w, err := poller.Remembered(kept)
+	if err != nil {
+		return ops.Status{}, ioError(err, "")
+	}
+	s = ops.Status{Version: version(), StoreID: kept.ID(), DataDir: b.DataDir, Watch: w}
+	for _, a := range w.Agencies {
+		c, err := kept.Cursor(a.AgencyID)
+		if err != nil {
+			return s, ioError(err, "")
+		}
+		s.Relay = append(s.Relay, ops.RelayStatus{AgencyID: a.AgencyID, Acknowledged: c.Sequence, Pending: a.LastSequence - min(a.LastSequence, c.Sequence)})
+	}
+	return s, nil
+}
+
+// openStopped opens the store of a daemon that does not run. It never makes a new one.
+func openStopped(b Base) (*store.Store, error) {
+	if _, err := os.Stat(filepath.Join(b.DataDir, storeFile)); errors.Is(err, fs.ErrNotExist) {
+		return nil, failed(fmt.Errorf("no daemon answers, and there is no store in %s", b.DataDir),
+			"set DOORBELL_DATA_DIR to the data directory of the daemon")
+	}
+	s, err := store.Open(store.Options{Dir: b.DataDir})
+	var locked *store.LockedError
+	if errors.As(err, &locked) {
+		return nil, unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), "look at its log; if it hangs, restart it")
+	}
+	if err != nil {
+		return nil, storeError(err, b.DataDir)
+	}
+	return s, nil
+}
+
+// cmdResume ends halts, through the daemon or, if none runs, in the store.
+func cmdResume(ctx context.Context, p *program, c *ResumeCmd) error {
+	config, err := readConfig(p.environ)
+	if err != nil {
+		return err
+	}
+	ended, err := resume(ctx, config.Base, c)
+	if err != nil {
+		return err
+	}
+	what := c.Agency
+	if c.Insertion != "" {
+		what += fmt.Sprintf(" %q", c.Insertion)
+	}
+	if ended == 0 {
+		fmt.Fprintf(p.stdout, "%s is not halted\n", what)
+		return nil
+	}
+	fmt.Fprintf(p.stdout, "%s is asked for again; %d halt(s) ended\n", what, ended)
+	return nil
+}
+
+func resume(ctx context.Context, b Base, c *ResumeCmd) (int, error) {
+	q := ops.ResumeRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion}
+	ended, err := ops.NewClient(filepath.Join(b.DataDir, socketFile)).Resume(ctx, q)
+	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
+		return ended, err
+	}
+	kept, err := openStopped(b)
+	if err != nil {
+		return 0, err
+	}
+	defer kept.Close()
+	return poller.ResumeRemembered(kept, c.Agency, c.Insertion)
+}

@@ -1,0 +1,380 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/events/natsd"
+	"doorbell/events/relay"
+	"doorbell/poller"
+	"doorbell/store"
+)
+
+const (
+	storeFile    = "doorbell.db"
+	socketFile   = "doorbell.sock"
+	streamFolder = "jetstream"
+
+	// drainLimit is how long a stop may take to publish what is already in the event log.
+	drainLimit = 10 * time.Second
+	// heartbeatEvery is how often each agency says on core NATS that it is watched.
+	heartbeatEvery = time.Minute
+)
+
+// appOptions are the settings of an app, from the configuration or made up by the demo.
+type appOptions struct {
+	Base   Base
+	NATS   NATS
+	Poller poller.Options // Store, Logger are set by the app
+	Log    *slog.Logger
+	Notify notifier
+}
+
+// app is the daemon as a value: newApp takes everything it needs, run works until its context ends, close gives it back.
+// Several can live in one process.
+type app struct {
+	o       appOptions
+	started time.Time
+	store   *store.Store
+	server  *natsd.Server // nil with an external NATS
+	poller  *poller.Poller
+	socket  net.Listener
+
+	mu    sync.Mutex
+	conn  *nats.Conn
+	relay *relay.Relay
+
+	closers []func() // last in, first out
+}
+
+// newApp opens store, NATS and socket, in this order: the store's lock protects the folders of all others.
+func newApp(ctx context.Context, o appOptions) (_ *app, err error) {
+	a := &app{o: o, started: time.Now()}
+	defer func() {
+		if err != nil {
+			a.close()
+		}
+	}()
+	if err := a.checkPort(); err != nil {
+		return nil, err
+	}
+	for _, open := range []func(context.Context) error{a.openStore, a.openNATS, a.openPoller, a.openSocket} {
+		if err := open(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// checkPort refuses a port in use before a fresh data directory is made, so that nothing is left behind.
+func (a *app) checkPort() error {
+	if _, err := os.Stat(filepath.Join(a.o.Base.DataDir, storeFile)); err == nil || a.o.NATS.URL != "" || a.o.Base.NATSListen == "off" {
+		return nil
+	}
+	l, err := net.Listen("tcp", a.o.Base.NATSListen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return portInUse(a.o.Base.NATSListen)
+	}
+	if err != nil {
+		return nil // natsd says what is wrong with it
+	}
+	return l.Close()
+}
+
+func portInUse(address string) error {
+	return configError(fmt.Errorf("DOORBELL_NATS_LISTEN: %s is in use by another program", address),
+		"set DOORBELL_NATS_LISTEN to a free address, or to off; if a NATS server runs there already, set NATS_URL to it")
+}
+
+func (a *app) openStore(context.Context) error {
+	s, err := store.Open(store.Options{Dir: a.o.Base.DataDir, BaseURL: a.o.Poller.API.BaseURL})
+	if err != nil {
+		return storeError(err, a.o.Base.DataDir)
+	}
+	a.store = s
+	a.onClose(func() {
+		if err := s.Close(); err != nil {
+			a.o.Log.Error("close store", "err", err)
+		}
+	})
+	return nil
+}
+
+// storeError says what to do about a store that cannot be opened.
+func storeError(err error, dir string) error {
+	var locked *store.LockedError
+	switch {
+	case errors.As(err, &locked):
+		return configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "stop the other doorbell, or give this one a data directory of its own")
+	case errors.Is(err, store.ErrForeign), errors.Is(err, store.ErrNewer):
+		return configError(err, "")
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
+		return configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), fmt.Sprintf("let the user that runs doorbell write to %s, or choose another directory", dir))
+	}
+	return ioError(err, fmt.Sprintf("look at %s and at the space on its disk", dir))
+}
+
+func (a *app) openNATS(ctx context.Context) error {
+	if a.o.NATS.URL == "" {
+		if err := a.startServer(ctx); err != nil {
+			return err
+		}
+	} else {
+		a.o.Log.Info("external NATS", "url", natsd.Redact(string(a.o.NATS.URL)), "why", "a NATS URL is set")
+	}
+	return a.connect()
+}
+
+func (a *app) startServer(ctx context.Context) error {
+	b, n := a.o.Base, a.o.NATS
+	s, err := natsd.Start(ctx, natsd.Options{
+		StoreDir: filepath.Join(b.DataDir, streamFolder), Listen: b.NATSListen, MaxStore: int64(b.StreamMax) * 2,
+		ProtectedSubjects: streamSubjects(b), Stream: b.Stream,
+		GuestUser: n.User, GuestPassword: n.Password.Reveal(), GuestToken: n.Token.Reveal(),
+		Logger: a.o.Log.With("part", "nats-server"),
+	})
+	switch {
+	case errors.Is(err, natsd.ErrPortInUse):
+		return portInUse(b.NATSListen)
+	case errors.Is(err, natsd.ErrAddress), errors.Is(err, natsd.ErrNeedsCredentials):
+		return configError(fmt.Errorf("DOORBELL_NATS_LISTEN: %w", err), "use 127.0.0.1:4222, or set NATS_USER and NATS_PASSWORD, or NATS_TOKEN")
+	case err != nil:
+		return ioError(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(b.DataDir, streamFolder)+" and at the space on its disk")
+	}
+	a.server = s
+	a.onClose(s.Shutdown)
+	a.o.Log.Info("embedded NATS", "url", s.ClientURL(), "why", "no NATS URL is set")
+	return nil
+}
+
+// connect makes the relay's connection and the relay on it.
+func (a *app) connect() error {
+	conn, err := a.dial()
+	if err != nil {
+		return configError(fmt.Errorf("NATS: %w", err), "check NATS_URL, NATS_CREDS, NATS_NKEY, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CA, NATS_CERT and NATS_KEY")
+	}
+	b := a.o.Base
+	r, err := relay.New(relay.Options{
+		Log: a.store, Conn: conn, Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
+		Manage: b.StreamManage == "auto", Embedded: a.server != nil, StoreID: a.store.ID(), Logger: a.o.Log.With("part", "relay"),
+	})
+	if err != nil {
+		conn.Close()
+		return configError(err, "check DOORBELL_SUBJECT_PREFIX and DOORBELL_STREAM")
+	}
+	a.mu.Lock()
+	a.conn, a.relay = conn, r
+	a.mu.Unlock()
+	return nil
+}
+
+func (a *app) dial() (*nats.Conn, error) {
+	if a.server != nil {
+		return a.server.Connect("relay")
+	}
+	return natsd.Connect(a.o.NATS.dial(), a.o.Log.With("part", "nats"))
+}
+
+func (a *app) openPoller(context.Context) error {
+	o := a.o.Poller
+	o.Store, o.Logger = a.store, a.o.Log
+	p, err := poller.New(o)
+	if errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrDamaged) {
+		return ioError(err, "")
+	}
+	if err != nil {
+		return configError(err, "")
+	}
+	a.poller = p
+	return nil
+}
+
+func (a *app) openSocket(context.Context) error {
+	path := filepath.Join(a.o.Base.DataDir, socketFile)
+	l, err := ops.Listen(path)
+	if err != nil {
+		return configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "")
+	}
+	a.socket = l
+	return nil
+}
+
+func (a *app) onClose(f func()) { a.closers = append(a.closers, f) }
+
+// close gives back what newApp took. It may be called twice.
+func (a *app) close() {
+	a.mu.Lock()
+	if a.conn != nil {
+		a.conn.Close()
+	}
+	a.mu.Unlock()
+	if a.socket != nil {
+		a.socket.Close()
+	}
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		a.closers[i]()
+	}
+	a.closers = nil
+}
+
+// run works until ctx ends: first the poller stops asking, then the relay publishes what is left, for at most drainLimit.
+// The first part that fails ends all others.
+func (a *app) run(ctx context.Context) error {
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopPublishing()
+
+	var relays errgroup.Group
+	relays.Go(func() error {
+		defer stop()
+		return a.publish(publishing)
+	})
+	var watch errgroup.Group
+	for _, part := range []func(context.Context) error{a.poller.Run, a.beat, a.serve, a.watchdog} {
+		watch.Go(func() error {
+			defer stop()
+			return part(watching)
+		})
+	}
+	if err := a.o.Notify.ready(); err != nil {
+		a.o.Log.Warn("systemd does not listen", "err", err)
+	}
+	err := watch.Wait()
+	a.drain(publishing)
+	stopPublishing()
+	return a.ended(errors.Join(err, relays.Wait()))
+}
+
+func (a *app) drain(ctx context.Context) {
+	if err := a.o.Notify.stopping(); err != nil {
+		a.o.Log.Warn("systemd does not listen", "err", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, drainLimit)
+	defer cancel()
+	if err := a.currentRelay().Drain(ctx); err != nil {
+		a.o.Log.Warn("not everything is published; the event log keeps it for the next start", "err", err)
+	}
+}
+
+// ended gives the end of a part its exit code.
+func (a *app) ended(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return ioError(err, "the commit may have happened; a restart reads again and goes on from what is on disk")
+}
+
+// publish keeps a relay running; a connection that was closed for good is replaced.
+func (a *app) publish(ctx context.Context) error {
+	for {
+		err := a.currentRelay().Run(ctx)
+		if !errors.Is(err, relay.ErrClosed) || ctx.Err() != nil {
+			return err
+		}
+		a.o.Log.Error("NATS closed the connection; making a new one", "err", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(10 * time.Second):
+		}
+		if err := a.connect(); err != nil {
+			a.o.Log.Error("NATS", "err", err)
+		}
+	}
+}
+
+func (a *app) currentRelay() *relay.Relay {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.relay
+}
+
+// beat says every minute on core NATS that each agency is watched, and how it stands.
+func (a *app) beat(ctx context.Context) error {
+	tick := time.NewTicker(heartbeatEvery)
+	defer tick.Stop()
+	for {
+		s, err := a.poller.Status()
+		if err != nil {
+			return err
+		}
+		for _, agency := range s.Agencies {
+			if err := a.currentRelay().Heartbeat(agency.AgencyID, agency.State); err != nil {
+				a.o.Log.Debug("heartbeat", "agency", agency.AgencyID, "err", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// watchdog tells systemd that the process is alive as long as the store answers.
+func (a *app) watchdog(ctx context.Context) error {
+	return a.o.Notify.run(ctx, func() bool {
+		_, err := a.poller.Status()
+		return err == nil
+	})
+}
+
+// serve answers at the socket.
+func (a *app) serve(ctx context.Context) error {
+	s := &http.Server{
+		Handler:           ops.Handler(ops.Verbs{Status: a.status, Resume: a.poller.Resume}),
+		ReadHeaderTimeout: 10 * time.Second,
+	}
+	stopped := context.AfterFunc(ctx, func() { s.Close() })
+	defer stopped()
+	if err := s.Serve(a.socket); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func (a *app) status() (ops.Status, error) {
+	w, err := a.poller.Status()
+	if err != nil {
+		return ops.Status{}, err
+	}
+	a.mu.Lock()
+	r, conn := a.relay.Status(), a.conn
+	a.mu.Unlock()
+	s := ops.Status{
+		Version: version(), Running: true, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.Base.DataDir, Watch: w,
+		NATS: ops.NATSStatus{Embedded: a.server != nil, Connected: conn.IsConnected(), Stream: a.o.Base.Stream, Problem: r.Problem, URL: a.natsURL()},
+	}
+	for _, l := range r.Agencies {
+		last, err := a.store.Last(l.AgencyID)
+		if err != nil {
+			return ops.Status{}, err
+		}
+		s.Relay = append(s.Relay, ops.RelayStatus{
+			AgencyID: l.AgencyID, Acknowledged: l.Acknowledged, Pending: last - min(last, l.Acknowledged), Foreign: l.Foreign, Problem: l.Problem,
+		})
+	}
+	return s, nil
+}
+
+func (a *app) natsURL() string {
+	if a.server != nil {
+		return a.server.ClientURL()
+	}
+	return natsd.Redact(string(a.o.NATS.URL))
+}

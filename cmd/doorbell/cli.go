@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// grammar is the command line. Each command is a struct of its flags; what it does stands in the file of its noun.
+type grammar struct {
+	Run     RunCmd     `cmd:"" help:"Watch the agencies and publish what happens."`
+	Demo    DemoCmd    `cmd:"" help:"Show everything at work against a made-up API, without any configuration."`
+	Sandbox SandboxCmd `cmd:"" help:"Serve a made-up listings API."`
+	Status  StatusCmd  `cmd:"" help:"Say how the daemon is."`
+	Events  EventsCmd  `cmd:"" help:"Read events."`
+	Resume  ResumeCmd  `cmd:"" help:"End the halt of an agency or insertion."`
+	Config  ConfigCmd  `cmd:"" help:"Print the configuration that is in effect."`
+	Version VersionCmd `cmd:"" help:"Print the version."`
+}
+
+// RunCmd is `doorbell run`.
+type RunCmd struct{}
+
+// Help is printed by --help below the flags.
+func (RunCmd) Help() string {
+	return "Needs DOORBELL_BASE_URL, and agencies with keys.\n\nExample:\n  DOORBELL_BASE_URL=https://api.example.com DOORBELL_API_KEYS_FILE=/etc/doorbell/api_keys doorbell run"
+}
+
+// Run is called by the parser, as in all commands.
+func (c *RunCmd) Run(ctx context.Context, p *program) error { return cmdRun(ctx, p, c) }
+
+// DemoCmd is `doorbell demo`. It reads no environment.
+type DemoCmd struct {
+	For        time.Duration `placeholder:"DURATION" help:"End by itself after this time; 0 for never."`
+	Seed       int64         `default:"1" help:"Number from which people and properties are made up."`
+	NATSListen string        `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Address of the NATS server; a free port is taken if this one is in use."`
+}
+
+// Help is printed by --help below the flags.
+func (DemoCmd) Help() string { return "Example:\n  doorbell demo --for 20s" }
+
+// Validate refuses times that cannot be.
+func (c *DemoCmd) Validate() error {
+	if c.For < 0 {
+		return errors.New("--for: must not be negative")
+	}
+	return nil
+}
+
+// Run runs the demo.
+func (c *DemoCmd) Run(ctx context.Context, p *program) error { return cmdDemo(ctx, p, c) }
+
+// SandboxCmd is `doorbell sandbox`. It reads no environment.
+type SandboxCmd struct {
+	Listen          string   `default:"127.0.0.1:3668" placeholder:"HOST:PORT" help:"Address of the API; a free port is taken if this one is in use."`
+	Control         string   `default:"127.0.0.1:3669" placeholder:"HOST:PORT" help:"Address of the control, which changes the API and tells what was true; a free port is taken if this one is in use."`
+	Seed            int64    `default:"1" help:"Number from which people and properties are made up."`
+	Rendering       string   `default:"flat" help:"Form of the answers, which the API's description leaves open: flat or nested."`
+	Agencies        []string `default:"A100,B200" help:"Agencies that exist."`
+	Insertions      int      `default:"12" help:"Insertions of each agency at the start."`
+	History         int      `default:"3" help:"Contact requests that each insertion has at the start."`
+	ContactRequests float64  `name:"contact-requests-per-minute" default:"10" help:"New contact requests a minute, over all agencies."`
+	Changes         float64  `name:"changes-per-minute" default:"5" help:"Edits, withdrawals and publications a minute, over all agencies."`
+}
+
+// Help is printed by --help below the flags.
+func (SandboxCmd) Help() string { return "Example:\n  doorbell sandbox --listen 127.0.0.1:3668" }
+
+// Run serves until it is stopped.
+func (c *SandboxCmd) Run(ctx context.Context, p *program) error { return cmdSandbox(ctx, p, c) }
+
+// StatusCmd is `doorbell status`.
+type StatusCmd struct {
+	JSON  bool `name:"json" help:"Print JSON."`
+	Check bool `help:"Exit with 1 if anything is halted, stale or held."`
+	Watch bool `help:"Print it again and again until stopped."`
+}
+
+// Help is printed by --help below the flags.
+func (StatusCmd) Help() string { return "Example:\n  doorbell status --check" }
+
+// Run asks the daemon, or reads the store if there is none.
+func (c *StatusCmd) Run(ctx context.Context, p *program) error { return cmdStatus(ctx, p, c) }
+
+// EventsCmd holds the commands about events.
+type EventsCmd struct {
+	Tail EventsTailCmd `cmd:"" help:"Print events of the stream as they come."`
+}
+
+// EventsTailCmd is `doorbell events tail`.
+type EventsTailCmd struct {
+	JSON   bool   `name:"json" help:"Print CloudEvents JSON, one object a line, with people's data."`
+	Agency string `placeholder:"AGENCY" help:"Only events of this agency."`
+	Type   string `placeholder:"TYPE" help:"Only events of this type: contact_request.created, or access.> for several."`
+	All    bool   `xor:"from" help:"Begin with the oldest event that is kept."`
+	Since  Moment `xor:"from" placeholder:"MOMENT" help:"Begin at this moment: 2026-11-20T09:00:00Z, or 2h for that long ago."`
+}
+
+// Help is printed by --help below the flags.
+func (EventsTailCmd) Help() string {
+	return "Without --all and --since it begins with what comes next.\n\nExample:\n  doorbell events tail --type contact_request.created --since 2h"
+}
+
+// Validate refuses agencies that cannot be.
+func (c *EventsTailCmd) Validate() error { return validAgency("--agency", c.Agency, c.Agency == "") }
+
+// Run prints until it is stopped.
+func (c *EventsTailCmd) Run(ctx context.Context, p *program) error { return cmdEventsTail(ctx, p, c) }
+
+// ResumeCmd is `doorbell resume`.
+type ResumeCmd struct {
+	Agency    string `arg:"" help:"Agency that is asked for again."`
+	Insertion string `placeholder:"REFERENCE" help:"End only the halt of this insertion."`
+}
+
+// Help is printed by --help below the flags.
+func (ResumeCmd) Help() string {
+	return "First make sure that the key is right: each refusal halts it again.\n\nExample:\n  doorbell resume A100"
+}
+
+// Validate refuses agencies that cannot be.
+func (c *ResumeCmd) Validate() error { return validAgency("AGENCY", c.Agency, false) }
+
+// Run resumes.
+func (c *ResumeCmd) Run(ctx context.Context, p *program) error { return cmdResume(ctx, p, c) }
+
+// ConfigCmd is `doorbell config`.
+type ConfigCmd struct {
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+// Help is printed by --help below the flags.
+func (ConfigCmd) Help() string {
+	return "Secrets are shown as fingerprints. Exits with 78 if `doorbell run` would refuse the configuration.\n\nExample:\n  doorbell config"
+}
+
+// Run prints the configuration.
+func (c *ConfigCmd) Run(ctx context.Context, p *program) error { return cmdConfig(ctx, p, c) }
+
+// VersionCmd is `doorbell version`.
+type VersionCmd struct {
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+// Help is printed by --help below the flags.
+func (VersionCmd) Help() string { return "Example:\n  doorbell version --json" }
+
+// Run prints the version.
+func (c *VersionCmd) Run(ctx context.Context, p *program) error { return cmdVersion(ctx, p, c) }
+
+// Moment is a point in time, given as such or as a duration before now. The zero Moment is none.
+type Moment struct {
+	at  time.Time
+	ago time.Duration
+}
+
+// UnmarshalText reads RFC 3339 or a positive duration.
+func (m *Moment) UnmarshalText(text []byte) error {
+	if at, err := time.Parse(time.RFC3339, string(text)); err == nil {
+		*m = Moment{at: at}
+		return nil
+	}
+	ago, err := time.ParseDuration(string(text))
+	if err != nil || ago <= 0 {
+		return errors.New("is neither a time like 2026-11-20T09:00:00Z nor a duration like 2h")
+	}
+	*m = Moment{ago: ago}
+	return nil
+}
+
+// Time returns the moment as seen from now, zero for none.
+func (m Moment) Time(now time.Time) time.Time {
+	if m.ago > 0 {
+		return now.Add(-m.ago)
+	}
+	return m.at
+}
+
+func validAgency(name, id string, optional bool) error {
+	if optional {
+		return nil
+	}
+	if err := checkAgencyID(id); err != nil {
+		return errors.New(name + ": " + err.Error())
+	}
+	return nil
+}
+
+// execute parses the command line and runs the command. Errors of the parser, whose own exit code is 80, are usage errors.
+func (p *program) execute(ctx context.Context, args []string) error {
+	answered := false // --help has printed and wants to exit
+	var g grammar
+	parser, err := kong.New(&g,
+		kong.Name("doorbell"),
+		kong.Description("Rings NATS when something happens at a listings API that has no events of its own."),
+		kong.Writers(p.stdout, p.stderr),
+		kong.Exit(func(int) { answered = true }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(p),
+	)
+	if err != nil {
+		return err
+	}
+	command, err := parser.Parse(args)
+	if answered {
+		return nil
+	}
+	if err != nil {
+		return usageError(err.Error(), "doorbell --help lists the commands, doorbell COMMAND --help their flags")
+	}
+	return command.Run()
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+// result is what a run of the whole program left.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// run runs the whole program in this process.
+func run(t *testing.T, environ []string, args ...string) result {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := Main(t.Context(), args, strings.NewReader(""), &stdout, &stderr, environ)
+	return result{code, stdout.String(), stderr.String()}
+}
+
+func (r result) holdsNoSecret(t *testing.T) {
+	t.Helper()
+	if strings.Contains(r.stdout, sentinel) || strings.Contains(r.stderr, sentinel) {
+		t.Errorf("a secret is in the output:\n%s\n%s", r.stdout, r.stderr)
+	}
+}
+
+func TestVersionSaysWhatWasBuilt(t *testing.T) {
+	got := run(t, nil, "version")
+	if got.code != 0 || !strings.HasPrefix(got.stdout, "doorbell ") || !strings.Contains(got.stdout, "go1.") || got.stderr != "" {
+		t.Errorf("got %+v", got)
+	}
+	got = run(t, nil, "version", "--json")
+	var v Version
+	if err := json.Unmarshal([]byte(got.stdout), &v); err != nil || v.Version == "" || v.Go == "" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestConfigShowsValuesSourcesAndNoSecret(t *testing.T) {
+	file := write(t, "keys", "A100="+sentinel+"|"+sentinel+"2\n", 0o600)
+	environ := []string{
+		"DOORBELL_BASE_URL=https://api.example.com", "DOORBELL_API_KEYS_FILE=" + file, "DOORBELL_HTTP_TOKEN=" + sentinel,
+		"DOORBELL_PING_URL=https://ping.example/" + sentinel, "NATS_URL=nats://" + sentinel + "@host:4222,other:4222", "NATS_USER=u", "NATS_PASSWORD=" + sentinel,
+	}
+	got := run(t, environ, "config")
+	if got.code != 0 || got.stderr != "" {
+		t.Fatalf("got %+v", got)
+	}
+	got.holdsNoSecret(t)
+	table := strings.Join(strings.Fields(got.stdout), " ")
+	fingerprint, second := newSecret(sentinel).Fingerprint(), newSecret(sentinel+"2").Fingerprint()
+	for _, want := range []string{
+		"DOORBELL_BASE_URL https://api.example.com environment", "DOORBELL_POLL_INTERVAL 30s default",
+		"DOORBELL_HTTP_TOKEN " + fingerprint + " environment", "DOORBELL_API_KEYS A100=" + fingerprint + "|" + second + " file " + file,
+		"NATS_URL nats://***@host:4222,nats://other:4222 environment", "DOORBELL_AGENCIES - default",
+	} {
+		if !strings.Contains(table, want) {
+			t.Errorf("%q is not in\n%s", want, got.stdout)
+		}
+	}
+	got = run(t, environ, "config", "--json")
+	got.holdsNoSecret(t)
+	var settings []Setting
+	if err := json.Unmarshal([]byte(got.stdout), &settings); err != nil || len(settings) < 40 {
+		t.Errorf("%d settings, %v", len(settings), err)
+	}
+}
+
+func TestConfigPrintsAlsoWhatIsNotGoodEnough(t *testing.T) {
+	got := run(t, fit("DOORBELL_PAGE_SIZE=x", "DOORBELL_BASE_URL=https://u:"+sentinel+"@host"), "config")
+	got.holdsNoSecret(t)
+	if got.code != exitConfig || !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), "DOORBELL_PAGE_SIZE (not usable) environment") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestUsageErrorsExitWithTwo(t *testing.T) {
+	for _, args := range [][]string{
+		{},
+		{"dance"},
+		{"events"},
+		{"resume"},
+		{"resume", "A 1"},
+		{"resume", ""},
+		{"version", "--yaml"},
+		{"config", "more"},
+		{"--json"},
+		{"events", "tail", "--all", "--since", "2h"},
+		{"events", "tail", "--since", "yesterday"},
+		{"events", "tail", "--since=-2h"},
+		{"events", "tail", "--agency", "A/1"},
+		{"demo", "--for", "20"},
+		{"demo", "--for=-1s"},
+		{"demo", "--seed", "x"},
+		{"run", "\x1b[2J"},
+	} {
+		got := run(t, nil, args...)
+		if got.code != exitUsage || !strings.HasPrefix(got.stderr, "doorbell: ") || !strings.Contains(got.stderr, "\n  doorbell --help") || got.stdout != "" {
+			t.Errorf("%q: got %+v", args, got)
+		}
+		if strings.ContainsAny(got.stderr, "\x1b") {
+			t.Errorf("%q: the terminal would obey what stands in the error", args)
+		}
+	}
+}
+
+func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
+	for _, command := range []string{"run", "demo", "sandbox", "status", "events tail", "resume", "config", "version"} {
+		got := run(t, nil, append(strings.Fields(command), "--help")...)
+		if got.code != 0 || got.stderr != "" || !strings.Contains(got.stdout, "Example:\n") || !strings.Contains(got.stdout, "doorbell "+command) {
+			t.Errorf("%s: got %+v", command, got)
+		}
+	}
+	if got := run(t, nil, "--help"); got.code != 0 || !strings.Contains(got.stdout, "Commands:") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestAMomentIsATimeOrADurationAgo(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Time{"2h": now.Add(-2 * time.Hour), "2026-11-20T09:00:00+01:00": now.Add(-4 * time.Hour)} {
+		var m Moment
+		if err := m.UnmarshalText([]byte(text)); err != nil || !m.Time(now).Equal(want) {
+			t.Errorf("%s: %v, %v", text, m.Time(now), err)
+		}
+	}
+	if !(Moment{}).Time(now).IsZero() {
+		t.Error("no moment is one")
+	}
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// mostAgencies bounds what one process is asked to watch.
+const mostAgencies = 10_000
+
+// AgencyIDs are agencies in the order in which they were written.
+type AgencyIDs []string
+
+// Decode refuses odd and double ids.
+func (a *AgencyIDs) Decode(text string) error {
+	ids, err := list(text, mostAgencies)
+	if err != nil {
+		return err
+	}
+	seen := make(map[string]bool, len(ids))
+	for i, id := range ids {
+		if err := checkAgencyID(id); err != nil {
+			return advise("has a wrong agency at entry %d: %v", i+1, err)
+		}
+		if seen[id] {
+			return advise("names agency %s twice; remove one", id)
+		}
+		seen[id] = true
+	}
+	*a = ids
+	return nil
+}
+
+// checkAgencyID says what is odd about an agency id without quoting it: it could be a key in the wrong place. What it
+// lets through needs no escaping in a list, a URL path or a line of text.
+func checkAgencyID(id string) error {
+	switch {
+	case id == "":
+		return advice("it is empty; write the id that the business manager shows")
+	case len(id) > 64:
+		return advice("it is longer than 64 characters; write the id that the business manager shows")
+	case uuid.MatchString(id):
+		return advice("it looks like an API key; write the id that the business manager shows, and the key into DOORBELL_API_KEY")
+	}
+	for _, r := range id {
+		if r <= ' ' || r > '~' || strings.ContainsRune("/=,|*#%?\"\\", r) {
+			return advise("it holds %s; write the id that the business manager shows", describe(r))
+		}
+	}
+	return nil
+}
+
+var uuid = regexp.MustCompile(`^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$`)
+
+// describe names a character so that it can be found also when it cannot be seen.
+func describe(r rune) string {
+	switch {
+	case r == ' ':
+		return "a space"
+	case unicode.IsGraphic(r) && !unicode.IsSpace(r):
+		return advise("the character %q (%U)", r, r).Error()
+	}
+	return advise("the character %U", r).Error()
+}
+
+// PerAgency is what may differ by agency: "value" for all, or "A100=value,B200=value,*=value" where * is everybody
+// else. A line end separates like a comma, so a file holds one entry a line; there a line that begins with # is a remark.
+type PerAgency struct {
+	order  []string // agencies by name, as written
+	values map[string]Secret
+}
+
+// anyAgency stands for every agency that is not named.
+const anyAgency = "*"
+
+// Decode reads the grammar. Values may be secrets: errors count entries and quote nothing.
+func (p *PerAgency) Decode(text string) error {
+	*p = PerAgency{values: map[string]Secret{}}
+	entries := perAgencyEntries(text)
+	if len(entries) > mostAgencies {
+		return advise("has more than %d entries; leave some out", mostAgencies)
+	}
+	for i, entry := range entries {
+		if err := p.add(entry, len(entries) == 1); err != nil {
+			return advise("is not understood at entry %d: %v", i+1, err)
+		}
+	}
+	return nil
+}
+
+// perAgencyEntries returns the entries without blanks and remarks.
+func perAgencyEntries(text string) []string {
+	var entries []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		for entry := range strings.SplitSeq(line, ",") {
+			if entry = strings.TrimSpace(entry); entry != "" {
+				entries = append(entries, entry)
+			}
+		}
+	}
+	return entries
+}
+
+func (p *PerAgency) add(entry string, alone bool) error {
+	agency, value, named := strings.Cut(entry, "=")
+	if !named {
+		if !alone {
+			return advice("it has no agency; write A100=value")
+		}
+		agency, value = anyAgency, entry
+	}
+	agency, value = strings.TrimSpace(agency), strings.TrimSpace(value)
+	if agency != anyAgency {
+		if err := checkAgencyID(agency); err != nil {
+			return advise("what stands before the = is no agency: %v", err)
+		}
+	}
+	if value == "" {
+		return advise("agency %s has no value; write A100=value", agency)
+	}
+	if _, double := p.values[agency]; double {
+		return advise("agency %s is there twice; remove one", agency)
+	}
+	p.values[agency] = newSecret(value)
+	if agency != anyAgency {
+		p.order = append(p.order, agency)
+	}
+	return nil
+}
+
+// of returns the value of an agency: its own, else everybody's, else zero.
+func (p PerAgency) of(agency string) Secret {
+	if v, own := p.values[agency]; own {
+		return v
+	}
+	return p.values[anyAgency]
+}
+
+// masked shows who has a value and its fingerprint.
+func (p PerAgency) masked() string {
+	var parts []string
+	for _, agency := range append(p.order[:len(p.order):len(p.order)], anyAgency) {
+		if v, ok := p.values[agency]; ok {
+			parts = append(parts, agency+"="+maskPair(v))
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// maskPair gives both halves of "key|next" a fingerprint of their own: those are what events and logs name.
+func maskPair(v Secret) string {
+	first, second, pair := strings.Cut(v.Reveal(), "|")
+	if !pair {
+		return v.Fingerprint()
+	}
+	return newSecret(first).Fingerprint() + "|" + newSecret(second).Fingerprint()
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// complaint says in our words why a text does not fit a field. Parsers of the standard library quote what they read,
+// so their errors go no further than here.
+func complaint(t reflect.Type, err error) string {
+	var a advice
+	if errors.As(err, &a) {
+		return string(a)
+	}
+	switch {
+	case t == reflect.TypeFor[time.Duration]():
+		return "is no duration; write it like 30s, 5m or 2h"
+	case t.Kind() == reflect.Bool:
+		return "is neither true nor false; write one of them"
+	case t.Kind() == reflect.Float64:
+		return "is no number; write it like 5 or 0.5"
+	}
+	return "is no whole number; write it like 5"
+}
+
+// checkRange holds a value against the tags choice, min and max of its field. 0 of a field with auto is auto.
+func (r *reader) checkRange(s *Setting) {
+	if !r.good(s.Name) {
+		return
+	}
+	if choice := s.field.Tag.Get("choice"); choice != "" {
+		if !slices.Contains(strings.Split(choice, ","), s.value.String()) {
+			r.wrong(s.Name, "is none of the words it can be; write one of "+strings.ReplaceAll(choice, ",", ", "))
+		}
+		return
+	}
+	low, high := s.field.Tag.Get("min"), s.field.Tag.Get("max")
+	if low == "" || s.Default == "auto" && s.value.IsZero() {
+		return
+	}
+	v := amount(s.value)
+	if !(v >= limit(s.value.Type(), low) && v <= limit(s.value.Type(), high)) { // so written, NaN is out of range
+		r.wrong(s.Name, "is out of range; write a value from "+low+" to "+high)
+	}
+}
+
+func amount(v reflect.Value) float64 {
+	if v.Kind() == reflect.Float64 {
+		return v.Float()
+	}
+	return float64(v.Int())
+}
+
+// limit reads a min or max tag in the notation of its field. A tag that is unfit is 0, which the test of the tags finds.
+func limit(t reflect.Type, text string) float64 {
+	switch t {
+	case reflect.TypeFor[time.Duration](), reflect.TypeFor[AutoDuration]():
+		d, _ := time.ParseDuration(text)
+		return float64(d)
+	case reflect.TypeFor[Size]():
+		var s Size
+		_ = s.Decode(text)
+		return float64(s)
+	}
+	f, _ := strconv.ParseFloat(text, 64)
+	return f
+}
+
+var (
+	subjectPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+	streamName    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+)
+
+func (r *reader) checkBase(c *Config) {
+	b := c.Base
+	if !subjectPrefix.MatchString(b.SubjectPrefix) || len(b.SubjectPrefix) > 100 {
+		r.wrong("DOORBELL_SUBJECT_PREFIX", "is no subject; write letters, digits, - and _, parts separated by dots")
+	}
+	if !streamName.MatchString(b.Stream) {
+		r.wrong("DOORBELL_STREAM", "is no name of a stream; write at most 32 letters, digits, - and _")
+	}
+	r.checkListen("DOORBELL_NATS_LISTEN", b.NATSListen)
+	r.checkListen("DOORBELL_HTTP_LISTEN", b.HTTPListen)
+	if b.HTTPListen == b.NATSListen && b.HTTPListen != "off" {
+		r.wrong("DOORBELL_HTTP_LISTEN", "is the same as DOORBELL_NATS_LISTEN; give one of them another port")
+	}
+	if !b.PingURL.IsZero() {
+		r.checkURL("DOORBELL_PING_URL", b.PingURL.Reveal(), b.AllowPlaintext)
+	}
+}
+
+// checkListen wants "off" or host:port. Port 0 is any free one.
+func (r *reader) checkListen(name, text string) {
+	if text == "off" || !r.good(name) {
+		return
+	}
+	host, port, err := net.SplitHostPort(text)
+	n, portErr := strconv.ParseUint(port, 10, 16)
+	if err != nil || portErr != nil || n > 65535 || strings.ContainsAny(host, " /@") {
+		r.wrong(name, "is no address to listen on; write host:port like 127.0.0.1:4222, or off")
+	}
+}
+
+// checkPoll is last: it needs everything else. The address is left as it is but for slashes at its end.
+func (r *reader) checkPoll(c *Config) {
+	p := &c.Poll
+	if p.BaseURL == "" && r.good("DOORBELL_BASE_URL") {
+		r.wrong("DOORBELL_BASE_URL", "is not set; write the address of the API, like https://api.example.com")
+	}
+	if p.BaseURL != "" {
+		r.checkURL("DOORBELL_BASE_URL", string(p.BaseURL), c.Base.AllowPlaintext)
+		p.BaseURL = Address(strings.TrimRight(string(p.BaseURL), "/"))
+	}
+	if len(p.RecordsPath.Insertion) > 1 || len(p.RecordsPath.ContactRequest) > 1 {
+		r.wrong("DOORBELL_RECORDS_PATH", "has several paths for one kind; write one, or none to learn it")
+	}
+	c.Agencies = r.resolveAgencies(*p)
+}

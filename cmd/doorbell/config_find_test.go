@@ -1,0 +1,121 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestASecretComesFromAFileWithoutItsLineEnd(t *testing.T) {
+	for _, text := range []string{sentinel, sentinel + "\n", sentinel + "\r\n", "\uFEFF" + sentinel + "\n\n"} {
+		file := write(t, "key", text, 0o600)
+		c := mustRead(t, fit("DOORBELL_API_KEY=", "DOORBELL_API_KEY_FILE="+file))
+		if c.Agencies[0].Key.Reveal() != sentinel {
+			t.Errorf("%q was read as another key", text)
+		}
+		if !slices.Equal(c.Files, []string{file}) || c.setting("DOORBELL_API_KEY").Source != "file "+file || len(c.Warnings) > 0 {
+			t.Errorf("files %q, source %q, warnings %q", c.Files, c.setting("DOORBELL_API_KEY").Source, c.Warnings)
+		}
+	}
+}
+
+func TestAFileThatOthersCanReadIsWarnedAbout(t *testing.T) {
+	file := write(t, "key", sentinel, 0o644)
+	got := run(t, fit("DOORBELL_API_KEY=", "DOORBELL_API_KEY_FILE="+file), "config")
+	got.holdsNoSecret(t)
+	if got.code != 0 || !strings.Contains(got.stderr, "warning: DOORBELL_API_KEY_FILE names "+file) || !strings.Contains(got.stderr, "chmod 600 "+file) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestAFileThatHoldsNoUsableSecretIsRefused(t *testing.T) {
+	for text, says := range map[string]string{
+		"": "is empty", " \n": "is empty", strings.Repeat("x", largestFile+1): "larger than 1 MiB", sentinel + "\nsecond": "no header can carry",
+		sentinel + "\x00": "no variable can hold",
+	} {
+		file := write(t, "key", text, 0o600)
+		got := run(t, fit("DOORBELL_API_KEY=", "DOORBELL_API_KEY_FILE="+file), "config")
+		got.holdsNoSecret(t)
+		if got.code != exitConfig || !strings.Contains(got.stderr, says) {
+			t.Errorf("%.20q: got %d\n%s", text, got.code, got.stderr)
+		}
+	}
+}
+
+func TestAFileThatMayNotBeReadIsRefused(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root may read everything")
+	}
+	file := write(t, "key", sentinel, 0)
+	got := run(t, fit("DOORBELL_API_KEY=", "DOORBELL_API_KEY_FILE="+file), "config")
+	if got.code != exitConfig || !strings.Contains(got.stderr, "may not read") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestACredentialOfTheServiceManagerIsFound(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"api_keys": "A100=a\nB200=b\n", "nats_token": "t\n", "unrelated": "x"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o440); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := mustRead(t, []string{"DOORBELL_BASE_URL=https://api.example.com", "CREDENTIALS_DIRECTORY=" + dir})
+	if len(c.Agencies) != 2 || c.Agencies[1].Key.Reveal() != "b" || c.NATS.Token.Reveal() != "t" {
+		t.Errorf("got %+v and %+v", c.Agencies, c.NATS)
+	}
+	if len(c.Warnings) > 0 {
+		t.Errorf("warned: %q", c.Warnings)
+	}
+}
+
+func TestTheVariableWinsOverTheCredential(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "api_key"), []byte("other"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if c := mustRead(t, fit("CREDENTIALS_DIRECTORY="+dir)); c.Agencies[0].Key.Reveal() != sentinel {
+		t.Error("the credential won")
+	}
+}
+
+func TestUnknownNamesAreWarnedAboutWithTheNearestRightOne(t *testing.T) {
+	for name, want := range map[string]string{
+		"DOORBELL_POLL_INTERVALL": "DOORBELL_POLL_INTERVAL", "DOORBELL_APIKEY": "DOORBELL_API_KEY", "DOORBELL_URL": "DOORBELL_BASE_URL",
+		"DOORBELL_AGENCY": "DOORBELL_AGENCIES", "DOORBELL_API_KEY_FIL": "DOORBELL_API_KEY_FILE", "DOORBELL_SLAK_URL": "DOORBELL_SLACK_URL",
+		"DOORBELL_BASE_URL_FILE": "DOORBELL_BASE_URL", "DOORBELL_NATSURL": "DOORBELL_NATS_URL",
+	} {
+		c := mustRead(t, fit(name+"="+sentinel))
+		if len(c.Warnings) != 1 || !strings.HasPrefix(c.Warnings[0], name+" is no setting") || !strings.HasSuffix(c.Warnings[0], "did you mean "+want+"?") {
+			t.Errorf("%s: warned %q, want %s", name, c.Warnings, want)
+		}
+	}
+}
+
+func TestNamesOfOthersAreLeftAlone(t *testing.T) {
+	c := mustRead(t, fit(
+		"DOORBELL_PORT=tcp://10.0.0.1:3667", "DOORBELL_PORT_3667_TCP_ADDR=10.0.0.1", "DOORBELL_SERVICE_HOST=10.0.0.1", "DOORBELL_SERVICE_PORT_HTTP=80",
+		"DOORBELL_NATS_SERVICE_HOST=10.0.0.2", "DOORBELL_NATS_SERVICE_PORT=4222", "DOORBELL_NATS_PORT_4222_TCP=tcp://10.0.0.2:4222",
+		"DOORBELL_SLACK_URL=https://hooks.example/x", "DOORBELL_WEBHOOK_SECRET_FILE=/x", "DOORBELL_EMAIL_MIN_SCORE=5",
+		"DOORBELLISH=1", "PATH=/bin", "NATS_CONTEXT=x",
+	))
+	if len(c.Warnings) > 0 {
+		t.Errorf("warned: %q", c.Warnings)
+	}
+	if c := mustRead(t, fit("DOORBELL_HTTP_PORT=80")); len(c.Warnings) != 1 {
+		t.Error("a port that is no service's is not warned about")
+	}
+}
+
+func TestDistanceCountsEdits(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"same", "same", 0}} {
+		if got := distance(tt.a, tt.b); got != tt.want || distance(tt.b, tt.a) != tt.want {
+			t.Errorf("%s, %s: %d, want %d", tt.a, tt.b, got, tt.want)
+		}
+	}
+}

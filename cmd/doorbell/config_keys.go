@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// resolveAgencies pairs agencies and keys, and reports who has none.
+func (r *reader) resolveAgencies(p Poll) []Agency {
+	ids := []string(p.Agencies)
+	if len(ids) == 0 {
+		ids = p.APIKeys.order
+	}
+	if len(ids) == 0 && r.good("DOORBELL_AGENCIES", "DOORBELL_API_KEYS") {
+		r.wrong("DOORBELL_AGENCIES", "is not set; write the agencies to watch, like A100,B200, or name them in DOORBELL_API_KEYS")
+	}
+	r.checkSharedKeys(p)
+	r.checkKeyNames(p, ids)
+	if !r.good("DOORBELL_AGENCIES", "DOORBELL_API_KEYS", "DOORBELL_API_KEY", "DOORBELL_API_KEY_NEXT") {
+		return nil
+	}
+	var missing []string
+	agencies := make([]Agency, 0, len(ids))
+	for _, id := range ids {
+		a := r.agency(p, id)
+		if a.Key.IsZero() {
+			missing = append(missing, id)
+		}
+		agencies = append(agencies, a)
+	}
+	r.missingKeys(missing)
+	return agencies
+}
+
+// checkSharedKeys holds the two keys for all agencies against each other and against "*" in API_KEYS.
+func (r *reader) checkSharedKeys(p Poll) {
+	if _, all := p.APIKeys.values[anyAgency]; all && !p.APIKey.IsZero() {
+		r.wrong("DOORBELL_API_KEYS", "has a key for all agencies, and DOORBELL_API_KEY is set too; keep one of them")
+	}
+	if !p.APIKeyNext.IsZero() && p.APIKey.IsZero() && r.good("DOORBELL_API_KEY") {
+		r.wrong("DOORBELL_API_KEY_NEXT", "is set without DOORBELL_API_KEY; set both, or write A100=key|next into DOORBELL_API_KEYS")
+	}
+	r.checkKey("DOORBELL_API_KEY", "", p.APIKey)
+	r.checkKey("DOORBELL_API_KEY_NEXT", "", p.APIKeyNext)
+}
+
+// checkKeyNames says which keys belong to nobody.
+func (r *reader) checkKeyNames(p Poll, ids []string) {
+	watched := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		watched[id] = true
+	}
+	for _, id := range p.APIKeys.order {
+		if !watched[id] {
+			r.warn("DOORBELL_API_KEYS has a key for " + id + ", which DOORBELL_AGENCIES does not name: it is not watched")
+		}
+	}
+}
+
+// agency returns an agency with its own keys, else those for all. Keys that are unfit are reported; a key that is
+// missing is the caller's to report.
+func (r *reader) agency(p Poll, id string) Agency {
+	a := Agency{ID: id, Key: p.APIKey, Next: p.APIKeyNext}
+	if own := p.APIKeys.of(id); !own.IsZero() {
+		key, next, pair := strings.Cut(own.Reveal(), "|")
+		a.Key, a.Next = newSecret(strings.TrimSpace(key)), newSecret(strings.TrimSpace(next))
+		if a.Key.IsZero() || pair && a.Next.IsZero() {
+			r.wrong("DOORBELL_API_KEYS", "has half a pair of keys for "+id+"; write "+id+"=key or "+id+"=key|next")
+		}
+		r.checkKey("DOORBELL_API_KEYS", " for "+id, a.Key)
+		r.checkKey("DOORBELL_API_KEYS", " for "+id, a.Next)
+	}
+	if !a.Next.IsZero() && a.Next.Reveal() == a.Key.Reveal() {
+		r.warn("the second key of " + id + " is the same as its first and is ignored")
+		a.Next = Secret{}
+	}
+	return a
+}
+
+// missingKeys reports all agencies without a key in one sentence, of which the first ten are named.
+func (r *reader) missingKeys(ids []string) {
+	if len(ids) == 0 || !r.good("DOORBELL_API_KEYS") {
+		return
+	}
+	names := strings.Join(ids[:min(len(ids), 10)], ", ")
+	if more := len(ids) - 10; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	r.wrong("DOORBELL_API_KEYS", "has no key for "+names+"; add "+ids[0]+"=key, or set DOORBELL_API_KEY for all agencies")
+}
+
+// checkKey reports a key that no header can carry. It says where the key is wrong and shows nothing of it.
+func (r *reader) checkKey(name, whose string, key Secret) {
+	const remedy = "; write the key alone"
+	text := key.Reveal()
+	if len(text) > 1000 {
+		r.wrong(name, "holds a key"+whose+" of more than 1000 characters"+remedy)
+		return
+	}
+	for i := range len(text) {
+		if c := text[i]; c <= ' ' || c > '~' {
+			r.wrong(name, fmt.Sprintf("holds a key%s that no header can carry: byte %d is a space, a control character or not ASCII%s", whose, i+1, remedy))
+			return
+		}
+	}
+	if n := len(text); n > 1 && strings.ContainsRune("\"'`", rune(text[0])) && text[0] == text[n-1] {
+		r.wrong(name, "holds a key"+whose+" in quotes"+remedy)
+	}
+}

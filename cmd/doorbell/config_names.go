@@ -1,0 +1,96 @@
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+// forwardNames are the variables of the forwarders. They are read by those alone, and known here so that nobody is told
+// that they are spelled wrong.
+func forwardNames() []string {
+	names := strings.Fields("SLACK_URL SLACK_ALERTS_URL SLACK_PEOPLE EMAIL_SMTP EMAIL_PASSWORD EMAIL_FROM EMAIL_TO " +
+		"EMAIL_OPENIMMO WEBHOOK_URL WEBHOOK_SECRET")
+	for _, secret := range strings.Fields("SLACK_URL SLACK_ALERTS_URL EMAIL_SMTP EMAIL_PASSWORD WEBHOOK_URL WEBHOOK_SECRET") {
+		names = append(names, secret+fileSuffix)
+	}
+	for _, outlet := range strings.Fields("SLACK EMAIL WEBHOOK") {
+		names = append(names, outlet+"_TYPES", outlet+"_AGENCIES", outlet+"_MIN_SCORE")
+	}
+	return names
+}
+
+// knownNames are all variables that begin with DOORBELL_, of every group, whichever were read. The most used come first:
+// of two that are equally near the first is meant.
+func knownNames() []string {
+	var names []string
+	for _, s := range slices.Concat(settingsOf(groupPoll, "DOORBELL", &Poll{}), settingsOf(groupBase, "DOORBELL", &Base{})) {
+		names = append(names, s.Name)
+		if s.Secret {
+			names = append(names, s.Name+fileSuffix)
+		}
+	}
+	names = append(names, "DOORBELL_NATS_URL")
+	for _, n := range forwardNames() {
+		names = append(names, "DOORBELL_"+n)
+	}
+	return names
+}
+
+// warnUnknown finds names that nobody reads, which are mostly spelling mistakes, and says the nearest right one.
+func (r *reader) warnUnknown() {
+	known := knownNames()
+	for _, name := range r.prefixed() {
+		if slices.Contains(known, name) || r.ofKubernetes(name) {
+			continue
+		}
+		r.warn(name + " is no setting and is ignored; did you mean " + nearest(name, known) + "?")
+	}
+}
+
+// ofKubernetes reports whether a name comes from a service beside us: Kubernetes sets <SERVICE>_SERVICE_HOST and
+// <SERVICE>_PORT in every container, for a service doorbell as well as for one named doorbell-something.
+func (r *reader) ofKubernetes(name string) bool {
+	for at := strings.IndexByte(name, '_'); at > 0; {
+		service, rest := name[:at], name[at+1:]
+		isService := rest == "PORT" || strings.HasPrefix(rest, "PORT_") || strings.HasPrefix(rest, "SERVICE_")
+		if isService && (service == "DOORBELL" || r.environ[service+"_SERVICE_HOST"] != "") {
+			return true
+		}
+		next := strings.IndexByte(rest, '_')
+		if next < 0 {
+			break
+		}
+		at += 1 + next
+	}
+	return false
+}
+
+// nearest returns the known name with the fewest edits to name, the first of equals. Names far longer than any of ours
+// are compared by their beginning.
+func nearest(name string, known []string) string {
+	name = name[:min(len(name), 100)]
+	if plain := strings.TrimSuffix(name, fileSuffix); slices.Contains(known, plain) {
+		return plain // no secret, so it has no file form
+	}
+	return slices.MinFunc(known, func(a, b string) int { return distance(name, a) - distance(name, b) })
+}
+
+// distance is the number of letters to insert, delete or replace (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// checkURL wants an address that can be called: a scheme, a host, TLS unless the host is this machine or allowed, and
+// nothing that could be a secret or would be lost when a path is appended.
+func (r *reader) checkURL(name, text string, plaintext Hosts) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
+		r.wrong(name, "is no address with a scheme; write it like https://api.example.com")
+		return
+	}
+	host := strings.ToLower(u.Hostname())
+	switch {
+	case !goodHost(host) || !goodPort(u):
+		r.wrong(name, "names no usable host; write it like https://api.example.com")
+	case u.User != nil:
+		r.wrong(name, "holds a user or password; leave out what stands before the @")
+	case name == "DOORBELL_BASE_URL" && (u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.HasSuffix(text, "#")):
+		r.wrong(name, "holds a query or fragment; leave out everything from the ? or #")
+	case linkLocal(host):
+		r.wrong(name, "names a link-local address, where no API can be; write the API's own")
+	case u.Scheme == "http" && !loopback(host) && !slices.Contains(plaintext, host):
+		r.wrong(name, "speaks plain http to another machine, which would show the key to everybody on the way; write https://, or name the host in DOORBELL_ALLOW_PLAINTEXT")
+	}
+}
+
+func goodHost(host string) bool {
+	return host != "" && len(host) <= 253 && !strings.ContainsAny(host, " *{}\\\"'<>")
+}
+
+func goodPort(u *url.URL) bool {
+	if u.Port() == "" {
+		return !strings.HasSuffix(u.Host, ":")
+	}
+	port, err := netip.ParseAddrPort("127.0.0.1:" + u.Port())
+	return err == nil && port.Port() != 0
+}
+
+// linkLocal finds the addresses under which clouds hand out credentials.
+func linkLocal(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLinkLocalUnicast()
+}
+
+// loopback reports whether a host name or address means this machine and nothing else.
+func loopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}
+
+// checkNATS looks at the server to use, or at what the embedded one demands of guests. What only belongs to the other of
+// the two is not looked at: people have NATS variables in their shell for other reasons.
+func (r *reader) checkNATS(c *Config) {
+	n := c.NATS
+	if n.URL == "" {
+		r.checkGuests(c.Base.NATSListen, n)
+		return
+	}
+	r.checkServers(string(n.URL))
+	if n.User == "" && !n.Password.IsZero() {
+		r.wrong("NATS_PASSWORD", "is set without NATS_USER; set both, or NATS_TOKEN instead")
+	}
+	if (n.Cert == "") != (n.Key == "") {
+		r.wrong("NATS_CERT", "and NATS_KEY belong together; set both or none")
+	}
+	r.checkFile("NATS_CREDS", n.Creds)
+	r.checkFile("NATS_NKEY", n.Nkey)
+	r.checkFile("NATS_CA", n.CA)
+	r.checkFile("NATS_CERT", n.Cert)
+	r.checkFile("NATS_KEY", n.Key)
+}
+
+// checkGuests demands credentials where others than this machine can reach the embedded server.
+func (r *reader) checkGuests(listen string, n NATS) {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil || loopback(host) {
+		return
+	}
+	if n.Token.IsZero() && (n.User == "" || n.Password.IsZero()) {
+		r.wrong("DOORBELL_NATS_LISTEN", "lets other machines in without credentials; set NATS_USER and NATS_PASSWORD, or NATS_TOKEN, or listen on 127.0.0.1")
+	}
+}
+
+func (r *reader) checkServers(text string) {
+	name, _ := r.variable("NATS_URL")
+	for server := range strings.SplitSeq(text, ",") {
+		server = strings.TrimSpace(server)
+		if !strings.Contains(server, "://") {
+			server = "nats://" + server
+		}
+		u, err := url.Parse(server)
+		if err != nil || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) || !goodHost(u.Hostname()) || !goodPort(u) {
+			r.wrong(name, "is no address of a NATS server; write it like nats://host:4222 or tls://host:4222")
+			return
+		}
+	}
+}
+
+// checkFile wants a file that can be read, if one is named.
+func (r *reader) checkFile(name, path string) {
+	if path == "" || !r.good(name) {
+		return
+	}
+	r.files = append(r.files, path)
+	if _, trouble := readFile(path); trouble != "" {
+		r.wrong(name, "names "+path+", which "+trouble)
+	}
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/kelseyhightower/envconfig"
+)
+
+// Problem is one thing that is wrong with one variable. Text says what, and what to do; it quotes no value.
+type Problem struct{ Name, Text string }
+
+// ConfigError is everything that is wrong with the environment, in the order of the variables. It ends the process with
+// exit code 78, before anything is written or asked.
+type ConfigError struct{ Problems []Problem }
+
+func (e *ConfigError) Error() string { return strings.Join(e.Sentences(), "\n") }
+
+// Sentences returns one sentence for each problem.
+func (e *ConfigError) Sentences() []string {
+	var all []string
+	for _, p := range e.Problems {
+		all = append(all, p.Name+" "+p.Text)
+	}
+	return all
+}
+
+// Setting is one variable: what it can be and what it is. Value is fit to be printed: secrets are fingerprints.
+type Setting struct {
+	Group       group  `json:"group"`
+	Name        string `json:"name"`
+	Value       string `json:"value"`
+	Default     string `json:"default"`
+	Source      string `json:"source"`
+	Secret      bool   `json:"secret"`
+	Description string `json:"description"`
+
+	field reflect.StructField
+	value reflect.Value
+	text  string
+}
+
+// masked is a value that knows which part of it may be shown.
+type masked interface{ masked() string }
+
+// reader turns an environment into a Config and collects what is odd on the way.
+type reader struct {
+	environ  map[string]string
+	settings []*Setting
+	problems []Problem
+	warnings []string
+	files    []string
+}
+
+func newReader(environ []string) *reader {
+	r := &reader{environ: make(map[string]string, len(environ))}
+	for _, entry := range environ {
+		if name, value, ok := strings.Cut(entry, "="); ok {
+			r.environ[name] = value
+		}
+	}
+	return r
+}
+
+// reading numbers the calls of read, in all goroutines.
+var reading atomic.Uint64
+
+// read fills the fields of a group. envconfig knows no source but the process environment and stops at its first error.
+// So the texts found stand there for the length of this call, under a prefix that no other call has, and a text that was
+// refused is taken out before the next try.
+func (r *reader) read(g group, prefix string, fields any) {
+	private := fmt.Sprintf("DOORBELL_READING_%d", reading.Add(1))
+	names := make(map[string]*Setting)
+	for _, s := range settingsOf(g, prefix, fields) {
+		r.settings = append(r.settings, s)
+		if !r.find(s) {
+			continue
+		}
+		name := private + strings.TrimPrefix(s.Name, prefix)
+		if err := os.Setenv(name, s.text); err != nil {
+			r.wrong(s.Name, "holds a character that no variable can hold; write it anew")
+			continue
+		}
+		defer os.Unsetenv(name)
+		names[name] = s
+	}
+	for err := envconfig.Process(private, fields); err != nil; err = envconfig.Process(private, fields) {
+		r.refuse(names, err)
+	}
+	for _, s := range r.settings {
+		if s.Group == g {
+			r.checkRange(s)
+		}
+	}
+}
+
+// settingsOf lists the variables of a group. The names come from envconfig itself, so that what is documented is what is
+// read. A group is flat: a name for each field.
+func settingsOf(g group, prefix string, fields any) []*Setting {
+	var keys bytes.Buffer
+	if err := envconfig.Usagef(prefix, fields, &keys, "{{range .}}{{usage_key .}} {{end}}"); err != nil {
+		panic(err) // the struct is ours
+	}
+	names := strings.Fields(keys.String())
+	value := reflect.ValueOf(fields).Elem()
+	all := make([]*Setting, value.NumField())
+	for i := range all {
+		f := value.Type().Field(i)
+		all[i] = &Setting{
+			Group: g, Name: names[i], Default: f.Tag.Get("default"), Description: f.Tag.Get("desc"),
+			Secret: mayBeFile(f.Type), field: f, value: value.Field(i),
+		}
+	}
+	return all
+}
+
+// mayBeFile reports whether values of a type are secrets, which can come from a file.
+func mayBeFile(t reflect.Type) bool {
+	return t == reflect.TypeFor[Secret]() || t == reflect.TypeFor[PerAgency]()
+}
+
+// refuse turns an error of envconfig, which quotes the value, into one of ours, which does not.
+func (r *reader) refuse(names map[string]*Setting, err error) {
+	parse, ok := err.(*envconfig.ParseError)
+	if !ok || names[parse.KeyName] == nil {
+		panic("configuration: a default is unfit") // the tag is ours; a test reads every default
+	}
+	r.wrong(names[parse.KeyName].Name, complaint(names[parse.KeyName].field.Type, parse.Err))
+	os.Unsetenv(parse.KeyName)
+}
+
+// shown completes the settings for printing, unfit values left out.
+func (r *reader) shown() []Setting {
+	all := make([]Setting, 0, len(r.settings))
+	for _, s := range r.settings {
+		switch m, masks := s.value.Interface().(masked); {
+		case !r.good(s.Name) && s.Source != sourceDefault:
+			s.Value = "(not usable)"
+		case masks:
+			s.Value = m.masked()
+		case s.Source == sourceDefault:
+			s.Value = s.Default
+		default:
+			s.Value = s.text
+		}
+		all = append(all, *s)
+	}
+	return all
+}
+
+func (r *reader) wrong(name, text string) { r.problems = append(r.problems, Problem{name, text}) }
+
+func (r *reader) warn(sentence string) { r.warnings = append(r.warnings, sentence) }
+
+// good reports whether nothing is wrong with any of the variables so far. One that was not read is good.
+func (r *reader) good(names ...string) bool {
+	return !slices.ContainsFunc(r.problems, func(p Problem) bool {
+		return slices.Contains(names, p.Name) || slices.Contains(names, strings.TrimSuffix(p.Name, fileSuffix))
+	})
+}
+
+// has reports whether a group was read.
+func (r *reader) has(g group) bool {
+	return slices.ContainsFunc(r.settings, func(s *Setting) bool { return s.Group == g })
+}
+
+// err returns the problems as an error, nil if there are none.
+func (r *reader) err() error {
+	if len(r.problems) == 0 {
+		return nil
+	}
+	return &ConfigError{r.problems}
+}
+
+// prefixed returns the names of the environment that begin with DOORBELL_, sorted.
+func (r *reader) prefixed() []string {
+	names := slices.Sorted(maps.Keys(r.environ))
+	return slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, "DOORBELL_") })
+}
+
+// plain reports whether a text is one line of readable characters.
+func plain(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"text/tabwriter"
+)
+
+// cmdConfig prints what is in effect, also when it is not good enough to run; then the problems follow as the error.
+func cmdConfig(_ context.Context, p *program, c *ConfigCmd) error {
+	config, err := readConfig(p.environ, groupPoll)
+	if c.JSON {
+		return firstError(p.printJSON(config.Settings), err)
+	}
+	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "VARIABLE\tVALUE\tSOURCE")
+	for _, s := range config.Settings {
+		value := s.Value
+		if value == "" {
+			value = "-"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, printable(value), printable(s.Source))
+	}
+	p.warn(config.Warnings)
+	return firstError(w.Flush(), err)
+}
+
+// warn prints sentences about what is odd but not wrong, for commands that have no log.
+func (p *program) warn(sentences []string) {
+	for _, s := range sentences {
+		fmt.Fprintln(p.stderr, "doorbell: warning: "+printable(s))
+	}
+}
+
+// printJSON prints a value as JSON with indentation.
+func (p *program) printJSON(v any) error {
+	e := json.NewEncoder(p.stdout)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// advice is what is wrong with a value and what to write instead. It never holds the value itself: a key that was
+// pasted into the wrong variable must not come out in an error.
+type advice string
+
+func (a advice) Error() string { return string(a) }
+
+func advise(format string, args ...any) error { return advice(fmt.Sprintf(format, args...)) }
+
+// Size is a number of bytes, written 32MiB or 8GiB.
+type Size int64
+
+const sizeAdvice = advice("is no size; write it like 512KiB, 32MiB or 8GiB")
+
+var sizeUnits = []struct {
+	suffix string
+	factor int64
+}{
+	{"KiB", 1 << 10},
+	{"MiB", 1 << 20},
+	{"GiB", 1 << 30},
+	{"TiB", 1 << 40},
+	{"kB", 1e3},
+	{"KB", 1e3},
+	{"MB", 1e6},
+	{"GB", 1e9},
+	{"TB", 1e12},
+	{"B", 1},
+	{"", 1},
+}
+
+// Decode reads a whole number with a unit; without one it counts bytes.
+func (s *Size) Decode(text string) error {
+	for _, u := range sizeUnits {
+		number, found := strings.CutSuffix(text, u.suffix)
+		if !found {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+		if err != nil || n < 0 || n > math.MaxInt64/u.factor {
+			return sizeAdvice
+		}
+		*s = Size(n * u.factor)
+		return nil
+	}
+	return sizeAdvice
+}
+
+// AutoDuration is a duration, or 0 for auto.
+type AutoDuration time.Duration
+
+// Decode takes "auto" or a duration other than 0.
+func (d *AutoDuration) Decode(text string) error {
+	if text == "auto" {
+		*d = 0
+		return nil
+	}
+	v, err := time.ParseDuration(text)
+	if err != nil || v == 0 {
+		return advice("is neither auto nor a duration; write it like 10m or 2h")
+	}
+	*d = AutoDuration(v)
+	return nil
+}
+
+// AutoInt is a number, or 0 for auto.
+type AutoInt int
+
+// Decode takes "auto" or a number other than 0.
+func (i *AutoInt) Decode(text string) error {
+	if text == "auto" {
+		*i = 0
+		return nil
+	}
+	v, err := strconv.Atoi(text)
+	if err != nil || v == 0 {
+		return advice("is neither auto nor a whole number; write it like 50")
+	}
+	*i = AutoInt(v)
+	return nil
+}
+
+// Zone is a time zone by its IANA name.
+type Zone struct{ *time.Location }
+
+// Decode looks the name up in the zones that are built in.
+func (z *Zone) Decode(text string) error {
+	l, err := time.LoadLocation(text)
+	if err != nil {
+		return advice("is no time zone; write a name of the IANA list, like Europe/Zurich or UTC")
+	}
+	z.Location = l
+	return nil
+}
+
+// Address is a URL or several, separated by commas. It is printed without what could be a credential in it.
+type Address string
+
+// masked leaves out user, password, query and fragment of each address.
+func (a Address) masked() string {
+	if a == "" {
+		return ""
+	}
+	parts := strings.Split(string(a), ",")
+	for i, p := range parts {
+		parts[i] = maskURL(p)
+	}
+	return strings.Join(parts, ",")
+}
+
+func maskURL(text string) string {
+	if !strings.Contains(text, "://") {
+		text = "nats://" + strings.TrimSpace(text)
+	}
+	u, err := url.Parse(strings.TrimSpace(text))
+	if err != nil {
+		return redacted
+	}
+	if u.User != nil {
+		u.User = url.User("***")
+	}
+	return strings.ReplaceAll((&url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: u.Path}).String(), "%2A%2A%2A", "***")
+}
+
+// Names are field names, separated by commas.
+type Names []string
+
+// Decode refuses empty, double and long names, and more than 20.
+func (n *Names) Decode(text string) error {
+	names, err := list(text, 20)
+	if err != nil {
+		return err
+	}
+	for i, name := range names {
+		if len(name) > 100 || slices.Contains(names[:i], name) {
+			return advise("has a name at entry %d that is too long or there twice; write each once", i+1)
+		}
+	}
+	*n = names
+	return nil
+}
+
+// Hosts are lower-case host names without scheme or port.
+type Hosts []string
+
+// Decode refuses what is more than a host name.
+func (h *Hosts) Decode(text string) error {
+	hosts, err := list(strings.ToLower(text), 100)
+	if err != nil {
+		return err
+	}
+	for i, host := range hosts {
+		if strings.ContainsAny(host, "/@*? ") || strings.Count(host, ":") == 1 {
+			return advise("has at entry %d more than a host name; write the name alone, without scheme and port", i+1)
+		}
+	}
+	*h = hosts
+	return nil
+}
+
+// Filter is the query that narrows the list of insertions.
+type Filter url.Values
+
+var filterNames = []string{"offerType", "rankType", "searchQuery"}
+
+// Decode takes a URL query that holds only what the API can filter by, each once.
+func (f *Filter) Decode(text string) error {
+	query, err := url.ParseQuery(text)
+	if err != nil {
+		return advice("is no URL query; write it like offerType=RENT&searchQuery=8005")
+	}
+	for name, values := range query {
+		if !slices.Contains(filterNames, name) {
+			return advise("names a filter that the API does not have; it has %s", strings.Join(filterNames, ", "))
+		}
+		if len(values) != 1 || values[0] == "" || len(values[0]) > 500 {
+			return advise("gives %s no value, a very long one or several; write one", name)
+		}
+	}
+	*f = Filter(query)
+	return nil
+}
+
+// Pointers are JSON pointers (RFC 6901) by kind of record.
+type Pointers struct{ Insertion, ContactRequest []string }
+
+const pointerAdvice = "is not understood at entry %d; write insertion:/path or contact_request:/path, separated by commas"
+
+// Decode reads "insertion:/views,contact_request:/read".
+func (p *Pointers) Decode(text string) error {
+	entries, err := list(text, 200)
+	if err != nil {
+		return err
+	}
+	*p = Pointers{}
+	for i, entry := range entries {
+		kind, pointer, _ := strings.Cut(entry, ":")
+		if !validPointer(pointer) {
+			return advise(pointerAdvice, i+1)
+		}
+		switch kind {
+		case "insertion":
+			p.Insertion = append(p.Insertion, pointer)
+		case "contact_request":
+			p.ContactRequest = append(p.ContactRequest, pointer)
+		default:
+			return advise(pointerAdvice, i+1)
+		}
+	}
+	return nil
+}
+
+// validPointer holds a text against RFC 6901. The whole document, which is the empty pointer, is no part of a record.
+func validPointer(text string) bool {
+	if len(text) < 2 || len(text) > 500 || text[0] != '/' {
+		return false
+	}
+	for i := range len(text) {
+		if text[i] == '~' && (i+1 == len(text) || text[i+1] != '0' && text[i+1] != '1') {
+			return false
+		}
+	}
+	return true
+}
+
+// list splits at commas and trims; empty entries and more than most are refused.
+func list(text string, most int) ([]string, error) {
+	entries := strings.Split(text, ",")
+	if len(entries) > most {
+		return nil, advise("has more than %d entries; leave some out", most)
+	}
+	for i := range entries {
+		entries[i] = strings.TrimSpace(entries[i])
+		if entries[i] == "" {
+			return nil, advise("has an empty entry at place %d; remove the comma or write what is missing", i+1)
+		}
+	}
+	return entries, nil
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"doorbell/events"
+	"doorbell/events/natsd"
+	"doorbell/events/relay"
+	"doorbell/poller"
+	"doorbell/poller/listings"
+	"doorbell/poller/sandbox"
+)
+
+// cmdDemo shows everything at work: a made-up API, the daemon, and a subscriber that prints what arrives on NATS. It
+// reads no environment and leaves nothing behind.
+func cmdDemo(ctx context.Context, p *program, c *DemoCmd) error {
+	if c.For > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.For)
+		defer cancel()
+	}
+	dir, err := os.MkdirTemp("", "doorbell")
+	if err != nil {
+		return ioError(err, "")
+	}
+	defer os.RemoveAll(dir)
+	d := &demo{out: p.stdout, tty: isTerminal(p.stdout), counts: map[events.Type]int{}, began: time.Now()}
+	if err := d.open(ctx, dir, c); err != nil {
+		return err
+	}
+	err = d.run(ctx)
+	d.summary()
+	return err
+}
+
+// demo is one run of it.
+type demo struct {
+	out   io.Writer
+	tty   bool
+	api   madeUp
+	app   *app
+	began time.Time
+
+	counts    map[events.Type]int
+	latencies []time.Duration
+	first     time.Duration // until the first contact request arrived
+	progress  bool          // a progress line stands on the terminal
+}
+
+func (d *demo) open(ctx context.Context, dir string, c *DemoCmd) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return ioError(err, "")
+	}
+	d.api = serveMadeUp(ctx, sandbox.NewModel(sandbox.Options{Seed: uint64(c.Seed)}), sandbox.Flat(), l, sandbox.GeneratorOptions{
+		Seed: uint64(c.Seed), Agencies: []string{"A100", "B200"}, Insertions: 25, History: 4,
+		ContactRequestsPerMinute: 40, ChangesPerMinute: 20,
+	})
+	natsListen, err := freeAddress(d.out, c.NATSListen)
+	if err != nil {
+		return err
+	}
+	o := appOptions{
+		Base: Base{
+			DataDir: dir, NATSListen: natsListen, SubjectPrefix: "listings", Stream: "LISTINGS", StreamManage: "auto",
+			Retention: 24 * time.Hour, StreamMax: 1 << 30,
+		},
+		Log: slog.New(slog.DiscardHandler),
+		Poller: poller.Options{
+			API: listings.Options{BaseURL: d.api.url, Version: version()}, RequestsPerSecond: 50,
+			PollInterval: time.Second, WalkInterval: 2 * time.Second,
+		},
+	}
+	for _, id := range d.api.agencies {
+		o.Poller.Agencies = append(o.Poller.Agencies, poller.AgencyKeys{ID: id, Key: listings.NewKey(madeUpKey)})
+	}
+	d.app, err = newApp(ctx, o)
+	return err
+}
+
+// freeAddress returns the address, or one with a free port if it is in use, and says so.
+func freeAddress(w io.Writer, address string) (string, error) {
+	if address == "off" {
+		return "", usageError("--nats-listen: the demo needs an address", "leave it out for 127.0.0.1:4222, or give one like 127.0.0.1:0")
+	}
+	l, err := listen(w, "NATS", address)
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+func (d *demo) run(ctx context.Context) error {
+	defer d.app.close()
+	nc, err := natsd.Connect(natsd.Dial{URL: d.app.natsURL()}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return failed(err, "")
+	}
+	defer nc.Close()
+	d.greet()
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- d.app.run(running) }()
+	printErr := d.print(running, nc)
+	stop()
+	return errors.Join(printErr, <-ended)
+}
+
+func (d *demo) greet() {
+	fmt.Fprintf(d.out, `doorbell demo: everything here is made up, and gone when it ends.
+
+  The listings API   %s (agencies %s)
+  NATS               %s (stream LISTINGS)
+
+Subscribe from another terminal, with the nats command or any NATS client:
+
+  nats --server %s sub 'listings.v1.*.contact_request.created'
+
+What was there before is learned first and not announced. Then, as it happens:
+
+`, d.api.url, strings.Join(d.api.agencies, ", "), d.app.natsURL(), d.app.natsURL())
+}
+
+// print shows each event as it arrives at a subscriber, until ctx ends.
+func (d *demo) print(ctx context.Context, nc *nats.Conn) error {
+	arrived := make(chan events.Event)
+	failure := make(chan error, 1)
+	go func() {
+		defer close(arrived)
+		for e, err := range d.tail(ctx, nc) {
+			if err != nil {
+				failure <- err
+				return
+			}
+			select {
+			case arrived <- e:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case e, ok := <-arrived:
+			if !ok {
+				d.clear()
+				select {
+				case err := <-failure:
+					return failed(err, "")
+				default:
+					return nil
+				}
+			}
+			d.show(e)
+		case <-tick.C:
+			d.showProgress()
+		}
+	}
+}
+
+// tail reads the stream as a stranger would, once the relay has made it.
+func (d *demo) tail(ctx context.Context, nc *nats.Conn) func(func(events.Event, error) bool) {
+	for !d.app.currentRelay().Status().Open && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	return relay.Tail(ctx, nc, relay.TailOptions{Stream: "LISTINGS", Prefix: "listings", All: true})
+}
+
+func (d *demo) show(e events.Event) {
+	d.clear()
+	d.counts[e.Type]++
+	if e.Type == events.TypeContactRequestCreated {
+		if d.first == 0 {
+			d.first = time.Since(d.began)
+		}
+		d.latencies = append(d.latencies, time.Since(e.Time))
+	}
+	fmt.Fprintln(d.out, lineWithPeople(e))
+}
+
+// showProgress draws how far the first look at everything is, on one line of a terminal, until it is over.
+func (d *demo) showProgress() {
+	if !d.tty {
+		return
+	}
+	s, err := d.app.poller.Status()
+	if err != nil {
+		return
+	}
+	known, waiting := 0, 0
+	for _, a := range s.Agencies {
+		known += a.Insertions
+		waiting += a.FirstPolls
+	}
+	d.clear()
+	if waiting == 0 && d.first > 0 || len(d.counts) > 5 {
+		return
+	}
+	fmt.Fprintf(d.out, "\r%d requests, %d insertions known, %d still to be looked at", s.Requests, known, waiting)
+	d.progress = true
+}
+
+func (d *demo) clear() {
+	if d.progress {
+		fmt.Fprint(d.out, "\r\033[K")
+		d.progress = false
+	}
+}
+
+func (d *demo) summary() {
+	total := 0
+	for _, n := range d.counts {
+		total += n
+	}
+	fmt.Fprintf(d.out, "\n%d events in %s:\n", total, time.Since(d.began).Round(100*time.Millisecond))
+	for _, t := range events.Types {
+		if n := d.counts[t]; n > 0 {
+			fmt.Fprintf(d.out, "  %5d  %s\n", n, t)
+		}
+	}
+	if len(d.latencies) > 0 {
+		slices.Sort(d.latencies)
+		fmt.Fprintf(d.out, "The first contact request arrived after %s; half of them within %s of being made.\n",
+			d.first.Round(100*time.Millisecond), d.latencies[len(d.latencies)/2].Round(10*time.Millisecond))
+	}
+}

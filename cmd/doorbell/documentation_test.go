@@ -1,0 +1,172 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the tables made from the code into README.md and deploy/doorbell.env.example")
+
+const (
+	readme     = "../../README.md"
+	envExample = "../../deploy/doorbell.env.example"
+)
+
+func TestREADMEListsEveryVariableAsTheCodeReadsIt(t *testing.T) {
+	const begin, end = "<!-- configuration -->\n", "<!-- /configuration -->"
+	have := readText(t, readme)
+	before, rest, ok := strings.Cut(have, begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("README.md has no place for the table between %q and %q", begin, end)
+	}
+	hold(t, readme, have, before+begin+configurationTable()+end+after)
+}
+
+func TestTheEnvironmentExampleListsEveryVariableAsTheCodeReadsIt(t *testing.T) {
+	if *update {
+		hold(t, envExample, "", environmentExample())
+		return
+	}
+	hold(t, envExample, readText(t, envExample), environmentExample())
+}
+
+func TestTheEnvironmentExampleCanBeReadAndIsComplete(t *testing.T) {
+	var environ []string
+	for line := range strings.Lines(readText(t, envExample)) {
+		line = strings.TrimRight(line, "\n")
+		if assignment := strings.TrimPrefix(line, "#"); regexp.MustCompile(`^[A-Z_]+=`).MatchString(assignment) {
+			environ = append(environ, strings.ReplaceAll(assignment, "'", "")) // quotes as a shell and systemd read them
+		}
+	}
+	if len(environ) < 30 {
+		t.Fatalf("only %d assignments found", len(environ))
+	}
+	// Secrets are named by files that this machine does not have, and files of keys and certificates as well.
+	environ = slices.DeleteFunc(environ, func(e string) bool { return strings.Contains(e, "/etc/doorbell/") })
+	c, err := readConfig(append(environ, "DOORBELL_API_KEY=k"), groupPoll)
+	if err != nil {
+		t.Errorf("the example is refused: %v", err)
+	}
+	if len(c.Warnings) > 0 {
+		t.Errorf("the example is warned about: %q", c.Warnings)
+	}
+	if c.Poll.BaseURL == "" || len(c.Agencies) == 0 {
+		t.Error("the example watches nothing")
+	}
+}
+
+func configurationTable() string {
+	var b strings.Builder
+	for _, g := range documented() {
+		fmt.Fprintf(&b, "\n| %s | default | meaning |\n|---|---|---|\n", g.title)
+		for _, s := range g.settings {
+			standard := "–"
+			if s.Default != "" {
+				standard = "`" + s.Default + "`"
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.Name, standard, strings.ReplaceAll(meaning(s), "|", `\|`))
+		}
+	}
+	return b.String() + "\n"
+}
+
+func environmentExample() string {
+	var b strings.Builder
+	b.WriteString("# Every variable of doorbell with its default. systemd reads it as EnvironmentFile=; a shell reads it too.\n" +
+		"# What is commented out is as the program has it. A secret is better off in a file (mode 0600) than here.\n")
+	for _, g := range documented() {
+		fmt.Fprintf(&b, "\n# --- %s ---\n", g.title)
+		for _, s := range g.settings {
+			fmt.Fprintf(&b, "\n# %s\n%s\n", meaning(s), assignment(s))
+		}
+	}
+	return b.String()
+}
+
+// examples are values for variables without a default.
+var examples = map[string]string{
+	"DOORBELL_ALLOW_PLAINTEXT":   "api.internal",
+	"DOORBELL_BASE_URL":          "https://api.example.com",
+	"DOORBELL_AGENCIES":          "A100",
+	"DOORBELL_INSERTIONS_FILTER": "'offerType=RENT&searchQuery=8005'",
+	"DOORBELL_IGNORE_FIELDS":     "insertion:/views,contact_request:/read",
+	"DOORBELL_RECORDS_PATH":      "insertion:/data/items,contact_request:/leads",
+	"DOORBELL_CONTACT_ID_FIELDS": "id,contactRequestId",
+	"NATS_URL":                   "nats://nats.internal:4222",
+	"NATS_USER":                  "doorbell",
+}
+
+// assignment is the line of a variable. What has no other place than this file is not commented out.
+func assignment(s *Setting) string {
+	line := s.Name + "=" + s.Default
+	switch example := examples[s.Name]; {
+	case s.Secret:
+		line = s.Name + fileSuffix + "=/etc/doorbell/" + strings.ToLower(strings.TrimPrefix(s.Name, "DOORBELL_"))
+	case example != "":
+		line = s.Name + "=" + example
+	case s.Default == "":
+		line = s.Name + "=/etc/doorbell/" + strings.ToLower(s.Name)
+	}
+	if s.Name == "DOORBELL_BASE_URL" {
+		return line
+	}
+	return "#" + line
+}
+
+type documentedGroup struct {
+	title    string
+	settings []*Setting
+}
+
+func documented() []documentedGroup {
+	return []documentedGroup{
+		{"Base", settingsOf(groupBase, "DOORBELL", &Base{})},
+		{"Poll", settingsOf(groupPoll, "DOORBELL", &Poll{})},
+		{"NATS", settingsOf(groupNATS, "NATS", &NATS{})},
+	}
+}
+
+// meaning is the description with what the tags say about the values.
+func meaning(s *Setting) string {
+	text := s.Description
+	if choice := s.field.Tag.Get("choice"); choice != "" {
+		text += " One of " + strings.ReplaceAll(choice, ",", ", ") + "."
+	}
+	if low := s.field.Tag.Get("min"); low != "" {
+		text += " From " + low + " to " + s.field.Tag.Get("max") + "."
+	}
+	if s.Secret {
+		text += " Secret: also as " + s.Name + fileSuffix + "."
+	}
+	return text
+}
+
+// hold compares a file with what the code says, or with -update writes it.
+func hold(t *testing.T, path, have, want string) {
+	t.Helper()
+	if have == want {
+		return
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Errorf("%s does not say what the code does; run: go test ./cmd/doorbell -run 'README|EnvironmentExample' -update", path)
+}
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/events"
+	"doorbell/events/natsd"
+	"doorbell/events/relay"
+)
+
+// cmdEventsTail prints events of the stream as they come.
+func cmdEventsTail(ctx context.Context, p *program, c *EventsTailCmd) error {
+	config, err := readConfig(p.environ)
+	if err != nil {
+		return err
+	}
+	nc, err := subscribe(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	o := relay.TailOptions{
+		Stream: config.Base.Stream, Prefix: config.Base.SubjectPrefix, Agency: c.Agency, Type: events.Type(c.Type),
+		All: c.All, Since: c.Since.Time(time.Now()),
+	}
+	for e, err := range relay.Tail(ctx, nc, o) {
+		switch {
+		case errors.Is(err, relay.ErrForeign):
+			fmt.Fprintln(p.stderr, "a message that is no event was stepped over")
+		case err != nil:
+			return failed(err, "check NATS_URL and DOORBELL_STREAM")
+		default:
+			if err := printEvent(p.stdout, e, c.JSON, line); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// subscribe connects to the NATS that holds the stream: the configured one, or that of the daemon in the data directory.
+func subscribe(ctx context.Context, c *Config) (*nats.Conn, error) {
+	dial := c.NATS.dial()
+	if dial.URL == "" {
+		dial.URL = "nats://" + c.Base.NATSListen
+		if s, err := ops.NewClient(filepath.Join(c.Base.DataDir, socketFile)).Status(ctx); err == nil && s.NATS.URL != "" {
+			dial.URL = s.NATS.URL
+		}
+	}
+	if c.NATS.URL == "" && c.Base.NATSListen == "off" {
+		return nil, failed(errors.New("the embedded NATS server has no port (DOORBELL_NATS_LISTEN is off)"), "give it one, or set NATS_URL")
+	}
+	quiet, _ := newLogger(io.Discard, c.Base)
+	nc, err := natsd.Connect(dial, quiet)
+	if err != nil {
+		return nil, configError(err, "check the NATS_* settings")
+	}
+	for deadline := time.Now().Add(5 * time.Second); !nc.IsConnected(); {
+		if ctx.Err() != nil || time.Now().After(deadline) {
+			nc.Close()
+			return nil, failed(fmt.Errorf("no NATS server answers at %s", natsd.Redact(dial.URL)), "start doorbell run, or set NATS_URL")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return nc, nil
+}
+
+// printEvent writes one event: as CloudEvents JSON, or as a line for people.
+func printEvent(w io.Writer, e events.Event, asJSON bool, line func(events.Event) string) error {
+	if !asJSON {
+		_, err := fmt.Fprintln(w, line(e))
+		return err
+	}
+	b, err := e.AppendJSON(nil)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
+// line describes an event in one line without people: time, agency, type, insertion.
+func line(e events.Event) string { return eventLine(e, false) }
+
+// lineWithPeople is for the demo, where people are made up.
+func lineWithPeople(e events.Event) string { return eventLine(e, true) }
+
+func eventLine(e events.Event, people bool) string {
+	var v struct {
+		Insertion struct{ Title, Locality string }
+		Contact   struct {
+			FirstName, LastName, FullName, Message string
+		}
+		Score          json.RawMessage
+		Changes        []events.Change
+		ChangedFields  []string
+		RedactedFields []string
+		Scope          string
+		ProbableReason string
+		Reason         string
+		Insertions     int
+	}
+	// What cannot be read is left out: the line is for the eye, --json is for programs.
+	_ = json.Unmarshal(e.Data, &v)
+	parts := []string{fmt.Sprintf("%s  %-6s %-25s", e.RecordedTime.Format("15:04:05.000"), e.AgencyID, e.Type)}
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	if e.Reference != "" {
+		add("%s", e.Reference)
+	}
+	if v.Insertion.Title != "" {
+		add("“%s”", short(v.Insertion.Title, 40))
+	}
+	if people && e.Type == events.TypeContactRequestCreated {
+		add("from %s: %s", strings.TrimSpace(v.Contact.FirstName+" "+v.Contact.LastName+v.Contact.FullName), short(v.Contact.Message, 50))
+	}
+	if len(v.Score) > 0 && e.Type == events.TypeContactRequestCreated {
+		add("score %s", v.Score)
+	}
+	for n, c := range v.Changes {
+		if n == 3 {
+			add("… and %d more", len(v.Changes)-n)
+			break
+		}
+		add("%s: %s → %s", c.Path, short(string(c.Before), 20), short(string(c.After), 20))
+	}
+	if fields := append(v.ChangedFields, v.RedactedFields...); len(fields) > 0 {
+		add("%s", strings.Join(fields, ", "))
+	}
+	if v.Scope != "" {
+		add("%s %s", v.Scope, v.ProbableReason)
+	}
+	if e.Type == events.TypeWatchBaselined {
+		add("%d insertions known; from here on what appears is news", v.Insertions)
+	}
+	return printable(strings.Join(parts, "  "))
+}
+
+// short cuts a text to n characters, on one line.
+func short(text string, n int) string {
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	if len(runes) <= n {
+		return string(runes)
+	}
+	return string(runes[:n-1]) + "…"
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// house is the rule who may import whom of ours. What a room must not know, it cannot come to depend on: events can be
+// decoded without NATS, the poller runs without an environment, the sandbox cannot share the client's misunderstandings.
+var house = map[string][]string{
+	"schemas":                {},
+	"schemas/schematest":     {"schemas"},
+	"poller/listings":        {},
+	"poller/schedule":        {},
+	"poller/sandbox":         {},
+	"events/natsd":           {},
+	"events":                 {"schemas"},
+	"events/relay":           {"events"},
+	"events/forward":         {"events"},
+	"events/forward/slack":   {"events", "events/forward"},
+	"events/forward/email":   {"events", "events/forward"},
+	"events/forward/webhook": {"events", "events/forward"},
+	"store":                  {"events"},
+	"poller":                 {"poller/listings", "poller/schedule", "store", "events"},
+	"cmd/doorbell/ops":       {"poller", "store", "events", "schemas"},
+	"cmd/doorbell":           nil, // everything
+}
+
+// helpersOfTests may be imported by the tests of every room, and by nothing else.
+var helpersOfTests = []string{"schemas/schematest"}
+
+// onlyInTests are further imports of tests, each for its reason.
+var onlyInTests = map[string][]string{
+	"events/relay": {"events/natsd"},   // a relay is tested against the server that we embed, not against a fake
+	"poller":       {"poller/sandbox"}, // and a poller against the API over real HTTP
+}
+
+// heavy libraries and the only rooms that import them. A room with " (tests)" has them in its tests alone.
+var heavy = map[string][]string{
+	"go.etcd.io/bbolt":                         {"store", "cmd/doorbell (tests)"},
+	"github.com/nats-io/nats-server/v2":        {"events/natsd", "events/relay (tests)", "cmd/doorbell (tests)"},
+	"github.com/nats-io/nats.go":               {"events/relay", "events/natsd", "cmd/doorbell"},
+	"github.com/kelseyhightower/envconfig":     {"cmd/doorbell"},
+	"github.com/alecthomas/kong":               {"cmd/doorbell"},
+	"github.com/santhosh-tekuri/jsonschema/v6": {"schemas/schematest", "schemas (tests)", "cmd/doorbell (tests)"},
+	"pgregory.net/rapid":                       testsOnly,
+	"go.uber.org/goleak":                       testsOnly,
+	"github.com/rogpeppe/go-internal":          testsOnly,
+}
+
+var testsOnly = []string{"* (tests)"}
+
+// longFiles may have more than 400 lines, each for its reason.
+var longFiles = map[string]string{}
+
+const longestFile = 400
+
+// source is a Go file of this module.
+type source struct {
+	path, room string // with slashes, from the top
+	test       bool
+	imports    []string
+	lines      int
+}
+
+func TestEveryRoomImportsOnlyWhatItMay(t *testing.T) {
+	for _, s := range sources(t) {
+		allowed, known := house[s.room]
+		if !known {
+			t.Errorf("%s: there is no room %s in the house; put the file into one, or add the room to the list with its reason", s.path, s.room)
+			continue
+		}
+		for _, imported := range s.imports {
+			if ours, ok := strings.CutPrefix(imported, "doorbell/"); ok && !mayImport(s, ours, allowed) {
+				t.Errorf("%s: %s must not import %s", s.path, s.room, ours)
+			}
+		}
+	}
+}
+
+func mayImport(s source, ours string, allowed []string) bool {
+	switch {
+	case s.test && (ours == s.room || s.room == "cmd/doorbell" || slices.Contains(helpersOfTests, ours)):
+		return true
+	case s.test && slices.Contains(onlyInTests[s.room], ours):
+		return true
+	case slices.Contains(helpersOfTests, ours):
+		return false
+	case s.room == "cmd/doorbell":
+		return true
+	}
+	return slices.Contains(allowed, ours)
+}
+
+func TestHeavyLibrariesStayInTheirRooms(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, imported := range s.imports {
+			library, rooms := owner(imported)
+			if library == "" || slices.Contains(rooms, s.room) ||
+				s.test && (slices.Contains(rooms, s.room+" (tests)") || slices.Contains(rooms, "* (tests)")) {
+				continue
+			}
+			t.Errorf("%s: %s is imported by %q only", s.path, library, rooms)
+		}
+	}
+}
+
+// owner returns the rule that an import falls under.
+func owner(imported string) (library string, rooms []string) {
+	for l, r := range heavy {
+		if imported == l || strings.HasPrefix(imported, l+"/") {
+			return l, r
+		}
+	}
+	return "", nil
+}
+
+func TestEventsImportsTheStandardLibraryOnly(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.room != "events" || s.test {
+			continue
+		}
+		for _, imported := range s.imports {
+			if first, _, _ := strings.Cut(imported, "/"); strings.Contains(first, ".") {
+				t.Errorf("%s: imports %s; whoever decodes an event would have to take it along", s.path, imported)
+			}
+		}
+	}
+}
+
+func TestTheEnvironmentIsReadInOnePlace(t *testing.T) {
+	for _, s := range sources(t) {
+		if !s.test && slices.Contains(s.imports, "github.com/kelseyhightower/envconfig") && s.path != "cmd/doorbell/config_read.go" {
+			t.Errorf("%s reads the environment; only cmd/doorbell/config_read.go does", s.path)
+		}
+	}
+}
+
+func TestNothingElseStandsAtTheTop(t *testing.T) {
+	known := strings.Fields("go.mod go.sum README.md LICENSE cmd poller store events schemas deploy")
+	known = append(known, "data") // what `doorbell run` leaves behind when it is tried here
+	entries, err := os.ReadDir(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !slices.Contains(known, e.Name()) && !strings.HasPrefix(e.Name(), ".") {
+			t.Errorf("%s has no place at the top", e.Name())
+		}
+	}
+}
+
+func TestNoFileIsTooLongToRead(t *testing.T) {
+	for _, s := range sources(t) {
+		if !s.test && s.lines > longestFile && longFiles[s.path] == "" {
+			t.Errorf("%s has %d lines; split it, or give a reason", s.path, s.lines)
+		}
+	}
+}
+
+const top = "../.."
+
+// sources parses the imports of every Go file of the module, whatever its build constraints say.
+func sources(t *testing.T) []source {
+	t.Helper()
+	var all []source
+	err := filepath.WalkDir(top, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return skip(file, d.Name())
+		}
+		if path.Ext(file) == ".go" {
+			all = append(all, parse(t, file))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 10 {
+		t.Fatalf("only %d files found: looked in the wrong place", len(all))
+	}
+	return all
+}
+
+// skip leaves out what is not of this module.
+func skip(dir, name string) error {
+	if dir == top {
+		return nil
+	}
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	if err == nil || name == "testdata" || strings.HasPrefix(name, ".") {
+		return filepath.SkipDir
+	}
+	return nil
+}
+
+func parse(t *testing.T, file string) source {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := parser.ParseFile(token.NewFileSet(), file, text, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, err := filepath.Rel(top, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name = filepath.ToSlash(name)
+	s := source{path: name, room: path.Dir(name), test: strings.HasSuffix(name, "_test.go"), lines: bytes.Count(text, []byte("\n"))}
+	for _, i := range f.Imports {
+		imported, err := strconv.Unquote(i.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.imports = append(s.imports, imported)
+	}
+	return s
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// notifier tells systemd (Type=notify) how the program is. The zero value, for everywhere else, says nothing.
+type notifier struct {
+	socket   string        // path, or @name for an abstract socket
+	watchdog time.Duration // a sign of life is due within; 0 for never
+}
+
+// newNotifier reads the variables of systemd through a lookup. A watchdog for another process is not ours.
+func newNotifier(getenv func(string) string) notifier {
+	n := notifier{socket: getenv("NOTIFY_SOCKET")}
+	pid := getenv("WATCHDOG_PID")
+	usec, err := strconv.ParseInt(getenv("WATCHDOG_USEC"), 10, 64)
+	if err == nil && usec > 0 && (pid == "" || pid == strconv.Itoa(os.Getpid())) {
+		n.watchdog = time.Duration(usec) * time.Microsecond
+	}
+	return n
+}
+
+// ready says that the start is over.
+func (n notifier) ready() error { return n.send("READY=1") }
+
+// stopping says that the drain has begun.
+func (n notifier) stopping() error { return n.send("STOPPING=1") }
+
+// run sends a sign of life twice per watchdog period while alive returns true, until ctx ends.
+func (n notifier) run(ctx context.Context, alive func() bool) error {
+	if n.socket == "" || n.watchdog == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	tick := time.NewTicker(n.watchdog / 2)
+	defer tick.Stop()
+	for {
+		if alive() {
+			if err := n.send("WATCHDOG=1"); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// send writes one datagram. net turns a leading @ into an abstract address.
+func (n notifier) send(state string) error {
+	if n.socket == "" {
+		return nil
+	}
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.socket, Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.Write([]byte(state))
+	return err
+}
+
+// lookup finds variables in a list as os.Environ gives it.
+func lookup(environ []string) func(string) string {
+	return func(name string) string {
+		for _, v := range environ {
+			if value, ok := strings.CutPrefix(v, name+"="); ok {
+				return value
+			}
+		}
+		return ""
+	}
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// manager listens as systemd does and returns the environment that it hands over.
+func manager(t *testing.T, address string) (*net.UnixConn, func(string) string) {
+	t.Helper()
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	environ := map[string]string{"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "20000", "WATCHDOG_PID": strconv.Itoa(os.Getpid())}
+	return c, func(name string) string { return environ[name] }
+}
+
+func next(t *testing.T, c *net.UnixConn) string {
+	t.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	datagram := make([]byte, 100)
+	n, err := c.Read(datagram)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(datagram[:n])
+}
+
+func TestSystemdHearsWhenWeAreReadyAliveAndStopping(t *testing.T) {
+	for _, address := range []string{filepath.Join(t.TempDir(), "notify"), "@doorbell-test-" + strconv.Itoa(os.Getpid())} {
+		socket, getenv := manager(t, address)
+		n := newNotifier(getenv)
+		if err := n.ready(); err != nil {
+			t.Fatal(err)
+		}
+		if got := next(t, socket); got != "READY=1" {
+			t.Errorf("heard %q", got)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- n.run(ctx, func() bool { return true }) }()
+		for range 3 {
+			if got := next(t, socket); got != "WATCHDOG=1" {
+				t.Errorf("heard %q", got)
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if err := n.stopping(); err != nil {
+			t.Fatal(err)
+		}
+		for got := next(t, socket); got != "STOPPING=1"; got = next(t, socket) {
+			if got != "WATCHDOG=1" {
+				t.Errorf("heard %q", got)
+			}
+		}
+	}
+}
+
+func TestAProgramThatHangsGivesNoSignOfLife(t *testing.T) {
+	socket, getenv := manager(t, filepath.Join(t.TempDir(), "notify"))
+	n := newNotifier(getenv)
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := make(chan struct{}, 1)
+	done := make(chan error)
+	go func() {
+		done <- n.run(ctx, func() bool {
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+			return false
+		})
+	}()
+	<-asked
+	<-asked
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if err := n.stopping(); err != nil {
+		t.Fatal(err)
+	}
+	if got := next(t, socket); got != "STOPPING=1" {
+		t.Errorf("heard %q", got)
+	}
+}
+
+func TestWithoutSystemdNothingIsSent(t *testing.T) {
+	n := newNotifier(func(string) string { return "" })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := n.ready(); err != nil {
+		t.Error(err)
+	}
+	if err := n.run(ctx, func() bool { t.Error("asked whether it is alive"); return true }); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAWatchdogForAnotherProcessIsNotOurs(t *testing.T) {
+	environ := map[string]string{"NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"}
+	if n := newNotifier(func(name string) string { return environ[name] }); n.watchdog != 0 {
+		t.Errorf("watchdog of %v", n.watchdog)
+	}
+}

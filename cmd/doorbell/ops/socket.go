@@ -1,0 +1,152 @@
+package ops
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"doorbell/poller"
+)
+
+// Verbs are what can be asked of a daemon.
+type Verbs struct {
+	Status func() (Status, error)
+	Resume func(agencyID, reference string) (ended int, err error)
+}
+
+// ResumeRequest is the body of POST /resume.
+type ResumeRequest struct {
+	AgencyID            string `json:"agencyId"`
+	PropertyReferenceID string `json:"propertyReferenceId,omitempty"` // empty: the agency and all of its insertions
+}
+
+// ResumeAnswer is the answer to it.
+type ResumeAnswer struct {
+	Ended int `json:"ended"` // halts that were ended
+}
+
+// problem is the body of every answer that is no success.
+type problem struct {
+	Error string `json:"error"`
+}
+
+// Handler serves the verbs: GET /status and POST /resume, all JSON.
+func Handler(v Verbs) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		s, err := v.Status()
+		answer(w, s, err)
+	})
+	mux.HandleFunc("POST /resume", func(w http.ResponseWriter, r *http.Request) {
+		var q ResumeRequest
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(&q); err != nil || q.AgencyID == "" {
+			answer(w, nil, errBody)
+			return
+		}
+		n, err := v.Resume(q.AgencyID, q.PropertyReferenceID)
+		answer(w, ResumeAnswer{Ended: n}, err)
+	})
+	return mux
+}
+
+var errBody = errors.New(`the body must be JSON like {"agencyId":"A100"}`)
+
+func answer(w http.ResponseWriter, v any, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case err == nil:
+	case errors.Is(err, poller.ErrUnknownAgency):
+		w.WriteHeader(http.StatusNotFound)
+	case errors.Is(err, errBody):
+		w.WriteHeader(http.StatusBadRequest)
+	default:
+		w.WriteHeader(http.StatusInternalServerError)
+	}
+	if err != nil {
+		v = problem{Error: err.Error()}
+	}
+	json.NewEncoder(w).Encode(v) //nolint:errcheck // a client that hung up
+}
+
+// maxSocketPath is what every system takes for the path of a unix socket.
+const maxSocketPath = 100
+
+// Listen opens the socket, for its owner only. It replaces one that a killed daemon left behind, so the caller must hold
+// the store's lock.
+func Listen(path string) (net.Listener, error) {
+	if len(path) > maxSocketPath {
+		return nil, fmt.Errorf("the path of the socket, %s, is longer than the %d bytes that systems allow; choose a shorter data directory", path, maxSocketPath)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// Client asks a daemon over its socket.
+type Client struct{ http http.Client }
+
+// NewClient returns a client of the socket at path.
+func NewClient(path string) *Client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}
+	return &Client{http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
+}
+
+// ErrNoAnswer is returned when no daemon answers at the socket.
+var ErrNoAnswer = errors.New("no daemon answers")
+
+// Status asks how the daemon is.
+func (c *Client) Status(ctx context.Context) (s Status, err error) {
+	return s, c.ask(ctx, http.MethodGet, "/status", nil, &s)
+}
+
+// Resume ends halts.
+func (c *Client) Resume(ctx context.Context, q ResumeRequest) (int, error) {
+	var a ResumeAnswer
+	err := c.ask(ctx, http.MethodPost, "/resume", q, &a)
+	return a.Ended, err
+}
+
+func (c *Client) ask(ctx context.Context, method, path string, body, into any) error {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://doorbell"+path, bytes.NewReader(b))
+	if err != nil {
+		return err
+	}
+	response, err := c.http.Do(r)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	}
+	defer response.Body.Close()
+	b, err = io.ReadAll(io.LimitReader(response.Body, 64<<20))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		var p problem
+		if json.Unmarshal(b, &p) == nil && p.Error != "" {
+			return errors.New(p.Error)
+		}
+		return fmt.Errorf("the daemon answered %s", response.Status)
+	}
+	return json.Unmarshal(b, into)
+}

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"doorbell/events"
+	"doorbell/poller/sandbox"
+	"doorbell/schemas/schematest"
+)
+
+// oracle holds what the stream says against what was true at the API. It sees both sides: the model knows what existed
+// when and what a good answer showed; the stream is read with a plain NATS client.
+type oracle struct {
+	model *sandbox.Model
+	// began is the moment before the watch of all agencies began, as exactly as a test knows it: what was created before
+	// from is old, from until on it is news, in between it may be either.
+	from, until time.Time
+}
+
+// message is one message of the stream, decoded by hand: header names and payload members as the contract pins them.
+type message struct {
+	header nats.Header
+	data   []byte
+	stream uint64
+	body   struct {
+		AgencyID            string
+		PropertyReferenceID string
+		ContactRequestID    string
+		Origin              string
+		Episode             int
+		ObservedAt          time.Time
+		LastSeenAt          time.Time
+		CreatedAt           time.Time
+	}
+}
+
+func (m message) kind() string { return m.header.Get("ce-type") }
+
+// readStream reads everything the stream holds, as a guest.
+func readStream(ctx context.Context, url string) ([]message, error) {
+	nc, err := nats.Connect(url)
+	if err != nil {
+		return nil, err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := js.Stream(ctx, "LISTINGS")
+	if err != nil {
+		return nil, err
+	}
+	total := stream.CachedInfo().State.Msgs
+	c, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
+	if err != nil || total == 0 {
+		return nil, err
+	}
+	var all []message
+	for uint64(len(all)) < total {
+		batch, err := c.Fetch(500, jetstream.FetchMaxWait(2*time.Second))
+		if err != nil {
+			return nil, err
+		}
+		for msg := range batch.Messages() {
+			meta, err := msg.Metadata()
+			if err != nil {
+				return nil, err
+			}
+			m := message{header: msg.Headers(), data: msg.Data(), stream: meta.Sequence.Stream}
+			if err := json.Unmarshal(m.data, &m.body); err != nil {
+				return nil, fmt.Errorf("message %d is no JSON object", m.stream)
+			}
+			all = append(all, m)
+		}
+		if batch.Error() != nil {
+			return nil, batch.Error()
+		}
+	}
+	return all, nil
+}
+
+// judge returns every sentence of the promises that the stream breaks; none if it keeps them all.
+func (o oracle) judge(all []message) []string {
+	var wrong []string
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	o.judgeOrder(all, say)
+	truth := o.model.Truth()
+	o.judgeContactRequests(all, truth, say)
+	o.judgeInsertions(all, truth, say)
+	return wrong
+}
+
+type sayer func(format string, args ...any)
+
+// judgeOrder: each id once, sequences from 1 without gaps and in the order of the stream, envelope and schema as pinned.
+func (o oracle) judgeOrder(all []message, say sayer) {
+	ids := map[string]bool{}
+	next := map[string]uint64{}
+	for _, m := range all {
+		id := m.header.Get("ce-id")
+		if ids[id] || id == "" || id != m.header.Get("Nats-Msg-Id") {
+			say("id %q stands twice, or not in both headers", id)
+		}
+		ids[id] = true
+		agency := m.body.AgencyID
+		next[agency]++
+		if got, want := m.header.Get("ce-sequence"), fmt.Sprintf("%020d", next[agency]); got != want {
+			say("%s: sequence %s where %s is due", agency, got, want)
+		}
+		if err := schematest.Check(m.kind(), m.data); err != nil {
+			say("%s %s: %v", agency, m.kind(), err)
+		}
+		if strings.Contains(fmt.Sprint(m.header), sandbox.Marker) {
+			say("%s %s: a person in a header", agency, m.kind())
+		}
+	}
+}
+
+// judgeContactRequests: what a good answer showed and is younger than the watch is announced once; nothing else is.
+func (o oracle) judgeContactRequests(all []message, truth sandbox.Truth, say sayer) {
+	announced := map[string]int{}
+	for _, m := range all {
+		if m.kind() != string(events.TypeContactRequestCreated) {
+			continue
+		}
+		announced[m.body.ContactRequestID]++
+		r, ok := truth.ContactRequest(m.body.ContactRequestID)
+		switch {
+		case !ok || r.AgencyID != m.body.AgencyID || r.Reference != m.body.PropertyReferenceID:
+			say("contact request %s was never made at %s", m.body.ContactRequestID, m.body.AgencyID)
+		case r.Served.Count == 0:
+			say("contact request %s was announced and never served", r.ID)
+		case r.CreatedAt.Before(o.from):
+			say("contact request %s is older than the watch and was announced", r.ID)
+		}
+	}
+	for _, r := range truth.ContactRequests {
+		switch n := announced[r.ID]; {
+		case n > 1:
+			say("contact request %s was announced %d times", r.ID, n)
+		case n == 0 && r.Served.Count > 0 && !r.CreatedAt.Before(o.until):
+			say("contact request %s of %s was shown and is lost (created %s)", r.ID, r.AgencyID, r.CreatedAt.Format(time.RFC3339Nano))
+		}
+	}
+}
+
+// judgeInsertions: nothing disappeared that was there all the time, nothing appeared twice in a row, no change without
+// a new version.
+func (o oracle) judgeInsertions(all []message, truth sandbox.Truth, say sayer) {
+	type key struct{ agency, reference string }
+	gone := map[key]bool{}
+	changed := map[key]int{}
+	for _, m := range all {
+		if !strings.HasPrefix(m.kind(), "insertion.") {
+			continue
+		}
+		k := key{m.body.AgencyID, m.body.PropertyReferenceID}
+		i, ok := truth.Insertion(k.agency, k.reference)
+		if !ok {
+			say("insertion %q was never published at %s", k.reference, k.agency)
+			continue
+		}
+		switch events.Type(m.kind()) {
+		case events.TypeInsertionDisappeared:
+			if gone[k] {
+				say("insertion %q of %s disappeared twice in a row", k.reference, k.agency)
+			}
+			gone[k] = true
+			if !absentBetween(i, m.body.LastSeenAt, m.body.ObservedAt) {
+				say("insertion %q of %s was published all the time and is said to have disappeared", k.reference, k.agency)
+			}
+		case events.TypeInsertionReappeared:
+			if !gone[k] {
+				say("insertion %q of %s reappeared and had not disappeared", k.reference, k.agency)
+			}
+			gone[k] = false
+		case events.TypeInsertionChanged:
+			changed[k]++
+		}
+	}
+	for _, i := range truth.Insertions {
+		if n := changed[key{i.AgencyID, i.Reference}]; n >= len(i.Versions) {
+			say("insertion %q of %s changed %d times, with %d versions", i.Reference, i.AgencyID, n, len(i.Versions))
+		}
+	}
+}
+
+// absentBetween says whether the insertion was not published at some moment between two.
+func absentBetween(i sandbox.InsertionTruth, from, to time.Time) bool {
+	for n, v := range i.Visible {
+		if v.Until.IsZero() || v.Until.After(to) {
+			continue
+		}
+		if n+1 == len(i.Visible) || i.Visible[n+1].From.After(from) {
+			return true
+		}
+	}
+	return false
+}
+
+// settled says what the stream does not tell yet of how things stand now: empty if it has caught up.
+func (o oracle) settled(all []message) []string {
+	var missing []string
+	truth := o.model.Truth()
+	gone := map[string]bool{}
+	seen := map[string]bool{}
+	for _, m := range all {
+		k := m.body.AgencyID + "|" + m.body.PropertyReferenceID
+		switch events.Type(m.kind()) {
+		case events.TypeInsertionDisappeared:
+			gone[k] = true
+		case events.TypeInsertionReappeared, events.TypeInsertionAppeared:
+			gone[k], seen[k] = false, true
+		case events.TypeContactRequestCreated:
+			seen[m.body.ContactRequestID] = true
+		}
+	}
+	now := time.Now()
+	for _, i := range truth.Insertions {
+		k := i.AgencyID + "|" + i.Reference
+		if gone[k] == i.VisibleAt(now) && i.Served.Count > 0 {
+			missing = append(missing, "insertion "+k)
+		}
+	}
+	for _, r := range truth.ContactRequests {
+		if !r.CreatedAt.Before(o.until) && !seen[r.ID] {
+			missing = append(missing, "contact request "+r.ID)
+		}
+	}
+	return missing
+}
+
+// mustKeepItsPromises waits until the stream has caught up with the API, which must have come to rest, and judges it.
+func (o oracle) mustKeepItsPromises(t *testing.T, url string, patience time.Duration) []message {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		all, err := readStream(t.Context(), url)
+		var missing []string
+		if err == nil {
+			missing = o.settled(all)
+		}
+		if err == nil && len(missing) == 0 {
+			wrong := o.judge(all)
+			slices.Sort(wrong)
+			for _, w := range slices.Compact(wrong) {
+				t.Error(w)
+			}
+			return all
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s the stream still misses %d things (%v), first: %v; broken: %v", patience, len(missing), err,
+				missing[:min(3, len(missing))], o.judge(all))
+		}
+		time.Sleep(100 * time.Millisecond) // the daemon is another process: there is no signal to wait for
+	}
+}

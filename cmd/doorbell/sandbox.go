@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"doorbell/poller/sandbox"
+)
+
+// madeUpKey opens the agencies of the made-up API. It has the form of a real one and opens nothing else.
+const madeUpKey = "00000000-5a4d-4b0b-8a11-d00fbe110000"
+
+// madeUp is a made-up API that is being served.
+type madeUp struct {
+	model    *sandbox.Model
+	url      string
+	agencies []string
+}
+
+// cmdSandbox serves a made-up API until it is stopped.
+func cmdSandbox(ctx context.Context, p *program, c *SandboxCmd) error {
+	o := sandbox.GeneratorOptions{
+		Seed: uint64(c.Seed), Agencies: c.Agencies, Insertions: c.Insertions, History: c.History,
+		ContactRequestsPerMinute: c.ContactRequests, ChangesPerMinute: c.Changes,
+	}
+	rendering, err := findRendering(c.Rendering)
+	if err != nil {
+		return err
+	}
+	// Ids differ from one start to the next, because a client may remember those of the last one.
+	model := sandbox.NewModel(sandbox.Options{Seed: uint64(time.Now().UnixNano())})
+	api, err := listen(p.stdout, "the API", c.Listen)
+	if err != nil {
+		return err
+	}
+	defer api.Close()
+	control, err := listen(p.stdout, "the control", c.Control)
+	if err != nil {
+		return err
+	}
+	defer control.Close()
+	m := serveMadeUp(ctx, model, rendering, api, o)
+	go serveUntil(ctx, control, sandbox.Control(model))
+	fmt.Fprintf(p.stdout, `The made-up listings API is at %s, for agencies %s.
+Watch it from another terminal:
+
+  DOORBELL_BASE_URL=%s DOORBELL_AGENCIES=%s DOORBELL_API_KEY=%s doorbell run
+
+Change it by hand; a new contact request, for example, needs the reference of an insertion:
+
+  curl http://%s/truth
+  curl http://%s/contact-requests -d '{"agencyId":"%s","propertyReferenceId":"…","contactRequest":{"lastName":"Muster"}}'
+
+Ctrl-C ends it.
+`, m.url, strings.Join(m.agencies, ", "), m.url, strings.Join(m.agencies, ","), madeUpKey, control.Addr(), control.Addr(), m.agencies[0])
+	<-ctx.Done()
+	return nil
+}
+
+func findRendering(name string) (sandbox.Rendering, error) {
+	var names []string
+	for _, r := range sandbox.Renderings() {
+		if r.Name == name {
+			return r, nil
+		}
+		names = append(names, r.Name)
+	}
+	return sandbox.Rendering{}, usageError("--rendering: there is no "+name, "choose one of "+strings.Join(names, ", "))
+}
+
+// serveMadeUp fills a model, keeps it moving and serves it, until ctx ends.
+func serveMadeUp(ctx context.Context, model *sandbox.Model, r sandbox.Rendering, l net.Listener, o sandbox.GeneratorOptions) madeUp {
+	g := sandbox.NewGenerator(model, o)
+	g.Seed()
+	model.AddKey(madeUpKey, o.Agencies...)
+	go g.Run(ctx)
+	go serveUntil(ctx, l, sandbox.New(model, r))
+	return madeUp{model: model, url: "http://" + l.Addr().String(), agencies: o.Agencies}
+}
+
+func serveUntil(ctx context.Context, l net.Listener, h http.Handler) {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	stop := context.AfterFunc(ctx, func() { s.Close() })
+	defer stop()
+	_ = s.Serve(l) // ends with ctx
+}
+
+// listen takes the address, or a free port of the same host if it is in use, and says so.
+func listen(w io.Writer, what, address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		if err != nil {
+			return nil, usageError(err.Error(), "give an address like 127.0.0.1:0")
+		}
+		return l, nil
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, usageError(err.Error(), "give an address like 127.0.0.1:0")
+	}
+	if l, err = net.Listen("tcp", net.JoinHostPort(host, "0")); err != nil {
+		return nil, failed(err, "")
+	}
+	fmt.Fprintf(w, "%s is in use; %s listens on %s instead.\n", address, what, l.Addr())
+	return l, nil
+}

@@ -283,6 +283,9 @@ func (a *agency) endHalt(h store.Halt, cause string) error {
 	delete(a.halts, haltScope{h.Scope, h.Reference})
 	a.mu.Unlock()
 	a.admit(h.Reference)
+	if h.Reference != "" {
+		a.p.plan(func(s *schedule.Schedule) { s.Urge(schedule.Target{Agency: a.id, Reference: h.Reference}) })
+	}
 	a.p.log.Info("access resumed", "agency", a.id, "scope", string(h.Scope), "cause", cause)
 	return nil
 }
@@ -304,15 +307,17 @@ func (p *Poller) Resume(agencyID, reference string) (ended int, err error) {
 			return ended, err
 		}
 		ended++
-		if h.Reference != "" {
-			p.plan(func(s *schedule.Schedule) { s.Urge(schedule.Target{Agency: a.id, Reference: h.Reference}) })
-		}
 	}
 	if ended > 0 {
-		a.pause()
-		a.wakeWalk()
+		a.goOn()
 	}
 	return ended, nil
+}
+
+// goOn asks again after halts have ended.
+func (a *agency) goOn() {
+	a.pause()
+	a.wakeWalk()
 }
 
 func (a *agency) currentHalts() []store.Halt {

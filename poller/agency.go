@@ -2,6 +2,8 @@ package poller
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -124,16 +126,26 @@ func (a *agency) load() error {
 	return nil
 }
 
-// begin notes the begin of the watch, once.
+// begin notes the begin of the watch, once. Under another filter the same insertions would seem to come and go.
 func (a *agency) begin(now time.Time) error {
+	filter := a.p.o.Filter.Encode()
 	return a.p.store.Update(func(tx *store.Tx) error {
-		_, exists, err := tx.Agency(a.id)
-		if err != nil || exists {
+		state, exists, err := tx.Agency(a.id)
+		if err != nil {
 			return err
 		}
-		return tx.PutAgency(a.id, store.Agency{WatchStart: now.UTC()})
+		if exists && state.Filter != filter {
+			return fmt.Errorf("%w: it was %q, now it is %q; set it back, or choose another data directory", ErrFilterChanged, state.Filter, filter)
+		}
+		if exists {
+			return nil
+		}
+		return tx.PutAgency(a.id, store.Agency{WatchStart: now.UTC(), Filter: filter})
 	})
 }
+
+// ErrFilterChanged is returned by New when the store was filled under another filter.
+var ErrFilterChanged = errors.New("the filter of insertions has changed")
 
 func (a *agency) currentKey() listings.Key {
 	a.mu.Lock()

@@ -125,6 +125,28 @@ func New(o Options) (*Poller, error) {
 	return p, nil
 }
 
+// SetKeys gives agencies the keys that are configured now. A changed key ends the halts of the one before. Agencies that
+// are not watched are left out.
+func (p *Poller) SetKeys(list []AgencyKeys) error {
+	for _, k := range list {
+		a := p.agencies[k.ID]
+		if a == nil || a.currentKey().Fingerprint() == k.Key.Fingerprint() {
+			continue
+		}
+		a.mu.Lock()
+		a.key = k.Key
+		a.mu.Unlock()
+		for _, h := range a.currentHalts() {
+			if err := a.endHalt(h, "key_changed"); err != nil {
+				return err
+			}
+		}
+		a.admit("")
+		a.goOn()
+	}
+	return nil
+}
+
 // Run watches until ctx is done, then returns nil. Any other end is a failure after which the process must end: see
 // store.ErrUnknownOutcome.
 func (p *Poller) Run(ctx context.Context) error {

@@ -1,9 +1,11 @@
 package poller_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"doorbell/poller"
 	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
+	"doorbell/store"
 )
 
 func bothRenderings(t *testing.T, test func(t *testing.T, r sandbox.Rendering)) {
@@ -590,6 +593,39 @@ func TestASweepWithoutNewsWritesNothing(t *testing.T) {
 		walks = w.model.Requests(sandbox.Filter{Operation: sandbox.OperationInsertions}) - walks
 		if n := int(w.store.Commits() - before); n > walks {
 			t.Errorf("%d commits in hours without news, in which %d pages were walked", n, walks)
+		}
+	})
+}
+
+func TestAKeyThatChangesWhileRunningEndsAHalt(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		w.start()
+		w.pass(5 * time.Minute)
+		w.must(w.model.DeactivateKey(testKey))
+		w.pass(5 * time.Minute)
+		w.model.AddKey(newKey, "A100")
+		w.must(w.poller.SetKeys([]poller.AgencyKeys{{ID: "A100", Key: listings.NewKey(newKey)}}))
+		news := w.write("A100", "a#1##", 0)
+		w.pass(time.Minute)
+		w.wants(w.since("A100", 1), events.TypeAccessHalted, events.TypeAccessResumed, events.TypeContactRequestCreated)
+		if got := announced(w.log("A100")); got[news] != 1 {
+			t.Errorf("announced %v", got)
+		}
+	})
+}
+
+func TestAnotherFilterIsRefused(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.start()
+		w.pass(time.Minute)
+		w.halt()
+		s, err := store.Open(store.Options{Dir: w.dir, BaseURL: w.options.API.BaseURL})
+		w.must(err)
+		defer s.Close()
+		w.options.Store, w.options.Filter = s, url.Values{"offerType": {"RENT"}}
+		if _, err := poller.New(w.options); !errors.Is(err, poller.ErrFilterChanged) {
+			t.Errorf("got %v, want ErrFilterChanged", err)
 		}
 	})
 }

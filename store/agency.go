@@ -10,6 +10,8 @@ import (
 type Agency struct {
 	// WatchStart is the moment before the first request, in our clock. It never moves.
 	WatchStart time.Time `json:"watchStart"`
+	// Filter is the API's own filter under which the insertions were read, as a query.
+	Filter string `json:"filter,omitempty"`
 	// ClockSkew is the API's clock minus ours, once an answer told it.
 	ClockSkew time.Duration `json:"clockSkew,omitempty"`
 	SkewKnown bool          `json:"skewKnown,omitempty"`

@@ -42,6 +42,8 @@ type appOptions struct {
 	Poller poller.Options // Store, Logger are set by the app
 	Log    *slog.Logger
 	Notify notifier
+	// Keys hands over the keys when they change, until its context ends. Nil: they never do.
+	Keys func(ctx context.Context, set func([]poller.AgencyKeys) error) error
 }
 
 // app is the daemon as a value: newApp takes everything it needs, run works until its context ends, close gives it back.
@@ -245,7 +247,7 @@ func (a *app) run(ctx context.Context) error {
 		return a.publish(publishing)
 	})
 	var watch errgroup.Group
-	for _, part := range []func(context.Context) error{a.poller.Run, a.beat, a.serve, a.watchdog} {
+	for _, part := range []func(context.Context) error{a.poller.Run, a.keys, a.beat, a.serve, a.watchdog} {
 		watch.Go(func() error {
 			defer stop()
 			return part(watching)
@@ -324,6 +326,15 @@ func (a *app) beat(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// keys passes changed keys on to the poller.
+func (a *app) keys(ctx context.Context) error {
+	if a.o.Keys == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return a.o.Keys(ctx, a.poller.SetKeys)
 }
 
 // watchdog tells systemd that the process is alive as long as the store answers.

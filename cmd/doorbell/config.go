@@ -8,7 +8,7 @@ import (
 
 // Base is what every command may read. The tags are the whole truth about a variable: its name is the field's in upper
 // case, and README, the environment example and `doorbell config` are made from them. min, max and choice are checked
-// for every field alike.
+// for every field alike; later marks what is reserved.
 type Base struct {
 	DataDir        string        `split_words:"true" default:"./data" desc:"Directory of doorbell.db, store-id, doorbell.sock and jetstream/; made with mode 0700 if missing."`
 	NATSListen     string        `split_words:"true" default:"127.0.0.1:4222" desc:"Address of the embedded NATS server, or off for in-process only. Used when no NATS URL is set. An address other than loopback demands NATS_USER and NATS_PASSWORD, or NATS_TOKEN, from guests."`
@@ -16,12 +16,12 @@ type Base struct {
 	Stream         string        `split_words:"true" default:"LISTINGS" desc:"Name of the stream."`
 	StreamManage   string        `split_words:"true" default:"auto" choice:"auto,off" desc:"auto makes the stream if it is missing; an existing one on an external server is never changed."`
 	Retention      time.Duration `split_words:"true" default:"720h" min:"2m" max:"87600h" desc:"How long events are kept, in the event log and in the embedded stream."`
-	StoreMax       Size          `split_words:"true" default:"8GiB" min:"1MiB" max:"64TiB" desc:"Size of doorbell.db at which the alarm stands at 100 %; it rises at 80 %."`
+	StoreMax       Size          `split_words:"true" default:"8GiB" min:"1MiB" max:"64TiB" desc:"Size of doorbell.db at which the alarm stands at 100 %; it rises at 80 %." later:"true"`
 	StreamMax      Size          `split_words:"true" default:"4GiB" min:"1MiB" max:"64TiB" desc:"Largest size of the embedded stream."`
-	HTTPListen     string        `split_words:"true" default:"127.0.0.1:3667" desc:"Address of health, metrics and status page, or off."`
-	HTTPToken      Secret        `split_words:"true" desc:"Token of the status page and its actions. Health, metrics and schemas need none."`
-	ShowPeople     bool          `split_words:"true" default:"false" desc:"Show names and addresses on the status page."`
-	PingURL        Secret        `split_words:"true" desc:"Address that is called as long as all is well (dead-man's switch)."`
+	HTTPListen     string        `split_words:"true" default:"127.0.0.1:3667" desc:"Address of health, metrics and status page, or off." later:"true"`
+	HTTPToken      Secret        `split_words:"true" desc:"Token of the status page and its actions. Health, metrics and schemas need none." later:"true"`
+	ShowPeople     bool          `split_words:"true" default:"false" desc:"Show names and addresses on the status page." later:"true"`
+	PingURL        Secret        `split_words:"true" desc:"Address that is called as long as all is well (dead-man's switch)." later:"true"`
 	LogLevel       string        `split_words:"true" default:"info" choice:"debug,info,warn,error" desc:"Least level that is logged."`
 	LogFormat      string        `split_words:"true" default:"auto" choice:"auto,json,text" desc:"auto is JSON unless standard error is a terminal."`
 	AllowPlaintext Hosts         `split_words:"true" desc:"Host names, separated by commas, that may be spoken to without TLS. Loopback always may."`
@@ -46,12 +46,12 @@ type Poll struct {
 	BaseURL            Address       `split_words:"true" desc:"Address of the API. https, unless the host is loopback or in DOORBELL_ALLOW_PLAINTEXT."`
 	Agencies           AgencyIDs     `split_words:"true" desc:"Agencies to watch: A100,B200. May be left out when DOORBELL_API_KEYS names them."`
 	APIKey             Secret        `split_words:"true" desc:"Key of the API for all agencies."`
-	APIKeyNext         Secret        `split_words:"true" desc:"Second key for all agencies while the provider replaces the first."`
-	APIKeys            PerAgency     `split_words:"true" desc:"Keys by agency: A100=key or A100=key|next, separated by commas, one a line in the file form. A new line in the file is a new agency within 30 s, a removed one retires it."`
+	APIKeyNext         Secret        `split_words:"true" desc:"Second key for all agencies while the provider replaces the first." later:"true"`
+	APIKeys            PerAgency     `split_words:"true" desc:"Keys by agency: A100=key or A100=key|next, separated by commas, one a line in the file form. A changed key is picked up within 30 s, another agency at the next start."`
 	Baseline           string        `split_words:"true" default:"silent" choice:"silent,emit" desc:"What was there before the watch began: remembered silently, or announced with origin baseline."`
 	RequestsPerSecond  float64       `split_words:"true" default:"5" min:"0.001" max:"1000" desc:"Ceiling over everything that is sent to the API."`
 	PollInterval       time.Duration `split_words:"true" default:"30s" min:"1ms" max:"24h" desc:"Least time between two regular polls of one insertion. First polls, hints and retries do not wait."`
-	MaxStaleness       AutoDuration  `split_words:"true" default:"auto" min:"1ms" max:"720h" desc:"auto, or a duration: no insertion waits longer for its poll."`
+	MaxStaleness       AutoDuration  `split_words:"true" default:"auto" min:"1ms" max:"720h" desc:"auto, or a duration: no insertion waits longer for its poll." later:"true"`
 	WalkInterval       time.Duration `split_words:"true" default:"2m" min:"1ms" max:"168h" desc:"Wished time between two walks of an agency."`
 	PageSize           AutoInt       `split_words:"true" default:"auto" min:"1" max:"10000" desc:"Insertions asked for per page. auto starts at 50; a number is never exceeded."`
 	RequestTimeout     time.Duration `split_words:"true" default:"30s" min:"1ms" max:"10m" desc:"Time limit of one request."`
@@ -59,7 +59,7 @@ type Poll struct {
 	MaxBody            Size          `split_words:"true" default:"32MiB" min:"1KiB" max:"1GiB" desc:"Largest answer that is read, also after decompression."`
 	ConfirmDisappeared int           `split_words:"true" default:"2" min:"1" max:"100" desc:"Complete walks without an insertion before it has disappeared."`
 	HoldFor            time.Duration `split_words:"true" default:"30m" min:"1ms" max:"720h" desc:"How long a mass change is held back before it is believed."`
-	InsertionsFilter   Filter        `split_words:"true" desc:"The API's own filters: offerType=RENT&searchQuery=8005. A change is a silent baseline of the difference."`
+	InsertionsFilter   Filter        `split_words:"true" desc:"The API's own filters: offerType=RENT&searchQuery=8005. A change wants a new data directory."`
 	IgnoreFields       Pointers      `split_words:"true" desc:"JSON pointers left out of digests: insertion:/views,contact_request:/read."`
 	RecordsPath        Pointers      `split_words:"true" desc:"Where an answer holds its records, one JSON pointer for each kind: insertion:/data/items,contact_request:/leads. Learned if not set."`
 	ContactIDFields    Names         `split_words:"true" desc:"Names of the field that identifies a contact request, the best first. Learned if not set."`
@@ -111,6 +111,7 @@ func readConfig(environ []string, further ...group) (*Config, error) {
 		r.checkPoll(c)
 	}
 	r.warnUnknown()
+	r.warnLater(c)
 	c.Warnings, c.Settings, c.Files = r.warnings, r.shown(), r.files
 	return c, r.err()
 }

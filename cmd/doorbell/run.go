@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"doorbell/events"
 	"doorbell/events/natsd"
@@ -19,7 +22,13 @@ func cmdRun(ctx context.Context, p *program, _ *RunCmd) error {
 	for _, w := range c.Warnings {
 		log.Warn(w)
 	}
-	a, err := newApp(ctx, appOptions{Base: c.Base, NATS: c.NATS, Poller: c.pollerOptions(), Log: log, Notify: newNotifier(lookup(p.environ))})
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	a, err := newApp(ctx, appOptions{
+		Base: c.Base, NATS: c.NATS, Poller: c.pollerOptions(), Log: log, Notify: newNotifier(lookup(p.environ)),
+		Keys: newKeyReader(p.environ, c, hup, log).run,
+	})
 	if err != nil {
 		return err
 	}
@@ -40,6 +49,12 @@ func (c *Config) pollerOptions() poller.Options {
 		WalkInterval: p.WalkInterval, PageSize: int(p.PageSize), RetryMax: p.RetryMax, Confirm: p.ConfirmDisappeared,
 		HoldFor: p.HoldFor, Filter: p.filter(), IgnoreInsertion: p.IgnoreFields.Insertion,
 		IgnoreContact: p.IgnoreFields.ContactRequest, IDFields: p.ContactIDFields,
+	}
+	if path := p.RecordsPath.Insertion; len(path) > 0 {
+		o.API.InsertionsPath = path[0]
+	}
+	if path := p.RecordsPath.ContactRequest; len(path) > 0 {
+		o.API.ContactRequestsPath = path[0]
 	}
 	for _, a := range c.Agencies {
 		o.Agencies = append(o.Agencies, poller.AgencyKeys{ID: a.ID, Key: listings.NewKey(a.Key.Reveal())})

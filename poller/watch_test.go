@@ -87,13 +87,14 @@ func TestAFirstRunAnnouncesNothingOldAndEverythingMadeMeanwhile(t *testing.T) {
 				}
 			}
 			w.pass(10 * time.Second)
+			w.options.RequestsPerSecond, w.options.PollInterval = 10, 5*time.Minute
 			w.start()
 			w.pass(30 * time.Second)
 			meanwhile := w.write("A100", "a#999##", 0) // far from being polled
 			last := w.write("A100", "a#998##", 0)
 			w.pass(time.Second)
 			w.must(w.model.Withdraw("A100", "a#998##"))
-			w.pass(15 * time.Minute)
+			w.pass(9 * time.Minute)
 			got := announced(w.log("A100"))
 			if want := map[string]int{meanwhile: 1, last: 1}; !maps.Equal(got, want) {
 				t.Errorf("announced %d contact requests (of them %d old), want the 2 new ones", len(got), countIn(got, old))
@@ -265,6 +266,7 @@ func TestAWithdrawnInsertionThatIsRefusedRingsNoAlarm(t *testing.T) {
 func TestAStillListedInsertionThatIsRefusedHaltsAlone(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##")
+		w.options.PollInterval = 5 * time.Minute
 		w.start()
 		w.pass(5 * time.Minute)
 		refuse := func(c sandbox.Call) *sandbox.Fault {
@@ -274,14 +276,14 @@ func TestAStillListedInsertionThatIsRefusedHaltsAlone(t *testing.T) {
 			return nil
 		}
 		w.model.SetFault(refuse)
-		w.pass(10 * time.Minute)
+		w.pass(20 * time.Minute)
 		list := w.since("A100", 1)
 		w.wants(list, events.TypeAccessHalted)
 		if list[0].body["scope"] != "insertion" || list[0].body["propertyReferenceId"] != "a#1##" {
 			t.Errorf("halted: %v", list[0].body)
 		}
 		news := w.write("A100", "a#2##", 0)
-		w.pass(5 * time.Minute)
+		w.pass(10 * time.Minute)
 		w.wants(w.since("A100", 2), events.TypeContactRequestCreated)
 		if got := announced(w.log("A100")); got[news] != 1 {
 			t.Errorf("announced %v", got)
@@ -329,6 +331,7 @@ func TestAPartialWalkMakesNothingDisappear(t *testing.T) {
 		for n := range 120 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
+		w.options.PollInterval = time.Hour
 		w.start()
 		w.pass(10 * time.Minute)
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
@@ -374,6 +377,7 @@ func TestAMassDisappearanceIsHeldAndThenBelieved(t *testing.T) {
 			references = append(references, fmt.Sprintf("a#%d##", n))
 		}
 		w.publish("A100", references...)
+		w.options.PollInterval = time.Hour
 		w.start()
 		w.pass(10 * time.Minute)
 		for _, r := range references[:20] {
@@ -485,7 +489,7 @@ func TestTheBudgetIsNeverExceeded(t *testing.T) {
 			}
 		}
 		w.start()
-		w.pass(20 * time.Minute)
+		w.pass(5 * time.Minute)
 		if peak := sandbox.Peak(w.model.Log(sandbox.Filter{}), time.Second); peak > 5 {
 			t.Errorf("%d requests within a second, the budget is 5", peak)
 		}
@@ -557,6 +561,7 @@ func TestANewInsertionBringsItsFirstContactRequests(t *testing.T) {
 func TestThePollsGoOnAfterAnInsertionIsGone(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##")
+		w.options.PollInterval = 10 * time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		w.must(w.model.Withdraw("A100", "a#1##"))
@@ -584,7 +589,7 @@ func TestASweepWithoutNewsWritesNothing(t *testing.T) {
 				w.write("A100", reference, time.Duration(k)*time.Hour)
 			}
 		}
-		w.options.PollInterval = 10 * time.Minute
+		w.options.PollInterval, w.options.WalkInterval = time.Hour, 20*time.Minute
 		w.start()
 		w.pass(26 * time.Hour) // once a day the widest window is read, and noted
 		before := w.store.Commits()

@@ -98,7 +98,7 @@ func (c *catchUp) judge(i store.Insertion, a answer, d contactsDiff, mostReturne
 
 // meets says whether the oldest ones, in an ascending answer, reach up into the newest ones. Two different times in
 // common leave no room between the two ends; one alone might hide others of the same time. A single contact request is
-// all there is if both ends show it.
+// all there is if both ends show it; a service that shows one at a time and ignores the order could not be told from that.
 func (c *catchUp) meets(ascending map[string]time.Time) bool {
 	var common time.Time
 	for id, t := range ascending {

@@ -1,0 +1,353 @@
+package poller
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/schemas/schematest"
+	"doorbell/store"
+)
+
+var epoch = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+
+// drawRecord draws a record of an insertion: nested objects, arrays, odd names, big numbers.
+func drawRecord(rt *rapid.T, label string) map[string]any {
+	names := rapid.SampledFrom([]string{"a", "b", "a/b", "m~n", "views", "ä"})
+	leaf := rapid.SampledFrom([]any{1, "x", nil, true, "9007199254740993", []any{1, 2}, []any{}, json.Number("9007199254740993")})
+	record := map[string]any{}
+	for _, n := range rapid.SliceOfNDistinct(names, 0, 5, rapid.ID).Draw(rt, label) {
+		if rapid.Bool().Draw(rt, "nested") {
+			inner := map[string]any{}
+			for _, m := range rapid.SliceOfNDistinct(names, 0, 3, rapid.ID).Draw(rt, "inner") {
+				inner[m] = leaf.Draw(rt, "leaf")
+			}
+			record[n] = inner
+			continue
+		}
+		record[n] = leaf.Draw(rt, "leaf")
+	}
+	return record
+}
+
+func marshal(t interface{ Fatal(...any) }, v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// apply does to a record what a list of changes says, the way a consumer would.
+func apply(record map[string]any, list []events.Change) {
+	for _, c := range list {
+		path := strings.Split(c.Path, "/")[1:]
+		at := record
+		for n, part := range path {
+			part = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
+			if n < len(path)-1 {
+				at = at[part].(map[string]any)
+				continue
+			}
+			if c.After == nil {
+				delete(at, part)
+				continue
+			}
+			var v any
+			if json.Unmarshal(c.After, &v) == nil {
+				at[part] = v
+			}
+		}
+	}
+}
+
+func TestChangesAppliedToTheOldRecordGiveTheNewOne(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		before, after := marshal(rt, drawRecord(rt, "before")), marshal(rt, drawRecord(rt, "after"))
+		list := changes(before, after, nil)
+		if !sort.SliceIsSorted(list, func(i, j int) bool { return list[i].Path < list[j].Path }) {
+			rt.Errorf("changes are not sorted: %v", list)
+		}
+		var record map[string]any
+		if err := json.Unmarshal(before, &record); err != nil {
+			rt.Fatal(err)
+		}
+		apply(record, list)
+		if !same(marshal(rt, record), loosely(rt, after)) {
+			rt.Errorf("%s\nwith %v\nis %s\nnot %s", before, list, marshal(rt, record), after)
+		}
+		if len(changes(before, before, nil)) != 0 {
+			rt.Error("a record differs from itself")
+		}
+		for _, c := range changes(before, after, []string{"/views"}) {
+			if c.Path == "/views" || strings.HasPrefix(c.Path, "/views/") {
+				rt.Errorf("an ignored member changed: %s", c.Path)
+			}
+		}
+	})
+}
+
+// loosely loses what apply loses: numbers become floats.
+func loosely(rt *rapid.T, b []byte) []byte {
+	var v any
+	if err := json.Unmarshal(b, &v); err != nil {
+		rt.Fatal(err)
+	}
+	return marshal(rt, v)
+}
+
+func TestAnInsertionThatIsReadTwiceSaysNothingTheSecondTime(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		r := newRules([]string{"/views"}, nil)
+		a := store.Agency{WatchStart: epoch, Baselined: rapid.Bool().Draw(rt, "baselined"), LastCompleteWalk: epoch}
+		s := sight{agencyID: "A100", at: epoch.Add(time.Hour), emit: rapid.Bool().Draw(rt, "emit")}
+		var k known
+		said := 0
+		ids := map[string]bool{}
+		for n := range rapid.IntRange(1, 6).Draw(rt, "readings") {
+			read := listings.Insertion{Reference: "a#b##", Record: marshal(rt, drawRecord(rt, "record"))}
+			digest, err := listings.Digest(read.Record, r.ignoreInsertion)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			for again := range 2 {
+				d := diffInsertion(s, a, k, read, digest, r)
+				if again == 1 && (d.write || d.payload != nil) {
+					rt.Fatalf("reading %d again says %T", n, d.payload)
+				}
+				if d.payload != nil {
+					e, err := events.New(d.payload)
+					if err != nil {
+						rt.Fatal(err)
+					}
+					if ids[e.ID] {
+						rt.Errorf("id of %s is not its own", e.Type)
+					}
+					ids[e.ID] = true
+					said++
+					if err := schematest.Check(string(e.Type), e.Data); err != nil {
+						rt.Error(err)
+					}
+				}
+				k = known{Insertion: d.next, record: read.Record, exists: true}
+			}
+		}
+		if k.Revision > said {
+			rt.Errorf("revision %d after %d events", k.Revision, said)
+		}
+	})
+}
+
+func TestAMassOfMissingInsertionsIsHeldFromTheSixthAndAThirdOn(t *testing.T) {
+	for _, c := range []struct {
+		missing, known, listed int
+		want                   string
+	}{
+		{5, 10, 5, ""}, {6, 10, 4, "mass_disappearance"}, {6, 20, 14, ""}, {7, 20, 13, "mass_disappearance"}, {30, 100, 70, ""},
+		{31, 100, 69, "mass_disappearance"}, {3, 3, 0, "empty_list"}, {1, 1, 0, "empty_list"}, {0, 0, 0, ""}, {2, 2, 2, ""},
+	} {
+		if got, _ := implausible(c.missing, c.known, c.listed); got != c.want {
+			t.Errorf("%d of %d missing, %d listed: %q, want %q", c.missing, c.known, c.listed, got, c.want)
+		}
+	}
+}
+
+// leads draws contact requests: few different times, so that many are equal.
+func leads(rt *rapid.T, n int) []listings.ContactRequest {
+	list := make([]listings.ContactRequest, n)
+	for i := range list {
+		at := epoch.Add(-time.Duration(rapid.IntRange(0, n).Draw(rt, "age")) * time.Minute)
+		record := fmt.Sprintf(`{"id":"c%d","createdAt":%q,"score":%d,"email":"c%d@example.org"}`, i, at.Format(time.RFC3339), i, i)
+		list[i] = listings.ContactRequest{Record: json.RawMessage(record), CreatedAt: at}
+	}
+	slices.SortStableFunc(list, func(a, b listings.ContactRequest) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	return list
+}
+
+func TestTheOrderOfAnAnswerDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		list := leads(rt, rapid.IntRange(0, 12).Draw(rt, "n"))
+		s := contactsSight{
+			sight: sight{agencyID: "A100", at: epoch}, idField: "id", rules: newRules(nil, nil),
+			insertion: store.Insertion{Reference: "a#b##", Start: epoch.Add(-6 * time.Minute)},
+		}
+		one := diffContactRequests(s, nil, answer{requests: list})
+		other := diffContactRequests(s, nil, answer{requests: rapid.Permutation(list).Draw(rt, "order")})
+		if got, want := told(rt, other), told(rt, one); !slices.Equal(got, want) {
+			rt.Errorf("%v, in another order %v", want, got)
+		}
+		again := diffContactRequests(s, one.puts, answer{requests: list})
+		if len(again.puts) != 0 || len(again.payloads) != 0 || again.news != 0 {
+			rt.Errorf("the same answer again: %v", told(rt, again))
+		}
+	})
+}
+
+func told(rt *rapid.T, d contactsDiff) (ids []string) {
+	for _, p := range d.payloads {
+		e, err := events.New(p)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		ids = append(ids, e.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func TestTheScoreIsNoNews(t *testing.T) {
+	s := contactsSight{sight: sight{agencyID: "A100", at: epoch}, idField: "id", rules: newRules(nil, nil), insertion: store.Insertion{Reference: "a#b##"}}
+	read := func(score string) answer {
+		return answer{requests: []listings.ContactRequest{{Record: json.RawMessage(`{"id":"c1","email":"a@example.org","score":` + score + `}`)}}}
+	}
+	first := diffContactRequests(s, nil, read("1"))
+	if len(first.payloads) != 1 {
+		t.Fatal("nothing was told")
+	}
+	for _, score := range []string{"2", "null", `"high"`} {
+		if d := diffContactRequests(s, first.puts, read(score)); len(d.puts) != 0 || len(d.payloads) != 0 {
+			t.Errorf("score %s is told as %v", score, d.payloads)
+		}
+	}
+}
+
+func TestAnIdThatChangesAtEveryReadingMakesNothingNew(t *testing.T) {
+	s := contactsSight{sight: sight{agencyID: "A100", at: epoch}, idField: "id", rules: newRules(nil, nil), insertion: store.Insertion{Reference: "a#b##"}}
+	read := func(id string) answer {
+		return answer{requests: []listings.ContactRequest{{Record: json.RawMessage(`{"id":"` + id + `","email":"a@example.org","message":"x"}`)}}}
+	}
+	first := diffContactRequests(s, nil, read("1"))
+	if d := diffContactRequests(s, first.puts, read("2")); d.news != 0 {
+		t.Error("the same contact request under another id is told again")
+	}
+	both := answer{requests: append(read("1").requests, read("2").requests...)}
+	if d := diffContactRequests(s, first.puts, both); d.news != 1 {
+		t.Errorf("a double click with two ids gives %d news, want 1", d.news)
+	}
+}
+
+func TestARedactionIsFinal(t *testing.T) {
+	s := contactsSight{sight: sight{agencyID: "A100", at: epoch}, idField: "id", rules: newRules(nil, nil), insertion: store.Insertion{Reference: "a#b##"}}
+	read := func(record string) answer {
+		return answer{requests: []listings.ContactRequest{{Record: json.RawMessage(record)}}}
+	}
+	whole := read(`{"id":"c1","email":"a@example.org","firstName":"Nora","status":"NEW"}`)
+	known := diffContactRequests(s, nil, whole).puts
+	d := diffContactRequests(s, known, read(`{"id":"c1","email":null,"firstName":"Nora","status":"NEW"}`))
+	if len(d.payloads) != 1 || len(d.puts) != 1 || !d.puts[0].Redacted {
+		t.Fatalf("a person field turned to null is told as %v", d.payloads)
+	}
+	if p, ok := d.payloads[0].(*events.ContactRequestRedacted); !ok || !slices.Equal(p.RedactedFields, []string{"email"}) {
+		t.Errorf("told %+v", d.payloads[0])
+	}
+	if again := diffContactRequests(s, d.puts, whole); len(again.puts) != 0 || len(again.payloads) != 0 {
+		t.Error("an answer older than the redaction brought the person back")
+	}
+	more := diffContactRequests(s, d.puts, read(`{"id":"c1","email":null,"firstName":null,"status":"NEW"}`))
+	if len(more.payloads) != 1 {
+		t.Error("a further redaction is not told")
+	}
+}
+
+// service is a contact request service as a window sees it: capped, in order or not, with a total or not.
+type service struct {
+	list    []listings.ContactRequest // newest first
+	most    int
+	totals  bool
+	ordered bool // false: sortBy and sortOrder are ignored
+}
+
+func (s service) ask(q question) answer {
+	list := slices.Clone(s.list)
+	if s.ordered && q.SortOrder == "asc" {
+		slices.Reverse(list)
+	}
+	if s.ordered && q.SortBy == "score" {
+		slices.SortFunc(list, func(a, b listings.ContactRequest) int { return strings.Compare(a.ID("id"), b.ID("id")) })
+	}
+	total := -1
+	if s.totals {
+		total = len(list)
+	}
+	return answer{
+		requests: list[:min(len(list), s.most, q.NumberOfItemsPerPage)], asked: q.NumberOfItemsPerPage,
+		sortBy: q.SortBy, descending: q.SortOrder == "desc", total: total,
+	}
+}
+
+// TestAClosedWindowHidesNothing asks a service as a poll does. Whatever it caps and however it orders: where the window
+// counts as closed, all that is newer than what was known, or than the start, has been shown.
+func TestAClosedWindowHidesNothing(t *testing.T) {
+	closed := map[verdict]int{}
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(0, 130).Draw(rt, "n")
+		list := leads(rt, n)
+		most := rapid.SampledFrom([]int{2, 7, 20, 25, 50, 100, 1000}).Draw(rt, "most")
+		s := service{list: list, most: most, totals: rapid.Bool().Draw(rt, "totals"), ordered: rapid.IntRange(0, 9).Draw(rt, "ordered") > 0}
+		sight := contactsSight{sight: sight{agencyID: "A100", at: epoch}, idField: "id", rules: newRules(nil, nil)}
+		sight.insertion = store.Insertion{Reference: "a#b##", Start: epoch.Add(-time.Duration(rapid.IntRange(0, 2*n+1).Draw(rt, "start")) * time.Minute)}
+		var before []store.ContactRequest
+		if oldest := rapid.IntRange(0, n).Draw(rt, "known"); oldest > 0 && rapid.Bool().Draw(rt, "polled") {
+			// What was known are the oldest ones, learned in a catch-up before this one.
+			before = diffContactRequests(sight, nil, answer{requests: list[n-oldest:]}).puts
+			sight.insertion.Polled, sight.insertion.Epoch = true, 1
+		}
+		mostReturned := rapid.IntRange(0, most).Draw(rt, "mostReturned")
+		c, v := newCatchUp(), open
+		known := slices.Clone(before)
+		step := func(q question) {
+			a := s.ask(q)
+			d := diffContactRequests(sight, known, a)
+			v = c.judge(sight.insertion, a, d, mostReturned)
+			known = append(known, d.puts...)
+			mostReturned = max(mostReturned, len(a.requests))
+		}
+		for _, size := range windowSizes {
+			if step(newestFirst(size)); v != open {
+				break
+			}
+		}
+		for _, q := range otherOrders(windowSizes[len(windowSizes)-1]) {
+			if v == open {
+				step(q)
+			}
+		}
+		closed[v]++
+		if v == open || v == closedKnown {
+			return // given up, and said; or nothing new in an order that cannot be checked
+		}
+		ids := map[string]bool{}
+		for _, k := range before {
+			ids[k.ID] = true
+		}
+		newestKnown := time.Time{}
+		for _, r := range list {
+			if ids[r.ID("id")] && r.CreatedAt.After(newestKnown) {
+				newestKnown = r.CreatedAt
+			}
+		}
+		for _, r := range list {
+			id := r.ID("id")
+			if c.shown[id] || ids[id] || r.CreatedAt.Before(sight.insertion.Start) {
+				continue
+			}
+			if v == closedOverlap && !r.CreatedAt.After(newestKnown) {
+				continue // of the same moment as a known one: the widest window finds it, once a day
+			}
+			rt.Errorf("closed (%s) with %s of %s unseen; %d in all, %d at most", v, id, r.CreatedAt, n, most)
+		}
+	})
+	for _, v := range []verdict{closedOverlap, closedStart, closedEmpty, closedTotal, closedShort, closedReversed, open} {
+		if closed[v] == 0 {
+			t.Errorf("no case ended with %q: %v", v, closed)
+		}
+	}
+}

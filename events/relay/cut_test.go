@@ -123,14 +123,14 @@ func TestWhereverTheConnectionBreaksEveryEventArrivesOnce(t *testing.T) {
 	stop := b.start(b.relay())
 	for range 40 {
 		s.mu.Lock()
-		s.left = 1 + random.IntN(20_000)
+		s.left = 1 + random.IntN(8_000)
 		s.mu.Unlock()
 		b.log.ring(t, "A100", 1+random.IntN(20))
 		b.log.ring(t, "B200", 1+random.IntN(3))
 		eventually(t, "all published", func() bool { return b.published("A100") && b.published("B200") })
 	}
 	stop()
-	if s.breaks < 15 {
+	if s.breaks < 10 {
 		t.Fatalf("the connection broke only %d times", s.breaks)
 	}
 	exactlyOnce(t, b.js, b.log, "A100", 0)

@@ -117,6 +117,27 @@ func TestAStrayAfterOurEventsIsSteppedOver(t *testing.T) {
 	b.wantRepairs("A100", "foreign_message 3-3 sent 0")
 }
 
+func TestAStrayThatIsLookedAtTwiceIsCountedOnce(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 1)
+	r := b.relay()
+	for i := range 4 { // the first is reported, so that the cursor moves past it; the second waits for its report
+		if i < 2 {
+			if err := r.Drain(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.stray("listings.v1.A100.test")
+		}
+		if err := r.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.wantRepairs("A100", "foreign_message 1-1 sent 0")
+	if s := r.Status().Agencies[0]; s.Foreign != 2 {
+		t.Fatalf("%d strays counted", s.Foreign)
+	}
+}
+
 func TestAMessageThatOnlyLooksLikeOursIsAStray(t *testing.T) {
 	b := newBell(t)
 	b.log.ring(t, "A100", 2)
@@ -201,6 +222,7 @@ func (b *bell) backup(folder string) (restore func()) {
 func (b *bell) whileDown(do func() error) {
 	b.t.Helper()
 	b.server.Shutdown()
+	eventually(b.t, "the end noticed", func() bool { return !b.nc.IsConnected() })
 	if err := do(); err != nil {
 		b.t.Fatal(err)
 	}

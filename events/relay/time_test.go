@@ -35,6 +35,14 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
+// bubble is a test in virtual time. Goroutines of the server may look once more whether it is down after it is.
+func bubble(t *testing.T, test func(*testing.T)) {
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(time.Second) })
+		test(t)
+	})
+}
+
 // within waits in virtual time.
 func within(t *testing.T, d time.Duration, what string, ok func() bool) {
 	t.Helper()
@@ -46,7 +54,7 @@ func within(t *testing.T, d time.Duration, what string, ok func() bool) {
 }
 
 func TestAStrayThatNobodyRunsIntoIsFoundWithinTheHour(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		b := newBell(t)
 		b.log.ring(t, "A100", 3)
 		stop := b.start(b.relay())
@@ -64,7 +72,7 @@ func TestAStrayThatNobodyRunsIntoIsFoundWithinTheHour(t *testing.T) {
 }
 
 func TestAFloodOfStraysIsReportedOnceAMinute(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		b := newBell(t)
 		b.log.ring(t, "A100", 1)
 		r := b.relay()
@@ -87,7 +95,7 @@ func TestAFloodOfStraysIsReportedOnceAMinute(t *testing.T) {
 }
 
 func TestALostStreamIsFoundWithinTheHour(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		b := newBell(t)
 		b.log.ring(t, "A100", 3)
 		stop := b.start(b.relay())
@@ -102,7 +110,7 @@ func TestALostStreamIsFoundWithinTheHour(t *testing.T) {
 }
 
 func TestAFullStreamIsTriedRarelyAndLoggedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		b := newBell(t)
 		var log lines
 		b.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -130,7 +138,7 @@ func TestAFullStreamIsTriedRarelyAndLoggedOnce(t *testing.T) {
 }
 
 func TestAServerThatWasAwayForDaysGetsEverythingWithinSeconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		b := newBell(t)
 		var log lines
 		b.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -156,7 +164,7 @@ func TestAServerThatWasAwayForDaysGetsEverythingWithinSeconds(t *testing.T) {
 }
 
 func TestAnAnswerThatWillNotComeAnyMoreIsNotWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		b, s := newCutBell(t)
 		b.o.AckWait = 10 * time.Hour
 		stop := b.start(b.relay())
@@ -177,5 +185,27 @@ func TestAnAnswerThatWillNotComeAnyMoreIsNotWaitedFor(t *testing.T) {
 		stop()
 		within(t, 5*time.Second, "all connections are back", b.nc.IsConnected)
 		exactlyOnce(t, b.js, b.log, "A100", 0)
+	})
+}
+
+func TestACopyThatComesAfterTheDuplicateWindowIsFencedOut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		b.log.ring(t, "A100", 3)
+		twin := newBellOn(b, b.log.copyOf())
+		stopFirst, stopSecond := b.start(b.relay()), twin.start(twin.relay())
+		within(t, time.Second, "published", func() bool { return b.published("A100") && twin.published("A100") })
+		b.log.ring(t, "A100", 2)
+		within(t, time.Second, "published", func() bool { return b.published("A100") })
+		time.Sleep(3 * time.Minute)
+		twin.log.mu.Lock()
+		twin.log.events["A100"] = b.log.list("A100")
+		twin.log.mu.Unlock()
+		poke(twin.log.changed)
+		within(t, time.Second, "published", func() bool { return twin.published("A100") })
+		stopFirst()
+		stopSecond()
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+		exactlyOnce(t, b.js, twin.log, "A100", 0)
 	})
 }

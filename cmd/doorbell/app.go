@@ -145,8 +145,8 @@ func (a *app) startServer(ctx context.Context) error {
 	b, n := a.o.Base, a.o.NATS
 	s, err := natsd.Start(ctx, natsd.Options{
 		StoreDir: filepath.Join(b.DataDir, streamFolder), Listen: b.NATSListen, MaxStore: int64(b.StreamMax) * 2,
-		ProtectedSubjects: streamSubjects(b), Stream: b.Stream,
-		GuestUser: n.User, GuestPassword: n.Password.Reveal(), GuestToken: n.Token.Reveal(),
+		ProtectedSubjects: streamSubjects(b),
+		GuestUser:         n.User, GuestPassword: n.Password.Reveal(), GuestToken: n.Token.Reveal(),
 		Logger: a.o.Log.With("part", "nats-server"),
 	})
 	switch {

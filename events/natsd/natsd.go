@@ -57,7 +57,6 @@ type Options struct {
 	Listen            string        // host:port, port 0 for a free one; "off" or empty: in process only
 	MaxStore          int64         // bytes that all streams together may take; default 8 GiB
 	ProtectedSubjects string        // where guests may not publish, e.g. "listings.v1.>"; empty: nowhere
-	Stream            string        // the stream that matters; guests may change no stream, whatever its name
 	GuestUser         string        // with GuestPassword: what guests have to show
 	GuestPassword     string        //
 	GuestToken        string        // or this; all empty: nothing

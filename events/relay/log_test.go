@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/schemas/schematest"
 )
 
 // memLog is an event log that forgets nothing and can be told to fail.
@@ -82,6 +83,9 @@ func (l *memLog) Append(e events.Event) error {
 }
 
 func (l *memLog) add(e events.Event, recorded time.Time) {
+	if err := schematest.Check(string(e.Type), e.Data); err != nil {
+		panic(err) // a test appends what no doorbell would
+	}
 	log := l.events[e.AgencyID]
 	l.events[e.AgencyID] = append(log, e.Stamp(uint64(len(log)+1), recorded, l.storeID))
 }

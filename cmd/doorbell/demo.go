@@ -65,7 +65,7 @@ func (d *demo) open(ctx context.Context, dir string, c *DemoCmd) error {
 	}
 	d.api = serveMadeUp(ctx, sandbox.NewModel(sandbox.Options{Seed: uint64(c.Seed)}), sandbox.Flat(), l, sandbox.GeneratorOptions{
 		Seed: uint64(c.Seed), Agencies: []string{"A100", "B200"}, Insertions: 25, History: 4,
-		ContactRequestsPerMinute: 40, ChangesPerMinute: 20,
+		ContactRequestsPerMinute: 60, ChangesPerMinute: 45,
 	})
 	natsListen, err := freeAddress(d.out, c.NATSListen)
 	if err != nil {

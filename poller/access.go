@@ -202,6 +202,13 @@ func (a *agency) halt(scope events.Scope, reference string, operation listings.O
 			Key: events.KeyRef{Slot: "current", Fingerprint: h.Key}, Advice: h.Advice, Resume: resumeCommand(a.id, reference),
 		})
 	})
+	if errors.Is(err, store.ErrNoSpace) {
+		a.mu.Lock()
+		delete(a.halts, haltScope{scope, reference}) // it is not on disk, nor its event: the next refusal tries again
+		a.mu.Unlock()
+		a.pause()
+		return err
+	}
 	a.p.log.Error("access halted", "agency", a.id, "scope", string(scope), "status", h.Status, "reason", reason, "advice", h.Advice)
 	return err
 }

@@ -246,10 +246,11 @@ func (p *Poller) before(ctx context.Context, r listings.Request) error {
 	if a.isHalted(r) {
 		return errHalted
 	}
-	if err := p.patiently(ctx, p.base); err != nil {
+	// The key first: who waits long for a key must not hold the one probe of the base URL meanwhile.
+	if err := p.patiently(ctx, p.keyPatience(a.currentKey())); err != nil {
 		return err
 	}
-	if err := p.patiently(ctx, p.keyPatience(a.currentKey())); err != nil {
+	if err := p.patiently(ctx, p.base); err != nil {
 		return err
 	}
 	if err := p.budget.wait(ctx, r.Operation == listings.OperationInsertions); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"doorbell/events"
@@ -132,6 +133,7 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 	if err := w.a.learnClock(page.Envelope); err != nil {
 		return err
 	}
+	w.leaveOutUnstorable(page)
 	digests := make([][32]byte, len(page.Insertions))
 	for n, i := range page.Insertions {
 		w.seen[i.Reference] = struct{}{}
@@ -147,6 +149,15 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 		return err
 	}
 	return w.commit(page, diff)
+}
+
+// leaveOutUnstorable drops insertions whose reference could not even be asked for.
+func (w *walk) leaveOutUnstorable(page *listings.InsertionsPage) {
+	before := len(page.Insertions)
+	page.Insertions = slices.DeleteFunc(page.Insertions, func(i listings.Insertion) bool { return !store.Storable(i.Reference) })
+	if n := before - len(page.Insertions); n > 0 {
+		w.a.p.log.Warn("insertions without a usable reference are left out", "agency", w.a.id, "count", n)
+	}
 }
 
 // look says whether a page changes anything, without writing.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 
 	bolt "go.etcd.io/bbolt"
@@ -65,7 +66,12 @@ func (s *Store) signal() {
 	}
 }
 
-// key joins parts with 0x00, which no part holds.
+// Storable says whether a reference or id can be part of a key: it is not empty, holds no 0x00 and is not endlessly long.
+func Storable(part string) bool {
+	return part != "" && len(part) <= 4096 && strings.IndexByte(part, 0) < 0
+}
+
+// key joins parts with 0x00, which no part holds; see Storable.
 func key(parts ...string) []byte {
 	var b bytes.Buffer
 	for i, p := range parts {

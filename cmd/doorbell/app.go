@@ -281,18 +281,22 @@ func (a *app) ended(err error) error {
 	return ioError(err, "the commit may have happened; a restart reads again and goes on from what is on disk")
 }
 
-// publish keeps a relay running; a connection that was closed for good is replaced.
+// publish keeps a relay running: a connection that was closed for good is replaced, a full disk is waited for.
 func (a *app) publish(ctx context.Context) error {
 	for {
 		err := a.currentRelay().Run(ctx)
-		if !errors.Is(err, relay.ErrClosed) || ctx.Err() != nil {
+		closed := errors.Is(err, relay.ErrClosed)
+		if !closed && !errors.Is(err, store.ErrNoSpace) || ctx.Err() != nil {
 			return err
 		}
-		a.o.Log.Error("NATS closed the connection; making a new one", "err", err)
+		a.o.Log.Error("publishing stopped; it begins again", "err", err)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(10 * time.Second):
+		}
+		if !closed {
+			continue
 		}
 		if err := a.connect(); err != nil {
 			a.o.Log.Error("NATS", "err", err)

@@ -30,12 +30,13 @@ func TestInsertionsAreFoundByTheirReferenceWhateverTheListIsCalled(t *testing.T)
 		{`{"x":[{"objectReference":"r"}]}`, "/x", "r", -1},
 		{`{"x":[{"propertyReferenceId":4001234567890123456}]}`, "/x", "4001234567890123456", -1},
 		{`{"x":[1,2],"tags":["a"],"y":[` + one + `]}`, "/y", "a#b##", -1},
-		{`{"featured":[` + one + `],"results":[{"propertyReferenceId":"r"},{"propertyReferenceId":"s"}]}`, "/results", "r s", -1},
+		{`{"featured":[{"propertyReferenceId":"r"},{"propertyReferenceId":"s"}],"results":[` + one + `]}`, "/results", "a#b##", -1},
+		{`[{"propertyReferenceId":"first","propertyReferenceId":"last"}]`, "", "last", -1},
 		{`{"few":[` + one + `],"many":[{"propertyReferenceId":"r"},{"propertyReferenceId":"s"}]}`, "/many", "r s", -1},
 		{`{"results":[],"premium":[` + one + `]}`, "/premium", "a#b##", -1},
 		{`{"count":1,"next":null,"previous":null,"results":[` + one + `]}`, "/results", "a#b##", -1},
 		{`{"count":40,"next":null,"results":[` + one + `]}`, "/results", "a#b##", 40},
-		{`{"total":-1,"results":[` + one + `]}`, "/results", "a#b##", -1},
+		{`{"total":-7,"results":[` + one + `]}`, "/results", "a#b##", -1},
 		{`{"total":1.0,"totalCount":"3","totalItems":2,"results":[` + one + `]}`, "/results", "a#b##", 2},
 		{`{"total":99999999999999999999,"results":[` + one + `]}`, "/results", "a#b##", -1},
 		{`{"agencyId":"a100","results":[` + one + `]}`, "/results", "a#b##", -1},
@@ -215,4 +216,15 @@ func TestATotalInAHeaderCountsForAPlainArray(t *testing.T) {
 			t.Errorf("%q: %+v %v", header, page, err)
 		}
 	}
+}
+
+func TestMoreRecordsThanFitAnyPageAreDrift(t *testing.T) {
+	most := "[" + strings.Repeat(one+",", maxRecords-1) + one + "]"
+	if page, err := decodeInsertions(t, most); err != nil || len(page.Insertions) != maxRecords {
+		t.Errorf("%v", err)
+	}
+	page, err := decodeInsertions(t, "["+one+","+most[1:])
+	assertDrift(t, "insertions", "one more", page == nil, err)
+	requests, err := decodeContactRequests(t, "["+strings.Repeat("{},", maxRecords)+"{}]")
+	assertDrift(t, "contact requests", "one more", requests == nil, err)
 }

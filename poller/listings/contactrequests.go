@@ -65,6 +65,9 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 	if wrong != "" {
 		return nil, x.drift(expectedContactRequests, wrong)
 	}
+	if l.tooLong() {
+		return nil, x.drift("a page of records", "more records than fit any page")
+	}
 	page := &ContactRequestsPage{Envelope: x.envelope(size)}
 	page.Path = string(l.path)
 	total := 0

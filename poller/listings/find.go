@@ -13,6 +13,9 @@ import (
 // maxListDepth is how deep below the root a list may be.
 const maxListDepth = 4
 
+// maxRecords is how many elements a list may have. The widest question asks for a thousand.
+const maxRecords = 20_000
+
 // list is an array of the envelope that may be the list of records.
 type list struct {
 	path   jsontext.Pointer
@@ -51,9 +54,23 @@ func (e *envelope) explore(at list) {
 				e.twice = "an object with a name twice, at depth " + strconv.Itoa(at.depth)
 			}
 			seen[name] = true
+			if named(name, errorNames) {
+				continue // a list of errors is none of records
+			}
 			e.explore(list{path: at.path.AppendToken(name), depth: at.depth + 1, name: name, raw: value, within: at.raw})
 		}
 	}
+}
+
+// tooLong says whether a list is longer than anybody would ask for.
+func (l list) tooLong() bool {
+	n := 0
+	for range elements(l.raw) {
+		if n++; n > maxRecords {
+			return true
+		}
+	}
+	return false
 }
 
 // at returns what stands at a pointer into objects.
@@ -106,19 +123,18 @@ var looksLikeName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_]{0,39}$`)
 // unhappy says whether an envelope declares its own failure.
 func (e *envelope) unhappy() bool {
 	for name, value := range members(e.root) {
-		switch strings.ToLower(name) {
-		case "error", "errors":
-			if !isEmpty(value) && value.Kind() != jsontext.KindFalse {
-				return true
-			}
-		case "success", "ok":
-			if value.Kind() == jsontext.KindFalse {
-				return true
-			}
+		isFalse := value.Kind() == jsontext.KindFalse
+		if named(name, errorNames) && !isEmpty(value) && !isFalse || named(name, successNames) && isFalse {
+			return true
 		}
 	}
 	return false
 }
+
+var (
+	errorNames   = []string{"error", "errors"}
+	successNames = []string{"success", "ok"}
+)
 
 // genericNames are what lists of anything are called.
 var genericNames = []string{

@@ -92,6 +92,9 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 	if wrong != "" {
 		return nil, x.drift(expectedInsertions, wrong)
 	}
+	if l.tooLong() {
+		return nil, x.drift("a page of records", "more records than fit any page")
+	}
 	page := &InsertionsPage{Envelope: x.envelope(size)}
 	page.Path = string(l.path)
 	total := 0

@@ -13,7 +13,6 @@ type reading struct {
 
 	pages   int               // that were read
 	seen    map[mark]struct{} // references of this pass
-	first   content           // of the first page
 	last    content           // of the page before
 	nothing int               // pages in a row that brought nothing new
 	news    int               // pages but the first that brought something new
@@ -97,8 +96,7 @@ func (r *reading) ended() end {
 func (r *reading) note(page *InsertionsPage) {
 	r.w.odd += page.Unreadable
 	fresh, repeated, this := r.unite(page)
-	again := this == r.first || this == r.last
-	if repeated > 0 && !again {
+	if repeated > 0 && this != r.last {
 		r.w.verdict.Moved = true
 	}
 	if fresh > 0 {
@@ -106,10 +104,7 @@ func (r *reading) note(page *InsertionsPage) {
 	} else {
 		r.nothing++
 	}
-	switch {
-	case r.pages == 1:
-		r.first, r.nothing = this, 0
-	case fresh > 0:
+	if fresh > 0 && r.pages > 1 {
 		r.news++
 	}
 	r.last = this

@@ -1,0 +1,136 @@
+package listings
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func gzipped(s string) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = io.WriteString(w, s)
+	_ = w.Close()
+	return b.Bytes()
+}
+
+func TestGzipIsUnpackedWithinBounds(t *testing.T) {
+	bomb := gzipped(strings.Repeat("[", 1<<20))
+	good := gzipped(`[{"propertyReferenceId":"a"}]`)
+	for _, row := range []struct {
+		name, encoding string
+		body           []byte
+		check          func(error) bool
+	}{
+		{"good", "gzip", good, func(err error) bool { return err == nil }},
+		{"another spelling", "X-GZIP", good, func(err error) bool { return err == nil }},
+		{"bomb", "gzip", bomb, func(err error) bool { return errors.Is(err, ErrBodyTooLarge) }},
+		{"packed body too large", "gzip", append(good, bytes.Repeat(gzipped(""), 20_000)...), func(err error) bool { return errors.Is(err, ErrBodyTooLarge) }},
+		{"cut", "gzip", good[:len(good)-5], is[*TransportError]},
+		{"wrong sum", "gzip", append(bytes.Clone(good[:len(good)-8]), "01234567"...), is[*TransportError]},
+		{"garbage after", "gzip", append(bytes.Clone(good), "garbage"...), is[*TransportError]},
+		{"not packed at all", "gzip", []byte(`[{"propertyReferenceId":"a"}]`), is[*TransportError]},
+		{"empty", "gzip", nil, is[*TransportError]},
+		{"not asked for", "br", good, is[*DriftError]},
+		{"twice", "gzip, gzip", good, is[*DriftError]},
+		{"plain and too large", "", bytes.Repeat([]byte(" "), 70_000), func(err error) bool { return errors.Is(err, ErrBodyTooLarge) }},
+		{"plain and as large as allowed", "", append([]byte("[]"), bytes.Repeat([]byte(" "), 1<<16-2)...), func(err error) bool { return err == nil }},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			for _, length := range []bool{true, false} {
+				a := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+					if row.encoding != "" {
+						w.Header().Set("Content-Encoding", row.encoding)
+					}
+					if !length {
+						w.WriteHeader(200)
+						w.(http.Flusher).Flush()
+					}
+					_, _ = w.Write(row.body)
+				})
+				page, err := a.client(t, func(o *Options) { o.MaxBody = 1 << 16 }).insertions(t)
+				if !row.check(err) {
+					t.Errorf("%T: %v", err, err)
+				}
+				if (page == nil) != (err != nil) {
+					t.Error("want a page or an error")
+				}
+			}
+		})
+	}
+}
+
+func is[E error](err error) bool {
+	var e E
+	return errors.As(err, &e)
+}
+
+func TestABodyCutAnywhereIsNeverAPage(t *testing.T) {
+	whole := `{"results":[{"propertyReferenceId":"a"},{"propertyReferenceId":"b"}],"total":2}`
+	for _, framing := range []string{"length", "chunked", "close"} {
+		for cut := range len(whole) {
+			conn := raw(t, func(c net.Conn) {
+				switch framing {
+				case "length":
+					fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(whole), whole[:cut])
+				case "chunked":
+					fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s", len(whole), whole[:cut])
+				case "close":
+					fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n%s", whole[:cut])
+				}
+			})
+			page, err := conn.insertions(t)
+			if page != nil || !is[*TransportError](err) && !is[*DriftError](err) {
+				t.Fatalf("%s, cut at %d: %v", framing, cut, err)
+			}
+		}
+	}
+}
+
+func TestABodyThatSaysItIsTooLargeIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		_, err := raw(t, func(c net.Conn) {
+			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n")
+			_, _ = c.Read(make([]byte, 1)) // until the client goes away
+		}).insertions(t)
+		if !errors.Is(err, ErrBodyTooLarge) || time.Since(begin) > 0 {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+	})
+}
+
+// closing answers with a body that knows whether it was closed.
+type closing struct {
+	io.Reader
+	status int
+	closed int
+}
+
+func (c *closing) Close() error { c.closed++; return nil }
+
+func (c *closing) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: c.status, Header: http.Header{}, Body: c, ContentLength: -1}, nil
+}
+
+func TestEveryBodyIsClosed(t *testing.T) {
+	for _, status := range []int{200, 204, 301, 403, 500} {
+		for _, length := range []int{0, 1000, 1 << 20} {
+			a := &closing{Reader: strings.NewReader(strings.Repeat(" ", length)), status: status}
+			_, _ = newClient(t, func(o *Options) {
+				o.BaseURL, o.Transport, o.MaxBody = "https://api.example", a, 10_000
+			}).insertions(t)
+			if a.closed == 0 {
+				t.Errorf("status %d, %d bytes: not closed", status, length)
+			}
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package listings
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+func TestTimesAreReadInAllTheirForms(t *testing.T) {
+	zurich, err := time.LoadLocation("Europe/Zurich")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for raw, want := range map[string]string{
+		`"2026-11-20T09:41:07Z"`:         "2026-11-20T09:41:07Z",
+		`"2026-11-20T10:41:07+01:00"`:    "2026-11-20T09:41:07Z",
+		`"2026-11-20T10:41:07.123+0100"`: "2026-11-20T09:41:07.123Z",
+		`"2026-11-20T10:41:07,5+0100"`:   "2026-11-20T09:41:07.5Z",
+		`"2026-11-20T10:41:07+01"`:       "2026-11-20T09:41:07Z",
+		`" 2026-11-20 10:41:07 +0100 "`:  "2026-11-20T09:41:07Z",
+		`"2026-11-20t09:41:07z"`:         "2026-11-20T09:41:07Z",
+		`"2026-11-20T10:41+01:00"`:       "2026-11-20T09:41:00Z",
+		`"2026-11-20T10:41:07"`:          "2026-11-20T09:41:07Z",
+		`"2026-07-20T10:41:07.000001"`:   "2026-07-20T08:41:07.000001Z",
+		`"2026-07-20 10:41"`:             "2026-07-20T08:41:00Z",
+		`"2026-10-25T02:30:00"`:          "2026-10-25T01:30:00Z", // shown twice: the later one
+		`"2026-10-25T01:59:59"`:          "2026-10-24T23:59:59Z",
+		`"2026-10-25T03:00:00"`:          "2026-10-25T02:00:00Z",
+		`"2026-03-29T02:30:00"`:          "2026-03-29T01:30:00Z", // never shown: the later reading
+		`"2026-03-29T03:00:00"`:          "2026-03-29T01:00:00Z",
+		`1795167667`:                     "2026-11-20T09:41:07Z",
+		`"1795167667"`:                   "2026-11-20T09:41:07Z",
+		`1795167667123`:                  "2026-11-20T09:41:07.123Z",
+		`"1795167667123"`:                "2026-11-20T09:41:07.123Z",
+		`1795167667.5`:                   "2026-11-20T09:41:07.5Z",
+		`1795167667123.9`:                "2026-11-20T09:41:07.123Z",
+		`1795167667.123456789012`:        "2026-11-20T09:41:07.123456789Z",
+		`0`:                              "",
+		`-1`:                             "",
+		`1.7e9`:                          "",
+		`1795167667123456`:               "",
+		`17951676671234567890`:           "",
+		`"0001-01-01T00:00:00Z"`:         "",
+		`"9999-12-31T23:59:59-01:00"`:    "",
+		`"20.11.2026 10:41"`:             "",
+		`"2026-11-20"`:                   "",
+		`"2026-13-20T10:41:07Z"`:         "",
+		`"2026-11-20T25:41:07Z"`:         "",
+		`"yesterday"`:                    "",
+		`""`:                             "",
+		`"."`:                            "",
+		`null`:                           "",
+		`{}`:                             "",
+		`true`:                           "",
+	} {
+		got := instant(jsontext.Value(raw), zurich)
+		text := ""
+		if !got.IsZero() {
+			text = got.Format(time.RFC3339Nano)
+		}
+		if text != want {
+			t.Errorf("%s: %q, want %q", raw, text, want)
+		}
+	}
+}
+
+func TestATimeWithoutZoneIsShownByClocksOfTheZone(t *testing.T) {
+	for _, name := range []string{"Europe/Zurich", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "UTC", "Pacific/Apia"} {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() == 2026; at = at.Add(157 * time.Minute) {
+			const layout = "2006-01-02T15:04:05"
+			shown := at.In(zone).Format(layout)
+			got := instant(jsontext.Value(quote(shown)), zone)
+			if got.In(zone).Format(layout) != shown || got.Before(at) || got.Sub(at) > time.Hour {
+				t.Fatalf("%s: %s read as %s, was %s", name, shown, got, at)
+			}
+		}
+	}
+}

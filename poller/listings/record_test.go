@@ -1,0 +1,367 @@
+package listings
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"pgregory.net/rapid"
+)
+
+func TestTheTroubleOfARecordIsItsOwn(t *testing.T) {
+	deep := strings.Repeat(`[`, 70) + strings.Repeat(`]`, 70)
+	for _, row := range []struct{ record, want, defects string }{
+		{`{"a" : "x"}`, `{"a":"x"}`, ""},
+		{`{"a":"\ud83d\ude00\u00e4\/"}`, `{"a":"\ud83d\ude00\u00e4\/"}`, ""},
+		{`{"a":"\ud800 x","b": 1.0}`, "{\"a\":\"\uFFFD x\",\"b\":1.0}", DefectUTF8},
+		{"{\"a\":\"Z\xfcrich\"}", "{\"a\":\"Z\uFFFDrich\"}", DefectUTF8},
+		{"{\"Z\xfcrich\":1}", "{\"Z\uFFFDrich\":1}", DefectUTF8},
+		{`{"a":1,"b":2,"a":{"c" : 3}}`, `{"a":{"c":3},"b":2}`, DefectDuplicateName},
+		{`{"x":[{"a":1,"a":2}]}`, `{"x":[{"a":2}]}`, DefectDuplicateName},
+		{`{"a":1,"a":"\udc00"}`, "{\"a\":\"\uFFFD\"}", DefectDuplicateName + " " + DefectUTF8},
+		{`{"x":` + deep + `}`, `{"x":` + strings.Repeat("[", 63) + "null" + strings.Repeat("]", 63) + `}`, DefectTooDeep},
+		{`{"q":"\"","x":` + deep + `}`, `{"q":"\"","x":` + strings.Repeat("[", 63) + "null" + strings.Repeat("]", 63) + `}`, DefectTooDeep},
+		{`{"x":"` + strings.Repeat(`[\"`, 200) + `"}`, `{"x":"` + strings.Repeat(`[\"`, 200) + `"}`, ""},
+	} {
+		with := func(reference string) string { return `{"propertyReferenceId":"` + reference + `",` + row.record[1:] }
+		page, err := decodeInsertions(t, `{"results":[`+with("a")+`,{"propertyReferenceId":"good"}]}`)
+		if err != nil || len(page.Insertions) != 2 {
+			t.Fatalf("%s: %v", row.record, err)
+		}
+		i := page.Insertions[0]
+		want := strings.Replace(row.want, "{", `{"propertyReferenceId":"a",`, 1)
+		if string(i.Record) != want || strings.Join(i.Defects, " ") != row.defects {
+			t.Errorf("%s: %s, defects %v", row.record, i.Record, i.Defects)
+		}
+		if page.Insertions[1].Defects != nil {
+			t.Error("the trouble spread")
+		}
+		if _, err := Digest(i.Record, nil); err != nil {
+			t.Errorf("%s: %v", row.record, err)
+		}
+	}
+}
+
+func TestAnUnreadableTimeIsADefect(t *testing.T) {
+	page, err := decodeContactRequests(t, `[{"id":1,"createdAt":"last week"},{"id":2,"createdAt":null},{"id":3},{"id":4,"createdAt":"?","timestamp":1763628067}]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{DefectTime, "", "", ""} {
+		if got := strings.Join(page.ContactRequests[i].Defects, " "); got != want {
+			t.Errorf("record %d: defects %q, want %q", i, got, want)
+		}
+	}
+	if page.ContactRequests[3].CreatedAt.IsZero() {
+		t.Error("the second candidate was not read")
+	}
+}
+
+func digest(t testing.TB, record string, ignore ...string) [32]byte {
+	t.Helper()
+	d, err := Digest(json.RawMessage(record), ignore)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestTheDigestSeesContentOnly(t *testing.T) {
+	same := [][2]string{
+		{`{"a":1,"b":[2,{"c":3,"d":4}]}`, ` { "b" : [ 2 , { "d" : 4, "c" : 3 } ] , "a" : 1 } `},
+		{`{"a":"\u00e4\/"}`, `{"a":"ä/"}`},
+		{`{"views":1,"a":{"views":2,"b":3},"l":[{"x":1},2]}`, `{"views":9,"a":{"views":9,"b":3},"l":[{"x":2},2]}`},
+		{`{"a~/b":1}`, `{}`},
+	}
+	for _, row := range same {
+		ignore := []string{"/views", "/a/views", "/l/0/x", "/a~0~1b", "/missing/deep"}
+		if digest(t, row[0], ignore...) != digest(t, row[1], ignore...) {
+			t.Errorf("%s and %s differ", row[0], row[1])
+		}
+	}
+	different := [][2]string{
+		{`{"id":9007199254740993}`, `{"id":9007199254740992}`},
+		{`{"a":1}`, `{"a":"1"}`},
+		{`{"a":1}`, `{"a":1.0}`},
+		{`[1,2]`, `[2,1]`},
+		{`{"a":null}`, `{}`},
+		{`{"a":{"views":1}}`, `{"a":{"views":2}}`},
+		{`1`, `2`},
+		{`"a"`, `"b"`},
+		{`[[1],2]`, `[1,[2]]`},
+	}
+	for _, row := range different {
+		if digest(t, row[0], "/views") == digest(t, row[1], "/views") {
+			t.Errorf("%s and %s are equal", row[0], row[1])
+		}
+	}
+	for _, bad := range []string{"", "{", "x", `{"a":1}{}`, `{"SENTINEL":1,"SENTINEL":2}`, "\"SENTINEL\xff\"", `[1,]`} {
+		if _, err := Digest(json.RawMessage(bad), []string{"/a"}); err == nil || strings.Contains(err.Error(), "SENTINEL") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// aValue draws JSON as lists of tokens so that its members can be shuffled.
+func aValue(t *rapid.T, depth int) any {
+	switch kind := rapid.IntRange(0, 5).Draw(t, "kind"); {
+	case kind == 0 && depth > 0:
+		return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) any { return aValue(t, depth-1) }), 0, 4).Draw(t, "array")
+	case kind == 1 && depth > 0:
+		return rapid.MapOfN(rapid.String(), rapid.Custom(func(t *rapid.T) any { return aValue(t, depth-1) }), 0, 4).Draw(t, "object")
+	case kind == 2:
+		return json.Number(rapid.StringMatching(`-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,5})?([eE][+-]?[0-9]{1,3})?`).Draw(t, "number"))
+	case kind == 3:
+		return rapid.Bool().Draw(t, "bool")
+	case kind == 4:
+		return nil
+	}
+	return rapid.String().Draw(t, "text")
+}
+
+func spread(t *rapid.T, v any) string {
+	space := func() string { return rapid.SampledFrom([]string{"", " ", "\n", "\t "}).Draw(t, "space") }
+	switch v := v.(type) {
+	case map[string]any:
+		var names []string
+		for name := range v {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		var parts []string
+		for _, name := range rapid.Permutation(names).Draw(t, "order") {
+			parts = append(parts, space()+quote(name)+space()+":"+space()+spread(t, v[name])+space())
+		}
+		return "{" + space() + strings.Join(parts, ",") + "}"
+	case []any:
+		var parts []string
+		for _, e := range v {
+			parts = append(parts, space()+spread(t, e)+space())
+		}
+		return "[" + space() + strings.Join(parts, ",") + "]"
+	}
+	b, _ := json.Marshal(v)
+	return string(b)
+}
+
+func TestPropertyMemberOrderAndWhiteSpaceNeverMatterToTheDigest(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		v := rapid.MapOfN(rapid.String(), rapid.Custom(func(t *rapid.T) any { return aValue(t, 3) }), 0, 5).Draw(r, "record")
+		a, b := spread(r, v), spread(r, v)
+		da, errA := Digest(json.RawMessage(a), nil)
+		db, errB := Digest(json.RawMessage(b), nil)
+		if errA != nil || errB != nil || da != db {
+			r.Fatalf("%s\n%s\n%v %v", a, b, errA, errB)
+		}
+		compacted, defects := compact(jsontext.Value(a))
+		if dc, err := Digest(compacted, nil); err != nil || dc != da || defects != nil {
+			r.Fatalf("compact changed %s to %s (%v, %v)", a, compacted, defects, err)
+		}
+	})
+}
+
+// The contract shows four whole messages; three of them hold a record of the API and what is to be read from it.
+func TestTheContractsRecordsGiveTheContractsInsertionAndContact(t *testing.T) {
+	for _, name := range []string{"contact_request.created", "insertion.appeared", "insertion.changed"} {
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile("testdata/" + name + ".json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var message struct {
+				PropertyReferenceID, ContactRequestID string
+				CreatedAt                             time.Time
+				Score, Contact, Insertion, Record     json.RawMessage
+			}
+			if err := json.Unmarshal(text, &message); err != nil {
+				t.Fatal(err)
+			}
+			if name == "contact_request.created" {
+				page, err := decodeContactRequests(t, "["+string(message.Record)+"]")
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := page.ContactRequests[0]
+				sameJSON(t, r.Contact(), message.Contact)
+				if r.ID("id") != message.ContactRequestID || !r.CreatedAt.Equal(message.CreatedAt) || !bytes.Equal(r.Score, message.Score) {
+					t.Errorf("%+v", r)
+				}
+				return
+			}
+			page, err := decodeInsertions(t, `{"results":[`+string(message.Record)+`]}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if page.Insertions[0].Reference != message.PropertyReferenceID {
+				t.Error(page.Insertions[0].Reference)
+			}
+			want := message.Insertion
+			if name == "insertion.changed" { // the example's record leaves out the url that its summary shows
+				want = bytes.Replace(want, []byte("},\n    \"url\": \"https://portal.example/d/4001234567\""), []byte("}"), 1)
+			}
+			sameJSON(t, page.Insertions[0].Summary(), want)
+		})
+	}
+}
+
+// sameJSON compares a struct with a JSON object whose names are those of its fields.
+func sameJSON[T any](t *testing.T, got T, want json.RawMessage) {
+	t.Helper()
+	var w T
+	d := json.NewDecoder(bytes.NewReader(want))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&w); err != nil {
+		t.Fatal(err)
+	}
+	g, _ := json.Marshal(got)
+	if e, _ := json.Marshal(w); !bytes.Equal(g, e) {
+		t.Errorf("\n%s, want\n%s", g, e)
+	}
+}
+
+func TestSummariesAreReadFromOtherShapes(t *testing.T) {
+	for record, want := range map[string]string{
+		`{}`: `{}`,
+		`{"title":" T ","street":"Weg","houseNumber":3,"zip":8005,"city":"Zürich","rooms":"4.5","livingArea":100,"grossRent":"2100","currency":"CHF","url":"javascript:alert(1)"}`: `{"Title":"T","Street":"Weg 3","PostalCode":"8005","Locality":"Zürich","Rooms":"4.5","LivingSpace":100,"Price":{"Amount":"2100","Currency":"CHF"}}`,
+		`{"prices":{"currency":"CHF","buy":{"price":1500000},"rent":{}},"offerType":"BUY","url":"https://x.example/1"}`:                                                            `{"Price":{"Amount":1500000,"Currency":"CHF"},"OfferType":"BUY","URL":"https://x.example/1"}`,
+		`{"prices":{"currency":"CHF","rent":{"net":1000,"interval":"MONTH"},"buy":{"price":5}}}`:                                                                                   `{"Price":{"Amount":1000,"Currency":"CHF","Interval":"MONTH"}}`,
+		`{"localization":{"primary":"fr","de":{"text":{"title":"D"}},"fr":{"text":{"title":"F"}}},"title":"x"}`:                                                                    `{"Title":"F"}`,
+		`{"localization":{"primary":"rm","it":{"text":{"title":"I"}}}}`:                                                                                                            `{"Title":"I"}`,
+		`{"title":{"de":"x"},"address":"Weg 3","characteristics":[1],"prices":null,"rankType":7,"rooms":"many","offerType":{}}`:                                                    `{}`,
+		`{"rooms":1e3,"livingSpace":"0x10","address":{"postal_code":"8005","Locality":"Z"},"listingType":{"type":"TOP"}}`:                                                          `{"Rooms":1e3,"PostalCode":"8005","Locality":"Z","RankType":"TOP"}`,
+	} {
+		sameJSON(t, Insertion{Record: json.RawMessage(record)}.Summary(), json.RawMessage(want))
+	}
+}
+
+func TestContactsAreReadFromOtherShapes(t *testing.T) {
+	for record, want := range map[string]string{
+		`{}`: `{}`,
+		`{"first_name":"N","last_name":"B","phone_number":"0041 79 000 01 23","Email":"n@example.org","lang":"de"}`:                                                 `{"FirstName":"N","LastName":"B","Phone":"+41790000123","PhoneRaw":"0041 79 000 01 23","Email":"n@example.org","Language":"de"}`,
+		`{"contact":{"firstName":"N","phoneNumbers":[{"type":"MOBILE","number":"079 000 01 23"}],"address":{"street":"Weg","zip":8005,"city":"Z","country":"CH"}}}`: `{"FirstName":"N","Phone":"+41790000123","PhoneRaw":"079 000 01 23","Address":{"Street":"Weg","PostalCode":"8005","Locality":"Z","Country":"CH"}}`,
+		`{"sender":{"name":"N B"},"message":{"text":"Hi"},"portal":"p","street":"of the property"}`:                                                                 `{"FullName":"N B","Message":"Hi","Portal":"p"}`,
+		`{"contactRequest":{"person":{"email":"n@example.org"},"message":" Hi\n"},"metadata":{"portal":"p"}}`:                                                       `{"Email":"n@example.org","Message":" Hi\n","Portal":"p"}`,
+		`{"contact":{"email":null,"phone":{"number":"12"}},"email":"n@example.org","source":{"x":1}}`:                                                               `{"Email":"n@example.org","PhoneRaw":"12"}`,
+		`{"phone":790000123,"email":7,"message":null,"firstName":"","lastName":" ","gender":"F","company":"C","preferredContact":"PHONE"}`:                          `{"PhoneRaw":"790000123","Gender":"F","Company":"C","PreferredContact":"PHONE"}`,
+		`{"contact":"Nora","phones":["",null,"+49 30 1234567"]}`:                                                                                                    `{"Phone":"+49301234567","PhoneRaw":"+49 30 1234567"}`,
+	} {
+		sameJSON(t, ContactRequest{Record: json.RawMessage(record)}.Contact(), json.RawMessage(want))
+	}
+}
+
+func TestPhoneNumbersAreWrittenInternationallyOnlyWhereTheyClearlyAre(t *testing.T) {
+	for raw, want := range map[string]string{
+		"079 000 01 23": "+41790000123", "079/000.01-23": "+41790000123", "(079) 000 01 23": "+41790000123", "0041 79 000 01 23": "+41790000123",
+		"+41 79 000 01 23": "+41790000123", "+41 (0)79 000 01 23": "+41790000123", "+41 079 000 01 23": "+41790000123", "+41\u00a079\u202f0000123": "+41790000123",
+		"044 000 01 23": "+41440000123", "+49 30 1234567": "+49301234567", "0049 (0) 30 1234567": "+49301234567", "0049 (0)30 1234567": "+49301234567",
+		"": "", "030 1234567": "", "0660 1234567": "", "79 000 01 23": "", "079 000 01 2": "", "079 000 01 2x": "", "079 000 01 234": "", "079 000 01 23 / 044 000 01 23": "",
+		"+41 79 000 01 23 ext 5": "", "+4179": "", "+0123456789": "", "+1234567890123456": "", "++41790000123": "", "on request": "", "+41 800 000": "", "０79 000 01 23": "",
+	} {
+		if got := e164(raw); got != want {
+			t.Errorf("%q: %q, want %q", raw, got, want)
+		}
+	}
+}
+
+func TestIdsKeepTheirText(t *testing.T) {
+	for record, want := range map[string]string{
+		`{"id":1}`: "1", `{"id":"1"}`: "1", `{"id":9007199254740993}`: "9007199254740993", `{"id":null}`: "", `{"id":true}`: "", `{"id":{}}`: "", `{"id":""}`: "",
+		`{"ID":1}`: "", `{"metadata":{"id":"m"}}`: "m", `{"contactRequest":{"id":"c"}}`: "c", `{"contact":{"id":"p"}}`: "", `{"id":null,"metadata":{"id":"m"}}`: "", `{}`: "",
+	} {
+		if got := (ContactRequest{Record: json.RawMessage(record)}).ID("id"); got != want {
+			t.Errorf("%s: %q, want %q", record, got, want)
+		}
+	}
+}
+
+func fingerprint(t *testing.T, record string) [16]byte {
+	t.Helper()
+	page, err := decodeContactRequests(t, "["+record+"]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page.ContactRequests[0].Fingerprint("a#b##")
+}
+
+func TestTheFingerprintIsThatOfThePersonAndTheMomentOnly(t *testing.T) {
+	a := `{"id":1,"createdAt":"2026-11-20T10:41:07+0100","score":1,"email":"N@example.org","phone":"079 000 01 23","message":"Hi"}`
+	same := []string{
+		strings.Replace(a, `"id":1`, `"id":2`, 1), strings.Replace(a, `"score":1`, `"score":2`, 1), strings.Replace(a, "10:41:07+0100", "09:41:07Z", 1),
+		strings.Replace(a, "079 000 01 23", "+41790000123", 1), strings.Replace(a, "N@", "n@", 1),
+		`{"contact":{"email":"n@example.org","phone":"0790000123"},"created_at":1795167667,"message":"Hi"}`,
+	}
+	for _, b := range same {
+		if fingerprint(t, a) != fingerprint(t, b) {
+			t.Errorf("%s differs", b)
+		}
+	}
+	for _, b := range []string{
+		strings.Replace(a, "41:07", "41:08", 1), strings.Replace(a, "N@", "m@", 1), strings.Replace(a, "01 23", "01 24", 1), strings.Replace(a, "Hi", "Ho", 1),
+		`{"name":"A"}`, `{"name":"B","score":1}`,
+	} {
+		if fingerprint(t, a) == fingerprint(t, b) {
+			t.Errorf("%s does not differ", b)
+		}
+	}
+	if fingerprint(t, `{"name":"A","score":1}`) == fingerprint(t, `{"name":"B","score":1}`) || fingerprint(t, `{"name":"A","score":1}`) != fingerprint(t, `{"name":"A","score":2}`) {
+		t.Error("records without time, address and message")
+	}
+	if fingerprint(t, `{"email":"ab","message":"c"}`) == fingerprint(t, `{"email":"a","message":"bc"}`) {
+		t.Error("parts run into each other")
+	}
+	if (ContactRequest{}).Fingerprint("a") == (ContactRequest{}).Fingerprint("b") {
+		t.Error("the reference does not count")
+	}
+}
+
+func TestFieldsNameWhatChangedAndWhatIsPersonal(t *testing.T) {
+	r := ContactRequest{Record: json.RawMessage(`{"status":"NEW","score":5,"contact":{"phone":null,"email":"x","tags":[]},"message":"","sender":null,"viewingTimes":{}}`)}
+	var got []string
+	for _, f := range r.Fields() {
+		got = append(got, fmt.Sprint(f.Name, " ", f.Person, " ", f.Empty))
+	}
+	want := "contact/email true false, contact/phone true true, contact/tags true true, message true true, sender true true, status false false, viewingTimes false true"
+	if strings.Join(got, ", ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
+	}
+	if r.Fields()[0].Digest == r.Fields()[5].Digest {
+		t.Error("digests are equal")
+	}
+	many := ContactRequest{Record: json.RawMessage("{" + manyMembers(1000) + "}")}
+	if n := len(many.Fields()); n != maxFields {
+		t.Errorf("%d fields", n)
+	}
+}
+
+func manyMembers(n int) string {
+	var parts []string
+	for i := range n {
+		parts = append(parts, fmt.Sprintf(`"m%d":%d`, i, i))
+	}
+	return strings.Join(parts, ",")
+}
+
+func TestScoresArePassedOnAsTheyAre(t *testing.T) {
+	for record, want := range map[string]string{
+		`{"score":72.50}`: "72.50", `{"score":"high"}`: `"high"`, `{"score":null}`: "null", `{}`: "", `{"score":{}}`: "", `{"score":true}`: "", `{"score":[1]}`: "",
+	} {
+		page, err := decodeContactRequests(t, "["+record+"]")
+		if err != nil || string(page.ContactRequests[0].Score) != want {
+			t.Errorf("%s: %v %v", record, page, err)
+		}
+	}
+}
+
+func assertProper(t *testing.T, record json.RawMessage) {
+	t.Helper()
+	if !json.Valid(record) || !utf8.Valid(record) || !jsontext.Value(record).IsValid() {
+		t.Fatalf("not proper JSON: %q", record)
+	}
+}

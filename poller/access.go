@@ -39,7 +39,7 @@ func (a *agency) isHalted(r listings.Request) bool {
 		return true
 	}
 	h, ok := a.halts[haltScope{events.ScopeInsertion, r.Reference}]
-	return ok && time.Since(h.Since) < retryRefused
+	return ok && time.Since(h.Tried) < retryRefused
 }
 
 // refusedList halts the agency: the list itself was refused. Nothing is asked from this moment on; halt and event are one
@@ -49,47 +49,57 @@ func (a *agency) refusedList(err error) error {
 }
 
 // refusedContacts is a refusal of one insertion's contact requests. The insertion waits, and the list is asked once: it
-// tells whether the agency is refused, the insertion gone, or only this insertion not ours to read.
+// tells whether the agency is refused, the insertion gone, or only this insertion not ours to read. Where several are
+// refused and none was answered since, all wait for that.
 func (a *agency) refusedContacts(reference string, err error) error {
-	i, readErr := a.insertion(reference)
-	if readErr != nil {
-		return readErr
-	}
-	if !i.GoneSince.IsZero() {
-		a.forget(reference) // disappeared, and now closed to us: no alarm
-		return nil
-	}
-	if a.renewHalt(reference) {
-		return nil
+	renewed, commitErr := a.renewHalt(reference)
+	if renewed || commitErr != nil {
+		return commitErr
 	}
 	l := a.look(reference)
 	a.mu.Lock()
 	l.refused, l.refusal, l.refusedAt = true, err, time.Now()
 	waiting := 0
 	for _, other := range a.looks {
-		if other.refused {
+		if other.refused && !a.lastAnswer.After(other.refusedAt) {
 			waiting++
 		}
 	}
+	a.confirming = a.confirming || waiting >= refusalLimit
 	a.mu.Unlock()
-	if waiting >= refusalLimit {
-		a.p.plan(func(s *schedule.Schedule) { s.Pause(a.id, time.Now().Add(time.Hour), false) })
-	}
+	a.pause()
 	a.wakeWalk()
 	return nil
 }
 
-// renewHalt makes an insertion that was tried again in vain wait for another day, without a word.
-func (a *agency) renewHalt(reference string) bool {
+// confirmed lets the polls go on that waited for a walk.
+func (a *agency) confirmed() {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	scope := haltScope{events.ScopeInsertion, reference}
-	h, halted := a.halts[scope]
-	if halted {
-		h.Since = time.Now().UTC()
-		a.halts[scope] = h
+	was := a.confirming
+	a.confirming = false
+	a.mu.Unlock()
+	if was {
+		a.pause()
 	}
-	return halted
+}
+
+// renewHalt makes an insertion that was tried again in vain wait for another day, without a word.
+func (a *agency) renewHalt(reference string) (halted bool, err error) {
+	scope := haltScope{events.ScopeInsertion, reference}
+	a.mu.Lock()
+	h, halted := a.halts[scope]
+	a.mu.Unlock()
+	if !halted {
+		return false, nil
+	}
+	h.Tried = time.Now().UTC()
+	if err := a.p.store.Update(func(tx *store.Tx) error { return tx.PutHalt(a.id, h) }); err != nil {
+		return true, err
+	}
+	a.mu.Lock()
+	a.halts[scope] = h
+	a.mu.Unlock()
+	return true, nil
 }
 
 // haltedUntil is when a halted insertion is tried again; otherwise is for one that waits for something else.
@@ -97,7 +107,7 @@ func (a *agency) haltedUntil(reference string, otherwise time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if h, ok := a.halts[haltScope{events.ScopeInsertion, reference}]; ok {
-		return h.Since.Add(retryRefused)
+		return h.Tried.Add(retryRefused)
 	}
 	return otherwise
 }
@@ -127,17 +137,29 @@ func (a *agency) judgeRefused(w *walk) error {
 }
 
 // refusedAndListed returns the refused insertions that a walk listed, why they were refused, and whether there was a good
-// answer of contact requests since the first of them.
+// answer of contact requests since. A refusal while the walk was under way is left to the next one. Those that
+// disappeared are not polled any more.
 func (a *agency) refusedAndListed(w *walk) (listed []string, errs map[string]error, answered bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	var over []string
 	errs = map[string]error{}
+	a.mu.Lock()
 	for reference, l := range a.looks {
-		if _, seen := w.seen[reference]; l.refused && seen {
+		if !l.refused || l.refusedAt.After(w.began) {
+			continue
+		}
+		if _, seen := w.seen[reference]; seen {
 			listed = append(listed, reference)
 			errs[reference] = l.refusal
 			answered = answered || a.lastAnswer.After(l.refusedAt)
+			continue
 		}
+		if _, gone := w.gone[reference]; gone {
+			over = append(over, reference)
+		}
+	}
+	a.mu.Unlock()
+	for _, reference := range over {
+		a.forget(reference)
 	}
 	slices.Sort(listed)
 	return listed, errs, answered
@@ -177,7 +199,7 @@ func (a *agency) halt(scope events.Scope, reference string, operation listings.O
 	evidence := events.Evidence{Body: string(status.Body), OtherAgenciesOfKey: a.p.othersOfKey(a)}
 	reason := probableReason(scope, evidence)
 	h := store.Halt{
-		Scope: scope, Reference: reference, Operation: string(operation), Status: status.Status, Since: now,
+		Scope: scope, Reference: reference, Operation: string(operation), Status: status.Status, Since: now, Tried: now,
 		Key: a.currentKey().Fingerprint(), ProbableReason: reason, Advice: advice(reason, a.id, reference),
 	}
 	a.mu.Lock()

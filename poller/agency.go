@@ -34,7 +34,9 @@ type agency struct {
 	lastGood  time.Time // last good answer to anything
 
 	lastAnswer time.Time // last good answer of contact requests
-	most       int       // contact requests in the largest answer so far
+	confirming bool      // several were refused: polls wait for what the list says
+	clock      clock
+	most       int // contact requests in the largest answer so far
 }
 
 // haltScope names what a halt covers.
@@ -82,6 +84,7 @@ func (a *agency) load() error {
 			return err
 		}
 		a.most = state.MostReturned
+		a.clock.known, a.clock.skew = state.SkewKnown, state.ClockSkew
 		return tx.Insertions(a.id, func(i store.Insertion) error {
 			t := schedule.Target{Agency: a.id, Reference: i.Reference}
 			switch {

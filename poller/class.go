@@ -19,6 +19,7 @@ const (
 	classDown      class = "down"      // nobody answers at the base URL: everything waits
 	classRefused   class = "halt"      // 403 or 401: stop asking
 	classHalted    class = "halted"    // we had stopped asking
+	classWaiting   class = "waiting"   // it is too early to ask
 	classDrift     class = "drift"     // an answer that is not what it should be
 	classCanceled  class = "canceled"  // we are stopping
 	classFatal     class = "fatal"     // not the API's doing: the process ends
@@ -32,9 +33,12 @@ func classify(err error) class {
 	var status *listings.StatusError
 	var transport *listings.TransportError
 	var drift *listings.DriftError
+	var early *waitError
 	switch {
 	case err == nil:
 		return classNone
+	case errors.As(err, &early):
+		return classWaiting
 	case errors.Is(err, errHalted):
 		return classHalted
 	case errors.As(err, &status):

@@ -27,6 +27,7 @@ type contactsDiff struct {
 	puts     []store.ContactRequest
 	payloads []events.Payload
 	times    map[string]time.Time // creation times of the answer by id; zero where unreadable
+	known    int                  // contact requests of the insertion that were learned before this catch-up
 	news     int                  // contact requests that were known by neither id nor fingerprint
 	overlap  bool                 // holds one that was learned before this catch-up
 	untimed  int                  // remembered, not announced, for want of a readable time
@@ -37,7 +38,8 @@ type contactsSight struct {
 	sight
 	insertion store.Insertion
 	summary   events.InsertionSummary
-	idField   string // empty: contact requests have no usable id
+	idField   string        // empty: contact requests have no usable id
+	skew      time.Duration // the API's clock minus ours
 	rules     rules
 }
 
@@ -45,21 +47,21 @@ type contactsSight struct {
 // function. New is what is known by neither its id nor its fingerprint; a known fingerprint counts only while its id is
 // missing from the same answer, so that a double click with two ids stays two.
 func diffContactRequests(s contactsSight, known []store.ContactRequest, a answer) contactsDiff {
-	byID, byFingerprint := index(known)
 	found := identify(s, a.requests)
 	d := contactsDiff{times: make(map[string]time.Time, len(found))}
+	shown := make(map[[16]byte]bool, len(found))
 	for _, f := range found {
 		d.times[f.id] = f.CreatedAt
+		shown[f.fingerprint] = true
+	}
+	memory := index(known)
+	for _, k := range known {
+		if k.Epoch < s.insertion.Epoch {
+			d.known++
+		}
 	}
 	for _, f := range found {
-		k, ok := byID[f.id]
-		if !ok {
-			k, ok = byFingerprint[f.fingerprint]
-			if _, present := d.times[k.ID]; present {
-				ok = false
-			}
-		}
-		if ok {
+		if k, ok := memory.recall(f, d.times, shown); ok {
 			d.overlap = d.overlap || k.Epoch < s.insertion.Epoch
 			d.update(s, k, f)
 			continue
@@ -70,14 +72,54 @@ func diffContactRequests(s contactsSight, known []store.ContactRequest, a answer
 	return d
 }
 
-func index(known []store.ContactRequest) (map[string]store.ContactRequest, map[[16]byte]store.ContactRequest) {
-	byID := make(map[string]store.ContactRequest, len(known))
-	byFingerprint := make(map[[16]byte]store.ContactRequest, len(known))
-	for _, k := range known {
-		byID[k.ID] = k
-		byFingerprint[k.Fingerprint] = k
+// memory finds a known contact request again.
+type memory struct {
+	byID          map[string]store.ContactRequest
+	byFingerprint map[[16]byte]store.ContactRequest
+	byTime        map[int64][]store.ContactRequest
+}
+
+func index(known []store.ContactRequest) memory {
+	m := memory{
+		byID:          make(map[string]store.ContactRequest, len(known)),
+		byFingerprint: make(map[[16]byte]store.ContactRequest, len(known)),
+		byTime:        make(map[int64][]store.ContactRequest, len(known)),
 	}
-	return byID, byFingerprint
+	for _, k := range known {
+		m.byID[k.ID] = k
+		m.byFingerprint[k.Fingerprint] = k
+		m.byTime[k.CreatedAt.UnixMilli()] = append(m.byTime[k.CreatedAt.UnixMilli()], k)
+	}
+	return m
+}
+
+// recall finds what is known of a contact request: by its id; by its fingerprint, if the id that it had is not in the
+// same answer; and where there are no ids, one whose person was erased, by its time.
+func (m memory) recall(f identified, ids map[string]time.Time, shown map[[16]byte]bool) (store.ContactRequest, bool) {
+	if k, ok := m.byID[f.id]; ok {
+		return k, true
+	}
+	if k, ok := m.byFingerprint[f.fingerprint]; ok {
+		if _, present := ids[k.ID]; !present {
+			return k, true
+		}
+		return k, false
+	}
+	if f.identity == events.IdentityID || f.CreatedAt.IsZero() || !anonymous(f.ContactRequest) {
+		return store.ContactRequest{}, false
+	}
+	for _, k := range m.byTime[f.CreatedAt.UnixMilli()] {
+		if !shown[k.Fingerprint] {
+			return k, true
+		}
+	}
+	return store.ContactRequest{}, false
+}
+
+// anonymous says whether nothing is left that a fingerprint is made of but the time.
+func anonymous(r listings.ContactRequest) bool {
+	c := r.Contact()
+	return c.Email == "" && c.PhoneRaw == "" && c.Message == ""
 }
 
 // identified is a contact request of an answer with its identity.
@@ -145,7 +187,7 @@ func (d *contactsDiff) add(s contactsSight, f identified) {
 		ID: f.id, Fingerprint: f.fingerprint, Digest: f.digest, Rules: s.rules.contactRequest,
 		Epoch: s.insertion.Epoch, CreatedAt: f.CreatedAt, Fields: fields(f.ContactRequest, s.rules),
 	})
-	old, untimed := isOld(s.insertion, f.CreatedAt)
+	old, untimed := isOld(s.insertion, f.CreatedAt, s.skew)
 	if untimed {
 		d.untimed++
 	}
@@ -164,12 +206,12 @@ func (d *contactsDiff) add(s contactsSight, f identified) {
 
 // isOld says whether an unknown contact request was there before we began to watch its insertion. Without a readable time
 // it is taken for news, except at the first poll of what was there before us.
-func isOld(i store.Insertion, created time.Time) (old, untimed bool) {
+func isOld(i store.Insertion, created time.Time, skew time.Duration) (old, untimed bool) {
 	if created.IsZero() {
 		old = i.Baseline && !i.Polled
 		return old, old
 	}
-	return created.Before(i.Start), false
+	return created.Before(i.Start.Add(skew)), false
 }
 
 // update compares a known contact request with what was read of it.
@@ -231,15 +273,18 @@ func fields(r listings.ContactRequest, rules rules) []store.Field {
 	return list
 }
 
-// redacted names the person fields that held something and are null or empty now. A field that is absent is no redaction.
+// redacted names the person fields that held something and are null or empty now; an empty member that held the person
+// stands for all of its own. A field that is absent is no redaction.
 func redacted(before []store.Field, now listings.ContactRequest) []string {
 	var names []string
 	for _, f := range now.Fields() {
 		if !f.Person || !f.Empty {
 			continue
 		}
-		if i := slices.IndexFunc(before, func(b store.Field) bool { return b.Name == f.Name }); i >= 0 && !before[i].Empty() {
-			names = append(names, f.Name)
+		for _, b := range before {
+			if !b.Empty() && (b.Name == f.Name || strings.HasPrefix(b.Name, f.Name+"/")) {
+				names = append(names, b.Name)
+			}
 		}
 	}
 	return names
@@ -272,6 +317,23 @@ func changedFields(before, now []store.Field) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// unfit says why a member that was taken for the id is none: several contact requests of one answer share it, or one is
+// without. It is empty if there is nothing to say against it.
+func unfit(field, reference string, requests []listings.ContactRequest) string {
+	seen := make(map[string][16]byte, len(requests))
+	for _, r := range requests {
+		id, fingerprint := r.ID(field), r.Fingerprint(reference)
+		if id == "" {
+			return "absent from a contact request"
+		}
+		if other, twice := seen[id]; twice && other != fingerprint {
+			return "the same for several contact requests"
+		}
+		seen[id] = fingerprint
+	}
+	return ""
 }
 
 // learnID finds the member that tells contact requests apart: present, distinct within an answer, and the same in two

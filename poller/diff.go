@@ -96,14 +96,13 @@ func newInsertion(s sight, a store.Agency, read listings.Insertion, digest [32]b
 	return d
 }
 
-// contactStart is the moment, in the API's clock, before which contact requests of an insertion that is new to us are
-// old: the begin of our watch for the baseline, else the last complete walk without it, less the time that arrivals may
-// be late.
+// contactStart is the moment before which contact requests of an insertion that is new to us are old: the begin of our
+// watch for the baseline, else the last complete walk without it, less the time that arrivals may be late.
 func contactStart(a store.Agency) time.Time {
 	if !a.Baselined || a.LastCompleteWalk.IsZero() {
-		return a.WatchStart.Add(a.ClockSkew)
+		return a.WatchStart
 	}
-	return a.LastCompleteWalk.Add(a.ClockSkew - lateArrivals)
+	return a.LastCompleteWalk.Add(-lateArrivals)
 }
 
 // reappeared is a reference that had disappeared and is listed again: a new episode, told by one event.

@@ -306,7 +306,7 @@ func TestAClosedWindowHidesNothing(t *testing.T) {
 		step := func(q question) {
 			a := s.ask(q)
 			d := diffContactRequests(sight, known, a)
-			v = c.judge(sight.insertion, a, d, mostReturned)
+			v = c.judge(sight.insertion, sight.insertion.Start, a, d, mostReturned)
 			known = append(known, d.puts...)
 			mostReturned = max(mostReturned, len(a.requests))
 		}

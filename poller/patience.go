@@ -7,15 +7,19 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// patience is the back-off of one thing that fails: an insertion, an operation of an agency, the base URL. It counts
-// failures in a row and says when to try again. Safe for concurrent use.
+// patience is the back-off of one thing that fails: an insertion, an operation of an agency, a key, the base URL. It
+// counts failures in a row and says when to try again; after a failure requests go one at a time, until one succeeds.
+//
+// Answers come in another order than their questions were sent. What was sent before the last failure says nothing about
+// what came after it: it neither ends the back-off nor lengthens it. Safe for concurrent use.
 type patience struct {
 	mu       sync.Mutex
 	delays   *backoff.ExponentialBackOff
 	failures int
+	failedAt time.Time
 	until    time.Time
-	probing  bool
-	last     string // what failed last
+	probe    time.Time // when the one that may try was let go; zero: nobody was
+	last     string    // what failed last
 }
 
 func newPatience(first, longest time.Duration) *patience {
@@ -28,13 +32,15 @@ func newPatience(first, longest time.Duration) *patience {
 	)}
 }
 
-// failed counts a failure of what and returns the moment of the next try.
-func (p *patience) failed(what string, now time.Time) time.Time {
+// failed counts a failure of what, of a request that was sent at a moment, and returns when to try again.
+func (p *patience) failed(what string, sent, now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.probing = false
-	p.last = what
+	if p.failures > 0 && sent.Before(p.failedAt) {
+		return p.until
+	}
 	p.failures++
+	p.last, p.failedAt, p.probe = what, now, time.Time{}
 	p.until = now.Add(p.delays.NextBackOff())
 	return p.until
 }
@@ -48,18 +54,20 @@ func (p *patience) notBefore(t time.Time) {
 	}
 }
 
-// succeeded ends the back-off and says whether there was one.
-func (p *patience) succeeded() bool {
+// succeeded ends the back-off, and says whether it did.
+func (p *patience) succeeded(sent time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	was := p.failures > 0
-	p.failures, p.until, p.probing, p.last = 0, time.Time{}, false, ""
+	if p.failures == 0 || sent.Before(p.failedAt) {
+		return false
+	}
+	p.failures, p.until, p.failedAt, p.probe, p.last = 0, time.Time{}, time.Time{}, time.Time{}, ""
 	p.delays.Reset()
-	return was
+	return true
 }
 
-// admit says whether a request may go now, and if not, how long to wait before asking again. After a failure requests go
-// one at a time, until one succeeds.
+// admit says whether a request may go now, and if not, how long to wait before asking again. Whoever is admitted must
+// report: failed, succeeded or dismissed.
 func (p *patience) admit(now time.Time) (wait time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,18 +76,20 @@ func (p *patience) admit(now time.Time) (wait time.Duration, ok bool) {
 		return p.until.Sub(now), false
 	case p.failures == 0:
 		return 0, true
-	case p.probing:
+	case !p.probe.IsZero():
 		return time.Second, false
 	}
-	p.probing = true
+	p.probe = now
 	return 0, true
 }
 
-// dismissed ends a probe that told nothing.
-func (p *patience) dismissed() {
+// dismissed ends a try that told nothing, of a request that was sent, or would have been, at a moment.
+func (p *patience) dismissed(sent time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.probing = false
+	if !p.probe.IsZero() && !sent.Before(p.probe) {
+		p.probe = time.Time{}
+	}
 }
 
 // state returns the failures in a row, what failed last and when the next try is due.

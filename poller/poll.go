@@ -7,50 +7,61 @@ import (
 	"time"
 
 	"doorbell/poller/listings"
-	"doorbell/poller/schedule"
 	"doorbell/store"
 )
 
 // pollScheduled polls an insertion that is due and says when it is due again. The error is fatal.
 func (a *agency) pollScheduled(ctx context.Context, reference string) (due time.Time, err error) {
+	sent := time.Now()
 	c, err := a.poll(ctx, reference)
 	now := time.Now()
-	l := a.look(reference)
-	interval := jitter(a.p.o.PollInterval)
 	switch c {
-	case classNone:
-		l.retry.succeeded()
-		a.answered()
-		return now.Add(interval), a.retire(reference, now)
-	case classFatal:
-		if errors.Is(err, store.ErrNoSpace) {
-			_, err = a.afterCommitError(err)
-			return now.Add(5 * time.Second), err
-		}
-		return now, err
 	case classCanceled:
 		return now, ctx.Err()
-	case classRefused:
-		return now.Add(interval), a.refusedContacts(reference, err)
-	case classHalted:
-		return a.haltedUntil(reference, now.Add(interval)), nil
-	case classDown, classBusy:
-		return now.Add(interval), nil // everything waits; nothing was learned of this insertion
+	case classFatal:
+		wait, err := a.afterCommitError(err)
+		return now.Add(wait), err
 	}
-	return a.setAside(reference, c, err, now)
+	due, err = a.polled(reference, c, err, sent, now)
+	if err != nil {
+		wait, err := a.afterCommitError(err)
+		return now.Add(wait), err
+	}
+	return due, a.retire(reference, now)
+}
+
+// polled says when an insertion is due again after what came of its poll.
+func (a *agency) polled(reference string, c class, err error, sent, now time.Time) (time.Time, error) {
+	due := now.Add(jitter(a.p.o.PollInterval))
+	switch c {
+	case classNone:
+		a.look(reference).retry.succeeded(now)
+		a.answered(sent)
+		return due, nil
+	case classRefused:
+		return due, a.refusedContacts(reference, err)
+	case classHalted:
+		return a.haltedUntil(reference, due), nil
+	case classWaiting:
+		var early *waitError
+		errors.As(err, &early)
+		return early.until, nil
+	case classDown, classBusy:
+		return due, nil // everything waits; nothing was learned of this insertion
+	}
+	return a.setAside(reference, c, err, sent, now)
 }
 
 // setAside makes an insertion wait after an answer that was of no use, and its agency too if others fail as well.
-func (a *agency) setAside(reference string, c class, err error, now time.Time) (time.Time, error) {
+func (a *agency) setAside(reference string, c class, err error, sent, now time.Time) (time.Time, error) {
 	if a.note(err) {
 		a.p.log.Warn("poll", "agency", a.id, "class", string(c), "err", err)
 	}
 	if done, err := a.goneForGood(reference, err); done || err != nil {
 		return now, err
 	}
-	due := a.look(reference).retry.failed(reference, now)
-	a.unanswered(reference, now)
-	return due, nil
+	a.unanswered(reference, sent, now)
+	return a.look(reference).retry.failed(reference, now, now), nil
 }
 
 // goneForGood ends the polls of a disappeared insertion that the API does not know any more. Of a listed one, the list
@@ -94,34 +105,19 @@ const operationLimit = 3
 
 // unanswered counts a failure of the operation. Where it backs off, one insertion at a time is asked; the one that failed
 // waits for its own turn anyway.
-func (a *agency) unanswered(reference string, now time.Time) {
-	failures, last, _ := a.asking.state()
-	if failures > 0 && last == reference {
+func (a *agency) unanswered(reference string, sent, now time.Time) {
+	if failures, last, _ := a.asking.state(); failures > 0 && last == reference {
 		return
 	}
-	until := a.asking.failed(reference, now)
-	if failures+1 < operationLimit {
-		return
-	}
-	a.p.plan(func(s *schedule.Schedule) { s.Pause(a.id, until, true) })
-}
-
-func (a *agency) answered() {
-	if failures, _, _ := a.asking.state(); failures == 0 {
-		return
-	}
-	a.asking.succeeded()
-	a.note(nil)
+	a.asking.failed(reference, sent, now)
 	a.pause()
 }
 
-// pause stops or lets go the agency's polls, as its halts say.
-func (a *agency) pause() {
-	until := time.Time{}
-	if a.isHalted(listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id}) {
-		until = time.Now().AddDate(100, 0, 0)
+func (a *agency) answered(sent time.Time) {
+	if a.asking.succeeded(sent) {
+		a.note(nil)
+		a.pause()
 	}
-	a.p.plan(func(s *schedule.Schedule) { s.Pause(a.id, until, false) })
 }
 
 // poll asks for the contact requests of an insertion until its window is closed or given up, and commits every answer

@@ -20,7 +20,7 @@ import (
 // Options of New. Zero values mean the defaults that stand beside them.
 type Options struct {
 	Store    *store.Store
-	API      listings.Options // Before is set by the poller
+	API      listings.Options // Before and After are set by the poller
 	Agencies []AgencyKeys     // whom to watch
 	Logger   *slog.Logger     // default: none
 
@@ -104,7 +104,7 @@ func New(o Options) (*Poller, error) {
 		agencies: map[string]*agency{}, schedule: schedule.New(), keys: map[string]*patience{},
 		nudge: make(chan struct{}, 1),
 	}
-	o.API.Before = p.before
+	o.API.Before, o.API.After = p.before, p.after
 	o.API.IDFields = o.IDFields
 	client, err := listings.New(o.API)
 	if err != nil {
@@ -234,99 +234,6 @@ func (p *Poller) plan(change func(*schedule.Schedule)) {
 	change(p.schedule)
 	p.mu.Unlock()
 	p.poke()
-}
-
-// before stands in front of every request: halted scopes are not asked, a key or base URL that needs patience gets it,
-// and the budget has the last word.
-func (p *Poller) before(ctx context.Context, r listings.Request) error {
-	a := p.agencies[r.AgencyID]
-	if a == nil {
-		return fmt.Errorf("agency %s is not watched", r.AgencyID)
-	}
-	if a.isHalted(r) {
-		return errHalted
-	}
-	// The key first: who waits long for a key must not hold the one probe of the base URL meanwhile.
-	if err := p.patiently(ctx, p.keyPatience(a.currentKey())); err != nil {
-		return err
-	}
-	if err := p.patiently(ctx, p.base); err != nil {
-		return err
-	}
-	if err := p.budget.wait(ctx, r.Operation == listings.OperationInsertions); err != nil {
-		return err
-	}
-	if a.isHalted(r) {
-		return errHalted
-	}
-	return nil
-}
-
-// patiently waits until there is no reason to wait any more.
-func (p *Poller) patiently(ctx context.Context, reason *patience) error {
-	for {
-		wait, ok := reason.admit(time.Now())
-		if ok {
-			return nil
-		}
-		if err := sleep(ctx, wait); err != nil {
-			return err
-		}
-	}
-}
-
-func (p *Poller) keyPatience(k listings.Key) *patience {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	name := k.Fingerprint()
-	if p.keys[name] == nil {
-		p.keys[name] = newPatience(time.Second, time.Hour)
-	}
-	return p.keys[name]
-}
-
-// outcome is told of every answer: it keeps the patience with key and base URL.
-func (p *Poller) outcome(a *agency, err error) class {
-	now := time.Now()
-	key := p.keyPatience(a.currentKey())
-	c := classify(err)
-	switch c {
-	case classNone, classAside, classDrift, classRefused:
-		p.base.succeeded()
-		key.succeeded()
-		if c == classNone {
-			a.good(now)
-		}
-	case classTransient:
-		var status *listings.StatusError
-		if errors.As(err, &status) {
-			p.base.succeeded() // an unhappy answer is an answer
-		} else {
-			p.base.dismissed()
-		}
-		key.dismissed()
-	case classBusy:
-		p.base.succeeded()
-		key.failed("", now)
-		var status *listings.StatusError
-		if errors.As(err, &status) && status.RetryAfter > 0 {
-			key.notBefore(now.Add(min(max(status.RetryAfter, time.Second), time.Hour)))
-		}
-	case classDown:
-		if p.base.failed(p.o.API.BaseURL, now); firstFailure(p.base) {
-			p.log.Warn("the API does not answer", "err", err)
-		}
-		key.dismissed()
-	case classHalted, classCanceled, classFatal:
-		p.base.dismissed()
-		key.dismissed()
-	}
-	return c
-}
-
-func firstFailure(p *patience) bool {
-	n, _, _ := p.state()
-	return n == 1
 }
 
 // AgencyIDs lists the watched agencies in the order of the configuration.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"doorbell/events"
@@ -23,40 +24,55 @@ type poll struct {
 }
 
 func (p *poll) run(ctx context.Context) error {
-	first, most, largest := true, -1, windowSizes[0]
-	for _, size := range windowSizes {
-		page, err := p.ask(ctx, newestFirst(size))
-		if !first && refusedSize(err) {
-			break
+	first, err := p.askFirst(ctx)
+	if err != nil || p.unchanged(first) {
+		return err
+	}
+	p.look.hash = [32]byte{}
+	if err := p.catchUpFrom(ctx, first); err != nil {
+		return err
+	}
+	p.remember(first)
+	return nil
+}
+
+// askFirst asks for the newest few; for as many as the API likes, if it refuses to be told how many.
+func (p *poll) askFirst(ctx context.Context) (*listings.ContactRequestsPage, error) {
+	page, err := p.ask(ctx, newestFirst(windowSizes[0]))
+	if refusedSize(err) {
+		return p.ask(ctx, newestFirst(0))
+	}
+	return page, err
+}
+
+// catchUpFrom commits the first answer and asks on until the window is closed or given up.
+func (p *poll) catchUpFrom(ctx context.Context, page *listings.ContactRequestsPage) error {
+	most, largest := -1, page.Size
+	for n := 0; ; n++ {
+		if err := p.answer(ctx, page, newestFirst(page.Size)); err != nil {
+			return err
+		}
+		if p.verdict != open {
+			return p.widen(ctx, page)
+		}
+		if largest = page.Size; page.Size == 0 || n+1 == len(windowSizes) || len(page.ContactRequests) <= most {
+			return p.fromOtherSides(ctx, largest)
+		}
+		most = len(page.ContactRequests)
+		next, err := p.ask(ctx, newestFirst(windowSizes[n+1]))
+		if refusedSize(err) {
+			return p.fromOtherSides(ctx, largest)
 		}
 		if err != nil {
 			return err
 		}
-		largest = size
-		if first && p.unchanged(page) {
-			return nil
-		}
-		if err := p.answer(ctx, page, newestFirst(size)); err != nil {
-			return err
-		}
-		if first {
-			p.look.hash = [32]byte{}
-			defer p.remember(page)
-		}
-		if p.verdict != open {
-			return p.widen(ctx, page, size)
-		}
-		if first = false; len(page.ContactRequests) <= most {
-			break
-		}
-		most = len(page.ContactRequests)
+		page = next
 	}
-	return p.fromOtherSides(ctx, largest)
 }
 
 // unchanged says whether nothing has happened since this very answer was committed.
 func (p *poll) unchanged(page *listings.ContactRequestsPage) bool {
-	if page.Hash != p.look.hash || !p.look.whole && time.Since(p.look.lastWide) >= widestEvery {
+	if page == nil || page.Hash != p.look.hash || !p.look.whole && time.Since(p.look.lastWide) >= widestEvery {
 		return false
 	}
 	p.look.at = page.Received
@@ -65,10 +81,8 @@ func (p *poll) unchanged(page *listings.ContactRequestsPage) bool {
 
 // remember keeps what lets the next poll tell at once that nothing has changed.
 func (p *poll) remember(page *listings.ContactRequestsPage) {
-	if p.verdict != open {
-		p.look.hash, p.look.whole = page.Hash, p.verdict.whole()
-		p.look.at, p.look.total = page.Received, p.catchUp.total
-	}
+	p.look.hash, p.look.whole = page.Hash, p.verdict.whole()
+	p.look.at, p.look.total = page.Received, p.catchUp.total
 }
 
 // refusedSize says whether the API refused the number of contact requests that was asked for.
@@ -104,9 +118,9 @@ func (p *poll) fromOtherSides(ctx context.Context, size int) error {
 // widest is asked once a day, and whenever a total grew by more than was found: late arrivals sort lower.
 const widestEvery = 24 * time.Hour
 
-func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage, size int) error {
+func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) error {
 	widest := windowSizes[len(windowSizes)-1]
-	if p.verdict.whole() || size == widest {
+	if p.verdict.whole() || page.Size == widest || page.Size == 0 {
 		return nil
 	}
 	i, err := p.a.insertion(p.reference)
@@ -119,17 +133,22 @@ func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage, si
 		return nil
 	}
 	wide, err := p.ask(ctx, newestFirst(widest))
+	if refusedSize(err) {
+		return nil // what is shown is all that may be asked for
+	}
 	if err != nil {
 		return err
 	}
+	if err := p.wide(wide); err != nil {
+		return err
+	}
 	p.look.lastWide = wide.Received
-	return p.wide(wide)
+	return nil
 }
 
 // ask puts one question to the API.
 func (p *poll) ask(ctx context.Context, q question) (*listings.ContactRequestsPage, error) {
 	page, err := p.a.p.client.ContactRequests(ctx, p.a.currentKey(), p.a.id, p.reference, q)
-	p.a.p.outcome(p.a, err)
 	if err != nil {
 		return nil, err
 	}
@@ -149,12 +168,28 @@ func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q
 		requests: page.ContactRequests, asked: q.NumberOfItemsPerPage, sortBy: q.SortBy,
 		descending: q.SortOrder == "desc", total: page.Total,
 	}
-	before := *p.catchUp
-	err := p.apply(p.a.p.store.View, page, a, before, false)
+	r, err := p.apply(p.a.p.store.View, page, a, false)
 	if errors.Is(err, errMustWrite) {
-		err = p.apply(p.a.p.store.Update, page, a, before, true)
+		r, err = p.apply(p.a.p.store.Update, page, a, true)
 	}
-	return err
+	if err != nil || r.catchUp == nil {
+		return err
+	}
+	p.catchUp, p.verdict = r.catchUp, r.verdict
+	p.untimed += r.untimed
+	if r.from.After(p.from) {
+		p.from = r.from
+	}
+	p.a.returned(len(a.requests))
+	return nil
+}
+
+// result is what a committed answer adds to the poll.
+type result struct {
+	catchUp *catchUp
+	verdict verdict
+	untimed int
+	from    time.Time // creation of the newest that was known before this catch-up: where a gap would begin
 }
 
 // errMustWrite ends a View of an answer that changes something.
@@ -162,9 +197,8 @@ var errMustWrite = errors.New("must write")
 
 // apply judges an answer inside a transaction. Inside a View it stops with errMustWrite where there is something to
 // write, so that a poll without news costs no commit.
-func (p *poll) apply(transaction func(func(*store.Tx) error) error, page *listings.ContactRequestsPage, a answer, before catchUp, write bool) error {
-	return transaction(func(tx *store.Tx) error {
-		c := before.clone()
+func (p *poll) apply(transaction func(func(*store.Tx) error) error, page *listings.ContactRequestsPage, a answer, write bool) (r result, err error) {
+	err = transaction(func(tx *store.Tx) error {
 		i, exists, err := tx.Insertion(p.a.id, p.reference)
 		if err != nil || !exists {
 			return err
@@ -179,21 +213,26 @@ func (p *poll) apply(transaction func(func(*store.Tx) error) error, page *listin
 		}
 		s := p.sight(tx, i, state, page.Received)
 		d := diffContactRequests(s, known, a)
-		v := c.judge(i, a, d, max(state.MostReturned, p.a.mostReturned()))
-		if len(d.puts) > 0 || mustWrite(i, d, v) {
-			if !write {
-				return errMustWrite
-			}
-			if err := p.write(tx, i, state, c, d, v, page.Received); err != nil {
-				return err
-			}
+		r = result{catchUp: p.catchUp.clone(), untimed: d.untimed, from: newestBefore(known, i)}
+		r.verdict = r.catchUp.judge(i, i.Start.Add(s.skew), a, d, max(state.MostReturned, p.a.mostReturned()))
+		if len(d.puts) == 0 && !mustWrite(i, d, r.verdict) {
+			return nil
 		}
-		p.noteKnown(known, i)
-		*p.catchUp, p.verdict = *c, v
-		p.untimed += d.untimed
-		p.a.returned(len(a.requests))
-		return nil
+		if !write {
+			return errMustWrite
+		}
+		return p.write(tx, i, state, r.catchUp, d, r.verdict, page.Received)
 	})
+	return r, err
+}
+
+func newestBefore(known []store.ContactRequest, i store.Insertion) (newest time.Time) {
+	for _, k := range known {
+		if k.Epoch < i.Epoch && k.CreatedAt.After(newest) {
+			newest = k.CreatedAt
+		}
+	}
+	return newest
 }
 
 func (p *poll) sight(tx *store.Tx, i store.Insertion, state store.Agency, at time.Time) contactsSight {
@@ -204,7 +243,7 @@ func (p *poll) sight(tx *store.Tx, i store.Insertion, state store.Agency, at tim
 	last := listings.Insertion{Reference: p.reference, Record: tx.Record(p.a.id, p.reference)}
 	return contactsSight{
 		sight:     sight{agencyID: p.a.id, at: at.UTC(), after: after.UTC(), emit: p.a.p.o.Announce},
-		insertion: i, summary: summary(last), idField: state.IDField, rules: p.a.p.rules,
+		insertion: i, summary: summary(last), idField: state.IDField, rules: p.a.p.rules, skew: p.a.skew(),
 	}
 }
 
@@ -231,17 +270,17 @@ func (p *poll) write(tx *store.Tx, i store.Insertion, state store.Agency, c *cat
 	if v == open {
 		i.OpenSince = at.UTC()
 	} else {
-		if err := p.tellUntimed(tx, i, d); err != nil {
+		if err := p.tellUntimed(tx, i, d.untimed); err != nil {
 			return err
 		}
-		i = closeCatchUp(i, c, at.UTC())
+		i = closeCatchUp(i, c, at.UTC(), p.a.skew())
 	}
 	return tx.PutInsertion(p.a.id, i)
 }
 
 // tellUntimed says how many contact requests of a first poll were taken for old because nothing told their time.
-func (p *poll) tellUntimed(tx *store.Tx, i store.Insertion, d contactsDiff) error {
-	count := p.untimed + d.untimed
+func (p *poll) tellUntimed(tx *store.Tx, i store.Insertion, more int) error {
+	count := p.untimed + more
 	if i.Polled || count == 0 {
 		return nil
 	}
@@ -250,15 +289,6 @@ func (p *poll) tellUntimed(tx *store.Tx, i store.Insertion, d contactsDiff) erro
 		Operation: string(listings.OperationContactRequests), PropertyReferenceID: p.reference,
 		Reason: "time_unknown", Reached: count,
 	})
-}
-
-// noteKnown keeps the newest creation time that was known before this catch-up: where a gap would begin.
-func (p *poll) noteKnown(known []store.ContactRequest, i store.Insertion) {
-	for _, k := range known {
-		if k.Epoch < i.Epoch && k.CreatedAt.After(p.from) {
-			p.from = k.CreatedAt
-		}
-	}
 }
 
 // wide commits the answer of the widest window, which the regular one made look complete.
@@ -301,10 +331,10 @@ func (p *poll) giveUp() error {
 		if err != nil || !exists {
 			return err
 		}
-		if err := tx.PutInsertion(p.a.id, closeCatchUp(i, p.catchUp, time.Now().UTC())); err != nil {
+		if err := tx.PutInsertion(p.a.id, closeCatchUp(i, p.catchUp, time.Now().UTC(), p.a.skew())); err != nil {
 			return err
 		}
-		return appendEvent(tx, gap)
+		return errors.Join(p.tellUntimed(tx, i, 0), appendEvent(tx, gap))
 	})
 	if err == nil {
 		p.verdict = closedKnown
@@ -313,27 +343,53 @@ func (p *poll) giveUp() error {
 	return err
 }
 
-// learnIdentity decides once per agency which member tells contact requests apart, by reading one answer twice.
+// learnIdentity decides which member tells contact requests apart, by reading one answer twice. A member that turns out to
+// be none is dropped, and said, and another one learned.
 func (p *poll) learnIdentity(ctx context.Context, page *listings.ContactRequestsPage, q question) error {
 	var state store.Agency
 	err := p.a.p.store.View(func(tx *store.Tx) (err error) {
 		state, _, err = tx.Agency(p.a.id)
 		return err
 	})
-	if err != nil || state.IdentityLearned || len(page.ContactRequests) == 0 {
+	if err != nil || len(page.ContactRequests) == 0 {
 		return err
+	}
+	why := ""
+	if state.IdentityLearned && state.IDField != "" {
+		why = unfit(state.IDField, p.reference, page.ContactRequests)
+	}
+	if state.IdentityLearned && why == "" {
+		return nil
 	}
 	again, err := p.ask(ctx, q)
 	if err != nil {
 		return err
 	}
-	field := learnID(p.a.p.o.IDFields, p.reference, page.ContactRequests, again.ContactRequests)
 	return p.a.p.store.Update(func(tx *store.Tx) error {
 		state, _, err := tx.Agency(p.a.id)
-		if err != nil || state.IdentityLearned {
+		if err != nil {
 			return err
 		}
-		state.IdentityLearned, state.IDField = true, field
+		if why != "" {
+			if err := p.dropID(tx, &state, why); err != nil {
+				return err
+			}
+		}
+		candidates := slices.DeleteFunc(slices.Clone(p.a.p.o.IDFields), func(f string) bool { return slices.Contains(state.RefusedIDFields, f) })
+		state.IdentityLearned = true
+		state.IDField = learnID(candidates, p.reference, page.ContactRequests, again.ContactRequests)
 		return tx.PutAgency(p.a.id, state)
+	})
+}
+
+// dropID refuses the member that was taken for the id.
+func (p *poll) dropID(tx *store.Tx, state *store.Agency, why string) error {
+	field := state.IDField
+	state.RefusedIDFields = append(state.RefusedIDFields, field)
+	p.a.p.log.Warn("a member was no id of contact requests and is not used as one any more", "agency", p.a.id, "member", field, "why", why)
+	return appendEvent(tx, &events.WatchSchemaDrifted{
+		Common:    events.Common{AgencyID: p.a.id, ObservedAt: time.Now()},
+		Operation: string(listings.OperationContactRequests), PropertyReferenceID: p.reference,
+		Expected: "/" + field + " different for every contact request", Found: "/" + field + " " + why,
 	})
 }

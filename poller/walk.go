@@ -1,11 +1,11 @@
 package poller
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"doorbell/events"
@@ -44,15 +44,18 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	if a.isHalted(listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id}) {
 		return time.Hour, ctx.Err() // resume wakes us
 	}
+	defer a.confirmed()
 	w := &walk{a: a, began: time.Now().UTC(), seen: map[string]struct{}{}}
 	pages := a.p.client.Walk(a.currentKey(), a.id, listings.WalkOptions{PageSize: a.p.o.PageSize, Filter: a.p.o.Filter})
 	for page, err := range pages.Pages(ctx) {
-		c := a.p.outcome(a, err)
-		if c == classFatal || c == classCanceled {
+		switch classify(err) {
+		case classFatal, classCanceled:
 			return 0, err
-		}
-		if c == classRefused {
-			return time.Hour, a.refusedList(err)
+		case classRefused:
+			if err := a.refusedList(err); err != nil {
+				return a.afterCommitError(err)
+			}
+			return time.Hour, nil
 		}
 		if err != nil {
 			break
@@ -85,10 +88,11 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 	}
 	a.walked(w, v)
 	if !v.Complete {
-		failed := a.walking.failed(v.Reason, time.Now())
-		return min(time.Until(failed), a.p.o.WalkInterval), nil
+		now := time.Now()
+		return min(time.Until(a.walking.failed(v.Reason, now, now)), a.p.o.WalkInterval), nil
 	}
-	a.walking.succeeded()
+	a.walking.succeeded(time.Now())
+	w.keepScheduled()
 	if err := w.withdraw(ctx); err != nil {
 		return a.afterCommitError(err)
 	}
@@ -123,9 +127,10 @@ type walk struct {
 	a         *agency
 	began     time.Time
 	seen      map[string]struct{}
-	fresh     int // references that were never seen before
-	published int // insertions that are published after it
-	absent    []string
+	fresh     int                 // references that were never seen before
+	published int                 // insertions that are published after it
+	absent    []string            // missed often enough to be told
+	gone      map[string]struct{} // disappeared before
 }
 
 // page commits what a page tells: changed insertions and their events, in one transaction; nothing if nothing changed.
@@ -133,15 +138,9 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 	if err := w.a.learnClock(page.Envelope); err != nil {
 		return err
 	}
-	w.leaveOutUnstorable(page)
-	digests := make([][32]byte, len(page.Insertions))
-	for n, i := range page.Insertions {
-		w.seen[i.Reference] = struct{}{}
-		d, err := listings.Digest(i.Record, w.a.p.rules.ignoreInsertion)
-		if err != nil {
-			return fmt.Errorf("agency %s: page of insertions: %w", w.a.id, err)
-		}
-		digests[n] = d
+	page, digests, err := w.firstSights(page)
+	if err != nil {
+		return err
 	}
 	diff := func(tx *store.Tx, n int) (insertionDiff, error) { return w.diff(tx, page, n, digests[n]) }
 	changed, err := w.look(page, diff)
@@ -151,13 +150,38 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 	return w.commit(page, diff)
 }
 
-// leaveOutUnstorable drops insertions whose reference could not even be asked for.
-func (w *walk) leaveOutUnstorable(page *listings.InsertionsPage) {
-	before := len(page.Insertions)
-	page.Insertions = slices.DeleteFunc(page.Insertions, func(i listings.Insertion) bool { return !store.Storable(i.Reference) })
-	if n := before - len(page.Insertions); n > 0 {
-		w.a.p.log.Warn("insertions without a usable reference are left out", "agency", w.a.id, "count", n)
+// firstSights is the page with what this walk has not seen yet, and its digests. Where a reference stands twice, on
+// pages that moved or because the API lists it so, the first sight of a walk decides, and of two on one page the smaller
+// digest: else every walk would find a change. References that could not even be asked for are left out.
+func (w *walk) firstSights(page *listings.InsertionsPage) (*listings.InsertionsPage, [][32]byte, error) {
+	place := make(map[string]int, len(page.Insertions))
+	first := &listings.InsertionsPage{Envelope: page.Envelope} // the page itself belongs to the walk of listings
+	var digests [][32]byte
+	for _, i := range page.Insertions {
+		if !store.Storable(i.Reference) {
+			w.a.p.log.Warn("an insertion without a usable reference is left out", "agency", w.a.id)
+			continue
+		}
+		if _, seen := w.seen[i.Reference]; seen {
+			continue
+		}
+		d, err := listings.Digest(i.Record, w.a.p.rules.ignoreInsertion)
+		if err != nil {
+			return nil, nil, fmt.Errorf("agency %s: page of insertions: %w", w.a.id, err)
+		}
+		n, twice := place[i.Reference]
+		switch {
+		case !twice:
+			place[i.Reference] = len(first.Insertions)
+			first.Insertions, digests = append(first.Insertions, i), append(digests, d)
+		case bytes.Compare(d[:], digests[n][:]) < 0:
+			first.Insertions[n], digests[n] = i, d
+		}
 	}
+	for reference := range place {
+		w.seen[reference] = struct{}{}
+	}
+	return first, digests, nil
 }
 
 // look says whether a page changes anything, without writing.
@@ -268,37 +292,4 @@ func appendEvent(tx *store.Tx, p events.Payload) error {
 	}
 	_, err = tx.Append(e)
 	return err
-}
-
-// learnClock keeps how far the API's clock is from ours, once. A Date header tells it to the second; a difference within
-// what that leaves open is none, beyond it the smaller one is taken: contact requests then rather count as news.
-func (a *agency) learnClock(e listings.Envelope) error {
-	if e.Date.IsZero() {
-		return nil
-	}
-	known := false
-	err := a.p.store.View(func(tx *store.Tx) error {
-		state, _, err := tx.Agency(a.id)
-		known = state.SkewKnown
-		return err
-	})
-	if err != nil || known {
-		return err
-	}
-	return a.p.store.Update(func(tx *store.Tx) error {
-		state, _, err := tx.Agency(a.id)
-		if err != nil {
-			return err
-		}
-		state.ClockSkew, state.SkewKnown = skew(e), true
-		return tx.PutAgency(a.id, state)
-	})
-}
-
-func skew(e listings.Envelope) time.Duration {
-	least, most := e.Date.Sub(e.Received), e.Date.Add(time.Second).Sub(e.Sent)
-	if least <= 0 && most >= 0 {
-		return 0
-	}
-	return least
 }

@@ -2,10 +2,12 @@ package poller
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"doorbell/events"
 	"doorbell/poller/listings"
+	"doorbell/poller/schedule"
 	"doorbell/store"
 )
 
@@ -93,9 +95,10 @@ func (w *walk) countPublished(tx *store.Tx) error {
 func (w *walk) countAbsent(tx *store.Tx, state *store.Agency, v listings.Verdict) error {
 	lastSeen := state.LastCompleteWalk
 	var absent []store.Insertion
-	w.published, w.absent = 0, nil
+	w.published, w.absent, w.gone = 0, nil, map[string]struct{}{}
 	err := tx.Insertions(w.a.id, func(i store.Insertion) error {
 		if !i.GoneSince.IsZero() {
+			w.gone[i.Reference] = struct{}{}
 			return nil
 		}
 		w.published++
@@ -131,9 +134,11 @@ func (w *walk) hold(tx *store.Tx, state *store.Agency, absent int) error {
 			Common: events.Common{AgencyID: w.a.id, ObservedAt: now}, Reason: reason, Missing: absent, Known: w.published,
 			Until: state.Held.Until, Approve: "doorbell approve " + w.a.id,
 		})
-	case implausible && now.Before(state.Held.Until):
-		w.absent = nil
-		return nil
+	case implausible:
+		if now.Before(state.Held.Until) {
+			w.absent = nil
+		}
+		return nil // beyond it the change is believed; the hold ends when all of it is told
 	case state.Held != nil:
 		since := state.Held.Since
 		state.Held = nil
@@ -148,8 +153,8 @@ func (w *walk) hold(tx *store.Tx, state *store.Agency, absent int) error {
 // requests, so that the last of them are not lost.
 func (w *walk) withdraw(ctx context.Context) error {
 	for _, reference := range w.absent {
-		looked, err := w.lastLook(ctx, reference)
-		if err != nil {
+		looked, refused, err := w.lastLook(ctx, reference)
+		if err != nil || refused {
 			return err
 		}
 		if !looked {
@@ -165,21 +170,20 @@ func (w *walk) withdraw(ctx context.Context) error {
 // lastLookPatience is how many walks more than needed may pass before an insertion counts as gone without a last look.
 const lastLookPatience = 5
 
-// lastLook polls an insertion once more. What only might have been seen later is waited for, but not for ever.
-func (w *walk) lastLook(ctx context.Context, reference string) (looked bool, err error) {
+// lastLook polls an insertion once more. What only might have been seen later is waited for, but not for ever. After a
+// refusal no further one is asked: the next walk finds this one waiting, and goes on.
+func (w *walk) lastLook(ctx context.Context, reference string) (looked, refused bool, err error) {
 	c, err := w.a.poll(ctx, reference)
 	switch c {
 	case classFatal, classCanceled:
-		return false, err
-	case classTransient, classBusy, classDown, classDrift:
-		var i store.Insertion
-		err := w.a.p.store.View(func(tx *store.Tx) (err error) {
-			i, _, err = tx.Insertion(w.a.id, reference)
-			return err
-		})
-		return i.Missing >= confirmations(i, w.a.p.o.Confirm)+lastLookPatience, err
+		return false, false, err
+	case classRefused:
+		return false, true, w.a.refusedContacts(reference, err)
+	case classTransient, classBusy, classDown, classWaiting, classDrift:
+		i, err := w.a.insertion(reference)
+		return i.Missing >= confirmations(i, w.a.p.o.Confirm)+lastLookPatience, false, err
 	}
-	return true, nil
+	return true, false, nil
 }
 
 // announceGone commits the disappearance, unless the insertion was seen again meanwhile.
@@ -202,18 +206,31 @@ func (w *walk) announceGone(reference string) error {
 			return err
 		}
 		done = true
-		return appendEvent(tx, payload)
+		halt := store.Halt{Scope: events.ScopeInsertion, Reference: reference}
+		return errors.Join(tx.DeleteHalt(w.a.id, halt), appendEvent(tx, payload))
 	})
 	if err == nil && done {
 		w.published--
-		w.a.withdrawn()
+		w.a.withdrawn(reference)
 	}
 	return err
 }
 
-func (a *agency) withdrawn() {
+// withdrawn counts a disappeared insertion. A halt of its own went with it.
+func (a *agency) withdrawn(reference string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.known--
 	a.gone++
+	delete(a.halts, haltScope{events.ScopeInsertion, reference})
+}
+
+// keepScheduled makes sure that everything a complete walk saw is polled.
+func (w *walk) keepScheduled() {
+	now := time.Now()
+	w.a.p.plan(func(s *schedule.Schedule) {
+		for reference := range w.seen {
+			s.Add(schedule.Target{Agency: w.a.id, Reference: reference}, now)
+		}
+	})
 }

@@ -18,7 +18,7 @@ type catchUp struct {
 	shown  map[string]bool      // ids of all answers
 	oldest time.Time            // oldest readable creation time of all answers
 	newest map[string]time.Time // the last answer that was newest first; nil before one
-	most   int                  // contact requests in the largest answer
+	full   int                  // contact requests in the largest answer that was as large as asked
 	total  int                  // as last told, -1 unknown
 	news   int
 }
@@ -60,19 +60,23 @@ func (v verdict) whole() bool {
 }
 
 // judge adds an answer to the catch-up and says whether the window is closed by now. mostReturned is the largest number
-// of contact requests that any answer to this agency has held before.
-func (c *catchUp) judge(i store.Insertion, a answer, d contactsDiff, mostReturned int) verdict {
+// of contact requests that any answer to this agency has held before; start is the insertion's, in the API's clock.
+func (c *catchUp) judge(i store.Insertion, start time.Time, a answer, d contactsDiff, mostReturned int) verdict {
 	for id := range d.times {
 		c.shown[id] = true
 	}
 	c.news += d.news
-	c.most = max(c.most, len(a.requests))
+	capped := len(a.requests) == c.full // as many as when fewer were asked for: perhaps more are not shown
+	if len(a.requests) == a.asked {
+		c.full = max(c.full, a.asked)
+	}
 	c.total = a.total
 	oldest, ordered := inspect(a)
 	if !oldest.IsZero() && (c.oldest.IsZero() || oldest.Before(c.oldest)) {
 		c.oldest = oldest
 	}
-	newestFirst := ordered && a.sortBy == "createdAt" && a.descending
+	newest := a.sortBy == "createdAt" && a.descending
+	newestFirst := ordered && newest
 	if newestFirst {
 		c.newest = d.times
 	}
@@ -82,15 +86,15 @@ func (c *catchUp) judge(i store.Insertion, a answer, d contactsDiff, mostReturne
 		return closedEmpty
 	case a.total >= 0 && a.total == len(c.shown):
 		return closedTotal
-	case len(a.requests) < a.asked && len(a.requests) < mostReturned && !refuted && a.sortBy == "createdAt" && a.descending:
+	case len(a.requests) < min(a.asked, mostReturned) && !capped && !refuted && (d.overlap || d.known == 0) && newest:
 		return closedShort
 	case newestFirst && d.overlap:
 		return closedOverlap
-	case newestFirst && !oldest.IsZero() && oldest.Before(i.Start):
+	case newestFirst && !oldest.IsZero() && oldest.Before(start):
 		return closedStart
 	case ordered && a.sortBy == "createdAt" && !a.descending && !refuted && c.meets(d.times):
 		return closedReversed
-	case c.news == 0 && len(a.requests) > 0 && i.Polled && i.OpenSince.IsZero() && !refuted:
+	case c.news == 0 && len(a.requests) < a.asked && !capped && i.Polled && i.OpenSince.IsZero() && !refuted:
 		return closedKnown
 	}
 	return open
@@ -138,13 +142,14 @@ func inspect(a answer) (oldest time.Time, ordered bool) {
 }
 
 // closeCatchUp is the insertion after a window was closed or given up. After the first catch-up the start moves back, so
-// that late arrivals are news; not behind the oldest that was shown, because what slides in from below is not.
-func closeCatchUp(i store.Insertion, c *catchUp, at time.Time) store.Insertion {
+// that late arrivals are news; not behind the oldest that was shown, because what slides in from below is not. What was
+// shown is known by id, so the start stands just after it: there may be others of the same moment.
+func closeCatchUp(i store.Insertion, c *catchUp, at time.Time, skew time.Duration) store.Insertion {
 	if !i.Polled {
 		i.Polled, i.LastWide = true, at
 		back := i.Start.Add(-lateArrivals)
-		if c.oldest.After(back) {
-			back = c.oldest
+		if oldest := c.oldest.Add(-skew).Truncate(time.Millisecond).Add(time.Millisecond); !c.oldest.IsZero() && oldest.After(back) {
+			back = oldest
 		}
 		if back.Before(i.Start) {
 			i.Start = back

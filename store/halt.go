@@ -15,7 +15,8 @@ type Halt struct {
 	Operation      string       `json:"operation"`
 	Status         int          `json:"status"`
 	Since          time.Time    `json:"since"`
-	Key            string       `json:"key"` // fingerprint of the refused key; another key ends the halt
+	Tried          time.Time    `json:"tried"` // the last request, which was refused
+	Key            string       `json:"key"`   // fingerprint of the refused key; another key ends the halt
 	ProbableReason string       `json:"probableReason"`
 	Advice         string       `json:"advice"`
 }

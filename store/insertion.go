@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Insertion is what is remembered of one insertion beside its record. Times are in our clock unless said otherwise.
+// Insertion is what is remembered of one insertion beside its record. Times are in our clock.
 type Insertion struct {
 	Reference string
 	Digest    [32]byte // of the last record
@@ -20,7 +20,7 @@ type Insertion struct {
 	GoneSince time.Time // since when it counts as disappeared; zero while published
 
 	Baseline  bool      // it was there before we began to watch
-	Start     time.Time // contact requests created before it are old; in the API's clock
+	Start     time.Time // contact requests created before it are old
 	Polled    bool      // the first catch-up is done
 	LastPoll  time.Time // last poll that wrote something
 	LastWide  time.Time // last time the widest window was read

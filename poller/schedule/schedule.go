@@ -105,19 +105,17 @@ func (s *Schedule) Pause(agencyID string, until time.Time, probing bool) {
 // Next gives out the insertion to poll now. If there is none, it says how long nothing will be due; zero means until
 // something is added, urged or resumed.
 func (s *Schedule) Next(now time.Time) (t Target, wait time.Duration, ok bool) {
-	for _, urgent := range []bool{true, false} {
-		for n := range s.order {
-			k := (s.next + n) % len(s.order)
-			a := s.order[k]
-			if a.blocked(now) {
-				continue
-			}
-			if i := a.take(now, urgent); i != nil {
-				s.next = (k + 1) % len(s.order)
-				i.flying = true
-				a.flying++
-				return i.target, 0, true
-			}
+	for n := range s.order {
+		k := (s.next + n) % len(s.order)
+		a := s.order[k]
+		if a.blocked(now) {
+			continue
+		}
+		if i := a.take(now); i != nil {
+			s.next = (k + 1) % len(s.order)
+			i.flying = true
+			a.flying++
+			return i.target, 0, true
 		}
 	}
 	return Target{}, s.wait(now), false
@@ -158,17 +156,15 @@ func (a *agency) blocked(now time.Time) bool {
 	return now.Before(a.paused) || a.probing && a.flying > 0
 }
 
-func (a *agency) take(now time.Time, urgent bool) *item {
-	if urgent {
-		for len(a.urgent) > 0 {
-			i := a.urgent[0]
-			a.urgent = a.urgent[1:]
-			if !i.gone {
-				i.urgent = false
-				return i
-			}
+// take gives out an urgent insertion, else the one that has been due the longest.
+func (a *agency) take(now time.Time) *item {
+	for len(a.urgent) > 0 {
+		i := a.urgent[0]
+		a.urgent = a.urgent[1:]
+		if !i.gone {
+			i.urgent = false
+			return i
 		}
-		return nil
 	}
 	if len(a.due) == 0 || now.Before(a.due[0].due) {
 		return nil

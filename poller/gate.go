@@ -1,0 +1,170 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"doorbell/poller/listings"
+	"doorbell/poller/schedule"
+)
+
+// waitError is returned instead of a request for which it is too early. Polls share their workers, so they are put back
+// into the schedule rather than waiting there.
+type waitError struct{ until time.Time }
+
+func (e *waitError) Error() string { return "too early to ask" }
+
+// before stands in front of every request: halted scopes are not asked, a key or base URL that needs patience gets it,
+// and the budget has the last word.
+func (p *Poller) before(ctx context.Context, r listings.Request) error {
+	a := p.agencies[r.AgencyID]
+	if a == nil {
+		return fmt.Errorf("agency %s is not watched", r.AgencyID)
+	}
+	if a.isHalted(r) {
+		return errHalted
+	}
+	// The key first: who waits long for a key must not hold the one try at the base URL meanwhile.
+	reasons := []*patience{p.keyPatience(a.currentKey()), p.base}
+	if err := admitted(ctx, r, reasons); err != nil {
+		return err
+	}
+	err := p.budget.wait(ctx, r.Operation == listings.OperationInsertions)
+	if err == nil && a.isHalted(r) {
+		err = errHalted
+	}
+	if err != nil {
+		dismiss(reasons, time.Now())
+	}
+	return err
+}
+
+// admitted asks every reason; a walk, which has a goroutine of its own, waits where it has to.
+func admitted(ctx context.Context, r listings.Request, reasons []*patience) error {
+	for n, reason := range reasons {
+		for {
+			now := time.Now()
+			wait, ok := reason.admit(now)
+			if ok {
+				break
+			}
+			var err error = &waitError{until: now.Add(wait)}
+			if r.Operation == listings.OperationInsertions {
+				err = sleep(ctx, wait)
+			}
+			if err != nil {
+				dismiss(reasons[:n], now)
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func dismiss(reasons []*patience, sent time.Time) {
+	for _, r := range reasons {
+		r.dismissed(sent)
+	}
+}
+
+// after is told of every request that was made: it keeps the patience with key and base URL.
+func (p *Poller) after(r listings.Request, o listings.Outcome) {
+	a := p.agencies[r.AgencyID]
+	key := p.keyPatience(a.currentKey())
+	now := time.Now()
+	sent := now.Add(-o.Duration)
+	changed := false
+	switch classify(o.Err) {
+	case classNone:
+		a.good(now)
+		changed = either(p.base.succeeded(sent), key.succeeded(sent))
+	case classAside, classDrift, classRefused:
+		changed = either(p.base.succeeded(sent), key.succeeded(sent))
+	case classBusy:
+		p.base.succeeded(sent)
+		key.failed("", sent, now)
+		key.notBefore(now.Add(retryAfter(o.Err)))
+		changed = true
+	case classDown:
+		p.baseDown(sent, now, o.Err)
+		key.dismissed(sent)
+		changed = true
+	case classTransient:
+		var status *listings.StatusError
+		if errors.As(o.Err, &status) {
+			changed = p.base.succeeded(sent) // an unhappy answer is an answer
+		}
+		dismiss([]*patience{p.base, key}, sent)
+	default:
+		dismiss([]*patience{p.base, key}, sent)
+	}
+	if changed {
+		p.pauseAll()
+	}
+}
+
+func either(a, b bool) bool { return a || b }
+
+// retryAfter is how long the API asked us to wait, in reasonable bounds; zero if it did not.
+func retryAfter(err error) time.Duration {
+	var status *listings.StatusError
+	if !errors.As(err, &status) || status.RetryAfter <= 0 {
+		return 0
+	}
+	return min(max(status.RetryAfter, time.Second), time.Hour)
+}
+
+func (p *Poller) baseDown(sent, now time.Time, err error) {
+	before, _, _ := p.base.state()
+	p.base.failed(p.o.API.BaseURL, sent, now)
+	if before == 0 {
+		p.log.Warn("the API does not answer", "err", err)
+	}
+}
+
+func (p *Poller) keyPatience(k listings.Key) *patience {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	name := k.Fingerprint()
+	if p.keys[name] == nil {
+		p.keys[name] = newPatience(time.Second, time.Hour)
+	}
+	return p.keys[name]
+}
+
+// pauseAll looks anew at what keeps the polls of each agency.
+func (p *Poller) pauseAll() {
+	for _, a := range p.order {
+		a.pause()
+	}
+}
+
+// forever is the pause of what only a person ends.
+const forever = 100 * 365 * 24 * time.Hour
+
+// pause stops or lets go the agency's polls, as halts and patience say. Where something failed, one at a time is let go.
+func (a *agency) pause() {
+	now := time.Now()
+	until, oneByOne := time.Time{}, false
+	if a.isHalted(listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id}) {
+		until = now.Add(forever)
+	}
+	for _, reason := range []*patience{a.p.keyPatience(a.currentKey()), a.p.base, a.asking} {
+		failures, _, next := reason.state()
+		if failures == 0 || reason == a.asking && failures < operationLimit {
+			continue
+		}
+		oneByOne = true
+		if next.After(until) {
+			until = next
+		}
+	}
+	a.mu.Lock()
+	if a.confirming && until.Before(now.Add(time.Hour)) {
+		until = now.Add(time.Hour) // the end of the walk comes first
+	}
+	a.mu.Unlock()
+	a.p.plan(func(s *schedule.Schedule) { s.Pause(a.id, until, oneByOne) })
+}

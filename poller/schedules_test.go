@@ -1,0 +1,565 @@
+package poller_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller"
+	"doorbell/poller/listings"
+	"doorbell/poller/sandbox"
+)
+
+// Each of these schedules once lost, doubled, invented or delayed something, or asked what must not be asked.
+
+const keyOfB = "22222222-2222-4333-8444-555555555555"
+
+// tripper is a transport with something in front.
+type tripper func(*http.Request) (*http.Response, error)
+
+var errRefusedDial = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+
+func twoKeys(w *world) {
+	w.model.AddAgency("B200")
+	w.model.AddKey(keyOfB, "B200")
+	w.options.Agencies = append(w.options.Agencies, poller.AgencyKeys{ID: "B200", Key: listings.NewKey(keyOfB)})
+}
+
+func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestARefusedPageSizeAfterA429DoesNotEndTheAsking(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##")
+		var n atomic.Int64
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if n.Add(1) == 1 {
+				return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"5"}}}
+			}
+			if c.Query.Get("pageSize") == "50" {
+				return &sandbox.Fault{Status: 400}
+			}
+			return nil
+		})
+		w.start()
+		w.pass(24 * time.Hour)
+		if n := w.model.Requests(sandbox.Filter{}); n < 10 {
+			t.Errorf("%d requests in a day; status %+v", n, w.status("A100"))
+		}
+	})
+}
+
+func TestAKeyThatWaitsKeepsNoOtherWaiting(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		twoKeys(w)
+		for n := range 30 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.publish("B200", "b#1##")
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Key == "key-1" {
+				return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"3600"}}}
+			}
+			return nil
+		})
+		w.pass(2 * time.Minute)
+		id := w.write("B200", "b#1##", 0)
+		w.pass(20 * time.Minute)
+		if got := announced(w.log("B200")); got[id] != 1 {
+			t.Errorf("lead of another key not announced in 20 min")
+		}
+	})
+}
+
+func TestAnAnswerThatWasUnderWayDoesNotEndRetryAfter(t *testing.T) {
+	inWorld(t, sandbox.Options{KeepLog: -1}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 20 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		var n atomic.Int64
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if n.Add(1) == 5 {
+				return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"600"}}}
+			}
+			return &sandbox.Fault{Delay: 3 * time.Second}
+		})
+		w.pass(time.Minute)
+		before := w.model.Requests(sandbox.Filter{})
+		w.pass(5 * time.Minute)
+		if n := w.model.Requests(sandbox.Filter{}) - before; n != 0 {
+			t.Errorf("%d requests between 1 and 6 minutes after a Retry-After of 10 minutes", n)
+		}
+	})
+}
+
+func TestAGoneInsertionThatFailsIsNotAskedForEver(t *testing.T) {
+	inWorld(t, sandbox.Options{WithdrawnStatus: 500}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##", "a#3##")
+		w.start()
+		w.pass(10 * time.Minute)
+		w.must(w.model.Withdraw("A100", "a#1##"))
+		w.pass(72 * time.Hour)
+		before := w.model.Requests(sandbox.Filter{Reference: "a#1##"})
+		w.pass(24 * time.Hour)
+		if n := w.model.Requests(sandbox.Filter{Reference: "a#1##"}) - before; n != 0 {
+			t.Errorf("%d requests on the fourth day after it was gone (500)", n)
+		}
+	})
+}
+
+func TestARefusedLastLookIsNotAskedAgain(t *testing.T) {
+	inWorld(t, sandbox.Options{WithdrawnStatus: 403, KeepLog: -1}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##", "a#3##")
+		w.options.PollInterval = time.Hour
+		w.start()
+		w.pass(65 * time.Minute)
+		w.must(w.model.Withdraw("A100", "a#1##"))
+		before := w.model.Requests(sandbox.Filter{Reference: "a#1##"})
+		w.pass(3 * time.Hour)
+		if n := w.model.Requests(sandbox.Filter{Reference: "a#1##"}) - before; n > 1 {
+			t.Errorf("%d requests that were refused", n)
+		}
+	})
+}
+
+func TestLastLooksStopAtARefusal(t *testing.T) {
+	inWorld(t, sandbox.Options{KeepLog: -1}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		var all []string
+		for n := range 40 {
+			all = append(all, fmt.Sprintf("a#%d##", n))
+		}
+		w.publish("A100", all...)
+		w.options.PollInterval = 12 * time.Hour
+		w.start()
+		w.pass(time.Hour)
+		n0 := len(w.log("A100"))
+		for _, r := range all[:10] {
+			w.must(w.model.Withdraw("A100", r))
+		}
+		inARow, most, asked := 0, 0, map[string]int{}
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault { // from now on contact requests are refused
+			if c.Operation != sandbox.OperationContactRequests {
+				inARow = 0
+				return nil
+			}
+			inARow++
+			most = max(most, inARow)
+			asked[c.Reference]++
+			return &sandbox.Fault{Status: 403}
+		})
+		w.pass(10 * time.Minute)
+		for reference, n := range asked {
+			if n > 1 {
+				t.Errorf("%s was asked %d times", reference, n)
+			}
+		}
+		if most > 1 {
+			t.Errorf("%d refused requests without the list being asked between", most)
+		}
+		if n := count(w.since("A100", n0), events.TypeInsertionDisappeared); n != 10 {
+			t.Errorf("%d insertions disappeared, want 10", n)
+		}
+	})
+}
+
+func TestAWalkJudgesNoRefusalThatCameAfterItsBegin(t *testing.T) {
+	inWorld(t, sandbox.Options{WithdrawnStatus: 403}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 120 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.start()
+		w.pass(30 * time.Minute)
+		n := len(w.log("A100"))
+		var armed, done atomic.Bool
+		armed.Store(true)
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Operation == sandbox.OperationInsertions && c.Query.Get("page") == "3" && armed.CompareAndSwap(true, false) {
+				// page 1, which holds a#119##, was read; it is withdrawn now
+				w.model.SetFault(nil)
+				if !done.Swap(true) {
+					_ = w.model.Withdraw("A100", "a#119##")
+				}
+				return &sandbox.Fault{Delay: 25 * time.Second}
+			}
+			return nil
+		})
+		w.pass(30 * time.Minute)
+		if c := count(w.since("A100", n), events.TypeAccessHalted); c != 0 {
+			t.Errorf("alarm for a withdrawn insertion: %v; halts now %+v", w.since("A100", n), w.status("A100").Halts)
+		}
+	})
+}
+
+func TestThreeRefusedInsertionsDoNotStopAnAgencyOfPartialWalks(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 120 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			switch {
+			case c.Operation == sandbox.OperationInsertions && c.Query.Get("page") == "2":
+				return &sandbox.Fault{Status: 500}
+			case c.Reference == "a#1##" || c.Reference == "a#2##" || c.Reference == "a#3##":
+				return &sandbox.Fault{Status: 403}
+			}
+			return nil
+		})
+		w.pass(3 * time.Minute)
+		id := w.write("A100", "a#50##", 0)
+		w.pass(30 * time.Minute)
+		if got := announced(w.log("A100")); got[id] != 1 {
+			t.Errorf("a lead of a healthy insertion waits for more than half an hour")
+		}
+	})
+}
+
+func TestTheTryAtTheBaseURLIsNotLeftToAKeyThatWaits(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		twoKeys(w)
+		for n := range 6 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.publish("B200", "b#1##")
+		w.options.PollInterval = 10 * time.Minute
+		var down atomic.Bool
+		inner := w.options.API.Transport
+		w.options.API.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+			if down.Load() {
+				return nil, errRefusedDial
+			}
+			return inner.RoundTrip(r)
+		})
+		w.start()
+		w.pass(25 * time.Minute)
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Key == "key-1" {
+				return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"3600"}}}
+			}
+			return nil
+		})
+		w.pass(130 * time.Second)
+		down.Store(true)
+		w.pass(4 * time.Minute)
+		down.Store(false)
+		w.pass(6 * time.Minute)
+		n := w.model.Requests(sandbox.Filter{AgencyID: "B200"})
+		w.pass(25 * time.Minute)
+		if w.model.Requests(sandbox.Filter{AgencyID: "B200"}) == n {
+			s, _ := w.poller.Status()
+			t.Errorf("agency B not asked for 25 min after the API was back; down %q", s.Down)
+		}
+	})
+}
+
+func TestAReferenceTwiceOnAPageIsNoChange(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Operation != sandbox.OperationInsertions {
+				return nil
+			}
+			return &sandbox.Fault{Body: []byte(`{"results":[{"propertyReferenceId":"a#1##","lang":"de"},{"propertyReferenceId":"a#1##","lang":"fr"}]}`)}
+		})
+		w.start()
+		w.pass(time.Hour)
+		if n := count(w.log("A100"), events.TypeInsertionChanged); n > 1 {
+			t.Errorf("%d changes of an insertion that never changed", n)
+		}
+	})
+}
+
+func TestAnIdThatIsNoneIsDroppedAndSwallowsNothing(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		var leads atomic.Int64
+		leads.Store(1)
+		begin := time.Now()
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Operation != sandbox.OperationContactRequests {
+				return nil
+			}
+			body := ""
+			for n := leads.Load(); n > 0; n-- { // "id" is the portal's number of the property
+				if body != "" {
+					body += ","
+				}
+				body += fmt.Sprintf(`{"id":4001,"requestId":"r%d","createdAt":%q,"email":"nora%d@example.org","message":"x"}`,
+					n, begin.Add(time.Duration(n)*time.Minute).UTC().Format(time.RFC3339), n)
+			}
+			return &sandbox.Fault{Body: []byte("[" + body + "]")}
+		})
+		w.start()
+		w.pass(5 * time.Minute)
+		leads.Store(4)
+		w.pass(5 * time.Minute)
+		if n := count(w.log("A100"), events.TypeContactRequestCreated); n != 4 {
+			t.Errorf("%d of 4 leads announced: %v", n, types(w.log("A100")))
+		}
+	})
+}
+
+func TestALoweredCapLosesNothingInSilence(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##")
+		w.write("A100", "a#1##", time.Hour)
+		for range 60 {
+			w.write("A100", "a#2##", 0)
+		}
+		inner := w.options.API.Transport
+		var capped atomic.Bool
+		w.options.API.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+			if q := r.URL.Query(); capped.Load() && q.Has("numberOfItemsPerPage") {
+				q.Set("numberOfItemsPerPage", "20")
+				r = r.Clone(r.Context())
+				r.URL.RawQuery = q.Encode()
+			}
+			return inner.RoundTrip(r)
+		})
+		w.start()
+		for range 60 {
+			w.write("A100", "a#2##", 0)
+		}
+		w.pass(5 * time.Minute)
+		capped.Store(true)
+		n0 := len(w.log("A100"))
+		want := 45
+		for k := range want {
+			w.write("A100", "a#1##", time.Duration(want-k)*time.Second)
+		}
+		w.pass(10 * time.Minute)
+		got, gaps := count(w.since("A100", n0), events.TypeContactRequestCreated), count(w.since("A100", n0), events.TypeWatchGapDetected)
+		if got != want && gaps == 0 {
+			t.Errorf("%d of %d leads, and no gap told", got, want)
+		}
+	})
+}
+
+func TestOldOnesOfOneMomentAreNotAnnounced(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Nested(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		at := time.Now().Add(-10 * time.Hour)
+		for n := range 40 {
+			_, err := w.model.AddContactRequest("A100", "a#1##", sandbox.ContactRequest{CreatedAt: at, Email: fmt.Sprintf("n%d@example.org", n)})
+			w.must(err)
+		}
+		w.options.PollInterval = time.Hour
+		w.start()
+		w.pass(30 * time.Hour)
+		if n := count(w.log("A100"), events.TypeContactRequestCreated); n != 0 {
+			t.Errorf("%d contact requests from before the watch announced as live", n)
+		}
+	})
+}
+
+func TestOneOddDateSwallowsNothing(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		var n atomic.Int64
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if n.Add(1) == 1 {
+				return &sandbox.Fault{Header: http.Header{"Date": {time.Now().Add(10 * 24 * time.Hour).UTC().Format(http.TimeFormat)}}}
+			}
+			return nil
+		})
+		w.start()
+		w.pass(10 * time.Minute)
+		id := w.write("A100", "a#1##", 0)
+		w.pass(10 * time.Minute)
+		if got := announced(w.log("A100")); got[id] != 1 {
+			t.Errorf("lead swallowed: %v", w.log("A100"))
+		}
+	})
+}
+
+func TestFailuresThatWereUnderWayCountOnce(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 60 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.options.PollInterval = 5 * time.Second
+		w.start()
+		w.pass(5 * time.Minute)
+		var till atomic.Int64
+		till.Store(time.Now().Add(4 * time.Second).UnixNano())
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if time.Now().UnixNano() < till.Load() {
+				return &sandbox.Fault{Delay: 2 * time.Second, Status: 429}
+			}
+			return nil
+		})
+		w.pass(10 * time.Second)
+		before := w.model.Requests(sandbox.Filter{})
+		w.pass(5 * time.Minute)
+		if w.model.Requests(sandbox.Filter{}) == before {
+			t.Errorf("four seconds of 429 without Retry-After silence the key for more than five minutes")
+		}
+	})
+}
+
+func TestAWideWindowThatFailsIsAskedAgain(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Nested(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		for k := range 30 {
+			w.write("A100", "a#1##", time.Duration(k)*time.Minute)
+		}
+		w.start()
+		w.pass(5 * time.Minute)
+		for range 25 { // fills the window with known ones
+			w.write("A100", "a#1##", 0)
+			w.pass(time.Second)
+		}
+		w.pass(5 * time.Minute)
+		var failed atomic.Bool
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Query.Get("numberOfItemsPerPage") == "1000" && failed.CompareAndSwap(false, true) {
+				return &sandbox.Fault{Status: 500}
+			}
+			return nil
+		})
+		late := w.write("A100", "a#1##", 15*time.Minute+500*time.Millisecond) // sorts below the first 20
+		w.pass(time.Hour)
+		if got := announced(w.log("A100")); got[late] != 1 {
+			t.Errorf("late arrival not announced within an hour; wide window was asked: %v", failed.Load())
+		}
+	})
+}
+
+func TestARefusedKeyForgetsNoInsertionThatIsGone(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 20 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		w.must(w.model.Withdraw("A100", "a#1##"))
+		w.pass(15 * time.Minute)
+		if count(w.log("A100"), events.TypeInsertionDisappeared) != 1 {
+			t.Fatal("setup")
+		}
+		var dead atomic.Bool
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault { // the key dies; the gone insertion is the first to notice
+			if c.Reference == "a#1##" {
+				dead.Store(true)
+			}
+			if dead.Load() {
+				return &sandbox.Fault{Status: 403}
+			}
+			return nil
+		})
+		w.pass(5 * time.Minute)
+		id := w.write("A100", "a#1##", 0)
+		w.model.SetFault(nil)
+		n, err := w.poller.Resume("A100", "")
+		w.must(err)
+		w.pass(2 * time.Hour)
+		if got := announced(w.log("A100")); n != 1 || got[id] != 1 {
+			t.Errorf("lead lost after resume of %d halts", n)
+		}
+	})
+}
+
+func TestALargeFirstSweepStarvesNoSmallAgency(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100", "B200"}, func(w *world) {
+		w.publish("B200", "b#1##")
+		w.start()
+		w.pass(5 * time.Minute)
+		for n := range 3000 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.pass(3 * time.Minute)
+		id := w.write("B200", "b#1##", 0)
+		w.pass(5 * time.Minute)
+		if got := announced(w.log("B200")); got[id] != 1 {
+			t.Errorf("the small agency's lead waits for more than five minutes; first polls waiting %d", w.status("A100").FirstPolls)
+		}
+	})
+}
+
+func TestARedactionWithoutIdsIsNoNewContactRequest(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		begin := time.Now().Add(time.Minute).UTC().Format(time.RFC3339)
+		var redacted atomic.Bool
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Operation != sandbox.OperationContactRequests {
+				return nil
+			}
+			if redacted.Load() {
+				return &sandbox.Fault{Body: fmt.Appendf(nil, `[{"createdAt":%q,"email":null,"message":null,"lastName":null}]`, begin)}
+			}
+			return &sandbox.Fault{Body: fmt.Appendf(nil, `[{"createdAt":%q,"email":"n@example.org","message":"x","lastName":"B"}]`, begin)}
+		})
+		w.start()
+		w.pass(5 * time.Minute)
+		redacted.Store(true)
+		w.pass(5 * time.Minute)
+		if n := count(w.log("A100"), events.TypeContactRequestCreated); n != 1 {
+			t.Errorf("%d created: %v", n, types(w.log("A100")))
+		}
+	})
+}
+
+func TestAnOrderThatIsIgnoredHidesNothing(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		for n := range 40 {
+			score := float64(60 + n*17%40) // the order is seen not to be that of creation
+			_, err := w.model.AddContactRequest("A100", "a#1##", sandbox.ContactRequest{CreatedAt: time.Now().Add(-time.Hour), Score: score, Email: fmt.Sprint(time.Now(), "@x")})
+			w.must(err)
+			w.pass(time.Second)
+		}
+		inner := w.options.API.Transport
+		w.options.API.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+			if q := r.URL.Query(); q.Has("sortBy") { // sorts by score, whatever is asked
+				q.Set("sortBy", "score")
+				q.Set("sortOrder", "desc")
+				r = r.Clone(r.Context())
+				r.URL.RawQuery = q.Encode()
+			}
+			return inner.RoundTrip(r)
+		})
+		w.start()
+		w.pass(10 * time.Minute)
+		n0 := len(w.log("A100"))
+		id := w.write("A100", "a#1##", 0) // score 50: the last
+		w.pass(2 * time.Hour)
+		if got := announced(w.log("A100")); got[id] != 1 {
+			t.Errorf("not announced in two hours: %v", types(w.since("A100", n0)))
+		}
+	})
+}
+
+func TestARefusedPageSizeAfterAnOutageDoesNotEndTheAsking(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##")
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Query.Get("pageSize") == "50" {
+				return &sandbox.Fault{Status: 400}
+			}
+			return nil
+		})
+		var n atomic.Int64
+		inner := w.options.API.Transport
+		w.options.API.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+			if n.Add(1) == 1 {
+				return nil, errRefusedDial
+			}
+			return inner.RoundTrip(r)
+		})
+		w.start()
+		w.pass(2 * time.Hour)
+		if n := w.model.Requests(sandbox.Filter{}); n < 10 {
+			t.Errorf("%d requests in hours; status %+v", n, w.status("A100"))
+		}
+	})
+}

@@ -71,7 +71,7 @@ func newApp(ctx context.Context, o appOptions) (_ *app, err error) {
 			a.close()
 		}
 	}()
-	if err := a.checkPort(); err != nil {
+	if err := errors.Join(a.checkPort(), a.checkSocket()); err != nil {
 		return nil, err
 	}
 	for _, open := range []func(context.Context) error{a.openStore, a.openNATS, a.openPoller, a.openSocket} {
@@ -92,9 +92,20 @@ func (a *app) checkPort() error {
 		return portInUse(a.o.Base.NATSListen)
 	}
 	if err != nil {
-		return nil // natsd says what is wrong with it
+		return listenError(fmt.Errorf("%s: %w", a.o.Base.NATSListen, err))
 	}
 	return l.Close()
+}
+
+func listenError(err error) error {
+	return configError(fmt.Errorf("DOORBELL_NATS_LISTEN: %w", err), "use 127.0.0.1:4222, or set NATS_USER and NATS_PASSWORD, or NATS_TOKEN")
+}
+
+func (a *app) checkSocket() error {
+	if err := ops.CheckPath(filepath.Join(a.o.Base.DataDir, socketFile)); err != nil {
+		return configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "")
+	}
+	return nil
 }
 
 func portInUse(address string) error {

@@ -78,11 +78,19 @@ func answer(w http.ResponseWriter, v any, err error) {
 // maxSocketPath is what every system takes for the path of a unix socket.
 const maxSocketPath = 100
 
+// CheckPath says whether a socket can stand at path, without touching anything.
+func CheckPath(path string) error {
+	if len(path) > maxSocketPath {
+		return fmt.Errorf("the path of the socket, %s, is longer than the %d bytes that systems allow; choose a shorter data directory", path, maxSocketPath)
+	}
+	return nil
+}
+
 // Listen opens the socket, for its owner only. It replaces one that a killed daemon left behind, so the caller must hold
 // the store's lock.
 func Listen(path string) (net.Listener, error) {
-	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("the path of the socket, %s, is longer than the %d bytes that systems allow; choose a shorter data directory", path, maxSocketPath)
+	if err := CheckPath(path); err != nil {
+		return nil, err
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"doorbell/store"
+)
+
+// mustBeUntouched holds a directory against what was in it.
+func mustBeUntouched(t *testing.T, dir string, before map[string]string) {
+	t.Helper()
+	after := tree(t, dir)
+	if maps.Equal(before, after) {
+		return
+	}
+	for name, text := range after {
+		if was, ok := before[name]; !ok || was != text {
+			t.Errorf("%s was written", name)
+		}
+	}
+	for name := range before {
+		if _, ok := after[name]; !ok {
+			t.Errorf("%s was removed", name)
+		}
+	}
+}
+
+// mustBeRefused runs `doorbell run`, which must end at once with 78, one sentence with these words, and advice.
+func mustBeRefused(t *testing.T, environ []string, words ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var stdout, stderr strings.Builder
+	code := Main(ctx, []string{"run"}, strings.NewReader(""), &stdout, &stderr, environ)
+	if ctx.Err() != nil {
+		t.Fatal("it was not refused")
+	}
+	mustSay(t, code, stderr.String(), words...)
+	if stdout.Len() > 0 {
+		t.Errorf("printed: %s", stdout.String())
+	}
+}
+
+func mustSay(t *testing.T, code int, stderr string, words ...string) {
+	t.Helper()
+	if code != exitConfig {
+		t.Errorf("exit code %d, want %d", code, exitConfig)
+	}
+	sentences := 0
+	for line := range strings.Lines(stderr) {
+		if strings.HasPrefix(line, "doorbell: ") {
+			sentences++
+		}
+	}
+	if sentences != 1 {
+		t.Errorf("%d sentences", sentences)
+	}
+	has(t, stderr, words...)
+	holdsNobody(t, stderr)
+	if strings.Contains(stderr, sentinel) {
+		t.Errorf("a secret is in:\n%s", stderr)
+	}
+}
+
+func TestRunRefusesBadSettingsAndWritesNothing(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		environ []string
+		words   []string
+	}{
+		"no base URL":               {[]string{"DOORBELL_BASE_URL="}, []string{"DOORBELL_BASE_URL is not set; write"}},
+		"base URL without scheme":   {[]string{"DOORBELL_BASE_URL=api.example.com"}, []string{"DOORBELL_BASE_URL", "write it like https://"}},
+		"plain http to elsewhere":   {[]string{"DOORBELL_BASE_URL=http://api.example.com"}, []string{"DOORBELL_ALLOW_PLAINTEXT"}},
+		"no agency":                 {[]string{"DOORBELL_AGENCIES="}, []string{"DOORBELL_AGENCIES is not set; write"}},
+		"agency with a slash":       {[]string{"DOORBELL_AGENCIES=A/100"}, []string{"DOORBELL_AGENCIES", "'/'"}},
+		"key missing for one":       {[]string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=A100=" + sentinel}, []string{"no key for B200; add B200=key"}},
+		"duration that is none":     {[]string{"DOORBELL_POLL_INTERVAL=often"}, []string{"DOORBELL_POLL_INTERVAL", "write it like 30s"}},
+		"number that is none":       {[]string{"DOORBELL_REQUESTS_PER_SECOND=many"}, []string{"DOORBELL_REQUESTS_PER_SECOND", "write it like"}},
+		"key file that is missing":  {[]string{"DOORBELL_API_KEY=", "DOORBELL_API_KEY_FILE=/none/key"}, []string{"/none/key", "make the file"}},
+		"open port, no credentials": {[]string{"DOORBELL_NATS_LISTEN=0.0.0.0:0"}, []string{"set NATS_USER and NATS_PASSWORD"}},
+		"NATS URL that is none":     {[]string{"NATS_URL=http://host"}, []string{"NATS_URL", "nats://host:4222"}},
+		"NATS credentials missing":  {[]string{"NATS_URL=nats://host", "NATS_CREDS=/none/creds"}, []string{"NATS_CREDS", "/none/creds"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parent := shortDir(t)
+			mustBeRefused(t, fit(append([]string{"DOORBELL_DATA_DIR=" + parent + "/data"}, tt.environ...)...), tt.words...)
+			mustBeUntouched(t, parent, map[string]string{parent: os.ModeDir.String()})
+		})
+	}
+}
+
+func TestRunRefusesWhatOnlyTheSystemKnowsToBeBadAndWritesNothing(t *testing.T) {
+	t.Parallel()
+	parent := shortDir(t)
+	deep := parent + strings.Repeat("/deep", 30)
+	mustBeRefused(t, fit("DOORBELL_DATA_DIR="+deep, "DOORBELL_NATS_LISTEN=127.0.0.1:0"), "DOORBELL_DATA_DIR", "choose a shorter data directory")
+	mustBeRefused(t, fit("DOORBELL_DATA_DIR="+parent+"/data", "DOORBELL_NATS_LISTEN=192.0.2.1:4222", "NATS_USER=u", "NATS_PASSWORD="+sentinel),
+		"DOORBELL_NATS_LISTEN", "192.0.2.1:4222")
+	mustBeUntouched(t, parent, map[string]string{parent: os.ModeDir.String()})
+}
+
+func TestRunRefusesADataDirectoryThatIsNone(t *testing.T) {
+	t.Parallel()
+	file := write(t, "file", "not a directory", 0o600)
+	before := tree(t, filepath.Dir(file))
+	for _, dir := range []string{file, filepath.Join(file, "below")} {
+		mustBeRefused(t, fit("DOORBELL_DATA_DIR="+dir, "DOORBELL_NATS_LISTEN=127.0.0.1:0"), "DOORBELL_DATA_DIR", dir, "choose another directory")
+	}
+	mustBeUntouched(t, filepath.Dir(file), before)
+}
+
+// TestRunRefusesADataDirectoryThatItMayNotWrite runs as somebody without rights, who cannot be stopped otherwise by root.
+func TestRunRefusesADataDirectoryThatItMayNotWrite(t *testing.T) {
+	t.Parallel()
+	parent := shortDir(t)
+	var nobody *syscall.Credential
+	if os.Getuid() == 0 {
+		nobody = &syscall.Credential{Uid: 65534, Gid: 65534}
+		for _, dir := range []string{os.TempDir(), filepath.Dir(binary(t))} {
+			if err := os.Chmod(dir, 0o711); err != nil { // so that nobody may start the program
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.Chmod(parent, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{parent, filepath.Join(parent, "below")} {
+		c := launchAs(t, nobody, fit("DOORBELL_DATA_DIR="+dir, "DOORBELL_NATS_LISTEN=127.0.0.1:0"), "run")
+		mustSay(t, c.exit(t), c.stderr.String(), "DOORBELL_DATA_DIR", dir, "choose another directory")
+	}
+	if left := tree(t, parent); len(left) != 1 {
+		t.Errorf("something was written: %v", left)
+	}
+}
+
+func TestRunRefusesADataDirectoryInUse(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	d := launch(t, s.environ, "run")
+	sub := subscribeTo(t, natsURL(t, s.dir))
+	sub.baselined(t, "A100")
+	mustBeRefused(t, s.environ, "DOORBELL_DATA_DIR", s.dir, "stop the other doorbell", "process ")
+	sub.request(t, s.ring(t, "A100")) // the one that runs is not disturbed
+	if natsURL(t, s.dir) == "" {
+		t.Error("its socket is gone")
+	}
+	d.stop(t)
+}
+
+func TestRunRefusesAPortInUse(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	words := []string{"DOORBELL_NATS_LISTEN", l.Addr().String(), "set DOORBELL_NATS_LISTEN to a free address"}
+	s := newScene(t, "A100")
+	fresh := filepath.Join(s.dir, "data")
+	mustBeRefused(t, s.with("DOORBELL_DATA_DIR="+fresh, "DOORBELL_NATS_LISTEN="+l.Addr().String()), words...)
+	if _, err := os.Stat(fresh); !os.IsNotExist(err) {
+		t.Errorf("%s was made", fresh)
+	}
+	s.usedBefore(t)
+	before := tree(t, s.dir)
+	mustBeRefused(t, s.with("DOORBELL_NATS_LISTEN="+l.Addr().String()), words...)
+	mustBeUntouched(t, s.dir, before)
+}
+
+// usedBefore makes the data directory one of a daemon that has run.
+func (s scene) usedBefore(t *testing.T) {
+	t.Helper()
+	d := launch(t, s.environ, "run")
+	subscribeTo(t, natsURL(t, s.dir)).baselined(t, "A100")
+	d.stop(t)
+}
+
+func TestRunRefusesAStoreThatIsNotItsOwn(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	s.usedBefore(t)
+	before := tree(t, s.dir)
+	mustBeRefused(t, s.with("DOORBELL_BASE_URL=https://other.example.com"), s.url, "https://other.example.com", "choose another data directory")
+	mustBeUntouched(t, s.dir, before)
+
+	s.ofANewerVersion(t)
+	before = tree(t, s.dir)
+	mustBeRefused(t, s.environ, filepath.Join(s.dir, storeFile), "use the newer doorbell")
+	mustBeUntouched(t, s.dir, before)
+
+	if err := os.Remove(filepath.Join(s.dir, storeFile)); err != nil {
+		t.Fatal(err)
+	}
+	before = tree(t, s.dir)
+	mustBeRefused(t, s.environ, filepath.Join(s.dir, storeFile), "backup")
+	mustBeUntouched(t, s.dir, before)
+}
+
+// ofANewerVersion raises the schema of the store beyond what this program reads.
+func (s scene) ofANewerVersion(t *testing.T) {
+	t.Helper()
+	db, err := bolt.Open(filepath.Join(s.dir, storeFile), 0o600, &bolt.Options{Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	err = db.Update(func(tx *bolt.Tx) error {
+		b := tx.Bucket([]byte("meta"))
+		var meta map[string]any
+		if err := json.Unmarshal(b.Get([]byte("store")), &meta); err != nil {
+			return err
+		}
+		meta["schema"] = 1000
+		value, err := json.Marshal(meta)
+		if err != nil {
+			return err
+		}
+		return b.Put([]byte("store"), value)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestADamagedStoreIsNamedAndKept(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	kept, err := store.Open(store.Options{Dir: dir, BaseURL: "https://api.example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kept.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, storeFile)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(text[:8192])
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := tree(t, dir)
+	for _, command := range []string{"run", "status"} {
+		got := run(t, fit("DOORBELL_DATA_DIR="+dir, "DOORBELL_NATS_LISTEN=127.0.0.1:0"), command)
+		if got.code != exitIO {
+			t.Errorf("%s: exit code %d, want %d", command, got.code, exitIO)
+		}
+		has(t, got.stderr, file, "backup")
+	}
+	mustBeUntouched(t, dir, before)
+}

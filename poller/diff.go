@@ -97,10 +97,10 @@ func newInsertion(s sight, a store.Agency, read listings.Insertion, digest [32]b
 }
 
 // contactStart is the moment before which contact requests of an insertion that is new to us are old: the begin of our
-// watch for the baseline, else the last complete walk without it, less the time that arrivals may be late.
+// watch for the baseline, else the last complete walk without it, less the time that arrivals may be late. An API may tell times in whole seconds, so what was made in the second of the begin is news.
 func contactStart(a store.Agency) time.Time {
 	if !a.Baselined || a.LastCompleteWalk.IsZero() {
-		return a.WatchStart
+		return a.WatchStart.Truncate(time.Second)
 	}
 	return a.LastCompleteWalk.Add(-lateArrivals)
 }

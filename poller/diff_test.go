@@ -151,8 +151,16 @@ func TestAMassOfMissingInsertionsIsHeldFromTheSixthAndAThirdOn(t *testing.T) {
 		missing, known, listed int
 		want                   string
 	}{
-		{5, 10, 5, ""}, {6, 10, 4, "mass_disappearance"}, {6, 20, 14, ""}, {7, 20, 13, "mass_disappearance"}, {30, 100, 70, ""},
-		{31, 100, 69, "mass_disappearance"}, {3, 3, 0, "empty_list"}, {1, 1, 0, "empty_list"}, {0, 0, 0, ""}, {2, 2, 2, ""},
+		{5, 10, 5, ""},
+		{6, 10, 4, "mass_disappearance"},
+		{6, 20, 14, ""},
+		{7, 20, 13, "mass_disappearance"},
+		{30, 100, 70, ""},
+		{31, 100, 69, "mass_disappearance"},
+		{3, 3, 0, "empty_list"},
+		{1, 1, 0, "empty_list"},
+		{0, 0, 0, ""},
+		{2, 2, 2, ""},
 	} {
 		if got, _ := implausible(c.missing, c.known, c.listed); got != c.want {
 			t.Errorf("%d of %d missing, %d listed: %q, want %q", c.missing, c.known, c.listed, got, c.want)

@@ -3,8 +3,8 @@ package poller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"doorbell/events"
@@ -47,7 +47,7 @@ func (p *poll) askFirst(ctx context.Context) (*listings.ContactRequestsPage, err
 
 // catchUpFrom commits the first answer and asks on until the window is closed or given up.
 func (p *poll) catchUpFrom(ctx context.Context, page *listings.ContactRequestsPage) error {
-	most, largest := -1, page.Size
+	most := -1
 	for n := 0; ; n++ {
 		if err := p.answer(ctx, page, newestFirst(page.Size)); err != nil {
 			return err
@@ -55,13 +55,13 @@ func (p *poll) catchUpFrom(ctx context.Context, page *listings.ContactRequestsPa
 		if p.verdict != open {
 			return p.widen(ctx, page)
 		}
-		if largest = page.Size; page.Size == 0 || n+1 == len(windowSizes) || len(page.ContactRequests) <= most {
-			return p.fromOtherSides(ctx, largest)
+		if page.Size == 0 || n+1 == len(windowSizes) || len(page.ContactRequests) <= most {
+			return p.fromOtherSides(ctx, page.Size)
 		}
 		most = len(page.ContactRequests)
 		next, err := p.ask(ctx, newestFirst(windowSizes[n+1]))
 		if refusedSize(err) {
-			return p.fromOtherSides(ctx, largest)
+			return p.fromOtherSides(ctx, page.Size)
 		}
 		if err != nil {
 			return err
@@ -172,7 +172,7 @@ func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q
 	if errors.Is(err, errMustWrite) {
 		r, err = p.apply(p.a.p.store.Update, page, a, true)
 	}
-	if err != nil || r.catchUp == nil {
+	if err != nil {
 		return err
 	}
 	p.catchUp, p.verdict = r.catchUp, r.verdict
@@ -199,15 +199,7 @@ var errMustWrite = errors.New("must write")
 // write, so that a poll without news costs no commit.
 func (p *poll) apply(transaction func(func(*store.Tx) error) error, page *listings.ContactRequestsPage, a answer, write bool) (r result, err error) {
 	err = transaction(func(tx *store.Tx) error {
-		i, exists, err := tx.Insertion(p.a.id, p.reference)
-		if err != nil || !exists {
-			return err
-		}
-		state, _, err := tx.Agency(p.a.id)
-		if err != nil {
-			return err
-		}
-		known, err := tx.ContactRequests(p.a.id, p.reference)
+		i, state, known, err := p.remembered(tx)
 		if err != nil {
 			return err
 		}
@@ -224,6 +216,22 @@ func (p *poll) apply(transaction func(func(*store.Tx) error) error, page *listin
 		return p.write(tx, i, state, r.catchUp, d, r.verdict, page.Received)
 	})
 	return r, err
+}
+
+// remembered is what the store knows of the insertion and its agency.
+func (p *poll) remembered(tx *store.Tx) (i store.Insertion, state store.Agency, known []store.ContactRequest, err error) {
+	i, exists, err := tx.Insertion(p.a.id, p.reference)
+	if err == nil && !exists {
+		err = fmt.Errorf("agency %s: an insertion is polled that is not remembered", p.a.id)
+	}
+	if err != nil {
+		return i, state, nil, err
+	}
+	if state, _, err = tx.Agency(p.a.id); err != nil {
+		return i, state, nil, err
+	}
+	known, err = tx.ContactRequests(p.a.id, p.reference)
+	return i, state, known, err
 }
 
 func newestBefore(known []store.ContactRequest, i store.Insertion) (newest time.Time) {
@@ -295,15 +303,7 @@ func (p *poll) tellUntimed(tx *store.Tx, i store.Insertion, more int) error {
 func (p *poll) wide(page *listings.ContactRequestsPage) error {
 	a := answer{requests: page.ContactRequests, asked: windowSizes[len(windowSizes)-1], sortBy: "createdAt", descending: true, total: page.Total}
 	return p.a.p.store.Update(func(tx *store.Tx) error {
-		i, exists, err := tx.Insertion(p.a.id, p.reference)
-		if err != nil || !exists {
-			return err
-		}
-		state, _, err := tx.Agency(p.a.id)
-		if err != nil {
-			return err
-		}
-		known, err := tx.ContactRequests(p.a.id, p.reference)
+		i, state, known, err := p.remembered(tx)
 		if err != nil {
 			return err
 		}
@@ -341,55 +341,4 @@ func (p *poll) giveUp() error {
 		p.a.p.log.Warn("not all contact requests of an insertion can be seen", "agency", p.a.id, "reached", gap.Reached)
 	}
 	return err
-}
-
-// learnIdentity decides which member tells contact requests apart, by reading one answer twice. A member that turns out to
-// be none is dropped, and said, and another one learned.
-func (p *poll) learnIdentity(ctx context.Context, page *listings.ContactRequestsPage, q question) error {
-	var state store.Agency
-	err := p.a.p.store.View(func(tx *store.Tx) (err error) {
-		state, _, err = tx.Agency(p.a.id)
-		return err
-	})
-	if err != nil || len(page.ContactRequests) == 0 {
-		return err
-	}
-	why := ""
-	if state.IdentityLearned && state.IDField != "" {
-		why = unfit(state.IDField, p.reference, page.ContactRequests)
-	}
-	if state.IdentityLearned && why == "" {
-		return nil
-	}
-	again, err := p.ask(ctx, q)
-	if err != nil {
-		return err
-	}
-	return p.a.p.store.Update(func(tx *store.Tx) error {
-		state, _, err := tx.Agency(p.a.id)
-		if err != nil {
-			return err
-		}
-		if why != "" {
-			if err := p.dropID(tx, &state, why); err != nil {
-				return err
-			}
-		}
-		candidates := slices.DeleteFunc(slices.Clone(p.a.p.o.IDFields), func(f string) bool { return slices.Contains(state.RefusedIDFields, f) })
-		state.IdentityLearned = true
-		state.IDField = learnID(candidates, p.reference, page.ContactRequests, again.ContactRequests)
-		return tx.PutAgency(p.a.id, state)
-	})
-}
-
-// dropID refuses the member that was taken for the id.
-func (p *poll) dropID(tx *store.Tx, state *store.Agency, why string) error {
-	field := state.IDField
-	state.RefusedIDFields = append(state.RefusedIDFields, field)
-	p.a.p.log.Warn("a member was no id of contact requests and is not used as one any more", "agency", p.a.id, "member", field, "why", why)
-	return appendEvent(tx, &events.WatchSchemaDrifted{
-		Common:    events.Common{AgencyID: p.a.id, ObservedAt: time.Now()},
-		Operation: string(listings.OperationContactRequests), PropertyReferenceID: p.reference,
-		Expected: "/" + field + " different for every contact request", Found: "/" + field + " " + why,
-	})
 }

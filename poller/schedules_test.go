@@ -563,3 +563,17 @@ func TestARefusedPageSizeAfterAnOutageDoesNotEndTheAsking(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatIsMadeInTheSecondOfTheBeginIsNews(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Nested(), []string{"A100"}, func(w *world) { // tells times in whole seconds
+		w.publish("A100", "a#1##")
+		w.pass(300 * time.Millisecond)
+		w.start()
+		w.pass(100 * time.Millisecond)
+		id := w.write("A100", "a#1##", 0)
+		w.pass(5 * time.Minute)
+		if got := announced(w.log("A100")); got[id] != 1 {
+			t.Errorf("announced %v, want %s", got, id)
+		}
+	})
+}

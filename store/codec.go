@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// writer and reader are the form of the many small values: varints, fixed hashes, length-prefixed texts. The first byte
+// writer and reader are the form of the many small values: varints and fixed hashes. The first byte
 // of every value is its version. A reader remembers the first failure; the caller asks for it once, at the end.
 type writer struct{ b []byte }
 
 func (w *writer) byte(v byte)    { w.b = append(w.b, v) }
 func (w *writer) uint(v uint64)  { w.b = binary.AppendUvarint(w.b, v) }
 func (w *writer) fixed(v []byte) { w.b = append(w.b, v...) }
-func (w *writer) text(v string)  { w.uint(uint64(len(v))); w.b = append(w.b, v...) }
 func (w *writer) time(v time.Time) {
 	if v.IsZero() {
 		w.b = binary.AppendVarint(w.b, 0)
@@ -56,15 +55,6 @@ func (r *reader) take(n int) []byte {
 	v := r.b[:n]
 	r.b = r.b[n:]
 	return v
-}
-
-func (r *reader) text() string {
-	n := r.uint()
-	if n > uint64(len(r.b)) {
-		r.bad, r.b = true, nil
-		return ""
-	}
-	return string(r.take(int(n)))
 }
 
 func (r *reader) time() time.Time {

@@ -140,7 +140,7 @@ func killAtRandom(t *testing.T, rendering sandbox.Rendering, times int) {
 	dir := shortDir(t)
 	environ := runEnviron(dir, api.URL, testKey, agencies...)
 
-	o := oracle{model: model, from: time.Now()}
+	o := oracle{model: model, from: time.Now().Truncate(time.Second)} // an answer tells times in whole seconds
 	moving, rest := context.WithCancel(t.Context())
 	var world sync.WaitGroup
 	world.Go(func() { g.Run(moving) })

@@ -1,0 +1,119 @@
+package poller
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// learnIdentity decides which member tells contact requests apart, by reading one answer twice. A member that turns out to
+// be none is dropped, and said, and another one learned.
+func (p *poll) learnIdentity(ctx context.Context, page *listings.ContactRequestsPage, q question) error {
+	var state store.Agency
+	err := p.a.p.store.View(func(tx *store.Tx) (err error) {
+		state, _, err = tx.Agency(p.a.id)
+		return err
+	})
+	if err != nil || len(page.ContactRequests) == 0 {
+		return err
+	}
+	why := ""
+	if state.IdentityLearned && state.IDField != "" {
+		why = unfit(state.IDField, p.reference, page.ContactRequests)
+	}
+	if state.IdentityLearned && why == "" {
+		return nil
+	}
+	again, err := p.ask(ctx, q)
+	if err != nil {
+		return err
+	}
+	return p.a.p.store.Update(func(tx *store.Tx) error {
+		state, _, err := tx.Agency(p.a.id)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			if err := p.dropID(tx, &state, why); err != nil {
+				return err
+			}
+		}
+		candidates := slices.DeleteFunc(slices.Clone(p.a.p.o.IDFields), func(f string) bool { return slices.Contains(state.RefusedIDFields, f) })
+		state.IdentityLearned = true
+		state.IDField = learnID(candidates, p.reference, page.ContactRequests, again.ContactRequests)
+		return tx.PutAgency(p.a.id, state)
+	})
+}
+
+// dropID refuses the member that was taken for the id.
+func (p *poll) dropID(tx *store.Tx, state *store.Agency, why string) error {
+	field := state.IDField
+	state.RefusedIDFields = append(state.RefusedIDFields, field)
+	p.a.p.log.Warn("a member was no id of contact requests and is not used as one any more", "agency", p.a.id, "member", field, "why", why)
+	return appendEvent(tx, &events.WatchSchemaDrifted{
+		Common:    events.Common{AgencyID: p.a.id, ObservedAt: time.Now()},
+		Operation: string(listings.OperationContactRequests), PropertyReferenceID: p.reference,
+		Expected: "/" + field + " different for every contact request", Found: "/" + field + " " + why,
+	})
+}
+
+// unfit says why a member that was taken for the id is none: several contact requests of one answer share it, or one is
+// without. It is empty if there is nothing to say against it.
+func unfit(field, reference string, requests []listings.ContactRequest) string {
+	seen := make(map[string][16]byte, len(requests))
+	for _, r := range requests {
+		id, fingerprint := r.ID(field), r.Fingerprint(reference)
+		if id == "" {
+			return "absent from a contact request"
+		}
+		if other, twice := seen[id]; twice && other != fingerprint {
+			return "the same for several contact requests"
+		}
+		seen[id] = fingerprint
+	}
+	return ""
+}
+
+// learnID finds the member that tells contact requests apart: present, distinct within an answer, and the same in two
+// readings. It is empty if there is none.
+func learnID(candidates []string, reference string, first, second []listings.ContactRequest) string {
+	for _, field := range candidates {
+		if distinct(field, first) && distinct(field, second) && steady(field, reference, first, second) {
+			return field
+		}
+	}
+	return ""
+}
+
+func distinct(field string, requests []listings.ContactRequest) bool {
+	seen := make(map[string]bool, len(requests))
+	for _, r := range requests {
+		id := r.ID(field)
+		if id == "" || seen[id] {
+			return false
+		}
+		seen[id] = true
+	}
+	return true
+}
+
+// steady says whether contact requests of equal content had an id in common in both readings. What came or went in
+// between says nothing.
+func steady(field, reference string, first, second []listings.ContactRequest) bool {
+	later := make(map[[16]byte][]string, len(second))
+	for _, r := range second {
+		f := r.Fingerprint(reference)
+		later[f] = append(later[f], r.ID(field))
+	}
+	for _, r := range first {
+		ids := later[r.Fingerprint(reference)]
+		if len(ids) > 0 && !slices.Contains(ids, r.ID(field)) {
+			return false
+		}
+	}
+	return true
+}

@@ -28,17 +28,32 @@ func (p *Poller) before(ctx context.Context, r listings.Request) error {
 	}
 	// The key first: who waits long for a key must not hold the one try at the base URL meanwhile.
 	reasons := []*patience{p.keyPatience(a.currentKey()), p.base}
-	if err := admitted(ctx, r, reasons); err != nil {
-		return err
-	}
-	err := p.budget.wait(ctx, r.Operation == listings.OperationInsertions)
-	if err == nil && a.isHalted(r) {
-		err = errHalted
-	}
-	if err != nil {
+	for {
+		if err := admitted(ctx, r, reasons); err != nil {
+			return err
+		}
+		err := p.budget.wait(ctx, r.Operation == listings.OperationInsertions)
+		if err == nil && a.isHalted(r) {
+			err = errHalted
+		}
+		if err == nil && !tooEarly(reasons) {
+			return nil
+		}
 		dismiss(reasons, time.Now())
+		if err != nil {
+			return err
+		}
 	}
-	return err
+}
+
+// tooEarly says whether something failed while we waited for the budget.
+func tooEarly(reasons []*patience) bool {
+	for _, r := range reasons {
+		if _, _, until := r.state(); time.Now().Before(until) {
+			return true
+		}
+	}
+	return false
 }
 
 // admitted asks every reason; a walk, which has a goroutine of its own, waits where it has to.

@@ -36,7 +36,7 @@ func newPatience(first, longest time.Duration) *patience {
 func (p *patience) failed(what string, sent, now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.failures > 0 && sent.Before(p.failedAt) {
+	if p.failures > 0 && !sent.After(p.failedAt) {
 		return p.until
 	}
 	p.failures++
@@ -58,7 +58,7 @@ func (p *patience) notBefore(t time.Time) {
 func (p *patience) succeeded(sent time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.failures == 0 || sent.Before(p.failedAt) {
+	if p.failures == 0 || !sent.After(p.failedAt) {
 		return false
 	}
 	p.failures, p.until, p.failedAt, p.probe, p.last = 0, time.Time{}, time.Time{}, time.Time{}, ""

@@ -15,7 +15,7 @@ type Base struct {
 	SubjectPrefix  string        `split_words:"true" default:"listings" desc:"First part of every subject."`
 	Stream         string        `split_words:"true" default:"LISTINGS" desc:"Name of the stream."`
 	StreamManage   string        `split_words:"true" default:"auto" choice:"auto,off" desc:"auto makes the stream if it is missing; an existing one on an external server is never changed."`
-	Retention      time.Duration `split_words:"true" default:"720h" min:"2m" max:"87600h" desc:"How long events are kept, in the event log and in the embedded stream."`
+	Retention      time.Duration `split_words:"true" default:"720h" min:"2m" max:"87600h" desc:"How long the embedded stream keeps events. The event log is not trimmed yet."`
 	StoreMax       Size          `split_words:"true" default:"8GiB" min:"1MiB" max:"64TiB" desc:"Size of doorbell.db at which the alarm stands at 100 %; it rises at 80 %." later:"true"`
 	StreamMax      Size          `split_words:"true" default:"4GiB" min:"1MiB" max:"64TiB" desc:"Largest size of the embedded stream."`
 	HTTPListen     string        `split_words:"true" default:"127.0.0.1:3667" desc:"Address of health, metrics and status page, or off." later:"true"`

@@ -203,6 +203,11 @@ func (a *agency) halt(scope events.Scope, reference string, operation listings.O
 		Key: a.currentKey().Fingerprint(), ProbableReason: reason, Advice: advice(reason, a.id, reference),
 	}
 	a.mu.Lock()
+	if a.key.Fingerprint() != status.Request.Key {
+		a.mu.Unlock()
+		a.wakeWalk()
+		return nil // the key before was refused; that says nothing about the one that is configured now
+	}
 	_, already := a.halts[haltScope{scope, reference}]
 	a.halts[haltScope{scope, reference}] = h
 	after := a.lastGood

@@ -21,6 +21,8 @@ type agency struct {
 	walking *patience // the list of insertions fails
 	asking  *patience // contact requests fail, whichever insertion is asked
 
+	pausing sync.Mutex // held while pause looks and acts
+
 	mu        sync.Mutex
 	key       listings.Key
 	halts     map[haltScope]store.Halt

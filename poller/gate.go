@@ -23,59 +23,85 @@ func (p *Poller) before(ctx context.Context, r listings.Request) error {
 	if a == nil {
 		return fmt.Errorf("agency %s is not watched", r.AgencyID)
 	}
-	if a.isHalted(r) {
-		return errHalted
+	if err := a.mayAsk(r); err != nil {
+		return err
 	}
 	// The key first: who waits long for a key must not hold the one try at the base URL meanwhile.
-	reasons := []*patience{p.keyPatience(a.currentKey()), p.base}
+	reasons := []*patience{p.keyPatience(r.Key), p.base}
 	for {
-		if err := admitted(ctx, r, reasons); err != nil {
+		tickets, err := a.admitted(ctx, r, reasons)
+		if err != nil {
 			return err
 		}
-		err := p.budget.wait(ctx, r.Operation == listings.OperationInsertions)
-		if err == nil && a.isHalted(r) {
-			err = errHalted
+		err = p.budget.wait(ctx, r.Operation == listings.OperationInsertions)
+		if err == nil {
+			err = a.mayAsk(r)
 		}
-		if err == nil && !tooEarly(reasons) {
+		if err == nil && stillAdmitted(reasons, tickets) {
 			return nil
 		}
-		dismiss(reasons, time.Now())
+		release(reasons, tickets)
 		if err != nil {
 			return err
 		}
 	}
 }
 
-// tooEarly says whether something failed while we waited for the budget.
-func tooEarly(reasons []*patience) bool {
-	for _, r := range reasons {
-		if _, _, until := r.state(); time.Now().Before(until) {
-			return true
-		}
-	}
-	return false
-}
-
-// admitted asks every reason; a walk, which has a goroutine of its own, waits where it has to.
-func admitted(ctx context.Context, r listings.Request, reasons []*patience) error {
-	for n, reason := range reasons {
-		for {
-			now := time.Now()
-			wait, ok := reason.admit(now)
-			if ok {
-				break
-			}
-			var err error = &waitError{until: now.Add(wait)}
-			if r.Operation == listings.OperationInsertions {
-				err = sleep(ctx, wait)
-			}
-			if err != nil {
-				dismiss(reasons[:n], now)
-				return err
-			}
-		}
+// mayAsk says whether a request may be made at all: its scope is not halted, and its key is still the configured one.
+func (a *agency) mayAsk(r listings.Request) error {
+	switch {
+	case a.isHalted(r):
+		return errHalted
+	case a.outdated(r.Key):
+		return &waitError{until: time.Now()}
 	}
 	return nil
+}
+
+func (a *agency) outdated(key string) bool { return key != a.currentKey().Fingerprint() }
+
+// newsWithin is how soon a walk that waits notices a halt or another key.
+const newsWithin = 5 * time.Second
+
+// admitted asks every reason; a walk, which has a goroutine of its own, waits where it has to.
+func (a *agency) admitted(ctx context.Context, r listings.Request, reasons []*patience) (tickets []time.Time, err error) {
+	for _, reason := range reasons {
+		for {
+			now := time.Now()
+			ticket, wait, ok := reason.admit(now)
+			if ok {
+				tickets = append(tickets, ticket)
+				break
+			}
+			err := error(&waitError{until: now.Add(wait)})
+			if r.Operation == listings.OperationInsertions {
+				if err = sleep(ctx, min(wait, newsWithin)); err == nil {
+					err = a.mayAsk(r)
+				}
+			}
+			if err != nil {
+				release(reasons, tickets)
+				return nil, err
+			}
+		}
+	}
+	return tickets, nil
+}
+
+// stillAdmitted says whether nothing has failed while a request waited for the budget.
+func stillAdmitted(reasons []*patience, tickets []time.Time) bool {
+	for n, ticket := range tickets {
+		if !reasons[n].valid(ticket) {
+			return false
+		}
+	}
+	return true
+}
+
+func release(reasons []*patience, tickets []time.Time) {
+	for n, ticket := range tickets {
+		reasons[n].release(ticket)
+	}
 }
 
 func dismiss(reasons []*patience, sent time.Time) {
@@ -87,7 +113,7 @@ func dismiss(reasons []*patience, sent time.Time) {
 // after is told of every request that was made: it keeps the patience with key and base URL.
 func (p *Poller) after(r listings.Request, o listings.Outcome) {
 	a := p.agencies[r.AgencyID]
-	key := p.keyPatience(a.currentKey())
+	key := p.keyPatience(r.Key)
 	now := time.Now()
 	sent := now.Add(-o.Duration)
 	changed := false
@@ -139,10 +165,9 @@ func (p *Poller) baseDown(sent, now time.Time, err error) {
 	}
 }
 
-func (p *Poller) keyPatience(k listings.Key) *patience {
+func (p *Poller) keyPatience(name string) *patience {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	name := k.Fingerprint()
 	if p.keys[name] == nil {
 		p.keys[name] = newPatience(time.Second, time.Hour)
 	}
@@ -161,12 +186,14 @@ const forever = 100 * 365 * 24 * time.Hour
 
 // pause stops or lets go the agency's polls, as halts and patience say. Where something failed, one at a time is let go.
 func (a *agency) pause() {
+	a.pausing.Lock() // who looks last has the last word
+	defer a.pausing.Unlock()
 	now := time.Now()
 	until, oneByOne := time.Time{}, false
 	if a.isHalted(listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id}) {
 		until = now.Add(forever)
 	}
-	for _, reason := range []*patience{a.p.keyPatience(a.currentKey()), a.p.base, a.asking} {
+	for _, reason := range []*patience{a.p.keyPatience(a.currentKey().Fingerprint()), a.p.base, a.asking} {
 		failures, _, next := reason.state()
 		if failures == 0 || reason == a.asking && failures < operationLimit {
 			continue

@@ -68,19 +68,35 @@ func (p *patience) succeeded(sent time.Time) bool {
 
 // admit says whether a request may go now, and if not, how long to wait before asking again. Whoever is admitted must
 // report: failed, succeeded or dismissed.
-func (p *patience) admit(now time.Time) (wait time.Duration, ok bool) {
+func (p *patience) admit(now time.Time) (ticket time.Time, wait time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case now.Before(p.until):
-		return p.until.Sub(now), false
+		return ticket, p.until.Sub(now), false
 	case p.failures == 0:
-		return 0, true
+		return ticket, 0, true
 	case !p.probe.IsZero():
-		return time.Second, false
+		return ticket, time.Second, false
 	}
 	p.probe = now
-	return 0, true
+	return now, 0, true
+}
+
+// valid says whether who was admitted with a ticket still is: nothing has failed since, or the ticket is the one try.
+func (p *patience) valid(ticket time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failures == 0 || !ticket.IsZero() && p.probe.Equal(ticket)
+}
+
+// release gives back the ticket of a request that was not sent.
+func (p *patience) release(ticket time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.probe.Equal(ticket) {
+		p.probe = time.Time{}
+	}
 }
 
 // dismissed ends a try that told nothing, of a request that was sent, or would have been, at a moment.

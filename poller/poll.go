@@ -76,7 +76,9 @@ func (a *agency) goneForGood(reference string, err error) (bool, error) {
 		return false, err
 	}
 	if i.GoneSince.IsZero() {
-		a.wakeWalk()
+		if failures, _, _ := a.look(reference).retry.state(); failures == 0 {
+			a.wakeWalk() // once: as long as it goes on, the list has nothing new to say
+		}
 		return false, nil
 	}
 	a.forget(reference)
@@ -130,6 +132,11 @@ func (a *agency) poll(ctx context.Context, reference string) (class, error) {
 	p := &poll{a: a, reference: reference, look: a.look(reference), catchUp: newCatchUp()}
 	err := p.run(ctx)
 	c := classify(err)
+	var status *listings.StatusError
+	if c == classRefused && errors.As(err, &status) && a.outdated(status.Request.Key) {
+		err = &waitError{until: time.Now()} // the key has changed: again, with the new one
+		return classWaiting, err
+	}
 	if c == classFatal && ctx.Err() != nil {
 		return classCanceled, ctx.Err()
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"doorbell/events"
@@ -102,6 +103,9 @@ func refusedSize(err error) bool {
 func (p *poll) fromOtherSides(ctx context.Context, size int) error {
 	for _, q := range otherOrders(size) {
 		page, err := p.ask(ctx, q)
+		if refusedSize(err) {
+			continue // an order that this service does not take
+		}
 		if err != nil {
 			return err
 		}
@@ -132,10 +136,7 @@ func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) er
 	if !grew && time.Since(i.LastWide) < widestEvery {
 		return nil
 	}
-	wide, err := p.ask(ctx, newestFirst(widest))
-	if refusedSize(err) {
-		return nil // what is shown is all that may be asked for
-	}
+	wide, err := p.askWidest(ctx, page)
 	if err != nil {
 		return err
 	}
@@ -144,6 +145,19 @@ func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) er
 	}
 	p.look.lastWide = wide.Received
 	return nil
+}
+
+// askWidest asks for as many as this service shows at once: the last answer itself, if it takes no larger number.
+func (p *poll) askWidest(ctx context.Context, page *listings.ContactRequestsPage) (*listings.ContactRequestsPage, error) {
+	for _, size := range slices.Backward(windowSizes) {
+		if size <= page.Size {
+			break
+		}
+		if wide, err := p.ask(ctx, newestFirst(size)); !refusedSize(err) {
+			return wide, err
+		}
+	}
+	return page, nil
 }
 
 // ask puts one question to the API.
@@ -301,7 +315,7 @@ func (p *poll) tellUntimed(tx *store.Tx, i store.Insertion, more int) error {
 
 // wide commits the answer of the widest window, which the regular one made look complete.
 func (p *poll) wide(page *listings.ContactRequestsPage) error {
-	a := answer{requests: page.ContactRequests, asked: windowSizes[len(windowSizes)-1], sortBy: "createdAt", descending: true, total: page.Total}
+	a := answer{requests: page.ContactRequests, asked: page.Size, sortBy: "createdAt", descending: true, total: page.Total}
 	return p.a.p.store.Update(func(tx *store.Tx) error {
 		i, state, known, err := p.remembered(tx)
 		if err != nil {

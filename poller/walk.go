@@ -51,6 +51,8 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		switch classify(err) {
 		case classFatal, classCanceled:
 			return 0, err
+		case classWaiting:
+			return 0, nil // the key has changed: from the start, with the new one
 		case classRefused:
 			if err := a.refusedList(err); err != nil {
 				return a.afterCommitError(err)

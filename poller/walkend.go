@@ -126,7 +126,7 @@ func (w *walk) hold(tx *store.Tx, state *store.Agency, absent int) error {
 	reason, implausible := implausible(absent, w.published, len(w.seen))
 	now := time.Now().UTC()
 	switch {
-	case implausible && state.Held == nil:
+	case implausible && (state.Held == nil || grown(*state.Held, reason, absent, w.published)):
 		state.Held = &store.Held{Reason: reason, Since: now, Until: now.Add(w.a.p.o.HoldFor), Missing: absent, Known: w.published}
 		w.absent = nil
 		w.a.p.log.Warn("a change too large to believe is held", "agency", w.a.id, "missing", absent, "known", w.published)
@@ -135,6 +135,10 @@ func (w *walk) hold(tx *store.Tx, state *store.Agency, absent int) error {
 			Until: state.Held.Until, Approve: "doorbell approve " + w.a.id,
 		})
 	case implausible:
+		// Only complete walks count: where none came for long, the time without them does not.
+		if without := w.began.Sub(state.LastCompleteWalk) - 2*w.a.p.o.WalkInterval; without > 0 {
+			state.Held.Until = state.Held.Until.Add(without)
+		}
 		if now.Before(state.Held.Until) {
 			w.absent = nil
 		}
@@ -147,6 +151,12 @@ func (w *walk) hold(tx *store.Tx, state *store.Agency, absent int) error {
 		})
 	}
 	return nil
+}
+
+// grown says whether a change is another, larger one than the one that is held: then it waits for its own time.
+func grown(h store.Held, reason string, absent, published int) bool {
+	_, more := implausible(absent-h.Missing, published, 1)
+	return more || reason == "empty_list" && h.Reason != reason
 }
 
 // withdraw announces the insertions that enough complete walks did not list, each after a last look at its contact

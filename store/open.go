@@ -126,7 +126,7 @@ func openFile(path string, wait time.Duration) (db *bolt.DB, err error) {
 	db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: wait, FreelistType: bolt.FreelistMapType})
 	switch {
 	case err == nil:
-		return db, nil
+		return db, ownersAlone(db)
 	case errors.Is(err, berrors.ErrTimeout):
 		return nil, &LockedError{Path: path, PID: lockHolder(path)}
 	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
@@ -135,6 +135,18 @@ func openFile(path string, wait time.Duration) (db *bolt.DB, err error) {
 		return nil, fmt.Errorf("%w: %s", ErrNoSpace, path)
 	}
 	return nil, fmt.Errorf("store: %w", err)
+}
+
+// ownersAlone takes away what a copy or a careless hand may have allowed to others: the file holds people.
+func ownersAlone(db *bolt.DB) error {
+	info, err := os.Stat(db.Path())
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		err = os.Chmod(db.Path(), 0o600)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("store: %w", err), db.Close())
+	}
+	return nil
 }
 
 func damaged(path, why string) error {
@@ -151,6 +163,9 @@ func (s *Store) identify(o Options, stated string) (err error) {
 	found, err := s.readMeta()
 	if err != nil {
 		return err
+	}
+	if found == nil && o.BaseURL == "" {
+		return fmt.Errorf("%w: %s is empty; doorbell run fills it", ErrDamaged, s.path)
 	}
 	if found == nil {
 		if found, err = s.create(o); err != nil {

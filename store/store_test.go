@@ -308,6 +308,30 @@ func TestAForeignStoreIsRefusedAndLeftAlone(t *testing.T) {
 	}
 }
 
+func TestAnEmptyFileIsFilledOnlyByWhoKnowsTheAPI(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "doorbell.db"), "")
+	if _, err := store.Open(store.Options{Dir: dir}); err == nil {
+		t.Error("a store without an API was made")
+	}
+	open(t, dir)
+}
+
+func TestAStoreThatOthersMayReadIsClosedToThem(t *testing.T) {
+	dir := t.TempDir()
+	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Close(), os.Chmod(s.Path(), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dir)
+	if info, err := os.Stat(s.Path()); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
 func TestAMissingStoreIDIsWrittenAgain(t *testing.T) {
 	dir := t.TempDir()
 	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL})

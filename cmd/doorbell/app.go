@@ -31,6 +31,9 @@ const (
 
 	// drainLimit is how long a stop may take to publish what is already in the event log.
 	drainLimit = 10 * time.Second
+	// accountLimit bounds all streams of the embedded server together. The stream has its own bound, DOORBELL_STREAM_MAX;
+	// this one only must not be in its way when that is changed.
+	accountLimit = 1 << 40
 	// heartbeatEvery is how often each agency says on core NATS that it is watched.
 	heartbeatEvery = time.Minute
 )
@@ -155,7 +158,7 @@ func (a *app) openNATS(ctx context.Context) error {
 func (a *app) startServer(ctx context.Context) error {
 	b, n := a.o.Base, a.o.NATS
 	s, err := natsd.Start(ctx, natsd.Options{
-		StoreDir: filepath.Join(b.DataDir, streamFolder), Listen: b.NATSListen, MaxStore: int64(b.StreamMax) * 2,
+		StoreDir: filepath.Join(b.DataDir, streamFolder), Listen: b.NATSListen, MaxStore: accountLimit,
 		ProtectedSubjects: streamSubjects(b),
 		GuestUser:         n.User, GuestPassword: n.Password.Reveal(), GuestToken: n.Token.Reveal(),
 		Logger: a.o.Log.With("part", "nats-server"),

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"regexp"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -103,8 +104,15 @@ func (EventsTailCmd) Help() string {
 	return "Without --all and --since it begins with what comes next.\n\nExample:\n  doorbell events tail --type contact_request.created --since 2h"
 }
 
-// Validate refuses agencies that cannot be.
-func (c *EventsTailCmd) Validate() error { return validAgency("--agency", c.Agency, c.Agency == "") }
+var typePattern = regexp.MustCompile(`^([a-z_]+(\.[a-z_]+)?|[a-z_]+\.>)$`)
+
+// Validate refuses agencies and types that cannot be.
+func (c *EventsTailCmd) Validate() error {
+	if c.Type != "" && !typePattern.MatchString(c.Type) {
+		return errors.New("--type: write a type like contact_request.created, or access.> for several")
+	}
+	return validAgency("--agency", c.Agency, c.Agency == "")
+}
 
 // Run prints until it is stopped.
 func (c *EventsTailCmd) Run(ctx context.Context, p *program) error { return cmdEventsTail(ctx, p, c) }

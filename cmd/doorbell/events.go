@@ -20,6 +20,9 @@ import (
 
 // cmdEventsTail prints events of the stream as they come.
 func cmdEventsTail(ctx context.Context, p *program, c *EventsTailCmd) error {
+	if c.Since.Time(time.Now()).After(time.Now()) {
+		return usageError("--since: lies in the future", "leave it out to begin with what comes next")
+	}
 	config, err := readConfig(p.environ)
 	if err != nil {
 		return err

@@ -110,7 +110,7 @@ func (d Dial) withoutSecrets(err error) string {
 	text := err.Error()
 	secrets := []string{d.Password, d.Token}
 	for _, one := range strings.Split(d.URL, ",") {
-		if u, err := url.Parse(strings.TrimSpace(one)); err == nil && u.User != nil {
+		if u, err := parse(one); err == nil && u.User != nil {
 			secrets = append(secrets, u.User.String())
 			if p, ok := u.User.Password(); ok {
 				secrets = append(secrets, p)
@@ -125,11 +125,19 @@ func (d Dial) withoutSecrets(err error) string {
 	return text
 }
 
+// parse reads a URL as the client library does: without a scheme it is a nats:// one.
+func parse(one string) (*url.URL, error) {
+	if one = strings.TrimSpace(one); !strings.Contains(one, "://") {
+		one = "nats://" + one
+	}
+	return url.Parse(one)
+}
+
 // Redact is a list of NATS URLs without user, password and token.
 func Redact(urls string) string {
 	var out []string
 	for _, one := range strings.Split(urls, ",") {
-		u, err := url.Parse(strings.TrimSpace(one))
+		u, err := parse(one)
 		if err != nil {
 			out = append(out, "[unreadable]")
 			continue

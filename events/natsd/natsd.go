@@ -25,6 +25,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -138,7 +139,7 @@ func (s *Server) resolve() error {
 
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // probe binds the address once. The server itself would only log that it is taken, and look alive.
@@ -202,7 +203,7 @@ func (s *Server) boot(ctx context.Context) error {
 	started := make(chan struct{})
 	go func() { inner.Start(); close(started) }()
 	if err := await(ctx, inner, started, log.fatal, s.options.StartTimeout); err != nil {
-		stop(inner, 5*time.Second)
+		abandon(inner, started, 5*time.Second)
 		return err
 	}
 	if a, ok := inner.Addr().(*net.TCPAddr); ok {
@@ -235,6 +236,17 @@ func await(ctx context.Context, inner *server.Server, started <-chan struct{}, f
 		return errors.New("start: takes no connections")
 	}
 	return nil
+}
+
+// abandon ends a server whose start is given up. A start that goes on in the background would write after the shutdown, so
+// it is waited for, within reason.
+func abandon(inner *server.Server, started <-chan struct{}, limit time.Duration) {
+	stop(inner, limit)
+	select {
+	case <-started:
+	case <-time.After(limit):
+	}
+	stop(inner, limit)
 }
 
 // stop shuts a server down, but does not wait for ever for one that hangs.

@@ -485,3 +485,14 @@ func TestRedactShowsWhereAndNotWho(t *testing.T) {
 		}
 	}
 }
+
+func TestRedactHidesUserInfoAlsoWithoutAScheme(t *testing.T) {
+	for in, want := range map[string]string{
+		"user:hunter2@127.0.0.1:4222": "nats://127.0.0.1:4222", "tok3n@localhost": "nats://localhost",
+		"nats://user:hunter2@h:1,tls://tok3n@i": "nats://h:1,tls://i",
+	} {
+		if got := Redact(in); got != want {
+			t.Errorf("Redact gives %q, want %q", got, want)
+		}
+	}
+}

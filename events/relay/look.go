@@ -142,9 +142,20 @@ func (l *lane) strayed(m *stored) {
 		return
 	}
 	l.strays.seen, l.strays.created = m.sequence, l.created
+	if id, ok := l.ofAnotherStore(m); ok && len(l.elsewhere) < mostElsewhere {
+		l.elsewhere[id] = struct{}{}
+	}
 	l.strays.unreported++
 	l.show(func(s *AgencyStatus) { s.Foreign++ })
 	l.r.o.Logger.Debug("message stepped over", "agency", l.agency, "stream_sequence", m.sequence)
+}
+
+// ofAnotherStore returns the id of an event that another store of this agency has published, in the form of one.
+func (l *lane) ofAnotherStore(m *stored) (id string, ok bool) {
+	_, id, ok = m.claim()
+	store := m.value("ce-storeid")
+	subject := events.Subject(l.r.o.Prefix, l.agency, events.Type(m.value("ce-type")))
+	return id, ok && store != "" && store != l.r.o.StoreID && m.subject == subject
 }
 
 // settle makes what was found durable: the cursor where events have landed, the reports where there is something to tell.
@@ -166,6 +177,7 @@ func (l *lane) settle() error {
 
 // report appends watch.stream_repaired to the agency's own log, from where it is published like any event.
 func (l *lane) report(reason string, from, to uint64, sent int) error {
+	from = min(from, to) // nothing was missing
 	e, err := events.New(&events.WatchStreamRepaired{
 		Common:       events.Common{AgencyID: l.agency, ObservedAt: time.Now()},
 		Reason:       reason,

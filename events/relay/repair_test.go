@@ -146,6 +146,7 @@ func TestAMessageThatOnlyLooksLikeOursIsAStray(t *testing.T) {
 	forged := b.log.list("A100")[2]
 	forged.StoreID = "another store"
 	m := b.relay().message(forged, 1<<20, false)
+	m.Subject = "listings.v1.A100.insertion.changed" // no event of its type
 	if _, err := b.js.PublishMsg(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +156,7 @@ func TestAMessageThatOnlyLooksLikeOursIsAStray(t *testing.T) {
 		t.Fatal("the event was published beside its forgery")
 	}
 	if now, _ := b.log.Cursor("A100"); now != c {
-		t.Fatal("the cursor moved over a message of another store")
+		t.Fatal("the cursor moved over a message that is no event")
 	}
 }
 
@@ -372,4 +373,36 @@ func TestAQuietAgencyWhoseEventsExpiredGoesOn(t *testing.T) {
 		t.Fatalf("cursor %+v", c)
 	}
 	b.wantRepairs("A100")
+}
+
+func TestWhatAnotherStoreHasPublishedIsNotSentAgain(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 5)
+	b.deliver()
+
+	// The store was lost; a new one finds the same contact requests, in another order, and further ones.
+	b.log = newMemLog()
+	b.log.storeID = "s2"
+	b.o.Log, b.o.StoreID = b.log, "s2"
+	for _, number := range []int{6, 3, 1, 7, 2, 4, 5, 8} {
+		b.log.mu.Lock()
+		b.log.add(contactRequest(t, "A100", number, "Guten Tag"), time.Now())
+		b.log.mu.Unlock()
+	}
+	b.deliver()
+	b.log.ring(t, "A100", 1)
+	b.deliver()
+
+	times := map[string]int{}
+	for _, m := range held(t, b.js, "listings.v1.A100.contact_request.created") {
+		times[m.Header.Get("ce-id")]++
+	}
+	for id, n := range times {
+		if n != 1 {
+			t.Errorf("%s stands %d times", id, n)
+		}
+	}
+	if len(times) != 9 {
+		t.Errorf("%d contact requests in the stream, want 9", len(times))
+	}
 }

@@ -21,6 +21,7 @@ type exchange struct {
 
 // ask sends one request. It returns a whole body with status 200, or one of the errors of this package.
 func (c *Client) ask(ctx context.Context, key Key, r Request, query url.Values) (*exchange, error) {
+	r.Key = key.Fingerprint()
 	req, err := c.prepare(key, r, query)
 	if err != nil {
 		return nil, &RequestError{r, err}

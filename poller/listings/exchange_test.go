@@ -291,7 +291,7 @@ func TestBeforeStandsInFrontOfEveryRequest(t *testing.T) {
 	if !errors.Is(err, stop) || !is[*RequestError](err) || len(a.requests()) != 0 {
 		t.Errorf("%v, asked %v", err, a.requests())
 	}
-	if len(asked) != 1 || asked[0] != (Request{OperationContactRequests, "A100", "a#b##"}) {
+	if len(asked) != 1 || asked[0] != (Request{OperationContactRequests, "A100", "a#b##", asked[0].Key}) {
 		t.Errorf("%v", asked)
 	}
 }

@@ -19,6 +19,7 @@ type Request struct {
 	Operation Operation
 	AgencyID  string
 	Reference string // of contact requests
+	Key       string // fingerprint of the key that is shown
 }
 
 // String names the request in errors: what of which agency.

@@ -331,7 +331,7 @@ func TestStreamsAndConnectionsSurviveARestart(t *testing.T) {
 	// The connection may not have noticed yet that its server is gone: what is asked then is not answered.
 	var stream jetstream.Stream
 	var err error
-	for range 20 {
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		stream, err = js.Stream(ctx, "LISTINGS")
 		cancel()

@@ -294,11 +294,12 @@ func advice(reason, agencyID, reference string) string {
 			"Check the agency's id, ask the provider's account manager to link it, then " + end
 	case "key_rejected":
 		return "The API refuses this key for every agency that uses it: it is wrong, expired or deactivated. Ask the " +
-			"provider's account manager for the valid key and write it into the key file, or set DOORBELL_API_KEY, and " +
-			"restart. If the key is right, " + end
+			"provider's account manager for the valid key and write it into the key file (picked up within 30 s), or set " +
+			"DOORBELL_API_KEY and restart. If the key is right, " + end
 	}
 	return "The API refuses access: the key is wrong or deactivated, the agency does not exist there, or it is not linked to " +
-		"the key. Check both with the provider's account manager. A changed key ends the halt at the next start; else " + end
+		"the key. Check both with the provider's account manager. A changed key ends the halt: in the key file within 30 s, in the " +
+		"environment at the next start. Else " + end
 }
 
 func resumeCommand(agencyID, reference string) string {

@@ -161,7 +161,7 @@ func (p *Poller) baseDown(sent, now time.Time, err error) {
 	before, _, _ := p.base.state()
 	p.base.failed(p.o.API.BaseURL, sent, now)
 	if before == 0 {
-		p.log.Warn("the API does not answer", "err", err)
+		p.log.Warn("the API does not answer; is the base URL right, and the network?", "err", err)
 	}
 }
 

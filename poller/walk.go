@@ -113,10 +113,18 @@ func (a *agency) walked(w *walk, v listings.Verdict) {
 	a.lastWalk = WalkStatus{At: w.began, Took: time.Since(w.began), Complete: v.Complete, Reason: v.Reason, Pages: v.Pages, Insertions: v.References}
 	a.known = w.published
 	a.mu.Unlock()
-	if a.note(v.Err) && v.Err != nil {
-		a.p.log.Warn("walk is partial", "agency", a.id, "reason", v.Reason, "err", v.Err)
+	if a.note(v.Err) && v.Err != nil && classify(v.Err) != classDown {
+		a.p.log.Warn("walk is partial", "agency", a.id, "reason", v.Reason, "err", v.Err, "hint", hint(v.Err))
 	}
 	a.p.log.Debug("walk", "agency", a.id, "complete", v.Complete, "reason", v.Reason, "pages", v.Pages, "insertions", v.References)
+}
+
+// hint says what to look at where an answer is not that of the API.
+func hint(err error) string {
+	if classify(err) == classDrift {
+		return "is the base URL the address of the API?"
+	}
+	return ""
 }
 
 // jitter spreads an interval by a tenth, so that agencies do not march in step.

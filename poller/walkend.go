@@ -75,6 +75,7 @@ func (w *walk) endPartial(tx *store.Tx, state store.Agency, v listings.Verdict) 
 }
 
 func (w *walk) baselined(tx *store.Tx, state store.Agency, complete bool) error {
+	w.a.p.log.Info("baselined: from here on what appears is news", "agency", w.a.id, "insertions", len(w.seen), "complete", complete)
 	return appendEvent(tx, &events.WatchBaselined{
 		Common: events.Common{AgencyID: w.a.id, ObservedAt: time.Now()}, Reason: "first", StartedAt: state.WatchStart,
 		Complete: complete, Insertions: len(w.seen), Announced: state.Announced,

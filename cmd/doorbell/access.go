@@ -36,8 +36,11 @@ func cmdStatus(ctx context.Context, p *program, c *StatusCmd) error {
 		if err := printStatus(p.stdout, s, c.JSON); err != nil {
 			return err
 		}
+		if c.Check && !s.Running {
+			return failed(errors.New("no daemon runs"), "start it with doorbell run")
+		}
 		if c.Check && s.Troubled() {
-			return failed(errors.New("something is halted or held"), "the status above says what to do")
+			return failed(errors.New("something is halted, held or does not answer"), "the status above says what")
 		}
 		if !c.Watch {
 			return nil

@@ -154,8 +154,8 @@ func TestAHaltCanBeEndedWhileTheDaemonIsStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.resume(t)
-	if got := run(t, s.environ, "status", "--check"); got.code != exitDone {
-		t.Errorf("status --check after the end of the halt: %+v", got)
+	if got := run(t, s.environ, "status", "--check"); got.code != exitFailed || strings.Contains(got.stdout, "halted") {
+		t.Errorf("status --check after the end of the halt, with no daemon: %+v", got)
 	}
 	launch(t, s.environ, "run")
 	url := natsURL(t, s.dir)

@@ -34,8 +34,6 @@ const (
 	// accountLimit bounds all streams of the embedded server together. The stream has its own bound, DOORBELL_STREAM_MAX;
 	// this one only must not be in its way when that is changed.
 	accountLimit = 1 << 40
-	// heartbeatEvery is how often each agency says on core NATS that it is watched.
-	heartbeatEvery = time.Minute
 )
 
 // appOptions are the settings of an app, from the configuration or made up by the demo.
@@ -271,6 +269,7 @@ func (a *app) run(ctx context.Context) error {
 		a.o.Log.Warn("systemd does not listen", "err", err)
 	}
 	err := watch.Wait()
+	a.o.Log.Info("stopping; what waits is published, for at most 10 s; a second signal ends at once")
 	a.drain(publishing)
 	stopPublishing()
 	return a.ended(errors.Join(err, relays.Wait()))
@@ -324,28 +323,6 @@ func (a *app) currentRelay() *relay.Relay {
 	return a.relay
 }
 
-// beat says every minute on core NATS that each agency is watched, and how it stands.
-func (a *app) beat(ctx context.Context) error {
-	tick := time.NewTicker(heartbeatEvery)
-	defer tick.Stop()
-	for {
-		s, err := a.poller.Status()
-		if err != nil {
-			return err
-		}
-		for _, agency := range s.Agencies {
-			if err := a.currentRelay().Heartbeat(agency.AgencyID, agency.State); err != nil {
-				a.o.Log.Debug("heartbeat", "agency", agency.AgencyID, "err", err)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-}
-
 // keys passes changed keys on to the poller.
 func (a *app) keys(ctx context.Context) error {
 	if a.o.Keys == nil {
@@ -375,35 +352,4 @@ func (a *app) serve(ctx context.Context) error {
 		return err
 	}
 	return nil
-}
-
-func (a *app) status() (ops.Status, error) {
-	w, err := a.poller.Status()
-	if err != nil {
-		return ops.Status{}, err
-	}
-	a.mu.Lock()
-	r, conn := a.relay.Status(), a.conn
-	a.mu.Unlock()
-	s := ops.Status{
-		Version: version(), Running: true, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.Base.DataDir, Watch: w,
-		NATS: ops.NATSStatus{Embedded: a.server != nil, Connected: conn.IsConnected(), Stream: a.o.Base.Stream, Problem: r.Problem, URL: a.natsURL()},
-	}
-	for _, l := range r.Agencies {
-		last, err := a.store.Last(l.AgencyID)
-		if err != nil {
-			return ops.Status{}, err
-		}
-		s.Relay = append(s.Relay, ops.RelayStatus{
-			AgencyID: l.AgencyID, Acknowledged: l.Acknowledged, Pending: last - min(last, l.Acknowledged), Foreign: l.Foreign, Problem: l.Problem,
-		})
-	}
-	return s, nil
-}
-
-func (a *app) natsURL() string {
-	if a.server != nil {
-		return a.server.ClientURL()
-	}
-	return natsd.Redact(string(a.o.NATS.URL))
 }

@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"doorbell/events"
 )
 
 // grammar is the command line. Each command is a struct of its flags; what it does stands in the file of its noun.
@@ -75,7 +78,7 @@ func (c *SandboxCmd) Run(ctx context.Context, p *program) error { return cmdSand
 // StatusCmd is `doorbell status`.
 type StatusCmd struct {
 	JSON  bool `name:"json" help:"Print JSON."`
-	Check bool `help:"Exit with 1 if anything is halted, stale or held."`
+	Check bool `help:"Exit with 1 if anything is halted, held or not answering, or if no daemon runs."`
 	Watch bool `help:"Print it again and again until stopped."`
 }
 
@@ -104,14 +107,20 @@ func (EventsTailCmd) Help() string {
 	return "Without --all and --since it begins with what comes next.\n\nExample:\n  doorbell events tail --type contact_request.created --since 2h"
 }
 
-var typePattern = regexp.MustCompile(`^([a-z_]+(\.[a-z_]+)?|[a-z_]+\.>)$`)
-
 // Validate refuses agencies and types that cannot be.
 func (c *EventsTailCmd) Validate() error {
-	if c.Type != "" && !typePattern.MatchString(c.Type) {
-		return errors.New("--type: write a type like contact_request.created, or access.> for several")
+	if c.Type != "" && !knownType(c.Type) {
+		return errors.New("--type: there is none of this name; write one like contact_request.created, or access.> for several")
 	}
 	return validAgency("--agency", c.Agency, c.Agency == "")
+}
+
+// knownType says whether a type, or a group of them as access.>, exists.
+func knownType(name string) bool {
+	group, several := strings.CutSuffix(name, ">")
+	return slices.ContainsFunc(events.Types, func(t events.Type) bool {
+		return string(t) == name || several && strings.HasSuffix(group, ".") && strings.HasPrefix(string(t), group)
+	})
 }
 
 // Run prints until it is stopped.

@@ -37,15 +37,15 @@ func (a *AgencyIDs) Decode(text string) error {
 func checkAgencyID(id string) error {
 	switch {
 	case id == "":
-		return advice("it is empty; write the id that the business manager shows")
+		return advice("it is empty; write the id as the provider gives it, like A100")
 	case len(id) > 64:
-		return advice("it is longer than 64 characters; write the id that the business manager shows")
+		return advice("it is longer than 64 characters; write the id as the provider gives it, like A100")
 	case uuid.MatchString(id):
-		return advice("it looks like an API key; write the id that the business manager shows, and the key into DOORBELL_API_KEY")
+		return advice("it looks like an API key; write the id as the provider gives it, like A100, and the key into DOORBELL_API_KEY")
 	}
 	for _, r := range id {
-		if r <= ' ' || r > '~' || strings.ContainsRune("/=,|*#%?\"\\", r) {
-			return advise("it holds %s; write the id that the business manager shows", describe(r))
+		if r <= ' ' || r > '~' || strings.ContainsRune("/=,;|*#%?\"\\'`$&<>!()", r) {
+			return advise("it holds %s; write the id as the provider gives it, like A100", describe(r))
 		}
 	}
 	return nil

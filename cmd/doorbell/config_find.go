@@ -97,6 +97,10 @@ func (r *reader) readSecret(name, path string) string {
 	if trouble == "" && strings.TrimSpace(text) == "" {
 		trouble = "is empty; write the value into it"
 	}
+	if trouble != "" && !strings.ContainsAny(path, "/.") {
+		r.wrong(name, "does not name a file that can be read; if it holds the secret itself, leave "+fileSuffix+" out of the name of the variable")
+		return ""
+	}
 	if trouble != "" {
 		r.wrong(name, "names "+path+", which "+trouble)
 		return ""

@@ -94,6 +94,9 @@ func freeAddress(w io.Writer, address string) (string, error) {
 	if address == "off" {
 		return "", usageError("--nats-listen: the demo needs an address", "leave it out for 127.0.0.1:4222, or give one like 127.0.0.1:0")
 	}
+	if host, _, err := net.SplitHostPort(address); err == nil && !loopback(host) {
+		return "", usageError("--nats-listen: the demo lets nobody in from other machines", "give an address like 127.0.0.1:0")
+	}
 	l, err := listen(w, "NATS", address)
 	if err != nil {
 		return "", err
@@ -210,7 +213,7 @@ func (d *demo) showProgress() {
 	if waiting == 0 && d.first > 0 || len(d.counts) > 5 {
 		return
 	}
-	fmt.Fprintf(d.out, "\r%d requests, %d insertions known, %d still to be looked at", s.Requests, known, waiting)
+	fmt.Fprintf(d.out, "\r%d requests, %d insertions, %d to look at", s.Requests, known, waiting)
 	d.progress = true
 }
 
@@ -226,15 +229,15 @@ func (d *demo) summary() {
 	for _, n := range d.counts {
 		total += n
 	}
-	fmt.Fprintf(d.out, "\n%d events in %s:\n", total, time.Since(d.began).Round(100*time.Millisecond))
+	fmt.Fprintf(d.out, "\n%d events in %s\n", total, time.Since(d.began).Round(100*time.Millisecond))
 	for _, t := range events.Types {
 		if n := d.counts[t]; n > 0 {
 			fmt.Fprintf(d.out, "  %5d  %s\n", n, t)
 		}
 	}
-	if len(d.latencies) > 0 {
+	if len(d.latencies) > 2 {
 		slices.Sort(d.latencies)
-		fmt.Fprintf(d.out, "The first contact request arrived after %s; half of them within %s of being made.\n",
+		fmt.Fprintf(d.out, "The first contact request arrived %s after the start; half of them within %s of being made.\n",
 			d.first.Round(100*time.Millisecond), d.latencies[len(d.latencies)/2].Round(10*time.Millisecond))
 	}
 }

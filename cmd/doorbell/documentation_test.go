@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,6 +27,18 @@ func TestREADMEListsEveryVariableAsTheCodeReadsIt(t *testing.T) {
 		t.Fatalf("README.md has no place for the table between %q and %q", begin, end)
 	}
 	hold(t, readme, have, before+begin+configurationTable()+end+after)
+}
+
+func TestTheProgramInTheREADMECompiles(t *testing.T) {
+	_, rest, ok := strings.Cut(readText(t, readme), "```go\n")
+	program, _, ok2 := strings.Cut(rest, "```\n")
+	if !ok || !ok2 {
+		t.Fatal("README.md shows no Go program")
+	}
+	path := write(t, "main.go", program, 0o600)
+	if out, err := exec.Command("go", "vet", path).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
 
 func TestTheEnvironmentExampleListsEveryVariableAsTheCodeReadsIt(t *testing.T) {

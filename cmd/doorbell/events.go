@@ -110,7 +110,9 @@ func eventLine(e events.Event, people bool) string {
 		RedactedFields []string
 		Scope          string
 		ProbableReason string
-		Reason         string
+		Cause          string
+		Resume         string
+		Status         int
 		Insertions     int
 	}
 	// What cannot be read is left out: the line is for the eye, --json is for programs.
@@ -134,18 +136,29 @@ func eventLine(e events.Event, people bool) string {
 			add("… and %d more", len(v.Changes)-n)
 			break
 		}
-		add("%s: %s → %s", c.Path, short(string(c.Before), 20), short(string(c.After), 20))
+		add("%s: %s → %s", c.Path, value(c.Before), value(c.After))
 	}
 	if fields := append(v.ChangedFields, v.RedactedFields...); len(fields) > 0 {
 		add("%s", strings.Join(fields, ", "))
 	}
-	if v.Scope != "" {
-		add("%s %s", v.Scope, v.ProbableReason)
+	switch e.Type {
+	case events.TypeAccessHalted:
+		add("%d, reason %s: nothing is asked for this %s until %s", v.Status, v.ProbableReason, strings.ReplaceAll(v.Scope, "_", " "), v.Resume)
+	case events.TypeAccessResumed:
+		add("this %s is asked for again: %s", strings.ReplaceAll(v.Scope, "_", " "), strings.ReplaceAll(v.Cause, "_", " "))
 	}
 	if e.Type == events.TypeWatchBaselined {
 		add("%d insertions known; from here on what appears is news", v.Insertions)
 	}
 	return printable(strings.Join(parts, "  "))
+}
+
+// value shows one side of a change.
+func value(v json.RawMessage) string {
+	if v == nil {
+		return "(none)"
+	}
+	return short(string(v), 20)
 }
 
 // short cuts a text to n characters, on one line.

@@ -48,20 +48,38 @@ func cmdSandbox(ctx context.Context, p *program, c *SandboxCmd) error {
 	defer control.Close()
 	m := serveMadeUp(ctx, model, rendering, api, o)
 	go serveUntil(ctx, control, sandbox.Control(model))
-	fmt.Fprintf(p.stdout, `The made-up listings API is at %s, for agencies %s.
-Watch it from another terminal:
-
-  DOORBELL_BASE_URL=%s DOORBELL_AGENCIES=%s DOORBELL_API_KEY=%s doorbell run
-
-Change it by hand; a new contact request, for example, needs the reference of an insertion:
-
-  curl http://%s/truth
-  curl http://%s/contact-requests -d '{"agencyId":"%s","propertyReferenceId":"…","contactRequest":{"lastName":"Muster"}}'
-
-Ctrl-C ends it.
-`, m.url, strings.Join(m.agencies, ", "), m.url, strings.Join(m.agencies, ","), madeUpKey, control.Addr(), control.Addr(), m.agencies[0])
+	m.greet(p.stdout, "http://"+control.Addr().String())
 	<-ctx.Done()
 	return nil
+}
+
+// greet says how to watch the API, and how to change it.
+func (m madeUp) greet(w io.Writer, control string) {
+	agency, reference := m.agencies[0], "test#1##"
+	for _, i := range m.model.Truth().Insertions {
+		if i.AgencyID == agency {
+			reference = i.Reference
+			break
+		}
+	}
+	fmt.Fprintf(w, `The made-up listings API is at %s, for agencies %s.
+Watch it from another terminal; the intervals are short so that what you change is soon seen:
+
+  DOORBELL_BASE_URL=%s DOORBELL_AGENCIES=%s DOORBELL_API_KEY=%s DOORBELL_POLL_INTERVAL=2s DOORBELL_WALK_INTERVAL=5s ./doorbell run
+
+Change it by hand:
+
+`, m.url, strings.Join(m.agencies, ", "), m.url, strings.Join(m.agencies, ","), madeUpKey)
+	for _, c := range [][2]string{
+		{"contact-requests", fmt.Sprintf(`{"agencyId":%q,"propertyReferenceId":%q,"contactRequest":{"lastName":"Muster","message":"Guten Tag"}}`, agency, reference)},
+		{"insertions", fmt.Sprintf(`{"agencyId":%q,"insertion":{"propertyReferenceId":"test#1##","offerType":"RENT"}}`, agency)},
+		{"insertions/edit", fmt.Sprintf(`{"agencyId":%q,"propertyReferenceId":"test#1##","patch":{"rankType":"TOP"}}`, agency)},
+		{"insertions/withdraw", fmt.Sprintf(`{"agencyId":%q,"propertyReferenceId":"test#1##"}`, agency)},
+		{"keys/unlink", fmt.Sprintf(`{"key":%q,"agencies":[%q]}`, madeUpKey, agency)},
+	} {
+		fmt.Fprintf(w, "  curl %s/%s -d '%s'\n", control, c[0], c[1])
+	}
+	fmt.Fprintf(w, "  curl %s/truth\n\nCtrl-C ends it.\n", control)
 }
 
 func findRendering(name string) (sandbox.Rendering, error) {

@@ -43,10 +43,13 @@ type RelayStatus struct {
 	Problem      string `json:"problem,omitempty"`
 }
 
-// Troubled says whether anything is halted, stale or held.
+// Troubled says whether anything is halted, held or does not answer.
 func (s Status) Troubled() bool {
+	if s.Watch.Down != "" {
+		return true
+	}
 	for _, a := range s.Watch.Agencies {
-		if len(a.Halts) > 0 || a.Held != nil {
+		if len(a.Halts) > 0 || a.Held != nil || a.State == "backing_off" {
 			return true
 		}
 	}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/events/natsd"
+)
+
+// heartbeatEvery is how often each agency says on core NATS that it is watched.
+const heartbeatEvery = time.Minute
+
+// beat says every minute on core NATS that each agency is watched, and how it stands.
+func (a *app) beat(ctx context.Context) error {
+	tick := time.NewTicker(heartbeatEvery)
+	defer tick.Stop()
+	for {
+		s, err := a.poller.Status()
+		if err != nil {
+			return err
+		}
+		for _, agency := range s.Agencies {
+			if err := a.currentRelay().Heartbeat(agency.AgencyID, agency.State); err != nil {
+				a.o.Log.Debug("heartbeat", "agency", agency.AgencyID, "err", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// status is what the socket tells of the daemon.
+func (a *app) status() (ops.Status, error) {
+	w, err := a.poller.Status()
+	if err != nil {
+		return ops.Status{}, err
+	}
+	a.mu.Lock()
+	r, conn := a.relay.Status(), a.conn
+	a.mu.Unlock()
+	s := ops.Status{
+		Version: version(), Running: true, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.Base.DataDir, Watch: w,
+		NATS: ops.NATSStatus{Embedded: a.server != nil, Connected: conn.IsConnected(), Stream: a.o.Base.Stream, Problem: r.Problem, URL: a.natsURL()},
+	}
+	for _, l := range r.Agencies {
+		last, err := a.store.Last(l.AgencyID)
+		if err != nil {
+			return ops.Status{}, err
+		}
+		s.Relay = append(s.Relay, ops.RelayStatus{
+			AgencyID: l.AgencyID, Acknowledged: l.Acknowledged, Pending: last - min(last, l.Acknowledged), Foreign: l.Foreign, Problem: l.Problem,
+		})
+	}
+	return s, nil
+}
+
+func (a *app) natsURL() string {
+	if a.server != nil {
+		return a.server.ClientURL()
+	}
+	return natsd.Redact(string(a.o.NATS.URL))
+}

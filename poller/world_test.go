@@ -42,6 +42,7 @@ type world struct {
 // inWorld runs a test inside a bubble. The API knows the agencies; nothing is watched before start.
 func inWorld(t *testing.T, o sandbox.Options, rendering sandbox.Rendering, agencies []string, test func(*world)) {
 	t.Helper()
+	t.Parallel()
 	dir, err := os.MkdirTemp("", "db")
 	if err != nil {
 		t.Fatal(err)

@@ -117,6 +117,9 @@ func runEnviron(dir, api, key string, agencies ...string) []string {
 	}
 }
 
+// firstStarts is how many of the kills hit the very first start.
+const firstStarts = 4
+
 const testKey = "11111111-2222-4333-8444-sentinel0key"
 
 // TestKillingTheDaemonAtRandomLosesAndDoublesNothing kills the real process while the API keeps moving, again and again,
@@ -131,7 +134,7 @@ func killAtRandom(t *testing.T, rendering sandbox.Rendering, times int) {
 	model := sandbox.NewModel(sandbox.Options{Seed: 1})
 	agencies := []string{"A100", "B200"}
 	g := sandbox.NewGenerator(model, sandbox.GeneratorOptions{
-		Seed: 1, Agencies: agencies, Insertions: 30, History: 3, ContactRequestsPerMinute: 1200, ChangesPerMinute: 240,
+		Seed: 1, Agencies: agencies, Insertions: 30, History: 3, ContactRequestsPerMinute: 6000, ChangesPerMinute: 600,
 	})
 	g.Seed()
 	model.AddKey(testKey, agencies...)
@@ -147,18 +150,26 @@ func killAtRandom(t *testing.T, rendering sandbox.Rendering, times int) {
 	var output bytes.Buffer
 	for n := range times {
 		p := start(t, environ, "run")
-		if n == 0 {
+		if n == firstStarts {
 			natsURL(t, dir)
-			o.until = time.Now()
+			o.until = time.Now() // the watch has begun by now, in this life or before
 		}
-		time.Sleep(rand.N(500 * time.Millisecond)) // the moment of the kill is the point of the test
+		life := 500 * time.Millisecond
+		if n < firstStarts {
+			life = 60 * time.Millisecond // while store and stream are made
+		}
+		time.Sleep(rand.N(life)) // the moment of the kill is the point of the test
 		p.kill(t)
 		output.Write(p.stderr.Bytes())
 	}
 	last := start(t, environ, "run")
+	url := natsURL(t, dir)
+	if o.until.IsZero() {
+		o.until = time.Now()
+	}
 	rest()
 	world.Wait()
-	all := o.mustKeepItsPromises(t, natsURL(t, dir), 60*time.Second)
+	all := o.mustKeepItsPromises(t, url, 60*time.Second)
 	last.stop(t)
 	output.Write(last.stderr.Bytes())
 	for _, secret := range []string{testKey, sandbox.Marker} {

@@ -203,7 +203,7 @@ var badInputs = []struct {
 	{"bytes that are no text", []string{"DOORBELL_STREAM=\xff"}, "DOORBELL_STREAM", "not UTF-8"},
 }
 
-func TestBadInputGetsASentenceThatSaysWhatToDo(t *testing.T) {
+func TestBadInputGetsASentenceWithAdvice(t *testing.T) {
 	for _, tt := range badInputs {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -294,7 +294,7 @@ func TestDrainPublishesWhatIsThere(t *testing.T) {
 	exactlyOnce(t, b.js, b.log, "A100", 0)
 }
 
-func TestDrainWithNothingToDoNeedsNoServer(t *testing.T) {
+func TestDrainOfAnEmptyLogNeedsNoServer(t *testing.T) {
 	b := newBell(t)
 	b.server.Shutdown()
 	if err := b.relay().Drain(t.Context()); err != nil {

@@ -213,31 +213,44 @@ func (o oracle) settled(all []message) []string {
 	var missing []string
 	truth := o.model.Truth()
 	gone := map[string]bool{}
-	seen := map[string]bool{}
+	told := map[string]bool{}
+	baselined := map[string]time.Time{}
 	for _, m := range all {
 		k := m.body.AgencyID + "|" + m.body.PropertyReferenceID
+		if strings.HasPrefix(m.kind(), "insertion.") {
+			gone[k] = events.Type(m.kind()) == events.TypeInsertionDisappeared
+			told[k] = true
+		}
 		switch events.Type(m.kind()) {
-		case events.TypeInsertionDisappeared:
-			gone[k] = true
-		case events.TypeInsertionReappeared, events.TypeInsertionAppeared:
-			gone[k], seen[k] = false, true
 		case events.TypeContactRequestCreated:
-			seen[m.body.ContactRequestID] = true
+			told[m.body.ContactRequestID] = true
+		case events.TypeWatchBaselined:
+			baselined[m.body.AgencyID] = m.body.ObservedAt
 		}
 	}
 	now := time.Now()
 	for _, i := range truth.Insertions {
 		k := i.AgencyID + "|" + i.Reference
-		if gone[k] == i.VisibleAt(now) && i.Served.Count > 0 {
+		// One that came and went while the daemon was dead, or was killed while it read it, was never known.
+		known := told[k] || o.inBaseline(i, baselined[i.AgencyID])
+		if i.VisibleAt(now) && gone[k] || !i.VisibleAt(now) && known && !gone[k] {
 			missing = append(missing, "insertion "+k)
 		}
 	}
 	for _, r := range truth.ContactRequests {
-		if !r.CreatedAt.Before(o.until) && !seen[r.ID] {
+		i, _ := truth.Insertion(r.AgencyID, r.Reference)
+		reachable := r.Served.Count > 0 || i.VisibleAt(now) // else its insertion may have gone before anybody asked
+		if !r.CreatedAt.Before(o.until) && reachable && !told[r.ID] {
 			missing = append(missing, "contact request "+r.ID)
 		}
 	}
 	return missing
+}
+
+// inBaseline says whether an insertion was published all the time from before the watch until the baseline ended.
+func (o oracle) inBaseline(i sandbox.InsertionTruth, ended time.Time) bool {
+	first := i.Visible[0]
+	return !ended.IsZero() && first.From.Before(o.from) && (first.Until.IsZero() || first.Until.After(ended))
 }
 
 // mustKeepItsPromises waits until the stream has caught up with the API, which must have come to rest, and judges it.

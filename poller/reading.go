@@ -73,7 +73,7 @@ func (p *poll) catchUpFrom(ctx context.Context, page *listings.ContactRequestsPa
 
 // unchanged says whether nothing has happened since this very answer was committed.
 func (p *poll) unchanged(page *listings.ContactRequestsPage) bool {
-	if page == nil || page.Hash != p.look.hash || !p.look.whole && time.Since(p.look.lastWide) >= widestEvery {
+	if page.Hash != p.look.hash || !p.look.whole && time.Since(p.look.lastWide) >= widestEvery {
 		return false
 	}
 	p.look.at = page.Received
@@ -119,7 +119,8 @@ func (p *poll) fromOtherSides(ctx context.Context, size int) error {
 	return p.giveUp()
 }
 
-// widest is asked once a day, and whenever a total grew by more than was found: late arrivals sort lower.
+// widestEvery is how often the widest window is read where a smaller one looked closed, beside whenever a total grew by
+// more than was found: late arrivals sort lower.
 const widestEvery = 24 * time.Hour
 
 func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) error {
@@ -220,7 +221,7 @@ func (p *poll) apply(transaction func(func(*store.Tx) error) error, page *listin
 		s := p.sight(tx, i, state, page.Received)
 		d := diffContactRequests(s, known, a)
 		r = result{catchUp: p.catchUp.clone(), untimed: d.untimed, from: newestBefore(known, i)}
-		r.verdict = r.catchUp.judge(i, i.Start.Add(s.skew), a, d, max(state.MostReturned, p.a.mostReturned()))
+		r.verdict = r.catchUp.judge(i, i.Start.Add(s.skew), a, d, p.a.mostReturned())
 		if len(d.puts) == 0 && !mustWrite(i, d, r.verdict) {
 			return nil
 		}

@@ -98,15 +98,13 @@ func (p *process) stop(t *testing.T) {
 func natsURL(t *testing.T, dir string) string {
 	t.Helper()
 	client := ops.NewClient(filepath.Join(dir, socketFile))
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	url := ""
+	eventually(t, "an answer at the socket", func() bool {
 		s, err := client.Status(t.Context())
-		if err == nil && s.NATS.URL != "" {
-			return s.NATS.URL
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no answer at the socket: %v", err)
-		}
-	}
+		url = s.NATS.URL
+		return err == nil && url != ""
+	})
+	return url
 }
 
 func runEnviron(dir, api, key string, agencies ...string) []string {

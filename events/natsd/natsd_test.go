@@ -423,7 +423,7 @@ func TestNoSecretIsLoggedOrReported(t *testing.T) {
 			fmt.Fprintln(&out, err)
 			continue
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // what it says on its way to nowhere gives no signal
 		nc.Close()
 	}
 	if text := out.String(); strings.Contains(text, "SENTINEL") || strings.Contains(text, s.password) {

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -34,8 +35,68 @@ type Agency struct {
 	// MostReturned is the largest number of contact requests that one answer held.
 	MostReturned int `json:"mostReturned,omitempty"`
 
+	// IDCandidates are the configured members among which IDField was learned; others make it learned anew.
+	IDCandidates []string `json:"idCandidates,omitempty"`
+
+	// BaselineReason says what the baseline under way, or the last one, was made for: first (also if empty) or
+	// filter_changed. BaselineSince is when it began, if not at WatchStart.
+	BaselineReason string    `json:"baselineReason,omitempty"`
+	BaselineSince  time.Time `json:"baselineSince,omitzero"`
+
 	// Held is a change too large to believe at once; nil if there is none.
 	Held *Held `json:"held,omitempty"`
+
+	// Operations is what is remembered of each of the API's two operations, by their names in events.
+	Operations map[string]Operation `json:"operations,omitempty"`
+	// FieldsVersion counts how often the members of contact requests changed for all of them at once.
+	FieldsVersion int `json:"fieldsVersion,omitempty"`
+	// Keys is how far the two configured keys were tried.
+	Keys Keys `json:"keys,omitzero"`
+}
+
+// Operation is what is remembered of the answers of one operation of an agency.
+type Operation struct {
+	// Path is the JSON pointer to the list of records, once Learned.
+	Path    string `json:"path,omitempty"`
+	Learned bool   `json:"learned,omitempty"`
+	// Size is how many records are asked for at first, where the API refused what was asked before; 0: not learned.
+	// A negative one says that the API refuses to be told a number.
+	Size int `json:"size,omitempty"`
+	// Largest is the largest number of records to ask for that still brought more than a smaller one; 0: not learned.
+	Largest int `json:"largest,omitempty"`
+	// LastGood is the last good answer that was written; younger ones may have been heard.
+	LastGood time.Time `json:"lastGood,omitzero"`
+	// StaleSince, DriftSince and GapSince are when a watch.stale, watch.schema_drifted or watch.gap_detected of the whole
+	// operation was told that has not ended; zero: none.
+	StaleSince time.Time `json:"staleSince,omitzero"`
+	DriftSince time.Time `json:"driftSince,omitzero"`
+	GapSince   time.Time `json:"gapSince,omitzero"`
+	// DriftFound is what the last drift found, DriftReference where it was one insertion.
+	DriftFound     string `json:"driftFound,omitempty"`
+	DriftReference string `json:"driftReference,omitempty"`
+	// PartialWalks counts walks in a row that could not be complete.
+	PartialWalks int `json:"partialWalks,omitempty"`
+}
+
+// Keys is how far a configured pair of keys was tried. Keys are told by their fingerprints.
+type Keys struct {
+	Current string   `json:"current,omitempty"` // the configured pair that this is about
+	Next    string   `json:"next,omitempty"`
+	Active  string   `json:"active,omitempty"`  // the one of the two that is shown; empty: Current
+	Refused []string `json:"refused,omitempty"` // those that were refused
+}
+
+// Operation returns what is remembered of an operation.
+func (a Agency) Operation(name string) Operation { return a.Operations[name] }
+
+// SetOperation remembers an operation. It leaves copies of the agency alone.
+func (a *Agency) SetOperation(name string, o Operation) {
+	all := maps.Clone(a.Operations)
+	if all == nil {
+		all = map[string]Operation{}
+	}
+	all[name] = o
+	a.Operations = all
 }
 
 // Held is a change that waits to be believed.
@@ -45,6 +106,8 @@ type Held struct {
 	Until   time.Time `json:"until"`
 	Missing int       `json:"missing"`
 	Known   int       `json:"known"`
+	// Approved: a person has said that it is true.
+	Approved bool `json:"approved,omitempty"`
 }
 
 // Agency returns what is remembered of an agency, and whether anything is.

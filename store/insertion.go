@@ -19,6 +19,7 @@ type Insertion struct {
 	LastSeen  time.Time // last sighting before it went missing; zero while it is listed
 	GoneSince time.Time // since when it counts as disappeared; zero while published
 
+	Outside   bool      // the configured filter leaves it out; GoneSince says since when
 	Baseline  bool      // it was there before we began to watch
 	Start     time.Time // contact requests created before it are old
 	Polled    bool      // the first catch-up is done
@@ -34,6 +35,7 @@ const (
 	insertionBaseline = 1 << iota
 	insertionPolled
 	insertionMoved
+	insertionOutside
 )
 
 func (i Insertion) encode() []byte {
@@ -48,6 +50,9 @@ func (i Insertion) encode() []byte {
 	}
 	if i.Moved {
 		flags |= insertionMoved
+	}
+	if i.Outside {
+		flags |= insertionOutside
 	}
 	w.byte(flags)
 	w.fixed(i.Digest[:])
@@ -67,6 +72,7 @@ func decodeInsertion(reference string, v []byte) (Insertion, error) {
 	i := Insertion{
 		Reference: reference, Baseline: flags&insertionBaseline != 0,
 		Polled: flags&insertionPolled != 0, Moved: flags&insertionMoved != 0,
+		Outside: flags&insertionOutside != 0,
 	}
 	copy(i.Digest[:], r.take(len(i.Digest)))
 	i.Rules = uint32(r.uint())

@@ -19,7 +19,9 @@ import (
 )
 
 // schemaVersion is the form of the file. A newer one is refused, an older one migrated.
-const schemaVersion = 1
+//
+// 2 added the troubles: an older program would forget what it does not know.
+const schemaVersion = 2
 
 const (
 	fileName   = "doorbell.db"
@@ -36,10 +38,11 @@ var (
 	bucketLog             = []byte("log")
 	bucketCursors         = []byte("cursors")
 	bucketHalts           = []byte("halts")
+	bucketTroubles        = []byte("troubles")
 
 	buckets = [][]byte{
 		bucketMeta, bucketAgencies, bucketInsertions, bucketRecords, bucketContactRequests,
-		bucketFieldNames, bucketLog, bucketCursors, bucketHalts,
+		bucketFieldNames, bucketLog, bucketCursors, bucketHalts, bucketTroubles,
 	}
 	keyMeta = []byte("store")
 )
@@ -181,8 +184,22 @@ func (s *Store) identify(o Options, stated string) (err error) {
 	case o.BaseURL != "" && o.BaseURL != s.meta.BaseURL:
 		return fmt.Errorf("%w: %s remembers the API at %s, not %s; set the base URL back, or choose another data directory", ErrForeign, s.path, s.meta.BaseURL, o.BaseURL)
 	case stated == "":
-		return writeID(o.Dir, s.meta.StoreID)
+		err = writeID(o.Dir, s.meta.StoreID)
 	}
+	if err != nil || s.meta.Schema == schemaVersion {
+		return err
+	}
+	return s.migrate()
+}
+
+// migrate brings an older file to today's form, in one transaction.
+func (s *Store) migrate() error {
+	m := s.meta
+	m.Schema = schemaVersion
+	if err := s.write(m); err != nil {
+		return err
+	}
+	s.meta = m
 	return nil
 }
 
@@ -208,9 +225,17 @@ func (s *Store) readMeta() (*meta, error) {
 
 func (s *Store) create(o Options) (*meta, error) {
 	m := &meta{Schema: schemaVersion, StoreID: strings.ToLower(rand.Text()), BaseURL: o.BaseURL, Created: s.now().UTC()}
+	if err := s.write(*m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// write writes the identity and makes the buckets that are not there.
+func (s *Store) write(m meta) error {
 	value, err := json.Marshal(m)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	err = s.db.Update(func(tx *bolt.Tx) error {
 		for _, name := range buckets {
@@ -221,12 +246,12 @@ func (s *Store) create(o Options) (*meta, error) {
 		return tx.Bucket(bucketMeta).Put(keyMeta, value)
 	})
 	if errors.Is(err, syscall.ENOSPC) {
-		return nil, fmt.Errorf("%w: %s", ErrNoSpace, s.path)
+		return fmt.Errorf("%w: %s", ErrNoSpace, s.path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return fmt.Errorf("store: %w", err)
 	}
-	return m, nil
+	return nil
 }
 
 func readID(dir string) (string, error) {

@@ -274,7 +274,7 @@ func TestAForeignStoreIsRefusedAndLeftAlone(t *testing.T) {
 			defer db.Close()
 			err = db.Update(func(tx *bolt.Tx) error {
 				b := tx.Bucket([]byte("meta"))
-				value := strings.Replace(string(b.Get([]byte("store"))), `"schema":1`, `"schema":99`, 1)
+				value := strings.Replace(string(b.Get([]byte("store"))), `"schema":2`, `"schema":99`, 1)
 				return b.Put([]byte("store"), []byte(value))
 			})
 			if err != nil {
@@ -498,5 +498,43 @@ func (m *model) compare(rt *rapid.T) {
 	}
 	if !reflect.DeepEqual(insertions, m.insertions) || !reflect.DeepEqual(requests, m.requests) {
 		rt.Errorf("the store holds\n%+v\n%+v\nwant\n%+v\n%+v", insertions, requests, m.insertions, m.requests)
+	}
+}
+
+func TestAStoreOfTheFirstFormIsBroughtToTodays(t *testing.T) {
+	dir := t.TempDir()
+	first := open(t, dir)
+	id := first.ID()
+	first.Close()
+	db, err := bolt.Open(first.Path(), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		meta := tx.Bucket([]byte("meta"))
+		today := meta.Get([]byte("store"))
+		then := strings.Replace(string(today), `"schema":2`, `"schema":1`, 1)
+		if then == string(today) {
+			t.Error("the identity of a store is not what this test takes it for")
+		}
+		return errors.Join(tx.DeleteBucket([]byte("troubles")), meta.Put([]byte("store"), []byte(then)))
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	want := store.Trouble{Scope: "contact_requests", Name: "a#1##", Failures: 3, Since: time.Unix(1, 0).UTC(), Until: time.Unix(2, 0).UTC()}
+	s := open(t, dir)
+	update(t, s, func(tx *store.Tx) error { return tx.PutTrouble("A100", want) })
+	s.Close()
+	s = open(t, dir)
+	err = s.View(func(tx *store.Tx) error {
+		all, err := tx.Troubles("A100")
+		if err == nil && (s.ID() != id || len(all) != 1 || all[0] != want) {
+			t.Errorf("store %s (was %s), troubles %+v", s.ID(), id, all)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -97,12 +97,21 @@ func newInsertion(s sight, a store.Agency, read listings.Insertion, digest [32]b
 }
 
 // contactStart is the moment before which contact requests of an insertion that is new to us are old: the begin of our
-// watch for the baseline, else the last complete walk without it, less the time that arrivals may be late. An API may tell times in whole seconds, so what was made in the second of the begin is news.
+// watch for the baseline, else the last complete walk without it, less the time that arrivals may be late, but not before
+// our watch began: an insertion that was withdrawn before it and comes back brings old ones along. An API may tell times in
+// whole seconds, so what was made in the second of the begin is news.
 func contactStart(a store.Agency) time.Time {
+	begin := a.WatchStart.Truncate(time.Second)
 	if !a.Baselined || a.LastCompleteWalk.IsZero() {
-		return a.WatchStart.Truncate(time.Second)
+		if a.BaselineSince.After(begin) {
+			return a.BaselineSince.Truncate(time.Second)
+		}
+		return begin
 	}
-	return a.LastCompleteWalk.Add(-lateArrivals)
+	if start := a.LastCompleteWalk.Add(-lateArrivals); start.After(begin) {
+		return start
+	}
+	return begin
 }
 
 // reappeared is a reference that had disappeared and is listed again: a new episode, told by one event.

@@ -577,3 +577,19 @@ func TestWhatIsMadeInTheSecondOfTheBeginIsNews(t *testing.T) {
 		}
 	})
 }
+
+func TestAnInsertionThatComesBackBringsNoContactRequestFromBeforeTheWatch(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##")
+		old := w.write("A100", "a#1##", 30*time.Hour)
+		w.must(w.model.Withdraw("A100", "a#1##"))
+		w.start()
+		w.pass(10 * time.Minute)
+		w.publish("A100", "a#1##")
+		young := w.write("A100", "a#1##", 0)
+		w.pass(10 * time.Minute)
+		if got := announced(w.log("A100")); got[old] != 0 || got[young] != 1 {
+			t.Errorf("announced %v; %s is older than the watch, %s is not", got, old, young)
+		}
+	})
+}

@@ -18,6 +18,7 @@ type ContactRequestsQuery struct {
 	NumberOfItemsPerPage int
 	SortBy               string // score or createdAt
 	SortOrder            string // asc or desc
+	Expect               Expect
 }
 
 func (q ContactRequestsQuery) values() url.Values {

@@ -24,6 +24,25 @@ type Envelope struct {
 	// Unreadable counts elements of the list that are no record: nobody knows what they stand for, so that a page with
 	// one of them does not show all that is there.
 	Unreadable int
+
+	// Found: Path leads to a list. Else the answer says by its total alone that there are no records.
+	Found bool
+	// ETag and LastModified are what a later request may be made conditional with; empty if the API gave none.
+	ETag, LastModified string
+	// NotModified: the answer is the one that Expect names, and holds no records.
+	NotModified bool
+}
+
+// Expect is what the caller remembers of an earlier answer to the same question. It is never a parameter of the question.
+type Expect struct {
+	Shape              Shape
+	ETag, LastModified string // what the answer may be left out for, if nothing has changed since; empty: it may not
+}
+
+// Shape is where the records of an operation of an agency were found before.
+type Shape struct {
+	Path  string // JSON pointer to the list; "" is the root
+	Known bool   // false: nothing is known yet
 }
 
 // InsertionsQuery are the parameters of the list of insertions. Zero values are left out.
@@ -34,6 +53,7 @@ type InsertionsQuery struct {
 	RankType    string
 	SearchQuery string
 	Other       url.Values // sent as they are; the fields above win
+	Expect      Expect
 }
 
 func (q InsertionsQuery) values() url.Values {

@@ -15,6 +15,7 @@ type WalkOptions struct {
 	PageSize int        // 50; what to begin with. Smaller ones are tried if the API refuses it
 	Filter   url.Values // the API's own filters, sent with every page
 	MaxPages int        // 10,000; a bound, over all pages that are read
+	Shape    Shape      // where the records were found before
 }
 
 func (o WalkOptions) withDefaults() WalkOptions {

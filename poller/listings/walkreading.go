@@ -35,7 +35,7 @@ func (r *reading) run(ctx context.Context) end {
 		if r.w.verdict.Pages >= r.w.o.MaxPages {
 			return end{reason: ReasonTooManyPages}
 		}
-		query := InsertionsQuery{PageSize: r.size, Page: number, Other: r.w.o.Filter}
+		query := InsertionsQuery{PageSize: r.size, Page: number, Other: r.w.o.Filter, Expect: Expect{Shape: r.w.o.Shape}}
 		page, err := r.w.c.Insertions(ctx, r.w.key, r.w.agency, query)
 		over, e := false, end{}
 		if err != nil {

@@ -28,60 +28,88 @@ const (
 // errHalted is returned instead of a request for a scope that is halted.
 var errHalted = errors.New("halted")
 
-// classify is the one table of what errors mean.
+// rows is the one table of what errors mean; the first row that fits counts.
+var rows = []struct {
+	fits  func(error) bool
+	means class
+}{
+	{func(err error) bool { return err == nil }, classNone},
+	{is[*waitError], classWaiting},
+	{isError(errHalted), classHalted},
+
+	{status(http.StatusUnauthorized, http.StatusForbidden), classRefused},
+	{status(http.StatusTooManyRequests), classBusy},
+	{busy, classBusy},
+	// What was asked does not please, whoever asks and however often: a reference that a firewall dislikes, a page too far.
+	{status(
+		http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusConflict,
+		http.StatusGone, http.StatusLengthRequired, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge,
+		http.StatusRequestURITooLong, http.StatusUnsupportedMediaType, http.StatusRequestedRangeNotSatisfiable,
+		http.StatusExpectationFailed, http.StatusUnprocessableEntity, http.StatusRequestHeaderFieldsTooLarge,
+	), classAside},
+	{is[*listings.StatusError], classTransient}, // 5xx, redirects, and what nobody expects
+
+	{stage(listings.StageCanceled), classCanceled},
+	{stage(listings.StageDNS, listings.StageDial, listings.StageRefused, listings.StageTLS), classDown},
+	{is[*listings.TransportError], classTransient}, // time-outs, resets, cut bodies
+
+	{is[*listings.DriftError], classDrift},
+	{isError(listings.ErrBodyTooLarge), classAside},
+	{isError(listings.ErrReference), classAside},
+	{isError(context.Canceled), classCanceled},
+	{isError(context.DeadlineExceeded), classCanceled},
+}
+
+// classify looks an error up in the table. What is not there is our own doing, or the store's.
 func classify(err error) class {
-	var status *listings.StatusError
-	var transport *listings.TransportError
-	var drift *listings.DriftError
-	var early *waitError
-	switch {
-	case err == nil:
-		return classNone
-	case errors.As(err, &early):
-		return classWaiting
-	case errors.Is(err, errHalted):
-		return classHalted
-	case errors.As(err, &status):
-		return classifyStatus(status)
-	case errors.As(err, &transport):
-		return classifyTransport(transport)
-	case errors.As(err, &drift):
-		return classDrift
-	case errors.Is(err, listings.ErrBodyTooLarge):
-		return classAside
-	case errors.Is(err, listings.ErrReference):
-		return classAside
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return classCanceled
+	for _, row := range rows {
+		if row.fits(err) {
+			return row.means
+		}
 	}
 	return classFatal
 }
 
-func classifyStatus(e *listings.StatusError) class {
-	switch e.Status {
-	case http.StatusForbidden, http.StatusUnauthorized:
-		return classRefused
-	case http.StatusTooManyRequests:
-		return classBusy
-	case http.StatusServiceUnavailable:
-		if e.RetryAfter > 0 {
-			return classBusy
-		}
-		return classTransient
-	case http.StatusBadRequest, http.StatusNotFound, http.StatusGone, http.StatusRequestURITooLong,
-		http.StatusUnprocessableEntity, http.StatusRequestedRangeNotSatisfiable:
-		return classAside
-	}
-	return classTransient
+func is[T error](err error) bool {
+	var wanted T
+	return errors.As(err, &wanted)
 }
 
-func classifyTransport(e *listings.TransportError) class {
-	if errors.Is(e.Err, context.Canceled) {
-		return classCanceled
+func isError(wanted error) func(error) bool {
+	return func(err error) bool { return errors.Is(err, wanted) }
+}
+
+func status(codes ...int) func(error) bool {
+	return func(err error) bool {
+		var answer *listings.StatusError
+		if !errors.As(err, &answer) {
+			return false
+		}
+		for _, code := range codes {
+			if answer.Status == code {
+				return true
+			}
+		}
+		return false
 	}
-	switch e.Stage {
-	case "dial", "refused", "dns", "tls":
-		return classDown
+}
+
+// busy is a service that says when it wants to be asked again.
+func busy(err error) bool {
+	return status(http.StatusServiceUnavailable)(err) && retryAfter(err) > 0
+}
+
+func stage(stages ...string) func(error) bool {
+	return func(err error) bool {
+		var broken *listings.TransportError
+		if !errors.As(err, &broken) {
+			return false
+		}
+		for _, s := range stages {
+			if broken.Stage == s {
+				return true
+			}
+		}
+		return errors.Is(broken.Err, context.Canceled) && stages[0] == listings.StageCanceled
 	}
-	return classTransient
 }

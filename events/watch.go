@@ -27,6 +27,7 @@ const maxStaleErrors = 10
 // WatchStale: for too long nothing good was heard.
 type WatchStale struct {
 	Common
+	Operation     string       `json:"operation,omitempty"` // insertions or contact_requests: what is not heard of
 	LastSuccessAt time.Time    `json:"lastSuccessAt,omitzero"`
 	Errors        []StaleError `json:"errors"` // oldest first; New keeps the last 10
 }
@@ -34,8 +35,10 @@ type WatchStale struct {
 // WatchRecovered: what a watch event reported has ended.
 type WatchRecovered struct {
 	Common
-	Ends  string    `json:"ends"` // stale, change_held, schema_drifted or gap_detected
-	Since time.Time `json:"since"`
+	Operation           string    `json:"operation,omitempty"`           // of which operation it was told; absent for change_held
+	PropertyReferenceID string    `json:"propertyReferenceId,omitempty"` // where it was one insertion
+	Ends                string    `json:"ends"`                          // stale, change_held, schema_drifted or gap_detected
+	Since               time.Time `json:"since"`
 }
 
 // WatchGapDetected: we know that we cannot see everything.
@@ -89,12 +92,12 @@ func (p *WatchStale) settle() facts {
 	for i := range p.Errors {
 		p.Errors[i].At = normal(p.Errors[i].At)
 	}
-	return facts{kind: TypeWatchStale}
+	return facts{kind: TypeWatchStale, scope: p.Operation}
 }
 
 func (p *WatchRecovered) settle() facts {
 	p.Since = normal(p.Since)
-	return facts{kind: TypeWatchRecovered, scope: p.Ends}
+	return facts{kind: TypeWatchRecovered, reference: p.PropertyReferenceID, scope: p.Ends + p.Operation}
 }
 
 func (p *WatchGapDetected) settle() facts {

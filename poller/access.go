@@ -56,9 +56,14 @@ func (a *agency) refusedContacts(reference string, err error) error {
 	if renewed || commitErr != nil {
 		return commitErr
 	}
+	var answer *listings.StatusError
+	if !errors.As(err, &answer) {
+		return fmt.Errorf("agency %s: a refusal without an answer: %w", a.id, err)
+	}
 	l := a.look(reference)
+	a.touch(troubleInsertion, reference)
 	a.mu.Lock()
-	l.refused, l.refusal, l.refusedAt = true, err, time.Now()
+	l.refused, l.refusal, l.refusedAt = true, answer, time.Now()
 	waiting := 0
 	for _, other := range a.looks {
 		if other.refused && !a.lastAnswer.After(other.refusedAt) {
@@ -170,8 +175,9 @@ func (a *agency) admit(reference string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for r, l := range a.looks {
-		if reference == "" || r == reference {
+		if l.refused && (reference == "" || r == reference) {
 			l.refused, l.refusal = false, nil
+			a.touched[troubleName{troubleInsertion, r}] = struct{}{}
 		}
 	}
 }

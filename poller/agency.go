@@ -2,8 +2,6 @@ package poller
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -23,6 +21,8 @@ type agency struct {
 
 	pausing sync.Mutex // held while pause looks and acts
 
+	trusting bool // the next walk tells what appears at once; the walks' own
+
 	mu        sync.Mutex
 	key       listings.Key
 	halts     map[haltScope]store.Halt
@@ -39,6 +39,10 @@ type agency struct {
 	confirming bool      // several were refused: polls wait for what the list says
 	clock      clock
 	most       int // contact requests in the largest answer so far
+
+	hearings map[listings.Operation]*hearing
+	saved    map[troubleName]store.Trouble // as the store holds them
+	touched  map[troubleName]struct{}      // may have changed since
 }
 
 // haltScope names what a halt covers.
@@ -58,7 +62,7 @@ type look struct {
 
 	refused   bool // 403: waits for what the next complete walk says
 	refusedAt time.Time
-	refusal   error
+	refusal   *listings.StatusError
 }
 
 func newAgency(p *Poller, k AgencyKeys) *agency {
@@ -67,6 +71,10 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 		walking: newPatience(time.Second, p.o.RetryMax), asking: newPatience(time.Second, p.o.RetryMax),
 		halts: map[haltScope]store.Halt{}, looks: map[string]*look{}, busy: map[string]chan struct{}{},
 		walkNow: make(chan struct{}, 1),
+		hearings: map[listings.Operation]*hearing{
+			listings.OperationInsertions: {}, listings.OperationContactRequests: {},
+		},
+		saved: map[troubleName]store.Trouble{}, touched: map[troubleName]struct{}{},
 	}
 }
 
@@ -75,6 +83,7 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 func (a *agency) load() error {
 	var halts []store.Halt
 	var targets, urgent []schedule.Target
+	var waiting map[string]time.Time
 	now := time.Now()
 	err := a.p.store.View(func(tx *store.Tx) error {
 		var err error
@@ -85,10 +94,19 @@ func (a *agency) load() error {
 		if err != nil {
 			return err
 		}
+		a.recall(state)
+		troubles, err := tx.Troubles(a.id)
+		if err != nil {
+			return err
+		}
+		waiting = a.restore(troubles, now)
 		a.most = state.MostReturned
 		a.clock.known, a.clock.skew = state.SkewKnown, state.ClockSkew
 		return tx.Insertions(a.id, func(i store.Insertion) error {
 			t := schedule.Target{Agency: a.id, Reference: i.Reference}
+			if i.Outside {
+				return nil
+			}
 			switch {
 			case i.GoneSince.IsZero():
 				a.known++
@@ -97,9 +115,12 @@ func (a *agency) load() error {
 			default:
 				a.gone++
 			}
-			if i.Polled && i.OpenSince.IsZero() {
+			switch until := waiting[i.Reference]; {
+			case until.After(now):
+				a.p.schedule.Add(t, until)
+			case i.Polled && i.OpenSince.IsZero():
 				targets = append(targets, t)
-			} else {
+			default:
 				urgent = append(urgent, t)
 			}
 			return nil
@@ -131,26 +152,31 @@ func (a *agency) load() error {
 	return nil
 }
 
-// begin notes the begin of the watch, once. Under another filter the same insertions would seem to come and go.
+// begin notes the begin of the watch, once. Under another filter than before, what comes and goes by it is no news: a
+// silent baseline of the difference begins.
 func (a *agency) begin(now time.Time) error {
 	filter := a.p.o.Filter.Encode()
 	return a.p.store.Update(func(tx *store.Tx) error {
 		state, exists, err := tx.Agency(a.id)
-		if err != nil {
+		if err != nil || exists && state.Filter == filter {
 			return err
 		}
-		if exists && state.Filter != filter {
-			return fmt.Errorf("%w: it was %q, now it is %q; set it back, or choose another data directory", ErrFilterChanged, state.Filter, filter)
+		if !exists {
+			return tx.PutAgency(a.id, store.Agency{WatchStart: now.UTC(), Filter: filter})
 		}
-		if exists {
-			return nil
-		}
-		return tx.PutAgency(a.id, store.Agency{WatchStart: now.UTC(), Filter: filter})
+		a.p.log.Info("the filter has changed: what comes and goes by it is not told", "agency", a.id)
+		state.Filter, state.Held = filter, nil
+		state.BaselineReason, state.BaselineSince = baselineFilter, now.UTC()
+		state.Baselined, state.CompleteWalks, state.Announced = false, 0, 0
+		return tx.PutAgency(a.id, state)
 	})
 }
 
-// ErrFilterChanged is returned by New when the store was filled under another filter.
-var ErrFilterChanged = errors.New("the filter of insertions has changed")
+// Reasons of a baseline.
+const (
+	baselineFirst  = "first"
+	baselineFilter = "filter_changed"
+)
 
 func (a *agency) currentKey() listings.Key {
 	a.mu.Lock()

@@ -18,6 +18,9 @@ type budget struct {
 	turn  int // polls granted in a row while a walk waited
 	spent uint64
 	wake  chan struct{}
+
+	slowed time.Time // when the API asked us to slow down last
+	factor float64   // of the ceiling that was left then
 }
 
 func newBudget(perSecond float64) *budget {
@@ -72,10 +75,43 @@ func (b *budget) run(ctx context.Context) error {
 				return ctx.Err()
 			}
 		}
-		if err := sleep(ctx, b.every); err != nil {
+		if err := sleep(ctx, b.spacing(time.Now())); err != nil {
 			return err
 		}
 	}
+}
+
+// Where the API asks for patience, the ceiling is halved, down to a sixteenth, and comes back to its whole height within
+// ten minutes at the most.
+const (
+	leastFactor  = 1.0 / 16
+	recoversOver = 10 * time.Minute
+)
+
+// slow halves what may be sent. Answers to requests that were sent before the last time say nothing new.
+func (b *budget) slow(sent, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !sent.After(b.slowed) {
+		return
+	}
+	b.factor = max(b.share(now)/2, leastFactor)
+	b.slowed = now
+}
+
+// share is the part of the ceiling that may be spent now. The caller holds b.mu.
+func (b *budget) share(now time.Time) float64 {
+	if b.slowed.IsZero() {
+		return 1
+	}
+	return min(b.factor+float64(now.Sub(b.slowed))/float64(recoversOver), 1)
+}
+
+// spacing is the time between two requests.
+func (b *budget) spacing(now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return time.Duration(float64(b.every) / b.share(now))
 }
 
 func (b *budget) grant() bool {

@@ -45,6 +45,8 @@ func diffInsertion(s sight, a store.Agency, k known, read listings.Insertion, di
 	switch {
 	case !k.exists:
 		return newInsertion(s, a, read, digest, r)
+	case k.Outside && !a.Baselined:
+		return insideAgain(a, k, digest, r)
 	case !k.GoneSince.IsZero():
 		return reappeared(s, k, read, digest, r)
 	}
@@ -119,6 +121,7 @@ func reappeared(s sight, k known, read listings.Insertion, digest [32]byte, r ru
 	d := insertionDiff{next: k.Insertion, write: true, newRecord: true, published: true}
 	gone := k.GoneSince
 	d.next.Episode++
+	d.next.Outside = false
 	d.next.Revision = 0
 	d.next.Digest, d.next.Rules = digest, r.insertion
 	d.next.Missing, d.next.Moved, d.next.LastSeen, d.next.GoneSince = 0, false, time.Time{}, time.Time{}
@@ -130,6 +133,15 @@ func reappeared(s sight, k known, read listings.Insertion, digest [32]byte, r ru
 	}
 	p.Truncated = cut
 	d.payload = p
+	return d
+}
+
+// insideAgain is an insertion that another filter had left out: part of the baseline of the one that holds it.
+func insideAgain(a store.Agency, k known, digest [32]byte, r rules) insertionDiff {
+	d := insertionDiff{next: k.Insertion, write: true, newRecord: true, fresh: true, published: true}
+	d.next.Outside, d.next.GoneSince = false, time.Time{}
+	d.next.Digest, d.next.Rules = digest, r.insertion
+	d.next.Baseline, d.next.Polled, d.next.Start = true, false, contactStart(a)
 	return d
 }
 
@@ -181,4 +193,10 @@ func summary(i listings.Insertion) events.InsertionSummary {
 		return events.InsertionSummary{}
 	}
 	return insertionSummary(i.Summary())
+}
+
+// refiltered says whether an insertion came into the watch because the filter has changed: what was there before is then
+// never announced.
+func refiltered(a store.Agency, i store.Insertion) bool {
+	return i.Baseline && !a.BaselineSince.IsZero() && !i.Start.Before(a.BaselineSince.Truncate(time.Second))
 }

@@ -125,6 +125,7 @@ func (p *Poller) after(r listings.Request, o listings.Outcome) {
 		changed = either(p.base.succeeded(sent), key.succeeded(sent))
 	case classBusy:
 		p.base.succeeded(sent)
+		p.budget.slow(sent, now)
 		key.failed("", sent, now)
 		key.notBefore(now.Add(retryAfter(o.Err)))
 		changed = true
@@ -142,7 +143,17 @@ func (p *Poller) after(r listings.Request, o listings.Outcome) {
 		dismiss([]*patience{p.base, key}, sent)
 	}
 	if changed {
+		p.touchAll(troubleName{troubleKey, r.Key}, troubleName{troubleBase, ""})
 		p.pauseAll()
+	}
+}
+
+// touchAll notes that troubles that agencies share have changed: each of them may have written it down.
+func (p *Poller) touchAll(names ...troubleName) {
+	for _, a := range p.order {
+		for _, n := range names {
+			a.touch(n.scope, n.name)
+		}
 	}
 }
 
@@ -154,7 +165,7 @@ func retryAfter(err error) time.Duration {
 	if !errors.As(err, &status) || status.RetryAfter <= 0 {
 		return 0
 	}
-	return min(max(status.RetryAfter, time.Second), time.Hour)
+	return min(max(status.RetryAfter, time.Second), longestKeyWait)
 }
 
 func (p *Poller) baseDown(sent, now time.Time, err error) {
@@ -169,7 +180,7 @@ func (p *Poller) keyPatience(name string) *patience {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.keys[name] == nil {
-		p.keys[name] = newPatience(time.Second, time.Hour)
+		p.keys[name] = newPatience(time.Second, longestKeyWait)
 	}
 	return p.keys[name]
 }

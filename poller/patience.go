@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"doorbell/store"
 )
 
 // patience is the back-off of one thing that fails: an insertion, an operation of an agency, a key, the base URL. It
@@ -16,6 +18,7 @@ type patience struct {
 	mu       sync.Mutex
 	delays   *backoff.ExponentialBackOff
 	failures int
+	since    time.Time // the first of them
 	failedAt time.Time
 	until    time.Time
 	probe    time.Time // when the one that may try was let go; zero: nobody was
@@ -39,6 +42,9 @@ func (p *patience) failed(what string, sent, now time.Time) time.Time {
 	if p.failures > 0 && !sent.After(p.failedAt) {
 		return p.until
 	}
+	if p.failures == 0 {
+		p.since = now
+	}
 	p.failures++
 	p.last, p.failedAt, p.probe = what, now, time.Time{}
 	p.until = now.Add(p.delays.NextBackOff())
@@ -61,9 +67,39 @@ func (p *patience) succeeded(sent time.Time) bool {
 	if p.failures == 0 || !sent.After(p.failedAt) {
 		return false
 	}
-	p.failures, p.until, p.failedAt, p.probe, p.last = 0, time.Time{}, time.Time{}, time.Time{}, ""
+	p.failures, p.since, p.until, p.failedAt, p.probe, p.last = 0, time.Time{}, time.Time{}, time.Time{}, time.Time{}, ""
 	p.delays.Reset()
 	return true
+}
+
+// manyFailures bounds how far a restored back-off is wound forward; it is at its longest long before.
+const manyFailures = 32
+
+// restore goes on where a process before this one was. A moment that is implausibly far away, because a clock jumped, is
+// not waited for.
+func (p *patience) restore(t store.Trouble, now time.Time, longest time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t.Failures <= 0 || p.failures > 0 && !t.Until.After(p.until) {
+		return
+	}
+	p.delays.Reset()
+	p.failures, p.since, p.failedAt, p.last = t.Failures, t.Since, now, t.Last
+	for range min(t.Failures, manyFailures) {
+		p.delays.NextBackOff()
+	}
+	if p.until = t.Until; p.until.After(now.Add(longest)) {
+		p.until = now.Add(longest)
+	}
+}
+
+// trouble is what a restart must know; without failures there is none.
+func (p *patience) trouble(scope, name string) (t store.Trouble, failing bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return store.Trouble{
+		Scope: scope, Name: name, Failures: p.failures, Since: p.since.UTC().Round(0), Until: p.until.UTC().Round(0), Last: p.last,
+	}, p.failures > 0
 }
 
 // admit says whether a request may go now, and if not, how long to wait before asking again. Whoever is admitted must

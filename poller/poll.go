@@ -23,6 +23,9 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (due time.
 		return now.Add(wait), err
 	}
 	due, err = a.polled(reference, c, err, sent, now)
+	if err == nil {
+		err = a.keepTroubles()
+	}
 	if err != nil {
 		wait, err := a.afterCommitError(err)
 		return now.Add(wait), err
@@ -36,8 +39,9 @@ func (a *agency) polled(reference string, c class, err error, sent, now time.Tim
 	switch c {
 	case classNone:
 		a.look(reference).retry.succeeded(now)
+		a.touch(troubleInsertion, reference)
 		a.answered(sent)
-		return due, nil
+		return due, a.tellReadable(reference, now)
 	case classRefused:
 		return due, a.refusedContacts(reference, err)
 	case classHalted:
@@ -61,7 +65,9 @@ func (a *agency) setAside(reference string, c class, err error, sent, now time.T
 		return now, err
 	}
 	a.unanswered(reference, sent, now)
-	return a.look(reference).retry.failed(reference, now, now), nil
+	due := a.look(reference).retry.failed(reference, now, now)
+	a.touch(troubleInsertion, reference)
+	return due, a.tellUnreadable(reference, now)
 }
 
 // goneForGood ends the polls of a disappeared insertion that the API does not know any more. Of a listed one, the list
@@ -112,11 +118,13 @@ func (a *agency) unanswered(reference string, sent, now time.Time) {
 		return
 	}
 	a.asking.failed(reference, sent, now)
+	a.touch(troublePolls, "")
 	a.pause()
 }
 
 func (a *agency) answered(sent time.Time) {
 	if a.asking.succeeded(sent) {
+		a.touch(troublePolls, "")
 		a.note(nil)
 		a.pause()
 	}
@@ -140,5 +148,19 @@ func (a *agency) poll(ctx context.Context, reference string) (class, error) {
 	if c == classFatal && ctx.Err() != nil {
 		return classCanceled, ctx.Err()
 	}
+	if told := a.tell(listings.OperationContactRequests, reference, c, err); told != nil {
+		return classFatal, told
+	}
 	return c, err
+}
+
+// tell lets the vigil know what came of asking.
+func (a *agency) tell(op listings.Operation, reference string, c class, err error) error {
+	switch c {
+	case classNone:
+		return a.heard(op, reference, time.Now())
+	case classTransient, classAside, classBusy, classDown, classDrift, classRefused:
+		return a.unheard(op, reference, c, err, time.Now())
+	}
+	return nil
 }

@@ -152,6 +152,7 @@ func (p *Poller) SetKeys(list []AgencyKeys) error {
 func (p *Poller) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return p.budget.run(ctx) })
+	g.Go(func() error { return p.vigil(ctx) })
 	for _, a := range p.order {
 		g.Go(func() error { return a.walks(ctx) })
 	}

@@ -265,7 +265,7 @@ func (p *poll) sight(tx *store.Tx, i store.Insertion, state store.Agency, at tim
 	}
 	last := listings.Insertion{Reference: p.reference, Record: tx.Record(p.a.id, p.reference)}
 	return contactsSight{
-		sight:     sight{agencyID: p.a.id, at: at.UTC(), after: after.UTC(), emit: p.a.p.o.Announce},
+		sight:     sight{agencyID: p.a.id, at: at.UTC(), after: after.UTC(), emit: p.a.p.o.Announce && !refiltered(state, i)},
 		insertion: i, summary: summary(last), idField: state.IDField, rules: p.a.p.rules, skew: p.a.skew(),
 	}
 }

@@ -1,23 +1,28 @@
 package poller
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
-	"doorbell/events"
 	"doorbell/poller/listings"
-	"doorbell/poller/schedule"
 	"doorbell/store"
 )
 
 // walks walks the agency's insertions again and again until ctx is done.
 func (a *agency) walks(ctx context.Context) error {
+	if err := a.waitForWalk(ctx); err != nil {
+		return err
+	}
 	for {
 		next, err := a.walkOnce(ctx)
+		if err == nil {
+			err = a.keepTroubles()
+		}
+		if err != nil && errors.Is(err, store.ErrNoSpace) {
+			next, err = a.afterCommitError(err)
+		}
 		if err != nil {
 			return err
 		}
@@ -25,6 +30,24 @@ func (a *agency) walks(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// waitForWalk waits for what the process before would have waited for, so that one that crashes again and again walks no
+// more often: the end of a back-off, else the next walk after the last one.
+func (a *agency) waitForWalk(ctx context.Context) error {
+	if failures, _, until := a.walking.state(); failures > 0 {
+		return a.untilNextWalk(ctx, time.Until(until))
+	}
+	var state store.Agency
+	err := a.p.store.View(func(tx *store.Tx) (err error) {
+		state, _, err = tx.Agency(a.id)
+		return err
+	})
+	if err != nil || !state.Baselined {
+		return err
+	}
+	since := time.Since(state.LastCompleteWalk)
+	return a.untilNextWalk(ctx, min(a.p.o.WalkInterval, a.p.o.WalkInterval-since))
 }
 
 func (a *agency) untilNextWalk(ctx context.Context, wait time.Duration) error {
@@ -45,8 +68,11 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		return time.Hour, ctx.Err() // resume wakes us
 	}
 	defer a.confirmed()
-	w := &walk{a: a, began: time.Now().UTC(), seen: map[string]struct{}{}}
-	pages := a.p.client.Walk(a.currentKey(), a.id, listings.WalkOptions{PageSize: a.p.o.PageSize, Filter: a.p.o.Filter})
+	w := &walk{a: a, began: time.Now().UTC(), seen: map[string]struct{}{}, trusting: a.trusting}
+	a.trusting = false
+	pages := a.p.client.Walk(a.currentKey(), a.id, listings.WalkOptions{
+		PageSize: a.p.o.PageSize, Filter: a.p.o.Filter, Shape: a.shape(listings.OperationInsertions),
+	})
 	for page, err := range pages.Pages(ctx) {
 		switch classify(err) {
 		case classFatal, classCanceled:
@@ -54,7 +80,8 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		case classWaiting:
 			return 0, nil // the key has changed: from the start, with the new one
 		case classRefused:
-			if err := a.refusedList(err); err != nil {
+			told := a.tell(listings.OperationInsertions, "", classRefused, err)
+			if err := errors.Join(told, a.refusedList(err)); err != nil {
 				return a.afterCommitError(err)
 			}
 			return time.Hour, nil
@@ -88,13 +115,24 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 	if err != nil {
 		return a.afterCommitError(err)
 	}
+	if a.trusting, err = w.appear(); err != nil {
+		return a.afterCommitError(err)
+	}
+	again = again || a.trusting
 	a.walked(w, v)
+	a.touch(troubleWalks, "")
 	if !v.Complete {
 		now := time.Now()
+		if err := a.tellPartial(v, now); err != nil {
+			return a.afterCommitError(err)
+		}
 		return min(time.Until(a.walking.failed(v.Reason, now, now)), a.p.o.WalkInterval), nil
 	}
 	a.walking.succeeded(time.Now())
 	w.keepScheduled()
+	if err := a.tell(listings.OperationInsertions, "", classNone, nil); err != nil {
+		return a.afterCommitError(err)
+	}
 	if err := w.withdraw(ctx); err != nil {
 		return a.afterCommitError(err)
 	}
@@ -105,6 +143,14 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 		return 0, nil
 	}
 	return jitter(a.p.o.WalkInterval), nil
+}
+
+// tellPartial lets the vigil know why a walk is not complete: a failure, or what is odd in how the API pages.
+func (a *agency) tellPartial(v listings.Verdict, now time.Time) error {
+	if v.Err != nil {
+		return a.tell(listings.OperationInsertions, "", classify(v.Err), v.Err)
+	}
+	return a.unheard(listings.OperationInsertions, "", "partial", errors.New("walk is partial: "+v.Reason), now)
 }
 
 // walked keeps what the status shows of a walk.
@@ -130,176 +176,4 @@ func hint(err error) string {
 // jitter spreads an interval by a tenth, so that agencies do not march in step.
 func jitter(d time.Duration) time.Duration {
 	return d - d/20 + rand.N(d/10+1)
-}
-
-// walk is one reading of all pages.
-type walk struct {
-	a         *agency
-	began     time.Time
-	seen      map[string]struct{}
-	fresh     int                 // references that were never seen before
-	published int                 // insertions that are published after it
-	absent    []string            // missed often enough to be told
-	gone      map[string]struct{} // disappeared before
-}
-
-// page commits what a page tells: changed insertions and their events, in one transaction; nothing if nothing changed.
-func (w *walk) page(page *listings.InsertionsPage) error {
-	if err := w.a.learnClock(page.Envelope); err != nil {
-		return err
-	}
-	page, digests, err := w.firstSights(page)
-	if err != nil {
-		return err
-	}
-	diff := func(tx *store.Tx, n int) (insertionDiff, error) { return w.diff(tx, page, n, digests[n]) }
-	changed, err := w.look(page, diff)
-	if err != nil || !changed {
-		return err
-	}
-	return w.commit(page, diff)
-}
-
-// firstSights is the page with what this walk has not seen yet, and its digests. Where a reference stands twice, on
-// pages that moved or because the API lists it so, the first sight of a walk decides, and of two on one page the smaller
-// digest: else every walk would find a change. References that could not even be asked for are left out.
-func (w *walk) firstSights(page *listings.InsertionsPage) (*listings.InsertionsPage, [][32]byte, error) {
-	place := make(map[string]int, len(page.Insertions))
-	first := &listings.InsertionsPage{Envelope: page.Envelope} // the page itself belongs to the walk of listings
-	var digests [][32]byte
-	for _, i := range page.Insertions {
-		if !store.Storable(i.Reference) {
-			w.a.p.log.Warn("an insertion without a usable reference is left out", "agency", w.a.id)
-			continue
-		}
-		if _, seen := w.seen[i.Reference]; seen {
-			continue
-		}
-		d, err := listings.Digest(i.Record, w.a.p.rules.ignoreInsertion)
-		if err != nil {
-			return nil, nil, fmt.Errorf("agency %s: page of insertions: %w", w.a.id, err)
-		}
-		n, twice := place[i.Reference]
-		switch {
-		case !twice:
-			place[i.Reference] = len(first.Insertions)
-			first.Insertions, digests = append(first.Insertions, i), append(digests, d)
-		case bytes.Compare(d[:], digests[n][:]) < 0:
-			first.Insertions[n], digests[n] = i, d
-		}
-	}
-	for reference := range place {
-		w.seen[reference] = struct{}{}
-	}
-	return first, digests, nil
-}
-
-// look says whether a page changes anything, without writing.
-func (w *walk) look(page *listings.InsertionsPage, diff func(*store.Tx, int) (insertionDiff, error)) (changed bool, err error) {
-	err = w.a.p.store.View(func(tx *store.Tx) error {
-		for n := range page.Insertions {
-			d, err := diff(tx, n)
-			if err != nil {
-				return err
-			}
-			changed = changed || d.write
-		}
-		return nil
-	})
-	return changed, err
-}
-
-func (w *walk) commit(page *listings.InsertionsPage, diff func(*store.Tx, int) (insertionDiff, error)) error {
-	var published []schedule.Target
-	fresh := 0
-	err := w.a.p.store.Update(func(tx *store.Tx) error {
-		published, fresh = published[:0], 0
-		for n, i := range page.Insertions {
-			d, err := diff(tx, n)
-			if err != nil {
-				return err
-			}
-			if err := w.put(tx, i, d); err != nil {
-				return err
-			}
-			if d.fresh {
-				fresh++
-			}
-			if d.published {
-				published = append(published, schedule.Target{Agency: w.a.id, Reference: i.Reference})
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	w.fresh += fresh
-	for _, t := range published {
-		w.a.admit(t.Reference) // a refusal of another episode says nothing
-	}
-	w.a.p.plan(func(s *schedule.Schedule) {
-		for _, t := range published {
-			s.Urge(t)
-		}
-	})
-	return nil
-}
-
-func (w *walk) diff(tx *store.Tx, page *listings.InsertionsPage, n int, digest [32]byte) (insertionDiff, error) {
-	read := page.Insertions[n]
-	state, _, err := tx.Agency(w.a.id)
-	if err != nil {
-		return insertionDiff{}, err
-	}
-	var k known
-	if k.Insertion, k.exists, err = tx.Insertion(w.a.id, read.Reference); err != nil {
-		return insertionDiff{}, err
-	}
-	if k.exists && (k.Digest != digest || !k.GoneSince.IsZero()) {
-		k.record = tx.Record(w.a.id, read.Reference)
-	}
-	s := sight{agencyID: w.a.id, at: page.Received.UTC(), after: state.LastCompleteWalk, emit: w.a.p.o.Announce}
-	return diffInsertion(s, state, k, read, digest, w.a.p.rules), nil
-}
-
-func (w *walk) put(tx *store.Tx, read listings.Insertion, d insertionDiff) error {
-	if !d.write {
-		return nil
-	}
-	if err := tx.PutInsertion(w.a.id, d.next); err != nil {
-		return err
-	}
-	if d.newRecord {
-		if err := tx.PutRecord(w.a.id, read.Reference, read.Record); err != nil {
-			return err
-		}
-	}
-	if d.payload == nil {
-		return nil
-	}
-	if d.fresh && d.next.Baseline {
-		if err := countAnnounced(tx, w.a.id); err != nil {
-			return err
-		}
-	}
-	return appendEvent(tx, d.payload)
-}
-
-func countAnnounced(tx *store.Tx, agencyID string) error {
-	state, _, err := tx.Agency(agencyID)
-	if err != nil {
-		return err
-	}
-	state.Announced++
-	return tx.PutAgency(agencyID, state)
-}
-
-func appendEvent(tx *store.Tx, p events.Payload) error {
-	e, err := events.New(p)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Append(e)
-	return err
 }

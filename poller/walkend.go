@@ -18,66 +18,149 @@ const structuralLimit = 3
 // end commits what the walk as a whole says: only a complete one counts towards disappearing. It returns whether another
 // walk should follow at once, because the baseline is not settled.
 func (w *walk) end(v listings.Verdict) (again bool, err error) {
+	var list store.Operation
+	var outside []string
 	err = w.a.p.store.Update(func(tx *store.Tx) error {
-		again = false
+		again, outside = false, nil
 		state, _, err := tx.Agency(w.a.id)
 		if err != nil {
 			return err
 		}
 		if !v.Complete {
-			return w.endPartial(tx, state, v)
+			err = w.endPartial(tx, &state, v)
+		} else {
+			again, outside, err = w.endComplete(tx, &state, v)
 		}
-		if err := w.countAbsent(tx, &state, v); err != nil {
+		if err != nil {
 			return err
 		}
-		settled := state.CompleteWalks > 0 && w.fresh == 0
-		state.CompleteWalks++
-		state.LastCompleteWalk = w.began
-		state.PartialWalks, state.PartialReason = 0, ""
-		if !state.Baselined && settled {
-			state.Baselined = true
-			if err := w.baselined(tx, state, true); err != nil {
-				return err
-			}
-		}
-		again = !state.Baselined
+		w.a.noteGood(&state)
+		list = state.Operation(string(listings.OperationInsertions))
 		return tx.PutAgency(w.a.id, state)
 	})
-	return again, err
+	if err != nil {
+		return false, err
+	}
+	w.a.mirror(listings.OperationInsertions, list)
+	for _, reference := range outside {
+		w.a.forget(reference)
+		w.a.mu.Lock()
+		delete(w.a.halts, haltScope{events.ScopeInsertion, reference})
+		w.a.mu.Unlock()
+	}
+	return again, nil
 }
 
-// endPartial counts walks that cannot be complete because of how the API pages. A failure is no such reason.
-func (w *walk) endPartial(tx *store.Tx, state store.Agency, v listings.Verdict) error {
-	if !v.Structural || state.Baselined {
-		return w.countPublished(tx)
+func (w *walk) endComplete(tx *store.Tx, state *store.Agency, v listings.Verdict) (again bool, outside []string, err error) {
+	if err := w.endGap(tx, state); err != nil {
+		return false, nil, err
+	}
+	refiltered := !state.Baselined && state.BaselineReason == baselineFilter
+	if refiltered {
+		err = w.countPublished(tx)
+	} else {
+		err = w.countAbsent(tx, state, v)
+	}
+	if err != nil {
+		return false, nil, err
+	}
+	settled := state.CompleteWalks > 0 && w.fresh == 0
+	state.CompleteWalks++
+	state.LastCompleteWalk = w.began
+	state.PartialWalks, state.PartialReason = 0, ""
+	if !state.Baselined && settled {
+		state.Baselined = true
+		if refiltered {
+			if outside, err = w.leaveOutside(tx); err != nil {
+				return false, nil, err
+			}
+		}
+		if err := w.baselined(tx, *state, true); err != nil {
+			return false, nil, err
+		}
+	}
+	return !state.Baselined, outside, nil
+}
+
+// leaveOutside takes leave, without a word, of the insertions that another filter than before leaves out.
+func (w *walk) leaveOutside(tx *store.Tx) (outside []string, err error) {
+	var all []store.Insertion
+	err = tx.Insertions(w.a.id, func(i store.Insertion) error {
+		if _, listed := w.seen[i.Reference]; !listed && i.GoneSince.IsZero() {
+			all = append(all, i)
+		}
+		return nil
+	})
+	for _, i := range all {
+		i.Outside, i.GoneSince = true, w.began
+		i.Missing, i.Moved, i.LastSeen = 0, false, time.Time{}
+		outside = append(outside, i.Reference)
+		err = errors.Join(err, tx.PutInsertion(w.a.id, i), tx.DeleteHalt(w.a.id, store.Halt{Scope: events.ScopeInsertion, Reference: i.Reference}))
+	}
+	w.published -= len(outside)
+	return outside, err
+}
+
+// endPartial counts walks that came to no end. Some cannot be complete because of how the API pages: where three in a row
+// say so, the baseline ends without. Where they go on, whatever the reason, it is said that not all can be seen; a list of
+// which not even the first page can be read is silent, which is another alarm.
+func (w *walk) endPartial(tx *store.Tx, state *store.Agency, v listings.Verdict) error {
+	w.held = state.Held != nil && time.Now().Before(state.Held.Until)
+	if err := w.countPublished(tx); err != nil || v.Pages == 0 || v.Reason == listings.ReasonCanceled {
+		return err
 	}
 	if state.PartialReason != v.Reason {
 		state.PartialWalks, state.PartialReason = 0, v.Reason
 	}
 	state.PartialWalks++
-	if state.PartialWalks >= structuralLimit {
+	if v.Structural && !state.Baselined && state.PartialWalks >= structuralLimit {
 		state.Baselined = true
-		if err := w.baselined(tx, state, false); err != nil {
-			return err
-		}
-		err := appendEvent(tx, &events.WatchGapDetected{
-			Common: events.Common{AgencyID: w.a.id, ObservedAt: time.Now()}, Operation: string(listings.OperationInsertions),
-			Reason: "walk_incomplete", Reached: v.References,
-		})
-		if err != nil {
+		if err := w.baselined(tx, *state, false); err != nil {
 			return err
 		}
 	}
-	if err := w.countPublished(tx); err != nil {
-		return err
+	return w.beginGap(tx, state, v)
+}
+
+// beginGap says, once, that walks are not complete.
+func (w *walk) beginGap(tx *store.Tx, state *store.Agency, v listings.Verdict) error {
+	o := state.Operation(string(listings.OperationInsertions))
+	o.PartialWalks++
+	tell := o.PartialWalks >= structuralLimit && o.GapSince.IsZero()
+	if tell {
+		o.GapSince = time.Now().UTC()
 	}
-	return tx.PutAgency(w.a.id, state)
+	state.SetOperation(string(listings.OperationInsertions), o)
+	if !tell {
+		return nil
+	}
+	w.a.p.log.Warn("the list of insertions cannot be read to its end", "agency", w.a.id, "reason", v.Reason, "insertions", v.References)
+	return appendEvent(tx, &events.WatchGapDetected{
+		Common: events.Common{AgencyID: w.a.id, ObservedAt: o.GapSince}, Operation: string(listings.OperationInsertions),
+		Reason: "walk_incomplete", Reached: v.References, From: state.LastCompleteWalk, To: o.GapSince,
+	})
+}
+
+// endGap says that walks are complete again.
+func (w *walk) endGap(tx *store.Tx, state *store.Agency) error {
+	o := state.Operation(string(listings.OperationInsertions))
+	since := o.GapSince
+	o.PartialWalks, o.GapSince = 0, time.Time{}
+	state.SetOperation(string(listings.OperationInsertions), o)
+	if since.IsZero() {
+		return nil
+	}
+	return w.a.recovered(tx, listings.OperationInsertions, "", "gap_detected", since, time.Now())
 }
 
 func (w *walk) baselined(tx *store.Tx, state store.Agency, complete bool) error {
 	w.a.p.log.Info("baselined: from here on what appears is news", "agency", w.a.id, "insertions", len(w.seen), "complete", complete)
+	reason, began := baselineFirst, state.WatchStart
+	if state.BaselineReason != "" {
+		reason, began = state.BaselineReason, state.BaselineSince
+	}
 	return appendEvent(tx, &events.WatchBaselined{
-		Common: events.Common{AgencyID: w.a.id, ObservedAt: time.Now()}, Reason: "first", StartedAt: state.WatchStart,
+		Common: events.Common{AgencyID: w.a.id, ObservedAt: time.Now()}, Reason: reason, StartedAt: began,
 		Complete: complete, Insertions: len(w.seen), Announced: state.Announced,
 	})
 }
@@ -129,7 +212,7 @@ func (w *walk) hold(tx *store.Tx, state *store.Agency, absent int) error {
 	switch {
 	case implausible && (state.Held == nil || grown(*state.Held, reason, absent, w.published)):
 		state.Held = &store.Held{Reason: reason, Since: now, Until: now.Add(w.a.p.o.HoldFor), Missing: absent, Known: w.published}
-		w.absent = nil
+		w.absent, w.held = nil, true
 		w.a.p.log.Warn("a change too large to believe is held", "agency", w.a.id, "missing", absent, "known", w.published)
 		return appendEvent(tx, &events.WatchChangeHeld{
 			Common: events.Common{AgencyID: w.a.id, ObservedAt: now}, Reason: reason, Missing: absent, Known: w.published,
@@ -137,11 +220,11 @@ func (w *walk) hold(tx *store.Tx, state *store.Agency, absent int) error {
 		})
 	case implausible:
 		// Only complete walks count: where none came for long, the time without them does not.
-		if without := w.began.Sub(state.LastCompleteWalk) - 2*w.a.p.o.WalkInterval; without > 0 {
+		if without := w.began.Sub(state.LastCompleteWalk) - 2*w.a.p.o.WalkInterval; without > 0 && !state.Held.Approved {
 			state.Held.Until = state.Held.Until.Add(without)
 		}
 		if now.Before(state.Held.Until) {
-			w.absent = nil
+			w.absent, w.held = nil, true
 		}
 		return nil // beyond it the change is believed; the hold ends when all of it is told
 	case state.Held != nil:

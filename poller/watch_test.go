@@ -1,11 +1,9 @@
 package poller_test
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"testing"
 	"time"
@@ -14,7 +12,6 @@ import (
 	"doorbell/poller"
 	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
-	"doorbell/store"
 )
 
 func bothRenderings(t *testing.T, test func(t *testing.T, r sandbox.Rendering)) {
@@ -342,10 +339,10 @@ func TestAPartialWalkMakesNothingDisappear(t *testing.T) {
 		})
 		w.must(w.model.Withdraw("A100", "a#7##"))
 		w.pass(5 * time.Hour)
-		w.wants(w.since("A100", 1))
+		w.wants(w.since("A100", 1), events.TypeWatchGapDetected)
 		w.model.SetFault(nil)
 		w.pass(time.Hour)
-		w.wants(w.since("A100", 1), events.TypeInsertionDisappeared)
+		w.wants(w.since("A100", 2), events.TypeWatchRecovered, events.TypeInsertionDisappeared)
 	})
 }
 
@@ -362,9 +359,11 @@ func TestAnOddAnswerIsNeverTakenForNone(t *testing.T) {
 				w.pass(5 * time.Minute)
 				w.model.SetFault(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Body: []byte(body)} })
 				w.pass(5 * time.Hour)
+				w.wants(w.since("A100", 1), events.TypeWatchSchemaDrifted, events.TypeWatchSchemaDrifted,
+					events.TypeWatchStale, events.TypeWatchStale)
 				w.model.SetFault(nil)
 				w.pass(time.Hour)
-				w.wants(w.since("A100", 1))
+				w.wants(w.since("A100", 5), slices.Repeat([]events.Type{events.TypeWatchRecovered}, 4)...)
 			})
 		})
 	}
@@ -616,21 +615,6 @@ func TestAKeyThatChangesWhileRunningEndsAHalt(t *testing.T) {
 		w.wants(w.since("A100", 1), events.TypeAccessHalted, events.TypeAccessResumed, events.TypeContactRequestCreated)
 		if got := announced(w.log("A100")); got[news] != 1 {
 			t.Errorf("announced %v", got)
-		}
-	})
-}
-
-func TestAnotherFilterIsRefused(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.start()
-		w.pass(time.Minute)
-		w.halt()
-		s, err := store.Open(store.Options{Dir: w.dir, BaseURL: w.options.API.BaseURL})
-		w.must(err)
-		defer s.Close()
-		w.options.Store, w.options.Filter = s, url.Values{"offerType": {"RENT"}}
-		if _, err := poller.New(w.options); !errors.Is(err, poller.ErrFilterChanged) {
-			t.Errorf("got %v, want ErrFilterChanged", err)
 		}
 	})
 }

@@ -1,0 +1,207 @@
+package poller
+
+import (
+	"net/http"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// Scopes of troubles. A trouble outlives the process, so that one that crashes again and again asks no more often than one
+// that lives.
+const (
+	troubleInsertion = "insertion"        // the contact requests of one insertion; its name is the reference
+	troublePolls     = "contact_requests" // those of the agency, whichever insertion is asked
+	troubleWalks     = "insertions"       // the list
+	troubleKey       = "key"              // the API asks a key for patience; its name is the fingerprint
+	troubleBase      = "base"             // nobody answers at the base URL
+)
+
+type troubleName struct{ scope, name string }
+
+// longestKeyWait bounds how long a key waits, whatever Retry-After says.
+const longestKeyWait = time.Hour
+
+// touch notes that a trouble may have begun, changed or ended; keepTroubles writes it.
+func (a *agency) touch(scope, name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.touched[troubleName{scope, name}] = struct{}{}
+}
+
+// trouble is how a trouble stands now, and whether it is one.
+func (a *agency) trouble(n troubleName) (store.Trouble, bool) {
+	switch n.scope {
+	case troublePolls:
+		return a.asking.trouble(n.scope, n.name)
+	case troubleWalks:
+		return a.walking.trouble(n.scope, n.name)
+	case troubleKey:
+		return a.p.keyPatience(n.name).trouble(n.scope, n.name)
+	case troubleBase:
+		return a.p.base.trouble(n.scope, n.name)
+	}
+	a.mu.Lock()
+	l := a.looks[n.name]
+	if l == nil {
+		a.mu.Unlock()
+		return store.Trouble{}, false
+	}
+	refused, at, answer := l.refused, l.refusedAt, l.refusal
+	a.mu.Unlock()
+	t, failing := l.retry.trouble(n.scope, n.name)
+	if refused && answer != nil {
+		t.Since, t.Status, t.Body, t.Key = at.UTC().Round(0), answer.Status, string(answer.Body), answer.Request.Key
+	}
+	return t, failing || refused
+}
+
+// keepTroubles writes the troubles that have changed, in one transaction; nothing if none has.
+func (a *agency) keepTroubles() error {
+	a.mu.Lock()
+	touched := a.touched
+	a.touched = map[troubleName]struct{}{}
+	a.mu.Unlock()
+	var puts, deletes []store.Trouble
+	for n := range touched {
+		now, is := a.trouble(n)
+		a.mu.Lock()
+		was, had := a.saved[n]
+		a.mu.Unlock()
+		now.Told = was.Told
+		switch {
+		case is && now != was:
+			puts = append(puts, now)
+		case !is && had:
+			deletes = append(deletes, was)
+		}
+	}
+	return a.writeTroubles(puts, deletes, nil)
+}
+
+// writeTroubles writes troubles, and what belongs into the same transaction.
+func (a *agency) writeTroubles(puts, deletes []store.Trouble, with func(*store.Tx) error) error {
+	if len(puts)+len(deletes) == 0 {
+		return nil
+	}
+	err := a.p.store.Update(func(tx *store.Tx) error {
+		for _, t := range puts {
+			if err := tx.PutTrouble(a.id, t); err != nil {
+				return err
+			}
+		}
+		for _, t := range deletes {
+			if err := tx.DeleteTrouble(a.id, t); err != nil {
+				return err
+			}
+		}
+		if with == nil {
+			return nil
+		}
+		return with(tx)
+	})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, t := range puts {
+		n := troubleName{t.Scope, t.Name}
+		if err != nil {
+			a.touched[n] = struct{}{} // the next one tries again
+			continue
+		}
+		a.saved[n] = t
+	}
+	for _, t := range deletes {
+		n := troubleName{t.Scope, t.Name}
+		if err != nil {
+			a.touched[n] = struct{}{}
+			continue
+		}
+		delete(a.saved, n)
+	}
+	return err
+}
+
+// restore goes on with the troubles of the process before. It returns the insertions that wait, and until when.
+func (a *agency) restore(list []store.Trouble, now time.Time) map[string]time.Time {
+	waiting := map[string]time.Time{}
+	for _, t := range list {
+		a.saved[troubleName{t.Scope, t.Name}] = t
+		switch t.Scope {
+		case troublePolls:
+			a.asking.restore(t, now, a.p.o.RetryMax)
+		case troubleWalks:
+			a.walking.restore(t, now, a.p.o.RetryMax)
+		case troubleKey:
+			a.p.keyPatience(t.Name).restore(t, now, longestKeyWait)
+		case troubleBase:
+			a.p.base.restore(t, now, a.p.o.RetryMax)
+		case troubleInsertion:
+			waiting[t.Name] = a.restoreLook(t, now)
+		}
+	}
+	return waiting
+}
+
+func (a *agency) restoreLook(t store.Trouble, now time.Time) (until time.Time) {
+	l := a.look(t.Name)
+	l.retry.restore(t, now, a.p.o.RetryMax)
+	if (t.Status == http.StatusForbidden || t.Status == http.StatusUnauthorized) && t.Key == a.currentKey().Fingerprint() {
+		l.refused, l.refusedAt = true, t.Since
+		l.refusal = &listings.StatusError{
+			Request: listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: t.Name, Key: t.Key},
+			Status:  t.Status, Body: listings.BodyKind(t.Body),
+		}
+	}
+	_, _, until = l.retry.state()
+	return until
+}
+
+// unreadableAfter is how many failures in a row, and unreadableFor how long at least, make an insertion unreadable.
+const (
+	unreadableAfter = 3
+	unreadableFor   = 5 * time.Minute
+)
+
+// tellUnreadable says, once, that the contact requests of an insertion cannot be read while those of others can.
+func (a *agency) tellUnreadable(reference string, now time.Time) error {
+	if failures, _, _ := a.asking.state(); failures >= operationLimit {
+		return nil // nobody's can be read: that is another alarm
+	}
+	n := troubleName{troubleInsertion, reference}
+	t, failing := a.trouble(n)
+	a.mu.Lock()
+	told := a.saved[n].Told
+	a.mu.Unlock()
+	long := max(3*a.p.o.PollInterval, unreadableFor)
+	if !failing || told || t.Failures < unreadableAfter || now.Sub(t.Since) < long {
+		return nil
+	}
+	t.Told = true
+	a.p.log.Warn("the contact requests of an insertion cannot be read", "agency", a.id, "since", t.Since)
+	return a.writeTroubles([]store.Trouble{t}, nil, func(tx *store.Tx) error {
+		return appendEvent(tx, &events.WatchGapDetected{
+			Common:    events.Common{AgencyID: a.id, ObservedAt: now},
+			Operation: string(listings.OperationContactRequests), PropertyReferenceID: reference,
+			Reason: "unreadable", From: t.Since, To: now,
+		})
+	})
+}
+
+// tellReadable says that an insertion can be read again, if it was said that it cannot.
+func (a *agency) tellReadable(reference string, now time.Time) error {
+	a.mu.Lock()
+	t, had := a.saved[troubleName{troubleInsertion, reference}]
+	a.mu.Unlock()
+	if !had || !t.Told {
+		return nil
+	}
+	return a.writeTroubles(nil, []store.Trouble{t}, func(tx *store.Tx) error {
+		return appendEvent(tx, &events.WatchRecovered{
+			Common:    events.Common{AgencyID: a.id, ObservedAt: now},
+			Operation: string(listings.OperationContactRequests), PropertyReferenceID: reference,
+			Ends: "gap_detected", Since: t.Since,
+		})
+	})
+}

@@ -1,0 +1,294 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// hearing is how well one operation of an agency is heard: what was good last, what went wrong, and which alarms are on.
+// The alarms stand in the store; this is their copy.
+type hearing struct {
+	good   time.Time           // last complete walk, or last good answer of contact requests
+	failed time.Time           // last failure of this process
+	errors []events.StaleError // the last ten, since good
+
+	stale, drift, gap time.Time // since when an alarm is on; zero: it is not
+	driftReference    string
+	shape             listings.Shape
+	shapeTold         time.Time // last time another shape was told
+}
+
+// staleAfter is the least time without anything good that is an alarm.
+const staleAfter = 5 * time.Minute
+
+// vigilEvery is how often the watch is looked at for silence.
+const vigilEvery = 15 * time.Second
+
+var operations = []listings.Operation{listings.OperationInsertions, listings.OperationContactRequests}
+
+// vigil tells when nothing good is heard for too long, until ctx is done. Silence is a failure.
+func (p *Poller) vigil(ctx context.Context) error {
+	began := time.Now()
+	for {
+		if err := sleep(ctx, vigilEvery); err != nil {
+			return err
+		}
+		for _, a := range p.order {
+			for _, op := range operations {
+				if err := a.judgeSilence(op, began, time.Now()); err != nil && !errors.Is(err, store.ErrNoSpace) {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// recall sets the alarms as the store remembers them.
+func (a *agency) recall(state store.Agency) {
+	for _, op := range operations {
+		o := state.Operation(string(op))
+		a.mirror(op, o)
+		h := a.hearings[op]
+		if h.good = o.LastGood; h.good.IsZero() {
+			h.good = state.WatchStart
+		}
+	}
+}
+
+// mirror copies what was written of an operation.
+func (a *agency) mirror(op listings.Operation, o store.Operation) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h := a.hearings[op]
+	h.stale, h.drift, h.gap, h.driftReference = o.StaleSince, o.DriftSince, o.GapSince, o.DriftReference
+	h.shape = listings.Shape{Path: o.Path, Known: o.Learned}
+}
+
+// noteGood puts the last successes into what is written anyway: that of a restart is as old as the last write.
+func (a *agency) noteGood(state *store.Agency) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, op := range operations {
+		o := state.Operation(string(op))
+		if good := a.hearings[op].good.UTC().Round(0); good.After(o.LastGood) && good.After(state.WatchStart) {
+			o.LastGood = good
+			state.SetOperation(string(op), o)
+		}
+	}
+}
+
+// judgeSilence raises the alarm of one operation where it is due. Where nothing went wrong since the start of the process,
+// a last success that is old only tells how long the process was down.
+func (a *agency) judgeSilence(op listings.Operation, began, now time.Time) error {
+	if a.isHalted(listings.Request{Operation: op, AgencyID: a.id}) || op == listings.OperationContactRequests && !a.hasInsertions() {
+		return nil
+	}
+	a.mu.Lock()
+	h := a.hearings[op]
+	good, errs := h.good, append([]events.StaleError(nil), h.errors...)
+	quiet := now.Sub(good)
+	if h.failed.IsZero() {
+		quiet = min(quiet, now.Sub(began))
+	}
+	// Of walks that are not complete it was said already; there is a list all the same.
+	due := h.stale.IsZero() && h.gap.IsZero() && quiet >= a.patienceWithSilence(op)
+	a.mu.Unlock()
+	if !due {
+		return nil
+	}
+	err := a.updateOperation(op, func(tx *store.Tx, o *store.Operation) error {
+		o.StaleSince = now.UTC()
+		return appendEvent(tx, &events.WatchStale{
+			Common:    events.Common{AgencyID: a.id, ObservedAt: now, ObservedAfter: o.LastGood},
+			Operation: string(op), LastSuccessAt: o.LastGood, Errors: errs,
+		})
+	})
+	if err == nil {
+		a.p.log.Error("nothing good was heard for long", "agency", a.id, "operation", string(op), "since", good)
+	}
+	return err
+}
+
+// patienceWithSilence is how long an operation may be silent. The caller holds a.mu.
+func (a *agency) patienceWithSilence(op listings.Operation) time.Duration {
+	interval := a.p.o.PollInterval
+	if op == listings.OperationInsertions {
+		interval = max(a.p.o.WalkInterval, a.lastWalk.Took) // a walk over many takes its time
+	}
+	return max(3*interval, staleAfter)
+}
+
+func (a *agency) hasInsertions() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.known+a.gone > 0
+}
+
+// updateOperation changes what is remembered of an operation, and the copy of it.
+func (a *agency) updateOperation(op listings.Operation, change func(*store.Tx, *store.Operation) error) error {
+	var o store.Operation
+	err := a.p.store.Update(func(tx *store.Tx) error {
+		state, _, err := tx.Agency(a.id)
+		if err != nil {
+			return err
+		}
+		a.noteGood(&state)
+		o = state.Operation(string(op))
+		if err := change(tx, &o); err != nil {
+			return err
+		}
+		state.SetOperation(string(op), o)
+		return tx.PutAgency(a.id, state)
+	})
+	if err != nil {
+		return err
+	}
+	a.mirror(op, o)
+	return nil
+}
+
+// heard notes a success, and ends the alarms that it ends: a complete walk; a good answer of contact requests, as far as
+// a drift at one insertion is concerned only its own.
+func (a *agency) heard(op listings.Operation, reference string, at time.Time) error {
+	a.mu.Lock()
+	h := a.hearings[op]
+	h.good, h.errors = at, nil
+	other := h.driftReference
+	stale, drift := !h.stale.IsZero(), !h.drift.IsZero()
+	a.mu.Unlock()
+	if drift && other != reference && a.stillFails(other) {
+		drift = false
+	}
+	if !stale && !drift {
+		return nil
+	}
+	return a.updateOperation(op, func(tx *store.Tx, o *store.Operation) error {
+		if stale && !o.StaleSince.IsZero() {
+			if err := a.recovered(tx, op, "", "stale", o.StaleSince, at); err != nil {
+				return err
+			}
+			o.StaleSince = time.Time{}
+		}
+		if drift && !o.DriftSince.IsZero() {
+			if err := a.recovered(tx, op, o.DriftReference, "schema_drifted", o.DriftSince, at); err != nil {
+				return err
+			}
+			o.DriftSince, o.DriftFound, o.DriftReference = time.Time{}, "", ""
+		}
+		return nil
+	})
+}
+
+func (a *agency) recovered(tx *store.Tx, op listings.Operation, reference, ends string, since, at time.Time) error {
+	return appendEvent(tx, &events.WatchRecovered{
+		Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op), PropertyReferenceID: reference,
+		Ends: ends, Since: since,
+	})
+}
+
+// stillFails says whether an insertion is still asked, in vain.
+func (a *agency) stillFails(reference string) bool {
+	a.mu.Lock()
+	l := a.looks[reference]
+	a.mu.Unlock()
+	if l == nil {
+		return false
+	}
+	failures, _, _ := l.retry.state()
+	return failures > 0
+}
+
+// maxErrors is how many errors are kept for a watch.stale.
+const maxErrors = 10
+
+// unheard notes a failure, and says it where an answer was not what it should be.
+func (a *agency) unheard(op listings.Operation, reference string, c class, err error, at time.Time) error {
+	one := events.StaleError{At: at, Operation: string(op), Class: string(c), Text: err.Error()}
+	var status *listings.StatusError
+	if errors.As(err, &status) {
+		one.Status = status.Status
+	}
+	a.mu.Lock()
+	h := a.hearings[op]
+	h.failed = at
+	h.errors = append(h.errors, one)
+	h.errors = h.errors[max(0, len(h.errors)-maxErrors):]
+	told := !h.drift.IsZero()
+	a.mu.Unlock()
+	var drift *listings.DriftError
+	if told || !errors.As(err, &drift) {
+		return nil
+	}
+	return a.updateOperation(op, func(tx *store.Tx, o *store.Operation) error {
+		if !o.DriftSince.IsZero() {
+			return nil
+		}
+		o.DriftSince, o.DriftFound, o.DriftReference = at.UTC(), drift.Found, reference
+		return appendEvent(tx, &events.WatchSchemaDrifted{
+			Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op), PropertyReferenceID: reference,
+			Expected: drift.Expected, Found: drift.Found,
+		})
+	})
+}
+
+// toldShapeEvery bounds how often another shape is told, where two machines of the API answer in different ones.
+const toldShapeEvery = time.Hour
+
+// shape is where the records of an operation were found before.
+func (a *agency) shape(op listings.Operation) listings.Shape {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.hearings[op].shape
+}
+
+// learnShape remembers where the records of an operation were found, and says where it was elsewhere before. An answer
+// without records teaches nothing.
+func (a *agency) learnShape(op listings.Operation, reference string, e listings.Envelope, records int) error {
+	a.mu.Lock()
+	h := a.hearings[op]
+	same := h.shape.Known && h.shape.Path == e.Path
+	quiet := time.Since(h.shapeTold) < toldShapeEvery
+	a.mu.Unlock()
+	if !e.Found || records == 0 || same {
+		return nil
+	}
+	told := false
+	err := a.updateOperation(op, func(tx *store.Tx, o *store.Operation) error {
+		before := *o
+		o.Path, o.Learned = e.Path, true
+		if told = before.Learned && !quiet; !told {
+			return nil
+		}
+		return appendEvent(tx, &events.WatchSchemaDrifted{
+			Common: events.Common{AgencyID: a.id, ObservedAt: e.Received}, Operation: string(op), PropertyReferenceID: reference,
+			Expected: "records at " + pointer(before.Path), Found: "records at " + pointer(e.Path),
+		})
+	})
+	if err == nil && told {
+		a.mu.Lock()
+		h.shapeTold = time.Now()
+		a.mu.Unlock()
+		a.p.log.Warn("the answers have another shape", "agency", a.id, "operation", string(op))
+	}
+	return err
+}
+
+// looksLikePointer is what a pointer made of names looks like. Others are not told: nobody knows what they hold.
+var looksLikePointer = regexp.MustCompile(`^(/[A-Za-z_$][A-Za-z0-9_.-]{0,39}){1,4}$`)
+
+// pointer names a JSON pointer to people: that of the whole body is empty.
+func pointer(path string) string {
+	switch {
+	case path == "":
+		return "the root"
+	case looksLikePointer.MatchString(path):
+		return path
+	}
+	return "an odd name"
+}

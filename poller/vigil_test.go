@@ -1,0 +1,414 @@
+package poller_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/sandbox"
+	"doorbell/store"
+)
+
+// failing answers one operation with a status; the whole API where none is named.
+func failing(operation string, status int) func(sandbox.Call) *sandbox.Fault {
+	return func(c sandbox.Call) *sandbox.Fault {
+		if operation == "" || string(c.Operation) == operation {
+			return &sandbox.Fault{Status: status}
+		}
+		return nil
+	}
+}
+
+func members(e told, names ...string) string {
+	var b strings.Builder
+	for _, n := range names {
+		fmt.Fprintf(&b, "%v ", e.body[n])
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func TestAContactRequestServiceThatIsDownWhileListsWorkIsStale(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##", "a#3##", "a#4##")
+		w.start()
+		w.pass(10 * time.Minute)
+		began := time.Now()
+		w.model.SetFault(failing("contact_requests", 500))
+		w.pass(4 * time.Minute)
+		w.wants(w.since("A100", 1))
+		w.pass(20 * time.Hour)
+		list := w.since("A100", 1)
+		w.wants(list, events.TypeWatchStale)
+		if got := members(list[0], "operation"); got != "contact_requests" {
+			t.Errorf("stale is %s", got)
+		}
+		errs := list[0].body["errors"].([]any)
+		last, err := time.Parse(time.RFC3339, list[0].body["lastSuccessAt"].(string))
+		if len(errs) == 0 || len(errs) > 10 || err != nil || last.Before(began.Add(-time.Minute)) || last.After(began.Add(time.Minute)) {
+			t.Errorf("%d errors, last success %s, it began %s (%v)", len(errs), last, began, err)
+		}
+		w.model.SetFault(nil)
+		w.pass(10 * time.Minute)
+		list = w.since("A100", 2)
+		w.wants(list, events.TypeWatchRecovered)
+		if got := members(list[0], "operation", "ends"); got != "contact_requests stale" {
+			t.Errorf("recovered %s", got)
+		}
+	})
+}
+
+func TestAnAlarmIsToldOnceOverRestartsAndTheTimeWithoutUsIsNone(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		w.start()
+		w.pass(10 * time.Minute)
+		w.halt()
+		time.Sleep(30 * time.Hour) // the machine was off; nothing was wrong with the API
+		w.start()
+		w.pass(20 * time.Minute)
+		w.wants(w.since("A100", 1))
+		w.model.SetFault(failing("insertions", 502))
+		for range 40 {
+			w.pass(time.Minute)
+			w.restart() // a crash loop: each life alone is too short to call it silence
+		}
+		w.wants(w.since("A100", 1), events.TypeWatchStale)
+		w.model.SetFault(nil)
+		w.restart()
+		w.pass(10 * time.Minute)
+		w.wants(w.since("A100", 2), events.TypeWatchRecovered)
+	})
+}
+
+func TestAHaltedAgencyIsNotCalledStale(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.UnlinkKey(testKey, "A100")
+		w.pass(24 * time.Hour)
+		w.wants(w.since("A100", 1), events.TypeAccessHalted)
+	})
+}
+
+func TestAnInsertionThatCannotBeReadIsToldOnceAndSoIsItsRecovery(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##", "a#3##", "a#4##")
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Reference == "a#1##" {
+				return &sandbox.Fault{Status: 400}
+			}
+			return nil
+		})
+		w.pass(3 * time.Minute)
+		w.wants(w.since("A100", 1))
+		for range 6 {
+			w.pass(4 * time.Hour)
+			w.restart()
+		}
+		list := w.since("A100", 1)
+		w.wants(list, events.TypeWatchGapDetected)
+		if got := members(list[0], "operation", "propertyReferenceId", "reason"); got != "contact_requests a#1## unreadable" {
+			t.Errorf("gap: %s", got)
+		}
+		w.model.SetFault(nil)
+		w.pass(20 * time.Minute)
+		list = w.since("A100", 2)
+		w.wants(list, events.TypeWatchRecovered)
+		if got := members(list[0], "propertyReferenceId", "ends"); got != "a#1## gap_detected" {
+			t.Errorf("recovered: %s", got)
+		}
+	})
+}
+
+func TestOneOddBodyIsADriftOfThatInsertionAlone(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##", "a#3##", "a#4##")
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Reference == "a#1##" {
+				return &sandbox.Fault{Body: []byte(`{"error":{"message":"Nora"}}`)}
+			}
+			return nil
+		})
+		w.pass(4 * time.Minute)
+		list := w.since("A100", 1)
+		w.wants(list, events.TypeWatchSchemaDrifted)
+		if got := members(list[0], "operation", "propertyReferenceId"); got != "contact_requests a#1##" || strings.Contains(string(list[0].Data), "Nora") {
+			t.Errorf("drift: %s", list[0].Data)
+		}
+		id := w.write("A100", "a#2##", 0)
+		w.pass(2 * time.Minute)
+		if announced(w.log("A100"))[id] != 1 {
+			t.Error("the others are not polled")
+		}
+		w.model.SetFault(nil)
+		w.pass(20 * time.Minute)
+		if n := count(w.log("A100"), events.TypeWatchRecovered); n == 0 {
+			t.Error("the drift has no end")
+		}
+	})
+}
+
+func TestARestartAsksNoSoonerThanTheProcessBeforeWouldHave(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault func(sandbox.Call) *sandbox.Fault
+		most  int // requests of an hour of crashing every five seconds
+	}{
+		"everything fails":      {failing("", 500), 50},
+		"contact requests fail": {failing("contact_requests", 500), 160}, // walks go on, every two minutes
+		"the key is to wait": {func(sandbox.Call) *sandbox.Fault {
+			return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"1800"}}}
+		}, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+				w.publish("A100", "a#1##", "a#2##", "a#3##", "a#4##")
+				w.start()
+				w.pass(10 * time.Minute)
+				w.model.SetFault(c.fault)
+				w.pass(time.Minute)
+				before := w.model.Requests(sandbox.Filter{})
+				polls := w.model.Requests(sandbox.Filter{Operation: sandbox.OperationContactRequests})
+				for range 720 {
+					w.restart()
+					w.pass(5 * time.Second)
+				}
+				if n := w.model.Requests(sandbox.Filter{}) - before; n > c.most {
+					t.Errorf("%d requests in an hour of crashes, want at most %d", n, c.most)
+				}
+				if n := w.model.Requests(sandbox.Filter{Operation: sandbox.OperationContactRequests}) - polls; n > 60 {
+					t.Errorf("%d failing polls in an hour of crashes", n)
+				}
+			})
+		})
+	}
+}
+
+func TestARefusedInsertionIsNotAskedAgainByARestart(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##", "a#3##")
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Reference == "a#1##" {
+				return &sandbox.Fault{Status: 403}
+			}
+			if c.Operation == sandbox.OperationInsertions {
+				return &sandbox.Fault{Status: 500} // the walk that would decide fails
+			}
+			return nil
+		})
+		w.pass(time.Minute)
+		asked := w.model.Requests(sandbox.Filter{Reference: "a#1##"})
+		for range 10 {
+			w.restart()
+			w.pass(time.Minute)
+		}
+		if n := w.model.Requests(sandbox.Filter{Reference: "a#1##"}) - asked; n != 0 {
+			t.Errorf("asked %d times more", n)
+		}
+	})
+}
+
+func TestAMassAppearanceBesideAMassDisappearanceIsHeldToo(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		var before, after []string
+		for n := range 40 {
+			before, after = append(before, fmt.Sprintf("a#%d##", n)), append(after, fmt.Sprintf("b#%d##", n))
+		}
+		w.publish("A100", before...)
+		w.options.PollInterval = time.Hour
+		w.start()
+		w.pass(10 * time.Minute)
+		for _, r := range before {
+			w.must(w.model.Withdraw("A100", r))
+		}
+		w.publish("A100", after...)
+		id := w.write("A100", "b#7##", 0)
+		w.pass(20 * time.Minute)
+		w.wants(w.since("A100", 1), events.TypeWatchChangeHeld)
+		if held, err := w.poller.Approve("A100"); err != nil || !held {
+			t.Fatalf("approve: %t, %v", held, err)
+		}
+		w.pass(10 * time.Minute)
+		list := w.since("A100", 2)
+		if gone, come := count(list, events.TypeInsertionDisappeared), count(list, events.TypeInsertionAppeared); gone != 40 || come != 40 {
+			t.Errorf("%d disappeared, %d appeared", gone, come)
+		}
+		if announced(list)[id] != 1 || count(list, events.TypeWatchRecovered) != 1 {
+			t.Errorf("the contact request of the hold was announced %d times; %d recovered", announced(list)[id], count(list, events.TypeWatchRecovered))
+		}
+	})
+}
+
+func TestTheListOfSomebodyElseTellsNothing(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 30 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		var body strings.Builder
+		for n := range 30 {
+			fmt.Fprintf(&body, `,{"propertyReferenceId":"z#%d##"}`, n)
+		}
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Operation != sandbox.OperationInsertions {
+				return nil
+			}
+			return &sandbox.Fault{Body: []byte(`{"results":[` + body.String()[1:] + `],"total":30}`)}
+		})
+		w.pass(20 * time.Minute)
+		w.model.SetFault(nil)
+		w.pass(time.Hour)
+		w.wants(w.since("A100", 1), events.TypeWatchChangeHeld, events.TypeWatchRecovered)
+	})
+}
+
+func TestManyNewInsertionsAloneAreAllToldByTheirWalk(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##")
+		w.start()
+		w.pass(10 * time.Minute)
+		for n := range 300 {
+			w.publish("A100", fmt.Sprintf("b#%d##", n))
+		}
+		id := w.write("A100", "b#299##", 0)
+		w.pass(6 * time.Minute)
+		list := w.since("A100", 1)
+		if n := count(list, events.TypeInsertionAppeared); n != 300 || announced(list)[id] != 1 {
+			t.Errorf("%d appeared, contact request %d times", n, announced(list)[id])
+		}
+	})
+}
+
+func TestAnotherFilterIsASilentBaselineOfTheDifference(t *testing.T) {
+	for _, announce := range []bool{false, true} {
+		t.Run(fmt.Sprint("announce=", announce), func(t *testing.T) {
+			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+				w.options.Announce = announce
+				rent := func(reference, offer string) {
+					w.must(w.model.Publish("A100", sandbox.Insertion{Reference: reference, OfferType: offer, Address: sandbox.Address{Locality: "Zürich"}}))
+				}
+				for n := range 8 {
+					rent(fmt.Sprintf("rent#%d##", n), "RENT")
+					rent(fmt.Sprintf("buy#%d##", n), "BUY")
+				}
+				w.write("A100", "buy#1##", time.Hour)
+				w.options.Filter = url.Values{"offerType": {"RENT"}}
+				w.start()
+				w.pass(10 * time.Minute)
+				first := len(w.log("A100"))
+
+				w.halt()
+				w.options.Filter = nil // all, also what was for sale before
+				w.start()
+				w.pass(10 * time.Minute)
+				list := w.since("A100", first)
+				w.wants(list, events.TypeWatchBaselined)
+				if got := members(list[0], "reason", "complete", "insertions"); got != "filter_changed true 16" {
+					t.Errorf("baselined: %s", got)
+				}
+				young := w.write("A100", "buy#1##", 0)
+				w.pass(5 * time.Minute)
+				w.wants(w.since("A100", first+1), events.TypeContactRequestCreated)
+
+				w.halt()
+				w.options.Filter = url.Values{"offerType": {"BUY"}}
+				w.start()
+				w.pass(10 * time.Minute)
+				w.wants(w.since("A100", first+2), events.TypeWatchBaselined)
+				polled := w.model.Requests(sandbox.Filter{Reference: "rent#1##"})
+				w.pass(10 * time.Minute)
+				if n := w.model.Requests(sandbox.Filter{Reference: "rent#1##"}) - polled; n != 0 {
+					t.Errorf("an insertion outside of the filter is polled %d times", n)
+				}
+				missed := w.write("A100", "rent#1##", 0)
+				w.pass(2 * time.Second) // the begin of a watch counts from its whole second
+
+				w.halt()
+				w.options.Filter = nil
+				w.start()
+				w.pass(10 * time.Minute)
+				late := w.write("A100", "rent#1##", 0)
+				w.pass(5 * time.Minute)
+				list = w.since("A100", first+3)
+				w.wants(list, events.TypeWatchBaselined, events.TypeContactRequestCreated)
+				if got := announced(w.log("A100")); got[young] != 1 || got[late] != 1 || got[missed] != 0 {
+					t.Errorf("announced %v; young %s, late %s, made outside of the filter %s", got, young, late, missed)
+				}
+				w.must(w.model.Withdraw("A100", "buy#7##"))
+				w.publish("A100", "new#1##")
+				w.pass(10 * time.Minute)
+				list = w.since("A100", first+5)
+				if count(list, events.TypeInsertionAppeared) != 1 || count(list, events.TypeInsertionDisappeared) != 1 || len(list) != 2 {
+					t.Errorf("after it: %v", list)
+				}
+			})
+		})
+	}
+}
+
+func TestAFilterThatChangesInMidBaselineLeavesNobodyBehind(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 8 {
+			w.must(w.model.Publish("A100", sandbox.Insertion{Reference: fmt.Sprintf("a#%d##", n), OfferType: []string{"RENT", "BUY"}[n%2]}))
+		}
+		w.options.RequestsPerSecond = 0.2
+		w.start()
+		w.pass(6 * time.Second) // one page of the first walk
+		w.halt()
+		w.options.Filter, w.options.RequestsPerSecond = url.Values{"offerType": {"RENT"}}, 5
+		w.start()
+		w.pass(time.Hour)
+		w.wants(w.log("A100"), events.TypeWatchBaselined)
+		gone := 0
+		w.must(w.store.View(func(tx *store.Tx) error {
+			return tx.Insertions("A100", func(i store.Insertion) error {
+				if i.Outside {
+					gone++
+				}
+				return nil
+			})
+		}))
+		if gone != 4 {
+			t.Errorf("%d are outside, want 4", gone)
+		}
+	})
+}
+
+func TestAnotherShapeIsToldOnceAndNothingElse(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		listAt := func(name string) {
+			body := fmt.Sprintf(`{%q:[{"propertyReferenceId":"a#1##","rooms":3},{"propertyReferenceId":"a#2##"}]}`, name)
+			w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+				if c.Operation == sandbox.OperationInsertions {
+					return &sandbox.Fault{Body: []byte(body)}
+				}
+				return nil
+			})
+		}
+		w.publish("A100", "a#1##", "a#2##")
+		listAt("results")
+		w.start()
+		w.pass(10 * time.Minute)
+		listAt("whatever")
+		for range 2 {
+			w.pass(10 * time.Minute)
+			w.restart()
+		}
+		list := w.since("A100", 1)
+		w.wants(list, events.TypeWatchSchemaDrifted)
+		if got := members(list[0], "operation", "expected", "found"); got != "insertions records at /results records at /whatever" {
+			t.Errorf("drift: %s", got)
+		}
+	})
+}

@@ -1,0 +1,208 @@
+package poller
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/poller/schedule"
+	"doorbell/store"
+)
+
+// walk is one reading of all pages.
+type walk struct {
+	a         *agency
+	began     time.Time
+	seen      map[string]struct{}
+	fresh     int                 // references that were never seen before
+	published int                 // insertions that are published after it
+	absent    []string            // missed often enough to be told
+	gone      map[string]struct{} // disappeared before
+	held      bool                // a change too large to believe waits
+
+	appeared int         // references that were never seen before, or had disappeared
+	waiting  []pageSight // those of them that are told only when the walk is over
+	bytes    int         // of their records
+	overflow bool        // there were too many to keep
+	trusting bool        // the walk before has shown that nothing is to be held
+}
+
+// page commits what a page tells: changed insertions and their events, in one transaction; nothing if nothing changed.
+func (w *walk) page(page *listings.InsertionsPage) error {
+	if err := w.a.learnClock(page.Envelope); err != nil {
+		return err
+	}
+	if err := w.a.learnShape(listings.OperationInsertions, "", page.Envelope, len(page.Insertions)); err != nil {
+		return err
+	}
+	sights, err := w.firstSights(page)
+	if err != nil {
+		return err
+	}
+	if sights, err = w.postpone(sights); err != nil {
+		return err
+	}
+	return w.take(sights)
+}
+
+// take commits what some sights tell, if they tell anything.
+func (w *walk) take(sights []pageSight) error {
+	changed, err := w.look(sights)
+	if err != nil || !changed {
+		return err
+	}
+	return w.commit(sights)
+}
+
+// pageSight is an insertion as a page shows it.
+type pageSight struct {
+	listings.Insertion
+	digest [32]byte
+	at     time.Time
+}
+
+// firstSights is what a page shows and this walk has not seen yet. Where a reference stands twice, on pages that moved or
+// because the API lists it so, the first sight of a walk decides, and of two on one page the smaller digest: else every
+// walk would find a change. References that could not even be asked for are left out.
+func (w *walk) firstSights(page *listings.InsertionsPage) ([]pageSight, error) {
+	place := make(map[string]int, len(page.Insertions))
+	var first []pageSight
+	for _, i := range page.Insertions {
+		if !store.Storable(i.Reference) {
+			w.a.p.log.Warn("an insertion without a usable reference is left out", "agency", w.a.id)
+			continue
+		}
+		if _, seen := w.seen[i.Reference]; seen {
+			continue
+		}
+		d, err := listings.Digest(i.Record, w.a.p.rules.ignoreInsertion)
+		if err != nil {
+			return nil, fmt.Errorf("agency %s: page of insertions: %w", w.a.id, err)
+		}
+		sight := pageSight{i, d, page.Received.UTC()}
+		n, twice := place[i.Reference]
+		switch {
+		case !twice:
+			place[i.Reference] = len(first)
+			first = append(first, sight)
+		case bytes.Compare(d[:], first[n].digest[:]) < 0:
+			first[n] = sight
+		}
+	}
+	for reference := range place {
+		w.seen[reference] = struct{}{}
+	}
+	return first, nil
+}
+
+// look says whether sights change anything, without writing.
+func (w *walk) look(sights []pageSight) (changed bool, err error) {
+	err = w.a.p.store.View(func(tx *store.Tx) error {
+		for _, s := range sights {
+			d, err := w.diff(tx, s)
+			if err != nil {
+				return err
+			}
+			changed = changed || d.write
+		}
+		return nil
+	})
+	return changed, err
+}
+
+func (w *walk) commit(sights []pageSight) error {
+	var published []schedule.Target
+	fresh := 0
+	err := w.a.p.store.Update(func(tx *store.Tx) error {
+		published, fresh = nil, 0
+		for _, s := range sights {
+			d, err := w.diff(tx, s)
+			if err != nil {
+				return err
+			}
+			if err := w.put(tx, s.Insertion, d); err != nil {
+				return err
+			}
+			if d.fresh {
+				fresh++
+			}
+			if d.published {
+				published = append(published, schedule.Target{Agency: w.a.id, Reference: s.Reference})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	w.fresh += fresh
+	for _, t := range published {
+		w.a.admit(t.Reference) // a refusal of another episode says nothing
+	}
+	w.a.p.plan(func(s *schedule.Schedule) {
+		for _, t := range published {
+			s.Urge(t)
+		}
+	})
+	return nil
+}
+
+func (w *walk) diff(tx *store.Tx, read pageSight) (insertionDiff, error) {
+	state, _, err := tx.Agency(w.a.id)
+	if err != nil {
+		return insertionDiff{}, err
+	}
+	var k known
+	if k.Insertion, k.exists, err = tx.Insertion(w.a.id, read.Reference); err != nil {
+		return insertionDiff{}, err
+	}
+	if k.exists && (k.Digest != read.digest || !k.GoneSince.IsZero()) {
+		k.record = tx.Record(w.a.id, read.Reference)
+	}
+	emit := w.a.p.o.Announce && state.BaselineReason != baselineFilter
+	s := sight{agencyID: w.a.id, at: read.at, after: state.LastCompleteWalk, emit: emit}
+	return diffInsertion(s, state, k, read.Insertion, read.digest, w.a.p.rules), nil
+}
+
+func (w *walk) put(tx *store.Tx, read listings.Insertion, d insertionDiff) error {
+	if !d.write {
+		return nil
+	}
+	if err := tx.PutInsertion(w.a.id, d.next); err != nil {
+		return err
+	}
+	if d.newRecord {
+		if err := tx.PutRecord(w.a.id, read.Reference, read.Record); err != nil {
+			return err
+		}
+	}
+	if d.payload == nil {
+		return nil
+	}
+	if d.fresh && d.next.Baseline {
+		if err := countAnnounced(tx, w.a.id); err != nil {
+			return err
+		}
+	}
+	return appendEvent(tx, d.payload)
+}
+
+func countAnnounced(tx *store.Tx, agencyID string) error {
+	state, _, err := tx.Agency(agencyID)
+	if err != nil {
+		return err
+	}
+	state.Announced++
+	return tx.PutAgency(agencyID, state)
+}
+
+func appendEvent(tx *store.Tx, p events.Payload) error {
+	e, err := events.New(p)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Append(e)
+	return err
+}

@@ -107,7 +107,9 @@ func assertDrift(t *testing.T, what, body string, nothing bool, err error) {
 
 func TestWhatIsNoListOfInsertionsIsDrift(t *testing.T) {
 	for _, body := range []string{
-		`[{}]`, `[{"id":1}]`, `{"results":[{"id":1}]}`, `{"results":[{"id":1}],"items":[]}`, `{"results":` + one + `}`, one,
+		`[{}]`, `[{"id":1}]`, `{"results":[{"id":1}]}`, `{"results":[{"id":1}],"items":[]}`, one,
+		`{"odd":` + one + `}`, `{"results":` + one + `,"data":` + one + `}`, `{"data":{"a":` + one + `,"b":` + one + `}}`,
+		`{"success":false,"results":[` + one + `]}`, `{"results":[{"agencyId":"B200",` + one[1:] + `]}`,
 		`{"a":{"a":{"a":{"a":{"results":[` + one + `]}}}}}`, `[{"propertyReferenceId":null}]`, `[{"propertyReferenceId":""}]`, `[{"propertyReferenceId":{}}]`,
 		`[{"propertyReferenceId":"a\u0000b"}]`, `[[` + one + `]]`, `{"agencyId":"B200","results":[` + one + `]}`,
 		`{"results":[` + one + `],"results":[]}`, `[{"propertyReferenceId":"` + strings.Repeat("x", maxReference+1) + `"}]`,
@@ -199,7 +201,8 @@ func TestContactRequestsAreFoundByNameOrByWhatTheyLookLike(t *testing.T) {
 
 func TestWhatMayBeAnotherListIsDrift(t *testing.T) {
 	for _, body := range []string{
-		`{"a":[` + lead + `],"b":[` + lead + `]}`, `{"a":[{"x":1}],"b":[{"y":1}]}`, `{"items":` + lead + `}`, lead, `{"leads":[1,2]}`,
+		`{"a":[` + lead + `],"b":[` + lead + `]}`, `{"a":[{"x":1}],"b":[{"y":1}]}`, `{"odd":` + lead + `}`, lead, `{"items":{"createdAt":"x"}}`, `{"items":{"createdAt":"x","id":1,"leads":{}}}`,
+		`[{}]`, `[{"errorCode":"X","message":"x"}]`, `{"items":null,"links":[{"rel":"x"}]}`, `{"links":[{"rel":"x"}]}`, `{"leads":[{"agencyId":"B200"}]}`, `{"leads":[1,2]}`,
 		`{"leads":[{"propertyReferenceId":"other"}]}`, `[` + lead + `,{"id":8,"property":{"propertyReferenceId":"other"}}]`,
 		`{"propertyReferenceId":"other","leads":[]}`, `{"objectReference":"other","leads":[` + lead + `]}`, `{"agencyId":"B200","leads":[]}`,
 	} {

@@ -48,7 +48,7 @@ type ContactRequest struct {
 // ContactRequests reads the contact requests of one insertion. The agency is not sent; it is for Before and for errors.
 func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference string, q ContactRequestsQuery) (*ContactRequestsPage, error) {
 	r := Request{Operation: OperationContactRequests, AgencyID: agency, Reference: reference}
-	x, err := c.ask(ctx, key, r, q.values())
+	x, err := c.ask(ctx, key, r, q.values(), q.Expect)
 	if err != nil {
 		return nil, err
 	}
@@ -58,92 +58,155 @@ func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference
 const expectedContactRequests = "an array of contact requests"
 
 func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPage, error) {
+	page := &ContactRequestsPage{Envelope: x.envelope(size)}
+	if page.NotModified {
+		return page, nil
+	}
 	e, err := x.answer(expectedContactRequests)
 	if err != nil {
 		return nil, err
 	}
-	l, wrong := e.contactRequestList(c.o)
-	if wrong != "" {
-		return nil, x.drift(expectedContactRequests, wrong)
+	l, err := x.find(e, e.contactRequests(c.o.IDFields), c.o.ContactRequestsPath)
+	if err != nil {
+		return nil, err
 	}
-	if l.tooLong() {
-		return nil, x.drift("a page of records", "more records than fit any page")
-	}
-	page := &ContactRequestsPage{Envelope: x.envelope(size)}
-	page.Path = string(l.path)
+	page.Path, page.Found = string(l.path), l.raw != nil
 	total := 0
-	for raw := range elements(l.raw) {
+	for raw := range l.records() {
 		total++
-		if raw.Kind() != jsontext.KindBeginObject {
+		if !isFilled(raw) {
 			page.Unreadable++
 			continue
 		}
-		r := c.contactRequest(raw)
-		if r.Reference != "" && r.Reference != x.request.Reference {
-			return nil, x.drift("contact requests of the insertion that was asked for", "one of another")
+		r, wrong := c.contactRequest(raw, x.request)
+		if wrong != "" {
+			return nil, x.drift("contact requests of what was asked for", wrong)
 		}
 		page.ContactRequests = append(page.ContactRequests, r)
 	}
-	page.Total = e.totalOf(l, total, x)
+	page.Total = e.totalOf(l, total, x.header)
 	return page, nil
 }
 
-func (c *Client) contactRequest(raw jsontext.Value) ContactRequest {
-	var r ContactRequest
+func (c *Client) contactRequest(raw jsontext.Value, asked Request) (r ContactRequest, wrong string) {
 	r.Record, r.Defects = compact(raw)
 	o := parse(jsontext.Value(r.Record))
-	r.Reference = o.reference()
+	if named := o.references(); len(named) > 0 && !slices.Contains(named, asked.Reference) {
+		return r, "one of another insertion"
+	} else if len(named) > 0 {
+		r.Reference = asked.Reference
+	}
+	if isForeignAgency(jsontext.Value(r.Record), asked.AgencyID) {
+		return r, "one of another agency"
+	}
 	created, unreadable := o.created(c.o.TimeZone)
 	if r.CreatedAt = created; unreadable {
 		r.Defects = append(r.Defects, DefectTime)
 		slices.Sort(r.Defects)
 	}
 	r.Score = o.score()
-	return r
+	return r, ""
 }
 
-// contactRequestList finds the list of contact requests, or says what was found in its place.
-func (e *envelope) contactRequestList(o Options) (list, string) {
-	if o.ContactRequestsPath != "" {
-		l, ok := at(e.root, jsontext.Pointer(o.ContactRequestsPath))
-		if !ok || l.raw.Kind() != jsontext.KindBeginArray || !isEmpty(l.raw) && objects(l) == 0 {
-			return list{}, "no array of objects at the configured path; " + describe(e.root)
-		}
-		return l, ""
+// contactRequests says how contact requests are told: by what their list is called or looks like.
+func (e *envelope) contactRequests(idFields []string) sought {
+	return sought{
+		what: expectedContactRequests, names: contactNames,
+		fits:     func(l list) bool { return objects(l) > 0 },
+		anywhere: func(strict bool) (list, bool) { return e.first(e.contactRules(idFields, strict)) },
+		isRecord: func(o jsontext.Value) bool { return isLoneContactRequest(o, idFields) },
+		none:     func() (list, bool) { return e.first(e.contactRules(idFields, false)) },
 	}
-	if l, ok := e.filledList(o.IDFields); ok {
-		return l, ""
-	}
-	if e.noneByTotal() && !e.unhappy() {
-		return list{}, ""
-	}
-	return list{}, describe(e.root)
 }
 
-// filledList goes from what is surest to what is least sure. An empty list whose name says "contact requests" counts more
-// than any other that is not empty; an empty one with a general name does not.
-func (e *envelope) filledList(idFields []string) (list, bool) {
+// contactRules go from what is surest to what is least sure. An empty list whose name says "contact requests" counts more
+// than any other that is not empty; an empty one with a general name does not. The strict ones, for where another place
+// was expected, take no list that only might be one.
+func (e *envelope) contactRules(idFields []string, strict bool) []func(list) bool {
 	none := func(names []string) func(list) bool {
-		return func(l list) bool { return l.depth <= 2 && isEmpty(l.raw) && named(l.name, names) && !e.unhappy() }
+		return func(l list) bool { return !strict && l.depth <= 2 && isEmpty(l.raw) && named(l.name, names) }
 	}
-	rules := []func(list) bool{
+	weak := func(rule func(list) bool) func(list) bool {
+		if strict || e.namesAList() {
+			return func(list) bool { return false }
+		}
+		return e.only(rule)
+	}
+	hinting := func(l list) bool { return hints(l, surest) > 0 }
+	return []func(list) bool{
 		func(l list) bool { return l.depth == 0 && objects(l) > 0 },
 		func(l list) bool { return named(l.name, contactNames) && objects(l) > 0 },
 		none(contactNames),
-		func(l list) bool { return named(l.name, genericNames) && hints(l, surest) > 0 },
-		e.only(func(l list) bool { return hints(l, surest) > 0 }),
-		func(l list) bool { return named(l.name, genericNames) && objects(l) > 0 },
-		func(l list) bool { return l.depth == 0 && isEmpty(l.raw) },
+		func(l list) bool { return named(l.name, genericNames) && hinting(l) },
+		e.only(hinting),
+		func(l list) bool { return !strict && named(l.name, genericNames) && objects(l) > 0 },
+		func(l list) bool { return !strict && l.depth == 0 && isEmpty(l.raw) },
 		none(genericNames),
-		e.only(func(l list) bool { return hints(l, personal) > 0 || hints(l, idFields) > 0 }),
-		e.only(func(l list) bool { return objects(l) > 0 }),
+		weak(func(l list) bool { return hints(l, personal) > 0 || hints(l, idFields) > 0 }),
+		weak(func(l list) bool { return objects(l) > 0 && !named(l.name, sideNames) }),
 	}
+}
+
+func (e *envelope) first(rules []func(list) bool) (list, bool) {
 	for _, rule := range rules {
 		if i := slices.IndexFunc(e.lists, rule); i >= 0 {
 			return e.lists[i], true
 		}
 	}
 	return list{}, false
+}
+
+// namesAList says whether a member is called like a list of records and is neither one nor an object around one: then no
+// other list stands in for it.
+func (e *envelope) namesAList() bool {
+	for name, value := range members(e.root) {
+		if value.Kind() != jsontext.KindBeginArray && value.Kind() != jsontext.KindBeginObject &&
+			(named(name, contactNames) || named(name, genericNames)) {
+			return true
+		}
+	}
+	return false
+}
+
+// sideNames are lists of other things beside the records.
+var sideNames = []string{
+	"links", "facets", "filters", "aggregations", "sort", "sorts", "warnings", "messages", "notifications", "tags", "included",
+}
+
+// isFilled says whether an element may be a contact request: an object that is not empty and is not an error.
+func isFilled(raw jsontext.Value) bool {
+	if raw.Kind() != jsontext.KindBeginObject || isEmpty(raw) {
+		return false
+	}
+	failure := false
+	for name, value := range members(raw) {
+		if named(name, surest) || named(name, personal) && !named(name, []string{"message"}) {
+			return true
+		}
+		failure = failure || (named(name, errorNames) || named(name, errorCodes)) && !isEmpty(value)
+	}
+	return !failure
+}
+
+var errorCodes = []string{"errorCode"}
+
+// isLoneContactRequest says whether an object that stands where an array belongs is unmistakably a contact request: it has
+// a time of creation or a score, an id or a person as well, and no member that an envelope would have.
+func isLoneContactRequest(o jsontext.Value, idFields []string) bool {
+	var sure, whose int
+	for name, value := range members(o) {
+		nested := value.Kind() == jsontext.KindBeginArray || value.Kind() == jsontext.KindBeginObject
+		switch {
+		case named(name, totalNames), named(name, errorNames), named(name, successNames),
+			nested && (named(name, genericNames) || named(name, contactNames)):
+			return false
+		case named(name, surest):
+			sure++
+		case named(name, personal), named(name, idFields):
+			whose++
+		}
+	}
+	return sure > 1 || sure > 0 && whose > 0
 }
 
 // only makes a rule that holds for one list or for none: which of two is meant would be a guess.
@@ -159,19 +222,25 @@ func (e *envelope) only(rule func(list) bool) func(list) bool {
 
 // Names that tell a contact request: what can be sorted by, and what a person has.
 var (
-	surest   = []string{"createdAt", "score"}
-	personal = []string{"email", "phone", "message", "contact", "sender"}
+	surest   = []string{"createdAt", "score", "creationDate", "dateCreated", "createdDate", "dateReceived", "receivedAt"}
+	personal = []string{"email", "phone", "message", "contact", "sender", "contactRequest"}
 )
 
-// hints counts the elements that have a member with one of the names.
+// hints counts the elements that have a member with one of the names, directly or in an object around the request.
 func hints(l list, names []string) (n int) {
 	for raw := range elements(l.raw) {
-		for name := range members(raw) {
-			if named(name, names) {
-				n++
-				break
-			}
+		if hint(raw, names, 1) {
+			n++
 		}
 	}
 	return n
+}
+
+func hint(raw jsontext.Value, names []string, deeper int) bool {
+	for name, value := range members(raw) {
+		if named(name, names) || deeper > 0 && slices.Contains(wrapperNames, plain(name)) && hint(value, names, deeper-1) {
+			return true
+		}
+	}
+	return false
 }

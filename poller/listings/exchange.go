@@ -13,19 +13,22 @@ import (
 // exchange is one request and its good answer, the body read to its end.
 type exchange struct {
 	request        Request
+	expect         Expect
 	status         int
 	header         http.Header
 	body           []byte
 	sent, received time.Time
 }
 
-// ask sends one request. It returns a whole body with status 200, or one of the errors of this package.
-func (c *Client) ask(ctx context.Context, key Key, r Request, query url.Values) (*exchange, error) {
+// ask sends one request. It returns a whole body with status 200, an answer that nothing has changed if expect allows for
+// one, or one of the errors of this package.
+func (c *Client) ask(ctx context.Context, key Key, r Request, query url.Values, expect Expect) (*exchange, error) {
 	r.Key = key.Fingerprint()
 	req, err := c.prepare(key, r, query)
 	if err != nil {
 		return nil, &RequestError{r, err}
 	}
+	expect.ask(req.Header)
 	if err := c.o.Before(ctx, r); err != nil {
 		return nil, &RequestError{r, err}
 	}
@@ -34,7 +37,7 @@ func (c *Client) ask(ctx context.Context, key Key, r Request, query url.Values) 
 	outcome := Outcome{Err: err, Duration: time.Since(sent)}
 	if x != nil {
 		outcome.Status = x.status
-		x.sent, x.received = sent, time.Now()
+		x.sent, x.received, x.expect = sent, time.Now(), expect
 	}
 	c.o.After(r, outcome)
 	if err != nil {
@@ -74,6 +77,9 @@ func (c *Client) send(ctx context.Context, req *http.Request, r Request) (*excha
 	}
 	defer resp.Body.Close()
 	x := &exchange{request: r, status: resp.StatusCode, header: resp.Header}
+	if resp.StatusCode == http.StatusNotModified && isConditional(req.Header) {
+		return x, nil
+	}
 	if resp.StatusCode != http.StatusOK {
 		return x, refusal(r, resp)
 	}
@@ -116,8 +122,12 @@ func dateOf(h http.Header) time.Time {
 }
 
 func (x *exchange) envelope(size int) Envelope {
-	return Envelope{
-		Total: -1, Hash: sha256.Sum256(x.body), Date: dateOf(x.header),
-		Sent: x.sent, Received: x.received, Size: size,
+	e := Envelope{Total: -1, Date: dateOf(x.header), Sent: x.sent, Received: x.received, Size: size}
+	if x.status == http.StatusNotModified {
+		e.NotModified = true
+		return e
 	}
+	e.Hash = sha256.Sum256(x.body)
+	e.ETag, e.LastModified = validator(x.header.Get("ETag")), validator(x.header.Get("Last-Modified"))
+	return e
 }

@@ -1,7 +1,7 @@
 package listings
 
 import (
-	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,9 +20,17 @@ const maxRecords = 20_000
 type list struct {
 	path   jsontext.Pointer
 	depth  int
-	name   string         // of the member that holds it; "" for the root
-	raw    jsontext.Value // the array
-	within jsontext.Value // the object that holds it; nil for the root
+	name   string           // of the member that holds it; "" for the root
+	raw    jsontext.Value   // the array, or the one record that stands in its place
+	around []jsontext.Value // the objects that hold it, the root first; none for the root itself
+}
+
+// records yields the elements, or the one record that stands in place of the array.
+func (l list) records() iter.Seq[jsontext.Value] {
+	if l.raw.Kind() == jsontext.KindBeginObject {
+		return func(yield func(jsontext.Value) bool) { yield(l.raw) }
+	}
+	return elements(l.raw)
 }
 
 // envelope is an answer around its records.
@@ -57,9 +65,14 @@ func (e *envelope) explore(at list) {
 			if named(name, errorNames) {
 				continue // a list of errors is none of records
 			}
-			e.explore(list{path: at.path.AppendToken(name), depth: at.depth + 1, name: name, raw: value, within: at.raw})
+			e.explore(at.below(name, value))
 		}
 	}
+}
+
+// below is what a member holds. The objects around are copied, as siblings would write over each other's.
+func (l list) below(name string, value jsontext.Value) list {
+	return list{path: l.path.AppendToken(name), depth: l.depth + 1, name: name, raw: value, around: append(slices.Clip(l.around), l.raw)}
 }
 
 // tooLong says whether a list is longer than anybody would ask for.
@@ -75,13 +88,13 @@ func (l list) tooLong() bool {
 
 // at returns what stands at a pointer into objects.
 func at(raw jsontext.Value, path jsontext.Pointer) (found list, ok bool) {
-	found = list{path: path, raw: raw}
+	found = list{raw: raw}
 	for token := range path.Tokens() {
 		value, ok := member(found.raw, token)
 		if !ok {
-			return list{}, false
+			return found, false
 		}
-		found.raw, found.within, found.name = value, found.raw, token
+		found = found.below(token, value)
 	}
 	return found, true
 }
@@ -120,45 +133,16 @@ func describe(root jsontext.Value) string {
 
 var looksLikeName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_]{0,39}$`)
 
-// unhappy says whether an envelope declares its own failure.
-func (e *envelope) unhappy() bool {
-	for name, value := range members(e.root) {
-		isFalse := value.Kind() == jsontext.KindFalse
-		if named(name, errorNames) && !isEmpty(value) && !isFalse || named(name, successNames) && isFalse {
-			return true
-		}
-	}
-	return false
-}
-
-var (
-	errorNames   = []string{"error", "errors"}
-	successNames = []string{"success", "ok"}
-)
-
 // genericNames are what lists of anything are called.
 var genericNames = []string{
-	"results", "items", "content", "data", "records", "elements", "entries", "list", "hits", "objects", "values",
+	"results", "items", "content", "data", "records", "elements", "entries", "list", "hits", "objects", "values", "rows",
+	"edges", "nodes", "result", "resultList", "collection",
 }
 
 var (
-	insertionNames = []string{"insertions", "listings", "properties", "realEstates"}
-	contactNames   = []string{"contactRequests", "requests", "leads", "inquiries", "enquiries", "applicants"}
+	insertionNames = []string{"insertions", "listings", "properties", "realEstates", "insertionList", "propertyList", "listingList"}
+	contactNames   = []string{"contactRequests", "requests", "leads", "inquiries", "enquiries", "applicants", "contactRequestList", "leadList", "emails"}
 )
-
-func named(name string, names []string) bool {
-	return slices.ContainsFunc(names, func(n string) bool { return plain(n) == plain(name) })
-}
-
-// plain makes names alike that differ in style only: createdAt, created_at, CreatedAt.
-func plain(name string) string {
-	return strings.ToLower(strings.Map(func(r rune) rune {
-		if r == '_' || r == '-' || r == ' ' {
-			return -1
-		}
-		return r
-	}, name))
-}
 
 // isNone says whether a list is unmistakably the place of records and holds none: the root, or one with a known name at
 // the root or one level down.
@@ -166,67 +150,11 @@ func (l list) isNone(names []string) bool {
 	return isEmpty(l.raw) && (l.depth == 0 || l.depth <= 2 && (named(l.name, names) || named(l.name, genericNames)))
 }
 
-// noneByTotal says whether the answer counts none, and no list contradicts it.
-func (e *envelope) noneByTotal() bool {
-	for _, l := range e.lists {
-		if !isEmpty(l.raw) {
-			return false
-		}
-	}
-	total, ok := countIn(e.root, append(totalNames, countNames...))
-	return ok && total == 0
-}
-
-// Totals. What is called a count may be that of the page, so that it says something only where it is larger.
-var (
-	totalNames = []string{"total", "totalCount", "totalElements", "totalItems", "totalNumberOfItems"}
-	countNames = []string{"count", "resultCount"}
-	metaNames  = []string{"meta", "pagination", "paging", "page", "pageInfo", "metadata"}
-)
-
-// total is how many records there are, as the answer says beside the list or at the root; -1 if it does not say.
-func (e *envelope) total(l list, records int) int {
-	for _, o := range []jsontext.Value{l.within, e.root} {
-		if n, ok := countIn(o, totalNames); ok {
-			return n
-		}
-		if n, ok := countIn(o, countNames); ok && n > records {
-			return n
-		}
-	}
-	return -1
-}
-
-// countIn looks for a non-negative integer under one of the names, in the object and in its metadata.
-func countIn(o jsontext.Value, names []string) (int, bool) {
-	for _, name := range names {
-		if n, ok := count(o, name); ok {
-			return n, true
-		}
-	}
-	for _, meta := range metaNames {
-		inner, _ := member(o, meta)
-		for _, name := range names {
-			if n, ok := count(inner, name); ok {
-				return n, true
-			}
-		}
-	}
-	return 0, false
-}
-
-func count(o jsontext.Value, name string) (int, bool) {
-	value, _ := member(o, name)
-	digits, ok := number(value)
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.Atoi(digits)
-	return n, err == nil && n >= 0
-}
-
 // answer reads a body as JSON.
 func (x *exchange) answer(expected string) (*envelope, error) {
+	if strings.HasPrefix(strings.ToLower(x.header.Get("Content-Type")), "application/problem+json") {
+		return nil, x.drift(expected, "an answer that declares its own failure by its content type")
+	}
 	body := trimBOM(x.body)
 	if wrong := check(body); wrong != "" {
 		return nil, x.drift(expected, wrong)
@@ -248,22 +176,47 @@ func (x *exchange) drift(expected, found string) *DriftError {
 // foreign says whether the envelope names another agency or insertion than the one that was asked for: something on the
 // way has mixed up two answers.
 func (e *envelope) foreign(r Request) string {
-	if s, ok := textOf(e.root, "agencyId"); ok && !strings.EqualFold(s, r.AgencyID) {
-		return "another agencyId"
-	}
-	if r.Operation == OperationContactRequests {
-		for _, name := range referenceNames {
-			if s, ok := textOf(e.root, name); ok && s != r.Reference {
-				return fmt.Sprintf("another %s", name)
+	for o := range e.heads() {
+		for name, value := range members(o) {
+			s, ok := text(value)
+			switch {
+			case !ok || s == "":
+			case isPlain(name, "agencyid") && !strings.EqualFold(s, r.AgencyID):
+				return "another agencyId"
+			case r.Operation == OperationContactRequests && slices.ContainsFunc(referenceNames, func(n string) bool { return isPlain(name, n) }) && s != r.Reference:
+				return "another propertyReferenceId"
 			}
 		}
 	}
 	return ""
 }
 
-// textOf is the text of a direct member, unless it is empty.
-func textOf(o jsontext.Value, name string) (string, bool) {
-	value, _ := member(o, name)
-	s, ok := text(value)
-	return s, ok && s != ""
+// isForeignAgency says whether a record names another agency. Records may name theirs in a way of their own, so only what
+// has the form of the one that was asked for is compared.
+func isForeignAgency(record jsontext.Value, asked string) bool {
+	for name, value := range members(record) {
+		if !isPlain(name, "agencyid") {
+			continue
+		}
+		if s, ok := text(value); ok && usualAgency.MatchString(s) && usualAgency.MatchString(asked) && !strings.EqualFold(s, asked) {
+			return true
+		}
+	}
+	return false
+}
+
+var usualAgency = regexp.MustCompile(`^[A-Za-z][0-9]+$`)
+
+// heads yields the objects that speak of the answer as a whole: the root, and the metadata in it.
+func (e *envelope) heads() iter.Seq[jsontext.Value] {
+	return func(yield func(jsontext.Value) bool) {
+		if !yield(e.root) {
+			return
+		}
+		for name, value := range members(e.root) {
+			if named(name, metaNames) && value.Kind() == jsontext.KindBeginObject && !yield(value) {
+				return
+			}
+		}
+	}
 }

@@ -29,7 +29,7 @@ type Envelope struct {
 	Found bool
 	// ETag and LastModified are what a later request may be made conditional with; empty if the API gave none.
 	ETag, LastModified string
-	// NotModified: the answer is the one that Expect names, and holds no records.
+	// NotModified: the answer is the one that Expect names. It holds no records, and no hash or validators either.
 	NotModified bool
 }
 
@@ -94,7 +94,7 @@ type Insertion struct {
 
 // Insertions reads one page of the published insertions of an agency.
 func (c *Client) Insertions(ctx context.Context, key Key, agency string, q InsertionsQuery) (*InsertionsPage, error) {
-	x, err := c.ask(ctx, key, Request{Operation: OperationInsertions, AgencyID: agency}, q.values())
+	x, err := c.ask(ctx, key, Request{Operation: OperationInsertions, AgencyID: agency}, q.values(), q.Expect)
 	if err != nil {
 		return nil, err
 	}
@@ -104,82 +104,67 @@ func (c *Client) Insertions(ctx context.Context, key Key, agency string, q Inser
 const expectedInsertions = "an array of objects with propertyReferenceId"
 
 func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) {
+	page := &InsertionsPage{Envelope: x.envelope(size)}
+	if page.NotModified {
+		return page, nil
+	}
 	e, err := x.answer(expectedInsertions)
 	if err != nil {
 		return nil, err
 	}
-	l, wrong := e.insertionList(c.o.InsertionsPath)
-	if wrong != "" {
-		return nil, x.drift(expectedInsertions, wrong)
+	l, err := x.find(e, e.insertions(), c.o.InsertionsPath)
+	if err != nil {
+		return nil, err
 	}
-	if l.tooLong() {
-		return nil, x.drift("a page of records", "more records than fit any page")
-	}
-	page := &InsertionsPage{Envelope: x.envelope(size)}
-	page.Path = string(l.path)
+	page.Path, page.Found = string(l.path), l.raw != nil
 	total := 0
-	for raw := range elements(l.raw) {
+	for raw := range l.records() {
 		total++
 		record, reference := referenced(raw)
 		if reference == "" {
 			page.Unreadable++
 			continue
 		}
+		if isForeignAgency(raw, x.request.AgencyID) || isForeignAgency(record, x.request.AgencyID) {
+			return nil, x.drift("insertions of the agency that was asked for", "one of another")
+		}
 		i := Insertion{Reference: reference}
 		i.Record, i.Defects = compact(record)
 		page.Insertions = append(page.Insertions, i)
 	}
-	page.Total = e.totalOf(l, total, x)
+	page.Total = e.totalOf(l, total, x.header)
 	return page, nil
 }
 
-// totalOf is the total of an answer; a plain array may have it in a header.
-func (e *envelope) totalOf(l list, records int, x *exchange) int {
-	if e.root.Kind() != jsontext.KindBeginArray {
-		return e.total(l, records)
+// insertions says how insertions are told: by the reference that each of them holds.
+func (e *envelope) insertions() sought {
+	return sought{
+		what: expectedInsertions, names: insertionNames,
+		fits:     func(l list) bool { return holds(l) > 0 },
+		anywhere: func(bool) (list, bool) { return e.mostReferences() },
+		isRecord: isLoneInsertion,
+		none: func() (list, bool) {
+			i := slices.IndexFunc(e.lists, func(l list) bool { return l.isNone(insertionNames) })
+			if i < 0 || e.otherRecords() {
+				return list{}, false
+			}
+			return e.lists[i], true
+		},
 	}
-	n, err := strconv.Atoi(x.header.Get("X-Total-Count"))
-	if err != nil || n < 0 {
-		return -1
-	}
-	return n
 }
 
-// insertionList finds the list of insertions, or says what was found in its place.
-func (e *envelope) insertionList(configured string) (list, string) {
-	if configured != "" {
-		l, ok := at(e.root, jsontext.Pointer(configured))
-		if !ok || l.raw.Kind() != jsontext.KindBeginArray {
-			return list{}, "no array at the configured path; " + describe(e.root)
-		}
-		if isEmpty(l.raw) || holds(l) > 0 {
-			return l, ""
-		}
-		return list{}, "array without propertyReferenceId at the configured path"
+// isLoneInsertion refuses an object of several insertions, of which only one would be read.
+func isLoneInsertion(o jsontext.Value) bool {
+	if referenceOf(o) != "" {
+		return true
 	}
-	if l, ok := e.mostReferences(); ok {
-		return l, ""
-	}
-	if !e.unhappy() {
-		none := func(l list) bool { return l.isNone(insertionNames) }
-		if i := slices.IndexFunc(e.lists, none); i >= 0 && !e.otherRecords() {
-			return e.lists[i], ""
-		}
-		if e.noneByTotal() {
-			return list{}, ""
+	n := 0
+	for _, value := range members(o) {
+		if referenceOf(value) != "" {
+			n++
 		}
 	}
-	return list{}, describe(e.root)
-}
-
-// otherRecords says whether a list with a known name holds objects: then an empty one beside it proves nothing.
-func (e *envelope) otherRecords() bool {
-	for _, l := range e.lists {
-		if objects(l) > 0 && (l.depth == 0 || named(l.name, insertionNames) || named(l.name, genericNames)) {
-			return true
-		}
-	}
-	return false
+	return n == 1
 }
 
 // mostReferences is the list that holds insertions. Of several, one with the name of a list wins, then the outer one,
@@ -204,7 +189,7 @@ func (e *envelope) mostReferences() (best list, found bool) {
 
 // holds counts the insertions of a list.
 func holds(l list) (n int) {
-	for raw := range elements(l.raw) {
+	for raw := range l.records() {
 		if _, reference := referenced(raw); reference != "" {
 			n++
 		}
@@ -214,37 +199,54 @@ func holds(l list) (n int) {
 
 func objects(l list) (n int) {
 	for raw := range elements(l.raw) {
-		if raw.Kind() == jsontext.KindBeginObject {
+		if isFilled(raw) {
 			n++
 		}
 	}
 	return n
 }
 
-var referenceNames = []string{"propertyReferenceId", "objectReference"}
+var referenceNames = []string{"propertyreferenceid", "objectreference"}
+
+// insertionMembers are what the member of an element is called that holds the insertion, if it is not the element.
+var insertionMembers = []string{"insertion", "listing", "property", "realestate", "node", "attributes", "item"}
 
 // referenced is the record in an element of the list: the element, or the direct member of it that holds the reference.
+// Of several, one with a known name wins, then the first by name, so that their order does not matter.
 func referenced(element jsontext.Value) (record jsontext.Value, reference string) {
 	if reference = referenceOf(element); reference != "" {
 		return element, reference
 	}
-	for _, value := range members(element) {
-		if reference = referenceOf(value); reference != "" {
-			return value, reference
+	var best [2]string
+	for name, value := range members(element) {
+		r := referenceOf(value)
+		if r == "" {
+			continue
+		}
+		rank := [2]string{"2", name}
+		if i := slices.Index(insertionMembers, plain(name)); i >= 0 {
+			rank[0] = "1" + string(rune('a'+i))
+		}
+		if reference == "" || slices.Compare(rank[:], best[:]) <= 0 {
+			record, reference, best = value, r, rank
 		}
 	}
-	return nil, ""
+	return record, reference
 }
 
 // referenceOf is the reference that an object holds; empty if it holds none that could be remembered.
-func referenceOf(o jsontext.Value) string {
-	for _, name := range referenceNames {
-		value, _ := member(o, name)
+func referenceOf(o jsontext.Value) (reference string) {
+	best := len(referenceNames)
+	for name, value := range members(o) {
+		i := slices.IndexFunc(referenceNames, func(n string) bool { return isPlain(name, n) })
+		if i < 0 || i > best {
+			continue
+		}
 		if s, ok := scalar(value); ok && isReference(s) {
-			return s
+			reference, best = s, i
 		}
 	}
-	return ""
+	return reference
 }
 
 // isReference refuses what no store could keep as a key. Other odd ones are kept; that they cannot be asked for is said

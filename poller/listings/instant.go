@@ -12,7 +12,9 @@ var creationNames = []string{
 }
 
 // wrapperNames are members that may hold what others have at the top of a record.
-var wrapperNames = []string{"metadata", "contactrequest", "request", "lead"}
+var wrapperNames = []string{
+	"metadata", "contactrequest", "request", "lead", "inquiry", "enquiry", "node", "attributes", "item",
+}
 
 // created is the creation time of a contact request, directly or one level down. unreadable says that there is one, but
 // none that can be read.

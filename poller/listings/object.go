@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -81,26 +82,42 @@ func (o object) number(names ...string) json.Number {
 	return ""
 }
 
-// reference is the insertion that a contact request names, directly or in a member such as "property".
-func (o object) reference() string {
+// references are those that a contact request names: its own, else those of objects in it such as "property". One may be
+// that of a similar property.
+func (o object) references() []string {
 	for _, name := range referenceNames {
-		if s, ok := scalar(o.get(plain(name))); ok && s != "" {
-			return s
+		if s, ok := scalar(o.get(name)); ok && s != "" {
+			return []string{s}
 		}
 	}
+	var list []string
 	for _, f := range o {
-		if f.value.Kind() == jsontext.KindBeginObject {
-			if s := referenceOf(f.value); s != "" {
-				return s
+		if s := referenceOf(f.value); s != "" {
+			list = append(list, s)
+			continue
+		}
+		if !slices.Contains(wrapperNames, f.plain) {
+			continue
+		}
+		for _, inner := range members(f.value) {
+			if s := referenceOf(inner); s != "" {
+				list = append(list, s)
 			}
 		}
 	}
-	return ""
+	return list
 }
 
 // score is passed on as it is: number, text or null.
 func (o object) score() json.RawMessage {
 	value := o.get("score")
+	if value == nil {
+		for _, name := range wrapperNames {
+			if value = o.object(name).get("score"); value != nil {
+				break
+			}
+		}
+	}
 	switch value.Kind() {
 	case jsontext.KindNumber, jsontext.KindString, jsontext.KindNull:
 		return json.RawMessage(bytes.TrimSpace(value))

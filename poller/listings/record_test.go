@@ -350,7 +350,7 @@ func manyMembers(n int) string {
 
 func TestScoresArePassedOnAsTheyAre(t *testing.T) {
 	for record, want := range map[string]string{
-		`{"score":72.50}`: "72.50", `{"score":"high"}`: `"high"`, `{"score":null}`: "null", `{}`: "", `{"score":{}}`: "", `{"score":true}`: "", `{"score":[1]}`: "",
+		`{"score":72.50}`: "72.50", `{"score":"high"}`: `"high"`, `{"score":null}`: "null", `{"x":1}`: "", `{"contactRequest":{"score":3}}`: "3", `{"score":{}}`: "", `{"score":true}`: "", `{"score":[1]}`: "",
 	} {
 		page, err := decodeContactRequests(t, "["+record+"]")
 		if err != nil || string(page.ContactRequests[0].Score) != want {

@@ -17,6 +17,7 @@ type reading struct {
 	nothing int               // pages in a row that brought nothing new
 	news    int               // pages but the first that brought something new
 	refusal error             // of the page before
+	shape   Shape             // where the records were found last
 }
 
 // content tells whether two pages hold the same references, in whatever order.
@@ -26,7 +27,7 @@ type content struct {
 }
 
 func (w *Walk) reading(size int, yield func(*InsertionsPage, error) bool) *reading {
-	return &reading{w: w, size: size, yield: yield, seen: map[mark]struct{}{}}
+	return &reading{w: w, size: size, yield: yield, seen: map[mark]struct{}{}, shape: w.o.Shape}
 }
 
 // run asks without a page number, then for 1, 2, 3 … until the pass is over.
@@ -35,7 +36,7 @@ func (r *reading) run(ctx context.Context) end {
 		if r.w.verdict.Pages >= r.w.o.MaxPages {
 			return end{reason: ReasonTooManyPages}
 		}
-		query := InsertionsQuery{PageSize: r.size, Page: number, Other: r.w.o.Filter, Expect: Expect{Shape: r.w.o.Shape}}
+		query := InsertionsQuery{PageSize: r.size, Page: number, Other: r.w.o.Filter, Expect: Expect{Shape: r.shape}}
 		page, err := r.w.c.Insertions(ctx, r.w.key, r.w.agency, query)
 		over, e := false, end{}
 		if err != nil {
@@ -72,6 +73,9 @@ func (r *reading) take(page *InsertionsPage) (over bool, e end) {
 	}
 	r.pages++
 	r.w.verdict.Pages++
+	if page.Found {
+		r.shape = Shape{Path: page.Path, Known: true}
+	}
 	r.note(page)
 	if !r.yield(page, nil) {
 		return true, end{reason: ReasonCanceled, stopped: true}

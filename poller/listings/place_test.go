@@ -1,0 +1,209 @@
+package listings
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// expecting decodes a body as the answer of both operations, with a place learned before.
+func expecting(t testing.TB, shape Shape, body string) (*InsertionsPage, error, *ContactRequestsPage, error) {
+	t.Helper()
+	x := func(r Request) *exchange {
+		return &exchange{request: r, expect: Expect{Shape: shape}, status: 200, body: []byte(body)}
+	}
+	i, err := bare(t).insertionsPage(x(Request{Operation: OperationInsertions, AgencyID: "A100"}), 50)
+	c, err2 := bare(t).contactRequestsPage(x(Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}), 20)
+	return i, err, c, err2
+}
+
+// both is a record that is an insertion as well as a contact request.
+const both = `{"id":7,"createdAt":"2026-11-20T10:41:07+0100","propertyReferenceId":"a#b##"}`
+
+func TestALearnedPlaceSaysWhatAnEmptyAnswerMeans(t *testing.T) {
+	for _, row := range []struct {
+		learned, body string
+		path          string // "drift"
+		n             int
+		unfound       bool
+	}{
+		{learned: "/odd", body: `{"odd":[]}`, path: "/odd"},
+		{learned: "/odd", body: `{"odd":[],"total":5}`, path: "/odd"},
+		{learned: "/odd", body: `{"odd":[` + both + `]}`, path: "/odd", n: 1},
+		{learned: "/odd", body: `{"odd":[` + both + `],"results":[` + both + `,` + both + `]}`, path: "/odd", n: 1},
+		{learned: "/odd", body: `{"odd":[],"results":[` + both + `]}`, path: "/odd"},
+		{learned: "/odd", body: `{"odd":` + both + `}`, path: "/odd", n: 1},
+		{learned: "", body: both, path: "", n: 1},
+		{learned: "", body: `[]`, path: ""},
+		{learned: "/a/b/c/d/e", body: `{"a":{"b":{"c":{"d":{"e":[]}}}}}`, path: "/a/b/c/d/e"},
+		{learned: "/a~1b", body: `{"a/b":[]}`, path: "/a~1b"},
+
+		{learned: "/odd", body: `{"results":[` + both + `]}`, path: "/results", n: 1},
+		{learned: "/odd", body: `{"odd":null,"results":[` + both + `]}`, path: "/results", n: 1},
+		{learned: "/odd", body: `{"odd":{},"other":[` + both + `]}`, path: "/other", n: 1},
+		{learned: "/odd", body: `[` + both + `]`, path: "", n: 1},
+		{learned: "", body: `{"results":[` + both + `]}`, path: "/results", n: 1},
+		{learned: "/odd", body: `{"results":` + both + `}`, path: "/results", n: 1},
+
+		{learned: "/odd", body: `{"results":[]}`, path: "drift"},
+		{learned: "/odd", body: `{"odd":null,"results":[]}`, path: "drift"},
+		{learned: "/odd", body: `{"odd":null,"results":[],"total":4}`, path: "drift"},
+		{learned: "/odd", body: `[]`, path: "drift"},
+		{learned: "", body: `{"results":[]}`, path: "drift"},
+		{learned: "/data/items", body: `{"data":[]}`, path: "drift"},
+		{learned: "/data/items", body: `{"data":null}`, path: "drift"},
+		{learned: "/odd", body: `{"odd":null}`, path: "drift"},
+		{learned: "/odd", body: `{}`, path: "drift"},
+		{learned: "/odd", body: `null`, path: "drift"},
+		{learned: "/odd", body: `{"odd":""}`, path: "drift"},
+		{learned: "/odd", body: `{"odd":[1,2]}`, path: "drift"},
+		{learned: "/odd", body: `{"odd":[],"success":false}`, path: "drift"},
+		{learned: "/odd", body: `{"odd":[],"status":{"code":500}}`, path: "drift"},
+		{learned: "/odd", body: `{"odd":[` + both + `],"status":"error"}`, path: "drift"},
+		{learned: "/odd", body: `{"odd":[],"meta":{"statusCode":"503"}}`, path: "drift"},
+		{learned: "/odd", body: `{"odd":null,"links":[{"rel":"next"}]}`, path: "drift"},
+
+		{learned: "/odd", body: `{"odd":null,"total":0}`, unfound: true},
+		{learned: "/odd", body: `{"results":[],"total":0}`, unfound: true},
+		{learned: "/data/items", body: `{"data":{"items":null,"total":0}}`, unfound: true},
+		{learned: "/data/items", body: `{"data":{"total":0}}`, unfound: true},
+		{learned: "/odd", body: `{"odd":{},"page":{"totalElements":0}}`, unfound: true},
+		{learned: "/odd", body: `{"odd":null,"total":0,"totalElements":3}`, path: "drift"},
+		{learned: "/odd", body: `{"odd":null,"total":0,"success":false}`, path: "drift"},
+	} {
+		t.Run(row.learned+" "+row.body, func(t *testing.T) {
+			i, err, c, err2 := expecting(t, Shape{Path: row.learned, Known: true}, row.body)
+			if row.path == "drift" {
+				assertDrift(t, "insertions", row.body, i == nil, err)
+				assertDrift(t, "contact requests", row.body, c == nil, err2)
+				return
+			}
+			if err != nil || err2 != nil {
+				t.Fatal(err, err2)
+			}
+			if i.Path != row.path || c.Path != row.path || i.Found == row.unfound || c.Found == row.unfound {
+				t.Errorf("%q %v, %q %v", i.Path, i.Found, c.Path, c.Found)
+			}
+			if len(i.Insertions) != row.n || len(c.ContactRequests) != row.n || i.Unreadable+c.Unreadable > 0 {
+				t.Errorf("%d and %d, want %d", len(i.Insertions), len(c.ContactRequests), row.n)
+			}
+		})
+	}
+}
+
+func TestWhatIsConfiguredWinsOverWhatWasLearned(t *testing.T) {
+	c := bare(t)
+	c.o.InsertionsPath = "/my"
+	x := &exchange{request: Request{AgencyID: "A100"}, expect: Expect{Shape: Shape{Path: "/odd", Known: true}}, body: []byte(`{"odd":[` + one + `],"my":[]}`)}
+	if page, err := c.insertionsPage(x, 0); err != nil || page.Path != "/my" || len(page.Insertions) != 0 {
+		t.Errorf("%+v, %v", page, err)
+	}
+	x.body = []byte(`{"odd":[` + one + `]}`)
+	if page, err := c.insertionsPage(x, 0); err == nil {
+		t.Errorf("%+v", page)
+	}
+}
+
+func TestAnErrorSaysNoNameThatDoesNotLookLikeOne(t *testing.T) {
+	_, err, _, err2 := expecting(t, Shape{Path: "/odd", Known: true}, `{"x":1}`)
+	if !strings.Contains(err.Error(), "at /odd") || !strings.Contains(err2.Error(), "at /odd") {
+		t.Error(err, err2)
+	}
+	_, err, _, err2 = expecting(t, Shape{Path: "/" + person, Known: true}, `{"x":1}`)
+	assertNoSentinel(t, err)
+	assertNoSentinel(t, err2)
+}
+
+func TestAnAnswerMayBeLeftOutIfNothingHasChanged(t *testing.T) {
+	const tag, since = `W/"x1"`, "Fri, 20 Nov 2026 09:00:00 GMT"
+	a := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", "Fri, 20 Nov 2026 09:41:07 GMT")
+		w.Header().Set("ETag", tag)
+		w.Header().Set("Last-Modified", since)
+		if r.Header.Get("If-None-Match") == tag || r.Header.Get("If-Modified-Since") == since {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		fmt.Fprint(w, "["+both+"]")
+	})
+	var last Outcome
+	c := a.client(t, func(o *Options) { o.After = func(_ Request, out Outcome) { last = out } })
+	first, err := c.Insertions(t.Context(), testKey, "A100", InsertionsQuery{})
+	if err != nil || first.ETag != tag || first.LastModified != since || first.NotModified || len(first.Insertions) != 1 {
+		t.Fatalf("%+v %v", first, err)
+	}
+	for _, expect := range []Expect{{ETag: tag}, {LastModified: since}, {ETag: first.ETag, LastModified: first.LastModified, Shape: Shape{Path: "/odd", Known: true}}} {
+		i, err := c.Insertions(t.Context(), testKey, "A100", InsertionsQuery{PageSize: 50, Expect: expect})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := c.ContactRequests(t.Context(), testKey, "A100", "a#b##", ContactRequestsQuery{NumberOfItemsPerPage: 50, Expect: expect})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range []Envelope{i.Envelope, r.Envelope} {
+			if !e.NotModified || e.Found || e.Total != -1 || e.Size != 50 || e.Date.IsZero() || e.Sent.IsZero() || e.Received.Before(e.Sent) || e.Hash != [32]byte{} {
+				t.Errorf("%+v", e)
+			}
+		}
+		if len(i.Insertions)+len(r.ContactRequests) > 0 || last.Status != http.StatusNotModified || last.Err != nil {
+			t.Errorf("%+v", last)
+		}
+	}
+	for i, h := range a.heads {
+		if h.Get("Cache-Control") != "no-cache" {
+			t.Error("a stale answer would do")
+		}
+		if i > 0 && h.Get("If-None-Match") == "" && h.Get("If-Modified-Since") == "" {
+			t.Error("not conditional")
+		}
+	}
+}
+
+func TestAnAnswerThatWasNotAllowedToBeLeftOutIsARefusal(t *testing.T) {
+	a := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) })
+	for _, expect := range []Expect{{}, {ETag: "x\ny"}, {ETag: strings.Repeat("x", 257)}, {LastModified: "ä"}} {
+		page, err := a.client(t).Insertions(t.Context(), testKey, "A100", InsertionsQuery{Expect: expect})
+		if page != nil || statusOf(err) != http.StatusNotModified {
+			t.Errorf("%+v: %v", expect, err)
+		}
+	}
+	for _, h := range a.heads {
+		if h.Get("If-None-Match") != "" || h.Get("If-Modified-Since") != "" {
+			t.Error("what no header holds was sent")
+		}
+	}
+}
+
+func TestValidatorsAreBounded(t *testing.T) {
+	for tag, want := range map[string]string{
+		`"a"`: `"a"`, ` W/"a b" `: `W/"a b"`, "": "", "a\x7f": "", "ä": "", strings.Repeat("x", 256): strings.Repeat("x", 256), strings.Repeat("x", 257): "",
+	} {
+		x := &exchange{request: Request{AgencyID: "A100"}, status: 200, header: http.Header{"Etag": {tag}, "Last-Modified": {tag}}, body: []byte(`[]`)}
+		page, err := bare(t).insertionsPage(x, 0)
+		if err != nil || page.ETag != want || page.LastModified != want {
+			t.Errorf("%q: %+v %v", tag, page, err)
+		}
+	}
+}
+
+func TestAWalkLearnsItsShapeFromItsOwnPages(t *testing.T) {
+	n := 0
+	answers := []string{`{"odd":[` + one + `]}`, `{"odd":[]}`}
+	_, v, err := walked(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, answers[min(n, 1)])
+		n++
+	}), WalkOptions{})
+	if err != nil || !v.Complete || n != 2 {
+		t.Errorf("%+v %v after %d", v, err, n)
+	}
+	n, answers[1] = 0, `{"results":[]}`
+	_, v, err = walked(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, answers[min(n, 1)])
+		n++
+	}), WalkOptions{})
+	if !is[*DriftError](err) || v.Complete || v.Reason != ReasonPageFailed {
+		t.Errorf("%+v %v", v, err)
+	}
+}

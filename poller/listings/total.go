@@ -1,0 +1,122 @@
+package listings
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Totals. What is called a count may be that of the page, so that it says something only where it is larger.
+var (
+	totalNames = []string{
+		"total", "totalCount", "totalElements", "totalItems", "totalNumberOfItems", "totalResults", "totalRecords", "totalHits",
+		"totalSize", "totalNumberOfElements", "numFound",
+	}
+	countNames = []string{"count", "resultCount"}
+	metaNames  = []string{"meta", "pagination", "paging", "page", "pageInfo", "metadata", "header"}
+)
+
+var totalHeaders = []string{"X-Total-Count", "X-Total", "Total-Count", "X-Pagination-Total-Count"}
+
+// totalOf is how many records there are, as the answer says beside the list, further out, or in a header; -1 if it does
+// not say.
+func (e *envelope) totalOf(l list, records int, h http.Header) int {
+	for _, o := range slices.Backward(append([]jsontext.Value{e.root}, l.around...)) {
+		if n, ok := countIn(o, totalNames); ok {
+			return n
+		}
+		if n, ok := countIn(o, countNames); ok && n > records {
+			return n
+		}
+	}
+	return headerTotal(h)
+}
+
+func headerTotal(h http.Header) int {
+	for _, name := range totalHeaders {
+		if n, ok := natural(strings.TrimSpace(h.Get(name))); ok && n <= maxTotal {
+			return int(n)
+		}
+	}
+	if parts := contentRange.FindStringSubmatch(h.Get("Content-Range")); parts != nil && parts[1] != "bytes" {
+		if n, ok := natural(parts[2]); ok && n <= maxTotal {
+			return int(n)
+		}
+	}
+	return -1
+}
+
+// contentRange has the form "items 0-19/163".
+var contentRange = regexp.MustCompile(`^([a-z]+) +[0-9*-]+/([0-9]+)$`)
+
+const maxTotal = 1 << 40 // nobody has more; what is larger is no count
+
+// countsNone says whether the answer counts none, and neither a list nor another count contradicts it.
+func (e *envelope) countsNone(shape Shape, h http.Header) bool {
+	if slices.ContainsFunc(e.lists, func(l list) bool { return !isEmpty(l.raw) }) {
+		return false
+	}
+	scopes := []jsontext.Value{e.root}
+	if shape.Known {
+		l, _ := at(e.root, jsontext.Pointer(shape.Path))
+		scopes = append(scopes, l.around...)
+		scopes = append(scopes, l.raw)
+	}
+	none := headerTotal(h) == 0
+	for _, o := range scopes {
+		for _, n := range countsIn(o, append(slices.Clone(totalNames), countNames...)) {
+			if n > 0 {
+				return false
+			}
+			none = true
+		}
+	}
+	return none && headerTotal(h) <= 0
+}
+
+// countIn is the first of countsIn.
+func countIn(o jsontext.Value, names []string) (int, bool) {
+	if found := countsIn(o, names); len(found) > 0 {
+		return found[0], true
+	}
+	return 0, false
+}
+
+// countsIn are the non-negative integers under the names, in the order of the names, in the object and then in its
+// metadata, two levels down.
+func countsIn(o jsontext.Value, names []string) []int {
+	return countsWithin(parse(o), names, 2)
+}
+
+func countsWithin(o object, names []string, deeper int) (found []int) {
+	for _, name := range names {
+		for value := range o.all(plain(name)) {
+			if n, ok := count(value); ok {
+				found = append(found, n)
+			}
+		}
+	}
+	for _, name := range metaNames {
+		if inner := o.object(plain(name)); deeper > 0 && inner != nil {
+			found = append(found, countsWithin(inner, names, deeper-1)...)
+		}
+	}
+	return found
+}
+
+// count reads a number; some services say {"value": 12, "relation": "eq"}.
+func count(value jsontext.Value) (int, bool) {
+	if value.Kind() == jsontext.KindBeginObject {
+		value = parse(value).get("value")
+	}
+	digits, ok := number(value)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.Atoi(digits)
+	return n, err == nil && n >= 0 && n <= maxTotal
+}

@@ -132,7 +132,7 @@ func (e *envelope) contactRules(idFields []string, strict bool) []func(list) boo
 		}
 		return e.only(rule)
 	}
-	hinting := func(l list) bool { return hints(l, surest) > 0 }
+	hinting := func(l list) bool { return objects(l) > 0 && hints(l, surest) > 0 }
 	return []func(list) bool{
 		func(l list) bool { return l.depth == 0 && objects(l) > 0 },
 		func(l list) bool { return named(l.name, contactNames) && objects(l) > 0 },
@@ -142,7 +142,7 @@ func (e *envelope) contactRules(idFields []string, strict bool) []func(list) boo
 		func(l list) bool { return !strict && named(l.name, genericNames) && objects(l) > 0 },
 		func(l list) bool { return !strict && l.depth == 0 && isEmpty(l.raw) },
 		none(genericNames),
-		weak(func(l list) bool { return hints(l, personal) > 0 || hints(l, idFields) > 0 }),
+		weak(func(l list) bool { return objects(l) > 0 && (hints(l, personal) > 0 || hints(l, idFields) > 0) }),
 		weak(func(l list) bool { return objects(l) > 0 && !named(l.name, sideNames) }),
 	}
 }

@@ -231,3 +231,56 @@ func TestMoreRecordsThanFitAnyPageAreDrift(t *testing.T) {
 	requests, err := decodeContactRequests(t, "["+strings.Repeat("{},", maxRecords)+"{}]")
 	assertDrift(t, "contact requests", "one more", requests == nil, err)
 }
+
+func TestReferencesAndTotalsAreReadInEveryStyle(t *testing.T) {
+	for _, row := range []struct {
+		body, path, references string
+		total                  int
+	}{
+		{`{"Objects":[{"PropertyReferenceId":"r"}],"Paging":{"TotalCount":3}}`, "/Objects", "r", 3},
+		{`{"List":[{"property_reference_id":"r"}],"TotalCount":3}`, "/List", "r", 3},
+		{`{"list":[{"property-reference-id":"r"}],"total-count":3}`, "/list", "r", 3},
+		{`{"data":{"insertions":{"edges":[{"cursor":"c","node":` + one + `}],"totalCount":8}}}`, "/data/insertions/edges", "a#b##", 8},
+		{`{"data":[{"id":"1","type":"insertion","attributes":` + one + `}],"meta":{"page":{"total":8}}}`, "/data", "a#b##", 8},
+		{`{"hits":{"total":{"value":8,"relation":"eq"},"hits":[{"_id":"1","_source":` + one + `}]}}`, "/hits/hits", "a#b##", 8},
+		{`{"results":[{"similar":{"propertyReferenceId":"s"},"listing":` + one + `}]}`, "/results", "a#b##", -1},
+		{`{"results":[{"listing":` + one + `,"similar":{"propertyReferenceId":"s"}}]}`, "/results", "a#b##", -1},
+		{`{"results":[{"y":{"propertyReferenceId":"s"},"x":` + one + `}]}`, "/results", "a#b##", -1},
+		{`{"results":[{"objectReference":"o","propertyReferenceId":"p"}]}`, "/results", "p", -1},
+		{`{"results":[{"propertyReferenceId":null,"objectReference":"o"}]}`, "/results", "o", -1},
+		{`{"results":{"id":1,"listing":` + one + `}}`, "/results", "a#b##", -1},
+		{`{"response":{"data":{"items":[` + one + `]},"paging":{"total":8}}}`, "/response/data/items", "a#b##", 8},
+		{`{"results":[{"agencyId":"a100",` + one[1:] + `]}`, "/results", "a#b##", -1},
+		{`{"results":[{"agencyId":"immo-ag",` + one[1:] + `]}`, "/results", "a#b##", -1},
+	} {
+		page, err := decodeInsertions(t, row.body)
+		if err != nil {
+			t.Errorf("%s: %v", row.body, err)
+			continue
+		}
+		if page.Path != row.path || references(page) != row.references || page.Total != row.total {
+			t.Errorf("%s: path %q, references %q, total %d", row.body, page.Path, references(page), page.Total)
+		}
+	}
+}
+
+func TestTotalsOfHeadersCountWhereTheBodyTellsNone(t *testing.T) {
+	for _, row := range []struct {
+		name, value, body string
+		total             int
+	}{
+		{"X-Total-Count", "12", "[" + one + "]", 12},
+		{"X-Total", " 12 ", `{"results":[` + one + `]}`, 12},
+		{"X-Total-Count", "12", `{"results":[` + one + `],"total":9}`, 9},
+		{"Content-Range", "items 0-19/163", "[" + one + "]", 163},
+		{"Content-Range", "bytes 0-19/163", "[" + one + "]", -1},
+		{"Content-Range", "items 0-19/*", "[" + one + "]", -1},
+		{"X-Total-Count", "99999999999999", "[" + one + "]", -1},
+	} {
+		x := &exchange{request: Request{AgencyID: "A100"}, header: map[string][]string{row.name: {row.value}}, body: []byte(row.body)}
+		page, err := bare(t).insertionsPage(x, 0)
+		if err != nil || page.Total != row.total {
+			t.Errorf("%s %q: %+v %v", row.name, row.value, page, err)
+		}
+	}
+}

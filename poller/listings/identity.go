@@ -11,23 +11,37 @@ import (
 )
 
 // ID is what a member of that name says, directly, in the metadata or in an object around the request: a text, or the
-// text of a number, so that 1 and "1" are the same. It is empty if the member is absent, null or something else.
+// text of a number, so that 1 and "1" are the same. It is empty if the member is absent, null or something else. A name in
+// another style counts where the name itself is not there.
 func (c ContactRequest) ID(name string) string {
 	record := jsontext.Value(c.Record)
-	if value, ok := member(record, name); ok {
+	if value, ok := styled(record, name); ok {
 		id, _ := scalar(value)
 		return id
 	}
-	for outer, inner := range members(record) {
-		if !slices.Contains(wrapperNames, plain(outer)) {
-			continue
-		}
-		if value, ok := member(inner, name); ok {
-			id, _ := scalar(value)
-			return id
+	o := parse(record)
+	for _, wrapper := range wrapperNames {
+		for inner := range o.all(wrapper) {
+			if value, ok := styled(inner, name); ok {
+				id, _ := scalar(value)
+				return id
+			}
 		}
 	}
 	return ""
+}
+
+func styled(o jsontext.Value, name string) (found jsontext.Value, ok bool) {
+	if found, ok = member(o, name); ok {
+		return found, ok
+	}
+	want, best := plain(name), ""
+	for n, value := range members(o) {
+		if isPlain(n, want) && (!ok || n <= best) {
+			found, best, ok = value, n, true
+		}
+	}
+	return found, ok
 }
 
 // Fingerprint is the same for the same contact request, whatever its id, its score, and the style of names: a hash over
@@ -66,23 +80,27 @@ type Field struct {
 // maxFields bounds what has to be remembered of a record; more members than that are no contact request.
 const maxFields = 256
 
-// Fields lists the members of the record by name, sorted, without the score. Members that hold the person are replaced by
-// their own members. At most 256.
+// Fields lists the members of the record by name, sorted, without the score. Members that hold the person, or all of the
+// request, are replaced by their own members, two levels down. At most 256.
 func (c ContactRequest) Fields() []Field {
-	var list []Field
-	for _, f := range parse(jsontext.Value(c.Record)) {
-		switch {
-		case f.plain == "score":
-		case slices.Contains(personNames, f.plain) && f.value.Kind() == jsontext.KindBeginObject:
-			for _, inner := range parse(f.value) {
-				list = append(list, digestField(f.name+"/"+inner.name, inner.value, true))
-			}
-		default:
-			list = append(list, digestField(f.name, f.value, isPersonal(f.plain)))
-		}
-	}
+	list := fieldsOf(nil, parse(jsontext.Value(c.Record)), "", false, 2)
 	slices.SortFunc(list, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
 	return list[:min(len(list), maxFields)]
+}
+
+func fieldsOf(list []Field, o object, prefix string, person bool, deeper int) []Field {
+	for _, f := range o {
+		wraps := slices.Contains(wrapperNames, f.plain)
+		holds := wraps || slices.Contains(personNames, f.plain)
+		switch {
+		case f.plain == "score" && !person:
+		case holds && deeper > 0 && f.value.Kind() == jsontext.KindBeginObject && !isEmpty(f.value):
+			list = fieldsOf(list, parse(f.value), prefix+f.name+"/", person || !wraps, deeper-1)
+		default:
+			list = append(list, digestField(prefix+f.name, f.value, person || isPersonal(f.plain)))
+		}
+	}
+	return list
 }
 
 func digestField(name string, value jsontext.Value, person bool) Field {
@@ -90,14 +108,10 @@ func digestField(name string, value jsontext.Value, person bool) Field {
 	return Field{Name: name, Digest: digest, Person: person, Empty: isEmpty(value)}
 }
 
-// personFields are the names, beside those of phones and messages, that hold personal data.
-var personFields = []string{
-	"salutation", "gender", "firstname", "givenname", "forename", "lastname", "familyname", "surname", "fullname",
-	"displayname", "name", "company", "companyname", "email", "emailaddress", "mail", "phonenumbers", "phones", "address",
-	"language", "birthdate", "dateofbirth",
-}
+// personFields are the names of members that hold personal data, or objects around it.
+var personFields = slices.Concat(
+	salutationNames, firstNames, lastNames, fullNames, companyNames, emailNames, phoneNames, messageNames, homeNames, personNames,
+	[]string{"gender", "emails", "emailaddresses", "phonenumbers", "phones", "telephones", "language", "birthdate", "dateofbirth"},
+)
 
-func isPersonal(name string) bool {
-	return slices.Contains(personFields, name) || slices.Contains(phoneNames, name) ||
-		slices.Contains(messageNames, name) || slices.Contains(personNames, name)
-}
+func isPersonal(name string) bool { return slices.Contains(personFields, name) }

@@ -1,14 +1,19 @@
 package listings
 
 import (
+	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// creationNames are what the time of creation is called, surest first.
 var creationNames = []string{
 	"createdat", "creationdate", "created", "datereceived", "receivedat", "timestamp",
+	"createddate", "datecreated", "createdon", "creationtime", "createdtime", "createtime", "creationtimestamp", "createdtimestamp",
+	"receiveddate", "submittedat", "submissiondate", "requestedat", "requestdate", "inquirydate", "enquirydate", "emaildate", "sentat",
 }
 
 // wrapperNames are members that may hold what others have at the top of a record.
@@ -38,19 +43,51 @@ func (o object) created(zone *time.Location) (at time.Time, unreadable bool) {
 }
 
 // instant reads a time; zero if it cannot. RFC 3339, also without the colon in the offset or with a space for the T; no
-// offset at all, then in zone; seconds or milliseconds since 1970, as number or text.
+// offset at all, then in zone; day, month and year with dots or dashes; the form of HTTP headers; seconds or milliseconds
+// since 1970, as number or text, also in /Date(…)/; a list of year, month, day, hour, minute and so on, in zone.
 func instant(raw jsontext.Value, zone *time.Location) time.Time {
 	if digits, ok := number(raw); ok {
 		return plausible(epoch(digits))
+	}
+	if raw.Kind() == jsontext.KindBeginArray {
+		return plausible(listed(raw, zone))
 	}
 	s, ok := text(raw)
 	if s = strings.TrimSpace(s); !ok || len(s) > 64 {
 		return time.Time{}
 	}
+	if inner := wrappedEpoch.FindStringSubmatch(s); inner != nil {
+		s = inner[1]
+	}
 	if t := epoch(s); !t.IsZero() {
 		return plausible(t)
 	}
 	return plausible(calendar(s, zone))
+}
+
+// wrappedEpoch has the form /Date(1514764800000+0100)/; what follows the number is about how to show it.
+var wrappedEpoch = regexp.MustCompile(`^/?Date\(([0-9]{1,15})(?:[+-][0-9]{4})?\)/?$`)
+
+// listed reads [2026,11,20,10,41,7,123000000]; the last two may be absent.
+func listed(raw jsontext.Value, zone *time.Location) time.Time {
+	var n []int
+	for e := range elements(raw) {
+		digits, _ := number(e)
+		i, ok := natural(digits)
+		if !ok || len(n) == 7 || i > 999_999_999 {
+			return time.Time{}
+		}
+		n = append(n, int(i))
+	}
+	if len(n) < 5 {
+		return time.Time{}
+	}
+	n = append(n, 0, 0)
+	t := time.Date(n[0], time.Month(n[1]), n[2], n[3], n[4], n[5], n[6], time.UTC)
+	if t.Year() != n[0] || t.Month() != time.Month(n[1]) || t.Day() != n[2] || t.Hour() != n[3] || t.Minute() != n[4] || t.Second() != n[5] {
+		return time.Time{} // something was too large and carried over
+	}
+	return latest(t, zone)
 }
 
 // plausible leaves out the zero times of other systems and years that JSON cannot carry.
@@ -66,9 +103,26 @@ var zonedLayouts = []string{
 	"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07", "2006-01-02T15:04Z07:00", "2006-01-02T15:04Z0700",
 }
 
-var zonelessLayouts = []string{"2006-01-02T15:04:05", "2006-01-02T15:04"}
+// Of day and month, dots and dashes are written by those who put the day first. With slashes it may be the other way
+// round: such a time is read only if it can be read in one way.
+var zonelessLayouts = []string{
+	"2006-01-02T15:04:05", "2006-01-02T15:04",
+	"02.01.2006T15:04:05", "02.01.2006T15:04", "02-01-2006T15:04:05", "02-01-2006T15:04",
+	"02/01/2006T15:04:05", "02/01/2006T15:04",
+}
+
+// nativeZone is what Java writes behind the offset.
+var nativeZone = regexp.MustCompile(`\[[A-Za-z_/+-]{1,40}\]$`)
 
 func calendar(s string, zone *time.Location) time.Time {
+	if t, err := http.ParseTime(s); err == nil && strings.HasSuffix(s, " GMT") {
+		return t
+	}
+	s = nativeZone.ReplaceAllString(s, "")
+	s = strings.Replace(s, ", ", " ", 1)
+	if len(s) > 5 && s[2] == '/' && (s[3:5] <= "12" && s[:2] <= "12" && s[:2] != s[3:5]) {
+		return time.Time{}
+	}
 	if len(s) > 10 && (s[10] == ' ' || s[10] == 't') {
 		s = s[:10] + "T" + s[11:]
 	}

@@ -48,7 +48,15 @@ func (o object) get(names ...string) jsontext.Value {
 	return nil
 }
 
-func (o object) object(names ...string) object { return parse(o.get(names...)) }
+// object is the first that is an object with members.
+func (o object) object(names ...string) object {
+	for value := range o.all(names...) {
+		if inner := parse(value); len(inner) > 0 {
+			return inner
+		}
+	}
+	return nil
+}
 
 // text is the trimmed content of the first that is a text with more than white space.
 func (o object) text(names ...string) string {

@@ -250,7 +250,18 @@ func TestContactsAreReadFromOtherShapes(t *testing.T) {
 		`{"contactRequest":{"person":{"email":"n@example.org"},"message":" Hi\n"},"metadata":{"portal":"p"}}`:                                                       `{"Email":"n@example.org","Message":" Hi\n","Portal":"p"}`,
 		`{"contact":{"email":null,"phone":{"number":"12"}},"email":"n@example.org","source":{"x":1}}`:                                                               `{"Email":"n@example.org","PhoneRaw":"12"}`,
 		`{"phone":790000123,"email":7,"message":null,"firstName":"","lastName":" ","gender":"F","company":"C","preferredContact":"PHONE"}`:                          `{"PhoneRaw":"790000123","Gender":"F","Company":"C","PreferredContact":"PHONE"}`,
-		`{"contact":"Nora","phones":["",null,"+49 30 1234567"]}`:                                                                                                    `{"Phone":"+49301234567","PhoneRaw":"+49 30 1234567"}`,
+		`{"contactRequest":{"firstName":"N","lastName":"B","gender":"F","email":"n@example.org","language":"de","phoneNumbers":[{"type":"MOBILE","number":"079 000 01 23","verified":true}],"message":"Hi","isOwner":false},"property":{"classifiedId":"c","contact":{"email":"agent@example.org"}},"metadata":{"leadId":"l","portal":"p"}}`: `{"FirstName":"N","LastName":"B","Gender":"F","Email":"n@example.org","Language":"de","Phone":"+41790000123","PhoneRaw":"079 000 01 23","Message":"Hi","Portal":"p"}`,
+		`{"id":1,"enquiryType":"x","message":"Hi","referenceId":"r","sender":{"firstName":"N","lastName":"B","email":"n@example.org","phoneNumber":"+49 30 1234567"},"dateReceived":"2026-11-20T10:41:07Z","agencyId":7}`:                                                                                                                    `{"FirstName":"N","LastName":"B","Email":"n@example.org","Phone":"+49301234567","PhoneRaw":"+49 30 1234567","Message":"Hi"}`,
+		`{"id":"z","contact":{"firstName":"N","phoneNumber":"079 000 01 23","email":"n@example.org","preferences":"EMAIL"},"intent":"VIEW","message":"<p>Hi</p>"}`:                                                                                                                                                                           `{"FirstName":"N","Phone":"+41790000123","PhoneRaw":"079 000 01 23","Email":"n@example.org","PreferredContact":"EMAIL","Message":"<p>Hi</p>"}`,
+		`{"email_id":5,"from_address":"n@example.org","user":{"user_contact_details":{"first_name":"N","last_name":"B","phone_day":"079 000 01 23"},"user_information":{"comments":"Hi"}},"property":{"agent_ref":"x"}}`:                                                                                                                     `{"FirstName":"N","LastName":"B","Email":"n@example.org","Phone":"+41790000123","PhoneRaw":"079 000 01 23","Message":"Hi"}`,
+		`{"Contact":{"First-Name":"N","E-Mail":"n@example.org","Phone_Number":"079 000 01 23"},"Message":"Hi"}`:                                                                                                                                                                                                                              `{"FirstName":"N","Email":"n@example.org","Phone":"+41790000123","PhoneRaw":"079 000 01 23","Message":"Hi"}`,
+		`{"name":{"first":"N","last":"B"},"emails":[{"address":"n@example.org"}],"preferences":{"contactMethod":"PHONE"}}`:                                                                                                                                                                                                                   `{"FirstName":"N","LastName":"B","Email":"n@example.org","PreferredContact":"PHONE"}`,
+		`{"email":{"value":"n@example.org"},"customer":{"name":"Immo AG","email":"office@example.org"}}`:                                                                                                                                                                                                                                     `{"Email":"n@example.org"}`,
+		`{"customer":{"firstName":"N","email":"n@example.org"}}`: `{"FirstName":"N","Email":"n@example.org"}`,
+		`{"property":{"name":"Block B","email":"x","phone":"079 000 01 23","address":{"city":"Z"}},"agent":{"name":"A","email":"a@example.org"},"listing":{"contact":{"email":"a@example.org"}}}`: `{}`,
+		`{"node":{"attributes":{"email":"n@example.org"}}}`:                                   `{"Email":"n@example.org"}`,
+		`{"contact":{"address":null,"postalAddress":{"city":"Z"}},"email":["n@example.org"]}`: `{"Address":{"Locality":"Z"}}`,
+		`{"contact":"Nora","phones":["",null,"+49 30 1234567"]}`:                              `{"Phone":"+49301234567","PhoneRaw":"+49 30 1234567"}`,
 	} {
 		sameJSON(t, ContactRequest{Record: json.RawMessage(record)}.Contact(), json.RawMessage(want))
 	}
@@ -273,7 +284,7 @@ func TestPhoneNumbersAreWrittenInternationallyOnlyWhereTheyClearlyAre(t *testing
 func TestIdsKeepTheirText(t *testing.T) {
 	for record, want := range map[string]string{
 		`{"id":1}`: "1", `{"id":"1"}`: "1", `{"id":9007199254740993}`: "9007199254740993", `{"id":null}`: "", `{"id":true}`: "", `{"id":{}}`: "", `{"id":""}`: "",
-		`{"ID":1}`: "", `{"metadata":{"id":"m"}}`: "m", `{"contactRequest":{"id":"c"}}`: "c", `{"contact":{"id":"p"}}`: "", `{"id":null,"metadata":{"id":"m"}}`: "", `{}`: "",
+		`{"ID":1}`: "1", `{"ID":1,"id":2}`: "2", `{"node":{"Id":"n"}}`: "n", `{"metadata":{"id":"m"}}`: "m", `{"contactRequest":{"id":"c"}}`: "c", `{"contact":{"id":"p"}}`: "", `{"id":null,"metadata":{"id":"m"}}`: "", `{}`: "",
 	} {
 		if got := (ContactRequest{Record: json.RawMessage(record)}).ID("id"); got != want {
 			t.Errorf("%s: %q, want %q", record, got, want)
@@ -328,6 +339,15 @@ func TestFieldsNameWhatChangedAndWhatIsPersonal(t *testing.T) {
 		got = append(got, fmt.Sprint(f.Name, " ", f.Person, " ", f.Empty))
 	}
 	want := "contact/email true false, contact/phone true true, contact/tags true true, message true true, sender true true, status false false, viewingTimes false true"
+	if strings.Join(got, ", ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
+	}
+	nested := ContactRequest{Record: json.RawMessage(`{"contactRequest":{"score":1,"status":"NEW","person":{"email":null,"score":2}},"metadata":{"portal":"p","Score":4},"Score":3}`)}
+	got = nil
+	for _, f := range nested.Fields() {
+		got = append(got, fmt.Sprint(f.Name, " ", f.Person, " ", f.Empty))
+	}
+	want = "contactRequest/person/email true true, contactRequest/person/score true false, contactRequest/status false false, metadata/portal false false"
 	if strings.Join(got, ", ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
 	}

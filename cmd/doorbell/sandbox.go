@@ -84,7 +84,7 @@ Change it by hand:
 
 func findRendering(name string) (sandbox.Rendering, error) {
 	var names []string
-	for _, r := range sandbox.Renderings() {
+	for _, r := range sandbox.Families() {
 		if r.Name == name {
 			return r, nil
 		}

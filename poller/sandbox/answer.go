@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"sync"
@@ -17,7 +18,9 @@ type answer struct {
 	body    []byte
 	plain   bool // never compressed
 	known   bool // see caller
+	header  http.Header
 	receipt receipt
+	promise *promise // nil: the answer has no validators
 }
 
 // receipt remembers what an answer shows, to be counted as served once it left.
@@ -71,12 +74,14 @@ func (a *api) send(w http.ResponseWriter, r *http.Request, ans answer, entry *Re
 		panic(http.ErrAbortHandler)
 	}
 	last := max(len(body)-1, 0)
-	if _, err := w.Write(body[:last]); err != nil || r.Context().Err() != nil {
+	if err := writeSome(w, body[:last]); err != nil || r.Context().Err() != nil {
 		a.model.settleBroken(entry, ans.known)
 		return
 	}
 	a.model.settle(entry, ans.known, ans.receipt)
+	a.memory.keep(ans.promise)
 	if err := write(w, body[last:]); err != nil {
+		a.memory.forget(ans.promise)
 		a.model.takeBack(entry, ans.receipt)
 	}
 }
@@ -95,6 +100,7 @@ func (a *api) head(w http.ResponseWriter, r *http.Request, ans answer, fault *Fa
 	if ans.status != http.StatusNoContent && ans.status != http.StatusNotModified {
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 	}
+	maps.Copy(h, ans.header)
 	if fault != nil {
 		for name, values := range fault.Header {
 			h[http.CanonicalHeaderKey(name)] = values
@@ -104,12 +110,19 @@ func (a *api) head(w http.ResponseWriter, r *http.Request, ans answer, fault *Fa
 	return body
 }
 
+// writeSome does not write nothing, which a 304 must not even try.
+func writeSome(w http.ResponseWriter, b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	_, err := w.Write(b)
+	return err
+}
+
 // write hands bytes to the connection, not only to a buffer before it.
 func write(w http.ResponseWriter, b []byte) error {
-	if len(b) > 0 {
-		if _, err := w.Write(b); err != nil {
-			return err
-		}
+	if err := writeSome(w, b); err != nil {
+		return err
 	}
 	err := http.NewResponseController(w).Flush()
 	if errors.Is(err, http.ErrNotSupported) { // a wrapped writer: trust it

@@ -156,16 +156,22 @@ func byScore(x, y *contactRequest) int {
 	return cmp.Or(cmp.Compare(x.current().record.Score, y.current().record.Score), byCreation(x, y))
 }
 
-// visibleContactRequests returns them in the order asked for. Descending is the
-// exact reverse of ascending.
-func (i *insertion) visibleContactRequests(now time.Time, q windowQuery) []*contactRequest {
+// visibleContactRequests returns them in the order asked for, unless there is one
+// for all. Descending is the exact reverse of ascending.
+func (i *insertion) visibleContactRequests(now time.Time, q windowQuery, order Order) []*contactRequest {
 	var visible []*contactRequest
 	for _, c := range i.contactRequests {
 		if !now.Before(c.visibleFrom) {
 			visible = append(visible, c)
 		}
 	}
-	if q.byScore {
+	if order != "" {
+		q.byScore, q.ascending = order == BestFirst, order == OldestFirst || order == ByID
+	}
+	switch {
+	case order == ByID:
+		slices.SortFunc(visible, func(x, y *contactRequest) int { return cmp.Compare(x.id, y.id) })
+	case q.byScore:
 		slices.SortFunc(visible, byScore)
 	}
 	if !q.ascending {

@@ -23,7 +23,7 @@
 //
 // An answer is good, and what it shows is "served", when it had status 200 and
 // its last byte was handed to the connection. Whether the client read it, no
-// server can know.
+// server can know. A 304 serves what the answer it stands for held.
 //
 // [Model.SetFault] is the one hook through which an answer can be made to
 // misbehave; it is consulted for every call and returns nil for an honest one.

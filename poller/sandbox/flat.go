@@ -11,16 +11,16 @@ func Flat() Rendering {
 		Name:     "flat",
 		PageBase: 1, PageSize: 20, MaxPageSize: 100,
 		Window: 20, MaxWindow: 100,
-		TimeLayout: "2006-01-02T15:04:05.000Z07:00", Zone: winter,
+		TimeLayout: TimeMillis, Zone: winter,
 		insertions:     flatInsertions,
 		contactRequest: flatContactRequest,
-		window:         func(_ Rendering, w contactRequestWindow) any { return list(w.records) },
+		window:         func(r Rendering, p page) any { return p.list(r) },
 	}
 }
 
-func flatInsertions(r Rendering, p insertionPage) any {
+func flatInsertions(r Rendering, p page) any {
 	o := object{
-		{"results", list(p.records)},
+		{"results", p.list(r)},
 		{"page", p.number},
 		{"pageSize", p.size},
 	}

@@ -13,6 +13,7 @@ type api struct {
 	model     *Model
 	rendering Rendering
 	answers   atomic.Uint64
+	memory    memory
 }
 
 // New returns the API of the model, seen through one rendering; several may
@@ -29,7 +30,7 @@ type api struct {
 // It panics if the rendering was not made by a function of this package.
 func New(m *Model, r Rendering) http.Handler {
 	if r.insertions == nil {
-		panic("sandbox: a Rendering starts from Flat() or Nested()")
+		panic("sandbox: a Rendering starts from Flat(), Nested() or one of Families()")
 	}
 	return &api{model: m, rendering: r}
 }
@@ -64,7 +65,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		ans = refused(http.StatusBadRequest)
 	default:
-		ans = a.answer(c)
+		ans = a.answer(c, r)
 	}
 	ans.known = c.known
 	a.send(w, r, ans, entry, fault)
@@ -103,73 +104,45 @@ func (c caller) entry(r *http.Request) *Request {
 }
 
 // answer is the honest one to a caller who may ask.
-func (a *api) answer(c caller) answer {
-	if c.call.Operation == OperationInsertions {
-		q, err := a.rendering.insertionQuery(c.call.Query)
-		if err != nil {
-			return refused(http.StatusBadRequest)
-		}
-		page, receipt := a.model.insertions(c.call.AgencyID, q, a.rendering)
-		page.records = a.rendering.visible(page.records)
-		return a.good(a.rendering.insertions(a.rendering, page), receipt)
-	}
-	q, err := a.rendering.windowQuery(c.call.Query)
-	if err != nil {
-		return refused(http.StatusBadRequest)
-	}
-	window, receipt, status := a.model.window(c.target, q, a.rendering)
+func (a *api) answer(c caller, r *http.Request) answer {
+	number := a.answers.Add(1)
+	page, receipt, status := a.read(c, number)
 	if status != http.StatusOK {
 		return refused(status)
 	}
-	return a.good(a.rendering.window(a.rendering, window), receipt)
+	page.answer = number
+	page.self = &url.URL{Scheme: "http", Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
+	show := a.rendering.insertions
+	if page.kind == contactRequestsKind {
+		show = a.rendering.window
+	}
+	ans := answer{status: http.StatusOK, header: a.rendering.header(page), receipt: receipt}
+	switch {
+	case len(page.records) == 0 && a.rendering.None == NoContent:
+		ans.status = http.StatusNoContent
+	case len(page.records) == 0 && a.rendering.None == NoBody:
+	default:
+		tree := show(a.rendering, page)
+		ans.body = a.rendering.write(tree, page.answer)
+		a.makeConditional(&ans, c, tree, r)
+	}
+	return ans
 }
 
-func (a *api) good(tree any, r receipt) answer {
-	body := a.rendering.write(tree, a.answers.Add(1))
-	return answer{status: http.StatusOK, body: body, receipt: r}
-}
-
-// insertions reads one page: the newest publication first.
-func (m *Model) insertions(agencyID string, q insertionQuery, r Rendering) (insertionPage, receipt) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	page := insertionPage{number: q.page, size: q.size}
-	var shown receipt
-	listed := m.agencies[agencyID].listed
-	for n := len(listed) - 1; n >= 0; n-- {
-		v := listed[n].current()
-		if !q.selects(&v.record) {
-			continue
+// read finds what is to be shown, or the status that refuses it.
+func (a *api) read(c caller, number uint64) (page, receipt, int) {
+	if c.call.Operation == OperationInsertions {
+		q, status := a.rendering.insertionQuery(c.call.Query)
+		if status != http.StatusOK {
+			return page{}, receipt{}, status
 		}
-		if page.total/q.size == q.page-r.PageBase {
-			page.records = append(page.records, v.tree)
-			shown.add(&v.served, v.record.Reference)
-		}
-		page.total++
+		return a.model.insertions(c, q, a.rendering, number)
 	}
-	return page, shown
-}
-
-// window reads the contact requests of one insertion, or says which status it
-// has instead.
-func (m *Model) window(i *insertion, q windowQuery, r Rendering) (contactRequestWindow, receipt, int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if i == nil {
-		return contactRequestWindow{}, receipt{}, m.options.UnknownStatus
+	q, status := a.rendering.windowQuery(c.call.Query)
+	if status != http.StatusOK {
+		return page{}, receipt{}, status
 	}
-	if !i.listed && m.options.WithdrawnStatus != http.StatusOK {
-		return contactRequestWindow{}, receipt{}, m.options.WithdrawnStatus
-	}
-	visible := i.visibleContactRequests(m.options.Now(), q)
-	w := contactRequestWindow{size: q.size, total: len(visible)}
-	var shown receipt
-	for _, c := range visible[:min(q.size, len(visible))] {
-		v := c.current()
-		w.records = append(w.records, r.contactRequest(v, i.reference))
-		shown.add(&v.served, c.id)
-	}
-	return w, shown, http.StatusOK
+	return a.model.window(c, q, a.rendering)
 }
 
 func acceptsGzip(h http.Header) bool {

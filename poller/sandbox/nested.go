@@ -14,38 +14,18 @@ func Nested() Rendering {
 		Name:     "nested",
 		PageBase: 0, PageSize: 20, MaxPageSize: 50,
 		Window: 25, MaxWindow: 50,
-		TimeLayout: "2006-01-02T15:04:05-0700", Zone: winter,
+		TimeLayout: TimeNoColon, Zone: winter,
 		insertions:     nestedInsertions,
 		contactRequest: nestedContactRequest,
 		window:         nestedWindow,
+		wrap:           func(o object) object { return object{{"insertion", o}} },
 	}
 }
 
-func nestedInsertions(r Rendering, p insertionPage) any {
-	content := make([]any, len(p.records))
-	for i, record := range p.records {
-		content[i] = object{{"insertion", record}}
-	}
-	o := object{
-		{"content", content},
-		{"number", p.number},
-		{"size", p.size},
-		{"first", p.number == r.PageBase},
-		{"last", p.number-r.PageBase+1 >= p.pages()},
-		{"empty", len(content) == 0},
-	}
-	if r.NoTotals {
-		return o
-	}
-	return append(o, member{"totalElements", p.total}, member{"totalPages", p.pages()})
-}
+func nestedInsertions(r Rendering, p page) any { return springPage("content")(r, p) }
 
-func nestedWindow(r Rendering, w contactRequestWindow) any {
-	o := object{{"items", list(w.records)}, {"numberOfItemsPerPage", w.size}}
-	if r.NoTotals {
-		return o
-	}
-	return append(o, member{"totalNumberOfItems", w.total})
+func nestedWindow(r Rendering, p page) any {
+	return append(object{{"items", p.list(r)}, {"numberOfItemsPerPage", p.size}}, r.totals(member{"totalNumberOfItems", p.total})...)
 }
 
 func nestedContactRequest(v *contactRequestVersion, reference string) object {

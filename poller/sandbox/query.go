@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"errors"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -13,23 +14,29 @@ var errQuery = errors.New("bad query parameter")
 // insertionQuery is what Get Insertions was asked for.
 type insertionQuery struct {
 	size, page          int
+	cursor              int // where to begin; zero: where page says
 	offerType, rankType string
 	search              []string // lower-case words
 }
 
-func (r Rendering) insertionQuery(v url.Values) (insertionQuery, error) {
-	q := insertionQuery{
+// insertionQuery returns a status other than 200 for what is refused.
+func (r Rendering) insertionQuery(v url.Values) (q insertionQuery, status int) {
+	q = insertionQuery{
 		offerType: v.Get("offerType"),
 		rankType:  v.Get("rankType"),
 		search:    strings.Fields(strings.ToLower(v.Get("searchQuery"))),
 	}
-	var err error
-	if q.size, err = number(v, "pageSize", r.PageSize, 1); err != nil {
-		return q, err
+	if q.size, status = r.PageSizes.take(v, "pageSize", r.PageSize, r.MaxPageSize); status != http.StatusOK {
+		return q, status
 	}
-	q.size = min(q.size, r.MaxPageSize)
-	q.page, err = number(v, "page", r.PageBase, r.PageBase)
-	return q, err
+	var err error
+	if q.page, err = number(v, "page", r.PageBase, r.PageBase); err == nil && r.Cursor && v.Has("cursor") {
+		q.cursor, err = readCursor(v.Get("cursor"))
+	}
+	if err != nil {
+		return q, http.StatusBadRequest
+	}
+	return q, http.StatusOK
 }
 
 // windowQuery is what Get Contact Requests was asked for.
@@ -39,18 +46,18 @@ type windowQuery struct {
 	ascending bool
 }
 
-func (r Rendering) windowQuery(v url.Values) (windowQuery, error) {
-	var q windowQuery
-	var err error
-	if q.size, err = number(v, "numberOfItemsPerPage", r.Window, 1); err != nil {
-		return q, err
+// windowQuery returns a status other than 200 for what is refused.
+func (r Rendering) windowQuery(v url.Values) (q windowQuery, status int) {
+	if q.size, status = r.WindowSizes.take(v, "numberOfItemsPerPage", r.Window, r.MaxWindow); status != http.StatusOK {
+		return q, status
 	}
-	q.size = min(q.size, r.MaxWindow)
-	if q.byScore, err = oneOf(v, "sortBy", "createdAt", "score"); err != nil {
-		return q, err
+	var byErr, orderErr error
+	q.byScore, byErr = oneOf(v, "sortBy", "createdAt", "score")
+	q.ascending, orderErr = oneOf(v, "sortOrder", "desc", "asc")
+	if byErr != nil || orderErr != nil {
+		return q, http.StatusBadRequest
 	}
-	q.ascending, err = oneOf(v, "sortOrder", "desc", "asc")
-	return q, err
+	return q, http.StatusOK
 }
 
 // number reads an integer parameter; present and empty is no integer.

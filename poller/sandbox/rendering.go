@@ -2,13 +2,14 @@ package sandbox
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"time"
 )
 
 // Rendering is everything about an answer that the published description leaves
-// open. Start from [Flat] or [Nested] and change fields; a further shape is one
-// more function like these.
+// open. Start from [Flat], [Nested] or one of [Families] and change fields; a
+// further shape is one more function like these.
 type Rendering struct {
 	Name string // as a flag would say it
 
@@ -16,49 +17,58 @@ type Rendering struct {
 	PageSize    int // default of pageSize
 	MaxPageSize int // larger ones are capped in silence
 
+	PageSizes   Sizes // those that are refused
+	PageIgnored bool  // every page is the first one
+	PastEnd     int   // behind the last page: 0 an empty page, a status, or LastPageAgain
+	MaxDepth    int   // so many insertions can be reached by paging, whatever the total says; zero: all
+	Cursor      bool  // the parameter cursor is obeyed; it wins over page
+
 	Window    int // default of numberOfItemsPerPage
 	MaxWindow int // larger ones are capped in silence
 
-	NoTotals  bool // leave the totals out of the envelopes
-	UpdatedAt bool // show updatedAt in insertions
+	WindowSizes Sizes // those that are refused
+	WindowOrder Order // of contact requests, whatever is asked
+
+	NoTotals       bool // leave the totals out of the envelopes
+	TotalsInHeader bool // tell the total in X-Total-Count, and the next page in Link
+	UpdatedAt      bool // show updatedAt in insertions
+
+	None   None // how an empty list is shown
+	Lonely bool // a list of one is shown as that one, without an array
+
+	Volatile    Volatile
+	Conditional Conditional
 
 	// Steady gives every answer the same member order and no white space. If
 	// unset both differ from answer to answer, in a way that Seed decides.
 	Steady bool
 	Seed   uint64
 
-	TimeLayout string         // of createdAt and its like
+	TimeLayout string         // of createdAt and its like; see EpochSeconds
 	Zone       *time.Location // in which they are written
 
-	insertions     func(Rendering, insertionPage) any
+	IDs           IDs    // of contact requests
+	Names         Names  // of all members
+	ReferenceName string // of propertyReferenceId; empty: that
+	// WrapInsertion and WrapContactRequest put each record into an object of its
+	// own, as the member of this name; empty: as the family does.
+	WrapInsertion, WrapContactRequest string
+	// Person is the member that holds the person of a contact request; "flat"
+	// stands for none, empty for what the family does.
+	Person string
+
+	insertions     func(Rendering, page) any
 	contactRequest func(*contactRequestVersion, string) object
-	window         func(Rendering, contactRequestWindow) any
+	window         func(Rendering, page) any
+	wrap           func(object) object // of an insertion; nil: none
 }
 
 // Renderings returns one of each.
 func Renderings() []Rendering { return []Rendering{Flat(), Nested()} }
 
-// insertionPage is what a list answer has to show.
-type insertionPage struct {
-	records      []object
-	number, size int // as asked, number counted from PageBase
-	total        int
-}
-
-// contactRequestWindow is what a contact request answer has to show.
-type contactRequestWindow struct {
-	records     []object
-	size, total int // size as asked
-}
-
-// pages is the number of pages of this size.
-func (p insertionPage) pages() int { return (p.total + p.size - 1) / p.size }
-
 // winter is the zone of the renderings here: the hour before it, so that client
 // and server seldom agree on a clock by accident.
 var winter = time.FixedZone("+01:00", 3600)
-
-func (r Rendering) formatTime(t time.Time) string { return t.In(r.Zone).Format(r.TimeLayout) }
 
 // write renders a tree; answer is the number of the answer.
 func (r Rendering) write(tree any, answer uint64) []byte {
@@ -66,12 +76,16 @@ func (r Rendering) write(tree any, answer uint64) []byte {
 	if !r.Steady {
 		shuffle = rand.New(rand.NewPCG(r.Seed, answer))
 	}
-	w := newWriter(shuffle, r.formatTime)
+	w := newWriter(shuffle, r.showTime)
+	w.name = r.Names.apply
 	w.value(tree)
 	return w.out
 }
 
-// insertionTree is the record as both renderings show it, updatedAt included.
+// reference is the member that the description promises.
+const reference = "propertyReferenceId"
+
+// insertionTree is the record as all renderings show it, updatedAt included.
 func insertionTree(i Insertion) (object, error) {
 	extra, err := treeOf(i.Extra)
 	if err != nil {
@@ -91,16 +105,66 @@ func insertionTree(i Insertion) (object, error) {
 
 const updatedAt = "updatedAt"
 
-// visible leaves out what the rendering does not show.
-func (r Rendering) visible(records []object) []object {
-	if r.UpdatedAt {
-		return records
+// insertionRecord is one insertion as this answer shows it.
+func (r Rendering) insertionRecord(i *insertion, v *insertionVersion, now time.Time, answer uint64) object {
+	o := v.tree
+	if !r.UpdatedAt {
+		o = o[:len(o)-1] // updatedAt is the last
 	}
-	shown := make([]object, len(records))
-	for i, record := range records {
-		shown[i] = record[:len(record)-1] // updatedAt is the last
+	o = r.Volatile.stir(o, i, now, answer)
+	if r.ReferenceName != "" {
+		o = o.renamed(reference, r.ReferenceName)
 	}
-	return shown
+	switch {
+	case r.WrapInsertion != "":
+		return object{{r.WrapInsertion, o}}
+	case r.wrap != nil:
+		return r.wrap(o)
+	}
+	return o
+}
+
+// stir returns the record, or a copy with what never stays the same.
+func (v Volatile) stir(o object, i *insertion, now time.Time, answer uint64) object {
+	if v.Views {
+		o = o.with("views", int(answer))
+	}
+	if v.ContactRequestCount {
+		o = o.with("contactRequestCount", len(i.visibleContactRequests(now, windowQuery{}, "")))
+	}
+	if v.Touched {
+		o = o.with(updatedAt, now)
+	}
+	if v.SignedURLs {
+		url := fmt.Sprintf("https://img.example.org/%d/1.jpg?expires=%d&signature=%016x", i.current().record.ID, now.Unix()+900, answer*0x9e3779b97f4a7c15)
+		o = o.with("images", []any{object{{"url", url}}})
+	}
+	if v.Translation && answer%2 == 0 {
+		texts, _ := o.get("localization").(object)
+		o = o.with("localization", texts.with("en", object{{"text", object{{"title", "Translated by the portal"}}}}))
+	}
+	return o
+}
+
+// contactRequestRecord is one contact request as this rendering shows it.
+func (r Rendering) contactRequestRecord(v *contactRequestVersion, reference string) object {
+	var o object
+	switch r.Person {
+	case "":
+		o = r.contactRequest(v, reference)
+	case "flat":
+		o = flatContactRequest(v, reference)
+	default:
+		o = nestedContactRequest(v, reference).renamed("contact", r.Person)
+	}
+	o = r.IDs.show(o, v.record.ID)
+	if r.ReferenceName != "" {
+		o = o.renamed("propertyReferenceId", r.ReferenceName)
+	}
+	if r.WrapContactRequest != "" {
+		return object{{r.WrapContactRequest, o}}
+	}
+	return o
 }
 
 // optional appends members whose text is not empty.

@@ -42,7 +42,8 @@ type Request struct {
 	Refusal string `json:"refusal,omitempty"` // why a 403
 	Faulted bool   `json:"faulted,omitempty"` // a fault had its hand in it
 	Broken  bool   `json:"broken,omitempty"`  // not written to the last byte
-	// Served are the references or the ids in a good answer.
+	// Served are the references or the ids in a good answer, or in the one that a
+	// 304 stands for.
 	Served []string `json:"served,omitempty"`
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,43 @@ func (o object) with(name string, value any) object {
 		}
 	}
 	return append(c, member{name, value})
+}
+
+// without returns a copy that lacks the member.
+func (o object) without(name string) object {
+	return slices.DeleteFunc(slices.Clone(o), func(m member) bool { return m.name == name })
+}
+
+// renamed returns a copy in which the member has the other name, in its place.
+func (o object) renamed(name, other string) object {
+	c := slices.Clone(o)
+	for i := range c {
+		if c[i].name == name {
+			c[i].name = other
+		}
+	}
+	return c
+}
+
+// replaced returns a copy in which the member has the value, in its place.
+func (o object) replaced(name string, value any) object {
+	c := slices.Clone(o)
+	for i := range c {
+		if c[i].name == name {
+			c[i].value = value
+		}
+	}
+	return c
+}
+
+// get returns the value of a member; nil if there is none.
+func (o object) get(name string) any {
+	for _, m := range o {
+		if m.name == name {
+			return m.value
+		}
+	}
+	return nil
 }
 
 // list makes an array of objects.
@@ -111,10 +149,11 @@ type writer struct {
 	shuffle      *rand.Rand
 	colon, comma string
 	open, close  string
-	time         func(time.Time) string
+	time         func(time.Time) any // a text or a number
+	name         func(string) string // how a member is called; nil: as in the tree
 }
 
-func newWriter(shuffle *rand.Rand, times func(time.Time) string) *writer {
+func newWriter(shuffle *rand.Rand, times func(time.Time) any) *writer {
 	w := &writer{out: make([]byte, 0, 4<<10), shuffle: shuffle, colon: ":", comma: ",", time: times}
 	if shuffle != nil {
 		w.colon += pick(shuffle, "", " ")
@@ -142,7 +181,7 @@ func (w *writer) value(v any) {
 	case json.Number:
 		w.out = append(w.out, v...)
 	case time.Time:
-		w.text(w.time(v))
+		w.value(w.time(v))
 	case object:
 		w.object(v)
 	case []any:
@@ -162,6 +201,9 @@ func (w *writer) object(o object) {
 		m := o[n]
 		if order != nil {
 			m = o[order[n]]
+		}
+		if w.name != nil {
+			m.name = w.name(m.name)
 		}
 		w.text(m.name)
 		w.out = append(w.out, w.colon...)

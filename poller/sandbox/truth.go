@@ -75,8 +75,8 @@ func (i InsertionTruth) VisibleAt(t time.Time) bool {
 	return slices.ContainsFunc(i.Visible, func(v Interval) bool { return v.Contains(t) })
 }
 
-// Served counts good answers that held a record: status 200, written to the
-// last byte.
+// Served counts good answers that held a record: status 200, or a 304 that stands
+// for one, written to the last byte.
 type Served struct {
 	Count int       `json:"count"`
 	First time.Time `json:"first,omitzero"` // zero: never

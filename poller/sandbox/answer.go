@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -64,17 +65,17 @@ func compress(body []byte) []byte {
 func (a *api) send(w http.ResponseWriter, r *http.Request, ans answer, entry *Request, fault *Fault) {
 	if fault != nil && fault.CutAfter < 0 {
 		a.model.settleBroken(entry, ans.known)
-		panic(http.ErrAbortHandler)
+		abort(w, fault.Reset)
 	}
 	entry.Status = ans.status
 	body := a.head(w, r, ans, fault)
-	if fault != nil && fault.CutAfter > 0 && fault.CutAfter < len(body) {
-		_ = write(w, body[:fault.CutAfter]) // broken either way
+	if n, cut := fault.cut(len(body)); cut {
+		_ = write(w, body[:n]) // broken either way
 		a.model.settleBroken(entry, ans.known)
-		panic(http.ErrAbortHandler)
+		abort(w, fault.Reset)
 	}
 	last := max(len(body)-1, 0)
-	if err := writeSome(w, body[:last]); err != nil || r.Context().Err() != nil {
+	if err := a.most(w, r, body[:last], fault); err != nil || r.Context().Err() != nil {
 		a.model.settleBroken(entry, ans.known)
 		return
 	}
@@ -86,6 +87,39 @@ func (a *api) send(w http.ResponseWriter, r *http.Request, ans answer, entry *Re
 	}
 }
 
+// pieces is how many a body that drips comes in.
+const pieces = 20
+
+// most sends all but the end of a body, in one go or in drips.
+func (a *api) most(w http.ResponseWriter, r *http.Request, body []byte, fault *Fault) error {
+	if fault == nil || fault.Drip <= 0 {
+		return writeSome(w, body)
+	}
+	for n := range pieces {
+		if err := write(w, body[len(body)*n/pieces:len(body)*(n+1)/pieces]); err != nil {
+			return err
+		}
+		if !wait(r.Context(), fault.Drip/pieces) {
+			return r.Context().Err()
+		}
+	}
+	return nil
+}
+
+// abort ends the connection in the middle of things; it does not return.
+func abort(w http.ResponseWriter, reset bool) {
+	if !reset {
+		panic(http.ErrAbortHandler)
+	}
+	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // unsent bytes are dropped, and the other side told so
+		}
+		conn.Close()
+	}
+	panic(http.ErrAbortHandler)
+}
+
 // head writes status and header and returns the body as it goes over the wire.
 func (a *api) head(w http.ResponseWriter, r *http.Request, ans answer, fault *Fault) []byte {
 	h := w.Header()
@@ -93,6 +127,9 @@ func (a *api) head(w http.ResponseWriter, r *http.Request, ans answer, fault *Fa
 	h.Set("Content-Type", "application/json")
 	h.Set("Vary", "Accept-Encoding")
 	body := ans.body
+	if fault != nil && fault.Header.Get("Content-Encoding") != "" {
+		ans.plain = true // the fault's word, not ours
+	}
 	if !ans.plain && len(body) >= compressible && acceptsGzip(r.Header) {
 		body = compress(body)
 		h.Set("Content-Encoding", "gzip")

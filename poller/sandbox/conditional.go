@@ -36,12 +36,12 @@ const mostPromises = 20_000
 
 // makeConditional gives an answer its validators, or puts a 304 in its place. The
 // lock of the model is not held.
-func (a *api) makeConditional(ans *answer, c caller, tree any, r *http.Request) {
-	k := a.rendering.Conditional
+func (a *api) makeConditional(ans *answer, shape Rendering, c caller, tree any, r *http.Request) {
+	k := shape.Conditional
 	if !k.ETag && !k.LastModified {
 		return
 	}
-	plain := a.rendering
+	plain := shape
 	plain.Steady = true
 	p := &promise{question: c.key.label + " " + r.URL.RequestURI(), hash: sha256.Sum256(plain.write(tree, 0)), served: ans.receipt}
 	since := a.memory.unchangedSince(r.URL.RequestURI(), p.hash, a.model.now(), k.Lying)

@@ -79,6 +79,9 @@ func (m *Model) AddContactRequest(agencyID, reference string, record ContactRequ
 	if record.CreatedAt.IsZero() {
 		record.CreatedAt = now
 	}
+	if record.VisibleFrom.IsZero() && m.lag != nil {
+		record.VisibleFrom = now.Add(m.lag(record))
+	}
 	if record.VisibleFrom.Before(now) {
 		record.VisibleFrom = now
 	}
@@ -91,6 +94,16 @@ func (m *Model) AddContactRequest(agencyID, reference string, record ContactRequ
 	i.contactRequests = append(i.contactRequests, c)
 	i.sortContactRequests()
 	return c.id, nil
+}
+
+// SetLag makes new contact requests that do not say so themselves visible so long
+// after they are added. Late visibility hides nothing for good and breaks no
+// answer: what is shown is served. A nil function ends it; the function must not
+// call the model.
+func (m *Model) SetLag(lag func(ContactRequest) time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lag = lag
 }
 
 // EditContactRequest changes a contact request in place: its status, its score,
@@ -158,13 +171,14 @@ func byScore(x, y *contactRequest) int {
 
 // visibleContactRequests returns them in the order asked for, unless there is one
 // for all. Descending is the exact reverse of ascending.
-func (i *insertion) visibleContactRequests(now time.Time, q windowQuery, order Order) []*contactRequest {
+func (i *insertion) visibleContactRequests(s sight, q windowQuery, order Order) []*contactRequest {
 	var visible []*contactRequest
 	for _, c := range i.contactRequests {
-		if !now.Before(c.visibleFrom) {
+		if !s.at.Before(c.visibleFrom) && !slices.Contains(s.without, c.id) {
 			visible = append(visible, c)
 		}
 	}
+	visible = visible[:len(visible)-min(s.newest, len(visible))]
 	if order != "" {
 		q.byScore, q.ascending = order == BestFirst, order == OldestFirst || order == ByID
 	}

@@ -27,6 +27,8 @@
 //
 // [Model.SetFault] is the one hook through which an answer can be made to
 // misbehave; it is consulted for every call and returns nil for an honest one.
+// [Faults] has ready misbehaviour by name, [Misbehave] says which calls get it. A
+// fault that leaves nothing readable serves nothing: [Fault.Good] tells.
 //
 // The package imports nothing else of this module, so that it cannot share the
 // client's misunderstandings. It knows no events, keeps nothing on disk, opens

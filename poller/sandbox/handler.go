@@ -3,6 +3,7 @@ package sandbox
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -65,7 +66,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		ans = refused(http.StatusBadRequest)
 	default:
-		ans = a.answer(c, r)
+		ans = a.answer(c, r, fault)
 	}
 	ans.known = c.known
 	a.send(w, r, ans, entry, fault)
@@ -103,46 +104,57 @@ func (c caller) entry(r *http.Request) *Request {
 	}
 }
 
-// answer is the honest one to a caller who may ask.
-func (a *api) answer(c caller, r *http.Request) answer {
+// answer is the honest one to a caller who may ask, as far as the fault lets it be.
+func (a *api) answer(c caller, r *http.Request, fault *Fault) answer {
 	number := a.answers.Add(1)
-	page, receipt, status := a.read(c, number)
+	shape := fault.rendering(a.rendering)
+	page, receipt, status := a.model.read(c, shape, fault, number)
 	if status != http.StatusOK {
 		return refused(status)
 	}
 	page.answer = number
 	page.self = &url.URL{Scheme: "http", Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
-	show := a.rendering.insertions
+	show := shape.insertions
 	if page.kind == contactRequestsKind {
-		show = a.rendering.window
+		show = shape.window
 	}
-	ans := answer{status: http.StatusOK, header: a.rendering.header(page), receipt: receipt}
+	ans := answer{status: http.StatusOK, header: shape.header(page), receipt: receipt}
 	switch {
-	case len(page.records) == 0 && a.rendering.None == NoContent:
+	case len(page.records) == 0 && shape.None == NoContent:
 		ans.status = http.StatusNoContent
-	case len(page.records) == 0 && a.rendering.None == NoBody:
+	case len(page.records) == 0 && shape.None == NoBody:
 	default:
-		tree := show(a.rendering, page)
-		ans.body = a.rendering.write(tree, page.answer)
-		a.makeConditional(&ans, c, tree, r)
+		tree := show(shape, page)
+		ans.body = shape.write(tree, number)
+		a.makeConditional(&ans, shape, c, tree, r)
+	}
+	if fault != nil && len(fault.Trailing) > 0 && ans.status == http.StatusOK {
+		ans.body = slices.Concat(ans.body, fault.Trailing)
+	}
+	if !fault.readable() {
+		ans.receipt, ans.promise = nothing, nil
 	}
 	return ans
 }
 
+// nothing is the receipt of an answer that nobody can read.
+var nothing receipt
+
 // read finds what is to be shown, or the status that refuses it.
-func (a *api) read(c caller, number uint64) (page, receipt, int) {
+func (m *Model) read(c caller, r Rendering, fault *Fault, answer uint64) (page, receipt, int) {
+	s := fault.sight(m.now())
 	if c.call.Operation == OperationInsertions {
-		q, status := a.rendering.insertionQuery(c.call.Query)
+		q, status := r.insertionQuery(c.call.Query)
 		if status != http.StatusOK {
 			return page{}, receipt{}, status
 		}
-		return a.model.insertions(c, q, a.rendering, number)
+		return m.insertions(c, q, r, s, answer)
 	}
-	q, status := a.rendering.windowQuery(c.call.Query)
+	q, status := r.windowQuery(c.call.Query)
 	if status != http.StatusOK {
 		return page{}, receipt{}, status
 	}
-	return a.model.window(c, q, a.rendering)
+	return m.window(c, q, r, s)
 }
 
 func acceptsGzip(h http.Header) bool {

@@ -72,6 +72,7 @@ type Model struct {
 	requests   map[string]*contactRequest
 	sequence   uint64 // counts publications and contact requests
 	fault      func(Call) *Fault
+	lag        func(ContactRequest) time.Duration // nil: none
 	ledger     ledger
 }
 

@@ -128,15 +128,16 @@ func (r Rendering) begin(q insertionQuery, total int) (offset, status int) {
 }
 
 // insertions reads one page: the newest publication first.
-func (m *Model) insertions(c caller, q insertionQuery, r Rendering, answer uint64) (page, receipt, int) {
+func (m *Model) insertions(c caller, q insertionQuery, r Rendering, s sight, answer uint64) (page, receipt, int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var selected []*insertion
-	for _, i := range slices.Backward(m.agencies[c.call.AgencyID].listed) {
-		if q.selects(&i.current().record) {
+	for _, i := range slices.Backward(s.listed(m.mixedUp(c.call.AgencyID, s))) {
+		if q.selects(&s.version(i).record) {
 			selected = append(selected, i)
 		}
 	}
+	selected = selected[min(s.newest, len(selected)):]
 	offset, status := r.begin(q, len(selected))
 	if status != http.StatusOK {
 		return page{}, receipt{}, status
@@ -146,10 +147,9 @@ func (m *Model) insertions(c caller, q insertionQuery, r Rendering, answer uint6
 		p.number = offset/q.size + r.PageBase
 	}
 	var shown receipt
-	now := m.options.Now()
 	for _, i := range selected[offset:min(offset+q.size, len(selected))] {
-		v := i.current()
-		p.records = append(p.records, r.insertionRecord(i, v, now, answer))
+		v := s.version(i)
+		p.records = append(p.records, r.insertionRecord(i, v, s, s.damageOf(len(p.records)), answer))
 		shown.add(&v.served, i.reference)
 	}
 	return p, shown, http.StatusOK
@@ -157,7 +157,7 @@ func (m *Model) insertions(c caller, q insertionQuery, r Rendering, answer uint6
 
 // window reads the contact requests of one insertion, or says which status it
 // has instead.
-func (m *Model) window(c caller, q windowQuery, r Rendering) (page, receipt, int) {
+func (m *Model) window(c caller, q windowQuery, r Rendering, s sight) (page, receipt, int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i := c.target
@@ -167,12 +167,12 @@ func (m *Model) window(c caller, q windowQuery, r Rendering) (page, receipt, int
 	if !i.listed && m.options.WithdrawnStatus != http.StatusOK {
 		return page{}, receipt{}, m.options.WithdrawnStatus
 	}
-	visible := i.visibleContactRequests(m.options.Now(), q, r.WindowOrder)
+	visible := m.neighbour(i, s).visibleContactRequests(s, q, r.WindowOrder)
 	p := page{number: r.PageBase, size: q.size, total: len(visible), kind: contactRequestsKind}
 	var shown receipt
 	for _, c := range visible[:min(q.size, len(visible))] {
-		v := c.current()
-		p.records = append(p.records, r.contactRequestRecord(v, i.reference))
+		v := s.versionOf(c)
+		p.records = append(p.records, r.contactRequestRecord(v, c.owner.reference, s.damageOf(len(p.records))))
 		shown.add(&v.served, c.id)
 	}
 	return p, shown, http.StatusOK

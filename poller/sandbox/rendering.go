@@ -61,6 +61,7 @@ type Rendering struct {
 	contactRequest func(*contactRequestVersion, string) object
 	window         func(Rendering, page) any
 	wrap           func(object) object // of an insertion; nil: none
+	renames        map[string]string   // by a fault
 }
 
 // Renderings returns one of each.
@@ -77,9 +78,16 @@ func (r Rendering) write(tree any, answer uint64) []byte {
 		shuffle = rand.New(rand.NewPCG(r.Seed, answer))
 	}
 	w := newWriter(shuffle, r.showTime)
-	w.name = r.Names.apply
+	w.name = r.memberName
 	w.value(tree)
 	return w.out
+}
+
+func (r Rendering) memberName(name string) string {
+	if other, renamed := r.renames[name]; renamed {
+		return other
+	}
+	return r.Names.apply(name)
 }
 
 // reference is the member that the description promises.
@@ -106,12 +114,13 @@ func insertionTree(i Insertion) (object, error) {
 const updatedAt = "updatedAt"
 
 // insertionRecord is one insertion as this answer shows it.
-func (r Rendering) insertionRecord(i *insertion, v *insertionVersion, now time.Time, answer uint64) object {
+func (r Rendering) insertionRecord(i *insertion, v *insertionVersion, s sight, damage Damage, answer uint64) object {
 	o := v.tree
 	if !r.UpdatedAt {
 		o = o[:len(o)-1] // updatedAt is the last
 	}
-	o = r.Volatile.stir(o, i, now, answer)
+	o = r.Volatile.stir(o, i, s, answer)
+	o = damage.do(o)
 	if r.ReferenceName != "" {
 		o = o.renamed(reference, r.ReferenceName)
 	}
@@ -125,18 +134,18 @@ func (r Rendering) insertionRecord(i *insertion, v *insertionVersion, now time.T
 }
 
 // stir returns the record, or a copy with what never stays the same.
-func (v Volatile) stir(o object, i *insertion, now time.Time, answer uint64) object {
+func (v Volatile) stir(o object, i *insertion, s sight, answer uint64) object {
 	if v.Views {
 		o = o.with("views", int(answer))
 	}
 	if v.ContactRequestCount {
-		o = o.with("contactRequestCount", len(i.visibleContactRequests(now, windowQuery{}, "")))
+		o = o.with("contactRequestCount", len(i.visibleContactRequests(s, windowQuery{}, "")))
 	}
 	if v.Touched {
-		o = o.with(updatedAt, now)
+		o = o.with(updatedAt, s.at)
 	}
 	if v.SignedURLs {
-		url := fmt.Sprintf("https://img.example.org/%d/1.jpg?expires=%d&signature=%016x", i.current().record.ID, now.Unix()+900, answer*0x9e3779b97f4a7c15)
+		url := fmt.Sprintf("https://img.example.org/%d/1.jpg?expires=%d&signature=%016x", i.current().record.ID, s.at.Unix()+900, answer*0x9e3779b97f4a7c15)
 		o = o.with("images", []any{object{{"url", url}}})
 	}
 	if v.Translation && answer%2 == 0 {
@@ -147,7 +156,7 @@ func (v Volatile) stir(o object, i *insertion, now time.Time, answer uint64) obj
 }
 
 // contactRequestRecord is one contact request as this rendering shows it.
-func (r Rendering) contactRequestRecord(v *contactRequestVersion, reference string) object {
+func (r Rendering) contactRequestRecord(v *contactRequestVersion, reference string, damage Damage) object {
 	var o object
 	switch r.Person {
 	case "":
@@ -157,7 +166,7 @@ func (r Rendering) contactRequestRecord(v *contactRequestVersion, reference stri
 	default:
 		o = nestedContactRequest(v, reference).renamed("contact", r.Person)
 	}
-	o = r.IDs.show(o, v.record.ID)
+	o = damage.do(r.IDs.show(o, v.record.ID))
 	if r.ReferenceName != "" {
 		o = o.renamed("propertyReferenceId", r.ReferenceName)
 	}

@@ -17,6 +17,9 @@ import (
 // or a []any of them.
 type object []member
 
+// rawText is written as it is, whether it is JSON or not.
+type rawText string
+
 type member struct {
 	name  string
 	value any
@@ -179,6 +182,8 @@ func (w *writer) value(v any) {
 	case float64:
 		w.out = strconv.AppendFloat(w.out, v, 'f', -1, 64)
 	case json.Number:
+		w.out = append(w.out, v...)
+	case rawText:
 		w.out = append(w.out, v...)
 	case time.Time:
 		w.value(w.time(v))

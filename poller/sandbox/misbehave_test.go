@@ -1,0 +1,302 @@
+package sandbox
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+)
+
+func TestRulesSelectCalls(t *testing.T) {
+	at := newClock().t
+	list := Call{At: at, Operation: OperationInsertions, AgencyID: "A100", Key: "key-1"}
+	poll := Call{At: at, Operation: OperationContactRequests, AgencyID: "A100", Reference: "r", Key: "key-1"}
+	for name, c := range map[string]struct {
+		rule Rule
+		call Call
+		want string // one mark a call: does it get the fault?
+	}{
+		"all":             {Rule{}, list, "xxxx"},
+		"the operation":   {Rule{Operation: OperationInsertions}, list, "xxxx"},
+		"the other":       {Rule{Operation: OperationInsertions}, poll, "...."},
+		"the agency":      {Rule{AgencyID: "B200"}, poll, "...."},
+		"the reference":   {Rule{Reference: "r"}, poll, "xxxx"},
+		"no reference":    {Rule{Reference: "r"}, list, "...."},
+		"the key":         {Rule{Key: "key-2"}, list, "...."},
+		"the third":       {Rule{Nth: 3}, list, "..x."},
+		"every second":    {Rule{Every: 2}, list, ".x.x"},
+		"twice":           {Rule{Times: 2}, list, "xx.."},
+		"not yet":         {Rule{From: at.Add(time.Second)}, list, "...."},
+		"from now":        {Rule{From: at}, list, "xxxx"},
+		"no longer":       {Rule{Until: at}, list, "...."},
+		"the first page":  {Rule{Further: true}, list, "...."},
+		"further pages":   {Rule{Further: true}, Call{At: at, Query: map[string][]string{"page": {"2"}}}, "xxxx"},
+		"nothing decided": {Rule{Decide: func(Call) *Fault { return nil }}, list, "...."},
+	} {
+		f := Misbehave(1, c.rule)
+		got := ""
+		for range 4 {
+			if f(c.call) != nil {
+				got += "x"
+			} else {
+				got += "."
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestTheFirstRuleThatAppliesDecidesAndSharesAreKept(t *testing.T) {
+	f := Misbehave(7, Rule{Share: 0.25, Fault: Refuse(500)}, Rule{Share: 0.5, Fault: Refuse(429)})
+	counts := map[int]int{}
+	for range 10_000 {
+		status := 0
+		if fault := f(Call{}); fault != nil {
+			status = fault.Status
+		}
+		counts[status]++
+	}
+	for status, want := range map[int]int{500: 2500, 429: 3750, 0: 3750} {
+		if got := counts[status]; got < want-200 || got > want+200 {
+			t.Errorf("%d: %d of 10000, want about %d", status, got, want)
+		}
+	}
+}
+
+// TestOnlyGoodAnswersServe holds each fault against what it says of itself: over
+// real connections in virtual time, an answer serves exactly if Good says so.
+func TestOnlyGoodAnswersServe(t *testing.T) {
+	if len(Faults()) < 40 {
+		t.Errorf("only %d faults", len(Faults()))
+	}
+	for _, f := range Faults() {
+		t.Run(f.Name, func(t *testing.T) {
+			if again, ok := FaultNamed(f.Name); !ok || f.Description == "" || again.Good() != f.Fault.Good() {
+				t.Fatal("cannot be looked up, or says nothing")
+			}
+			synctest.Test(t, func(t *testing.T) {
+				m := newModel(Options{KeepLog: -1})
+				publish(t, m, "B200", "other")
+				for _, reference := range []string{"r", "r2"} {
+					publish(t, m, "A100", reference)
+					add(t, m, "A100", reference, ContactRequest{})
+					add(t, m, "A100", reference, ContactRequest{})
+				}
+				time.Sleep(time.Hour)
+				m.SetFault(func(Call) *Fault { return &f.Fault })
+				p := listen(t, New(m, Flat()))
+				for _, target := range []string{insertionsPath("A100"), contactRequestsPath("r")} {
+					p.exchange(t, target, -1)
+				}
+				synctest.Wait()
+				for _, entry := range m.Log(Filter{}) {
+					if served := len(entry.Served) > 0; served != f.Fault.Good() || !entry.Faulted {
+						t.Errorf("good %v, served %v", f.Fault.Good(), entry.Served)
+					}
+				}
+				for _, i := range m.Truth().Insertions {
+					if i.Served.Count > 0 && !f.Fault.Good() {
+						t.Errorf("%s is served", i.Reference)
+					}
+				}
+			})
+		})
+	}
+}
+
+// faulty gets an answer through one fault.
+func faulty(t *testing.T, m *Model, f Fault, target string) *httptest.ResponseRecorder {
+	t.Helper()
+	m.SetFault(func(Call) *Fault { return &f })
+	defer m.SetFault(nil)
+	return ask(New(m, Flat()), testKey, target)
+}
+
+func TestAnotherAnswerShowsWhatWasNotAsked(t *testing.T) {
+	m := newModel(Options{})
+	publish(t, m, "A100", "r", "r2")
+	publish(t, m, "B200", "b")
+	other := add(t, m, "A100", "r2", ContactRequest{})
+	if got := faulty(t, m, Fault{Another: true}, contactRequestsPath("r")).Body.String(); !strings.Contains(got, other) {
+		t.Error(got)
+	}
+	if got := faulty(t, m, Fault{Another: true}, insertionsPath("A100")).Body.Bytes(); !slices.Equal(under(t, got, "propertyReferenceId"), []string{"b"}) {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestAStaleAnswerServesTheVersionsOfThen(t *testing.T) {
+	c := newClock()
+	m := newModel(Options{Now: c.now})
+	publish(t, m, "A100", "kept", "gone")
+	old := add(t, m, "A100", "kept", ContactRequest{Status: "NEW"})
+	c.advance(time.Hour)
+	publish(t, m, "A100", "new")
+	must(t, m.Withdraw("A100", "gone"))
+	must(t, m.Edit("A100", "kept", func(i *Insertion) { i.RankType = "TOP" }))
+	must(t, m.EditContactRequest(old, func(c *ContactRequest) { c.Status = "READ" }))
+	add(t, m, "A100", "kept", ContactRequest{})
+	c.advance(time.Minute)
+	stale := Fault{Age: 10 * time.Minute}
+	if got := under(t, faulty(t, m, stale, insertionsPath("A100")).Body.Bytes(), "propertyReferenceId"); !slices.Equal(got, []string{"gone", "kept"}) {
+		t.Errorf("%v", got)
+	}
+	if got := under(t, faulty(t, m, stale, contactRequestsPath("kept")).Body.Bytes(), "status"); !slices.Equal(got, []string{"NEW"}) {
+		t.Errorf("%v", got)
+	}
+	truth := m.Truth()
+	kept, _ := truth.Insertion("A100", "kept")
+	request, _ := truth.ContactRequest(old)
+	if kept.Versions[0].Served.Count != 1 || kept.Versions[1].Served.Count != 0 || request.Versions[0].Served.Count != 1 || request.Versions[1].Served.Count != 0 {
+		t.Errorf("%+v %+v", kept, request)
+	}
+}
+
+func TestWhatIsLeftOutIsNotServed(t *testing.T) {
+	m := newModel(Options{})
+	publish(t, m, "A100", "r1", "r2", "r3")
+	id := add(t, m, "A100", "r1", ContactRequest{})
+	for _, f := range []Fault{{Newest: 1}, {Without: []string{"r3", id}}} {
+		w := faulty(t, m, f, insertionsPath("A100"))
+		if p := decoded[flatPage](t, w); *p.Total != 2 || !slices.Equal(p.references(), []string{"r2", "r1"}) {
+			t.Errorf("%s", w.Body)
+		}
+		if got := faulty(t, m, f, contactRequestsPath("r1")).Body.String(); strings.Contains(got, id) {
+			t.Error(got)
+		}
+	}
+	if i, _ := m.Truth().Insertion("A100", "r3"); i.Served.Count != 0 {
+		t.Error("served")
+	}
+}
+
+func TestDamageIsInTheFirstRecordAlone(t *testing.T) {
+	m := newModel(Options{})
+	publish(t, m, "A100", "r1", "r2")
+	for damage, wrong := range map[Damage]func([]byte) bool{
+		BadUTF8:       func(b []byte) bool { return !utf8.Valid(b) },
+		HalfSurrogate: func(b []byte) bool { return bytes.Contains(b, []byte(`\ud83d"`)) },
+		NameTwice:     func(b []byte) bool { return bytes.Count(b, []byte(`"note"`)) == 2 },
+	} {
+		body := faulty(t, m, Fault{Damage: damage}, insertionsPath("A100")).Body.Bytes()
+		if !wrong(body) || len(under(t, body, "propertyReferenceId")) != 2 {
+			t.Errorf("%s: %s", damage, body)
+		}
+		if n := len(under(t, body, "note")); n != 1 && damage != NameTwice || n != 2 && damage == NameTwice {
+			t.Errorf("%s: %d records damaged", damage, n)
+		}
+	}
+}
+
+func TestMembersAndEnvelopesCanBeCalledOtherwise(t *testing.T) {
+	m := newModel(Options{})
+	publish(t, m, "A100", "r1")
+	if got := faulty(t, m, Fault{Rename: map[string]string{"results": "rows"}}, insertionsPath("A100")).Body.String(); !strings.Contains(got, `"rows"`) {
+		t.Error(got)
+	}
+	other := spring()
+	if got := faulty(t, m, Fault{Rendering: &other}, insertionsPath("A100")).Body.String(); !strings.Contains(got, `"content"`) {
+		t.Error(got)
+	}
+}
+
+func TestTheBombAndTheFloodAreAsLargeAsTheySay(t *testing.T) {
+	m := newModel(Options{})
+	f, _ := FaultNamed("bomb")
+	w := faulty(t, m, f, insertionsPath("A100"))
+	z, err := gzip.NewReader(w.Body)
+	must(t, err)
+	if n, err := io.Copy(io.Discard, z); err != nil || n < 64<<20 || w.Header().Get("Content-Encoding") != "gzip" || len(f.Body) > 1<<20 {
+		t.Errorf("%d bytes from %d, %v", n, len(f.Body), err)
+	}
+	f, _ = FaultNamed("flood")
+	size := 0
+	for name, values := range faulty(t, m, f, insertionsPath("A100")).Header() {
+		size += len(name) + len(values[0])
+	}
+	if size < 12<<20 {
+		t.Errorf("%d bytes of header", size)
+	}
+}
+
+func TestADripTakesItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(Options{})
+		publish(t, m, "A100", "r")
+		p := listen(t, New(m, Flat()))
+		m.SetFault(func(Call) *Fault { return &Fault{Drip: 20 * time.Second} })
+		began := time.Now()
+		if b := p.exchange(t, insertionsPath("A100"), -1); !bytes.Contains(b, []byte(`"r"`)) || time.Since(began) != 20*time.Second {
+			t.Errorf("%s after %v", b, time.Since(began))
+		}
+	})
+}
+
+func TestAResetIsSeenByTheClient(t *testing.T) {
+	m := newModel(Options{KeepLog: -1})
+	publish(t, m, "A100", strings.Repeat("r", 500))
+	server := httptest.NewServer(New(m, Flat()))
+	defer server.Close()
+	for _, name := range []string{"reset", "reset_body"} {
+		f, _ := FaultNamed(name)
+		m.SetFault(func(Call) *Fault { return &f })
+		r, err := http.NewRequest(http.MethodGet, server.URL+insertionsPath("A100"), nil)
+		must(t, err)
+		r.Header.Set("Authorization", "ApiKey "+testKey)
+		answer, err := server.Client().Do(r)
+		if err == nil {
+			_, err = io.ReadAll(answer.Body)
+			answer.Body.Close()
+		}
+		if err == nil {
+			t.Errorf("%s: a whole answer", name)
+		}
+	}
+	for _, entry := range m.Log(Filter{}) {
+		if !entry.Broken {
+			t.Errorf("%+v", entry)
+		}
+	}
+}
+
+func TestALagHidesForAWhile(t *testing.T) {
+	c := newClock()
+	m := newModel(Options{Now: c.now})
+	publish(t, m, "A100", "r")
+	m.SetLag(func(ContactRequest) time.Duration { return 5 * time.Minute })
+	id := add(t, m, "A100", "r", ContactRequest{})
+	h := New(m, Flat())
+	if got := ids(t, h, "r", ""); len(got) != 0 {
+		t.Error(got)
+	}
+	c.advance(5 * time.Minute)
+	if got := ids(t, h, "r", ""); !slices.Equal(got, []string{id}) {
+		t.Error(got)
+	}
+	if got, _ := m.Truth().ContactRequest(id); got.VisibleFrom.Sub(got.CreatedAt) != 5*time.Minute {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestFaultsAreDocumentedAsTheyAre(t *testing.T) {
+	var good []string
+	for _, f := range Faults() {
+		if f.Fault.Good() {
+			good = append(good, f.Name)
+		}
+	}
+	slices.Sort(good)
+	want := strings.Split("absent bad_utf8 drip half_surrogate late name_twice renamed reshaped stale wrong_type", " ")
+	if !slices.Equal(good, want) {
+		t.Errorf("good: %v; tell so where Faults is documented", good)
+	}
+}

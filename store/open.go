@@ -176,6 +176,20 @@ func (s *Store) identify(o Options, stated string) (err error) {
 		}
 	}
 	s.meta = *found
+	if err := s.refuseForeign(o, stated); err != nil {
+		return err
+	}
+	if stated == "" {
+		err = writeID(o.Dir, s.meta.StoreID)
+	}
+	if err != nil || s.meta.Schema == schemaVersion {
+		return err
+	}
+	return s.migrate()
+}
+
+// refuseForeign says why a store is not the one that is wanted; nil if it is.
+func (s *Store) refuseForeign(o Options, stated string) error {
 	switch {
 	case s.meta.Schema > schemaVersion:
 		return fmt.Errorf("%w: %s has schema %d, this program reads up to %d; use the newer doorbell", ErrNewer, s.path, s.meta.Schema, schemaVersion)
@@ -183,13 +197,8 @@ func (s *Store) identify(o Options, stated string) (err error) {
 		return fmt.Errorf("%w: %s is store %s, but %s beside it says %s; put the right file back", ErrForeign, s.path, s.meta.StoreID, idFileName, stated)
 	case o.BaseURL != "" && o.BaseURL != s.meta.BaseURL:
 		return fmt.Errorf("%w: %s remembers the API at %s, not %s; set the base URL back, or choose another data directory", ErrForeign, s.path, s.meta.BaseURL, o.BaseURL)
-	case stated == "":
-		err = writeID(o.Dir, s.meta.StoreID)
 	}
-	if err != nil || s.meta.Schema == schemaVersion {
-		return err
-	}
-	return s.migrate()
+	return nil
 }
 
 // migrate brings an older file to today's form, in one transaction.

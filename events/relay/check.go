@@ -1,0 +1,72 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"doorbell/events"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Found is what Check found at a server.
+type Found struct {
+	Level     int      // of JetStream's API; 0: not told
+	Missing   bool     // there is no stream of that name; the relay makes it if it may
+	Different []string // how the stream differs from what it should be, in words
+	StoreID   string   // of the store that the stream was made for; empty: not told
+	Messages  uint64
+}
+
+// Check looks whether server and stream could be used with these options, and changes nothing. Only Conn, Prefix, Stream,
+// Manage and what shapes the stream are looked at. The error wraps ErrOldServer, ErrNoStream or ErrStreamUnfit, or says
+// that the server did not answer; Found holds what was found until then.
+func Check(ctx context.Context, o Options) (f Found, err error) {
+	o = o.withDefaults()
+	js, err := jetstream.New(o.Conn)
+	if err != nil {
+		return f, fmt.Errorf("JetStream: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.AckWait)
+	defer cancel()
+	account, err := js.AccountInfo(ctx)
+	if err != nil {
+		return f, fmt.Errorf("JetStream account: %w", err)
+	}
+	f.Level = account.API.Level
+	if f.Level < atomicLevel {
+		return f, fmt.Errorf("%w (API level %d, this one has %d)", ErrOldServer, atomicLevel, f.Level)
+	}
+	s, err := js.Stream(ctx, o.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		f.Missing = true
+		return f, o.mayMake(ctx, js)
+	}
+	if err != nil {
+		return f, fmt.Errorf("stream %s: %w", o.Stream, err)
+	}
+	have := s.CachedInfo()
+	f.Messages, f.StoreID = have.State.Msgs, have.Config.Metadata["store_id"]
+	if o.StoreID == "" {
+		o.StoreID = f.StoreID
+	}
+	f.Different = Differences(o.StreamConfig(), have.Config)
+	if why := unfit(o.StreamConfig(), have.Config); len(why) > 0 {
+		return f, fmt.Errorf("%w: %s: %s", ErrStreamUnfit, o.Stream, strings.Join(why, "; "))
+	}
+	return f, nil
+}
+
+// mayMake says why the missing stream could not be made; nil if nothing is known to be in the way.
+func (o Options) mayMake(ctx context.Context, js jetstream.JetStream) error {
+	if !o.Manage && !o.Embedded {
+		return fmt.Errorf("%w: %s", ErrNoStream, o.Stream)
+	}
+	subjects := events.StreamSubjects(o.Prefix)
+	if other, err := js.StreamNameBySubject(ctx, subjects); err == nil {
+		return fmt.Errorf("%w: stream %s holds %s already", ErrStreamUnfit, other, subjects)
+	}
+	return nil
+}

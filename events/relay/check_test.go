@@ -1,0 +1,54 @@
+package relay
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func TestACheckFindsWhatIsThereAndChangesNothing(t *testing.T) {
+	b := newBell(t)
+	b.o.Embedded = false
+	if f, err := Check(t.Context(), b.o); err != nil || !f.Missing || f.Level < atomicLevel {
+		t.Errorf("without a stream: %+v, %v", f, err)
+	}
+	b.o.Manage = false
+	if _, err := Check(t.Context(), b.o); !errors.Is(err, ErrNoStream) {
+		t.Errorf("without a stream that may be made: %v", err)
+	}
+	b.o.Manage = true
+	if _, err := b.js.Stream(t.Context(), b.o.Stream); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Errorf("a stream was made: %v", err)
+	}
+	c := jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"listings.>"}}
+	if _, err := b.js.CreateStream(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Check(t.Context(), b.o); !errors.Is(err, ErrStreamUnfit) || !strings.Contains(err.Error(), "OTHER") {
+		t.Errorf("with another stream on our subjects: %v", err)
+	}
+	b.o.Stream = "OTHER"
+	f, err := Check(t.Context(), b.o)
+	if !errors.Is(err, ErrStreamUnfit) || len(f.Different) == 0 || f.Missing {
+		t.Errorf("with a stream that is not fit: %+v, %v", f, err)
+	}
+	if s, err := b.js.Stream(t.Context(), "OTHER"); err != nil || s.CachedInfo().Config.AllowAtomicPublish {
+		t.Errorf("the stream was changed: %v", err)
+	}
+}
+
+func TestACheckFindsNothingWrongWithOurOwnStream(t *testing.T) {
+	b := newBell(t)
+	b.deliver()
+	if _, err := b.js.CreateOrUpdateStream(t.Context(), b.o.StreamConfig()); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"s1", ""} {
+		b.o.StoreID = id
+		if f, err := Check(t.Context(), b.o); err != nil || len(f.Different) > 0 || f.Missing || f.StoreID != "s1" {
+			t.Errorf("%+v, %v", f, err)
+		}
+	}
+}

@@ -17,6 +17,7 @@ type grammar struct {
 	Run     RunCmd     `cmd:"" help:"Watch the agencies and publish what happens."`
 	Demo    DemoCmd    `cmd:"" help:"Show everything at work against a made-up API, without any configuration."`
 	Sandbox SandboxCmd `cmd:"" help:"Serve a made-up listings API."`
+	Check   CheckCmd   `cmd:"" help:"Say whether run would work, and what the API's answers are like."`
 	Status  StatusCmd  `cmd:"" help:"Say how the daemon is."`
 	Events  EventsCmd  `cmd:"" help:"Read events."`
 	Resume  ResumeCmd  `cmd:"" help:"End the halt of an agency or insertion."`
@@ -74,6 +75,21 @@ func (SandboxCmd) Help() string { return "Example:\n  doorbell sandbox --listen 
 
 // Run serves until it is stopped.
 func (c *SandboxCmd) Run(ctx context.Context, p *program) error { return cmdSandbox(ctx, p, c) }
+
+// CheckCmd is `doorbell check`.
+type CheckCmd struct {
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+// Help is printed by --help below the flags.
+func (CheckCmd) Help() string {
+	return "Reads the configuration of run, asks the API once for every agency and at most seven times more, looks at NATS, disk and clock, " +
+		"and changes nothing.\n\nExit codes: 0 run would work (warnings allowed), 78 it would end with 78, 1 something else would not work, " +
+		"69 the daemon holds the store and does not answer.\n\nExample:\n  doorbell check"
+}
+
+// Run checks.
+func (c *CheckCmd) Run(ctx context.Context, p *program) error { return cmdCheck(ctx, p, c) }
 
 // StatusCmd is `doorbell status`.
 type StatusCmd struct {

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/poller"
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// politeRequests is how many requests are sent while a daemon runs, and politePause what lies between two of them.
+const (
+	politeRequests = 4
+	politePause    = time.Second
+)
+
+// cmdCheck says whether `doorbell run` would work, with this configuration, here and now. It leaves nothing behind.
+func cmdCheck(ctx context.Context, p *program, cmd *CheckCmd) error {
+	config, err := readConfig(p.environ, groupPoll)
+	c := &checker{p: p, config: config, report: &checkReport{Lines: []checkLine{}, Agencies: []checkedAgency{}}}
+	if err != nil && !cmd.JSON {
+		p.warn(config.Warnings)
+		return err
+	}
+	if err != nil {
+		c.report.refuse(sectionConfig, err)
+	} else if err := c.look(ctx); err != nil {
+		return err
+	}
+	c.report.conclude()
+	if cmd.JSON {
+		return firstError(p.printJSON(c.report), c.report.err())
+	}
+	return firstError(c.report.writeText(p.stdout), c.report.err())
+}
+
+// checker looks at everything that run needs, and writes what it finds into its report.
+type checker struct {
+	p       *program
+	config  *Config
+	report  *checkReport
+	daemon  ops.Status                      // if one runs
+	storeID string                          // if there is a store
+	halts   map[string]map[string]haltFound // of a stopped daemon: by agency, by fingerprint of the key
+	prober  *listings.Prober
+	listed  []*listings.Listed // that had access, in the order of the configuration
+}
+
+// haltFound is the halt of a whole agency that the store remembers.
+type haltFound struct{ text, advice string }
+
+func (c *checker) look(ctx context.Context) error {
+	c.configuration()
+	if !c.findDaemon(ctx) {
+		return nil
+	}
+	c.disk()
+	c.nats(ctx)
+	if err := c.api(ctx); err != nil {
+		return err
+	}
+	c.inOrder()
+	return ctx.Err()
+}
+
+// inOrder puts the sections into the order of a reader: what is quick is looked at first, but is not what matters most.
+func (c *checker) inOrder() {
+	var sorted []checkLine
+	for _, section := range []string{sectionConfig, sectionDaemon, sectionAPI, sectionAnswers, sectionBudget, sectionNATS, sectionDisk} {
+		for _, l := range c.report.Lines {
+			if l.Section == section {
+				sorted = append(sorted, l)
+			}
+		}
+	}
+	c.report.Lines = sorted
+}
+
+func (c *checker) configuration() {
+	keys := map[string]bool{}
+	for _, a := range c.config.Agencies {
+		keys[a.Key.Fingerprint()] = true
+	}
+	text := fmt.Sprintf("%s at %s", agenciesText(len(c.config.Agencies)), c.config.Poll.BaseURL.masked())
+	if len(keys) == 1 {
+		text += ", with one key, " + c.config.Agencies[0].Key.Fingerprint()
+	} else {
+		text += fmt.Sprintf(", with %d keys", len(keys))
+	}
+	c.report.ok(sectionConfig, "%s", text)
+	for _, w := range c.config.Warnings {
+		c.report.warn(sectionConfig, w, "")
+	}
+}
+
+func agenciesText(n int) string {
+	if n == 1 {
+		return "one agency"
+	}
+	return fmt.Sprintf("%d agencies", n)
+}
+
+// findDaemon asks the socket, and the store if nobody answers there. It returns false if there is no use in looking on.
+func (c *checker) findDaemon(ctx context.Context) bool {
+	b := c.config.Base
+	s, err := ops.NewClient(filepath.Join(b.DataDir, socketFile)).Status(ctx)
+	if err == nil {
+		c.daemon, c.report.DaemonRunning, c.storeID = s, true, s.StoreID
+		c.report.ok(sectionDaemon, "runs since %s and holds the store; doorbell run would be refused, what follows is about the one that runs",
+			s.Started.Format(time.RFC3339))
+		if s.Watch.BaseURL != string(c.config.Poll.BaseURL) {
+			c.report.warn(sectionDaemon, "it watches another API: "+Address(s.Watch.BaseURL).masked(), "was the configuration changed after its start?")
+		}
+		return true
+	}
+	if !errors.Is(err, ops.ErrNoAnswer) {
+		c.report.fail(sectionDaemon, "the daemon answers, but does not say how it is: "+err.Error(), "look at its log")
+		return false
+	}
+	return c.readStore()
+}
+
+// readStore reads what a stopped daemon remembers, if there is anything.
+func (c *checker) readStore() bool {
+	b := c.config.Base
+	kept, err := store.OpenReadOnly(store.Options{Dir: b.DataDir, BaseURL: string(c.config.Poll.BaseURL)})
+	var locked *store.LockedError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return true
+	case errors.As(err, &locked):
+		c.report.refuse(sectionDaemon, unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), "look at its log; if it hangs, restart it"))
+		return false
+	case err != nil:
+		c.report.refuse(sectionDisk, storeError(err, b.DataDir))
+		return true
+	}
+	defer kept.Close()
+	c.storeID, c.halts = kept.ID(), map[string]map[string]haltFound{}
+	err = kept.View(func(tx *store.Tx) error {
+		for _, a := range c.config.Agencies {
+			halts, err := tx.Halts(a.ID)
+			if err != nil {
+				return err
+			}
+			c.halts[a.ID] = haltsByKey(halts)
+		}
+		return nil
+	})
+	if err != nil {
+		c.report.refuse(sectionDisk, storeError(err, b.DataDir))
+	}
+	return true
+}
+
+// haltsByKey are the halts of a whole agency by the key that was refused: another key ends them.
+func haltsByKey(halts []store.Halt) map[string]haltFound {
+	found := map[string]haltFound{}
+	for _, h := range halts {
+		if h.Reference == "" {
+			found[h.Key] = haltFound{fmt.Sprintf("is halted (%s) since %s: %d, %s; nothing was asked", h.Scope, h.Since.Format(time.RFC3339), h.Status, h.ProbableReason), h.Advice}
+		}
+	}
+	return found
+}
+
+// pace keeps requests apart. It is the budget of this command.
+type pace struct {
+	every time.Duration
+	next  time.Time
+}
+
+func (p *pace) before(ctx context.Context, _ listings.Request) error {
+	wait := time.NewTimer(time.Until(p.next))
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	p.next = time.Now().Add(p.every)
+	return nil
+}
+
+// newProber makes what asks the API, at the pace that is allowed.
+func (c *checker) newProber() error {
+	o := c.config.pollerOptions()
+	every := time.Duration(float64(time.Second) / o.RequestsPerSecond)
+	if c.report.DaemonRunning {
+		every = max(every, politePause)
+	}
+	o.API.Before, o.API.IDFields = (&pace{every: every}).before, o.IDFields
+	p, err := listings.NewProber(o.API, listings.ProbeOptions{PageSize: o.PageSize, Filter: o.Filter})
+	c.prober = p
+	return err
+}
+
+// room says whether requests of ours fit into the budget beside those of the daemon.
+func (c *checker) room(ctx context.Context) bool {
+	const look = 2 * time.Second
+	select {
+	case <-time.After(look):
+	case <-ctx.Done():
+		return false
+	}
+	s, err := ops.NewClient(filepath.Join(c.config.Base.DataDir, socketFile)).Status(ctx)
+	if err != nil || s.Watch.At.Before(c.daemon.Watch.At.Add(look/2)) || s.Watch.Down != "" {
+		return false
+	}
+	spent := float64(s.Watch.Requests-c.daemon.Watch.Requests) / s.Watch.At.Sub(c.daemon.Watch.At).Seconds()
+	ceiling := min(s.Watch.RequestsPerSecond, c.config.Poll.RequestsPerSecond)
+	return spent+float64(time.Second/politePause) <= ceiling
+}
+
+// agencyOfDaemon is how the daemon sees an agency; nil if it does not watch it.
+func (c *checker) agencyOfDaemon(id string) *poller.AgencyStatus {
+	for i, a := range c.daemon.Watch.Agencies {
+		if a.AgencyID == id {
+			return &c.daemon.Watch.Agencies[i]
+		}
+	}
+	return nil
+}

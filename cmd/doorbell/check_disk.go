@@ -1,0 +1,117 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"doorbell/cmd/doorbell/ops"
+)
+
+// leastSpace is what a store and a stream need to begin at all.
+const leastSpace = 64 << 20
+
+// disk looks at the data directory: can it be made and written, is it ours alone, is there space for what may come.
+func (c *checker) disk() {
+	dir := c.config.Base.DataDir
+	if err := ops.CheckPath(filepath.Join(dir, socketFile)); err != nil {
+		c.report.refuse(sectionDisk, configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "set DOORBELL_DATA_DIR to a shorter path"))
+		return
+	}
+	nearest, info, err := nearestDir(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a directory", nearest)
+	}
+	if err == nil && !mayWrite(nearest) {
+		err = fmt.Errorf("%s may not be written: %w", nearest, fs.ErrPermission)
+	}
+	if err != nil {
+		c.report.refuse(sectionDisk, configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err),
+			fmt.Sprintf("let the user that runs doorbell write to %s, or choose another directory", dir)))
+		return
+	}
+	if nearest == filepath.Clean(dir) {
+		c.ownersAlone(dir, info)
+	} else {
+		c.report.ok(sectionDisk, "%s is not there yet; run makes it", dir)
+	}
+	c.space(nearest)
+}
+
+// nearestDir is the directory, or what of its parents exists.
+func nearestDir(dir string) (string, fs.FileInfo, error) {
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		info, err := os.Stat(at)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at) {
+			return at, info, err
+		}
+	}
+}
+
+func (c *checker) ownersAlone(dir string, info fs.FileInfo) {
+	for _, name := range []string{streamFolder, storeFile} {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); err == nil && !mayWrite(path) {
+			c.report.refuse(sectionDisk, configError(fmt.Errorf("DOORBELL_DATA_DIR: %s may not be written", path),
+				"let the user that runs doorbell write to it"))
+			return
+		}
+	}
+	if mode := info.Mode().Perm(); mode&0o022 != 0 {
+		c.report.warn(sectionDisk, fmt.Sprintf("%s may be written by others (mode %04o)", dir, mode), "chmod 700 "+dir)
+		return
+	}
+	c.report.ok(sectionDisk, "%s can be written", dir)
+}
+
+// space holds what is free against what store and embedded stream may still grow by.
+func (c *checker) space(dir string) {
+	b := c.config.Base
+	free, known := freeSpace(dir)
+	if !known {
+		return
+	}
+	wanted := max(0, int64(b.StoreMax)-size(filepath.Join(b.DataDir, storeFile)))
+	what := "DOORBELL_STORE_MAX"
+	if c.config.NATS.URL == "" {
+		wanted += max(0, int64(b.StreamMax)-size(filepath.Join(b.DataDir, streamFolder)))
+		what += " and DOORBELL_STREAM_MAX"
+	}
+	text := fmt.Sprintf("%s free; %s may take %s more", bytesText(free), what, bytesText(wanted))
+	switch {
+	case free < leastSpace:
+		c.report.fail(sectionDisk, text, "make space on the disk of "+b.DataDir)
+	case free < wanted:
+		c.report.warn(sectionDisk, text, "lower them, or put DOORBELL_DATA_DIR on a larger disk; polling stops while a disk is full")
+	default:
+		c.report.ok(sectionDisk, "%s", text)
+	}
+}
+
+// size is what a file, or all files in a folder, take; what cannot be read counts as nothing.
+func size(path string) (n int64) {
+	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil
+		}
+		if info, err := d.Info(); err == nil {
+			n += info.Size()
+		}
+		return nil
+	})
+	return n
+}
+
+func bytesText(n int64) string {
+	for _, u := range []struct {
+		name   string
+		factor int64
+	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if n >= u.factor {
+			return fmt.Sprintf("%.3g %s", float64(n)/float64(u.factor), u.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

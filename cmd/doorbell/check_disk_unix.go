@@ -1,0 +1,24 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+import (
+	"math"
+	"syscall"
+)
+
+// mayWrite asks the system without writing: looking must leave nothing behind.
+func mayWrite(path string) bool {
+	const write = 2
+	return syscall.Access(path, write) == nil
+}
+
+// freeSpace is what an ordinary user may still write to the disk of a directory.
+func freeSpace(dir string) (n int64, known bool) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return 0, false
+	}
+	free := float64(s.Bavail) * float64(s.Bsize)
+	return int64(min(free, math.MaxInt64/2)), true
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"doorbell/poller/listings"
+)
+
+// Levels of a line of the report.
+const (
+	levelOK   = "ok"
+	levelWarn = "warn"
+	levelFail = "fail" // run would not work
+)
+
+// Sections of the report, in their order.
+const (
+	sectionConfig  = "configuration"
+	sectionDaemon  = "daemon"
+	sectionAPI     = "API"
+	sectionAnswers = "answers"
+	sectionBudget  = "budget"
+	sectionNATS    = "NATS"
+	sectionDisk    = "disk"
+)
+
+// checkReport is what `doorbell check` found; with --json it is printed as it is. It holds no key and no value from a record.
+type checkReport struct {
+	OK            bool              `json:"ok"` // run would work; warnings are allowed
+	ExitCode      int               `json:"exitCode"`
+	DaemonRunning bool              `json:"daemonRunning"`
+	Requests      int               `json:"requests"` // that were sent to the API
+	Lines         []checkLine       `json:"lines"`
+	Agencies      []checkedAgency   `json:"agencies"`
+	Answers       *listings.Answers `json:"answers,omitempty"`
+	Learned       *listings.Learned `json:"learned,omitempty"`
+	Budget        *checkedBudget    `json:"budget,omitempty"`
+}
+
+// checkLine is one finding.
+type checkLine struct {
+	Section string `json:"section"`
+	Level   string `json:"level"` // ok, warn, fail
+	Text    string `json:"text"`
+	Todo    string `json:"todo,omitempty"` // what to do about it
+
+	code int // exit code with which run would end because of it; 0: it would go on
+}
+
+// checkedAgency is how an agency answers.
+type checkedAgency struct {
+	AgencyID       string `json:"agencyId"`
+	Access         string `json:"access"` // ok, refused, failed, halted, not_asked
+	Status         int    `json:"status,omitempty"`
+	ProbableReason string `json:"probableReason,omitempty"`
+	Insertions     int    `json:"insertions"` // that the API tells of; -1: unknown
+	AtLeast        bool   `json:"atLeast"`    // there may be more
+}
+
+// Access of an agency.
+const (
+	accessOK       = "ok"
+	accessRefused  = "refused"
+	accessFailed   = "failed"
+	accessHalted   = "halted"
+	accessNotAsked = "not_asked"
+)
+
+func (r *checkReport) ok(section, format string, args ...any) {
+	r.add(checkLine{Section: section, Level: levelOK, Text: fmt.Sprintf(format, args...)})
+}
+
+func (r *checkReport) warn(section, text, todo string) {
+	r.add(checkLine{Section: section, Level: levelWarn, Text: text, Todo: todo})
+}
+
+func (r *checkReport) fail(section, text, todo string) {
+	r.add(checkLine{Section: section, Level: levelFail, Text: text, Todo: todo})
+}
+
+// refuse notes an error with which run would end.
+func (r *checkReport) refuse(section string, err error) {
+	code, sentences, hint := outcome(err)
+	for _, s := range sentences {
+		r.add(checkLine{Section: section, Level: levelFail, Text: s, Todo: hint, code: code})
+		hint = ""
+	}
+}
+
+func (r *checkReport) add(l checkLine) { r.Lines = append(r.Lines, l) }
+
+func (r *checkReport) count(level string) (n int) {
+	for _, l := range r.Lines {
+		if l.Level == level {
+			n++
+		}
+	}
+	return n
+}
+
+// conclude decides: 69 and 78 where run would end with them, 1 for everything else that would not work.
+func (r *checkReport) conclude() {
+	r.OK, r.ExitCode = true, exitDone
+	for _, l := range r.Lines {
+		switch {
+		case l.Level != levelFail:
+		case l.code == exitUnavailable, l.code == exitConfig && r.ExitCode != exitUnavailable:
+			r.OK, r.ExitCode = false, l.code
+		case r.OK:
+			r.OK, r.ExitCode = false, exitFailed
+		}
+	}
+}
+
+// err is the report as the outcome of the command.
+func (r *checkReport) err() error {
+	if r.OK {
+		return nil
+	}
+	text := "doorbell run would not work: one thing fails"
+	if n := r.count(levelFail); n > 1 {
+		text = fmt.Sprintf("doorbell run would not work: %d things fail", n)
+	}
+	return &exitError{r.ExitCode, text, "the report says of each what to do", nil}
+}
+
+const checkWidth = 110
+
+func (r *checkReport) writeText(w io.Writer) error {
+	var b strings.Builder
+	section := ""
+	for _, l := range r.Lines {
+		if l.Section != section {
+			section = l.Section
+			fmt.Fprintln(&b, section)
+		}
+		fmt.Fprintf(&b, "  %-4s  %s\n", l.Level, wrapped(printable(l.Text), 8))
+		if l.Todo != "" {
+			fmt.Fprintf(&b, "        → %s\n", wrapped(printable(l.Todo), 10))
+		}
+	}
+	if r.OK {
+		fmt.Fprintf(&b, "doorbell run would work; %s, %s to the API\n", several(r.count(levelWarn), "warning"), several(r.Requests, "request"))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// several counts things: one warning, 3 warnings, no warnings.
+func several(n int, what string) string {
+	switch n {
+	case 0:
+		return "no " + what + "s"
+	case 1:
+		return "one " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// wrapped breaks a text into lines that fit a terminal; all but the first are indented.
+func wrapped(text string, indent int) string {
+	var b strings.Builder
+	column := indent
+	for i, word := range strings.Fields(text) {
+		length := len([]rune(word))
+		switch {
+		case i == 0:
+		case column+1+length > checkWidth:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			column = indent
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += length
+	}
+	return b.String()
+}

@@ -1,0 +1,462 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"doorbell/poller/listings"
+	"doorbell/poller/sandbox"
+	"doorbell/store"
+)
+
+// checked runs `doorbell check` twice, as text and as JSON, wants the exit code, and finds no secret, no person and
+// nothing changed in the data directory.
+func checked(t *testing.T, s scene, want int, environ []string, words ...string) (checkReport, string) {
+	t.Helper()
+	before := files(t, s.dir)
+	text := run(t, environ, "check")
+	object := run(t, environ, "check", "--json")
+	for _, got := range []result{text, object} {
+		if got.code != want {
+			t.Errorf("exit code %d, want %d:\n%s%s", got.code, want, got.stdout, got.stderr)
+		}
+		holdsNobody(t, got.stdout+got.stderr)
+		got.holdsNoSecret(t)
+		for _, i := range s.model.Truth().Insertions {
+			if strings.Contains(got.stdout+got.stderr, i.Reference) {
+				t.Errorf("insertion %s is in:\n%s", i.Reference, got.stdout)
+			}
+		}
+	}
+	has(t, strings.Join(strings.Fields(text.stdout+text.stderr), " "), words...)
+	var r checkReport
+	if err := json.Unmarshal([]byte(object.stdout), &r); err != nil {
+		t.Fatalf("no JSON object: %v\n%s", err, object.stdout)
+	}
+	if r.ExitCode != want || r.OK != (want == exitDone) {
+		t.Errorf("the object says %v, %d", r.OK, r.ExitCode)
+	}
+	if after := files(t, s.dir); !maps.Equal(before, after) {
+		t.Errorf("the data directory was changed: %v", slices.Sorted(maps.Keys(after)))
+	}
+	return r, text.stdout
+}
+
+// files is a directory as it can be seen without reading sockets; that of a running daemon changes by itself.
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(dir, socketFile)); err == nil {
+		return nil
+	}
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return tree(t, dir)
+}
+
+func (r checkReport) access() map[string]string {
+	found := map[string]string{}
+	for _, a := range r.Agencies {
+		found[a.AgencyID] = a.Access
+	}
+	return found
+}
+
+// failsOnlyIn wants the failures of a report to be of these sections.
+func (r checkReport) failsOnlyIn(t *testing.T, sections ...string) {
+	t.Helper()
+	for _, l := range r.Lines {
+		if l.Level == levelFail && !slices.Contains(sections, l.Section) {
+			t.Errorf("%s: %s", l.Section, l.Text)
+		}
+		if l.Level == levelFail && l.Todo == "" {
+			t.Errorf("nobody says what to do about: %s", l.Text)
+		}
+	}
+}
+
+func TestCheckSaysThatRunWouldWorkAndLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100", "B200")
+	fresh := filepath.Join(s.dir, "data")
+	r, text := checked(t, s, exitDone, s.with("DOORBELL_DATA_DIR="+fresh), "doorbell run would work", "A100: access, 4 insertions",
+		"insertions stand at /results; a total is told", "pages count from", "/id is taken for their id", "date and time with an offset",
+		"8 insertions at 1000 requests/s", "which is free", "is not there yet; run makes it")
+	if n := s.asked("A100") + s.asked("B200"); n != 2*r.Requests || r.Requests > listings.MostProbeRequests+1 {
+		t.Errorf("%d requests for two reports, told are %d each", n, r.Requests)
+	}
+	if n := s.asked("B200"); n > 2 {
+		t.Errorf("the second agency was asked %d times for two reports", n)
+	}
+	if lines := strings.Count(text, "\n"); lines > 35 {
+		t.Errorf("%d lines are too many to read", lines)
+	}
+	if _, err := os.Stat(fresh); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s was made", fresh)
+	}
+	for _, l := range r.Lines {
+		if l.Level != levelOK {
+			t.Errorf("%s: %s", l.Level, l.Text)
+		}
+	}
+}
+
+func TestCheckNamesTheMembersOfItsObjectAsDocumented(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	got := run(t, s.environ, "check", "--json")
+	var o map[string]any
+	if err := json.Unmarshal([]byte(got.stdout), &o); err != nil {
+		t.Fatal(err)
+	}
+	names := slices.Sorted(maps.Keys(o))
+	if want := strings.Fields("agencies answers budget daemonRunning exitCode learned lines ok requests"); !slices.Equal(names, want) {
+		t.Errorf("members are %v", names)
+	}
+	for _, name := range append(names, "expectedStalenessSeconds", "neededRequestsPerSecond") {
+		if !strings.Contains(readText(t, readme), "`"+name+"`") {
+			t.Errorf("the README does not know %s", name)
+		}
+	}
+}
+
+func TestCheckTellsAWrongKeyFromAnAgencyThatIsNotLinked(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100", "B200")
+	r, _ := checked(t, s, exitFailed, s.with("DOORBELL_API_KEY="+otherKey), "A100, B200 are refused: status 403, probably key_rejected", "Ask the provider's account manager for the valid key")
+	if want := map[string]string{"A100": accessRefused, "B200": accessRefused}; !maps.Equal(r.access(), want) || r.Requests != 2 || r.Learned != nil {
+		t.Errorf("%v after %d requests", r.access(), r.Requests)
+	}
+	r.failsOnlyIn(t, sectionAPI)
+
+	if err := s.model.UnlinkKey(testKey, "A100"); err != nil {
+		t.Fatal(err)
+	}
+	r, _ = checked(t, s, exitFailed, s.environ, "A100 is refused: status 403, probably agency_not_linked", "B200: access, 4 insertions", "insertions stand at")
+	if r.Learned == nil || r.Learned.AgencyID != "B200" || r.Agencies[0].ProbableReason != "agency_not_linked" {
+		t.Errorf("learned of %+v; %+v", r.Learned, r.Agencies)
+	}
+	if n := s.asked("A100"); n != 4 {
+		t.Errorf("A100 was asked %d times for four reports", n)
+	}
+}
+
+// faced is a scene with a server of one's own before the API.
+func faced(t *testing.T, s scene, h http.HandlerFunc) []string {
+	t.Helper()
+	l := httptest.NewServer(h)
+	t.Cleanup(l.Close)
+	return s.with("DOORBELL_BASE_URL=" + l.URL)
+}
+
+func TestCheckSaysWhatIsWrongWithTheBaseURL(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100", "B200")
+	html := faced(t, s, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("<html><title>Login " + sandbox.Marker + "</title></html>"))
+	})
+	r, _ := checked(t, s, exitFailed, html, "found HTML", "is DOORBELL_BASE_URL the API's own?")
+	r.failsOnlyIn(t, sectionAPI)
+
+	none := faced(t, s, http.NotFound)
+	checked(t, s, exitFailed, none, "status 404 Not Found", "is DOORBELL_BASE_URL the API's own?")
+
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	r, _ = checked(t, s, exitFailed, s.with("DOORBELL_BASE_URL=http://"+l.Addr().String()), "no answer (refused: connection refused)", "is DOORBELL_BASE_URL right?", "B200: not asked")
+	if r.Requests != 1 {
+		t.Errorf("%d requests to where nobody is", r.Requests)
+	}
+}
+
+func TestCheckObeysACallForPatience(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100", "B200")
+	s.model.SetFault(func(sandbox.Call) *sandbox.Fault {
+		return &sandbox.Fault{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"60"}}}
+	})
+	r, _ := checked(t, s, exitFailed, s.environ, "status 429 Too Many Requests, to be asked again after 1m0s", "B200: not asked")
+	if r.Requests != 1 {
+		t.Errorf("%d requests", r.Requests)
+	}
+}
+
+func TestCheckSaysWhenContactRequestsAreRefused(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	s.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+		if c.Operation == sandbox.OperationContactRequests {
+			return &sandbox.Fault{Status: http.StatusForbidden}
+		}
+		return nil
+	})
+	r, _ := checked(t, s, exitFailed, s.environ, "contact requests of an insertion that the list shows are refused: status 403 Forbidden")
+	r.failsOnlyIn(t, sectionAnswers)
+	if r.Requests != 2 {
+		t.Errorf("%d requests", r.Requests)
+	}
+}
+
+func TestCheckSeesPagesThatAreIgnoredAndSizesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	model := sandbox.NewModel(sandbox.Options{Seed: 1})
+	sandbox.NewGenerator(model, sandbox.GeneratorOptions{Seed: 1, Agencies: []string{"A100"}, Insertions: 70, History: 8}).Seed()
+	model.AddKey(testKey, "A100")
+	behind := sandbox.New(model, sandbox.Nested())
+	s := newScene(t, "A100")
+	s.model = model
+	deaf := faced(t, s, func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		q.Del("page")
+		r.URL.RawQuery = q.Encode()
+		behind.ServeHTTP(w, r)
+	})
+	r, _ := checked(t, s, exitFailed, deaf, "page=2 repeats the first page: the rest of the list cannot be read", "set DOORBELL_PAGE_SIZE to more than")
+	r.failsOnlyIn(t, sectionAnswers)
+	if r.Requests > listings.MostProbeRequests || r.Learned.Insertions.PageHeeded != listings.No {
+		t.Errorf("%d requests, %+v", r.Requests, r.Learned.Insertions)
+	}
+
+	refusing := faced(t, s, func(w http.ResponseWriter, r *http.Request) {
+		if size := r.URL.Query().Get("pageSize"); size != "" && size != "20" {
+			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+			return
+		}
+		behind.ServeHTTP(w, r)
+	})
+	r, _ = checked(t, s, exitDone, refusing, "pageSize=20 is taken", "refused: 50", "set DOORBELL_PAGE_SIZE=20", "70 insertions", "one warning")
+	if c := r.Learned.ContactRequests; c.OrderHeeded != listings.Yes || c.NumberHeeded != listings.Yes || r.Requests > listings.MostProbeRequests {
+		t.Errorf("%d requests, %+v", r.Requests, c)
+	}
+}
+
+func TestCheckHoldsTheBudgetAgainstTheInsertions(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	r, _ := checked(t, s, exitDone, s.with("DOORBELL_MAX_STALENESS=1ms"), "more than the 1ms of DOORBELL_MAX_STALENESS", "set DOORBELL_REQUESTS_PER_SECOND to 4100")
+	if r.Budget.MaxStalenessSeconds != 0.001 || r.Budget.NeededRequestsPerSecond != 4100 {
+		t.Errorf("%+v", r.Budget)
+	}
+	p := Poll{RequestsPerSecond: 5, PollInterval: 30 * time.Second, WalkInterval: 2 * time.Minute}
+	for _, tt := range []struct {
+		insertions, pages int
+		limit             time.Duration
+		staleness, needed float64
+	}{
+		{10, 3, 0, 30, 0.0084},            // the interval is longer than the turns
+		{9000, 182, 0, 2583, 6.6},         // walks take 1.5 a second
+		{9000, 1000, 0, 2700, 7.5},        // more than a third never goes to walks
+		{9000, 182, time.Hour, 2583, 3.8}, // and with more patience it is enough
+	} {
+		p.MaxStaleness = AutoDuration(tt.limit)
+		b := newBudget(p, tt.insertions, tt.pages)
+		if b.StalenessSeconds < tt.staleness-1 || b.StalenessSeconds > tt.staleness+1 || b.NeededRequestsPerSecond < tt.needed-1e-6 || b.NeededRequestsPerSecond > tt.needed+1e-6 {
+			t.Errorf("%+v", b)
+		}
+	}
+}
+
+func TestCheckRefusesAsRunWouldAndSaysThatItWould(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	r, _ := checked(t, s, exitConfig, s.with("DOORBELL_NATS_LISTEN="+l.Addr().String()), "is in use by another program", "A100: access")
+	r.failsOnlyIn(t, sectionNATS)
+	r, _ = checked(t, s, exitConfig, s.with("DOORBELL_DATA_DIR="+write(t, "file", "none", 0o600)), "DOORBELL_DATA_DIR", "choose another directory")
+	r.failsOnlyIn(t, sectionDisk)
+	r, _ = checked(t, s, exitConfig, s.with("DOORBELL_DATA_DIR="+s.dir+strings.Repeat("/deep", 30)), "choose a shorter data directory")
+	r.failsOnlyIn(t, sectionDisk)
+
+	before := s.asked("A100")
+	bad := s.with("DOORBELL_POLL_INTERVAL=often")
+	got, object := run(t, bad, "check"), run(t, bad, "check", "--json")
+	has(t, got.stderr, "DOORBELL_POLL_INTERVAL", "write it like 30s")
+	has(t, object.stdout, "DOORBELL_POLL_INTERVAL", `"exitCode": 78`)
+	if got.code != exitConfig || object.code != exitConfig || s.asked("A100") != before {
+		t.Errorf("exit codes %d and %d", got.code, object.code)
+	}
+}
+
+// TestCheckSeesADataDirectoryThatItMayNotWrite runs as somebody without rights, as root cannot be stopped otherwise.
+func TestCheckSeesADataDirectoryThatItMayNotWrite(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	var nobody *syscall.Credential
+	if os.Getuid() == 0 {
+		nobody = &syscall.Credential{Uid: 65534, Gid: 65534}
+		for _, dir := range []string{os.TempDir(), filepath.Dir(binary(t))} {
+			if err := os.Chmod(dir, 0o711); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.Chmod(s.dir, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{s.dir, filepath.Join(s.dir, "below")} {
+		c := launchAs(t, nobody, s.with("DOORBELL_DATA_DIR="+dir), "check")
+		if code := c.exit(t); code != exitConfig {
+			t.Errorf("exit code %d", code)
+		}
+		has(t, c.stdout.String(), s.dir+" may not be written")
+	}
+}
+
+func TestCheckSeesWhatTheStoreOfAStoppedDaemonSays(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	wrong := s.with("DOORBELL_API_KEY=" + otherKey)
+	d := launch(t, wrong, "run")
+	subscribeTo(t, natsURL(t, s.dir)).event(t, "access.halted", "A100")
+	d.stop(t)
+	asked := s.asked("A100")
+	r, _ := checked(t, s, exitFailed, wrong, "A100 is halted (agency) since", "run: doorbell resume A100")
+	if r.access()["A100"] != accessHalted || s.asked("A100") != asked {
+		t.Errorf("%v; it was asked %d times", r.access(), s.asked("A100")-asked)
+	}
+	checked(t, s, exitDone, s.environ, "A100: access") // another key would end the halt
+	checked(t, s, exitConfig, s.with("DOORBELL_BASE_URL=http://127.0.0.1:1"), "remembers the API at")
+}
+
+func TestCheckSaysThatTheDaemonHoldsTheStoreAndDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	kept, err := store.Open(store.Options{Dir: s.dir, BaseURL: s.url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close()
+	r, _ := checked(t, s, exitUnavailable, s.environ, "the daemon holds the store and does not answer")
+	if r.Requests != 0 || s.asked("A100") != 0 {
+		t.Error("the API was asked")
+	}
+}
+
+// TestCheckIsPoliteBesideADaemon shows another key, so that its requests can be told from those of the daemon.
+func TestCheckIsPoliteBesideADaemon(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100", "B200")
+	label := s.model.AddKey(otherKey, "A100", "B200")
+	d := launch(t, s.with("DOORBELL_POLL_INTERVAL=1h", "DOORBELL_WALK_INTERVAL=1h"), "run")
+	subscribeTo(t, natsURL(t, s.dir)).baselined(t, "A100", "B200")
+	s.model.KeepLog(-1)
+
+	got := run(t, s.with("DOORBELL_API_KEY="+otherKey), "check", "--json")
+	var r checkReport
+	if err := json.Unmarshal([]byte(got.stdout), &r); err != nil || got.code != exitDone || !r.DaemonRunning {
+		t.Fatalf("exit code %d, %v:\n%s%s", got.code, err, got.stdout, got.stderr)
+	}
+	log := s.model.Log(sandbox.Filter{Key: label})
+	if len(log) != r.Requests || len(log) == 0 || len(log) > politeRequests {
+		t.Errorf("%d requests, told are %d", len(log), r.Requests)
+	}
+	if n := sandbox.Peak(log, politePause-20*time.Millisecond); n > 1 {
+		t.Errorf("%d requests within a second", n)
+	}
+	if want := map[string]string{"A100": accessOK, "B200": accessOK}; !maps.Equal(r.access(), want) {
+		t.Errorf("%v", r.access())
+	}
+
+	before := s.model.Requests(sandbox.Filter{Key: label})
+	got = run(t, s.with("DOORBELL_API_KEY="+otherKey, "DOORBELL_REQUESTS_PER_SECOND=0.5"), "check")
+	has(t, got.stdout, "it spends the budget; nothing more is asked of the API")
+	if s.model.Requests(sandbox.Filter{Key: label}) != before {
+		t.Error("it was asked beyond the budget")
+	}
+	d.stop(t)
+}
+
+// natsServer is a server as somebody else may run it.
+func natsServer(t *testing.T, change ...func(*server.Options)) *server.Server {
+	t.Helper()
+	o := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: shortDir(t)}
+	for _, c := range change {
+		c(o)
+	}
+	s, err := server.NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(patience) {
+		t.Fatal("the server does not start")
+	}
+	return s
+}
+
+func TestCheckComparesTheStreamOfAnExternalNATSAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	far := natsServer(t)
+	environ := s.with("NATS_URL=" + far.ClientURL())
+	r, _ := checked(t, s, exitDone, environ, "external, "+far.ClientURL()+" answers: version "+server.VERSION, "stream LISTINGS is missing; run makes it")
+	r.failsOnlyIn(t)
+	checked(t, s, exitFailed, append(environ, "DOORBELL_STREAM_MANAGE=off"), "stream LISTINGS is missing, and DOORBELL_STREAM_MANAGE forbids to make it")
+
+	nc, err := nats.Connect(far.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := js.Stream(ctx, "LISTINGS"); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Fatalf("a stream was made: %v", err)
+	}
+	foreign := jetstream.StreamConfig{Name: "LISTINGS", Subjects: []string{"listings.v1.>"}, MaxMsgs: 7, Discard: jetstream.DiscardOld, AllowAtomicPublish: true}
+	if _, err := js.CreateStream(ctx, foreign); err != nil {
+		t.Fatal(err)
+	}
+	checked(t, s, exitDone, environ, "warn", "can be used, but differs", "max messages is 7, should be -1", "discard is DiscardOld, should be DiscardNew")
+	foreign.AllowAtomicPublish = false
+	if _, err := js.UpdateStream(ctx, foreign); err == nil {
+		r, _ = checked(t, s, exitFailed, environ, "it does not allow atomic publish", "doorbell changes no stream of an external server")
+		r.failsOnlyIn(t, sectionNATS)
+	}
+	if have, err := js.Stream(ctx, "LISTINGS"); err != nil || have.CachedInfo().Config.MaxMsgs != 7 {
+		t.Errorf("the stream was changed: %v", err)
+	}
+	checked(t, s, exitFailed, append(environ, "DOORBELL_STREAM=MORE"), "stream LISTINGS holds listings.v1.> already")
+}
+
+func TestCheckSaysWhyAnExternalNATSIsNotReached(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	locked := natsServer(t, func(o *server.Options) { o.Authorization = "another-" + sentinel })
+	r, _ := checked(t, s, exitFailed, s.with("NATS_URL="+locked.ClientURL(), "NATS_TOKEN="+sentinel), "refuses our credentials", "NATS_TOKEN")
+	r.failsOnlyIn(t, sectionNATS)
+	bare := natsServer(t, func(o *server.Options) { o.JetStream = false })
+	checked(t, s, exitFailed, s.with("NATS_URL="+bare.ClientURL()), "enable JetStream for this account")
+	r, _ = checked(t, s, exitFailed, s.with("NATS_URL=nats://guest:"+sentinel+"@127.0.0.1:1"), "nats://127.0.0.1:1 does not answer within")
+	r.failsOnlyIn(t, sectionNATS)
+}

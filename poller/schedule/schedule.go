@@ -8,6 +8,7 @@ package schedule
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 )
 
@@ -93,6 +94,20 @@ func (s *Schedule) Remove(t Target) {
 	delete(a.items, t.Reference)
 	i.gone = true
 	a.leaveHeap(i)
+}
+
+// Forget takes an agency out of the schedule, with all of its insertions. None of them may be in flight.
+func (s *Schedule) Forget(agencyID string) {
+	a := s.agencies[agencyID]
+	if a == nil {
+		return
+	}
+	delete(s.agencies, agencyID)
+	at := slices.Index(s.order, a)
+	s.order = slices.Delete(s.order, at, at+1)
+	if s.next > at {
+		s.next--
+	}
 }
 
 // Pause gives out nothing of an agency before until; the zero time ends a pause. With probing, afterwards one insertion

@@ -156,3 +156,23 @@ func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 		}
 	})
 }
+
+func TestAForgottenAgencyIsNotGivenOutAndComesBackEmpty(t *testing.T) {
+	s := schedule.New()
+	for _, agency := range []string{"A", "B", "C"} {
+		s.Add(target(agency, 1), at(0))
+		s.Urge(target(agency, 2))
+	}
+	next(t, s, at(1), target("A", 2))
+	next(t, s, at(1), target("B", 2))
+	s.Pause("B", at(1000), true)
+	s.Result(target("B", 2), at(5))
+	s.Forget("B")
+	s.Forget("Z")
+	next(t, s, at(1), target("C", 2))
+	next(t, s, at(1), target("A", 1))
+	next(t, s, at(1), target("C", 1))
+	s.Add(target("B", 3), at(2))
+	nothing(t, s, at(1), time.Minute)
+	next(t, s, at(2), target("B", 3))
+}

@@ -84,6 +84,8 @@ type Keys struct {
 	Next    string   `json:"next,omitempty"`
 	Active  string   `json:"active,omitempty"`  // the one of the two that is shown; empty: Current
 	Refused []string `json:"refused,omitempty"` // those that were refused
+	// Trying is the operation for which Active was refused and the other key is tried now; empty: none.
+	Trying string `json:"trying,omitempty"`
 }
 
 // Operation returns what is remembered of an operation.

@@ -42,12 +42,6 @@ func (a *agency) isHalted(r listings.Request) bool {
 	return ok && time.Since(h.Tried) < retryRefused
 }
 
-// refusedList halts the agency: the list itself was refused. Nothing is asked from this moment on; halt and event are one
-// transaction.
-func (a *agency) refusedList(err error) error {
-	return a.halt(events.ScopeAgency, "", listings.OperationInsertions, err)
-}
-
 // refusedContacts is a refusal of one insertion's contact requests. The insertion waits, and the list is asked once: it
 // tells whether the agency is refused, the insertion gone, or only this insertion not ours to read. Where several are
 // refused and none was answered since, all wait for that.
@@ -128,12 +122,12 @@ func (a *agency) judgeRefused(w *walk) error {
 	defer a.pause()
 	switch {
 	case len(listed) >= refusalLimit && !answered:
-		return a.halt(events.ScopeContactRequests, "", listings.OperationContactRequests, errs[listed[0]])
+		return a.refusedKey(events.ScopeContactRequests, errs[listed[0]])
 	case len(listed) < w.published && !answered:
 		return nil
 	}
 	for _, reference := range listed {
-		if err := a.halt(events.ScopeInsertion, reference, listings.OperationContactRequests, errs[reference]); err != nil {
+		if err := a.halt(events.ScopeInsertion, reference, errs[reference]); err != nil {
 			return err
 		}
 		a.admit(reference)
@@ -182,153 +176,67 @@ func (a *agency) admit(reference string) {
 	}
 }
 
-// wellAsked notes a good answer of contact requests, and ends the halt of an insertion that was tried again.
-func (a *agency) wellAsked(reference string) error {
+// wellAsked notes a good answer of contact requests to a request that showed a key, and ends the halt of an insertion that
+// was tried again.
+func (a *agency) wellAsked(reference string, key listings.Key) error {
+	if err := a.worked(listings.OperationContactRequests, key); err != nil {
+		return err
+	}
 	a.mu.Lock()
 	a.lastAnswer = time.Now()
+	_, halted := a.halts[haltScope{events.ScopeInsertion, reference}]
+	a.mu.Unlock()
+	if !halted {
+		return nil
+	}
+	a.deciding.Lock()
+	defer a.deciding.Unlock()
+	a.mu.Lock()
 	h, halted := a.halts[haltScope{events.ScopeInsertion, reference}]
 	a.mu.Unlock()
 	if !halted {
 		return nil
 	}
-	return a.endHalt(h, "retry_succeeded")
+	return a.endHalts([]store.Halt{h}, "retry_succeeded")
 }
 
-// halt stops asking for a scope, and says so. The flag is set first: no request is started after the refusal was read,
-// even if the commit takes long.
-func (a *agency) halt(scope events.Scope, reference string, operation listings.Operation, cause error) error {
-	var status *listings.StatusError
-	if !errors.As(cause, &status) {
-		return fmt.Errorf("agency %s: halt without a refusal: %w", a.id, cause)
-	}
-	now := time.Now().UTC()
-	evidence := events.Evidence{Body: string(status.Body), OtherAgenciesOfKey: a.p.othersOfKey(a)}
-	reason := probableReason(scope, evidence)
-	h := store.Halt{
-		Scope: scope, Reference: reference, Operation: string(operation), Status: status.Status, Since: now, Tried: now,
-		Key: a.currentKey().Fingerprint(), ProbableReason: reason, Advice: advice(reason, a.id, reference),
-	}
-	a.mu.Lock()
-	if a.key.Fingerprint() != status.Request.Key {
-		a.mu.Unlock()
-		a.wakeWalk()
-		return nil // the key before was refused; that says nothing about the one that is configured now
-	}
-	_, already := a.halts[haltScope{scope, reference}]
-	a.halts[haltScope{scope, reference}] = h
-	after := a.lastGood
-	a.mu.Unlock()
-	if already {
-		return nil
-	}
-	if scope != events.ScopeInsertion {
-		a.admit("")
-		a.pause()
-	}
+// endHalts lets scopes be asked again and says so, and remembers what is known of the keys, in one transaction. The caller
+// holds deciding.
+func (a *agency) endHalts(list []store.Halt, cause string) error {
+	keys := a.ring().remembered()
 	err := a.p.store.Update(func(tx *store.Tx) error {
-		if err := tx.PutHalt(a.id, h); err != nil {
-			return err
+		for _, h := range list {
+			if err := endHalt(tx, a.id, h, cause); err != nil {
+				return err
+			}
 		}
-		return appendEvent(tx, &events.AccessHalted{
-			Common: events.Common{AgencyID: a.id, ObservedAt: now, ObservedAfter: after}, PropertyReferenceID: reference,
-			Scope: scope, Operation: h.Operation, Status: h.Status, ProbableReason: reason, Evidence: evidence,
-			Key: events.KeyRef{Slot: "current", Fingerprint: h.Key}, Advice: h.Advice, Resume: resumeCommand(a.id, reference),
-		})
+		return putKeys(tx, a.id, keys)
 	})
-	if errors.Is(err, store.ErrNoSpace) {
-		a.mu.Lock()
-		delete(a.halts, haltScope{scope, reference}) // it is not on disk, nor its event: the next refusal tries again
-		a.mu.Unlock()
-		a.pause()
+	if err != nil {
 		return err
 	}
-	a.p.log.Error("access halted", "agency", a.id, "scope", string(scope), "status", h.Status, "reason", reason, "advice", h.Advice)
-	return err
-}
-
-// othersOfKey counts the other agencies of the same key by what is already known; nothing is asked.
-func (p *Poller) othersOfKey(a *agency) (n events.AgenciesOfKey) {
-	key := a.currentKey().Fingerprint()
-	for _, other := range p.order {
-		if other == a || other.currentKey().Fingerprint() != key {
-			continue
-		}
-		other.mu.Lock()
-		_, halted := other.halts[haltScope{scope: events.ScopeAgency}]
-		good := !other.lastGood.IsZero()
-		other.mu.Unlock()
-		switch {
-		case halted:
-			n.Refused++
-		case good:
-			n.Working++
-		default:
-			n.Unknown++
-		}
-	}
-	return n
-}
-
-func probableReason(scope events.Scope, e events.Evidence) string {
-	others := e.OtherAgenciesOfKey
-	switch {
-	case e.Body == "html" || e.Body == "challenge":
-		return "edge_challenge"
-	case scope == events.ScopeInsertion:
-		return "insertion_not_allowed"
-	case scope == events.ScopeContactRequests:
-		return "unknown"
-	case others.Working > 0:
-		return "agency_not_linked"
-	case others.Refused > 0:
-		return "key_rejected"
-	}
-	return "unknown"
-}
-
-func advice(reason, agencyID, reference string) string {
-	end := "run: " + resumeCommand(agencyID, reference)
-	switch reason {
-	case "edge_challenge":
-		return "The answer did not look like the API's own: a gateway or firewall in front of it refused us. " +
-			"Ask the provider to admit the address of this machine, then " + end
-	case "insertion_not_allowed":
-		return "The list still holds this insertion, but its contact requests are refused. Ask the provider's account " +
-			"manager why; it is tried again daily, or " + end
-	case "agency_not_linked":
-		return "The same key works for other agencies: this agency does not exist at the API or is not linked to the key. " +
-			"Check the agency's id, ask the provider's account manager to link it, then " + end
-	case "key_rejected":
-		return "The API refuses this key for every agency that uses it: it is wrong, expired or deactivated. Ask the " +
-			"provider's account manager for the valid key and write it into the key file (picked up within 30 s), or set " +
-			"DOORBELL_API_KEY and restart. If the key is right, " + end
-	}
-	return "The API refuses access: the key is wrong or deactivated, the agency does not exist there, or it is not linked to " +
-		"the key. Check both with the provider's account manager. A changed key ends the halt: in the key file within 30 s, in the " +
-		"environment at the next start. Else " + end
-}
-
-func resumeCommand(agencyID, reference string) string {
-	if reference == "" {
-		return "doorbell resume " + agencyID
-	}
-	return fmt.Sprintf("doorbell resume %s --insertion %q", agencyID, reference)
-}
-
-// endHalt lets a scope be asked again, and says so.
-func (a *agency) endHalt(h store.Halt, cause string) error {
-	if err := a.p.store.Update(func(tx *store.Tx) error { return endHalt(tx, a.id, h, cause) }); err != nil {
-		return err
-	}
-	a.mu.Lock()
-	delete(a.halts, haltScope{h.Scope, h.Reference})
-	a.mu.Unlock()
-	a.admit(h.Reference)
-	if h.Reference != "" {
-		a.p.plan(func(s *schedule.Schedule) { s.Urge(schedule.Target{Agency: a.id, Reference: h.Reference}) })
-	}
-	a.p.log.Info("access resumed", "agency", a.id, "scope", string(h.Scope), "cause", cause)
+	a.resumed(list, cause)
 	return nil
+}
+
+// resumed makes the process follow the store after halts have ended there.
+func (a *agency) resumed(list []store.Halt, cause string) {
+	a.dropHalts(list)
+	for _, h := range list {
+		a.admit(h.Reference)
+		if h.Reference != "" {
+			a.p.plan(func(s *schedule.Schedule) { s.Urge(schedule.Target{Agency: a.id, Reference: h.Reference}) })
+		}
+		a.p.log.Info("access resumed", "agency", a.id, "scope", string(h.Scope), "cause", cause)
+	}
+}
+
+func (a *agency) dropHalts(list []store.Halt) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, h := range list {
+		delete(a.halts, haltScope{h.Scope, h.Reference})
+	}
 }
 
 // ErrUnknownAgency is returned when an agency is named that is not watched.
@@ -336,23 +244,38 @@ var ErrUnknownAgency = errors.New("agency is not watched")
 
 // Resume ends the halts of an agency, or of one insertion of it, and asks again at once. It returns how many it ended.
 func (p *Poller) Resume(agencyID, reference string) (ended int, err error) {
-	a := p.agencies[agencyID]
+	a := p.agency(agencyID)
 	if a == nil {
 		return 0, fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
 	}
-	for _, h := range a.currentHalts() {
-		if reference != "" && h.Reference != reference {
-			continue
-		}
-		if err := a.endHalt(h, "operator"); err != nil {
-			return ended, err
-		}
-		ended++
-	}
-	if ended > 0 {
+	if ended, err = a.resume(reference); ended > 0 {
 		a.goOn()
 	}
-	return ended, nil
+	return ended, err
+}
+
+// resume ends halts because a person says so. Where a key was refused, both may be tried again, the current one first.
+func (a *agency) resume(reference string) (ended int, err error) {
+	a.deciding.Lock()
+	defer a.deciding.Unlock()
+	before := a.ring()
+	list := slices.DeleteFunc(a.currentHalts(), func(h store.Halt) bool { return reference != "" && h.Reference != reference })
+	if len(list) == 0 {
+		return 0, nil
+	}
+	if refusedKeys(list) {
+		a.setRing(before.anew())
+	}
+	if err := a.endHalts(list, "operator"); err != nil {
+		a.setRing(before)
+		return 0, err
+	}
+	return len(list), nil
+}
+
+// refusedKeys says whether one of the halts came of refused keys.
+func refusedKeys(list []store.Halt) bool {
+	return slices.ContainsFunc(list, func(h store.Halt) bool { return h.Scope != events.ScopeInsertion })
 }
 
 // goOn asks again after halts have ended.

@@ -13,8 +13,9 @@ import (
 
 // agency is the watch of one agency: what goes on now, while what is known stands in the store.
 type agency struct {
-	p  *Poller
-	id string
+	p     *Poller
+	id    string
+	began time.Time // to be watched by this process
 
 	walking *patience // the list of insertions fails
 	asking  *patience // contact requests fail, whichever insertion is asked
@@ -23,8 +24,17 @@ type agency struct {
 
 	trusting bool // the next walk tells what appears at once; the walks' own
 
+	retiring context.Context // ends when the agency is not watched any more
+	end      context.CancelFunc
+	active   sync.WaitGroup // walks and polls under way
+
+	deciding sync.Mutex // held while keys or halts change, in memory and in the store
+	trying   *patience  // the other key is tried with contact requests
+	trials   int        // only of the goroutine that walks
+
 	mu        sync.Mutex
-	key       listings.Key
+	keys      keyring
+	trial     string // the insertion with which a key is being tried
 	halts     map[haltScope]store.Halt
 	looks     map[string]*look
 	busy      map[string]chan struct{} // insertions that are being polled; closed when done
@@ -34,6 +44,7 @@ type agency struct {
 	lastWalk  WalkStatus
 	lastError string
 	lastGood  time.Time // last good answer to anything
+	goodKey   string    // fingerprint of the key that it was given to
 
 	lastAnswer time.Time // last good answer of contact requests
 	confirming bool      // several were refused: polls wait for what the list says
@@ -66,8 +77,10 @@ type look struct {
 }
 
 func newAgency(p *Poller, k AgencyKeys) *agency {
+	retiring, end := context.WithCancel(context.Background())
 	return &agency{
-		p: p, id: k.ID, key: k.Key,
+		retiring: retiring, end: end,
+		p: p, id: k.ID, began: time.Now(), keys: newKeyring(k), trying: newPatience(time.Second, p.o.RetryMax),
 		walking: newPatience(time.Second, p.o.RetryMax), asking: newPatience(time.Second, p.o.RetryMax),
 		halts: map[haltScope]store.Halt{}, looks: map[string]*look{}, busy: map[string]chan struct{}{},
 		walkNow: make(chan struct{}, 1),
@@ -78,50 +91,31 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 	}
 }
 
-// load reads what the store knows: it notes the begin of the watch of a new agency, ends halts of another key, and
-// schedules the insertions.
+// load reads what the store knows: it notes the begin of the watch of a new agency, ends halts of other keys, and schedules
+// the insertions.
 func (a *agency) load() error {
 	var halts []store.Halt
-	var targets, urgent []schedule.Target
-	var waiting map[string]time.Time
+	var troubles []store.Trouble
+	var keys store.Keys
+	var polled []store.Insertion
 	now := time.Now()
 	err := a.p.store.View(func(tx *store.Tx) error {
-		var err error
-		if halts, err = tx.Halts(a.id); err != nil {
-			return err
-		}
 		state, _, err := tx.Agency(a.id)
 		if err != nil {
 			return err
 		}
 		a.recall(state)
-		troubles, err := tx.Troubles(a.id)
-		if err != nil {
+		a.most, keys = state.MostReturned, state.Keys
+		a.clock.known, a.clock.skew = state.SkewKnown, state.ClockSkew
+		if halts, err = tx.Halts(a.id); err != nil {
 			return err
 		}
-		waiting = a.restore(troubles, now)
-		a.most = state.MostReturned
-		a.clock.known, a.clock.skew = state.SkewKnown, state.ClockSkew
+		if troubles, err = tx.Troubles(a.id); err != nil {
+			return err
+		}
 		return tx.Insertions(a.id, func(i store.Insertion) error {
-			t := schedule.Target{Agency: a.id, Reference: i.Reference}
-			if i.Outside {
-				return nil
-			}
-			switch {
-			case i.GoneSince.IsZero():
-				a.known++
-			case now.Sub(i.GoneSince) > lateArrivals:
-				return nil
-			default:
-				a.gone++
-			}
-			switch until := waiting[i.Reference]; {
-			case until.After(now):
-				a.p.schedule.Add(t, until)
-			case i.Polled && i.OpenSince.IsZero():
-				targets = append(targets, t)
-			default:
-				urgent = append(urgent, t)
+			if a.count(i, now) {
+				polled = append(polled, i)
 			}
 			return nil
 		})
@@ -129,27 +123,48 @@ func (a *agency) load() error {
 	if err != nil {
 		return err
 	}
-	for _, t := range urgent {
-		a.p.schedule.Urge(t)
-	}
-	for n, t := range targets {
-		// Spread over an interval, so that a restart is no burst.
-		a.p.schedule.Add(t, now.Add(a.p.o.PollInterval*time.Duration(n)/time.Duration(len(targets))))
-	}
 	if err := a.begin(now); err != nil {
 		return err
 	}
-	for _, h := range halts {
-		if h.Key != a.key.Fingerprint() {
-			if err := a.endHalt(h, "key_changed"); err != nil {
-				return err
-			}
-			continue
-		}
-		a.halts[haltScope{h.Scope, h.Reference}] = h
+	if err := a.restore(keys, halts); err != nil {
+		return err
 	}
+	a.line(polled, a.restoreTroubles(troubles, now), now)
 	a.pause()
 	return nil
+}
+
+// count counts an insertion, and says whether it is polled.
+func (a *agency) count(i store.Insertion, now time.Time) bool {
+	switch {
+	case i.Outside:
+		return false
+	case i.GoneSince.IsZero():
+		a.known++
+	case now.Sub(i.GoneSince) > lateArrivals:
+		return false
+	default:
+		a.gone++
+	}
+	return true
+}
+
+// line schedules what is polled: at once what must not wait, later what the process before had to wait for, all others
+// spread over an interval, so that a restart is no burst.
+func (a *agency) line(polled []store.Insertion, waiting map[string]time.Time, now time.Time) {
+	a.p.plan(func(s *schedule.Schedule) {
+		for n, i := range polled {
+			t := schedule.Target{Agency: a.id, Reference: i.Reference}
+			switch until := waiting[i.Reference]; {
+			case until.After(now):
+				s.Add(t, until)
+			case i.Polled && i.OpenSince.IsZero():
+				s.Add(t, now.Add(a.p.o.PollInterval*time.Duration(n)/time.Duration(len(polled))))
+			default:
+				s.Urge(t)
+			}
+		}
+	})
 }
 
 // begin notes the begin of the watch, once. Under another filter than before, what comes and goes by it is no news: a
@@ -177,12 +192,6 @@ const (
 	baselineFirst  = "first"
 	baselineFilter = "filter_changed"
 )
-
-func (a *agency) currentKey() listings.Key {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.key
-}
 
 // look returns the memory of an insertion's polls, making it.
 func (a *agency) look(reference string) *look {
@@ -251,11 +260,11 @@ func (a *agency) note(err error) bool {
 	return changed
 }
 
-// good notes the moment of a good answer.
-func (a *agency) good(at time.Time) {
+// good notes the moment of a good answer, and the key that it was given to.
+func (a *agency) good(key string, at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.lastGood = at.UTC()
+	a.lastGood, a.goodKey = at.UTC(), key
 }
 
 // returned and mostReturned keep the largest number of contact requests that one answer held.

@@ -10,7 +10,7 @@ import (
 // Approve believes the held change of an agency, because a person says that it is true. The next complete walk that still
 // shows it tells it; one that shows a larger change is held anew. It says whether anything was held.
 func (p *Poller) Approve(agencyID string) (held bool, err error) {
-	a := p.agencies[agencyID]
+	a := p.agency(agencyID)
 	if a == nil {
 		return false, fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
 	}

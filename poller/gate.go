@@ -19,9 +19,9 @@ func (e *waitError) Error() string { return "too early to ask" }
 // before stands in front of every request: halted scopes are not asked, a key or base URL that needs patience gets it,
 // and the budget has the last word.
 func (p *Poller) before(ctx context.Context, r listings.Request) error {
-	a := p.agencies[r.AgencyID]
+	a := p.agency(r.AgencyID)
 	if a == nil {
-		return fmt.Errorf("agency %s is not watched", r.AgencyID)
+		return fmt.Errorf("agency %s is not watched: %w", r.AgencyID, context.Canceled) // it has just been retired
 	}
 	if err := a.mayAsk(r); err != nil {
 		return err
@@ -52,13 +52,11 @@ func (a *agency) mayAsk(r listings.Request) error {
 	switch {
 	case a.isHalted(r):
 		return errHalted
-	case a.outdated(r.Key):
+	case a.outdated(r), a.onTrial(r):
 		return &waitError{until: time.Now()}
 	}
 	return nil
 }
-
-func (a *agency) outdated(key string) bool { return key != a.currentKey().Fingerprint() }
 
 // newsWithin is how soon a walk that waits notices a halt or another key.
 const newsWithin = 5 * time.Second
@@ -112,14 +110,15 @@ func dismiss(reasons []*patience, sent time.Time) {
 
 // after is told of every request that was made: it keeps the patience with key and base URL.
 func (p *Poller) after(r listings.Request, o listings.Outcome) {
-	a := p.agencies[r.AgencyID]
 	key := p.keyPatience(r.Key)
 	now := time.Now()
 	sent := now.Add(-o.Duration)
 	changed := false
 	switch classify(o.Err) {
 	case classNone:
-		a.good(now)
+		if a := p.agency(r.AgencyID); a != nil {
+			a.good(r.Key, now)
+		}
 		changed = either(p.base.succeeded(sent), key.succeeded(sent))
 	case classAside, classDrift, classRefused:
 		changed = either(p.base.succeeded(sent), key.succeeded(sent))
@@ -150,7 +149,7 @@ func (p *Poller) after(r listings.Request, o listings.Outcome) {
 
 // touchAll notes that troubles that agencies share have changed: each of them may have written it down.
 func (p *Poller) touchAll(names ...troubleName) {
-	for _, a := range p.order {
+	for _, a := range p.watched() {
 		for _, n := range names {
 			a.touch(n.scope, n.name)
 		}
@@ -187,7 +186,7 @@ func (p *Poller) keyPatience(name string) *patience {
 
 // pauseAll looks anew at what keeps the polls of each agency.
 func (p *Poller) pauseAll() {
-	for _, a := range p.order {
+	for _, a := range p.watched() {
 		a.pause()
 	}
 }
@@ -199,12 +198,16 @@ const forever = 100 * 365 * 24 * time.Hour
 func (a *agency) pause() {
 	a.pausing.Lock() // who looks last has the last word
 	defer a.pausing.Unlock()
+	if a.retiring.Err() != nil {
+		return // another agency of this id may be in the schedule by now
+	}
 	now := time.Now()
 	until, oneByOne := time.Time{}, false
-	if a.isHalted(listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id}) {
+	asked := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id}
+	if a.isHalted(asked) || a.onTrial(asked) {
 		until = now.Add(forever)
 	}
-	for _, reason := range []*patience{a.p.keyPatience(a.currentKey().Fingerprint()), a.p.base, a.asking} {
+	for _, reason := range []*patience{a.p.keyPatience(a.keyFor(asked.Operation).Fingerprint()), a.p.base, a.asking} {
 		failures, _, next := reason.state()
 		if failures == 0 || reason == a.asking && failures < operationLimit {
 			continue

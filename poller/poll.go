@@ -141,7 +141,7 @@ func (a *agency) poll(ctx context.Context, reference string) (class, error) {
 	err := p.run(ctx)
 	c := classify(err)
 	var status *listings.StatusError
-	if c == classRefused && errors.As(err, &status) && a.outdated(status.Request.Key) {
+	if c == classRefused && errors.As(err, &status) && a.outdated(status.Request) {
 		err = &waitError{until: time.Now()} // the key has changed: again, with the new one
 		return classWaiting, err
 	}

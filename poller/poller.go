@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -69,12 +70,6 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// AgencyKeys names an agency and the key that opens it.
-type AgencyKeys struct {
-	ID  string
-	Key listings.Key
-}
-
 // Poller watches agencies. Make it with New, start it with Run.
 type Poller struct {
 	o      Options
@@ -85,8 +80,9 @@ type Poller struct {
 	budget *budget
 	base   *patience // nobody answers at the base URL
 
-	agencies map[string]*agency
-	order    []*agency
+	setting sync.Mutex // held by SetAgencies
+	roster  atomic.Pointer[roster]
+	came    chan struct{} // somebody new is in the roster
 
 	mu       sync.Mutex
 	schedule *schedule.Schedule
@@ -101,8 +97,8 @@ func New(o Options) (*Poller, error) {
 	p := &Poller{
 		o: o, store: o.Store, log: o.Logger, rules: newRules(o.IgnoreInsertion, o.IgnoreContact),
 		budget: newBudget(o.RequestsPerSecond), base: newPatience(time.Second, o.RetryMax),
-		agencies: map[string]*agency{}, schedule: schedule.New(), keys: map[string]*patience{},
-		nudge: make(chan struct{}, 1),
+		schedule: schedule.New(), keys: map[string]*patience{},
+		came: make(chan struct{}, 1), nudge: make(chan struct{}, 1),
 	}
 	o.API.Before, o.API.After = p.before, p.after
 	o.API.IDFields = o.IDFields
@@ -111,40 +107,19 @@ func New(o Options) (*Poller, error) {
 		return nil, err
 	}
 	p.client = client
+	r := newRoster(len(o.Agencies))
+	p.roster.Store(r)
 	for _, k := range o.Agencies {
-		if p.agencies[k.ID] != nil {
+		if r.byID[k.ID] != nil {
 			return nil, fmt.Errorf("agency %s is named twice", k.ID)
 		}
 		a := newAgency(p, k)
-		p.agencies[k.ID] = a
-		p.order = append(p.order, a)
+		r.add(a)
 		if err := a.load(); err != nil {
 			return nil, fmt.Errorf("agency %s: %w", k.ID, err)
 		}
 	}
 	return p, nil
-}
-
-// SetKeys gives agencies the keys that are configured now. A changed key ends the halts of the one before. Agencies that
-// are not watched are left out.
-func (p *Poller) SetKeys(list []AgencyKeys) error {
-	for _, k := range list {
-		a := p.agencies[k.ID]
-		if a == nil || a.currentKey().Fingerprint() == k.Key.Fingerprint() {
-			continue
-		}
-		a.mu.Lock()
-		a.key = k.Key
-		a.mu.Unlock()
-		for _, h := range a.currentHalts() {
-			if err := a.endHalt(h, "key_changed"); err != nil {
-				return err
-			}
-		}
-		a.admit("")
-		a.goOn()
-	}
-	return nil
 }
 
 // Run watches until ctx is done, then returns nil. Any other end is a failure after which the process must end: see
@@ -153,9 +128,7 @@ func (p *Poller) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return p.budget.run(ctx) })
 	g.Go(func() error { return p.vigil(ctx) })
-	for _, a := range p.order {
-		g.Go(func() error { return a.walks(ctx) })
-	}
+	g.Go(func() error { return p.muster(ctx, g) })
 	for range p.workers() {
 		g.Go(func() error { return p.polls(ctx) })
 	}
@@ -178,16 +151,26 @@ func (p *Poller) polls(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		a := p.agencies[t.Agency]
-		due, err := a.pollScheduled(ctx, t.Reference)
-		p.mu.Lock()
-		p.schedule.Result(t, due)
-		p.mu.Unlock()
-		p.poke()
-		if err != nil {
+		if err := p.pollOf(ctx, t); err != nil {
 			return err
 		}
 	}
+}
+
+// pollOf polls an insertion of an agency that is watched, and puts it back into the schedule.
+func (p *Poller) pollOf(ctx context.Context, t schedule.Target) error {
+	due := time.Now().Add(time.Second) // of an agency that is just coming or going
+	put := func() { p.plan(func(s *schedule.Schedule) { s.Result(t, due) }) }
+	a := p.agency(t.Agency)
+	if a == nil {
+		put()
+		return nil
+	}
+	return a.while(ctx, func(ctx context.Context) (err error) {
+		defer put()
+		due, err = a.pollScheduled(ctx, t.Reference)
+		return err
+	}, put)
 }
 
 // take waits for the next insertion that is due.
@@ -239,8 +222,8 @@ func (p *Poller) plan(change func(*schedule.Schedule)) {
 
 // AgencyIDs lists the watched agencies in the order of the configuration.
 func (p *Poller) AgencyIDs() []string {
-	ids := make([]string, 0, len(p.order))
-	for _, a := range p.order {
+	var ids []string
+	for _, a := range p.watched() {
 		ids = append(ids, a.id)
 	}
 	return slices.Clip(ids)

@@ -163,11 +163,12 @@ func (p *poll) askWidest(ctx context.Context, page *listings.ContactRequestsPage
 
 // ask puts one question to the API.
 func (p *poll) ask(ctx context.Context, q question) (*listings.ContactRequestsPage, error) {
-	page, err := p.a.p.client.ContactRequests(ctx, p.a.currentKey(), p.a.id, p.reference, q)
+	key := p.a.keyFor(listings.OperationContactRequests)
+	page, err := p.a.p.client.ContactRequests(ctx, key, p.a.id, p.reference, q)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.a.wellAsked(p.reference); err != nil {
+	if err := p.a.wellAsked(p.reference, key); err != nil {
 		return nil, err
 	}
 	return page, p.a.learnClock(page.Envelope)

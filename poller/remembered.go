@@ -56,6 +56,7 @@ func remembered(tx *store.Tx, id string) (AgencyStatus, error) {
 func ResumeRemembered(s *store.Store, agencyID, reference string) (ended int, err error) {
 	err = s.Update(func(tx *store.Tx) error {
 		ended = 0
+		again := false // both keys may be tried
 		_, known, err := tx.Agency(agencyID)
 		if err != nil {
 			return err
@@ -75,6 +76,10 @@ func ResumeRemembered(s *store.Store, agencyID, reference string) (ended int, er
 				return err
 			}
 			ended++
+			again = again || refusedKeys([]store.Halt{h})
+		}
+		if again {
+			return putKeys(tx, agencyID, store.Keys{})
 		}
 		return nil
 	})

@@ -69,13 +69,13 @@ type HeldStatus struct {
 func (p *Poller) Status() (Status, error) {
 	s := Status{
 		At: time.Now().UTC(), BaseURL: p.o.API.BaseURL, RequestsPerSecond: p.o.RequestsPerSecond, Requests: p.budget.count(),
-		Agencies: make([]AgencyStatus, 0, len(p.order)),
+		Agencies: make([]AgencyStatus, 0, len(p.watched())),
 	}
 	if n, _, until := p.base.state(); n > 0 {
 		s.Down = until.UTC().Format(time.RFC3339)
 	}
 	err := p.store.View(func(tx *store.Tx) error {
-		for _, a := range p.order {
+		for _, a := range p.watched() {
 			state, _, err := tx.Agency(a.id)
 			if err != nil {
 				return err

@@ -123,8 +123,8 @@ func (a *agency) writeTroubles(puts, deletes []store.Trouble, with func(*store.T
 	return err
 }
 
-// restore goes on with the troubles of the process before. It returns the insertions that wait, and until when.
-func (a *agency) restore(list []store.Trouble, now time.Time) map[string]time.Time {
+// restoreTroubles goes on with the troubles of the process before. It returns the insertions that wait, and until when.
+func (a *agency) restoreTroubles(list []store.Trouble, now time.Time) map[string]time.Time {
 	waiting := map[string]time.Time{}
 	for _, t := range list {
 		a.saved[troubleName{t.Scope, t.Name}] = t
@@ -147,7 +147,7 @@ func (a *agency) restore(list []store.Trouble, now time.Time) map[string]time.Ti
 func (a *agency) restoreLook(t store.Trouble, now time.Time) (until time.Time) {
 	l := a.look(t.Name)
 	l.retry.restore(t, now, a.p.o.RetryMax)
-	if (t.Status == http.StatusForbidden || t.Status == http.StatusUnauthorized) && t.Key == a.currentKey().Fingerprint() {
+	if (t.Status == http.StatusForbidden || t.Status == http.StatusUnauthorized) && t.Key == a.keyFor(listings.OperationContactRequests).Fingerprint() {
 		l.refused, l.refusedAt = true, t.Since
 		l.refusal = &listings.StatusError{
 			Request: listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: t.Name, Key: t.Key},

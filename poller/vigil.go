@@ -34,16 +34,17 @@ var operations = []listings.Operation{listings.OperationInsertions, listings.Ope
 
 // vigil tells when nothing good is heard for too long, until ctx is done. Silence is a failure.
 func (p *Poller) vigil(ctx context.Context) error {
-	began := time.Now()
 	for {
 		if err := sleep(ctx, vigilEvery); err != nil {
 			return err
 		}
-		for _, a := range p.order {
-			for _, op := range operations {
-				if err := a.judgeSilence(op, began, time.Now()); err != nil && !errors.Is(err, store.ErrNoSpace) {
-					return err
-				}
+		for _, a := range p.watched() {
+			judge := func(context.Context) error {
+				return errors.Join(a.judgeSilence(listings.OperationInsertions, time.Now()),
+					a.judgeSilence(listings.OperationContactRequests, time.Now()))
+			}
+			if err := a.while(ctx, judge, func() {}); err != nil && !errors.Is(err, store.ErrNoSpace) {
+				return err
 			}
 		}
 	}
@@ -83,9 +84,9 @@ func (a *agency) noteGood(state *store.Agency) {
 	}
 }
 
-// judgeSilence raises the alarm of one operation where it is due. Where nothing went wrong since the start of the process,
-// a last success that is old only tells how long the process was down.
-func (a *agency) judgeSilence(op listings.Operation, began, now time.Time) error {
+// judgeSilence raises the alarm of one operation where it is due. Where nothing went wrong since we began,
+// a last success that is old only tells how long we were away.
+func (a *agency) judgeSilence(op listings.Operation, now time.Time) error {
 	if a.isHalted(listings.Request{Operation: op, AgencyID: a.id}) || op == listings.OperationContactRequests && !a.hasInsertions() {
 		return nil
 	}
@@ -94,7 +95,7 @@ func (a *agency) judgeSilence(op listings.Operation, began, now time.Time) error
 	good, errs := h.good, append([]events.StaleError(nil), h.errors...)
 	quiet := now.Sub(good)
 	if h.failed.IsZero() {
-		quiet = min(quiet, now.Sub(began))
+		quiet = min(quiet, now.Sub(a.began))
 	}
 	// Of walks that are not complete it was said already; there is a list all the same.
 	due := h.stale.IsZero() && h.gap.IsZero() && quiet >= a.patienceWithSilence(op)

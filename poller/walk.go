@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/store"
 )
@@ -26,7 +27,11 @@ func (a *agency) walks(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := a.untilNextWalk(ctx, next); err != nil {
+		again, err := a.tryContactRequests(ctx)
+		if err != nil {
+			return err
+		}
+		if err := a.untilNextWalk(ctx, min(next, again)); err != nil {
 			return err
 		}
 	}
@@ -70,7 +75,8 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	defer a.confirmed()
 	w := &walk{a: a, began: time.Now().UTC(), seen: map[string]struct{}{}, trusting: a.trusting}
 	a.trusting = false
-	pages := a.p.client.Walk(a.currentKey(), a.id, listings.WalkOptions{
+	key := a.keyFor(listings.OperationInsertions)
+	pages := a.p.client.Walk(key, a.id, listings.WalkOptions{
 		PageSize: a.p.o.PageSize, Filter: a.p.o.Filter, Shape: a.shape(listings.OperationInsertions),
 	})
 	for page, err := range pages.Pages(ctx) {
@@ -81,13 +87,16 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 			return 0, nil // the key has changed: from the start, with the new one
 		case classRefused:
 			told := a.tell(listings.OperationInsertions, "", classRefused, err)
-			if err := errors.Join(told, a.refusedList(err)); err != nil {
+			if err := errors.Join(told, a.refusedKey(events.ScopeAgency, err)); err != nil {
 				return a.afterCommitError(err)
 			}
 			return time.Hour, nil
 		}
 		if err != nil {
 			break
+		}
+		if err := a.worked(listings.OperationInsertions, key); err != nil {
+			return a.afterCommitError(err)
 		}
 		if err := w.page(page); err != nil {
 			return a.afterCommitError(err)

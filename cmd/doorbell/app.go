@@ -329,7 +329,7 @@ func (a *app) keys(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	return a.o.Keys(ctx, a.poller.SetKeys)
+	return a.o.Keys(ctx, a.poller.SetAgencies)
 }
 
 // watchdog tells systemd that the process is alive as long as the store answers.

@@ -46,8 +46,8 @@ type Poll struct {
 	BaseURL            Address       `split_words:"true" desc:"Address of the API. https, unless the host is loopback or in DOORBELL_ALLOW_PLAINTEXT."`
 	Agencies           AgencyIDs     `split_words:"true" desc:"Agencies to watch: A100,B200. May be left out when DOORBELL_API_KEYS names them."`
 	APIKey             Secret        `split_words:"true" desc:"Key of the API for all agencies."`
-	APIKeyNext         Secret        `split_words:"true" desc:"Second key for all agencies while the provider replaces the first." later:"true"`
-	APIKeys            PerAgency     `split_words:"true" desc:"Keys by agency: A100=key or A100=key|next, separated by commas, one a line in the file form. A changed key is picked up within 30 s, another agency at the next start."`
+	APIKeyNext         Secret        `split_words:"true" desc:"Second key for all agencies while the provider replaces the first: it takes over when the first is refused."`
+	APIKeys            PerAgency     `split_words:"true" desc:"Keys by agency: A100=key or A100=key|next, separated by commas, one a line in the file form. Of a file, a changed key, a new agency and one that is left out are picked up within 30 s."`
 	Baseline           string        `split_words:"true" default:"silent" choice:"silent,emit" desc:"What was there before the watch began: remembered silently, or announced with origin baseline."`
 	RequestsPerSecond  float64       `split_words:"true" default:"5" min:"0.001" max:"1000" desc:"Ceiling over everything that is sent to the API."`
 	PollInterval       time.Duration `split_words:"true" default:"30s" min:"1ms" max:"24h" desc:"Least time between two regular polls of one insertion. First polls, hints and retries do not wait."`
@@ -81,7 +81,7 @@ type Config struct {
 	Agencies []Agency  // of Poll, in the order of the configuration
 	Warnings []string  // sentences about what was odd but not wrong
 	Settings []Setting // every variable of the groups that were read
-	Files    []string  // files that values came from; another modification time of one is a reason to read again
+	Files    []string  // files that values came from; another text in one is a reason to read again
 }
 
 // group is a set of variables that a command reads.
@@ -111,7 +111,7 @@ func readConfig(environ []string, further ...group) (*Config, error) {
 		r.checkPoll(c)
 	}
 	r.warnUnknown()
-	r.warnLater(c)
+	r.warnLater()
 	c.Warnings, c.Settings, c.Files = r.warnings, r.shown(), r.files
 	return c, r.err()
 }

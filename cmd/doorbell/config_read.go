@@ -161,15 +161,10 @@ func (r *reader) shown() []Setting {
 }
 
 // warnLater says which variables are set that nothing reads yet.
-func (r *reader) warnLater(c *Config) {
+func (r *reader) warnLater() {
 	for _, s := range r.settings {
 		if s.field.Tag.Get("later") != "" && s.Source != sourceDefault && r.good(s.Name) {
 			r.warn(s.Name + noEffectYet)
-		}
-	}
-	for _, a := range c.Agencies {
-		if !a.Next.IsZero() && r.good("DOORBELL_API_KEY_NEXT") {
-			r.warn("the next key of " + a.ID + noEffectYet)
 		}
 	}
 }

@@ -2,57 +2,177 @@ package main
 
 import (
 	"context"
-	"io"
-	"log/slog"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"doorbell/poller"
+	"doorbell/store"
 )
 
-func TestAChangedKeyFileIsPickedUpWithinHalfAMinuteAndABadOneChangesNothing(t *testing.T) {
-	file := write(t, "keys", "A100=first-key\n", 0o600)
-	environ := []string{"DOORBELL_BASE_URL=https://api.example.com", "DOORBELL_API_KEYS_FILE=" + file}
+// rereading is a reader of a key file in virtual time, and what it told.
+type rereading struct {
+	t    *testing.T
+	file string
+	hup  chan os.Signal
+	fail error // what the poller answers
+	told []string
+	log  transcript
+}
+
+func reread(t *testing.T, text string, test func(*rereading)) {
+	t.Helper()
+	r := &rereading{t: t, file: write(t, "keys", text, 0o600)}
+	environ := []string{"DOORBELL_BASE_URL=https://api.example.com", "DOORBELL_API_KEYS_FILE=" + r.file}
 	c, err := readConfig(environ, groupPoll)
 	if err != nil {
 		t.Fatal(err)
 	}
+	log, _ := newLogger(&r.log, Base{LogLevel: "info", LogFormat: "text"})
 	synctest.Test(t, func(t *testing.T) {
-		var got []string
-		set := func(list []poller.AgencyKeys) error {
-			for _, a := range list {
-				got = append(got, a.ID+" "+a.Key.Fingerprint())
-			}
-			return nil
-		}
+		r.hup = make(chan os.Signal, 1)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		reader := newKeyReader(environ, c, nil, slog.New(slog.NewTextHandler(io.Discard, nil)))
-		go func() { ended <- reader.run(ctx, set) }()
-		change := func(text string, stamp time.Time) {
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chtimes(file, stamp, stamp); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(lookForKeysEvery + time.Second)
-			synctest.Wait()
-		}
-		time.Sleep(time.Minute)
-		change("A100=\n", time.Unix(1e9, 0))
-		if len(got) != 0 {
-			t.Errorf("an unchanged or bad file gave keys: %v", got)
-		}
-		change("A100=second-key\n", time.Unix(1e9+1, 0))
-		if want := "A100 " + newSecret("second-key").Fingerprint(); len(got) != 1 || got[0] != want {
-			t.Errorf("got %v, want [%s]", got, want)
-		}
+		reader := newKeyReader(environ, c, r.hup, log)
+		go func() { ended <- reader.run(ctx, r.set) }()
+		test(r)
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+		if strings.Contains(r.log.String(), "-key") {
+			t.Errorf("a key is in the log:\n%s", r.log.String())
+		}
+	})
+}
+
+func (r *rereading) set(list []poller.AgencyKeys) error {
+	var all []string
+	for _, a := range list {
+		all = append(all, a.ID+" "+a.Key.Fingerprint()+" "+a.Next.Fingerprint())
+	}
+	r.told = append(r.told, strings.Join(all, ", "))
+	return r.fail
+}
+
+func (r *rereading) write(text string) {
+	r.t.Helper()
+	if err := os.WriteFile(r.file, []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	stamp := time.Unix(1e9, 0) // of every text the same
+	if err := os.Chtimes(r.file, stamp, stamp); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// change writes the file and lets half a minute pass.
+func (r *rereading) change(text string) {
+	r.t.Helper()
+	r.write(text)
+	time.Sleep(30 * time.Second)
+	synctest.Wait()
+}
+
+// wants fails unless the poller was told exactly this since the last time.
+func (r *rereading) wants(want ...string) {
+	r.t.Helper()
+	if strings.Join(r.told, "; ") != strings.Join(want, "; ") {
+		r.t.Errorf("told %q, want %q", r.told, want)
+	}
+	r.told = nil
+}
+
+func agencyLine(id, key, next string) string {
+	return id + " " + fingerprintOf(key) + " " + fingerprintOf(next)
+}
+
+func fingerprintOf(key string) string {
+	if key == "" {
+		return "sha256:e3b0c442" // of nothing
+	}
+	return newSecret(key).Fingerprint()
+}
+
+func TestAChangedKeyFileIsPickedUpWithinHalfAMinuteAndABadOneChangesNothing(t *testing.T) {
+	reread(t, "A100=first-key\nB200=b-key\n", func(r *rereading) {
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		r.wants()
+		for _, bad := range []string{"", "\n# nothing\n", "A100=\n", "A100=second-key\nB200", "A100=|next-key\n", "A100=a-key,A100=b-key"} {
+			r.change(bad)
+			r.wants()
+		}
+		if n := strings.Count(r.log.String(), "is refused"); n != 6 {
+			t.Errorf("%d lines about six bad files:\n%s", n, r.log.String())
+		}
+		if err := os.Remove(r.file); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		r.change("B200=b-key\nA100=second-key|third-key\n")
+		r.wants(agencyLine("B200", "b-key", "") + ", " + agencyLine("A100", "second-key", "third-key"))
+		r.change("C300=c-key\n")
+		r.wants(agencyLine("C300", "c-key", ""))
+		time.Sleep(time.Hour)
+		r.wants()
+	})
+}
+
+func TestASignalHasTheFilesReadAtOnce(t *testing.T) {
+	reread(t, "A100=first-key\n", func(r *rereading) {
+		time.Sleep(time.Minute)
+		r.write("A100=second-key\n")
+		r.hup <- os.Interrupt // whichever it is
+		synctest.Wait()
+		r.wants(agencyLine("A100", "second-key", ""))
+	})
+}
+
+func TestAFileIsNotReadWhileItIsBeingWritten(t *testing.T) {
+	reread(t, "A100=a-key\nB200=b-key\n", func(r *rereading) {
+		time.Sleep(lookForKeysEvery - settled/2)
+		for _, text := range []string{"A", "A100=c-key\n", "A100=c-key\nB2"} {
+			r.write(text)
+			time.Sleep(settled * 3 / 4)
+			synctest.Wait()
+			r.wants()
+		}
+		r.change("A100=c-key\nB200=b-key\n")
+		r.wants(agencyLine("A100", "c-key", "") + ", " + agencyLine("B200", "b-key", ""))
+	})
+}
+
+func TestAFileThatWouldRetireEverybodyIsRefusedAndTheNextOneIsNot(t *testing.T) {
+	reread(t, "A100=a-key\n", func(r *rereading) {
+		r.fail = poller.ErrRetiresAll
+		r.change("B200=b-key\n")
+		r.wants(agencyLine("B200", "b-key", ""))
+		time.Sleep(time.Hour)
+		r.wants()
+		if !strings.Contains(r.log.String(), "would retire all agencies at once") {
+			t.Errorf("not said:\n%s", r.log.String())
+		}
+		r.fail = nil
+		r.change("A100=a-key\n") // as it was: there is nothing to tell
+		r.wants()
+		r.change("A100=a-key,B200=b-key\n")
+		r.wants(agencyLine("A100", "a-key", "") + ", " + agencyLine("B200", "b-key", ""))
+	})
+}
+
+func TestWhatTheFullDiskRefusedIsToldAgain(t *testing.T) {
+	reread(t, "A100=a-key\n", func(r *rereading) {
+		r.fail = store.ErrNoSpace
+		r.change("A100=b-key\n")
+		r.wants(agencyLine("A100", "b-key", ""))
+		r.fail = nil
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		r.wants(agencyLine("A100", "b-key", ""))
+		time.Sleep(time.Hour)
+		r.wants()
 	})
 }

@@ -57,7 +57,7 @@ func (c *Config) pollerOptions() poller.Options {
 		o.API.ContactRequestsPath = path[0]
 	}
 	for _, a := range c.Agencies {
-		o.Agencies = append(o.Agencies, poller.AgencyKeys{ID: a.ID, Key: listings.NewKey(a.Key.Reveal())})
+		o.Agencies = append(o.Agencies, poller.AgencyKeys{ID: a.ID, Key: listings.NewKey(a.Key.Reveal()), Next: listings.NewKey(a.Next.Reveal())})
 	}
 	return o
 }

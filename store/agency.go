@@ -35,8 +35,10 @@ type Agency struct {
 	// MostReturned is the largest number of contact requests that one answer held.
 	MostReturned int `json:"mostReturned,omitempty"`
 
-	// IDCandidates are the configured members among which IDField was learned; others make it learned anew.
+	// IDCandidates are the configured members among which IDField was learned; others make it learned anew. PastIDFields
+	// are those that were IDField under other candidates.
 	IDCandidates []string `json:"idCandidates,omitempty"`
+	PastIDFields []string `json:"pastIdFields,omitempty"`
 
 	// BaselineReason says what the baseline under way, or the last one, was made for: first (also if empty) or
 	// filter_changed. BaselineSince is when it began, if not at WatchStart.
@@ -76,6 +78,9 @@ type Operation struct {
 	DriftReference string `json:"driftReference,omitempty"`
 	// PartialWalks counts walks in a row that could not be complete.
 	PartialWalks int `json:"partialWalks,omitempty"`
+	// Drifts are the members that came, went or took another type in most records at once, by the poller's short name for
+	// each, with the moment that a record of the form before was last met.
+	Drifts map[string]time.Time `json:"drifts,omitempty"`
 }
 
 // Keys is how far a configured pair of keys was tried. Keys are told by their fingerprints.

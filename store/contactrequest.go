@@ -60,6 +60,15 @@ func (tx *Tx) fieldNames(agency string) (*fieldNames, error) {
 	return n, nil
 }
 
+// FieldNames returns the names of all fields that any contact request of an agency was remembered with.
+func (tx *Tx) FieldNames(agency string) ([]string, error) {
+	names, err := tx.fieldNames(agency)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(names.list), nil
+}
+
 func (n *fieldNames) number(name string) (int, bool) {
 	if i, ok := n.index[name]; ok {
 		return i, true

@@ -538,3 +538,21 @@ func TestAStoreOfTheFirstFormIsBroughtToTodays(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTheNamesOfFieldsAreKeptPerAgency(t *testing.T) {
+	s := open(t, t.TempDir())
+	one := store.ContactRequest{ID: "c1", Fields: []store.Field{{Name: "email"}, {Name: "source"}}}
+	update(t, s, func(tx *store.Tx) error { return tx.PutContactRequest("A100", "a#b##", one) })
+	err := s.View(func(tx *store.Tx) error {
+		for agency, want := range map[string][]string{"A100": {"email", "source"}, "B200": nil} {
+			got, err := tx.FieldNames(agency)
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s: %v, %v, want %v", agency, got, err, want)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

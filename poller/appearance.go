@@ -58,9 +58,22 @@ func (w *walk) appear() (again bool, err error) {
 		}
 		return false, nil
 	}
-	if err := w.take(w.waiting); err != nil {
-		return false, err
+	for _, page := range byPage(w.waiting) {
+		if err := w.take(page); err != nil {
+			return false, err
+		}
 	}
 	w.published += len(w.waiting)
 	return w.overflow, nil
+}
+
+// byPage parts sights by the page that showed them: each is one transaction.
+func byPage(sights []pageSight) (pages [][]pageSight) {
+	for n, s := range sights {
+		if n == 0 || !s.at.Equal(sights[n-1].at) {
+			pages = append(pages, nil)
+		}
+		pages[len(pages)-1] = append(pages[len(pages)-1], s)
+	}
+	return pages
 }

@@ -40,8 +40,9 @@ type insertionDiff struct {
 	published bool // new or back: its contact requests are to be polled at once
 }
 
-// diffInsertion compares a record that was just read with what is known of its reference. It is a pure function.
-func diffInsertion(s sight, a store.Agency, k known, read listings.Insertion, digest [32]byte, r rules) insertionDiff {
+// diffInsertion compares a record that was just read with what is known of its reference. What is drift of its page is no
+// change. It is a pure function.
+func diffInsertion(s sight, a store.Agency, k known, read listings.Insertion, digest [32]byte, r rules, drifted drift) insertionDiff {
 	switch {
 	case !k.exists:
 		return newInsertion(s, a, read, digest, r)
@@ -63,8 +64,14 @@ func diffInsertion(s sight, a store.Agency, k known, read listings.Insertion, di
 	if k.Rules != r.insertion {
 		return d // other rules made the old digest: renewed without a word
 	}
+	all := changes(k.record, read.Record, r.ignoreInsertion)
+	differing := len(all)
+	left := drifted.without(all)
+	if differing > 0 && len(left) == 0 {
+		return d
+	}
 	d.next.Revision++
-	list, cut := events.CapChanges(changes(k.record, read.Record, r.ignoreInsertion))
+	list, cut := events.CapChanges(left)
 	p := &events.InsertionChanged{
 		Common: s.common(events.OriginLive), PropertyReferenceID: read.Reference,
 		Episode: d.next.Episode, Revision: d.next.Revision, Changes: list,

@@ -119,7 +119,7 @@ func TestAnInsertionThatIsReadTwiceSaysNothingTheSecondTime(t *testing.T) {
 				rt.Fatal(err)
 			}
 			for again := range 2 {
-				d := diffInsertion(s, a, k, read, digest, r)
+				d := diffInsertion(s, a, k, read, digest, r, drift{})
 				if again == 1 && (d.write || d.payload != nil) {
 					rt.Fatalf("reading %d again says %T", n, d.payload)
 				}

@@ -3,6 +3,7 @@ package poller
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"doorbell/events"
@@ -100,14 +101,9 @@ func (w *walk) firstSights(page *listings.InsertionsPage) ([]pageSight, error) {
 // look says whether sights change anything, without writing.
 func (w *walk) look(sights []pageSight) (changed bool, err error) {
 	err = w.a.p.store.View(func(tx *store.Tx) error {
-		for _, s := range sights {
-			d, err := w.diff(tx, s)
-			if err != nil {
-				return err
-			}
-			changed = changed || d.write
-		}
-		return nil
+		d, err := w.diff(tx, sights)
+		changed = slices.ContainsFunc(d.insertions, func(i insertionDiff) bool { return i.write })
+		return err
 	})
 	return changed, err
 }
@@ -117,11 +113,15 @@ func (w *walk) commit(sights []pageSight) error {
 	fresh := 0
 	err := w.a.p.store.Update(func(tx *store.Tx) error {
 		published, fresh = nil, 0
-		for _, s := range sights {
-			d, err := w.diff(tx, s)
-			if err != nil {
-				return err
-			}
+		all, err := w.diff(tx, sights)
+		if err != nil {
+			return err
+		}
+		if err := putDrift(tx, w.a.id, listings.OperationInsertions, all.drift, sights[0].at); err != nil {
+			return err
+		}
+		for n, s := range sights {
+			d := all.insertions[n]
 			if err := w.put(tx, s.Insertion, d); err != nil {
 				return err
 			}
@@ -149,21 +149,28 @@ func (w *walk) commit(sights []pageSight) error {
 	return nil
 }
 
-func (w *walk) diff(tx *store.Tx, read pageSight) (insertionDiff, error) {
+// diff compares sights of one page with what the store holds of their references.
+func (w *walk) diff(tx *store.Tx, sights []pageSight) (d pageDiff, err error) {
+	if len(sights) == 0 {
+		return d, nil
+	}
 	state, _, err := tx.Agency(w.a.id)
 	if err != nil {
-		return insertionDiff{}, err
+		return d, err
 	}
-	var k known
-	if k.Insertion, k.exists, err = tx.Insertion(w.a.id, read.Reference); err != nil {
-		return insertionDiff{}, err
-	}
-	if k.exists && (k.Digest != read.digest || !k.GoneSince.IsZero()) {
-		k.record = tx.Record(w.a.id, read.Reference)
+	all := make([]known, len(sights))
+	for n, read := range sights {
+		k := &all[n]
+		if k.Insertion, k.exists, err = tx.Insertion(w.a.id, read.Reference); err != nil {
+			return d, err
+		}
+		if k.exists && (k.Digest != read.digest || !k.GoneSince.IsZero()) {
+			k.record = tx.Record(w.a.id, read.Reference)
+		}
 	}
 	emit := w.a.p.o.Announce && state.BaselineReason != baselineFilter
-	s := sight{agencyID: w.a.id, at: read.at, after: state.LastCompleteWalk, emit: emit}
-	return diffInsertion(s, state, k, read.Insertion, read.digest, w.a.p.rules), nil
+	s := sight{agencyID: w.a.id, at: sights[0].at, after: state.LastCompleteWalk, emit: emit}
+	return diffPage(s, state, all, sights, w.a.p.rules), nil
 }
 
 func (w *walk) put(tx *store.Tx, read listings.Insertion, d insertionDiff) error {

@@ -1,0 +1,259 @@
+package poller
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// What happens to most records at once is the doing of the API, not of those who publish and write: a member that comes,
+// goes or takes another type everywhere is drift, said once, and no change of each record.
+
+// form is how a member of a record differs: the JSON types that it had and has.
+type form struct {
+	path          string // RFC 6901 pointer
+	before, after string // "nothing" where it is absent
+}
+
+// nothing is the type of what is absent.
+const nothing = "nothing"
+
+// formOf is the form of a change; drifting says that it may be drift, because the type is another.
+func formOf(c events.Change) (f form, drifting bool) {
+	f = form{c.Path, jsonType(c.Before), jsonType(c.After)}
+	return f, f.before != f.after
+}
+
+func jsonType(v []byte) string {
+	if len(v) == 0 {
+		return nothing
+	}
+	switch v[0] {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case '"':
+		return "string"
+	case 't', 'f':
+		return "boolean"
+	case 'n':
+		return "null"
+	}
+	return "number"
+}
+
+// key is a short name of a form: paths come from outside and may be endless. Whatever type comes or goes is the same.
+func (f form) key() string {
+	kind := f.before + " " + f.after
+	switch {
+	case f.before == nothing:
+		kind = "came"
+	case f.after == nothing:
+		kind = "went"
+	}
+	sum := sha256.Sum256([]byte(kind + f.path))
+	return hex.EncodeToString(sum[:8])
+}
+
+// least is how many records a drift shows itself in, at least.
+const leastDrifting = 3
+
+// most says whether what happened to n of all known records is no accident.
+func most(n, all int) bool { return n >= leastDrifting && 2*n > all }
+
+// A drift is not told again while it is in force, nor so long after a record of the form before was last met. No more
+// forms than that are remembered.
+const (
+	driftMemory = 24 * time.Hour
+	maxDrifts   = 64
+	anyForm     = "*" // stands for more forms than are remembered
+)
+
+// drift is what is drift among the differences of some records.
+type drift struct {
+	forms   map[string]bool      // by key: is no change of a record
+	told    []form               // was never told
+	remains map[string]time.Time // to be remembered; nil: nothing new
+}
+
+func (d drift) holds(f form) bool { return d.forms[f.key()] || d.forms[anyForm] }
+
+// without is a list of changes without what is drift.
+func (d drift) without(list []events.Change) []events.Change {
+	if len(d.forms) == 0 {
+		return list
+	}
+	return slices.DeleteFunc(list, func(c events.Change) bool {
+		f, drifting := formOf(c)
+		return drifting && d.holds(f)
+	})
+}
+
+// tally counts how many of some records show a form.
+type tally struct {
+	forms map[string]form
+	count map[string]int
+	known int // records that could have shown it
+}
+
+func newTally() tally { return tally{forms: map[string]form{}, count: map[string]int{}} }
+
+// add counts what differs in one record.
+func (t *tally) add(list []form) {
+	for _, f := range list {
+		k := f.key()
+		if _, seen := t.forms[k]; !seen {
+			t.forms[k] = f
+		}
+		t.count[k]++
+	}
+}
+
+// judge says what is drift: what most records show, and what is remembered and may still be met. Sure are those that
+// are drift whatever the numbers say.
+func (t tally) judge(remembered map[string]time.Time, at time.Time, inForce func(used time.Time) bool, sure map[string]bool) drift {
+	d := drift{forms: map[string]bool{}}
+	live := maps.Clone(remembered)
+	maps.DeleteFunc(live, func(_ string, used time.Time) bool { return at.Sub(used) >= driftMemory && !inForce(used) })
+	fresh := func(k string) bool { return !live[k].IsZero() }
+	met := map[string]bool{}
+	for k, f := range t.forms {
+		late := k
+		if !fresh(k) && fresh(anyForm) {
+			late = anyForm
+		}
+		switch {
+		case sure[k] || most(t.count[k], t.known):
+			if !fresh(late) {
+				d.told = append(d.told, f)
+			}
+		case !fresh(late) || !inForce(live[late]):
+			continue
+		}
+		d.forms[k], met[late] = true, true
+	}
+	slices.SortFunc(d.told, func(a, b form) int { return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.after, b.after)) })
+	if len(met) > 0 {
+		d.remains = remember(live, met, len(d.told) > maxDrifts, at)
+	}
+	return d
+}
+
+// remember adds the drifts that were met to all that are remembered, and forgets the oldest beyond what is kept.
+func remember(all map[string]time.Time, met map[string]bool, many bool, at time.Time) map[string]time.Time {
+	if all == nil || many {
+		all = map[string]time.Time{}
+	}
+	if many {
+		met = map[string]bool{anyForm: true}
+	}
+	for k := range met {
+		all[k] = at
+	}
+	for len(all) > maxDrifts {
+		delete(all, slices.MinFunc(slices.Sorted(maps.Keys(all)), func(a, b string) int { return all[a].Compare(all[b]) }))
+	}
+	return all
+}
+
+// pageDiff is what one page of insertions changes.
+type pageDiff struct {
+	insertions []insertionDiff // as on the page
+	drift      drift
+}
+
+// diffPage compares the records of a page with what is known of their references. It is a pure function.
+func diffPage(s sight, a store.Agency, page []known, read []pageSight, r rules) pageDiff {
+	t := newTally()
+	for n, k := range page {
+		if !k.exists || !k.GoneSince.IsZero() || k.Rules != r.insertion {
+			continue
+		}
+		t.known++
+		if k.Digest != read[n].digest {
+			t.add(drifting(changes(k.record, read[n].Record, r.ignoreInsertion)))
+		}
+	}
+	// A drift that was met stays in force until a walk that began later has read every record.
+	inForce := func(used time.Time) bool { return !a.LastCompleteWalk.After(used) }
+	d := pageDiff{drift: t.judge(a.Operation(string(listings.OperationInsertions)).Drifts, s.at, inForce, nil)}
+	for n, k := range page {
+		d.insertions = append(d.insertions, diffInsertion(s, a, k, read[n].Insertion, read[n].digest, r, d.drift))
+	}
+	return d
+}
+
+func drifting(list []events.Change) (forms []form) {
+	for _, c := range list {
+		if f, ok := formOf(c); ok {
+			forms = append(forms, f)
+		}
+	}
+	return forms
+}
+
+// putDrift remembers a drift, and says it if it was never told, in the transaction of the records that showed it.
+func putDrift(tx *store.Tx, agencyID string, operation listings.Operation, d drift, at time.Time) error {
+	if d.remains == nil {
+		return nil
+	}
+	state, _, err := tx.Agency(agencyID)
+	if err != nil {
+		return err
+	}
+	o := state.Operation(string(operation))
+	o.Drifts = d.remains
+	state.SetOperation(string(operation), o)
+	if err := tx.PutAgency(agencyID, state); err != nil || len(d.told) == 0 {
+		return err
+	}
+	expected, found := describeForms(d.told)
+	return appendEvent(tx, &events.WatchSchemaDrifted{
+		Common: events.Common{AgencyID: agencyID, ObservedAt: at}, Operation: string(operation), Expected: expected, Found: found,
+	})
+}
+
+// maxDescribed is how many members an event names.
+const maxDescribed = 8
+
+// describeForms says in paths and JSON types, never values, what was and what is.
+func describeForms(list []form) (expected, found string) {
+	var before, after []string
+	for _, f := range list[:min(len(list), maxDescribed)] {
+		path := describePath(f.path)
+		before, after = append(before, f.before+" at "+path), append(after, f.after+" at "+path)
+	}
+	more := ""
+	if n := len(list) - maxDescribed; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return strings.Join(before, ", ") + more, strings.Join(after, ", ") + more
+}
+
+// describePath is a pointer as far as it looks like the names of members: a name may hold anything, a person too.
+func describePath(pointer string) string {
+	tokens := strings.Split(pointer, "/")[1:]
+	for n, token := range tokens {
+		if n == maxDescribed {
+			tokens = append(tokens[:n:n], "…")
+			break
+		}
+		if !looksLikeName.MatchString(token) {
+			tokens[n] = "(odd name)"
+		}
+	}
+	return "/" + strings.Join(tokens, "/")
+}
+
+var looksLikeName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_.-]{0,39}$`)

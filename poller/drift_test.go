@@ -1,0 +1,183 @@
+package poller_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/sandbox"
+)
+
+// member gives every listed insertion a member, or takes it away where the value is nil.
+func (w *world) member(agency string, references []string, name string, value func(reference string) any) {
+	w.t.Helper()
+	for _, r := range references {
+		w.must(w.model.Edit(agency, r, func(i *sandbox.Insertion) {
+			if i.Extra == nil {
+				i.Extra = map[string]json.RawMessage{}
+			}
+			if value == nil {
+				delete(i.Extra, name)
+				return
+			}
+			text, err := json.Marshal(value(r))
+			w.must(err)
+			i.Extra[name] = text
+		}))
+	}
+}
+
+func same(v any) func(string) any { return func(string) any { return v } }
+
+func references(n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprintf("a#%03d##", i))
+	}
+	return all
+}
+
+func TestAMemberThatComesEverywhereIsOneDriftAndNoChange(t *testing.T) {
+	bothRenderings(t, func(t *testing.T, r sandbox.Rendering) {
+		inWorld(t, sandbox.Options{}, r, []string{"A100"}, func(w *world) {
+			all := references(130) // three pages of 50, or of the 20 that the service gives
+			w.publish("A100", all...)
+			w.start()
+			w.pass(30 * time.Minute)
+			n := len(w.log("A100"))
+			w.member("A100", all, "energyLabel", func(r string) any { return "Nora of " + r })
+			w.pass(10 * time.Minute)
+			w.restart()
+			w.pass(10 * time.Minute)
+			got := w.since("A100", n)
+			w.wants(got, events.TypeWatchSchemaDrifted)
+			if e, f := got[0].body["expected"], got[0].body["found"]; e != "nothing at /energyLabel" || f != "string at /energyLabel" {
+				t.Errorf("expected %v, found %v", e, f)
+			}
+			n = len(w.log("A100"))
+			w.member("A100", all[:1], "energyLabel", same("other"))
+			w.pass(5 * time.Minute)
+			w.wants(w.since("A100", n), events.TypeInsertionChanged)
+			if r := w.since("A100", n)[0].body["revision"]; r != 1.0 {
+				t.Errorf("revision %v: drift has counted", r)
+			}
+			n = len(w.log("A100"))
+			w.member("A100", all, "energyLabel", nil)
+			w.pass(10 * time.Minute)
+			w.wants(w.since("A100", n), events.TypeWatchSchemaDrifted)
+		})
+	})
+}
+
+func TestAChangeAmongDriftIsToldAlone(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		all := references(40)
+		w.publish("A100", all...)
+		w.member("A100", all, "rooms", same(3))
+		w.start()
+		w.pass(10 * time.Minute)
+		n := len(w.log("A100"))
+		w.member("A100", all, "rooms", same("3"))
+		w.member("A100", all[5:], "lift", same(nil))
+		w.member("A100", all[7:8], "rentedSince", same("2026"))
+		w.pass(10 * time.Minute)
+		got := w.since("A100", n)
+		w.wants(got, events.TypeWatchSchemaDrifted, events.TypeInsertionChanged)
+		if e := fmt.Sprint(got[0].body["expected"], "; ", got[0].body["found"]); e != "nothing at /lift, number at /rooms; null at /lift, string at /rooms" {
+			t.Error(e)
+		}
+		if c := fmt.Sprint(got[1].body["changes"]); c != "[map[after:2026 path:/rentedSince]]" {
+			t.Error(c)
+		}
+	})
+}
+
+func TestAMemberOfFewRecordsIsAChangeOfEach(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		all := references(6)
+		w.publish("A100", all...)
+		w.publish("A100", "b#1##")
+		w.start()
+		w.pass(10 * time.Minute)
+		n := len(w.log("A100"))
+		w.member("A100", all[:3], "lift", same(true)) // three of seven
+		w.pass(10 * time.Minute)
+		if c := count(w.since("A100", n), events.TypeInsertionChanged); c != 3 || len(w.since("A100", n)) != 3 {
+			t.Errorf("%v", w.since("A100", n))
+		}
+	})
+}
+
+// TestADriftInMidWalkIsSaidOnce cuts a walk after the page that showed the drift, restarts, and lets the rest be seen
+// much later; one record on the last page is all that is left there.
+func TestADriftInMidWalkIsSaidOnce(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		all := references(101)
+		w.publish("A100", all...)
+		w.options.PollInterval, w.options.WalkInterval, w.options.RetryMax = 12*time.Hour, 20*time.Minute, 20*time.Minute
+		w.start()
+		w.pass(time.Hour)
+		n := len(w.log("A100"))
+		var cut atomic.Bool
+		cut.Store(true)
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if p := c.Query.Get("page"); cut.Load() && c.Operation == sandbox.OperationInsertions && (p == "2" || p == "3") {
+				return &sandbox.Fault{Status: 500}
+			}
+			return nil
+		})
+		w.member("A100", all, "lift", same(true))
+		w.pass(time.Hour)
+		w.restart()
+		w.pass(30 * time.Hour)
+		cut.Store(false)
+		w.pass(2 * time.Hour)
+		w.wants(w.since("A100", n), events.TypeWatchSchemaDrifted)
+		w.member("A100", all[:1], "lift", nil)
+		w.pass(time.Hour)
+		w.wants(w.since("A100", n), events.TypeWatchSchemaDrifted, events.TypeInsertionChanged)
+		w.member("A100", all[:1], "lift", same(true)) // the drift is over: that one gains it is news
+		w.pass(time.Hour)
+		w.wants(w.since("A100", n), events.TypeWatchSchemaDrifted, events.TypeInsertionChanged, events.TypeInsertionChanged)
+	})
+}
+
+// TestAFormThatComesAndGoesIsSaidTwice is two servers of different versions behind one address.
+func TestAFormThatComesAndGoesIsSaidTwice(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		all := references(20)
+		w.publish("A100", all...)
+		w.start()
+		w.pass(10 * time.Minute)
+		n := len(w.log("A100"))
+		for range 20 {
+			w.member("A100", all, "lift", same(true))
+			w.pass(3 * time.Minute)
+			w.member("A100", all, "lift", nil)
+			w.pass(3 * time.Minute)
+		}
+		w.wants(w.since("A100", n), events.TypeWatchSchemaDrifted, events.TypeWatchSchemaDrifted)
+	})
+}
+
+func TestADriftQuotesNothingAndIsBounded(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		all := references(10)
+		w.publish("A100", all...)
+		w.start()
+		w.pass(10 * time.Minute)
+		n := len(w.log("A100"))
+		for m := range 80 {
+			w.member("A100", all, fmt.Sprintf("nora%d@example.org %s", m, strings.Repeat("x", 500)), same(sandbox.Marker))
+		}
+		w.pass(10 * time.Minute)
+		got := w.since("A100", n)
+		w.wants(got, events.TypeWatchSchemaDrifted)
+		if text := string(got[0].Data); len(text) > 2000 || strings.Contains(text, "nora") || strings.Contains(text, sandbox.Marker) {
+			t.Errorf("%d bytes: %.300s", len(text), text)
+		}
+	})
+}

@@ -50,6 +50,7 @@ type agency struct {
 	confirming bool      // several were refused: polls wait for what the list says
 	clock      clock
 	most       int // contact requests in the largest answer so far
+	fields     int // drifts of the fields of contact requests
 
 	hearings map[listings.Operation]*hearing
 	saved    map[troubleName]store.Trouble // as the store holds them
@@ -68,6 +69,7 @@ type look struct {
 	at       time.Time
 	total    int       // as last told, -1 unknown
 	whole    bool      // that answer showed all there is
+	fields   int       // drifts of fields before it was committed
 	lastWide time.Time // last time the widest window was read
 	retry    *patience
 
@@ -105,7 +107,7 @@ func (a *agency) load() error {
 			return err
 		}
 		a.recall(state)
-		a.most, keys = state.MostReturned, state.Keys
+		a.most, a.fields, keys = state.MostReturned, state.FieldsVersion, state.Keys
 		a.clock.known, a.clock.skew = state.SkewKnown, state.ClockSkew
 		if halts, err = tx.Halts(a.id); err != nil {
 			return err
@@ -278,4 +280,17 @@ func (a *agency) mostReturned() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.most
+}
+
+// drifted and fieldDrifts keep how often the fields of contact requests drifted: every one of them is to be read anew.
+func (a *agency) drifted(fields int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.fields = max(a.fields, fields)
+}
+
+func (a *agency) fieldDrifts() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.fields
 }

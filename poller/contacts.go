@@ -30,6 +30,8 @@ type contactsDiff struct {
 	news     int                  // contact requests that were known by neither id nor fingerprint
 	overlap  bool                 // holds one that was learned before this catch-up
 	untimed  int                  // remembered, not announced, for want of a readable time
+	drift    drift                // of the members of contact requests
+	fields   int                  // drifts of the agency, this one included
 }
 
 // contactsSight is the circumstances of one answer.
@@ -38,8 +40,12 @@ type contactsSight struct {
 	insertion store.Insertion
 	summary   events.InsertionSummary
 	idField   string        // empty: contact requests have no usable id
+	pastIDs   []string      // members that were the id under other settings
+	noIDs     []string      // members that turned out to be none
 	skew      time.Duration // the API's clock minus ours
 	rules     rules
+	names     []string             // fields that the agency's contact requests ever had
+	drifts    map[string]time.Time // remembered
 }
 
 // diffContactRequests compares an answer with the contact requests that are known of its insertion. It is a pure
@@ -48,71 +54,30 @@ type contactsSight struct {
 func diffContactRequests(s contactsSight, known []store.ContactRequest, a answer) contactsDiff {
 	found := identify(s, a.requests)
 	d := contactsDiff{times: make(map[string]time.Time, len(found))}
-	shown := make(map[[16]byte]bool, len(found))
 	for _, f := range found {
 		d.times[f.id] = f.CreatedAt
-		shown[f.fingerprint] = true
 	}
-	memory := index(known)
 	for _, k := range known {
 		if k.Epoch < s.insertion.Epoch {
 			d.known++
 		}
 	}
-	for _, f := range found {
-		if k, ok := memory.recall(f, d.times, shown); ok {
-			d.overlap = d.overlap || k.Epoch < s.insertion.Epoch
-			d.update(s, k, f)
+	matches := recall(found, known)
+	d.judgeFields(s, matches)
+	judged := s.rules.contactRequest
+	s.rules = s.rules.after(d.fields)
+	for _, m := range matches {
+		switch {
+		case !m.known:
+			d.add(s, m.found)
+			d.news++
 			continue
+		case !m.twin:
+			d.update(s, judged, m.k, m.found)
 		}
-		d.add(s, f)
-		d.news++
+		d.overlap = d.overlap || m.k.Epoch < s.insertion.Epoch
 	}
 	return d
-}
-
-// memory finds a known contact request again.
-type memory struct {
-	byID          map[string]store.ContactRequest
-	byFingerprint map[[16]byte]store.ContactRequest
-	byTime        map[int64][]store.ContactRequest
-}
-
-func index(known []store.ContactRequest) memory {
-	m := memory{
-		byID:          make(map[string]store.ContactRequest, len(known)),
-		byFingerprint: make(map[[16]byte]store.ContactRequest, len(known)),
-		byTime:        make(map[int64][]store.ContactRequest, len(known)),
-	}
-	for _, k := range known {
-		m.byID[k.ID] = k
-		m.byFingerprint[k.Fingerprint] = k
-		m.byTime[k.CreatedAt.UnixMilli()] = append(m.byTime[k.CreatedAt.UnixMilli()], k)
-	}
-	return m
-}
-
-// recall finds what is known of a contact request: by its id; by its fingerprint, if the id that it had is not in the
-// same answer; and where there are no ids, one whose person was erased, by its time.
-func (m memory) recall(f identified, ids map[string]time.Time, shown map[[16]byte]bool) (store.ContactRequest, bool) {
-	if k, ok := m.byID[f.id]; ok {
-		return k, true
-	}
-	if k, ok := m.byFingerprint[f.fingerprint]; ok {
-		if _, present := ids[k.ID]; !present {
-			return k, true
-		}
-		return k, false
-	}
-	if f.identity == events.IdentityID || f.CreatedAt.IsZero() || !anonymous(f.ContactRequest) {
-		return store.ContactRequest{}, false
-	}
-	for _, k := range m.byTime[f.CreatedAt.UnixMilli()] {
-		if !shown[k.Fingerprint] {
-			return k, true
-		}
-	}
-	return store.ContactRequest{}, false
 }
 
 // anonymous says whether nothing is left that a fingerprint is made of but the time.
@@ -125,6 +90,7 @@ func anonymous(r listings.ContactRequest) bool {
 type identified struct {
 	listings.ContactRequest
 	id          string
+	past        []string // what it was called under other settings
 	identity    events.Identity
 	fingerprint [16]byte
 	digest      [16]byte
@@ -140,6 +106,11 @@ func identify(s contactsSight, requests []listings.ContactRequest) []identified 
 		f.digest = contactDigest(r, s.rules)
 		if f.id = boundedID(r.ID(s.idField)); f.id == "" {
 			f.id, f.identity = hex.EncodeToString(f.fingerprint[:]), events.IdentityFingerprint
+		}
+		for _, field := range s.pastIDs {
+			if id := boundedID(r.ID(field)); id != "" && field != s.idField {
+				f.past = append(f.past, id)
+			}
 		}
 		i, twice := place[f.id]
 		if !twice {
@@ -213,9 +184,8 @@ func isOld(i store.Insertion, created time.Time, skew time.Duration) (old, untim
 	return created.Before(i.Start.Add(skew)), false
 }
 
-// update compares a known contact request with what was read of it.
-func (d *contactsDiff) update(s contactsSight, k store.ContactRequest, f identified) {
-	now := fields(f.ContactRequest, s.rules)
+// update compares a known contact request with what was read of it. judged are the rules before a drift of this answer.
+func (d *contactsDiff) update(s contactsSight, judged uint32, k store.ContactRequest, f identified) {
 	if emptied := redacted(k.Fields, f.ContactRequest); len(emptied) > 0 {
 		k.Redacted = true
 		k.Revision++
@@ -231,10 +201,11 @@ func (d *contactsDiff) update(s contactsSight, k store.ContactRequest, f identif
 	if k.Redacted || k.Digest == f.digest && k.Rules == s.rules.contactRequest {
 		return // an answer older than the redaction brings nobody back
 	}
-	changed := changedFields(k.Fields, now)
-	renewed := k.Rules != s.rules.contactRequest
+	now := fields(f.ContactRequest, s.rules)
+	changed, silent := s.news(k.Fields, now, d.drift)
+	silent = silent || k.Rules != judged || k.Digest == f.digest
 	k.Digest, k.Rules, k.Fields = f.digest, s.rules.contactRequest, now
-	if !renewed {
+	if !silent {
 		k.Revision++
 		d.payloads = append(d.payloads, &events.ContactRequestChanged{
 			Common: s.common(events.OriginLive), PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.ID,

@@ -85,6 +85,7 @@ type drift struct {
 	forms   map[string]bool      // by key: is no change of a record
 	told    []form               // was never told
 	remains map[string]time.Time // to be remembered; nil: nothing new
+	wide    bool                 // most show it now; else it is only remembered
 }
 
 func (d drift) holds(f form) bool { return d.forms[f.key()] || d.forms[anyForm] }
@@ -135,6 +136,7 @@ func (t tally) judge(remembered map[string]time.Time, at time.Time, inForce func
 		}
 		switch {
 		case sure[k] || most(t.count[k], t.known):
+			d.wide = true
 			if !fresh(late) {
 				d.told = append(d.told, f)
 			}

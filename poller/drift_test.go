@@ -12,8 +12,8 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// member gives every listed insertion a member, or takes it away where the value is nil.
-func (w *world) member(agency string, references []string, name string, value func(reference string) any) {
+// setMember gives every listed insertion a member, or takes it away where the value is nil.
+func (w *world) setMember(agency string, references []string, name string, value func(reference string) any) {
 	w.t.Helper()
 	for _, r := range references {
 		w.must(w.model.Edit(agency, r, func(i *sandbox.Insertion) {
@@ -48,7 +48,7 @@ func TestAMemberThatComesEverywhereIsOneDriftAndNoChange(t *testing.T) {
 			w.start()
 			w.pass(30 * time.Minute)
 			n := len(w.log("A100"))
-			w.member("A100", all, "energyLabel", func(r string) any { return "Nora of " + r })
+			w.setMember("A100", all, "energyLabel", func(r string) any { return "Nora of " + r })
 			w.pass(10 * time.Minute)
 			w.restart()
 			w.pass(10 * time.Minute)
@@ -58,14 +58,14 @@ func TestAMemberThatComesEverywhereIsOneDriftAndNoChange(t *testing.T) {
 				t.Errorf("expected %v, found %v", e, f)
 			}
 			n = len(w.log("A100"))
-			w.member("A100", all[:1], "energyLabel", same("other"))
+			w.setMember("A100", all[:1], "energyLabel", same("other"))
 			w.pass(5 * time.Minute)
 			w.wants(w.since("A100", n), events.TypeInsertionChanged)
 			if r := w.since("A100", n)[0].body["revision"]; r != 1.0 {
 				t.Errorf("revision %v: drift has counted", r)
 			}
 			n = len(w.log("A100"))
-			w.member("A100", all, "energyLabel", nil)
+			w.setMember("A100", all, "energyLabel", nil)
 			w.pass(10 * time.Minute)
 			w.wants(w.since("A100", n), events.TypeWatchSchemaDrifted)
 		})
@@ -76,13 +76,13 @@ func TestAChangeAmongDriftIsToldAlone(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		all := references(40)
 		w.publish("A100", all...)
-		w.member("A100", all, "rooms", same(3))
+		w.setMember("A100", all, "rooms", same(3))
 		w.start()
 		w.pass(10 * time.Minute)
 		n := len(w.log("A100"))
-		w.member("A100", all, "rooms", same("3"))
-		w.member("A100", all[5:], "lift", same(nil))
-		w.member("A100", all[7:8], "rentedSince", same("2026"))
+		w.setMember("A100", all, "rooms", same("3"))
+		w.setMember("A100", all[5:], "lift", same(nil))
+		w.setMember("A100", all[7:8], "rentedSince", same("2026"))
 		w.pass(10 * time.Minute)
 		got := w.since("A100", n)
 		w.wants(got, events.TypeWatchSchemaDrifted, events.TypeInsertionChanged)
@@ -103,7 +103,7 @@ func TestAMemberOfFewRecordsIsAChangeOfEach(t *testing.T) {
 		w.start()
 		w.pass(10 * time.Minute)
 		n := len(w.log("A100"))
-		w.member("A100", all[:3], "lift", same(true)) // three of seven
+		w.setMember("A100", all[:3], "lift", same(true)) // three of seven
 		w.pass(10 * time.Minute)
 		if c := count(w.since("A100", n), events.TypeInsertionChanged); c != 3 || len(w.since("A100", n)) != 3 {
 			t.Errorf("%v", w.since("A100", n))
@@ -129,17 +129,17 @@ func TestADriftInMidWalkIsSaidOnce(t *testing.T) {
 			}
 			return nil
 		})
-		w.member("A100", all, "lift", same(true))
+		w.setMember("A100", all, "lift", same(true))
 		w.pass(time.Hour)
 		w.restart()
 		w.pass(30 * time.Hour)
 		cut.Store(false)
 		w.pass(2 * time.Hour)
 		w.wants(w.since("A100", n), events.TypeWatchSchemaDrifted)
-		w.member("A100", all[:1], "lift", nil)
+		w.setMember("A100", all[:1], "lift", nil)
 		w.pass(time.Hour)
 		w.wants(w.since("A100", n), events.TypeWatchSchemaDrifted, events.TypeInsertionChanged)
-		w.member("A100", all[:1], "lift", same(true)) // the drift is over: that one gains it is news
+		w.setMember("A100", all[:1], "lift", same(true)) // the drift is over: that one gains it is news
 		w.pass(time.Hour)
 		w.wants(w.since("A100", n), events.TypeWatchSchemaDrifted, events.TypeInsertionChanged, events.TypeInsertionChanged)
 	})
@@ -154,9 +154,9 @@ func TestAFormThatComesAndGoesIsSaidTwice(t *testing.T) {
 		w.pass(10 * time.Minute)
 		n := len(w.log("A100"))
 		for range 20 {
-			w.member("A100", all, "lift", same(true))
+			w.setMember("A100", all, "lift", same(true))
 			w.pass(3 * time.Minute)
-			w.member("A100", all, "lift", nil)
+			w.setMember("A100", all, "lift", nil)
 			w.pass(3 * time.Minute)
 		}
 		w.wants(w.since("A100", n), events.TypeWatchSchemaDrifted, events.TypeWatchSchemaDrifted)
@@ -171,7 +171,7 @@ func TestADriftQuotesNothingAndIsBounded(t *testing.T) {
 		w.pass(10 * time.Minute)
 		n := len(w.log("A100"))
 		for m := range 80 {
-			w.member("A100", all, fmt.Sprintf("nora%d@example.org %s", m, strings.Repeat("x", 500)), same(sandbox.Marker))
+			w.setMember("A100", all, fmt.Sprintf("nora%d@example.org %s", m, strings.Repeat("x", 500)), same(sandbox.Marker))
 		}
 		w.pass(10 * time.Minute)
 		got := w.since("A100", n)

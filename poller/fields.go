@@ -3,6 +3,7 @@ package poller
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"doorbell/poller/listings"
 	"doorbell/store"
@@ -71,4 +72,105 @@ func changedFields(before, now []store.Field) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// news names the fields that changed, without what is drift and without what was or is taken for the id, which is said
+// elsewhere. silent says that nothing else has changed.
+func (s contactsSight) news(before, now []store.Field, d drift) (names []string, silent bool) {
+	all := changedFields(before, now)
+	differing := len(all)
+	came := comings(before, now, nil)
+	names = slices.DeleteFunc(all, func(name string) bool {
+		if s.isID(name) {
+			return true
+		}
+		n := slices.IndexFunc(came, func(f form) bool { return f.path == "/"+name })
+		return n >= 0 && d.holds(came[n])
+	})
+	return names, differing > 0 && len(names) == 0
+}
+
+// comings are the fields that came or went, as forms. record is where their types can be read; nil: they do not matter.
+func comings(before, now []store.Field, record []byte) (forms []form) {
+	has := func(list []store.Field, name string) bool {
+		return slices.ContainsFunc(list, func(f store.Field) bool { return f.Name == name })
+	}
+	for _, f := range now {
+		if !has(before, f.Name) {
+			forms = append(forms, form{"/" + f.Name, nothing, typeAt(record, f.Name)})
+		}
+	}
+	for _, f := range before {
+		if !has(now, f.Name) {
+			forms = append(forms, form{"/" + f.Name, something, nothing})
+		}
+	}
+	return forms
+}
+
+// something is the type of what only a digest is left of.
+const something = "something"
+
+// typeAt is the JSON type of a field of a record.
+func typeAt(record []byte, name string) string {
+	all, _ := members(record)
+	if value, ok := all[name]; ok {
+		return jsonType(value)
+	}
+	outer, inner, nested := strings.Cut(name, "/")
+	if deeper, ok := members(all[outer]); ok && nested && len(deeper[inner]) > 0 {
+		return jsonType(deeper[inner])
+	}
+	return something
+}
+
+// judgeFields says which fields came or went in most of the known contact requests of an answer, or came in all of at
+// least two and were never seen before: then all digests of the agency are renewed.
+func (d *contactsDiff) judgeFields(s contactsSight, matches []match) {
+	t := newTally()
+	for _, m := range matches {
+		if !m.known || m.twin || m.k.Redacted || m.k.Rules != s.rules.contactRequest {
+			continue
+		}
+		t.known++
+		if m.k.Digest != m.found.digest {
+			forms := comings(m.k.Fields, fields(m.found.ContactRequest, s.rules), m.found.Record)
+			t.add(slices.DeleteFunc(forms, func(f form) bool { return s.isID(f.path[1:]) }))
+		}
+	}
+	sure := map[string]bool{}
+	for key, f := range t.forms {
+		sure[key] = f.before == nothing && t.known >= 2 && t.count[key] == t.known && !slices.Contains(s.names, f.path[1:])
+	}
+	d.drift = t.judge(s.drifts, s.at, func(used time.Time) bool { return s.at.Sub(used) < fieldsInForce }, sure)
+	if d.fields = s.rules.fields; d.drift.wide {
+		d.fields++
+	} else {
+		d.drift.remains = nil // what few show keeps nothing in force
+	}
+}
+
+// fieldsInForce is how long after a drift of the fields of contact requests single ones may still show it.
+const fieldsInForce = time.Hour
+
+// isID says whether a field is taken for the id, was under other settings, or turned out to be none.
+func (s contactsSight) isID(name string) bool {
+	return name == s.idField || slices.Contains(s.pastIDs, name) || slices.Contains(s.noIDs, name)
+}
+
+// tellFields remembers a drift of fields and says it, in the transaction of the contact requests that showed it.
+func (p *poll) tellFields(tx *store.Tx, state *store.Agency, d contactsDiff, at time.Time) error {
+	if d.fields == state.FieldsVersion {
+		return nil
+	}
+	state.FieldsVersion = d.fields
+	if err := tx.PutAgency(p.a.id, *state); err != nil {
+		return err
+	}
+	if err := putDrift(tx, p.a.id, listings.OperationContactRequests, d.drift, at); err != nil {
+		return err
+	}
+	var err error
+	*state, _, err = tx.Agency(p.a.id)
+	return err
 }

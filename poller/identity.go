@@ -11,7 +11,7 @@ import (
 )
 
 // learnIdentity decides which member tells contact requests apart, by reading one answer twice. A member that turns out to
-// be none is dropped, and said, and another one learned.
+// be none is dropped, and said, and another one learned; so it is, without a word, where other members may be the id now.
 func (p *poll) learnIdentity(ctx context.Context, page *listings.ContactRequestsPage, q question) error {
 	var state store.Agency
 	err := p.a.p.store.View(func(tx *store.Tx) (err error) {
@@ -25,17 +25,26 @@ func (p *poll) learnIdentity(ctx context.Context, page *listings.ContactRequests
 	if state.IdentityLearned && state.IDField != "" {
 		why = unfit(state.IDField, p.reference, page.ContactRequests)
 	}
-	if state.IdentityLearned && why == "" {
+	if p.learned(state) && why == "" {
 		return nil
 	}
 	again, err := p.ask(ctx, q)
 	if err != nil {
 		return err
 	}
+	field := state.IDField
 	return p.a.p.store.Update(func(tx *store.Tx) error {
 		state, _, err := tx.Agency(p.a.id)
 		if err != nil {
 			return err
+		}
+		if state.IDField != field || why == "" && p.learned(state) { // another poll was faster
+			if field, why = state.IDField, ""; field != "" {
+				why = unfit(field, p.reference, page.ContactRequests)
+			}
+			if why == "" {
+				return nil
+			}
 		}
 		if why != "" {
 			if err := p.dropID(tx, &state, why); err != nil {
@@ -43,16 +52,37 @@ func (p *poll) learnIdentity(ctx context.Context, page *listings.ContactRequests
 			}
 		}
 		candidates := slices.DeleteFunc(slices.Clone(p.a.p.o.IDFields), func(f string) bool { return slices.Contains(state.RefusedIDFields, f) })
-		state.IdentityLearned = true
+		state.IdentityLearned, state.IDCandidates = true, slices.Clone(p.a.p.o.IDFields)
 		state.IDField = learnID(candidates, p.reference, page.ContactRequests, again.ContactRequests)
+		if field != state.IDField && why == "" {
+			state.PastIDFields = past(state.PastIDFields, field)
+		}
 		return tx.PutAgency(p.a.id, state)
 	})
+}
+
+// learned says whether the id was decided among the members that may be it now.
+func (p *poll) learned(state store.Agency) bool {
+	return state.IdentityLearned && slices.Equal(state.IDCandidates, p.a.p.o.IDFields)
+}
+
+// maxPastIDs bounds how many members are remembered that were the id under other settings.
+const maxPastIDs = 8
+
+// past adds a member that was the id, the last one at the end.
+func past(fields []string, field string) []string {
+	if field == "" {
+		return fields
+	}
+	fields = append(slices.DeleteFunc(slices.Clone(fields), func(f string) bool { return f == field }), field)
+	return fields[max(0, len(fields)-maxPastIDs):]
 }
 
 // dropID refuses the member that was taken for the id.
 func (p *poll) dropID(tx *store.Tx, state *store.Agency, why string) error {
 	field := state.IDField
 	state.RefusedIDFields = append(state.RefusedIDFields, field)
+	state.PastIDFields = slices.DeleteFunc(state.PastIDFields, func(f string) bool { return f == field })
 	p.a.p.log.Warn("a member was no id of contact requests and is not used as one any more", "agency", p.a.id, "member", field, "why", why)
 	return appendEvent(tx, &events.WatchSchemaDrifted{
 		Common:    events.Common{AgencyID: p.a.id, ObservedAt: time.Now()},

@@ -22,6 +22,7 @@ type poll struct {
 	verdict   verdict
 	from      time.Time // creation of the newest that was known before
 	untimed   int
+	fields    int // drifts of fields when the first answer was committed
 }
 
 func (p *poll) run(ctx context.Context) error {
@@ -29,7 +30,7 @@ func (p *poll) run(ctx context.Context) error {
 	if err != nil || p.unchanged(first) {
 		return err
 	}
-	p.look.hash = [32]byte{}
+	p.look.hash, p.fields = [32]byte{}, -1
 	if err := p.catchUpFrom(ctx, first); err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (p *poll) catchUpFrom(ctx context.Context, page *listings.ContactRequestsPa
 
 // unchanged says whether nothing has happened since this very answer was committed.
 func (p *poll) unchanged(page *listings.ContactRequestsPage) bool {
-	if page.Hash != p.look.hash || !p.look.whole && time.Since(p.look.lastWide) >= widestEvery {
+	if page.Hash != p.look.hash || p.look.fields != p.a.fieldDrifts() || !p.look.whole && time.Since(p.look.lastWide) >= widestEvery {
 		return false
 	}
 	p.look.at = page.Received
@@ -82,7 +83,7 @@ func (p *poll) unchanged(page *listings.ContactRequestsPage) bool {
 
 // remember keeps what lets the next poll tell at once that nothing has changed.
 func (p *poll) remember(page *listings.ContactRequestsPage) {
-	p.look.hash, p.look.whole = page.Hash, p.verdict.whole()
+	p.look.hash, p.look.whole, p.look.fields = page.Hash, p.verdict.whole(), p.fields
 	p.look.at, p.look.total = page.Received, p.catchUp.total
 }
 
@@ -191,12 +192,16 @@ func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q
 	if err != nil {
 		return err
 	}
+	if p.fields < 0 {
+		p.fields = r.fields
+	}
 	p.catchUp, p.verdict = r.catchUp, r.verdict
 	p.untimed += r.untimed
 	if r.from.After(p.from) {
 		p.from = r.from
 	}
 	p.a.returned(len(a.requests))
+	p.a.drifted(r.fields)
 	return nil
 }
 
@@ -206,6 +211,7 @@ type result struct {
 	verdict verdict
 	untimed int
 	from    time.Time // creation of the newest that was known before this catch-up: where a gap would begin
+	fields  int       // drifts of fields, this answer included
 }
 
 // errMustWrite ends a View of an answer that changes something.
@@ -219,9 +225,12 @@ func (p *poll) apply(transaction func(func(*store.Tx) error) error, page *listin
 		if err != nil {
 			return err
 		}
-		s := p.sight(tx, i, state, page.Received)
+		s, err := p.sight(tx, i, state, page.Received)
+		if err != nil {
+			return err
+		}
 		d := diffContactRequests(s, known, a)
-		r = result{catchUp: p.catchUp.clone(), untimed: d.untimed, from: newestBefore(known, i)}
+		r = result{catchUp: p.catchUp.clone(), untimed: d.untimed, from: newestBefore(known, i), fields: d.fields}
 		r.verdict = r.catchUp.judge(i, i.Start.Add(s.skew), a, d, p.a.mostReturned())
 		if len(d.puts) == 0 && !mustWrite(i, d, r.verdict) {
 			return nil
@@ -259,16 +268,19 @@ func newestBefore(known []store.ContactRequest, i store.Insertion) (newest time.
 	return newest
 }
 
-func (p *poll) sight(tx *store.Tx, i store.Insertion, state store.Agency, at time.Time) contactsSight {
+func (p *poll) sight(tx *store.Tx, i store.Insertion, state store.Agency, at time.Time) (contactsSight, error) {
 	after := p.look.at
 	if after.IsZero() {
 		after = i.LastPoll
 	}
+	names, err := tx.FieldNames(p.a.id)
 	last := listings.Insertion{Reference: p.reference, Record: tx.Record(p.a.id, p.reference)}
 	return contactsSight{
 		sight:     sight{agencyID: p.a.id, at: at.UTC(), after: after.UTC(), emit: p.a.p.o.Announce && !refiltered(state, i)},
-		insertion: i, summary: summary(last), idField: state.IDField, rules: p.a.p.rules, skew: p.a.skew(),
-	}
+		insertion: i, summary: summary(last), rules: p.a.p.rules.after(state.FieldsVersion), skew: p.a.skew(),
+		idField: state.IDField, pastIDs: state.PastIDFields, noIDs: state.RefusedIDFields,
+		names: names, drifts: state.Operation(string(listings.OperationContactRequests)).Drifts,
+	}, err
 }
 
 func (p *poll) write(tx *store.Tx, i store.Insertion, state store.Agency, c *catchUp, d contactsDiff, v verdict, at time.Time) error {
@@ -281,6 +293,9 @@ func (p *poll) write(tx *store.Tx, i store.Insertion, state store.Agency, c *cat
 		if err := appendEvent(tx, payload); err != nil {
 			return err
 		}
+	}
+	if err := p.tellFields(tx, &state, d, at); err != nil {
+		return err
 	}
 	if most := p.a.mostReturned(); most > state.MostReturned {
 		state.MostReturned = most
@@ -318,18 +333,28 @@ func (p *poll) tellUntimed(tx *store.Tx, i store.Insertion, more int) error {
 // wide commits the answer of the widest window, which the regular one made look complete.
 func (p *poll) wide(page *listings.ContactRequestsPage) error {
 	a := answer{requests: page.ContactRequests, asked: page.Size, sortBy: "createdAt", descending: true, total: page.Total}
-	return p.a.p.store.Update(func(tx *store.Tx) error {
+	drifts := 0
+	err := p.a.p.store.Update(func(tx *store.Tx) error {
 		i, state, known, err := p.remembered(tx)
 		if err != nil {
 			return err
 		}
-		d := diffContactRequests(p.sight(tx, i, state, page.Received), known, a)
+		s, err := p.sight(tx, i, state, page.Received)
+		if err != nil {
+			return err
+		}
+		d := diffContactRequests(s, known, a)
+		drifts = d.fields
 		i.LastWide = page.Received.UTC()
 		if err := tx.PutInsertion(p.a.id, i); err != nil {
 			return err
 		}
 		return p.write(tx, i, state, p.catchUp, d, closedOverlap, page.Received)
 	})
+	if err == nil {
+		p.a.drifted(drifts)
+	}
+	return err
 }
 
 // giveUp ends a catch-up that no documented question could close, and says so.

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
+	"strconv"
 
 	"doorbell/events"
 	"doorbell/poller/listings"
@@ -18,6 +20,7 @@ type rules struct {
 	ignoreContactRequest []string
 	insertion            uint32 // names the rules of insertions
 	contactRequest       uint32 // names the rules of contact requests
+	fields               int    // counts the drifts of the members of contact requests
 }
 
 func newRules(ignoreInsertion, ignoreContactRequest []string) rules {
@@ -25,6 +28,14 @@ func newRules(ignoreInsertion, ignoreContactRequest []string) rules {
 		ignoreInsertion: ignoreInsertion, ignoreContactRequest: append([]string{"/score"}, ignoreContactRequest...),
 		insertion: rulesID(ignoreInsertion), contactRequest: rulesID(ignoreContactRequest),
 	}
+}
+
+// after are the rules of an agency whose contact requests drifted that often: all of their digests are renewed.
+func (r rules) after(drifts int) rules {
+	if r.fields = drifts; drifts > 0 {
+		r.contactRequest = rulesID(append(slices.Clone(r.ignoreContactRequest), strconv.Itoa(drifts)))
+	}
+	return r
 }
 
 func rulesID(ignored []string) uint32 {

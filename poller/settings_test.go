@@ -1,0 +1,307 @@
+package poller_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller"
+	"doorbell/poller/sandbox"
+)
+
+// lead is a contact request of an API that is written by hand, member by member.
+type lead map[string]any
+
+// handmade serves the leads of each insertion as they are, by age in the order that was asked for, over
+// the honest list of insertions.
+func (w *world) handmade(leads func(reference string) []lead) {
+	w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+		if c.Operation != sandbox.OperationContactRequests {
+			return nil
+		}
+		list := append([]lead{}, leads(c.Reference)...)
+		if c.Query.Get("sortOrder") == "desc" {
+			slices.Reverse(list)
+		}
+		body, err := json.Marshal(map[string]any{"deep": map[string]any{"leads": list}})
+		if err != nil {
+			panic(err)
+		}
+		return &sandbox.Fault{Body: body}
+	})
+}
+
+func TestChangedSettingsOnAFullStoreAreNoEvent(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*poller.Options)
+	}{
+		{"ignored fields of insertions", func(o *poller.Options) { o.IgnoreInsertion = []string{"/address", "/views"} }},
+		{"ignored fields of contact requests", func(o *poller.Options) { o.IgnoreContact = []string{"/status", "/message"} }},
+		{"another id", func(o *poller.Options) { o.IDFields = []string{"ticket"} }},
+		{"ids in another order", func(o *poller.Options) { o.IDFields = []string{"ticket", "id"} }},
+		{"no id", func(o *poller.Options) { o.IDFields = []string{"none"} }},
+		{"path of contact requests", func(o *poller.Options) { o.API.ContactRequestsPath = "/deep/leads" }},
+		{"path of insertions", func(o *poller.Options) { o.API.InsertionsPath = "/results" }},
+		{"all at once", func(o *poller.Options) {
+			o.IgnoreInsertion, o.IgnoreContact, o.IDFields = []string{"/address"}, []string{"/status"}, []string{"ticket"}
+			o.API.ContactRequestsPath = "/deep/leads"
+		}},
+	} {
+		for _, ids := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, ids %v", c.name, ids), func(t *testing.T) {
+				inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) { thereAndBack(w, ids, c.change) })
+			})
+		}
+	}
+}
+
+// thereAndBack changes settings of a stopped daemon and back again, twice, while contact requests come in.
+func thereAndBack(w *world, ids bool, change func(*poller.Options)) {
+	w.publish("A100", references(4)...)
+	leads := map[string][]lead{}
+	add := func(reference string, n int, twin bool) {
+		who := n
+		if twin {
+			who = n - 1
+		}
+		l := lead{"createdAt": time.Now().Truncate(time.Minute).UTC().Format(time.RFC3339), "score": n, "email": fmt.Sprintf("nora%d@example.org", who), "message": "x", "status": "NEW"}
+		if twin {
+			l["createdAt"] = leads[reference][len(leads[reference])-1]["createdAt"]
+		}
+		if ids {
+			l["id"], l["ticket"] = 9007199254740993+n, fmt.Sprintf("T%d", n)
+		}
+		leads[reference] = append(leads[reference], l)
+	}
+	w.handmade(func(reference string) []lead { return leads[reference] })
+	n, told := 0, 0
+	more := func(twins bool) {
+		for i := range 4 {
+			r := references(4)[i]
+			for k := range i {
+				n++
+				twin := twins && ids && k == i-1 && k > 0
+				add(r, n, twin)
+				told++
+			}
+		}
+	}
+	w.start()
+	w.pass(10 * time.Minute)
+	more(true)
+	w.pass(10 * time.Minute)
+	before := w.options
+	for round := range 2 {
+		for _, other := range []bool{true, false} {
+			at := len(w.log("A100"))
+			w.halt()
+			w.options = before
+			if other {
+				change(&w.options)
+			}
+			w.start()
+			w.pass(20 * time.Minute)
+			if got := w.since("A100", at); len(got) != 0 {
+				w.t.Fatalf("round %d, other settings %v: %v", round, other, got)
+			}
+			w.halt()
+			more(other || slices.Contains(before.IDFields, "id")) // while the daemon is down
+			w.pass(time.Hour)
+			w.start()
+			w.pass(20 * time.Minute)
+			w.restart()
+			w.pass(20 * time.Minute)
+			if got := w.since("A100", at); count(got, events.TypeContactRequestCreated) != len(got) {
+				w.t.Fatalf("round %d, other settings %v: %v", round, other, got)
+			}
+		}
+	}
+	all := w.log("A100")
+	if _, named := announced(all)["T7"]; !named && ids && tickets(change) {
+		w.t.Errorf("the other id was not taken: %v", announced(all))
+	}
+	for id, times := range announced(all) {
+		if times != 1 {
+			w.t.Errorf("%s was announced %d times", id, times)
+		}
+	}
+	// A double click without an id is one; while no id is in use, so are those with one.
+	if got := count(all, events.TypeContactRequestCreated); got > told || got < told-distinctTwins(leads) {
+		w.t.Errorf("%d contact requests were announced of %d", got, told)
+	}
+}
+
+// tickets says whether the other settings name another id first.
+func tickets(change func(*poller.Options)) bool {
+	var o poller.Options
+	change(&o)
+	return len(o.IDFields) > 0 && o.IDFields[0] == "ticket"
+}
+
+// distinctTwins counts contact requests that differ from another in nothing but their ids.
+func distinctTwins(leads map[string][]lead) (n int) {
+	for _, list := range leads {
+		seen := map[string]bool{}
+		for _, l := range list {
+			if seen[l["email"].(string)] {
+				n++
+			}
+			seen[l["email"].(string)] = true
+		}
+	}
+	return n
+}
+
+func TestAnIdThatBecomesATextIsNoEvent(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##")
+		text := false
+		w.handmade(func(reference string) (list []lead) {
+			for n := range 5 {
+				l := lead{"id": json.Number(fmt.Sprint(9007199254740992 + n)), "createdAt": "2026-11-20T09:00:00Z", "email": "nora@example.org", "message": reference}
+				if text {
+					l["id"] = fmt.Sprint(l["id"])
+				}
+				list = append(list, l)
+			}
+			return list
+		})
+		w.options.Announce = true
+		w.start()
+		w.pass(10 * time.Minute)
+		all := w.log("A100")
+		if ids := announced(all); len(ids) != 5 || count(all, events.TypeContactRequestCreated) != 10 {
+			t.Fatalf("%v", all) // five ids under each of two insertions, which differ only above 2^53
+		}
+		text = true
+		w.pass(10 * time.Minute)
+		w.restart()
+		w.pass(10 * time.Minute)
+		w.wants(w.since("A100", len(all)))
+	})
+}
+
+func TestAnIdThatVanishesIsSaidAndDoublesNothing(t *testing.T) {
+	for _, n := range []int{1, 2, 7} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+				w.publish("A100", "a#1##", "a#2##", "a#3##")
+				gone, more := false, 0
+				begin := time.Now()
+				w.handmade(func(reference string) (list []lead) {
+					for n := range n + more {
+						l := lead{"id": fmt.Sprintf("c%d", n), "createdAt": begin.Add(time.Duration(n) * time.Minute).Format(time.RFC3339), "email": fmt.Sprintf("nora%d@example.org", n)}
+						if gone {
+							delete(l, "id")
+						}
+						list = append(list, l)
+					}
+					return list
+				})
+				w.start()
+				w.pass(10 * time.Minute)
+				all := w.log("A100")
+				gone = true
+				w.pass(10 * time.Minute)
+				w.restart()
+				w.pass(10 * time.Minute)
+				w.wants(w.since("A100", len(all)), events.TypeWatchSchemaDrifted)
+				more = 1
+				w.pass(10 * time.Minute)
+				if got := w.since("A100", len(all)+1); len(got) != 3 || count(got, events.TypeContactRequestCreated) != 3 || got[0].body["identity"] != "fingerprint" {
+					t.Errorf("%v", got)
+				}
+			})
+		})
+	}
+}
+
+func TestAFieldThatComesToAllContactRequestsIsOneDrift(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Nested(), []string{"A100"}, func(w *world) {
+		all := references(6)
+		w.publish("A100", all...)
+		var ids []string
+		edit := func(ids []string, name, value string) {
+			for _, id := range ids {
+				w.must(w.model.EditContactRequest(id, func(c *sandbox.ContactRequest) {
+					c.Extra = map[string]json.RawMessage{}
+					if value != "" {
+						c.Extra[name] = json.RawMessage(value)
+					}
+				}))
+			}
+		}
+		for n, r := range all {
+			for range n {
+				ids = append(ids, w.write("A100", r, time.Duration(n)*time.Hour))
+			}
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		n := len(w.log("A100"))
+		edit(ids[1:], "source", `"portal"`) // ids[0] is alone at its insertion
+		w.must(w.model.Redact(ids[4]))
+		fresh := w.write("A100", all[5], 0)
+		w.pass(10 * time.Minute)
+		w.restart()
+		w.pass(10 * time.Minute)
+		got := w.since("A100", n)
+		if len(got) != 3 || count(got, events.TypeWatchSchemaDrifted) != 1 || announced(got)[fresh] != 1 || count(got, events.TypeContactRequestRedacted) != 1 {
+			t.Fatalf("%v", got)
+		}
+		for _, e := range got {
+			if e.Type == events.TypeWatchSchemaDrifted && (e.body["expected"] != "nothing at /source" || e.body["found"] != "string at /source") {
+				t.Errorf("%v", e.body)
+			}
+			if strings.Contains(string(e.Data), "Nora") && e.Type != events.TypeContactRequestCreated {
+				t.Errorf("%s holds a person", e.Type)
+			}
+		}
+		w.pass(2 * time.Hour)
+		n = len(w.log("A100"))
+		edit(ids[5:6], "source", `"other"`)
+		w.pass(5 * time.Minute)
+		w.wants(w.since("A100", n), events.TypeContactRequestChanged)
+		edit(ids[6:7], "rating", `1`) // one of two or more
+		w.pass(5 * time.Minute)
+		for _, e := range w.since("A100", n)[1:] {
+			if e.Type != events.TypeContactRequestChanged {
+				t.Errorf("%v", e)
+			}
+		}
+		if len(w.since("A100", n)) != 2 {
+			t.Errorf("%v", w.since("A100", n))
+		}
+	})
+}
+
+// TestAStatusAfterADriftElsewhereIsTold: the drift of some must not swallow what the others change later.
+func TestAStatusAfterADriftElsewhereIsTold(t *testing.T) {
+	steady := sandbox.Flat()
+	steady.Steady = true // the answer of the others stays the same to the byte
+	inWorld(t, sandbox.Options{}, steady, []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##")
+		for range 4 {
+			w.write("A100", "a#1##", time.Hour)
+		}
+		other := w.write("A100", "a#2##", time.Hour)
+		w.start()
+		w.pass(10 * time.Minute)
+		n := len(w.log("A100"))
+		for _, c := range w.model.Truth().ContactRequests {
+			if c.ID != other {
+				w.must(w.model.EditContactRequest(c.ID, func(c *sandbox.ContactRequest) { c.Extra = map[string]json.RawMessage{"read": json.RawMessage("true")} }))
+			}
+		}
+		w.pass(10 * time.Minute)
+		w.wants(w.since("A100", n), events.TypeWatchSchemaDrifted)
+		w.must(w.model.EditContactRequest(other, func(c *sandbox.ContactRequest) { c.Status = "READ" }))
+		w.pass(10 * time.Minute)
+		w.wants(w.since("A100", n), events.TypeWatchSchemaDrifted, events.TypeContactRequestChanged)
+	})
+}

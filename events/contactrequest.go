@@ -51,7 +51,8 @@ type ContactRequestCreated struct {
 	CreatedAt           time.Time        `json:"createdAt,omitzero"`
 	Score               json.RawMessage  `json:"score,omitempty"` // as the API sent it: number, text or null; absent if absent
 	Contact             Contact          `json:"contact"`
-	Insertion           InsertionSummary `json:"insertion"` // last known
+	Insertion           InsertionSummary `json:"insertion"`         // last known
+	Defects             []string         `json:"defects,omitempty"` // what is wrong with the record, in fixed words
 	Record              json.RawMessage  `json:"record,omitempty"`
 }
 
@@ -67,6 +68,7 @@ type ContactRequestChanged struct {
 	Score               json.RawMessage  `json:"score,omitempty"`
 	Contact             Contact          `json:"contact"`
 	Insertion           InsertionSummary `json:"insertion"`
+	Defects             []string         `json:"defects,omitempty"` // what is wrong with the record, in fixed words
 	Record              json.RawMessage  `json:"record,omitempty"`
 	Revision            int              `json:"-"` // part of the id
 	Digest              [32]byte         `json:"-"` // of the new record; part of the id

@@ -35,6 +35,7 @@ type InsertionAppeared struct {
 	PropertyReferenceID string           `json:"propertyReferenceId"`
 	Episode             int              `json:"episode"` // counts publications of the reference, from 1
 	Insertion           InsertionSummary `json:"insertion"`
+	Defects             []string         `json:"defects,omitempty"` // what is wrong with the record, in fixed words
 	Record              json.RawMessage  `json:"record,omitempty"`
 }
 
@@ -46,6 +47,7 @@ type InsertionChanged struct {
 	Revision            int              `json:"revision"` // counts changes within the episode
 	Changes             []Change         `json:"changes"`  // sorted by path; New applies CapChanges
 	Insertion           InsertionSummary `json:"insertion"`
+	Defects             []string         `json:"defects,omitempty"` // what is wrong with the record, in fixed words
 	Record              json.RawMessage  `json:"record,omitempty"`
 	Digest              [32]byte         `json:"-"` // of the new record; part of the id
 }
@@ -70,6 +72,7 @@ type InsertionReappeared struct {
 	DisappearedAt       time.Time        `json:"disappearedAt"`
 	Changes             []Change         `json:"changes"`
 	Insertion           InsertionSummary `json:"insertion"`
+	Defects             []string         `json:"defects,omitempty"` // what is wrong with the record, in fixed words
 	Record              json.RawMessage  `json:"record,omitempty"`
 }
 

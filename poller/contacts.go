@@ -170,7 +170,7 @@ func (d *contactsDiff) add(s contactsSight, f identified) {
 	}
 	d.payloads = append(d.payloads, &events.ContactRequestCreated{
 		Common: s.common(origin), PropertyReferenceID: s.insertion.Reference, ContactRequestID: f.id, Identity: f.identity,
-		CreatedAt: f.CreatedAt, Score: f.Score, Contact: contact(f.Contact()), Insertion: s.summary, Record: f.Record,
+		CreatedAt: f.CreatedAt, Score: f.Score, Contact: contact(f.Contact()), Insertion: s.summary, Defects: f.Defects, Record: f.Record,
 	})
 }
 
@@ -210,7 +210,7 @@ func (d *contactsDiff) update(s contactsSight, judged uint32, k store.ContactReq
 		d.payloads = append(d.payloads, &events.ContactRequestChanged{
 			Common: s.common(events.OriginLive), PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.ID,
 			Identity: f.identity, ChangedFields: changed, CreatedAt: f.CreatedAt, Score: f.Score,
-			Contact: contact(f.Contact()), Insertion: s.summary, Record: f.Record, Revision: k.Revision, Digest: full(f, s.rules),
+			Contact: contact(f.Contact()), Insertion: s.summary, Defects: f.Defects, Record: f.Record, Revision: k.Revision, Digest: full(f, s.rules),
 		})
 	}
 	d.puts = append(d.puts, k)

@@ -75,7 +75,7 @@ func diffInsertion(s sight, a store.Agency, k known, read listings.Insertion, di
 	p := &events.InsertionChanged{
 		Common: s.common(events.OriginLive), PropertyReferenceID: read.Reference,
 		Episode: d.next.Episode, Revision: d.next.Revision, Changes: list,
-		Insertion: summary(read), Record: read.Record, Digest: digest,
+		Insertion: summary(read), Defects: read.Defects, Record: read.Record, Digest: digest,
 	}
 	p.Truncated = cut
 	d.payload = p
@@ -100,7 +100,7 @@ func newInsertion(s sight, a store.Agency, read listings.Insertion, digest [32]b
 	}
 	d.payload = &events.InsertionAppeared{
 		Common: s.common(origin), PropertyReferenceID: read.Reference, Episode: 1,
-		Insertion: summary(read), Record: read.Record,
+		Insertion: summary(read), Defects: read.Defects, Record: read.Record,
 	}
 	return d
 }
@@ -136,7 +136,7 @@ func reappeared(s sight, k known, read listings.Insertion, digest [32]byte, r ru
 	p := &events.InsertionReappeared{
 		Common: s.common(events.OriginLive), PropertyReferenceID: read.Reference,
 		Episode: d.next.Episode, DisappearedAt: gone, Changes: list,
-		Insertion: summary(read), Record: read.Record,
+		Insertion: summary(read), Defects: read.Defects, Record: read.Record,
 	}
 	p.Truncated = cut
 	d.payload = p

@@ -50,11 +50,11 @@ type agency struct {
 	confirming bool      // several were refused: polls wait for what the list says
 	clock      clock
 	most       int // contact requests in the largest answer so far
-	fields     int // drifts of the fields of contact requests
 
 	hearings map[listings.Operation]*hearing
 	saved    map[troubleName]store.Trouble // as the store holds them
 	touched  map[troubleName]struct{}      // may have changed since
+	windows  windows
 }
 
 // haltScope names what a halt covers.
@@ -65,13 +65,23 @@ type haltScope struct {
 
 // look is what the process remembers of the polls of one insertion; a restart forgets it at no harm.
 type look struct {
-	hash     [32]byte // of the last answer that was committed with its window closed
-	at       time.Time
-	total    int       // as last told, -1 unknown
-	whole    bool      // that answer showed all there is
-	fields   int       // drifts of fields before it was committed
-	lastWide time.Time // last time the widest window was read
-	retry    *patience
+	hash   [32]byte // of the last answer that was committed with its window closed
+	rules  string   // under which it was
+	at     time.Time
+	total  int  // as last told, -1 unknown
+	whole  bool // that answer showed all there is
+	first  int  // how many to ask for at first, where a smaller window tells nothing; 0: as few as usual
+	hidden int  // how many of those remembered it did not show, -1 unknown
+	slow   slow
+
+	wide      time.Time // when the widest window is due; zero: not known yet
+	explained int       // the largest total for which it was read
+	vain      int       // how often a total was the reason and nothing was found
+	patient   time.Time // until when a total is no reason
+
+	validators validators
+
+	retry *patience
 
 	refused   bool // 403: waits for what the next complete walk says
 	refusedAt time.Time
@@ -107,7 +117,7 @@ func (a *agency) load() error {
 			return err
 		}
 		a.recall(state)
-		a.most, a.fields, keys = state.MostReturned, state.FieldsVersion, state.Keys
+		a.most, keys = state.MostReturned, state.Keys
 		a.clock.known, a.clock.skew = state.SkewKnown, state.ClockSkew
 		if halts, err = tx.Halts(a.id); err != nil {
 			return err
@@ -201,7 +211,7 @@ func (a *agency) look(reference string) *look {
 	defer a.mu.Unlock()
 	l := a.looks[reference]
 	if l == nil {
-		l = &look{total: -1, retry: newPatience(a.p.o.PollInterval, a.p.o.RetryMax)}
+		l = &look{total: -1, hidden: -1, retry: newPatience(a.p.o.PollInterval, a.p.o.RetryMax)}
 		a.looks[reference] = l
 	}
 	return l
@@ -280,17 +290,4 @@ func (a *agency) mostReturned() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.most
-}
-
-// drifted and fieldDrifts keep how often the fields of contact requests drifted: every one of them is to be read anew.
-func (a *agency) drifted(fields int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.fields = max(a.fields, fields)
-}
-
-func (a *agency) fieldDrifts() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.fields
 }

@@ -19,16 +19,20 @@ type answer struct {
 	sortBy     string // createdAt or score
 	descending bool
 	total      int // -1 if the API did not say
+	unreadable int // elements of the answer that nobody could read
 }
 
 // contactsDiff is what one answer changes.
 type contactsDiff struct {
 	puts     []store.ContactRequest
 	payloads []events.Payload
+	ids      []string             // of the answer, in its order
 	times    map[string]time.Time // creation times of the answer by id; zero where unreadable
+	recalled map[string]bool      // what is remembered of the insertion and stands in the answer, by the id in the store
+	before   []time.Time          // creation times of those in the answer that were learned before this catch-up
+	fresh    []time.Time          // creation times of those that were not
 	known    int                  // contact requests of the insertion that were learned before this catch-up
 	news     int                  // contact requests that were known by neither id nor fingerprint
-	overlap  bool                 // holds one that was learned before this catch-up
 	untimed  int                  // remembered, not announced, for want of a readable time
 	drift    drift                // of the members of contact requests
 	fields   int                  // drifts of the agency, this one included
@@ -53,8 +57,9 @@ type contactsSight struct {
 // missing from the same answer, so that a double click with two ids stays two.
 func diffContactRequests(s contactsSight, known []store.ContactRequest, a answer) contactsDiff {
 	found := identify(s, a.requests)
-	d := contactsDiff{times: make(map[string]time.Time, len(found))}
+	d := contactsDiff{times: make(map[string]time.Time, len(found)), recalled: make(map[string]bool, len(found))}
 	for _, f := range found {
+		d.ids = append(d.ids, f.id)
 		d.times[f.id] = f.CreatedAt
 	}
 	for _, k := range known {
@@ -67,17 +72,28 @@ func diffContactRequests(s contactsSight, known []store.ContactRequest, a answer
 	judged := s.rules.contactRequest
 	s.rules = s.rules.after(d.fields)
 	for _, m := range matches {
+		d.place(s, m)
 		switch {
 		case !m.known:
 			d.add(s, m.found)
 			d.news++
-			continue
 		case !m.twin:
 			d.update(s, judged, m.k, m.found)
 		}
-		d.overlap = d.overlap || m.k.Epoch < s.insertion.Epoch
 	}
 	return d
+}
+
+// place notes of a contact request whether it was learned before this catch-up.
+func (d *contactsDiff) place(s contactsSight, m match) {
+	if m.known {
+		d.recalled[m.k.ID] = true
+	}
+	if m.known && m.k.Epoch < s.insertion.Epoch {
+		d.before = append(d.before, m.found.CreatedAt)
+		return
+	}
+	d.fresh = append(d.fresh, m.found.CreatedAt)
 }
 
 // anonymous says whether nothing is left that a fingerprint is made of but the time.

@@ -1,11 +1,10 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"slices"
 	"time"
 
 	"doorbell/events"
@@ -20,17 +19,22 @@ type poll struct {
 	look      *look
 	catchUp   *catchUp
 	verdict   verdict
-	from      time.Time // creation of the newest that was known before
+	rules     string // under which the first answer was committed
 	untimed   int
-	fields    int // drifts of fields when the first answer was committed
 }
 
 func (p *poll) run(ctx context.Context) error {
+	if err := p.knowWindows(); err != nil {
+		return err
+	}
 	first, err := p.askFirst(ctx)
 	if err != nil || p.unchanged(first) {
 		return err
 	}
-	p.look.hash, p.fields = [32]byte{}, -1
+	if err := p.doubt(ctx, first); err != nil {
+		return err
+	}
+	p.look.hash = [32]byte{}
 	if err := p.catchUpFrom(ctx, first); err != nil {
 		return err
 	}
@@ -38,138 +42,149 @@ func (p *poll) run(ctx context.Context) error {
 	return nil
 }
 
-// askFirst asks for the newest few; for as many as the API likes, if it refuses to be told how many.
+// askFirst asks for the newest few, or for what was learned to do instead.
 func (p *poll) askFirst(ctx context.Context) (*listings.ContactRequestsPage, error) {
-	page, err := p.ask(ctx, newestFirst(windowSizes[0]))
-	if refusedSize(err) {
-		return p.ask(ctx, newestFirst(0))
+	var refusal error
+	for n, size := range p.a.windows.firstSizes(p.look.first, time.Now()) {
+		q := newestFirst(max(size, 0))
+		if n == 0 {
+			q.Expect = p.expect(q.NumberOfItemsPerPage)
+		}
+		page, err := p.ask(ctx, q)
+		if refusedSize(err) {
+			refusal = cmp.Or(refusal, err)
+			continue
+		}
+		if err == nil {
+			p.a.windows.answered(size)
+		}
+		return page, err
 	}
-	return page, err
+	return nil, refusal
 }
 
 // catchUpFrom commits the first answer and asks on until the window is closed or given up.
 func (p *poll) catchUpFrom(ctx context.Context, page *listings.ContactRequestsPage) error {
-	most := -1
-	for n := 0; ; n++ {
+	for most := -1; ; {
 		if err := p.answer(ctx, page, newestFirst(page.Size)); err != nil {
 			return err
 		}
 		if p.verdict != open {
 			return p.widen(ctx, page)
 		}
-		if page.Size == 0 || n+1 == len(windowSizes) || len(page.ContactRequests) <= most {
-			return p.fromOtherSides(ctx, page.Size)
+		count := len(page.ContactRequests)
+		if count <= most {
+			return p.fromOtherSides(ctx, page)
 		}
-		most = len(page.ContactRequests)
-		next, err := p.ask(ctx, newestFirst(windowSizes[n+1]))
-		if refusedSize(err) {
-			return p.fromOtherSides(ctx, page.Size)
+		most = count
+		if !p.catchUp.newest.cut { // perhaps all there is: the other end tells sooner than a larger number
+			if err := p.fromOldest(ctx, page); err != nil || p.verdict != open {
+				return err
+			}
 		}
+		size := p.a.windows.next(page.Size, count)
+		if size == 0 {
+			return p.fromOtherSides(ctx, page)
+		}
+		next, err := p.grow(ctx, size, page)
 		if err != nil {
 			return err
+		}
+		if next == nil {
+			return p.fromOtherSides(ctx, page)
 		}
 		page = next
 	}
 }
 
+// fromOldest asks for the other end of the list.
+func (p *poll) fromOldest(ctx context.Context, page *listings.ContactRequestsPage) error {
+	err := p.alsoAsk(ctx, oldestFirst(page.Size))
+	if err == nil && p.verdict == open && p.catchUp.all() {
+		return p.end(closedShort)
+	}
+	return err
+}
+
+// fromOtherSides asks in the other documented orders when the newest ones do not reach back far enough.
+func (p *poll) fromOtherSides(ctx context.Context, page *listings.ContactRequestsPage) error {
+	if err := p.fromOldest(ctx, page); err != nil {
+		return err
+	}
+	for _, q := range byScore(page.Size) {
+		if p.verdict != open {
+			break
+		}
+		if err := p.alsoAsk(ctx, q); err != nil {
+			return err
+		}
+	}
+	if count := len(page.ContactRequests); len(p.catchUp.shown) > count || p.a.windows.believable() && page.Total > count {
+		p.a.capped(count)
+	}
+	if p.verdict != open {
+		return nil
+	}
+	return p.end(closedGivenUp)
+}
+
+// alsoAsk asks in another order; one that this service does not take is left out.
+func (p *poll) alsoAsk(ctx context.Context, q question) error {
+	page, err := p.ask(ctx, q)
+	if refusedSize(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return p.answer(ctx, page, q)
+}
+
 // unchanged says whether nothing has happened since this very answer was committed.
 func (p *poll) unchanged(page *listings.ContactRequestsPage) bool {
-	if page.Hash != p.look.hash || p.look.fields != p.a.fieldDrifts() || !p.look.whole && time.Since(p.look.lastWide) >= widestEvery {
+	if page.NotModified {
+		p.look.validators.denied++
+		p.look.at = page.Received
+		return true
+	}
+	if page.Hash != p.look.hash || p.look.rules != p.a.windows.currentRules() || p.wideDue(page.Received) {
 		return false
 	}
+	p.look.validators.confirm(page.Envelope)
 	p.look.at = page.Received
 	return true
 }
 
 // remember keeps what lets the next poll tell at once that nothing has changed.
 func (p *poll) remember(page *listings.ContactRequestsPage) {
-	p.look.hash, p.look.whole, p.look.fields = page.Hash, p.verdict.whole(), p.fields
-	p.look.at, p.look.total = page.Received, p.catchUp.total
-}
-
-// refusedSize says whether the API refused the number of contact requests that was asked for.
-func refusedSize(err error) bool {
-	var status *listings.StatusError
-	if !errors.As(err, &status) {
-		return false
-	}
-	switch status.Status {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity:
-		return true
-	}
-	return false
-}
-
-// fromOtherSides asks in the other documented orders when the newest ones do not reach back far enough.
-func (p *poll) fromOtherSides(ctx context.Context, size int) error {
-	for _, q := range otherOrders(size) {
-		page, err := p.ask(ctx, q)
-		if refusedSize(err) {
-			continue // an order that this service does not take
-		}
-		if err != nil {
-			return err
-		}
-		if err := p.answer(ctx, page, q); err != nil {
-			return err
-		}
-		if p.verdict != open {
-			return nil
+	l, c := p.look, p.catchUp
+	l.hash, l.rules, l.whole = page.Hash, p.rules, c.whole
+	l.at, l.total, l.hidden = page.Received, c.total, c.newest.hidden
+	l.first = 0
+	if !c.newest.ordered && len(c.newest.ids) > 1 {
+		l.first = capOf(len(c.newest.ids) + 1) // order is not to be had: only a window with all of them tells what is new
+		if !p.a.windows.larger(0, len(c.newest.ids)) {
+			l.first = capOf(len(c.newest.ids))
 		}
 	}
-	return p.giveUp()
-}
-
-// widestEvery is how often the widest window is read where a smaller one looked closed, beside whenever a total grew by
-// more than was found: late arrivals sort lower.
-const widestEvery = 24 * time.Hour
-
-func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) error {
-	widest := windowSizes[len(windowSizes)-1]
-	if p.verdict.whole() || page.Size == widest || page.Size == 0 {
-		return nil
+	l.validators = validators{}
+	if p.verdict != closedGivenUp {
+		l.validators.confirm(page.Envelope)
 	}
-	i, err := p.a.insertion(p.reference)
-	if err != nil {
-		return err
-	}
-	p.look.lastWide = i.LastWide
-	grew := p.look.total >= 0 && page.Total-p.look.total > p.catchUp.news
-	if !grew && time.Since(i.LastWide) < widestEvery {
-		return nil
-	}
-	wide, err := p.askWidest(ctx, page)
-	if err != nil {
-		return err
-	}
-	if err := p.wide(wide); err != nil {
-		return err
-	}
-	p.look.lastWide = wide.Received
-	return nil
-}
-
-// askWidest asks for as many as this service shows at once: the last answer itself, if it takes no larger number.
-func (p *poll) askWidest(ctx context.Context, page *listings.ContactRequestsPage) (*listings.ContactRequestsPage, error) {
-	for _, size := range slices.Backward(windowSizes) {
-		if size <= page.Size {
-			break
-		}
-		if wide, err := p.ask(ctx, newestFirst(size)); !refusedSize(err) {
-			return wide, err
-		}
-	}
-	return page, nil
 }
 
 // ask puts one question to the API.
 func (p *poll) ask(ctx context.Context, q question) (*listings.ContactRequestsPage, error) {
 	key := p.a.keyFor(listings.OperationContactRequests)
+	q.Expect.Shape = p.a.shape(listings.OperationContactRequests)
 	page, err := p.a.p.client.ContactRequests(ctx, key, p.a.id, p.reference, q)
 	if err != nil {
 		return nil, err
 	}
 	if err := p.a.wellAsked(p.reference, key); err != nil {
+		return nil, err
+	}
+	if err := p.a.learnShape(listings.OperationContactRequests, p.reference, page.Envelope, len(page.ContactRequests)); err != nil {
 		return nil, err
 	}
 	return page, p.a.learnClock(page.Envelope)
@@ -181,10 +196,8 @@ func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q
 	if err := p.learnIdentity(ctx, page, q); err != nil {
 		return err
 	}
-	a := answer{
-		requests: page.ContactRequests, asked: q.NumberOfItemsPerPage, sortBy: q.SortBy,
-		descending: q.SortOrder == "desc", total: page.Total,
-	}
+	p.a.windows.hear(page.Total, len(page.ContactRequests))
+	a := answerOf(page, q)
 	r, err := p.apply(p.a.p.store.View, page, a, false)
 	if errors.Is(err, errMustWrite) {
 		r, err = p.apply(p.a.p.store.Update, page, a, true)
@@ -192,26 +205,30 @@ func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q
 	if err != nil {
 		return err
 	}
-	if p.fields < 0 {
-		p.fields = r.fields
+	p.catchUp, p.verdict, p.rules = r.catchUp, r.verdict, cmp.Or(p.rules, r.rules)
+	p.a.windows.setRules(r.rules)
+	if r.recovered {
+		p.a.windows.told(p.reference, nil)
 	}
-	p.catchUp, p.verdict = r.catchUp, r.verdict
 	p.untimed += r.untimed
-	if r.from.After(p.from) {
-		p.from = r.from
-	}
 	p.a.returned(len(a.requests))
-	p.a.drifted(r.fields)
 	return nil
+}
+
+func answerOf(page *listings.ContactRequestsPage, q question) answer {
+	return answer{
+		requests: page.ContactRequests, asked: q.NumberOfItemsPerPage, sortBy: q.SortBy,
+		descending: q.SortOrder == "desc", total: page.Total, unreadable: page.Unreadable,
+	}
 }
 
 // result is what a committed answer adds to the poll.
 type result struct {
-	catchUp *catchUp
-	verdict verdict
-	untimed int
-	from    time.Time // creation of the newest that was known before this catch-up: where a gap would begin
-	fields  int       // drifts of fields, this answer included
+	catchUp   *catchUp
+	verdict   verdict
+	rules     string
+	untimed   int
+	recovered bool // a gap that was told has ended
 }
 
 // errMustWrite ends a View of an answer that changes something.
@@ -230,17 +247,41 @@ func (p *poll) apply(transaction func(func(*store.Tx) error) error, page *listin
 			return err
 		}
 		d := diffContactRequests(s, known, a)
-		r = result{catchUp: p.catchUp.clone(), untimed: d.untimed, from: newestBefore(known, i), fields: d.fields}
-		r.verdict = r.catchUp.judge(i, i.Start.Add(s.skew), a, d, p.a.mostReturned())
-		if len(d.puts) == 0 && !mustWrite(i, d, r.verdict) {
+		r = result{catchUp: p.catchUp.clone(), untimed: d.untimed, rules: rulesOf(state, d)}
+		r.verdict = r.catchUp.judge(p.circumstances(i, known, a, s.skew), a, d)
+		gap, told := p.a.windows.gap(p.reference)
+		r.recovered = told && r.verdict != open && r.catchUp.whole
+		if len(d.puts) == 0 && !mustWrite(i, d, r.verdict) && !r.recovered {
 			return nil
 		}
 		if !write {
 			return errMustWrite
 		}
+		if r.recovered {
+			if err := p.recover(tx, gap, page.Received); err != nil {
+				return err
+			}
+		}
 		return p.write(tx, i, state, r.catchUp, d, r.verdict, page.Received)
 	})
 	return r, err
+}
+
+func (p *poll) circumstances(i store.Insertion, known []store.ContactRequest, a answer, skew time.Duration) circumstances {
+	looked := i.LastPoll
+	if p.look.at.After(looked) {
+		looked = p.look.at
+	}
+	return circumstances{
+		insertion: i, known: known, start: i.Start.Add(skew), looked: looked.Add(skew + time.Second),
+		most: p.a.mostReturned(), totals: p.a.windows.believable(),
+		larger: p.a.windows.larger(a.asked, len(a.requests)), hidden: p.look.hidden,
+	}
+}
+
+// rulesOf names what decides which contact requests are the same.
+func rulesOf(state store.Agency, d contactsDiff) string {
+	return fmt.Sprint(state.IDField, "/", d.fields)
 }
 
 // remembered is what the store knows of the insertion and its agency.
@@ -257,15 +298,6 @@ func (p *poll) remembered(tx *store.Tx) (i store.Insertion, state store.Agency, 
 	}
 	known, err = tx.ContactRequests(p.a.id, p.reference)
 	return i, state, known, err
-}
-
-func newestBefore(known []store.ContactRequest, i store.Insertion) (newest time.Time) {
-	for _, k := range known {
-		if k.Epoch < i.Epoch && k.CreatedAt.After(newest) {
-			newest = k.CreatedAt
-		}
-	}
-	return newest
 }
 
 func (p *poll) sight(tx *store.Tx, i store.Insertion, state store.Agency, at time.Time) (contactsSight, error) {
@@ -297,7 +329,9 @@ func (p *poll) write(tx *store.Tx, i store.Insertion, state store.Agency, c *cat
 	if err := p.tellFields(tx, &state, d, at); err != nil {
 		return err
 	}
-	if most := p.a.mostReturned(); most > state.MostReturned {
+	most := p.a.mostReturned()
+	learned := p.a.windows.note(&state)
+	if most != state.MostReturned || learned {
 		state.MostReturned = most
 		if err := tx.PutAgency(p.a.id, state); err != nil {
 			return err
@@ -328,58 +362,4 @@ func (p *poll) tellUntimed(tx *store.Tx, i store.Insertion, more int) error {
 		Operation: string(listings.OperationContactRequests), PropertyReferenceID: p.reference,
 		Reason: "time_unknown", Reached: count,
 	})
-}
-
-// wide commits the answer of the widest window, which the regular one made look complete.
-func (p *poll) wide(page *listings.ContactRequestsPage) error {
-	a := answer{requests: page.ContactRequests, asked: page.Size, sortBy: "createdAt", descending: true, total: page.Total}
-	drifts := 0
-	err := p.a.p.store.Update(func(tx *store.Tx) error {
-		i, state, known, err := p.remembered(tx)
-		if err != nil {
-			return err
-		}
-		s, err := p.sight(tx, i, state, page.Received)
-		if err != nil {
-			return err
-		}
-		d := diffContactRequests(s, known, a)
-		drifts = d.fields
-		i.LastWide = page.Received.UTC()
-		if err := tx.PutInsertion(p.a.id, i); err != nil {
-			return err
-		}
-		return p.write(tx, i, state, p.catchUp, d, closedOverlap, page.Received)
-	})
-	if err == nil {
-		p.a.drifted(drifts)
-	}
-	return err
-}
-
-// giveUp ends a catch-up that no documented question could close, and says so.
-func (p *poll) giveUp() error {
-	gap := &events.WatchGapDetected{
-		Common:    events.Common{AgencyID: p.a.id, ObservedAt: time.Now()},
-		Operation: string(listings.OperationContactRequests), PropertyReferenceID: p.reference,
-		Reason: "window_full", From: p.from, To: p.catchUp.oldestNewestFirst(), Reached: len(p.catchUp.shown),
-	}
-	if p.catchUp.total >= 0 {
-		gap.Total = &p.catchUp.total
-	}
-	err := p.a.p.store.Update(func(tx *store.Tx) error {
-		i, exists, err := tx.Insertion(p.a.id, p.reference)
-		if err != nil || !exists {
-			return err
-		}
-		if err := tx.PutInsertion(p.a.id, closeCatchUp(i, p.catchUp, time.Now().UTC(), p.a.skew())); err != nil {
-			return err
-		}
-		return errors.Join(p.tellUntimed(tx, i, 0), appendEvent(tx, gap))
-	})
-	if err == nil {
-		p.verdict = closedKnown
-		p.a.p.log.Warn("not all contact requests of an insertion can be seen", "agency", p.a.id, "reached", gap.Reached)
-	}
-	return err
 }

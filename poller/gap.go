@@ -1,0 +1,110 @@
+package poller
+
+import (
+	"errors"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// end ends a catch-up that no answer closed by itself. Where it is given up, an event says so.
+func (p *poll) end(v verdict) error {
+	var gap *store.Trouble
+	err := p.a.p.store.Update(func(tx *store.Tx) error {
+		gap = nil
+		i, state, known, err := p.remembered(tx)
+		if err != nil {
+			return err
+		}
+		if v == closedGivenUp {
+			if gap, err = p.tellGap(tx, i, known); err != nil {
+				return err
+			}
+		}
+		if p.a.windows.note(&state) {
+			if err := tx.PutAgency(p.a.id, state); err != nil {
+				return err
+			}
+		}
+		next := closeCatchUp(i, p.catchUp, time.Now().UTC(), p.a.skew())
+		return errors.Join(p.tellUntimed(tx, i, 0), tx.PutInsertion(p.a.id, next))
+	})
+	if err != nil {
+		return err
+	}
+	p.verdict = v
+	if gap != nil {
+		p.a.windows.told(p.reference, gap)
+		p.a.p.log.Warn("not all contact requests of an insertion can be seen", "agency", p.a.id, "reached", len(p.catchUp.shown))
+	}
+	return nil
+}
+
+// tellGap says that contact requests may be unseen. Where the answers are in no order, nobody could ever tell a new gap
+// from the one before: it is said once, and again only where a total tells of more.
+func (p *poll) tellGap(tx *store.Tx, i store.Insertion, known []store.ContactRequest) (*store.Trouble, error) {
+	now := time.Now().UTC()
+	missing := 0
+	if p.a.windows.believable() {
+		missing = max(0, p.catchUp.total-len(known))
+	}
+	before, told := p.a.windows.gap(p.reference)
+	if told && !p.catchUp.newest.ordered && missing <= before.Failures {
+		return nil, nil
+	}
+	gap := &events.WatchGapDetected{
+		Common:    events.Common{AgencyID: p.a.id, ObservedAt: now},
+		Operation: string(listings.OperationContactRequests), PropertyReferenceID: p.reference,
+		Reason: "window_full", Reached: p.reached(i, known),
+	}
+	gap.From, gap.To = p.between(i, known)
+	if p.catchUp.total >= 0 {
+		gap.Total = &p.catchUp.total
+	}
+	t := store.Trouble{Scope: gapScope, Name: p.reference, Failures: missing, Since: now, Told: true}
+	return &t, errors.Join(appendEvent(tx, gap), tx.PutTrouble(p.a.id, t))
+}
+
+// reached counts the contact requests that answers of this catch-up showed, also those before a restart.
+func (p *poll) reached(i store.Insertion, known []store.ContactRequest) int {
+	n := len(p.catchUp.shown)
+	for _, k := range known {
+		if k.Epoch == i.Epoch && !p.catchUp.shown[k.ID] {
+			n++
+		}
+	}
+	return n
+}
+
+// between is the span of time in which unseen ones may lie: above the newest that was known before or that the other end
+// showed, and below what the last answer reached. Without an order it is the time since the last good look.
+func (p *poll) between(i store.Insertion, known []store.ContactRequest) (from, to time.Time) {
+	from, to = i.Start.Add(p.a.skew()), p.catchUp.newest.oldest
+	if !p.catchUp.newest.ordered || to.IsZero() {
+		if i.Polled {
+			from = i.LastPoll
+		}
+		return from, time.Now()
+	}
+	later := func(t time.Time) {
+		if t.After(from) && !t.After(to) {
+			from = t
+		}
+	}
+	for _, k := range known {
+		if k.Epoch < i.Epoch {
+			later(k.CreatedAt)
+		}
+	}
+	later(p.catchUp.upTo)
+	return from, to
+}
+
+// recover says that an insertion of which a gap was told is seen whole.
+func (p *poll) recover(tx *store.Tx, gap store.Trouble, at time.Time) error {
+	return errors.Join(tx.DeleteTrouble(p.a.id, gap), appendEvent(tx, &events.WatchRecovered{
+		Common: events.Common{AgencyID: p.a.id, ObservedAt: at.UTC()}, Ends: "gap_detected", Since: gap.Since,
+	}))
+}

@@ -1,0 +1,66 @@
+package poller
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"doorbell/poller/listings"
+)
+
+// validators let a question be asked as "only if something has changed". They belong to the answer whose hash is
+// remembered, and are never trusted for longer than verifyEvery.
+type validators struct {
+	size           int // how many were asked for
+	etag, modified string
+	until          time.Time // the next question is unconditional from then on
+	denied         int       // answers since that nothing has changed
+}
+
+// verifyEvery is how often, at least, an insertion is asked without a condition.
+const verifyEvery = time.Hour
+
+// confirm takes over the validators of an answer that is remembered.
+func (v *validators) confirm(e listings.Envelope) {
+	*v = validators{size: e.Size, etag: e.ETag, modified: e.LastModified, until: e.Received.Add(verifyEvery - rand.N(verifyEvery/6))}
+}
+
+func (v validators) expect() listings.Expect {
+	return listings.Expect{ETag: v.etag, LastModified: v.modified}
+}
+
+func (v validators) known() bool { return v.etag != "" || v.modified != "" }
+
+// expect is the condition of the next question; none where the answer is wanted in any case.
+func (p *poll) expect(size int) listings.Expect {
+	now, v := time.Now(), p.look.validators
+	if v.size != size || p.a.windows.lies() || p.look.hash == [32]byte{} || !now.Before(v.until) || p.wideDue(now) ||
+		p.look.rules != p.a.windows.currentRules() {
+		return listings.Expect{}
+	}
+	return v.expect()
+}
+
+// doubt looks at an answer that is not the remembered one: where the API had said, or still says, that nothing has
+// changed, it is not asked that way again as long as the process lives.
+func (p *poll) doubt(ctx context.Context, page *listings.ContactRequestsPage) error {
+	v := p.look.validators
+	if !v.known() || v.size != page.Size || p.a.windows.lies() || page.Hash == p.look.hash {
+		return nil
+	}
+	lie := page.ETag == v.etag && page.LastModified == v.modified
+	if !lie && v.denied > 0 {
+		q := newestFirst(page.Size)
+		q.Expect = v.expect()
+		again, err := p.ask(ctx, q)
+		if err != nil {
+			return err
+		}
+		lie = again.NotModified
+	}
+	if lie {
+		p.a.windows.lied()
+		p.a.p.log.Warn("the API says that contact requests have not changed where they have; it is not asked that way any more", "agency", p.a.id)
+	}
+	return nil
+}

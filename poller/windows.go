@@ -1,0 +1,339 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// windowSizes are the numbers of contact requests that are asked for, one after the other, while a window stays open and
+// the count grows.
+var windowSizes = []int{20, 50, 100, 200, 500, 1000}
+
+// withoutNumber as a size asks for as many as the API likes.
+const withoutNumber = -1
+
+// windows is what the answers of contact requests taught of an agency's windows: which numbers may be asked for, and
+// whether what stands beside the records can be believed. The sizes are remembered in the store with whatever is
+// committed next; the rest is learned anew by every process. Safe for concurrent use.
+type windows struct {
+	mu      sync.Mutex
+	loaded  bool
+	size    int                      // as in store.Operation
+	largest int                      // as in store.Operation
+	probe   time.Time                // when a number that was of no use may be asked for again
+	totals  bool                     // a total was more than the count of its answer
+	liar    bool                     // the API answered that nothing had changed where something had
+	rules   string                   // under which contact requests are told apart
+	gaps    map[string]store.Trouble // insertions that cannot be seen whole, and were told
+}
+
+// gapScope is the scope of a store.Trouble: not all contact requests of an insertion can be seen, and an event said so.
+// Its Failures are how many were missing by the total, 0 if unknown.
+const gapScope = "window"
+
+// knowWindows reads what was learned before, once.
+func (p *poll) knowWindows() error {
+	w := &p.a.windows
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.loaded {
+		return nil
+	}
+	return p.a.p.store.View(func(tx *store.Tx) error {
+		state, _, err := tx.Agency(p.a.id)
+		if err != nil {
+			return err
+		}
+		troubles, err := tx.Troubles(p.a.id)
+		if err != nil {
+			return err
+		}
+		o := state.Operation(string(listings.OperationContactRequests))
+		w.size, w.largest, w.gaps = o.Size, o.Largest, map[string]store.Trouble{}
+		for _, t := range troubles {
+			if t.Scope == gapScope {
+				w.gaps[t.Name] = t
+			}
+		}
+		w.probe = time.Now().Add(probeFirst/2 + rand.N(probeFirst))
+		w.loaded = true
+		return nil
+	})
+}
+
+// A number that was of no use is asked for again once a day: a cap may have been lifted. After a start not at once, for
+// there may be many starts.
+const (
+	probeEvery = 24 * time.Hour
+	probeFirst = time.Hour
+)
+
+// mayProbe says whether it is time to ask for a number that was of no use, and takes the turn.
+func (w *windows) mayProbe(now time.Time) bool {
+	if now.Before(w.probe) {
+		return false
+	}
+	w.probe = now.Add(probeEvery)
+	return true
+}
+
+// firstSizes are the numbers to begin a poll with: the first one, and those to try where it is refused.
+func (w *windows) firstSizes(wish int, now time.Time) []int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	small := windowSizes[0]
+	switch {
+	case w.size == withoutNumber && w.mayProbe(now):
+		return []int{small, withoutNumber}
+	case w.size == withoutNumber:
+		return []int{withoutNumber, small}
+	case wish > small:
+		return []int{wish, small, withoutNumber}
+	}
+	return []int{small, withoutNumber}
+}
+
+// answered learns which of the first sizes the API takes.
+func (w *windows) answered(size int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if size != withoutNumber {
+		size = 0
+	}
+	w.size = size
+}
+
+// next is the number to ask for after an answer to a smaller one; 0 if none brings more.
+func (w *windows) next(asked, count int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, size := range windowSizes {
+		switch {
+		case size <= max(asked, count) || asked == 0 && size == windowSizes[0]:
+		case w.largest == 0 || size <= w.largest || w.mayProbe(time.Now()):
+			return size
+		default:
+			return 0
+		}
+	}
+	return 0
+}
+
+// larger says whether next would name a number, without asking for it.
+func (w *windows) larger(asked, count int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	limit := windowSizes[len(windowSizes)-1]
+	if w.largest > 0 {
+		limit = w.largest
+	}
+	return max(asked, count) < limit
+}
+
+// widest is the number that shows the most at once; 0: not learned.
+func (w *windows) widest(now time.Time) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.largest == 0 || w.mayProbe(now) {
+		return windowSizes[len(windowSizes)-1]
+	}
+	return w.largest
+}
+
+// limit learns that numbers above largest bring no more.
+func (w *windows) limit(largest int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.largest = largest
+}
+
+// lift learns that a number was worth asking for, because of how many it brought.
+func (w *windows) lift(asked, count int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.largest > 0 && asked > w.largest && count > w.largest {
+		w.largest = asked
+	}
+}
+
+// hear learns whether the totals tell more than the count of their own answer.
+func (w *windows) hear(total, count int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.totals = w.totals || total > count && count > 0
+}
+
+func (w *windows) believable() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.totals
+}
+
+// note writes what was learned into the state of the agency, and says whether there was something.
+func (w *windows) note(state *store.Agency) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name := string(listings.OperationContactRequests)
+	o := state.Operation(name)
+	if o.Size == w.size && o.Largest == w.largest {
+		return false
+	}
+	o.Size, o.Largest = w.size, w.largest
+	state.SetOperation(name, o)
+	return true
+}
+
+// gap returns the gap that was told of an insertion.
+func (w *windows) gap(reference string) (store.Trouble, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t, ok := w.gaps[reference]
+	return t, ok
+}
+
+// told remembers, or forgets, that a gap was told.
+func (w *windows) told(reference string, t *store.Trouble) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t == nil {
+		delete(w.gaps, reference)
+		return
+	}
+	w.gaps[reference] = *t
+}
+
+// capOf is the smallest number that shows as many as a service shows at most.
+func capOf(count int) int {
+	for _, size := range windowSizes {
+		if size >= count {
+			return size
+		}
+	}
+	return windowSizes[len(windowSizes)-1]
+}
+
+// refusedSize says whether the API refused the number of contact requests that was asked for, or answered with more than
+// we read.
+func refusedSize(err error) bool {
+	var status *listings.StatusError
+	if !errors.As(err, &status) {
+		return errors.Is(err, listings.ErrBodyTooLarge)
+	}
+	switch status.Status {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity:
+		return true
+	}
+	return false
+}
+
+// slow is a larger number that fails again and again where a smaller one is answered: after some tries it is left alone
+// for a day, because what cannot be seen must be told.
+type slow struct {
+	size, failures int
+	since          time.Time
+}
+
+const slowLimit = 3
+
+func (s *slow) given(size int, now time.Time) bool {
+	return s.failures >= slowLimit && size >= s.size && now.Sub(s.since) < probeEvery
+}
+
+func (s *slow) failed(err error, size int, now time.Time) {
+	switch classify(err) {
+	case classTransient, classAside, classDrift:
+	default:
+		return
+	}
+	if s.size != size || now.Sub(s.since) >= probeEvery {
+		*s = slow{size: size, since: now}
+	}
+	s.failures++
+}
+
+// grow asks for a larger number. There is no page where the API does not give one.
+func (p *poll) grow(ctx context.Context, size int, page *listings.ContactRequestsPage) (*listings.ContactRequestsPage, error) {
+	if p.look.slow.given(size, time.Now()) {
+		return nil, nil
+	}
+	next, err := p.ask(ctx, newestFirst(size))
+	if refusedSize(err) {
+		p.a.windows.limit(max(page.Size, capOf(len(page.ContactRequests))))
+		return nil, nil
+	}
+	if err != nil {
+		p.look.slow.failed(err, size, time.Now())
+		return nil, err
+	}
+	p.a.windows.lift(size, len(next.ContactRequests))
+	return next, nil
+}
+
+// wideSlot is when the widest window of an insertion is read next after t: once a day, each insertion at its own time of
+// the day, so that they do not come all at once.
+func wideSlot(agency, reference string, t time.Time) time.Time {
+	h := fnv.New64a()
+	h.Write([]byte(agency + "\x00" + reference))
+	slot := t.Truncate(widestEvery).Add(time.Duration(h.Sum64() % uint64(widestEvery)))
+	if !slot.After(t) {
+		slot = slot.Add(widestEvery)
+	}
+	return slot
+}
+
+// below is the next smaller number to try after a refused one.
+func (w *windows) below(size int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.largest > 0 && w.largest < size {
+		return w.largest
+	}
+	for n := len(windowSizes) - 1; n >= 0; n-- {
+		if windowSizes[n] < size {
+			return windowSizes[n]
+		}
+	}
+	return 0
+}
+
+// capped learns that no answer holds more than count, whatever is asked for. What was returned at once before proves
+// nothing any more.
+func (a *agency) capped(count int) {
+	a.windows.limit(capOf(count))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.most = min(a.most, count)
+}
+
+func (w *windows) setRules(rules string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rules = rules
+}
+
+func (w *windows) currentRules() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rules
+}
+
+// lied notes that the API cannot be asked whether something has changed; lies says so.
+func (w *windows) lied() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.liar = true
+}
+
+func (w *windows) lies() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.liar
+}

@@ -126,7 +126,9 @@ func (p *Poller) after(r listings.Request, o listings.Outcome) {
 		p.base.succeeded(sent)
 		p.budget.slow(sent, now)
 		key.failed("", sent, now)
-		key.notBefore(now.Add(retryAfter(o.Err)))
+		if wait := retryAfter(o.Err); wait > 0 {
+			key.notBefore(now.Add(wait))
+		}
 		changed = true
 	case classDown:
 		p.baseDown(sent, now, o.Err)

@@ -51,13 +51,11 @@ func (p *patience) failed(what string, sent, now time.Time) time.Time {
 	return p.until
 }
 
-// notBefore makes the next try wait at least until t.
+// notBefore makes the next try wait until t, whatever the back-off says: who fails has said when to come back.
 func (p *patience) notBefore(t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if t.After(p.until) {
-		p.until = t
-	}
+	p.until = t
 }
 
 // succeeded ends the back-off, and says whether it did.

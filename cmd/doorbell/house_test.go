@@ -33,10 +33,12 @@ var house = map[string][]string{
 	"poller":                 {"poller/listings", "poller/schedule", "store", "events"},
 	"cmd/doorbell/ops":       {"poller", "store", "events", "schemas"},
 	"cmd/doorbell":           nil, // everything
+
+	"poller/listings/listingstest": {},
 }
 
 // helpersOfTests may be imported by the tests of every room, and by nothing else.
-var helpersOfTests = []string{"schemas/schematest"}
+var helpersOfTests = []string{"schemas/schematest", "poller/listings/listingstest"}
 
 // onlyInTests are further imports of tests, each for its reason.
 var onlyInTests = map[string][]string{

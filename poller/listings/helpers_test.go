@@ -65,6 +65,8 @@ func newClient(t *testing.T, change ...func(*Options)) *Client {
 	return c
 }
 
+func (c *Client) closeIdle() { c.o.Transport.(*http.Transport).CloseIdleConnections() }
+
 // body answers with status 200 and a body.
 func body(s string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, s) }

@@ -1,0 +1,127 @@
+// Package listingstest holds whole answers of a listings API, good, odd and broken ones, and what each of them means. The
+// client is held to them here; whoever builds on the client can serve the same answers to all of itself.
+//
+// The answers stand in text files. A section begins with its name, then come comments and one line of what is asked and
+// what the answer means, then the answer:
+//
+//	## name
+//	# why
+//	insertions, learned /odd, gzip => a#b##, c [invalid_utf8] ; total 2 ; path /odd
+//	HTTP/1.1 200 OK
+//	Content-Type: application/json
+//
+//	{"odd":[ … ]}
+//
+// Left of the arrow: the operation (insertions, contact_requests, or both: then it is two fixtures), where the records
+// were found before (learned, - for the root), the validator the question is made conditional with (etag), and how the
+// body travels: by its length if nothing is said, chunked or until close, gzip (with the header) or packed (without),
+// with garbage after it, without the last n bytes (cut n), without the last chunk (endless). Bare: nothing is added to
+// what stands there.
+//
+// Right of it: the references or ids in order, each with its defects (- is no id); none (an empty list); counted none (no
+// list, but a total of 0); drift; status, with the kind of the body; transport; too large; not modified. Then, where they
+// matter: the total (else there must be none), the path (- for the root), the number of unreadable elements, the
+// Retry-After, and of the first contact request its time of creation and its e-mail.
+//
+// An answer without a status line has status 200 and says that it is JSON. Between ⟦ and ⟧ stand bytes in hex, or a text
+// and how many times it is repeated.
+package listingstest
+
+import (
+	"embed"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// What the questions are about. Answers name other ones only by mistake.
+const (
+	Agency    = "A100"
+	Reference = "a#b##"
+)
+
+// Operations.
+const (
+	Insertions      = "insertions"
+	ContactRequests = "contact_requests"
+)
+
+// Kinds of outcomes.
+const (
+	Records     = "records" // also none of them
+	Drift       = "drift"
+	Status      = "status"
+	Transport   = "transport"
+	TooLarge    = "too large"
+	NotModified = "not modified"
+)
+
+// Fixture is one answer and what it means.
+type Fixture struct {
+	Name      string
+	Comment   string // why it is there; may be empty
+	Operation string
+	Learned   *string // JSON pointer to where records were found before; nil: nothing is known
+	ETag      string  // what the question is made conditional with; empty: it is not
+	Wire      []byte  // all that goes over the connection, which is closed then
+	Body      []byte  // of it, unpacked and whole, whatever happens to it on the way
+	Want      Outcome
+}
+
+// Outcome is what an answer means.
+type Outcome struct {
+	Kind string
+
+	// Of Records.
+	List       []Record
+	Total      int    // -1: none
+	Path       string // JSON pointer
+	Found      bool   // false: there is no list, only a total of 0
+	Unreadable int
+	Created    *time.Time // of the first contact request; zero: it has none; nil: not said
+	Email      string     // of the first contact request; empty: not said
+
+	// Of Status.
+	Status     int
+	BodyKind   string
+	RetryAfter time.Duration
+}
+
+// Record is a reference or an id, with what is wrong with the record.
+type Record struct {
+	ID      string // empty: there is none
+	Defects []string
+}
+
+//go:embed answers/*.txt
+var answers embed.FS
+
+// Fixtures returns all answers, those to both operations once for each. The caller may change the list, not what is in it.
+func Fixtures() []Fixture { return slices.Clone(all()) }
+
+var all = sync.OnceValue(func() []Fixture {
+	files, err := answers.ReadDir("answers")
+	if err != nil {
+		panic(err)
+	}
+	var list []Fixture
+	for _, f := range files {
+		text, err := answers.ReadFile("answers/" + f.Name())
+		if err != nil {
+			panic(err)
+		}
+		list = append(list, parseFile(f.Name(), string(text))...)
+	}
+	return list
+})
+
+// ServeHTTP answers with the bytes of the fixture and closes the connection.
+func (f Fixture) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err) // HTTP/2, or a recorder: there are no bytes to write
+	}
+	defer conn.Close()
+	_, _ = conn.Write(f.Wire) // who has read enough goes away
+}

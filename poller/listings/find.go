@@ -1,6 +1,7 @@
 package listings
 
 import (
+	"cmp"
 	"iter"
 	"regexp"
 	"slices"
@@ -36,14 +37,16 @@ func (l list) records() iter.Seq[jsontext.Value] {
 // envelope is an answer around its records.
 type envelope struct {
 	root  jsontext.Value
-	lists []list // in the order of the text, outer ones first
+	lists []list // outer ones first, then by path, as the order of members says nothing
 	twice string // path of an object that holds a name twice: which of the two is meant nobody knows
 }
 
 func openEnvelope(root jsontext.Value) *envelope {
 	e := &envelope{root: root}
 	e.explore(list{raw: root})
-	slices.SortStableFunc(e.lists, func(a, b list) int { return a.depth - b.depth })
+	slices.SortStableFunc(e.lists, func(a, b list) int {
+		return cmp.Or(a.depth-b.depth, strings.Compare(string(a.path), string(b.path)))
+	})
 	return e
 }
 

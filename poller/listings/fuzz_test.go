@@ -7,40 +7,52 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"doorbell/poller/listings/listingstest"
 )
 
-var seeds = append([]string{
-	"[" + one + "]", `{"results":[` + one + `],"total":1}`, `{"content":[{"insertion":` + one + `}],"page":{"totalElements":7}}`,
-	"[" + lead + "]", `{"leads":[` + lead + `],"total":1}`, `{"odd":[` + lead + `],"links":[{"rel":"self"}]}`,
-	`[{"propertyReferenceId":"a","x":"\ud800","x":1}]`, "[{\"propertyReferenceId\":\"\xff\"}]", `[{"createdAt":"?","contact":{"phones":[{"number":"079 000 01 23"}]}}]`,
-}, odd[:len(odd)-10]...)
-
-func FuzzInsertions(f *testing.F) {
-	for _, s := range seeds {
+// seed adds the bodies of all answers; a fuzzer is content with none, so that a corpus that moved would go unnoticed.
+func seed(f *testing.F) {
+	f.Helper()
+	n := 0
+	for _, x := range listingstest.Fixtures() {
+		if len(x.Body) <= 4<<10 {
+			f.Add(x.Body)
+			n++
+		}
+	}
+	if n < 300 {
+		f.Fatalf("%d answers: some have moved", n)
+	}
+	for _, s := range odd[:len(odd)-10] {
 		f.Add([]byte(s))
 	}
+}
+
+func FuzzInsertions(f *testing.F) {
+	seed(f)
 	c := bare(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		x := &exchange{request: Request{Operation: OperationInsertions, AgencyID: "A100"}, status: 200, body: bytes.Clone(body)}
-		page, err := c.insertionsPage(x, 50)
-		if !bytes.Equal(x.body, body) {
-			t.Fatal("the body was changed")
-		}
+		page, err := fuzzInsertions(t, c, body)
 		if err != nil {
 			assertQuiet(t, err, page == nil)
+			_, err = fuzzInsertions(t, c, planted(body))
+			assertUnquoted(t, err)
 			return
 		}
-		if page.Total < -1 || !jsontext.Pointer(page.Path).IsValid() {
+		if page.Total < -1 || !jsontext.Pointer(page.Path).IsValid() || !page.Found && len(page.Insertions) > 0 {
 			t.Fatalf("%+v", page.Envelope)
 		}
+		said := scalarsOf(body)
 		for _, i := range page.Insertions {
 			assertProper(t, i.Record)
-			if i.Reference == "" || len(i.Reference) > maxReference {
+			if i.Reference == "" || len(i.Reference) > maxReference || !said[i.Reference] {
 				t.Fatalf("reference %q", i.Reference)
 			}
 			if _, err := Digest(i.Record, []string{"/views", "/a/0"}); err != nil {
@@ -50,40 +62,172 @@ func FuzzInsertions(f *testing.F) {
 				t.Fatal("a price without amount")
 			}
 		}
+		assertSameInsertions(t, c, page, respelled(body))
 	})
 }
 
-func FuzzContactRequests(f *testing.F) {
-	for _, s := range seeds {
-		f.Add([]byte(s))
+func fuzzInsertions(t *testing.T, c *Client, body []byte) (*InsertionsPage, error) {
+	t.Helper()
+	x := &exchange{request: Request{Operation: OperationInsertions, AgencyID: "A100"}, status: 200, body: bytes.Clone(body)}
+	page, err := c.insertionsPage(x, 50)
+	if !bytes.Equal(x.body, body) {
+		t.Fatal("the body was changed")
 	}
+	return page, err
+}
+
+func assertSameInsertions(t *testing.T, c *Client, page *InsertionsPage, again []byte) {
+	t.Helper()
+	if again == nil {
+		return
+	}
+	other, err := fuzzInsertions(t, c, again)
+	if err != nil || other.Path != page.Path || other.Total != page.Total || len(other.Insertions) != len(page.Insertions) {
+		t.Fatalf("members in another order: %+v, then %+v, %v", page, other, err)
+	}
+	for n, i := range page.Insertions {
+		a, _ := Digest(i.Record, nil)
+		b, _ := Digest(other.Insertions[n].Record, nil)
+		if a != b || i.Reference != other.Insertions[n].Reference {
+			t.Fatal("members in another order make another insertion")
+		}
+	}
+}
+
+func FuzzContactRequests(f *testing.F) {
+	seed(f)
 	c := bare(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		r := Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}
-		page, err := c.contactRequestsPage(&exchange{request: r, status: 200, body: body}, 20)
+		page, err := fuzzContactRequests(c, body)
 		if err != nil {
 			assertQuiet(t, err, page == nil)
+			_, err = fuzzContactRequests(c, planted(body))
+			assertUnquoted(t, err)
 			return
 		}
+		said := scalarsOf(body)
 		for _, r := range page.ContactRequests {
-			assertProper(t, r.Record)
-			if r.Reference != "" && r.Reference != "a#b##" {
-				t.Fatalf("of another insertion: %q", r.Reference)
-			}
-			if r.Score != nil && !json.Valid(r.Score) {
-				t.Fatalf("score %q", r.Score)
-			}
-			if _, err := json.Marshal(r.CreatedAt); err != nil {
-				t.Fatal(err)
-			}
-			if p := r.Contact(); p.Phone != "" && (p.PhoneRaw == "" || !strings.HasPrefix(p.Phone, "+")) {
-				t.Fatalf("phone %q of %q", p.Phone, p.PhoneRaw)
-			}
-			for _, f := range r.Fields() {
-				_ = r.ID(f.Name)
-			}
-			if r.Fingerprint("a#b##") == r.Fingerprint("a#b#") {
-				t.Fatal("the fingerprint does not know the insertion")
+			assertContactRequest(t, r, said)
+		}
+		again := respelled(body)
+		if again == nil {
+			return
+		}
+		other, err := fuzzContactRequests(c, again)
+		if err != nil || other.Path != page.Path || other.Total != page.Total || len(other.ContactRequests) != len(page.ContactRequests) {
+			t.Fatalf("members in another order: %+v, then %+v, %v", page, other, err)
+		}
+		for n, r := range page.ContactRequests {
+			assertSameContactRequest(t, r, other.ContactRequests[n])
+		}
+	})
+}
+
+func fuzzContactRequests(c *Client, body []byte) (*ContactRequestsPage, error) {
+	r := Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}
+	return c.contactRequestsPage(&exchange{request: r, status: 200, body: body}, 20)
+}
+
+func assertContactRequest(t *testing.T, r ContactRequest, said map[string]bool) {
+	t.Helper()
+	assertProper(t, r.Record)
+	if r.Reference != "" && r.Reference != "a#b##" {
+		t.Fatalf("of another insertion: %q", r.Reference)
+	}
+	if r.Score != nil && !json.Valid(r.Score) {
+		t.Fatalf("score %q", r.Score)
+	}
+	if _, err := json.Marshal(r.CreatedAt); err != nil {
+		t.Fatal(err)
+	}
+	p := r.Contact()
+	if p.Phone != "" && (p.PhoneRaw == "" || !strings.HasPrefix(p.Phone, "+")) {
+		t.Fatalf("phone %q of %q", p.Phone, p.PhoneRaw)
+	}
+	for _, s := range []string{p.FirstName, p.LastName, p.FullName, p.Email, p.PhoneRaw, p.Message, p.Company, p.Language} {
+		if s != "" && !said[s] && !said[strings.TrimSpace(s)] {
+			t.Fatalf("%q was invented", s)
+		}
+	}
+	for _, f := range r.Fields() {
+		if id := r.ID(f.Name); id != "" && !said[id] {
+			t.Fatalf("id %q was invented", id)
+		}
+	}
+	if r.Fingerprint("a#b##") == r.Fingerprint("a#b#") {
+		t.Fatal("the fingerprint does not know the insertion")
+	}
+}
+
+func assertSameContactRequest(t *testing.T, a, b ContactRequest) {
+	t.Helper()
+	if a.Fingerprint("r") != b.Fingerprint("r") || !a.CreatedAt.Equal(b.CreatedAt) || !slices.Equal(a.Fields(), b.Fields()) {
+		t.Fatalf("members in another order make another contact request: %s, %s", a.Record, b.Record)
+	}
+	for _, name := range IDFields {
+		if a.ID(name) != b.ID(name) {
+			t.Fatalf("members in another order make another id: %s, %s", a.Record, b.Record)
+		}
+	}
+}
+
+// respelled is a body with its members sorted and much white space; nil where a name stands twice, so that the order
+// counts, or where texts are broken.
+func respelled(body []byte) []byte {
+	again, err := jsontext.AppendFormat(nil, trimBOM(body), jsontext.Multiline(true), jsontext.ReorderRawObjects(true))
+	if err != nil {
+		return nil
+	}
+	return again
+}
+
+const sentinel = "SENTINELPERSON"
+
+// planted is a body whose every text begins with a sentinel, and which is followed by one.
+func planted(body []byte) []byte {
+	planted := bytes.ReplaceAll(body, []byte(`:"`), []byte(`:"`+sentinel))
+	return append(bytes.ReplaceAll(planted, []byte(`["`), []byte(`["`+sentinel)), sentinel...)
+}
+
+func assertUnquoted(t *testing.T, err error) {
+	t.Helper()
+	if err == nil || strings.Contains(err.Error(), sentinel) {
+		t.Fatalf("quotes what it read, or reads garbage: %v", err)
+	}
+}
+
+// scalarsOf are all texts and numbers of a body, as they are and trimmed.
+func scalarsOf(body []byte) map[string]bool {
+	said := map[string]bool{}
+	d := newDecoder(trimBOM(body))
+	for {
+		token, err := d.ReadToken()
+		if err != nil {
+			return said
+		}
+		if k := token.Kind(); k == jsontext.KindString || k == jsontext.KindNumber {
+			said[token.String()], said[strings.TrimSpace(token.String())] = true, true
+		}
+	}
+}
+
+func FuzzDigest(f *testing.F) {
+	seed(f)
+	f.Fuzz(func(t *testing.T, record []byte) {
+		whole, err := Digest(record, nil)
+		if err != nil {
+			assertUnquoted(t, err)
+			_, err = Digest(planted(record), []string{"/a"})
+			assertUnquoted(t, err)
+			return
+		}
+		if again, err := Digest(respelled(record), []string{"/no such member", ""}); err != nil || again != whole {
+			t.Fatalf("%s in another order: %v", record, err)
+		}
+		for name := range members(record) {
+			ignored, err := Digest(record, []string{string(jsontext.Pointer("").AppendToken(name))})
+			if err != nil || ignored == whole {
+				t.Fatalf("%s without %q is the same, %v", record, name, err)
 			}
 		}
 	})
@@ -137,10 +281,20 @@ func FuzzRetryAfter(f *testing.F) {
 	for _, s := range []string{"", "0", "120", "-1", "1e9", "99999999999999999999", "Fri, 20 Nov 2026 09:00:30 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "soon"} {
 		f.Add(s)
 	}
+	for _, x := range listingstest.Fixtures() {
+		if _, after, ok := bytes.Cut(x.Wire, []byte("Retry-After: ")); ok {
+			header, _, _ := bytes.Cut(after, []byte("\r\n"))
+			f.Add(string(header))
+		}
+	}
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, header string) {
-		if d := retryAfter(header, now); d < 0 {
+		d := retryAfter(header, now)
+		if d < 0 {
 			t.Fatalf("%q: %v", header, d)
+		}
+		if later := retryAfter(header, now.Add(time.Second)); later > d {
+			t.Fatalf("%q: %v, a second later %v", header, d, later)
 		}
 	})
 }
@@ -148,6 +302,18 @@ func FuzzRetryAfter(f *testing.F) {
 func FuzzTime(f *testing.F) {
 	for _, s := range []string{"2026-11-20T09:41:07Z", "2026-11-20T10:41:07+0100", "2026-10-25T02:30:00", "1795167667", "1795167667123", "1795167667.5", "", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59-01:00"} {
 		f.Add(s)
+	}
+	times := 0
+	for _, x := range listingstest.Fixtures() {
+		for value := range scalarsOf(x.Body) {
+			if strings.Count(value, "2026") > 0 || strings.HasPrefix(value, "17") {
+				f.Add(value)
+				times++
+			}
+		}
+	}
+	if times < 10 {
+		f.Fatalf("%d times in the answers: some have moved", times)
 	}
 	zurich, err := time.LoadLocation("Europe/Zurich")
 	if err != nil {
@@ -185,7 +351,7 @@ func TestEveryFuzzTargetHasACorpus(t *testing.T) {
 			t.Errorf("Fuzz%s has no corpus", name)
 		}
 	}
-	if targets != 5 {
+	if targets != 6 {
 		t.Errorf("%d targets", targets)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// object is a record's object with names that are alike whatever their style.
+// object is a record's object with names that are alike whatever their style, sorted: the order of members says nothing.
 type object []field
 
 type field struct {
@@ -24,6 +24,7 @@ func parse(raw jsontext.Value) object {
 	for name, value := range members(raw) {
 		o = append(o, field{name, plain(name), value})
 	}
+	slices.SortStableFunc(o, func(a, b field) int { return strings.Compare(a.name, b.name) })
 	return o
 }
 

@@ -14,7 +14,7 @@ import (
 type WalkOptions struct {
 	PageSize int        // 50; what to begin with. Smaller ones are tried if the API refuses it
 	Filter   url.Values // the API's own filters, sent with every page
-	MaxPages int        // 10,000; a bound, over all pages that are read
+	MaxPages int        // 10,000; a bound, over all pages that are read, beside that of a million references
 	Shape    Shape      // where the records were found before
 }
 
@@ -38,7 +38,7 @@ const (
 	ReasonCanceled       = "canceled"           // the context ended, or the caller stopped
 	ReasonFewerThanTotal = "fewer_than_total"   // the API counts more than it shows
 	ReasonPageIgnored    = "page_ignored"       // every page is the first one, and nothing says that it is all
-	ReasonTooManyPages   = "too_many_pages"     // MaxPages was reached
+	ReasonTooManyPages   = "too_many_pages"     // a bound was reached
 	ReasonUnreadable     = "unreadable_records" // elements without a reference stand for nobody knows what
 )
 
@@ -152,15 +152,17 @@ func sizes(first int) []int {
 // surelyOnePage is a number of records that no service caps a page at.
 const surelyOnePage = 20
 
-// fits says whether a list whose every page is the same surely fits that one page.
+// fits says whether a list whose every page is the same surely fits that one page. A page that is as full as was asked for
+// may be one of many, however small it is.
 func (w *Walk) fits(records int) bool {
-	return records < surelyOnePage || w.first == w.least && w.first == records
+	isFull := w.verdict.Size > 0 && records >= w.verdict.Size
+	return records < surelyOnePage && !isFull || w.first == w.least && w.first == records
 }
 
-// halved reads the list once more with half as many records to a page: if pages differ then, page numbers are heeded,
-// and the walk is as good as any.
+// halved reads the list once more with half as many records to a page, and never more than the caller wants: if pages
+// differ then, page numbers are heeded, and the walk is as good as any.
 func (w *Walk) halved(ctx context.Context, records int, yield func(*InsertionsPage, error) bool) end {
-	r := w.reading(records/2, yield)
+	r := w.reading(max(1, min(records, w.o.PageSize)/2), yield)
 	e := r.run(ctx)
 	if e.single || r.pages == 0 && isRefusedSize(e.err) {
 		return end{reason: ReasonPageIgnored}
@@ -188,12 +190,16 @@ func (w *Walk) conclude(e end) {
 
 // isRefusedSize says whether a first page may have been refused because of the number of records that was asked for.
 func isRefusedSize(err error) bool {
-	return slices.Contains([]int{http.StatusBadRequest, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity}, statusOf(err))
+	return slices.Contains([]int{
+		http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity,
+	}, statusOf(err))
 }
 
 // isPastEnd says whether a page may have been refused because there is none of that number.
 func isPastEnd(err error) bool {
-	return isRefusedSize(err) || statusOf(err) == http.StatusNotFound || statusOf(err) == http.StatusGone
+	return slices.Contains([]int{
+		http.StatusBadRequest, http.StatusNotFound, http.StatusGone, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity,
+	}, statusOf(err))
 }
 
 func statusOf(err error) int {

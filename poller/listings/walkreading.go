@@ -5,17 +5,21 @@ import (
 	"crypto/sha256"
 )
 
+// maxReferences bounds what is remembered of a service that never comes to an end.
+const maxReferences = 1_000_000
+
 // reading is one pass over the pages with one size.
 type reading struct {
 	w     *Walk
 	size  int
 	yield func(*InsertionsPage, error) bool
 
+	first   map[mark]struct{} // references of the first page
 	pages   int               // that were read
 	seen    map[mark]struct{} // references of this pass
 	last    content           // of the page before
 	nothing int               // pages in a row that brought nothing new
-	news    int               // pages but the first that brought something new
+	news    int               // pages but the first that brought something new and are not the first once more
 	refusal error             // of the page before
 	shape   Shape             // where the records were found last
 }
@@ -33,7 +37,7 @@ func (w *Walk) reading(size int, yield func(*InsertionsPage, error) bool) *readi
 // run asks without a page number, then for 1, 2, 3 … until the pass is over.
 func (r *reading) run(ctx context.Context) end {
 	for number := 0; ; number++ {
-		if r.w.verdict.Pages >= r.w.o.MaxPages {
+		if r.w.verdict.Pages >= r.w.o.MaxPages || len(r.w.all) >= maxReferences {
 			return end{reason: ReasonTooManyPages}
 		}
 		query := InsertionsQuery{PageSize: r.size, Page: number, Other: r.w.o.Filter, Expect: Expect{Shape: r.shape}}
@@ -108,13 +112,25 @@ func (r *reading) note(page *InsertionsPage) {
 	} else {
 		r.nothing++
 	}
-	if fresh > 0 && r.pages > 1 {
+	if fresh > 0 && r.pages > 1 && !r.isFirstAgain(page) {
 		r.news++
 	}
 	r.last = this
 	if len(page.Insertions) > 0 || r.pages == 1 {
 		r.count(page.Total)
 	}
+}
+
+// isFirstAgain says whether most of a page was on the first one: where page numbers are ignored, an insertion that came in
+// between makes the first page look like another.
+func (r *reading) isFirstAgain(page *InsertionsPage) bool {
+	again := 0
+	for _, i := range page.Insertions {
+		if _, known := r.first[markOf(i.Reference)]; known {
+			again++
+		}
+	}
+	return again > len(page.Insertions)/2
 }
 
 func (r *reading) unite(page *InsertionsPage) (fresh, repeated int, this content) {
@@ -133,6 +149,9 @@ func (r *reading) unite(page *InsertionsPage) (fresh, repeated int, this content
 		fresh++
 		r.seen[m] = struct{}{}
 		r.w.all[m] = struct{}{}
+	}
+	if r.pages == 1 {
+		r.first = own
 	}
 	return fresh, repeated, this
 }

@@ -1,0 +1,338 @@
+package listings
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// asked is one question of a walk as a service sees it.
+type asked struct {
+	n    int // which one, from 1
+	page int // -1: not said
+	size int // 0: not said
+}
+
+// style is a service in one function: the references on a page and the total (-1: none), or a status.
+type style func(asked) (page []string, total, status int)
+
+// served is a style as a handler that remembers the sizes that were asked for.
+type served struct {
+	style
+	sizes []int
+}
+
+func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := asked{n: len(s.sizes) + 1, page: -1}
+	if p := r.URL.Query().Get("page"); p != "" {
+		q.page, _ = strconv.Atoi(p)
+	}
+	q.size, _ = strconv.Atoi(r.URL.Query().Get("pageSize"))
+	s.sizes = append(s.sizes, q.size)
+	page, total, status := s.style(q)
+	if status != 0 {
+		w.WriteHeader(status)
+		return
+	}
+	var records []string
+	for _, reference := range page {
+		records = append(records, `{"propertyReferenceId":`+quote(reference)+`}`)
+	}
+	fmt.Fprintf(w, `{"results":[%s],"next":"https://elsewhere.example/?page=2"`, strings.Join(records, ","))
+	if total >= 0 {
+		fmt.Fprintf(w, `,"total":%d`, total)
+	}
+	fmt.Fprint(w, "}")
+}
+
+// slicePage is what a page shows of a list; numbers begin at base.
+func slicePage(list []string, q asked, base, size int) []string {
+	first := max(0, q.page-base) * size
+	if q.page < 0 {
+		first = 0
+	}
+	return list[min(first, len(list)):min(first+size, len(list))]
+}
+
+func missing(of, in []string) (list []string) {
+	for _, r := range of {
+		if !slices.Contains(in, r) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// One insertion comes or goes before any question, anywhere in the list.
+func TestWhatWasThereThroughoutIsFoundOrTheWalkSaysThatPagesMoved(t *testing.T) {
+	const size = 4
+	for _, n := range []int{8, 9} {
+		for _, base := range []int{0, 1} {
+			for at := range n {
+				for when := 1; when <= 6; when++ {
+					for _, comes := range []bool{true, false} {
+						for _, totals := range []bool{true, false} {
+							name := fmt.Sprint(n, " from ", base, ", at ", at, " before ", when, ", comes ", comes, ", totals ", totals)
+							assertMoving(t, name, n, base, size, at, when, comes, totals)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func assertMoving(t *testing.T, name string, n, base, size, at, when int, comes, totals bool) {
+	t.Helper()
+	list := sequence(n)
+	ever, throughout := slices.Clone(list), slices.Clone(list)
+	if comes {
+		ever = append(ever, "new")
+	} else {
+		throughout = slices.Delete(throughout, at, at+1)
+	}
+	refs, v, err := walked(t, &served{style: func(q asked) ([]string, int, int) {
+		if q.n == when && comes {
+			list = slices.Insert(slices.Clone(list), at, "new")
+		} else if q.n == when {
+			list = slices.Delete(slices.Clone(list), at, at+1)
+		}
+		total := -1
+		if totals {
+			total = len(list)
+		}
+		return slicePage(list, q, base, size), total, 0
+	}}, WalkOptions{PageSize: size})
+	lost := missing(throughout, refs)
+	switch {
+	case err != nil:
+		t.Errorf("%s: %v", name, err)
+	case len(missing(refs, ever)) > 0:
+		t.Errorf("%s: invented %v", name, refs)
+	case comes && len(lost) > 0:
+		t.Errorf("%s: missed %v, although nothing went away: %+v", name, lost, v)
+	case totals && len(lost) > 0 && v.Complete && !v.Moved:
+		t.Errorf("%s: missed %v unnoticed: %+v", name, lost, v)
+	case len(lost) > 1:
+		t.Errorf("%s: missed %v of one that went", name, lost)
+	}
+}
+
+func TestOneFailingPageNeverMakesACompleteWalkThatMissesSomething(t *testing.T) {
+	list := sequence(23)
+	for _, base := range []int{0, 1} {
+		for _, totals := range []int{-1, len(list)} {
+			for failing := 1; failing <= 9; failing++ {
+				for _, status := range []int{400, 401, 403, 404, 408, 410, 413, 414, 416, 422, 429, 500, 502, 503, 204, 206, 302} {
+					refs, v, err := walked(t, &served{style: func(q asked) ([]string, int, int) {
+						if q.n == failing {
+							return nil, 0, status
+						}
+						return slicePage(list, q, base, max(1, min(q.size, 5))), totals, 0
+					}}, WalkOptions{PageSize: 5})
+					lost := missing(list, refs)
+					if v.Complete && (len(lost) > 0 || err != nil) || !v.Complete && v.Reason == "" || err != nil && v.Err == nil {
+						t.Errorf("from %d, request %d answers %d: missed %v, %+v, %v", base, failing, status, lost, v, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestRefusedSizesAreGivenUpWhateverTheRefusal(t *testing.T) {
+	list := sequence(130)
+	for _, status := range []int{400, 413, 416, 422} {
+		for _, most := range []int{49, 20, 19, 0} { // 0: any number is refused
+			s := &served{style: func(q asked) ([]string, int, int) {
+				if q.size > most {
+					return nil, 0, status
+				}
+				return slicePage(list, q, 0, max(q.size, 30-q.size)), -1, 0
+			}}
+			refs, v, err := walked(t, s, WalkOptions{PageSize: 60})
+			if err != nil || !v.Complete || len(missing(list, refs)) > 0 {
+				t.Errorf("%d above %d: %+v, %v, asked %v", status, most, v, err, s.sizes)
+			}
+		}
+	}
+}
+
+func TestTheCallersPageSizeIsNeverExceeded(t *testing.T) {
+	list := sequence(300)
+	for name, of := range map[string]style{
+		"page ignored":          func(q asked) ([]string, int, int) { return list[:min(300, max(q.size, 1))], -1, 0 },
+		"page and size ignored": func(asked) ([]string, int, int) { return list, -1, 0 },
+		"size refused": func(q asked) ([]string, int, int) {
+			if q.size > 0 {
+				return nil, 0, 416
+			}
+			return list[:150], -1, 0
+		},
+		"page refused": func(q asked) ([]string, int, int) {
+			if q.page >= 0 {
+				return nil, 0, 400
+			}
+			return list, -1, 0
+		},
+		"last page for ever": func(q asked) ([]string, int, int) {
+			return slicePage(list[:2*q.size], asked{page: min(q.page, 1)}, 0, q.size), -1, 0
+		},
+	} {
+		for _, size := range []int{1, 2, 3, 7, 19, 20, 21, 49, 50, 51, 100} {
+			s := &served{style: of}
+			_, v, _ := walked(t, s, WalkOptions{PageSize: size, MaxPages: 20})
+			if most := slices.Max(s.sizes); most > size {
+				t.Errorf("%s: asked for %d of at most %d", name, most, size)
+			}
+			if name != "last page for ever" && v.Complete {
+				t.Errorf("%s, size %d: complete with %d of 300, nobody said that it is all", name, size, v.References)
+			}
+		}
+	}
+}
+
+func TestAFullPageThatComesAgainIsNotTheWholeList(t *testing.T) {
+	list := sequence(40)
+	_, v, _ := walked(t, &served{style: func(q asked) ([]string, int, int) { return list[:q.size], -1, 0 }}, WalkOptions{PageSize: 10})
+	if v.Complete || v.Reason != ReasonPageIgnored || !v.Structural {
+		t.Errorf("%+v", v)
+	}
+}
+
+// Where page numbers are ignored, an insertion that comes in between makes the first page look like another one.
+func TestANewInsertionDoesNotMakeIgnoredPagesLookHeeded(t *testing.T) {
+	for when := 2; when <= 4; when++ {
+		list := sequence(80)
+		_, v, err := walked(t, &served{style: func(q asked) ([]string, int, int) {
+			if q.n == when {
+				list = slices.Insert(slices.Clone(list), 0, "new")
+			}
+			return list[:q.size], -1, 0
+		}}, WalkOptions{})
+		if err != nil || v.Complete || v.Reason != ReasonPageIgnored {
+			t.Errorf("before %d: %+v, %v", when, v, err)
+		}
+	}
+}
+
+func TestTotalsOnlyRefute(t *testing.T) {
+	list := sequence(12)
+	total := func(of func(asked) int) style {
+		return func(q asked) ([]string, int, int) { return slicePage(list, q, 0, 5), of(q), 0 }
+	}
+	for _, row := range []struct {
+		name     string
+		style    style
+		complete bool
+		moved    bool
+	}{
+		{"absent", total(func(asked) int { return -1 }), true, false},
+		{"right", total(func(asked) int { return 12 }), true, false},
+		{"too small", total(func(asked) int { return 5 }), true, false},
+		{"too large", total(func(asked) int { return 13 }), false, false},
+		{"far too large", total(func(asked) int { return 1 << 40 }), false, false},
+		{"rising", total(func(q asked) int { return 12 + q.n }), false, true},
+		{"rising to the right one", total(func(q asked) int { return min(12, 9+q.n) }), true, true},
+		{"falling", total(func(q asked) int { return 14 - q.n }), true, true},
+		{"only on the first page", total(func(q asked) int { return 13 - 14*min(1, q.page+1) }), false, false},
+		{"only on the last page", total(func(q asked) int { return -1 + 14*(max(1, q.page)-1) }), false, false},
+		{"0 past the end", total(func(q asked) int { return 12 * min(1, max(0, 3-q.page)) }), true, false},
+		{"of the page", total(func(q asked) int { return len(slicePage(list, q, 0, 5)) }), true, true},
+	} {
+		refs, v, err := walked(t, &served{style: row.style}, WalkOptions{PageSize: 5})
+		if err != nil || v.Complete != row.complete || v.Moved != row.moved || len(missing(list, refs)) > 0 {
+			t.Errorf("%s: %+v, %v", row.name, v, err)
+		}
+	}
+}
+
+func TestADepthCapIsSeenAgainstATotal(t *testing.T) {
+	list := sequence(100)
+	for name, past := range map[string]func(asked) ([]string, int, int){
+		"empty":   func(asked) ([]string, int, int) { return nil, 100, 0 },
+		"refused": func(asked) ([]string, int, int) { return nil, 0, 400 },
+		"the last page again": func(q asked) ([]string, int, int) {
+			return slicePage(list, asked{page: 3}, 0, 10), 100, 0
+		},
+	} {
+		_, v, err := walked(t, &served{style: func(q asked) ([]string, int, int) {
+			if q.page > 3 {
+				return past(q)
+			}
+			return slicePage(list, q, 0, 10), 100, 0
+		}}, WalkOptions{PageSize: 10})
+		if err != nil || v.Complete || v.Reason != ReasonFewerThanTotal || !v.Structural || v.References != 40 {
+			t.Errorf("%s: %+v, %v", name, v, err)
+		}
+	}
+}
+
+func TestEndlessFreshPagesComeToAnEnd(t *testing.T) {
+	s := &served{style: func(q asked) ([]string, int, int) { return []string{fmt.Sprint("a", q.n), fmt.Sprint("b", q.n)}, -1, 0 }}
+	_, v, err := walked(t, s, WalkOptions{MaxPages: 30})
+	if err != nil || v.Complete || v.Reason != ReasonTooManyPages || !v.Structural || len(s.sizes) != 30 {
+		t.Errorf("%+v, %v after %d", v, err, len(s.sizes))
+	}
+}
+
+func TestARefusalInTheMiddleIsAHole(t *testing.T) {
+	list := sequence(30)
+	for _, status := range []int{400, 404, 410, 416, 422} {
+		for hole := 1; hole < 6; hole++ {
+			_, v, err := walked(t, &served{style: func(q asked) ([]string, int, int) {
+				if q.page == hole {
+					return nil, 0, status
+				}
+				return slicePage(list, q, 0, 5), -1, 0
+			}}, WalkOptions{PageSize: 5})
+			if v.Complete || v.Reason != ReasonPageFailed || statusOf(err) != status || v.Structural {
+				t.Errorf("page %d answers %d: %+v, %v", hole, status, v, err)
+			}
+		}
+	}
+}
+
+func TestRefusalsPastTheEndAreTheEnd(t *testing.T) {
+	for _, status := range []int{400, 404, 410, 416, 422} {
+		for _, n := range []int{1, 5, 21, 25, 50} {
+			for _, base := range []int{0, 1} {
+				list := sequence(n)
+				refs, v, err := walked(t, &served{style: func(q asked) ([]string, int, int) {
+					page := slicePage(list, q, base, q.size)
+					if len(page) == 0 {
+						return nil, 0, status
+					}
+					return page, -1, 0
+				}}, WalkOptions{PageSize: 25})
+				if err != nil || !v.Complete || v.Moved || len(missing(list, refs)) > 0 {
+					t.Errorf("%d, %d from %d: %+v, %v", status, n, base, v, err)
+				}
+			}
+		}
+	}
+}
+
+func TestNoNextLinkIsEverFollowed(t *testing.T) {
+	var elsewhere atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	defer other.Close()
+	link := other.URL + "/insertions?page=2"
+	_, v, err := walked(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Link", "<"+link+`>; rel="next"`)
+		w.Header().Set("Content-Location", link)
+		record := one
+		if r.URL.Query().Has("page") {
+			record = ""
+		}
+		fmt.Fprintf(w, `{"next":%q,"nextPage":%q,"_links":{"next":{"href":%q}},"results":[%s]}`, link, link, link, record)
+	}), WalkOptions{})
+	if err != nil || !v.Complete || elsewhere.Load() != 0 {
+		t.Errorf("%+v, %v, %d requests elsewhere", v, err, elsewhere.Load())
+	}
+}

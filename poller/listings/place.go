@@ -2,6 +2,7 @@ package listings
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -165,7 +166,7 @@ func isFailureCode(value jsontext.Value) bool {
 
 func isFailureStatus(value jsontext.Value) bool {
 	if s, ok := text(value); ok && looksLike(s, "error", "fail", "forbidden", "unauthorized", "denied") {
-		return true
+		return !strings.HasPrefix(plain(s), "no") // NO_ERROR
 	}
 	for name, inner := range members(value) {
 		if saysFailure(name, inner) {

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -178,4 +179,8 @@ func (p *pipes) exchange(t testing.TB, target string, n int) []byte {
 
 func rawMembers(x string) map[string]json.RawMessage {
 	return map[string]json.RawMessage{"x": json.RawMessage(x)}
+}
+
+func contextFor(t testing.TB, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.Context(), d)
 }

@@ -33,6 +33,15 @@ type Address struct {
 	Street     string `json:"street,omitempty"`
 	PostalCode string `json:"postalCode,omitempty"`
 	Locality   string `json:"locality,omitempty"`
+	Region     string `json:"region,omitempty"`
+	Country    string `json:"country,omitempty"`
+	Geo        Geo    `json:"geoCoordinates,omitzero"`
+}
+
+// Geo is where on earth a property is, in degrees.
+type Geo struct {
+	Latitude  float64 `json:"latitude"`
+	Longitude float64 `json:"longitude"`
 }
 
 // Characteristics of a property.

@@ -184,6 +184,17 @@ func (m *Model) Edit(agencyID, reference string, change func(*Insertion)) error 
 	return i.revise(after, m.options.Now())
 }
 
+// Touch bumps updatedAt of a visible insertion and changes nothing else.
+func (m *Model) Touch(agencyID, reference string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.insertion(agencyID, reference)
+	if i == nil || !i.listed {
+		return fmt.Errorf("touch %s of %s: %w", reference, agencyID, ErrNotFound)
+	}
+	return i.revise(i.current().record, m.options.Now())
+}
+
 func (i *insertion) revise(record Insertion, now time.Time) error {
 	record = record.clone()
 	record.UpdatedAt = now

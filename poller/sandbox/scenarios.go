@@ -1,0 +1,377 @@
+package sandbox
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Scenarios returns the stories that every client of such an API should survive.
+// Each is a field test in small: it takes a seed, follows the model's clock, and
+// leaves a [Truth] to judge by.
+func Scenarios() []Scenario {
+	return slices.Concat(marketScenarios(), accessScenarios(), answerScenarios(), pagingScenarios(), changeScenarios())
+}
+
+// onMonday is the last Monday at this time in Zurich, or today's.
+func onMonday(hour, minute int) func(time.Time) time.Time {
+	return func(now time.Time) time.Time {
+		t := now.In(Zurich)
+		back := (int(t.Weekday()) + 6) % 7
+		return time.Date(t.Year(), t.Month(), t.Day()-back, hour, minute, 0, 0, Zurich)
+	}
+}
+
+// village is a market of eight insertions and one contact request a day.
+func village(p *Play, agencyID string) {
+	n := Believable()
+	n.Hot, n.RentRequests = 0, Lognormal{Median: 3.09, Sigma: 0.5} // mean 3.5: 8 / 28 days × 3.5 = 1
+	p.market(n, AgencyProfile{ID: agencyID, Insertions: 8, Rent: 1})
+}
+
+// hotInsertion is one that 480 people want within 20 hours, half of them in
+// the first three.
+func hotInsertion(p *Play, agencyID string) {
+	const people, hours = 480, 20
+	p.after(5*time.Minute, func() {
+		reference := p.publish(agencyID, 0)
+		for n := range people {
+			span := time.Duration(hours * float64(time.Hour))
+			if n%2 == 0 {
+				span = 3 * time.Hour
+			}
+			p.after(6*time.Minute+time.Duration(p.random.Float64()*float64(span)), func() { p.write(agencyID, reference, 0) })
+		}
+	})
+}
+
+func marketScenarios() []Scenario {
+	return []Scenario{
+		{
+			Name:        "calm-village",
+			Description: "8 insertions and one contact request a day, for a week.",
+			Outcome:     "Few events, a heartbeat, hardly a write to the store.",
+			Agencies:    []string{"A100"}, Speed: 1440, Lasts: 7 * day,
+			set: func(p *Play) { village(p, "A100") },
+		},
+		{
+			Name:        "zurich-hot",
+			Description: "One insertion gets 480 contact requests in 20 hours; for two of them the API is down, so that more wait than any page holds.",
+			Outcome:     "All of them, or watch.gap_detected with the window.",
+			Agencies:    []string{"A100"}, Speed: 720, Lasts: 24 * time.Hour,
+			set: func(p *Play) {
+				p.stock("A100", 5, 3)
+				hotInsertion(p, "A100")
+				p.misbehave(Rule{From: p.moment(time.Hour), Until: p.moment(3 * time.Hour), Fault: Refuse(http.StatusServiceUnavailable)})
+			},
+		},
+		{
+			Name:        "day-in-a-minute",
+			Description: "24 hours of calm-village and zurich-hot, 1,440 times as fast.",
+			Outcome:     "What the model knows is in the stream, once.",
+			Agencies:    []string{"A100", "B200"}, Speed: 1440, Lasts: 24 * time.Hour,
+			set: func(p *Play) {
+				village(p, "A100")
+				p.stock("B200", 5, 3)
+				hotInsertion(p, "B200")
+			},
+		},
+		{
+			Name:        "monday-upload",
+			Description: "Between 02 and 05 h on Monday 40 % of the insertions are replaced and every updatedAt is bumped.",
+			Outcome:     "Only real changes are announced; updatedAt alone is none if it is ignored.",
+			Agencies:    []string{"A100"}, Speed: 120, Lasts: 5 * time.Hour,
+			begin: onMonday(1, 30),
+			shape: func() Rendering { r := Flat(); r.UpdatedAt = true; return r },
+			set:   mondayUpload,
+		},
+	}
+}
+
+func mondayUpload(p *Play) {
+	p.rendering.UpdatedAt = true
+	references := p.stock("A100", 60, 2)
+	const begin, end = 30 * time.Minute, 210 * time.Minute
+	for n, reference := range references {
+		at := begin + (end-begin)*time.Duration(n)/time.Duration(len(references))
+		if n%5 < 2 {
+			p.after(at, func() {
+				_ = p.Model.Withdraw("A100", reference) // nobody else does
+				p.publish("A100", 0)
+			})
+			continue
+		}
+		p.after(at, func() { _ = p.Model.Touch("A100", reference) }) // it is listed
+	}
+	p.drizzle(20 * time.Minute)
+}
+
+func accessScenarios() []Scenario {
+	return []Scenario{
+		{
+			Name:        "key-rotation",
+			Description: "After 10 minutes the new key is valid too, after an hour the old one is switched off.",
+			Outcome:     "access.key_switched, no halt, no loss.",
+			Agencies:    []string{"A100", "B200"}, Speed: 60, Lasts: 2 * time.Hour,
+			set: func(p *Play) {
+				peaceful(p)
+				p.after(10*time.Minute, func() { p.Model.AddKey(p.options.NextKey, p.Scenario.Agencies...) })
+				p.after(time.Hour, func() { _ = p.Model.DeactivateKey(p.options.Key) }) // it was added
+			},
+		},
+		{
+			Name:        "agency-revoked",
+			Description: "After 20 minutes the key is taken away from one agency of three.",
+			Outcome:     "That agency halts; the others go on.",
+			Agencies:    []string{"A100", "B200", "C300"}, Speed: 60, Lasts: 2 * time.Hour,
+			set: func(p *Play) {
+				peaceful(p)
+				p.after(20*time.Minute, func() { _ = p.Model.UnlinkKey(p.options.Key, "B200") }) // it was added
+			},
+		},
+		{
+			Name:        "insertion-forbidden",
+			Description: "After 20 minutes the contact requests of one insertion are refused with 403; the list still shows it.",
+			Outcome:     "Only that insertion halts.",
+			Agencies:    []string{"A100"}, Speed: 60, Lasts: 2 * time.Hour,
+			set: func(p *Play) {
+				forbidden := p.stock("A100", 10, 2)[3]
+				p.drizzle(5 * time.Minute)
+				p.misbehave(Rule{Operation: OperationContactRequests, Reference: forbidden, From: p.moment(20 * time.Minute), Fault: Refuse(http.StatusForbidden)})
+			},
+		},
+		{
+			Name:        "edge-challenge",
+			Description: "After 20 minutes a firewall answers 403: with a page to one agency, with the address of a captcha to the other.",
+			Outcome:     "Both halt, and are told to ask the provider to admit their address.",
+			Agencies:    []string{"A100", "B200"}, Speed: 60, Lasts: 2 * time.Hour,
+			set: func(p *Play) {
+				peaceful(p)
+				page, _ := FaultNamed("403_html")
+				challenge, _ := FaultNamed("403_challenge")
+				from := p.moment(20 * time.Minute)
+				p.misbehave(Rule{AgencyID: "A100", From: from, Fault: page}, Rule{AgencyID: "B200", From: from, Fault: challenge})
+			},
+		},
+	}
+}
+
+// peaceful is some stock for every agency, and now and then a contact request.
+func peaceful(p *Play) {
+	for _, id := range p.Scenario.Agencies {
+		p.stock(id, 10, 2)
+	}
+	p.drizzle(5 * time.Minute)
+}
+
+func answerScenarios() []Scenario {
+	return []Scenario{
+		{
+			Name:        "slow-and-flaky",
+			Description: "For two hours a third of the answers is wrong: 5xx, resets, cut JSON, HTML with 200, bodies that drip, 429 with Retry-After.",
+			Outcome:     "No false event, and full recovery in the hour after.",
+			Agencies:    []string{"A100", "B200"}, Speed: 30, Lasts: 3 * time.Hour,
+			set: slowAndFlaky,
+		},
+		{
+			Name:        "schema-shift",
+			Description: "At noon items becomes results, rankType is called otherwise, and ids that were numbers become texts.",
+			Outcome:     "watch.schema_drifted; nothing vanishes, nothing is new.",
+			Agencies:    []string{"A100"}, Speed: 60, Lasts: 2 * time.Hour,
+			begin: onMonday(11, 0),
+			shape: func() Rendering { r := items(); r.IDs = IDNumber; return r },
+			set:   schemaShift,
+		},
+		{
+			Name:        "replica-lag",
+			Description: "Contact requests become visible 90 to 600 s after they were made, and one insertion is missing from the list for 40 s in every ten minutes.",
+			Outcome:     "Nothing lost, nothing twice, nothing disappears.",
+			Agencies:    []string{"A100"}, Speed: 10, Lasts: 2 * time.Hour,
+			set: replicaLag,
+		},
+	}
+}
+
+func slowAndFlaky(p *Play) {
+	peaceful(p)
+	for _, name := range []string{
+		"500", "502", "503", "503_seconds", "429_seconds", "429_negative", "reset", "reset_body", "hangup", "cut", "cut_late",
+		"html", "null", "object", "error", "empty", "garbage", "late", "drip",
+	} {
+		f, _ := FaultNamed(name)
+		p.misbehave(Rule{Until: p.moment(2 * time.Hour), Share: 0.02, Fault: f})
+	}
+}
+
+func schemaShift(p *Play) {
+	p.stock("A100", 15, 3)
+	p.drizzle(5 * time.Minute)
+	after := Flat()
+	after.IDs, after.PageBase = IDNumberText, p.rendering.PageBase
+	if p.rendering.Name == after.Name {
+		after = Nested()
+		after.IDs = IDNumberText
+	}
+	p.rendering.IDs = IDNumber
+	p.misbehave(Rule{From: p.moment(time.Hour), Fault: Fault{Rendering: &after, Rename: map[string]string{"rankType": "ranking"}}})
+}
+
+func replicaLag(p *Play) {
+	flapping := p.stock("A100", 12, 3)[5]
+	p.drizzle(2 * time.Minute)
+	p.Model.SetLag(func(ContactRequest) time.Duration {
+		return time.Duration(float64(between(p.random, 90*time.Second, 600*time.Second)) / p.table.speed)
+	})
+	p.misbehave(Rule{Operation: OperationInsertions, Until: p.moment(p.Scenario.Lasts), Decide: func(Call) *Fault {
+		if p.table.now().Sub(p.table.begin)%(10*time.Minute) < 9*time.Minute+20*time.Second {
+			return nil
+		}
+		return &Fault{Without: []string{flapping}}
+	}})
+}
+
+func pagingScenarios() []Scenario {
+	return []Scenario{
+		{
+			Name:        "page-shift",
+			Description: "Whenever a further page is asked for, insertions have come and gone in the meantime, so that records move between pages.",
+			Outcome:     "No disappearance that did not happen.",
+			Agencies:    []string{"A100"}, Speed: 60, Lasts: 2 * time.Hour,
+			shape: func() Rendering { r := Flat(); r.MaxPageSize, r.PageSize = 10, 10; return r },
+			set:   pageShift,
+		},
+		{
+			Name:        "capped-pages",
+			Description: "45 insertions each: sizes are capped at 10 (A100), page is ignored (B200), the last page comes again for ever (C300), sizes but 2 to 20 are refused (D400).",
+			Outcome:     "Walks that are complete, or partial and said to be so; never a loop.",
+			Agencies:    []string{"A100", "B200", "C300", "D400"}, Speed: 60, Lasts: 2 * time.Hour,
+			set: cappedPages,
+		},
+		{
+			Name:        "ref-torture",
+			Description: "References with empty segments, #, /, %, ?, ä, spaces, emoji and 4 kB, each with contact requests.",
+			Outcome:     "An exact round trip in paths, ids and payloads.",
+			Agencies:    []string{"A100"}, Speed: 60, Lasts: 2 * time.Hour,
+			set: refTorture,
+		},
+	}
+}
+
+func pageShift(p *Play) {
+	p.rendering.PageSize, p.rendering.MaxPageSize = 10, 10
+	steady := p.stock("A100", 40, 1)
+	var lock sync.Mutex
+	var passing []string
+	p.drizzle(10 * time.Minute)
+	p.misbehave(Rule{Operation: OperationInsertions, Further: true, Until: p.moment(p.Scenario.Lasts), Decide: func(Call) *Fault {
+		lock.Lock()
+		defer lock.Unlock()
+		switch gone := p.random.IntN(3); {
+		case gone == 0 && len(passing) > 0:
+			_ = p.Model.Withdraw("A100", passing[0]) // nobody else does
+			passing = passing[1:]
+		case gone == 1 && len(passing) < len(steady)/2:
+			passing = append(passing, p.publish("A100", 0))
+		}
+		return nil
+	}})
+}
+
+func cappedPages(p *Play) {
+	for _, id := range p.Scenario.Agencies {
+		p.stock(id, 45, 0)
+	}
+	p.drizzle(5 * time.Minute)
+	traps := map[string]func(*Rendering){
+		"A100": func(r *Rendering) { r.MaxPageSize = 10 },
+		"B200": func(r *Rendering) { r.PageIgnored = true },
+		"C300": func(r *Rendering) { r.PastEnd = LastPageAgain },
+		"D400": func(r *Rendering) { r.PageSizes = Sizes{Least: 2, Most: 20} },
+	}
+	for _, id := range p.Scenario.Agencies {
+		r := p.rendering
+		r.MaxPageSize = min(r.MaxPageSize, 20)
+		traps[id](&r)
+		p.misbehave(Rule{Operation: OperationInsertions, AgencyID: id, Fault: Fault{Rendering: &r}})
+	}
+}
+
+func refTorture(p *Play) {
+	for _, reference := range []string{
+		"A1###x", "a#b##", "###x", "#", "##", "/", "//", "a/b#c/d##", "%", "%2F", "100%25#a##", "ä#ö#ü#ß", " ", "a b# c #d #", "?x=1&y=2#z##",
+		"+", "a+b c", "a;b\\c", "\"quotes\"'", "🏠#🔑##", "e\u0301#é##", "a#b", "LA-644238", "a.b..c#...#", strings.Repeat("lang#", 3) + strings.Repeat("x", 4<<10),
+	} {
+		_ = p.Model.Publish("A100", Insertion{Reference: reference, OfferType: "RENT"}) // the agency exists
+		p.write("A100", reference, time.Hour)
+	}
+	p.drizzle(2 * time.Minute)
+}
+
+func changeScenarios() []Scenario {
+	return []Scenario{
+		{
+			Name:        "relist",
+			Description: "References are withdrawn and come back after 2 to 90 days, with their old contact requests.",
+			Outcome:     "insertion.reappeared; no old contact request is announced as new.",
+			Agencies:    []string{"A100"}, Speed: 8640, Lasts: 100 * day,
+			set: relist,
+		},
+		{
+			Name:        "mass-vanish",
+			Description: "After 20 minutes the list of one agency is empty for 10 minutes, by mistake, and 60 % of another's insertions are really gone.",
+			Outcome:     "watch.change_held for both; the mistake is forgotten, the truth believed after more walks.",
+			Agencies:    []string{"A100", "B200"}, Speed: 10, Lasts: 2 * time.Hour,
+			set: massVanish,
+		},
+		{
+			Name:        "gdpr-null",
+			Description: "From minute 20 on the persons of old contact requests become null, one a minute.",
+			Outcome:     "contact_request.redacted, once for each.",
+			Agencies:    []string{"A100"}, Speed: 30, Lasts: 2 * time.Hour,
+			set: gdprNull,
+		},
+	}
+}
+
+func relist(p *Play) {
+	references := p.stock("A100", 10, 4)
+	p.drizzle(2 * day)
+	for n, away := range []time.Duration{2 * day, 5 * day, 20 * day, 60 * day, 90 * day} {
+		leaves := day + time.Duration(n)*12*time.Hour
+		reference := references[n]
+		record, _ := p.Model.listedRecord("A100", reference)
+		record.CreatedAt = time.Time{}
+		p.after(leaves, func() { _ = p.Model.Withdraw("A100", reference) })  // nobody else does
+		p.after(leaves+away, func() { _ = p.Model.Publish("A100", record) }) // the agency exists
+		p.after(leaves+away+day, func() { p.write("A100", reference, 0) })
+	}
+}
+
+func massVanish(p *Play) {
+	p.stock("A100", 30, 1)
+	going := p.stock("B200", 30, 1)[:18]
+	p.drizzle(10 * time.Minute)
+	p.misbehave(Rule{
+		Operation: OperationInsertions, AgencyID: "A100", From: p.moment(20 * time.Minute), Until: p.moment(30 * time.Minute),
+		Fault: Fault{Newest: 1 << 20},
+	})
+	p.after(20*time.Minute, func() {
+		for _, reference := range going {
+			_ = p.Model.Withdraw("B200", reference) // nobody else does
+		}
+	})
+}
+
+func gdprNull(p *Play) {
+	p.stock("A100", 10, 5)
+	p.drizzle(10 * time.Minute)
+	var old []string
+	for _, c := range p.Model.Truth().ContactRequests {
+		old = append(old, c.ID)
+	}
+	for n, id := range old {
+		p.after(20*time.Minute+time.Duration(n)*time.Minute, func() { _ = p.Model.Redact(id) }) // it was added
+	}
+}

@@ -22,20 +22,21 @@ type madeUp struct {
 	model    *sandbox.Model
 	url      string
 	agencies []string
+	settings string        // of a client that watches, beside the usual ones; ends with a space
+	story    string        // to be told before it begins
+	play     *sandbox.Play // nil: no scenario
 }
 
 // cmdSandbox serves a made-up API until it is stopped.
 func cmdSandbox(ctx context.Context, p *program, c *SandboxCmd) error {
-	o := sandbox.GeneratorOptions{
-		Seed: uint64(c.Seed), Agencies: c.Agencies, Insertions: c.Insertions, History: c.History,
-		ContactRequestsPerMinute: c.ContactRequests, ChangesPerMinute: c.Changes,
-	}
 	rendering, err := findRendering(c.Rendering)
 	if err != nil {
 		return err
 	}
-	// Ids differ from one start to the next, because a client may remember those of the last one.
-	model := sandbox.NewModel(sandbox.Options{Seed: uint64(time.Now().UnixNano())})
+	scenario, err := findScenario(c.Scenario)
+	if err != nil {
+		return err
+	}
 	api, err := listen(p.stdout, "the API", c.Listen)
 	if err != nil {
 		return err
@@ -46,11 +47,34 @@ func cmdSandbox(ctx context.Context, p *program, c *SandboxCmd) error {
 		return err
 	}
 	defer control.Close()
-	m := serveMadeUp(ctx, model, rendering, api, o)
-	go serveUntil(ctx, control, sandbox.Control(model))
+	var m madeUp
+	if scenario == nil {
+		m = c.serve(ctx, rendering, api)
+	} else {
+		m = c.play(ctx, *scenario, rendering, api)
+	}
+	go serveUntil(ctx, control, sandbox.Control(m.model))
 	m.greet(p.stdout, "http://"+control.Addr().String())
+	if m.play != nil {
+		tell(ctx, p.stdout, m.play)
+	}
 	<-ctx.Done()
 	return nil
+}
+
+// modelOptions give ids that differ from one start to the next, because a client may remember those of the last one.
+func modelOptions() sandbox.Options { return sandbox.Options{Seed: uint64(time.Now().UnixNano())} }
+
+// serve serves an even flow of changes.
+func (c *SandboxCmd) serve(ctx context.Context, rendering *sandbox.Rendering, l net.Listener) madeUp {
+	if rendering == nil {
+		flat := sandbox.Flat()
+		rendering = &flat
+	}
+	return serveMadeUp(ctx, sandbox.NewModel(modelOptions()), *rendering, l, sandbox.GeneratorOptions{
+		Seed: uint64(c.Seed), Agencies: c.Agencies, Insertions: c.Insertions, History: c.History,
+		ContactRequestsPerMinute: c.ContactRequests, ChangesPerMinute: c.Changes,
+	})
 }
 
 // greet says how to watch the API, and how to change it.
@@ -65,11 +89,11 @@ func (m madeUp) greet(w io.Writer, control string) {
 	fmt.Fprintf(w, `The made-up listings API is at %s, for agencies %s.
 Watch it from another terminal; the intervals are short so that what you change is soon seen:
 
-  DOORBELL_BASE_URL=%s DOORBELL_AGENCIES=%s DOORBELL_API_KEY=%s DOORBELL_POLL_INTERVAL=2s DOORBELL_WALK_INTERVAL=5s ./doorbell run
+  DOORBELL_BASE_URL=%s DOORBELL_AGENCIES=%s DOORBELL_API_KEY=%s DOORBELL_POLL_INTERVAL=2s DOORBELL_WALK_INTERVAL=5s %s./doorbell run
 
-Change it by hand:
+%sChange it by hand:
 
-`, m.url, strings.Join(m.agencies, ", "), m.url, strings.Join(m.agencies, ","), madeUpKey)
+`, m.url, strings.Join(m.agencies, ", "), m.url, strings.Join(m.agencies, ","), madeUpKey, m.settings, m.story)
 	for _, c := range [][2]string{
 		{"contact-requests", fmt.Sprintf(`{"agencyId":%q,"propertyReferenceId":%q,"contactRequest":{"lastName":"Muster","message":"Guten Tag"}}`, agency, reference)},
 		{"insertions", fmt.Sprintf(`{"agencyId":%q,"insertion":{"propertyReferenceId":"test#1##","offerType":"RENT"}}`, agency)},
@@ -82,15 +106,24 @@ Change it by hand:
 	fmt.Fprintf(w, "  curl %s/truth\n\nCtrl-C ends it.\n", control)
 }
 
-func findRendering(name string) (sandbox.Rendering, error) {
-	var names []string
+// findRendering returns nil if none is asked for.
+func findRendering(name string) (*sandbox.Rendering, error) {
+	if name == "" {
+		return nil, nil
+	}
 	for _, r := range sandbox.Families() {
 		if r.Name == name {
-			return r, nil
+			return &r, nil
 		}
+	}
+	return nil, usageError("--rendering: there is none of this name", "choose one of "+strings.Join(renderingNames(), ", "))
+}
+
+func renderingNames() (names []string) {
+	for _, r := range sandbox.Families() {
 		names = append(names, r.Name)
 	}
-	return sandbox.Rendering{}, usageError("--rendering: there is no "+name, "choose one of "+strings.Join(names, ", "))
+	return names
 }
 
 // serveMadeUp fills a model, keeps it moving and serves it, until ctx ends.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,7 +47,8 @@ type ScenarioOptions struct {
 	// Speed is how much faster than the model's clock it happens. Zero: the
 	// scenario's own. Delays and Retry-After of single answers stay what they are.
 	Speed float64
-	// Model is passed on; Now is the clock that all follows. Seed is overwritten.
+	// Model is passed on; Now is the clock that all follows. Its Seed decides the ids
+	// alone, and is Seed if it is zero.
 	Model Options
 }
 
@@ -82,7 +84,9 @@ func (s Scenario) Open(o ScenarioOptions) *Play {
 	if o.Speed <= 0 {
 		o.Speed = s.Speed
 	}
-	o.Model.Seed = o.Seed
+	if o.Model.Seed == 0 {
+		o.Model.Seed = o.Seed
+	}
 	p := &Play{Model: NewModel(o.Model), Scenario: s, options: o, rendering: Flat()}
 	p.random = rand.New(&lockedSource{source: rand.NewPCG(o.Seed, 3)})
 	if s.shape != nil {
@@ -109,10 +113,11 @@ func (s Scenario) Open(o ScenarioOptions) *Play {
 	return p
 }
 
-// Run lets it happen, in time with the model's clock, and returns when the story
-// is over or the context ends. What the story left behind stays: halted keys,
-// withdrawn insertions, odd paging.
+// Run lets it happen, in time with the model's clock, beginning now, and returns
+// when the story is over or the context ends. What the story left behind stays:
+// dead keys, withdrawn insertions, odd paging.
 func (p *Play) Run(ctx context.Context) {
+	p.beginNow()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p.after(p.Scenario.Lasts, cancel)
@@ -122,6 +127,28 @@ func (p *Play) Run(ctx context.Context) {
 	}
 	p.table.run(ctx)
 	running.Wait()
+}
+
+// beginNow moves the story, if some time has passed since it was set up.
+func (p *Play) beginNow() {
+	late := p.table.open()
+	for _, k := range p.markets {
+		k.table.open()
+	}
+	if late == 0 || len(p.rules) == 0 {
+		return
+	}
+	moved := slices.Clone(p.rules)
+	for i := range moved {
+		r := &moved[i]
+		if !r.From.IsZero() {
+			r.From = r.From.Add(late)
+		}
+		if !r.Until.IsZero() {
+			r.Until = r.Until.Add(late)
+		}
+	}
+	p.Model.SetFault(Misbehave(p.options.Seed, moved...))
 }
 
 // after plans something for so long after the beginning.
@@ -136,7 +163,7 @@ func (p *Play) every(d time.Duration, do func()) {
 
 // moment is so long after the beginning, by the model's clock, as rules want it.
 func (p *Play) moment(d time.Duration) time.Time {
-	return p.table.opened.Add(time.Duration(float64(d) / p.table.speed))
+	return p.table.openedAt().Add(time.Duration(float64(d) / p.table.speed))
 }
 
 // misbehave adds rules; the first that applies decides.

@@ -154,6 +154,31 @@ func TestAScenarioIsItsSeedAndEnds(t *testing.T) {
 	}
 }
 
+func TestAScenarioBeginsWithItsRun(t *testing.T) {
+	t.Parallel()
+	s, _ := ScenarioNamed("mass-vanish")
+	synctest.Test(t, func(t *testing.T) {
+		p := s.Open(ScenarioOptions{Seed: 1, Key: testKey, Speed: 1})
+		h := p.Handler
+		time.Sleep(25 * time.Minute) // nothing has begun
+		count := func() int {
+			return len(under(t, ask(h, testKey, insertionsPath("A100")+"?pageSize=50").Body.Bytes(), "propertyReferenceId"))
+		}
+		ctx, cancel := contextFor(t, 21*time.Minute)
+		defer cancel()
+		go p.Run(ctx)
+		synctest.Wait()
+		if n := count(); n != 30 {
+			t.Errorf("%d at the beginning", n)
+		}
+		<-ctx.Done()
+		if n := count(); n != 0 {
+			t.Errorf("%d after 21 minutes", n)
+		}
+		synctest.Wait()
+	})
+}
+
 func TestCalmVillageIsCalm(t *testing.T) {
 	playing(t, "calm-village", func(s *stage) {
 		if n := len(s.list("A100", "")); n != 8 {

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"container/heap"
 	"context"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,8 +12,8 @@ import (
 type timetable struct {
 	model   *Model
 	speed   float64
-	begin   time.Time // by its own time
-	opened  time.Time // by the model's clock
+	begin   time.Time    // by its own time
+	opened  atomic.Int64 // the same by the model's clock, in nanoseconds
 	entries entries
 	count   int
 }
@@ -38,15 +39,25 @@ func (e *entries) Pop() any {
 }
 
 func newTimetable(m *Model, begin time.Time, speed float64) *timetable {
-	t := &timetable{model: m, speed: speed, begin: begin, opened: m.now()}
+	t := &timetable{model: m, speed: speed, begin: begin}
+	t.open()
 	if begin.IsZero() {
-		t.begin = t.opened
+		t.begin = t.openedAt()
 	}
 	if speed <= 0 {
 		t.speed = 1
 	}
 	return t
 }
+
+// open makes now the beginning; calls may ask for the time meanwhile. It returns
+// by how much that is later than before.
+func (t *timetable) open() time.Duration {
+	now := t.model.now().UnixNano()
+	return time.Duration(now - t.opened.Swap(now))
+}
+
+func (t *timetable) openedAt() time.Time { return time.Unix(0, t.opened.Load()).UTC() }
 
 // at plans something for a moment of the timetable's own time.
 func (t *timetable) at(moment time.Time, do func()) {
@@ -68,12 +79,12 @@ func (t *timetable) next() (time.Time, bool) {
 		return time.Time{}, false
 	}
 	after := t.entries[0].at.Sub(t.begin)
-	return t.opened.Add(time.Duration(float64(after) / t.speed)), true
+	return t.openedAt().Add(time.Duration(float64(after) / t.speed)), true
 }
 
 // now is the timetable's own time.
 func (t *timetable) now() time.Time {
-	passed := t.model.now().Sub(t.opened)
+	passed := t.model.now().Sub(t.openedAt())
 	return t.begin.Add(time.Duration(float64(passed) * t.speed))
 }
 

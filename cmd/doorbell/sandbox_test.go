@@ -1,0 +1,115 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"doorbell/poller/sandbox"
+)
+
+func TestTheHelpOfTheSandboxListsEveryScenarioAndRendering(t *testing.T) {
+	got := run(t, nil, "sandbox", "--help")
+	for _, s := range sandbox.Scenarios() {
+		if n := strings.Count(got.stdout, "    "+s.Name+" "); n != 1 || !strings.Contains(got.stdout, s.Description) {
+			t.Errorf("%s is listed %d times", s.Name, n)
+		}
+	}
+	for _, r := range sandbox.Families() {
+		if !strings.Contains(got.stdout, r.Name) {
+			t.Errorf("%s is not listed", r.Name)
+		}
+	}
+}
+
+func TestWhatTheSandboxDoesNotHaveIsAUsageErrorThatListsWhatItHas(t *testing.T) {
+	for flag, name := range map[string]string{"--scenario": "zurich-hot", "--rendering": "paged-model"} {
+		got := run(t, nil, "sandbox", flag, "zurich-\x1b[2Jcold")
+		if got.code != exitUsage || !strings.HasPrefix(got.stderr, "doorbell: "+flag) || !strings.Contains(got.stderr, name) || got.stdout != "" {
+			t.Errorf("%s: %+v", flag, got)
+		}
+		if strings.Contains(got.stderr, "\x1b") {
+			t.Errorf("%s: the terminal would obey what stands in the error", flag)
+		}
+	}
+	for _, args := range [][]string{{"--speed", "2"}, {"--speed=-1", "--scenario", "relist"}, {"--speed", "x"}} {
+		if got := run(t, nil, append([]string{"sandbox"}, args...)...); got.code != exitUsage || got.stdout != "" {
+			t.Errorf("%q: %+v", args, got)
+		}
+	}
+}
+
+// askWith asks the sandbox for a list of insertions.
+func askWith(t *testing.T, url, key, agency string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/insertion-funnel/integration/"+agency+"/insertions", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "ApiKey "+key)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(body)
+}
+
+func TestEveryScenarioStartsAndBeginsWithTheFirstRequest(t *testing.T) {
+	t.Parallel()
+	for _, s := range sandbox.Scenarios() {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			c := launch(t, nil, "sandbox", "--scenario", s.Name, "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
+			found := c.stdout.await(t, `(?s)API is at (http://\S+), for agencies ([^.]+)\..*DOORBELL_API_KEY=(\S+).*What must come out.*curl (http://\S+)/truth`)
+			if told := c.stdout.String(); !strings.Contains(told, s.Description) || !strings.Contains(told, s.Outcome) || strings.Contains(told, "begins.") {
+				t.Errorf("it told:\n%s", told)
+			}
+			var truth sandbox.Truth
+			api{control: found[4]}.read(t, "/truth", &truth)
+			if got := strings.Join(truth.Agencies, ", "); got != found[2] || len(truth.Insertions) == 0 {
+				t.Errorf("agencies %s, %d insertions", got, len(truth.Insertions))
+			}
+			if s.Name != "slow-and-flaky" { // whose first answer may be any
+				if status, body := askWith(t, found[1], found[3], s.Agencies[0]); status != http.StatusOK || !strings.Contains(body, "propertyReferenceId") {
+					t.Errorf("%d %s", status, body)
+				}
+				c.stdout.await(t, "scenario "+s.Name+" begins")
+			}
+		})
+	}
+}
+
+func TestAScenarioIsOverAndServesOn(t *testing.T) {
+	t.Parallel()
+	c := launch(t, nil, "sandbox", "--scenario", "key-rotation", "--speed", "36000", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
+	url := c.stdout.await(t, `API is at (http://\S+), for`)[1]
+	askWith(t, url, madeUpKey, "A100")
+	c.stdout.await(t, "scenario is over")
+	for key, want := range map[string]int{madeUpKey: http.StatusForbidden, nextMadeUpKey: http.StatusOK} {
+		if status, _ := askWith(t, url, key, "A100"); status != want {
+			t.Errorf("%d, want %d", status, want)
+		}
+	}
+}
+
+func TestTheSandboxSpeaksEveryRendering(t *testing.T) {
+	t.Parallel()
+	for name, has := range map[string]string{"spring": `"totalElements"`, "hal": `"_embedded"`, "": `"results"`} {
+		c := launch(t, nil, "sandbox", "--rendering", name, "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
+		url := c.stdout.await(t, `API is at (http://\S+), for`)[1]
+		if status, body := askWith(t, url, madeUpKey, "A100"); status != http.StatusOK || !strings.Contains(body, has) {
+			t.Errorf("%q: %d %.200s", name, status, body)
+		}
+	}
+	for _, r := range sandbox.Families() {
+		if got, err := findRendering(r.Name); err != nil || got.Name != r.Name {
+			t.Errorf("%s: %v", r.Name, err)
+		}
+	}
+}

@@ -14,9 +14,13 @@
 //	                               └──▶ Truth, Requests, Log: what was true,
 //	                                    what was served to whom, who asked what
 //
+// [Families] has a ready rendering for every envelope that such services use;
+// [Scenarios] are whole stories, played in time with the model's clock, virtual or
+// real. [Market] is a believable market, [Generator] an even flow.
+//
 // A [Model] holds agencies, insertions, contact requests and keys. It is driven
-// by method calls, by a [Generator] of synthetic people and properties, or from
-// another process by [Control]. It forgets nothing: [Model.Truth] says when each
+// by method calls, by a [Market] or [Generator] of synthetic people and properties,
+// or from another process by [Control]. It forgets nothing: [Model.Truth] says when each
 // insertion was visible and with which record, when each contact request was
 // made, became visible and was first served in a good answer. A test can hold
 // what a client believes against it.
@@ -31,8 +35,8 @@
 // fault that leaves nothing readable serves nothing: [Fault.Good] tells.
 //
 // The package imports nothing else of this module, so that it cannot share the
-// client's misunderstandings. It knows no events, keeps nothing on disk, opens
-// no port, and makes no claim to look like a real market.
+// client's misunderstandings. It knows no events, keeps nothing on disk and opens
+// no port.
 //
 // Every person in it is invented: surnames end in [Marker], mail goes to
 // example.org, example.com or example.net, and the subscriber part of every

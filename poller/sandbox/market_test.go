@@ -50,6 +50,7 @@ func tidy() *Numbers {
 }
 
 func TestTheMarketTurnsOverAsMuchAsARealOne(t *testing.T) {
+	t.Parallel()
 	const weeks = 8 * 7
 	m, _ := lived(MarketOptions{Seed: 1, Numbers: tidy(), Agencies: []AgencyProfile{{"A100", 450, 1}}}, weeks*day)
 	truth := m.Truth()
@@ -87,6 +88,7 @@ func TestTheMarketTurnsOverAsMuchAsARealOne(t *testing.T) {
 }
 
 func TestContactRequestsComeInTheRhythmOfPeople(t *testing.T) {
+	t.Parallel()
 	m, _ := lived(MarketOptions{Seed: 2, Numbers: tidy(), Agencies: []AgencyProfile{{"A100", 600, 1}}}, 6*7*day)
 	truth := m.Truth()
 	begin := truth.At.Add(-6 * 7 * day)
@@ -123,6 +125,7 @@ func TestContactRequestsComeInTheRhythmOfPeople(t *testing.T) {
 }
 
 func TestInterestDecays(t *testing.T) {
+	t.Parallel()
 	m, _ := lived(MarketOptions{Seed: 3, Numbers: tidy(), Agencies: []AgencyProfile{{"A100", 600, 1}}}, 10*7*day)
 	truth := m.Truth()
 	begin := truth.At.Add(-10 * 7 * day)
@@ -160,9 +163,10 @@ func TestInterestDecays(t *testing.T) {
 }
 
 func TestAFewRentalsAreHot(t *testing.T) {
+	t.Parallel()
 	n := Believable()
 	n.RentRequests.Sigma = 0.3 // nobody else comes near
-	m, k := lived(MarketOptions{Seed: 4, Numbers: &n, Agencies: []AgencyProfile{{"A100", 900, 1}}}, 6*7*day)
+	m, k := lived(MarketOptions{Seed: 4, Numbers: &n, Agencies: []AgencyProfile{{"A100", 600, 1}}}, 6*7*day)
 	truth := m.Truth()
 	begin := truth.At.Add(-6 * 7 * day)
 	near(t, "hot", float64(k.hot)/float64(len(truth.Insertions)), 0.01, 0.004)
@@ -193,7 +197,8 @@ func TestAFewRentalsAreHot(t *testing.T) {
 }
 
 func TestRecordsAreAsVariedAndUntidyAsRealOnes(t *testing.T) {
-	m, _ := lived(MarketOptions{Seed: 5, Agencies: []AgencyProfile{{"A100", 3000, 0.8}}}, time.Second)
+	t.Parallel()
+	m, _ := lived(MarketOptions{Seed: 5, Agencies: []AgencyProfile{{"A100", 1800, 0.8}}}, time.Second)
 	shares := map[string]float64{}
 	var rents []float64
 	coordinates := map[Geo]int{}
@@ -237,6 +242,7 @@ func TestRecordsAreAsVariedAndUntidyAsRealOnes(t *testing.T) {
 }
 
 func TestPeopleAreInventedAsIncompleteAsRealOnes(t *testing.T) {
+	t.Parallel()
 	m, _ := lived(MarketOptions{Seed: 6, Numbers: tidy(), Agencies: []AgencyProfile{{"A100", 900, 1}}}, 14*day)
 	digits := regexp.MustCompile(`^(\+41|0041|0)(79|76|44)000\d{4}$`)
 	mail := regexp.MustCompile(`^[a-z.0-9-]+-zq7@example\.(org|com|net)$`)
@@ -293,6 +299,7 @@ func TestPeopleAreInventedAsIncompleteAsRealOnes(t *testing.T) {
 }
 
 func TestTheMarketEditsAndRescores(t *testing.T) {
+	t.Parallel()
 	m, _ := lived(MarketOptions{Seed: 7, Numbers: tidy(), Agencies: []AgencyProfile{{"A100", 300, 1}}}, 30*day)
 	ranks, prices, rescored, versions := 0.0, 0.0, 0.0, 0.0
 	truth := m.Truth()
@@ -316,6 +323,7 @@ func TestTheMarketEditsAndRescores(t *testing.T) {
 }
 
 func TestTheSameSeedMakesTheSameMarket(t *testing.T) {
+	t.Parallel()
 	made := func(seed uint64) string {
 		m, _ := lived(MarketOptions{Seed: seed}, 5*day)
 		text, err := json.Marshal(m.Truth())
@@ -331,6 +339,7 @@ func TestTheSameSeedMakesTheSameMarket(t *testing.T) {
 }
 
 func TestAgenciesAreOfVerySizes(t *testing.T) {
+	t.Parallel()
 	var sizes []float64
 	k := NewMarket(NewModel(Options{}), MarketOptions{Seed: 8, Agencies: make([]AgencyProfile, 4000)})
 	for _, a := range k.agencies {

@@ -55,7 +55,7 @@ func TestTheMarketTurnsOverAsMuchAsARealOne(t *testing.T) {
 	m, _ := lived(MarketOptions{Seed: 1, Numbers: tidy(), Agencies: []AgencyProfile{{"A100", 450, 1}}}, weeks*day)
 	truth := m.Truth()
 	begin := truth.At.Add(-weeks * day)
-	var appeared, disappeared, listed, returned float64
+	var appeared, disappeared, early, listed, returned float64
 	for _, i := range truth.Insertions {
 		for n, v := range i.Visible {
 			if v.From.After(begin) && n == 0 {
@@ -65,6 +65,9 @@ func TestTheMarketTurnsOverAsMuchAsARealOne(t *testing.T) {
 			}
 			if !v.Until.IsZero() {
 				disappeared++
+				if v.Until.Before(begin.Add(7 * day)) {
+					early++
+				}
 			}
 		}
 		if i.VisibleAt(truth.At) {
@@ -73,6 +76,7 @@ func TestTheMarketTurnsOverAsMuchAsARealOne(t *testing.T) {
 	}
 	near(t, "appear a day, of 150", appeared/weeks/3, 5.4, 0.6)
 	near(t, "disappear a day, of 150", disappeared/weeks/3, 5.4, 0.6)
+	near(t, "disappear a day, of 150, in the first week", early/7/3, 5.4, 1.2)
 	near(t, "stock", listed, 450, 60)
 	near(t, "returned", returned/disappeared, 0.01, 0.012) // 3 %, of which a good third within the time
 	if returned == 0 {
@@ -330,10 +334,11 @@ func TestTheSameSeedMakesTheSameMarket(t *testing.T) {
 		must(t, err)
 		return string(text)
 	}
-	if made(1) != made(1) {
+	one := made(1)
+	if again := made(1); again != one {
 		t.Error("two markets of one seed differ")
 	}
-	if made(1) == made(2) {
+	if one == made(2) {
 		t.Error("two seeds make the same market")
 	}
 }

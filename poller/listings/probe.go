@@ -156,9 +156,13 @@ type Listed struct {
 // More says whether the list surely holds more than the answer.
 func (l *Listed) More() bool { return l.Total > l.Records }
 
-// Full says whether it may hold more.
-func (l *Listed) Full() bool {
-	return l.More() || l.Total < 0 && l.Records > 0 && (l.Size == 0 || l.Records >= l.Size)
+// MayHoldMore says whether it may hold more than the answer. A page that is not full says nothing: services cap.
+func (l *Listed) MayHoldMore() bool {
+	few := surelyOnePage
+	if l.Size > 0 {
+		few = min(few, l.Size)
+	}
+	return l.More() || l.Total < 0 && l.Records >= few
 }
 
 // List asks once for an agency's insertions, without a page number, as a walk begins. A size that the API refuses is

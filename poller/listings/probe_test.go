@@ -149,6 +149,15 @@ func TestAProbeFindsOutSizes(t *testing.T) {
 	if _, _, got, _ = probe(t, capped, ProbeOptions{}); !got.Insertions.Capped || got.Insertions.Largest != 30 {
 		t.Errorf("%+v", got.Insertions)
 	}
+	capped.hidesTotal = true
+	if _, _, got, _ = probe(t, capped, ProbeOptions{}); !got.Insertions.Capped || got.Insertions.Largest != 30 || !got.Insertions.MayHoldMore {
+		t.Errorf("without a total: %+v", got.Insertions)
+	}
+	capped.insertions = 30
+	_, l, got, asked := probe(t, capped, ProbeOptions{})
+	if !l.MayHoldMore() || got.Insertions.MayHoldMore || got.Insertions.Capped || len(asked) != 5 {
+		t.Errorf("with as many as fit a page: %+v\n%q", got.Insertions, asked)
+	}
 	refusing := big
 	refusing.refuses = []string{"50", "200"}
 	if _, _, got, _ = probe(t, refusing, ProbeOptions{}); !slices.Equal(got.Insertions.RefusedSizes, []int{50}) || got.Insertions.Asked != 20 {

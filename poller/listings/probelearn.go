@@ -41,6 +41,7 @@ type LearnedInsertions struct {
 	Default      int      `json:"defaultPageSize"`        // 0: unknown
 	Largest      int      `json:"largestPage"`            // records on the fullest page seen
 	Capped       bool     `json:"capped"`                 // a larger size brought no more than a smaller one
+	MayHoldMore  bool     `json:"mayHoldMore"`            // the list may be longer than its first page
 	RefusedSizes []int    `json:"refusedSizes,omitempty"` // in the order in which they were tried
 	Troubles     []string `json:"troubles,omitempty"`
 }
@@ -70,7 +71,7 @@ func (p *Prober) Learn(ctx context.Context, l *Listed, most int) *Learned {
 	e := learning{p: p, ctx: ctx, l: l, out: &Learned{AgencyID: l.AgencyID, Conditional: Unknown}}
 	e.out.Insertions = LearnedInsertions{
 		Path: pathOf(l.page.Path), Records: l.Records, TotalTold: l.Total >= 0, Unreadable: l.page.Unreadable,
-		FirstPage: Unknown, PageHeeded: Unknown, Asked: l.Size, Largest: l.Records,
+		FirstPage: Unknown, PageHeeded: Unknown, Asked: l.Size, Largest: l.Records, MayHoldMore: l.MayHoldMore(),
 	}
 	e.out.ContactRequests = LearnedContactRequests{CreatedForm: Unknown, OrderHeeded: Unknown, NumberHeeded: Unknown}
 	for _, question := range []func(){e.contacts, e.pages, e.oldest, e.conditional, e.byDefault, e.larger} {
@@ -105,41 +106,47 @@ func (e *learning) trouble(list *[]string, question string, err error) {
 
 // pages asks for pages 1 and 2, if the first answer does not show how they are numbered.
 func (e *learning) pages() {
-	i := &e.out.Insertions
 	if e.l.Records == 0 {
 		return
 	}
 	one, err := e.p.insertions(e.ctx, e.l, e.l.Size, 1)
-	switch {
-	case isPastEnd(err) || err == nil && len(one.Insertions) == 0:
-		i.FirstPage, i.PageHeeded = "0", Yes
-		return
-	case err != nil:
-		e.trouble(&i.Troubles, "page=1", err)
-		return
-	case !sameRecords(one, e.l.page):
-		i.FirstPage, i.PageHeeded = "0", Yes
-		i.Largest = max(i.Largest, len(one.Insertions))
+	if err == nil && sameRecords(one, e.l.page) {
+		if e.p.left > 0 {
+			e.secondPage()
+		}
 		return
 	}
-	if e.p.left == 0 {
-		return
-	}
+	e.nextPage("0", one, err)
+}
+
+// secondPage is asked for where page 1 is the first: if it is the first again, page numbers are ignored.
+func (e *learning) secondPage() {
 	two, err := e.p.insertions(e.ctx, e.l, e.l.Size, 2)
-	switch {
-	case isPastEnd(err), err == nil && !sameRecords(two, e.l.page):
-		i.FirstPage, i.PageHeeded = "1", Yes
-	case err != nil:
-		e.trouble(&i.Troubles, "page=2", err)
-	default:
-		i.PageHeeded = No
+	if err == nil && sameRecords(two, e.l.page) {
+		e.out.Insertions.PageHeeded = No
+		return
+	}
+	e.nextPage("1", two, err)
+}
+
+// nextPage judges the page that follows the first, if pages count from there.
+func (e *learning) nextPage(first string, page *InsertionsPage, err error) {
+	i := &e.out.Insertions
+	if err != nil && !isPastEnd(err) {
+		e.trouble(&i.Troubles, "another page", err)
+		return
+	}
+	i.FirstPage, i.PageHeeded, i.MayHoldMore = first, Yes, e.l.More()
+	if err == nil && len(page.Insertions) > 0 {
+		i.MayHoldMore = true
+		i.Largest = max(i.Largest, len(page.Insertions))
 	}
 }
 
 // byDefault leaves the size to the API, where the first page did not hold all.
 func (e *learning) byDefault() {
 	i := &e.out.Insertions
-	if !e.l.Full() {
+	if !i.MayHoldMore {
 		return
 	}
 	if e.l.Size == 0 {
@@ -158,7 +165,7 @@ func (e *learning) byDefault() {
 // larger asks for more on a page, to see a cap, unless a size was configured or refused.
 func (e *learning) larger() {
 	i := &e.out.Insertions
-	if !e.l.Full() || e.p.o.PageSize > 0 || len(e.p.refused) > 0 || e.l.Size == 0 {
+	if !i.MayHoldMore || e.p.o.PageSize > 0 || len(e.p.refused) > 0 || e.l.Size == 0 {
 		return
 	}
 	page, err := e.p.insertions(e.ctx, e.l, probeLargerSize, 0)
@@ -168,7 +175,8 @@ func (e *learning) larger() {
 	case err != nil:
 		e.trouble(&i.Troubles, "with a larger size", err)
 	default:
-		i.Capped = len(page.Insertions) <= e.l.Records && (e.l.More() || len(page.Insertions) < e.l.Records)
+		surely := e.l.More() || i.PageHeeded == Yes // else all may fit
+		i.Capped = len(page.Insertions) <= e.l.Records && surely
 		i.Largest = max(i.Largest, len(page.Insertions))
 	}
 }

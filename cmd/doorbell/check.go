@@ -31,7 +31,7 @@ func cmdCheck(ctx context.Context, p *program, cmd *CheckCmd) error {
 	if err != nil {
 		c.report.refuse(sectionConfig, err)
 	} else if err := c.look(ctx); err != nil {
-		return err
+		return failed(errors.New("interrupted"), "")
 	}
 	c.report.conclude()
 	if cmd.JSON {
@@ -45,15 +45,13 @@ type checker struct {
 	p       *program
 	config  *Config
 	report  *checkReport
-	daemon  ops.Status                      // if one runs
-	storeID string                          // if there is a store
-	halts   map[string]map[string]haltFound // of a stopped daemon: by agency, by fingerprint of the key
+	daemon  ops.Status                       // if one runs
+	storeID string                           // if there is a store
+	halts   map[string]map[string]store.Halt // of a stopped daemon: by agency, by fingerprint of the key
+	notes   []*notes
 	prober  *listings.Prober
 	listed  []*listings.Listed // that had access, in the order of the configuration
 }
-
-// haltFound is the halt of a whole agency that the store remembers.
-type haltFound struct{ text, advice string }
 
 func (c *checker) look(ctx context.Context) error {
 	c.configuration()
@@ -112,7 +110,7 @@ func (c *checker) findDaemon(ctx context.Context) bool {
 	s, err := ops.NewClient(filepath.Join(b.DataDir, socketFile)).Status(ctx)
 	if err == nil {
 		c.daemon, c.report.DaemonRunning, c.storeID = s, true, s.StoreID
-		c.report.ok(sectionDaemon, "runs since %s and holds the store; doorbell run would be refused, what follows is about the one that runs",
+		c.report.ok(sectionDaemon, "one runs since %s and holds the store; this is about it, a second one would be refused",
 			s.Started.Format(time.RFC3339))
 		if s.Watch.BaseURL != string(c.config.Poll.BaseURL) {
 			c.report.warn(sectionDaemon, "it watches another API: "+Address(s.Watch.BaseURL).masked(), "was the configuration changed after its start?")
@@ -142,7 +140,7 @@ func (c *checker) readStore() bool {
 		return true
 	}
 	defer kept.Close()
-	c.storeID, c.halts = kept.ID(), map[string]map[string]haltFound{}
+	c.storeID, c.halts = kept.ID(), map[string]map[string]store.Halt{}
 	err = kept.View(func(tx *store.Tx) error {
 		for _, a := range c.config.Agencies {
 			halts, err := tx.Halts(a.ID)
@@ -159,12 +157,13 @@ func (c *checker) readStore() bool {
 	return true
 }
 
-// haltsByKey are the halts of a whole agency by the key that was refused: another key ends them.
-func haltsByKey(halts []store.Halt) map[string]haltFound {
-	found := map[string]haltFound{}
+// haltsByKey are the halts of a whole agency, or of all its contact requests, by the key that was refused: another key
+// ends them.
+func haltsByKey(halts []store.Halt) map[string]store.Halt {
+	found := map[string]store.Halt{}
 	for _, h := range halts {
 		if h.Reference == "" {
-			found[h.Key] = haltFound{fmt.Sprintf("is halted (%s) since %s: %d, %s; nothing was asked", h.Scope, h.Since.Format(time.RFC3339), h.Status, h.ProbableReason), h.Advice}
+			found[h.Key] = h
 		}
 	}
 	return found

@@ -42,19 +42,40 @@ func (c *checker) accessOfDaemon() {
 		found := checkedAgency{AgencyID: a.ID, Access: accessNotAsked, Insertions: -1}
 		switch {
 		case seen == nil:
-			c.report.warn(sectionAPI, a.ID+" is not watched by the daemon", "restart it to watch another agency")
+			c.note(levelWarn, found, "not watched by the daemon", "restart it to watch another agency")
 		case len(seen.Halts) > 0:
 			found.Access, found.Insertions = accessHalted, seen.Insertions
 			h := seen.Halts[0]
-			c.report.fail(sectionAPI, fmt.Sprintf("%s is halted (%s) since %s: %d, %s", a.ID, h.Scope, h.Since.Format(time.RFC3339), h.Status, h.ProbableReason), h.Advice)
+			found.Status, found.ProbableReason = h.Status, h.ProbableReason
+			c.note(levelFail, found, haltText(string(h.Scope), h.Status, h.ProbableReason), h.Advice)
 		case seen.LastGoodAnswer.IsZero():
-			c.report.warn(sectionAPI, a.ID+" has not answered the daemon yet", "wait, and see `doorbell status`")
+			c.note(levelWarn, found, "has not answered the daemon yet", "wait, and see `doorbell status`")
 		default:
 			found.Access, found.Insertions = accessOK, seen.Insertions
-			c.report.ok(sectionAPI, "%s answers the daemon, %s, state %s", a.ID, several(seen.Insertions, "insertion"), seen.State)
 		}
 		c.report.Agencies = append(c.report.Agencies, found)
 	}
+	c.access()
+}
+
+func haltText(scope string, status int, reason string) string {
+	return fmt.Sprintf("halted (%s): status %d, probably %s; nothing was asked", scope, status, reason)
+}
+
+// notes are findings about agencies; those that say the same share a line.
+type notes struct {
+	level, text, todo string
+	agencies          []checkedAgency
+}
+
+func (c *checker) note(level string, a checkedAgency, text, todo string) {
+	for _, n := range c.notes {
+		if n.level == level && n.text == text {
+			n.agencies = append(n.agencies, a)
+			return
+		}
+	}
+	c.notes = append(c.notes, &notes{level, text, todo, []checkedAgency{a}})
 }
 
 // listOne asks for the first agency that the daemon finds well, if there is room in the budget for both.
@@ -65,15 +86,21 @@ func (c *checker) listOne(ctx context.Context) {
 			continue
 		}
 		if !c.room(ctx) {
-			c.report.ok(sectionDaemon, "it spends the budget; nothing more is asked of the API")
+			c.report.ok(sectionDaemon, "it needs the budget for itself; nothing more is asked of the API")
 			return
 		}
 		c.report.ok(sectionDaemon, "there is room in its budget: at most %d requests, one a second", politeRequests)
-		if l := c.prober.List(ctx, listings.NewKey(a.Key.Reveal()), a.ID); l.Err == nil {
+		l := c.prober.List(ctx, listings.NewKey(a.Key.Reveal()), a.ID)
+		if l.Err == nil {
 			c.listed = append(c.listed, l)
-		} else {
-			c.report.fail(sectionAPI, fmt.Sprintf("%s: %s", a.ID, listings.FailureOf(l.Err).Text), "the daemon was answered; is its key another one?")
+			return
 		}
+		f, found := listings.FailureOf(l.Err), &c.report.Agencies[i]
+		found.Access, found.Status = accessFailed, f.Status
+		if f.Refused() {
+			found.Access = accessRefused
+		}
+		c.report.fail(sectionAPI, fmt.Sprintf("%s: %s", a.ID, f.Text), "the daemon had good answers: is its key another one? See `doorbell status`")
 		return
 	}
 }
@@ -94,8 +121,8 @@ func (c *checker) accessOfAll(ctx context.Context) {
 		found := checkedAgency{AgencyID: a.ID, Access: accessNotAsked, Insertions: -1}
 		key := a.Key.Fingerprint()
 		if halt, halted := c.halts[a.ID][key]; halted {
-			found.Access = accessHalted
-			c.report.fail(sectionAPI, a.ID+" "+halt.text, halt.advice)
+			found.Access, found.Status, found.ProbableReason = accessHalted, halt.Status, halt.ProbableReason
+			c.note(levelFail, found, haltText(string(halt.Scope), halt.Status, halt.ProbableReason), halt.Advice)
 		} else if !busy[key] && !down && ctx.Err() == nil {
 			l := c.prober.List(ctx, listings.NewKey(a.Key.Reveal()), a.ID)
 			f := c.judge(&found, l)
@@ -107,8 +134,8 @@ func (c *checker) accessOfAll(ctx context.Context) {
 		}
 		c.report.Agencies = append(c.report.Agencies, found)
 	}
-	c.access()
 	c.refused(refused)
+	c.access()
 }
 
 // announce warns of a long wait.
@@ -124,7 +151,7 @@ func (c *checker) announce() {
 func (c *checker) judge(found *checkedAgency, l *listings.Listed) (f listings.Failure) {
 	if l.Err == nil {
 		found.Access, found.Status = accessOK, 200
-		found.Insertions, found.AtLeast = max(l.Records, l.Total), l.Full() && l.Total < 0
+		found.Insertions, found.AtLeast = max(l.Records, l.Total), l.MayHoldMore() && l.Total < 0
 		c.listed = append(c.listed, l)
 		return f
 	}
@@ -136,11 +163,11 @@ func (c *checker) judge(found *checkedAgency, l *listings.Listed) (f listings.Fa
 	case f.Down():
 		c.report.fail(sectionAPI, fmt.Sprintf("%s: %s", c.config.Poll.BaseURL.masked(), f.Text), "is DOORBELL_BASE_URL right? If so, look at DNS, network, proxy and certificates")
 	case f.Busy():
-		c.report.fail(sectionAPI, found.AgencyID+": "+f.Text, "the API asks for patience: try again later, with a lower DOORBELL_REQUESTS_PER_SECOND")
+		c.note(levelFail, *found, f.Text, "the API asks for patience: try again later, with a lower DOORBELL_REQUESTS_PER_SECOND")
 	case f.Status/100 == 2, f.Status/100 == 3, f.Status == 404:
-		c.report.fail(sectionAPI, found.AgencyID+": "+f.Text, "is DOORBELL_BASE_URL the API's own? It is what stands before /insertion-funnel/…; a login page or gateway may stand in between. If the records stand in an odd place, name it in DOORBELL_RECORDS_PATH")
+		c.note(levelFail, *found, f.Text, "is DOORBELL_BASE_URL the API's own? It is what stands before /insertion-funnel/…; a login page or gateway may stand in between. If the records stand in an odd place, name it in DOORBELL_RECORDS_PATH")
 	default:
-		c.report.fail(sectionAPI, found.AgencyID+": "+f.Text, "run would try again; if it stays so, ask the provider")
+		c.note(levelFail, *found, f.Text, "run would try again; if it stays so, ask the provider")
 	}
 	return f
 }
@@ -148,40 +175,44 @@ func (c *checker) judge(found *checkedAgency, l *listings.Listed) (f listings.Fa
 // mostShown is how many agencies have a line of their own.
 const mostShown = 6
 
-// access says who is admitted.
+// access says who is admitted, and then who is not.
 func (c *checker) access() {
 	var ok, skipped []checkedAgency
-	total, least := 0, ""
+	all := checkedAgency{}
 	for _, a := range c.report.Agencies {
 		switch a.Access {
 		case accessOK:
 			ok = append(ok, a)
-			total += a.Insertions
-			if a.AtLeast {
-				least = "at least "
-			}
+			all.Insertions += a.Insertions
+			all.AtLeast = all.AtLeast || a.AtLeast
 		case accessNotAsked:
 			skipped = append(skipped, a)
 		}
 	}
 	if len(ok) > mostShown {
-		c.report.ok(sectionAPI, "%s: access, %s%s", agenciesText(len(ok)), least, several(total, "insertion"))
+		c.report.ok(sectionAPI, "%s: access, %s", agenciesText(len(ok)), all.holds())
 		ok = nil
 	}
 	for _, a := range ok {
-		least := ""
-		if a.AtLeast {
-			least = "at least "
-		}
 		if a.Insertions == 0 {
 			c.report.warn(sectionAPI, a.AgencyID+": access, but no insertion", "right if none is published, or none fits DOORBELL_INSERTIONS_FILTER")
 			continue
 		}
-		c.report.ok(sectionAPI, "%s: access, %s%s", a.AgencyID, least, several(a.Insertions, "insertion"))
+		c.report.ok(sectionAPI, "%s: access, %s", a.AgencyID, a.holds())
 	}
-	if len(skipped) > 0 {
+	for _, n := range c.notes {
+		c.report.add(checkLine{Section: sectionAPI, Level: n.level, Text: namesOf(n.agencies) + ": " + n.text, Todo: n.todo})
+	}
+	if len(skipped) > 0 && !c.report.DaemonRunning {
 		c.report.warn(sectionAPI, namesOf(skipped)+": not asked, because of what failed before", "")
 	}
+}
+
+func (a checkedAgency) holds() string {
+	if a.AtLeast {
+		return "at least " + several(a.Insertions, "insertion")
+	}
+	return several(a.Insertions, "insertion")
 }
 
 func namesOf(list []checkedAgency) string {
@@ -196,28 +227,13 @@ func namesOf(list []checkedAgency) string {
 	return text
 }
 
-// refused says why, by what is known of the other agencies of the key, with the words of a halt. Agencies with the same
-// reason share a line.
+// refused says why, by what is known of the other agencies of the key, with the words of a halt.
 func (c *checker) refused(list []refusal) {
-	byReason := map[string][]checkedAgency{}
-	todo := map[string]string{}
-	var order []string
 	for _, r := range list {
 		a := &c.report.Agencies[r.agency]
 		reason, advice := poller.Refusal(a.AgencyID, r.err, c.others(r.agency))
 		a.ProbableReason = reason
-		if todo[reason] == "" {
-			order, todo[reason] = append(order, reason), advice
-		}
-		byReason[reason] = append(byReason[reason], *a)
-	}
-	for _, reason := range order {
-		group := byReason[reason]
-		verb := "is"
-		if len(group) > 1 {
-			verb = "are"
-		}
-		c.report.fail(sectionAPI, fmt.Sprintf("%s %s refused: status %d, probably %s; run would halt there", namesOf(group), verb, group[0].Status, reason), todo[reason])
+		c.note(levelFail, *a, fmt.Sprintf("access refused with status %d, probably %s; run would halt there", a.Status, reason), advice)
 	}
 }
 

@@ -9,8 +9,13 @@ import (
 
 // learned says what the answers of an agency showed.
 func (c *checker) learned(l *listings.Listed) {
+	for i, a := range c.report.Agencies {
+		if a.AgencyID == l.AgencyID {
+			c.report.Agencies[i].AtLeast = a.AtLeast && c.report.Learned.Insertions.MayHoldMore
+		}
+	}
 	c.learnedPages(l)
-	c.learnedSizes(l)
+	c.learnedSizes()
 	c.learnedContactRequests()
 	switch c.report.Learned.Conditional {
 	case listings.Yes:
@@ -50,7 +55,7 @@ func (c *checker) learnedPages(l *listings.Listed) {
 	switch {
 	case i.PageHeeded == listings.No && l.More():
 		c.report.fail(sectionAnswers, text+": the rest of the list cannot be read", pageSizeAdvice(i, l))
-	case i.PageHeeded == listings.No && l.Full():
+	case i.PageHeeded == listings.No && i.MayHoldMore:
 		c.report.warn(sectionAnswers, text+": if the list is longer, the rest cannot be read", pageSizeAdvice(i, l))
 	case i.PageHeeded == listings.No:
 		c.report.ok(sectionAnswers, "%s, which holds all", text)
@@ -70,7 +75,7 @@ func pageSizeAdvice(i listings.LearnedInsertions, l *listings.Listed) string {
 	return "set DOORBELL_PAGE_SIZE to more than there are insertions, or split them with DOORBELL_INSERTIONS_FILTER, and ask the provider"
 }
 
-func (c *checker) learnedSizes(l *listings.Listed) {
+func (c *checker) learnedSizes() {
 	i := c.report.Learned.Insertions
 	text := fmt.Sprintf("pageSize=%d is taken", i.Asked)
 	if i.Asked == 0 {
@@ -84,7 +89,7 @@ func (c *checker) learnedSizes(l *listings.Listed) {
 		text += fmt.Sprintf("; %d is the most on a page", i.Largest)
 	case i.Largest > i.Asked && i.Asked > 0:
 		text += fmt.Sprintf("; up to %d on a page were seen", i.Largest)
-	case !l.Full():
+	case !i.MayHoldMore:
 		text += "; all fit on one page, so the most on a page did not show"
 	}
 	if len(i.RefusedSizes) == 0 {
@@ -127,6 +132,9 @@ func (c *checker) learnedContactRequests() {
 	if r.Records == 0 {
 		c.report.ok(sectionAnswers, "%s; the insertions looked at have none, so ids and times did not show", text)
 		return
+	}
+	if r.NumberHeeded == listings.No {
+		text += "; numberOfItemsPerPage is ignored"
 	}
 	c.report.ok(sectionAnswers, "%s; %s", text, orderText(r))
 	c.identity(r)

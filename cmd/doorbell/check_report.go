@@ -119,9 +119,14 @@ func (r *checkReport) err() error {
 	if r.OK {
 		return nil
 	}
-	text := "doorbell run would not work: one thing fails"
+	text := "doorbell run would not work: "
+	if r.DaemonRunning {
+		text = "the daemon does not work as it should: "
+	}
 	if n := r.count(levelFail); n > 1 {
-		text = fmt.Sprintf("doorbell run would not work: %d things fail", n)
+		text += fmt.Sprintf("%d things fail", n)
+	} else {
+		text += "one thing fails"
 	}
 	return &exitError{r.ExitCode, text, "the report says of each what to do", nil}
 }
@@ -141,8 +146,12 @@ func (r *checkReport) writeText(w io.Writer) error {
 			fmt.Fprintf(&b, "        → %s\n", wrapped(printable(l.Todo), 10))
 		}
 	}
+	verdict := "doorbell run would work"
+	if r.DaemonRunning {
+		verdict = "the daemon works"
+	}
 	if r.OK {
-		fmt.Fprintf(&b, "doorbell run would work; %s, %s to the API\n", several(r.count(levelWarn), "warning"), several(r.Requests, "request"))
+		fmt.Fprintf(&b, verdict+"; %s, %s to the API\n", several(r.count(levelWarn), "warning"), several(r.Requests, "request"))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -140,7 +140,7 @@ func TestCheckNamesTheMembersOfItsObjectAsDocumented(t *testing.T) {
 func TestCheckTellsAWrongKeyFromAnAgencyThatIsNotLinked(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100", "B200")
-	r, _ := checked(t, s, exitFailed, s.with("DOORBELL_API_KEY="+otherKey), "A100, B200 are refused: status 403, probably key_rejected", "Ask the provider's account manager for the valid key")
+	r, _ := checked(t, s, exitFailed, s.with("DOORBELL_API_KEY="+otherKey), "A100, B200: access refused with status 403, probably key_rejected", "Ask the provider's account manager for the valid key")
 	if want := map[string]string{"A100": accessRefused, "B200": accessRefused}; !maps.Equal(r.access(), want) || r.Requests != 2 || r.Learned != nil {
 		t.Errorf("%v after %d requests", r.access(), r.Requests)
 	}
@@ -149,12 +149,31 @@ func TestCheckTellsAWrongKeyFromAnAgencyThatIsNotLinked(t *testing.T) {
 	if err := s.model.UnlinkKey(testKey, "A100"); err != nil {
 		t.Fatal(err)
 	}
-	r, _ = checked(t, s, exitFailed, s.environ, "A100 is refused: status 403, probably agency_not_linked", "B200: access, 4 insertions", "insertions stand at")
+	r, _ = checked(t, s, exitFailed, s.environ, "A100: access refused with status 403, probably agency_not_linked", "B200: access, 4 insertions", "insertions stand at")
 	if r.Learned == nil || r.Learned.AgencyID != "B200" || r.Agencies[0].ProbableReason != "agency_not_linked" {
 		t.Errorf("learned of %+v; %+v", r.Learned, r.Agencies)
 	}
 	if n := s.asked("A100"); n != 4 {
 		t.Errorf("A100 was asked %d times for four reports", n)
+	}
+}
+
+func TestCheckStaysShortForManyAgencies(t *testing.T) {
+	t.Parallel()
+	var agencies []string
+	for _, letter := range "ABCDEFGHIJKLMNOPQRSTUVWXYZ" {
+		agencies = append(agencies, string(letter)+"100")
+	}
+	s := newScene(t, agencies...)
+	if err := s.model.UnlinkKey(testKey, agencies[:10]...); err != nil {
+		t.Fatal(err)
+	}
+	r, text := checked(t, s, exitFailed, s.environ, "A100, B100, C100, D100, E100, F100 and 4 more: access refused", "16 agencies: access, 64 insertions")
+	if lines := strings.Count(text, "\n"); lines > 35 {
+		t.Errorf("%d lines are too many to read", lines)
+	}
+	if most := len(agencies) + listings.MostProbeRequests - 1; r.Requests > most || len(r.Agencies) != len(agencies) {
+		t.Errorf("%d requests for %d agencies", r.Requests, len(r.Agencies))
 	}
 }
 
@@ -335,7 +354,7 @@ func TestCheckSeesWhatTheStoreOfAStoppedDaemonSays(t *testing.T) {
 	subscribeTo(t, natsURL(t, s.dir)).event(t, "access.halted", "A100")
 	d.stop(t)
 	asked := s.asked("A100")
-	r, _ := checked(t, s, exitFailed, wrong, "A100 is halted (agency) since", "run: doorbell resume A100")
+	r, _ := checked(t, s, exitFailed, wrong, "A100: halted (agency): status 403, probably unknown; nothing was asked", "run: doorbell resume A100")
 	if r.access()["A100"] != accessHalted || s.asked("A100") != asked {
 		t.Errorf("%v; it was asked %d times", r.access(), s.asked("A100")-asked)
 	}
@@ -384,7 +403,7 @@ func TestCheckIsPoliteBesideADaemon(t *testing.T) {
 
 	before := s.model.Requests(sandbox.Filter{Key: label})
 	got = run(t, s.with("DOORBELL_API_KEY="+otherKey, "DOORBELL_REQUESTS_PER_SECOND=0.5"), "check")
-	has(t, got.stdout, "it spends the budget; nothing more is asked of the API")
+	has(t, got.stdout, "it needs the budget for itself; nothing more is asked of the API")
 	if s.model.Requests(sandbox.Filter{Key: label}) != before {
 		t.Error("it was asked beyond the budget")
 	}

@@ -287,6 +287,21 @@ func TestAProbeSeesThatAConditionIsIgnored(t *testing.T) {
 	}
 }
 
+func TestAProbeAsksNoMoreThanItMay(t *testing.T) {
+	t.Parallel()
+	for most := range 4 {
+		a := serve(t, habits{insertions: 300, standard: 20, most: 500, first: 1, requests: 8, created: rfc}.ServeHTTP)
+		p, err := NewProber(Options{BaseURL: a.URL}, ProbeOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := p.Learn(t.Context(), p.List(t.Context(), testKey, "A100"), most)
+		if n := len(a.requests()); n != 1+most || len(got.Insertions.Troubles) > 0 {
+			t.Errorf("%d requests where %d are allowed: %q", n, 1+most, got.Insertions.Troubles)
+		}
+	}
+}
+
 func TestAProbeNamesNoInsertionInItsTroubles(t *testing.T) {
 	t.Parallel()
 	r := Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "geheim#1##"}

@@ -608,3 +608,37 @@ func TestF24_AKillAtAnyInstantLeavesOneSwitchOrOneHalt(t *testing.T) {
 		})
 	}
 }
+
+func TestF24_ARefusalIsRememberedOfThePairTheOtherWayRound(t *testing.T) {
+	rotating(t, func(w *world) {
+		before := len(w.log("A100"))
+		w.must(w.model.DeactivateKey(testKey))
+		w.pass(5 * time.Minute)
+		w.configure(pair("A100", newKey, testKey))
+		w.must(w.model.DeactivateKey(newKey))
+		w.model.AddKey(testKey)
+		w.pass(10 * time.Minute)
+		w.wants(w.since("A100", before), events.TypeAccessKeySwitched, events.TypeAccessHalted)
+		w.mustBeSilent("A100")
+	})
+}
+
+func TestF22_AnotherKeyEndsTheHaltOfAnInsertion(t *testing.T) {
+	rotating(t, func(w *world) {
+		before := len(w.log("A100"))
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Reference == "a#1##" && c.Key == "key-1" {
+				return &sandbox.Fault{Status: 403}
+			}
+			return nil
+		})
+		w.pass(10 * time.Minute)
+		w.configure(pair("A100", testKey, "")) // the one that was refused is shown as before
+		w.pass(5 * time.Minute)
+		w.wants(w.since("A100", before), events.TypeAccessHalted)
+		w.configure(pair("A100", newKey, ""))
+		w.pass(5 * time.Minute)
+		w.wants(w.since("A100", before), events.TypeAccessHalted, events.TypeAccessResumed)
+		w.mustBeWell("A100", "a#1##")
+	})
+}

@@ -1,9 +1,12 @@
 package poller_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -128,7 +131,11 @@ func TestF49_AnAgencyIsRetiredInTheMiddleOfAWalk(t *testing.T) {
 				t.Fatal("no walk")
 			}
 			w.must(w.model.Withdraw("B200", all[round]))
+			at := time.Now()
 			w.configure(a)
+			if took := time.Since(at); took > time.Second {
+				t.Errorf("the request under way was waited for: %s", took)
+			}
 			told, asked := len(w.log("B200")), w.model.Requests(sandbox.Filter{AgencyID: "B200"})
 			w.pass(20 * time.Minute)
 			if n := w.model.Requests(sandbox.Filter{AgencyID: "B200"}) - asked; n > 1 { // the one under way
@@ -202,5 +209,26 @@ func TestF49_AgenciesComeAndGoWhileEverythingIsUnderWay(t *testing.T) {
 		if len(ids) != 30 || len(ids) != len(w.since("B200", before)) {
 			t.Errorf("%d contact requests were announced: %v", len(ids), w.since("B200", before))
 		}
+	})
+}
+
+func TestF49_WhatIsUnderWayEndsBeforeTheRetirementDoes(t *testing.T) {
+	two(t, func(w *world, a, b poller.AgencyKeys) {
+		w.halt()
+		var late atomic.Bool
+		inner := w.options.API.Transport
+		w.options.API.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+			if strings.Contains(r.URL.Path, "B200") && late.CompareAndSwap(false, true) {
+				time.Sleep(10 * time.Second) // whoever asked may have gone
+			}
+			return inner.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
+		})
+		w.publish("B200", "b#3##")
+		w.start()
+		w.pass(time.Second)
+		w.configure(a)
+		told := len(w.log("B200"))
+		w.pass(time.Hour)
+		w.wants(w.since("B200", told))
 	})
 }

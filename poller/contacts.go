@@ -159,11 +159,8 @@ func boundedID(id string) string {
 }
 
 func contactDigest(r listings.ContactRequest, rules rules) (short [16]byte) {
-	full, err := listings.Digest(r.Record, rules.ignoreContactRequest)
-	if err != nil {
-		full = sha256.Sum256(r.Record)
-	}
-	copy(short[:], full[:])
+	all := full(r, rules)
+	copy(short[:], all[:])
 	return short
 }
 
@@ -210,7 +207,7 @@ func (d *contactsDiff) update(s contactsSight, judged uint32, k store.ContactReq
 		d.payloads = append(d.payloads, &events.ContactRequestRedacted{
 			Common: s.common(events.OriginLive), PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.ID,
 			Identity: f.identity, RedactedFields: emptied, CreatedAt: f.CreatedAt,
-			Revision: k.Revision, Digest: full(f, s.rules),
+			Revision: k.Revision, Digest: full(f.ContactRequest, s.rules),
 		})
 		return
 	}
@@ -226,16 +223,36 @@ func (d *contactsDiff) update(s contactsSight, judged uint32, k store.ContactReq
 		d.payloads = append(d.payloads, &events.ContactRequestChanged{
 			Common: s.common(events.OriginLive), PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.ID,
 			Identity: f.identity, ChangedFields: changed, CreatedAt: f.CreatedAt, Score: f.Score,
-			Contact: contact(f.Contact()), Insertion: s.summary, Defects: f.Defects, Record: f.Record, Revision: k.Revision, Digest: full(f, s.rules),
+			Contact: contact(f.Contact()), Insertion: s.summary, Defects: f.Defects, Record: f.Record, Revision: k.Revision, Digest: full(f.ContactRequest, s.rules),
 		})
 	}
 	d.puts = append(d.puts, k)
 }
 
-func full(f identified, r rules) (digest [32]byte) {
-	digest, err := listings.Digest(f.Record, r.ignoreContactRequest)
+func full(r listings.ContactRequest, rules rules) [32]byte {
+	ignored := append(scores(r.Record), rules.ignoreContactRequest...)
+	digest, err := listings.Digest(r.Record, ignored)
 	if err != nil {
-		return sha256.Sum256(f.Record)
+		return sha256.Sum256(r.Record)
 	}
 	return digest
 }
+
+// scores are the pointers to the score of a contact request, however it is spelled, its own or one level down.
+func scores(record []byte) (pointers []string) {
+	outer, _ := members(record)
+	for name, value := range outer {
+		if isScore(name) {
+			pointers = append(pointers, "/"+pointerEscaper.Replace(name))
+		}
+		inner, _ := members(value)
+		for deeper := range inner {
+			if isScore(deeper) {
+				pointers = append(pointers, "/"+pointerEscaper.Replace(name)+"/"+pointerEscaper.Replace(deeper))
+			}
+		}
+	}
+	return pointers
+}
+
+func isScore(name string) bool { return strings.EqualFold(name, "score") }

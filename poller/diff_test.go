@@ -213,16 +213,21 @@ func told(rt *rapid.T, d contactsDiff) (ids []string) {
 
 func TestTheScoreIsNoNews(t *testing.T) {
 	s := contactsSight{sight: sight{agencyID: "A100", at: epoch}, idField: "id", rules: newRules(nil, nil), insertion: store.Insertion{Reference: "a#b##"}}
-	read := func(score string) answer {
-		return answer{requests: []listings.ContactRequest{{Record: json.RawMessage(`{"id":"c1","email":"a@example.org","score":` + score + `}`)}}}
-	}
-	first := diffContactRequests(s, nil, read("1"))
-	if len(first.payloads) != 1 {
-		t.Fatal("nothing was told")
-	}
-	for _, score := range []string{"2", "null", `"high"`} {
-		if d := diffContactRequests(s, first.puts, read(score)); len(d.puts) != 0 || len(d.payloads) != 0 {
-			t.Errorf("score %s is told as %v", score, d.payloads)
+	for _, form := range []string{
+		`{"id":"c1","email":"a@example.org","score":%s}`, `{"id":"c1","email":"a@example.org","Score":%s}`,
+		`{"contactRequest":{"id":"c1","email":"a@example.org","score":%s}}`,
+	} {
+		read := func(score string) answer {
+			return answer{requests: []listings.ContactRequest{{Record: json.RawMessage(fmt.Sprintf(form, score))}}}
+		}
+		first := diffContactRequests(s, nil, read("1"))
+		if len(first.payloads) != 1 {
+			t.Fatal("nothing was told")
+		}
+		for _, score := range []string{"2", "null", `"high"`} {
+			if d := diffContactRequests(s, first.puts, read(score)); len(d.puts) != 0 || len(d.payloads) != 0 {
+				t.Errorf("score %s is told as %v", score, d.payloads)
+			}
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 func fields(r listings.ContactRequest, rules rules) []store.Field {
 	var list []store.Field
 	for _, f := range r.Fields() {
-		if slices.Contains(rules.ignoreContactRequest, "/"+f.Name) {
+		if isScore(lastName(f.Name)) || slices.Contains(rules.ignoreContactRequest, "/"+f.Name) {
 			continue
 		}
 		short := store.Field{Name: f.Name}
@@ -27,6 +27,9 @@ func fields(r listings.ContactRequest, rules rules) []store.Field {
 	}
 	return list
 }
+
+// lastName is the name of a field without that of the member that holds it.
+func lastName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 // redacted names the person fields that held something and are null or empty now; an empty member that held the person
 // stands for all of its own. A field that is absent is no redaction.
@@ -155,6 +158,7 @@ const fieldsInForce = time.Hour
 
 // isID says whether a field is taken for the id, was under other settings, or turned out to be none.
 func (s contactsSight) isID(name string) bool {
+	name = lastName(name)
 	return name == s.idField || slices.Contains(s.pastIDs, name) || slices.Contains(s.noIDs, name)
 }
 

@@ -43,6 +43,12 @@ type world struct {
 func inWorld(t *testing.T, o sandbox.Options, rendering sandbox.Rendering, agencies []string, test func(*world)) {
 	t.Helper()
 	t.Parallel()
+	inBubble(t, o, rendering, agencies, test)
+}
+
+// inBubble is inWorld without running beside other tests.
+func inBubble(t *testing.T, o sandbox.Options, rendering sandbox.Rendering, agencies []string, test func(*world)) {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "db")
 	if err != nil {
 		t.Fatal(err)

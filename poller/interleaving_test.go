@@ -1,0 +1,607 @@
+package poller_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"doorbell/events"
+	"doorbell/poller/sandbox"
+)
+
+// interleavings is how many cases each rendering gets. For more than a hundred give -rapid.checks as well. A failure
+// prints the flags that repeat it.
+var interleavings = flag.Int("interleavings", 2, "cases of TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel per rendering")
+
+// plan is what happens in one case, drawn before it runs, so that it can be made smaller.
+type plan struct {
+	announce bool
+	switches bool  // settings change at every restart
+	old      []int // contact requests of each insertion that is there at the begin
+	steps    []happening
+}
+
+// happening is one thing that happens, and how long nothing else does afterwards.
+type happening struct {
+	what       string
+	which, how int // of what there is, modulo
+	wait       time.Duration
+}
+
+func (h happening) String() string {
+	return fmt.Sprintf("%s(%d,%d)+%s", h.what, h.which, h.how, h.wait)
+}
+
+var (
+	ages = []time.Duration{0, time.Second, 50 * time.Minute, 30 * time.Hour, 400 * time.Hour}
+	// happenings are weighted by how often they stand here.
+	happenings = strings.Fields(`publish publish withdraw withdraw again again edit edit edit contact contact contact contact
+		late late burst burst twin untimed score score status status redact fault fault fault fault clear restart restart shift shift`)
+)
+
+func drawPlan(rt *rapid.T) plan {
+	step := rapid.Custom(func(rt *rapid.T) happening {
+		return happening{
+			what: rapid.SampledFrom(happenings).Draw(rt, "what"), which: rapid.IntRange(0, 99).Draw(rt, "which"), how: rapid.IntRange(0, 99).Draw(rt, "how"),
+			wait: rapid.SampledFrom([]time.Duration{0, 0, 7 * time.Second, time.Minute, 4 * time.Minute, 11 * time.Minute, 25 * time.Minute}).Draw(rt, "wait"),
+		}
+	})
+	return plan{
+		announce: rapid.IntRange(0, 3).Draw(rt, "announce") == 0,
+		switches: rapid.IntRange(0, 2).Draw(rt, "switches") == 0,
+		old:      rapid.SliceOfN(rapid.IntRange(0, 3), 0, 10).Draw(rt, "old"),
+		steps:    rapid.SliceOfN(step, 0, 40).Draw(rt, "steps"),
+	}
+}
+
+// TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel lets anything happen in any order, faults and restarts too. Once
+// faults have stopped and time has passed, the log holds what the model says, no more and no less.
+func TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel(t *testing.T) {
+	nameless := sandbox.Flat()
+	nameless.Name, nameless.IDs = "flat without ids", sandbox.IDAbsent
+	silent := sandbox.Nested()
+	silent.Name, silent.NoTotals = "nested without totals", true
+	for _, r := range append(sandbox.Families(), nameless, silent) {
+		if r.Name == "odd" {
+			continue // has to be refused where one record stands alone
+		}
+		t.Run(r.Name, func(t *testing.T) {
+			t.Parallel()
+			cases, failed := 0, false
+			rapid.Check(t, func(rt *rapid.T) {
+				if cases++; cases > *interleavings && !failed {
+					return
+				}
+				p := drawPlan(rt)
+				var wrong []string
+				inBubble(t, sandbox.Options{}, r, []string{"A100"}, func(w *world) {
+					s := &simulation{world: w, plan: p, ids: r.IDs, nameless: r.IDs == sandbox.IDAbsent || r.Names == sandbox.PascalCase}
+					wrong = s.run()
+				})
+				if failed = len(wrong) > 0; failed {
+					rt.Fatalf("%s\nafter %v", strings.Join(wrong[:min(len(wrong), 10)], "\n"), p)
+				}
+			})
+		})
+	}
+}
+
+// simulation is a plan that happens to a world.
+type simulation struct {
+	*world
+	plan
+	ids      sandbox.IDs
+	nameless bool // contact requests have no id that is seen as one
+	loose    bool // they have none at times
+	restarts int
+	made     time.Time // of every insertion
+	begin    time.Time
+
+	references []string
+	leads      []*inquiry
+
+	mu     sync.Mutex
+	shifts int // pages that move under a walk
+	calls  int
+	fault  *sandbox.Fault
+	kind   happening
+}
+
+// inquiry is a contact request as the model of this test knows it.
+type inquiry struct {
+	id, reference string
+	number        int // in its address; twins share it
+	created       time.Time
+	added         time.Time
+	untimed       bool
+	old           bool // there at the begin
+	redacted      time.Time
+	statuses      int
+}
+
+func (s *simulation) run() (wrong []string) {
+	s.options.Announce, s.loose = s.announce, s.nameless || s.switches
+	s.options.PageSize, s.options.PollInterval, s.options.WalkInterval = 3, 2*time.Minute, 5*time.Minute
+	s.made = time.Now()
+	for _, n := range s.old {
+		s.newInsertion()
+		for i := range n {
+			s.newLead(len(s.references)-1, ages[2+i], 0).old = true
+		}
+	}
+	s.begin = time.Now()
+	s.start()
+	s.pass(20 * time.Minute)
+	s.model.SetFault(s.decide)
+	for _, h := range s.steps {
+		s.happen(h)
+		s.pass(h.wait)
+	}
+	s.model.SetFault(nil)
+	s.pass(3 * time.Hour)
+	return s.judge()
+}
+
+const form = "2027-01-%02d"
+
+func (s *simulation) newInsertion() {
+	s.references = append(s.references, fmt.Sprintf("a#%d##", len(s.references)))
+	s.republish(len(s.references)-1, 1)
+}
+
+func (s *simulation) republish(n, version int) {
+	err := s.model.Publish("A100", sandbox.Insertion{
+		Reference: s.references[n], OfferType: "RENT", RankType: "TOP", AvailableFrom: fmt.Sprintf(form, version), CreatedAt: s.made,
+	})
+	s.must(err)
+}
+
+func (s *simulation) newLead(n int, age, delay time.Duration) *inquiry {
+	l := &inquiry{reference: s.references[n], number: len(s.leads), created: time.Now().Add(-age), added: time.Now()}
+	if s.loose { // two of one moment whose persons are erased would be one
+		l.created = l.created.Add(-time.Duration(l.number) * time.Second)
+	}
+	return s.add(l, delay)
+}
+
+func (s *simulation) add(l *inquiry, delay time.Duration) *inquiry {
+	c := sandbox.ContactRequest{
+		CreatedAt: l.created, VisibleFrom: time.Now().Add(delay), Score: 50, FirstName: "Nora", Status: "S0",
+		Email: fmt.Sprintf("nora%d@example.org", l.number), Message: "Guten Tag",
+	}
+	if l.untimed {
+		c.Extra = map[string]json.RawMessage{"createdAt": json.RawMessage(`"soon"`)}
+	}
+	var err error
+	l.id, err = s.model.AddContactRequest("A100", l.reference, c)
+	s.must(err)
+	s.leads = append(s.leads, l)
+	return l
+}
+
+// happen does one thing; what cannot be done is left out.
+func (s *simulation) happen(h happening) {
+	switch h.what {
+	case "publish":
+		if len(s.references) < 14 {
+			s.newInsertion()
+		}
+		return
+	case "fault", "clear", "shift":
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		switch h.what {
+		case "fault":
+			s.kind, s.fault = h, faults[h.which%len(faults)]
+		case "clear":
+			s.fault = nil
+		case "shift":
+			s.shifts += 1 + h.how%3
+		}
+		return
+	case "restart":
+		s.halt()
+		if s.restarts++; s.switches {
+			s.options.IDFields = [][]string{nil, {"none"}}[s.restarts%2]
+			s.options.IgnoreContact = [][]string{nil, {"/message"}, {"/viewingTimes", "/firstName"}}[s.restarts%3]
+			s.options.IgnoreInsertion = [][]string{{"/views"}, nil}[s.restarts%2]
+		}
+		s.start()
+		return
+	}
+	if len(s.references) > 0 {
+		s.happenTo(h, h.which%len(s.references))
+	}
+	if len(s.leads) > 0 {
+		s.happenToLead(h, s.leads[h.which%len(s.leads)])
+	}
+}
+
+func (s *simulation) happenTo(h happening, n int) {
+	switch reference := s.references[n]; h.what {
+	case "withdraw":
+		_ = s.model.Withdraw("A100", reference) // perhaps it is already
+	case "again":
+		s.republish(n, 1+h.how%3)
+	case "edit":
+		_ = s.model.Edit("A100", reference, func(i *sandbox.Insertion) { i.AvailableFrom = fmt.Sprintf(form, 1+h.how%3) })
+	case "contact":
+		if s.room(reference) {
+			s.newLead(n, ages[h.how%len(ages)], 0)
+		}
+	case "late":
+		if s.room(reference) {
+			s.newLead(n, ages[h.how%3], time.Duration(1+h.how)*30*time.Second)
+		}
+	case "burst":
+		for i := range 25 { // of different moments: of one alone nothing could be proved
+			if s.room(reference) {
+				s.newLead(n, time.Duration(i)*time.Second, 0)
+			}
+		}
+	case "untimed":
+		if s.room(reference) {
+			s.add(&inquiry{reference: reference, number: len(s.leads), created: time.Now(), added: time.Now(), untimed: true}, 0)
+		}
+	}
+}
+
+// room keeps windows smaller than what every rendering shows at once.
+func (s *simulation) room(reference string) bool {
+	n := 0
+	for _, l := range s.leads {
+		if l.reference == reference {
+			n++
+		}
+	}
+	return n < 48
+}
+
+func (s *simulation) happenToLead(h happening, l *inquiry) {
+	switch h.what {
+	case "twin":
+		if !s.loose && l.redacted.IsZero() && l.statuses == 0 && s.room(l.reference) {
+			twin := *l
+			twin.old, twin.added = false, time.Now()
+			s.add(&twin, 0)
+		}
+	case "score":
+		s.must(s.model.EditContactRequest(l.id, func(c *sandbox.ContactRequest) { c.Score = float64(h.how) }))
+	case "status":
+		l.statuses++
+		s.must(s.model.EditContactRequest(l.id, func(c *sandbox.ContactRequest) { c.Status = fmt.Sprintf("S%d", h.how%3) }))
+	case "redact":
+		if truth, _ := s.model.Truth().ContactRequest(l.id); s.loose && (l.untimed || truth.Served.Count == 0) {
+			return // nobody could know it again
+		}
+		if l.redacted.IsZero() {
+			l.redacted = time.Now()
+			s.must(s.model.Redact(l.id))
+		}
+	}
+}
+
+var faults = []*sandbox.Fault{
+	{Status: 500},
+	{Status: 502, Body: []byte("<html>Bad Gateway</html>")},
+	{Status: 503, Header: http.Header{"Retry-After": {"90"}}},
+	{Status: 429, Header: http.Header{"Retry-After": {"60"}}},
+	{Status: 404},
+	{Status: 400},
+	{Body: []byte("<html>Wartung</html>")},
+	{Body: []byte("null")},
+	{Body: []byte("{}")},
+	{Status: 200},
+	{Body: []byte(`{"error":"Nora cannot be read"}`)},
+	{CutAfter: 20},
+	{CutAfter: -1},
+	{Delay: 45 * time.Second},
+	{Delay: 20 * time.Second},
+}
+
+// decide is the API's weather. Every how many answers suffer, and of which operation, is drawn too.
+func (s *simulation) decide(c sandbox.Call) *sandbox.Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.Operation == sandbox.OperationInsertions && c.Query.Get("page") == "2" && s.shifts > 0 && len(s.references) < 14 {
+		s.shifts--
+		s.newInsertion()
+	}
+	s.calls++
+	operation := s.kind.how % 4
+	switch {
+	case s.fault == nil, s.calls%(1+s.kind.how/4%3) != 0,
+		operation == 3 && (c.Operation != sandbox.OperationInsertions || c.Query.Get("page") == ""), // later pages alone
+		operation == 1 && c.Operation == sandbox.OperationInsertions,
+		operation == 2 && c.Operation == sandbox.OperationContactRequests:
+		return nil
+	}
+	return s.fault
+}
+
+// judge holds the log against what was true.
+func (s *simulation) judge() (wrong []string) {
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	all, truth := s.log("A100"), s.model.Truth()
+	ids := map[string]bool{}
+	for n, e := range all {
+		if e.Sequence != uint64(n+1) || ids[e.ID] {
+			say("event %d has sequence %d, id seen before: %v", n+1, e.Sequence, ids[e.ID])
+		}
+		ids[e.ID] = true
+	}
+	s.judgeWatch(all, truth, say)
+	for _, i := range truth.Insertions {
+		s.judgeInsertion(i, all, say)
+	}
+	s.judgeLeads(all, truth, say)
+	return wrong
+}
+
+func (s *simulation) judgeWatch(all []told, truth sandbox.Truth, say func(string, ...any)) {
+	baselined := 0
+	untimed := slices.ContainsFunc(s.leads, func(l *inquiry) bool { return l.untimed })
+	for _, e := range all {
+		switch e.Type {
+		case events.TypeAccessHalted, events.TypeAccessResumed, events.TypeAccessKeySwitched:
+			say("nobody was refused: %s", e.Data)
+		case events.TypeWatchBaselined:
+			baselined++
+		case events.TypeWatchSchemaDrifted:
+			if expected, _ := e.body["expected"].(string); strings.Contains(expected, " at /") {
+				say("no member came or went everywhere: %s", e.Data)
+			}
+		case events.TypeWatchChangeHeld:
+			gone := 0
+			for _, i := range truth.Insertions {
+				if goneAround(i, e.Time) {
+					gone++
+				}
+			}
+			if e.body["missing"].(float64) > float64(gone) {
+				say("%d were gone: %s", gone, e.Data)
+			}
+		case events.TypeWatchGapDetected:
+			if e.body["reason"] == "window_full" && !untimed {
+				say("no window was full: %s", e.Data)
+			}
+		}
+	}
+	if baselined != 1 {
+		say("baselined %d times", baselined)
+	}
+}
+
+// judgeInsertion follows what was told of a reference.
+func (s *simulation) judgeInsertion(i sandbox.InsertionTruth, all []told, say func(string, ...any)) {
+	published, form, episode, revision := false, "", 0.0, 0.0
+	if i.VisibleAt(s.begin) {
+		published, form, episode = !s.announce, i.Versions[0].Record.AvailableFrom, 1
+	}
+	was := i.VisibleAt(s.begin) && s.announce
+	for _, e := range all {
+		if e.Reference != i.Reference || !strings.HasPrefix(string(e.Type), "insertion.") {
+			continue
+		}
+		at, _ := time.Parse(time.RFC3339Nano, e.body["observedAt"].(string))
+		now := availableFrom(e.body["record"])
+		switch e.Type {
+		case events.TypeInsertionAppeared:
+			if published || episode != 0 && !was || was && now != form {
+				say("%s appeared, published %v, episode %v", i.Reference, published, episode)
+			}
+			published, episode, was = true, 1, false
+		case events.TypeInsertionChanged:
+			if revision++; !published || now == form || e.body["revision"] != revision {
+				say("%s changed from %s to %s, published %v, revision %v", i.Reference, form, now, published, e.body["revision"])
+			}
+		case events.TypeInsertionDisappeared:
+			if !published || !goneAround(i, at) {
+				say("%s disappeared at %v, published %v, true %v", i.Reference, at, published, i.Visible)
+			}
+			published, now = false, form
+		case events.TypeInsertionReappeared:
+			if episode++; published || episode == 1 {
+				say("%s reappeared, published %v, episode %v", i.Reference, published, episode)
+			}
+			published, revision = true, 0
+		}
+		if e.body["episode"] != episode {
+			say("%s has episode %v, want %v", i.Reference, e.body["episode"], episode)
+		}
+		if e.Type != events.TypeInsertionDisappeared && !visibleAround(i, at) {
+			say("%s was told as %s at %v, true %v", i.Reference, e.Type, at, i.Visible)
+		}
+		form = now
+	}
+	if listed := i.VisibleAt(time.Now()); listed != published && (listed || i.Served.Count > 0) {
+		say("%s: listed %v, told as published %v; true %v, told %v", i.Reference, listed, published, i.Visible, of(all, i.Reference))
+	} else if last := i.Versions[len(i.Versions)-1].Record.AvailableFrom; listed && form != last {
+		say("%s has the form %s, told was %s", i.Reference, last, form)
+	}
+}
+
+func of(all []told, reference string) (list []string) {
+	for _, e := range all {
+		if e.Reference == reference && strings.HasPrefix(string(e.Type), "insertion.") {
+			list = append(list, fmt.Sprint(e.Type, " ", e.Time))
+		}
+	}
+	return list
+}
+
+// slack is how long before it is told something may have been true: a last look may wait for a slow API.
+const slack = 30 * time.Minute
+
+func goneAround(i sandbox.InsertionTruth, at time.Time) bool {
+	for n, v := range i.Visible {
+		next := time.Time{}
+		if n+1 < len(i.Visible) {
+			next = i.Visible[n+1].From
+		}
+		if !v.Until.IsZero() && !v.Until.After(at) && (next.IsZero() || next.After(at.Add(-slack))) {
+			return true
+		}
+	}
+	return false
+}
+
+func visibleAround(i sandbox.InsertionTruth, at time.Time) bool {
+	return slices.ContainsFunc(i.Visible, func(v sandbox.Interval) bool {
+		return !v.From.After(at) && (v.Until.IsZero() || v.Until.After(at.Add(-slack)))
+	})
+}
+
+// availableFrom finds the member in a record of any style.
+func availableFrom(record any) string {
+	switch v := record.(type) {
+	case map[string]any:
+		for name, value := range v {
+			if strings.EqualFold(strings.ReplaceAll(name, "_", ""), "availableFrom") {
+				return fmt.Sprint(value)
+			}
+			if s := availableFrom(value); s != "" {
+				return s
+			}
+		}
+	}
+	return ""
+}
+
+// shown is the id of a contact request as the API shows it.
+func (s *simulation) shown(l *inquiry) string {
+	if s.ids == sandbox.IDNumber || s.ids == sandbox.IDNumberText {
+		return sandbox.NumberID(l.id)
+	}
+	return l.id
+}
+
+func (s *simulation) judgeLeads(all []told, truth sandbox.Truth, say func(string, ...any)) {
+	created := map[*inquiry][]told{}
+	named := map[string]*inquiry{} // by contactRequestId, as far as it was told
+	for _, l := range s.leads {
+		if !s.nameless {
+			named[s.shown(l)] = l
+		}
+	}
+	changed, redacted := map[*inquiry]int{}, map[*inquiry]int{}
+	last := map[*inquiry]string{}
+	for _, e := range all {
+		if !strings.HasPrefix(string(e.Type), "contact_request.") {
+			continue
+		}
+		id := e.body["contactRequestId"].(string)
+		if want := map[bool]string{true: "fingerprint", false: "id"}[s.nameless]; !s.switches && e.body["identity"] != want {
+			say("identity %v, want %s", e.body["identity"], want)
+		}
+		if s.loose && named[id] == nil && e.Type == events.TypeContactRequestCreated {
+			named[id] = s.byAddress(e)
+		}
+		l := named[id]
+		if l == nil {
+			if !s.loose || e.Type == events.TypeContactRequestCreated {
+				say("%s of nobody: %s", e.Type, e.Data)
+			}
+			continue // what is old was never told, and has no name that could be known
+		}
+		switch e.Type {
+		case events.TypeContactRequestCreated:
+			created[l] = append(created[l], e)
+		case events.TypeContactRequestChanged:
+			if changed[l]++; redacted[l] > 0 || !onlyStatus(e.body["changedFields"]) {
+				say("%d changed: %v after %d redactions", l.number, e.body["changedFields"], redacted[l])
+			}
+		case events.TypeContactRequestRedacted:
+			redacted[l]++
+			continue
+		}
+		last[l] = textOf(e.body["record"], "status")
+	}
+	for _, l := range s.leads {
+		c, _ := truth.ContactRequest(l.id)
+		least, most := s.expect(l, c)
+		if n := len(created[l]); n < least || n > most {
+			say("inquiry %d of %s was told %d times, want %d to %d: %+v; visible %v, served %d", l.number, l.reference, n, least, most, *l, c.VisibleFrom, c.Served.Count)
+		}
+		if changed[l] > l.statuses {
+			say("inquiry %d changed %d times after %d edits", l.number, changed[l], l.statuses)
+		}
+		was := 0
+		if len(created[l]) > 0 && !l.redacted.IsZero() && created[l][0].RecordedTime.Before(l.redacted) {
+			was = 1
+		}
+		if redacted[l] < was && !s.deep(l) || redacted[l] > 1 || redacted[l] > 0 && l.redacted.IsZero() {
+			say("inquiry %d was redacted %d times, truly at %v", l.number, redacted[l], l.redacted)
+		}
+		if status := c.Versions[len(c.Versions)-1].Record.Status; len(created[l]) > 0 && redacted[l] == 0 && last[l] != status && !s.deep(l) {
+			say("inquiry %d has the status %s, told was %s", l.number, status, last[l])
+		}
+	}
+}
+
+// deep says whether a contact request may lie below what a regular poll shows: what changes there is seen once a day.
+func (s *simulation) deep(l *inquiry) bool {
+	above := 0
+	for _, other := range s.leads {
+		if other.reference == l.reference && !other.created.Before(l.created) {
+			above++
+		}
+	}
+	return above > 20
+}
+
+// expect says how often a contact request is to be told.
+func (s *simulation) expect(l *inquiry, c sandbox.ContactRequestTruth) (least, most int) {
+	switch {
+	case l.old && s.announce:
+		return 1, 1
+	case l.old, c.Served.Count == 0:
+		return 0, 0
+	case l.created.Before(s.begin.Truncate(time.Second)) && !l.untimed:
+		return 0, 1 // made before the watch, seen later: late, or old
+	}
+	return 1, 1
+}
+
+func (s *simulation) byAddress(e told) *inquiry {
+	contact, _ := e.body["contact"].(map[string]any)
+	for _, l := range s.leads {
+		if contact["email"] == fmt.Sprintf("nora%d@example.org", l.number) {
+			return l
+		}
+	}
+	return nil
+}
+
+// onlyStatus says whether no other field is named, however this rendering writes it.
+func onlyStatus(fields any) bool {
+	list, _ := fields.([]any)
+	if len(list) != 1 {
+		return false
+	}
+	name := fmt.Sprint(list[0])
+	return strings.EqualFold(name[strings.LastIndex(name, "/")+1:], "status")
+}
+
+func textOf(record any, name string) string {
+	m, _ := record.(map[string]any)
+	for n, v := range m {
+		if strings.EqualFold(n, name) {
+			return fmt.Sprint(v)
+		}
+		if inner, ok := v.(map[string]any); ok {
+			if s := textOf(inner, name); s != "" {
+				return s
+			}
+		}
+	}
+	return ""
+}

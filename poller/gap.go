@@ -102,8 +102,8 @@ func (p *poll) between(i store.Insertion, known []store.ContactRequest) (from, t
 	return from, to
 }
 
-// recover says that an insertion of which a gap was told is seen whole.
-func (p *poll) recover(tx *store.Tx, gap store.Trouble, at time.Time) error {
+// tellRecovered says that an insertion of which a gap was told is seen whole.
+func (p *poll) tellRecovered(tx *store.Tx, gap store.Trouble, at time.Time) error {
 	return errors.Join(tx.DeleteTrouble(p.a.id, gap), appendEvent(tx, &events.WatchRecovered{
 		Common: events.Common{AgencyID: p.a.id, ObservedAt: at.UTC()}, Ends: "gap_detected", Since: gap.Since,
 	}))

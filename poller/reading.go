@@ -31,15 +31,13 @@ func (p *poll) run(ctx context.Context) error {
 	if err != nil || p.unchanged(first) {
 		return err
 	}
-	if err := p.doubt(ctx, first); err != nil {
-		return err
-	}
+	doubt := p.doubt(first)
 	p.look.hash = [32]byte{}
 	if err := p.catchUpFrom(ctx, first); err != nil {
 		return err
 	}
 	p.remember(first)
-	return nil
+	return doubt(ctx)
 }
 
 // askFirst asks for the newest few, or for what was learned to do instead.
@@ -53,6 +51,9 @@ func (p *poll) askFirst(ctx context.Context) (*listings.ContactRequestsPage, err
 		page, err := p.ask(ctx, q)
 		if refusedSize(err) {
 			refusal = cmp.Or(refusal, err)
+			if size > windowSizes[0] {
+				p.a.windows.limit(p.a.windows.below(size))
+			}
 			continue
 		}
 		if err == nil {
@@ -119,7 +120,9 @@ func (p *poll) fromOtherSides(ctx context.Context, page *listings.ContactRequest
 			return err
 		}
 	}
-	if count := len(page.ContactRequests); len(p.catchUp.shown) > count || p.a.windows.believable() && page.Total > count {
+	// There are more than any answer held: that is as many as this service shows.
+	if count := len(page.ContactRequests); p.catchUp.most == count &&
+		(len(p.catchUp.shown) > count || p.a.windows.believable() && page.Total > count) {
 		p.a.capped(count)
 	}
 	if p.verdict != open {
@@ -160,6 +163,9 @@ func (p *poll) remember(page *listings.ContactRequestsPage) {
 	l, c := p.look, p.catchUp
 	l.hash, l.rules, l.whole = page.Hash, p.rules, c.whole
 	l.at, l.total, l.hidden = page.Received, c.total, c.newest.hidden
+	if l.wide.IsZero() {
+		l.wide = wideSlot(p.a.id, p.reference, time.Now())
+	}
 	l.first = 0
 	if !c.newest.ordered && len(c.newest.ids) > 1 {
 		l.first = capOf(len(c.newest.ids) + 1) // order is not to be had: only a window with all of them tells what is new
@@ -258,7 +264,7 @@ func (p *poll) apply(transaction func(func(*store.Tx) error) error, page *listin
 			return errMustWrite
 		}
 		if r.recovered {
-			if err := p.recover(tx, gap, page.Received); err != nil {
+			if err := p.tellRecovered(tx, gap, page.Received); err != nil {
 				return err
 			}
 		}

@@ -42,25 +42,31 @@ func (p *poll) expect(size int) listings.Expect {
 }
 
 // doubt looks at an answer that is not the remembered one: where the API had said, or still says, that nothing has
-// changed, it is not asked that way again as long as the process lives.
-func (p *poll) doubt(ctx context.Context, page *listings.ContactRequestsPage) error {
+// changed, it is not asked that way again as long as the process lives. What it returns asks, if need be, once the answer
+// is committed.
+func (p *poll) doubt(page *listings.ContactRequestsPage) func(context.Context) error {
 	v := p.look.validators
 	if !v.known() || v.size != page.Size || p.a.windows.lies() || page.Hash == p.look.hash {
-		return nil
+		return func(context.Context) error { return nil }
 	}
-	lie := page.ETag == v.etag && page.LastModified == v.modified
-	if !lie && v.denied > 0 {
+	if page.ETag == v.etag && page.LastModified == v.modified {
+		p.distrust()
+	}
+	return func(ctx context.Context) error {
+		if v.denied == 0 || p.a.windows.lies() {
+			return nil
+		}
 		q := newestFirst(page.Size)
 		q.Expect = v.expect()
 		again, err := p.ask(ctx, q)
-		if err != nil {
-			return err
+		if err == nil && again.NotModified {
+			p.distrust()
 		}
-		lie = again.NotModified
+		return err
 	}
-	if lie {
-		p.a.windows.lied()
-		p.a.p.log.Warn("the API says that contact requests have not changed where they have; it is not asked that way any more", "agency", p.a.id)
-	}
-	return nil
+}
+
+func (p *poll) distrust() {
+	p.a.windows.lied()
+	p.a.p.log.Warn("the API says that contact requests have not changed where they have; it is not asked that way any more", "agency", p.a.id)
 }

@@ -20,9 +20,6 @@ func (p *poll) wideDue(now time.Time) bool {
 // widen reads the widest window where it is time, or where a total tells of something unseen.
 func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) error {
 	now := time.Now()
-	if p.look.wide.IsZero() {
-		p.look.wide = wideSlot(p.a.id, p.reference, now)
-	}
 	if p.catchUp.whole {
 		return nil
 	}
@@ -117,7 +114,7 @@ func (p *poll) commitWide(page *listings.ContactRequestsPage) (found int, err er
 		}
 		gap, told := p.a.windows.gap(p.reference)
 		if r.recovered = told && r.catchUp.whole; r.recovered {
-			if err := p.recover(tx, gap, page.Received); err != nil {
+			if err := p.tellRecovered(tx, gap, page.Received); err != nil {
 				return err
 			}
 		}

@@ -17,6 +17,7 @@ type catchUp struct {
 	newest end             // the last answer that was asked newest first
 	upTo   time.Time       // newest of the last answer that was asked oldest first, and was so
 	full   int             // contact requests in the largest answer that was as large as asked
+	most   int             // contact requests in the largest answer
 	total  int             // as last told, -1 unknown
 	news   int
 	whole  bool // the last answer looks like all there is
@@ -84,6 +85,7 @@ func (c *catchUp) judge(s circumstances, a answer, d contactsDiff) verdict {
 	newest := a.sortBy == "createdAt" && a.descending
 	ordered = ordered && (!newest || s.current(d, oldest))
 	e := end{d.ids, d.times, oldest, ordered, a.asked == 0 || count >= a.asked || count == c.full, s.notRecalled(d)}
+	c.most = max(c.most, count)
 	if count == a.asked {
 		c.full = max(c.full, a.asked)
 	}

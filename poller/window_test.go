@@ -120,3 +120,26 @@ func TestAClosedWindowHidesNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestAnAnswerWithoutNewsAndOrderSettlesOnlyWhatItShows(t *testing.T) {
+	polled := store.Insertion{Polled: true}
+	for _, c := range []struct {
+		name string
+		s    circumstances
+		e    end
+		want bool
+	}{
+		{"newest first", circumstances{insertion: polled, hidden: -1, larger: true}, end{ordered: true, cut: true, hidden: 9}, true},
+		{"no order, all shown", circumstances{insertion: polled, larger: true}, end{}, true},
+		{"no order, cut, a larger one shows more", circumstances{insertion: polled, larger: true}, end{cut: true}, false},
+		{"no order, cut, none is larger", circumstances{insertion: polled}, end{cut: true}, true},
+		{"no order, more hidden than before", circumstances{insertion: polled, hidden: 2}, end{hidden: 3}, false},
+		{"no order, nobody knows what was hidden", circumstances{insertion: polled, hidden: -1}, end{}, false},
+		{"never polled", circumstances{}, end{ordered: true}, false},
+		{"a window is open", circumstances{insertion: store.Insertion{Polled: true, OpenSince: epoch}}, end{ordered: true}, false},
+	} {
+		if got := c.s.settled(c.e); got != c.want {
+			t.Errorf("%s: %t, want %t", c.name, got, c.want)
+		}
+	}
+}

@@ -42,9 +42,7 @@ const gapScope = "window"
 // knowWindows reads what was learned before, once.
 func (p *poll) knowWindows() error {
 	w := &p.a.windows
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.loaded {
+	if w.known() {
 		return nil
 	}
 	return p.a.p.store.View(func(tx *store.Tx) error {
@@ -56,17 +54,31 @@ func (p *poll) knowWindows() error {
 		if err != nil {
 			return err
 		}
-		o := state.Operation(string(listings.OperationContactRequests))
-		w.size, w.largest, w.gaps = o.Size, o.Largest, map[string]store.Trouble{}
-		for _, t := range troubles {
-			if t.Scope == gapScope {
-				w.gaps[t.Name] = t
-			}
-		}
-		w.probe = time.Now().Add(probeFirst/2 + rand.N(probeFirst))
-		w.loaded = true
+		w.load(state.Operation(string(listings.OperationContactRequests)), troubles, time.Now())
 		return nil
 	})
+}
+
+func (w *windows) known() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.loaded
+}
+
+func (w *windows) load(o store.Operation, troubles []store.Trouble, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.loaded {
+		return
+	}
+	w.size, w.largest, w.gaps = o.Size, o.Largest, map[string]store.Trouble{}
+	for _, t := range troubles {
+		if t.Scope == gapScope {
+			w.gaps[t.Name] = t
+		}
+	}
+	w.probe = now.Add(probeFirst/2 + rand.N(probeFirst))
+	w.loaded = true
 }
 
 // A number that was of no use is asked for again once a day: a cap may have been lifted. After a start not at once, for

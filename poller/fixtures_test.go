@@ -1,0 +1,205 @@
+package poller_test
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/listings/listingstest"
+	"doorbell/poller/sandbox"
+	"doorbell/store"
+)
+
+// answering puts one whole answer in the place of those to one operation, over a connection of its own.
+type answering struct {
+	mu      sync.Mutex
+	fixture *listingstest.Fixture
+}
+
+func (a *answering) use(f *listingstest.Fixture) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.fixture = f
+}
+
+func (a *answering) answers(r *http.Request) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.fixture == nil {
+		return false
+	}
+	if a.fixture.Operation == listingstest.Insertions {
+		return strings.HasSuffix(r.URL.Path, "/insertions")
+	}
+	return strings.HasSuffix(r.URL.Path, "/property/"+listingstest.Reference)
+}
+
+func (a *answering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	f := a.fixture
+	a.mu.Unlock()
+	f.ServeHTTP(w, r)
+}
+
+// serveFixtures puts the fixture, while there is one, before the sandbox.
+func serveFixtures(w *world) *answering {
+	a := &answering{}
+	listener := newPipes()
+	server := &http.Server{Handler: a}
+	var serving sync.WaitGroup
+	serving.Go(func() { server.Serve(listener) })
+	fixed := &http.Transport{DialContext: listener.dial, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10}
+	honest := w.options.API.Transport
+	w.options.API.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+		if a.answers(r) {
+			return fixed.RoundTrip(r)
+		}
+		return honest.RoundTrip(r)
+	})
+	w.t.Cleanup(func() {
+		fixed.CloseIdleConnections()
+		server.Close()
+		serving.Wait()
+	})
+	return a
+}
+
+// snapshot is what the store remembers of insertions and contact requests, without what every look renews.
+func snapshot(w *world, agency string) map[string]any {
+	all := map[string]any{}
+	w.must(w.store.View(func(tx *store.Tx) error {
+		return tx.Insertions(agency, func(i store.Insertion) error {
+			requests, err := tx.ContactRequests(agency, i.Reference)
+			i.LastPoll, i.LastWide, i.Epoch = time.Time{}, time.Time{}, 0
+			all[i.Reference] = []any{i, requests}
+			return err
+		})
+	}))
+	return all
+}
+
+// TestEveryBadAnswerChangesNothingAndIsSaid gives the whole poller every answer that is none, one after the other: what
+// is remembered stays as it was, and only the watch speaks.
+func TestEveryBadAnswerChangesNothingAndIsSaid(t *testing.T) {
+	for _, operation := range []string{listingstest.Insertions, listingstest.ContactRequests} {
+		t.Run(operation, func(t *testing.T) {
+			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+				w.options.RetryMax = 30 * time.Second
+				a := serveFixtures(w)
+				w.publish("A100", listingstest.Reference, "a#2##", "a#3##")
+				w.write("A100", listingstest.Reference, time.Hour)
+				w.start()
+				w.pass(26 * time.Hour) // beyond the first of what is done once a day
+				before := snapshot(w, "A100")
+				tried := 0
+				for _, f := range listingstest.Fixtures() {
+					if f.Operation == operation && bad(f) {
+						tried++
+						badAnswer(w, a, f)
+					}
+				}
+				if after := snapshot(w, "A100"); !reflect.DeepEqual(before, after) {
+					t.Errorf("what is remembered has changed:\n%v\n%v", before, after)
+				}
+				if tried < 50 {
+					t.Errorf("only %d answers were tried", tried)
+				}
+				young := w.write("A100", listingstest.Reference, 0)
+				w.pass(5 * time.Minute)
+				if announced(w.log("A100"))[young] != 1 {
+					t.Error("afterwards nothing is announced")
+				}
+			})
+		})
+	}
+}
+
+// bad says whether an answer is to change nothing, whoever reads it. Refusals have tests of their own; what depends on
+// what was learned before has them in listings.
+func bad(f listingstest.Fixture) bool {
+	refused := f.Want.Status == http.StatusForbidden || f.Want.Status == http.StatusUnauthorized
+	lone := strings.HasPrefix(f.Name, "one-object") // is a record, where the list was learned to be
+	return f.Want.Kind != listingstest.Records && f.Want.Kind != listingstest.NotModified && !refused && !lone && f.Learned == nil && f.ETag == ""
+}
+
+func badAnswer(w *world, a *answering, f listingstest.Fixture) {
+	n := len(w.log("A100"))
+	a.use(&f)
+	w.pass(4 * time.Minute)
+	a.use(nil)
+	w.pass(4 * time.Minute)
+	drifts := 0
+	for _, e := range w.since("A100", n) {
+		if !strings.HasPrefix(string(e.Type), "watch.") {
+			w.t.Errorf("%s: %v", f.Name, e)
+		}
+		if e.Type == events.TypeWatchSchemaDrifted {
+			drifts++
+		}
+	}
+	if want := f.Want.Kind == listingstest.Drift; (drifts == 1) != want || drifts > 1 {
+		w.t.Errorf("%s (%s): %d drifts were told: %v", f.Name, f.Want.Kind, drifts, w.since("A100", n))
+	}
+}
+
+// TestEveryGoodAnswerIsRememberedAsWhatItSays gives the whole poller every answer that has records, in whatever shape.
+func TestEveryGoodAnswerIsRememberedAsWhatItSays(t *testing.T) {
+	tried := 0
+	for _, f := range listingstest.Fixtures() {
+		if f.Want.Kind != listingstest.Records || f.Learned != nil || f.ETag != "" {
+			continue
+		}
+		tried++
+		t.Run(f.Operation+"/"+f.Name, func(t *testing.T) {
+			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) { goodAnswer(w, f) })
+		})
+	}
+	if tried < 100 {
+		t.Errorf("only %d answers were tried", tried)
+	}
+}
+
+func goodAnswer(w *world, f listingstest.Fixture) {
+	a := serveFixtures(w)
+	w.publish("A100", listingstest.Reference)
+	a.use(&f)
+	w.start()
+	w.pass(2 * time.Minute)
+	for _, e := range w.log("A100") {
+		if e.Type == events.TypeWatchSchemaDrifted || strings.HasPrefix(string(e.Type), "insertion.") {
+			w.t.Errorf("%s: %s", e.Type, e.Data)
+		}
+	}
+	want := map[string]bool{}
+	for _, r := range f.Want.List {
+		want[r.ID] = true
+	}
+	var got []string
+	for reference, one := range snapshot(w, "A100") {
+		if f.Operation == listingstest.Insertions {
+			got = append(got, reference)
+		} else {
+			for _, r := range one.([]any)[1].([]store.ContactRequest) {
+				got = append(got, r.ID)
+			}
+		}
+	}
+	slices.Sort(got)
+	if f.Operation == listingstest.Insertions {
+		for _, reference := range got {
+			if !want[reference] {
+				w.t.Errorf("%q is remembered and not in the answer", reference)
+			}
+		}
+	}
+	// Where ids are not fit to be ids, records of one id are two.
+	if (len(got) < len(want) || len(got) > len(f.Want.List)) && !want[""] {
+		w.t.Errorf("%d are remembered, %d are in the answer: %s", len(got), len(want), fmt.Sprintf("%q", got))
+	}
+}

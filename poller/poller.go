@@ -72,17 +72,19 @@ func (o Options) withDefaults() Options {
 
 // Poller watches agencies. Make it with New, start it with Run.
 type Poller struct {
-	o      Options
-	store  *store.Store
-	client *listings.Client
-	log    *slog.Logger
-	rules  rules
-	budget *budget
-	base   *patience // nobody answers at the base URL
+	o        Options
+	store    *store.Store
+	client   *listings.Client
+	verifier *listings.Client // asks what decides nothing
+	log      *slog.Logger
+	rules    rules
+	budget   *budget
+	base     *patience // nobody answers at the base URL
 
-	setting sync.Mutex // held by SetAgencies
-	roster  atomic.Pointer[roster]
-	came    chan struct{} // somebody new is in the roster
+	setting   sync.Mutex // held by SetAgencies
+	verifying sync.Mutex // held by VerifyKeys
+	roster    atomic.Pointer[roster]
+	came      chan struct{} // somebody new is in the roster
 
 	mu       sync.Mutex
 	schedule *schedule.Schedule
@@ -107,6 +109,10 @@ func New(o Options) (*Poller, error) {
 		return nil, err
 	}
 	p.client = client
+	o.API.Before, o.API.After = p.beforeVerify, p.afterVerify
+	if p.verifier, err = listings.New(o.API); err != nil {
+		return nil, err
+	}
 	r := newRoster(len(o.Agencies))
 	p.roster.Store(r)
 	for _, k := range o.Agencies {

@@ -1,0 +1,244 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"doorbell/poller/listings"
+)
+
+// KeyReport compares the two keys of each agency. It holds no key.
+type KeyReport struct {
+	Agencies []AgencyKeyReport `json:"agencies"`
+	// MayGiveUp: the current key is not needed any more. Text says so, or why not, in plain words.
+	MayGiveUp bool   `json:"mayGiveUp"`
+	Text      string `json:"text"`
+}
+
+// AgencyKeyReport compares the two keys of an agency.
+type AgencyKeyReport struct {
+	AgencyID string     `json:"agencyId"`
+	Current  KeyAnswer  `json:"current"`
+	Next     *KeyAnswer `json:"next,omitempty"` // nil: none is configured
+	// Ready: the next key does for this agency what the current one does. Text says it in plain words.
+	Ready bool   `json:"ready"`
+	Text  string `json:"text"`
+}
+
+// KeyAnswer is what one request for the list of insertions with a key was answered.
+type KeyAnswer struct {
+	Slot        string `json:"slot"` // current or next
+	Fingerprint string `json:"fingerprint"`
+	Status      int    `json:"status,omitempty"`     // 0: there was no answer
+	Insertions  *int   `json:"insertions,omitempty"` // absent without a list
+	Total       bool   `json:"total"`                // Insertions is the total that the API told, else what its first page held
+	Problem     string `json:"problem,omitempty"`    // why there is no list
+}
+
+// ErrNoNextKey is returned by VerifyKeys when no agency has a second key.
+var ErrNoNextKey = errors.New("no next key is configured")
+
+// ErrVerifying is returned by VerifyKeys while it is under way elsewhere.
+var ErrVerifying = errors.New("the keys are being verified already")
+
+// VerifyKeys asks for the list of each agency's insertions with each of its keys, once, within the budget. Whatever the
+// answers are: nothing is halted, switched or remembered.
+func (p *Poller) VerifyKeys(ctx context.Context) (KeyReport, error) {
+	if !p.verifying.TryLock() {
+		return KeyReport{}, ErrVerifying
+	}
+	defer p.verifying.Unlock()
+	var list []AgencyKeys
+	for _, a := range p.watched() {
+		r := a.ring()
+		list = append(list, AgencyKeys{ID: a.id, Key: r.current, Next: r.next})
+	}
+	return verifyKeys(ctx, p.verifier, list, p.o)
+}
+
+// VerifyKeys is Poller.VerifyKeys without a poller, for when none runs. Only the agencies, the API, the filter, the page
+// size and the budget are read of the options.
+func VerifyKeys(ctx context.Context, o Options) (KeyReport, error) {
+	o = o.withDefaults()
+	b := newBudget(o.RequestsPerSecond)
+	o.API.Before = func(ctx context.Context, _ listings.Request) error { return b.wait(ctx, true) }
+	client, err := listings.New(o.API)
+	if err != nil {
+		return KeyReport{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = b.run(ctx) // ends with ctx
+	}()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	return verifyKeys(ctx, client, o.Agencies, o)
+}
+
+// beforeVerify stands in front of these requests: where the API asked for patience it gets it, and the budget has the last
+// word. Halts and refused keys are no reason to wait: to know about them is what these requests are for.
+func (p *Poller) beforeVerify(ctx context.Context, r listings.Request) error {
+	if _, _, until := p.keyPatience(r.Key).state(); time.Until(until) > 0 {
+		return fmt.Errorf("the API asked for patience until %s", until.UTC().Format(time.RFC3339))
+	}
+	return p.budget.wait(ctx, true)
+}
+
+// afterVerify obeys a plea for patience. All else is only reported.
+func (p *Poller) afterVerify(r listings.Request, o listings.Outcome) {
+	if classify(o.Err) != classBusy {
+		return
+	}
+	now := time.Now()
+	key := p.keyPatience(r.Key)
+	key.failed("", now.Add(-o.Duration), now)
+	key.notBefore(now.Add(retryAfter(o.Err)))
+	p.pauseAll()
+}
+
+func verifyKeys(ctx context.Context, client *listings.Client, list []AgencyKeys, o Options) (KeyReport, error) {
+	report := KeyReport{Agencies: []AgencyKeyReport{}}
+	pairs := 0
+	for _, k := range list {
+		if !k.Next.IsZero() {
+			pairs++
+		}
+	}
+	if pairs == 0 {
+		return report, ErrNoNextKey
+	}
+	for _, k := range list {
+		one := AgencyKeyReport{AgencyID: k.ID, Current: KeyAnswer{Slot: "current", Fingerprint: k.Key.Fingerprint()}}
+		if !k.Next.IsZero() {
+			one.Next = &KeyAnswer{Slot: "next", Fingerprint: k.Next.Fingerprint()}
+			one.Current.ask(ctx, client, k.ID, k.Key, o)
+			one.Next.ask(ctx, client, k.ID, k.Next, o)
+		}
+		if err := ctx.Err(); err != nil {
+			return report, err
+		}
+		one.judge()
+		report.Agencies = append(report.Agencies, one)
+	}
+	report.judge()
+	return report, nil
+}
+
+// ask fills in what one request is answered; two, if the API refuses the number of records that the first asks for.
+func (k *KeyAnswer) ask(ctx context.Context, client *listings.Client, agencyID string, key listings.Key, o Options) {
+	q := listings.InsertionsQuery{PageSize: o.PageSize, Other: o.Filter}
+	page, err := client.Insertions(ctx, key, agencyID, q)
+	if refusedSize(err) {
+		q.PageSize = 0
+		page, err = client.Insertions(ctx, key, agencyID, q)
+	}
+	var status *listings.StatusError
+	var drift *listings.DriftError
+	switch {
+	case errors.As(err, &status):
+		k.Status, k.Problem = status.Status, statusProblem(status)
+	case errors.As(err, &drift):
+		k.Status, k.Problem = drift.Status, err.Error()
+	case err != nil:
+		k.Problem = err.Error()
+	default:
+		k.Status = http.StatusOK
+		n := len(page.Insertions)
+		if k.Total = page.Total >= 0; k.Total {
+			n = page.Total
+		}
+		k.Insertions = &n
+	}
+}
+
+func statusProblem(s *listings.StatusError) string {
+	if s.Body == listings.BodyHTML || s.Body == listings.BodyChallenge {
+		return "the answer did not come from the API itself"
+	}
+	return http.StatusText(s.Status)
+}
+
+func (k KeyAnswer) works() bool { return k.Insertions != nil }
+
+// refused says whether a key was plainly refused; what is neither refused nor works is not known.
+func (k KeyAnswer) refused() bool {
+	return k.Status == http.StatusForbidden || k.Status == http.StatusUnauthorized
+}
+
+// judge says whether the next key does what the current one does.
+func (r *AgencyKeyReport) judge() {
+	switch {
+	case r.Next == nil:
+		r.Text = "has no next key; it was not asked for"
+	case !r.Current.works() && !r.Current.refused():
+		r.Text = "the current key got no plain answer, so that nothing can be compared; try again"
+	case !r.Next.works() && !r.Next.refused():
+		r.Text = "the next key got no plain answer; try again"
+	case r.Current.refused() && r.Next.refused():
+		r.Text = "neither key works: the agency does not exist there, or is linked to neither"
+	case r.Next.refused():
+		r.Text = "the next key is refused, the current one works: ask the provider to link the agency to the next key"
+	case r.Current.refused():
+		r.Ready, r.Text = true, "the current key is refused already, the next one works"
+	default:
+		r.compare(*r.Current.Insertions, *r.Next.Insertions)
+	}
+}
+
+// compare holds the numbers of insertions against each other. Between two requests one may come or go.
+func (r *AgencyKeyReport) compare(current, next int) {
+	difference := max(current-next, next-current)
+	switch {
+	case difference == 0:
+		r.Ready, r.Text = true, "both keys work and see the same"
+	case difference <= 1+current/100 && next > 0:
+		r.Ready = true
+		r.Text = fmt.Sprintf("both keys work; they saw %d and %d insertions, a moment apart: some may have come or gone in between", current, next)
+	default:
+		r.Text = fmt.Sprintf("both keys work, but the current one sees %d insertions and the next one %d: ask the provider why", current, next)
+	}
+}
+
+// judge says whether the current key may be given up: only if the next one does what it does, for every agency that has it.
+func (r *KeyReport) judge() {
+	given := map[string]bool{} // fingerprints of the keys that would be given up
+	for _, a := range r.Agencies {
+		if a.Next != nil {
+			given[a.Current.Fingerprint] = true
+		}
+	}
+	var not []string
+	works := false
+	for n := range r.Agencies {
+		a := &r.Agencies[n]
+		switch {
+		case a.Next == nil && given[a.Current.Fingerprint]:
+			a.Text = "has no next key, and its only one is a key that would be given up"
+			not = append(not, a.AgencyID)
+		case a.Next == nil:
+		case a.Ready:
+			works = true
+		case !a.Current.refused() || !a.Next.refused():
+			not = append(not, a.AgencyID)
+		}
+	}
+	switch {
+	case len(not) > 0:
+		r.Text = fmt.Sprintf("Do not give up the current key yet: see %s.", strings.Join(not, ", "))
+	case !works:
+		r.Text = "Do not give up the current key yet: the next one works for no agency."
+	default:
+		r.MayGiveUp = true
+		r.Text = "The current key may be given up: the next one works wherever it works. Make the next key the current one, then " +
+			"tell the provider to deactivate the old one."
+	}
+}

@@ -21,6 +21,7 @@ type grammar struct {
 	Status  StatusCmd  `cmd:"" help:"Say how the daemon is."`
 	Events  EventsCmd  `cmd:"" help:"Read events."`
 	Resume  ResumeCmd  `cmd:"" help:"End the halt of an agency or insertion."`
+	Keys    KeysCmd    `cmd:"" help:"Compare the two keys of a rotation."`
 	Config  ConfigCmd  `cmd:"" help:"Print the configuration that is in effect."`
 	Version VersionCmd `cmd:"" help:"Print the version."`
 }
@@ -171,6 +172,25 @@ func (c *ResumeCmd) Validate() error { return validAgency("AGENCY", c.Agency, fa
 
 // Run resumes.
 func (c *ResumeCmd) Run(ctx context.Context, p *program) error { return cmdResume(ctx, p, c) }
+
+// KeysCmd holds the commands about keys.
+type KeysCmd struct {
+	Verify KeysVerifyCmd `cmd:"" help:"Say whether the current key may be given up."`
+}
+
+// KeysVerifyCmd is `doorbell keys verify`.
+type KeysVerifyCmd struct {
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+// Help is printed by --help below the flags.
+func (KeysVerifyCmd) Help() string {
+	return "Asks for the list of each agency once with each of its two keys, through the daemon if one runs. Exits with 0 only if the " +
+		"current key is not needed any more.\n\nExample:\n  doorbell keys verify"
+}
+
+// Run compares.
+func (c *KeysVerifyCmd) Run(ctx context.Context, p *program) error { return cmdKeysVerify(ctx, p, c) }
 
 // ConfigCmd is `doorbell config`.
 type ConfigCmd struct {

@@ -19,6 +19,8 @@ import (
 type Verbs struct {
 	Status func() (Status, error)
 	Resume func(agencyID, reference string) (ended int, err error)
+	// VerifyKeys may take long.
+	VerifyKeys func(ctx context.Context) (poller.KeyReport, error)
 }
 
 // ResumeRequest is the body of POST /resume.
@@ -37,7 +39,7 @@ type problem struct {
 	Error string `json:"error"`
 }
 
-// Handler serves the verbs: GET /status and POST /resume, all JSON.
+// Handler serves the verbs: GET /status, POST /resume and POST /keys/verify, all JSON.
 func Handler(v Verbs) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
@@ -53,6 +55,10 @@ func Handler(v Verbs) http.Handler {
 		n, err := v.Resume(q.AgencyID, q.PropertyReferenceID)
 		answer(w, ResumeAnswer{Ended: n}, err)
 	})
+	mux.HandleFunc("POST /keys/verify", func(w http.ResponseWriter, r *http.Request) {
+		report, err := v.VerifyKeys(r.Context())
+		answer(w, report, err)
+	})
 	return mux
 }
 
@@ -64,6 +70,8 @@ func answer(w http.ResponseWriter, v any, err error) {
 	case err == nil:
 	case errors.Is(err, poller.ErrUnknownAgency):
 		w.WriteHeader(http.StatusNotFound)
+	case errors.Is(err, poller.ErrNoNextKey):
+		w.WriteHeader(http.StatusConflict)
 	case errors.Is(err, errBody):
 		w.WriteHeader(http.StatusBadRequest)
 	default:
@@ -131,6 +139,13 @@ func (c *Client) Resume(ctx context.Context, q ResumeRequest) (int, error) {
 	return a.Ended, err
 }
 
+// VerifyKeys compares the keys of the daemon's agencies, which takes as long as its budget demands. The error wraps
+// poller.ErrNoNextKey if there is nothing to compare.
+func (c *Client) VerifyKeys(ctx context.Context) (report poller.KeyReport, err error) {
+	patient := Client{http.Client{Transport: c.http.Transport}} // ctx alone ends it
+	return report, patient.ask(ctx, http.MethodPost, "/keys/verify", nil, &report)
+}
+
 func (c *Client) ask(ctx context.Context, method, path string, body, into any) error {
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -148,6 +163,9 @@ func (c *Client) ask(ctx context.Context, method, path string, body, into any) e
 	b, err = io.ReadAll(io.LimitReader(response.Body, 64<<20))
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	}
+	if response.StatusCode == http.StatusConflict {
+		return poller.ErrNoNextKey
 	}
 	if response.StatusCode != http.StatusOK {
 		var p problem

@@ -35,7 +35,7 @@ func remembered(tx *store.Tx, id string) (AgencyStatus, error) {
 	}
 	s := AgencyStatus{
 		AgencyID: id, State: "stopped", WatchStart: state.WatchStart, LastCompleteWalk: state.LastCompleteWalk,
-		LastSequence: tx.LastSequence(id), Held: heldStatus(state.Held),
+		LastSequence: tx.LastSequence(id), Held: heldStatus(id, state.Held), Alarms: operationAlarms(state),
 	}
 	halts, err := tx.Halts(id)
 	if err != nil {
@@ -43,6 +43,15 @@ func remembered(tx *store.Tx, id string) (AgencyStatus, error) {
 	}
 	for _, h := range halts {
 		s.Halts = append(s.Halts, haltStatus(id, h))
+	}
+	troubles, err := tx.Troubles(id)
+	if err != nil {
+		return s, err
+	}
+	for _, t := range troubles {
+		if t.Told {
+			s.Alarms = append(s.Alarms, insertionAlarm(t))
+		}
 	}
 	return s, tx.Insertions(id, func(i store.Insertion) error {
 		if i.GoneSince.IsZero() {

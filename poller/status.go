@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"slices"
 	"time"
 
 	"doorbell/events"
@@ -21,7 +22,7 @@ type Status struct {
 // AgencyStatus is how the watch of one agency stands.
 type AgencyStatus struct {
 	AgencyID         string       `json:"agencyId"`
-	State            string       `json:"state"` // starting, baselining, watching, held, backing_off or halted
+	State            string       `json:"state"` // starting, baselining, watching, held, backing_off, stale or halted
 	WatchStart       time.Time    `json:"watchStart"`
 	Insertions       int          `json:"insertions"`
 	Disappeared      int          `json:"disappeared"` // still polled for last contact requests
@@ -32,6 +33,8 @@ type AgencyStatus struct {
 	FirstPolls       int          `json:"firstPolls"`         // insertions that wait for an urgent poll
 	Halts            []HaltStatus `json:"halts,omitempty"`
 	Held             *HeldStatus  `json:"held,omitempty"`
+	Alarms           []Alarm      `json:"alarms,omitempty"`
+	Key              string       `json:"key,omitempty"` // slot of the key that is shown: current or next
 	LastError        string       `json:"lastError,omitempty"`
 	LastSequence     uint64       `json:"lastSequence"`
 }
@@ -57,12 +60,21 @@ type HaltStatus struct {
 	Resume              string       `json:"resume"`
 }
 
+// Alarm is something that keeps us from seeing, as a watch event has told it.
+type Alarm struct {
+	Kind                string    `json:"kind"`      // stale, schema_drifted or gap_detected
+	Operation           string    `json:"operation"` // insertions or contact_requests
+	PropertyReferenceID string    `json:"propertyReferenceId,omitempty"`
+	Since               time.Time `json:"since"`
+}
+
 // HeldStatus is a change that is not believed yet.
 type HeldStatus struct {
 	Reason  string    `json:"reason"`
 	Until   time.Time `json:"until"`
 	Missing int       `json:"missing"`
 	Known   int       `json:"known"`
+	Approve string    `json:"approve"`
 }
 
 // Status describes the watch as it stands. It may be called at any time.
@@ -94,7 +106,8 @@ func (a *agency) status(state store.Agency) AgencyStatus {
 	for _, h := range a.currentHalts() {
 		s.Halts = append(s.Halts, haltStatus(a.id, h))
 	}
-	s.Held = heldStatus(state.Held)
+	s.Held = heldStatus(a.id, state.Held)
+	s.Alarms, s.Key = a.alarms(state), a.ring().slot(a.keyFor(listings.OperationInsertions).Fingerprint()).Slot
 	a.p.mu.Lock()
 	s.OldestDue, s.FirstPolls = a.p.schedule.Oldest(a.id).UTC(), a.p.schedule.Urgent(a.id)
 	a.p.mu.Unlock()
@@ -112,11 +125,41 @@ func haltStatus(agencyID string, h store.Halt) HaltStatus {
 	}
 }
 
-func heldStatus(h *store.Held) *HeldStatus {
+// alarms are those of whole operations, and of insertions that cannot be read.
+func (a *agency) alarms(state store.Agency) []Alarm {
+	list := operationAlarms(state)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, t := range a.saved {
+		if t.Told {
+			list = append(list, insertionAlarm(t))
+		}
+	}
+	slices.SortFunc(list, func(x, y Alarm) int { return x.Since.Compare(y.Since) })
+	return list
+}
+
+func insertionAlarm(t store.Trouble) Alarm {
+	return Alarm{Kind: "gap_detected", Operation: string(listings.OperationContactRequests), PropertyReferenceID: t.Name, Since: t.Since}
+}
+
+func operationAlarms(state store.Agency) (list []Alarm) {
+	for _, op := range operations {
+		o := state.Operation(string(op))
+		for kind, since := range map[string]time.Time{"stale": o.StaleSince, "schema_drifted": o.DriftSince, "gap_detected": o.GapSince} {
+			if !since.IsZero() {
+				list = append(list, Alarm{Kind: kind, Operation: string(op), Since: since})
+			}
+		}
+	}
+	return list
+}
+
+func heldStatus(agencyID string, h *store.Held) *HeldStatus {
 	if h == nil {
 		return nil
 	}
-	return &HeldStatus{Reason: h.Reason, Until: h.Until, Missing: h.Missing, Known: h.Known}
+	return &HeldStatus{Reason: h.Reason, Until: h.Until, Missing: h.Missing, Known: h.Known, Approve: "doorbell approve " + agencyID}
 }
 
 // state names how an agency stands, as its heartbeat says it.
@@ -129,6 +172,8 @@ func (a *agency) state(state store.Agency) string {
 		return "halted"
 	case state.Held != nil:
 		return "held"
+	case a.deaf():
+		return "stale"
 	case walks > 0 || polls >= operationLimit || down > 0:
 		return "backing_off"
 	case state.CompleteWalks == 0:

@@ -293,3 +293,15 @@ func pointer(path string) string {
 	}
 	return "an odd name"
 }
+
+// deaf says whether it was told that an operation is silent.
+func (a *agency) deaf() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, h := range a.hearings {
+		if !h.stale.IsZero() {
+			return true
+		}
+	}
+	return false
+}

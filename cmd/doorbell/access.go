@@ -125,6 +125,40 @@ func cmdResume(ctx context.Context, p *program, c *ResumeCmd) error {
 	return nil
 }
 
+// cmdApprove believes a held change, through the daemon or, if none runs, in the store.
+func cmdApprove(ctx context.Context, p *program, c *ApproveCmd) error {
+	config, err := readConfig(p.environ)
+	if err != nil {
+		return err
+	}
+	held, err := approve(ctx, config.Base, c.Agency)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(p.stdout).Encode(ops.ApproveAnswer{Held: held})
+	}
+	if !held {
+		fmt.Fprintf(p.stdout, "nothing is held for %s\n", c.Agency)
+		return nil
+	}
+	fmt.Fprintf(p.stdout, "the change of %s is told by the next complete walk that still shows it\n", c.Agency)
+	return nil
+}
+
+func approve(ctx context.Context, b Base, agencyID string) (bool, error) {
+	held, err := ops.NewClient(filepath.Join(b.DataDir, socketFile)).Approve(ctx, agencyID)
+	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
+		return held, err
+	}
+	kept, err := openStopped(b)
+	if err != nil {
+		return false, err
+	}
+	defer kept.Close()
+	return poller.ApproveRemembered(kept, agencyID)
+}
+
 func resume(ctx context.Context, b Base, c *ResumeCmd) (int, error) {
 	q := ops.ResumeRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion}
 	ended, err := ops.NewClient(filepath.Join(b.DataDir, socketFile)).Resume(ctx, q)

@@ -22,6 +22,7 @@ type grammar struct {
 	Events  EventsCmd  `cmd:"" help:"Read events."`
 	Resume  ResumeCmd  `cmd:"" help:"End the halt of an agency or insertion."`
 	Keys    KeysCmd    `cmd:"" help:"Compare the two keys of a rotation."`
+	Approve ApproveCmd `cmd:"" help:"Believe a change that is held because it is too large."`
 	Config  ConfigCmd  `cmd:"" help:"Print the configuration that is in effect."`
 	Version VersionCmd `cmd:"" help:"Print the version."`
 }
@@ -191,6 +192,23 @@ func (KeysVerifyCmd) Help() string {
 
 // Run compares.
 func (c *KeysVerifyCmd) Run(ctx context.Context, p *program) error { return cmdKeysVerify(ctx, p, c) }
+
+// ApproveCmd is `doorbell approve`.
+type ApproveCmd struct {
+	Agency string `arg:"" help:"Agency whose held change is true."`
+	JSON   bool   `name:"json" help:"Print JSON."`
+}
+
+// Help is printed by --help below the flags.
+func (ApproveCmd) Help() string {
+	return "First look at the agency's list: what is missing from it is told as disappeared.\n\nExample:\n  doorbell approve A100"
+}
+
+// Validate refuses what is no agency.
+func (c *ApproveCmd) Validate() error { return validAgency("AGENCY", c.Agency, false) }
+
+// Run approves.
+func (c *ApproveCmd) Run(ctx context.Context, p *program) error { return cmdApprove(ctx, p, c) }
 
 // ConfigCmd is `doorbell config`.
 type ConfigCmd struct {

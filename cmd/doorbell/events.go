@@ -104,16 +104,18 @@ func eventLine(e events.Event, people bool) string {
 		Contact   struct {
 			FirstName, LastName, FullName, Message string
 		}
-		Score          json.RawMessage
-		Changes        []events.Change
-		ChangedFields  []string
-		RedactedFields []string
-		Scope          string
-		ProbableReason string
-		Cause          string
-		Resume         string
-		Status         int
-		Insertions     int
+		Score                                             json.RawMessage
+		Changes                                           []events.Change
+		ChangedFields                                     []string
+		RedactedFields                                    []string
+		Scope                                             string
+		ProbableReason                                    string
+		Cause                                             string
+		Resume                                            string
+		Status                                            int
+		Insertions                                        int
+		Operation, Reason, Ends, Expected, Found, Approve string
+		Missing, Known, Reached                           int
 	}
 	// What cannot be read is left out: the line is for the eye, --json is for programs.
 	_ = json.Unmarshal(e.Data, &v)
@@ -147,8 +149,20 @@ func eventLine(e events.Event, people bool) string {
 	case events.TypeAccessResumed:
 		add("this %s is asked for again: %s", strings.ReplaceAll(v.Scope, "_", " "), strings.ReplaceAll(v.Cause, "_", " "))
 	}
-	if e.Type == events.TypeWatchBaselined {
+	words := func(s string) string { return strings.ReplaceAll(s, "_", " ") }
+	switch e.Type {
+	case events.TypeWatchBaselined:
 		add("%d insertions known; from here on what appears is news", v.Insertions)
+	case events.TypeWatchStale:
+		add("nothing good is heard of %s", words(v.Operation))
+	case events.TypeWatchRecovered:
+		add("%s is over", strings.TrimSpace(words(v.Operation)+" "+words(v.Ends)))
+	case events.TypeWatchGapDetected:
+		add("%s: not everything can be seen (%s), %d reached", words(v.Operation), words(v.Reason), v.Reached)
+	case events.TypeWatchSchemaDrifted:
+		add("%s: expected %s, found %s", words(v.Operation), short(v.Expected, 60), short(v.Found, 80))
+	case events.TypeWatchChangeHeld:
+		add("%d of %d insertions are missing (%s): %s tells it now", v.Missing, v.Known, words(v.Reason), v.Approve)
 	}
 	return printable(strings.Join(parts, "  "))
 }

@@ -17,8 +17,9 @@ import (
 
 // Verbs are what can be asked of a daemon.
 type Verbs struct {
-	Status func() (Status, error)
-	Resume func(agencyID, reference string) (ended int, err error)
+	Status  func() (Status, error)
+	Resume  func(agencyID, reference string) (ended int, err error)
+	Approve func(agencyID string) (held bool, err error)
 	// VerifyKeys may take long.
 	VerifyKeys func(ctx context.Context) (poller.KeyReport, error)
 }
@@ -34,12 +35,22 @@ type ResumeAnswer struct {
 	Ended int `json:"ended"` // halts that were ended
 }
 
+// ApproveRequest is the body of POST /approve.
+type ApproveRequest struct {
+	AgencyID string `json:"agencyId"`
+}
+
+// ApproveAnswer is the answer to it.
+type ApproveAnswer struct {
+	Held bool `json:"held"` // whether a change was held that is believed now
+}
+
 // problem is the body of every answer that is no success.
 type problem struct {
 	Error string `json:"error"`
 }
 
-// Handler serves the verbs: GET /status, POST /resume and POST /keys/verify, all JSON.
+// Handler serves the verbs: GET /status, POST /resume, /approve and /keys/verify, all JSON.
 func Handler(v Verbs) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
@@ -54,6 +65,15 @@ func Handler(v Verbs) http.Handler {
 		}
 		n, err := v.Resume(q.AgencyID, q.PropertyReferenceID)
 		answer(w, ResumeAnswer{Ended: n}, err)
+	})
+	mux.HandleFunc("POST /approve", func(w http.ResponseWriter, r *http.Request) {
+		var q ApproveRequest
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(&q); err != nil || q.AgencyID == "" {
+			answer(w, nil, errBody)
+			return
+		}
+		held, err := v.Approve(q.AgencyID)
+		answer(w, ApproveAnswer{Held: held}, err)
 	})
 	mux.HandleFunc("POST /keys/verify", func(w http.ResponseWriter, r *http.Request) {
 		report, err := v.VerifyKeys(r.Context())
@@ -144,6 +164,13 @@ func (c *Client) Resume(ctx context.Context, q ResumeRequest) (int, error) {
 func (c *Client) VerifyKeys(ctx context.Context) (report poller.KeyReport, err error) {
 	patient := Client{http.Client{Transport: c.http.Transport}} // ctx alone ends it
 	return report, patient.ask(ctx, http.MethodPost, "/keys/verify", nil, &report)
+}
+
+// Approve believes the held change of an agency.
+func (c *Client) Approve(ctx context.Context, agencyID string) (held bool, err error) {
+	var a ApproveAnswer
+	err = c.ask(ctx, http.MethodPost, "/approve", ApproveRequest{AgencyID: agencyID}, &a)
+	return a.Held, err
 }
 
 func (c *Client) ask(ctx context.Context, method, path string, body, into any) error {

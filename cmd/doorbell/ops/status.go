@@ -49,7 +49,7 @@ func (s Status) Troubled() bool {
 		return true
 	}
 	for _, a := range s.Watch.Agencies {
-		if len(a.Halts) > 0 || a.Held != nil || a.State == "backing_off" {
+		if len(a.Halts) > 0 || a.Held != nil || len(a.Alarms) > 0 || a.State == "backing_off" {
 			return true
 		}
 	}
@@ -81,6 +81,13 @@ func (s Status) WriteText(w io.Writer) error {
 	return s.writeTroubles(w)
 }
 
+// alarmWords say in plain words what a watch event has told.
+var alarmWords = map[string]string{
+	"stale":          "nothing good is heard",
+	"schema_drifted": "answers are not what they were",
+	"gap_detected":   "not everything can be seen",
+}
+
 func (s Status) writeTroubles(w io.Writer) error {
 	var b strings.Builder
 	for _, a := range s.Watch.Agencies {
@@ -89,8 +96,12 @@ func (s Status) writeTroubles(w io.Writer) error {
 				h.Since.Format(time.RFC3339), h.Status, h.ProbableReason, h.Advice)
 		}
 		if h := a.Held; h != nil {
-			fmt.Fprintf(&b, "\n%s holds a change: %d of %d insertions are missing (%s); believed at %s if it stays\n",
-				a.AgencyID, h.Missing, h.Known, h.Reason, h.Until.Format(time.RFC3339))
+			fmt.Fprintf(&b, "\n%s holds a change: %d of %d insertions are missing (%s); believed at %s if it stays, or by: %s\n",
+				a.AgencyID, h.Missing, h.Known, h.Reason, h.Until.Format(time.RFC3339), h.Approve)
+		}
+		for _, l := range a.Alarms {
+			fmt.Fprintf(&b, "\n%s: %s of %s%s since %s\n", a.AgencyID, alarmWords[l.Kind], strings.ReplaceAll(l.Operation, "_", " "),
+				of(l.PropertyReferenceID), l.Since.Format(time.RFC3339))
 		}
 		if a.LastError != "" {
 			fmt.Fprintf(&b, "\n%s: last error: %s\n", a.AgencyID, a.LastError)

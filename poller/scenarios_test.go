@@ -1,0 +1,134 @@
+package poller_test
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller"
+	"doorbell/poller/listings"
+	"doorbell/poller/sandbox"
+)
+
+// story is what must come out of a scenario beside what must come out of all of them: how often an event is told, over all
+// agencies; negative: at least once.
+type story map[events.Type]int
+
+var stories = map[string]story{
+	"calm-village":        {},
+	"zurich-hot":          {events.TypeWatchSchemaDrifted: 0},
+	"day-in-a-minute":     {events.TypeWatchSchemaDrifted: 0},
+	"monday-upload":       {events.TypeInsertionAppeared: -1, events.TypeInsertionDisappeared: -1},
+	"key-rotation":        {events.TypeAccessKeySwitched: 2, events.TypeAccessHalted: 0},
+	"agency-revoked":      {events.TypeAccessHalted: 1, events.TypeWatchStale: 0},
+	"insertion-forbidden": {events.TypeAccessHalted: 1, events.TypeWatchStale: 0},
+	"edge-challenge":      {events.TypeAccessHalted: 2, events.TypeWatchStale: 0},
+	"slow-and-flaky":      {events.TypeAccessHalted: 0},
+	"schema-shift":        {events.TypeWatchSchemaDrifted: -1, events.TypeInsertionChanged: 0, events.TypeInsertionDisappeared: 0},
+	"replica-lag":         {events.TypeInsertionDisappeared: 0, events.TypeWatchStale: 0},
+	"page-shift":          {events.TypeAccessHalted: 0},
+	"capped-pages":        {events.TypeInsertionDisappeared: 0, events.TypeWatchSchemaDrifted: 0},
+	"ref-torture":         {events.TypeWatchStale: 0},
+	"relist":              {events.TypeInsertionReappeared: 5},
+	"mass-vanish":         {events.TypeWatchChangeHeld: -1},
+	"gdpr-null":           {events.TypeContactRequestRedacted: -1, events.TypeContactRequestChanged: 0},
+}
+
+// TestEveryScenarioComesOutAsItsStorySays tells the poller all the stories of the sandbox, in virtual time.
+func TestEveryScenarioComesOutAsItsStorySays(t *testing.T) {
+	for _, s := range sandbox.Scenarios() {
+		want, written := stories[s.Name]
+		if !written {
+			t.Errorf("nobody has written what must come out of %s", s.Name)
+		}
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, sandbox.Options{}, sandbox.Flat(), nil, func(w *world) { w.tell(s, want) })
+		})
+	}
+}
+
+func (w *world) tell(s sandbox.Scenario, want story) {
+	play := s.Open(sandbox.ScenarioOptions{Seed: 1, Key: testKey, NextKey: newKey, Speed: 1})
+	w.model = play.Model
+	listener := newPipes()
+	server := &http.Server{Handler: play.Handler}
+	var running sync.WaitGroup
+	running.Go(func() { server.Serve(listener) })
+	transport := &http.Transport{DialContext: listener.dial, DisableCompression: true}
+	defer running.Wait()
+	defer server.Close()
+	defer transport.CloseIdleConnections()
+	w.options.API.Transport = transport
+	for _, id := range s.Agencies {
+		keys := poller.AgencyKeys{ID: id, Key: listings.NewKey(testKey)}
+		if s.Name == "key-rotation" {
+			keys.Next = listings.NewKey(newKey)
+		}
+		w.options.Agencies = append(w.options.Agencies, keys)
+	}
+	w.options.PollInterval = max(4*time.Minute, s.Lasts/100)
+	w.options.WalkInterval = max(w.options.WalkInterval, s.Lasts/300)
+	ctx, cancel := context.WithCancel(w.t.Context())
+	defer cancel()
+	began := time.Now()
+	w.start()
+	running.Go(func() { play.Run(ctx) })
+	w.pass(s.Lasts + time.Minute)
+	w.pass(30*time.Minute + 8*w.options.WalkInterval)
+	w.judge(began)
+	counts := map[events.Type]int{}
+	for _, id := range s.Agencies {
+		for _, e := range w.log(id) {
+			counts[e.Type]++
+		}
+	}
+	for kind, n := range want {
+		if got := counts[kind]; n < 0 && got == 0 || n >= 0 && got != n {
+			w.t.Errorf("%s was told %d times, want %d; all: %v", kind, got, n, counts)
+		}
+	}
+	w.halt() // before the API ends
+}
+
+// judge holds what was told against what was true.
+func (w *world) judge(began time.Time) {
+	told := map[string]int{}
+	truth := w.model.Truth()
+	for _, id := range truth.Agencies {
+		for _, e := range w.log(id) {
+			switch e.Type {
+			case events.TypeContactRequestCreated:
+				told[e.body["contactRequestId"].(string)]++
+			case events.TypeInsertionDisappeared:
+				i, _ := truth.Insertion(id, e.Reference)
+				if last, err := time.Parse(time.RFC3339, e.body["lastSeenAt"].(string)); err != nil || !absentSince(i, last, e.Time) {
+					w.t.Errorf("%s of %s was there all the time (%v)", e.Reference, id, err)
+				}
+			}
+		}
+	}
+	for _, r := range truth.ContactRequests {
+		late := r.VisibleFrom.After(began) // visible only later than it was made
+		switch n := told[r.ID] + told[sandbox.NumberID(r.ID)]; {
+		case n > 1:
+			w.t.Errorf("%s was announced %d times", r.ID, n)
+		case n == 1 && r.CreatedAt.Before(began.Truncate(time.Second)) && !late:
+			w.t.Errorf("%s is %s older than the watch and was announced", r.ID, began.Sub(r.CreatedAt))
+		case n == 0 && r.Served.Count > 0 && !r.CreatedAt.Before(began):
+			w.t.Errorf("%s of %s %q was shown and not announced", r.ID, r.AgencyID, r.Reference)
+		}
+	}
+}
+
+func absentSince(i sandbox.InsertionTruth, from, to time.Time) bool {
+	for n, v := range i.Visible {
+		if !v.Until.IsZero() && !v.Until.After(to) && (n+1 == len(i.Visible) || i.Visible[n+1].From.After(from)) {
+			return true
+		}
+	}
+	return false
+}

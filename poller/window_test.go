@@ -42,7 +42,7 @@ func (s service) ask(q question) answer {
 // counts as closed, all that is newer than what was known, or than the start, has been shown.
 func TestAClosedWindowHidesNothing(t *testing.T) {
 	closed := map[verdict]int{}
-	rapid.Check(t, func(rt *rapid.T) {
+	check := func(rt *rapid.T) {
 		n := rapid.IntRange(0, 130).Draw(rt, "n")
 		list := leads(rt, n)
 		most := rapid.SampledFrom([]int{2, 7, 20, 25, 50, 100, 1000}).Draw(rt, "most")
@@ -113,12 +113,15 @@ func TestAClosedWindowHidesNothing(t *testing.T) {
 			}
 			rt.Errorf("closed (%s) with %s of %s unseen; %d in all, %d at most", v, id, r.CreatedAt, n, most)
 		}
-	})
-	for _, v := range []verdict{closedOverlap, closedStart, closedEmpty, closedTotal, closedShort, closedReversed, open} {
-		if closed[v] == 0 {
-			t.Errorf("no case ended with %q: %v", v, closed)
+	}
+	wanted := []verdict{closedOverlap, closedStart, closedEmpty, closedTotal, closedShort, closedReversed, open}
+	missing := func(v verdict) bool { return closed[v] == 0 }
+	for range 30 { // the rarest ends come in one of a hundred cases
+		if rapid.Check(t, check); t.Failed() || !slices.ContainsFunc(wanted, missing) {
+			return
 		}
 	}
+	t.Errorf("not every end was met: %v", closed)
 }
 
 func TestAnAnswerWithoutNewsAndOrderSettlesOnlyWhatItShows(t *testing.T) {

@@ -157,7 +157,15 @@ func (w *windows) widest(now time.Time) int {
 	if w.largest == 0 || w.mayProbe(now) {
 		return windowSizes[len(windowSizes)-1]
 	}
-	return w.largest
+	return w.unrefused(w.largest)
+}
+
+// unrefused is a number, or 0 where it is one of those that are known to be refused. The lock is held.
+func (w *windows) unrefused(size int) int {
+	if w.size == withoutNumber && size <= windowSizes[0] {
+		return 0
+	}
+	return size
 }
 
 // limit learns that numbers above largest bring no more.
@@ -306,11 +314,11 @@ func (w *windows) below(size int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.largest > 0 && w.largest < size {
-		return w.largest
+		return w.unrefused(w.largest)
 	}
 	for n := len(windowSizes) - 1; n >= 0; n-- {
 		if windowSizes[n] < size {
-			return windowSizes[n]
+			return w.unrefused(windowSizes[n])
 		}
 	}
 	return 0

@@ -19,7 +19,7 @@ import (
 
 // interleavings is how many cases each rendering gets. For more than a hundred give -rapid.checks as well. A failure
 // prints the flags that repeat it.
-var interleavings = flag.Int("interleavings", 2, "cases of TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel per rendering")
+var interleavings = flag.Int("interleavings", 1, "cases of TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel per rendering")
 
 // plan is what happens in one case, drawn before it runs, so that it can be made smaller.
 type plan struct {
@@ -65,11 +65,7 @@ func drawPlan(rt *rapid.T) plan {
 // TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel lets anything happen in any order, faults and restarts too. Once
 // faults have stopped and time has passed, the log holds what the model says, no more and no less.
 func TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel(t *testing.T) {
-	nameless := sandbox.Flat()
-	nameless.Name, nameless.IDs = "flat without ids", sandbox.IDAbsent
-	silent := sandbox.Nested()
-	silent.Name, silent.NoTotals = "nested without totals", true
-	for _, r := range append(sandbox.Families(), nameless, silent) {
+	for _, r := range append(sandbox.Families(), styles()...) {
 		if r.Name == "odd" {
 			continue // has to be refused where one record stands alone
 		}
@@ -83,7 +79,7 @@ func TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel(t *testing.T) {
 				p := drawPlan(rt)
 				var wrong []string
 				inBubble(t, sandbox.Options{}, r, []string{"A100"}, func(w *world) {
-					s := &simulation{world: w, plan: p, ids: r.IDs, nameless: r.IDs == sandbox.IDAbsent || r.Names == sandbox.PascalCase}
+					s := &simulation{world: w, plan: p, ids: r.IDs, endless: r.NoTotals, nameless: r.IDs == sandbox.IDAbsent}
 					wrong = s.run()
 				})
 				if failed = len(wrong) > 0; failed {
@@ -94,14 +90,42 @@ func TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel(t *testing.T) {
 	}
 }
 
+// styles are ways of paging and of naming that the families leave out. Windows of them all show everything: what cannot be
+// seen at all is another test.
+func styles() []sandbox.Rendering {
+	style := func(name string, change func(*sandbox.Rendering)) sandbox.Rendering {
+		r := sandbox.Flat()
+		r.Name = "flat, " + name
+		change(&r)
+		return r
+	}
+	return []sandbox.Rendering{
+		style("without ids", func(r *sandbox.Rendering) { r.IDs = sandbox.IDAbsent }),
+		style("without totals", func(r *sandbox.Rendering) { r.NoTotals = true }),
+		style("from page 0", func(r *sandbox.Rendering) { r.PageBase = 0 }),
+		style("from page 1, ten at most", func(r *sandbox.Rendering) { r.PageBase, r.MaxPageSize = 1, 10 }),
+		style("from page 0, four at most", func(r *sandbox.Rendering) { r.PageBase, r.MaxPageSize, r.NoTotals = 0, 4, true }),
+		style("404 past the end", func(r *sandbox.Rendering) { r.MaxPageSize, r.PastEnd = 5, 404 }),
+		style("416 past the end", func(r *sandbox.Rendering) { r.MaxPageSize, r.PastEnd = 5, 416 }),
+		style("the last page again", func(r *sandbox.Rendering) { r.MaxPageSize, r.PastEnd = 5, sandbox.LastPageAgain }),
+		style("sizes refused", func(r *sandbox.Rendering) {
+			r.PageSizes = sandbox.Sizes{Any: 422}
+			r.WindowSizes = sandbox.Sizes{Most: 100, TooLarge: 413}
+		}),
+		style("epoch milliseconds", func(r *sandbox.Rendering) { r.TimeLayout = sandbox.EpochMilliseconds }),
+		style("conditional", func(r *sandbox.Rendering) { r.Conditional = sandbox.Conditional{ETag: true, LastModified: true} }),
+	}
+}
+
 // simulation is a plan that happens to a world.
 type simulation struct {
 	*world
 	plan
 	ids      sandbox.IDs
-	nameless bool // contact requests have no id that is seen as one
+	nameless bool // contact requests have no id
 	loose    bool // they have none at times
 	restarts int
+	endless  bool      // no total tells a refused page from the end of the list
 	made     time.Time // of every insertion
 	begin    time.Time
 
@@ -324,6 +348,9 @@ func (s *simulation) decide(c sandbox.Call) *sandbox.Fault {
 		operation == 2 && c.Operation == sandbox.OperationContactRequests:
 		return nil
 	}
+	if refusal := s.fault.Status == 404 || s.fault.Status == 400; refusal && s.endless && c.Query.Get("page") != "" {
+		return nil
+	}
 	return s.fault
 }
 
@@ -356,7 +383,7 @@ func (s *simulation) judgeWatch(all []told, truth sandbox.Truth, say func(string
 		case events.TypeWatchBaselined:
 			baselined++
 		case events.TypeWatchSchemaDrifted:
-			if expected, _ := e.body["expected"].(string); strings.Contains(expected, " at /") {
+			if expected, _ := e.body["expected"].(string); strings.Contains(expected, " at /") && !strings.HasPrefix(expected, "an array") {
 				say("no member came or went everywhere: %s", e.Data)
 			}
 		case events.TypeWatchChangeHeld:
@@ -456,7 +483,8 @@ func goneAround(i sandbox.InsertionTruth, at time.Time) bool {
 
 func visibleAround(i sandbox.InsertionTruth, at time.Time) bool {
 	return slices.ContainsFunc(i.Visible, func(v sandbox.Interval) bool {
-		return !v.From.After(at) && (v.Until.IsZero() || v.Until.After(at.Add(-slack)))
+		return !v.From.Truncate(time.Millisecond).After(at) && // events tell milliseconds
+			(v.Until.IsZero() || v.Until.After(at.Add(-slack)))
 	})
 }
 
@@ -541,7 +569,8 @@ func (s *simulation) judgeLeads(all []told, truth sandbox.Truth, say func(string
 		if redacted[l] < was && !s.deep(l) || redacted[l] > 1 || redacted[l] > 0 && l.redacted.IsZero() {
 			say("inquiry %d was redacted %d times, truly at %v", l.number, redacted[l], l.redacted)
 		}
-		if status := c.Versions[len(c.Versions)-1].Record.Status; len(created[l]) > 0 && redacted[l] == 0 && last[l] != status && !s.deep(l) {
+		// Under settings that have changed, what is read first is taken as it is, without a word.
+		if status := c.Versions[len(c.Versions)-1].Record.Status; len(created[l]) > 0 && redacted[l] == 0 && last[l] != status && !s.deep(l) && !s.switches {
 			say("inquiry %d has the status %s, told was %s", l.number, status, last[l])
 		}
 	}

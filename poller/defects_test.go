@@ -3,6 +3,7 @@ package poller_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,17 +15,17 @@ import (
 func TestADefectIsThatOfItsRecordAlone(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		begin := time.Now()
-		shown, mended := false, false
+		var shown, mended atomic.Bool
 		deep := strings.Repeat(`[`, 70) + strings.Repeat(`]`, 70)
 		odd := []string{`"x":"\ud800"`, "\"x\":\"Gr\xfc\xdfe\"", `"x":1,"x":2`, `"x":` + deep}
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
 			var records []string
 			for n := range 9 {
 				x := `"x":"good"`
-				if n%2 == 1 && !mended {
+				if n%2 == 1 && !mended.Load() {
 					x = odd[n/2]
 				}
-				if n > 0 && !shown {
+				if n > 0 && !shown.Load() {
 					break
 				}
 				if c.Operation == sandbox.OperationInsertions {
@@ -32,7 +33,7 @@ func TestADefectIsThatOfItsRecordAlone(t *testing.T) {
 					continue
 				}
 				at := begin.Add(time.Duration(9-n) * time.Second).UTC().Format(time.RFC3339)
-				if n == 8 && !mended {
+				if n == 8 && !mended.Load() {
 					at = "yesterday"
 				}
 				records = append(records, fmt.Sprintf(`{"id":"c%d","createdAt":%q,"email":"nora%d@example.org",%s}`, n, at, n, x))
@@ -45,7 +46,7 @@ func TestADefectIsThatOfItsRecordAlone(t *testing.T) {
 		w.start()
 		w.pass(10 * time.Minute)
 		n := len(w.log("A100"))
-		shown = true
+		shown.Store(true)
 		w.pass(10 * time.Minute)
 		w.restart()
 		w.pass(10 * time.Minute)
@@ -76,7 +77,7 @@ func TestADefectIsThatOfItsRecordAlone(t *testing.T) {
 			t.Errorf("%d changes of what never changed", c)
 		}
 		n = len(w.log("A100"))
-		mended = true
+		mended.Store(true)
 		w.pass(10 * time.Minute)
 		got = w.since("A100", n)
 		if c, i := count(got, events.TypeContactRequestChanged), count(got, events.TypeInsertionChanged); c != 5 || i != 4 || len(got) != 9 {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,6 +65,7 @@ func TestChangedSettingsOnAFullStoreAreNoEvent(t *testing.T) {
 // thereAndBack changes settings of a stopped daemon and back again, twice, while contact requests come in.
 func thereAndBack(w *world, ids bool, change func(*poller.Options)) {
 	w.publish("A100", references(4)...)
+	var mu sync.Mutex
 	leads := map[string][]lead{}
 	add := func(reference string, n int, twin bool) {
 		who := n
@@ -76,9 +79,15 @@ func thereAndBack(w *world, ids bool, change func(*poller.Options)) {
 		if ids {
 			l["id"], l["ticket"] = 9007199254740993+n, fmt.Sprintf("T%d", n)
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		leads[reference] = append(leads[reference], l)
 	}
-	w.handmade(func(reference string) []lead { return leads[reference] })
+	w.handmade(func(reference string) []lead {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(leads[reference])
+	})
 	n, told := 0, 0
 	more := func(twins bool) {
 		for i := range 4 {
@@ -160,11 +169,11 @@ func distinctTwins(leads map[string][]lead) (n int) {
 func TestAnIdThatBecomesATextIsNoEvent(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##")
-		text := false
+		var text atomic.Bool
 		w.handmade(func(reference string) (list []lead) {
 			for n := range 5 {
 				l := lead{"id": json.Number(fmt.Sprint(9007199254740992 + n)), "createdAt": "2026-11-20T09:00:00Z", "email": "nora@example.org", "message": reference}
-				if text {
+				if text.Load() {
 					l["id"] = fmt.Sprint(l["id"])
 				}
 				list = append(list, l)
@@ -178,7 +187,7 @@ func TestAnIdThatBecomesATextIsNoEvent(t *testing.T) {
 		if ids := announced(all); len(ids) != 5 || count(all, events.TypeContactRequestCreated) != 10 {
 			t.Fatalf("%v", all) // five ids under each of two insertions, which differ only above 2^53
 		}
-		text = true
+		text.Store(true)
 		w.pass(10 * time.Minute)
 		w.restart()
 		w.pass(10 * time.Minute)
@@ -191,12 +200,13 @@ func TestAnIdThatVanishesIsSaidAndDoublesNothing(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 				w.publish("A100", "a#1##", "a#2##", "a#3##")
-				gone, more := false, 0
+				var gone atomic.Bool
+				var more atomic.Int64
 				begin := time.Now()
 				w.handmade(func(reference string) (list []lead) {
-					for n := range n + more {
+					for n := range n + int(more.Load()) {
 						l := lead{"id": fmt.Sprintf("c%d", n), "createdAt": begin.Add(time.Duration(n) * time.Minute).Format(time.RFC3339), "email": fmt.Sprintf("nora%d@example.org", n)}
-						if gone {
+						if gone.Load() {
 							delete(l, "id")
 						}
 						list = append(list, l)
@@ -206,12 +216,12 @@ func TestAnIdThatVanishesIsSaidAndDoublesNothing(t *testing.T) {
 				w.start()
 				w.pass(10 * time.Minute)
 				all := w.log("A100")
-				gone = true
+				gone.Store(true)
 				w.pass(10 * time.Minute)
 				w.restart()
 				w.pass(10 * time.Minute)
 				w.wants(w.since("A100", len(all)), events.TypeWatchSchemaDrifted)
-				more = 1
+				more.Store(1)
 				w.pass(10 * time.Minute)
 				if got := w.since("A100", len(all)+1); len(got) != 3 || count(got, events.TypeContactRequestCreated) != 3 || got[0].body["identity"] != "fingerprint" {
 					t.Errorf("%v", got)

@@ -22,7 +22,7 @@ type agency struct {
 
 	pausing sync.Mutex // held while pause looks and acts
 
-	trusting bool // the next walk tells what appears at once; the walks' own
+	trusting, second bool // of the next walk; the walks' own
 
 	retiring context.Context // ends when the agency is not watched any more
 	end      context.CancelFunc

@@ -49,14 +49,21 @@ func (w *walk) postpone(sights []pageSight) (now []pageSight, err error) {
 	return now, nil
 }
 
-// appear tells at the end of a walk what was kept back, unless it is held together with a mass disappearance; then it is
-// found again by the next walk. It says whether another walk must follow to find what could not be kept.
+// appear tells at the end of a walk what was kept back. A mass appearance is told only by a second walk in a row, because
+// the first may have begun in our list and ended in that of somebody else; and not while it is held together with a mass
+// disappearance, or where most of what is known was not seen. What is not told is found again by the next walk. It says whether another walk is to follow at once.
 func (w *walk) appear() (again bool, err error) {
-	if w.held && w.appeared > fewAppear && w.appeared*10 > w.published*3 {
+	mass := w.appeared > fewAppear && w.appeared*10 > w.published*3
+	if missing := w.published - (len(w.seen) - w.appeared); !w.held {
+		_, w.held = implausible(missing, w.published, len(w.seen)) // also of a walk that is not complete
+	}
+	first := mass && !w.second && !w.trusting
+	w.a.second, w.a.trusting = first && !w.held, false
+	if mass && (w.held || first) {
 		for _, s := range w.waiting {
 			delete(w.seen, s.Reference)
 		}
-		return false, nil
+		return w.a.second, nil
 	}
 	for _, page := range byPage(w.waiting) {
 		if err := w.take(page); err != nil {
@@ -64,6 +71,7 @@ func (w *walk) appear() (again bool, err error) {
 		}
 	}
 	w.published += len(w.waiting)
+	w.a.trusting = w.overflow
 	return w.overflow, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -263,6 +264,31 @@ func TestTheListOfSomebodyElseTellsNothing(t *testing.T) {
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
 			if c.Operation != sandbox.OperationInsertions {
 				return nil
+			}
+			return &sandbox.Fault{Body: []byte(`{"results":[` + body.String()[1:] + `],"total":30}`)}
+		})
+		w.pass(20 * time.Minute)
+		w.model.SetFault(nil)
+		w.pass(time.Hour)
+		w.wants(w.since("A100", 1), events.TypeWatchChangeHeld, events.TypeWatchRecovered)
+	})
+}
+
+func TestTheListOfSomebodyElseInMidWalkTellsNothing(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 30 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		var body strings.Builder
+		for n := range 30 {
+			fmt.Fprintf(&body, `,{"propertyReferenceId":"z#%d##"}`, n)
+		}
+		var begun atomic.Bool
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Operation != sandbox.OperationInsertions || c.Query.Get("page") == "" && !begun.Swap(true) {
+				return nil // the first page of the first walk is still ours
 			}
 			return &sandbox.Fault{Body: []byte(`{"results":[` + body.String()[1:] + `],"total":30}`)}
 		})

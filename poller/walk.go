@@ -73,8 +73,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		return time.Hour, ctx.Err() // resume wakes us
 	}
 	defer a.confirmed()
-	w := &walk{a: a, began: time.Now().UTC(), seen: map[string]struct{}{}, trusting: a.trusting}
-	a.trusting = false
+	w := &walk{a: a, began: time.Now().UTC(), seen: map[string]struct{}{}, trusting: a.trusting, second: a.second}
 	key := a.keyFor(listings.OperationInsertions)
 	pages := a.p.client.Walk(key, a.id, listings.WalkOptions{
 		PageSize: a.p.o.PageSize, Filter: a.p.o.Filter, Shape: a.shape(listings.OperationInsertions),
@@ -124,10 +123,10 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 	if err != nil {
 		return a.afterCommitError(err)
 	}
-	if a.trusting, err = w.appear(); err != nil {
+	more, err := w.appear()
+	if err != nil {
 		return a.afterCommitError(err)
 	}
-	again = again || a.trusting
 	a.walked(w, v)
 	a.touch(troubleWalks, "")
 	if !v.Complete {
@@ -148,7 +147,7 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 	if err := a.judgeRefused(w); err != nil {
 		return a.afterCommitError(err)
 	}
-	if again {
+	if again || more {
 		return 0, nil
 	}
 	return jitter(a.p.o.WalkInterval), nil

@@ -28,6 +28,7 @@ type walk struct {
 	bytes    int         // of their records
 	overflow bool        // there were too many to keep
 	trusting bool        // the walk before has shown that nothing is to be held
+	second   bool        // the walk before has shown a mass appearance
 }
 
 // page commits what a page tells: changed insertions and their events, in one transaction; nothing if nothing changed.

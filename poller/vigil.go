@@ -21,6 +21,7 @@ type hearing struct {
 	stale, drift, gap time.Time // since when an alarm is on; zero: it is not
 	driftReference    string
 	shape             listings.Shape
+	endsEmpty         time.Time // when a walk last ended with an empty page
 	shapeTold         time.Time // last time another shape was told
 }
 
@@ -69,6 +70,7 @@ func (a *agency) mirror(op listings.Operation, o store.Operation) {
 	h := a.hearings[op]
 	h.stale, h.drift, h.gap, h.driftReference = o.StaleSince, o.DriftSince, o.GapSince, o.DriftReference
 	h.shape = listings.Shape{Path: o.Path, Known: o.Learned}
+	h.endsEmpty = o.EndsEmpty
 }
 
 // noteGood puts the last successes into what is written anyway: that of a restart is as old as the last write.
@@ -304,4 +306,16 @@ func (a *agency) deaf() bool {
 		}
 	}
 	return false
+}
+
+// habit is how long an API is taken to end its lists as it last did. Where it ends them by refusing pages from then on, and
+// not by failing, that is believed afterwards.
+const habit = 48 * time.Hour
+
+// endsEmpty says whether the agency's list is known to end with an empty page.
+func (a *agency) endsEmpty(now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at := a.hearings[listings.OperationInsertions].endsEmpty
+	return !at.IsZero() && now.Sub(at) < habit
 }

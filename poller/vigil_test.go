@@ -438,3 +438,25 @@ func TestAnotherShapeIsToldOnceAndNothingElse(t *testing.T) {
 		}
 	})
 }
+
+func TestAListThatEndedWithAnEmptyPageDoesNotEndWithARefusal(t *testing.T) {
+	r := sandbox.Flat()
+	r.MaxPageSize, r.NoTotals = 5, true
+	inWorld(t, sandbox.Options{}, r, []string{"A100"}, func(w *world) {
+		for n := range 23 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if page := c.Query.Get("page"); c.Operation == sandbox.OperationInsertions && page > "3" {
+				return &sandbox.Fault{Status: 404} // the last pages fail
+			}
+			return nil
+		})
+		w.pass(6 * time.Hour)
+		w.model.SetFault(nil)
+		w.pass(time.Hour)
+		w.wants(w.since("A100", 1), events.TypeWatchGapDetected, events.TypeWatchRecovered)
+	})
+}

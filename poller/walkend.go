@@ -52,7 +52,7 @@ func (w *walk) end(v listings.Verdict) (again bool, err error) {
 }
 
 func (w *walk) endComplete(tx *store.Tx, state *store.Agency, v listings.Verdict) (again bool, outside []string, err error) {
-	if err := w.endGap(tx, state); err != nil {
+	if err := w.endGap(tx, state, v); err != nil {
 		return false, nil, err
 	}
 	refiltered := !state.Baselined && state.BaselineReason == baselineFilter
@@ -141,11 +141,14 @@ func (w *walk) beginGap(tx *store.Tx, state *store.Agency, v listings.Verdict) e
 	})
 }
 
-// endGap says that walks are complete again.
-func (w *walk) endGap(tx *store.Tx, state *store.Agency) error {
+// endGap says that walks are complete again, and remembers how the list ends.
+func (w *walk) endGap(tx *store.Tx, state *store.Agency, v listings.Verdict) error {
 	o := state.Operation(string(listings.OperationInsertions))
 	since := o.GapSince
 	o.PartialWalks, o.GapSince = 0, time.Time{}
+	if v.EndsEmpty {
+		o.EndsEmpty = w.began
+	}
 	state.SetOperation(string(listings.OperationInsertions), o)
 	if since.IsZero() {
 		return nil

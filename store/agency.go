@@ -76,6 +76,8 @@ type Operation struct {
 	// DriftFound is what the last drift found, DriftReference where it was one insertion.
 	DriftFound     string `json:"driftFound,omitempty"`
 	DriftReference string `json:"driftReference,omitempty"`
+	// EndsEmpty is when a walk last ended with an empty page.
+	EndsEmpty time.Time `json:"endsEmpty,omitzero"`
 	// PartialWalks counts walks in a row that could not be complete.
 	PartialWalks int `json:"partialWalks,omitempty"`
 	// Drifts are the members that came, went or took another type in most records at once, by the poller's short name for

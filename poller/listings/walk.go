@@ -16,6 +16,8 @@ type WalkOptions struct {
 	Filter   url.Values // the API's own filters, sent with every page
 	MaxPages int        // 10,000; a bound, over all pages that are read, beside that of a million references
 	Shape    Shape      // where the records were found before
+	// EndsEmpty: the list of this agency is known to end with an empty page. Refusals are then no end but failures.
+	EndsEmpty bool
 }
 
 func (o WalkOptions) withDefaults() WalkOptions {
@@ -47,6 +49,7 @@ type Verdict struct {
 	Complete   bool
 	Reason     string // of a partial walk: the Reason constants
 	Structural bool   // the reason lies in how the API pages, not in a failure: another walk will hardly do better
+	EndsEmpty  bool   // the list ended with an empty page
 	Moved      bool   // pages moved under the walk: a reference met on two of them, a total that changed
 	Pages      int    // that were read, empty ones included
 	References int    // different ones

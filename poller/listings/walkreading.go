@@ -57,7 +57,7 @@ func (r *reading) run(ctx context.Context) end {
 // refused judges an error: past the end there may be refusals instead of empty pages. One alone proves nothing, it may be
 // one bad page; two of the same kind, for two pages in a row, are the end.
 func (r *reading) refused(err error) (over bool, e end) {
-	if r.pages == 0 || !isPastEnd(err) {
+	if r.pages == 0 || r.w.o.EndsEmpty || !isPastEnd(err) {
 		return true, end{reason: ReasonPageFailed, err: err}
 	}
 	if r.refusal == nil {
@@ -86,6 +86,7 @@ func (r *reading) take(page *InsertionsPage) (over bool, e end) {
 	}
 	switch {
 	case len(page.Insertions) == 0:
+		r.w.verdict.EndsEmpty = true
 		return true, end{}
 	case r.nothing == 2:
 		return true, r.ended()

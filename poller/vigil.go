@@ -15,6 +15,7 @@ import (
 // The alarms stand in the store; this is their copy.
 type hearing struct {
 	good   time.Time           // last complete walk, or last good answer of contact requests
+	idle   time.Time           // last time that there was nothing to hear: nobody is asked
 	failed time.Time           // last failure of this process
 	errors []events.StaleError // the last ten, since good
 
@@ -89,13 +90,16 @@ func (a *agency) noteGood(state *store.Agency) {
 // judgeSilence raises the alarm of one operation where it is due. Where nothing went wrong since we began,
 // a last success that is old only tells how long we were away.
 func (a *agency) judgeSilence(op listings.Operation, now time.Time) error {
-	if a.isHalted(listings.Request{Operation: op, AgencyID: a.id}) || op == listings.OperationContactRequests && !a.hasInsertions() {
-		return nil
-	}
+	silent := a.isHalted(listings.Request{Operation: op, AgencyID: a.id}) || op == listings.OperationContactRequests && !a.hasInsertions()
 	a.mu.Lock()
 	h := a.hearings[op]
+	if silent {
+		h.idle = now
+		a.mu.Unlock()
+		return nil
+	}
 	good, errs := h.good, append([]events.StaleError(nil), h.errors...)
-	quiet := now.Sub(good)
+	quiet := min(now.Sub(good), now.Sub(h.idle))
 	if h.failed.IsZero() {
 		quiet = min(quiet, now.Sub(a.began))
 	}
@@ -127,10 +131,19 @@ func (a *agency) patienceWithSilence(op listings.Operation) time.Duration {
 	return max(3*interval, staleAfter)
 }
 
+// hasInsertions says whether there are any that may be asked: those that are polled, but for the halted ones.
 func (a *agency) hasInsertions() bool {
+	a.p.mu.Lock()
+	polled := a.p.schedule.Len(a.id)
+	a.p.mu.Unlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.known+a.gone > 0
+	for scope := range a.halts {
+		if scope.scope == events.ScopeInsertion {
+			polled--
+		}
+	}
+	return polled > 0
 }
 
 // updateOperation changes what is remembered of an operation, and the copy of it.

@@ -460,3 +460,61 @@ func TestAListThatEndedWithAnEmptyPageDoesNotEndWithARefusal(t *testing.T) {
 		w.wants(w.since("A100", 1), events.TypeWatchGapDetected, events.TypeWatchRecovered)
 	})
 }
+
+func TestAResumedAgencyIsNotCalledStaleForTheTimeOfItsHalt(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		w.start()
+		w.pass(10 * time.Minute)
+		w.must(w.model.UnlinkKey(testKey, "A100"))
+		w.pass(24 * time.Hour)
+		before := len(w.log("A100"))
+		w.must(w.model.LinkKey(testKey, "A100"))
+		w.model.SetFault(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Delay: 20 * time.Second} })
+		_, err := w.poller.Resume("A100", "")
+		w.must(err)
+		w.pass(20 * time.Minute)
+		w.wants(w.since("A100", before), events.TypeAccessResumed)
+	})
+}
+
+func TestTheFirstInsertionOfAnAgencyIsNoSilence(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.start()
+		w.pass(24 * time.Hour)
+		before := len(w.log("A100"))
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Operation == sandbox.OperationContactRequests {
+				return &sandbox.Fault{Delay: 25 * time.Second}
+			}
+			return nil
+		})
+		w.publish("A100", "a#1##")
+		w.pass(20 * time.Minute)
+		w.wants(w.since("A100", before), events.TypeInsertionAppeared)
+	})
+}
+
+func TestAnAgencyWhoseOnlyInsertionIsHaltedIsNotCalledStale(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		w.start()
+		w.pass(10 * time.Minute)
+		before := len(w.log("A100"))
+		w.refuse(map[string]int{"key-1": 403})
+		w.pass(3 * time.Hour)
+		w.wants(w.since("A100", before), events.TypeAccessHalted)
+	})
+}
+
+func TestAnAgencyWhoseInsertionsAreAllGoneIsNotCalledStale(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		w.start()
+		w.pass(10 * time.Minute)
+		before := len(w.log("A100"))
+		w.must(w.model.Withdraw("A100", "a#1##"))
+		w.pass(52 * time.Hour)
+		w.wants(w.since("A100", before), events.TypeWatchChangeHeld, events.TypeInsertionDisappeared, events.TypeWatchRecovered)
+	})
+}

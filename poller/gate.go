@@ -125,10 +125,7 @@ func (p *Poller) after(r listings.Request, o listings.Outcome) {
 	case classBusy:
 		p.base.succeeded(sent)
 		p.budget.slow(sent, now)
-		key.failed("", sent, now)
-		if wait := retryAfter(o.Err); wait > 0 {
-			key.notBefore(now.Add(wait))
-		}
+		key.begged(sent, now, retryAfter(o.Err))
 		changed = true
 	case classDown:
 		p.baseDown(sent, now, o.Err)

@@ -93,16 +93,11 @@ func (p *Poller) beforeVerify(ctx context.Context, r listings.Request) error {
 	return p.budget.wait(ctx, true)
 }
 
-// afterVerify obeys a plea for patience. All else is only reported.
+// afterVerify obeys a plea for patience, as after does. All else is only reported.
 func (p *Poller) afterVerify(r listings.Request, o listings.Outcome) {
-	if classify(o.Err) != classBusy {
-		return
+	if classify(o.Err) == classBusy {
+		p.after(r, o)
 	}
-	now := time.Now()
-	key := p.keyPatience(r.Key)
-	key.failed("", now.Add(-o.Duration), now)
-	key.notBefore(now.Add(retryAfter(o.Err)))
-	p.pauseAll()
 }
 
 func verifyKeys(ctx context.Context, client *listings.Client, list []AgencyKeys, o Options) (KeyReport, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -150,5 +151,31 @@ func TestVerifyingAHaltedAgencyAsksAndLeavesItHalted(t *testing.T) {
 		}
 		w.mustBeSilent("A100")
 		w.wants(w.since("A100", told))
+	})
+}
+
+func TestVerifyingKeysShortensNoWait(t *testing.T) {
+	rotating(t, func(w *world) {
+		var step atomic.Int64
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			switch {
+			case c.Key != "key-1":
+				return nil
+			case step.CompareAndSwap(0, 1): // of keys verify
+				return &sandbox.Fault{Status: 429, Delay: 29 * time.Second}
+			case step.CompareAndSwap(1, 2):
+				return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"1800"}}}
+			}
+			return nil
+		})
+		w.verify()
+		if step.Load() != 2 {
+			t.Fatal("nothing else was asked meanwhile")
+		}
+		before := w.model.Requests(sandbox.Filter{Key: "key-1"})
+		w.pass(25 * time.Minute)
+		if n := w.model.Requests(sandbox.Filter{Key: "key-1"}) - before; n > 0 {
+			t.Errorf("%d requests with a key that had to wait", n)
+		}
 	})
 }

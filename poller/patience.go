@@ -51,11 +51,18 @@ func (p *patience) failed(what string, sent, now time.Time) time.Time {
 	return p.until
 }
 
-// notBefore makes the next try wait until t, whatever the back-off says: who fails has said when to come back.
-func (p *patience) notBefore(t time.Time) {
+// begged counts a failure of who says when to come back, after wait, whatever the back-off says; zero: nothing was said. An
+// answer that was under way when another one begged may only lengthen the wait.
+func (p *patience) begged(sent, now time.Time, wait time.Duration) {
+	p.mu.Lock()
+	underWay := p.failures > 0 && !sent.After(p.failedAt)
+	p.mu.Unlock()
+	p.failed("", sent, now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.until = t
+	if until := now.Add(wait); wait > 0 && (!underWay || until.After(p.until)) {
+		p.until = until
+	}
 }
 
 // succeeded ends the back-off, and says whether it did.

@@ -593,3 +593,29 @@ func TestAnInsertionThatComesBackBringsNoContactRequestFromBeforeTheWatch(t *tes
 		}
 	})
 }
+
+func TestAnOlderAnswerShortensNoRetryAfter(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 20 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		var n atomic.Int64
+		w.model.SetFault(func(sandbox.Call) *sandbox.Fault {
+			switch n.Add(1) {
+			case 1:
+				return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"2"}}, Delay: 8 * time.Second}
+			case 2:
+				return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"600"}}}
+			}
+			return nil
+		})
+		w.pass(time.Minute)
+		before := w.model.Requests(sandbox.Filter{})
+		w.pass(8 * time.Minute)
+		if n := w.model.Requests(sandbox.Filter{}) - before; n != 0 {
+			t.Errorf("%d requests between 1 and 9 minutes after a Retry-After of 10 minutes", n)
+		}
+	})
+}

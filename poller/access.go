@@ -123,7 +123,7 @@ func (a *agency) judgeRefused(w *walk) error {
 	switch {
 	case len(listed) >= refusalLimit && !answered:
 		return a.refusedKey(events.ScopeContactRequests, errs[listed[0]])
-	case len(listed) < w.published && !answered:
+	case len(listed)+a.haltedAmong(w.seen) < w.published && !answered: // somebody is left who may be answered
 		return nil
 	}
 	for _, reference := range listed {
@@ -133,6 +133,18 @@ func (a *agency) judgeRefused(w *walk) error {
 		a.admit(reference)
 	}
 	return nil
+}
+
+// haltedAmong counts insertions that are halted.
+func (a *agency) haltedAmong(references map[string]struct{}) (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for scope := range a.halts {
+		if _, among := references[scope.reference]; among && scope.scope == events.ScopeInsertion {
+			n++
+		}
+	}
+	return n
 }
 
 // refusedAndListed returns the refused insertions that a walk listed, why they were refused, and whether there was a good

@@ -290,3 +290,29 @@ func TestASecondMassChangeIsHeldAnew(t *testing.T) {
 		}
 	})
 }
+
+func TestRefusedInsertionsDoNotWaitForThoseThatAreHalted(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##", "a#3##")
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Reference == "a#1##" {
+				return &sandbox.Fault{Status: 403}
+			}
+			return nil
+		})
+		w.pass(10 * time.Minute)
+		before := len(w.log("A100"))
+		w.refuse(map[string]int{"key-1": 403})
+		w.pass(time.Hour)
+		if n := count(w.since("A100", before), events.TypeAccessHalted); n == 0 {
+			t.Errorf("nobody is told that two insertions are not asked for: %v", w.since("A100", before))
+		}
+		w.model.SetFault(nil)
+		_, err := w.poller.Resume("A100", "")
+		w.must(err)
+		w.pass(10 * time.Minute)
+		w.mustBeWell("A100", "a#2##")
+	})
+}

@@ -212,15 +212,22 @@ func (a *agency) restore(known store.Keys, halts []store.Halt) error {
 	configured := a.ring()
 	for _, h := range halts {
 		a.halts[haltScope{h.Scope, h.Reference}] = h
-		if known.Current == "" && h.Scope != events.ScopeInsertion { // written before pairs were known
-			known = store.Keys{Current: h.Key, Refused: []string{h.Key}}
-		}
 	}
 	before := configured
-	if known.Current != "" {
+	if known = knownKeys(known, halts); known.Current != "" {
 		before.known = known
 	}
 	return a.hold(before, AgencyKeys{ID: a.id, Key: configured.current, Next: configured.next})
+}
+
+// knownKeys is what is known of keys, also where a halt was written before pairs were known.
+func knownKeys(known store.Keys, halts []store.Halt) store.Keys {
+	for _, h := range halts {
+		if known.Current == "" && h.Scope != events.ScopeInsertion {
+			known = store.Keys{Current: h.Key, Refused: []string{h.Key}}
+		}
+	}
+	return known
 }
 
 // refusal is what a request was refused with. None, without an error, is one whose key is not shown any more: that says

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/poller/listings"
 	"doorbell/store"
 )
 
@@ -59,6 +60,35 @@ func remembered(tx *store.Tx, id string) (AgencyStatus, error) {
 		}
 		return nil
 	})
+}
+
+// Access is how a watch would begin to ask for an agency, by what a stopped daemon remembers.
+type Access struct {
+	Key, Next listings.Key // the one that it would show, and the one that it would try if that is refused; zero: none
+	Halt      *store.Halt  // of the whole agency or all of its contact requests, which it would keep; nil: none
+}
+
+// RememberedAccess holds what is remembered of keys and halts against the keys that are configured now.
+func RememberedAccess(tx *store.Tx, k AgencyKeys) (Access, error) {
+	state, _, err := tx.Agency(k.ID)
+	if err != nil {
+		return Access{}, err
+	}
+	halts, err := tx.Halts(k.ID)
+	if err != nil {
+		return Access{}, err
+	}
+	r, same := newKeyring(k).recall(knownKeys(state.Keys, halts))
+	access := Access{Key: r.shown(listings.OperationInsertions)}
+	if other := r.other(); other != access.Key && !r.wasRefused(other.Fingerprint()) {
+		access.Next = other
+	}
+	for _, h := range halts {
+		if h.Scope != events.ScopeInsertion && same {
+			access.Halt = &h
+		}
+	}
+	return access, nil
 }
 
 // ResumeRemembered ends halts in the store of a stopped daemon, as Resume does in a running one.

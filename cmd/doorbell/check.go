@@ -23,7 +23,9 @@ const (
 // cmdCheck says whether `doorbell run` would work, with this configuration, here and now. It leaves nothing behind.
 func cmdCheck(ctx context.Context, p *program, cmd *CheckCmd) error {
 	config, err := readConfig(p.environ, groupPoll)
-	c := &checker{p: p, config: config, report: &checkReport{Lines: []checkLine{}, Agencies: []checkedAgency{}}}
+	c := &checker{
+		p: p, config: config, report: &checkReport{Lines: []checkLine{}, Agencies: []checkedAgency{}}, keys: map[string]poller.Access{},
+	}
 	if err != nil && !cmd.JSON {
 		p.warn(config.Warnings)
 		return err
@@ -45,15 +47,18 @@ type checker struct {
 	p       *program
 	config  *Config
 	report  *checkReport
-	daemon  ops.Status                       // if one runs
-	storeID string                           // if there is a store
-	halts   map[string]map[string]store.Halt // of a stopped daemon: by agency, by fingerprint of the key
+	daemon  ops.Status               // if one runs
+	storeID string                   // if there is a store
+	keys    map[string]poller.Access // by agency: which key run would show
 	notes   []*notes
 	prober  *listings.Prober
 	listed  []*listings.Listed // that had access, in the order of the configuration
 }
 
 func (c *checker) look(ctx context.Context) error {
+	for _, k := range c.config.pollerOptions().Agencies {
+		c.keys[k.ID] = poller.Access{Key: k.Key, Next: k.Next}
+	}
 	c.configuration()
 	if !c.findDaemon(ctx) {
 		return nil
@@ -140,14 +145,12 @@ func (c *checker) readStore() bool {
 		return true
 	}
 	defer kept.Close()
-	c.storeID, c.halts = kept.ID(), map[string]map[string]store.Halt{}
-	err = kept.View(func(tx *store.Tx) error {
-		for _, a := range c.config.Agencies {
-			halts, err := tx.Halts(a.ID)
-			if err != nil {
+	c.storeID = kept.ID()
+	err = kept.View(func(tx *store.Tx) (err error) {
+		for _, k := range c.config.pollerOptions().Agencies {
+			if c.keys[k.ID], err = poller.RememberedAccess(tx, k); err != nil {
 				return err
 			}
-			c.halts[a.ID] = haltsByKey(halts)
 		}
 		return nil
 	})
@@ -155,18 +158,6 @@ func (c *checker) readStore() bool {
 		c.report.refuse(sectionDisk, storeError(err, b.DataDir))
 	}
 	return true
-}
-
-// haltsByKey are the halts of a whole agency, or of all its contact requests, by the key that was refused: another key
-// ends them.
-func haltsByKey(halts []store.Halt) map[string]store.Halt {
-	found := map[string]store.Halt{}
-	for _, h := range halts {
-		if h.Reference == "" {
-			found[h.Key] = h
-		}
-	}
-	return found
 }
 
 // pace keeps requests apart. It is the budget of this command.

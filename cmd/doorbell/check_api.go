@@ -90,7 +90,7 @@ func (c *checker) listOne(ctx context.Context) {
 			return
 		}
 		c.report.ok(sectionDaemon, "there is room in its budget: at most %d requests, one a second", politeRequests)
-		l := c.prober.List(ctx, listings.NewKey(a.Key.Reveal()), a.ID)
+		l, _ := c.list(ctx, a.ID)
 		if l.Err == nil {
 			c.listed = append(c.listed, l)
 			return
@@ -103,6 +103,16 @@ func (c *checker) listOne(ctx context.Context) {
 		c.report.fail(sectionAPI, fmt.Sprintf("%s: %s", a.ID, f.Text), "the daemon had good answers: is its key another one? See `doorbell status`")
 		return
 	}
+}
+
+// list asks for the list of an agency as run would: where a key is refused, with the other one, if it was not refused before.
+func (c *checker) list(ctx context.Context, agencyID string) (l *listings.Listed, other bool) {
+	access := c.keys[agencyID]
+	l = c.prober.List(ctx, access.Key, agencyID)
+	if f := listings.FailureOf(l.Err); l.Err == nil || !f.Refused() || access.Next.IsZero() {
+		return l, false
+	}
+	return c.prober.List(ctx, access.Next, agencyID), true
 }
 
 // refusal is an agency that was refused.
@@ -119,13 +129,17 @@ func (c *checker) accessOfAll(ctx context.Context) {
 	c.announce()
 	for i, a := range c.config.Agencies {
 		found := checkedAgency{AgencyID: a.ID, Access: accessNotAsked, Insertions: -1}
-		key := a.Key.Fingerprint()
-		if halt, halted := c.halts[a.ID][key]; halted {
+		access := c.keys[a.ID]
+		key := access.Key.Fingerprint()
+		if halt := access.Halt; halt != nil {
 			found.Access, found.Status, found.ProbableReason = accessHalted, halt.Status, halt.ProbableReason
 			c.note(levelFail, found, haltText(string(halt.Scope), halt.Status, halt.ProbableReason), halt.Advice)
 		} else if !busy[key] && !down && ctx.Err() == nil {
-			l := c.prober.List(ctx, listings.NewKey(a.Key.Reveal()), a.ID)
+			l, other := c.list(ctx, a.ID)
 			f := c.judge(&found, l)
+			if other && l.Err == nil {
+				c.note(levelWarn, found, "one key is refused, the other one works; run would go on with that", "`doorbell keys verify` compares both")
+			}
 			busy[key], down = busy[key] || f.Busy(), f.Down()
 			var status *listings.StatusError
 			if f.Refused() && errors.As(l.Err, &status) {
@@ -140,7 +154,7 @@ func (c *checker) accessOfAll(ctx context.Context) {
 
 // announce warns of a long wait.
 func (c *checker) announce() {
-	n := len(c.config.Agencies) + listings.MostProbeRequests - 1
+	n := len(c.config.Agencies) + listings.MostProbeRequests - 1 // and one for each refused key of a pair
 	long := time.Duration(float64(n) / c.config.Poll.RequestsPerSecond * float64(time.Second))
 	if long > 5*time.Second {
 		fmt.Fprintf(c.p.stderr, "doorbell: asking at most %d times, %g a second; this may take %s\n", n, c.config.Poll.RequestsPerSecond, rounded(long))

@@ -479,3 +479,34 @@ func TestCheckSaysWhyAnExternalNATSIsNotReached(t *testing.T) {
 	r, _ = checked(t, s, exitFailed, s.with("NATS_URL=nats://guest:"+sentinel+"@127.0.0.1:1"), "nats://127.0.0.1:1 does not answer within")
 	r.failsOnlyIn(t, sectionNATS)
 }
+
+func TestCheckShowsTheSecondKeyWhereRunWould(t *testing.T) {
+	t.Parallel()
+	s, _ := rotation(t, "A100="+testKey+"|"+otherKey+"\n")
+	s.model.AddKey(otherKey, "A100")
+	if err := s.model.DeactivateKey(testKey); err != nil {
+		t.Fatal(err)
+	}
+	checked(t, s, exitDone, s.environ, "doorbell run would work", "A100: access", "the other one works")
+	d := launch(t, s.environ, "run")
+	sub := subscribeTo(t, natsURL(t, s.dir))
+	sub.event(t, "access.key_switched", "A100")
+	sub.baselined(t, "A100")
+	d.stop(t)
+	before := s.model.Requests(sandbox.Filter{Status: 403})
+	checked(t, s, exitDone, s.environ, "doorbell run would work", "A100: access")
+	if n := s.model.Requests(sandbox.Filter{Status: 403}) - before; n > 0 {
+		t.Errorf("%d requests with a key that is known to be refused", n)
+	}
+	if err := s.model.DeactivateKey(otherKey); err != nil {
+		t.Fatal(err)
+	}
+	d = launch(t, s.environ, "run")
+	subscribeTo(t, natsURL(t, s.dir)).event(t, "access.halted", "A100")
+	d.stop(t)
+	asked := s.asked("A100")
+	checked(t, s, exitFailed, s.environ, "A100: halted (agency): status 403", "doorbell resume A100")
+	if n := s.asked("A100") - asked; n > 0 {
+		t.Errorf("a halted agency was asked for %d times", n)
+	}
+}

@@ -46,7 +46,7 @@ func diffInsertion(s sight, a store.Agency, k known, read listings.Insertion, di
 	switch {
 	case !k.exists:
 		return newInsertion(s, a, read, digest, r)
-	case k.Outside && !a.Baselined:
+	case k.Outside && refiltering(a):
 		return insideAgain(a, k, digest, r)
 	case !k.GoneSince.IsZero():
 		return reappeared(s, k, read, digest, r)
@@ -206,4 +206,10 @@ func summary(i listings.Insertion) events.InsertionSummary {
 // never announced.
 func refiltered(a store.Agency, i store.Insertion) bool {
 	return i.Baseline && !a.BaselineSince.IsZero() && !i.Start.Before(a.BaselineSince.Truncate(time.Second))
+}
+
+// refiltering says whether it is not known yet what another filter than before leaves out: two complete walks tell, also
+// where partial ones have ended the baseline.
+func refiltering(a store.Agency) bool {
+	return a.BaselineReason == baselineFilter && (!a.Baselined || a.CompleteWalks < 2)
 }

@@ -518,3 +518,52 @@ func TestAnAgencyWhoseInsertionsAreAllGoneIsNotCalledStale(t *testing.T) {
 		w.wants(w.since("A100", before), events.TypeWatchChangeHeld, events.TypeInsertionDisappeared, events.TypeWatchRecovered)
 	})
 }
+
+func TestAFilterBaselineThatEndsIncompleteMakesNothingDisappear(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 16 {
+			offer := "RENT"
+			if n < 4 {
+				offer = "BUY"
+			}
+			w.must(w.model.Publish("A100", sandbox.Insertion{Reference: fmt.Sprintf("a#%d##", n), OfferType: offer}))
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		before := len(w.log("A100"))
+		w.halt()
+		w.options.Filter = url.Values{"offerType": {"RENT"}}
+		partial := func() {
+			w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+				if c.Operation == sandbox.OperationInsertions {
+					return &sandbox.Fault{Body: []byte(`{"results":[{"propertyReferenceId":"a#5##"}],"total":99}`)}
+				}
+				return nil
+			})
+		}
+		partial()
+		w.start()
+		w.pass(20 * time.Minute)
+		w.model.SetFault(nil)
+		w.pass(2 * time.Hour)
+		notOne := func(kind events.Type) {
+			if n := count(w.since("A100", before), kind); n > 0 {
+				t.Errorf("%d times %s because of a filter: %v", n, kind, w.since("A100", before))
+			}
+		}
+		notOne(events.TypeInsertionDisappeared)
+		w.halt()
+		w.options.Filter = nil
+		partial()
+		w.start()
+		w.pass(20 * time.Minute)
+		w.model.SetFault(nil)
+		w.pass(2 * time.Hour)
+		notOne(events.TypeInsertionReappeared)
+		w.must(w.model.Withdraw("A100", "a#1##"))
+		w.pass(20 * time.Minute)
+		if n := count(w.since("A100", before), events.TypeInsertionDisappeared); n != 1 {
+			t.Errorf("%d disappeared, want the one that did", n)
+		}
+	})
+}

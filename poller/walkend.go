@@ -55,7 +55,7 @@ func (w *walk) endComplete(tx *store.Tx, state *store.Agency, v listings.Verdict
 	if err := w.endGap(tx, state, v); err != nil {
 		return false, nil, err
 	}
-	refiltered := !state.Baselined && state.BaselineReason == baselineFilter
+	refiltered := refiltering(*state)
 	if refiltered {
 		err = w.countPublished(tx)
 	} else {
@@ -68,13 +68,13 @@ func (w *walk) endComplete(tx *store.Tx, state *store.Agency, v listings.Verdict
 	state.CompleteWalks++
 	state.LastCompleteWalk = w.began
 	state.PartialWalks, state.PartialReason = 0, ""
+	if refiltered && (settled || state.Baselined && state.CompleteWalks == 2) {
+		if outside, err = w.leaveOutside(tx); err != nil {
+			return false, nil, err
+		}
+	}
 	if !state.Baselined && settled {
 		state.Baselined = true
-		if refiltered {
-			if outside, err = w.leaveOutside(tx); err != nil {
-				return false, nil, err
-			}
-		}
 		if err := w.baselined(tx, *state, true); err != nil {
 			return false, nil, err
 		}

@@ -192,6 +192,11 @@ func (a *agency) begin(now time.Time) error {
 			return tx.PutAgency(a.id, store.Agency{WatchStart: now.UTC(), Filter: filter})
 		}
 		a.p.log.Info("the filter has changed: what comes and goes by it is not told", "agency", a.id)
+		if held := state.Held; held != nil {
+			if err := a.recovered(tx, listings.OperationInsertions, "", "change_held", held.Since, now); err != nil {
+				return err
+			}
+		}
 		state.Filter, state.Held = filter, nil
 		state.BaselineReason, state.BaselineSince = baselineFilter, now.UTC()
 		state.Baselined, state.CompleteWalks, state.Announced = false, 0, 0

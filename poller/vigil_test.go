@@ -567,3 +567,23 @@ func TestAFilterBaselineThatEndsIncompleteMakesNothingDisappear(t *testing.T) {
 		}
 	})
 }
+
+func TestAHoldThatAnotherFilterEndsIsSaidToEnd(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 16 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		before := len(w.log("A100"))
+		for n := range 10 {
+			w.must(w.model.Withdraw("A100", fmt.Sprintf("a#%d##", n)))
+		}
+		w.pass(5 * time.Minute)
+		w.halt()
+		w.options.Filter = url.Values{"offerType": {"RENT"}}
+		w.start()
+		w.pass(2 * time.Hour)
+		w.wants(w.since("A100", before), events.TypeWatchChangeHeld, events.TypeWatchRecovered, events.TypeWatchBaselined)
+	})
+}

@@ -642,3 +642,28 @@ func TestF22_AnotherKeyEndsTheHaltOfAnInsertion(t *testing.T) {
 		w.mustBeWell("A100", "a#1##")
 	})
 }
+
+func TestF24_AKeyIsNotTriedWithAnInsertionThatIsNotListedAnyMore(t *testing.T) {
+	inWorld(t, sandbox.Options{WithdrawnStatus: 403}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.model.AddKey(newKey, "A100")
+		w.publish("A100", "a#1##", "a#2##", "a#3##", "a#4##")
+		w.configure(pair("A100", testKey, newKey))
+		w.start()
+		w.pass(10 * time.Minute)
+		before := len(w.log("A100"))
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Operation == sandbox.OperationInsertions {
+				return &sandbox.Fault{Status: 500} // what the refusals mean is not known yet
+			}
+			return &sandbox.Fault{Status: 403}
+		})
+		w.pass(4 * time.Minute)
+		w.must(w.model.Withdraw("A100", "a#1##"))
+		w.refuse(map[string]int{"key-1": 403})
+		w.pass(20 * time.Minute)
+		if n := count(w.since("A100", before), events.TypeAccessHalted); n > 0 {
+			t.Errorf("halted though the next key works: %v", w.since("A100", before))
+		}
+		w.mustBeWell("A100", "a#2##")
+	})
+}

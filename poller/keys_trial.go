@@ -107,7 +107,7 @@ func (a *agency) trialReference() (string, error) {
 	var all []string
 	err := a.p.store.View(func(tx *store.Tx) error {
 		return tx.Insertions(a.id, func(i store.Insertion) error {
-			if i.GoneSince.IsZero() {
+			if i.GoneSince.IsZero() && i.Missing == 0 { // of one that may be gone a refusal says nothing
 				all = append(all, i.Reference)
 			}
 			return nil

@@ -62,6 +62,7 @@ func (a *agency) recall(state store.Agency) {
 			h.good = state.WatchStart
 		}
 	}
+	a.lastAnswer = state.Operation(string(listings.OperationContactRequests)).LastGood
 }
 
 // mirror copies what was written of an operation.

@@ -587,3 +587,59 @@ func TestAHoldThatAnotherFilterEndsIsSaidToEnd(t *testing.T) {
 		w.wants(w.since("A100", before), events.TypeWatchChangeHeld, events.TypeWatchRecovered, events.TypeWatchBaselined)
 	})
 }
+
+func TestAStaleOperationStandsInTheStatusUntilItRecovers(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.SetFault(failing(sandbox.OperationContactRequests, 500))
+		w.pass(10 * time.Minute)
+		w.restart()
+		w.pass(time.Minute)
+		if s := w.status("A100"); len(s.Alarms) != 1 || s.Alarms[0].Operation != sandbox.OperationContactRequests {
+			t.Errorf("stale: %+v", s)
+		}
+		w.model.SetFault(nil)
+		w.pass(20 * time.Minute)
+		if s := w.status("A100"); len(s.Alarms) != 0 {
+			t.Errorf("still stale: %+v", s)
+		}
+	})
+}
+
+func TestARestartForgetsNotThatOthersWereAnswered(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##", "a#3##", "a#4##", "a#5##")
+		w.options.PollInterval = 10 * time.Minute
+		w.start()
+		w.pass(10 * time.Minute)
+		before := len(w.log("A100"))
+		var down atomic.Bool
+		down.Store(true)
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			switch {
+			case c.Reference == "a#1##" || c.Reference == "a#2##" || c.Reference == "a#3##":
+				return &sandbox.Fault{Status: 403}
+			case c.Operation == sandbox.OperationInsertions && down.Load():
+				return &sandbox.Fault{Status: 500}
+			}
+			return nil
+		})
+		w.pass(30 * time.Minute)
+		w.halt()
+		down.Store(false)
+		w.start()
+		w.pass(10 * time.Minute)
+		for _, e := range w.since("A100", before) {
+			if e.Type == events.TypeAccessHalted && e.body["scope"] != "insertion" {
+				t.Errorf("halted: %v", e.body)
+			}
+		}
+		id := w.write("A100", "a#5##", 0)
+		w.pass(30 * time.Minute)
+		if got := announced(w.log("A100")); got[id] != 1 {
+			t.Errorf("announced: %v", got)
+		}
+	})
+}

@@ -84,6 +84,8 @@ func (a *agency) confirmed() {
 
 // renewHalt makes an insertion that was tried again in vain wait for another day, without a word.
 func (a *agency) renewHalt(reference string) (halted bool, err error) {
+	a.deciding.Lock() // a person may be ending it
+	defer a.deciding.Unlock()
 	scope := haltScope{events.ScopeInsertion, reference}
 	a.mu.Lock()
 	h, halted := a.halts[scope]

@@ -103,6 +103,9 @@ func (r *reader) checkKey(name, whose string, key Secret) {
 			return
 		}
 	}
+	if strings.ContainsRune(text, '|') {
+		r.wrong(name, "holds a key"+whose+" with a | in it, which stands between the two keys of an agency in DOORBELL_API_KEYS"+remedy)
+	}
 	if n := len(text); n > 1 && strings.ContainsRune("\"'`", rune(text[0])) && text[0] == text[n-1] {
 		r.wrong(name, "holds a key"+whose+" in quotes"+remedy)
 	}

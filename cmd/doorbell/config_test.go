@@ -150,6 +150,8 @@ var badInputs = []struct {
 	{"key without agency among several", []string{"DOORBELL_API_KEYS=A100=a," + sentinel}, "DOORBELL_API_KEYS", "entry 2: it has no agency"},
 	{"key where the agency should be", []string{"DOORBELL_API_KEYS=" + sentinel + "/=x"}, "DOORBELL_API_KEYS", "before the = is no agency"},
 	{"agency with two keys", []string{"DOORBELL_API_KEYS=A100=a,A100=b"}, "DOORBELL_API_KEYS", "A100 is there twice"},
+	{"three keys", []string{"DOORBELL_API_KEYS=A100=a|b|" + sentinel}, "DOORBELL_API_KEYS", "with a |"},
+	{"a pair for all", []string{"DOORBELL_API_KEY=a|" + sentinel}, "DOORBELL_API_KEY", "with a |"},
 	{"half a pair", []string{"DOORBELL_API_KEYS=A100=" + sentinel + "|"}, "DOORBELL_API_KEYS", "half a pair"},
 	{"two keys for everybody", []string{"DOORBELL_API_KEYS=*=" + sentinel}, "DOORBELL_API_KEYS", "keep one"},
 	{"next key alone", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEY_NEXT=" + sentinel, "DOORBELL_API_KEYS=A100=a,B200=b"}, "DOORBELL_API_KEY_NEXT", "without DOORBELL_API_KEY"},

@@ -89,7 +89,10 @@ func (p *patience) restore(t store.Trouble, now time.Time, longest time.Duration
 		return
 	}
 	p.delays.Reset()
-	p.failures, p.since, p.failedAt, p.last = t.Failures, t.Since, now, t.Last
+	p.failures, p.since, p.failedAt, p.probe, p.last = t.Failures, t.Since, now, time.Time{}, t.Last
+	if t.Until.Before(now) { // the failure was before that; what was answered since is news
+		p.failedAt = t.Until
+	}
 	for range min(t.Failures, manyFailures) {
 		p.delays.NextBackOff()
 	}

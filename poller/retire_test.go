@@ -232,3 +232,16 @@ func TestF49_WhatIsUnderWayEndsBeforeTheRetirementDoes(t *testing.T) {
 		w.wants(w.since("B200", told))
 	})
 }
+
+func TestF49_WhoComesBackWithAnOldTroubleStopsNobody(t *testing.T) {
+	two(t, func(w *world, a, b poller.AgencyKeys) {
+		w.model.SetFault(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Status: 429} })
+		w.pass(10 * time.Minute)
+		w.configure(a)
+		w.model.SetFault(nil)
+		w.pass(3 * time.Hour)
+		w.configure(a, b)
+		w.mustBeWell("B200", "b#1##")
+		w.mustBeWell("A100", "a#1##")
+	})
+}

@@ -590,7 +590,7 @@ func TestAHoldThatAnotherFilterEndsIsSaidToEnd(t *testing.T) {
 
 func TestAStaleOperationStandsInTheStatusUntilItRecovers(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##")
+		w.publish("A100", "a#1##", "a#2##", "a#3##", "a#4##")
 		w.start()
 		w.pass(10 * time.Minute)
 		w.model.SetFault(failing(sandbox.OperationContactRequests, 500))

@@ -33,7 +33,6 @@ type contactsDiff struct {
 	fresh    []time.Time          // creation times of those that were not
 	known    int                  // contact requests of the insertion that were learned before this catch-up
 	news     int                  // contact requests that were known by neither id nor fingerprint
-	untimed  int                  // remembered, not announced, for want of a readable time
 	drift    drift                // of the members of contact requests
 	fields   int                  // drifts of the agency, this one included
 }
@@ -170,12 +169,8 @@ func (d *contactsDiff) add(s contactsSight, f identified) {
 		ID: f.id, Fingerprint: f.fingerprint, Digest: f.digest, Rules: s.rules.contactRequest,
 		Epoch: s.insertion.Epoch, CreatedAt: f.CreatedAt, Fields: fields(f.ContactRequest, s.rules),
 	})
-	old, untimed := isOld(s.insertion, f.CreatedAt, s.skew)
-	if untimed {
-		d.untimed++
-	}
 	origin := events.OriginLive
-	if old {
+	if isOld(s.insertion, f.CreatedAt, s.skew) {
 		origin = events.OriginBaseline
 		if !s.emit {
 			return
@@ -189,12 +184,11 @@ func (d *contactsDiff) add(s contactsSight, f identified) {
 
 // isOld says whether an unknown contact request was there before we began to watch its insertion. Without a readable time
 // it is taken for news, except at the first poll of what was there before us.
-func isOld(i store.Insertion, created time.Time, skew time.Duration) (old, untimed bool) {
+func isOld(i store.Insertion, created time.Time, skew time.Duration) bool {
 	if created.IsZero() {
-		old = i.Baseline && !i.Polled
-		return old, old
+		return i.Baseline && !i.Polled
 	}
-	return created.Before(i.Start.Add(skew)), false
+	return created.Before(i.Start.Add(skew))
 }
 
 // update compares a known contact request with what was read of it. judged are the rules before a drift of this answer.

@@ -20,7 +20,6 @@ type poll struct {
 	catchUp   *catchUp
 	verdict   verdict
 	rules     string // under which the first answer was committed
-	untimed   int
 }
 
 func (p *poll) run(ctx context.Context) error {
@@ -216,7 +215,6 @@ func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q
 	if r.recovered {
 		p.a.windows.told(p.reference, nil)
 	}
-	p.untimed += r.untimed
 	p.a.returned(len(a.requests))
 	return nil
 }
@@ -233,7 +231,6 @@ type result struct {
 	catchUp   *catchUp
 	verdict   verdict
 	rules     string
-	untimed   int
 	recovered bool // a gap that was told has ended
 }
 
@@ -253,7 +250,7 @@ func (p *poll) apply(transaction func(func(*store.Tx) error) error, page *listin
 			return err
 		}
 		d := diffContactRequests(s, known, a)
-		r = result{catchUp: p.catchUp.clone(), untimed: d.untimed, rules: rulesOf(state, d)}
+		r = result{catchUp: p.catchUp.clone(), rules: rulesOf(state, d)}
 		r.verdict = r.catchUp.judge(p.circumstances(i, known, a, s.skew), a, d)
 		gap, told := p.a.windows.gap(p.reference)
 		r.recovered = told && r.verdict != open && r.catchUp.whole
@@ -349,7 +346,7 @@ func (p *poll) write(tx *store.Tx, i store.Insertion, state store.Agency, c *cat
 	if v == open {
 		i.OpenSince = at.UTC()
 	} else {
-		if err := p.tellUntimed(tx, i, d.untimed); err != nil {
+		if err := p.tellUntimed(tx, i); err != nil {
 			return err
 		}
 		i = closeCatchUp(i, c, at.UTC(), p.a.skew())
@@ -357,11 +354,21 @@ func (p *poll) write(tx *store.Tx, i store.Insertion, state store.Agency, c *cat
 	return tx.PutInsertion(p.a.id, i)
 }
 
-// tellUntimed says how many contact requests of a first poll were taken for old because nothing told their time.
-func (p *poll) tellUntimed(tx *store.Tx, i store.Insertion, more int) error {
-	count := p.untimed + more
-	if i.Polled || count == 0 {
+// tellUntimed says how many contact requests of a first poll were taken for old because nothing told their time. It counts
+// what is remembered: a catch-up that failed or was killed in between has begun anew.
+func (p *poll) tellUntimed(tx *store.Tx, i store.Insertion) error {
+	if i.Polled || !i.Baseline {
 		return nil
+	}
+	known, err := tx.ContactRequests(p.a.id, p.reference)
+	count := 0
+	for _, k := range known {
+		if k.CreatedAt.IsZero() && k.Epoch == i.Epoch {
+			count++
+		}
+	}
+	if err != nil || count == 0 {
+		return err
 	}
 	return appendEvent(tx, &events.WatchGapDetected{
 		Common:    events.Common{AgencyID: p.a.id, ObservedAt: time.Now()},

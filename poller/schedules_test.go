@@ -619,3 +619,35 @@ func TestAnOlderAnswerShortensNoRetryAfter(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatNothingTellsTheTimeOfIsCountedOverAFailureInTheFirstCatchUp(t *testing.T) {
+	for name, kill := range map[string]bool{"failure": false, "kill": true} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+				h := &hostile{written: func(kept) any { return "kürzlich" }}
+				h.fault = func(_ sandbox.Call, n int) *sandbox.Fault {
+					if n != 3 { // the first two learn the id
+						return nil
+					}
+					return &sandbox.Fault{Status: 500}
+				}
+				h.take(w)
+				w.publish("A100", "a#1##")
+				h.add("a#1##", 7, 0)
+				w.start()
+				if kill {
+					w.pass(100 * time.Millisecond)
+					w.restart()
+				}
+				w.pass(20 * time.Minute)
+				gaps := gapsOf(w.log("A100"))
+				if len(gaps) != 1 || gaps[0].body["reason"] != "time_unknown" || gaps[0].body["reached"] != 7.0 {
+					t.Errorf("seven were taken for old: %v", gaps)
+				}
+				if n := count(w.log("A100"), events.TypeContactRequestCreated); n != 0 {
+					t.Errorf("%d announced", n)
+				}
+			})
+		})
+	}
+}

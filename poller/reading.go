@@ -149,7 +149,8 @@ func (p *poll) unchanged(page *listings.ContactRequestsPage) bool {
 		p.look.at = page.Received
 		return true
 	}
-	if page.Hash != p.look.hash || p.look.rules != p.a.windows.currentRules() || p.wideDue(page.Received) {
+	if page.Hash != p.look.hash || p.look.rules != p.a.windows.currentRules() || p.wideDue(page.Received) ||
+		p.grew(page.Total, page.Received) { // a header may tell of more than the body
 		return false
 	}
 	p.look.validators.confirm(page.Envelope)

@@ -503,3 +503,26 @@ func TestARefusedNumberIsAskedForOnceADay(t *testing.T) {
 		})
 	}
 }
+
+func TestATotalInAHeaderThatGrowsIsHeard(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		h := &hostile{}
+		h.fault = func(c sandbox.Call, _ int) *sandbox.Fault {
+			f := h.answer(c)
+			f.Header = http.Header{"X-Total-Count": {strconv.Itoa(len(h.leads[c.Reference]))}}
+			return f
+		}
+		h.take(w)
+		w.publish("A100", "a#1##")
+		h.add("a#1##", 30, 10*24*time.Hour)
+		w.start()
+		w.pass(10 * time.Minute)
+		h.add("a#1##", 25, 0)
+		w.pass(20 * time.Minute)
+		late := h.add("a#1##", 1, 5*time.Hour) // sorts below the smallest window, which stays as it is
+		w.pass(10 * time.Minute)
+		if got := announced(w.log("A100")); got[late[0]] != 1 {
+			t.Errorf("the late one: %v", got)
+		}
+	})
+}

@@ -164,16 +164,23 @@ func latest(t time.Time, zone *time.Location) time.Time {
 	return found
 }
 
+// epochFrom and epochTo bound what is read as a number of seconds or milliseconds: 202611200941 and 20261120094107 are written
+// dates, and would be 1976 and 2612.
+const epochFrom, epochTo = 631_152_000, 4_102_444_800 // 1990 and 2100
+
 // epoch reads seconds or milliseconds since 1970, with or without a fraction. Twelve digits and more are milliseconds:
 // in seconds they would be in the sixth millennium.
 func epoch(s string) time.Time {
 	whole, fraction, _ := strings.Cut(s, ".")
 	n, ok := natural(whole)
-	if !ok || fraction != "" && strings.Trim(fraction, "0123456789") != "" || n > 99_999_999_999_999 {
+	if !ok || fraction != "" && strings.Trim(fraction, "0123456789") != "" {
 		return time.Time{}
 	}
-	if n > 99_999_999_999 {
+	if n >= epochFrom*1000 && n < epochTo*1000 {
 		return time.UnixMilli(n)
+	}
+	if n < epochFrom || n >= epochTo {
+		return time.Time{}
 	}
 	nanos, _ := natural((fraction + "000000000")[:9])
 	return time.Unix(n, nanos)

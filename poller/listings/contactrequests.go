@@ -110,6 +110,7 @@ func (c *Client) contactRequest(raw jsontext.Value, asked Request) (r ContactReq
 
 // contactRequests says how contact requests are told: by what their list is called or looks like.
 func (e *envelope) contactRequests(idFields []string) sought {
+	e = e.withoutParts(idFields)
 	return sought{
 		what: expectedContactRequests, names: contactNames,
 		fits:     func(l list) bool { return objects(l) > 0 },
@@ -117,6 +118,18 @@ func (e *envelope) contactRequests(idFields []string) sought {
 		isRecord: func(o jsontext.Value) bool { return isLoneContactRequest(o, idFields) },
 		none:     func() (list, bool) { return e.first(e.contactRules(idFields, false)) },
 	}
+}
+
+// withoutParts is the envelope without the lists that are part of one contact request which stands where an array belongs:
+// its telephone numbers, or when it would like to come. A list that looks more like contact requests than what is around
+// it stays.
+func (e *envelope) withoutParts(idFields []string) *envelope {
+	isPart := func(l list) bool {
+		return slices.ContainsFunc(l.around, func(o jsontext.Value) bool {
+			return isLoneContactRequest(o, idFields) && (hints(l, surest) == 0 || hint(o, personal, 0) && hints(l, personal) == 0)
+		})
+	}
+	return &envelope{root: e.root, lists: slices.DeleteFunc(slices.Clone(e.lists), isPart)}
 }
 
 // contactRules go from what is surest to what is least sure. An empty list whose name says "contact requests" counts more
@@ -198,7 +211,7 @@ func isLoneContactRequest(o jsontext.Value, idFields []string) bool {
 		nested := value.Kind() == jsontext.KindBeginArray || value.Kind() == jsontext.KindBeginObject
 		switch {
 		case named(name, totalNames), named(name, errorNames), named(name, successNames),
-			nested && (named(name, genericNames) || named(name, contactNames)):
+			nested && (named(name, genericNames) || named(name, contactNames)) && !areAddresses(name, value):
 			return false
 		case named(name, surest):
 			sure++
@@ -207,6 +220,12 @@ func isLoneContactRequest(o jsontext.Value, idFields []string) bool {
 		}
 	}
 	return sure > 1 || sure > 0 && whose > 0
+}
+
+// areAddresses says whether a list of e-mails is one of addresses: some services call the requests themselves so.
+func areAddresses(name string, value jsontext.Value) bool {
+	return isPlain(name, "emails") && value.Kind() == jsontext.KindBeginArray &&
+		hints(list{raw: value}, surest)+hints(list{raw: value}, []string{"message", "contact", "sender", "contactRequest"}) == 0
 }
 
 // only makes a rule that holds for one list or for none: which of two is meant would be a guess.

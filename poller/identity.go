@@ -13,17 +13,19 @@ import (
 // learnIdentity decides which member tells contact requests apart, by reading one answer twice. A member that turns out to
 // be none is dropped, and said, and another one learned; so it is, without a word, where other members may be the id now.
 func (p *poll) learnIdentity(ctx context.Context, page *listings.ContactRequestsPage, q question) error {
+	if len(page.ContactRequests) == 0 {
+		return nil
+	}
 	var state store.Agency
+	why := ""
 	err := p.a.p.store.View(func(tx *store.Tx) (err error) {
-		state, _, err = tx.Agency(p.a.id)
+		if state, _, err = tx.Agency(p.a.id); err == nil && state.IdentityLearned {
+			why, err = p.unfit(tx, state.IDField, page.ContactRequests)
+		}
 		return err
 	})
-	if err != nil || len(page.ContactRequests) == 0 {
+	if err != nil {
 		return err
-	}
-	why := ""
-	if state.IdentityLearned && state.IDField != "" {
-		why = unfit(state.IDField, p.reference, page.ContactRequests)
 	}
 	if p.learned(state) && why == "" {
 		return nil
@@ -39,11 +41,9 @@ func (p *poll) learnIdentity(ctx context.Context, page *listings.ContactRequests
 			return err
 		}
 		if state.IDField != field || why == "" && p.learned(state) { // another poll was faster
-			if field, why = state.IDField, ""; field != "" {
-				why = unfit(field, p.reference, page.ContactRequests)
-			}
-			if why == "" {
-				return nil
+			field = state.IDField
+			if why, err = p.unfit(tx, field, page.ContactRequests); err != nil || why == "" {
+				return err
 			}
 		}
 		if why != "" {
@@ -51,7 +51,9 @@ func (p *poll) learnIdentity(ctx context.Context, page *listings.ContactRequests
 				return err
 			}
 		}
-		candidates := slices.DeleteFunc(slices.Clone(p.a.p.o.IDFields), func(f string) bool { return slices.Contains(state.RefusedIDFields, f) })
+		candidates := slices.DeleteFunc(slices.Clone(p.a.p.o.IDFields), func(f string) bool {
+			return slices.ContainsFunc(state.RefusedIDFields, func(r string) bool { return listings.SameName(r, f) })
+		})
 		state.IdentityLearned, state.IDCandidates = true, slices.Clone(p.a.p.o.IDFields)
 		state.IDField = learnID(candidates, p.reference, page.ContactRequests, again.ContactRequests)
 		if field != state.IDField && why == "" {
@@ -91,9 +93,46 @@ func (p *poll) dropID(tx *store.Tx, state *store.Agency, why string) error {
 	})
 }
 
-// unfit says why a member that was taken for the id is none: several contact requests of one answer share it, or one is
-// without. It is empty if there is nothing to say against it.
-func unfit(field, reference string, requests []listings.ContactRequest) string {
+// unfit says why a member that was taken for the id is none. It is empty if there is nothing to say against it.
+func (p *poll) unfit(tx *store.Tx, field string, requests []listings.ContactRequest) (why string, err error) {
+	if field == "" {
+		return "", nil
+	}
+	if why = shared(field, p.reference, requests); why != "" {
+		return why, nil
+	}
+	known, err := tx.ContactRequests(p.a.id, p.reference)
+	if moved(field, p.reference, requests, known) {
+		why = "another for the same contact request, and its own for one more"
+	}
+	return why, err
+}
+
+// moved says whether an id that is known stands for another contact request now, while the one that had it stands beside
+// with another: then it counts places.
+func moved(field, reference string, requests []listings.ContactRequest, known []store.ContactRequest) bool {
+	ids := make(map[string][16]byte, len(requests))
+	byContent := make(map[[16]byte]string, len(requests))
+	for _, r := range requests {
+		id, fingerprint := boundedID(r.ID(field)), r.Fingerprint(reference)
+		ids[id], byContent[fingerprint] = fingerprint, id
+	}
+	was := make(map[string][16]byte, len(known))
+	for _, k := range known {
+		was[k.ID] = k.Fingerprint
+	}
+	for id, fingerprint := range was {
+		now, shown := ids[id]
+		other, beside := byContent[fingerprint]
+		if shown && beside && now != fingerprint && other != id && was[other] != fingerprint {
+			return true
+		}
+	}
+	return false
+}
+
+// shared says whether several contact requests of one answer share an id, or one is without.
+func shared(field, reference string, requests []listings.ContactRequest) string {
 	seen := make(map[string][16]byte, len(requests))
 	for _, r := range requests {
 		id, fingerprint := r.ID(field), r.Fingerprint(reference)

@@ -37,6 +37,9 @@ func isPlain(name, want string) bool {
 	return n == len(want)
 }
 
+// SameName says whether two names differ in style only, so that [ContactRequest.ID] may read the same member for both.
+func SameName(a, b string) bool { return isPlain(a, plain(b)) }
+
 func isSeparator(c byte) bool { return c == '_' || c == '-' || c == ' ' }
 
 func lower(c byte) byte {

@@ -1,0 +1,64 @@
+package poller_test
+
+import (
+	"encoding/json"
+	"sync"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/sandbox"
+)
+
+// bodies lets a test write the answers itself.
+func bodies(w *world) func(any) {
+	var mu sync.Mutex
+	now := []byte(`[]`)
+	w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+		if c.Operation != sandbox.OperationContactRequests {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		return &sandbox.Fault{Body: now}
+	})
+	return func(v any) {
+		mu.Lock()
+		defer mu.Unlock()
+		now, _ = json.Marshal(v)
+	}
+}
+
+type m = map[string]any
+
+func TestAnIdThatCountsPlacesSwallowsNothing(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		set := bodies(w)
+		var list []m
+		add := func(mail string) {
+			list = append([]m{{"createdAt": time.Now().UTC().Format(time.RFC3339), "email": mail, "message": "x"}}, list...)
+			for n := range list {
+				list[n]["id"] = n + 1
+			}
+			set(list)
+		}
+		w.start()
+		w.pass(5 * time.Minute)
+		for _, mail := range []string{"a@x", "b@x", "c@x", "d@x"} {
+			add(mail)
+			w.pass(5 * time.Minute)
+		}
+		got := map[string]int{}
+		for _, e := range w.log("A100") {
+			if e.Type == events.TypeContactRequestCreated {
+				got[e.body["contact"].(map[string]any)["email"].(string)]++
+			}
+		}
+		for _, mail := range []string{"a@x", "b@x", "c@x", "d@x"} {
+			if got[mail] != 1 {
+				t.Errorf("%s announced %d times", mail, got[mail])
+			}
+		}
+	})
+}

@@ -193,6 +193,7 @@ func isOld(i store.Insertion, created time.Time, skew time.Duration) bool {
 
 // update compares a known contact request with what was read of it. judged are the rules before a drift of this answer.
 func (d *contactsDiff) update(s contactsSight, judged uint32, k store.ContactRequest, f identified) {
+	renewed := renewFingerprint(&k, f)
 	if emptied := redacted(k.Fields, f.ContactRequest); len(emptied) > 0 {
 		k.Redacted = true
 		k.Revision++
@@ -206,6 +207,9 @@ func (d *contactsDiff) update(s contactsSight, judged uint32, k store.ContactReq
 		return
 	}
 	if k.Redacted || k.Digest == f.digest && k.Rules == s.rules.contactRequest {
+		if renewed {
+			d.puts = append(d.puts, k)
+		}
 		return // an answer older than the redaction brings nobody back
 	}
 	now := fields(f.ContactRequest, s.rules)
@@ -221,6 +225,17 @@ func (d *contactsDiff) update(s contactsSight, judged uint32, k store.ContactReq
 		})
 	}
 	d.puts = append(d.puts, k)
+}
+
+// renewFingerprint keeps the fingerprint that of the last content, so that a contact request is found again when its id is
+// another one day. One that is surely the same may have got it by a change, or by another reading of its time.
+func renewFingerprint(k *store.ContactRequest, f identified) bool {
+	sure := f.identity == events.IdentityID || k.Digest == f.digest
+	if k.Fingerprint == f.fingerprint || !sure || k.Redacted && !anonymous(f.ContactRequest) {
+		return false
+	}
+	k.Fingerprint = f.fingerprint
+	return true
 }
 
 func full(r listings.ContactRequest, rules rules) [32]byte {

@@ -2,6 +2,8 @@ package poller_test
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -30,6 +32,11 @@ func bodies(w *world) func(any) {
 }
 
 type m = map[string]any
+
+// ofContacts are the events of contact requests.
+func ofContacts(list []told) []told {
+	return slices.DeleteFunc(list, func(e told) bool { return !strings.HasPrefix(string(e.Type), "contact_request.") })
+}
 
 func TestAnIdThatCountsPlacesSwallowsNothing(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
@@ -60,5 +67,39 @@ func TestAnIdThatCountsPlacesSwallowsNothing(t *testing.T) {
 				t.Errorf("%s announced %d times", mail, got[mail])
 			}
 		}
+	})
+}
+
+func TestOtherIdsAfterAChangeAndARedactionAreNoNews(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		set := bodies(w)
+		w.start()
+		w.pass(5 * time.Minute)
+		at, at2 := time.Now().UTC().Format(time.RFC3339), time.Now().Add(-time.Second).UTC().Format(time.RFC3339)
+		set([]m{{"id": 1, "createdAt": at, "email": "a@x", "message": "x"}, {"id": 2, "createdAt": at2, "email": "b@x", "message": "x"}})
+		w.pass(5 * time.Minute)
+		set([]m{{"id": 1, "createdAt": at, "email": "a@x", "message": "corrected"}, {"id": 2, "createdAt": at2, "email": nil, "message": nil}})
+		w.pass(5 * time.Minute)
+		set([]m{{"id": "u-1", "createdAt": at, "email": "a@x", "message": "corrected"}, {"id": "u-2", "createdAt": at2, "email": nil, "message": nil}})
+		w.pass(5 * time.Minute)
+		w.wants(ofContacts(w.log("A100")), "contact_request.created", "contact_request.created", "contact_request.changed", "contact_request.redacted")
+	})
+}
+
+func TestAnotherTimeZoneWithoutIdsIsNoNews(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		set := bodies(w)
+		w.start()
+		w.pass(5 * time.Minute)
+		set([]m{{"createdAt": time.Now().UTC().Format("2006-01-02T15:04:05"), "email": "a@x", "message": "x"}})
+		w.pass(5 * time.Minute)
+		n := len(w.log("A100"))
+		w.halt()
+		w.options.API.TimeZone = time.UTC
+		w.start()
+		w.pass(5 * time.Minute)
+		w.wants(ofContacts(w.since("A100", n)))
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"slices"
+	"time"
 
 	"doorbell/events"
 	"doorbell/store"
@@ -20,8 +21,8 @@ type match struct {
 
 // recall finds known contact requests again: by id; by the id that they had under other settings; and by fingerprint,
 // which counts only while the id that was known with it is missing from the same answer, so that a double click with two
-// ids stays two. Where there are no ids, one whose person was erased is known by its time. The order of matches is that
-// of found.
+// ids stays two. Where there are no ids, one whose person was erased is known by its time, and one whose time is read in
+// another way than before by its record. The order of matches is that of found.
 func recall(found []identified, known []store.ContactRequest) []match {
 	m := memory{list: make([]match, len(found)), byFingerprint: map[[16]byte][]store.ContactRequest{}}
 	m.byIDs(found, known)
@@ -34,6 +35,7 @@ func recall(found []identified, known []store.ContactRequest) []match {
 		m.byContent(group)
 	}
 	m.byTime(known)
+	m.byRecord(known)
 	return m.list
 }
 
@@ -138,4 +140,26 @@ func (m *memory) byTime(known []store.ContactRequest) {
 			}
 		}
 	}
+}
+
+// byRecord finds those without an id whose record is the same, and whose time was or is unreadable, or in another zone.
+func (m *memory) byRecord(known []store.ContactRequest) {
+	for n := range m.list {
+		one := &m.list[n]
+		if one.known || one.found.identity == events.IdentityID {
+			continue
+		}
+		for _, k := range known {
+			if k.Digest == one.found.digest && !m.present[k.ID] && sameReading(k.CreatedAt, one.found.CreatedAt) {
+				one.k, one.known = k, true
+				m.present[k.ID] = true
+				break
+			}
+		}
+	}
+}
+
+// sameReading says whether two times may be readings of one text.
+func sameReading(a, b time.Time) bool {
+	return a.IsZero() != b.IsZero() || a.Sub(b)%(15*time.Minute) == 0 && a.Sub(b).Abs() <= 26*time.Hour
 }

@@ -188,7 +188,11 @@ func isOld(i store.Insertion, created time.Time, skew time.Duration) bool {
 	if created.IsZero() {
 		return i.Baseline && !i.Polled
 	}
-	return created.Before(i.Start.Add(skew))
+	start := i.Start.Add(skew)
+	if minutes := start.Truncate(time.Minute); !i.Polled && created.Equal(minutes) {
+		start = minutes // the API may tell times in whole minutes: what was made in that of the begin is news
+	}
+	return created.Before(start)
 }
 
 // update compares a known contact request with what was read of it. judged are the rules before a drift of this answer.

@@ -651,3 +651,25 @@ func TestWhatNothingTellsTheTimeOfIsCountedOverAFailureInTheFirstCatchUp(t *test
 		})
 	}
 }
+
+func TestWhatIsMadeInTheMinuteOfTheBeginIsNewsWhereTimesAreInMinutes(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		h := &hostile{written: in("UTC", "2006-01-02T15:04Z07:00")}
+		begin := time.Now().Add(30 * time.Second)
+		h.fault = func(sandbox.Call, int) *sandbox.Fault {
+			if time.Since(begin) > 20*time.Second {
+				return nil
+			}
+			return &sandbox.Fault{Status: 500} // a first sweep may take long
+		}
+		h.take(w)
+		w.publish("A100", "a#1##")
+		h.add("a#1##", 3, time.Minute)
+		w.pass(30 * time.Second)
+		w.start()
+		w.pass(15 * time.Second)
+		live := h.add("a#1##", 1, 0)
+		w.pass(20 * time.Minute)
+		h.judge(w, live)
+	})
+}

@@ -25,8 +25,10 @@ var wrapperNames = []string{
 // none that can be read.
 func (o object) created(zone *time.Location) (at time.Time, unreadable bool) {
 	scopes := []object{o}
-	for _, name := range wrapperNames {
-		scopes = append(scopes, o.object(name))
+	for inner := range o.all(wrapperNames...) {
+		if !isProperty(inner) {
+			scopes = append(scopes, parse(inner))
+		}
 	}
 	for _, scope := range scopes {
 		for value := range scope.all(creationNames...) {
@@ -41,6 +43,9 @@ func (o object) created(zone *time.Location) (at time.Time, unreadable bool) {
 	}
 	return time.Time{}, unreadable
 }
+
+// isProperty says whether a member of a contact request is the property that it is about: that has a time of its own.
+func isProperty(o jsontext.Value) bool { return referenceOf(o) != "" && !hint(o, personal, 0) }
 
 // instant reads a time; zero if it cannot. RFC 3339, also without the colon in the offset or with a space for the T; no
 // offset at all, then in zone; day, month and year with dots or dashes; the form of HTTP headers; seconds or milliseconds

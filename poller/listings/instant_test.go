@@ -114,3 +114,16 @@ func TestATimeWithoutZoneIsShownByClocksOfTheZone(t *testing.T) {
 		}
 	}
 }
+
+func TestTheTimeOfThePropertyIsNotThatOfTheContactRequest(t *testing.T) {
+	for body, want := range map[string]int{
+		`[{"id":1,"email":"n@x","item":{"propertyReferenceId":"a#b##","createdAt":"2024-01-01T00:00:00Z"}}]`: 1,
+		`[{"id":1,"node":{"propertyReferenceId":"a#b##","createdAt":"2024-01-01T00:00:00Z","email":"n@x"}}]`: 2024,
+		`[{"id":1,"email":"n@x","request":{"createdAt":"2024-01-01T00:00:00Z"}}]`:                            2024,
+	} {
+		page, err := decodeContactRequests(t, body)
+		if err != nil || page.ContactRequests[0].CreatedAt.Year() != want {
+			t.Errorf("%s: %+v, %v", body, page, err)
+		}
+	}
+}

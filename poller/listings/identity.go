@@ -3,6 +3,7 @@ package listings
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -56,7 +57,7 @@ func (c ContactRequest) Fingerprint(reference string) (fingerprint [16]byte) {
 	}
 	parts := []string{reference, created, strings.ToLower(p.Email), phone, p.Message}
 	if strings.Join(parts[1:], "") == "" {
-		digest, _ := Digest(c.Record, []string{"/score"})
+		digest, _ := Digest(c.Record, scores(c.Record))
 		parts = append(parts, string(digest[:]))
 	}
 	var b []byte
@@ -67,6 +68,22 @@ func (c ContactRequest) Fingerprint(reference string) (fingerprint [16]byte) {
 	sum := sha256.Sum256(b)
 	copy(fingerprint[:], sum[:])
 	return fingerprint
+}
+
+// scores are the pointers to the score of a contact request, however it is spelled, its own or one level down.
+func scores(record json.RawMessage) (pointers []string) {
+	for name, value := range members(jsontext.Value(record)) {
+		at := jsontext.Pointer("").AppendToken(name)
+		if isPlain(name, "score") {
+			pointers = append(pointers, string(at))
+		}
+		for deeper := range members(value) {
+			if isPlain(deeper, "score") {
+				pointers = append(pointers, string(at.AppendToken(deeper)))
+			}
+		}
+	}
+	return pointers
 }
 
 // Field is one field of a contact request, told by its digest: enough to see that it changed, too little to know it.

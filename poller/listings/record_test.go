@@ -385,3 +385,15 @@ func assertProper(t *testing.T, record json.RawMessage) {
 		t.Fatalf("not proper JSON: %q", record)
 	}
 }
+
+func TestAFingerprintIsNeverOverTheScore(t *testing.T) {
+	for _, records := range [][2]string{
+		{`{"Score":1,"vorname":"Nora"}`, `{"Score":2,"vorname":"Nora"}`},
+		{`{"lead":{"SCORE":1,"vorname":"Nora"}}`, `{"lead":{"SCORE":2,"vorname":"Nora"}}`},
+	} {
+		a, b := ContactRequest{Record: []byte(records[0])}, ContactRequest{Record: []byte(records[1])}
+		if a.Fingerprint("a#b##") != b.Fingerprint("a#b##") {
+			t.Errorf("%s and %s differ", records[0], records[1])
+		}
+	}
+}

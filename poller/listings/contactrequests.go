@@ -117,7 +117,30 @@ func (e *envelope) contactRequests(idFields []string) sought {
 		anywhere: func(strict bool) (list, bool) { return e.first(e.contactRules(idFields, strict)) },
 		isRecord: func(o jsontext.Value) bool { return isLoneContactRequest(o, idFields) },
 		none:     func() (list, bool) { return e.first(e.contactRules(idFields, false)) },
+		instead:  e.instead,
 	}
+}
+
+// instead is what to take where a learned list stands next to others that unmistakably hold contact requests, as where a
+// service keeps those that were read apart: the other one where the learned one is empty and its name does not say that
+// there are none; neither where it would be a guess.
+func (e *envelope) instead(learned list) (list, bool) {
+	if learned.depth == 0 || named(learned.name, contactNames) {
+		return learned, true
+	}
+	var others []list
+	for _, l := range e.lists {
+		if l.path != learned.path && l.path.Parent() == learned.path.Parent() && !named(l.name, sideNames) && hints(l, surest) > 0 && hints(l, personal) > 0 {
+			others = append(others, l)
+		}
+	}
+	switch none := isEmpty(learned.raw); {
+	case len(others) == 0 || !none && named(learned.name, genericNames):
+		return learned, true
+	case none && len(others) == 1:
+		return others[0], true
+	}
+	return list{}, false
 }
 
 // withoutParts is the envelope without the lists that are part of one contact request which stands where an array belongs:

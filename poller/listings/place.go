@@ -15,6 +15,7 @@ type sought struct {
 	anywhere func(strict bool) (list, bool) // records, wherever they are; strict: where another place was expected
 	none     func() (list, bool)            // an empty list that unmistakably is the one
 	isRecord func(jsontext.Value) bool      // whether an object that stands where an array belongs is a record
+	instead  func(list) (list, bool)        // what to take for the learned list; nil: always itself
 }
 
 // find is the one place where it is decided what an answer holds: a list, nothing by its own count (then the list has no
@@ -45,7 +46,10 @@ func (x *exchange) find(e *envelope, s sought, configured string) (list, error) 
 func (e *envelope) locate(s sought, shape Shape, only bool) (list, bool) {
 	if shape.Known {
 		if l, ok := at(e.root, jsontext.Pointer(shape.Path)); ok && s.isThere(l) {
-			return l, true
+			if only || s.instead == nil {
+				return l, true
+			}
+			return s.instead(l)
 		}
 		if only {
 			return list{}, false

@@ -207,3 +207,28 @@ func TestAWalkLearnsItsShapeFromItsOwnPages(t *testing.T) {
 		t.Errorf("%+v %v", v, err)
 	}
 }
+
+func TestALearnedPlaceHidesNoContactRequestBesideIt(t *testing.T) {
+	const lead = `{"id":7,"createdAt":"2026-11-20T10:41:07+0100","email":"n@x"}`
+	for _, row := range []struct{ learned, body, path string }{
+		{"/read", `{"new":[` + lead + `],"read":[]}`, "/new"},
+		{"/items", `{"new":[` + lead + `],"items":[]}`, "/new"},
+		{"/read", `{"new":[` + lead + `],"read":[` + lead + `]}`, "drift"},
+		{"/read", `{"new":[` + lead + `],"old":[` + lead + `],"read":[]}`, "drift"},
+		{"/read", `{"new":[],"read":[` + lead + `]}`, "/read"},
+		{"/read", `{"read":[` + lead + `],"included":[` + lead + `]}`, "/read"},
+		{"/read", `{"read":[` + lead + `],"similar":[{"id":1,"score":3}]}`, "/read"},
+		{"/items", `{"archived":[` + lead + `],"items":[` + lead + `]}`, "/items"},
+		{"/items", `{"property":{"agents":[` + lead + `]},"items":[]}`, "/items"},
+		{"/leads", `{"calls":[` + lead + `],"leads":[]}`, "/leads"},
+	} {
+		_, _, page, err := expecting(t, Shape{Path: row.learned, Known: true}, row.body)
+		if row.path == "drift" {
+			assertDrift(t, "contact requests", row.body, page == nil, err)
+			continue
+		}
+		if err != nil || page.Path != row.path {
+			t.Errorf("%s: %+v, %v", row.body, page, err)
+		}
+	}
+}

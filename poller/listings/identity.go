@@ -46,17 +46,17 @@ func styled(o jsontext.Value, name string) (found jsontext.Value, ok bool) {
 }
 
 // Fingerprint is the same for the same contact request, whatever its id, its score, and the style of names: a hash over
-// reference, creation time, e-mail, phone and message. Where none of the last four is there, all of the record but the
+// reference, creation time (its text, where it is a date that cannot be read), e-mail, phone and message. Where none of the last four is there, all of the record but the
 // score stands in for them.
 func (c ContactRequest) Fingerprint(reference string) (fingerprint [16]byte) {
 	p := c.Contact()
 	phone := firstText(p.Phone, p.PhoneRaw)
-	created := ""
+	created := parse(jsontext.Value(c.Record)).written()
 	if !c.CreatedAt.IsZero() {
 		created = c.CreatedAt.UTC().Format(time.RFC3339Nano)
 	}
 	parts := []string{reference, created, strings.ToLower(p.Email), phone, p.Message}
-	if strings.Join(parts[1:], "") == "" {
+	if c.CreatedAt.IsZero() && strings.Join(parts[2:], "") == "" {
 		digest, _ := Digest(c.Record, scores(c.Record))
 		parts = append(parts, string(digest[:]))
 	}

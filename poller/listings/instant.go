@@ -1,6 +1,7 @@
 package listings
 
 import (
+	"iter"
 	"net/http"
 	"regexp"
 	"strings"
@@ -24,24 +25,45 @@ var wrapperNames = []string{
 // created is the creation time of a contact request, directly or one level down. unreadable says that there is one, but
 // none that can be read.
 func (o object) created(zone *time.Location) (at time.Time, unreadable bool) {
-	scopes := []object{o}
-	for inner := range o.all(wrapperNames...) {
-		if !isProperty(inner) {
-			scopes = append(scopes, parse(inner))
+	for value := range o.creations() {
+		if at := instant(value, zone); !at.IsZero() {
+			return at, false
 		}
-	}
-	for _, scope := range scopes {
-		for value := range scope.all(creationNames...) {
-			if isEmpty(value) {
-				continue
-			}
-			if at := instant(value, zone); !at.IsZero() {
-				return at, false
-			}
-			unreadable = true
-		}
+		unreadable = true
 	}
 	return time.Time{}, unreadable
+}
+
+// written is the text of a creation time that cannot be read and is a date all the same, such as 05/06/2026: it tells
+// contact requests apart. Other texts may be another at each reading, such as "3 minutes ago".
+func (o object) written() string {
+	for value := range o.creations() {
+		if s, ok := scalar(value); ok && writtenDate.MatchString(s) {
+			return s
+		}
+	}
+	return ""
+}
+
+var writtenDate = regexp.MustCompile(`^[0-9][0-9./:T -]{4,28}[0-9]$`)
+
+// creations yields what may be the creation time, surest first, of the record and then of what it is wrapped in.
+func (o object) creations() iter.Seq[jsontext.Value] {
+	return func(yield func(jsontext.Value) bool) {
+		scopes := []object{o}
+		for inner := range o.all(wrapperNames...) {
+			if !isProperty(inner) {
+				scopes = append(scopes, parse(inner))
+			}
+		}
+		for _, scope := range scopes {
+			for value := range scope.all(creationNames...) {
+				if !isEmpty(value) && !yield(value) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // isProperty says whether a member of a contact request is the property that it is about: that has a time of its own.

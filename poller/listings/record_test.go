@@ -397,3 +397,33 @@ func TestAFingerprintIsNeverOverTheScore(t *testing.T) {
 		}
 	}
 }
+
+func TestATimeThatCannotBeReadTellsContactRequestsApartIfItIsADate(t *testing.T) {
+	const form = `[{"createdAt":%q,"email":"n@x","message":"Guten Tag"}]`
+	for _, row := range []struct {
+		a, b string
+		same bool
+	}{
+		{"05/06/2026 10:41", "07/06/2026 10:41", false},
+		{"2026-11-20", "2026-11-21", false},
+		{"20261120094107", "20261120094108", false},
+		{"2026-11-20", "2026-11-20", true},
+		{"vor 3 Minuten", "vor 4 Minuten", true},
+		{"2026-11-20T10:41:07+01:00", "2026-11-20T09:41:07Z", true},
+	} {
+		a, err := decodeContactRequests(t, fmt.Sprintf(form, row.a))
+		b, err2 := decodeContactRequests(t, fmt.Sprintf(form, row.b))
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		unnamed := func(name string) ContactRequest {
+			return ContactRequest{Record: []byte(fmt.Sprintf(`{"createdAt":%q,"vorname":%q}`, row.a, name))}
+		}
+		if unnamed("Nora").Fingerprint("a#b##") == unnamed("Lea").Fingerprint("a#b##") {
+			t.Errorf("%s: two people without a known field are one", row.a)
+		}
+		if same := a.ContactRequests[0].Fingerprint("a#b##") == b.ContactRequests[0].Fingerprint("a#b##"); same != row.same {
+			t.Errorf("%s and %s: the same %t", row.a, row.b, same)
+		}
+	}
+}

@@ -170,7 +170,7 @@ func (d *contactsDiff) add(s contactsSight, f identified) {
 		Epoch: s.insertion.Epoch, CreatedAt: f.CreatedAt, Fields: fields(f.ContactRequest, s.rules),
 	})
 	origin := events.OriginLive
-	if isOld(s.insertion, f.CreatedAt, s.skew) {
+	if isOld(s.insertion, f.ContactRequest, s.skew) {
 		origin = events.OriginBaseline
 		if !s.emit {
 			return
@@ -184,15 +184,15 @@ func (d *contactsDiff) add(s contactsSight, f identified) {
 
 // isOld says whether an unknown contact request was there before we began to watch its insertion. Without a readable time
 // it is taken for news, except at the first poll of what was there before us.
-func isOld(i store.Insertion, created time.Time, skew time.Duration) bool {
-	if created.IsZero() {
+func isOld(i store.Insertion, r listings.ContactRequest, skew time.Duration) bool {
+	if r.CreatedAt.IsZero() {
 		return i.Baseline && !i.Polled
 	}
 	start := i.Start.Add(skew)
-	if minutes := start.Truncate(time.Minute); !i.Polled && created.Equal(minutes) {
-		start = minutes // the API may tell times in whole minutes: what was made in that of the begin is news
+	if r.Minutes && !i.Polled {
+		start = start.Truncate(time.Minute) // what was made in the minute of the begin is news
 	}
-	return created.Before(start)
+	return r.CreatedAt.Before(start)
 }
 
 // update compares a known contact request with what was read of it. judged are the rules before a drift of this answer.

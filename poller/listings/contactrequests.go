@@ -42,6 +42,7 @@ type ContactRequest struct {
 	Defects   []string        // what is wrong with the record: the Defect constants, sorted
 	Reference string          // the insertion that the record names, "" if it names none
 	CreatedAt time.Time       // UTC; zero if absent or unreadable
+	Minutes   bool            // CreatedAt was told without seconds
 	Score     json.RawMessage // number, text or null, as sent; nil if absent or something else
 }
 
@@ -99,8 +100,8 @@ func (c *Client) contactRequest(raw jsontext.Value, asked Request) (r ContactReq
 	if isForeignAgency(jsontext.Value(r.Record), asked.AgencyID) {
 		return r, "one of another agency"
 	}
-	created, unreadable := o.created(c.o.TimeZone)
-	if r.CreatedAt = created; unreadable {
+	var unreadable bool
+	if r.CreatedAt, r.Minutes, unreadable = o.created(c.o.TimeZone); unreadable {
 		r.Defects = append(r.Defects, DefectTime)
 		slices.Sort(r.Defects)
 	}

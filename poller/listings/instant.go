@@ -23,16 +23,19 @@ var wrapperNames = []string{
 }
 
 // created is the creation time of a contact request, directly or one level down. unreadable says that there is one, but
-// none that can be read.
-func (o object) created(zone *time.Location) (at time.Time, unreadable bool) {
+// none that can be read; minutes, that it is told without seconds.
+func (o object) created(zone *time.Location) (at time.Time, minutes, unreadable bool) {
 	for value := range o.creations() {
 		if at := instant(value, zone); !at.IsZero() {
-			return at, false
+			s, _ := text(value)
+			return at, endsInMinutes.MatchString(s), false
 		}
 		unreadable = true
 	}
-	return time.Time{}, unreadable
+	return time.Time{}, false, unreadable
 }
+
+var endsInMinutes = regexp.MustCompile(`[Tt ][0-9]{2}:[0-9]{2}(?:$|[^:0-9])`)
 
 // written is the text of a creation time that cannot be read and is a date all the same, such as 05/06/2026: it tells
 // contact requests apart. Other texts may be another at each reading, such as "3 minutes ago".

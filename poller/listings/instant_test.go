@@ -127,3 +127,15 @@ func TestTheTimeOfThePropertyIsNotThatOfTheContactRequest(t *testing.T) {
 		}
 	}
 }
+
+func TestATimeWithoutSecondsIsMarked(t *testing.T) {
+	for created, want := range map[string]bool{
+		"2026-11-20T10:41Z": true, "2026-11-20T10:41+01:00": true, "20.11.2026 10:41": true, "20.11.2026, 10:41": true,
+		"2026-11-20T10:41:00Z": false, "2026-11-20T10:41:00+01:00": false, "20.11.2026 10:41:07": false, "1795167660": false,
+	} {
+		page, err := decodeContactRequests(t, `[{"id":1,"createdAt":`+quote(created)+`}]`)
+		if err != nil || page.ContactRequests[0].CreatedAt.IsZero() || page.ContactRequests[0].Minutes != want {
+			t.Errorf("%s: %+v, %v", created, page, err)
+		}
+	}
+}

@@ -117,10 +117,18 @@ func contactStart(a store.Agency) time.Time {
 		}
 		return begin
 	}
-	if start := a.LastCompleteWalk.Add(-lateArrivals); start.After(begin) {
+	if start := lastWithout(a).Add(-lateArrivals); start.After(begin) {
 		return start
 	}
 	return begin
+}
+
+// lastWithout is the last complete walk that had not shown what is told now.
+func lastWithout(a store.Agency) time.Time {
+	if a.LastToldWalk.IsZero() {
+		return a.LastCompleteWalk
+	}
+	return a.LastToldWalk
 }
 
 // reappeared is a reference that had disappeared and is listed again: a new episode, told by one event.

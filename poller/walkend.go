@@ -66,6 +66,9 @@ func (w *walk) endComplete(tx *store.Tx, state *store.Agency, v listings.Verdict
 	}
 	settled := state.CompleteWalks > 0 && w.fresh == 0
 	state.CompleteWalks++
+	if state.LastToldWalk = lastWithout(*state); len(w.waiting) == 0 && !w.overflow {
+		state.LastToldWalk = w.began
+	}
 	state.LastCompleteWalk = w.began
 	state.PartialWalks, state.PartialReason = 0, ""
 	if refiltered && (settled || state.Baselined && state.CompleteWalks == 2) {

@@ -170,7 +170,7 @@ func (w *walk) diff(tx *store.Tx, sights []pageSight) (d pageDiff, err error) {
 		}
 	}
 	emit := w.a.p.o.Announce && state.BaselineReason != baselineFilter
-	s := sight{agencyID: w.a.id, at: sights[0].at, after: state.LastCompleteWalk, emit: emit}
+	s := sight{agencyID: w.a.id, at: sights[0].at, after: lastWithout(state), emit: emit}
 	return diffPage(s, state, all, sights, w.a.p.rules), nil
 }
 

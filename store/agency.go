@@ -24,6 +24,9 @@ type Agency struct {
 	// CompleteWalks counts complete walks; LastCompleteWalk is when the last of them began.
 	CompleteWalks    int       `json:"completeWalks,omitempty"`
 	LastCompleteWalk time.Time `json:"lastCompleteWalk,omitzero"`
+	// LastToldWalk is when the last complete walk began that left nothing of what it had shown to be told later; zero in a
+	// store of before, where it is LastCompleteWalk.
+	LastToldWalk time.Time `json:"lastToldWalk,omitzero"`
 	// PartialWalks counts walks in a row that stayed partial for PartialReason, a reason in the API's structure.
 	PartialWalks  int    `json:"partialWalks,omitempty"`
 	PartialReason string `json:"partialReason,omitempty"`

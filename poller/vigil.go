@@ -15,8 +15,8 @@ import (
 // The alarms stand in the store; this is their copy.
 type hearing struct {
 	good   time.Time           // last complete walk, or last good answer of contact requests
-	idle   time.Time           // last time that there was nothing to hear: nobody is asked
 	failed time.Time           // last failure of this process
+	calm   time.Time           // last moment at which silence meant nothing
 	errors []events.StaleError // the last ten, since good
 
 	stale, drift, gap time.Time // since when an alarm is on; zero: it is not
@@ -61,6 +61,9 @@ func (a *agency) recall(state store.Agency) {
 		if h.good = o.LastGood; h.good.IsZero() {
 			h.good = state.WatchStart
 		}
+		if inGap(h) {
+			h.calm = a.began
+		}
 	}
 	a.lastAnswer = state.Operation(string(listings.OperationContactRequests)).LastGood
 }
@@ -91,21 +94,18 @@ func (a *agency) noteGood(state *store.Agency) {
 // judgeSilence raises the alarm of one operation where it is due. Where nothing went wrong since we began,
 // a last success that is old only tells how long we were away.
 func (a *agency) judgeSilence(op listings.Operation, now time.Time) error {
-	silent := a.isHalted(listings.Request{Operation: op, AgencyID: a.id}) || op == listings.OperationContactRequests && !a.hasInsertions()
-	a.mu.Lock()
-	h := a.hearings[op]
-	if silent {
-		h.idle = now
-		a.mu.Unlock()
+	if a.isHalted(listings.Request{Operation: op, AgencyID: a.id}) || op == listings.OperationContactRequests && !a.asksInsertions() {
+		a.excuse(op, now, func(*hearing) bool { return true })
 		return nil
 	}
+	a.mu.Lock()
+	h := a.hearings[op]
 	good, errs := h.good, append([]events.StaleError(nil), h.errors...)
-	quiet := min(now.Sub(good), now.Sub(h.idle))
+	quiet := min(now.Sub(good), now.Sub(h.calm))
 	if h.failed.IsZero() {
 		quiet = min(quiet, now.Sub(a.began))
 	}
-	// Of walks that are not complete it was said already; there is a list all the same.
-	due := h.stale.IsZero() && h.gap.IsZero() && quiet >= a.patienceWithSilence(op)
+	due := h.stale.IsZero() && quiet >= a.patienceWithSilence(op)
 	a.mu.Unlock()
 	if !due {
 		return nil
@@ -132,20 +132,35 @@ func (a *agency) patienceWithSilence(op listings.Operation) time.Duration {
 	return max(3*interval, staleAfter)
 }
 
-// hasInsertions says whether there are any that may be asked: those that are polled, but for the halted ones.
-func (a *agency) hasInsertions() bool {
+// asksInsertions says whether there are insertions whose contact requests are asked for.
+func (a *agency) asksInsertions() bool {
 	a.p.mu.Lock()
-	polled := a.p.schedule.Len(a.id)
+	asked := a.p.schedule.Len(a.id)
 	a.p.mu.Unlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for scope := range a.halts {
 		if scope.scope == events.ScopeInsertion {
-			polled--
+			asked--
 		}
 	}
-	return polled > 0
+	return asked > 0
 }
+
+// excuse notes that silence up to now means nothing, if the hearing is so.
+func (a *agency) excuse(op listings.Operation, now time.Time, so func(*hearing) bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if h := a.hearings[op]; so(h) {
+		h.calm = now
+	}
+}
+
+// unbroken is a hearing of which nothing has failed since it was good: a walk may just take long.
+func unbroken(h *hearing) bool { return len(h.errors) == 0 }
+
+// inGap is a hearing of which it was said that walks are not complete; there is a list all the same.
+func inGap(h *hearing) bool { return !h.gap.IsZero() }
 
 // updateOperation changes what is remembered of an operation, and the copy of it.
 func (a *agency) updateOperation(op listings.Operation, change func(*store.Tx, *store.Operation) error) error {

@@ -95,6 +95,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		if err != nil {
 			break
 		}
+		a.excuse(listings.OperationInsertions, time.Now(), unbroken)
 		if err := a.worked(listings.OperationInsertions, key); err != nil {
 			return a.afterCommitError(err)
 		}
@@ -156,6 +157,9 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 
 // tellPartial lets the vigil know why a walk is not complete: a failure, or what is odd in how the API pages.
 func (a *agency) tellPartial(v listings.Verdict, now time.Time) error {
+	if v.Pages > 0 {
+		a.excuse(listings.OperationInsertions, now, inGap)
+	}
 	if v.Err != nil {
 		return a.tell(listings.OperationInsertions, "", classify(v.Err), v.Err)
 	}

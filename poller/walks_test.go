@@ -2,6 +2,7 @@ package poller_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,5 +46,100 @@ func TestManyNewInsertionsAfterALongOutageBringTheirContactRequests(t *testing.T
 				t.Errorf("appeared after %s, when the list had failed", after)
 			}
 		}
+	})
+}
+
+func TestAnAgencyWhoseLastInsertionIsLongGoneIsNotSilent(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		w.options.HoldFor, w.options.PollInterval = time.Minute, 10*time.Minute
+		w.start()
+		w.pass(10 * time.Minute)
+		w.must(w.model.Withdraw("A100", "a#1##"))
+		w.pass(60 * time.Hour)
+		if n := count(w.log("A100"), events.TypeWatchStale); n != 0 {
+			t.Errorf("%v", w.log("A100"))
+		}
+	})
+}
+
+func TestAListThatBreaksAfterAGapIsStale(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 120 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.options.PollInterval = time.Hour
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.SetFault(onList(func(c sandbox.Call) *sandbox.Fault {
+			if c.Query.Get("page") == "2" {
+				return &sandbox.Fault{Status: 500}
+			}
+			return nil
+		}))
+		w.pass(2 * time.Hour)
+		w.wants(w.since("A100", 1), events.TypeWatchGapDetected)
+		w.model.SetFault(failing("insertions", 500))
+		w.pass(12 * time.Hour)
+		w.wants(w.since("A100", 2), events.TypeWatchStale)
+	})
+}
+
+func TestAnAgencyThatIsResumedIsNotSilentAtOnce(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.UnlinkKey(testKey, "A100")
+		w.pass(24 * time.Hour)
+		w.must(w.model.LinkKey(testKey, "A100"))
+		w.model.SetFault(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Delay: 12 * time.Second} })
+		if _, err := w.poller.Resume("A100", ""); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(time.Hour)
+		w.wants(w.since("A100", 1), events.TypeAccessHalted, events.TypeAccessResumed)
+	})
+}
+
+func TestTheFirstInsertionOfALongEmptyAgencyIsNoSilence(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.start()
+		w.pass(24 * time.Hour)
+		var n atomic.Int64
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Operation != sandbox.OperationInsertions && n.Add(1) == 1 {
+				return &sandbox.Fault{Status: 500}
+			}
+			return nil
+		})
+		w.publish("A100", "a#1##")
+		w.pass(time.Hour)
+		w.wants(w.since("A100", 1), events.TypeInsertionAppeared)
+	})
+}
+
+func TestAFirstWalkThatTakesLongIsNoSilence(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 4000 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.options.RequestsPerSecond = 0.3 // beside others that take their share
+		w.start()
+		w.pass(2 * time.Hour)
+		if n := count(w.log("A100"), events.TypeWatchStale); n != 0 {
+			t.Errorf("%v", w.log("A100"))
+		}
+	})
+}
+
+func TestTheOnlyInsertionThatIsRefusedIsAHaltAndNoSilence(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.SetFault(failing("contact_requests", 403))
+		w.pass(12 * time.Hour)
+		w.wants(w.since("A100", 1), events.TypeAccessHalted)
 	})
 }

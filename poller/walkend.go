@@ -56,26 +56,27 @@ func (w *walk) endComplete(tx *store.Tx, state *store.Agency, v listings.Verdict
 		return false, nil, err
 	}
 	refiltered := refiltering(*state)
+	absent, err := w.countMissing(tx, state, v)
 	if refiltered {
-		err = w.countPublished(tx)
-	} else {
-		err = w.countAbsent(tx, state, v)
+		w.absent = nil
+	} else if err == nil {
+		err = w.hold(tx, state, absent)
 	}
 	if err != nil {
 		return false, nil, err
 	}
 	settled := state.CompleteWalks > 0 && w.fresh == 0
+	if refiltered && state.CompleteWalks > 0 && (settled || state.Baselined) {
+		if outside, err = w.leaveOutside(tx); err != nil {
+			return false, nil, err
+		}
+	}
 	state.CompleteWalks++
 	if state.LastToldWalk = lastWithout(*state); len(w.waiting) == 0 && !w.overflow {
 		state.LastToldWalk = w.began
 	}
 	state.LastCompleteWalk = w.began
 	state.PartialWalks, state.PartialReason = 0, ""
-	if refiltered && (settled || state.Baselined && state.CompleteWalks == 2) {
-		if outside, err = w.leaveOutside(tx); err != nil {
-			return false, nil, err
-		}
-	}
 	if !state.Baselined && settled {
 		state.Baselined = true
 		if err := w.baselined(tx, *state, true); err != nil {
@@ -85,11 +86,12 @@ func (w *walk) endComplete(tx *store.Tx, state *store.Agency, v listings.Verdict
 	return !state.Baselined, outside, nil
 }
 
-// leaveOutside takes leave, without a word, of the insertions that another filter than before leaves out.
+// leaveOutside takes leave, without a word, of the insertions that another filter than before leaves out. One that only
+// the last walk did not list is watched as any other.
 func (w *walk) leaveOutside(tx *store.Tx) (outside []string, err error) {
 	var all []store.Insertion
 	err = tx.Insertions(w.a.id, func(i store.Insertion) error {
-		if _, listed := w.seen[i.Reference]; !listed && i.GoneSince.IsZero() {
+		if _, listed := w.seen[i.Reference]; !listed && i.GoneSince.IsZero() && i.Missing >= 2 {
 			all = append(all, i)
 		}
 		return nil
@@ -181,12 +183,12 @@ func (w *walk) countPublished(tx *store.Tx) error {
 	})
 }
 
-// countAbsent notes which published insertions the walk did not list, and holds a change that is too large to believe.
-func (w *walk) countAbsent(tx *store.Tx, state *store.Agency, v listings.Verdict) error {
+// countMissing notes which published insertions the walk did not list, and returns how many.
+func (w *walk) countMissing(tx *store.Tx, state *store.Agency, v listings.Verdict) (missed int, err error) {
 	lastSeen := state.LastCompleteWalk
 	var absent []store.Insertion
 	w.published, w.absent, w.gone = 0, nil, map[string]struct{}{}
-	err := tx.Insertions(w.a.id, func(i store.Insertion) error {
+	err = tx.Insertions(w.a.id, func(i store.Insertion) error {
 		if !i.GoneSince.IsZero() {
 			w.gone[i.Reference] = struct{}{}
 			return nil
@@ -197,18 +199,13 @@ func (w *walk) countAbsent(tx *store.Tx, state *store.Agency, v listings.Verdict
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
 	for _, i := range absent {
-		if err := tx.PutInsertion(w.a.id, i); err != nil {
-			return err
-		}
+		err = errors.Join(err, tx.PutInsertion(w.a.id, i))
 		if i.Missing >= confirmations(i, w.a.p.o.Confirm) {
 			w.absent = append(w.absent, i.Reference)
 		}
 	}
-	return w.hold(tx, state, len(absent))
+	return len(absent), err
 }
 
 // hold keeps an implausible change from being believed before its time, and says when that has passed.

@@ -2,6 +2,7 @@ package poller_test
 
 import (
 	"fmt"
+	"net/url"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -141,5 +142,53 @@ func TestTheOnlyInsertionThatIsRefusedIsAHaltAndNoSilence(t *testing.T) {
 		w.model.SetFault(failing("contact_requests", 403))
 		w.pass(12 * time.Hour)
 		w.wants(w.since("A100", 1), events.TypeAccessHalted)
+	})
+}
+
+func TestAnotherFilterWhoseWalksArePartialTellsNoDisappearance(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 8 {
+			w.must(w.model.Publish("A100", sandbox.Insertion{Reference: fmt.Sprintf("a#%d##", n), OfferType: []string{"RENT", "BUY"}[n%2]}))
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		w.halt()
+		w.options.Filter = url.Values{"offerType": {"RENT"}}
+		w.model.SetFault(onList(func(c sandbox.Call) *sandbox.Fault {
+			return &sandbox.Fault{Body: []byte(`{"results":[{"propertyReferenceId":"a#0##"},{"propertyReferenceId":"a#2##"},{"propertyReferenceId":"a#4##"}],"total":9}`)}
+		}))
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.SetFault(nil)
+		w.pass(2 * time.Hour)
+		list := w.log("A100")
+		if n := count(list, events.TypeInsertionDisappeared); n != 0 {
+			t.Errorf("%v", list)
+		}
+	})
+}
+
+func TestAnInsertionThatOneWalkMissesIsNotLeftOutByAnotherFilter(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 8 {
+			w.must(w.model.Publish("A100", sandbox.Insertion{Reference: fmt.Sprintf("a#%d##", n), OfferType: []string{"RENT", "BUY"}[n%2]}))
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		w.halt()
+		w.options.Filter = url.Values{"offerType": {"RENT"}}
+		var walks atomic.Int64
+		w.model.SetFault(onList(func(c sandbox.Call) *sandbox.Fault {
+			if c.Query.Get("page") == "" {
+				walks.Add(1)
+			}
+			if walks.Load() == 2 {
+				return &sandbox.Fault{Without: []string{"a#2##"}}
+			}
+			return nil
+		}))
+		w.start()
+		w.pass(time.Hour)
+		w.wants(w.since("A100", 1), events.TypeWatchBaselined)
 	})
 }

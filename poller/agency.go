@@ -192,16 +192,34 @@ func (a *agency) begin(now time.Time) error {
 			return tx.PutAgency(a.id, store.Agency{WatchStart: now.UTC(), Filter: filter})
 		}
 		a.p.log.Info("the filter has changed: what comes and goes by it is not told", "agency", a.id)
-		if held := state.Held; held != nil {
-			if err := a.recovered(tx, listings.OperationInsertions, "", "change_held", held.Since, now); err != nil {
-				return err
-			}
-		}
-		state.Filter, state.Held = filter, nil
-		state.BaselineReason, state.BaselineSince = baselineFilter, now.UTC()
-		state.Baselined, state.CompleteWalks, state.Announced = false, 0, 0
-		return tx.PutAgency(a.id, state)
+		return a.refilter(tx, state, filter, now.UTC())
 	})
+}
+
+// refilter begins the baseline of another filter. Where the first one has not come to its end, there is no difference
+// yet: contact requests count from the begin of the watch.
+func (a *agency) refilter(tx *store.Tx, state store.Agency, filter string, now time.Time) error {
+	if state.Held != nil {
+		if err := tellHoldEnds(tx, a.id, *state.Held, now); err != nil {
+			return err
+		}
+	}
+	state.Filter, state.Held = filter, nil
+	first := !state.Baselined && (state.BaselineReason == "" || state.BaselineSince.Equal(state.WatchStart))
+	state.BaselineReason, state.BaselineSince = baselineFilter, now
+	if first {
+		state.BaselineSince = state.WatchStart
+		seen := false
+		if err := tx.Insertions(a.id, func(store.Insertion) error { seen = true; return nil }); err != nil {
+			return err
+		}
+		if !seen {
+			state.BaselineReason, state.BaselineSince = "", time.Time{} // it simply goes on
+		}
+	}
+	state.Baselined, state.CompleteWalks, state.Announced = false, 0, 0
+	state.PartialWalks, state.PartialReason = 0, ""
+	return tx.PutAgency(a.id, state)
 }
 
 // Reasons of a baseline.

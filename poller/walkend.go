@@ -231,13 +231,17 @@ func (w *walk) hold(tx *store.Tx, state *store.Agency, absent int) error {
 		}
 		return nil // beyond it the change is believed; the hold ends when all of it is told
 	case state.Held != nil:
-		since := state.Held.Since
+		h := *state.Held
 		state.Held = nil
-		return appendEvent(tx, &events.WatchRecovered{
-			Common: events.Common{AgencyID: w.a.id, ObservedAt: now}, Ends: "change_held", Since: since,
-		})
+		return tellHoldEnds(tx, w.a.id, h, now)
 	}
 	return nil
+}
+
+func tellHoldEnds(tx *store.Tx, agencyID string, h store.Held, now time.Time) error {
+	return appendEvent(tx, &events.WatchRecovered{
+		Common: events.Common{AgencyID: agencyID, ObservedAt: now}, Ends: "change_held", Since: h.Since,
+	})
 }
 
 // grown says whether a change is another, larger one than the one that is held: then it waits for its own time.

@@ -192,3 +192,49 @@ func TestAnInsertionThatOneWalkMissesIsNotLeftOutByAnotherFilter(t *testing.T) {
 		w.wants(w.since("A100", 1), events.TypeWatchBaselined)
 	})
 }
+
+func TestAnotherFilterBeginsToCountPartialWalksAnew(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.model.SetFault(onList(func(c sandbox.Call) *sandbox.Fault {
+			return &sandbox.Fault{Body: []byte(`{"results":[{"propertyReferenceId":"a#0##"}],"total":9}`)}
+		}))
+		w.start()
+		w.pass(time.Hour)
+		before := len(w.log("A100"))
+		w.halt()
+		w.options.Filter = url.Values{"offerType": {"RENT"}}
+		var walks atomic.Int64
+		w.model.SetFault(onList(func(c sandbox.Call) *sandbox.Fault {
+			if c.Query.Get("page") == "" {
+				walks.Add(1)
+			}
+			return &sandbox.Fault{Body: fmt.Appendf(nil, `{"results":[{"propertyReferenceId":"a#0##"},{"propertyReferenceId":"b#%d##"}],"total":9}`, min(3, walks.Load()))}
+		}))
+		w.start()
+		w.pass(time.Hour)
+		list := w.since("A100", before)
+		if n := count(list, events.TypeInsertionAppeared); n != 0 {
+			t.Errorf("%v", list)
+		}
+	})
+}
+
+func TestAFilterThatIsMendedBeforeAnythingWasSeenLosesNoLead(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		w.options.Filter = url.Values{"offerType": {"RNET"}}
+		w.model.SetFault(failing("insertions", 400))
+		w.start()
+		w.pass(time.Hour)
+		id := w.write("A100", "a#1##", 0)
+		w.pass(time.Hour)
+		w.halt()
+		w.options.Filter = url.Values{"offerType": {"RENT"}}
+		w.model.SetFault(nil)
+		w.start()
+		w.pass(time.Hour)
+		if n := announced(w.log("A100"))[id]; n != 1 {
+			t.Errorf("announced %d times: %v", n, w.log("A100"))
+		}
+	})
+}

@@ -65,8 +65,10 @@ func (w *walk) endComplete(tx *store.Tx, state *store.Agency, v listings.Verdict
 	if err != nil {
 		return false, nil, err
 	}
-	settled := state.CompleteWalks > 0 && w.fresh == 0
-	if refiltered && state.CompleteWalks > 0 && (settled || state.Baselined) {
+	// That another filter shows nothing is believed after some time.
+	tooEmpty := refiltered && len(w.seen) == 0 && w.published > 0 && w.began.Before(state.BaselineSince.Add(w.a.p.o.HoldFor))
+	settled := state.CompleteWalks > 0 && w.fresh == 0 && !tooEmpty
+	if refiltered && state.CompleteWalks > 0 && (settled || state.Baselined && !tooEmpty) {
 		if outside, err = w.leaveOutside(tx); err != nil {
 			return false, nil, err
 		}
@@ -83,7 +85,7 @@ func (w *walk) endComplete(tx *store.Tx, state *store.Agency, v listings.Verdict
 			return false, nil, err
 		}
 	}
-	return !state.Baselined, outside, nil
+	return !state.Baselined && state.CompleteWalks == 1, outside, nil
 }
 
 // leaveOutside takes leave, without a word, of the insertions that another filter than before leaves out. One that only

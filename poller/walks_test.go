@@ -238,3 +238,79 @@ func TestAFilterThatIsMendedBeforeAnythingWasSeenLosesNoLead(t *testing.T) {
 		}
 	})
 }
+
+
+func TestAHoldThatAnotherFilterEndsIsSaidToEnd(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 20 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.SetFault(onList(func(c sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Body: []byte(`{"results":[]}`)} }))
+		w.pass(10 * time.Minute)
+		w.halt()
+		w.model.SetFault(nil)
+		w.options.Filter = url.Values{"offerType": {"RENT"}}
+		w.start()
+		w.pass(time.Hour)
+
+		if count(w.log("A100"), events.TypeWatchRecovered) != 1 {
+			t.Errorf("%v", w.log("A100"))
+		}
+	})
+}
+
+func TestABaselineThatDoesNotSettleIsNoReasonToWalkWithoutEnd(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		var n atomic.Int64
+		w.model.SetFault(onList(func(c sandbox.Call) *sandbox.Fault {
+			if c.Query.Get("page") == "" {
+				n.Add(1)
+			}
+			return &sandbox.Fault{Body: fmt.Appendf(nil, `{"results":[{"propertyReferenceId":"a#%d##"}],"total":1}`, n.Load())}
+		}))
+		w.start()
+		w.pass(time.Hour)
+		if n.Load() > 50 {
+			t.Errorf("%d walks in an hour", n.Load())
+		}
+	})
+}
+
+func TestAnEmptyListUnderAnotherFilterIsNotBelievedAtOnce(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 20 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		w.halt()
+		w.model.SetFault(onList(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Body: []byte(`{"results":[]}`)} }))
+		w.options.Filter = url.Values{"offerType": {"RENT"}}
+		w.start()
+		w.pass(5 * time.Minute)
+		w.model.SetFault(nil)
+		id := w.write("A100", "a#3##", 0)
+		w.pass(time.Hour)
+		w.wants(w.since("A100", 1), events.TypeContactRequestCreated, events.TypeWatchBaselined)
+		if announced(w.log("A100"))[id] != 1 {
+			t.Error("the lead is lost")
+		}
+	})
+}
+
+func TestAFilterThatShowsNothingIsBelievedInTheEnd(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 20 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		w.halt()
+		w.options.Filter = url.Values{"offerType": {"BUY"}}
+		w.start()
+		w.pass(time.Hour)
+		w.wants(w.since("A100", 1), events.TypeWatchBaselined)
+	})
+}

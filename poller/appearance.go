@@ -42,7 +42,8 @@ func (w *walk) postpone(sights []pageSight) (now []pageSight, err error) {
 	for _, s := range later {
 		if w.bytes += len(s.Record); w.bytes > mostWaiting {
 			w.overflow = true
-			break
+			delete(w.seen, s.Reference) // nothing remembers it, so nobody may poll it
+			continue
 		}
 		w.waiting = append(w.waiting, s)
 	}

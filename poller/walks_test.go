@@ -3,6 +3,7 @@ package poller_test
 import (
 	"fmt"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -312,5 +313,32 @@ func TestAFilterThatShowsNothingIsBelievedInTheEnd(t *testing.T) {
 		w.start()
 		w.pass(time.Hour)
 		w.wants(w.since("A100", 1), events.TypeWatchBaselined)
+	})
+}
+
+func TestMoreThanCanWaitEndsNoProcess(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		w.start()
+		w.pass(10 * time.Minute)
+		var body strings.Builder
+		fmt.Fprintf(&body, `{"results":[{"propertyReferenceId":"a#1##"}`)
+		for n := range 60 {
+			fmt.Fprintf(&body, `,{"propertyReferenceId":"z#%d##","t":%q}`, n, strings.Repeat("x", 400<<10))
+		}
+		body.WriteString(`]}`)
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Operation != sandbox.OperationInsertions {
+				return &sandbox.Fault{Body: []byte(`[]`)}
+			}
+			if c.Query.Get("page") != "" {
+				return &sandbox.Fault{Delay: 10 * time.Second}
+			}
+			return &sandbox.Fault{Body: []byte(body.String()), Delay: 10 * time.Second}
+		})
+		w.pass(5 * time.Minute)
+		if n := count(w.log("A100"), events.TypeInsertionAppeared); n != 60 {
+			t.Errorf("%d appeared", n)
+		}
 	})
 }

@@ -276,12 +276,21 @@ const lastLookPatience = 5
 // lastLook polls an insertion once more. What only might have been seen later is waited for, but not for ever. After a
 // refusal no further one is asked: the next walk finds this one waiting, and goes on.
 func (w *walk) lastLook(ctx context.Context, reference string) (looked, refused bool, err error) {
-	c, err := w.a.poll(ctx, reference)
+	c, sent := classWaiting, time.Now()
+	if failures, _, until := w.a.asking.state(); failures < operationLimit || sent.After(until) {
+		c, err = w.a.poll(ctx, reference)
+	}
 	switch c {
 	case classFatal, classCanceled:
 		return false, false, err
 	case classRefused:
 		return false, true, w.a.refusedContacts(reference, err)
+	case classNone:
+		w.a.answered(sent)
+	case classTransient, classDrift:
+		w.a.unanswered(reference, sent, time.Now())
+	}
+	switch c {
 	case classTransient, classBusy, classDown, classWaiting, classDrift:
 		i, err := w.a.insertion(reference)
 		return i.Missing >= confirmations(i, w.a.p.o.Confirm)+lastLookPatience, false, err

@@ -67,7 +67,7 @@ func (a *agency) refusedContacts(reference string, err error) error {
 	a.confirming = a.confirming || waiting >= refusalLimit
 	a.mu.Unlock()
 	a.pause()
-	a.wakeWalk()
+	a.doubtList()
 	return nil
 }
 

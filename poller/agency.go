@@ -282,6 +282,13 @@ func (a *agency) wakeWalk() {
 	}
 }
 
+// doubtList asks for a walk now because the list may be wrong. One that fails is asked when its patience ends.
+func (a *agency) doubtList() {
+	if failures, _, _ := a.walking.state(); failures == 0 {
+		a.wakeWalk()
+	}
+}
+
 // note keeps the text of the last error, and says whether it is another than before: only then it is worth a log line.
 func (a *agency) note(err error) bool {
 	a.mu.Lock()

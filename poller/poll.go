@@ -83,7 +83,7 @@ func (a *agency) goneForGood(reference string, err error) (bool, error) {
 	}
 	if i.GoneSince.IsZero() {
 		if failures, _, _ := a.look(reference).retry.state(); failures == 0 {
-			a.wakeWalk() // once: as long as it goes on, the list has nothing new to say
+			a.doubtList() // once: as long as it goes on, the list has nothing new to say
 		}
 		return false, nil
 	}

@@ -374,3 +374,36 @@ func TestLastLooksDoNotHammer(t *testing.T) {
 		}
 	})
 }
+
+func TestAListThatFailsIsNotAskedMoreBecauseInsertionsAreNotFound(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 60 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.SetFault(failing("insertions", 500))
+		w.pass(time.Hour)
+		count := func() int { return w.model.Requests(sandbox.Filter{Operation: sandbox.OperationInsertions}) }
+		n := count()
+		w.pass(10 * time.Minute)
+
+		n = count()
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Operation == sandbox.OperationInsertions {
+				return &sandbox.Fault{Status: 500}
+			}
+			var k int
+			fmt.Sscanf(c.Reference, "a#%d##", &k)
+			if k%2 == 0 {
+				return &sandbox.Fault{Status: 404}
+			}
+			return nil
+		})
+		w.pass(10 * time.Minute)
+
+		if count()-n > 15 {
+			t.Errorf("%d requests in ten minutes", count()-n)
+		}
+	})
+}

@@ -95,7 +95,7 @@ func (a *agency) noteGood(state *store.Agency) {
 // a last success that is old only tells how long we were away.
 func (a *agency) judgeSilence(op listings.Operation, now time.Time) error {
 	if a.isHalted(listings.Request{Operation: op, AgencyID: a.id}) || op == listings.OperationContactRequests && !a.asksInsertions() {
-		a.excuse(op, now, func(*hearing) bool { return true })
+		a.excuse(op, now, always)
 		return nil
 	}
 	a.mu.Lock()
@@ -155,6 +155,8 @@ func (a *agency) excuse(op listings.Operation, now time.Time, so func(*hearing) 
 		h.calm = now
 	}
 }
+
+func always(*hearing) bool { return true }
 
 // unbroken is a hearing of which nothing has failed since it was good: a walk may just take long.
 func unbroken(h *hearing) bool { return len(h.errors) == 0 }

@@ -158,7 +158,7 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 // tellPartial lets the vigil know why a walk is not complete: a failure, or what is odd in how the API pages.
 func (a *agency) tellPartial(v listings.Verdict, now time.Time) error {
 	if v.Pages > 0 {
-		a.excuse(listings.OperationInsertions, now, inGap)
+		a.excuse(listings.OperationInsertions, now, always) // there is a list; that it is not all of it is another alarm
 	}
 	if v.Err != nil {
 		return a.tell(listings.OperationInsertions, "", classify(v.Err), v.Err)

@@ -133,7 +133,7 @@ func (w *walk) endPartial(tx *store.Tx, state *store.Agency, v listings.Verdict)
 func (w *walk) beginGap(tx *store.Tx, state *store.Agency, v listings.Verdict) error {
 	o := state.Operation(string(listings.OperationInsertions))
 	o.PartialWalks++
-	tell := o.PartialWalks >= structuralLimit && o.GapSince.IsZero()
+	tell := o.PartialWalks >= structuralLimit && o.GapSince.IsZero() && (v.Structural || w.failsLong())
 	if tell {
 		o.GapSince = time.Now().UTC()
 	}
@@ -146,6 +146,12 @@ func (w *walk) beginGap(tx *store.Tx, state *store.Agency, v listings.Verdict) e
 		Common: events.Common{AgencyID: w.a.id, ObservedAt: o.GapSince}, Operation: string(listings.OperationInsertions),
 		Reason: "walk_incomplete", Reached: v.References, From: state.LastCompleteWalk, To: o.GapSince,
 	})
+}
+
+// failsLong says whether walks have failed for so long that it is no hiccup.
+func (w *walk) failsLong() bool {
+	t, failing := w.a.walking.trouble(troubleWalks, "")
+	return failing && time.Since(t.Since) >= unreadableFor
 }
 
 // endGap says that walks are complete again, and remembers how the list ends.

@@ -240,28 +240,6 @@ func TestAFilterThatIsMendedBeforeAnythingWasSeenLosesNoLead(t *testing.T) {
 	})
 }
 
-
-func TestAHoldThatAnotherFilterEndsIsSaidToEnd(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		for n := range 20 {
-			w.publish("A100", fmt.Sprintf("a#%d##", n))
-		}
-		w.start()
-		w.pass(10 * time.Minute)
-		w.model.SetFault(onList(func(c sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Body: []byte(`{"results":[]}`)} }))
-		w.pass(10 * time.Minute)
-		w.halt()
-		w.model.SetFault(nil)
-		w.options.Filter = url.Values{"offerType": {"RENT"}}
-		w.start()
-		w.pass(time.Hour)
-
-		if count(w.log("A100"), events.TypeWatchRecovered) != 1 {
-			t.Errorf("%v", w.log("A100"))
-		}
-	})
-}
-
 func TestABaselineThatDoesNotSettleIsNoReasonToWalkWithoutEnd(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		var n atomic.Int64
@@ -405,5 +383,27 @@ func TestAListThatFailsIsNotAskedMoreBecauseInsertionsAreNotFound(t *testing.T) 
 		if count()-n > 15 {
 			t.Errorf("%d requests in ten minutes", count()-n)
 		}
+	})
+}
+
+func TestAShortHiccupOfAPageIsNoGap(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 120 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		var from atomic.Int64
+		w.model.SetFault(onList(func(c sandbox.Call) *sandbox.Fault {
+			if c.Query.Get("page") == "2" {
+				from.CompareAndSwap(0, time.Now().Unix())
+				if time.Now().Unix()-from.Load() < 20 {
+					return &sandbox.Fault{Status: 500}
+				}
+			}
+			return nil
+		}))
+		w.pass(time.Hour)
+		w.wants(w.since("A100", 1))
 	})
 }

@@ -28,6 +28,8 @@ type agency struct {
 	end      context.CancelFunc
 	active   sync.WaitGroup // walks and polls under way
 
+	keeping sync.Mutex // held while troubles are written
+
 	deciding sync.Mutex // held while keys or halts change, in memory and in the store
 	trying   *patience  // the other key is tried with contact requests
 	trials   int        // only of the goroutine that walks

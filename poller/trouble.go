@@ -60,6 +60,8 @@ func (a *agency) trouble(n troubleName) (store.Trouble, bool) {
 
 // keepTroubles writes the troubles that have changed, in one transaction; nothing if none has.
 func (a *agency) keepTroubles() error {
+	a.keeping.Lock()
+	defer a.keeping.Unlock()
 	a.mu.Lock()
 	touched := a.touched
 	a.touched = map[troubleName]struct{}{}
@@ -74,7 +76,7 @@ func (a *agency) keepTroubles() error {
 		switch {
 		case is && now != was:
 			puts = append(puts, now)
-		case !is && had:
+		case !is && had && !was.Told: // tellReadable ends what was told
 			deletes = append(deletes, was)
 		}
 	}
@@ -169,6 +171,8 @@ func (a *agency) tellUnreadable(reference string, now time.Time) error {
 	if failures, _, _ := a.asking.state(); failures >= operationLimit {
 		return nil // nobody's can be read: that is another alarm
 	}
+	a.keeping.Lock()
+	defer a.keeping.Unlock()
 	n := troubleName{troubleInsertion, reference}
 	t, failing := a.trouble(n)
 	a.mu.Lock()
@@ -191,6 +195,8 @@ func (a *agency) tellUnreadable(reference string, now time.Time) error {
 
 // tellReadable says that an insertion can be read again, if it was said that it cannot.
 func (a *agency) tellReadable(reference string, now time.Time) error {
+	a.keeping.Lock()
+	defer a.keeping.Unlock()
 	a.mu.Lock()
 	t, had := a.saved[troubleName{troubleInsertion, reference}]
 	a.mu.Unlock()

@@ -231,7 +231,7 @@ func (w *walk) hold(tx *store.Tx, state *store.Agency, absent int) error {
 		})
 	case implausible:
 		// Only complete walks count: where none came for long, the time without them does not.
-		if without := w.began.Sub(state.LastCompleteWalk) - 2*w.a.p.o.WalkInterval; without > 0 && !state.Held.Approved {
+		if without := w.began.Sub(state.LastCompleteWalk) - w.a.tookLast() - 2*w.a.p.o.WalkInterval; without > 0 && !state.Held.Approved {
 			state.Held.Until = state.Held.Until.Add(without)
 		}
 		if now.Before(state.Held.Until) {
@@ -250,6 +250,13 @@ func tellHoldEnds(tx *store.Tx, agencyID string, h store.Held, now time.Time) er
 	return appendEvent(tx, &events.WatchRecovered{
 		Common: events.Common{AgencyID: agencyID, ObservedAt: now}, Ends: "change_held", Since: h.Since,
 	})
+}
+
+// tookLast is how long the walk before took; zero if this process has made none.
+func (a *agency) tookLast() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lastWalk.Took
 }
 
 // grown says whether a change is another, larger one than the one that is held: then it waits for its own time.

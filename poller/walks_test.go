@@ -364,9 +364,6 @@ func TestAListThatFailsIsNotAskedMoreBecauseInsertionsAreNotFound(t *testing.T) 
 		w.pass(time.Hour)
 		count := func() int { return w.model.Requests(sandbox.Filter{Operation: sandbox.OperationInsertions}) }
 		n := count()
-		w.pass(10 * time.Minute)
-
-		n = count()
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
 			if c.Operation == sandbox.OperationInsertions {
 				return &sandbox.Fault{Status: 500}
@@ -405,5 +402,24 @@ func TestAShortHiccupOfAPageIsNoGap(t *testing.T) {
 		}))
 		w.pass(time.Hour)
 		w.wants(w.since("A100", 1))
+	})
+}
+
+func TestAHoldOverSlowWalksIsBelievedInItsTime(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 60 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.options.PageSize, w.options.WalkInterval, w.options.PollInterval = 5, 10*time.Second, time.Hour
+		w.start()
+		w.pass(10 * time.Minute)
+		for n := range 40 {
+			w.must(w.model.Withdraw("A100", fmt.Sprintf("a#%d##", n)))
+		}
+		w.model.SetFault(onList(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Delay: 25 * time.Second} }))
+		w.pass(90 * time.Minute)
+		if n := count(w.log("A100"), events.TypeInsertionDisappeared); n != 40 {
+			t.Errorf("%d of 40 disappeared after 90 min, a hold is for 30", n)
+		}
 	})
 }

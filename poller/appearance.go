@@ -36,7 +36,9 @@ func (w *walk) postpone(sights []pageSight) (now []pageSight, err error) {
 		return nil
 	})
 	w.appeared += len(later)
+	w.listed += len(now)
 	if err != nil || !baselined || w.trusting || w.appeared <= fewAppear {
+		w.listed += len(later)
 		return sights, err
 	}
 	for _, s := range later {
@@ -52,11 +54,12 @@ func (w *walk) postpone(sights []pageSight) (now []pageSight, err error) {
 
 // appear tells at the end of a walk what was kept back. A mass appearance is told only by a second walk in a row, because
 // the first may have begun in our list and ended in that of somebody else; and not while it is held together with a mass
-// disappearance, or where most of what is known was not seen. What is not told is found again by the next walk. It says whether another walk is to follow at once.
+// disappearance, or where most of what is known was not seen. What is not told is found again by the next walk. It says
+// whether another walk is to follow at once.
 func (w *walk) appear() (again bool, err error) {
 	mass := w.appeared > fewAppear && w.appeared*10 > w.published*3
-	if missing := w.published - (len(w.seen) - w.appeared); !w.held {
-		_, w.held = implausible(missing, w.published, len(w.seen)) // also of a walk that is not complete
+	if !w.held { // it may be that of a walk that is not complete
+		_, w.held = implausible(w.published-w.listed, w.published, w.listed)
 	}
 	first := mass && !w.second && !w.trusting
 	w.a.second, w.a.trusting = first && !w.held, false

@@ -24,6 +24,7 @@ type walk struct {
 	held      bool                // a change too large to believe waits
 
 	appeared int         // references that were never seen before, or had disappeared
+	listed   int         // of those that are published, or were by then
 	waiting  []pageSight // those of them that are told only when the walk is over
 	bytes    int         // of their records
 	overflow bool        // there were too many to keep

@@ -20,7 +20,8 @@ type agency struct {
 	walking *patience // the list of insertions fails
 	asking  *patience // contact requests fail, whichever insertion is asked
 
-	pausing sync.Mutex // held while pause looks and acts
+	pausing   sync.Mutex // held while pause looks and acts
+	recording sync.Mutex // held while what is remembered of an operation changes, in the store and in its copy
 
 	trusting, second bool // of the next walk; the walks' own
 

@@ -166,6 +166,8 @@ func inGap(h *hearing) bool { return !h.gap.IsZero() }
 
 // updateOperation changes what is remembered of an operation, and the copy of it.
 func (a *agency) updateOperation(op listings.Operation, change func(*store.Tx, *store.Operation) error) error {
+	a.recording.Lock()
+	defer a.recording.Unlock()
 	var o store.Operation
 	err := a.p.store.Update(func(tx *store.Tx) error {
 		state, _, err := tx.Agency(a.id)
@@ -296,7 +298,7 @@ func (a *agency) learnShape(op listings.Operation, reference string, e listings.
 	err := a.updateOperation(op, func(tx *store.Tx, o *store.Operation) error {
 		before := *o
 		o.Path, o.Learned = e.Path, true
-		if told = before.Learned && !quiet; !told {
+		if told = before.Learned && before.Path != e.Path && !quiet; !told {
 			return nil
 		}
 		return appendEvent(tx, &events.WatchSchemaDrifted{

@@ -18,6 +18,8 @@ const structuralLimit = 3
 // end commits what the walk as a whole says: only a complete one counts towards disappearing. It returns whether another
 // walk should follow at once, because the baseline is not settled.
 func (w *walk) end(v listings.Verdict) (again bool, err error) {
+	w.a.recording.Lock()
+	defer w.a.recording.Unlock()
 	var list store.Operation
 	var outside []string
 	err = w.a.p.store.Update(func(tx *store.Tx) error {

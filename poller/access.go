@@ -217,6 +217,9 @@ func (a *agency) wellAsked(reference string, key listings.Key) error {
 // endHalts lets scopes be asked again and says so, and remembers what is known of the keys, in one transaction. The caller
 // holds deciding.
 func (a *agency) endHalts(list []store.Halt, cause string) error {
+	if err := a.pay(); err != nil {
+		return err
+	}
 	keys := a.ring().remembered()
 	err := a.p.store.Update(func(tx *store.Tx) error {
 		for _, h := range list {

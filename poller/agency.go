@@ -32,6 +32,7 @@ type agency struct {
 	keeping sync.Mutex // held while troubles are written
 
 	deciding sync.Mutex // held while keys or halts change, in memory and in the store
+	owed     []owedHalt // guarded by deciding
 	trying   *patience  // the other key is tried with contact requests
 	trials   int        // only of the goroutine that walks
 

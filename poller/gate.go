@@ -26,6 +26,9 @@ func (p *Poller) before(ctx context.Context, r listings.Request) error {
 	if err := a.mayAsk(r); err != nil {
 		return err
 	}
+	if err := a.waitForSpace(ctx, r); err != nil {
+		return err
+	}
 	// The key first: who waits long for a key must not hold the one try at the base URL meanwhile.
 	reasons := []*patience{p.keyPatience(r.Key), p.base}
 	for {

@@ -28,7 +28,6 @@ func (a *agency) enterHalt(scope events.Scope, reference string, status *listing
 	a.mu.Lock()
 	_, already := a.halts[haltScope{scope, reference}]
 	a.halts[haltScope{scope, reference}] = h
-	before := a.keys
 	a.keys = keys
 	a.mu.Unlock()
 	if already {
@@ -38,19 +37,11 @@ func (a *agency) enterHalt(scope events.Scope, reference string, status *listing
 		a.admit("")
 		a.pause()
 	}
-	err := a.p.store.Update(func(tx *store.Tx) error {
-		if err := tx.PutHalt(a.id, h); err != nil {
-			return err
-		}
-		return errors.Join(putKeys(tx, a.id, keys.remembered()), appendEvent(tx, event))
-	})
+	owed := owedHalt{h, event, keys}
+	err := a.writeHalt(owed)
 	if errors.Is(err, store.ErrNoSpace) {
-		a.setRing(before)
-		a.dropHalts([]store.Halt{h}) // it is not on disk, nor its event: the next refusal tries again
-		a.pause()
-		return err
+		a.owed = append(a.owed, owed) // it is in force all the same
 	}
-	a.p.log.Error("access halted", "agency", a.id, "scope", string(scope), "status", h.Status, "reason", h.ProbableReason, "advice", h.Advice)
 	return err
 }
 

@@ -90,6 +90,8 @@ type Poller struct {
 	schedule *schedule.Schedule
 	keys     map[string]*patience // by fingerprint: the API asks for patience
 	nudge    chan struct{}
+	full     atomic.Bool // the disk: nothing could be remembered
+	space    *patience
 }
 
 // New prepares a poller: it notes the begin of the watch of every agency that is new, before anything is asked, and ends
@@ -98,7 +100,7 @@ func New(o Options) (*Poller, error) {
 	o = o.withDefaults()
 	p := &Poller{
 		o: o, store: o.Store, log: o.Logger, rules: newRules(o.IgnoreInsertion, o.IgnoreContact),
-		budget: newBudget(o.RequestsPerSecond), base: newPatience(time.Second, o.RetryMax),
+		budget: newBudget(o.RequestsPerSecond), base: newPatience(time.Second, o.RetryMax), space: newPatience(spaceEvery, o.RetryMax),
 		schedule: schedule.New(), keys: map[string]*patience{},
 		came: make(chan struct{}, 1), nudge: make(chan struct{}, 1),
 	}
@@ -134,6 +136,7 @@ func (p *Poller) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return p.budget.run(ctx) })
 	g.Go(func() error { return p.vigil(ctx) })
+	g.Go(func() error { return p.watchSpace(ctx) })
 	g.Go(func() error { return p.muster(ctx, g) })
 	for range p.workers() {
 		g.Go(func() error { return p.polls(ctx) })

@@ -16,6 +16,7 @@ type Status struct {
 	RequestsPerSecond float64        `json:"requestsPerSecond"` // the ceiling
 	Requests          uint64         `json:"requests"`          // since the start of the process
 	Down              string         `json:"down,omitempty"`    // nobody answers at the base URL; the next try
+	NoSpace           bool           `json:"noSpace,omitempty"` // the disk is full: nothing is asked
 	Agencies          []AgencyStatus `json:"agencies"`
 }
 
@@ -83,6 +84,7 @@ func (p *Poller) Status() (Status, error) {
 		At: time.Now().UTC(), BaseURL: p.o.API.BaseURL, RequestsPerSecond: p.o.RequestsPerSecond, Requests: p.budget.count(),
 		Agencies: make([]AgencyStatus, 0, len(p.watched())),
 	}
+	s.NoSpace = p.full.Load()
 	if n, _, until := p.base.state(); n > 0 {
 		s.Down = until.UTC().Format(time.RFC3339)
 	}

@@ -114,10 +114,9 @@ func (a *agency) afterCommitError(err error) (time.Duration, error) {
 	if !errors.Is(err, store.ErrNoSpace) {
 		return 0, err
 	}
-	if a.note(err) {
-		a.p.log.Error("polling waits for space", "agency", a.id, "err", err)
-	}
-	return 5 * time.Second, nil
+	a.note(err)
+	a.p.outOfSpace(err)
+	return spaceEvery, nil
 }
 
 func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time.Duration, error) {

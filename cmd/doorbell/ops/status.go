@@ -45,7 +45,7 @@ type RelayStatus struct {
 
 // Troubled says whether anything is halted, held or does not answer.
 func (s Status) Troubled() bool {
-	if s.Watch.Down != "" {
+	if s.Watch.Down != "" || s.Watch.NoSpace {
 		return true
 	}
 	for _, a := range s.Watch.Agencies {
@@ -64,6 +64,9 @@ func (s Status) WriteText(w io.Writer) error {
 		fmt.Fprintf(w, "doorbell %s, up %s, %d requests, at most %g a second, to %s\n",
 			s.Version, age(s.Started, s.Watch.At), s.Watch.Requests, s.Watch.RequestsPerSecond, s.Watch.BaseURL)
 		fmt.Fprintln(w, s.NATS.text())
+	}
+	if s.Watch.NoSpace {
+		fmt.Fprintf(w, "The disk is full: nothing is asked until there is space for %s\n", s.DataDir)
 	}
 	if s.Watch.Down != "" {
 		fmt.Fprintf(w, "The API does not answer; next try %s\n", s.Watch.Down)

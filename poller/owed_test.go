@@ -1,0 +1,53 @@
+package poller
+
+import (
+	"testing"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// TestAHaltThatWasOwedIsWrittenBeforeItEnds is what follows a refusal whose commit found no space.
+func TestAHaltThatWasOwedIsWrittenBeforeItEnds(t *testing.T) {
+	s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: "https://api.example.org"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	p, err := New(Options{
+		Store: s, API: listings.Options{BaseURL: "https://api.example.org"},
+		Agencies: []AgencyKeys{{ID: "A100", Key: listings.NewKey("11111111-2222-4333-8444-555555555555")}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := p.agency("A100")
+	refusal := &listings.StatusError{
+		Request: listings.Request{Operation: listings.OperationInsertions, AgencyID: "A100", Key: a.keyFor(listings.OperationInsertions).Fingerprint()},
+		Status:  403, Body: listings.BodyNone,
+	}
+	halt, event := a.newHalt(events.ScopeAgency, "", refusal, a.ring())
+	a.halts[haltScope{scope: events.ScopeAgency}] = halt
+	a.owed = []owedHalt{{halt, event, a.ring()}}
+	if ended, err := p.Resume("A100", ""); err != nil || ended != 1 {
+		t.Fatalf("%d ended, %v", ended, err)
+	}
+	if err := p.tryToWrite(); err != nil {
+		t.Fatal(err)
+	}
+	log, err := s.Read("A100", 0, 100, 1<<20)
+	if err != nil || len(log) != 2 || log[0].Type != events.TypeAccessHalted || log[1].Type != events.TypeAccessResumed {
+		t.Errorf("told: %v, %v", log, err)
+	}
+	err = s.View(func(tx *store.Tx) error {
+		halts, err := tx.Halts("A100")
+		if len(halts) != 0 {
+			t.Errorf("halts are left: %v", halts)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

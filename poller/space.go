@@ -1,0 +1,128 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// spaceEvery is how often it is tried whether a full disk has space again.
+const spaceEvery = 5 * time.Second
+
+// owedHalt is a halt that is in force and could not be written: nothing is asked for its scope, though the disk is full.
+type owedHalt struct {
+	halt  store.Halt
+	event *events.AccessHalted
+	keys  keyring
+}
+
+// waitForSpace asks nothing while nothing could be remembered. A walk waits here; a poll goes back into the schedule.
+func (a *agency) waitForSpace(ctx context.Context, r listings.Request) error {
+	for a.p.full.Load() {
+		if r.Operation != listings.OperationInsertions {
+			return &waitError{until: time.Now().Add(spaceEvery)}
+		}
+		if err := sleep(ctx, spaceEvery); err != nil {
+			return err
+		}
+		if err := a.mayAsk(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// outOfSpace stops the asking. What was to be written may be larger than what is tried, so each time is longer.
+func (p *Poller) outOfSpace(err error) {
+	if p.full.Swap(true) {
+		return
+	}
+	now := time.Now()
+	p.space.failed("", now, now)
+	p.log.Error("polling waits for space", "err", err)
+}
+
+// watchSpace writes what is owed as soon as there is space again, and lets the asking go on, until ctx is done.
+func (p *Poller) watchSpace(ctx context.Context) error {
+	for {
+		if err := sleep(ctx, spaceEvery); err != nil {
+			return err
+		}
+		now := time.Now()
+		_, _, until := p.space.state()
+		if !p.full.Load() {
+			if now.After(until.Add(p.o.RetryMax)) {
+				p.space.succeeded(now)
+			}
+			continue
+		}
+		if now.Before(until) {
+			continue
+		}
+		err := p.tryToWrite()
+		if errors.Is(err, store.ErrNoSpace) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		p.full.Store(false)
+		p.log.Info("there is space again: polling goes on")
+		p.pauseAll()
+	}
+}
+
+// tryToWrite writes what is owed, and something of every agency in any case.
+func (p *Poller) tryToWrite() error {
+	for _, a := range p.watched() {
+		a.deciding.Lock()
+		err := a.pay()
+		a.deciding.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return p.store.Update(func(tx *store.Tx) error {
+		for _, a := range p.watched() {
+			state, known, err := tx.Agency(a.id)
+			if err == nil && known {
+				err = tx.PutAgency(a.id, state)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// pay writes the halts that are owed. The caller holds deciding.
+func (a *agency) pay() error {
+	for len(a.owed) > 0 {
+		o := a.owed[0]
+		if err := a.writeHalt(o); err != nil {
+			return err
+		}
+		a.owed = a.owed[1:]
+	}
+	return nil
+}
+
+// writeHalt makes a halt, its event and what is known of the keys one transaction.
+func (a *agency) writeHalt(o owedHalt) error {
+	err := a.p.store.Update(func(tx *store.Tx) error {
+		if err := tx.PutHalt(a.id, o.halt); err != nil {
+			return err
+		}
+		return errors.Join(putKeys(tx, a.id, o.keys.remembered()), appendEvent(tx, o.event))
+	})
+	if err == nil {
+		a.p.log.Error("access halted", "agency", a.id, "scope", string(o.halt.Scope), "status", o.halt.Status,
+			"reason", o.halt.ProbableReason, "advice", o.halt.Advice)
+	}
+	return err
+}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -26,6 +27,12 @@ const (
 	newKey  = "99999999-2222-4333-8444-555555555555"
 )
 
+// TestMain lets garbage lie for longer: hundreds of small worlds would else spend a quarter of their time on it.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
+
 // world is the API, served over real HTTP on pipes, a store on disk and a poller between them, in virtual time.
 type world struct {
 	t        *testing.T
@@ -37,6 +44,7 @@ type world struct {
 	store  *store.Store
 	poller *poller.Poller
 	stop   func()
+	judged map[string]map[string]any // what events say that were held against their schemas
 }
 
 // inWorld runs a test inside a bubble. The API knows the agencies; nothing is watched before start.
@@ -55,7 +63,7 @@ func inBubble(t *testing.T, o sandbox.Options, rendering sandbox.Rendering, agen
 	}
 	defer os.RemoveAll(dir)
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, dir: dir, listener: newPipes()}
+		w := &world{t: t, dir: dir, listener: newPipes(), judged: map[string]map[string]any{}}
 		w.model = sandbox.NewModel(o)
 		w.model.AddKey(testKey, agencies...)
 		server := &http.Server{Handler: sandbox.New(w.model, rendering)}
@@ -145,14 +153,24 @@ func (w *world) log(agency string) []told {
 	}
 	list := make([]told, 0, len(all))
 	for _, e := range all {
-		schematest.Validate(w.t, string(e.Type), e.Data)
-		one := told{Event: e}
-		if err := json.Unmarshal(e.Data, &one.body); err != nil {
-			w.t.Fatal(err)
-		}
-		list = append(list, one)
+		list = append(list, told{Event: e, body: w.read(e)})
 	}
 	return list
+}
+
+// read holds an event against its schema, once for the same words.
+func (w *world) read(e events.Event) (body map[string]any) {
+	w.t.Helper()
+	words := string(e.Type) + string(e.Data)
+	if body, ok := w.judged[words]; ok {
+		return body
+	}
+	schematest.Validate(w.t, string(e.Type), e.Data)
+	if err := json.Unmarshal(e.Data, &body); err != nil {
+		w.t.Fatal(err)
+	}
+	w.judged[words] = body
+	return body
 }
 
 // since returns what an agency's log holds beyond n events.

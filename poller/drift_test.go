@@ -45,6 +45,7 @@ func TestAMemberThatComesEverywhereIsOneDriftAndNoChange(t *testing.T) {
 		inWorld(t, sandbox.Options{}, r, []string{"A100"}, func(w *world) {
 			all := references(130) // three pages of 50, or of the 20 that the service gives
 			w.publish("A100", all...)
+			w.options.PollInterval = time.Hour
 			w.start()
 			w.pass(30 * time.Minute)
 			n := len(w.log("A100"))
@@ -151,6 +152,7 @@ func TestAFormThatComesAndGoesIsSaidTwice(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		all := references(20)
 		w.publish("A100", all...)
+		w.options.PollInterval = time.Hour
 		w.start()
 		w.pass(10 * time.Minute)
 		n := len(w.log("A100"))

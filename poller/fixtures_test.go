@@ -94,8 +94,15 @@ func TestEveryBadAnswerChangesNothingAndIsSaid(t *testing.T) {
 				a := serveFixtures(w)
 				w.publish("A100", listingstest.Reference, "a#2##", "a#3##")
 				w.write("A100", listingstest.Reference, time.Hour)
+				often, seldom := w.options, w.options
+				seldom.PollInterval, seldom.WalkInterval = 30*time.Minute, 30*time.Minute
+				w.options = seldom
 				w.start()
 				w.pass(26 * time.Hour) // beyond the first of what is done once a day
+				w.halt()
+				w.options = often
+				w.start()
+				w.pass(40 * time.Minute)
 				before := snapshot(w, "A100")
 				tried := 0
 				for _, f := range listingstest.Fixtures() {

@@ -151,6 +151,7 @@ func TestALateArrivalIsFoundWhereTheWidestWindowIsRefused(t *testing.T) {
 			}
 			return nil
 		})
+		w.options.PollInterval, w.options.WalkInterval = 2*time.Minute, time.Hour
 		w.start()
 		w.pass(5 * time.Minute)
 		for range 25 {
@@ -205,9 +206,10 @@ func TestWhatCannotBeSeenIsSaidWhereAnOrderIsRefused(t *testing.T) {
 
 func TestInsertionsThatAreNotFoundAreNoReasonToWalkWithoutEnd(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		for n := range 200 {
+		for n := range 40 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
+		w.options.PageSize = 10 // four pages
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault { // no contact requests yet: 404
 			var n int
 			if _, err := fmt.Sscanf(c.Reference, "a#%d##", &n); err == nil && n%2 == 0 {

@@ -45,6 +45,7 @@ func TestARefusedPageSizeAfterA429DoesNotEndTheAsking(t *testing.T) {
 			}
 			return nil
 		})
+		w.options.PollInterval, w.options.WalkInterval = 10*time.Minute, 20*time.Minute
 		w.start()
 		w.pass(24 * time.Hour)
 		if n := w.model.Requests(sandbox.Filter{}); n < 10 {
@@ -103,6 +104,7 @@ func TestAnAnswerThatWasUnderWayDoesNotEndRetryAfter(t *testing.T) {
 func TestAGoneInsertionThatFailsIsNotAskedForEver(t *testing.T) {
 	inWorld(t, sandbox.Options{WithdrawnStatus: 500}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##")
+		w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 20*time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		w.must(w.model.Withdraw("A100", "a#1##"))
@@ -172,20 +174,21 @@ func TestLastLooksStopAtARefusal(t *testing.T) {
 
 func TestAWalkJudgesNoRefusalThatCameAfterItsBegin(t *testing.T) {
 	inWorld(t, sandbox.Options{WithdrawnStatus: 403}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		for n := range 120 {
+		for n := range 25 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
+		w.options.PageSize, w.options.PollInterval = 10, 15*time.Second // polled while page 3 is waited for
 		w.start()
-		w.pass(30 * time.Minute)
+		w.pass(10 * time.Minute)
 		n := len(w.log("A100"))
 		var armed, done atomic.Bool
 		armed.Store(true)
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
 			if c.Operation == sandbox.OperationInsertions && c.Query.Get("page") == "3" && armed.CompareAndSwap(true, false) {
-				// page 1, which holds a#119##, was read; it is withdrawn now
+				// page 1, which holds a#24##, was read; it is withdrawn now
 				w.model.SetFault(nil)
 				if !done.Swap(true) {
-					_ = w.model.Withdraw("A100", "a#119##")
+					_ = w.model.Withdraw("A100", "a#24##")
 				}
 				return &sandbox.Fault{Delay: 25 * time.Second}
 			}
@@ -200,9 +203,10 @@ func TestAWalkJudgesNoRefusalThatCameAfterItsBegin(t *testing.T) {
 
 func TestThreeRefusedInsertionsDoNotStopAnAgencyOfPartialWalks(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		for n := range 120 {
+		for n := range 25 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
+		w.options.PageSize = 10
 		w.start()
 		w.pass(10 * time.Minute)
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
@@ -215,7 +219,7 @@ func TestThreeRefusedInsertionsDoNotStopAnAgencyOfPartialWalks(t *testing.T) {
 			return nil
 		})
 		w.pass(3 * time.Minute)
-		id := w.write("A100", "a#50##", 0)
+		id := w.write("A100", "a#20##", 0)
 		w.pass(30 * time.Minute)
 		if got := announced(w.log("A100")); got[id] != 1 {
 			t.Errorf("a lead of a healthy insertion waits for more than half an hour")
@@ -436,7 +440,7 @@ func TestAWideWindowThatFailsIsAskedAgain(t *testing.T) {
 
 func TestARefusedKeyForgetsNoInsertionThatIsGone(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		for n := range 20 {
+		for n := range 5 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
 		w.start()

@@ -100,6 +100,7 @@ func thereAndBack(w *world, ids bool, change func(*poller.Options)) {
 			}
 		}
 	}
+	w.options.PollInterval, w.options.WalkInterval = 3*time.Minute, 5*time.Minute
 	w.start()
 	w.pass(10 * time.Minute)
 	more(true)

@@ -99,6 +99,7 @@ func TestAHaltedAgencyIsNotCalledStale(t *testing.T) {
 func TestAnInsertionThatCannotBeReadIsToldOnceAndSoIsItsRecovery(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##", "a#4##")
+		w.options.PollInterval, w.options.WalkInterval = 2*time.Minute, 10*time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {

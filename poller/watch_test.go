@@ -76,7 +76,7 @@ func TestAFirstRunAnnouncesNothingOldAndEverythingMadeMeanwhile(t *testing.T) {
 	bothRenderings(t, func(t *testing.T, r sandbox.Rendering) {
 		inWorld(t, sandbox.Options{}, r, []string{"A100"}, func(w *world) {
 			old := map[string]bool{}
-			for n := range 1000 {
+			for n := range 300 {
 				reference := fmt.Sprintf("a#%d##", n)
 				w.publish("A100", reference)
 				for age := range n % 25 {
@@ -84,13 +84,13 @@ func TestAFirstRunAnnouncesNothingOldAndEverythingMadeMeanwhile(t *testing.T) {
 				}
 			}
 			w.pass(10 * time.Second)
-			w.options.RequestsPerSecond, w.options.PollInterval = 10, 5*time.Minute
+			w.options.RequestsPerSecond, w.options.PollInterval = 3, 5*time.Minute
 			w.start()
 			w.pass(30 * time.Second)
-			meanwhile := w.write("A100", "a#999##", 0) // far from being polled
-			last := w.write("A100", "a#998##", 0)
+			meanwhile := w.write("A100", "a#299##", 0) // far from being polled
+			last := w.write("A100", "a#298##", 0)
 			w.pass(time.Second)
-			w.must(w.model.Withdraw("A100", "a#998##"))
+			w.must(w.model.Withdraw("A100", "a#298##"))
 			w.pass(9 * time.Minute)
 			got := announced(w.log("A100"))
 			if want := map[string]int{meanwhile: 1, last: 1}; !maps.Equal(got, want) {

@@ -94,13 +94,16 @@ func TestEveryBadAnswerChangesNothingAndIsSaid(t *testing.T) {
 				a := serveFixtures(w)
 				w.publish("A100", listingstest.Reference, "a#2##", "a#3##")
 				w.write("A100", listingstest.Reference, time.Hour)
-				often, seldom := w.options, w.options
-				seldom.PollInterval, seldom.WalkInterval = 30*time.Minute, 30*time.Minute
-				w.options = seldom
+				often := w.options
+				w.options.PollInterval, w.options.WalkInterval = 30*time.Minute, 30*time.Minute
 				w.start()
 				w.pass(26 * time.Hour) // beyond the first of what is done once a day
 				w.halt()
-				w.options = often
+				if operation == listingstest.Insertions {
+					w.options.WalkInterval = often.WalkInterval
+				} else {
+					w.options.PollInterval = often.PollInterval
+				}
 				w.start()
 				w.pass(40 * time.Minute)
 				before := snapshot(w, "A100")
@@ -118,7 +121,7 @@ func TestEveryBadAnswerChangesNothingAndIsSaid(t *testing.T) {
 					t.Errorf("only %d answers were tried", tried)
 				}
 				young := w.write("A100", listingstest.Reference, 0)
-				w.pass(5 * time.Minute)
+				w.pass(31 * time.Minute)
 				if announced(w.log("A100"))[young] != 1 {
 					t.Error("afterwards nothing is announced")
 				}

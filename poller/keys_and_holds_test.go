@@ -209,7 +209,7 @@ func TestInsertionsThatAreNotFoundAreNoReasonToWalkWithoutEnd(t *testing.T) {
 		for n := range 40 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
-		w.options.PageSize = 10 // four pages
+		w.options.PageSize = 10                                // four pages
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault { // no contact requests yet: 404
 			var n int
 			if _, err := fmt.Sscanf(c.Reference, "a#%d##", &n); err == nil && n%2 == 0 {

@@ -70,7 +70,7 @@ func (w *world) tell(s sandbox.Scenario, want story) {
 		}
 		w.options.Agencies = append(w.options.Agencies, keys)
 	}
-	w.options.PollInterval = max(6*time.Minute, s.Lasts/80)
+	w.options.PollInterval = max(8*time.Minute, s.Lasts/60)
 	w.options.WalkInterval = max(w.options.WalkInterval, s.Lasts/300)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	defer cancel()

@@ -255,7 +255,7 @@ func TestNoServiceLosesALeadInSilenceOrIsAskedInVain(t *testing.T) {
 				w.publish("A100", "a#1##", "a#2##")
 				h.add("a#1##", 30, 10*24*time.Hour)
 				h.add("a#2##", 3, 10*24*time.Hour)
-				w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 2*time.Hour
+				w.options.PollInterval, w.options.WalkInterval = 10*time.Minute, 2*time.Hour
 				w.start()
 				w.pass(2 * time.Hour)
 				live := h.add("a#1##", 1, 0)
@@ -267,12 +267,12 @@ func TestNoServiceLosesALeadInSilenceOrIsAskedInVain(t *testing.T) {
 				live = append(live, h.add("a#1##", 1, 150*time.Minute)...) // late: sorts below the 45
 				w.pass(26 * time.Hour)
 				began := time.Now()
-				w.pass(4 * time.Hour)
+				w.pass(7 * time.Hour)
 				steady := h.perPoll(began)
 				w.restart()
 				w.pass(30 * time.Minute)
 				began = time.Now()
-				w.pass(4 * time.Hour)
+				w.pass(7 * time.Hour)
 				restarted := h.perPoll(began)
 				t.Logf("%.2f requests a poll, %.2f after a restart", steady, restarted)
 				if steady > 1.03 || restarted > 1.03 {
@@ -480,7 +480,7 @@ func TestARefusedNumberIsAskedForOnceADay(t *testing.T) {
 				h.take(w)
 				w.publish("A100", "a#1##", "a#2##", "a#3##")
 				h.add("a#1##", 60, 10*24*time.Hour)
-				w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 2*time.Hour
+				w.options.PollInterval, w.options.WalkInterval = 15*time.Minute, 4*time.Hour
 				w.start()
 				w.pass(time.Minute)
 				var live []string

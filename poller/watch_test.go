@@ -87,10 +87,15 @@ func TestAFirstRunAnnouncesNothingOldAndEverythingMadeMeanwhile(t *testing.T) {
 			w.options.RequestsPerSecond, w.options.PollInterval = 3, 5*time.Minute
 			w.start()
 			w.pass(30 * time.Second)
-			meanwhile := w.write("A100", "a#299##", 0) // far from being polled
-			last := w.write("A100", "a#298##", 0)
+			meanwhile := w.write("A100", "a#24##", 0)
+			last := w.write("A100", "a#1##", 0)
+			for _, reference := range []string{"a#24##", "a#1##"} { // the newest are listed first
+				if n := w.model.Requests(sandbox.Filter{Reference: reference}); n > 0 {
+					t.Fatalf("setup: %s was polled %d times already", reference, n)
+				}
+			}
 			w.pass(time.Second)
-			w.must(w.model.Withdraw("A100", "a#298##"))
+			w.must(w.model.Withdraw("A100", "a#1##"))
 			w.pass(9 * time.Minute)
 			got := announced(w.log("A100"))
 			if want := map[string]int{meanwhile: 1, last: 1}; !maps.Equal(got, want) {

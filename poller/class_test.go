@@ -94,17 +94,19 @@ func TestEveryBreakHasItsClass(t *testing.T) {
 		serve http.HandlerFunc
 		want  class
 	}{
-		"nobody listens":         {"http://" + closed.Addr().String(), nil, classDown},
-		"an unknown host":        {"https://nobody.invalid", nil, classDown},
-		"no answer in time":      {"", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, classTransient},
-		"half a header":          {"", raw("HTTP/1.1 200 OK\r\nContent-Ty"), classTransient},
-		"no HTTP":                {"", raw("220 mail.example.org ESMTP\r\n"), classTransient},
-		"closed at once":         {"", raw(""), classTransient},
-		"a header flood":         {"", raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-Flood: "+strings.Repeat("x", 1000)+"\r\n", 200) + "\r\n"), classTransient},
-		"a body that is cut":     {"", raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n[{\"propertyRef"), classTransient},
-		"a chunk that is cut":    {"", raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n[{"), classTransient},
-		"a body that stalls":     {"", stalling, classTransient},
-		"a redirect":             {"", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://elsewhere.example", 302) }, classTransient},
+		"nobody listens":      {"http://" + closed.Addr().String(), nil, classDown},
+		"an unknown host":     {"https://nobody.invalid", nil, classDown},
+		"no answer in time":   {"", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, classTransient},
+		"half a header":       {"", raw("HTTP/1.1 200 OK\r\nContent-Ty"), classTransient},
+		"no HTTP":             {"", raw("220 mail.example.org ESMTP\r\n"), classTransient},
+		"closed at once":      {"", raw(""), classTransient},
+		"a header flood":      {"", raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-Flood: "+strings.Repeat("x", 1000)+"\r\n", 200) + "\r\n"), classTransient},
+		"a body that is cut":  {"", raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n[{\"propertyRef"), classTransient},
+		"a chunk that is cut": {"", raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n[{"), classTransient},
+		"a body that stalls":  {"", stalling, classTransient},
+		"a redirect": {"", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://elsewhere.example", http.StatusFound)
+		}, classTransient},
 		"a body too large":       {"", func(w http.ResponseWriter, _ *http.Request) { w.Write(bytes.Repeat([]byte(" "), 2<<20)) }, classAside},
 		"a gzip bomb":            {"", bomb, classAside},
 		"damaged gzip":           {"", gzipped([]byte("no gzip at all")), classTransient},

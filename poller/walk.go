@@ -77,7 +77,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	key := a.keyFor(listings.OperationInsertions)
 	pages := a.p.client.Walk(key, a.id, listings.WalkOptions{
 		PageSize: a.p.o.PageSize, Filter: a.p.o.Filter, Shape: a.shape(listings.OperationInsertions),
-		EndsEmpty: a.endsEmpty(w.began),
+		EndsEmpty: a.endsEmpty(w.began), FirstSize: a.firstSize(w.began),
 	})
 	for page, err := range pages.Pages(ctx) {
 		switch classify(err) {

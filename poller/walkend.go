@@ -164,6 +164,12 @@ func (w *walk) endGap(tx *store.Tx, state *store.Agency, v listings.Verdict) err
 	if v.EndsEmpty {
 		o.EndsEmpty = w.began
 	}
+	switch o.Size = v.Size; v.Size {
+	case w.a.p.o.PageSize:
+		o.Size = 0
+	case 0:
+		o.Size = -1 // is left to the API
+	}
 	state.SetOperation(string(listings.OperationInsertions), o)
 	if since.IsZero() {
 		return nil

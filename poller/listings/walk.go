@@ -14,8 +14,11 @@ import (
 type WalkOptions struct {
 	PageSize int        // 50; what to begin with. Smaller ones are tried if the API refuses it
 	Filter   url.Values // the API's own filters, sent with every page
-	MaxPages int        // 10,000; a bound, over all pages that are read, beside that of a million references
-	Shape    Shape      // where the records were found before
+	// FirstSize is a smaller size to begin with, because larger ones were refused before; negative: the size is left to the
+	// API. 0: PageSize.
+	FirstSize int
+	MaxPages  int   // 10,000; a bound, over all pages that are read, beside that of a million references
+	Shape     Shape // where the records were found before
 	// EndsEmpty: the list of this agency is known to end with an empty page. Refusals are then no end but failures.
 	EndsEmpty bool
 }
@@ -126,7 +129,7 @@ type end struct {
 // read goes through the sizes until the API takes one.
 func (w *Walk) read(ctx context.Context, yield func(*InsertionsPage, error) bool) end {
 	var e end
-	for _, size := range sizes(w.o.PageSize) {
+	for _, size := range w.sizes() {
 		w.verdict.Size = size
 		r := w.reading(size, yield)
 		e = r.run(ctx)
@@ -139,6 +142,17 @@ func (w *Walk) read(ctx context.Context, yield func(*InsertionsPage, error) bool
 		break
 	}
 	return e
+}
+
+// sizes are what is tried in turn, beginning with what was taken before.
+func (w *Walk) sizes() []int {
+	switch first := w.o.FirstSize; {
+	case first < 0:
+		return []int{0}
+	case first > 0 && first < w.o.PageSize:
+		return sizes(first)
+	}
+	return sizes(w.o.PageSize)
 }
 
 // sizes are what is tried in turn; 0 leaves the size to the API. A size of 1 is never among them: some refuse it.

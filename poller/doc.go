@@ -8,8 +8,8 @@
 //	              │
 //	            diff (pure) ──► one store.Update: snapshot + events (+ halt)
 //
-// Goroutines are named as drawn: one walks per agency, some polls for all of them, one budget. Whoever reads an answer
-// commits it before it asks again.
+// Goroutines are named as drawn: one walks per agency, some polls for all of them, one budget; beside them a vigil that
+// tells of silence, and one that waits for space on a full disk. Whoever reads an answer commits it before it asks again.
 //
 // # What is believed
 //
@@ -22,10 +22,16 @@
 // takes to prove that nothing lies unseen between the newest and what was known before; see catchUp. Where that cannot be
 // proved, an event says so.
 //
+// Nobody has shown us an answer of this API, so that what is taken for its habit is learned, remembered and told when it
+// changes: where records stand, which member is the id, how lists end, which sizes are taken, what all records have. What
+// happens to most records at once is drift of the API, not news of each.
+//
 // # What is asked
 //
 // Never more than the budget, whatever happens. A refusal (403, 401) stops all requests for its scope until a person or
-// another key ends the halt. Everything that fails is tried again, with growing patience, for ever.
+// another key ends the halt; where there is a second key, it is tried once before. Everything that fails is tried again,
+// with growing patience, for ever, and a restart is no less patient. What an error means is looked up in one table, see
+// classify. When nothing good is heard for too long, an event says so, and another one that it is over.
 //
 // The package knows no NATS and no environment. How requests are made and read is the business of poller/listings, which
 // insertion is next that of poller/schedule.

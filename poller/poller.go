@@ -92,6 +92,7 @@ type Poller struct {
 	nudge    chan struct{}
 	full     atomic.Bool // the disk: nothing could be remembered
 	space    *patience
+	filled   chan struct{} // the disk has just become full
 }
 
 // New prepares a poller: it notes the begin of the watch of every agency that is new, before anything is asked, and ends
@@ -102,7 +103,7 @@ func New(o Options) (*Poller, error) {
 		o: o, store: o.Store, log: o.Logger, rules: newRules(o.IgnoreInsertion, o.IgnoreContact),
 		budget: newBudget(o.RequestsPerSecond), base: newPatience(time.Second, o.RetryMax), space: newPatience(spaceEvery, o.RetryMax),
 		schedule: schedule.New(), keys: map[string]*patience{},
-		came: make(chan struct{}, 1), nudge: make(chan struct{}, 1),
+		came: make(chan struct{}, 1), nudge: make(chan struct{}, 1), filled: make(chan struct{}, 1),
 	}
 	o.API.Before, o.API.After = p.before, p.after
 	o.API.IDFields = o.IDFields

@@ -71,7 +71,7 @@ func (w *world) tell(s sandbox.Scenario, want story) {
 		w.options.Agencies = append(w.options.Agencies, keys)
 	}
 	w.options.PollInterval = max(8*time.Minute, s.Lasts/60)
-	w.options.WalkInterval = max(w.options.WalkInterval, s.Lasts/300)
+	w.options.WalkInterval = max(w.options.WalkInterval, s.Lasts/200)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	defer cancel()
 	began := time.Now()

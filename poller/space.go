@@ -43,36 +43,48 @@ func (p *Poller) outOfSpace(err error) {
 	}
 	now := time.Now()
 	p.space.failed("", now, now)
+	select {
+	case p.filled <- struct{}{}:
+	default:
+	}
 	p.log.Error("polling waits for space", "err", err)
 }
 
 // watchSpace writes what is owed as soon as there is space again, and lets the asking go on, until ctx is done.
 func (p *Poller) watchSpace(ctx context.Context) error {
+	var since time.Time // when there was space again
 	for {
-		if err := sleep(ctx, spaceEvery); err != nil {
+		select {
+		case <-p.filled:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if time.Since(since) > p.o.RetryMax {
+			p.space.succeeded(time.Now())
+		}
+		if err := p.untilWritten(ctx); err != nil {
 			return err
 		}
-		now := time.Now()
-		_, _, until := p.space.state()
-		if !p.full.Load() {
-			if now.After(until.Add(p.o.RetryMax)) {
-				p.space.succeeded(now)
-			}
-			continue
-		}
-		if now.Before(until) {
-			continue
-		}
-		err := p.tryToWrite()
-		if errors.Is(err, store.ErrNoSpace) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
+		since = time.Now()
 		p.full.Store(false)
 		p.log.Info("there is space again: polling goes on")
 		p.pauseAll()
+	}
+}
+
+// untilWritten tries to write until it works.
+func (p *Poller) untilWritten(ctx context.Context) error {
+	_, _, until := p.space.state()
+	if err := sleep(ctx, time.Until(until)); err != nil {
+		return err
+	}
+	for {
+		if err := p.tryToWrite(); !errors.Is(err, store.ErrNoSpace) {
+			return err
+		}
+		if err := sleep(ctx, spaceEvery); err != nil {
+			return err
+		}
 	}
 }
 

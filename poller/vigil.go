@@ -31,7 +31,7 @@ type hearing struct {
 const staleAfter = 5 * time.Minute
 
 // vigilEvery is how often the watch is looked at for silence.
-const vigilEvery = 15 * time.Second
+const vigilEvery = time.Minute
 
 var operations = []listings.Operation{listings.OperationInsertions, listings.OperationContactRequests}
 

@@ -62,6 +62,9 @@ func (a *agency) recall(state store.Agency) {
 		if h.good = o.LastGood; h.good.IsZero() {
 			h.good = state.WatchStart
 		}
+		if h.good.IsZero() {
+			h.good = a.began // of one that is new
+		}
 		if inGap(h) {
 			h.calm = a.began
 		}

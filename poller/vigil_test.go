@@ -667,6 +667,17 @@ func TestARefusedPageSizeIsAskedForOnceADay(t *testing.T) {
 		if n := refused.Load(); n < 2 || n > 4 {
 			t.Errorf("a size that is refused was asked for %d times in 50 hours", n)
 		}
+	})
+}
+
+func TestANewAgencyWhoseFirstAnswerFailsIsNotSilentAtOnce(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		w.model.SetFault(failing("insertions", 500))
+		w.start()
+		w.pass(2 * time.Minute)
+		w.model.SetFault(nil)
+		w.pass(10 * time.Minute)
 		w.wants(w.log("A100"), events.TypeWatchBaselined)
 	})
 }

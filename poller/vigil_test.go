@@ -681,3 +681,19 @@ func TestANewAgencyWhoseFirstAnswerFailsIsNotSilentAtOnce(t *testing.T) {
 		w.wants(w.log("A100"), events.TypeWatchBaselined)
 	})
 }
+
+func TestAnEmptyListDoesNotTellHowLaterOnesEnd(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.model.SetFault(onList(func(c sandbox.Call) *sandbox.Fault {
+			if page := c.Query.Get("page"); page != "" && page != "1" {
+				return &sandbox.Fault{Status: 404}
+			}
+			return nil
+		}))
+		w.start()
+		w.pass(10 * time.Minute)
+		w.publish("A100", "a#1##")
+		w.pass(3 * time.Hour)
+		w.wants(w.log("A100"), events.TypeWatchBaselined, events.TypeInsertionAppeared)
+	})
+}

@@ -86,7 +86,7 @@ func (r *reading) take(page *InsertionsPage) (over bool, e end) {
 	}
 	switch {
 	case len(page.Insertions) == 0:
-		r.w.verdict.EndsEmpty = true
+		r.w.verdict.EndsEmpty = r.pages > 1 // an empty list does not tell how others end
 		return true, end{}
 	case r.nothing == 2:
 		return true, r.ended()

@@ -146,6 +146,7 @@ func (a *agency) load() error {
 		return err
 	}
 	a.line(polled, a.restoreTroubles(troubles, now), now)
+	a.forgetOthers(polled, troubles)
 	a.pause()
 	return nil
 }
@@ -270,12 +271,27 @@ func (a *agency) leave(reference string) {
 	delete(a.busy, reference)
 }
 
-// forget drops an insertion that is not polled any more.
+// forget drops an insertion that is not polled any more. What was told of it is ended by keepTroubles.
 func (a *agency) forget(reference string) {
 	a.mu.Lock()
 	delete(a.looks, reference)
+	a.touched[troubleName{troubleInsertion, reference}] = struct{}{}
+	a.touched[troubleName{gapScope, reference}] = struct{}{}
 	a.mu.Unlock()
 	a.p.plan(func(s *schedule.Schedule) { s.Remove(schedule.Target{Agency: a.id, Reference: reference}) })
+}
+
+// forgetOthers drops the troubles of insertions that are not polled any more.
+func (a *agency) forgetOthers(polled []store.Insertion, troubles []store.Trouble) {
+	known := make(map[string]bool, len(polled))
+	for _, i := range polled {
+		known[i.Reference] = true
+	}
+	for _, t := range troubles {
+		if (t.Scope == troubleInsertion || t.Scope == gapScope) && !known[t.Name] {
+			a.forget(t.Name)
+		}
+	}
 }
 
 // wakeWalk asks for a walk now.

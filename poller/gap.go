@@ -36,10 +36,23 @@ func (p *poll) end(v verdict) error {
 	}
 	p.verdict = v
 	if gap != nil {
-		p.a.windows.told(p.reference, gap)
+		p.a.toldGap(p.reference, gap)
 		p.a.p.log.Warn("not all contact requests of an insertion can be seen", "agency", p.a.id, "reached", len(p.catchUp.shown))
 	}
 	return nil
+}
+
+// toldGap keeps up with what was told of an insertion that is not seen whole, or that it is now.
+func (a *agency) toldGap(reference string, t *store.Trouble) {
+	a.windows.told(reference, t)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := troubleName{gapScope, reference}
+	if t == nil {
+		delete(a.saved, n)
+		return
+	}
+	a.saved[n] = *t
 }
 
 // tellGap says that contact requests may be unseen. Where the answers are in no order, nobody could ever tell a new gap

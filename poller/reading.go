@@ -214,7 +214,7 @@ func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q
 	p.catchUp, p.verdict, p.rules = r.catchUp, r.verdict, cmp.Or(p.rules, r.rules)
 	p.a.windows.setRules(r.rules)
 	if r.recovered {
-		p.a.windows.told(p.reference, nil)
+		p.a.toldGap(p.reference, nil)
 	}
 	p.a.returned(len(a.requests))
 	return nil

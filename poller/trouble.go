@@ -42,6 +42,8 @@ func (a *agency) trouble(n troubleName) (store.Trouble, bool) {
 		return a.p.keyPatience(n.name).trouble(n.scope, n.name)
 	case troubleBase:
 		return a.p.base.trouble(n.scope, n.name)
+	case gapScope:
+		return store.Trouble{}, false // is written where it is told
 	}
 	a.mu.Lock()
 	l := a.looks[n.name]
@@ -71,16 +73,27 @@ func (a *agency) keepTroubles() error {
 		now, is := a.trouble(n)
 		a.mu.Lock()
 		was, had := a.saved[n]
+		forgotten := a.looks[n.name] == nil
 		a.mu.Unlock()
 		now.Told = was.Told
 		switch {
 		case is && now != was:
 			puts = append(puts, now)
-		case !is && had && !was.Told: // tellReadable ends what was told
+		case !is && had && (!was.Told || forgotten): // else tellReadable ends what was told
 			deletes = append(deletes, was)
 		}
 	}
-	return a.writeTroubles(puts, deletes, nil)
+	return a.writeTroubles(puts, deletes, func(tx *store.Tx) error {
+		for _, t := range deletes {
+			if !t.Told {
+				continue
+			}
+			if err := a.recovered(tx, listings.OperationContactRequests, t.Name, "gap_detected", t.Since, time.Now()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // writeTroubles writes troubles, and what belongs into the same transaction.
@@ -121,6 +134,9 @@ func (a *agency) writeTroubles(puts, deletes []store.Trouble, with func(*store.T
 			continue
 		}
 		delete(a.saved, n)
+		if t.Scope == gapScope {
+			a.windows.told(t.Name, nil)
+		}
 	}
 	return err
 }

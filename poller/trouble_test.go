@@ -73,3 +73,29 @@ func TestAnAlarmOfAnInsertionIsToldOnceAndEndedWhoeverKeepsTroublesMeanwhile(t *
 		t.Errorf("of 40 alarms: %v", told)
 	}
 }
+
+func TestAGapOfAWindowStandsInTheStatusUntilItEnds(t *testing.T) {
+	a := anAgency(t)
+	told := store.Trouble{Scope: gapScope, Name: "a#1##", Since: time.Unix(1, 0).UTC(), Told: true}
+	if err := a.p.store.Update(func(tx *store.Tx) error { return tx.PutTrouble(a.id, told) }); err != nil {
+		t.Fatal(err)
+	}
+	a.windows.load(store.Operation{}, nil, time.Now())
+	a.toldGap("a#1##", &told)
+	if all := a.alarms(store.Agency{}); len(all) != 1 {
+		t.Errorf("%v", all)
+	}
+	a.forget("a#1##")
+	if err := a.keepTroubles(); err != nil {
+		t.Fatal(err)
+	}
+	left := 0
+	err := a.p.store.View(func(tx *store.Tx) error {
+		all, err := tx.Troubles(a.id)
+		left = len(all)
+		return err
+	})
+	if _, told := a.windows.gap("a#1##"); err != nil || told || left != 0 || len(a.alarms(store.Agency{})) != 0 {
+		t.Errorf("told %v, left %d: %v", told, left, err)
+	}
+}

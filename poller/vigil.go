@@ -98,9 +98,13 @@ func (a *agency) noteGood(state *store.Agency) {
 // judgeSilence raises the alarm of one operation where it is due. Where nothing went wrong since we began,
 // a last success that is old only tells how long we were away.
 func (a *agency) judgeSilence(op listings.Operation, now time.Time) error {
-	if a.isHalted(listings.Request{Operation: op, AgencyID: a.id}) || op == listings.OperationContactRequests && !a.asksInsertions() {
+	if a.isHalted(listings.Request{Operation: op, AgencyID: a.id}) {
 		a.excuse(op, now, always)
 		return nil
+	}
+	if op == listings.OperationContactRequests && !a.asksInsertions() {
+		a.excuse(op, now, always)
+		return a.endAlarms(op, true, now) // nobody is left who could end them
 	}
 	a.mu.Lock()
 	h := a.hearings[op]
@@ -200,11 +204,21 @@ func (a *agency) heard(op listings.Operation, reference string, at time.Time) er
 	h := a.hearings[op]
 	h.good, h.errors = at, nil
 	other := h.driftReference
-	stale, drift := !h.stale.IsZero(), !h.drift.IsZero()
+	drift := !h.drift.IsZero()
 	a.mu.Unlock()
 	if drift && other != reference && a.stillFails(other) {
 		drift = false
 	}
+	return a.endAlarms(op, drift, at)
+}
+
+// endAlarms ends the alarms of an operation that are on; that of a drift only if it has ended.
+func (a *agency) endAlarms(op listings.Operation, drift bool, at time.Time) error {
+	a.mu.Lock()
+	h := a.hearings[op]
+	stale := !h.stale.IsZero()
+	drift = drift && !h.drift.IsZero()
+	a.mu.Unlock()
 	if !stale && !drift {
 		return nil
 	}

@@ -697,3 +697,44 @@ func TestAnEmptyListDoesNotTellHowLaterOnesEnd(t *testing.T) {
 		w.wants(w.log("A100"), events.TypeWatchBaselined, events.TypeInsertionAppeared)
 	})
 }
+
+func TestWhatWasToldOfAnInsertionEndsWhenItIsNotAskedAnyMore(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##", "a#3##", "a#4##")
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Reference == "a#1##" {
+				return &sandbox.Fault{Status: 500}
+			}
+			return nil
+		})
+		w.pass(30 * time.Minute)
+		w.must(w.model.Withdraw("A100", "a#1##"))
+		w.pass(47 * time.Hour)
+		w.wants(w.since("A100", 1), events.TypeWatchGapDetected, events.TypeInsertionDisappeared)
+		w.halt()
+		time.Sleep(3 * time.Hour)
+		w.start()
+		w.pass(10 * time.Minute)
+		w.wants(w.since("A100", 3), events.TypeWatchRecovered)
+		if alarms := w.status("A100").Alarms; len(alarms) != 0 {
+			t.Errorf("%v", alarms)
+		}
+	})
+}
+
+func TestTheSilenceOfTheLastInsertionEndsWithIt(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		w.options.HoldFor, w.options.PollInterval = time.Minute, 10*time.Minute
+		w.start()
+		w.pass(10 * time.Minute)
+		w.must(w.model.Withdraw("A100", "a#1##"))
+		w.model.SetFault(failing("contact_requests", 500))
+		w.pass(60 * time.Hour)
+		if n := count(w.log("A100"), events.TypeWatchStale); n != 1 || len(w.status("A100").Alarms) != 0 {
+			t.Errorf("%v %v", w.log("A100"), w.status("A100").Alarms)
+		}
+	})
+}

@@ -121,7 +121,7 @@ func (p *poll) commitWide(page *listings.ContactRequestsPage) (found int, err er
 		return p.write(tx, i, state, p.catchUp, d, closedOverlap, page.Received)
 	})
 	if err == nil && r.recovered {
-		p.a.windows.told(p.reference, nil)
+		p.a.toldGap(p.reference, nil)
 	}
 	return found, err
 }

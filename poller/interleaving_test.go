@@ -427,7 +427,7 @@ func (s *simulation) judgeInsertion(i sandbox.InsertionTruth, all []told, say fu
 			}
 			published, episode, was = true, 1, false
 		case events.TypeInsertionChanged:
-			if revision++; !published || now == form || e.body["revision"] != revision {
+			if revision++; !published || now == form && !s.switches || e.body["revision"] != revision {
 				say("%s changed from %s to %s, published %v, revision %v", i.Reference, form, now, published, e.body["revision"])
 			}
 		case events.TypeInsertionDisappeared:

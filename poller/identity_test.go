@@ -103,3 +103,22 @@ func TestAnotherTimeZoneWithoutIdsIsNoNews(t *testing.T) {
 		w.wants(ofContacts(w.since("A100", n)))
 	})
 }
+
+func TestARedactionOverWhichIdsComeBackIsNoNews(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		set := bodies(w)
+		w.options.IDFields = []string{"none"}
+		w.start()
+		w.pass(5 * time.Minute)
+		at, at2 := time.Now().UTC().Format(time.RFC3339), time.Now().Add(-time.Second).UTC().Format(time.RFC3339)
+		set([]m{{"id": 1, "createdAt": at, "email": "a@x", "message": "x"}, {"id": 2, "createdAt": at2, "email": "b@x", "message": "x"}})
+		w.pass(5 * time.Minute)
+		w.halt()
+		w.options.IDFields = nil
+		set([]m{{"id": 1, "createdAt": at, "email": "a@x", "message": "x"}, {"id": 2, "createdAt": at2, "email": nil, "message": nil}})
+		w.start()
+		w.pass(5 * time.Minute)
+		w.wants(ofContacts(w.log("A100")), "contact_request.created", "contact_request.created", "contact_request.redacted")
+	})
+}

@@ -99,7 +99,7 @@ func (m *memory) byContent(group []*match) {
 	}
 	var nameless *store.ContactRequest
 	for _, k := range missing {
-		if k.ID == hex.EncodeToString(k.Fingerprint[:]) {
+		if isNameless(k) {
 			nameless = &k
 		}
 	}
@@ -121,7 +121,10 @@ func (m *memory) byContent(group []*match) {
 	}
 }
 
-// byTime finds those without an id whose person was erased.
+// isNameless says whether a contact request was known without an id.
+func isNameless(k store.ContactRequest) bool { return k.ID == hex.EncodeToString(k.Fingerprint[:]) }
+
+// byTime finds those without an id, or that were known without one, whose person was erased.
 func (m *memory) byTime(known []store.ContactRequest) {
 	shown := make(map[[16]byte]bool, len(m.list))
 	for _, one := range m.list {
@@ -129,10 +132,13 @@ func (m *memory) byTime(known []store.ContactRequest) {
 	}
 	for n := range m.list {
 		one := &m.list[n]
-		if one.known || one.found.identity == events.IdentityID || one.found.CreatedAt.IsZero() || !anonymous(one.found.ContactRequest) {
+		if one.known || one.found.CreatedAt.IsZero() || !anonymous(one.found.ContactRequest) {
 			continue
 		}
 		for _, k := range known {
+			if one.found.identity == events.IdentityID && !isNameless(k) {
+				continue
+			}
 			if !shown[k.Fingerprint] && !m.present[k.ID] && k.CreatedAt.UnixMilli() == one.found.CreatedAt.UnixMilli() {
 				one.k, one.known = k, true
 				m.present[k.ID] = true

@@ -211,34 +211,39 @@ func (s *simulation) add(l *inquiry, delay time.Duration) *inquiry {
 	return l
 }
 
+// restartOtherwise restarts, with other settings where they change.
+func (s *simulation) restartOtherwise() {
+	s.halt()
+	if s.restarts++; s.switches {
+		s.options.IDFields = [][]string{nil, {"none"}}[s.restarts%2]
+		s.options.IgnoreContact = [][]string{nil, {"/message"}, {"/viewingTimes", "/firstName"}}[s.restarts%3]
+		s.options.IgnoreInsertion = [][]string{{"/views"}, nil}[s.restarts%2]
+	}
+	s.start()
+}
+
 // happen does one thing; what cannot be done is left out.
 func (s *simulation) happen(h happening) {
+	if h.what == "restart" {
+		s.restartOtherwise()
+		return
+	}
+	s.mu.Lock() // the API publishes, too
+	defer s.mu.Unlock()
 	switch h.what {
 	case "publish":
 		if len(s.references) < 14 {
 			s.newInsertion()
 		}
 		return
-	case "fault", "clear", "shift":
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		switch h.what {
-		case "fault":
-			s.kind, s.fault = h, faults[h.which%len(faults)]
-		case "clear":
-			s.fault = nil
-		case "shift":
-			s.shifts += 1 + h.how%3
-		}
+	case "fault":
+		s.kind, s.fault = h, faults[h.which%len(faults)]
 		return
-	case "restart":
-		s.halt()
-		if s.restarts++; s.switches {
-			s.options.IDFields = [][]string{nil, {"none"}}[s.restarts%2]
-			s.options.IgnoreContact = [][]string{nil, {"/message"}, {"/viewingTimes", "/firstName"}}[s.restarts%3]
-			s.options.IgnoreInsertion = [][]string{{"/views"}, nil}[s.restarts%2]
-		}
-		s.start()
+	case "clear":
+		s.fault = nil
+		return
+	case "shift":
+		s.shifts += 1 + h.how%3
 		return
 	}
 	if len(s.references) > 0 {

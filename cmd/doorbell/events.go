@@ -115,7 +115,8 @@ func eventLine(e events.Event, people bool) string {
 		Status                                            int
 		Insertions                                        int
 		Operation, Reason, Ends, Expected, Found, Approve string
-		Missing, Known, Reached                           int
+		Missing, Known, Reached, SentAgain                int
+		From, To                                          json.RawMessage
 	}
 	// What cannot be read is left out: the line is for the eye, --json is for programs.
 	_ = json.Unmarshal(e.Data, &v)
@@ -145,9 +146,11 @@ func eventLine(e events.Event, people bool) string {
 	}
 	switch e.Type {
 	case events.TypeAccessHalted:
-		add("%d, reason %s: nothing is asked for this %s until %s", v.Status, v.ProbableReason, strings.ReplaceAll(v.Scope, "_", " "), v.Resume)
+		add("%d, reason %s: nothing is asked for this %s until %s, or another key", v.Status, v.ProbableReason, strings.ReplaceAll(v.Scope, "_", " "), v.Resume)
 	case events.TypeAccessResumed:
 		add("this %s is asked for again: %s", strings.ReplaceAll(v.Scope, "_", " "), strings.ReplaceAll(v.Cause, "_", " "))
+	case events.TypeAccessKeySwitched:
+		add("the %s key is refused; the %s one works and is used from now on", slot(v.From), slot(v.To))
 	}
 	words := func(s string) string { return strings.ReplaceAll(s, "_", " ") }
 	switch e.Type {
@@ -163,8 +166,17 @@ func eventLine(e events.Event, people bool) string {
 		add("%s: expected %s, found %s", words(v.Operation), short(v.Expected, 60), short(v.Found, 80))
 	case events.TypeWatchChangeHeld:
 		add("%d of %d insertions are missing (%s): %s tells it now", v.Missing, v.Known, words(v.Reason), v.Approve)
+	case events.TypeWatchStreamRepaired:
+		add("the stream was mended (%s), %d events sent again", words(v.Reason), v.SentAgain)
 	}
 	return printable(strings.Join(parts, "  "))
+}
+
+// slot names a key. Other types have times where this one has keys, so it is read only when the type is known.
+func slot(v json.RawMessage) string {
+	var key struct{ Slot string }
+	_ = json.Unmarshal(v, &key)
+	return key.Slot
 }
 
 // value shows one side of a change.

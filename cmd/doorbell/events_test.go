@@ -1,0 +1,44 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"doorbell/events"
+	"doorbell/schemas"
+)
+
+// exampleLine is what a person sees of the example of a type, without time, agency, type and insertion.
+func exampleLine(t *testing.T, eventType string) string {
+	t.Helper()
+	data, ok := schemas.Example(eventType)
+	if !ok {
+		t.Fatalf("%s has no example", eventType)
+	}
+	text := line(events.Event{Type: events.Type(eventType), AgencyID: "A100", Data: data})
+	_, said, found := strings.Cut(text, eventType)
+	if !found {
+		t.Fatalf("%q does not name its type", text)
+	}
+	return strings.TrimSpace(said)
+}
+
+func TestEveryEventLineSaysMoreThanItsType(t *testing.T) {
+	for _, eventType := range schemas.Types() {
+		if exampleLine(t, eventType) == "" {
+			t.Errorf("the line of %s says nothing", eventType)
+		}
+	}
+}
+
+func TestTheLineOfAnAccessSaysWhatHoldsNow(t *testing.T) {
+	for eventType, want := range map[string]string{
+		"access.key_switched":   "the current key is refused; the next one works and is used from now on",
+		"access.halted":         "403, reason key_rejected: nothing is asked for this agency until doorbell resume A100, or another key",
+		"watch.stream_repaired": "the stream was mended (tail lost), 5 events sent again",
+	} {
+		if got := exampleLine(t, eventType); got != want {
+			t.Errorf("%s: %q, want %q", eventType, got, want)
+		}
+	}
+}

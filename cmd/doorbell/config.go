@@ -59,7 +59,7 @@ type Poll struct {
 	MaxBody            Size          `split_words:"true" default:"32MiB" min:"1KiB" max:"1GiB" desc:"Largest answer that is read, also after decompression."`
 	ConfirmDisappeared int           `split_words:"true" default:"2" min:"1" max:"100" desc:"Complete walks without an insertion before it has disappeared."`
 	HoldFor            time.Duration `split_words:"true" default:"30m" min:"1ms" max:"720h" desc:"How long a mass change is held back before it is believed."`
-	InsertionsFilter   Filter        `split_words:"true" desc:"The API's own filters: offerType=RENT&searchQuery=8005. A change wants a new data directory."`
+	InsertionsFilter   Filter        `split_words:"true" desc:"The API's own filters: offerType=RENT&searchQuery=8005. What a change of it brings or takes is learned and not told."`
 	IgnoreFields       Pointers      `split_words:"true" desc:"JSON pointers left out of digests: insertion:/views,contact_request:/read."`
 	RecordsPath        Pointers      `split_words:"true" desc:"Where an answer holds its records, one JSON pointer for each kind: insertion:/data/items,contact_request:/leads. Learned if not set."`
 	ContactIDFields    Names         `split_words:"true" desc:"Names of the field that identifies a contact request, the best first. Learned if not set."`

@@ -91,6 +91,9 @@ Watch it from another terminal; the intervals are short so that what you change 
 
   DOORBELL_BASE_URL=%s DOORBELL_AGENCIES=%s DOORBELL_API_KEY=%s DOORBELL_POLL_INTERVAL=2s DOORBELL_WALK_INTERVAL=5s %s./doorbell run
 
+See the events in a third one: ./doorbell events tail --all
+What a sandbox made up is gone when it ends, so begin the next one with a new data directory (DOORBELL_DATA_DIR).
+
 %sChange it by hand:
 
 `, m.url, strings.Join(m.agencies, ", "), m.url, strings.Join(m.agencies, ","), madeUpKey, m.settings, m.story)
@@ -100,6 +103,7 @@ Watch it from another terminal; the intervals are short so that what you change 
 		{"insertions/edit", fmt.Sprintf(`{"agencyId":%q,"propertyReferenceId":"test#1##","patch":{"rankType":"TOP"}}`, agency)},
 		{"insertions/withdraw", fmt.Sprintf(`{"agencyId":%q,"propertyReferenceId":"test#1##"}`, agency)},
 		{"keys/unlink", fmt.Sprintf(`{"key":%q,"agencies":[%q]}`, madeUpKey, agency)},
+		{"keys", fmt.Sprintf(`{"key":%q,"agencies":[%q]}`, madeUpKey, agency)},
 	} {
 		fmt.Fprintf(w, "  curl %s/%s -d '%s'\n", control, c[0], c[1])
 	}

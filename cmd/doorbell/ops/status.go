@@ -87,7 +87,7 @@ func (s Status) WriteText(w io.Writer) error {
 // alarmWords say in plain words what a watch event has told.
 var alarmWords = map[string]string{
 	"stale":          "nothing good is heard",
-	"schema_drifted": "answers are not what they were",
+	"schema_drifted": "the answers are not what they were",
 	"gap_detected":   "not everything can be seen",
 }
 
@@ -103,8 +103,8 @@ func (s Status) writeTroubles(w io.Writer) error {
 				a.AgencyID, h.Missing, h.Known, h.Reason, h.Until.Format(time.RFC3339), h.Approve)
 		}
 		for _, l := range a.Alarms {
-			fmt.Fprintf(&b, "\n%s: %s of %s%s since %s\n", a.AgencyID, alarmWords[l.Kind], strings.ReplaceAll(l.Operation, "_", " "),
-				of(l.PropertyReferenceID), l.Since.Format(time.RFC3339))
+			fmt.Fprintf(&b, "\n%s, %s%s: %s since %s\n", a.AgencyID, strings.ReplaceAll(l.Operation, "_", " "),
+				of(l.PropertyReferenceID), alarmWords[l.Kind], l.Since.Format(time.RFC3339))
 		}
 		if a.LastError != "" {
 			fmt.Fprintf(&b, "\n%s: last error: %s\n", a.AgencyID, a.LastError)

@@ -59,7 +59,15 @@ func (c *checker) accessOfDaemon() {
 }
 
 func haltText(scope string, status int, reason string) string {
-	return fmt.Sprintf("halted (%s): status %d, probably %s; nothing was asked", scope, status, reason)
+	return fmt.Sprintf("halted (%s): status %d, %s; nothing was asked", scope, status, probably(reason))
+}
+
+// probably puts the reason of a refusal into words.
+func probably(reason string) string {
+	if reason == "unknown" {
+		return "reason unknown"
+	}
+	return "probably " + reason
 }
 
 // notes are findings about agencies; those that say the same share a line.
@@ -247,7 +255,7 @@ func (c *checker) refused(list []refusal) {
 		a := &c.report.Agencies[r.agency]
 		reason, advice := poller.Refusal(a.AgencyID, r.err, c.others(r.agency))
 		a.ProbableReason = reason
-		c.note(levelFail, *a, fmt.Sprintf("access refused with status %d, probably %s; run would halt there", a.Status, reason), advice)
+		c.note(levelFail, *a, fmt.Sprintf("access refused with status %d, %s; run would halt there", a.Status, probably(reason)), advice)
 	}
 }
 

@@ -354,7 +354,7 @@ func TestCheckSeesWhatTheStoreOfAStoppedDaemonSays(t *testing.T) {
 	subscribeTo(t, natsURL(t, s.dir)).event(t, "access.halted", "A100")
 	d.stop(t)
 	asked := s.asked("A100")
-	r, _ := checked(t, s, exitFailed, wrong, "A100: halted (agency): status 403, probably unknown; nothing was asked", "run: doorbell resume A100")
+	r, _ := checked(t, s, exitFailed, wrong, "A100: halted (agency): status 403, reason unknown; nothing was asked", "run: doorbell resume A100")
 	if r.access()["A100"] != accessHalted || s.asked("A100") != asked {
 		t.Errorf("%v; it was asked %d times", r.access(), s.asked("A100")-asked)
 	}

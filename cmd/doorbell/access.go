@@ -40,7 +40,7 @@ func cmdStatus(ctx context.Context, p *program, c *StatusCmd) error {
 			return failed(errors.New("no daemon runs"), "start it with doorbell run")
 		}
 		if c.Check && s.Troubled() {
-			return failed(errors.New("something is halted, held or does not answer"), "the status above says what")
+			return failed(errors.New("something is halted, held, stale or does not answer"), "the status above says what")
 		}
 		if !c.Watch {
 			return nil
@@ -121,7 +121,11 @@ func cmdResume(ctx context.Context, p *program, c *ResumeCmd) error {
 		fmt.Fprintf(p.stdout, "%s is not halted\n", what)
 		return nil
 	}
-	fmt.Fprintf(p.stdout, "%s is asked for again; %d halt(s) ended\n", what, ended)
+	halts := "one halt"
+	if ended > 1 {
+		halts = fmt.Sprintf("%d halts", ended)
+	}
+	fmt.Fprintf(p.stdout, "%s is asked for again; %s ended\n", what, halts)
 	return nil
 }
 

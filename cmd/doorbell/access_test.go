@@ -119,7 +119,7 @@ func TestAHaltOutlastsEveryRestartUntilAPersonEndsIt(t *testing.T) {
 func (s scene) resume(t *testing.T) {
 	t.Helper()
 	got := run(t, s.environ, "resume", "B200")
-	if got.code != exitDone || !strings.Contains(got.stdout, "1 halt(s) ended") {
+	if got.code != exitDone || !strings.Contains(got.stdout, "one halt ended") {
 		t.Fatalf("resume: %+v", got)
 	}
 }

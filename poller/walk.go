@@ -3,7 +3,10 @@ package poller
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
+	"net/http"
+
 	"time"
 
 	"doorbell/events"
@@ -172,17 +175,17 @@ func (a *agency) walked(w *walk, v listings.Verdict) {
 	a.known = w.published
 	a.mu.Unlock()
 	if a.note(v.Err) && v.Err != nil && classify(v.Err) != classDown {
-		a.p.log.Warn("walk is partial", "agency", a.id, "reason", v.Reason, "err", v.Err, "hint", hint(v.Err))
+		a.p.log.Warn("walk is partial", "agency", a.id, "reason", v.Reason, "err", v.Err, hint(v.Err))
 	}
 	a.p.log.Debug("walk", "agency", a.id, "complete", v.Complete, "reason", v.Reason, "pages", v.Pages, "insertions", v.References)
 }
 
-// hint says what to look at where an answer is not that of the API.
-func hint(err error) string {
-	if classify(err) == classDrift {
-		return "is the base URL the address of the API?"
+// hint says what to look at where an answer is not that of the API. Where there is nothing to say, the log leaves it out.
+func hint(err error) slog.Attr {
+	if classify(err) == classDrift || status(http.StatusNotFound)(err) {
+		return slog.String("hint", "is the base URL the address of the API?")
 	}
-	return ""
+	return slog.Attr{}
 }
 
 // jitter spreads an interval by a tenth, so that agencies do not march in step.

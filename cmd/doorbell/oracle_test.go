@@ -253,6 +253,17 @@ func (o oracle) inBaseline(i sandbox.InsertionTruth, ended time.Time) bool {
 	return !ended.IsZero() && first.From.Before(o.from) && (first.Until.IsZero() || first.Until.After(ended))
 }
 
+// lastWatch is what the last watch events say, which hold nobody's data.
+func lastWatch(all []message) string {
+	var list []string
+	for _, m := range all {
+		if strings.HasPrefix(m.kind(), "watch.") {
+			list = append(list, m.kind()+" "+string(m.data))
+		}
+	}
+	return strings.Join(list[max(0, len(list)-4):], "\n")
+}
+
 // mustKeepItsPromises waits until the stream has caught up with the API, which must have come to rest, and judges it.
 func (o oracle) mustKeepItsPromises(t *testing.T, url string, patience time.Duration) []message {
 	t.Helper()
@@ -272,8 +283,8 @@ func (o oracle) mustKeepItsPromises(t *testing.T, url string, patience time.Dura
 			return all
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("after %s the stream still misses %d things (%v), first: %v; broken: %v", patience, len(missing), err,
-				missing[:min(3, len(missing))], o.judge(all))
+			t.Fatalf("after %s the stream still misses %d things (%v), first: %v; broken: %v; the watch told last: %s", patience, len(missing), err,
+				missing[:min(3, len(missing))], o.judge(all), lastWatch(all))
 		}
 		time.Sleep(100 * time.Millisecond) // the daemon is another process: there is no signal to wait for
 	}

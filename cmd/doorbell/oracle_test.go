@@ -253,15 +253,19 @@ func (o oracle) inBaseline(i sandbox.InsertionTruth, ended time.Time) bool {
 	return !ended.IsZero() && first.From.Before(o.from) && (first.Until.IsZero() || first.Until.After(ended))
 }
 
-// lastWatch is what the last watch events say, which hold nobody's data.
+// lastWatch is what the last watch events of each agency say, which hold nobody's data.
 func lastWatch(all []message) string {
-	var list []string
+	last := map[string][]string{}
 	for _, m := range all {
-		if strings.HasPrefix(m.kind(), "watch.") {
-			list = append(list, m.kind()+" "+string(m.data))
+		if kind := m.kind(); strings.HasPrefix(kind, "watch.") && kind != string(events.TypeWatchStreamRepaired) {
+			last[m.body.AgencyID] = append(last[m.body.AgencyID], "\n"+kind+" "+string(m.data))
 		}
 	}
-	return strings.Join(list[max(0, len(list)-4):], "\n")
+	text := ""
+	for _, list := range last {
+		text += strings.Join(list[max(0, len(list)-3):], "")
+	}
+	return text
 }
 
 // mustKeepItsPromises waits until the stream has caught up with the API, which must have come to rest, and judges it.

@@ -172,7 +172,7 @@ func retryAfter(err error) time.Duration {
 func (p *Poller) baseDown(sent, now time.Time, err error) {
 	before, _, _ := p.base.state()
 	p.base.failed(p.o.API.BaseURL, sent, now)
-	if before == 0 {
+	if first := !p.down.Swap(true); first || before == 0 { // also where the process before has found it down
 		p.log.Warn("the API does not answer; is the base URL right, and the network?", "err", err)
 	}
 }

@@ -90,6 +90,7 @@ type Poller struct {
 	schedule *schedule.Schedule
 	keys     map[string]*patience // by fingerprint: the API asks for patience
 	nudge    chan struct{}
+	down     atomic.Bool // nobody answered at the base URL, once in this process
 	full     atomic.Bool // the disk: nothing could be remembered
 	space    *patience
 	filled   chan struct{} // the disk has just become full

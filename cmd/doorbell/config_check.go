@@ -107,6 +107,15 @@ func (r *reader) checkListen(name, text string) {
 	}
 }
 
+// checkNoOperation refuses the address of an operation, which is what is easily pasted.
+func (r *reader) checkNoOperation(base string) {
+	for _, path := range []string{"/insertion-funnel/", "/ubm-contact-request/"} {
+		if n := strings.Index(base+"/", path); n >= 0 {
+			r.wrong("DOORBELL_BASE_URL", "holds the path of an operation; write only what stands before "+strings.TrimRight(path, "/"))
+		}
+	}
+}
+
 // checkPoll is last: it needs everything else. The address is left as it is but for slashes at its end.
 func (r *reader) checkPoll(c *Config) {
 	p := &c.Poll
@@ -116,6 +125,7 @@ func (r *reader) checkPoll(c *Config) {
 	if p.BaseURL != "" {
 		r.checkURL("DOORBELL_BASE_URL", string(p.BaseURL), c.Base.AllowPlaintext)
 		p.BaseURL = Address(strings.TrimRight(string(p.BaseURL), "/"))
+		r.checkNoOperation(string(p.BaseURL))
 	}
 	if len(p.RecordsPath.Insertion) > 1 || len(p.RecordsPath.ContactRequest) > 1 {
 		r.wrong("DOORBELL_RECORDS_PATH", "has several paths for one kind; write one, or none to learn it")

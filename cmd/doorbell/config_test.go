@@ -121,6 +121,7 @@ var badInputs = []struct {
 	about   string // variable
 	says    string // part of the sentence
 }{
+	{"base URL of an operation", []string{"DOORBELL_BASE_URL=https://api.example.com/v1/insertion-funnel/integration/A100/insertions"}, "DOORBELL_BASE_URL", "what stands before /insertion-funnel"},
 	{"no base URL", []string{"DOORBELL_BASE_URL="}, "DOORBELL_BASE_URL", "is not set; write"},
 	{"base URL without scheme", []string{"DOORBELL_BASE_URL=api.example.com"}, "DOORBELL_BASE_URL", "write it like https://"},
 	{"base URL with host and port only", []string{"DOORBELL_BASE_URL=api.example.com:443"}, "DOORBELL_BASE_URL", "write it like https://"},

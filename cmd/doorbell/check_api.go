@@ -72,18 +72,18 @@ func probably(reason string) string {
 
 // notes are findings about agencies; those that say the same share a line.
 type notes struct {
-	level, text, todo string
-	agencies          []checkedAgency
+	level, text, remedy string
+	agencies            []checkedAgency
 }
 
-func (c *checker) note(level string, a checkedAgency, text, todo string) {
+func (c *checker) note(level string, a checkedAgency, text, remedy string) {
 	for _, n := range c.notes {
 		if n.level == level && n.text == text {
 			n.agencies = append(n.agencies, a)
 			return
 		}
 	}
-	c.notes = append(c.notes, &notes{level, text, todo, []checkedAgency{a}})
+	c.notes = append(c.notes, &notes{level, text, remedy, []checkedAgency{a}})
 }
 
 // listOne asks for the first agency that the daemon finds well, if there is room in the budget for both.
@@ -223,7 +223,7 @@ func (c *checker) access() {
 		c.report.ok(sectionAPI, "%s: access, %s", a.AgencyID, a.holds())
 	}
 	for _, n := range c.notes {
-		c.report.add(checkLine{Section: sectionAPI, Level: n.level, Text: namesOf(n.agencies) + ": " + n.text, Todo: n.todo})
+		c.report.add(checkLine{Section: sectionAPI, Level: n.level, Text: namesOf(n.agencies) + ": " + n.text, Remedy: n.remedy})
 	}
 	if len(skipped) > 0 && !c.report.DaemonRunning {
 		c.report.warn(sectionAPI, namesOf(skipped)+": not asked, because of what failed before", "")

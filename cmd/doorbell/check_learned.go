@@ -96,13 +96,13 @@ func (c *checker) learnedSizes() {
 		c.report.ok(sectionAnswers, "%s", text)
 		return
 	}
-	todo := ""
+	remedy := ""
 	if i.RefusedSizes[0] > i.Asked && i.Asked > 0 && c.startsWith(i.RefusedSizes[0]) {
-		todo = fmt.Sprintf("set DOORBELL_PAGE_SIZE=%d, to save a refused request for every walk", i.Asked)
+		remedy = fmt.Sprintf("set DOORBELL_PAGE_SIZE=%d, to save a refused request for every walk", i.Asked)
 	}
 	text = fmt.Sprintf("%s; refused: %s", text, strings.Trim(fmt.Sprint(i.RefusedSizes), "[]"))
 	if c.startsWith(i.RefusedSizes[0]) {
-		c.report.warn(sectionAnswers, text, todo)
+		c.report.warn(sectionAnswers, text, remedy)
 		return
 	}
 	c.report.ok(sectionAnswers, "%s", text)

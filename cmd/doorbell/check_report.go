@@ -44,7 +44,7 @@ type checkLine struct {
 	Section string `json:"section"`
 	Level   string `json:"level"` // ok, warn, fail
 	Text    string `json:"text"`
-	Todo    string `json:"todo,omitempty"` // what to do about it
+	Remedy  string `json:"remedy,omitempty"` // what to do about it
 
 	code int // exit code with which run would end because of it; 0: it would go on
 }
@@ -72,19 +72,19 @@ func (r *checkReport) ok(section, format string, args ...any) {
 	r.add(checkLine{Section: section, Level: levelOK, Text: fmt.Sprintf(format, args...)})
 }
 
-func (r *checkReport) warn(section, text, todo string) {
-	r.add(checkLine{Section: section, Level: levelWarn, Text: text, Todo: todo})
+func (r *checkReport) warn(section, text, remedy string) {
+	r.add(checkLine{Section: section, Level: levelWarn, Text: text, Remedy: remedy})
 }
 
-func (r *checkReport) fail(section, text, todo string) {
-	r.add(checkLine{Section: section, Level: levelFail, Text: text, Todo: todo})
+func (r *checkReport) fail(section, text, remedy string) {
+	r.add(checkLine{Section: section, Level: levelFail, Text: text, Remedy: remedy})
 }
 
 // refuse notes an error with which run would end.
 func (r *checkReport) refuse(section string, err error) {
 	code, sentences, hint := outcome(err)
 	for _, s := range sentences {
-		r.add(checkLine{Section: section, Level: levelFail, Text: s, Todo: hint, code: code})
+		r.add(checkLine{Section: section, Level: levelFail, Text: s, Remedy: hint, code: code})
 		hint = ""
 	}
 }
@@ -142,8 +142,8 @@ func (r *checkReport) writeText(w io.Writer) error {
 			fmt.Fprintln(&b, section)
 		}
 		fmt.Fprintf(&b, "  %-4s  %s\n", l.Level, wrapped(printable(l.Text), 8))
-		if l.Todo != "" {
-			fmt.Fprintf(&b, "        → %s\n", wrapped(printable(l.Todo), 10))
+		if l.Remedy != "" {
+			fmt.Fprintf(&b, "        → %s\n", wrapped(printable(l.Remedy), 10))
 		}
 	}
 	verdict := "doorbell run would work"

@@ -86,7 +86,7 @@ func (r checkReport) failsOnlyIn(t *testing.T, sections ...string) {
 		if l.Level == levelFail && !slices.Contains(sections, l.Section) {
 			t.Errorf("%s: %s", l.Section, l.Text)
 		}
-		if l.Level == levelFail && l.Todo == "" {
+		if l.Level == levelFail && l.Remedy == "" {
 			t.Errorf("nobody says what to do about: %s", l.Text)
 		}
 	}

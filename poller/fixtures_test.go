@@ -108,8 +108,8 @@ func TestEveryBadAnswerChangesNothingAndIsSaid(t *testing.T) {
 				w.pass(40 * time.Minute)
 				before := snapshot(w, "A100")
 				tried := 0
-				for _, f := range listingstest.Fixtures() {
-					if f.Operation == operation && bad(f) {
+				for n, f := range listingstest.Fixtures() {
+					if f.Operation == operation && bad(f) && (!raced || n%4 == 0) {
 						tried++
 						badAnswer(w, a, f)
 					}
@@ -117,7 +117,7 @@ func TestEveryBadAnswerChangesNothingAndIsSaid(t *testing.T) {
 				if after := snapshot(w, "A100"); !reflect.DeepEqual(before, after) {
 					t.Errorf("what is remembered has changed:\n%v\n%v", before, after)
 				}
-				if tried < 50 {
+				if tried < 50 && !raced {
 					t.Errorf("only %d answers were tried", tried)
 				}
 				young := w.write("A100", listingstest.Reference, 0)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,9 +18,11 @@ type rereading struct {
 	t    *testing.T
 	file string
 	hup  chan os.Signal
-	fail error // what the poller answers
-	told []string
 	log  transcript
+
+	mutex sync.Mutex
+	fail  error // what the poller answers
+	told  []string
 }
 
 func reread(t *testing.T, text string, test func(*rereading)) {
@@ -53,8 +56,17 @@ func (r *rereading) set(list []poller.AgencyKeys) error {
 	for _, a := range list {
 		all = append(all, a.ID+" "+a.Key.Fingerprint()+" "+a.Next.Fingerprint())
 	}
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
 	r.told = append(r.told, strings.Join(all, ", "))
 	return r.fail
+}
+
+// fails sets what the poller answers from now on.
+func (r *rereading) fails(err error) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.fail = err
 }
 
 func (r *rereading) write(text string) {
@@ -79,6 +91,8 @@ func (r *rereading) change(text string) {
 // wants fails unless the poller was told exactly this since the last time.
 func (r *rereading) wants(want ...string) {
 	r.t.Helper()
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
 	if strings.Join(r.told, "; ") != strings.Join(want, "; ") {
 		r.t.Errorf("told %q, want %q", r.told, want)
 	}
@@ -147,7 +161,7 @@ func TestAFileIsNotReadWhileItIsBeingWritten(t *testing.T) {
 
 func TestAFileThatWouldRetireEverybodyIsRefusedAndTheNextOneIsNot(t *testing.T) {
 	reread(t, "A100=a-key\n", func(r *rereading) {
-		r.fail = poller.ErrRetiresAll
+		r.fails(poller.ErrRetiresAll)
 		r.change("B200=b-key\n")
 		r.wants(agencyLine("B200", "b-key", ""))
 		time.Sleep(time.Hour)
@@ -155,7 +169,7 @@ func TestAFileThatWouldRetireEverybodyIsRefusedAndTheNextOneIsNot(t *testing.T) 
 		if !strings.Contains(r.log.String(), "would retire all agencies at once") {
 			t.Errorf("not said:\n%s", r.log.String())
 		}
-		r.fail = nil
+		r.fails(nil)
 		r.change("A100=a-key\n") // as it was: there is nothing to tell
 		r.wants()
 		r.change("A100=a-key,B200=b-key\n")
@@ -165,10 +179,10 @@ func TestAFileThatWouldRetireEverybodyIsRefusedAndTheNextOneIsNot(t *testing.T) 
 
 func TestWhatTheFullDiskRefusedIsToldAgain(t *testing.T) {
 	reread(t, "A100=a-key\n", func(r *rereading) {
-		r.fail = store.ErrNoSpace
+		r.fails(store.ErrNoSpace)
 		r.change("A100=b-key\n")
 		r.wants(agencyLine("A100", "b-key", ""))
-		r.fail = nil
+		r.fails(nil)
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		r.wants(agencyLine("A100", "b-key", ""))

@@ -8,7 +8,6 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
-	"doorbell/poller/schedule"
 	"doorbell/store"
 )
 
@@ -242,7 +241,7 @@ func (a *agency) resumed(list []store.Halt, cause string) {
 	for _, h := range list {
 		a.admit(h.Reference)
 		if h.Reference != "" {
-			a.p.plan(func(s *schedule.Schedule) { s.Urge(schedule.Target{Agency: a.id, Reference: h.Reference}) })
+			a.urge(h.Reference)
 		}
 		a.p.log.Info("access resumed", "agency", a.id, "scope", string(h.Scope), "cause", cause)
 	}

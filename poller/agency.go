@@ -169,16 +169,15 @@ func (a *agency) count(i store.Insertion, now time.Time) bool {
 // line schedules what is polled: at once what must not wait, later what the process before had to wait for, all others
 // spread over an interval, so that a restart is no burst.
 func (a *agency) line(polled []store.Insertion, waiting map[string]time.Time, now time.Time) {
-	a.p.plan(func(s *schedule.Schedule) {
+	a.p.turns.change(a.id, func(s *schedule.Schedule, p *party) {
 		for n, i := range polled {
-			t := schedule.Target{Agency: a.id, Reference: i.Reference}
+			back := a.p.o.PollInterval * time.Duration(len(polled)-n) / time.Duration(len(polled))
+			one := p.add(s, i.Reference, schedule.Memory{Born: i.FirstSeen, LastPoll: now.Add(-back)}, now)
 			switch until := waiting[i.Reference]; {
 			case until.After(now):
-				s.Add(t, until)
-			case i.Polled && i.OpenSince.IsZero():
-				s.Add(t, now.Add(a.p.o.PollInterval*time.Duration(n)/time.Duration(len(polled))))
-			default:
-				s.Urge(t)
+				s.Put(one, until)
+			case !i.Polled || !i.OpenSince.IsZero():
+				s.Urge(one, schedule.Urgent)
 			}
 		}
 	})
@@ -278,7 +277,15 @@ func (a *agency) forget(reference string) {
 	a.touched[troubleName{troubleInsertion, reference}] = struct{}{}
 	a.touched[troubleName{gapScope, reference}] = struct{}{}
 	a.mu.Unlock()
-	a.p.plan(func(s *schedule.Schedule) { s.Remove(schedule.Target{Agency: a.id, Reference: reference}) })
+	a.p.turns.change(a.id, func(s *schedule.Schedule, p *party) { p.remove(s, reference) })
+}
+
+// urge lets an insertion be polled soon.
+func (a *agency) urge(reference string) {
+	now := time.Now()
+	a.p.turns.change(a.id, func(s *schedule.Schedule, p *party) {
+		s.Urge(p.add(s, reference, schedule.Memory{Born: now}, now), schedule.Urgent)
+	})
 }
 
 // forgetOthers drops the troubles of insertions that are not polled any more.

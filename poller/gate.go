@@ -224,5 +224,5 @@ func (a *agency) pause() {
 		until = now.Add(time.Hour) // the end of the walk comes first
 	}
 	a.mu.Unlock()
-	a.p.plan(func(s *schedule.Schedule) { s.Pause(a.id, until, oneByOne) })
+	a.p.turns.change(a.id, func(s *schedule.Schedule, p *party) { s.Pause(p.handle, until, oneByOne) })
 }

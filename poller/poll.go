@@ -10,30 +10,31 @@ import (
 	"doorbell/store"
 )
 
-// pollScheduled polls an insertion that is due and says when it is due again. The error is fatal.
-func (a *agency) pollScheduled(ctx context.Context, reference string) (due time.Time, err error) {
+// pollScheduled polls an insertion that is due. It says whether the answer was good; if not, until when the insertion
+// waits. The error is fatal.
+func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool, until time.Time, err error) {
 	sent := time.Now()
 	c, err := a.poll(ctx, reference)
 	now := time.Now()
 	switch c {
 	case classCanceled:
-		return now, ctx.Err()
+		return false, now, ctx.Err()
 	case classFatal:
 		wait, err := a.afterCommitError(err)
-		return now.Add(wait), err
+		return false, now.Add(wait), err
 	}
-	due, err = a.polled(reference, c, err, sent, now)
+	until, err = a.polled(reference, c, err, sent, now)
 	if err == nil {
 		err = a.keepTroubles()
 	}
 	if err != nil {
 		wait, err := a.afterCommitError(err)
-		return now.Add(wait), err
+		return false, now.Add(wait), err
 	}
-	return due, a.retire(reference, now)
+	return c == classNone, until, a.retire(reference, now)
 }
 
-// polled says when an insertion is due again after what came of its poll.
+// polled says until when an insertion waits after what came of its poll; where the answer was good, that is nothing.
 func (a *agency) polled(reference string, c class, err error, sent, now time.Time) (time.Time, error) {
 	due := now.Add(jitter(a.p.o.PollInterval))
 	switch c {

@@ -86,14 +86,13 @@ type Poller struct {
 	roster    atomic.Pointer[roster]
 	came      chan struct{} // somebody new is in the roster
 
-	mu       sync.Mutex
-	schedule *schedule.Schedule
-	keys     map[string]*patience // by fingerprint: the API asks for patience
-	nudge    chan struct{}
-	down     atomic.Bool // nobody answered at the base URL, once in this process
-	full     atomic.Bool // the disk: nothing could be remembered
-	space    *patience
-	filled   chan struct{} // the disk has just become full
+	turns  *turns
+	mu     sync.Mutex
+	keys   map[string]*patience // by fingerprint: the API asks for patience
+	down   atomic.Bool          // nobody answered at the base URL, once in this process
+	full   atomic.Bool          // the disk: nothing could be remembered
+	space  *patience
+	filled chan struct{} // the disk has just become full
 }
 
 // New prepares a poller: it notes the begin of the watch of every agency that is new, before anything is asked, and ends
@@ -103,8 +102,8 @@ func New(o Options) (*Poller, error) {
 	p := &Poller{
 		o: o, store: o.Store, log: o.Logger, rules: newRules(o.IgnoreInsertion, o.IgnoreContact),
 		budget: newBudget(o.RequestsPerSecond), base: newPatience(time.Second, o.RetryMax), space: newPatience(spaceEvery, o.RetryMax),
-		schedule: schedule.New(), keys: map[string]*patience{},
-		came: make(chan struct{}, 1), nudge: make(chan struct{}, 1), filled: make(chan struct{}, 1),
+		turns: newTurns(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval}), keys: map[string]*patience{},
+		came: make(chan struct{}, 1), filled: make(chan struct{}, 1),
 	}
 	o.API.Before, o.API.After = p.before, p.after
 	o.API.IDFields = o.IDFields
@@ -162,36 +161,40 @@ func (p *Poller) polls(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := p.pollOf(ctx, t); err != nil {
+		if err := p.serve(ctx, t); err != nil {
 			return err
 		}
 	}
 }
 
-// pollOf polls an insertion of an agency that is watched, and puts it back into the schedule.
-func (p *Poller) pollOf(ctx context.Context, t schedule.Target) error {
-	due := time.Now().Add(time.Second) // of an agency that is just coming or going
-	put := func() { p.plan(func(s *schedule.Schedule) { s.Result(t, due) }) }
-	a := p.agency(t.Agency)
+// serve polls an insertion of an agency that is watched, and puts it back into the schedule.
+func (p *Poller) serve(ctx context.Context, t turn) error {
+	put := func(until time.Time) {
+		p.turns.changeOne(t.agency, t.reference, func(s *schedule.Schedule, i schedule.Insertion) { s.Put(i, until) })
+	}
+	later := func() { put(time.Now().Add(time.Second)) } // of an agency that is just coming or going
+	a := p.agency(t.agency)
 	if a == nil {
-		put()
+		later()
 		return nil
 	}
-	return a.while(ctx, func(ctx context.Context) (err error) {
-		defer put()
-		due, err = a.pollScheduled(ctx, t.Reference)
+	return a.while(ctx, func(ctx context.Context) error {
+		good, until, err := a.pollScheduled(ctx, t.reference)
+		if good {
+			p.turns.changeOne(t.agency, t.reference, func(s *schedule.Schedule, i schedule.Insertion) { s.Polled(i, time.Now(), nil) })
+		} else {
+			put(until)
+		}
 		return err
-	}, put)
+	}, later)
 }
 
-// take waits for the next insertion that is due.
-func (p *Poller) take(ctx context.Context) (schedule.Target, error) {
+// take waits for the next turn.
+func (p *Poller) take(ctx context.Context) (turn, error) {
 	for {
-		p.mu.Lock()
-		t, wait, ok := p.schedule.Next(time.Now())
-		p.mu.Unlock()
-		if ok {
-			p.poke() // there may be more for another worker
+		t, wait := p.turns.next(time.Now())
+		if t.why != schedule.None {
+			p.turns.poke() // there may be more for another worker
 			return t, ctx.Err()
 		}
 		if wait == 0 || wait > time.Minute {
@@ -208,27 +211,11 @@ func (p *Poller) idle(ctx context.Context, wait time.Duration) error {
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-p.nudge:
+	case <-p.turns.nudge:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	return nil
-}
-
-// poke wakes a worker to look at the schedule again.
-func (p *Poller) poke() {
-	select {
-	case p.nudge <- struct{}{}:
-	default:
-	}
-}
-
-// plan changes the schedule.
-func (p *Poller) plan(change func(*schedule.Schedule)) {
-	p.mu.Lock()
-	change(p.schedule)
-	p.mu.Unlock()
-	p.poke()
 }
 
 // AgencyIDs lists the watched agencies in the order of the configuration.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
-
-	"doorbell/poller/schedule"
 )
 
 // roster is who is watched. Once in use it is replaced as a whole and never changed, so that it can be read at any time.
@@ -89,10 +87,10 @@ func (p *Poller) next(before *roster, list []AgencyKeys) (*roster, error) {
 		}
 		a := newAgency(p, k)
 		if err := a.load(); err != nil {
-			p.unschedule(k.ID)
+			p.turns.leave(k.ID)
 			for _, came := range after.order {
 				if before.byID[came.id] == nil {
-					p.unschedule(came.id)
+					p.turns.leave(came.id)
 				}
 			}
 			return nil, fmt.Errorf("agency %s: %w", k.ID, err)
@@ -101,10 +99,6 @@ func (p *Poller) next(before *roster, list []AgencyKeys) (*roster, error) {
 		p.log.Info("agency is watched", "agency", k.ID)
 	}
 	return after, nil
-}
-
-func (p *Poller) unschedule(agencyID string) {
-	p.plan(func(s *schedule.Schedule) { s.Forget(agencyID) })
 }
 
 // retire replaces the roster, ends what is under way for those who are not in the new one, and waits for that.
@@ -123,7 +117,7 @@ func (p *Poller) retire(before, after *roster) {
 	}
 	for _, a := range gone {
 		a.active.Wait()
-		p.unschedule(a.id)
+		p.turns.leave(a.id)
 		p.log.Info("agency is retired; what is remembered of it stays", "agency", a.id)
 	}
 }

@@ -30,8 +30,8 @@ type AgencyStatus struct {
 	LastGoodAnswer   time.Time    `json:"lastGoodAnswer,omitzero"`
 	LastCompleteWalk time.Time    `json:"lastCompleteWalk,omitzero"`
 	LastWalk         WalkStatus   `json:"lastWalk"`
-	OldestDue        time.Time    `json:"oldestDue,omitzero"` // the poll that waits the longest
-	FirstPolls       int          `json:"firstPolls"`         // insertions that wait for an urgent poll
+	OldestPoll       time.Time    `json:"oldestPoll,omitzero"` // when the insertion was polled last that waits the longest
+	FirstPolls       int          `json:"firstPolls"`          // insertions that wait for an urgent poll
 	Halts            []HaltStatus `json:"halts,omitempty"`
 	Held             *HeldStatus  `json:"held,omitempty"`
 	Alarms           []Alarm      `json:"alarms,omitempty"`
@@ -110,9 +110,7 @@ func (a *agency) status(state store.Agency) AgencyStatus {
 	}
 	s.Held = heldStatus(a.id, state.Held)
 	s.Alarms, s.Key = a.alarms(state), a.ring().slot(a.keyFor(listings.OperationInsertions).Fingerprint()).Slot
-	a.p.mu.Lock()
-	s.OldestDue, s.FirstPolls = a.p.schedule.Oldest(a.id).UTC(), a.p.schedule.Urgent(a.id)
-	a.p.mu.Unlock()
+	s.OldestPoll, s.FirstPolls = a.p.turns.waiting(a.id)
 	a.mu.Lock()
 	s.Insertions, s.Disappeared, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.gone, a.lastWalk, a.lastError, a.lastGood
 	a.mu.Unlock()

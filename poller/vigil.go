@@ -142,9 +142,7 @@ func (a *agency) patienceWithSilence(op listings.Operation) time.Duration {
 
 // asksInsertions says whether there are insertions whose contact requests are asked for.
 func (a *agency) asksInsertions() bool {
-	a.p.mu.Lock()
-	asked := a.p.schedule.Len(a.id)
-	a.p.mu.Unlock()
+	asked := a.p.turns.count(a.id)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for scope := range a.halts {

@@ -361,9 +361,9 @@ func (a *agency) withdrawn(reference string) {
 // keepScheduled makes sure that everything a complete walk saw is polled.
 func (w *walk) keepScheduled() {
 	now := time.Now()
-	w.a.p.plan(func(s *schedule.Schedule) {
+	w.a.p.turns.change(w.a.id, func(s *schedule.Schedule, p *party) {
 		for reference := range w.seen {
-			s.Add(schedule.Target{Agency: w.a.id, Reference: reference}, now)
+			p.add(s, reference, schedule.Memory{Born: now}, now)
 		}
 	})
 }

@@ -8,7 +8,6 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
-	"doorbell/poller/schedule"
 	"doorbell/store"
 )
 
@@ -111,7 +110,7 @@ func (w *walk) look(sights []pageSight) (changed bool, err error) {
 }
 
 func (w *walk) commit(sights []pageSight) error {
-	var published []schedule.Target
+	var published []string
 	fresh := 0
 	err := w.a.p.store.Update(func(tx *store.Tx) error {
 		published, fresh = nil, 0
@@ -131,7 +130,7 @@ func (w *walk) commit(sights []pageSight) error {
 				fresh++
 			}
 			if d.published {
-				published = append(published, schedule.Target{Agency: w.a.id, Reference: s.Reference})
+				published = append(published, s.Reference)
 			}
 		}
 		return nil
@@ -140,14 +139,10 @@ func (w *walk) commit(sights []pageSight) error {
 		return err
 	}
 	w.fresh += fresh
-	for _, t := range published {
-		w.a.admit(t.Reference) // a refusal of another episode says nothing
+	for _, reference := range published {
+		w.a.admit(reference) // a refusal of another episode says nothing
+		w.a.urge(reference)
 	}
-	w.a.p.plan(func(s *schedule.Schedule) {
-		for _, t := range published {
-			s.Urge(t)
-		}
-	})
 	return nil
 }
 

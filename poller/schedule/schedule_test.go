@@ -1,7 +1,6 @@
 package schedule_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -14,165 +13,190 @@ var epoch = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
 func at(minutes int) time.Time { return epoch.Add(time.Duration(minutes) * time.Minute) }
 
-func target(agency string, n int) schedule.Target {
-	return schedule.Target{Agency: agency, Reference: fmt.Sprintf("%s#%d##", agency, n)}
+// polled is the memory of an insertion that was polled at a moment.
+func polled(minutes int) schedule.Memory {
+	return schedule.Memory{Born: at(-10000), LastPoll: at(minutes)}
 }
 
-func next(t *testing.T, s *schedule.Schedule, now time.Time, want schedule.Target) {
+func next(t *testing.T, s *schedule.Schedule, now time.Time, why schedule.Why, want schedule.Insertion) {
 	t.Helper()
-	got, _, ok := s.Next(now)
-	if !ok || got != want {
-		t.Fatalf("Next is %v (%t), want %v", got, ok, want)
+	if got, _ := s.Next(now); got.Why != why || got.Insertion != want {
+		t.Fatalf("Next is %v for %s, want %v for %s", got.Insertion, got.Why, want, why)
 	}
 }
 
 func nothing(t *testing.T, s *schedule.Schedule, now time.Time, want time.Duration) {
 	t.Helper()
-	if got, wait, ok := s.Next(now); ok || wait != want {
-		t.Fatalf("Next is %v (%t) in %s, want nothing for %s", got, ok, wait, want)
+	if got, wait := s.Next(now); got.Why != schedule.None || wait != want {
+		t.Fatalf("Next is %v for %s in %s, want nothing for %s", got.Insertion, got.Why, wait, want)
 	}
-}
-
-func TestTheOneThatHasBeenDueTheLongestIsNext(t *testing.T) {
-	s := schedule.New()
-	for n, due := range []int{3, 1, 2} {
-		s.Add(target("A", n), at(due))
-	}
-	nothing(t, s, at(0), time.Minute)
-	next(t, s, at(5), target("A", 1))
-	next(t, s, at(5), target("A", 2))
-	s.Result(target("A", 1), at(4))
-	next(t, s, at(5), target("A", 0))
-	next(t, s, at(5), target("A", 1))
-	nothing(t, s, at(5), 0)
 }
 
 func TestUrgentOnesComeFirstInTheOrderInWhichTheyBecameSo(t *testing.T) {
-	s := schedule.New()
-	for n := range 3 {
-		s.Add(target("A", n), at(0))
+	s := schedule.New(schedule.Options{Interval: time.Minute})
+	a := s.Enter(nil)
+	var i []schedule.Insertion
+	for range 3 {
+		i = append(i, s.Add(a, polled(0), at(0)))
 	}
-	s.Urge(target("A", 2))
-	s.Urge(target("A", 9)) // not known before
-	s.Urge(target("A", 2))
-	next(t, s, at(1), target("A", 2))
-	next(t, s, at(1), target("A", 9))
-	s.Urge(target("A", 2)) // while it is in flight
-	s.Result(target("A", 2), at(30))
-	next(t, s, at(1), target("A", 2))
+	s.Urge(i[2], schedule.Hint)
+	s.Urge(i[1], schedule.Urgent)
+	s.Urge(i[2], schedule.Urgent)
+	next(t, s, at(0), schedule.Hint, i[2])
+	next(t, s, at(0), schedule.Urgent, i[1])
+	nothing(t, s, at(0), time.Minute)
+	s.Urge(i[2], schedule.Urgent) // while it is in flight
+	s.Polled(i[2], at(0), nil)
+	next(t, s, at(0), schedule.Urgent, i[2])
+	s.Put(i[2], at(30))
+	s.Urge(i[2], schedule.Urgent) // it waits no longer
+	next(t, s, at(0), schedule.Urgent, i[2])
 }
 
-func TestAgenciesTakeTurns(t *testing.T) {
-	s := schedule.New()
-	for n := range 100 {
-		s.Urge(target("A", n))
-	}
-	s.Add(target("B", 0), at(0))
-	next(t, s, at(1), target("A", 0))
-	next(t, s, at(1), target("B", 0))
-	next(t, s, at(1), target("A", 1))
+func TestNoInsertionIsPolledBeforeItsIntervalHasPassed(t *testing.T) {
+	s := schedule.New(schedule.Options{Interval: time.Minute})
+	i := s.Add(s.Enter(nil), polled(0), at(0))
+	nothing(t, s, at(0), time.Minute)
+	next(t, s, at(1), schedule.Index, i)
+	nothing(t, s, at(5), 0)
+	s.Polled(i, at(5), nil)
+	nothing(t, s, at(5), time.Minute)
+}
+
+func TestAFailedOneWaitsAndComesBack(t *testing.T) {
+	s := schedule.New(schedule.Options{Interval: time.Minute})
+	i := s.Add(s.Enter(nil), polled(0), at(0))
+	next(t, s, at(1), schedule.Index, i)
+	s.Put(i, at(11))
+	nothing(t, s, at(5), 6*time.Minute)
+	next(t, s, at(11), schedule.Retry, i)
 }
 
 func TestAPauseHoldsAnAgencyAndThenLetsOneGoAtATime(t *testing.T) {
-	s := schedule.New()
-	s.Add(target("A", 0), at(0))
-	s.Add(target("A", 1), at(0))
-	s.Pause("A", at(10), true)
+	s := schedule.New(schedule.Options{Interval: time.Minute})
+	a := s.Enter(nil)
+	for range 2 {
+		s.Add(a, polled(-60), at(0))
+	}
+	s.Pause(a, at(10), true)
 	nothing(t, s, at(4), 6*time.Minute)
-	next(t, s, at(10), target("A", 0))
+	first, _ := s.Next(at(10))
 	nothing(t, s, at(10), 0)
-	s.Result(target("A", 0), at(60))
-	next(t, s, at(10), target("A", 1))
-	s.Pause("A", time.Time{}, false)
-	s.Add(target("A", 2), at(0))
-	next(t, s, at(10), target("A", 2))
+	s.Polled(first.Insertion, at(10), nil)
+	second, _ := s.Next(at(10))
+	if second.Why == schedule.None || second.Insertion == first.Insertion {
+		t.Fatalf("after %v %v is given out", first, second)
+	}
+	s.Pause(a, time.Time{}, false)
+	third := s.Add(a, polled(-60), at(0))
+	next(t, s, at(10), schedule.Index, third)
 }
 
 func TestWhatWasRemovedIsNotGivenOut(t *testing.T) {
-	s := schedule.New()
-	s.Urge(target("A", 0))
-	s.Add(target("A", 1), at(0))
-	s.Remove(target("A", 0))
-	s.Remove(target("A", 1))
+	s := schedule.New(schedule.Options{})
+	a := s.Enter(nil)
+	i, k := s.Add(a, polled(-60), at(0)), s.Add(a, polled(-60), at(0))
+	s.Urge(i, schedule.Urgent)
+	s.Remove(i)
+	s.Remove(k)
 	nothing(t, s, at(1), 0)
-	s.Add(target("A", 1), at(0))
-	next(t, s, at(1), target("A", 1))
-	s.Remove(target("A", 1))
-	s.Result(target("A", 1), at(0))
+	k = s.Add(a, polled(-60), at(0))
+	next(t, s, at(1), schedule.Index, k)
+	s.Remove(k)
+	s.Polled(k, at(1), nil)
 	nothing(t, s, at(1), 0)
+}
+
+func TestAnAgencyThatLeftIsNotGivenOut(t *testing.T) {
+	s := schedule.New(schedule.Options{})
+	a, b := s.Enter(nil), s.Enter(nil)
+	s.Urge(s.Add(a, polled(-60), at(0)), schedule.Urgent)
+	i := s.Add(b, polled(-60), at(0))
+	s.Leave(a)
+	next(t, s, at(1), schedule.Index, i)
+	nothing(t, s, at(1), 0)
+	a = s.Enter(nil)
+	nothing(t, s, at(1), 0)
+	i = s.Add(a, polled(-60), at(1))
+	next(t, s, at(1), schedule.Index, i)
 }
 
 // TestNothingIsLostOrGivenOutTwice does random things and holds the schedule against a plain map.
 func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := schedule.New()
-		known, flying := map[schedule.Target]bool{}, map[schedule.Target]bool{}
+		s := schedule.New(schedule.Options{Interval: time.Minute})
+		agencies := []schedule.Agency{s.Enter(nil), s.Enter(nil), s.Enter(nil)}
+		known, flying := map[schedule.Insertion]bool{}, map[schedule.Insertion]bool{}
 		minute := 0
-		draw := func() schedule.Target {
-			return target(rapid.SampledFrom([]string{"A", "B", "C"}).Draw(rt, "agency"), rapid.IntRange(0, 5).Draw(rt, "n"))
+		draw := func(rt *rapid.T) (i schedule.Insertion, ok bool) {
+			var list []schedule.Insertion
+			for _, a := range agencies {
+				for slot := range uint32(40) {
+					if i := (schedule.Insertion{Agency: a, Slot: slot}); known[i] {
+						list = append(list, i)
+					}
+				}
+			}
+			if len(list) == 0 {
+				return i, false
+			}
+			return rapid.SampledFrom(list).Draw(rt, "insertion"), true
 		}
-		due := func() time.Time { return at(minute + rapid.IntRange(0, 3).Draw(rt, "due")) }
 		rt.Repeat(map[string]func(*rapid.T){
-			"add":  func(*rapid.T) { x := draw(); s.Add(x, due()); known[x] = true },
-			"urge": func(*rapid.T) { x := draw(); s.Urge(x); known[x] = true },
-			"remove": func(*rapid.T) {
-				x := draw()
-				if !flying[x] {
-					s.Remove(x)
-					delete(known, x)
+			"add": func(rt *rapid.T) {
+				if len(known) < 20 {
+					known[s.Add(rapid.SampledFrom(agencies).Draw(rt, "agency"), polled(minute-rapid.IntRange(0, 3).Draw(rt, "ago")), at(minute))] = true
+				}
+			},
+			"urge": func(rt *rapid.T) {
+				if i, ok := draw(rt); ok {
+					s.Urge(i, schedule.Urgent)
+				}
+			},
+			"remove": func(rt *rapid.T) {
+				if i, ok := draw(rt); ok && !flying[i] {
+					s.Remove(i)
+					delete(known, i)
 				}
 			},
 			"result": func(rt *rapid.T) {
-				for x := range flying {
-					s.Result(x, due())
-					delete(flying, x)
+				i, ok := draw(rt)
+				if !ok || !flying[i] {
 					return
+				}
+				delete(flying, i)
+				if rapid.Bool().Draw(rt, "good") {
+					s.Polled(i, at(minute), nil)
+				} else {
+					s.Put(i, at(minute+rapid.IntRange(0, 3).Draw(rt, "wait")))
 				}
 			},
 			"next": func(rt *rapid.T) {
 				minute++
-				x, wait, ok := s.Next(at(minute))
+				turn, wait := s.Next(at(minute))
+				i := turn.Insertion
 				switch {
-				case ok && (flying[x] || !known[x]):
-					rt.Fatalf("%v was given out, known %t, in flight %t", x, known[x], flying[x])
-				case ok:
-					flying[x] = true
-				case wait == 0 && len(known) > len(flying):
+				case turn.Why == schedule.None && wait == 0 && len(known) > len(flying):
 					rt.Fatalf("%d of %d are in flight, and no other will ever be due", len(flying), len(known))
+				case turn.Why == schedule.None || turn.Why == schedule.Walk:
+				case flying[i] || !known[i]:
+					rt.Fatalf("%v was given out, known %t, in flight %t", i, known[i], flying[i])
+				default:
+					flying[i] = true
 				}
 			},
 		})
-		for x := range flying {
-			s.Result(x, at(minute))
+		for i := range flying {
+			s.Polled(i, at(minute), nil)
 		}
-		given := map[schedule.Target]bool{}
+		given := map[schedule.Insertion]bool{}
 		for range 100 {
-			if x, _, ok := s.Next(at(minute + 10)); ok {
-				given[x] = true
+			if turn, _ := s.Next(at(minute + 10)); turn.Why != schedule.None && turn.Why != schedule.Walk {
+				given[turn.Insertion] = true
 			}
 		}
 		if len(given) != len(known) {
 			rt.Fatalf("%d given out at the end, %d known", len(given), len(known))
 		}
 	})
-}
-
-func TestAForgottenAgencyIsNotGivenOutAndComesBackEmpty(t *testing.T) {
-	s := schedule.New()
-	for _, agency := range []string{"A", "B", "C"} {
-		s.Add(target(agency, 1), at(0))
-		s.Urge(target(agency, 2))
-	}
-	next(t, s, at(1), target("A", 2))
-	next(t, s, at(1), target("B", 2))
-	s.Pause("B", at(1000), true)
-	s.Result(target("B", 2), at(5))
-	s.Forget("B")
-	s.Forget("Z")
-	next(t, s, at(1), target("C", 2))
-	next(t, s, at(1), target("A", 1))
-	next(t, s, at(1), target("C", 1))
-	s.Add(target("B", 3), at(2))
-	nothing(t, s, at(1), time.Minute)
-	next(t, s, at(2), target("B", 3))
 }

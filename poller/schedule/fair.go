@@ -1,0 +1,103 @@
+package schedule
+
+import "math"
+
+// Fairness. Agencies share the turns by start-time fair queueing: each has a virtual time that moves on by 1/weight with
+// each of its turns, and the one that is behind comes first; one that had nothing to do starts at the virtual time of the
+// others and has saved nothing. What would be best for all together is a share in proportion to Σ√λ. Every agency has
+// half of what is fair by the number of its insertions, and the rest follows Σ√λ: share = max(N/2ΣN, c·Σ√λ), where c
+// lets the shares add up to one.
+const virtual = 1 << 20 // what one turn costs who has all of the budget
+
+// touch lets an agency be looked at: something may be due there.
+func (s *Schedule) touch(g *agency) {
+	if g.place[ready] >= 0 {
+		return
+	}
+	s.asleep.drop(g)
+	s.ready.put(g, max(g.key[ready], s.virtual))
+}
+
+// charge moves the virtual time of an agency on by a turn.
+func (s *Schedule) charge(g *agency) {
+	if s.sharesIn--; s.sharesIn <= 0 {
+		s.share()
+	}
+	g.key[ready] += int64(virtual / g.weight)
+	if g.place[ready] >= 0 {
+		s.virtual = max(s.virtual, s.ready.first().key[ready])
+		s.ready.put(g, g.key[ready])
+	}
+}
+
+// share sets the weights. It takes a while with thousands of agencies, so it is done rarely.
+func (s *Schedule) share() {
+	n, count, root := 0, 0.0, 0.0
+	for _, g := range s.agencies {
+		if g == nil {
+			continue
+		}
+		n++
+		g.worth = g.root()
+		count += float64(g.count)
+		root += g.worth
+	}
+	s.sharesIn = 8*n + 64
+	if count == 0 || root == 0 {
+		return
+	}
+	// Those at the floor leave less to the others, which may bring more to the floor.
+	left, above := 1.0, root
+	for range 16 {
+		per, changed := left/above, false
+		left, above = 1, 0
+		for _, g := range s.agencies {
+			if g == nil {
+				continue
+			}
+			floor := float64(g.count) / count / 2
+			g.weight = max(floor, per*g.worth)
+			if g.weight == floor {
+				left -= floor
+			} else {
+				above += g.worth
+			}
+		}
+		if next := left / max(above, math.SmallestNonzeroFloat64); above > 0 && math.Abs(next-per) > 1e-6*per {
+			changed = true
+		}
+		if !changed || above == 0 {
+			break
+		}
+	}
+	for _, g := range s.agencies {
+		if g != nil {
+			g.weight = max(g.weight, 1e-7)
+		}
+	}
+}
+
+// root is Σ√λ of an agency. Hints move value from its insertions to its pages.
+func (g *agency) root() float64 {
+	sum, rate := g.roots, g.rates
+	if j := g.informative(); j > 0 {
+		return sum*math.Sqrt(1-j) + math.Sqrt(j*rate*float64(g.pages.of))
+	}
+	return sum
+}
+
+// park takes an agency out of the turns until there may be something to do.
+func (s *Schedule) park(g *agency, now int64) {
+	s.ready.drop(g)
+	if at := g.due(now); at < math.MaxInt64 {
+		s.asleep.put(g, at)
+	}
+}
+
+// wake lets all agencies be looked at whose time has come.
+func (s *Schedule) wake(now int64) {
+	for g := s.asleep.first(); g != nil && g.key[asleep] <= now; g = s.asleep.first() {
+		g.countAges(!g.blocked(now))
+		s.touch(g)
+	}
+}

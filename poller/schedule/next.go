@@ -1,0 +1,97 @@
+package schedule
+
+import "time"
+
+// Next gives out what to ask now. With None it says how long there will be nothing; zero means until something is added,
+// urged or resumed. The caller sends no more than the budget, and asks only when it could send.
+func (s *Schedule) Next(now time.Time) (Turn, time.Duration) {
+	t := s.tick(now)
+	s.wake(t)
+	if turn, ok := s.press(t); ok {
+		return turn, 0
+	}
+	for g := s.ready.first(); g != nil; g = s.ready.first() {
+		if slot, why := g.take(t); why != None {
+			return s.give(g, slot, why, t), 0
+		}
+		s.park(g, t)
+	}
+	s.turnAt = 0
+	if g := s.asleep.first(); g != nil {
+		return Turn{}, time.Duration(max(g.key[asleep]-t, int64(time.Millisecond)))
+	}
+	return Turn{}, 0
+}
+
+// press gives out the oldest insertion if it must be its turn now.
+func (s *Schedule) press(now int64) (Turn, bool) {
+	p := s.pressure(now)
+	if s.odd = p == half && !s.odd; p == relaxed || p == half && !s.odd {
+		return Turn{}, false
+	}
+	g, slot, last := s.oldest()
+	if g == nil || now-last < s.interval || g.blocked(now) {
+		return Turn{}, false
+	}
+	why := Cap
+	if best, _ := g.best(now); best == slot {
+		why = Index // it would have been its turn anyway
+	}
+	return s.give(g, slot, g.reason(slot, why), now), true
+}
+
+// give notes a turn.
+func (s *Schedule) give(g *agency, slot uint32, why Why, now int64) Turn {
+	s.step(now)
+	g.pay(why)
+	s.charge(g)
+	if why == Walk {
+		g.pages.asked = now
+		return Turn{why, Insertion{Agency: g.handle}}
+	}
+	g.fly(slot)
+	if g.probing {
+		g.countAges(false)
+	}
+	return Turn{why, Insertion{g.handle, slot}}
+}
+
+// step measures how long a turn takes: walks of the caller and a slow API make it longer than the budget says.
+func (s *Schedule) step(now int64) {
+	if s.turnAt > 0 {
+		least := float64(second) / s.o.Budget
+		gap := min(max(float64(now-s.turnAt), 0), 8*least)
+		s.pace = max(s.pace+(gap-s.pace)/64, least)
+	}
+	s.turnAt = now
+}
+
+// maxSpan bounds what is configured, and how far the clock jumps ahead at once.
+const maxSpan = 30 * 24 * time.Hour
+
+// tick sets our clock, which never goes back. Where the caller's does, ours goes on from where it was; where that jumps
+// ahead very far, ours does not.
+func (s *Schedule) tick(now time.Time) int64 {
+	t := s.inside(now)
+	switch {
+	case s.now == 0:
+		s.now = t
+	case t > s.now+int64(maxSpan):
+		s.shift -= t - s.now - int64(maxSpan)
+		s.now += int64(maxSpan)
+	case t > s.now:
+		s.now = t
+	case t < s.now-5*second:
+		s.shift += s.now - t
+	}
+	s.moveAges()
+	return s.now
+}
+
+// inside is a moment by our clock, outside the reverse.
+func (s *Schedule) inside(t time.Time) int64 {
+	const most = 8_000_000_000 // seconds: the year 2223
+	return min(max(t.Unix(), 0), most)*second + int64(t.Nanosecond()) + s.shift
+}
+
+func (s *Schedule) outside(t int64) time.Time { return time.Unix(0, t-s.shift).UTC() }

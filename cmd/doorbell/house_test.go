@@ -21,6 +21,7 @@ var house = map[string][]string{
 	"schemas/schematest":     {"schemas"},
 	"poller/listings":        {},
 	"poller/schedule":        {},
+	"poller/schedule/trace":  {"poller/schedule"}, // it judges the scheduler and runs nothing
 	"poller/sandbox":         {},
 	"events/natsd":           {},
 	"events":                 {"schemas"},
@@ -35,6 +36,7 @@ var house = map[string][]string{
 	"cmd/doorbell":           nil, // everything
 
 	"poller/listings/listingstest": {},
+	"poller/schedule/simulate":     {"poller/schedule", "poller/schedule/trace"},
 }
 
 // helpersOfTests may be imported by the tests of every room, and by nothing else.

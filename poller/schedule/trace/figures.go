@@ -33,6 +33,9 @@ type Share struct {
 	Sum             time.Duration
 }
 
+// Mean is the mean latency of an agency.
+func (s Share) Mean() time.Duration { return s.Sum / time.Duration(max(s.Leads, 1)) }
+
 // A bin of the distribution is a fraction of an octave.
 const (
 	perDouble = 32
@@ -71,6 +74,15 @@ func (f *Figures) Quantile(part float64) time.Duration {
 		}
 	}
 	return binEnd(len(f.bins))
+}
+
+// Until is the part that was found within a time.
+func (f *Figures) Until(latency time.Duration) float64 {
+	n := 0
+	for b := 0; b < len(f.bins) && binEnd(b) <= latency; b++ {
+		n += int(f.bins[b])
+	}
+	return float64(n) / float64(max(f.Leads, 1))
 }
 
 func binEnd(b int) time.Duration {

@@ -40,7 +40,7 @@ type Market struct {
 	Span       time.Duration // 15 days; from the first moment of the simulation to the last
 	Equal      bool          // all have one rate that never changes
 	Factor     float64       // 1; more or fewer contact requests
-	HotAgency  float64       // 1; the first agency has so many times more
+	Hot        float64       // 1; the first half of the slots has so many times more
 }
 
 func (m Market) withDefaults() Market {
@@ -55,8 +55,8 @@ func (m Market) withDefaults() Market {
 	if m.Factor == 0 {
 		m.Factor = 1
 	}
-	if m.HotAgency == 0 {
-		m.HotAgency = 1
+	if m.Hot == 0 {
+		m.Hot = 1
 	}
 	return m
 }
@@ -109,8 +109,8 @@ func (t *Trace) fill(slot int) {
 	born := -time.Duration(r.Float64() * float64(life))
 	for born < t.Span {
 		one := Insertion{slot: int32(slot), Born: born, Gone: born + life, rate: t.Factor * (1 - offspring) * atFirst[offer] * attractiveness(r)}
-		if t.Agency(slot) == 0 {
-			one.rate *= t.HotAgency
+		if 2*slot < t.Market.Insertions {
+			one.rate *= t.Hot
 		}
 		if t.Equal {
 			one.rate, one.flat = t.Factor*0.25*(1-offspring), true

@@ -181,7 +181,7 @@ func (p *Poller) serve(ctx context.Context, t turn) error {
 	return a.while(ctx, func(ctx context.Context) error {
 		good, until, err := a.pollScheduled(ctx, t.reference)
 		if good {
-			p.turns.changeOne(t.agency, t.reference, func(s *schedule.Schedule, i schedule.Insertion) { s.Polled(i, time.Now(), nil) })
+			p.turns.polled(t.agency, t.reference, time.Now(), nil)
 		} else {
 			put(until)
 		}

@@ -31,7 +31,7 @@ type AgencyStatus struct {
 	LastCompleteWalk time.Time    `json:"lastCompleteWalk,omitzero"`
 	LastWalk         WalkStatus   `json:"lastWalk"`
 	OldestPoll       time.Time    `json:"oldestPoll,omitzero"` // when the insertion was polled last that waits the longest
-	FirstPolls       int          `json:"firstPolls"`          // insertions that wait for an urgent poll
+	FirstPolls       int          `json:"firstPolls"`          // insertions that were never polled
 	Halts            []HaltStatus `json:"halts,omitempty"`
 	Held             *HeldStatus  `json:"held,omitempty"`
 	Alarms           []Alarm      `json:"alarms,omitempty"`

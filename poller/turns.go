@@ -22,6 +22,10 @@ type party struct {
 	handle     schedule.Agency
 	slots      map[string]schedule.Insertion
 	references []string // by slot
+	unread     []bool   // by slot: was never polled
+	first      int      // how many of them were not
+	given      map[schedule.Why]uint64
+	members    bits
 }
 
 // turn is what to ask now. Without a reference it is a page of the agency's list.
@@ -45,15 +49,40 @@ func (t *turns) poke() {
 	}
 }
 
+// enter puts an agency into the schedule, unless it is there, with what learned returned of it in this process or
+// another; nil or anything else: nothing.
+func (t *turns) enter(agencyID string, learned []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.party(agencyID, learned)
+}
+
+// party returns an agency of the schedule, which enters it if need be. The caller holds t.mu.
+func (t *turns) party(agencyID string, learned []byte) *party {
+	p := t.byID[agencyID]
+	if p == nil {
+		p = &party{id: agencyID, slots: map[string]schedule.Insertion{}, given: map[schedule.Why]uint64{}}
+		p.handle = t.schedule.Enter(p.members.restore(learned))
+		t.byID[agencyID], t.byHandle[p.handle] = p, p
+	}
+	return p
+}
+
+// learned is what a restart must know of an agency beside the memory of its insertions.
+func (t *turns) learned(agencyID string) []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.byID[agencyID]
+	if p == nil {
+		return nil
+	}
+	return p.members.encode(t.schedule.Learned(p.handle))
+}
+
 // change changes the schedule.
 func (t *turns) change(agencyID string, do func(*schedule.Schedule, *party)) {
 	t.mu.Lock()
-	p := t.byID[agencyID]
-	if p == nil {
-		p = &party{id: agencyID, handle: t.schedule.Enter(nil), slots: map[string]schedule.Insertion{}}
-		t.byID[agencyID], t.byHandle[p.handle] = p, p
-	}
-	do(t.schedule, p)
+	do(t.schedule, t.party(agencyID, nil))
 	t.mu.Unlock()
 	t.poke()
 }
@@ -79,6 +108,7 @@ func (t *turns) next(now time.Time) (turn, time.Duration) {
 		return turn{}, wait
 	}
 	p := t.byHandle[n.Insertion.Agency]
+	p.given[n.Why]++
 	if n.Why == schedule.Walk {
 		return turn{agency: p.id, why: n.Why}, 0
 	}
@@ -106,15 +136,46 @@ func (t *turns) count(agencyID string) int {
 	return 0
 }
 
-// waiting is how an agency's insertions wait: since when the one that waits the longest, and how many urgently.
-func (t *turns) waiting(agencyID string) (since time.Time, urgent int) {
+// waiting is how an agency's insertions wait: since when the one that waits the longest, and how many were never polled.
+func (t *turns) waiting(agencyID string) (since time.Time, first int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.byID[agencyID]
 	if p == nil {
 		return time.Time{}, 0
 	}
-	return t.schedule.Oldest(p.handle), t.schedule.Waiting(p.handle)
+	return t.schedule.Oldest(p.handle), p.first
+}
+
+// reasons are why something was asked, in the order in which they are shown.
+var reasons = []schedule.Why{schedule.Index, schedule.Cap, schedule.Urgent, schedule.Hint, schedule.Walk, schedule.Retry}
+
+// figures are how many turns an agency was given for each reason, by its name. Those for a walk are pages of the list.
+func (t *turns) figures(agencyID string) map[string]uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make(map[string]uint64, len(reasons))
+	for _, why := range reasons {
+		all[why.String()] = 0
+		if p := t.byID[agencyID]; p != nil {
+			all[why.String()] = p.given[why]
+		}
+	}
+	return all
+}
+
+// polled says that an insertion was polled with a good answer, and when the contact requests were created that were not
+// known before.
+func (t *turns) polled(agencyID, reference string, at time.Time, created []time.Time) {
+	t.mu.Lock()
+	if p := t.byID[agencyID]; p != nil {
+		if i, ok := p.slots[reference]; ok {
+			t.schedule.Polled(i, at, created)
+			p.read(i)
+		}
+	}
+	t.mu.Unlock()
+	t.poke()
 }
 
 // add puts an insertion into the schedule, unless it is there.
@@ -125,16 +186,29 @@ func (p *party) add(s *schedule.Schedule, reference string, m schedule.Memory, n
 	i := s.Add(p.handle, m, now)
 	p.slots[reference] = i
 	for int(i.Slot) >= len(p.references) {
-		p.references = append(p.references, "")
+		p.references, p.unread = append(p.references, ""), append(p.unread, false)
 	}
 	p.references[i.Slot] = reference
+	if m.LastPoll.IsZero() {
+		p.unread[i.Slot] = true
+		p.first++
+	}
 	return i
+}
+
+// read notes that an insertion was polled, or need not be any more.
+func (p *party) read(i schedule.Insertion) {
+	if p.unread[i.Slot] {
+		p.unread[i.Slot] = false
+		p.first--
+	}
 }
 
 // remove takes an insertion out of the schedule.
 func (p *party) remove(s *schedule.Schedule, reference string) {
 	if i, ok := p.slots[reference]; ok {
 		s.Remove(i)
+		p.read(i)
 		delete(p.slots, reference)
 		p.references[i.Slot] = ""
 	}

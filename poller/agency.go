@@ -84,6 +84,7 @@ type look struct {
 	patient   time.Time // until when a total is no reason
 
 	validators validators
+	untold     map[string]time.Time // what the schedule does not know yet; see arrived
 
 	retry *patience
 
@@ -166,17 +167,22 @@ func (a *agency) count(i store.Insertion, now time.Time) bool {
 	return true
 }
 
-// line schedules what is polled: at once what must not wait, later what the process before had to wait for, all others
-// spread over an interval, so that a restart is no burst.
+// line schedules what is polled: at once what must not wait, which is what appeared after the baseline and windows that are
+// open; later what the process before had to wait for; all others that were polled spread over an interval, so that a
+// restart is no burst.
 func (a *agency) line(polled []store.Insertion, waiting map[string]time.Time, now time.Time) {
 	a.p.turns.change(a.id, func(s *schedule.Schedule, p *party) {
 		for n, i := range polled {
 			back := a.p.o.PollInterval * time.Duration(len(polled)-n) / time.Duration(len(polled))
-			one := p.add(s, i.Reference, schedule.Memory{Born: i.FirstSeen, LastPoll: now.Add(-back)}, now)
+			m := schedule.Memory{Born: i.FirstSeen}
+			if i.Polled {
+				m.LastPoll = now.Add(-back)
+			}
+			one := p.add(s, i.Reference, m, now)
 			switch until := waiting[i.Reference]; {
 			case until.After(now):
 				s.Put(one, until)
-			case !i.Polled || !i.OpenSince.IsZero():
+			case !i.Polled && !i.Baseline || !i.OpenSince.IsZero():
 				s.Urge(one, schedule.Urgent)
 			}
 		}

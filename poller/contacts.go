@@ -31,6 +31,7 @@ type contactsDiff struct {
 	recalled map[string]bool      // what is remembered of the insertion and stands in the answer, by the id in the store
 	before   []time.Time          // creation times of those in the answer that were learned before this catch-up
 	fresh    []time.Time          // creation times of those that were not
+	since    map[string]time.Time // the same by the id in the store, each once
 	known    int                  // contact requests of the insertion that were learned before this catch-up
 	news     int                  // contact requests that were known by neither id nor fingerprint
 	drift    drift                // of the members of contact requests
@@ -56,7 +57,7 @@ type contactsSight struct {
 // missing from the same answer, so that a double click with two ids stays two.
 func diffContactRequests(s contactsSight, known []store.ContactRequest, a answer) contactsDiff {
 	found := identify(s, a.requests)
-	d := contactsDiff{times: make(map[string]time.Time, len(found)), recalled: make(map[string]bool, len(found))}
+	d := contactsDiff{times: make(map[string]time.Time, len(found)), recalled: make(map[string]bool, len(found)), since: map[string]time.Time{}}
 	for _, f := range found {
 		d.ids = append(d.ids, f.id)
 		d.times[f.id] = f.CreatedAt
@@ -93,6 +94,11 @@ func (d *contactsDiff) place(s contactsSight, m match) {
 		return
 	}
 	d.fresh = append(d.fresh, m.found.CreatedAt)
+	id := m.found.id
+	if m.known {
+		id = m.k.ID
+	}
+	d.since[id] = m.found.CreatedAt
 }
 
 // anonymous says whether nothing is left that a fingerprint is made of but the time.

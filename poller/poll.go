@@ -132,7 +132,7 @@ func (a *agency) answered(sent time.Time) {
 }
 
 // poll asks for the contact requests of an insertion until its window is closed or given up, and commits every answer
-// before the next question.
+// before the next question. If all went well, whoever wished it, the schedule learns what was found.
 func (a *agency) poll(ctx context.Context, reference string) (class, error) {
 	if err := a.enter(ctx, reference); err != nil {
 		return classCanceled, err
@@ -148,6 +148,9 @@ func (a *agency) poll(ctx context.Context, reference string) (class, error) {
 	}
 	if c == classFatal && ctx.Err() != nil {
 		return classCanceled, ctx.Err()
+	}
+	if c == classNone {
+		a.p.turns.polled(a.id, reference, p.look.at, p.look.tellable(a.skew(), p.look.at))
 	}
 	if told := a.tell(listings.OperationContactRequests, reference, c, err); told != nil {
 		return classFatal, told

@@ -167,7 +167,7 @@ func (p *Poller) polls(ctx context.Context) error {
 	}
 }
 
-// serve polls an insertion of an agency that is watched, and puts it back into the schedule.
+// serve polls an insertion of an agency that is watched. Without a good answer it is put back into the schedule.
 func (p *Poller) serve(ctx context.Context, t turn) error {
 	put := func(until time.Time) {
 		p.turns.changeOne(t.agency, t.reference, func(s *schedule.Schedule, i schedule.Insertion) { s.Put(i, until) })
@@ -180,9 +180,7 @@ func (p *Poller) serve(ctx context.Context, t turn) error {
 	}
 	return a.while(ctx, func(ctx context.Context) error {
 		good, until, err := a.pollScheduled(ctx, t.reference)
-		if good {
-			p.turns.polled(t.agency, t.reference, time.Now(), nil)
-		} else {
+		if !good {
 			put(until)
 		}
 		return err

@@ -217,6 +217,7 @@ func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q
 		p.a.toldGap(p.reference, nil)
 	}
 	p.a.returned(len(a.requests))
+	p.look.arrived(r.since)
 	return nil
 }
 
@@ -233,6 +234,7 @@ type result struct {
 	verdict   verdict
 	rules     string
 	recovered bool // a gap that was told has ended
+	since     map[string]time.Time
 }
 
 // errMustWrite ends a View of an answer that changes something.
@@ -251,7 +253,7 @@ func (p *poll) apply(transaction func(func(*store.Tx) error) error, page *listin
 			return err
 		}
 		d := diffContactRequests(s, known, a)
-		r = result{catchUp: p.catchUp.clone(), rules: rulesOf(state, d)}
+		r = result{catchUp: p.catchUp.clone(), rules: rulesOf(state, d), since: d.since}
 		r.verdict = r.catchUp.judge(p.circumstances(i, known, a, s.skew), a, d)
 		gap, told := p.a.windows.gap(p.reference)
 		r.recovered = told && r.verdict != open && r.catchUp.whole

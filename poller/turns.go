@@ -14,6 +14,22 @@ type turns struct {
 	byID     map[string]*party
 	byHandle map[schedule.Agency]*party
 	nudge    chan struct{} // there may be something to do
+
+	heard func(news) // tests listen to what the schedule is told; nil: nobody does
+}
+
+// news is what the schedule is told.
+type news struct {
+	agency, reference string
+	created           []time.Time // by a poll
+	seen              bool        // by a walk
+	changed           []string    // members of the record, by name
+}
+
+func (t *turns) tell(n news) {
+	if t.heard != nil {
+		t.heard(n)
+	}
 }
 
 // party is an agency in the schedule.
@@ -136,6 +152,21 @@ func (t *turns) count(agencyID string) int {
 	return 0
 }
 
+// without are those of some references that are not in the schedule.
+func (t *turns) without(agencyID string, references map[string]struct{}) (missing []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.byID[agencyID]
+	for reference := range references {
+		if p == nil {
+			missing = append(missing, reference)
+		} else if _, ok := p.slots[reference]; !ok {
+			missing = append(missing, reference)
+		}
+	}
+	return missing
+}
+
 // waiting is how an agency's insertions wait: since when the one that waits the longest, and how many were never polled.
 func (t *turns) waiting(agencyID string) (since time.Time, first int) {
 	t.mu.Lock()
@@ -172,6 +203,7 @@ func (t *turns) polled(agencyID, reference string, at time.Time, created []time.
 		if i, ok := p.slots[reference]; ok {
 			t.schedule.Polled(i, at, created)
 			p.read(i)
+			t.tell(news{agency: agencyID, reference: reference, created: created})
 		}
 	}
 	t.mu.Unlock()

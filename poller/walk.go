@@ -140,7 +140,9 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 		return min(time.Until(a.walking.failed(v.Reason, now, now)), a.p.o.WalkInterval), nil
 	}
 	a.walking.succeeded(time.Now())
-	w.keepScheduled()
+	if err := w.keepScheduled(); err != nil {
+		return 0, err
+	}
 	if err := a.tell(listings.OperationInsertions, "", classNone, nil); err != nil {
 		return a.afterCommitError(err)
 	}

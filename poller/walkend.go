@@ -7,7 +7,6 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
-	"doorbell/poller/schedule"
 	"doorbell/store"
 )
 
@@ -359,11 +358,12 @@ func (a *agency) withdrawn(reference string) {
 }
 
 // keepScheduled makes sure that everything a complete walk saw is polled.
-func (w *walk) keepScheduled() {
-	now := time.Now()
-	w.a.p.turns.change(w.a.id, func(s *schedule.Schedule, p *party) {
-		for reference := range w.seen {
-			p.add(s, reference, schedule.Memory{Born: now}, now)
-		}
-	})
+func (w *walk) keepScheduled() error {
+	missing := w.a.p.turns.without(w.a.id, w.seen)
+	if len(missing) == 0 {
+		return nil
+	}
+	list, err := w.a.planned(missing)
+	w.a.plan(list)
+	return err
 }

@@ -110,7 +110,7 @@ func (w *walk) look(sights []pageSight) (changed bool, err error) {
 }
 
 func (w *walk) commit(sights []pageSight) error {
-	var published []string
+	var published []newcomer
 	fresh := 0
 	err := w.a.p.store.Update(func(tx *store.Tx) error {
 		published, fresh = nil, 0
@@ -130,7 +130,7 @@ func (w *walk) commit(sights []pageSight) error {
 				fresh++
 			}
 			if d.published {
-				published = append(published, s.Reference)
+				published = append(published, w.a.newcomer(s.Insertion, d))
 			}
 		}
 		return nil
@@ -139,10 +139,10 @@ func (w *walk) commit(sights []pageSight) error {
 		return err
 	}
 	w.fresh += fresh
-	for _, reference := range published {
-		w.a.admit(reference) // a refusal of another episode says nothing
-		w.a.urge(reference)
+	for _, n := range published {
+		w.a.admit(n.reference) // a refusal of another episode says nothing
 	}
+	w.a.plan(published)
 	return nil
 }
 

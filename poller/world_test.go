@@ -41,6 +41,7 @@ type world struct {
 	dir      string
 	options  poller.Options
 
+	listen func(poller.News) // to what the schedule is told; nil: nobody does
 	store  *store.Store
 	poller *poller.Poller
 	stop   func()
@@ -97,6 +98,9 @@ func (w *world) start() {
 	p, err := poller.New(w.options)
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	if w.listen != nil {
+		p.Listen(w.listen)
 	}
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan error, 1)

@@ -1,0 +1,26 @@
+package poller
+
+import (
+	"time"
+
+	"doorbell/poller/schedule"
+)
+
+// News is what the schedule is told of an insertion: what a poll found, or which members of its record a walk found changed.
+type News struct {
+	Agency, Reference string
+	Created           []time.Time
+	Seen              bool
+	Changed           []string
+}
+
+// Listen hears what the schedule is told. It must be called before Run.
+func (p *Poller) Listen(f func(News)) {
+	p.turns.heard = func(n news) { f(News{n.agency, n.reference, n.created, n.seen, n.changed}) }
+}
+
+// Planned is what the schedule remembers of an insertion.
+func (p *Poller) Planned(agencyID, reference string) (m schedule.Memory) {
+	p.turns.changeOne(agencyID, reference, func(s *schedule.Schedule, i schedule.Insertion) { m = s.Memory(i) })
+	return m
+}

@@ -1,0 +1,253 @@
+package poller_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller"
+	"doorbell/poller/sandbox"
+)
+
+// ear keeps what the schedule was told of polls and walks.
+type ear struct {
+	mu    sync.Mutex
+	polls map[string][][]time.Time // by reference
+	walks map[string][][]string    // by reference
+}
+
+func (w *world) ear() *ear {
+	e := &ear{polls: map[string][][]time.Time{}, walks: map[string][][]string{}}
+	w.listen = func(n poller.News) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if n.Seen {
+			e.walks[n.Reference] = append(e.walks[n.Reference], n.Changed)
+		} else {
+			e.polls[n.Reference] = append(e.polls[n.Reference], n.Created)
+		}
+	}
+	return e
+}
+
+// found are the polls of an insertion that found something, from now on those that come.
+func (e *ear) found(reference string) (all [][]time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all = slices.DeleteFunc(e.polls[reference], func(created []time.Time) bool { return len(created) == 0 })
+	e.polls[reference] = nil
+	return all
+}
+
+// near says whether times are as many as, and each within two seconds of, those that are wanted.
+func near(got []time.Time, want ...time.Time) bool {
+	if len(got) != len(want) {
+		return false
+	}
+	for n := range got {
+		if got[n].IsZero() != want[n].IsZero() || got[n].Sub(want[n]).Abs() > 2*time.Second {
+			return false
+		}
+	}
+	return true
+}
+
+func TestTheScheduleLearnsWhenWhatAPollFoundWasCreated(t *testing.T) {
+	const ahead = 10 * time.Minute
+	api := sandbox.Options{Now: func() time.Time { return time.Now().Add(ahead) }}
+	inWorld(t, api, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		now := time.Now()
+		for n := range 30 { // more than a window shows at first
+			w.write("A100", "a#1##", time.Duration(30-n)*time.Hour-ahead)
+		}
+		e := w.ear()
+		w.start()
+		w.pass(5 * time.Minute)
+		first := e.found("a#1##")
+		if len(first) != 1 || len(first[0]) < 20 {
+			t.Fatalf("the first poll told %v", first)
+		}
+		if last := first[0][len(first[0])-1]; !near([]time.Time{last}, now.Add(-time.Hour)) {
+			t.Errorf("the newest was created at %v by our clock, not at %v", last, now.Add(-time.Hour))
+		}
+		w.pass(10 * time.Minute)
+		if more := e.found("a#1##"); len(more) != 0 {
+			t.Errorf("polls without news told %v", more)
+		}
+		now = time.Now()
+		w.write("A100", "a#1##", time.Minute-ahead)
+		w.write("A100", "a#1##", -ahead)
+		w.pass(time.Minute)
+		if more := e.found("a#1##"); len(more) != 1 || !near(more[0], now.Add(-time.Minute), now) {
+			t.Errorf("the poll after two came told %v, not what happened at %v", more, now)
+		}
+	})
+}
+
+func TestWhatAPollShowedBeforeItFailedIsToldByTheNextOne(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		e := w.ear()
+		w.start()
+		w.pass(5 * time.Minute)
+		e.found("a#1##")
+		began := time.Now()
+		for n := range 25 {
+			w.write("A100", "a#1##", time.Duration(n)*time.Second)
+		}
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Operation == sandbox.OperationContactRequests && c.Query.Get("numberOfItemsPerPage") != "20" && time.Since(began) < 2*time.Minute {
+				return &sandbox.Fault{Status: 500}
+			}
+			return nil
+		})
+		w.pass(15 * time.Minute)
+		all := e.found("a#1##")
+		if len(all) != 1 || len(all[0]) != 25 {
+			t.Errorf("25 came in one catch-up; the schedule was told %v", all)
+		}
+	})
+}
+
+func TestTheLastLookTellsTheSchedule(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##")
+		w.options.PollInterval = 10 * time.Hour
+		e := w.ear()
+		w.start()
+		w.pass(5 * time.Minute)
+		e.found("a#1##")
+		w.write("A100", "a#1##", 0)
+		w.must(w.model.Withdraw("A100", "a#1##"))
+		w.pass(10 * time.Minute)
+		if all := e.found("a#1##"); len(all) != 1 || len(all[0]) != 1 {
+			t.Errorf("the schedule was told %v", all)
+		}
+	})
+}
+
+// TestWhatAppearsDuringTheFirstSweepDoesNotWaitForItsEnd looks at 300 insertions for the first time, which takes a minute:
+// they wait their turn, the one that appears meanwhile does not.
+func TestWhatAppearsDuringTheFirstSweepDoesNotWaitForItsEnd(t *testing.T) {
+	const n = 300
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for k := range n {
+			w.publish("A100", fmt.Sprintf("a#%d##", k))
+		}
+		w.options.WalkInterval = 10 * time.Second
+		w.options.PollInterval = 10 * time.Minute
+		w.start()
+		w.pass(15 * time.Second)
+		if s := w.status("A100"); s.State != "watching" || s.FirstPolls < n/2 || s.FirstPolls > n {
+			t.Fatalf("after 15 s it is %s, and %d were never polled", s.State, s.FirstPolls)
+		}
+		w.publish("A100", "b#1##")
+		id := w.write("A100", "b#1##", 0)
+		w.pass(20 * time.Second)
+		if s := w.status("A100"); s.FirstPolls < n/10 {
+			t.Fatalf("the sweep is over too soon to tell: %d were never polled", s.FirstPolls)
+		}
+		if announced(w.log("A100"))[id] != 1 {
+			t.Error("its lead waits for the end of the sweep")
+		}
+		w.pass(60 * time.Second) // of 95; polls have at least two thirds of 5 a second
+		if s := w.status("A100"); s.FirstPolls != 0 {
+			t.Errorf("%d were never polled", s.FirstPolls)
+		}
+	})
+}
+
+// TestTheFirstSweepTakesNoMoreThanTheBudgetDemands counts every request of it.
+func TestTheFirstSweepTakesNoMoreThanTheBudgetDemands(t *testing.T) {
+	const n = 300
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		var ids []string
+		for k := range n {
+			w.publish("A100", fmt.Sprintf("a#%d##", k))
+		}
+		w.start()
+		w.pass(5 * time.Second)
+		for k := range n / 30 {
+			ids = append(ids, w.write("A100", fmt.Sprintf("a#%d##", 30*k), 0))
+		}
+		w.pass(70 * time.Second) // 300 polls and two walks of 8 pages are 64 s; those that were polled already come again
+		if s := w.status("A100"); s.FirstPolls != 0 {
+			t.Errorf("after 75 s %d were never polled", s.FirstPolls)
+		}
+		w.pass(time.Minute)
+		got := announced(w.log("A100"))
+		for _, id := range ids {
+			if got[id] != 1 {
+				t.Fatalf("one that was written during the sweep was announced %d times", got[id])
+			}
+		}
+	})
+}
+
+func TestTheScheduleKnowsWhenAnInsertionWasPublished(t *testing.T) {
+	const ahead = 10 * time.Minute
+	api := sandbox.Options{Now: func() time.Time { return time.Now().Add(ahead) }}
+	inWorld(t, api, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		began := time.Now()
+		for reference, at := range map[string]time.Time{
+			"a#1##": began.Add(-50 * time.Hour).Add(ahead), "a#2##": began.Add(72 * time.Hour), "a#3##": began.Add(-20 * time.Hour).Add(ahead),
+		} {
+			w.must(w.model.Publish("A100", sandbox.Insertion{Reference: reference, CreatedAt: at}))
+		}
+		w.start()
+		w.pass(5 * time.Minute)
+		w.must(w.model.Publish("A100", sandbox.Insertion{Reference: "b#1##", CreatedAt: time.Now().Add(-time.Hour).Add(ahead)}))
+		appeared := time.Now()
+		w.pass(5 * time.Minute)
+		for reference, want := range map[string]time.Time{
+			"a#1##": began.Add(-50 * time.Hour), "a#3##": began.Add(-20 * time.Hour), "b#1##": appeared.Add(-time.Hour),
+			"a#2##": began, // still to come, so it is when it was seen first
+		} {
+			if got := w.poller.Planned("A100", reference).Born; got.Sub(want).Abs() > 11*time.Minute {
+				t.Errorf("%s was born at %v, not at %v", reference, got, want)
+			} else if reference == "b#1##" && !near([]time.Time{got}, want) {
+				t.Errorf("%s was born at %v, not at %v: the API's clock is ahead", reference, got, want)
+			}
+		}
+	})
+}
+
+func TestARestartDuringTheFirstSweepUrgesOnlyWhatAppearedAfterTheBaseline(t *testing.T) {
+	const n = 200
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for k := range n {
+			w.publish("A100", fmt.Sprintf("a#%d##", k))
+		}
+		w.options.WalkInterval, w.options.PollInterval = 10*time.Second, time.Hour
+		w.start()
+		w.pass(11 * time.Second)
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Reference == "b#1##" {
+				return &sandbox.Fault{Status: 500}
+			}
+			return nil
+		})
+		w.publish("A100", "b#1##")
+		for count(w.log("A100"), events.TypeInsertionAppeared) == 0 {
+			w.pass(time.Second)
+		}
+		w.pass(2 * time.Second)
+		w.halt()
+		w.model.SetFault(nil)
+		w.pass(20 * time.Minute) // whatever the process before would have waited for is over
+		before := w.model.Requests(sandbox.Filter{Operation: sandbox.OperationContactRequests, Reference: "b#1##"})
+		w.start()
+		w.pass(3 * time.Second)
+		s := w.status("A100")
+		if s.FirstPolls < n/4 {
+			t.Fatalf("%d were never polled", s.FirstPolls)
+		}
+		if got := w.model.Requests(sandbox.Filter{Operation: sandbox.OperationContactRequests, Reference: "b#1##"}); got == before {
+			t.Errorf("what appeared waits behind the %d that were there before", s.FirstPolls)
+		}
+	})
+}

@@ -2,17 +2,22 @@ package poller
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 )
 
 // budget spends the requests per second that we may send to the base URL, over all keys and for everything. It is a
-// ceiling: requests are spaced evenly, without bursts, so that no window of time ever holds more. While polls wait,
-// walks get at most every third request.
+// ceiling: requests are spaced evenly, without bursts, so that no window of time ever holds more. That counts across
+// restarts too: the first request waits as if the process before had sent one just before its end. While polls wait, walks
+// get at most every third request.
 type budget struct {
-	every time.Duration
+	ceiling float64       // requests per second
+	every   time.Duration // between two requests
+	slack   time.Duration // how much of a delay is made up; less than every
 
 	mu    sync.Mutex
+	last  time.Time // when the last one was granted, or was due if it was late and that is made up
 	polls []chan struct{}
 	walks []chan struct{}
 	turn  int // polls granted in a row while a walk waited
@@ -23,8 +28,21 @@ type budget struct {
 	factor float64   // of the ceiling that was left then
 }
 
+// shortSpacing is what a sleeping goroutine keeps well. Where less lies between two requests, every timer that fires late
+// would cost much of the budget, so as much as one interval is made up, never more: two requests may then go together.
+// The pace is one request a second less, so that no second ever holds more than it may.
+const shortSpacing = 10 * time.Millisecond
+
 func newBudget(perSecond float64) *budget {
-	return &budget{every: time.Duration(float64(time.Second) / perSecond), wake: make(chan struct{}, 1)}
+	b := &budget{ceiling: perSecond, every: interval(perSecond), last: time.Now(), wake: make(chan struct{}, 1)}
+	if b.every < shortSpacing {
+		b.slack, b.every = b.every, interval(perSecond-1)
+	}
+	return b
+}
+
+func interval(perSecond float64) time.Duration {
+	return time.Duration(math.Ceil(float64(time.Second) / perSecond))
 }
 
 // wait blocks until the caller may send one request, or ctx is done.
@@ -67,16 +85,20 @@ func (b *budget) leave(granted chan struct{}) {
 // run grants until ctx is done. Who gets the next request is decided at the moment it is free, not before.
 func (b *budget) run(ctx context.Context) error {
 	for {
-		if !b.grant() {
-			select {
-			case <-b.wake:
-				continue
-			case <-ctx.Done():
-				return ctx.Err()
+		now := time.Now()
+		if wait := b.until(now); wait > 0 {
+			if err := sleep(ctx, wait); err != nil {
+				return err
 			}
+			continue // the API may have asked to slow down meanwhile
 		}
-		if err := sleep(ctx, b.spacing(time.Now())); err != nil {
-			return err
+		if b.grant(now) {
+			continue
+		}
+		select {
+		case <-b.wake:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
@@ -99,6 +121,13 @@ func (b *budget) slow(sent, now time.Time) {
 	b.slowed = now
 }
 
+// resume goes on where the process before had been asked for patience and had no good answer since.
+func (b *budget) resume(now time.Time) {
+	if b.effective(now) == b.ceiling {
+		b.slow(now, now)
+	}
+}
+
 // share is the part of the ceiling that may be spent now. The caller holds b.mu.
 func (b *budget) share(now time.Time) float64 {
 	if b.slowed.IsZero() {
@@ -107,14 +136,27 @@ func (b *budget) share(now time.Time) float64 {
 	return min(b.factor+float64(now.Sub(b.slowed))/float64(recoversOver), 1)
 }
 
-// spacing is the time between two requests.
-func (b *budget) spacing(now time.Time) time.Duration {
+// effective is how many requests per second may be sent now: the ceiling, or less where the API asked for patience.
+func (b *budget) effective(now time.Time) float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.ceiling * b.share(now)
+}
+
+// spacing is the time between two requests. The caller holds b.mu.
+func (b *budget) spacing(now time.Time) time.Duration {
 	return time.Duration(float64(b.every) / b.share(now))
 }
 
-func (b *budget) grant() bool {
+// until is how long it is to the next request.
+func (b *budget) until(now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.last.Add(b.spacing(now)).Sub(now)
+}
+
+// grant lets one of those who wait go, if there is one. The caller has waited until it is due.
+func (b *budget) grant(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q := &b.polls
@@ -132,6 +174,10 @@ func (b *budget) grant() bool {
 	close((*q)[0])
 	*q = (*q)[1:]
 	b.spent++
+	b.last = b.last.Add(b.spacing(now))
+	if made := now.Add(-b.slack); b.last.Before(made) {
+		b.last = made
+	}
 	return true
 }
 

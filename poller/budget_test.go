@@ -32,7 +32,7 @@ func TestWalksGetAThirdOfTheBudgetWhilePollsWait(t *testing.T) {
 		}
 		synctest.Wait()
 		go b.run(ctx)
-		time.Sleep(2950 * time.Millisecond)
+		time.Sleep(3050 * time.Millisecond)
 		synctest.Wait()
 		mu.Lock()
 		if want := "ppwppwppwppwppwppwppwppwppwppw"; order != want {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"doorbell/poller/listings"
@@ -138,6 +139,9 @@ func (p *Poller) after(r listings.Request, o listings.Outcome) {
 		var status *listings.StatusError
 		if errors.As(o.Err, &status) {
 			changed = p.base.succeeded(sent) // an unhappy answer is an answer
+			if status.Status == http.StatusServiceUnavailable {
+				p.budget.slow(sent, now) // it may be too much for it, though it does not say so
+			}
 		}
 		dismiss([]*patience{p.base, key}, sent)
 	default:

@@ -153,6 +153,7 @@ func (a *agency) restoreTroubles(list []store.Trouble, now time.Time) map[string
 			a.walking.restore(t, now, a.p.o.RetryMax)
 		case troubleKey:
 			a.p.keyPatience(t.Name).restore(t, now, longestKeyWait)
+			a.p.budget.resume(now)
 		case troubleBase:
 			a.p.base.restore(t, now, a.p.o.RetryMax)
 		case troubleInsertion:

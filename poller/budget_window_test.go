@@ -1,0 +1,245 @@
+package poller
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var paces = []float64{0.1, 0.7, 1, 5, 33, 99, 100, 101, 250, 999, 1000}
+
+// holdWindows fails unless every window of time, from any request to any other, holds no more than may be sent in it. Where
+// little lies between two requests, two may go together, but no second holds more.
+func holdWindows(t *testing.T, perSecond float64, at []time.Time) {
+	t.Helper()
+	const rounding = 1e-6
+	together := 0.0
+	if interval(perSecond) < shortSpacing {
+		together = 1
+	}
+	for i := range at {
+		for j := i + 1; j < len(at); j++ {
+			window := at[j].Sub(at[i])
+			if may := perSecond*window.Seconds() + together; float64(j-i) > may+rounding {
+				t.Fatalf("at %g a second: %d requests within %s", perSecond, j-i+1, window)
+			}
+			if window < time.Second && float64(j-i+1) > max(perSecond, 1) {
+				t.Fatalf("at %g a second: %d requests within %s, less than one", perSecond, j-i+1, window)
+			}
+		}
+	}
+}
+
+// crowd lets walks and polls come and go at random for the budget, and the API ask for patience, until so many requests
+// were granted. It returns when.
+func crowd(b *budget, r *rand.Rand, requests int) (at []time.Time) {
+	ctx, stop := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	all.Go(func() { _ = b.run(ctx) })
+	var mu sync.Mutex
+	wait := func(ctx context.Context, walk bool) {
+		if b.wait(ctx, walk) == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			at = append(at, time.Now())
+		}
+	}
+	every := interval(b.ceiling)
+	for begun := 0; begun < requests; {
+		for range r.IntN(8) {
+			walk, patience := r.IntN(3) == 0, time.Duration(1+r.Int64N(int64(40*every)))
+			begun++
+			all.Go(func() {
+				mine, cancel := context.WithTimeout(ctx, patience)
+				defer cancel()
+				wait(mine, walk)
+			})
+		}
+		if r.IntN(40) == 0 {
+			b.slow(time.Now(), time.Now())
+		}
+		time.Sleep(time.Duration(r.Int64N(int64(6 * every))))
+	}
+	time.Sleep(50 * every)
+	stop()
+	all.Wait()
+	return at
+}
+
+func TestNoWindowOfTimeHoldsMoreThanTheBudget(t *testing.T) {
+	for _, perSecond := range paces {
+		for seed := range uint64(20) {
+			synctest.Test(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 1))
+				began := time.Now()
+				at := crowd(newBudget(perSecond), r, 250)
+				if len(at) < 20 {
+					t.Fatalf("at %g a second: only %d requests in %s", perSecond, len(at), time.Since(began))
+				}
+				// A process before this one may have sent a request just before its end.
+				holdWindows(t, perSecond, append([]time.Time{began}, at...))
+			})
+		}
+	}
+}
+
+// paced lets a budget grant so many requests to who always wants more, while every timer fires late as a function says. It
+// needs no time.
+func paced(b *budget, requests int, late func() time.Duration) (at []time.Time) {
+	for range requests {
+		b.polls = append(b.polls, make(chan struct{}))
+	}
+	now := b.last
+	for b.spent < uint64(requests) {
+		if wait := b.until(now); wait > 0 {
+			now = now.Add(wait + late())
+			continue
+		}
+		b.grant(now)
+		at = append(at, now)
+	}
+	return at
+}
+
+func TestATimerThatFiresLateIsNotMadeUpByABurst(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, perSecond := range paces {
+		every := interval(perSecond)
+		for name, late := range map[string]func() time.Duration{
+			"now and then by much": func() time.Duration {
+				if r.IntN(20) == 0 {
+					return 30 * every
+				}
+				return 0
+			},
+			"always by a little": func() time.Duration { return time.Duration(r.Int64N(int64(every))) },
+			"at random":          func() time.Duration { return time.Duration(r.ExpFloat64() * float64(every)) },
+		} {
+			t.Run(fmt.Sprintf("%g a second, %s", perSecond, name), func(t *testing.T) {
+				holdWindows(t, perSecond, paced(newBudget(perSecond), 1500, late))
+			})
+		}
+	}
+}
+
+func TestTimersThatFireLateCostLittleOfTheBudget(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	late := func() time.Duration { return time.Duration(r.Int64N(int64(time.Millisecond))) }
+	for _, perSecond := range paces {
+		at := paced(newBudget(perSecond), 3000, late)
+		if got := float64(len(at)-1) / at[len(at)-1].Sub(at[0]).Seconds(); got < 0.94*perSecond {
+			t.Errorf("at %g a second, with timers late by up to 1 ms: %.1f", perSecond, got)
+		}
+	}
+}
+
+func TestTheBudgetIsHalvedAtAPleaAndComesBackSlowly(t *testing.T) {
+	for _, perSecond := range paces {
+		b := newBudget(perSecond)
+		began := b.last
+		now := began.Add(time.Hour)
+		for n, want := range []float64{1, 2, 4, 8, 16, 16, 16} {
+			if got := b.effective(now); !near(got, perSecond/want) {
+				t.Errorf("%g a second, after %d pleas: %g", perSecond, n, got)
+			}
+			b.slow(now, now)
+			b.slow(now, now) // that one was under way when the first plea came
+			now = now.Add(time.Nanosecond)
+		}
+		last := 0.0
+		for range 9 {
+			got := b.effective(now)
+			if got <= last || got >= perSecond {
+				t.Errorf("%g a second: %g after %g", perSecond, got, last)
+			}
+			last, now = got, now.Add(recoversOver/11)
+		}
+		if got := b.effective(now.Add(recoversOver / 5)); got != perSecond {
+			t.Errorf("%g a second, long after: %g", perSecond, got)
+		}
+	}
+}
+
+func near(a, b float64) bool { return a > b*0.999 && a < b*1.001 }
+
+func TestAPleaCountsForTheNextRequest(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 1))
+	for _, perSecond := range paces {
+		b := newBudget(perSecond)
+		for range 2000 {
+			b.polls = append(b.polls, make(chan struct{}))
+		}
+		now, last := b.last, b.last
+		for b.spent < 2000 {
+			if r.IntN(50) == 0 {
+				b.slow(now, now)
+			}
+			if wait := b.until(now); wait > 0 {
+				now = now.Add(min(wait, time.Duration(1+r.Int64N(int64(wait))))) // somebody begs while it waits
+				continue
+			}
+			least := time.Duration(float64(interval(b.ceiling))/(b.effective(now)/b.ceiling)) - b.slack
+			if now.Sub(last) < least {
+				t.Fatalf("at %g a second, of which %g are left: two requests within %s", perSecond, b.effective(now), now.Sub(last))
+			}
+			b.grant(now)
+			last = now
+		}
+	}
+}
+
+func TestACrashLoopSpendsNoMoreThanTheBudget(t *testing.T) {
+	for _, perSecond := range []float64{0.1, 5, 1000} {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(5, 1))
+			var at []time.Time
+			for range 60 {
+				ctx, crash := context.WithTimeout(t.Context(), time.Duration(r.Int64N(int64(4*interval(perSecond)))))
+				b := newBudget(perSecond)
+				var all sync.WaitGroup
+				all.Go(func() { _ = b.run(ctx) })
+				for b.wait(ctx, false) == nil {
+					at = append(at, time.Now())
+				}
+				crash()
+				all.Wait()
+			}
+			if len(at) < 30 || !slices.IsSortedFunc(at, time.Time.Compare) {
+				t.Fatalf("%d requests", len(at))
+			}
+			holdWindows(t, perSecond, at)
+		})
+	}
+}
+
+// BenchmarkGrant says how near the budget comes to a thousand requests a second, and what that costs.
+func BenchmarkGrant(b *testing.B) {
+	ctx, stop := context.WithCancel(b.Context())
+	var all sync.WaitGroup
+	l := newBudget(1000)
+	all.Go(func() { _ = l.run(ctx) })
+	before := cpu(b)
+	for b.Loop() {
+		_ = l.wait(ctx, false)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
+	b.ReportMetric((cpu(b)-before).Seconds()/b.Elapsed().Seconds(), "cores")
+	stop()
+	all.Wait()
+}
+
+// cpu is what the process has used so far.
+func cpu(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,278 @@
+package poller_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"doorbell/poller"
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// What a sweep costs in which nothing has happened: 10,000 insertions and the pages of their list, over loopback, 8 at a
+// time, against a bare net/http loop that reads and discards the same bodies in the same mixture, and against the script
+// that somebody would write instead. Only the CPU of the client counts, and only the ratios say something.
+//
+//	go test ./poller -run '^$' -bench Sweep -benchtime 1x
+//	go test ./poller -run '^$' -bench Sweep -benchtime 1x -sweep.large   # also 100,000 insertions; takes some minutes
+
+var (
+	sweepRounds = flag.Int("sweep.rounds", 5, "rounds of each benchmark of sweeps, of which the medians count")
+	sweepLarge  = flag.Bool("sweep.large", false, "also sweep over 100,000 insertions")
+)
+
+const (
+	sweepWorkers  = 8
+	sweepPageSize = 100
+)
+
+func BenchmarkSweep(b *testing.B) {
+	for _, volatile := range []string{nothingVolatile, envelopeVolatile, recordsVolatile} {
+		b.Run("volatile="+volatile, func(b *testing.B) { benchmarkSweep(b, 10_000, volatile) })
+	}
+}
+
+// BenchmarkSweepGrowth is about what a request costs with ten times as many insertions.
+func BenchmarkSweepGrowth(b *testing.B) {
+	if !*sweepLarge {
+		b.Skip("takes minutes: only with -sweep.large")
+	}
+	small, large := newSweep(b, 10_000, nothingVolatile), newSweep(b, 100_000, nothingVolatile)
+	var ratios, perLoop []float64
+	for range *sweepRounds {
+		s, l := small.poll(10_000), large.poll(10_000)
+		ratios = append(ratios, l.each()/s.each())
+		perLoop = append(perLoop, l.each()/large.loop(l.polls, l.pages).each())
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(median(ratios), "100k/10k")
+	b.ReportMetric(median(perLoop), "100k/loop")
+}
+
+func benchmarkSweep(b *testing.B, count int, volatile string) {
+	s := newSweep(b, count, volatile)
+	var own, script, loops, polls []float64
+	for range *sweepRounds {
+		p := s.poll(count)
+		l := s.loop(p.polls, p.pages)
+		n := s.naive()
+		own, script = append(own, p.each()/l.each()), append(script, n.each()/l.each())
+		loops, polls = append(loops, l.each()), append(polls, p.each())
+		b.Logf("poller %v, loop %v, script %v", p, l, n)
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(median(own), "poller/loop")
+	b.ReportMetric(median(script), "script/loop")
+	b.ReportMetric(median(loops), "loop-µs/request")
+	b.ReportMetric(median(polls), "poller-µs/request")
+}
+
+func median(list []float64) float64 {
+	list = slices.Sorted(slices.Values(list))
+	return list[len(list)/2]
+}
+
+// cost is the CPU time of some requests.
+type cost struct {
+	cpu          time.Duration
+	polls, pages int
+	allocated    uint64
+}
+
+// each is microseconds of a request.
+func (c cost) each() float64 { return float64(c.cpu.Microseconds()) / float64(c.polls+c.pages) }
+
+func (c cost) String() string {
+	return fmt.Sprintf("%.1f µs/request (%d polls, %d pages, %d B/request)", c.each(), c.polls, c.pages, c.allocated/uint64(c.polls+c.pages))
+}
+
+// sweep is a server and those who ask it.
+type sweep struct {
+	b         *testing.B
+	base      string
+	count     int
+	transport *countingTransport
+	store     *store.Store
+	poller    *poller.Poller
+	script    *naive
+	events    uint64
+}
+
+func newSweep(b *testing.B, count int, volatile string) *sweep {
+	b.Helper()
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	s := &sweep{b: b, base: startSweepServer(b, count, volatile), count: count}
+	s.transport = &countingTransport{RoundTripper: &http.Transport{
+		MaxConnsPerHost: sweepWorkers, MaxIdleConnsPerHost: sweepWorkers, DisableCompression: true,
+	}}
+	dir := b.TempDir()
+	var err error
+	if s.store, err = store.Open(store.Options{Dir: dir, BaseURL: s.base}); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { s.store.Close() })
+	s.poller, err = poller.New(poller.Options{
+		Store: s.store, API: listings.Options{BaseURL: s.base, Transport: s.transport},
+		Agencies:          []poller.AgencyKeys{{ID: sweepAgency, Key: listings.NewKey(testKey)}},
+		RequestsPerSecond: 1e6, PollInterval: time.Nanosecond, WalkInterval: 2 * time.Second, PageSize: sweepPageSize,
+		IgnoreInsertion: []string{"/views"}, IgnoreContact: []string{"/views"},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s.script = &naive{
+		client: &http.Client{Transport: s.transport}, base: s.base, key: testKey, file: filepath.Join(dir, "seen.json"),
+		news: func(string) {}, seen: map[string]bool{},
+	}
+	s.warm()
+	return s
+}
+
+// warm sweeps until everything is known.
+func (s *sweep) warm() {
+	began := time.Now()
+	for baselined := false; !baselined; {
+		s.poll(2 * s.count)
+		all, err := s.poller.Status()
+		if err != nil {
+			s.b.Fatal(err)
+		}
+		a := all.Agencies[0]
+		baselined = a.State == "watching" && a.Insertions == s.count && a.FirstPolls == 0
+		if time.Since(began) > 20*time.Minute {
+			s.b.Fatalf("not ready: %+v", a)
+		}
+	}
+	s.poll(2 * s.count)
+	s.events = s.lastSequence()
+	if err := s.script.sweep(sweepAgency, sweepPageSize, sweepWorkers); err != nil {
+		s.b.Fatal(err)
+	}
+}
+
+func (s *sweep) lastSequence() (n uint64) {
+	s.store.View(func(tx *store.Tx) error { n = tx.LastSequence(sweepAgency); return nil })
+	return n
+}
+
+// poll lets the poller run until it has asked for the contact requests of so many insertions.
+func (s *sweep) poll(count int) cost {
+	if s.events != 0 && s.lastSequence() != s.events {
+		s.b.Fatal("something has changed")
+	}
+	ctx, cancel := context.WithCancel(s.b.Context())
+	defer cancel()
+	return s.measure(func() {
+		s.transport.after(count, cancel)
+		if err := s.poller.Run(ctx); err != nil {
+			s.b.Fatal(err)
+		}
+	})
+}
+
+// loop asks for the same bodies, so many of both kinds, and discards them.
+func (s *sweep) loop(polls, pages int) cost {
+	client := &http.Client{Transport: s.transport}
+	lists := (s.count+sweepPageSize-1)/sweepPageSize + 1
+	var next atomic.Int64
+	get := func(path string) {
+		req, err := http.NewRequest(http.MethodGet, s.base+path, nil)
+		if err != nil {
+			s.b.Error(err)
+			return
+		}
+		req.Header.Set("Authorization", "ApiKey "+testKey)
+		resp, err := client.Do(req)
+		if err != nil {
+			s.b.Error(err)
+			return
+		}
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+	return s.measure(func() {
+		var all sync.WaitGroup
+		for range sweepWorkers {
+			all.Go(func() {
+				for n := int(next.Add(1)) - 1; n < polls+pages; n = int(next.Add(1)) - 1 {
+					if before, now := n*pages/(polls+pages), (n+1)*pages/(polls+pages); now > before {
+						get(fmt.Sprintf("/insertion-funnel/integration/%s/insertions?pageSize=%d&page=%d", sweepAgency, sweepPageSize, before%lists+1))
+					} else {
+						get("/ubm-contact-request/property/" + url.PathEscape(sweepReference(n%s.count)) + "?numberOfItemsPerPage=20&sortBy=createdAt&sortOrder=desc")
+					}
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+func (s *sweep) naive() cost {
+	return s.measure(func() {
+		if err := s.script.sweep(sweepAgency, sweepPageSize, sweepWorkers); err != nil {
+			s.b.Fatal(err)
+		}
+	})
+}
+
+func (s *sweep) measure(do func()) cost {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s.transport.after(-1, func() {})
+	began := cpuTime(s.b)
+	do()
+	c := cost{cpu: cpuTime(s.b) - began, polls: int(s.transport.polls.Load()), pages: int(s.transport.pages.Load())}
+	runtime.ReadMemStats(&after)
+	c.allocated = after.TotalAlloc - before.TotalAlloc
+	return c
+}
+
+func cpuTime(tb testing.TB) time.Duration {
+	tb.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// countingTransport counts requests.
+type countingTransport struct {
+	http.RoundTripper
+	polls, pages atomic.Int64
+	limit        int64
+	reached      func()
+}
+
+// after begins to count anew, and calls reached after so many polls.
+func (t *countingTransport) after(polls int, reached func()) {
+	t.polls.Store(0)
+	t.pages.Store(0)
+	t.limit, t.reached = int64(polls), reached
+}
+
+func (t *countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !strings.HasPrefix(r.URL.Path, "/ubm-contact-request/") {
+		t.pages.Add(1)
+	} else if t.polls.Add(1) == t.limit {
+		t.reached()
+	}
+	return t.RoundTripper.RoundTrip(r)
+}
+

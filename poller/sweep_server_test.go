@@ -1,0 +1,163 @@
+package poller_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The API of the sweeps stands in a process of its own, so that what it costs is not counted. It holds nothing: every
+// answer is written from the number of its insertion.
+
+const (
+	sweepServer = "DOORBELL_TEST_SWEEP_SERVER" // makes this test binary the server
+	sweepAgency = "A100"
+)
+
+// What differs from answer to answer though nothing has happened.
+const (
+	nothingVolatile  = "nothing"
+	envelopeVolatile = "envelope" // a time beside the records
+	recordsVolatile  = "records"  // that, a counter in each record, and the order of all members
+)
+
+func init() {
+	if what := os.Getenv(sweepServer); what != "" {
+		serveSweep(what)
+	}
+}
+
+func serveSweep(what string) {
+	number, volatile, _ := strings.Cut(what, " ")
+	count, err := strconv.Atoi(number)
+	if err != nil {
+		panic(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	go func() {
+		io.Copy(io.Discard, os.Stdin) // ends with who started us
+		os.Exit(0)
+	}()
+	fmt.Println("http://" + l.Addr().String())
+	panic(http.Serve(l, &market{count, volatile}))
+}
+
+// startSweepServer returns the base URL of a server with so many insertions.
+func startSweepServer(tb testing.TB, count int, volatile string) string {
+	tb.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", sweepServer, count, volatile))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		in.Close()
+		cmd.Wait() // its status says nothing
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+func sweepReference(n int) string { return fmt.Sprintf("seefeld#%06d#H2#0305", n) }
+
+// market answers like a service in which nothing happens.
+type market struct {
+	count    int
+	volatile string
+}
+
+func (m *market) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	var b []byte
+	if reference, ok := strings.CutPrefix(r.URL.Path, "/ubm-contact-request/property/"); ok {
+		n, _ := strconv.Atoi(strings.Split(reference, "#")[1])
+		b = m.answer(3, func(k int) []string { return contactMembers(n, k) })
+	} else {
+		size, _ := strconv.Atoi(r.URL.Query().Get("pageSize"))
+		page, _ := strconv.Atoi(r.URL.Query().Get("page"))
+		first := min(max(page-1, 0)*size, m.count)
+		b = m.answer(min(size, m.count-first), func(k int) []string { return insertionMembers(first + k) })
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+	w.Write(b)
+}
+
+func (m *market) answer(count int, members func(int) []string) []byte {
+	b := []byte(`{`)
+	if m.volatile != nothingVolatile {
+		b = fmt.Appendf(b, `"servedAt":"%s",`, time.Now().UTC().Format(time.RFC3339Nano))
+	}
+	b = append(b, `"results":[`...)
+	for k := range count {
+		if k > 0 {
+			b = append(b, ',')
+		}
+		b = m.record(b, members(k))
+	}
+	return append(b, `]}`...)
+}
+
+func (m *market) record(b []byte, members []string) []byte {
+	if m.volatile == recordsVolatile {
+		members = append(members, `"views":`+strconv.Itoa(rand.IntN(100_000)))
+		rand.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
+	}
+	b = append(b, '{')
+	for n, member := range members {
+		if n > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, member...)
+	}
+	return append(b, '}')
+}
+
+func contactMembers(n, k int) []string {
+	at := time.Date(2026, 11, 20, 10, 41, 7, 0, time.UTC).Add(-time.Duration(n%1000+k*3000) * time.Minute)
+	return []string{
+		fmt.Sprintf(`"id":"7f0c2b1e-6d1f-4a53-9a57-%06d%06d"`, n, k),
+		`"createdAt":"` + at.Format(time.RFC3339) + `"`,
+		`"score":72.5`, `"salutation":"Frau"`, `"firstName":"Nora"`, `"lastName":"Beispiel"`,
+		fmt.Sprintf(`"email":"nora.beispiel.%d.%d@example.org"`, n, k), `"phone":"079 000 01 23"`, `"language":"de"`,
+		`"message":"Guten Tag, ist die Wohnung noch frei?\r\nIch könnte am Samstag vorbeikommen. ` + strings.Repeat("Wir sind zu dritt und ruhig. ", 8) + `"`,
+		`"viewingTimes":["SAT_MORNING","MON_EVENING"]`, `"status":"NEW"`,
+		`"source":{"portal":"example","campaign":null,"device":"mobile"}`,
+	}
+}
+
+func insertionMembers(n int) []string {
+	return []string{
+		`"propertyReferenceId":"` + sweepReference(n) + `"`, fmt.Sprintf(`"id":%d`, 4_001_000_000+n),
+		`"offerType":"RENT"`, `"rankType":"TOP"`,
+		fmt.Sprintf(`"address":{"street":"Beispielstrasse %d","postalCode":"8008","locality":"Zürich","geo":{"lat":47.35%d,"lon":8.55%d}}`, n%90, n, n),
+		fmt.Sprintf(`"characteristics":{"numberOfRooms":3.5,"livingSpace":%d,"hasBalcony":true,"hasLift":false,"floor":%d}`, 40+n%90, n%7),
+		fmt.Sprintf(`"prices":{"currency":"CHF","rent":{"net":%d,"extra":200,"gross":%d,"interval":"MONTH"}}`, 1500+n%900, 1700+n%900),
+		fmt.Sprintf(`"localization":{"primary":"de","de":{"text":{"title":"Helle Wohnung Nr. %d","description":"%s"},"attachments":[{"type":"IMAGE","file":"https://media.example/%d/1.jpg"},{"type":"IMAGE","file":"https://media.example/%d/2.jpg"}]}}`,
+			n, strings.Repeat("Die Wohnung liegt ruhig und sonnig, nahe am See. ", 20), n, n),
+		`"availableFrom":"2027-02-01"`, `"createdAt":"2026-10-02T08:55:00+0200"`, `"updatedAt":"2026-11-01T08:55:00+0100"`,
+	}
+}

@@ -44,7 +44,8 @@ var helpersOfTests = []string{"schemas/schematest", "poller/listings/listingstes
 
 // onlyInTests are further imports of tests, each for its reason.
 var onlyInTests = map[string][]string{
-	"events/relay": {"events/natsd"},   // a relay is tested against the server that we embed, not against a fake
+	// A relay is tested against the server that we embed, not against a fake, and measured on a log on disk.
+	"events/relay": {"events/natsd", "store"},
 	"poller":       {"poller/sandbox"}, // and a poller against the API over real HTTP
 }
 

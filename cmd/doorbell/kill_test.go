@@ -35,7 +35,7 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 })
 
 // binary builds the program as a user would, once for all tests.
-func binary(t *testing.T) string {
+func binary(t testing.TB) string {
 	t.Helper()
 	path, err := buildOnce()
 	if err != nil {
@@ -52,7 +52,7 @@ type process struct {
 }
 
 // shortDir is a directory with a path that is short enough for a socket.
-func shortDir(t *testing.T) string {
+func shortDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "db")
 	if err != nil {
@@ -62,7 +62,7 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-func start(t *testing.T, environ []string, args ...string) *process {
+func start(t testing.TB, environ []string, args ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(binary(t), args...), ended: make(chan error, 1)}
 	p.cmd.Env = environ
@@ -84,7 +84,7 @@ func (p *process) kill(t *testing.T) {
 }
 
 // stop ends the process as a supervisor would and wants exit code 0.
-func (p *process) stop(t *testing.T) {
+func (p *process) stop(t testing.TB) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

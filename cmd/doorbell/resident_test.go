@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// BenchmarkResident runs the program as a user would, with embedded NATS, against an API in another process, through the
+// first sweep over all insertions and a part of the next, and starts it once more on the store that it left.
+//
+// Reported in MB as Linux counts them: resident is VmRSS and peak VmHWM; of resident, anon is memory, and file the pages of
+// the program and of the store that are mapped and could be dropped at any moment. start is the time from the start of the
+// process to its first request.
+//
+//	go test ./cmd/doorbell -run '^$' -bench 'Resident/insertions=10000$/silent' -benchtime 1x
+//	go test ./cmd/doorbell -run '^$' -bench 'Resident/insertions=100000/silent' -benchtime 1x -timeout 60m
+func BenchmarkResident(b *testing.B) {
+	for _, insertions := range []int{10_000, 100_000} {
+		for _, baseline := range []string{"silent", "emit"} {
+			b.Run(fmt.Sprintf("insertions=%d/%s", insertions, baseline), func(b *testing.B) {
+				for range b.N {
+					benchmarkResident(b, insertions, baseline)
+				}
+			})
+		}
+	}
+}
+
+func benchmarkResident(b *testing.B, insertions int, baseline string) {
+	api := startCheapAPI(b, insertions)
+	dir := shortDir(b)
+	environ := append(runEnviron(dir, api.url, testKey, "A100"), "DOORBELL_BASELINE="+baseline, "DOORBELL_POLL_INTERVAL=1ms",
+		"DOORBELL_WALK_INTERVAL=1m", "DOORBELL_PAGE_SIZE=100", "DOORBELL_STREAM_MAX=16GiB")
+	p := start(b, environ, "run")
+	began := time.Now()
+	sweep := awaitRequests(b, api, insertions/cheapPageSize, insertions+insertions/10).Sub(began)
+	first := memoryOf(b, p)
+	_, polls := api.counts(b)
+	awaitRequests(b, api, 2*insertions/cheapPageSize, polls+insertions/4)
+	steady := memoryOf(b, p)
+	p.stop(b)
+
+	pages, polls := api.counts(b)
+	began = time.Now()
+	p = start(b, environ, "run")
+	start := awaitRequest(b, api, pages+polls).Sub(began)
+	_, polls = api.counts(b)
+	awaitRequests(b, api, 0, polls+min(insertions/2, 20_000))
+	again := memoryOf(b, p)
+	p.stop(b)
+
+	b.ReportMetric(steady["VmRSS"], "resident-MB")
+	b.ReportMetric(steady["RssAnon"], "anon-MB")
+	b.ReportMetric(steady["RssFile"], "file-MB")
+	b.ReportMetric(first["VmHWM"], "peak-MB")
+	b.ReportMetric(again["VmRSS"], "restarted-MB")
+	b.ReportMetric(start.Seconds(), "start-s")
+	b.ReportMetric(sweep.Seconds(), "sweep-s")
+	b.ReportMetric(fileMB(b, filepath.Join(dir, storeFile)), "store-MB")
+	b.ReportMetric(0, "ns/op")
+}
+
+// awaitRequests waits until so many pages and polls were asked for, and returns when that was.
+func awaitRequests(b *testing.B, api cheapAPI, pages, polls int) time.Time {
+	b.Helper()
+	for deadline := time.Now().Add(30 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if gotPages, gotPolls := api.counts(b); gotPages >= pages && gotPolls >= polls {
+			return time.Now()
+		}
+	}
+	b.Fatal("too slow")
+	return time.Time{}
+}
+
+// awaitRequest waits for the first request after so many.
+func awaitRequest(b *testing.B, api cheapAPI, after int) time.Time {
+	b.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if pages, polls := api.counts(b); pages+polls > after {
+			return time.Now()
+		}
+	}
+	b.Fatal("no request")
+	return time.Time{}
+}
+
+// memoryOf is what /proc tells of a process, in MB.
+func memoryOf(b *testing.B, p *process) map[string]float64 {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		b.Skip("there is no /proc here")
+	}
+	found := map[string]float64{}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) == 3 && f[2] == "kB" {
+			kb, _ := strconv.ParseFloat(f[1], 64)
+			found[strings.TrimSuffix(f[0], ":")] = kb * 1024 / 1e6
+		}
+	}
+	return found
+}
+
+func fileMB(b *testing.B, path string) float64 {
+	b.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return float64(info.Size()) / 1e6
+}

@@ -1,0 +1,248 @@
+package schedule
+
+import (
+	"math"
+	"time"
+)
+
+// RateCount is a number of insertions that get contact requests at the same rate.
+type RateCount struct {
+	PerDay float64 `json:"perDay"` // contact requests a day of each
+	Count  float64 `json:"count"`  // insertions; an expectation need not be whole
+}
+
+// Plan is what a forecast is made of. Everything in it may be odd; a forecast takes the nearest that makes sense.
+type Plan struct {
+	Rates     []RateCount
+	Budget    float64       // requests per second that may be spent on everything
+	Walks     float64       // requests per second that walks wish for; while polls wait they get at most a third
+	Interval  time.Duration // least time between two polls of one insertion
+	Staleness time.Duration // the cap; 0: four times what taking turns needs. A lower one lowers Interval
+}
+
+// Forecast is what may be expected of a Plan, as long as rates stay what they are. Latency is that of a contact request,
+// from its creation to the poll that finds it; the time that an answer takes is not in it.
+type Forecast struct {
+	Mean, Median, P95 time.Duration
+	WithinOne         float64       // share of the contact requests that are found within a minute
+	WithinFive        float64       // and within five
+	MeanAge           time.Duration // how long ago an insertion was polled
+	Oldest            time.Duration // and at most
+	Polls, Walks      float64       // requests per second that are spent
+}
+
+// Limits of what is believed. The least rate is that of the schedule: nothing is never asked.
+const (
+	leastRate, mostRate     = 1e-5, 1e6 // contact requests a day
+	leastBudget, mostBudget = 1e-6, 1e9 // requests a second
+	mostCount               = 1e15
+	leastInterval           = 1e-6 // seconds
+	day                     = 86400.0
+)
+
+// walkShare is the part of the budget that walks get at most while polls wait.
+const walkShare = 1.0 / 3
+
+// CapLowers is the interval between two polls under a cap: one that is not well below the cap would use up the time in
+// which the poll can be made.
+func CapLowers(interval, staleness time.Duration) time.Duration {
+	if staleness <= 0 {
+		return interval
+	}
+	return min(interval, staleness/10*9+staleness%10*9/10)
+}
+
+// Forecast is what the schedule may be expected to reach when it knows the rates: all insertions at one price W, each at
+// the interval √(2W/λ) between Interval and the cap. What it has to learn costs it a little more.
+func (p Plan) Forecast() Forecast {
+	l := p.load()
+	if l.n == 0 {
+		return Forecast{Walks: l.walks(0)}
+	}
+	s := l.price()
+	return l.forecast(func(rate float64) float64 { return l.every(s, rate) })
+}
+
+// Turns is what taking turns may be expected to reach with the same budget: all at the same interval.
+func (p Plan) Turns() Forecast {
+	l := p.load()
+	if l.n == 0 {
+		return Forecast{Walks: l.walks(0)}
+	}
+	every := max(l.interval, l.n/l.polls)
+	return l.forecast(func(float64) float64 { return every })
+}
+
+// Needed is the least budget with which a figure of the forecast is at most a wished one. False: no budget brings it
+// there, as Interval stands in its way.
+func (p Plan) Needed(wished time.Duration, figure func(Forecast) time.Duration) (float64, bool) {
+	reached := func(budget float64) bool {
+		p.Budget = budget
+		return figure(p.Forecast()) <= wished
+	}
+	if !reached(mostBudget) {
+		return 0, false
+	}
+	if reached(leastBudget) {
+		return leastBudget, true
+	}
+	return bisect(leastBudget, mostBudget, func(b float64) bool { return !reached(b) }), true
+}
+
+// NeededForStaleness is the least budget with which no insertion waits longer than a cap.
+func (p Plan) NeededForStaleness(staleness time.Duration) float64 {
+	l := p.load()
+	polls := l.n / max(staleness.Seconds(), 1e-9)
+	return min(polls+l.wished, polls/(1-walkShare))
+}
+
+// MeanLatency and P95Latency are figures for Needed.
+func MeanLatency(f Forecast) time.Duration { return f.Mean }
+
+// P95Latency is the latency that 95 of 100 contact requests stay within.
+func P95Latency(f Forecast) time.Duration { return f.P95 }
+
+// load is a Plan made sane, in seconds.
+type load struct {
+	rates         []RateCount // per second
+	n             float64     // insertions
+	total         float64     // contact requests per second
+	least, most   float64     // rates
+	budget        float64
+	wished        float64 // by walks
+	polls         float64 // the part of the budget that polls may have
+	interval, cap float64
+}
+
+func (p Plan) load() load {
+	l := load{budget: within(p.Budget, leastBudget, mostBudget), wished: within(p.Walks, 0, mostBudget), least: math.Inf(1)}
+	for _, r := range p.Rates {
+		r = RateCount{within(r.PerDay, leastRate, mostRate) / day, within(r.Count, 0, mostCount)}
+		if r.Count == 0 {
+			continue
+		}
+		l.rates = append(l.rates, r)
+		l.n += r.Count
+		l.total += r.Count * r.PerDay
+		l.least, l.most = min(l.least, r.PerDay), max(l.most, r.PerDay)
+	}
+	l.polls = max(l.budget-l.wished, l.budget*(1-walkShare))
+	turns := l.n / l.polls
+	l.interval = max(CapLowers(p.Interval, p.Staleness).Seconds(), leastInterval)
+	l.cap = 4 * turns
+	if p.Staleness > 0 {
+		l.cap = p.Staleness.Seconds()
+	}
+	l.cap = max(l.cap, turns, l.interval)
+	return l
+}
+
+// within is v between two limits; the lower one for what is no number.
+func within(v, low, high float64) float64 {
+	if !(v > low) {
+		return low
+	}
+	return min(v, high)
+}
+
+// every is the interval of an insertion at a price, which is given as s = √(2W).
+func (l load) every(s, rate float64) float64 {
+	return min(max(s/math.Sqrt(rate), l.interval), l.cap)
+}
+
+// price is the least one that the polls can pay: above it requests would be left over, below it they do not suffice.
+func (l load) price() float64 {
+	low, high := l.interval*math.Sqrt(l.least), l.cap*math.Sqrt(l.most)
+	if l.n/l.interval <= l.polls {
+		return low // all are polled as often as they may be
+	}
+	return bisect(low, high, func(s float64) bool {
+		return l.spent(func(rate float64) float64 { return l.every(s, rate) }) > l.polls
+	})
+}
+
+func (l load) spent(every func(rate float64) float64) (polls float64) {
+	for _, r := range l.rates {
+		polls += r.Count / every(r.PerDay)
+	}
+	return polls
+}
+
+// walks is what walks get beside so many polls.
+func (l load) walks(polls float64) float64 {
+	return min(l.wished, max(l.budget-polls, l.budget*walkShare))
+}
+
+// forecast sums up over all insertions. A contact request comes at any moment between two polls, so its latency is even
+// between nothing and the interval.
+func (l load) forecast(every func(rate float64) float64) Forecast {
+	var mean, age, oldest float64
+	for _, r := range l.rates {
+		t := every(r.PerDay)
+		mean += r.Count * r.PerDay * t / 2
+		age += r.Count * t / 2
+		oldest = max(oldest, t)
+	}
+	found := func(seconds float64) (share float64) {
+		for _, r := range l.rates {
+			share += r.Count * r.PerDay * min(seconds/every(r.PerDay), 1)
+		}
+		return share / l.total
+	}
+	quantile := func(q float64) time.Duration {
+		return duration(bisect(leastInterval/1e3, oldest, func(x float64) bool { return found(x) < q }))
+	}
+	f := Forecast{
+		Mean: duration(mean / l.total), Median: quantile(0.5), P95: quantile(0.95), WithinOne: found(60), WithinFive: found(300),
+		MeanAge: duration(age / l.n), Oldest: duration(oldest), Polls: l.spent(every),
+	}
+	f.Walks = l.walks(f.Polls)
+	return f
+}
+
+// bisect is the point between two positive ones above which something is no longer so, to a few parts in 10¹².
+func bisect(low, high float64, so func(float64) bool) float64 {
+	for high > low*(1+1e-12) {
+		middle := math.Sqrt(low) * math.Sqrt(high)
+		if middle <= low || middle >= high {
+			break
+		}
+		if so(middle) {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return high
+}
+
+// duration is a number of seconds, or the longest duration that there is.
+func duration(seconds float64) time.Duration {
+	if seconds >= math.MaxInt64/1e9 {
+		return math.MaxInt64
+	}
+	return time.Duration(seconds * 1e9)
+}
+
+// market are shares, in millionths, of the insertions of a made-up market by octaves of their rate: the first is that of
+// leastOctave contact requests a day and up to double of it, and so on. They are what 4 million insertions gave of: 40 %
+// to rent and 60 % for sale, published for a time with median 20 and 75 days (lognormal, σ 0.9), seen at any moment of it;
+// 2.0 and 0.7 contact requests a day at first, times an attractiveness of mean 1 (lognormal, σ 1.4), times 3 for 8 % of
+// them, times (1 + age/1.5 d)^-0.8, times up to 4 on the day after each 30 d, each bringing 0.15 more. A test makes them
+// anew. The market is fitted to public figures; it is nobody's data.
+var market = [...]float64{
+	7, 43, 188, 799, 2594, 7518, 17705, 35545, 61238, 89969, 115674, 132143, 134879,
+	124244, 102498, 75757, 49113, 27885, 13632, 5734, 2012, 622, 160, 32, 9,
+}
+
+const leastOctave = 1.0 / (1 << 17)
+
+// Market is how the rates of a number of insertions are likely to lie where nothing is known yet.
+func Market(insertions float64) []RateCount {
+	rates := make([]RateCount, len(market))
+	for k, share := range market {
+		// An octave's insertions thin out towards its top, or its bottom; 1.44 is its mean if they do not.
+		rates[k] = RateCount{PerDay: leastOctave * math.Exp2(float64(k)) / math.Ln2, Count: within(insertions, 0, mostCount) * share / 1e6}
+	}
+	return rates
+}

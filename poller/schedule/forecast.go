@@ -37,7 +37,6 @@ const (
 	leastBudget, mostBudget = 1e-6, 1e9 // requests a second
 	mostCount               = 1e15
 	leastInterval           = 1e-6 // seconds
-	day                     = 86400.0
 )
 
 // walkShare is the part of the budget that walks get at most while polls wait.

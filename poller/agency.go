@@ -31,6 +31,9 @@ type agency struct {
 
 	keeping sync.Mutex // held while troubles are written
 
+	remembering sync.Mutex // held while the memory of the schedule is written
+	written     written    // guarded by remembering
+
 	deciding sync.Mutex // held while keys or halts change, in memory and in the store
 	owed     []owedHalt // guarded by deciding
 	trying   *patience  // the other key is tried with contact requests
@@ -115,6 +118,7 @@ func (a *agency) load() error {
 	var troubles []store.Trouble
 	var keys store.Keys
 	var polled []store.Insertion
+	var known recollection
 	now := time.Now()
 	err := a.p.store.View(func(tx *store.Tx) error {
 		state, _, err := tx.Agency(a.id)
@@ -130,6 +134,7 @@ func (a *agency) load() error {
 		if troubles, err = tx.Troubles(a.id); err != nil {
 			return err
 		}
+		known = recallMemory(tx, a.id)
 		return tx.Insertions(a.id, func(i store.Insertion) error {
 			if a.count(i, now) {
 				polled = append(polled, i)
@@ -146,7 +151,9 @@ func (a *agency) load() error {
 	if err := a.restore(keys, halts); err != nil {
 		return err
 	}
-	a.line(polled, a.restoreTroubles(troubles, now), now)
+	a.written = known.written
+	a.p.turns.enter(a.id, known.learned)
+	a.line(polled, known, a.restoreTroubles(troubles, now), now)
 	a.forgetOthers(polled, troubles)
 	a.pause()
 	return nil
@@ -168,17 +175,13 @@ func (a *agency) count(i store.Insertion, now time.Time) bool {
 }
 
 // line schedules what is polled: at once what must not wait, which is what appeared after the baseline and windows that are
-// open; later what the process before had to wait for; all others that were polled spread over an interval, so that a
-// restart is no burst.
-func (a *agency) line(polled []store.Insertion, waiting map[string]time.Time, now time.Time) {
+// open; later what the process before had to wait for; all others as if that went on. Those that were polled nobody knows
+// when are spread over an interval, so that a restart is no burst.
+func (a *agency) line(polled []store.Insertion, known recollection, waiting map[string]time.Time, now time.Time) {
 	a.p.turns.change(a.id, func(s *schedule.Schedule, p *party) {
 		for n, i := range polled {
 			back := a.p.o.PollInterval * time.Duration(len(polled)-n) / time.Duration(len(polled))
-			m := schedule.Memory{Born: i.FirstSeen}
-			if i.Polled {
-				m.LastPoll = now.Add(-back)
-			}
-			one := p.add(s, i.Reference, m, now)
+			one := p.add(s, i.Reference, known.resume(i, now, now.Add(-back)), now)
 			switch until := waiting[i.Reference]; {
 			case until.After(now):
 				s.Put(one, until)

@@ -138,13 +138,14 @@ func (p *Poller) Run(ctx context.Context) error {
 	g.Go(func() error { return p.budget.run(ctx) })
 	g.Go(func() error { return p.vigil(ctx) })
 	g.Go(func() error { return p.watchSpace(ctx) })
+	g.Go(func() error { return p.keepMemories(ctx) })
 	g.Go(func() error { return p.muster(ctx, g) })
 	for range p.workers() {
 		g.Go(func() error { return p.polls(ctx) })
 	}
 	err := g.Wait()
 	if errors.Is(err, context.Canceled) {
-		return nil
+		return p.keepAllMemories()
 	}
 	return err
 }

@@ -48,7 +48,9 @@ func (p *Poller) SetAgencies(list []AgencyKeys) error {
 	if err != nil {
 		return err
 	}
-	p.retire(before, after)
+	if err := p.retire(before, after); err != nil {
+		return err
+	}
 	for _, k := range list {
 		if a := before.byID[k.ID]; a != nil {
 			if err := a.configure(k); err != nil {
@@ -102,7 +104,7 @@ func (p *Poller) next(before *roster, list []AgencyKeys) (*roster, error) {
 }
 
 // retire replaces the roster, ends what is under way for those who are not in the new one, and waits for that.
-func (p *Poller) retire(before, after *roster) {
+func (p *Poller) retire(before, after *roster) (err error) {
 	var gone []*agency
 	for _, a := range before.order {
 		if after.byID[a.id] == nil {
@@ -117,9 +119,11 @@ func (p *Poller) retire(before, after *roster) {
 	}
 	for _, a := range gone {
 		a.active.Wait()
+		err = errors.Join(err, a.keepMemory())
 		p.turns.leave(a.id)
 		p.log.Info("agency is retired; what is remembered of it stays", "agency", a.id)
 	}
+	return err
 }
 
 // leaveOff lets nothing begin for the agency any more and asks what is under way to end.

@@ -1,0 +1,279 @@
+package poller
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"doorbell/poller/listings"
+	"doorbell/poller/schedule"
+	"doorbell/store"
+)
+
+// remembering is a poller that does not run, over a store with so many insertions that were polled.
+func remembering(t *testing.T, dir string, insertions int) *Poller {
+	t.Helper()
+	s, err := store.Open(store.Options{Dir: dir, BaseURL: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	err = s.Update(func(tx *store.Tx) error {
+		for n := range insertions {
+			i := store.Insertion{Reference: fmt.Sprintf("a#%d##", n), Polled: true, FirstSeen: time.Now().Add(-time.Hour)}
+			if err := tx.PutInsertion("A100", i); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(Options{
+		Store: s, API: listings.Options{BaseURL: "http://127.0.0.1:1"}, PollInterval: time.Minute,
+		Agencies: []AgencyKeys{{ID: "A100", Key: listings.NewKey("11111111-2222-4333-8444-555555555555")}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *Poller) keep(t *testing.T) (commits int64) {
+	t.Helper()
+	before := p.store.Commits()
+	if err := p.agency("A100").keepMemory(); err != nil {
+		t.Fatal(err)
+	}
+	return p.store.Commits() - before
+}
+
+func (p *Poller) polledAt(reference string, at time.Time) {
+	p.turns.changeOne("A100", reference, func(s *schedule.Schedule, i schedule.Insertion) { s.Polled(i, at, nil) })
+}
+
+func (p *Poller) memoryOf(reference string) (m schedule.Memory) {
+	p.turns.changeOne("A100", reference, func(s *schedule.Schedule, i schedule.Insertion) { m = s.Memory(i) })
+	return m
+}
+
+func TestANonsensicalMemoryOfAnInsertionIsNone(t *testing.T) {
+	for name, one := range map[string]schedule.Memory{
+		"no number": {Leads: float32(math.NaN())}, "negative": {Expected: -1}, "endless": {Burst: float32(math.Inf(1))},
+	} {
+		if got, ok := readRemembrance(remembrance{1, one}.append(nil)); ok {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	now := time.Now()
+	r := recollection{items: []remembrance{{memoryName("a#1##"), schedule.Memory{Born: now.Add(time.Hour), LastPoll: now.Add(time.Hour)}}}}
+	first := now.Add(-time.Hour)
+	if got := r.resume(store.Insertion{Reference: "a#1##", FirstSeen: first}, now, now); !got.Born.Equal(first) || !got.LastPoll.IsZero() {
+		t.Errorf("of one that was never polled, with times to come: %+v", got)
+	}
+}
+
+func (p *Poller) chunks() map[int]int {
+	sizes := map[int]int{}
+	p.store.View(func(tx *store.Tx) error {
+		tx.Schedule("A100", func(n int, chunk []byte) { sizes[n] = len(chunk) })
+		return nil
+	})
+	return sizes
+}
+
+func TestARestartKnowsWhatTheScheduleHadLearned(t *testing.T) {
+	dir := t.TempDir()
+	p := remembering(t, dir, 2500)
+	want := schedule.Memory{
+		Born: time.Now().Add(-300 * time.Hour).Truncate(time.Second), LastPoll: time.Now().Add(-40 * time.Minute).Truncate(time.Millisecond),
+		Leads: 3.5, Expected: 1.25, Burst: 0.125,
+	}
+	p.turns.change("A100", func(s *schedule.Schedule, q *party) {
+		q.add(s, "learned#1##", want, time.Now())
+		q.members.of("views")
+	})
+	p.polledAt("a#2499##", time.Now().Add(-30*time.Minute))
+	late := p.memoryOf("a#2499##")
+	p.keep(t)
+	if err := p.store.Update(func(tx *store.Tx) error {
+		return tx.PutInsertion("A100", store.Insertion{Reference: "learned#1##", Polled: true, FirstSeen: time.Now()})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p = remembering(t, dir, 0)
+	if got := p.memoryOf("learned#1##"); !got.LastPoll.Equal(want.LastPoll) || !got.Born.Equal(want.Born) ||
+		got.Leads != want.Leads || got.Expected != want.Expected || got.Burst != want.Burst {
+		t.Errorf("resumed %+v, want %+v", got, want)
+	}
+	if got := p.turns.byID["A100"].members.names; len(got) != 1 || got[0] != "views" {
+		t.Errorf("what is learned of the agency as a whole: %v", got)
+	}
+	if got := p.memoryOf("a#2499##"); got.LastPoll.Sub(late.LastPoll).Abs() > time.Millisecond {
+		t.Errorf("last poll %s, want %s", got.LastPoll, late.LastPoll)
+	}
+}
+
+func TestTheMemoryOfTheScheduleIsSmallAndWrittenOnlyWhenSomethingWasLearned(t *testing.T) {
+	dir := t.TempDir()
+	p := remembering(t, dir, 10_500)
+	if n := p.keep(t); n != 3 {
+		t.Errorf("%d transactions for twelve chunks, want three", n)
+	}
+	total := 0
+	for _, size := range p.chunks() {
+		total += size
+	}
+	if total > 33*10_500 {
+		t.Errorf("%d bytes for 10,500 insertions", total)
+	}
+	if n := p.keep(t); n != 0 {
+		t.Errorf("%d transactions though nothing was polled", n)
+	}
+	p.polledAt("a#77##", time.Now().Add(time.Second))
+	if n := p.keep(t); n != 1 {
+		t.Errorf("%d transactions after one poll", n)
+	}
+	p.polledAt("a#77##", time.Now().Add(2*time.Second))
+	p.full.Store(true)
+	if n := p.keep(t); n != 0 {
+		t.Errorf("%d transactions though the disk is full", n)
+	}
+	p.full.Store(false)
+	for n := range 9_600 {
+		p.agency("A100").forget(fmt.Sprintf("a#%d##", n))
+	}
+	p.keep(t)
+	if err := p.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestChunksThatAreNotNeededAnyMoreAreForgotten(t *testing.T) {
+	dir := t.TempDir()
+	p := remembering(t, dir, 3500)
+	p.keep(t)
+	err := p.store.Update(func(tx *store.Tx) error {
+		for n := range 3500 {
+			i := store.Insertion{Reference: fmt.Sprintf("a#%d##", n), Polled: true, GoneSince: time.Now().Add(-60 * time.Hour)}
+			if n%100 != 0 {
+				if err := tx.PutInsertion("A100", i); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p = remembering(t, dir, 0)
+	if n := p.keep(t); n != 2 {
+		t.Errorf("%d transactions, want one to write and one to forget", n)
+	}
+	if got := p.chunks(); len(got) != 2 || got[1] != 1+35*memorySize {
+		t.Errorf("the store holds chunks %v", got)
+	}
+}
+
+func TestGarbageInTheMemoryOfTheScheduleStopsNoStart(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(r *rapid.T) {
+		chunks := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 3*memorySize), 1, 4).Draw(r, "chunks")
+		p := remembering(t, dir, 3)
+		err := p.store.Update(func(tx *store.Tx) error {
+			for n, chunk := range chunks {
+				if n > 0 {
+					chunk = append([]byte{memoryForm}, chunk...)
+					if len(chunk) > 9 && rapid.Bool().Draw(r, "ours") {
+						one := remembrance{name: memoryName("a#1##")}.append(nil)
+						copy(chunk[1:9], one)
+					}
+				}
+				if err := tx.PutSchedule("A100", n, chunk); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			r.Fatal(err)
+		}
+		if err := p.store.Close(); err != nil {
+			r.Fatal(err)
+		}
+		p = remembering(t, dir, 0)
+		m := p.memoryOf("a#1##")
+		for _, f := range []float32{m.Leads, m.Expected, m.Burst} {
+			if math.IsNaN(float64(f)) || f < 0 || f > 1e9 {
+				r.Errorf("resumed with %+v", m)
+			}
+		}
+		if now := time.Now(); m.LastPoll.After(now) || m.Born.After(now) || m.LastPoll.IsZero() {
+			r.Errorf("resumed with %+v", m)
+		}
+		p.keep(t)
+		if err := p.store.Close(); err != nil {
+			r.Fatal(err)
+		}
+	})
+}
+
+func TestAClockThatWasSetBackDelaysNoPoll(t *testing.T) {
+	dir := t.TempDir()
+	p := remembering(t, dir, 100)
+	for n := range 100 {
+		p.polledAt(fmt.Sprintf("a#%d##", n), time.Now().Add(time.Duration(rand.N(1000)+1)*time.Hour))
+	}
+	p.keep(t)
+	if err := p.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p = remembering(t, dir, 0)
+	now, places := time.Now(), map[time.Time]bool{}
+	for n := range 100 {
+		last := p.memoryOf(fmt.Sprintf("a#%d##", n)).LastPoll
+		if last.After(now) || now.Sub(last) > p.o.PollInterval+time.Minute {
+			t.Fatalf("polled last %s from now", last.Sub(now))
+		}
+		places[last] = true
+	}
+	if len(places) != 100 {
+		t.Errorf("%d places of 100: a burst", len(places))
+	}
+}
+
+func TestTheYoungerOfTwoMemoriesOfAnInsertionCounts(t *testing.T) {
+	dir := t.TempDir()
+	p := remembering(t, dir, 1)
+	now := time.Now()
+	err := p.store.Update(func(tx *store.Tx) error {
+		for n, ago := range []time.Duration{3 * time.Hour, time.Hour, 2 * time.Hour} {
+			one := remembrance{memoryName("a#0##"), schedule.Memory{LastPoll: now.Add(-ago), Leads: float32(n)}}
+			if err := tx.PutSchedule("A100", n+1, one.append([]byte{memoryForm})); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if m := remembering(t, dir, 0).memoryOf("a#0##"); m.Leads != 1 {
+		t.Errorf("resumed with %+v", m)
+	}
+}

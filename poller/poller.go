@@ -28,6 +28,7 @@ type Options struct {
 	Announce          bool          // BASELINE=emit: what was there before is announced, marked as baseline
 	RequestsPerSecond float64       // 5; ceiling over everything
 	PollInterval      time.Duration // 30 s; least time between two regular polls of one insertion
+	MaxStaleness      time.Duration // 0: four times what taking turns needs; no insertion waits longer, as far as the ceiling allows
 	WalkInterval      time.Duration // 2 min; wished time between walks of an agency
 	PageSize          int           // 50; insertions per page
 	RetryMax          time.Duration // 5 min; longest back-off
@@ -49,6 +50,8 @@ func (o Options) withDefaults() Options {
 	if o.PollInterval <= 0 {
 		o.PollInterval = 30 * time.Second
 	}
+	o.MaxStaleness = max(o.MaxStaleness, 0)
+	o.PollInterval = schedule.CapLowers(o.PollInterval, o.MaxStaleness)
 	if o.WalkInterval <= 0 {
 		o.WalkInterval = 2 * time.Minute
 	}
@@ -93,6 +96,8 @@ type Poller struct {
 	full   atomic.Bool          // the disk: nothing could be remembered
 	space  *patience
 	filled chan struct{} // the disk has just become full
+
+	overdue atomic.Bool // there are more insertions than the allowed staleness has time for
 }
 
 // New prepares a poller: it notes the begin of the watch of every agency that is new, before anything is asked, and ends
@@ -102,7 +107,7 @@ func New(o Options) (*Poller, error) {
 	p := &Poller{
 		o: o, store: o.Store, log: o.Logger, rules: newRules(o.IgnoreInsertion, o.IgnoreContact),
 		budget: newBudget(o.RequestsPerSecond), base: newPatience(time.Second, o.RetryMax), space: newPatience(spaceEvery, o.RetryMax),
-		turns: newTurns(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval}), keys: map[string]*patience{},
+		turns: newTurns(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}), keys: map[string]*patience{},
 		came: make(chan struct{}, 1), filled: make(chan struct{}, 1),
 	}
 	o.API.Before, o.API.After = p.before, p.after
@@ -128,6 +133,7 @@ func New(o Options) (*Poller, error) {
 			return nil, fmt.Errorf("agency %s: %w", k.ID, err)
 		}
 	}
+	p.judgeStaleness()
 	return p, nil
 }
 

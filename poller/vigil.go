@@ -50,6 +50,7 @@ func (p *Poller) vigil(ctx context.Context) error {
 				return err
 			}
 		}
+		p.judgeStaleness()
 	}
 }
 

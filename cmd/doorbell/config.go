@@ -51,7 +51,7 @@ type Poll struct {
 	Baseline           string        `split_words:"true" default:"silent" choice:"silent,emit" desc:"What was there before the watch began: remembered silently, or announced with origin baseline."`
 	RequestsPerSecond  float64       `split_words:"true" default:"5" min:"0.001" max:"1000" desc:"Ceiling over everything that is sent to the API."`
 	PollInterval       time.Duration `split_words:"true" default:"30s" min:"1ms" max:"24h" desc:"Least time between two regular polls of one insertion. First polls, hints and retries do not wait."`
-	MaxStaleness       AutoDuration  `split_words:"true" default:"auto" min:"1ms" max:"720h" desc:"auto, or a duration: no insertion waits longer for its poll." later:"true"`
+	MaxStaleness       AutoDuration  `split_words:"true" default:"auto" min:"1ms" max:"720h" desc:"auto, or a duration: no insertion waits longer for its poll, as far as DOORBELL_REQUESTS_PER_SECOND allows. A lower one lowers DOORBELL_POLL_INTERVAL. auto is four times what taking turns would need."`
 	WalkInterval       time.Duration `split_words:"true" default:"2m" min:"1ms" max:"168h" desc:"Wished time between two walks of an agency."`
 	PageSize           AutoInt       `split_words:"true" default:"auto" min:"1" max:"10000" desc:"Insertions asked for per page. auto starts at 50; a number is never exceeded."`
 	RequestTimeout     time.Duration `split_words:"true" default:"30s" min:"1ms" max:"10m" desc:"Time limit of one request."`
@@ -109,6 +109,7 @@ func readConfig(environ []string, further ...group) (*Config, error) {
 	r.checkNATS(c)
 	if r.has(groupPoll) {
 		r.checkPoll(c)
+		r.checkStaleness(c.Poll)
 	}
 	r.warnUnknown()
 	r.warnLater()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"reflect"
 	"regexp"
@@ -131,4 +132,15 @@ func (r *reader) checkPoll(c *Config) {
 		r.wrong("DOORBELL_RECORDS_PATH", "has several paths for one kind; write one, or none to learn it")
 	}
 	c.Agencies = r.resolveAgencies(*p)
+}
+
+// checkStaleness refuses a cap that cannot be held even for a single insertion. How many there are is not known here.
+func (r *reader) checkStaleness(p Poll) {
+	const name = "DOORBELL_MAX_STALENESS"
+	limit := time.Duration(p.MaxStaleness)
+	if limit == 0 || !r.good(name, "DOORBELL_REQUESTS_PER_SECOND") || limit.Seconds()*p.RequestsPerSecond >= 1-1e-9 {
+		return
+	}
+	r.wrong(name, fmt.Sprintf("is less than a single insertion needs: set DOORBELL_REQUESTS_PER_SECOND to at least %g, or allow at least %s",
+		roundUp(1/limit.Seconds()), rounded(time.Duration(float64(time.Second)/p.RequestsPerSecond))))
 }

@@ -163,6 +163,8 @@ var badInputs = []struct {
 	{"retention below the duplicate window", []string{"DOORBELL_RETENTION=1m"}, "DOORBELL_RETENTION", "from 2m"},
 	{"staleness that is none", []string{"DOORBELL_MAX_STALENESS=soon"}, "DOORBELL_MAX_STALENESS", "neither auto nor a duration"},
 	{"staleness of zero", []string{"DOORBELL_MAX_STALENESS=0s"}, "DOORBELL_MAX_STALENESS", "neither auto nor a duration"},
+	{"staleness that one insertion exceeds", []string{"DOORBELL_MAX_STALENESS=100ms"}, "DOORBELL_MAX_STALENESS", "set DOORBELL_REQUESTS_PER_SECOND to at least 10, or allow at least 200ms"},
+	{"staleness that a slow pace exceeds", []string{"DOORBELL_MAX_STALENESS=1h", "DOORBELL_REQUESTS_PER_SECOND=0.0001"}, "DOORBELL_REQUESTS_PER_SECOND", "from 0.001"},
 	{"number that is a word", []string{"DOORBELL_REQUESTS_PER_SECOND=" + sentinel}, "DOORBELL_REQUESTS_PER_SECOND", "is no number"},
 	{"no requests", []string{"DOORBELL_REQUESTS_PER_SECOND=0"}, "DOORBELL_REQUESTS_PER_SECOND", "from 0.001 to 1000"},
 	{"too many requests", []string{"DOORBELL_REQUESTS_PER_SECOND=1001"}, "DOORBELL_REQUESTS_PER_SECOND", "from 0.001 to 1000"},

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"doorbell/events"
 	"doorbell/events/natsd"
@@ -45,7 +46,7 @@ func (c *Config) pollerOptions() poller.Options {
 			BaseURL: string(p.BaseURL), Timeout: p.RequestTimeout, MaxBody: int64(p.MaxBody), Version: version(),
 			TimeZone: p.Timezone.Location, AllowPlaintext: c.Base.AllowPlaintext,
 		},
-		Announce: p.Baseline == "emit", RequestsPerSecond: p.RequestsPerSecond, PollInterval: p.PollInterval,
+		Announce: p.Baseline == "emit", RequestsPerSecond: p.RequestsPerSecond, PollInterval: p.PollInterval, MaxStaleness: time.Duration(p.MaxStaleness),
 		WalkInterval: p.WalkInterval, PageSize: int(p.PageSize), RetryMax: p.RetryMax, Confirm: p.ConfirmDisappeared,
 		HoldFor: p.HoldFor, Filter: p.filter(), IgnoreInsertion: p.IgnoreFields.Insertion,
 		IgnoreContact: p.IgnoreFields.ContactRequest, IDFields: p.ContactIDFields,

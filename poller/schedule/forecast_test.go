@@ -154,8 +154,12 @@ func TestAForecastIsTotal(t *testing.T) {
 		if float64(f.Mean) > float64(turns.Mean)*(1+1e-9)+1 && p.Staleness <= 0 {
 			rt.Fatalf("%v is worse than %v of taking turns", f.Mean, turns.Mean)
 		}
-		if _, ok := p.Needed(time.Duration(rapid.Int64().Draw(rt, "wished")), schedule.MeanLatency); ok && len(p.Rates) > 1e6 {
-			rt.Fatal("never")
+		wished := time.Duration(rapid.Int64().Draw(rt, "wished"))
+		if budget, ok := p.Needed(wished, schedule.MeanLatency); ok != (budget > 0) || budget > 1e9 {
+			rt.Fatalf("%v takes %v requests/s, %v", wished, budget, ok)
+		}
+		if needed := p.NeededForStaleness(wished); !(needed >= 0) {
+			rt.Fatalf("a cap of %v takes %v requests/s", wished, needed)
 		}
 	})
 }

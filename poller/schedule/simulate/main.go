@@ -145,6 +145,8 @@ func simulate(to io.Writer, o options) error {
 			}
 		}
 	}
-	goals(to, byName)
+	if len(o.policies) == 0 {
+		goals(to, byName)
+	}
 	return nil
 }

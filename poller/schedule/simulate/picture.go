@@ -88,7 +88,7 @@ func stroke(p trace.Policy) string {
 func legend(b *bytes.Buffer, m *measured) {
 	for k, c := range m.columns {
 		at := upper + 18 + 22*k
-		fmt.Fprintf(b, `<path d="M%d %dh28" stroke="%s" stroke-width="%s"/><text x="%d" y="%d">%s, mean %s</text>`+"\n",
-			left+12, at, colours[c.policy], stroke(c.policy), left+48, at+5, html.EscapeString(c.name), short(c.all.Mean()))
+		fmt.Fprintf(b, `<path d="M%d %dh28" stroke="%s" stroke-width="%s"/><text x="%d" y="%d">%s: mean %s, %.0f %% within 5 min</text>`+"\n",
+			left+12, at, colours[c.policy], stroke(c.policy), left+48, at+5, html.EscapeString(c.name), short(c.all.Mean()), 100*c.all.Within())
 	}
 }

@@ -56,7 +56,13 @@ const (
 	slowest   = 1e-7 // a day; the rate of the first lane
 )
 
-type lane struct{ head, tail int32 }
+// lane is a queue. What is compared of its first insertion stands here once more, side by side with that of other lanes.
+type lane struct {
+	head, tail int32 // -1: empty
+	used       bool
+	rate       float64
+	last       time.Duration
+}
 
 type member struct {
 	rate       float64
@@ -79,7 +85,7 @@ func newRanked(t *Trace, round, period time.Duration) *ranked {
 		index: func(rate, age float64) float64 { return rate * age * age },
 	}
 	for l := range r.lanes {
-		r.lanes[l] = lane{-1, -1}
+		r.lanes[l] = lane{head: -1, tail: -1}
 	}
 	for i := range r.members {
 		r.members[i].lane = -1
@@ -156,21 +162,20 @@ func (r *ranked) next(at time.Duration) (turn, time.Duration) {
 
 // best is the insertion with the largest index, or the oldest one if it would wait too long.
 func (r *ranked) best(at time.Duration) int32 {
-	most, best, oldest := -1.0, int32(-1), int32(-1)
-	for _, l := range r.used {
-		i := r.lanes[l].head
-		if i < 0 {
+	most, best, oldest, since := -1.0, int32(-1), int32(-1), at
+	for _, k := range r.used {
+		l := &r.lanes[k]
+		if l.head < 0 {
 			continue
 		}
-		m := &r.members[i]
-		if oldest < 0 || m.last < r.members[oldest].last {
-			oldest = i
+		if l.last < since {
+			oldest, since = l.head, l.last
 		}
-		if x := r.index(m.rate, float64(at-m.last)); x > most {
-			most, best = x, i
+		if x := r.index(l.rate, float64(at-l.last)); x > most {
+			most, best = x, l.head
 		}
 	}
-	if r.cap > 0 && oldest >= 0 && at-r.members[oldest].last > r.cap-r.cap/64 {
+	if r.cap > 0 && oldest >= 0 && at-since > r.cap-r.cap/64 {
 		return oldest
 	}
 	return best
@@ -203,6 +208,14 @@ func (r *ranked) link(i int32, at time.Duration) {
 		r.lanes[l].head = i
 	}
 	r.lanes[l].tail = i
+	r.front(l)
+}
+
+// front notes what is first in a lane.
+func (r *ranked) front(l int32) {
+	if i := r.lanes[l].head; i >= 0 {
+		r.lanes[l].rate, r.lanes[l].last = r.members[i].rate, r.members[i].last
+	}
 }
 
 // place says what lane an insertion belongs to.
@@ -210,7 +223,8 @@ func (r *ranked) place(i int32, at time.Duration) (*member, int32) {
 	m := &r.members[i]
 	m.rate = r.rate(i, at) + offspring*m.burst/inDays(excitation)
 	m.lane = int32(min(max(perOctave*math.Log2(m.rate/slowest), 0), lanes-1))
-	if !slices.Contains(r.used, m.lane) {
+	if l := &r.lanes[m.lane]; !l.used {
+		l.used = true
 		r.used = append(r.used, m.lane)
 	}
 	return m, m.lane
@@ -231,6 +245,7 @@ func (r *ranked) unlink(i int32) {
 	} else {
 		r.lanes[m.lane].tail = m.prev
 	}
+	r.front(m.lane)
 	m.lane = -1
 }
 
@@ -256,4 +271,5 @@ func (r *ranked) lift(i int32, at time.Duration) {
 	} else {
 		r.lanes[l].tail = i
 	}
+	r.front(l)
 }

@@ -117,7 +117,7 @@ func (s *simulation) begin(p Policy) {
 		pages += n
 	}
 	sweep := max(s.t.sweep(s.Budget, s.Page), s.Interval)
-	s.patient = 4 * sweep
+	s.patient = max(8*sweep, time.Hour)
 	round := time.Duration(float64(s.t.Market.Insertions) / s.Budget * float64(time.Second))
 	switch period := sweep / time.Duration(pages); p {
 	case Turns:
@@ -171,7 +171,9 @@ func (s *simulation) ask(at time.Duration) (pause time.Duration) {
 	if k := s.overdue(at); k >= 0 {
 		s.send(k, at)
 		s.read(k, at)
-		s.f.Forced++
+		if s.measures(at) {
+			s.f.Forced++
+		}
 		return -1
 	}
 	n, pause := s.p.next(at)

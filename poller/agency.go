@@ -23,7 +23,12 @@ type agency struct {
 	pausing   sync.Mutex // held while pause looks and acts
 	recording sync.Mutex // held while what is remembered of an operation changes, in the store and in its copy
 
-	trusting, second bool // of the next walk; the walks' own
+	trusting, second bool      // of the next walk; the walks' own, as the following
+	pages            int       // of the last complete walk; 0: there was none
+	counted          time.Time // begin of the last walk that counted for what is missing
+	marks            marks
+
+	wishes chan struct{} // a page of the list is worth more than a poll
 
 	retiring context.Context // ends when the agency is not watched any more
 	end      context.CancelFunc
@@ -49,6 +54,8 @@ type agency struct {
 	known     int // published insertions, as of the last walk
 	gone      int // disappeared ones that are still polled
 	lastWalk  WalkStatus
+	walkBegan time.Time // the last one
+	underWay  bool      // it is
 	lastError string
 	lastGood  time.Time // last good answer to anything
 	goodKey   string    // fingerprint of the key that it was given to
@@ -103,7 +110,7 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 		p: p, id: k.ID, began: time.Now(), keys: newKeyring(k), trying: newPatience(time.Second, p.o.RetryMax),
 		walking: newPatience(time.Second, p.o.RetryMax), asking: newPatience(time.Second, p.o.RetryMax),
 		halts: map[haltScope]store.Halt{}, looks: map[string]*look{}, busy: map[string]chan struct{}{},
-		walkNow: make(chan struct{}, 1),
+		walkNow: make(chan struct{}, 1), wishes: make(chan struct{}, 1), marks: newMarks(p.o.IgnoreInsertion),
 		hearings: map[listings.Operation]*hearing{
 			listings.OperationInsertions: {}, listings.OperationContactRequests: {},
 		},

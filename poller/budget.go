@@ -20,6 +20,10 @@ type budget struct {
 	last  time.Time // when the last one was granted, or was due if it was late and that is made up
 	polls []chan struct{}
 	walks []chan struct{}
+
+	favored map[string]bool          // agencies whose next page goes before all polls
+	walkers map[string]chan struct{} // of agencies, among walks
+
 	turn  int // polls granted in a row while a walk waited
 	spent uint64
 	wake  chan struct{}
@@ -35,6 +39,7 @@ const shortSpacing = 10 * time.Millisecond
 
 func newBudget(perSecond float64) *budget {
 	b := &budget{ceiling: perSecond, every: interval(perSecond), last: time.Now(), wake: make(chan struct{}, 1)}
+	b.favored, b.walkers = map[string]bool{}, map[string]chan struct{}{}
 	if b.every < shortSpacing {
 		b.slack, b.every = b.every, interval(perSecond-1)
 	}
@@ -46,9 +51,15 @@ func interval(perSecond float64) time.Duration {
 }
 
 // wait blocks until the caller may send one request, or ctx is done.
-func (b *budget) wait(ctx context.Context, walk bool) error {
+func (b *budget) wait(ctx context.Context, walk bool) error { return b.waitAs(ctx, walk, "") }
+
+// waitAs is wait for a request of an agency.
+func (b *budget) waitAs(ctx context.Context, walk bool, agencyID string) error {
 	granted := make(chan struct{})
 	b.mu.Lock()
+	if walk && agencyID != "" {
+		b.walkers[agencyID] = granted
+	}
 	if walk {
 		b.walks = append(b.walks, granted)
 	} else {
@@ -160,7 +171,7 @@ func (b *budget) grant(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q := &b.polls
-	if len(b.walks) > 0 && (len(b.polls) == 0 || b.turn >= 2) {
+	if b.bringForward() || len(b.walks) > 0 && (len(b.polls) == 0 || b.turn >= 2) {
 		q = &b.walks
 	}
 	if len(*q) == 0 {

@@ -52,7 +52,7 @@ func diffInsertion(s sight, a store.Agency, k known, read listings.Insertion, di
 		return reappeared(s, k, read, digest, r)
 	}
 	d := insertionDiff{next: k.Insertion}
-	if k.Missing > 0 {
+	if k.Missing > 0 || !k.LastSeen.IsZero() {
 		d.next.Missing, d.next.Moved, d.next.LastSeen = 0, false, time.Time{}
 		d.write = true
 	}
@@ -160,15 +160,18 @@ func insideAgain(a store.Agency, k known, digest [32]byte, r rules) insertionDif
 	return d
 }
 
-// missing is the absence of an insertion from a complete walk. lastSeen is the latest moment at which it was surely there.
-func missing(i store.Insertion, lastSeen time.Time, moved bool) store.Insertion {
-	if i.Missing == 0 {
+// missing is the absence of an insertion from a complete walk, whether that counts or not. lastSeen is the latest moment at
+// which it was surely there.
+func missing(i store.Insertion, lastSeen time.Time, moved, counts bool) store.Insertion {
+	if i.LastSeen.IsZero() {
 		i.LastSeen = lastSeen
 		if i.FirstSeen.After(lastSeen) {
 			i.LastSeen = i.FirstSeen
 		}
 	}
-	i.Missing++
+	if counts {
+		i.Missing++
+	}
 	i.Moved = i.Moved || moved
 	return i
 }

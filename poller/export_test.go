@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"context"
 	"time"
 
 	"doorbell/poller/schedule"
@@ -12,11 +13,17 @@ type News struct {
 	Created           []time.Time
 	Seen              bool
 	Changed           []string
+	Page, Of          int // of the list, where no insertion is named
 }
 
 // Listen hears what the schedule is told. It must be called before Run.
 func (p *Poller) Listen(f func(News)) {
-	p.turns.heard = func(n news) { f(News{n.agency, n.reference, n.created, n.seen, n.changed}) }
+	p.turns.heard = func(n news) { f(News{n.agency, n.reference, n.created, n.seen, n.changed, n.page, n.of}) }
+}
+
+// GiveWalk serves a turn that the schedule gives to a page of an agency's list.
+func (p *Poller) GiveWalk(agencyID string) error {
+	return p.serve(context.Background(), turn{agency: agencyID, why: schedule.Walk})
 }
 
 // Planned is what the schedule remembers of an insertion.

@@ -37,7 +37,7 @@ func (p *Poller) before(ctx context.Context, r listings.Request) error {
 		if err != nil {
 			return err
 		}
-		err = p.budget.wait(ctx, r.Operation == listings.OperationInsertions)
+		err = p.budget.waitAs(ctx, r.Operation == listings.OperationInsertions, r.AgencyID)
 		if err == nil {
 			err = a.mayAsk(r)
 		}

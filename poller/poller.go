@@ -174,8 +174,14 @@ func (p *Poller) polls(ctx context.Context) error {
 	}
 }
 
-// serve polls an insertion of an agency that is watched. Without a good answer it is put back into the schedule.
+// serve polls an insertion of an agency that is watched, or lets its walk go on. Without a good answer it is put back into the schedule.
 func (p *Poller) serve(ctx context.Context, t turn) error {
+	if t.why == schedule.Walk {
+		if a := p.agency(t.agency); a != nil {
+			a.wish()
+		}
+		return nil
+	}
 	put := func(until time.Time) {
 		p.turns.changeOne(t.agency, t.reference, func(s *schedule.Schedule, i schedule.Insertion) { s.Put(i, until) })
 	}

@@ -24,6 +24,7 @@ type news struct {
 	created           []time.Time // by a poll
 	seen              bool        // by a walk
 	changed           []string    // members of the record, by name
+	page, of          int         // of the list; without a reference
 }
 
 func (t *turns) tell(n news) {

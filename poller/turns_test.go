@@ -17,6 +17,7 @@ type ear struct {
 	mu    sync.Mutex
 	polls map[string][][]time.Time // by reference
 	walks map[string][][]string    // by reference
+	pages []string
 }
 
 func (w *world) ear() *ear {
@@ -24,7 +25,9 @@ func (w *world) ear() *ear {
 	w.listen = func(n poller.News) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if n.Seen {
+		if n.Reference == "" {
+			e.pages = append(e.pages, fmt.Sprintf("%d/%d", n.Page, n.Of))
+		} else if n.Seen {
 			e.walks[n.Reference] = append(e.walks[n.Reference], n.Changed)
 		} else {
 			e.polls[n.Reference] = append(e.polls[n.Reference], n.Created)

@@ -53,20 +53,11 @@ func (a *agency) waitForWalk(ctx context.Context) error {
 	if err != nil || !state.Baselined {
 		return err
 	}
+	a.mu.Lock()
+	a.walkBegan = state.LastCompleteWalk
+	a.mu.Unlock()
 	since := time.Since(state.LastCompleteWalk)
 	return a.untilNextWalk(ctx, min(a.p.o.WalkInterval, a.p.o.WalkInterval-since))
-}
-
-func (a *agency) untilNextWalk(ctx context.Context, wait time.Duration) error {
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-a.walkNow:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return nil
 }
 
 // walkOnce reads all pages once and says when to do so again. The error is fatal; what the API does wrong is not.
@@ -75,6 +66,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		return time.Hour, ctx.Err() // resume wakes us
 	}
 	defer a.confirmed()
+	defer a.walkBegins(time.Now())()
 	w := &walk{a: a, began: time.Now().UTC(), seen: map[string]struct{}{}, trusting: a.trusting, second: a.second}
 	key := a.keyFor(listings.OperationInsertions)
 	pages := a.p.client.Walk(key, a.id, listings.WalkOptions{
@@ -104,6 +96,8 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		if err := w.page(page); err != nil {
 			return a.afterCommitError(err)
 		}
+		a.p.turns.walked(a.id, w.pages, a.pages, page.Received)
+		w.pages++
 	}
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
@@ -139,6 +133,7 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 		}
 		return min(time.Until(a.walking.failed(v.Reason, now, now)), a.p.o.WalkInterval), nil
 	}
+	a.pages = v.Pages
 	a.walking.succeeded(time.Now())
 	if err := w.keepScheduled(); err != nil {
 		return 0, err

@@ -42,6 +42,9 @@ func (w *walk) end(v listings.Verdict) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if w.counts {
+		w.a.counted = w.began
+	}
 	w.a.mirror(listings.OperationInsertions, list)
 	for _, reference := range outside {
 		w.a.forget(reference)
@@ -57,6 +60,8 @@ func (w *walk) endComplete(tx *store.Tx, state *store.Agency, v listings.Verdict
 		return false, nil, err
 	}
 	refiltered := refiltering(*state)
+	approved := state.Held != nil && state.Held.Approved
+	w.counts = !state.Baselined || refiltered || approved || w.countsAfter(state.LastCompleteWalk)
 	absent, err := w.countMissing(tx, state, v)
 	if refiltered {
 		w.absent = nil
@@ -210,7 +215,7 @@ func (w *walk) countMissing(tx *store.Tx, state *store.Agency, v listings.Verdic
 		}
 		w.published++
 		if _, listed := w.seen[i.Reference]; !listed {
-			absent = append(absent, missing(i, lastSeen, v.Moved))
+			absent = append(absent, missing(i, lastSeen, v.Moved, w.counts))
 		}
 		return nil
 	})

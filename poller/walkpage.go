@@ -15,12 +15,14 @@ import (
 type walk struct {
 	a         *agency
 	began     time.Time
+	pages     int // that were read
 	seen      map[string]struct{}
 	fresh     int                 // references that were never seen before
 	published int                 // insertions that are published after it
 	absent    []string            // missed often enough to be told
 	gone      map[string]struct{} // disappeared before
 	held      bool                // a change too large to believe waits
+	counts    bool                // it is another walk than the one before for what is missing
 
 	appeared int         // references that were never seen before, or had disappeared
 	listed   int         // of those that are published, or were by then
@@ -51,11 +53,17 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 
 // take commits what some sights tell, if they tell anything.
 func (w *walk) take(sights []pageSight) error {
-	changed, err := w.look(sights)
-	if err != nil || !changed {
+	d, err := w.look(sights)
+	if err != nil {
 		return err
 	}
-	return w.commit(sights)
+	if slices.ContainsFunc(d.insertions, func(i insertionDiff) bool { return i.write }) {
+		if err := w.commit(sights); err != nil {
+			return err
+		}
+	}
+	w.a.tellSeen(sights, d)
+	return nil
 }
 
 // pageSight is an insertion as a page shows it.
@@ -99,14 +107,13 @@ func (w *walk) firstSights(page *listings.InsertionsPage) ([]pageSight, error) {
 	return first, nil
 }
 
-// look says whether sights change anything, without writing.
-func (w *walk) look(sights []pageSight) (changed bool, err error) {
-	err = w.a.p.store.View(func(tx *store.Tx) error {
-		d, err := w.diff(tx, sights)
-		changed = slices.ContainsFunc(d.insertions, func(i insertionDiff) bool { return i.write })
+// look says what sights change, without writing.
+func (w *walk) look(sights []pageSight) (d pageDiff, err error) {
+	err = w.a.p.store.View(func(tx *store.Tx) (err error) {
+		d, err = w.diff(tx, sights)
 		return err
 	})
-	return changed, err
+	return d, err
 }
 
 func (w *walk) commit(sights []pageSight) error {

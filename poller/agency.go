@@ -27,6 +27,7 @@ type agency struct {
 	pages            int       // of the last complete walk; 0: there was none
 	counted          time.Time // begin of the last walk that counted for what is missing
 	marks            marks
+	knownPages       *knownPages // of the last walk
 
 	wishes chan struct{} // a page of the list is worth more than a poll
 
@@ -79,8 +80,8 @@ type haltScope struct {
 
 // look is what the process remembers of the polls of one insertion; a restart forgets it at no harm.
 type look struct {
-	hash   [32]byte // of the last answer that was committed with its window closed
-	rules  string   // under which it was
+	hashes listings.Hashes // of the last answer that was committed with its window closed
+	rules  string          // under which it was
 	at     time.Time
 	total  int  // as last told, -1 unknown
 	whole  bool // that answer showed all there is

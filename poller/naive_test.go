@@ -66,7 +66,7 @@ func (n *naive) list(agency string, size int, to chan<- string) error {
 }
 
 func (n *naive) poll(reference string) error {
-	all, err := get[naiveRequest](n, "/ubm-contact-request/property/" + url.PathEscape(reference) + "?sortBy=createdAt&sortOrder=desc&numberOfItemsPerPage=20")
+	all, err := get[naiveRequest](n, "/ubm-contact-request/property/"+url.PathEscape(reference)+"?sortBy=createdAt&sortOrder=desc&numberOfItemsPerPage=20")
 	if err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func New(o Options) (*Poller, error) {
 		came: make(chan struct{}, 1), filled: make(chan struct{}, 1),
 	}
 	o.API.Before, o.API.After = p.before, p.after
-	o.API.IDFields = o.IDFields
+	o.API.IDFields, o.API.IgnoreInsertions, o.API.IgnoreContactRequests = o.IDFields, o.IgnoreInsertion, o.IgnoreContact
 	client, err := listings.New(o.API)
 	if err != nil {
 		return nil, err

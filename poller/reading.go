@@ -31,7 +31,7 @@ func (p *poll) run(ctx context.Context) error {
 		return err
 	}
 	doubt := p.doubt(first)
-	p.look.hash = [32]byte{}
+	p.look.hashes = listings.Hashes{}
 	if err := p.catchUpFrom(ctx, first); err != nil {
 		return err
 	}
@@ -44,8 +44,8 @@ func (p *poll) askFirst(ctx context.Context) (*listings.ContactRequestsPage, err
 	var refusal error
 	for n, size := range p.a.windows.firstSizes(p.look.first, time.Now()) {
 		q := newestFirst(max(size, 0))
-		if n == 0 {
-			q.Expect = p.expect(q.NumberOfItemsPerPage)
+		if q.Expect = p.expect(q.NumberOfItemsPerPage); n > 0 {
+			q.Expect.ETag, q.Expect.LastModified = "", ""
 		}
 		page, err := p.ask(ctx, q)
 		if refusedSize(err) {
@@ -149,10 +149,10 @@ func (p *poll) unchanged(page *listings.ContactRequestsPage) bool {
 		p.look.at = page.Received
 		return true
 	}
-	if page.Hash != p.look.hash || p.look.rules != p.a.windows.currentRules() || p.wideDue(page.Received) ||
-		p.grew(page.Total, page.Received) { // a header may tell of more than the body
+	if !page.Same {
 		return false
 	}
+	p.look.hashes = p.look.hashes.Renewed(page.Hashes)
 	p.look.validators.confirm(page.Envelope)
 	p.look.at = page.Received
 	return true
@@ -161,7 +161,10 @@ func (p *poll) unchanged(page *listings.ContactRequestsPage) bool {
 // remember keeps what lets the next poll tell at once that nothing has changed.
 func (p *poll) remember(page *listings.ContactRequestsPage) {
 	l, c := p.look, p.catchUp
-	l.hash, l.rules, l.whole = page.Hash, p.rules, c.whole
+	l.hashes, l.rules, l.whole = page.Hashes, p.rules, c.whole
+	if page.Total != c.total {
+		l.hashes = listings.Hashes{} // the same answer would tell of another total than was told last
+	}
 	l.at, l.total, l.hidden = page.Received, c.total, c.newest.hidden
 	if l.wide.IsZero() {
 		l.wide = wideSlot(p.a.id, p.reference, time.Now())
@@ -285,9 +288,10 @@ func (p *poll) circumstances(i store.Insertion, known []store.ContactRequest, a 
 	}
 }
 
-// rulesOf names what decides which contact requests are the same.
+// rulesOf names what decides which contact requests are the same, and where they stand.
 func rulesOf(state store.Agency, d contactsDiff) string {
-	return fmt.Sprint(state.IDField, "/", d.fields)
+	o := state.Operation(string(listings.OperationContactRequests))
+	return fmt.Sprint(state.IDField, "/", d.fields, "/", o.Learned, o.Path)
 }
 
 // remembered is what the store knows of the insertion and its agency.

@@ -275,4 +275,3 @@ func (t *countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return t.RoundTripper.RoundTrip(r)
 }
-

@@ -31,14 +31,18 @@ func (v validators) expect() listings.Expect {
 
 func (v validators) known() bool { return v.etag != "" || v.modified != "" }
 
-// expect is the condition of the next question; none where the answer is wanted in any case.
+// expect is what the next question may be left unanswered for, and the answer that need not be decoded; nothing where all
+// of it is wanted in any case.
 func (p *poll) expect(size int) listings.Expect {
 	now, v := time.Now(), p.look.validators
-	if v.size != size || p.a.windows.lies() || p.look.hash == [32]byte{} || !now.Before(v.until) || p.wideDue(now) ||
-		p.look.rules != p.a.windows.currentRules() {
+	if p.look.hashes == (listings.Hashes{}) || p.wideDue(now) || p.look.rules != p.a.windows.currentRules() {
 		return listings.Expect{}
 	}
-	return v.expect()
+	e := listings.Expect{Hashes: p.look.hashes}
+	if v.size == size && !p.a.windows.lies() && now.Before(v.until) {
+		e.ETag, e.LastModified = v.etag, v.modified
+	}
+	return e
 }
 
 // doubt looks at an answer that is not the remembered one: where the API had said, or still says, that nothing has
@@ -46,7 +50,7 @@ func (p *poll) expect(size int) listings.Expect {
 // is committed.
 func (p *poll) doubt(page *listings.ContactRequestsPage) func(context.Context) error {
 	v := p.look.validators
-	if !v.known() || v.size != page.Size || p.a.windows.lies() || page.Hash == p.look.hash {
+	if !v.known() || v.size != page.Size || p.a.windows.lies() || page.Hashes.Body == p.look.hashes.Body {
 		return func(context.Context) error { return nil }
 	}
 	if page.ETag == v.etag && page.LastModified == v.modified {

@@ -67,11 +67,12 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	}
 	defer a.confirmed()
 	defer a.walkBegins(time.Now())()
-	w := &walk{a: a, began: time.Now().UTC(), seen: map[string]struct{}{}, trusting: a.trusting, second: a.second}
+	w := a.newWalk()
+	defer func() { a.knownPages = w.after }()
 	key := a.keyFor(listings.OperationInsertions)
 	pages := a.p.client.Walk(key, a.id, listings.WalkOptions{
 		PageSize: a.p.o.PageSize, Filter: a.p.o.Filter, Shape: a.shape(listings.OperationInsertions),
-		EndsEmpty: a.endsEmpty(w.began), FirstSize: a.firstSize(w.began),
+		EndsEmpty: a.endsEmpty(w.began), FirstSize: a.firstSize(w.began), Known: w.known,
 	})
 	for page, err := range pages.Pages(ctx) {
 		switch classify(err) {
@@ -103,6 +104,17 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		return 0, ctx.Err()
 	}
 	return a.endWalk(ctx, w, pages.Verdict())
+}
+
+func (a *agency) newWalk() *walk {
+	w := &walk{
+		a: a, began: time.Now().UTC(), seen: map[string]struct{}{}, before: a.knownPages, after: newKnownPages(),
+		trusting: a.trusting, second: a.second,
+	}
+	if w.before == nil {
+		w.before = newKnownPages()
+	}
+	return w
 }
 
 // afterCommitError lets a full disk pass: nothing was changed, it is tried again.

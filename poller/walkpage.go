@@ -29,6 +29,8 @@ type walk struct {
 	waiting  []pageSight // those of them that are told only when the walk is over
 	bytes    int         // of their records
 	overflow bool        // there were too many to keep
+	before   *knownPages // of the walk before
+	after    *knownPages // of this one
 	trusting bool        // the walk before has shown that nothing is to be held
 	second   bool        // the walk before has shown a mass appearance
 }
@@ -41,6 +43,10 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 	if err := w.a.learnShape(listings.OperationInsertions, "", page.Envelope, len(page.Insertions)); err != nil {
 		return err
 	}
+	if page.Same {
+		w.again(page)
+		return nil
+	}
 	sights, err := w.firstSights(page)
 	if err != nil {
 		return err
@@ -48,7 +54,11 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 	if sights, err = w.postpone(sights); err != nil {
 		return err
 	}
-	return w.take(sights)
+	if err := w.take(sights); err != nil {
+		return err
+	}
+	w.remember(page, len(sights))
+	return nil
 }
 
 // take commits what some sights tell, if they tell anything.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 	_ "time/tzdata" // the default of TimeZone must not depend on the machine
 
@@ -35,6 +36,9 @@ type Options struct {
 	InsertionsPath      string   // JSON pointer to the list of insertions; default: found by what is in it
 	ContactRequestsPath string   // JSON pointer to the list of contact requests; default: found
 	IDFields            []string // names that hold the id of a contact request; default IDFields
+
+	// JSON pointers to what the caller leaves out of digests: a change of it alone does not make another answer.
+	IgnoreInsertions, IgnoreContactRequests []string
 }
 
 func (o Options) withDefaults() Options {
@@ -67,8 +71,9 @@ func (o Options) withDefaults() Options {
 
 // Client asks the API. It keeps connections open between requests.
 type Client struct {
-	o    Options
-	base *url.URL
+	o        Options
+	base     *url.URL
+	sketches [2]atomic.Pointer[sketch] // of insertions and of contact requests, as last used
 }
 
 // New checks the settings and makes a client. It asks nothing. Its errors do not quote the base URL, which may hold a

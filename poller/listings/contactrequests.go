@@ -63,6 +63,9 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 	if page.NotModified {
 		return page, nil
 	}
+	if page.Hashes, page.Same = c.recognise(x); page.Same {
+		return page, nil
+	}
 	e, err := x.answer(expectedContactRequests)
 	if err != nil {
 		return nil, err
@@ -71,7 +74,8 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 	if err != nil {
 		return nil, err
 	}
-	page.Path, page.Found = string(l.path), l.raw != nil
+	expected, _ := c.expectedPath(x)
+	page.place(l, expected)
 	total := 0
 	for raw := range l.records() {
 		total++

@@ -2,7 +2,6 @@ package listings
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"net/http"
 	"net/url"
@@ -127,7 +126,6 @@ func (x *exchange) envelope(size int) Envelope {
 		e.NotModified = true
 		return e
 	}
-	e.Hash = sha256.Sum256(x.body)
 	e.ETag, e.LastModified = validator(x.header.Get("ETag")), validator(x.header.Get("Last-Modified"))
 	return e
 }

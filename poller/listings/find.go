@@ -155,7 +155,7 @@ func (l list) isNone(names []string) bool {
 
 // answer reads a body as JSON.
 func (x *exchange) answer(expected string) (*envelope, error) {
-	if strings.HasPrefix(strings.ToLower(x.header.Get("Content-Type")), "application/problem+json") {
+	if x.declaresFailure() {
 		return nil, x.drift(expected, "an answer that declares its own failure by its content type")
 	}
 	body := trimBOM(x.body)

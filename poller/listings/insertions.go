@@ -17,7 +17,7 @@ import (
 type Envelope struct {
 	Total          int       // how many records there are, as the API says; -1 if it does not
 	Path           string    // JSON pointer to the list of records: the shape of the answer; "" is the root
-	Hash           [32]byte  // SHA-256 of the body, unpacked
+	Hashes         Hashes    // of the answer
 	Date           time.Time // the API's clock, to the second; zero if it did not say
 	Sent, Received time.Time // our clock, before the request and after the last byte
 	Size           int       // how many records were asked for; 0: it was left to the API
@@ -29,14 +29,20 @@ type Envelope struct {
 	Found bool
 	// ETag and LastModified are what a later request may be made conditional with; empty if the API gave none.
 	ETag, LastModified string
-	// NotModified: the answer is the one that Expect names. It holds no records, and no hash or validators either.
+	// NotModified: the answer is the one that Expect names. It holds no records, and no hashes or validators either.
 	NotModified bool
+	// Same: the answer is the one that Expect has the hashes of, but for what nobody reads. It was not decoded: it holds no
+	// records, path or total, all of which are as they were, and of its own hashes only those that it took to know it.
+	Same bool
 }
 
 // Expect is what the caller remembers of an earlier answer to the same question. It is never a parameter of the question.
 type Expect struct {
 	Shape              Shape
 	ETag, LastModified string // what the answer may be left out for, if nothing has changed since; empty: it may not
+	Hashes             Hashes // of an answer that need not be decoded again; zero: there is none
+
+	known func(Hashes) bool // nil: Hashes.Is
 }
 
 // Shape is where the records of an operation of an agency were found before.
@@ -108,6 +114,9 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 	if page.NotModified {
 		return page, nil
 	}
+	if page.Hashes, page.Same = c.recognise(x); page.Same {
+		return page, nil
+	}
 	e, err := x.answer(expectedInsertions)
 	if err != nil {
 		return nil, err
@@ -116,7 +125,8 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 	if err != nil {
 		return nil, err
 	}
-	page.Path, page.Found = string(l.path), l.raw != nil
+	expected, _ := c.expectedPath(x)
+	page.place(l, expected)
 	total := 0
 	for raw := range l.records() {
 		total++

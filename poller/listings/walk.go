@@ -21,6 +21,9 @@ type WalkOptions struct {
 	Shape     Shape // where the records were found before
 	// EndsEmpty: the list of this agency is known to end with an empty page. Refusals are then no end but failures.
 	EndsEmpty bool
+	// Known returns the page with these hashes, where the caller holds every record of it as it is: then the page is
+	// yielded as the Same, with references alone. nil: there is none.
+	Known func(Hashes) *KnownPage
 }
 
 func (o WalkOptions) withDefaults() WalkOptions {
@@ -84,7 +87,7 @@ type Walk struct {
 }
 
 // mark stands for a reference, so that a walk over many does not hold them.
-type mark [16]byte
+type mark Sum
 
 // Walk prepares to read all pages of an agency's insertions. It asks nothing before Pages is ranged over.
 func (c *Client) Walk(key Key, agency string, o WalkOptions) *Walk {

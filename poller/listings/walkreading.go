@@ -2,7 +2,6 @@ package listings
 
 import (
 	"context"
-	"crypto/sha256"
 )
 
 // maxReferences bounds what is remembered of a service that never comes to an end.
@@ -40,8 +39,7 @@ func (r *reading) run(ctx context.Context) end {
 		if r.w.verdict.Pages >= r.w.o.MaxPages || len(r.w.all) >= maxReferences {
 			return end{reason: ReasonTooManyPages}
 		}
-		query := InsertionsQuery{PageSize: r.size, Page: number, Other: r.w.o.Filter, Expect: Expect{Shape: r.shape}}
-		page, err := r.w.c.Insertions(ctx, r.w.key, r.w.agency, query)
+		page, err := r.ask(ctx, number)
 		over, e := false, end{}
 		if err != nil {
 			over, e = r.refused(err)
@@ -52,6 +50,30 @@ func (r *reading) run(ctx context.Context) end {
 			return e
 		}
 	}
+}
+
+// ask reads a page. One that the caller knows is not decoded, and holds references only.
+func (r *reading) ask(ctx context.Context, number int) (*InsertionsPage, error) {
+	expect := Expect{Shape: r.shape}
+	var same *KnownPage
+	if r.w.o.Known != nil && r.shape.Known {
+		expect.known = func(h Hashes) bool {
+			if same = r.w.o.Known(h); same != nil && same.Path != r.shape.Path {
+				same = nil // what is known was found elsewhere
+			}
+			return same != nil
+		}
+	}
+	query := InsertionsQuery{PageSize: r.size, Page: number, Other: r.w.o.Filter, Expect: expect}
+	page, err := r.w.c.Insertions(ctx, r.w.key, r.w.agency, query)
+	if err == nil && page.Same {
+		page.Path, page.Found, page.Total = same.Path, true, same.Total
+		page.Insertions = make([]Insertion, len(same.References))
+		for n, reference := range same.References {
+			page.Insertions[n].Reference = reference
+		}
+	}
+	return page, err
 }
 
 // refused judges an error: past the end there may be refusals instead of empty pages. One alone proves nothing, it may be
@@ -158,9 +180,7 @@ func (r *reading) unite(page *InsertionsPage) (fresh, repeated int, this content
 }
 
 func markOf(reference string) (m mark) {
-	sum := sha256.Sum256([]byte(reference))
-	copy(m[:], sum[:])
-	return m
+	return mark(sumOf([]byte(reference)))
 }
 
 func (c *content) add(m mark) {

@@ -1,0 +1,97 @@
+package poller
+
+import (
+	"strings"
+
+	"doorbell/poller/listings"
+)
+
+// knownPages are the pages of the last walk that need not be decoded when they come again: every reference on them is
+// published, and what the store holds of it was decided by that page and no other. Who was missed by a walk, or was shown
+// otherwise elsewhere, stands on no page that is known to the next one.
+type knownPages struct {
+	byBody, byContent map[listings.Sum]*knownPage
+}
+
+// knownPage is small: there is one reference on it for every insertion that is remembered.
+type knownPage struct {
+	hashes     listings.Hashes
+	path       string
+	total      int
+	references string
+	ends       []uint32 // of the references
+}
+
+func newKnownPages() *knownPages {
+	return &knownPages{byBody: map[listings.Sum]*knownPage{}, byContent: map[listings.Sum]*knownPage{}}
+}
+
+func (k *knownPages) find(h listings.Hashes) *knownPage {
+	if p := k.byBody[h.Body]; p != nil && h.Body != (listings.Sum{}) {
+		return p
+	}
+	if p := k.byContent[h.Content]; p != nil && h.Content != (listings.Sum{}) {
+		return p
+	}
+	return nil
+}
+
+func (k *knownPages) add(p *knownPage) {
+	k.byBody[p.hashes.Body] = p
+	k.byContent[p.hashes.Content] = p
+}
+
+// known is what a walk tells the client of the pages of the one before.
+func (w *walk) known(h listings.Hashes) *listings.KnownPage {
+	p := w.before.find(h)
+	if p == nil || len(w.a.marks.names) > 0 && p.hashes.Body != h.Body {
+		return nil // what is ignored may betray contact requests
+	}
+	all := make([]string, len(p.ends))
+	from := uint32(0)
+	for n, end := range p.ends {
+		all[n], from = p.references[from:end], end
+	}
+	return &listings.KnownPage{Path: p.path, Total: p.total, References: all}
+}
+
+// again takes a page of which everything is known. It stays known, unless another page of this walk has decided about one
+// of its references before.
+func (w *walk) again(page *listings.InsertionsPage) {
+	p := w.before.find(page.Hashes)
+	repeated := w.after.find(p.hashes) != nil // page 1 may be the first one once more
+	decided := true
+	reads := make([]recordRead, len(page.Insertions))
+	for n, i := range page.Insertions {
+		reads[n].reference = i.Reference
+		if _, seen := w.seen[i.Reference]; seen {
+			decided = false
+			continue
+		}
+		w.seen[i.Reference] = struct{}{}
+		w.listed++
+	}
+	if !repeated {
+		w.a.p.turns.seen(w.a.id, reads, page.Received)
+	}
+	if !decided && !repeated {
+		return
+	}
+	p.hashes = p.hashes.Renewed(page.Hashes)
+	w.after.add(p)
+}
+
+// remember keeps a page that was committed, where all that is on it was decided by it.
+func (w *walk) remember(page *listings.InsertionsPage, decided int) {
+	if !page.Found || page.Unreadable > 0 || len(page.Insertions) == 0 || decided != len(page.Insertions) {
+		return
+	}
+	p := &knownPage{hashes: page.Hashes, path: page.Path, total: page.Total, ends: make([]uint32, len(page.Insertions))}
+	var all strings.Builder
+	for n, i := range page.Insertions {
+		all.WriteString(i.Reference)
+		p.ends[n] = uint32(all.Len())
+	}
+	p.references = strings.Clone(all.String())
+	w.after.add(p)
+}

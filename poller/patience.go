@@ -16,7 +16,9 @@ import (
 // what came after it: it neither ends the back-off nor lengthens it. Safe for concurrent use.
 type patience struct {
 	mu       sync.Mutex
-	delays   *backoff.ExponentialBackOff
+	delays   *backoff.ExponentialBackOff // made at the first failure: most things never fail
+	first    time.Duration
+	longest  time.Duration
 	failures int
 	since    time.Time // the first of them
 	failedAt time.Time
@@ -26,13 +28,21 @@ type patience struct {
 }
 
 func newPatience(first, longest time.Duration) *patience {
-	return &patience{delays: backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(first),
-		backoff.WithMaxInterval(longest),
-		backoff.WithMultiplier(2),
-		backoff.WithRandomizationFactor(0.2),
-		backoff.WithMaxElapsedTime(0), // never give up
-	)}
+	return &patience{first: first, longest: longest}
+}
+
+// delay is how long to wait after one more failure. The caller holds p.mu.
+func (p *patience) delay() time.Duration {
+	if p.delays == nil {
+		p.delays = backoff.NewExponentialBackOff(
+			backoff.WithInitialInterval(p.first),
+			backoff.WithMaxInterval(p.longest),
+			backoff.WithMultiplier(2),
+			backoff.WithRandomizationFactor(0.2),
+			backoff.WithMaxElapsedTime(0), // never give up
+		)
+	}
+	return p.delays.NextBackOff()
 }
 
 // failed counts a failure of what, of a request that was sent at a moment, and returns when to try again.
@@ -47,7 +57,7 @@ func (p *patience) failed(what string, sent, now time.Time) time.Time {
 	}
 	p.failures++
 	p.last, p.failedAt, p.probe = what, now, time.Time{}
-	p.until = now.Add(p.delays.NextBackOff())
+	p.until = now.Add(p.delay())
 	return p.until
 }
 
@@ -73,7 +83,7 @@ func (p *patience) succeeded(sent time.Time) bool {
 		return false
 	}
 	p.failures, p.since, p.until, p.failedAt, p.probe, p.last = 0, time.Time{}, time.Time{}, time.Time{}, time.Time{}, ""
-	p.delays.Reset()
+	p.delays = nil
 	return true
 }
 
@@ -88,13 +98,13 @@ func (p *patience) restore(t store.Trouble, now time.Time, longest time.Duration
 	if t.Failures <= 0 || p.failures > 0 && !t.Until.After(p.until) {
 		return
 	}
-	p.delays.Reset()
+	p.delays = nil
 	p.failures, p.since, p.failedAt, p.probe, p.last = t.Failures, t.Since, now, time.Time{}, t.Last
 	if t.Until.Before(now) { // the failure was before that; what was answered since is news
 		p.failedAt = t.Until
 	}
 	for range min(t.Failures, manyFailures) {
-		p.delays.NextBackOff()
+		p.delay()
 	}
 	if p.until = t.Until; p.until.After(now.Add(longest)) {
 		p.until = now.Add(longest)

@@ -13,7 +13,7 @@ import (
 // counts failures in a row and says when to try again; after a failure requests go one at a time, until one succeeds.
 //
 // Answers come in another order than their questions were sent. What was sent before the last failure says nothing about
-// what came after it: it neither ends the back-off nor lengthens it. Safe for concurrent use.
+// what came after it: it neither ends the back-off nor lengthens it. Safe for concurrent use. A nil one has not failed.
 type patience struct {
 	mu       sync.Mutex
 	delays   *backoff.ExponentialBackOff // made at the first failure: most things never fail
@@ -77,6 +77,9 @@ func (p *patience) begged(sent, now time.Time, wait time.Duration) {
 
 // succeeded ends the back-off, and says whether it did.
 func (p *patience) succeeded(sent time.Time) bool {
+	if p == nil {
+		return false
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failures == 0 || !sent.After(p.failedAt) {
@@ -113,6 +116,9 @@ func (p *patience) restore(t store.Trouble, now time.Time, longest time.Duration
 
 // trouble is what a restart must know; without failures there is none.
 func (p *patience) trouble(scope, name string) (t store.Trouble, failing bool) {
+	if p == nil {
+		return store.Trouble{Scope: scope, Name: name}, false
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return store.Trouble{
@@ -164,6 +170,9 @@ func (p *patience) dismissed(sent time.Time) {
 
 // state returns the failures in a row, what failed last and when the next try is due.
 func (p *patience) state() (failures int, last string, until time.Time) {
+	if p == nil {
+		return 0, "", time.Time{}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.failures, p.last, p.until

@@ -39,7 +39,7 @@ func (a *agency) polled(reference string, c class, err error, sent, now time.Tim
 	due := now.Add(jitter(a.p.o.PollInterval))
 	switch c {
 	case classNone:
-		a.look(reference).retry.succeeded(now)
+		a.retries(reference).succeeded(now)
 		a.touch(troubleInsertion, reference)
 		a.answered(sent)
 		return due, a.tellReadable(reference, now)
@@ -66,7 +66,7 @@ func (a *agency) setAside(reference string, c class, err error, sent, now time.T
 		return now, err
 	}
 	a.unanswered(reference, sent, now)
-	due := a.look(reference).retry.failed(reference, now, now)
+	due := a.retry(reference).failed(reference, now, now)
 	a.touch(troubleInsertion, reference)
 	return due, a.tellUnreadable(reference, now)
 }
@@ -83,7 +83,7 @@ func (a *agency) goneForGood(reference string, err error) (bool, error) {
 		return false, err
 	}
 	if i.GoneSince.IsZero() {
-		if failures, _, _ := a.look(reference).retry.state(); failures == 0 {
+		if failures, _, _ := a.retries(reference).state(); failures == 0 {
 			a.doubtList() // once: as long as it goes on, the list has nothing new to say
 		}
 		return false, nil

@@ -145,7 +145,7 @@ func (p *poll) alsoAsk(ctx context.Context, q question) error {
 // unchanged says whether nothing has happened since this very answer was committed.
 func (p *poll) unchanged(page *listings.ContactRequestsPage) bool {
 	if page.NotModified {
-		p.look.validators.denied++
+		p.look.validators.deny()
 		p.look.at = page.Received
 		return true
 	}
@@ -176,7 +176,7 @@ func (p *poll) remember(page *listings.ContactRequestsPage) {
 			l.first = capOf(len(c.newest.ids))
 		}
 	}
-	l.validators = validators{}
+	l.validators = asked{}
 	if p.verdict != closedGivenUp {
 		l.validators.confirm(page.Envelope)
 	}
@@ -214,8 +214,7 @@ func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q
 	if err != nil {
 		return err
 	}
-	p.catchUp, p.verdict, p.rules = r.catchUp, r.verdict, cmp.Or(p.rules, r.rules)
-	p.a.windows.setRules(r.rules)
+	p.catchUp, p.verdict, p.rules = r.catchUp, r.verdict, cmp.Or(p.rules, p.a.windows.setRules(r.rules))
 	if r.recovered {
 		p.a.toldGap(p.reference, nil)
 	}

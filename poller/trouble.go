@@ -51,9 +51,9 @@ func (a *agency) trouble(n troubleName) (store.Trouble, bool) {
 		a.mu.Unlock()
 		return store.Trouble{}, false
 	}
-	refused, at, answer := l.refused, l.refusedAt, l.refusal
+	refused, at, answer, retry := l.refused, l.refusedAt, l.refusal, l.retry
 	a.mu.Unlock()
-	t, failing := l.retry.trouble(n.scope, n.name)
+	t, failing := retry.trouble(n.scope, n.name)
 	if refused && answer != nil {
 		t.Since, t.Status, t.Body, t.Key = at.UTC().Round(0), answer.Status, string(answer.Body), answer.Request.Key
 	}
@@ -165,7 +165,8 @@ func (a *agency) restoreTroubles(list []store.Trouble, now time.Time) map[string
 
 func (a *agency) restoreLook(t store.Trouble, now time.Time) (until time.Time) {
 	l := a.look(t.Name)
-	l.retry.restore(t, now, a.p.o.RetryMax)
+	retry := a.retry(t.Name)
+	retry.restore(t, now, a.p.o.RetryMax)
 	if (t.Status == http.StatusForbidden || t.Status == http.StatusUnauthorized) && t.Key == a.keyFor(listings.OperationContactRequests).Fingerprint() {
 		l.refused, l.refusedAt = true, t.Since
 		l.refusal = &listings.StatusError{
@@ -173,7 +174,7 @@ func (a *agency) restoreLook(t store.Trouble, now time.Time) (until time.Time) {
 			Status:  t.Status, Body: listings.BodyKind(t.Body),
 		}
 	}
-	_, _, until = l.retry.state()
+	_, _, until = retry.state()
 	return until
 }
 

@@ -29,7 +29,7 @@ func anAgency(t *testing.T) *agency {
 
 func (a *agency) failThrice(reference string) {
 	for range 3 {
-		a.look(reference).retry.failed(reference, time.Now(), time.Now())
+		a.retry(reference).failed(reference, time.Now(), time.Now())
 	}
 	a.touch(troubleInsertion, reference)
 }
@@ -52,7 +52,7 @@ func TestAnAlarmOfAnInsertionIsToldOnceAndEndedWhoeverKeepsTroublesMeanwhile(t *
 			}
 			both.Wait()
 		}
-		a.look(reference).retry.succeeded(long)
+		a.retry(reference).succeeded(long)
 		a.touch(troubleInsertion, reference)
 		if err := a.keepTroubles(); err != nil { // of another poll
 			t.Fatal(err)

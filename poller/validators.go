@@ -17,12 +17,33 @@ type validators struct {
 	denied         int       // answers since that nothing has changed
 }
 
+// asked is what an insertion was answered last that a question can be tied to; nil where there is nothing.
+type asked struct{ *validators }
+
+// current are the validators; zero where there are none.
+func (a asked) current() validators {
+	if a.validators == nil {
+		return validators{}
+	}
+	return *a.validators
+}
+
+// deny counts an answer that nothing has changed.
+func (a asked) deny() {
+	if a.validators != nil {
+		a.denied++
+	}
+}
+
 // verifyEvery is how often, at least, an insertion is asked without a condition.
 const verifyEvery = time.Hour
 
 // confirm takes over the validators of an answer that is remembered.
-func (v *validators) confirm(e listings.Envelope) {
-	*v = validators{size: e.Size, etag: e.ETag, modified: e.LastModified, until: e.Received.Add(verifyEvery - rand.N(verifyEvery/6))}
+func (a *asked) confirm(e listings.Envelope) {
+	v := validators{size: e.Size, etag: e.ETag, modified: e.LastModified, until: e.Received.Add(verifyEvery - rand.N(verifyEvery/6))}
+	if *a = (asked{}); v.known() {
+		a.validators = &v
+	}
 }
 
 func (v validators) expect() listings.Expect {
@@ -34,7 +55,7 @@ func (v validators) known() bool { return v.etag != "" || v.modified != "" }
 // expect is what the next question may be left unanswered for, and the answer that need not be decoded; nothing where all
 // of it is wanted in any case.
 func (p *poll) expect(size int) listings.Expect {
-	now, v := time.Now(), p.look.validators
+	now, v := time.Now(), p.look.validators.current()
 	if p.look.hashes == (listings.Hashes{}) || p.wideDue(now) || p.look.rules != p.a.windows.currentRules() {
 		return listings.Expect{}
 	}
@@ -49,7 +70,7 @@ func (p *poll) expect(size int) listings.Expect {
 // changed, it is not asked that way again as long as the process lives. What it returns asks, if need be, once the answer
 // is committed.
 func (p *poll) doubt(page *listings.ContactRequestsPage) func(context.Context) error {
-	v := p.look.validators
+	v := p.look.validators.current()
 	if !v.known() || v.size != page.Size || p.a.windows.lies() || page.Hashes.Body == p.look.hashes.Body {
 		return func(context.Context) error { return nil }
 	}

@@ -247,13 +247,7 @@ func (a *agency) recovered(tx *store.Tx, op listings.Operation, reference, ends 
 
 // stillFails says whether an insertion is still asked, in vain.
 func (a *agency) stillFails(reference string) bool {
-	a.mu.Lock()
-	l := a.looks[reference]
-	a.mu.Unlock()
-	if l == nil {
-		return false
-	}
-	failures, _, _ := l.retry.state()
+	failures, _, _ := a.retries(reference).state()
 	return failures > 0
 }
 

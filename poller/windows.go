@@ -264,19 +264,21 @@ type slow struct {
 const slowLimit = 3
 
 func (s *slow) given(size int, now time.Time) bool {
-	return s.failures >= slowLimit && size >= s.size && now.Sub(s.since) < probeEvery
+	return s != nil && s.failures >= slowLimit && size >= s.size && now.Sub(s.since) < probeEvery
 }
 
-func (s *slow) failed(err error, size int, now time.Time) {
+// failed returns what is known after one more failure.
+func (s *slow) failed(err error, size int, now time.Time) *slow {
 	switch classify(err) {
 	case classTransient, classAside, classDrift:
 	default:
-		return
+		return s
 	}
-	if s.size != size || now.Sub(s.since) >= probeEvery {
-		*s = slow{size: size, since: now}
+	if s == nil || s.size != size || now.Sub(s.since) >= probeEvery {
+		s = &slow{size: size, since: now}
 	}
 	s.failures++
+	return s
 }
 
 // grow asks for a larger number. There is no page where the API does not give one.
@@ -290,7 +292,7 @@ func (p *poll) grow(ctx context.Context, size int, page *listings.ContactRequest
 		return nil, nil
 	}
 	if err != nil {
-		p.look.slow.failed(err, size, time.Now())
+		p.look.slow = p.look.slow.failed(err, size, time.Now())
 		return nil, err
 	}
 	p.a.windows.lift(size, len(next.ContactRequests))
@@ -333,10 +335,14 @@ func (a *agency) capped(count int) {
 	a.most = min(a.most, count)
 }
 
-func (w *windows) setRules(rules string) {
+// setRules notes under which rules contact requests are told apart, and returns them as the one text that all share.
+func (w *windows) setRules(rules string) (shared string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.rules = rules
+	if w.rules != rules {
+		w.rules = rules
+	}
+	return w.rules
 }
 
 func (w *windows) currentRules() string {

@@ -71,6 +71,8 @@ type Store struct {
 	now     func() time.Time
 	changed chan struct{}
 	commits atomic.Int64
+
+	released atomic.Int64 // when the pages that were read were given back, in nanoseconds
 }
 
 // Open locks and opens the store in o.Dir, or makes a new one where there is none. It holds an exclusive lock until

@@ -21,7 +21,9 @@ type Tx struct {
 
 // View runs fn on the state as it is. No network, no waiting inside: an open View keeps the file growing.
 func (s *Store) View(fn func(*Tx) error) error {
-	return s.db.View(func(tx *bolt.Tx) error { return fn(s.begin(tx)) })
+	err := s.db.View(func(tx *bolt.Tx) error { return fn(s.begin(tx)) })
+	s.release()
+	return err
 }
 
 // Update runs fn and commits what it wrote, all or nothing; it is durable when Update returns nil. An error of fn is
@@ -43,6 +45,7 @@ func (s *Store) Update(fn func(*Tx) error) error {
 	if own.appended {
 		s.signal()
 	}
+	s.release()
 	return nil
 }
 

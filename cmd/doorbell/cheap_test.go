@@ -151,4 +151,3 @@ const cheapContactRequest = `{"id":"%08[1]x-6d1f-4a53-9a57-%04[2]x%08[3]x","crea
 	`"salutation":"Frau","firstName":"Nora","lastName":"Beispiel","email":"nora.%[3]d.%[2]d@example.org","phone":"079 000 01 23",` +
 	`"language":"de","message":"Guten Tag, ist die Wohnung noch frei?\r\nIch könnte am Samstag vorbeikommen.",` +
 	`"viewingTimes":["SAT_MORNING"],"status":"NEW"}`
-

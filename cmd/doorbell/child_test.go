@@ -146,7 +146,7 @@ func (w *transcript) await(t *testing.T, pattern string) []string {
 }
 
 // eventually polls: what it waits for happens in another process, which gives no signal.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -95,7 +95,7 @@ func (p *process) stop(t testing.TB) {
 }
 
 // natsURL waits until the daemon answers at its socket and returns where its NATS listens.
-func natsURL(t *testing.T, dir string) string {
+func natsURL(t testing.TB, dir string) string {
 	t.Helper()
 	client := ops.NewClient(filepath.Join(dir, socketFile))
 	url := ""

@@ -18,6 +18,7 @@ type grammar struct {
 	Demo    DemoCmd    `cmd:"" help:"Show everything at work against a made-up API, without any configuration."`
 	Sandbox SandboxCmd `cmd:"" help:"Serve a made-up listings API."`
 	Check   CheckCmd   `cmd:"" help:"Say whether run would work, and what the API's answers are like."`
+	Plan    PlanCmd    `cmd:"" help:"Say how fast contact requests are found with so many requests."`
 	Status  StatusCmd  `cmd:"" help:"Say how the daemon is."`
 	Events  EventsCmd  `cmd:"" help:"Read events."`
 	Resume  ResumeCmd  `cmd:"" help:"End the halt of an agency or insertion."`

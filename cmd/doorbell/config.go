@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/url"
+	"slices"
 	"time"
 	_ "time/tzdata" // TIMEZONE must work on a machine without zone files
 )
@@ -91,6 +92,9 @@ const (
 	groupBase group = "Base"
 	groupPoll group = "Poll"
 	groupNATS group = "NATS"
+
+	// groupPace is Poll without its secrets, and without the demand that there is an API to speak to.
+	groupPace group = "pace"
 )
 
 // readConfig reads Base, NATS and the further groups from the variables of a process. The error is a *ConfigError that
@@ -101,14 +105,17 @@ func readConfig(environ []string, further ...group) (*Config, error) {
 	r.read(groupBase, "DOORBELL", &c.Base)
 	r.read(groupNATS, "NATS", &c.NATS)
 	for _, g := range further {
-		if g == groupPoll {
+		if g == groupPoll || g == groupPace {
+			r.noSecrets = g == groupPace
 			r.read(groupPoll, "DOORBELL", &c.Poll)
 		}
 	}
 	r.checkBase(c)
 	r.checkNATS(c)
-	if r.has(groupPoll) {
+	if slices.Contains(further, groupPoll) {
 		r.checkPoll(c)
+	}
+	if r.has(groupPoll) {
 		r.checkStaleness(c.Poll)
 	}
 	r.warnUnknown()

@@ -58,6 +58,8 @@ type reader struct {
 	problems []Problem
 	warnings []string
 	files    []string
+
+	noSecrets bool // they are left out of what is read from now on
 }
 
 func newReader(environ []string) *reader {
@@ -81,7 +83,7 @@ func (r *reader) read(g group, prefix string, fields any) {
 	names := make(map[string]*Setting)
 	for _, s := range settingsOf(g, prefix, fields) {
 		r.settings = append(r.settings, s)
-		if !r.find(s) {
+		if r.noSecrets && s.Secret || !r.find(s) {
 			continue
 		}
 		name := private + strings.TrimPrefix(s.Name, prefix)

@@ -17,7 +17,7 @@ type Plan struct {
 	Budget    float64       // requests per second that may be spent on everything
 	Walks     float64       // requests per second that walks wish for; while polls wait they get at most a third
 	Interval  time.Duration // least time between two polls of one insertion
-	Staleness time.Duration // the cap; 0: four times what taking turns needs. A lower one lowers Interval
+	Staleness time.Duration // the cap; 0: as in Options. A lower one lowers Interval
 }
 
 // Forecast is what may be expected of a Plan, as long as rates stay what they are. Latency is that of a contact request,
@@ -128,7 +128,7 @@ func (p Plan) load() load {
 	l.polls = max(l.budget-l.wished, l.budget*(1-walkShare))
 	turns := l.n / l.polls
 	l.interval = max(CapLowers(p.Interval, p.Staleness).Seconds(), leastInterval)
-	l.cap = 4 * turns
+	l.cap = l.interval + 4*l.n/l.budget
 	if p.Staleness > 0 {
 		l.cap = p.Staleness.Seconds()
 	}
@@ -244,4 +244,9 @@ func Market(insertions float64) []RateCount {
 		rates[k] = RateCount{PerDay: leastOctave * math.Exp2(float64(k)) / math.Ln2, Count: within(insertions, 0, mostCount) * share / 1e6}
 	}
 	return rates
+}
+
+// Rates are how the rates of an agency's insertions lie, and from how many contact requests that was learned.
+func (s *Schedule) Rates(a Agency) (rates []RateCount, learned float64) {
+	return Market(float64(s.Len(a))), 0
 }

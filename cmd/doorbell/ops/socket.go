@@ -18,6 +18,7 @@ import (
 // Verbs are what can be asked of a daemon.
 type Verbs struct {
 	Status  func() (Status, error)
+	Outlook func() poller.Outlook
 	Resume  func(agencyID, reference string) (ended int, err error)
 	Approve func(agencyID string) (held bool, err error)
 	// VerifyKeys may take long.
@@ -50,12 +51,15 @@ type problem struct {
 	Error string `json:"error"`
 }
 
-// Handler serves the verbs: GET /status, POST /resume, /approve and /keys/verify, all JSON.
+// Handler serves the verbs: GET /status and /outlook, POST /resume, /approve and /keys/verify, all JSON.
 func Handler(v Verbs) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		s, err := v.Status()
 		answer(w, s, err)
+	})
+	mux.HandleFunc("GET /outlook", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, v.Outlook(), nil)
 	})
 	mux.HandleFunc("POST /resume", func(w http.ResponseWriter, r *http.Request) {
 		var q ResumeRequest
@@ -150,6 +154,11 @@ var ErrNoAnswer = errors.New("no daemon answers")
 // Status asks how the daemon is.
 func (c *Client) Status(ctx context.Context) (s Status, err error) {
 	return s, c.ask(ctx, http.MethodGet, "/status", nil, &s)
+}
+
+// Outlook asks for what a forecast must know.
+func (c *Client) Outlook(ctx context.Context) (o poller.Outlook, err error) {
+	return o, c.ask(ctx, http.MethodGet, "/outlook", nil, &o)
 }
 
 // Resume ends halts.

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"time"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/poller"
+	"doorbell/poller/schedule"
+	"doorbell/store"
+)
+
+// PlanCmd is `doorbell plan`.
+type PlanCmd struct {
+	Insertions *int          `placeholder:"N" help:"Plan for so many insertions, without looking at a daemon or store."`
+	Agencies   int           `default:"1" placeholder:"K" help:"Agencies that these insertions belong to, alike."`
+	Budget     *float64      `placeholder:"RATE" help:"Requests per second, instead of DOORBELL_REQUESTS_PER_SECOND."`
+	Latency    time.Duration `default:"5m" placeholder:"DURATION" help:"Say how many requests per second this mean latency takes."`
+	JSON       bool          `name:"json" help:"Print JSON."`
+}
+
+// Help is printed by --help below the flags.
+func (PlanCmd) Help() string {
+	return "Says how fast contact requests are found with half of the requests per second, with all, with twice and four times as many. " +
+		"Takes the insertions and what was learned of them from the daemon, or from the store if none runs; changes and asks nothing.\n\n" +
+		"Example:\n  doorbell plan --insertions 10000 --latency 2m"
+}
+
+// mostPlanned bounds what can be planned for.
+const mostPlanned = 10_000_000
+
+// Validate refuses what cannot be.
+func (c *PlanCmd) Validate() error {
+	switch {
+	case c.Insertions != nil && (*c.Insertions < 1 || *c.Insertions > mostPlanned):
+		return fmt.Errorf("--insertions: write a number from 1 to %d", mostPlanned)
+	case c.Agencies != 1 && c.Insertions == nil:
+		return errors.New("--agencies: needs --insertions")
+	case c.Insertions != nil && (c.Agencies < 1 || c.Agencies > *c.Insertions):
+		return errors.New("--agencies: write a number from 1 to that of the insertions")
+	case c.Budget != nil && !(*c.Budget >= 0.001 && *c.Budget <= 1000):
+		return errors.New("--budget: write a number from 0.001 to 1000")
+	case c.Latency < time.Millisecond:
+		return errors.New("--latency: write a duration of at least 1ms, like 5m")
+	}
+	return nil
+}
+
+// Run plans.
+func (c *PlanCmd) Run(ctx context.Context, p *program) error { return cmdPlan(ctx, p, c) }
+
+// cmdPlan says what may be expected of a budget, and what a wish would take.
+func cmdPlan(ctx context.Context, p *program, c *PlanCmd) error {
+	config, err := readConfig(p.environ, groupPace)
+	if err != nil {
+		return err
+	}
+	p.warn(config.Warnings)
+	outlook, source, err := outlookFor(ctx, config, c)
+	if err != nil {
+		return err
+	}
+	if c.Budget != nil {
+		outlook.RequestsPerSecond = *c.Budget
+	}
+	r := newPlan(outlook, source, c.Latency)
+	if c.JSON {
+		return p.printJSON(r)
+	}
+	return r.writeText(p.stdout)
+}
+
+// Sources of what a plan is about.
+const (
+	fromDaemon  = "daemon"
+	fromStore   = "store"
+	fromRequest = "request" // --insertions
+)
+
+func outlookFor(ctx context.Context, c *Config, cmd *PlanCmd) (poller.Outlook, string, error) {
+	if cmd.Insertions != nil {
+		return assumed(c.Poll, *cmd.Insertions, cmd.Agencies), fromRequest, nil
+	}
+	o, err := ops.NewClient(filepath.Join(c.Base.DataDir, socketFile)).Outlook(ctx)
+	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
+		return o, fromDaemon, err
+	}
+	o, err = outlookOfStore(c)
+	return o, fromStore, err
+}
+
+// assumed is an outlook of which nothing is known but numbers.
+func assumed(p Poll, insertions, agencies int) poller.Outlook {
+	o := poller.Outlook{
+		RequestsPerSecond: p.RequestsPerSecond, PollInterval: p.PollInterval, MaxStaleness: time.Duration(p.MaxStaleness),
+		WalkInterval: p.WalkInterval, PageSize: int(p.PageSize),
+	}
+	for n := range agencies {
+		share := insertions*(n+1)/agencies - insertions*n/agencies
+		o.Agencies = append(o.Agencies, poller.AgencyOutlook{Rates: schedule.Market(float64(share))})
+	}
+	return o
+}
+
+// outlookOfStore reads what a stopped daemon remembers. It changes nothing.
+func outlookOfStore(c *Config) (o poller.Outlook, err error) {
+	kept, err := store.OpenReadOnly(store.Options{Dir: c.Base.DataDir})
+	var locked *store.LockedError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return o, failed(fmt.Errorf("no daemon answers, and there is no store in %s", c.Base.DataDir),
+			"set DOORBELL_DATA_DIR to the data directory of the daemon, or plan for a number: --insertions 1000")
+	case errors.As(err, &locked):
+		return o, unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), "look at its log; if it hangs, restart it")
+	case err != nil:
+		return o, storeError(err, c.Base.DataDir)
+	}
+	defer kept.Close()
+	o, err = poller.RememberedOutlook(kept, c.pollerOptions())
+	if err != nil {
+		return o, storeError(err, c.Base.DataDir)
+	}
+	return o, nil
+}
+
+// planReport is what `doorbell plan` says; with --json it is printed as it is.
+type planReport struct {
+	Source                string    `json:"source"` // daemon, store or request
+	Agencies              int       `json:"agencies"`
+	Insertions            int       `json:"insertions"`
+	ContactRequestsPerDay float64   `json:"contactRequestsPerDay"` // expected
+	LearnedFrom           int       `json:"learnedFrom"`           // contact requests; 0: all rates are assumed
+	PollIntervalSeconds   float64   `json:"pollIntervalSeconds"`
+	MaxStalenessSeconds   float64   `json:"maxStalenessSeconds"` // 0: auto
+	Budgets               []planRow `json:"budgets"`             // half, configured, twice, four times
+	Walks                 planWalks `json:"walks"`
+	Wished                planWish  `json:"wished"`
+	StalenessNeeds        float64   `json:"stalenessNeedsRequestsPerSecond,omitempty"` // for MaxStalenessSeconds
+}
+
+// planRow is what may be expected of a budget.
+type planRow struct {
+	RequestsPerSecond     float64 `json:"requestsPerSecond"`
+	Configured            bool    `json:"configured"`
+	MeanLatencySeconds    float64 `json:"meanLatencySeconds"`
+	MedianLatencySeconds  float64 `json:"medianLatencySeconds"`
+	P95LatencySeconds     float64 `json:"p95LatencySeconds"`
+	WithinOneMinute       float64 `json:"withinOneMinute"`
+	WithinFiveMinutes     float64 `json:"withinFiveMinutes"`
+	MeanAgeSeconds        float64 `json:"meanAgeSeconds"`
+	OldestSeconds         float64 `json:"oldestSeconds"`
+	PollsPerSecond        float64 `json:"pollsPerSecond"`
+	WalkRequestsPerSecond float64 `json:"walkRequestsPerSecond"`
+	TurnsMeanSeconds      float64 `json:"turnsMeanSeconds"` // of taking turns, with the same budget
+	Gain                  float64 `json:"gain"`             // over taking turns
+}
+
+// planWalks is what walks take of the configured budget, and what a longer interval would give back.
+type planWalks struct {
+	IntervalSeconds   float64 `json:"intervalSeconds"`
+	PageSize          int     `json:"pageSize"`
+	Requests          int     `json:"requests"` // for one walk of every agency
+	RequestsPerSecond float64 `json:"requestsPerSecond"`
+	Wished            float64 `json:"wishedRequestsPerSecond"` // for the interval; they get less where polls wait
+
+	LongerIntervalSeconds    float64 `json:"longerIntervalSeconds"`
+	LongerRequestsPerSecond  float64 `json:"longerRequestsPerSecond"`
+	LongerMeanLatencySeconds float64 `json:"longerMeanLatencySeconds"`
+}
+
+// planWish is what a mean latency takes.
+type planWish struct {
+	MeanLatencySeconds float64 `json:"meanLatencySeconds"`
+	Possible           bool    `json:"possible"` // false: DOORBELL_POLL_INTERVAL is too long for it
+	RequestsPerSecond  float64 `json:"requestsPerSecond"`
+}
+
+// longerWalks is by how much the interval is longer of which the plan says what it gives back.
+const longerWalks = 5
+
+func newPlan(o poller.Outlook, source string, latency time.Duration) *planReport {
+	p, requests := planOf(o)
+	r := &planReport{
+		Source: source, Agencies: len(o.Agencies), PollIntervalSeconds: schedule.CapLowers(o.PollInterval, o.MaxStaleness).Seconds(),
+		MaxStalenessSeconds: o.MaxStaleness.Seconds(), Wished: planWish{MeanLatencySeconds: latency.Seconds()},
+	}
+	for _, a := range o.Agencies {
+		r.LearnedFrom += int(min(max(a.ContactRequests, 0), math.MaxInt32))
+	}
+	insertions := 0.0
+	for _, group := range p.Rates {
+		insertions += group.Count
+		r.ContactRequestsPerDay = min(r.ContactRequestsPerDay+group.Count*group.PerDay, 1e15)
+	}
+	r.Insertions = int(math.Round(min(max(insertions, 0), mostPlanned)))
+	for _, factor := range []float64{0.5, 1, 2, 4} {
+		r.Budgets = append(r.Budgets, newPlanRow(p, factor))
+	}
+	r.Walks = newPlanWalks(p, o, requests)
+	r.Wished.RequestsPerSecond, r.Wished.Possible = p.Needed(latency, schedule.MeanLatency)
+	if o.MaxStaleness > 0 {
+		r.StalenessNeeds = p.NeededForStaleness(o.MaxStaleness)
+	}
+	return r
+}
+
+// planOf is an outlook as one plan for all agencies, and how many requests one walk of each takes.
+func planOf(o poller.Outlook) (p schedule.Plan, requests int) {
+	p = schedule.Plan{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}
+	for _, a := range o.Agencies {
+		p.Rates = append(p.Rates, a.Rates...)
+		requests += walkRequests(a, o.PageSize)
+	}
+	p.Walks = float64(requests) / max(o.WalkInterval.Seconds(), 1e-3)
+	return p, requests
+}
+
+// defaultPage is what walks ask for at first where no page size is configured.
+const defaultPage = 50
+
+// walkRequests is how many requests a walk takes: as many as the last one, or, unknown, one for each page, one more for the
+// first, and an empty one at the end.
+func walkRequests(a poller.AgencyOutlook, size int) int {
+	if a.Pages > 0 {
+		return a.Pages
+	}
+	if size <= 0 {
+		size = defaultPage
+	}
+	insertions := 0.0
+	for _, group := range a.Rates {
+		insertions += max(group.Count, 0)
+	}
+	return int(math.Ceil(min(insertions, mostPlanned)/float64(size)-1e-6)) + 2
+}
+
+func newPlanRow(p schedule.Plan, factor float64) planRow {
+	p.Budget *= factor
+	f, turns := p.Forecast(), p.Turns()
+	r := planRow{
+		RequestsPerSecond: p.Budget, Configured: factor == 1, MeanLatencySeconds: f.Mean.Seconds(), MedianLatencySeconds: f.Median.Seconds(),
+		P95LatencySeconds: f.P95.Seconds(), WithinOneMinute: f.WithinOne, WithinFiveMinutes: f.WithinFive, MeanAgeSeconds: f.MeanAge.Seconds(),
+		OldestSeconds: f.Oldest.Seconds(), PollsPerSecond: f.Polls, WalkRequestsPerSecond: f.Walks, TurnsMeanSeconds: turns.Mean.Seconds(), Gain: 1,
+	}
+	if f.Mean > 0 {
+		r.Gain = float64(turns.Mean) / float64(f.Mean)
+	}
+	return r
+}
+
+func newPlanWalks(p schedule.Plan, o poller.Outlook, requests int) planWalks {
+	w := planWalks{
+		IntervalSeconds: o.WalkInterval.Seconds(), PageSize: o.PageSize, Requests: requests,
+		RequestsPerSecond: p.Forecast().Walks, Wished: p.Walks, LongerIntervalSeconds: longerWalks * o.WalkInterval.Seconds(),
+	}
+	p.Walks /= longerWalks
+	f := p.Forecast()
+	w.LongerRequestsPerSecond, w.LongerMeanLatencySeconds = f.Walks, f.Mean.Seconds()
+	return w
+}

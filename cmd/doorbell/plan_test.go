@@ -1,0 +1,211 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/poller"
+	"doorbell/poller/schedule"
+	"doorbell/store"
+)
+
+// planned runs `doorbell plan` as text and as JSON, and wants both to end well, without a secret or a person.
+func planned(t *testing.T, environ []string, args ...string) (planReport, string) {
+	t.Helper()
+	text := run(t, environ, append([]string{"plan"}, args...)...)
+	object := run(t, environ, append([]string{"plan", "--json"}, args...)...)
+	for _, got := range []result{text, object} {
+		if got.code != exitDone || got.stderr != "" {
+			t.Fatalf("exit code %d:\n%s%s", got.code, got.stdout, got.stderr)
+		}
+		holdsNobody(t, got.stdout)
+		got.holdsNoSecret(t)
+	}
+	var r planReport
+	if err := json.Unmarshal([]byte(object.stdout), &r); err != nil {
+		t.Fatalf("no JSON object: %v\n%s", err, object.stdout)
+	}
+	return r, strings.Join(strings.Fields(text.stdout), " ")
+}
+
+func TestPlanForANumberNeedsNoConfiguration(t *testing.T) {
+	t.Parallel()
+	r, text := planned(t, nil, "--insertions", "10000")
+	if r.Source != fromRequest || r.Insertions != 10000 || r.Agencies != 1 || r.LearnedFrom != 0 || len(r.Budgets) != 4 {
+		t.Errorf("%+v", r)
+	}
+	has(t, text, "10000 insertions of one agency, made up", "REQUESTS/S MEAN MEDIAN 95 %", "→ 5 ", "Walks take 1.7 requests/s: 202 requests every 2m (DOORBELL_WALK_INTERVAL).",
+		"Every 10m they take 0.34", "A mean of 5m takes", "Assumed: how contact requests spread over insertions")
+	p := schedule.Plan{Rates: schedule.Market(10000), Budget: 5, Walks: 202.0 / 120, Interval: 30 * time.Second}
+	for n, budget := range []float64{2.5, 5, 10, 20} {
+		p.Budget = budget
+		row, f := r.Budgets[n], p.Forecast()
+		if row.RequestsPerSecond != budget || row.Configured != (n == 1) || row.MeanLatencySeconds != f.Mean.Seconds() || row.P95LatencySeconds != f.P95.Seconds() ||
+			row.OldestSeconds != f.Oldest.Seconds() || math.Abs(row.Gain-p.Turns().Mean.Seconds()/f.Mean.Seconds()) > 1e-9 || row.Gain < 2 {
+			t.Errorf("%+v, want %+v", row, f)
+		}
+	}
+	p.Budget = r.Wished.RequestsPerSecond
+	if mean := p.Forecast().Mean; !r.Wished.Possible || mean.Round(time.Second) != 5*time.Minute {
+		t.Errorf("%+v leads to %v", r.Wished, mean)
+	}
+}
+
+func TestPlanHeedsItsFlagsAndTheConfiguration(t *testing.T) {
+	t.Parallel()
+	environ := []string{
+		"DOORBELL_REQUESTS_PER_SECOND=2", "DOORBELL_POLL_INTERVAL=1m", "DOORBELL_MAX_STALENESS=20m", "DOORBELL_WALK_INTERVAL=4m", "DOORBELL_PAGE_SIZE=100",
+		"DOORBELL_API_KEY_FILE=/none", // plan has no use for it, and does not look
+	}
+	r, text := planned(t, environ, "--insertions", "3000", "--agencies", "7", "--latency", "20s")
+	w := r.Walks
+	if r.Agencies != 7 || r.Insertions != 3000 || w.Requests != 7*(5+2) || w.PageSize != 100 || w.IntervalSeconds != 240 || r.Wished.Possible {
+		t.Errorf("%+v", r)
+	}
+	has(t, text, "3000 insertions of 7 agencies", "→ 2 ", "pages of 100", "A mean of 20s is not possible: no insertion is polled more often than every 1m (DOORBELL_POLL_INTERVAL).",
+		"no insertion waits longer than 20m (DOORBELL_MAX_STALENESS) takes 2.8 requests/s: more than the 2 there are, so they take turns.")
+	r, text = planned(t, environ, "--insertions", "3000", "--agencies", "7", "--budget", "8", "--latency", "1m")
+	if r.Budgets[1].RequestsPerSecond != 8 || !r.Wished.Possible || r.Budgets[1].OldestSeconds > 1200.001 {
+		t.Errorf("%+v", r)
+	}
+	has(t, text, "→ 8 ", "A mean of 1m takes", "takes 2.8 requests/s. ")
+	r, _ = planned(t, []string{"DOORBELL_MAX_STALENESS=10s"}, "--insertions", "8")
+	if r.PollIntervalSeconds != 9 || r.Budgets[1].OldestSeconds != 9 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestPlanSaysHowOftenWalksComeThatAreTooLong(t *testing.T) {
+	t.Parallel()
+	r, text := planned(t, []string{"DOORBELL_PAGE_SIZE=20"}, "--insertions", "100000")
+	if w := r.Walks; math.Abs(w.RequestsPerSecond-5.0/3) > 1e-9 || w.Requests != 5002 {
+		t.Errorf("%+v", w)
+	}
+	has(t, text, "They would need 42, but get a third while polls wait, so they come every 50m")
+}
+
+func TestPlanRefusesWhatCannotBe(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		args  string
+		words string
+	}{
+		{"--insertions 0", "--insertions: write a number from 1 to"},
+		{"--insertions 10000001", "--insertions: write a number from 1 to"},
+		{"--insertions many", "--insertions"},
+		{"--agencies 3", "--agencies: needs --insertions"},
+		{"--insertions 3 --agencies 4", "--agencies: write a number"},
+		{"--insertions 3 --agencies=-1", "--agencies: write a number"},
+		{"--insertions 3 --budget 0", "--budget: write a number from 0.001"},
+		{"--insertions 3 --budget NaN", "--budget: write a number from 0.001"},
+		{"--insertions 3 --budget Inf", "--budget: write a number from 0.001"},
+		{"--insertions 3 --latency 0s", "--latency: write a duration"},
+		{"--insertions 3 --latency=-5m", "--latency: write a duration"},
+		{"--insertions 3 --latency soon", "--latency"},
+	} {
+		got := run(t, nil, append([]string{"plan"}, strings.Fields(tt.args)...)...)
+		if got.code != exitUsage || got.stdout != "" {
+			t.Errorf("%s: %+v", tt.args, got)
+		}
+		has(t, got.stderr, tt.words)
+	}
+	for _, bad := range []string{"DOORBELL_REQUESTS_PER_SECOND=many", "DOORBELL_WALK_INTERVAL=0s", "DOORBELL_MAX_STALENESS=1ms"} {
+		name, _, _ := strings.Cut(bad, "=")
+		if got := run(t, []string{bad}, "plan", "--insertions", "5"); got.code != exitConfig || !strings.Contains(got.stderr, name+" ") {
+			t.Errorf("%s: %+v", bad, got)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "none")
+	got := run(t, []string{"DOORBELL_DATA_DIR=" + dir}, "plan")
+	if got.code != exitFailed {
+		t.Errorf("%+v", got)
+	}
+	has(t, got.stderr, "no daemon answers, and there is no store in "+dir, "plan for a number: --insertions 1000")
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s was made", dir)
+	}
+}
+
+func TestPlanIsAboutTheDaemonAndThenAboutItsStore(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100", "B200")
+	d := launch(t, s.environ, "run")
+	sub := subscribeTo(t, natsURL(t, s.dir))
+	sub.baselined(t, "A100", "B200")
+	sub.request(t, s.ring(t, "A100"))
+
+	elsewhere := s.with("DOORBELL_REQUESTS_PER_SECOND=7", "DOORBELL_BASE_URL=", "DOORBELL_AGENCIES=", "DOORBELL_API_KEY=")
+	r, text := planned(t, elsewhere)
+	if r.Source != fromDaemon || r.Agencies != 2 || r.Insertions != 8 || r.Budgets[1].RequestsPerSecond != 1000 || r.PollIntervalSeconds != 0.1 || r.Walks.Requests < 2 {
+		t.Errorf("%+v", r)
+	}
+	has(t, text, "8 insertions of 2 agencies, as the daemon knows them", "→ 1e+03")
+	asked := s.asked("B200")
+	r, _ = planned(t, elsewhere, "--insertions", "5")
+	if r.Source != fromRequest || r.Insertions != 5 || r.Budgets[1].RequestsPerSecond != 7 || asked == 0 {
+		t.Errorf("%+v", r)
+	}
+	d.stop(t)
+
+	before := tree(t, s.dir)
+	r, text = planned(t, elsewhere, "--budget", "0.5")
+	if r.Source != fromStore || r.Agencies != 2 || r.Insertions != 8 || r.Budgets[1].RequestsPerSecond != 0.5 || r.Walks.Requests != 6 {
+		t.Errorf("%+v", r)
+	}
+	has(t, text, "as the store remembers them")
+	if after := tree(t, s.dir); !maps.Equal(before, after) {
+		t.Errorf("the data directory was changed: %v", slices.Sorted(maps.Keys(after)))
+	}
+	kept, err := store.Open(store.Options{Dir: s.dir, BaseURL: s.url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close()
+	if got := run(t, elsewhere, "plan"); got.code != exitUnavailable || !strings.Contains(got.stderr, "holds the store and does not answer") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAPlanOfNothingSaysSo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	kept, err := store.Open(store.Options{Dir: dir, BaseURL: "https://api.example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept.Close()
+	r, text := planned(t, []string{"DOORBELL_DATA_DIR=" + dir})
+	if r.Insertions != 0 || r.Budgets[0].Gain != 1 {
+		t.Errorf("%+v", r)
+	}
+	has(t, text, "no insertion is known yet; plan for a number with --insertions 1000")
+}
+
+func TestAPlanStandsWhateverTheDaemonSays(t *testing.T) {
+	t.Parallel()
+	for _, o := range []poller.Outlook{
+		{},
+		{RequestsPerSecond: -1, PollInterval: -1, MaxStaleness: -1, WalkInterval: -1, PageSize: -1, Agencies: []poller.AgencyOutlook{{Pages: -3, ContactRequests: -1}}},
+		{RequestsPerSecond: 1e300, WalkInterval: 1, Agencies: []poller.AgencyOutlook{{
+			Rates: []schedule.RateCount{{PerDay: 1e300, Count: 1e300}, {PerDay: -1, Count: -1}}, ContactRequests: 1e300, Pages: math.MaxInt32,
+		}}},
+	} {
+		r := newPlan(o, fromDaemon, time.Minute)
+		var b strings.Builder
+		if err := r.writeText(&b); err != nil || strings.Contains(b.String(), "NaN") || strings.Contains(b.String(), "Inf") {
+			t.Errorf("%v:\n%s", err, b.String())
+		}
+		if _, err := json.Marshal(r); err != nil {
+			t.Errorf("%+v: %v", r, err)
+		}
+	}
+}

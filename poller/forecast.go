@@ -1,0 +1,109 @@
+package poller
+
+import (
+	"time"
+
+	"doorbell/poller/schedule"
+	"doorbell/store"
+)
+
+// Outlook is what a forecast must know of a watch. It holds no person's data and no key.
+type Outlook struct {
+	RequestsPerSecond float64         `json:"requestsPerSecond"` // the ceiling
+	PollInterval      time.Duration   `json:"pollInterval"`      // nanoseconds, as all durations here
+	MaxStaleness      time.Duration   `json:"maxStaleness"`      // 0: auto
+	WalkInterval      time.Duration   `json:"walkInterval"`
+	PageSize          int             `json:"pageSize"`
+	Agencies          []AgencyOutlook `json:"agencies"`
+}
+
+// AgencyOutlook is what a forecast must know of an agency.
+type AgencyOutlook struct {
+	AgencyID        string               `json:"agencyId"`
+	Rates           []schedule.RateCount `json:"rates"`           // of its insertions that are polled
+	ContactRequests float64              `json:"contactRequests"` // from which the rates were learned
+	Pages           int                  `json:"pages"`           // requests of the last walk; 0: not known
+}
+
+// Outlook is how the watch stands now. It may be called at any time.
+func (p *Poller) Outlook() Outlook {
+	o := p.o.outlook()
+	for _, a := range p.watched() {
+		one := AgencyOutlook{AgencyID: a.id}
+		one.Rates, one.ContactRequests = p.turns.rates(a.id)
+		a.mu.Lock()
+		one.Pages = a.lastWalk.Pages
+		a.mu.Unlock()
+		o.Agencies = append(o.Agencies, one)
+	}
+	return o
+}
+
+func (o Options) outlook() Outlook {
+	return Outlook{
+		RequestsPerSecond: o.RequestsPerSecond, PollInterval: o.PollInterval, MaxStaleness: o.MaxStaleness,
+		WalkInterval: o.WalkInterval, PageSize: o.PageSize, Agencies: []AgencyOutlook{},
+	}
+}
+
+// rates are how the rates of an agency's insertions lie, and from how many contact requests that was learned.
+func (t *turns) rates(agencyID string) ([]schedule.RateCount, float64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.byID[agencyID]; p != nil {
+		return t.schedule.Rates(p.handle)
+	}
+	return nil, 0
+}
+
+// RememberedOutlook is how a watch with these options would stand at its start, by what a stopped daemon remembers. Its
+// store may be open for reading only.
+func RememberedOutlook(s *store.Store, o Options) (Outlook, error) {
+	o = o.withDefaults()
+	all := o.outlook()
+	ids, err := s.Agencies()
+	if err != nil {
+		return all, err
+	}
+	err = s.View(func(tx *store.Tx) error {
+		for _, id := range ids {
+			one, err := rememberedRates(tx, id, o)
+			if err != nil {
+				return err
+			}
+			all.Agencies = append(all.Agencies, one)
+		}
+		return nil
+	})
+	return all, err
+}
+
+// rememberedRates lets a schedule learn from all contact requests that are remembered.
+func rememberedRates(tx *store.Tx, agencyID string, o Options) (AgencyOutlook, error) {
+	s := schedule.New(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness})
+	handle, now := s.Enter(nil), time.Now()
+	err := tx.Insertions(agencyID, func(i store.Insertion) error {
+		if i.Outside || !i.GoneSince.IsZero() && now.Sub(i.GoneSince) > lateArrivals {
+			return nil
+		}
+		one := s.Add(handle, schedule.Memory{Born: i.FirstSeen}, now)
+		if !i.Polled {
+			return nil
+		}
+		created, err := creations(tx, agencyID, i.Reference)
+		s.Polled(one, now, created)
+		return err
+	})
+	a := AgencyOutlook{AgencyID: agencyID}
+	a.Rates, a.ContactRequests = s.Rates(handle)
+	return a, err
+}
+
+func creations(tx *store.Tx, agencyID, reference string) ([]time.Time, error) {
+	requests, err := tx.ContactRequests(agencyID, reference)
+	created := make([]time.Time, 0, len(requests))
+	for _, c := range requests {
+		created = append(created, c.CreatedAt)
+	}
+	return created, err
+}

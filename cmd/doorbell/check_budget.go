@@ -5,45 +5,46 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"doorbell/poller/schedule"
 )
 
-// bearable is how stale an insertion may be where no limit is configured before the report warns.
-const bearable = 30 * time.Minute
+// bearable is how long a contact request may wait on average, where no staleness is configured, before the report warns.
+const bearable = 15 * time.Minute
 
-// checkedBudget holds the requests that may be spent against the insertions there are, as if they took turns. The daemon
-// does better on the mean: it polls more often where something is likely.
+// checkedBudget holds the requests that may be spent against the insertions there are. How contact requests spread over
+// them is assumed.
 type checkedBudget struct {
 	Insertions              int     `json:"insertions"`
 	AtLeast                 bool    `json:"atLeast"` // there may be more
 	RequestsPerSecond       float64 `json:"requestsPerSecond"`
 	WalkRequestsPerSecond   float64 `json:"walkRequestsPerSecond"` // that walks take of it
-	StalenessSeconds        float64 `json:"expectedStalenessSeconds"`
-	MaxStalenessSeconds     float64 `json:"maxStalenessSeconds"`     // DOORBELL_MAX_STALENESS; 0: auto
-	NeededRequestsPerSecond float64 `json:"neededRequestsPerSecond"` // for DOORBELL_MAX_STALENESS; with auto, for 30 min
+	MeanLatencySeconds      float64 `json:"expectedMeanLatencySeconds"`
+	MedianLatencySeconds    float64 `json:"expectedMedianLatencySeconds"`
+	StalenessSeconds        float64 `json:"expectedStalenessSeconds"` // of the insertion that waits the longest
+	MaxStalenessSeconds     float64 `json:"maxStalenessSeconds"`      // DOORBELL_MAX_STALENESS; 0: auto
+	NeededRequestsPerSecond float64 `json:"neededRequestsPerSecond"`  // for DOORBELL_MAX_STALENESS; with auto, for a mean of 15 min
 }
 
 // newBudget computes the budget of a number of insertions whose walks take so many pages together.
 func newBudget(p Poll, insertions, pages int) checkedBudget {
-	b := checkedBudget{Insertions: insertions, RequestsPerSecond: p.RequestsPerSecond, MaxStalenessSeconds: time.Duration(p.MaxStaleness).Seconds()}
-	wished := float64(pages) / p.WalkInterval.Seconds()
-	b.WalkRequestsPerSecond = min(wished, p.RequestsPerSecond/3) // what is left to walks while polls wait
-	turns := float64(insertions) / (p.RequestsPerSecond - b.WalkRequestsPerSecond)
-	b.StalenessSeconds = max(p.PollInterval.Seconds(), turns)
-	polls := float64(insertions) / b.limit().Seconds()
-	b.NeededRequestsPerSecond = roundUp(min(polls+wished, polls*1.5))
-	return b
-}
-
-// limit is the staleness that the report judges by.
-func (b checkedBudget) limit() time.Duration {
-	if b.MaxStalenessSeconds > 0 {
-		return time.Duration(b.MaxStalenessSeconds * float64(time.Second))
+	plan := schedule.Plan{
+		Rates: schedule.Market(float64(insertions)), Budget: p.RequestsPerSecond, Walks: float64(pages) / p.WalkInterval.Seconds(),
+		Interval: p.PollInterval, Staleness: time.Duration(p.MaxStaleness),
 	}
-	return bearable
-}
-
-func (b checkedBudget) staleness() time.Duration {
-	return time.Duration(min(b.StalenessSeconds, math.MaxInt64/2e9) * float64(time.Second))
+	f := plan.Forecast()
+	b := checkedBudget{
+		Insertions: insertions, RequestsPerSecond: p.RequestsPerSecond, WalkRequestsPerSecond: f.Walks, StalenessSeconds: f.Oldest.Seconds(),
+		MeanLatencySeconds: f.Mean.Seconds(), MedianLatencySeconds: f.Median.Seconds(), MaxStalenessSeconds: plan.Staleness.Seconds(),
+	}
+	needed, ok := plan.NeededForStaleness(plan.Staleness), true
+	if plan.Staleness == 0 {
+		needed, ok = plan.Needed(bearable, schedule.MeanLatency)
+	}
+	if ok {
+		b.NeededRequestsPerSecond = roundUp(needed)
+	}
+	return b
 }
 
 // roundUp keeps two digits.
@@ -57,30 +58,31 @@ func roundUp(v float64) float64 {
 }
 
 func (b checkedBudget) report(r *checkReport) {
+	if b.Insertions == 0 {
+		r.ok(sectionBudget, "no insertion is known; nothing to spend requests on but walks")
+		return
+	}
 	least := ""
 	if b.AtLeast {
 		least = "at least "
 	}
-	text := fmt.Sprintf("%s%s at %g requests/s (walks take %.2g): each is looked at every %s",
-		least, several(b.Insertions, "insertion"), b.RequestsPerSecond, b.WalkRequestsPerSecond, rounded(b.staleness()))
+	text := fmt.Sprintf("%s%s at %g requests/s (walks take %.2g): a contact request is found after about %s, half of them within %s; no insertion waits longer than %s",
+		least, several(b.Insertions, "insertion"), b.RequestsPerSecond, b.WalkRequestsPerSecond, fromSeconds(b.MeanLatencySeconds),
+		fromSeconds(b.MedianLatencySeconds), fromSeconds(b.StalenessSeconds))
+	remedy := fmt.Sprintf("set DOORBELL_REQUESTS_PER_SECOND to %.4g if the provider allows that, or watch fewer insertions (DOORBELL_INSERTIONS_FILTER); `doorbell plan` has more figures",
+		b.NeededRequestsPerSecond)
+	allowed := fromSeconds(b.MaxStalenessSeconds)
 	switch {
-	case b.Insertions == 0:
-		r.ok(sectionBudget, "no insertion is known; nothing to spend requests on but walks")
-	case b.StalenessSeconds <= b.limit().Seconds():
-		if b.MaxStalenessSeconds > 0 {
-			text += fmt.Sprintf("; DOORBELL_MAX_STALENESS allows %s", rounded(b.limit()))
-		}
+	case b.MaxStalenessSeconds == 0 && b.MeanLatencySeconds <= bearable.Seconds():
 		r.ok(sectionBudget, "%s", text)
-	case b.NeededRequestsPerSecond <= b.RequestsPerSecond:
-		r.warn(sectionBudget, fmt.Sprintf("%s, more than the %s that are allowed, for DOORBELL_POLL_INTERVAL is longer", text, rounded(b.limit())),
-			"lower DOORBELL_POLL_INTERVAL")
+	case b.MaxStalenessSeconds == 0 && b.NeededRequestsPerSecond <= b.RequestsPerSecond: // only the interval is in its way
+		r.warn(sectionBudget, text+", for DOORBELL_POLL_INTERVAL is long", "lower DOORBELL_POLL_INTERVAL")
+	case b.MaxStalenessSeconds == 0:
+		r.warn(sectionBudget, text, remedy)
+	case b.StalenessSeconds <= b.MaxStalenessSeconds*(1+1e-9):
+		r.ok(sectionBudget, "%s; DOORBELL_MAX_STALENESS allows %s", text, allowed)
 	default:
-		allowed := "more than the %s of DOORBELL_MAX_STALENESS"
-		if b.MaxStalenessSeconds == 0 {
-			allowed = "more than %s"
-		}
-		r.warn(sectionBudget, fmt.Sprintf("%s, "+allowed, text, rounded(b.limit())),
-			fmt.Sprintf("set DOORBELL_REQUESTS_PER_SECOND to %.4g if the provider allows that, or watch fewer insertions (DOORBELL_INSERTIONS_FILTER)", b.NeededRequestsPerSecond))
+		r.warn(sectionBudget, fmt.Sprintf("%s, more than the %s of DOORBELL_MAX_STALENESS", text, allowed), remedy)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -277,21 +278,35 @@ func TestCheckHoldsTheBudgetAgainstTheInsertions(t *testing.T) {
 	if r.Budget.MaxStalenessSeconds != 0.001 || r.Budget.NeededRequestsPerSecond != 4100 {
 		t.Errorf("%+v", r.Budget)
 	}
-	p := Poll{RequestsPerSecond: 5, PollInterval: 30 * time.Second, WalkInterval: 2 * time.Minute}
 	for _, tt := range []struct {
-		insertions, pages int
-		limit             time.Duration
-		staleness, needed float64
+		insertions, pages       int
+		interval, limit         time.Duration
+		staleness, mean, needed float64
+		level, says             string
 	}{
-		{10, 3, 0, 30, 0.0084},            // the interval is longer than the turns
-		{9000, 182, 0, 2583, 6.6},         // walks take 1.5 a second
-		{9000, 1000, 0, 2700, 7.5},        // more than a third never goes to walks
-		{9000, 182, time.Hour, 2583, 3.8}, // and with more patience it is enough
+		{10, 3, 30 * time.Second, 0, 30, 15, 0.0035, levelOK, "found after about 15s, half of them within 15s; no insertion waits longer than 30s"},
+		{9000, 182, 30 * time.Second, 0, 7230, 536, 3.2, levelOK, "(walks take 1.5)"},
+		{9000, 1000, 30 * time.Second, 0, 7230, 562, 3.2, levelOK, "(walks take 1.7)"}, // more than a third never goes to walks
+		{9000, 182, 30 * time.Second, time.Hour, 3600, 626, 3.8, levelOK, "DOORBELL_MAX_STALENESS allows 1h"},
+		{9000, 182, 30 * time.Second, 20 * time.Minute, 2584, 1292, 9.1, levelWarn, "more than the 20m of DOORBELL_MAX_STALENESS"},
+		{100000, 2002, 30 * time.Second, 0, 80030, 6248, 35, levelWarn, "is found after about 1h44m"},
+		{10, 3, time.Hour, 0, 3600, 1800, 0, levelWarn, "for DOORBELL_POLL_INTERVAL is long"},
+		{10, 3, time.Hour, time.Minute, 54, 27, 0.2, levelOK, "no insertion waits longer than 54s"}, // it lowers the interval
+		{0, 2, 30 * time.Second, 0, 0, 0, 0, levelOK, "no insertion is known"},
 	} {
-		p.MaxStaleness = AutoDuration(tt.limit)
+		p := Poll{RequestsPerSecond: 5, PollInterval: tt.interval, WalkInterval: 2 * time.Minute, MaxStaleness: AutoDuration(tt.limit)}
 		b := newBudget(p, tt.insertions, tt.pages)
-		if b.StalenessSeconds < tt.staleness-1 || b.StalenessSeconds > tt.staleness+1 || b.NeededRequestsPerSecond < tt.needed-1e-6 || b.NeededRequestsPerSecond > tt.needed+1e-6 {
-			t.Errorf("%+v", b)
+		for what, v := range map[string][2]float64{
+			"staleness": {b.StalenessSeconds, tt.staleness}, "mean": {b.MeanLatencySeconds, tt.mean}, "needed": {b.NeededRequestsPerSecond, tt.needed},
+		} {
+			if math.Abs(v[0]-v[1]) > 0.002*v[1]+1e-4 {
+				t.Errorf("%d insertions: %s is %g, want %g", tt.insertions, what, v[0], v[1])
+			}
+		}
+		var r checkReport
+		b.report(&r)
+		if len(r.Lines) != 1 || r.Lines[0].Level != tt.level || !strings.Contains(r.Lines[0].Text, tt.says) || (tt.level == levelWarn) != (r.Lines[0].Remedy != "") {
+			t.Errorf("%d insertions: %+v, want %s with %q", tt.insertions, r.Lines, tt.level, tt.says)
 		}
 	}
 }

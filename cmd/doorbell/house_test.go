@@ -45,8 +45,9 @@ var helpersOfTests = []string{"schemas/schematest", "poller/listings/listingstes
 // onlyInTests are further imports of tests, each for its reason.
 var onlyInTests = map[string][]string{
 	// A relay is tested against the server that we embed, not against a fake, and measured on a log on disk.
-	"events/relay": {"events/natsd", "store"},
-	"poller":       {"poller/sandbox"}, // and a poller against the API over real HTTP
+	"events/relay":    {"events/natsd", "store"},
+	"poller/schedule": {"poller/schedule/trace"}, // a forecast is held against the market
+	"poller":          {"poller/sandbox"},        // and a poller against the API over real HTTP
 }
 
 // heavy libraries and the only rooms that import them. A room with " (tests)" has them in its tests alone.

@@ -2,13 +2,13 @@ package schedule_test
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"doorbell/poller/schedule"
+	"doorbell/poller/schedule/trace"
 )
 
 // near wants two figures to differ by no more than a part of the second.
@@ -270,51 +270,34 @@ func (o *observed) sum(all []latency) {
 	o.median, o.p95, o.five = quantile(0.5), quantile(0.95), found(300)
 }
 
-// TestTheMarketIsWhatItsParametersGive makes the market of the table anew, and holds what counts against each other.
-func TestTheMarketIsWhatItsParametersGive(t *testing.T) {
-	const sample = 400_000
+// TestTheMarketOfAForecastIsThatOfTheSimulator counts insertions of the simulator's market by their rates.
+func TestTheMarketOfAForecastIsThatOfTheSimulator(t *testing.T) {
 	made := map[int]float64{}
-	sum, roots := 0.0, 0.0
-	draw := rand.New(rand.NewPCG(1, 2))
-	for range sample {
-		rate := marketRate(draw)
-		made[int(math.Floor(math.Log2(rate)))] += 1e6 / sample
+	sample, sum, roots := 0.0, 0.0, 0.0
+	simulated := trace.New(trace.Market{Seed: 1, Insertions: 60_000, Span: time.Hour})
+	for n := range simulated.Insertions {
+		i := &simulated.Insertions[n]
+		if i.Born > 0 || i.Gone <= 0 {
+			continue
+		}
+		rate := i.Rate(0)
+		made[octave(rate)]++
+		sample++
 		sum += rate
 		roots += math.Sqrt(rate)
 	}
-	const insertions = 1e6
 	tableSum, tableRoots, count := 0.0, 0.0, 0.0
-	for _, r := range schedule.Market(insertions) {
-		octave := int(math.Floor(math.Log2(r.PerDay)))
-		if diff := math.Abs(made[octave] - r.Count); diff > 5*math.Sqrt(r.Count*1e6/sample)+20 {
-			t.Errorf("rates of 2^%d a day: %.0f in a million, the table says %.0f", octave, made[octave], r.Count)
+	for _, r := range schedule.Market(sample) {
+		if got := made[octave(r.PerDay)]; math.Abs(got-r.Count) > 5*math.Sqrt(r.Count)+3 {
+			t.Errorf("rates of 2^%d a day: %.0f of %.0f, the table says %.0f", octave(r.PerDay), got, sample, r.Count)
 		}
 		tableSum += r.Count * r.PerDay
 		tableRoots += r.Count * math.Sqrt(r.PerDay)
 		count += r.Count
 	}
-	near(t, "insertions", count, insertions, 1e-9)
-	near(t, "contact requests a day", tableSum/insertions, sum/sample, 0.06) // a few of them weigh much
-	near(t, "gain over taking turns", insertions*tableSum/tableRoots/tableRoots, sample*sum/roots/roots, 0.05)
-	if t.Failed() {
-		t.Logf("the table would be: %v", made)
-	}
+	near(t, "insertions", count, 60_000, 1e-9)
+	near(t, "contact requests", tableSum, sum, 0.08) // a few of them weigh much
+	near(t, "gain over taking turns", count*tableSum/tableRoots/tableRoots, sample*sum/roots/roots, 0.06)
 }
 
-// marketRate is the rate of an insertion at any moment: see the table.
-func marketRate(draw *rand.Rand) float64 {
-	median, first := 75.0, 0.7
-	if draw.Float64() < 0.4 {
-		median, first = 20, 2
-	}
-	// One that is seen at any moment is rather a long-lived one: lifetimes weighted by their length.
-	age := draw.Float64() * median * math.Exp(0.9*0.9+0.9*draw.NormFloat64())
-	rate := first * math.Exp(1.4*draw.NormFloat64()-1.4*1.4/2) * math.Pow(1+age/1.5, -0.8)
-	if draw.Float64() < 0.08 {
-		rate *= 3
-	}
-	if age > 30 {
-		rate *= 1 + 3*math.Exp(-math.Mod(age, 30))
-	}
-	return rate / (1 - 0.15)
-}
+func octave(rate float64) int { return int(math.Floor(math.Log2(rate))) }

@@ -238,8 +238,8 @@ const leastOctave = 1.0 / (1 << 17)
 func Market(insertions float64) []RateCount {
 	rates := make([]RateCount, len(market))
 	for k, share := range market {
-		// An octave's insertions thin out towards its top, or its bottom; 1.44 is its mean if they do not.
-		rates[k] = RateCount{PerDay: leastOctave * math.Exp2(float64(k)) / math.Ln2, Count: within(insertions, 0, mostCount) * share / 1e6}
+		// The middle of the octave: where it matters, its insertions thin out towards the top.
+		rates[k] = RateCount{PerDay: leastOctave * math.Exp2(float64(k)) * math.Sqrt2, Count: within(insertions, 0, mostCount) * share / 1e6}
 	}
 	return rates
 }

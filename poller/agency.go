@@ -64,6 +64,7 @@ type agency struct {
 	lastAnswer time.Time // last good answer of contact requests
 	confirming bool      // several were refused: polls wait for what the list says
 	clock      clock
+	latencies  latencies
 	most       int // contact requests in the largest answer so far
 
 	hearings map[listings.Operation]*hearing

@@ -220,6 +220,7 @@ func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q
 	}
 	p.a.returned(len(a.requests))
 	p.look.arrived(r.since)
+	p.a.announced(r.waits, page.Received)
 	return nil
 }
 
@@ -237,6 +238,7 @@ type result struct {
 	rules     string
 	recovered bool // a gap that was told has ended
 	since     map[string]time.Time
+	waits     []time.Duration // of the contact requests that are announced
 }
 
 // errMustWrite ends a View of an answer that changes something.
@@ -255,7 +257,7 @@ func (p *poll) apply(transaction func(func(*store.Tx) error) error, page *listin
 			return err
 		}
 		d := diffContactRequests(s, known, a)
-		r = result{catchUp: p.catchUp.clone(), rules: rulesOf(state, d), since: d.since}
+		r = result{catchUp: p.catchUp.clone(), rules: rulesOf(state, d), since: d.since, waits: waits(d.payloads, s)}
 		r.verdict = r.catchUp.judge(p.circumstances(i, known, a, s.skew), a, d)
 		gap, told := p.a.windows.gap(p.reference)
 		r.recovered = told && r.verdict != open && r.catchUp.whole

@@ -24,9 +24,10 @@ type budget struct {
 	favored map[string]bool          // agencies whose next page goes before all polls
 	walkers map[string]chan struct{} // of agencies, among walks
 
-	turn  int // polls granted in a row while a walk waited
-	spent uint64
-	wake  chan struct{}
+	turn   int // polls granted in a row while a walk waited
+	spent  uint64
+	minute lastMinute // of what was spent
+	wake   chan struct{}
 
 	slowed time.Time // when the API asked us to slow down last
 	factor float64   // of the ceiling that was left then
@@ -185,6 +186,7 @@ func (b *budget) grant(now time.Time) bool {
 	close((*q)[0])
 	*q = (*q)[1:]
 	b.spent++
+	b.minute.add(now)
 	b.last = b.last.Add(b.spacing(now))
 	if made := now.Add(-b.slack); b.last.Before(made) {
 		b.last = made
@@ -197,6 +199,13 @@ func (b *budget) count() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.spent
+}
+
+// lately is the number of requests granted in the last minute.
+func (b *budget) lately(now time.Time) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.minute.sum(now)
 }
 
 // sleep waits for d or until ctx is done.

@@ -13,7 +13,9 @@ import (
 type Status struct {
 	At                time.Time      `json:"at"`
 	BaseURL           string         `json:"baseUrl"`
-	RequestsPerSecond float64        `json:"requestsPerSecond"` // the ceiling
+	RequestsPerSecond float64        `json:"requestsPerSecond"`          // the ceiling
+	Effective         float64        `json:"effectiveRequestsPerSecond"` // what is left of it where the API asked for patience
+	LastMinute        int            `json:"requestsLastMinute"`
 	Requests          uint64         `json:"requests"`          // since the start of the process
 	Down              string         `json:"down,omitempty"`    // nobody answers at the base URL; the next try
 	NoSpace           bool           `json:"noSpace,omitempty"` // the disk is full: nothing is asked
@@ -38,6 +40,7 @@ type AgencyStatus struct {
 	Key              string       `json:"key,omitempty"` // slot of the key that is shown: current or next
 	LastError        string       `json:"lastError,omitempty"`
 	LastSequence     uint64       `json:"lastSequence"`
+	Freshness        *Freshness   `json:"freshness,omitempty"` // of a daemon that runs
 }
 
 // WalkStatus is how the last walk went.
@@ -80,8 +83,10 @@ type HeldStatus struct {
 
 // Status describes the watch as it stands. It may be called at any time.
 func (p *Poller) Status() (Status, error) {
+	now := time.Now()
 	s := Status{
-		At: time.Now().UTC(), BaseURL: p.o.API.BaseURL, RequestsPerSecond: p.o.RequestsPerSecond, Requests: p.budget.count(),
+		At: now.UTC(), BaseURL: p.o.API.BaseURL, RequestsPerSecond: p.o.RequestsPerSecond, Requests: p.budget.count(),
+		Effective: rounded(p.budget.effective(now)), LastMinute: p.budget.lately(now),
 		Agencies: make([]AgencyStatus, 0, len(p.watched())),
 	}
 	s.NoSpace = p.full.Load()
@@ -100,7 +105,15 @@ func (p *Poller) Status() (Status, error) {
 		}
 		return nil
 	})
-	return s, err
+	if err != nil {
+		return s, err
+	}
+	for n := range s.Agencies { // takes a while: not inside of a transaction
+		if a := p.agency(s.Agencies[n].AgencyID); a != nil {
+			s.Agencies[n].Freshness = a.freshness(now)
+		}
+	}
+	return s, nil
 }
 
 func (a *agency) status(state store.Agency) AgencyStatus {

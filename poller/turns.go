@@ -9,6 +9,7 @@ import (
 
 // turns is the schedule by the names of agencies and insertions. Safe for concurrent use.
 type turns struct {
+	options  schedule.Options
 	mu       sync.Mutex
 	schedule *schedule.Schedule
 	byID     map[string]*party
@@ -39,7 +40,7 @@ type party struct {
 	handle     schedule.Agency
 	slots      map[string]schedule.Insertion
 	references []string // by slot
-	unread     []bool   // by slot: was never polled
+	came       []uint32 // by slot: when one came that was never polled, in seconds since 1970; 0: it was
 	first      int      // how many of them were not
 	given      map[schedule.Why]uint64
 	members    bits
@@ -53,7 +54,7 @@ type turn struct {
 
 func newTurns(o schedule.Options) *turns {
 	return &turns{
-		schedule: schedule.New(o), byID: map[string]*party{}, byHandle: map[schedule.Agency]*party{},
+		options: o, schedule: schedule.New(o), byID: map[string]*party{}, byHandle: map[schedule.Agency]*party{},
 		nudge: make(chan struct{}, 1),
 	}
 }
@@ -219,11 +220,11 @@ func (p *party) add(s *schedule.Schedule, reference string, m schedule.Memory, n
 	i := s.Add(p.handle, m, now)
 	p.slots[reference] = i
 	for int(i.Slot) >= len(p.references) {
-		p.references, p.unread = append(p.references, ""), append(p.unread, false)
+		p.references, p.came = append(p.references, ""), append(p.came, 0)
 	}
 	p.references[i.Slot] = reference
 	if m.LastPoll.IsZero() {
-		p.unread[i.Slot] = true
+		p.came[i.Slot] = uint32(now.Unix())
 		p.first++
 	}
 	return i
@@ -231,8 +232,8 @@ func (p *party) add(s *schedule.Schedule, reference string, m schedule.Memory, n
 
 // read notes that an insertion was polled, or need not be any more.
 func (p *party) read(i schedule.Insertion) {
-	if p.unread[i.Slot] {
-		p.unread[i.Slot] = false
+	if p.came[i.Slot] != 0 {
+		p.came[i.Slot] = 0
 		p.first--
 	}
 }

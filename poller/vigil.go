@@ -16,6 +16,8 @@ type hearing struct {
 	good   time.Time           // last complete walk, or last good answer of contact requests
 	failed time.Time           // last failure of this process
 	calm   time.Time           // last moment at which silence meant nothing
+	timely time.Time           // last look at which less than a tenth of the insertions was late; zero: there was none
+	behind bool                // the last look found more, and the alarm may not end
 	errors []events.StaleError // the last ten, since good
 
 	stale, drift, gap time.Time // since when an alarm is on; zero: it is not
@@ -44,7 +46,7 @@ func (p *Poller) vigil(ctx context.Context) error {
 		for _, a := range p.watched() {
 			judge := func(context.Context) error {
 				return errors.Join(a.judgeSilence(listings.OperationInsertions, time.Now()),
-					a.judgeSilence(listings.OperationContactRequests, time.Now()))
+					a.judgeSilence(listings.OperationContactRequests, time.Now()), a.judgeWaits(time.Now()))
 			}
 			if err := a.while(ctx, judge, func() {}); err != nil && !errors.Is(err, store.ErrNoSpace) {
 				return err
@@ -69,6 +71,7 @@ func (a *agency) recall(state store.Agency) {
 		if inGap(h) {
 			h.calm = a.began
 		}
+		h.behind = op == listings.OperationContactRequests && !h.stale.IsZero() // until somebody has looked
 	}
 	a.lastAnswer = state.Operation(string(listings.OperationContactRequests)).LastGood
 }
@@ -105,7 +108,7 @@ func (a *agency) judgeSilence(op listings.Operation, now time.Time) error {
 	}
 	if op == listings.OperationContactRequests && !a.asksInsertions() {
 		a.excuse(op, now, always)
-		return a.endAlarms(op, true, now) // nobody is left who could end them
+		return a.endAlarms(op, true, true, now) // nobody is left who could end them
 	}
 	a.mu.Lock()
 	h := a.hearings[op]
@@ -119,17 +122,21 @@ func (a *agency) judgeSilence(op listings.Operation, now time.Time) error {
 	if !due {
 		return nil
 	}
-	err := a.updateOperation(op, func(tx *store.Tx, o *store.Operation) error {
+	a.p.log.Error("nothing good was heard for long", "agency", a.id, "operation", string(op), "since", good)
+	return a.tellStale(op, now, errs)
+}
+
+func (a *agency) tellStale(op listings.Operation, now time.Time, errs []events.StaleError) error {
+	return a.updateOperation(op, func(tx *store.Tx, o *store.Operation) error {
+		if !o.StaleSince.IsZero() {
+			return nil
+		}
 		o.StaleSince = now.UTC()
 		return appendEvent(tx, &events.WatchStale{
 			Common:    events.Common{AgencyID: a.id, ObservedAt: now, ObservedAfter: o.LastGood},
 			Operation: string(op), LastSuccessAt: o.LastGood, Errors: errs,
 		})
 	})
-	if err == nil {
-		a.p.log.Error("nothing good was heard for long", "agency", a.id, "operation", string(op), "since", good)
-	}
-	return err
 }
 
 // patienceWithSilence is how long an operation may be silent. The caller holds a.mu.
@@ -196,26 +203,26 @@ func (a *agency) updateOperation(op listings.Operation, change func(*store.Tx, *
 	return nil
 }
 
-// heard notes a success, and ends the alarms that it ends: a complete walk; a good answer of contact requests, as far as
-// a drift at one insertion is concerned only its own.
+// heard notes a success, and ends the alarms that it ends: a complete walk; a good answer of contact requests, unless many
+// others still wait for one, and as far as a drift at one insertion is concerned only its own.
 func (a *agency) heard(op listings.Operation, reference string, at time.Time) error {
 	a.mu.Lock()
 	h := a.hearings[op]
 	h.good, h.errors = at, nil
 	other := h.driftReference
-	drift := !h.drift.IsZero()
+	drift, stale := !h.drift.IsZero(), !h.behind
 	a.mu.Unlock()
 	if drift && other != reference && a.stillFails(other) {
 		drift = false
 	}
-	return a.endAlarms(op, drift, at)
+	return a.endAlarms(op, stale, drift, at)
 }
 
-// endAlarms ends the alarms of an operation that are on; that of a drift only if it has ended.
-func (a *agency) endAlarms(op listings.Operation, drift bool, at time.Time) error {
+// endAlarms ends the alarms of an operation that are on, as far as they have ended.
+func (a *agency) endAlarms(op listings.Operation, stale, drift bool, at time.Time) error {
 	a.mu.Lock()
 	h := a.hearings[op]
-	stale := !h.stale.IsZero()
+	stale = stale && !h.stale.IsZero()
 	drift = drift && !h.drift.IsZero()
 	a.mu.Unlock()
 	if !stale && !drift {

@@ -61,8 +61,8 @@ func (s Status) WriteText(w io.Writer) error {
 	if !s.Running {
 		fmt.Fprintf(w, "doorbell is not running; this is what %s remembers\n", s.DataDir)
 	} else {
-		fmt.Fprintf(w, "doorbell %s, up %s, %d requests, at most %g a second, to %s\n",
-			s.Version, age(s.Started, s.Watch.At), s.Watch.Requests, s.Watch.RequestsPerSecond, s.Watch.BaseURL)
+		fmt.Fprintf(w, "doorbell %s, up %s, %d requests (%d in the last minute), at most %s a second, to %s\n",
+			s.Version, age(s.Started, s.Watch.At), s.Watch.Requests, s.Watch.LastMinute, s.ceiling(), s.Watch.BaseURL)
 		fmt.Fprintln(w, s.NATS.text())
 	}
 	if s.Watch.NoSpace {
@@ -79,6 +79,9 @@ func (s Status) WriteText(w io.Writer) error {
 			ago(a.LastCompleteWalk, s.Watch.At), a.LastSequence, s.pending(a.AgencyID))
 	}
 	if err := t.Flush(); err != nil {
+		return err
+	}
+	if err := s.writeFreshness(w); err != nil {
 		return err
 	}
 	return s.writeTroubles(w)

@@ -1,0 +1,69 @@
+package ops
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"doorbell/poller"
+)
+
+// ceiling is the requests a second that may be sent, and what is left of them.
+func (s Status) ceiling() string {
+	text := fmt.Sprintf("%g", s.Watch.RequestsPerSecond)
+	if left := s.Watch.Effective; left < s.Watch.RequestsPerSecond {
+		text += fmt.Sprintf(" (%.2g now, since the API asked for patience)", left)
+	}
+	return text
+}
+
+// writeFreshness says how long insertions wait for a poll and contact requests for their event, a line for each agency.
+func (s Status) writeFreshness(w io.Writer) error {
+	if !slices.ContainsFunc(s.Watch.Agencies, func(a poller.AgencyStatus) bool { return a.Freshness != nil }) {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "AGENCY\tOLDEST POLL\tCAP\tPAST IT\tLATENCY, 24 H: MEAN\tMEDIAN\t95 %\tWITHIN 5 MIN\tASKED WHY")
+	for _, a := range s.Watch.Agencies {
+		if f := a.Freshness; f != nil {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\n", a.AgencyID, seconds(f.OldestSeconds), seconds(f.CapSeconds), f.PastCap,
+				latency(f.Latency), reasons(f.Turns))
+		}
+	}
+	return t.Flush()
+}
+
+func latency(l poller.Latency) string {
+	if l.ContactRequests == 0 {
+		return "-\t-\t-\t-"
+	}
+	return fmt.Sprintf("%s\t%s\t%s\t%.0f %% of %d", seconds(l.MeanSeconds), seconds(l.MedianSeconds), seconds(l.P95Seconds),
+		100*l.WithinFiveMinutes, l.ContactRequests)
+}
+
+// reasons are those for which something was asked, the most frequent first.
+func reasons(turns map[string]uint64) string {
+	names := slices.SortedFunc(maps.Keys(turns), func(x, y string) int {
+		return cmp.Or(cmp.Compare(turns[y], turns[x]), strings.Compare(x, y))
+	})
+	var list []string
+	for _, name := range names {
+		if turns[name] > 0 {
+			list = append(list, fmt.Sprintf("%s %d", name, turns[name]))
+		}
+	}
+	if len(list) == 0 {
+		return "-"
+	}
+	return strings.Join(list, ", ")
+}
+
+func seconds(s float64) string {
+	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
+}

@@ -1,0 +1,45 @@
+package ops
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/poller"
+)
+
+func TestTheStatusIsReadableInFewLines(t *testing.T) {
+	now := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+	s := Status{Version: "1", Running: true, Started: now.Add(-time.Hour), Watch: poller.Status{
+		At: now, BaseURL: "https://api.example.org", RequestsPerSecond: 5, Effective: 2.5, LastMinute: 17, Requests: 812,
+		Agencies: []poller.AgencyStatus{
+			{AgencyID: "A100", State: "watching", Insertions: 8, Freshness: &poller.Freshness{
+				Insertions: 8, OldestSeconds: 28.2, CapSeconds: 90, PastCap: 1, Turns: map[string]uint64{"index": 700, "walk": 40, "urgent": 40, "hint": 0},
+				Latency: poller.Latency{ContactRequests: 20, MeanSeconds: 17, MedianSeconds: 15, P95Seconds: 28, WithinFiveMinutes: 0.95},
+			}},
+			{AgencyID: "B200", State: "starting", Freshness: &poller.Freshness{CapSeconds: 90}},
+		},
+	}}
+	var b strings.Builder
+	if err := s.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(strings.Fields(b.String()), " ")
+	for _, want := range []string{
+		"812 requests (17 in the last minute), at most 5 (2.5 now, since the API asked for patience) a second",
+		"A100 28s 1m30s 1 17s 15s 28s 95 % of 20 index 700, urgent 40, walk 40",
+		"B200 0s 1m30s 0 - - - - -",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, b.String())
+		}
+	}
+	if n := strings.Count(b.String(), "\n"); n > 10 {
+		t.Errorf("%d lines for two agencies:\n%s", n, b.String())
+	}
+	s.Running, s.Watch.Agencies[0].Freshness, s.Watch.Agencies[1].Freshness = false, nil, nil
+	b.Reset()
+	if err := s.WriteText(&b); err != nil || strings.Contains(b.String(), "OLDEST POLL") {
+		t.Errorf("of a stopped daemon (%v):\n%s", err, b.String())
+	}
+}

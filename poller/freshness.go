@@ -1,0 +1,167 @@
+package poller
+
+import (
+	"time"
+
+	"doorbell/events"
+)
+
+// Freshness is how long the insertions of an agency wait for a poll, and what is asked why.
+type Freshness struct {
+	Insertions    int               `json:"insertions"`    // that are polled
+	NeverPolled   int               `json:"neverPolled"`   // of those
+	OldestSeconds float64           `json:"oldestSeconds"` // since the last poll of the one that waits the longest
+	CapSeconds    float64           `json:"capSeconds"`    // none should wait longer
+	PastCap       int               `json:"pastCap"`       // so many do
+	Turns         map[string]uint64 `json:"turns"`         // since the start of the process, by reason; a walk's are pages
+	Latency       Latency           `json:"latency"`       // of contact requests that came in
+}
+
+// wait is how an insertion waits: since its last good answer, or since it came into the schedule.
+type wait struct {
+	reference string
+	since     time.Time
+	never     bool // was it polled
+}
+
+// waits are those of chunk n, from 0, and whether there is such a chunk: so the lock is never held for long.
+func (t *turns) waits(agencyID string, n int) (all []wait, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.byID[agencyID]
+	first := n * memoryChunk
+	if p == nil || first >= len(p.references) {
+		return nil, false
+	}
+	for slot := first; slot < min(first+memoryChunk, len(p.references)); slot++ {
+		reference := p.references[slot]
+		switch {
+		case reference == "":
+		case p.came[slot] != 0:
+			all = append(all, wait{reference, time.Unix(int64(p.came[slot]), 0), true})
+		default:
+			all = append(all, wait{reference, t.schedule.Memory(p.slots[reference]).LastPoll, false})
+		}
+	}
+	return all, true
+}
+
+// cap is how long an insertion may wait at the most: what is configured, else four times what taking turns needs with the
+// whole budget. An alarm for less than three intervals would say nothing.
+func (t *turns) cap() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.options.Staleness > 0 {
+		return t.options.Staleness
+	}
+	insertions := 0
+	for _, p := range t.byID {
+		insertions += t.schedule.Len(p.handle)
+	}
+	turns := time.Duration(float64(insertions) / t.options.Budget * float64(time.Second))
+	return max(4*turns, 3*t.options.Interval)
+}
+
+// standing counts how the insertions of an agency wait at a moment.
+type standing struct {
+	cap                     time.Duration
+	insertions, never, past int
+	oldest                  time.Time // since when the one waits that waits the longest
+	answerable, late        int       // of those that do not fail by themselves: how many, and how many are past the cap for sure
+}
+
+// grace is how much longer than the cap an insertion must wait to be late: an answer takes its time.
+func grace(most time.Duration) time.Duration { return max(most/10, 10*time.Second) }
+
+func (a *agency) standing(now time.Time) standing {
+	s := standing{cap: a.p.turns.cap()}
+	for n := 0; ; n++ {
+		list, ok := a.p.turns.waits(a.id, n)
+		if !ok {
+			return s
+		}
+		for _, w := range list {
+			if s.add(w, now) && a.aside(w.reference) {
+				s.answerable--
+				s.late--
+			}
+		}
+	}
+}
+
+// add counts an insertion, and says whether it is late.
+func (s *standing) add(w wait, now time.Time) (late bool) {
+	age := now.Sub(w.since)
+	s.insertions++
+	s.answerable++
+	if w.never {
+		s.never++
+	}
+	if age > s.cap {
+		s.past++
+	}
+	if s.oldest.IsZero() || w.since.Before(s.oldest) {
+		s.oldest = w.since
+	}
+	if late = age > s.cap+grace(s.cap); late {
+		s.late++
+	}
+	return late
+}
+
+// behind says whether at least a tenth of the insertions that could be answered is late.
+func (s standing) behind() bool { return s.late > 0 && 10*s.late >= s.answerable }
+
+// aside says whether an insertion is not polled in turn for a reason of its own, which is told otherwise: a halt, a refusal
+// that the list is to explain, a failure that becomes a gap.
+func (a *agency) aside(reference string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, halted := a.halts[haltScope{events.ScopeInsertion, reference}]; halted {
+		return true
+	}
+	l := a.looks[reference]
+	if l == nil {
+		return false
+	}
+	failures, _, _ := l.retry.state()
+	return l.refused || failures > 0
+}
+
+func (a *agency) freshness(now time.Time) *Freshness {
+	s := a.standing(now)
+	f := &Freshness{
+		Insertions: s.insertions, NeverPolled: s.never, CapSeconds: rounded(s.cap.Seconds()), PastCap: s.past,
+		Turns: a.p.turns.figures(a.id),
+	}
+	if !s.oldest.IsZero() {
+		f.OldestSeconds = rounded(max(0, now.Sub(s.oldest)).Seconds())
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f.Latency = a.latencies.figures(now)
+	return f
+}
+
+// lastMinute counts requests by the second. The zero value has counted none.
+type lastMinute [60]struct {
+	second int64
+	count  int
+}
+
+func (m *lastMinute) add(now time.Time) {
+	s := &m[now.Unix()%60]
+	if s.second != now.Unix() {
+		s.second, s.count = now.Unix(), 0
+	}
+	s.count++
+}
+
+func (m *lastMinute) sum(now time.Time) (n int) {
+	for _, s := range m {
+		if age := now.Unix() - s.second; age >= 0 && age < 60 {
+			n += s.count
+		}
+	}
+	return n
+}

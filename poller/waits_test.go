@@ -1,0 +1,142 @@
+package poller
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/store"
+)
+
+// looks lets the vigil look at an agency of a hundred insertions for a while, of which so many wait and all others are
+// polled in time.
+func (p *Poller) looks(t *testing.T, waiting int, from time.Time, minutes int) (list []events.Type) {
+	t.Helper()
+	a := p.agency("A100")
+	for n := range minutes {
+		now := from.Add(time.Duration(n) * time.Minute)
+		for k := waiting; k < 100; k++ {
+			p.polledAt(fmt.Sprintf("a#%d##", k), now)
+		}
+		a.mu.Lock()
+		a.hearings["contact_requests"].good = now
+		a.mu.Unlock()
+		if err := a.judgeWaits(now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := p.store.Read("A100", 0, 100, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		list = append(list, e.Type)
+	}
+	return list
+}
+
+func TestATenthOfTheInsertionsThatIsLateForLongIsStale(t *testing.T) {
+	p := remembering(t, t.TempDir(), 100)
+	a := p.agency("A100")
+	now := time.Now()
+	a.began = now.Add(-24 * time.Hour)
+	for n := range 100 {
+		p.polledAt(fmt.Sprintf("a#%d##", n), now.Add(-20*time.Minute))
+	}
+	if got := p.looks(t, 9, now, 30); len(got) != 0 {
+		t.Errorf("nine of a hundred: %v", got)
+	}
+	now = now.Add(30 * time.Minute)
+	if got := p.looks(t, 10, now, 8); len(got) != 0 { // the tenth is late after three and a half
+		t.Errorf("for less than five minutes: %v", got)
+	}
+	if f := a.freshness(now.Add(7 * time.Minute)); f.PastCap != 10 || f.Insertions != 100 || f.CapSeconds != 180 {
+		t.Errorf("%+v", f)
+	}
+	if got := p.looks(t, 10, now.Add(8*time.Minute), 20); fmt.Sprint(got) != "[watch.stale]" {
+		t.Errorf("ten of a hundred: %v", got)
+	}
+	if got := p.looks(t, 9, now.Add(28*time.Minute), 1); fmt.Sprint(got) != "[watch.stale watch.recovered]" {
+		t.Errorf("and nine again: %v", got)
+	}
+}
+
+func TestInsertionsThatFailByThemselvesAreNotLateBesides(t *testing.T) {
+	p := remembering(t, t.TempDir(), 100)
+	a := p.agency("A100")
+	now := time.Now()
+	a.began = now.Add(-24 * time.Hour)
+	for n := range 100 {
+		p.polledAt(fmt.Sprintf("a#%d##", n), now.Add(-20*time.Minute))
+	}
+	for n := range 12 {
+		switch reference := fmt.Sprintf("a#%d##", n); n % 3 {
+		case 0:
+			a.look(reference).retry.failed(reference, now, now)
+		case 1:
+			a.look(reference).refused = true
+		case 2:
+			a.halts[haltScope{events.ScopeInsertion, reference}] = store.Halt{}
+		}
+	}
+	if got := p.looks(t, 20, now, 30); len(got) != 0 { // eight of the others
+		t.Errorf("%v", got)
+	}
+	if got := p.looks(t, 21, now.Add(30*time.Minute), 30); fmt.Sprint(got) != "[watch.stale]" { // nine of 88
+		t.Errorf("%v", got)
+	}
+}
+
+func TestTimeInWhichNobodyAskedMakesNothingLate(t *testing.T) {
+	for name, away := range map[string]func(a *agency, until time.Time){
+		"a start": func(a *agency, until time.Time) { a.began = until },
+		"a halt":  func(a *agency, until time.Time) { a.hearings["contact_requests"].calm = until },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := remembering(t, t.TempDir(), 100)
+			p.o.RequestsPerSecond, p.turns.options.Budget = 0.2, 0.2 // a sweep takes 500 s, the cap is four times that
+			a := p.agency("A100")
+			now := time.Now()
+			a.began = now.Add(-24 * time.Hour)
+			away(a, now)
+			for n := range 100 {
+				p.polledAt(fmt.Sprintf("a#%d##", n), now.Add(-20*time.Hour))
+			}
+			if got := p.looks(t, 100, now, 33); len(got) != 0 {
+				t.Errorf("%v within the cap", got)
+			}
+			if got := p.looks(t, 100, now.Add(33*time.Minute), 10); fmt.Sprint(got) != "[watch.stale]" {
+				t.Errorf("%v beyond it", got)
+			}
+		})
+	}
+}
+
+func TestWhatIsLateIsCountedFromATenthOn(t *testing.T) {
+	for s, want := range map[standing]bool{
+		{late: 0, answerable: 0}: false, {late: 0, answerable: 8}: false, {late: 1, answerable: 8}: true, {late: 1, answerable: 10}: true,
+		{late: 1, answerable: 11}: false, {late: 9, answerable: 100}: false, {late: 1000, answerable: 10_000}: true,
+	} {
+		if got := s.behind(); got != want {
+			t.Errorf("%d of %d: %t", s.late, s.answerable, got)
+		}
+	}
+}
+
+func TestTheLastMinuteIsSixtySeconds(t *testing.T) {
+	var m lastMinute
+	begin := time.Unix(1_800_000_000, 0)
+	for n := range 300 {
+		m.add(begin.Add(time.Duration(n) * 500 * time.Millisecond))
+	}
+	if got := m.sum(begin.Add(149 * time.Second)); got != 120 {
+		t.Errorf("%d, want 120", got)
+	}
+	if got := m.sum(begin.Add(179 * time.Second)); got != 60 {
+		t.Errorf("half a minute later %d, want 60", got)
+	}
+	if got := m.sum(begin.Add(time.Hour)); got != 0 {
+		t.Errorf("an hour later %d", got)
+	}
+}

@@ -1,0 +1,100 @@
+package poller_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/sandbox"
+)
+
+// slow lets contact requests take almost as long as they may.
+func slow(c sandbox.Call) *sandbox.Fault {
+	if c.Operation == sandbox.OperationContactRequests {
+		return &sandbox.Fault{Delay: 29 * time.Second}
+	}
+	return nil
+}
+
+func TestAnAPIThatIsTooSlowToBeAskedInTimeIsStaleOverRestartsToo(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 500 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.options.RequestsPerSecond = 20
+		w.start()
+		w.pass(10 * time.Minute)
+		before := len(w.log("A100"))
+		w.model.SetFault(slow)
+		w.pass(20 * time.Minute)
+		list := w.since("A100", before)
+		w.wants(list, events.TypeWatchStale)
+		if errs := fmt.Sprint(list[0].body["errors"]); members(list[0], "operation") != "contact_requests" || !strings.Contains(errs, "insertions wait for longer than") {
+			t.Errorf("stale: %s", list[0].Data)
+		}
+		if s := w.status("A100"); s.State != "stale" || s.Freshness.PastCap < 50 || s.Freshness.OldestSeconds < s.Freshness.CapSeconds {
+			t.Errorf("%s: %+v", s.State, s.Freshness)
+		}
+		w.restart()
+		w.pass(20 * time.Minute)
+		w.wants(w.since("A100", before), events.TypeWatchStale)
+		w.model.SetFault(nil)
+		w.pass(5 * time.Minute)
+		list = w.since("A100", before)
+		w.wants(list, events.TypeWatchStale, events.TypeWatchRecovered)
+		if got := members(list[1], "operation", "ends"); got != "contact_requests stale" {
+			t.Errorf("recovered %s", got)
+		}
+		if s := w.status("A100"); s.State != "watching" || s.Freshness.PastCap != 0 {
+			t.Errorf("%s: %+v", s.State, s.Freshness)
+		}
+	})
+}
+
+func TestALongDowntimeIsNoReasonToCallAnythingLate(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 200 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.options.RequestsPerSecond, w.options.WalkInterval = 0.4, 20*time.Minute
+		w.start()
+		w.pass(2 * time.Hour)
+		before := len(w.log("A100"))
+		w.halt()
+		time.Sleep(30 * time.Hour)
+		w.start()
+		w.pass(2 * time.Hour)
+		w.wants(w.since("A100", before))
+	})
+}
+
+func TestTheStatusTellsFreshnessAndLatencyAndWhyItAsks(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##", "a#3##", "a#4##", "a#5##", "a#6##", "a#7##", "a#8##")
+		w.write("A100", "a#1##", time.Hour) // was there before
+		w.start()
+		w.pass(10 * time.Minute)
+		for n := range 20 {
+			w.write("A100", fmt.Sprintf("a#%d##", n%8+1), 0)
+			w.pass(97 * time.Second)
+		}
+		f := w.status("A100").Freshness
+		if l := f.Latency; l.ContactRequests != 20 || l.MeanSeconds <= 0 || l.MeanSeconds > 35 || l.P95Seconds < l.MedianSeconds || l.WithinOneMinute != 1 {
+			t.Errorf("latency %+v", l)
+		}
+		if f.Insertions != 8 || f.NeverPolled != 0 || f.PastCap != 0 || f.CapSeconds != 90 || f.OldestSeconds <= 0 || f.OldestSeconds > 40 {
+			t.Errorf("%+v", f)
+		}
+		polls := uint64(w.model.Requests(sandbox.Filter{Operation: sandbox.OperationContactRequests}))
+		if got := f.Turns["index"] + f.Turns["cap"] + f.Turns["urgent"] + f.Turns["hint"]; got < polls-10 || got > polls+10 {
+			t.Errorf("%d turns, %d polls: %v", got, polls, f.Turns)
+		}
+		s, err := w.poller.Status()
+		w.must(err)
+		if s.LastMinute < 10 || s.LastMinute > 60 || s.Effective != s.RequestsPerSecond {
+			t.Errorf("%+v", s)
+		}
+	})
+}

@@ -89,7 +89,7 @@ func (m *marks) read(slot int, record []byte, first bool) (changed []string) {
 		m.members = append(m.members, make([]uint32, len(m.names))...)
 	}
 	before := m.records[slot]
-	if m.records[slot] = maphash.Bytes(m.seed, record) | 1; m.records[slot] == before && !first {
+	if m.records[slot] = maphash.Bytes(m.seed, record) | 1; m.records[slot] == before {
 		return nil
 	}
 	now, _ := members(record)

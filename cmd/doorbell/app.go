@@ -343,7 +343,10 @@ func (a *app) watchdog(ctx context.Context) error {
 // serve answers at the socket.
 func (a *app) serve(ctx context.Context) error {
 	s := &http.Server{
-		Handler:           ops.Handler(ops.Verbs{Status: a.status, Outlook: a.poller.Outlook, Resume: a.poller.Resume, Approve: a.poller.Approve, VerifyKeys: a.poller.VerifyKeys}),
+		Handler: ops.Handler(ops.Verbs{
+			Status: a.status, Outlook: a.poller.Outlook, Resume: a.poller.Resume, Approve: a.poller.Approve,
+			Poll: a.poller.PollNow, VerifyKeys: a.poller.VerifyKeys,
+		}),
 		ReadHeaderTimeout: 10 * time.Second,
 	}
 	stopped := context.AfterFunc(ctx, func() { s.Close() })

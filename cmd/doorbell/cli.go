@@ -23,6 +23,7 @@ type grammar struct {
 	Events  EventsCmd  `cmd:"" help:"Read events."`
 	Resume  ResumeCmd  `cmd:"" help:"End the halt of an agency or insertion."`
 	Keys    KeysCmd    `cmd:"" help:"Compare the two keys of a rotation."`
+	Poll    PollCmd    `cmd:"" help:"Ask for an agency now instead of when its turn comes."`
 	Approve ApproveCmd `cmd:"" help:"Believe a change that is held because it is too large."`
 	Config  ConfigCmd  `cmd:"" help:"Print the configuration that is in effect."`
 	Version VersionCmd `cmd:"" help:"Print the version."`
@@ -193,6 +194,24 @@ func (KeysVerifyCmd) Help() string {
 
 // Run compares.
 func (c *KeysVerifyCmd) Run(ctx context.Context, p *program) error { return cmdKeysVerify(ctx, p, c) }
+
+// PollCmd is `doorbell poll`.
+type PollCmd struct {
+	Agency string `arg:"" help:"Agency that is asked for."`
+	JSON   bool   `name:"json" help:"Print JSON."`
+}
+
+// Help is printed by --help below the flags.
+func (PollCmd) Help() string {
+	return "The daemon walks the agency's list and polls its insertions before all others, within the budget; it does not wait for that. " +
+		"Of many insertions, as many as the budget allows in a minute are polled so.\n\nExample:\n  doorbell poll A100"
+}
+
+// Validate refuses agencies that cannot be.
+func (c *PollCmd) Validate() error { return validAgency("AGENCY", c.Agency, false) }
+
+// Run asks the daemon.
+func (c *PollCmd) Run(ctx context.Context, p *program) error { return cmdPoll(ctx, p, c) }
 
 // ApproveCmd is `doorbell approve`.
 type ApproveCmd struct {

@@ -21,6 +21,7 @@ type Verbs struct {
 	Outlook func() poller.Outlook
 	Resume  func(agencyID, reference string) (ended int, err error)
 	Approve func(agencyID string) (held bool, err error)
+	Poll    func(agencyID string) (poller.PolledNow, error)
 	// VerifyKeys may take long.
 	VerifyKeys func(ctx context.Context) (poller.KeyReport, error)
 }
@@ -46,12 +47,17 @@ type ApproveAnswer struct {
 	Held bool `json:"held"` // whether a change was held that is believed now
 }
 
+// PollRequest is the body of POST /poll. The answer is poller.PolledNow.
+type PollRequest struct {
+	AgencyID string `json:"agencyId"`
+}
+
 // problem is the body of every answer that is no success.
 type problem struct {
 	Error string `json:"error"`
 }
 
-// Handler serves the verbs: GET /status and /outlook, POST /resume, /approve and /keys/verify, all JSON.
+// Handler serves the verbs: GET /status and /outlook, POST /resume, /approve, /poll and /keys/verify, all JSON.
 func Handler(v Verbs) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
@@ -78,6 +84,15 @@ func Handler(v Verbs) http.Handler {
 		}
 		held, err := v.Approve(q.AgencyID)
 		answer(w, ApproveAnswer{Held: held}, err)
+	})
+	mux.HandleFunc("POST /poll", func(w http.ResponseWriter, r *http.Request) {
+		var q PollRequest
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(&q); err != nil || q.AgencyID == "" {
+			answer(w, nil, errBody)
+			return
+		}
+		done, err := v.Poll(q.AgencyID)
+		answer(w, done, err)
 	})
 	mux.HandleFunc("POST /keys/verify", func(w http.ResponseWriter, r *http.Request) {
 		report, err := v.VerifyKeys(r.Context())
@@ -180,6 +195,11 @@ func (c *Client) Approve(ctx context.Context, agencyID string) (held bool, err e
 	var a ApproveAnswer
 	err = c.ask(ctx, http.MethodPost, "/approve", ApproveRequest{AgencyID: agencyID}, &a)
 	return a.Held, err
+}
+
+// Poll lets an agency be asked for now.
+func (c *Client) Poll(ctx context.Context, agencyID string) (done poller.PolledNow, err error) {
+	return done, c.ask(ctx, http.MethodPost, "/poll", PollRequest{AgencyID: agencyID}, &done)
 }
 
 func (c *Client) ask(ctx context.Context, method, path string, body, into any) error {

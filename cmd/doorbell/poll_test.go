@@ -1,0 +1,35 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestAPersonLetsAnAgencyBeAskedForNow asks the running daemon, and the one that does not run.
+func TestAPersonLetsAnAgencyBeAskedForNow(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	d := launch(t, s.environ, "run")
+	sub := subscribeTo(t, natsURL(t, s.dir))
+	sub.baselined(t, "A100")
+	if got := run(t, s.environ, "poll", "A100"); got.code != exitDone || !strings.HasPrefix(got.stdout, "A100 is walked now") {
+		t.Errorf("poll: %+v", got)
+	}
+	got := run(t, s.environ, "poll", "A100", "--json")
+	var done struct{ Insertions, Of int }
+	if err := json.Unmarshal([]byte(got.stdout), &done); err != nil || got.code != exitDone || done.Of == 0 || done.Insertions != done.Of {
+		t.Errorf("poll --json: %+v, %v", got, err)
+	}
+	if got := run(t, s.environ, "poll", "Z900"); got.code != exitFailed || !strings.Contains(got.stderr, "Z900") {
+		t.Errorf("an unknown agency: %+v", got)
+	}
+	if got := run(t, s.environ, "poll"); got.code != exitUsage {
+		t.Errorf("no agency: %+v", got)
+	}
+	d.end(t, syscall.SIGTERM)
+	if got := run(t, s.environ, "poll", "A100"); got.code != exitFailed || !strings.Contains(got.stderr, "doorbell run") {
+		t.Errorf("without a daemon: %+v", got)
+	}
+}

@@ -161,7 +161,7 @@ func TestPlanIsAboutTheDaemonAndThenAboutItsStore(t *testing.T) {
 	if r.Source != fromStore || r.Agencies != 2 || r.Insertions != 8 || r.Budgets[1].RequestsPerSecond != 0.5 || r.Walks.Requests != 6 {
 		t.Errorf("%+v", r)
 	}
-	has(t, text, "as the store remembers them")
+	has(t, text, "as the store remembers them", "Learned from 9 contact requests, which is little")
 	if after := tree(t, s.dir); !maps.Equal(before, after) {
 		t.Errorf("the data directory was changed: %v", slices.Sorted(maps.Keys(after)))
 	}

@@ -190,6 +190,17 @@ func TestAPlanOfNothingSaysSo(t *testing.T) {
 	has(t, text, "no insertion is known yet; plan for a number with --insertions 1000")
 }
 
+func TestAWalkTakesAsManyRequestsAsTheLastOneOrAPageForEachSize(t *testing.T) {
+	for _, tt := range []struct{ insertions, pages, size, want int }{
+		{120, 9, 50, 9}, {120, 0, 50, 5}, {100, 0, 50, 4}, {120, 0, 0, 5}, {120, -3, 20, 8}, {0, 0, 20, 2},
+	} {
+		a := poller.AgencyOutlook{Rates: schedule.Market(float64(tt.insertions)), Pages: tt.pages}
+		if got := walkRequests(a, tt.size); got != tt.want {
+			t.Errorf("%+v: %d", tt, got)
+		}
+	}
+}
+
 func TestAPlanStandsWhateverTheDaemonSays(t *testing.T) {
 	t.Parallel()
 	for _, o := range []poller.Outlook{

@@ -64,6 +64,10 @@ func TestTheIntervalLeavesRequestsUnspentAndTheCapTakesSome(t *testing.T) {
 		t.Errorf("a cap that cannot be held leads to %+v", f)
 	}
 	near(t, "budget of the cap", p.NeededForStaleness(p.Staleness), 1010/600.0, 1e-9)
+	p.Walks = 0.5
+	near(t, "budget of the cap and walks", p.NeededForStaleness(p.Staleness), 1010/600.0+0.5, 1e-9)
+	p.Walks = 10
+	near(t, "budget of the cap and a third for walks", p.NeededForStaleness(p.Staleness), 1.5*1010/600.0, 1e-9)
 }
 
 func TestACapBelowTheIntervalLowersIt(t *testing.T) {

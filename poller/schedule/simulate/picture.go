@@ -21,8 +21,14 @@ var marks = []struct {
 	at   time.Duration
 	name string
 }{
-	{time.Second, "1 s"}, {10 * time.Second, "10 s"}, {time.Minute, "1 min"}, {5 * time.Minute, "5 min"}, {15 * time.Minute, "15 min"},
-	{time.Hour, "1 h"}, {4 * time.Hour, "4 h"}, {24 * time.Hour, "24 h"},
+	{time.Second, "1 s"},
+	{10 * time.Second, "10 s"},
+	{time.Minute, "1 min"},
+	{5 * time.Minute, "5 min"},
+	{15 * time.Minute, "15 min"},
+	{time.Hour, "1 h"},
+	{4 * time.Hour, "4 h"},
+	{24 * time.Hour, "24 h"},
 }
 
 // colours can be told apart by those who see fewer of them, too.

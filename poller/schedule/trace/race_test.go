@@ -2,5 +2,5 @@
 
 package trace
 
-// raced: the race detector makes everything ten times slower, so that the markets are smaller with it.
+// raced: the race detector makes everything ten times slower, so that the runs are shorter with it.
 const raced = true

@@ -80,7 +80,6 @@ type simulation struct {
 	patient time.Duration     // with a policy that reads no pages
 	sent    []time.Duration   // the last moments in which something was sent, as a ring
 	sends   int
-	created []time.Duration
 }
 
 // state is what is known of an insertion.

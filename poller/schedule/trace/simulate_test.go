@@ -13,13 +13,13 @@ func small(m Market, o Run) (*Trace, Run) {
 	if m.Insertions == 0 {
 		m.Insertions = 2500
 	}
-	if raced {
-		m.Insertions /= 5
-	}
 	m.Seed = 1
 	o.Budget = float64(m.Insertions) / 2000
 	o.Page = m.Insertions / 100
 	o.Measured = 2 * Day
+	if raced {
+		o.Measured = Day
+	}
 	o.WarmUp = 8 * time.Hour
 	m.Span = o.Needs(m.Insertions)
 	return New(m), o
@@ -67,7 +67,7 @@ func TestTheOracleFindsThemAsSoonAsTheTheorySays(t *testing.T) {
 	if capped.Oldest > capped.Cap || !capped.Kept() {
 		t.Errorf("oldest %s, cap %s", capped.Oldest, capped.Cap)
 	}
-	near(t, "the cap costs", seconds(capped.Mean())/seconds(f.Mean()), 1.03, 0.06)
+	near(t, "the cap costs", seconds(capped.Mean())/seconds(f.Mean()), 1, 0.1)
 }
 
 func TestProportionHasTheMeanOfTakingTurnsAndALongTail(t *testing.T) {
@@ -83,7 +83,7 @@ func TestWithEqualRatesNothingBeatsTakingTurns(t *testing.T) {
 	tr, o := small(Market{Equal: true}, Run{})
 	turns := o.Simulate(tr, Turns)
 	near(t, "oracle", seconds(o.Simulate(tr, Oracle).Mean())/seconds(turns.Mean()), 1, 0.03)
-	near(t, "doorbell", seconds(o.Simulate(tr, Real).Mean())/seconds(turns.Mean()), 1.1, 0.12)
+	near(t, "doorbell", seconds(o.Simulate(tr, Real).Mean())/seconds(turns.Mean()), 1.1, 0.2)
 }
 
 func TestEqualRunsHaveEqualFigures(t *testing.T) {

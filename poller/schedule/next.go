@@ -75,7 +75,7 @@ func (s *Schedule) tick(now time.Time) int64 {
 	t := s.inside(now)
 	switch {
 	case s.now == 0:
-		s.now = t
+		s.now, s.began = t, t
 	case t > s.now+int64(maxSpan):
 		s.shift -= t - s.now - int64(maxSpan)
 		s.now += int64(maxSpan)

@@ -15,6 +15,7 @@ type pages struct {
 	rounds int   // how often the last page was read
 	born   float64
 	bornAt int64
+	before float64 // ν as another process had it
 }
 
 const (
@@ -25,6 +26,7 @@ const (
 	bornFading  = 7 * day
 	leastLife   = 5 * day // insertions are published at least so long, on average: a bound of ν
 	recentBirth = day
+	unsure      = 3600 // seconds that ν is not believed after
 )
 
 // Read says that page n (from 0) of the walk of an agency, of so many as the last one had, was read at a moment. It ends
@@ -71,12 +73,12 @@ func (p *pages) fade(now int64) {
 // appearing is ν: how many insertions appear in a second.
 func (g *agency) appearing(now int64) float64 {
 	p := &g.pages
-	if p.born == 0 {
+	if p.born == 0 && p.before == 0 {
 		return 0
 	}
-	watched := min(float64(now-p.since)/1e9, bornFading) + 3600
+	watched := min(float64(now-p.since)/1e9, bornFading)
 	fade := math.Exp(-float64(now-p.bornAt) / 1e9 / bornFading)
-	return min(p.born*fade/watched, float64(g.count+10)/leastLife)
+	return min((p.born*fade+p.before*unsure)/(watched+unsure), float64(g.count+10)/leastLife)
 }
 
 // pageIndex is the index of the next page of the cycle: νμ₀a³/3 for what appears there, and JΛa²/2 for what it betrays,
@@ -94,7 +96,7 @@ func (g *agency) pageIndex(now int64) float64 {
 	v := g.appearing(now) * g.curve.rate[0] / day * a * a * a / 3
 	if j > 0 {
 		v += j * g.rates * a * a / 2
-		v /= 1 + g.hints.misses*float64(g.count)/float64(p.of)
+		v /= 1 + g.hints.c*float64(g.count)/float64(p.of)
 	}
 	return v / float64(p.of)
 }
@@ -109,7 +111,7 @@ func (g *agency) pageInterval() int64 {
 // pageDue is when a page may be read.
 func (g *agency) pageDue() int64 {
 	p := &g.pages
-	if p.of == 0 || p.born == 0 && g.informative() == 0 {
+	if p.of == 0 || p.born+p.before == 0 && g.informative() == 0 {
 		return math.MaxInt64
 	}
 	at := p.read[p.next] + g.pageInterval()

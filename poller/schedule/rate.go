@@ -8,10 +8,12 @@ import (
 const (
 	second = int64(time.Second)
 	day    = 86400.0 // seconds
-	// faded is how long a contact request is remembered, and fading is how long it makes more of them likely.
-	faded  = 14 * day
-	fading = day / 12
-	excite = 0.1 // further contact requests that each brings soon
+	// So long is a contact request remembered: less of an insertion that grows older without our knowing its age. And so
+	// long does it make more of them likely.
+	fadedBorn   = 40 * day
+	fadedUnborn = 25 * day
+	fading      = day / 12
+	excite      = 0.1 // further contact requests that each brings soon
 )
 
 // A curve is how many contact requests an insertion of an age gets: learned from all insertions of an agency together.
@@ -26,17 +28,21 @@ type curve struct {
 	refitAt        int64
 }
 
-const ageBuckets = 9
+// The last bucket is that of insertions whose birth is not known.
+const (
+	ageBuckets = 10
+	unborn     = ageBuckets - 1
+)
 
 var (
-	ageEdges = [ageBuckets]float64{0, day / 4, day, 2 * day, 4 * day, 8 * day, 16 * day, 32 * day, 64 * day}
-	prior    = [ageBuckets]float64{.30, .24, .18, .13, .09, .06, .04, .03, .02}
+	ageEdges = [unborn]float64{0, day / 4, day, 2 * day, 4 * day, 8 * day, 16 * day, 32 * day, 64 * day}
+	prior    = [ageBuckets]float64{.30, .24, .18, .13, .09, .06, .04, .03, .02, .09}
 )
 
 const (
-	priorDays  = 20 // insertion-days that the prior is worth
-	middleAge  = 3 * day
-	fullWindow = 20 // contact requests: a first answer of so many may not show all
+	priorDays  = 20       // insertion-days that the prior is worth
+	likelyAge  = 14 * day // at least, where nothing is known: most insertions are older
+	fullWindow = 20       // contact requests: a first answer of so many may not show all
 )
 
 func newCurve() curve {
@@ -46,7 +52,7 @@ func newCurve() curve {
 }
 
 func bucketOf(age float64) int {
-	for b := ageBuckets - 1; b > 0; b-- {
+	for b := unborn - 1; b > 0; b-- {
 		if age >= ageEdges[b] {
 			return b
 		}
@@ -65,7 +71,7 @@ func (c *curve) fit() {
 		c.rate[b] = (c.leads[b] + priorDays*prior[b]*seen/would) / (c.days[b] + priorDays)
 	}
 	if c.square > 0.05 {
-		c.k = 1 / min(max(c.excess/c.square, 1.0/3), 1/0.15)
+		c.k = 1 / min(max(c.excess/c.square, 0.1), 16)
 	}
 }
 
@@ -91,9 +97,10 @@ func (c *curve) refit(now int64) {
 // expect adds the time between two ages to what was seen, and returns how many contact requests it lets expect, each
 // faded by the time until the second age.
 func (c *curve) expect(from, to float64) (sum float64) {
-	for b := bucketOf(from); b < ageBuckets && ageEdges[b] < to; b++ {
+	const faded = fadedBorn
+	for b := bucketOf(from); b < unborn && ageEdges[b] < to; b++ {
 		u, v := max(from, ageEdges[b]), to
-		if b+1 < ageBuckets {
+		if b+1 < unborn {
 			v = min(to, ageEdges[b+1])
 		}
 		c.days[b] += (v - u) / day
@@ -114,11 +121,12 @@ func (g *agency) answer(i *item, at int64, created []time.Time) {
 	if history {
 		i.leads, i.expected, i.burst = 0, 0, 0
 	}
+	faded := i.faded()
 	fade := math.Exp(-passed / faded)
 	n, r := float64(i.leads)*fade, float64(i.expected)*fade
 	burst := float64(i.burst) * math.Exp(-passed/fading)
 	if i.born == 0 {
-		r += g.curve.expect2(middleAge, passed)
+		r += g.curve.expectUnborn(passed)
 	} else {
 		age := i.age(at)
 		r += g.curve.expect(max(0, age-passed), age)
@@ -130,10 +138,13 @@ func (g *agency) answer(i *item, at int64, created []time.Time) {
 		ago := passed / 2
 		if !x.IsZero() {
 			ago = max(0, float64(at-g.s.inside(x))/1e9)
+			if !history {
+				g.betray(i, g.s.inside(x))
+			}
 		}
 		n += math.Exp(-ago / faded)
 		burst += math.Exp(-ago / fading)
-		b := bucketOf(middleAge)
+		b := unborn
 		if i.born != 0 {
 			b = bucketOf(max(0, i.age(at)-ago))
 		}
@@ -145,17 +156,56 @@ func (g *agency) answer(i *item, at int64, created []time.Time) {
 }
 
 // learn adds an insertion to the moments, weighed by the time since it was polled last: else those that are polled often
-// would count more.
+// would count more. A count that fades varies half as much as one that does not.
 func (c *curve) learn(n, r, weight float64) {
-	c.excess += weight * ((n-r)*(n-r) - n)
+	c.excess += weight * ((n-r)*(n-r) - n/2)
 	c.square += weight * r * r
 }
 
-// expect2 is expect for an insertion whose age is not known, which stays at one age.
-func (c *curve) expect2(age, passed float64) float64 {
-	b := bucketOf(age)
-	c.days[b] += passed / day
-	return c.rate[b] / day * faded * (1 - math.Exp(-passed/faded))
+// expectUnborn is expect for an insertion whose birth is not known.
+func (c *curve) expectUnborn(passed float64) float64 {
+	const faded = fadedUnborn
+	c.days[unborn] += passed / day
+	return c.rate[unborn] / day * faded * (1 - math.Exp(-passed/faded))
+}
+
+// The factors are taken to be lognormal: that fits markets better than the gamma distribution with its handy posterior
+// mean (k+n)/(k+R), which believes too soon that nothing will come. The mean is a sum over a grid.
+const (
+	grid     = 24
+	gridStep = 0.42
+)
+
+var gridLog, gridFactor [grid]float64
+
+func init() {
+	for q := range grid {
+		gridLog[q] = -6 + gridStep*float64(q)
+		gridFactor[q] = math.Exp(gridLog[q])
+	}
+}
+
+// factor is the mean of the factor of an insertion that had n contact requests where r were to expect.
+func (c *curve) factor(n, r float64) float64 {
+	if n > 12 {
+		return (c.k + n) / (c.k + r) // the grid is too coarse, and what was believed before matters little
+	}
+	spread := math.Log(1 + 1/c.k)
+	top, weights := math.Inf(-1), [grid]float64{}
+	for q := range weights {
+		off := gridLog[q] + spread/2
+		weights[q] = n*gridLog[q] - r*gridFactor[q] - off*off/(2*spread)
+		top = max(top, weights[q])
+	}
+	sum, all := 0.0, 0.0
+	for q, w := range weights {
+		if w -= top; w > -12 {
+			w = math.Exp(w)
+			all += w
+			sum += w * gridFactor[q]
+		}
+	}
+	return sum / all
 }
 
 // history says since when a first answer shows all contact requests. A full one begins with its oldest, which then says
@@ -177,15 +227,16 @@ func (g *agency) history(i *item, at int64, created []time.Time) (from int64, sk
 	if len(created) >= fullWindow {
 		return from, oldest
 	}
-	if i.born != 0 {
-		from = min(from, at-int64(i.age(at)*1e9))
+	if i.born == 0 {
+		return min(from, at-int64(likelyAge*1e9)), time.Time{}
 	}
+	from = min(from, at-int64(i.age(at)*1e9))
 	return from, time.Time{}
 }
 
 // rank sets the lane of an item for a moment.
 func (g *agency) rank(i *item, now int64) {
-	b := bucketOf(middleAge)
+	b := unborn
 	if i.born != 0 {
 		b = bucketOf(i.age(now))
 	}
@@ -195,7 +246,7 @@ func (g *agency) rank(i *item, now int64) {
 		rate = 4 * g.mean()
 	default:
 		burst := float64(i.burst) * math.Exp(-max(0, float64(now-i.last)/1e9)/fading)
-		rate = rate*(g.curve.k+float64(i.leads))/(g.curve.k+float64(i.expected)) + excite*burst/fading
+		rate = rate*g.curve.factor(float64(i.leads), float64(i.expected)) + excite*burst/fading
 	}
 	g.roots -= laneRoot[i.lane]
 	g.rates -= laneRate[i.lane]
@@ -219,6 +270,13 @@ const genesis = 946684800
 
 func (s *Schedule) birth(t time.Time) uint32 {
 	return uint32(min(max(s.inside(t)/second-genesis, 1), math.MaxUint32))
+}
+
+func (i *item) faded() float64 {
+	if i.born == 0 {
+		return fadedUnborn
+	}
+	return fadedBorn
 }
 
 // age is how old an insertion is, in seconds.

@@ -91,6 +91,7 @@ type Schedule struct {
 	count    int
 
 	now, shift int64 // the latest moment by our clock, and how far that is ahead of the caller's
+	began      int64 // the first moment
 
 	ready, asleep, byAge agencies
 	virtual              int64

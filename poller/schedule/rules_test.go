@@ -1,0 +1,242 @@
+package schedule_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"doorbell/poller/schedule"
+)
+
+// drive asks as often as the budget of five requests a second allows, and answers at once: each insertion gets contact
+// requests at its rate a day. It returns how often each was polled and the longest that one waited.
+type drive struct {
+	s     *schedule.Schedule
+	now   time.Time
+	rate  map[schedule.Insertion]float64
+	last  map[schedule.Insertion]time.Time
+	polls map[schedule.Insertion]int
+	whys  map[schedule.Why]int
+	worst time.Duration
+	r     *rand.Rand
+}
+
+func newDrive(o schedule.Options) *drive {
+	return &drive{
+		s: schedule.New(o), now: epoch, r: rand.New(rand.NewPCG(1, 2)),
+		rate: map[schedule.Insertion]float64{}, last: map[schedule.Insertion]time.Time{},
+		polls: map[schedule.Insertion]int{}, whys: map[schedule.Why]int{},
+	}
+}
+
+func (d *drive) add(a schedule.Agency, n int, rate float64, m schedule.Memory) (added []schedule.Insertion) {
+	for range n {
+		i := d.s.Add(a, m, d.now)
+		d.rate[i], d.last[i] = rate, d.now
+		if !m.LastPoll.IsZero() {
+			d.last[i] = m.LastPoll
+		}
+		added = append(added, i)
+	}
+	return added
+}
+
+// step is one turn.
+func (d *drive) step() schedule.Turn {
+	d.now = d.now.Add(200 * time.Millisecond)
+	turn, _ := d.s.Next(d.now)
+	d.whys[turn.Why]++
+	if i := turn.Insertion; turn.Why != schedule.None && turn.Why != schedule.Walk {
+		var created []time.Time
+		for x := d.last[i]; d.rate[i] > 0; created = append(created, x) {
+			if x = x.Add(time.Duration(d.r.ExpFloat64() / d.rate[i] * 24 * float64(time.Hour))); x.After(d.now) {
+				break
+			}
+		}
+		d.worst = max(d.worst, d.now.Sub(d.last[i]))
+		d.last[i] = d.now
+		d.polls[i]++
+		d.s.Polled(i, d.now, created)
+	}
+	return turn
+}
+
+func (d *drive) run(turns int) {
+	for range turns {
+		d.step()
+	}
+}
+
+func TestInsertionsArePolledByTheSquareRootOfTheirRates(t *testing.T) {
+	d := newDrive(schedule.Options{Staleness: 24 * time.Hour})
+	a := d.s.Enter(nil)
+	slow, fast := d.add(a, 150, 200, polled(-1)), d.add(a, 150, 3200, polled(-1))
+	d.run(30_000)
+	clear(d.polls)
+	d.run(30_000)
+	few, many := 0, 0
+	for n := range slow {
+		few += d.polls[slow[n]]
+		many += d.polls[fast[n]]
+	}
+	if ratio := float64(many) / float64(few); math.Abs(ratio-4) > 0.6 {
+		t.Fatalf("16 times as many contact requests bring %.1f times as many polls, want about 4", ratio)
+	}
+}
+
+func TestNoInsertionWaitsLongerThanTheCap(t *testing.T) {
+	for name, o := range map[string]schedule.Options{
+		"automatic": {}, "short": {Staleness: 5 * time.Minute}, "impossible": {Staleness: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrive(o)
+			a := d.s.Enter(nil)
+			d.add(a, 950, 0.001, polled(0)) // all were polled at once
+			d.add(a, 50, 500, polled(0))
+			d.run(60_000)
+			if d.worst > d.s.Cap() {
+				t.Fatalf("one has waited %s, the cap is %s", d.worst, d.s.Cap())
+			}
+			if past, of := d.s.PastCap(a); past > 0 || of != 1000 {
+				t.Fatalf("%d of %d are past the cap", past, of)
+			}
+		})
+	}
+}
+
+func TestABunchThatIsNearTheCapIsPolledInTime(t *testing.T) {
+	d := newDrive(schedule.Options{Staleness: 20 * time.Minute})
+	a, b := d.s.Enter(nil), d.s.Enter(nil)
+	d.add(a, 2000, 50, polled(0))
+	d.add(b, 1800, 0.001, polled(-7)) // 13 minutes are left, it takes 6
+	for _, i := range d.add(a, 1500, 50, polled(0)) {
+		d.s.Urge(i, schedule.Urgent)
+	}
+	d.run(20_000)
+	if d.worst > d.s.Cap() {
+		t.Fatalf("one has waited %s, the cap is %s", d.worst, d.s.Cap())
+	}
+}
+
+func TestThePastCapIsCounted(t *testing.T) {
+	d := newDrive(schedule.Options{Staleness: time.Hour})
+	a := d.s.Enter(nil)
+	d.add(a, 10, 1, polled(-30))
+	d.add(a, 7, 1, polled(-100))
+	d.step()
+	gone := d.s.Add(a, polled(-200), d.now)
+	d.s.Put(gone, at(1000))
+	if past, of := d.s.PastCap(a); past != 7 || of != 18 {
+		t.Fatalf("%d of %d are past the cap, want 7 of 18", past, of)
+	}
+}
+
+func TestUrgentOnesLeaveThreeTurnsOfTenToOthers(t *testing.T) {
+	d := newDrive(schedule.Options{})
+	a := d.s.Enter(nil)
+	d.add(a, 500, 1, polled(-1))
+	for _, i := range d.add(a, 500, 1, polled(0)) {
+		d.s.Urge(i, schedule.Urgent)
+	}
+	d.run(100)
+	if n := d.whys[schedule.Urgent]; n < 68 || n > 72 {
+		t.Fatalf("%d turns of 100 were for urgent ones, want 70", n)
+	}
+	if n := d.s.Count(a)[schedule.Urgent]; int(n) != d.whys[schedule.Urgent] {
+		t.Fatalf("%d were counted, %d given", n, d.whys[schedule.Urgent])
+	}
+}
+
+func TestAHotAgencyLeavesAnotherHalfOfItsFairShare(t *testing.T) {
+	d := newDrive(schedule.Options{})
+	hot, cold, idle := d.s.Enter(nil), d.s.Enter(nil), d.s.Enter(nil)
+	d.add(hot, 500, 200, polled(-1))
+	d.add(cold, 500, 0.01, polled(-1))
+	d.run(40_000)
+	clear(d.polls)
+	d.run(10_000)
+	n := [3]int{}
+	for i, polls := range d.polls {
+		n[i.Agency] += polls
+	}
+	if n[hot] < 7200 || n[cold] < 2400 || n[idle] != 0 {
+		t.Fatalf("of 10,000 turns the hot agency got %d, the other %d, the one that is empty %d", n[hot], n[cold], n[idle])
+	}
+}
+
+func TestWhatIsNotNeededIsNotSpent(t *testing.T) {
+	d := newDrive(schedule.Options{Interval: time.Minute})
+	a := d.s.Enter(nil)
+	d.add(a, 8, 1, schedule.Memory{Born: at(-1)})
+	for n := range 18_000 { // an hour
+		if n%1500 == 0 {
+			d.s.Read(a, 0, 1, d.now)
+		}
+		if turn := d.step(); turn.Why == schedule.Walk {
+			d.s.Read(a, 0, 1, d.now)
+		}
+	}
+	if sent := 18_000 - d.whys[schedule.None]; sent > 8*61+60 || sent < 8*59 {
+		t.Fatalf("%d requests in an hour: %v", sent, d.whys)
+	}
+}
+
+func TestAClockThatJumpsHoldsNothingUp(t *testing.T) {
+	d := newDrive(schedule.Options{Interval: time.Minute})
+	a := d.s.Enter(nil)
+	d.add(a, 5, 1, polled(-1))
+	for _, jump := range []time.Duration{-10 * 365 * 24 * time.Hour, 20 * 365 * 24 * time.Hour, -time.Hour, time.Hour} {
+		d.run(10)
+		d.now = d.now.Add(jump)
+		clear(d.polls)
+		d.run(700)
+		if len(d.polls) != 5 {
+			t.Fatalf("after a jump by %s %d of 5 were polled", jump, len(d.polls))
+		}
+		for i, n := range d.polls {
+			if n > 4 {
+				t.Fatalf("after a jump by %s %v was polled %d times in two minutes", jump, i, n)
+			}
+		}
+	}
+}
+
+func TestWhatWasLearnedSurvivesARestart(t *testing.T) {
+	d := newDrive(schedule.Options{})
+	a := d.s.Enter(nil)
+	fast, slow := d.add(a, 20, 30, polled(-1))[0], d.add(a, 180, 0.1, polled(-1))[0]
+	d.run(20_000)
+	s := schedule.New(schedule.Options{Staleness: time.Hour})
+	b := s.Enter(d.s.Learned(a))
+	m, n := d.s.Memory(fast), d.s.Memory(slow)
+	m.LastPoll, n.LastPoll = at(0), at(0).Add(-time.Second)
+	s.Add(b, n, at(0))
+	hot := s.Add(b, m, at(0))
+	next(t, s, at(1), schedule.Index, hot)
+	if got := s.Memory(s.Add(b, d.s.Memory(slow), d.now)); got != d.s.Memory(slow) {
+		t.Fatalf("%+v became %+v", d.s.Memory(slow), got)
+	}
+	if again := s.Learned(b); string(again) != string(d.s.Learned(a)) {
+		t.Fatal("what was learned changes by being read")
+	}
+}
+
+func TestDamagedBytesAreNothingLearned(t *testing.T) {
+	d := newDrive(schedule.Options{})
+	a := d.s.Enter(nil)
+	d.add(a, 20, 300, polled(-1))
+	empty := string(d.s.Learned(a))
+	d.run(2000)
+	good := d.s.Learned(a)
+	another := append([]byte{99}, good[1:]...)
+	numbers := append([]byte{}, good...)
+	for n := 1; n < 90; n++ {
+		numbers[n] = 0xff // not a number
+	}
+	for _, b := range [][]byte{nil, {1}, good[1:], append(good, 0), another, numbers} {
+		if s := schedule.New(schedule.Options{}); string(s.Learned(s.Enter(b))) != empty {
+			t.Fatalf("%d bytes were taken up", len(b))
+		}
+	}
+}

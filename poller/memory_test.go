@@ -3,7 +3,6 @@ package poller
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -42,6 +41,25 @@ func remembering(t *testing.T, dir string, insertions int) *Poller {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// polledBefore is the same, where the process before has polled all of them so long ago.
+func polledBefore(t *testing.T, insertions int, ago time.Duration) *Poller {
+	t.Helper()
+	dir := t.TempDir()
+	p := remembering(t, dir, insertions)
+	chunk := []byte{memoryForm}
+	for n := range insertions {
+		one := remembrance{memoryName(fmt.Sprintf("a#%d##", n)), schedule.Memory{LastPoll: time.Now().Add(-ago)}}
+		chunk = one.append(chunk)
+	}
+	if err := p.store.Update(func(tx *store.Tx) error { return tx.PutSchedule("A100", 1, chunk) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return remembering(t, dir, 0)
 }
 
 func (p *Poller) keep(t *testing.T) (commits int64) {
@@ -98,7 +116,7 @@ func TestARestartKnowsWhatTheScheduleHadLearned(t *testing.T) {
 		q.add(s, "learned#1##", want, time.Now())
 		q.members.of("views")
 	})
-	p.polledAt("a#2499##", time.Now().Add(-30*time.Minute))
+	p.polledAt("a#2499##", time.Now())
 	late := p.memoryOf("a#2499##")
 	p.keep(t)
 	if err := p.store.Update(func(tx *store.Tx) error {
@@ -231,16 +249,7 @@ func TestGarbageInTheMemoryOfTheScheduleStopsNoStart(t *testing.T) {
 }
 
 func TestAClockThatWasSetBackDelaysNoPoll(t *testing.T) {
-	dir := t.TempDir()
-	p := remembering(t, dir, 100)
-	for n := range 100 {
-		p.polledAt(fmt.Sprintf("a#%d##", n), time.Now().Add(time.Duration(rand.N(1000)+1)*time.Hour))
-	}
-	p.keep(t)
-	if err := p.store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	p = remembering(t, dir, 0)
+	p := polledBefore(t, 100, -1000*time.Hour)
 	now, places := time.Now(), map[time.Time]bool{}
 	for n := range 100 {
 		last := p.memoryOf(fmt.Sprintf("a#%d##", n)).LastPoll

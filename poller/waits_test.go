@@ -37,13 +37,10 @@ func (p *Poller) looks(t *testing.T, waiting int, from time.Time, minutes int) (
 }
 
 func TestATenthOfTheInsertionsThatIsLateForLongIsStale(t *testing.T) {
-	p := remembering(t, t.TempDir(), 100)
+	p := polledBefore(t, 100, 20*time.Minute)
 	a := p.agency("A100")
 	now := time.Now()
 	a.began = now.Add(-24 * time.Hour)
-	for n := range 100 {
-		p.polledAt(fmt.Sprintf("a#%d##", n), now.Add(-20*time.Minute))
-	}
 	if got := p.looks(t, 9, now, 30); len(got) != 0 {
 		t.Errorf("nine of a hundred: %v", got)
 	}
@@ -63,13 +60,10 @@ func TestATenthOfTheInsertionsThatIsLateForLongIsStale(t *testing.T) {
 }
 
 func TestInsertionsThatFailByThemselvesAreNotLateBesides(t *testing.T) {
-	p := remembering(t, t.TempDir(), 100)
+	p := polledBefore(t, 100, 20*time.Minute)
 	a := p.agency("A100")
 	now := time.Now()
 	a.began = now.Add(-24 * time.Hour)
-	for n := range 100 {
-		p.polledAt(fmt.Sprintf("a#%d##", n), now.Add(-20*time.Minute))
-	}
 	for n := range 12 {
 		switch reference := fmt.Sprintf("a#%d##", n); n % 3 {
 		case 0:
@@ -94,15 +88,12 @@ func TestTimeInWhichNobodyAskedMakesNothingLate(t *testing.T) {
 		"a halt":  func(a *agency, until time.Time) { a.hearings["contact_requests"].calm = until },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := remembering(t, t.TempDir(), 100)
+			p := polledBefore(t, 100, 20*time.Hour)
 			p.o.RequestsPerSecond, p.turns.options.Budget = 0.2, 0.2 // a sweep takes 500 s, the cap is four times that
 			a := p.agency("A100")
 			now := time.Now()
 			a.began = now.Add(-24 * time.Hour)
 			away(a, now)
-			for n := range 100 {
-				p.polledAt(fmt.Sprintf("a#%d##", n), now.Add(-20*time.Hour))
-			}
 			if got := p.looks(t, 100, now, 33); len(got) != 0 {
 				t.Errorf("%v within the cap", got)
 			}

@@ -76,6 +76,15 @@ type Client struct {
 	sketches [2]atomic.Pointer[sketch] // of insertions and of contact requests, as last used
 }
 
+// Limits are what bounds one request, see Options.
+type Limits struct {
+	Timeout time.Duration
+	MaxBody int64
+}
+
+// Limits says what bounds one request.
+func (c *Client) Limits() Limits { return Limits{c.o.Timeout, c.o.MaxBody} }
+
 // New checks the settings and makes a client. It asks nothing. Its errors do not quote the base URL, which may hold a
 // password by mistake.
 func New(o Options) (*Client, error) {

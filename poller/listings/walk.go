@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 )
 
 // WalkOptions of Client.Walk. Zero values mean the defaults that stand beside them.
@@ -17,8 +18,14 @@ type WalkOptions struct {
 	// FirstSize is a smaller size to begin with, because larger ones were refused before; negative: the size is left to the
 	// API. 0: PageSize.
 	FirstSize int
-	MaxPages  int   // 10,000; a bound, over all pages that are read, beside that of a million references
-	Shape     Shape // where the records were found before
+	// Larger is a size beyond PageSize to read with. Where no complete walk comes of it, and a smaller size may do better, all
+	// is read anew as if it were not set. 0: none.
+	Larger int
+	// Known is how many references the last complete walk showed. Where Larger shows far fewer, or any fewer and no empty page at
+	// the end, that is looked at again too.
+	Known    int
+	MaxPages int   // 10,000; a bound, over all pages that are read, beside that of a million references
+	Shape    Shape // where the records were found before
 	// EndsEmpty: the list of this agency is known to end with an empty page. Refusals are then no end but failures.
 	EndsEmpty bool
 	// Known returns the page with these hashes, where the caller holds every record of it as it is: then the page is
@@ -53,14 +60,18 @@ const (
 // Verdict is what a walk as a whole says.
 type Verdict struct {
 	Complete   bool
-	Reason     string // of a partial walk: the Reason constants
-	Structural bool   // the reason lies in how the API pages, not in a failure: another walk will hardly do better
-	EndsEmpty  bool   // the list ended with an empty page
-	Moved      bool   // pages moved under the walk: a reference met on two of them, a total that changed
-	Pages      int    // that were read, empty ones included
-	References int    // different ones
-	Size       int    // the page size that was used; 0: it was left to the API
-	Err        error  // what ended a partial walk; nil if it came to an end
+	Reason     string        // of a partial walk: the Reason constants
+	Structural bool          // the reason lies in how the API pages, not in a failure: another walk will hardly do better
+	EndsEmpty  bool          // the list ended with an empty page
+	Moved      bool          // pages moved under the walk: a reference met on two of them, a total that changed
+	Pages      int           // that were read, empty ones included
+	References int           // different ones
+	Size       int           // the page size that was used; 0: it was left to the API
+	TooLarge   bool          // Larger did not do
+	Fullest    int           // most records on a page
+	Bytes      int           // most bytes of records on a page
+	Took       time.Duration // from a question to the last byte of its answer, on average
+	Err        error         // what ended a partial walk; nil if it came to an end
 }
 
 // Walk is one reading of all insertions of an agency. Nothing is known beforehand of how the API numbers its pages, how
@@ -81,9 +92,11 @@ type Walk struct {
 
 	all     map[mark]struct{} // all references that were read
 	verdict Verdict
-	least   int // smallest total of a page with records; -1: none was told
-	first   int // first such total
-	odd     int // unreadable elements
+	least   int           // smallest total of a page with records; -1: none was told
+	first   int           // first such total
+	odd     int           // unreadable elements
+	given   int           // pages that were read in vain, with a size that was too large
+	took    time.Duration // for all others
 }
 
 // mark stands for a reference, so that a walk over many does not hold them.
@@ -129,22 +142,89 @@ type end struct {
 	records int  // different references that were read
 }
 
-// read goes through the sizes until the API takes one.
+// read reads with the larger size, if there is one, else with the usual ones.
 func (w *Walk) read(ctx context.Context, yield func(*InsertionsPage, error) bool) end {
+	if w.o.Larger <= w.o.PageSize {
+		return w.readUsual(ctx, yield)
+	}
+	e, _ := w.pass(ctx, w.o.Larger, yield)
+	if e.stopped || ctx.Err() != nil || !w.mayMend(e) {
+		return e
+	}
+	found := len(w.all)
+	w.anew()
+	again := w.readUsual(ctx, yield)
+	w.verdict.TooLarge = again.reason == "" && (e.reason != "" || len(w.all) > found)
+	return again
+}
+
+// readUsual goes through the sizes until the API takes one.
+func (w *Walk) readUsual(ctx context.Context, yield func(*InsertionsPage, error) bool) end {
 	var e end
-	for _, size := range w.sizes() {
-		w.verdict.Size = size
-		r := w.reading(size, yield)
-		e = r.run(ctx)
-		if r.pages == 0 && isRefusedSize(e.err) {
-			continue
+	for n, size := range w.sizes() {
+		if n > 0 {
+			w.anew()
 		}
-		if e.single && !w.fits(e.records) {
-			return w.halved(ctx, e.records, yield)
+		var pages int
+		e, pages = w.pass(ctx, size, yield)
+		if isTooMuch(e.err) || pages == 0 && isRefusedSize(e.err) {
+			continue
 		}
 		break
 	}
 	return e
+}
+
+// pass reads the list with one size, and once more with half of it where that tells more.
+func (w *Walk) pass(ctx context.Context, size int, yield func(*InsertionsPage, error) bool) (e end, pages int) {
+	w.verdict.Size = size
+	r := w.reading(size, yield)
+	e = r.run(ctx)
+	if e.single && !w.fits(e.records) {
+		e = w.halved(ctx, e.records, yield)
+	}
+	return e, r.pages
+}
+
+// anew forgets what was read with a size that did not do. Its pages were shown, and count no more.
+func (w *Walk) anew() {
+	w.given, w.took = w.verdict.Pages, 0
+	w.all, w.least, w.first, w.odd = map[mark]struct{}{}, -1, -1, 0
+	w.verdict = Verdict{Reason: ReasonCanceled, Pages: w.verdict.Pages}
+}
+
+// mayMend says whether the list may be read to its end with smaller pages where it was not with large ones.
+func (w *Walk) mayMend(e end) bool {
+	switch e.reason {
+	case "":
+		known := (9*w.o.Known + 9) / 10
+		if !w.verdict.EndsEmpty {
+			known = w.o.Known
+		}
+		return w.least > len(w.all) || w.odd > 0 || len(w.all) < known
+	case ReasonPageFailed:
+		return isTooMuch(e.err) || isAnswerOfSize(e.err)
+	}
+	return e.reason == ReasonPageIgnored
+}
+
+// isTooMuch is an answer that is larger than it may be.
+func isTooMuch(err error) bool { return errors.Is(err, ErrBodyTooLarge) }
+
+// isAnswerOfSize says whether a failure may have to do with how much was asked for. Nothing has that comes of the key, of
+// patience that the API asks for, or of there being no API at all.
+func isAnswerOfSize(err error) bool {
+	var status *StatusError
+	var broken *TransportError
+	var drift *DriftError
+	switch {
+	case errors.As(err, &status):
+		asks := status.Status == http.StatusTooManyRequests || status.Status == http.StatusServiceUnavailable && status.RetryAfter > 0
+		return !asks && status.Status != http.StatusUnauthorized && status.Status != http.StatusForbidden
+	case errors.As(err, &broken):
+		return broken.Stage == StageTimeout || broken.Stage == StageRead
+	}
+	return errors.As(err, &drift)
 }
 
 // sizes are what is tried in turn, beginning with what was taken before.
@@ -182,7 +262,7 @@ func (w *Walk) fits(records int) bool {
 // halved reads the list once more with half as many records to a page, and never more than the caller wants: if pages
 // differ then, page numbers are heeded, and the walk is as good as any.
 func (w *Walk) halved(ctx context.Context, records int, yield func(*InsertionsPage, error) bool) end {
-	r := w.reading(max(1, min(records, w.o.PageSize)/2), yield)
+	r := w.reading(max(1, min(records, max(w.o.PageSize, w.verdict.Size))/2), yield)
 	e := r.run(ctx)
 	if e.single || r.pages == 0 && isRefusedSize(e.err) {
 		return end{reason: ReasonPageIgnored}
@@ -194,6 +274,9 @@ func (w *Walk) halved(ctx context.Context, records int, yield func(*InsertionsPa
 func (w *Walk) conclude(e end) {
 	v := &w.verdict
 	v.Reason, v.Err = e.reason, e.err
+	if read := v.Pages - w.given; read > 0 {
+		v.Took = w.took / time.Duration(read)
+	}
 	switch {
 	case v.Reason != "":
 	case w.least > len(w.all):

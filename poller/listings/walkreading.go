@@ -36,7 +36,7 @@ func (w *Walk) reading(size int, yield func(*InsertionsPage, error) bool) *readi
 // run asks without a page number, then for 1, 2, 3 … until the pass is over.
 func (r *reading) run(ctx context.Context) end {
 	for number := 0; ; number++ {
-		if r.w.verdict.Pages >= r.w.o.MaxPages || len(r.w.all) >= maxReferences {
+		if r.w.verdict.Pages-r.w.given >= r.w.o.MaxPages || len(r.w.all) >= maxReferences {
 			return end{reason: ReasonTooManyPages}
 		}
 		page, err := r.ask(ctx, number)
@@ -99,6 +99,7 @@ func (r *reading) take(page *InsertionsPage) (over bool, e end) {
 	}
 	r.pages++
 	r.w.verdict.Pages++
+	r.w.measure(page)
 	if page.Found {
 		r.shape = Shape{Path: page.Path, Known: true}
 	}
@@ -114,6 +115,17 @@ func (r *reading) take(page *InsertionsPage) (over bool, e end) {
 		return true, r.ended()
 	}
 	return false, end{}
+}
+
+// measure notes how large pages are, and how long they take.
+func (w *Walk) measure(page *InsertionsPage) {
+	bytes := 0
+	for _, i := range page.Insertions {
+		bytes += len(i.Record)
+	}
+	w.verdict.Bytes = max(w.verdict.Bytes, bytes)
+	w.verdict.Fullest = max(w.verdict.Fullest, len(page.Insertions)+page.Unreadable)
+	w.took += page.Received.Sub(page.Sent)
 }
 
 // ended is the end of the list where no empty page showed it. If no page but the first brought anything, the first may be

@@ -42,6 +42,7 @@ func (p *Poller) before(ctx context.Context, r listings.Request) error {
 			err = a.mayAsk(r)
 		}
 		if err == nil && stillAdmitted(reasons, tickets) {
+			p.crew.sent(pollName{r.AgencyID, r.Reference})
 			return nil
 		}
 		release(reasons, tickets)
@@ -117,6 +118,9 @@ func (p *Poller) after(r listings.Request, o listings.Outcome) {
 	key := p.keyPatience(r.Key)
 	now := time.Now()
 	sent := now.Add(-o.Duration)
+	if r.Operation == listings.OperationContactRequests {
+		p.crew.took(o.Duration)
+	}
 	changed := false
 	switch classify(o.Err) {
 	case classNone:

@@ -90,6 +90,7 @@ type Poller struct {
 	came      chan struct{} // somebody new is in the roster
 
 	turns  *turns
+	crew   *crew
 	mu     sync.Mutex
 	keys   map[string]*patience // by fingerprint: the API asks for patience
 	down   atomic.Bool          // nobody answered at the base URL, once in this process
@@ -107,7 +108,8 @@ func New(o Options) (*Poller, error) {
 	p := &Poller{
 		o: o, store: o.Store, log: o.Logger, rules: newRules(o.IgnoreInsertion, o.IgnoreContact),
 		budget: newBudget(o.RequestsPerSecond), base: newPatience(time.Second, o.RetryMax), space: newPatience(spaceEvery, o.RetryMax),
-		turns: newTurns(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}), keys: map[string]*patience{},
+		turns: newTurns(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}),
+		keys:  map[string]*patience{}, crew: newCrew(),
 		came: make(chan struct{}, 1), filled: make(chan struct{}, 1),
 	}
 	o.API.Before, o.API.After = p.before, p.after
@@ -146,9 +148,7 @@ func (p *Poller) Run(ctx context.Context) error {
 	g.Go(func() error { return p.watchSpace(ctx) })
 	g.Go(func() error { return p.keepMemories(ctx) })
 	g.Go(func() error { return p.muster(ctx, g) })
-	for range p.workers() {
-		g.Go(func() error { return p.polls(ctx) })
-	}
+	g.Go(func() error { return p.polls(ctx, g) })
 	err := g.Wait()
 	if errors.Is(err, context.Canceled) {
 		return p.keepAllMemories()
@@ -156,21 +156,22 @@ func (p *Poller) Run(ctx context.Context) error {
 	return err
 }
 
-// workers is how many polls may be under way at once: enough to spend the budget where an answer takes two seconds.
-func (p *Poller) workers() int {
-	return min(max(2, int(2*p.o.RequestsPerSecond)), 32)
-}
-
-// polls takes insertions from the schedule, one after the other.
-func (p *Poller) polls(ctx context.Context) error {
+// polls takes insertions from the schedule and polls them, as many at once as the budget needs.
+func (p *Poller) polls(ctx context.Context, g *errgroup.Group) error {
 	for {
+		if err := p.crew.room(ctx, p.budget.effective); err != nil {
+			return err
+		}
 		t, err := p.take(ctx)
 		if err != nil {
 			return err
 		}
-		if err := p.serve(ctx, t); err != nil {
-			return err
-		}
+		name := pollName{t.agency, t.reference}
+		p.crew.begin(name)
+		g.Go(func() error {
+			defer p.crew.end(name)
+			return p.serve(ctx, t)
+		})
 	}
 }
 
@@ -205,7 +206,6 @@ func (p *Poller) take(ctx context.Context) (turn, error) {
 	for {
 		t, wait := p.turns.next(time.Now())
 		if t.why != schedule.None {
-			p.turns.poke() // there may be more for another worker
 			return t, ctx.Err()
 		}
 		if wait == 0 || wait > time.Minute {

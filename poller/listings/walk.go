@@ -21,11 +21,11 @@ type WalkOptions struct {
 	// Larger is a size beyond PageSize to read with. Where no complete walk comes of it, and a smaller size may do better, all
 	// is read anew as if it were not set. 0: none.
 	Larger int
-	// Known is how many references the last complete walk showed. Where Larger shows far fewer, or any fewer and no empty page at
+	// LastShown is how many references the last complete walk showed. Where Larger shows far fewer, or any fewer and no empty page at
 	// the end, that is looked at again too.
-	Known    int
-	MaxPages int   // 10,000; a bound, over all pages that are read, beside that of a million references
-	Shape    Shape // where the records were found before
+	LastShown int
+	MaxPages  int   // 10,000; a bound, over all pages that are read, beside that of a million references
+	Shape     Shape // where the records were found before
 	// EndsEmpty: the list of this agency is known to end with an empty page. Refusals are then no end but failures.
 	EndsEmpty bool
 	// Known returns the page with these hashes, where the caller holds every record of it as it is: then the page is
@@ -197,9 +197,9 @@ func (w *Walk) anew() {
 func (w *Walk) mayMend(e end) bool {
 	switch e.reason {
 	case "":
-		known := (9*w.o.Known + 9) / 10
+		known := (9*w.o.LastShown + 9) / 10
 		if !w.verdict.EndsEmpty {
-			known = w.o.Known
+			known = w.o.LastShown
 		}
 		return w.least > len(w.all) || w.odd > 0 || len(w.all) < known
 	case ReasonPageFailed:

@@ -73,9 +73,9 @@ func TestAWalkTriesALargerPage(t *testing.T) {
 		{name: "too large a body", i: instead{pager: &pager{list: sequence(60)}, answer: saying(`{"results":[` + strings.Repeat(" ", 1<<16) + `]}`)}, found: 60, tooLarge: true, size: 50, fullest: 50, asked: "100/ 50/ 50/1 50/2"},
 		{name: "elements that are no record", i: instead{pager: &pager{list: sequence(60)}, answer: saying(`{"results":[{"propertyReferenceId":"r000"},7],"total":2}`)}, found: 60, tooLarge: true, size: 50, fullest: 50, asked: "100/ 100/1 100/2 50/ 50/1 50/2"},
 		{name: "fewer than the total", i: instead{pager: &pager{list: sequence(60), total: true}, answer: saying(`{"results":[{"propertyReferenceId":"r000"}],"total":60}`)}, found: 60, tooLarge: true, size: 50, fullest: 50, asked: "100/ 100/1 100/2 50/ 50/1 50/2"},
-		{name: "fewer than wanted", i: instead{pager: &pager{list: sequence(60)}, answer: saying("[]")}, o: WalkOptions{Known: 55}, found: 60, tooLarge: true, size: 50, fullest: 50, asked: "100/ 50/ 50/1 50/2"},
-		{name: "fewer than wanted, and that is all", i: instead{pager: &pager{list: sequence(60), most: 1000}}, o: WalkOptions{Known: 100}, found: 60, size: 50, fullest: 50, asked: "100/ 100/1 50/ 50/1 50/2"},
-		{name: "refused past a depth", i: instead{pager: &pager{list: sequence(205), most: 1000}, from: 3, answer: status(404)}, o: WalkOptions{Known: 205}, found: 205, tooLarge: true, size: 50, fullest: 50, asked: "100/ 100/1 100/2 100/3 50/ 50/1 50/2 50/3 50/4 50/5"},
+		{name: "fewer than wanted", i: instead{pager: &pager{list: sequence(60)}, answer: saying("[]")}, o: WalkOptions{LastShown: 55}, found: 60, tooLarge: true, size: 50, fullest: 50, asked: "100/ 50/ 50/1 50/2"},
+		{name: "fewer than wanted, and that is all", i: instead{pager: &pager{list: sequence(60), most: 1000}}, o: WalkOptions{LastShown: 100}, found: 60, size: 50, fullest: 50, asked: "100/ 100/1 50/ 50/1 50/2"},
+		{name: "refused past a depth", i: instead{pager: &pager{list: sequence(205), most: 1000}, from: 3, answer: status(404)}, o: WalkOptions{LastShown: 205}, found: 205, tooLarge: true, size: 50, fullest: 50, asked: "100/ 100/1 100/2 100/3 50/ 50/1 50/2 50/3 50/4 50/5"},
 		{name: "neither does", i: instead{pager: &pager{list: sequence(60), failing: 2, failure: 500}, answer: status(500)}, partial: ReasonPageFailed, size: 50, asked: "100/ 50/"},
 		{name: "always the same page", i: instead{pager: &pager{base: 1, list: sequence(60)}, answer: saying(`{"results":[` + records(30) + `]}`)}, found: 60, size: 100, fullest: 30, asked: "100/ 100/1 100/2 15/ 15/1 15/2 15/3 15/4 15/5"},
 		{name: "50 is refused too", i: instead{pager: &pager{list: sequence(30), refused: 20}}, found: 30, tooLarge: true, size: 20, fullest: 20, asked: "100/ 50/ 20/ 20/1 20/2"},
@@ -204,7 +204,7 @@ func TestALargerPageMakesNoWalkWorse(t *testing.T) {
 								p := *usual
 								p.asked = nil
 								i := &instead{pager: &p, from: from + 1, answer: answer}
-								got, v := walkedBy(t, i, WalkOptions{Larger: 100, Known: n}, nil)
+								got, v := walkedBy(t, i, WalkOptions{Larger: 100, LastShown: n}, nil)
 								slices.Sort(got)
 								if !v.Complete || !slices.Equal(got, want) {
 									t.Errorf("%d of at most %d, from %d, total %t, ignored %t, %s from %d: %d of %d, %+v; asked %v",

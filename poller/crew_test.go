@@ -1,0 +1,120 @@
+package poller_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"doorbell/poller/sandbox"
+)
+
+// underWay is a transport that counts polls under way. Answers take as long as a function says.
+type underWay struct {
+	under     http.RoundTripper
+	now, peak atomic.Int64
+	takes     func() time.Duration
+}
+
+func (u *underWay) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Query().Has("sortBy") {
+		defer u.now.Add(-1)
+		if n := u.now.Add(1); n > u.peak.Load() {
+			u.peak.Store(n)
+		}
+	}
+	select {
+	case <-time.After(u.takes()):
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	return u.under.RoundTrip(r)
+}
+
+func TestTheBudgetIsSpentHoweverLongAnswersTake(t *testing.T) {
+	for _, x := range []struct {
+		perSecond float64
+		takes     time.Duration
+		most      int64
+	}{
+		{5, 10 * time.Millisecond, 1},
+		{5, time.Second, 6},
+		{5, 2 * time.Second, 11},
+		{5, 8 * time.Second, 41},
+		{5, 10 * time.Second, 51},
+		{0.5, 8 * time.Second, 5},
+		{60, 500 * time.Millisecond, 31},
+	} {
+		t.Run(fmt.Sprintf("%g a second, %s", x.perSecond, x.takes), func(t *testing.T) {
+			inWorld(t, sandbox.Options{KeepLog: -1}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+				for n := range 160 {
+					w.publish("A100", fmt.Sprintf("a#%d##", n))
+				}
+				u := &underWay{under: w.options.API.Transport, takes: func() time.Duration { return x.takes }}
+				w.options.API.Transport = u
+				w.options.RequestsPerSecond, w.options.PollInterval = x.perSecond, time.Second
+				w.start()
+				w.pass(2 * time.Minute)
+				before := w.model.Requests(sandbox.Filter{})
+				w.pass(time.Minute)
+				if got, want := float64(w.model.Requests(sandbox.Filter{})-before)/60, x.perSecond; got < 0.95*want || got > 1.05*want {
+					t.Errorf("%.2f requests a second, want %g", got, want)
+				}
+				if got := u.peak.Load(); got > x.most {
+					t.Errorf("%d polls at once, want at most %d", got, x.most)
+				}
+				if n := sandbox.Peak(w.model.Log(sandbox.Filter{}), 10*time.Second); float64(n) > 10*x.perSecond+1 {
+					t.Errorf("%d requests within 10 s, at %g a second", n, x.perSecond)
+				}
+			})
+		})
+	}
+}
+
+func TestNoMorePollsAreUnderWayThanTheBound(t *testing.T) {
+	inWorld(t, sandbox.Options{KeepLog: -1}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 200 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		u := &underWay{under: w.options.API.Transport, takes: func() time.Duration { return 9 * time.Second }}
+		w.options.API.Transport = u
+		w.options.RequestsPerSecond, w.options.PollInterval = 40, time.Second
+		w.start()
+		w.pass(3 * time.Minute)
+		if got := u.peak.Load(); got != 64 {
+			t.Errorf("%d polls at once, want 64: 40 a second that take 9 s would need 360", got)
+		}
+	})
+}
+
+func TestAnAPIThatHangsIsNotGivenMoreAndMoreToDo(t *testing.T) {
+	inWorld(t, sandbox.Options{KeepLog: -1}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 200 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		var hangs atomic.Bool
+		u := &underWay{under: w.options.API.Transport, takes: func() time.Duration {
+			if hangs.Load() {
+				return time.Hour
+			}
+			return 50 * time.Millisecond
+		}}
+		w.options.API.Transport = u
+		w.options.PollInterval = time.Second
+		w.start()
+		w.pass(time.Minute)
+		hangs.Store(true)
+		w.pass(25 * time.Second)
+		if got := u.peak.Load(); got > 4 {
+			t.Errorf("%d polls wait for an API that used to answer in 50 ms, and has answered none", got)
+		}
+		hangs.Store(false)
+		before := w.model.Requests(sandbox.Filter{})
+		w.pass(time.Minute)
+		w.pass(time.Minute)
+		if got := w.model.Requests(sandbox.Filter{}) - before; got < 300 {
+			t.Errorf("%d requests in the two minutes after it answers again", got)
+		}
+	})
+}

@@ -30,7 +30,7 @@ type Options struct {
 	PollInterval      time.Duration // 30 s; least time between two regular polls of one insertion
 	MaxStaleness      time.Duration // 0: four times what taking turns needs; no insertion waits longer, as far as the ceiling allows
 	WalkInterval      time.Duration // 2 min; wished time between walks of an agency
-	PageSize          int           // 50; insertions per page
+	PageSize          int           // insertions per page; 0: 50, and larger pages where the API gives them
 	RetryMax          time.Duration // 5 min; longest back-off
 	Confirm           int           // 2; complete walks that must miss an insertion
 	HoldFor           time.Duration // 30 min; how long an implausible change is not believed
@@ -38,6 +38,8 @@ type Options struct {
 	IgnoreInsertion   []string      // RFC 6901 pointers left out of digests
 	IgnoreContact     []string
 	IDFields          []string // candidates for the id of a contact request; default listings.IDFields
+
+	largerPages bool // PageSize was left to us
 }
 
 func (o Options) withDefaults() Options {
@@ -56,7 +58,7 @@ func (o Options) withDefaults() Options {
 		o.WalkInterval = 2 * time.Minute
 	}
 	if o.PageSize <= 0 {
-		o.PageSize = 50
+		o.PageSize, o.largerPages = 50, true
 	}
 	if o.RetryMax <= 0 {
 		o.RetryMax = 5 * time.Minute

@@ -26,6 +26,7 @@ type hearing struct {
 	endsEmpty         time.Time // when a walk last ended with an empty page
 	size              int       // of a page that is taken, where larger ones are refused; negative: any number is
 	sizeTried         time.Time // last time that what is configured was asked for
+	page              pageHabit
 	shapeTold         time.Time // last time another shape was told
 }
 
@@ -84,6 +85,7 @@ func (a *agency) mirror(op listings.Operation, o store.Operation) {
 	h.stale, h.drift, h.gap, h.driftReference = o.StaleSince, o.DriftSince, o.GapSince, o.DriftReference
 	h.shape = listings.Shape{Path: o.Path, Known: o.Learned}
 	h.endsEmpty, h.size = o.EndsEmpty, o.Size
+	h.page.largest, h.page.again = o.Largest, o.LargerAgain
 }
 
 // noteGood puts the last successes into what is written anyway: that of a restart is as old as the last write.

@@ -70,10 +70,14 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	w := a.newWalk()
 	defer func() { a.knownPages = w.after }()
 	key := a.keyFor(listings.OperationInsertions)
-	pages := a.p.client.Walk(key, a.id, listings.WalkOptions{
+	o := listings.WalkOptions{
 		PageSize: a.p.o.PageSize, Filter: a.p.o.Filter, Shape: a.shape(listings.OperationInsertions),
 		EndsEmpty: a.endsEmpty(w.began), FirstSize: a.firstSize(w.began), Known: w.known,
-	})
+	}
+	if o.Larger, o.LastShown, err = a.largerPage(w.began); err != nil {
+		return 0, err
+	}
+	pages := a.p.client.Walk(key, a.id, o)
 	for page, err := range pages.Pages(ctx) {
 		switch classify(err) {
 		case classFatal, classCanceled:
@@ -102,6 +106,9 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	}
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
+	}
+	if err := a.learnPage(o.Larger, pages.Verdict(), time.Now()); err != nil {
+		return a.afterCommitError(err)
 	}
 	return a.endWalk(ctx, w, pages.Verdict())
 }

@@ -168,10 +168,10 @@ func (w *walk) endGap(tx *store.Tx, state *store.Agency, v listings.Verdict) err
 	if v.EndsEmpty {
 		o.EndsEmpty = w.began
 	}
-	switch o.Size = v.Size; v.Size {
-	case w.a.p.o.PageSize:
+	switch o.Size = v.Size; {
+	case v.Size >= w.a.p.o.PageSize:
 		o.Size = 0
-	case 0:
+	case v.Size == 0:
 		o.Size = -1 // is left to the API
 	}
 	state.SetOperation(string(listings.OperationInsertions), o)

@@ -69,6 +69,8 @@ type Operation struct {
 	Size int `json:"size,omitempty"`
 	// Largest is the largest number of records to ask for that still brought more than a smaller one; 0: not learned.
 	Largest int `json:"largest,omitempty"`
+	// LargerAgain is when a still larger one may be tried again; zero: at any time.
+	LargerAgain time.Time `json:"largerAgain,omitzero"`
 	// LastGood is the last good answer that was written; younger ones may have been heard.
 	LastGood time.Time `json:"lastGood,omitzero"`
 	// StaleSince, DriftSince and GapSince are when a watch.stale, watch.schema_drifted or watch.gap_detected of the whole

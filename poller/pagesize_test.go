@@ -1,0 +1,206 @@
+package poller_test
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/sandbox"
+)
+
+// sizes notes which page sizes walks begin with.
+type sizes struct {
+	mu    sync.Mutex
+	began []string
+	fault func(size string, q url.Values) *sandbox.Fault
+}
+
+func (s *sizes) watch(w *world) {
+	w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+		if c.Operation != "insertions" {
+			return nil
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		size := c.Query.Get("pageSize")
+		if !c.Query.Has("page") {
+			s.began = append(s.began, size)
+		}
+		if s.fault != nil {
+			return s.fault(size, c.Query)
+		}
+		return nil
+	})
+}
+
+// take returns what was noted since the last time.
+func (s *sizes) take() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() { s.began = nil }()
+	return strings.Join(s.began, " ")
+}
+
+// runs is take with repetitions left out.
+func (s *sizes) runs() string {
+	return strings.Join(slices.Compact(strings.Fields(s.take())), " ")
+}
+
+// inPages runs a test with an agency of so many insertions, and pages that may be so large.
+func inPages(t *testing.T, insertions, most int, test func(*world, *sizes)) {
+	t.Helper()
+	rendering := sandbox.Flat()
+	rendering.MaxPageSize = most
+	inPagesOf(t, insertions, rendering, test)
+}
+
+func inPagesOf(t *testing.T, insertions int, rendering sandbox.Rendering, test func(*world, *sizes)) {
+	t.Helper()
+	inWorld(t, sandbox.Options{}, rendering, []string{"A100"}, func(w *world) {
+		for n := range insertions {
+			w.publish("A100", fmt.Sprintf("a#%03d##", n))
+		}
+		s := &sizes{}
+		s.watch(w)
+		w.options.RequestsPerSecond, w.options.PollInterval = 100, 100*24*time.Hour
+		w.options.WalkInterval = 3 * time.Hour
+		w.start()
+		test(w, s)
+		if n := count(w.log("A100"), events.TypeInsertionDisappeared); n != 0 {
+			t.Errorf("%d disappeared, and all are there", n)
+		}
+		w.wants(w.log("A100"), events.TypeWatchBaselined)
+		if got := w.status("A100").LastWalk; !got.Complete || got.Insertions != insertions {
+			t.Errorf("last walk %+v", got)
+		}
+	})
+}
+
+func TestLargerPagesAreTriedOneByOneAfterTheBaseline(t *testing.T) {
+	inPages(t, 260, 1000, func(w *world, s *sizes) {
+		w.pass(20*time.Hour)
+		// Two walks for the baseline, then one step for each until all are on one page.
+		if got, want := s.take(), "50 50 100 200 500 500"; !strings.HasPrefix(got, want) || strings.Contains(got, "1000") {
+			t.Errorf("walks began with %s, want %s", got, want)
+		}
+		w.restart()
+		w.pass(20*time.Hour)
+		if got := s.runs(); got != "500" {
+			t.Errorf("after a restart walks began with %s", got)
+		}
+	})
+}
+
+func TestAListOfOnePageTriesNoLargerOne(t *testing.T) {
+	inPages(t, 45, 1000, func(w *world, s *sizes) {
+		w.pass(20 * time.Hour)
+		if got := s.runs(); got != "50" {
+			t.Errorf("walks began with %s", got)
+		}
+	})
+}
+
+func TestAConfiguredPageSizeIsNeverExceeded(t *testing.T) {
+	inPages(t, 120, 1000, func(w *world, s *sizes) {
+		w.halt()
+		s.take()
+		w.options.PageSize = 30
+		w.start()
+		w.pass(20 * time.Hour)
+		if got := s.runs(); got != "30" {
+			t.Errorf("walks began with %s", got)
+		}
+	})
+}
+
+func TestACapOfPagesIsFoundAndTriedAgainAfterAWeek(t *testing.T) {
+	for most, want := range map[int]string{50: "50 100 50", 100: "50 100 200 100", 120: "50 100 200 120", 20: "50 100 50"} {
+		inPages(t, 260, most, func(w *world, s *sizes) {
+			w.pass(6 * 24 * time.Hour)
+			if got := s.runs(); got != want {
+				t.Errorf("at most %d: walks began with %s, want %s", most, got, want)
+			}
+			w.pass(2 * 24 * time.Hour)
+			steps := strings.Fields(s.runs())
+			if len(steps) != 3 || steps[0] != steps[2] || steps[1] <= steps[0] && len(steps[1]) == len(steps[0]) {
+				t.Errorf("at most %d: after a week walks began with %v", most, steps)
+			}
+		})
+	}
+}
+
+func TestPagesThatAreRefusedAreNotTriedEveryTime(t *testing.T) {
+	rendering := sandbox.Flat()
+	rendering.MaxPageSize = 1000
+	rendering.PageSizes = sandbox.Sizes{Most: 100}
+	inPagesOf(t, 260, rendering, func(w *world, s *sizes) {
+		w.pass(6 * 24 * time.Hour)
+		// The walk that was refused goes on with the usual size.
+		if got := s.runs(); got != "50 100 200 50 100" {
+			t.Errorf("walks began with %s", got)
+		}
+	})
+}
+
+func TestLargePagesThatAreSlowBrokenOrTooMuchAreGivenUp(t *testing.T) {
+	for name, fault := range map[string]sandbox.Fault{
+		"slow":           {Delay: 20 * time.Second},
+		"too slow":       {Delay: 45 * time.Second},
+		"a failure":      {Status: 500},
+		"a bad gateway":  sandbox.Instead("text/html", "<html>"),
+		"nothing":        sandbox.Instead("application/json", `{"results":[],"page":1,"pageSize":20,"total":0}`),
+		"cut in its end": {CutShare: 0.9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPages(t, 260, 1000, func(w *world, s *sizes) {
+				s.mu.Lock()
+				s.fault = func(size string, _ url.Values) *sandbox.Fault {
+					if len(size) >= 3 && size >= "200" {
+						return &fault
+					}
+					return nil
+				}
+				s.mu.Unlock()
+				w.pass(6 * 24 * time.Hour)
+				if got := s.runs(); got != "50 100 200 50 100" && (got != "50 100 200 100" || name != "slow") {
+					t.Errorf("walks began with %s", got)
+				}
+			})
+		})
+	}
+}
+
+func TestLargePagesThatWereFineAndAreNotAnyMoreAreNoDrift(t *testing.T) {
+	inPages(t, 260, 1000, func(w *world, s *sizes) {
+		w.pass(20 * time.Hour)
+		if got := s.runs(); got != "50 100 200 500" {
+			t.Errorf("walks began with %s", got)
+		}
+		s.mu.Lock()
+		capped := sandbox.Flat()
+		s.fault = func(string, url.Values) *sandbox.Fault { return &sandbox.Fault{Rendering: &capped} }
+		s.mu.Unlock()
+		w.pass(20 * time.Hour)
+		s.mu.Lock()
+		s.fault = func(size string, _ url.Values) *sandbox.Fault {
+			if len(size) >= 3 {
+				return &sandbox.Fault{Status: 400}
+			}
+			return nil
+		}
+		s.mu.Unlock()
+		w.pass(40 * time.Hour)
+		if got := s.runs(); !strings.HasSuffix(got, " 50 100 50") {
+			t.Errorf("walks began with %s", got)
+		}
+		w.pass(20 * time.Hour)
+		if got := s.runs(); got != "50" {
+			t.Errorf("long after, walks began with %s", got)
+		}
+	})
+}

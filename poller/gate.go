@@ -52,6 +52,11 @@ func (p *Poller) before(ctx context.Context, r listings.Request) error {
 	}
 }
 
+// again stands in front of a request that is sent once more: it is one more.
+func (p *Poller) again(ctx context.Context, r listings.Request) error {
+	return p.budget.wait(ctx, r.Operation == listings.OperationInsertions)
+}
+
 // mayAsk says whether a request may be made at all: its scope is not halted, and its key is still the configured one.
 func (a *agency) mayAsk(r listings.Request) error {
 	switch {

@@ -21,7 +21,7 @@ import (
 // Options of New. Zero values mean the defaults that stand beside them.
 type Options struct {
 	Store    *store.Store
-	API      listings.Options // Before and After are set by the poller
+	API      listings.Options // Before, Again and After are set by the poller
 	Agencies []AgencyKeys     // whom to watch
 	Logger   *slog.Logger     // default: none
 
@@ -114,7 +114,7 @@ func New(o Options) (*Poller, error) {
 		keys:  map[string]*patience{}, crew: newCrew(),
 		came: make(chan struct{}, 1), filled: make(chan struct{}, 1),
 	}
-	o.API.Before, o.API.After = p.before, p.after
+	o.API.Before, o.API.Again, o.API.After = p.before, p.again, p.after
 	o.API.IDFields, o.API.IgnoreInsertions, o.API.IgnoreContactRequests = o.IDFields, o.IgnoreInsertion, o.IgnoreContact
 	client, err := listings.New(o.API)
 	if err != nil {

@@ -28,6 +28,9 @@ type Options struct {
 	// Before is called before every HTTP request, also those of a walk: the budget, and the place to refuse. Its error ends
 	// the call and is wrapped. Default: none.
 	Before func(context.Context, Request) error
+	// Again is called before a request that Before let pass is sent once more, because its connection was gone. Its error ends
+	// the call. Default: none.
+	Again func(context.Context, Request) error
 	// After is told of every HTTP request that Before let pass. Default: none.
 	After func(Request, Outcome)
 
@@ -53,6 +56,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Before == nil {
 		o.Before = func(context.Context, Request) error { return nil }
+	}
+	if o.Again == nil {
+		o.Again = func(context.Context, Request) error { return nil }
 	}
 	if o.After == nil {
 		o.After = func(Request, Outcome) {}

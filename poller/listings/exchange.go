@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"time"
@@ -70,7 +71,7 @@ func (c *Client) prepare(key Key, r Request, query url.Values) (*http.Request, e
 func (c *Client) send(ctx context.Context, req *http.Request, r Request) (*exchange, error) {
 	whole, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
-	resp, err := c.o.Transport.RoundTrip(req.WithContext(whole))
+	resp, err := c.o.Transport.RoundTrip(req.WithContext(c.watchResends(whole, cancel, r)))
 	if err != nil {
 		return nil, transportError(ctx, r, err)
 	}
@@ -93,6 +94,18 @@ func (c *Client) send(ctx context.Context, req *http.Request, r Request) (*excha
 		return x, transportError(ctx, r, err)
 	}
 	return x, nil
+}
+
+// watchResends notices when the transport sends a request once more, as it does where a connection that was kept open turns
+// out to be gone: the API may have seen the first one.
+func (c *Client) watchResends(ctx context.Context, cancel context.CancelFunc, r Request) context.Context {
+	first := true
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		if !first && c.o.Again(ctx, r) != nil {
+			cancel()
+		}
+		first = false
+	}})
 }
 
 // refusal is the error for every status but 200.

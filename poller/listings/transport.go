@@ -21,9 +21,9 @@ func newTransport(timeout time.Duration) *http.Transport {
 		ResponseHeaderTimeout:  min(timeout, 20*time.Second),
 		MaxResponseHeaderBytes: 64 << 10,
 		DisableCompression:     true, // we unpack ourselves, bounded
-		MaxIdleConns:           32,
-		MaxIdleConnsPerHost:    8,
-		MaxConnsPerHost:        16,
+		MaxIdleConns:           64,
+		MaxIdleConnsPerHost:    64,
+		MaxConnsPerHost:        256, // what waits for a connection waits after the budget; so there are more than ever needed
 		IdleConnTimeout:        90 * time.Second,
 	}
 }

@@ -83,13 +83,13 @@ func inPagesOf(t *testing.T, insertions int, rendering sandbox.Rendering, test f
 
 func TestLargerPagesAreTriedOneByOneAfterTheBaseline(t *testing.T) {
 	inPages(t, 260, 1000, func(w *world, s *sizes) {
-		w.pass(20*time.Hour)
+		w.pass(20 * time.Hour)
 		// Two walks for the baseline, then one step for each until all are on one page.
 		if got, want := s.take(), "50 50 100 200 500 500"; !strings.HasPrefix(got, want) || strings.Contains(got, "1000") {
 			t.Errorf("walks began with %s, want %s", got, want)
 		}
 		w.restart()
-		w.pass(20*time.Hour)
+		w.pass(20 * time.Hour)
 		if got := s.runs(); got != "500" {
 			t.Errorf("after a restart walks began with %s", got)
 		}
@@ -120,16 +120,18 @@ func TestAConfiguredPageSizeIsNeverExceeded(t *testing.T) {
 
 func TestACapOfPagesIsFoundAndTriedAgainAfterAWeek(t *testing.T) {
 	for most, want := range map[int]string{50: "50 100 50", 100: "50 100 200 100", 120: "50 100 200 120", 20: "50 100 50"} {
-		inPages(t, 260, most, func(w *world, s *sizes) {
-			w.pass(6 * 24 * time.Hour)
-			if got := s.runs(); got != want {
-				t.Errorf("at most %d: walks began with %s, want %s", most, got, want)
-			}
-			w.pass(2 * 24 * time.Hour)
-			steps := strings.Fields(s.runs())
-			if len(steps) != 3 || steps[0] != steps[2] || steps[1] <= steps[0] && len(steps[1]) == len(steps[0]) {
-				t.Errorf("at most %d: after a week walks began with %v", most, steps)
-			}
+		t.Run(fmt.Sprint(most), func(t *testing.T) {
+			inPages(t, 260, most, func(w *world, s *sizes) {
+				w.pass(6 * 24 * time.Hour)
+				if got := s.runs(); got != want {
+					t.Errorf("at most %d: walks began with %s, want %s", most, got, want)
+				}
+				w.pass(2 * 24 * time.Hour)
+				steps := strings.Fields(s.runs())
+				if len(steps) != 3 || steps[0] != steps[2] || steps[1] <= steps[0] && len(steps[1]) == len(steps[0]) {
+					t.Errorf("at most %d: after a week walks began with %v", most, steps)
+				}
+			})
 		})
 	}
 }

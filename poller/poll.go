@@ -102,6 +102,12 @@ func (a *agency) insertion(reference string) (i store.Insertion, err error) {
 
 // retire ends the polls of an insertion that disappeared long enough ago.
 func (a *agency) retire(reference string, now time.Time) error {
+	a.mu.Lock()
+	none := a.gone == 0 // nothing that is polled has disappeared: there is nothing to look up
+	a.mu.Unlock()
+	if none {
+		return nil
+	}
 	i, err := a.insertion(reference)
 	if err == nil && !i.GoneSince.IsZero() && now.Sub(i.GoneSince) > lateArrivals {
 		a.forget(reference)

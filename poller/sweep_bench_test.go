@@ -7,9 +7,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +34,7 @@ import (
 
 var (
 	sweepRounds = flag.Int("sweep.rounds", 5, "rounds of each benchmark of sweeps, of which the medians count")
+	sweepCPU    = flag.String("sweep.profile", "", "file for a CPU profile of the poller alone; what is measured then says nothing")
 	sweepLarge  = flag.Bool("sweep.large", false, "also sweep over 100,000 insertions")
 )
 
@@ -65,6 +68,7 @@ func BenchmarkSweepGrowth(b *testing.B) {
 
 func benchmarkSweep(b *testing.B, count int, volatile string) {
 	s := newSweep(b, count, volatile)
+	s.profile()
 	var own, script, loops, polls []float64
 	for range *sweepRounds {
 		p := s.poll(count)
@@ -182,6 +186,23 @@ func (s *sweep) poll(count int) cost {
 			s.b.Fatal(err)
 		}
 	})
+}
+
+// profile writes the profile of some sweeps, if it is wanted.
+func (s *sweep) profile() {
+	if *sweepCPU == "" {
+		return
+	}
+	f, err := os.Create(*sweepCPU)
+	if err != nil {
+		s.b.Fatal(err)
+	}
+	defer f.Close()
+	if err := pprof.StartCPUProfile(f); err != nil {
+		s.b.Fatal(err)
+	}
+	s.poll(5 * s.count)
+	pprof.StopCPUProfile()
 }
 
 // loop asks for the same bodies, so many of both kinds, and discards them.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 )
 
 // errEncoding is a content encoding that we did not ask for.
@@ -14,9 +15,27 @@ type errEncoding struct{}
 
 func (errEncoding) Error() string { return "unknown content encoding" }
 
-// readBody reads a body to its end, unpacked. It counts the bytes as they come and as they are unpacked; neither may be
-// more than most.
-func readBody(resp *http.Response, most int64) ([]byte, error) {
+// buffers are used again, so that reading an answer that says nothing new costs no memory. Large ones are not kept.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+const largestBuffer = 1 << 20
+
+// release gives the buffer of a body back. Nothing may hold a part of it any more: records are copies.
+func (x *exchange) release() {
+	if x == nil || x.buffer == nil {
+		return
+	}
+	b := x.buffer
+	x.body, x.buffer = nil, nil
+	if b.Cap() <= largestBuffer {
+		b.Reset()
+		buffers.Put(b)
+	}
+}
+
+// readBody reads a body to its end, unpacked, into a buffer. It counts the bytes as they come and as they are unpacked;
+// neither may be more than most.
+func readBody(resp *http.Response, most int64, b *bytes.Buffer) ([]byte, error) {
 	if resp.ContentLength > most {
 		return nil, ErrBodyTooLarge
 	}
@@ -25,7 +44,6 @@ func readBody(resp *http.Response, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
 	if resp.ContentLength > 0 {
 		b.Grow(int(min(resp.ContentLength, 1<<20)) + bytes.MinRead)
 	}

@@ -53,6 +53,7 @@ func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference
 	if err != nil {
 		return nil, err
 	}
+	defer x.release()
 	return c.contactRequestsPage(x, q.NumberOfItemsPerPage)
 }
 

@@ -1,6 +1,7 @@
 package listings
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -17,6 +18,7 @@ type exchange struct {
 	status         int
 	header         http.Header
 	body           []byte
+	buffer         *bytes.Buffer // that holds the body, to be used again; nil: nobody wants it back
 	sent, received time.Time
 }
 
@@ -41,6 +43,7 @@ func (c *Client) ask(ctx context.Context, key Key, r Request, query url.Values, 
 	}
 	c.o.After(r, outcome)
 	if err != nil {
+		x.release()
 		return nil, err
 	}
 	return x, nil
@@ -83,7 +86,8 @@ func (c *Client) send(ctx context.Context, req *http.Request, r Request) (*excha
 	if resp.StatusCode != http.StatusOK {
 		return x, refusal(r, resp)
 	}
-	x.body, err = readBody(resp, c.o.MaxBody)
+	x.buffer = buffers.Get().(*bytes.Buffer)
+	x.body, err = readBody(resp, c.o.MaxBody, x.buffer)
 	var encoding errEncoding
 	switch {
 	case errors.As(err, &encoding):

@@ -104,6 +104,7 @@ func (c *Client) Insertions(ctx context.Context, key Key, agency string, q Inser
 	if err != nil {
 		return nil, err
 	}
+	defer x.release()
 	return c.insertionsPage(x, q.PageSize)
 }
 

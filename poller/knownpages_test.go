@@ -1,0 +1,103 @@
+package poller_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/sandbox"
+)
+
+// lists is an API whose n-th walk shows what show says, on one page, and that has no contact requests.
+type lists struct {
+	show  func(walk int) []string
+	walks atomic.Int64
+}
+
+func (l *lists) RoundTrip(r *http.Request) (*http.Response, error) {
+	body := `[]`
+	if strings.Contains(r.URL.Path, "/insertions") {
+		page := r.URL.Query().Get("page")
+		if page == "" {
+			l.walks.Add(1)
+		}
+		if page == "" || page == "1" {
+			body = `[` + strings.Join(l.show(int(l.walks.Load())), ",") + `]`
+		}
+	}
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(body)),
+		Body: io.NopCloser(strings.NewReader(body)), Request: r,
+	}, nil
+}
+
+func listed(n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprintf(`{"propertyReferenceId":"a#%d##","title":"x"}`, i))
+	}
+	return all
+}
+
+// withLists watches such an API for so many walks, and returns what is told once it is baselined.
+func withLists(t *testing.T, walks int, show func(walk int) []string, test func(w *world, log []told)) {
+	t.Helper()
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		api := &lists{show: show}
+		w.options.API.Transport = api
+		w.start()
+		for int(api.walks.Load()) < walks {
+			w.pass(time.Second)
+		}
+		w.pass(time.Minute)
+		test(w, w.log("A100"))
+	})
+}
+
+func TestAPageThatComesBackAsItWasEndsAnAbsence(t *testing.T) {
+	all := listed(8)
+	withLists(t, 20, func(walk int) []string {
+		if walk > 5 && walk%2 == 0 {
+			return all[1:] // never twice in a row
+		}
+		return all
+	}, func(w *world, log []told) {
+		if n := count(log, events.TypeInsertionDisappeared); n > 0 {
+			t.Errorf("%d disappeared that were never absent from two walks in a row", n)
+		}
+	})
+}
+
+func TestAPageThatComesBackAsItWasBringsItsInsertionsBack(t *testing.T) {
+	all := listed(8)
+	withLists(t, 16, func(walk int) []string {
+		if walk > 5 && walk < 11 {
+			return all[1:]
+		}
+		return all
+	}, func(w *world, log []told) {
+		gone, back := count(log, events.TypeInsertionDisappeared), count(log, events.TypeInsertionReappeared)
+		if gone != 1 || back != 1 {
+			t.Errorf("%d disappeared, %d reappeared: %v", gone, back, log)
+		}
+	})
+}
+
+func TestAKnownPageHidesNoChange(t *testing.T) {
+	all := listed(8)
+	withLists(t, 12, func(walk int) []string {
+		now := append([]string(nil), all...)
+		if walk > 6 {
+			now[3] = strings.Replace(now[3], `"x"`, `"y"`, 1)
+		}
+		return now
+	}, func(w *world, log []told) {
+		if n := count(log, events.TypeInsertionChanged); n != 1 {
+			t.Errorf("%d changes: %v", n, log)
+		}
+	})
+}

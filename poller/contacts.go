@@ -113,8 +113,8 @@ type identified struct {
 	id          string
 	past        []string // what it was called under other settings
 	identity    events.Identity
-	fingerprint [16]byte
-	digest      [16]byte
+	fingerprint store.Short
+	digest      store.Short
 }
 
 // identify gives every contact request its id. Where an answer holds an id twice, the newest by time, then by digest,
@@ -123,10 +123,11 @@ func identify(s contactsSight, requests []listings.ContactRequest) []identified 
 	place := make(map[string]int, len(requests))
 	var found []identified
 	for _, r := range requests {
-		f := identified{ContactRequest: r, identity: events.IdentityID, fingerprint: r.Fingerprint(s.insertion.Reference)}
+		fingerprint := r.Fingerprint(s.insertion.Reference)
+		f := identified{ContactRequest: r, identity: events.IdentityID, fingerprint: short(fingerprint)}
 		f.digest = contactDigest(r, s.rules)
 		if f.id = boundedID(r.ID(s.idField)); f.id == "" {
-			f.id, f.identity = hex.EncodeToString(f.fingerprint[:]), events.IdentityFingerprint
+			f.id, f.identity = hex.EncodeToString(fingerprint[:]), events.IdentityFingerprint
 		}
 		for _, field := range s.pastIDs {
 			if id := boundedID(r.ID(field)); id != "" && field != s.idField {
@@ -163,11 +164,13 @@ func boundedID(id string) string {
 	return "sha256-" + hex.EncodeToString(sum[:16])
 }
 
-func contactDigest(r listings.ContactRequest, rules rules) (short [16]byte) {
+func contactDigest(r listings.ContactRequest, rules rules) store.Short {
 	all := full(r, rules)
-	copy(short[:], all[:])
-	return short
+	return store.Short(all[:8])
 }
+
+// short is what is remembered of a fingerprint.
+func short(fingerprint [16]byte) store.Short { return store.Short(fingerprint[:8]) }
 
 // add remembers a contact request that was not known and announces it unless it is old.
 func (d *contactsDiff) add(s contactsSight, f identified) {

@@ -18,10 +18,7 @@ func fields(r listings.ContactRequest, rules rules) []store.Field {
 		}
 		short := store.Field{Name: f.Name}
 		if !f.Empty {
-			copy(short.Digest[:], f.Digest[:])
-			if short.Empty() {
-				short.Digest[0] = 1
-			}
+			short.Digest = store.ShortenField([3]byte(f.Digest[:3]))
 		}
 		list = append(list, short)
 	}
@@ -52,7 +49,7 @@ func empty(list []store.Field, names []string) []store.Field {
 	list = slices.Clone(list)
 	for i, f := range list {
 		if slices.Contains(names, f.Name) {
-			list[i].Digest = [3]byte{}
+			list[i].Digest = store.FieldDigest{}
 		}
 	}
 	return list
@@ -60,7 +57,7 @@ func empty(list []store.Field, names []string) []store.Field {
 
 func changedFields(before, now []store.Field) []string {
 	names := []string{}
-	was := make(map[string][3]byte, len(before))
+	was := make(map[string]store.FieldDigest, len(before))
 	for _, f := range before {
 		was[f.Name] = f.Digest
 	}

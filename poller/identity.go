@@ -111,13 +111,13 @@ func (p *poll) unfit(tx *store.Tx, field string, requests []listings.ContactRequ
 // moved says whether an id that is known stands for another contact request now, while the one that had it stands beside
 // with another: then it counts places.
 func moved(field, reference string, requests []listings.ContactRequest, known []store.ContactRequest) bool {
-	ids := make(map[string][16]byte, len(requests))
-	byContent := make(map[[16]byte]string, len(requests))
+	ids := make(map[string]store.Short, len(requests))
+	byContent := make(map[store.Short]string, len(requests))
 	for _, r := range requests {
-		id, fingerprint := boundedID(r.ID(field)), r.Fingerprint(reference)
+		id, fingerprint := boundedID(r.ID(field)), short(r.Fingerprint(reference))
 		ids[id], byContent[fingerprint] = fingerprint, id
 	}
-	was := make(map[string][16]byte, len(known))
+	was := make(map[string]store.Short, len(known))
 	for _, k := range known {
 		was[k.ID] = k.Fingerprint
 	}

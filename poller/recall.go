@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"slices"
+	"strings"
 	"time"
 
 	"doorbell/events"
@@ -24,7 +25,7 @@ type match struct {
 // ids stays two. Where there are no ids, one whose person was erased is known by its time, and one whose time is read in
 // another way than before by its record. The order of matches is that of found.
 func recall(found []identified, known []store.ContactRequest) []match {
-	m := memory{list: make([]match, len(found)), byFingerprint: map[[16]byte][]store.ContactRequest{}}
+	m := memory{list: make([]match, len(found)), byFingerprint: map[store.Short][]store.ContactRequest{}}
 	m.byIDs(found, known)
 	for _, k := range known {
 		if !m.present[k.ID] {
@@ -43,7 +44,7 @@ func recall(found []identified, known []store.ContactRequest) []match {
 type memory struct {
 	list          []match
 	present       map[string]bool // ids of the answer
-	byFingerprint map[[16]byte][]store.ContactRequest
+	byFingerprint map[store.Short][]store.ContactRequest
 }
 
 func (m *memory) byIDs(found []identified, known []store.ContactRequest) {
@@ -75,8 +76,8 @@ func alike(k store.ContactRequest, f identified) bool {
 }
 
 // unknown groups what is not known yet by fingerprint, the newest of each group first.
-func (m *memory) unknown() map[[16]byte][]*match {
-	groups := map[[16]byte][]*match{}
+func (m *memory) unknown() map[store.Short][]*match {
+	groups := map[store.Short][]*match{}
 	for n := range m.list {
 		if one := &m.list[n]; !one.known {
 			groups[one.found.fingerprint] = append(groups[one.found.fingerprint], one)
@@ -121,12 +122,14 @@ func (m *memory) byContent(group []*match) {
 	}
 }
 
-// isNameless says whether a contact request was known without an id.
-func isNameless(k store.ContactRequest) bool { return k.ID == hex.EncodeToString(k.Fingerprint[:]) }
+// isNameless says whether a contact request was known without an id: its fingerprint was taken for one.
+func isNameless(k store.ContactRequest) bool {
+	return len(k.ID) == 32 && strings.HasPrefix(k.ID, hex.EncodeToString(k.Fingerprint[:]))
+}
 
 // byTime finds those without an id, or that were known without one, whose person was erased.
 func (m *memory) byTime(known []store.ContactRequest) {
-	shown := make(map[[16]byte]bool, len(m.list))
+	shown := make(map[store.Short]bool, len(m.list))
 	for _, one := range m.list {
 		shown[one.found.fingerprint] = true
 	}

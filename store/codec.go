@@ -11,6 +11,7 @@ type writer struct{ b []byte }
 
 func (w *writer) byte(v byte)    { w.b = append(w.b, v) }
 func (w *writer) uint(v uint64)  { w.b = binary.AppendUvarint(w.b, v) }
+func (w *writer) int(v int64)    { w.b = binary.AppendVarint(w.b, v) }
 func (w *writer) fixed(v []byte) { w.b = append(w.b, v...) }
 func (w *writer) time(v time.Time) {
 	if v.IsZero() {
@@ -57,13 +58,18 @@ func (r *reader) take(n int) []byte {
 	return v
 }
 
-func (r *reader) time() time.Time {
+func (r *reader) varint() int64 {
 	v, n := binary.Varint(r.b)
 	if n <= 0 {
 		r.bad, r.b = true, nil
-		return time.Time{}
+		return 0
 	}
 	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) time() time.Time {
+	v := r.varint()
 	if v == 0 {
 		return time.Time{}
 	}

@@ -1,18 +1,19 @@
 package store
 
 import (
-	"encoding/json"
-	"fmt"
+	"cmp"
 	"slices"
 	"time"
+
+	bolt "go.etcd.io/bbolt"
 )
 
 // ContactRequest is what is remembered of one contact request: enough to know it again and to say what changed, and
 // nothing that the person wrote.
 type ContactRequest struct {
 	ID          string
-	Fingerprint [16]byte
-	Digest      [16]byte
+	Fingerprint Short
+	Digest      Short
 	Rules       uint32 // the rules that made Digest and Fields
 	Epoch       int    // the insertion's Epoch when it was learned
 	Revision    int
@@ -21,145 +22,189 @@ type ContactRequest struct {
 	Fields      []Field
 }
 
-// Field is one named field of a contact request: a short digest of its value, all zero for an empty one.
+// Short is the beginning of a hash. Those of one insertion are compared with each other only, so it is long enough.
+type Short [8]byte
+
+// Field is one named field of a contact request: a short digest of its value, all zero for an empty one. That two values
+// have the same hides which field changed, not that something did.
 type Field struct {
 	Name   string
-	Digest [3]byte
+	Digest FieldDigest
+}
+
+// FieldDigest is the first 20 bits of a hash; its last four bits are zero.
+type FieldDigest [3]byte
+
+// ShortenField returns what is remembered of the hash of a field that is not empty. It is never all zero.
+func ShortenField(hash [3]byte) FieldDigest {
+	hash[2] &= 0xf0
+	if hash == [3]byte{} {
+		hash[0] = 1
+	}
+	return hash
 }
 
 // Empty says whether the field was null or empty.
-func (f Field) Empty() bool { return f.Digest == [3]byte{} }
-
-const contactRequestVersion = 1
-
-// maxFieldNames bounds what a hostile API can make us remember per agency. Fields beyond it are left out; the digest of
-// the whole still notices their changes.
-const maxFieldNames = 500
-
-// fieldNames numbers the names of an agency's fields, so that a contact request holds numbers only.
-type fieldNames struct {
-	list  []string
-	index map[string]int
-	dirty bool
-}
-
-func (tx *Tx) fieldNames(agency string) (*fieldNames, error) {
-	if n := tx.names[agency]; n != nil {
-		return n, nil
-	}
-	n := &fieldNames{index: map[string]int{}}
-	if v := tx.tx.Bucket(bucketFieldNames).Get([]byte(agency)); v != nil {
-		if err := json.Unmarshal(v, &n.list); err != nil {
-			return nil, fmt.Errorf("%w: field names", ErrDamaged)
-		}
-	}
-	for i, name := range n.list {
-		n.index[name] = i
-	}
-	tx.names[agency] = n
-	return n, nil
-}
-
-// FieldNames returns the names of all fields that any contact request of an agency was remembered with.
-func (tx *Tx) FieldNames(agency string) ([]string, error) {
-	names, err := tx.fieldNames(agency)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Clone(names.list), nil
-}
-
-func (n *fieldNames) number(name string) (int, bool) {
-	if i, ok := n.index[name]; ok {
-		return i, true
-	}
-	if len(n.list) >= maxFieldNames {
-		return 0, false
-	}
-	n.list = append(n.list, name)
-	n.index[name] = len(n.list) - 1
-	n.dirty = true
-	return len(n.list) - 1, true
-}
-
-func (c ContactRequest) encode(names *fieldNames) []byte {
-	w := &writer{b: make([]byte, 0, 128)}
-	w.byte(contactRequestVersion)
-	var flags byte
-	if c.Redacted {
-		flags = 1
-	}
-	w.byte(flags)
-	w.fixed(c.Fingerprint[:])
-	w.fixed(c.Digest[:])
-	w.uint(uint64(c.Rules))
-	w.uint(uint64(c.Epoch))
-	w.uint(uint64(c.Revision))
-	w.time(c.CreatedAt)
-	for _, f := range c.Fields {
-		if i, ok := names.number(f.Name); ok {
-			w.uint(uint64(i))
-			w.fixed(f.Digest[:])
-		}
-	}
-	return w.b
-}
-
-func decodeContactRequest(id string, v []byte, names *fieldNames) (ContactRequest, error) {
-	r := &reader{b: v}
-	version := r.byte()
-	c := ContactRequest{ID: id, Redacted: r.byte() == 1}
-	copy(c.Fingerprint[:], r.take(len(c.Fingerprint)))
-	copy(c.Digest[:], r.take(len(c.Digest)))
-	c.Rules, c.Epoch, c.Revision, c.CreatedAt = uint32(r.uint()), r.int(), r.int(), r.time()
-	for len(r.b) > 0 && !r.bad {
-		var f Field
-		i := r.int()
-		copy(f.Digest[:], r.take(len(f.Digest)))
-		if i < 0 || i >= len(names.list) {
-			r.bad = true
-			break
-		}
-		f.Name = names.list[i]
-		c.Fields = append(c.Fields, f)
-	}
-	if r.bad || version != contactRequestVersion {
-		return ContactRequest{}, fmt.Errorf("%w: a contact request", ErrDamaged)
-	}
-	return c, nil
-}
+func (f Field) Empty() bool { return f.Digest == FieldDigest{} }
 
 // ContactRequests returns all contact requests remembered of an insertion, by id.
 func (tx *Tx) ContactRequests(agency, reference string) ([]ContactRequest, error) {
-	names, err := tx.fieldNames(agency)
-	if err != nil {
+	g, err := tx.group(agency, reference)
+	if err != nil || len(g.list) == 0 {
 		return nil, err
 	}
-	var all []ContactRequest
-	err = tx.scan(bucketContactRequests, prefix(agency, reference), func(k, v []byte) error {
-		c, err := decodeContactRequest(string(k), v, names)
-		all = append(all, c)
-		return err
-	})
-	return all, err
+	all := slices.Clone(g.list)
+	slices.SortFunc(all, func(a, b ContactRequest) int { return cmp.Compare(a.ID, b.ID) })
+	return all, nil
 }
 
 // PutContactRequest remembers a contact request of an insertion.
 func (tx *Tx) PutContactRequest(agency, reference string, c ContactRequest) error {
-	names, err := tx.fieldNames(agency)
+	g, err := tx.group(agency, reference)
 	if err != nil {
 		return err
 	}
-	value := c.encode(names)
-	if names.dirty {
-		list, err := json.Marshal(slices.Clone(names.list))
+	for _, f := range c.Fields {
+		tx.names[agency].number(f.Name)
+	}
+	g.put(c)
+	return nil
+}
+
+// group is what is remembered of the contact requests of one insertion. They lie together, a few in each entry of the
+// bucket: a key of its own for each would be half of what it takes to remember them. A transaction reads a group once and
+// writes what has changed of it at its end.
+type group struct {
+	agency string
+	below  []byte           // of its keys
+	list   []ContactRequest // as they came; none ever goes
+	place  map[string]int   // by id
+	dirty  map[int]struct{} // chunks that have changed
+	old    [][]byte         // keys of those that are still in the old form
+}
+
+// chunkSize is how many contact requests lie in one entry, maxChunks how many entries an insertion has; the last one takes
+// what is beyond.
+const (
+	chunkSize = 8
+	maxChunks = 1 << 16
+)
+
+func chunkOf(place int) int { return min(place/chunkSize, maxChunks-1) }
+
+func (g *group) put(c ContactRequest) {
+	c.Fields = slices.Clone(c.Fields)
+	n, known := g.place[c.ID]
+	if known {
+		g.list[n] = c
+	} else {
+		n = len(g.list)
+		g.add(c)
+	}
+	g.dirty[chunkOf(n)] = struct{}{}
+}
+
+func (g *group) add(c ContactRequest) {
+	g.place[c.ID] = len(g.list)
+	g.list = append(g.list, c)
+}
+
+// chunk is what lies in an entry.
+func (g *group) chunk(n int) []ContactRequest {
+	if n == maxChunks-1 {
+		return g.list[n*chunkSize:]
+	}
+	return g.list[n*chunkSize : min((n+1)*chunkSize, len(g.list))]
+}
+
+func (g *group) key(chunk int) []byte {
+	return append(slices.Clone(g.below), byte(chunk>>8), byte(chunk))
+}
+
+// group reads the contact requests of an insertion, once in a transaction.
+func (tx *Tx) group(agency, reference string) (*group, error) {
+	below := prefix(agency, reference)
+	if g := tx.groups[string(below)]; g != nil {
+		return g, nil
+	}
+	g := &group{agency: agency, below: below, place: map[string]int{}, dirty: map[int]struct{}{}}
+	names, err := tx.fieldNames(agency)
+	if err != nil {
+		return nil, err
+	}
+	forms, err := tx.forms(agency)
+	if err != nil {
+		return nil, err
+	}
+	err = tx.scan(bucketContacts, below, func(_, v []byte) error {
+		return decodeChunk(v, names, forms, g.add)
+	})
+	if err == nil {
+		err = tx.readOld(g, names)
+	}
+	if err != nil {
+		return nil, err
+	}
+	tx.groups[string(below)] = g
+	return g, nil
+}
+
+// readOld reads what an older version has left, each contact request under a key of its own. It takes the new form with
+// the next change of the group.
+func (tx *Tx) readOld(g *group, names *fieldNames) error {
+	return tx.scan(bucketContactRequests, g.below, func(k, v []byte) error {
+		c, err := decodeOld(string(k), v, names)
 		if err != nil {
 			return err
 		}
-		if err := tx.tx.Bucket(bucketFieldNames).Put([]byte(agency), list); err != nil {
+		g.old = append(g.old, slices.Concat(g.below, k))
+		g.add(c)
+		return nil
+	})
+}
+
+// flush writes what has changed of the contact requests.
+func (tx *Tx) flush() error {
+	for _, below := range sortedKeys(tx.groups) {
+		if g := tx.groups[below]; len(g.dirty) > 0 {
+			if err := tx.write(g); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (tx *Tx) write(g *group) error {
+	names, err := tx.fieldNames(g.agency)
+	if err != nil {
+		return err
+	}
+	forms, err := tx.forms(g.agency)
+	if err != nil {
+		return err
+	}
+	for n := range chunkOf(len(g.list)-1) + 1 {
+		if _, dirty := g.dirty[n]; !dirty && len(g.old) == 0 {
+			continue
+		}
+		if err := tx.contacts().Put(g.key(n), encodeChunk(g.chunk(n), names, forms)); err != nil {
 			return err
 		}
-		names.dirty = false
 	}
-	return tx.tx.Bucket(bucketContactRequests).Put(key(agency, reference, c.ID), value)
+	for _, k := range g.old {
+		if err := tx.tx.Bucket(bucketContactRequests).Delete(k); err != nil {
+			return err
+		}
+	}
+	return tx.writeNames(g.agency, names, forms)
 }
+
+// contacts is the bucket of the contact requests, to be written.
+func (tx *Tx) contacts() *bolt.Bucket {
+	b := tx.tx.Bucket(bucketContacts)
+	b.FillPercent = contactsFill
+	return b
+}
+
+const contactsFill = 0.5

@@ -20,8 +20,9 @@ import (
 
 // schemaVersion is the form of the file. A newer one is refused, an older one migrated.
 //
-// 2 added the troubles: an older program would forget what it does not know.
-const schemaVersion = 2
+// 2 added the troubles, 3 put the contact requests of an insertion together: an older program would forget what it does not
+// know. What 2 has written is read as it is, and takes the new form when it changes.
+const schemaVersion = 3
 
 const (
 	fileName   = "doorbell.db"
@@ -33,7 +34,9 @@ var (
 	bucketAgencies        = []byte("agencies")
 	bucketInsertions      = []byte("insertions")
 	bucketRecords         = []byte("records")
-	bucketContactRequests = []byte("contact_requests")
+	bucketContactRequests = []byte("contact_requests") // until schema 2
+	bucketContacts        = []byte("contacts")
+	bucketForms           = []byte("contact_forms")
 	bucketFieldNames      = []byte("field_names")
 	bucketLog             = []byte("log")
 	bucketCursors         = []byte("cursors")
@@ -42,6 +45,7 @@ var (
 
 	buckets = [][]byte{
 		bucketMeta, bucketAgencies, bucketInsertions, bucketRecords, bucketContactRequests,
+		bucketContacts, bucketForms,
 		bucketFieldNames, bucketLog, bucketCursors, bucketHalts, bucketTroubles,
 	}
 	keyMeta = []byte("store")
@@ -131,6 +135,7 @@ func openFile(path string, wait time.Duration) (db *bolt.DB, err error) {
 	db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: wait, FreelistType: bolt.FreelistMapType})
 	switch {
 	case err == nil:
+		db.AllocSize = growBy
 		return db, ownersAlone(db)
 	case errors.Is(err, berrors.ErrTimeout):
 		return nil, &LockedError{Path: path, PID: lockHolder(path)}
@@ -141,6 +146,9 @@ func openFile(path string, wait time.Duration) (db *bolt.DB, err error) {
 	}
 	return nil, fmt.Errorf("store: %w", err)
 }
+
+// growBy is how much larger the file becomes when it is full.
+const growBy = 4 << 20
 
 // ownersAlone takes away what a copy or a careless hand may have allowed to others: the file holds people.
 func ownersAlone(db *bolt.DB) error {

@@ -202,8 +202,8 @@ func TestEverythingSurvivesAReopen(t *testing.T) {
 		LastSeen: now, GoneSince: now, Baseline: true, Start: now, Polled: true, LastPoll: now, LastWide: now, Epoch: 9, OpenSince: now,
 	}
 	request := store.ContactRequest{
-		ID: "7f0c", Fingerprint: [16]byte{1}, Digest: [16]byte{2}, Rules: 8, Epoch: 4, Revision: 5, CreatedAt: now, Redacted: true,
-		Fields: []store.Field{{Name: "email", Digest: [3]byte{1, 2, 3}}, {Name: "phone"}},
+		ID: "7f0c", Fingerprint: store.Short{1}, Digest: store.Short{2}, Rules: 8, Epoch: 4, Revision: 5, CreatedAt: now, Redacted: true,
+		Fields: []store.Field{{Name: "email", Digest: store.FieldDigest{1, 2, 0x30}}, {Name: "phone"}},
 	}
 	halt := store.Halt{Scope: events.ScopeInsertion, Reference: "a#b##", Operation: "contact_requests", Status: 403, Since: now}
 	cursor := events.Cursor{Sequence: 4, ID: "x", StreamSequence: 9, StreamCreated: now}
@@ -274,7 +274,7 @@ func TestAForeignStoreIsRefusedAndLeftAlone(t *testing.T) {
 			defer db.Close()
 			err = db.Update(func(tx *bolt.Tx) error {
 				b := tx.Bucket([]byte("meta"))
-				value := strings.Replace(string(b.Get([]byte("store"))), `"schema":2`, `"schema":99`, 1)
+				value := strings.Replace(string(b.Get([]byte("store"))), `"schema":3`, `"schema":99`, 1)
 				return b.Put([]byte("store"), []byte(value))
 			})
 			if err != nil {
@@ -513,7 +513,7 @@ func TestAStoreOfTheFirstFormIsBroughtToTodays(t *testing.T) {
 	err = db.Update(func(tx *bolt.Tx) error {
 		meta := tx.Bucket([]byte("meta"))
 		today := meta.Get([]byte("store"))
-		then := strings.Replace(string(today), `"schema":2`, `"schema":1`, 1)
+		then := strings.Replace(string(today), `"schema":3`, `"schema":1`, 1)
 		if then == string(today) {
 			t.Error("the identity of a store is not what this test takes it for")
 		}

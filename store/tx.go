@@ -15,7 +15,9 @@ import (
 type Tx struct {
 	tx       *bolt.Tx
 	store    *Store
-	names    map[string]*fieldNames
+	names    map[string]*fieldNames // by agency, as are the forms
+	known    map[string]*forms
+	groups   map[string]*group // by the beginning of their keys
 	appended bool
 }
 
@@ -38,6 +40,9 @@ func (s *Store) Update(fn func(*Tx) error) error {
 	if err := fn(own); err != nil {
 		return err
 	}
+	if err := own.flush(); err != nil {
+		return err
+	}
 	if err := tx.Commit(); err != nil {
 		return commitError(err)
 	}
@@ -57,7 +62,9 @@ func commitError(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 }
 
-func (s *Store) begin(tx *bolt.Tx) *Tx { return &Tx{tx: tx, store: s, names: map[string]*fieldNames{}} }
+func (s *Store) begin(tx *bolt.Tx) *Tx {
+	return &Tx{tx: tx, store: s, names: map[string]*fieldNames{}, known: map[string]*forms{}, groups: map[string]*group{}}
+}
 
 // Changed receives after commits that appended events; several of them may make one signal.
 func (s *Store) Changed() <-chan struct{} { return s.changed }
@@ -91,11 +98,25 @@ func prefix(parts ...string) []byte { return append(key(parts...), 0) }
 
 // scan visits the entries below prefix in order. The slices are valid only during the call.
 func (tx *Tx) scan(bucket, prefix []byte, visit func(k, v []byte) error) error {
-	c := tx.tx.Bucket(bucket).Cursor()
+	b := tx.tx.Bucket(bucket)
+	if b == nil {
+		return nil // a store of an older version, opened to be read only
+	}
+	c := b.Cursor()
 	for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
 		if err := visit(k[len(prefix):], v); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// InUse is how many bytes of the file hold something. What is left is taken by the next commits.
+func (s *Store) InUse() (bytes int64, err error) {
+	err = s.db.View(func(tx *bolt.Tx) error {
+		stats := s.db.Stats()
+		bytes = tx.Size() - int64(stats.FreePageN+stats.PendingPageN)*int64(s.db.Info().PageSize)
+		return nil
+	})
+	return bytes, err
 }

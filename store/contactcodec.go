@@ -1,0 +1,225 @@
+package store
+
+import (
+	"encoding/hex"
+	"fmt"
+	"time"
+)
+
+// A chunk is a version and some contact requests: flags, id, fingerprint, digest, form, epoch, revision, time, and 20 bits
+// for each field of the form.
+const chunkVersion = 1
+
+// Flags of a contact request in a chunk.
+const (
+	contactRedacted = 1 << iota
+	contactHexID    // the id is 16 bytes in hexadecimal digits
+	contactUUID     // the same with the hyphens of a UUID
+	contactOwnForm  // the form stands here and has no number
+	contactSeconds  // the time is in whole seconds
+	contactFirst    // epoch and revision are 0
+)
+
+func encodeChunk(list []ContactRequest, names *fieldNames, known *forms) []byte {
+	w := &writer{b: make([]byte, 0, 96*len(list))}
+	w.byte(chunkVersion)
+	for _, c := range list {
+		c.encode(w, names, known)
+	}
+	return w.b
+}
+
+func (c ContactRequest) encode(w *writer, names *fieldNames, known *forms) {
+	var flags byte
+	if c.Redacted {
+		flags |= contactRedacted
+	}
+	id, kind := packID(c.ID)
+	flags |= kind
+	f := form{rules: c.Rules}
+	var digests nibbles
+	for _, field := range c.Fields {
+		if n, ok := names.number(field.Name); ok {
+			f.fields = append(f.fields, n)
+			digests.add(field.Digest)
+		}
+	}
+	number, numbered := known.number(f)
+	if !numbered {
+		flags |= contactOwnForm
+	}
+	if c.CreatedAt.UnixMilli()%1000 == 0 && !c.CreatedAt.IsZero() {
+		flags |= contactSeconds
+	}
+	if c.Epoch == 0 && c.Revision == 0 {
+		flags |= contactFirst
+	}
+	w.byte(flags)
+	if kind == 0 {
+		w.uint(uint64(len(id)))
+	}
+	w.fixed(id)
+	w.fixed(c.Fingerprint[:])
+	w.fixed(c.Digest[:])
+	if numbered {
+		w.uint(uint64(number))
+	} else {
+		f.encode(w)
+	}
+	if flags&contactFirst == 0 {
+		w.uint(uint64(c.Epoch))
+		w.uint(uint64(c.Revision))
+	}
+	if flags&contactSeconds != 0 {
+		w.int(c.CreatedAt.Unix())
+	} else {
+		w.time(c.CreatedAt)
+	}
+	w.fixed(digests.b)
+}
+
+// packID makes an id short whose digits tell nothing but 16 bytes.
+func packID(id string) (packed []byte, kind byte) {
+	bare := id
+	if len(id) == 36 && id[8] == '-' && id[13] == '-' && id[18] == '-' && id[23] == '-' {
+		bare, kind = id[:8]+id[9:13]+id[14:18]+id[19:23]+id[24:], contactUUID
+	} else {
+		kind = contactHexID
+	}
+	if len(bare) == 32 {
+		if raw, err := hex.DecodeString(bare); err == nil && unpackID(raw, kind) == id {
+			return raw, kind
+		}
+	}
+	return []byte(id), 0
+}
+
+func unpackID(packed []byte, kind byte) string {
+	switch kind {
+	case contactHexID:
+		return hex.EncodeToString(packed)
+	case contactUUID:
+		h := hex.EncodeToString(packed)
+		return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+	}
+	return string(packed)
+}
+
+// decodeChunk hands over the contact requests of a chunk.
+func decodeChunk(v []byte, names *fieldNames, known *forms, add func(ContactRequest)) error {
+	r := &reader{b: v}
+	version := r.byte()
+	for version == chunkVersion && len(r.b) > 0 && !r.bad {
+		if c := decodeContactRequest(r, names, known); !r.bad {
+			add(c)
+		}
+	}
+	if r.bad || version != chunkVersion {
+		return fmt.Errorf("%w: contact requests", ErrDamaged)
+	}
+	return nil
+}
+
+func decodeContactRequest(r *reader, names *fieldNames, known *forms) (c ContactRequest) {
+	flags := r.byte()
+	c.Redacted = flags&contactRedacted != 0
+	kind, size := flags&(contactHexID|contactUUID), 16
+	if kind == 0 {
+		size = r.int()
+	}
+	c.ID = unpackID(r.take(size), kind)
+	copy(c.Fingerprint[:], r.take(len(c.Fingerprint)))
+	copy(c.Digest[:], r.take(len(c.Digest)))
+	f := decodeFormOf(r, flags, names, known)
+	c.Rules = f.rules
+	if flags&contactFirst == 0 {
+		c.Epoch, c.Revision = r.int(), r.int()
+	}
+	if flags&contactSeconds != 0 {
+		c.CreatedAt = time.Unix(r.varint(), 0).UTC()
+	} else {
+		c.CreatedAt = r.time()
+	}
+	if r.bad || len(f.fields) == 0 {
+		return c
+	}
+	c.Fields = make([]Field, len(f.fields))
+	digests := nibbles{b: r.take((len(f.fields)*fieldNibbles + 1) / 2)}
+	for i, n := range f.fields {
+		if r.bad {
+			return c
+		}
+		c.Fields[i] = Field{names.list[n], digests.next()}
+	}
+	return c
+}
+
+// nibbles are digests of fields, one behind the other, half bytes.
+type nibbles struct {
+	b []byte
+	n int // half bytes written or read
+}
+
+const fieldNibbles = 5
+
+func (h *nibbles) add(d FieldDigest) {
+	for i := range fieldNibbles {
+		half := d[i/2] >> (4 * (1 - i%2)) & 0xf
+		if h.n%2 == 0 {
+			h.b = append(h.b, half<<4)
+		} else {
+			h.b[len(h.b)-1] |= half
+		}
+		h.n++
+	}
+}
+
+func (h *nibbles) next() (d FieldDigest) {
+	for i := range fieldNibbles {
+		half := h.b[h.n/2] >> (4 * (1 - h.n%2)) & 0xf
+		d[i/2] |= half << (4 * (1 - i%2))
+		h.n++
+	}
+	return d
+}
+
+func decodeFormOf(r *reader, flags byte, names *fieldNames, known *forms) form {
+	if flags&contactOwnForm != 0 {
+		return decodeForm(r, names)
+	}
+	n := r.int()
+	if n < 0 || n >= len(known.list) {
+		r.bad = true
+		return form{}
+	}
+	return known.list[n]
+}
+
+// oldVersion is the form in which every contact request had a key of its own, until schema 2.
+const oldVersion = 1
+
+func decodeOld(id string, v []byte, names *fieldNames) (ContactRequest, error) {
+	r := &reader{b: v}
+	version := r.byte()
+	c := ContactRequest{ID: id, Redacted: r.byte() == 1}
+	copy(c.Fingerprint[:], r.take(16))
+	copy(c.Digest[:], r.take(16))
+	c.Rules, c.Epoch, c.Revision, c.CreatedAt = uint32(r.uint()), r.int(), r.int(), r.time()
+	for len(r.b) > 0 && !r.bad {
+		var f Field
+		i := r.int()
+		if hash := [3]byte(r.take(3)); hash != [3]byte{} {
+			f.Digest = ShortenField(hash)
+		}
+		if i < 0 || i >= len(names.list) {
+			r.bad = true
+			break
+		}
+		f.Name = names.list[i]
+		c.Fields = append(c.Fields, f)
+	}
+	if r.bad || version != oldVersion {
+		return ContactRequest{}, fmt.Errorf("%w: a contact request", ErrDamaged)
+	}
+	return c, nil
+}

@@ -100,10 +100,10 @@ func (a *agency) insertion(reference string) (i store.Insertion, err error) {
 	return i, err
 }
 
-// retire ends the polls of an insertion that disappeared long enough ago.
+// retire ends the polls of an insertion that disappeared long enough ago. Where none did, the store need not be asked.
 func (a *agency) retire(reference string, now time.Time) error {
 	a.mu.Lock()
-	none := a.gone == 0 // nothing that is polled has disappeared: there is nothing to look up
+	none := a.gone == 0
 	a.mu.Unlock()
 	if none {
 		return nil

@@ -9,7 +9,7 @@ import (
 
 // releaseEvery is how often the pages of the file that were read are given back. They stay in the system's cache and are
 // mapped again when they are needed; but what the process holds is then what it works with, and not the whole file.
-const releaseEvery = 15 * time.Second
+const releaseEvery = 5 * time.Second
 
 // release gives back the pages, if it is time. The file stays mapped where it is as long as a transaction is open.
 func (s *Store) release() {

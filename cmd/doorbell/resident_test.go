@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"doorbell/store"
 )
 
 // BenchmarkResident runs the program as a user would, with embedded NATS, against an API in another process, through the
@@ -113,4 +116,60 @@ func fileMB(b *testing.B, path string) float64 {
 		b.Fatal(err)
 	}
 	return float64(info.Size()) / 1e6
+}
+
+// BenchmarkStart measures how long the program takes from its start to its first request, with a store of 100,000 insertions
+// that were all read before, and what is resident after some polls.
+//
+//	go test ./cmd/doorbell -run '^$' -bench Start -benchtime 3x
+func BenchmarkStart(b *testing.B) {
+	const insertions = 100_000
+	api := startCheapAPI(b, insertions)
+	dir := shortDir(b)
+	prepare(b, dir, api.url, insertions)
+	var all time.Duration
+	var memory map[string]float64
+	for range b.N {
+		pages, polls := api.counts(b)
+		began := time.Now()
+		p := start(b, append(runEnviron(dir, api.url, testKey, "A100"), "DOORBELL_WALK_INTERVAL=1h", "DOORBELL_POLL_INTERVAL=1m"), "run")
+		all += awaitRequest(b, api, pages+polls).Sub(began)
+		awaitRequests(b, api, 0, polls+1000)
+		memory = memoryOf(b, p)
+		p.stop(b)
+	}
+	b.ReportMetric(all.Seconds()/float64(b.N), "start-s")
+	b.ReportMetric(memory["VmRSS"], "resident-MB")
+	b.ReportMetric(memory["RssAnon"], "anon-MB")
+	b.ReportMetric(memory["RssFile"], "file-MB")
+	b.ReportMetric(0, "ns/op")
+}
+
+// prepare makes a store of insertions that are watched and were polled.
+func prepare(b *testing.B, dir, baseURL string, insertions int) {
+	b.Helper()
+	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL})
+	if err != nil {
+		b.Fatal(err)
+	}
+	now := time.Now().UTC()
+	state := store.Agency{WatchStart: now.Add(-time.Hour), Baselined: true, CompleteWalks: 9, LastCompleteWalk: now, LastToldWalk: now}
+	for from := 0; from < insertions && err == nil; from += 1000 {
+		err = s.Update(func(tx *store.Tx) error {
+			for n := from; n < from+1000; n++ {
+				i := store.Insertion{
+					Reference: fmt.Sprintf("seefeld1#1203#H2#%d", n), Episode: 1, FirstSeen: now.Add(-time.Hour), Baseline: true,
+					Start: now.Add(-time.Hour), Polled: true, LastPoll: now.Add(-time.Minute), Epoch: 1,
+				}
+				record := fmt.Appendf(nil, cheapInsertion, n)
+				if err := errors.Join(tx.PutInsertion("A100", i), tx.PutRecord("A100", i.Reference, record)); err != nil {
+					return err
+				}
+			}
+			return tx.PutAgency("A100", state)
+		})
+	}
+	if err := errors.Join(err, s.Close()); err != nil {
+		b.Fatal(err)
+	}
 }

@@ -21,6 +21,7 @@
 // The store knows no HTTP and no NATS, and not what a field means. It never holds a contact request's content, only what
 // it takes to know it again: its id, a fingerprint and digests.
 //
-// All keys are composite and ordered (agency 0x00 reference 0x00 id), nothing is global where per agency will do, so an
+// All keys are composite and ordered (agency 0x00 reference), the contact requests of an insertion lie a few to an entry
+// (0x00 number), and nothing is global where per agency will do, so an
 // agency could move to another file whole.
 package store

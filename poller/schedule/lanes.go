@@ -213,7 +213,7 @@ func (g *agency) best(now int64) (slot uint32, index float64) {
 	if slot == none {
 		return none, -1
 	}
-	return slot, most * most * (0.5e-18)
+	return slot, most * most * 0.5e-18
 }
 
 // oldest is the head that waits the longest.

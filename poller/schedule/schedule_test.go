@@ -159,6 +159,20 @@ func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 					delete(known, i)
 				}
 			},
+			"read": func(rt *rapid.T) {
+				of := rapid.IntRange(-1, 5).Draw(rt, "of")
+				s.Read(rapid.SampledFrom(agencies).Draw(rt, "agency"), rapid.IntRange(-1, 5).Draw(rt, "page"), of, at(minute))
+			},
+			"see": func(rt *rapid.T) {
+				if i, ok := draw(rt); ok {
+					s.Seen(i, rapid.Uint32().Draw(rt, "changed"), at(minute))
+				}
+			},
+			"pause": func(rt *rapid.T) {
+				until := at(minute + rapid.IntRange(-2, 5).Draw(rt, "pause"))
+				s.Pause(rapid.SampledFrom(agencies).Draw(rt, "agency"), until, rapid.Bool().Draw(rt, "probing"))
+			},
+			"jump": func(rt *rapid.T) { minute += rapid.IntRange(-100_000, 100_000).Draw(rt, "minutes") },
 			"result": func(rt *rapid.T) {
 				i, ok := draw(rt)
 				if !ok || !flying[i] {
@@ -166,7 +180,8 @@ func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 				}
 				delete(flying, i)
 				if rapid.Bool().Draw(rt, "good") {
-					s.Polled(i, at(minute), nil)
+					created := at(minute - rapid.IntRange(-10, 1000).Draw(rt, "created"))
+					s.Polled(i, at(minute), []time.Time{created, {}})
 				} else {
 					s.Put(i, at(minute+rapid.IntRange(0, 3).Draw(rt, "wait")))
 				}
@@ -176,7 +191,7 @@ func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 				turn, wait := s.Next(at(minute))
 				i := turn.Insertion
 				switch {
-				case turn.Why == schedule.None && wait == 0 && len(known) > len(flying):
+				case turn.Why == schedule.None && wait == 0 && stuck(known, flying):
 					rt.Fatalf("%d of %d are in flight, and no other will ever be due", len(flying), len(known))
 				case turn.Why == schedule.None || turn.Why == schedule.Walk:
 				case flying[i] || !known[i]:
@@ -189,9 +204,15 @@ func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 		for i := range flying {
 			s.Polled(i, at(minute), nil)
 		}
+		for _, a := range agencies {
+			s.Pause(a, time.Time{}, false)
+			s.PastCap(a)
+			s.Oldest(a)
+		}
 		given := map[schedule.Insertion]bool{}
 		for range 100 {
-			if turn, _ := s.Next(at(minute + 10)); turn.Why != schedule.None && turn.Why != schedule.Walk {
+			minute++
+			if turn, _ := s.Next(at(minute)); turn.Why != schedule.None && turn.Why != schedule.Walk {
 				given[turn.Insertion] = true
 			}
 		}
@@ -199,4 +220,16 @@ func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 			rt.Fatalf("%d given out at the end, %d known", len(given), len(known))
 		}
 	})
+}
+
+// stuck says whether an agency has something to be given out and nothing in flight: one that is probing waits for that.
+func stuck(known, flying map[schedule.Insertion]bool) bool {
+	waiting := map[schedule.Agency]bool{}
+	for i := range known {
+		waiting[i.Agency] = true
+	}
+	for i := range flying {
+		delete(waiting, i.Agency)
+	}
+	return len(waiting) > 0
 }

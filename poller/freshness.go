@@ -15,6 +15,37 @@ type Freshness struct {
 	PastCap       int               `json:"pastCap"`       // so many do
 	Turns         map[string]uint64 `json:"turns"`         // since the start of the process, by reason; a walk's are pages
 	Latency       Latency           `json:"latency"`       // of contact requests that came in
+	Hints         Hints             `json:"hints"`
+}
+
+// Hints is how well changes of the records of a list betray contact requests, as measured.
+type Hints struct {
+	Acting   bool     `json:"acting"`            // insertions whose record hints are polled soon
+	Recall   float64  `json:"recall"`            // share of the contact requests that the members betray
+	Rate     float64  `json:"rate"`              // share of the readings of a record at which one of them changed without any
+	Measured int      `json:"measured"`          // contact requests that this is measured with
+	Members  []string `json:"members,omitempty"` // of records, that betray the most, as JSON pointers
+}
+
+// hints are those of an agency.
+func (t *turns) hints(agencyID string) (h Hints) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.byID[agencyID]
+	if p == nil {
+		return h
+	}
+	f := t.schedule.Hints(p.handle)
+	h = Hints{Acting: f.Acting, Recall: rounded(f.Recall), Rate: rounded(f.Rate), Measured: f.Trials}
+	for n, name := range p.members.names {
+		if f.Bits&(1<<n) != 0 {
+			h.Members = append(h.Members, pointer("/"+pointerEscaper.Replace(name)))
+		}
+	}
+	if f.Bits&otherMembers != 0 {
+		h.Members = append(h.Members, "others")
+	}
+	return h
 }
 
 // wait is how an insertion waits: since its last good answer, or since it came into the schedule.
@@ -132,7 +163,7 @@ func (a *agency) freshness(now time.Time) *Freshness {
 	s := a.standing(now)
 	f := &Freshness{
 		Insertions: s.insertions, NeverPolled: s.never, CapSeconds: rounded(s.cap.Seconds()), PastCap: s.past,
-		Turns: a.p.turns.figures(a.id),
+		Turns: a.p.turns.figures(a.id), Hints: a.p.turns.hints(a.id),
 	}
 	if !s.oldest.IsZero() {
 		f.OldestSeconds = rounded(max(0, now.Sub(s.oldest)).Seconds())

@@ -131,3 +131,13 @@ func TestTheLastMinuteIsSixtySeconds(t *testing.T) {
 		t.Errorf("an hour later %d", got)
 	}
 }
+
+func TestHintsAreToldByTheMembersThatBetray(t *testing.T) {
+	p := polledBefore(t, 3, time.Minute)
+	if h := p.turns.hints("A100"); h.Acting || h.Measured != 0 || len(h.Members) != 0 {
+		t.Errorf("nothing was measured, but %+v", h)
+	}
+	if h := p.turns.hints("nobody"); h.Acting {
+		t.Errorf("of nobody: %+v", h)
+	}
+}

@@ -32,8 +32,8 @@ func (s Status) writeFreshness(w io.Writer) error {
 	fmt.Fprintln(t, "AGENCY\tOLDEST POLL\tCAP\tPAST IT\tLATENCY, 24 H: MEAN\tMEDIAN\t95 %\tWITHIN 5 MIN\tASKED WHY")
 	for _, a := range s.Watch.Agencies {
 		if f := a.Freshness; f != nil {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\n", a.AgencyID, seconds(f.OldestSeconds), seconds(f.CapSeconds), f.PastCap,
-				latency(f.Latency), reasons(f.Turns))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s%s\n", a.AgencyID, seconds(f.OldestSeconds), seconds(f.CapSeconds), f.PastCap,
+				latency(f.Latency), reasons(f.Turns), hints(f.Hints))
 		}
 	}
 	return t.Flush()
@@ -62,6 +62,14 @@ func reasons(turns map[string]uint64) string {
 		return "-"
 	}
 	return strings.Join(list, ", ")
+}
+
+// hints says how much changes of records betray, where that is used.
+func hints(h poller.Hints) string {
+	if !h.Acting {
+		return ""
+	}
+	return fmt.Sprintf("; records betray %.0f %%", 100*h.Recall)
 }
 
 func seconds(s float64) string {

@@ -16,6 +16,7 @@ func TestTheStatusIsReadableInFewLines(t *testing.T) {
 			{AgencyID: "A100", State: "watching", Insertions: 8, Freshness: &poller.Freshness{
 				Insertions: 8, OldestSeconds: 28.2, CapSeconds: 90, PastCap: 1, Turns: map[string]uint64{"index": 700, "walk": 40, "urgent": 40, "hint": 0},
 				Latency: poller.Latency{ContactRequests: 20, MeanSeconds: 17, MedianSeconds: 15, P95Seconds: 28, WithinFiveMinutes: 0.95},
+				Hints:   poller.Hints{Acting: true, Recall: 0.9},
 			}},
 			{AgencyID: "B200", State: "starting", Freshness: &poller.Freshness{CapSeconds: 90}},
 		},
@@ -27,7 +28,7 @@ func TestTheStatusIsReadableInFewLines(t *testing.T) {
 	got := strings.Join(strings.Fields(b.String()), " ")
 	for _, want := range []string{
 		"812 requests (17 in the last minute), at most 5 (2.5 now, since the API asked for patience) a second",
-		"A100 28s 1m30s 1 17s 15s 28s 95 % of 20 index 700, urgent 40, walk 40",
+		"A100 28s 1m30s 1 17s 15s 28s 95 % of 20 index 700, urgent 40, walk 40; records betray 90 %",
 		"B200 0s 1m30s 0 - - - - -",
 	} {
 		if !strings.Contains(got, want) {

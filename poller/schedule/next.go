@@ -94,4 +94,8 @@ func (s *Schedule) inside(t time.Time) int64 {
 	return min(max(t.Unix(), 0), most)*second + int64(t.Nanosecond()) + s.shift
 }
 
+// later is a moment until which something waits. It is not further ahead than our clock may jump: else what waits would
+// never come back after a longer jump of the caller's clock that ours has still to see.
+func (s *Schedule) later(t time.Time) int64 { return min(s.inside(t), s.now+int64(maxSpan)) }
+
 func (s *Schedule) outside(t int64) time.Time { return time.Unix(0, t-s.shift).UTC() }

@@ -202,6 +202,15 @@ func TestAClockThatJumpsHoldsNothingUp(t *testing.T) {
 	}
 }
 
+func TestWhatFailedComesBackThoughTheClockJumpedWhileItWasAsked(t *testing.T) {
+	const days = 24 * 60
+	s := schedule.New(schedule.Options{})
+	i := s.Add(s.Enter(nil), polled(0), at(0))
+	next(t, s, at(1), schedule.Index, i)
+	s.Put(i, at(40*days))
+	next(t, s, at(40*days), schedule.Retry, i)
+}
+
 func TestWhatWasLearnedSurvivesARestart(t *testing.T) {
 	d := newDrive(schedule.Options{})
 	a := d.s.Enter(nil)

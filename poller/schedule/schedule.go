@@ -226,7 +226,7 @@ func (s *Schedule) Pause(a Agency, until time.Time, probing bool) {
 	g := s.agencies[a]
 	g.probing, g.paused = probing, math.MinInt64
 	if !until.IsZero() {
-		g.paused = s.inside(until)
+		g.paused = s.later(until)
 	}
 	s.changed(g)
 }
@@ -269,7 +269,7 @@ func (s *Schedule) Put(name Insertion, until time.Time) {
 	switch {
 	case i.urgent == None:
 		g.leave(name.Slot)
-		g.delay(name.Slot, s.inside(until))
+		g.delay(name.Slot, s.later(until))
 	case flew:
 		g.leave(name.Slot)
 		g.wait(name.Slot)

@@ -172,7 +172,10 @@ func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 				until := at(minute + rapid.IntRange(-2, 5).Draw(rt, "pause"))
 				s.Pause(rapid.SampledFrom(agencies).Draw(rt, "agency"), until, rapid.Bool().Draw(rt, "probing"))
 			},
-			"jump": func(rt *rapid.T) { minute += rapid.IntRange(-100_000, 100_000).Draw(rt, "minutes") },
+			"jump": func(rt *rapid.T) {
+				minute += rapid.IntRange(-100_000, 100_000).Draw(rt, "minutes")
+				s.Read(agencies[0], -1, 0, at(minute))
+			},
 			"result": func(rt *rapid.T) {
 				i, ok := draw(rt)
 				if !ok || !flying[i] {

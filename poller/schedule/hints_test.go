@@ -1,0 +1,80 @@
+package schedule_test
+
+import (
+	"testing"
+	"time"
+
+	"doorbell/poller/schedule"
+)
+
+// walked lets a list of one page be read every ten seconds. Each insertion gets a contact request every ten minutes. Bit 0
+// of its record changes with each, bit 1 on every reading.
+func walked(turns int, counter, stamp bool) (*drive, schedule.Agency, []schedule.Insertion) {
+	const every = 10 * time.Minute
+	d := newDrive(schedule.Options{})
+	a := d.s.Enter(nil)
+	list := d.add(a, 100, 0, polled(-1))
+	latest := func(i schedule.Insertion, t time.Time) time.Time {
+		phase := time.Duration(i.Slot) * 6 * time.Second
+		return epoch.Add(t.Sub(epoch.Add(phase)).Truncate(every) + phase)
+	}
+	seen := map[schedule.Insertion]time.Time{}
+	for n := range turns {
+		d.now = d.now.Add(200 * time.Millisecond)
+		turn, _ := d.s.Next(d.now)
+		d.whys[turn.Why]++
+		if i := turn.Insertion; turn.Why != schedule.Walk && turn.Why != schedule.None {
+			var created []time.Time
+			if x := latest(i, d.now); x.After(d.last[i]) {
+				created = append(created, x)
+			}
+			d.last[i] = d.now
+			d.s.Polled(i, d.now, created)
+		}
+		if n%50 > 0 {
+			continue
+		}
+		for _, i := range list {
+			changed := uint32(0)
+			if x := latest(i, d.now); counter && x.After(seen[i]) {
+				changed = 1
+			}
+			if stamp {
+				changed |= 2
+			}
+			d.s.Seen(i, changed, d.now)
+			seen[i] = d.now
+		}
+		d.s.Read(a, 0, 1, d.now)
+	}
+	return d, a, list
+}
+
+func TestAMemberThatBetraysContactRequestsIsActedOn(t *testing.T) {
+	d, a, list := walked(20_000, true, true)
+	h := d.s.Hints(a)
+	if !h.Acting || h.Bits != 1 || h.Recall < 0.8 || h.Rate > 0.1 {
+		t.Fatalf("hints are %+v", h)
+	}
+	d.now = d.now.Add(time.Second)
+	d.s.Seen(list[0], 0, d.now)
+	d.now = d.now.Add(time.Second)
+	d.s.Seen(list[0], 2, d.now) // the stamp says nothing
+	if d.s.Waiting(a) > 0 {
+		t.Fatal("an insertion is urgent whose stamp has changed")
+	}
+	d.s.Seen(list[0], 3, d.now.Add(time.Second))
+	d.now = d.now.Add(2 * time.Second)
+	next(t, d.s, d.now, schedule.Hint, list[0])
+	again := schedule.New(schedule.Options{})
+	if after := again.Hints(again.Enter(d.s.Learned(a))); !after.Acting || after.Bits != h.Bits || after.Trials < h.Trials {
+		t.Fatalf("after a restart hints are %+v", after)
+	}
+}
+
+func TestAMemberThatChangesOnEveryReadingIsNotActedOn(t *testing.T) {
+	d, a, _ := walked(20_000, false, true)
+	if h := d.s.Hints(a); h.Acting || d.whys[schedule.Hint] > 0 || h.Trials == 0 {
+		t.Fatalf("hints are %+v, turns %v", h, d.whys)
+	}
+}

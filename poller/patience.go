@@ -35,7 +35,7 @@ func newPatience(first, longest time.Duration) *patience {
 func (p *patience) delay() time.Duration {
 	if p.delays == nil {
 		p.delays = backoff.NewExponentialBackOff(
-			backoff.WithInitialInterval(p.first),
+			backoff.WithInitialInterval(min(p.first, p.longest)),
 			backoff.WithMaxInterval(p.longest),
 			backoff.WithMultiplier(2),
 			backoff.WithRandomizationFactor(0.2),

@@ -45,13 +45,13 @@ func TestATenthOfTheInsertionsThatIsLateForLongIsStale(t *testing.T) {
 		t.Errorf("nine of a hundred: %v", got)
 	}
 	now = now.Add(30 * time.Minute)
-	if got := p.looks(t, 10, now, 8); len(got) != 0 { // the tenth is late after three and a half
+	if got := p.looks(t, 10, now, 7); len(got) != 0 { // the tenth is late after three
 		t.Errorf("for less than five minutes: %v", got)
 	}
-	if f := a.freshness(now.Add(7 * time.Minute)); f.PastCap != 10 || f.Insertions != 100 || f.CapSeconds != 180 {
+	if f := a.freshness(now.Add(6 * time.Minute)); f.PastCap != 10 || f.Insertions != 100 || f.CapSeconds != 180 {
 		t.Errorf("%+v", f)
 	}
-	if got := p.looks(t, 10, now.Add(8*time.Minute), 20); fmt.Sprint(got) != "[watch.stale]" {
+	if got := p.looks(t, 10, now.Add(7*time.Minute), 21); fmt.Sprint(got) != "[watch.stale]" {
 		t.Errorf("ten of a hundred: %v", got)
 	}
 	if got := p.looks(t, 9, now.Add(28*time.Minute), 1); fmt.Sprint(got) != "[watch.stale watch.recovered]" {
@@ -67,7 +67,7 @@ func TestInsertionsThatFailByThemselvesAreNotLateBesides(t *testing.T) {
 	for n := range 12 {
 		switch reference := fmt.Sprintf("a#%d##", n); n % 3 {
 		case 0:
-			a.look(reference).retry.failed(reference, now, now)
+			a.retry(reference).failed(reference, now, now)
 		case 1:
 			a.look(reference).refused = true
 		case 2:

@@ -6,8 +6,12 @@ import "math"
 // each of its turns, and the one that is behind comes first; one that had nothing to do starts at the virtual time of the
 // others and has saved nothing. What would be best for all together is a share in proportion to Σ√λ. Every agency has
 // half of what is fair by the number of its insertions, and the rest follows Σ√λ: share = max(N/2ΣN, c·Σ√λ), where c
-// lets the shares add up to one.
-const virtual = 1 << 20 // what one turn costs who has all of the budget
+// lets the shares add up to one. A tenth of all is kept for the sake of the small ones, in equal parts: an agency with a
+// few insertions beside one with thousands would wait for long otherwise, and needs little.
+const (
+	virtual  = 1 << 20 // what one turn costs who has all of the budget
+	forSmall = 0.1
+)
 
 // touch lets an agency be looked at: something may be due there.
 func (s *Schedule) touch(g *agency) {
@@ -55,7 +59,7 @@ func (s *Schedule) share() {
 			if g == nil {
 				continue
 			}
-			floor := float64(g.count) / count / 2
+			floor := max(float64(g.count)/count/2, forSmall/float64(n))
 			g.weight = max(floor, per*g.worth)
 			if g.weight == floor {
 				left -= floor

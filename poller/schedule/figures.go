@@ -7,7 +7,7 @@ func (s *Schedule) Memory(name Insertion) Memory {
 	i := &s.agencies[name.Agency].items[name.Slot]
 	m := Memory{Leads: i.leads, Expected: i.expected, Burst: i.burst}
 	if i.born != 0 {
-		m.Born = s.outside((int64(i.born) + genesis) * second)
+		m.Born = s.outside(int64(i.born) * second)
 	}
 	if i.flags&unread == 0 {
 		m.LastPoll = s.outside(i.last)

@@ -67,7 +67,7 @@ func (s *Schedule) Seen(name Insertion, changed uint32, at time.Time) {
 	if i.where == free {
 		return
 	}
-	now := g.tickOf(min(s.tick(at), s.inside(at)))
+	now := g.tickOf(s.past(at))
 	if g.hints == nil {
 		g.hints = &hints{}
 	}

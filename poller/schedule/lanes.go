@@ -37,8 +37,8 @@ func laneOf(rate float64) uint8 {
 
 // item is an insertion. Times are nanoseconds of the schedule's own clock.
 type item struct {
-	last       int64  // last good answer; of one that never had one, when it was added
-	born       uint32 // seconds since genesis; 0: unknown
+	last       int64  // last good answer; of one that never had one, an interval before it was added
+	born       uint32 // seconds since 1970; 0: unknown
 	leads      float32
 	expected   float32
 	burst      float32

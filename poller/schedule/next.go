@@ -88,6 +88,14 @@ func (s *Schedule) tick(now time.Time) int64 {
 	return s.now
 }
 
+// past is the moment of an answer, which may have come some time ago: it says nothing about how the clock stands now.
+func (s *Schedule) past(at time.Time) int64 {
+	if t := s.inside(at); s.now != 0 && t <= s.now {
+		return t
+	}
+	return s.tick(at)
+}
+
 // inside is a moment by our clock, outside the reverse.
 func (s *Schedule) inside(t time.Time) int64 {
 	const most = 8_000_000_000 // seconds: the year 2223
@@ -96,6 +104,11 @@ func (s *Schedule) inside(t time.Time) int64 {
 
 // later is a moment until which something waits. It is not further ahead than our clock may jump: else what waits would
 // never come back after a longer jump of the caller's clock that ours has still to see.
-func (s *Schedule) later(t time.Time) int64 { return min(s.inside(t), s.now+int64(maxSpan)) }
+func (s *Schedule) later(t time.Time) int64 {
+	if s.now == 0 {
+		return s.inside(t)
+	}
+	return min(s.inside(t), s.now+int64(maxSpan))
+}
 
 func (s *Schedule) outside(t int64) time.Time { return time.Unix(0, t-s.shift).UTC() }

@@ -32,7 +32,7 @@ const (
 // Read says that page n (from 0) of the walk of an agency, of so many as the last one had, was read at a moment. It ends
 // a Walk turn.
 func (s *Schedule) Read(a Agency, n, of int, at time.Time) {
-	g, now := s.agencies[a], s.tick(at)
+	g, now := s.agencies[a], s.past(at)
 	p := &g.pages
 	if of <= 0 || of > mostPages || n < 0 || n >= of {
 		p.asked = 0

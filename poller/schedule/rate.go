@@ -265,11 +265,8 @@ func (g *agency) mean() float64 {
 	return leads / days / day
 }
 
-// genesis is when the count of seconds begins that a birth is kept in.
-const genesis = 946684800
-
 func (s *Schedule) birth(t time.Time) uint32 {
-	return uint32(min(max(s.inside(t)/second-genesis, 1), math.MaxUint32))
+	return uint32(min(max(s.inside(t)/second, 1), math.MaxUint32))
 }
 
 func (i *item) faded() float64 {
@@ -281,5 +278,5 @@ func (i *item) faded() float64 {
 
 // age is how old an insertion is, in seconds.
 func (i *item) age(now int64) float64 {
-	return max(0, float64(now/second-genesis-int64(i.born)))
+	return max(0, float64(now/second-int64(i.born)))
 }

@@ -153,7 +153,7 @@ func (s *Schedule) Add(a Agency, m Memory, now time.Time) Insertion {
 	slot := g.slot()
 	i := &g.items[slot]
 	*i = item{
-		last: t, flags: unread,
+		last: t - s.interval, flags: unread,
 		leads: sane(m.Leads), expected: sane(m.Expected), burst: sane(m.Burst),
 	}
 	if !m.Born.IsZero() {
@@ -220,12 +220,16 @@ func (s *Schedule) Urge(name Insertion, why Why) {
 	s.touch(g)
 }
 
-// Pause gives out nothing of an agency before until; the zero time ends a pause. With probing, afterwards one insertion
+// Pause gives out nothing of an agency before until, or until the next call if that is years away; the zero time ends a pause. With probing, afterwards one insertion
 // is given out at a time.
 func (s *Schedule) Pause(a Agency, until time.Time, probing bool) {
 	g := s.agencies[a]
 	g.probing, g.paused = probing, math.MinInt64
-	if !until.IsZero() {
+	switch {
+	case until.IsZero():
+	case s.now != 0 && until.After(s.outside(s.now).AddDate(1, 0, 0)):
+		g.paused = math.MaxInt64 // until somebody ends it
+	default:
 		g.paused = s.later(until)
 	}
 	s.changed(g)
@@ -240,9 +244,8 @@ func (s *Schedule) Polled(name Insertion, at time.Time, created []time.Time) {
 	if i.where == free {
 		return
 	}
-	t := s.tick(at)
+	t := max(i.last, s.past(at))
 	g.leave(name.Slot)
-	t = max(i.last, min(t, s.inside(at)))
 	g.answer(i, t, created)
 	if i.flags&unread != 0 {
 		g.unread--

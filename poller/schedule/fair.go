@@ -5,12 +5,16 @@ import "math"
 // Fairness. Agencies share the turns by start-time fair queueing: each has a virtual time that moves on by 1/weight with
 // each of its turns, and the one that is behind comes first; one that had nothing to do starts at the virtual time of the
 // others and has saved nothing. What would be best for all together is a share in proportion to Σ√λ. Every agency has
-// half of what is fair by the number of its insertions, and the rest follows Σ√λ: share = max(N/2ΣN, c·Σ√λ), where c
-// lets the shares add up to one. A tenth of all is kept for the sake of the small ones, in equal parts: an agency with a
-// few insertions beside one with thousands would wait for long otherwise, and needs little.
+// half of what is fair by the number of its insertions, and the rest follows Σ√λ: share = max(½N/ΣN, c·Σ√λ), where c
+// lets the shares add up to one.
+//
+// One that is very small beside the others is not kept waiting for as long as that: it has a turn a minute, as long as
+// such turns are no more than a tenth of all.
 const (
-	virtual  = 1 << 20 // what one turn costs who has all of the budget
-	forSmall = 0.1
+	virtual = 1 << 20 // what one turn costs who has all of the budget
+	floor   = 0.52    // of a fair share; a little more than half, as shares are not hit exactly
+	atLeast = 60      // seconds
+	atMost  = 10      // turns for each agency
 )
 
 // touch lets an agency be looked at: something may be due there.
@@ -27,7 +31,7 @@ func (s *Schedule) charge(g *agency) {
 	if s.sharesIn--; s.sharesIn <= 0 {
 		s.share()
 	}
-	g.key[ready] += int64(virtual / g.weight)
+	g.key[ready] = min(g.key[ready]+int64(virtual/g.weight), s.virtual+s.ahead)
 	if g.place[ready] >= 0 {
 		s.virtual = max(s.virtual, s.ready.first().key[ready])
 		s.ready.put(g, g.key[ready])
@@ -47,6 +51,7 @@ func (s *Schedule) share() {
 		root += g.worth
 	}
 	s.sharesIn = 8*n + 64
+	s.ahead = int64(virtual * max(atLeast*s.o.Budget, atMost*float64(n)))
 	if count == 0 || root == 0 {
 		return
 	}
@@ -59,10 +64,10 @@ func (s *Schedule) share() {
 			if g == nil {
 				continue
 			}
-			floor := max(float64(g.count)/count/2, forSmall/float64(n))
-			g.weight = max(floor, per*g.worth)
-			if g.weight == floor {
-				left -= floor
+			fair := floor * float64(g.count) / count
+			g.weight = max(fair, per*g.worth)
+			if g.weight == fair {
+				left -= fair
 			} else {
 				above += g.worth
 			}

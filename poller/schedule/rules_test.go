@@ -165,6 +165,19 @@ func TestAHotAgencyLeavesAnotherHalfOfItsFairShare(t *testing.T) {
 	}
 }
 
+func TestASmallAgencyHasATurnAMinuteBesideALargeOne(t *testing.T) {
+	d := newDrive(schedule.Options{Interval: time.Minute})
+	large, small := d.s.Enter(nil), d.s.Enter(nil)
+	for _, i := range d.add(large, 9000, 1, polled(-1)) {
+		d.s.Urge(i, schedule.Urgent)
+	}
+	one := d.add(small, 1, 1, polled(-1))[0]
+	d.run(9000) // half an hour
+	if n := d.polls[one]; n < 14 || n > 30 {
+		t.Fatalf("it was polled %d times in 30 minutes", n)
+	}
+}
+
 func TestWhatIsNotNeededIsNotSpent(t *testing.T) {
 	d := newDrive(schedule.Options{Interval: time.Minute})
 	a := d.s.Enter(nil)

@@ -94,8 +94,8 @@ type Schedule struct {
 	began      int64 // the first moment
 
 	ready, asleep, byAge agencies
-	virtual              int64
-	sharesIn             int // turns until the weights are set anew
+	virtual, ahead       int64 // the virtual time, and how far an agency may be ahead of it
+	sharesIn             int   // turns until the weights are set anew
 
 	cap          int64
 	ages         ages

@@ -11,7 +11,7 @@ const (
 	// So long is a contact request remembered: less of an insertion that grows older without our knowing its age. And so
 	// long does it make more of them likely.
 	fadedBorn   = 40 * day
-	fadedUnborn = 25 * day
+	fadedUnborn = 14 * day
 	fading      = day / 12
 	excite      = 0.1 // further contact requests that each brings soon
 )
@@ -40,9 +40,9 @@ var (
 )
 
 const (
-	priorDays  = 20       // insertion-days that the prior is worth
-	likelyAge  = 14 * day // at least, where nothing is known: most insertions are older
-	fullWindow = 20       // contact requests: a first answer of so many may not show all
+	priorDays  = 20      // insertion-days that the prior is worth
+	likelyAge  = 3 * day // at least, where nothing is known
+	fullWindow = 20      // contact requests: a first answer of so many may not show all
 )
 
 func newCurve() curve {

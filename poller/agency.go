@@ -323,7 +323,7 @@ func (a *agency) forget(reference string) {
 func (a *agency) urge(reference string) {
 	now := time.Now()
 	a.p.turns.change(a.id, func(s *schedule.Schedule, p *party) {
-		s.Urge(p.add(s, reference, schedule.Memory{Born: now}, now), schedule.Urgent)
+		s.Urge(p.add(s, reference, schedule.Memory{}, now), schedule.Urgent)
 	})
 }
 

@@ -86,7 +86,7 @@ func rememberedRates(tx *store.Tx, agencyID string, o Options) (AgencyOutlook, e
 		if i.Outside || !i.GoneSince.IsZero() && now.Sub(i.GoneSince) > lateArrivals {
 			return nil
 		}
-		one := s.Add(handle, schedule.Memory{Born: i.FirstSeen}, now)
+		one := s.Add(handle, schedule.Memory{Born: appearedAt(i)}, now)
 		if !i.Polled {
 			return nil
 		}

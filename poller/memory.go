@@ -143,7 +143,7 @@ func (m recollection) resume(i store.Insertion, now, place time.Time) (one sched
 		one = m.items[n].Memory
 	}
 	if one.Born.IsZero() || one.Born.After(now) {
-		one.Born = i.FirstSeen
+		one.Born = appearedAt(i)
 	}
 	if one.LastPoll.After(now) {
 		one.LastPoll = time.Time{}

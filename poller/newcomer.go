@@ -18,18 +18,26 @@ type newcomer struct {
 // newcomer says how what a walk has just found is polled: what appeared or came back after the baseline at once. What was
 // there before us takes its turn; who wrote to one of them meanwhile is news whenever that turn comes.
 func (a *agency) newcomer(read listings.Insertion, d insertionDiff) newcomer {
-	return newcomer{read.Reference, a.born(read, d.next.FirstSeen), !d.fresh || !d.next.Baseline}
+	return newcomer{read.Reference, a.born(read, appearedAt(d.next)), !d.fresh || !d.next.Baseline}
 }
 
-// born is when an insertion was published as far as its record tells, in our clock, else when it was seen first. A time
-// that is still to come tells nothing.
-func (a *agency) born(read listings.Insertion, firstSeen time.Time) time.Time {
+// appearedAt is when an insertion was seen first, if it appeared then. Zero: it was there before us, nobody knows for how long.
+func appearedAt(i store.Insertion) time.Time {
+	if i.Baseline {
+		return time.Time{}
+	}
+	return i.FirstSeen
+}
+
+// born is when an insertion was published as far as its record tells, in our clock, else when it appeared. A time that is
+// still to come tells nothing.
+func (a *agency) born(read listings.Insertion, appeared time.Time) time.Time {
 	at := a.p.client.Published(read)
 	if at.IsZero() {
-		return firstSeen
+		return appeared
 	}
 	if at = at.Add(-a.skew()); at.After(time.Now()) {
-		return firstSeen
+		return appeared
 	}
 	return at
 }
@@ -60,7 +68,7 @@ func (a *agency) planned(references []string) (list []newcomer, err error) {
 			}
 			if exists {
 				read := listings.Insertion{Reference: reference, Record: tx.Record(a.id, reference)}
-				list = append(list, newcomer{reference: reference, born: a.born(read, i.FirstSeen)})
+				list = append(list, newcomer{reference: reference, born: a.born(read, appearedAt(i))})
 			}
 		}
 		return nil

@@ -87,15 +87,11 @@ func TestAFirstRunAnnouncesNothingOldAndEverythingMadeMeanwhile(t *testing.T) {
 			w.options.RequestsPerSecond, w.options.PollInterval = 3, 5*time.Minute
 			w.start()
 			w.pass(30 * time.Second)
-			meanwhile := w.write("A100", "a#24##", 0)
-			last := w.write("A100", "a#1##", 0)
-			for _, reference := range []string{"a#24##", "a#1##"} { // the newest are listed first
-				if n := w.model.Requests(sandbox.Filter{Reference: reference}); n > 0 {
-					t.Fatalf("setup: %s was polled %d times already", reference, n)
-				}
-			}
+			many, one := w.unpolled(24, 300), w.unpolled(1, 300)
+			meanwhile := w.write("A100", many, 0)
+			last := w.write("A100", one, 0)
 			w.pass(time.Second)
-			w.must(w.model.Withdraw("A100", "a#1##"))
+			w.must(w.model.Withdraw("A100", one))
 			w.pass(9 * time.Minute)
 			got := announced(w.log("A100"))
 			if want := map[string]int{meanwhile: 1, last: 1}; !maps.Equal(got, want) {
@@ -103,6 +99,19 @@ func TestAFirstRunAnnouncesNothingOldAndEverythingMadeMeanwhile(t *testing.T) {
 			}
 		})
 	})
+}
+
+// unpolled is one of A100's insertions first, first+25, … that nobody has polled yet.
+func (w *world) unpolled(first, end int) string {
+	w.t.Helper()
+	for n := first; n < end; n += 25 {
+		reference := fmt.Sprintf("a#%d##", n)
+		if w.model.Requests(sandbox.Filter{Reference: reference}) == 0 {
+			return reference
+		}
+	}
+	w.t.Fatal("setup: all of them were polled already")
+	return ""
 }
 
 func countIn(ids map[string]int, set map[string]bool) (n int) {

@@ -28,14 +28,14 @@ const (
 )
 
 // largerPage is the size to read with where more than usual is known or hoped to do, and how many references the last walk
-// has shown. 0: the usual size.
+// has shown. 0: the usual size, also as long as walks fail: a larger one would be asked for in vain, and each try be two.
 func (a *agency) largerPage(now time.Time) (size, known int, err error) {
+	failures, _, _ := a.walking.state()
 	a.mu.Lock()
 	h := a.hearings[listings.OperationInsertions]
 	page, published := h.page, a.known
-	usual := !a.p.o.largerPages || h.size != 0 || page.last.Pages > 0 && !page.last.Complete
 	a.mu.Unlock()
-	if usual {
+	if !a.p.o.largerPages || h.size != 0 || failures > 0 {
 		return 0, 0, nil
 	}
 	known = max(published, page.last.References)

@@ -38,6 +38,12 @@ func (s *sizes) watch(w *world) {
 	})
 }
 
+func (s *sizes) fail(fault func(size string, q url.Values) *sandbox.Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = fault
+}
+
 // take returns what was noted since the last time.
 func (s *sizes) take() string {
 	s.mu.Lock()
@@ -203,6 +209,29 @@ func TestLargePagesThatWereFineAndAreNotAnyMoreAreNoDrift(t *testing.T) {
 		w.pass(20 * time.Hour)
 		if got := s.runs(); got != "50" {
 			t.Errorf("long after, walks began with %s", got)
+		}
+	})
+}
+
+func TestWhileWalksFailEachTryIsOneRequest(t *testing.T) {
+	inPages(t, 260, 1000, func(w *world, s *sizes) {
+		w.pass(20 * time.Hour)
+		s.take()
+		s.fail(func(string, url.Values) *sandbox.Fault { return &sandbox.Fault{Status: 500} })
+		w.pass(3 * time.Hour)
+		// The first walk that fails finds out that the usual size does no better; the others need not.
+		if got, want := s.runs(), "500 50"; got != want {
+			t.Errorf("walks began with %s, want %s", got, want)
+		}
+		w.restart()
+		w.pass(time.Hour)
+		if got, want := s.runs(), "50"; got != want {
+			t.Errorf("after a restart walks began with %s, want %s", got, want)
+		}
+		s.fail(nil)
+		w.pass(10 * time.Hour)
+		if got := s.runs(); !strings.HasPrefix(got, "50 ") {
+			t.Errorf("when all is well again walks began with %s, and never with a larger page", got)
 		}
 	})
 }

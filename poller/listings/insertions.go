@@ -128,10 +128,11 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 	}
 	expected, _ := c.expectedPath(x)
 	page.place(l, expected)
-	total := 0
+	total, wrapped := 0, false
 	for raw := range l.records() {
 		total++
 		record, reference := referenced(raw)
+		wrapped = wrapped || len(record) < len(raw)
 		if reference == "" {
 			page.Unreadable++
 			continue
@@ -142,6 +143,9 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 		i := Insertion{Reference: reference}
 		i.Record, i.Defects = compact(record)
 		page.Insertions = append(page.Insertions, i)
+	}
+	if wrapped && len(c.o.IgnoreInsertions) > 0 {
+		page.Hashes.Content = Sum{} // what is ignored is told from the record on, and its sketch begins around it
 	}
 	page.Total = e.totalOf(l, total, x.header)
 	return page, nil

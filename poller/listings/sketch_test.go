@@ -140,3 +140,14 @@ func FuzzSketch(f *testing.F) {
 		}
 	})
 }
+
+func TestWhatIsIgnoredIsNotToldFromWhatIsAroundTheRecord(t *testing.T) {
+	// Of the record in "stats", "/stats/seen" is ignored, and "/seen" is not.
+	const one = `{"data":[{"stats":{"propertyReferenceId":"a","seen":1}}]}`
+	if again(t, OperationInsertions, one, strings.Replace(one, `:1`, `:2`, 1)) {
+		t.Error("a change that is to be told makes no other answer")
+	}
+	if !again(t, OperationInsertions, one, one) {
+		t.Error("the same bytes are another answer")
+	}
+}

@@ -18,6 +18,7 @@ type knownPage struct {
 	hashes     listings.Hashes
 	path       string
 	total      int
+	bytes      int // of its records
 	references string
 	ends       []uint32 // of the references
 }
@@ -52,7 +53,7 @@ func (w *walk) known(h listings.Hashes) *listings.KnownPage {
 	for n, end := range p.ends {
 		all[n], from = p.references[from:end], end
 	}
-	return &listings.KnownPage{Path: p.path, Total: p.total, References: all}
+	return &listings.KnownPage{Path: p.path, Total: p.total, Bytes: p.bytes, References: all}
 }
 
 // again takes a page of which everything is known. It stays known, unless another page of this walk has decided about one
@@ -91,6 +92,7 @@ func (w *walk) remember(page *listings.InsertionsPage, decided int) {
 	for n, i := range page.Insertions {
 		all.WriteString(i.Reference)
 		p.ends[n] = uint32(all.Len())
+		p.bytes += len(i.Record)
 	}
 	p.references = strings.Clone(all.String())
 	w.after.add(p)

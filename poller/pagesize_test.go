@@ -2,8 +2,11 @@ package poller_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -232,6 +235,43 @@ func TestWhileWalksFailEachTryIsOneRequest(t *testing.T) {
 		w.pass(10 * time.Hour)
 		if got := s.runs(); !strings.HasPrefix(got, "50 ") {
 			t.Errorf("when all is well again walks began with %s, and never with a larger page", got)
+		}
+	})
+}
+
+// resting is an API whose list of 120 insertions never changes. It notes the sizes that walks begin with.
+type resting struct{ sizes }
+
+func (l *resting) RoundTrip(r *http.Request) (*http.Response, error) {
+	q := r.URL.Query()
+	page, _ := strconv.Atoi(q.Get("page"))
+	size, _ := strconv.Atoi(q.Get("pageSize"))
+	var list []string
+	if strings.Contains(r.URL.Path, "/insertions") {
+		if page == 0 {
+			l.mu.Lock()
+			l.began = append(l.began, q.Get("pageSize"))
+			l.mu.Unlock()
+		}
+		all := listed(120)
+		list = all[min(page*size, 120):min(page*size+size, 120)]
+	}
+	body := "[" + strings.Join(list, ",") + "]"
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(body)),
+		Body: io.NopCloser(strings.NewReader(body)), Request: r,
+	}, nil
+}
+
+func TestAPageThatWouldBeTooMuchIsNotTriedBecauseTheListRests(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		api := &resting{}
+		w.options.API.Transport, w.options.API.MaxBody = api, 6<<10 // a page of 50 takes less than half of it, one of 100 more
+		w.options.WalkInterval, w.options.PollInterval = 3*time.Hour, 100*24*time.Hour
+		w.start()
+		w.pass(20 * time.Hour)
+		if got := api.runs(); got != "50" {
+			t.Errorf("walks began with %s", got)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 type KnownPage struct {
 	Path       string // where its records stood
 	Total      int
+	Bytes      int // of its records
 	References []string
 }
 

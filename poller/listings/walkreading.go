@@ -68,6 +68,7 @@ func (r *reading) ask(ctx context.Context, number int) (*InsertionsPage, error) 
 	page, err := r.w.c.Insertions(ctx, r.w.key, r.w.agency, query)
 	if err == nil && page.Same {
 		page.Path, page.Found, page.Total = same.Path, true, same.Total
+		r.w.verdict.Bytes = max(r.w.verdict.Bytes, same.Bytes)
 		page.Insertions = make([]Insertion, len(same.References))
 		for n, reference := range same.References {
 			page.Insertions[n].Reference = reference

@@ -71,6 +71,10 @@ const (
 	all
 )
 
+// spared: one of so many turns is for others even then. What has failed, and agencies whose pause has passed without our
+// looking, are not among the oldest, and where the cap cannot be held they would wait for ever.
+const spared = 16
+
 // pressure says how much of the budget the oldest need so that none becomes older than the cap. Neither time nor turns
 // for others use up more of a slack than the time that passes, so that there is no need to count before it is over.
 func (s *Schedule) pressure(now int64) int {
@@ -78,7 +82,7 @@ func (s *Schedule) pressure(now int64) int {
 		return relaxed
 	}
 	margin := min(second+int64(4*s.pace), s.cap/8)
-	if s.ages.slack(now+margin, s.cap, s.pace) <= 0 {
+	if s.ages.slack(now+margin, s.cap, s.pace*spared/(spared-1)) <= 0 {
 		return all
 	}
 	slack := s.ages.slack(now+margin, s.cap, 2*s.pace)

@@ -29,6 +29,9 @@ func (s *Schedule) press(now int64) (Turn, bool) {
 	if s.odd = p == half && !s.odd; p == relaxed || p == half && !s.odd {
 		return Turn{}, false
 	}
+	if s.pressed++; p == all && s.pressed%spared == 0 {
+		return Turn{}, false
+	}
 	g, slot, last := s.oldest()
 	if g == nil || now-last < s.interval || g.blocked(now) {
 		return Turn{}, false

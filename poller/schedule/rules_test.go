@@ -262,3 +262,61 @@ func TestDamagedBytesAreNothingLearned(t *testing.T) {
 		}
 	}
 }
+
+// slowly drives a schedule with an API that lets through less than a fifth of the budget.
+func (d *drive) slowly(turns int, served func(schedule.Turn)) {
+	for range turns {
+		d.now = d.now.Add(1100 * time.Millisecond)
+		turn, _ := d.s.Next(d.now)
+		if turn.Why == schedule.None {
+			continue
+		}
+		d.whys[turn.Why]++
+		if served != nil {
+			served(turn)
+		}
+		if turn.Why != schedule.Walk {
+			d.s.Polled(turn.Insertion, d.now, nil)
+		}
+	}
+}
+
+func TestWhatFailedComesBackThoughTheCapCannotBeHeld(t *testing.T) {
+	d := newDrive(schedule.Options{Interval: 30 * time.Second})
+	a := d.s.Enter(nil)
+	d.add(a, 1000, 0, polled(-1))
+	d.slowly(3000, nil)
+	turn, _ := d.s.Next(d.now)
+	for turn.Why == schedule.None {
+		d.now = d.now.Add(time.Second)
+		turn, _ = d.s.Next(d.now)
+	}
+	d.s.Put(turn.Insertion, d.now.Add(time.Minute))
+	asked := 0
+	d.slowly(20_000, func(n schedule.Turn) {
+		if n.Insertion == turn.Insertion && n.Why != schedule.Walk {
+			asked++
+		}
+	})
+	if asked < 5 {
+		t.Errorf("it was polled %d times; %v", asked, d.whys)
+	}
+}
+
+func TestAnAgencyIsAskedAgainAfterAPauseThoughTheCapCannotBeHeld(t *testing.T) {
+	d := newDrive(schedule.Options{Interval: 30 * time.Second})
+	a, b := d.s.Enter(nil), d.s.Enter(nil)
+	d.add(a, 1000, 0, polled(-1))
+	d.add(b, 50, 0, polled(-1))
+	d.slowly(3000, nil)
+	d.s.Pause(b, d.now.Add(time.Minute), false)
+	asked := 0
+	d.slowly(20_000, func(n schedule.Turn) {
+		if n.Insertion.Agency == b {
+			asked++
+		}
+	})
+	if asked < 50 {
+		t.Errorf("the agency was asked %d times; %v", asked, d.whys)
+	}
+}

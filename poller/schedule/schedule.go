@@ -101,6 +101,7 @@ type Schedule struct {
 	ages         ages
 	relaxedUntil int64
 	odd          bool // the last turn under half pressure was for the oldest
+	pressed      int  // turns under pressure
 
 	pace   float64 // nanoseconds for a turn
 	turnAt int64   // 0: the last call of Next gave out nothing

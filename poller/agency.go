@@ -302,6 +302,13 @@ func (a *agency) enter(ctx context.Context, reference string) error {
 	}
 }
 
+// occupied says whether somebody polls the insertion.
+func (a *agency) occupied(reference string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.busy[reference] != nil
+}
+
 func (a *agency) leave(reference string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -118,3 +118,32 @@ func TestAnAPIThatHangsIsNotGivenMoreAndMoreToDo(t *testing.T) {
 		}
 	})
 }
+
+func TestALastLookThatTakesLongHoldsUpNobodyElse(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100", "B200"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##", "a#3##")
+		for n := range 100 {
+			w.publish("B200", fmt.Sprintf("b#%d##", n))
+		}
+		w.model.KeepLog(10_000)
+		w.options.PollInterval = 5 * time.Second
+		w.start()
+		w.pass(5 * time.Minute)
+		w.must(w.model.Withdraw("A100", "a#1##"))
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Operation == sandbox.OperationContactRequests && c.Reference == "a#1##" {
+				return &sandbox.Fault{Delay: 29 * time.Second}
+			}
+			return nil
+		})
+		w.pass(10 * time.Minute)
+		log := w.model.Log(sandbox.Filter{AgencyID: "B200", Operation: sandbox.OperationContactRequests})
+		longest := time.Duration(0)
+		for n := range log[1:] {
+			longest = max(longest, log[n+1].At.Sub(log[n].At))
+		}
+		if longest > 5*time.Second {
+			t.Errorf("nobody was polled for %v", longest)
+		}
+	})
+}

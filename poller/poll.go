@@ -14,6 +14,9 @@ import (
 // waits. The error is fatal.
 func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool, until time.Time, err error) {
 	sent := time.Now()
+	if a.occupied(reference) {
+		return false, sent.Add(time.Second), nil // who waits here keeps all others from having their turn
+	}
 	c, err := a.poll(ctx, reference)
 	now := time.Now()
 	switch c {

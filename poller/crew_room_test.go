@@ -8,7 +8,7 @@ import (
 
 func TestATurnIsTakenWhenNoOtherPollWaitsToBeSent(t *testing.T) {
 	c := newCrew()
-	c.took(10 * time.Second)
+	c.took(pollName{}, 10*time.Second, true)
 	for n := range mostCrew {
 		name := pollName{"A100", fmt.Sprint(n)}
 		if !c.hasRoom(100) {

@@ -147,3 +147,32 @@ func TestALastLookThatTakesLongHoldsUpNobodyElse(t *testing.T) {
 		}
 	})
 }
+
+func TestInsertionsThatHangKeepOthersFromNothing(t *testing.T) {
+	inWorld(t, sandbox.Options{KeepLog: -1}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 600 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		polls := func() int {
+			return w.model.Requests(sandbox.Filter{Operation: sandbox.OperationContactRequests, Status: 200})
+		}
+		before := polls()
+		w.pass(10 * time.Minute)
+		usual := polls() - before
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			n := 0
+			if fmt.Sscanf(c.Reference, "a#%d##", &n); n%20 == 1 && c.Operation == sandbox.OperationContactRequests {
+				return &sandbox.Fault{Delay: time.Hour}
+			}
+			return nil
+		})
+		w.pass(15 * time.Minute)
+		before = polls()
+		w.pass(30 * time.Minute)
+		if got := (polls() - before) / 3; got < usual*9/10 {
+			t.Errorf("%d polls in ten minutes, of %d", got, usual)
+		}
+	})
+}

@@ -124,7 +124,7 @@ func (p *Poller) after(r listings.Request, o listings.Outcome) {
 	now := time.Now()
 	sent := now.Add(-o.Duration)
 	if r.Operation == listings.OperationContactRequests {
-		p.crew.took(o.Duration)
+		p.crew.took(pollName{r.AgencyID, r.Reference}, o.Duration, o.Err == nil)
 	}
 	changed := false
 	switch classify(o.Err) {

@@ -320,3 +320,22 @@ func TestAnAgencyIsAskedAgainAfterAPauseThoughTheCapCannotBeHeld(t *testing.T) {
 		t.Errorf("the agency was asked %d times; %v", asked, d.whys)
 	}
 }
+
+func TestASmallAgencyIsAskedWhileALargeOneComesBack(t *testing.T) {
+	d := newDrive(schedule.Options{Interval: 30 * time.Second})
+	a, b := d.s.Enter(nil), d.s.Enter(nil)
+	d.add(a, 10_000, 0.1, polled(-60*48))
+	d.add(b, 20, 0.1, polled(-1))
+	worst := time.Duration(0)
+	lastB := d.now
+	for range 8000 {
+		n := d.step()
+		if n.Why != schedule.None && n.Insertion.Agency == b {
+			lastB = d.now
+		}
+		worst = max(worst, d.now.Sub(lastB))
+	}
+	if worst > 90*time.Second {
+		t.Errorf("the small one had no turn for %v", worst)
+	}
+}

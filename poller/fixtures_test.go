@@ -165,7 +165,9 @@ func TestEveryGoodAnswerIsRememberedAsWhatItSays(t *testing.T) {
 		if f.Want.Kind != listingstest.Records || f.Learned != nil || f.ETag != "" {
 			continue
 		}
-		tried++
+		if tried++; raced && tried%4 != 0 {
+			continue
+		}
 		t.Run(f.Operation+"/"+f.Name, func(t *testing.T) {
 			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) { goodAnswer(w, f) })
 		})

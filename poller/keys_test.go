@@ -349,7 +349,10 @@ func orders(of []string) (all [][]string) {
 }
 
 func TestF24_EveryOrderOfARotationEndsWellAndAsksNobodyTwice(t *testing.T) {
-	for _, order := range orders([]string{"link", "deactivate", "pair", "replace"}) {
+	for n, order := range orders([]string{"link", "deactivate", "pair", "replace"}) {
+		if raced && n%5 != 0 {
+			continue
+		}
 		for _, restarts := range []bool{false, true} {
 			t.Run(fmt.Sprint(order, restarts), func(t *testing.T) {
 				inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
@@ -585,6 +588,9 @@ func TestF24_AKillAtAnyInstantLeavesOneSwitchOrOneHalt(t *testing.T) {
 					t.Fatalf("only %d instants", len(left))
 				}
 				for n, b := range left {
+					if raced && n%4 != 0 {
+						continue
+					}
 					w.must(os.WriteFile(filepath.Join(w.dir, "doorbell.db"), b, 0o600))
 					refused := w.lists("A100", "key-1", 403)
 					w.start()

@@ -129,6 +129,9 @@ func TestAConfiguredPageSizeIsNeverExceeded(t *testing.T) {
 
 func TestACapOfPagesIsFoundAndTriedAgainAfterAWeek(t *testing.T) {
 	for most, want := range map[int]string{50: "50 100 50", 100: "50 100 200 100", 120: "50 100 200 120", 20: "50 100 50"} {
+		if raced && most != 120 {
+			continue
+		}
 		t.Run(fmt.Sprint(most), func(t *testing.T) {
 			inPages(t, 260, most, func(w *world, s *sizes) {
 				w.pass(6 * 24 * time.Hour)
@@ -150,7 +153,7 @@ func TestPagesThatAreRefusedAreNotTriedEveryTime(t *testing.T) {
 	rendering.MaxPageSize = 1000
 	rendering.PageSizes = sandbox.Sizes{Most: 100}
 	inPagesOf(t, 260, rendering, func(w *world, s *sizes) {
-		w.pass(6 * 24 * time.Hour)
+		w.pass(40 * time.Hour) // what comes back after a day, too, would be seen
 		// The walk that was refused goes on with the usual size.
 		if got := s.runs(); got != "50 100 200 50 100" {
 			t.Errorf("walks began with %s", got)
@@ -167,6 +170,9 @@ func TestLargePagesThatAreSlowBrokenOrTooMuchAreGivenUp(t *testing.T) {
 		"nothing":        sandbox.Instead("application/json", `{"results":[],"page":1,"pageSize":20,"total":0}`),
 		"cut in its end": {CutShare: 0.9},
 	} {
+		if raced && name != "slow" && name != "a failure" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			inPages(t, 260, 1000, func(w *world, s *sizes) {
 				s.mu.Lock()
@@ -177,7 +183,7 @@ func TestLargePagesThatAreSlowBrokenOrTooMuchAreGivenUp(t *testing.T) {
 					return nil
 				}
 				s.mu.Unlock()
-				w.pass(6 * 24 * time.Hour)
+				w.pass(40 * time.Hour) // as above
 				if got := s.runs(); got != "50 100 200 50 100" && (got != "50 100 200 100" || name != "slow") {
 					t.Errorf("walks began with %s", got)
 				}

@@ -447,6 +447,7 @@ func TestAListThatEndedWithAnEmptyPageDoesNotEndWithARefusal(t *testing.T) {
 		for n := range 23 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
+		w.options.PollInterval = 10 * time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
@@ -511,6 +512,7 @@ func TestAnAgencyWhoseOnlyInsertionIsHaltedIsNotCalledStale(t *testing.T) {
 func TestAnAgencyWhoseInsertionsAreAllGoneIsNotCalledStale(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##")
+		w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 10*time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		before := len(w.log("A100"))
@@ -690,6 +692,7 @@ func TestAnEmptyListDoesNotTellHowLaterOnesEnd(t *testing.T) {
 			}
 			return nil
 		}))
+		w.options.PollInterval = 10 * time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		w.publish("A100", "a#1##")
@@ -711,6 +714,8 @@ func TestWhatWasToldOfAnInsertionEndsWhenItIsNotAskedAnyMore(t *testing.T) {
 		})
 		w.pass(30 * time.Minute)
 		w.must(w.model.Withdraw("A100", "a#1##"))
+		w.options.PollInterval, w.options.WalkInterval = 10*time.Minute, 10*time.Minute // for a long time, of which nothing but its end matters
+		w.restart()
 		w.pass(47 * time.Hour)
 		w.wants(w.since("A100", 1), events.TypeWatchGapDetected, events.TypeInsertionDisappeared)
 		w.halt()

@@ -25,7 +25,7 @@ func TestAnAPIThatIsTooSlowToBeAskedInTimeIsStaleOverRestartsToo(t *testing.T) {
 		}
 		w.options.RequestsPerSecond = 20
 		w.start()
-		w.pass(10 * time.Minute)
+		w.pass(4 * time.Minute)
 		before := len(w.log("A100"))
 		w.model.SetFault(slow)
 		w.pass(20 * time.Minute)

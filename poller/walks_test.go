@@ -106,6 +106,7 @@ func TestAnAgencyThatIsResumedIsNotSilentAtOnce(t *testing.T) {
 
 func TestTheFirstInsertionOfALongEmptyAgencyIsNoSilence(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.options.WalkInterval = 10 * time.Minute
 		w.start()
 		w.pass(24 * time.Hour)
 		var n atomic.Int64
@@ -388,6 +389,7 @@ func TestAShortHiccupOfAPageIsNoGap(t *testing.T) {
 		for n := range 120 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
+		w.options.PollInterval = 10 * time.Minute
 		w.start()
 		w.pass(10 * time.Minute)
 		var from atomic.Int64

@@ -60,6 +60,7 @@ func median(all []time.Duration) time.Duration {
 
 // growing is an API of one insertion that gets a contact request whenever it is told to.
 type growing struct {
+	began  time.Time
 	count  atomic.Int64
 	shown  atomic.Int64
 	polled chan struct{}  // capacity 2: the first polls
@@ -67,7 +68,7 @@ type growing struct {
 }
 
 func newGrowing() *growing {
-	g := &growing{polled: make(chan struct{}, 2), sent: make(chan time.Time, 1)}
+	g := &growing{began: time.Now().Add(-time.Minute), polled: make(chan struct{}, 2), sent: make(chan time.Time, 1)}
 	g.count.Store(3)
 	g.shown.Store(3)
 	return g
@@ -84,9 +85,9 @@ func (g *growing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	count := g.count.Load()
 	rows := make([]string, 0, count)
 	for n := count; n > max(count-20, 0); n-- {
-		at := time.Now().UTC().Format(time.RFC3339)
-		if n <= 3 {
-			at = "2026-01-01T00:00:00Z"
+		at := "2026-01-01T00:00:00Z"
+		if n > 3 {
+			at = g.began.Add(time.Duration(n) * time.Millisecond).UTC().Format(time.RFC3339Nano) // the same in every answer
 		}
 		rows = append(rows, fmt.Sprintf(`{"id":"c%d","createdAt":%q,"lastName":"Beispiel","email":"n%d@example.org","message":"Guten Tag %d"}`, n, at, n, n))
 	}

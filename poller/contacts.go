@@ -20,6 +20,7 @@ type answer struct {
 	descending bool
 	total      int // -1 if the API did not say
 	unreadable int // elements of the answer that nobody could read
+	imprint    *imprint
 }
 
 // contactsDiff is what one answer changes.
@@ -56,7 +57,7 @@ type contactsSight struct {
 // function. New is what is known by neither its id nor its fingerprint; a known fingerprint counts only while its id is
 // missing from the same answer, so that a double click with two ids stays two.
 func diffContactRequests(s contactsSight, known []store.ContactRequest, a answer) contactsDiff {
-	found := identify(s, a.requests)
+	found := identify(s, a)
 	d := contactsDiff{times: make(map[string]time.Time, len(found)), recalled: make(map[string]bool, len(found)), since: map[string]time.Time{}}
 	for _, f := range found {
 		d.ids = append(d.ids, f.id)
@@ -119,13 +120,16 @@ type identified struct {
 
 // identify gives every contact request its id. Where an answer holds an id twice, the newest by time, then by digest,
 // stands for it.
-func identify(s contactsSight, requests []listings.ContactRequest) []identified {
-	place := make(map[string]int, len(requests))
+func identify(s contactsSight, a answer) []identified {
+	if a.imprint == nil {
+		a.imprint = newImprint(s.insertion.Reference, a.requests)
+	}
+	digests := a.imprint.digested(a.requests, s.rules)
+	place := make(map[string]int, len(a.requests))
 	var found []identified
-	for _, r := range requests {
-		fingerprint := r.Fingerprint(s.insertion.Reference)
-		f := identified{ContactRequest: r, identity: events.IdentityID, fingerprint: short(fingerprint)}
-		f.digest = contactDigest(r, s.rules)
+	for n, r := range a.requests {
+		fingerprint := a.imprint.fingerprints[n]
+		f := identified{ContactRequest: r, identity: events.IdentityID, fingerprint: short(fingerprint), digest: digests[n]}
 		if f.id = boundedID(r.ID(s.idField)); f.id == "" {
 			f.id, f.identity = hex.EncodeToString(fingerprint[:]), events.IdentityFingerprint
 		}

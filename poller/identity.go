@@ -12,7 +12,7 @@ import (
 
 // learnIdentity decides which member tells contact requests apart, by reading one answer twice. A member that turns out to
 // be none is dropped, and said, and another one learned; so it is, without a word, where other members may be the id now.
-func (p *poll) learnIdentity(ctx context.Context, page *listings.ContactRequestsPage, q question) error {
+func (p *poll) learnIdentity(ctx context.Context, page *listings.ContactRequestsPage, prints *imprint, q question) error {
 	if len(page.ContactRequests) == 0 {
 		return nil
 	}
@@ -20,7 +20,7 @@ func (p *poll) learnIdentity(ctx context.Context, page *listings.ContactRequests
 	why := ""
 	err := p.a.p.store.View(func(tx *store.Tx) (err error) {
 		if state, _, err = tx.Agency(p.a.id); err == nil && state.IdentityLearned {
-			why, err = p.unfit(tx, state.IDField, page.ContactRequests)
+			why, err = p.unfit(tx, state.IDField, page.ContactRequests, prints)
 		}
 		return err
 	})
@@ -42,7 +42,7 @@ func (p *poll) learnIdentity(ctx context.Context, page *listings.ContactRequests
 		}
 		if state.IDField != field || why == "" && p.learned(state) { // another poll was faster
 			field = state.IDField
-			if why, err = p.unfit(tx, field, page.ContactRequests); err != nil || why == "" {
+			if why, err = p.unfit(tx, field, page.ContactRequests, prints); err != nil || why == "" {
 				return err
 			}
 		}
@@ -94,15 +94,15 @@ func (p *poll) dropID(tx *store.Tx, state *store.Agency, why string) error {
 }
 
 // unfit says why a member that was taken for the id is none. It is empty if there is nothing to say against it.
-func (p *poll) unfit(tx *store.Tx, field string, requests []listings.ContactRequest) (why string, err error) {
+func (p *poll) unfit(tx *store.Tx, field string, requests []listings.ContactRequest, prints *imprint) (why string, err error) {
 	if field == "" {
 		return "", nil
 	}
-	if why = shared(field, p.reference, requests); why != "" {
+	if why = shared(field, requests, prints); why != "" {
 		return why, nil
 	}
 	known, err := tx.ContactRequests(p.a.id, p.reference)
-	if moved(field, p.reference, requests, known) {
+	if moved(field, requests, prints, known) {
 		why = "another for the same contact request, and its own for one more"
 	}
 	return why, err
@@ -110,11 +110,11 @@ func (p *poll) unfit(tx *store.Tx, field string, requests []listings.ContactRequ
 
 // moved says whether an id that is known stands for another contact request now, while the one that had it stands beside
 // with another: then it counts places.
-func moved(field, reference string, requests []listings.ContactRequest, known []store.ContactRequest) bool {
+func moved(field string, requests []listings.ContactRequest, prints *imprint, known []store.ContactRequest) bool {
 	ids := make(map[string]store.Short, len(requests))
 	byContent := make(map[store.Short]string, len(requests))
-	for _, r := range requests {
-		id, fingerprint := boundedID(r.ID(field)), short(r.Fingerprint(reference))
+	for i, r := range requests {
+		id, fingerprint := boundedID(r.ID(field)), short(prints.fingerprints[i])
 		ids[id], byContent[fingerprint] = fingerprint, id
 	}
 	was := make(map[string]store.Short, len(known))
@@ -132,10 +132,10 @@ func moved(field, reference string, requests []listings.ContactRequest, known []
 }
 
 // shared says whether several contact requests of one answer share an id, or one is without.
-func shared(field, reference string, requests []listings.ContactRequest) string {
+func shared(field string, requests []listings.ContactRequest, prints *imprint) string {
 	seen := make(map[string][16]byte, len(requests))
-	for _, r := range requests {
-		id, fingerprint := r.ID(field), r.Fingerprint(reference)
+	for i, r := range requests {
+		id, fingerprint := r.ID(field), prints.fingerprints[i]
 		if id == "" {
 			return "absent from a contact request"
 		}

@@ -202,11 +202,13 @@ func (p *poll) ask(ctx context.Context, q question) (*listings.ContactRequestsPa
 // answer commits what an answer tells: new and changed contact requests with their events, and whether the window is
 // closed, in one transaction; nothing if nothing changed.
 func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q question) error {
-	if err := p.learnIdentity(ctx, page, q); err != nil {
+	prints := newImprint(p.reference, page.ContactRequests)
+	if err := p.learnIdentity(ctx, page, prints, q); err != nil {
 		return err
 	}
 	p.a.windows.hear(page.Total, len(page.ContactRequests))
 	a := answerOf(page, q)
+	a.imprint = prints
 	r, err := p.apply(p.a.p.store.View, page, a, false)
 	if errors.Is(err, errMustWrite) {
 		r, err = p.apply(p.a.p.store.Update, page, a, true)

@@ -138,8 +138,12 @@ func (w *walk) commit(sights []pageSight) error {
 		if err := putDrift(tx, w.a.id, listings.OperationInsertions, all.drift, sights[0].at); err != nil {
 			return err
 		}
+		announced := 0
 		for n, s := range sights {
 			d := all.insertions[n]
+			if d.fresh && d.next.Baseline && d.write && d.payload != nil {
+				announced++
+			}
 			if err := w.put(tx, s.Insertion, d); err != nil {
 				return err
 			}
@@ -150,7 +154,7 @@ func (w *walk) commit(sights []pageSight) error {
 				published = append(published, w.a.newcomer(s.Insertion, d))
 			}
 		}
-		return nil
+		return countAnnounced(tx, w.a.id, announced)
 	})
 	if err != nil {
 		return err
@@ -202,20 +206,19 @@ func (w *walk) put(tx *store.Tx, read listings.Insertion, d insertionDiff) error
 	if d.payload == nil {
 		return nil
 	}
-	if d.fresh && d.next.Baseline {
-		if err := countAnnounced(tx, w.a.id); err != nil {
-			return err
-		}
-	}
 	return appendEvent(tx, d.payload)
 }
 
-func countAnnounced(tx *store.Tx, agencyID string) error {
+// countAnnounced adds to the insertions that were announced while baselining.
+func countAnnounced(tx *store.Tx, agencyID string, n int) error {
+	if n == 0 {
+		return nil
+	}
 	state, _, err := tx.Agency(agencyID)
 	if err != nil {
 		return err
 	}
-	state.Announced++
+	state.Announced += n
 	return tx.PutAgency(agencyID, state)
 }
 

@@ -111,8 +111,9 @@ func (g *agency) pageInterval() int64 {
 // pageDue is when a page may be read.
 func (g *agency) pageDue() int64 {
 	p := &g.pages
-	if p.of == 0 || p.born+p.before == 0 && g.informative() == 0 {
-		return math.MaxInt64
+	blind := g.informative() == 0
+	if p.of == 0 || blind && (p.born+p.before == 0 || g.walkDebt > 0) {
+		return math.MaxInt64 // a debt is paid by polls, not by time
 	}
 	at := p.read[p.next] + g.pageInterval()
 	if p.asked > 0 {

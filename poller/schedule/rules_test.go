@@ -339,3 +339,31 @@ func TestASmallAgencyIsAskedWhileALargeOneComesBack(t *testing.T) {
 		t.Errorf("the small one had no turn for %v", worst)
 	}
 }
+
+func TestWhoHasNothingToDoIsNotWokenAgainAndAgain(t *testing.T) {
+	s := schedule.New(schedule.Options{Interval: time.Minute})
+	a, now := s.Enter(nil), epoch
+	for page := range 2 {
+		s.Read(a, page, 2, now)
+	}
+	i := s.Add(a, schedule.Memory{Born: now}, now)
+	pages, woken := 0, 0
+	for now.Before(epoch.Add(6 * time.Hour)) {
+		turn, wait := s.Next(now)
+		switch turn.Why {
+		case schedule.None:
+			if woken++; wait == 0 {
+				wait = time.Hour
+			}
+			now = now.Add(wait)
+		case schedule.Walk:
+			s.Read(a, pages%2, 2, now)
+			pages++
+		default:
+			s.Put(i, now.Add(24*time.Hour))
+		}
+	}
+	if woken > 1000 {
+		t.Errorf("woken %d times in six hours, for %d pages", woken, pages)
+	}
+}

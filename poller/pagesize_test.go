@@ -246,7 +246,10 @@ func TestWhileWalksFailEachTryIsOneRequest(t *testing.T) {
 }
 
 // resting is an API whose list of 120 insertions never changes. It notes the sizes that walks begin with.
-type resting struct{ sizes }
+type resting struct {
+	sizes
+	clamped bool // past the end is the last page again
+}
 
 func (l *resting) RoundTrip(r *http.Request) (*http.Response, error) {
 	q := r.URL.Query()
@@ -260,6 +263,9 @@ func (l *resting) RoundTrip(r *http.Request) (*http.Response, error) {
 			l.mu.Unlock()
 		}
 		all := listed(120)
+		if l.clamped {
+			page = min(page, 119/size)
+		}
 		list = all[min(page*size, 120):min(page*size+size, 120)]
 	}
 	body := "[" + strings.Join(list, ",") + "]"
@@ -277,6 +283,20 @@ func TestAPageThatWouldBeTooMuchIsNotTriedBecauseTheListRests(t *testing.T) {
 		w.start()
 		w.pass(20 * time.Hour)
 		if got := api.runs(); got != "50" {
+			t.Errorf("walks began with %s", got)
+		}
+	})
+}
+
+func TestALargerPageIsNotKeptWhereItCostsMoreRequests(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		api := &resting{clamped: true}
+		w.options.API.Transport = api
+		w.options.WalkInterval, w.options.PollInterval = 3*time.Hour, 100*24*time.Hour
+		w.start()
+		w.pass(20 * time.Hour)
+		// All 120 on one page might be the first of many: that is looked at with smaller ones, every time.
+		if got := api.runs(); got != "50 100 200 60 100" {
 			t.Errorf("walks began with %s", got)
 		}
 	})

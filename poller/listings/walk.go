@@ -181,6 +181,7 @@ func (w *Walk) pass(ctx context.Context, size int, yield func(*InsertionsPage, e
 	r := w.reading(size, yield)
 	e = r.run(ctx)
 	if e.single && !w.fits(e.records) {
+		w.verdict.TooLarge = size > w.o.PageSize // to see that pages differ costs more than several of them
 		e = w.halved(ctx, e.records, yield)
 	}
 	return e, r.pages

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"maps"
 	"testing"
 	"time"
@@ -39,9 +40,12 @@ func TestChunksOfAScheduleAreKeptPerAgencyAndTrimmed(t *testing.T) {
 	}
 	update(t, s, func(tx *store.Tx) error { return tx.TrimSchedule("A1", 0) })
 	for _, agency := range []string{"A1", "A100"} {
-		for n := range 300 { // beyond a byte
-			update(t, s, func(tx *store.Tx) error { return tx.PutSchedule(agency, n, []byte{byte(n), byte(n >> 8)}) })
-		}
+		update(t, s, func(tx *store.Tx) (err error) {
+			for n := range 300 { // beyond a byte
+				err = errors.Join(err, tx.PutSchedule(agency, n, []byte{byte(n), byte(n >> 8)}))
+			}
+			return err
+		})
 	}
 	update(t, s, func(tx *store.Tx) error { return tx.PutSchedule("A1", 0, nil) })
 	update(t, s, func(tx *store.Tx) error { return tx.TrimSchedule("A1", 2) })

@@ -122,7 +122,7 @@ func TestATimerThatFiresLateIsNotMadeUpByABurst(t *testing.T) {
 			"at random":          func() time.Duration { return time.Duration(r.ExpFloat64() * float64(every)) },
 		} {
 			t.Run(fmt.Sprintf("%g a second, %s", perSecond, name), func(t *testing.T) {
-				holdWindows(t, perSecond, paced(newBudget(perSecond), 1500, late))
+				holdWindows(t, perSecond, paced(newBudget(perSecond), 750, late))
 			})
 		}
 	}

@@ -673,3 +673,26 @@ func TestF24_AKeyIsNotTriedWithAnInsertionThatIsNotListedAnyMore(t *testing.T) {
 		w.mustBeWell("A100", "a#2##")
 	})
 }
+
+func TestAPleaToAKeyThatIsGoneSlowsNoLaterStart(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##")
+		w.model.AddKey(newKey, "A100")
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"600"}}}
+		})
+		w.pass(2 * time.Minute)
+		w.options.Agencies = []poller.AgencyKeys{{ID: "A100", Key: listings.NewKey(newKey)}}
+		w.model.SetFault(nil)
+		w.must(w.poller.SetAgencies(w.options.Agencies))
+		w.pass(24 * time.Hour)
+		w.restart()
+		s, err := w.poller.Status()
+		w.must(err)
+		if s.Effective != s.RequestsPerSecond {
+			t.Errorf("%g of %g requests a second", s.Effective, s.RequestsPerSecond)
+		}
+	})
+}

@@ -152,6 +152,10 @@ func (a *agency) restoreTroubles(list []store.Trouble, now time.Time) map[string
 		case troubleWalks:
 			a.walking.restore(t, now, a.p.o.RetryMax)
 		case troubleKey:
+			if !a.shows(t.Name) { // nobody would ever hear that its patience is over
+				a.touch(t.Scope, t.Name)
+				continue
+			}
 			a.p.keyPatience(t.Name).restore(t, now, longestKeyWait)
 			a.p.budget.resume(now)
 		case troubleBase:
@@ -161,6 +165,12 @@ func (a *agency) restoreTroubles(list []store.Trouble, now time.Time) map[string
 		}
 	}
 	return waiting
+}
+
+// shows says whether a key is one of those that are configured.
+func (a *agency) shows(fingerprint string) bool {
+	ring := a.ring()
+	return fingerprint == ring.current.Fingerprint() || fingerprint == ring.next.Fingerprint()
 }
 
 func (a *agency) restoreLook(t store.Trouble, now time.Time) (until time.Time) {

@@ -3,6 +3,7 @@ package poller
 import (
 	"time"
 
+	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
 	"doorbell/store"
 )
@@ -13,7 +14,7 @@ type Outlook struct {
 	PollInterval      time.Duration   `json:"pollInterval"`      // nanoseconds, as all durations here
 	MaxStaleness      time.Duration   `json:"maxStaleness"`      // 0: auto
 	WalkInterval      time.Duration   `json:"walkInterval"`
-	PageSize          int             `json:"pageSize"`
+	PageSize          int             `json:"pageSize"` // as configured; 0: auto
 	Agencies          []AgencyOutlook `json:"agencies"`
 }
 
@@ -23,6 +24,7 @@ type AgencyOutlook struct {
 	Rates           []schedule.RateCount `json:"rates"`           // of its insertions that are polled
 	ContactRequests float64              `json:"contactRequests"` // from which the rates were learned
 	Pages           int                  `json:"pages"`           // requests of the last walk; 0: not known
+	PageSize        int                  `json:"pageSize"`        // that a page was found to hold with auto; 0: not known
 }
 
 // Outlook is how the watch stands now. It may be called at any time.
@@ -33,6 +35,7 @@ func (p *Poller) Outlook() Outlook {
 		one.Rates, one.ContactRequests = p.turns.rates(a.id)
 		a.mu.Lock()
 		one.Pages = a.lastWalk.Pages
+		one.PageSize = a.hearings[listings.OperationInsertions].page.largest
 		a.mu.Unlock()
 		o.Agencies = append(o.Agencies, one)
 	}
@@ -40,10 +43,14 @@ func (p *Poller) Outlook() Outlook {
 }
 
 func (o Options) outlook() Outlook {
-	return Outlook{
+	all := Outlook{
 		RequestsPerSecond: o.RequestsPerSecond, PollInterval: o.PollInterval, MaxStaleness: o.MaxStaleness,
 		WalkInterval: o.WalkInterval, PageSize: o.PageSize, Agencies: []AgencyOutlook{},
 	}
+	if o.largerPages {
+		all.PageSize = 0
+	}
+	return all
 }
 
 // rates are how the rates of an agency's insertions lie, and from how many contact requests that was learned.
@@ -94,7 +101,11 @@ func rememberedRates(tx *store.Tx, agencyID string, o Options) (AgencyOutlook, e
 		s.Polled(one, now, created)
 		return err
 	})
-	a := AgencyOutlook{AgencyID: agencyID}
+	if err != nil {
+		return AgencyOutlook{}, err
+	}
+	state, _, err := tx.Agency(agencyID)
+	a := AgencyOutlook{AgencyID: agencyID, PageSize: state.Operation(string(listings.OperationInsertions)).Largest}
 	a.Rates, a.ContactRequests = s.Rates(handle)
 	return a, err
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/poller"
 	"doorbell/poller/sandbox"
 )
 
@@ -101,6 +102,25 @@ func TestLargerPagesAreTriedOneByOneAfterTheBaseline(t *testing.T) {
 		w.pass(20 * time.Hour)
 		if got := s.runs(); got != "500" {
 			t.Errorf("after a restart walks began with %s", got)
+		}
+	})
+}
+
+func TestAnOutlookKnowsTheSizeOfPagesThatWasFound(t *testing.T) {
+	inPages(t, 260, 1000, func(w *world, _ *sizes) {
+		w.pass(20 * time.Hour)
+		o := w.poller.Outlook()
+		if o.PageSize != 0 || o.Agencies[0].PageSize != 500 {
+			t.Errorf("%+v", o)
+		}
+		o, err := poller.RememberedOutlook(w.store, w.options)
+		if err != nil || o.PageSize != 0 || o.Agencies[0].PageSize != 500 {
+			t.Errorf("of the store: %+v, %v", o, err)
+		}
+		options := w.options
+		options.PageSize = 30
+		if o, err = poller.RememberedOutlook(w.store, options); err != nil || o.PageSize != 30 {
+			t.Errorf("with a number: %+v, %v", o, err)
 		}
 	})
 }

@@ -163,7 +163,7 @@ type planRow struct {
 // planWalks is what walks take of the configured budget, and what a longer interval would give back.
 type planWalks struct {
 	IntervalSeconds   float64 `json:"intervalSeconds"`
-	PageSize          int     `json:"pageSize"`
+	PageSize          int     `json:"pageSize"` // as configured; 0: auto
 	Requests          int     `json:"requests"` // for one walk of every agency
 	RequestsPerSecond float64 `json:"requestsPerSecond"`
 	Wished            float64 `json:"wishedRequestsPerSecond"` // for the interval; they get less where polls wait
@@ -220,7 +220,7 @@ func planOf(o poller.Outlook) (p schedule.Plan, requests int) {
 	return p, requests
 }
 
-// defaultPage is what walks ask for at first where no page size is configured.
+// defaultPage is what walks ask for where no page size is configured and no larger one is known.
 const defaultPage = 50
 
 // walkRequests is how many requests a walk takes: as many as the last one, or, unknown, one for each page, one more for the
@@ -230,7 +230,7 @@ func walkRequests(a poller.AgencyOutlook, size int) int {
 		return a.Pages
 	}
 	if size <= 0 {
-		size = defaultPage
+		size = max(a.PageSize, defaultPage)
 	}
 	insertions := 0.0
 	for _, group := range a.Rates {

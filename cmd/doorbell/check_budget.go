@@ -66,11 +66,11 @@ func (b checkedBudget) report(r *checkReport) {
 	if b.AtLeast {
 		least = "at least "
 	}
-	text := fmt.Sprintf("%s%s at %g requests/s (walks take %.2g): a contact request is found after about %s, half of them within %s; no insertion waits longer than %s",
-		least, several(b.Insertions, "insertion"), b.RequestsPerSecond, b.WalkRequestsPerSecond, fromSeconds(b.MeanLatencySeconds),
+	text := fmt.Sprintf("%s%s at %g requests/s (walks take %s): a contact request is found after about %s, half of them within %s; no insertion waits longer than %s",
+		least, several(b.Insertions, "insertion"), b.RequestsPerSecond, figure(b.WalkRequestsPerSecond, 2), fromSeconds(b.MeanLatencySeconds),
 		fromSeconds(b.MedianLatencySeconds), fromSeconds(b.StalenessSeconds))
-	remedy := fmt.Sprintf("set DOORBELL_REQUESTS_PER_SECOND to %.4g if the provider allows that, or watch fewer insertions (DOORBELL_INSERTIONS_FILTER); `doorbell plan` has more figures",
-		b.NeededRequestsPerSecond)
+	remedy := fmt.Sprintf("set DOORBELL_REQUESTS_PER_SECOND to %s if the provider allows that, or watch fewer insertions (DOORBELL_INSERTIONS_FILTER); `doorbell plan` has more figures",
+		figure(b.NeededRequestsPerSecond, 4))
 	allowed := fromSeconds(b.MaxStalenessSeconds)
 	switch {
 	case b.MaxStalenessSeconds == 0 && b.MeanLatencySeconds <= bearable.Seconds():

@@ -43,7 +43,8 @@ func TestPlanForANumberNeedsNoConfiguration(t *testing.T) {
 	if r.Source != fromRequest || r.Insertions != 10000 || r.Agencies != 1 || r.LearnedFrom != 0 || len(r.Budgets) != 4 {
 		t.Errorf("%+v", r)
 	}
-	has(t, text, "10000 insertions of one agency, made up", "REQUESTS/S MEAN MEDIAN 95 %", "→ 5 ", "Walks take 1.7 requests/s: 202 requests every 2m (DOORBELL_WALK_INTERVAL).",
+	has(t, text, "10000 insertions of one agency, made up", "REQUESTS/S MEAN MEDIAN 95 %", "→ 5 ",
+		"Walks take 1.7 requests/s: 202 requests every 2m (DOORBELL_WALK_INTERVAL), pages of 50; fewer where the API gives larger ones, which is tried (DOORBELL_PAGE_SIZE).",
 		"Every 10m they take 0.34", "A mean of 5m takes", "Assumed: how contact requests spread over insertions")
 	p := schedule.Plan{Rates: schedule.Market(10000), Budget: 5, Walks: 202.0 / 120, Interval: 30 * time.Second}
 	for n, budget := range []float64{2.5, 5, 10, 20} {
@@ -91,6 +92,31 @@ func TestPlanSaysHowOftenWalksComeThatAreTooLong(t *testing.T) {
 		t.Errorf("%+v", w)
 	}
 	has(t, text, "They would need 42, but get a third while polls wait, so they come every 50m")
+}
+
+func TestFiguresOfAPlanAreWrittenOutAndHoursAreWhole(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		value  float64
+		digits int
+		want   string
+	}{
+		{0, 2, "0"}, {0.0334, 2, "0.033"}, {2.5, 3, "2.5"}, {9.96, 2, "10"}, {99.7, 2, "100"}, {335.2, 2, "335"}, {999.9, 3, "1000"}, {4000, 3, "4000"}, {12000, 4, "12000"},
+	} {
+		if got := figure(tt.value, tt.digits); got != tt.want {
+			t.Errorf("%v with %d digits is %s, want %s", tt.value, tt.digits, got, tt.want)
+		}
+	}
+	for seconds, want := range map[float64]string{3600: "1h", 7200: "2h", 36000: "10h", 3660: "1h1m", 1200: "20m", 120: "2m", 30: "30s", 0: "0s", 4500: "1h15m", 72000: "20h"} {
+		if got := fromSeconds(seconds); got != want {
+			t.Errorf("%v s are %s, want %s", seconds, got, want)
+		}
+	}
+	_, text := planned(t, []string{"DOORBELL_MAX_STALENESS=1h"}, "--insertions", "10000", "--budget", "1000")
+	has(t, text, "→ 1000 ", " 4000 ", "no insertion waits longer than 1h (DOORBELL_MAX_STALENESS)")
+	if strings.Contains(text, "e+") {
+		t.Errorf("an exponent:\n%s", text)
+	}
 }
 
 func TestPlanRefusesWhatCannotBe(t *testing.T) {
@@ -148,7 +174,7 @@ func TestPlanIsAboutTheDaemonAndThenAboutItsStore(t *testing.T) {
 	if r.Source != fromDaemon || r.Agencies != 2 || r.Insertions != 8 || r.Budgets[1].RequestsPerSecond != 1000 || r.PollIntervalSeconds != 0.1 || r.Walks.Requests < 2 {
 		t.Errorf("%+v", r)
 	}
-	has(t, text, "8 insertions of 2 agencies, as the daemon knows them", "→ 1e+03")
+	has(t, text, "8 insertions of 2 agencies, as the daemon knows them", "→ 1000")
 	asked := s.asked("B200")
 	r, _ = planned(t, elsewhere, "--insertions", "5")
 	if r.Source != fromRequest || r.Insertions != 5 || r.Budgets[1].RequestsPerSecond != 7 || asked == 0 {
@@ -191,10 +217,11 @@ func TestAPlanOfNothingSaysSo(t *testing.T) {
 }
 
 func TestAWalkTakesAsManyRequestsAsTheLastOneOrAPageForEachSize(t *testing.T) {
-	for _, tt := range []struct{ insertions, pages, size, want int }{
-		{120, 9, 50, 9}, {120, 0, 50, 5}, {100, 0, 50, 4}, {120, 0, 0, 5}, {120, -3, 20, 8}, {0, 0, 20, 2},
+	for _, tt := range []struct{ insertions, pages, size, found, want int }{
+		{120, 9, 50, 0, 9}, {120, 0, 50, 0, 5}, {100, 0, 50, 0, 4}, {120, 0, 0, 0, 5}, {120, -3, 20, 0, 8}, {0, 0, 20, 0, 2},
+		{1200, 0, 0, 200, 8}, {1200, 0, 100, 200, 14}, {120, 0, 0, 20, 5}, {1200, 9, 0, 200, 9},
 	} {
-		a := poller.AgencyOutlook{Rates: schedule.Market(float64(tt.insertions)), Pages: tt.pages}
+		a := poller.AgencyOutlook{Rates: schedule.Market(float64(tt.insertions)), Pages: tt.pages, PageSize: tt.found}
 		if got := walkRequests(a, tt.size); got != tt.want {
 			t.Errorf("%+v: %d", tt, got)
 		}

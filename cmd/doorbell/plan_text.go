@@ -46,9 +46,9 @@ func (r *planReport) writeTable(b *strings.Builder) {
 		if row.Configured {
 			mark = "→ "
 		}
-		fmt.Fprintf(t, "%s%.3g\t%s\t%s\t%s\t%.0f %%\t%.0f %%\t%s\t%s\t%.1f×\t%.2g\t\n", mark, row.RequestsPerSecond, fromSeconds(row.MeanLatencySeconds),
+		fmt.Fprintf(t, "%s%s\t%s\t%s\t%s\t%.0f %%\t%.0f %%\t%s\t%s\t%.1f×\t%s\t\n", mark, figure(row.RequestsPerSecond, 3), fromSeconds(row.MeanLatencySeconds),
 			fromSeconds(row.MedianLatencySeconds), fromSeconds(row.P95LatencySeconds), 100*row.WithinOneMinute, 100*row.WithinFiveMinutes,
-			fromSeconds(row.OldestSeconds), fromSeconds(row.TurnsMeanSeconds), row.Gain, row.PollsPerSecond+row.WalkRequestsPerSecond)
+			fromSeconds(row.OldestSeconds), fromSeconds(row.TurnsMeanSeconds), row.Gain, figure(row.PollsPerSecond+row.WalkRequestsPerSecond, 2))
 	}
 	_ = t.Flush() // a Builder does not fail
 }
@@ -57,7 +57,22 @@ func (r *planReport) writeTable(b *strings.Builder) {
 func fromSeconds(s float64) string {
 	text := rounded(time.Duration(min(s, math.MaxInt64/2e9) * float64(time.Second)))
 	if minutes, whole := strings.CutSuffix(text, "m0s"); whole {
-		return minutes + "m"
+		text = minutes + "m"
+	}
+	if hours, whole := strings.CutSuffix(text, "h0m"); whole {
+		return hours + "h"
+	}
+	return text
+}
+
+// figure keeps so many digits, and all that stand before the point: nobody reads 1e+03 as a thousand.
+func figure(v float64, digits int) string {
+	if math.Abs(v) >= math.Pow10(digits) {
+		return fmt.Sprintf("%.0f", v)
+	}
+	text := fmt.Sprintf("%.*g", digits, v)
+	if strings.Contains(text, "e+") { // rounded up to one digit more
+		return fmt.Sprintf("%.0f", v)
 	}
 	return text
 }
@@ -72,17 +87,20 @@ func counted(n float64) string {
 
 func (r *planReport) walksText() string {
 	w := r.Walks
-	text := fmt.Sprintf("Walks take %.2g requests/s: %s every %s (DOORBELL_WALK_INTERVAL)", w.RequestsPerSecond, several(w.Requests, "request"),
+	text := fmt.Sprintf("Walks take %s requests/s: %s every %s (DOORBELL_WALK_INTERVAL)", figure(w.RequestsPerSecond, 2), several(w.Requests, "request"),
 		fromSeconds(w.IntervalSeconds))
-	if w.PageSize > 0 {
+	switch {
+	case w.PageSize > 0:
 		text += fmt.Sprintf(", pages of %d (DOORBELL_PAGE_SIZE)", w.PageSize)
+	case r.Source == fromRequest:
+		text += fmt.Sprintf(", pages of %d; fewer where the API gives larger ones, which is tried (DOORBELL_PAGE_SIZE)", defaultPage)
 	}
 	if w.Wished > w.RequestsPerSecond*1.01 {
-		text += fmt.Sprintf(". They would need %.2g, but get a third while polls wait, so they come every %s", w.Wished,
+		text += fmt.Sprintf(". They would need %s, but get a third while polls wait, so they come every %s", figure(w.Wished, 2),
 			fromSeconds(w.IntervalSeconds*w.Wished/w.RequestsPerSecond))
 	}
-	text += fmt.Sprintf(". Every %s they take %.2g, and the mean is %s; but a new insertion, and what is written about it, is then seen that much later.",
-		fromSeconds(w.LongerIntervalSeconds), w.LongerRequestsPerSecond, fromSeconds(w.LongerMeanLatencySeconds))
+	text += fmt.Sprintf(". Every %s they take %s, and the mean is %s; but a new insertion, and what is written about it, is then seen that much later.",
+		fromSeconds(w.LongerIntervalSeconds), figure(w.LongerRequestsPerSecond, 2), fromSeconds(w.LongerMeanLatencySeconds))
 	return text
 }
 
@@ -92,18 +110,18 @@ func (r *planReport) wishText() string {
 		return fmt.Sprintf("A mean of %s is not possible: no insertion is polled more often than every %s (DOORBELL_POLL_INTERVAL).", wished,
 			fromSeconds(r.PollIntervalSeconds))
 	}
-	return fmt.Sprintf("A mean of %s takes %.4g requests/s.", wished, roundUp(r.Wished.RequestsPerSecond))
+	return fmt.Sprintf("A mean of %s takes %s requests/s.", wished, figure(roundUp(r.Wished.RequestsPerSecond), 4))
 }
 
 func (r *planReport) stalenessText() string {
 	if r.MaxStalenessSeconds == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("That no insertion waits longer than %s (DOORBELL_MAX_STALENESS) takes %.4g requests/s", fromSeconds(r.MaxStalenessSeconds),
-		roundUp(r.StalenessNeeds))
+	text := fmt.Sprintf("That no insertion waits longer than %s (DOORBELL_MAX_STALENESS) takes %s requests/s", fromSeconds(r.MaxStalenessSeconds),
+		figure(roundUp(r.StalenessNeeds), 4))
 	for _, row := range r.Budgets {
 		if row.Configured && r.StalenessNeeds > row.RequestsPerSecond {
-			text += fmt.Sprintf(": more than the %.3g there are, so they take turns", row.RequestsPerSecond)
+			text += fmt.Sprintf(": more than the %s there are, so they take turns", figure(row.RequestsPerSecond, 3))
 		}
 	}
 	return text + "."

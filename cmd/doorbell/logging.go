@@ -12,11 +12,19 @@ import (
 func newLogger(w io.Writer, b Base) (*slog.Logger, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	level.Set(logLevels[b.LogLevel])
-	options := &slog.HandlerOptions{Level: level}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
 	if b.LogFormat == "text" || b.LogFormat == "auto" && isTerminal(w) {
 		return slog.New(slog.NewTextHandler(w, options)), level
 	}
 	return slog.New(slog.NewJSONHandler(w, options)), level
+}
+
+// readable writes durations as 30s in JSON too, not as nanoseconds.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // logLevels are the values that LOG_LEVEL can have.

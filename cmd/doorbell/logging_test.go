@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestLogsAreJSONUnlessAPersonReads(t *testing.T) {
@@ -16,6 +17,17 @@ func TestLogsAreJSONUnlessAPersonReads(t *testing.T) {
 		log.Info("walk", "agency", "A100\x1b[2J")
 		if json.Valid(out.Bytes()) != isJSON || strings.Contains(out.String(), "\x1b") {
 			t.Errorf("%s: %q", format, out.String())
+		}
+	}
+}
+
+func TestDurationsInLogsAreWrittenAsPeopleReadThem(t *testing.T) {
+	for _, format := range []string{"json", "text"} {
+		var out bytes.Buffer
+		log, _ := newLogger(&out, Base{LogLevel: "info", LogFormat: format})
+		log.With("allowed", 30*time.Second).Info("x", "reached", 50*time.Second)
+		if strings.Contains(out.String(), "0000000000") || strings.Count(out.String(), "30s") != 1 || strings.Count(out.String(), "50s") != 1 {
+			t.Errorf("%s: %s", format, out.String())
 		}
 	}
 }

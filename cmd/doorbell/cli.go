@@ -87,7 +87,7 @@ func (c *SandboxCmd) Validate() error {
 	case c.Speed > 0 && c.Scenario == "":
 		return errors.New("--speed: needs --scenario")
 	}
-	return nil
+	return c.validFlow()
 }
 
 // Run serves until it is stopped.

@@ -62,6 +62,34 @@ func cmdSandbox(ctx context.Context, p *program, c *SandboxCmd) error {
 	return nil
 }
 
+// Bounds of what is made up: all of it lies in memory.
+const (
+	mostMadeUp     = 100_000   // insertions, of all agencies
+	mostMadeUpSaid = 1_000_000 // contact requests at the start
+	mostAMinute    = 100_000
+)
+
+// validFlow refuses what would be made up for too long, and agencies that cannot be.
+func (c *SandboxCmd) validFlow() error {
+	for _, agency := range c.Agencies {
+		if err := validAgency("--agencies", agency, false); err != nil {
+			return err
+		}
+	}
+	agencies := max(len(c.Agencies), 1)
+	switch {
+	case c.Insertions < 0 || c.Insertions > mostMadeUp/agencies:
+		return fmt.Errorf("--insertions: write a number from 0 to %d, which is that of each agency", mostMadeUp/agencies)
+	case c.History < 0 || c.History > mostMadeUpSaid/(agencies*max(c.Insertions, 1)):
+		return fmt.Errorf("--history: write a number from 0 to %d, which is that of each insertion", mostMadeUpSaid/(agencies*max(c.Insertions, 1)))
+	case !(c.ContactRequests >= 0 && c.ContactRequests <= mostAMinute):
+		return fmt.Errorf("--contact-requests-per-minute: write a number from 0 to %d", mostAMinute)
+	case !(c.Changes >= 0 && c.Changes <= mostAMinute):
+		return fmt.Errorf("--changes-per-minute: write a number from 0 to %d", mostAMinute)
+	}
+	return nil
+}
+
 // modelOptions give ids that differ from one start to the next, because a client may remember those of the last one.
 func modelOptions() sandbox.Options { return sandbox.Options{Seed: uint64(time.Now().UnixNano())} }
 

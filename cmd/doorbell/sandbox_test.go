@@ -40,6 +40,29 @@ func TestWhatTheSandboxDoesNotHaveIsAUsageErrorThatListsWhatItHas(t *testing.T) 
 	}
 }
 
+func TestTheSandboxRefusesToMakeUpWhatCannotBeOrIsTooMuch(t *testing.T) {
+	for _, tt := range []struct{ args, words string }{
+		{"--insertions=-1", "--insertions: write a number from 0 to 50000"},
+		{"--insertions=50001", "--insertions: write a number from 0 to 50000"},
+		{"--insertions=50000 --history=11", "--history: write a number from 0 to 10"},
+		{"--history=-1", "--history: write a number from 0"},
+		{"--contact-requests-per-minute=-1", "--contact-requests-per-minute: write a number"},
+		{"--contact-requests-per-minute=NaN", "--contact-requests-per-minute: write a number"},
+		{"--changes-per-minute=1e9", "--changes-per-minute: write a number"},
+		{"--agencies=A100,,B200", "--agencies: "},
+		{"--agencies=a/b", "--agencies: "},
+	} {
+		got := run(t, nil, append([]string{"sandbox", "--listen=127.0.0.1:0", "--control=127.0.0.1:0"}, strings.Fields(tt.args)...)...)
+		if got.code != exitUsage || got.stdout != "" || !strings.Contains(got.stderr, tt.words) {
+			t.Errorf("%s: %+v", tt.args, got)
+		}
+	}
+	c := SandboxCmd{Agencies: []string{"A100"}, Insertions: mostMadeUp, History: 3, ContactRequests: 60}
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
 // askWith asks the sandbox for a list of insertions.
 func askWith(t *testing.T, url, key, agency string) (int, string) {
 	t.Helper()

@@ -17,7 +17,7 @@ import (
 func (s Status) ceiling() string {
 	text := fmt.Sprintf("%g", s.Watch.RequestsPerSecond)
 	if left := s.Watch.Effective; left < s.Watch.RequestsPerSecond {
-		text += fmt.Sprintf(" (%.2g now, since the API asked for patience)", left)
+		text += fmt.Sprintf(" (%.4g now, since the API asked for patience)", left)
 	}
 	return text
 }
@@ -27,13 +27,13 @@ func (s Status) writeFreshness(w io.Writer) error {
 	if !slices.ContainsFunc(s.Watch.Agencies, func(a poller.AgencyStatus) bool { return a.Freshness != nil }) {
 		return nil
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintln(w, "\nHow long insertions wait for a poll, and contact requests of the last 24 h waited for their event:")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "AGENCY\tOLDEST POLL\tCAP\tPAST IT\tLATENCY, 24 H: MEAN\tMEDIAN\t95 %\tWITHIN 5 MIN\tASKED WHY")
+	fmt.Fprintln(t, "AGENCY\tOLDEST POLL\tCAP\tPAST CAP\tMEAN\tMEDIAN\t95 %\tWITHIN 5 MIN\tASKED WHY")
 	for _, a := range s.Watch.Agencies {
 		if f := a.Freshness; f != nil {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s%s\n", a.AgencyID, seconds(f.OldestSeconds), seconds(f.CapSeconds), f.PastCap,
-				latency(f.Latency), reasons(f.Turns), hints(f.Hints))
+				latency(f.Latency), reasons(f.Turns), hints(f.Hints)+first(f.NeverPolled))
 		}
 	}
 	return t.Flush()
@@ -70,6 +70,14 @@ func hints(h poller.Hints) string {
 		return ""
 	}
 	return fmt.Sprintf("; records betray %.0f %%", 100*h.Recall)
+}
+
+// first says how many insertions are still to be polled for the first time.
+func first(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; never polled yet: %d", n)
 }
 
 func seconds(s float64) string {

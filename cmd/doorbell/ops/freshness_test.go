@@ -18,7 +18,7 @@ func TestTheStatusIsReadableInFewLines(t *testing.T) {
 				Latency: poller.Latency{ContactRequests: 20, MeanSeconds: 17, MedianSeconds: 15, P95Seconds: 28, WithinFiveMinutes: 0.95},
 				Hints:   poller.Hints{Acting: true, Recall: 0.9},
 			}},
-			{AgencyID: "B200", State: "starting", Freshness: &poller.Freshness{CapSeconds: 90}},
+			{AgencyID: "B200", State: "starting", Freshness: &poller.Freshness{CapSeconds: 90, NeverPolled: 7}},
 		},
 	}}
 	var b strings.Builder
@@ -29,14 +29,19 @@ func TestTheStatusIsReadableInFewLines(t *testing.T) {
 	for _, want := range []string{
 		"812 requests (17 in the last minute), at most 5 (2.5 now, since the API asked for patience) a second",
 		"A100 28s 1m30s 1 17s 15s 28s 95 % of 20 index 700, urgent 40, walk 40; records betray 90 %",
-		"B200 0s 1m30s 0 - - - - -",
+		"B200 0s 1m30s 0 - - - - -; never polled yet: 7",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, b.String())
 		}
 	}
-	if n := strings.Count(b.String(), "\n"); n > 10 {
+	if n := strings.Count(b.String(), "\n"); n > 11 {
 		t.Errorf("%d lines for two agencies:\n%s", n, b.String())
+	}
+	s.Watch.Agencies[1].LastWalk = poller.WalkStatus{At: now.Add(-2 * time.Minute), Reason: "fewer_than_total", Pages: 203, Insertions: 9999}
+	b.Reset()
+	if err := s.WriteText(&b); err != nil || !strings.Contains(b.String(), "\nB200: the last walk, 2m0s ago, was not complete (fewer than total): 9999 insertions in 203 requests\n") {
+		t.Errorf("%v: why the walk was partial is not in\n%s", err, b.String())
 	}
 	s.Running, s.Watch.Agencies[0].Freshness, s.Watch.Agencies[1].Freshness = false, nil, nil
 	b.Reset()

@@ -109,6 +109,10 @@ func (s Status) writeTroubles(w io.Writer) error {
 			fmt.Fprintf(&b, "\n%s, %s%s: %s since %s\n", a.AgencyID, strings.ReplaceAll(l.Operation, "_", " "),
 				of(l.PropertyReferenceID), alarmWords[l.Kind], l.Since.Format(time.RFC3339))
 		}
+		if l := a.LastWalk; !l.Complete && l.Reason != "" {
+			fmt.Fprintf(&b, "\n%s: the last walk, %s, was not complete (%s): %d insertions in %d requests\n", a.AgencyID, ago(l.At, s.Watch.At),
+				strings.ReplaceAll(l.Reason, "_", " "), l.Insertions, l.Pages)
+		}
 		if a.LastError != "" {
 			fmt.Fprintf(&b, "\n%s: last error: %s\n", a.AgencyID, a.LastError)
 		}

@@ -203,8 +203,8 @@ type PollCmd struct {
 
 // Help is printed by --help below the flags.
 func (PollCmd) Help() string {
-	return "The daemon walks the agency's list and polls its insertions before all others, within the budget; it does not wait for that. " +
-		"Of many insertions, as many as the budget allows in a minute are polled so.\n\nExample:\n  doorbell poll A100"
+	return "The daemon walks the agency's list now and polls its insertions in the agency's next turns, within the budget; other agencies keep " +
+		"theirs. The command does not wait for that. Of many insertions, as many as the budget allows in a minute are polled so.\n\nExample:\n  doorbell poll A100"
 }
 
 // Validate refuses agencies that cannot be.

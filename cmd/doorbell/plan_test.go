@@ -218,8 +218,16 @@ func TestAPlanOfNothingSaysSo(t *testing.T) {
 
 func TestAWalkTakesAsManyRequestsAsTheLastOneOrAPageForEachSize(t *testing.T) {
 	for _, tt := range []struct{ insertions, pages, size, found, want int }{
-		{120, 9, 50, 0, 9}, {120, 0, 50, 0, 5}, {100, 0, 50, 0, 4}, {120, 0, 0, 0, 5}, {120, -3, 20, 0, 8}, {0, 0, 20, 0, 2},
-		{1200, 0, 0, 200, 8}, {1200, 0, 100, 200, 14}, {120, 0, 0, 20, 5}, {1200, 9, 0, 200, 9},
+		{120, 9, 50, 0, 9},
+		{120, 0, 50, 0, 5},
+		{100, 0, 50, 0, 4},
+		{120, 0, 0, 0, 5},
+		{120, -3, 20, 0, 8},
+		{0, 0, 20, 0, 2},
+		{1200, 0, 0, 200, 8},
+		{1200, 0, 100, 200, 14},
+		{120, 0, 0, 20, 5},
+		{1200, 9, 0, 200, 9},
 	} {
 		a := poller.AgencyOutlook{Rates: schedule.Market(float64(tt.insertions)), Pages: tt.pages, PageSize: tt.found}
 		if got := walkRequests(a, tt.size); got != tt.want {

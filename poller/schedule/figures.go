@@ -5,7 +5,7 @@ import "time"
 // Memory is what a restart must know of an insertion.
 func (s *Schedule) Memory(name Insertion) Memory {
 	i := &s.agencies[name.Agency].items[name.Slot]
-	m := Memory{Leads: i.leads, Expected: i.expected, Burst: i.burst}
+	m := Memory{Leads: i.leads, Expected: i.expected, Burst: i.burst, Guessed: i.flags&guessed != 0}
 	if i.born != 0 {
 		m.Born = s.outside(int64(i.born) * second)
 	}

@@ -38,7 +38,7 @@ func laneOf(rate float64) uint8 {
 // item is an insertion. Times are nanoseconds of the schedule's own clock.
 type item struct {
 	last       int64  // last good answer; of one that never had one, an interval before it was added
-	born       uint32 // seconds since 1970; 0: unknown
+	born       uint32 // seconds since 1970; 0: unknown until the first answer
 	leads      float32
 	expected   float32
 	burst      float32
@@ -64,6 +64,7 @@ const (
 const (
 	unread   uint8 = 1 << iota // never had a good answer
 	failed                     // the last answer was not good
+	guessed                    // nobody knows when it was born
 	expected                   // a contact request is known that no walk can have betrayed yet
 )
 

@@ -7,12 +7,13 @@ import (
 )
 
 // learnedVersion changes with what follows, and with what the numbers mean.
-const learnedVersion = 1
+const learnedVersion = 2
 
 // learned is what is kept of an agency, in this order, little-endian.
 type learned struct {
 	Version        uint8
 	Leads, Days    [ageBuckets]float64
+	Apart          float64
 	Excess, Square float64
 	Appeared       float64 // ν, a day
 	Sights, Cycle  float64
@@ -25,7 +26,7 @@ type learned struct {
 func (s *Schedule) Learned(a Agency) []byte {
 	g := s.agencies[a]
 	l := learned{
-		Version: learnedVersion, Leads: g.curve.leads, Days: g.curve.days, Excess: g.curve.excess, Square: g.curve.square,
+		Version: learnedVersion, Leads: g.curve.leads, Days: g.curve.days, Apart: g.curve.apart, Excess: g.curve.excess, Square: g.curve.square,
 		Appeared: g.appearing(s.now) * day,
 	}
 	if h := g.hints; h != nil {
@@ -44,7 +45,7 @@ func (g *agency) recall(b []byte) {
 	if len(b) != binary.Size(&l) || binary.Read(bytes.NewReader(b), binary.LittleEndian, &l) != nil || !l.sound() {
 		return
 	}
-	g.curve.leads, g.curve.days, g.curve.excess, g.curve.square = l.Leads, l.Days, l.Excess, l.Square
+	g.curve.leads, g.curve.days, g.curve.apart, g.curve.excess, g.curve.square = l.Leads, l.Days, l.Apart, l.Excess, l.Square
 	g.curve.fit()
 	g.pages.before = l.Appeared / day
 	if l.Sights > 0 {
@@ -54,7 +55,7 @@ func (g *agency) recall(b []byte) {
 }
 
 func (l *learned) sound() bool {
-	numbers := append([]float64{l.Square, l.Appeared, l.Sights, l.Cycle}, l.Leads[:]...)
+	numbers := append([]float64{l.Apart, l.Square, l.Appeared, l.Sights, l.Cycle}, l.Leads[:]...)
 	numbers = append(append(numbers, l.Days[:]...), l.Changes[:]...)
 	for _, x := range numbers {
 		if !(x >= 0 && x < 1e12) {

@@ -7,19 +7,17 @@ import (
 
 const (
 	second = int64(time.Second)
-	day    = 86400.0 // seconds
-	// So long is a contact request remembered: less of an insertion that grows older without our knowing its age. And so
-	// long does it make more of them likely.
-	fadedBorn   = 40 * day
-	fadedUnborn = 14 * day
-	fading      = day / 12
-	excite      = 0.1 // further contact requests that each brings soon
+	day    = 86400.0  // seconds
+	faded  = 80 * day // so long is a contact request remembered,
+	fading = day / 12 // and so long does it make more of them likely:
+	excite = 0.1      // so many that it brings soon
 )
 
 // A curve is how many contact requests an insertion of an age gets: learned from all insertions of an agency together.
 type curve struct {
 	leads [ageBuckets]float64
 	days  [ageBuckets]float64 // that all insertions together had in these ages
+	apart float64             // days of those whose birth was guessed
 	rate  [ageBuckets]float64 // contact requests a day, from the two above
 	// Insertions differ from their curve by a factor with mean 1 and variance 1/k, by the method of moments.
 	excess, square float64
@@ -28,21 +26,30 @@ type curve struct {
 	refitAt        int64
 }
 
-// The last bucket is that of insertions whose birth is not known.
+// The last bucket is that of insertions whose birth was guessed. They say little about the curve, so that theirs has the
+// shape that was believed before: days of the bucket are contact requests to expect, and its rate is how many come for each.
 const (
 	ageBuckets = 10
 	unborn     = ageBuckets - 1
 )
 
 var (
-	ageEdges = [unborn]float64{0, day / 4, day, 2 * day, 4 * day, 8 * day, 16 * day, 32 * day, 64 * day}
-	prior    = [ageBuckets]float64{.30, .24, .18, .13, .09, .06, .04, .03, .02, .09}
+	ageEdges             = [ageBuckets]float64{0, day / 4, day, 2 * day, 4 * day, 8 * day, 16 * day, 32 * day, 64 * day, math.MaxFloat64}
+	ageMiddles, logPrior [unborn]float64 // of the logarithms, but for the first
+	prior                = [ageBuckets]float64{.30, .24, .18, .13, .09, .06, .04, .03, .02, 1}
 )
 
+func init() {
+	for b := range ageMiddles {
+		logPrior[b] = math.Log(prior[b])
+		ageMiddles[b] = math.Sqrt2 * ageEdges[b]
+	}
+	ageMiddles[0], ageMiddles[1] = ageEdges[1]/2, ageEdges[1]*2
+}
+
 const (
-	priorDays  = 20      // insertion-days that the prior is worth
-	likelyAge  = 3 * day // at least, where nothing is known
-	fullWindow = 20      // contact requests: a first answer of so many may not show all
+	priorDays  = 20 // insertion-days that the prior is worth
+	fullWindow = 20 // contact requests: a first answer of so many may not show all
 )
 
 func newCurve() curve {
@@ -88,6 +95,7 @@ func (c *curve) refit(now int64) {
 			c.leads[b] *= old
 			c.days[b] *= old
 		}
+		c.apart *= old
 		c.excess, c.square = c.excess*recent, c.square*recent
 	}
 	c.refitAt = now
@@ -96,17 +104,41 @@ func (c *curve) refit(now int64) {
 
 // expect adds the time between two ages to what was seen, and returns how many contact requests it lets expect, each
 // faded by the time until the second age.
-func (c *curve) expect(from, to float64) (sum float64) {
-	const faded = fadedBorn
+func (c *curve) expect(from, to float64, guessed bool) (sum float64) {
 	for b := bucketOf(from); b < unborn && ageEdges[b] < to; b++ {
-		u, v := max(from, ageEdges[b]), to
-		if b+1 < unborn {
-			v = min(to, ageEdges[b+1])
+		u, v := max(from, ageEdges[b]), min(to, ageEdges[b+1])
+		rate, days := c.rate[b], (v-u)/day
+		if guessed {
+			rate = c.rate[unborn] * prior[b]
+			c.days[unborn] += days * prior[b]
+			c.apart += days
+		} else {
+			c.days[b] += days
 		}
-		c.days[b] += (v - u) / day
-		sum += c.rate[b] / day * faded * (math.Exp((v-to)/faded) - math.Exp((u-to)/faded))
+		sum += rate / day * faded * (math.Exp((v-to)/faded) - math.Exp((u-to)/faded))
 	}
 	return sum
+}
+
+// at is the rate at an age, in contact requests a day: the curve is a line through the middles of the buckets where both
+// are logarithms.
+func (c *curve) at(age float64, guessed bool) float64 {
+	rates, level := &c.rate, 1.0
+	if guessed {
+		rates, level = &prior, c.rate[unborn]
+	}
+	b := bucketOf(age)
+	if age < ageMiddles[b] {
+		b--
+	}
+	switch {
+	case b < 0:
+		return level * rates[0]
+	case b == unborn-1:
+		return level * rates[b]
+	}
+	part := math.Log(age/ageMiddles[b]) / math.Log(ageMiddles[b+1]/ageMiddles[b])
+	return level * rates[b] * math.Pow(rates[b+1]/rates[b], part)
 }
 
 // answer folds a good answer at a moment into what is known of an insertion: created are the creation times of contact
@@ -121,16 +153,11 @@ func (g *agency) answer(i *item, at int64, created []time.Time) {
 	if history {
 		i.leads, i.expected, i.burst = 0, 0, 0
 	}
-	faded := i.faded()
 	fade := math.Exp(-passed / faded)
 	n, r := float64(i.leads)*fade, float64(i.expected)*fade
 	burst := float64(i.burst) * math.Exp(-passed/fading)
-	if i.born == 0 {
-		r += g.curve.expectUnborn(passed)
-	} else {
-		age := i.age(at)
-		r += g.curve.expect(max(0, age-passed), age)
-	}
+	age, guess := i.age(at), i.flags&guessed != 0
+	r += g.curve.expect(max(0, age-passed), age, guess)
 	for _, x := range created {
 		if x.IsZero() && history || !skip.IsZero() && x.Equal(skip) {
 			continue
@@ -145,8 +172,8 @@ func (g *agency) answer(i *item, at int64, created []time.Time) {
 		n += math.Exp(-ago / faded)
 		burst += math.Exp(-ago / fading)
 		b := unborn
-		if i.born != 0 {
-			b = bucketOf(max(0, i.age(at)-ago))
+		if !guess {
+			b = bucketOf(max(0, age-ago))
 		}
 		g.curve.leads[b]++
 	}
@@ -160,13 +187,6 @@ func (g *agency) answer(i *item, at int64, created []time.Time) {
 func (c *curve) learn(n, r, weight float64) {
 	c.excess += weight * ((n-r)*(n-r) - n/2)
 	c.square += weight * r * r
-}
-
-// expectUnborn is expect for an insertion whose birth is not known.
-func (c *curve) expectUnborn(passed float64) float64 {
-	const faded = fadedUnborn
-	c.days[unborn] += passed / day
-	return c.rate[unborn] / day * faded * (1 - math.Exp(-passed/faded))
 }
 
 // The factors are taken to be lognormal: that fits markets better than the gamma distribution with its handy posterior
@@ -211,6 +231,9 @@ func (c *curve) factor(n, r float64) float64 {
 // history says since when a first answer shows all contact requests. A full one begins with its oldest, which then says
 // nothing about the rate. An insertion is not younger than its contact requests.
 func (g *agency) history(i *item, at int64, created []time.Time) (from int64, skip time.Time) {
+	if i.born == 0 {
+		g.guess(i, at, created)
+	}
 	oldest := time.Time{}
 	for _, x := range created {
 		if !x.IsZero() && (oldest.IsZero() || x.Before(oldest)) {
@@ -220,33 +243,20 @@ func (g *agency) history(i *item, at int64, created []time.Time) (from int64, sk
 	from = at
 	if !oldest.IsZero() {
 		from = min(at, g.s.inside(oldest))
-		if i.born != 0 {
-			i.born = min(i.born, g.s.birth(oldest))
-		}
+		i.born = min(i.born, g.s.birth(oldest))
 	}
 	if len(created) >= fullWindow {
 		return from, oldest
 	}
-	if i.born == 0 {
-		return min(from, at-int64(likelyAge*1e9)), time.Time{}
-	}
-	from = min(from, at-int64(i.age(at)*1e9))
-	return from, time.Time{}
+	return min(from, at-int64(i.age(at)*1e9)), time.Time{}
 }
 
 // rank sets the lane of an item for a moment.
 func (g *agency) rank(i *item, now int64) {
-	b := unborn
-	if i.born != 0 {
-		b = bucketOf(i.age(now))
-	}
-	rate := g.curve.rate[b] / day
-	switch {
-	case i.flags&unread != 0:
-		rate = 4 * g.mean()
-	default:
-		burst := float64(i.burst) * math.Exp(-max(0, float64(now-i.last)/1e9)/fading)
-		rate = rate*g.curve.factor(float64(i.leads), float64(i.expected)) + excite*burst/fading
+	rate := 4 * g.mean()
+	if i.flags&unread == 0 {
+		rate = g.curve.at(i.age(now), i.flags&guessed != 0) / day * g.curve.factor(float64(i.leads), float64(i.expected))
+		rate += excite * float64(i.burst) * math.Exp(-max(0, float64(now-i.last)/1e9)/fading) / fading
 	}
 	g.roots -= laneRoot[i.lane]
 	g.rates -= laneRate[i.lane]
@@ -257,24 +267,17 @@ func (g *agency) rank(i *item, now int64) {
 
 // mean is the mean rate of insertions that are known, a second.
 func (g *agency) mean() float64 {
-	leads, days := 1.0, 8.0
-	for b := range ageBuckets {
+	leads, days := 1+g.curve.leads[unborn], 8+g.curve.apart
+	for b := range unborn {
 		leads += g.curve.leads[b]
 		days += g.curve.days[b]
 	}
 	return leads / days / day
 }
 
-func (s *Schedule) birth(t time.Time) uint32 {
-	return uint32(min(max(s.inside(t)/second, 1), math.MaxUint32))
-}
+func (s *Schedule) birth(t time.Time) uint32 { return birthOf(s.inside(t)) }
 
-func (i *item) faded() float64 {
-	if i.born == 0 {
-		return fadedUnborn
-	}
-	return fadedBorn
-}
+func birthOf(at int64) uint32 { return uint32(min(max(at/second, 1), math.MaxUint32)) }
 
 // age is how old an insertion is, in seconds.
 func (i *item) age(now int64) float64 {

@@ -9,8 +9,9 @@
 // λa²/2. What is worth most is asked next.
 //
 // λ is learned. Insertions of an agency share a curve μ(age); each differs from it by a factor that is learned from its
-// own contact requests n and how many the curve let expect, R, both fading over 14 days; and a contact request makes more
-// of them likely for two hours: λ = μ·(k+n)/(k+R) + 0.1·burst/2h. Being late loses time but no knowledge, since a poll
+// own contact requests n and how many the curve let expect, R, both fading over 80 days; and a contact request makes more
+// of them likely for two hours: λ = μ·(k+n)/(k+R) + 0.1·burst/2h. An age that is not known is guessed from the first
+// answer. Being late loses time but no knowledge, since a poll
 // shows the past too: there is no need to explore.
 //
 // Pages of the agency's list compete by the same index: with insertions that appear there, and with changes of records
@@ -75,6 +76,7 @@ type Memory struct {
 	Leads    float32   // contact requests, each faded by its age; as of LastPoll, as what follows
 	Expected float32   // how many an insertion of its ages would have had
 	Burst    float32   // contact requests of the last hours
+	Guessed  bool      // Born is no more than a guess
 }
 
 // Turn is what to ask now. Walk names an agency, all other reasons an insertion.
@@ -162,6 +164,12 @@ func (s *Schedule) Add(a Agency, m Memory, now time.Time) Insertion {
 	}
 	if !m.LastPoll.IsZero() {
 		i.last, i.flags = min(s.inside(m.LastPoll), t), 0
+		if i.born == 0 {
+			i.born, m.Guessed = birthOf(t-int64(usualAge)*second), true
+		}
+		if m.Guessed {
+			i.flags = guessed
+		}
 	} else {
 		g.unread++
 		g.appeared(i, t)

@@ -145,6 +145,9 @@ func (g *agency) settle() {
 func (g *agency) lane(number uint8) *lane {
 	n, found := slices.BinarySearchFunc(g.lanes, number, func(l lane, n uint8) int { return cmp.Compare(l.number, n) })
 	if !found {
+		if len(g.lanes) == cap(g.lanes) {
+			g.lanes = append(make([]lane, 0, len(g.lanes)+4), g.lanes...) // append alone would double them
+		}
 		g.lanes = slices.Insert(g.lanes, n, lane{head: none, tail: none, number: number})
 	}
 	return &g.lanes[n]

@@ -311,7 +311,11 @@ func (g *agency) slot() uint32 {
 		return slot
 	}
 	if n := len(g.items); n == cap(g.items) {
-		g.items = append(make([]item, 0, n+n/8+8), g.items...) // append alone would keep a quarter free
+		more := n/16 + 1 // append alone would keep a quarter free
+		if n < 1024 {
+			more = n/32 + 1
+		}
+		g.items = append(make([]item, 0, n+more), g.items...)
 	}
 	g.items = append(g.items, item{})
 	return uint32(len(g.items) - 1)

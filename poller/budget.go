@@ -56,8 +56,15 @@ func (b *budget) wait(ctx context.Context, walk bool) error { return b.waitAs(ct
 
 // waitAs is wait for a request of an agency.
 func (b *budget) waitAs(ctx context.Context, walk bool, agencyID string) error {
-	granted := make(chan struct{})
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	b.mu.Lock()
+	if !walk && b.atOnce() {
+		b.mu.Unlock()
+		return nil
+	}
+	granted := make(chan struct{})
 	if walk && agencyID != "" {
 		b.walkers[agencyID] = granted
 	}
@@ -78,6 +85,20 @@ func (b *budget) waitAs(ctx context.Context, walk bool, agencyID string) error {
 		b.leave(granted)
 		return ctx.Err()
 	}
+}
+
+// atOnce grants a poll where one is due and nobody waits: then there is nothing to decide. The caller holds b.mu.
+func (b *budget) atOnce() bool {
+	if len(b.polls)+len(b.walks) > 0 {
+		return false
+	}
+	now := time.Now()
+	if now.Before(b.last.Add(b.spacing(now))) {
+		return false
+	}
+	b.turn++
+	b.spend(now)
+	return true
 }
 
 // leave takes a waiter out of its queue.
@@ -185,13 +206,18 @@ func (b *budget) grant(now time.Time) bool {
 	}
 	close((*q)[0])
 	*q = (*q)[1:]
+	b.spend(now)
+	return true
+}
+
+// spend counts a request that is granted now. The caller holds b.mu.
+func (b *budget) spend(now time.Time) {
 	b.spent++
 	b.minute.add(now)
 	b.last = b.last.Add(b.spacing(now))
 	if made := now.Add(-b.slack); b.last.Before(made) {
 		b.last = made
 	}
-	return true
 }
 
 // count is the number of requests granted so far.

@@ -79,7 +79,8 @@ func (o Options) withDefaults() Options {
 type Client struct {
 	o        Options
 	base     *url.URL
-	sketches [2]atomic.Pointer[sketch] // of insertions and of contact requests, as last used
+	shown    atomic.Pointer[shownHeader] // as last used
+	sketches [2]atomic.Pointer[sketch]   // of insertions and of contact requests, as last used
 }
 
 // Limits are what bounds one request, see Options.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -29,6 +30,14 @@ func (q ContactRequestsQuery) values() url.Values {
 	return v
 }
 
+// encode is the query. That of nearly all requests needs no escaping.
+func (q ContactRequestsQuery) encode() string {
+	if q.NumberOfItemsPerPage <= 0 || q.SortBy != "createdAt" || q.SortOrder != "desc" {
+		return encodeQuery(q.values())
+	}
+	return "numberOfItemsPerPage=" + strconv.Itoa(q.NumberOfItemsPerPage) + "&sortBy=createdAt&sortOrder=desc"
+}
+
 // ContactRequestsPage is what the API shows of the contact requests of an insertion, in the order of the answer. An id
 // may stand on it twice.
 type ContactRequestsPage struct {
@@ -49,7 +58,7 @@ type ContactRequest struct {
 // ContactRequests reads the contact requests of one insertion. The agency is not sent; it is for Before and for errors.
 func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference string, q ContactRequestsQuery) (*ContactRequestsPage, error) {
 	r := Request{Operation: OperationContactRequests, AgencyID: agency, Reference: reference}
-	x, err := c.ask(ctx, key, r, q.values(), q.Expect)
+	x, err := c.ask(ctx, key, r, q.encode(), q.Expect)
 	if err != nil {
 		return nil, err
 	}

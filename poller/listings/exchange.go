@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"strings"
 	"time"
 )
@@ -24,13 +23,12 @@ type exchange struct {
 
 // ask sends one request. It returns a whole body with status 200, an answer that nothing has changed if expect allows for
 // one, or one of the errors of this package.
-func (c *Client) ask(ctx context.Context, key Key, r Request, query url.Values, expect Expect) (*exchange, error) {
+func (c *Client) ask(ctx context.Context, key Key, r Request, query string, expect Expect) (*exchange, error) {
 	r.Key = key.Fingerprint()
-	req, err := c.prepare(key, r, query)
+	req, err := c.prepare(key, r, query, expect)
 	if err != nil {
 		return nil, &RequestError{r, err}
 	}
-	expect.ask(req.Header)
 	if err := c.o.Before(ctx, r); err != nil {
 		return nil, &RequestError{r, err}
 	}
@@ -49,7 +47,7 @@ func (c *Client) ask(ctx context.Context, key Key, r Request, query url.Values, 
 	return x, nil
 }
 
-func (c *Client) prepare(key Key, r Request, query url.Values) (*http.Request, error) {
+func (c *Client) prepare(key Key, r Request, query string, expect Expect) (*http.Request, error) {
 	if err := key.Validate(); err != nil {
 		return nil, err
 	}
@@ -59,14 +57,35 @@ func (c *Client) prepare(key Key, r Request, query url.Values) (*http.Request, e
 	}
 	return &http.Request{
 		Method: http.MethodGet, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{
+		Header: c.header(key, expect),
+	}, nil
+}
+
+// shownHeader is what goes along with every request that shows a key. No transport may change the header of a request, so
+// many requests share it.
+type shownHeader struct {
+	key    Key
+	header http.Header
+}
+
+func (c *Client) header(key Key, expect Expect) http.Header {
+	last := c.shown.Load()
+	if last == nil || last.key != key {
+		last = &shownHeader{key, http.Header{
 			"Authorization":   {"ApiKey " + key.reveal()},
 			"Accept":          {"application/json"},
 			"Accept-Encoding": {"gzip"},
 			"Cache-Control":   {"no-cache"},
 			"User-Agent":      {"doorbell/" + c.o.Version},
-		},
-	}, nil
+		}}
+		c.shown.Store(last)
+	}
+	if expect.ETag == "" && expect.LastModified == "" {
+		return last.header
+	}
+	h := last.header.Clone()
+	expect.ask(h)
+	return h
 }
 
 // send makes the round trip. There is no http.Client, so nobody is there who could follow a redirect and take the

@@ -259,7 +259,7 @@ func FuzzEscape(f *testing.F) {
 		if strings.Trim(escape(reference), "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~%") != "" {
 			t.Fatalf("%q: reserved bytes in %q", reference, escape(reference))
 		}
-		u, err := c.address(Request{Operation: OperationContactRequests, AgencyID: "A1", Reference: reference}, nil)
+		u, err := c.address(Request{Operation: OperationContactRequests, AgencyID: "A1", Reference: reference}, "")
 		if err != nil {
 			if !errors.Is(err, ErrReference) {
 				t.Fatal(err)

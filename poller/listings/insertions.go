@@ -100,7 +100,7 @@ type Insertion struct {
 
 // Insertions reads one page of the published insertions of an agency.
 func (c *Client) Insertions(ctx context.Context, key Key, agency string, q InsertionsQuery) (*InsertionsPage, error) {
-	x, err := c.ask(ctx, key, Request{Operation: OperationInsertions, AgencyID: agency}, q.values(), q.Expect)
+	x, err := c.ask(ctx, key, Request{Operation: OperationInsertions, AgencyID: agency}, encodeQuery(q.values()), q.Expect)
 	if err != nil {
 		return nil, err
 	}

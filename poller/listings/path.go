@@ -52,7 +52,7 @@ func isUnreserved(c byte) bool {
 }
 
 // address makes the URL of a request. Path and RawPath are set together, so that the request line is byte by byte ours.
-func (c *Client) address(r Request, query url.Values) (*url.URL, error) {
+func (c *Client) address(r Request, query string) (*url.URL, error) {
 	before, segment, after := "/insertion-funnel/integration/", r.AgencyID, "/insertions"
 	if r.Operation == OperationContactRequests {
 		before, segment, after = "/ubm-contact-request/property/", r.Reference, ""
@@ -63,7 +63,7 @@ func (c *Client) address(r Request, query url.Values) (*url.URL, error) {
 	u := *c.base
 	u.Path = c.base.Path + before + segment + after
 	u.RawPath = c.base.EscapedPath() + before + escape(segment) + after
-	u.RawQuery = encodeQuery(query)
+	u.RawQuery = query
 	return &u, nil
 }
 

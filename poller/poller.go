@@ -112,7 +112,7 @@ func New(o Options) (*Poller, error) {
 		budget: newBudget(o.RequestsPerSecond), base: newPatience(time.Second, o.RetryMax), space: newPatience(spaceEvery, o.RetryMax),
 		turns: newTurns(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}),
 		keys:  map[string]*patience{}, crew: newCrew(),
-		came:  make(chan struct{}, 1), filled: make(chan struct{}, 1),
+		came: make(chan struct{}, 1), filled: make(chan struct{}, 1),
 	}
 	o.API.Before, o.API.Again, o.API.After = p.before, p.again, p.after
 	o.API.IDFields, o.API.IgnoreContactRequests = o.IDFields, o.IgnoreContact // what is ignored of insertions may be a hint

@@ -38,6 +38,14 @@ func (s *Schedule) charge(g *agency) {
 	}
 }
 
+// recount lets the weights be set anew before the next turn where there are far more insertions than when it was
+// done last, or the first of an agency: an agency whose insertions have just come had the weight of one without any.
+func (s *Schedule) recount(g *agency) {
+	if g.count == 1 || s.count > 2*s.shared {
+		s.sharesIn = 0
+	}
+}
+
 // share sets the weights. It takes a while with thousands of agencies, so it is done rarely.
 func (s *Schedule) share() {
 	n, count, root := 0, 0.0, 0.0
@@ -50,7 +58,7 @@ func (s *Schedule) share() {
 		count += float64(g.count)
 		root += g.worth
 	}
-	s.sharesIn = 8*n + 64
+	s.sharesIn, s.shared = 8*n+64, s.count
 	s.ahead = int64(virtual * max(atLeast*s.o.Budget, atMost*float64(n)))
 	if count == 0 || root == 0 {
 		return

@@ -367,3 +367,20 @@ func TestWhoHasNothingToDoIsNotWokenAgainAndAgain(t *testing.T) {
 		t.Errorf("woken %d times in six hours, for %d pages", woken, pages)
 	}
 }
+
+func TestTwoEqualAgenciesHaveEqualTurnsFromTheFirstMinuteOn(t *testing.T) {
+	d := newDrive(schedule.Options{Interval: time.Second})
+	first, second := d.s.Enter(nil), d.s.Enter(nil)
+	d.add(first, 10, 1, schedule.Memory{})
+	d.run(5)
+	d.add(second, 10, 1, schedule.Memory{})
+	clear(d.polls)
+	d.run(300) // a minute
+	n := [2]int{}
+	for i, polls := range d.polls {
+		n[i.Agency] += polls
+	}
+	if n[first] > 2*n[second] || n[second] > 2*n[first] {
+		t.Errorf("in the first minute one has %d turns, the other %d", n[first], n[second])
+	}
+}

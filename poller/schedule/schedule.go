@@ -98,6 +98,7 @@ type Schedule struct {
 	ready, asleep, byAge agencies
 	virtual, ahead       int64 // the virtual time, and how far an agency may be ahead of it
 	sharesIn             int   // turns until the weights are set anew
+	shared               int   // insertions when they were set last
 
 	cap          int64
 	ages         ages
@@ -180,6 +181,7 @@ func (s *Schedule) Add(a Agency, m Memory, now time.Time) Insertion {
 	g.rates += laneRate[0]
 	g.rank(i, t)
 	s.resize()
+	s.recount(g)
 	g.wait(slot)
 	s.touch(g)
 	return Insertion{a, slot}

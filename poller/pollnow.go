@@ -16,14 +16,14 @@ var ErrHalted = errors.New("agency is halted")
 
 // PolledNow is what PollNow lets happen.
 type PolledNow struct {
-	Insertions int `json:"insertions"` // are polled before all others
+	Insertions int `json:"insertions"` // are polled as soon as the share of the agency allows
 	Of         int `json:"of"`         // in the schedule
 }
 
 // nowWithin is how much of the budget one wish may claim.
 const nowWithin = time.Minute
 
-// PollNow walks an agency now and polls its insertions before all others: those that have waited the longest, and no more of
+// PollNow walks an agency now and polls its insertions before what else is planned of it: those that have waited the longest, and no more of
 // them than a minute of the budget. It neither waits for that, nor exceeds the budget, nor shortens what the API asked to
 // wait. It returns ErrHalted if nothing of the agency may be asked.
 func (p *Poller) PollNow(agencyID string) (done PolledNow, err error) {

@@ -128,8 +128,11 @@ func TestEveryRequestCarriesTheSameHeaders(t *testing.T) {
 
 func TestTheUsualQueryIsTheOneThatIsEncoded(t *testing.T) {
 	for _, q := range []ContactRequestsQuery{
-		{}, {NumberOfItemsPerPage: 20, SortBy: "createdAt", SortOrder: "desc"}, {NumberOfItemsPerPage: 20, SortBy: "createdAt"},
-		{NumberOfItemsPerPage: -1, SortBy: "createdAt", SortOrder: "desc"}, {SortBy: "createdAt", SortOrder: "desc"},
+		{},
+		{NumberOfItemsPerPage: 20, SortBy: "createdAt", SortOrder: "desc"},
+		{NumberOfItemsPerPage: 20, SortBy: "createdAt"},
+		{NumberOfItemsPerPage: -1, SortBy: "createdAt", SortOrder: "desc"},
+		{SortBy: "createdAt", SortOrder: "desc"},
 		{NumberOfItemsPerPage: 1000, SortBy: "score", SortOrder: "desc"},
 	} {
 		if got, want := q.encode(), encodeQuery(q.values()); got != want {

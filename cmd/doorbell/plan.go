@@ -41,8 +41,8 @@ func (c *PlanCmd) Validate() error {
 		return fmt.Errorf("--insertions: write a number from 1 to %d", mostPlanned)
 	case c.Agencies != 1 && c.Insertions == nil:
 		return errors.New("--agencies: needs --insertions")
-	case c.Insertions != nil && (c.Agencies < 1 || c.Agencies > *c.Insertions):
-		return errors.New("--agencies: write a number from 1 to that of the insertions")
+	case c.Insertions != nil && (c.Agencies < 1 || c.Agencies > min(*c.Insertions, mostAgencies)):
+		return fmt.Errorf("--agencies: write a number from 1 to that of the insertions, and not more than %d", mostAgencies)
 	case c.Budget != nil && !(*c.Budget >= 0.001 && *c.Budget <= 1000):
 		return errors.New("--budget: write a number from 0.001 to 1000")
 	case c.Latency < time.Millisecond:
@@ -212,8 +212,17 @@ func newPlan(o poller.Outlook, source string, latency time.Duration) *planReport
 // planOf is an outlook as one plan for all agencies, and how many requests one walk of each takes.
 func planOf(o poller.Outlook) (p schedule.Plan, requests int) {
 	p = schedule.Plan{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}
+	place := map[float64]int{} // many agencies have the same rates
 	for _, a := range o.Agencies {
-		p.Rates = append(p.Rates, a.Rates...)
+		for _, group := range a.Rates {
+			n, known := place[group.PerDay]
+			if !known {
+				n = len(p.Rates)
+				place[group.PerDay] = n
+				p.Rates = append(p.Rates, schedule.RateCount{PerDay: group.PerDay})
+			}
+			p.Rates[n].Count += max(group.Count, 0)
+		}
 		requests += walkRequests(a, o.PageSize)
 	}
 	p.Walks = float64(requests) / max(o.WalkInterval.Seconds(), 1e-3)

@@ -131,6 +131,7 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 		{"--agencies 3", "--agencies: needs --insertions"},
 		{"--insertions 3 --agencies 4", "--agencies: write a number"},
 		{"--insertions 3 --agencies=-1", "--agencies: write a number"},
+		{"--insertions 10000000 --agencies 10000000", "--agencies: write a number"}, // would take all memory
 		{"--insertions 3 --budget 0", "--budget: write a number from 0.001"},
 		{"--insertions 3 --budget NaN", "--budget: write a number from 0.001"},
 		{"--insertions 3 --budget Inf", "--budget: write a number from 0.001"},

@@ -213,9 +213,16 @@ func (p *Poller) keepMemories(ctx context.Context) error {
 	}
 }
 
+// stopWithin is how long a clean stop may take to remember rates. What there is no time for is some minutes old.
+const stopWithin = 3 * time.Second
+
 // keepAllMemories is the last word of a clean stop.
 func (p *Poller) keepAllMemories() error {
+	began := time.Now()
 	for _, a := range p.watched() {
+		if time.Since(began) > stopWithin {
+			return nil
+		}
 		if err := a.keepMemory(); err != nil {
 			return err
 		}

@@ -100,7 +100,9 @@ func (t *turns) learned(agencyID string) []byte {
 // change changes the schedule.
 func (t *turns) change(agencyID string, do func(*schedule.Schedule, *party)) {
 	t.mu.Lock()
-	do(t.schedule, t.party(agencyID, nil))
+	if p := t.byID[agencyID]; p != nil { // else it is just coming, or has left
+		do(t.schedule, p)
+	}
 	t.mu.Unlock()
 	t.poke()
 }

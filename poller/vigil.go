@@ -40,11 +40,16 @@ var operations = []listings.Operation{listings.OperationInsertions, listings.Ope
 
 // vigil tells when nothing good is heard for too long, until ctx is done. Silence is a failure.
 func (p *Poller) vigil(ctx context.Context) error {
-	for {
+	for looked := time.Now(); ; looked = time.Now() {
 		if err := sleep(ctx, vigilEvery); err != nil {
 			return err
 		}
+		away := wasAway(looked, time.Now())
 		for _, a := range p.watched() {
+			if away {
+				a.excuse(listings.OperationInsertions, time.Now(), always)
+				a.excuse(listings.OperationContactRequests, time.Now(), always)
+			}
 			judge := func(context.Context) error {
 				return errors.Join(a.judgeSilence(listings.OperationInsertions, time.Now()),
 					a.judgeSilence(listings.OperationContactRequests, time.Now()), a.judgeWaits(time.Now()))
@@ -56,6 +61,10 @@ func (p *Poller) vigil(ctx context.Context) error {
 		p.judgeStaleness()
 	}
 }
+
+// wasAway says whether nobody looked for long, by the clock of the wall: the machine slept, or the clock has jumped. Then
+// everything seems old, and it was not the API's silence.
+func wasAway(looked, now time.Time) bool { return now.Round(0).Sub(looked.Round(0)) > 3*vigilEvery }
 
 // recall sets the alarms as the store remembers them.
 func (a *agency) recall(state store.Agency) {

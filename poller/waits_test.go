@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/poller/schedule"
 	"doorbell/store"
 )
 
@@ -139,5 +140,24 @@ func TestHintsAreToldByTheMembersThatBetray(t *testing.T) {
 	}
 	if h := p.turns.hints("nobody"); h.Acting {
 		t.Errorf("of nobody: %+v", h)
+	}
+}
+
+func TestAMachineThatSleptWasAway(t *testing.T) {
+	looked := time.Now()
+	if wasAway(looked, looked.Add(2*vigilEvery)) || !wasAway(looked, looked.Add(4*vigilEvery)) {
+		t.Error("two minutes between two looks are no sleep, four are")
+	}
+	wall := looked.Round(0)
+	if !wasAway(looked, wall.Add(time.Hour)) {
+		t.Error("an hour by the clock of the wall")
+	}
+}
+
+func TestAnAgencyThatIsNotInTheScheduleIsNotPutThereByAChange(t *testing.T) {
+	turns := newTurns(schedule.Options{})
+	turns.change("A100", func(*schedule.Schedule, *party) { t.Error("changed") })
+	if turns.count("A100") != 0 || len(turns.byID) != 0 {
+		t.Error("it is in the schedule")
 	}
 }

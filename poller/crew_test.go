@@ -92,7 +92,7 @@ func TestNoMorePollsAreUnderWayThanTheBound(t *testing.T) {
 	})
 }
 
-func TestAnAPIThatHangsIsNotGivenMoreAndMoreToDo(t *testing.T) {
+func TestAnAPIThatHangsIsNotGivenEverMorePolls(t *testing.T) {
 	inWorld(t, sandbox.Options{KeepLog: -1}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 200 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))

@@ -177,7 +177,8 @@ func (p *Poller) polls(ctx context.Context, g *errgroup.Group) error {
 	}
 }
 
-// serve polls an insertion of an agency that is watched, or lets its walk go on. Without a good answer it is put back into the schedule.
+// serve polls an insertion of an agency that is watched, or lets its walk go on. Without a good answer it is put back into
+// the schedule.
 func (p *Poller) serve(ctx context.Context, t turn) error {
 	if t.why == schedule.Walk {
 		if a := p.agency(t.agency); a != nil {

@@ -23,9 +23,9 @@ type PolledNow struct {
 // nowWithin is how much of the budget one wish may claim.
 const nowWithin = time.Minute
 
-// PollNow walks an agency now and polls its insertions before what else is planned of it: those that have waited the longest, and no more of
-// them than a minute of the budget. It neither waits for that, nor exceeds the budget, nor shortens what the API asked to
-// wait. It returns ErrHalted if nothing of the agency may be asked.
+// PollNow walks an agency now and polls its insertions before what else is planned of it: those that have waited the
+// longest, and no more of them than a minute of the budget. It neither waits for that, nor exceeds the budget, nor shortens
+// what the API asked to wait. It returns ErrHalted if nothing of the agency may be asked.
 func (p *Poller) PollNow(agencyID string) (done PolledNow, err error) {
 	a := p.agency(agencyID)
 	if a == nil {

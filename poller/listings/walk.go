@@ -21,8 +21,8 @@ type WalkOptions struct {
 	// Larger is a size beyond PageSize to read with. Where no complete walk comes of it, and a smaller size may do better, all
 	// is read anew as if it were not set. 0: none.
 	Larger int
-	// LastShown is how many references the last complete walk showed. Where Larger shows far fewer, or any fewer and no empty page at
-	// the end, that is looked at again too.
+	// LastShown is how many references the last complete walk showed. Where Larger shows far fewer, or any fewer and no
+	// empty page at the end, that is looked at again too.
 	LastShown int
 	MaxPages  int   // 10,000; a bound, over all pages that are read, beside that of a million references
 	Shape     Shape // where the records were found before

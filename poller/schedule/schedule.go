@@ -231,8 +231,8 @@ func (s *Schedule) Urge(name Insertion, why Why) {
 	s.touch(g)
 }
 
-// Pause gives out nothing of an agency before until, or until the next call if that is years away; the zero time ends a pause. With probing, afterwards one insertion
-// is given out at a time.
+// Pause gives out nothing of an agency before until, or until the next call if that is years away; the zero time ends a
+// pause. With probing, afterwards one insertion is given out at a time.
 func (s *Schedule) Pause(a Agency, until time.Time, probing bool) {
 	g := s.agencies[a]
 	g.probing, g.paused = probing, math.MinInt64
@@ -270,8 +270,8 @@ func (s *Schedule) Polled(name Insertion, at time.Time, created []time.Time) {
 	s.changed(g)
 }
 
-// Put ends the flight of an insertion, if it is in flight, without a good answer: it is asked again from a moment on. When it was
-// polled last stays as it was.
+// Put ends the flight of an insertion, if it is in flight, without a good answer: it is asked again from a moment on. When
+// it was polled last stays as it was.
 func (s *Schedule) Put(name Insertion, until time.Time) {
 	g := s.agencies[name.Agency]
 	i := &g.items[name.Slot]

@@ -154,14 +154,15 @@ func (a *agency) load() error {
 	if err != nil {
 		return err
 	}
+	a.written = known.written
+	a.p.turns.enter(a.id, known.learned)
+	a.heardBefore(known.lastPoll(now))
 	if err := a.begin(now); err != nil {
 		return err
 	}
 	if err := a.restore(keys, halts); err != nil {
 		return err
 	}
-	a.written = known.written
-	a.p.turns.enter(a.id, known.learned)
 	a.line(polled, known, a.restoreTroubles(troubles, now), now)
 	a.forgetOthers(polled, troubles)
 	a.pause()

@@ -42,6 +42,16 @@ type recollection struct {
 	written written
 }
 
+// lastPoll is when any insertion was polled last, before now; zero if that is not known.
+func (m recollection) lastPoll(now time.Time) (last time.Time) {
+	for _, one := range m.items {
+		if one.LastPoll.After(last) && !one.LastPoll.After(now) {
+			last = one.LastPoll
+		}
+	}
+	return last
+}
+
 // written is a hash of each chunk in the store, 0 where unknown, so that nothing is written twice.
 type written []uint64
 

@@ -62,6 +62,14 @@ func (p *Poller) vigil(ctx context.Context) error {
 	}
 }
 
+// heardBefore takes the last good answer that the process before remembered for one. The store is told of it by walks only,
+// and those may be rarer than a silence that is an alarm.
+func (a *agency) heardBefore(at time.Time) {
+	if h := a.hearings[listings.OperationContactRequests]; at.After(h.good) {
+		h.good = at
+	}
+}
+
 // wasAway says whether nobody looked for long, by the clock of the wall: the machine slept, or the clock has jumped. Then
 // everything seems old, and it was not the API's silence.
 func wasAway(looked, now time.Time) bool { return now.Round(0).Sub(looked.Round(0)) > 3*vigilEvery }

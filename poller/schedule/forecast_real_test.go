@@ -43,7 +43,7 @@ type eternal struct {
 }
 
 func newEternal(p schedule.Plan, span time.Duration) *eternal {
-	s := schedule.New(schedule.Options{Budget: p.Budget, Interval: p.Interval, Seed: 1})
+	s := schedule.New(schedule.Options{Budget: p.Budget, Interval: p.Interval})
 	e := &eternal{
 		schedule: s, agency: s.Enter(nil), every: time.Duration(1e9 / p.Budget), end: epoch.Add(span), coming: map[schedule.Insertion][]time.Time{},
 	}

@@ -37,7 +37,6 @@ type Options struct {
 	Budget    float64       // 5; requests per second that may be spent on everything
 	Interval  time.Duration // least time between two regular polls of one insertion; 0: none
 	Staleness time.Duration // the cap: no insertion waits longer; 0: four times what taking turns needs
-	Seed      uint64        // of the jitter
 }
 
 // Agency is the handle of an agency, Insertion that of one of its insertions. They are given out anew after Leave and

@@ -128,7 +128,7 @@ func (s *simulation) begin(p Policy) {
 	case CappedOracle:
 		s.p, s.f.Cap = newOracle(s.t, round, period, s.Cap), s.Cap
 	case Real:
-		s.p = newReal(s.t, schedule.Options{Budget: s.Budget, Interval: s.Interval, Staleness: s.Cap, Seed: s.t.Seed}, s.Births)
+		s.p = newReal(s.t, schedule.Options{Budget: s.Budget, Interval: s.Interval, Staleness: s.Cap}, s.Births)
 		s.f.Cap = s.Cap
 	}
 	for i := range s.listed {

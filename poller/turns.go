@@ -42,7 +42,6 @@ type party struct {
 	references []string // by slot
 	came       []uint32 // by slot: when one came that was never polled, in seconds since 1970; 0: it was
 	first      int      // how many of them were not
-	given      map[schedule.Why]uint64
 	members    bits
 }
 
@@ -79,7 +78,7 @@ func (t *turns) enter(agencyID string, learned []byte) {
 func (t *turns) party(agencyID string, learned []byte) *party {
 	p := t.byID[agencyID]
 	if p == nil {
-		p = &party{id: agencyID, slots: map[string]schedule.Insertion{}, given: map[schedule.Why]uint64{}}
+		p = &party{id: agencyID, slots: map[string]schedule.Insertion{}}
 		p.handle = t.schedule.Enter(p.members.restore(learned))
 		t.byID[agencyID], t.byHandle[p.handle] = p, p
 	}
@@ -128,7 +127,6 @@ func (t *turns) next(now time.Time) (turn, time.Duration) {
 		return turn{}, wait
 	}
 	p := t.byHandle[n.Insertion.Agency]
-	p.given[n.Why]++
 	if n.Why == schedule.Walk {
 		return turn{agency: p.id, why: n.Why}, 0
 	}
@@ -193,7 +191,7 @@ func (t *turns) figures(agencyID string) map[string]uint64 {
 	for _, why := range reasons {
 		all[why.String()] = 0
 		if p := t.byID[agencyID]; p != nil {
-			all[why.String()] = p.given[why]
+			all[why.String()] = t.schedule.Count(p.handle)[why]
 		}
 	}
 	return all

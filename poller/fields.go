@@ -132,6 +132,9 @@ func (d *contactsDiff) judgeFields(s contactsSight, matches []match) {
 		if !m.known || m.twin || m.k.Redacted || m.k.Rules != s.rules.contactRequest {
 			continue
 		}
+		if len(redacted(m.k.Fields, m.found.ContactRequest)) > 0 {
+			continue // an erasure may empty members that were never shown: it is the person's, not the API's
+		}
 		t.known++
 		if m.k.Digest != m.found.digest {
 			forms := comings(m.k.Fields, fields(m.found.ContactRequest, s.rules), m.found.Record)

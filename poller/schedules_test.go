@@ -513,6 +513,20 @@ func TestARedactionWithoutIdsIsNoNewContactRequest(t *testing.T) {
 	})
 }
 
+func TestTwoPersonsErasedBetweenTwoPollsAreNoDrift(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		w.start()
+		w.pass(5 * time.Minute)
+		first, second := w.write("A100", "a#1##", 0), w.write("A100", "a#1##", time.Second)
+		w.pass(2 * time.Minute)
+		w.must(w.model.Redact(first)) // empties members that were never shown, too
+		w.must(w.model.Redact(second))
+		w.pass(2 * time.Minute)
+		w.wants(w.since("A100", 3), events.TypeContactRequestRedacted, events.TypeContactRequestRedacted)
+	})
+}
+
 func TestAnOrderThatIsIgnoredHidesNothing(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##")

@@ -17,9 +17,9 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// interleavings is how many cases each rendering gets. For more than a hundred give -rapid.checks as well. A failure
-// prints the flags that repeat it.
-var interleavings = flag.Int("interleavings", 1, "cases of TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel per rendering")
+// interleavings is how many cases each rendering gets besides the one that is always the same. For more than a hundred give
+// -rapid.checks as well. A failure prints the flags that repeat it.
+var interleavings = flag.Int("interleavings", 0, "drawn cases of TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel per rendering")
 
 // plan is what happens in one case, drawn before it runs, so that it can be made smaller.
 type plan struct {
@@ -74,23 +74,34 @@ func TestAnyInterleavingEndsWithExactlyTheEventsOfTheModel(t *testing.T) {
 		}
 		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
+			if wrong := interleave(t, r, rapid.Custom(drawPlan).Example(n)); wrong != "" {
+				t.Error(wrong)
+			}
 			cases, failed := 0, false
 			rapid.Check(t, func(rt *rapid.T) {
 				if cases++; cases > *interleavings && !failed {
 					return
 				}
-				p := drawPlan(rt)
-				var wrong []string
-				inBubble(t, sandbox.Options{}, r, []string{"A100"}, func(w *world) {
-					s := &simulation{world: w, plan: p, ids: r.IDs, endless: r.NoTotals, nameless: r.IDs == sandbox.IDAbsent}
-					wrong = s.run()
-				})
-				if failed = len(wrong) > 0; failed {
-					rt.Fatalf("%s\nafter %v", strings.Join(wrong[:min(len(wrong), 10)], "\n"), p)
+				wrong := interleave(t, r, drawPlan(rt))
+				if failed = wrong != ""; failed {
+					rt.Fatal(wrong)
 				}
 			})
 		})
 	}
+}
+
+// interleave lets a plan happen and says what is wrong at its end.
+func interleave(t *testing.T, r sandbox.Rendering, p plan) string {
+	var wrong []string
+	inBubble(t, sandbox.Options{}, r, []string{"A100"}, func(w *world) {
+		s := &simulation{world: w, plan: p, ids: r.IDs, endless: r.NoTotals, nameless: r.IDs == sandbox.IDAbsent}
+		wrong = s.run()
+	})
+	if len(wrong) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s\nafter %v", strings.Join(wrong[:min(len(wrong), 10)], "\n"), p)
 }
 
 // styles are ways of paging and of naming that the families leave out. Windows of them all show everything: what cannot be

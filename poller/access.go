@@ -220,11 +220,11 @@ func (a *agency) endHalts(list []store.Halt, cause string) error {
 		return err
 	}
 	keys := a.ring().remembered()
+	a.keeping.Lock() // else a refusal of before might be written once more
+	defer a.keeping.Unlock()
 	err := a.p.store.Update(func(tx *store.Tx) error {
-		for _, h := range list {
-			if err := endHalt(tx, a.id, h, cause); err != nil {
-				return err
-			}
+		if err := endAll(tx, a.id, list, cause); err != nil {
+			return err
 		}
 		return putKeys(tx, a.id, keys)
 	})

@@ -124,7 +124,6 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 // the insertions.
 func (a *agency) load() error {
 	var halts []store.Halt
-	var troubles []store.Trouble
 	var keys store.Keys
 	var polled []store.Insertion
 	var known recollection
@@ -138,9 +137,6 @@ func (a *agency) load() error {
 		a.most, keys = state.MostReturned, state.Keys
 		a.clock.known, a.clock.skew = state.SkewKnown, state.ClockSkew
 		if halts, err = tx.Halts(a.id); err != nil {
-			return err
-		}
-		if troubles, err = tx.Troubles(a.id); err != nil {
 			return err
 		}
 		known = recallMemory(tx, a.id)
@@ -161,6 +157,10 @@ func (a *agency) load() error {
 		return err
 	}
 	if err := a.restore(keys, halts); err != nil {
+		return err
+	}
+	troubles, err := a.troubles() // not before: with a halt the refusals end that came before its end
+	if err != nil {
 		return err
 	}
 	a.line(polled, known, a.restoreTroubles(troubles, now), now)

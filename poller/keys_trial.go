@@ -28,12 +28,10 @@ func (a *agency) commitSwitch(before, after keyring) error {
 		err := appendEvent(tx, &events.AccessKeySwitched{
 			Common: events.Common{AgencyID: a.id, ObservedAt: now}, From: from, To: to, Advice: switchAdvice(to.Slot),
 		})
-		for _, h := range over {
-			if err == nil {
-				err = endHalt(tx, a.id, h, "key_changed")
-			}
+		if err != nil {
+			return err
 		}
-		return err
+		return endAll(tx, a.id, over, "key_changed")
 	})
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package poller
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"doorbell/events"
@@ -95,7 +96,6 @@ func RememberedAccess(tx *store.Tx, k AgencyKeys) (Access, error) {
 func ResumeRemembered(s *store.Store, agencyID, reference string) (ended int, err error) {
 	err = s.Update(func(tx *store.Tx) error {
 		ended = 0
-		again := false // both keys may be tried
 		_, known, err := tx.Agency(agencyID)
 		if err != nil {
 			return err
@@ -107,17 +107,12 @@ func ResumeRemembered(s *store.Store, agencyID, reference string) (ended int, er
 		if err != nil {
 			return err
 		}
-		for _, h := range halts {
-			if reference != "" && h.Reference != reference {
-				continue
-			}
-			if err := endHalt(tx, agencyID, h, "operator"); err != nil {
-				return err
-			}
-			ended++
-			again = again || refusedKeys([]store.Halt{h})
+		halts = slices.DeleteFunc(halts, func(h store.Halt) bool { return reference != "" && h.Reference != reference })
+		if err := endAll(tx, agencyID, halts, "operator"); err != nil {
+			return err
 		}
-		if again {
+		ended = len(halts)
+		if refusedKeys(halts) { // both may be tried
 			return putKeys(tx, agencyID, store.Keys{})
 		}
 		return nil
@@ -125,13 +120,19 @@ func ResumeRemembered(s *store.Store, agencyID, reference string) (ended int, er
 	return ended, err
 }
 
-// endHalt forgets a halt and says so, in one transaction.
-func endHalt(tx *store.Tx, agencyID string, h store.Halt, cause string) error {
-	if err := tx.DeleteHalt(agencyID, h); err != nil {
-		return err
+// endAll forgets halts, and the refusals of before, and says so, in one transaction.
+func endAll(tx *store.Tx, agencyID string, list []store.Halt, cause string) error {
+	for _, h := range list {
+		if err := tx.DeleteHalt(agencyID, h); err != nil {
+			return err
+		}
+		err := appendEvent(tx, &events.AccessResumed{
+			Common: events.Common{AgencyID: agencyID, ObservedAt: time.Now()}, PropertyReferenceID: h.Reference,
+			Scope: h.Scope, HaltedAt: h.Since, Cause: cause,
+		})
+		if err != nil {
+			return err
+		}
 	}
-	return appendEvent(tx, &events.AccessResumed{
-		Common: events.Common{AgencyID: agencyID, ObservedAt: time.Now()}, PropertyReferenceID: h.Reference,
-		Scope: h.Scope, HaltedAt: h.Since, Cause: cause,
-	})
+	return forgetRefusals(tx, agencyID, list)
 }

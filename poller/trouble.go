@@ -167,6 +167,45 @@ func (a *agency) restoreTroubles(list []store.Trouble, now time.Time) map[string
 	return waiting
 }
 
+// forgetRefusals forgets that insertions were refused, those of the halts that end, or all of the agency where one is not
+// that of an insertion: what was answered before says nothing about after. Their failures stay.
+func forgetRefusals(tx *store.Tx, agencyID string, ended []store.Halt) error {
+	if len(ended) == 0 {
+		return nil
+	}
+	covered := make(map[string]bool, len(ended))
+	for _, h := range ended {
+		covered[h.Reference] = true
+	}
+	list, err := tx.Troubles(agencyID)
+	if err != nil {
+		return err
+	}
+	for _, t := range list {
+		if t.Scope != troubleInsertion || t.Status == 0 || !covered[""] && !covered[t.Name] {
+			continue
+		}
+		t.Status, t.Body, t.Key = 0, "", ""
+		keep := tx.PutTrouble
+		if t.Failures == 0 && !t.Told {
+			keep = tx.DeleteTrouble
+		}
+		if err := keep(agencyID, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// troubles are those that the process before had.
+func (a *agency) troubles() (list []store.Trouble, err error) {
+	err = a.p.store.View(func(tx *store.Tx) error {
+		list, err = tx.Troubles(a.id)
+		return err
+	})
+	return list, err
+}
+
 // shows says whether a key is one of those that are configured.
 func (a *agency) shows(fingerprint string) bool {
 	ring := a.ring()

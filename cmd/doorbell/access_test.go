@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -134,11 +135,21 @@ func (s scene) mustHaveSaid(t *testing.T, url string, halts, resumes int) {
 	oracle{}.judgeOrder(all, t.Errorf)
 	b := kinds(all, "B200")
 	if h, r := count(b, "access.halted"), count(b, "access.resumed"); h != halts || r != resumes {
-		t.Errorf("%d halts and %d resumes of B200 in the stream, want %d and %d", h, r, halts, resumes)
+		t.Errorf("%d halts and %d resumes of B200 in the stream, want %d and %d: %s", h, r, halts, resumes, access(all, "B200"))
 	}
 	if a := kinds(all, "A100"); count(a, "access.halted")+count(a, "access.resumed") > 0 {
 		t.Errorf("A100 was well, and the stream says %v", a)
 	}
+}
+
+// access is what the stream says about the access of an agency, a line each. It names no person.
+func access(all []message, agency string) (text string) {
+	for _, m := range all {
+		if m.body.AgencyID == agency && strings.HasPrefix(m.kind(), "access.") {
+			text += fmt.Sprintf("\n%s %s", m.kind(), m.data)
+		}
+	}
+	return text
 }
 
 func TestAHaltCanBeEndedWhileTheDaemonIsStopped(t *testing.T) {

@@ -43,10 +43,10 @@ func (a *agency) isHalted(r listings.Request) bool {
 
 // refusedContacts is a refusal of one insertion's contact requests. The insertion waits, and the list is asked once: it
 // tells whether the agency is refused, the insertion gone, or only this insertion not ours to read. Where several are
-// refused and none was answered since, all wait for that.
-func (a *agency) refusedContacts(reference string, err error) error {
+// refused and none was answered since, all wait for that. What was asked before a halt ended decides nothing after it.
+func (a *agency) refusedContacts(reference string, err error, sent time.Time) error {
 	renewed, commitErr := a.renewHalt(reference)
-	if renewed || commitErr != nil {
+	if renewed || commitErr != nil || a.freedSince(sent) {
 		return commitErr
 	}
 	var answer *listings.StatusError
@@ -253,6 +253,16 @@ func (a *agency) dropHalts(list []store.Halt) {
 	for _, h := range list {
 		delete(a.halts, haltScope{h.Scope, h.Reference})
 	}
+	if refusedKeys(list) {
+		a.freed = time.Now()
+	}
+}
+
+// freedSince says whether a halt of the agency, or of all its contact requests, has ended since a moment.
+func (a *agency) freedSince(moment time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return moment.Before(a.freed)
 }
 
 // ErrUnknownAgency is returned when an agency is named that is not watched.

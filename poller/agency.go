@@ -63,6 +63,7 @@ type agency struct {
 
 	lastAnswer time.Time // last good answer of contact requests
 	confirming bool      // several were refused: polls wait for what the list says
+	freed      time.Time // the last halt of more than one insertion ended
 	clock      clock
 	latencies  latencies
 	most       int // contact requests in the largest answer so far

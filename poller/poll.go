@@ -47,7 +47,7 @@ func (a *agency) polled(reference string, c class, err error, sent, now time.Tim
 		a.answered(sent)
 		return due, a.tellReadable(reference, now)
 	case classRefused:
-		return due, a.refusedContacts(reference, err)
+		return due, a.refusedContacts(reference, err, sent)
 	case classHalted:
 		return a.haltedUntil(reference, due), nil
 	case classWaiting:

@@ -86,3 +86,12 @@ func TestARefusalOfBeforeTheEndOfAHaltHaltsNoInsertionUnderAnotherPairOfKeys(t *
 		w.wellAgain("key_changed")
 	})
 }
+
+func TestARefusalThatWasUnderWayAtTheEndOfAHaltHaltsNothing(t *testing.T) {
+	refusedUnderWay(t, func(w *world) {
+		if n, err := w.poller.Resume("A100", ""); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		w.wellAgain("operator")
+	})
+}

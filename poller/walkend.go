@@ -309,7 +309,7 @@ func (w *walk) lastLook(ctx context.Context, reference string) (looked, refused 
 	case classFatal, classCanceled:
 		return false, false, err
 	case classRefused:
-		return false, true, w.a.refusedContacts(reference, err)
+		return false, true, w.a.refusedContacts(reference, err, sent)
 	case classNone:
 		w.a.answered(sent)
 	case classTransient, classDrift:

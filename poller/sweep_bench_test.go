@@ -120,9 +120,10 @@ func newSweep(b *testing.B, count int, volatile string) *sweep {
 	b.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	s := &sweep{b: b, base: startSweepServer(b, count, volatile), count: count}
-	s.transport = &countingTransport{RoundTripper: &http.Transport{
-		MaxConnsPerHost: sweepWorkers, MaxIdleConnsPerHost: sweepWorkers, DisableCompression: true,
-	}}
+	s.transport = &countingTransport{
+		RoundTripper: &http.Transport{MaxConnsPerHost: sweepWorkers, MaxIdleConnsPerHost: sweepWorkers, DisableCompression: true},
+		places:       make(chan struct{}, sweepWorkers),
+	}
 	dir := b.TempDir()
 	var err error
 	if s.store, err = store.Open(store.Options{Dir: dir, BaseURL: s.base}); err != nil {
@@ -273,9 +274,11 @@ func cpuTime(tb testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// countingTransport counts requests.
+// countingTransport counts requests. Whoever asks through it has so many under way at once as it has places: without a
+// limit of requests per second the poller would have more.
 type countingTransport struct {
 	http.RoundTripper
+	places       chan struct{}
 	polls, pages atomic.Int64
 	limit        int64
 	reached      func()
@@ -294,5 +297,7 @@ func (t *countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	} else if t.polls.Add(1) == t.limit {
 		t.reached()
 	}
+	t.places <- struct{}{}
+	defer func() { <-t.places }()
 	return t.RoundTripper.RoundTrip(r)
 }

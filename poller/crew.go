@@ -1,10 +1,12 @@
 package poller
 
 import (
-	"context"
 	"math"
+	"slices"
 	"sync"
 	"time"
+
+	"doorbell/poller/schedule"
 )
 
 // crew is who polls. An insertion is taken from the schedule only when no other poll waits to be sent, because a turn that
@@ -15,18 +17,23 @@ import (
 // that suddenly hangs is not given more and more to do before the first answers tell that it is slow. One that answers
 // what was asked later hangs only where it was asked before: such polls take nobody's place.
 type crew struct {
-	mu       sync.Mutex
-	underWay int
-	asked    map[pollName]time.Time // by poll under way: when its request was sent; zero: it waits for no answer
-	stuck    map[pollName]struct{}  // of those, where a later request was answered well
-	next     map[pollName]struct{}  // polls that have their turn and have sent nothing yet
-	heard    bool                   // an answer, or a failure
-	mean     float64                // seconds that answers take, smoothed
-	jitter   float64                // how far from that they are, smoothed
-	moved    chan struct{}          // there may be room for another one
+	perSecond func(time.Time) float64 // what the budget sends
+
+	mu      sync.Mutex
+	hands   map[pollName]*hand // polls under way
+	waiting []*hand            // of those that wait for an answer, in the order in which they asked
+	stuck   int                // of those that wait for one, where a later request was answered well
+	next    *hand              // has its turn and has sent nothing yet; nil: nobody
+	heard   bool               // an answer, or a failure
+	mean    float64            // seconds that answers take, smoothed
+	jitter  float64            // how far from that they are, smoothed
+	moved   chan struct{}      // there may be room for another one
 }
 
 type pollName struct{ agency, reference string }
+
+// hand is a poll under way.
+type hand struct{ stuck bool }
 
 const (
 	leastCrew  = 2
@@ -34,29 +41,29 @@ const (
 	firstGuess = 2.0 // seconds that an answer is taken to take before there was one
 )
 
-func newCrew() *crew {
-	return &crew{
-		asked: map[pollName]time.Time{}, stuck: map[pollName]struct{}{}, next: map[pollName]struct{}{},
-		moved: make(chan struct{}, 1),
-	}
+func newCrew(perSecond func(time.Time) float64) *crew {
+	return &crew{perSecond: perSecond, hands: map[pollName]*hand{}, moved: make(chan struct{}, 1)}
 }
 
-// room waits until another turn is worth taking.
-func (c *crew) room(ctx context.Context, perSecond func(time.Time) float64) error {
-	for !c.hasRoom(perSecond(time.Now())) {
-		select {
-		case <-c.moved:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return ctx.Err()
-}
-
-func (c *crew) hasRoom(perSecond float64) bool {
+// begin takes the next turn if it is worth taking. room says whether it was; without a turn there is none to take, for so
+// long, zero if nobody knows.
+func (c *crew) begin(now time.Time, next func(time.Time) (turn, time.Duration)) (t turn, wait time.Duration, room bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.next) == 0 && c.underWay < mostCrew && c.underWay-len(c.stuck) < c.limit(perSecond)
+	if !c.hasRoom(now) {
+		return t, 0, false
+	}
+	if t, wait = next(now); t.why != schedule.None {
+		c.drop(t.name()) // out of the schedule and in again, while it is polled
+		c.next = &hand{}
+		c.hands[t.name()] = c.next
+	}
+	return t, wait, true
+}
+
+// hasRoom says whether another turn is worth taking. The caller holds c.mu.
+func (c *crew) hasRoom(now time.Time) bool {
+	return c.next == nil && len(c.hands) < mostCrew && len(c.hands)-c.stuck < c.limit(c.perSecond(now))
 }
 
 // limit is how many may be under way. The caller holds c.mu.
@@ -68,56 +75,79 @@ func (c *crew) limit(perSecond float64) int {
 	return int(math.Ceil(min(max(perSecond*takes+leastCrew, leastCrew), mostCrew)))
 }
 
-// begin counts a poll that has its turn.
-func (c *crew) begin(n pollName) {
+// sent says that a request of a poll has been let go.
+func (c *crew) sent(n pollName, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.underWay++
-	c.asked[n] = time.Time{}
-	c.next[n] = struct{}{}
-}
-
-// sent says that a request of a poll has been let go.
-func (c *crew) sent(n pollName) {
-	c.mu.Lock()
-	delete(c.next, n)
-	if _, is := c.asked[n]; is { // others than polls of the schedule ask too
-		c.asked[n] = time.Now()
+	h := c.hands[n]
+	if h == nil {
+		return // others than polls of the schedule ask too
 	}
-	c.mu.Unlock()
-	c.poke()
+	c.waiting = append(c.waiting, h)
+	if c.next == h {
+		c.next = nil
+	}
+	c.tell(now)
 }
 
+// end says that a poll is over. Who ends it looks for another one.
 func (c *crew) end(n pollName) {
 	c.mu.Lock()
-	c.underWay--
-	delete(c.next, n)
-	delete(c.asked, n)
-	delete(c.stuck, n)
-	c.mu.Unlock()
-	c.poke()
+	defer c.mu.Unlock()
+	c.drop(n)
+}
+
+// drop forgets a poll. The caller holds c.mu.
+func (c *crew) drop(n pollName) {
+	h := c.hands[n]
+	delete(c.hands, n)
+	c.hear(h, false)
+	if c.next == h {
+		c.next = nil
+	}
 }
 
 // took learns from how long an answer took, as the retransmission timer of TCP does, and from a good one who is stuck.
-func (c *crew) took(n pollName, d time.Duration, good bool) {
+func (c *crew) took(n pollName, d time.Duration, good bool, now time.Time) {
 	c.mu.Lock()
-	delete(c.stuck, n)
-	if _, is := c.asked[n]; is {
-		c.asked[n] = time.Time{}
-	}
-	for other, at := range c.asked {
-		if good && !at.IsZero() && at.Before(time.Now().Add(-d)) {
-			c.stuck[other] = struct{}{}
-		}
-	}
+	defer c.mu.Unlock()
+	c.hear(c.hands[n], good)
 	s := d.Seconds()
 	if !c.heard {
 		c.heard, c.mean, c.jitter = true, s, s/2
 	}
 	c.jitter += (math.Abs(s-c.mean) - c.jitter) / 4
 	c.mean += (s - c.mean) / 8
-	c.mu.Unlock()
-	c.poke()
+	c.tell(now)
+}
+
+// hear notes that a poll waits for no answer any more. Where it was a good one, all that have asked before are stuck. The
+// caller holds c.mu.
+func (c *crew) hear(h *hand, good bool) {
+	if h != nil && h.stuck {
+		h.stuck = false
+		c.stuck--
+	}
+	n := slices.Index(c.waiting, h)
+	if n < 0 {
+		return
+	}
+	if !good {
+		c.waiting = slices.Delete(c.waiting, n, n+1)
+		return
+	}
+	for _, earlier := range c.waiting[:n] {
+		earlier.stuck = true
+	}
+	c.stuck += n
+	c.waiting = slices.Delete(c.waiting, 0, n+1)
+}
+
+// tell wakes who waits for room if there is some. The caller holds c.mu.
+func (c *crew) tell(now time.Time) {
+	if c.hasRoom(now) {
+		c.poke()
+	}
 }
 
 func (c *crew) poke() {

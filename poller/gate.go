@@ -42,7 +42,7 @@ func (p *Poller) before(ctx context.Context, r listings.Request) error {
 			err = a.mayAsk(r)
 		}
 		if err == nil && stillAdmitted(reasons, tickets) {
-			p.crew.sent(pollName{r.AgencyID, r.Reference})
+			p.crew.sent(pollName{r.AgencyID, r.Reference}, time.Now())
 			return nil
 		}
 		release(reasons, tickets)
@@ -124,7 +124,7 @@ func (p *Poller) after(r listings.Request, o listings.Outcome) {
 	now := time.Now()
 	sent := now.Add(-o.Duration)
 	if r.Operation == listings.OperationContactRequests {
-		p.crew.took(pollName{r.AgencyID, r.Reference}, o.Duration, o.Err == nil)
+		p.crew.took(pollName{r.AgencyID, r.Reference}, o.Duration, o.Err == nil, now)
 	}
 	changed := false
 	switch classify(o.Err) {

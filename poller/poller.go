@@ -111,9 +111,10 @@ func New(o Options) (*Poller, error) {
 		o: o, store: o.Store, log: o.Logger, rules: newRules(o.IgnoreInsertion, o.IgnoreContact),
 		budget: newBudget(o.RequestsPerSecond), base: newPatience(time.Second, o.RetryMax), space: newPatience(spaceEvery, o.RetryMax),
 		turns: newTurns(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}),
-		keys:  map[string]*patience{}, crew: newCrew(),
-		came: make(chan struct{}, 1), filled: make(chan struct{}, 1),
+		keys:  map[string]*patience{},
+		came:  make(chan struct{}, 1), filled: make(chan struct{}, 1),
 	}
+	p.crew = newCrew(p.budget.effective)
 	o.API.Before, o.API.Again, o.API.After = p.before, p.again, p.after
 	o.API.IDFields, o.API.IgnoreContactRequests = o.IDFields, o.IgnoreContact // what is ignored of insertions may be a hint
 	client, err := listings.New(o.API)
@@ -158,22 +159,35 @@ func (p *Poller) Run(ctx context.Context) error {
 	return err
 }
 
-// polls takes insertions from the schedule and polls them, as many at once as the budget needs.
+// polls takes insertions from the schedule and lets them be polled, as many at once as the budget needs.
 func (p *Poller) polls(ctx context.Context, g *errgroup.Group) error {
+	for ctx.Err() == nil {
+		t, wait, room := p.crew.begin(time.Now(), p.turns.next)
+		switch {
+		case t.why != schedule.None:
+			g.Go(func() error { return p.work(ctx, t) })
+		case room:
+			p.idle(ctx, p.turns.nudge, wait)
+		default:
+			p.idle(ctx, p.crew.moved, 0)
+		}
+	}
+	return ctx.Err()
+}
+
+// work serves a turn, and goes on as long as there is another one to take: that wakes nobody.
+func (p *Poller) work(ctx context.Context, t turn) error {
 	for {
-		if err := p.crew.room(ctx, p.budget.effective); err != nil {
+		err := p.serve(ctx, t)
+		p.crew.end(t.name())
+		if err != nil || ctx.Err() != nil {
 			return err
 		}
-		t, err := p.take(ctx)
-		if err != nil {
-			return err
+		if t, _, _ = p.crew.begin(time.Now(), p.turns.next); t.why == schedule.None {
+			p.crew.poke()
+			p.turns.poke() // when there will be one may have changed
+			return nil
 		}
-		name := pollName{t.agency, t.reference}
-		p.crew.begin(name)
-		g.Go(func() error {
-			defer p.crew.end(name)
-			return p.serve(ctx, t)
-		})
 	}
 }
 
@@ -204,32 +218,18 @@ func (p *Poller) serve(ctx context.Context, t turn) error {
 	}, later)
 }
 
-// take waits for the next turn.
-func (p *Poller) take(ctx context.Context) (turn, error) {
-	for {
-		t, wait := p.turns.next(time.Now())
-		if t.why != schedule.None {
-			return t, ctx.Err()
-		}
-		if wait == 0 || wait > time.Minute {
-			wait = time.Minute
-		}
-		if err := p.idle(ctx, wait); err != nil {
-			return t, err
-		}
+// idle waits until somebody wakes it or a time is over, at most a minute; zero: nobody knows how long it takes.
+func (p *Poller) idle(ctx context.Context, wake <-chan struct{}, wait time.Duration) {
+	if wait == 0 || wait > time.Minute {
+		wait = time.Minute
 	}
-}
-
-func (p *Poller) idle(ctx context.Context, wait time.Duration) error {
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-p.turns.nudge:
+	case <-wake:
 	case <-ctx.Done():
-		return ctx.Err()
 	}
-	return nil
 }
 
 // AgencyIDs lists the watched agencies in the order of the configuration.

@@ -33,6 +33,7 @@ type agency struct {
 
 	retiring context.Context // ends when the agency is not watched any more
 	end      context.CancelFunc
+	watching watching       // guarded by mu
 	active   sync.WaitGroup // walks and polls under way
 
 	keeping sync.Mutex // held while troubles are written

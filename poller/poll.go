@@ -42,8 +42,9 @@ func (a *agency) polled(reference string, c class, err error, sent, now time.Tim
 	due := now.Add(jitter(a.p.o.PollInterval))
 	switch c {
 	case classNone:
-		a.retries(reference).succeeded(now)
-		a.touch(troubleInsertion, reference)
+		if a.retries(reference).succeeded(now) {
+			a.touch(troubleInsertion, reference)
+		}
 		a.answered(sent)
 		return due, a.tellReadable(reference, now)
 	case classRefused:
@@ -147,7 +148,7 @@ func (a *agency) poll(ctx context.Context, reference string) (class, error) {
 		return classCanceled, err
 	}
 	defer a.leave(reference)
-	p := &poll{a: a, reference: reference, look: a.look(reference), catchUp: newCatchUp()}
+	p := &poll{a: a, reference: reference, look: a.look(reference)}
 	err := p.run(ctx)
 	c := classify(err)
 	var status *listings.StatusError

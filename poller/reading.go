@@ -30,6 +30,7 @@ func (p *poll) run(ctx context.Context) error {
 	if err != nil || p.unchanged(first) {
 		return err
 	}
+	p.catchUp = newCatchUp()
 	doubt := p.doubt(first)
 	p.look.hashes = listings.Hashes{}
 	if err := p.catchUpFrom(ctx, first); err != nil {

@@ -143,21 +143,41 @@ func (a *agency) while(ctx context.Context, do func(context.Context) error, othe
 	if !retired {
 		a.active.Add(1)
 	}
+	watching := a.watchingUnder(ctx)
 	a.mu.Unlock()
 	if retired {
 		otherwise()
 		return nil
 	}
 	defer a.active.Done()
-	watching, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stop := context.AfterFunc(a.retiring, cancel)
-	defer stop()
 	err := do(watching)
 	if ctx.Err() == nil && a.retiring.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
+}
+
+// watching is the context of all that is done for an agency under another one, which is that of Run.
+type watching struct {
+	under, ctx context.Context
+	stop       func() // nil: there is none yet
+}
+
+// watchingUnder returns a context that ends with ctx or when the agency is retired. The caller holds a.mu.
+func (a *agency) watchingUnder(ctx context.Context) context.Context {
+	w := &a.watching
+	if w.under == ctx {
+		return w.ctx
+	}
+	if w.stop != nil {
+		w.stop() // the one before is over
+	}
+	w.under = ctx
+	var cancel context.CancelFunc
+	w.ctx, cancel = context.WithCancel(ctx)
+	detach := context.AfterFunc(a.retiring, cancel)
+	w.stop = func() { detach(); cancel() }
+	return w.ctx
 }
 
 // muster starts the walks of all who are watched, also of those who come later.

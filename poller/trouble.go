@@ -66,7 +66,9 @@ func (a *agency) keepTroubles() error {
 	defer a.keeping.Unlock()
 	a.mu.Lock()
 	touched := a.touched
-	a.touched = map[troubleName]struct{}{}
+	if len(touched) > 0 {
+		a.touched = map[troubleName]struct{}{}
+	}
 	a.mu.Unlock()
 	var puts, deletes []store.Trouble
 	for n := range touched {

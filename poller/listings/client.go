@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	_ "time/tzdata" // the default of TimeZone must not depend on the machine
@@ -80,6 +81,7 @@ type Client struct {
 	o        Options
 	base     *url.URL
 	shown    atomic.Pointer[shownHeader] // as last used
+	limits   sync.Pool                   // not in use
 	sketches [2]atomic.Pointer[sketch]   // of insertions and of contact requests, as last used
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -25,7 +26,10 @@ type exchange struct {
 // one, or one of the errors of this package.
 func (c *Client) ask(ctx context.Context, key Key, r Request, query string, expect Expect) (*exchange, error) {
 	r.Key = key.Fingerprint()
-	req, err := c.prepare(key, r, query, expect)
+	if err := key.Validate(); err != nil {
+		return nil, &RequestError{r, err}
+	}
+	to, err := c.address(r, query)
 	if err != nil {
 		return nil, &RequestError{r, err}
 	}
@@ -33,7 +37,7 @@ func (c *Client) ask(ctx context.Context, key Key, r Request, query string, expe
 		return nil, &RequestError{r, err}
 	}
 	sent := time.Now()
-	x, err := c.send(ctx, req, r)
+	x, err := c.send(ctx, r, to, c.header(key, expect))
 	outcome := Outcome{Err: err, Duration: time.Since(sent)}
 	if x != nil {
 		outcome.Status = x.status
@@ -45,20 +49,6 @@ func (c *Client) ask(ctx context.Context, key Key, r Request, query string, expe
 		return nil, err
 	}
 	return x, nil
-}
-
-func (c *Client) prepare(key Key, r Request, query string, expect Expect) (*http.Request, error) {
-	if err := key.Validate(); err != nil {
-		return nil, err
-	}
-	u, err := c.address(r, query)
-	if err != nil {
-		return nil, err
-	}
-	return &http.Request{
-		Method: http.MethodGet, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: c.header(key, expect),
-	}, nil
 }
 
 // shownHeader is what goes along with every request that shows a key. No transport may change the header of a request, so
@@ -88,18 +78,23 @@ func (c *Client) header(key Key, expect Expect) http.Header {
 	return h
 }
 
+// request is what all requests have in common.
+var request = &http.Request{Method: http.MethodGet, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+
 // send makes the round trip. There is no http.Client, so nobody is there who could follow a redirect and take the
 // Authorization header along.
-func (c *Client) send(ctx context.Context, req *http.Request, r Request) (*exchange, error) {
-	whole, cancel := context.WithTimeout(ctx, c.o.Timeout)
-	defer cancel()
-	resp, err := c.o.Transport.RoundTrip(req.WithContext(c.watchResends(whole, cancel, r)))
+func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.Header) (*exchange, error) {
+	whole, l := c.limit(ctx)
+	defer l.lift()
+	req := request.WithContext(c.watchResends(whole, l.cancel, r))
+	req.URL, req.Host, req.Header = to, to.Host, header
+	resp, err := c.o.Transport.RoundTrip(req)
 	if err != nil {
-		return nil, transportError(ctx, r, err)
+		return nil, transportError(ctx, r, l.cause(whole, err))
 	}
 	defer resp.Body.Close()
 	x := &exchange{request: r, status: resp.StatusCode, header: resp.Header}
-	if resp.StatusCode == http.StatusNotModified && isConditional(req.Header) {
+	if resp.StatusCode == http.StatusNotModified && isConditional(header) {
 		return x, nil
 	}
 	if resp.StatusCode != http.StatusOK {
@@ -114,18 +109,18 @@ func (c *Client) send(ctx context.Context, req *http.Request, r Request) (*excha
 	case errors.Is(err, ErrBodyTooLarge):
 		return x, &RequestError{r, err}
 	case err != nil:
-		return x, transportError(ctx, r, err)
+		return x, transportError(ctx, r, l.cause(whole, err))
 	}
 	return x, nil
 }
 
 // watchResends notices when the transport sends a request once more, as it does where a connection that was kept open turns
 // out to be gone: the API may have seen the first one.
-func (c *Client) watchResends(ctx context.Context, cancel context.CancelFunc, r Request) context.Context {
+func (c *Client) watchResends(ctx context.Context, cancel context.CancelCauseFunc, r Request) context.Context {
 	first := true
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
 		if !first && c.o.Again(ctx, r) != nil {
-			cancel()
+			cancel(nil)
 		}
 		first = false
 	}})

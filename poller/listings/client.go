@@ -82,6 +82,7 @@ type Client struct {
 	base     *url.URL
 	shown    atomic.Pointer[shownHeader] // as last used
 	limits   sync.Pool                   // not in use
+	dated    atomic.Pointer[toldDate]    // as last read
 	sketches [2]atomic.Pointer[sketch]   // of insertions and of contact requests, as last used
 }
 

@@ -69,7 +69,7 @@ func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference
 const expectedContactRequests = "an array of contact requests"
 
 func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPage, error) {
-	page := &ContactRequestsPage{Envelope: x.envelope(size)}
+	page := &ContactRequestsPage{Envelope: c.envelope(x, size)}
 	if page.NotModified {
 		return page, nil
 	}

@@ -151,8 +151,27 @@ func dateOf(h http.Header) time.Time {
 	return t
 }
 
-func (x *exchange) envelope(size int) Envelope {
-	e := Envelope{Total: -1, Date: dateOf(x.header), Sent: x.sent, Received: x.received, Size: size}
+// toldDate is what a Date header says.
+type toldDate struct {
+	text string
+	at   time.Time
+}
+
+// date is dateOf, which need not read what many answers of the same second say.
+func (c *Client) date(h http.Header) time.Time {
+	text := h.Get("Date")
+	if last := c.dated.Load(); last != nil && last.text == text {
+		return last.at
+	}
+	at := dateOf(h)
+	if !at.IsZero() {
+		c.dated.Store(&toldDate{text, at})
+	}
+	return at
+}
+
+func (c *Client) envelope(x *exchange, size int) Envelope {
+	e := Envelope{Total: -1, Date: c.date(x.header), Sent: x.sent, Received: x.received, Size: size}
 	if x.status == http.StatusNotModified {
 		e.NotModified = true
 		return e

@@ -111,7 +111,7 @@ func (c *Client) Insertions(ctx context.Context, key Key, agency string, q Inser
 const expectedInsertions = "an array of objects with propertyReferenceId"
 
 func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) {
-	page := &InsertionsPage{Envelope: x.envelope(size)}
+	page := &InsertionsPage{Envelope: c.envelope(x, size)}
 	if page.NotModified {
 		return page, nil
 	}

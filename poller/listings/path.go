@@ -30,17 +30,16 @@ func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 // (url.PathEscape leaves $&+,/:;=@ alone in places) is read in other ways by other servers.
 func escape(segment string) string {
 	const hex = "0123456789ABCDEF"
-	var b strings.Builder
-	b.Grow(len(segment) * 3 / 2)
+	b := make([]byte, 0, 128)
 	for i := range len(segment) {
 		c := segment[i]
 		if isUnreserved(c) {
-			b.WriteByte(c)
+			b = append(b, c)
 			continue
 		}
-		b.Write([]byte{'%', hex[c>>4], hex[c&15]})
+		b = append(b, '%', hex[c>>4], hex[c&15])
 	}
-	return b.String()
+	return string(b)
 }
 
 func isUnreserved(c byte) bool {
@@ -62,7 +61,7 @@ func (c *Client) address(r Request, query string) (*url.URL, error) {
 	}
 	u := *c.base
 	u.Path = c.base.Path + before + segment + after
-	u.RawPath = c.base.EscapedPath() + before + escape(segment) + after
+	u.RawPath = c.base.RawPath + before + escape(segment) + after
 	u.RawQuery = query
 	return &u, nil
 }

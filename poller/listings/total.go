@@ -42,7 +42,11 @@ func headerTotal(h http.Header) int {
 			return int(n)
 		}
 	}
-	if parts := contentRange.FindStringSubmatch(h.Get("Content-Range")); parts != nil && parts[1] != "bytes" {
+	told := h.Get("Content-Range")
+	if told == "" {
+		return -1
+	}
+	if parts := contentRange.FindStringSubmatch(told); parts != nil && parts[1] != "bytes" {
 		if n, ok := natural(parts[2]); ok && n <= maxTotal {
 			return int(n)
 		}

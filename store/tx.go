@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -52,6 +53,40 @@ func (s *Store) Update(fn func(*Tx) error) error {
 	}
 	s.release()
 	return nil
+}
+
+// errUnchanged ends an Update that has nothing to write after all.
+var errUnchanged = errors.New("unchanged")
+
+// Change runs look on the state as it is and then, if look asks for it, write as Update would. Where nothing was committed in
+// between, write finds what look has read: nothing is read twice. Else look has another look first, in the transaction of
+// write. What look does not ask for costs no commit, and waits for none.
+func (s *Store) Change(look func(*Tx) (bool, error), write func(*Tx) error) error {
+	var seen *Tx
+	var id int
+	wanted := false
+	err := s.View(func(tx *Tx) (err error) {
+		seen, id = tx, tx.tx.ID()
+		wanted, err = look(tx)
+		return err
+	})
+	if err != nil || !wanted {
+		return err
+	}
+	err = s.Update(func(tx *Tx) error {
+		if tx.tx.ID() == id+1 {
+			tx.names, tx.known, tx.groups = seen.names, seen.known, seen.groups
+			return write(tx)
+		}
+		if wanted, err := look(tx); err != nil || !wanted {
+			return cmp.Or(err, errUnchanged)
+		}
+		return write(tx)
+	})
+	if errors.Is(err, errUnchanged) {
+		return nil
+	}
+	return err
 }
 
 // commitError tells a full disk, found while the file was to grow, from an error after which the outcome is unknown.

@@ -57,7 +57,7 @@ type contactsSight struct {
 // function. New is what is known by neither its id nor its fingerprint; a known fingerprint counts only while its id is
 // missing from the same answer, so that a double click with two ids stays two.
 func diffContactRequests(s contactsSight, known []store.ContactRequest, a answer) contactsDiff {
-	found := identify(s, a)
+	found := identify(s, known, a)
 	d := contactsDiff{times: make(map[string]time.Time, len(found)), recalled: make(map[string]bool, len(found)), since: map[string]time.Time{}}
 	for _, f := range found {
 		d.ids = append(d.ids, f.id)
@@ -120,17 +120,18 @@ type identified struct {
 
 // identify gives every contact request its id. Where an answer holds an id twice, the newest by time, then by digest,
 // stands for it.
-func identify(s contactsSight, a answer) []identified {
+func identify(s contactsSight, known []store.ContactRequest, a answer) []identified {
 	if a.imprint == nil {
 		a.imprint = newImprint(s.insertion.Reference, a.requests)
+		a.imprint.recognise(s, known)
 	}
-	digests := a.imprint.digested(a.requests, s.rules)
+	digests, ids := a.imprint.digested(s.rules), a.imprint.identified(s.idField)
 	place := make(map[string]int, len(a.requests))
 	var found []identified
 	for n, r := range a.requests {
-		fingerprint := a.imprint.fingerprints[n]
-		f := identified{ContactRequest: r, identity: events.IdentityID, fingerprint: short(fingerprint), digest: digests[n]}
-		if f.id = boundedID(r.ID(s.idField)); f.id == "" {
+		f := identified{ContactRequest: r, id: ids[n], identity: events.IdentityID, fingerprint: a.imprint.short(n), digest: digests[n]}
+		if f.id == "" {
+			fingerprint := a.imprint.fingerprint(n)
 			f.id, f.identity = hex.EncodeToString(fingerprint[:]), events.IdentityFingerprint
 		}
 		for _, field := range s.pastIDs {
@@ -211,6 +212,12 @@ func isOld(i store.Insertion, r listings.ContactRequest, skew time.Duration) boo
 // update compares a known contact request with what was read of it. judged are the rules before a drift of this answer.
 func (d *contactsDiff) update(s contactsSight, judged uint32, k store.ContactRequest, f identified) {
 	renewed := renewFingerprint(&k, f)
+	if k.Digest == f.digest && k.Rules == s.rules.contactRequest {
+		if renewed {
+			d.puts = append(d.puts, k)
+		}
+		return
+	}
 	if emptied := redacted(k.Fields, f.ContactRequest); len(emptied) > 0 {
 		k.Redacted = true
 		k.Revision++
@@ -223,7 +230,7 @@ func (d *contactsDiff) update(s contactsSight, judged uint32, k store.ContactReq
 		})
 		return
 	}
-	if k.Redacted || k.Digest == f.digest && k.Rules == s.rules.contactRequest {
+	if k.Redacted {
 		if renewed {
 			d.puts = append(d.puts, k)
 		}

@@ -132,14 +132,16 @@ func (d *contactsDiff) judgeFields(s contactsSight, matches []match) {
 		if !m.known || m.twin || m.k.Redacted || m.k.Rules != s.rules.contactRequest {
 			continue
 		}
+		if m.k.Digest == m.found.digest {
+			t.known++
+			continue
+		}
 		if len(redacted(m.k.Fields, m.found.ContactRequest)) > 0 {
 			continue // an erasure may empty members that were never shown: it is the person's, not the API's
 		}
 		t.known++
-		if m.k.Digest != m.found.digest {
-			forms := comings(m.k.Fields, fields(m.found.ContactRequest, s.rules), m.found.Record)
-			t.add(slices.DeleteFunc(forms, func(f form) bool { return s.isID(f.path[1:]) }))
-		}
+		forms := comings(m.k.Fields, fields(m.found.ContactRequest, s.rules), m.found.Record)
+		t.add(slices.DeleteFunc(forms, func(f form) bool { return s.isID(f.path[1:]) }))
 	}
 	sure := map[string]bool{}
 	for key, f := range t.forms {

@@ -20,7 +20,7 @@ func (p *poll) learnIdentity(ctx context.Context, page *listings.ContactRequests
 	why := ""
 	err := p.a.p.store.View(func(tx *store.Tx) (err error) {
 		if state, _, err = tx.Agency(p.a.id); err == nil && state.IdentityLearned {
-			why, err = p.unfit(tx, state.IDField, page.ContactRequests, prints)
+			why, err = p.unfit(tx, state.IDField, prints)
 		}
 		return err
 	})
@@ -42,7 +42,7 @@ func (p *poll) learnIdentity(ctx context.Context, page *listings.ContactRequests
 		}
 		if state.IDField != field || why == "" && p.learned(state) { // another poll was faster
 			field = state.IDField
-			if why, err = p.unfit(tx, field, page.ContactRequests, prints); err != nil || why == "" {
+			if why, err = p.unfit(tx, field, prints); err != nil || why == "" {
 				return err
 			}
 		}
@@ -93,28 +93,30 @@ func (p *poll) dropID(tx *store.Tx, state *store.Agency, why string) error {
 	})
 }
 
-// unfit says why a member that was taken for the id is none. It is empty if there is nothing to say against it.
-func (p *poll) unfit(tx *store.Tx, field string, requests []listings.ContactRequest, prints *imprint) (why string, err error) {
-	if field == "" {
-		return "", nil
-	}
-	if why = shared(field, requests, prints); why != "" {
-		return why, nil
-	}
+// unfit says why a member that was taken for the id is none, by what the store remembers.
+func (p *poll) unfit(tx *store.Tx, field string, prints *imprint) (why string, err error) {
 	known, err := tx.ContactRequests(p.a.id, p.reference)
-	if moved(field, requests, prints, known) {
+	return unfit(field, prints, known), err
+}
+
+// unfit says why a member that was taken for the id is none. It is empty if there is nothing to say against it.
+func unfit(field string, prints *imprint, known []store.ContactRequest) (why string) {
+	if field == "" {
+		return ""
+	}
+	if why = shared(field, prints); why == "" && moved(field, prints, known) {
 		why = "another for the same contact request, and its own for one more"
 	}
-	return why, err
+	return why
 }
 
 // moved says whether an id that is known stands for another contact request now, while the one that had it stands beside
 // with another: then it counts places.
-func moved(field string, requests []listings.ContactRequest, prints *imprint, known []store.ContactRequest) bool {
-	ids := make(map[string]store.Short, len(requests))
-	byContent := make(map[store.Short]string, len(requests))
-	for i, r := range requests {
-		id, fingerprint := boundedID(r.ID(field)), short(prints.fingerprints[i])
+func moved(field string, prints *imprint, known []store.ContactRequest) bool {
+	ids := make(map[string]store.Short, len(prints.requests))
+	byContent := make(map[store.Short]string, len(prints.requests))
+	for n, id := range prints.identified(field) {
+		fingerprint := prints.short(n)
 		ids[id], byContent[fingerprint] = fingerprint, id
 	}
 	was := make(map[string]store.Short, len(known))
@@ -132,17 +134,16 @@ func moved(field string, requests []listings.ContactRequest, prints *imprint, kn
 }
 
 // shared says whether several contact requests of one answer share an id, or one is without.
-func shared(field string, requests []listings.ContactRequest, prints *imprint) string {
-	seen := make(map[string][16]byte, len(requests))
-	for i, r := range requests {
-		id, fingerprint := r.ID(field), prints.fingerprints[i]
+func shared(field string, prints *imprint) string {
+	seen := make(map[string]store.Short, len(prints.requests))
+	for n, id := range prints.identified(field) {
 		if id == "" {
 			return "absent from a contact request"
 		}
-		if other, twice := seen[id]; twice && other != fingerprint {
+		if other, twice := seen[id]; twice && other != prints.short(n) {
 			return "the same for several contact requests"
 		}
-		seen[id] = fingerprint
+		seen[id] = prints.short(n)
 	}
 	return ""
 }

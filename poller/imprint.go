@@ -5,30 +5,87 @@ import (
 	"doorbell/store"
 )
 
-// imprint is what identity is made of, of the contact requests of one answer, in its order. An answer is judged several
-// times, once before it is known that something must be written: it is read only once for that.
+// imprint is what identity is made of, of the contact requests of one answer, in its order. An answer may be judged several
+// times: what is read of its records is read only once for that, and only where somebody wants to know.
 type imprint struct {
-	fingerprints [][16]byte
-	digests      []store.Short // empty: not made
-	rules        uint32        // that made the digests
+	reference    string
+	requests     []listings.ContactRequest
+	fingerprints map[int][16]byte
+	shorts       map[int]store.Short // of those that are remembered just as they are
+	digests      []store.Short       // nil: not made
+	rules        uint32              // that made the digests
+	ids          []string            // nil: not read
+	field        string              // that the ids were read from
 }
 
 func newImprint(reference string, requests []listings.ContactRequest) *imprint {
-	m := &imprint{fingerprints: make([][16]byte, len(requests))}
-	for i, r := range requests {
-		m.fingerprints[i] = r.Fingerprint(reference)
-	}
-	return m
+	return &imprint{reference: reference, requests: requests, fingerprints: map[int][16]byte{}}
 }
 
-// digested returns the digests under rules of the same requests.
-func (m *imprint) digested(requests []listings.ContactRequest, rules rules) []store.Short {
+// fingerprint returns the whole fingerprint of a contact request.
+func (m *imprint) fingerprint(n int) [16]byte {
+	f, made := m.fingerprints[n]
+	if !made {
+		f = m.requests[n].Fingerprint(m.reference)
+		m.fingerprints[n] = f
+	}
+	return f
+}
+
+// short returns what is remembered of the fingerprint of a contact request.
+func (m *imprint) short(n int) store.Short {
+	if s, known := m.shorts[n]; known {
+		return s
+	}
+	return short(m.fingerprint(n))
+}
+
+// digested returns the digests under rules.
+func (m *imprint) digested(rules rules) []store.Short {
 	if m.digests != nil && m.rules == rules.contactRequest {
 		return m.digests
 	}
-	m.rules, m.digests = rules.contactRequest, make([]store.Short, len(requests))
-	for i, r := range requests {
+	m.rules, m.digests = rules.contactRequest, make([]store.Short, len(m.requests))
+	for i, r := range m.requests {
 		m.digests[i] = contactDigest(r, rules)
 	}
 	return m.digests
+}
+
+// identified returns what a member says as an id, empty where there is none.
+func (m *imprint) identified(field string) []string {
+	if m.ids != nil && m.field == field {
+		return m.ids
+	}
+	m.field, m.ids = field, make([]string, len(m.requests))
+	for i, r := range m.requests {
+		m.ids[i] = boundedID(r.ID(field))
+	}
+	return m.ids
+}
+
+// recognise takes over the fingerprints of those that are remembered under their id just as they are: what digest and time
+// of creation agree in has the same. Not where more than the score is left out of digests, or where an erased person may be
+// remembered by the fingerprint of before.
+func (m *imprint) recognise(s contactsSight, known []store.ContactRequest) {
+	m.shorts = make(map[int]store.Short, len(m.requests))
+	if s.idField == "" || len(s.rules.ignoreContactRequest) > 1 || len(known) == 0 {
+		return
+	}
+	byID := make(map[string]int, len(known))
+	for n, k := range known {
+		byID[k.ID] = n
+	}
+	ids, digests := m.identified(s.idField), m.digested(s.rules)
+	for n, r := range m.requests {
+		at, is := byID[ids[n]]
+		if !is || ids[n] == "" {
+			continue
+		}
+		k := known[at]
+		same := k.Digest == digests[n] && k.Rules == s.rules.contactRequest
+		if same && !k.Redacted && k.CreatedAt.IsZero() == r.CreatedAt.IsZero() && k.CreatedAt.UnixMilli() == r.CreatedAt.UnixMilli() {
+			m.shorts[n] = k.Fingerprint
+		}
+	}
 }

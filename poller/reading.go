@@ -203,16 +203,15 @@ func (p *poll) ask(ctx context.Context, q question) (*listings.ContactRequestsPa
 // answer commits what an answer tells: new and changed contact requests with their events, and whether the window is
 // closed, in one transaction; nothing if nothing changed.
 func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q question) error {
-	prints := newImprint(p.reference, page.ContactRequests)
-	if err := p.learnIdentity(ctx, page, prints, q); err != nil {
-		return err
-	}
 	p.a.windows.hear(page.Total, len(page.ContactRequests))
 	a := answerOf(page, q)
-	a.imprint = prints
-	r, err := p.apply(p.a.p.store.View, page, a, false)
-	if errors.Is(err, errMustWrite) {
-		r, err = p.apply(p.a.p.store.Update, page, a, true)
+	a.imprint = newImprint(p.reference, page.ContactRequests)
+	r, err := p.apply(page, a, true)
+	if errors.Is(err, errIdentity) {
+		if err := p.learnIdentity(ctx, page, a.imprint, q); err != nil {
+			return err
+		}
+		r, err = p.apply(page, a, false)
 	}
 	if err != nil {
 		return err
@@ -242,42 +241,6 @@ type result struct {
 	recovered bool // a gap that was told has ended
 	since     map[string]time.Time
 	waits     []time.Duration // of the contact requests that are announced
-}
-
-// errMustWrite ends a View of an answer that changes something.
-var errMustWrite = errors.New("must write")
-
-// apply judges an answer inside a transaction. Inside a View it stops with errMustWrite where there is something to
-// write, so that a poll without news costs no commit.
-func (p *poll) apply(transaction func(func(*store.Tx) error) error, page *listings.ContactRequestsPage, a answer, write bool) (r result, err error) {
-	err = transaction(func(tx *store.Tx) error {
-		i, state, known, err := p.remembered(tx)
-		if err != nil {
-			return err
-		}
-		s, err := p.sight(tx, i, state, page.Received)
-		if err != nil {
-			return err
-		}
-		d := diffContactRequests(s, known, a)
-		r = result{catchUp: p.catchUp.clone(), rules: rulesOf(state, d), since: d.since, waits: waits(d.payloads, s)}
-		r.verdict = r.catchUp.judge(p.circumstances(i, known, a, s.skew), a, d)
-		gap, told := p.a.windows.gap(p.reference)
-		r.recovered = told && r.verdict != open && r.catchUp.whole
-		if len(d.puts) == 0 && !mustWrite(i, d, r.verdict) && !r.recovered {
-			return nil
-		}
-		if !write {
-			return errMustWrite
-		}
-		if r.recovered {
-			if err := p.tellRecovered(tx, gap, page.Received); err != nil {
-				return err
-			}
-		}
-		return p.write(tx, i, state, r.catchUp, d, r.verdict, page.Received)
-	})
-	return r, err
 }
 
 func (p *poll) circumstances(i store.Insertion, known []store.ContactRequest, a answer, skew time.Duration) circumstances {
@@ -329,7 +292,13 @@ func (p *poll) sight(tx *store.Tx, i store.Insertion, state store.Agency, at tim
 	}, err
 }
 
-func (p *poll) write(tx *store.Tx, i store.Insertion, state store.Agency, c *catchUp, d contactsDiff, v verdict, at time.Time) error {
+func (p *poll) write(tx *store.Tx, j judgement, at time.Time) error {
+	i, state, d := j.insertion, j.state, j.diff
+	if j.recovered {
+		if err := p.tellRecovered(tx, j.gap, at); err != nil {
+			return err
+		}
+	}
 	for _, put := range d.puts {
 		if err := tx.PutContactRequest(p.a.id, p.reference, put); err != nil {
 			return err
@@ -351,16 +320,16 @@ func (p *poll) write(tx *store.Tx, i store.Insertion, state store.Agency, c *cat
 			return err
 		}
 	}
-	if !mustWrite(i, d, v) {
+	if !mustWrite(i, d, j.verdict) {
 		return nil
 	}
-	if v == open {
+	if j.verdict == open {
 		i.OpenSince = at.UTC()
 	} else {
 		if err := p.tellUntimed(tx, i); err != nil {
 			return err
 		}
-		i = closeCatchUp(i, c, at.UTC(), p.a.skew())
+		i = closeCatchUp(i, j.catchUp, at.UTC(), p.a.skew())
 	}
 	return tx.PutInsertion(p.a.id, i)
 }

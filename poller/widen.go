@@ -113,12 +113,9 @@ func (p *poll) commitWide(page *listings.ContactRequestsPage) (found int, err er
 			return err
 		}
 		gap, told := p.a.windows.gap(p.reference)
-		if r.recovered = told && r.catchUp.whole; r.recovered {
-			if err := p.tellRecovered(tx, gap, page.Received); err != nil {
-				return err
-			}
-		}
-		return p.write(tx, i, state, p.catchUp, d, closedOverlap, page.Received)
+		r.recovered = told && r.catchUp.whole
+		closed := result{catchUp: p.catchUp, verdict: closedOverlap, recovered: r.recovered}
+		return p.write(tx, judgement{closed, i, state, d, gap}, page.Received)
 	})
 	if err == nil && r.recovered {
 		p.a.toldGap(p.reference, nil)

@@ -108,7 +108,7 @@ func commitAndPublish(dir string) error {
 			return err
 		}
 		for name := range m.Header {
-			if strings.HasPrefix(name, "Nats-Expected-") { // those belong to another stream
+			if strings.HasPrefix(name, "Nats-Expected-") || strings.HasPrefix(name, "Nats-Batch-") { // of another stream
 				delete(m.Header, name)
 			}
 		}

@@ -17,7 +17,10 @@ func (tx *Tx) Append(e events.Event) (events.Event, error) {
 	if err != nil {
 		return e, fmt.Errorf("event %s of %s: %w", e.Type, e.AgencyID, err)
 	}
-	tx.appended = true
+	if tx.appended == nil {
+		tx.appended = map[string]struct{}{}
+	}
+	tx.appended[e.AgencyID] = struct{}{}
 	return e, tx.tx.Bucket(bucketLog).Put(logKey(e.AgencyID, e.Sequence), value)
 }
 

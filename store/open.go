@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -69,12 +70,13 @@ type meta struct {
 
 // Store is an open store. Its methods are safe for concurrent use.
 type Store struct {
-	db      *bolt.DB
-	path    string
-	meta    meta
-	now     func() time.Time
-	changed chan struct{}
-	commits atomic.Int64
+	db       *bolt.DB
+	path     string
+	meta     meta
+	now      func() time.Time
+	changed  chan struct{}
+	appended sync.Map // by agency: chan struct{}
+	commits  atomic.Int64
 
 	released atomic.Int64 // when the pages that were read were given back, in nanoseconds
 }

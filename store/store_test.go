@@ -109,6 +109,26 @@ func TestAnEventAndItsStateAreCommittedTogetherOrNotAtAll(t *testing.T) {
 	}
 }
 
+func TestACommitWakesWhoPublishesItsAgenciesAndNobodyElse(t *testing.T) {
+	s := open(t, t.TempDir())
+	update(t, s, func(tx *store.Tx) error {
+		_, a := tx.Append(event(t, "A"))
+		_, b := tx.Append(event(t, "B"))
+		return errors.Join(a, b)
+	})
+	for agency, want := range map[string]bool{"A": true, "B": true, "C": false} {
+		woken := false
+		select {
+		case <-s.Appended(agency):
+			woken = true
+		default:
+		}
+		if woken != want {
+			t.Errorf("%s: woken %t, want %t", agency, woken, want)
+		}
+	}
+}
+
 func TestSequencesCountPerAgencyWithoutGaps(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -18,8 +19,8 @@ type Tx struct {
 	store    *Store
 	names    map[string]*fieldNames // by agency, as are the forms
 	known    map[string]*forms
-	groups   map[string]*group // by the beginning of their keys
-	appended bool
+	groups   map[string]*group   // by the beginning of their keys
+	appended map[string]struct{} // agencies whose log has grown; nil: none has
 }
 
 // View runs fn on the state as it is. No network, no waiting inside: an open View keeps the file growing.
@@ -48,9 +49,7 @@ func (s *Store) Update(fn func(*Tx) error) error {
 		return commitError(err)
 	}
 	s.commits.Add(1)
-	if own.appended {
-		s.signal()
-	}
+	s.signal(own.appended)
 	s.release()
 	return nil
 }
@@ -104,9 +103,32 @@ func (s *Store) begin(tx *bolt.Tx) *Tx {
 // Changed receives after commits that appended events; several of them may make one signal.
 func (s *Store) Changed() <-chan struct{} { return s.changed }
 
-func (s *Store) signal() {
+// Appended is Changed for the log of one agency. There is one channel for each.
+func (s *Store) Appended(agency string) <-chan struct{} { return s.appendedTo(agency) }
+
+func (s *Store) appendedTo(agency string) chan struct{} {
+	c, ok := s.appended.Load(agency)
+	if !ok {
+		c, _ = s.appended.LoadOrStore(agency, make(chan struct{}, 1))
+	}
+	return c.(chan struct{})
+}
+
+// signal wakes who publishes the logs that have grown, and lets them go first: who has just committed is not waited for.
+func (s *Store) signal(agencies map[string]struct{}) {
+	if len(agencies) == 0 {
+		return
+	}
+	poke(s.changed)
+	for agency := range agencies {
+		poke(s.appendedTo(agency))
+	}
+	runtime.Gosched()
+}
+
+func poke(c chan struct{}) {
 	select {
-	case s.changed <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

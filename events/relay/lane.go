@@ -73,9 +73,10 @@ func newLane(r *Relay, agency string) *lane {
 	}
 }
 
-// run works whenever it is poked and the gate is open, until ctx ends.
+// run works whenever it is poked or the log has grown, and the gate is open, until ctx ends.
 func (l *lane) run(ctx context.Context) error {
 	retry, failures := newRetry(), 0
+	appended := l.r.o.Log.Appended(l.agency)
 	for {
 		s, ok := l.r.link.wait(ctx)
 		if !ok {
@@ -93,6 +94,7 @@ func (l *lane) run(ctx context.Context) error {
 			case <-ctx.Done():
 				return nil
 			case <-l.poked:
+			case <-appended:
 			}
 			continue
 		case c == classLog:

@@ -14,18 +14,19 @@ import (
 
 // memLog is an event log that forgets nothing and can be told to fail.
 type memLog struct {
-	mu      sync.Mutex
-	events  map[string][]events.Event
-	cursors map[string]events.Cursor
-	changed chan struct{}
-	storeID string
-	broken  error // of SetCursor
+	mu       sync.Mutex
+	events   map[string][]events.Event
+	cursors  map[string]events.Cursor
+	changed  chan struct{}
+	appended map[string]chan struct{}
+	storeID  string
+	broken   error // of SetCursor
 }
 
 func newMemLog() *memLog {
 	return &memLog{
 		events: make(map[string][]events.Event), cursors: make(map[string]events.Cursor),
-		changed: make(chan struct{}, 1), storeID: "s1",
+		changed: make(chan struct{}, 1), appended: map[string]chan struct{}{}, storeID: "s1",
 	}
 }
 
@@ -88,9 +89,23 @@ func (l *memLog) add(e events.Event, recorded time.Time) {
 	}
 	log := l.events[e.AgencyID]
 	l.events[e.AgencyID] = append(log, e.Stamp(uint64(len(log)+1), recorded, l.storeID))
+	poke(l.appendedTo(e.AgencyID))
 }
 
 func (l *memLog) Changed() <-chan struct{} { return l.changed }
+
+func (l *memLog) Appended(agency string) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.appendedTo(agency)
+}
+
+func (l *memLog) appendedTo(agency string) chan struct{} {
+	if l.appended[agency] == nil {
+		l.appended[agency] = make(chan struct{}, 1)
+	}
+	return l.appended[agency]
+}
 
 // ring appends n contact requests of an agency, in one commit.
 func (l *memLog) ring(t testing.TB, agency string, n int) {

@@ -61,6 +61,8 @@ type Log interface {
 	Append(e events.Event) error
 	// Changed receives after commits that appended events. Its capacity is one: many commits may be one signal.
 	Changed() <-chan struct{}
+	// Appended is Changed for the log of one agency.
+	Appended(agency string) <-chan struct{}
 }
 
 // Options configure New. Log, Conn, Prefix and Stream are required.

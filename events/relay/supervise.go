@@ -147,11 +147,12 @@ func (r *Relay) supervise(ctx context.Context, g *errgroup.Group) error {
 	running := make(map[*lane]bool)
 	said := ""
 	for {
-		check := false
+		check, poked := false, true
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-r.o.Log.Changed():
+		case <-r.o.Log.Changed(): // perhaps of an agency that is new; the lanes of others are awake already
+			poked = false
 		case <-r.link.suspected:
 			check = true
 		case <-hourly.C:
@@ -184,14 +185,14 @@ func (r *Relay) supervise(ctx context.Context, g *errgroup.Group) error {
 				}
 			}
 		}
-		if err := r.wake(ctx, g, running); err != nil {
+		if err := r.wake(ctx, g, running, poked); err != nil {
 			return err
 		}
 	}
 }
 
-// wake starts the lanes of new agencies and pokes all.
-func (r *Relay) wake(ctx context.Context, g *errgroup.Group, running map[*lane]bool) error {
+// wake starts the lanes of new agencies and pokes all, if wanted.
+func (r *Relay) wake(ctx context.Context, g *errgroup.Group, running map[*lane]bool, all bool) error {
 	agencies, err := r.o.Log.Agencies()
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrLog, err)
@@ -202,7 +203,9 @@ func (r *Relay) wake(ctx context.Context, g *errgroup.Group, running map[*lane]b
 			running[l] = true
 			g.Go(func() error { return l.run(ctx) })
 		}
-		poke(l.poked)
+		if all {
+			poke(l.poked)
+		}
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ type Held struct {
 
 // Agency returns what is remembered of an agency, and whether anything is.
 func (tx *Tx) Agency(id string) (Agency, bool, error) {
-	v := tx.tx.Bucket(bucketAgencies).Get([]byte(id))
+	v := tx.bucket(bucketAgencies).Get([]byte(id))
 	if v == nil {
 		return Agency{}, false, nil
 	}
@@ -143,14 +143,14 @@ func (tx *Tx) PutAgency(id string, a Agency) error {
 	if err != nil {
 		return err
 	}
-	return tx.tx.Bucket(bucketAgencies).Put([]byte(id), v)
+	return tx.bucket(bucketAgencies).Put([]byte(id), v)
 }
 
 // Agencies lists the agencies that the store knows, in order; also those that are no longer configured.
 func (s *Store) Agencies() ([]string, error) {
 	var ids []string
 	err := s.View(func(tx *Tx) error {
-		return tx.tx.Bucket(bucketAgencies).ForEach(func(k, _ []byte) error {
+		return tx.bucket(bucketAgencies).ForEach(func(k, _ []byte) error {
 			ids = append(ids, string(k))
 			return nil
 		})

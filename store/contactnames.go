@@ -24,7 +24,7 @@ func (tx *Tx) fieldNames(agency string) (*fieldNames, error) {
 		return n, nil
 	}
 	n := &fieldNames{index: map[string]int{}}
-	if v := tx.tx.Bucket(bucketFieldNames).Get([]byte(agency)); v != nil {
+	if v := tx.bucket(bucketFieldNames).Get([]byte(agency)); v != nil {
 		if err := json.Unmarshal(v, &n.list); err != nil {
 			return nil, fmt.Errorf("%w: field names", ErrDamaged)
 		}
@@ -110,7 +110,7 @@ func (tx *Tx) forms(agency string) (*forms, error) {
 		return nil, err
 	}
 	f := &forms{index: map[string]int{}}
-	if b := tx.tx.Bucket(bucketForms); b != nil {
+	if b := tx.bucket(bucketForms); b != nil {
 		if v := b.Get([]byte(agency)); v != nil {
 			if !f.decode(v, names) {
 				return nil, fmt.Errorf("%w: forms of contact requests", ErrDamaged)
@@ -156,7 +156,7 @@ func (tx *Tx) writeNames(agency string, names *fieldNames, f *forms) error {
 		if err != nil {
 			return err
 		}
-		if err := tx.tx.Bucket(bucketFieldNames).Put([]byte(agency), list); err != nil {
+		if err := tx.bucket(bucketFieldNames).Put([]byte(agency), list); err != nil {
 			return err
 		}
 	}
@@ -165,7 +165,7 @@ func (tx *Tx) writeNames(agency string, names *fieldNames, f *forms) error {
 		for _, one := range f.list {
 			one.encode(w)
 		}
-		if err := tx.tx.Bucket(bucketForms).Put([]byte(agency), w.b); err != nil {
+		if err := tx.bucket(bucketForms).Put([]byte(agency), w.b); err != nil {
 			return err
 		}
 	}

@@ -193,7 +193,7 @@ func (tx *Tx) write(g *group) error {
 		}
 	}
 	for _, k := range g.old {
-		if err := tx.tx.Bucket(bucketContactRequests).Delete(k); err != nil {
+		if err := tx.bucket(bucketContactRequests).Delete(k); err != nil {
 			return err
 		}
 	}
@@ -202,7 +202,7 @@ func (tx *Tx) write(g *group) error {
 
 // contacts is the bucket of the contact requests, to be written.
 func (tx *Tx) contacts() *bolt.Bucket {
-	b := tx.tx.Bucket(bucketContacts)
+	b := tx.bucket(bucketContacts)
 	b.FillPercent = contactsFill
 	return b
 }

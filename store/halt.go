@@ -41,12 +41,12 @@ func (tx *Tx) PutHalt(agency string, h Halt) error {
 	if err != nil {
 		return err
 	}
-	return tx.tx.Bucket(bucketHalts).Put(haltKey(agency, h), v)
+	return tx.bucket(bucketHalts).Put(haltKey(agency, h), v)
 }
 
 // DeleteHalt forgets a halt.
 func (tx *Tx) DeleteHalt(agency string, h Halt) error {
-	return tx.tx.Bucket(bucketHalts).Delete(haltKey(agency, h))
+	return tx.bucket(bucketHalts).Delete(haltKey(agency, h))
 }
 
 func haltKey(agency string, h Halt) []byte { return key(agency, string(h.Scope), h.Reference) }

@@ -90,7 +90,7 @@ func decodeInsertion(reference string, v []byte) (Insertion, error) {
 
 // Insertion returns what is remembered of a reference, and whether anything is.
 func (tx *Tx) Insertion(agency, reference string) (Insertion, bool, error) {
-	v := tx.tx.Bucket(bucketInsertions).Get(key(agency, reference))
+	v := tx.bucket(bucketInsertions).Get(key(agency, reference))
 	if v == nil {
 		return Insertion{}, false, nil
 	}
@@ -100,12 +100,12 @@ func (tx *Tx) Insertion(agency, reference string) (Insertion, bool, error) {
 
 // PutInsertion remembers an insertion. Its record is remembered by PutRecord.
 func (tx *Tx) PutInsertion(agency string, i Insertion) error {
-	return tx.tx.Bucket(bucketInsertions).Put(key(agency, i.Reference), i.encode())
+	return tx.bucket(bucketInsertions).Put(key(agency, i.Reference), i.encode())
 }
 
 // Record returns the last record of an insertion as the API sent it, white space removed; nil if there is none.
 func (tx *Tx) Record(agency, reference string) []byte {
-	v := tx.tx.Bucket(bucketRecords).Get(key(agency, reference))
+	v := tx.bucket(bucketRecords).Get(key(agency, reference))
 	if v == nil {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (tx *Tx) Record(agency, reference string) []byte {
 
 // PutRecord remembers the last record of an insertion.
 func (tx *Tx) PutRecord(agency, reference string, record []byte) error {
-	return tx.tx.Bucket(bucketRecords).Put(key(agency, reference), record)
+	return tx.bucket(bucketRecords).Put(key(agency, reference), record)
 }
 
 // Insertions visits all insertions of an agency by reference. visit must not write insertions.

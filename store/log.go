@@ -21,13 +21,13 @@ func (tx *Tx) Append(e events.Event) (events.Event, error) {
 		tx.appended = map[string]struct{}{}
 	}
 	tx.appended[e.AgencyID] = struct{}{}
-	return e, tx.tx.Bucket(bucketLog).Put(logKey(e.AgencyID, e.Sequence), value)
+	return e, tx.bucket(bucketLog).Put(logKey(e.AgencyID, e.Sequence), value)
 }
 
 // LastSequence is the newest sequence of an agency's log, 0 if it is empty.
 func (tx *Tx) LastSequence(agency string) uint64 {
 	below := prefix(agency)
-	c := tx.tx.Bucket(bucketLog).Cursor()
+	c := tx.bucket(bucketLog).Cursor()
 	k, _ := c.Seek(logKey(agency, ^uint64(0)))
 	if k == nil {
 		k, _ = c.Last()
@@ -58,11 +58,12 @@ func (s *Store) Read(agency string, after uint64, maxEvents, maxBytes int) ([]ev
 	var found []events.Event
 	err := s.View(func(tx *Tx) error {
 		below, size := prefix(agency), 0
-		c := tx.tx.Bucket(bucketLog).Cursor()
+		c := tx.bucket(bucketLog).Cursor()
 		for k, v := c.Seek(logKey(agency, after+1)); bytes.HasPrefix(k, below); k, v = c.Next() {
 			if size += len(v); len(found) > 0 && (len(found) >= maxEvents || size > maxBytes) {
 				return nil
 			}
+			tx.looked(len(v))
 			var e events.Event
 			if err := e.UnmarshalJSON(v); err != nil {
 				return fmt.Errorf("%w: event %d of %s", ErrDamaged, binary.BigEndian.Uint64(k[len(below):]), agency)
@@ -87,7 +88,7 @@ func (s *Store) Last(agency string) (sequence uint64, err error) {
 func (s *Store) Cursor(agency string) (events.Cursor, error) {
 	var c events.Cursor
 	err := s.View(func(tx *Tx) error {
-		v := tx.tx.Bucket(bucketCursors).Get([]byte(agency))
+		v := tx.bucket(bucketCursors).Get([]byte(agency))
 		if v == nil {
 			return nil
 		}
@@ -105,5 +106,5 @@ func (s *Store) SetCursor(agency string, c events.Cursor) error {
 	if err != nil {
 		return err
 	}
-	return s.Update(func(tx *Tx) error { return tx.tx.Bucket(bucketCursors).Put([]byte(agency), v) })
+	return s.Update(func(tx *Tx) error { return tx.bucket(bucketCursors).Put([]byte(agency), v) })
 }

@@ -78,7 +78,7 @@ type Store struct {
 	appended sync.Map // by agency: chan struct{}
 	commits  atomic.Int64
 
-	released atomic.Int64 // when the pages that were read were given back, in nanoseconds
+	mapped atomic.Int64 // bytes of the file, at most, since the last were given back
 }
 
 // Open locks and opens the store in o.Dir, or makes a new one where there is none. It holds an exclusive lock until

@@ -1,24 +1,21 @@
 package store
 
-import (
-	"syscall"
-	"time"
+import "syscall"
 
-	bolt "go.etcd.io/bbolt"
+// A page of the file that is read is mapped, and the system maps its neighbours with it. They stay in the system's cache when
+// they are given back, and are mapped again when they are needed; but what the process holds is then what it works with, and
+// not the whole file.
+const (
+	neighbours   = 64 << 10 // what one look maps at most
+	releaseAfter = 4 << 20  // bytes that may be mapped
 )
 
-// releaseEvery is how often the pages of the file that were read are given back. They stay in the system's cache and are
-// mapped again when they are needed; but what the process holds is then what it works with, and not the whole file.
-const releaseEvery = 5 * time.Second
-
-// release gives back the pages, if it is time. The file stays mapped where it is as long as a transaction is open.
-func (s *Store) release() {
-	last, now := s.released.Load(), time.Now().UnixNano()
-	if now-last < int64(releaseEvery) || !s.released.CompareAndSwap(last, now) {
+// looked notes that so many bytes may have been mapped, and gives the pages back if it is time. The file stays mapped where it
+// is as long as the transaction is open.
+func (tx *Tx) looked(bytes int) {
+	if tx.store.mapped.Add(int64(bytes)) < releaseAfter {
 		return
 	}
-	_ = s.db.View(func(tx *bolt.Tx) error {
-		_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, s.db.Info().Data, uintptr(tx.Size()), syscall.MADV_DONTNEED)
-		return nil // it was a wish
-	})
+	tx.store.mapped.Store(0)
+	_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, tx.store.db.Info().Data, uintptr(tx.tx.Size()), syscall.MADV_DONTNEED) // it is a wish
 }

@@ -31,13 +31,14 @@ func (tx *Tx) PutSchedule(agency string, n int, chunk []byte) error {
 // Schedule visits the chunks of an agency's schedule in order. What is not readable as one is left out: the schedule
 // then learns it anew. The slices are valid only during the call.
 func (tx *Tx) Schedule(agency string, visit func(n int, chunk []byte)) {
-	b := tx.tx.Bucket(bucketSchedule)
+	b := tx.bucket(bucketSchedule)
 	if b == nil {
 		return
 	}
 	below := prefix(agency)
 	c := b.Cursor()
 	for k, v := c.Seek(below); bytes.HasPrefix(k, below); k, v = c.Next() {
+		tx.looked(len(v))
 		n, ok := chunkNumber(k[len(below):])
 		if !ok || len(v) < scheduleHead || v[0] != scheduleVersion {
 			continue
@@ -50,7 +51,7 @@ func (tx *Tx) Schedule(agency string, visit func(n int, chunk []byte)) {
 
 // TrimSchedule forgets the chunks of an agency's schedule from n on, and what is none.
 func (tx *Tx) TrimSchedule(agency string, n int) error {
-	b := tx.tx.Bucket(bucketSchedule)
+	b := tx.bucket(bucketSchedule)
 	if b == nil {
 		return nil
 	}

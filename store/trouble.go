@@ -41,10 +41,10 @@ func (tx *Tx) PutTrouble(agency string, t Trouble) error {
 	if err != nil {
 		return err
 	}
-	return tx.tx.Bucket(bucketTroubles).Put(key(agency, t.Scope, t.Name), v)
+	return tx.bucket(bucketTroubles).Put(key(agency, t.Scope, t.Name), v)
 }
 
 // DeleteTrouble forgets a trouble that has ended.
 func (tx *Tx) DeleteTrouble(agency string, t Trouble) error {
-	return tx.tx.Bucket(bucketTroubles).Delete(key(agency, t.Scope, t.Name))
+	return tx.bucket(bucketTroubles).Delete(key(agency, t.Scope, t.Name))
 }

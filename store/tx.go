@@ -25,9 +25,7 @@ type Tx struct {
 
 // View runs fn on the state as it is. No network, no waiting inside: an open View keeps the file growing.
 func (s *Store) View(fn func(*Tx) error) error {
-	err := s.db.View(func(tx *bolt.Tx) error { return fn(s.begin(tx)) })
-	s.release()
-	return err
+	return s.db.View(func(tx *bolt.Tx) error { return fn(s.begin(tx)) })
 }
 
 // Update runs fn and commits what it wrote, all or nothing; it is durable when Update returns nil. An error of fn is
@@ -50,7 +48,6 @@ func (s *Store) Update(fn func(*Tx) error) error {
 	}
 	s.commits.Add(1)
 	s.signal(own.appended)
-	s.release()
 	return nil
 }
 
@@ -153,14 +150,21 @@ func key(parts ...string) []byte {
 // prefix is the beginning of all keys below parts.
 func prefix(parts ...string) []byte { return append(key(parts...), 0) }
 
+// bucket is where something is to be looked up, or written; nil if there is none.
+func (tx *Tx) bucket(name []byte) *bolt.Bucket {
+	tx.looked(neighbours)
+	return tx.tx.Bucket(name)
+}
+
 // scan visits the entries below prefix in order. The slices are valid only during the call.
 func (tx *Tx) scan(bucket, prefix []byte, visit func(k, v []byte) error) error {
-	b := tx.tx.Bucket(bucket)
+	b := tx.bucket(bucket)
 	if b == nil {
 		return nil // a store of an older version, opened to be read only
 	}
 	c := b.Cursor()
 	for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
+		tx.looked(len(k) + len(v))
 		if err := visit(k[len(prefix):], v); err != nil {
 			return err
 		}

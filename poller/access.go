@@ -34,7 +34,7 @@ func (a *agency) isHalted(r listings.Request) bool {
 	if r.Reference == "" {
 		return false
 	}
-	if l := a.looks[r.Reference]; l != nil && l.refused {
+	if l := a.looks[r.Reference]; l != nil && l.refusal != nil {
 		return true
 	}
 	h, ok := a.halts[haltScope{events.ScopeInsertion, r.Reference}]
@@ -56,10 +56,10 @@ func (a *agency) refusedContacts(reference string, err error, sent time.Time) er
 	l := a.look(reference)
 	a.touch(troubleInsertion, reference)
 	a.mu.Lock()
-	l.refused, l.refusal, l.refusedAt = true, answer, time.Now()
+	l.refusal = &refusal{answer, time.Now()}
 	waiting := 0
 	for _, other := range a.looks {
-		if other.refused && !a.lastAnswer.After(other.refusedAt) {
+		if other.refusal != nil && !a.lastAnswer.After(other.refusal.at) {
 			waiting++
 		}
 	}
@@ -156,13 +156,13 @@ func (a *agency) refusedAndListed(w *walk) (listed []string, errs map[string]err
 	errs = map[string]error{}
 	a.mu.Lock()
 	for reference, l := range a.looks {
-		if !l.refused || l.refusedAt.After(w.began) {
+		if l.refusal == nil || l.refusal.at.After(w.began) {
 			continue
 		}
 		if _, seen := w.seen[reference]; seen {
 			listed = append(listed, reference)
-			errs[reference] = l.refusal
-			answered = answered || a.lastAnswer.After(l.refusedAt)
+			errs[reference] = l.refusal.answer
+			answered = answered || a.lastAnswer.After(l.refusal.at)
 			continue
 		}
 		if _, gone := w.gone[reference]; gone {
@@ -182,8 +182,8 @@ func (a *agency) admit(reference string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for r, l := range a.looks {
-		if l.refused && (reference == "" || r == reference) {
-			l.refused, l.refusal = false, nil
+		if l.refusal != nil && (reference == "" || r == reference) {
+			l.refusal = nil
 			a.touched[troubleName{troubleInsertion, r}] = struct{}{}
 		}
 	}

@@ -81,32 +81,6 @@ type haltScope struct {
 	reference string
 }
 
-// look is what the process remembers of the polls of one insertion; a restart forgets it at no harm.
-type look struct {
-	hashes listings.Hashes // of the last answer that was committed with its window closed
-	rules  string          // under which it was
-	at     time.Time
-	total  int   // as last told, -1 unknown
-	whole  bool  // that answer showed all there is
-	first  int   // how many to ask for at first, where a smaller window tells nothing; 0: as few as usual
-	hidden int   // how many of those remembered it did not show, -1 unknown
-	slow   *slow // nil: no larger number has failed
-
-	wide      time.Time // when the widest window is due; zero: not known yet
-	explained int       // the largest total for which it was read
-	vain      int       // how often a total was the reason and nothing was found
-	patient   time.Time // until when a total is no reason
-
-	validators asked
-	untold     map[string]time.Time // what the schedule does not know yet; see arrived
-
-	retry *patience // nil: it has not failed; made under agency.mu
-
-	refused   bool // 403: waits for what the next complete walk says
-	refusedAt time.Time
-	refusal   *listings.StatusError
-}
-
 func newAgency(p *Poller, k AgencyKeys) *agency {
 	retiring, end := context.WithCancel(context.Background())
 	return &agency{
@@ -252,39 +226,6 @@ const (
 	baselineFirst  = "first"
 	baselineFilter = "filter_changed"
 )
-
-// look returns the memory of an insertion's polls, making it.
-func (a *agency) look(reference string) *look {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	l := a.looks[reference]
-	if l == nil {
-		l = &look{total: -1, hidden: -1}
-		a.looks[reference] = l
-	}
-	return l
-}
-
-// retry returns the back-off of an insertion that has failed, making it. Most never do, and there are many.
-func (a *agency) retry(reference string) *patience {
-	l := a.look(reference)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if l.retry == nil {
-		l.retry = newPatience(a.p.o.PollInterval, a.p.o.RetryMax)
-	}
-	return l.retry
-}
-
-// retries returns the back-off of an insertion; nil if it has not failed.
-func (a *agency) retries(reference string) *patience {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if l := a.looks[reference]; l != nil {
-		return l.retry
-	}
-	return nil
-}
 
 // enter waits until nobody else polls the insertion; leave lets the next one in.
 func (a *agency) enter(ctx context.Context, reference string) error {

@@ -156,7 +156,7 @@ func (a *agency) aside(reference string) bool {
 		return false
 	}
 	failures, _, _ := l.retry.state()
-	return l.refused || failures > 0
+	return l.refusal != nil || failures > 0
 }
 
 func (a *agency) freshness(now time.Time) *Freshness {

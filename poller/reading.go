@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"doorbell/events"
@@ -43,7 +44,7 @@ func (p *poll) run(ctx context.Context) error {
 // askFirst asks for the newest few, or for what was learned to do instead.
 func (p *poll) askFirst(ctx context.Context) (*listings.ContactRequestsPage, error) {
 	var refusal error
-	for n, size := range p.a.windows.firstSizes(p.look.first, time.Now()) {
+	for n, size := range p.a.windows.firstSizes(int(p.look.first), time.Now()) {
 		q := newestFirst(max(size, 0))
 		if q.Expect = p.expect(q.NumberOfItemsPerPage); n > 0 {
 			q.Expect.ETag, q.Expect.LastModified = "", ""
@@ -166,15 +167,15 @@ func (p *poll) remember(page *listings.ContactRequestsPage) {
 	if page.Total != c.total {
 		l.hashes = listings.Hashes{} // the same answer would tell of another total than was told last
 	}
-	l.at, l.total, l.hidden = page.Received, c.total, c.newest.hidden
-	if l.wide.IsZero() {
-		l.wide = wideSlot(p.a.id, p.reference, time.Now())
+	l.at, l.total, l.hidden = page.Received, small(c.total), small(c.newest.hidden)
+	if l.wide == 0 {
+		l.wide = wideSlot(p.a.id, p.reference, time.Now()).UnixNano()
 	}
 	l.first = 0
 	if !c.newest.ordered && len(c.newest.ids) > 1 {
-		l.first = capOf(len(c.newest.ids) + 1) // order is not to be had: only a window with all of them tells what is new
+		l.first = small(capOf(len(c.newest.ids) + 1)) // order is not to be had: only a window with all of them tells what is new
 		if !p.a.windows.larger(0, len(c.newest.ids)) {
-			l.first = capOf(len(c.newest.ids))
+			l.first = small(capOf(len(c.newest.ids)))
 		}
 	}
 	l.validators = asked{}
@@ -182,6 +183,9 @@ func (p *poll) remember(page *listings.ContactRequestsPage) {
 		l.validators.confirm(page.Envelope)
 	}
 }
+
+// small is a count as it is remembered, once for each insertion.
+func small(n int) int32 { return int32(min(n, math.MaxInt32)) }
 
 // ask puts one question to the API.
 func (p *poll) ask(ctx context.Context, q question) (*listings.ContactRequestsPage, error) {
@@ -251,7 +255,7 @@ func (p *poll) circumstances(i store.Insertion, known []store.ContactRequest, a 
 	return circumstances{
 		insertion: i, known: known, start: i.Start.Add(skew), looked: looked.Add(skew + time.Second),
 		most: p.a.mostReturned(), totals: p.a.windows.believable(),
-		larger: p.a.windows.larger(a.asked, len(a.requests)), hidden: p.look.hidden,
+		larger: p.a.windows.larger(a.asked, len(a.requests)), hidden: int(p.look.hidden),
 	}
 }
 

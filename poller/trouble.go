@@ -51,13 +51,14 @@ func (a *agency) trouble(n troubleName) (store.Trouble, bool) {
 		a.mu.Unlock()
 		return store.Trouble{}, false
 	}
-	refused, at, answer, retry := l.refused, l.refusedAt, l.refusal, l.retry
+	refused, retry := l.refusal, l.retry
 	a.mu.Unlock()
 	t, failing := retry.trouble(n.scope, n.name)
-	if refused && answer != nil {
-		t.Since, t.Status, t.Body, t.Key = at.UTC().Round(0), answer.Status, string(answer.Body), answer.Request.Key
+	if refused != nil {
+		t.Since, t.Status = refused.at.UTC().Round(0), refused.answer.Status
+		t.Body, t.Key = string(refused.answer.Body), refused.answer.Request.Key
 	}
-	return t, failing || refused
+	return t, failing || refused != nil
 }
 
 // keepTroubles writes the troubles that have changed, in one transaction; nothing if none has.
@@ -219,11 +220,10 @@ func (a *agency) restoreLook(t store.Trouble, now time.Time) (until time.Time) {
 	retry := a.retry(t.Name)
 	retry.restore(t, now, a.p.o.RetryMax)
 	if (t.Status == http.StatusForbidden || t.Status == http.StatusUnauthorized) && t.Key == a.keyFor(listings.OperationContactRequests).Fingerprint() {
-		l.refused, l.refusedAt = true, t.Since
-		l.refusal = &listings.StatusError{
+		l.refusal = &refusal{at: t.Since, answer: &listings.StatusError{
 			Request: listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: t.Name, Key: t.Key},
 			Status:  t.Status, Body: listings.BodyKind(t.Body),
-		}
+		}}
 	}
 	_, _, until = retry.state()
 	return until

@@ -70,7 +70,7 @@ func TestInsertionsThatFailByThemselvesAreNotLateBesides(t *testing.T) {
 		case 0:
 			a.retry(reference).failed(reference, now, now)
 		case 1:
-			a.look(reference).refused = true
+			a.look(reference).refusal = &refusal{at: now}
 		case 2:
 			a.halts[haltScope{events.ScopeInsertion, reference}] = store.Halt{}
 		}

@@ -14,7 +14,7 @@ const widestEvery = 24 * time.Hour
 
 // wideDue says whether the daily time has come to read the widest window of an insertion that is not seen whole.
 func (p *poll) wideDue(now time.Time) bool {
-	return !p.look.whole && !p.look.wide.IsZero() && !now.Before(p.look.wide)
+	return !p.look.whole && p.look.wide != 0 && now.UnixNano() >= p.look.wide
 }
 
 // widen reads the widest window where it is time, or where a total tells of something unseen.
@@ -37,7 +37,7 @@ func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) er
 			return err
 		}
 	}
-	p.look.wide = wideSlot(p.a.id, p.reference, now)
+	p.look.wide = wideSlot(p.a.id, p.reference, now).UnixNano()
 	if grew {
 		p.look.learnGrowth(page.Total, found, now)
 	}
@@ -47,18 +47,25 @@ func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) er
 // grew says whether the total is larger than it was by more than was found, for a reason that is not known yet.
 func (p *poll) grew(total int, now time.Time) bool {
 	l := p.look
-	return l.total >= 0 && total-l.total > p.catchUp.news && total > l.explained && !now.Before(l.patient)
+	if l.total < 0 || total-int(l.total) <= p.catchUp.news {
+		return false
+	}
+	return l.growth == nil || total > l.growth.explained && !now.Before(l.growth.patient)
 }
 
 // learnGrowth keeps a total that counts something else from being a reason at every poll.
 func (l *look) learnGrowth(total, found int, now time.Time) {
-	l.explained = total
+	if l.growth == nil {
+		l.growth = new(growth)
+	}
+	g := l.growth
+	g.explained = total
 	if found > 0 {
-		l.vain = 0
+		g.vain = 0
 		return
 	}
-	l.vain++
-	l.patient = now.Add(min(time.Minute<<min(l.vain, 12), widestEvery))
+	g.vain++
+	g.patient = now.Add(min(time.Minute<<min(g.vain, 12), widestEvery))
 }
 
 // askWidest asks for as many as this service shows at once: the last answer itself, if it takes no larger number.

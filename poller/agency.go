@@ -101,7 +101,7 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 func (a *agency) load() error {
 	var halts []store.Halt
 	var keys store.Keys
-	var polled []store.Insertion
+	var polled []resumed
 	var known recollection
 	now := time.Now()
 	err := a.p.store.View(func(tx *store.Tx) error {
@@ -118,7 +118,7 @@ func (a *agency) load() error {
 		known = recallMemory(tx, a.id)
 		return tx.Insertions(a.id, func(i store.Insertion) error {
 			if a.count(i, now) {
-				polled = append(polled, i)
+				polled = append(polled, resumedFrom(i))
 			}
 			return nil
 		})
@@ -140,7 +140,7 @@ func (a *agency) load() error {
 		return err
 	}
 	a.line(polled, known, a.restoreTroubles(troubles, now), now)
-	a.forgetOthers(polled, troubles)
+	a.forgetOthers(troubles)
 	a.pause()
 	return nil
 }
@@ -163,15 +163,16 @@ func (a *agency) count(i store.Insertion, now time.Time) bool {
 // line schedules what is polled: at once what must not wait, which is what appeared after the baseline and windows that are
 // open; later what the process before had to wait for; all others as if that went on. Those that were polled nobody knows
 // when are spread over an interval, so that a restart is no burst.
-func (a *agency) line(polled []store.Insertion, known recollection, waiting map[string]time.Time, now time.Time) {
+func (a *agency) line(polled []resumed, known recollection, waiting map[string]time.Time, now time.Time) {
 	a.p.turns.change(a.id, func(s *schedule.Schedule, p *party) {
+		p.grow(s, len(polled))
 		for n, i := range polled {
 			back := a.p.o.PollInterval * time.Duration(len(polled)-n) / time.Duration(len(polled))
-			one := p.add(s, i.Reference, known.resume(i, now, now.Add(-back)), now)
-			switch until := waiting[i.Reference]; {
+			one := p.add(s, i.reference, known.resume(i, now, now.Add(-back)), now)
+			switch until := waiting[i.reference]; {
 			case until.After(now):
 				s.Put(one, until)
-			case !i.Polled && !i.Baseline || !i.OpenSince.IsZero():
+			case i.urgent:
 				s.Urge(one, schedule.Urgent)
 			}
 		}
@@ -279,15 +280,15 @@ func (a *agency) urge(reference string) {
 }
 
 // forgetOthers drops the troubles of insertions that are not polled any more.
-func (a *agency) forgetOthers(polled []store.Insertion, troubles []store.Trouble) {
-	known := make(map[string]bool, len(polled))
-	for _, i := range polled {
-		known[i.Reference] = true
-	}
+func (a *agency) forgetOthers(troubles []store.Trouble) {
+	troubled := map[string]struct{}{}
 	for _, t := range troubles {
-		if (t.Scope == troubleInsertion || t.Scope == gapScope) && !known[t.Name] {
-			a.forget(t.Name)
+		if t.Scope == troubleInsertion || t.Scope == gapScope {
+			troubled[t.Name] = struct{}{}
 		}
+	}
+	for _, reference := range a.p.turns.without(a.id, troubled) {
+		a.forget(reference)
 	}
 }
 

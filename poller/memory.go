@@ -1,7 +1,6 @@
 package poller
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -38,14 +37,14 @@ const memoryForm = 2
 // recollection is what a process before this one wrote of an agency's schedule.
 type recollection struct {
 	learned []byte
-	items   []remembrance // in the order of their names
+	items   map[uint64]inscription // by name
 	written written
 }
 
 // lastPoll is when any insertion was polled last, before now; zero if that is not known.
 func (m recollection) lastPoll(now time.Time) (last time.Time) {
-	for _, one := range m.items {
-		if one.LastPoll.After(last) && !one.LastPoll.After(now) {
+	for _, b := range m.items {
+		if one, _ := readRemembrance(b[:]); one.LastPoll.After(last) && !one.LastPoll.After(now) {
 			last = one.LastPoll
 		}
 	}
@@ -75,6 +74,9 @@ type remembrance struct {
 	name uint64
 	schedule.Memory
 }
+
+// inscription is a remembrance as it is written. A start reads very many: they stay where they were read.
+type inscription *[memorySize]byte
 
 func memoryName(reference string) uint64 { return hashOf([]byte(reference)) }
 
@@ -126,6 +128,8 @@ func readRemembrance(b []byte) (r remembrance, ok bool) {
 
 // recallMemory reads what was written of an agency's schedule. Whatever it is, a start goes on.
 func recallMemory(tx *store.Tx, agencyID string) (m recollection) {
+	var chunks [][]byte
+	count := 0
 	tx.Schedule(agencyID, func(n int, chunk []byte) {
 		if n > maxChunks {
 			return
@@ -138,35 +142,59 @@ func recallMemory(tx *store.Tx, agencyID string) (m recollection) {
 			m.learned = slices.Clone(chunk[:min(len(chunk), maxLearned)])
 			return
 		}
+		chunks = append(chunks, slices.Clone(chunk))
+		count += len(chunk) / memorySize
+	})
+	m.items = make(map[uint64]inscription, count)
+	for _, chunk := range chunks {
 		for ; len(chunk) >= memorySize; chunk = chunk[memorySize:] {
-			if r, ok := readRemembrance(chunk); ok {
-				m.items = append(m.items, r)
-			}
+			m.add(inscription(chunk))
 		}
-	})
-	// One that stands in two chunks, because a process was killed between them: the younger one first.
-	slices.SortFunc(m.items, func(a, b remembrance) int {
-		return cmp.Or(cmp.Compare(a.name, b.name), b.LastPoll.Compare(a.LastPoll))
-	})
+	}
 	return m
+}
+
+// add takes what can be meant. Of one that stands in two chunks, because a process was killed between them, the younger
+// one counts.
+func (m recollection) add(b inscription) {
+	one, ok := readRemembrance(b[:])
+	if !ok {
+		return
+	}
+	if other, twice := m.items[one.name]; twice {
+		if before, _ := readRemembrance(other[:]); !one.LastPoll.After(before.LastPoll) {
+			return
+		}
+	}
+	m.items[one.name] = b
+}
+
+// resumed is what a start must know of an insertion that is polled; there may be very many.
+type resumed struct {
+	reference string
+	appeared  time.Time
+	polled    bool
+	urgent    bool // it appeared after the baseline, or its window is open
+}
+
+func resumedFrom(i store.Insertion) resumed {
+	return resumed{i.Reference, appearedAt(i), i.Polled, !i.Polled && !i.Baseline || !i.OpenSince.IsZero()}
 }
 
 // resume is what the schedule is told of an insertion. One whose last poll is not known, or lies in the future because the
 // clock has jumped, takes its place at a moment.
-func (m recollection) resume(i store.Insertion, now, place time.Time) (one schedule.Memory) {
-	n, found := slices.BinarySearchFunc(m.items, memoryName(i.Reference), func(r remembrance, name uint64) int {
-		return cmp.Compare(r.name, name)
-	})
-	if found {
-		one = m.items[n].Memory
+func (m recollection) resume(i resumed, now, place time.Time) (one schedule.Memory) {
+	if b, found := m.items[memoryName(i.reference)]; found {
+		r, _ := readRemembrance(b[:])
+		one = r.Memory
 	}
 	if one.Born.IsZero() || one.Born.After(now) {
-		one.Born = appearedAt(i)
+		one.Born = i.appeared
 	}
 	if one.LastPoll.After(now) {
 		one.LastPoll = time.Time{}
 	}
-	if one.LastPoll.IsZero() && i.Polled {
+	if one.LastPoll.IsZero() && i.polled {
 		one.LastPoll = place
 	}
 	return one

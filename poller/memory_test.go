@@ -89,9 +89,10 @@ func TestANonsensicalMemoryOfAnInsertionIsNone(t *testing.T) {
 		}
 	}
 	now := time.Now()
-	r := recollection{items: []remembrance{{memoryName("a#1##"), schedule.Memory{Born: now.Add(time.Hour), LastPoll: now.Add(time.Hour)}}}}
+	r := recollection{items: map[uint64]inscription{}}
+	r.add(inscription(remembrance{memoryName("a#1##"), schedule.Memory{Born: now.Add(time.Hour), LastPoll: now.Add(time.Hour)}}.append(nil)))
 	first := now.Add(-time.Hour)
-	if got := r.resume(store.Insertion{Reference: "a#1##", FirstSeen: first}, now, now); !got.Born.Equal(first) || !got.LastPoll.IsZero() {
+	if got := r.resume(resumed{reference: "a#1##", appeared: first}, now, now); !got.Born.Equal(first) || !got.LastPoll.IsZero() {
 		t.Errorf("of one that was never polled, with times to come: %+v", got)
 	}
 }

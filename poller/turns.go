@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -212,6 +213,15 @@ func (t *turns) polled(agencyID, reference string, at time.Time, created []time.
 	}
 	t.mu.Unlock()
 	t.poke()
+}
+
+// grow makes room for so many insertions at once.
+func (p *party) grow(s *schedule.Schedule, n int) {
+	s.Grow(p.handle, n)
+	if len(p.slots) == 0 {
+		p.slots = make(map[string]schedule.Insertion, n)
+	}
+	p.references, p.came = slices.Grow(p.references, n), slices.Grow(p.came, n)
 }
 
 // add puts an insertion into the schedule, unless it is there.

@@ -186,6 +186,12 @@ func (s *Schedule) Add(a Agency, m Memory, now time.Time) Insertion {
 	return Insertion{a, slot}
 }
 
+// Grow makes room for so many more insertions of an agency at once.
+func (s *Schedule) Grow(a Agency, n int) {
+	g := s.agencies[a]
+	g.items = append(make([]item, 0, len(g.items)+n), g.items...)
+}
+
 // Remove takes an insertion out of the schedule; it may be in flight.
 func (s *Schedule) Remove(name Insertion) {
 	g := s.agencies[name.Agency]

@@ -6,14 +6,14 @@ import "syscall"
 // they are given back, and are mapped again when they are needed; but what the process holds is then what it works with, and
 // not the whole file.
 const (
-	neighbours   = 64 << 10 // what one look maps at most
-	releaseAfter = 4 << 20  // bytes that may be mapped
+	neighbours   = 16      // pages that are mapped with one
+	releaseAfter = 4 << 20 // bytes that may be mapped
 )
 
-// looked notes that so many bytes may have been mapped, and gives the pages back if it is time. The file stays mapped where it
-// is as long as the transaction is open.
+// looked notes that so many bytes were read, scattered over the file, and gives the pages back if it is time. The file stays
+// mapped where it is as long as the transaction is open.
 func (tx *Tx) looked(bytes int) {
-	if tx.store.mapped.Add(int64(bytes)) < releaseAfter {
+	if tx.store.mapped.Add(int64(bytes)*neighbours) < releaseAfter {
 		return
 	}
 	tx.store.mapped.Store(0)

@@ -150,9 +150,11 @@ func key(parts ...string) []byte {
 // prefix is the beginning of all keys below parts.
 func prefix(parts ...string) []byte { return append(key(parts...), 0) }
 
+const onePage = 4 << 10
+
 // bucket is where something is to be looked up, or written; nil if there is none.
 func (tx *Tx) bucket(name []byte) *bolt.Bucket {
-	tx.looked(neighbours)
+	tx.looked(onePage)
 	return tx.tx.Bucket(name)
 }
 

@@ -268,6 +268,7 @@ func (a *app) run(ctx context.Context) error {
 	if err := a.o.Notify.ready(); err != nil {
 		a.o.Log.Warn("systemd does not listen", "err", err)
 	}
+	leaveStart()
 	err := watch.Wait()
 	a.o.Log.Info("stopping; what waits is published, for at most 10 s; a second signal ends at once")
 	a.drain(publishing)

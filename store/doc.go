@@ -4,7 +4,8 @@
 //
 // Its promise is that state and its events change together: a caller changes the snapshot and appends events inside one
 // Update, and either all of it is on disk when Update returns nil, or nothing is. There is no other way to write. An
-// event log entry is never changed; its sequence counts per agency from 1 without gaps.
+// event log entry is never changed; its sequence counts per agency from 1 without gaps. A log keeps acknowledged events for a
+// while and is then trimmed from its front (Trim), so that it may begin later than with 1 (First), but never ends sooner.
 //
 //	err := s.Update(func(tx *store.Tx) error {
 //		if err := tx.PutInsertion("A100", ins); err != nil {

@@ -44,9 +44,9 @@ func logKey(agency string, sequence uint64) []byte {
 	return binary.BigEndian.AppendUint64(prefix(agency), sequence)
 }
 
-// Append adds one event to the log in a transaction of its own.
+// Append adds one event to the log in a transaction of its own, also when the store holds all that it may.
 func (s *Store) Append(e events.Event) error {
-	return s.Update(func(tx *Tx) error {
+	return s.update(func(tx *Tx) error {
 		_, err := tx.Append(e)
 		return err
 	})
@@ -87,24 +87,18 @@ func (s *Store) Last(agency string) (sequence uint64, err error) {
 // Cursor says how far an agency's log is published.
 func (s *Store) Cursor(agency string) (events.Cursor, error) {
 	var c events.Cursor
-	err := s.View(func(tx *Tx) error {
-		v := tx.bucket(bucketCursors).Get([]byte(agency))
-		if v == nil {
-			return nil
-		}
-		if err := json.Unmarshal(v, &c); err != nil {
-			return fmt.Errorf("%w: cursor of %s", ErrDamaged, agency)
-		}
-		return nil
+	err := s.View(func(tx *Tx) (err error) {
+		c, err = tx.cursor(agency)
+		return err
 	})
 	return c, err
 }
 
-// SetCursor moves an agency's cursor, durably.
+// SetCursor moves an agency's cursor, durably, also when the store holds all that it may: it is what makes room.
 func (s *Store) SetCursor(agency string, c events.Cursor) error {
 	v, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
-	return s.Update(func(tx *Tx) error { return tx.bucket(bucketCursors).Put([]byte(agency), v) })
+	return s.update(func(tx *Tx) error { return tx.bucket(bucketCursors).Put([]byte(agency), v) })
 }

@@ -79,6 +79,7 @@ type Store struct {
 	commits  atomic.Int64
 
 	mapped atomic.Int64 // bytes of the file, at most, since the last were given back
+	full   atomic.Bool  // it holds all that it may; see Housekeeping
 }
 
 // Open locks and opens the store in o.Dir, or makes a new one where there is none. It holds an exclusive lock until

@@ -31,6 +31,14 @@ func (s *Store) View(fn func(*Tx) error) error {
 // Update runs fn and commits what it wrote, all or nothing; it is durable when Update returns nil. An error of fn is
 // returned as it is and changed nothing. See ErrNoSpace and ErrUnknownOutcome for the others.
 func (s *Store) Update(fn func(*Tx) error) error {
+	if s.full.Load() {
+		return fmt.Errorf("%w: it holds all that it may", ErrNoSpace)
+	}
+	return s.update(fn)
+}
+
+// update is Update without the question whether the store is full.
+func (s *Store) update(fn func(*Tx) error) error {
 	tx, err := s.db.Begin(true)
 	if err != nil {
 		return fmt.Errorf("store: %w", err)

@@ -170,6 +170,7 @@ func (l *lane) publishNext(ctx context.Context, s session) (bool, error) {
 	if len(batch) == 0 {
 		return false, nil
 	}
+	l.repair.upTo = max(l.repair.upTo, batch[0].Sequence-1) // what was trimmed from the log cannot be sent again
 	l.show(func(a *AgencyStatus) { a.Seen = max(a.Seen, batch[len(batch)-1].Sequence) })
 	if n := l.expired(batch); n > 0 {
 		return true, l.passOver(batch[n-1])

@@ -40,7 +40,7 @@ func cmdStatus(ctx context.Context, p *program, c *StatusCmd) error {
 			return failed(errors.New("no daemon runs"), "start it with doorbell run")
 		}
 		if c.Check && s.Troubled() {
-			return failed(errors.New("something is halted, held, stale or does not answer"), "the status above says what")
+			return failed(errors.New("something is halted, held, stale, full or does not answer"), "the status above says what")
 		}
 		if !c.Watch {
 			return nil
@@ -75,7 +75,12 @@ func status(ctx context.Context, b Base) (ops.Status, error) {
 	if err != nil {
 		return ops.Status{}, ioError(err, "")
 	}
+	inUse, err := kept.InUse()
+	if err != nil {
+		return ops.Status{}, ioError(err, "")
+	}
 	s = ops.Status{Version: version(), StoreID: kept.ID(), DataDir: b.DataDir, Watch: w}
+	s.Store = ops.NewStoreStatus(store.NewSpace(inUse, int64(b.StoreMax)))
 	for _, a := range w.Agencies {
 		c, err := kept.Cursor(a.AgencyID)
 		if err != nil {

@@ -57,6 +57,8 @@ type app struct {
 	poller  *poller.Poller
 	socket  net.Listener
 
+	housekeeping *store.Housekeeping
+
 	mu    sync.Mutex
 	conn  *nats.Conn
 	relay *relay.Relay
@@ -120,6 +122,7 @@ func (a *app) openStore(context.Context) error {
 		return storeError(err, a.o.Base.DataDir)
 	}
 	a.store = s
+	a.openHousekeeping()
 	a.onClose(func() {
 		if err := s.Close(); err != nil {
 			a.o.Log.Error("close store", "err", err)
@@ -259,7 +262,7 @@ func (a *app) run(ctx context.Context) error {
 		return a.publish(publishing)
 	})
 	var watch errgroup.Group
-	for _, part := range []func(context.Context) error{a.poller.Run, a.keys, a.beat, a.serve, a.watchdog} {
+	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.keys, a.beat, a.serve, a.watchdog} {
 		watch.Go(func() error {
 			defer stop()
 			return part(watching)

@@ -44,7 +44,8 @@ func (a *app) status() (ops.Status, error) {
 	a.mu.Unlock()
 	s := ops.Status{
 		Version: version(), Running: true, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.Base.DataDir, Watch: w,
-		NATS: ops.NATSStatus{Embedded: a.server != nil, Connected: conn.IsConnected(), Stream: a.o.Base.Stream, Problem: r.Problem, URL: a.natsURL()},
+		Store: ops.NewStoreStatus(a.housekeeping.Space()),
+		NATS:  ops.NATSStatus{Embedded: a.server != nil, Connected: conn.IsConnected(), Stream: a.o.Base.Stream, Problem: r.Problem, URL: a.natsURL()},
 	}
 	for _, l := range r.Agencies {
 		last, err := a.store.Last(l.AgencyID)

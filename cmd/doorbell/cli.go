@@ -111,7 +111,7 @@ func (c *CheckCmd) Run(ctx context.Context, p *program) error { return cmdCheck(
 // StatusCmd is `doorbell status`.
 type StatusCmd struct {
 	JSON  bool `name:"json" help:"Print JSON."`
-	Check bool `help:"Exit with 1 if anything is halted, held, stale or not answering, or if no daemon runs."`
+	Check bool `help:"Exit with 1 if anything is halted, held, stale, full or not answering, or if no daemon runs."`
 	Watch bool `help:"Print it again and again until stopped."`
 }
 

@@ -16,8 +16,8 @@ type Base struct {
 	SubjectPrefix  string        `split_words:"true" default:"listings" desc:"First part of every subject."`
 	Stream         string        `split_words:"true" default:"LISTINGS" desc:"Name of the stream."`
 	StreamManage   string        `split_words:"true" default:"auto" choice:"auto,off" desc:"auto makes the stream if it is missing; an existing one on an external server is never changed."`
-	Retention      time.Duration `split_words:"true" default:"720h" min:"2m" max:"87600h" desc:"How long the embedded stream keeps events. The event log is not trimmed yet."`
-	StoreMax       Size          `split_words:"true" default:"8GiB" min:"1MiB" max:"64TiB" desc:"Size of doorbell.db at which the alarm stands at 100 %; it rises at 80 %." later:"true"`
+	Retention      time.Duration `split_words:"true" default:"720h" min:"2m" max:"87600h" desc:"How long the event log and the embedded stream keep events. The log keeps what the stream has not taken yet in any case."`
+	StoreMax       Size          `split_words:"true" default:"8GiB" min:"1MiB" max:"64TiB" desc:"Most bytes in use in doorbell.db. At 80 % of it an alarm rises; at 100 % the oldest events that the stream has taken go before their time, and where that is not enough, polling waits."`
 	StreamMax      Size          `split_words:"true" default:"4GiB" min:"1MiB" max:"64TiB" desc:"Largest size of the embedded stream."`
 	HTTPListen     string        `split_words:"true" default:"127.0.0.1:3667" desc:"Address of health, metrics and status page, or off." later:"true"`
 	HTTPToken      Secret        `split_words:"true" desc:"Token of the status page and its actions. Health, metrics and schemas need none." later:"true"`

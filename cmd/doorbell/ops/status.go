@@ -21,6 +21,7 @@ type Status struct {
 	StoreID string        `json:"storeId"`
 	DataDir string        `json:"dataDir"`
 	NATS    NATSStatus    `json:"nats"`
+	Store   StoreStatus   `json:"store"`
 	Watch   poller.Status `json:"watch"`
 	Relay   []RelayStatus `json:"relay"`
 }
@@ -43,9 +44,9 @@ type RelayStatus struct {
 	Problem      string `json:"problem,omitempty"`
 }
 
-// Troubled says whether anything is halted, held or does not answer.
+// Troubled says whether anything is halted, held, full or does not answer.
 func (s Status) Troubled() bool {
-	if s.Watch.Down != "" || s.Watch.NoSpace {
+	if s.Watch.Down != "" || s.Watch.NoSpace || s.Store.Alarm || s.Store.Full {
 		return true
 	}
 	for _, a := range s.Watch.Agencies {
@@ -65,7 +66,8 @@ func (s Status) WriteText(w io.Writer) error {
 			s.Version, age(s.Started, s.Watch.At), s.Watch.Requests, s.Watch.LastMinute, s.ceiling(), s.Watch.BaseURL)
 		fmt.Fprintln(w, s.NATS.text())
 	}
-	if s.Watch.NoSpace {
+	fmt.Fprint(w, s.Store.text())
+	if s.Watch.NoSpace && !s.Store.Full {
 		fmt.Fprintf(w, "The disk is full: nothing is asked until there is space for %s\n", s.DataDir)
 	}
 	if s.Watch.Down != "" {

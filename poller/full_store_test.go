@@ -1,0 +1,69 @@
+package poller_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/sandbox"
+	"doorbell/store"
+)
+
+func TestAStoreThatHoldsAllThatItMayStopsTheAskingAndLosesNothing(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##")
+		w.start()
+		h := store.NewHousekeeping(store.HousekeepingOptions{Store: w.store, Retention: 1000 * time.Hour, Max: 1 << 20})
+		ctx, cancel := context.WithCancel(w.t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- h.Run(ctx) }()
+		w.pass(10 * time.Minute)
+		written, told := map[string]bool{}, map[string]uint64{} // told by which sequence
+		ring := func(minutes int) {
+			for range minutes {
+				id, err := w.model.AddContactRequest("A100", "a#1##", sandbox.ContactRequest{
+					CreatedAt: time.Now(), Message: strings.Repeat("Guten Tag ", 1000),
+				})
+				w.must(err)
+				written[id] = true
+				w.pass(time.Minute)
+			}
+		}
+		ring(100) // 100 × 20 kB, and nobody takes them
+		if s, err := w.poller.Status(); err != nil || !s.NoSpace || !h.Space().Full {
+			t.Fatalf("%+v and nobody waits: %v", h.Space(), err)
+		}
+		before := w.model.Requests(sandbox.Filter{})
+		ring(60)
+		if n := w.model.Requests(sandbox.Filter{}) - before; n > 0 {
+			t.Errorf("%d requests in an hour of which nothing can be remembered", n)
+		}
+		for range 40 { // now somebody takes them
+			for _, e := range w.log("A100") {
+				if e.Type == events.TypeContactRequestCreated {
+					id := e.body["contactRequestId"].(string)
+					if told[id] != 0 && told[id] != e.Sequence {
+						t.Errorf("%s was announced twice", id)
+					}
+					told[id] = e.Sequence
+				}
+			}
+			last, err := w.store.Last("A100")
+			w.must(err)
+			w.must(w.store.SetCursor("A100", events.Cursor{Sequence: last, ID: "x", StreamSequence: last, StreamCreated: time.Now()}))
+			w.pass(time.Minute)
+		}
+		if s, err := w.poller.Status(); err != nil || s.NoSpace || h.Space().Full {
+			t.Errorf("%+v, and nobody asks: %v", h.Space(), err)
+		}
+		for id := range written {
+			if told[id] == 0 {
+				t.Errorf("%s was not announced", id)
+			}
+		}
+		cancel()
+		w.must(<-ended)
+	})
+}

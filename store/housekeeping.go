@@ -1,0 +1,169 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// How often Housekeeping trims, and looks at the size.
+const (
+	trimEvery = time.Hour
+	lookEvery = 5 * time.Second
+)
+
+// Shares of the most that the store may hold, in percent: the alarm rises and ends, room is made down to, the store is no
+// longer full.
+const (
+	alarmFrom, alarmUntil = 80, 78
+	roomDownTo            = 95
+	fullUntil             = 98
+)
+
+// HousekeepingOptions configure NewHousekeeping. Store and Retention are required.
+type HousekeepingOptions struct {
+	Store     *Store
+	Retention time.Duration // how long acknowledged events are kept
+	Max       int64         // the most bytes in use; 0: no bound
+	Told      func(Space)   // is called when Alarm or Full has changed; may be nil
+}
+
+// Space is how much the store holds of what it may.
+type Space struct {
+	InUse int64
+	Max   int64 // 0: no bound
+	Alarm bool  // from 80 % on
+	Full  bool  // nothing more may go: Update is refused with ErrNoSpace until there is room
+}
+
+// Housekeeping keeps the store from growing for ever: it trims the event log, and watches the size. A store that holds all that
+// it may loses its oldest acknowledged events before their time. Where that is not enough, because what is in it is not
+// acknowledged or is the snapshot, Update refuses as on a full disk: who would write has to wait, so that nothing is lost. What
+// the relay writes goes on, for it makes room.
+type Housekeeping struct {
+	o  HousekeepingOptions
+	mu sync.Mutex
+	is Space
+}
+
+// NewHousekeeping does nothing yet.
+func NewHousekeeping(o HousekeepingOptions) *Housekeeping {
+	return &Housekeeping{o: o, is: Space{Max: o.Max}}
+}
+
+// Run trims at once and every hour, and looks at the size every few seconds, until ctx is done; then it returns nil. Any other
+// end is an error after which the process must end: see ErrUnknownOutcome.
+func (h *Housekeeping) Run(ctx context.Context) error {
+	trim, look := time.NewTicker(trimEvery), time.NewTicker(lookEvery)
+	defer trim.Stop()
+	defer look.Stop()
+	err := h.RunOnce(ctx)
+	for err == nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-trim.C:
+			err = h.RunOnce(ctx)
+		case <-look.C:
+			err = h.look(ctx)
+		}
+	}
+	return err
+}
+
+// RunOnce trims what is older than the retention, and looks at the size.
+func (h *Housekeeping) RunOnce(ctx context.Context) error {
+	if err := h.trim(ctx, h.o.Store.now().Add(-h.o.Retention)); err != nil {
+		return err
+	}
+	return h.look(ctx)
+}
+
+// Space is how it was at the last look.
+func (h *Housekeeping) Space() Space {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.is
+}
+
+// trim removes all from before a moment. Half of the time belongs to others. A full disk is no error: it is tried again.
+func (h *Housekeeping) trim(ctx context.Context, before time.Time) error {
+	for ctx.Err() == nil {
+		began := time.Now()
+		n, err := h.o.Store.Trim(before, trimEvents)
+		if n == 0 || err != nil {
+			return ignoreNoSpace(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Since(began)):
+		}
+	}
+	return nil
+}
+
+// look finds out how much the store holds, makes room where it is too much, and says what has changed.
+func (h *Housekeeping) look(ctx context.Context) error {
+	inUse, err := h.o.Store.InUse()
+	if err == nil && h.o.Max > 0 && inUse >= h.o.Max {
+		inUse, err = h.makeRoom(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	was := h.Space()
+	is := was.after(inUse)
+	h.mu.Lock()
+	h.is = is
+	h.mu.Unlock()
+	h.o.Store.full.Store(is.Full)
+	if h.o.Told != nil && (is.Alarm != was.Alarm || is.Full != was.Full) {
+		h.o.Told(is)
+	}
+	return nil
+}
+
+// NewSpace judges a size by itself.
+func NewSpace(inUse, most int64) Space { return Space{Max: most}.after(inUse) }
+
+// after is what has become of it. Alarm and Full end a little below where they begin, so that they do not come and go.
+func (s Space) after(inUse int64) Space {
+	s.InUse = inUse
+	if s.Max > 0 {
+		percent := float64(inUse) / float64(s.Max) * 100
+		s.Alarm = percent >= alarmFrom || s.Alarm && percent > alarmUntil
+		s.Full = percent >= 100 || s.Full && percent > fullUntil
+	}
+	return s
+}
+
+// makeRoom trims the oldest events that may go, a twentieth of the time that they span after the other, until there is room or
+// nothing left that may go.
+func (h *Housekeeping) makeRoom(ctx context.Context) (inUse int64, err error) {
+	s, target := h.o.Store, h.o.Max/100*roomDownTo
+	for {
+		if inUse, err = s.InUse(); err != nil || inUse <= target || ctx.Err() != nil {
+			return inUse, err
+		}
+		oldest, err := s.oldestTrimmable()
+		if err != nil || oldest.IsZero() {
+			return inUse, err
+		}
+		most := min(max(1, (inUse-target)/largeEvent), trimEvents)
+		n, err := s.Trim(oldest.Add(max(s.now().Sub(oldest)/20, time.Millisecond)), int(most))
+		if n == 0 || err != nil { // the disk is full, too
+			return inUse, ignoreNoSpace(err)
+		}
+	}
+}
+
+// largeEvent says how many events go before the size is looked at again: no more than needed, if they are not larger.
+const largeEvent = 16 << 10
+
+func ignoreNoSpace(err error) error {
+	if errors.Is(err, ErrNoSpace) {
+		return nil
+	}
+	return err
+}

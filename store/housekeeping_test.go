@@ -1,0 +1,151 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"doorbell/events"
+	"doorbell/store"
+)
+
+// keep runs a housekeeping until the returned function is called.
+func keep(t *testing.T, o store.HousekeepingOptions) (h *store.Housekeeping, stop func()) {
+	t.Helper()
+	h = store.NewHousekeeping(o)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- h.Run(ctx) }()
+	return h, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// large appends an event of about so many bytes.
+func large(t *testing.T, s *store.Store, size int) error {
+	t.Helper()
+	record := slices.Concat([]byte(`"`), bytes.Repeat([]byte("a"), size), []byte(`"`))
+	e, err := events.New(&events.InsertionAppeared{
+		Common: events.Common{AgencyID: "A100", ObservedAt: era}, PropertyReferenceID: "a#b##", Episode: 1, Record: record,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Update(func(tx *store.Tx) error { _, err := tx.Append(e); return err })
+}
+
+func TestOldEventsGoAtTheStartAndEveryHour(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, dir)
+		for range 10 {
+			update(t, s, func(tx *store.Tx) error { _, err := tx.Append(event(t, "A100")); return err })
+			time.Sleep(time.Hour)
+		}
+		publish(t, s, "A100", 10)
+		_, stop := keep(t, store.HousekeepingOptions{Store: s, Retention: 5*time.Hour + time.Minute})
+		pass(time.Second)
+		if got := kept(t, s, "A100"); !slices.Equal(got, between(6, 10)) {
+			t.Errorf("after the start the log holds %v", got)
+		}
+		pass(2 * time.Hour)
+		if got := kept(t, s, "A100"); !slices.Equal(got, between(8, 10)) {
+			t.Errorf("two hours later the log holds %v", got)
+		}
+		stop()
+	})
+}
+
+func TestASizeThatIsNearlyReachedIsTold(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, dir)
+		var told []store.Space
+		h, stop := keep(t, store.HousekeepingOptions{
+			Store: s, Retention: time.Hour, Max: 4 << 20, Told: func(is store.Space) { told = append(told, is) },
+		})
+		for n := 0; n < 33; n++ { // 33 × 104 kB
+			if err := large(t, s, 100<<10); err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Minute)
+		}
+		if len(told) != 1 || !told[0].Alarm || told[0].Full || !h.Space().Alarm || h.Space().InUse < 32*(4<<20)/40 {
+			t.Fatalf("told %+v, is %+v", told, h.Space())
+		}
+		publish(t, s, "A100", 33)
+		pass(2 * time.Hour)
+		if len(told) != 2 || told[1].Alarm || h.Space().Alarm {
+			t.Errorf("told %+v", told)
+		}
+		stop()
+	})
+}
+
+func TestAFullStoreLosesItsOldestAcknowledgedEventsFirst(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, dir)
+		h, stop := keep(t, store.HousekeepingOptions{Store: s, Retention: 1000 * time.Hour, Max: 4 << 20})
+		for n := range uint64(100) {
+			if err := large(t, s, 100<<10); err != nil {
+				t.Fatal(err)
+			}
+			publish(t, s, "A100", n+1)
+			pass(time.Minute)
+			if is := h.Space(); is.Full || is.InUse > 4<<20 {
+				t.Fatalf("%+v", is)
+			}
+		}
+		got := kept(t, s, "A100")
+		if !slices.Equal(got, between(got[0], 100)) || len(got) < 30 {
+			t.Errorf("the log holds %v", got)
+		}
+		stop()
+	})
+}
+
+func TestAFullStoreTakesOnlyWhatMakesRoom(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, dir)
+		h, stop := keep(t, store.HousekeepingOptions{Store: s, Retention: 1000 * time.Hour, Max: 4 << 20})
+		var err error
+		written := uint64(0)
+		for ; err == nil && written < 100; written++ {
+			err = large(t, s, 100<<10)
+			pass(time.Minute)
+		}
+		written--
+		if !errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrUnknownOutcome) || !h.Space().Full || written < 30 {
+			t.Fatalf("after %d events: %v, %+v", written, err, h.Space())
+		}
+		if got := kept(t, s, "A100"); !slices.Equal(got, between(1, written)) {
+			t.Errorf("the log holds %v", got)
+		}
+		publish(t, s, "A100", 20)
+		if err := s.Append(event(t, "A100")); err != nil { // as the relay reports a repair
+			t.Error(err)
+		}
+		pass(time.Minute)
+		if err := large(t, s, 100<<10); err != nil || h.Space().Full {
+			t.Errorf("there is room: %v, %+v", err, h.Space())
+		}
+		if got := kept(t, s, "A100"); got[0] < 2 || got[0] > 20 || got[len(got)-1] != written+2 {
+			t.Errorf("the log holds %v", got)
+		}
+		stop()
+	})
+}

@@ -66,6 +66,7 @@ type meta struct {
 	StoreID string    `json:"storeId"`
 	BaseURL string    `json:"baseUrl"`
 	Created time.Time `json:"created"`
+	Copied  time.Time `json:"copied,omitzero"` // when this copy of a store was made; run takes one only when told to
 }
 
 // Store is an open store. Its methods are safe for concurrent use.
@@ -130,6 +131,9 @@ func refuseLost(path, stated string) error {
 
 // openFile opens the bbolt file. A damaged file can make bbolt panic; that becomes an ErrDamaged.
 func openFile(path string, wait time.Duration) (db *bolt.DB, err error) {
+	if err := refuseCut(path); err != nil {
+		return nil, err
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			db, err = nil, damaged(path, fmt.Sprint(r))

@@ -41,6 +41,9 @@ func OpenReadOnly(o Options) (*Store, error) {
 }
 
 func openAsItIs(path string, wait time.Duration) (db *bolt.DB, err error) {
+	if err := refuseCut(path); err != nil {
+		return nil, err
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			db, err = nil, damaged(path, fmt.Sprint(r))

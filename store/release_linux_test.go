@@ -14,7 +14,7 @@ import (
 func TestPagesThatWereReadAreGivenBack(t *testing.T) {
 	const records = 10_000 // 20 MB
 	s := open(t, t.TempDir())
-	record := bytes.Repeat([]byte("0123456789"), 200)
+	record := bytes.Repeat([]byte("1234567890"), 200)
 	put := func(n int) {
 		update(t, s, func(tx *store.Tx) error { return tx.PutRecord("A100", fmt.Sprintf("%06d", n), record) })
 	}

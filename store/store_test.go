@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"math/rand/v2"
@@ -40,19 +41,14 @@ func open(t testing.TB, dir string) *store.Store {
 
 func check(t testing.TB, path string) {
 	t.Helper()
-	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	err = db.View(func(tx *bolt.Tx) error {
-		for err := range tx.Check() {
-			t.Error(err)
-		}
-		return nil
-	})
+	r, err := store.Verify(context.Background(), path)
 	if err != nil {
 		t.Error(err)
+	}
+	for _, finding := range r.Findings {
+		if !strings.HasSuffix(finding, "learns it anew") {
+			t.Error(finding)
+		}
 	}
 }
 
@@ -226,7 +222,12 @@ func TestEverythingSurvivesAReopen(t *testing.T) {
 		Fields: []store.Field{{Name: "email", Digest: store.FieldDigest{1, 2, 0x30}}, {Name: "phone"}},
 	}
 	halt := store.Halt{Scope: events.ScopeInsertion, Reference: "a#b##", Operation: "contact_requests", Status: 403, Since: now}
-	cursor := events.Cursor{Sequence: 4, ID: "x", StreamSequence: 9, StreamCreated: now}
+	var newest events.Event
+	update(t, s, func(tx *store.Tx) (err error) {
+		newest, err = tx.Append(event(t, "A100"))
+		return err
+	})
+	cursor := events.Cursor{Sequence: 1, ID: newest.ID, StreamSequence: 9, StreamCreated: now}
 	update(t, s, func(tx *store.Tx) error {
 		return errors.Join(tx.PutAgency("A100", agency), tx.PutInsertion("A100", insertion), tx.PutRecord("A100", "a#b##", []byte(`{}`)),
 			tx.PutContactRequest("A100", "a#b##", request), tx.PutHalt("A100", halt))

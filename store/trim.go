@@ -56,7 +56,7 @@ func (s *Store) First(agency string) (sequence uint64, err error) {
 
 func (tx *Tx) firstSequence(agency string) uint64 {
 	below := prefix(agency)
-	k, _ := tx.tx.Bucket(bucketLog).Cursor().Seek(below)
+	k, _ := tx.bucket(bucketLog).Cursor().Seek(below)
 	if !bytes.HasPrefix(k, below) {
 		return 0
 	}
@@ -66,7 +66,7 @@ func (tx *Tx) firstSequence(agency string) uint64 {
 // published lists the agencies of whose log something may go.
 func (s *Store) published() (agencies []string, err error) {
 	err = s.View(func(tx *Tx) error {
-		return tx.tx.Bucket(bucketCursors).ForEach(func(k, _ []byte) error {
+		return tx.bucket(bucketCursors).ForEach(func(k, _ []byte) error {
 			agencies = append(agencies, string(k))
 			return nil
 		})
@@ -115,7 +115,7 @@ func (tx *Tx) trimmable(agency string, before time.Time, most int) (upTo uint64,
 		return 0, err
 	}
 	below, size := prefix(agency), 0
-	c := tx.tx.Bucket(bucketLog).Cursor()
+	c := tx.bucket(bucketLog).Cursor()
 	for k, v := c.Seek(below); bytes.HasPrefix(k, below) && most > 0 && size < trimBytes; k, v = c.Next() {
 		sequence := binary.BigEndian.Uint64(k[len(below):])
 		if sequence >= keep {
@@ -145,7 +145,7 @@ func recordedTime(v []byte) (time.Time, error) {
 // removeEvents removes the events of an agency up to a sequence, as many as there is time for.
 func (tx *Tx) removeEvents(agency string, upTo uint64) (n int, err error) {
 	below, began := prefix(agency), time.Now()
-	b := tx.tx.Bucket(bucketLog)
+	b := tx.bucket(bucketLog)
 	for _, k := range keysUpTo(b, below, logKey(agency, upTo)) {
 		if err := b.Delete(k); err != nil {
 			return n, err
@@ -179,7 +179,7 @@ func (s *Store) oldestTrimmable() (oldest time.Time, err error) {
 			if err != nil || first == 0 || first >= keep {
 				return err
 			}
-			at, err := recordedTime(tx.tx.Bucket(bucketLog).Get(logKey(agency, first)))
+			at, err := recordedTime(tx.bucket(bucketLog).Get(logKey(agency, first)))
 			if err != nil {
 				return fmt.Errorf("%w: event %d of %s", ErrDamaged, first, agency)
 			}
@@ -197,7 +197,7 @@ func (s *Store) oldestTrimmable() (oldest time.Time, err error) {
 
 // cursor says how far an agency's log is published.
 func (tx *Tx) cursor(agency string) (c events.Cursor, err error) {
-	v := tx.tx.Bucket(bucketCursors).Get([]byte(agency))
+	v := tx.bucket(bucketCursors).Get([]byte(agency))
 	if v == nil {
 		return c, nil
 	}

@@ -139,7 +139,7 @@ func openFile(path string, wait time.Duration) (db *bolt.DB, err error) {
 			db, err = nil, damaged(path, fmt.Sprint(r))
 		}
 	}()
-	db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: wait, FreelistType: bolt.FreelistMapType})
+	db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: wait, FreelistType: bolt.FreelistMapType, InitialMmapSize: mapAhead})
 	switch {
 	case err == nil:
 		db.AllocSize = growBy
@@ -153,6 +153,10 @@ func openFile(path string, wait time.Duration) (db *bolt.DB, err error) {
 	}
 	return nil, fmt.Errorf("store: %w", err)
 }
+
+// mapAhead is how far beyond its end the file is mapped, which costs addresses and no memory. When it outgrows that, a commit
+// has to map it anew, and waits until nobody reads.
+const mapAhead = (16 << 30) * int(^uint(0)>>63) // none where addresses are short
 
 // growBy is how much larger the file becomes when it is full.
 const growBy = 4 << 20

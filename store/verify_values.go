@@ -177,7 +177,7 @@ func (v *verifier) event(k, value []byte) {
 	if !known {
 		s.first = sequence
 		s.ids = map[uint64]string{}
-	} else if sequence != s.last+1 {
+	} else if sequence != s.last+1 && !v.importing(agency) {
 		v.r.find("the log of agency %q has a gap: %d is followed by %d", agency, s.last, sequence)
 	}
 	var e events.Event
@@ -189,6 +189,19 @@ func (v *verifier) event(k, value []byte) {
 	}
 	s.last = sequence
 	v.logs[agency] = s
+}
+
+// importing says whether events of an agency are being moved to let in those of the stream: its log has gaps meanwhile.
+func (v *verifier) importing(agency string) bool {
+	b := v.tx.tx.Bucket([]byte("imports"))
+	if b == nil {
+		return false
+	}
+	var state struct {
+		Up, Down json.RawMessage
+		Gaps     bool
+	}
+	return json.Unmarshal(b.Get([]byte(agency)), &state) == nil && (state.Up != nil || state.Down != nil || state.Gaps)
 }
 
 func (v *verifier) cursor(k, _ []byte) {

@@ -25,6 +25,9 @@ type grammar struct {
 	Keys    KeysCmd    `cmd:"" help:"Compare the two keys of a rotation."`
 	Poll    PollCmd    `cmd:"" help:"Ask for an agency now instead of when its turn comes."`
 	Approve ApproveCmd `cmd:"" help:"Believe a change that is held because it is too large."`
+	Backup  BackupCmd  `cmd:"" help:"Copy the store into a file, also while the daemon runs."`
+	Compact CompactCmd `cmd:"" help:"Give the space that the store does not use back to the disk."`
+	Verify  VerifyCmd  `cmd:"" help:"Say whether a store is sound."`
 	Config  ConfigCmd  `cmd:"" help:"Print the configuration that is in effect."`
 	Version VersionCmd `cmd:"" help:"Print the version."`
 }

@@ -24,6 +24,8 @@ type Verbs struct {
 	Poll    func(agencyID string) (poller.PolledNow, error)
 	// VerifyKeys may take long.
 	VerifyKeys func(ctx context.Context) (poller.KeyReport, error)
+	// Backup writes a copy of the store; see store.Backup.
+	Backup func(w io.Writer, sized func(bytes int64)) error
 }
 
 // ResumeRequest is the body of POST /resume.
@@ -57,7 +59,8 @@ type problem struct {
 	Error string `json:"error"`
 }
 
-// Handler serves the verbs: GET /status and /outlook, POST /resume, /approve, /poll and /keys/verify, all JSON.
+// Handler serves the verbs: GET /status and /outlook, POST /resume, /approve, /poll and /keys/verify, all JSON; and
+// GET /backup, the bytes of a copy of the store.
 func Handler(v Verbs) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
@@ -98,6 +101,7 @@ func Handler(v Verbs) http.Handler {
 		report, err := v.VerifyKeys(r.Context())
 		answer(w, report, err)
 	})
+	mux.HandleFunc("GET /backup", func(w http.ResponseWriter, _ *http.Request) { sendBackup(w, v.Backup) })
 	return mux
 }
 

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"doorbell/store"
+)
+
+func TestABackupOfARunningDaemonIsWholeAndVerified(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100", "B200")
+	d := launch(t, s.environ, "run")
+	sub := subscribeTo(t, natsURL(t, s.dir))
+	sub.baselined(t, "A100", "B200")
+	sub.request(t, s.ring(t, "A100"))
+	file := filepath.Join(t.TempDir(), "copy.db")
+	got := run(t, s.environ, "backup", file)
+	if got.code != exitDone {
+		t.Fatalf("%+v", got)
+	}
+	has(t, got.stdout, file+" holds store ", "verified: 2 agencies, 8 insertions, 9 contact requests, ")
+	if again := run(t, s.environ, "backup", file); again.code != exitFailed || !strings.Contains(again.stderr, "--force") {
+		t.Errorf("%+v", again)
+	}
+	forced := run(t, s.environ, "backup", "--force", "--json", file)
+	var r store.Report
+	if err := json.Unmarshal([]byte(forced.stdout), &r); err != nil || forced.code != exitDone || r.Events < 3 {
+		t.Errorf("%+v: %v", forced, err)
+	}
+	if self := run(t, s.environ, "backup", "--force", filepath.Join(s.dir, storeFile)); self.code != exitUsage {
+		t.Errorf("a backup onto itself: %+v", self)
+	}
+	verified := run(t, s.environ, "verify")
+	if verified.code != exitDone {
+		t.Errorf("%+v", verified)
+	}
+	has(t, verified.stdout, filepath.Join(s.dir, storeFile)+", store ", "is sound: 2 agencies")
+	if compacted := run(t, s.environ, "compact"); compacted.code != exitFailed || !strings.Contains(compacted.stderr, "stop the daemon first") {
+		t.Errorf("%+v", compacted)
+	}
+	s.goesOn(t, "A100", 10)
+	d.stop(t)
+	left, err := filepath.Glob(filepath.Join(s.dir, ".*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("%v is left: %v", left, err)
+	}
+	for _, args := range [][]string{{"verify"}, {"backup", "--force", file}, {"compact"}, {"verify", "--json"}, {"verify", "--file", file}} {
+		if got := run(t, s.environ, args...); got.code != exitDone {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+	holdsNobody(t, d.stderr.String()+got.stdout+verified.stdout)
+}
+
+func TestADamagedStoreIsToldApartAndLeftAlone(t *testing.T) {
+	s := newScene(t, "A100")
+	kept, err := store.Open(store.Options{Dir: s.dir, BaseURL: s.url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept.Close()
+	path := filepath.Join(s.dir, storeFile)
+	whole := readText(t, path)
+	for name, c := range map[string]struct {
+		text string
+		code int
+		says string
+	}{
+		"cut":       {whole[:9000], exitIO, "it is cut off"},
+		"not one":   {strings.Repeat("nonsense", 4000), exitIO, "it does not begin as a store does"},
+		"truncated": {"", exitConfig, "is missing or empty"},
+	} {
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{"verify", "run", "compact", "status"} {
+			got := run(t, s.environ, command)
+			if got.code != c.code || !strings.Contains(got.stderr, c.says) {
+				t.Errorf("%s: %s: exit code %d, %s, want %d, %s", name, command, got.code, got.stderr, c.code, c.says)
+			}
+		}
+		if got := run(t, s.environ, "verify", "--file", path); got.code != exitIO {
+			t.Errorf("%s: --file: %+v", name, got)
+		}
+		if readText(t, path) != c.text {
+			t.Errorf("%s: it was touched", name)
+		}
+	}
+	if got := run(t, s.environ, "verify", "--file", filepath.Join(s.dir, "none")); got.code != exitFailed {
+		t.Errorf("%+v", got)
+	}
+}

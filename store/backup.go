@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Backup writes a consistent copy of the store while it is in use. sized is told before the first byte how many there are.
+//
+// As long as it takes, what is changed cannot be overwritten, and the file grows by it. Nobody waits: the file is mapped far
+// beyond its end, so that a commit never has to move it.
+func (s *Store) Backup(w io.Writer, sized func(bytes int64)) error {
+	err := s.db.View(func(tx *bolt.Tx) error {
+		sized(tx.Size())
+		_, err := tx.WriteTo(w)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("store: copy: %w", err)
+	}
+	return nil
+}
+
+// ReceiveBackup makes the file of a backup at path: from what copy writes, beside it under another name, until all of it is on
+// disk, marked as a copy and verified. A file that is there is replaced only if so asked. Nothing is left of what fails.
+func ReceiveBackup(ctx context.Context, path string, replace bool, copy func(io.Writer) error) (r Report, err error) {
+	if _, err := os.Lstat(path); err == nil && !replace {
+		return r, &os.PathError{Op: "backup", Path: path, Err: os.ErrExist}
+	}
+	made, err := writeAside(path, copy)
+	if made != "" {
+		defer os.Remove(made) // when it has its name, there is nothing to remove
+	}
+	if err != nil {
+		return r, err
+	}
+	if err := markCopy(made, time.Now()); err != nil {
+		return r, err
+	}
+	if r, err = Verify(ctx, made); err != nil || len(r.Findings) > 0 {
+		return r, errors.Join(err, r.unsound())
+	}
+	r.Path = path
+	if err := os.Rename(made, path); err != nil {
+		return r, fmt.Errorf("store: %w", err)
+	}
+	return r, syncDir(filepath.Dir(path))
+}
+
+// unsound is the error of a report with findings.
+func (r Report) unsound() error {
+	if len(r.Findings) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrDamaged, r.Findings[0])
+}
+
+// writeAside writes a file of a name that nobody has, for its owner only, and brings it to the disk.
+func writeAside(path string, copy func(io.Writer) error) (made string, err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.part") // mode 0600
+	if err != nil {
+		return "", fmt.Errorf("store: %w", err)
+	}
+	err = copy(f)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		err = fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return f.Name(), err
+}
+
+// markCopy writes into a copy that it is one: run does not take it for the store that goes on.
+func markCopy(path string, at time.Time) error {
+	db, err := openFile(path, time.Second)
+	if err != nil {
+		return err
+	}
+	s := &Store{db: db, path: path, now: time.Now}
+	m, err := s.readMeta()
+	if err == nil && m == nil {
+		err = damaged(path, "unreadable identity")
+	}
+	if err == nil {
+		m.Copied = at.UTC()
+		err = s.putMeta(*m)
+	}
+	return errors.Join(err, db.Close())
+}
+
+// putMeta writes the identity, and nothing else.
+func (s *Store) putMeta(m meta) error {
+	value, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return s.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyMeta, value) })
+}

@@ -58,6 +58,10 @@ type Options struct {
 	BaseURL     string           // the API that this store remembers; another one is refused
 	LockTimeout time.Duration    // how long to wait for the lock; default 2 s
 	Now         func() time.Time // default time.Now
+
+	Restored bool // accept a store that was put here: a backup, or one that store-id does not name
+	Moved    bool // BaseURL is the new address of the API that the store remembers
+	Fresh    bool // set aside what is there, under a name with the time, and begin anew; only for Open
 }
 
 // meta is the store's identity, written once.
@@ -97,6 +101,11 @@ func Open(o Options) (s *Store, err error) {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	path := filepath.Join(o.Dir, fileName)
+	if o.Fresh {
+		if err := setAside(o.Dir, o.LockTimeout, o.Now()); err != nil {
+			return nil, err
+		}
+	}
 	stated, err := readID(o.Dir)
 	if err != nil {
 		return nil, err
@@ -124,7 +133,7 @@ func refuseLost(path, stated string) error {
 	}
 	if stated != "" && (err != nil || info.Size() == 0) {
 		return fmt.Errorf("%w: %s is missing or empty, but %s beside it says that store %s belongs here; "+
-			"put the file back from a backup, or choose another data directory to begin anew", ErrForeign, path, idFileName, stated)
+			"put the file back from a backup and start with run --restored, or begin anew with run --fresh", ErrForeign, path, idFileName, stated)
 	}
 	return nil
 }
@@ -200,7 +209,10 @@ func (s *Store) identify(o Options, stated string) (err error) {
 	if err := s.refuseForeign(o, stated); err != nil {
 		return err
 	}
-	if stated == "" {
+	if err := s.accept(o); err != nil {
+		return err
+	}
+	if stated != s.meta.StoreID {
 		err = writeID(o.Dir, s.meta.StoreID)
 	}
 	if err != nil || s.meta.Schema == schemaVersion {
@@ -214,10 +226,14 @@ func (s *Store) refuseForeign(o Options, stated string) error {
 	switch {
 	case s.meta.Schema > schemaVersion:
 		return fmt.Errorf("%w: %s has schema %d, this program reads up to %d; use the newer doorbell", ErrNewer, s.path, s.meta.Schema, schemaVersion)
-	case stated != "" && stated != s.meta.StoreID:
-		return fmt.Errorf("%w: %s is store %s, but %s beside it says %s; put the right file back", ErrForeign, s.path, s.meta.StoreID, idFileName, stated)
-	case o.BaseURL != "" && o.BaseURL != s.meta.BaseURL:
-		return fmt.Errorf("%w: %s remembers the API at %s, not %s; set the base URL back, or choose another data directory", ErrForeign, s.path, s.meta.BaseURL, o.BaseURL)
+	case stated != "" && stated != s.meta.StoreID && !o.Restored:
+		return fmt.Errorf("%w: %s is store %s, but %s beside it says %s; put the right file back, or accept this one with run --restored",
+			ErrForeign, s.path, s.meta.StoreID, idFileName, stated)
+	case !s.meta.Copied.IsZero() && !o.Restored:
+		return fmt.Errorf("%w: %s is a backup of %s; accept it with run --restored", ErrForeign, s.path, s.meta.Copied.Format(time.RFC3339))
+	case o.BaseURL != "" && o.BaseURL != s.meta.BaseURL && !o.Moved:
+		return fmt.Errorf("%w: %s remembers the API at %s, not %s; set the base URL back, say with run --moved that it is the same API at a "+
+			"new address, or begin anew with run --fresh", ErrForeign, s.path, s.meta.BaseURL, o.BaseURL)
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func Verify(ctx context.Context, path string) (r Report, err error) {
 		return r, err
 	}
 	s := &Store{db: db, path: path, now: time.Now}
-	if err := s.recognise(Options{}, ""); err != nil {
+	if err := s.recognise(Options{Restored: true}, ""); err != nil {
 		return r, err
 	}
 	r.StoreID, r.BaseURL, r.Schema, r.Created, r.Copied = s.meta.StoreID, s.meta.BaseURL, s.meta.Schema, s.meta.Created, s.meta.Copied

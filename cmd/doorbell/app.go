@@ -43,6 +43,7 @@ type appOptions struct {
 	Poller poller.Options // Store, Logger are set by the app
 	Log    *slog.Logger
 	Notify notifier
+	Accept RunCmd // what is not guessed about the store
 	// Keys hands over the keys when they change, until its context ends. Nil: they never do.
 	Keys func(ctx context.Context, set func([]poller.AgencyKeys) error) error
 }
@@ -117,7 +118,10 @@ func portInUse(address string) error {
 }
 
 func (a *app) openStore(context.Context) error {
-	s, err := store.Open(store.Options{Dir: a.o.Base.DataDir, BaseURL: a.o.Poller.API.BaseURL})
+	accept := a.o.Accept
+	s, err := store.Open(store.Options{
+		Dir: a.o.Base.DataDir, BaseURL: a.o.Poller.API.BaseURL, Restored: accept.Restored, Moved: accept.Moved, Fresh: accept.Fresh,
+	})
 	if err != nil {
 		return storeError(err, a.o.Base.DataDir)
 	}

@@ -33,7 +33,19 @@ type grammar struct {
 }
 
 // RunCmd is `doorbell run`.
-type RunCmd struct{}
+type RunCmd struct {
+	Restored bool `xor:"begin" help:"For one start: accept the store that was put into the data directory, a backup for instance."`
+	Moved    bool `help:"For one start: DOORBELL_BASE_URL is the new address of the API that the store remembers."`
+	Fresh    bool `xor:"begin" help:"For one start: set the store aside under a name with the time, and begin anew."`
+}
+
+// Validate refuses flags that contradict each other.
+func (c *RunCmd) Validate() error {
+	if c.Fresh && c.Moved {
+		return errors.New("--fresh and --moved can't be used together")
+	}
+	return nil
+}
 
 // Help is printed by --help below the flags.
 func (RunCmd) Help() string {

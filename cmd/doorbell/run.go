@@ -14,7 +14,7 @@ import (
 )
 
 // cmdRun watches until it is stopped.
-func cmdRun(ctx context.Context, p *program, _ *RunCmd) error {
+func cmdRun(ctx context.Context, p *program, flags *RunCmd) error {
 	c, err := readConfig(p.environ, groupPoll)
 	if err != nil {
 		return err
@@ -29,7 +29,7 @@ func cmdRun(ctx context.Context, p *program, _ *RunCmd) error {
 	collectSooner()
 	a, err := newApp(ctx, appOptions{
 		Base: c.Base, NATS: c.NATS, Poller: c.pollerOptions(), Log: log, Notify: newNotifier(lookup(p.environ)),
-		Keys: newKeyReader(p.environ, c, hup, log).run,
+		Keys: newKeyReader(p.environ, c, hup, log).run, Accept: *flags,
 	})
 	if err != nil {
 		return err

@@ -142,7 +142,7 @@ func needSpace(dir string, bytes int64) error {
 
 // readStopped opens the store of a daemon that does not run, without touching it.
 func readStopped(b Base) (*store.Store, error) {
-	s, err := store.OpenReadOnly(store.Options{Dir: b.DataDir})
+	s, err := store.OpenReadOnly(store.Options{Dir: b.DataDir, Restored: true})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, failed(fmt.Errorf("no daemon answers, and there is no store in %s", b.DataDir), "set DOORBELL_DATA_DIR to the data directory of the daemon")
 	}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// blocks are the shell commands of a section of the README, with another directory for the backups.
+func blocks(t *testing.T, section, backups string) (all [][]string) {
+	t.Helper()
+	_, text, ok := strings.Cut(readText(t, readme), "\n## "+section+"\n")
+	if !ok {
+		t.Fatalf("README.md has no section %s", section)
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	for {
+		_, rest, ok := strings.Cut(text, "```sh\n")
+		if !ok {
+			return all
+		}
+		block, after, _ := strings.Cut(rest, "```")
+		all = append(all, strings.Split(strings.TrimSpace(strings.ReplaceAll(block, "/backup/", backups+"/")), "\n"))
+		text = after
+	}
+}
+
+// TestARestoreAsTheREADMESaysGoesOnWhereTheBackupWas does what the README says, word for word.
+func TestARestoreAsTheREADMESaysGoesOnWhereTheBackupWas(t *testing.T) {
+	t.Parallel()
+	commands := blocks(t, "Keep it", t.TempDir())
+	if len(commands) != 2 || len(commands[0]) != 1 || len(commands[1]) != 2 {
+		t.Fatalf("the README says %q", commands)
+	}
+	s := newScene(t, "A100")
+	shell := func(line string) {
+		t.Helper()
+		c := exec.Command("sh", "-ec", line)
+		c.Env = append(s.with("PATH="+filepath.Dir(binary(t))+":/usr/bin:/bin"), "HOME=/nonexistent")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, out)
+		}
+	}
+	d := launch(t, s.environ, "run")
+	sub := subscribeTo(t, natsURL(t, s.dir))
+	sub.baselined(t, "A100")
+	before := s.ring(t, "A100")
+	sub.request(t, before)
+	shell(commands[0][0])
+	s.goesOn(t, "A100", 10)
+	d.stop(t)
+
+	shell(commands[1][0])
+	refused := run(t, s.environ, "run")
+	if refused.code != exitConfig || !strings.Contains(refused.stderr, "run --restored") {
+		t.Errorf("without the flag: %+v", refused)
+	}
+	last := strings.Fields(commands[1][1])
+	d = launch(t, s.environ, last[1:]...)
+	url := natsURL(t, s.dir)
+	later := s.ring(t, "A100")
+	subscribeTo(t, url).request(t, later)
+	s.goesOn(t, "A100", 10)
+	all, err := readStream(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	oracle{}.judgeOrder(all, t.Errorf)
+	for _, id := range []string{before, later} {
+		times := 0
+		for _, a := range all {
+			if a.body.ContactRequestID == id {
+				times++
+			}
+		}
+		if times != 1 {
+			t.Errorf("%s is in the stream %d times", id, times)
+		}
+	}
+	d.stop(t)
+	if got := run(t, s.environ, "verify"); got.code != exitDone {
+		t.Errorf("%+v", got)
+	}
+	d = launch(t, s.environ, "run") // the flag was for one start
+	natsURL(t, s.dir)
+	d.stop(t)
+}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	"pgregory.net/rapid"
 
 	"doorbell/events"
 	"doorbell/schemas/schematest"
@@ -404,122 +403,6 @@ func contents(t testing.TB, dir string) map[string]string {
 		all[f.Name()] = string(b)
 	}
 	return all
-}
-
-// TestTheStoreIsAMap holds random operations against plain maps, over transactions that fail and reopened files.
-func TestTheStoreIsAMap(t *testing.T) {
-	dirs := t.TempDir()
-	rapid.Check(t, func(rt *rapid.T) {
-		dir, err := os.MkdirTemp(dirs, "")
-		if err != nil {
-			rt.Fatal(err)
-		}
-		m := &model{insertions: map[string]store.Insertion{}, requests: map[string]store.ContactRequest{}, sequences: map[string]uint64{}}
-		m.open(rt, dir)
-		defer func() {
-			m.s.Close()
-			check(t, m.s.Path())
-		}()
-		rt.Repeat(map[string]func(*rapid.T){
-			"put":    m.put,
-			"abort":  m.abort,
-			"reopen": func(rt *rapid.T) { m.s.Close(); m.open(rt, dir) },
-			"":       m.compare,
-		})
-	})
-}
-
-type model struct {
-	s          *store.Store
-	insertions map[string]store.Insertion
-	requests   map[string]store.ContactRequest
-	sequences  map[string]uint64
-}
-
-var (
-	agencyIDs  = []string{"A", "A1", "B200"}
-	references = []string{"a##", "a#", "##", "a#b#c#d", "ä /x"}
-)
-
-func (m *model) open(rt *rapid.T, dir string) {
-	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL})
-	if err != nil {
-		rt.Fatal(err)
-	}
-	m.s = s
-}
-
-func (m *model) draw(rt *rapid.T) (agency, reference string, i store.Insertion, r store.ContactRequest) {
-	agency = rapid.SampledFrom(agencyIDs).Draw(rt, "agency")
-	reference = rapid.SampledFrom(references).Draw(rt, "reference")
-	i = store.Insertion{
-		Reference: reference, Episode: rapid.IntRange(1, 9).Draw(rt, "episode"), Missing: rapid.IntRange(0, 3).Draw(rt, "missing"),
-		Baseline: rapid.Bool().Draw(rt, "baseline"), Rules: rapid.Uint32().Draw(rt, "rules"),
-		Start: time.UnixMilli(rapid.Int64Range(1, 1<<42).Draw(rt, "start")).UTC(),
-	}
-	r = store.ContactRequest{ID: rapid.StringMatching(`[a-z0-9]{1,3}`).Draw(rt, "id"), Epoch: rapid.IntRange(0, 3).Draw(rt, "epoch")}
-	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"email", "phone", "status", "contact/name"}), 0, 4, rapid.ID).Draw(rt, "fields") {
-		r.Fields = append(r.Fields, store.Field{Name: name, Digest: [3]byte{byte(rapid.IntRange(0, 255).Draw(rt, "digest"))}})
-	}
-	return agency, reference, i, r
-}
-
-func (m *model) put(rt *rapid.T) {
-	agency, reference, i, r := m.draw(rt)
-	err := m.s.Update(func(tx *store.Tx) error {
-		e, err := events.New(&events.WatchRecovered{Common: events.Common{AgencyID: agency, ObservedAt: time.Now()}, Ends: "stale", Since: time.Now()})
-		if err != nil {
-			return err
-		}
-		_, err = tx.Append(e)
-		return errors.Join(err, tx.PutInsertion(agency, i), tx.PutContactRequest(agency, reference, r))
-	})
-	if err != nil {
-		rt.Fatal(err)
-	}
-	m.insertions[agency+"|"+reference] = i
-	m.requests[agency+"|"+reference+"|"+r.ID] = r
-	m.sequences[agency]++
-}
-
-func (m *model) abort(rt *rapid.T) {
-	agency, reference, i, r := m.draw(rt)
-	boom := errors.New("boom")
-	err := m.s.Update(func(tx *store.Tx) error {
-		return errors.Join(tx.PutInsertion(agency, i), tx.PutContactRequest(agency, reference, r), boom)
-	})
-	if !errors.Is(err, boom) {
-		rt.Fatal(err)
-	}
-}
-
-func (m *model) compare(rt *rapid.T) {
-	insertions, requests := map[string]store.Insertion{}, map[string]store.ContactRequest{}
-	err := m.s.View(func(tx *store.Tx) error {
-		for _, agency := range agencyIDs {
-			if got := tx.LastSequence(agency); got != m.sequences[agency] {
-				rt.Errorf("%s is at %d, want %d", agency, got, m.sequences[agency])
-			}
-			err := tx.Insertions(agency, func(i store.Insertion) error {
-				insertions[agency+"|"+i.Reference] = i
-				all, err := tx.ContactRequests(agency, i.Reference)
-				for _, r := range all {
-					requests[agency+"|"+i.Reference+"|"+r.ID] = r
-				}
-				return err
-			})
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		rt.Fatal(err)
-	}
-	if !reflect.DeepEqual(insertions, m.insertions) || !reflect.DeepEqual(requests, m.requests) {
-		rt.Errorf("the store holds\n%+v\n%+v\nwant\n%+v\n%+v", insertions, requests, m.insertions, m.requests)
-	}
 }
 
 func TestAStoreOfTheFirstFormIsBroughtToTodays(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -36,6 +37,7 @@ func ReceiveBackup(ctx context.Context, path string, replace bool, copy func(io.
 	if _, err := os.Lstat(path); err == nil && !replace {
 		return r, &os.PathError{Op: "backup", Path: path, Err: os.ErrExist}
 	}
+	removeParts(path, time.Hour)
 	made, err := writeAside(path, copy)
 	if made != "" {
 		defer os.Remove(made) // when it has its name, there is nothing to remove
@@ -70,12 +72,41 @@ func writeAside(path string, copy func(io.Writer) error) (made string, err error
 	if err != nil {
 		return "", fmt.Errorf("store: %w", err)
 	}
-	err = copy(f)
-	err = errors.Join(err, f.Sync(), f.Close())
+	w := &remembering{w: f}
+	err = errors.Join(copy(w), w.err, f.Sync(), f.Close())
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		err = fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
 	return f.Name(), err
+}
+
+// remembering keeps the error of a write as it was: bbolt passes on no more than its text.
+type remembering struct {
+	w   io.Writer
+	err error
+}
+
+func (r *remembering) Write(p []byte) (int, error) {
+	n, err := r.w.Write(p)
+	if err != nil {
+		r.err = err
+	}
+	return n, err
+}
+
+// removeParts removes what a process that was killed has left of writeAside, if nobody has written to it for a while.
+func removeParts(path string, idle time.Duration) {
+	left, _ := filepath.Glob(filepath.Join(globbed(filepath.Dir(path)), "."+globbed(filepath.Base(path))+".*.part"))
+	for _, l := range left {
+		if info, err := os.Lstat(l); err == nil && time.Since(info.ModTime()) >= idle {
+			_ = os.Remove(l) // it is only in the way
+		}
+	}
+}
+
+// globbed lets a path stand for itself in a pattern.
+func globbed(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 // markCopy writes into a copy that it is one: run does not take it for the store that goes on.

@@ -118,6 +118,7 @@ func Open(o Options) (s *Store, err error) {
 		return nil, err
 	}
 	s = &Store{db: db, path: path, now: o.Now, changed: make(chan struct{}, 1)}
+	removeParts(path, 0) // a Compact that was killed: this one has the lock
 	if err := s.identify(o, stated); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

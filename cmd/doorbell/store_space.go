@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/store"
 )
@@ -8,6 +11,11 @@ import (
 // openHousekeeping makes what keeps the store from growing for ever.
 func (a *app) openHousekeeping() {
 	b := a.o.Base
+	if left, err := filepath.Glob(filepath.Join(b.DataDir, verifyPattern)); err == nil { // by a verify that was killed
+		for _, dir := range left {
+			_ = os.RemoveAll(dir)
+		}
+	}
 	a.housekeeping = store.NewHousekeeping(store.HousekeepingOptions{
 		Store: a.store, Retention: b.Retention, Max: int64(b.StoreMax), Told: a.tellSpace,
 	})

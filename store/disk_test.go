@@ -1,0 +1,106 @@
+//go:build linux
+
+package store_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"doorbell/store"
+)
+
+// smallDisk is a file system of its own. fill takes all of its space, and free gives it back.
+func smallDisk(t *testing.T, size string) (dir string, fill, free func()) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+		t.Skipf("a small file system cannot be mounted here, which needs root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	ballast := filepath.Join(dir, "ballast")
+	fill = func() {
+		f, err := os.Create(ballast)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for {
+			if _, err := f.Write(make([]byte, 4096)); err != nil {
+				return
+			}
+		}
+	}
+	return dir, fill, func() { remove(t, ballast) }
+}
+
+func TestOnAFullDiskNothingIsLostAndNothingIsLeft(t *testing.T) {
+	disk, fill, free := smallDisk(t, "12m")
+	dir, now := filepath.Join(disk, "data"), era
+	s := openAt(t, dir, &now)
+	for range 40 {
+		if err := large(t, s, 100<<10); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Minute)
+	}
+	publish(t, s, "A100", 40)
+	fill()
+	entries := func() int { return len(contents(t, dir)) + len(filesIn(t, disk)) }
+	before := entries()
+	if _, err := store.ReceiveBackup(t.Context(), filepath.Join(disk, "copy.db"), false, into(s)); !errors.Is(err, store.ErrNoSpace) {
+		t.Errorf("backup: %v", err)
+	}
+	trimmed := 0
+	for n := 1; n > 0; trimmed += n {
+		var err error
+		if n, err = s.Trim(now, 3); err != nil && (!errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrUnknownOutcome)) {
+			t.Fatalf("trim: %v", err)
+		}
+	}
+	if got := kept(t, s, "A100"); len(got) != 40-trimmed || got[len(got)-1] != 40 {
+		t.Errorf("after %d were trimmed the log holds %v", trimmed, got)
+	}
+	s.Close()
+	_, err := store.Compact(t.Context(), store.Options{Dir: dir}, func(int64) error { return nil })
+	if trimmed < 30 && err == nil {
+		t.Error("there was space to compact on a full disk")
+	}
+	if after := entries(); after != before {
+		t.Errorf("%d files lie there, and it were %d", after, before)
+	}
+	free()
+	s = openAt(t, dir, &now)
+	if n, err := s.Trim(now, 100); err != nil || n+trimmed != 39 {
+		t.Errorf("%d and %d were trimmed: %v", trimmed, n, err)
+	}
+	if _, err := store.ReceiveBackup(t.Context(), filepath.Join(disk, "copy.db"), false, into(s)); err != nil {
+		t.Error(err)
+	}
+	s.Close()
+	if _, err := store.Compact(t.Context(), store.Options{Dir: dir}, func(int64) error { return nil }); err != nil {
+		t.Error(err)
+	}
+}
+
+// filesIn are the files of a directory, without its folders.
+func filesIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if f.Type().IsRegular() {
+			names = append(names, f.Name())
+		}
+	}
+	return names
+}

@@ -1,0 +1,112 @@
+package store_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/store"
+)
+
+// busyIn names the directory in which this program, instead of testing, keeps a store busy until it is killed.
+const busyIn = "STORE_TEST_BUSY_IN"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(busyIn); dir != "" {
+		fmt.Fprintln(os.Stderr, busy(dir))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// busy appends, publishes, trims, copies and compacts without end, and prints the newest sequence after each commit.
+func busy(dir string) error {
+	e, err := events.New(&events.WatchGapDetected{
+		Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, Operation: "insertions", Reason: "walk_incomplete", Reached: 3,
+	})
+	for n := 1; err == nil; n++ {
+		var s *store.Store
+		if s, err = store.Open(store.Options{Dir: dir, BaseURL: baseURL}); err != nil {
+			return err
+		}
+		for range 6 {
+			var last events.Event
+			err = s.Update(func(tx *store.Tx) (err error) {
+				for range 50 {
+					one, failed := tx.Append(e)
+					last, err = one, errors.Join(err, failed, tx.PutRecord("A100", strconv.Itoa(n), []byte("{}")))
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			fmt.Println(last.Sequence)
+			err = s.SetCursor("A100", events.Cursor{Sequence: last.Sequence, ID: last.ID, StreamSequence: 1, StreamCreated: era})
+			if _, failed := s.Trim(time.Now().Add(time.Hour), 30+n); err != nil || failed != nil {
+				return errors.Join(err, failed)
+			}
+		}
+		_, err = store.ReceiveBackup(context.Background(), filepath.Join(dir, "copy"), true, into(s))
+		if err = errors.Join(err, s.Close()); err == nil {
+			_, err = store.Compact(context.Background(), store.Options{Dir: dir}, func(int64) error { return nil })
+		}
+	}
+	return err
+}
+
+func TestAKillAtAnyInstantLeavesASoundStoreWithAllThatWasCommitted(t *testing.T) {
+	dir, newest := t.TempDir(), uint64(0)
+	for range 25 {
+		c := exec.Command(os.Args[0])
+		c.Env = append(os.Environ(), busyIn+"="+dir)
+		out, err := c.StdoutPipe()
+		if err == nil {
+			err = c.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		life := time.AfterFunc(20*time.Millisecond+rand.N(400*time.Millisecond), func() { c.Process.Kill() })
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			n, err := strconv.ParseUint(lines.Text(), 10, 64)
+			if err != nil || n <= newest {
+				t.Errorf("sequence %q after %d", lines.Text(), newest)
+			}
+			newest = n
+		}
+		if err := c.Wait(); c.ProcessState.ExitCode() != -1 {
+			t.Fatalf("it ended by itself: %v", err)
+		}
+		life.Stop()
+		checkIfThere(t, filepath.Join(dir, "doorbell.db"))
+		checkIfThere(t, filepath.Join(dir, "copy"))
+	}
+	s := open(t, dir)
+	if last, err := s.Last("A100"); err != nil || last < newest || newest == 0 {
+		t.Errorf("the log ends with %d, %d was committed: %v", last, newest, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".doorbell.db.*")); err != nil || len(left) > 0 {
+		t.Errorf("%v is left: %v", left, err)
+	}
+}
+
+// checkIfThere holds a file against its form; one that was not made yet, or has no pages yet, has none.
+func checkIfThere(t *testing.T, path string) {
+	t.Helper()
+	r, err := store.Verify(t.Context(), path)
+	empty := err != nil && (errors.Is(err, fs.ErrNotExist) || r.Bytes == 0)
+	if !empty && (err != nil || len(r.Findings) > 0) {
+		t.Errorf("%s: %v, %q", filepath.Base(path), err, r.Findings)
+	}
+}

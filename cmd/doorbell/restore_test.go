@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"doorbell/store"
 )
 
 // blocks are the shell commands of a section of the README, with another directory for the backups.
@@ -85,4 +87,45 @@ func TestARestoreAsTheREADMESaysGoesOnWhereTheBackupWas(t *testing.T) {
 	d = launch(t, s.environ, "run") // the flag was for one start
 	natsURL(t, s.dir)
 	d.stop(t)
+}
+
+func TestRunTakesAnotherAddressOrANewStoreOnlyWhenTold(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	for name, url := range map[string]string{"elsewhere": "https://old.example.org", "here": s.url} {
+		kept, err := store.Open(store.Options{Dir: filepath.Join(s.dir, name), BaseURL: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept.Close()
+	}
+	elsewhere := s.with("DOORBELL_DATA_DIR=" + filepath.Join(s.dir, "elsewhere"))
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"run"}, exitConfig, "run --moved"},
+		{[]string{"run", "--restored"}, exitConfig, "run --moved"},
+		{[]string{"run", "--fresh", "--moved"}, exitUsage, "--fresh"},
+		{[]string{"run", "--fresh", "--restored"}, exitUsage, "--fresh"},
+	} {
+		if got := run(t, elsewhere, c.args...); got.code != c.code || !strings.Contains(got.stderr, c.says) {
+			t.Errorf("%v: %+v, want %d, %s", c.args, got, c.code, c.says)
+		}
+	}
+	d := launch(t, elsewhere, "run", "--moved")
+	natsURL(t, filepath.Join(s.dir, "elsewhere"))
+	d.stop(t)
+	has(t, run(t, elsewhere, "verify").stdout, "of "+s.url+", is sound: 1 agencies")
+
+	here := filepath.Join(s.dir, "here")
+	d = launch(t, s.with("DOORBELL_DATA_DIR="+here), "run", "--fresh")
+	natsURL(t, here)
+	d.stop(t)
+	for _, name := range []string{"doorbell.db", "store-id"} {
+		if aside, err := filepath.Glob(filepath.Join(here, name+".20*Z")); err != nil || len(aside) != 1 {
+			t.Errorf("%v is set aside of %s: %v", aside, name, err)
+		}
+	}
 }

@@ -43,8 +43,9 @@ func (c *Client) Backup(ctx context.Context, w io.Writer, sized func(bytes int64
 	if err != nil {
 		return err
 	}
-	patient := http.Client{Transport: c.http.Transport} // ctx alone ends it
-	response, err := patient.Do(r)
+	transport := c.http.Transport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = stalled // it begins at once, and then takes as long as it takes
+	response, err := (&http.Client{Transport: transport}).Do(r)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}

@@ -1,0 +1,58 @@
+package events_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events"
+)
+
+func TestEventsOfOneThingNameOneEntityAndNoPerson(t *testing.T) {
+	common := events.Common{AgencyID: "A100", ObservedAt: time.Unix(1, 0)}
+	made := func(p events.Payload) events.Event {
+		e, err := events.New(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	created := func(id string) events.Event {
+		return made(&events.ContactRequestCreated{
+			Common: common, PropertyReferenceID: "a#", ContactRequestID: id, Contact: events.Contact{LastName: "Beispiel"}, Record: []byte(`{"id":1}`),
+		})
+	}
+	changed := made(&events.ContactRequestChanged{
+		Common: common, PropertyReferenceID: "a#", ContactRequestID: "1", Contact: events.Contact{LastName: "Beispiel"}, Record: []byte(`{"id":1}`),
+	})
+	appeared := made(&events.InsertionAppeared{Common: common, PropertyReferenceID: "a#", Episode: 1, Record: []byte(`{"id":1}`)})
+	gone := made(&events.InsertionDisappeared{Common: common, PropertyReferenceID: "a#", Episode: 1, Record: []byte(`{"id":1}`)})
+	stale := made(&events.WatchStale{Common: common})
+	if created("1").Entity() != changed.Entity() || created("1").State() != changed.State() {
+		t.Error("two events of one contact request name two things")
+	}
+	if created("1").Entity() == created("2").Entity() || created("1").Entity() == appeared.Entity() {
+		t.Error("two things have one name")
+	}
+	if appeared.Entity() != gone.Entity() || appeared.State() == gone.State() || gone.State() == "" {
+		t.Error("an insertion that is gone is as it was before")
+	}
+	if stale.Entity() != "" || stale.State() != "" {
+		t.Error("a watch has no entity")
+	}
+	if text := changed.Entity() + changed.State(); strings.Contains(text, "Beispiel") {
+		t.Error("a person is named")
+	}
+}
+
+func TestAgainMakesAnotherIDOfTheSame(t *testing.T) {
+	e := events.Event{ID: "x", Sequence: 3}
+	if a := e.Again(); a.ID == "x" || a.ID != e.Again().ID || a.Sequence != 3 {
+		t.Errorf("%+v", a)
+	}
+	other := e
+	other.Sequence = 4
+	if e.Again().ID == other.Again().ID {
+		t.Error("two of them have one id")
+	}
+}

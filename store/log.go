@@ -9,10 +9,28 @@ import (
 	"doorbell/events"
 )
 
-// Append adds an event to its agency's log and returns it with its sequence, time of record and id.
+// Append adds an event to its agency's log and returns it with its sequence, time of record and id. Of what the stream has
+// told already, see Import, it returns that event and adds nothing.
 func (tx *Tx) Append(e events.Event) (events.Event, error) {
 	last := tx.LastSequence(e.AgencyID)
+	_, imported, err := tx.imports(e.AgencyID)
+	if err != nil {
+		return e, err
+	}
+	if imported {
+		acknowledged, err := tx.acknowledged(e.AgencyID)
+		if err != nil {
+			return e, err
+		}
+		last = max(last, acknowledged)
+	}
 	e = e.Stamp(last+1, tx.store.now(), tx.store.meta.StoreID)
+	if imported {
+		var told bool
+		if e, told, err = tx.told(e); err != nil || told {
+			return e, err
+		}
+	}
 	value, err := e.AppendJSON(nil)
 	if err != nil {
 		return e, fmt.Errorf("event %s of %s: %w", e.Type, e.AgencyID, err)
@@ -54,25 +72,29 @@ func (s *Store) Append(e events.Event) error {
 
 // Read returns events of an agency in order, from the one after the given sequence: at most maxEvents, and no further
 // ones once they hold maxBytes; but at least one if there is any.
-func (s *Store) Read(agency string, after uint64, maxEvents, maxBytes int) ([]events.Event, error) {
-	var found []events.Event
-	err := s.View(func(tx *Tx) error {
-		below, size := prefix(agency), 0
-		c := tx.bucket(bucketLog).Cursor()
-		for k, v := c.Seek(logKey(agency, after+1)); bytes.HasPrefix(k, below); k, v = c.Next() {
-			if size += len(v); len(found) > 0 && (len(found) >= maxEvents || size > maxBytes) {
-				return nil
-			}
-			tx.looked(len(v))
-			var e events.Event
-			if err := e.UnmarshalJSON(v); err != nil {
-				return fmt.Errorf("%w: event %d of %s", ErrDamaged, binary.BigEndian.Uint64(k[len(below):]), agency)
-			}
-			found = append(found, e)
-		}
-		return nil
+func (s *Store) Read(agency string, after uint64, maxEvents, maxBytes int) (found []events.Event, err error) {
+	err = s.View(func(tx *Tx) error {
+		found, err = tx.read(agency, after, maxEvents, maxBytes)
+		return err
 	})
 	return found, err
+}
+
+func (tx *Tx) read(agency string, after uint64, maxEvents, maxBytes int) (found []events.Event, err error) {
+	below, size := prefix(agency), 0
+	c := tx.bucket(bucketLog).Cursor()
+	for k, v := c.Seek(logKey(agency, after+1)); bytes.HasPrefix(k, below); k, v = c.Next() {
+		if size += len(v); len(found) > 0 && (len(found) >= maxEvents || size > maxBytes) {
+			return found, nil
+		}
+		tx.looked(len(v))
+		var e events.Event
+		if err := e.UnmarshalJSON(v); err != nil {
+			return nil, fmt.Errorf("%w: event %d of %s", ErrDamaged, binary.BigEndian.Uint64(k[len(below):]), agency)
+		}
+		found = append(found, e)
+	}
+	return found, nil
 }
 
 // Last is the newest sequence of an agency's log, 0 if it is empty.

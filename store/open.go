@@ -22,8 +22,8 @@ import (
 // schemaVersion is the form of the file. A newer one is refused, an older one migrated.
 //
 // 2 added the troubles, 3 put the contact requests of an insertion together: an older program would forget what it does not
-// know. What 2 has written is read as it is, and takes the new form when it changes.
-const schemaVersion = 3
+// know. What 2 has written is read as it is, and takes the new form when it changes. 4 added what was imported.
+const schemaVersion = 4
 
 const (
 	fileName   = "doorbell.db"
@@ -48,6 +48,7 @@ var (
 		bucketMeta, bucketAgencies, bucketInsertions, bucketRecords, bucketContactRequests,
 		bucketContacts, bucketForms,
 		bucketFieldNames, bucketLog, bucketCursors, bucketHalts, bucketTroubles,
+		bucketImports, bucketImported, bucketLastWord,
 	}
 	keyMeta = []byte("store")
 )

@@ -182,7 +182,7 @@ func TestFilesThatAreNoStoreAreRefusedAndLeftAlone(t *testing.T) {
 		"without heads":            {zeroed, store.ErrDamaged, "it does not begin as a store does"},
 		"of a newer program":       {read(newer), store.ErrNewer, "schema 99"},
 		"a database of others":     {read(other), store.ErrDamaged, "no doorbell store"},
-		"pages that are not there": {lead(t, whole, 1<<30), store.ErrDamaged, "a page leads out of the file"},
+		"pages that are not there": {astray(t, whole, 1<<30), store.ErrDamaged, "a page leads out of the file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -221,7 +221,7 @@ func used(t *testing.T, file []byte) int {
 }
 
 // lead lets every branch page of a file lead to a page that is not there.
-func lead(t *testing.T, whole []byte, to uint64) []byte {
+func astray(t *testing.T, whole []byte, to uint64) []byte {
 	t.Helper()
 	file, found := bytes.Clone(whole), false
 	for at := 8192; at+4096 <= len(file); at += 4096 {

@@ -29,18 +29,14 @@ type lane struct {
 	most     int           // events in one batch
 	repair   repair
 	strays   strays
-	// elsewhere are the ids of events in the stream that another store put there: two doorbells for one agency, or a store
-	// that was lost. An event of ours with such an id is there already.
-	elsewhere map[string]struct{}
-	failures  int    // in a row
-	said      string // the failure that is in the log as the last one; empty: it ended
+	incoming importing
+	imported imported
+	failures int    // in a row
+	said     string // the failure that is in the log as the last one; empty: it ended
 
 	shown  sync.Mutex
 	status AgencyStatus
 }
-
-// mostElsewhere bounds what is remembered of another store's events.
-const mostElsewhere = 1 << 17
 
 // repair is a lost tail that is being sent again.
 type repair struct {
@@ -69,7 +65,7 @@ type strays struct {
 func newLane(r *Relay, agency string) *lane {
 	return &lane{
 		r: r, agency: agency, token: events.Token(agency), filter: events.AgencyFilter(r.o.Prefix, agency),
-		elsewhere: map[string]struct{}{}, poked: make(chan struct{}, 1), most: r.o.BatchEvents, status: AgencyStatus{AgencyID: agency},
+		poked: make(chan struct{}, 1), most: r.o.BatchEvents, status: AgencyStatus{AgencyID: agency},
 	}
 }
 
@@ -175,10 +171,7 @@ func (l *lane) publishNext(ctx context.Context, s session) (bool, error) {
 	if n := l.expired(batch); n > 0 {
 		return true, l.passOver(batch[n-1])
 	}
-	if n := l.there(batch); n > 0 {
-		return true, l.passOver(batch[n-1])
-	}
-	batch = batch[:l.until(batch)]
+	batch = batch[:distinct(batch)]
 	messages := make([]*nats.Msg, len(batch))
 	for i, e := range batch {
 		messages[i] = l.r.message(e, s.maxMessage, e.Sequence <= l.cursor.Sequence)
@@ -204,28 +197,20 @@ func (l *lane) expired(batch []events.Event) int {
 	return len(batch)
 }
 
-// there counts the events at the front that another store has put into the stream.
-func (l *lane) there(batch []events.Event) int {
+// distinct counts the events before the first whose id stands before it already. No log of ours holds one, but a server
+// would refuse such a batch for ever.
+func distinct(batch []events.Event) int {
+	seen := make(map[string]struct{}, len(batch))
 	for i, e := range batch {
-		if _, ok := l.elsewhere[e.ID]; !ok {
+		if _, twice := seen[e.ID]; twice {
 			return i
 		}
-		delete(l.elsewhere, e.ID)
+		seen[e.ID] = struct{}{}
 	}
 	return len(batch)
 }
 
-// until counts the events before the first that another store has put into the stream.
-func (l *lane) until(batch []events.Event) int {
-	for i, e := range batch {
-		if _, ok := l.elsewhere[e.ID]; ok {
-			return i
-		}
-	}
-	return len(batch)
-}
-
-// passOver takes expired events, and those of another store, up to e as published. They have no place in the stream, so
+// passOver takes expired events up to e as published. They have no place in the stream, so
 // the next look begins at the front.
 func (l *lane) passOver(e events.Event) error {
 	l.advance(e, 0)

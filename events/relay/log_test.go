@@ -3,6 +3,7 @@ package relay
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"sync"
 	"testing"
@@ -165,3 +166,37 @@ func (l *memLog) breakCommits() {
 	defer l.mu.Unlock()
 	l.broken = errors.New("commit: input/output error")
 }
+
+// Import is the rule of the store in few words: what waits moves behind what comes in, less what came in.
+func (l *memLog) Import(agency string, list []events.Event, c events.Cursor) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken != nil {
+		return l.broken
+	}
+	done := l.cursors[agency].Sequence
+	var log, waiting []events.Event
+	for _, e := range l.events[agency] {
+		if e.Sequence <= done {
+			log = append(log, e)
+		} else {
+			waiting = append(waiting, e)
+		}
+	}
+	for _, e := range list {
+		if e.Sequence > done {
+			log = append(log, e)
+		}
+		waiting = slices.DeleteFunc(waiting, func(w events.Event) bool { return w.ID == e.ID })
+	}
+	for _, e := range waiting {
+		e.Sequence = log[len(log)-1].Sequence + 1
+		log = append(log, e)
+	}
+	l.events[agency], l.cursors[agency] = log, c
+	return nil
+}
+
+func (l *memLog) MakeRoom(string, uint64) error { return nil }
+
+func (l *memLog) CloseUp(string) error { return nil }

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,6 +14,7 @@ const (
 	reasonTailLost  = "tail_lost"
 	reasonRecreated = "recreated"
 	reasonForeign   = "foreign_message"
+	reasonImported  = "imported"
 )
 
 // reportEvery bounds how often strays are reported: each report is an event in the stream that the strays are in.
@@ -29,7 +31,7 @@ func (l *lane) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.cursor, l.place, l.created = c, c, info.Created.UTC()
+	l.cursor, l.place, l.created, l.incoming = c, c, info.Created.UTC(), importing{}
 	if c.StreamSequence == 0 {
 		return l.look(ctx, 0)
 	}
@@ -50,8 +52,8 @@ func (l *lane) verify(ctx context.Context) error {
 	return l.look(ctx, c.StreamSequence)
 }
 
-// look reads what the stream holds of the agency after a place in the stream: our next events have landed, all else is
-// stepped over. The fence becomes the last message that was seen; whatever arrives later fails the fence.
+// look reads what the stream holds of the agency after a place in the stream: our next events have landed, those that the
+// log does not have are taken over, all else is stepped over. The fence becomes the last message that was seen; whatever arrives later fails the fence.
 func (l *lane) look(ctx context.Context, after uint64) error {
 	last, err := l.readForward(ctx, after)
 	if err != nil {
@@ -83,20 +85,38 @@ func (l *lane) readForward(ctx context.Context, after uint64) (uint64, error) {
 	for {
 		m, err := l.r.get(ctx, query{Sequence: after + 1, Next: l.filter})
 		if err != nil || m == nil {
-			return after, err
+			return after, errors.Join(err, l.takeOver())
 		}
-		e, ours, err := l.recognise(m)
-		if err != nil {
+		if err := l.meet(ctx, m); err != nil {
 			return after, err
-		}
-		switch {
-		case !ours:
-			l.strayed(m)
-		case e.Sequence > l.place.Sequence:
-			l.advance(e, m.sequence)
 		}
 		after = m.sequence
 	}
+}
+
+// meet takes notice of one message.
+func (l *lane) meet(ctx context.Context, m *stored) error {
+	e, ours, err := l.recognise(m)
+	if ours && len(l.incoming.page) > 0 { // taking over may give it another sequence
+		if err := l.takeOver(); err != nil {
+			return err
+		}
+		e, ours, err = l.recognise(m)
+	}
+	switch {
+	case err != nil:
+		return err
+	case ours && e.Sequence > l.place.Sequence:
+		l.advance(e, m.sequence)
+		return nil
+	case ours:
+		return nil
+	}
+	if e, ok := l.newcomer(m); ok {
+		return l.adopt(ctx, e, m)
+	}
+	l.strayed(m)
+	return nil
 }
 
 // mend handles a stream that lost what it had acknowledged: it finds the newest event that is still in place. What
@@ -142,25 +162,20 @@ func (l *lane) strayed(m *stored) {
 		return
 	}
 	l.strays.seen, l.strays.created = m.sequence, l.created
-	if id, ok := l.ofAnotherStore(m); ok && len(l.elsewhere) < mostElsewhere {
-		l.elsewhere[id] = struct{}{}
-	}
 	l.strays.unreported++
 	l.show(func(s *AgencyStatus) { s.Foreign++ })
 	l.r.o.Logger.Debug("message stepped over", "agency", l.agency, "stream_sequence", m.sequence)
 }
 
-// ofAnotherStore returns the id of an event that another store of this agency has published, in the form of one.
-func (l *lane) ofAnotherStore(m *stored) (id string, ok bool) {
-	_, id, ok = m.claim()
-	store := m.value("ce-storeid")
-	subject := events.Subject(l.r.o.Prefix, l.agency, events.Type(m.value("ce-type")))
-	return id, ok && store != "" && store != l.r.o.StoreID && m.subject == subject
-}
-
 // settle makes what was found durable: the cursor where events have landed, the reports where there is something to tell.
 func (l *lane) settle() error {
 	if err := l.store(); err != nil {
+		return err
+	}
+	if err := l.closeUp(); err != nil {
+		return err
+	}
+	if err := l.reportImport(); err != nil {
 		return err
 	}
 	if l.strays.unreported == 0 || time.Since(l.strays.reported) < reportEvery && !l.strays.reported.IsZero() {

@@ -12,8 +12,13 @@
 // Every failure is in doubt: a timeout does not say whether the batch has landed. After any failure, at the start, after
 // every reconnect and once an hour the relay therefore looks before it sends ([lane.look], [lane.verify]):
 //
-//   - Messages after n that are the next events of the log have landed: the cursor moves over them. Messages that are not
-//     ours are stepped over, counted and reported.
+//   - Messages after n that are the next events of the log have landed: the cursor moves over them. Messages that are no
+//     events of this agency are stepped over, counted and reported.
+//   - Events of this agency that the log does not have are taken into it, as acknowledged: the stream is the second memory
+//     where the log is a restored backup, a new one after a lost store, or that of a second doorbell. The log continues with
+//     their sequences. Events that wait to be published and that nobody has seen yet move behind them, and those whose id
+//     the stream holds are dropped: ids decide what is the same, ce-storeid only tells whose it was. Where two stores have
+//     both published under one sequence, nothing can be moved any more; the ids alone are remembered then.
 //   - Another creation time, a last sequence below n, or another message at n: the stream has lost what it had
 //     acknowledged. What follows the newest event still in place is sent again, with the same id and sequence and the
 //     header doorbell-resent.
@@ -59,6 +64,14 @@ type Log interface {
 	Read(agency string, after uint64, maxEvents, maxBytes int) ([]events.Event, error)
 	// Append adds an event made by events.New, in a commit of its own.
 	Append(e events.Event) error
+	// Import adds events that the stream holds and the log does not, in order of their sequence, and moves the cursor to c:
+	// they count as acknowledged. Events that wait behind the cursor make room. An event of an imported id is not appended
+	// any more. One whose sequence the acknowledged part of the log has for another is remembered by its id alone.
+	Import(agency string, list []events.Event, c events.Cursor) error
+	// MakeRoom moves events that wait behind the cursor until sequences up to upTo are free. Only a hint to spare work.
+	MakeRoom(agency string, upTo uint64) error
+	// CloseUp ends an import: events that wait follow the cursor without a gap, less those that the stream holds.
+	CloseUp(agency string) error
 	// Changed receives after commits that appended events. Its capacity is one: many commits may be one signal.
 	Changed() <-chan struct{}
 	// Appended is Changed for the log of one agency.

@@ -18,6 +18,7 @@ type stored struct {
 	subject  string
 	sequence uint64 // its place in the stream
 	header   nats.Header
+	data     []byte
 }
 
 // query says which message is wanted: the one at Sequence; or the next of a filter from there on; or the filter's last.
@@ -48,6 +49,7 @@ func (r *Relay) get(ctx context.Context, q query) (*stored, error) {
 			Subject  string `json:"subject"`
 			Sequence uint64 `json:"seq"`
 			Header   []byte `json:"hdrs"`
+			Data     []byte `json:"data"`
 		} `json:"message"`
 	}
 	switch {
@@ -60,7 +62,7 @@ func (r *Relay) get(ctx context.Context, q query) (*stored, error) {
 	case a.Message == nil || a.Message.Sequence == 0:
 		return nil, fmt.Errorf("look: %w", errAnswer)
 	}
-	m := &stored{subject: a.Message.Subject, sequence: a.Message.Sequence}
+	m := &stored{subject: a.Message.Subject, sequence: a.Message.Sequence, data: a.Message.Data}
 	if len(a.Message.Header) > 0 {
 		if m.header, err = nats.DecodeHeadersMsg(a.Message.Header); err != nil {
 			m.header = nil // whoever wrote it, it was not us
@@ -84,7 +86,7 @@ func (m *stored) value(name string) string {
 }
 
 // recognise returns the event of the log that a message is. It is false for what is not ours: a stray, and also an event
-// of ours that this log does not have. The second kind is where a restored backup would import.
+// of ours that this log does not have. The second kind is taken over; see import.go.
 func (l *lane) recognise(m *stored) (events.Event, bool, error) {
 	sequence, id, ok := m.claim()
 	if !ok {

@@ -1,0 +1,198 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"doorbell/events"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// The stream is the second memory: what it holds of an agency and the log does not, because the log is a restored backup or
+// a new one, is taken over page by page.
+
+const (
+	importEvents = 256
+	importBytes  = 1 << 20
+	// maxSequence is the highest sequence that is believed: there is room to count on.
+	maxSequence = 1 << 62
+)
+
+// importing is what a look has found in the stream that the log does not have.
+type importing struct {
+	page  []events.Event
+	bytes int
+	room  bool // was made for all that the stream holds
+}
+
+// imported is what was taken over and not reported yet.
+type imported struct {
+	from, to uint64
+	events   int
+	news     bool // there are others among them than reports like ours
+	reported time.Time
+}
+
+// newcomer returns the event that a message is, if it is one of this agency in every respect. That the log does not have it
+// is known already.
+func (l *lane) newcomer(m *stored) (events.Event, bool) {
+	sequence, id, ok := m.claim()
+	if !ok || sequence > maxSequence {
+		return events.Event{}, false
+	}
+	e, err := events.Decode(m.header, m.data)
+	ok = err == nil && e.ID == id && e.AgencyID == l.agency && e.StoreID != "" && e.Origin != events.OriginReplay &&
+		m.subject == events.Subject(l.r.o.Prefix, l.agency, e.Type)
+	return e, ok
+}
+
+// adopt takes a message over that is an event of this agency and not in the log.
+func (l *lane) adopt(ctx context.Context, e events.Event, m *stored) error {
+	if e.Sequence <= max(l.place.Sequence, l.cursor.Sequence) {
+		return l.late(e, m)
+	}
+	if len(l.incoming.page) == 0 {
+		if err := l.store(); err != nil {
+			return err
+		}
+	}
+	if !l.incoming.room {
+		if err := l.makeRoom(ctx, e.Sequence); err != nil {
+			return err
+		}
+	}
+	l.incoming.page = append(l.incoming.page, e)
+	l.incoming.bytes += len(e.Data)
+	l.advance(e, m.sequence)
+	if len(l.incoming.page) >= importEvents || l.incoming.bytes >= importBytes {
+		return l.takeOver()
+	}
+	return nil
+}
+
+// late is an event whose sequence the published part of the log has for another one: two stores counted on their own. Its
+// id is remembered. Where the log has nothing at that sequence any more, it was ours and is trimmed.
+func (l *lane) late(e events.Event, m *stored) error {
+	found, err := l.r.o.Log.Read(l.agency, e.Sequence-1, 1, 1)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	if len(found) == 0 || found[0].Sequence != e.Sequence || found[0].ID == e.ID {
+		return nil
+	}
+	l.strayed(m)
+	if err := l.takeOver(); err != nil {
+		return err
+	}
+	if err := l.r.o.Log.Import(l.agency, []events.Event{e}, l.cursor); err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	return nil
+}
+
+// makeRoom lets what waits in the log begin behind all that the stream holds, at once and not page by page.
+func (l *lane) makeRoom(ctx context.Context, upTo uint64) error {
+	newest, err := l.r.get(ctx, query{Last: l.filter})
+	if err != nil {
+		return err
+	}
+	if newest != nil {
+		if e, ok := l.newcomer(newest); ok {
+			upTo = max(upTo, e.Sequence)
+		}
+	}
+	if err := l.r.o.Log.MakeRoom(l.agency, upTo); err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	l.incoming.room = true
+	return nil
+}
+
+// takeOver commits the page that was read.
+func (l *lane) takeOver() error {
+	page := l.incoming.page
+	if len(page) == 0 {
+		return nil
+	}
+	if err := l.r.o.Log.Import(l.agency, page, l.place); err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	l.incoming.page, l.incoming.bytes = nil, 0
+	l.cursor = l.place
+	l.show(func(a *AgencyStatus) { a.Acknowledged, a.Seen = l.cursor.Sequence, max(a.Seen, l.cursor.Sequence) })
+	d := &l.imported
+	if d.events == 0 {
+		d.from = page[0].Sequence
+	}
+	d.to, d.events = page[len(page)-1].Sequence, d.events+len(page)
+	for _, e := range page {
+		d.news = d.news || e.Type != events.TypeWatchStreamRepaired
+	}
+	return nil
+}
+
+// closeUp ends an import: what waits follows what was taken over.
+func (l *lane) closeUp() error {
+	l.incoming = importing{}
+	if err := l.r.o.Log.CloseUp(l.agency); err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	return nil
+}
+
+// reportImport tells what was taken over, at most once a minute. Reports alone are not reported: two doorbells of one agency
+// would never end.
+func (l *lane) reportImport() error {
+	d := &l.imported
+	if d.events == 0 || time.Since(d.reported) < reportEvery && !d.reported.IsZero() {
+		return nil
+	}
+	l.r.o.Logger.Warn("events of the stream were taken into the log, which did not have them", "agency", l.agency,
+		"from", d.from, "to", d.to, "count", d.events)
+	if !d.news {
+		*d = imported{reported: d.reported}
+		return nil
+	}
+	if err := l.report(reasonImported, d.from, d.to, 0); err != nil {
+		return err
+	}
+	*d = imported{reported: time.Now()}
+	return nil
+}
+
+// Prepare looks what the stream holds of agencies and takes over what the log does not have, before anybody goes on to write
+// the log. It waits for the connection until ctx ends. The error says why it is not done; nothing is wrong then: the relay
+// does the same later, with what has been written in between.
+func (r *Relay) Prepare(ctx context.Context, agencies []string) error {
+	s, err := r.check(ctx)
+	for errors.Is(err, ErrNotConnected) && sleep(ctx, 20*time.Millisecond, nil) {
+		s, err = r.check(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("relay: %w", err)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(inFlight)
+	for _, a := range agencies {
+		l, _ := r.lane(a)
+		g.Go(func() error { return l.prepare(ctx, s) })
+	}
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("relay: %w", err)
+	}
+	return nil
+}
+
+func (l *lane) prepare(ctx context.Context, s session) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.verify(ctx); err != nil {
+		l.doubt = true
+		return err
+	}
+	l.doubt, l.verified = false, s.number
+	return nil
+}

@@ -189,7 +189,11 @@ func (a *agency) begin(now time.Time) error {
 			return err
 		}
 		if !exists {
-			return tx.PutAgency(a.id, store.Agency{WatchStart: now.UTC(), Filter: filter})
+			heard, err := tx.WatchedBefore(a.id)
+			if err != nil {
+				return err
+			}
+			return tx.PutAgency(a.id, store.Agency{WatchStart: now.UTC(), HeardUntil: heard.UTC(), Filter: filter})
 		}
 		a.p.log.Info("the filter has changed: what comes and goes by it is not told", "agency", a.id)
 		return a.refilter(tx, state, filter, now.UTC())

@@ -110,7 +110,11 @@ func newInsertion(s sight, a store.Agency, read listings.Insertion, digest [32]b
 // our watch began: an insertion that was withdrawn before it and comes back brings old ones along. An API may tell times in
 // whole seconds, so what was made in the second of the begin is news.
 func contactStart(a store.Agency) time.Time {
-	begin := a.WatchStart.Truncate(time.Second)
+	begin := a.WatchStart
+	if !a.HeardUntil.IsZero() && a.HeardUntil.Before(begin) {
+		begin = a.HeardUntil // of a watch that was lost with its store; what it has told is known by its id
+	}
+	begin = begin.Truncate(time.Second)
 	if !a.Baselined || a.LastCompleteWalk.IsZero() {
 		if a.BaselineSince.After(begin) {
 			return a.BaselineSince.Truncate(time.Second)

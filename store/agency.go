@@ -11,6 +11,9 @@ import (
 type Agency struct {
 	// WatchStart is the moment before the first request, in our clock. It never moves.
 	WatchStart time.Time `json:"watchStart"`
+	// HeardUntil is set where a store before this one watched the agency and was lost: contact requests created since are
+	// news, for the stream holds what that store has told of them. Zero: none did.
+	HeardUntil time.Time `json:"heardUntil,omitzero"`
 	// Filter is the API's own filter under which the insertions were read, as a query.
 	Filter string `json:"filter,omitempty"`
 	// ClockSkew is the API's clock minus ours, once an answer told it.

@@ -78,7 +78,7 @@ func newApp(ctx context.Context, o appOptions) (_ *app, err error) {
 	if err := errors.Join(a.checkPort(), a.checkSocket()); err != nil {
 		return nil, err
 	}
-	for _, open := range []func(context.Context) error{a.openStore, a.openNATS, a.openPoller, a.openSocket} {
+	for _, open := range []func(context.Context) error{a.openStore, a.openNATS, a.compare, a.openPoller, a.openSocket} {
 		if err := open(ctx); err != nil {
 			return nil, err
 		}

@@ -127,3 +127,28 @@ func oneByOne(b *testing.B, bell *bell, s *store.Store) time.Duration {
 	}
 	return time.Since(began)
 }
+
+// BenchmarkImport takes over 20,000 events of the contract's size into a store that was lost.
+func BenchmarkImport(b *testing.B) {
+	const n = 20_000
+	bell, s := inFileBell(b)
+	fill(b, s, "A100", n)
+	if err := bell.relay().Drain(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		lost, err := store.Open(store.Options{Dir: b.TempDir(), BaseURL: "http://127.0.0.1:1"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		bell.o.Log, bell.o.StoreID = lost, lost.ID()
+		if err := bell.relay().Prepare(b.Context(), []string{"A100"}); err != nil {
+			b.Fatal(err)
+		}
+		if last, _ := lost.Last("A100"); last < n {
+			b.Fatalf("%d events", last)
+		}
+		lost.Close()
+	}
+	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
+}

@@ -138,6 +138,10 @@ func (c *checker) stream(ctx context.Context, nc *nats.Conn) {
 	default:
 		c.report.ok(sectionNATS, "JetStream API level %d; stream %s is as it should be", f.Level, b.Stream)
 	}
+	if err == nil && f.OneByOne {
+		c.report.warn(sectionNATS, "server or stream take no atomic batches: events are published one by one",
+			"from version 2.12 on, with allow_atomic at the stream, they are fenced and flushed together")
+	}
 	if f.StoreID != "" && c.storeID == "" {
 		c.report.warn(sectionNATS, fmt.Sprintf("stream %s holds the events of another store", b.Stream),
 			"is another doorbell publishing there? If its data directory was lost, go on: what the stream holds is taken over")

@@ -29,6 +29,9 @@ const (
 // errNoBatches: the server acknowledged a message of a batch singly, so it has stored it.
 var errNoBatches = errors.New("the server does not treat the batch as one")
 
+// errNotSeen: a message came after the look.
+var errNotSeen = &jetstream.APIError{Code: 400, ErrorCode: 10071, Description: "wrong last sequence: a message came in between"}
+
 // errAnswer: an answer that no JetStream gives.
 var errAnswer = errors.New("answer that cannot be understood")
 
@@ -47,8 +50,7 @@ func (r *Relay) message(e events.Event, maxMessage int, resent bool) *nats.Msg {
 // the place of the last one. After an error nobody knows what the stream holds: look.
 func (r *Relay) publish(ctx context.Context, filter string, fence uint64, messages []*nats.Msg) (uint64, error) {
 	first := messages[0]
-	first.Header[headerFence] = []string{strconv.FormatUint(fence, 10)}
-	first.Header[headerFenceSubject] = []string{filter}
+	setFence(first, filter, fence)
 	if len(messages) > 1 {
 		mark(messages)
 	}

@@ -14,6 +14,7 @@ import (
 // Found is what Check found at a server.
 type Found struct {
 	Level     int      // of JetStream's API; 0: not told
+	OneByOne  bool     // events are published singly: the server, or the stream, takes no atomic batches
 	Missing   bool     // there is no stream of that name; the relay makes it if it may
 	Different []string // how the stream differs from what it should be, in words
 	StoreID   string   // of the store that the stream was made for; empty: not told
@@ -31,13 +32,10 @@ func Check(ctx context.Context, o Options) (f Found, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.AckWait)
 	defer cancel()
-	account, err := js.AccountInfo(ctx)
+	server, err := ask(ctx, js)
+	f.Level, f.OneByOne = server.level, !server.batches()
 	if err != nil {
-		return f, fmt.Errorf("JetStream account: %w", err)
-	}
-	f.Level = account.API.Level
-	if f.Level < atomicLevel {
-		return f, fmt.Errorf("%w (API level %d, this one has %d)", ErrOldServer, atomicLevel, f.Level)
+		return f, err
 	}
 	s, err := js.Stream(ctx, o.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -52,8 +50,10 @@ func Check(ctx context.Context, o Options) (f Found, err error) {
 	if o.StoreID == "" {
 		o.StoreID = f.StoreID
 	}
-	f.Different = Differences(o.StreamConfig(), have.Config)
-	if why := unfit(o.StreamConfig(), have.Config); len(why) > 0 {
+	want := server.known(o.StreamConfig())
+	f.OneByOne = server.manner(have.Config.AllowAtomicPublish) != inBatches
+	f.Different = Differences(want, have.Config)
+	if why := unfit(want, have.Config); len(why) > 0 {
 		return f, fmt.Errorf("%w: %s: %s", ErrStreamUnfit, o.Stream, strings.Join(why, "; "))
 	}
 	return f, nil

@@ -22,7 +22,7 @@ func TestACheckFindsWhatIsThereAndChangesNothing(t *testing.T) {
 	if _, err := b.js.Stream(t.Context(), b.o.Stream); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Errorf("a stream was made: %v", err)
 	}
-	c := jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"listings.>"}}
+	c := jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"listings.>"}, MaxMsgSize: 1000}
 	if _, err := b.js.CreateStream(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}

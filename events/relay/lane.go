@@ -24,9 +24,10 @@ type lane struct {
 	doubt    bool       // something failed since
 	created  time.Time  // of the stream, at the last verify
 	cursor   events.Cursor
-	place    events.Cursor // newest event known to be in the stream; behind the cursor while a lost tail is sent again
-	fence    uint64        // place of the agency's last message in the stream, whoever wrote it
-	most     int           // events in one batch
+	place    events.Cursor     // newest event known to be in the stream; behind the cursor while a lost tail is sent again
+	fence    uint64            // place of the agency's last message in the stream, whoever wrote it
+	fences   map[string]uint64 // the same by subject, where the server wants it so; since the last look
+	most     int               // events in one batch
 	repair   repair
 	strays   strays
 	incoming importing
@@ -176,7 +177,7 @@ func (l *lane) publishNext(ctx context.Context, s session) (bool, error) {
 	for i, e := range batch {
 		messages[i] = l.r.message(e, s.maxMessage, e.Sequence <= l.cursor.Sequence)
 	}
-	place, err := l.r.publish(ctx, l.filter, l.fence, messages)
+	place, err := l.send(ctx, s, messages)
 	if err != nil {
 		return false, err
 	}

@@ -50,6 +50,8 @@ type process struct {
 	t      testing.TB
 	folder string
 	port   int
+	// command runs a binary that says nothing of itself; nil: this test binary, which says its port.
+	command func() *exec.Cmd
 
 	mu    sync.Mutex
 	cmd   *exec.Cmd
@@ -67,6 +69,10 @@ func startProcess(t testing.TB) *process {
 
 func (p *process) start() {
 	p.t.Helper()
+	if p.command != nil {
+		p.startBinary()
+		return
+	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), serverFolder+"="+p.folder, serverPort+"="+strconv.Itoa(p.port))
 	if _, err := cmd.StdinPipe(); err != nil { // ends with us, should we be killed
@@ -87,6 +93,25 @@ func (p *process) start() {
 	if _, err := fmt.Sscan(line, &p.port); err != nil {
 		p.t.Fatal(err)
 	}
+	p.mu.Lock()
+	p.cmd = cmd
+	p.mu.Unlock()
+}
+
+func (p *process) startBinary() {
+	p.t.Helper()
+	cmd := p.command()
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	address := "127.0.0.1:" + strconv.Itoa(p.port)
+	eventually(p.t, "the server listens", func() bool {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
 	p.mu.Lock()
 	p.cmd = cmd
 	p.mu.Unlock()
@@ -216,7 +241,7 @@ func TestAnExternalStreamIsMadeWhenMissingAndNeverChanged(t *testing.T) {
 	}
 }
 
-func TestAStreamThatCannotTakeBatchesIsRefused(t *testing.T) {
+func TestAStreamThatTakesNoBatchesGetsEveryEventSingly(t *testing.T) {
 	p := startProcess(t)
 	b := p.bell()
 	c := b.o.StreamConfig()
@@ -224,11 +249,17 @@ func TestAStreamThatCannotTakeBatchesIsRefused(t *testing.T) {
 	if _, err := b.js.CreateStream(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	b.log.ring(t, "A100", 2)
-	if err := b.relay().RunOnce(t.Context()); !isErr(err, ErrStreamUnfit) {
-		t.Fatalf("RunOnce: %v", err)
+	b.log.ring(t, "A100", 20)
+	b.deliver()
+	exactlyOnce(t, b.js, b.log, "A100", 0)
+	for _, m := range held(t, b.js, "listings.v1.>") {
+		if m.Header.Get(headerBatch) != "" {
+			t.Fatal("a message was sent as part of a batch")
+		}
 	}
-	if n := len(held(t, b.js, "listings.v1.>")); n != 0 {
-		t.Fatalf("%d messages were sent to try", n)
-	}
+	b.stray("listings.v1.A100.test")
+	b.log.ring(t, "A100", 3)
+	b.deliver()
+	exactlyOnce(t, b.js, b.log, "A100", 0)
+	b.wantRepairs("A100", "foreign_message 20-20 sent 0")
 }

@@ -15,8 +15,8 @@ import (
 
 // Errors that say what somebody has to change. The relay goes on trying.
 var (
-	// ErrOldServer: the server cannot take atomic batches.
-	ErrOldServer = errors.New("NATS server too old: version 2.12 or later is needed")
+	// ErrOldServer: nobody knows whether the server can be used.
+	ErrOldServer = errors.New("NATS server too old: version " + oldestServer + " or later is needed")
 	// ErrNoStream: the stream is missing, and we are not to make it.
 	ErrNoStream = errors.New("stream is missing and STREAM_MANAGE forbids to make it")
 	// ErrStreamUnfit: the stream is there, but must not or cannot hold our events as it is.
@@ -25,63 +25,64 @@ var (
 	ErrNotConnected = errors.New("no connection to NATS")
 )
 
-// atomicLevel is the JetStream API level from which servers know atomic batches. Servers that do not would store each
-// message singly and say nothing: ask, never try. Publishing to older ones singly would begin here.
-const atomicLevel = 2
-
 // margin is what the relay adds to the headers of an event: fence, stream, batch. The fence repeats the agency's token.
 const margin = 1024
 
 // leastMessage is the smallest message limit with which every event can be made to fit.
 const leastMessage = 4096
 
-// inspect makes sure that server and stream can be used. It returns the most bytes that one message may take, and how an
-// external stream differs from what it should be.
-func (r *Relay) inspect(ctx context.Context) (maxMessage int, different []string, err error) {
+// usable is a server and a stream that can be used.
+type usable struct {
+	maxMessage int // the most bytes that one message may take
+	manner     manner
+	different  []string // how an external stream differs from what it should be
+}
+
+// inspect makes sure that server and stream can be used.
+func (r *Relay) inspect(ctx context.Context) (u usable, err error) {
 	if r.o.Conn.IsClosed() {
-		return 0, nil, ErrClosed
+		return u, ErrClosed
 	}
 	if !r.o.Conn.IsConnected() {
-		return 0, nil, ErrNotConnected
+		return u, ErrNotConnected
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.o.AckWait)
 	defer cancel()
-	account, err := r.js.AccountInfo(ctx)
+	f, err := ask(ctx, r.js)
 	if err != nil {
-		return 0, nil, fmt.Errorf("JetStream account: %w", err)
+		return u, err
 	}
-	if account.API.Level < atomicLevel {
-		return 0, nil, fmt.Errorf("%w (API level %d, this one has %d)", ErrOldServer, atomicLevel, account.API.Level)
-	}
-	info, err := r.stream(ctx)
+	want := f.known(r.o.StreamConfig())
+	info, err := r.stream(ctx, want)
 	if err != nil {
-		return 0, nil, err
+		return u, err
 	}
-	different = Differences(r.o.StreamConfig(), info.Config)
-	if unfit := unfit(r.o.StreamConfig(), info.Config); len(unfit) > 0 {
-		return 0, different, fmt.Errorf("%w: %s: %s", ErrStreamUnfit, r.o.Stream, strings.Join(unfit, "; "))
+	u.different = Differences(want, info.Config)
+	if unfit := unfit(want, info.Config); len(unfit) > 0 {
+		return u, fmt.Errorf("%w: %s: %s", ErrStreamUnfit, r.o.Stream, strings.Join(unfit, "; "))
 	}
 	most := int(r.o.Conn.MaxPayload())
 	if m := int(info.Config.MaxMsgSize); m > 0 {
 		most = min(most, m)
 	}
-	return most - margin, different, nil
+	u.maxMessage, u.manner = most-margin, f.manner(info.Config.AllowAtomicPublish)
+	return u, nil
 }
 
 // stream returns the stream as it is, made or changed first if that is our business.
-func (r *Relay) stream(ctx context.Context) (*jetstream.StreamInfo, error) {
+func (r *Relay) stream(ctx context.Context, want jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
 	s, err := r.js.Stream(ctx, r.o.Stream)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return r.makeStream(ctx)
+		return r.makeStream(ctx, want)
 	case err != nil:
 		return nil, fmt.Errorf("stream %s: %w", r.o.Stream, err)
 	}
 	info := s.CachedInfo()
-	if !r.o.Embedded || len(Differences(r.o.StreamConfig(), info.Config)) == 0 {
+	if !r.o.Embedded || len(Differences(want, info.Config)) == 0 {
 		return info, nil
 	}
-	s, err = r.js.UpdateStream(ctx, r.o.StreamConfig())
+	s, err = r.js.UpdateStream(ctx, want)
 	if err != nil {
 		r.o.Logger.Error("stream stays as it is", "stream", r.o.Stream, "err", err.Error())
 		return info, nil
@@ -89,11 +90,11 @@ func (r *Relay) stream(ctx context.Context) (*jetstream.StreamInfo, error) {
 	return s.CachedInfo(), nil
 }
 
-func (r *Relay) makeStream(ctx context.Context) (*jetstream.StreamInfo, error) {
+func (r *Relay) makeStream(ctx context.Context, want jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
 	if !r.o.Manage && !r.o.Embedded {
 		return nil, fmt.Errorf("%w: %s", ErrNoStream, r.o.Stream)
 	}
-	s, err := r.js.CreateStream(ctx, r.o.StreamConfig())
+	s, err := r.js.CreateStream(ctx, want)
 	if err != nil {
 		return nil, fmt.Errorf("make stream %s: %w", r.o.Stream, err)
 	}
@@ -177,7 +178,6 @@ func unfit(want, have jetstream.StreamConfig) []string {
 	}
 	refuse(!slices.ContainsFunc(have.Subjects, func(s string) bool { return covers(s, want.Subjects[0]) }),
 		"its subjects do not cover "+want.Subjects[0])
-	refuse(!have.AllowAtomicPublish, "it does not allow atomic publish")
 	refuse(have.MaxMsgSize > 0 && have.MaxMsgSize < leastMessage, "it takes only small messages")
 	refuse(have.NoAck, "it does not acknowledge")
 	refuse(have.Sealed, "it is sealed")

@@ -38,6 +38,7 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 // session is a look at server and stream that found both usable. Each has a number: lanes verify once per session.
 type session struct {
 	number     uint64
+	manner     manner          // how the server takes events
 	maxMessage int             // bytes that headers and payload of one message may take together
 	connected  context.Context // ends when the connection is lost: an answer under way will not come
 }
@@ -80,14 +81,14 @@ func (k *link) wait(ctx context.Context) (session, bool) {
 }
 
 // open begins a new session.
-func (k *link) open(maxMessage int, different []string) session {
+func (k *link) open(u usable) session {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.connected.Err() != nil {
 		k.connected, k.disconnect = context.WithCancel(context.Background())
 	}
-	k.session = session{number: k.session.number + 1, maxMessage: maxMessage, connected: k.connected}
-	k.problem, k.different = "", different
+	k.session = session{number: k.session.number + 1, manner: u.manner, maxMessage: u.maxMessage, connected: k.connected}
+	k.problem, k.different = "", u.different
 	if !k.isOpen {
 		k.isOpen = true
 		close(k.opened)
@@ -212,10 +213,14 @@ func (r *Relay) wake(ctx context.Context, g *errgroup.Group, running map[*lane]b
 
 // check asks whether connection, server and stream are usable, mends what it may, and opens the gate or shuts it.
 func (r *Relay) check(ctx context.Context) (session, error) {
-	most, different, err := r.inspect(ctx)
+	u, err := r.inspect(ctx)
 	if err != nil {
 		r.link.shut(err.Error())
 		return session{}, err
 	}
-	return r.link.open(most, different), nil
+	s := r.link.open(u)
+	if s.number == 1 && s.manner != inBatches {
+		r.o.Logger.Warn("server or stream take no atomic batches: events are published one by one", "server", r.o.Conn.ConnectedServerVersion())
+	}
+	return s, nil
 }

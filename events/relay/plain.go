@@ -1,0 +1,88 @@
+package relay
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+)
+
+// manner is how a server takes events.
+type manner int
+
+const (
+	inBatches manner = iota // atomic, with one fence over the agency
+	singly                  // each with a fence over the agency
+	bySubject               // each with a fence over its own subject, the only one that servers before batches know
+)
+
+func (f features) manner(allowed bool) manner {
+	switch {
+	case f.batches() && allowed:
+		return inBatches
+	case f.batches():
+		return singly
+	}
+	return bySubject
+}
+
+func (m manner) String() string {
+	if m == inBatches {
+		return "in atomic batches"
+	}
+	return "one by one"
+}
+
+// send publishes messages of the agency in order and returns the place of the last one. One by one, some may have landed
+// when there is an error: the look that follows finds them.
+func (l *lane) send(ctx context.Context, s session, messages []*nats.Msg) (uint64, error) {
+	if s.manner == inBatches {
+		return l.r.publish(ctx, l.filter, l.fence, messages)
+	}
+	last := l.fence
+	for _, m := range messages {
+		filter, fence := l.filter, last
+		if s.manner == bySubject {
+			var err error
+			if filter, fence, err = l.ownFence(ctx, m.Subject); err != nil {
+				return 0, err
+			}
+		}
+		place, err := l.r.publish(ctx, filter, fence, []*nats.Msg{m})
+		if err != nil {
+			return 0, err
+		}
+		if last = place; s.manner == bySubject {
+			l.fences[m.Subject] = place
+		}
+	}
+	return last, nil
+}
+
+// ownFence is the place of the last message of one subject. It is asked for once after each look.
+func (l *lane) ownFence(ctx context.Context, subject string) (filter string, fence uint64, err error) {
+	fence, known := l.fences[subject]
+	if known {
+		return "", fence, nil
+	}
+	m, err := l.r.get(ctx, query{Last: subject})
+	if err != nil {
+		return "", 0, err
+	}
+	if m != nil {
+		fence = m.sequence
+	}
+	if m != nil && fence > l.fence { // it came after the look
+		return "", 0, errNotSeen
+	}
+	l.fences[subject] = fence
+	return "", fence, nil
+}
+
+// setFence expects that the last message of a filter, or where it is empty of the message's own subject, stands at a place.
+func setFence(m *nats.Msg, filter string, fence uint64) {
+	m.Header[headerFence] = []string{strconv.FormatUint(fence, 10)}
+	if filter != "" {
+		m.Header[headerFenceSubject] = []string{filter}
+	}
+}

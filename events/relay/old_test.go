@@ -2,11 +2,8 @@ package relay
 
 import (
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,29 +29,15 @@ func oldBinary(t testing.TB) string {
 	return path
 }
 
-// startBinary runs a server of its own from a binary. It is killed as a process, not asked to stop.
-func startBinary(t testing.TB, binary string, settings ...string) *process {
+// debian runs Debian's server.
+func debian(t testing.TB, settings ...string) *process {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
-	folder := t.TempDir()
-	file := filepath.Join(folder, "server.conf")
-	text := "listen: 127.0.0.1:" + strconv.Itoa(port) + "\njetstream { store_dir: \"" + filepath.Join(folder, "js") + "\" }\n" + strings.Join(settings, "\n")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := &process{t: t, folder: folder, port: port, command: func() *exec.Cmd { return exec.Command(binary, "-c", file) }}
-	p.start()
-	t.Cleanup(p.kill)
-	return p
+	binary := oldBinary(t)
+	return startConfigured(t, func(file string) *exec.Cmd { return exec.Command(binary, "-c", file) }, settings...)
 }
 
 func TestTheOldServerGetsEveryEventOnceAndNothingItDoesNotKnow(t *testing.T) {
-	p := startBinary(t, oldBinary(t))
+	p := debian(t)
 	b := p.bell()
 	b.o.StoreID, b.o.MaxAge, b.o.MaxBytes = "s1", time.Hour, 1<<30
 	r := b.relay()
@@ -82,7 +65,7 @@ func TestTheOldServerGetsEveryEventOnceAndNothingItDoesNotKnow(t *testing.T) {
 }
 
 func TestTheOldServerIsFencedBySubject(t *testing.T) {
-	p := startBinary(t, oldBinary(t))
+	p := debian(t)
 	b := p.bell()
 	b.log.ring(t, "A100", 5)
 	first := b.relay()
@@ -112,7 +95,7 @@ func TestTheOldServerIsFencedBySubject(t *testing.T) {
 }
 
 func TestTheOldServerKilledAnywhereGetsEveryEventOnce(t *testing.T) {
-	p := startBinary(t, oldBinary(t))
+	p := debian(t)
 	b := p.bell()
 	stop := b.start(b.relay())
 	b.log.ring(t, "A100", 1)
@@ -133,7 +116,7 @@ func TestTheOldServerKilledAnywhereGetsEveryEventOnce(t *testing.T) {
 }
 
 func TestTheOldServerIsASecondMemoryToo(t *testing.T) {
-	p := startBinary(t, oldBinary(t))
+	p := debian(t)
 	b := p.bell()
 	first := b.doorbell(t.TempDir())
 	first.ring(upTo(1, 50)...)

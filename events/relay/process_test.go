@@ -22,7 +22,25 @@ import (
 const (
 	serverFolder = "DOORBELL_TEST_SERVER"
 	serverPort   = "DOORBELL_TEST_SERVER_PORT"
+	serverConfig = "DOORBELL_TEST_SERVER_CONFIG" // or this its configuration file
 )
+
+// serveConfigured is the server as its own binary would be, with a configuration file. It ends with its standard input.
+func serveConfigured(file string) {
+	o, err := server.ProcessConfigFile(file)
+	if err == nil {
+		o.NoSigs, o.NoLog = true, true
+		var s *server.Server
+		if s, err = server.NewServer(o); err == nil {
+			s.Start()
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			s.Shutdown()
+			return
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
 
 // serve is a stock server, with nothing of ours: it ends with its standard input.
 func serve(folder string) {
@@ -101,6 +119,9 @@ func (p *process) start() {
 func (p *process) startBinary() {
 	p.t.Helper()
 	cmd := p.command()
+	if _, err := cmd.StdinPipe(); err != nil { // ends with us, should we be killed
+		p.t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}

@@ -25,6 +25,10 @@ func TestMain(m *testing.M) {
 		serve(folder)
 		return
 	}
+	if file := os.Getenv(serverConfig); file != "" {
+		serveConfigured(file)
+		return
+	}
 	// The server's clock goroutine must not be born in a synctest bubble.
 	ats.Register()
 	code := m.Run()

@@ -136,7 +136,7 @@ func (l *lane) mend(ctx context.Context, reason string) error {
 		if err != nil {
 			return err
 		}
-		if ours {
+		if ours && newest.value(headerResent) == "" { // what was sent again may stand behind later ones
 			l.advance(e, newest.sequence)
 		} else if err := l.scan(ctx); err != nil {
 			return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 
+	"doorbell/events"
+
 	"github.com/nats-io/nats.go"
 )
 
@@ -57,6 +59,23 @@ func (l *lane) send(ctx context.Context, s session, messages []*nats.Msg) (uint6
 		}
 	}
 	return last, nil
+}
+
+// sendAgain publishes events that the stream held once. They stand behind later ones then.
+func (l *lane) sendAgain(ctx context.Context, s session, list []events.Event) error {
+	for len(list) > 0 {
+		n := min(len(list), l.most)
+		messages := make([]*nats.Msg, n)
+		for i, e := range list[:n] {
+			messages[i] = l.r.message(e, s.maxMessage, true)
+		}
+		place, err := l.send(ctx, s, messages)
+		if err != nil {
+			return err
+		}
+		l.fence, list = place, list[n:]
+	}
+	return nil
 }
 
 // ownFence is the place of the last message of one subject. It is asked for once after each look.

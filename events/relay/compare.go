@@ -1,0 +1,360 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"doorbell/events"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Comparison is what Compare found of one agency. Sequences are those of the agency, ce-sequence.
+type Comparison struct {
+	AgencyID string `json:"agencyId"`
+	Logged   int    `json:"logged"`   // events in the log
+	Streamed int    `json:"streamed"` // messages in the stream
+	Waiting  int    `json:"waiting"`  // events that are not published yet: nothing is wrong with them
+	Expired  int    `json:"expired"`  // events that the stream has forgotten by age
+	Trimmed  int    `json:"trimmed"`  // events that the log has forgotten by age, and the stream has not
+
+	Missing   []Range  `json:"missing,omitempty"`   // published once, in the log, and not in the stream
+	Unlogged  []Range  `json:"unlogged,omitempty"`  // in the stream and not in the log; the relay takes them over
+	Different []uint64 `json:"different,omitempty"` // of another id, or another payload, than in the log
+	Doubled   []uint64 `json:"doubled,omitempty"`   // more than once in the stream
+	Misplaced []uint64 `json:"misplaced,omitempty"` // behind a later one, though not sent again
+	Foreign   int      `json:"foreign"`             // messages that are no events of this agency
+	Cut       bool     `json:"cut,omitempty"`       // a list is longer than it is shown
+}
+
+// Range is a run of sequences, both ends included.
+type Range struct {
+	From uint64 `json:"from"`
+	To   uint64 `json:"to"`
+}
+
+// Well says whether log and stream tell the same.
+func (c Comparison) Well() bool {
+	return len(c.Missing)+len(c.Unlogged)+len(c.Different)+len(c.Doubled)+len(c.Misplaced) == 0
+}
+
+// CountMissing is how many events are missing, as far as the list goes.
+func (c Comparison) CountMissing() (n int) {
+	for _, r := range c.Missing {
+		n += int(r.To - r.From + 1)
+	}
+	return n
+}
+
+const (
+	mostListed   = 1000    // entries of each list
+	mostCompared = 1 << 30 // sequences of one agency, a bit each
+)
+
+// Compare reads the whole stream and the whole log of agencies, all of the log's where none is named, and says how they
+// differ. It changes nothing, and nothing in it is of people. Of the options, Log, Conn, Prefix, Stream, MaxAge and AckWait
+// count. What is published while it reads may be counted as waiting.
+func Compare(ctx context.Context, o Options, agencies []string) (found []Comparison, err error) {
+	o = o.withDefaults()
+	js, err := jetstream.New(o.Conn)
+	if err != nil {
+		return nil, fmt.Errorf("compare: %w", err)
+	}
+	if len(agencies) == 0 {
+		if agencies, err = o.Log.Agencies(); err != nil {
+			return nil, fmt.Errorf("compare: %w: %w", ErrLog, err)
+		}
+	}
+	for _, a := range agencies {
+		c := comparer{o: o, js: js, agency: a}
+		if err := c.run(ctx); err != nil {
+			return found, fmt.Errorf("compare %s: %w", events.Token(a), err)
+		}
+		found = append(found, c.found)
+	}
+	return found, nil
+}
+
+// comparer compares one agency. It holds a page of the log, and a bit for every event of it.
+type comparer struct {
+	o      Options
+	js     jetstream.JetStream
+	agency string
+	found  Comparison
+
+	cursor      events.Cursor
+	first, last uint64 // of the log; 0: it is empty
+	seen        []uint64
+	page        []events.Event
+	highest     uint64
+}
+
+func (c *comparer) run(ctx context.Context) (err error) {
+	c.found.AgencyID = c.agency
+	if err := c.extent(); err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	if err := c.readStream(ctx); err != nil {
+		return err
+	}
+	_, err = c.missing(c.list)
+	return err
+}
+
+// extent finds where the log begins and ends.
+func (c *comparer) extent() (err error) {
+	if c.cursor, err = c.o.Log.Cursor(c.agency); err != nil {
+		return err
+	}
+	list, err := c.o.Log.Read(c.agency, 0, 1, 1)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	c.first, c.last = list[0].Sequence, list[0].Sequence
+	for after := c.first; len(list) > 0; after = c.last {
+		if list, err = c.o.Log.Read(c.agency, after, importEvents, importBytes); err != nil {
+			return err
+		}
+		if n := len(list); n > 0 {
+			c.last = list[n-1].Sequence
+		}
+	}
+	if c.last-c.first >= mostCompared {
+		return errors.New("the log reaches too far to be compared")
+	}
+	c.seen = make([]uint64, (c.last-c.first)/64+1)
+	return nil
+}
+
+func (c *comparer) readStream(ctx context.Context) error {
+	ask, cancel := context.WithTimeout(ctx, c.o.AckWait)
+	defer cancel()
+	consumer, err := c.js.OrderedConsumer(ask, c.o.Stream, jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{events.AgencyFilter(c.o.Prefix, c.agency)}, DeliverPolicy: jetstream.DeliverAllPolicy,
+	})
+	if err != nil {
+		return fmt.Errorf("read stream %s: %w", c.o.Stream, err)
+	}
+	defer c.forget(ctx, consumer)
+	info, err := consumer.Info(ask)
+	if err != nil {
+		return fmt.Errorf("read stream %s: %w", c.o.Stream, err)
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(importEvents))
+	if err != nil {
+		return fmt.Errorf("read stream %s: %w", c.o.Stream, err)
+	}
+	defer messages.Stop()
+	for left := info.NumPending; left > 0; left-- {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return fmt.Errorf("read stream %s: %w", c.o.Stream, err)
+		}
+		if err := c.meet(&stored{subject: m.Subject(), header: m.Headers(), data: m.Data()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget leaves nothing behind on the server, where it can; it forgets by itself after a while.
+func (c *comparer) forget(ctx context.Context, consumer jetstream.Consumer) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.AckWait)
+	defer cancel()
+	_ = c.js.DeleteConsumer(ctx, c.o.Stream, consumer.CachedInfo().Name)
+}
+
+// meet compares one message.
+func (c *comparer) meet(m *stored) error {
+	c.found.Streamed++
+	sequence, id, ok := m.claim()
+	if e, err := events.Decode(m.header, m.data); !ok || err != nil || e.AgencyID != c.agency {
+		c.found.Foreign++
+		return nil
+	}
+	if sequence < c.highest && m.value(headerResent) == "" {
+		c.note(&c.found.Misplaced, sequence)
+	}
+	c.highest = max(c.highest, sequence)
+	if sequence < c.first {
+		c.found.Trimmed++
+		return nil
+	}
+	e, err := c.logged(sequence)
+	switch {
+	case err != nil:
+		return err
+	case e == nil:
+		c.span(&c.found.Unlogged, sequence)
+		return nil
+	case e.ID != id || !samePayload(*e, m):
+		c.note(&c.found.Different, sequence)
+	}
+	bit := sequence - c.first
+	if c.seen[bit/64]&(1<<(bit%64)) != 0 {
+		c.note(&c.found.Doubled, sequence)
+	}
+	c.seen[bit/64] |= 1 << (bit % 64)
+	return nil
+}
+
+// samePayload compares also with what is left of an event that was too large for its server.
+func samePayload(e events.Event, m *stored) bool {
+	if bytes.Equal(e.Data, m.data) {
+		return true
+	}
+	return bytes.Contains(m.data, []byte(`"truncated":true`)) && len(m.data) < len(e.Data)
+}
+
+// logged returns an event of the log, nil if it has none of that sequence. Messages mostly come in its order.
+func (c *comparer) logged(sequence uint64) (*events.Event, error) {
+	if sequence > c.last {
+		return nil, nil
+	}
+	if n := len(c.page); n == 0 || sequence < c.page[0].Sequence || sequence > c.page[n-1].Sequence {
+		page, err := c.o.Log.Read(c.agency, sequence-1, importEvents, importBytes)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrLog, err)
+		}
+		c.page = page
+	}
+	low, high := 0, len(c.page)
+	for low < high {
+		if middle := (low + high) / 2; c.page[middle].Sequence < sequence {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	if low == len(c.page) || c.page[low].Sequence != sequence {
+		return nil, nil
+	}
+	return &c.page[low], nil
+}
+
+// missing goes through the log and hands over the pages of what the stream should hold and does not.
+func (c *comparer) missing(visit func([]events.Event) error) (sent int, err error) {
+	c.found.Logged, c.found.Waiting, c.found.Expired = 0, 0, 0
+	if c.last == 0 {
+		return 0, nil
+	}
+	for after := c.first - 1; after < c.last; {
+		page, err := c.o.Log.Read(c.agency, after, importEvents, importBytes)
+		if err != nil {
+			return sent, fmt.Errorf("%w: %w", ErrLog, err)
+		}
+		var absent []events.Event
+		for _, e := range page {
+			if after = e.Sequence; e.Sequence > c.last {
+				break
+			}
+			if c.found.Logged++; c.absent(e) {
+				absent = append(absent, e)
+			}
+		}
+		if len(page) == 0 {
+			return sent, nil
+		}
+		if len(absent) > 0 {
+			if err := visit(absent); err != nil {
+				return sent, err
+			}
+			sent += len(absent)
+		}
+	}
+	return sent, nil
+}
+
+// absent says whether an event was published and is not in the stream, though not for its age.
+func (c *comparer) absent(e events.Event) bool {
+	bit := e.Sequence - c.first
+	switch {
+	case c.seen[bit/64]&(1<<(bit%64)) != 0:
+		return false
+	case e.Sequence > c.cursor.Sequence:
+		c.found.Waiting++
+		return false
+	case c.o.MaxAge > 0 && time.Since(e.RecordedTime) > c.o.MaxAge:
+		c.found.Expired++
+		return false
+	}
+	return true
+}
+
+func (c *comparer) list(absent []events.Event) error {
+	for _, e := range absent {
+		c.span(&c.found.Missing, e.Sequence)
+	}
+	return nil
+}
+
+func (c *comparer) note(list *[]uint64, sequence uint64) {
+	if len(*list) >= mostListed {
+		c.found.Cut = true
+		return
+	}
+	*list = append(*list, sequence)
+}
+
+func (c *comparer) span(list *[]Range, sequence uint64) {
+	if n := len(*list); n > 0 && (*list)[n-1].To+1 == sequence {
+		(*list)[n-1].To = sequence
+		return
+	}
+	if len(*list) >= mostListed {
+		c.found.Cut = true
+		return
+	}
+	*list = append(*list, Range{sequence, sequence})
+}
+
+// Compare compares with the options of this relay; see the function.
+func (r *Relay) Compare(ctx context.Context, agencies []string) ([]Comparison, error) {
+	return Compare(ctx, r.o, agencies)
+}
+
+// Resend compares one agency and sends again what is missing in the stream, in its order, with the header doorbell-resent.
+// The agency's own events wait meanwhile; whatever is published by others in between is fenced. It returns how many were
+// sent, also with an error, and tells it by watch.stream_repaired.
+func (r *Relay) Resend(ctx context.Context, agency string) (sent int, err error) {
+	s, err := r.check(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("relay: %w", err)
+	}
+	l, _ := r.lane(agency)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.doubt = true // whatever happens, the next work looks
+	if err := l.verify(ctx); err != nil {
+		return 0, fmt.Errorf("relay: %w", err)
+	}
+	c := comparer{o: r.o, js: r.js, agency: agency}
+	if err := c.run(ctx); err != nil {
+		return 0, fmt.Errorf("relay: %w", err)
+	}
+	var all Range
+	_, err = c.missing(func(absent []events.Event) error {
+		if err := l.sendAgain(ctx, s, absent); err != nil {
+			return err
+		}
+		if sent == 0 {
+			all.From = absent[0].Sequence
+		}
+		all.To = absent[len(absent)-1].Sequence
+		sent += len(absent)
+		return nil
+	})
+	if sent > 0 {
+		err = errors.Join(err, l.report(reasonTailLost, all.From, all.To, sent))
+	}
+	if classify(err) == classDuplicate {
+		err = fmt.Errorf("the server still remembers the ids of what it has lost; it forgets them within two minutes: %w", err)
+	}
+	if err != nil {
+		return sent, fmt.Errorf("relay: %w", err)
+	}
+	return sent, nil
+}

@@ -1,0 +1,173 @@
+package relay
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events/natsd"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func (b *bell) compared(agency string) Comparison {
+	b.t.Helper()
+	found, err := Compare(b.t.Context(), b.o, []string{agency})
+	if err != nil || len(found) != 1 {
+		b.t.Fatalf("%v, %v", found, err)
+	}
+	return found[0]
+}
+
+func (b *bell) wantCompared(want Comparison) {
+	b.t.Helper()
+	if got := b.compared(want.AgencyID); !reflect.DeepEqual(got, want) {
+		b.t.Errorf("found %+v\nwant  %+v", got, want)
+	}
+}
+
+// erase deletes messages by their place.
+func (b *bell) erase(places ...uint64) {
+	b.t.Helper()
+	for _, place := range places {
+		if err := b.stream().DeleteMsg(b.t.Context(), place); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+func TestALogAndItsStreamAreEqual(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 700)
+	b.log.ring(t, "C#300", 3)
+	b.deliver()
+	b.log.ring(t, "A100", 2)
+	b.wantCompared(Comparison{AgencyID: "A100", Logged: 702, Streamed: 700, Waiting: 2})
+	found, err := Compare(t.Context(), b.o, nil)
+	if err != nil || len(found) != 2 || !found[0].Well() || !found[1].Well() {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if n := b.stream().CachedInfo().State.Consumers; n != 0 {
+		t.Errorf("%d consumers are left", n)
+	}
+}
+
+func TestWhatTheStreamLacksIsFoundAndSentAgainOnRequest(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		b.log.ring(t, "A100", 1000)
+		b.deliver()
+		b.erase(1, 5, 6, 7, 300, 999, 1000)
+		want := Comparison{AgencyID: "A100", Logged: 1000, Streamed: 993, Missing: []Range{{1, 1}, {5, 7}, {300, 300}, {999, 1000}}}
+		b.wantCompared(want)
+		if n := want.CountMissing(); n != 7 {
+			t.Errorf("%d are missing", n)
+		}
+		b.deliver() // removed: nobody sends it again by himself
+		b.wantCompared(want)
+		if _, err := b.relay().Resend(t.Context(), "A100"); err == nil || !strings.Contains(err.Error(), "two minutes") {
+			t.Errorf("within the duplicate window: %v", err)
+		}
+		time.Sleep(3 * time.Minute)
+		sent, err := b.relay().Resend(t.Context(), "A100")
+		if err != nil || sent != 7 {
+			t.Fatalf("%d sent again, %v", sent, err)
+		}
+		b.settled()
+		b.wantCompared(Comparison{AgencyID: "A100", Logged: 1001, Streamed: 1001})
+		b.wantRepairs("A100", "tail_lost 1-1000 sent 7")
+		if n := b.resent("A100"); n != 7 {
+			t.Errorf("%d are marked", n)
+		}
+		if sent, err := b.relay().Resend(t.Context(), "A100"); err != nil || sent != 0 {
+			t.Errorf("%d sent once more, %v", sent, err)
+		}
+	})
+}
+
+func TestATailThatIsLostAfterEventsWereSentAgainIsNotDoubled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b, folder := newFolderBell(t)
+		b.log.ring(t, "A100", 20)
+		b.deliver()
+		b.erase(3)
+		time.Sleep(3 * time.Minute)
+		if sent, err := b.relay().Resend(t.Context(), "A100"); err != nil || sent != 1 {
+			t.Fatalf("%d sent again, %v", sent, err)
+		}
+		restore := b.backup(folder) // its last message is an early event
+		b.settled()
+		b.log.ring(t, "A100", 5)
+		b.deliver()
+		restore()
+		b.deliver()
+		b.wantRepairs("A100", "tail_lost 3-3 sent 1", "tail_lost 21-26 sent 6")
+		b.wantCompared(Comparison{AgencyID: "A100", Logged: 27, Streamed: 27})
+	})
+}
+
+func TestWhatIsMissingForItsAgeIsNotMissed(t *testing.T) {
+	b := newBell(t)
+	b.log.ringAt(t, "A100", 5, time.Now().Add(-2*time.Hour))
+	b.log.ring(t, "A100", 5)
+	b.deliver()
+	b.erase(1, 2, 3, 4, 5)
+	b.o.MaxAge = time.Hour
+	b.wantCompared(Comparison{AgencyID: "A100", Logged: 10, Streamed: 5, Expired: 5})
+	if sent, err := b.relay().Resend(t.Context(), "A100"); err != nil || sent != 0 {
+		t.Errorf("%d sent again, %v", sent, err)
+	}
+}
+
+func TestWhatTheLogLacksOrHasOtherwiseIsFound(t *testing.T) {
+	p := startConfigured(t, same)
+	b := p.dialled(natsd.Dial{})
+	c := b.o.StreamConfig()
+	c.Duplicates = 100 * time.Millisecond
+	if _, err := b.js.CreateStream(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	b.log.ring(t, "A100", 10)
+	b.deliver()
+	log := b.log.list("A100")
+	send := func(sequence uint64, id, message string) {
+		e := contactRequest(t, "A100", int(sequence), message).Stamp(sequence, time.Now(), "s1")
+		e.ID = id
+		if _, err := b.js.PublishMsg(t.Context(), b.relay().message(e, 1<<20, false)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(150 * time.Millisecond) // the server has forgotten the ids
+	b.erase(4)
+	send(4, log[3].ID, "Anders als zuvor")              // another payload
+	send(7, "another", "Guten Tag")                     // another id, and twice
+	send(11, "unlogged", "Guten Tag")                   // a log of elsewhere
+	b.stray("listings.v1.A100.contact_request.created") // nobody's
+	got := b.compared("A100")
+	want := Comparison{
+		AgencyID: "A100", Logged: 10, Streamed: 13, Foreign: 1, Unlogged: []Range{{11, 11}}, Different: []uint64{4, 7},
+		Doubled: []uint64{7}, Misplaced: []uint64{4, 7},
+	}
+	if !reflect.DeepEqual(got, want) || got.Well() {
+		t.Errorf("found %+v\nwant  %+v", got, want)
+	}
+	if text := fmt.Sprintf("%+v", got); strings.Contains(text, "Beispiel") || strings.Contains(text, "Guten") {
+		t.Error("a person is in the comparison")
+	}
+	b.log.mu.Lock()
+	b.log.events["A100"] = log[5:] // as when the log is trimmed
+	b.log.mu.Unlock()
+	if got := b.compared("A100"); got.Trimmed != 5 || got.Logged != 5 || len(got.Missing) != 0 {
+		t.Errorf("trimmed: %+v", got)
+	}
+}
+
+func TestACompareWithoutItsStreamSaysSo(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 1)
+	if _, err := Compare(t.Context(), b.o, nil); err == nil || !strings.Contains(err.Error(), jetstream.ErrStreamNotFound.Error()) {
+		t.Errorf("%v", err)
+	}
+}

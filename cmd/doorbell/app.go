@@ -353,7 +353,7 @@ func (a *app) serve(ctx context.Context) error {
 	s := &http.Server{
 		Handler: ops.Handler(ops.Verbs{
 			Status: a.status, Outlook: a.poller.Outlook, Resume: a.poller.Resume, Approve: a.poller.Approve,
-			Poll: a.poller.PollNow, VerifyKeys: a.poller.VerifyKeys, Backup: a.store.Backup,
+			Poll: a.poller.PollNow, VerifyKeys: a.poller.VerifyKeys, Backup: a.store.Backup, StreamVerbs: a.streamVerbs(),
 		}),
 		ReadHeaderTimeout: 10 * time.Second,
 	}

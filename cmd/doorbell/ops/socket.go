@@ -26,6 +26,7 @@ type Verbs struct {
 	VerifyKeys func(ctx context.Context) (poller.KeyReport, error)
 	// Backup writes a copy of the store; see store.Backup.
 	Backup func(w io.Writer, sized func(bytes int64)) error
+	StreamVerbs
 }
 
 // ResumeRequest is the body of POST /resume.
@@ -59,8 +60,8 @@ type problem struct {
 	Error string `json:"error"`
 }
 
-// Handler serves the verbs: GET /status and /outlook, POST /resume, /approve, /poll and /keys/verify, all JSON; and
-// GET /backup, the bytes of a copy of the store.
+// Handler serves the verbs: GET /status and /outlook, POST /resume, /approve, /poll, /keys/verify, /compare and /resend, all
+// JSON; and GET /backup, the bytes of a copy of the store.
 func Handler(v Verbs) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
@@ -102,6 +103,7 @@ func Handler(v Verbs) http.Handler {
 		answer(w, report, err)
 	})
 	mux.HandleFunc("GET /backup", func(w http.ResponseWriter, _ *http.Request) { sendBackup(w, v.Backup) })
+	v.handle(mux)
 	return mux
 }
 

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"doorbell/events/relay"
+)
+
+// verifyIt runs the stream's half of verify.
+func (s scene) verifyIt(t *testing.T, o streamVerify, asJSON bool) result {
+	t.Helper()
+	config, err := readConfig(s.environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	p := &program{stdin: strings.NewReader("y\n"), stdout: &stdout, stderr: &stderr, environ: s.environ}
+	code := report(&stderr, verifyStream(t.Context(), p, config, o, asJSON))
+	return result{code, stdout.String(), stderr.String()}
+}
+
+func TestVerifyFindsWhatTheStreamLacksAndSendsItAgainWhenTold(t *testing.T) {
+	s := newScene(t, "A100")
+	s.life(t, func(a *app, sub *subscriber) {
+		sub.baselined(t, "A100")
+		for range 3 {
+			sub.request(t, s.ring(t, "A100"))
+		}
+		if got := s.verifyIt(t, streamVerify{}, false); got.code != exitDone || got.stderr != "" {
+			t.Errorf("nothing is wrong: %+v", got)
+		}
+		js, err := jetstream.New(a.conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := js.Stream(t.Context(), "LISTINGS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.DeleteMsg(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		got := s.verifyIt(t, streamVerify{}, false)
+		if got.code != exitFailed {
+			t.Errorf("one is missing: exit code %d", got.code)
+		}
+		has(t, got.stdout+got.stderr, "A100: published, and missing in the stream: 3", "doorbell verify --repair")
+		var found []relay.Comparison
+		got = s.verifyIt(t, streamVerify{}, true)
+		if err := json.Unmarshal([]byte(got.stdout), &found); err != nil || len(found) != 1 || found[0].CountMissing() != 1 {
+			t.Errorf("%v: %s", err, got.stdout)
+		}
+		if got = s.verifyIt(t, streamVerify{Repair: true}, false); got.code != exitUsage {
+			t.Errorf("nobody sits here, and nobody said yes: %+v", got)
+		}
+		// A server that runs remembers the id for two minutes, and says so.
+		if got = s.verifyIt(t, streamVerify{Repair: true, Yes: true}, false); got.code != exitFailed {
+			t.Errorf("within the duplicate window: %+v", got)
+		}
+		has(t, got.stderr, "within two minutes")
+	})
+	got := s.verifyIt(t, streamVerify{Repair: true, Yes: true}, false)
+	if got.code != exitDone {
+		t.Errorf("repair without a daemon: %+v", got)
+	}
+	has(t, got.stderr, "A100: 1 events sent again")
+	if strings.Contains(got.stdout+got.stderr, "Muster") {
+		t.Error("a person is in the output")
+	}
+	if got = s.verifyIt(t, streamVerify{}, false); got.code != exitDone {
+		t.Errorf("after the repair: %+v", got)
+	}
+	s.life(t, func(a *app, sub *subscriber) {
+		again := sub.await(t, "what was sent again", func(a arrival) bool { return a.header.Get("doorbell-resent") != "" })
+		if again.kind() != "contact_request.created" {
+			t.Errorf("%s was sent again", again.kind())
+		}
+		sub.event(t, "watch.stream_repaired", "A100")
+		if got := s.verifyIt(t, streamVerify{}, false); got.code != exitDone {
+			t.Errorf("in the next life: %+v", got)
+		}
+	})
+}

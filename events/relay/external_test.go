@@ -99,7 +99,8 @@ func ways(t *testing.T) map[string]struct {
 	}{
 		"user and password": {
 			`authorization { user: crm, password: "correct horse" }`,
-			natsd.Dial{User: "crm", Password: "correct horse"}, natsd.Dial{User: "crm", Password: "else"},
+			natsd.Dial{User: "crm", Password: "correct horse"},
+			natsd.Dial{User: "crm", Password: "else"},
 		},
 		"token": {`authorization { token: "battery" }`, natsd.Dial{Token: "battery"}, natsd.Dial{Token: "else"}},
 		"nkey":  {fixture("nkey.conf"), natsd.Dial{NKey: "testdata/user.nk"}, natsd.Dial{User: "crm"}},
@@ -107,7 +108,8 @@ func ways(t *testing.T) map[string]struct {
 		"TLS":   {tls + " }", natsd.Dial{CA: c.ca}, natsd.Dial{}},
 		"TLS with our certificate": {
 			tls + ", ca_file: \"" + c.ca + "\", verify: true }",
-			natsd.Dial{CA: c.ca, Cert: c.cert, Key: c.key}, natsd.Dial{CA: c.ca},
+			natsd.Dial{CA: c.ca, Cert: c.cert, Key: c.key},
+			natsd.Dial{CA: c.ca},
 		},
 	}
 }

@@ -54,7 +54,8 @@ func (l *lane) verify(ctx context.Context) error {
 }
 
 // look reads what the stream holds of the agency after a place in the stream: our next events have landed, those that the
-// log does not have are taken over, all else is stepped over. The fence becomes the last message that was seen; whatever arrives later fails the fence.
+// log does not have are taken over, all else is stepped over. The fence becomes the last message that was seen; whatever
+// arrives later fails the fence.
 func (l *lane) look(ctx context.Context, after uint64) error {
 	last, err := l.readForward(ctx, after)
 	if err != nil {

@@ -24,7 +24,14 @@
 //     header doorbell-resent.
 //   - Nothing at n, but the stream goes on beyond it: it expired, or somebody erased or purged it. It stays removed.
 //
-// What was found is told by watch.stream_repaired, an event like any other.
+// What was found is told by watch.stream_repaired, an event like any other. [Compare] reads both from end to end, and
+// [Relay.Resend] sends again what only a person can decide about.
+//
+// # Older servers
+//
+// What a server can do is asked, never tried. Before API level 2 it takes no atomic batches and knows no fence over several
+// subjects: events go one by one then, each fenced by its own subject. A late copy is refused all the same, because it has the
+// subject of the first; only another writer's event of another type may come in between unseen until the next look.
 //
 // # What it promises
 //

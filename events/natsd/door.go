@@ -8,12 +8,16 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-const relayUser = "relay"
+// Users of this process, both with the password that exists only in memory.
+const (
+	relayUser = "relay"
+	pulseUser = "pulse"
+)
 
 // door decides who comes in, and as which user.
 type door struct {
-	relay, guest        *server.User
-	password            string // the relay's
+	relay, pulse, guest *server.User
+	password            string // of relay and pulse
 	user, secret, token string // what guests have to show
 	open                bool   // guests have to show nothing
 }
@@ -21,6 +25,7 @@ type door struct {
 func newDoor(o Options, password string) *door {
 	return &door{
 		relay:    &server.User{Username: relayUser},
+		pulse:    &server.User{Username: pulseUser},
 		guest:    &server.User{Username: "guest", Permissions: guestLimits(o)},
 		password: password,
 		user:     o.GuestUser, secret: o.GuestPassword, token: o.GuestToken,
@@ -28,13 +33,17 @@ func newDoor(o Options, password string) *door {
 	}
 }
 
-// attach gives both users their account, which exists only once the server does.
+// attach gives the users their accounts, which exist only once the server does.
 func (d *door) attach(s *server.Server) error {
-	a, err := s.LookupAccount(account)
-	if err != nil {
-		return fmt.Errorf("account %s: %w", account, err)
+	for name, users := range map[string][]*server.User{account: {d.relay, d.guest}, pulseAccount: {d.pulse}} {
+		a, err := s.LookupAccount(name)
+		if err != nil {
+			return fmt.Errorf("account %s: %w", name, err)
+		}
+		for _, u := range users {
+			u.Account = a
+		}
 	}
-	d.relay.Account, d.guest.Account = a, a
 	return nil
 }
 
@@ -46,6 +55,8 @@ func (d *door) Check(c server.ClientAuthentication) bool {
 		return false
 	case same(shown.Username, relayUser) && same(shown.Password, d.password):
 		c.RegisterUser(d.relay)
+	case same(shown.Username, pulseUser) && same(shown.Password, d.password):
+		c.RegisterUser(d.pulse)
 	case d.admits(shown):
 		c.RegisterUser(d.guest)
 	default:

@@ -3,6 +3,8 @@ package natsd
 import (
 	"fmt"
 	"log/slog"
+	"sync"
+	"time"
 )
 
 // logger hands the server's lines to slog. Start-up chatter is debug; the rare warnings about damaged files must not
@@ -10,6 +12,30 @@ import (
 type logger struct {
 	log   *slog.Logger
 	fatal chan string // the first fatal line; capacity 1
+
+	mu   sync.Mutex
+	said map[string]time.Time
+}
+
+// A server that cannot write says so at every attempt. The same warning is logged again only after a while.
+const (
+	sayAgain = 10 * time.Minute
+	mostSaid = 256
+)
+
+// news says whether a line was not logged lately.
+func (l *logger) news(line string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if at, ok := l.said[line]; ok && now.Sub(at) < sayAgain {
+		return false
+	}
+	if l.said == nil || len(l.said) >= mostSaid {
+		l.said = map[string]time.Time{}
+	}
+	l.said[line] = now
+	return true
 }
 
 func (l *logger) Noticef(format string, v ...any) {
@@ -17,12 +43,17 @@ func (l *logger) Noticef(format string, v ...any) {
 }
 
 func (l *logger) Warnf(format string, v ...any) {
-	l.log.Warn("nats server", "line", fmt.Sprintf(format, v...))
+	if line := fmt.Sprintf(format, v...); l.news(line) {
+		l.log.Warn("nats server", "line", line)
+	}
 }
 
 func (l *logger) Errorf(format string, v ...any) {
-	l.log.Error("nats server", "line", fmt.Sprintf(format, v...))
+	if line := fmt.Sprintf(format, v...); l.news(line) {
+		l.log.Error("nats server", "line", line)
+	}
 }
+
 func (l *logger) Debugf(string, ...any) {}
 func (l *logger) Tracef(string, ...any) {}
 

@@ -13,7 +13,10 @@
 // consumer or choose a reply subject make the server itself publish somewhere. Whoever must be kept out has to be kept
 // off the port: Listen "off", or credentials.
 //
-// The package does not know what is published. It makes no streams and repairs none.
+// A second account, which nobody else can enter, holds the pulse: a stream of one message, written anew at every look of
+// [Server.Run], because only a write shows that writes work. A server that does not is restarted.
+//
+// The package does not know what is published. It makes no other streams and repairs none.
 package natsd
 
 import (
@@ -27,7 +30,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -63,6 +65,8 @@ type Options struct {
 	GuestToken        string        // or this; all empty: nothing
 	Logger            *slog.Logger  // default: nothing is logged
 	StartTimeout      time.Duration // default 30 s
+	LookEvery         time.Duration // how often Run looks whether the server works; default 15 s
+	StuckAfter        time.Duration // how long a write may take before it counts as one that never ends; default 38 s
 }
 
 func (o Options) withDefaults() Options {
@@ -78,6 +82,12 @@ func (o Options) withDefaults() Options {
 	if o.StartTimeout <= 0 {
 		o.StartTimeout = 30 * time.Second
 	}
+	if o.LookEvery <= 0 {
+		o.LookEvery = 15 * time.Second
+	}
+	if o.StuckAfter <= 0 {
+		o.StuckAfter = 38 * time.Second
+	}
 	return o
 }
 
@@ -89,11 +99,18 @@ func (o Options) open() bool {
 type Server struct {
 	options  Options
 	host     string
-	port     int // server.RANDOM_PORT until the first start has found one
-	password string
+	password string // of the users that only this process knows
 
-	mu      sync.Mutex // held while the server is replaced
+	changing sync.Mutex      // held while the server is replaced or ended
+	ended    <-chan struct{} // closed when the server before has ended; nil: there was none
+
+	mu      sync.Mutex // never held while anything is waited for
+	port    int        // server.RANDOM_PORT until the first start has found one
 	running *server.Server
+	abort   context.CancelFunc // ends a Restart that is under way; nil: none is
+	pulse   *pulse             // of the running server; made by the first look
+	status  Status
+	backoff backoff
 }
 
 // Start brings a server up and returns when it takes connections and its streams are readable. It gives up when ctx ends
@@ -142,129 +159,6 @@ func loopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// probe binds the address once. The server itself would only log that it is taken, and look alive.
-func (s *Server) probe() error {
-	if s.options.Listen == "off" || s.port == server.RANDOM_PORT {
-		return nil
-	}
-	address := net.JoinHostPort(s.host, strconv.Itoa(s.port))
-	l, err := net.Listen("tcp", address)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%s: %w", address, ErrPortInUse)
-	case err != nil:
-		return fmt.Errorf("%s: %w (%w)", address, ErrAddress, err)
-	}
-	return l.Close()
-}
-
-func (s *Server) serverOptions() (*server.Options, error) {
-	o := &server.Options{
-		ServerName:         "doorbell",
-		Host:               s.host,
-		Port:               s.port,
-		DontListen:         s.options.Listen == "off",
-		NoSigs:             true,
-		NoLog:              true,
-		JetStream:          true,
-		StoreDir:           s.options.StoreDir,
-		JetStreamMaxStore:  s.options.MaxStore,
-		JetStreamMaxMemory: 64 << 20, // nothing of ours is in memory
-		SyncAlways:         true,
-	}
-	// An account made in code gets JetStream only after the start, when guests are in already: one made by
-	// configuration has it from the beginning.
-	if err := o.ProcessConfigString("accounts { " + account + " { jetstream: enabled } }"); err != nil {
-		return nil, err
-	}
-	return o, nil
-}
-
-// boot starts an inner server and waits for it. The caller holds s.mu, or is the only one who knows s.
-func (s *Server) boot(ctx context.Context) error {
-	if err := s.probe(); err != nil {
-		return err
-	}
-	o, err := s.serverOptions()
-	if err != nil {
-		return err
-	}
-	gate := newDoor(s.options, s.password)
-	o.CustomClientAuthentication = gate
-	inner, err := server.NewServer(o)
-	if err != nil {
-		return fmt.Errorf("configure: %w", err)
-	}
-	if err := gate.attach(inner); err != nil {
-		return err
-	}
-	log := &logger{log: s.options.Logger, fatal: make(chan string, 1)}
-	inner.SetLoggerV2(log, false, false, false)
-	started := make(chan struct{})
-	go func() { inner.Start(); close(started) }()
-	if err := await(ctx, inner, started, log.fatal, s.options.StartTimeout); err != nil {
-		abandon(inner, started, 5*time.Second)
-		return err
-	}
-	if a, ok := inner.Addr().(*net.TCPAddr); ok {
-		s.port = a.Port
-	}
-	s.running = inner
-	return nil
-}
-
-// await returns nil when the server takes connections, or why it does not. A damaged folder can keep a server busy for
-// ever.
-func await(ctx context.Context, inner *server.Server, started <-chan struct{}, fatal <-chan string, limit time.Duration) error {
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	select {
-	case <-started:
-	case text := <-fatal:
-		return fmt.Errorf("start: %s", text)
-	case <-ctx.Done():
-		return fmt.Errorf("start: %w", ctx.Err())
-	case <-deadline.C:
-		return fmt.Errorf("start: not ready after %s", limit)
-	}
-	select {
-	case text := <-fatal: // it logs what is fatal, and returns
-		return fmt.Errorf("start: %s", text)
-	default:
-	}
-	if !inner.ReadyForConnections(time.Second) {
-		return errors.New("start: takes no connections")
-	}
-	return nil
-}
-
-// abandon ends a server whose start is given up. A start that goes on in the background would write after the shutdown, so
-// it is waited for, within reason.
-func abandon(inner *server.Server, started <-chan struct{}, limit time.Duration) {
-	stop(inner, limit)
-	select {
-	case <-started:
-	case <-time.After(limit):
-	}
-	stop(inner, limit)
-}
-
-// stop shuts a server down, but does not wait for ever for one that hangs.
-func stop(inner *server.Server, limit time.Duration) {
-	done := make(chan struct{})
-	go func() {
-		inner.Shutdown()
-		inner.WaitForShutdown()
-		close(done)
-	}()
-	t := time.NewTimer(limit)
-	defer t.Stop()
-	select {
-	case <-done:
-	case <-t.C:
-	}
-}
-
 // ClientURL is where guests connect, with the port that was really taken; empty if Listen is off.
 func (s *Server) ClientURL() string {
 	if s.options.Listen == "off" {
@@ -310,36 +204,72 @@ func (s *Server) Healthy() error {
 	if inner == nil {
 		return errors.New("embedded NATS server: not running")
 	}
-	h := inner.Healthz(&server.HealthzOptions{})
-	if h.StatusCode != 200 {
-		return fmt.Errorf("embedded NATS server: status %d: %s", h.StatusCode, h.Error)
+	if err := health(inner); err != nil {
+		return fmt.Errorf("embedded NATS server: %w", err)
 	}
 	return nil
 }
 
+// ErrWillNotEnd is returned by Restart when the server that runs cannot be ended: a second one on its folder would destroy
+// what it holds. Only the end of the process helps.
+var ErrWillNotEnd = errors.New("the server does not end")
+
 // Restart ends the server and starts it anew on the same folder and port. After an error it is down, and Restart may be
-// called again.
+// called again. It ends early, with an error, when ctx ends or Shutdown is called.
 func (s *Server) Restart(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.running != nil {
-		stop(s.running, s.options.StartTimeout)
-		s.running = nil
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	err := s.end(ctx, cancel, s.options.StartTimeout)
+	if err == nil {
+		err = s.boot(ctx)
 	}
-	if err := s.boot(ctx); err != nil {
+	if err != nil {
 		return fmt.Errorf("restart the embedded NATS server: %w", err)
 	}
 	return nil
 }
 
-// Shutdown ends the server and returns when all is on disk. It may be called twice.
+// Shutdown ends the server and returns when it has ended, after three seconds at the latest: what it acknowledged is on
+// disk. It may be called twice.
 func (s *Server) Shutdown() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.running == nil {
-		return
+	if s.abort != nil {
+		s.abort()
 	}
-	s.running.Shutdown()
-	s.running.WaitForShutdown()
-	s.running = nil
+	s.mu.Unlock()
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	_ = s.end(context.Background(), nil, stopLimit) // left behind: the process is about to end
+}
+
+// end takes the running server away from everybody and stops it. The caller holds s.changing.
+func (s *Server) end(ctx context.Context, abort context.CancelFunc, limit time.Duration) error {
+	s.mu.Lock()
+	inner, pulse := s.running, s.pulse
+	s.running, s.pulse, s.abort = nil, nil, abort
+	s.mu.Unlock()
+	if pulse != nil {
+		pulse.nc.Close()
+	}
+	if inner != nil {
+		s.ended = stop(inner)
+	}
+	return s.gone(ctx, limit)
+}
+
+// gone waits for the end of the server that was stopped last.
+func (s *Server) gone(ctx context.Context, limit time.Duration) error {
+	if s.ended == nil {
+		return nil
+	}
+	select {
+	case <-s.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(limit):
+		return ErrWillNotEnd
+	}
 }

@@ -1,0 +1,139 @@
+package natsd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// probe binds the address once. The server itself would only log that it is taken, and look alive.
+func (s *Server) probe() error {
+	if s.options.Listen == "off" || s.port == server.RANDOM_PORT {
+		return nil
+	}
+	address := net.JoinHostPort(s.host, strconv.Itoa(s.port))
+	l, err := net.Listen("tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s: %w", address, ErrPortInUse)
+	case err != nil:
+		return fmt.Errorf("%s: %w (%w)", address, ErrAddress, err)
+	}
+	return l.Close()
+}
+
+func (s *Server) serverOptions() (*server.Options, error) {
+	o := &server.Options{
+		ServerName:         "doorbell",
+		Host:               s.host,
+		Port:               s.port,
+		DontListen:         s.options.Listen == "off",
+		NoSigs:             true,
+		NoLog:              true,
+		JetStream:          true,
+		StoreDir:           s.options.StoreDir,
+		JetStreamMaxStore:  s.options.MaxStore,
+		JetStreamMaxMemory: 64 << 20, // nothing of ours is in memory
+		SyncAlways:         true,
+	}
+	// An account made in code gets JetStream only after the start, when guests are in already: one made by
+	// configuration has it from the beginning.
+	if err := o.ProcessConfigString("accounts { " + account + " { jetstream: enabled }, " + pulseAccount + " { jetstream: enabled } }"); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// boot starts an inner server and waits for it. The caller holds s.changing, or is the only one who knows s.
+func (s *Server) boot(ctx context.Context) error {
+	if err := s.probe(); err != nil {
+		return err
+	}
+	o, err := s.serverOptions()
+	if err != nil {
+		return err
+	}
+	gate := newDoor(s.options, s.password)
+	o.CustomClientAuthentication = gate
+	inner, err := server.NewServer(o)
+	if err != nil {
+		return fmt.Errorf("configure: %w", err)
+	}
+	if err := gate.attach(inner); err != nil {
+		return err
+	}
+	log := &logger{log: s.options.Logger, fatal: make(chan string, 1)}
+	inner.SetLoggerV2(log, false, false, false)
+	started := make(chan struct{})
+	go func() { inner.Start(); close(started) }()
+	if err := await(ctx, inner, started, log.fatal, s.options.StartTimeout); err != nil {
+		s.ended = abandon(inner, started)
+		return errors.Join(err, s.gone(context.Background(), stopLimit))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a, ok := inner.Addr().(*net.TCPAddr); ok {
+		s.port = a.Port
+	}
+	s.running = inner
+	return nil
+}
+
+// await returns nil when the server takes connections, or why it does not. A damaged folder can keep a server busy for
+// ever.
+func await(ctx context.Context, inner *server.Server, started <-chan struct{}, fatal <-chan string, limit time.Duration) error {
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	select {
+	case <-started:
+	case text := <-fatal:
+		return fmt.Errorf("start: %s", text)
+	case <-ctx.Done():
+		return fmt.Errorf("start: %w", ctx.Err())
+	case <-deadline.C:
+		return fmt.Errorf("start: not ready after %s", limit)
+	}
+	select {
+	case text := <-fatal: // it logs what is fatal, and returns
+		return fmt.Errorf("start: %s", text)
+	default:
+	}
+	if !inner.ReadyForConnections(time.Second) {
+		return errors.New("start: takes no connections")
+	}
+	return nil
+}
+
+// stopLimit is how long a server may take to end. All that it acknowledged is on disk before: one that hangs is left.
+const stopLimit = 3 * time.Second
+
+// abandon ends a server whose start is given up. A start that goes on in the background would write after the shutdown, so
+// the channel is closed only when both are over.
+func abandon(inner *server.Server, started <-chan struct{}) <-chan struct{} {
+	first := stop(inner)
+	ended := make(chan struct{})
+	go func() {
+		<-first
+		<-started
+		<-stop(inner)
+		close(ended)
+	}()
+	return ended
+}
+
+// stop shuts a server down; the channel is closed when that is done.
+func stop(inner *server.Server) <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		inner.Shutdown()
+		inner.WaitForShutdown()
+		close(ended)
+	}()
+	return ended
+}

@@ -1,0 +1,278 @@
+package natsd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// A server that met a full disk answers no publish any more, also when there is space again, until it is restarted; other
+// faults of a disk do the same. Nobody would notice but by silence, so Run looks: Healthz, which knows of failed writes,
+// and a write of our own, which knows of everything else.
+
+// Status is how the server stood when Run looked last.
+type Status struct {
+	Problem  string    // in words; empty: it takes writes
+	Since    time.Time // of the problem
+	Restarts int       // by Run, since Start
+}
+
+// Status never waits.
+func (s *Server) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}
+
+var (
+	errStuck  = errors.New("a write is not acknowledged")
+	errIll    = errors.New("the server says of itself")
+	errNoRoom = errors.New("nothing can be written")
+)
+
+// willNotEndFor is how long a server may neither work nor end before Run gives up.
+const willNotEndFor = 2 * time.Minute
+
+// Run looks after the server until ctx ends, and then returns nil: one that takes no writes is restarted, if there is space
+// to write. Slow is not stuck: a write may take Options.StuckAfter. It returns an error only when the server neither works
+// nor ends, and a new process is needed.
+func (s *Server) Run(ctx context.Context) error {
+	tick := time.NewTicker(s.options.LookEvery)
+	defer tick.Stop()
+	var unending time.Time // since when it does not end
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		err := s.RunOnce(ctx)
+		switch {
+		case !errors.Is(err, ErrWillNotEnd):
+			unending = time.Time{}
+		case unending.IsZero():
+			unending = time.Now()
+		case time.Since(unending) > willNotEndFor:
+			return fmt.Errorf("embedded NATS server: %w", err)
+		}
+	}
+}
+
+// RunOnce looks once, and restarts the server if that is due. It is nil if the server works, or works again. Neither it nor
+// Run may be called while one of them runs.
+func (s *Server) RunOnce(ctx context.Context) error {
+	err := s.look(ctx)
+	if err != nil && !certain(err) {
+		err = s.look(ctx)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err == nil {
+		s.well()
+		return nil
+	}
+	if full := s.tryToWrite(ctx); full != nil {
+		err = fmt.Errorf("%w to %s: %w", errNoRoom, s.options.StoreDir, full)
+	}
+	changed := s.ill(err)
+	if !errors.Is(err, errNoRoom) && !errors.Is(err, errLimit) && s.backoff.due(time.Now()) {
+		return s.revive(ctx, err)
+	}
+	if changed {
+		s.options.Logger.Error("embedded NATS server takes no events; they wait in the log", "err", err.Error())
+	}
+	return err
+}
+
+// certain says whether one look is enough to believe what it found.
+func certain(err error) bool {
+	return errors.Is(err, errStuck) || errors.Is(err, errIll) || errors.Is(err, errDown) || errors.Is(err, errLimit)
+}
+
+// revive restarts a server that does not work.
+func (s *Server) revive(ctx context.Context, why error) error {
+	s.backoff.used(time.Now())
+	s.options.Logger.Warn("embedded NATS server is restarted", "why", why.Error())
+	if err := s.Restart(ctx); err != nil {
+		if ctx.Err() == nil {
+			s.ill(err)
+		}
+		return err
+	}
+	s.mu.Lock()
+	s.status.Restarts++
+	s.mu.Unlock()
+	if err := s.look(ctx); err != nil {
+		return err // the next look tells it
+	}
+	s.well()
+	return nil
+}
+
+// well notes that the server works.
+func (s *Server) well() {
+	now := time.Now()
+	s.backoff.worked(now)
+	s.mu.Lock()
+	was := s.status
+	s.status.Problem, s.status.Since = "", time.Time{}
+	s.mu.Unlock()
+	if was.Problem != "" {
+		s.options.Logger.Info("embedded NATS server works again", "after", now.Sub(was.Since).Round(time.Second).String())
+	}
+}
+
+// ill notes that it does not, and says whether that is news.
+func (s *Server) ill(err error) bool {
+	text := err.Error()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.status.Problem
+	if was == "" {
+		s.status.Since = time.Now()
+	}
+	s.status.Problem = text
+	return was != text
+}
+
+// look is nil if the server answers for its streams and takes a write. It waits for that for StuckAfter.
+func (s *Server) look(ctx context.Context) error {
+	s.mu.Lock()
+	inner, p := s.running, s.pulse
+	s.mu.Unlock()
+	if inner == nil {
+		return errDown
+	}
+	if p == nil || p.nc.IsClosed() {
+		p = &pulse{}
+	}
+	limited, cancel := context.WithTimeout(ctx, s.options.StuckAfter)
+	defer cancel()
+	// What is asked may wait for a lock that is never given back: then the asking is left behind.
+	found := make(chan error, 1)
+	go func() { found <- s.feel(limited, inner, p) }()
+	select {
+	case err := <-found:
+		return err
+	case <-limited.Done():
+	}
+	select {
+	case err := <-found: // it knows more
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(s.options.StuckAfter / 10):
+		return errStuck
+	}
+}
+
+// feel is look without a limit of its own.
+func (s *Server) feel(ctx context.Context, inner *server.Server, p *pulse) error {
+	if err := s.confirmed(ctx, inner); err != nil {
+		return err
+	}
+	if err := s.enter(p, inner); err != nil {
+		return err
+	}
+	acknowledged := p.beat(ctx)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-acknowledged:
+			return err
+		case <-tick.C: // a write that failed is never answered, but Healthz tells
+			if err := health(inner); err != nil && final(err) {
+				return err
+			}
+		}
+	}
+}
+
+// confirmed is health, asked until it is good, or bad for sure. A stream that is being made has a folder but does not exist
+// yet, on a slow disk for seconds.
+func (s *Server) confirmed(ctx context.Context, inner *server.Server) error {
+	for {
+		err := health(inner)
+		if err == nil || final(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(min(time.Second, s.options.StuckAfter/10)):
+		}
+	}
+}
+
+// final says of a bad health whether it stays, whatever happens: the server remembers a failed write, and does not turn
+// JetStream on again.
+func final(err error) bool {
+	return strings.Contains(err.Error(), "write error") || strings.Contains(err.Error(), "not enabled")
+}
+
+// tryToWrite says whether there is space: before there is, a restart would only do harm.
+func (s *Server) tryToWrite(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.options.StuckAfter)
+	defer cancel()
+	tried := make(chan error, 1)
+	go func() { tried <- writeTo(s.options.StoreDir) }()
+	select {
+	case err := <-tried:
+		return err
+	case <-ctx.Done():
+		return errStuck
+	}
+}
+
+func writeTo(folder string) error {
+	path := filepath.Join(folder, ".space")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, leastSpace))
+	return errors.Join(err, f.Sync(), f.Close(), os.Remove(path))
+}
+
+// leastSpace is what has to be free before a restart is tried: the server writes the state of its streams when it ends.
+const leastSpace = 1 << 20
+
+// backoff spaces restarts: each that follows another one waits twice as long as that.
+type backoff struct {
+	next time.Time
+	gap  time.Duration
+}
+
+// Bounds of the gap between restarts. What a restart does not cure is tried once an hour; one that worked at least for a
+// while, as with a disk that is full again and again, is tried again within four minutes.
+const (
+	leastGap    = 15 * time.Second
+	longestGap  = time.Hour
+	longestWell = 4 * time.Minute
+	calmAfter   = 10 * time.Minute // without a problem: the next one is a new one
+)
+
+func (b *backoff) due(now time.Time) bool { return !now.Before(b.next) }
+
+func (b *backoff) used(now time.Time) {
+	b.gap = min(max(2*b.gap, leastGap), longestGap)
+	b.next = now.Add(b.gap)
+}
+
+// worked notes a look that found nothing wrong.
+func (b *backoff) worked(now time.Time) {
+	if b.gap = min(b.gap, longestWell); now.Sub(b.next) > calmAfter {
+		b.gap = 0
+	}
+	if latest := now.Add(b.gap); b.next.After(latest) {
+		b.next = latest
+	}
+}

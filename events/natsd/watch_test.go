@@ -1,0 +1,263 @@
+package natsd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// smallDisk is a file system of its own, which can be full. It takes root.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+		t.Skipf("a small disk cannot be mounted here, which takes root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// fill takes all space that is left, but for a few bytes.
+func fill(t *testing.T, dir string) (ballast string) {
+	t.Helper()
+	ballast = filepath.Join(dir, "ballast")
+	f, err := os.OpenFile(ballast, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for size := 1 << 20; size > 0; size /= 2 {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, size))
+		}
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	return ballast
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after 20 s still not: %s", what)
+		}
+	}
+}
+
+// publish waits for the acknowledgement for a second.
+func publish(t *testing.T, js jetstream.JetStream) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := js.Publish(ctx, "listings.v1.A100.test", make([]byte, 2000))
+	return err
+}
+
+func messages(t *testing.T, js jetstream.JetStream) uint64 {
+	t.Helper()
+	stream, err := js.Stream(t.Context(), "LISTINGS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream.CachedInfo().State.Msgs
+}
+
+func TestAServerThatMetAFullDiskIsRestartedWhenThereIsSpaceAndNotBefore(t *testing.T) {
+	dir := smallDisk(t, "8m")
+	var out buffer
+	s := start(t, func(o *Options) {
+		o.StoreDir, o.Logger, o.StuckAfter = filepath.Join(dir, "jetstream"), slog.New(slog.NewTextHandler(&out, nil)), 5*time.Second
+	})
+	_, js := connect(t, s)
+	makeStream(t, js, 3)
+	crm, _ := guest(t, s)
+	if err := s.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ballast := fill(t, dir)
+	acknowledged := 3
+	for publish(t, js) == nil {
+		acknowledged++
+	}
+	for range 3 {
+		if err := s.RunOnce(t.Context()); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("on a full disk: %v", err)
+		}
+	}
+	if h := s.Status(); h.Restarts != 0 || !strings.Contains(h.Problem, "no space left") || h.Since.IsZero() {
+		t.Fatalf("%+v", h)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if err := publish(t, js); err == nil {
+		t.Fatal("the stock server recovers by itself: the restart is not needed any more")
+	}
+	if err := s.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if h := s.Status(); h.Restarts != 1 || h.Problem != "" {
+		t.Fatalf("%+v", h)
+	}
+	eventually(t, "the relay's connection publishes again", func() bool { return publish(t, js) == nil })
+	eventually(t, "the guest is back", crm.IsConnected)
+	// A write that was never acknowledged may have landed.
+	if n := messages(t, js); n < uint64(acknowledged)+1 {
+		t.Fatalf("%d messages, %d were acknowledged", n, acknowledged+1)
+	}
+	for _, line := range []string{"takes no events", "is restarted", "works again", "failed to store a msg"} {
+		if n := strings.Count(out.String(), line); n != 1 {
+			t.Errorf("%q is said %d times:\n%s", line, n, out.String())
+		}
+	}
+}
+
+func TestAServerWhoseJetStreamIsOffIsRestarted(t *testing.T) {
+	s := start(t)
+	_, js := connect(t, s)
+	makeStream(t, js, 3)
+	if err := s.running.ShutdownJetStream(); err != nil { // what it does to itself when it believes that the disk is full
+		t.Fatal(err)
+	}
+	if err := s.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "published", func() bool { return publish(t, js) == nil })
+	if n := messages(t, js); n != 4 || s.Status().Restarts != 1 {
+		t.Fatalf("%d messages, %d restarts", n, s.Status().Restarts)
+	}
+}
+
+// silence makes a server not answer the write of a look, though Healthz finds nothing wrong.
+func silence(t *testing.T, s *Server) {
+	t.Helper()
+	nc, err := nats.Connect("", nats.InProcessServer(s), nats.UserInfo(pulseUser, s.password))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	if _, err := nc.SubscribeSync(pulseStream); err != nil { // hears it, and says nothing
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAServerThatDoesNotAnswerAWriteIsRestarted(t *testing.T) {
+	s := start(t, func(o *Options) { o.StuckAfter, o.LookEvery = 500*time.Millisecond, 50*time.Millisecond })
+	silence(t, s)
+	if err := s.Healthy(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	eventually(t, "restarted", func() bool { return s.Status().Restarts == 1 })
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAWedgeIsNoticedWithinAMinute(t *testing.T) {
+	o := Options{}.withDefaults()
+	if longest := o.LookEvery + o.StuckAfter*11/10; longest > 58*time.Second || o.StuckAfter < 30*time.Second {
+		t.Fatalf("a wedge is noticed after %s, and a write may take %s", longest, o.StuckAfter)
+	}
+}
+
+func TestRestartsThatDoNotHelpBecomeRare(t *testing.T) {
+	var b backoff
+	at, end := time.Now(), time.Now().Add(24*time.Hour)
+	restarts := 0
+	for ; at.Before(end); at = at.Add(15 * time.Second) {
+		if b.due(at) {
+			b.used(at)
+			restarts++
+		}
+	}
+	if restarts > 34 {
+		t.Fatalf("%d restarts in a day", restarts)
+	}
+	b.worked(at)
+	if b.due(at) || !b.due(at.Add(longestWell)) {
+		t.Fatal("one that helped waits longer than four minutes, or not at all")
+	}
+	b.worked(at.Add(time.Hour))
+	b.used(at.Add(time.Hour))
+	if !b.due(at.Add(time.Hour + leastGap)) {
+		t.Fatal("after a long calm it does not begin anew")
+	}
+}
+
+// slowServer is where the test binary finds its folder when it is the server of TestASlowDiskIsNoWedge.
+const slowServer = "DOORBELL_TEST_SLOW_SERVER"
+
+// serveSlowly runs a server under its own eyes, published to all the time, and says how often it was restarted.
+func serveSlowly(folder string) error {
+	ctx, stop := context.WithTimeout(context.Background(), 12*time.Second)
+	defer stop()
+	s, err := Start(ctx, Options{StoreDir: folder, LookEvery: 100 * time.Millisecond, StuckAfter: 8 * time.Second})
+	if err != nil {
+		return err
+	}
+	nc, err := s.Connect("relay")
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "LISTINGS", Subjects: []string{"listings.v1.>"}}); err != nil {
+		return err
+	}
+	written := make(chan int, 1)
+	go func() {
+		n := 0
+		for ctx.Err() == nil {
+			if _, err := js.Publish(ctx, "listings.v1.A100.test", make([]byte, 2000)); err == nil {
+				n++
+			}
+		}
+		written <- n
+	}()
+	if err := s.Run(ctx); err != nil {
+		return err
+	}
+	_, err = fmt.Printf("restarts=%d written=%v problem=%q\n", s.Status().Restarts, <-written > 0, s.Status().Problem)
+	return err
+}
+
+func TestASlowDiskIsNoWedge(t *testing.T) {
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skipf("a disk cannot be made slow without strace: %v", err)
+	}
+	cmd := exec.CommandContext(t.Context(), strace, "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync",
+		"-e", "inject=fsync,fdatasync:delay_enter=1000000", os.Args[0])
+	cmd.Env = append(os.Environ(), slowServer+"="+t.TempDir())
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), `restarts=0 written=true problem=""`) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}

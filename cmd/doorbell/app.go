@@ -182,6 +182,15 @@ func (a *app) startServer(ctx context.Context) error {
 	return nil
 }
 
+// tend looks after the embedded server.
+func (a *app) tend(ctx context.Context) error {
+	if a.server == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return a.server.Run(ctx)
+}
+
 // connect makes the relay's connection and the relay on it.
 func (a *app) connect() error {
 	conn, err := a.dial()
@@ -266,7 +275,7 @@ func (a *app) run(ctx context.Context) error {
 		return a.publish(publishing)
 	})
 	var watch errgroup.Group
-	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.keys, a.beat, a.serve, a.watchdog} {
+	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.keys, a.beat, a.serve, a.watchdog, a.tend} {
 		watch.Go(func() error {
 			defer stop()
 			return part(watching)
@@ -298,6 +307,9 @@ func (a *app) drain(ctx context.Context) {
 func (a *app) ended(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return nil
+	}
+	if errors.Is(err, natsd.ErrWillNotEnd) {
+		return ioError(err, fmt.Sprintf("a new process helps; look at %s and its disk", filepath.Join(a.o.Base.DataDir, streamFolder)))
 	}
 	return ioError(err, "the commit may have happened; a restart reads again and goes on from what is on disk")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"doorbell/cmd/doorbell/ops"
@@ -46,6 +47,11 @@ func (a *app) status() (ops.Status, error) {
 		Version: version(), Running: true, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.Base.DataDir, Watch: w,
 		Store: ops.NewStoreStatus(a.housekeeping.Space()),
 		NATS:  ops.NATSStatus{Embedded: a.server != nil, Connected: conn.IsConnected(), Stream: a.o.Base.Stream, Problem: r.Problem, URL: a.natsURL()},
+	}
+	if a.server != nil {
+		if h := a.server.Status(); h.Problem != "" {
+			s.NATS.Problem = fmt.Sprintf("%s, since %s", h.Problem, h.Since.UTC().Format(time.RFC3339))
+		}
 	}
 	for _, l := range r.Agencies {
 		last, err := a.store.Last(l.AgencyID)

@@ -159,6 +159,7 @@ func resilient(name string, log *slog.Logger) []nats.Option {
 		nats.ReconnectJitter(500*time.Millisecond, time.Second),
 		nats.ReconnectBufSize(-1),
 		nats.PingInterval(20 * time.Second),
+		nats.FlusherTimeout(10 * time.Second), // a server that does not read holds up whoever asks the connection anything
 		nats.ConnectHandler(func(nc *nats.Conn) { log.Info("NATS connected", "server", nc.ConnectedServerName()) }),
 		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("NATS connected again", "server", nc.ConnectedServerName()) }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {

@@ -31,6 +31,8 @@ const (
 
 	// drainLimit is how long a stop may take to publish what is already in the event log.
 	drainLimit = 10 * time.Second
+	// letGo is how long relay and connection may then take to end by themselves.
+	letGo = time.Second
 	// accountLimit bounds all streams of the embedded server together. The stream has its own bound, DOORBELL_STREAM_MAX;
 	// this one only must not be in its way when that is changed.
 	accountLimit = 1 << 40
@@ -248,10 +250,11 @@ func (a *app) onClose(f func()) { a.closers = append(a.closers, f) }
 // close gives back what newApp took. It may be called twice.
 func (a *app) close() {
 	a.mu.Lock()
-	if a.conn != nil {
-		a.conn.Close()
-	}
+	conn := a.conn
 	a.mu.Unlock()
+	if conn != nil {
+		hangUp(conn)
+	}
 	if a.socket != nil {
 		a.socket.Close()
 	}
@@ -261,21 +264,40 @@ func (a *app) close() {
 	a.closers = nil
 }
 
-// run works until ctx ends: first the poller stops asking, then the relay publishes what is left, for at most drainLimit.
-// The first part that fails ends all others.
+// hangUp closes a connection. What it does not close in time ends with the process: a write to a server that does not read
+// holds it up.
+func hangUp(conn *nats.Conn) {
+	closed := make(chan struct{})
+	go func() {
+		conn.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(letGo):
+	}
+}
+
+// run works until ctx ends: first the poller stops asking, then the relay publishes what is left, until drainLimit after the
+// end of ctx. The first part that fails ends all others.
 func (a *app) run(ctx context.Context) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPublishing()
+	defer context.AfterFunc(watching, func() { time.AfterFunc(drainLimit, stopPublishing) })()
 
 	var relays errgroup.Group
 	relays.Go(func() error {
 		defer stop()
 		return a.publish(publishing)
 	})
+	relays.Go(func() error { // it talks on the same connection, and may be held up with it
+		defer stop()
+		return a.beat(watching)
+	})
 	var watch errgroup.Group
-	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.keys, a.beat, a.serve, a.watchdog, a.tend} {
+	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.keys, a.serve, a.watchdog, a.tend} {
 		watch.Go(func() error {
 			defer stop()
 			return part(watching)
@@ -287,20 +309,25 @@ func (a *app) run(ctx context.Context) error {
 	leaveStart()
 	err := watch.Wait()
 	a.o.Log.Info("stopping; what waits is published, for at most 10 s; a second signal ends at once")
-	a.drain(publishing)
-	stopPublishing()
-	return a.ended(errors.Join(err, relays.Wait()))
-}
-
-func (a *app) drain(ctx context.Context) {
 	if err := a.o.Notify.stopping(); err != nil {
 		a.o.Log.Warn("systemd does not listen", "err", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, drainLimit)
-	defer cancel()
-	if err := a.currentRelay().Drain(ctx); err != nil {
-		a.o.Log.Warn("not everything is published; the event log keeps it for the next start", "err", err)
+	ended := make(chan error, 1)
+	go func() {
+		if err := a.currentRelay().Drain(publishing); err != nil {
+			a.o.Log.Warn("not everything is published; the event log keeps it for the next start", "err", err)
+		}
+		stopPublishing()
+		ended <- relays.Wait()
+	}()
+	<-publishing.Done()
+	select {
+	case publishErr := <-ended:
+		err = errors.Join(err, publishErr)
+	case <-time.After(letGo): // writing to a server that does not read can take a minute, whatever the context says
+		a.o.Log.Warn("NATS does not let go of the relay; what is not acknowledged is in the event log for the next start")
 	}
+	return a.ended(err)
 }
 
 // ended gives the end of a part its exit code.

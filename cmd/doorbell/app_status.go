@@ -41,8 +41,9 @@ func (a *app) status() (ops.Status, error) {
 		return ops.Status{}, err
 	}
 	a.mu.Lock()
-	r, conn := a.relay.Status(), a.conn
+	publisher, conn := a.relay, a.conn
 	a.mu.Unlock()
+	r := publisher.Status()
 	s := ops.Status{
 		Version: version(), Running: true, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.Base.DataDir, Watch: w,
 		Store: ops.NewStoreStatus(a.housekeeping.Space()),

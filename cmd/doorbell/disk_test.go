@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/poller/sandbox"
+)
+
+// smallDisk mounts a file system of its own at a folder, so that it can be full. It takes root.
+func smallDisk(t *testing.T, dir, size string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size+",mode=0700"); err != nil {
+		t.Skipf("a small disk cannot be mounted here, which takes root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// fill takes all space that is left, and returns how to give it back.
+func fill(t *testing.T, dir string) (empty func()) {
+	t.Helper()
+	ballast := filepath.Join(dir, "ballast")
+	f, err := os.OpenFile(ballast, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for size := 1 << 20; size > 0; size /= 2 {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, size))
+		}
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// busy is an API in this process where much happens, a daemon that watches it, and the oracle that judges.
+type busy struct {
+	t      *testing.T
+	dir    string
+	daemon *child
+	oracle oracle
+	rest   func() // ends what happens at the API
+}
+
+func newBusy(t *testing.T, dir string) *busy {
+	t.Helper()
+	model := sandbox.NewModel(sandbox.Options{Seed: 1})
+	agencies := []string{"A100", "B200"}
+	g := sandbox.NewGenerator(model, sandbox.GeneratorOptions{
+		Seed: 1, Agencies: agencies, Insertions: 30, History: 3, ContactRequestsPerMinute: 3000, ChangesPerMinute: 300,
+	})
+	g.Seed()
+	model.AddKey(testKey, agencies...)
+	api := httptest.NewServer(sandbox.New(model, sandbox.Flat()))
+	t.Cleanup(api.Close)
+	b := &busy{t: t, dir: dir, oracle: oracle{model: model, from: time.Now().Truncate(time.Second)}}
+	// After minutes of a full disk so much has changed that it is held as too large to believe.
+	b.daemon = launch(t, append(runEnviron(dir, api.URL, testKey, agencies...), "DOORBELL_HOLD_FOR=2s"), "run")
+	natsURL(t, dir)
+	b.oracle.until = time.Now()
+	moving, stop := context.WithCancel(t.Context())
+	var world sync.WaitGroup
+	world.Go(func() { g.Run(moving) })
+	b.rest = func() { stop(); world.Wait() }
+	t.Cleanup(b.rest)
+	return b
+}
+
+func (b *busy) status() ops.Status {
+	b.t.Helper()
+	s, err := ops.NewClient(filepath.Join(b.dir, socketFile)).Status(b.t.Context())
+	if err != nil {
+		b.t.Fatalf("%v\n%s", err, b.daemon.stderr.String())
+	}
+	return s
+}
+
+// waiting is how many events of all agencies are not in the stream.
+func waiting(s ops.Status) (n uint64) {
+	for _, r := range s.Relay {
+		n += r.Pending
+	}
+	return n
+}
+
+// within is eventually with more patience: a wedge may take a minute to be noticed.
+func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !ok(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s still not: %s", limit, what)
+		}
+	}
+}
+
+// keepsItsPromises brings the API to rest and judges the stream. The guest connects anew: the server was restarted.
+func (b *busy) keepsItsPromises() {
+	b.t.Helper()
+	b.rest()
+	all := b.oracle.mustKeepItsPromises(b.t, natsURL(b.t, b.dir), 60*time.Second)
+	b.daemon.stop(b.t)
+	holdsNobody(b.t, b.daemon.stderr.String())
+	b.t.Logf("%d events", len(all))
+}
+
+func TestAFullDiskLosesAndDoublesNothing(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	smallDisk(t, dir, "48m")
+	b := newBusy(t, dir)
+	sub := subscribeTo(t, natsURL(t, dir))
+	sub.baselined(t, "A100", "B200")
+	before := b.status()
+	empty := fill(t, dir)
+	within(t, time.Minute, "polling stops, and the store is said to be full", func() bool {
+		s := b.status()
+		return s.Watch.NoSpace && s.Troubled()
+	})
+	if got := run(t, runEnviron(dir, "", "", "A100"), "status", "--check"); got.code != exitFailed {
+		t.Errorf("status --check: %+v", got)
+	}
+	asked := b.status().Watch.Requests
+	if asked <= before.Watch.Requests {
+		t.Error("nothing was asked before")
+	}
+	time.Sleep(2 * time.Second) // that nothing happens gives no signal
+	// A commit that finds a free page lets the asking go on until the next one finds none.
+	if now := b.status().Watch.Requests; now-asked > 150 {
+		t.Errorf("%d requests in 2 s on a full disk", now-asked)
+	}
+	empty()
+	within(t, 90*time.Second, "polling goes on and everything is published", func() bool {
+		s := b.status()
+		return !s.Watch.NoSpace && s.NATS.Problem == "" && s.Watch.Requests > asked+20 && waiting(s) < 200
+	})
+	b.keepsItsPromises()
+	said := b.daemon.stderr.String()
+	has(t, said, "polling waits for space", "there is space again")
+	if strings.Contains(said, "Critical write error") { // else the relay had nothing to publish
+		has(t, said, "embedded NATS server is restarted", "works again")
+	}
+}
+
+func TestAFullDiskOfTheStreamAloneStopsNoPolling(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	smallDisk(t, filepath.Join(dir, streamFolder), "16m")
+	b := newBusy(t, dir)
+	subscribeTo(t, natsURL(t, dir)).baselined(t, "A100", "B200")
+	empty := fill(t, filepath.Join(dir, streamFolder))
+	within(t, time.Minute, "the stream's disk is said to be full", func() bool {
+		return strings.Contains(b.status().NATS.Problem, "no space left")
+	})
+	from := b.status()
+	within(t, time.Minute, "polling goes on and the log grows", func() bool {
+		s := b.status()
+		return waiting(s) > waiting(from)+100 && s.Watch.Requests > from.Watch.Requests+200 && !s.Watch.NoSpace
+	})
+	empty()
+	within(t, 90*time.Second, "what waited is published", func() bool {
+		s := b.status()
+		return s.NATS.Problem == "" && waiting(s) < 50
+	})
+	b.keepsItsPromises()
+	for line, most := range map[string]int{"takes no events": 1, "failed to store a msg": 2, "is restarted": 1} {
+		if n := strings.Count(b.daemon.stderr.String(), line); n > most {
+			t.Errorf("%q is said %d times:\n%s", line, n, b.daemon.stderr.String())
+		}
+	}
+}

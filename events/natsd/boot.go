@@ -55,6 +55,10 @@ func (s *Server) boot(ctx context.Context) error {
 	if err := s.probe(); err != nil {
 		return err
 	}
+	s.booted = time.Now()
+	if err := s.mend(ctx); err != nil {
+		return err
+	}
 	o, err := s.serverOptions()
 	if err != nil {
 		return err

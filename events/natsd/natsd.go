@@ -16,7 +16,10 @@
 // A second account, which nobody else can enter, holds the pulse: a stream of one message, written anew at every look of
 // [Server.Run], because only a write shows that writes work. A server that does not is restarted.
 //
-// The package does not know what is published. It makes no other streams and repairs none.
+// Before the server reads what it has written, that is checked; a stream or consumer that is damaged is set aside, beside
+// the folder, for whoever publishes to build it anew.
+//
+// The package does not know what is published. It makes no other streams.
 package natsd
 
 import (
@@ -103,6 +106,7 @@ type Server struct {
 
 	changing sync.Mutex      // held while the server is replaced or ended
 	ended    <-chan struct{} // closed when the server before has ended; nil: there was none
+	booted   time.Time       // when the server was started last
 
 	mu      sync.Mutex // never held while anything is waited for
 	port    int        // server.RANDOM_PORT until the first start has found one

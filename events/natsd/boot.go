@@ -52,11 +52,11 @@ func (s *Server) serverOptions() (*server.Options, error) {
 
 // boot starts an inner server and waits for it. The caller holds s.changing, or is the only one who knows s.
 func (s *Server) boot(ctx context.Context) error {
-	if err := s.probe(); err != nil {
+	if err := errors.Join(ctx.Err(), s.probe()); err != nil {
 		return err
 	}
 	s.booted = time.Now()
-	if err := s.mend(ctx); err != nil {
+	if err := errors.Join(s.giveUp(), s.mend(ctx)); err != nil {
 		return err
 	}
 	o, err := s.serverOptions()
@@ -78,7 +78,13 @@ func (s *Server) boot(ctx context.Context) error {
 	go func() { inner.Start(); close(started) }()
 	if err := await(ctx, inner, started, log.fatal, s.options.StartTimeout); err != nil {
 		s.ended = abandon(inner, started)
+		if errors.Is(err, errNotReady) {
+			err = errors.Join(err, s.wasSlow())
+		}
 		return errors.Join(err, s.gone(context.Background(), stopLimit))
+	}
+	if err := s.wasReady(); err != nil {
+		s.options.Logger.Warn("the start is counted as one that failed", "err", err.Error())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,6 +94,8 @@ func (s *Server) boot(ctx context.Context) error {
 	s.running = inner
 	return nil
 }
+
+var errNotReady = errors.New("not ready")
 
 // await returns nil when the server takes connections, or why it does not. A damaged folder can keep a server busy for
 // ever.
@@ -101,7 +109,7 @@ func await(ctx context.Context, inner *server.Server, started <-chan struct{}, f
 	case <-ctx.Done():
 		return fmt.Errorf("start: %w", ctx.Err())
 	case <-deadline.C:
-		return fmt.Errorf("start: not ready after %s", limit)
+		return fmt.Errorf("start: %w after %s", errNotReady, limit)
 	}
 	select {
 	case text := <-fatal: // it logs what is fatal, and returns
@@ -117,13 +125,11 @@ func await(ctx context.Context, inner *server.Server, started <-chan struct{}, f
 // stopLimit is how long a server may take to end. All that it acknowledged is on disk before: one that hangs is left.
 const stopLimit = 3 * time.Second
 
-// abandon ends a server whose start is given up. A start that goes on in the background would write after the shutdown, so
-// the channel is closed only when both are over.
+// abandon ends a server whose start is given up, when the start is over: one that is shut down before would go on to open
+// the folder, and nothing could end it any more. The channel is closed when it has ended.
 func abandon(inner *server.Server, started <-chan struct{}) <-chan struct{} {
-	first := stop(inner)
 	ended := make(chan struct{})
 	go func() {
-		<-first
 		<-started
 		<-stop(inner)
 		close(ended)

@@ -2,6 +2,7 @@ package natsd
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -236,5 +237,40 @@ func TestWhatWasNotDamagedIsLeftAlone(t *testing.T) {
 		if outcome, err := afterStart(t, dir, false); outcome != "as before" || err != nil {
 			t.Errorf("%s, %v", outcome, err)
 		}
+	}
+}
+
+func TestAFolderThatKeepsTheServerFromStartingIsSetAsideAfterThreeStarts(t *testing.T) {
+	_, dir := folders(t)
+	o := Options{StoreDir: filepath.Join(dir, "jetstream"), StartTimeout: time.Nanosecond}
+	for range mostSlowStarts {
+		if _, err := Start(t.Context(), o); !errors.Is(err, errNotReady) {
+			t.Fatalf("started, or: %v", err)
+		}
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := Start(cancelled, o); err == nil { // one that is called off does not count
+			t.Fatal("started")
+		}
+	}
+	var out buffer
+	o.StartTimeout, o.Logger = 0, slog.New(slog.NewTextHandler(&out, nil))
+	s, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, js := connect(t, s)
+	makeStream(t, js, 1)
+	kept, err := filepath.Glob(filepath.Join(dir, corruptPrefix+"*", "DOORBELL/streams/LISTINGS/msgs/1.blk"))
+	if err != nil || len(kept) != 1 || len(s.asides()) != 1 || !strings.Contains(out.String(), "are set aside") {
+		t.Fatalf("%v %v\n%s", kept, err, out.String())
+	}
+	s.Shutdown()
+	if s, err = Start(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown()
+	if len(s.asides()) != 1 {
+		t.Fatal("set aside again")
 	}
 }

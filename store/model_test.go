@@ -3,10 +3,12 @@ package store_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 // copied, restored and compacted, and logs that are trimmed.
 func TestTheStoreIsAMap(t *testing.T) {
 	dirs := t.TempDir()
+	few(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &model{
 			dirs: dirs, now: era, insertions: map[string]store.Insertion{}, requests: map[string]store.ContactRequest{}, logs: map[string]*logModel{},
@@ -43,6 +46,18 @@ func TestTheStoreIsAMap(t *testing.T) {
 			"": m.compare,
 		})
 	})
+}
+
+// few bounds the steps of a case, unless they were asked for: most of them wait for the disk.
+func few(t *testing.T) {
+	t.Helper()
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || strings.HasPrefix(f.Name, "rapid.") })
+	if !asked {
+		if err := errors.Join(flag.Set("rapid.steps", "15"), flag.Set("rapid.checks", "60")); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 type model struct {

@@ -138,6 +138,8 @@ func (c *StatusCmd) Run(ctx context.Context, p *program) error { return cmdStatu
 
 // EventsCmd holds the commands about events.
 type EventsCmd struct {
+	Ls   EventsLsCmd   `cmd:"" help:"Print events of the event log, the newest by default."`
+	Show EventsShowCmd `cmd:"" help:"Print one event of the event log whole."`
 	Tail EventsTailCmd `cmd:"" help:"Print events of the stream as they come."`
 }
 
@@ -158,10 +160,12 @@ func (EventsTailCmd) Help() string {
 // Validate refuses agencies and types that cannot be.
 func (c *EventsTailCmd) Validate() error {
 	if c.Type != "" && !knownType(c.Type) {
-		return errors.New("--type: there is none of this name; write one like contact_request.created, or access.> for several")
+		return errNoType
 	}
 	return validAgency("--agency", c.Agency, c.Agency == "")
 }
+
+var errNoType = errors.New("--type: there is none of this name; write one like contact_request.created, or access.> for several")
 
 // knownType says whether a type, or a group of them as access.>, exists.
 func knownType(name string) bool {

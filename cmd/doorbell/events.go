@@ -99,6 +99,12 @@ func line(e events.Event) string { return eventLine(e, false) }
 func lineWithPeople(e events.Event) string { return eventLine(e, true) }
 
 func eventLine(e events.Event, people bool) string {
+	head := fmt.Sprintf("%s  %-6s %-25s", e.RecordedTime.Format("15:04:05.000"), e.AgencyID, e.Type)
+	return printable(strings.Join(append([]string{head}, told(e, people)...), "  "))
+}
+
+// told is what an event says, in parts.
+func told(e events.Event, people bool) []string {
 	var v struct {
 		Insertion struct{ Title, Locality string }
 		Contact   struct {
@@ -120,7 +126,7 @@ func eventLine(e events.Event, people bool) string {
 	}
 	// What cannot be read is left out: the line is for the eye, --json is for programs.
 	_ = json.Unmarshal(e.Data, &v)
-	parts := []string{fmt.Sprintf("%s  %-6s %-25s", e.RecordedTime.Format("15:04:05.000"), e.AgencyID, e.Type)}
+	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	if e.Reference != "" {
 		add("%s", e.Reference)
@@ -139,7 +145,7 @@ func eventLine(e events.Event, people bool) string {
 			add("… and %d more", len(v.Changes)-n)
 			break
 		}
-		add("%s: %s → %s", c.Path, value(c.Before), value(c.After))
+		add("%s", change(c))
 	}
 	if fields := append(v.ChangedFields, v.RedactedFields...); len(fields) > 0 {
 		add("%s", strings.Join(fields, ", "))
@@ -169,7 +175,7 @@ func eventLine(e events.Event, people bool) string {
 	case events.TypeWatchStreamRepaired:
 		add("the stream was mended (%s), %d events sent again", words(v.Reason), v.SentAgain)
 	}
-	return printable(strings.Join(parts, "  "))
+	return parts
 }
 
 // slot names a key. Other types have times where this one has keys, so it is read only when the type is known.
@@ -177,6 +183,11 @@ func slot(v json.RawMessage) string {
 	var key struct{ Slot string }
 	_ = json.Unmarshal(v, &key)
 	return key.Slot
+}
+
+// change shows one change in short.
+func change(c events.Change) string {
+	return fmt.Sprintf("%s: %s → %s", c.Path, value(c.Before), value(c.After))
 }
 
 // value shows one side of a change.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"os"
@@ -27,6 +28,9 @@ type Verbs struct {
 	// Backup writes a copy of the store; see store.Backup.
 	Backup func(w io.Writer, sized func(bytes int64)) error
 	StreamVerbs
+	// Events and CountEvents read the event log, which may take long.
+	Events      func(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, error]
+	CountEvents func(ctx context.Context, q EventQuery) (EventCounts, error)
 }
 
 // ResumeRequest is the body of POST /resume.
@@ -60,8 +64,9 @@ type problem struct {
 	Error string `json:"error"`
 }
 
-// Handler serves the verbs: GET /status and /outlook, POST /resume, /approve, /poll, /keys/verify, /compare and /resend, all
-// JSON; and GET /backup, the bytes of a copy of the store.
+// Handler serves the verbs, all JSON: GET /status and /outlook, POST /resume, /approve, /poll, /keys/verify, /compare, /resend,
+// /events, /events/count and /replay, of which the last three send a line each for many; and GET /backup, the bytes of a copy of
+// the store.
 func Handler(v Verbs) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
@@ -104,6 +109,7 @@ func Handler(v Verbs) http.Handler {
 	})
 	mux.HandleFunc("GET /backup", func(w http.ResponseWriter, _ *http.Request) { sendBackup(w, v.Backup) })
 	v.handle(mux)
+	serveEvents(mux, v)
 	return mux
 }
 
@@ -209,11 +215,7 @@ func (c *Client) Poll(ctx context.Context, agencyID string) (done poller.PolledN
 }
 
 func (c *Client) ask(ctx context.Context, method, path string, body, into any) error {
-	b, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	r, err := http.NewRequestWithContext(ctx, method, "http://doorbell"+path, bytes.NewReader(b))
+	r, err := request(ctx, method, path, body)
 	if err != nil {
 		return err
 	}
@@ -222,19 +224,39 @@ func (c *Client) ask(ctx context.Context, method, path string, body, into any) e
 		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
 	defer response.Body.Close()
-	b, err = io.ReadAll(io.LimitReader(response.Body, 64<<20))
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
-	}
 	if response.StatusCode == http.StatusConflict {
 		return poller.ErrNoNextKey
 	}
 	if response.StatusCode != http.StatusOK {
-		var p problem
-		if json.Unmarshal(b, &p) == nil && p.Error != "" {
-			return errors.New(p.Error)
-		}
-		return fmt.Errorf("the daemon answered %s", response.Status)
+		return refusal(response)
+	}
+	b, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
 	return json.Unmarshal(b, into)
+}
+
+// mostAnswer is the longest answer that is read whole.
+const mostAnswer = 64 << 20
+
+func request(ctx context.Context, method, path string, body any) (*http.Request, error) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	return http.NewRequestWithContext(ctx, method, "http://doorbell"+path, bytes.NewReader(b))
+}
+
+// refusal is what an answer that is no success says.
+func refusal(response *http.Response) error {
+	b, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	}
+	var p problem
+	if json.Unmarshal(b, &p) == nil && p.Error != "" {
+		return errors.New(p.Error)
+	}
+	return fmt.Errorf("the daemon answered %s", response.Status)
 }

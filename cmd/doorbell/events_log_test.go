@@ -1,0 +1,321 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"doorbell/events"
+	"doorbell/poller/sandbox"
+	"doorbell/store"
+)
+
+// logged makes a data directory whose log holds so many contact requests of two agencies in turn, of which the first agency's
+// are acknowledged, and a halt of the second.
+func logged(t *testing.T, requests int) []string {
+	t.Helper()
+	dir := shortDir(t)
+	s, err := store.Open(store.Options{Dir: dir, BaseURL: "https://api.example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Update(func(tx *store.Tx) error {
+		for n := range requests + 1 {
+			agency := []string{"A100", "B200"}[n%2]
+			if err := tx.PutAgency(agency, store.Agency{}); err != nil {
+				return err
+			}
+			e, err := events.New(rung(agency, n))
+			if n == requests {
+				e, err = events.New(&events.AccessHalted{Common: events.Common{AgencyID: "B200", ObservedAt: time.Now()}, Scope: events.ScopeAgency, Status: 403, ProbableReason: "key_rejected", Resume: "doorbell resume B200"})
+			}
+			if err != nil {
+				return err
+			}
+			if _, err := tx.Append(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := s.Last("A100")
+	if err == nil {
+		err = s.SetCursor("A100", events.Cursor{Sequence: last, ID: "x", StreamSequence: last})
+	}
+	if err == nil {
+		err = s.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fit("DOORBELL_DATA_DIR=" + dir)
+}
+
+// rung is a person's contact request.
+func rung(agency string, n int) *events.ContactRequestCreated {
+	person := "Muster" + sandbox.Marker
+	return &events.ContactRequestCreated{
+		Common: events.Common{AgencyID: agency, ObservedAt: time.Now()}, PropertyReferenceID: fmt.Sprintf("see#%d##", n%3),
+		ContactRequestID: fmt.Sprint("id-", n), Identity: events.IdentityID, Score: []byte("7.25"), Insertion: events.InsertionSummary{Title: "Ruhig & <zentral>"},
+		Contact: events.Contact{FirstName: "Nora", LastName: person, Email: person + "@example.org", Message: "Guten Tag " + person},
+		Record:  []byte(`{"id":"id-` + fmt.Sprint(n) + `","` + person + `":"` + person + `","lastName":"` + person + `","n":9007199254740993}`),
+	}
+}
+
+// lines are those of a text.
+func lines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+}
+
+func TestTheLogIsListedWithoutADaemonAndNothingIsChanged(t *testing.T) {
+	t.Parallel()
+	environ := logged(t, 100)
+	dir := settingOf(environ, "DOORBELL_DATA_DIR")
+	before := tree(t, dir)
+	got := run(t, environ, "events", "ls")
+	list := lines(got.stdout)
+	if got.code != 0 || len(list) != 50 {
+		t.Fatalf("%d lines: %+v", len(list), got)
+	}
+	has(t, got.stderr, "the newest 50; --limit 0 prints all")
+	has(t, list[49], "B200", "51", "access.halted", "403, reason key_rejected", "(waits for the stream)", time.Now().UTC().Format("2006-01-02"))
+	has(t, list[48], "B200", "50", "contact_request.created", "see#", "“Ruhig & <zentral>”  score 7.25")
+	for _, text := range list {
+		if waits := strings.Contains(text, "waits"); waits == strings.Contains(text, "A100") {
+			t.Errorf("confirmed or not: %s", text)
+		}
+	}
+	holdsNobody(t, got.stdout+got.stderr)
+	mustBeUntouched(t, dir, before)
+}
+
+func settingOf(environ []string, name string) (value string) {
+	for _, e := range environ {
+		if v, ok := strings.CutPrefix(e, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+func TestTheLogIsFiltered(t *testing.T) {
+	t.Parallel()
+	environ := logged(t, 100)
+	for args, want := range map[string]int{
+		"--limit 0":               101,
+		"--limit 7":               7,
+		"--agency B200":           50, // of 51
+		"--agency A100 --limit 0": 50,
+		"--type access.>":         1,
+		"--type contact_request.created --limit 0":      100,
+		"--insertion see#0## --limit 0":                 34,
+		"--from-sequence 11 --to-sequence 20 --limit 0": 20,
+		"--from-sequence 51":                            1,
+		"--from-sequence 1000":                          0,
+		"--since 1h --limit 0":                          101,
+		"--until 1h":                                    0,
+		"--origin baseline":                             0,
+		"--origin live --agency A100 --to-sequence 3":   3,
+		"--insertion see#0## --agency A100 --limit 5":   5,
+	} {
+		got := run(t, environ, append([]string{"events", "ls"}, strings.Fields(args)...)...)
+		if n := len(lines(got.stdout)); got.code != 0 || n != want {
+			t.Errorf("%s: %d lines, want %d: %s", args, n, want, got.stderr)
+		}
+		if want == 0 {
+			has(t, got.stderr, "the event log holds no such event")
+		}
+	}
+}
+
+func TestAsJSONTheLogIsAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	environ := logged(t, 9)
+	got := run(t, environ, "events", "ls", "--json", "--agency", "A100")
+	list := lines(got.stdout)
+	if got.code != 0 || len(list) != 5 {
+		t.Fatalf("got %+v", got)
+	}
+	for n, text := range list {
+		var e events.Event
+		if err := json.Unmarshal([]byte(text), &e); err != nil || e.Sequence != uint64(n+1) {
+			t.Fatalf("line %d: %v", n, err)
+		}
+		has(t, text, `"record":{"id":"id-`+fmt.Sprint(2*n)+`","`, "9007199254740993", "Muster"+sandbox.Marker, "Ruhig & <zentral>")
+		one := run(t, environ, "events", "show", e.ID, "--json")
+		two := run(t, environ, "events", "show", "A100", fmt.Sprint(n+1), "--json")
+		if one.stdout != text+"\n" || two.stdout != text+"\n" || one.code != 0 || one.stderr+two.stderr != "" {
+			t.Errorf("event %d is shown as another one: %s%s", n+1, one.stderr, two.stderr)
+		}
+	}
+}
+
+func TestAnEventIsShownWholeWithoutPeople(t *testing.T) {
+	t.Parallel()
+	environ := logged(t, 9)
+	for agency, confirmed := range map[string]string{"A100": "yes, the stream has confirmed it", "B200": "no, it waits in the log"} {
+		got := run(t, environ, "events", "show", agency, "2")
+		if got.code != 0 {
+			t.Fatalf("got %+v", got)
+		}
+		has(t, got.stdout, "listings.v1."+agency+".contact_request.created", "00000000000000000002", "urn:doorbell:schema:contact_request.created:v1",
+			`"contactRequestId": "id-`, `"title": "Ruhig & <zentral>"`, `"firstName": "***"`, `"message": "***"`, `"record": "***"`, confirmed)
+		holdsNobody(t, got.stdout+got.stderr)
+	}
+}
+
+// What a later version adds to a contact request may be a person.
+func TestUnknownMembersOfContactRequestsAreMasked(t *testing.T) {
+	for _, kind := range []events.Type{"contact_request.created", "contact_request.told", "tour.booked"} {
+		text := string(maskedPayload(events.Event{Type: kind, Data: []byte(`{"agencyId":"A100","visitor":{"name":"Nora` + sandbox.Marker + `"},"contact":{"firstName":"Nora` + sandbox.Marker + `","nick":"x` + sandbox.Marker + `"}}`)}))
+		holdsNobody(t, text)
+		has(t, text, `"agencyId": "A100"`, `"visitor": "***"`, `"firstName": "***"`)
+	}
+}
+
+func TestALogThatBeginsLaterIsReadFromThere(t *testing.T) {
+	t.Parallel()
+	environ := logged(t, 900)
+	db, err := bolt.Open(filepath.Join(settingOf(environ, "DOORBELL_DATA_DIR"), storeFile), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		b := tx.Bucket([]byte("log"))
+		for n := range uint64(430) {
+			if err := b.Delete(append([]byte("A100\x00"), 0, 0, 0, 0, 0, 0, byte((n+1)>>8), byte(n+1))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = db.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]int{
+		"--agency A100 --limit 0": 20, "--agency A100": 20, "--agency A100 --limit 3": 3, "--agency A100 --to-sequence 430": 0, "--limit 0": 471, "--to-sequence 431 --limit 0": 432,
+	} {
+		got := run(t, environ, append([]string{"events", "ls"}, strings.Fields(args)...)...)
+		if n := len(lines(got.stdout)); got.code != 0 || n != want {
+			t.Errorf("%s: %d lines, want %d: %s", args, n, want, got.stderr)
+		}
+	}
+	got := run(t, environ, "events", "show", "A100", "5")
+	if got.code != exitFailed || got.stdout != "" {
+		t.Errorf("got %+v", got)
+	}
+	has(t, got.stderr, "holds no such event", "DOORBELL_RETENTION")
+}
+
+func TestTheDaemonTellsTheSameOfItsLog(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100", "B200")
+	d := launch(t, s.environ, "run")
+	sub := subscribeTo(t, natsURL(t, s.dir))
+	sub.baselined(t, "A100", "B200")
+	for range 5 {
+		sub.request(t, s.ring(t, "B200"))
+	}
+	eventually(t, "all is acknowledged", func() bool {
+		return !strings.Contains(run(t, s.environ, "events", "ls").stdout, "waits for the stream")
+	})
+	var while, after [3]result
+	for n, args := range [][]string{{"ls"}, {"show", "B200", "3"}, {"ls", "--json", "--type", "contact_request.>"}} {
+		while[n] = run(t, s.environ, append([]string{"events"}, args...)...)
+	}
+	d.stop(t)
+	for n, args := range [][]string{{"ls"}, {"show", "B200", "3"}, {"ls", "--json", "--type", "contact_request.>"}} {
+		after[n] = run(t, s.environ, append([]string{"events"}, args...)...)
+	}
+	if after != while {
+		t.Errorf("while it runs: %+v\nafterwards: %+v", while[:2], after[:2])
+	}
+	if n := len(lines(while[2].stdout)); n != 5 {
+		t.Errorf("%d contact requests, want 5", n)
+	}
+	holdsNobody(t, while[0].stdout+while[1].stdout+d.stderr.String())
+}
+
+func TestReadingTheLogRefusesWhatCannotBe(t *testing.T) {
+	t.Parallel()
+	environ := logged(t, 3)
+	for args, sentence := range map[string]string{
+		"ls --agency A/1":                         "--agency: ",
+		"ls --type nothing":                       "--type: there is none of this name",
+		"ls --type contact>":                      "--type: there is none of this name",
+		"ls --since tomorrow":                     "is neither a time like 2026-11-20T09:00:00Z nor a duration like 2h",
+		"ls --since 2999-01-01T00:00:00Z":         "--since: lies in the future",
+		"ls --since 1h --until 2h":                "--until: is not after --since",
+		"ls --from-sequence 5 --to-sequence 4":    "--from-sequence: is higher than --to-sequence",
+		"ls --from-sequence 0":                    "--from-sequence: sequences begin with 1",
+		"ls --to-sequence=-1":                     "--to-sequence: ",
+		"ls --from-sequence 18446744073709551616": "--from-sequence: ",
+		"ls --origin replay":                      "--origin: write live or baseline",
+		"ls --limit=-1":                           "--limit: must not be negative",
+		"ls --limit many":                         "--limit: ",
+		"ls more":                                 "more",
+		"show":                                    "id",
+		"show x":                                  "ID: is none of an event",
+		"show A100":                               "write its ce-id, 26 characters, or agency and sequence: A100 1842",
+		"show A100 0":                             "SEQUENCE: is none",
+		"show A100 second":                        "SEQUENCE: is none",
+		"show A/1 2":                              "AGENCY: ",
+		"show A100 1 2":                           "write the ce-id of one event, or agency and sequence",
+	} {
+		got := run(t, environ, append([]string{"events"}, strings.Fields(args)...)...)
+		if got.code != exitUsage || got.stdout != "" || strings.Count(got.stderr, "doorbell: ") != 1 {
+			t.Errorf("%s: got %+v", args, got)
+		}
+		has(t, got.stderr, sentence)
+	}
+	for args, sentence := range map[string]string{
+		"ls --agency C300":                "the event log knows no such agency: C300\n  doorbell status lists the agencies",
+		"show C300 1":                     "the event log knows no such agency: C300",
+		"show A100 99":                    "the event log holds no such event",
+		"show aaaaaaaaaaaaaaaaaaaaaaaaaa": "the event log holds no such event",
+	} {
+		got := run(t, environ, append([]string{"events"}, strings.Fields(args)...)...)
+		if got.code != exitFailed || got.stdout != "" {
+			t.Errorf("%s: got %+v", args, got)
+		}
+		has(t, got.stderr, sentence)
+	}
+}
+
+func TestTheLogOfAStoreThatCannotBeReadIsNotThere(t *testing.T) {
+	t.Parallel()
+	empty := shortDir(t)
+	got := run(t, fit("DOORBELL_DATA_DIR="+empty), "events", "ls")
+	if got.code != exitFailed {
+		t.Errorf("got %+v", got)
+	}
+	has(t, got.stderr, "there is no store in "+empty)
+	mustBeUntouched(t, empty, map[string]string{empty: os.ModeDir.String()})
+
+	environ := logged(t, 3)
+	held, err := store.Open(store.Options{Dir: settingOf(environ, "DOORBELL_DATA_DIR")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	got = run(t, environ, "events", "show", "A100", "1")
+	if got.code != exitUnavailable {
+		t.Errorf("got %+v", got)
+	}
+	has(t, got.stderr, "holds the store and does not answer")
+}

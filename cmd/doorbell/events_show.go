@@ -1,0 +1,238 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/events"
+)
+
+// EventsShowCmd is `doorbell events show`.
+type EventsShowCmd struct {
+	Which []string `arg:"" name:"id" help:"Id of the event (its ce-id), or its agency and sequence."`
+	JSON  bool     `name:"json" help:"Print CloudEvents JSON, with people's data."`
+}
+
+// Help is printed by --help below the flags.
+func (EventsShowCmd) Help() string {
+	return "Prints an event of the event log, and whether the stream has confirmed it. People and the API's record are masked unless --json.\n\n" +
+		"Example:\n  doorbell events show A100 1842\n  doorbell events show uiztpjutghje6ctysbx22p2x4w --json"
+}
+
+var eventID = regexp.MustCompile(`^[a-z2-7]{26}$`)
+
+// Validate refuses what names no event.
+func (c *EventsShowCmd) Validate() error {
+	_, err := c.query()
+	return err
+}
+
+func (c *EventsShowCmd) query() (q ops.EventQuery, err error) {
+	switch len(c.Which) {
+	case 1:
+		if !eventID.MatchString(c.Which[0]) {
+			return q, errors.New("ID: is none of an event; write its ce-id, 26 characters, or agency and sequence: A100 1842")
+		}
+		return ops.EventQuery{ID: c.Which[0], Newest: 1}, nil
+	case 2:
+		n, err := strconv.ParseUint(c.Which[1], 10, 64)
+		if err != nil || n == 0 {
+			return q, errors.New("SEQUENCE: is none; write agency and sequence: A100 1842")
+		}
+		return ops.EventQuery{AgencyID: c.Which[0], FromSequence: n, ToSequence: n}, validAgency("AGENCY", c.Which[0], false)
+	}
+	return q, errors.New("ID: write the ce-id of one event, or agency and sequence: A100 1842")
+}
+
+// Run prints.
+func (c *EventsShowCmd) Run(ctx context.Context, p *program) error { return cmdEventsShow(ctx, p, c) }
+
+// cmdEventsShow prints one event of the log whole.
+func cmdEventsShow(ctx context.Context, p *program, c *EventsShowCmd) error {
+	q, err := c.query()
+	if err != nil {
+		return err
+	}
+	config, err := readConfig(p.environ)
+	if err != nil {
+		return err
+	}
+	log, kept, err := openLog(ctx, config.Base)
+	if err != nil {
+		return err
+	}
+	if kept != nil {
+		defer kept.Close()
+	}
+	for e, err := range log.Events(ctx, q) {
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return logError(err, config.Base)
+		case c.JSON:
+			return printEvent(p.stdout, e.Event, true, nil)
+		}
+		return showEvent(p.stdout, e, config.Base)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return failed(errors.New("the event log holds no such event"), "doorbell events ls lists them; what is older than DOORBELL_RETENTION may be gone")
+}
+
+// showEvent writes an event for people to read, without people: what happened, the envelope, the payload.
+func showEvent(w io.Writer, e ops.LoggedEvent, b Base) error {
+	var text bytes.Buffer
+	fmt.Fprintln(&text, strings.Join(append([]string{string(e.Event.Type), "of", e.Event.AgencyID}, told(e.Event, false)...), " "))
+	fmt.Fprintln(&text)
+	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	for _, f := range envelopeOf(e, b) {
+		if f[1] != "" {
+			fmt.Fprintf(t, "%s\t%s\n", f[0], f[1])
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(&text)
+	text.Write(maskedPayload(e.Event))
+	for line := range strings.Lines(text.String()) {
+		if _, err := fmt.Fprintln(w, printable(strings.TrimSuffix(line, "\n"))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// envelopeOf is what stands around the payload, as names and values.
+func envelopeOf(e ops.LoggedEvent, b Base) [][2]string {
+	header := e.Event.Header()
+	all := [][2]string{{"subject", events.Subject(b.SubjectPrefix, e.Event.AgencyID, e.Event.Type)}}
+	for _, name := range []string{"ce-id", "ce-sequence", "ce-subject", "ce-time", "ce-recordedtime", "ce-origin", "ce-dataschema", "ce-storeid"} {
+		all = append(all, [2]string{name, strings.Join(header[name], "")})
+	}
+	stream := "yes, the stream has confirmed it"
+	if !e.Acknowledged {
+		stream = "no, it waits in the log"
+	}
+	return append(all, [2]string{"acknowledged", stream})
+}
+
+// shownWhole are the members of contact requests in which no person stands. What is added to them later is masked until it is
+// known to be harmless.
+var shownWhole = []string{
+	"agencyId", "propertyReferenceId", "contactRequestId", "identity", "origin", "createdAt", "observedAt", "observedAfter", "truncated",
+	"score", "insertion", "changedFields", "redactedFields", "defects",
+}
+
+// hidden stands for what is not shown.
+const hidden = `"***"`
+
+// maskedPayload is the payload, indented, without the API's record and without people.
+func maskedPayload(e events.Event) []byte {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(e.Data, &members) != nil {
+		return []byte("the payload cannot be read\n")
+	}
+	ofPeople := !slices.ContainsFunc([]string{"insertion.", "access.", "watch."}, func(group string) bool {
+		return strings.HasPrefix(string(e.Type), group)
+	})
+	for name, value := range members {
+		switch {
+		case name == "record", ofPeople && !slices.Contains(shownWhole, name) && name != "contact":
+			members[name] = json.RawMessage(hidden)
+		case name == "contact":
+			members[name] = maskedContact(value)
+		case name == "changes":
+			members[name] = shortChanges(value)
+		}
+	}
+	return indented(e.Data, members)
+}
+
+// maskedContact keeps the names of the members: what is known of the person.
+func maskedContact(value json.RawMessage) json.RawMessage {
+	var c events.Contact
+	if json.Unmarshal(value, &c) != nil {
+		return json.RawMessage(hidden)
+	}
+	known := asJSON(c)
+	var members map[string]json.RawMessage
+	if json.Unmarshal(known, &members) != nil {
+		return json.RawMessage(hidden)
+	}
+	for name := range members {
+		members[name] = json.RawMessage(hidden)
+	}
+	return indented(known, members)
+}
+
+// shortChanges shows as much of each side as the lines of events do.
+func shortChanges(value json.RawMessage) json.RawMessage {
+	var changes []events.Change
+	if json.Unmarshal(value, &changes) != nil {
+		return json.RawMessage(hidden)
+	}
+	lines := make([]string, len(changes))
+	for i, c := range changes {
+		lines[i] = change(c)
+	}
+	return asJSON(lines)
+}
+
+// indented writes members in the order in which an object has them.
+func indented(object json.RawMessage, members map[string]json.RawMessage) []byte {
+	text := []byte{'{'}
+	for i, name := range memberNames(object) {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(append(append(text, asJSON(name)...), ':'), members[name]...)
+	}
+	var b bytes.Buffer
+	if json.Indent(&b, append(text, '}'), "", "  ") != nil {
+		return []byte("the payload cannot be read\n")
+	}
+	return append(b.Bytes(), '\n')
+}
+
+// memberNames are the names in an object, in its order, each once.
+func memberNames(object json.RawMessage) (names []string) {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if _, err := d.Token(); err != nil {
+		return nil
+	}
+	for d.More() {
+		name, err := d.Token()
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
+			return names
+		}
+		if text, ok := name.(string); ok && !slices.Contains(names, text) {
+			names = append(names, text)
+		}
+	}
+	return names
+}
+
+// asJSON is v as JSON that people can read: < stays <.
+func asJSON(v any) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(v) != nil {
+		return json.RawMessage(hidden)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}

@@ -1,0 +1,325 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/store"
+)
+
+var start = time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+
+// journal is a store whose clock a test moves.
+type journal struct {
+	*store.Store
+	now time.Time
+	all []events.Event
+}
+
+func newJournal(t *testing.T, agencies ...string) *journal {
+	t.Helper()
+	j := &journal{now: start}
+	s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: "https://api.example.com", Now: func() time.Time { return j.now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	j.Store = s
+	err = s.Update(func(tx *store.Tx) error {
+		for _, id := range agencies {
+			if err := tx.PutAgency(id, store.Agency{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// write appends events in one commit each hundred.
+func (j *journal) write(t *testing.T, payloads ...events.Payload) {
+	t.Helper()
+	err := j.Update(func(tx *store.Tx) error {
+		for _, p := range payloads {
+			e, err := events.New(p)
+			if err != nil {
+				return err
+			}
+			if e, err = tx.Append(e); err != nil {
+				return err
+			}
+			j.all = append(j.all, e)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func appeared(agency, reference string) *events.InsertionAppeared {
+	return &events.InsertionAppeared{
+		Common: events.Common{AgencyID: agency, ObservedAt: start}, PropertyReferenceID: reference, Episode: 1,
+		Record: []byte(`{"title":"<b>Ruhig & zentral</b>","n":9007199254740993}`),
+	}
+}
+
+func halted(agency string) *events.AccessHalted {
+	return &events.AccessHalted{Common: events.Common{AgencyID: agency, Origin: events.OriginBaseline, ObservedAt: start}, Scope: events.ScopeAgency}
+}
+
+// random fills a journal with three agencies, one of them silent, whose clock now and then jumps back.
+func random(t *testing.T, r *rand.Rand, size int) *journal {
+	t.Helper()
+	j := newJournal(t, "A100", "B200", "C300", "D400")
+	for n := 0; n < size; {
+		var some []events.Payload
+		for range 1 + r.IntN(50) {
+			agency := []string{"A100", "B200", "C300"}[r.IntN(3)]
+			if r.IntN(10) == 0 {
+				some = append(some, halted(agency))
+			} else {
+				some = append(some, appeared(agency, fmt.Sprintf("ref#%d", r.IntN(5))))
+			}
+		}
+		j.write(t, some...)
+		n += len(some)
+		j.now = j.now.Add(time.Duration(r.IntN(1000)-50) * time.Millisecond)
+	}
+	return j
+}
+
+func anyQuery(r *rand.Rand, j *journal) (q EventQuery) {
+	moment := func() time.Time { return start.Add(time.Duration(r.Int64N(int64(j.now.Sub(start)) + 1))) }
+	for _, set := range []func(){
+		func() { q.AgencyID = []string{"A100", "B200", "C300", "D400"}[r.IntN(4)] },
+		func() { q.Type = []string{"access.>", "access.halted", "insertion.appeared", "watch.>"}[r.IntN(4)] },
+		func() { q.PropertyReferenceID = fmt.Sprintf("ref#%d", r.IntN(6)) },
+		func() { q.Origin = []events.Origin{events.OriginLive, events.OriginBaseline}[r.IntN(2)] },
+		func() { q.Since = moment() },
+		func() { q.Until = moment() },
+		func() { q.FromSequence = 1 + r.Uint64N(400) },
+		func() { q.ToSequence = 1 + r.Uint64N(400) },
+		func() { q.Newest = 1 + r.IntN(300) },
+		func() { q.UpTo = map[string]uint64{"A100": r.Uint64N(400), "B200": r.Uint64N(400)} },
+	} {
+		if r.IntN(4) == 0 {
+			set()
+		}
+	}
+	return q
+}
+
+// meant is what a query should find, by the words of its description.
+func meant(j *journal, q EventQuery) (list []events.Event) {
+	for _, e := range j.all {
+		ok := (q.AgencyID == "" || e.AgencyID == q.AgencyID) && (q.PropertyReferenceID == "" || e.Reference == q.PropertyReferenceID) &&
+			(q.Type == "" || string(e.Type) == q.Type || q.Type == "access.>" && e.Type == events.TypeAccessHalted) &&
+			(q.Origin == "" || e.Origin == q.Origin) && !e.RecordedTime.Before(q.Since) && (q.Until.IsZero() || e.RecordedTime.Before(q.Until)) &&
+			e.Sequence >= q.FromSequence && (q.ToSequence == 0 || e.Sequence <= q.ToSequence) && (q.UpTo == nil || e.Sequence <= q.UpTo[e.AgencyID])
+		if ok {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+func collected(t *testing.T, found iter.Seq2[LoggedEvent, error]) (list []events.Event) {
+	t.Helper()
+	for e, err := range found {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, e.Event)
+	}
+	return list
+}
+
+func TestAQueryFindsWhatItMeansInOrder(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	j := random(t, r, 1500)
+	daemon := served(t, Verbs{Events: Log{j.Store}.Events, CountEvents: Log{j.Store}.CountEvents})
+	for range 60 {
+		q := anyQuery(r, j)
+		want := meant(j, q)
+		found := collected(t, Log{j.Store}.Events(t.Context(), q))
+		if q.Newest == 0 && len(found) != len(want) || q.Newest > 0 && len(found) != min(q.Newest, len(want)) {
+			t.Fatalf("%+v: %d events, want %d", q, len(found), len(want))
+		}
+		judge(t, q, found, want)
+		over := collected(t, daemon.Events(t.Context(), q))
+		if !slices.EqualFunc(found, over, func(a, b events.Event) bool { return a.ID == b.ID && string(a.Data) == string(b.Data) }) {
+			t.Fatalf("%+v: the daemon tells other events", q)
+		}
+		q.Newest = 0
+		counted(t, q, daemon, want)
+	}
+}
+
+// judge wants of each agency the last ones of what is meant, in their order and as they were written.
+func judge(t *testing.T, q EventQuery, found, want []events.Event) {
+	t.Helper()
+	for _, agency := range []string{"A100", "B200", "C300"} {
+		other := func(e events.Event) bool { return e.AgencyID != agency }
+		f, w := slices.DeleteFunc(slices.Clone(found), other), slices.DeleteFunc(slices.Clone(want), other)
+		if len(f) > len(w) {
+			t.Fatalf("%+v: %d events of %s, want %d", q, len(f), agency, len(w))
+		}
+		for i, e := range w[len(w)-len(f):] {
+			if f[i].ID != e.ID || f[i].Sequence != e.Sequence || string(f[i].Data) != string(e.Data) {
+				t.Fatalf("%+v: event %d of %s is %d, want %d, or its payload is another", q, i, agency, f[i].Sequence, e.Sequence)
+			}
+		}
+	}
+}
+
+func counted(t *testing.T, q EventQuery, daemon *Client, want []events.Event) {
+	t.Helper()
+	c, err := daemon.CountEvents(t.Context(), q)
+	if err != nil || c.Total != len(want) {
+		t.Fatalf("%+v: %d counted (%v), want %d", q, c.Total, err, len(want))
+	}
+	for _, a := range c.Agencies {
+		total := 0
+		for kind, n := range a.Types {
+			of := slices.DeleteFunc(slices.Clone(want), func(e events.Event) bool { return e.AgencyID != a.AgencyID || e.Type != kind })
+			if total += n; n != len(of) {
+				t.Fatalf("%+v: %d %s of %s, want %d", q, n, kind, a.AgencyID, len(of))
+			}
+		}
+		if total != a.Total || a.FirstSequence > a.LastSequence || a.LastSequence > c.UpTo[a.AgencyID] {
+			t.Fatalf("%+v: %+v", q, a)
+		}
+	}
+}
+
+func TestOverAgenciesTheOrderIsThatOfTheCommits(t *testing.T) {
+	j := newJournal(t, "A100", "B200")
+	for n := range 20 { // two of each agency in the same millisecond
+		j.write(t, appeared([]string{"A100", "B200"}[n/2%2], fmt.Sprint("ref#", n)))
+		j.now = j.now.Add(time.Duration(n%4/3) * time.Second)
+	}
+	for _, newest := range []int{0, 20, 7, 1} {
+		found := collected(t, Log{j.Store}.Events(t.Context(), EventQuery{Newest: newest}))
+		want := j.all[max(0, len(j.all)-newest):]
+		if newest == 0 {
+			want = j.all
+		}
+		if !slices.EqualFunc(found, want, func(a, b events.Event) bool { return a.ID == b.ID }) {
+			t.Errorf("the newest %d are others, or in another order", newest)
+		}
+	}
+}
+
+func TestAnEventKnowsWhetherTheStreamHasConfirmedIt(t *testing.T) {
+	j := newJournal(t, "A100")
+	j.write(t, appeared("A100", "a"), appeared("A100", "b"), appeared("A100", "c"))
+	if err := j.SetCursor("A100", events.Cursor{Sequence: 2, ID: j.all[1].ID, StreamSequence: 2}); err != nil {
+		t.Fatal(err)
+	}
+	daemon := served(t, Verbs{Events: Log{j.Store}.Events})
+	for e, err := range daemon.Events(t.Context(), EventQuery{}) {
+		if err != nil || e.Acknowledged != (e.Event.Sequence <= 2) {
+			t.Errorf("event %d: acknowledged %v, %v", e.Event.Sequence, e.Acknowledged, err)
+		}
+	}
+}
+
+func TestAnAgencyWithoutALogIsSaidWithWhatToDo(t *testing.T) {
+	j := newJournal(t, "A100")
+	daemon := served(t, Verbs{Events: Log{j.Store}.Events, CountEvents: Log{j.Store}.CountEvents})
+	_, err := daemon.CountEvents(t.Context(), EventQuery{AgencyID: "X"})
+	if err == nil || !strings.Contains(err.Error(), "knows no such agency: X") || !strings.Contains(Hint(err), "doorbell status") {
+		t.Errorf("%v, %q", err, Hint(err))
+	}
+}
+
+func TestAnAnswerThatBreaksOffIsNotTakenForWhole(t *testing.T) {
+	j := newJournal(t, "A100")
+	j.write(t, appeared("A100", "a"))
+	daemon := served(t, Verbs{Events: func(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, error] {
+		return func(yield func(LoggedEvent, error) bool) {
+			for e, err := range (Log{j.Store}).Events(ctx, q) {
+				yield(e, err)
+			}
+			panic(http.ErrAbortHandler)
+		}
+	}})
+	var last error
+	for _, err := range daemon.Events(t.Context(), EventQuery{}) {
+		last = err
+	}
+	if !errors.Is(last, ErrNoAnswer) {
+		t.Errorf("it ends with %v", last)
+	}
+}
+
+func TestSoManyLongAnswersAtOnceAndNoMore(t *testing.T) {
+	busy, proceed := make(chan struct{}, mostStreams), make(chan struct{})
+	daemon := served(t, Verbs{CountEvents: func(context.Context, EventQuery) (EventCounts, error) {
+		busy <- struct{}{}
+		<-proceed
+		return EventCounts{Total: 1}, nil
+	}})
+	answers := make(chan error, mostStreams)
+	for range mostStreams {
+		go func() {
+			_, err := daemon.CountEvents(context.WithoutCancel(t.Context()), EventQuery{})
+			answers <- err
+		}()
+	}
+	for range mostStreams {
+		<-busy
+	}
+	if _, err := daemon.CountEvents(t.Context(), EventQuery{}); err == nil || !strings.Contains(err.Error(), "busy") {
+		t.Errorf("one more is answered with %v", err)
+	}
+	close(proceed)
+	for range mostStreams {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
+	if c, err := daemon.CountEvents(t.Context(), EventQuery{}); err != nil || c.Total != 1 {
+		t.Errorf("afterwards: %+v, %v", c, err)
+	}
+}
+
+// served is a client of a socket with these verbs.
+func served(t *testing.T, v Verbs) *Client {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: Handler(v)}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.Serve(l) // it ends with the test
+	}()
+	t.Cleanup(func() {
+		s.Close()
+		<-ended
+	})
+	return NewClient(path)
+}

@@ -26,6 +26,7 @@ var house = map[string][]string{
 	"events/natsd":           {},
 	"events":                 {"schemas"},
 	"events/relay":           {"events"},
+	"events/replay":          {"events"},
 	"events/forward":         {"events"},
 	"events/forward/slack":   {"events", "events/forward"},
 	"events/forward/email":   {"events", "events/forward"},
@@ -46,6 +47,7 @@ var helpersOfTests = []string{"schemas/schematest", "poller/listings/listingstes
 var onlyInTests = map[string][]string{
 	// A relay is tested against the server that we embed, not against a fake, and measured on a log on disk.
 	"events/relay":    {"events/natsd", "store"},
+	"events/replay":   {"events/natsd"},
 	"poller/schedule": {"poller/schedule/trace"}, // a forecast is held against the market
 	"poller":          {"poller/sandbox"},        // and a poller against the API over real HTTP
 }
@@ -54,7 +56,7 @@ var onlyInTests = map[string][]string{
 var heavy = map[string][]string{
 	"go.etcd.io/bbolt":                         {"store", "cmd/doorbell (tests)"},
 	"github.com/nats-io/nats-server/v2":        {"events/natsd", "events/relay (tests)", "cmd/doorbell (tests)"},
-	"github.com/nats-io/nats.go":               {"events/relay", "events/natsd", "cmd/doorbell"},
+	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/natsd", "cmd/doorbell"},
 	"github.com/kelseyhightower/envconfig":     {"cmd/doorbell"},
 	"github.com/alecthomas/kong":               {"cmd/doorbell"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"schemas/schematest", "schemas (tests)", "cmd/doorbell (tests)"},

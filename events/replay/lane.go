@@ -1,0 +1,258 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"doorbell/events"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Headers of a replayed event beside its envelope.
+const (
+	headerReplay = "doorbell-replay"
+	headerStream = "Nats-Expected-Stream"
+	headerFence  = "Nats-Expected-Last-Subject-Sequence"
+)
+
+// lane is what is known of an agency in the stream.
+type lane struct {
+	agency string
+	known  bool
+	doubt  bool // a message was sent and not answered: it may have landed
+	last   uint64
+	id     string
+	// fences are the places in the stream of the last message on each subject, as far as they were looked up. A fence on the
+	// message's own subject is what every server understands.
+	fences map[string]uint64
+}
+
+func (j *Job) lane(agency string) *lane {
+	l, ok := j.lanes[agency]
+	if !ok {
+		l = &lane{agency: agency}
+		j.lanes[agency] = l
+	}
+	return l
+}
+
+// holds says whether an event is up to the last one in the stream.
+func (l *lane) holds(e events.Event) bool { return e.Sequence <= l.last }
+
+// mustBe makes sure that the last event in the stream is one of this log. A log that began anew has others.
+func (l *lane) mustBe(e events.Event) error {
+	if e.Sequence == l.last && e.ID != l.id {
+		return fmt.Errorf("%w: event %d of %s is another one there", ErrForeign, e.Sequence, l.agency)
+	}
+	return nil
+}
+
+// try looks, if need be, and publishes once. After an error nobody knows whether the event has landed, so the next try looks.
+func (j *Job) try(ctx context.Context, l *lane, e events.Event) (there bool, err error) {
+	if err := j.look(ctx, l); err != nil {
+		return false, err
+	}
+	if l.holds(e) {
+		landed := l.doubt // it is this run that has sent it
+		l.doubt = false
+		return !landed, l.mustBe(e)
+	}
+	m := j.message(e)
+	fence, err := j.fence(ctx, l, m.Subject)
+	if err != nil {
+		return false, err
+	}
+	m.Header[headerFence] = []string{strconv.FormatUint(fence, 10)}
+	if int64(m.Size()-len(m.Subject)) > j.o.Conn.MaxPayload() {
+		return false, nats.ErrMaxPayload
+	}
+	place, err := j.publish(ctx, m)
+	if err != nil {
+		l.known = false
+		l.doubt = l.doubt || !refused(err)
+		return false, err
+	}
+	l.doubt, l.last, l.id = false, e.Sequence, e.ID
+	l.fences[m.Subject] = place
+	return false, nil
+}
+
+// look asks for the last event of the agency, if that is not known. If it is beyond what this run has published, without a
+// doubt, somebody else has published it.
+func (j *Job) look(ctx context.Context, l *lane) error {
+	if l.known {
+		return nil
+	}
+	m, err := j.lastOn(ctx, j.o.Prefix+".replay."+j.o.Job+"."+events.Token(l.agency)+".>")
+	if err != nil {
+		return err
+	}
+	first := l.fences == nil
+	l.fences = map[string]uint64{}
+	if m == nil {
+		l.known = true
+		return nil
+	}
+	e, err := j.recognise(m)
+	if err != nil {
+		return err
+	}
+	if !first && !l.doubt && e.Sequence > l.last {
+		return ErrBusy
+	}
+	l.known = true
+	l.fences[m.subject] = m.place
+	if e.Sequence >= l.last { // less where the newest expired
+		l.last, l.id = e.Sequence, e.ID
+	}
+	return nil
+}
+
+// fence is the place of the last message on a subject; 0 if there is none. That message is older than what is published next,
+// else it would be behind the agency's last one, which was looked up before: then the next look finds it.
+func (j *Job) fence(ctx context.Context, l *lane, subject string) (uint64, error) {
+	if place, ok := l.fences[subject]; ok {
+		return place, nil
+	}
+	m, err := j.lastOn(ctx, subject)
+	if err != nil || m == nil {
+		l.fences[subject] = 0
+		return 0, err
+	}
+	e, err := j.recognise(m)
+	if err != nil {
+		return 0, err
+	}
+	if e.Sequence > l.last {
+		return 0, ErrBusy
+	}
+	l.fences[subject] = m.place
+	return m.place, nil
+}
+
+// message is an event as it is replayed, without fence.
+func (j *Job) message(e events.Event) *nats.Msg {
+	e = e.WithOrigin(events.OriginReplay).Fit(j.most)
+	m := &nats.Msg{Subject: j.subject(e), Header: nats.Header(e.Header()), Data: e.Data}
+	m.Header[nats.MsgIdHdr] = []string{j.o.Job + "/" + e.ID}
+	m.Header[headerReplay] = []string{j.o.Job}
+	m.Header[headerStream] = []string{j.o.Stream}
+	return m
+}
+
+func (j *Job) subject(e events.Event) string {
+	return j.o.Prefix + ".replay." + j.o.Job + "." + events.Token(e.AgencyID) + "." + string(e.Type)
+}
+
+// stored is a message in the stream.
+type stored struct {
+	subject string
+	place   uint64
+	header  nats.Header
+	data    []byte
+}
+
+// recognise returns the event that a message is, if a replay of this job has published it.
+func (j *Job) recognise(m *stored) (events.Event, error) {
+	e, err := events.Decode(m.header, m.data)
+	if err != nil || m.header.Get(headerReplay) != j.o.Job || m.header.Get(nats.MsgIdHdr) != j.o.Job+"/"+e.ID || m.subject != j.subject(e) {
+		return e, fmt.Errorf("%w: message %d of stream %s", ErrForeign, m.place, j.o.Stream)
+	}
+	return e, nil
+}
+
+const noMessage jetstream.ErrorCode = 10037
+
+// errAnswer: an answer that no JetStream gives.
+var errAnswer = errors.New("answer that cannot be understood")
+
+// lastOn returns the last message of a filter, nil if there is none. It asks the stream's leader, as replicas may be behind.
+func (j *Job) lastOn(ctx context.Context, filter string) (*stored, error) {
+	ask, err := json.Marshal(map[string]string{"last_by_subj": filter})
+	if err != nil {
+		return nil, err
+	}
+	var a struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message *struct {
+			Subject  string `json:"subject"`
+			Sequence uint64 `json:"seq"`
+			Header   []byte `json:"hdrs"`
+			Data     []byte `json:"data"`
+		} `json:"message"`
+	}
+	err = j.request(ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + j.o.Stream, Data: ask}, &a)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("look: %w", err)
+	case a.Error != nil && a.Error.ErrorCode == noMessage:
+		return nil, nil
+	case a.Error != nil:
+		return nil, fmt.Errorf("look: %w", sentence(a.Error))
+	case a.Message == nil || a.Message.Sequence == 0:
+		return nil, fmt.Errorf("look: %w", errAnswer)
+	}
+	m := &stored{subject: a.Message.Subject, place: a.Message.Sequence, data: a.Message.Data}
+	if len(a.Message.Header) > 0 {
+		m.header, _ = nats.DecodeHeadersMsg(a.Message.Header) // whoever wrote what cannot be read, it was not us
+	}
+	return m, nil
+}
+
+// publish returns the place that a message got.
+func (j *Job) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
+	var a struct {
+		Stream    string              `json:"stream"`
+		Sequence  uint64              `json:"seq"`
+		Duplicate bool                `json:"duplicate"`
+		Error     *jetstream.APIError `json:"error"`
+	}
+	err := j.request(ctx, m, &a)
+	switch {
+	case err != nil:
+		return 0, err
+	case a.Error != nil:
+		return 0, sentence(a.Error)
+	case a.Sequence == 0 || a.Stream != j.o.Stream || a.Duplicate: // of a duplicate the next look tells more
+		return 0, errAnswer
+	}
+	return a.Sequence, nil
+}
+
+// request asks and decodes the answer.
+func (j *Job) request(ctx context.Context, m *nats.Msg, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, j.o.AckWait)
+	defer cancel()
+	reply, err := j.o.Conn.RequestMsgWithContext(ctx, m)
+	if err != nil {
+		return err
+	}
+	if json.Unmarshal(reply.Data, into) != nil {
+		return errAnswer
+	}
+	return nil
+}
+
+// refused says that the server has told why it did not store a message.
+func refused(err error) bool {
+	var answer *jetstream.APIError
+	return errors.As(err, &answer)
+}
+
+// sentence gives an answer of the server its meaning.
+func sentence(e *jetstream.APIError) error {
+	switch e.ErrorCode {
+	case 10077, 10023, 10028, 10047, 10002: // maximum reached; no resources, memory, storage, or none for this account
+		return fmt.Errorf("%w: %w", ErrFull, e)
+	case 10059: // no such stream
+		return fmt.Errorf("%w: %w", ErrNoStream, e)
+	case 10060, 10109, 10054: // another stream holds the subject; sealed; message larger than it takes
+		return fmt.Errorf("%w: %w", ErrUnfit, e)
+	}
+	return e
+}

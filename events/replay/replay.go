@@ -1,0 +1,228 @@
+// Package replay publishes events once more, for those who want to hear of the past: on subjects of their own, which no
+// consumer of news hears. The job of a replay is part of them: <prefix>.replay.<job>.<agency>.<type>, in one stream for all
+// jobs, whose messages are gone after a day.
+//
+// An event keeps its id, sequence, time and payload, but for the origin, which is "replay". Its Nats-Msg-Id is <job>/<id>, and
+// the header doorbell-replay names the job.
+//
+// A job has no memory but the stream. Run begins behind the last event of each agency that the stream holds of the job, so
+// running a job again goes on where it was stopped. Each message is fenced by the last one on its subject: however many run
+// one job at once, each event is there once, in the order of its agency, and all but one of them end with [ErrBusy].
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"doorbell/events"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// MaxAge is how long the stream keeps what was replayed.
+const MaxAge = 24 * time.Hour
+
+// Errors of Open and Run on which a caller decides.
+var (
+	// ErrJob: the name of a job is none.
+	ErrJob = errors.New("job: want 1 to 64 letters, digits, _ and -")
+	// ErrNotConnected: no NATS server answers.
+	ErrNotConnected = errors.New("no NATS server answers")
+	// ErrNoStream: the stream is missing, and is not to be made; or it was deleted meanwhile.
+	ErrNoStream = errors.New("the stream is missing")
+	// ErrUnfit: the stream is there but cannot hold what is replayed.
+	ErrUnfit = errors.New("the stream is not fit")
+	// ErrFull: the stream, or its server, takes no more.
+	ErrFull = errors.New("the stream is full")
+	// ErrBusy: somebody else publishes events of this job.
+	ErrBusy = errors.New("another replay of this job is under way")
+	// ErrForeign: the stream holds messages under the job's name that no replay of this log has published.
+	ErrForeign = errors.New("the job's subjects hold messages of somebody else")
+)
+
+// Options configure Open. Conn, Prefix, Stream and Job are required.
+type Options struct {
+	Conn     *nats.Conn // stays the caller's to close
+	Prefix   string
+	Stream   string
+	Job      string
+	MaxBytes int64   // of a stream that is made; 0: unlimited
+	Replicas int     // of a stream that is made; default 1
+	Manage   bool    // make the stream if it is missing
+	Embedded bool    // the server is ours: the stream is made, and changed to what it should be
+	Rate     float64 // events a second; 0: as fast as they are acknowledged
+
+	AckWait time.Duration // how long to wait for an answer; default 5 s
+	Tries   int           // how often one event is tried, with growing pauses; default 10, about half a minute
+}
+
+// Progress is how far a job is. What was not asked for is not counted.
+type Progress struct {
+	Published    int // in this run
+	AlreadyThere int // by an earlier one
+}
+
+// Job is a replay under way.
+type Job struct {
+	o     Options
+	js    jetstream.JetStream
+	most  int // bytes that headers and payload of one event may take
+	pace  pace
+	lanes map[string]*lane
+}
+
+// ValidJob checks the name of a job, which becomes part of subjects. The error does not quote it.
+func ValidJob(name string) error {
+	if name == "" || len(name) > 64 || events.Token(name) != name {
+		return ErrJob
+	}
+	return nil
+}
+
+// Subjects covers all that a job publishes.
+func Subjects(prefix, job string) string { return prefix + ".replay." + job + ".>" }
+
+// Open finds the stream or makes it, and publishes nothing yet.
+func Open(ctx context.Context, o Options) (*Job, error) {
+	if o.AckWait <= 0 {
+		o.AckWait = 5 * time.Second
+	}
+	if o.Tries <= 0 {
+		o.Tries = 10
+	}
+	if err := ValidJob(o.Job); err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(o.Conn)
+	if err != nil {
+		return nil, fmt.Errorf("replay: %w", err)
+	}
+	j := &Job{o: o, js: js, pace: newPace(o.Rate), lanes: map[string]*lane{}}
+	if err := j.connected(ctx); err != nil {
+		return nil, err
+	}
+	if err := j.openStream(ctx); err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+// connected waits a little for a connection that was made just now.
+func (j *Job) connected(ctx context.Context) error {
+	for deadline := time.Now().Add(j.o.AckWait); !j.o.Conn.IsConnected(); {
+		if !sleep(ctx, 20*time.Millisecond) {
+			return ctx.Err()
+		}
+		if time.Now().After(deadline) || j.o.Conn.IsClosed() {
+			return ErrNotConnected
+		}
+	}
+	return nil
+}
+
+// Run publishes the events of a list, which has those of each agency in the order of their sequences. Those up to the last one
+// that the stream holds are passed over. It calls told after every event, and returns what was done; the error is that of the
+// list, of ctx, or why an event could not be published: the same list, run again, goes on there.
+func (j *Job) Run(ctx context.Context, list iter.Seq2[events.Event, error], told func(Progress)) (p Progress, err error) {
+	for e, err := range list {
+		if err != nil {
+			return p, err
+		}
+		there, err := j.put(ctx, e)
+		if err != nil {
+			return p, err
+		}
+		if there {
+			p.AlreadyThere++
+		} else {
+			p.Published++
+		}
+		told(p)
+	}
+	return p, ctx.Err()
+}
+
+// put publishes an event, and tries for a while. It is true if the event was there already.
+func (j *Job) put(ctx context.Context, e events.Event) (there bool, err error) {
+	l := j.lane(e.AgencyID)
+	if l.known && l.holds(e) {
+		return true, l.mustBe(e)
+	}
+	if err := j.pace.wait(ctx); err != nil {
+		return false, err
+	}
+	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMultiplier(2),
+		backoff.WithMaxInterval(5*time.Second), backoff.WithMaxElapsedTime(0))
+	for n := 1; ; n++ {
+		there, err = j.try(ctx, l, e)
+		switch {
+		case err == nil:
+			return there, nil
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case n == j.o.Tries || final(err):
+			return false, err
+		}
+		if !sleep(ctx, retry.NextBackOff()) {
+			return false, ctx.Err()
+		}
+	}
+}
+
+// final says that trying again would not help.
+func final(err error) bool {
+	for _, e := range []error{ErrNoStream, ErrUnfit, ErrFull, ErrBusy, ErrForeign, nats.ErrConnectionClosed, nats.ErrMaxPayload} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// pace lets so many pass a second.
+type pace struct {
+	every time.Duration
+	due   time.Time
+}
+
+func newPace(rate float64) pace {
+	if rate <= 0 {
+		return pace{}
+	}
+	return pace{every: time.Duration(float64(time.Second) / rate)}
+}
+
+// slack is how much lost time is made up for: less than timers are late.
+const slack = 20 * time.Millisecond
+
+func (p *pace) wait(ctx context.Context) error {
+	if p.every == 0 {
+		return ctx.Err()
+	}
+	now := time.Now()
+	if late := now.Add(-slack); p.due.Before(late) {
+		p.due = late
+	}
+	if d := p.due.Sub(now); d > 0 && !sleep(ctx, d) {
+		return ctx.Err()
+	}
+	p.due = p.due.Add(p.every)
+	return ctx.Err()
+}
+
+// sleep is false if ctx ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

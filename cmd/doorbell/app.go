@@ -309,7 +309,7 @@ func (a *app) serve(ctx context.Context) error {
 		Handler: ops.Handler(ops.Verbs{
 			Status: a.status, Outlook: a.poller.Outlook, Resume: a.poller.Resume, Approve: a.poller.Approve,
 			Poll: a.poller.PollNow, VerifyKeys: a.poller.VerifyKeys, Backup: a.store.Backup, StreamVerbs: a.streamVerbs(),
-			Events: ops.Log{Store: a.store}.Events, CountEvents: ops.Log{Store: a.store}.CountEvents,
+			Events: ops.Log{Store: a.store}.Events, CountEvents: ops.Log{Store: a.store}.CountEvents, Replay: a.replay,
 		}),
 		ReadHeaderTimeout: 10 * time.Second,
 	}

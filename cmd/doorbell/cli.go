@@ -21,6 +21,7 @@ type grammar struct {
 	Plan    PlanCmd    `cmd:"" help:"Say how fast contact requests are found with so many requests."`
 	Status  StatusCmd  `cmd:"" help:"Say how the daemon is."`
 	Events  EventsCmd  `cmd:"" help:"Read events."`
+	Replay  ReplayCmd  `cmd:"" help:"Publish events of the event log once more, on subjects of their own."`
 	Resume  ResumeCmd  `cmd:"" help:"End the halt of an agency or insertion."`
 	Keys    KeysCmd    `cmd:"" help:"Compare the two keys of a rotation."`
 	Poll    PollCmd    `cmd:"" help:"Ask for an agency now instead of when its turn comes."`

@@ -115,7 +115,7 @@ func TestUsageErrorsExitWithTwo(t *testing.T) {
 }
 
 func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
-	for _, command := range []string{"run", "demo", "sandbox", "status", "events ls", "events show", "events tail", "resume", "config", "version"} {
+	for _, command := range []string{"run", "demo", "sandbox", "status", "events ls", "events show", "events tail", "replay", "resume", "config", "version"} {
 		got := run(t, nil, append(strings.Fields(command), "--help")...)
 		if got.code != 0 || got.stderr != "" || !strings.Contains(got.stdout, "Example:\n") || !strings.Contains(got.stdout, "doorbell "+command) {
 			t.Errorf("%s: got %+v", command, got)

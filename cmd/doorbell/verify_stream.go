@@ -68,13 +68,13 @@ func verifyStream(ctx context.Context, p *program, config *Config, o streamVerif
 	}
 	for _, c := range found {
 		if !c.Well() {
-			return failed(errors.New("log and stream differ"), hintOf(found))
+			return failed(errors.New("log and stream differ"), adviceOf(found))
 		}
 	}
 	return nil
 }
 
-func hintOf(found []relay.Comparison) string {
+func adviceOf(found []relay.Comparison) string {
 	for _, c := range found {
 		if len(c.Missing) > 0 {
 			return "doorbell verify --repair sends again what is missing"

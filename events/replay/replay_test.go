@@ -267,6 +267,24 @@ func TestHoweverManyRunAJobAtOnceNothingIsDoubled(t *testing.T) {
 	w.mustHold(t, list)
 }
 
+func TestARunThatIsOvertakenEnds(t *testing.T) {
+	w := newWorld(t)
+	list := history(t, 40)
+	slow := w.open(t, w.options())
+	p, err := slow.Run(t.Context(), each(list), func(p Progress) {
+		if p.Published != 10 {
+			return
+		}
+		if p, err := w.open(t, w.options()).Run(t.Context(), each(list[:30]), silent); err != nil || p.Published != 20 {
+			t.Errorf("the other one: %+v, %v", p, err)
+		}
+	})
+	if !errors.Is(err, ErrBusy) || p.Published != 10 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	w.mustHold(t, list[:30])
+}
+
 // breaker lies between client and server, and breaks the connection instead of passing on some of the acknowledgements.
 type breaker struct {
 	l       net.Listener

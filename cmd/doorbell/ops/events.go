@@ -46,8 +46,7 @@ func Hint(err error) string {
 }
 
 // serveEvents adds POST /events and /events/count, whose body is an EventQuery.
-func serveEvents(mux *http.ServeMux, v Verbs) {
-	places := make(chan struct{}, mostStreams)
+func serveEvents(mux *http.ServeMux, v Verbs, places chan struct{}) {
 	mux.HandleFunc("POST /events", func(w http.ResponseWriter, r *http.Request) {
 		var q EventQuery
 		if !read(w, r, &q) {

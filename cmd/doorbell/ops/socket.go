@@ -31,6 +31,8 @@ type Verbs struct {
 	// Events and CountEvents read the event log, which may take long.
 	Events      func(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, error]
 	CountEvents func(ctx context.Context, q EventQuery) (EventCounts, error)
+	// Replay takes as long as its rate demands. It ends with the error of told, if that has one.
+	Replay func(ctx context.Context, q ReplayRequest, told func(ReplayProgress) error) error
 }
 
 // ResumeRequest is the body of POST /resume.
@@ -109,7 +111,9 @@ func Handler(v Verbs) http.Handler {
 	})
 	mux.HandleFunc("GET /backup", func(w http.ResponseWriter, _ *http.Request) { sendBackup(w, v.Backup) })
 	v.handle(mux)
-	serveEvents(mux, v)
+	places := make(chan struct{}, mostStreams)
+	serveEvents(mux, v, places)
+	serveReplay(mux, v, places)
 	return mux
 }
 

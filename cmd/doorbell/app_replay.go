@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/events"
+	"doorbell/events/natsd"
+	"doorbell/events/replay"
+	"doorbell/store"
+)
+
+// tellEvery is how often a replay says how far it is.
+const tellEvery = 200 * time.Millisecond
+
+// replay publishes events of the daemon's log once more, over a connection of its own: what is published as news does not
+// wait for it.
+func (a *app) replay(ctx context.Context, q ops.ReplayRequest, told func(ops.ReplayProgress) error) error {
+	conn, err := a.dial()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	a.o.Log.Info("replay begins", "job", q.Job)
+	p, err := replayLog(ctx, a.store, a.o.Base, conn, a.server != nil, q, told)
+	log := a.o.Log.With("job", q.Job, "published", p.Published, "already_there", p.AlreadyThere)
+	switch {
+	case ctx.Err() != nil:
+		log.Info("replay stopped")
+	case err != nil:
+		log.Warn("replay ends early", "err", err.Error())
+	default:
+		log.Info("replay is done")
+	}
+	return err
+}
+
+// replayKept does the same without a daemon, to an external server.
+func replayKept(ctx context.Context, c *Config, kept *store.Store, q ops.ReplayRequest, told func(ops.ReplayProgress) error) error {
+	log, _ := newLogger(io.Discard, c.Base)
+	conn, err := natsd.Connect(c.NATS.dial(), log)
+	if err != nil {
+		return ops.WithHint(err, "check the NATS_* settings")
+	}
+	defer conn.Close()
+	_, err = replayLog(ctx, kept, c.Base, conn, false, q, told)
+	return err
+}
+
+// replayLog publishes what a request means, and tells how far it is: at the beginning, now and then, and at the end.
+func replayLog(ctx context.Context, s *store.Store, b Base, conn *nats.Conn, embedded bool, q ops.ReplayRequest, told func(ops.ReplayProgress) error) (replay.Progress, error) {
+	job, err := replay.Open(ctx, replay.Options{
+		Conn: conn, Prefix: b.SubjectPrefix, Stream: replayStream(b), Job: q.Job, MaxBytes: int64(b.StreamMax),
+		Manage: b.StreamManage == "auto", Embedded: embedded, Rate: q.Rate,
+	})
+	if err != nil {
+		return replay.Progress{}, hintOf(err, b)
+	}
+	tell := func(p replay.Progress) error {
+		return told(ops.ReplayProgress{
+			Job: q.Job, Subject: replay.Subjects(b.SubjectPrefix, q.Job), Stream: replayStream(b),
+			Total: q.Total, Published: p.Published, AlreadyThere: p.AlreadyThere,
+		})
+	}
+	if err := tell(replay.Progress{}); err != nil {
+		return replay.Progress{}, err
+	}
+	running, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	next := time.Now().Add(tellEvery)
+	p, err := job.Run(running, eventsOf(ops.Log{Store: s}.Events(running, q.Query)), func(p replay.Progress) {
+		if now := time.Now(); now.After(next) {
+			next = now.Add(tellEvery)
+			if err := tell(p); err != nil {
+				stop(err)
+			}
+		}
+	})
+	if ctx.Err() != nil {
+		return p, ctx.Err() // nobody listens
+	}
+	return p, errors.Join(hintOf(err, b), tell(p))
+}
+
+// replayStream is the name of the stream for what is replayed.
+func replayStream(b Base) string { return b.Stream + "_REPLAY" }
+
+func eventsOf(logged iter.Seq2[ops.LoggedEvent, error]) iter.Seq2[events.Event, error] {
+	return func(yield func(events.Event, error) bool) {
+		for e, err := range logged {
+			if !yield(e.Event, err) {
+				return
+			}
+		}
+	}
+}
+
+// hintOf gives an error of a replay what can be done about it, other than to run it again.
+func hintOf(err error, b Base) error {
+	var hint string
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, replay.ErrNotConnected):
+		hint = "is NATS up? If it is not, --to - prints the events"
+	case errors.Is(err, replay.ErrNoStream):
+		hint = "make it with the subjects " + b.SubjectPrefix + ".replay.> and a max age of 24 hours, set DOORBELL_STREAM_MANAGE to auto, or print the events with --to -"
+	case errors.Is(err, replay.ErrUnfit):
+		hint = "the stream is not changed by doorbell; change it or remove it, or print the events with --to -"
+	case errors.Is(err, replay.ErrBusy):
+		hint = "wait for the other one, or choose another --job"
+	case errors.Is(err, replay.ErrForeign):
+		hint = "choose another --job"
+	case errors.Is(err, replay.ErrJob):
+		hint = "write 1 to 64 letters, digits, _ and -"
+	default:
+		return err
+	}
+	return ops.WithHint(err, hint)
+}

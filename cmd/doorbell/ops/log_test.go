@@ -155,9 +155,9 @@ func collected(t *testing.T, found iter.Seq2[LoggedEvent, error]) (list []events
 
 func TestAQueryFindsWhatItMeansInOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	j := random(t, r, 1500)
+	j := random(t, r, 1000)
 	daemon := served(t, Verbs{Events: Log{j.Store}.Events, CountEvents: Log{j.Store}.CountEvents})
-	for range 60 {
+	for range 25 {
 		q := anyQuery(r, j)
 		want := meant(j, q)
 		found := collected(t, Log{j.Store}.Events(t.Context(), q))

@@ -323,3 +323,30 @@ func served(t *testing.T, v Verbs) *Client {
 	})
 	return NewClient(path)
 }
+
+func TestWhatWasAppendedSinceTheCountIsNotMeant(t *testing.T) {
+	j := newJournal(t, "A100", "B200")
+	j.write(t, appeared("A100", "a"), appeared("A100", "b"))
+	c, err := Log{j.Store}.CountEvents(t.Context(), EventQuery{})
+	if err != nil || c.Total != 2 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	j.write(t, appeared("A100", "c"), appeared("B200", "d"))
+	if found := collected(t, Log{j.Store}.Events(t.Context(), EventQuery{UpTo: c.UpTo})); len(found) != 2 {
+		t.Errorf("%d events, want 2", len(found))
+	}
+}
+
+func TestLargeEventsComeInSmallPages(t *testing.T) {
+	j := newJournal(t, "A100")
+	for n := range 12 { // more than a page holds
+		p := appeared("A100", fmt.Sprint("ref#", n))
+		p.Record = []byte(`"` + strings.Repeat("x", 1<<20) + `"`)
+		j.write(t, p)
+	}
+	for newest, want := range map[int]int{0: 12, 11: 11, 3: 3} {
+		if found := collected(t, Log{j.Store}.Events(t.Context(), EventQuery{Newest: newest})); len(found) != want || found[want-1].Sequence != 12 {
+			t.Errorf("newest %d: %d events", newest, len(found))
+		}
+	}
+}

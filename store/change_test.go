@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 
@@ -28,7 +29,7 @@ func TestAChangeLooksAgainWhereAnotherCommitCameBetween(t *testing.T) {
 	for _, still := range []bool{true, false} {
 		s := open(t, t.TempDir())
 		// A file that has to be mapped anew waits for who reads it: this one has room.
-		update(t, s, func(tx *store.Tx) error { return tx.PutRecord("A", "large", make([]byte, 200_000)) })
+		update(t, s, func(tx *store.Tx) error { return tx.PutRecord("A", "large", bytes.Repeat([]byte("1"), 200_000)) })
 		looks, written := 0, false
 		err := s.Change(func(tx *store.Tx) (bool, error) {
 			if looks++; looks == 1 {

@@ -135,7 +135,7 @@ func refuseLost(path, stated string) error {
 	}
 	if stated != "" && (err != nil || info.Size() == 0) {
 		return fmt.Errorf("%w: %s is missing or empty, but %s beside it says that store %s belongs here; "+
-			"put the file back from a backup and start with run --restored, or begin anew with run --fresh", ErrForeign, path, idFileName, stated)
+			"put the file back from a backup and start with run --restored, or choose another data directory to begin anew, or run --fresh", ErrForeign, path, idFileName, stated)
 	}
 	return nil
 }
@@ -234,8 +234,8 @@ func (s *Store) refuseForeign(o Options, stated string) error {
 	case !s.meta.Copied.IsZero() && !o.Restored:
 		return fmt.Errorf("%w: %s is a backup of %s; accept it with run --restored", ErrForeign, s.path, s.meta.Copied.Format(time.RFC3339))
 	case o.BaseURL != "" && o.BaseURL != s.meta.BaseURL && !o.Moved:
-		return fmt.Errorf("%w: %s remembers the API at %s, not %s; set the base URL back, say with run --moved that it is the same API at a "+
-			"new address, or begin anew with run --fresh", ErrForeign, s.path, s.meta.BaseURL, o.BaseURL)
+		return fmt.Errorf("%w: %s remembers the API at %s, not %s; set the base URL back, or choose another data directory; "+
+			"run --moved takes it for the new address of the same API, run --fresh begins anew", ErrForeign, s.path, s.meta.BaseURL, o.BaseURL)
 	}
 	return nil
 }

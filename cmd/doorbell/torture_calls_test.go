@@ -1,0 +1,265 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http/httptest"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"doorbell/poller/sandbox"
+)
+
+var (
+	callsAll  = flag.Bool("calls.all", false, "strike every system call of TestAFaultAtAnyCallThatChangesAFile, not a sample")
+	callsOnly = flag.String("calls.only", "", "strike only this: kind:number, as a failure names it")
+	scenes    = flag.Int("scenes", 8, "how many scenes of a torture run at once")
+)
+
+// strike is what happens instead of calls from the n-th on.
+type strike struct {
+	name  string
+	errno syscall.Errno
+	times int
+}
+
+var strikes = []strike{
+	{"kill", 0, 1},
+	{"eio", syscall.EIO, 1},
+	{"enospc", syscall.ENOSPC, 1},
+	{"full", syscall.ENOSPC, -1}, // no space until the restart
+}
+
+// blow is one strike at one call.
+type blow struct {
+	strike
+	at int
+}
+
+func (b blow) String() string { return fmt.Sprintf("%s:%d", b.name, b.at) }
+
+// sampled is how many blows the usual run has.
+const sampled = 40
+
+// TestAFaultAtAnyCallThatChangesAFileLosesAndDoublesNothing runs the real program until everything was polled three times
+// and strikes one call by which it changes its files, each of both stores; a second, untroubled life has to mend it. All
+// of them: `go test ./cmd/doorbell -run TestAFaultAtAnyCall -calls.all -timeout 1h -v`.
+func TestAFaultAtAnyCallThatChangesAFileLosesAndDoublesNothing(t *testing.T) {
+	first := &tracer{}
+	play := newThreePolls(t)
+	if err := play.live(t, first); errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS) {
+		t.Skipf("this machine lets no program be traced: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	play.mend(t)
+	if first.calls < 100 || !first.status.Exited() || first.status.ExitStatus() != exitDone {
+		t.Fatalf("an untroubled run makes %d calls and ends with %v", first.calls, first.status)
+	}
+	t.Logf("%d calls: %v", first.calls, tally(first.names))
+	var struck atomic.Int64
+	blows := chooseBlows(first.calls)
+	atOnce(*scenes, blows, func(b blow) {
+		t.Run(b.String(), func(t *testing.T) {
+			tr := &tracer{at: b.at, times: b.times, errno: b.errno}
+			play := newThreePolls(t)
+			if err := play.live(t, tr); err != nil {
+				t.Fatal(err)
+			}
+			if tr.struck > 0 {
+				struck.Add(1)
+			}
+			play.mend(t)
+			if t.Failed() && tr.struck > 0 {
+				t.Logf("struck %s; the troubled life said:\n%s", tr.names[b.at-1], play.output.String())
+			}
+		})
+	})
+	t.Logf("%d of %d blows struck", struck.Load(), len(blows))
+	if struck.Load() < int64(len(blows)*3/4) {
+		t.Errorf("only %d of %d blows struck: runs differ too much", struck.Load(), len(blows))
+	}
+}
+
+// atOnce does all of a list, so many at once.
+func atOnce[T any](n int, list []T, do func(T)) {
+	work := make(chan T)
+	var workers sync.WaitGroup
+	for range n {
+		workers.Go(func() {
+			for one := range work {
+				do(one)
+			}
+		})
+	}
+	for _, one := range list {
+		work <- one
+	}
+	close(work)
+	workers.Wait()
+}
+
+func chooseBlows(calls int) (list []blow) {
+	for at := 1; at <= calls; at++ {
+		for _, s := range strikes {
+			if b := (blow{s, at}); *callsOnly == "" || *callsOnly == b.String() {
+				list = append(list, b)
+			}
+		}
+	}
+	if *callsAll || *callsOnly != "" {
+		return list
+	}
+	sample := make([]blow, 0, sampled)
+	for n := range sampled { // evenly over the calls, one strike after the other
+		sample = append(sample, blow{strikes[n%len(strikes)], 1 + n*calls/sampled})
+	}
+	return sample
+}
+
+// tally counts calls by kind of call and file.
+func tally(names []string) []string {
+	counts := map[string]int{}
+	for _, n := range names {
+		counts[n]++
+	}
+	list := make([]string, 0, len(counts))
+	for n, c := range counts {
+		list = append(list, fmt.Sprintf("\n%4d %s", c, n))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// threePolls is a small world that moves with the questions it is asked, so that every run of it is alike.
+type threePolls struct {
+	oracle  oracle
+	url     string
+	dir     string
+	environ []string
+	output  bytes.Buffer
+
+	mu    sync.Mutex
+	polls int
+	over  chan struct{} // closed when all has happened and was asked for
+}
+
+func newThreePolls(t *testing.T) *threePolls {
+	t.Helper()
+	model := sandbox.NewModel(sandbox.Options{Seed: 1})
+	g := sandbox.NewGenerator(model, sandbox.GeneratorOptions{Seed: 1, Agencies: []string{"A100"}, Insertions: 3, History: 1})
+	g.Seed()
+	model.AddKey(testKey, "A100")
+	p := &threePolls{oracle: oracle{model: model, from: time.Now().Truncate(time.Second)}, over: make(chan struct{})}
+	all := model.Truth().Insertions
+	model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+		p.move(c, all)
+		return nil
+	})
+	server := httptest.NewServer(sandbox.New(model, sandbox.Flat()))
+	t.Cleanup(server.Close)
+	p.url, p.dir = server.URL, shortDir(t)
+	p.environ = runEnviron(p.dir, server.URL, testKey, "A100")
+	return p
+}
+
+// move lets happen what is due at a question.
+func (p *threePolls) move(c sandbox.Call, all []sandbox.InsertionTruth) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.oracle.until.IsZero() {
+		p.oracle.until = time.Now() // who asks has begun to watch
+	}
+	if c.Operation != sandbox.OperationContactRequests {
+		return
+	}
+	m := p.oracle.model
+	ring := func(n int) {
+		_, _ = m.AddContactRequest("A100", all[n].Reference, sandbox.ContactRequest{FirstName: "Nora", LastName: "Muster" + sandbox.Marker})
+	}
+	p.polls++
+	switch p.polls {
+	case 3, 14:
+		ring(0)
+	case 5:
+		_ = m.Edit("A100", all[1].Reference, func(i *sandbox.Insertion) { i.AvailableFrom = "2027-01-01" })
+	case 6:
+		_ = m.Withdraw("A100", all[2].Reference)
+	case 8:
+		ring(1)
+	case 24:
+		close(p.over)
+	}
+}
+
+// live runs the program under the tracer until the world has come to rest, or the program has ended by itself.
+func (p *threePolls) live(t *testing.T, tr *tracer) error {
+	tr.below = p.dir
+	if err := tr.run(p.environ, &p.output, binary(t), "run"); err != nil {
+		return err
+	}
+	limit := patience
+	if tr.at > 0 {
+		limit = 2 * time.Second // it may have stopped asking
+	}
+	select {
+	case <-tr.gone:
+		return nil
+	case <-p.over:
+	case <-time.After(limit):
+	}
+	_ = syscall.Kill(tr.pid, syscall.SIGTERM)
+	select {
+	case <-tr.gone:
+	case <-time.After(limit):
+		_ = syscall.Kill(tr.pid, syscall.SIGKILL)
+		<-tr.gone
+	}
+	return nil
+}
+
+// mend starts it again, untroubled, and judges what the stream holds when all is told.
+func (p *threePolls) mend(t *testing.T) {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd := exec.Command(binary(t), "run")
+	cmd.Env, cmd.Stderr = p.environ, &stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(gone)
+	}()
+	defer func() {
+		_ = cmd.Process.Kill()
+		<-gone
+		if t.Failed() {
+			t.Logf("the second life said:\n%s", stderr.String())
+		}
+		for _, secret := range []string{testKey, sandbox.Marker} {
+			if strings.Contains(p.output.String()+stderr.String(), secret) {
+				t.Errorf("the log holds %q", secret)
+			}
+		}
+	}()
+	url := natsURL(t, p.dir)
+	select {
+	case <-p.over:
+	case <-gone:
+		t.Fatalf("the second life ended by itself: %v", cmd.ProcessState)
+	case <-time.After(patience):
+		t.Fatal("the second life does not ask")
+	}
+	p.oracle.mustKeepItsPromises(t, url, patience)
+}

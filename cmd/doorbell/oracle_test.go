@@ -52,6 +52,11 @@ func readStream(ctx context.Context, url string) ([]message, error) {
 		return nil, err
 	}
 	defer nc.Close()
+	return readStreamOver(ctx, nc)
+}
+
+// readStreamOver is readStream over a connection that there is.
+func readStreamOver(ctx context.Context, nc *nats.Conn) ([]message, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, err

@@ -49,6 +49,9 @@ func (b blow) String() string { return fmt.Sprintf("%s:%d", b.name, b.at) }
 // sampled is how many blows the usual run has.
 const sampled = 40
 
+// sampledRaced is how many under the race detector.
+const sampledRaced = 8
+
 // TestAFaultAtAnyCallThatChangesAFileLosesAndDoublesNothing runs the real program until everything was polled three times
 // and strikes one call by which it changes its files, each of both stores; a second, untroubled life has to mend it. All
 // of them: `go test ./cmd/doorbell -run TestAFaultAtAnyCall -calls.all -timeout 1h -v`.
@@ -83,8 +86,8 @@ func TestAFaultAtAnyCallThatChangesAFileLosesAndDoublesNothing(t *testing.T) {
 			}
 		})
 	})
-	t.Logf("%d of %d blows struck", struck.Load(), len(blows))
-	if struck.Load() < int64(len(blows)*3/4) {
+	t.Logf("%d blows, %d of them struck a call: runs under load make fewer", len(blows), struck.Load())
+	if *callsOnly == "" && struck.Load() < int64(len(blows)/2) {
 		t.Errorf("only %d of %d blows struck: runs differ too much", struck.Load(), len(blows))
 	}
 }
@@ -118,9 +121,13 @@ func chooseBlows(calls int) (list []blow) {
 	if *callsAll || *callsOnly != "" {
 		return list
 	}
-	sample := make([]blow, 0, sampled)
-	for n := range sampled { // evenly over the calls, one strike after the other
-		sample = append(sample, blow{strikes[n%len(strikes)], 1 + n*calls/sampled})
+	most := sampled
+	if raced {
+		most = sampledRaced
+	}
+	sample := make([]blow, 0, most)
+	for n := range most { // evenly over the calls, one strike after the other
+		sample = append(sample, blow{strikes[n%len(strikes)], 1 + n*calls/most})
 	}
 	return sample
 }

@@ -2,15 +2,15 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"flag"
+	"fmt"
 	"math/rand/v2"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -120,61 +120,49 @@ const firstStarts = 4
 
 const testKey = "11111111-2222-4333-8444-sentinel0key"
 
+// killsInAScene is how many daemons live on one data directory before it is judged.
+const killsInAScene = 50
+
 // TestKillingTheDaemonAtRandomLosesAndDoublesNothing kills the real process while the API keeps moving, again and again,
-// and then holds the stream against the truth. `go test ./cmd/doorbell -run TestKilling -kills 200` is the long form.
+// and then holds the stream against the truth. `go test ./cmd/doorbell -run TestKilling -kills 1000 -v` is the long form.
 func TestKillingTheDaemonAtRandomLosesAndDoublesNothing(t *testing.T) {
-	for _, rendering := range sandbox.Renderings() {
-		t.Run(rendering.Name, func(t *testing.T) { killAtRandom(t, rendering, *kills/len(sandbox.Renderings())) })
+	renderings := sandbox.Renderings()
+	times := make([]int, max(len(renderings), (*kills+killsInAScene-1)/killsInAScene))
+	for n := range *kills {
+		times[n%len(times)]++
 	}
+	list := make([]int, len(times))
+	for n := range list {
+		list[n] = n
+	}
+	begin, events := time.Now(), atomic.Int64{}
+	atOnce(min(*scenes, len(list)), list, func(n int) {
+		r := renderings[n%len(renderings)]
+		t.Run(fmt.Sprintf("%d %s", n+1, r.Name), func(t *testing.T) {
+			events.Add(int64(killAtRandom(t, uint64(n+1), r, times[n])))
+		})
+	})
+	t.Logf("%d kills in %d scenes, %d events, %.0f kills a minute", *kills, len(list), events.Load(), float64(*kills)/time.Since(begin).Minutes())
 }
 
-func killAtRandom(t *testing.T, rendering sandbox.Rendering, times int) {
-	model := sandbox.NewModel(sandbox.Options{Seed: 1})
-	agencies := []string{"A100", "B200"}
-	g := sandbox.NewGenerator(model, sandbox.GeneratorOptions{
-		Seed: 1, Agencies: agencies, Insertions: 30, History: 3, ContactRequestsPerMinute: 6000, ChangesPerMinute: 600,
-	})
-	g.Seed()
-	model.AddKey(testKey, agencies...)
-	api := httptest.NewServer(sandbox.New(model, rendering))
-	defer api.Close()
+func killAtRandom(t *testing.T, seed uint64, r sandbox.Rendering, times int) (events int) {
 	dir := shortDir(t)
-	// So much changes here that, where a slow machine brings no complete walk for long, it is held as too large to believe.
-	environ := append(runEnviron(dir, api.URL, testKey, agencies...), "DOORBELL_HOLD_FOR=2s")
-
-	o := oracle{model: model, from: time.Now().Truncate(time.Second)} // an answer tells times in whole seconds
-	moving, rest := context.WithCancel(t.Context())
-	var world sync.WaitGroup
-	world.Go(func() { g.Run(moving) })
-	var output bytes.Buffer
+	b := newBusy(t, seed, r, dir, 3000)
 	for n := range times {
-		p := start(t, environ, "run")
+		p := start(t, b.environ, "run")
 		if n == firstStarts {
 			natsURL(t, dir)
-			o.until = time.Now() // the watch has begun by now, in this life or before
+			b.begun() // in this life or before
 		}
 		life := 500 * time.Millisecond
 		if n < firstStarts {
 			life = 60 * time.Millisecond // while store and stream are made
 		}
 		time.Sleep(rand.N(life)) // the moment of the kill is the point of the test
-		p.kill(t)
-		output.Write(p.stderr.Bytes())
+		b.kill(t, p)
 	}
-	last := start(t, environ, "run")
+	last := start(t, b.environ, "run")
 	url := natsURL(t, dir)
-	if o.until.IsZero() {
-		o.until = time.Now()
-	}
-	rest()
-	world.Wait()
-	all := o.mustKeepItsPromises(t, url, 60*time.Second)
-	last.stop(t)
-	output.Write(last.stderr.Bytes())
-	for _, secret := range []string{testKey, sandbox.Marker} {
-		if strings.Contains(output.String(), secret) {
-			t.Errorf("the log holds %q", secret)
-		}
-	}
-	t.Logf("%d kills, %d events", times, len(all))
+	b.begun()
+	return b.judge(t, last, url)
 }

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"doorbell/poller/sandbox"
+)
+
+// busy is an API that keeps moving, a data directory, and the daemons that live on it one after the other.
+type busy struct {
+	oracle  oracle
+	dir     string
+	environ []string
+	output  bytes.Buffer // of those that have ended
+	rest    func()       // brings the API to rest
+}
+
+// newBusy begins to move at once.
+func newBusy(t *testing.T, seed uint64, r sandbox.Rendering, dir string, contactRequestsPerMinute float64) *busy {
+	t.Helper()
+	model := sandbox.NewModel(sandbox.Options{Seed: seed})
+	agencies := []string{"A100", "B200"}
+	g := sandbox.NewGenerator(model, sandbox.GeneratorOptions{
+		Seed: seed, Agencies: agencies, Insertions: 30, History: 3,
+		ContactRequestsPerMinute: contactRequestsPerMinute, ChangesPerMinute: contactRequestsPerMinute / 10,
+	})
+	g.Seed()
+	model.AddKey(testKey, agencies...)
+	api := httptest.NewServer(sandbox.New(model, r))
+	t.Cleanup(api.Close)
+	b := &busy{dir: dir, oracle: oracle{model: model, from: time.Now().Truncate(time.Second)}} // an answer tells times in whole seconds
+	// So much changes here that, where a slow machine brings no complete walk for long, it is held as too large to believe.
+	b.environ = append(runEnviron(dir, api.URL, testKey, agencies...), "DOORBELL_HOLD_FOR=2s")
+	moving, rest := context.WithCancel(t.Context())
+	var world sync.WaitGroup
+	world.Go(func() { g.Run(moving) })
+	b.rest = func() {
+		rest()
+		world.Wait()
+	}
+	t.Cleanup(b.rest)
+	return b
+}
+
+// begun says that the watch has begun by now.
+func (b *busy) begun() {
+	if b.oracle.until.IsZero() {
+		b.oracle.until = time.Now()
+	}
+}
+
+// kill ends a daemon in the middle of what it does.
+func (b *busy) kill(t *testing.T, p *process) {
+	t.Helper()
+	p.kill(t)
+	b.output.Write(p.stderr.Bytes())
+}
+
+// judge waits until all is told and ends the daemon.
+func (b *busy) judge(t *testing.T, p *process, natsURL string) (events int) {
+	t.Helper()
+	b.rest()
+	all := b.oracle.mustKeepItsPromises(t, natsURL, 60*time.Second)
+	p.stop(t)
+	b.output.Write(p.stderr.Bytes())
+	for _, secret := range []string{testKey, sandbox.Marker} {
+		if strings.Contains(b.output.String(), secret) {
+			t.Errorf("the log holds %q", secret)
+		}
+	}
+	return len(all)
+}

@@ -340,3 +340,46 @@ func own(t testing.TB, s *store.Store, id string) bool {
 	}
 	return slices.ContainsFunc(all, func(e events.Event) bool { return e.ID == id && e.StoreID == s.ID() })
 }
+
+func TestAnEventThatIsAppendedInTheMiddleOfAnImportIsNotOverwritten(t *testing.T) {
+	s := open(t, t.TempDir())
+	stop, done := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		for ; ; n++ {
+			select {
+			case <-stop:
+				done <- n
+				return
+			default:
+				if err := s.Append(lead(t, 10_000+n)); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}()
+	for n := range uint64(60) {
+		e := said(t, lead(t, int(n)), n+1)
+		if err := s.Import("A100", []events.Event{e}, cursorAt(e)); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	appended := <-done
+	if err := s.CloseUp("A100"); err != nil {
+		t.Fatal(err)
+	}
+	got := ids(t, s)
+	if len(got) != 60+appended {
+		t.Fatalf("%d events of %d", len(got), 60+appended)
+	}
+	for n, id := range got {
+		want := lead(t, n).ID
+		if n >= 60 {
+			want = lead(t, 10_000+n-60).ID
+		}
+		if id != want {
+			t.Fatalf("another event at %d", n)
+		}
+	}
+}

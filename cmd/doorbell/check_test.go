@@ -473,8 +473,12 @@ func TestCheckComparesTheStreamOfAnExternalNATSAndChangesNothing(t *testing.T) {
 	}
 	checked(t, s, exitDone, environ, "warn", "can be used, but differs", "max messages is 7, should be -1", "discard is DiscardOld, should be DiscardNew")
 	foreign.AllowAtomicPublish = false
+	if _, err := js.UpdateStream(ctx, foreign); err == nil { // usable, and slower
+		checked(t, s, exitDone, environ, "events are published one by one")
+	}
+	foreign.MaxMsgSize = 1000
 	if _, err := js.UpdateStream(ctx, foreign); err == nil {
-		r, _ = checked(t, s, exitFailed, environ, "it does not allow atomic publish", "doorbell changes no stream of an external server")
+		r, _ = checked(t, s, exitFailed, environ, "it takes only small messages", "doorbell changes no stream of an external server")
 		r.failsOnlyIn(t, sectionNATS)
 	}
 	if have, err := js.Stream(ctx, "LISTINGS"); err != nil || have.CachedInfo().Config.MaxMsgs != 7 {

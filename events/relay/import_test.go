@@ -322,21 +322,21 @@ func TestAnImportThatIsInterruptedGoesOn(t *testing.T) {
 func TestThePollerWritesWhileTheStreamIsTakenOver(t *testing.T) {
 	b := newBell(t)
 	first := b.doorbell(t.TempDir())
-	first.ring(upTo(1, 3000)...)
+	first.ring(upTo(1, 800)...)
 	first.publish()
 	second := b.doorbell(t.TempDir())
 	stop := second.start(second.relay())
 	for n := range 40 {
-		second.ring(3001+n, 1+n*70)
+		second.ring(801+n, 1+n*19)
 	}
 	eventually(t, "published", func() bool {
 		c, _ := second.store.Cursor("A100")
 		last, _ := second.store.Last("A100")
-		return c.Sequence == last && last >= 3040
+		return c.Sequence == last && last >= 840
 	})
 	stop()
 	second.publish()
-	second.agree(upTo(1, 3040)...)
+	second.agree(upTo(1, 840)...)
 }
 
 func TestTwoDoorbellsOfOneAgencyAgreeAndKeepQuiet(t *testing.T) {

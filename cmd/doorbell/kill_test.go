@@ -147,7 +147,7 @@ func TestKillingTheDaemonAtRandomLosesAndDoublesNothing(t *testing.T) {
 
 func killAtRandom(t *testing.T, seed uint64, r sandbox.Rendering, times int) (events int) {
 	dir := shortDir(t)
-	b := newBusy(t, seed, r, dir, 1200)
+	b := newRestless(t, seed, r, dir, 1200)
 	for n := range times {
 		p := start(t, b.environ, "run")
 		if n == firstStarts {

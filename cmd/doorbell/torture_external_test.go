@@ -63,7 +63,7 @@ func (f *farServer) url() string { return fmt.Sprintf("nats://127.0.0.1:%d", f.p
 // `go test ./cmd/doorbell -run TestWhateverHappens -external.rounds 300 -v`.
 func TestWhateverHappensToAnExternalServerNothingIsLostOrDoubled(t *testing.T) {
 	far := startFar(t)
-	b := newBusy(t, 1, sandbox.Flat(), shortDir(t), 3000)
+	b := newRestless(t, 1, sandbox.Flat(), shortDir(t), 3000)
 	b.environ = append(b.environ, "NATS_URL="+far.url())
 	p := start(t, b.environ, "run")
 	natsURL(t, b.dir)

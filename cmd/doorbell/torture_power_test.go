@@ -103,7 +103,7 @@ func TestAPowerFailureOfBothStoresLosesAndDoublesNothing(t *testing.T) {
 
 func cutThePower(t *testing.T, cuts int) {
 	d := newDisk(t)
-	b := newBusy(t, rand.Uint64(), sandbox.Flat(), filepath.Join(d.dir, "data"), 600)
+	b := newRestless(t, rand.Uint64(), sandbox.Flat(), filepath.Join(d.dir, "data"), 600)
 	for n := range cuts {
 		p := start(t, b.environ, "run")
 		if n > 0 || cuts == 1 {

@@ -12,8 +12,8 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// busy is an API that keeps moving, a data directory, and the daemons that live on it one after the other.
-type busy struct {
+// restless is an API that keeps moving, a data directory, and the daemons that live on it one after the other.
+type restless struct {
 	oracle  oracle
 	dir     string
 	environ []string
@@ -21,8 +21,8 @@ type busy struct {
 	rest    func()       // brings the API to rest
 }
 
-// newBusy begins to move at once.
-func newBusy(t *testing.T, seed uint64, r sandbox.Rendering, dir string, contactRequestsPerMinute float64) *busy {
+// newRestless begins to move at once.
+func newRestless(t *testing.T, seed uint64, r sandbox.Rendering, dir string, contactRequestsPerMinute float64) *restless {
 	t.Helper()
 	model := sandbox.NewModel(sandbox.Options{Seed: seed})
 	agencies := []string{"A100", "B200"}
@@ -34,7 +34,7 @@ func newBusy(t *testing.T, seed uint64, r sandbox.Rendering, dir string, contact
 	model.AddKey(testKey, agencies...)
 	api := httptest.NewServer(sandbox.New(model, r))
 	t.Cleanup(api.Close)
-	b := &busy{dir: dir, oracle: oracle{model: model, from: time.Now().Truncate(time.Second)}} // an answer tells times in whole seconds
+	b := &restless{dir: dir, oracle: oracle{model: model, from: time.Now().Truncate(time.Second)}} // an answer tells times in whole seconds
 	// So much changes here that, where a slow machine brings no complete walk for long, it is held as too large to believe.
 	b.environ = append(runEnviron(dir, api.URL, testKey, agencies...), "DOORBELL_HOLD_FOR=2s")
 	moving, rest := context.WithCancel(t.Context())
@@ -49,21 +49,21 @@ func newBusy(t *testing.T, seed uint64, r sandbox.Rendering, dir string, contact
 }
 
 // begun says that the watch has begun by now.
-func (b *busy) begun() {
+func (b *restless) begun() {
 	if b.oracle.until.IsZero() {
 		b.oracle.until = time.Now()
 	}
 }
 
 // kill ends a daemon in the middle of what it does.
-func (b *busy) kill(t *testing.T, p *process) {
+func (b *restless) kill(t *testing.T, p *process) {
 	t.Helper()
 	p.kill(t)
 	b.output.Write(p.stderr.Bytes())
 }
 
 // judge waits until all is told and ends the daemon.
-func (b *busy) judge(t *testing.T, p *process, natsURL string) (events int) {
+func (b *restless) judge(t *testing.T, p *process, natsURL string) (events int) {
 	t.Helper()
 	b.rest()
 	all := b.oracle.mustKeepItsPromises(t, natsURL, 60*time.Second)

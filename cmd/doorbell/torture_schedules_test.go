@@ -234,7 +234,7 @@ func (d *day) begin() {
 		o.Poller.Agencies = append(o.Poller.Agencies, poller.AgencyKeys{ID: id, Key: listings.NewKey(d.key)})
 	}
 	a := &app{o: o, started: time.Now(), socket: newPipes()}
-	for _, open := range []func(context.Context) error{a.openStore, a.openNATS, a.openPoller} {
+	for _, open := range []func(context.Context) error{a.openStore, a.openNATS, a.compare, a.openPoller} {
 		if err := open(d.t.Context()); err != nil {
 			d.t.Fatal(err)
 		}

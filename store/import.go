@@ -83,7 +83,7 @@ func (s *Store) Import(agency string, list []events.Event, c events.Cursor) erro
 		if err := s.MakeRoom(agency, last); err != nil {
 			return err
 		}
-		err := s.Update(func(tx *Tx) error { return tx.importEvents(agency, list, c) })
+		err := s.update(func(tx *Tx) error { return tx.importEvents(agency, list, c) })
 		if !errors.Is(err, errInTheWay) {
 			return err
 		}

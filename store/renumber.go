@@ -93,7 +93,7 @@ func (s *Store) renumberStep(agency string, r renumbering) (done bool, err error
 	if err != nil || done {
 		return done, err
 	}
-	return false, s.Update(func(tx *Tx) error { return tx.renumber(agency, r) })
+	return false, s.update(func(tx *Tx) error { return tx.renumber(agency, r) })
 }
 
 func (tx *Tx) renumber(agency string, r renumbering) error {

@@ -193,7 +193,7 @@ func (v *verifier) event(k, value []byte) {
 
 // importing says whether events of an agency are being moved to let in those of the stream: its log has gaps meanwhile.
 func (v *verifier) importing(agency string) bool {
-	b := v.tx.tx.Bucket([]byte("imports"))
+	b := v.tx.bucket(bucketImports)
 	if b == nil {
 		return false
 	}

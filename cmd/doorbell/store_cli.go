@@ -34,13 +34,27 @@ func (c *BackupCmd) Run(ctx context.Context, p *program) error { return cmdBacku
 // VerifyCmd is `doorbell verify`.
 type VerifyCmd struct {
 	File string `placeholder:"PATH" help:"Look at this file, a backup for instance, instead of the store in the data directory."`
-	JSON bool   `name:"json" help:"Print JSON."`
+	JSON bool   `name:"json" help:"Print JSON, a line for the store and one for the stream."`
+	streamVerify
 }
 
 // Help is printed by --help below the flags.
 func (VerifyCmd) Help() string {
-	return "Reads every page and every value and changes nothing. Beside a running daemon it looks at a copy, which it makes in the data " +
-		"directory and removes.\n\nExit codes: 0 sound, 74 damaged, 78 of a newer doorbell or not the store that belongs there.\n\nExample:\n  doorbell verify --file /backup/doorbell.db"
+	return "Reads every page and every value of the store, then compares the event log with the stream from end to end; changes nothing without " +
+		"--repair. Beside a running daemon it looks at a copy, which it makes in the data directory and removes.\n\n" +
+		"Exit codes: 0 sound, 1 log and stream differ, 74 damaged, 78 of a newer doorbell or not the store that belongs there.\n\n" +
+		"Examples:\n  doorbell verify\n  doorbell verify --file /backup/doorbell.db"
+}
+
+// Validate refuses to repair what has no stream.
+func (c *VerifyCmd) Validate() error {
+	switch {
+	case c.File != "" && (c.Repair || c.Yes):
+		return errors.New("--repair: is about the stream, and --file about a file alone")
+	case c.Yes && !c.Repair:
+		return errors.New("--yes: needs --repair")
+	}
+	return nil
 }
 
 // Run verifies.
@@ -177,7 +191,10 @@ func cmdVerify(ctx context.Context, p *program, c *VerifyCmd) error {
 	if n := len(r.Findings) + r.More; n > 0 {
 		return ioError(fmt.Errorf("%s is damaged: %d findings", r.Path, n), "put back a backup: doorbell verify --file says which one is sound")
 	}
-	return nil
+	if c.File != "" {
+		return nil
+	}
+	return verifyStream(ctx, p, config, c.streamVerify, c.JSON)
 }
 
 func verifyStore(ctx context.Context, b Base, file string) (store.Report, error) {

@@ -106,14 +106,18 @@ func (h *Housekeeping) trim(ctx context.Context, before time.Time) error {
 // look finds out how much the store holds, makes room where it is too much, and says what has changed.
 func (h *Housekeeping) look(ctx context.Context) error {
 	inUse, err := h.o.Store.InUse()
-	if err == nil && h.o.Max > 0 && inUse >= h.o.Max {
-		inUse, err = h.makeRoom(ctx)
-	}
 	if err != nil {
 		return err
 	}
 	was := h.Space()
 	is := was.after(inUse)
+	if h.o.Max > 0 && inUse >= h.o.Max {
+		if inUse, err = h.makeRoom(ctx); err != nil {
+			return err
+		}
+		is = is.after(inUse)
+		is.Alarm = true // events have gone before their time
+	}
 	h.mu.Lock()
 	h.is = is
 	h.mu.Unlock()
@@ -159,7 +163,7 @@ func (h *Housekeeping) makeRoom(ctx context.Context) (inUse int64, err error) {
 }
 
 // largeEvent says how many events go before the size is looked at again: no more than needed, if they are not larger.
-const largeEvent = 16 << 10
+const largeEvent = 64 << 10
 
 func ignoreNoSpace(err error) error {
 	if errors.Is(err, ErrNoSpace) {

@@ -22,6 +22,10 @@ func lockFile(path string, wait time.Duration) (release func(), err error) {
 	}
 	for end := time.Now().Add(wait); ; time.Sleep(50 * time.Millisecond) {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil && !isAt(f, path) { // it was replaced, and others have what is there now
+			f.Close()
+			return lockFile(path, time.Until(end))
+		}
 		if err == nil {
 			return func() { f.Close() }, nil
 		}

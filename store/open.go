@@ -115,6 +115,9 @@ func Open(o Options) (s *Store, err error) {
 		return nil, err
 	}
 	db, err := openFile(path, o.LockTimeout)
+	if errors.Is(err, errReplaced) {
+		return Open(o)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +143,18 @@ func refuseLost(path, stated string) error {
 	return nil
 }
 
-// openFile opens the bbolt file. A damaged file can make bbolt panic; that becomes an ErrDamaged.
+// errReplaced: while we waited for the lock, another file has taken the place of the one that we have opened. What is written
+// to ours is lost, and the lock of it keeps nobody out.
+var errReplaced = errors.New("the store was replaced")
+
+// isAt says whether an open file is still the one at a path.
+func isAt(f *os.File, path string) bool {
+	ours, err := f.Stat()
+	there, err2 := os.Stat(path)
+	return err == nil && err2 == nil && os.SameFile(ours, there)
+}
+
+// openFile opens the bbolt file. A damaged file can make bbolt panic; that becomes an ErrDamaged. See errReplaced.
 func openFile(path string, wait time.Duration) (db *bolt.DB, err error) {
 	if err := refuseCut(path); err != nil {
 		return nil, err
@@ -150,8 +164,17 @@ func openFile(path string, wait time.Duration) (db *bolt.DB, err error) {
 			db, err = nil, damaged(path, fmt.Sprint(r))
 		}
 	}()
-	db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: wait, FreelistType: bolt.FreelistMapType, InitialMmapSize: mapAhead})
+	var f *os.File
+	db, err = bolt.Open(path, 0o600, &bolt.Options{
+		Timeout: wait, FreelistType: bolt.FreelistMapType, InitialMmapSize: mapAhead,
+		OpenFile: func(name string, flag int, perm os.FileMode) (_ *os.File, err error) {
+			f, err = os.OpenFile(name, flag, perm)
+			return f, err
+		},
+	})
 	switch {
+	case err == nil && !isAt(f, path):
+		return nil, errors.Join(errReplaced, db.Close())
 	case err == nil:
 		db.AllocSize = growBy
 		return db, ownersAlone(db)

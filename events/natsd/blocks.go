@@ -62,6 +62,7 @@ type holdings struct {
 	gaps        [][2]uint64         // where: the sequences on both sides
 	removed     map[uint64]struct{} // told by records of removal
 	newest      uint64              // highest sequence that any record names
+	bytes       int                 // of all blocks
 }
 
 // readBlocks checks all blocks of a stream. The end of the last one may be torn: that was never acknowledged.
@@ -80,6 +81,7 @@ func readBlocks(ctx context.Context, folder, stream string) (holdings, error) {
 		if err != nil {
 			return h, err
 		}
+		h.bytes += len(b)
 		if bytes.HasPrefix(b, []byte("cmp")) {
 			return h, nil // compressed, which no stream of ours is
 		}

@@ -26,11 +26,17 @@ func checkStream(ctx context.Context, folder, name string) error {
 		return err
 	}
 	maxAge, err := checkMeta(folder, name)
-	if err != nil && h.newest > 0 { // with nothing in it, it was never finished: the server begins anew
+	switch {
+	case err != nil && h.bytes == 0:
+		return errUnfinished
+	case err != nil:
 		return err
 	}
 	return h.compare(readIndex(filepath.Join(folder, "msgs", "index.db"), name), maxAge)
 }
+
+// errUnfinished: the process was killed while the stream was made, or ended. Nothing was written to it.
+var errUnfinished = errors.New("never finished")
 
 // checkMeta checks meta.inf by the sum beside it, and returns the age at which messages expire; 0: never.
 func checkMeta(folder, hashName string) (maxAge time.Duration, err error) {
@@ -169,6 +175,11 @@ func (s *Server) mend(ctx context.Context) error {
 		switch {
 		case errors.Is(err, errDamaged):
 			if err := s.setAside(folder, err, "it is built anew from the event log; its consumers have to be made again"); err != nil {
+				return err
+			}
+			continue
+		case errors.Is(err, errUnfinished): // the server would count a stream as lost for ever that never was one
+			if err := os.RemoveAll(folder); err != nil {
 				return err
 			}
 			continue

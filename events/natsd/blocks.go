@@ -59,10 +59,32 @@ type holdings struct {
 	first, last uint64              // sequences of messages
 	messages    uint64              // that are there
 	missing     uint64              // between first and last, with no word of their removal
-	gaps        [][2]uint64         // where: the sequences on both sides
+	gaps        []gap               // where
+	gone        int                 // blocks that are not there, since the last message
 	removed     map[uint64]struct{} // told by records of removal
 	newest      uint64              // highest sequence that any record names
 	bytes       int                 // of all blocks
+}
+
+// gap is where messages are missing: the sequences on both sides, and how many blocks are not there.
+type gap struct {
+	after, before uint64
+	blocks        int
+}
+
+// untold is how many messages are missing in a gap with no word of their removal. With its last message a whole block goes,
+// and of that one no word is left.
+func (g gap) untold(removed map[uint64]struct{}) uint64 {
+	untold, told := g.before-g.after-1, false
+	for seq := range removed {
+		if g.after < seq && seq < g.before {
+			untold, told = untold-1, true
+		}
+	}
+	if told {
+		untold -= min(untold, uint64(g.blocks))
+	}
+	return untold
 }
 
 // readBlocks checks all blocks of a stream. The end of the last one may be torn: that was never acknowledged.
@@ -75,6 +97,9 @@ func readBlocks(ctx context.Context, folder, stream string) (holdings, error) {
 	for i, n := range numbers {
 		if ctx.Err() != nil {
 			return h, ctx.Err()
+		}
+		if i > 0 {
+			h.gone += n - numbers[i-1] - 1
 		}
 		name := strconv.Itoa(n) + ".blk"
 		b, err := os.ReadFile(filepath.Join(folder, name))
@@ -89,10 +114,8 @@ func readBlocks(ctx context.Context, folder, stream string) (holdings, error) {
 			return h, fmt.Errorf("block %s: %w", name, err)
 		}
 	}
-	for seq := range h.removed {
-		if slices.ContainsFunc(h.gaps, func(g [2]uint64) bool { return g[0] < seq && seq < g[1] }) {
-			h.missing--
-		}
+	for _, g := range h.gaps {
+		h.missing += g.untold(h.removed)
 	}
 	return h, nil
 }
@@ -190,10 +213,9 @@ func (h *holdings) readRecord(b []byte, key string) (size int, err error) {
 	case r.sequence <= h.last:
 		return 0, damagedf("sequence %d after %d", r.sequence, h.last)
 	case r.sequence > h.last+1:
-		h.missing += r.sequence - h.last - 1
-		h.gaps = append(h.gaps, [2]uint64{h.last, r.sequence})
+		h.gaps = append(h.gaps, gap{h.last, r.sequence, h.gone})
 	}
-	h.last, h.messages = r.sequence, h.messages+1
+	h.last, h.messages, h.gone = r.sequence, h.messages+1, 0
 	return r.size, nil
 }
 

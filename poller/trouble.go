@@ -224,6 +224,8 @@ func (a *agency) restoreLook(t store.Trouble, now time.Time) (until time.Time) {
 			Request: listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: t.Name, Key: t.Key},
 			Status:  t.Status, Body: listings.BodyKind(t.Body),
 		}}
+	} else if t.Status != 0 {
+		a.touch(t.Scope, t.Name) // it says nothing of this key, nor of the other one another day
 	}
 	_, _, until = retry.state()
 	return until

@@ -254,11 +254,11 @@ func (s *Server) end(ctx context.Context, abort context.CancelFunc, limit time.D
 	inner, pulse := s.running, s.pulse
 	s.running, s.pulse, s.abort = nil, nil, abort
 	s.mu.Unlock()
-	if pulse != nil {
-		pulse.nc.Close()
-	}
 	if inner != nil {
 		s.ended = stop(inner)
+	}
+	if pulse != nil {
+		go pulse.nc.Close() // it writes what it has left, for a minute to a server that does not read
 	}
 	return s.gone(ctx, limit)
 }

@@ -51,6 +51,13 @@ func (l *lane) newcomer(m *stored) (events.Event, bool) {
 
 // adopt takes a message over that is an event of this agency and not in the log.
 func (l *lane) adopt(ctx context.Context, e events.Event, m *stored) error {
+	if l.told.above || l.place.Sequence < l.cursor.Sequence { // were the cursor to move now, the lost tail would not be sent again
+		l.told.ids[e.ID] = struct{}{}
+		if e.Sequence > l.cursor.Sequence {
+			l.told.above = true
+			return nil
+		}
+	}
 	if e.Sequence <= max(l.place.Sequence, l.cursor.Sequence) {
 		return l.late(e, m)
 	}

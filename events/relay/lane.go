@@ -29,6 +29,7 @@ type lane struct {
 	fences   map[string]uint64 // the same by subject, where the server wants it so; since the last look
 	most     int               // events in one batch
 	repair   repair
+	told     told
 	strays   strays
 	incoming importing
 	imported imported
@@ -53,6 +54,12 @@ func (p *repair) count(sequence uint64) {
 		p.sent += int(sequence - p.upTo)
 		p.upTo = sequence
 	}
+}
+
+// told is what the stream, that has lost a tail of ours, holds of another store, since the last look.
+type told struct {
+	ids   map[string]struct{} // these need not be sent again
+	above bool                // some continue behind our cursor: they are taken over when the tail is there again
 }
 
 // strays are messages that are not ours.
@@ -147,6 +154,12 @@ func (l *lane) publishAll(ctx context.Context, s session) error {
 		l.doubt, l.verified = false, s.number
 	}
 	for {
+		if l.told.above && l.place.Sequence >= l.cursor.Sequence {
+			l.told.above = false
+			if err := l.look(ctx, 0); err != nil {
+				return err
+			}
+		}
 		more, err := l.publishNext(ctx, s)
 		if err != nil || !more {
 			return err
@@ -169,10 +182,10 @@ func (l *lane) publishNext(ctx context.Context, s session) (bool, error) {
 	}
 	l.repair.upTo = max(l.repair.upTo, batch[0].Sequence-1) // what was trimmed from the log cannot be sent again
 	l.show(func(a *AgencyStatus) { a.Seen = max(a.Seen, batch[len(batch)-1].Sequence) })
-	if n := l.expired(batch); n > 0 {
+	if n := l.needless(batch); n > 0 {
 		return true, l.passOver(batch[n-1])
 	}
-	batch = batch[:distinct(batch)]
+	batch = batch[:l.distinct(batch)]
 	messages := make([]*nats.Msg, len(batch))
 	for i, e := range batch {
 		messages[i] = l.r.message(e, s.maxMessage, e.Sequence <= l.cursor.Sequence)
@@ -187,23 +200,30 @@ func (l *lane) publishNext(ctx context.Context, s session) (bool, error) {
 	return true, l.store()
 }
 
-// expired counts the events at the front that were acknowledged once, and that the stream would have forgotten by now had
-// it not lost them.
-func (l *lane) expired(batch []events.Event) int {
+// needless counts the events at the front that were acknowledged once, and that the stream would have forgotten by now had
+// it not lost them, or holds of another store.
+func (l *lane) needless(batch []events.Event) int {
 	for i, e := range batch {
-		if e.Sequence > l.cursor.Sequence || l.r.o.MaxAge <= 0 || time.Since(e.RecordedTime) <= l.r.o.MaxAge {
+		expired := l.r.o.MaxAge > 0 && time.Since(e.RecordedTime) > l.r.o.MaxAge
+		if e.Sequence > l.cursor.Sequence || !expired && !l.toldByAnother(e) {
 			return i
 		}
 	}
 	return len(batch)
 }
 
-// distinct counts the events before the first whose id stands before it already. No log of ours holds one, but a server
-// would refuse such a batch for ever.
-func distinct(batch []events.Event) int {
+// toldByAnother says whether an event of a lost tail stands in the stream, though not as ours.
+func (l *lane) toldByAnother(e events.Event) bool {
+	_, told := l.told.ids[e.ID]
+	return told && e.Sequence <= l.cursor.Sequence
+}
+
+// distinct counts the events before the first that another store has told, or whose id stands before it already. No log of
+// ours holds one of the latter, but a server would refuse such a batch for ever.
+func (l *lane) distinct(batch []events.Event) int {
 	seen := make(map[string]struct{}, len(batch))
 	for i, e := range batch {
-		if _, twice := seen[e.ID]; twice {
+		if _, twice := seen[e.ID]; twice || l.toldByAnother(e) {
 			return i
 		}
 		seen[e.ID] = struct{}{}
@@ -211,7 +231,7 @@ func distinct(batch []events.Event) int {
 	return len(batch)
 }
 
-// passOver takes expired events up to e as published. They have no place in the stream, so
+// passOver takes needless events up to e as published. They have no place in the stream, so
 // the next look begins at the front.
 func (l *lane) passOver(e events.Event) error {
 	l.advance(e, 0)
@@ -235,6 +255,9 @@ func (l *lane) store() error {
 		if err := l.report(done.reason, done.from, done.to, done.sent); err != nil {
 			return err
 		}
+	}
+	if l.told.above {
+		l.place.StreamSequence = 0 // whatever happens, the next look begins at the front
 	}
 	if l.place == l.cursor {
 		return nil

@@ -32,7 +32,7 @@ func (l *lane) verify(ctx context.Context) error {
 		return err
 	}
 	l.cursor, l.place, l.created, l.incoming = c, c, info.Created.UTC(), importing{}
-	l.fences = map[string]uint64{}
+	l.fences, l.told = map[string]uint64{}, told{ids: map[string]struct{}{}}
 	if c.StreamSequence == 0 {
 		return l.look(ctx, 0)
 	}

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"testing"
+	"time"
 
 	"doorbell/events"
 	"doorbell/store"
@@ -76,6 +77,32 @@ func TestARestoredStoreSendsItsEventsAgainBesideThoseOfItsSubstitute(t *testing.
 			second.wantOnce(append(append(upTo(1, 10), upTo(101, 100+told)...), 201, 202)...)
 		})
 	}
+}
+
+// TestWhatASubstituteToldIsRememberedWhereTheLogIsTrimmed: as before, but the log has forgotten its first events.
+func TestWhatASubstituteToldIsRememberedWhereTheLogIsTrimmed(t *testing.T) {
+	b := newBell(t)
+	first := b.doorbell(t.TempDir())
+	first.ring(upTo(1, 10)...)
+	first.publish()
+	if n, err := first.store.Trim(time.Now().Add(time.Hour), 8); n != 8 || err != nil {
+		t.Fatalf("%d trimmed: %v", n, err)
+	}
+	backup := first.copyTo()
+	if err := b.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
+		t.Fatal(err)
+	}
+	substitute := b.doorbell(t.TempDir())
+	substitute.ring(upTo(101, 105)...)
+	substitute.publish()
+	b.o.AckWait = time.Second
+	second := b.doorbell(backup)
+	second.publish()
+	second.ring(upTo(101, 106)...) // found again
+	for range 3 {
+		second.publish()
+	}
+	second.wantOnce(append([]int{9, 10}, upTo(101, 106)...)...)
 }
 
 // TestATailThatAnotherDoorbellHasToldMeanwhileIsNotDoubled: the stream lost its tail, and who came first found the same lead.

@@ -81,16 +81,19 @@ func (l *lane) adopt(ctx context.Context, e events.Event, m *stored) error {
 }
 
 // late is an event whose sequence the published part of the log has for another one: two stores counted on their own. Its
-// id is remembered. Where the log has nothing at that sequence any more, it was ours and is trimmed.
+// id is remembered. Where the log has nothing at that sequence any more, one of our own was trimmed.
 func (l *lane) late(e events.Event, m *stored) error {
 	found, err := l.r.o.Log.Read(l.agency, e.Sequence-1, 1, 1)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
-	if len(found) == 0 || found[0].Sequence != e.Sequence || found[0].ID == e.ID {
+	trimmed := len(found) == 0 || found[0].Sequence != e.Sequence
+	if trimmed && e.StoreID == l.r.o.StoreID || !trimmed && found[0].ID == e.ID {
 		return nil
 	}
-	l.strayed(m)
+	if !trimmed { // else perhaps it was imported, then trimmed
+		l.strayed(m)
+	}
 	if err := l.takeOver(); err != nil {
 		return err
 	}

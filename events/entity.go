@@ -32,9 +32,16 @@ func (e Event) State() string {
 		return "gone"
 	}
 	var p struct {
-		Record json.RawMessage `json:"record"`
+		Record         json.RawMessage `json:"record"`
+		RedactedFields []string        `json:"redactedFields"`
 	}
-	if json.Unmarshal(e.Data, &p) != nil || p.Record == nil {
+	if json.Unmarshal(e.Data, &p) != nil {
+		return ""
+	}
+	if e.Type == TypeContactRequestRedacted {
+		return hashID(append([]string{"redacted"}, p.RedactedFields...)...)
+	}
+	if p.Record == nil {
 		return ""
 	}
 	return hashID(string(p.Record))

@@ -178,7 +178,7 @@ func (tx *Tx) lastWord(agency, entity string) (w lastWord, exists bool) {
 // the id is taken, but by something that happened before, the event gets another one.
 func (tx *Tx) told(e events.Event) (_ events.Event, told bool, err error) {
 	sequence := tx.importedAs(e.AgencyID, e.ID)
-	if e.Type == events.TypeContactRequestCreated || e.Type == events.TypeContactRequestRedacted {
+	if e.Type == events.TypeContactRequestCreated || sequence != 0 && e.Type == events.TypeContactRequestRedacted {
 		return tx.imported(e, sequence), sequence != 0, nil
 	}
 	entity := e.Entity()

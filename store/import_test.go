@@ -383,3 +383,28 @@ func TestAnEventThatIsAppendedInTheMiddleOfAnImportIsNotOverwritten(t *testing.T
 		}
 	}
 }
+
+// TestARedactionThatIsFoundAgainIsNotToldAgain: a restored backup counts other revisions than the stream.
+func TestARedactionThatIsFoundAgainIsNotToldAgain(t *testing.T) {
+	s := open(t, t.TempDir())
+	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	redaction := func(revision int, fields ...string) events.Event {
+		e, err := events.New(&events.ContactRequestRedacted{
+			Common: events.Common{AgencyID: "A100", ObservedAt: at}, PropertyReferenceID: "a", ContactRequestID: "c1",
+			Identity: events.IdentityID, RedactedFields: fields, Revision: revision,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	imports(t, s, said(t, redaction(3, "/email", "/phone"), 1))
+	appended(t, s, redaction(1, "/email", "/phone"))
+	if n := len(ids(t, s)); n != 1 {
+		t.Errorf("%d events, want the imported one alone", n)
+	}
+	appended(t, s, redaction(2, "/lastName"))
+	if n := len(ids(t, s)); n != 2 {
+		t.Errorf("%d events: another redaction is news", n)
+	}
+}

@@ -408,3 +408,15 @@ func TestARedactionThatIsFoundAgainIsNotToldAgain(t *testing.T) {
 		t.Errorf("%d events: another redaction is news", n)
 	}
 }
+
+// TestAHoleThatTheStreamHadIsNoDamage: what was erased or has expired there cannot be taken over. The store is verified when
+// the test ends.
+func TestAHoleThatTheStreamHadIsNoDamage(t *testing.T) {
+	s := open(t, t.TempDir())
+	leads(t, s, 1, 3)
+	imports(t, s, said(t, lead(t, 21), 21), said(t, lead(t, 23), 23))
+	leads(t, s, 31, 32)
+	if last, err := s.Last("A100"); last != 28 || err != nil {
+		t.Errorf("the log ends with %d, %v", last, err)
+	}
+}

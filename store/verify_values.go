@@ -177,18 +177,25 @@ func (v *verifier) event(k, value []byte) {
 	if !known {
 		s.first = sequence
 		s.ids = map[uint64]string{}
-	} else if sequence != s.last+1 && !v.importing(agency) {
-		v.r.find("the log of agency %q has a gap: %d is followed by %d", agency, s.last, sequence)
 	}
 	var e events.Event
 	if e.UnmarshalJSON(value) != nil || e.AgencyID != agency || e.Sequence != sequence {
 		v.r.find("event %d of agency %q cannot be read", sequence, agency)
+	}
+	if known && sequence != s.last+1 && !v.importing(agency) && !v.imported(agency, e.ID) {
+		v.r.find("the log of agency %q has a gap: %d is followed by %d", agency, s.last, sequence)
 	}
 	if c, err := v.tx.cursor(agency); err == nil && c.Sequence == sequence {
 		s.ids[sequence] = e.ID
 	}
 	s.last = sequence
 	v.logs[agency] = s
+}
+
+// imported says whether the stream has told an event: it may have forgotten the one before it.
+func (v *verifier) imported(agency, id string) bool {
+	b := v.tx.bucket(bucketImported)
+	return b != nil && b.Get(key(agency, id)) != nil
 }
 
 // importing says whether events of an agency are being moved to let in those of the stream: its log has gaps meanwhile.

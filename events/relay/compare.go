@@ -52,6 +52,7 @@ func (c Comparison) CountMissing() (n int) {
 const (
 	mostListed   = 1000    // entries of each list
 	mostCompared = 1 << 30 // sequences of one agency, a bit each
+	mostStrange  = 1 << 20 // ids of another store
 )
 
 // Compare reads the whole stream and the whole log of agencies, all of the log's where none is named, and says how they
@@ -69,7 +70,7 @@ func Compare(ctx context.Context, o Options, agencies []string) (found []Compari
 		}
 	}
 	for _, a := range agencies {
-		c := comparer{o: o, js: js, agency: a}
+		c := comparer{o: o, js: js, agency: a, elsewhere: map[string]struct{}{}}
 		if err := c.run(ctx); err != nil {
 			return found, fmt.Errorf("compare %s: %w", events.Token(a), err)
 		}
@@ -88,6 +89,7 @@ type comparer struct {
 	cursor      events.Cursor
 	first, last uint64 // of the log; 0: it is empty
 	seen        []uint64
+	elsewhere   map[string]struct{} // ids that the stream holds under another sequence, from another store
 	page        []events.Event
 	highest     uint64
 }
@@ -180,6 +182,7 @@ func (c *comparer) meet(m *stored) error {
 	}
 	c.highest = max(c.highest, sequence)
 	if sequence < c.first {
+		c.strange(id)
 		c.found.Trimmed++
 		return nil
 	}
@@ -190,7 +193,10 @@ func (c *comparer) meet(m *stored) error {
 	case e == nil:
 		c.span(&c.found.Unlogged, sequence)
 		return nil
-	case e.ID != id || !samePayload(*e, m):
+	case e.ID != id:
+		c.strange(id)
+		c.note(&c.found.Different, sequence)
+	case !samePayload(*e, m):
 		c.note(&c.found.Different, sequence)
 	}
 	bit := sequence - c.first
@@ -199,6 +205,12 @@ func (c *comparer) meet(m *stored) error {
 	}
 	c.seen[bit/64] |= 1 << (bit % 64)
 	return nil
+}
+
+func (c *comparer) strange(id string) {
+	if len(c.elsewhere) < mostStrange {
+		c.elsewhere[id] = struct{}{}
+	}
 }
 
 // samePayload compares also with what is left of an event that was too large for its server.
@@ -271,8 +283,9 @@ func (c *comparer) missing(visit func([]events.Event) error) (sent int, err erro
 // absent says whether an event was published and is not in the stream, though not for its age.
 func (c *comparer) absent(e events.Event) bool {
 	bit := e.Sequence - c.first
+	_, elsewhere := c.elsewhere[e.ID]
 	switch {
-	case c.seen[bit/64]&(1<<(bit%64)) != 0:
+	case elsewhere || c.seen[bit/64]&(1<<(bit%64)) != 0:
 		return false
 	case e.Sequence > c.cursor.Sequence:
 		c.found.Waiting++
@@ -331,7 +344,7 @@ func (r *Relay) Resend(ctx context.Context, agency string) (sent int, err error)
 	if err := l.verify(ctx); err != nil {
 		return 0, fmt.Errorf("relay: %w", err)
 	}
-	c := comparer{o: r.o, js: r.js, agency: agency}
+	c := comparer{o: r.o, js: r.js, agency: agency, elsewhere: map[string]struct{}{}}
 	if err := c.run(ctx); err != nil {
 		return 0, fmt.Errorf("relay: %w", err)
 	}

@@ -107,7 +107,7 @@ func TestWhatASubstituteToldIsRememberedWhereTheLogIsTrimmed(t *testing.T) {
 
 // TestATailThatAnotherDoorbellHasToldMeanwhileIsNotDoubled: the stream lost its tail, and who came first found the same lead.
 func TestATailThatAnotherDoorbellHasToldMeanwhileIsNotDoubled(t *testing.T) {
-	for name, others := range map[string][]int{"in the same place": {4}, "in another place": {104, 4}} {
+	for name, others := range map[string][]int{"in the same place": {4}, "in a later place": {104, 4}, "in an earlier place": {6}} {
 		t.Run(name, func(t *testing.T) {
 			b, folder := newFolderBell(t)
 			first, dir := b.doorbell(t.TempDir()), t.TempDir()
@@ -123,6 +123,12 @@ func TestATailThatAnotherDoorbellHasToldMeanwhileIsNotDoubled(t *testing.T) {
 			other.publish()
 			first.publish()
 			first.wantOnce(append(upTo(1, 6), others[:len(others)-1]...)...)
+			if c := first.compared("A100"); len(c.Missing) > 0 {
+				t.Errorf("missing %v, but all are there", c.Missing)
+			}
+			if n, err := first.relay().Resend(t.Context(), "A100"); n > 0 || err != nil {
+				t.Errorf("%d sent again on request, %v", n, err)
+			}
 		})
 	}
 }

@@ -203,7 +203,9 @@ func (c *comparer) meet(m *stored) error {
 	if c.seen[bit/64]&(1<<(bit%64)) != 0 {
 		c.note(&c.found.Doubled, sequence)
 	}
-	c.seen[bit/64] |= 1 << (bit % 64)
+	if e.ID == id {
+		c.seen[bit/64] |= 1 << (bit % 64)
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package relay
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,10 +157,15 @@ func TestWhatTheLogLacksOrHasOtherwiseIsFound(t *testing.T) {
 	if text := fmt.Sprintf("%+v", got); strings.Contains(text, "Beispiel") || strings.Contains(text, "Guten") {
 		t.Error("a person is in the comparison")
 	}
+	b.erase(8)
+	send(8, "stranger", "Guten Tag")
+	if got := b.compared("A100"); !slices.Equal(got.Missing, []Range{{8, 8}}) {
+		t.Errorf("an event in whose place another one stands is not missed: %+v", got)
+	}
 	b.log.mu.Lock()
-	b.log.events["A100"] = log[5:] // as when the log is trimmed
+	b.log.events["A100"] = log[8:] // as when the log is trimmed
 	b.log.mu.Unlock()
-	if got := b.compared("A100"); got.Trimmed != 5 || got.Logged != 5 || len(got.Missing) != 0 {
+	if got := b.compared("A100"); got.Trimmed != 9 || got.Logged != 2 || len(got.Missing) != 0 {
 		t.Errorf("trimmed: %+v", got)
 	}
 }

@@ -173,7 +173,7 @@ func told(e events.Event, people bool) []string {
 	case events.TypeWatchChangeHeld:
 		add("%d of %d insertions are missing (%s): %s tells it now", v.Missing, v.Known, words(v.Reason), v.Approve)
 	case events.TypeWatchStreamRepaired:
-		add("the stream was mended (%s), %d events sent again", words(v.Reason), v.SentAgain)
+		add("the stream was mended (%s), %s sent again", words(v.Reason), eventsText(v.SentAgain))
 	}
 	return parts
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/natsd"
@@ -43,6 +44,9 @@ func verifyStream(ctx context.Context, p *program, config *Config, o streamVerif
 	}
 	defer done()
 	found, err := m.compare(ctx)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return failed(fmt.Errorf("there is no stream %s", config.Base.Stream), noStreamAdvice(config))
+	}
 	if err != nil {
 		return failed(err, "see `doorbell check` about NATS")
 	}
@@ -74,6 +78,14 @@ func verifyStream(ctx context.Context, p *program, config *Config, o streamVerif
 	return nil
 }
 
+// noStreamAdvice is for a stream that is missing as a whole, which --repair does not make.
+func noStreamAdvice(c *Config) string {
+	if c.NATS.URL != "" && c.Base.StreamManage == "off" {
+		return "make it, as DOORBELL_STREAM_MANAGE=off asks, and start doorbell run, which sends again what the log holds"
+	}
+	return "start doorbell run: it makes the stream, and sends again what the log holds"
+}
+
 func adviceOf(found []relay.Comparison) string {
 	for _, c := range found {
 		if len(c.Missing) > 0 {
@@ -93,7 +105,7 @@ func mend(ctx context.Context, p *program, m mender, found []relay.Comparison) (
 		if err != nil {
 			return nil, failed(err, "try again in two minutes; nothing is sent twice")
 		}
-		fmt.Fprintf(p.stderr, "%s: %d events sent again\n", c.AgencyID, sent)
+		fmt.Fprintf(p.stderr, "%s: %s sent again\n", c.AgencyID, eventsText(sent))
 	}
 	return m.compare(ctx)
 }
@@ -106,7 +118,7 @@ func confirm(p *program, o streamVerify, missing int) error {
 	if !atTerminal(p.stdin) {
 		return usageError("--repair: nobody can be asked here", "add --yes to send again what is missing")
 	}
-	fmt.Fprintf(p.stderr, "Send %d events again? They keep their ids and sequences, and stand behind later ones. [y/N] ", missing)
+	fmt.Fprintf(p.stderr, "Send %s again? Ids and sequences stay; in the stream they stand behind later ones. [y/N] ", eventsText(missing))
 	line, _ := bufio.NewReader(io.LimitReader(p.stdin, 100)).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
 		return failed(errors.New("nothing was sent"), "")

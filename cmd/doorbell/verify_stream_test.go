@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -68,7 +70,7 @@ func TestVerifyFindsWhatTheStreamLacksAndSendsItAgainWhenTold(t *testing.T) {
 	if got.code != exitDone {
 		t.Errorf("repair without a daemon: %+v", got)
 	}
-	has(t, got.stderr, "A100: 1 events sent again")
+	has(t, got.stderr, "A100: 1 event sent again")
 	if strings.Contains(got.stdout+got.stderr, "Muster") {
 		t.Error("a person is in the output")
 	}
@@ -85,4 +87,17 @@ func TestVerifyFindsWhatTheStreamLacksAndSendsItAgainWhenTold(t *testing.T) {
 			t.Errorf("in the next life: %+v", got)
 		}
 	})
+}
+
+func TestVerifySaysWhoMakesAStreamThatIsMissing(t *testing.T) {
+	s := newScene(t, "A100")
+	s.life(t, func(_ *app, sub *subscriber) { sub.baselined(t, "A100") })
+	if err := os.RemoveAll(filepath.Join(s.dir, streamFolder)); err != nil {
+		t.Fatal(err)
+	}
+	got := s.verifyIt(t, streamVerify{Repair: true, Yes: true}, false)
+	if got.code != exitFailed {
+		t.Errorf("%+v", got)
+	}
+	has(t, got.stderr, "there is no stream LISTINGS", "start doorbell run: it makes the stream")
 }

@@ -79,6 +79,9 @@ func cmdBackup(ctx context.Context, p *program, c *BackupCmd) error {
 	if err != nil {
 		return err
 	}
+	if info, err := os.Stat(c.File); err == nil && info.IsDir() {
+		return usageError("FILE is a folder", "add the name that the backup gets in it")
+	}
 	if same(c.File, filepath.Join(config.Base.DataDir, storeFile)) {
 		return usageError("FILE is the store itself", "give a backup another name, best on another disk")
 	}
@@ -149,7 +152,7 @@ func (w stopped) Write(p []byte) (int, error) {
 // needSpace refuses what would fill a disk.
 func needSpace(dir string, bytes int64) error {
 	if free, known := freeSpace(dir); known && free < bytes+leastSpace {
-		return ioError(fmt.Errorf("%s has %s free, and a copy takes %s", dir, bytesText(free), bytesText(bytes)), "make space there, or choose another disk")
+		return ioError(fmt.Errorf("%s has %s free; a copy takes %s, and %s have to be left", dir, bytesText(free), bytesText(bytes), bytesText(leastSpace)), "make space there, or choose another disk")
 	}
 	return nil
 }

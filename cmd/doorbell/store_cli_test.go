@@ -94,3 +94,10 @@ func TestADamagedStoreIsToldApartAndLeftAlone(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+func TestABackupIsNotPutInThePlaceOfAFolder(t *testing.T) {
+	s := newScene(t, "A100")
+	if got := run(t, s.environ, "backup", t.TempDir(), "--force"); got.code != exitUsage || !strings.Contains(got.stderr, "FILE is a folder") {
+		t.Errorf("%+v", got)
+	}
+}

@@ -148,6 +148,9 @@ func storeError(err error, dir string) error {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
 		return configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), fmt.Sprintf("let the user that runs doorbell write to %s, or choose another directory", dir))
 	}
+	if errors.Is(err, store.ErrDamaged) {
+		return ioError(err, "doorbell verify --file PATH says whether a backup is sound")
+	}
 	return ioError(err, fmt.Sprintf("look at %s and at the space on its disk", dir))
 }
 

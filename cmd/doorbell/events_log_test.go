@@ -270,10 +270,10 @@ func TestReadingTheLogRefusesWhatCannotBe(t *testing.T) {
 		"ls --limit many":                         "--limit: ",
 		"ls more":                                 "more",
 		"show":                                    "id",
-		"show x":                                  "ID: is none of an event",
+		"show x":                                  "ID: is not the id of an event",
 		"show A100":                               "write its ce-id, 26 characters, or agency and sequence: A100 1842",
-		"show A100 0":                             "SEQUENCE: is none",
-		"show A100 second":                        "SEQUENCE: is none",
+		"show A100 0":                             "SEQUENCE: is no number from 1 on",
+		"show A100 second":                        "SEQUENCE: is no number from 1 on",
 		"show A/1 2":                              "AGENCY: ",
 		"show A100 1 2":                           "write the ce-id of one event, or agency and sequence",
 	} {

@@ -41,13 +41,13 @@ func (c *EventsShowCmd) query() (q ops.EventQuery, err error) {
 	switch len(c.Which) {
 	case 1:
 		if !eventID.MatchString(c.Which[0]) {
-			return q, errors.New("ID: is none of an event; write its ce-id, 26 characters, or agency and sequence: A100 1842")
+			return q, errors.New("ID: is not the id of an event; write its ce-id, 26 characters, or agency and sequence: A100 1842")
 		}
 		return ops.EventQuery{ID: c.Which[0], Newest: 1}, nil
 	case 2:
 		n, err := strconv.ParseUint(c.Which[1], 10, 64)
 		if err != nil || n == 0 {
-			return q, errors.New("SEQUENCE: is none; write agency and sequence: A100 1842")
+			return q, errors.New("SEQUENCE: is no number from 1 on; write agency and sequence: A100 1842")
 		}
 		return ops.EventQuery{AgencyID: c.Which[0], FromSequence: n, ToSequence: n}, validAgency("AGENCY", c.Which[0], false)
 	}

@@ -100,7 +100,7 @@ func openStopped(b Base) (*store.Store, error) {
 	s, err := store.Open(store.Options{Dir: b.DataDir})
 	var locked *store.LockedError
 	if errors.As(err, &locked) {
-		return nil, unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), "look at its log; if it hangs, restart it")
+		return nil, unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), adviceOnHolder)
 	}
 	if err != nil {
 		return nil, storeError(err, b.DataDir)

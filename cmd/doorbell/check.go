@@ -138,7 +138,7 @@ func (c *checker) readStore() bool {
 	case errors.Is(err, fs.ErrNotExist):
 		return true
 	case errors.As(err, &locked):
-		c.report.refuse(sectionDaemon, unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), "look at its log; if it hangs, restart it"))
+		c.report.refuse(sectionDaemon, unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), adviceOnHolder))
 		return false
 	case err != nil:
 		c.report.refuse(sectionDisk, storeError(err, b.DataDir))

@@ -93,7 +93,7 @@ func openToRead(b Base) (*store.Store, error) {
 		return nil, failed(fmt.Errorf("no daemon answers, and there is no store in %s", b.DataDir),
 			"set DOORBELL_DATA_DIR to the data directory of the daemon")
 	case errors.As(err, &locked):
-		return nil, unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), "look at its log; if it hangs, restart it")
+		return nil, unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), adviceOnHolder)
 	case err != nil:
 		return nil, storeError(err, b.DataDir)
 	}

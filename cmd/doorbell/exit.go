@@ -18,6 +18,10 @@ const (
 	exitConfig      = 78
 )
 
+// adviceOnHolder is for a store that is locked by somebody who does not answer: a daemon that hangs, or a command, for a replay
+// or a verify without a daemon takes the store for itself.
+const adviceOnHolder = "look at its log, and restart it if it hangs; if another doorbell command is at work there, wait for it"
+
 // exitError is an error that knows its exit code and what a person can do about it. Err may be nil.
 type exitError struct {
 	Code int

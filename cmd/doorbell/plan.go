@@ -116,7 +116,7 @@ func outlookOfStore(c *Config) (o poller.Outlook, err error) {
 		return o, failed(fmt.Errorf("no daemon answers, and there is no store in %s", c.Base.DataDir),
 			"set DOORBELL_DATA_DIR to the data directory of the daemon, or plan for a number: --insertions 1000")
 	case errors.As(err, &locked):
-		return o, unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), "look at its log; if it hangs, restart it")
+		return o, unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), adviceOnHolder)
 	case err != nil:
 		return o, storeError(err, c.Base.DataDir)
 	}

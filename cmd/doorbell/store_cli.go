@@ -173,7 +173,7 @@ func readStopped(b Base) (*store.Store, error) {
 func stoppedError(err error, dir string) error {
 	var locked *store.LockedError
 	if errors.As(err, &locked) {
-		return unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), "look at its log; if it hangs, restart it")
+		return unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), adviceOnHolder)
 	}
 	return storeError(err, dir)
 }

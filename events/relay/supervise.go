@@ -143,8 +143,9 @@ func (r *Relay) supervise(ctx context.Context, g *errgroup.Group) error {
 	defer r.o.Conn.RemoveStatusListener(status)
 	hourly := time.NewTicker(r.o.LookEvery)
 	defer hourly.Stop()
-	retry, again := newRetry(), time.NewTimer(0)
+	retry, again := newRetry(), time.NewTimer(time.Hour)
 	defer again.Stop()
+	poke(r.link.suspected) // the first check is made at once
 	running := make(map[*lane]bool)
 	said := ""
 	for {

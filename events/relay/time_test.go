@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -41,6 +42,8 @@ func bubble(t *testing.T, test func(*testing.T)) {
 		t.Cleanup(func() { time.Sleep(time.Second) })
 		test(t)
 	})
+	runtime.GC() // twice: nats.go keeps timers for others, who cannot use those of a bubble
+	runtime.GC()
 }
 
 // within waits in virtual time.

@@ -132,3 +132,29 @@ func TestATailThatAnotherDoorbellHasToldMeanwhileIsNotDoubled(t *testing.T) {
 		})
 	}
 }
+
+// TestALogThatHoldsALeadTwiceSendsItAgainOnce: another store has told it under a later sequence, from where it was taken over.
+func TestALogThatHoldsALeadTwiceSendsItAgainOnce(t *testing.T) {
+	b, folder := newFolderBell(t)
+	first := b.doorbell(t.TempDir())
+	first.ring(1, 2, 3)
+	first.publish()
+	other := b.doorbell(t.TempDir())
+	other.publish()
+	restore := b.backup(folder)
+	first.ring(4, 5, 6)
+	first.publish()
+	restore()
+	other.ring(101, 102, 103, 4)
+	other.publish()
+	first.publish()
+	list, err := first.store.Read("A100", 7, 1, 1)
+	if err != nil || len(list) == 0 || list[0].StoreID != other.store.ID() {
+		t.Fatalf("what waited was sent under a sequence that the stream held: %v", err)
+	}
+	if err := b.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
+		t.Fatal(err)
+	}
+	first.publish()
+	first.wantOnce(upTo(1, 6)...)
+}

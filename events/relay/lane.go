@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,7 +57,7 @@ func (p *repair) count(sequence uint64) {
 	}
 }
 
-// told is what the stream, that has lost a tail of ours, holds of another store, since the last look.
+// told is what the stream, that has lost a tail of ours, holds, since the last look.
 type told struct {
 	ids   map[string]struct{} // these need not be sent again
 	above bool                // some continue behind our cursor: they are taken over when the tail is there again
@@ -186,6 +187,9 @@ func (l *lane) publishNext(ctx context.Context, s session) (bool, error) {
 		return true, l.passOver(batch[n-1])
 	}
 	batch = batch[:l.distinct(batch)]
+	if above := l.cursor.Sequence; l.told.above && batch[0].Sequence <= above { // what waits may have to make room
+		batch = slices.DeleteFunc(batch, func(e events.Event) bool { return e.Sequence > above })
+	}
 	messages := make([]*nats.Msg, len(batch))
 	for i, e := range batch {
 		messages[i] = l.r.message(e, s.maxMessage, e.Sequence <= l.cursor.Sequence)
@@ -195,35 +199,45 @@ func (l *lane) publishNext(ctx context.Context, s session) (bool, error) {
 		return false, err
 	}
 	l.fence = place
+	for _, e := range batch {
+		l.heard(e)
+	}
 	l.advance(batch[len(batch)-1], place)
 	l.repair.count(l.place.Sequence)
 	return true, l.store()
 }
 
 // needless counts the events at the front that were acknowledged once, and that the stream would have forgotten by now had
-// it not lost them, or holds of another store.
+// it not lost them, or holds under another sequence.
 func (l *lane) needless(batch []events.Event) int {
 	for i, e := range batch {
 		expired := l.r.o.MaxAge > 0 && time.Since(e.RecordedTime) > l.r.o.MaxAge
-		if e.Sequence > l.cursor.Sequence || !expired && !l.toldByAnother(e) {
+		if e.Sequence > l.cursor.Sequence || !expired && !l.isHeard(e) {
 			return i
 		}
 	}
 	return len(batch)
 }
 
-// toldByAnother says whether an event of a lost tail stands in the stream, though not as ours.
-func (l *lane) toldByAnother(e events.Event) bool {
+// heard notes that the stream, which has lost a tail of ours, holds an event. The log may have it twice, once from another store.
+func (l *lane) heard(e events.Event) {
+	if l.place.Sequence < l.cursor.Sequence {
+		l.told.ids[e.ID] = struct{}{}
+	}
+}
+
+// isHeard says whether an event of a lost tail stands in the stream, though under another sequence.
+func (l *lane) isHeard(e events.Event) bool {
 	_, told := l.told.ids[e.ID]
 	return told && e.Sequence <= l.cursor.Sequence
 }
 
-// distinct counts the events before the first that another store has told, or whose id stands before it already. No log of
-// ours holds one of the latter, but a server would refuse such a batch for ever.
+// distinct counts the events before the first that the stream holds already, or whose id stands before it already. A server
+// would refuse such a batch for ever.
 func (l *lane) distinct(batch []events.Event) int {
 	seen := make(map[string]struct{}, len(batch))
 	for i, e := range batch {
-		if _, twice := seen[e.ID]; twice || l.toldByAnother(e) {
+		if _, twice := seen[e.ID]; twice || l.isHeard(e) {
 			return i
 		}
 		seen[e.ID] = struct{}{}

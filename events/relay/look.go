@@ -109,6 +109,7 @@ func (l *lane) meet(ctx context.Context, m *stored) error {
 	case err != nil:
 		return err
 	case ours && e.Sequence > l.place.Sequence:
+		l.heard(e)
 		l.advance(e, m.sequence)
 		return nil
 	case ours:

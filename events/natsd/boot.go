@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -76,7 +78,7 @@ func (s *Server) boot(ctx context.Context) error {
 	inner.SetLoggerV2(log, false, false, false)
 	started := make(chan struct{})
 	go func() { inner.Start(); close(started) }()
-	if err := await(ctx, inner, started, log.fatal, s.options.StartTimeout); err != nil {
+	if err := await(ctx, inner, started, log.fatal, s.startLimit()); err != nil {
 		s.ended = abandon(inner, started)
 		if errors.Is(err, errNotReady) {
 			err = errors.Join(err, s.wasSlow())
@@ -96,6 +98,24 @@ func (s *Server) boot(ctx context.Context) error {
 }
 
 var errNotReady = errors.New("not ready")
+
+// slowDisk is how many bytes a second are read of a folder at least: after a crash the server may read all of it before it is
+// ready. A healthy one must not be taken for one that hangs.
+const slowDisk = 32 << 20
+
+// startLimit is how long a start may take.
+func (s *Server) startLimit() time.Duration {
+	var bytes int64
+	_ = filepath.WalkDir(s.options.StoreDir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if info, err := d.Info(); err == nil {
+				bytes += info.Size()
+			}
+		}
+		return nil // what cannot be read counts nothing
+	})
+	return s.options.StartTimeout + time.Duration(bytes/slowDisk)*time.Second
+}
 
 // await returns nil when the server takes connections, or why it does not. A damaged folder can keep a server busy for
 // ever.

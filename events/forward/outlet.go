@@ -1,0 +1,71 @@
+// Package forward brings events of the stream to where people are: an [Outlet] for each kind of place, and one pipeline that
+// all of them share.
+package forward
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"doorbell/events"
+)
+
+// Delivery is what an outlet sends as one message.
+type Delivery struct {
+	// Events has at least one event. More than one is a digest: they waited together, are of one kind (all contact requests
+	// and insertions, or all alerts), and stand in the order of the stream.
+	Events []events.Event
+	// Test marks a made-up event, which a person sends to see whether the outlet works. The message says so.
+	Test bool
+}
+
+// Outlet is a place outside that takes messages: a Slack channel, recipients of mail, a webhook.
+//
+// Send is called for one delivery at a time. It renders, sends, and waits for the answer, at most as long as ctx allows. Nil
+// means that the outlet has taken the message. A *[Later], *[Never] or *[Off] says what the answer means; any other error is
+// as good as a Later without a time. Errors hold no person's data and no secret, which an outlet's address may be.
+//
+// Whether a message was taken is unknown where the answer is lost: then it is sent once more. What the receiver can tell it by
+// (Message-ID, webhook-id) must therefore be the same for the same delivery.
+type Outlet interface {
+	Send(ctx context.Context, d Delivery) error
+	// Traits do not change.
+	Traits() Traits
+}
+
+// Traits are what the pipeline has to know of an outlet.
+type Traits struct {
+	// Destination tells outlets apart, without being a secret: a host and a short hash, say. It is part of a consumer's name:
+	// letters, digits, _ and - only.
+	Destination string
+	// Pace is the least time between two messages.
+	Pace time.Duration
+	// Digest is how many events one message can hold; below 2 there are no digests.
+	Digest int
+}
+
+// Later: try again, not before After if that is longer than the pipeline's own back-off.
+type Later struct {
+	After  time.Duration
+	Reason string // for log, status and dead letters; no person's data
+}
+
+func (e *Later) Error() string { return fmt.Sprintf("not taken now: %s", e.Reason) }
+
+// Never: this delivery can never be taken, others may.
+type Never struct{ Reason string }
+
+func (e *Never) Error() string { return fmt.Sprintf("refused: %s", e.Reason) }
+
+// Off: the outlet is gone or no longer wanted; nothing more is sent to it until the configuration changes.
+type Off struct{ Reason string }
+
+func (e *Off) Error() string { return fmt.Sprintf("switched off: %s", e.Reason) }
+
+// IsAlert says whether an event is one of those that tell how the watch itself is (access.*, watch.*), and not what happens at the
+// listings. Alerts travel in a lane of their own, so that no lead waits behind them.
+func IsAlert(t events.Type) bool {
+	kind, _, _ := strings.Cut(string(t), ".")
+	return kind == "access" || kind == "watch"
+}

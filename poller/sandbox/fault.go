@@ -55,8 +55,9 @@ type Fault struct {
 	// as if they did not exist; what is left is served.
 	Without []string
 	Newest  int
-	// Rename calls members of these names by others. Without the name that is
-	// promised, propertyReferenceId, nothing is served.
+	// Rename calls members of these names by others. Insertions without the name
+	// that is promised, propertyReferenceId, serve nothing; contact requests are
+	// asked for by it, and are served without.
 	Rename map[string]string
 	// Rendering is another shape for this answer, which serves what it shows.
 	Rendering *Rendering
@@ -77,16 +78,16 @@ const (
 	NameTwice     Damage = "name_twice"
 )
 
-// Good says whether an answer with this fault counts as serving what it shows,
-// given that it is granted and leaves to its last byte.
-func (f *Fault) Good() bool {
-	return f.readable() && (f == nil || f.CutAfter == 0 && f.CutShare == 0)
+// Good says whether an answer of the operation with this fault counts as serving
+// what it shows, given that it is granted and leaves to its last byte.
+func (f *Fault) Good(operation string) bool {
+	return f.readable(operation) && (f == nil || f.CutAfter == 0 && f.CutShare == 0)
 }
 
 // readable is Good, cuts aside: those may lie behind the end.
-func (f *Fault) readable() bool {
+func (f *Fault) readable(operation string) bool {
 	return f == nil || !f.replaces() && !f.Another && !f.Unserved && len(f.Trailing) == 0 &&
-		f.Rename[reference] == "" && f.Header.Get("Content-Encoding") == ""
+		(f.Rename[reference] == "" || operation == OperationContactRequests) && f.Header.Get("Content-Encoding") == ""
 }
 
 // cut is the number of bytes of the body that leave, if not all do.

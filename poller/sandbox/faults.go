@@ -21,7 +21,7 @@ type NamedFault struct {
 // true leave an answer that serves what it shows:
 //
 //	drip, late, wrong_type, stale, absent, renamed, reshaped, bad_utf8,
-//	half_surrogate, name_twice
+//	half_surrogate, name_twice; of contact requests also unnamed
 //
 // After all others the answer served nothing, whatever of it arrived.
 func Faults() []NamedFault {

@@ -131,7 +131,7 @@ func (a *api) answer(c caller, r *http.Request, fault *Fault) answer {
 	if fault != nil && len(fault.Trailing) > 0 && ans.status == http.StatusOK {
 		ans.body = slices.Concat(ans.body, fault.Trailing)
 	}
-	if !fault.readable() {
+	if !fault.readable(c.call.Operation) {
 		ans.receipt, ans.promise = nothing, nil
 	}
 	return ans

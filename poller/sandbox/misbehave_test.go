@@ -80,7 +80,8 @@ func TestOnlyGoodAnswersServe(t *testing.T) {
 	}
 	for _, f := range Faults() {
 		t.Run(f.Name, func(t *testing.T) {
-			if again, ok := FaultNamed(f.Name); !ok || f.Description == "" || again.Good() != f.Fault.Good() {
+			if again, ok := FaultNamed(f.Name); !ok || f.Description == "" ||
+				again.Good(OperationInsertions) != f.Fault.Good(OperationInsertions) {
 				t.Fatal("cannot be looked up, or says nothing")
 			}
 			synctest.Test(t, func(t *testing.T) {
@@ -99,12 +100,19 @@ func TestOnlyGoodAnswersServe(t *testing.T) {
 				}
 				synctest.Wait()
 				for _, entry := range m.Log(Filter{}) {
-					if served := len(entry.Served) > 0; served != f.Fault.Good() || !entry.Faulted {
-						t.Errorf("good %v, served %v", f.Fault.Good(), entry.Served)
+					good := f.Fault.Good(entry.Operation)
+					if served := len(entry.Served) > 0; served != good || !entry.Faulted {
+						t.Errorf("%s: good %v, served %v", entry.Operation, good, entry.Served)
 					}
 				}
-				for _, i := range m.Truth().Insertions {
-					if i.Served.Count > 0 && !f.Fault.Good() {
+				truth := m.Truth()
+				for _, c := range truth.ContactRequests {
+					if served := c.Served.Count > 0; served && !f.Fault.Good(OperationContactRequests) {
+						t.Errorf("%s is served", c.ID)
+					}
+				}
+				for _, i := range truth.Insertions {
+					if i.Served.Count > 0 && !f.Fault.Good(OperationInsertions) {
 						t.Errorf("%s is served", i.Reference)
 					}
 				}
@@ -288,15 +296,19 @@ func TestALagHidesForAWhile(t *testing.T) {
 }
 
 func TestFaultsAreDocumentedAsTheyAre(t *testing.T) {
-	var good []string
-	for _, f := range Faults() {
-		if f.Fault.Good() {
-			good = append(good, f.Name)
+	for operation, want := range map[string]string{
+		OperationInsertions:      "absent bad_utf8 drip half_surrogate late name_twice renamed reshaped stale wrong_type",
+		OperationContactRequests: "absent bad_utf8 drip half_surrogate late name_twice renamed reshaped stale unnamed wrong_type",
+	} {
+		var good []string
+		for _, f := range Faults() {
+			if f.Fault.Good(operation) {
+				good = append(good, f.Name)
+			}
 		}
-	}
-	slices.Sort(good)
-	want := strings.Split("absent bad_utf8 drip half_surrogate late name_twice renamed reshaped stale wrong_type", " ")
-	if !slices.Equal(good, want) {
-		t.Errorf("good: %v; tell so where Faults is documented", good)
+		slices.Sort(good)
+		if !slices.Equal(good, strings.Fields(want)) {
+			t.Errorf("%s: good: %v; tell so where Faults is documented", operation, good)
+		}
 	}
 }

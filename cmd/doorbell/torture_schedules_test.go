@@ -370,9 +370,6 @@ func (d *day) weather() {
 	if n >= len(weathers) {
 		rule.Operation = sandbox.OperationContactRequests
 	}
-	if name == "unnamed" { // contact requests are what they are without the reference
-		rule.Operation = sandbox.OperationInsertions
-	}
 	rule.AgencyID = []string{"", "A100", "B200"}[d.random.IntN(3)]
 	rule.Further = rule.Operation == sandbox.OperationInsertions && d.random.IntN(3) == 0
 	lasts := time.Duration(d.random.Int64N(int64(4 * time.Hour)))

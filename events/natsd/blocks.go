@@ -63,6 +63,7 @@ type holdings struct {
 	gone        int                 // blocks that are not there, since the last message
 	removed     map[uint64]struct{} // told by records of removal
 	newest      uint64              // highest sequence that any record names
+	front       int                 // blocks that are not there before the first
 	bytes       int                 // of all blocks
 }
 
@@ -100,6 +101,8 @@ func readBlocks(ctx context.Context, folder, stream string) (holdings, error) {
 		}
 		if i > 0 {
 			h.gone += n - numbers[i-1] - 1
+		} else {
+			h.front = n - 1
 		}
 		name := strconv.Itoa(n) + ".blk"
 		b, err := os.ReadFile(filepath.Join(folder, name))

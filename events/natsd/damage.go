@@ -25,36 +25,56 @@ func checkStream(ctx context.Context, folder, name string) error {
 	if err != nil {
 		return err
 	}
-	maxAge, err := checkMeta(folder, name)
+	m, err := checkMeta(folder, name)
 	switch {
 	case err != nil && h.bytes == 0:
 		return errUnfinished
 	case err != nil:
 		return err
 	}
-	return h.compare(readIndex(filepath.Join(folder, "msgs", "index.db"), name), maxAge)
+	x := readIndex(filepath.Join(folder, "msgs", "index.db"), name)
+	if x == nil {
+		return h.compareWithNothing(m)
+	}
+	return h.compare(*x, m.MaxAge)
 }
 
 // errUnfinished: the process was killed while the stream was made, or ended. Nothing was written to it.
 var errUnfinished = errors.New("never finished")
 
-// checkMeta checks meta.inf by the sum beside it, and returns the age at which messages expire; 0: never.
-func checkMeta(folder, hashName string) (maxAge time.Duration, err error) {
+// meta is what meta.inf says of a stream.
+type meta struct {
+	Created   time.Time       `json:"created"`
+	MaxAge    time.Duration   `json:"max_age"` // at which messages expire; 0: never
+	FirstSeq  uint64          `json:"first_seq"`
+	Retention string          `json:"retention"`
+	Discard   string          `json:"discard"`
+	PerName   int64           `json:"max_msgs_per_subject"`
+	Expire    bool            `json:"allow_msg_ttl"`
+	RollUp    bool            `json:"allow_rollup_hdrs"`
+	Mirror    json.RawMessage `json:"mirror"`
+}
+
+// keepsAll says whether nothing can be gone from the front but by a hand: a stream like ours that is younger than what it keeps.
+func (m meta) keepsAll() bool {
+	young := m.MaxAge == 0 || time.Since(m.Created) < m.MaxAge-time.Minute
+	return young && m.Retention == "limits" && m.Discard == "new" && m.PerName <= 0 && !m.Expire && !m.RollUp && m.Mirror == nil
+}
+
+// checkMeta checks meta.inf by the sum beside it.
+func checkMeta(folder, hashName string) (m meta, err error) {
 	b, err := os.ReadFile(filepath.Join(folder, "meta.inf"))
 	if err != nil {
-		return 0, damagedf("meta.inf: %v", err)
+		return m, damagedf("meta.inf: %v", err)
 	}
 	sum, err := os.ReadFile(filepath.Join(folder, "meta.sum"))
 	if err != nil {
-		return 0, damagedf("meta.sum: %v", err)
-	}
-	var m struct {
-		MaxAge time.Duration `json:"max_age"`
+		return m, damagedf("meta.sum: %v", err)
 	}
 	if hex.EncodeToString(hashOf(hashName, b)) != string(sum) || json.Unmarshal(b, &m) != nil {
-		return 0, damagedf("meta.inf does not fit its sum")
+		return m, damagedf("meta.inf does not fit its sum")
 	}
-	return m.MaxAge, nil
+	return m, nil
 }
 
 // index is what index.db says of a stream: how it stood when the server wrote it last, never later than the blocks.
@@ -84,11 +104,22 @@ func readIndex(path, stream string) *index {
 	return &x
 }
 
-// compare holds what is there against what was there.
-func (h holdings) compare(x *index, maxAge time.Duration) error {
-	if x == nil {
-		x = &index{}
+// compareWithNothing is compare without an index: that of a young stream, or one that is damaged itself. The messages between
+// others must be there; and so must those in front of them, where none is gone by itself: the last that is erased or purged is
+// remembered.
+func (h holdings) compareWithNothing(m meta) error {
+	if h.missing > 0 {
+		return damagedf("%d messages are missing between %d and %d", h.missing, h.first, h.last)
 	}
+	begin := max(1, m.FirstSeq)
+	if _, told := h.removed[h.first-1]; h.front > 0 && h.messages > 0 && h.first > begin && m.keepsAll() && !told {
+		return damagedf("messages are from %d, and should be from %d", h.first, begin)
+	}
+	return nil
+}
+
+// compare holds what is there against what was there.
+func (h holdings) compare(x index, maxAge time.Duration) error {
 	if h.newest < x.last {
 		return damagedf("messages up to %d were there, and are up to %d", x.last, h.newest)
 	}

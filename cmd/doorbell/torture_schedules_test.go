@@ -22,10 +22,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	_ "unsafe" // for statsEvery and connectionsEvery
 
 	"github.com/nats-io/nats-server/v2/server/ats"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"doorbell/events/natsd"
 	"doorbell/poller"
 	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
@@ -97,8 +99,18 @@ func withoutPasses(out []byte) string {
 	return b.String()
 }
 
+// statsEvery and connectionsEvery are how often the NATS server tells its own administrators how it is, for which it reads
+// files, and who is connected. Nobody listens here, and in virtual time it would be a quarter of all work.
+//
+//go:linkname statsEvery github.com/nats-io/nats-server/v2/server.statsHBInterval
+var statsEvery time.Duration
+
+//go:linkname connectionsEvery github.com/nats-io/nats-server/v2/server.eventsHBInterval
+var connectionsEvery time.Duration
+
 // liveDays lives the days from a seed on: every step-th of all, or the one alone.
 func liveDays(t *testing.T, seed, step uint64) {
+	statsEvery, connectionsEvery = time.Hour, time.Hour
 	ats.Register() // here, not in the bubble: its ticker would keep the clock from moving
 	defer ats.Unregister()
 	last := uint64(*schedules)
@@ -234,7 +246,7 @@ func (d *day) begin() {
 		o.Poller.Agencies = append(o.Poller.Agencies, poller.AgencyKeys{ID: id, Key: listings.NewKey(d.key)})
 	}
 	a := &app{o: o, started: time.Now(), socket: newPipes()}
-	for _, open := range []func(context.Context) error{a.openStore, a.openNATS, a.compare, a.openPoller} {
+	for _, open := range []func(context.Context) error{a.openStore, func(ctx context.Context) error { return d.openNATS(ctx, a) }, a.compare, a.openPoller} {
 		if err := open(d.t.Context()); err != nil {
 			d.t.Fatal(err)
 		}
@@ -242,6 +254,19 @@ func (d *day) begin() {
 	ctx, stop := context.WithCancel(d.t.Context())
 	d.app, d.stop, d.ended = a, stop, make(chan error, 1)
 	go func(ended chan error) { ended <- a.run(ctx) }(d.ended)
+}
+
+// openNATS is that of the daemon, but looks after the server less often: most of what happens in a day would be looks.
+func (d *day) openNATS(ctx context.Context, a *app) (err error) {
+	a.server, err = natsd.Start(ctx, natsd.Options{
+		StoreDir: filepath.Join(a.o.Base.DataDir, streamFolder), Listen: a.o.Base.NATSListen, MaxStore: accountLimit,
+		ProtectedSubjects: streamSubjects(a.o.Base), Logger: a.o.Log, LookEvery: 2 * time.Minute,
+	})
+	if err != nil {
+		return err
+	}
+	a.onClose(a.server.Shutdown)
+	return a.connect()
 }
 
 // halt ends the daemon; an error of its run is wanted or not.
@@ -503,10 +528,19 @@ func (d *day) rest() {
 	d.begin()
 }
 
+// natsAway takes the folder away, too: whoever looks after the server would start it anew.
 func (d *day) natsAway() {
 	d.say("NATS goes")
 	d.app.server.Shutdown()
+	away := filepath.Join(d.dir, "away")
+	d.must(os.Rename(d.streams(), away))
+	d.must(os.WriteFile(d.streams(), nil, 0o600))
 	d.pass(3 * time.Hour)
+	if d.app.server.Healthy() == nil {
+		d.t.Error("NATS was not away")
+	}
+	d.must(os.Remove(d.streams()))
+	d.must(os.Rename(away, d.streams()))
 	d.natsBack()
 }
 

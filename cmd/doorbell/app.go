@@ -46,6 +46,8 @@ type appOptions struct {
 	Log    *slog.Logger
 	Notify notifier
 	Accept RunCmd // what is not guessed about the store
+	// Patience is how long the start waits for the stream; 0: prepareLimit.
+	Patience time.Duration
 	// Keys hands over the keys when they change, until its context ends. Nil: they never do.
 	Keys func(ctx context.Context, set func([]poller.AgencyKeys) error) error
 }
@@ -61,6 +63,7 @@ type app struct {
 	socket  net.Listener
 
 	housekeeping *store.Housekeeping
+	admission    admission
 
 	mu    sync.Mutex
 	conn  *nats.Conn
@@ -156,7 +159,7 @@ func storeError(err error, dir string) error {
 
 func (a *app) openPoller(context.Context) error {
 	o := a.o.Poller
-	o.Store, o.Logger = a.store, a.o.Log
+	o.Store, o.Logger, o.Agencies = a.store, a.o.Log, a.admission.admitted(o.Agencies)
 	p, err := poller.New(o)
 	if errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrDamaged) {
 		return ioError(err, "")
@@ -216,7 +219,7 @@ func (a *app) run(ctx context.Context) error {
 		return a.beat(watching)
 	})
 	var watch errgroup.Group
-	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.keys, a.serve, a.watchdog, a.tend} {
+	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.keys, a.admitOthers, a.serve, a.watchdog, a.tend} {
 		watch.Go(func() error {
 			defer stop()
 			return part(watching)
@@ -295,7 +298,7 @@ func (a *app) keys(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	return a.o.Keys(ctx, a.poller.SetAgencies)
+	return a.o.Keys(ctx, a.setAgencies)
 }
 
 // watchdog tells systemd that the process is alive as long as the store answers.

@@ -11,9 +11,9 @@ import (
 )
 
 // life runs a daemon on the scene's data directory while a test does something with its stream.
-func (s scene) life(t *testing.T, test func(a *app, sub *subscriber)) {
+func (s scene) life(t *testing.T, test func(a *app, sub *subscriber), change ...func(*appOptions)) {
 	t.Helper()
-	a := s.open(t, "127.0.0.1:0")
+	a := s.open(t, "127.0.0.1:0", change...)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- a.run(ctx) }()

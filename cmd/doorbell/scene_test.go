@@ -28,10 +28,13 @@ type scene struct {
 	environ []string
 }
 
-func newScene(t *testing.T, agencies ...string) scene {
+func newScene(t *testing.T, agencies ...string) scene { return sceneOf(t, 4, agencies) }
+
+// sceneOf is a scene in which each agency has so many insertions.
+func sceneOf(t *testing.T, insertions int, agencies []string) scene {
 	t.Helper()
 	model := sandbox.NewModel(sandbox.Options{Seed: 1})
-	sandbox.NewGenerator(model, sandbox.GeneratorOptions{Seed: 1, Agencies: agencies, Insertions: 4, History: 1}).Seed()
+	sandbox.NewGenerator(model, sandbox.GeneratorOptions{Seed: 1, Agencies: agencies, Insertions: insertions, History: 1}).Seed()
 	model.AddKey(testKey, agencies...)
 	server := httptest.NewServer(sandbox.New(model, sandbox.Flat()))
 	t.Cleanup(server.Close)
@@ -81,9 +84,9 @@ func (s scene) staysSilent(t *testing.T, silent, busy string) {
 }
 
 // open makes a daemon in this process; its run is the caller's.
-func (s scene) open(t *testing.T, natsListen string) *app {
+func (s scene) open(t *testing.T, natsListen string, change ...func(*appOptions)) *app {
 	t.Helper()
-	a, err := newApp(t.Context(), appOptions{
+	o := appOptions{
 		Base: Base{
 			DataDir: s.dir, NATSListen: natsListen, SubjectPrefix: "listings", Stream: "LISTINGS", StreamManage: "auto",
 			Retention: time.Hour, StreamMax: 1 << 30,
@@ -93,7 +96,11 @@ func (s scene) open(t *testing.T, natsListen string) *app {
 			API: listings.Options{BaseURL: s.url}, RequestsPerSecond: 1000, PollInterval: 100 * time.Millisecond,
 			WalkInterval: 150 * time.Millisecond, Agencies: []poller.AgencyKeys{{ID: "A100", Key: listings.NewKey(testKey)}},
 		},
-	})
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	a, err := newApp(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,7 +142,7 @@ func BenchmarkImport(b *testing.B) {
 			b.Fatal(err)
 		}
 		bell.o.Log, bell.o.StoreID = lost, lost.ID()
-		if err := bell.relay().Prepare(b.Context(), []string{"A100"}); err != nil {
+		if err := bell.relay().Prepare(b.Context(), []string{"A100"}, nil); err != nil {
 			b.Fatal(err)
 		}
 		if last, _ := lost.Last("A100"); last < n {

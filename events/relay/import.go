@@ -2,13 +2,10 @@ package relay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"doorbell/events"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // The stream is the second memory: what it holds of an agency and the log does not, because the log is a restored backup or
@@ -170,39 +167,5 @@ func (l *lane) reportImport() error {
 		return err
 	}
 	*d = imported{reported: time.Now()}
-	return nil
-}
-
-// Prepare looks what the stream holds of agencies and takes over what the log does not have, before anybody goes on to write
-// the log. It waits for the connection until ctx ends. The error says why it is not done; nothing is wrong then: the relay
-// does the same later, with what has been written in between.
-func (r *Relay) Prepare(ctx context.Context, agencies []string) error {
-	s, err := r.check(ctx)
-	for errors.Is(err, ErrNotConnected) && sleep(ctx, 20*time.Millisecond, nil) {
-		s, err = r.check(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("relay: %w", err)
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(inFlight)
-	for _, a := range agencies {
-		l, _ := r.lane(a)
-		g.Go(func() error { return l.prepare(ctx, s) })
-	}
-	if err := g.Wait(); err != nil {
-		return fmt.Errorf("relay: %w", err)
-	}
-	return nil
-}
-
-func (l *lane) prepare(ctx context.Context, s session) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.verify(ctx); err != nil {
-		l.doubt = true
-		return err
-	}
-	l.doubt, l.verified = false, s.number
 	return nil
 }

@@ -172,7 +172,7 @@ func TestALostStoreGoesOnWithTheSequencesOfTheStream(t *testing.T) {
 	first.publish()
 
 	second := b.doorbell(t.TempDir())
-	if err := second.relay().Prepare(t.Context(), []string{"A100", "B200"}); err != nil {
+	if err := second.relay().Prepare(t.Context(), []string{"A100", "B200"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	second.ring(700, 3, 701) // two are found again
@@ -472,7 +472,7 @@ func TestPrepareDoesNotWaitForAServerThatIsAway(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	begun := time.Now()
-	if err := d.relay().Prepare(ctx, []string{"A100"}); err == nil {
+	if err := d.relay().Prepare(ctx, []string{"A100"}, nil); err == nil {
 		t.Fatal("prepared without a server")
 	}
 	if took := time.Since(begun); took > 5*time.Second {

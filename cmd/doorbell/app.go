@@ -145,7 +145,8 @@ func storeError(err error, dir string) error {
 	var locked *store.LockedError
 	switch {
 	case errors.As(err, &locked):
-		return configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "stop the other doorbell, or give this one a data directory of its own")
+		// And not 78: a command lets go of it, and a supervisor has to try again until then.
+		return ioError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "stop the other doorbell, wait if it is a command as verify, or give this one a data directory of its own")
 	case errors.Is(err, store.ErrForeign), errors.Is(err, store.ErrNewer):
 		return configError(err, "")
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):

@@ -57,7 +57,7 @@ func TestASecondDaemonOnADataDirectoryIsRefusedAndTouchesNothing(t *testing.T) {
 		frozen(t, first, s.dir, func() {
 			begin := time.Now()
 			second := launch(t, s.with(more...), "run")
-			if code := second.exit(t); code != exitConfig || time.Since(begin) > 5*time.Second {
+			if code := second.exit(t); code != exitIO || time.Since(begin) > 5*time.Second {
 				t.Errorf("%s: exit code %d after %s", name, code, time.Since(begin))
 			}
 			has(t, second.stderr.String(), "DOORBELL_DATA_DIR", s.dir, fmt.Sprintf("process %d", first.cmd.Process.Pid), "stop the other doorbell")
@@ -84,7 +84,7 @@ func TestOfTwoDaemonsThatBeginTogetherOneIsRefused(t *testing.T) {
 		t.Fatal("both run")
 	}
 	for _, c := range both {
-		if c != winner && c.exit(t) != exitConfig {
+		if c != winner && c.exit(t) != exitIO {
 			t.Errorf("exit code %d: %s", c.exit(t), c.stderr.String())
 		}
 	}

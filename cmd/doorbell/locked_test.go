@@ -1,0 +1,55 @@
+package main
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"doorbell/store"
+)
+
+// noRestart are the exit codes after which the systemd unit stays down.
+func noRestart(t *testing.T) (codes []int) {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^RestartPreventExitStatus=(.*)$`).FindStringSubmatch(readText(t, filepath.Join(top, "deploy", "doorbell.service")))
+	if found == nil {
+		t.Fatal("the unit restarts after every exit code")
+	}
+	for _, text := range strings.Fields(found[1]) {
+		code, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes = append(codes, code)
+	}
+	return codes
+}
+
+func TestADaemonThatMeetsAStoreInUseIsStartedAgainByItsSupervisor(t *testing.T) {
+	s := newScene(t, "A100")
+	kept, err := store.Open(store.Options{Dir: s.dir, BaseURL: s.url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kept.Close(); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := store.OpenReadOnly(store.Options{Dir: s.dir}) // as verify and replay do, for minutes
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, s.environ, "run")
+	if slices.Contains(noRestart(t), got.code) || got.code != exitIO {
+		t.Errorf("%+v", got)
+	}
+	has(t, got.stderr, "in use by process", "wait if it is a command")
+	if err := reader.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d := launch(t, s.environ, "run")
+	natsURL(t, s.dir)
+	d.stop(t)
+}

@@ -29,7 +29,7 @@ func OpenReadOnly(o Options) (*Store, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	db, err := openAsItIs(path, o.LockTimeout)
+	db, err := openAsItIs(path, o.LockTimeout, true)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,8 @@ func OpenReadOnly(o Options) (*Store, error) {
 	return s, nil
 }
 
-func openAsItIs(path string, wait time.Duration) (db *bolt.DB, err error) {
+// openAsItIs opens a file to be read; free asks also for what is free in it, which a file that nobody trusts may tell wrongly.
+func openAsItIs(path string, wait time.Duration, free bool) (db *bolt.DB, err error) {
 	if err := refuseCut(path); err != nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func openAsItIs(path string, wait time.Duration) (db *bolt.DB, err error) {
 			db, err = nil, damaged(path, fmt.Sprint(r))
 		}
 	}()
-	db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: wait, ReadOnly: true})
+	db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: wait, ReadOnly: true, PreLoadFreelist: free, FreelistType: bolt.FreelistMapType})
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
 		return nil, &LockedError{Path: path, PID: lockHolder(path)}

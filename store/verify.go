@@ -50,7 +50,7 @@ func Verify(ctx context.Context, path string) (r Report, err error) {
 	} else if info.Size() == 0 {
 		return r, damaged(path, "it is empty")
 	}
-	db, err := openAsItIs(path, 2*time.Second) // reads the head only; from here on nobody writes
+	db, err := openAsItIs(path, 2*time.Second, false) // reads the head only; from here on nobody writes
 	if err != nil {
 		return r, err
 	}

@@ -66,7 +66,7 @@ func status(ctx context.Context, b Base) (ops.Status, error) {
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return s, err
 	}
-	kept, err := openStopped(b)
+	kept, err := openToRead(b)
 	if err != nil {
 		return ops.Status{}, err
 	}

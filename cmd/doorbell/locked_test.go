@@ -53,3 +53,20 @@ func TestADaemonThatMeetsAStoreInUseIsStartedAgainByItsSupervisor(t *testing.T) 
 	natsURL(t, s.dir)
 	d.stop(t)
 }
+
+func TestTheStatusOfAStoppedDaemonIsReadBesideOthersAndChangesNothing(t *testing.T) {
+	environ := logged(t, 3)
+	dir := settingOf(environ, "DOORBELL_DATA_DIR")
+	before := tree(t, dir)
+	reader, err := store.OpenReadOnly(store.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	got := run(t, environ, "status")
+	if got.code != exitDone {
+		t.Errorf("%+v", got)
+	}
+	has(t, got.stdout, "doorbell is not running", "A100")
+	mustBeUntouched(t, dir, before)
+}

@@ -37,6 +37,9 @@ func TestWhatIsFoundInTheDataDirectoryIsAcceptedOnlyWhenSaid(t *testing.T) {
 		{"another store", func(t *testing.T, dir, backup string) {
 			write(t, filepath.Join(dir, "store-id"), "somebodyelse\n")
 		}, "run --restored", store.Options{Restored: true}},
+		{"a store without the store-id that was beside it", func(t *testing.T, dir, _ string) {
+			remove(t, filepath.Join(dir, "store-id"))
+		}, "run --restored", store.Options{Restored: true}},
 		{"an API elsewhere", func(t *testing.T, dir, backup string) {
 			other := t.TempDir()
 			if _, _, err := attempt(store.Options{Dir: other, BaseURL: "https://old.example.org"}); err != nil {

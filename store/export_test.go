@@ -1,5 +1,12 @@
 package store
 
+// Unstate brings the file to what it was before store-id was written beside it.
+func Unstate(s *Store) error {
+	m := s.meta
+	m.Stated = false
+	return s.putMeta(m)
+}
+
 // InSteps makes room for an import and closes up again, and stops after so many transactions.
 func InSteps(s *Store, agency string, upTo uint64, steps int) error {
 	for _, r := range []renumbering{room(upTo), closed()} {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -71,7 +70,8 @@ type meta struct {
 	StoreID string    `json:"storeId"`
 	BaseURL string    `json:"baseUrl"`
 	Created time.Time `json:"created"`
-	Copied  time.Time `json:"copied,omitzero"` // when this copy of a store was made; run takes one only when told to
+	Copied  time.Time `json:"copied,omitzero"`  // when this copy of a store was made; run takes one only when told to
+	Stated  bool      `json:"stated,omitempty"` // store-id was written beside it, so it has to be there
 }
 
 // Store is an open store. Its methods are safe for concurrent use.
@@ -237,10 +237,7 @@ func (s *Store) identify(o Options, stated string) (err error) {
 	if err := s.accept(o); err != nil {
 		return err
 	}
-	if stated != s.meta.StoreID {
-		err = writeID(o.Dir, s.meta.StoreID)
-	}
-	if err != nil || s.meta.Schema == schemaVersion {
+	if err := s.state(o.Dir, stated); err != nil || s.meta.Schema == schemaVersion {
 		return err
 	}
 	return s.migrate()
@@ -254,6 +251,9 @@ func (s *Store) refuseForeign(o Options, stated string) error {
 	case stated != "" && stated != s.meta.StoreID && !o.Restored:
 		return fmt.Errorf("%w: %s is store %s, but %s beside it says %s; put the right file back, or accept this one with run --restored",
 			ErrForeign, s.path, s.meta.StoreID, idFileName, stated)
+	case stated == "" && s.meta.Stated && !o.Restored:
+		return fmt.Errorf("%w: %s is store %s, but there is no %s beside it any more: it was copied or moved alone, and may be an older one; "+
+			"put that file back, or accept the store with run --restored", ErrForeign, s.path, s.meta.StoreID, idFileName)
 	case !s.meta.Copied.IsZero() && !o.Restored:
 		return fmt.Errorf("%w: %s is a backup of %s; accept it with run --restored", ErrForeign, s.path, s.meta.Copied.Format(time.RFC3339))
 	case o.BaseURL != "" && o.BaseURL != s.meta.BaseURL && !o.Moved:
@@ -320,45 +320,6 @@ func (s *Store) write(m meta) error {
 		return fmt.Errorf("%w: %s", ErrNoSpace, s.path)
 	}
 	if err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	return nil
-}
-
-func readID(dir string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(dir, idFileName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("store: %w", err)
-	}
-	return string(bytes.TrimSpace(b)), nil
-}
-
-// writeID repeats the identity outside of the file, so that a truncated file is noticed.
-func writeID(dir, id string) error {
-	path := filepath.Join(dir, idFileName)
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	_, err = f.WriteString(id + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	return nil

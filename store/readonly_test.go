@@ -27,7 +27,7 @@ func TestAStoreIsReadWithoutBeingTouched(t *testing.T) {
 		t.Errorf("while it is written: %v", err)
 	}
 	old := s.meta
-	old.Schema = 1
+	old.Schema, old.Stated = 1, false
 	if err := errors.Join(s.write(old), s.Close(), os.Remove(filepath.Join(dir, idFileName))); err != nil {
 		t.Fatal(err)
 	}

@@ -352,13 +352,13 @@ func TestAStoreThatOthersMayReadIsClosedToThem(t *testing.T) {
 	}
 }
 
-func TestAMissingStoreIDIsWrittenAgain(t *testing.T) {
+func TestAFirstStartThatWasCutShortBeforeItWroteTheStoreIDGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(s.Close(), os.Remove(filepath.Join(dir, "store-id"))); err != nil {
+	if err := errors.Join(store.Unstate(s), s.Close(), os.Remove(filepath.Join(dir, "store-id"))); err != nil {
 		t.Fatal(err)
 	}
 	open(t, dir)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -58,6 +59,7 @@ func replayLog(ctx context.Context, s *store.Store, b Base, conn *nats.Conn, emb
 	job, err := replay.Open(ctx, replay.Options{
 		Conn: conn, Prefix: b.SubjectPrefix, Stream: replayStream(b), Job: q.Job, MaxBytes: int64(b.StreamMax),
 		Manage: b.StreamManage == "auto", Embedded: embedded, Rate: q.Rate,
+		Choice: choiceOf(q.Query),
 	})
 	if err != nil {
 		return replay.Progress{}, hintOf(err, b)
@@ -88,6 +90,15 @@ func replayLog(ctx context.Context, s *store.Store, b Base, conn *nats.Conn, emb
 	return p, errors.Join(hintOf(err, b), tell(p))
 }
 
+// choiceOf is which events of the log a query means.
+func choiceOf(q ops.EventQuery) replay.Choice {
+	kind := ""
+	if q.Type != "" || q.PropertyReferenceID != "" || q.Origin != "" {
+		kind = strings.Join([]string{q.Type, q.PropertyReferenceID, string(q.Origin)}, "\x00")
+	}
+	return replay.Choice{Kind: kind, From: q.FromSequence, Since: q.Since}
+}
+
 // replayStream is the name of the stream for what is replayed.
 func replayStream(b Base) string { return b.Stream + "_REPLAY" }
 
@@ -115,7 +126,7 @@ func hintOf(err error, b Base) error {
 		hint = "the stream is not changed by doorbell; change it or remove it, or print the events with --to -"
 	case errors.Is(err, replay.ErrBusy):
 		hint = "wait for the other one, or choose another --job"
-	case errors.Is(err, replay.ErrForeign):
+	case errors.Is(err, replay.ErrForeign), errors.Is(err, replay.ErrChoice):
 		hint = "choose another --job"
 	case errors.Is(err, replay.ErrJob):
 		hint = "write 1 to 64 letters, digits, _ and -"

@@ -16,12 +16,12 @@ import (
 // ReplayCmd is `doorbell replay`.
 type ReplayCmd struct {
 	EventFilter
-	To     string   `default:"nats" enum:"nats,-" placeholder:"nats|-" help:"nats publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data."`
+	To     string   `placeholder:"nats|-" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data."`
 	Stdout bool     `help:"The same as --to -."`
 	Job    string   `placeholder:"NAME" help:"Name of the job, part of its subjects; the same one again goes on where it was stopped. Default one made of the time."`
 	Rate   *float64 `placeholder:"N" help:"So many events a second; 0 for as fast as they are acknowledged. Default 500 to NATS, 0 to standard output."`
 	DryRun bool     `help:"Only say how many events there are, by agency and type."`
-	Yes    bool     `help:"Do not ask before more than 1,000 events."`
+	Yes    bool     `help:"Do not ask before more than 1,000 events go to NATS."`
 	JSON   bool     `name:"json" help:"Print JSON."`
 }
 
@@ -35,12 +35,18 @@ const (
 func (ReplayCmd) Help() string {
 	return "Events keep their id, sequence, time and payload, with origin replay. They go to a stream of their own, LISTINGS_REPLAY, which keeps " +
 		"them for a day; consumers of news hear nothing of it. What is recorded while it runs is not replayed. One job is one choice of events: " +
-		"take another name for another. Without filters all of the event log is meant.\n\n" +
+		"take another name for another, or for one that begins earlier. Without filters all of the event log is meant.\n\n" +
 		"Example:\n  doorbell replay --type contact_request.created --since 2026-11-19T00:00:00Z --job crm-2 --dry-run"
 }
 
 // Validate refuses what cannot be.
 func (c *ReplayCmd) Validate() error {
+	switch {
+	case c.To != "" && c.Stdout:
+		return errors.New("--to and --stdout can't be used together")
+	case c.To != "" && c.To != "nats" && c.To != "-":
+		return errors.New("--to: write nats or -")
+	}
 	if c.Stdout {
 		c.To = "-"
 	}
@@ -89,11 +95,11 @@ func cmdReplay(ctx context.Context, p *program, c *ReplayCmd) error {
 		return nil
 	}
 	q.UpTo = counts.UpTo // what comes later was not asked about
+	if c.To == "-" {     // nobody is flooded
+		return c.print(ctx, p, config.Base, log, q)
+	}
 	if err := c.confirm(ctx, p, counts.Total); err != nil || ctx.Err() != nil {
 		return err
-	}
-	if c.To == "-" {
-		return c.print(ctx, p, config.Base, log, q)
 	}
 	request := ops.ReplayRequest{Query: q, Total: counts.Total, Job: c.Job, Rate: usualRate}
 	if request.Job == "" {

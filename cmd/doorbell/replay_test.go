@@ -253,16 +253,20 @@ func TestADryRunCountsAndDoesNothing(t *testing.T) {
 func TestMoreThanAThousandEventsAreAskedFor(t *testing.T) {
 	t.Parallel()
 	environ := logged(t, 1000) // and a halt
-	got := run(t, environ, "replay", "--to", "-")
+	environ = append(environ, "NATS_URL="+startNATS(t, server.RANDOM_PORT))
+	got := run(t, environ, "replay", "--rate", "0")
 	if got.code != exitUsage || got.stdout != "" {
 		t.Errorf("got %+v", got)
 	}
 	has(t, got.stderr, "1001 events would be replayed, and there is nobody to ask", "--yes does it")
-	if got = run(t, environ, "replay", "--to", "-", "--yes"); got.code != 0 || len(lines(got.stdout)) != 1001 {
-		t.Errorf("with --yes: %d lines, %s", len(lines(got.stdout)), got.stderr)
+	if got = run(t, environ, "replay", "--rate", "0", "--yes"); got.code != 0 || !strings.HasPrefix(got.stdout, "1001 events replayed") {
+		t.Errorf("with --yes: %+v", got)
 	}
-	if got = run(t, environ, "replay", "--to", "-", "--type", "contact_request.created"); got.code != 0 || len(lines(got.stdout)) != 1000 {
-		t.Errorf("a thousand: %d lines, %s", len(lines(got.stdout)), got.stderr)
+	if got = run(t, environ, "replay", "--rate", "0", "--type", "contact_request.created"); got.code != 0 || !strings.HasPrefix(got.stdout, "1000 events replayed") {
+		t.Errorf("a thousand: %+v", got)
+	}
+	if got = run(t, environ, "replay", "--to", "-"); got.code != 0 || len(lines(got.stdout)) != 1001 {
+		t.Errorf("standard output floods nobody: %d lines, %s", len(lines(got.stdout)), got.stderr)
 	}
 	for answer, yes := range map[string]bool{"y\n": true, "Yes\n": true, "yes": true, "n\n": false, "\n": false, "": false, "yesterday\n": false} {
 		var out strings.Builder
@@ -280,7 +284,9 @@ func TestReplayRefusesWhatCannotBe(t *testing.T) {
 		"--job >":                               "--job: write 1 to 64",
 		"--job " + strings.Repeat("a", 65):      "--job: write 1 to 64",
 		"--job a --to -":                        "--job: has no meaning for standard output",
-		"--to kafka":                            "--to must be one of",
+		"--stdout --to nats":                    "--to and --stdout can't be used together",
+		"--to - --stdout":                       "--to and --stdout can't be used together",
+		"--to kafka":                            "--to: write nats or -",
 		"--rate=-1":                             "--rate: write a number from",
 		"--rate NaN":                            "--rate: write a number from",
 		"--rate Inf":                            "--rate: write a number from",
@@ -317,4 +323,40 @@ func TestReplayRefusesWhatCannotBe(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	has(t, got.stderr, "there is no store in")
+}
+
+func TestAJobThatWasUsedForOtherEventsIsRefused(t *testing.T) {
+	t.Parallel()
+	url := startNATS(t, server.RANDOM_PORT)
+	environ := append(logged(t, 9), "NATS_URL="+url)
+	replay := func(args ...string) result {
+		return run(t, environ, append([]string{"replay", "--job", "x", "--rate", "0"}, args...)...)
+	}
+	if got := replay("--type", "contact_request.created", "--from-sequence", "2"); got.code != exitDone || !strings.HasPrefix(got.stdout, "7 events replayed") {
+		t.Fatalf("%+v", got)
+	}
+	for name, other := range map[string][]string{
+		"another type":              {"--type", "access.halted", "--from-sequence", "2"},
+		"all types":                 {"--from-sequence", "2"},
+		"one that begins earlier":   {"--type", "contact_request.created"},
+		"another insertion as well": {"--type", "contact_request.created", "--from-sequence", "2", "--insertion", "see#1##"},
+	} {
+		got := replay(other...)
+		if got.code != exitFailed || got.stdout != "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+		has(t, got.stderr, "another choice of events", "choose another --job")
+	}
+	for name, same := range map[string][]string{
+		"the same":        {"--type", "contact_request.created", "--from-sequence", "2"},
+		"that ends early": {"--type", "contact_request.created", "--from-sequence", "2", "--to-sequence", "3"},
+		"of one agency":   {"--type", "contact_request.created", "--from-sequence", "2", "--agency", "B200"},
+	} {
+		if got := replay(same...); got.code != exitDone || !strings.HasPrefix(got.stdout, "0 events replayed") {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if n := len(replayed(t, url)); n != 7 {
+		t.Errorf("%d messages, want 7", n)
+	}
 }

@@ -141,6 +141,7 @@ func (j *Job) message(e events.Event) *nats.Msg {
 	m := &nats.Msg{Subject: j.subject(e), Header: nats.Header(e.Header()), Data: e.Data}
 	m.Header[nats.MsgIdHdr] = []string{j.o.Job + "/" + e.ID}
 	m.Header[headerReplay] = []string{j.o.Job}
+	m.Header[headerChoice] = []string{j.o.Choice.text()}
 	m.Header[headerStream] = []string{j.o.Stream}
 	return m
 }

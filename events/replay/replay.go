@@ -3,10 +3,11 @@
 // jobs, whose messages are gone after a day.
 //
 // An event keeps its id, sequence, time and payload, but for the origin, which is "replay". Its Nats-Msg-Id is <job>/<id>, and
-// the header doorbell-replay names the job.
+// the header doorbell-replay names the job; doorbell-replay-choice tells its choice of events.
 //
 // A job has no memory but the stream. Run begins behind the last event of each agency that the stream holds of the job, so
-// running a job again goes on where it was stopped. Each message is fenced by the last one on its subject: however many run
+// running a job again goes on where it was stopped; with another [Choice] of events, whose beginning was passed over, it is
+// refused. Each message is fenced by the last one on its subject: however many run
 // one job at once, each event is there once, in the order of its agency, and all but one of them end with [ErrBusy].
 package replay
 
@@ -51,6 +52,7 @@ type Options struct {
 	Prefix   string
 	Stream   string
 	Job      string
+	Choice   Choice
 	MaxBytes int64   // of a stream that is made; 0: unlimited
 	Replicas int     // of a stream that is made; default 1
 	Manage   bool    // make the stream if it is missing
@@ -107,6 +109,9 @@ func Open(ctx context.Context, o Options) (*Job, error) {
 		return nil, err
 	}
 	if err := j.openStream(ctx); err != nil {
+		return nil, err
+	}
+	if err := j.mayGoOn(ctx); err != nil {
 		return nil, err
 	}
 	return j, nil

@@ -169,6 +169,7 @@ func TestAReplayedEventIsWhatItWasButForItsOrigin(t *testing.T) {
 		}
 		want := e.Header()
 		want["ce-origin"], want["Nats-Msg-Id"], want["doorbell-replay"] = []string{"replay"}, []string{"j1/" + e.ID}, []string{"j1"}
+		want["doorbell-replay-choice"] = []string{Choice{}.text()}
 		for name, value := range want {
 			if m.header.Get(name) != value[0] {
 				t.Errorf("%s is %q, want %q", name, m.header.Get(name), value[0])
@@ -197,6 +198,37 @@ func TestAReplayedEventIsWhatItWasButForItsOrigin(t *testing.T) {
 }
 
 var errStop = errors.New("stop")
+
+func TestAJobIsOneChoiceOfEvents(t *testing.T) {
+	w := newWorld(t)
+	list := history(t, 10)
+	o := w.options()
+	since := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	o.Choice = Choice{Kind: "contact_request.created", From: 2, Since: since}
+	if _, err := w.open(t, o).Run(t.Context(), each(list[:4]), silent); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		choice Choice
+		goesOn bool
+	}{
+		"the same":          {o.Choice, true},
+		"of all kinds":      {Choice{From: 2, Since: since}, false},
+		"of another kind":   {Choice{Kind: "access.>", From: 2, Since: since}, false},
+		"from before":       {Choice{Kind: o.Choice.Kind, From: 1, Since: since}, false},
+		"recorded before":   {Choice{Kind: o.Choice.Kind, From: 2, Since: since.Add(-time.Hour)}, false},
+		"whenever recorded": {Choice{Kind: o.Choice.Kind, From: 2}, false},
+		"from later on":     {Choice{Kind: o.Choice.Kind, From: 7, Since: since.Add(time.Hour)}, true},
+	} {
+		other := o
+		other.Choice = c.choice
+		if _, err := Open(t.Context(), other); errors.Is(err, ErrChoice) == c.goesOn {
+			t.Errorf("%s: %v", name, err)
+		}
+		other.Job = "another"
+		w.open(t, other)
+	}
+}
 
 func TestAJobGoesOnBehindTheLastEventOfEachAgency(t *testing.T) {
 	w := newWorld(t)

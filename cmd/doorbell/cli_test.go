@@ -138,3 +138,32 @@ func TestAMomentIsATimeOrADurationAgo(t *testing.T) {
 		t.Error("no moment is one")
 	}
 }
+
+func TestAnEmptyValueIsNotTakenForNone(t *testing.T) {
+	t.Parallel()
+	environ := logged(t, 3)
+	for args, sentence := range map[string]string{
+		"verify --file=":                  "--file: is empty",
+		"events ls --agency=":             "--agency: is empty",
+		"events ls --type= --limit 1":     "--type: is empty",
+		"events ls --since=":              "--since: ",
+		"events tail --agency=":           "--agency: is empty",
+		"replay --job= --to nats":         "--job: is empty",
+		"replay --to=":                    "--to: is empty",
+		"replay --insertion= --stdout":    "--insertion: is empty",
+		"replay --origin= --stdout":       "--origin: is empty",
+		"resume A100 --insertion=":        "--insertion: is empty",
+		"sandbox --scenario= --listen=:0": "--scenario: is empty",
+	} {
+		got := run(t, environ, strings.Fields(args)...)
+		if got.code != exitUsage || got.stdout != "" || strings.Count(got.stderr, "doorbell: ") != 1 {
+			t.Errorf("%s: %+v", args, got)
+		}
+		has(t, got.stderr, sentence)
+	}
+	for _, args := range [][]string{{"backup", ""}, {"resume", ""}, {"poll", ""}} {
+		if got := run(t, environ, args...); got.code != exitUsage {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+}

@@ -67,15 +67,15 @@ func (tx *Tx) putImports(agency string, m imports) error {
 	return tx.bucket(bucketImports).Put([]byte(agency), v)
 }
 
-// Import takes over events of an agency that the stream holds and the log does not, in order of their sequence, and moves
+// Import takes over events of an agency that the stream holds and the log does not, in the order of the stream, and moves
 // the cursor to c: they count as acknowledged. What waits behind the cursor makes room first. An event whose id was
-// imported before is left out; one whose sequence the published part of the log has for another event is remembered by its
-// id alone. The rest is one commit. When all is imported, Close has to follow.
+// imported before is left out; one whose sequence is not above those of the published part of the log, and of all before it
+// in the list, is remembered by its id alone. The rest is one commit. When all is imported, CloseUp has to follow.
 func (s *Store) Import(agency string, list []events.Event, c events.Cursor) error {
 	if len(list) == 0 {
 		return s.SetCursor(agency, c)
 	}
-	last := list[len(list)-1].Sequence
+	last := highest(list)
 	if last > MaxImport {
 		return fmt.Errorf("import of %s: a sequence is out of all bounds", agency)
 	}
@@ -90,6 +90,13 @@ func (s *Store) Import(agency string, list []events.Event, c events.Cursor) erro
 	}
 }
 
+func highest(list []events.Event) (sequence uint64) {
+	for _, e := range list {
+		sequence = max(sequence, e.Sequence)
+	}
+	return sequence
+}
+
 // errInTheWay: somebody appended since room was made.
 var errInTheWay = errors.New("events that wait are in the way")
 
@@ -98,20 +105,22 @@ func (tx *Tx) importEvents(agency string, list []events.Event, c events.Cursor) 
 	if err != nil {
 		return err
 	}
-	if w := tx.firstAfter(agency, acknowledged); w != 0 && w <= list[len(list)-1].Sequence {
+	if w := tx.firstAfter(agency, acknowledged); w != 0 && w <= highest(list) {
 		return errInTheWay
 	}
 	m, _, err := tx.imports(agency)
 	if err != nil {
 		return err
 	}
+	top := acknowledged
 	for _, e := range list {
 		if tx.importedAs(agency, e.ID) != 0 {
 			continue
 		}
-		if err := tx.importEvent(e, e.Sequence > acknowledged); err != nil {
+		if err := tx.importEvent(e, e.Sequence > top); err != nil {
 			return err
 		}
+		top = max(top, e.Sequence)
 		if m.Oldest.IsZero() || e.RecordedTime.Before(m.Oldest) {
 			m.Oldest = e.RecordedTime
 		}

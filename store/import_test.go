@@ -192,6 +192,17 @@ func TestASecondStoreThatCountedOnItsOwnLosesNothing(t *testing.T) {
 	}
 }
 
+func TestOfTwoImportedEventsUnderOneSequenceTheFirstStandsAndBothAreKnown(t *testing.T) {
+	s := open(t, t.TempDir())
+	imports(t, s, said(t, lead(t, 1), 1), said(t, lead(t, 2), 2), said(t, lead(t, 3), 1), said(t, lead(t, 4), 2), said(t, lead(t, 5), 3))
+	for n := 1; n <= 5; n++ {
+		appended(t, s, lead(t, n))
+	}
+	if got := ids(t, s); len(got) != 3 || got[0] != lead(t, 1).ID || got[1] != lead(t, 2).ID || got[2] != lead(t, 5).ID {
+		t.Errorf("the log %v", got)
+	}
+}
+
 func TestAChangeThatIsFoundAgainIsToldFromOneThatHappensAgain(t *testing.T) {
 	b, a := change(t, 4, `{"rent":"B"}`, newer), change(t, 5, `{"rent":"A"}`, newer)
 	fresh := func(list ...events.Event) *store.Store {

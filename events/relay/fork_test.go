@@ -158,3 +158,31 @@ func TestALogThatHoldsALeadTwiceSendsItAgainOnce(t *testing.T) {
 	first.publish()
 	first.wantOnce(upTo(1, 6)...)
 }
+
+// TestForeignEventsUnderSequencesOfOursAreRememberedPageByPage: each commit is an fsync, and nothing else goes on meanwhile.
+func TestForeignEventsUnderSequencesOfOursAreRememberedPageByPage(t *testing.T) {
+	b := newBell(t)
+	d := b.doorbell(t.TempDir())
+	d.ring(upTo(1, 1000)...)
+	d.publish()
+	other := b.doorbell(t.TempDir()) // did not look first, and went on beyond
+	r := other.relay()
+	for n := 1; n <= 1200; n++ {
+		m := r.message(contactRequest(t, "A100", 5000+n, "Guten Tag").Stamp(uint64(n), time.Now(), other.store.ID()), 1<<20, false)
+		if _, err := b.js.PublishMsg(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := d.store.Commits()
+	d.publish()
+	if n := d.store.Commits() - before; n > 20 {
+		t.Errorf("%d commits for 1,000 strangers and 200 that continue the log", n)
+	}
+	d.ring(upTo(5001, 5200)...) // told already
+	d.ring(upTo(7000, 7010)...)
+	d.publish()
+	d.wantOnce(append(append(upTo(1, 1000), upTo(5001, 6200)...), upTo(7000, 7010)...)...)
+	if last, _ := d.store.Last("A100"); last < 1200 {
+		t.Errorf("the log ends with %d", last)
+	}
+}

@@ -20,7 +20,8 @@ const (
 
 // importing is what a look has found in the stream that the log does not have.
 type importing struct {
-	page  []events.Event
+	page  []events.Event // in the order of the stream
+	news  []events.Event // those of them that continue the log
 	bytes int
 	room  bool // was made for all that the stream holds
 }
@@ -55,22 +56,28 @@ func (l *lane) adopt(ctx context.Context, e events.Event, m *stored) error {
 			return nil
 		}
 	}
-	if e.Sequence <= max(l.place.Sequence, l.cursor.Sequence) {
-		return l.late(e, m)
+	late := e.Sequence <= max(l.place.Sequence, l.cursor.Sequence)
+	if late {
+		if wanted, err := l.late(e, m); err != nil || !wanted {
+			return err
+		}
 	}
 	if len(l.incoming.page) == 0 {
 		if err := l.store(); err != nil {
 			return err
 		}
 	}
-	if !l.incoming.room {
+	if !late && !l.incoming.room {
 		if err := l.makeRoom(ctx, e.Sequence); err != nil {
 			return err
 		}
 	}
 	l.incoming.page = append(l.incoming.page, e)
 	l.incoming.bytes += len(e.Data)
-	l.advance(e, m.sequence)
+	if !late {
+		l.incoming.news = append(l.incoming.news, e)
+		l.advance(e, m.sequence)
+	}
 	if len(l.incoming.page) >= importEvents || l.incoming.bytes >= importBytes {
 		return l.takeOver()
 	}
@@ -78,26 +85,36 @@ func (l *lane) adopt(ctx context.Context, e events.Event, m *stored) error {
 }
 
 // late is an event whose sequence the published part of the log has for another one: two stores counted on their own. Its
-// id is remembered. Where the log has nothing at that sequence any more, one of our own was trimmed.
-func (l *lane) late(e events.Event, m *stored) error {
-	found, err := l.r.o.Log.Read(l.agency, e.Sequence-1, 1, 1)
+// id is remembered, if that is wanted. Where the log has nothing at that sequence any more, one of our own was trimmed.
+func (l *lane) late(e events.Event, m *stored) (wanted bool, err error) {
+	there, err := l.logged(e.Sequence)
+	switch {
+	case err != nil:
+		return false, err
+	case there == nil: // perhaps it was imported, then trimmed
+		return e.StoreID != l.r.o.StoreID, nil
+	case there.ID == e.ID:
+		return false, nil
+	}
+	l.strayed(m)
+	return true, nil
+}
+
+// logged is the event that the log has at a sequence, or will have with the page that was read; nil if there is none.
+func (l *lane) logged(sequence uint64) (*events.Event, error) {
+	for i := range l.incoming.page {
+		if l.incoming.page[i].Sequence == sequence {
+			return &l.incoming.page[i], nil
+		}
+	}
+	found, err := l.r.o.Log.Read(l.agency, sequence-1, 1, 1)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrLog, err)
+		return nil, fmt.Errorf("%w: %w", ErrLog, err)
 	}
-	trimmed := len(found) == 0 || found[0].Sequence != e.Sequence
-	if trimmed && e.StoreID == l.r.o.StoreID || !trimmed && found[0].ID == e.ID {
-		return nil
+	if len(found) == 0 || found[0].Sequence != sequence {
+		return nil, nil
 	}
-	if !trimmed { // else perhaps it was imported, then trimmed
-		l.strayed(m)
-	}
-	if err := l.takeOver(); err != nil {
-		return err
-	}
-	if err := l.r.o.Log.Import(l.agency, []events.Event{e}, l.cursor); err != nil {
-		return fmt.Errorf("%w: %w", ErrLog, err)
-	}
-	return nil
+	return &found[0], nil
 }
 
 // makeRoom lets what waits in the log begin behind all that the stream holds, at once and not page by page.
@@ -118,24 +135,31 @@ func (l *lane) makeRoom(ctx context.Context, upTo uint64) error {
 	return nil
 }
 
-// takeOver commits the page that was read.
+// takeOver commits the page that was read. While a lost tail is sent again the cursor stays.
 func (l *lane) takeOver() error {
-	page := l.incoming.page
+	page, news := l.incoming.page, l.incoming.news
 	if len(page) == 0 {
 		return nil
 	}
-	if err := l.r.o.Log.Import(l.agency, page, l.place); err != nil {
+	cursor := l.place
+	if cursor.Sequence < l.cursor.Sequence {
+		cursor = l.cursor
+	}
+	if err := l.r.o.Log.Import(l.agency, page, cursor); err != nil {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
-	l.incoming.page, l.incoming.bytes = nil, 0
-	l.cursor = l.place
+	l.incoming.page, l.incoming.news, l.incoming.bytes = nil, nil, 0
+	l.cursor = cursor
 	l.show(func(a *AgencyStatus) { a.Acknowledged, a.Seen = l.cursor.Sequence, max(a.Seen, l.cursor.Sequence) })
+	if len(news) == 0 {
+		return nil
+	}
 	d := &l.imported
 	if d.events == 0 {
-		d.from = page[0].Sequence
+		d.from = news[0].Sequence
 	}
-	d.to, d.events = page[len(page)-1].Sequence, d.events+len(page)
-	for _, e := range page {
+	d.to, d.events = news[len(news)-1].Sequence, d.events+len(news)
+	for _, e := range news {
 		d.news = d.news || e.Type != events.TypeWatchStreamRepaired
 	}
 	return nil

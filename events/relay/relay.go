@@ -71,9 +71,10 @@ type Log interface {
 	Read(agency string, after uint64, maxEvents, maxBytes int) ([]events.Event, error)
 	// Append adds an event made by events.New, in a commit of its own.
 	Append(e events.Event) error
-	// Import adds events that the stream holds and the log does not, in order of their sequence, and moves the cursor to c:
+	// Import adds events that the stream holds and the log does not, in the order of the stream, and moves the cursor to c:
 	// they count as acknowledged. Events that wait behind the cursor make room. An event of an imported id is not appended
-	// any more. One whose sequence the acknowledged part of the log has for another is remembered by its id alone.
+	// any more. One whose sequence is not above those of the acknowledged part of the log, and of all before it in the list,
+	// is remembered by its id alone.
 	Import(agency string, list []events.Event, c events.Cursor) error
 	// MakeRoom moves events that wait behind the cursor until sequences up to upTo are free. Only a hint to spare work.
 	MakeRoom(agency string, upTo uint64) error

@@ -75,7 +75,7 @@ type WatchChangeHeld struct {
 // WatchStreamRepaired: the stream did not hold what the event log says, and was mended.
 type WatchStreamRepaired struct {
 	Common
-	Reason       string `json:"reason"` // tail_lost, recreated, foreign_message or imported
+	Reason       string `json:"reason"` // tail_lost, recreated, foreign_message, imported or missing
 	FromSequence uint64 `json:"fromSequence"`
 	ToSequence   uint64 `json:"toSequence"`
 	SentAgain    int    `json:"sentAgain"`

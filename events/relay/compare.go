@@ -363,7 +363,7 @@ func (r *Relay) Resend(ctx context.Context, agency string) (sent int, err error)
 		return nil
 	})
 	if sent > 0 {
-		err = errors.Join(err, l.report(reasonTailLost, all.From, all.To, sent))
+		err = errors.Join(err, l.report(reasonMissing, all.From, all.To, sent))
 	}
 	if classify(err) == classDuplicate {
 		err = fmt.Errorf("the server still remembers the ids of what it has lost; it forgets them within two minutes: %w", err)

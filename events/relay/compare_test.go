@@ -78,7 +78,7 @@ func TestWhatTheStreamLacksIsFoundAndSentAgainOnRequest(t *testing.T) {
 		}
 		b.settled()
 		b.wantCompared(Comparison{AgencyID: "A100", Logged: 1001, Streamed: 1001})
-		b.wantRepairs("A100", "tail_lost 1-1000 sent 7")
+		b.wantRepairs("A100", "missing 1-1000 sent 7")
 		if n := b.resent("A100"); n != 7 {
 			t.Errorf("%d are marked", n)
 		}
@@ -104,7 +104,7 @@ func TestATailThatIsLostAfterEventsWereSentAgainIsNotDoubled(t *testing.T) {
 		b.deliver()
 		restore()
 		b.deliver()
-		b.wantRepairs("A100", "tail_lost 3-3 sent 1", "tail_lost 21-26 sent 6")
+		b.wantRepairs("A100", "missing 3-3 sent 1", "tail_lost 21-26 sent 6")
 		b.wantCompared(Comparison{AgencyID: "A100", Logged: 27, Streamed: 27})
 	})
 }

@@ -15,6 +15,7 @@ const (
 	reasonRecreated = "recreated"
 	reasonForeign   = "foreign_message"
 	reasonImported  = "imported"
+	reasonMissing   = "missing" // not at the end, and sent again on request
 )
 
 // reportEvery bounds how often strays are reported: each report is an event in the stream that the strays are in.

@@ -25,9 +25,10 @@ var house = map[string][]string{
 	"poller/sandbox":         {},
 	"events/natsd":           {},
 	"events":                 {"schemas"},
-	"events/relay":           {"events"},
-	"events/replay":          {"events"},
-	"events/forward":         {"events"},
+	"events/stream":          {},
+	"events/relay":           {"events", "events/stream"},
+	"events/replay":          {"events", "events/stream"},
+	"events/forward":         {"events", "events/stream"},
 	"events/forward/slack":   {"events", "events/forward"},
 	"events/forward/email":   {"events", "events/forward"},
 	"events/forward/webhook": {"events", "events/forward"},
@@ -48,6 +49,7 @@ var onlyInTests = map[string][]string{
 	// A relay is tested against the server that we embed, not against a fake, and measured on a log on disk.
 	"events/relay":    {"events/natsd", "store"},
 	"events/replay":   {"events/natsd"},
+	"events/stream":   {"events/natsd"},
 	"poller/schedule": {"poller/schedule/trace"}, // a forecast is held against the market
 	"poller":          {"poller/sandbox"},        // and a poller against the API over real HTTP
 }
@@ -56,7 +58,7 @@ var onlyInTests = map[string][]string{
 var heavy = map[string][]string{
 	"go.etcd.io/bbolt":                         {"store", "cmd/doorbell (tests)"},
 	"github.com/nats-io/nats-server/v2":        {"events/natsd", "events/relay (tests)", "cmd/doorbell (tests)"},
-	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/natsd", "cmd/doorbell"},
+	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/stream", "events/natsd", "cmd/doorbell"},
 	"github.com/kelseyhightower/envconfig":     {"cmd/doorbell"},
 	"github.com/alecthomas/kong":               {"cmd/doorbell"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"schemas/schematest", "schemas (tests)", "cmd/doorbell (tests)"},

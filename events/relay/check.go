@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"doorbell/events"
+	"doorbell/events/stream"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -52,11 +52,8 @@ func Check(ctx context.Context, o Options) (f Found, err error) {
 	}
 	want := server.known(o.StreamConfig())
 	f.OneByOne = server.manner(have.Config.AllowAtomicPublish) != inBatches
-	f.Different = Differences(want, have.Config)
-	if why := unfit(want, have.Config); len(why) > 0 {
-		return f, fmt.Errorf("%w: %s: %s", ErrStreamUnfit, o.Stream, strings.Join(why, "; "))
-	}
-	return f, nil
+	f.Different = stream.Differences(want, have.Config)
+	return f, stream.Unfit(want, have.Config)
 }
 
 // mayMake says why the missing stream could not be made; nil if nothing is known to be in the way.

@@ -11,6 +11,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/natsd"
+	"doorbell/events/stream"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -108,7 +109,7 @@ func TestTheStreamOfTheEmbeddedServerFollowsTheConfiguration(t *testing.T) {
 	b.log.ring(t, "A100", 1)
 	b.deliver()
 	c := b.stream().CachedInfo().Config
-	if d := Differences(b.o.StreamConfig(), c); len(d) != 0 {
+	if d := stream.Differences(b.o.StreamConfig(), c); len(d) != 0 {
 		t.Fatal(d)
 	}
 	if c.Discard != jetstream.DiscardNew || c.Storage != jetstream.FileStorage || c.Duplicates != 2*time.Minute ||
@@ -119,27 +120,6 @@ func TestTheStreamOfTheEmbeddedServerFollowsTheConfiguration(t *testing.T) {
 	b.deliver()
 	if c := b.stream().CachedInfo().Config; c.MaxAge != 24*time.Hour || c.MaxBytes != 1<<20 {
 		t.Fatalf("%+v", c)
-	}
-}
-
-func TestSubjectsCoverOthers(t *testing.T) {
-	for _, c := range []struct {
-		have string
-		want bool
-	}{
-		{"listings.v1.>", true},
-		{"listings.>", true},
-		{">", true},
-		{"*.v1.>", true},
-		{"*.*.>", true},
-		{"listings.v1.*", false},
-		{"listings.v1.A100.>", false},
-		{"listings.v2.>", false},
-		{"listings.v1", false},
-	} {
-		if got := covers(c.have, "listings.v1.>"); got != c.want {
-			t.Errorf("covers(%q) = %v", c.have, got)
-		}
 	}
 }
 

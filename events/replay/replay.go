@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/stream"
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/nats-io/nats.go"
@@ -35,9 +36,9 @@ var (
 	// ErrNotConnected: no NATS server answers.
 	ErrNotConnected = errors.New("no NATS server answers")
 	// ErrNoStream: the stream is missing, and is not to be made; or it was deleted meanwhile.
-	ErrNoStream = errors.New("the stream is missing")
+	ErrNoStream = stream.ErrMissing
 	// ErrUnfit: the stream is there but cannot hold what is replayed.
-	ErrUnfit = errors.New("the stream is not fit")
+	ErrUnfit = stream.ErrUnfit
 	// ErrFull: the stream, or its server, takes no more.
 	ErrFull = errors.New("the stream is full")
 	// ErrBusy: somebody else publishes events of this job.

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const stream = "LISTINGS_REPLAY"
+const streamName = "LISTINGS_REPLAY"
 
 // world is a server, and a connection to it that may do all.
 type world struct {
@@ -55,7 +55,7 @@ func newWorld(t *testing.T) world {
 }
 
 func (w world) options() Options {
-	return Options{Conn: w.conn, Prefix: "listings", Stream: stream, Job: "j1", Embedded: true}
+	return Options{Conn: w.conn, Prefix: "listings", Stream: streamName, Job: "j1", Embedded: true}
 }
 
 func (w world) open(t *testing.T, o Options) *Job {
@@ -115,7 +115,7 @@ type message struct {
 
 func (w world) messages(t *testing.T) (all []message) {
 	t.Helper()
-	s, err := w.js.Stream(t.Context(), stream)
+	s, err := w.js.Stream(t.Context(), streamName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestAReplayedEventIsWhatItWasButForItsOrigin(t *testing.T) {
 			t.Errorf("read: %+v, %v", read.Header(), err)
 		}
 	}
-	s, err := w.js.Stream(t.Context(), stream)
+	s, err := w.js.Stream(t.Context(), streamName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +362,7 @@ func (b *breaker) pass(from, to net.Conn, answers bool) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
-		if err != nil || answers && bytes.Contains(buffer[:n], []byte(`{"stream":"`+stream)) && b.breaks() {
+		if err != nil || answers && bytes.Contains(buffer[:n], []byte(`{"stream":"`+streamName)) && b.breaks() {
 			return
 		}
 		if _, err := to.Write(buffer[:n]); err != nil {
@@ -421,14 +421,14 @@ func TestWhatWouldNotArriveIsRefused(t *testing.T) {
 	if _, err := Open(t.Context(), outside); err != nil {
 		t.Errorf("a wider stream that is configured: %v", err)
 	}
-	if _, err := w.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: stream, Subjects: []string{"other.>"}}); err != nil {
+	if _, err := w.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: streamName, Subjects: []string{"other.>"}}); err != nil {
 		t.Fatal(err)
 	}
-	outside.Stream = stream
+	outside.Stream = streamName
 	if _, err := Open(t.Context(), outside); !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "do not cover listings.replay.>") {
 		t.Errorf("a stream of something else: %v", err)
 	}
-	s, err := w.js.Stream(t.Context(), stream)
+	s, err := w.js.Stream(t.Context(), streamName)
 	if err != nil || !slices.Equal(s.CachedInfo().Config.Subjects, []string{"other.>"}) {
 		t.Errorf("somebody's stream was changed: %v", err)
 	}
@@ -537,7 +537,7 @@ func TestNoServerIsSaidSoon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := Open(t.Context(), Options{Conn: conn, Prefix: "listings", Stream: stream, Job: "j", AckWait: 100 * time.Millisecond}); !errors.Is(err, ErrNotConnected) {
+	if _, err := Open(t.Context(), Options{Conn: conn, Prefix: "listings", Stream: streamName, Job: "j", AckWait: 100 * time.Millisecond}); !errors.Is(err, ErrNotConnected) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,0 +1,148 @@
+// Package stream makes sure that a stream can hold what is published to it: [Ensure] makes one that is missing, changes one of
+// our own server to what it should be, and of any other says how it differs.
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Errors of Ensure that say what somebody has to change.
+var (
+	// ErrMissing: the stream is missing, and is not to be made.
+	ErrMissing = errors.New("the stream is missing")
+	// ErrUnfit: the stream is there, or cannot be, but must not hold what is published as it is.
+	ErrUnfit = errors.New("the stream is not fit")
+)
+
+// LeastMessage is the smallest message limit with which every event can be made to fit.
+const LeastMessage = 4096
+
+// subjectsOverlap is the server's word for a second stream on the same subjects.
+const subjectsOverlap jetstream.ErrorCode = 10065
+
+// Rights say what Ensure may do.
+type Rights struct {
+	Manage   bool // make the stream if it is missing
+	Embedded bool // the server is ours: make the stream, and change it to what it should be
+}
+
+// Found is a stream as Ensure left it.
+type Found struct {
+	Info      *jetstream.StreamInfo
+	Made      bool
+	Different []string // how it differs from what it should be, in words
+	Unchanged error    // why it was not changed, though it may be
+}
+
+// Ensure returns the stream of a configuration, made or changed first if that is allowed. One of a server that is not ours is
+// never changed. The error wraps ErrMissing or ErrUnfit, or says that the server did not answer.
+func Ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, may Rights) (f Found, err error) {
+	s, err := js.Stream(ctx, want.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		f.Made = true
+		s, err = create(ctx, js, want, may)
+	}
+	if err != nil {
+		return Found{}, fmt.Errorf("stream %s: %w", want.Name, err)
+	}
+	f.Info = s.CachedInfo()
+	if f.Different = Differences(want, f.Info.Config); may.Embedded && len(f.Different) > 0 {
+		if s, f.Unchanged = js.UpdateStream(ctx, want); f.Unchanged == nil {
+			f.Info = s.CachedInfo()
+			f.Different = Differences(want, f.Info.Config)
+		}
+	}
+	return f, Unfit(want, f.Info.Config)
+}
+
+func create(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, may Rights) (jetstream.Stream, error) {
+	if !may.Manage && !may.Embedded {
+		return nil, ErrMissing
+	}
+	s, err := js.CreateStream(ctx, want)
+	var answer *jetstream.APIError
+	switch {
+	case errors.As(err, &answer) && answer.ErrorCode == subjectsOverlap:
+		return nil, fmt.Errorf("%w: another stream holds %s already: %w", ErrUnfit, strings.Join(want.Subjects, " "), err)
+	case err != nil:
+		return nil, fmt.Errorf("make it: %w", err)
+	}
+	return s, nil
+}
+
+// Differences says in words where a stream is not as it should be. What operators may choose freely, such as placement,
+// compression and a description, is not compared.
+func Differences(want, have jetstream.StreamConfig) []string {
+	var d []string
+	note := func(name string, want, have any) {
+		if w, h := fmt.Sprint(want), fmt.Sprint(have); w != h {
+			d = append(d, fmt.Sprintf("%s is %s, should be %s", name, h, w))
+		}
+	}
+	note("subjects", want.Subjects, have.Subjects)
+	note("retention", want.Retention, have.Retention)
+	note("storage", want.Storage, have.Storage)
+	note("discard", want.Discard, have.Discard)
+	note("discard per subject", want.DiscardNewPerSubject, have.DiscardNewPerSubject)
+	note("max age", want.MaxAge, have.MaxAge)
+	note("max bytes", unlimited(want.MaxBytes), unlimited(have.MaxBytes))
+	note("max messages", unlimited(want.MaxMsgs), unlimited(have.MaxMsgs))
+	note("max messages per subject", unlimited(want.MaxMsgsPerSubject), unlimited(have.MaxMsgsPerSubject))
+	note("replicas", want.Replicas, have.Replicas)
+	note("duplicate window", want.Duplicates, have.Duplicates)
+	note("atomic publish", want.AllowAtomicPublish, have.AllowAtomicPublish)
+	note("direct get", want.AllowDirect, have.AllowDirect)
+	note("store id", want.Metadata["store_id"], have.Metadata["store_id"])
+	return d
+}
+
+func unlimited(n int64) int64 {
+	if n <= 0 {
+		return -1
+	}
+	return n
+}
+
+// Unfit is why events would not arrive, would be changed, or would be lost without a word: nil, or an error that wraps
+// ErrUnfit.
+func Unfit(want, have jetstream.StreamConfig) error {
+	var why []string
+	refuse := func(bad bool, text string) {
+		if bad {
+			why = append(why, text)
+		}
+	}
+	for _, subject := range want.Subjects {
+		refuse(!slices.ContainsFunc(have.Subjects, func(s string) bool { return covers(s, subject) }), "its subjects do not cover "+subject)
+	}
+	refuse(have.MaxMsgSize > 0 && have.MaxMsgSize < LeastMessage, "it takes only small messages")
+	refuse(have.NoAck, "it does not acknowledge")
+	refuse(have.Sealed, "it is sealed")
+	refuse(have.Mirror != nil, "it is a mirror")
+	refuse(have.SubjectTransform != nil, "it transforms subjects")
+	refuse(have.PersistMode == jetstream.AsyncPersistMode, "it acknowledges before it writes")
+	if len(why) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: %s", ErrUnfit, want.Name, strings.Join(why, "; "))
+}
+
+// covers says whether every subject below want, which ends in >, is matched by have.
+func covers(have, want string) bool {
+	h, w := strings.Split(have, "."), strings.Split(want, ".")
+	for i, token := range h {
+		if token == ">" {
+			return true
+		}
+		if i >= len(w)-1 || token != "*" && token != w[i] {
+			return false
+		}
+	}
+	return false
+}

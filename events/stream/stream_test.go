@@ -1,0 +1,140 @@
+package stream
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events/natsd"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newServer(t *testing.T) jetstream.JetStream {
+	t.Helper()
+	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	conn, err := s.Connect("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+func wanted() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: "LETTERS", Subjects: []string{"listings.dlq.>"}, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew,
+		MaxAge: time.Hour, MaxBytes: 1 << 20, Replicas: 1, Duplicates: 2 * time.Minute, AllowDirect: true,
+	}
+}
+
+func TestAMissingStreamIsMadeOnlyWhereThatIsAllowed(t *testing.T) {
+	for name, c := range map[string]struct {
+		may  Rights
+		made bool
+	}{
+		"managed":  {Rights{Manage: true}, true},
+		"embedded": {Rights{Embedded: true}, true},
+		"neither":  {Rights{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			js := newServer(t)
+			f, err := Ensure(t.Context(), js, wanted(), c.may)
+			if f.Made != c.made || errors.Is(err, ErrMissing) == c.made || c.made != (err == nil) {
+				t.Fatalf("%+v, %v", f, err)
+			}
+			if !c.made {
+				return
+			}
+			if again, err := Ensure(t.Context(), js, wanted(), Rights{}); err != nil || again.Made || len(again.Different) > 0 || again.Info == nil {
+				t.Errorf("%+v, %v", again, err)
+			}
+		})
+	}
+}
+
+func TestAnotherStreamIsChangedOnlyOnOurOwnServer(t *testing.T) {
+	js := newServer(t)
+	if _, err := Ensure(t.Context(), js, wanted(), Rights{Manage: true}); err != nil {
+		t.Fatal(err)
+	}
+	c := wanted()
+	c.MaxAge = 2 * time.Hour
+	f, err := Ensure(t.Context(), js, c, Rights{Manage: true})
+	if err != nil || !slices.Equal(f.Different, []string{"max age is 1h0m0s, should be 2h0m0s"}) || f.Info.Config.MaxAge != time.Hour {
+		t.Errorf("%+v, %v", f, err)
+	}
+	f, err = Ensure(t.Context(), js, c, Rights{Embedded: true})
+	if err != nil || len(f.Different) > 0 || f.Info.Config.MaxAge != 2*time.Hour {
+		t.Errorf("%+v, %v", f, err)
+	}
+	c.Storage = jetstream.MemoryStorage // what no server changes
+	f, err = Ensure(t.Context(), js, c, Rights{Embedded: true})
+	if err != nil || f.Unchanged == nil || len(f.Different) != 1 || f.Info == nil {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+func TestAStreamThatCannotHoldWhatIsPublishedIsUnfit(t *testing.T) {
+	js := newServer(t)
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ALL", Subjects: []string{"listings.>"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Ensure(t.Context(), js, wanted(), Rights{Manage: true}); !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "holds listings.dlq.> already") {
+		t.Errorf("where another one has the subjects: %v", err)
+	}
+	c := wanted()
+	c.Name = "ALL"
+	if f, err := Ensure(t.Context(), js, c, Rights{Manage: true}); err != nil || len(f.Different) == 0 {
+		t.Errorf("a wider one: %+v, %v", f, err)
+	}
+	for what, change := range map[string]func(*jetstream.StreamConfig){
+		"do not cover listings.dlq.>": func(c *jetstream.StreamConfig) { c.Subjects = []string{"other.>"} },
+		"only small messages":         func(c *jetstream.StreamConfig) { c.MaxMsgSize = 100 },
+		"does not acknowledge":        func(c *jetstream.StreamConfig) { c.NoAck = true },
+		"is sealed":                   func(c *jetstream.StreamConfig) { c.Sealed = true },
+		"is a mirror":                 func(c *jetstream.StreamConfig) { c.Mirror = &jetstream.StreamSource{} },
+		"transforms subjects":         func(c *jetstream.StreamConfig) { c.SubjectTransform = &jetstream.SubjectTransformConfig{} },
+		"before it writes":            func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode },
+	} {
+		have := wanted()
+		change(&have)
+		if err := Unfit(wanted(), have); !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestSubjectsCoverOthers(t *testing.T) {
+	for _, c := range []struct {
+		have string
+		want bool
+	}{
+		{"listings.v1.>", true},
+		{"listings.>", true},
+		{">", true},
+		{"*.v1.>", true},
+		{"*.*.>", true},
+		{"listings.v1.*", false},
+		{"listings.v1.A100.>", false},
+		{"listings.v2.>", false},
+		{"listings.v1", false},
+	} {
+		if got := covers(c.have, "listings.v1.>"); got != c.want {
+			t.Errorf("covers(%q) = %v", c.have, got)
+		}
+	}
+}

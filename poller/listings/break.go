@@ -9,7 +9,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
 	"syscall"
 )
 
@@ -44,13 +43,14 @@ func isTLS(err error) bool {
 	var verification *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	var alert tls.AlertError
-	return errors.As(err, &verification) || errors.As(err, &record) || errors.As(err, &alert) || certificate(err) != nil
+	var handshake handshakeError
+	return errors.As(err, &handshake) || errors.As(err, &verification) || errors.As(err, &record) || errors.As(err, &alert) || certificate(err) != nil
 }
 
 // sentinels are the causes that may stand in an error as they are: they quote nothing.
 var sentinels = []error{
-	context.DeadlineExceeded, os.ErrDeadlineExceeded, io.ErrUnexpectedEOF, io.EOF,
-	gzip.ErrHeader, gzip.ErrChecksum, net.ErrClosed,
+	context.DeadlineExceeded, io.ErrUnexpectedEOF, io.EOF,
+	gzip.ErrHeader, gzip.ErrChecksum, net.ErrClosed, errProtocol, errHandshake, errHeader,
 }
 
 var (
@@ -62,6 +62,8 @@ var (
 	errNameServer  = errors.New("the host name cannot be looked up")
 	errTimedOut    = errors.New("no answer in time")
 	errDamaged     = errors.New("the compressed body is damaged")
+	errProtocol    = errors.New("the server does not speak HTTP/1.1 over TLS")
+	errHandshake   = errors.New("the server refuses the TLS handshake")
 	errBroken      = errors.New("the connection broke or the answer is no HTTP")
 )
 

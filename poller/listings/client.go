@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 	_ "time/tzdata" // the default of TimeZone must not depend on the machine
@@ -21,7 +20,7 @@ type Options struct {
 	BaseURL        string   // https://host[/prefix]; required
 	AllowPlaintext []string // host names that may be spoken to without TLS; loopback always may
 
-	Transport http.RoundTripper // default: our own, bounded; another one must not follow redirects either
+	Transport http.RoundTripper // default: our own, or with a proxy an http.Transport; another one must not follow redirects either
 	Timeout   time.Duration     // 30 s; for a whole request, body included
 	MaxBody   int64             // 32 MiB; for a body as it comes and as it is unpacked
 	Version   string            // dev; sent as User-Agent doorbell/<version>
@@ -45,9 +44,11 @@ type Options struct {
 	IgnoreInsertions, IgnoreContactRequests []string
 }
 
+const defaultTimeout = 30 * time.Second
+
 func (o Options) withDefaults() Options {
 	if o.Timeout <= 0 {
-		o.Timeout = 30 * time.Second
+		o.Timeout = defaultTimeout
 	}
 	if o.MaxBody <= 0 {
 		o.MaxBody = 32 << 20
@@ -71,7 +72,7 @@ func (o Options) withDefaults() Options {
 		o.IDFields = IDFields
 	}
 	if o.Transport == nil {
-		o.Transport = newTransport(o.Timeout)
+		o.Transport = transportTo(o.BaseURL, o.Timeout)
 	}
 	return o
 }
@@ -81,7 +82,6 @@ type Client struct {
 	o        Options
 	base     *url.URL
 	shown    atomic.Pointer[shownHeader] // as last used
-	limits   sync.Pool                   // not in use
 	dated    atomic.Pointer[toldDate]    // as last read
 	sketches [2]atomic.Pointer[sketch]   // of insertions and of contact requests, as last used
 }

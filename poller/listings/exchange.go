@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"time"
@@ -37,11 +36,12 @@ func (c *Client) ask(ctx context.Context, key Key, r Request, query string, expe
 		return nil, &RequestError{r, err}
 	}
 	sent := time.Now()
-	x, err := c.send(ctx, r, to, c.header(key, expect))
-	outcome := Outcome{Err: err, Duration: time.Since(sent)}
+	x, err := c.send(ctx, r, to, c.header(key, expect), sent)
+	received := time.Now()
+	outcome := Outcome{Err: err, Duration: received.Sub(sent)}
 	if x != nil {
 		outcome.Status = x.status
-		x.sent, x.received, x.expect = sent, time.Now(), expect
+		x.sent, x.received, x.expect = sent, received, expect
 	}
 	c.o.After(r, outcome)
 	if err != nil {
@@ -83,14 +83,15 @@ var request = &http.Request{Method: http.MethodGet, Proto: "HTTP/1.1", ProtoMajo
 
 // send makes the round trip. There is no http.Client, so nobody is there who could follow a redirect and take the
 // Authorization header along.
-func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.Header) (*exchange, error) {
-	whole, l := c.limit(ctx)
+func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.Header, sent time.Time) (*exchange, error) {
+	l := &limit{Context: ctx, sent: sent, until: sent.Add(c.o.Timeout)}
+	l.again = func(ctx context.Context) error { return c.o.Again(ctx, r) }
 	defer l.lift()
-	req := request.WithContext(c.watchResends(whole, l.cancel, r))
+	req := request.WithContext(l)
 	req.URL, req.Host, req.Header = to, to.Host, header
 	resp, err := c.o.Transport.RoundTrip(req)
 	if err != nil {
-		return nil, transportError(ctx, r, l.cause(whole, err))
+		return nil, transportError(ctx, r, err)
 	}
 	defer resp.Body.Close()
 	x := &exchange{request: r, status: resp.StatusCode, header: resp.Header}
@@ -109,21 +110,9 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 	case errors.Is(err, ErrBodyTooLarge):
 		return x, &RequestError{r, err}
 	case err != nil:
-		return x, transportError(ctx, r, l.cause(whole, err))
+		return x, transportError(ctx, r, err)
 	}
 	return x, nil
-}
-
-// watchResends notices when the transport sends a request once more, as it does where a connection that was kept open turns
-// out to be gone: the API may have seen the first one.
-func (c *Client) watchResends(ctx context.Context, cancel context.CancelCauseFunc, r Request) context.Context {
-	first := true
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
-		if !first && c.o.Again(ctx, r) != nil {
-			cancel(nil)
-		}
-		first = false
-	}})
 }
 
 // refusal is the error for every status but 200.

@@ -147,8 +147,7 @@ func raw(t *testing.T, answer func(net.Conn)) *Client {
 	return newClient(t, func(o *Options) {
 		o.BaseURL = "http://localhost"
 		o.Timeout = 10 * time.Second
-		tr := newTransport(o.Timeout)
-		tr.DialContext = func(context.Context, string, string) (net.Conn, error) {
+		o.Transport = NewTransport(TransportOptions{Timeout: o.Timeout, Dial: func(context.Context, string, string) (net.Conn, error) {
 			ours, theirs := net.Pipe()
 			answering.Go(func() {
 				defer theirs.Close()
@@ -157,8 +156,7 @@ func raw(t *testing.T, answer func(net.Conn)) *Client {
 				}
 			})
 			return ours, nil
-		}
-		o.Transport = tr
+		}})
 	})
 }
 
@@ -256,9 +254,7 @@ func TestWhoDoesNotAnswerIsToldApart(t *testing.T) {
 	defer plain.Close()
 	dial := func(err error) func(*Options) {
 		return func(o *Options) {
-			tr := newTransport(time.Second)
-			tr.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, err }
-			o.Transport = tr
+			o.Transport = NewTransport(TransportOptions{Timeout: time.Second, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, err }})
 		}
 	}
 	for _, row := range []struct {

@@ -59,13 +59,15 @@ func newClient(t *testing.T, change ...func(*Options)) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tr, ok := c.o.Transport.(*http.Transport); ok {
-		t.Cleanup(tr.CloseIdleConnections)
-	}
+	t.Cleanup(c.closeIdle)
 	return c
 }
 
-func (c *Client) closeIdle() { c.o.Transport.(*http.Transport).CloseIdleConnections() }
+func (c *Client) closeIdle() {
+	if t, ok := c.o.Transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
 
 // body answers with status 200 and a body.
 func body(s string) http.HandlerFunc {

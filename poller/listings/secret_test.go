@@ -95,7 +95,7 @@ func TestNoErrorQuotesABodyOrTheKey(t *testing.T) {
 			_, err2 := c.contactRequests(t)
 			assertNoSentinel(t, err)
 			assertNoSentinel(t, err2)
-			c.o.Transport.(*http.Transport).CloseIdleConnections()
+			c.closeIdle()
 			server.Close()
 			if status != 200 && (err == nil || err2 == nil) {
 				t.Errorf("status %d gave no error", status)

@@ -114,7 +114,7 @@ func walked(t testing.TB, h http.Handler, o WalkOptions) (refs []string, v Verdi
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.o.Transport.(*http.Transport).CloseIdleConnections()
+	defer c.closeIdle()
 	walk := c.Walk(testKey, "A100", o)
 	seen := map[string]bool{}
 	for page, e := range walk.Pages(context.Background()) {

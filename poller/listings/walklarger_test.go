@@ -127,7 +127,7 @@ func walkedBy(t *testing.T, h http.Handler, o WalkOptions, front func(http.Round
 	server := httptest.NewServer(h)
 	defer server.Close()
 	options := Options{BaseURL: server.URL, MaxBody: 1 << 15}
-	under := newTransport(options.withDefaults().Timeout)
+	under := NewTransport(TransportOptions{})
 	defer under.CloseIdleConnections()
 	options.Transport = under
 	if front != nil {

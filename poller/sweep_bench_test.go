@@ -106,24 +106,23 @@ func (c cost) String() string {
 
 // sweep is a server and those who ask it.
 type sweep struct {
-	b         *testing.B
-	base      string
-	count     int
-	transport *countingTransport
-	store     *store.Store
-	poller    *poller.Poller
-	script    *naive
-	events    uint64
+	b      *testing.B
+	base   string
+	count  int
+	own    *countingTransport // of the poller
+	plain  *countingTransport // of net/http, of the others
+	store  *store.Store
+	poller *poller.Poller
+	script *naive
+	events uint64
 }
 
 func newSweep(b *testing.B, count int, volatile string) *sweep {
 	b.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	s := &sweep{b: b, base: startSweepServer(b, count, volatile), count: count}
-	s.transport = &countingTransport{
-		RoundTripper: &http.Transport{MaxConnsPerHost: sweepWorkers, MaxIdleConnsPerHost: sweepWorkers, DisableCompression: true},
-		places:       make(chan struct{}, sweepWorkers),
-	}
+	s.own = newCounting(listings.NewTransport(listings.TransportOptions{}))
+	s.plain = newCounting(&http.Transport{MaxConnsPerHost: sweepWorkers, MaxIdleConnsPerHost: sweepWorkers, DisableCompression: true})
 	dir := b.TempDir()
 	var err error
 	if s.store, err = store.Open(store.Options{Dir: dir, BaseURL: s.base}); err != nil {
@@ -131,7 +130,7 @@ func newSweep(b *testing.B, count int, volatile string) *sweep {
 	}
 	b.Cleanup(func() { s.store.Close() })
 	s.poller, err = poller.New(poller.Options{
-		Store: s.store, API: listings.Options{BaseURL: s.base, Transport: s.transport},
+		Store: s.store, API: listings.Options{BaseURL: s.base, Transport: s.own},
 		Agencies:          []poller.AgencyKeys{{ID: sweepAgency, Key: listings.NewKey(testKey)}},
 		RequestsPerSecond: 1e6, PollInterval: time.Nanosecond, WalkInterval: 2 * time.Second, PageSize: sweepPageSize,
 		IgnoreInsertion: []string{"/views"}, IgnoreContact: []string{"/views"},
@@ -140,7 +139,7 @@ func newSweep(b *testing.B, count int, volatile string) *sweep {
 		b.Fatal(err)
 	}
 	s.script = &naive{
-		client: &http.Client{Transport: s.transport}, base: s.base, key: testKey, file: filepath.Join(dir, "seen.json"),
+		client: &http.Client{Transport: s.plain}, base: s.base, key: testKey, file: filepath.Join(dir, "seen.json"),
 		news: func(string) {}, seen: map[string]bool{},
 	}
 	s.warm()
@@ -181,8 +180,8 @@ func (s *sweep) poll(count int) cost {
 	}
 	ctx, cancel := context.WithCancel(s.b.Context())
 	defer cancel()
-	return s.measure(func() {
-		s.transport.after(count, cancel)
+	return s.measure(s.own, func() {
+		s.own.after(count, cancel)
 		if err := s.poller.Run(ctx); err != nil {
 			s.b.Fatal(err)
 		}
@@ -208,7 +207,7 @@ func (s *sweep) profile() {
 
 // loop asks for the same bodies, so many of both kinds, and discards them.
 func (s *sweep) loop(polls, pages int) cost {
-	client := &http.Client{Transport: s.transport}
+	client := &http.Client{Transport: s.plain}
 	lists := (s.count+sweepPageSize-1)/sweepPageSize + 1
 	var next atomic.Int64
 	get := func(path string) {
@@ -226,7 +225,7 @@ func (s *sweep) loop(polls, pages int) cost {
 		io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 	}
-	return s.measure(func() {
+	return s.measure(s.plain, func() {
 		var all sync.WaitGroup
 		for range sweepWorkers {
 			all.Go(func() {
@@ -244,22 +243,22 @@ func (s *sweep) loop(polls, pages int) cost {
 }
 
 func (s *sweep) naive() cost {
-	return s.measure(func() {
+	return s.measure(s.plain, func() {
 		if err := s.script.sweep(sweepAgency, sweepPageSize, sweepWorkers); err != nil {
 			s.b.Fatal(err)
 		}
 	})
 }
 
-func (s *sweep) measure(do func()) cost {
+func (s *sweep) measure(t *countingTransport, do func()) cost {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	s.transport.after(-1, func() {})
+	t.after(-1, func() {})
 	began := cpuTime(s.b)
 	do()
-	c := cost{cpu: cpuTime(s.b) - began, polls: int(s.transport.polls.Load()), pages: int(s.transport.pages.Load())}
+	c := cost{cpu: cpuTime(s.b) - began, polls: int(t.polls.Load()), pages: int(t.pages.Load())}
 	runtime.ReadMemStats(&after)
 	c.allocated = after.TotalAlloc - before.TotalAlloc
 	return c
@@ -282,6 +281,10 @@ type countingTransport struct {
 	polls, pages atomic.Int64
 	limit        int64
 	reached      func()
+}
+
+func newCounting(under http.RoundTripper) *countingTransport {
+	return &countingTransport{RoundTripper: under, places: make(chan struct{}, sweepWorkers)}
 }
 
 // after begins to count anew, and calls reached after so many polls.

@@ -198,10 +198,11 @@ func (s *sweep) profile() {
 		s.b.Fatal(err)
 	}
 	defer f.Close()
+	runtime.SetCPUProfileRate(1000)
 	if err := pprof.StartCPUProfile(f); err != nil {
 		s.b.Fatal(err)
 	}
-	s.poll(5 * s.count)
+	s.poll(40 * s.count)
 	pprof.StopCPUProfile()
 }
 

@@ -2,6 +2,7 @@ package listings
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -25,6 +26,7 @@ type conn struct {
 	socket       *socket // nil: it is none, as in tests
 	left         int64   // how much may still be read
 	heard        bool    // a byte of this answer
+	late         error   // the rest of it did not come in time
 	round        int     // of the reaper, when it was kept
 
 	mu   sync.Mutex
@@ -131,6 +133,9 @@ func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.nc.Read(b[:min(int64(len(b)), c.left)])
 	c.heard = c.heard || n > 0
 	c.left -= int64(n)
+	if isTimeout(err) {
+		c.late = err
+	}
 	return n, err
 }
 
@@ -142,16 +147,16 @@ func (c *conn) exchange(r *http.Request, p passage) (*http.Response, error) {
 	if c.out, err = appendRequest(c.out[:0], r); err != nil {
 		return nil, err
 	}
-	c.heard, c.left = false, mostHeader
+	c.heard, c.left, c.late = false, mostHeader, nil
 	if _, err = c.nc.Write(c.out); err != nil {
 		return nil, err
 	}
 	resp, err := c.answer(r)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(c.late, err) // net/http takes a line that is cut for a whole one, and says that it is none
 	}
 	c.left = math.MaxInt64 // of the body only the reader knows how much it wants
-	b := &answerBody{c: c, from: resp.Body, keep: !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols}
+	b := &answerBody{c: c, from: resp.Body, left: resp.ContentLength, keep: !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols}
 	if resp.Body == http.NoBody {
 		b.end(nil)
 	} else if resp.Body = b; int64(c.in.Buffered()) < resp.ContentLength || resp.ContentLength < 0 {
@@ -160,8 +165,11 @@ func (c *conn) exchange(r *http.Request, p passage) (*http.Response, error) {
 	return resp, nil
 }
 
-// answer reads the header of the first answer that counts.
+// answer reads the header of the first answer that counts. Without a body the rest of it is to be read from c.in.
 func (c *conn) answer(r *http.Request) (*http.Response, error) {
+	if resp, plain := c.plainHead(r); plain {
+		return resp, nil
+	}
 	for range mostInterims + 1 {
 		resp, err := http.ReadResponse(c.in, r)
 		if err != nil || resp.StatusCode/100 != 1 || resp.StatusCode == http.StatusSwitchingProtocols {
@@ -176,18 +184,33 @@ var errInterims = errors.New("too many interim answers")
 // answerBody is that of an answer. With its end the connection is free.
 type answerBody struct {
 	c    *conn
-	from io.Reader
-	keep bool  // the connection, after the end
-	err  error // how it ended; nil: it has not
+	from io.Reader // nil: it is simply what is left
+	left int64     // in bytes
+	keep bool      // the connection, after the end
+	err  error     // how it ended; nil: it has not
 }
 
 func (b *answerBody) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
 	}
-	n, err := b.from.Read(p)
+	n, err := b.read(p)
 	if err != nil {
 		b.end(err)
+	}
+	return n, err
+}
+
+func (b *answerBody) read(p []byte) (int, error) {
+	if b.from != nil {
+		return b.from.Read(p)
+	}
+	n, err := b.c.in.Read(p[:min(int64(len(p)), b.left)])
+	switch b.left -= int64(n); {
+	case b.left == 0:
+		return n, io.EOF
+	case err == io.EOF:
+		return n, io.ErrUnexpectedEOF
 	}
 	return n, err
 }

@@ -19,7 +19,7 @@ type TransportOptions struct {
 	// Dial opens a connection. Default: over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	roots *tls.Config // what else the handshake is to know; nil: nothing
+	tls *tls.Config // what else the handshake is to know; nil: nothing
 }
 
 // What a Transport is bounded by.
@@ -60,7 +60,7 @@ func NewTransport(o TransportOptions) *Transport {
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
 	}
-	t := &Transport{o: o, tls: o.roots.Clone(), places: make(chan struct{}, mostUnderWay)}
+	t := &Transport{o: o, tls: o.tls.Clone(), places: make(chan struct{}, mostUnderWay)}
 	if t.tls == nil {
 		t.tls = &tls.Config{}
 	}

@@ -70,7 +70,7 @@ func inBubble(t *testing.T, o sandbox.Options, rendering sandbox.Rendering, agen
 		server := &http.Server{Handler: sandbox.New(w.model, rendering)}
 		var serving sync.WaitGroup
 		serving.Go(func() { server.Serve(w.listener) })
-		transport := &http.Transport{DialContext: w.listener.dial, DisableCompression: true}
+		transport := listings.NewTransport(listings.TransportOptions{Dial: w.listener.dial})
 		w.options = poller.Options{
 			API: listings.Options{BaseURL: "http://127.0.0.1:1", Transport: transport}, RequestsPerSecond: 5,
 			PollInterval: 30 * time.Second, WalkInterval: 2 * time.Minute,

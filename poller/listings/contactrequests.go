@@ -73,7 +73,7 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 	if page.NotModified {
 		return page, nil
 	}
-	if page.Hashes, page.Same = c.recognise(x); page.Same {
+	if page.Hashes, page.Same, _ = c.recognise(x); page.Same {
 		return page, nil
 	}
 	e, err := x.answer(expectedContactRequests)

@@ -89,6 +89,8 @@ func setText(v url.Values, name, s string) {
 type InsertionsPage struct {
 	Envelope
 	Insertions []Insertion
+
+	marks []uint32 // of the records of a page that is known but for what is ignored, one after the other
 }
 
 // Insertion is one published property.
@@ -96,6 +98,9 @@ type Insertion struct {
 	Reference string          // propertyReferenceId, never empty; the text of it if it was a number
 	Record    json.RawMessage // compact, member order and texts as sent, always proper JSON
 	Defects   []string        // what is wrong with the record: the Defect constants, sorted
+	// Marks are those of the members that are Watched, in their order. Of a record that was not read because its page is the
+	// same, there are none where not even they have changed.
+	Marks []uint32
 }
 
 // Insertions reads one page of the published insertions of an agency.
@@ -115,7 +120,7 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 	if page.NotModified {
 		return page, nil
 	}
-	if page.Hashes, page.Same = c.recognise(x); page.Same {
+	if page.Hashes, page.Same, page.marks = c.recognise(x); page.Same {
 		return page, nil
 	}
 	e, err := x.answer(expectedInsertions)
@@ -128,7 +133,7 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 	}
 	expected, _ := c.expectedPath(x)
 	page.place(l, expected)
-	total, wrapped := 0, false
+	total, wrapped, s := 0, false, c.sketchFor(x, page.Path)
 	for raw := range l.records() {
 		total++
 		record, reference := referenced(raw)
@@ -142,6 +147,9 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 		}
 		i := Insertion{Reference: reference}
 		i.Record, i.Defects = compact(record)
+		if len(s.watched) > 0 {
+			i.Marks = s.marksOf(jsontext.Value(i.Record))
+		}
 		page.Insertions = append(page.Insertions, i)
 	}
 	if wrapped && len(c.o.IgnoreInsertions) > 0 {

@@ -17,11 +17,12 @@ func (x *exchange) declaresFailure() bool {
 	return strings.HasPrefix(strings.ToLower(x.header.Get("Content-Type")), "application/problem+json")
 }
 
-// recognise makes the hashes of an answer, and says whether it is one that the caller knows: then it need not be decoded.
+// recognise makes the hashes of an answer, and says whether it is one that the caller knows: then it need not be decoded. It
+// also returns the marks of what is watched, where it has looked.
 // A total in a header stands beside the body and is as good as a part of it.
-func (c *Client) recognise(x *exchange) (h Hashes, same bool) {
+func (c *Client) recognise(x *exchange) (h Hashes, same bool, marks []uint32) {
 	if x.declaresFailure() {
-		return h, false
+		return h, false, nil
 	}
 	known := x.expect.known
 	if known == nil {
@@ -30,14 +31,15 @@ func (c *Client) recognise(x *exchange) (h Hashes, same bool) {
 	total := Sum{uint64(headerTotal(x.header))}
 	h.Body = sumOf(x.body).with(total, 'b')
 	if known(h) {
-		return h, true
+		return h, true, nil
 	}
 	if s := c.sketchOf(x); s != nil {
-		if content := s.content(x.body); content != (Sum{}) {
-			h.Content = content.with(total, 'c')
+		content, m := s.read(x.body)
+		if content != (Sum{}) {
+			h.Content, marks = content.with(total, 'c'), m
 		}
 	}
-	return h, known(Hashes{Content: h.Content})
+	return h, known(Hashes{Content: h.Content}), marks
 }
 
 // sketchOf is what to sketch an answer by; nil where its records are not expected anywhere yet.
@@ -46,6 +48,11 @@ func (c *Client) sketchOf(x *exchange) *sketch {
 	if !ok {
 		return nil
 	}
+	return c.sketchFor(x, path)
+}
+
+// sketchFor is what to sketch an answer by whose records are at path.
+func (c *Client) sketchFor(x *exchange, path string) *sketch {
 	last := &c.sketches[0]
 	ignore, score := c.o.IgnoreInsertions, false
 	if x.request.Operation == OperationContactRequests {

@@ -151,3 +151,15 @@ func TestWhatIsIgnoredIsNotToldFromWhatIsAroundTheRecord(t *testing.T) {
 		t.Error("the same bytes are another answer")
 	}
 }
+
+func TestAScoreDeepInARecordCounts(t *testing.T) {
+	const one = `{"data":[{"createdAt":"2026-11-20T09:41:07Z","score":1,"a":{"score":1,"b":{"c":1,"score":5}}}]}`
+	s := newSketch("/data", []string{"/a/b/c"}, IDFields, true)
+	same := func(body string) bool { return s.content([]byte(one)) == s.content([]byte(body)) }
+	if same(strings.Replace(one, `:5`, `:6`, 1)) {
+		t.Error("digests hold it")
+	}
+	if !same(strings.ReplaceAll(one, `"score":1`, `"score":2`)) || !same(strings.Replace(one, `"c":1`, `"c":2`, 1)) {
+		t.Error("what no digest holds makes another answer")
+	}
+}

@@ -1,38 +1,6 @@
 package listings
 
-import (
-	"bytes"
-	"strings"
-)
-
-// kindUnread is the kind of a scalar that is not read, so that its text may be any; 0 if it counts as it is.
-func (k *scanner) kindUnread(s spot, name, value []byte) uint64 {
-	switch s.at {
-	case around:
-		if isOneOf(name, envelopeNames) {
-			return 0
-		}
-	case record:
-		if !k.ignored(s, name) || isOneOf(name, recordNames) || isOneOf(name, k.heeded) {
-			return 0
-		}
-	default:
-		return 0
-	}
-	return plainKind(value)
-}
-
-func (k *scanner) ignored(s spot, name []byte) bool {
-	if k.score && len(name) == len("score") && strings.EqualFold(string(name), "score") {
-		return true
-	}
-	for _, tokens := range s.ignore {
-		if len(tokens) == 1 && tokens[0] == string(name) {
-			return true
-		}
-	}
-	return false
-}
+import "bytes"
 
 // plainKind is the kind of a number, or of a text without anything odd in it that is not empty; 0 for anything else.
 func plainKind(value []byte) uint64 {

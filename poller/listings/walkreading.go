@@ -73,6 +73,7 @@ func (r *reading) ask(ctx context.Context, number int) (*InsertionsPage, error) 
 		for n, reference := range same.References {
 			page.Insertions[n].Reference = reference
 		}
+		page.shareMarks()
 	}
 	return page, err
 }

@@ -1,8 +1,6 @@
 package poller
 
 import (
-	"encoding/binary"
-	"hash/maphash"
 	"slices"
 	"strings"
 	"time"
@@ -28,15 +26,22 @@ func (a *agency) tellSeen(sights []pageSight, d pageDiff) {
 	for n, s := range sights {
 		list[n] = recordRead{s.Reference, changedMembers(d.insertions[n].payload)}
 	}
-	if len(a.marks.names) > 0 {
-		slots := a.p.turns.places(a.id, list)
-		for n, s := range sights {
-			if slots[n] >= 0 {
-				list[n].members = append(list[n].members, a.marks.read(slots[n], s.Record, d.insertions[n].published)...)
-			}
+	a.tellMarks(list, func(n int) ([]uint32, bool) { return sights[n].Marks, d.insertions[n].published })
+	a.p.turns.seen(a.id, list, sights[0].at)
+}
+
+// tellMarks adds the members that have changed by their marks. first says of one that what was read before does not count.
+func (a *agency) tellMarks(list []recordRead, marks func(n int) (now []uint32, first bool)) {
+	if len(a.marks.names) == 0 || len(list) == 0 {
+		return
+	}
+	slots := a.p.turns.places(a.id, list)
+	for n, slot := range slots {
+		if slot >= 0 {
+			now, first := marks(n)
+			list[n].members = append(list[n].members, a.marks.read(slot, now, first)...)
 		}
 	}
-	a.p.turns.seen(a.id, list, sights[0].at)
 }
 
 // changedMembers are the top-level members that an event tells as changed.
@@ -60,56 +65,30 @@ func topMember(pointer string) string {
 }
 
 // marks tell whether members that no digest holds have changed: what users ignore first is a counter of views, or of contact
-// requests. They are kept by the slots of the schedule, in memory only, and are those of the goroutine that walks. A record
-// that is the same byte for byte costs one hash.
+// requests. They are kept by the slots of the schedule, in memory only, and are those of the goroutine that walks.
 type marks struct {
-	names   []string // top-level members that are ignored, or of which a part is
-	seed    maphash.Seed
-	records []uint64 // by slot; 0: not read yet
-	members []uint32 // by slot, one for each name
+	names []string // top-level members that are ignored, or of which a part is
+	last  []uint32 // by slot, one for each name
 }
 
-// mostMarks bounds what is kept of an insertion.
-const mostMarks = 16
-
-func newMarks(ignored []string) marks {
-	m := marks{seed: maphash.MakeSeed()}
-	for _, pointer := range ignored {
-		if name := topMember(pointer); pointer != "" && !slices.Contains(m.names, name) && len(m.names) < mostMarks {
-			m.names = append(m.names, name)
-		}
-	}
-	return m
-}
+func newMarks(ignored []string) marks { return marks{names: listings.Watched(ignored)} }
 
 // read returns which of the members are other than at the last reading; none at the first one of a slot.
-func (m *marks) read(slot int, record []byte, first bool) (changed []string) {
-	for slot >= len(m.records) {
-		m.records = append(m.records, 0)
-		m.members = append(m.members, make([]uint32, len(m.names))...)
+func (m *marks) read(slot int, now []uint32, first bool) (changed []string) {
+	if len(now) != len(m.names) {
+		return nil // nobody had to look
 	}
-	before := m.records[slot]
-	if m.records[slot] = maphash.Bytes(m.seed, record) | 1; m.records[slot] == before {
-		return nil
+	if missing := (slot+1)*len(m.names) - len(m.last); missing > 0 {
+		m.last = append(m.last, make([]uint32, missing)...)
 	}
-	now, _ := members(record)
-	for n, name := range m.names {
-		at := slot*len(m.names) + n
-		mark := markOf(now[name])
-		if mark != m.members[at] && before != 0 && !first {
-			changed = append(changed, name)
+	last := m.last[slot*len(m.names):][:len(now)]
+	for n, mark := range now {
+		if mark != last[n] && last[n] != listings.MarkUnknown && !first {
+			changed = append(changed, m.names[n])
 		}
-		m.members[at] = mark
 	}
+	copy(last, now)
 	return changed
-}
-
-func markOf(value []byte) uint32 {
-	if value == nil {
-		return 0
-	}
-	digest, _ := listings.Digest(value, nil) // of a record that has one
-	return binary.BigEndian.Uint32(digest[:])
 }
 
 // places are the slots of insertions, -1 for those that are not in the schedule.

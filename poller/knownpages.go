@@ -67,12 +67,14 @@ func (w *walk) again(page *listings.InsertionsPage) {
 		reads[n].reference = i.Reference
 		if _, seen := w.seen[i.Reference]; seen {
 			decided = false
+			page.Insertions[n].Marks = nil // by another record than this one
 			continue
 		}
 		w.seen[i.Reference] = struct{}{}
 		w.listed++
 	}
 	if !repeated {
+		w.a.tellMarks(reads, func(n int) ([]uint32, bool) { return page.Insertions[n].Marks, false })
 		w.a.p.turns.seen(w.a.id, reads, page.Received)
 	}
 	if !decided && !repeated {

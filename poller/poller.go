@@ -116,7 +116,7 @@ func New(o Options) (*Poller, error) {
 	}
 	p.crew = newCrew(p.budget.effective)
 	o.API.Before, o.API.Again, o.API.After = p.before, p.again, p.after
-	o.API.IDFields, o.API.IgnoreContactRequests = o.IDFields, o.IgnoreContact // what is ignored of insertions may be a hint
+	o.API.IDFields, o.API.IgnoreInsertions, o.API.IgnoreContactRequests = o.IDFields, o.IgnoreInsertion, o.IgnoreContact
 	client, err := listings.New(o.API)
 	if err != nil {
 		return nil, err

@@ -91,14 +91,15 @@ type Poller struct {
 	roster    atomic.Pointer[roster]
 	came      chan struct{} // somebody new is in the roster
 
-	turns  *turns
-	crew   *crew
-	mu     sync.Mutex
-	keys   map[string]*patience // by fingerprint: the API asks for patience
-	down   atomic.Bool          // nobody answered at the base URL, once in this process
-	full   atomic.Bool          // the disk: nothing could be remembered
-	space  *patience
-	filled chan struct{} // the disk has just become full
+	turns   *turns
+	crew    *crew
+	mu      sync.Mutex
+	keys    map[string]*patience // by fingerprint: the API asks for patience
+	down    atomic.Bool          // nobody answered at the base URL, once in this process
+	full    atomic.Bool          // the disk: nothing could be remembered
+	waiting atomic.Bool          // for space, as was said
+	space   *patience
+	filled  chan struct{} // the disk has just become full
 
 	overdue atomic.Bool // there are more insertions than the allowed staleness has time for
 }

@@ -47,19 +47,30 @@ func (p *Poller) outOfSpace(err error) {
 	case p.filled <- struct{}{}:
 	default:
 	}
-	p.log.Error("polling waits for space", "err", err)
+	if !p.waiting.Swap(true) {
+		p.log.Error("polling waits for space", "err", err)
+	}
 }
 
-// watchSpace writes what is owed as soon as there is space again, and lets the asking go on, until ctx is done.
+// watchSpace writes what is owed as soon as there is space again, and lets the asking go on, until ctx is done. It says so only
+// when the space has lasted as long as the waiting: a little of it comes and goes.
 func (p *Poller) watchSpace(ctx context.Context) error {
 	var since time.Time // when there was space again
+	lasts := time.NewTimer(0)
+	defer lasts.Stop()
 	for {
 		select {
 		case <-p.filled:
+		case <-lasts.C:
+			if !p.full.Load() && p.waiting.Swap(false) {
+				p.log.Info("there is space again: polling goes on")
+			}
+			continue
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if time.Since(since) > p.o.RetryMax {
+		began := time.Now()
+		if began.Sub(since) > p.o.RetryMax {
 			p.space.succeeded(time.Now())
 		}
 		if err := p.untilWritten(ctx); err != nil {
@@ -67,7 +78,7 @@ func (p *Poller) watchSpace(ctx context.Context) error {
 		}
 		since = time.Now()
 		p.full.Store(false)
-		p.log.Info("there is space again: polling goes on")
+		lasts.Reset(since.Sub(began))
 		p.pauseAll()
 	}
 }

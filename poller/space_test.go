@@ -1,6 +1,7 @@
 package poller_test
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,6 +50,8 @@ func TestAFullDiskStopsTheAskingAndLosesNothing(t *testing.T) {
 	dir, fill, free := smallDisk(t)
 	inBubble(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.dir = dir
+		said := &journal{}
+		w.options.Logger = slog.New(slog.NewTextHandler(said, nil))
 		w.publish("A100", "a#1##", "a#2##")
 		w.start()
 		w.pass(10 * time.Minute)
@@ -87,6 +90,11 @@ func TestAFullDiskStopsTheAskingAndLosesNothing(t *testing.T) {
 		for _, e := range w.log("A100") {
 			if e.Type != events.TypeWatchBaselined && e.Type != events.TypeContactRequestCreated && e.Type != events.TypeWatchRecovered && e.Type != events.TypeWatchStale {
 				t.Errorf("%s", e)
+			}
+		}
+		for _, line := range []string{"polling waits for space", "there is space again"} {
+			if n := len(said.lines(line)); n < 1 || n > 4 {
+				t.Errorf("%q is said %d times", line, n)
 			}
 		}
 		w.halt()

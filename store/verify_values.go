@@ -43,6 +43,9 @@ func (v *verifier) values() error {
 		{bucketHalts, v.json("a halt", new(Halt))},
 		{bucketTroubles, v.json("a trouble", new(Trouble))},
 		{bucketSchedule, v.schedule},
+		{bucketImports, v.json("the import", new(imports))},
+		{bucketImported, v.importedID},
+		{bucketLastWord, v.lastWord},
 	} {
 		if err := v.each(b.name, b.visit); err != nil {
 			return err
@@ -232,5 +235,23 @@ func (v *verifier) schedule(k, value []byte) {
 	if n < 1 || k[n] != 0 || len(value) < scheduleHead || value[0] != scheduleVersion ||
 		crc32.ChecksumIEEE(value[scheduleHead:]) != binary.BigEndian.Uint32(value[1:]) {
 		v.r.find("what the schedule of agency %q has learned cannot be read; it learns it anew", agencyOf(k))
+	}
+}
+
+// importedID reads an id that the stream has told, with its sequence.
+func (v *verifier) importedID(k, value []byte) {
+	if at, ok := parts(k, 2); !ok || at[1] == "" || len(value) != 8 || binary.BigEndian.Uint64(value) > MaxImport {
+		v.r.find("an id that the stream has told of agency %q cannot be read", agencyOf(k))
+	}
+}
+
+// lastWord reads the last that the stream has told of an insertion or a contact request.
+func (v *verifier) lastWord(k, _ []byte) {
+	at, ok := parts(k, 2)
+	if ok {
+		_, ok = v.tx.lastWord(at[0], at[1])
+	}
+	if !ok {
+		v.r.find("what the stream has told last of something of agency %q cannot be read", agencyOf(k))
 	}
 }

@@ -160,6 +160,28 @@ func TestAStoreOfTheSecondFormKeepsItsContactRequests(t *testing.T) {
 	}
 }
 
+func TestCompactGivesOldContactRequestsTheNewForm(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	s.Close()
+	want := variety()
+	makeSecondForm(t, s.Path(), want)
+	anywhere := func(int64) error { return nil }
+	if _, err := store.Compact(t.Context(), store.Options{Dir: dir}, anywhere); err != nil {
+		t.Fatal(err)
+	}
+	if left := entries(t, s.Path(), "contact_requests"); left != 0 {
+		t.Errorf("%d entries are in the old form", left)
+	}
+	s = open(t, dir)
+	if got := contactRequests(t, s, "A100", "a#1##"); !reflect.DeepEqual(byID(got), byID(want)) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if got := contactRequests(t, s, "A100", "a#1##2"); len(got) != 1 {
+		t.Errorf("of the other insertion: %+v", got)
+	}
+}
+
 // makeSecondForm makes a store one of schema 2 that remembers contact requests of one insertion, and one of another.
 func makeSecondForm(t *testing.T, path string, all []store.ContactRequest) {
 	t.Helper()

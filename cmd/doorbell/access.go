@@ -165,7 +165,16 @@ func approve(ctx context.Context, b Base, agencyID string) (bool, error) {
 		return false, err
 	}
 	defer kept.Close()
-	return poller.ApproveRemembered(kept, agencyID)
+	held, err = poller.ApproveRemembered(kept, agencyID)
+	return held, writeError(err, b)
+}
+
+// writeError gives the failed commit of a command the exit code that it has in the daemon.
+func writeError(err error, b Base) error {
+	if errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrDamaged) {
+		return storeError(err, b.DataDir)
+	}
+	return err
 }
 
 func resume(ctx context.Context, b Base, c *ResumeCmd) (int, error) {
@@ -179,5 +188,6 @@ func resume(ctx context.Context, b Base, c *ResumeCmd) (int, error) {
 		return 0, err
 	}
 	defer kept.Close()
-	return poller.ResumeRemembered(kept, c.Agency, c.Insertion)
+	ended, err = poller.ResumeRemembered(kept, c.Agency, c.Insertion)
+	return ended, writeError(err, b)
 }

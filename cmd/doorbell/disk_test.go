@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -13,7 +14,9 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/events"
 	"doorbell/poller/sandbox"
+	"doorbell/store"
 )
 
 // smallDisk mounts a file system of its own at a folder, so that it can be full. It takes root.
@@ -164,6 +167,31 @@ func TestAFullDiskLosesAndDoublesNothing(t *testing.T) {
 	}
 	if strings.Contains(said, "Critical write error") { // else the relay had nothing to publish
 		has(t, said, "embedded NATS server is restarted", "works again")
+	}
+}
+
+func TestACommandThatMeetsAFullDiskEndsWithTheCodeOfTheDisk(t *testing.T) {
+	dir := filepath.Join(shortDir(t), "data")
+	smallDisk(t, dir, "8m")
+	kept, err := store.Open(store.Options{Dir: dir, BaseURL: "https://api.example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = kept.Update(func(tx *store.Tx) error {
+		for n := range 2000 { // more than one commit can find free pages for
+			if err := tx.PutHalt("A100", store.Halt{Scope: events.ScopeInsertion, Reference: fmt.Sprintf("a#%d##", n), Advice: strings.Repeat("x", 500)}); err != nil {
+				return err
+			}
+		}
+		return tx.PutAgency("A100", store.Agency{})
+	})
+	if err := errors.Join(err, kept.Close()); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, dir)
+	got := run(t, fit("DOORBELL_DATA_DIR="+dir), "resume", "A100")
+	if got.code != exitIO || !strings.Contains(got.stderr, "space") {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -44,15 +44,22 @@ func readBody(resp *http.Response, most int64, b *bytes.Buffer) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
+	if unpacked != packed {
+		unpacked = &bounded{r: unpacked, left: most}
+	}
 	if resp.ContentLength > 0 {
 		b.Grow(int(min(resp.ContentLength, 1<<20)) + bytes.MinRead)
 	}
-	_, err = b.ReadFrom(&bounded{r: unpacked, left: most})
+	_, err = b.ReadFrom(unpacked)
 	return b.Bytes(), err
 }
 
 func unpack(r io.Reader, h http.Header) (io.Reader, error) {
-	switch strings.ToLower(strings.TrimSpace(strings.Join(h.Values("Content-Encoding"), ","))) {
+	told, ok := h["Content-Encoding"]
+	if !ok {
+		return r, nil
+	}
+	switch strings.ToLower(strings.TrimSpace(strings.Join(told, ","))) {
 	case "", "identity":
 		return r, nil
 	case "gzip", "x-gzip":

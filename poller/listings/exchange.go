@@ -84,8 +84,7 @@ var request = &http.Request{Method: http.MethodGet, Proto: "HTTP/1.1", ProtoMajo
 // send makes the round trip. There is no http.Client, so nobody is there who could follow a redirect and take the
 // Authorization header along.
 func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.Header, sent time.Time) (*exchange, error) {
-	l := &limit{Context: ctx, sent: sent, until: sent.Add(c.o.Timeout)}
-	l.again = func(ctx context.Context) error { return c.o.Again(ctx, r) }
+	l := &limit{Context: ctx, client: c, request: r, sent: sent, until: sent.Add(c.o.Timeout)}
 	defer l.lift()
 	req := request.WithContext(l)
 	req.URL, req.Host, req.Header = to, to.Host, header
@@ -103,16 +102,17 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 	}
 	x.buffer = buffers.Get().(*bytes.Buffer)
 	x.body, err = readBody(resp, c.o.MaxBody, x.buffer)
+	if err == nil {
+		return x, nil
+	}
 	var encoding errEncoding
 	switch {
 	case errors.As(err, &encoding):
 		return x, &DriftError{Request: r, Expected: "gzip or no content encoding", Found: "another content encoding", Status: resp.StatusCode}
 	case errors.Is(err, ErrBodyTooLarge):
 		return x, &RequestError{r, err}
-	case err != nil:
-		return x, transportError(ctx, r, err)
 	}
-	return x, nil
+	return x, transportError(ctx, r, err)
 }
 
 // refusal is the error for every status but 200.
@@ -165,6 +165,6 @@ func (c *Client) envelope(x *exchange, size int) Envelope {
 		e.NotModified = true
 		return e
 	}
-	e.ETag, e.LastModified = validator(x.header.Get("ETag")), validator(x.header.Get("Last-Modified"))
+	e.ETag, e.LastModified = validator(x.header.Get("Etag")), validator(x.header.Get("Last-Modified"))
 	return e
 }

@@ -65,8 +65,9 @@ func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 // and a trace, which cost more than all else that a request takes of us.
 type limit struct {
 	context.Context // the caller's
+	client          *Client
+	request         Request
 	sent, until     time.Time
-	again           func(context.Context) error // asked before the request is sent once more
 
 	mu     sync.Mutex
 	inner  context.Context // nil: nobody wanted it
@@ -75,6 +76,9 @@ type limit struct {
 }
 
 type limitKey struct{}
+
+// again is asked before the request is sent once more.
+func (l *limit) again(ctx context.Context) error { return l.client.o.Again(ctx, l.request) }
 
 // Deadline implements context.Context.
 func (l *limit) Deadline() (time.Time, bool) { return l.full().Deadline() }

@@ -18,6 +18,7 @@ import (
 // what was asked later hangs only where it was asked before: such polls take nobody's place.
 type crew struct {
 	perSecond func(time.Time) float64 // what the budget sends
+	most      int                     // polls under way, whatever the budget sends
 
 	mu      sync.Mutex
 	hands   map[pollName]*hand // polls under way
@@ -42,7 +43,7 @@ const (
 )
 
 func newCrew(perSecond func(time.Time) float64) *crew {
-	return &crew{perSecond: perSecond, hands: map[pollName]*hand{}, moved: make(chan struct{}, 1)}
+	return &crew{perSecond: perSecond, most: mostCrew, hands: map[pollName]*hand{}, moved: make(chan struct{}, 1)}
 }
 
 // begin takes the next turn if it is worth taking. room says whether it was; without a turn there is none to take, for so
@@ -63,7 +64,7 @@ func (c *crew) begin(now time.Time, next func(time.Time) (turn, time.Duration)) 
 
 // hasRoom says whether another turn is worth taking. The caller holds c.mu.
 func (c *crew) hasRoom(now time.Time) bool {
-	return c.next == nil && len(c.hands) < mostCrew && len(c.hands)-c.stuck < c.limit(c.perSecond(now))
+	return c.next == nil && len(c.hands) < c.most && len(c.hands)-c.stuck < c.limit(c.perSecond(now))
 }
 
 // limit is how many may be under way. The caller holds c.mu.

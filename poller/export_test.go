@@ -31,3 +31,6 @@ func (p *Poller) Planned(agencyID, reference string) (m schedule.Memory) {
 	p.turns.changeOne(agencyID, reference, func(s *schedule.Schedule, i schedule.Insertion) { m = s.Memory(i) })
 	return m
 }
+
+// Crew lets no more than so many polls be under way at once.
+func (p *Poller) Crew(most int) { p.crew.most = most }

@@ -138,6 +138,7 @@ func newSweep(b *testing.B, count int, volatile string) *sweep {
 	if err != nil {
 		b.Fatal(err)
 	}
+	s.poller.Crew(sweepWorkers - 1) // and one who walks
 	s.script = &naive{
 		client: &http.Client{Transport: s.plain}, base: s.base, key: testKey, file: filepath.Join(dir, "seen.json"),
 		news: func(string) {}, seen: map[string]bool{},
@@ -274,8 +275,7 @@ func cpuTime(tb testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// countingTransport counts requests. Whoever asks through it has so many under way at once as it has places: without a
-// limit of requests per second the poller would have more.
+// countingTransport counts requests. Whoever asks through it has so many under way at once as it has places.
 type countingTransport struct {
 	http.RoundTripper
 	places       chan struct{}

@@ -50,6 +50,7 @@ var onlyInTests = map[string][]string{
 	"events/relay":    {"events/natsd", "store"},
 	"events/replay":   {"events/natsd"},
 	"events/stream":   {"events/natsd"},
+	"events/forward":  {"events/natsd"},
 	"poller/schedule": {"poller/schedule/trace"}, // a forecast is held against the market
 	"poller":          {"poller/sandbox"},        // and a poller against the API over real HTTP
 }
@@ -57,8 +58,8 @@ var onlyInTests = map[string][]string{
 // heavy libraries and the only rooms that import them. A room with " (tests)" has them in its tests alone.
 var heavy = map[string][]string{
 	"go.etcd.io/bbolt":                         {"store", "cmd/doorbell (tests)"},
-	"github.com/nats-io/nats-server/v2":        {"events/natsd", "events/relay (tests)", "cmd/doorbell (tests)"},
-	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/stream", "events/natsd", "cmd/doorbell"},
+	"github.com/nats-io/nats-server/v2":        {"events/natsd", "events/relay (tests)", "events/forward (tests)", "cmd/doorbell (tests)"},
+	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/stream", "events/forward", "events/natsd", "cmd/doorbell"},
 	"github.com/kelseyhightower/envconfig":     {"cmd/doorbell"},
 	"github.com/alecthomas/kong":               {"cmd/doorbell"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"schemas/schematest", "schemas (tests)", "cmd/doorbell (tests)"},

@@ -1,5 +1,3 @@
-// Package forward brings events of the stream to where people are: an [Outlet] for each kind of place, and one pipeline that
-// all of them share.
 package forward
 
 import (
@@ -41,7 +39,8 @@ type Traits struct {
 	Destination string
 	// Pace is the least time between two messages.
 	Pace time.Duration
-	// Digest is how many events one message can hold; below 2 there are no digests.
+	// Digest is how many events one message can hold; below 2 there are no digests. One delivery may be larger where there are
+	// digests: access.halted of many agencies with one key and reason comes as one, however many there are.
 	Digest int
 }
 

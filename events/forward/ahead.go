@@ -1,0 +1,120 @@
+package forward
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"doorbell/events"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	digestAbove = 5               // so many may wait before digests are made
+	digestTries = 5               // after so many tries a message is sent alone
+	longSettle  = 2 * time.Minute // what belongs together comes within this time
+	resettle    = 10 * time.Second
+	mostAhead   = 1000    // messages that are looked at
+	mostBytes   = 8 << 20 // that they may take
+)
+
+// gather returns what is sent together with the item in hand, which is the first.
+func (l *lane) gather(ctx context.Context, i *item) ([]*item, error) {
+	alone := []*item{i}
+	if l.dest.traits.Digest < 2 || i.place <= l.singly || i.attempts > digestTries {
+		return alone, nil
+	}
+	if key := haltKey(i.event); key != "" {
+		together, err := l.settle(ctx, i, key)
+		if err != nil || len(together) > 1 {
+			return together, err
+		}
+	}
+	if i.waiting < digestAbove {
+		return alone, nil
+	}
+	behind, err := l.ahead(ctx, i, l.dest.traits.Digest-1, func(*item) bool { return true })
+	if err != nil || len(behind) < digestAbove {
+		return alone, nil //nolint:nilerr // what cannot be read ahead comes one by one
+	}
+	return append(alone, behind...), nil
+}
+
+// haltKey tells halts apart that have causes of their own: those with one key and one probable reason are one.
+func haltKey(e events.Event) string {
+	if e.Type != events.TypeAccessHalted {
+		return ""
+	}
+	var p struct {
+		ProbableReason string        `json:"probableReason"`
+		Key            events.KeyRef `json:"key"`
+	}
+	if json.Unmarshal(e.Data, &p) != nil || p.Key.Fingerprint == "" {
+		return ""
+	}
+	return p.Key.Fingerprint + " " + p.ProbableReason
+}
+
+// settle waits until no more halts of one key come, and returns all of them. Of agencies that were halted long ago none come any more.
+func (l *lane) settle(ctx context.Context, first *item, key string) ([]*item, error) {
+	same := func(i *item) bool { return haltKey(i.event) == key && i.at.Sub(first.at) <= longSettle }
+	wait := min(l.f.o.Settle, longSettle) - time.Since(first.at)
+	for found := 0; ; {
+		if !sleep(ctx, min(wait, longSettle)) {
+			return nil, ctx.Err()
+		}
+		behind, err := l.ahead(ctx, first, mostAhead, same)
+		if err != nil {
+			return []*item{first}, nil //nolint:nilerr // then each comes alone
+		}
+		if len(behind) == found || time.Since(first.at)+resettle > longSettle {
+			return append([]*item{first}, behind...), nil
+		}
+		found, wait = len(behind), resettle
+	}
+}
+
+// ahead reads what the lane wants of the messages behind an item, without taking them in hand: so many at most.
+func (l *lane) ahead(ctx context.Context, i *item, most int, want func(*item) bool) (found []*item, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*answerLimit)
+	defer cancel()
+	config := jetstream.ConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: i.place + 1, AckPolicy: jetstream.AckNonePolicy,
+		MemoryStorage: true, Replicas: 1, InactiveThreshold: 30 * time.Second,
+	}
+	l.narrow(&config)
+	c, err := l.f.js.CreateConsumer(ctx, l.f.o.Stream, config)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
+		defer cancel()
+		_ = l.f.js.DeleteConsumer(ctx, l.f.o.Stream, c.CachedInfo().Name) // else it goes by itself
+	}()
+	size, place := 0, uint64(0)
+	for place < mostAhead && size < mostBytes && ctx.Err() == nil {
+		batch, err := c.FetchNoWait(50)
+		if err != nil {
+			return nil, err
+		}
+		came := 0
+		for m := range batch.Messages() {
+			meta, err := m.Metadata()
+			if err != nil || meta.Sequence.Consumer != place+1 {
+				return found, err // one is missing: those behind it must not be done before it
+			}
+			place, came, size = place+1, came+1, size+len(m.Data())
+			if next, ours := l.read(m); ours && l.wanted(next) && want(next) {
+				if found = append(found, next); len(found) == most {
+					return found, nil
+				}
+			}
+		}
+		if came == 0 {
+			break
+		}
+	}
+	return found, nil
+}

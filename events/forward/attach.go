@@ -1,0 +1,198 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Reasons why nothing comes from NATS.
+var (
+	errNoConnection = errors.New("no connection to NATS")
+	errNoStream     = errors.New("the stream is missing")
+	// ErrClosed: the connection was closed for good.
+	ErrClosed = errors.New("the connection to NATS was closed")
+)
+
+// attach finds the lane's consumer, or makes it where the lane goes on.
+func (l *lane) attach(ctx context.Context) (jetstream.Consumer, error) {
+	if !l.f.o.Conn.IsConnected() {
+		return nil, errNoConnection
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*answerLimit)
+	defer cancel()
+	stream, err := l.f.js.Stream(ctx, l.f.o.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, fmt.Errorf("%w: %s", errNoStream, l.f.o.Stream)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", l.f.o.Stream, err)
+	}
+	l.f.clean(ctx, stream)
+	c, err := stream.Consumer(ctx, l.consumer)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return l.make(ctx, stream)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("consumer %s: %w", l.consumer, err)
+	}
+	if l.mustRemake() {
+		if err := stream.DeleteConsumer(ctx, l.consumer); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return nil, fmt.Errorf("consumer %s: %w", l.consumer, err)
+		}
+		return l.make(ctx, stream)
+	}
+	return l.adapt(ctx, stream, c)
+}
+
+func (l *lane) mustRemake() (remake bool) {
+	l.remembered(func(s *laneState) { remake = s.Remake })
+	return remake
+}
+
+// adapt brings a consumer that is there up to date. Where it begins cannot be changed, and need not be.
+func (l *lane) adapt(ctx context.Context, stream jetstream.Stream, c jetstream.Consumer) (jetstream.Consumer, error) {
+	have, want := c.CachedInfo().Config, l.config()
+	want.DeliverPolicy, want.OptStartSeq, want.OptStartTime = have.DeliverPolicy, have.OptStartSeq, have.OptStartTime
+	if !alike(have, want) {
+		have.FilterSubject, have.FilterSubjects = want.FilterSubject, want.FilterSubjects
+		have.AckWait, have.MaxAckPending, have.MaxDeliver = want.AckWait, want.MaxAckPending, want.MaxDeliver
+		have.InactiveThreshold = want.InactiveThreshold
+		changed, err := stream.UpdateConsumer(ctx, have)
+		if err != nil {
+			return nil, fmt.Errorf("consumer %s: %w", l.consumer, err)
+		}
+		c = changed
+	}
+	l.begin(c.CachedInfo().Created, time.Time{})
+	return c, nil
+}
+
+func alike(a, b jetstream.ConsumerConfig) bool {
+	return slices.Equal(filters(a), filters(b)) && a.AckWait == b.AckWait && a.MaxAckPending == b.MaxAckPending &&
+		a.MaxDeliver == b.MaxDeliver && a.InactiveThreshold == b.InactiveThreshold
+}
+
+func filters(c jetstream.ConsumerConfig) []string {
+	if c.FilterSubject != "" {
+		return []string{c.FilterSubject}
+	}
+	return slices.Sorted(slices.Values(c.FilterSubjects))
+}
+
+// config is the consumer but for where it begins.
+func (l *lane) config() jetstream.ConsumerConfig {
+	c := jetstream.ConsumerConfig{
+		Durable: l.consumer, Name: l.consumer,
+		Description:       "doorbell: " + string(l.kind) + " for " + l.dest.name,
+		AckPolicy:         jetstream.AckExplicitPolicy,
+		AckWait:           l.f.o.AckWait,
+		MaxDeliver:        -1, // our own limit does not forget the message
+		MaxAckPending:     1,  // one in hand: the order stays, a crash leaves one in doubt
+		InactiveThreshold: l.f.o.Retention,
+	}
+	l.narrow(&c)
+	return c
+}
+
+// narrow sets the filters of a consumer.
+func (l *lane) narrow(c *jetstream.ConsumerConfig) {
+	subjects := l.subjects(l.f.o.Prefix, knowsSeveral(l.f.o.Conn))
+	if len(subjects) == 1 {
+		c.FilterSubject = subjects[0]
+	} else {
+		c.FilterSubjects = subjects
+	}
+}
+
+// knowsSeveral says whether the server takes consumers with several filters: from 2.10 on. It is not tried out: an older one would
+// take such a consumer without a word, and without filters. All that comes is filtered once more anyway.
+func knowsSeveral(nc *nats.Conn) bool {
+	parts := strings.Split(nc.ConnectedServerVersion(), ".")
+	if len(parts) < 2 {
+		return false
+	}
+	major, _ := strconv.Atoi(parts[0])
+	minor, _ := strconv.Atoi(parts[1])
+	return major > 2 || major == 2 && minor >= 10
+}
+
+// make makes the consumer. What it must not deliver again is passed over later: it may begin too early, never too late.
+func (l *lane) make(ctx context.Context, stream jetstream.Stream) (jetstream.Consumer, error) {
+	l.remembered(func(s *laneState) { s.Remake = false }) // a crash after the next step must not make it a second time
+	if err := l.f.state.save(); err != nil {
+		return nil, err
+	}
+	c, began := l.config(), time.Time{}
+	var since time.Time
+	var at *position
+	l.remembered(func(s *laneState) { since, at = s.Since, s.Position })
+	waited := time.Since(l.started)
+	switch {
+	case !since.IsZero():
+		c.DeliverPolicy = jetstream.DeliverAllPolicy
+		if at != nil && l.stillAt(ctx, *at) {
+			c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, at.Sequence+1
+		}
+	case waited < time.Second:
+		c.DeliverPolicy = jetstream.DeliverNewPolicy
+	default: // NATS or the stream was away at first: what came meanwhile is news
+		began = stream.CachedInfo().TimeStamp.Add(-waited)
+		c.DeliverPolicy, c.OptStartTime = jetstream.DeliverByStartTimePolicy, &began
+	}
+	made, err := stream.CreateConsumer(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("consumer %s: %w", l.consumer, err)
+	}
+	l.f.o.Log.Info("consumer made", "forwarder", l.f.o.Name, "consumer", l.consumer, "again", !since.IsZero())
+	l.begin(made.CachedInfo().Created, began)
+	return made, nil
+}
+
+// stillAt says whether the stream is the one in which the lane was: then it need not begin before where it was.
+func (l *lane) stillAt(ctx context.Context, at position) bool {
+	m, err := getMessage(ctx, l.f.js, l.f.o.Stream, map[string]any{"seq": at.Sequence})
+	return err == nil && at.ID != "" && m.header.Get(nats.MsgIdHdr) == at.ID
+}
+
+// begin remembers the consumer, and when the lane began if that is not known.
+func (l *lane) begin(created, began time.Time) {
+	if began.IsZero() {
+		began = created
+	}
+	l.remembered(func(s *laneState) {
+		s.Consumer = l.consumer
+		if s.Since.IsZero() {
+			s.Since, s.First = began.UTC(), created.UTC()
+		}
+		l.again = !s.First.Equal(created)
+	})
+	l.f.state.change(func(m *memory) {
+		if since := m.Lanes[l.key].Since; m.FirstStart.IsZero() || since.Before(m.FirstStart) {
+			m.FirstStart = since
+		}
+	})
+	l.save()
+}
+
+// clean deletes consumers that nobody needs any more. What fails is tried again at the next start; and a consumer that nobody uses
+// goes by itself.
+func (f *Forwarder) clean(ctx context.Context, stream jetstream.Stream) {
+	var leftover []string
+	f.state.look(func(m *memory) { leftover = slices.Clone(m.Leftover) })
+	for _, c := range leftover {
+		err := stream.DeleteConsumer(ctx, c)
+		if err == nil || errors.Is(err, jetstream.ErrConsumerNotFound) {
+			f.state.change(func(m *memory) {
+				m.Leftover = slices.DeleteFunc(m.Leftover, func(other string) bool { return other == c })
+			})
+		}
+	}
+}

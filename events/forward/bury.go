@@ -1,0 +1,130 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"doorbell/events"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Headers of a dead letter beside those of its event.
+const (
+	headerReason      = "doorbell-reason"
+	headerAttempts    = "doorbell-attempts"
+	headerForwarder   = "doorbell-forwarder"
+	headerDestination = "doorbell-destination"
+)
+
+// deadWindow is how long the server knows that a letter is there already. They are few.
+const deadWindow = time.Hour
+
+func deadStream(stream string) string { return stream + "_DLQ" }
+
+func deadSubjects(prefix string) string { return prefix + ".dlq.>" }
+
+func deadSubject(prefix, name string, e events.Event) string {
+	return prefix + ".dlq." + name + "." + events.Token(e.AgencyID) + "." + string(e.Type)
+}
+
+// DeadLetterConfig is the stream of dead letters as it should be, beside a stream of events.
+func DeadLetterConfig(prefix, stream string, retention time.Duration, maxBytes int64, replicas int) jetstream.StreamConfig {
+	c := jetstream.StreamConfig{
+		Name:              deadStream(stream),
+		Description:       "doorbell: what outlets refused for good",
+		Subjects:          []string{deadSubjects(prefix)},
+		Retention:         jetstream.LimitsPolicy,
+		MaxConsumers:      -1,
+		MaxMsgs:           -1,
+		MaxMsgsPerSubject: -1,
+		MaxMsgSize:        -1,
+		MaxBytes:          -1,
+		MaxAge:            retention,
+		Discard:           jetstream.DiscardNew,
+		Storage:           jetstream.FileStorage,
+		Replicas:          max(1, replicas),
+		Duplicates:        deadWindow,
+		AllowDirect:       true,
+	}
+	if maxBytes > 0 {
+		c.MaxBytes = maxBytes
+	}
+	if retention > 0 {
+		c.Duplicates = min(c.Duplicates, retention)
+	}
+	return c
+}
+
+// EnsureDeadLetters makes a stream if it is missing, and changes none that is there. Guests of the embedded server may not make
+// streams: the daemon does it for them.
+func EnsureDeadLetters(ctx context.Context, conn *nats.Conn, c jetstream.StreamConfig) error {
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return fmt.Errorf("dead letters: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	_, err = js.Stream(ctx, c.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		_, err = js.CreateStream(ctx, c)
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return fmt.Errorf("stream %s of dead letters: %w", c.Name, err)
+	}
+	return nil
+}
+
+// bury writes a dead letter. The same one twice is one: the server tells it by its id for a while, and afterwards by a look at the
+// newest on its subject.
+func (l *lane) bury(ctx context.Context, m *item, attempts int, reason string) error {
+	js, o := l.f.js, l.f.o
+	subject := deadSubject(o.Prefix, o.Name, m.event)
+	id := o.Name + "/" + l.dest.name + "/" + m.event.ID
+	last, err := getMessage(ctx, js, deadStream(o.Stream), map[string]any{"last_by_subj": subject})
+	if err == nil && last.header.Get(nats.MsgIdHdr) == id {
+		return nil
+	}
+	if err != nil && !errors.Is(err, ErrNoLetter) {
+		return fmt.Errorf("dead letters: %w", err)
+	}
+	letter := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: m.event.Data}
+	for name, values := range m.header {
+		if !strings.HasPrefix(strings.ToLower(name), "nats-") { // a fence or a batch would be obeyed once more
+			letter.Header[name] = values
+		}
+	}
+	letter.Header.Set(nats.MsgIdHdr, id)
+	letter.Header.Set(headerForwarder, o.Name)
+	letter.Header.Set(headerDestination, l.dest.name)
+	letter.Header.Set(headerReason, reason)
+	letter.Header.Set(headerAttempts, strconv.Itoa(attempts))
+	return l.post(ctx, letter)
+}
+
+// post publishes a letter and makes the stream, if it is missing and ours to make.
+func (l *lane) post(ctx context.Context, letter *nats.Msg) error {
+	o := l.f.o
+	publish := func() error {
+		ctx, cancel := context.WithTimeout(ctx, answerLimit)
+		defer cancel()
+		_, err := l.f.js.PublishMsg(ctx, letter, jetstream.WithExpectStream(deadStream(o.Stream)), jetstream.WithRetryAttempts(0))
+		return err
+	}
+	err := publish()
+	if errors.Is(err, jetstream.ErrNoStreamResponse) && o.Manage {
+		if err := EnsureDeadLetters(ctx, o.Conn, DeadLetterConfig(o.Prefix, o.Stream, o.Retention, 0, o.Replicas)); err != nil {
+			return err
+		}
+		err = publish()
+	}
+	if err != nil {
+		return fmt.Errorf("dead letters: stream %s: %w", deadStream(o.Stream), err)
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode"
+)
+
+// destination is an outlet with its pace, which all lanes to it share.
+type destination struct {
+	name   string
+	outlet Outlet
+	traits Traits
+
+	turn chan struct{} // has one token: who holds it sends
+	next time.Time     // not before; of whoever has the turn
+	off  atomic.Bool
+}
+
+func newDestination(o Outlet) *destination {
+	t := o.Traits()
+	d := &destination{name: t.Destination, outlet: o, traits: t, turn: make(chan struct{}, 1)}
+	d.turn <- struct{}{}
+	return d
+}
+
+// errStopped: the forwarder ends, and nothing was sent.
+var errStopped = errors.New("stopped")
+
+// longestAfter bounds what an outlet can ask for.
+const longestAfter = time.Hour
+
+// send sends when it is its turn and the pace allows it. A send that has begun goes on for a while after the end of ctx: to cut it would
+// leave in doubt whether it was taken.
+func (d *destination) send(ctx context.Context, delivery Delivery, limit, drain time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return errStopped
+	case <-d.turn:
+	}
+	defer func() { d.turn <- struct{}{} }()
+	if d.off.Load() {
+		return &Off{Reason: "it was switched off before"}
+	}
+	if !sleep(ctx, time.Until(d.next)) {
+		return errStopped
+	}
+	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(drain, cancel) })()
+	err := d.outlet.Send(sending, delivery)
+	d.next = time.Now().Add(max(d.traits.Pace, after(err)))
+	return err
+}
+
+// after is how long an outlet wants to be left alone.
+func after(err error) time.Duration {
+	var later *Later
+	if errors.As(err, &later) {
+		return min(later.After, longestAfter)
+	}
+	return 0
+}
+
+// sleep is false if ctx ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return ctx.Err() == nil
+	}
+}
+
+// pause is our own back-off after so many attempts: 1 s, 2 s … 5 min, a fifth more or less.
+func pause(attempts int) time.Duration {
+	const longest = 5 * time.Minute
+	d := longest
+	if attempts < 10 {
+		d = min(longest, time.Second<<max(0, attempts-1))
+	}
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
+}
+
+// reason is what an error of an outlet may be quoted with. Of an error that is none of ours only the kind is told: it may hold an
+// address, which may be a secret.
+func reason(err error) string {
+	var later *Later
+	var never *Never
+	var off *Off
+	switch {
+	case errors.As(err, &never):
+		return plain(never.Reason)
+	case errors.As(err, &off):
+		return plain(off.Reason)
+	case errors.As(err, &later):
+		return plain(later.Reason)
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	case errors.Is(err, context.Canceled):
+		return "cut short"
+	}
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	return fmt.Sprintf("an error of type %T", err)
+}
+
+// plain makes a text fit for a header and a line of log: printable ASCII, and not much of it.
+func plain(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r > unicode.MaxASCII || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+	return s[:min(len(s), 300)]
+}

@@ -1,0 +1,193 @@
+package forward
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"doorbell/events"
+)
+
+// Kind of what a lane carries.
+type Kind string
+
+// Leads are all that happens at the listings; alerts tell how the watch itself is. See [IsAlert].
+const (
+	Leads  Kind = "leads"
+	Alerts Kind = "alerts"
+)
+
+func kindOf(t events.Type) Kind {
+	if IsAlert(t) {
+		return Alerts
+	}
+	return Leads
+}
+
+// DefaultTypes is what an outlet gets where nothing else is said.
+var DefaultTypes = []string{string(events.TypeContactRequestCreated), "access.>", "watch.>"}
+
+// Filter says what a route takes. The zero value takes [DefaultTypes] of every agency.
+type Filter struct {
+	// Types are types or patterns, as [ParseTypes] returns them; nil: DefaultTypes.
+	Types []string `json:"types,omitempty"`
+	// Agencies are agency ids; nil: all.
+	Agencies []string `json:"agencies,omitempty"`
+	// Except are agencies that this route leaves to others.
+	Except []string `json:"except,omitempty"`
+	// MinScore is the least score of a contact request; nil: any. One whose score is missing, null or no number passes: better
+	// a lead too many than one lost.
+	MinScore *float64 `json:"minScore,omitempty"`
+	// Only is Leads or Alerts; empty: both.
+	Only Kind `json:"only,omitempty"`
+}
+
+// ParseTypes reads types separated by commas. Each is a type of the contract, or a pattern that ends in ".>", such as access.>
+// for all types that begin with access., or > for all. The error names what is none.
+func ParseTypes(list string) ([]string, error) {
+	var types []string
+	for one := range strings.SplitSeq(list, ",") {
+		one = strings.TrimSpace(one)
+		if one == "" {
+			continue
+		}
+		if err := validPattern(one); err != nil {
+			return nil, err
+		}
+		if !slices.Contains(types, one) {
+			types = append(types, one)
+		}
+	}
+	if len(types) == 0 {
+		return nil, fmt.Errorf("no type of event is named; the default is %s", strings.Join(DefaultTypes, ","))
+	}
+	return types, nil
+}
+
+// validPattern says whether a pattern takes any type at all.
+func validPattern(pattern string) error {
+	if slices.ContainsFunc(events.Types, func(t events.Type) bool { return matches(pattern, t) }) {
+		return nil
+	}
+	return fmt.Errorf("there is no type of event %.40q; types are %s, or a pattern such as access.>", pattern, typeNames())
+}
+
+func typeNames() string {
+	names := make([]string, len(events.Types))
+	for i, t := range events.Types {
+		names[i] = string(t)
+	}
+	return strings.Join(names, ", ")
+}
+
+func matches(pattern string, t events.Type) bool {
+	if pattern == ">" || pattern == string(t) {
+		return true
+	}
+	begin, wild := strings.CutSuffix(pattern, ">")
+	return wild && strings.HasSuffix(begin, ".") && strings.HasPrefix(string(t), begin)
+}
+
+// validate checks what New is given.
+func (f Filter) validate() error {
+	for _, p := range f.Types {
+		if err := validPattern(p); err != nil {
+			return err
+		}
+	}
+	if f.MinScore != nil && (math.IsNaN(*f.MinScore) || math.IsInf(*f.MinScore, 0)) {
+		return fmt.Errorf("the minimum score is no number")
+	}
+	if f.Only != "" && f.Only != Leads && f.Only != Alerts {
+		return fmt.Errorf("%.40q is neither %s nor %s", f.Only, Leads, Alerts)
+	}
+	return nil
+}
+
+func (f Filter) types() []string {
+	if f.Types == nil {
+		return DefaultTypes
+	}
+	return f.Types
+}
+
+// wants says whether the filter takes an event, whatever its origin.
+func (f Filter) wants(e events.Event) bool {
+	return (f.Only == "" || f.Only == kindOf(e.Type)) && f.covers(e.AgencyID) && f.wantsType(e.Type) && f.wantsScore(e)
+}
+
+func (f Filter) wantsType(t events.Type) bool {
+	return slices.ContainsFunc(f.types(), func(p string) bool { return matches(p, t) })
+}
+
+// covers says whether the filter takes anything of an agency.
+func (f Filter) covers(agency string) bool {
+	return (f.Agencies == nil || slices.Contains(f.Agencies, agency)) && !slices.Contains(f.Except, agency)
+}
+
+func (f Filter) wantsScore(e events.Event) bool {
+	if f.MinScore == nil {
+		return true
+	}
+	score, ok := scoreOf(e)
+	return !ok || score >= *f.MinScore
+}
+
+// scoreOf is the score of a contact request, which may be a number or the text of one.
+func scoreOf(e events.Event) (float64, bool) {
+	var p struct {
+		Score json.RawMessage `json:"score"`
+	}
+	if !strings.HasPrefix(string(e.Type), "contact_request.") || json.Unmarshal(e.Data, &p) != nil {
+		return 0, false
+	}
+	text := string(p.Score)
+	var s string
+	if json.Unmarshal(p.Score, &s) == nil {
+		text = strings.TrimSpace(s)
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
+}
+
+// narrow are the known types of one kind that the filter takes, in as few patterns as possible that do not overlap: the server
+// wants it so.
+func (f Filter) narrow(k Kind) []string {
+	if f.Only != "" && f.Only != k {
+		return nil
+	}
+	var narrow []string
+	for _, group := range groups(k) {
+		all := true
+		var some []string
+		for _, t := range events.Types {
+			if !strings.HasPrefix(string(t), group) {
+				continue
+			}
+			if f.wantsType(t) {
+				some = append(some, string(t))
+			} else {
+				all = false
+			}
+		}
+		if all {
+			some = []string{group + ">"}
+		}
+		narrow = append(narrow, some...)
+	}
+	return narrow
+}
+
+// groups are how the types of a kind begin.
+func groups(k Kind) (all []string) {
+	for _, t := range events.Types {
+		begin, _, _ := strings.Cut(string(t), ".")
+		if begin += "."; kindOf(t) == k && !slices.Contains(all, begin) {
+			all = append(all, begin)
+		}
+	}
+	return all
+}

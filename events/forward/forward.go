@@ -1,0 +1,143 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"doorbell/events"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+)
+
+// Route is an outlet and what it gets. Routes whose outlets have one destination share its lanes, and the first one's outlet.
+type Route struct {
+	Outlet Outlet
+	Filter Filter
+}
+
+// Options configure New. Conn, Prefix, Stream, Dir, Name and Routes are required.
+type Options struct {
+	Conn   *nats.Conn // stays the caller's to close, after Run has returned
+	Prefix string
+	Stream string
+	Dir    string // where the state file is; made if it is missing
+	Name   string // tells forwarders apart: slack, say. 1 to 32 letters, digits, _ and -
+	Routes []Route
+
+	Retention time.Duration // how long dead letters are kept, and consumers that nobody uses; 0: for ever
+	Manage    bool          // make the stream of dead letters if it is missing
+	Replicas  int           // of that stream; default 1
+	Log       *slog.Logger  // default: nothing is logged
+
+	Tries     int           // after how many a message is suspected; default 30, which is about two hours
+	AckWait   time.Duration // after which the server delivers again what nobody tells it about; default 30 s
+	SendLimit time.Duration // how long one Send may take; default 1 min
+	Drain     time.Duration // how long a Send may go on after the end of Run's context; default 5 s
+	Settle    time.Duration // how long halts of one key are waited for, at first; default 30 s, at most 2 min altogether
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	if o.Tries <= 0 {
+		o.Tries = 30
+	}
+	for _, d := range []struct {
+		of      *time.Duration
+		without time.Duration
+	}{{&o.AckWait, 30 * time.Second}, {&o.SendLimit, time.Minute}, {&o.Drain, 5 * time.Second}, {&o.Settle, 30 * time.Second}} {
+		if *d.of <= 0 {
+			*d.of = d.without
+		}
+	}
+	return o
+}
+
+// ErrOptions is wrapped by what is wrong with the options themselves.
+var ErrOptions = errors.New("forwarder")
+
+// validate finds what would only show much later.
+func (o Options) validate() error {
+	if o.Conn == nil || o.Stream == "" || o.Dir == "" {
+		return fmt.Errorf("%w: connection, stream and directory are needed", ErrOptions)
+	}
+	if err := events.ValidPrefix(o.Prefix); err != nil {
+		return fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	if err := ValidName(o.Name); err != nil {
+		return fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	if len(o.Routes) == 0 {
+		return fmt.Errorf("%w %s: it has no outlet", ErrOptions, o.Name)
+	}
+	for _, r := range o.Routes {
+		if d := r.Outlet.Traits().Destination; d == "" || len(d) > 64 || events.Token(d) != d {
+			return fmt.Errorf("%w %s: a destination is named with other than 1 to 64 letters, digits, _ and -", ErrOptions, o.Name)
+		}
+		if err := r.Filter.validate(); err != nil {
+			return fmt.Errorf("%w %s: %w", ErrOptions, o.Name, err)
+		}
+	}
+	return nil
+}
+
+// ValidName checks the name of a forwarder, which becomes part of subjects and of file names. The error does not quote it.
+func ValidName(name string) error {
+	if name == "" || len(name) > 32 || events.Token(name) != name {
+		return errors.New("a forwarder's name is 1 to 32 letters, digits, _ and -")
+	}
+	return nil
+}
+
+// Forwarder is a pipeline from the stream to outlets.
+type Forwarder struct {
+	o     Options
+	js    jetstream.JetStream
+	state *stateFile
+	lanes []*lane
+
+	cut func(step string) bool // of tests: ends a lane at a step, as a crash would
+}
+
+// New checks the options, takes the lock on the state file, and reads it. It asks nothing of NATS. The forwarder has the lock until
+// Run returns or Close is called: [ErrBusy] says that another one has it, [ErrState] that the file cannot be used.
+func New(o Options) (*Forwarder, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(o.Conn)
+	if err != nil {
+		return nil, fmt.Errorf("forwarder %s: %w", o.Name, err)
+	}
+	s, err := openState(o.Dir, o.Name)
+	if err != nil {
+		return nil, err
+	}
+	f := &Forwarder{o: o, js: js, state: s}
+	f.lanes = f.plan()
+	return f, nil
+}
+
+// Close gives the lock back. Run does it too.
+func (f *Forwarder) Close() { f.state.close() }
+
+// Run forwards until ctx ends, and then lets a message that is being sent come to an end, for Options.Drain at most. NATS that is away,
+// a stream that is missing and a consumer that somebody deleted are waited for: the only error is a connection that was closed for
+// good. It may be called once.
+func (f *Forwarder) Run(ctx context.Context) error {
+	defer f.Close()
+	f.moveIn()
+	g, ctx := errgroup.WithContext(ctx)
+	for _, l := range f.lanes {
+		g.Go(func() error { return l.run(ctx) })
+	}
+	return g.Wait()
+}

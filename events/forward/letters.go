@@ -1,0 +1,218 @@
+package forward
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"time"
+
+	"doorbell/events"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Errors of DeadLetters on which a caller decides.
+var (
+	// ErrNoLetter: there is no dead letter with the number.
+	ErrNoLetter = errors.New("there is no such dead letter")
+	// ErrNoOutlet: nothing that is configured takes the letter.
+	ErrNoOutlet = errors.New("no outlet is configured for this letter")
+	// ErrNotErased: the letter could not be taken away. Guests of the embedded server may not do it.
+	ErrNotErased = errors.New("the letter stays: this user of NATS may not erase it, or the server does not answer")
+)
+
+// Letter is a dead letter without what is in it: no person's data.
+type Letter struct {
+	Number      uint64      `json:"number"` // what Retry and Drop want
+	Forwarder   string      `json:"forwarder"`
+	Destination string      `json:"destination"`
+	Type        events.Type `json:"type"`
+	AgencyID    string      `json:"agencyId"`
+	Reference   string      `json:"propertyReferenceId,omitempty"`
+	ID          string      `json:"id"` // of the event
+	Reason      string      `json:"reason"`
+	Attempts    int         `json:"attempts"`
+	At          time.Time   `json:"at"` // when it was given up
+}
+
+// DeadLetters is what outlets refused for good, of all forwarders.
+type DeadLetters struct {
+	js             jetstream.JetStream
+	prefix, stream string
+}
+
+// answerLimit is how long an answer of the server is waited for.
+const answerLimit = 5 * time.Second
+
+// OpenDeadLetters asks nothing yet. The stream is that of the events.
+func OpenDeadLetters(conn *nats.Conn, prefix, stream string) (*DeadLetters, error) {
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return nil, fmt.Errorf("dead letters: %w", err)
+	}
+	return &DeadLetters{js: js, prefix: prefix, stream: deadStream(stream)}, nil
+}
+
+// List yields the letters, oldest first. A stream that was never made is an empty one. What is in the stream and no letter of ours is
+// left out.
+func (d *DeadLetters) List(ctx context.Context) iter.Seq2[Letter, error] {
+	return func(yield func(Letter, error) bool) {
+		for next := uint64(1); ; {
+			m, err := d.get(ctx, next, true)
+			if errors.Is(err, ErrNoLetter) {
+				return
+			}
+			if err != nil {
+				yield(Letter{}, err)
+				return
+			}
+			next = m.place + 1
+			if l, _, ok := d.read(m); ok && !yield(l, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Retry sends a letter once more, as a delivery of its own, and takes it away if the outlet takes it. The routes are those of the
+// letter's forwarder: the one with the letter's destination sends it, else the first whose filter wants it.
+func (d *DeadLetters) Retry(ctx context.Context, number uint64, routes func(forwarder string) []Route) error {
+	m, err := d.get(ctx, number, false)
+	if err != nil {
+		return err
+	}
+	l, e, ok := d.read(m)
+	if !ok {
+		return fmt.Errorf("%w: %d", ErrNoLetter, number)
+	}
+	o := choose(routes(l.Forwarder), l.Destination, e)
+	if o == nil {
+		return fmt.Errorf("%w: number %d, of forwarder %s", ErrNoOutlet, number, l.Forwarder)
+	}
+	if err := o.Send(ctx, Delivery{Events: []events.Event{e}}); err != nil {
+		return fmt.Errorf("dead letter %d: %w", number, err)
+	}
+	return d.Drop(ctx, number)
+}
+
+func choose(routes []Route, destination string, e events.Event) Outlet {
+	for _, r := range routes {
+		if r.Outlet.Traits().Destination == destination {
+			return r.Outlet
+		}
+	}
+	for _, r := range routes {
+		if r.Filter.wants(e) {
+			return r.Outlet
+		}
+	}
+	return nil
+}
+
+// Drop erases a letter: nothing of it is left in the server's files.
+func (d *DeadLetters) Drop(ctx context.Context, number uint64) error {
+	var a struct {
+		Error   *jetstream.APIError `json:"error"`
+		Success bool                `json:"success"`
+	}
+	err := d.ask(ctx, "STREAM.MSG.DELETE", map[string]any{"seq": number}, &a)
+	switch {
+	case err != nil:
+		return fmt.Errorf("dead letter %d: %w (%w)", number, ErrNotErased, err)
+	case a.Error != nil && (a.Error.Code == 404 || a.Error.ErrorCode == 10043):
+		return fmt.Errorf("%w: %d", ErrNoLetter, number)
+	case a.Error != nil:
+		return fmt.Errorf("dead letter %d: %w", number, a.Error)
+	case !a.Success:
+		return fmt.Errorf("dead letter %d: %w", number, ErrNotErased)
+	}
+	return nil
+}
+
+// placed is a message of a stream.
+type placed struct {
+	subject string
+	place   uint64
+	at      time.Time
+	header  nats.Header
+	data    []byte
+}
+
+// get returns a message, or the first one from there on. It asks the stream's leader: replicas may be behind.
+func (d *DeadLetters) get(ctx context.Context, number uint64, orLater bool) (*placed, error) {
+	want := map[string]any{"seq": number}
+	if orLater {
+		want["next_by_subj"] = deadSubjects(d.prefix)
+	}
+	return getMessage(ctx, d.js, d.stream, want)
+}
+
+func (d *DeadLetters) ask(ctx context.Context, verb string, question, into any) error {
+	return askServer(ctx, d.js.Conn(), verb+"."+d.stream, question, into)
+}
+
+// read recognises a letter.
+func (d *DeadLetters) read(m *placed) (l Letter, e events.Event, ok bool) {
+	e, err := events.Decode(m.header, m.data)
+	if err != nil {
+		return l, e, false
+	}
+	l = Letter{
+		Number: m.place, Type: e.Type, AgencyID: e.AgencyID, Reference: e.Reference, ID: e.ID, At: m.at.UTC(),
+		Forwarder: m.header.Get(headerForwarder), Destination: m.header.Get(headerDestination), Reason: m.header.Get(headerReason),
+	}
+	l.Attempts, _ = strconv.Atoi(m.header.Get(headerAttempts))
+	return l, e, ValidName(l.Forwarder) == nil && m.subject == deadSubject(d.prefix, l.Forwarder, e)
+}
+
+// getMessage asks a stream's leader for a message.
+func getMessage(ctx context.Context, js jetstream.JetStream, stream string, want map[string]any) (*placed, error) {
+	var a struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message *struct {
+			Subject  string    `json:"subject"`
+			Sequence uint64    `json:"seq"`
+			Header   []byte    `json:"hdrs"`
+			Data     []byte    `json:"data"`
+			Time     time.Time `json:"time"`
+		} `json:"message"`
+	}
+	err := askServer(ctx, js.Conn(), "STREAM.MSG.GET."+stream, want, &a)
+	switch {
+	case err != nil:
+		return nil, err
+	case a.Error != nil && a.Error.Code == 404: // no such message, or no such stream
+		return nil, ErrNoLetter
+	case a.Error != nil:
+		return nil, fmt.Errorf("stream %s: %w", stream, a.Error)
+	case a.Message == nil || a.Message.Sequence == 0:
+		return nil, fmt.Errorf("stream %s: the answer cannot be understood", stream)
+	}
+	m := &placed{subject: a.Message.Subject, place: a.Message.Sequence, at: a.Message.Time, data: a.Message.Data}
+	if len(a.Message.Header) > 0 {
+		m.header, _ = nats.DecodeHeadersMsg(a.Message.Header) // what cannot be read is none of ours
+	}
+	return m, nil
+}
+
+// askServer asks JetStream something that the client library has no words for, or too many.
+func askServer(ctx context.Context, nc *nats.Conn, verb string, question, into any) error {
+	q, err := json.Marshal(question)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	reply, err := nc.RequestWithContext(ctx, "$JS.API."+verb, q)
+	if err != nil {
+		return fmt.Errorf("no answer from NATS: %w", err)
+	}
+	if json.Unmarshal(reply.Data, into) != nil {
+		return errors.New("NATS: the answer cannot be understood")
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package forward
+
+import (
+	"sync"
+	"time"
+)
+
+// Status is how a forwarder is.
+type Status struct {
+	Name  string       `json:"name"`
+	Lanes []LaneStatus `json:"lanes"`
+}
+
+// LaneStatus is how one lane is. Counters begin with the process.
+type LaneStatus struct {
+	Destination string    `json:"destination"`
+	Kind        Kind      `json:"kind"`
+	Waiting     uint64    `json:"waiting"` // as of the last message that was in hand, and with it
+	Sent        uint64    `json:"sent"`    // deliveries; a digest is one
+	Events      uint64    `json:"events"`  // in these deliveries
+	LastSent    time.Time `json:"lastSent,omitzero"`
+	Attempts    int       `json:"attempts,omitempty"`  // of the message in hand
+	LastError   string    `json:"lastError,omitempty"` // what the outlet said last, if that was no
+	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
+	DeadLetters uint64    `json:"deadLetters"`
+	Foreign     uint64    `json:"foreign"`           // messages on our subjects that are none of ours
+	Off         bool      `json:"off"`               // nothing is sent until the program is started anew
+	Problem     string    `json:"problem,omitempty"` // why nothing comes from NATS
+}
+
+// Status may be called at any time.
+func (f *Forwarder) Status() Status {
+	s := Status{Name: f.o.Name}
+	for _, l := range f.lanes {
+		s.Lanes = append(s.Lanes, l.status.read())
+	}
+	return s
+}
+
+// board is a LaneStatus that is read while it is written.
+type board struct {
+	mu sync.Mutex
+	s  LaneStatus
+}
+
+func (b *board) read() LaneStatus {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.s
+}
+
+func (b *board) write(change func(*LaneStatus)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change(&b.s)
+}

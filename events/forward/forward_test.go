@@ -1,0 +1,472 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func TestAConsumerMadeAfterTenThousandEventsForwardsNoneOfThem(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		for range 10_000 {
+			w.lead("A100")
+		}
+		var news events.Event
+		w.run(time.Minute, func() { news = w.lead("A100") })
+		wantIDs(t, s, []events.Event{news})
+	})
+}
+
+func TestLeadsComeOneByOneInTheirOrderAndNotTwice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.run(time.Minute, func() {
+			for n := range 30 {
+				w.lead([]string{"A100", "B 200"}[n%2])
+				time.Sleep(2 * time.Second)
+			}
+		})
+		w.run(time.Minute)
+		wantIDs(t, s, w.history)
+		if n := len(s.deliveries()); n != 30 {
+			t.Errorf("%d deliveries", n)
+		}
+		info, err := w.js.Consumer(t.Context(), "LISTINGS", "doorbell-slack-leads")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := info.CachedInfo().Config
+		if c.MaxAckPending != 1 || c.FilterSubject != "listings.v1.*.contact_request.created" || c.InactiveThreshold != 720*time.Hour {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
+func TestTheStateIsForNobodyElseToRead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.run(time.Minute, func() { w.lead("A100") })
+		path := filepath.Join(w.o.Dir, "forward-slack.json")
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Fatalf("%v %v", info.Mode(), err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil || strings.Contains(string(text), "ecret") || !strings.Contains(string(text), `"firstStart"`) {
+			t.Errorf("%s %v", text, err)
+		}
+	})
+}
+
+func TestOnlyLiveEventsTravel(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.run(time.Minute, func() {
+			for _, o := range []events.Origin{events.OriginBaseline, events.OriginReplay} {
+				e := w.stamp(&events.ContactRequestCreated{
+					Common: events.Common{AgencyID: "A", Origin: o, ObservedAt: time.Now()}, ContactRequestID: string(o),
+				}, "A")
+				w.put(e, nil)
+			}
+			w.lead("A")
+		})
+		wantIDs(t, s, w.history)
+	})
+}
+
+func TestASecondForwarderOfTheSameNameIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, leadsTo(newScript("a", 20)))
+		first := w.forwarder()
+		_, err := New(w.o)
+		if !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "slack") {
+			t.Fatal(err)
+		}
+		first.Close()
+		w.forwarder().Close()
+		w.o.Name = "other"
+		w.forwarder().Close()
+	})
+}
+
+func TestADamagedStateIsRefusedAndLeftAsItIs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, leadsTo(newScript("a", 20)))
+		path := filepath.Join(w.o.Dir, "forward-slack.json")
+		for _, text := range []string{
+			"", "{", "null", "[]", `{"version":1,"name":"slack"}`, `{"version":1,"name":"slack","lanes":{"a/leads":null}}`,
+			`{"version":1,"name":"mail","lanes":{}}`, `{"version":2,"name":"slack","lanes":{}}`, `{"version":1,"name":"slack","lanes":{}}x`,
+			`{"version":1,"name":"slack","lanes":{"a/leads":{"agencies":{"A":null}}}}`, `{"version":1,"name":"slack","lanes":{"a/leads":{}}}`,
+		} {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := New(w.o)
+			if !errors.Is(err, ErrState) || !strings.Contains(err.Error(), path) {
+				t.Errorf("%s: %v", text, err)
+			}
+			if now, _ := os.ReadFile(path); string(now) != text {
+				t.Errorf("%s became %s", text, now)
+			}
+		}
+	})
+}
+
+func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, leadsTo(newScript("a", 20)))
+		for name, change := range map[string]func(*Options){
+			"no connection": func(o *Options) { o.Conn = nil },
+			"prefix":        func(o *Options) { o.Prefix = "a..b" },
+			"name":          func(o *Options) { o.Name = "a/b" },
+			"no routes":     func(o *Options) { o.Routes = nil },
+			"destination":   func(o *Options) { o.Routes = []Route{leadsTo(newScript("https://x", 1))} },
+			"type":          func(o *Options) { o.Routes[0].Filter.Types = []string{"contact_request.create"} },
+			"kind":          func(o *Options) { o.Routes[0].Filter.Only = "lead" },
+		} {
+			o := w.o
+			o.Routes = []Route{leadsTo(newScript("a", 20))}
+			change(&o)
+			if f, err := New(o); !errors.Is(err, ErrOptions) {
+				t.Errorf("%s: %v", name, err)
+				if err == nil {
+					f.Close()
+				}
+			}
+		}
+	})
+}
+
+func TestAForeignMessageIsPassedOverAndToldOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		f, stop := w.start()
+		time.Sleep(time.Second)
+		for range 3 {
+			if _, err := w.js.Publish(t.Context(), "listings.v1.A100.contact_request.created", []byte("Secretname")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e := w.lead("A100")
+		time.Sleep(time.Minute)
+		if st := f.Status().Lanes[0]; st.Foreign != 3 || st.Sent != 1 || st.Waiting != 0 || st.Problem != "" {
+			t.Errorf("%+v", st)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		wantIDs(t, s, []events.Event{e})
+		if n := strings.Count(w.log.String(), "no event of ours"); n != 1 || strings.Contains(w.log.String(), "Secretname") {
+			t.Errorf("told %d times", n)
+		}
+	})
+}
+
+func TestLeadsDoNotWaitBehindAlerts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		s.will(func(d Delivery) error {
+			if IsAlert(d.Events[0].Type) {
+				return &Later{Reason: "no alerts"}
+			}
+			return nil
+		})
+		w := newWorld(t, Route{Outlet: s})
+		var e events.Event
+		w.run(5*time.Minute, func() {
+			w.halt("A100", "k")
+			time.Sleep(2 * time.Minute)
+			e = w.lead("A100")
+			time.Sleep(3 * time.Second)
+			wantIDs(t, s, []events.Event{e})
+		})
+	})
+}
+
+func TestOneOutletThatIsDownHoldsUpNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		down, up := newScript("down", 20), newScript("up", 20)
+		down.down()
+		w := newWorld(t, leadsTo(down, "A100"), leadsTo(up, "B200"))
+		w.run(time.Minute, func() {
+			w.lead("A100")
+			w.lead("B200")
+		})
+		wantIDs(t, up, w.history[1:])
+		wantIDs(t, down, nil)
+		down.up()
+		w.run(10 * time.Minute)
+		wantIDs(t, up, w.history[1:])
+		wantIDs(t, down, w.history[:1])
+	})
+}
+
+func TestThePaceIsKeptOverAllLanesOfADestination(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 0)
+		w := newWorld(t, Route{Outlet: s})
+		w.run(time.Minute, func() {
+			for range 8 {
+				w.lead("A100")
+				w.halt("A100", "k")
+			}
+		})
+		if len(s.begun) != 16 {
+			t.Fatalf("%d sends", len(s.begun))
+		}
+		for n := 1; n < len(s.begun); n++ {
+			if d := s.begun[n].Sub(s.begun[n-1]); d < time.Second {
+				t.Errorf("%s between two", d)
+			}
+		}
+	})
+}
+
+func TestAnOutletThatIsOffGetsNothingMoreAndLosesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		s.will(func(Delivery) error { return &Off{Reason: "410 gone"} })
+		w := newWorld(t, Route{Outlet: s})
+		f, stop := w.start()
+		time.Sleep(time.Second)
+		w.lead("A100")
+		time.Sleep(10 * time.Second)
+		w.lead("A100")
+		w.halt("A100", "k")
+		time.Sleep(10 * time.Minute)
+		if s.called() != 1 {
+			t.Errorf("called %d times", s.called())
+		}
+		for _, l := range f.Status().Lanes {
+			if want := map[Kind]uint64{Leads: 2, Alerts: 1}[l.Kind]; !l.Off || l.Waiting != want || l.Kind == Leads && l.LastError != "410 gone" {
+				t.Errorf("%+v", l)
+			}
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(w.log.String(), "the outlet is gone"); n != 1 {
+			t.Errorf("told %d times", n)
+		}
+		s.up()
+		w.run(time.Minute)
+		if len(s.ids()) != 3 {
+			t.Errorf("%d events after the restart", len(s.ids()))
+		}
+	})
+}
+
+func TestWhatIsSlowIsNotDeliveredTwice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.o.SendLimit = 5 * time.Minute
+		s.wait = func(ctx context.Context) { sleep(ctx, 3*time.Minute) }
+		w.run(10*time.Minute, func() { w.lead("A100") })
+		wantIDs(t, s, w.history)
+		if s.called() != 1 {
+			t.Errorf("called %d times", s.called())
+		}
+		if strings.Contains(w.log.String(), "attempts=2") {
+			t.Error("delivered again")
+		}
+	})
+}
+
+func TestASendThatNeverEndsIsCut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		first := true
+		s.wait = func(ctx context.Context) {
+			if first {
+				<-ctx.Done()
+			}
+		}
+		s.will(func(Delivery) error {
+			if first {
+				first = false
+				return context.DeadlineExceeded
+			}
+			return nil
+		})
+		w.run(5*time.Minute, func() { w.lead("A100") })
+		wantIDs(t, s, w.history)
+		if !strings.Contains(w.log.String(), "no answer in time") {
+			t.Error("not told")
+		}
+	})
+}
+
+func TestASendUnderWayAtTheEndMayComeToItsEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		cut := false
+		s.wait = func(ctx context.Context) { cut = !sleep(ctx, 4*time.Second) }
+		_, stop := w.start()
+		time.Sleep(time.Second)
+		w.lead("A100")
+		time.Sleep(time.Second)
+		begin := time.Now()
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(begin); cut || d > 6*time.Second {
+			t.Errorf("cut: %v, after %s", cut, d)
+		}
+		s.wait = nil
+		w.run(time.Minute)
+		wantIDs(t, s, w.history)
+	})
+}
+
+func TestNATSMayBeAwayAndComeBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		f, stop := w.start()
+		time.Sleep(time.Second)
+		w.lead("A100")
+		time.Sleep(5 * time.Second)
+		for range 3 {
+			if err := w.server.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Second)
+			w.lead("A100")
+			time.Sleep(time.Minute)
+		}
+		if p := f.Status().Lanes[0].Problem; p != "" {
+			t.Error(p)
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		wantIDs(t, s, w.history)
+	})
+}
+
+func TestAStreamThatIsMissingAtTheStartIsWaitedForAndNothingOfItIsMissed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		if err := w.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
+			t.Fatal(err)
+		}
+		f, stop := w.start()
+		time.Sleep(time.Hour)
+		if p := f.Status().Lanes[0].Problem; !strings.Contains(p, "missing") {
+			t.Error(p)
+		}
+		w.makeStream()
+		w.lead("A100") // before the forwarder has looked again
+		time.Sleep(time.Minute)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		wantIDs(t, s, w.history)
+		if n := strings.Count(w.log.String(), "waits"); n != 1 {
+			t.Errorf("told %d times", n)
+		}
+	})
+}
+
+func TestAConsumerThatSomebodyDeletesIsMadeAgainWithoutFloodOrGap(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		for range 100 {
+			w.lead("A100")
+		}
+		before := len(w.history)
+		w.run(time.Minute, func() {
+			for n := range 5 {
+				w.lead("A100")
+				time.Sleep(3 * time.Second)
+				if n%2 == 0 {
+					if err := w.js.DeleteConsumer(t.Context(), "LISTINGS", "doorbell-slack-leads"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.lead("A100")
+			}
+		})
+		if err := w.js.DeleteConsumer(t.Context(), "LISTINGS", "doorbell-slack-leads"); err != nil {
+			t.Fatal(err)
+		}
+		w.lead("A100") // nobody is there
+		w.run(time.Minute)
+		wantIDs(t, s, w.history[before:])
+	})
+}
+
+func TestAConsumerIsNarrowedToWhatIsWanted(t *testing.T) {
+	s := newScript("a", 1)
+	for _, c := range []struct {
+		filters []Filter
+		kind    Kind
+		several bool
+		want    string
+	}{
+		{[]Filter{{}}, Leads, true, "[p.v1.*.contact_request.created]"},
+		{[]Filter{{}}, Alerts, true, "[p.v1.*.access.> p.v1.*.watch.>]"},
+		{[]Filter{{}}, Alerts, false, "[p.v1.>]"},
+		{[]Filter{{Types: []string{">"}}}, Leads, true, "[p.v1.*.contact_request.> p.v1.*.insertion.>]"},
+		{[]Filter{{Types: []string{"access.>", "access.halted"}, Agencies: []string{"A", "B C"}}}, Alerts, true, "[p.v1.A.access.> p.v1.B=20C.access.>]"},
+		{[]Filter{{Agencies: []string{"A"}}, {Types: []string{"contact_request.>"}}}, Leads, true, "[p.v1.*.contact_request.>]"},
+		{[]Filter{{Agencies: []string{"A"}, Types: []string{"contact_request.>"}}, {}}, Leads, true, "[p.v1.>]"}, // they overlap
+		{[]Filter{{Agencies: []string{}}}, Leads, true, "[p.v1.>]"},
+	} {
+		l := newLane(nil, newDestination(s), c.kind)
+		l.filters = c.filters
+		if got := fmt.Sprint(l.subjects("p", c.several)); got != c.want {
+			t.Errorf("%+v %s: %s, want %s", c.filters, c.kind, got, c.want)
+		}
+	}
+}
+
+func TestManyAgenciesInOneFilterAreFiltered(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		var agencies []string
+		for n := range 60 {
+			agencies = append(agencies, fmt.Sprintf("N%d", n))
+		}
+		w := newWorld(t, Route{Outlet: s, Filter: Filter{Types: []string{"contact_request.created", "insertion.appeared"}, Agencies: agencies}})
+		var want []events.Event
+		w.run(time.Minute, func() {
+			for n := range 70 {
+				e := w.lead(fmt.Sprintf("N%d", n))
+				if n < 60 {
+					want = append(want, e)
+				}
+			}
+		})
+		wantIDs(t, s, want)
+		c, err := w.js.Consumer(t.Context(), "LISTINGS", "doorbell-slack-leads")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := c.CachedInfo().Config.FilterSubject; f != "listings.v1.>" {
+			t.Error(f)
+		}
+	})
+}
+
+var _ = jetstream.DeliverNewPolicy

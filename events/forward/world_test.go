@@ -1,0 +1,313 @@
+package forward
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"doorbell/events"
+	"doorbell/events/natsd"
+
+	"github.com/nats-io/nats-server/v2/server/ats"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	ats.Register() // the server's clock goroutine must not be born in a synctest bubble
+	code := m.Run()
+	ats.Unregister()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// bubble is a test in virtual time. Goroutines of the server may look once more whether it is down after it is.
+func bubble(t *testing.T, test func(*testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(time.Minute) })
+		test(t)
+	})
+	runtime.GC() // twice: nats.go keeps timers for others, who cannot use those of a bubble
+	runtime.GC()
+}
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// script is an outlet that does what a test says.
+type script struct {
+	mu     sync.Mutex
+	traits Traits
+	answer func(Delivery) error // nil: takes all
+	took   []Delivery
+	calls  int
+	begun  []time.Time
+	inside int
+	wait   func(ctx context.Context)
+}
+
+func newScript(name string, digest int) *script {
+	return &script{traits: Traits{Destination: name, Pace: time.Second, Digest: digest}}
+}
+
+func (s *script) Traits() Traits { return s.traits }
+
+func (s *script) Send(ctx context.Context, d Delivery) error {
+	s.mu.Lock()
+	s.inside++
+	if s.inside > 1 {
+		panic("two at a time")
+	}
+	s.calls++
+	s.begun = append(s.begun, time.Now())
+	answer, wait := s.answer, s.wait
+	s.mu.Unlock()
+	if wait != nil {
+		wait(ctx)
+	}
+	var err error
+	if answer != nil {
+		err = answer(d)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inside--
+	if err == nil {
+		s.took = append(s.took, d)
+	}
+	return err
+}
+
+// will changes what the outlet answers.
+func (s *script) will(answer func(Delivery) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = answer
+}
+
+func (s *script) down() { s.will(func(Delivery) error { return &Later{Reason: "down"} }) }
+func (s *script) up()   { s.will(nil) }
+
+func (s *script) deliveries() []Delivery {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.took)
+}
+
+func (s *script) called() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls
+}
+
+// ids are all events that the outlet took, in their order.
+func (s *script) ids() (ids []string) {
+	for _, d := range s.deliveries() {
+		for _, e := range d.Events {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}
+
+// world is a server with a stream, what was published, and forwarders.
+type world struct {
+	t        *testing.T
+	server   *natsd.Server
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	o        Options
+	log      lines
+	sequence map[string]uint64
+	history  []events.Event
+}
+
+func newWorld(t *testing.T, routes ...Route) *world {
+	t.Helper()
+	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "off", ProtectedSubjects: "listings.v1.>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	w := &world{t: t, server: s, sequence: map[string]uint64{}}
+	w.nc, err = s.Connect("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.nc.Close)
+	if w.js, err = jetstream.New(w.nc); err != nil {
+		t.Fatal(err)
+	}
+	w.o = Options{
+		Conn: w.nc, Prefix: "listings", Stream: "LISTINGS", Dir: t.TempDir(), Name: "slack", Routes: routes,
+		Retention: 720 * time.Hour, Manage: true, Log: slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	w.makeStream()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(w.log.String())
+		}
+	})
+	return w
+}
+
+func (w *world) makeStream() {
+	w.t.Helper()
+	_, err := w.js.CreateStream(w.t.Context(), jetstream.StreamConfig{
+		Name: "LISTINGS", Subjects: []string{"listings.v1.>"}, AllowDirect: true, Storage: jetstream.FileStorage,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// stamp makes the next event of an agency.
+func (w *world) stamp(p events.Payload, agency string) events.Event {
+	w.t.Helper()
+	e, err := events.New(p)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.sequence[agency]++
+	return e.Stamp(w.sequence[agency], time.Now(), "store")
+}
+
+// lead publishes a new contact request of an agency.
+func (w *world) lead(agency string) events.Event {
+	w.t.Helper()
+	e := w.stamp(&events.ContactRequestCreated{
+		Common: events.Common{AgencyID: agency, ObservedAt: time.Now()}, PropertyReferenceID: "see#1",
+		ContactRequestID: fmt.Sprintf("%s-%d", agency, w.sequence[agency]), Identity: events.IdentityID,
+		Contact: events.Contact{LastName: "Secretname", Email: "secret@example.org"},
+	}, agency)
+	w.publish(e)
+	return e
+}
+
+// halt publishes a halt of an agency.
+func (w *world) halt(agency, fingerprint string) events.Event {
+	w.t.Helper()
+	e := w.stamp(&events.AccessHalted{
+		Common: events.Common{AgencyID: agency, ObservedAt: time.Now()}, Scope: events.ScopeAgency, ProbableReason: "key_rejected",
+		Key: events.KeyRef{Slot: "current", Fingerprint: fingerprint},
+	}, agency)
+	w.publish(e)
+	return e
+}
+
+func (w *world) publish(e events.Event) {
+	w.t.Helper()
+	w.history = append(w.history, e)
+	w.put(e, nil)
+}
+
+func (w *world) put(e events.Event, more map[string]string) {
+	w.t.Helper()
+	m := &nats.Msg{Subject: events.Subject("listings", e.AgencyID, e.Type), Header: nats.Header(e.Header()), Data: e.Data}
+	for name, value := range more {
+		m.Header.Set(name, value)
+	}
+	if _, err := w.js.PublishMsg(w.t.Context(), m); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// rebuild makes the stream anew, with all that was published, as a relay does.
+func (w *world) rebuild() {
+	w.t.Helper()
+	if err := w.js.DeleteStream(w.t.Context(), "LISTINGS"); err != nil {
+		w.t.Fatal(err)
+	}
+	w.makeStream()
+	for _, e := range w.history {
+		w.put(e, map[string]string{"doorbell-resent": "1"})
+	}
+}
+
+func (w *world) forwarder() *Forwarder {
+	w.t.Helper()
+	f, err := New(w.o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return f
+}
+
+// start runs a forwarder. The returned function ends it, if it has not ended by itself, and returns why it did.
+func (w *world) start(change ...func(*Forwarder)) (f *Forwarder, stop func() error) {
+	w.t.Helper()
+	f = w.forwarder()
+	for _, c := range change {
+		c(f)
+	}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
+	w.t.Cleanup(func() { _ = stop() })
+	return f, stop
+}
+
+// run has a forwarder at work for so long.
+func (w *world) run(d time.Duration, meanwhile ...func()) {
+	w.t.Helper()
+	_, stop := w.start()
+	time.Sleep(2 * time.Second) // the consumers are there
+	for _, m := range meanwhile {
+		m()
+	}
+	time.Sleep(d)
+	if err := stop(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// wantIDs wants exactly these events, in this order.
+func wantIDs(t *testing.T, s *script, want []events.Event) {
+	t.Helper()
+	var ids []string
+	for _, e := range want {
+		ids = append(ids, e.ID)
+	}
+	if got := s.ids(); !slices.Equal(got, ids) {
+		t.Errorf("%s took %d events, want %d, in their order\n%s\n%s", s.traits.Destination, len(got), len(ids), strings.Join(got, " "), strings.Join(ids, " "))
+	}
+}
+
+func leadsTo(o Outlet, agencies ...string) Route {
+	return Route{Outlet: o, Filter: Filter{Types: []string{"contact_request.created"}, Agencies: agencies}}
+}

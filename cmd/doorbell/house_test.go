@@ -38,11 +38,12 @@ var house = map[string][]string{
 	"cmd/doorbell":           nil, // everything
 
 	"poller/listings/listingstest": {},
+	"events/forward/forwardtest":   {"events", "events/forward"},
 	"poller/schedule/simulate":     {"poller/schedule", "poller/schedule/trace"},
 }
 
 // helpersOfTests may be imported by the tests of every room, and by nothing else.
-var helpersOfTests = []string{"schemas/schematest", "poller/listings/listingstest"}
+var helpersOfTests = []string{"schemas/schematest", "poller/listings/listingstest", "events/forward/forwardtest"}
 
 // onlyInTests are further imports of tests, each for its reason.
 var onlyInTests = map[string][]string{

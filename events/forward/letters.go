@@ -78,9 +78,17 @@ func (d *DeadLetters) List(ctx context.Context) iter.Seq2[Letter, error] {
 	}
 }
 
-// Retry sends a letter once more, as a delivery of its own, and takes it away if the outlet takes it. The routes are those of the
-// letter's forwarder: the one with the letter's destination sends it, else the first whose filter wants it.
+// Retry sends a letter once more, as a delivery of its own, and takes it away if the outlet takes it.
 func (d *DeadLetters) Retry(ctx context.Context, number uint64, routes func(forwarder string) []Route) error {
+	if err := d.Resend(ctx, number, routes); err != nil {
+		return err
+	}
+	return d.Drop(ctx, number)
+}
+
+// Resend is Retry without taking the letter away, for those who let somebody else do that. The routes are those of the
+// letter's forwarder: the one with the letter's destination sends it, else the first whose filter wants it.
+func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(forwarder string) []Route) error {
 	m, err := d.get(ctx, number, false)
 	if err != nil {
 		return err
@@ -96,7 +104,7 @@ func (d *DeadLetters) Retry(ctx context.Context, number uint64, routes func(forw
 	if err := o.Send(ctx, Delivery{Events: []events.Event{e}}); err != nil {
 		return fmt.Errorf("dead letter %d: %w", number, err)
 	}
-	return d.Drop(ctx, number)
+	return nil
 }
 
 func choose(routes []Route, destination string, e events.Event) Outlet {

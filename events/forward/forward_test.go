@@ -12,7 +12,6 @@ import (
 
 	"doorbell/events"
 
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 func TestAConsumerMadeAfterTenThousandEventsForwardsNoneOfThem(t *testing.T) {
@@ -469,4 +468,3 @@ func TestManyAgenciesInOneFilterAreFiltered(t *testing.T) {
 	})
 }
 
-var _ = jetstream.DeliverNewPolicy

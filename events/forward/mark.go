@@ -13,15 +13,19 @@ import (
 // named is how many events of an agency a lane remembers one by one. The others are remembered by the highest of them.
 const named = 32
 
+// anew is how many beginnings are told apart.
+const anew = 8
+
 // mark is what a lane has done of one agency's events. The newest are known by name, which is exact whatever happened to the
 // stream: sequences that are used again by a restored store, events that the relay sends again late, halts that were sent before
-// their turn. Those that were done before them are known by number and time. An event is one of them only if both are no higher:
-// a store that is begun anew has low numbers, but later times.
+// their turn. Those that were done before them are known by number and time: an event is one of them only if neither is higher than in
+// one of the bounds. There is one bound for each time that the numbers began anew, as they do with a new store; a single one would
+// swallow what is new, since all events of one commit have one time.
 type mark struct {
 	// Since is when this agency came to the lane, where that is not when the lane began.
 	Since time.Time `json:"since,omitzero"`
-	// Below is the highest of those that are no longer named.
-	Below *bound `json:"below,omitempty"`
+	// Below are the highest of those that are no longer named, the latest last.
+	Below []bound `json:"below,omitempty"`
 	// Named are sequence, recorded time in milliseconds, and half of the id; in the order in which they were done.
 	Named []string `json:"named,omitempty"`
 }
@@ -42,7 +46,7 @@ func (m *mark) has(e events.Event) bool {
 		return false
 	}
 	return slices.Contains(m.Named, nameOf(e)) ||
-		m.Below != nil && e.Sequence <= m.Below.Sequence && !e.RecordedTime.After(m.Below.RecordedTime)
+		slices.ContainsFunc(m.Below, func(b bound) bool { return b.covers(bound{e.Sequence, e.RecordedTime}) })
 }
 
 // add remembers an event.
@@ -63,14 +67,29 @@ func (m *mark) trim() {
 	}
 }
 
+// raise remembers one that is no longer named.
 func (m *mark) raise(b bound) {
-	if m.Below == nil {
-		m.Below = &bound{}
+	if slices.ContainsFunc(m.Below, func(other bound) bool { return other.covers(b) }) {
+		return
 	}
-	m.Below.Sequence = max(m.Below.Sequence, b.Sequence)
-	if b.RecordedTime.After(m.Below.RecordedTime) {
-		m.Below.RecordedTime = b.RecordedTime
+	if n := len(m.Below); n > 0 && m.Below[n-1].Sequence < b.Sequence {
+		last := &m.Below[n-1]
+		last.Sequence, last.RecordedTime = b.Sequence, later(last.RecordedTime, b.RecordedTime)
+		return
 	}
+	m.Below = append(m.Below, b)
+	m.Below = m.Below[max(0, len(m.Below)-anew):] // better one doubled than one lost
+}
+
+func (b bound) covers(other bound) bool {
+	return other.Sequence <= b.Sequence && !other.RecordedTime.After(b.RecordedTime)
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 func boundOf(name string) (b bound) {
@@ -84,8 +103,8 @@ func boundOf(name string) (b bound) {
 
 // join takes over what another lane has done of the agency.
 func (m *mark) join(other *mark) {
-	if other.Below != nil {
-		m.raise(*other.Below)
+	for _, b := range other.Below {
+		m.raise(b)
 	}
 	for _, name := range other.Named {
 		if !slices.Contains(m.Named, name) {

@@ -1,0 +1,179 @@
+package forward
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"doorbell/events"
+)
+
+// crash runs a forwarder until it reaches a step for the n-th time, and then leaves the disk as it was at that moment. It is false if that
+// did not happen within an hour.
+func (w *world) crash(step string, n int, meanwhile func()) bool {
+	w.t.Helper()
+	path := filepath.Join(w.o.Dir, "forward-"+w.o.Name+".json")
+	var disk []byte
+	died := false
+	_, stop := w.start(func(f *Forwarder) {
+		f.cut = func(at string) bool {
+			if at == step {
+				n--
+			}
+			if n != 0 || died {
+				return died
+			}
+			died = true
+			disk, _ = os.ReadFile(path)
+			return true
+		}
+	})
+	time.Sleep(time.Second)
+	meanwhile()
+	time.Sleep(time.Hour)
+	err := stop()
+	if !died {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return false
+	}
+	if !errors.Is(err, errCut) {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, disk, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	return true
+}
+
+// onceButFor wants every event, the first time in the order of the history, and so many deliveries too many.
+func onceButFor(t *testing.T, s *script, want []events.Event, doubles int) {
+	t.Helper()
+	var first []string
+	again := 0
+	for _, d := range s.deliveries() {
+		repeated := false
+		for _, e := range d.Events {
+			if slices.Contains(first, e.ID) {
+				repeated = true
+			} else {
+				first = append(first, e.ID)
+			}
+		}
+		if repeated {
+			again++
+		}
+	}
+	var ids []string
+	for _, e := range want {
+		ids = append(ids, e.ID)
+	}
+	if !slices.Equal(first, ids) {
+		t.Errorf("%d events, want %d", len(first), len(ids))
+	}
+	if again > doubles {
+		t.Errorf("%d deliveries doubled, want at most %d", again, doubles)
+	}
+}
+
+func TestKilledAtEveryStepNoLeadIsLostAndAtMostOneIsDoubled(t *testing.T) {
+	for _, step := range []string{stepSent, stepMarked, stepDone} {
+		for n := 1; n <= 3; n++ {
+			for _, backlog := range []int{3, 30} {
+				t.Run(fmt.Sprintf("%s %d of %d", step, n, backlog), func(t *testing.T) {
+					bubble(t, func(t *testing.T) {
+						s := newScript("a", 10)
+						w := newWorld(t, leadsTo(s))
+						w.run(time.Second)
+						died := w.crash(step, n, func() {
+							for range backlog {
+								w.lead("A100")
+							}
+						})
+						if !died {
+							t.Fatal("it was never there")
+						}
+						w.run(5 * time.Minute)
+						doubles := 0
+						if step == stepSent {
+							doubles = 1
+						}
+						onceButFor(t, s, w.history, doubles)
+					})
+				})
+			}
+		}
+	}
+}
+
+func TestKilledBetweenLetterAndEndThereIsOneLetter(t *testing.T) {
+	for _, step := range []string{stepBuried, stepDone} {
+		for _, pause := range []time.Duration{time.Minute, 3 * time.Hour} {
+			t.Run(step+" "+pause.String(), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					s := newScript("a", 10)
+					s.will(func(Delivery) error { return &Never{Reason: "no"} })
+					w := newWorld(t, leadsTo(s))
+					if !w.crash(step, 1, func() { w.lead("A100") }) {
+						t.Fatal("it was never there")
+					}
+					time.Sleep(pause)
+					w.run(5*time.Minute, func() { w.lead("A100") })
+					if l := w.letters(); len(l) != 2 || l[0].ID != w.history[0].ID || l[1].ID != w.history[1].ID {
+						t.Errorf("%+v", l)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestAnyScheduleOfCrashesLosesNothing lets an outlet, a forwarder, a consumer and the stream fail as a seed decides.
+func TestAnyScheduleOfCrashesLosesNothing(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 1))
+				s := newScript("a", []int{0, 10}[seed%2])
+				w := newWorld(t, leadsTo(s))
+				w.run(time.Second)
+				doubles := 0
+				for range 6 {
+					s.up()
+					if r.IntN(3) == 0 {
+						s.down()
+					}
+					step := []string{stepSent, stepMarked, stepDone}[r.IntN(3)]
+					if w.crash(step, 1+r.IntN(4), func() {
+						for range r.IntN(12) {
+							w.lead([]string{"A100", "B200", "C 3"}[r.IntN(3)])
+							time.Sleep(time.Duration(r.IntN(3)) * time.Second)
+						}
+					}) && step == stepSent {
+						doubles++
+					}
+					switch r.IntN(4) {
+					case 0:
+						_ = w.js.DeleteConsumer(t.Context(), "LISTINGS", "doorbell-slack-leads")
+					case 1:
+						w.rebuild()
+					case 2:
+						if err := w.server.Restart(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+						time.Sleep(10 * time.Second)
+					}
+				}
+				s.up()
+				w.run(20 * time.Minute)
+				onceButFor(t, s, w.history, doubles)
+			})
+		})
+	}
+}

@@ -1,0 +1,300 @@
+package forward
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events"
+)
+
+func TestAnOutletThatIsDownForAnHourLosesNothingAndComesBackToDigests(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		f, stop := w.start()
+		time.Sleep(time.Second)
+		s.down()
+		for n := range 60 {
+			w.lead([]string{"A100", "B200", "C300"}[n%3])
+			time.Sleep(time.Minute)
+		}
+		if n := s.called(); n < 10 || n > 60 {
+			t.Errorf("tried %d times in an hour", n)
+		}
+		if st := f.Status().Lanes[0]; st.Waiting != 60 || st.LastError != "down" || st.Attempts < 10 || st.DeadLetters != 0 {
+			t.Errorf("%+v", st)
+		}
+		s.up()
+		time.Sleep(7 * time.Minute)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		wantIDs(t, s, w.history)
+		if n := len(s.deliveries()); n != 4 { // one alone, then 20, 20, 19
+			t.Errorf("%d deliveries of 60 events", n)
+		}
+		if st := f.Status().Lanes[0]; st.Waiting != 0 || st.LastError != "" || st.Events != 60 || st.Attempts != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestAForwarderThatWasAwayComesBackToDigests(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.run(time.Second)
+		for n := range 47 {
+			w.lead(fmt.Sprint("N", n%3))
+		}
+		w.run(time.Minute)
+		wantIDs(t, s, w.history)
+		var sizes []int
+		for _, d := range s.deliveries() {
+			sizes = append(sizes, len(d.Events))
+		}
+		if !slices.Equal(sizes, []int{20, 20, 7}) {
+			t.Errorf("deliveries of %d", sizes)
+		}
+	})
+}
+
+func TestFiveThatWaitAreNoDigest(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.run(time.Second)
+		for range 5 {
+			w.lead("A100")
+		}
+		w.run(time.Minute)
+		wantIDs(t, s, w.history)
+		if n := len(s.deliveries()); n != 5 {
+			t.Errorf("%d deliveries", n)
+		}
+	})
+}
+
+func TestADigestHoldsOnlyWhatIsWanted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		r := leadsTo(s)
+		r.Filter.Except = []string{"X"}
+		w := newWorld(t, r)
+		w.run(time.Second)
+		var want []events.Event
+		for n := range 40 {
+			e := w.lead([]string{"A100", "X"}[n%2])
+			if n%2 == 0 {
+				want = append(want, e)
+			}
+			if n%10 == 0 {
+				if _, err := w.js.Publish(t.Context(), "listings.v1.A100.contact_request.created", []byte("foreign")); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		w.run(time.Minute)
+		wantIDs(t, s, want)
+		if n := len(s.deliveries()); n != 1 {
+			t.Errorf("%d deliveries", n)
+		}
+	})
+}
+
+func TestADigestThatIsRefusedIsSentOneByOneAndOnlyTheBadOneIsBuried(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.run(time.Second)
+		for range 10 {
+			w.lead("A100")
+		}
+		bad := w.history[3].ID
+		s.will(func(d Delivery) error {
+			if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.ID == bad }) {
+				return &Never{Reason: "invalid_blocks"}
+			}
+			return nil
+		})
+		w.run(time.Minute)
+		wantIDs(t, s, slices.Concat(w.history[:3], w.history[4:]))
+		letters := w.letters()
+		if len(letters) != 1 || letters[0].ID != bad || letters[0].Reason != "invalid_blocks" || letters[0].Forwarder != "slack" || letters[0].Attempts != 1 {
+			t.Errorf("%+v", letters)
+		}
+	})
+}
+
+func TestRetryAfterIsObeyedByAllLanesOfTheDestination(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, Route{Outlet: s})
+		_, stop := w.start()
+		time.Sleep(time.Second)
+		s.will(func(Delivery) error { s.answer = nil; return &Later{After: 10 * time.Minute, Reason: "429"} })
+		w.lead("A100")
+		time.Sleep(time.Second)
+		w.halt("A100", "k")
+		time.Sleep(9 * time.Minute)
+		if s.called() != 1 {
+			t.Errorf("called %d times", s.called())
+		}
+		time.Sleep(5 * time.Minute)
+		if err := stop(); err != nil || len(s.ids()) != 2 {
+			t.Errorf("%v, %d events", err, len(s.ids()))
+		}
+	})
+}
+
+func TestAnOutletThatIsDownForDaysMakesNoDeadLetters(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		s.down()
+		w := newWorld(t, leadsTo(s))
+		w.run(72*time.Hour, func() {
+			for range 10 {
+				w.lead("A100")
+			}
+		})
+		if n := len(w.letters()); n != 0 {
+			t.Errorf("%d dead letters", n)
+		}
+		if n := s.called(); n > 2*72*12+100 {
+			t.Errorf("called %d times", n)
+		}
+		s.up()
+		w.run(7 * time.Minute)
+		got := s.ids()
+		if len(got) != len(w.history) {
+			t.Errorf("%d events of %d", len(got), len(w.history))
+		}
+	})
+}
+
+func TestAMessageThatIsNeverTakenHoldsUpTheOthersForTwoHours(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		_, stop := w.start()
+		time.Sleep(time.Second)
+		s.will(func(d Delivery) error {
+			if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.ID == w.history[0].ID }) {
+				return &Later{Reason: "500"}
+			}
+			return nil
+		})
+		w.lead("A100")
+		time.Sleep(4 * time.Hour)
+		if n := len(w.letters()); n != 0 {
+			t.Error("buried although nobody waits")
+		}
+		for range 3 {
+			w.lead("A100")
+		}
+		time.Sleep(10 * time.Minute)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		wantIDs(t, s, w.history[1:])
+		if l := w.letters(); len(l) != 1 || l[0].ID != w.history[0].ID || l[0].Attempts < 30 || l[0].Reason != "500" {
+			t.Errorf("%+v", l)
+		}
+	})
+}
+
+func TestAMessageInTheMiddleOfABacklogThatIsNeverTakenIsFound(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.run(time.Second)
+		for range 12 {
+			w.lead("A100")
+		}
+		s.will(func(d Delivery) error {
+			if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.ID == w.history[5].ID }) {
+				return &Later{Reason: "500"}
+			}
+			return nil
+		})
+		w.run(4 * time.Hour)
+		if l := w.letters(); len(l) != 1 || l[0].ID != w.history[5].ID {
+			t.Errorf("%+v", l)
+		}
+		if got := s.ids(); len(got) != 11 {
+			t.Errorf("%d events", len(got))
+		}
+	})
+}
+
+func TestADeadLetterThatCannotBeWrittenKeepsTheMessage(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		s.will(func(Delivery) error { return &Never{Reason: "no"} })
+		w := newWorld(t, leadsTo(s))
+		w.o.Manage = false
+		f, stop := w.start()
+		time.Sleep(time.Second)
+		w.lead("A100")
+		time.Sleep(time.Hour)
+		if st := f.Status().Lanes[0]; st.Waiting != 1 || !strings.Contains(st.LastError, "dead letter") {
+			t.Errorf("%+v", st)
+		}
+		if err := EnsureDeadLetters(t.Context(), w.nc, DeadLetterConfig("listings", "LISTINGS", time.Hour, 0, 1)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(7 * time.Minute)
+		if st := f.Status().Lanes[0]; st.Waiting != 0 || st.DeadLetters != 1 {
+			t.Errorf("%+v", st)
+		}
+		if err := stop(); err != nil || len(w.letters()) != 1 {
+			t.Errorf("%v, %+v", err, w.letters())
+		}
+	})
+}
+
+func TestErrorsOfOutletsAreNotQuotedUnlessTheyAreOurs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		s.will(func(Delivery) error {
+			return fmt.Errorf("Post https://hooks.example/s3cret: %w", context.Canceled)
+		})
+		w := newWorld(t, leadsTo(s))
+		f, stop := w.start()
+		time.Sleep(time.Second)
+		w.lead("A100")
+		time.Sleep(time.Minute)
+		text := fmt.Sprintf("%+v", f.Status())
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(text+w.log.String(), "s3cret") {
+			t.Error("a secret is told")
+		}
+		s.will(func(Delivery) error { return &Never{Reason: "ä\r\nx: y" + strings.Repeat("z", 10_000)} })
+		w.run(10 * time.Minute)
+		if l := w.letters(); len(l) != 1 || strings.ContainsAny(l[0].Reason, "\r\nä") || len(l[0].Reason) > 300 {
+			t.Errorf("%+v", l)
+		}
+	})
+}
+
+// letters are all dead letters.
+func (w *world) letters() (all []Letter) {
+	w.t.Helper()
+	d, err := OpenDeadLetters(w.nc, "listings", "LISTINGS")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for l, err := range d.List(w.t.Context()) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		all = append(all, l)
+	}
+	return all
+}

@@ -1,0 +1,151 @@
+package forward
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"doorbell/events"
+)
+
+func TestARebuiltStreamNeitherFloodsNorSkips(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		for range 50 {
+			w.lead("A100")
+			w.lead("B200")
+		}
+		time.Sleep(time.Minute)
+		before := len(w.history)
+		w.run(2*time.Minute, func() {
+			for range 60 {
+				w.lead("A100")
+				time.Sleep(time.Second)
+			}
+		})
+		w.lead("A100") // waits while the stream is rebuilt
+		w.lead("B200")
+		w.lead("NEW")
+		w.rebuild()
+		w.run(time.Minute)
+		wantIDs(t, s, w.history[before:])
+		w.rebuild() // and now while it runs
+		w.run(time.Minute, func() {
+			w.rebuild()
+			time.Sleep(30 * time.Second)
+			w.lead("B200")
+			time.Sleep(30 * time.Second)
+		})
+		wantIDs(t, s, w.history[before:])
+	})
+}
+
+func TestAStoreBegunAnewIsNotTakenForDone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 0)
+		w := newWorld(t, leadsTo(s))
+		w.run(3*time.Minute, func() {
+			for range 100 {
+				w.lead("A100")
+			}
+		})
+		old := len(w.history)
+		w.sequence["A100"] = 0
+		w.run(2*time.Minute, func() {
+			for n := range 50 {
+				e := w.stamp(&events.ContactRequestCreated{
+					Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, ContactRequestID: "anew-" + string(rune('A'+n)),
+				}, "A100")
+				w.publish(e)
+			}
+		})
+		wantIDs(t, s, w.history)
+		w.rebuild() // with both
+		w.run(2*time.Minute, func() {
+			w.sequence["A100"] = 90 // a number that the first store has used
+			w.publish(w.stamp(&events.ContactRequestCreated{
+				Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, ContactRequestID: "restored",
+			}, "A100"))
+		})
+		wantIDs(t, s, w.history)
+		if len(w.history) != old+51 {
+			t.Fatal(len(w.history))
+		}
+	})
+}
+
+func TestAnEventThatIsSentAgainBehindLaterOnesIsNotMissed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 0)
+		w := newWorld(t, leadsTo(s))
+		w.run(time.Minute, func() {
+			for range 5 {
+				w.lead("A100")
+			}
+			lost := w.stamp(&events.ContactRequestCreated{
+				Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, ContactRequestID: "lost",
+			}, "A100")
+			for range 5 {
+				w.lead("A100")
+			}
+			time.Sleep(20 * time.Second)
+			w.history = append(w.history, lost)
+			w.put(lost, map[string]string{"doorbell-resent": "1"})
+		})
+		wantIDs(t, s, w.history)
+	})
+}
+
+func TestWithoutAStateTheConsumerCounts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.lead("A100")
+		w.run(time.Minute, func() { w.lead("A100") })
+		w.lead("A100")
+		if err := os.Remove(filepath.Join(w.o.Dir, "forward-slack.json")); err != nil {
+			t.Fatal(err)
+		}
+		w.run(time.Minute)
+		wantIDs(t, s, w.history[1:])
+		w.rebuild() // what it has done since is known, and when it began
+		w.run(time.Minute)
+		wantIDs(t, s, w.history[1:])
+	})
+}
+
+func TestWithoutStateAndConsumerItBeginsNow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.run(time.Minute, func() { w.lead("A100") })
+		w.lead("A100")
+		if err := os.Remove(filepath.Join(w.o.Dir, "forward-slack.json")); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.js.DeleteConsumer(t.Context(), "LISTINGS", "doorbell-slack-leads"); err != nil {
+			t.Fatal(err)
+		}
+		w.run(time.Minute, func() { w.lead("A100") })
+		wantIDs(t, s, []events.Event{w.history[0], w.history[2]})
+	})
+}
+
+func TestAConsumerThatExpiredIsMadeAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.o.Retention = time.Hour
+		w.lead("A100")
+		w.run(time.Minute, func() { w.lead("A100") })
+		time.Sleep(3 * time.Hour)
+		if _, err := w.js.Consumer(t.Context(), "LISTINGS", "doorbell-slack-leads"); err == nil {
+			t.Fatal("the consumer is still there")
+		}
+		w.lead("A100")
+		w.run(time.Minute)
+		wantIDs(t, s, w.history[1:])
+	})
+}

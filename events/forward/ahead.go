@@ -35,6 +35,12 @@ func (l *lane) gather(ctx context.Context, i *item) ([]*item, error) {
 		return alone, nil
 	}
 	behind, err := l.ahead(ctx, i, l.dest.traits.Digest-1, func(*item) bool { return true })
+	for n, b := range behind {
+		if haltKey(b.event) != "" { // it is told with those that belong to it
+			behind = behind[:n]
+			break
+		}
+	}
 	if err != nil || len(behind) < digestAbove {
 		return alone, nil //nolint:nilerr // what cannot be read ahead comes one by one
 	}

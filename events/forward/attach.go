@@ -144,7 +144,10 @@ func (l *lane) make(ctx context.Context, stream jetstream.Stream) (jetstream.Con
 	case waited < time.Second:
 		c.DeliverPolicy = jetstream.DeliverNewPolicy
 	default: // NATS or the stream was away at first: what came meanwhile is news
-		began = stream.CachedInfo().TimeStamp.Add(-waited)
+		if began = stream.CachedInfo().TimeStamp; began.IsZero() { // an old server does not tell the time
+			began = time.Now()
+		}
+		began = began.Add(-waited)
 		c.DeliverPolicy, c.OptStartTime = jetstream.DeliverByStartTimePolicy, &began
 	}
 	made, err := stream.CreateConsumer(ctx, c)
@@ -170,7 +173,7 @@ func (l *lane) begin(created, began time.Time) {
 	l.remembered(func(s *laneState) {
 		s.Consumer = l.consumer
 		if s.Since.IsZero() {
-			s.Since, s.First = began.UTC(), created.UTC()
+			s.Since, s.First = began.UTC().Truncate(time.Millisecond), created.UTC() // recorded times have no more digits
 		}
 		l.again = !s.First.Equal(created)
 	})

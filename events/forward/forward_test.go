@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"doorbell/events"
-
 )
 
 func TestAConsumerMadeAfterTenThousandEventsForwardsNoneOfThem(t *testing.T) {
@@ -467,4 +466,3 @@ func TestManyAgenciesInOneFilterAreFiltered(t *testing.T) {
 		}
 	})
 }
-

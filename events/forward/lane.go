@@ -95,8 +95,11 @@ func (l *lane) pull(ctx context.Context, c jetstream.Consumer) error {
 			continue
 		}
 		m, err := c.Next(jetstream.FetchContext(ctx))
-		if errors.Is(err, nats.ErrTimeout) {
-			continue // nothing came
+		if errors.Is(err, nats.ErrTimeout) { // nothing came
+			if l.status.read().Attempts > 0 { // one waits for its next try, and others behind it
+				l.count(ctx, c)
+			}
+			continue
 		}
 		if err != nil {
 			return err
@@ -111,10 +114,15 @@ func (l *lane) pull(ctx context.Context, c jetstream.Consumer) error {
 // rest is what a lane does that may not send: it tells what waits.
 func (l *lane) rest(ctx context.Context, c jetstream.Consumer) {
 	l.status.write(func(s *LaneStatus) { s.Off = true })
+	l.count(ctx, c)
+	sleep(ctx, time.Minute)
+}
+
+// count asks how many wait.
+func (l *lane) count(ctx context.Context, c jetstream.Consumer) {
 	if info, err := c.Info(ctx); err == nil {
 		l.status.write(func(s *LaneStatus) { s.Waiting = info.NumPending + uint64(info.NumAckPending) })
 	}
-	sleep(ctx, time.Minute)
 }
 
 // holdOn tells the server that a message is being worked on, until the returned function is called.

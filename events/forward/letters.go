@@ -123,18 +123,23 @@ func choose(routes []Route, destination string, e events.Event) Outlet {
 
 // Drop erases a letter: nothing of it is left in the server's files.
 func (d *DeadLetters) Drop(ctx context.Context, number uint64) error {
+	m, err := d.get(ctx, number, false)
+	if err != nil {
+		return err
+	}
+	if _, _, ok := d.read(m); !ok {
+		return fmt.Errorf("%w: %d", ErrNoLetter, number)
+	}
 	var a struct {
 		Error   *jetstream.APIError `json:"error"`
 		Success bool                `json:"success"`
 	}
-	err := d.ask(ctx, "STREAM.MSG.DELETE", map[string]any{"seq": number}, &a)
+	err = d.ask(ctx, "STREAM.MSG.DELETE", map[string]any{"seq": number}, &a)
 	switch {
 	case err != nil:
 		return fmt.Errorf("dead letter %d: %w (%w)", number, ErrNotErased, err)
-	case a.Error != nil && (a.Error.Code == 404 || a.Error.ErrorCode == 10043):
-		return fmt.Errorf("%w: %d", ErrNoLetter, number)
 	case a.Error != nil:
-		return fmt.Errorf("dead letter %d: %w", number, a.Error)
+		return fmt.Errorf("dead letter %d: %w (%w)", number, ErrNotErased, a.Error)
 	case !a.Success:
 		return fmt.Errorf("dead letter %d: %w", number, ErrNotErased)
 	}
@@ -153,10 +158,17 @@ type placed struct {
 // get returns a message, or the first one from there on. It asks the stream's leader: replicas may be behind.
 func (d *DeadLetters) get(ctx context.Context, number uint64, orLater bool) (*placed, error) {
 	want := map[string]any{"seq": number}
+	if number == 0 {
+		return nil, fmt.Errorf("%w: 0", ErrNoLetter)
+	}
 	if orLater {
 		want["next_by_subj"] = deadSubjects(d.prefix)
 	}
-	return getMessage(ctx, d.js, d.stream, want)
+	m, err := getMessage(ctx, d.js, d.stream, want)
+	if errors.Is(err, ErrNoLetter) {
+		return nil, fmt.Errorf("%w: %d", err, number)
+	}
+	return m, err
 }
 
 func (d *DeadLetters) ask(ctx context.Context, verb string, question, into any) error {

@@ -15,7 +15,7 @@ type Status struct {
 type LaneStatus struct {
 	Destination string    `json:"destination"`
 	Kind        Kind      `json:"kind"`
-	Waiting     uint64    `json:"waiting"` // as of the last message that was in hand, and with it
+	Waiting     uint64    `json:"waiting"` // with the one in hand; at most half a minute old
 	Sent        uint64    `json:"sent"`    // deliveries; a digest is one
 	Events      uint64    `json:"events"`  // in these deliveries
 	LastSent    time.Time `json:"lastSent,omitzero"`

@@ -178,7 +178,7 @@ func (l *lane) refuse(m jetstream.Msg) error {
 		l.f.o.Log.Error("the stream holds a message that is no event of ours; it is passed over, like all others of its kind",
 			"forwarder", l.f.o.Name, "lane", l.key, "stream", l.f.o.Stream)
 	}
-	return m.TermWithReason("no event of doorbell")
+	return m.Term() // without a reason: old servers would not understand
 }
 
 // complain tells what an outlet said.
@@ -229,7 +229,7 @@ func (l *lane) giveUp(ctx context.Context, m jetstream.Msg, i *item, err error) 
 	l.f.o.Log.Error("a message is among the dead letters", "forwarder", l.f.o.Name, "lane", l.key, "id", i.event.ID,
 		"agency", i.event.AgencyID, "attempts", i.attempts, "err", why)
 	l.remembered(func(s *laneState) { s.Position = &position{Sequence: i.place, ID: i.header.Get(nats.MsgIdHdr)} })
-	if err := m.TermWithReason(why); err != nil {
+	if err := m.Term(); err != nil {
 		return err
 	}
 	return l.step(stepDone)

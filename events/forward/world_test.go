@@ -154,12 +154,21 @@ type world struct {
 
 func newWorld(t *testing.T, routes ...Route) *world {
 	t.Helper()
-	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: t.TempDir(), Listen: "off", ProtectedSubjects: "listings.v1.>"})
+	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: tempDir(t), Listen: "off", ProtectedSubjects: "listings.v1.>"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Shutdown)
+	w := worldOn(t, s)
+	w.o.Routes = routes
+	return w
+}
+
+// worldOn is a world on a server that is there.
+func worldOn(t *testing.T, s *natsd.Server) *world {
+	t.Helper()
 	w := &world{t: t, server: s, sequence: map[string]uint64{}}
+	var err error
 	w.nc, err = s.Connect("test")
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +178,7 @@ func newWorld(t *testing.T, routes ...Route) *world {
 		t.Fatal(err)
 	}
 	w.o = Options{
-		Conn: w.nc, Prefix: "listings", Stream: "LISTINGS", Dir: t.TempDir(), Name: "slack", Routes: routes,
+		Conn: w.nc, Prefix: "listings", Stream: "LISTINGS", Dir: tempDir(t), Name: "slack",
 		Retention: 720 * time.Hour, Manage: true, Log: slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	w.makeStream()
@@ -313,4 +322,18 @@ func wantIDs(t *testing.T, s *script, want []events.Event) {
 
 func leadsTo(o Outlet, agencies ...string) Route {
 	return Route{Outlet: o, Filter: Filter{Types: []string{"contact_request.created"}, Agencies: agencies}}
+}
+
+// tempDir is in memory where there is such a place: nothing here is about a disk.
+func tempDir(t *testing.T) string {
+	t.Helper()
+	if info, err := os.Stat("/dev/shm"); err != nil || !info.IsDir() {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp("/dev/shm", "forward")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }

@@ -1,0 +1,226 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/events/natsd"
+)
+
+func (w *world) deadLetters() *DeadLetters {
+	w.t.Helper()
+	d, err := OpenDeadLetters(w.nc, "listings", "LISTINGS")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d
+}
+
+// bury makes dead letters of so many leads.
+func (w *world) bury(s *script, n int) {
+	w.t.Helper()
+	s.will(func(Delivery) error { return &Never{Reason: "400 invalid_payload"} })
+	w.run(time.Minute, func() {
+		for range n {
+			w.lead("A 1")
+			time.Sleep(time.Second)
+		}
+	})
+	s.up()
+}
+
+func TestADeadLetterIsTheMessageWithTheReason(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("chan-1", 20)
+		w := newWorld(t, leadsTo(s))
+		w.bury(s, 1)
+		stream, err := w.js.Stream(t.Context(), "LISTINGS_DLQ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := stream.CachedInfo().Config; c.MaxAge != 720*time.Hour || c.Subjects[0] != "listings.dlq.>" {
+			t.Errorf("%+v", c)
+		}
+		m, err := stream.GetMsg(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := w.history[0]
+		if m.Subject != "listings.dlq.slack.A=201.contact_request.created" || string(m.Data) != string(e.Data) {
+			t.Error(m.Subject)
+		}
+		for name, want := range map[string]string{
+			"ce-id": e.ID, "ce-type": "contact_request.created", "doorbell-reason": "400 invalid_payload", "doorbell-attempts": "1",
+			"doorbell-forwarder": "slack", "doorbell-destination": "chan-1", "Nats-Msg-Id": "slack/chan-1/" + e.ID,
+		} {
+			if got := m.Header.Get(name); got != want {
+				t.Errorf("%s is %q, want %q", name, got, want)
+			}
+		}
+		if text := fmt.Sprintf("%+v", w.letters()) + w.log.String(); strings.Contains(text, "ecret") {
+			t.Error("a person is in the listing or in the log")
+		}
+		if l := w.letters()[0]; l.AgencyID != "A 1" || l.Destination != "chan-1" || l.Reference != "see#1" || l.Number != 1 || l.At.IsZero() {
+			t.Errorf("%+v", l)
+		}
+	})
+}
+
+func TestFencesOfTheEventAreNotObeyedOnceMore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		s.will(func(Delivery) error { return &Never{Reason: "no"} })
+		w := newWorld(t, leadsTo(s))
+		w.run(time.Minute, func() {
+			for n := range 2 {
+				e := w.stamp(&events.ContactRequestCreated{
+					Common: events.Common{AgencyID: "A", ObservedAt: time.Now()}, ContactRequestID: fmt.Sprint(n),
+				}, "A")
+				w.put(e, map[string]string{
+					"Nats-Expected-Stream": "LISTINGS", "Nats-Expected-Last-Subject-Sequence": fmt.Sprint(n), "Nats-Expected-Last-Subject-Sequence-Subject": "listings.v1.A.>",
+				})
+			}
+		})
+		if n := len(w.letters()); n != 2 {
+			t.Errorf("%d letters", n)
+		}
+	})
+}
+
+func TestALetterThatIsTakenIsGone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, other := newScript("a", 20), newScript("b", 20)
+		w := newWorld(t, leadsTo(s))
+		w.bury(s, 3)
+		d := w.deadLetters()
+		routes := func(name string) []Route {
+			if name != "slack" {
+				t.Error(name)
+			}
+			return []Route{leadsTo(other), leadsTo(s)}
+		}
+		s.down()
+		if err := d.Retry(t.Context(), 2, routes); err == nil || len(w.letters()) != 3 {
+			t.Fatal(err)
+		}
+		s.up()
+		if err := d.Retry(t.Context(), 2, routes); err != nil {
+			t.Fatal(err)
+		}
+		wantIDs(t, s, w.history[1:2])
+		if err := d.Drop(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if l := w.letters(); len(l) != 1 || l[0].Number != 3 {
+			t.Errorf("%+v", l)
+		}
+		for _, n := range []uint64{1, 2, 99, 0} {
+			if err := d.Retry(t.Context(), n, routes); !errors.Is(err, ErrNoLetter) {
+				t.Errorf("%d: %v", n, err)
+			}
+			if err := d.Drop(t.Context(), n); !errors.Is(err, ErrNoLetter) {
+				t.Errorf("%d: %v", n, err)
+			}
+		}
+		s.traits.Destination = "moved" // the address is another one now
+		if err := d.Retry(t.Context(), 3, func(string) []Route { return []Route{leadsTo(s)} }); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Retry(t.Context(), 3, func(string) []Route { return nil }); !errors.Is(err, ErrNoLetter) || len(w.letters()) != 0 {
+			t.Error(err)
+		}
+	})
+}
+
+func TestALetterThatNoOutletTakesStays(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.bury(s, 1)
+		err := w.deadLetters().Retry(t.Context(), 1, func(string) []Route { return []Route{leadsTo(newScript("b", 0), "Z")} })
+		if !errors.Is(err, ErrNoOutlet) || len(w.letters()) != 1 {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWhereNothingDiedThereAreNoLetters(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, leadsTo(newScript("a", 20)))
+		if n := len(w.letters()); n != 0 {
+			t.Error(n)
+		}
+		if err := w.deadLetters().Drop(t.Context(), 1); !errors.Is(err, ErrNoLetter) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestAGuestOfTheEmbeddedServerCanForward has a forwarder that is a process of its own, which comes over the network without a password:
+// it may make consumers and publish letters, but no streams, and erase nothing.
+func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
+	s, err := natsd.Start(t.Context(), natsd.Options{StoreDir: tempDir(t), Listen: "127.0.0.1:0", ProtectedSubjects: "listings.v1.>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown()
+	w := worldOn(t, s)
+	guest, err := natsd.Connect(natsd.Dial{URL: s.ClientURL()}, w.o.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guest.Close()
+	if err := EnsureDeadLetters(t.Context(), w.nc, DeadLetterConfig("listings", "LISTINGS", time.Hour, 0, 1)); err != nil {
+		t.Fatal(err)
+	}
+	o := newScript("a", 5)
+	o.traits.Pace = 0
+	w.o.Conn, w.o.Routes, w.o.Manage = guest, []Route{leadsTo(o)}, false
+	eventually(t, "connected", guest.IsConnected)
+	_, stop := w.start()
+	eventually(t, "the consumer is there", func() bool { return len(consumerNames(t, w)) == 1 })
+	w.lead("A100")
+	eventually(t, "forwarded", func() bool { return len(o.ids()) == 1 })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	for range 7 {
+		w.lead("A100")
+	}
+	bad := w.history[1].ID
+	o.will(func(d Delivery) error {
+		if d.Events[0].ID == bad {
+			return &Never{Reason: "no"}
+		}
+		return nil
+	})
+	_, stop = w.start()
+	eventually(t, "forwarded", func() bool { return len(o.ids()) == 7 && len(w.letters()) == 1 })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	d, err := OpenDeadLetters(guest, "listings", "LISTINGS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := d.Drop(ctx, 1); !errors.Is(err, ErrNotErased) {
+		t.Error(err)
+	}
+}
+
+// eventually waits in real time, where sockets are real.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(what)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package forward
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"doorbell/events"
+)
+
+func TestWhatWaitsMovesToTheNewAddress(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		one, two := newScript("one", 20), newScript("two", 20)
+		w := newWorld(t, leadsTo(one))
+		w.lead("A100")
+		w.run(time.Minute, func() { w.lead("A100") })
+		one.down()
+		w.run(time.Minute, func() { w.lead("A100") })
+		w.lead("B200")
+		w.o.Routes = []Route{leadsTo(two)} // the URL of the channel is another one now
+		w.run(time.Minute, func() { w.lead("A100") })
+		wantIDs(t, one, w.history[1:2])
+		wantIDs(t, two, w.history[2:])
+		w.rebuild()
+		w.run(time.Minute)
+		wantIDs(t, two, w.history[2:])
+	})
+}
+
+func TestAnAgencyThatGetsAnAddressOfItsOwnTakesAlongWhatWaits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		all, own := newScript("all", 20), newScript("own", 20)
+		w := newWorld(t, leadsTo(all))
+		w.run(time.Minute, func() {
+			w.lead("A100")
+			w.lead("B200")
+		})
+		w.lead("A100")
+		w.lead("B200")
+		rest := leadsTo(all)
+		rest.Filter.Except = []string{"A100"}
+		w.o.Routes = []Route{leadsTo(own, "A100"), rest}
+		w.run(time.Minute, func() {
+			w.lead("A100")
+			w.lead("B200")
+		})
+		wantIDs(t, own, []events.Event{w.history[2], w.history[4]})
+		wantIDs(t, all, []events.Event{w.history[0], w.history[1], w.history[3], w.history[5]})
+		// and back
+		all.down()
+		own.down()
+		w.run(time.Minute, func() {
+			w.lead("B200")
+			w.lead("A100")
+		})
+		all.up()
+		w.o.Routes = []Route{leadsTo(all)}
+		w.run(10*time.Minute, func() { w.lead("A100") })
+		wantIDs(t, own, []events.Event{w.history[2], w.history[4]})
+		wantIDs(t, all, []events.Event{w.history[0], w.history[1], w.history[3], w.history[5], w.history[6], w.history[7], w.history[8]})
+		names := consumerNames(t, w)
+		if !slices.Equal(names, []string{"doorbell-slack-leads"}) {
+			t.Errorf("consumers %q", names)
+		}
+	})
+}
+
+func TestWhatTheNewHomeHasPassedIsSentAllTheSame(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a, b := newScript("a", 20), newScript("b", 20)
+		w := newWorld(t, leadsTo(a, "A100"), leadsTo(b, "B200"))
+		a.down()
+		w.run(time.Minute, func() {
+			w.lead("A100") // waits with a
+			w.lead("B200") // b is past it
+		})
+		w.o.Routes = []Route{leadsTo(b, "A100", "B200")}
+		w.run(time.Minute)
+		wantIDs(t, b, []events.Event{w.history[1], w.history[0]})
+	})
+}
+
+func TestASecondAddressBeginsNow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		one, two := newScript("one", 20), newScript("two", 20)
+		w := newWorld(t, leadsTo(one))
+		w.run(time.Minute, func() { w.lead("A100") })
+		w.lead("A100")
+		w.o.Routes = append(w.o.Routes, leadsTo(two))
+		w.run(time.Minute, func() { w.lead("A100") })
+		wantIDs(t, one, w.history)
+		wantIDs(t, two, w.history[2:])
+		w.rebuild()
+		w.run(time.Minute, func() { w.lead("A100") })
+		wantIDs(t, one, w.history)
+		wantIDs(t, two, w.history[2:])
+	})
+}
+
+func TestAnAddressThatWasTakenAwayBeginsAnew(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		one, two := newScript("one", 20), newScript("two", 20)
+		w := newWorld(t, leadsTo(one, "A100"), leadsTo(two, "B200"))
+		w.run(time.Minute, func() { w.lead("A100") })
+		w.o.Routes = []Route{leadsTo(two, "B200")}
+		w.run(time.Minute, func() { w.lead("A100"); w.lead("B200") })
+		w.o.Routes = []Route{leadsTo(one, "A100"), leadsTo(two, "B200")}
+		w.run(time.Minute, func() { w.lead("A100") })
+		wantIDs(t, one, []events.Event{w.history[0], w.history[3]})
+		wantIDs(t, two, []events.Event{w.history[2]})
+	})
+}
+
+func TestAnAgencyThatIsAddedBringsNothingOld(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("s", 20)
+		w := newWorld(t, leadsTo(s, "A100"))
+		w.run(time.Minute, func() {
+			w.lead("A100")
+			w.lead("B200")
+			w.lead("C300")
+		})
+		w.o.Routes = []Route{leadsTo(s, "A100", "B200")}
+		w.run(time.Minute, func() { w.lead("B200") })
+		want := []events.Event{w.history[0], w.history[3]}
+		wantIDs(t, s, want)
+		w.rebuild()
+		w.run(time.Minute)
+		wantIDs(t, s, want)
+		w.o.Routes = []Route{leadsTo(s)} // and now all
+		w.run(time.Minute)
+		w.rebuild()
+		w.run(time.Minute, func() { w.lead("C300") })
+		wantIDs(t, s, append(want, w.history[4]))
+	})
+}
+
+func consumerNames(t *testing.T, w *world) (names []string) {
+	t.Helper()
+	s, err := w.js.Stream(t.Context(), "LISTINGS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range s.ConsumerNames(t.Context()).Name() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

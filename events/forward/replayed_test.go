@@ -1,0 +1,127 @@
+package forward
+
+import (
+	"errors"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events"
+)
+
+func each(list []events.Event, end error) iter.Seq2[events.Event, error] {
+	return func(yield func(events.Event, error) bool) {
+		for _, e := range list {
+			if !yield(e, nil) {
+				return
+			}
+		}
+		if end != nil {
+			yield(events.Event{}, end)
+		}
+	}
+}
+
+// past are events that are in no stream.
+func past(t *testing.T, agencies ...string) (all []events.Event) {
+	t.Helper()
+	for n, a := range agencies {
+		e, err := events.New(&events.ContactRequestCreated{
+			Common: events.Common{AgencyID: a, ObservedAt: time.Now()}, ContactRequestID: strings.Repeat("x", n+1),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e.Stamp(uint64(n+1), time.Now(), "s"))
+	}
+	return all
+}
+
+func TestReplayedEventsGoThroughTheOutletsAtTheirPace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a, b := newScript("a", 3), newScript("b", 0)
+		routes := []Route{leadsTo(a), leadsTo(b, "B200"), leadsTo(a, "A100")}
+		list := past(t, "A100", "B200", "A100", "A100", "B200")
+		begin, told := time.Now(), 0
+		r, err := SendReplayed(t.Context(), routes, false, each(list, nil), func(Replayed) { told++ })
+		if err != nil || r != (Replayed{Deliveries: 7, Events: 7}) || told != 7 {
+			t.Errorf("%+v %v, told %d", r, err, told)
+		}
+		wantIDs(t, a, list)
+		wantIDs(t, b, []events.Event{list[1], list[4]})
+		if d := time.Since(begin); d < 4*time.Second {
+			t.Error(d)
+		}
+		for _, d := range a.deliveries() {
+			if e := d.Events[0]; e.Origin != events.OriginReplay || !strings.Contains(string(e.Data), `"origin":"replay"`) || d.Test {
+				t.Error(e.Origin)
+			}
+		}
+	})
+}
+
+func TestAReplayCanBeOfDigests(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := newScript("a", 3)
+		list := past(t, "A", "A", "A", "B", "B")
+		r, err := SendReplayed(t.Context(), []Route{leadsTo(a)}, true, each(list, nil), func(Replayed) {})
+		if err != nil || r != (Replayed{Deliveries: 2, Events: 5}) {
+			t.Errorf("%+v %v", r, err)
+		}
+		wantIDs(t, a, list)
+	})
+}
+
+func TestAReplayGoesOnAfterWhatIsRefusedAndEndsWhereNothingIsTaken(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := newScript("a", 3)
+		list := past(t, "A", "A", "A", "A")
+		a.will(func(d Delivery) error {
+			for _, e := range d.Events {
+				if e.ID == list[1].ID {
+					return &Never{Reason: "no"}
+				}
+			}
+			return nil
+		})
+		r, err := SendReplayed(t.Context(), []Route{leadsTo(a)}, true, each(list, nil), func(Replayed) {})
+		if err != nil || r != (Replayed{Deliveries: 3, Events: 3, Refused: 1}) {
+			t.Errorf("%+v %v", r, err)
+		}
+		a.down()
+		if r, err = SendReplayed(t.Context(), []Route{leadsTo(a)}, false, each(list, nil), func(Replayed) {}); err == nil || r.Events != 0 {
+			t.Errorf("%+v %v", r, err)
+		}
+		a.up()
+		broken := errors.New("the log is broken")
+		if r, err = SendReplayed(t.Context(), []Route{leadsTo(a)}, false, each(list, broken), func(Replayed) {}); !errors.Is(err, broken) || r.Events != 4 {
+			t.Errorf("%+v %v", r, err)
+		}
+	})
+}
+
+func TestATestIsMarkedAndHasNoRealPerson(t *testing.T) {
+	a := newScript("a", 3)
+	for _, alert := range []bool{false, true} {
+		if err := SendTest(t.Context(), a, alert); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, d := range a.deliveries() {
+		if !d.Test || IsAlert(d.Events[0].Type) != (n == 1) {
+			t.Errorf("%+v", d)
+		}
+		if _, err := d.Events[0].Payload(); err != nil {
+			t.Error(err)
+		}
+		if _, err := events.Decode(d.Events[0].Header(), d.Events[0].Data); err != nil {
+			t.Error(err)
+		}
+	}
+	a.will(func(Delivery) error { return &Never{Reason: "no"} })
+	var never *Never
+	if err := SendTest(t.Context(), a, false); !errors.As(err, &never) {
+		t.Error(err)
+	}
+}

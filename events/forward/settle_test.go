@@ -1,0 +1,151 @@
+package forward
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"doorbell/events"
+)
+
+func TestAKeyWideHaltOfTwoHundredAgenciesIsOneAlert(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, Route{Outlet: s})
+		w.run(20*time.Minute, func() {
+			for n := range 200 {
+				w.halt(fmt.Sprintf("N%d", n), "sha256:1")
+				time.Sleep(200 * time.Millisecond) // forty seconds in all
+			}
+		})
+		if d := s.deliveries(); len(d) != 1 || len(d[0].Events) != 200 {
+			t.Errorf("%d deliveries", len(d))
+		}
+		wantIDs(t, s, w.history)
+	})
+}
+
+func TestHaltsOfOtherKeysAndOtherAlertsAreNotSwallowed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, Route{Outlet: s})
+		w.run(20*time.Minute, func() {
+			for n := range 6 {
+				agency := fmt.Sprintf("N%d", n)
+				// a stale watch stands before the halt in the same agency: it must not be taken for done with it
+				w.publish(w.stamp(&events.WatchStale{Common: events.Common{AgencyID: agency, ObservedAt: time.Now()}, Operation: "insertions"}, agency))
+				w.halt(agency, "sha256:"+fmt.Sprint(n%2))
+			}
+		})
+		all := s.ids()
+		slices.Sort(all)
+		if got := len(slices.Compact(all)); got != 12 || len(s.ids()) != 12 {
+			t.Errorf("%d events, %d different ones, want 12", len(s.ids()), got)
+		}
+		halts := 0
+		for _, d := range s.deliveries() {
+			if d.Events[0].Type == events.TypeAccessHalted && len(d.Events) == 3 {
+				halts++
+			}
+		}
+		if halts != 2 {
+			t.Errorf("%d deliveries of three halts", halts)
+		}
+	})
+}
+
+func TestHaltsThatKeepComingAreNotWaitedForForEver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, Route{Outlet: s})
+		w.run(20*time.Minute, func() {
+			for n := range 40 {
+				w.halt(fmt.Sprintf("N%d", n), "sha256:1")
+				time.Sleep(8 * time.Second)
+			}
+		})
+		wantIDs(t, s, w.history)
+		if d := s.begun[0].Sub(w.history[0].RecordedTime); d > longSettle+resettle {
+			t.Errorf("the first came after %s", d)
+		}
+		if n := len(s.deliveries()); n > 4 {
+			t.Errorf("%d alerts", n)
+		}
+	})
+}
+
+func TestHaltsThatWaitedForLongAreOneAlertAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, Route{Outlet: s})
+		w.run(time.Second)
+		for n := range 50 {
+			w.halt(fmt.Sprintf("N%d", n), "sha256:1")
+		}
+		time.Sleep(time.Hour)
+		w.run(15 * time.Second)
+		if d := s.deliveries(); len(d) != 1 || len(d[0].Events) != 50 {
+			t.Errorf("%d deliveries", len(d))
+		}
+	})
+}
+
+func TestMachinesGetEachHaltAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 0)
+		w := newWorld(t, Route{Outlet: s})
+		w.run(6*time.Second, func() {
+			for n := range 4 {
+				w.halt(fmt.Sprintf("N%d", n), "sha256:1")
+			}
+		})
+		if n := len(s.deliveries()); n != 4 {
+			t.Errorf("%d deliveries", n)
+		}
+	})
+}
+
+func TestKilledWhileHaltsSettleNoneIsLost(t *testing.T) {
+	for _, step := range []string{stepSent, stepMarked, stepDone} {
+		t.Run(step, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newScript("a", 20)
+				w := newWorld(t, Route{Outlet: s, Filter: Filter{Only: Alerts}})
+				w.run(time.Second)
+				if !w.crash(step, 1, func() {
+					for n := range 10 {
+						agency := fmt.Sprintf("N%d", n)
+						w.publish(w.stamp(&events.WatchStale{Common: events.Common{AgencyID: agency, ObservedAt: time.Now()}}, agency))
+						w.halt(agency, "k")
+					}
+				}) {
+					t.Fatal("it was never there")
+				}
+				w.run(time.Hour)
+				all := s.ids()
+				slices.Sort(all)
+				if n := len(slices.Compact(all)); n != 20 {
+					t.Errorf("%d of 20", n)
+				}
+			})
+		})
+	}
+}
+
+func TestTheEndDoesNotWaitForHaltsToSettle(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, Route{Outlet: s})
+		begin := time.Now()
+		w.run(time.Second, func() { w.halt("A100", "k") })
+		if d := time.Since(begin); d > 5*time.Second {
+			t.Errorf("ended after %s", d)
+		}
+		if s.called() != 0 {
+			t.Error("sent")
+		}
+		w.run(time.Minute)
+		wantIDs(t, s, w.history)
+	})
+}

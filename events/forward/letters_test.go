@@ -180,6 +180,7 @@ func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
 	}
 	o := newScript("a", 5)
 	o.traits.Pace = 0
+	w.o.AckWait = 2 * time.Second // a message can be on its way to a forwarder that ends
 	w.o.Conn, w.o.Routes, w.o.Manage = guest, []Route{leadsTo(o)}, false
 	eventually(t, "connected", guest.IsConnected)
 	_, stop := w.start()

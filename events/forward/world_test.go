@@ -167,13 +167,21 @@ func newWorld(t *testing.T, routes ...Route) *world {
 // worldOn is a world on a server that is there.
 func worldOn(t *testing.T, s *natsd.Server) *world {
 	t.Helper()
-	w := &world{t: t, server: s, sequence: map[string]uint64{}}
-	var err error
-	w.nc, err = s.Connect("test")
+	nc, err := s.Connect("test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(w.nc.Close)
+	t.Cleanup(nc.Close)
+	w := worldWith(t, nc)
+	w.server = s
+	return w
+}
+
+// worldWith is a world on a server of somebody else.
+func worldWith(t *testing.T, nc *nats.Conn) *world {
+	t.Helper()
+	w := &world{t: t, nc: nc, sequence: map[string]uint64{}}
+	var err error
 	if w.js, err = jetstream.New(w.nc); err != nil {
 		t.Fatal(err)
 	}

@@ -8,22 +8,23 @@ import (
 	"unicode/utf8"
 )
 
-// most is how much of any text is looked at; no message shows as much.
-const most = 32 << 10
-
 const (
+	// How many bytes of a text are looked at; no message shows as much.
+	mostOfLine  = 2 << 10
+	mostOfLines = 16 << 10
+
 	maxLines = 25 // of a message
 	maxMarks = 3  // on one letter; more of them draw over the lines above
 )
 
 // line makes one line of any text: no control or direction marks, no line ends, single spaces.
-func line(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }
+func line(s string) string { return strings.Join(strings.Fields(clean(s, mostOfLine)), " ") }
 
 // lines does the same and keeps line ends, but no more than one empty line in a row and not more than 25 lines.
 func lines(s string) string {
 	var kept []string
 	empty := true // none at the top
-	for l := range strings.SplitSeq(clean(s), "\n") {
+	for l := range strings.SplitSeq(clean(s, mostOfLines), "\n") {
 		l = strings.Join(strings.Fields(l), " ")
 		if l == "" && empty {
 			continue
@@ -39,7 +40,7 @@ func lines(s string) string {
 
 // clean keeps what people write and drops what only steers how it is shown: control characters, marks of direction, invisible
 // letters, heaps of accents. All line ends become \n.
-func clean(s string) string {
+func clean(s string, most int) string {
 	if len(s) > most {
 		s = s[:most]
 	}

@@ -1,0 +1,266 @@
+package slack_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/events/forward"
+	"doorbell/events/forward/slack"
+)
+
+func one(t *testing.T) forward.Delivery {
+	return forward.Delivery{Events: []events.Event{example(t, events.TypeContactRequestCreated)}}
+}
+
+func TestAMessageASecondIsTakenAndAFasterOneWaits(t *testing.T) {
+	f := newFake(t)
+	o := f.outlet(t)
+	if err := o.Send(t.Context(), one(t)); err != nil {
+		t.Fatal(err)
+	}
+	var later *forward.Later
+	if err := o.Send(t.Context(), one(t)); !errors.As(err, &later) || later.After != time.Second {
+		t.Errorf("too fast: %v", err)
+	}
+	for _, k := range kinds(t) {
+		f.pass(o.Traits().Pace)
+		if err := o.Send(t.Context(), k.Delivery); err != nil {
+			t.Errorf("%s: %v", k.name, err)
+		}
+	}
+	if want := 1 + len(kinds(t)); len(f.posted) != want {
+		t.Errorf("%d messages arrived of %d", len(f.posted), want)
+	}
+}
+
+// outcome is what an error means, in a word.
+func outcome(err error) string {
+	var later *forward.Later
+	var never *forward.Never
+	var off *forward.Off
+	switch {
+	case err == nil:
+		return "taken"
+	case errors.As(err, &later):
+		return fmt.Sprintf("later %v", later.After)
+	case errors.As(err, &never):
+		return "never"
+	case errors.As(err, &off):
+		return "off"
+	}
+	return "?"
+}
+
+func TestEveryAnswerMeansSomething(t *testing.T) {
+	const page = "<html>nora.beispiel@example.org " + secretPath + "</html>"
+	for _, c := range []struct {
+		status      int
+		body, after string
+		want        string
+	}{
+		{200, "ok", "", "taken"},
+		{200, "ok\n", "", "taken"},
+		{200, "", "", "later 0s"},
+		{200, page, "", "later 0s"},
+		{200, "ok, but not quite", "", "later 0s"},
+		{200, `{"ok":true}`, "", "later 0s"},
+		{200, "no_service", "", "off"},
+		{201, "ok", "", "later 0s"},
+		{204, "", "", "later 0s"},
+		{301, "", "", "later 0s"},
+		{302, "ok", "", "later 0s"},
+		{307, "ok", "", "later 0s"},
+		{400, "invalid_payload", "", "never"},
+		{400, "invalid_blocks", "", "never"},
+		{400, "no_text", "", "never"},
+		{400, "too_many_attachments", "", "never"},
+		{400, "user_not_found", "", "off"},
+		{400, "invalid_token", "", "off"},
+		{400, page, "", "never"},
+		{401, "", "", "later 0s"},
+		{403, "action_prohibited", "", "off"},
+		{403, "invalid_token", "", "off"},
+		{403, "team_disabled", "", "off"},
+		{403, "posting_to_general_channel_denied", "", "off"},
+		{403, page, "", "later 0s"},
+		{404, "no_service", "", "off"},
+		{404, "no_team", "", "off"},
+		{404, "no_active_hooks", "", "off"},
+		{404, "channel_not_found", "", "off"},
+		{404, page, "", "later 0s"},
+		{408, "", "", "later 0s"},
+		{410, "channel_is_archived", "", "off"},
+		{410, "", "", "off"},
+		{413, "", "", "never"},
+		{429, "rate_limited", "30", "later 30s"},
+		{429, "", "", "later 0s"},
+		{429, "", "0.5", "later 500ms"},
+		{429, "", "-3", "later 0s"},
+		{429, "", "NaN", "later 0s"},
+		{429, "", "1e300", "later 1h0m0s"},
+		{429, "", "soon", "later 0s"},
+		{429, "", "Sun, 01 Jan 2226 00:00:00 GMT", "later 1h0m0s"},
+		{429, "", "Sun, 01 Jan 2006 00:00:00 GMT", "later 0s"},
+		{429, "invalid_payload", "7", "later 7s"},
+		{500, "rollup_error", "", "later 0s"},
+		{500, "no_service", "", "later 0s"},
+		{503, page, "120", "later 2m0s"},
+	} {
+		f := newFake(t)
+		f.answer = func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", f.URL+"/elsewhere")
+			w.Header().Set("Retry-After", c.after)
+			w.WriteHeader(c.status)
+			io.WriteString(w, c.body)
+			if r.URL.Path != secretPath {
+				t.Errorf("%d: %s was asked", c.status, r.URL.Path)
+			}
+		}
+		err := f.outlet(t).Send(t.Context(), one(t))
+		if got := outcome(err); got != c.want {
+			t.Errorf("%d %.20q is %s (%v), want %s", c.status, c.body, got, err, c.want)
+		}
+		holdsNothing(t, err, f.URL)
+	}
+}
+
+// holdsNothing fails where an error tells a secret, a person, or what was read.
+func holdsNothing(t *testing.T, err error, address string) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	for _, secret := range []string{"sEcReT", "/services", strings.TrimPrefix(address, "http://"), "nora", "Nora", "html", "elsewhere"} {
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("the error holds %s: %v", secret, err)
+		}
+	}
+}
+
+func TestAnswersThatDoNotComeAreTriedAgain(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	encrypted := httptest.NewTLSServer(http.NotFoundHandler())
+	encrypted.Config.ErrorLog = nil
+	defer encrypted.Close()
+	for name, c := range map[string]struct{ url, want string }{
+		"nobody listens":      {gone.URL, "not taken now: the connection is refused"},
+		"a foreign signature": {encrypted.URL, "not taken now: the host's certificate is not trusted"},
+		"a host that is not":  {"https://host.invalid", "not taken now: the host is not found"},
+	} {
+		o, err := slack.New(slack.Options{URL: c.url + secretPath})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = o.Send(t.Context(), one(t))
+		if outcome(err) != "later 0s" || err.Error() != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+		holdsNothing(t, err, c.url)
+	}
+}
+
+func TestASlowAnswerEndsWithTheContext(t *testing.T) {
+	f := newFake(t)
+	asked := make(chan struct{})
+	f.answer = func(_ http.ResponseWriter, r *http.Request) {
+		close(asked)
+		io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-asked
+		cancel()
+	}()
+	err := f.outlet(t).Send(ctx, one(t))
+	if err == nil || err.Error() != "not taken now: stopped while sending" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAnEndlessAnswerIsNotRead(t *testing.T) {
+	f := newFake(t)
+	f.answer = func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		for r.Context().Err() == nil {
+			if _, err := io.WriteString(w, strings.Repeat("ok ", 1_000)); err != nil {
+				return
+			}
+		}
+	}
+	if err := f.outlet(t).Send(t.Context(), one(t)); outcome(err) != "later 0s" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAnAddressThatIsNoWebhooksIsRefusedAndNotQuoted(t *testing.T) {
+	for url, want := range map[string]string{
+		"":                                      "there is no webhook URL",
+		"sEcReT":                                "is no URL",
+		"https://":                              "is no URL",
+		"https:sEcReT":                          "is no URL",
+		"https://hooks.slack.com:sEcReT":        "is no URL",
+		"%sEcReT":                               "is no URL",
+		"ftp://hooks.slack.com/services/sEcReT": "must begin with https://",
+		"http://hooks.slack.com/services/T/B/sEcReT":         `speaks plain http to "hooks.slack.com"`,
+		"http://sEcReT/services/T/B/x":                       `speaks plain http to "the host"`,
+		"https://hooks.slack.com/triggers/T/1/sEcReT":        "is no incoming webhook's",
+		"https://hooks.slack.com/":                           "is no incoming webhook's",
+		"https://hooks.slack.com/services/":                  "is missing",
+		"https://chat.example":                               `ends after "chat.example"`,
+		"https://user:sEcReT@hooks.slack.com/services/T/B/x": "no user and password",
+		"https://hooks.slack.com/services/T/B/x#sEcReT":      "must hold no #",
+	} {
+		_, err := slack.New(slack.Options{URL: url})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", url, err, want)
+		} else if strings.Contains(err.Error(), "sEcReT") {
+			t.Errorf("%q: the error quotes it: %v", url, err)
+		}
+	}
+	for _, o := range []slack.Options{
+		{URL: "https://hooks.slack.com/services/T/B/x"},
+		{URL: " https://hooks.slack.com/services/T/B/x\n"}, // as files end
+		{URL: "https://chat.example/hooks/abc"},
+		{URL: "http://127.0.0.1:1/hooks/abc"},
+		{URL: "http://[::1]:1/hooks/abc"},
+		{URL: "http://localhost/hooks/abc"},
+		{URL: "http://chat.internal/hooks/abc", AllowPlaintext: []string{"Chat.internal"}},
+	} {
+		if _, err := slack.New(o); err != nil {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	if _, err := slack.New(slack.Options{URL: "https://chat.example/a", People: "all"}); err == nil {
+		t.Error("people: all is taken")
+	}
+}
+
+func TestADestinationTellsWebhooksApartAndNothingElse(t *testing.T) {
+	seen := map[string]bool{}
+	for _, url := range []string{"https://hooks.slack.com/services/T/B/x", "https://hooks.slack.com/services/T/B/y"} {
+		for range 2 {
+			o, err := slack.New(slack.Options{URL: url})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := o.Traits().Destination
+			seen[d] = true
+			if strings.Trim(d, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || len(d) > 20 {
+				t.Errorf("destination is %q", d)
+			}
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("two webhooks have the destinations %v", seen)
+	}
+}

@@ -1,0 +1,216 @@
+package slack_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/events/forward"
+	"doorbell/events/forward/slack"
+)
+
+func TestEveryKindOfMessageIsWithinTheLimits(t *testing.T) {
+	for _, k := range kinds(t) {
+		if err := checkMessage(render(t, k)); err != nil {
+			t.Errorf("%s: %v", k.name, err)
+		}
+	}
+}
+
+// worst are texts that need the most room, each in its way.
+var worst = []string{"&", "<!channel>", "\"\\", "é\u0301\u0301\u0301\u0301", "家", "👩‍👩‍👧‍👦", "\u202e\x00\u200b", "a\n\n\n", "x y ", "\xff\xfe", "`*_~", strings.Repeat("n", 99) + " "}
+
+func TestTheLargestAndWorstTextsAreWithinTheLimits(t *testing.T) {
+	for _, piece := range worst {
+		for _, n := range []int{1, 2, 20, 60} {
+			text := strings.Repeat(piece, 20_000/n/len(piece))
+			for _, people := range []slack.People{slack.Short, slack.Full} {
+				for _, same := range []bool{true, false} {
+					check(t, fmt.Sprintf("%d requests of %.20q", n, piece), people, worstRequests(t, text, n, same))
+				}
+			}
+			check(t, fmt.Sprintf("%d halts of %.20q", n, piece), slack.Short, worstAlerts(t, text, n))
+		}
+	}
+}
+
+func check(t *testing.T, name string, people slack.People, list []events.Event) {
+	t.Helper()
+	body, err := slack.Render(people, forward.Delivery{Events: list})
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+	} else if err := checkMessage(body); err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+}
+
+func worstRequests(t *testing.T, text string, n int, same bool) []events.Event {
+	e := request(t, func(p *events.ContactRequestCreated) {
+		p.PropertyReferenceID, p.AgencyID = text, text
+		p.Contact = events.Contact{
+			Salutation: text, FirstName: text, LastName: text, FullName: text, Company: text, Email: text, Phone: text,
+			PhoneRaw: text, Message: text, PreferredContact: text, Portal: text,
+		}
+		p.Insertion = events.InsertionSummary{
+			Title: text, Street: text, PostalCode: text, Locality: text, Rooms: "3", LivingSpace: "4", URL: text,
+			Price: &events.Price{Amount: "1", Currency: text, Interval: text},
+		}
+		p.Score, _ = json.Marshal(text)
+	})
+	var list []events.Event
+	for i := range n {
+		if !same {
+			e.Reference = fmt.Sprint(i, text)
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+func worstAlerts(t *testing.T, text string, n int) []events.Event {
+	var list []events.Event
+	for i := range n {
+		list = append(list, with(t, events.TypeAccessHalted, func(p *events.AccessHalted) {
+			p.AgencyID, p.PropertyReferenceID, p.Advice, p.Resume = fmt.Sprint(i, text), text, text, fmt.Sprint(i, text)
+			p.Key.Fingerprint = fmt.Sprint(i%12, text)
+		}), with(t, events.TypeWatchSchemaDrifted, func(p *events.WatchSchemaDrifted) {
+			p.Expected, p.Found, p.PropertyReferenceID = text, text, text
+		}), with(t, events.TypeAccessKeySwitched, func(p *events.AccessKeySwitched) {
+			p.From.Slot, p.To.Slot, p.Advice = text, text, text
+		}))
+	}
+	return list
+}
+
+func TestNobodyIsMissingInAList(t *testing.T) {
+	// The longest list that the pipeline makes, every text as long as it can be.
+	for _, piece := range worst {
+		text := strings.Repeat(piece, 1_000/len(piece))
+		for _, same := range []bool{true, false} {
+			var list []events.Event
+			for i := range 20 {
+				e := request(t, func(p *events.ContactRequestCreated) {
+					p.Contact.FirstName, p.Contact.LastName = fmt.Sprintf("Person%c", 'A'+i), text
+					p.Insertion.Title = text
+				})
+				if !same {
+					e.Reference = fmt.Sprint(i)
+				}
+				list = append(list, e)
+			}
+			body := string(render(t, kind{"list", slack.Full, forward.Delivery{Events: list}}))
+			for i := range 20 {
+				if who := fmt.Sprintf("Person%c", 'A'+i); !strings.Contains(body, who) {
+					t.Errorf("%.20q, one insertion %v: %s is missing", piece, same, who)
+				}
+			}
+		}
+	}
+}
+
+func TestAListThatIsTooLongSaysSo(t *testing.T) {
+	var list []events.Event
+	for i := range 50 {
+		e := request(t, func(*events.ContactRequestCreated) {})
+		e.Reference = fmt.Sprint(i)
+		list = append(list, e)
+	}
+	if body := string(render(t, kind{"list", slack.Short, forward.Delivery{Events: list}})); !strings.Contains(body, "*30 more events are not shown*") {
+		t.Error(body)
+	}
+}
+
+func TestWhatCannotBeShownIsNeverAloneAndALineInAList(t *testing.T) {
+	good := example(t, events.TypeContactRequestCreated)
+	broken := good
+	broken.Data = json.RawMessage(`{"contact": "Nora Beispiel"}`)
+	later := good
+	later.Type = "insertion.exploded"
+	alert := example(t, events.TypeWatchStale)
+	alert.Type = "watch.exploded"
+	for name, e := range map[string]events.Event{"broken": broken, "of a later version": later, "an alert of a later version": alert} {
+		_, err := slack.Render(slack.Short, forward.Delivery{Events: []events.Event{e}})
+		var never *forward.Never
+		if !errors.As(err, &never) || strings.Contains(err.Error(), "Nora") {
+			t.Errorf("%s, alone: %v", name, err)
+		}
+		beside := good
+		if forward.IsAlert(e.Type) {
+			beside = example(t, events.TypeWatchStale)
+		}
+		check(t, name, slack.Short, []events.Event{e, beside})
+	}
+	if _, err := slack.Render(slack.Short, forward.Delivery{}); err == nil {
+		t.Error("nothing is a message")
+	}
+}
+
+// FuzzRender: whatever stands in an event, and whichever JSON, the message is one that Slack takes and that steers nothing.
+func FuzzRender(f *testing.F) {
+	for _, k := range events.Types {
+		f.Add(string(k), []byte(example(f, k).Data), "<!channel>", "A100", true, uint8(1))
+	}
+	for _, w := range worst {
+		f.Add("contact_request.created", []byte(example(f, events.TypeContactRequestCreated).Data), strings.Repeat(w, 200), w, false, uint8(20))
+	}
+	f.Fuzz(func(t *testing.T, kind string, data []byte, text, agency string, full bool, n uint8) {
+		people := slack.Short
+		if full {
+			people = slack.Full
+		}
+		e := events.Event{
+			ID: text, Type: events.Type(kind), AgencyID: agency, Reference: text, Data: data,
+			Time: time.Date(2026, 11, 20, 9, 42, 0, 0, time.UTC),
+		}
+		d := forward.Delivery{Events: []events.Event{e}, Test: n%7 == 0}
+		for i := range n % 22 {
+			e.Data = fill(data, text, int(i))
+			d.Events = append(d.Events, e)
+		}
+		if body, err := slack.Render(people, d); err == nil {
+			if err := checkMessage(body); err != nil {
+				t.Fatalf("%v\n%s", err, body)
+			}
+		}
+	})
+}
+
+// fill puts a text in the place of every string of a payload; now and then the old one stays, so that times can be read.
+func fill(data []byte, text string, i int) []byte {
+	var value any
+	if json.Unmarshal(data, &value) != nil {
+		return data
+	}
+	count := i
+	var walk func(any) any
+	walk = func(v any) any {
+		switch v := v.(type) {
+		case string:
+			if _, err := time.Parse(time.RFC3339Nano, v); err == nil {
+				return v
+			}
+			if count++; count%3 == 0 {
+				return v
+			}
+			return text
+		case map[string]any:
+			for k := range v {
+				v[k] = walk(v[k])
+			}
+		case []any:
+			for k := range v {
+				v[k] = walk(v[k])
+			}
+		}
+		return v
+	}
+	filled, err := json.Marshal(walk(value))
+	if err != nil {
+		return data
+	}
+	return filled
+}

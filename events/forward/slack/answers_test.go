@@ -189,14 +189,23 @@ func TestASlowAnswerEndsWithTheContext(t *testing.T) {
 
 func TestAnEndlessAnswerIsNotRead(t *testing.T) {
 	f := newFake(t)
+	const end = 64 << 20
+	written := 0
 	f.answer = func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
-		for r.Context().Err() == nil {
-			if _, err := io.WriteString(w, strings.Repeat("ok ", 1_000)); err != nil {
+		for written < end {
+			n, err := io.WriteString(w, strings.Repeat("ok ", 10_000))
+			if written += n; err != nil {
 				return
 			}
 		}
 	}
+	defer func() {
+		f.Close() // waits for the answer to end
+		if written >= end {
+			t.Error("the answer was read to its end")
+		}
+	}()
 	if err := f.outlet(t).Send(t.Context(), one(t)); outcome(err) != "later 0s" {
 		t.Errorf("got %v", err)
 	}

@@ -1,0 +1,174 @@
+package email
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/textproto"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"doorbell/events/forward"
+)
+
+// step is where in the conversation something went wrong.
+type step string
+
+const (
+	stepConnect   step = "connecting"
+	stepTLS       step = "TLS"
+	stepGreeting  step = "greeting"
+	stepHello     step = "EHLO"
+	stepAuth      step = "authentication"
+	stepMail      step = "sender"
+	stepRecipient step = "recipient"
+	stepData      step = "DATA"
+	stepContent   step = "content"
+)
+
+// failure is what may be told of an error: the step, the codes of the answer, words of ours. Never what the server said,
+// which quotes addresses, nor what a library says, which quotes the server.
+type failure struct {
+	step     step
+	code     int    // of the answer; 0: there was none
+	enhanced string // 5.1.1, as far as there is one
+	words    string // instead of an answer
+	setup    bool   // it will be the same until somebody changes something
+}
+
+func (f *failure) Error() string {
+	if f.code == 0 {
+		return string(f.step) + ": " + f.words
+	}
+	return fmt.Sprintf("%s: the server answers %d", f.step, f.code) + prefixed(" ", f.enhanced)
+}
+
+func prefixed(prefix, s string) string {
+	if s == "" {
+		return ""
+	}
+	return prefix + s
+}
+
+// closing is the answer of a server that ends the session, at any step.
+const closing = 421
+
+var enhancedCode = regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}\b`)
+
+// failed keeps of an error what may be told.
+func failed(s step, err error) *failure {
+	var answer *textproto.Error
+	if errors.As(err, &answer) && 200 <= answer.Code && answer.Code <= 599 {
+		return &failure{step: s, code: answer.Code, enhanced: enhancedCode.FindString(answer.Msg)}
+	}
+	f := &failure{step: s, words: words(err)}
+	f.setup = f.words == badCertificate
+	return f
+}
+
+const badCertificate = "the certificate of the server is not valid for this name, or of nobody we trust"
+
+// words describe an error that is no answer.
+func words(err error) string {
+	var (
+		dns         *net.DNSError
+		certificate *tls.CertificateVerificationError
+		authority   x509.UnknownAuthorityError
+		timeout     net.Error
+		plain       tls.RecordHeaderError
+	)
+	switch {
+	case errors.As(err, &certificate), errors.As(err, &authority):
+		return badCertificate
+	case errors.As(err, &plain):
+		return "the server does not speak TLS here; is it the port for STARTTLS?"
+	case errors.As(err, &dns):
+		return "the name of the server cannot be resolved"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return "no answer in time"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "the connection broke"
+	case errors.Is(err, errTooMuch):
+		return "the server does not stop answering"
+	}
+	return "the server does not follow the protocol"
+}
+
+// patience is how long a wrong setup is left alone: somebody has to change it, and accounts are locked after too many tries.
+const patience = 5 * time.Minute
+
+// judged says what a failure means for the delivery.
+func judged(ctx context.Context, err error) error {
+	var f *failure
+	if !errors.As(err, &f) {
+		return &forward.Later{Reason: "sending failed"}
+	}
+	if f.code == 0 && ctx.Err() != nil {
+		f.words = "no answer in time"
+		if errors.Is(ctx.Err(), context.Canceled) {
+			f.words = "interrupted"
+		}
+	}
+	if f.code == 0 && f.step == stepContent {
+		f.words += "; whether the mail was taken is unknown"
+	}
+	switch {
+	case f.permanent() && f.aboutUs():
+		return &forward.Later{After: patience, Reason: f.Error() + f.hint()}
+	case f.permanent():
+		return &forward.Never{Reason: f.Error()}
+	case f.setup:
+		return &forward.Later{After: patience, Reason: f.Error()}
+	}
+	return &forward.Later{Reason: f.Error()}
+}
+
+func (f *failure) permanent() bool { return 500 <= f.code && f.code <= 599 }
+
+// aboutUs is true where another mail would be refused as well, now, and this one would be taken once something is changed: by
+// us (password, sender), by the provider (who may send what), or in the mailbox (it is full).
+func (f *failure) aboutUs() bool {
+	switch f.step {
+	case stepRecipient, stepData:
+		return f.code == 530 || f.subject("7") || f.mailboxFull()
+	case stepContent:
+		return f.mailboxFull()
+	}
+	return true
+}
+
+// subject compares the middle of an enhanced code: 7 is security or policy.
+func (f *failure) subject(want string) bool {
+	_, rest, _ := strings.Cut(f.enhanced, ".")
+	got, _, _ := strings.Cut(rest, ".")
+	return got == want
+}
+
+func (f *failure) mailboxFull() bool { return strings.HasSuffix(f.enhanced, ".2.2") }
+
+// hint says what to look at.
+func (f *failure) hint() string {
+	switch {
+	case f.code == 530:
+		return ": it wants a user and a password"
+	case f.step == stepAuth:
+		return ": user or password are wrong; no mail is sent until they are changed"
+	case f.step == stepMail:
+		return ": we may not send from this address; check sender and user"
+	case f.mailboxFull():
+		return ": a mailbox is full"
+	case f.subject("7"):
+		return ": the server does not let us send to a recipient; check user and password, or ask the provider"
+	}
+	return ""
+}

@@ -1,0 +1,169 @@
+package email
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base32"
+	"net/mail"
+	"strings"
+	"time"
+	"unicode"
+
+	gomail "github.com/wneessen/go-mail"
+
+	"doorbell/events"
+	"doorbell/events/forward"
+)
+
+// message is a mail before it is sent.
+type message struct {
+	id       string // without its brackets
+	thread   string // likewise; empty where there is none
+	from     mail.Address
+	to       []mail.Address
+	replyTo  *mail.Address
+	page     page
+	date     time.Time
+	feedback [][]byte
+}
+
+// compose makes the mail of a delivery.
+func (o *Outlet) compose(d forward.Delivery, now time.Time) message {
+	_, host, _ := cutLast(o.from.Address, "@")
+	m := message{
+		id: messageID(d, o.name) + "@" + host, from: o.from, to: o.to, date: now.In(o.location),
+		page:    writer{location: o.location, now: now}.view(d),
+		replyTo: replyTo(d),
+	}
+	if t := thread(d); t != "" {
+		m.thread = t + "@" + host
+	}
+	if o.openImmo {
+		m.feedback = feedbacks(d, now, o.location)
+	}
+	return m
+}
+
+// messageID is the same for the same delivery: the id of its event, or a hash over those of a digest. What is sent again on
+// request is another mail: some mailboxes drop what they know.
+func messageID(d forward.Delivery, forwarder string) string {
+	var ids []string
+	for _, e := range d.Events {
+		ids = append(ids, e.ID)
+	}
+	id := ids[0]
+	if len(ids) > 1 || !isDomain(id) || len(id) > 63 {
+		id = hash(append([]string{"delivery"}, ids...)...)
+	}
+	if o := d.Events[0].Origin; o != events.OriginLive && o != "" && !strings.ContainsFunc(string(o), notPlain) {
+		id += "." + cut(string(o), maxName)
+	}
+	if d.Test {
+		id += ".test"
+	}
+	return id + "." + forwarder
+}
+
+// thread is a name for what a delivery is about, if that is one thing: an insertion, or the watch over an agency. It tells
+// nothing of it.
+func thread(d forward.Delivery) string {
+	name := ""
+	for i, e := range d.Events {
+		n := hash("insertion", e.AgencyID, e.Reference)
+		if forward.IsAlert(e.Type) {
+			n = hash("watch", e.AgencyID)
+		}
+		if i > 0 && n != name {
+			return ""
+		}
+		name = n
+	}
+	return name + ".thread"
+}
+
+// hash is 128 bits of SHA-256 over length-prefixed parts, in characters that may stand in an id.
+func hash(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write([]byte{byte(len(p) >> 24), byte(len(p) >> 16), byte(len(p) >> 8), byte(len(p))})
+		h.Write([]byte(p))
+	}
+	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(h.Sum(nil)[:16]))
+}
+
+// replyTo is the person, where a mail tells of one and their address can be written to.
+func replyTo(d forward.Delivery) *mail.Address {
+	if len(d.Events) != 1 || d.Test {
+		return nil
+	}
+	p, _ := d.Events[0].Payload()
+	var c events.Contact
+	switch p := p.(type) {
+	case *events.ContactRequestCreated:
+		c = p.Contact
+	case *events.ContactRequestChanged:
+		c = p.Contact
+	}
+	address := personAddress(c.Email)
+	if address == "" {
+		return nil
+	}
+	return &mail.Address{Name: plainName(joined(" ", c.FirstName, c.LastName)), Address: address}
+}
+
+// plainName is a name if it looks like one, else nothing: a name that looks like an address would hide the real one.
+func plainName(name string) string {
+	name = line(name, 64)
+	for _, r := range name {
+		if !unicode.IsLetter(r) && !unicode.IsMark(r) && !strings.ContainsRune(" -'’", r) {
+			return ""
+		}
+	}
+	return name
+}
+
+// bytes is the mail as it is sent.
+func (m message) bytes() ([]byte, error) {
+	g := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithEncoding(gomail.EncodingQP))
+	if err := g.From(m.from.String()); err != nil {
+		return nil, err
+	}
+	for _, to := range m.to {
+		if err := g.AddTo(to.String()); err != nil {
+			return nil, err
+		}
+	}
+	if m.replyTo != nil {
+		if err := g.ReplyTo(m.replyTo.String()); err != nil {
+			return nil, err
+		}
+	}
+	g.SetDateWithValue(m.date)
+	g.SetMessageIDWithValue(m.id)
+	if m.thread != "" {
+		g.SetGenHeader(gomail.HeaderReferences, "<"+m.thread+">")
+		g.SetGenHeader(gomail.HeaderInReplyTo, "<"+m.thread+">")
+	}
+	g.SetGenHeader("Auto-Submitted", "auto-generated")
+	g.SetGenHeader("X-Auto-Response-Suppress", "All") // Exchange does not know the line above
+	g.Subject(subject(m.page.Subject))
+	html, err := m.page.html()
+	if err != nil {
+		return nil, err
+	}
+	g.SetBodyString(gomail.TypeTextPlain, m.page.text())
+	g.AddAlternativeString(gomail.TypeTextHTML, html)
+	for _, xml := range m.feedback {
+		if err := g.AttachReader("openimmo_feedback.xml", bytes.NewReader(xml), gomail.WithFileContentType("application/xml")); err != nil {
+			return nil, err
+		}
+	}
+	var b bytes.Buffer
+	if _, err := g.WriteTo(&b); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// subject breaks what looks like an encoded word: it would be decoded to characters that nobody looked at.
+func subject(s string) string { return strings.ReplaceAll(line(s, maxSubject+32), "=?", "= ?") }

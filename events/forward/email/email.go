@@ -1,0 +1,83 @@
+// Package email is the outlet for mail: it tells people of new contact requests, of what happens at insertions, and of
+// alerts, one mail for each delivery.
+//
+// # What arrives
+//
+// A mail has a text and an HTML part and no remote content: who wrote and how to reach them, what they wrote, which
+// property, when, and the ids to find it again. The subject names the property and not the person, for subjects are shown on
+// locked phones. Answering the mail answers the person ([Reply-To], if their address is valid). All mails about one
+// insertion form one thread. Several events that waited together are one mail with a list. Alerts carry "[doorbell alert]"
+// in their subject and say what to do. With [Options.OpenImmo] contact requests are also attached as OpenImmo feedback,
+// the XML that the CRMs of this market import.
+//
+// # What it promises
+//
+//   - The same delivery always has the same Message-ID. Where the answer of the server was lost the mail is sent once
+//     more, and a mailbox can tell.
+//   - Passwords and people travel over TLS: STARTTLS must be offered by smtp:// servers and certificates must be valid,
+//     unless the host is the loopback or allowed by name.
+//   - Nothing that a stranger wrote becomes a header, markup, a link to elsewhere or an invisible character. Everything is
+//     cut to a length.
+//   - No error holds an address, a password, or a text that the server sent: codes only.
+//
+// # What the answers of a server mean
+//
+// One transaction serves all recipients. Some may be refused while others are taken; then the mail is sent to those that
+// take it, and this outlet remembers for whom it still has to be sent, so that a retry doubles nothing. (It remembers in
+// memory: after a restart a retry goes to all of them again, under the same Message-ID.)
+//
+//	connection, TLS, greeting, EHLO    anything but yes            Later
+//	no STARTTLS offered, bad certificate                           Later, in 5 minutes or more; the reason says what to set
+//	AUTH                               4xx                         Later
+//	                                   5xx, or no usable method    Later, in 5 minutes or more
+//	MAIL FROM                          4xx                         Later
+//	                                   5xx                         Later, in 5 minutes or more: no mail of ours would be taken
+//	RCPT TO, DATA                      4xx, 421                    Later
+//	                                   530, x.7.x, x.2.2           Later, in 5 minutes or more
+//	                                   other 5xx                   Never
+//	after the content                  4xx                         Later
+//	                                   5xx                         Never, but x.2.2 (mailbox full): Later
+//	                                   no answer                   Later: unknown, the Message-ID tells
+//	QUIT                               anything                    taken already
+//
+// A refused password (535) or sender is Later and neither Never nor Off. It is the setup that is wrong and not the message:
+// as Never, every lead that comes until somebody notices would be a dead letter, and Off would need a restart where a
+// provider merely had a bad hour. The wait keeps accounts from being locked. The same holds for refusals of who we are
+// (x.7.x, "relaying denied") before the content was sent; a refusal of the content itself is about this one mail.
+package email
+
+import (
+	"time"
+
+	"doorbell/events/forward"
+)
+
+// Outlet sends mail to one set of recipients through one server. It is made by [New] and may be used by several goroutines.
+type Outlet struct {
+	settings
+	taken memory
+}
+
+var _ forward.Outlet = (*Outlet)(nil)
+
+const (
+	// pace keeps a burst from looking like one to a provider that counts.
+	pace = time.Second
+	// digest is how many events are told in one mail: all agencies of one key may halt at once.
+	digest = 200
+)
+
+// New makes an outlet, without connecting. The error is a sentence that says what is wrong with which option and quotes
+// none of them.
+func New(o Options) (*Outlet, error) {
+	s, err := o.check()
+	if err != nil {
+		return nil, err
+	}
+	return &Outlet{settings: s}, nil
+}
+
+// Traits tell that mails may follow each other by the second and hold up to 200 events.
+func (o *Outlet) Traits() forward.Traits {
+	return forward.Traits{Destination: o.destination(), Pace: pace, Digest: digest}
+}

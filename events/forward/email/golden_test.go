@@ -1,0 +1,193 @@
+package email
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/events/forward"
+)
+
+var update = flag.Bool("update", false, "write the golden mails of testdata anew")
+
+// now is shortly after what the examples tell of.
+var now = time.Date(2026, 11, 20, 9, 42, 1, 0, time.UTC)
+
+// example is the pinned example of a type, as it would come from the stream.
+func example(t testing.TB, kind events.Type) events.Event {
+	t.Helper()
+	folder := "../../../schemas/examples/"
+	data, err := os.ReadFile(folder + string(kind) + ".v1.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(folder + string(kind) + ".v1.headers.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, header := map[string]string{}, map[string][]string{}
+	if err := json.Unmarshal(text, &one); err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range one {
+		header[k] = []string{v}
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, data); err != nil {
+		t.Fatal(err)
+	}
+	e, err := events.Decode(header, compact.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// with is an event whose payload was changed.
+func with(t testing.TB, e events.Event, change func(p map[string]any)) events.Event {
+	t.Helper()
+	var p map[string]any
+	if err := json.Unmarshal(e.Data, &p); err != nil {
+		t.Fatal(err)
+	}
+	change(p)
+	data, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Data = data
+	if id, ok := p["agencyId"].(string); ok {
+		e.AgencyID = id
+	}
+	if r, ok := p["propertyReferenceId"].(string); ok {
+		e.Reference = r
+	}
+	return e
+}
+
+// lead is a contact request of somebody else.
+func lead(t testing.TB, id, first, last, message string) events.Event {
+	t.Helper()
+	e := with(t, example(t, events.TypeContactRequestCreated), func(p map[string]any) {
+		c := p["contact"].(map[string]any)
+		c["firstName"], c["lastName"], c["message"] = first, last, message
+		c["email"] = strings.ToLower(first+"."+last) + "@example.org"
+		p["contactRequestId"] = id
+	})
+	e.ID = id
+	return e
+}
+
+func newOutlet(t testing.TB, change func(*Options)) *Outlet {
+	t.Helper()
+	o := Options{
+		SMTP: "smtp://mail.agency.example:587", From: "Doorbell <doorbell@agency.example>",
+		To: []string{"Lettings <office@agency.example>", "zurich@agency.example"}, OpenImmo: true,
+	}
+	if change != nil {
+		change(&o)
+	}
+	outlet, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outlet
+}
+
+var boundary = regexp.MustCompile(`[0-9a-f]{60}`)
+
+// written is the mail with boundaries that do not change.
+func written(t testing.TB, m message) string {
+	t.Helper()
+	text, err := m.bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]string{}
+	return boundary.ReplaceAllStringFunc(string(text), func(b string) string {
+		if names[b] == "" {
+			names[b] = "boundary" + string(rune('A'+len(names)))
+		}
+		return names[b]
+	})
+}
+
+// deliveries are one of each kind, by the name of their golden mail.
+func deliveries(t testing.TB) map[string]forward.Delivery {
+	all := map[string]forward.Delivery{}
+	for _, kind := range events.Types {
+		all[string(kind)] = forward.Delivery{Events: []events.Event{example(t, kind)}}
+	}
+	nora := example(t, events.TypeContactRequestCreated)
+	all["digest"] = forward.Delivery{Events: []events.Event{
+		nora,
+		lead(t, "bbbbbbbbbbbbbbbbbbbbbbbbbb", "Luca", "Muster", "Buongiorno, l'appartamento è ancora libero?"),
+		example(t, events.TypeInsertionAppeared),
+		example(t, events.TypeInsertionChanged),
+	}}
+	all["test"] = forward.Delivery{Events: []events.Event{nora}, Test: true}
+	all["replayed"] = forward.Delivery{Events: []events.Event{nora.WithOrigin(events.OriginReplay)}}
+	all["sparse"] = forward.Delivery{Events: []events.Event{with(t, nora, func(p map[string]any) {
+		p["contact"], p["insertion"] = map[string]any{}, map[string]any{}
+		delete(p, "score")
+		delete(p, "createdAt")
+	})}}
+	var halts []events.Event
+	for _, agency := range []string{"A100", "A200", "B300"} {
+		e := with(t, example(t, events.TypeAccessHalted), func(p map[string]any) {
+			p["agencyId"], p["resume"] = agency, "doorbell resume "+agency
+		})
+		e.ID = strings.ToLower(agency) + "aaaaaaaaaaaaaaaaaaaaaa"
+		halts = append(halts, e)
+	}
+	all["halts"] = forward.Delivery{Events: halts}
+	return all
+}
+
+func TestMailsLookAsTheyDid(t *testing.T) {
+	o := newOutlet(t, nil)
+	for name, d := range deliveries(t) {
+		got := written(t, o.compose(d, now))
+		file := filepath.Join("testdata", name+".eml")
+		if *update {
+			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatalf("%v; go test -update writes it", err)
+		}
+		if got != string(want) {
+			t.Errorf("%s differs from %s; look at it, and update it with go test -update\n%s", name, file, got)
+		}
+	}
+}
+
+// With DOORBELL_TEST_PAGES the pages are written into that folder, to be looked at in a browser.
+func TestTheHTMLPartHoldsNothingThatIsLoadedOrRun(t *testing.T) {
+	o := newOutlet(t, nil)
+	forbidden := regexp.MustCompile(`(?i)<script|<img|<link|<iframe|<form|<object|<svg|@import|url\(|\son\w+=|javascript:|ZgotmplZ|src=`)
+	for name, d := range deliveries(t) {
+		page, err := o.compose(d, now).page.html()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hit := forbidden.FindString(page); hit != "" {
+			t.Errorf("%s: the page holds %q", name, hit)
+		}
+		if folder := os.Getenv("DOORBELL_TEST_PAGES"); folder != "" {
+			if err := os.WriteFile(filepath.Join(folder, name+".html"), []byte(page), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package email
+
+import (
+	"encoding/xml"
+	"strings"
+	"time"
+
+	"doorbell/events"
+	"doorbell/events/forward"
+)
+
+// OpenImmo feedback is how portals hand contact requests to the CRMs of this market. Version 1.2.5 is written, with the elements
+// that 1.2.3 knows too and in the order that both want; the older one allows a single bevorzugt and a single wunsch, so there
+// are no more. A file may hold several objekt, each with its interessent.
+
+type feedback struct {
+	XMLName xml.Name `xml:"openimmo_feedback"`
+	Version string   `xml:"version"`
+	Sender  sender   `xml:"sender"`
+	Objekt  []objekt `xml:"objekt"`
+}
+
+type sender struct {
+	Name     string `xml:"name"`
+	Datum    string `xml:"datum"`
+	MaklerID string `xml:"makler_id"`
+}
+
+type objekt struct {
+	OobjID          string      `xml:"oobj_id"`
+	ExposeURL       string      `xml:"expose_url,omitempty"`
+	Vermarktungsart string      `xml:"vermarktungsart,omitempty"`
+	Bezeichnung     string      `xml:"bezeichnung,omitempty"`
+	Strasse         string      `xml:"strasse,omitempty"`
+	Ort             string      `xml:"ort,omitempty"`
+	Preis           string      `xml:"preis,omitempty"`
+	Wae             string      `xml:"wae,omitempty"`
+	Interessent     interessent `xml:"interessent"`
+}
+
+type interessent struct {
+	IntID     string `xml:"int_id,omitempty"`
+	Anrede    string `xml:"anrede,omitempty"`
+	Vorname   string `xml:"vorname,omitempty"`
+	Nachname  string `xml:"nachname,omitempty"`
+	Firma     string `xml:"firma,omitempty"`
+	Strasse   string `xml:"strasse,omitempty"`
+	Plz       string `xml:"plz,omitempty"`
+	Ort       string `xml:"ort,omitempty"`
+	Tel       string `xml:"tel,omitempty"`
+	Mobil     string `xml:"mobil,omitempty"`
+	Email     string `xml:"email,omitempty"`
+	Bevorzugt string `xml:"bevorzugt"` // EMAIL, TEL, MOBIL, FAX or BRIEF
+	Wunsch    string `xml:"wunsch"`    // BESICHTIGUNG, ANRUF or DETAIL
+	Anfrage   string `xml:"anfrage,omitempty"`
+}
+
+// feedbacks are the files for a delivery, one for each agency in it, for a file has one makler_id. There is none without a
+// new contact request.
+func feedbacks(d forward.Delivery, now time.Time, l *time.Location) [][]byte {
+	var order []string
+	files := map[string]*feedback{}
+	for _, e := range d.Events {
+		p, err := e.Payload()
+		created, is := p.(*events.ContactRequestCreated)
+		if err != nil || !is {
+			continue
+		}
+		f := files[e.AgencyID]
+		if f == nil {
+			f = &feedback{Version: "1.2.5", Sender: sender{
+				Name: or(line(created.Contact.Portal, maxWord), "doorbell"), Datum: now.In(l).Format("02.01.2006"), MaklerID: line(e.AgencyID, maxWord),
+			}}
+			files[e.AgencyID] = f
+			order = append(order, e.AgencyID)
+		}
+		f.Objekt = append(f.Objekt, objektOf(created, mark(e, d.Test)))
+	}
+	var all [][]byte
+	for _, agency := range order {
+		text, err := xml.MarshalIndent(files[agency], "", "  ")
+		if err == nil { // it holds nothing but texts
+			all = append(all, append([]byte(xml.Header), append(text, '\n')...))
+		}
+	}
+	return all
+}
+
+// mark opens the request of what is no news: a CRM shows nothing else of the mail.
+func mark(e events.Event, test bool) string {
+	switch {
+	case test:
+		return "[TEST, nobody wrote] "
+	case e.Origin == events.OriginReplay:
+		return "[replayed] "
+	case e.Origin == events.OriginBaseline:
+		return "[not new] "
+	}
+	return ""
+}
+
+func objektOf(p *events.ContactRequestCreated, mark string) objekt {
+	s := p.Insertion
+	page, _ := webLink(s.URL)
+	o := objekt{
+		OobjID: line(p.PropertyReferenceID, maxTitle), ExposeURL: string(page), Vermarktungsart: vermarktungsart[s.OfferType],
+		Bezeichnung: line(s.Title, maxTitle), Strasse: line(s.Street, maxWord), Ort: line(s.Locality, maxWord),
+		Interessent: interessentOf(p, mark),
+	}
+	if s.Price != nil {
+		o.Preis, o.Wae = line(s.Price.Amount.String(), 32), line(s.Price.Currency, 8)
+	}
+	return o
+}
+
+var vermarktungsart = map[string]string{"RENT": "Miete", "BUY": "Kauf", "SALE": "Kauf"}
+
+func interessentOf(p *events.ContactRequestCreated, mark string) interessent {
+	c := p.Contact
+	message, _ := lines(c.Message, maxMessage)
+	i := interessent{
+		IntID: line(p.ContactRequestID, maxWord), Anrede: line(c.Salutation, 30), Vorname: line(c.FirstName, maxWord),
+		Nachname: or(line(c.LastName, maxWord), line(c.FullName, maxWord)), Firma: line(c.Company, maxWord),
+		Email: line(c.Email, maxAddress), Bevorzugt: "BRIEF", Wunsch: "DETAIL", Anfrage: mark + strings.Join(message, "\n"),
+	}
+	if a := c.Address; a != nil {
+		i.Strasse, i.Plz, i.Ort = line(a.Street, maxWord), line(a.PostalCode, 16), line(a.Locality, maxWord)
+	}
+	switch number := line(or(c.Phone, c.PhoneRaw), 40); {
+	case number == "":
+	case mobile(c.Phone):
+		i.Mobil, i.Bevorzugt = number, "MOBIL"
+	default:
+		i.Tel, i.Bevorzugt = number, "TEL"
+	}
+	if i.Email != "" {
+		i.Bevorzugt = "EMAIL"
+	}
+	return i
+}
+
+// mobile knows the mobile numbers of Switzerland and its neighbours.
+func mobile(e164 string) bool {
+	for _, prefix := range []string{"+4174", "+4175", "+4176", "+4177", "+4178", "+4179", "+4915", "+4916", "+4917", "+436", "+336", "+337", "+393"} {
+		if strings.HasPrefix(e164, prefix) {
+			return true
+		}
+	}
+	return false
+}

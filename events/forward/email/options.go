@@ -1,0 +1,251 @@
+package email
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"net"
+	"net/mail"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Options say where mail goes and how.
+type Options struct {
+	// SMTP is the server: smtp://user@host:587 with STARTTLS, or smtps://user@host:465 with TLS from the first byte. The
+	// user may be left out for a server that knows us by our address; so may the port.
+	SMTP     string
+	Password string
+	From     string   // one address, with a name or without: Doorbell <leads@agency.example>
+	To       []string // one address each
+	// OpenImmo attaches openimmo_feedback.xml to mails that tell of new contact requests.
+	OpenImmo bool
+	// AllowPlaintext are names of hosts that may be spoken to without TLS if they offer none. The loopback always may.
+	AllowPlaintext []string
+
+	Name     string         // of the forwarder; part of every Message-ID; "email" if empty
+	Location *time.Location // of the times in mails; Europe/Zurich, or else UTC, if nil
+	RootCAs  *x509.CertPool // who may sign the server's certificate; the system's if nil
+	// Dial connects to the server; a net.Dialer if nil.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// settings are options that have been checked.
+type settings struct {
+	server   server
+	from     mail.Address
+	to       []mail.Address
+	openImmo bool
+	name     string
+	location *time.Location
+	roots    *x509.CertPool
+	dial     func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// server is an SMTP server and how it is spoken to.
+type server struct {
+	host, port     string
+	user, password string
+	implicit       bool // TLS from the first byte
+	loopback       bool
+	plaintext      bool // may do without TLS
+}
+
+// Bounds of what is configured.
+const (
+	maxRecipients = 100 // what every server takes in one transaction
+	maxAddress    = 254
+	maxName       = 32
+)
+
+func (o Options) check() (settings, error) {
+	s := settings{openImmo: o.OpenImmo, name: o.Name, location: o.Location, roots: o.RootCAs, dial: o.Dial}
+	var err error
+	if s.server, err = parseServer(o.SMTP, o.Password, o.AllowPlaintext); err != nil {
+		return settings{}, err
+	}
+	if s.from, err = parseAddress(o.From); err != nil {
+		return settings{}, errors.New("mail sender: want one address such as leads@agency.example, " + err.Error())
+	}
+	if s.to, err = parseRecipients(o.To); err != nil {
+		return settings{}, err
+	}
+	if s.name == "" {
+		s.name = "email"
+	}
+	if len(s.name) > maxName || strings.ContainsFunc(s.name, notPlain) {
+		return settings{}, errors.New("forwarder name: want up to 32 letters, digits, _ and -")
+	}
+	if s.location == nil {
+		s.location = zurich()
+	}
+	if s.dial == nil {
+		s.dial = new(net.Dialer).DialContext
+	}
+	return s, nil
+}
+
+// zurich is where the readers are. Without zone files times are told in UTC, and say so.
+func zurich() *time.Location {
+	l, err := time.LoadLocation("Europe/Zurich")
+	if err != nil {
+		return time.UTC
+	}
+	return l
+}
+
+var errServer = errors.New("SMTP server: want smtp://user@host:587 (STARTTLS) or smtps://user@host:465 (TLS)")
+
+func parseServer(address, password string, allowed []string) (server, error) {
+	u, err := url.Parse(strings.TrimSpace(address))
+	if err != nil || u.Hostname() == "" || u.Opaque != "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return server{}, errServer // not err, which quotes
+	}
+	s := server{host: strings.ToLower(u.Hostname()), port: u.Port(), user: u.User.Username(), password: password}
+	switch u.Scheme {
+	case "smtp":
+		s.port = or(s.port, "587")
+	case "smtps":
+		s.port, s.implicit = or(s.port, "465"), true
+	default:
+		return server{}, errServer
+	}
+	if n, err := strconv.ParseUint(s.port, 10, 16); err != nil || n == 0 {
+		return server{}, errors.New("SMTP server: the port is no number from 1 to 65535")
+	}
+	s.loopback = isLoopback(s.host)
+	s.plaintext = s.loopback || slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, s.host) })
+	return s, s.checkUser(u.User)
+}
+
+func (s server) checkUser(u *url.Userinfo) error {
+	_, inURL := u.Password()
+	switch {
+	case inURL:
+		return errors.New("SMTP server: the address must not hold the password; it has an option of its own")
+	case strings.ContainsFunc(s.user+s.password, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return errors.New("SMTP server: user and password must not hold control characters, such as a line end")
+	case s.user != "" && s.password == "":
+		return errors.New("SMTP server: the address names a user, but there is no password")
+	case s.user == "" && s.password != "":
+		return errors.New("SMTP server: there is a password, but the address names no user: smtp://user@host:587")
+	}
+	return nil
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}
+
+func parseRecipients(list []string) ([]mail.Address, error) {
+	var to []mail.Address
+	for i, text := range list {
+		a, err := parseAddress(text)
+		if err != nil {
+			return nil, errors.New("mail recipient " + strconv.Itoa(i+1) + ": want one address such as office@agency.example, " + err.Error())
+		}
+		if !slices.ContainsFunc(to, func(b mail.Address) bool { return strings.EqualFold(a.Address, b.Address) }) {
+			to = append(to, a)
+		}
+	}
+	if len(to) == 0 {
+		return nil, errors.New("mail recipients: there are none")
+	}
+	if len(to) > maxRecipients {
+		return nil, errors.New("mail recipients: there are more than 100; use a mailing list of your own")
+	}
+	return to, nil
+}
+
+var (
+	errNoAddress  = errors.New("and this is none")
+	errNotASCII   = errors.New("in ASCII; a domain with other letters has an xn-- form")
+	errNotInUse   = errors.New("with a domain that can be delivered to")
+	errTooLongFor = errors.New("of at most 254 characters")
+)
+
+// parseAddress reads one address that every server understands. The error ends a sentence and quotes nothing.
+func parseAddress(text string) (mail.Address, error) {
+	text = strings.TrimSpace(text)
+	if len(text) > 2*maxAddress || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return mail.Address{}, errNoAddress
+	}
+	a, err := mail.ParseAddress(text)
+	if err != nil {
+		return mail.Address{}, errNoAddress
+	}
+	local, domain, _ := cutLast(a.Address, "@")
+	switch {
+	case len(a.Address) > maxAddress || len(local) > 64:
+		return mail.Address{}, errTooLongFor
+	case strings.ContainsFunc(a.Address, func(r rune) bool { return r <= ' ' || r > '~' || r == '<' || r == '>' }):
+		return mail.Address{}, errNotASCII
+	case !isDomain(domain):
+		return mail.Address{}, errNotInUse
+	}
+	return *a, nil
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+// isDomain asks for letters, digits, dots and hyphens where they may be. One word is enough: mail may stay in the house.
+func isDomain(domain string) bool {
+	for label := range strings.SplitSeq(domain, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' ||
+			strings.ContainsFunc(label, func(r rune) bool { return r == '_' || notPlain(r) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// notPlain is true for what is no letter, digit, _ or - of ASCII.
+func notPlain(r rune) bool {
+	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-')
+}
+
+// destination is the host and a hash of what makes this outlet another one; the password does not.
+func (s *settings) destination() string {
+	h := sha256.New()
+	for _, part := range append([]string{s.server.host, s.server.port, s.server.user, s.from.Address}, addresses(s.to)...) {
+		h.Write([]byte(strconv.Itoa(len(part)) + ":" + strings.ToLower(part)))
+	}
+	host := strings.Map(func(r rune) rune {
+		if notPlain(r) {
+			return '_'
+		}
+		return r
+	}, s.server.host)
+	return host[:min(len(host), 32)] + "-" + hex.EncodeToString(h.Sum(nil)[:4])
+}
+
+func addresses(list []mail.Address) []string {
+	var all []string
+	for _, a := range list {
+		all = append(all, a.Address)
+	}
+	return all
+}

@@ -1,0 +1,108 @@
+package email
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/wneessen/go-mail/smtp"
+
+	"doorbell/events/forward"
+)
+
+// sendLimit bounds a delivery where ctx does not.
+const sendLimit = 5 * time.Minute
+
+// Send sends a delivery to those recipients that do not have it yet. See the package for what the answers mean.
+func (o *Outlet) Send(ctx context.Context, d forward.Delivery) error {
+	if len(d.Events) == 0 {
+		return &forward.Never{Reason: "a delivery without an event"}
+	}
+	m := o.compose(d, time.Now())
+	text, err := m.bytes()
+	if err != nil {
+		return &forward.Never{Reason: "the mail cannot be written"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, sendLimit)
+	defer cancel()
+	missing := o.taken.missing(m.id, addresses(o.to))
+	if len(missing) == 0 {
+		return nil
+	}
+	s, err := o.open(ctx)
+	if err != nil {
+		return judged(ctx, err)
+	}
+	defer s.close()
+	took, refused := transaction(s.client, o.from.Address, missing, text)
+	o.taken.add(m.id, took)
+	return o.verdict(ctx, m.id, refused)
+}
+
+// transaction sends one mail to whom the server takes it for. It returns who that is, and why others are not.
+func transaction(c *smtp.Client, from string, to []string, text []byte) (took []string, refused []error) {
+	if err := c.Mail("<" + from + ">"); err != nil {
+		return nil, []error{failed(stepMail, err)}
+	}
+	for _, address := range to {
+		err := c.Rcpt("<" + address + ">")
+		if err == nil {
+			took = append(took, address)
+			continue
+		}
+		f := failed(stepRecipient, err)
+		refused = append(refused, f)
+		if f.code == 0 || f.code == closing { // nothing more can be said here
+			return nil, []error{f}
+		}
+	}
+	if len(took) == 0 {
+		return nil, refused
+	}
+	if err := content(c, text); err != nil {
+		return nil, []error{err}
+	}
+	return took, refused
+}
+
+func content(c *smtp.Client, text []byte) error {
+	w, err := c.Data()
+	if err != nil {
+		return failed(stepData, err)
+	}
+	if _, err := w.Write(text); err != nil {
+		return failed(stepContent, err)
+	}
+	if err := w.Close(); err != nil {
+		return failed(stepContent, err)
+	}
+	return nil
+}
+
+// verdict says what is to be done about recipients that were refused. Those who may take it later decide: it is tried
+// again, for them and for those who refused for good.
+func (o *Outlet) verdict(ctx context.Context, id string, refused []error) error {
+	if len(refused) == 0 {
+		o.taken.forget(id)
+		return nil
+	}
+	var worst error
+	for _, err := range refused {
+		v := judged(ctx, err)
+		if _, later := v.(*forward.Later); later || worst == nil {
+			worst = v
+		}
+	}
+	have := len(o.to) - len(o.taken.missing(id, addresses(o.to)))
+	if have == 0 {
+		return worst
+	}
+	note := fmt.Sprintf(" (%d of %d recipients have it)", have, len(o.to))
+	switch v := worst.(type) {
+	case *forward.Later:
+		return &forward.Later{After: v.After, Reason: v.Reason + note}
+	case *forward.Never:
+		return &forward.Never{Reason: v.Reason + note}
+	}
+	return worst
+}

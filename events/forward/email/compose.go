@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base32"
+	"fmt"
 	"net/mail"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	gomail "github.com/wneessen/go-mail"
 
@@ -146,7 +148,7 @@ func (m message) bytes() ([]byte, error) {
 	}
 	g.SetGenHeader("Auto-Submitted", "auto-generated")
 	g.SetGenHeader("X-Auto-Response-Suppress", "All") // Exchange does not know the line above
-	g.Subject(subject(m.page.Subject))
+	g.SetGenHeaderPreformatted(gomail.HeaderSubject, subject(m.page.Subject))
 	html, err := m.page.html()
 	if err != nil {
 		return nil, err
@@ -165,5 +167,41 @@ func (m message) bytes() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// subject breaks what looks like an encoded word: it would be decoded to characters that nobody looked at.
-func subject(s string) string { return strings.ReplaceAll(line(s, maxSubject+32), "=?", "= ?") }
+// maxPlain is the longest subject that stands on one line as it is.
+const maxPlain = 66
+
+// subject is the value of the header. Everything but short plain text is written in encoded words, one a line; so is what
+// looks like one, which would be decoded to characters that nobody looked at. It is done here because the library begins the
+// value on a line of its own, which some readers show as a space.
+func subject(s string) string {
+	s = line(s, maxSubject+32)
+	if len(s) <= maxPlain && !strings.Contains(s, "=?") && !strings.ContainsFunc(s, func(r rune) bool { return r > '~' }) {
+		return s
+	}
+	var words []string
+	word := ""
+	for _, r := range s {
+		next := encoded(string(r))
+		if len(word)+len(next) > maxPlain-len("=?utf-8?q??=") {
+			words, word = append(words, word), ""
+		}
+		word += next
+	}
+	return "=?utf-8?q?" + strings.Join(append(words, word), "?=\r\n =?utf-8?q?") + "?="
+}
+
+// encoded is text as Q-encoding has it.
+func encoded(s string) string {
+	var b strings.Builder
+	for _, c := range []byte(s) {
+		switch {
+		case c == ' ':
+			b.WriteByte('_')
+		case c < utf8.RuneSelf && !notPlain(rune(c)) && c != '_', c == '.', c == ',', c == ':':
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "=%02X", c)
+		}
+	}
+	return b.String()
+}

@@ -46,7 +46,9 @@ type postSession struct {
 	m    mailed
 }
 
-func (p *post) NewSession(c *smtp.Conn) (smtp.Session, error) { return &postSession{p: p, conn: c}, nil }
+func (p *post) NewSession(c *smtp.Conn) (smtp.Session, error) {
+	return &postSession{p: p, conn: c}, nil
+}
 
 func (s *postSession) AuthMechanisms() []string { return s.p.methods }
 

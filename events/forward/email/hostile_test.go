@@ -1,0 +1,281 @@
+package email
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/xml"
+	"errors"
+	"html"
+	"io"
+	"mime"
+	"mime/multipart"
+	"mime/quotedprintable"
+	"net/mail"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"doorbell/events"
+	"doorbell/events/forward"
+)
+
+// hostile are texts that somebody could write into a form to do harm.
+var hostile = []string{
+	"Nora\r\nBcc: victim@example.org\r\n\r\nbody",
+	"Nora\nSubject: another\n\n.\nQUIT",
+	"<script>alert(1)</script><img src=x onerror=alert(1)>",
+	`"><a href="javascript:alert(1)">click</a>`,
+	"</title></style><style>*{display:none}</style>",
+	"]]><evil/><!-- &amp; &lt; &#x0; -->",
+	"=?utf-8?B?4oCuZXZpbA==?= =?utf-8?q?=0D=0ABcc=3A_x=40example=2Eorg?=",
+	"\u202egnp.exe\u2066\u200b\ufeff\u00adhidden\U000e0041",
+	"\x00\x01\x1b[31mred\x7f\u0085\u2028\ufffe\uffff",
+	"\xff\xfe broken \xc3",
+	"{{.Subject}}{{template \"x\"}} ${jndi:ldap://example.org} %s%n",
+	strings.Repeat("long ", 50000),
+	strings.Repeat("x", 300000),
+	strings.Repeat("\n", 5000) + "end",
+	"a@b.example, c@d.example",
+	`"a b"@example.org`,
+	"nora@example.org\r\nX-Evil: 1",
+	"nora@[127.0.0.1]",
+	"<nora@example.org>",
+	"ceo@agency.example <nora@example.org>",
+	"https://user:password@example.org/",
+	"https://example.org/\" onclick=\"x",
+	"javascript:alert(1)",
+	"data:text/html,<script>alert(1)</script>",
+	"+41 79 000 01 23;ext=1?body=x",
+	"👨‍👩‍👧 Zoë Ñandú 山田 محمد",
+	"\u0300\u0301\u0302" + strings.Repeat("\u0334", 5000),
+	".", "..\r\n.\r\n", "", " ", "--", "-- \n", "#", "1e400",
+}
+
+// everywhere is a delivery of events that hold a text wherever a text can be.
+func everywhere(t testing.TB, text string, kinds ...events.Type) forward.Delivery {
+	var d forward.Delivery
+	for _, kind := range kinds {
+		d.Events = append(d.Events, with(t, example(t, kind), func(p map[string]any) { fill(p, text) }))
+	}
+	return d
+}
+
+// fill replaces every text but the times, at any depth.
+func fill(p map[string]any, text string) {
+	for k, v := range p {
+		switch v := v.(type) {
+		case string:
+			if k != "origin" && !strings.HasSuffix(k, "At") && k != "observedAfter" && k != "until" && k != "since" && k != "from" && k != "to" && k != "at" {
+				p[k] = text
+			}
+		case map[string]any:
+			fill(v, text)
+		case []any:
+			for i := range v {
+				switch item := v[i].(type) {
+				case string:
+					v[i] = text
+				case map[string]any:
+					fill(item, text)
+				}
+			}
+		}
+	}
+}
+
+// read takes a mail apart as a receiver does, and fails where it is not well made.
+func read(t testing.TB, text []byte) (h mail.Header, parts map[string]string) {
+	t.Helper()
+	for l := range strings.SplitSeq(string(text), "\r\n") {
+		if len(l) > 998 || strings.ContainsAny(l, "\r\n") {
+			t.Fatalf("a line of %d bytes, or with half a line end: %.100q", len(l), l)
+		}
+	}
+	if !ascii(string(text)) {
+		t.Error("not all of it is ASCII")
+	}
+	m, err := mail.ReadMessage(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts = map[string]string{}
+	readParts(t, m.Header.Get("Content-Type"), m.Body, parts)
+	return m.Header, parts
+}
+
+func ascii(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r > '~' || r < ' ' && r != '\r' && r != '\n' })
+}
+
+func readParts(t testing.TB, contentType string, body io.Reader, parts map[string]string) {
+	t.Helper()
+	_, parameters, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := multipart.NewReader(body, parameters["boundary"])
+	for {
+		p, err := r.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, _, _ := mime.ParseMediaType(p.Header.Get("Content-Type"))
+		var content io.Reader = p
+		switch {
+		case strings.HasPrefix(kind, "multipart/"):
+			readParts(t, p.Header.Get("Content-Type"), p, parts)
+			continue
+		case p.Header.Get("Content-Transfer-Encoding") == "quoted-printable":
+			content = quotedprintable.NewReader(p)
+		default:
+			content = base64Reader(p)
+		}
+		text, err := io.ReadAll(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts[kind] += string(text)
+	}
+}
+
+var (
+	ownTags = strings.Fields("!DOCTYPE html /html head /head meta title /title style /style body /body table /table tr /tr td /td div /div span /span a /a br")
+	anyTag  = regexp.MustCompile(`<([^\s>]*)`)
+	anyHref = regexp.MustCompile(`href="([^"]*)"`)
+	ourHref = regexp.MustCompile(`^(mailto:[^@?]+@[A-Za-z0-9.-]+(\?subject=[^&?]*)?|tel:\+?[0-9]+|https?://[A-Za-z0-9.-]+(:[0-9]+)?([/?].*)?)$`)
+	headers = strings.Fields("Auto-Submitted Content-Type Date From In-Reply-To Message-Id Mime-Version References Reply-To Subject To X-Auto-Response-Suppress")
+)
+
+// harmless fails where a mail of ours holds what nobody of us wrote: headers, markup, links, characters that cannot be seen.
+func harmless(t testing.TB, o *Outlet, d forward.Delivery) {
+	t.Helper()
+	m := o.compose(d, now)
+	text, err := m.bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) > 1<<20 && len(d.Events) < 10 {
+		t.Errorf("a mail of %d bytes", len(text))
+	}
+	h, parts := read(t, text)
+	for name, values := range h {
+		if !slices.Contains(headers, name) || len(values) != 1 {
+			t.Errorf("header %s: %q", name, values)
+		}
+	}
+	subject, err := new(mime.WordDecoder).DecodeHeader(h.Get("Subject"))
+	if err != nil || len([]rune(subject)) > maxSubject+32 || unseen(subject) {
+		t.Errorf("subject %q, %v", subject, err)
+	}
+	if to, err := h.AddressList("To"); err != nil || len(to) != len(o.to) {
+		t.Errorf("To %v, %v", to, err)
+	}
+	if h.Get("Reply-To") != "" {
+		if to, err := h.AddressList("Reply-To"); err != nil || len(to) != 1 || unseen(to[0].Name) {
+			t.Errorf("Reply-To %v, %v", to, err)
+		}
+	}
+	if plain := strings.ReplaceAll(strings.ReplaceAll(parts["text/plain"], "\r\n", " "), "\n", " "); unseen(plain) {
+		t.Errorf("the text part holds what cannot be seen: %q", plain)
+	}
+	htmlIsOurs(t, parts["text/html"])
+	wellFormed(t, parts["application/xml"])
+}
+
+func htmlIsOurs(t testing.TB, page string) {
+	t.Helper()
+	for _, tag := range anyTag.FindAllStringSubmatch(page, -1) {
+		if !slices.Contains(ownTags, tag[1]) {
+			t.Errorf("the page holds <%s", tag[1])
+		}
+	}
+	for _, href := range anyHref.FindAllStringSubmatch(page, -1) {
+		if !ourHref.MatchString(html.UnescapeString(href[1])) {
+			t.Errorf("the page links to %q", href[1])
+		}
+	}
+	if strings.Contains(page, "ZgotmplZ") || unseen(strings.ReplaceAll(strings.ReplaceAll(page, "\r\n", " "), "\n", " ")) {
+		t.Error("the page holds what it should not")
+	}
+}
+
+func unseen(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool {
+		return r != '\u200C' && r != '\u200D' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r))
+	})
+}
+
+func wellFormed(t testing.TB, text string) {
+	t.Helper()
+	if text == "" {
+		return
+	}
+	d := xml.NewDecoder(strings.NewReader(text))
+	for {
+		_, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("%v in\n%.500s", err, text)
+		}
+	}
+}
+
+func TestNothingThatAStrangerWritesDoesHarm(t *testing.T) {
+	o := newOutlet(t, nil)
+	for _, text := range hostile {
+		for _, kind := range events.Types {
+			harmless(t, o, everywhere(t, text, kind))
+		}
+		harmless(t, o, everywhere(t, text, events.TypeContactRequestCreated, events.TypeContactRequestChanged, events.TypeInsertionChanged))
+		harmless(t, o, everywhere(t, text, events.TypeAccessHalted, events.TypeWatchStale, events.TypeWatchChangeHeld))
+	}
+}
+
+func TestAnEventThatCannotBeReadIsToldAllTheSame(t *testing.T) {
+	o := newOutlet(t, nil)
+	for _, data := range []string{"", "null", "[]", `{"contact":5}`, "\xff"} {
+		for _, kind := range []events.Type{events.TypeContactRequestCreated, "access.halted", "watch.tomorrow", "insertion.moved", ""} {
+			e := example(t, events.TypeContactRequestCreated)
+			e.Type, e.Data = kind, []byte(data)
+			harmless(t, o, forward.Delivery{Events: []events.Event{e}})
+		}
+	}
+	harmless(t, o, forward.Delivery{Events: make([]events.Event, 2)})
+}
+
+func FuzzAnyTextIsHarmless(f *testing.F) {
+	for _, text := range hostile {
+		f.Add(text[:min(len(text), 1000)], uint8(4))
+	}
+	for i := range events.Types {
+		f.Add("Nora", uint8(i))
+	}
+	o := newOutlet(f, nil)
+	f.Fuzz(func(t *testing.T, text string, kind uint8) {
+		harmless(t, o, everywhere(t, text, events.Types[int(kind)%len(events.Types)]))
+	})
+}
+
+func FuzzAnyPayloadMakesAMail(f *testing.F) {
+	for i, kind := range events.Types {
+		f.Add(string(example(f, kind).Data), uint8(i))
+	}
+	o := newOutlet(f, nil)
+	f.Fuzz(func(t *testing.T, data string, kind uint8) {
+		e := example(t, events.TypeContactRequestCreated)
+		e.Type, e.Data = events.Types[int(kind)%len(events.Types)], []byte(data)
+		harmless(t, o, forward.Delivery{Events: []events.Event{e}})
+		harmless(t, o, forward.Delivery{Events: []events.Event{e, e}, Test: true})
+	})
+}
+
+func base64Reader(r io.Reader) io.Reader {
+	return base64.NewDecoder(base64.StdEncoding, r)
+}

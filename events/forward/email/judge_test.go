@@ -1,0 +1,172 @@
+package email
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"doorbell/events"
+)
+
+// reading is what Python finds in a mail: another SMTP server, another parser.
+type reading struct {
+	From        string      `json:"from"`
+	To          []string    `json:"to"`
+	Headers     [][2]string `json:"headers"`
+	ToAddresses []string    `json:"toAddresses"`
+	ReplyTo     []string    `json:"replyTo"`
+	Parts       []struct {
+		Type    string   `json:"type"`
+		File    string   `json:"file"`
+		Text    string   `json:"text"`
+		Defects []string `json:"defects"`
+	} `json:"parts"`
+	Defects []string `json:"defects"`
+	Longest int      `json:"longest"`
+	ASCII   bool     `json:"ascii"`
+	Bare    bool     `json:"bare"`
+}
+
+func (r reading) header(name string) string {
+	for _, h := range r.Headers {
+		if strings.EqualFold(h[0], name) {
+			return h[1]
+		}
+	}
+	return ""
+}
+
+// judge starts Debian's aiosmtpd, and returns its address and what it reads.
+func judge(t *testing.T) (address string, readings func() reading) {
+	t.Helper()
+	python := "/usr/bin/python3" // Debian's, which sees Debian's packages
+	if exec.Command(python, "-c", "import aiosmtpd").Run() != nil {
+		t.Skip("aiosmtpd is not here: apt-get install python3-aiosmtpd")
+	}
+	c := exec.Command(python, "testdata/receive.py")
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Stderr = os.Stderr
+	said := make(chan string, 8)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		for range said { // until it has ended
+		}
+		_ = c.Wait()
+	})
+	go func() { // reads while a mail is sent: a pipe holds less than what is read in some
+		defer close(said)
+		for r := bufio.NewReader(out); ; {
+			text, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			said <- strings.TrimSpace(text)
+		}
+	}()
+	next := func() string {
+		text, ok := <-said
+		if !ok {
+			t.Fatal("the judge has gone")
+		}
+		return text
+	}
+	return "127.0.0.1:" + next(), func() (r reading) {
+		if err := json.Unmarshal([]byte(next()), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+}
+
+func TestAnotherServerAndAnotherParserReadEveryMail(t *testing.T) {
+	address, read := judge(t)
+	o := newOutlet(t, func(o *Options) { o.SMTP = "smtp://" + address })
+	all := deliveries(t)
+	for i, text := range hostile {
+		all["hostile "+string(rune('A'+i))] = everywhere(t, text, events.TypeContactRequestCreated)
+		all["hostile list "+string(rune('A'+i))] = everywhere(t, text, events.TypeContactRequestChanged, events.TypeInsertionReappeared)
+	}
+	for name, d := range all {
+		if err := o.Send(t.Context(), d); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		r := read()
+		if len(r.Defects) > 0 || !r.ASCII || r.Bare || r.Longest > 200 {
+			t.Errorf("%s: defects %q, ASCII %t, bare line ends %t, longest line %d", name, r.Defects, r.ASCII, r.Bare, r.Longest)
+		}
+		if want := []string{"office@agency.example", "zurich@agency.example"}; !slices.Equal(r.ToAddresses, want) || !slices.Equal(r.To, want) || r.From != "doorbell@agency.example" {
+			t.Errorf("%s: for %q and %q from %q", name, r.To, r.ToAddresses, r.From)
+		}
+		if r.header("Auto-Submitted") != "auto-generated" || len(r.Headers) > len(headers) {
+			t.Errorf("%s: headers %q", name, r.Headers)
+		}
+		if len(r.Parts) < 2 || r.Parts[0].Type != "text/plain" || r.Parts[1].Type != "text/html" {
+			t.Errorf("%s: parts %+v", name, r.Parts)
+		}
+		for _, p := range r.Parts {
+			if len(p.Defects) > 0 {
+				t.Errorf("%s: %s: %q", name, p.Type, p.Defects)
+			}
+		}
+	}
+}
+
+func TestALeadReachesAMailboxWhole(t *testing.T) {
+	address, read := judge(t)
+	o := newOutlet(t, func(o *Options) { o.SMTP = "smtp://" + address })
+	if err := o.Send(t.Context(), delivery(t)); err != nil {
+		t.Fatal(err)
+	}
+	r := read()
+	for name, want := range map[string]string{
+		"Subject":        "New contact request: Helle 3.5-Zimmerwohnung im Seefeld, 8008 Zürich",
+		"Message-ID":     "<uiztpjutghje6ctysbx22p2x4w.email@agency.example>",
+		"Reply-To":       "Nora Beispiel <nora.beispiel@example.org>",
+		"Auto-Submitted": "auto-generated",
+	} {
+		if got := r.header(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if r.header("References") == "" || r.header("References") != r.header("In-Reply-To") || strings.Contains(r.header("References"), "seefeld") {
+		t.Errorf("thread %q, %q", r.header("References"), r.header("In-Reply-To"))
+	}
+	if len(r.Parts) != 3 || r.Parts[2].Type != "application/xml" || r.Parts[2].File != "openimmo_feedback.xml" {
+		t.Fatalf("%+v", r.Parts)
+	}
+	for i, p := range r.Parts {
+		for _, want := range []string{"Nora", "Beispiel", "nora.beispiel@example.org", "Ich könnte am Samstag vorbeikommen.", "seefeld#1203#H2#0305", "Beispielstrasse 12"} {
+			if !strings.Contains(p.Text, want) {
+				t.Errorf("part %d does not say %q:\n%s", i, want, p.Text)
+			}
+		}
+	}
+}
+
+func TestAnotherServerRefusesAsItDoes(t *testing.T) {
+	address, read := judge(t)
+	for to, want := range map[string]string{"later@agency.example": later, "gone@agency.example": never} {
+		o := newOutlet(t, func(o *Options) { o.SMTP, o.To = "smtp://"+address, []string{to, "office@agency.example"} })
+		err := o.Send(t.Context(), delivery(t))
+		if outcome(err) != want {
+			t.Errorf("%s: %v", to, err)
+		}
+		if r := read(); !slices.Equal(r.To, []string{"office@agency.example"}) {
+			t.Errorf("%s: the other has to get it: %q", to, r.To)
+		}
+	}
+}

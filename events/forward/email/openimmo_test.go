@@ -1,0 +1,209 @@
+package email
+
+import (
+	"encoding/xml"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"doorbell/events"
+	"doorbell/events/forward"
+)
+
+// order is what OpenImmo feedback 1.2.5 allows below an element, in its order, and which of it must be there. It is written
+// down from the classes that a public Java library has of the schema. later are elements that 1.2.3 does not know.
+var order = map[string][]string{
+	"openimmo_feedback": {"version!", "sender!", "objekt*"},
+	"sender":            {"name!", "openimmo_anid", "datum!", "makler_id!", "regi_id"},
+	"objekt": {
+		"portal_unique_id", "portal_obj_id", "anbieter_id", "oobj_id!", "zusatz_refnr", "expose_url", "vermarktungsart", "bezeichnung",
+		"etage", "whg_nr", "strasse", "ort", "land", "stadtbezirk", "preis", "gebot", "wae", "anzahl_zimmer", "flaeche", "interessent!",
+	},
+	"interessent": {
+		"int_id", "anrede", "vorname", "nachname", "firma", "strasse", "postfach", "plz", "ort", "tel", "fax", "mobil", "email",
+		"bevorzugt!", "wunsch!", "anfrage",
+	},
+}
+
+var later123 = []string{"land", "stadtbezirk", "anzahl_zimmer", "flaeche", "regi_id"}
+
+// node is an element of any XML.
+type node struct {
+	XMLName  xml.Name
+	Text     string `xml:",chardata"`
+	Children []node `xml:",any"`
+}
+
+// follows fails where an element breaks the order.
+func (n node) follows(t *testing.T) {
+	t.Helper()
+	allowed, known := order[n.XMLName.Local]
+	if !known {
+		if len(n.Children) > 0 {
+			t.Errorf("%s has elements", n.XMLName.Local)
+		}
+		return
+	}
+	at := 0
+	for _, rule := range allowed {
+		name := strings.TrimRight(rule, "!*")
+		count := 0
+		for at < len(n.Children) && n.Children[at].XMLName.Local == name {
+			n.Children[at].follows(t)
+			at, count = at+1, count+1
+		}
+		if strings.HasSuffix(rule, "!") && count == 0 || !strings.HasSuffix(rule, "*") && count > 1 {
+			t.Errorf("%s: %d of %s", n.XMLName.Local, count, name)
+		}
+		if count > 0 && slices.Contains(later123, name) {
+			t.Errorf("%s: 1.2.3 does not know %s", n.XMLName.Local, name)
+		}
+	}
+	if at < len(n.Children) {
+		t.Errorf("%s: %s is out of place", n.XMLName.Local, n.Children[at].XMLName.Local)
+	}
+}
+
+func parseXML(t *testing.T, text []byte) node {
+	t.Helper()
+	var n node
+	if err := xml.Unmarshal(text, &n); err != nil {
+		t.Fatalf("%v\n%.500s", err, text)
+	}
+	return n
+}
+
+func (n node) find(path string) string {
+	name, rest, deeper := strings.Cut(path, "/")
+	for _, c := range n.Children {
+		if c.XMLName.Local == name {
+			if deeper {
+				return c.find(rest)
+			}
+			return c.Text
+		}
+	}
+	return ""
+}
+
+func TestTheFeedbackFollowsTheOrderOfOpenImmo(t *testing.T) {
+	o := newOutlet(t, nil)
+	lists := map[string]forward.Delivery{}
+	for name, d := range deliveries(t) {
+		lists[name] = d
+	}
+	for _, text := range hostile {
+		lists[text[:min(20, len(text))]] = everywhere(t, text, events.TypeContactRequestCreated, events.TypeContactRequestCreated)
+	}
+	for name, d := range lists {
+		for _, file := range o.compose(d, now).feedback {
+			n := parseXML(t, file)
+			if n.XMLName.Local != "openimmo_feedback" {
+				t.Errorf("%s: %s", name, n.XMLName.Local)
+			}
+			n.follows(t)
+		}
+	}
+}
+
+func TestTheFeedbackSaysWhoAndWhat(t *testing.T) {
+	files := newOutlet(t, nil).compose(delivery(t), now).feedback
+	if len(files) != 1 {
+		t.Fatalf("%d files", len(files))
+	}
+	n := parseXML(t, files[0])
+	for path, want := range map[string]string{
+		"version": "1.2.5", "sender/datum": "20.11.2026", "sender/makler_id": "A100", "sender/name": "doorbell",
+		"objekt/oobj_id": "seefeld#1203#H2#0305", "objekt/expose_url": "https://portal.example/d/4001234567", "objekt/vermarktungsart": "Miete",
+		"objekt/bezeichnung": "Helle 3.5-Zimmerwohnung im Seefeld", "objekt/ort": "Zürich", "objekt/preis": "2890", "objekt/wae": "CHF",
+		"objekt/interessent/anrede": "Frau", "objekt/interessent/vorname": "Nora", "objekt/interessent/nachname": "Beispiel",
+		"objekt/interessent/mobil": "+41790000123", "objekt/interessent/tel": "", "objekt/interessent/email": "nora.beispiel@example.org",
+		"objekt/interessent/bevorzugt": "EMAIL", "objekt/interessent/wunsch": "DETAIL",
+		"objekt/interessent/anfrage": "Guten Tag, ist die Wohnung noch frei?\nIch könnte am Samstag vorbeikommen.",
+	} {
+		if got := n.find(path); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestThePreferredWayIsOneThatExists(t *testing.T) {
+	for _, row := range []struct{ email, phone, raw, want, tel, mobil string }{
+		{"a@b.example", "", "", "EMAIL", "", ""},
+		{"", "+41440000000", "044 000 00 00", "TEL", "+41440000000", ""},
+		{"", "+41790000000", "079 000 00 00", "MOBIL", "", "+41790000000"},
+		{"", "", "call my neighbour", "TEL", "call my neighbour", ""},
+		{"", "", "", "BRIEF", "", ""},
+	} {
+		i := interessentOf(&events.ContactRequestCreated{Contact: events.Contact{Email: row.email, Phone: row.phone, PhoneRaw: row.raw}}, "")
+		if i.Bevorzugt != row.want || i.Tel != row.tel || i.Mobil != row.mobil || i.Wunsch != "DETAIL" {
+			t.Errorf("%+v: %+v", row, i)
+		}
+	}
+}
+
+func TestOneFeedbackHoldsAllContactRequestsOfAnAgency(t *testing.T) {
+	o := newOutlet(t, nil)
+	other := with(t, example(t, events.TypeContactRequestCreated), func(p map[string]any) { p["agencyId"] = "B200" })
+	d := forward.Delivery{Events: []events.Event{
+		lead(t, "one", "Nora", "Beispiel", "1"), other, lead(t, "two", "Luca", "Muster", "2"), example(t, events.TypeInsertionChanged),
+	}}
+	files := o.compose(d, now).feedback
+	if len(files) != 2 {
+		t.Fatalf("%d files", len(files))
+	}
+	if n := parseXML(t, files[0]); len(n.Children) != 4 || n.find("sender/makler_id") != "A100" {
+		t.Errorf("%+v", n)
+	}
+	if n := parseXML(t, files[1]); len(n.Children) != 3 || n.find("sender/makler_id") != "B200" {
+		t.Errorf("%+v", n)
+	}
+}
+
+func TestTestsAndReplaysAreMarkedInTheFeedbackToo(t *testing.T) {
+	all := deliveries(t)
+	for name, want := range map[string]string{"test": "[TEST, nobody wrote] ", "replayed": "[replayed] ", "contact_request.created": "Guten Tag"} {
+		n := parseXML(t, newOutlet(t, nil).compose(all[name], now).feedback[0])
+		if got := n.find("objekt/interessent/anfrage"); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+func TestNothingIsAttachedWithoutANewContactRequestOrUnasked(t *testing.T) {
+	all := deliveries(t)
+	for _, kind := range events.Types {
+		if files := newOutlet(t, nil).compose(all[string(kind)], now).feedback; kind != events.TypeContactRequestCreated && len(files) > 0 {
+			t.Errorf("%s has a feedback", kind)
+		}
+	}
+	if files := newOutlet(t, func(o *Options) { o.OpenImmo = false }).compose(delivery(t), now).feedback; len(files) > 0 {
+		t.Error("a feedback that nobody asked for")
+	}
+}
+
+func TestXmllintReadsTheFeedback(t *testing.T) {
+	lint, err := exec.LookPath("xmllint")
+	if err != nil {
+		t.Skip("xmllint is not here: apt-get install libxml2-utils")
+	}
+	var files []string
+	for i, text := range hostile {
+		for _, xml := range newOutlet(t, nil).compose(everywhere(t, text, events.TypeContactRequestCreated), now).feedback {
+			file := filepath.Join(t.TempDir(), string(rune('A'+i))+".xml")
+			if err := os.WriteFile(file, xml, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, file)
+		}
+	}
+	if len(files) < len(hostile) {
+		t.Fatalf("%d files", len(files))
+	}
+	if out, err := exec.Command(lint, append([]string{"--noout"}, files...)...).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -134,11 +134,13 @@ func deliveries(t testing.TB) map[string]forward.Delivery {
 	}}
 	all["test"] = forward.Delivery{Events: []events.Event{nora}, Test: true}
 	all["replayed"] = forward.Delivery{Events: []events.Event{nora.WithOrigin(events.OriginReplay)}}
-	all["sparse"] = forward.Delivery{Events: []events.Event{with(t, nora, func(p map[string]any) {
+	sparse := with(t, nora, func(p map[string]any) {
 		p["contact"], p["insertion"] = map[string]any{}, map[string]any{}
 		delete(p, "score")
 		delete(p, "createdAt")
-	})}}
+	})
+	sparse.ID = "cccccccccccccccccccccccccc"
+	all["sparse"] = forward.Delivery{Events: []events.Event{sparse}}
 	var halts []events.Event
 	for _, agency := range []string{"A100", "A200", "B300"} {
 		e := with(t, example(t, events.TypeAccessHalted), func(p map[string]any) {

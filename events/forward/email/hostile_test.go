@@ -34,8 +34,8 @@ var hostile = []string{
 	"\x00\x01\x1b[31mred\x7f\u0085\u2028\ufffe\uffff",
 	"\xff\xfe broken \xc3",
 	"{{.Subject}}{{template \"x\"}} ${jndi:ldap://example.org} %s%n",
-	strings.Repeat("long ", 50000),
-	strings.Repeat("x", 300000),
+	strings.Repeat("long ", 5000),
+	strings.Repeat("x", 90000),
 	strings.Repeat("\n", 5000) + "end",
 	"a@b.example, c@d.example",
 	`"a b"@example.org`,
@@ -229,7 +229,12 @@ func wellFormed(t testing.TB, text string) {
 
 func TestNothingThatAStrangerWritesDoesHarm(t *testing.T) {
 	o := newOutlet(t, nil)
-	for _, text := range hostile {
+	for _, text := range append(hostile, "A & B?body=x&cc=victim@example.org") {
+		reachable := with(t, everywhere(t, text, events.TypeContactRequestCreated).Events[0], func(p map[string]any) {
+			c := p["contact"].(map[string]any)
+			c["email"], c["phone"] = "nora@example.org", "+41790000123"
+		})
+		harmless(t, o, forward.Delivery{Events: []events.Event{reachable}})
 		for _, kind := range events.Types {
 			harmless(t, o, everywhere(t, text, kind))
 		}

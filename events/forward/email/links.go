@@ -42,12 +42,15 @@ func mailLink(address, subject string) template.URL {
 		return ""
 	}
 	local, domain, _ := cutLast(address, "@")
-	link := "mailto:" + url.PathEscape(local) + "@" + domain
+	link := "mailto:" + quoted(local) + "@" + domain
 	if subject != "" {
-		link += "?subject=" + url.PathEscape(subject)
+		link += "?subject=" + quoted(subject)
 	}
 	return template.URL(link)
 }
+
+// quoted lets nothing through that has a meaning in a mailto: an & would begin a body, or another recipient.
+func quoted(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
 const maxURL = 1000
 

@@ -1,0 +1,116 @@
+package email
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestBadOptionsAreRefusedInAClearSentence(t *testing.T) {
+	good := Options{SMTP: "smtp://mail.agency.example", From: "doorbell@agency.example", To: []string{"office@agency.example"}}
+	for _, row := range []struct {
+		name   string
+		change func(*Options)
+		want   string
+	}{
+		{"no server", func(o *Options) { o.SMTP = "" }, "SMTP server: want smtp://"},
+		{"no scheme", func(o *Options) { o.SMTP = "mail.secret.example:587" }, "SMTP server: want smtp://"},
+		{"another scheme", func(o *Options) { o.SMTP = "https://mail.secret.example" }, "SMTP server: want smtp://"},
+		{"no URL", func(o *Options) { o.SMTP = "smtp://secret\x7f" }, "SMTP server: want smtp://"},
+		{"no host", func(o *Options) { o.SMTP = "smtp://:587" }, "SMTP server: want smtp://"},
+		{"a path", func(o *Options) { o.SMTP = "smtp://mail.secret.example/inbox" }, "SMTP server: want smtp://"},
+		{"a query", func(o *Options) { o.SMTP = "smtp://mail.secret.example?tls=off" }, "SMTP server: want smtp://"},
+		{"a port that is none", func(o *Options) { o.SMTP = "smtp://mail.secret.example:99999" }, "port"},
+		{"a password in the address", func(o *Options) { o.SMTP = "smtp://leads:secret@mail.example" }, "must not hold the password"},
+		{"a user without a password", func(o *Options) { o.SMTP = "smtp://secret@mail.example" }, "no password"},
+		{"a password without a user", func(o *Options) { o.Password = "secret" }, "names no user"},
+		{"a password with a line end", func(o *Options) { o.SMTP, o.Password = "smtp://leads@mail.example", "secret\n" }, "line end"},
+		{"no sender", func(o *Options) { o.From = "" }, "mail sender: want one address"},
+		{"a sender that is none", func(o *Options) { o.From = "secret" }, "mail sender: want one address"},
+		{"two senders", func(o *Options) { o.From = "secret@a.example, secret@b.example" }, "mail sender: want one address"},
+		{"a sender with a header", func(o *Options) { o.From = "secret@a.example\r\nBcc: x@b.example" }, "mail sender: want one address"},
+		{"no recipients", func(o *Options) { o.To = nil }, "mail recipients: there are none"},
+		{"a recipient that is none", func(o *Options) { o.To = []string{"office@agency.example", "secret"} }, "mail recipient 2: want one address"},
+		{"a recipient with a line end", func(o *Options) { o.To = []string{"secret@agency.example\nRCPT TO:<x@y.example>"} }, "mail recipient 1"},
+		{"a recipient in other letters", func(o *Options) { o.To = []string{"secret@bücher.example"} }, "xn--"},
+		{"a recipient without a domain", func(o *Options) { o.To = []string{"secret@-"} }, "domain"},
+		{"a recipient that is too long", func(o *Options) { o.To = []string{strings.Repeat("s", 65) + "@agency.example"} }, "254"},
+		{"too many", func(o *Options) { o.To = many(101) }, "more than 100"},
+		{"a name that is none", func(o *Options) { o.Name = "se cret" }, "forwarder name"},
+	} {
+		o := good
+		row.change(&o)
+		_, err := New(o)
+		if err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: %v, want %q", row.name, err, row.want)
+		}
+		if err != nil && (strings.Contains(err.Error(), "secret") || strings.ContainsAny(err.Error(), "\r\n")) {
+			t.Errorf("%s: the error quotes: %v", row.name, err)
+		}
+	}
+	if _, err := New(good); err != nil {
+		t.Error(err)
+	}
+}
+
+func many(n int) []string {
+	var all []string
+	for i := range n {
+		all = append(all, strings.Repeat("x", i%60+1)+string(rune('a'+i/60))+"@agency.example")
+	}
+	return all
+}
+
+func TestServersAreReadAsPeopleWriteThem(t *testing.T) {
+	for _, row := range []struct {
+		address, password string
+		allowed           []string
+		want              server
+	}{
+		{"smtp://mail.agency.example", "", nil, server{host: "mail.agency.example", port: "587"}},
+		{" smtps://MAIL.agency.example/ ", "", nil, server{host: "mail.agency.example", port: "465", implicit: true}},
+		{"smtp://me@agency.example@mail.agency.example:25", "pw", nil, server{host: "mail.agency.example", port: "25", user: "me@agency.example", password: "pw"}},
+		{"smtp://me%40agency.example@mail.agency.example", "pw", nil, server{host: "mail.agency.example", port: "587", user: "me@agency.example", password: "pw"}},
+		{"smtp://127.0.0.1:1025", "", nil, server{host: "127.0.0.1", port: "1025", loopback: true, plaintext: true}},
+		{"smtp://[::1]:1025", "", nil, server{host: "::1", port: "1025", loopback: true, plaintext: true}},
+		{"smtp://localhost", "", nil, server{host: "localhost", port: "587", loopback: true, plaintext: true}},
+		{"smtp://localhost.agency.example", "", nil, server{host: "localhost.agency.example", port: "587"}},
+		{"smtp://mail.house", "", []string{"other", "Mail.House"}, server{host: "mail.house", port: "587", plaintext: true}},
+		{"smtp://mail.house.example", "", []string{"mail.house"}, server{host: "mail.house.example", port: "587"}},
+	} {
+		got, err := parseServer(row.address, row.password, row.allowed)
+		if err != nil || got != row.want {
+			t.Errorf("%s: %+v, %v", row.address, got, err)
+		}
+	}
+}
+
+func TestADestinationNamesTheHostAndNobody(t *testing.T) {
+	one := newOutlet(t, nil).Traits()
+	if !regexp.MustCompile(`^mail_agency_example-[0-9a-f]{8}$`).MatchString(one.Destination) || one.Pace <= 0 || one.Digest < 2 {
+		t.Errorf("%+v", one)
+	}
+	same := newOutlet(t, func(o *Options) { o.OpenImmo, o.RootCAs = false, nil }).Traits()
+	if same != one {
+		t.Errorf("%+v and %+v", one, same)
+	}
+	other := newOutlet(t, func(o *Options) { o.To = []string{"office@other.example"} }).Traits()
+	if other.Destination == one.Destination {
+		t.Error("two outlets, one destination")
+	}
+	rotated := newOutlet(t, func(o *Options) { o.SMTP, o.Password = "smtp://u@mail.agency.example:587", "one" }).Traits()
+	again := newOutlet(t, func(o *Options) { o.SMTP, o.Password = "smtp://u@mail.agency.example:587", "two" }).Traits()
+	if rotated != again {
+		t.Error("a new password makes another destination")
+	}
+}
+
+func TestARecipientIsServedOnce(t *testing.T) {
+	o := newOutlet(t, func(o *Options) {
+		o.To = []string{"office@agency.example", "Office <OFFICE@agency.example>", "other@agency.example"}
+	})
+	if got := addresses(o.to); !slices.Equal(got, []string{"office@agency.example", "other@agency.example"}) {
+		t.Error(got)
+	}
+}

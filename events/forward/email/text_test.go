@@ -2,6 +2,7 @@ package email
 
 import (
 	"encoding/json"
+	"mime"
 	"slices"
 	"strings"
 	"testing"
@@ -194,5 +195,22 @@ func TestAnAnswerGoesToThePersonIfItCan(t *testing.T) {
 	}
 	if got := plainName("ceo@agency.example"); got != "" {
 		t.Errorf("a name that looks like an address: %q", got)
+	}
+}
+
+func TestASubjectIsDecodedToWhatWasMeant(t *testing.T) {
+	for _, text := range []string{
+		"Short and plain", "=?utf-8?B?4oCu?=", "Zürich", "a_b=c?d", strings.Repeat("ä long one ", 12), strings.Repeat("x", 150), "",
+	} {
+		header := subject(text)
+		got, err := new(mime.WordDecoder).DecodeHeader(strings.ReplaceAll(header, "\r\n", ""))
+		if err != nil || got != strings.TrimSpace(text) || !ascii(header) {
+			t.Errorf("%q: %q, decoded %q, %v", text, header, got, err)
+		}
+		for l := range strings.SplitSeq("Subject: "+header, "\r\n") {
+			if len(l) > 76 {
+				t.Errorf("%d characters: %q", len(l), l)
+			}
+		}
 	}
 }

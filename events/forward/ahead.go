@@ -3,6 +3,7 @@ package forward
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"doorbell/events"
@@ -12,18 +13,36 @@ import (
 
 const (
 	digestAbove = 5               // so many may wait before digests are made
-	digestTries = 5               // after so many tries a message is sent alone
 	longSettle  = 2 * time.Minute // what belongs together comes within this time
 	resettle    = 10 * time.Second
 	mostAhead   = 1000    // messages that are looked at
 	mostBytes   = 8 << 20 // that they may take
 )
 
-// gather returns what is sent together with the item in hand, which is the first.
+// gather returns what is sent together with the item in hand, which is the first. A delivery that is tried again is the same
+// delivery: its receivers can tell it, and an outlet that has brought it to some of them knows to whom not.
 func (l *lane) gather(ctx context.Context, i *item) ([]*item, error) {
+	if i.attempts >= l.f.o.Tries && len(l.tried) > 1 && l.tried[0] == i.place { // perhaps it is one of them
+		l.singly = l.tried[len(l.tried)-1]
+	}
+	together, err := l.choose(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	l.tried = l.tried[:0]
+	for _, t := range together {
+		l.tried = append(l.tried, t.place)
+	}
+	return together, nil
+}
+
+func (l *lane) choose(ctx context.Context, i *item) ([]*item, error) {
 	alone := []*item{i}
-	if l.dest.traits.Digest < 2 || i.place <= l.singly || i.attempts > digestTries {
+	if l.dest.traits.Digest < 2 || i.place <= l.singly {
 		return alone, nil
+	}
+	if len(l.tried) > 0 && l.tried[0] == i.place {
+		return l.again(ctx, i)
 	}
 	if key := haltKey(i.event); key != "" {
 		together, err := l.settle(ctx, i, key)
@@ -45,6 +64,18 @@ func (l *lane) gather(ctx context.Context, i *item) ([]*item, error) {
 		return alone, nil //nolint:nilerr // what cannot be read ahead comes one by one
 	}
 	return append(alone, behind...), nil
+}
+
+// again returns what was tried together before.
+func (l *lane) again(ctx context.Context, i *item) ([]*item, error) {
+	if len(l.tried) == 1 {
+		return []*item{i}, nil
+	}
+	behind, err := l.ahead(ctx, i, len(l.tried)-1, func(other *item) bool { return slices.Contains(l.tried, other.place) })
+	if err != nil {
+		return nil, err
+	}
+	return append([]*item{i}, behind...), nil
 }
 
 // haltKey tells halts apart that have causes of their own: those with one key and one probable reason are one.

@@ -175,7 +175,7 @@ func (l *lane) begin(created, began time.Time) {
 		if s.Since.IsZero() {
 			s.Since, s.First = began.UTC().Truncate(time.Millisecond), created.UTC() // recorded times have no more digits
 		}
-		l.again = !s.First.Equal(created)
+		l.early = !s.First.Equal(created)
 	})
 	l.f.state.change(func(m *memory) {
 		if since := m.Lanes[l.key].Since; m.FirstStart.IsZero() || since.Before(m.FirstStart) {

@@ -52,10 +52,11 @@ func (w *world) crash(step string, n int, meanwhile func()) bool {
 	return true
 }
 
-// onceButFor wants every event, the first time in the order of the history, and so many deliveries too many.
+// onceButFor wants every event, the first time in the order of its agency, and so many deliveries too many.
 func onceButFor(t *testing.T, s *script, want []events.Event, doubles int) {
 	t.Helper()
 	var first []string
+	order := map[string]uint64{}
 	again := 0
 	for _, d := range s.deliveries() {
 		repeated := false
@@ -64,6 +65,10 @@ func onceButFor(t *testing.T, s *script, want []events.Event, doubles int) {
 				repeated = true
 			} else {
 				first = append(first, e.ID)
+				if e.Sequence <= order[e.AgencyID] {
+					t.Errorf("%s: %d comes after %d", e.AgencyID, e.Sequence, order[e.AgencyID])
+				}
+				order[e.AgencyID] = e.Sequence
 			}
 		}
 		if repeated {
@@ -74,6 +79,8 @@ func onceButFor(t *testing.T, s *script, want []events.Event, doubles int) {
 	for _, e := range want {
 		ids = append(ids, e.ID)
 	}
+	slices.Sort(first)
+	slices.Sort(ids)
 	if !slices.Equal(first, ids) {
 		t.Errorf("%d events, want %d", len(first), len(ids))
 	}

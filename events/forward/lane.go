@@ -21,7 +21,8 @@ type lane struct {
 	status   board
 
 	started time.Time // when the lane began to look for its consumer
-	again   bool      // the consumer begins earlier than the lane did
+	early   bool      // the consumer begins earlier than the lane did
+	tried   []uint64  // the places of what was tried last, as one
 	singly  uint64    // up to this place there are no digests: one was refused
 	said    string    // the problem that the log has
 	unsaved bool      // the log has it that the state cannot be written

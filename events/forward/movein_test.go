@@ -13,6 +13,7 @@ func TestWhatWaitsMovesToTheNewAddress(t *testing.T) {
 		one, two := newScript("one", 20), newScript("two", 20)
 		w := newWorld(t, leadsTo(one))
 		w.lead("A100")
+		time.Sleep(time.Second)
 		w.run(time.Minute, func() { w.lead("A100") })
 		one.down()
 		w.run(time.Minute, func() { w.lead("A100") })

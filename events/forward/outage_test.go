@@ -221,12 +221,48 @@ func TestAMessageInTheMiddleOfABacklogThatIsNeverTakenIsFound(t *testing.T) {
 			}
 			return nil
 		})
-		w.run(4 * time.Hour)
+		w.run(5 * time.Hour)
 		if l := w.letters(); len(l) != 1 || l[0].ID != w.history[5].ID {
 			t.Errorf("%+v", l)
 		}
 		if got := s.ids(); len(got) != 11 {
 			t.Errorf("%d events", len(got))
+		}
+	})
+}
+
+func TestADeliveryThatIsTriedAgainIsTheSame(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, Route{Outlet: s})
+		w.run(time.Second)
+		for n := range 8 {
+			w.lead("A100")
+			w.halt(fmt.Sprint("N", n), "k")
+		}
+		seen := map[Kind]string{}
+		tries := 0
+		s.will(func(d Delivery) error {
+			kind, ids := kindOf(d.Events[0].Type), ""
+			for _, e := range d.Events {
+				ids += e.ID
+			}
+			if len(d.Events) != 8 || seen[kind] != "" && seen[kind] != ids {
+				t.Errorf("%s: a delivery of %d", kind, len(d.Events))
+			}
+			seen[kind] = ids
+			tries++
+			return &Later{Reason: "greylisted"}
+		})
+		w.run(30*time.Minute, func() {
+			time.Sleep(time.Minute)
+			for n := range 8 {
+				w.lead("A100")
+				w.halt(fmt.Sprint("M", n), "k")
+			}
+		})
+		if tries < 20 {
+			t.Error(tries)
 		}
 	})
 }

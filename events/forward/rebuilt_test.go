@@ -103,6 +103,7 @@ func TestWithoutAStateTheConsumerCounts(t *testing.T) {
 		s := newScript("a", 20)
 		w := newWorld(t, leadsTo(s))
 		w.lead("A100")
+		time.Sleep(time.Second)
 		w.run(time.Minute, func() { w.lead("A100") })
 		w.lead("A100")
 		if err := os.Remove(filepath.Join(w.o.Dir, "forward-slack.json")); err != nil {
@@ -139,6 +140,7 @@ func TestAConsumerThatExpiredIsMadeAgain(t *testing.T) {
 		w := newWorld(t, leadsTo(s))
 		w.o.Retention = time.Hour
 		w.lead("A100")
+		time.Sleep(time.Second)
 		w.run(time.Minute, func() { w.lead("A100") })
 		time.Sleep(3 * time.Hour)
 		if _, err := w.js.Consumer(t.Context(), "LISTINGS", "doorbell-slack-leads"); err == nil {
@@ -147,5 +149,20 @@ func TestAConsumerThatExpiredIsMadeAgain(t *testing.T) {
 		w.lead("A100")
 		w.run(time.Minute)
 		wantIDs(t, s, w.history[1:])
+	})
+}
+
+func TestClocksMayDiffer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.run(time.Minute, func() {
+			for n := range 3 { // of a daemon whose clock is behind
+				e := w.stamp(&events.ContactRequestCreated{Common: events.Common{AgencyID: "A100"}, ContactRequestID: string(rune('a' + n))}, "A100")
+				w.publish(e.Stamp(e.Sequence, time.Now().Add(-time.Hour), "store"))
+				time.Sleep(5 * time.Second)
+			}
+		})
+		wantIDs(t, s, w.history)
 	})
 }

@@ -63,8 +63,8 @@ func (l *lane) wanted(i *item) (wanted bool) {
 	}
 	l.f.state.look(func(m *memory) {
 		s := m.Lanes[l.key]
-		early := l.again && i.event.RecordedTime.Before(s.since(i.event.AgencyID))
-		wanted = !early && !s.Agencies[i.event.AgencyID].has(i.event)
+		old := l.early && i.event.RecordedTime.Before(s.since(i.event.AgencyID))
+		wanted = !old && !s.Agencies[i.event.AgencyID].has(i.event)
 	})
 	return wanted
 }
@@ -84,13 +84,13 @@ func (l *lane) handle(ctx context.Context, m jetstream.Msg) error {
 	defer stop()
 	together, err := l.gather(ctx, i)
 	if err != nil {
-		return errors.Join(err, m.Nak())
+		return errors.Join(err, m.NakWithDelay(time.Second))
 	}
 	err = l.deliver(ctx, together)
 	var never *Never
 	if errors.As(err, &never) && len(together) > 1 { // one of them may be why: each for itself
 		l.singly = together[len(together)-1].place
-		together = together[:1]
+		together, l.tried = together[:1], l.tried[:1]
 		err = l.deliver(ctx, together)
 	}
 	stop()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -259,14 +260,16 @@ func (w *world) put(e events.Event, more map[string]string) {
 	}
 }
 
-// rebuild makes the stream anew, with all that was published, as a relay does.
+// rebuild makes the stream anew, with all that was published, as a relay does: agency by agency.
 func (w *world) rebuild() {
 	w.t.Helper()
 	if err := w.js.DeleteStream(w.t.Context(), "LISTINGS"); err != nil {
 		w.t.Fatal(err)
 	}
 	w.makeStream()
-	for _, e := range w.history {
+	all := slices.Clone(w.history)
+	slices.SortStableFunc(all, func(a, b events.Event) int { return strings.Compare(a.AgencyID, b.AgencyID) })
+	for _, e := range all {
 		w.put(e, map[string]string{"doorbell-resent": "1"})
 	}
 }

@@ -70,6 +70,9 @@ var heavy = map[string][]string{
 	"pgregory.net/rapid":                       testsOnly,
 	"go.uber.org/goleak":                       testsOnly,
 	"github.com/rogpeppe/go-internal":          testsOnly,
+
+	// The judge of our signatures.
+	"github.com/standard-webhooks/standard-webhooks/libraries": {"events/forward/webhook (tests)"},
 }
 
 var testsOnly = []string{"* (tests)"}

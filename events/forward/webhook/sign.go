@@ -1,0 +1,45 @@
+package webhook
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"strings"
+)
+
+const (
+	secretPrefix = "whsec_"
+	mostSecrets  = 2
+	// leastKey and mostKey are the sizes of a key that Standard Webhooks allows, in bytes.
+	leastKey = 24
+	mostKey  = 64
+)
+
+// parseSecrets reads none, one or two secrets. The error quotes nothing.
+func parseSecrets(text string) (keys [][]byte, err error) {
+	for _, secret := range strings.Fields(text) {
+		encoded, found := strings.CutPrefix(secret, secretPrefix)
+		key, err := base64.StdEncoding.DecodeString(encoded)
+		if !found || err != nil || len(key) < leastKey || len(key) > mostKey {
+			return nil, ErrSecret
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) > mostSecrets {
+		return nil, ErrSecret
+	}
+	return keys, nil
+}
+
+// sign is the value of webhook-signature: one signature for each key, with spaces between. A receiver that knows one of the
+// keys is content.
+func sign(keys [][]byte, id, timestamp string, body []byte) string {
+	signatures := make([]string, len(keys))
+	for i, key := range keys {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(id + "." + timestamp + "."))
+		mac.Write(body)
+		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	}
+	return strings.Join(signatures, " ")
+}

@@ -1,0 +1,196 @@
+// Package webhook is the outlet that posts each event to an address, signed as Standard Webhooks says
+// (https://www.standardwebhooks.com).
+//
+// The body is the event's payload as it is, byte for byte, and the ce-* headers are those of the event: CloudEvents in HTTP
+// binary mode. webhook-id is the ce-id, so a delivery that is sent once more can be told by it. The header doorbell-test marks
+// what a person sent to try the webhook.
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"doorbell/events"
+	"doorbell/events/forward"
+)
+
+// Headers that are ours.
+const (
+	headerID        = "webhook-id"
+	headerTimestamp = "webhook-timestamp"
+	headerSignature = "webhook-signature"
+	headerTest      = "doorbell-test"
+)
+
+const (
+	// usualTimeout is how long a receiver may take. Standard Webhooks recommends 15 to 30 s.
+	usualTimeout = 20 * time.Second
+	// pace spares a receiver that answers fast the whole of a replay at once.
+	pace = 20 * time.Millisecond
+	// mostRead bounds what is read of an answer, which is not looked at: the connection can be used again after it.
+	mostRead = 64 << 10
+)
+
+// Errors of New. They quote nothing: an address may hold a token.
+var (
+	ErrAddress   = errors.New("the address of the webhook is none; write it like https://hooks.example.com/doorbell")
+	ErrPlaintext = errors.New("the address of the webhook speaks plain http to another machine; write https://, or allow its host by name")
+	ErrSecret    = errors.New("the secret of the webhook is none; write whsec_ and 24 to 64 bytes in base64, or two of them with a space between")
+)
+
+// Options configure New. URL is required.
+type Options struct {
+	// URL is where events are posted: https, unless the host is this machine or one of AllowPlaintext. It is a secret.
+	URL string
+	// Secrets are one or two secrets, "whsec_" and base64, with a space between: both sign while one replaces the other.
+	// Without one nothing is signed.
+	Secrets        string
+	AllowPlaintext []string // lower-case host names
+	Version        string   // of this program, for User-Agent
+	Timeout        time.Duration
+}
+
+// Outlet posts events. It may be used by one goroutine at a time.
+type Outlet struct {
+	o           Options
+	url         *url.URL
+	keys        [][]byte
+	transport   *http.Transport
+	destination string
+}
+
+// New checks the options and sends nothing.
+func New(o Options) (*Outlet, error) {
+	to, err := address(o.URL, o.AllowPlaintext)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := parseSecrets(o.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = usualTimeout
+	}
+	return &Outlet{o: o, url: to, keys: keys, transport: newTransport(o.Timeout), destination: destination(to)}, nil
+}
+
+// address reads a URL that may be posted to.
+func address(text string, plaintext []string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil {
+		return nil, ErrAddress
+	}
+	host := strings.ToLower(u.Hostname())
+	if u.Scheme == "http" && !loopback(host) && !slices.Contains(plaintext, host) {
+		return nil, ErrPlaintext
+	}
+	return u, nil
+}
+
+func loopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
+}
+
+// destination is the host and a short hash of the whole address, which may hold a token.
+func destination(u *url.URL) string {
+	host := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return '_'
+	}, strings.ToLower(u.Hostname()))
+	sum := sha256.Sum256([]byte(u.String()))
+	return host[:min(len(host), 40)] + "-" + hex.EncodeToString(sum[:4])
+}
+
+// Traits implements forward.Outlet. There are no digests: a program reads what we send.
+func (w *Outlet) Traits() forward.Traits {
+	return forward.Traits{Destination: w.destination, Pace: pace, Digest: 1}
+}
+
+// Close gives idle connections back.
+func (w *Outlet) Close() { w.transport.CloseIdleConnections() }
+
+// Send implements forward.Outlet.
+func (w *Outlet) Send(ctx context.Context, d forward.Delivery) error {
+	if len(d.Events) != 1 {
+		return &forward.Never{Reason: "a webhook takes one event at a time"}
+	}
+	whole, cancel := context.WithTimeout(ctx, w.o.Timeout)
+	defer cancel()
+	request, err := w.request(whole, d.Events[0], d.Test)
+	if err != nil {
+		return &forward.Never{Reason: "the event cannot be posted"}
+	}
+	answer, err := w.transport.RoundTrip(request) // and not a client, so nobody follows a redirect
+	if err != nil {
+		return &forward.Later{Reason: trouble(err)}
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusSwitchingProtocols { // there the body is the connection, whose end no context brings
+		_, _ = io.CopyN(io.Discard, answer.Body, mostRead)
+	}
+	return verdict(answer.StatusCode, answer.Header.Get("Retry-After"), time.Now())
+}
+
+// request is the post of an event.
+func (w *Outlet) request(ctx context.Context, e events.Event, test bool) (*http.Request, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url.String(), bytes.NewReader(e.Data))
+	if err != nil {
+		return nil, err // it may quote the address
+	}
+	h := request.Header
+	for name, values := range e.Header() {
+		if strings.HasPrefix(name, "ce-") {
+			h.Set(name, values[0])
+		}
+	}
+	h.Set("Content-Type", h.Get("ce-datacontenttype")) // in HTTP this one attribute is no ce- header
+	h.Del("ce-datacontenttype")
+	h.Set("User-Agent", strings.TrimRight("doorbell/"+w.o.Version, "/"))
+	if test {
+		h.Set(headerTest, "true")
+	}
+	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
+	h.Set(headerID, e.ID)
+	h.Set(headerTimestamp, timestamp)
+	if len(w.keys) > 0 {
+		h.Set(headerSignature, sign(w.keys, e.ID, timestamp, e.Data))
+	}
+	return request, nil
+}
+
+// newTransport is bounded in every respect that http.DefaultTransport leaves open. Proxies from the environment count for
+// https only, where they cannot read people's data.
+func newTransport(timeout time.Duration) *http.Transport {
+	dialer := &net.Dialer{Timeout: min(timeout, 10*time.Second), KeepAlive: 30 * time.Second}
+	return &http.Transport{
+		Proxy: func(r *http.Request) (*url.URL, error) {
+			if r.URL.Scheme != "https" {
+				return nil, nil
+			}
+			return http.ProxyFromEnvironment(r)
+		},
+		DialContext:            dialer.DialContext,
+		ForceAttemptHTTP2:      true,
+		TLSHandshakeTimeout:    min(timeout, 10*time.Second),
+		MaxResponseHeaderBytes: 64 << 10,
+		DisableCompression:     true,
+		MaxIdleConnsPerHost:    1,
+		IdleConnTimeout:        90 * time.Second,
+	}
+}

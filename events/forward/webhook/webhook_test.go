@@ -1,0 +1,444 @@
+package webhook_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"go.uber.org/goleak"
+
+	"doorbell/events"
+	"doorbell/events/forward"
+	"doorbell/events/forward/webhook"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const person = "nora.beispiel-zq7@example.org"
+
+// lead is a contact request whose payload is easily changed by who encodes it anew.
+func lead(t *testing.T) events.Event {
+	t.Helper()
+	e, err := events.New(&events.ContactRequestCreated{
+		Common:              events.Common{AgencyID: "A 100", ObservedAt: time.Date(2026, 11, 20, 9, 41, 43, 498e6, time.UTC)},
+		PropertyReferenceID: "Zürich #1203#H2#0305", ContactRequestID: "7", Identity: events.IdentityID,
+		Contact: events.Contact{Email: person, Message: "<!channel> & \u2028 \"Grüezi\"\r\n"},
+		Record:  json.RawMessage(`{"n":9007199254740993,"z":1.50,"a":"<&>"}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.Stamp(1842, time.Date(2026, 11, 20, 9, 41, 43, 503e6, time.UTC), "store")
+}
+
+// receiver is a server that keeps what it is sent.
+type receiver struct {
+	*httptest.Server
+	header http.Header
+	body   []byte
+	count  int
+}
+
+func receive(t *testing.T, answer http.HandlerFunc) *receiver {
+	t.Helper()
+	r := &receiver{}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		r.count++
+		r.header = q.Header
+		r.body, _ = io.ReadAll(q.Body)
+		if q.Method != http.MethodPost {
+			t.Errorf("the method is %s", q.Method)
+		}
+		answer(w, q)
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func taken(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
+
+func open(t *testing.T, o webhook.Options) *webhook.Outlet {
+	t.Helper()
+	w, err := webhook.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	return w
+}
+
+func one(e events.Event) forward.Delivery { return forward.Delivery{Events: []events.Event{e}} }
+
+var secrets = []string{
+	"whsec_" + base64.StdEncoding.EncodeToString([]byte("this-key-has-24-bytes-ok")),
+	"whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("another ", 8))),
+}
+
+func TestAnIndependentImplementationVerifiesTheSignatureOfEitherSecret(t *testing.T) {
+	r := receive(t, taken)
+	w := open(t, webhook.Options{URL: r.URL, Secrets: secrets[0] + " " + secrets[1]})
+	if err := w.Send(t.Context(), one(lead(t))); err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range secrets {
+		judge, err := standardwebhooks.NewWebhook(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := judge.Verify(r.body, r.header); err != nil {
+			t.Errorf("not verified: %v", err)
+		}
+		if judge.Verify(append([]byte(" "), r.body...), r.header) == nil {
+			t.Error("a body that was tampered with is verified")
+		}
+		for name, value := range map[string]string{
+			"webhook-id":        "another",
+			"webhook-timestamp": strconv.FormatInt(time.Now().Add(time.Second).Unix(), 10),
+		} {
+			tampered := r.header.Clone()
+			tampered.Set(name, value)
+			if judge.Verify(r.body, tampered) == nil {
+				t.Errorf("another %s is verified", name)
+			}
+		}
+		old := r.header.Clone()
+		old.Set("webhook-timestamp", strconv.FormatInt(time.Now().Add(-10*time.Minute).Unix(), 10))
+		if err := judge.Verify(r.body, old); !errors.Is(err, standardwebhooks.ErrMessageTooOld) {
+			t.Errorf("an old timestamp: %v", err)
+		}
+	}
+	stranger, err := standardwebhooks.NewWebhook("whsec_" + base64.StdEncoding.EncodeToString([]byte("somebody else's key here")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stranger.Verify(r.body, r.header) == nil {
+		t.Error("another secret verifies it")
+	}
+}
+
+func TestBodyAndHeadersAreThoseOfTheEvent(t *testing.T) {
+	r := receive(t, taken)
+	e := lead(t)
+	if err := open(t, webhook.Options{URL: r.URL, Version: "1.2"}).Send(t.Context(), one(e)); err != nil {
+		t.Fatal(err)
+	}
+	if string(r.body) != string(e.Data) {
+		t.Errorf("the body is %s, want %s", r.body, e.Data)
+	}
+	for name, values := range e.Header() {
+		want := values[0]
+		if name == "ce-datacontenttype" || !strings.HasPrefix(name, "ce-") {
+			want = ""
+		}
+		if got := r.header.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	for name, want := range map[string]string{
+		"Content-Type": "application/json", "webhook-id": e.ID, "User-Agent": "doorbell/1.2", "ce-subject": "Z%C3%BCrich%20#1203#H2#0305",
+		"webhook-signature": "", "doorbell-test": "", "ce-origin": "live",
+	} {
+		if got := r.header.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if back, err := events.Decode(withType(r.header), r.body); err != nil || back.Sequence != e.Sequence || back.Reference != e.Reference {
+		t.Errorf("it cannot be read as an event: %v", err)
+	}
+}
+
+// withType brings the one attribute back that HTTP has a header of its own for.
+func withType(h http.Header) http.Header {
+	h = h.Clone()
+	h.Set("ce-datacontenttype", h.Get("Content-Type"))
+	return h
+}
+
+func TestTheSameDeliveryHasTheSameID(t *testing.T) {
+	r := receive(t, taken)
+	w := open(t, webhook.Options{URL: r.URL, Secrets: secrets[0]})
+	var ids []string
+	for range 2 {
+		if err := w.Send(t.Context(), one(lead(t))); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, r.header.Get("webhook-id"))
+	}
+	if ids[0] == "" || ids[0] != ids[1] {
+		t.Errorf("the ids are %q", ids)
+	}
+}
+
+func TestATestIsMarkedAndAReplayKeepsItsOrigin(t *testing.T) {
+	r := receive(t, taken)
+	w := open(t, webhook.Options{URL: r.URL})
+	d := one(lead(t).WithOrigin(events.OriginReplay))
+	d.Test = true
+	if err := w.Send(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	if r.header.Get("doorbell-test") != "true" || r.header.Get("ce-origin") != "replay" || !strings.Contains(string(r.body), `"origin":"replay"`) {
+		t.Errorf("test %q, origin %q", r.header.Get("doorbell-test"), r.header.Get("ce-origin"))
+	}
+}
+
+// Every status that there can be has a meaning. The answer holds a person, a redirect and an endless body, and none of it
+// gets anywhere.
+func TestEveryStatusHasItsMeaning(t *testing.T) {
+	var status int
+	elsewhere := receive(t, taken)
+	r := receive(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", elsewhere.URL)
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(status)
+		fmt.Fprint(w, person)
+	})
+	w := open(t, webhook.Options{URL: r.URL + "/hook?token=sentinel-token", Secrets: secrets[0]})
+	for status = 200; status < 600; status++ {
+		got := w.Send(t.Context(), one(lead(t)))
+		if kind, want := outcome(got), expected(status); kind != want {
+			t.Errorf("%d is %q, want %q", status, kind, want)
+		}
+		if got != nil && (strings.Contains(got.Error(), person) || strings.Contains(got.Error(), "sentinel-token")) {
+			t.Fatalf("%d: the error shows what is private", status)
+		}
+	}
+	if elsewhere.count > 0 {
+		t.Error("a redirect was followed")
+	}
+}
+
+func expected(status int) string {
+	switch {
+	case status < 300:
+		return "done"
+	case status < 400:
+		return "later"
+	case status == 408 || status == 429 || status >= 500:
+		return "later 7s"
+	case status == 410:
+		return "off"
+	}
+	return "never"
+}
+
+func outcome(err error) string {
+	var later *forward.Later
+	switch {
+	case err == nil:
+		return "done"
+	case errors.As(err, new(*forward.Never)):
+		return "never"
+	case errors.As(err, new(*forward.Off)):
+		return "off"
+	case errors.As(err, &later) && later.After > 0:
+		return "later " + later.After.String()
+	case errors.As(err, &later):
+		return "later"
+	}
+	return "untyped: " + err.Error()
+}
+
+func TestRetryAfterIsReadAndBounded(t *testing.T) {
+	var header string
+	r := receive(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", header)
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	w := open(t, webhook.Options{URL: r.URL})
+	soon := time.Now().Add(90 * time.Second).UTC().Format(http.TimeFormat)
+	for text, want := range map[string][2]time.Duration{
+		"":                                {0, 0},
+		"12":                              {12 * time.Second, 12 * time.Second},
+		" 12 ":                            {12 * time.Second, 12 * time.Second},
+		"-5":                              {0, 0},
+		"soon":                            {0, 0},
+		"1.5":                             {0, 0},
+		soon:                              {60 * time.Second, 91 * time.Second},
+		"Fri, 01 Jan 1999 00:00:00 GMT":   {0, 0},
+		"Fri, 31 Dec 9999 23:59:59 GMT":   {24 * time.Hour, 24 * time.Hour},
+		"99999999":                        {24 * time.Hour, 24 * time.Hour},
+		"99999999999999999999999999":      {24 * time.Hour, 24 * time.Hour},
+		strings.Repeat("9", 1000) + "999": {24 * time.Hour, 24 * time.Hour},
+	} {
+		header = text
+		var later *forward.Later
+		if err := w.Send(t.Context(), one(lead(t))); !errors.As(err, &later) {
+			t.Fatalf("%q: %v", text, err)
+		}
+		if later.After < want[0] || later.After > want[1] {
+			t.Errorf("%q is %s, want %s", text, later.After, want[0])
+		}
+	}
+}
+
+func TestANetworkThatFailsIsTriedAgainAndSaidWithoutTheAddress(t *testing.T) {
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	untrusted := httptest.NewTLSServer(http.HandlerFunc(taken))
+	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	defer untrusted.Close()
+	release := make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		_, _ = io.Copy(io.Discard, q.Body)
+		<-release
+	}))
+	defer slow.Close()
+	defer close(release)
+	cut := receive(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	for where, want := range map[string]string{
+		gone.URL:                       "nobody listens at the webhook's address",
+		untrusted.URL:                  "the certificate of the webhook is not good for its host",
+		slow.URL:                       "the webhook does not answer in time",
+		cut.URL:                        "the connection to the webhook failed",
+		"https://doorbell-zq7.invalid": "the host of the webhook is not found",
+	} {
+		o := webhook.Options{URL: where + "/sentinel-token"}
+		if where == slow.URL {
+			o.Timeout = 300 * time.Millisecond
+		}
+		w := open(t, o)
+		err := w.Send(t.Context(), one(lead(t)))
+		var later *forward.Later
+		if !errors.As(err, &later) || later.Reason != want {
+			t.Errorf("it says %v, want %q", err, want)
+		}
+	}
+}
+
+func TestAnAnswerThatNeverEndsIsGivenUp(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"endless": func(w http.ResponseWriter, _ *http.Request) {
+			for {
+				if _, err := w.Write(make([]byte, 32<<10)); err != nil {
+					return
+				}
+			}
+		},
+		"dripping": func(w http.ResponseWriter, q *http.Request) {
+			w.WriteHeader(http.StatusOK)
+			w.(http.Flusher).Flush()
+			<-q.Context().Done()
+		},
+		"another protocol": func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			defer conn.Close()
+			fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+			_, _ = io.Copy(io.Discard, conn) // until the other side closes
+		},
+		"endless header": func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			defer conn.Close()
+			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\n")
+			for {
+				if _, err := fmt.Fprint(conn, "X-Long: "+strings.Repeat("a", 8000)+"\r\n"); err != nil {
+					return
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := receive(t, answer)
+			o := webhook.Options{URL: r.URL}
+			if name == "dripping" { // what else ends it
+				o.Timeout = time.Second
+			}
+			w := open(t, o)
+			ended := make(chan error, 1)
+			go func() { ended <- w.Send(context.Background(), one(lead(t))) }()
+			select {
+			case err := <-ended:
+				if want := map[bool]string{true: "done", false: "later"}[name == "endless" || name == "dripping"]; outcome(err) != want {
+					t.Errorf("it is %q, want %q", outcome(err), want)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("it waits for ever")
+			}
+		})
+	}
+}
+
+func TestAddressesAndSecretsThatAreNoneAreRefusedWithoutQuotingThem(t *testing.T) {
+	const good = "https://hooks.example.com/sentinel-token"
+	short := "whsec_" + base64.StdEncoding.EncodeToString([]byte("sentinel-token"))
+	for _, c := range []struct {
+		url, secrets string
+		want         error
+	}{
+		{good, secrets[0], nil},
+		{good, "", nil},
+		{"http://127.0.0.1:80/x", "", nil},
+		{"http://localhost/x", "", nil},
+		{"http://[::1]:8080/x", "", nil},
+		{"http://hooks.internal/x", "", nil},
+		{"http://hooks.example.com/sentinel-token", "", webhook.ErrPlaintext},
+		{"http://127.0.0.1.example.com/sentinel-token", "", webhook.ErrPlaintext},
+		{"", "", webhook.ErrAddress},
+		{"sentinel-token", "", webhook.ErrAddress},
+		{"ftp://sentinel-token/x", "", webhook.ErrAddress},
+		{"https:///sentinel-token", "", webhook.ErrAddress},
+		{"https://sentinel-token@hooks.example.com/", "", webhook.ErrAddress},
+		{"https://hooks.example.com/%zzsentinel-token", "", webhook.ErrAddress},
+		{good, "sentinel-token", webhook.ErrSecret},
+		{good, "whsec_sentinel-token!", webhook.ErrSecret},
+		{good, short, webhook.ErrSecret},
+		{good, secrets[0] + " sentinel-token", webhook.ErrSecret},
+		{good, secrets[0] + " " + secrets[1] + " " + secrets[0], webhook.ErrSecret},
+		{good, "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 65)), webhook.ErrSecret},
+	} {
+		w, err := webhook.New(webhook.Options{URL: c.url, Secrets: c.secrets, AllowPlaintext: []string{"hooks.internal"}})
+		if !errors.Is(err, c.want) || (err == nil) != (w != nil) {
+			t.Errorf("%s with a secret of %d characters: %v, want %v", c.url, len(c.secrets), err, c.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "sentinel-token") {
+			t.Error("the error quotes what it refuses")
+		}
+	}
+}
+
+func TestTheDestinationTellsAddressesApartAndShowsTheHostAlone(t *testing.T) {
+	var seen []string
+	for _, address := range []string{
+		"https://hooks.example.com/sentinel-token", "https://hooks.example.com/sentinel-token?a=1", "https://" + strings.Repeat("long.", 40) + "example/sentinel-token",
+	} {
+		d := open(t, webhook.Options{URL: address}).Traits().Destination
+		if len(d) > 64 || strings.Trim(d, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" || strings.Contains(d, "sentinel") || slices.Contains(seen, d) {
+			t.Errorf("the destination is %q", d)
+		}
+		if d != open(t, webhook.Options{URL: address, Secrets: secrets[0]}).Traits().Destination {
+			t.Error("another secret is another destination")
+		}
+		seen = append(seen, d)
+	}
+	if !strings.HasPrefix(seen[0], "hooks_example_com-") {
+		t.Errorf("the destination is %q", seen[0])
+	}
+}
+
+func TestADigestIsRefused(t *testing.T) {
+	w := open(t, webhook.Options{URL: "http://127.0.0.1:1"})
+	if w.Traits().Digest > 1 {
+		t.Error("digests are asked for")
+	}
+	if got := outcome(w.Send(t.Context(), forward.Delivery{Events: []events.Event{lead(t), lead(t)}})); got != "never" {
+		t.Errorf("it is %q", got)
+	}
+}

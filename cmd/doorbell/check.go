@@ -22,7 +22,7 @@ const (
 
 // cmdCheck says whether `doorbell run` would work, with this configuration, here and now. It leaves nothing behind.
 func cmdCheck(ctx context.Context, p *program, cmd *CheckCmd) error {
-	config, err := readConfig(p.environ, groupPoll)
+	config, err := readConfig(p.environ, groupPoll, groupForward)
 	c := &checker{
 		p: p, config: config, report: &checkReport{Lines: []checkLine{}, Agencies: []checkedAgency{}}, keys: map[string]poller.Access{},
 	}

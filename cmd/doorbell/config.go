@@ -67,6 +67,30 @@ type Poll struct {
 	Timezone           Zone          `split_words:"true" default:"Europe/Zurich" desc:"Zone of the API's times that name none."`
 }
 
+// Forward is what only those read that bring events to where people are: run and forward, neither of which needs the API key
+// for it. Every outlet that has an address is used.
+type Forward struct {
+	SlackURL        PerAgencyURL   `split_words:"true" desc:"Address of a Slack incoming webhook: one for all, or by agency: A100=https://…,*=https://…, one a line in the file form. A comma in an address is written %2C."`
+	SlackAlertsURL  PerAgencyURL   `split_words:"true" desc:"Another one for access.* and watch.*; where there is none, they go to DOORBELL_SLACK_URL."`
+	SlackPeople     string         `split_words:"true" default:"short" choice:"short,full" desc:"How much of a person Slack gets to see: short is the first name and an initial, full has e-mail, phone, and buttons to write and call."`
+	SlackTypes      EventTypes     `split_words:"true" default:"contact_request.created,access.>,watch.>" desc:"Types of events that go to Slack; access.> means all that begin so, > all."`
+	SlackAgencies   AgencyIDs      `split_words:"true" desc:"Agencies whose events go to Slack. All if not set."`
+	SlackMinScore   Score          `split_words:"true" desc:"Least score of a contact request that goes to Slack. One without a score goes."`
+	EmailSMTP       Address        `split_words:"true" desc:"Server that takes mail: smtp://user@host:587, which must offer STARTTLS, or smtps://user@host:465."`
+	EmailPassword   Secret         `split_words:"true" desc:"Password of the user."`
+	EmailFrom       Mailbox        `split_words:"true" desc:"Sender, like leads@agency.example or Leads <leads@agency.example>."`
+	EmailTo         PerAgencyMail  `split_words:"true" desc:"Recipients, with ; between them: for all, or by agency: A100=nora@agency.example;max@agency.example,*=leads@agency.example, one agency a line in the file form."`
+	EmailOpenimmo   bool           `split_words:"true" default:"false" desc:"Attach contact requests as OpenImmo feedback, which many CRMs import."`
+	EmailTypes      EventTypes     `split_words:"true" default:"contact_request.created,access.>,watch.>" desc:"Types of events that are mailed."`
+	EmailAgencies   AgencyIDs      `split_words:"true" desc:"Agencies whose events are mailed. All if not set."`
+	EmailMinScore   Score          `split_words:"true" desc:"Least score of a contact request that is mailed. One without a score is."`
+	WebhookURL      PerAgencyURL   `split_words:"true" desc:"Address that events are posted to, as Standard Webhooks and CloudEvents say: one for all, or by agency as DOORBELL_SLACK_URL."`
+	WebhookSecret   PerAgencyWhsec `split_words:"true" desc:"Secret that signs them, whsec_ and base64; two with a space between while one replaces the other. For all, or by agency."`
+	WebhookTypes    EventTypes     `split_words:"true" default:"contact_request.created,access.>,watch.>" desc:"Types of events that are posted."`
+	WebhookAgencies AgencyIDs      `split_words:"true" desc:"Agencies whose events are posted. All if not set."`
+	WebhookMinScore Score          `split_words:"true" desc:"Least score of a contact request that is posted. One without a score is."`
+}
+
 // Agency is one agency to watch, with the keys that may be used for it. Next is zero outside a rotation.
 type Agency struct {
 	ID        string
@@ -75,9 +99,10 @@ type Agency struct {
 
 // Config is the environment, read and checked. It is a value: reading it again gives another one.
 type Config struct {
-	Base Base
-	NATS NATS
-	Poll Poll // zero unless the group was asked for
+	Base    Base
+	NATS    NATS
+	Poll    Poll    // zero unless the group was asked for
+	Forward Forward // likewise
 
 	Agencies []Agency  // of Poll, in the order of the configuration
 	Warnings []string  // sentences about what was odd but not wrong
@@ -89,9 +114,10 @@ type Config struct {
 type group string
 
 const (
-	groupBase group = "Base"
-	groupPoll group = "Poll"
-	groupNATS group = "NATS"
+	groupBase    group = "Base"
+	groupPoll    group = "Poll"
+	groupNATS    group = "NATS"
+	groupForward group = "Forward"
 
 	// groupPace is Poll without its secrets, and without the demand that there is an API to speak to.
 	groupPace group = "pace"
@@ -105,9 +131,12 @@ func readConfig(environ []string, further ...group) (*Config, error) {
 	r.read(groupBase, "DOORBELL", &c.Base)
 	r.read(groupNATS, "NATS", &c.NATS)
 	for _, g := range further {
-		if g == groupPoll || g == groupPace {
+		switch g {
+		case groupPoll, groupPace:
 			r.noSecrets = g == groupPace
 			r.read(groupPoll, "DOORBELL", &c.Poll)
+		case groupForward:
+			r.read(groupForward, "DOORBELL", &c.Forward)
 		}
 	}
 	r.checkBase(c)
@@ -117,6 +146,9 @@ func readConfig(environ []string, further ...group) (*Config, error) {
 	}
 	if r.has(groupPoll) {
 		r.checkStaleness(c.Poll)
+	}
+	if r.has(groupForward) {
+		r.checkForward(c)
 	}
 	r.warnUnknown()
 	r.warnLater()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"iter"
 	"regexp"
 	"strings"
 	"unicode"
@@ -142,15 +143,30 @@ func (p PerAgency) of(agency string) Secret {
 }
 
 // masked shows who has a value and its fingerprint.
-func (p PerAgency) masked() string {
+func (p PerAgency) masked() string { return p.shown(maskPair) }
+
+// shown shows who has a value, and what may be seen of it.
+func (p PerAgency) shown(value func(Secret) string) string {
 	var parts []string
-	for _, agency := range append(p.order[:len(p.order):len(p.order)], anyAgency) {
-		if v, ok := p.values[agency]; ok {
-			parts = append(parts, agency+"="+maskPair(v))
-		}
+	for agency, v := range p.all() {
+		parts = append(parts, agency+"="+value(v))
 	}
 	return strings.Join(parts, ",")
 }
+
+// all are the agencies by name, as written, and then * for everybody else.
+func (p PerAgency) all() iter.Seq2[string, Secret] {
+	return func(yield func(string, Secret) bool) {
+		for _, agency := range append(p.order[:len(p.order):len(p.order)], anyAgency) {
+			if v, ok := p.values[agency]; ok && !yield(agency, v) {
+				return
+			}
+		}
+	}
+}
+
+// isZero reports whether nobody has a value.
+func (p PerAgency) isZero() bool { return len(p.values) == 0 }
 
 // maskPair gives both halves of "key|next" a fingerprint of their own: those are what events and logs name.
 func maskPair(v Secret) string {

@@ -5,35 +5,18 @@ import (
 	"strings"
 )
 
-// forwardNames are the variables of the forwarders. They are read by those alone, and known here so that nobody is told
-// that they are spelled wrong.
-func forwardNames() []string {
-	names := strings.Fields("SLACK_URL SLACK_ALERTS_URL SLACK_PEOPLE EMAIL_SMTP EMAIL_PASSWORD EMAIL_FROM EMAIL_TO " +
-		"EMAIL_OPENIMMO WEBHOOK_URL WEBHOOK_SECRET")
-	for _, secret := range strings.Fields("SLACK_URL SLACK_ALERTS_URL EMAIL_SMTP EMAIL_PASSWORD WEBHOOK_URL WEBHOOK_SECRET") {
-		names = append(names, secret+fileSuffix)
-	}
-	for _, outlet := range strings.Fields("SLACK EMAIL WEBHOOK") {
-		names = append(names, outlet+"_TYPES", outlet+"_AGENCIES", outlet+"_MIN_SCORE")
-	}
-	return names
-}
-
 // knownNames are all variables that begin with DOORBELL_, of every group, whichever were read. The most used come first:
 // of two that are equally near the first is meant.
 func knownNames() []string {
 	var names []string
-	for _, s := range slices.Concat(settingsOf(groupPoll, "DOORBELL", &Poll{}), settingsOf(groupBase, "DOORBELL", &Base{})) {
+	for _, s := range slices.Concat(settingsOf(groupPoll, "DOORBELL", &Poll{}), settingsOf(groupBase, "DOORBELL", &Base{}),
+		settingsOf(groupForward, "DOORBELL", &Forward{})) {
 		names = append(names, s.Name)
 		if s.Secret {
 			names = append(names, s.Name+fileSuffix)
 		}
 	}
-	names = append(names, "DOORBELL_NATS_URL")
-	for _, n := range forwardNames() {
-		names = append(names, "DOORBELL_"+n)
-	}
-	return names
+	return append(names, "DOORBELL_NATS_URL")
 }
 
 // warnUnknown finds names that nobody reads, which are mostly spelling mistakes, and says the nearest right one.

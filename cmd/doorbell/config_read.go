@@ -128,9 +128,14 @@ func settingsOf(g group, prefix string, fields any) []*Setting {
 	return all
 }
 
-// mayBeFile reports whether values of a type are secrets, which can come from a file.
+// mayBeFile reports whether values of a type are secrets, or as long as lists of agencies are: they can come from a file.
 func mayBeFile(t reflect.Type) bool {
-	return t == reflect.TypeFor[Secret]() || t == reflect.TypeFor[PerAgency]()
+	switch t {
+	case reflect.TypeFor[Secret](), reflect.TypeFor[PerAgency](), reflect.TypeFor[PerAgencyURL](), reflect.TypeFor[PerAgencyWhsec](),
+		reflect.TypeFor[PerAgencyMail]():
+		return true
+	}
+	return false
 }
 
 // refuse turns an error of envconfig, which quotes the value, into one of ours, which does not.

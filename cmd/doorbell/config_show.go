@@ -9,7 +9,7 @@ import (
 
 // cmdConfig prints what is in effect, also when it is not good enough to run; then the problems follow as the error.
 func cmdConfig(_ context.Context, p *program, c *ConfigCmd) error {
-	config, err := readConfig(p.environ, groupPoll)
+	config, err := readConfig(p.environ, groupPoll, groupForward)
 	if c.JSON {
 		return firstError(p.printJSON(config.Settings), err)
 	}

@@ -209,7 +209,7 @@ var badInputs = []struct {
 }
 
 func TestBadInputGetsASentenceWithAdvice(t *testing.T) {
-	for _, tt := range badInputs {
+	for _, tt := range slices.Concat(badInputs, badForwardInputs) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			for _, args := range [][]string{{"config"}, {"config", "--json"}} {

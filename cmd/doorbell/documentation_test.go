@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -62,7 +63,9 @@ func TestTheEnvironmentExampleCanBeReadAndIsComplete(t *testing.T) {
 	}
 	// Secrets are named by files that this machine does not have, and files of keys and certificates as well.
 	environ = slices.DeleteFunc(environ, func(e string) bool { return strings.Contains(e, "/etc/doorbell/") })
-	c, err := readConfig(append(environ, "DOORBELL_API_KEY=k"), groupPoll)
+	environ = append(environ, "DOORBELL_API_KEY=k", "DOORBELL_EMAIL_PASSWORD=p", "DOORBELL_SLACK_URL=https://hooks.example.com/s",
+		"DOORBELL_WEBHOOK_URL=https://hooks.example.com/w", "DOORBELL_WEBHOOK_SECRET=whsec_dGhpcy1rZXktaGFzLTI0LWJ5dGVzLW9r")
+	c, err := readConfig(environ, groupPoll, groupForward)
 	if err != nil {
 		t.Errorf("the example is refused: %v", err)
 	}
@@ -112,6 +115,15 @@ var examples = map[string]string{
 	"DOORBELL_IGNORE_FIELDS":     "insertion:/views,contact_request:/read",
 	"DOORBELL_RECORDS_PATH":      "insertion:/data/items,contact_request:/leads",
 	"DOORBELL_CONTACT_ID_FIELDS": "id,contactRequestId",
+	"DOORBELL_SLACK_AGENCIES":    "A100",
+	"DOORBELL_SLACK_MIN_SCORE":   "50",
+	"DOORBELL_EMAIL_SMTP":        "smtp://leads@mail.example.com:587",
+	"DOORBELL_EMAIL_FROM":        "leads@agency.example",
+	"DOORBELL_EMAIL_TO":          "'A100=nora@agency.example;max@agency.example,*=leads@agency.example'",
+	"DOORBELL_EMAIL_AGENCIES":    "A100",
+	"DOORBELL_EMAIL_MIN_SCORE":   "50",
+	"DOORBELL_WEBHOOK_AGENCIES":  "A100",
+	"DOORBELL_WEBHOOK_MIN_SCORE": "50",
 	"NATS_URL":                   "nats://nats.internal:4222",
 	"NATS_USER":                  "doorbell",
 }
@@ -120,7 +132,7 @@ var examples = map[string]string{
 func assignment(s *Setting) string {
 	line := s.Name + "=" + s.Default
 	switch example := examples[s.Name]; {
-	case s.Secret:
+	case s.Secret && example == "":
 		line = s.Name + fileSuffix + "=/etc/doorbell/" + strings.ToLower(strings.TrimPrefix(s.Name, "DOORBELL_"))
 	case example != "":
 		line = s.Name + "=" + example
@@ -142,6 +154,7 @@ func documented() []documentedGroup {
 	return []documentedGroup{
 		{"Base", settingsOf(groupBase, "DOORBELL", &Base{})},
 		{"Poll", settingsOf(groupPoll, "DOORBELL", &Poll{})},
+		{"Forward", settingsOf(groupForward, "DOORBELL", &Forward{})},
 		{"NATS", settingsOf(groupNATS, "NATS", &NATS{})},
 	}
 }
@@ -155,7 +168,10 @@ func meaning(s *Setting) string {
 	if low := s.field.Tag.Get("min"); low != "" {
 		text += " From " + low + " to " + s.field.Tag.Get("max") + "."
 	}
-	if s.Secret {
+	switch {
+	case s.Secret && s.field.Type == reflect.TypeFor[PerAgencyMail]():
+		text += " Also as " + s.Name + fileSuffix + "."
+	case s.Secret:
 		text += " Secret: also as " + s.Name + fileSuffix + "."
 	}
 	return text

@@ -15,7 +15,7 @@ import (
 
 // cmdRun watches until it is stopped.
 func cmdRun(ctx context.Context, p *program, flags *RunCmd) error {
-	c, err := readConfig(p.environ, groupPoll)
+	c, err := readConfig(p.environ, groupPoll, groupForward)
 	if err != nil {
 		return err
 	}

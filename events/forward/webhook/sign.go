@@ -43,3 +43,9 @@ func sign(keys [][]byte, id, timestamp string, body []byte) string {
 	}
 	return strings.Join(signatures, " ")
 }
+
+// ValidSecrets says whether Options.Secrets can be this. The error quotes nothing.
+func ValidSecrets(text string) error {
+	_, err := parseSecrets(text)
+	return err
+}

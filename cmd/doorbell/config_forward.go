@@ -1,0 +1,245 @@
+package main
+
+import (
+	"errors"
+	"net/mail"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"doorbell/events/forward/webhook"
+)
+
+// mostRecipients bounds the recipients of one mail.
+const mostRecipients = 50
+
+// checkForward holds the settings of each outlet against each other. Those of an outlet without an address are good for nothing,
+// which is only odd.
+func (r *reader) checkForward(c *Config) {
+	f := c.Forward
+	r.checkSlack(f, c.Base.AllowPlaintext)
+	r.checkEmail(f)
+	r.checkWebhook(f, c.Base.AllowPlaintext)
+	r.warnIdle("DOORBELL_SLACK_URL", !f.SlackURL.isZero(), "SLACK_PEOPLE", "SLACK_TYPES", "SLACK_AGENCIES", "SLACK_MIN_SCORE")
+	r.warnIdle("DOORBELL_EMAIL_TO", !f.EmailTo.isZero(), "EMAIL_OPENIMMO", "EMAIL_TYPES", "EMAIL_AGENCIES", "EMAIL_MIN_SCORE")
+	r.warnIdle("DOORBELL_WEBHOOK_URL", !f.WebhookURL.isZero(), "WEBHOOK_TYPES", "WEBHOOK_AGENCIES", "WEBHOOK_MIN_SCORE")
+	if len(c.Agencies) > 0 {
+		r.warnStrangers(c)
+	}
+}
+
+// warnIdle says which settings wait for another one.
+func (r *reader) warnIdle(needed string, there bool, names ...string) {
+	for _, s := range r.settings {
+		name, ours := strings.CutPrefix(s.Name, "DOORBELL_")
+		if ours && !there && slices.Contains(names, name) && s.Source != sourceDefault && r.good(s.Name, needed) {
+			r.warn(s.Name + " has no effect without " + needed)
+		}
+	}
+}
+
+// warnStrangers says which agencies nobody watches.
+func (r *reader) warnStrangers(c *Config) {
+	f := c.Forward
+	watched := make(map[string]bool, len(c.Agencies))
+	for _, a := range c.Agencies {
+		watched[a.ID] = true
+	}
+	for _, s := range []struct {
+		name string
+		ids  []string
+	}{
+		{"DOORBELL_SLACK_URL", f.SlackURL.order},
+		{"DOORBELL_SLACK_ALERTS_URL", f.SlackAlertsURL.order},
+		{"DOORBELL_SLACK_AGENCIES", f.SlackAgencies},
+		{"DOORBELL_EMAIL_TO", f.EmailTo.order},
+		{"DOORBELL_EMAIL_AGENCIES", f.EmailAgencies},
+		{"DOORBELL_WEBHOOK_URL", f.WebhookURL.order},
+		{"DOORBELL_WEBHOOK_SECRET", f.WebhookSecret.order},
+		{"DOORBELL_WEBHOOK_AGENCIES", f.WebhookAgencies},
+	} {
+		for _, id := range s.ids {
+			if !watched[id] {
+				r.warn(s.name + " names " + id + ", which is not watched")
+			}
+		}
+	}
+}
+
+func (r *reader) checkSlack(f Forward, plaintext Hosts) {
+	r.checkOutletURLs("DOORBELL_SLACK_URL", f.SlackURL, plaintext)
+	r.checkOutletURLs("DOORBELL_SLACK_ALERTS_URL", f.SlackAlertsURL, plaintext)
+	if !f.SlackAlertsURL.isZero() && f.SlackURL.isZero() && r.good("DOORBELL_SLACK_URL") {
+		r.wrong("DOORBELL_SLACK_ALERTS_URL", "is set without DOORBELL_SLACK_URL; for alerts alone, write the address into DOORBELL_SLACK_URL and access.>,watch.> into DOORBELL_SLACK_TYPES")
+	}
+}
+
+// checkOutletURLs wants addresses that can be posted to. An address may hold a token, so nothing of it is quoted.
+func (r *reader) checkOutletURLs(name string, p PerAgencyURL, plaintext Hosts) {
+	for agency, v := range p.all() {
+		if trouble := outletURLTrouble(v.Reveal(), plaintext); trouble != "" {
+			r.wrong(name, "holds"+whose(agency)+" "+trouble)
+		}
+	}
+}
+
+// whose names an agency within a sentence; with a value for all there is no need to.
+func whose(agency string) string {
+	if agency == anyAgency {
+		return ""
+	}
+	return " for " + agency
+}
+
+// outletURLTrouble says what is wrong with an address, empty for nothing.
+func outletURLTrouble(text string, plaintext Hosts) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || !plain(text) || strings.ContainsAny(text, " \"<>\\") {
+		return "no address of a webhook; write it whole, like https://hooks.example.com/services/…"
+	}
+	host := strings.ToLower(u.Hostname())
+	_, second, comma := strings.Cut(text, ",")
+	switch {
+	case comma && strings.Contains(second, "://"):
+		return "what looks like two addresses; write A100=address,B200=address, and %2C for a comma within an address"
+	case !goodHost(host) || !goodPort(u):
+		return "an address without a usable host; write it whole, like https://hooks.example.com/services/…"
+	case u.User != nil:
+		return "an address with a user or password; leave out what stands before the @"
+	case linkLocal(host):
+		return "a link-local address, where no webhook can be; write the webhook's own"
+	case u.Scheme == "http" && !loopback(host) && !slices.Contains(plaintext, host):
+		return "an address that speaks plain http to another machine, which would show people's data to everybody on the way; write https://, or name the host in DOORBELL_ALLOW_PLAINTEXT"
+	}
+	return ""
+}
+
+func (r *reader) checkWebhook(f Forward, plaintext Hosts) {
+	r.checkOutletURLs("DOORBELL_WEBHOOK_URL", f.WebhookURL, plaintext)
+	for agency, v := range f.WebhookSecret.all() {
+		if err := webhook.ValidSecrets(v.Reveal()); err != nil {
+			r.wrong("DOORBELL_WEBHOOK_SECRET", "holds"+whose(agency)+" what is no secret; write whsec_ and 24 to 64 bytes in base64, or two of them with a space between; "+
+				"this makes one: echo whsec_$(openssl rand -base64 32)")
+		}
+	}
+	if !r.good("DOORBELL_WEBHOOK_URL", "DOORBELL_WEBHOOK_SECRET") {
+		return
+	}
+	if f.WebhookURL.isZero() && !f.WebhookSecret.isZero() {
+		r.wrong("DOORBELL_WEBHOOK_SECRET", "is set without DOORBELL_WEBHOOK_URL; set both")
+	}
+	for agency := range f.WebhookURL.all() {
+		if f.WebhookSecret.of(agency).IsZero() {
+			r.warn("DOORBELL_WEBHOOK_SECRET is not set" + whose(agency) + ": who receives events cannot tell them from anybody else's; " +
+				"this makes one: echo whsec_$(openssl rand -base64 32)")
+			break
+		}
+	}
+}
+
+func (r *reader) checkEmail(f Forward) {
+	for agency, v := range f.EmailTo.all() {
+		if trouble := recipientsTrouble(v.Reveal()); trouble != "" {
+			r.wrong("DOORBELL_EMAIL_TO", "holds"+whose(agency)+" "+trouble)
+		}
+	}
+	user := ""
+	if f.EmailSMTP != "" {
+		u, trouble := smtpServer(string(f.EmailSMTP))
+		if trouble != "" {
+			r.wrong("DOORBELL_EMAIL_SMTP", trouble)
+		} else {
+			user = u.User.Username()
+		}
+	}
+	if !r.good("DOORBELL_EMAIL_SMTP", "DOORBELL_EMAIL_PASSWORD", "DOORBELL_EMAIL_FROM", "DOORBELL_EMAIL_TO") {
+		return
+	}
+	missing := map[string]bool{"DOORBELL_EMAIL_SMTP": f.EmailSMTP == "", "DOORBELL_EMAIL_FROM": f.EmailFrom == "", "DOORBELL_EMAIL_TO": f.EmailTo.isZero()}
+	if !f.EmailPassword.IsZero() && missing["DOORBELL_EMAIL_SMTP"] || anyAndNotAll(missing) {
+		for _, name := range []string{"DOORBELL_EMAIL_SMTP", "DOORBELL_EMAIL_FROM", "DOORBELL_EMAIL_TO"} {
+			if missing[name] {
+				r.wrong(name, "is not set, and mail needs it; set DOORBELL_EMAIL_SMTP, DOORBELL_EMAIL_FROM and DOORBELL_EMAIL_TO, or none of them")
+				return
+			}
+		}
+	}
+	switch {
+	case user != "" && f.EmailPassword.IsZero():
+		r.wrong("DOORBELL_EMAIL_PASSWORD", "is not set, and DOORBELL_EMAIL_SMTP names a user; set it, or leave out what stands before the @")
+	case user == "" && !f.EmailPassword.IsZero():
+		r.wrong("DOORBELL_EMAIL_PASSWORD", "is set without a user; write smtp://user@host:587 into DOORBELL_EMAIL_SMTP")
+	}
+}
+
+func anyAndNotAll(of map[string]bool) bool {
+	n := 0
+	for _, is := range of {
+		if is {
+			n++
+		}
+	}
+	return n > 0 && n < len(of)
+}
+
+// smtpServer reads the address of a server, or says what is wrong with it. A server that speaks no TLS is found out when it is
+// spoken to, and gets nothing.
+func smtpServer(text string) (*url.URL, string) {
+	u, err := url.Parse(text)
+	password := false
+	if err == nil {
+		_, password = u.User.Password()
+	}
+	switch {
+	case err != nil || u.Scheme != "smtp" && u.Scheme != "smtps":
+		return nil, "is no address of a mail server; write it like smtp://user@host:587 or smtps://user@host:465"
+	case password:
+		return nil, "holds a password; write it into DOORBELL_EMAIL_PASSWORD, and the user alone before the @"
+	case !goodHost(strings.ToLower(u.Hostname())) || !goodPort(u):
+		return nil, "names no usable host; write it like smtp://user@host:587. An @ in the user is written %40"
+	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
+		return nil, "holds more than a server; leave out what follows the port"
+	case linkLocal(u.Hostname()):
+		return nil, "names a link-local address, where no mail server can be; write the server's own"
+	}
+	return u, ""
+}
+
+// recipients are the addresses of a value.
+func recipients(text string) []string {
+	var all []string
+	for one := range strings.SplitSeq(text, ";") {
+		if one = strings.TrimSpace(one); one != "" {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+func recipientsTrouble(text string) string {
+	all := recipients(text)
+	switch {
+	case len(all) == 0:
+		return "no recipient; write addresses of mail with ; between them"
+	case len(all) > mostRecipients:
+		return "more than " + strconv.Itoa(mostRecipients) + " recipients; write the address of a list instead"
+	}
+	for i, one := range all {
+		if err := recipientTrouble(one); err != nil {
+			return "at place " + strconv.Itoa(i+1) + " what is no address of mail; write it like nora@agency.example, with ; between several"
+		}
+	}
+	return ""
+}
+
+func recipientTrouble(text string) error {
+	a, err := mail.ParseAddress(text)
+	if err != nil {
+		return err
+	}
+	if _, domain, _ := strings.Cut(a.Address, "@"); !plain(text) || strings.ContainsAny(domain, " ,") {
+		return errors.New("odd")
+	}
+	return nil
+}

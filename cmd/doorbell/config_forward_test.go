@@ -1,0 +1,182 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// whsec is a secret of Standard Webhooks.
+const whsec = "whsec_dGhpcy1rZXktaGFzLTI0LWJ5dGVzLW9r"
+
+const (
+	hook     = "https://hooks.example.com/services/" + sentinel
+	mailSet  = "DOORBELL_EMAIL_SMTP=smtps://mail.example.com"
+	mailFrom = "DOORBELL_EMAIL_FROM=Leads <leads@agency.example>"
+	mailTo   = "DOORBELL_EMAIL_TO=nora@agency.example"
+)
+
+// badForwardInputs are like badInputs.
+var badForwardInputs = []struct {
+	name    string
+	environ []string
+	about   string // variable
+	says    string // part of the sentence
+}{
+	{"Slack URL that is none", []string{"DOORBELL_SLACK_URL=" + sentinel}, "DOORBELL_SLACK_URL", "no address of a webhook; write it whole, like https://"},
+	{"Slack URL without scheme", []string{"DOORBELL_SLACK_URL=hooks.slack.com/services/" + sentinel}, "DOORBELL_SLACK_URL", "write it whole, like https://"},
+	{"Slack URL of another scheme", []string{"DOORBELL_SLACK_URL=ftp://hooks.slack.com/" + sentinel}, "DOORBELL_SLACK_URL", "write it whole, like https://"},
+	{"Slack URL without host", []string{"DOORBELL_SLACK_URL=https:///" + sentinel}, "DOORBELL_SLACK_URL", "without a usable host"},
+	{"Slack URL that is a placeholder", []string{"DOORBELL_SLACK_URL=https://{host}/" + sentinel}, "DOORBELL_SLACK_URL", "no address of a webhook"},
+	{"Slack URL with a space", []string{"DOORBELL_SLACK_URL=" + hook + " x"}, "DOORBELL_SLACK_URL", "no address of a webhook"},
+	{"Slack URL in the clear", []string{"DOORBELL_SLACK_URL=http://hooks.example.com/" + sentinel}, "DOORBELL_SLACK_URL", "DOORBELL_ALLOW_PLAINTEXT"},
+	{"Slack URL with a password", []string{"DOORBELL_SLACK_URL=https://u:" + sentinel + "@hooks.example.com/"}, "DOORBELL_SLACK_URL", "before the @"},
+	{"Slack URL of the metadata service", []string{"DOORBELL_SLACK_URL=http://169.254.169.254/" + sentinel}, "DOORBELL_SLACK_URL", "link-local"},
+	{"two Slack URLs without agencies", []string{"DOORBELL_SLACK_URL=" + hook + "," + hook}, "DOORBELL_SLACK_URL", "two addresses; write A100=address,B200=address"},
+	{"Slack URL of one agency that is none", []string{"DOORBELL_SLACK_URL=A100=" + hook + ",B200=" + sentinel}, "DOORBELL_SLACK_URL", "for B200 no address"},
+	{"Slack URL of an agency that is there twice", []string{"DOORBELL_SLACK_URL=A100=" + hook + ",A100=" + hook}, "DOORBELL_SLACK_URL", "A100 is there twice"},
+	{"Slack URL of an agency that is none", []string{"DOORBELL_SLACK_URL=A/100=" + hook}, "DOORBELL_SLACK_URL", "before the = is no agency"},
+	{"Slack URL with agency and without", []string{"DOORBELL_SLACK_URL=A100=" + hook + "\n" + hook}, "DOORBELL_SLACK_URL", "no agency at entry 2; write A100=address"},
+	{"Slack URL that is missing for an agency", []string{"DOORBELL_SLACK_URL=A100="}, "DOORBELL_SLACK_URL", "agency A100 has no value"},
+	{"alerts alone", []string{"DOORBELL_SLACK_ALERTS_URL=" + hook}, "DOORBELL_SLACK_ALERTS_URL", "write the address into DOORBELL_SLACK_URL and access.>,watch.> into DOORBELL_SLACK_TYPES"},
+	{"people that are none", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_PEOPLE=all"}, "DOORBELL_SLACK_PEOPLE", "short, full"},
+	{"type that is none", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=contact_requests.created"}, "DOORBELL_SLACK_TYPES", "entry 1 no type of event; did you mean contact_request.created?"},
+	{"group that is none", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=watch.stale,acess.>"}, "DOORBELL_SLACK_TYPES", "entry 2 no type of event; did you mean access.>?"},
+	{"type that is a secret", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=" + sentinel}, "DOORBELL_SLACK_TYPES", "did you mean"},
+	{"score that is none", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_MIN_SCORE=high"}, "DOORBELL_SLACK_MIN_SCORE", "write it like 50"},
+	{"score that cannot be compared", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_MIN_SCORE=NaN"}, "DOORBELL_SLACK_MIN_SCORE", "write it like 50"},
+	{"outlet's agency with a space", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_AGENCIES=A 100"}, "DOORBELL_SLACK_AGENCIES", "it holds a space"},
+	{"mail server that is none", []string{"DOORBELL_EMAIL_SMTP=mail.example.com:587", mailFrom, mailTo}, "DOORBELL_EMAIL_SMTP", "write it like smtp://"},
+	{"mail server of another scheme", []string{"DOORBELL_EMAIL_SMTP=https://mail.example.com", mailFrom, mailTo}, "DOORBELL_EMAIL_SMTP", "write it like smtp://"},
+	{"mail server without host", []string{"DOORBELL_EMAIL_SMTP=smtp://:587", mailFrom, mailTo}, "DOORBELL_EMAIL_SMTP", "no usable host"},
+	{"mail server with a password", []string{"DOORBELL_EMAIL_SMTP=smtp://u:" + sentinel + "@mail.example.com", mailFrom, mailTo}, "DOORBELL_EMAIL_SMTP", "DOORBELL_EMAIL_PASSWORD"},
+	{"mail server with a path", []string{"DOORBELL_EMAIL_SMTP=smtp://mail.example.com/x", mailFrom, mailTo}, "DOORBELL_EMAIL_SMTP", "what follows the port"},
+	{"mail user without password", []string{"DOORBELL_EMAIL_SMTP=smtp://u@mail.example.com", mailFrom, mailTo}, "DOORBELL_EMAIL_PASSWORD", "names a user"},
+	{"mail password without user", []string{mailSet, mailFrom, mailTo, "DOORBELL_EMAIL_PASSWORD=" + sentinel}, "DOORBELL_EMAIL_PASSWORD", "without a user"},
+	{"mail without server", []string{mailFrom, mailTo}, "DOORBELL_EMAIL_SMTP", "is not set, and mail needs it"},
+	{"mail without sender", []string{mailSet, mailTo}, "DOORBELL_EMAIL_FROM", "is not set, and mail needs it"},
+	{"mail without recipient", []string{mailSet, mailFrom}, "DOORBELL_EMAIL_TO", "is not set, and mail needs it"},
+	{"mail password alone", []string{"DOORBELL_EMAIL_PASSWORD=" + sentinel}, "DOORBELL_EMAIL_SMTP", "is not set, and mail needs it"},
+	{"sender that is none", []string{mailSet, "DOORBELL_EMAIL_FROM=" + sentinel, mailTo}, "DOORBELL_EMAIL_FROM", "no address of mail"},
+	{"two senders", []string{mailSet, "DOORBELL_EMAIL_FROM=a@x.example,b@x.example", mailTo}, "DOORBELL_EMAIL_FROM", "no address of mail"},
+	{"recipient that is none", []string{mailSet, mailFrom, "DOORBELL_EMAIL_TO=" + sentinel}, "DOORBELL_EMAIL_TO", "at place 1 what is no address of mail"},
+	{"second recipient that is none", []string{mailSet, mailFrom, "DOORBELL_EMAIL_TO=A100=a@x.example; " + sentinel}, "DOORBELL_EMAIL_TO", "for A100 at place 2 what is no address"},
+	{"recipients with a comma between", []string{mailSet, mailFrom, "DOORBELL_EMAIL_TO=a@x.example,b@x.example"}, "DOORBELL_EMAIL_TO", "with ; between several"},
+	{"recipients that are none", []string{mailSet, mailFrom, "DOORBELL_EMAIL_TO=A100=;"}, "DOORBELL_EMAIL_TO", "no recipient"},
+	{"too many recipients", []string{mailSet, mailFrom, "DOORBELL_EMAIL_TO=" + strings.Repeat("a@x.example;", 51)}, "DOORBELL_EMAIL_TO", "more than 50"},
+	{"webhook URL that is none", []string{"DOORBELL_WEBHOOK_URL=" + sentinel, "DOORBELL_WEBHOOK_SECRET=" + whsec}, "DOORBELL_WEBHOOK_URL", "write it whole"},
+	{"webhook secret that is none", []string{"DOORBELL_WEBHOOK_URL=" + hook, "DOORBELL_WEBHOOK_SECRET=" + sentinel}, "DOORBELL_WEBHOOK_SECRET", "write whsec_ and"},
+	{"three webhook secrets", []string{"DOORBELL_WEBHOOK_URL=" + hook, "DOORBELL_WEBHOOK_SECRET=" + whsec + " " + whsec + " " + whsec}, "DOORBELL_WEBHOOK_SECRET", "or two of them"},
+	{"webhook secret alone", []string{"DOORBELL_WEBHOOK_SECRET=" + whsec}, "DOORBELL_WEBHOOK_SECRET", "without DOORBELL_WEBHOOK_URL"},
+	{"webhook secret file that is missing", []string{"DOORBELL_WEBHOOK_URL=" + hook, "DOORBELL_WEBHOOK_SECRET_FILE=/none/secret"}, "DOORBELL_WEBHOOK_SECRET_FILE", "does not exist; make the file"},
+}
+
+// byAgency says who has which value: "A100=x *=y".
+func byAgency(p PerAgency) string {
+	var all []string
+	for agency, v := range p.all() {
+		all = append(all, agency+"="+v.Reveal())
+	}
+	return strings.Join(all, " ")
+}
+
+func readForward(t *testing.T, environ ...string) *Config {
+	t.Helper()
+	c, err := readConfig(environ, groupForward)
+	if err != nil {
+		t.Fatalf("refused: %v", err)
+	}
+	return c
+}
+
+func TestAddressesByAgencyMayHoldEqualsSignsAndCommas(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://h.example/x":                                       "*=https://h.example/x",
+		"https://h.example/x?token=a=b&c=d":                         "*=https://h.example/x?token=a=b&c=d",
+		"https://h.example/x?ids=1,2,3":                             "*=https://h.example/x?ids=1,2,3",
+		"A100=https://h.example/?a=b,B200=https://h.example/?c=d":   "A100=https://h.example/?a=b B200=https://h.example/?c=d",
+		" A100 = https://h.example/?a=1,2 , * = https://h.example/": "A100=https://h.example/?a=1,2 *=https://h.example/",
+	} {
+		c := readForward(t, "DOORBELL_WEBHOOK_URL="+text)
+		if got := byAgency(c.Forward.WebhookURL.PerAgency); got != want {
+			t.Errorf("%s is %s, want %s", text, got, want)
+		}
+	}
+	file := write(t, "urls", "# who gets what\r\nA100=https://h.example/?a=1,2\r\n\r\n*=https://h.example/?a=b\n", 0o600)
+	c := readForward(t, "DOORBELL_SLACK_URL_FILE="+file)
+	if got, want := byAgency(c.Forward.SlackURL.PerAgency), "A100=https://h.example/?a=1,2 *=https://h.example/?a=b"; got != want {
+		t.Errorf("the file is %s, want %s", got, want)
+	}
+}
+
+func TestSecretsAndRecipientsByAgency(t *testing.T) {
+	padded := "whsec_dGhpcy1rZXktaGFzLW1vcmUtdGhhbi0yNC1ieXRlcw=="
+	c := readForward(t, "DOORBELL_WEBHOOK_URL="+hook, "DOORBELL_WEBHOOK_SECRET="+padded+" "+whsec)
+	if got, want := byAgency(c.Forward.WebhookSecret.PerAgency), "*="+padded+" "+whsec; got != want {
+		t.Errorf("the secret is %s, want %s", got, want)
+	}
+	c = readForward(t, "DOORBELL_WEBHOOK_URL="+hook, "DOORBELL_WEBHOOK_SECRET=A100="+padded+",*="+whsec)
+	if got, want := byAgency(c.Forward.WebhookSecret.PerAgency), "A100="+padded+" *="+whsec; got != want {
+		t.Errorf("the secrets are %s, want %s", got, want)
+	}
+	c = readForward(t, mailSet, mailFrom, "DOORBELL_EMAIL_TO=A100=a@x.example; b@x.example ,*=Nora <n@x.example>")
+	if got, want := byAgency(c.Forward.EmailTo.PerAgency), "A100=a@x.example; b@x.example *=Nora <n@x.example>"; got != want {
+		t.Errorf("the recipients are %s, want %s", got, want)
+	}
+	if got := recipients("a@x.example; b@x.example;"); !slices.Equal(got, []string{"a@x.example", "b@x.example"}) {
+		t.Errorf("the recipients are %q", got)
+	}
+}
+
+func TestTheDefaultsOfForwardAreThoseOfTheContract(t *testing.T) {
+	c := readForward(t)
+	f := c.Forward
+	usual := EventTypes{"contact_request.created", "access.>", "watch.>"}
+	if f.SlackPeople != "short" || f.EmailOpenimmo || !slices.Equal(f.SlackTypes, usual) || !slices.Equal(f.EmailTypes, usual) || !slices.Equal(f.WebhookTypes, usual) {
+		t.Errorf("the defaults are %+v", f)
+	}
+	if f.SlackMinScore.least != nil || f.SlackAgencies != nil || !f.SlackURL.isZero() {
+		t.Errorf("what has no default is %+v", f)
+	}
+	if len(c.Warnings) > 0 {
+		t.Errorf("warned: %q", c.Warnings)
+	}
+}
+
+func TestOddSettingsOfForwardersAreWarnedAbout(t *testing.T) {
+	for _, tt := range []struct {
+		environ []string
+		says    string
+	}{
+		{[]string{"DOORBELL_SLACK_TYPES=access.>"}, "DOORBELL_SLACK_TYPES has no effect without DOORBELL_SLACK_URL"},
+		{[]string{"DOORBELL_EMAIL_OPENIMMO=true"}, "DOORBELL_EMAIL_OPENIMMO has no effect without DOORBELL_EMAIL_TO"},
+		{[]string{"DOORBELL_WEBHOOK_URL=" + hook}, "DOORBELL_WEBHOOK_SECRET is not set: who receives"},
+		{[]string{"DOORBELL_WEBHOOK_URL=A100=" + hook + ",B200=" + hook, "DOORBELL_WEBHOOK_SECRET=A100=" + whsec}, "DOORBELL_WEBHOOK_SECRET is not set for B200"},
+		{[]string{"DOORBELL_SLACK_URL=A100=" + hook + ",C300=" + hook}, "DOORBELL_SLACK_URL names C300, which is not watched"},
+		{[]string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_AGENCIES=C300"}, "DOORBELL_SLACK_AGENCIES names C300, which is not watched"},
+		{[]string{"DOORBELL_SLACK_URLS=" + hook}, "did you mean DOORBELL_SLACK_URL?"},
+		{[]string{"DOORBELL_EMAIL_SMTP_FILE=/x"}, "did you mean DOORBELL_EMAIL_SMTP?"},
+	} {
+		c, err := readConfig(fit(tt.environ...), groupPoll, groupForward)
+		if err != nil {
+			t.Errorf("%q: %v", tt.environ, err)
+			continue
+		}
+		if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], tt.says) || strings.Contains(c.Warnings[0], sentinel) {
+			t.Errorf("%q: the warnings are %q, want one with %q", tt.environ, c.Warnings, tt.says)
+		}
+	}
+}
+
+func TestConfigShowsHostsAndRecipientsAndNoSecret(t *testing.T) {
+	got := run(t, fit("DOORBELL_SLACK_URL=A100="+hook+",*=https://other.example/"+sentinel, mailSet, mailFrom, mailTo, "DOORBELL_EMAIL_MIN_SCORE=0.5",
+		"DOORBELL_WEBHOOK_URL="+hook, "DOORBELL_WEBHOOK_SECRET="+whsec), "config")
+	if got.code != exitDone {
+		t.Fatalf("exit code %d: %s", got.code, got.stderr)
+	}
+	has(t, got.stdout, "A100=hooks.example.com(sha256:", "*=other.example(sha256:", "*=nora@agency.example", "Leads <leads@agency.example>", "0.5")
+	if strings.Contains(got.stdout, "whsec_") {
+		t.Error("the secret of the webhook is shown")
+	}
+	got.holdsNoSecret(t)
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"math"
+	"net/mail"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"doorbell/events"
+)
+
+// PerAgencyURL is PerAgency with values that may hold = and commas, as addresses with a query do. A comma separates only where an
+// agency and = follow, or "*=".
+type PerAgencyURL struct{ PerAgency }
+
+// Decode reads the grammar and does not look at the addresses.
+func (p *PerAgencyURL) Decode(text string) error {
+	return p.decode(text, "address", func(entry string) bool {
+		scheme, _, found := strings.Cut(entry, "://")
+		return found && !strings.ContainsRune(scheme, '=')
+	})
+}
+
+// masked shows hosts and fingerprints.
+func (p PerAgencyURL) masked() string {
+	return p.shown(func(v Secret) string {
+		u, err := url.Parse(v.Reveal())
+		if err != nil || u.Host == "" {
+			return v.Fingerprint()
+		}
+		return u.Host + "(" + v.Fingerprint() + ")"
+	})
+}
+
+// PerAgencyWhsec is PerAgency with secrets of Standard Webhooks, which may end with =.
+type PerAgencyWhsec struct{ PerAgency }
+
+// Decode reads the grammar and does not look at the secrets.
+func (p *PerAgencyWhsec) Decode(text string) error {
+	return p.decode(text, "secret", func(entry string) bool { return strings.HasPrefix(entry, "whsec_") })
+}
+
+// PerAgencyMail is PerAgency with recipients of mail, which have ; between them.
+type PerAgencyMail struct{ PerAgency }
+
+// Decode reads the grammar and does not look at the recipients.
+func (p *PerAgencyMail) Decode(text string) error {
+	return p.decode(text, "recipients", func(entry string) bool {
+		before, _, _ := strings.Cut(entry, "=")
+		return strings.ContainsRune(before, '@')
+	})
+}
+
+// masked shows all: it is no secret who gets mail.
+func (p PerAgencyMail) masked() string { return p.shown(Secret.Reveal) }
+
+// decode reads entries of which bare ones are for all agencies.
+func (p *PerAgency) decode(text, what string, bare func(string) bool) error {
+	*p = PerAgency{values: map[string]Secret{}}
+	entries := looseEntries(text, bare)
+	if len(entries) > mostAgencies {
+		return advise("has more than %d entries; leave some out", mostAgencies)
+	}
+	for i, entry := range entries {
+		named := strings.ContainsRune(entry, '=') && !bare(entry)
+		if !named && len(entries) > 1 {
+			return advise("has no agency at entry %d; write A100=%s, or one %s for all", i+1, what, what)
+		}
+		if !named { // what is none of what it should be is found by who looks at it
+			entry = anyAgency + "=" + entry
+		}
+		if err := p.add(entry, false); err != nil {
+			return advise("is not understood at entry %d: %v; write A100=%s, or one %s for all", i+1, err, what, what)
+		}
+	}
+	return nil
+}
+
+// looseEntries are the entries of a text. What follows a comma and does not begin as an entry does belongs to the one before it.
+func looseEntries(text string, bare func(string) bool) []string {
+	var entries []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		first := true
+		for piece := range strings.SplitSeq(line, ",") {
+			switch {
+			case first || beginsEntry(piece) && !bare(strings.TrimSpace(piece)):
+				entries = append(entries, piece)
+			default:
+				entries[len(entries)-1] += "," + piece
+			}
+			first = false
+		}
+	}
+	for i := range entries {
+		entries[i] = strings.TrimSpace(entries[i])
+	}
+	return slices.DeleteFunc(entries, func(e string) bool { return e == "" })
+}
+
+// beginsEntry says whether an agency and = stand at the beginning.
+func beginsEntry(piece string) bool {
+	agency, _, found := strings.Cut(piece, "=")
+	agency = strings.TrimSpace(agency)
+	return found && (agency == anyAgency || checkAgencyID(agency) == nil)
+}
+
+// EventTypes are types of events, or groups of them as access.>.
+type EventTypes []string
+
+// Decode refuses what is no type, and says which one is the nearest to it.
+func (e *EventTypes) Decode(text string) error {
+	names, err := list(text, 100)
+	if err != nil {
+		return err
+	}
+	for i, name := range names {
+		if name != ">" && !knownType(name) {
+			return advise("has at entry %d no type of event; did you mean %s?", i+1, nearest(name, typesAndGroups()))
+		}
+	}
+	*e = names
+	return nil
+}
+
+func typesAndGroups() (names []string) {
+	for _, t := range events.Types {
+		names = append(names, string(t))
+		group, _, _ := strings.Cut(string(t), ".")
+		if group += ".>"; !slices.Contains(names, group) {
+			names = append(names, group)
+		}
+	}
+	return names
+}
+
+// Score is a number, or none.
+type Score struct{ least *float64 }
+
+// Decode reads a number that can be compared with.
+func (s *Score) Decode(text string) error {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
+		return advice("is no number; write it like 50 or 0.7")
+	}
+	s.least = &n
+	return nil
+}
+
+// Mailbox is an address of mail, with or without a name.
+type Mailbox string
+
+// Decode refuses what is none.
+func (m *Mailbox) Decode(text string) error {
+	if _, err := mail.ParseAddress(text); err != nil {
+		return advice("is no address of mail; write it like leads@agency.example or Leads <leads@agency.example>")
+	}
+	*m = Mailbox(text)
+	return nil
+}

@@ -48,6 +48,8 @@ type appOptions struct {
 	Accept RunCmd // what is not guessed about the store
 	// Patience is how long the start waits for the stream; 0: prepareLimit.
 	Patience time.Duration
+	// Forwarders are those that run beside everything else.
+	Forwarders []forwarder
 	// Keys hands over the keys when they change, until its context ends. Nil: they never do.
 	Keys func(ctx context.Context, set func([]poller.AgencyKeys) error) error
 }
@@ -64,6 +66,7 @@ type app struct {
 
 	housekeeping *store.Housekeeping
 	admission    admission
+	forwarders   []*running
 
 	mu    sync.Mutex
 	conn  *nats.Conn
@@ -75,6 +78,9 @@ type app struct {
 // newApp opens store, NATS and socket, in this order: the store's lock protects the folders of all others.
 func newApp(ctx context.Context, o appOptions) (_ *app, err error) {
 	a := &app{o: o, started: time.Now()}
+	for _, f := range o.Forwarders {
+		a.forwarders = append(a.forwarders, &running{forwarder: f})
+	}
 	defer func() {
 		if err != nil {
 			a.close()
@@ -219,6 +225,8 @@ func (a *app) run(ctx context.Context) error {
 		defer stop()
 		return a.beat(watching)
 	})
+	var forwarding sync.WaitGroup
+	forwarding.Go(func() { a.forward(watching) })
 	var watch errgroup.Group
 	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.keys, a.admitOthers, a.serve, a.watchdog, a.tend} {
 		watch.Go(func() error {
@@ -240,6 +248,7 @@ func (a *app) run(ctx context.Context) error {
 		if err := a.currentRelay().Drain(publishing); err != nil {
 			a.o.Log.Warn("not everything is published; the event log keeps it for the next start", "err", err)
 		}
+		forwarding.Wait() // what is being sent comes to its end
 		stopPublishing()
 		ended <- relays.Wait()
 	}()
@@ -317,6 +326,7 @@ func (a *app) serve(ctx context.Context) error {
 			Status: a.status, Outlook: a.poller.Outlook, Resume: a.poller.Resume, Approve: a.poller.Approve,
 			Poll: a.poller.PollNow, VerifyKeys: a.poller.VerifyKeys, Backup: a.store.Backup, StreamVerbs: a.streamVerbs(),
 			Events: ops.Log{Store: a.store}.Events, CountEvents: ops.Log{Store: a.store}.CountEvents, Replay: a.replay,
+			DropLetter: a.dropLetter,
 		}),
 		ReadHeaderTimeout: 10 * time.Second,
 	}

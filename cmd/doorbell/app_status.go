@@ -46,8 +46,9 @@ func (a *app) status() (ops.Status, error) {
 	r := publisher.Status()
 	s := ops.Status{
 		Version: version(), Running: true, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.Base.DataDir, Watch: w,
-		Store: ops.NewStoreStatus(a.housekeeping.Space()),
-		NATS:  ops.NATSStatus{Embedded: a.server != nil, Connected: conn.IsConnected(), Stream: a.o.Base.Stream, Problem: r.Problem, URL: a.natsURL()},
+		Store:      ops.NewStoreStatus(a.housekeeping.Space()),
+		Forwarders: a.forwarderStatus(),
+		NATS:       ops.NATSStatus{Embedded: a.server != nil, Connected: conn.IsConnected(), Stream: a.o.Base.Stream, Problem: r.Problem, URL: a.natsURL()},
 	}
 	if a.server != nil {
 		if h := a.server.Status(); h.Problem != "" {

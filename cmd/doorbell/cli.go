@@ -23,6 +23,8 @@ type grammar struct {
 	Status  StatusCmd  `cmd:"" help:"Say how the daemon is."`
 	Events  EventsCmd  `cmd:"" help:"Read events."`
 	Replay  ReplayCmd  `cmd:"" help:"Publish events of the event log once more, on subjects of their own."`
+	Forward ForwardCmd `cmd:"" help:"Bring news to Slack, mail or a webhook, beside doorbell run or on another machine."`
+	DLQ     DLQCmd     `cmd:"" name:"dlq" help:"Events that an outlet refused for good."`
 	Resume  ResumeCmd  `cmd:"" help:"End the halt of an agency or insertion."`
 	Keys    KeysCmd    `cmd:"" help:"Compare the two keys of a rotation."`
 	Poll    PollCmd    `cmd:"" help:"Ask for an agency now instead of when its turn comes."`

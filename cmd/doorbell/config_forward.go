@@ -27,6 +27,14 @@ func (r *reader) checkForward(c *Config) {
 	if len(c.Agencies) > 0 {
 		r.warnStrangers(c)
 	}
+	for _, k := range outletKinds {
+		if len(r.problems) > 0 {
+			return
+		}
+		if _, err := k.routes(c, k.name); err != nil { // which quotes nothing
+			r.wrong(k.needed, "and its like cannot be used: "+err.Error())
+		}
+	}
 }
 
 // warnIdle says which settings wait for another one.
@@ -129,12 +137,32 @@ func (r *reader) checkWebhook(f Forward, plaintext Hosts) {
 	if f.WebhookURL.isZero() && !f.WebhookSecret.isZero() {
 		r.wrong("DOORBELL_WEBHOOK_SECRET", "is set without DOORBELL_WEBHOOK_URL; set both")
 	}
+	r.checkOneSecret(f)
+	if !r.good("DOORBELL_WEBHOOK_SECRET") {
+		return
+	}
 	for agency := range f.WebhookURL.all() {
 		if f.WebhookSecret.of(agency).IsZero() {
 			r.warn("DOORBELL_WEBHOOK_SECRET is not set" + whose(agency) + ": who receives events cannot tell them from anybody else's; " +
 				"this makes one: echo whsec_$(openssl rand -base64 32)")
 			break
 		}
+	}
+}
+
+// checkOneSecret refuses two secrets at one address: what is sent there is sent by one outlet.
+func (r *reader) checkOneSecret(f Forward) {
+	secrets := map[string]string{}
+	for _, agency := range append(union(f.WebhookURL.order, f.WebhookSecret.order), anyAgency) {
+		address := f.WebhookURL.revealed(agency)
+		if address == "" {
+			continue
+		}
+		if other, known := secrets[address]; known && other != f.WebhookSecret.revealed(agency) {
+			r.wrong("DOORBELL_WEBHOOK_SECRET", "gives one address two secrets; write one, or another address for each (a query is enough)")
+			return
+		}
+		secrets[address] = f.WebhookSecret.revealed(agency)
 	}
 }
 

@@ -68,6 +68,8 @@ var badForwardInputs = []struct {
 	{"webhook secret that is none", []string{"DOORBELL_WEBHOOK_URL=" + hook, "DOORBELL_WEBHOOK_SECRET=" + sentinel}, "DOORBELL_WEBHOOK_SECRET", "write whsec_ and"},
 	{"three webhook secrets", []string{"DOORBELL_WEBHOOK_URL=" + hook, "DOORBELL_WEBHOOK_SECRET=" + whsec + " " + whsec + " " + whsec}, "DOORBELL_WEBHOOK_SECRET", "or two of them"},
 	{"webhook secret alone", []string{"DOORBELL_WEBHOOK_SECRET=" + whsec}, "DOORBELL_WEBHOOK_SECRET", "without DOORBELL_WEBHOOK_URL"},
+	{"two webhook secrets for one address", []string{"DOORBELL_WEBHOOK_URL=" + hook, "DOORBELL_WEBHOOK_SECRET=A100=" + whsec}, "DOORBELL_WEBHOOK_SECRET", "gives one address two secrets"},
+	{"recipient that no server takes", []string{mailSet, mailFrom, "DOORBELL_EMAIL_TO=nora@agentur.zürich"}, "DOORBELL_EMAIL_TO", "cannot be used: mail recipient"},
 	{"webhook secret file that is missing", []string{"DOORBELL_WEBHOOK_URL=" + hook, "DOORBELL_WEBHOOK_SECRET_FILE=/none/secret"}, "DOORBELL_WEBHOOK_SECRET_FILE", "does not exist; make the file"},
 }
 
@@ -102,9 +104,9 @@ func TestAddressesByAgencyMayHoldEqualsSignsAndCommas(t *testing.T) {
 			t.Errorf("%s is %s, want %s", text, got, want)
 		}
 	}
-	file := write(t, "urls", "# who gets what\r\nA100=https://h.example/?a=1,2\r\n\r\n*=https://h.example/?a=b\n", 0o600)
+	file := write(t, "urls", "# who gets what\r\nA100=https://h.example/x?a=1,2\r\n\r\n*=https://h.example/x?a=b\n", 0o600)
 	c := readForward(t, "DOORBELL_SLACK_URL_FILE="+file)
-	if got, want := byAgency(c.Forward.SlackURL.PerAgency), "A100=https://h.example/?a=1,2 *=https://h.example/?a=b"; got != want {
+	if got, want := byAgency(c.Forward.SlackURL.PerAgency), "A100=https://h.example/x?a=1,2 *=https://h.example/x?a=b"; got != want {
 		t.Errorf("the file is %s, want %s", got, want)
 	}
 }
@@ -115,7 +117,7 @@ func TestSecretsAndRecipientsByAgency(t *testing.T) {
 	if got, want := byAgency(c.Forward.WebhookSecret.PerAgency), "*="+padded+" "+whsec; got != want {
 		t.Errorf("the secret is %s, want %s", got, want)
 	}
-	c = readForward(t, "DOORBELL_WEBHOOK_URL="+hook, "DOORBELL_WEBHOOK_SECRET=A100="+padded+",*="+whsec)
+	c = readForward(t, "DOORBELL_WEBHOOK_URL=A100="+hook+"?a,*="+hook, "DOORBELL_WEBHOOK_SECRET=A100="+padded+",*="+whsec)
 	if got, want := byAgency(c.Forward.WebhookSecret.PerAgency), "A100="+padded+" *="+whsec; got != want {
 		t.Errorf("the secrets are %s, want %s", got, want)
 	}
@@ -151,7 +153,7 @@ func TestOddSettingsOfForwardersAreWarnedAbout(t *testing.T) {
 		{[]string{"DOORBELL_SLACK_TYPES=access.>"}, "DOORBELL_SLACK_TYPES has no effect without DOORBELL_SLACK_URL"},
 		{[]string{"DOORBELL_EMAIL_OPENIMMO=true"}, "DOORBELL_EMAIL_OPENIMMO has no effect without DOORBELL_EMAIL_TO"},
 		{[]string{"DOORBELL_WEBHOOK_URL=" + hook}, "DOORBELL_WEBHOOK_SECRET is not set: who receives"},
-		{[]string{"DOORBELL_WEBHOOK_URL=A100=" + hook + ",B200=" + hook, "DOORBELL_WEBHOOK_SECRET=A100=" + whsec}, "DOORBELL_WEBHOOK_SECRET is not set for B200"},
+		{[]string{"DOORBELL_WEBHOOK_URL=A100=" + hook + ",B200=" + hook + "2", "DOORBELL_WEBHOOK_SECRET=A100=" + whsec}, "DOORBELL_WEBHOOK_SECRET is not set for B200"},
 		{[]string{"DOORBELL_SLACK_URL=A100=" + hook + ",C300=" + hook}, "DOORBELL_SLACK_URL names C300, which is not watched"},
 		{[]string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_AGENCIES=C300"}, "DOORBELL_SLACK_AGENCIES names C300, which is not watched"},
 		{[]string{"DOORBELL_SLACK_URLS=" + hook}, "did you mean DOORBELL_SLACK_URL?"},

@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
-	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
@@ -53,15 +51,9 @@ func cmdEventsTail(ctx context.Context, p *program, c *EventsTailCmd) error {
 
 // subscribe connects to the NATS that holds the stream: the configured one, or that of the daemon in the data directory.
 func subscribe(ctx context.Context, c *Config) (*nats.Conn, error) {
-	dial := c.NATS.dial()
-	if dial.URL == "" {
-		dial.URL = "nats://" + c.Base.NATSListen
-		if s, err := ops.NewClient(filepath.Join(c.Base.DataDir, socketFile)).Status(ctx); err == nil && s.NATS.URL != "" {
-			dial.URL = s.NATS.URL
-		}
-	}
-	if c.NATS.URL == "" && c.Base.NATSListen == "off" {
-		return nil, failed(errors.New("the embedded NATS server has no port (DOORBELL_NATS_LISTEN is off)"), "give it one, or set NATS_URL")
+	dial, err := c.streamServer(ctx)
+	if err != nil {
+		return nil, err
 	}
 	quiet, _ := newLogger(io.Discard, c.Base)
 	nc, err := natsd.Connect(dial, quiet)

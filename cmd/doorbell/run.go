@@ -23,13 +23,17 @@ func cmdRun(ctx context.Context, p *program, flags *RunCmd) error {
 	for _, w := range c.Warnings {
 		log.Warn(w)
 	}
+	forwarders, err := c.forwarders()
+	if err != nil {
+		return err
+	}
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	collectSooner()
 	a, err := newApp(ctx, appOptions{
 		Base: c.Base, NATS: c.NATS, Poller: c.pollerOptions(), Log: log, Notify: newNotifier(lookup(p.environ)),
-		Keys: newKeyReader(p.environ, c, hup, log).run, Accept: *flags,
+		Keys: newKeyReader(p.environ, c, hup, log).run, Accept: *flags, Forwarders: forwarders,
 	})
 	if err != nil {
 		return err

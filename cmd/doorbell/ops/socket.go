@@ -33,6 +33,8 @@ type Verbs struct {
 	CountEvents func(ctx context.Context, q EventQuery) (EventCounts, error)
 	// Replay takes as long as its rate demands. It ends with the error of told, if that has one.
 	Replay func(ctx context.Context, q ReplayRequest, told func(ReplayProgress) error) error
+	// DropLetter erases a dead letter.
+	DropLetter func(ctx context.Context, number uint64) error
 }
 
 // ResumeRequest is the body of POST /resume.
@@ -67,8 +69,8 @@ type problem struct {
 }
 
 // Handler serves the verbs, all JSON: GET /status and /outlook, POST /resume, /approve, /poll, /keys/verify, /compare, /resend,
-// /events, /events/count and /replay, of which the last three send a line each for many; and GET /backup, the bytes of a copy of
-// the store.
+// /events, /events/count, /replay and /dlq/drop, of which /events and /replay send a line each for many; and GET /backup, the
+// bytes of a copy of the store.
 func Handler(v Verbs) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
@@ -114,6 +116,7 @@ func Handler(v Verbs) http.Handler {
 	places := make(chan struct{}, mostStreams)
 	serveEvents(mux, v, places)
 	serveReplay(mux, v, places)
+	serveLetters(mux, v)
 	return mux
 }
 

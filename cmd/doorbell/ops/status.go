@@ -6,6 +6,7 @@ package ops
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,15 +16,16 @@ import (
 
 // Status is the daemon at one moment. It holds no person's data and no secret.
 type Status struct {
-	Version string        `json:"version"`
-	Running bool          `json:"running"` // false: read from the store of a stopped daemon
-	Started time.Time     `json:"started,omitzero"`
-	StoreID string        `json:"storeId"`
-	DataDir string        `json:"dataDir"`
-	NATS    NATSStatus    `json:"nats"`
-	Store   StoreStatus   `json:"store"`
-	Watch   poller.Status `json:"watch"`
-	Relay   []RelayStatus `json:"relay"`
+	Version    string            `json:"version"`
+	Running    bool              `json:"running"` // false: read from the store of a stopped daemon
+	Started    time.Time         `json:"started,omitzero"`
+	StoreID    string            `json:"storeId"`
+	DataDir    string            `json:"dataDir"`
+	NATS       NATSStatus        `json:"nats"`
+	Store      StoreStatus       `json:"store"`
+	Watch      poller.Status     `json:"watch"`
+	Relay      []RelayStatus     `json:"relay"`
+	Forwarders []ForwarderStatus `json:"forwarders,omitempty"`
 }
 
 // NATSStatus is where events go.
@@ -44,7 +46,7 @@ type RelayStatus struct {
 	Problem      string `json:"problem,omitempty"`
 }
 
-// Troubled says whether anything is halted, held, full or does not answer.
+// Troubled says whether anything is halted, held, full or does not answer, or an outlet takes nothing.
 func (s Status) Troubled() bool {
 	if s.Watch.Down != "" || s.Watch.NoSpace || s.Store.Alarm || s.Store.Full {
 		return true
@@ -54,7 +56,7 @@ func (s Status) Troubled() bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(s.Forwarders, func(f ForwarderStatus) bool { return f.ill(s.Watch.At) })
 }
 
 // WriteText renders the status for a terminal.
@@ -84,6 +86,9 @@ func (s Status) WriteText(w io.Writer) error {
 		return err
 	}
 	if err := s.writeFreshness(w); err != nil {
+		return err
+	}
+	if err := s.writeForwarders(w); err != nil {
 		return err
 	}
 	return s.writeTroubles(w)

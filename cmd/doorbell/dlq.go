@@ -1,0 +1,300 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/events/forward"
+)
+
+// DLQCmd holds the commands about dead letters: events that an outlet refused for good.
+type DLQCmd struct {
+	Ls    DLQLsCmd    `cmd:"" help:"List the events that outlets refused for good, and why."`
+	Retry DLQRetryCmd `cmd:"" help:"Send them once more."`
+	Drop  DLQDropCmd  `cmd:"" help:"Erase them."`
+}
+
+// DLQLsCmd is `doorbell dlq ls`.
+type DLQLsCmd struct {
+	Forwarder string `placeholder:"NAME" help:"Only those of this forwarder."`
+	JSON      bool   `name:"json" help:"Print JSON."`
+}
+
+// Help is printed by --help below the flags.
+func (DLQLsCmd) Help() string {
+	return "It shows no person's data. The stream is DOORBELL_STREAM and _DLQ; letters go after DOORBELL_RETENTION.\n\nExample:\n  doorbell dlq ls"
+}
+
+// Run lists.
+func (c *DLQLsCmd) Run(ctx context.Context, p *program) error { return cmdDLQLs(ctx, p, c) }
+
+// letterChoice are the flags that choose dead letters.
+type letterChoice struct {
+	Numbers   []uint64 `arg:"" optional:"" name:"number" help:"Numbers as doorbell dlq ls shows them."`
+	All       bool     `help:"All of them."`
+	Forwarder string   `placeholder:"NAME" help:"With --all: only those of this forwarder."`
+	JSON      bool     `name:"json" help:"Print JSON."`
+}
+
+// valid refuses what chooses nothing, or twice.
+func (c *letterChoice) valid() error {
+	switch {
+	case c.All && len(c.Numbers) > 0:
+		return errors.New("--all: leave the numbers out")
+	case !c.All && len(c.Numbers) == 0:
+		return errors.New("write the numbers that doorbell dlq ls shows, or --all")
+	case c.Forwarder != "" && !c.All:
+		return errors.New("--forwarder: is for --all")
+	}
+	return nil
+}
+
+// DLQRetryCmd is `doorbell dlq retry`.
+type DLQRetryCmd struct{ letterChoice }
+
+// Help is printed by --help below the flags.
+func (DLQRetryCmd) Help() string {
+	return "What an outlet takes is erased. It is sent with the settings of this command's environment: set the variables of the outlet as for " +
+		"doorbell run.\n\nExample:\n  doorbell dlq retry 12 13"
+}
+
+// Validate refuses what chooses nothing.
+func (c *DLQRetryCmd) Validate() error { return c.valid() }
+
+// Run sends.
+func (c *DLQRetryCmd) Run(ctx context.Context, p *program) error { return cmdDLQRetry(ctx, p, c) }
+
+// DLQDropCmd is `doorbell dlq drop`.
+type DLQDropCmd struct{ letterChoice }
+
+// Help is printed by --help below the flags.
+func (DLQDropCmd) Help() string {
+	return "Nothing of them is left in the files of the server. The events stay in stream and event log; doorbell replay --to sends them again.\n\n" +
+		"Example:\n  doorbell dlq drop 12"
+}
+
+// Validate refuses what chooses nothing.
+func (c *DLQDropCmd) Validate() error { return c.valid() }
+
+// Run erases.
+func (c *DLQDropCmd) Run(ctx context.Context, p *program) error { return cmdDLQDrop(ctx, p, c) }
+
+// letterbox is where dead letters lie.
+type letterbox struct {
+	conn    *nats.Conn
+	letters *forward.DeadLetters
+	daemon  *ops.Client // of an embedded server, whose guests may not erase; else nil
+}
+
+func openLetterbox(ctx context.Context, c *Config) (*letterbox, error) {
+	conn, err := subscribe(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	letters, err := forward.OpenDeadLetters(conn, c.Base.SubjectPrefix, c.Base.Stream)
+	if err != nil {
+		conn.Close()
+		return nil, failed(err, "check the NATS_* settings")
+	}
+	b := &letterbox{conn: conn, letters: letters}
+	if c.NATS.URL == "" {
+		b.daemon = ops.NewClient(filepath.Join(c.Base.DataDir, socketFile))
+	}
+	return b, nil
+}
+
+// list is bounded by the stream.
+func (b *letterbox) list(ctx context.Context, forwarder string) ([]forward.Letter, error) {
+	list := []forward.Letter{}
+	for l, err := range b.letters.List(ctx) {
+		if err != nil {
+			return nil, failed(err, "is the NATS server up, and has this user the right to read the stream of dead letters?")
+		}
+		if forwarder == "" || l.Forwarder == forwarder {
+			list = append(list, l)
+		}
+	}
+	return list, nil
+}
+
+// drop erases a letter, through the daemon where only that may do it.
+func (b *letterbox) drop(ctx context.Context, number uint64) error {
+	if b.daemon == nil {
+		return b.letters.Drop(ctx, number)
+	}
+	err := b.daemon.DropLetter(ctx, number)
+	if errors.Is(err, ops.ErrNoAnswer) {
+		return fmt.Errorf("dead letter %d: only the daemon may erase it, and none answers in DOORBELL_DATA_DIR", number)
+	}
+	return err
+}
+
+func cmdDLQLs(ctx context.Context, p *program, c *DLQLsCmd) error {
+	config, err := readConfig(p.environ)
+	if err != nil {
+		return err
+	}
+	b, err := openLetterbox(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer b.conn.Close()
+	list, err := b.list(ctx, c.Forwarder)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return p.printJSON(list)
+	}
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(p.stdout, "no dead letters")
+		return err
+	}
+	t := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NUMBER\tAT\tFORWARDER\tAGENCY\tTYPE\tTRIES\tREASON")
+	for _, l := range list {
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%d\t%s\n", l.Number, l.At.Format(time.RFC3339), printable(l.Forwarder), printable(l.AgencyID), printable(string(l.Type)), l.Attempts, printable(l.Reason))
+	}
+	return t.Flush()
+}
+
+// letterOutcome is what became of a dead letter.
+type letterOutcome struct {
+	Number  uint64 `json:"number"`
+	Outcome string `json:"outcome"` // sent, dropped, failed
+	Reason  string `json:"reason,omitempty"`
+}
+
+func cmdDLQRetry(ctx context.Context, p *program, c *DLQRetryCmd) error {
+	config, err := readConfig(p.environ, groupForward)
+	if err != nil {
+		return err
+	}
+	p.warn(config.Warnings)
+	forwarders, err := config.forwarders()
+	if err != nil {
+		return err
+	}
+	if len(forwarders) == 0 {
+		return configError(errors.New("no outlet is configured"), "set the variables of the outlet as for doorbell run, like DOORBELL_SLACK_URL")
+	}
+	defer func() {
+		for _, f := range forwarders {
+			f.close()
+		}
+	}()
+	return eachLetter(ctx, p, config, &c.letterChoice, "sent", func(b *letterbox, l forward.Letter) error {
+		sending, cancel := context.WithTimeout(ctx, 2*time.Minute)
+		defer cancel()
+		err := b.letters.Resend(sending, l.Number, func(string) []forward.Route { return routesFor(forwarders, l) })
+		if err != nil {
+			return retryError(err, l)
+		}
+		if err := b.drop(ctx, l.Number); err != nil {
+			return fmt.Errorf("it was sent, but the letter is still there: %w", err)
+		}
+		return nil
+	})
+}
+
+// routesFor are the routes of the letter's forwarder; where that had a name of its own, those that lead to the letter's destination.
+func routesFor(forwarders []forwarder, l forward.Letter) (routes []forward.Route) {
+	for _, f := range forwarders {
+		for _, r := range f.Routes {
+			if f.Name == l.Forwarder || !slices.Contains(kindNames(), l.Forwarder) && r.Outlet.Traits().Destination == l.Destination {
+				routes = append(routes, r)
+			}
+		}
+	}
+	return routes
+}
+
+// retryError says why a letter was not sent, and quotes of the outlet only what may be quoted.
+func retryError(err error, l forward.Letter) error {
+	switch {
+	case errors.Is(err, forward.ErrNoOutlet):
+		return fmt.Errorf("no outlet is configured for it: it is of the forwarder %s, for %s", l.Forwarder, l.Destination)
+	case errors.Is(err, forward.ErrNoLetter):
+		return forward.ErrNoLetter
+	}
+	word, reason := outcomeOf(err)
+	return fmt.Errorf("%s: %s", map[string]string{"refused": "refused", "off": "switched off", "later": "not taken now"}[word], reason)
+}
+
+func cmdDLQDrop(ctx context.Context, p *program, c *DLQDropCmd) error {
+	config, err := readConfig(p.environ)
+	if err != nil {
+		return err
+	}
+	return eachLetter(ctx, p, config, &c.letterChoice, "dropped", func(b *letterbox, l forward.Letter) error {
+		return b.drop(ctx, l.Number)
+	})
+}
+
+// eachLetter does something with every letter that was chosen, and says what came of it.
+func eachLetter(ctx context.Context, p *program, config *Config, c *letterChoice, done string, do func(*letterbox, forward.Letter) error) error {
+	b, err := openLetterbox(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer b.conn.Close()
+	list, err := b.list(ctx, c.Forwarder)
+	if err != nil {
+		return err
+	}
+	outcomes, bad := []letterOutcome{}, 0
+	for _, l := range c.choose(list) {
+		if ctx.Err() != nil {
+			break
+		}
+		o := letterOutcome{Number: l.Number, Outcome: done}
+		err := forward.ErrNoLetter
+		if l.Forwarder != "" {
+			err = do(b, l)
+		}
+		if err != nil {
+			o.Outcome, o.Reason = "failed", err.Error()
+			bad++
+		}
+		outcomes = append(outcomes, o)
+		if !c.JSON {
+			fmt.Fprintln(p.stdout, printable(strings.TrimSuffix(fmt.Sprintf("%d %s: %s", o.Number, o.Outcome, o.Reason), ": ")))
+		}
+	}
+	if c.JSON {
+		if err := p.printJSON(outcomes); err != nil {
+			return err
+		}
+	} else if len(outcomes) == 0 {
+		fmt.Fprintln(p.stdout, "no dead letters")
+	}
+	if bad > 0 {
+		return failed(fmt.Errorf("%d of %d dead letters stay", bad, len(outcomes)), "")
+	}
+	return nil
+}
+
+// choose are the letters that are meant; one that is not there has its number alone.
+func (c *letterChoice) choose(list []forward.Letter) []forward.Letter {
+	if c.All {
+		return list
+	}
+	var chosen []forward.Letter
+	for _, n := range c.Numbers {
+		l := forward.Letter{Number: n}
+		if at := slices.IndexFunc(list, func(l forward.Letter) bool { return l.Number == n }); at >= 0 {
+			l = list[at]
+		}
+		chosen = append(chosen, l)
+	}
+	return chosen
+}

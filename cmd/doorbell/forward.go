@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/events/forward"
+	"doorbell/events/natsd"
+)
+
+// ForwardCmd is `doorbell forward`.
+type ForwardCmd struct {
+	To   string `arg:"" enum:"slack,email,webhook" placeholder:"slack|email|webhook" help:"Where to: slack, email or webhook."`
+	Name string `placeholder:"NAME" help:"Name of the forwarder, by which it goes on where it stopped. Default slack, email or webhook."`
+	Test bool   `help:"Send one event that is marked as a test, say what the outlet answers, and end."`
+	JSON bool   `name:"json" help:"Print the outcome of --test as JSON."`
+}
+
+// Help is printed by --help below the flags.
+func (ForwardCmd) Help() string {
+	return "doorbell run does the same for every outlet that is configured. Alone, a forwarder reads the stream of any NATS (NATS_URL, or the " +
+		"server of a daemon on this machine), and needs neither the API nor its key. It sends what is recorded from its first start on, and " +
+		"goes on where it stopped: what it has done stands in DOORBELL_DATA_DIR.\n\n" +
+		"Needs one of DOORBELL_SLACK_URL, DOORBELL_EMAIL_TO (with DOORBELL_EMAIL_SMTP and DOORBELL_EMAIL_FROM) or DOORBELL_WEBHOOK_URL.\n\n" +
+		"Example:\n  DOORBELL_SLACK_URL_FILE=/etc/doorbell/slack_url doorbell forward slack --test"
+}
+
+// Validate refuses names that cannot be.
+func (c *ForwardCmd) Validate() error {
+	if c.Name == "" {
+		c.Name = c.To
+	}
+	if err := forward.ValidName(c.Name); c.To != "" && err != nil {
+		return errors.New("--name: write 1 to 32 letters, digits, _ and -")
+	}
+	if c.JSON && !c.Test {
+		return errors.New("--json: is for --test")
+	}
+	return nil
+}
+
+// Run forwards.
+func (c *ForwardCmd) Run(ctx context.Context, p *program) error { return cmdForward(ctx, p, c) }
+
+// cmdForward brings events to one kind of outlet until it is stopped.
+func cmdForward(ctx context.Context, p *program, c *ForwardCmd) error {
+	config, err := readConfig(p.environ, groupForward)
+	if err != nil {
+		return err
+	}
+	f, err := config.forwarder(c.To, c.Name)
+	if err != nil {
+		return err
+	}
+	if len(f.Routes) == 0 {
+		return notConfigured(c.To)
+	}
+	defer f.close()
+	if c.Test {
+		p.warn(config.Warnings)
+		return testForwarder(ctx, p, config, f, c.JSON)
+	}
+	log, _ := newLogger(p.stderr, config.Base)
+	for _, w := range config.Warnings {
+		log.Warn(w)
+	}
+	conn, err := dialStream(ctx, config, log)
+	if err != nil {
+		return err
+	}
+	defer hangUp(conn)
+	o := forwardOptions(config.Base, f, conn, log)
+	o.Manage = o.Manage && config.NATS.URL != "" // guests of the embedded server make no streams: the daemon has made it
+	pipeline, err := forward.New(o)
+	if err != nil {
+		return forwardError(err, config.Base)
+	}
+	log.Info("forwarding", "forwarder", f.Name, "nats", natsd.Redact(conn.Opts.Url), "outlets", len(f.Routes), "data", config.Base.DataDir)
+	if err := pipeline.Run(ctx); err != nil {
+		return failed(err, "start it again; it goes on where it stopped")
+	}
+	return nil
+}
+
+// forwardError says what to do about a forwarder that cannot begin.
+func forwardError(err error, b Base) error {
+	switch {
+	case errors.Is(err, forward.ErrBusy):
+		return configError(err, "doorbell run forwards by itself what is configured; for a second forwarder choose another --name or DOORBELL_DATA_DIR")
+	case errors.Is(err, forward.ErrOptions):
+		return configError(err, "")
+	}
+	return ioError(err, "look at "+b.DataDir+" and at the space on its disk")
+}
+
+// dialStream connects to the NATS that holds the stream, which need not be there yet.
+func dialStream(ctx context.Context, c *Config, log *slog.Logger) (*nats.Conn, error) {
+	dial, err := c.streamServer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := natsd.Connect(dial, log.With("part", "nats"))
+	if err != nil {
+		return nil, configError(err, "check the NATS_* settings")
+	}
+	return conn, nil
+}
+
+// streamServer is the configured server, or that of the daemon in the data directory.
+func (c *Config) streamServer(ctx context.Context) (natsd.Dial, error) {
+	dial := c.NATS.dial()
+	if dial.URL != "" {
+		return dial, nil
+	}
+	if c.Base.NATSListen == "off" {
+		return dial, failed(errors.New("the embedded NATS server has no port (DOORBELL_NATS_LISTEN is off)"), "give it one, or set NATS_URL")
+	}
+	dial.URL = "nats://" + c.Base.NATSListen
+	if s, err := ops.NewClient(filepath.Join(c.Base.DataDir, socketFile)).Status(ctx); err == nil && s.NATS.URL != "" {
+		dial.URL = s.NATS.URL
+	}
+	return dial, nil
+}
+
+// trial is what came of a test event.
+type trial struct {
+	Forwarder   string `json:"forwarder"`
+	Destination string `json:"destination"`
+	Kind        string `json:"kind"`
+	Outcome     string `json:"outcome"` // taken, later, refused, off
+	Reason      string `json:"reason,omitempty"`
+}
+
+// testForwarder sends an event that is marked as a test to every outlet, and an alert too where alerts go elsewhere.
+func testForwarder(ctx context.Context, p *program, c *Config, f forwarder, asJSON bool) error {
+	if problem := streamProblem(ctx, c); problem != "" {
+		p.warn([]string{problem + "; the outlet is tested all the same, and events come once that is mended"})
+	}
+	trials := make([]trial, 0, len(f.Routes))
+	bad := false
+	for _, r := range f.distinct() {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		t := try(ctx, f.Name, r)
+		cancel()
+		trials = append(trials, t)
+		bad = bad || t.Outcome != "taken"
+		if !asJSON {
+			fmt.Fprintln(p.stdout, printable(t.text()))
+		}
+	}
+	if asJSON {
+		if err := p.printJSON(trials); err != nil {
+			return err
+		}
+	}
+	if bad {
+		return failed(errors.New("not every outlet has taken the test"), "doorbell config shows what is in effect")
+	}
+	return nil
+}
+
+// distinct has each outlet once, the first route to it.
+func (f forwarder) distinct() (routes []forward.Route) {
+	for _, r := range f.Routes {
+		if !slices.ContainsFunc(routes, func(other forward.Route) bool { return other.Outlet == r.Outlet }) {
+			routes = append(routes, r)
+		}
+	}
+	return routes
+}
+
+// try sends a contact request, or an alert where nothing else comes.
+func try(ctx context.Context, name string, r forward.Route) trial {
+	t := trial{Forwarder: name, Destination: r.Outlet.Traits().Destination, Kind: "contact request", Outcome: "taken"}
+	alert := r.Filter.Only == forward.Alerts || !slices.ContainsFunc(r.Filter.Types, func(t string) bool { return !alertPattern(t) })
+	if alert {
+		t.Kind = "alert"
+	}
+	if err := forward.SendTest(ctx, r.Outlet, alert); err != nil {
+		t.Outcome, t.Reason = outcomeOf(err)
+	}
+	return t
+}
+
+// alertPattern says whether a type or pattern means alerts alone.
+func alertPattern(pattern string) bool {
+	return strings.HasPrefix(pattern, "access.") || strings.HasPrefix(pattern, "watch.")
+}
+
+// outcomeOf puts an outlet's error into words. What is none of the errors that outlets promise may hold an address: it is not quoted.
+func outcomeOf(err error) (word, reason string) {
+	var (
+		later *forward.Later
+		never *forward.Never
+		off   *forward.Off
+	)
+	switch {
+	case errors.As(err, &never):
+		return "refused", never.Reason
+	case errors.As(err, &off):
+		return "off", off.Reason
+	case errors.As(err, &later) && later.After > 0:
+		return "later", later.Reason + "; not before " + later.After.Round(time.Second).String()
+	case errors.As(err, &later):
+		return "later", later.Reason
+	case errors.Is(err, context.Canceled):
+		return "later", "stopped"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "later", "no answer in time"
+	}
+	return "later", "the outlet failed"
+}
+
+func (t trial) text() string {
+	switch head := t.Forwarder + ": " + t.Destination; t.Outcome {
+	case "taken":
+		return head + " has taken a test " + t.Kind
+	case "off":
+		return head + " wants nothing any more: " + t.Reason
+	case "refused":
+		return head + " refuses a test " + t.Kind + ": " + t.Reason
+	default:
+		return head + " does not take a test " + t.Kind + " now: " + t.Reason
+	}
+}
+
+// streamProblem says what is wrong with the way from the stream, empty for nothing.
+func streamProblem(ctx context.Context, c *Config) string {
+	dial, err := c.streamServer(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	log, _ := newLogger(io.Discard, c.Base)
+	conn, err := natsd.Connect(dial, log)
+	if err != nil {
+		return err.Error()
+	}
+	defer hangUp(conn)
+	for deadline := time.Now().Add(3 * time.Second); !conn.IsConnected(); time.Sleep(20 * time.Millisecond) {
+		if ctx.Err() != nil || time.Now().After(deadline) {
+			return "no NATS server answers at " + natsd.Redact(dial.URL)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	js, err := jetstream.New(conn)
+	if err == nil {
+		_, err = js.Stream(ctx, c.Base.Stream)
+	}
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return "the NATS server at " + natsd.Redact(dial.URL) + " has no stream " + c.Base.Stream
+	}
+	if err != nil {
+		return "stream " + c.Base.Stream + ": " + err.Error()
+	}
+	return ""
+}

@@ -1,0 +1,104 @@
+package ops
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// failingLong is how long an outlet may take nothing before that is trouble.
+const failingLong = 5 * time.Minute
+
+// ForwarderStatus is how a forwarder of the daemon brings one kind of events to one destination. Counters begin with the process.
+type ForwarderStatus struct {
+	Name         string    `json:"name"`
+	Destination  string    `json:"destination,omitempty"` // a host and a hash; empty: it is not at work
+	Kind         string    `json:"kind,omitempty"`        // leads or alerts
+	Waiting      uint64    `json:"waiting"`
+	Sent         uint64    `json:"sent"`   // messages; a digest is one
+	Events       uint64    `json:"events"` // in these messages
+	LastSent     time.Time `json:"lastSent,omitzero"`
+	Attempts     int       `json:"attempts,omitempty"` // of the message in hand
+	LastError    string    `json:"lastError,omitempty"`
+	LastErrorAt  time.Time `json:"lastErrorAt,omitzero"`
+	FailingSince time.Time `json:"failingSince,omitzero"` // the outlet takes nothing since then
+	DeadLetters  uint64    `json:"deadLetters"`
+	Off          bool      `json:"off"`
+	Problem      string    `json:"problem,omitempty"` // why nothing comes from NATS
+}
+
+// ill says whether a person should look at it.
+func (f ForwarderStatus) ill(now time.Time) bool {
+	return f.Off || f.Destination == "" && f.Problem != "" || !f.FailingSince.IsZero() && now.Sub(f.FailingSince) > failingLong
+}
+
+// writeForwarders adds a table, if there are any, and what is wrong.
+func (s Status) writeForwarders(w io.Writer) error {
+	if len(s.Forwarders) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "FORWARDER\tKIND\tTO\tSENT\tLAST\tWAITING\tDEAD LETTERS")
+	for _, f := range s.Forwarders {
+		if f.Destination == "" {
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%d\t%d\n", f.Name, f.Kind, f.Destination, f.Events, ago(f.LastSent, s.Watch.At), f.Waiting, f.DeadLetters)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, f := range s.Forwarders {
+		who := strings.TrimRight(fmt.Sprintf("%s %s", f.Name, f.Kind), " ")
+		switch {
+		case f.Off:
+			fmt.Fprintf(&b, "\n%s is switched off: %s; what waits is kept. Give it another address, or restart doorbell to try again\n", who, f.LastError)
+		case f.LastError != "":
+			fmt.Fprintf(&b, "\n%s: %s, %s%s\n", who, f.LastError, ago(f.LastErrorAt, s.Watch.At), failing(f, s.Watch.At))
+		}
+		if f.Problem != "" {
+			fmt.Fprintf(&b, "\n%s waits: %s\n", who, f.Problem)
+		}
+		if f.DeadLetters > 0 {
+			fmt.Fprintf(&b, "\n%s was refused %d for good since the start: doorbell dlq ls\n", who, f.DeadLetters)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func failing(f ForwarderStatus, now time.Time) string {
+	if f.FailingSince.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("; nothing is taken since %s", age(f.FailingSince, now))
+}
+
+// DropLetterRequest is the body of POST /dlq/drop.
+type DropLetterRequest struct {
+	Number uint64 `json:"number"`
+}
+
+// serveLetters adds POST /dlq/drop.
+func serveLetters(mux *http.ServeMux, v Verbs) {
+	mux.HandleFunc("POST /dlq/drop", func(w http.ResponseWriter, r *http.Request) {
+		var q DropLetterRequest
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(&q); err != nil || q.Number == 0 {
+			answer(w, nil, errBody)
+			return
+		}
+		answer(w, struct{}{}, v.DropLetter(r.Context(), q.Number))
+	})
+}
+
+// DropLetter lets the daemon erase a dead letter, which guests of its NATS server may not do.
+func (c *Client) DropLetter(ctx context.Context, number uint64) error {
+	return c.ask(ctx, http.MethodPost, "/dlq/drop", DropLetterRequest{Number: number}, &struct{}{})
+}

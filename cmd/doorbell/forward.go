@@ -68,11 +68,11 @@ func cmdForward(ctx context.Context, p *program, c *ForwardCmd) error {
 	}
 	defer f.close()
 	if c.Test {
-		p.warn(config.Warnings)
+		p.warn(config.warningsFor(c.To))
 		return testForwarder(ctx, p, config, f, c.JSON)
 	}
 	log, _ := newLogger(p.stderr, config.Base)
-	for _, w := range config.Warnings {
+	for _, w := range config.warningsFor(c.To) {
 		log.Warn(w)
 	}
 	conn, err := dialStream(ctx, config, log)

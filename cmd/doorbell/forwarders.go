@@ -229,8 +229,11 @@ func webhookRoutes(c *Config, _ string) ([]forward.Route, error) {
 type guarded struct {
 	forward.Outlet
 
+	say func(reason string) // hears why nothing is taken, once for each reason; may be nil
+
 	mu      sync.Mutex
 	failing time.Time
+	said    string
 }
 
 func guard(o forward.Outlet) *guarded { return &guarded{Outlet: o} }
@@ -250,11 +253,16 @@ func (g *guarded) Send(ctx context.Context, d forward.Delivery) (err error) {
 func (g *guarded) note(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch {
-	case err == nil, errors.As(err, new(*forward.Never)):
-		g.failing = time.Time{}
-	case g.failing.IsZero():
+	if err == nil || errors.As(err, new(*forward.Never)) {
+		g.failing, g.said = time.Time{}, ""
+		return
+	}
+	if g.failing.IsZero() {
 		g.failing = time.Now()
+	}
+	if _, reason := outcomeOf(err); g.say != nil && reason != g.said {
+		g.said = reason
+		g.say(reason)
 	}
 }
 
@@ -274,6 +282,24 @@ func (f forwarder) close() {
 			}
 		}
 	}
+}
+
+// listen hears of every outlet why it takes nothing.
+func (f forwarder) listen(say func(reason string)) {
+	for _, r := range f.Routes {
+		if g, ok := r.Outlet.(*guarded); ok {
+			g.say = say
+		}
+	}
+}
+
+// warningsFor leaves out what is said of other outlets.
+func (c *Config) warningsFor(kind string) []string {
+	return slices.DeleteFunc(slices.Clone(c.Warnings), func(w string) bool {
+		return slices.ContainsFunc(kindNames(), func(other string) bool {
+			return other != kind && strings.HasPrefix(w, "DOORBELL_"+strings.ToUpper(other)+"_")
+		})
+	})
 }
 
 // failingSince is since when the outlet of a destination takes nothing.

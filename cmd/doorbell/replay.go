@@ -16,12 +16,12 @@ import (
 // ReplayCmd is `doorbell replay`.
 type ReplayCmd struct {
 	EventFilter
-	To     string   `placeholder:"nats|-" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data."`
+	To     string   `placeholder:"nats|-|slack|email|webhook" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data; slack, email and webhook send to the outlets that are configured, as far as their filters want it."`
 	Stdout bool     `help:"The same as --to -."`
 	Job    string   `placeholder:"NAME" help:"Name of the job, part of its subjects; the same one again goes on where it was stopped. Default one made of the time."`
 	Rate   *float64 `placeholder:"N" help:"So many events a second; 0 for as fast as they are acknowledged. Default 500 to NATS, 0 to standard output."`
 	DryRun bool     `help:"Only say how many events there are, by agency and type."`
-	Yes    bool     `help:"Do not ask before more than 1,000 events go to NATS."`
+	Yes    bool     `help:"Do not ask before more than 1,000 events go to NATS or an outlet."`
 	JSON   bool     `name:"json" help:"Print JSON."`
 }
 
@@ -44,8 +44,8 @@ func (c *ReplayCmd) Validate() error {
 	switch {
 	case c.To != "" && c.Stdout:
 		return errors.New("--to and --stdout can't be used together")
-	case c.To != "" && c.To != "nats" && c.To != "-":
-		return errors.New("--to: write nats or -")
+	case c.To != "" && c.To != "nats" && c.To != "-" && !c.toOutlet():
+		return errors.New("--to: write nats, -, slack, email or webhook")
 	}
 	if c.Stdout {
 		c.To = "-"
@@ -53,8 +53,10 @@ func (c *ReplayCmd) Validate() error {
 	switch {
 	case c.Job != "" && replay.ValidJob(c.Job) != nil:
 		return errors.New("--job: write 1 to 64 letters, digits, _ and -")
-	case c.Job != "" && c.To == "-":
-		return errors.New("--job: has no meaning for standard output")
+	case c.Job != "" && c.To != "" && c.To != "nats":
+		return errors.New("--job: has a meaning for NATS alone")
+	case c.Rate != nil && c.toOutlet():
+		return errors.New("--rate: outlets have a pace of their own")
 	case c.Rate != nil && !(*c.Rate == 0 || *c.Rate >= 0.001 && *c.Rate <= 1e6):
 		return errors.New("--rate: write a number from 0.001 to 1000000, or 0 for as fast as they are acknowledged")
 	}
@@ -71,7 +73,7 @@ func cmdReplay(ctx context.Context, p *program, c *ReplayCmd) error {
 	if err != nil {
 		return err
 	}
-	config, err := readConfig(p.environ)
+	config, to, err := c.settings(p)
 	if err != nil {
 		return err
 	}
@@ -100,6 +102,9 @@ func cmdReplay(ctx context.Context, p *program, c *ReplayCmd) error {
 	}
 	if err := c.confirm(ctx, p, counts.Total); err != nil || ctx.Err() != nil {
 		return err
+	}
+	if c.toOutlet() {
+		return c.send(ctx, p, config.Base, log, q, to, counts.Total)
 	}
 	request := ops.ReplayRequest{Query: q, Total: counts.Total, Job: c.Job, Rate: usualRate}
 	if request.Job == "" {

@@ -286,7 +286,7 @@ func TestReplayRefusesWhatCannotBe(t *testing.T) {
 		"--job a --to -":                        "--job: has no meaning for standard output",
 		"--stdout --to nats":                    "--to and --stdout can't be used together",
 		"--to - --stdout":                       "--to and --stdout can't be used together",
-		"--to kafka":                            "--to: write nats or -",
+		"--to kafka":                            "--to: write nats, -, slack, email or webhook",
 		"--rate=-1":                             "--rate: write a number from",
 		"--rate NaN":                            "--rate: write a number from",
 		"--rate Inf":                            "--rate: write a number from",

@@ -90,6 +90,9 @@ func TestRunRefusesBadSettingsAndWritesNothing(t *testing.T) {
 		"key file that is missing":  {[]string{"DOORBELL_API_KEY=", "DOORBELL_API_KEY_FILE=/none/key"}, []string{"/none/key", "make the file"}},
 		"open port, no credentials": {[]string{"DOORBELL_NATS_LISTEN=0.0.0.0:0"}, []string{"set NATS_USER and NATS_PASSWORD"}},
 		"NATS URL that is none":     {[]string{"NATS_URL=http://host"}, []string{"NATS_URL", "nats://host:4222"}},
+		"webhook URL that is none":  {[]string{"DOORBELL_WEBHOOK_URL=" + sentinel}, []string{"DOORBELL_WEBHOOK_URL", "no address of a webhook"}},
+		"type that is none":         {[]string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=contact_request.create"}, []string{"did you mean contact_request.created?"}},
+		"recipient that is none":    {[]string{mailSet, mailFrom, "DOORBELL_EMAIL_TO=" + sentinel}, []string{"DOORBELL_EMAIL_TO", "no address of mail"}},
 		"NATS credentials missing":  {[]string{"NATS_URL=nats://host", "NATS_CREDS=/none/creds"}, []string{"NATS_CREDS", "/none/creds"}},
 	} {
 		t.Run(name, func(t *testing.T) {

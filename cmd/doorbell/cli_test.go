@@ -103,6 +103,17 @@ func TestUsageErrorsExitWithTwo(t *testing.T) {
 		{"demo", "--for=-1s"},
 		{"demo", "--seed", "x"},
 		{"run", "\x1b[2J"},
+		{"forward"},
+		{"forward", "fax"},
+		{"forward", "slack", "--name", "a/b"},
+		{"forward", "slack", "--json"},
+		{"dlq"},
+		{"dlq", "retry"},
+		{"dlq", "retry", "x"},
+		{"dlq", "drop", "1", "--all"},
+		{"replay", "--to", "fax"},
+		{"replay", "--to", "slack", "--job", "x"},
+		{"replay", "--to", "slack", "--rate", "5"},
 	} {
 		got := run(t, nil, args...)
 		if got.code != exitUsage || !strings.HasPrefix(got.stderr, "doorbell: ") || !strings.Contains(got.stderr, "\n  doorbell --help") || got.stdout != "" {
@@ -115,7 +126,7 @@ func TestUsageErrorsExitWithTwo(t *testing.T) {
 }
 
 func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
-	for _, command := range []string{"run", "demo", "sandbox", "status", "events ls", "events show", "events tail", "replay", "resume", "config", "version"} {
+	for _, command := range []string{"run", "demo", "sandbox", "status", "events ls", "events show", "events tail", "replay", "forward", "dlq ls", "dlq retry", "dlq drop", "resume", "config", "version"} {
 		got := run(t, nil, append(strings.Fields(command), "--help")...)
 		if got.code != 0 || got.stderr != "" || !strings.Contains(got.stdout, "Example:\n") || !strings.Contains(got.stdout, "doorbell "+command) {
 			t.Errorf("%s: got %+v", command, got)

@@ -64,7 +64,7 @@ var heavy = map[string][]string{
 	"github.com/kelseyhightower/envconfig":     {"cmd/doorbell"},
 	"github.com/alecthomas/kong":               {"cmd/doorbell"},
 	"github.com/wneessen/go-mail":              {"events/forward/email"},
-	"github.com/emersion/go-smtp":              {"events/forward/email (tests)"},
+	"github.com/emersion/go-smtp":              {"events/forward/email (tests)", "cmd/doorbell (tests)"},
 	"github.com/emersion/go-sasl":              {"events/forward/email (tests)"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"schemas/schematest", "schemas (tests)", "cmd/doorbell (tests)"},
 	"pgregory.net/rapid":                       testsOnly,
@@ -72,7 +72,7 @@ var heavy = map[string][]string{
 	"github.com/rogpeppe/go-internal":          testsOnly,
 
 	// The judge of our signatures.
-	"github.com/standard-webhooks/standard-webhooks/libraries": {"events/forward/webhook (tests)"},
+	"github.com/standard-webhooks/standard-webhooks/libraries": {"events/forward/webhook (tests)", "cmd/doorbell (tests)"},
 }
 
 var testsOnly = []string{"* (tests)"}

@@ -1,0 +1,423 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/events/forward"
+)
+
+// reference is the insertion that ring rings at.
+func (s scene) reference(t *testing.T, agency string) string {
+	t.Helper()
+	for _, i := range s.model.Truth().Insertions {
+		if i.AgencyID == agency && i.VisibleAt(time.Now()) {
+			return i.Reference
+		}
+	}
+	t.Fatal("there is no insertion")
+	return ""
+}
+
+// mustBePrivate wants no key, no secret of an outlet and no person in what was printed.
+func mustBePrivate(t *testing.T, text string) {
+	t.Helper()
+	holdsNobody(t, text)
+	for _, secret := range []string{hookToken, whsec, sentinel} {
+		if strings.Contains(text, secret) {
+			t.Errorf("a secret is in:\n%s", strings.ReplaceAll(text, secret, "[HERE]"))
+		}
+	}
+}
+
+func TestANewContactRequestArrivesAtEachOutletOnce(t *testing.T) {
+	t.Parallel()
+	s, p := newScene(t, "A100"), newPlace(t)
+	d := launch(t, s.with(p.environ()...), "run")
+	sub := subscribeTo(t, natsURL(t, s.dir))
+	sub.baselined(t, "A100")
+	var ids []string
+	for range 2 {
+		ids = append(ids, s.ring(t, "A100"))
+		sub.request(t, ids[len(ids)-1])
+	}
+	eventually(t, "all outlets have both", func() bool {
+		return len(p.hooked("contact_request.created")) == 2 && p.slacked("Nora M.") == 2 && p.mailed("Muster") == 2
+	})
+	eventually(t, "the alert that the watch has begun", func() bool {
+		return len(p.hooked("watch.baselined")) == 1 && p.mailed("The watch has begun") > 0
+	})
+	judge, err := standardwebhooks.NewWebhook(whsec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, h := range p.hooked("contact_request.created") {
+		var body struct{ ContactRequestID string }
+		if err := json.Unmarshal([]byte(h.body), &body); err != nil || body.ContactRequestID != ids[i] {
+			t.Errorf("number %d is %s, want %s", i, body.ContactRequestID, ids[i])
+		}
+		if err := judge.Verify([]byte(h.body), h.header); err != nil {
+			t.Errorf("the signature of number %d: %v", i, err)
+		}
+	}
+	status := run(t, s.environ, "status", "--check")
+	if status.code != exitDone {
+		t.Errorf("status --check: %+v", status)
+	}
+	has(t, status.stdout, "FORWARDER", "slack", "email", "webhook", "leads", "alerts")
+	d.stop(t)
+	if got := len(p.hooked("contact_request.created")); got != 2 || p.slacked("Nora M.") != 2 || p.mailed("Muster") != 2 {
+		t.Errorf("at the end there are %d, %d and %d, want 2 of each", got, p.slacked("Nora M."), p.mailed("Muster"))
+	}
+	mustBePrivate(t, d.stdout.String()+d.stderr.String()+status.stdout+status.stderr)
+	if strings.Contains(p.all(), testKey) {
+		t.Error("an outlet was shown the key of the API")
+	}
+}
+
+func TestKillingTheDaemonWhileOutletsAreDownLosesNothing(t *testing.T) {
+	t.Parallel()
+	s, p := newScene(t, "A100"), newPlace(t)
+	p.answer(http.StatusServiceUnavailable)
+	d := launch(t, s.with(p.environ()...), "run")
+	sub := subscribeTo(t, natsURL(t, s.dir))
+	sub.baselined(t, "A100")
+	var ids []string
+	for range 3 {
+		ids = append(ids, s.ring(t, "A100"))
+		sub.request(t, ids[len(ids)-1])
+	}
+	d.stderr.await(t, `does not take a message.*"lane":"127_0_0_1-[0-9a-f]+/leads"`)
+	if code := d.end(t, syscall.SIGKILL); code != -1 {
+		t.Fatalf("exit code %d after SIGKILL", code)
+	}
+	p.answer(http.StatusOK)
+	again := launch(t, s.with(p.environ()...), "run")
+	subscribeTo(t, natsURL(t, s.dir)).request(t, ids[2])
+	longer(t, "all have arrived", func() bool {
+		return len(p.hooked("contact_request.created")) == 3 && p.slacked("Nora M.") == 3 && p.mailed("Muster") == 3
+	})
+	for i, h := range p.hooked("contact_request.created") {
+		if !strings.Contains(h.body, ids[i]) {
+			t.Errorf("number %d is not the one that was made as number %d", i, i)
+		}
+	}
+	again.stop(t)
+	if got := len(p.hooked("contact_request.created")); got != 3 {
+		t.Errorf("the webhook got %d, want 3", got)
+	}
+	mustBePrivate(t, d.stderr.String()+again.stderr.String())
+}
+
+// longer is eventually for what the server delivers again after half a minute, as nobody has told it that its consumer was killed.
+func longer(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(3 * patience); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s still not: %s", 3*patience, what)
+		}
+	}
+}
+
+// TestAForwarderRunsAloneWithoutTheKey lets a guest of the embedded server forward. Its environment holds a key that cannot be read:
+// whoever looked at it would stop.
+func TestAForwarderRunsAloneWithoutTheKey(t *testing.T) {
+	t.Parallel()
+	s, p := newScene(t, "A100"), newPlace(t)
+	d := launch(t, s.environ, "run")
+	url := natsURL(t, s.dir)
+	sub := subscribeTo(t, url)
+	sub.baselined(t, "A100")
+	before := s.ring(t, "A100")
+	sub.request(t, before)
+	alone := []string{
+		"NATS_URL=" + url, "DOORBELL_DATA_DIR=" + shortDir(t), "DOORBELL_API_KEY_FILE=/none/key", "DOORBELL_API_KEYS=" + sentinel + "=", "DOORBELL_PAGE_SIZE=nonsense",
+		p.webhook(), "DOORBELL_WEBHOOK_SECRET=" + whsec,
+	}
+	f := launch(t, alone, "forward", "webhook")
+	f.stderr.await(t, `consumer made.*leads`)
+	after := s.ring(t, "A100")
+	eventually(t, "it arrives", func() bool { return len(p.hooked("contact_request.created")) == 1 })
+	if got := p.hooked("contact_request.created")[0].body; !strings.Contains(got, after) || strings.Contains(got, before) {
+		t.Error("another one arrived")
+	}
+	f.stop(t)
+	p.answer(http.StatusBadRequest)
+	f = launch(t, alone, "forward", "webhook")
+	f.stderr.await(t, `"forwarding"`)
+	refused := s.ring(t, "A100")
+	f.stderr.await(t, "among the dead letters")
+	settings := s.with(p.environ()...)
+	list := run(t, s.environ, "dlq", "ls")
+	if list.code != exitDone || strings.Count(list.stdout, "\n") != 2 {
+		t.Fatalf("dlq ls: %+v", list)
+	}
+	has(t, list.stdout, "webhook", "A100", "contact_request.created", "the webhook answers 400 Bad Request")
+	retry := run(t, settings, "dlq", "retry", "1")
+	if retry.code != exitFailed || !strings.Contains(retry.stdout, "1 failed: refused: the webhook answers 400") {
+		t.Errorf("retry while it is refused: %+v", retry)
+	}
+	p.answer(http.StatusOK)
+	retry = run(t, settings, "dlq", "retry", "--all", "--json")
+	if retry.code != exitDone || !strings.Contains(retry.stdout, `"outcome": "sent"`) {
+		t.Errorf("retry: %+v", retry)
+	}
+	if all := p.hooked("contact_request.created"); len(all) != 2 || !strings.Contains(all[1].body, refused) {
+		t.Errorf("%d contact requests arrived, want 2", len(all))
+	}
+	if again := run(t, s.environ, "dlq", "ls"); again.stdout != "no dead letters\n" {
+		t.Errorf("afterwards: %+v", again)
+	}
+	f.stop(t)
+	d.stop(t)
+	mustBePrivate(t, f.stdout.String()+f.stderr.String()+d.stderr.String()+list.stdout+retry.stdout+retry.stderr)
+}
+
+func TestADeadLetterIsDropped(t *testing.T) {
+	t.Parallel()
+	s, p := newScene(t, "A100"), newPlace(t)
+	p.answer(http.StatusNotFound)
+	d := launch(t, s.with(p.webhook()), "run")
+	d.stderr.await(t, "among the dead letters") // the alert that the watch has begun
+	eventually(t, "status tells", func() bool { return strings.Contains(run(t, s.environ, "status").stdout, "doorbell dlq ls") })
+	if got := run(t, s.environ, "dlq", "drop", "7"); got.code != exitFailed || !strings.Contains(got.stdout, "7 failed: there is no such dead letter") {
+		t.Errorf("one that is not there: %+v", got)
+	}
+	if got := run(t, s.environ, "dlq", "drop", "1"); got.code != exitDone || got.stdout != "1 dropped\n" {
+		t.Errorf("drop: %+v", got)
+	}
+	if got := run(t, s.environ, "dlq", "ls", "--json"); got.stdout != "[]\n" {
+		t.Errorf("afterwards: %+v", got)
+	}
+	d.stop(t)
+}
+
+func TestAnOutletThatIsOffIsTroubleAndTheWatchGoesOn(t *testing.T) {
+	t.Parallel()
+	s, p := newScene(t, "A100"), newPlace(t)
+	p.answer(http.StatusGone)
+	d := launch(t, s.with(p.webhook()), "run")
+	d.stderr.await(t, "the outlet is gone")
+	s.goesOn(t, "A100", 5)
+	got := run(t, s.environ, "status", "--check")
+	if got.code != exitFailed {
+		t.Errorf("status --check: %+v", got)
+	}
+	has(t, got.stdout, "webhook alerts is switched off: the webhook answers 410 Gone")
+	mustBePrivate(t, got.stdout+got.stderr+d.stderr.String())
+	d.stop(t)
+}
+
+func TestAForwarderThatCannotBeginDoesNotEndTheDaemon(t *testing.T) {
+	t.Parallel()
+	s, p := newScene(t, "A100"), newPlace(t)
+	if err := os.WriteFile(filepath.Join(s.dir, "forward-webhook.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := launch(t, s.with(p.webhook()), "run")
+	d.stderr.await(t, "the forwarder does not work")
+	s.goesOn(t, "A100", 5)
+	if got := run(t, s.environ, "status", "--check"); got.code != exitFailed || !strings.Contains(got.stdout, "forward-webhook.json is damaged") {
+		t.Errorf("status --check: %+v", got)
+	}
+	d.stop(t)
+}
+
+func TestATestSaysWhatEachOutletAnswers(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	environ := append(p.environ(), "DOORBELL_DATA_DIR="+shortDir(t), "DOORBELL_NATS_LISTEN=127.0.0.1:1", "DOORBELL_API_KEY_FILE=/none/key")
+	for _, tt := range []struct {
+		kind   string
+		status int
+		code   int
+		says   string
+	}{
+		{"slack", 200, exitDone, "has taken a test contact request"},
+		{"email", 200, exitDone, "has taken a test contact request"},
+		{"webhook", 200, exitDone, "has taken a test contact request"},
+		{"webhook", 400, exitFailed, "refuses a test contact request: the webhook answers 400 Bad Request"},
+		{"webhook", 410, exitFailed, "wants nothing any more: the webhook answers 410 Gone"},
+		{"webhook", 500, exitFailed, "does not take a test contact request now: the webhook answers 500"},
+		{"email", 500, exitFailed, "does not take a test contact request now: "},
+		{"slack", 404, exitFailed, "slack"},
+	} {
+		p.answer(tt.status)
+		got := run(t, environ, "forward", tt.kind, "--test")
+		if got.code != tt.code || !strings.Contains(got.stdout, tt.says) {
+			t.Errorf("%s answering %d: %+v", tt.kind, tt.status, got)
+		}
+		has(t, got.stderr, "no NATS server answers at nats://127.0.0.1:1; the outlet is tested all the same")
+		mustBePrivate(t, got.stdout+got.stderr)
+	}
+	if posts := p.hooked("contact_request.created"); len(posts) != 1 || posts[0].header.Get("doorbell-test") != "true" {
+		t.Errorf("the webhook got %d, want one that is marked as a test", len(posts))
+	}
+	p.answer(http.StatusOK)
+	var trials []trial
+	got := run(t, environ, "forward", "slack", "--name", "mine", "--test", "--json")
+	if err := json.Unmarshal([]byte(got.stdout), &trials); err != nil || len(trials) != 1 || trials[0].Forwarder != "mine" || trials[0].Outcome != "taken" {
+		t.Errorf("as JSON: %+v", got)
+	}
+}
+
+func TestForwardSaysWhatIsMissing(t *testing.T) {
+	for kind, needed := range map[string]string{"slack": "DOORBELL_SLACK_URL", "email": "DOORBELL_EMAIL_TO", "webhook": "DOORBELL_WEBHOOK_URL"} {
+		got := run(t, []string{"DOORBELL_DATA_DIR=" + shortDir(t)}, "forward", kind)
+		if got.code != exitConfig || !strings.HasPrefix(got.stderr, "doorbell: "+needed+" is not set\n") {
+			t.Errorf("%s: %+v", kind, got)
+		}
+	}
+	got := run(t, []string{"DOORBELL_DATA_DIR=" + shortDir(t), "DOORBELL_WEBHOOK_URL=" + hook, "DOORBELL_NATS_LISTEN=off"}, "forward", "webhook")
+	if got.code != exitFailed || !strings.Contains(got.stderr, "DOORBELL_NATS_LISTEN is off") {
+		t.Errorf("without a way to NATS: %+v", got)
+	}
+}
+
+func TestAReplayToAnOutletGoesOnWhereItStopped(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	environ := append(logged(t, 9), p.environ()...)
+	got := run(t, environ, "replay", "--to", "webhook")
+	if got.code != exitDone || got.stdout != "10 events sent to webhook; refused: 0; not wanted there: 0\n" {
+		t.Fatalf("got %+v", got)
+	}
+	posts := p.hooked("contact_request.created")
+	if len(posts) != 9 {
+		t.Fatalf("%d contact requests arrived, want 9", len(posts))
+	}
+	for _, one := range posts {
+		if one.header.Get("ce-origin") != "replay" || !strings.Contains(one.body, `"origin":"replay"`) {
+			t.Errorf("its origin is %q", one.header.Get("ce-origin"))
+		}
+	}
+	mustBePrivate(t, got.stdout+got.stderr)
+	got = run(t, append(environ, "DOORBELL_WEBHOOK_MIN_SCORE=7.5"), "replay", "--to", "webhook", "--type", "contact_request.>")
+	if got.code != exitDone || got.stdout != "0 events sent to webhook; refused: 0; not wanted there: 9\n" {
+		t.Errorf("below the score: %+v", got)
+	}
+	p.answer(http.StatusGone)
+	got = run(t, environ, "replay", "--to", "webhook", "--agency", "A100")
+	if got.code != exitFailed || !strings.Contains(got.stderr, "at sequence 1 of A100") {
+		t.Fatalf("stopped: %+v", got)
+	}
+	_, command, ok := strings.Cut(got.stderr, "this goes on: doorbell ")
+	if !ok {
+		t.Fatalf("no command: %s", got.stderr)
+	}
+	p.answer(http.StatusOK)
+	got = run(t, environ, strings.Fields(command)...)
+	if got.code != exitDone || !strings.HasPrefix(got.stdout, "5 events sent to webhook") {
+		t.Errorf("going on: %+v", got)
+	}
+}
+
+func TestAgenciesAreSharedOutByTheirValue(t *testing.T) {
+	type shares = []share[string]
+	for _, tt := range []struct {
+		name string
+		p    string
+		only []string
+		want shares
+	}{
+		{"none", "", nil, nil},
+		{"all", "https://a", nil, shares{{value: "https://a"}}},
+		{"all, of some", "https://a", []string{"A100"}, shares{{value: "https://a", agencies: []string{"A100"}}}},
+		{"each its own", "A100=https://a,B200=https://b", nil, shares{{value: "https://a", agencies: []string{"A100"}}, {value: "https://b", agencies: []string{"B200"}}}},
+		{"two together", "A100=https://a,B200=https://b,C300=https://a", nil, shares{{value: "https://a", agencies: []string{"A100", "C300"}}, {value: "https://b", agencies: []string{"B200"}}}},
+		{"the others", "A100=https://a,*=https://b", nil, shares{{value: "https://a", agencies: []string{"A100"}}, {value: "https://b", except: []string{"A100"}}}},
+		{"the others, of some", "A100=https://a,*=https://b", []string{"A100", "C300"}, shares{{value: "https://a", agencies: []string{"A100"}}, {value: "https://b", agencies: []string{"C300"}}}},
+		{"the others are nobody", "A100=https://a,*=https://b", []string{"A100"}, shares{{value: "https://a", agencies: []string{"A100"}}}},
+		{"nobody", "A100=https://a", []string{"B200"}, nil},
+		{"named as the others", "A100=https://b,B200=https://a,*=https://b", nil, shares{{value: "https://a", agencies: []string{"B200"}}, {value: "https://b", except: []string{"B200"}}}},
+	} {
+		var p PerAgencyURL
+		if err := p.Decode(tt.p); err != nil {
+			t.Fatal(err)
+		}
+		if got := sharesOf(p.order, p.revealed, tt.only); !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestSlackAlertsMayGoElsewhere(t *testing.T) {
+	c := readForward(t, "DOORBELL_SLACK_URL=A100=https://h.example/a,*=https://h.example/b", "DOORBELL_SLACK_ALERTS_URL=https://h.example/ops")
+	f, err := c.forwarder("slack", "slack")
+	if err != nil || len(f.Routes) != 3 || len(f.distinct()) != 3 {
+		t.Fatalf("%d routes, %v; want 3", len(f.Routes), err)
+	}
+	for i, want := range []forward.Filter{{Only: forward.Leads, Agencies: []string{"A100"}}, {Only: forward.Leads, Except: []string{"A100"}}, {Only: forward.Alerts}} {
+		want.Types = c.Forward.SlackTypes
+		if got := f.Routes[i].Filter; !reflect.DeepEqual(got, want) {
+			t.Errorf("route %d has %+v, want %+v", i, got, want)
+		}
+	}
+	one := readForward(t, "DOORBELL_SLACK_URL=https://h.example/a")
+	if f, err := one.forwarder("slack", "slack"); err != nil || len(f.Routes) != 2 || len(f.distinct()) != 1 {
+		t.Errorf("%d routes, %v; want 2 to one outlet", len(f.Routes), err)
+	}
+}
+
+// clumsy is an outlet with a fault.
+type clumsy struct{ err error }
+
+func (c clumsy) Traits() forward.Traits { return forward.Traits{Destination: "clumsy"} }
+
+func (c clumsy) Send(context.Context, forward.Delivery) error {
+	if c.err == nil {
+		panic("Nora " + sentinel)
+	}
+	return c.err
+}
+
+func TestAnOutletThatPanicsRefusesTheDelivery(t *testing.T) {
+	err := guard(clumsy{}).Send(t.Context(), forward.Delivery{})
+	if !errors.As(err, new(*forward.Never)) || strings.Contains(err.Error(), sentinel) {
+		t.Errorf("it is %v", err)
+	}
+}
+
+func TestAnOutletThatTakesNothingForLongIsTrouble(t *testing.T) {
+	now := time.Now()
+	for _, tt := range []struct {
+		f    ops.ForwarderStatus
+		want bool
+	}{
+		{ops.ForwarderStatus{Destination: "x"}, false},
+		{ops.ForwarderStatus{Destination: "x", FailingSince: now.Add(-time.Minute), LastError: "503"}, false},
+		{ops.ForwarderStatus{Destination: "x", FailingSince: now.Add(-6 * time.Minute), LastError: "503"}, true},
+		{ops.ForwarderStatus{Destination: "x", Off: true}, true},
+		{ops.ForwarderStatus{Destination: "x", Problem: "no connection to NATS"}, false}, // told as such
+		{ops.ForwarderStatus{Problem: "damaged"}, true},
+	} {
+		s := ops.Status{Forwarders: []ops.ForwarderStatus{tt.f}}
+		s.Watch.At = now
+		if s.Troubled() != tt.want {
+			t.Errorf("%+v: trouble is %t", tt.f, s.Troubled())
+		}
+	}
+	g := guard(clumsy{err: &forward.Later{Reason: "busy"}})
+	_ = g.Send(t.Context(), forward.Delivery{})
+	first := g.since()
+	_ = g.Send(t.Context(), forward.Delivery{})
+	if first.IsZero() || !g.since().Equal(first) {
+		t.Error("it does not know since when nothing is taken")
+	}
+	g.Outlet = clumsy{err: &forward.Never{Reason: "odd"}}
+	if _ = g.Send(t.Context(), forward.Delivery{}); !g.since().IsZero() {
+		t.Error("who refuses one delivery is said to take nothing")
+	}
+}

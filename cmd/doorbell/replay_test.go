@@ -283,7 +283,7 @@ func TestReplayRefusesWhatCannotBe(t *testing.T) {
 		"--job a.b":                             "--job: write 1 to 64 letters, digits, _ and -",
 		"--job >":                               "--job: write 1 to 64",
 		"--job " + strings.Repeat("a", 65):      "--job: write 1 to 64",
-		"--job a --to -":                        "--job: has no meaning for standard output",
+		"--job a --to -":                        "--job: has a meaning for NATS alone",
 		"--stdout --to nats":                    "--to and --stdout can't be used together",
 		"--to - --stdout":                       "--to and --stdout can't be used together",
 		"--to kafka":                            "--to: write nats, -, slack, email or webhook",

@@ -83,6 +83,7 @@ type Store struct {
 	changed  chan struct{}
 	appended sync.Map // by agency: chan struct{}
 	commits  atomic.Int64
+	accepted Accepted
 
 	mapped atomic.Int64 // bytes of the file, at most, since the last were given back
 	full   atomic.Bool  // it holds all that it may; see Housekeeping
@@ -102,8 +103,9 @@ func Open(o Options) (s *Store, err error) {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	path := filepath.Join(o.Dir, fileName)
+	var aside []string
 	if o.Fresh {
-		if err := setAside(o.Dir, o.LockTimeout, o.Now()); err != nil {
+		if aside, err = setAside(o.Dir, o.LockTimeout, o.Now()); err != nil {
 			return nil, err
 		}
 	}
@@ -121,7 +123,7 @@ func Open(o Options) (s *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s = &Store{db: db, path: path, now: o.Now, changed: make(chan struct{}, 1)}
+	s = &Store{db: db, path: path, now: o.Now, changed: make(chan struct{}, 1), accepted: Accepted{Aside: aside}}
 	removeParts(path, 0) // a Compact that was killed: this one has the lock
 	if err := s.identify(o, stated); err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -237,6 +239,7 @@ func (s *Store) identify(o Options, stated string) (err error) {
 	if err := s.accept(o); err != nil {
 		return err
 	}
+	s.accepted.Stranger = o.Restored && s.meta.Stated && stated != s.meta.StoreID
 	if err := s.state(o.Dir, stated); err != nil || s.meta.Schema == schemaVersion {
 		return err
 	}

@@ -137,6 +137,7 @@ func (a *app) openStore(context.Context) error {
 		return storeError(err, a.o.Base.DataDir)
 	}
 	a.store = s
+	a.tellAccepted()
 	a.openHousekeeping()
 	a.onClose(func() {
 		if err := s.Close(); err != nil {

@@ -61,6 +61,7 @@ func TestARestoreAsTheREADMESaysGoesOnWhereTheBackupWas(t *testing.T) {
 	last := strings.Fields(commands[1][1])
 	d = launch(t, s.environ, last[1:]...)
 	url := natsURL(t, s.dir)
+	has(t, d.stderr.String(), "--restored: a backup is accepted", `"backup_of":"20`)
 	later := s.ring(t, "A100")
 	subscribeTo(t, url).request(t, later)
 	s.goesOn(t, "A100", 10)
@@ -117,12 +118,14 @@ func TestRunTakesAnotherAddressOrANewStoreOnlyWhenTold(t *testing.T) {
 	d := launch(t, elsewhere, "run", "--moved")
 	natsURL(t, filepath.Join(s.dir, "elsewhere"))
 	d.stop(t)
+	has(t, d.stderr.String(), "--moved: the store remembers the API at its new address", `"from":"https://old.example.org","to":"`+s.url)
 	has(t, run(t, elsewhere, "verify").stdout, "of "+s.url+", is sound: 1 agencies")
 
 	here := filepath.Join(s.dir, "here")
 	d = launch(t, s.with("DOORBELL_DATA_DIR="+here), "run", "--fresh")
 	natsURL(t, here)
 	d.stop(t)
+	has(t, d.stderr.String(), "--fresh: a new store was begun and the old one set aside", `"aside":"doorbell.db.20`, " store-id.20")
 	for _, name := range []string{"doorbell.db", "store-id"} {
 		if aside, err := filepath.Glob(filepath.Join(here, name+".20*Z")); err != nil || len(aside) != 1 {
 			t.Errorf("%v is set aside of %s: %v", aside, name, err)

@@ -3,6 +3,8 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/store"
@@ -31,5 +33,33 @@ func (a *app) tellSpace(is store.Space) {
 		a.o.Log.Warn("the store is nearly full", "in_use", is.InUse, "most", is.Max, "advice", s.Advice)
 	default:
 		a.o.Log.Info("there is room in the store again", "in_use", is.InUse, "most", is.Max)
+	}
+}
+
+// tellAccepted logs what the flags for one start have done.
+func (a *app) tellAccepted() {
+	flags, done, log := a.o.Accept, a.store.Accepted(), a.o.Log.With("store", a.store.ID())
+	switch {
+	case !flags.Restored:
+	case !done.Copied.IsZero():
+		log.Info("--restored: a backup is accepted as the store that goes on", "backup_of", done.Copied.Format(time.RFC3339))
+	case done.Stranger:
+		log.Info("--restored: a store is accepted that store-id did not name, and store-id written again")
+	default:
+		log.Info("--restored: nothing had to be accepted; leave the flag out at the next start")
+	}
+	switch {
+	case !flags.Moved:
+	case done.From != "":
+		log.Info("--moved: the store remembers the API at its new address", "from", Address(done.From).masked(), "to", Address(a.store.BaseURL()).masked())
+	default:
+		log.Info("--moved: the store knew the address already; leave the flag out at the next start")
+	}
+	switch {
+	case !flags.Fresh:
+	case len(done.Aside) > 0:
+		log.Info("--fresh: a new store was begun and the old one set aside; leave the flag out at the next start", "aside", strings.Join(done.Aside, " "))
+	default:
+		log.Info("--fresh: a new store was begun; there was no old one")
 	}
 }

@@ -19,18 +19,6 @@ import (
 	"doorbell/events/forward"
 )
 
-// reference is the insertion that ring rings at.
-func (s scene) reference(t *testing.T, agency string) string {
-	t.Helper()
-	for _, i := range s.model.Truth().Insertions {
-		if i.AgencyID == agency && i.VisibleAt(time.Now()) {
-			return i.Reference
-		}
-	}
-	t.Fatal("there is no insertion")
-	return ""
-}
-
 // mustBePrivate wants no key, no secret of an outlet and no person in what was printed.
 func mustBePrivate(t *testing.T, text string) {
 	t.Helper()

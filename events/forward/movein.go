@@ -70,6 +70,7 @@ func (h handover) settle(l *lane) *laneState {
 	var was coverage
 	if known {
 		*s = *before
+		s.Agencies = before.copyAgencies() // others look at what there was
 		was, s.Filters = before.Filters, l.filters
 		s.Remake = before.Remake || before.Consumer != "" && before.Consumer != l.consumer
 	} else {
@@ -206,6 +207,15 @@ func (s *laneState) mark(agency string) *mark {
 		s.Agencies[agency] = m
 	}
 	return m
+}
+
+// copyAgencies returns marks that can be changed without changing these.
+func (s *laneState) copyAgencies() map[string]*mark {
+	marks := map[string]*mark{}
+	for agency, m := range s.Agencies {
+		marks[agency] = &mark{Since: m.Since, Below: slices.Clone(m.Below), Named: slices.Clone(m.Named)}
+	}
+	return marks
 }
 
 // since is from when on an agency's events are the lane's business.

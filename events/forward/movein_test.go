@@ -29,6 +29,12 @@ func TestWhatWaitsMovesToTheNewAddress(t *testing.T) {
 }
 
 func TestAnAgencyThatGetsAnAddressOfItsOwnTakesAlongWhatWaits(t *testing.T) {
+	for _, order := range []string{"the old one last", "the old one first"} {
+		t.Run(order, func(t *testing.T) { takesAlong(t, order == "the old one first") })
+	}
+}
+
+func takesAlong(t *testing.T, oldFirst bool) {
 	bubble(t, func(t *testing.T) {
 		all, own := newScript("all", 20), newScript("own", 20)
 		w := newWorld(t, leadsTo(all))
@@ -41,10 +47,15 @@ func TestAnAgencyThatGetsAnAddressOfItsOwnTakesAlongWhatWaits(t *testing.T) {
 		rest := leadsTo(all)
 		rest.Filter.Except = []string{"A100"}
 		w.o.Routes = []Route{leadsTo(own, "A100"), rest}
+		if oldFirst {
+			slices.Reverse(w.o.Routes)
+		}
 		w.run(time.Minute, func() {
 			w.lead("A100")
 			w.lead("B200")
 		})
+		w.rebuild()
+		w.run(time.Minute)
 		wantIDs(t, own, []events.Event{w.history[2], w.history[4]})
 		wantIDs(t, all, []events.Event{w.history[0], w.history[1], w.history[3], w.history[5]})
 		// and back

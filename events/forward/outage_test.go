@@ -123,6 +123,9 @@ func TestADigestThatIsRefusedIsSentOneByOneAndOnlyTheBadOneIsBuried(t *testing.T
 		})
 		w.run(time.Minute)
 		wantIDs(t, s, slices.Concat(w.history[:3], w.history[4:]))
+		if n := s.called(); n != 11 { // the digest, and each of the ten
+			t.Errorf("called %d times", n)
+		}
 		letters := w.letters()
 		if len(letters) != 1 || letters[0].ID != bad || letters[0].Reason != "invalid_blocks" || letters[0].Forwarder != "slack" || letters[0].Attempts != 1 {
 			t.Errorf("%+v", letters)

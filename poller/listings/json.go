@@ -46,20 +46,23 @@ func offset(err error) int64 {
 	return 0
 }
 
-// members yields the members of an object that check has passed, values as they stand there; nothing if it is none.
+// members yields the members of an object that check has passed, values as they stand there; nothing if it is none. It steps
+// over what it need not look into, and ends at what is no JSON.
 func members(raw jsontext.Value) iter.Seq2[string, jsontext.Value] {
 	return func(yield func(string, jsontext.Value) bool) {
-		d, ok := open(raw, jsontext.KindBeginObject)
-		for ok && d.PeekKind() != jsontext.KindEndObject {
-			name, err := d.ReadToken()
-			if err != nil {
+		i, ok := opened(raw, '{', '}')
+		for ok && raw[i] == '"' {
+			end, closed := textEnd(raw, i)
+			colon := space(raw, end)
+			if !closed || colon == len(raw) || raw[colon] != ':' {
 				return
 			}
-			key := name.String()
-			value, err := next(d, raw)
-			if err != nil || !yield(key, value) {
+			at := space(raw, colon+1)
+			after, found := valueEnd(raw, at)
+			if !found || !yield(memberText(raw[i:end]), raw[at:after:after]) {
 				return
 			}
+			i, ok = following(raw, after)
 		}
 	}
 }
@@ -67,33 +70,70 @@ func members(raw jsontext.Value) iter.Seq2[string, jsontext.Value] {
 // elements yields the elements of an array that check has passed; nothing if it is none.
 func elements(raw jsontext.Value) iter.Seq[jsontext.Value] {
 	return func(yield func(jsontext.Value) bool) {
-		d, ok := open(raw, jsontext.KindBeginArray)
-		for ok && d.PeekKind() != jsontext.KindEndArray {
-			value, err := next(d, raw)
-			if err != nil || !yield(value) {
+		i, ok := opened(raw, '[', ']')
+		for ok {
+			end, found := valueEnd(raw, i)
+			if !found || !yield(raw[i:end:end]) {
 				return
 			}
+			i, ok = following(raw, end)
 		}
 	}
 }
 
-func open(raw jsontext.Value, kind jsontext.Kind) (*jsontext.Decoder, bool) {
-	if raw.Kind() != kind {
-		return nil, false
+// opened is where the first member or element begins; false if there is none.
+func opened(raw []byte, opening, closing byte) (i int, ok bool) {
+	i = space(raw, 0)
+	if i == len(raw) || raw[i] != opening {
+		return i, false
 	}
-	d := newDecoder(raw)
-	_, err := d.ReadToken()
-	return d, err == nil
+	i = space(raw, i+1)
+	return i, i < len(raw) && raw[i] != closing
 }
 
-// next cuts the next value out of raw; the decoder's own slice would live only until the next read.
-func next(d *jsontext.Decoder, raw jsontext.Value) (jsontext.Value, error) {
-	value, err := d.ReadValue()
-	if err != nil {
-		return nil, err
+// following is where the next one begins after one that ends at i; false if it was the last.
+func following(raw []byte, i int) (next int, ok bool) {
+	if i = space(raw, i); i == len(raw) || raw[i] != ',' {
+		return i, false
 	}
-	end := d.InputOffset()
-	return raw[end-int64(len(value)) : end : end], nil
+	i = space(raw, i+1)
+	return i, i < len(raw)
+}
+
+// valueEnd is where a value ends that begins at i. Of what is no JSON it may be anywhere, or nowhere.
+func valueEnd(raw []byte, i int) (end int, ok bool) {
+	if i == len(raw) {
+		return i, false
+	}
+	if raw[i] != '{' && raw[i] != '[' {
+		return scalarEnd(raw, i)
+	}
+	for depth := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			if end, ok = textEnd(raw, i); !ok {
+				return i, false
+			}
+			i = end - 1
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1, true
+			}
+		}
+	}
+	return i, false
+}
+
+// memberText is the name that a JSON string stands for.
+func memberText(quoted []byte) string {
+	name := quoted[1 : len(quoted)-1]
+	if _, plain := alike(name); plain {
+		return string(name)
+	}
+	s, _ := jsontext.AppendUnquote(nil, quoted) // the error is about UTF-8, which is mended
+	return string(s)
 }
 
 // text is the content of a JSON string; false for anything else.

@@ -263,6 +263,14 @@ func renewFingerprint(k *store.ContactRequest, f identified) bool {
 }
 
 func full(r listings.ContactRequest, rules rules) [32]byte {
+	if digest, ok := listings.ScorelessDigest(r.Record, rules.ignoreContactRequest); ok {
+		return digest
+	}
+	return slowFull(r, rules)
+}
+
+// slowFull is full for records that are written in an unusual way.
+func slowFull(r listings.ContactRequest, rules rules) [32]byte {
 	ignored := append(scores(r.Record), rules.ignoreContactRequest...)
 	digest, err := listings.Digest(r.Record, ignored)
 	if err != nil {

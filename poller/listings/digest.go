@@ -16,7 +16,16 @@ var errNoJSON = errors.New("digest: not one proper JSON value")
 // the order of members and white space do not matter. Other than in the RFC, numbers keep their text: integers above 2^53
 // that a float would make equal stay different, and 1.0 is not 1.
 func Digest(record json.RawMessage, ignore []string) (digest [32]byte, err error) {
-	pruned, err := prune(jsontext.Value(record), tokens(ignore))
+	ignored := tokens(ignore)
+	if digest, ok := quickDigest(record, ignored, false); ok {
+		return digest, nil
+	}
+	return slowDigest(record, ignored)
+}
+
+// slowDigest is Digest for whatever JSON.
+func slowDigest(record json.RawMessage, ignore [][]string) (digest [32]byte, err error) {
+	pruned, err := prune(jsontext.Value(record), ignore)
 	if err != nil {
 		return digest, errNoJSON
 	}

@@ -2,7 +2,6 @@ package listings
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -142,7 +141,7 @@ func (s *spot) kindUnread(name, value []byte) uint64 {
 
 // leavesOut says whether a member of a record is not read.
 func (s *spot) leavesOut(name []byte) bool {
-	if s.score && len(name) == len("score") && strings.EqualFold(string(name), "score") {
+	if s.score && isScore(name) {
 		return true
 	}
 	for _, unread := range s.unread {

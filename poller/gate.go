@@ -31,7 +31,7 @@ func (p *Poller) before(ctx context.Context, r listings.Request) error {
 		return err
 	}
 	// The key first: who waits long for a key must not hold the one try at the base URL meanwhile.
-	reasons := []*patience{p.keyPatience(r.Key), p.base}
+	reasons := keyAndBase{p.keyPatience(r.Key), p.base}
 	for {
 		tickets, err := a.admitted(ctx, r, reasons)
 		if err != nil {
@@ -41,11 +41,11 @@ func (p *Poller) before(ctx context.Context, r listings.Request) error {
 		if err == nil {
 			err = a.mayAsk(r)
 		}
-		if err == nil && stillAdmitted(reasons, tickets) {
+		if err == nil && reasons.stillAdmit(tickets) {
 			p.crew.sent(pollName{r.AgencyID, r.Reference}, time.Now())
 			return nil
 		}
-		release(reasons, tickets)
+		reasons.release(tickets)
 		if err != nil {
 			return err
 		}
@@ -71,14 +71,20 @@ func (a *agency) mayAsk(r listings.Request) error {
 // newsWithin is how soon a walk that waits notices a halt or another key.
 const newsWithin = 5 * time.Second
 
+// keyAndBase are what a request may have to wait for. They give a ticket each.
+type (
+	keyAndBase [2]*patience
+	tickets    [2]time.Time
+)
+
 // admitted asks every reason; a walk, which has a goroutine of its own, waits where it has to.
-func (a *agency) admitted(ctx context.Context, r listings.Request, reasons []*patience) (tickets []time.Time, err error) {
-	for _, reason := range reasons {
+func (a *agency) admitted(ctx context.Context, r listings.Request, all keyAndBase) (given tickets, err error) {
+	for n, reason := range all {
 		for {
 			now := time.Now()
 			ticket, wait, ok := reason.admit(now)
 			if ok {
-				tickets = append(tickets, ticket)
+				given[n] = ticket
 				break
 			}
 			err := error(&waitError{until: now.Add(wait)})
@@ -88,33 +94,35 @@ func (a *agency) admitted(ctx context.Context, r listings.Request, reasons []*pa
 				}
 			}
 			if err != nil {
-				release(reasons, tickets)
-				return nil, err
+				for i, earlier := range all[:n] {
+					earlier.release(given[i])
+				}
+				return given, err
 			}
 		}
 	}
-	return tickets, nil
+	return given, nil
 }
 
-// stillAdmitted says whether nothing has failed while a request waited for the budget.
-func stillAdmitted(reasons []*patience, tickets []time.Time) bool {
-	for n, ticket := range tickets {
-		if !reasons[n].valid(ticket) {
+// stillAdmit says whether nothing has failed while a request waited for the budget.
+func (all keyAndBase) stillAdmit(given tickets) bool {
+	for n, reason := range all {
+		if !reason.valid(given[n]) {
 			return false
 		}
 	}
 	return true
 }
 
-func release(reasons []*patience, tickets []time.Time) {
-	for n, ticket := range tickets {
-		reasons[n].release(ticket)
+func (all keyAndBase) release(given tickets) {
+	for n, reason := range all {
+		reason.release(given[n])
 	}
 }
 
-func dismiss(reasons []*patience, sent time.Time) {
-	for _, r := range reasons {
-		r.dismissed(sent)
+func (all keyAndBase) dismiss(sent time.Time) {
+	for _, reason := range all {
+		reason.dismissed(sent)
 	}
 }
 
@@ -152,9 +160,9 @@ func (p *Poller) after(r listings.Request, o listings.Outcome) {
 				p.budget.slow(sent, now) // it may be too much for it, though it does not say so
 			}
 		}
-		dismiss([]*patience{p.base, key}, sent)
+		keyAndBase{key, p.base}.dismiss(sent)
 	default:
-		dismiss([]*patience{p.base, key}, sent)
+		keyAndBase{key, p.base}.dismiss(sent)
 	}
 	if changed {
 		p.touchAll(troubleName{troubleKey, r.Key}, troubleName{troubleBase, ""})

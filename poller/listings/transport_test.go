@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -266,15 +267,33 @@ func TestACancelBreaksARequestAtOnceWhereverItIs(t *testing.T) {
 				<-s.hanging
 				cancel()
 			}()
+			began := time.Now()
 			_, err := c.Insertions(ctx, testKey, "A100", InsertionsQuery{})
 			var broken *TransportError
-			if !errors.As(err, &broken) || broken.Stage != StageCanceled {
-				t.Errorf("%T: %v", err, err)
+			if !errors.As(err, &broken) || broken.Stage != StageCanceled || time.Since(began) > headerWithin/2 {
+				t.Errorf("%T: %v after %v", err, err, time.Since(began))
 			}
 			if len(c.o.Transport.(*Transport).places) != 0 {
 				t.Error("the request still has its place")
 			}
 		})
+	}
+}
+
+func TestAConnectionNoticesThatItsContextEndedWhileItWasIdle(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	c := newConn(NewTransport(TransportOptions{}), &url.URL{Scheme: "http", Host: "localhost"}, ours)
+	defer c.close()
+	ctx, cancel := context.WithCancel(t.Context())
+	p := passage{ctx: ctx, sent: time.Now(), until: time.Now().Add(time.Hour)}
+	if err := c.begin(p); err != nil {
+		t.Fatal(err)
+	}
+	c.busy = false
+	cancel()
+	if c.begin(p) == nil {
+		t.Error("it is ready for a request that has ended")
 	}
 }
 

@@ -19,6 +19,7 @@ func run(t *testing.T, environ []string, args ...string) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	code := Main(t.Context(), args, strings.NewReader(""), &stdout, &stderr, environ)
+	tellsNobody(t, args, stdout.String(), stderr.String())
 	return result{code, stdout.String(), stderr.String()}
 }
 

@@ -47,7 +47,7 @@ func binary(t testing.TB) string {
 // process is a doorbell of its own.
 type process struct {
 	cmd    *exec.Cmd
-	stderr bytes.Buffer
+	output bytes.Buffer
 	ended  chan error
 }
 
@@ -66,7 +66,7 @@ func start(t testing.TB, environ []string, args ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(binary(t), args...), ended: make(chan error, 1)}
 	p.cmd.Env = environ
-	p.cmd.Stderr = &p.stderr
+	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -78,9 +78,10 @@ func start(t testing.TB, environ []string, args ...string) *process {
 func (p *process) kill(t *testing.T) {
 	t.Helper()
 	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatalf("the daemon had ended by itself: %v\n%s", <-p.ended, p.stderr.String())
+		t.Fatalf("the daemon had ended by itself: %v\n%s", <-p.ended, p.output.String())
 	}
 	<-p.ended
+	holdsNobody(t, p.output.String())
 }
 
 // stop ends the process as a supervisor would and wants exit code 0.
@@ -90,8 +91,9 @@ func (p *process) stop(t testing.TB) {
 		t.Fatal(err)
 	}
 	if err := <-p.ended; err != nil {
-		t.Errorf("after SIGTERM: %v\n%s", err, p.stderr.String())
+		t.Errorf("after SIGTERM: %v\n%s", err, p.output.String())
 	}
+	holdsNobody(t, p.output.String())
 }
 
 // natsURL waits until the daemon answers at its socket and returns where its NATS listens.
@@ -102,6 +104,7 @@ func natsURL(t testing.TB, dir string) string {
 	eventually(t, "an answer at the socket", func() bool {
 		s, err := client.Status(t.Context())
 		url = s.NATS.URL
+		statusHoldsNobody(t, s)
 		return err == nil && url != ""
 	})
 	return url

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http/httptest"
 	"testing"
@@ -86,12 +85,14 @@ func (s scene) staysSilent(t *testing.T, silent, busy string) {
 // open makes a daemon in this process; its run is the caller's.
 func (s scene) open(t *testing.T, natsListen string, change ...func(*appOptions)) *app {
 	t.Helper()
+	log := &transcript{grown: make(chan struct{}, 1)}
+	t.Cleanup(func() { holdsNobody(t, log.String()) })
 	o := appOptions{
 		Base: Base{
 			DataDir: s.dir, NATSListen: natsListen, SubjectPrefix: "listings", Stream: "LISTINGS", StreamManage: "auto",
 			Retention: time.Hour, StreamMax: 1 << 30,
 		},
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Poller: poller.Options{
 			API: listings.Options{BaseURL: s.url}, RequestsPerSecond: 1000, PollInterval: 100 * time.Millisecond,
 			WalkInterval: 150 * time.Millisecond, Agencies: []poller.AgencyKeys{{ID: "A100", Key: listings.NewKey(testKey)}},
@@ -176,7 +177,7 @@ func (s *subscriber) await(t *testing.T, what string, fits func(arrival) bool) a
 
 func received(t *testing.T, m jetstream.Msg) arrival {
 	t.Helper()
-	a := arrival{message{header: m.Headers(), data: m.Data()}, m.Subject()}
+	a := arrival{message{subject: m.Subject(), header: m.Headers(), data: m.Data()}, m.Subject()}
 	if a.kind() != "" {
 		if err := json.Unmarshal(a.data, &a.body); err != nil {
 			t.Fatalf("%s is no JSON object", a.kind())

@@ -119,7 +119,7 @@ func cutThePower(t *testing.T, cuts int) {
 		}
 		_ = p.cmd.Process.Kill() // it may have noticed
 		<-p.ended
-		b.output.Write(p.stderr.Bytes())
+		b.output.Write(p.output.Bytes())
 		d.comeBack(t, journals[n%len(journals)])
 	}
 	last := start(t, b.environ, "run")

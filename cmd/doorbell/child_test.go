@@ -31,6 +31,13 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, commitAndPublish(dir))
 		os.Exit(1)
 	}
+	if os.Getenv(backlogDaemon) != "" {
+		if err := runWithBacklog(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	dir, err := os.MkdirTemp("", "dbt")
 	if err == nil {
 		err = os.Setenv("TMPDIR", dir)

@@ -104,14 +104,20 @@ func memoryOf(b *testing.B, p *process) map[string]float64 {
 	if err != nil {
 		b.Skip("there is no /proc here")
 	}
+	found := megabytes(string(text))
+	addMappings(b, p, found)
+	return found
+}
+
+// megabytes are the sizes in the status of a process.
+func megabytes(status string) map[string]float64 {
 	found := map[string]float64{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(status) {
 		if f := strings.Fields(line); len(f) == 3 && f[2] == "kB" {
 			kb, _ := strconv.ParseFloat(f[1], 64)
 			found[strings.TrimSuffix(f[0], ":")] = kb * 1024 / 1e6
 		}
 	}
-	addMappings(b, p, found)
 	return found
 }
 

@@ -23,6 +23,7 @@ var externalRounds = flag.Int("external.rounds", 10, "how many things happen to 
 type farServer struct {
 	folder, copied string
 	port           int
+	sync           bool // each message
 	running        *server.Server
 }
 
@@ -37,7 +38,7 @@ func startFar(t *testing.T) *farServer {
 
 func (f *farServer) start(t *testing.T) {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: f.port, NoSigs: true, NoLog: true, JetStream: true, StoreDir: f.folder})
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: f.port, NoSigs: true, NoLog: true, JetStream: true, StoreDir: f.folder, SyncAlways: f.sync})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,8 +60,12 @@ func (a *app) status() (ops.Status, error) {
 		if err != nil {
 			return ops.Status{}, err
 		}
+		cursor, err := a.store.Cursor(l.AgencyID) // the relay has not read it yet if NATS is away since the start
+		if err != nil {
+			return ops.Status{}, err
+		}
 		s.Relay = append(s.Relay, ops.RelayStatus{
-			AgencyID: l.AgencyID, Acknowledged: l.Acknowledged, Pending: last - min(last, l.Acknowledged), Foreign: l.Foreign, Problem: l.Problem,
+			AgencyID: l.AgencyID, Acknowledged: cursor.Sequence, Pending: last - min(last, cursor.Sequence), Foreign: l.Foreign, Problem: l.Problem,
 		})
 	}
 	return s, nil

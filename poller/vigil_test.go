@@ -472,7 +472,7 @@ func TestAResumedAgencyIsNotCalledStaleForTheTimeOfItsHalt(t *testing.T) {
 		w.pass(24 * time.Hour)
 		before := len(w.log("A100"))
 		w.must(w.model.LinkKey(testKey, "A100"))
-		w.model.SetFault(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Delay: 19 * time.Second} })
+		w.model.SetFault(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Delay: 20 * time.Second} })
 		_, err := w.poller.Resume("A100", "")
 		w.must(err)
 		w.pass(20 * time.Minute)

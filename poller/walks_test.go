@@ -418,7 +418,7 @@ func TestAHoldOverSlowWalksIsBelievedInItsTime(t *testing.T) {
 		for n := range 40 {
 			w.must(w.model.Withdraw("A100", fmt.Sprintf("a#%d##", n)))
 		}
-		w.model.SetFault(onList(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Delay: 19 * time.Second} }))
+		w.model.SetFault(onList(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Delay: 25 * time.Second} }))
 		w.pass(90 * time.Minute)
 		if n := count(w.log("A100"), events.TypeInsertionDisappeared); n != 40 {
 			t.Errorf("%d of 40 disappeared after 90 min, a hold is for 30", n)

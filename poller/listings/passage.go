@@ -33,12 +33,11 @@ func passageOf(r *http.Request, timeout time.Duration) passage {
 }
 
 // header is when the header must have come.
-func (p passage) header() time.Time {
-	if at := p.sent.Add(headerWithin); at.Before(p.until) {
-		return at
-	}
-	return p.until
-}
+func (p passage) header() time.Time { return p.sent.Add(headerOf(p.until.Sub(p.sent))) }
+
+// headerOf is how much of a request's time may pass before its answer has begun and its header ended. The rest is for a body
+// that was slow in coming.
+func headerOf(whole time.Duration) time.Duration { return whole - whole/10 }
 
 // again is asked before a request is sent once more.
 func (p passage) again() error {

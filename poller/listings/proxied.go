@@ -32,7 +32,7 @@ func newProxied(timeout time.Duration) *http.Transport {
 		ForceAttemptHTTP2:      true,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    min(timeout, handshakeWithin),
-		ResponseHeaderTimeout:  min(timeout, headerWithin),
+		ResponseHeaderTimeout:  headerOf(timeout),
 		MaxResponseHeaderBytes: mostHeader,
 		DisableCompression:     true, // we unpack ourselves, bounded
 		MaxIdleConns:           mostIdle,

@@ -30,7 +30,6 @@ const (
 	mostInterims    = 5 // 1xx answers before one that counts
 	connectWithin   = 10 * time.Second
 	handshakeWithin = 10 * time.Second
-	headerWithin    = 20 * time.Second // after which an answer must have begun, and its header ended
 )
 
 // Transport asks over HTTP/1.1 for a Client: GET requests without a body, over connections that it keeps open. Where an

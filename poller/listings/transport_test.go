@@ -270,7 +270,7 @@ func TestACancelBreaksARequestAtOnceWhereverItIs(t *testing.T) {
 			began := time.Now()
 			_, err := c.Insertions(ctx, testKey, "A100", InsertionsQuery{})
 			var broken *TransportError
-			if !errors.As(err, &broken) || broken.Stage != StageCanceled || time.Since(began) > headerWithin/2 {
+			if !errors.As(err, &broken) || broken.Stage != StageCanceled || time.Since(began) > 10*time.Second {
 				t.Errorf("%T: %v after %v", err, err, time.Since(began))
 			}
 			if len(c.o.Transport.(*Transport).places) != 0 {
@@ -335,8 +335,8 @@ func TestTheHeaderHasItsOwnLimitAndTheBodyTheRest(t *testing.T) {
 		header, body, ends time.Duration
 		good               bool
 	}{
-		{19 * time.Second, 10 * time.Second, 29 * time.Second, true},
-		{21 * time.Second, 0, 20 * time.Second, false},
+		{26 * time.Second, 3 * time.Second, 29 * time.Second, true},
+		{28 * time.Second, 0, 27 * time.Second, false},
 		{19 * time.Second, 12 * time.Second, 30 * time.Second, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {

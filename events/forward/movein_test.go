@@ -79,14 +79,15 @@ func takesAlong(t *testing.T, oldFirst bool) {
 
 func TestWhatTheNewHomeHasPassedIsSentAllTheSame(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		a, b := newScript("a", 20), newScript("b", 20)
-		w := newWorld(t, leadsTo(a, "A100"), leadsTo(b, "B200"))
+		a, b, c := newScript("a", 20), newScript("b", 20), newScript("c", 20)
+		other := leadsTo(c, "C300") // so that the consumers keep their names
+		w := newWorld(t, leadsTo(a, "A100"), leadsTo(b, "B200"), other)
 		a.down()
 		w.run(time.Minute, func() {
 			w.lead("A100") // waits with a
 			w.lead("B200") // b is past it
 		})
-		w.o.Routes = []Route{leadsTo(b, "A100", "B200")}
+		w.o.Routes = []Route{leadsTo(b, "A100", "B200"), other}
 		w.run(time.Minute)
 		wantIDs(t, b, []events.Event{w.history[1], w.history[0]})
 	})
@@ -158,4 +159,27 @@ func consumerNames(t *testing.T, w *world) (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+func TestAnotherAddressForAnotherAgencyInheritsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		one, two := newScript("one", 20), newScript("two", 20)
+		w := newWorld(t, leadsTo(one, "A100"))
+		w.run(time.Minute, func() { w.lead("A100") })
+		w.lead("B200")
+		w.o.Routes = []Route{leadsTo(two, "B200")} // its consumer has the name of the one before
+		w.run(time.Minute, func() { w.lead("B200") })
+		wantIDs(t, two, w.history[2:])
+	})
+}
+
+func TestWhatIsBuriedIsDone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.bury(s, 2)
+		w.rebuild()
+		w.run(time.Minute, func() { w.lead("A 1") })
+		wantIDs(t, s, w.history[2:])
+	})
 }

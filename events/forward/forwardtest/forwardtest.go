@@ -89,7 +89,7 @@ func Outlet(t *testing.T, s Suite) {
 // send is what the pipeline does: one delivery, with a limit. Every error is searched.
 func (s Suite) send(t *testing.T, o forward.Outlet, d forward.Delivery) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err := o.Send(ctx, d)
 	s.clean(t, err)

@@ -54,7 +54,16 @@ func TestEventsWaitForNATSWithoutHoldingUpAnything(t *testing.T) {
 		t.Logf("%s; filled in %s", m, time.Since(begin).Round(time.Millisecond))
 		marks = append(marks, m)
 	}
-	early, late := marks[0], marks[2]
+	if !raced { // with the race detector neither time nor memory is what it is
+		compare(t, marks[0], marks[2])
+	}
+	w.drain(t)
+	w.judge(t)
+}
+
+// compare fails the test where waiting events hold something up.
+func compare(t *testing.T, early, late mark) {
+	t.Helper()
 	if late.polls < early.polls/2 {
 		t.Errorf("polling went down from %.0f to %.0f a second", early.polls, late.polls)
 	}
@@ -64,8 +73,6 @@ func TestEventsWaitForNATSWithoutHoldingUpAnything(t *testing.T) {
 	if late.status > time.Second || late.found > 5*time.Second {
 		t.Errorf("late, a status took %s, and finding a contact request %s", late.status, late.found)
 	}
-	w.drain(t)
-	w.judge(t)
 }
 
 // waitingWorld is an API that keeps moving, a daemon, and a NATS server that is not there yet.
@@ -135,11 +142,11 @@ func (w *waitingWorld) start(t *testing.T) {
 		_ = w.cmd.Wait()
 	})
 	w.client = ops.NewClient(filepath.Join(w.dir, socketFile))
-	eventually(t, "all baselines in the log", func() bool {
-		s, err := w.client.Status(t.Context())
-		w.logged = pending(s)
-		return err == nil && w.logged >= backlogAgencies
+	eventually(t, "an answer at the socket", func() bool {
+		_, err := w.client.Status(t.Context())
+		return err == nil
 	})
+	w.logged = w.found(t, backlogAgencies) // the baselines
 	w.oracle.until = time.Now()
 	moving, rest := context.WithCancel(t.Context())
 	var world sync.WaitGroup
@@ -256,7 +263,7 @@ func typically(times int, do func()) time.Duration {
 // found waits until so many events are waiting in the log.
 func (w *waitingWorld) found(t *testing.T, want uint64) (have uint64) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * patience); ; time.Sleep(2 * time.Millisecond) {
 		s, err := w.client.Status(t.Context())
 		if have = pending(s); err == nil && have >= want {
 			return have
@@ -354,7 +361,7 @@ func (w *waitingWorld) judge(t *testing.T) {
 	for _, wrong := range first(read.wrong, 20) {
 		t.Error(wrong)
 	}
-	if peak > mostResident {
+	if peak > mostResident && !raced {
 		t.Errorf("up to %.0f MB were resident", peak)
 	}
 	t.Logf("%d events in the stream, %d of them found by polling and of the watch; up to %.0f MB resident", len(read.ids), len(read.own), peak)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/forward"
@@ -116,15 +115,8 @@ func (a *app) makeDeadLetters(ctx context.Context) error {
 		return err
 	}
 	defer hangUp(conn)
-	js, err := jetstream.New(conn)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, prepareLimit)
-	defer cancel()
 	b := a.o.Base
-	_, err = js.CreateOrUpdateStream(ctx, forward.DeadLetterConfig(b.SubjectPrefix, b.Stream, b.Retention, int64(b.StreamMax), 1))
-	return err
+	return forward.EnsureDeadLetters(ctx, conn, forward.DeadLetterConfig(b.SubjectPrefix, b.Stream, b.Retention, int64(b.StreamMax), 1), true)
 }
 
 // dropLetter erases a dead letter for those who may not do it themselves.

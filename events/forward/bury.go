@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/stream"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -61,23 +62,20 @@ func DeadLetterConfig(prefix, stream string, retention time.Duration, maxBytes i
 	return c
 }
 
-// EnsureDeadLetters makes a stream if it is missing, and changes none that is there. Guests of the embedded server may not make
-// streams: the daemon does it for them.
-func EnsureDeadLetters(ctx context.Context, conn *nats.Conn, c jetstream.StreamConfig) error {
+// EnsureDeadLetters makes a stream if it is missing. One that is there is changed only if the server is the daemon's own, where guests,
+// as forwarders beside it are, may make none.
+func EnsureDeadLetters(ctx context.Context, conn *nats.Conn, c jetstream.StreamConfig, embedded bool) error {
 	js, err := jetstream.New(conn)
 	if err != nil {
 		return fmt.Errorf("dead letters: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	_, err = js.Stream(ctx, c.Name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		_, err = js.CreateStream(ctx, c)
+	found, err := stream.Ensure(ctx, js, c, stream.Rights{Manage: true, Embedded: embedded})
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made by another at this moment
+		return fmt.Errorf("dead letters: %w", err)
 	}
-	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		return fmt.Errorf("stream %s of dead letters: %w", c.Name, err)
-	}
-	return nil
+	return found.Unchanged
 }
 
 // bury writes a dead letter. The same one twice is one: the server tells it by its id for a while, and afterwards by a look at the
@@ -118,7 +116,7 @@ func (l *lane) post(ctx context.Context, letter *nats.Msg) error {
 	}
 	err := publish()
 	if errors.Is(err, jetstream.ErrNoStreamResponse) && o.Manage {
-		if err := EnsureDeadLetters(ctx, o.Conn, DeadLetterConfig(o.Prefix, o.Stream, o.Retention, 0, o.Replicas)); err != nil {
+		if err := EnsureDeadLetters(ctx, o.Conn, DeadLetterConfig(o.Prefix, o.Stream, o.Retention, 0, o.Replicas), false); err != nil {
 			return err
 		}
 		err = publish()

@@ -175,7 +175,7 @@ func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer guest.Close()
-	if err := EnsureDeadLetters(t.Context(), w.nc, DeadLetterConfig("listings", "LISTINGS", time.Hour, 0, 1)); err != nil {
+	if err := EnsureDeadLetters(t.Context(), w.nc, DeadLetterConfig("listings", "LISTINGS", time.Hour, 0, 1), false); err != nil {
 		t.Fatal(err)
 	}
 	o := newScript("a", 5)

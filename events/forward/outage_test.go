@@ -283,7 +283,7 @@ func TestADeadLetterThatCannotBeWrittenKeepsTheMessage(t *testing.T) {
 		if st := f.Status().Lanes[0]; st.Waiting != 1 || !strings.Contains(st.LastError, "dead letter") {
 			t.Errorf("%+v", st)
 		}
-		if err := EnsureDeadLetters(t.Context(), w.nc, DeadLetterConfig("listings", "LISTINGS", time.Hour, 0, 1)); err != nil {
+		if err := EnsureDeadLetters(t.Context(), w.nc, DeadLetterConfig("listings", "LISTINGS", time.Hour, 0, 1), false); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(7 * time.Minute)

@@ -30,13 +30,13 @@ const (
 // https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks#handling_errors and, for what is wrong with
 // blocks, what chat.postMessage documents.
 var words = map[string]meaning{
-	"invalid_payload":                         ofMessage,
-	"invalid_blocks":                          ofMessage,
-	"invalid_blocks_format":                   ofMessage,
-	"invalid_attachments":                     ofMessage,
-	"msg_blocks_too_long":                     ofMessage,
-	"msg_too_long":                            ofMessage,
-	"no_text":                                 ofMessage,
+	"invalid_payload":       ofMessage,
+	"invalid_blocks":        ofMessage,
+	"invalid_blocks_format": ofMessage,
+	"invalid_attachments":   ofMessage,
+	"msg_blocks_too_long":   ofMessage,
+	"msg_too_long":          ofMessage,
+	"no_text":               ofMessage,
 	"missing_text_or_fallback_or_attachments": ofMessage,
 	"too_many_attachments":                    ofMessage,
 

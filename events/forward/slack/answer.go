@@ -37,8 +37,10 @@ var words = map[string]meaning{
 	"msg_blocks_too_long":   ofMessage,
 	"msg_too_long":          ofMessage,
 	"no_text":               ofMessage,
+
 	"missing_text_or_fallback_or_attachments": ofMessage,
-	"too_many_attachments":                    ofMessage,
+
+	"too_many_attachments": ofMessage,
 
 	"action_prohibited":                 ofWebhook,
 	"channel_is_archived":               ofWebhook,

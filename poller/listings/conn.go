@@ -125,6 +125,22 @@ func (c *conn) close() {
 // quiet says whether the other side has neither hung up nor said anything.
 func (c *conn) quiet() bool { return c.socket == nil || c.socket.quiet() }
 
+// spent says whether nothing is left of what was read. TLS reads whole records, and more: the socket knows nothing of those.
+func (c *conn) spent() bool {
+	if c.in.Buffered() > 0 {
+		return false
+	}
+	over, ok := c.nc.(*tls.Conn)
+	if !ok {
+		return true
+	}
+	if over.SetReadDeadline(time.Unix(1, 0)) != nil { // until the next request
+		return false
+	}
+	n, err := over.Read(make([]byte, 1))
+	return n == 0 && isTimeout(err)
+}
+
 // Read reads for c.in, as much as may be read.
 func (c *conn) Read(b []byte) (int, error) {
 	if c.left <= 0 {
@@ -230,7 +246,7 @@ func (b *answerBody) end(err error) {
 	c.mu.Lock()
 	c.busy = false
 	c.mu.Unlock()
-	if b.keep && (err == nil || err == io.EOF) && c.in.Buffered() == 0 {
+	if b.keep && (err == nil || err == io.EOF) && c.spent() {
 		c.t.keep(c)
 	} else {
 		c.close()

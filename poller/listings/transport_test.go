@@ -201,6 +201,31 @@ func TestAnAnswerToNobodyIsNotTakenForTheNextOne(t *testing.T) {
 	c.closeIdle()
 }
 
+// TestAnAnswerToNobodyThatTLSHasReadIsNotTakenForTheNextOne is about what came in the same TLS record as the end of a body:
+// nothing of it is left in the socket.
+func TestAnAnswerToNobodyThatTLSHasReadIsNotTakenForTheNextOne(t *testing.T) {
+	issued := httptest.NewTLSServer(nil)
+	defer issued.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(issued.Certificate())
+	const forbidden = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
+	body := "[" + strings.Repeat(" ", 9_000) + "]"
+	long := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	s := play(t, &tls.Config{Certificates: issued.TLS.Certificates, DynamicRecordSizingDisabled: true}, long+forbidden, long)
+	c := s.client(t, func(o *Options) {
+		o.BaseURL = "https://" + s.Addr().String()
+		o.Transport = NewTransport(TransportOptions{tls: &tls.Config{RootCAs: roots}})
+	})
+	for range 2 {
+		if _, err := c.insertions(t); err != nil {
+			t.Errorf("an answer is that of nobody: %v", err)
+		}
+	}
+	if s.opened.Load() != 2 {
+		t.Errorf("%d connections", s.opened.Load())
+	}
+}
+
 func TestAConnectionThatHungUpIsNotAskedAtAll(t *testing.T) {
 	s := play(t, nil, good)
 	var again atomic.Int32

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -137,17 +138,31 @@ func (a *app) decide(ctx context.Context, r *relay.Relay, ids []string) {
 	})
 }
 
-// setAgencies tells the poller whom to watch, as far as that may begin.
+// errUndecided: of those who stay the watch of none has begun yet, so that nobody would be watched.
+var errUndecided = errors.New("the watch of those who stay has not begun yet")
+
+// setAgencies tells the poller whom to watch, as far as that may begin. After errUndecided it has to be told once more.
 func (a *app) setAgencies(list []poller.AgencyKeys) error {
 	d := &a.admission
 	d.setting.Lock()
 	defer d.setting.Unlock()
 	a.prepare(list)
-	if err := a.poller.SetAgencies(d.admitted(list)); err != nil {
+	err := a.poller.SetAgencies(d.admitted(list))
+	if errors.Is(err, poller.ErrRetiresAll) && d.wantsOneOf(list) {
+		return errUndecided
+	}
+	if err != nil {
 		return err
 	}
 	d.wanted = list
 	return nil
+}
+
+// wantsOneOf says whether somebody of a list was wanted before.
+func (d *admission) wantsOneOf(list []poller.AgencyKeys) bool {
+	return slices.ContainsFunc(d.wanted, func(before poller.AgencyKeys) bool {
+		return slices.ContainsFunc(list, func(k poller.AgencyKeys) bool { return k.ID == before.ID })
+	})
 }
 
 // admitOthers lets the watch of those begin who were not decided at the start, or who came later.

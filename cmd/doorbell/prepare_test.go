@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -154,4 +155,50 @@ func TestAnAgencyThatComesLaterIsComparedFirst(t *testing.T) {
 			return nil
 		}
 	})
+}
+
+// TestWhoStaysButIsNotDecidedYetIsNobodyWhoRetires is about keys that are read again while the stream is still compared.
+func TestWhoStaysButIsNotDecidedYetIsNobodyWhoRetires(t *testing.T) {
+	s := newScene(t, "A100", "B200", "C300")
+	listed := func(ids ...string) []poller.AgencyKeys {
+		var o appOptions
+		watching(ids)(&o)
+		return o.Poller.Agencies
+	}
+	a := s.open(t, "off", watching([]string{"B200"}))
+	d := &a.admission
+	d.wanted = listed("A100", "B200")
+	d.decided["A100"], d.decided["C300"] = false, false
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.admitOthers(ctx) }()
+	reader := &keyReader{told: d.wanted, log: slog.New(slog.DiscardHandler)}
+	if err := reader.tell(listed("A100", "C300"), a.setAgencies); err != nil || !reader.again {
+		t.Errorf("it is not told again when A100 is decided: %v", err)
+	}
+	d.admit("A100")
+	watched := func(want ...string) func() bool {
+		return func() bool {
+			now, err := a.poller.Status()
+			var ids []string
+			for _, w := range now.Agencies {
+				ids = append(ids, w.AgencyID)
+			}
+			slices.Sort(ids)
+			return err == nil && slices.Equal(ids, want)
+		}
+	}
+	eventually(t, "both are watched", watched("A100", "B200"))
+	if err := reader.tell(listed("A100", "C300"), a.setAgencies); err != nil || reader.again {
+		t.Errorf("the second time: %v", err)
+	}
+	d.admit("C300")
+	eventually(t, "the change has come", watched("A100", "C300"))
+	if err := a.setAgencies(listed("B200")); !errors.Is(err, poller.ErrRetiresAll) {
+		t.Errorf("nobody stays: %v", err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }

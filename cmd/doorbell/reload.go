@@ -91,8 +91,11 @@ func (r *keyReader) tell(list []poller.AgencyKeys, set func([]poller.AgencyKeys)
 		return nil
 	}
 	err := set(list)
-	r.again = errors.Is(err, store.ErrNoSpace)
+	r.again = errors.Is(err, store.ErrNoSpace) || errors.Is(err, errUndecided)
 	switch {
+	case errors.Is(err, errUndecided):
+		r.log.Warn("agencies and keys wait", "err", err)
+		return nil
 	case errors.Is(err, poller.ErrRetiresAll):
 		r.log.Error("the changed configuration is refused: it would retire all agencies at once; agencies and keys stay as they "+
 			"were, a restart takes it", "err", err)

@@ -31,6 +31,7 @@ const (
 type admission struct {
 	mu      sync.Mutex
 	decided map[string]bool // false: it is being found out
+	failed  error           // a commit may have happened: the process has to end
 	news    chan struct{}   // capacity 1: one more is decided
 	work    sync.WaitGroup
 	stop    context.CancelFunc
@@ -52,6 +53,9 @@ func (a *app) compare(ctx context.Context) error {
 	a.prepare(d.wanted)
 	limit := time.After(cmp.Or(a.o.Patience, prepareLimit))
 	for len(d.admitted(d.wanted)) < len(d.wanted) {
+		if err := d.failure(); err != nil {
+			return a.ended(err)
+		}
 		select {
 		case <-d.news:
 		case <-ctx.Done():
@@ -82,6 +86,20 @@ func (d *admission) admit(id string) {
 	d.decided[id] = true
 	d.mu.Unlock()
 	d.poke()
+}
+
+// fail ends the process.
+func (d *admission) fail(err error) {
+	d.mu.Lock()
+	d.failed = err
+	d.mu.Unlock()
+	d.poke()
+}
+
+func (d *admission) failure() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failed
 }
 
 func (d *admission) poke() {
@@ -122,11 +140,16 @@ func (a *app) prepare(list []poller.AgencyKeys) {
 	})
 }
 
-// decide finds out about agencies. A server that is away is said once, everything else of each of them.
+// decide finds out about agencies. A server that is away is said once, everything else of each of them. Where the outcome of a
+// commit is not known, nobody is admitted any more.
 func (a *app) decide(ctx context.Context, r *relay.Relay, ids []string) {
 	const late = "the watch begins before the stream was compared with the event log; that follows when it can be read"
 	var away sync.Once
 	_ = r.Prepare(ctx, ids, func(id string, err error) { // each is told of its own
+		if errors.Is(err, relay.ErrLog) && !errors.Is(err, store.ErrNoSpace) {
+			a.admission.fail(err)
+			return
+		}
 		switch {
 		case err == nil || a.admission.ctx.Err() != nil:
 		case errors.Is(err, relay.ErrNotConnected), errors.Is(err, relay.ErrNoAnswer):
@@ -174,6 +197,9 @@ func (a *app) admitOthers(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-d.news:
+		}
+		if err := d.failure(); err != nil {
+			return err
 		}
 		d.setting.Lock()
 		err := a.poller.SetAgencies(d.admitted(d.wanted))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/relay"
 	"doorbell/poller"
 	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
@@ -200,5 +201,30 @@ func TestWhoStaysButIsNotDecidedYetIsNobodyWhoRetires(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// broken is an event log whose commits may have happened.
+type broken struct{ *store.Store }
+
+func (broken) CloseUp(string) error {
+	return fmt.Errorf("%w: input/output error", store.ErrUnknownOutcome)
+}
+
+func TestACommitOfUnknownOutcomeEndsTheProcessAlsoWhileTheStreamIsCompared(t *testing.T) {
+	s := newScene(t, "A100")
+	a := s.open(t, "off", watching([]string{"A100"}))
+	r, err := relay.New(relay.Options{Log: broken{a.store}, Conn: a.conn, Prefix: "listings", Stream: "LISTINGS"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.decide(t.Context(), r, []string{"B200"})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := a.admitOthers(ctx); !errors.Is(err, store.ErrUnknownOutcome) {
+		t.Errorf("it goes on: %v", err)
+	}
+	if a.admission.decided["B200"] {
+		t.Error("the watch begins")
 	}
 }

@@ -42,8 +42,14 @@ func (p *InsertionsPage) shareMarks() {
 	}
 }
 
-// beginMarks makes room for the marks of a record.
+// mostRoomForMarks bounds the marks of an answer: it may be as full of empty records as it is long.
+const mostRoomForMarks = 1 << 20
+
+// beginMarks makes room for the marks of a record. Of an answer that has too many there are fewer than one for each, so none.
 func (k *scanner) beginMarks() {
+	if len(k.marks) >= mostRoomForMarks {
+		return
+	}
 	for range k.watched {
 		k.marks = append(k.marks, MarkAbsent)
 	}

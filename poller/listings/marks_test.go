@@ -145,3 +145,21 @@ func FuzzMarks(f *testing.F) {
 		}
 	})
 }
+
+func TestAnAnswerFullOfEmptyRecordsTakesNoMoreRoomForItsMarksThanABound(t *testing.T) {
+	var ignored []string
+	for n := range mostMarks {
+		ignored = append(ignored, fmt.Sprintf("/m%d", n))
+	}
+	s := newSketch("", ignored, IDFields, false)
+	body := "[" + strings.Repeat(`{"m1":7},`, mostRoomForMarks/mostMarks) + `{},{"m1":7}]`
+	total, marks := s.read([]byte(body))
+	if total == (Sum{}) || len(marks) > mostRoomForMarks {
+		t.Errorf("%d marks", len(marks))
+	}
+	page := InsertionsPage{Insertions: make([]Insertion, mostRoomForMarks/mostMarks+2), marks: marks}
+	page.shareMarks()
+	if own := page.Insertions[0].Marks; len(own) == mostMarks {
+		t.Error("an insertion has marks, and not all have")
+	}
+}

@@ -13,6 +13,9 @@ import (
 // named is how many events of an agency a lane remembers one by one. The others are remembered by the highest of them.
 const named = 32
 
+// outOfTurn is how many that are done before their turn are remembered. A delivery holds no more.
+const outOfTurn = 2 * mostAhead
+
 // anew is how many beginnings are told apart.
 const anew = 8
 
@@ -28,6 +31,9 @@ type mark struct {
 	Below []bound `json:"below,omitempty"`
 	// Named are sequence, recorded time in milliseconds, and half of the id; in the order in which they were done.
 	Named []string `json:"named,omitempty"`
+	// Ahead are those that are done before their turn, until it comes. Others stand before them that are not done, so no bound may
+	// be made of them.
+	Ahead []string `json:"ahead,omitempty"`
 }
 
 type bound struct {
@@ -45,7 +51,8 @@ func (m *mark) has(e events.Event) bool {
 	if m == nil {
 		return false
 	}
-	return slices.Contains(m.Named, nameOf(e)) ||
+	name := nameOf(e)
+	return slices.Contains(m.Named, name) || slices.Contains(m.Ahead, name) ||
 		slices.ContainsFunc(m.Below, func(b bound) bool { return b.covers(bound{e.Sequence, e.RecordedTime}) })
 }
 
@@ -55,6 +62,26 @@ func (m *mark) add(e events.Event) {
 		return
 	}
 	m.Named = append(m.Named, nameOf(e))
+	m.trim()
+}
+
+// addAhead remembers an event that is done before its turn.
+func (m *mark) addAhead(e events.Event) {
+	if m.has(e) {
+		return
+	}
+	m.Ahead = append(m.Ahead, nameOf(e))
+	m.Ahead = m.Ahead[max(0, len(m.Ahead)-outOfTurn):] // better one doubled than one lost
+}
+
+// turn says that it is an event's turn: all before it are done.
+func (m *mark) turn(e events.Event) {
+	at := slices.Index(m.Ahead, nameOf(e))
+	if at < 0 {
+		return
+	}
+	m.Named = append(m.Named, m.Ahead[at])
+	m.Ahead = slices.Delete(m.Ahead, at, at+1)
 	m.trim()
 }
 
@@ -109,6 +136,11 @@ func (m *mark) join(other *mark) {
 	for _, name := range other.Named {
 		if !slices.Contains(m.Named, name) {
 			m.Named = append(m.Named, name)
+		}
+	}
+	for _, name := range other.Ahead {
+		if !slices.Contains(m.Ahead, name) {
+			m.Ahead = append(m.Ahead, name)
 		}
 	}
 	m.trim()

@@ -213,7 +213,7 @@ func (s *laneState) mark(agency string) *mark {
 func (s *laneState) copyAgencies() map[string]*mark {
 	marks := map[string]*mark{}
 	for agency, m := range s.Agencies {
-		marks[agency] = &mark{Since: m.Since, Below: slices.Clone(m.Below), Named: slices.Clone(m.Named)}
+		marks[agency] = &mark{Since: m.Since, Below: slices.Clone(m.Below), Named: slices.Clone(m.Named), Ahead: slices.Clone(m.Ahead)}
 	}
 	return marks
 }

@@ -142,7 +142,7 @@ func (l *lane) done(m jetstream.Msg, i *item, together []*item) error {
 	if err := l.step(stepSent); err != nil {
 		return err
 	}
-	l.mark(together...)
+	l.mark(i, together[1:]...)
 	if err := l.step(stepMarked); err != nil {
 		return err
 	}
@@ -151,10 +151,14 @@ func (l *lane) done(m jetstream.Msg, i *item, together []*item) error {
 	return l.finish(m, i)
 }
 
-func (l *lane) mark(together ...*item) {
+// mark remembers what is done: the item in hand, whose turn it is, if there is one, and those that are done before their turn.
+func (l *lane) mark(inHand *item, ahead ...*item) {
 	l.remembered(func(s *laneState) {
-		for _, i := range together {
-			s.mark(i.event.AgencyID).add(i.event)
+		if inHand != nil {
+			s.mark(inHand.event.AgencyID).add(inHand.event)
+		}
+		for _, i := range ahead {
+			s.mark(i.event.AgencyID).addAhead(i.event)
 		}
 	})
 	l.save()
@@ -162,7 +166,12 @@ func (l *lane) mark(together ...*item) {
 
 // finish acknowledges. An acknowledgement that gets lost makes the server deliver again what is found done.
 func (l *lane) finish(m jetstream.Msg, i *item) error {
-	l.remembered(func(s *laneState) { s.Position = &position{Sequence: i.place, ID: i.header.Get(nats.MsgIdHdr)} })
+	l.remembered(func(s *laneState) {
+		s.Position = &position{Sequence: i.place, ID: i.header.Get(nats.MsgIdHdr)}
+		if m := s.Agencies[i.event.AgencyID]; m != nil {
+			m.turn(i.event)
+		}
+	})
 	l.status.write(func(s *LaneStatus) { s.Waiting, s.Attempts = i.waiting, 0 })
 	if err := m.Ack(); err != nil {
 		return err
@@ -247,7 +256,7 @@ func (l *lane) probe(ctx context.Context, i *item) (taken bool, err error) {
 		if err := l.step(stepSent); err != nil {
 			return true, err
 		}
-		l.mark(next[0])
+		l.mark(nil, next[0])
 		return true, l.step(stepMarked)
 	default:
 		var never *Never

@@ -53,7 +53,11 @@ type Later struct {
 func (e *Later) Error() string { return fmt.Sprintf("not taken now: %s", e.Reason) }
 
 // Never: this delivery can never be taken, others may.
-type Never struct{ Reason string }
+type Never struct {
+	Reason string
+	// Partly: some of those whom the outlet serves have it. A digest is not sent to them once more in pieces.
+	Partly bool
+}
 
 func (e *Never) Error() string { return fmt.Sprintf("refused: %s", e.Reason) }
 

@@ -107,8 +107,8 @@ func (r *replayer) flush(ctx context.Context, l *replayLane) error {
 	case err == nil:
 		r.sum.Deliveries++
 		r.sum.Events += len(together)
-	case errors.As(err, &never) && len(together) == 1:
-		r.sum.Refused++
+	case errors.As(err, &never) && (len(together) == 1 || never.Partly):
+		r.sum.Refused += len(together)
 	case errors.As(err, &never):
 		for _, e := range together {
 			l.waiting = []events.Event{e}

@@ -54,3 +54,33 @@ func TestALeadThatCannotBeBuriedOutlivesThoseThatWereSentToFindOut(t *testing.T)
 		}
 	})
 }
+
+func TestADigestThatSomeHaveIsNotSentOneByOne(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		calls := 0
+		s.will(func(d Delivery) error {
+			if len(d.Events) > 1 {
+				calls++
+				return &Never{Reason: "one of two recipients is unknown", Partly: true}
+			}
+			return nil
+		})
+		w.run(time.Hour, func() {
+			for range 12 {
+				w.lead("A100")
+			}
+		})
+		letters := 0
+		for _, err := range w.deadLetters().List(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			letters++
+		}
+		if sent := len(s.ids()); letters+sent != 12 || letters < 6 || calls != 1 {
+			t.Errorf("%d of 12 are dead letters, %d were sent alone, %d digests", letters, sent, calls)
+		}
+	})
+}

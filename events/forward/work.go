@@ -88,7 +88,7 @@ func (l *lane) handle(ctx context.Context, m jetstream.Msg) error {
 	}
 	err = l.deliver(ctx, together)
 	var never *Never
-	if errors.As(err, &never) && len(together) > 1 { // one of them may be why: each for itself
+	if errors.As(err, &never) && !never.Partly && len(together) > 1 { // one of them may be why: each for itself
 		l.singly = together[len(together)-1].place
 		together, l.tried = together[:1], l.tried[:1]
 		err = l.deliver(ctx, together)
@@ -125,13 +125,13 @@ func (l *lane) conclude(ctx context.Context, m jetstream.Msg, i *item, together 
 	case errors.As(err, &off):
 		return l.switchOff(m, err)
 	case errors.As(err, &never):
-		return l.giveUp(ctx, m, i, err)
+		return l.giveUp(ctx, m, together, err)
 	}
 	if i.attempts >= l.f.o.Tries && after(err) == 0 {
 		if taken, probed := l.probe(ctx, i); probed != nil {
 			return probed
 		} else if taken {
-			return l.giveUp(ctx, m, i, err)
+			return l.giveUp(ctx, m, together[:1], err)
 		}
 	}
 	return l.later(m, i, err)
@@ -217,12 +217,15 @@ func (l *lane) later(m jetstream.Msg, i *item, err error) error {
 	return m.NakWithDelay(wait)
 }
 
-// giveUp makes a dead letter of a message, and then has done with it. A letter that cannot be written is tried again: the
+// giveUp makes a dead letter of each message, and then has done with them. A letter that cannot be written is tried again: the
 // message must be somewhere.
-func (l *lane) giveUp(ctx context.Context, m jetstream.Msg, i *item, err error) error {
-	why := l.complain(err)
+func (l *lane) giveUp(ctx context.Context, m jetstream.Msg, together []*item, err error) error {
+	i, why := together[0], l.complain(err)
 	stop := l.holdOn(m)
-	failed := l.bury(context.WithoutCancel(ctx), i, i.attempts, why)
+	var failed error
+	for n := 0; n < len(together) && failed == nil; n++ {
+		failed = l.bury(context.WithoutCancel(ctx), together[n], i.attempts, why)
+	}
 	stop()
 	if failed != nil {
 		l.status.write(func(s *LaneStatus) { s.LastError = "no dead letter can be written: " + failed.Error() })
@@ -233,9 +236,11 @@ func (l *lane) giveUp(ctx context.Context, m jetstream.Msg, i *item, err error) 
 	if err := l.step(stepBuried); err != nil {
 		return err
 	}
-	l.mark(i)
-	l.status.write(func(s *LaneStatus) { s.DeadLetters, s.Attempts, s.Waiting = s.DeadLetters+1, 0, i.waiting })
-	l.f.o.Log.Error("a message is among the dead letters", "forwarder", l.f.o.Name, "lane", l.key, "id", i.event.ID,
+	l.mark(i, together[1:]...)
+	l.status.write(func(s *LaneStatus) {
+		s.DeadLetters, s.Attempts, s.Waiting = s.DeadLetters+uint64(len(together)), 0, i.waiting
+	})
+	l.f.o.Log.Error("a message is among the dead letters", "forwarder", l.f.o.Name, "lane", l.key, "id", i.event.ID, "events", len(together),
 		"agency", i.event.AgencyID, "attempts", i.attempts, "err", why)
 	l.remembered(func(s *laneState) { s.Position = &position{Sequence: i.place, ID: i.header.Get(nats.MsgIdHdr)} })
 	if err := m.Term(); err != nil {

@@ -3,6 +3,7 @@ package email
 import (
 	"slices"
 	"sync"
+	"time"
 )
 
 // memory knows which recipients have a mail that others of them do not have yet. It forgets the oldest mails first: one that
@@ -11,6 +12,24 @@ type memory struct {
 	mu    sync.Mutex
 	order []string // ids, oldest first
 	have  map[string][]string
+	since map[string]time.Time // since when a recipient takes nothing, while others do
+}
+
+// refusingLong is how long mails wait for a recipient who takes nothing. After that each is refused for good, until the recipient
+// takes one.
+const refusingLong = time.Hour
+
+// refusing is for how long a recipient has taken nothing.
+func (m *memory) refusing(to string, now time.Time) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.since == nil {
+		m.since = map[string]time.Time{}
+	}
+	if m.since[to].IsZero() {
+		m.since[to] = now
+	}
+	return now.Sub(m.since[to])
 }
 
 const maxRemembered = 256
@@ -27,6 +46,9 @@ func (m *memory) add(id string, took []string) {
 	defer m.mu.Unlock()
 	if len(took) == 0 {
 		return
+	}
+	for _, to := range took {
+		delete(m.since, to)
 	}
 	if m.have == nil {
 		m.have = map[string][]string{}

@@ -376,3 +376,51 @@ func TestAPasswordIsNeverShownInPlaintext(t *testing.T) {
 		})
 	}
 }
+
+func TestOneMailboxThatTakesNothingHoldsUpTheOthersForAnHourAtMost(t *testing.T) {
+	const one, two = "office@agency.example", "zurich@agency.example"
+	for _, says := range []string{"452 4.2.2 mailbox full", "552 5.2.2 mailbox full", "550 5.7.1 denied", "450 4.2.1 later"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &script{rcpt: map[string]string{two: says}}
+			o := s.outlet(t, nil)
+			next := delivery(t)
+			next.Events[0].ID = "another"
+			for begun := time.Now(); ; time.Sleep(5 * time.Minute) {
+				err := o.Send(t.Context(), delivery(t))
+				if outcome(err) == never {
+					break
+				}
+				if time.Since(begun) > 65*time.Minute {
+					t.Fatalf("%s: a mail that one of two has waits for ever: %v", says, err)
+				}
+			}
+			err := o.Send(t.Context(), next)
+			if outcome(err) != never || len(s.for_) != 2 || s.for_[1][0] != one {
+				t.Errorf("%s: the next one: %v, %v", says, err, s.for_)
+			}
+			tellsNothing(t, err)
+			s.rcpt = nil
+			if err := o.Send(t.Context(), next); err != nil {
+				t.Errorf("%s: %v", says, err)
+			}
+			s.rcpt = map[string]string{two: says}
+			next.Events[0].ID = "a third"
+			if got := outcome(o.Send(t.Context(), next)); got == never {
+				t.Errorf("%s: who took a mail in between has an hour again: %s", says, got)
+			}
+		})
+	}
+}
+
+func TestAServerThatTakesNothingForAnybodyIsWaitedForHoweverLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{says: map[string]string{"RCPT": "452 4.2.2 mailbox full"}}
+		o := s.outlet(t, nil)
+		for range 50 {
+			if got := outcome(o.Send(t.Context(), delivery(t))); got != later {
+				t.Fatal(got)
+			}
+			time.Sleep(5 * time.Minute)
+		}
+	})
+}

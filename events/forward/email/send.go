@@ -39,10 +39,16 @@ func (o *Outlet) Send(ctx context.Context, d forward.Delivery) error {
 	return o.verdict(ctx, m.id, refused)
 }
 
+// refusal is why a recipient does not get a mail; without an address, why nobody does.
+type refusal struct {
+	to  string
+	err error
+}
+
 // transaction sends one mail to whom the server takes it for. It returns who that is, and why others are not.
-func transaction(c *smtp.Client, from string, to []string, text []byte) (took []string, refused []error) {
+func transaction(c *smtp.Client, from string, to []string, text []byte) (took []string, refused []refusal) {
 	if err := c.Mail("<" + from + ">"); err != nil {
-		return nil, []error{failed(stepMail, err)}
+		return nil, []refusal{{err: failed(stepMail, err)}}
 	}
 	for _, address := range to {
 		err := c.Rcpt("<" + address + ">")
@@ -51,16 +57,16 @@ func transaction(c *smtp.Client, from string, to []string, text []byte) (took []
 			continue
 		}
 		f := failed(stepRecipient, err)
-		refused = append(refused, f)
+		refused = append(refused, refusal{to: address, err: f})
 		if f.code == 0 || f.code == closing { // nothing more can be said here
-			return nil, []error{f}
+			return nil, []refusal{{err: f}}
 		}
 	}
 	if len(took) == 0 {
 		return nil, refused
 	}
 	if err := content(c, text); err != nil {
-		return nil, []error{err}
+		return nil, []refusal{{err: err}}
 	}
 	return took, refused
 }
@@ -80,20 +86,23 @@ func content(c *smtp.Client, text []byte) error {
 }
 
 // verdict says what is to be done about recipients that were refused. Those who may take it later decide: it is tried
-// again, for them and for those who refused for good.
-func (o *Outlet) verdict(ctx context.Context, id string, refused []error) error {
+// again, for them and for those who refused for good. But what others have does not wait for ever for a mailbox that is full.
+func (o *Outlet) verdict(ctx context.Context, id string, refused []refusal) error {
 	if len(refused) == 0 {
 		o.taken.forget(id)
 		return nil
 	}
+	have := len(o.to) - len(o.taken.missing(id, addresses(o.to)))
 	var worst error
-	for _, err := range refused {
-		v := judged(ctx, err)
+	for _, r := range refused {
+		v := judged(ctx, r.err)
+		if later, is := v.(*forward.Later); is && have > 0 && r.to != "" && o.taken.refusing(r.to, time.Now()) >= refusingLong {
+			v = &forward.Never{Reason: later.Reason + ", for more than an hour"}
+		}
 		if _, later := v.(*forward.Later); later || worst == nil {
 			worst = v
 		}
 	}
-	have := len(o.to) - len(o.taken.missing(id, addresses(o.to)))
 	if have == 0 {
 		return worst
 	}
@@ -102,7 +111,7 @@ func (o *Outlet) verdict(ctx context.Context, id string, refused []error) error 
 	case *forward.Later:
 		return &forward.Later{After: v.After, Reason: v.Reason + note}
 	case *forward.Never:
-		return &forward.Never{Reason: v.Reason + note}
+		return &forward.Never{Reason: v.Reason + note, Partly: true}
 	}
 	return worst
 }

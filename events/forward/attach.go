@@ -141,7 +141,7 @@ func (l *lane) make(ctx context.Context, stream jetstream.Stream) (jetstream.Con
 		if at != nil && l.stillAt(ctx, *at) {
 			c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, at.Sequence+1
 		}
-	case waited < time.Second:
+	case waited < time.Second && !l.late:
 		c.DeliverPolicy = jetstream.DeliverNewPolicy
 	default: // NATS or the stream was away at first: what came meanwhile is news
 		if began = stream.CachedInfo().TimeStamp; began.IsZero() { // an old server does not tell the time

@@ -102,7 +102,19 @@ func (l *lane) bury(ctx context.Context, m *item, attempts int, reason string) e
 	letter.Header.Set(headerDestination, l.dest.name)
 	letter.Header.Set(headerReason, reason)
 	letter.Header.Set(headerAttempts, strconv.Itoa(attempts))
+	fit(letter, m.event, o.Conn.MaxPayload())
 	return l.post(ctx, letter)
+}
+
+// fit makes room for what a letter says beside its event, where that fills a message by itself.
+func fit(letter *nats.Msg, e events.Event, most int64) {
+	over := letter.Size() - len(letter.Subject) - int(most)
+	if over <= 0 || most <= 0 {
+		return
+	}
+	const margin = 64
+	alone := nats.Msg{Header: nats.Header(e.Header()), Data: e.Data}
+	letter.Data = e.Fit(alone.Size() - over - margin).Data
 }
 
 // post publishes a letter and makes the stream, if it is missing and ours to make.

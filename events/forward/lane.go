@@ -21,6 +21,7 @@ type lane struct {
 	status   board
 
 	started time.Time // when the lane began to look for its consumer
+	late    bool      // it was not there at once
 	early   bool      // the consumer begins earlier than the lane did
 	tried   []uint64  // the places of what was tried last, as one
 	singly  uint64    // up to this place there are no digests: one was refused
@@ -70,6 +71,7 @@ func (l *lane) run(ctx context.Context) error {
 		case errors.Is(err, errCut):
 			return err
 		}
+		l.late = true
 		l.trouble(err.Error())
 		if !sleep(ctx, retry.NextBackOff()) {
 			return nil

@@ -1,10 +1,14 @@
 package forward
 
 import (
+	"bytes"
+	"strings"
 	"testing"
 	"time"
 
 	"doorbell/events"
+
+	"github.com/nats-io/nats.go"
 )
 
 func TestAnAlertAmongManyHaltsOfOneAgencyIsNotSwallowed(t *testing.T) {
@@ -81,6 +85,51 @@ func TestADigestThatSomeHaveIsNotSentOneByOne(t *testing.T) {
 		}
 		if sent := len(s.ids()); letters+sent != 12 || letters < 6 || calls != 1 {
 			t.Errorf("%d of 12 are dead letters, %d were sent alone, %d digests", letters, sent, calls)
+		}
+	})
+}
+
+func TestWhatComesInTheFirstSecondIsNews(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, Route{Outlet: s})
+		if err := w.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
+			t.Fatal(err)
+		}
+		w.start()
+		time.Sleep(300 * time.Millisecond) // the daemon makes the stream a little later than the forwarder begins
+		w.makeStream()
+		w.lead("A100")
+		w.publish(w.stamp(&events.WatchBaselined{Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, Reason: "first"}, "A100"))
+		time.Sleep(time.Minute)
+		if len(s.ids()) != 2 {
+			t.Errorf("%d of 2 events came", len(s.ids()))
+		}
+	})
+}
+
+func TestALetterTooLargeForTheServerBlocksNobody(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s))
+		s.will(func(d Delivery) error {
+			if len(d.Events[0].Data) > 100_000 {
+				return &Never{Reason: "413"}
+			}
+			return nil
+		})
+		w.run(time.Hour, func() {
+			e := w.stamp(&events.ContactRequestCreated{
+				Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, PropertyReferenceID: "see#1", ContactRequestID: "large", Identity: events.IdentityID,
+				Record: []byte(`"` + strings.Repeat("x", 2<<20) + `"`), Contact: events.Contact{Message: strings.Repeat("y", 1<<20)},
+			}, "A100").Fit(int(w.nc.MaxPayload()) - 60)
+			m := nats.Msg{Header: nats.Header(e.Header()), Data: e.Data}
+			e.Data = append(e.Data, bytes.Repeat([]byte(" "), int(w.nc.MaxPayload())-m.Size()-60)...)
+			w.publish(e)
+			w.lead("A100")
+		})
+		if len(s.ids()) != 1 {
+			t.Errorf("%d of 1 leads came", len(s.ids()))
 		}
 	})
 }

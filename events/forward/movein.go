@@ -1,9 +1,12 @@
 package forward
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"doorbell/events"
 )
 
 // coverage is which agencies a lane takes.
@@ -14,6 +17,10 @@ const anyOther = "\x00"
 
 func (c coverage) has(agency string) bool {
 	return slices.ContainsFunc(c, func(f Filter) bool { return f.covers(agency) })
+}
+
+func (c coverage) hasType(t events.Type) bool {
+	return slices.ContainsFunc(c, func(f Filter) bool { return f.wantsType(t) })
 }
 
 // names are the agencies that the filters name.
@@ -83,12 +90,33 @@ func (h handover) settle(l *lane) *laneState {
 	case !s.Since.IsZero():
 		h.widen(s, was, gained, s.Since, h.begun)
 	}
+	h.addTypes(l, s, was, donors)
 	for a := range s.Agencies {
 		if !h.now[l.key].has(a) {
 			delete(s.Agencies, a)
 		}
 	}
 	return s
+}
+
+// addTypes lets types in that were not taken before: they begin now. The server would deliver all that came since it delivered last.
+func (h handover) addTypes(l *lane, s *laneState, was coverage, donors []*laneState) {
+	before := s.Types
+	s.Types = map[events.Type]time.Time{}
+	for _, d := range donors {
+		was = append(slices.Clone(was), d.Filters...)
+		maps.Copy(s.Types, d.Types)
+	}
+	maps.Copy(s.Types, before)
+	for _, t := range events.Types {
+		_, known := s.Types[t]
+		switch {
+		case !coverage(l.filters).hasType(t):
+			delete(s.Types, t)
+		case !known && !s.Since.IsZero() && !was.hasType(t):
+			s.Types[t] = h.begun
+		}
+	}
 }
 
 // gained are the agencies that the lane has now and had not before, each with the lanes that it has left.

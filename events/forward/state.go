@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"doorbell/events"
 )
 
 var (
@@ -40,10 +42,12 @@ type laneState struct {
 	First    time.Time `json:"first,omitzero"`
 	Consumer string    `json:"consumer,omitempty"`
 	// Remake: the consumer has to begin earlier than where it stands.
-	Remake   bool             `json:"remake,omitempty"`
-	Filters  []Filter         `json:"filters"`
-	Position *position        `json:"position,omitempty"`
-	Agencies map[string]*mark `json:"agencies"`
+	Remake   bool      `json:"remake,omitempty"`
+	Filters  []Filter  `json:"filters"`
+	Position *position `json:"position,omitempty"`
+	// Types are since when the lane takes a type that it did not take from the beginning.
+	Types    map[events.Type]time.Time `json:"types,omitempty"`
+	Agencies map[string]*mark          `json:"agencies"`
 }
 
 // position is a message up to which, and with which, all is done.

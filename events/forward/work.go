@@ -64,6 +64,7 @@ func (l *lane) wanted(i *item) (wanted bool) {
 	l.f.state.look(func(m *memory) {
 		s := m.Lanes[l.key]
 		old := l.early && i.event.RecordedTime.Before(s.since(i.event.AgencyID))
+		old = old || i.event.RecordedTime.Before(s.Types[i.event.Type])
 		wanted = !old && !s.Agencies[i.event.AgencyID].has(i.event)
 	})
 	return wanted

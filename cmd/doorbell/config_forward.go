@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"doorbell/events/forward"
 	"doorbell/events/forward/webhook"
 )
 
@@ -24,6 +25,12 @@ func (r *reader) checkForward(c *Config) {
 	r.warnIdle("DOORBELL_SLACK_URL", !f.SlackURL.isZero(), "SLACK_PEOPLE", "SLACK_TYPES", "SLACK_AGENCIES", "SLACK_MIN_SCORE")
 	r.warnIdle("DOORBELL_EMAIL_TO", !f.EmailTo.isZero(), "EMAIL_OPENIMMO", "EMAIL_TYPES", "EMAIL_AGENCIES", "EMAIL_MIN_SCORE")
 	r.warnIdle("DOORBELL_WEBHOOK_URL", !f.WebhookURL.isZero(), "WEBHOOK_TYPES", "WEBHOOK_AGENCIES", "WEBHOOK_MIN_SCORE")
+	r.checkChosen("DOORBELL_SLACK_AGENCIES", f.SlackAgencies, "DOORBELL_SLACK_URL", f.SlackURL.PerAgency, f.SlackAlertsURL.PerAgency)
+	r.checkChosen("DOORBELL_EMAIL_AGENCIES", f.EmailAgencies, "DOORBELL_EMAIL_TO", f.EmailTo.PerAgency)
+	r.checkChosen("DOORBELL_WEBHOOK_AGENCIES", f.WebhookAgencies, "DOORBELL_WEBHOOK_URL", f.WebhookURL.PerAgency)
+	if !f.SlackAlertsURL.isZero() && !f.SlackTypes.have(forward.Alerts) {
+		r.warn("DOORBELL_SLACK_ALERTS_URL has no effect, because DOORBELL_SLACK_TYPES names no type of access.> or watch.>")
+	}
 	if len(c.Agencies) > 0 {
 		r.warnStrangers(c)
 	}
@@ -43,6 +50,22 @@ func (r *reader) warnIdle(needed string, there bool, names ...string) {
 		name, ours := strings.CutPrefix(s.Name, "DOORBELL_")
 		if ours && !there && slices.Contains(names, name) && s.Source != sourceDefault && r.good(s.Name, needed) {
 			r.warn(s.Name + " has no effect without " + needed)
+		}
+	}
+}
+
+// checkChosen refuses an agency that an outlet is for and that has no address there: its events would go nowhere, in silence.
+func (r *reader) checkChosen(name string, chosen []string, needed string, addresses ...PerAgency) {
+	there := func(agency string) bool {
+		return slices.ContainsFunc(addresses, func(p PerAgency) bool { return !p.of(agency).IsZero() })
+	}
+	if addresses[0].isZero() || !r.good(name, needed) {
+		return
+	}
+	for _, agency := range chosen {
+		if !there(agency) {
+			r.wrong(name, "names "+agency+", for which "+needed+" has no value; give it one, or leave it out")
+			return
 		}
 	}
 }

@@ -46,6 +46,9 @@ var badForwardInputs = []struct {
 	{"score that is none", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_MIN_SCORE=high"}, "DOORBELL_SLACK_MIN_SCORE", "write it like 50"},
 	{"score that cannot be compared", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_MIN_SCORE=NaN"}, "DOORBELL_SLACK_MIN_SCORE", "write it like 50"},
 	{"outlet's agency with a space", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_AGENCIES=A 100"}, "DOORBELL_SLACK_AGENCIES", "it holds a space"},
+	{"outlet's agency without an address", []string{"DOORBELL_SLACK_URL=A100=" + hook, "DOORBELL_SLACK_AGENCIES=A100,B200"}, "DOORBELL_SLACK_AGENCIES", "names B200, for which DOORBELL_SLACK_URL has no value"},
+	{"outlet's only agency without an address", []string{mailSet, mailFrom, "DOORBELL_EMAIL_TO=A100=a@x.example", "DOORBELL_EMAIL_AGENCIES=B200"}, "DOORBELL_EMAIL_AGENCIES", "names B200, for which DOORBELL_EMAIL_TO has no value"},
+	{"webhook's agency without an address", []string{"DOORBELL_WEBHOOK_URL=A100=" + hook, "DOORBELL_WEBHOOK_SECRET=" + whsec, "DOORBELL_WEBHOOK_AGENCIES=B200"}, "DOORBELL_WEBHOOK_AGENCIES", "names B200, for which DOORBELL_WEBHOOK_URL has no value"},
 	{"mail server that is none", []string{"DOORBELL_EMAIL_SMTP=mail.example.com:587", mailFrom, mailTo}, "DOORBELL_EMAIL_SMTP", "write it like smtp://"},
 	{"mail server of another scheme", []string{"DOORBELL_EMAIL_SMTP=https://mail.example.com", mailFrom, mailTo}, "DOORBELL_EMAIL_SMTP", "write it like smtp://"},
 	{"mail server without host", []string{"DOORBELL_EMAIL_SMTP=smtp://:587", mailFrom, mailTo}, "DOORBELL_EMAIL_SMTP", "no usable host"},
@@ -181,4 +184,19 @@ func TestConfigShowsHostsAndRecipientsAndNoSecret(t *testing.T) {
 		t.Error("the secret of the webhook is shown")
 	}
 	got.holdsNoSecret(t)
+}
+
+func TestAnAlertsChannelThatGetsNothingIsNoRouteAndIsWarnedAbout(t *testing.T) {
+	c := readForward(t, "DOORBELL_SLACK_URL="+hook, "DOORBELL_SLACK_ALERTS_URL="+hook+"/alerts", "DOORBELL_SLACK_TYPES=contact_request.created")
+	f, err := c.forwarder("slack", "slack")
+	if err != nil || len(f.Routes) != 1 {
+		t.Errorf("%d routes, want 1: a test would say that the other one works (%v)", len(f.Routes), err)
+	}
+	if !slices.ContainsFunc(c.Warnings, func(w string) bool { return strings.HasPrefix(w, "DOORBELL_SLACK_ALERTS_URL has no effect") }) {
+		t.Errorf("warned: %q", c.Warnings)
+	}
+	c = readForward(t, "DOORBELL_SLACK_URL="+hook, "DOORBELL_SLACK_ALERTS_URL="+hook+"/alerts", "DOORBELL_SLACK_TYPES=access.>")
+	if f, err = c.forwarder("slack", "slack"); err != nil || len(f.Routes) != 1 {
+		t.Errorf("%d routes, want 1 (%v)", len(f.Routes), err)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"doorbell/events"
+	"doorbell/events/forward"
 )
 
 // PerAgencyURL is PerAgency with values that may hold = and commas, as addresses with a query do. A comma separates only where an
@@ -126,6 +127,14 @@ func (e *EventTypes) Decode(text string) error {
 	}
 	*e = names
 	return nil
+}
+
+// have says whether any of the types is of a kind.
+func (e EventTypes) have(k forward.Kind) bool {
+	if e == nil {
+		e = forward.DefaultTypes
+	}
+	return slices.ContainsFunc(e, func(t string) bool { return t == ">" || alertPattern(t) == (k == forward.Alerts) })
 }
 
 func typesAndGroups() (names []string) {

@@ -39,10 +39,11 @@ type Letter struct {
 	At          time.Time   `json:"at"` // when it was given up
 }
 
-// DeadLetters is what outlets refused for good, of all forwarders.
+// DeadLetters is what outlets refused for good, of all forwarders. It is for one goroutine at a time.
 type DeadLetters struct {
 	js             jetstream.JetStream
 	prefix, stream string
+	next           map[string]time.Time // by destination: nothing is sent to it before
 }
 
 // answerLimit is how long an answer of the server is waited for.
@@ -54,7 +55,7 @@ func OpenDeadLetters(conn *nats.Conn, prefix, stream string) (*DeadLetters, erro
 	if err != nil {
 		return nil, fmt.Errorf("dead letters: %w", err)
 	}
-	return &DeadLetters{js: js, prefix: prefix, stream: deadStream(stream)}, nil
+	return &DeadLetters{js: js, prefix: prefix, stream: deadStream(stream), next: map[string]time.Time{}}, nil
 }
 
 // List yields the letters, oldest first. A stream that was never made is an empty one. What is in the stream and no letter of ours is
@@ -101,7 +102,13 @@ func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(for
 	if o == nil {
 		return fmt.Errorf("%w: number %d, of forwarder %s", ErrNoOutlet, number, l.Forwarder)
 	}
-	if err := o.Send(ctx, Delivery{Events: []events.Event{e}}); err != nil {
+	traits := o.Traits()
+	if !sleep(ctx, time.Until(d.next[traits.Destination])) {
+		return ctx.Err()
+	}
+	err = o.Send(ctx, Delivery{Events: []events.Event{e}})
+	d.next[traits.Destination] = time.Now().Add(traits.Pace)
+	if err != nil {
 		return fmt.Errorf("dead letter %d: %w", number, err)
 	}
 	return nil

@@ -133,3 +133,24 @@ func TestALetterTooLargeForTheServerBlocksNobody(t *testing.T) {
 		}
 	})
 }
+
+func TestLettersAreSentAgainAtThePaceOfTheOutlet(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.bury(s, 5)
+		d, before := w.deadLetters(), s.called()
+		for l, err := range d.List(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Resend(t.Context(), l.Number, func(string) []Route { return w.o.Routes }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begun := s.begun[before:]
+		if took := begun[len(begun)-1].Sub(begun[0]); len(begun) != 5 || took < 4*time.Second {
+			t.Errorf("%d letters within %s, want a second between two", len(begun), took)
+		}
+	})
+}

@@ -17,6 +17,7 @@ import (
 var (
 	errNoConnection = errors.New("no connection to NATS")
 	errNoStream     = errors.New("the stream is missing")
+	errInUse        = errors.New("another forwarder of this name, with another data directory, is at work on this NATS; stop it, or give this one another name")
 	// ErrClosed: the connection was closed for good.
 	ErrClosed = errors.New("the connection to NATS was closed")
 )
@@ -43,6 +44,9 @@ func (l *lane) attach(ctx context.Context) (jetstream.Consumer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consumer %s: %w", l.consumer, err)
 	}
+	if l.isNew() && l.inUse(c.CachedInfo()) {
+		return nil, errInUse
+	}
 	if l.mustRemake() {
 		if err := stream.DeleteConsumer(ctx, l.consumer); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 			return nil, fmt.Errorf("consumer %s: %w", l.consumer, err)
@@ -50,6 +54,20 @@ func (l *lane) attach(ctx context.Context) (jetstream.Consumer, error) {
 		return l.make(ctx, stream)
 	}
 	return l.adapt(ctx, stream, c)
+}
+
+// inUse says whether somebody else pulls from the consumer, or did a minute ago: each would acknowledge what is for the other.
+func (l *lane) inUse(info *jetstream.ConsumerInfo) bool {
+	if info.NumWaiting > 0 || !l.usedAt.IsZero() && info.Delivered.Consumer != l.usedTo {
+		l.usedAt, l.usedTo = time.Now(), info.Delivered.Consumer
+	}
+	return !l.usedAt.IsZero() && time.Since(l.usedAt) < time.Minute
+}
+
+// isNew says that the lane has not begun, as far as it knows.
+func (l *lane) isNew() (is bool) {
+	l.remembered(func(s *laneState) { is = s.Since.IsZero() })
+	return is
 }
 
 func (l *lane) mustRemake() (remake bool) {

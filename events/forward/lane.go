@@ -22,12 +22,14 @@ type lane struct {
 
 	started time.Time // when the lane began to look for its consumer
 	late    bool      // it was not there at once
-	early   bool      // the consumer begins earlier than the lane did
-	tried   []uint64  // the places of what was tried last, as one
-	singly  uint64    // up to this place there are no digests: one was refused
-	said    string    // the problem that the log has
-	unsaved bool      // the log has it that the state cannot be written
-	strange bool      // the log has it that there are foreign messages
+	usedAt  time.Time // when somebody else was seen to use the consumer, and how far it was then
+	usedTo  uint64
+	early   bool     // the consumer begins earlier than the lane did
+	tried   []uint64 // the places of what was tried last, as one
+	singly  uint64   // up to this place there are no digests: one was refused
+	said    string   // the problem that the log has
+	unsaved bool     // the log has it that the state cannot be written
+	strange bool     // the log has it that there are foreign messages
 }
 
 func newLane(f *Forwarder, d *destination, k Kind) *lane {

@@ -154,3 +154,25 @@ func TestLettersAreSentAgainAtThePaceOfTheOutlet(t *testing.T) {
 		}
 	})
 }
+
+func TestASecondForwarderOfTheNameTakesNothingAwayFromTheFirst(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		one, two := newScript("a", 1), newScript("b", 1)
+		w := newWorld(t, leadsTo(one, "A100"))
+		w.start()
+		time.Sleep(2 * time.Second)
+		w.o.Dir, w.o.Routes = tempDir(t), []Route{leadsTo(two, "B200")} // on another machine, say
+		second, _ := w.start()
+		time.Sleep(2 * time.Second)
+		var want []events.Event
+		for range 10 {
+			want = append(want, w.lead("A100"))
+			w.lead("B200")
+		}
+		time.Sleep(time.Minute)
+		wantIDs(t, one, want)
+		if p := second.Status().Lanes[0].Problem; !strings.Contains(p, "another name") {
+			t.Errorf("the second one says %q", p)
+		}
+	})
+}

@@ -75,7 +75,7 @@ func cmdForward(ctx context.Context, p *program, c *ForwardCmd) error {
 	for _, w := range config.warningsFor(c.To) {
 		log.Warn(w)
 	}
-	conn, err := dialStream(ctx, config, log)
+	conn, url, err := dialStream(ctx, config, log)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func cmdForward(ctx context.Context, p *program, c *ForwardCmd) error {
 	if err != nil {
 		return forwardError(err, config.Base)
 	}
-	log.Info("forwarding", "forwarder", f.Name, "nats", natsd.Redact(conn.Opts.Url), "outlets", len(f.Routes), "data", config.Base.DataDir)
+	log.Info("forwarding", "forwarder", f.Name, "nats", natsd.Redact(url), "outlets", len(f.Routes), "data", config.Base.DataDir)
 	if err := pipeline.Run(ctx); err != nil {
 		return failed(err, "start it again; it goes on where it stopped")
 	}
@@ -104,17 +104,17 @@ func forwardError(err error, b Base) error {
 	return ioError(err, "look at "+b.DataDir+" and at the space on its disk")
 }
 
-// dialStream connects to the NATS that holds the stream, which need not be there yet.
-func dialStream(ctx context.Context, c *Config, log *slog.Logger) (*nats.Conn, error) {
+// dialStream connects to the NATS that holds the stream, which need not be there yet, and says where that is.
+func dialStream(ctx context.Context, c *Config, log *slog.Logger) (conn *nats.Conn, url string, err error) {
 	dial, err := c.streamServer(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	conn, err := natsd.Connect(dial, log.With("part", "nats"))
+	conn, err = natsd.Connect(dial, log.With("part", "nats"))
 	if err != nil {
-		return nil, configError(err, "check the NATS_* settings")
+		return nil, "", configError(err, "check the NATS_* settings")
 	}
-	return conn, nil
+	return conn, dial.URL, nil
 }
 
 // streamServer is the configured server, or that of the daemon in the data directory.

@@ -141,7 +141,7 @@ func TestAForwarderRunsAloneWithoutTheKey(t *testing.T) {
 	f.stop(t)
 	p.answer(http.StatusBadRequest)
 	f = launch(t, alone, "forward", "webhook")
-	f.stderr.await(t, `"forwarding"`)
+	f.stderr.await(t, `"nats":"nats://127.0.0.1:`)
 	refused := s.ring(t, "A100")
 	f.stderr.await(t, "among the dead letters")
 	settings := s.with(p.environ()...)

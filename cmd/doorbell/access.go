@@ -40,7 +40,7 @@ func cmdStatus(ctx context.Context, p *program, c *StatusCmd) error {
 			return failed(errors.New("no daemon runs"), "start it with doorbell run")
 		}
 		if c.Check && s.Troubled() {
-			return failed(errors.New("something is halted, held, stale, full or does not answer"), "the status above says what")
+			return failed(errors.New("something is halted, held, stale, full, off or does not answer"), "the status above says what")
 		}
 		if !c.Watch {
 			return nil

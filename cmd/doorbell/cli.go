@@ -130,7 +130,7 @@ func (c *CheckCmd) Run(ctx context.Context, p *program) error { return cmdCheck(
 // StatusCmd is `doorbell status`.
 type StatusCmd struct {
 	JSON  bool `name:"json" help:"Print JSON."`
-	Check bool `help:"Exit with 1 if anything is halted, held, stale, full or not answering, or if no daemon runs."`
+	Check bool `help:"Exit with 1 if anything is halted, held, stale, full or not answering, if an outlet is off or takes nothing for five minutes, or if no daemon runs."`
 	Watch bool `help:"Print it again and again until stopped."`
 }
 

@@ -56,7 +56,7 @@ func (s Status) writeForwarders(w io.Writer) error {
 	}
 	var b strings.Builder
 	for _, f := range s.Forwarders {
-		who := strings.TrimRight(fmt.Sprintf("%s %s", f.Name, f.Kind), " ")
+		who := s.lane(f)
 		switch {
 		case f.Off:
 			fmt.Fprintf(&b, "\n%s is switched off: %s; what waits is kept. Give it another address, or restart doorbell to try again\n", who, f.LastError)
@@ -67,11 +67,22 @@ func (s Status) writeForwarders(w io.Writer) error {
 			fmt.Fprintf(&b, "\n%s waits: %s\n", who, f.Problem)
 		}
 		if f.DeadLetters > 0 {
-			fmt.Fprintf(&b, "\n%s was refused %d for good since the start: doorbell dlq ls\n", who, f.DeadLetters)
+			fmt.Fprintf(&b, "\n%s: %d refused for good since the start; doorbell dlq ls shows those that are still there\n", who, f.DeadLetters)
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// lane names what of a forwarder a sentence is about, and where to if it has several destinations for that.
+func (s Status) lane(f ForwarderStatus) string {
+	who := strings.TrimRight(f.Name+" "+f.Kind, " ")
+	for _, other := range s.Forwarders {
+		if other.Name == f.Name && other.Kind == f.Kind && other.Destination != f.Destination {
+			return who + " to " + f.Destination
+		}
+	}
+	return who
 }
 
 func failing(f ForwarderStatus, now time.Time) string {

@@ -356,7 +356,7 @@ func TestPlaintextIsRefusedUnlessTheHostIsAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{}
 		err := s.outlet(t, func(o *Options) { o.AllowPlaintext = []string{"other.agency.example"} }).Send(t.Context(), delivery(t))
-		if outcome(err) != laterSetup || !strings.Contains(err.Error(), "STARTTLS") || len(s.mails) != 0 {
+		if outcome(err) != laterSetup || !strings.Contains(err.Error(), "STARTTLS; use smtps://, or name the host in DOORBELL_ALLOW_PLAINTEXT") || len(s.mails) != 0 {
 			t.Errorf("%v, %d mails", err, len(s.mails))
 		}
 	})

@@ -82,7 +82,7 @@ func (o *Outlet) startTLS(c *smtp.Client) error {
 		if o.server.plaintext {
 			return nil
 		}
-		return &failure{step: stepTLS, words: "the server offers no STARTTLS; use smtps://, or allow plaintext for this host by name", setup: true}
+		return &failure{step: stepTLS, words: "the server offers no STARTTLS; use smtps://, or name the host in DOORBELL_ALLOW_PLAINTEXT", setup: true}
 	}
 	if err := c.StartTLS(o.tls()); err != nil {
 		return failed(stepTLS, err)

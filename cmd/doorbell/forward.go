@@ -137,15 +137,18 @@ func (c *Config) streamServer(ctx context.Context) (natsd.Dial, error) {
 type trial struct {
 	Forwarder   string `json:"forwarder"`
 	Destination string `json:"destination"`
-	Kind        string `json:"kind"`
-	Outcome     string `json:"outcome"` // taken, later, refused, off
-	Reason      string `json:"reason,omitempty"`
+	// Agencies are whose events go there, Except whose do not; neither: those of all.
+	Agencies []string `json:"agencies,omitempty"`
+	Except   []string `json:"except,omitempty"`
+	Kind     string   `json:"kind"`
+	Outcome  string   `json:"outcome"` // taken, later, refused, off
+	Reason   string   `json:"reason,omitempty"`
 }
 
 // testForwarder sends an event that is marked as a test to every outlet, and an alert too where alerts go elsewhere.
 func testForwarder(ctx context.Context, p *program, c *Config, f forwarder, asJSON bool) error {
 	if problem := streamProblem(ctx, c); problem != "" {
-		p.warn([]string{problem + "; the outlet is tested all the same, and events come once that is mended"})
+		p.warn([]string{problem + "; the outlet is tested all the same. Events need doorbell run, or NATS_URL"})
 	}
 	trials := make([]trial, 0, len(f.Routes))
 	bad := false
@@ -182,7 +185,10 @@ func (f forwarder) distinct() (routes []forward.Route) {
 
 // try sends a contact request, or an alert where nothing else comes.
 func try(ctx context.Context, name string, r forward.Route) trial {
-	t := trial{Forwarder: name, Destination: r.Outlet.Traits().Destination, Kind: "contact request", Outcome: "taken"}
+	t := trial{
+		Forwarder: name, Destination: r.Outlet.Traits().Destination, Agencies: r.Filter.Agencies, Except: r.Filter.Except,
+		Kind: "contact request", Outcome: "taken",
+	}
 	alert := r.Filter.Only == forward.Alerts || !slices.ContainsFunc(r.Filter.Types, func(t string) bool { return !alertPattern(t) })
 	if alert {
 		t.Kind = "alert"
@@ -211,7 +217,7 @@ func outcomeOf(err error) (word, reason string) {
 	case errors.As(err, &off):
 		return "off", off.Reason
 	case errors.As(err, &later) && later.After > 0:
-		return "later", later.Reason + "; not before " + later.After.Round(time.Second).String()
+		return "later", later.Reason + "; not again before " + later.After.Round(time.Second).String()
 	case errors.As(err, &later):
 		return "later", later.Reason
 	case errors.Is(err, context.Canceled):
@@ -223,7 +229,7 @@ func outcomeOf(err error) (word, reason string) {
 }
 
 func (t trial) text() string {
-	switch head := t.Forwarder + ": " + t.Destination; t.Outcome {
+	switch head := t.Forwarder + ": " + t.Destination + t.whose(); t.Outcome {
 	case "taken":
 		return head + " has taken a test " + t.Kind
 	case "off":
@@ -233,6 +239,26 @@ func (t trial) text() string {
 	default:
 		return head + " does not take a test " + t.Kind + " now: " + t.Reason
 	}
+}
+
+// whose tells destinations apart for those who know agencies and not hashes.
+func (t trial) whose() string {
+	switch {
+	case len(t.Agencies) > 0:
+		return " (" + someOf(t.Agencies) + ")"
+	case len(t.Except) > 0:
+		return " (all but " + someOf(t.Except) + ")"
+	}
+	return ""
+}
+
+// someOf has the first five, and how many there are more.
+func someOf(agencies []string) string {
+	const most = 5
+	if len(agencies) <= most {
+		return strings.Join(agencies, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(agencies[:most], ", "), len(agencies)-most)
 }
 
 // streamProblem says what is wrong with the way from the stream, empty for nothing.

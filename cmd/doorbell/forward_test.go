@@ -258,6 +258,23 @@ func TestATestSaysWhatEachOutletAnswers(t *testing.T) {
 	}
 }
 
+func TestATestSaysWhoseEventsGoWhere(t *testing.T) {
+	c := readForward(t, "DOORBELL_EMAIL_SMTP=smtp://127.0.0.1:1", "DOORBELL_EMAIL_FROM=leads@agency.example",
+		"DOORBELL_EMAIL_TO=A100=nora@agency.example,*=office@agency.example")
+	f, err := c.forwarder("email", "email")
+	if err != nil || len(f.distinct()) != 2 {
+		t.Fatalf("%d outlets, %v", len(f.distinct()), err)
+	}
+	for i, want := range []string{" (A100) does not take", " (all but A100) does not take"} {
+		if got := try(t.Context(), "email", f.distinct()[i]).text(); !strings.Contains(got, want) || strings.Contains(got, "@") {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := someOf([]string{"A", "B", "C", "D", "E", "F", "G"}); got != "A, B, C, D, E and 2 more" {
+		t.Errorf("of many: %q", got)
+	}
+}
+
 func TestForwardSaysWhatIsMissing(t *testing.T) {
 	for kind, needed := range map[string]string{"slack": "DOORBELL_SLACK_URL", "email": "DOORBELL_EMAIL_TO", "webhook": "DOORBELL_WEBHOOK_URL"} {
 		got := run(t, []string{"DOORBELL_DATA_DIR=" + shortDir(t)}, "forward", kind)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
 )
 
@@ -34,3 +35,6 @@ func (p *Poller) Planned(agencyID, reference string) (m schedule.Memory) {
 
 // Crew lets no more than so many polls be under way at once.
 func (p *Poller) Crew(most int) { p.crew.most = most }
+
+// Again stands in front of a request that is sent once more.
+func (p *Poller) Again(ctx context.Context, r listings.Request) error { return p.again(ctx, r) }

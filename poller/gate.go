@@ -52,8 +52,20 @@ func (p *Poller) before(ctx context.Context, r listings.Request) error {
 	}
 }
 
-// again stands in front of a request that is sent once more: it is one more.
+// again stands in front of a request that is sent once more: it is one more, and what it is for may have halted since.
 func (p *Poller) again(ctx context.Context, r listings.Request) error {
+	if err := p.spend(ctx, r); err != nil {
+		return err
+	}
+	a := p.agency(r.AgencyID)
+	if a == nil {
+		return fmt.Errorf("agency %s is not watched: %w", r.AgencyID, context.Canceled) // it has just been retired
+	}
+	return a.mayAsk(r)
+}
+
+// spend waits for the budget.
+func (p *Poller) spend(ctx context.Context, r listings.Request) error {
 	return p.budget.wait(ctx, r.Operation == listings.OperationInsertions)
 }
 

@@ -123,7 +123,7 @@ func New(o Options) (*Poller, error) {
 		return nil, err
 	}
 	p.client = client
-	o.API.Before, o.API.After = p.beforeVerify, p.afterVerify
+	o.API.Before, o.API.Again, o.API.After = p.beforeVerify, p.spend, p.afterVerify
 	if p.verifier, err = listings.New(o.API); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package forward
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -201,9 +202,14 @@ func worldWith(t *testing.T, nc *nats.Conn) *world {
 
 func (w *world) makeStream() {
 	w.t.Helper()
-	_, err := w.js.CreateStream(w.t.Context(), jetstream.StreamConfig{
+	config := jetstream.StreamConfig{
 		Name: "LISTINGS", Subjects: []string{"listings.v1.>"}, AllowDirect: true, Storage: jetstream.FileStorage,
-	})
+	}
+	_, err := w.js.CreateStream(w.t.Context(), config)
+	if answer := (*jetstream.APIError)(nil); errors.As(err, &answer) && answer.ErrorCode == 10049 { // the former one's folder is still being removed
+		time.Sleep(time.Second)
+		_, err = w.js.CreateStream(w.t.Context(), config)
+	}
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -35,9 +35,9 @@ func passageOf(r *http.Request, timeout time.Duration) passage {
 // header is when the header must have come.
 func (p passage) header() time.Time { return p.sent.Add(headerOf(p.until.Sub(p.sent))) }
 
-// headerOf is how much of a request's time may pass before its answer has begun and its header ended. The rest is for a body
-// that was slow in coming.
-func headerOf(whole time.Duration) time.Duration { return whole - whole/10 }
+// headerOf is how much of a request's time may pass before its answer has begun and its header ended: nearly all of it, for an API
+// that takes its time sends the body at once. Half a second is left for that.
+func headerOf(whole time.Duration) time.Duration { return whole - min(time.Second/2, whole/10) }
 
 // again is asked before a request is sent once more.
 func (p passage) again() error {

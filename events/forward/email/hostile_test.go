@@ -42,7 +42,7 @@ var hostile = []string{
 	"nora@example.org\r\nX-Evil: 1",
 	"nora@[127.0.0.1]",
 	"<nora@example.org>",
-	"ceo@agency.example <nora@example.org>",
+	"office@agency.example <nora@example.org>",
 	"https://user:password@example.org/",
 	"https://example.org/\" onclick=\"x",
 	"javascript:alert(1)",

@@ -150,6 +150,7 @@ func (p *post) open(t *testing.T, name string, implicit, offerTLS bool) *post {
 	go func() { done <- server.Serve(l) }()
 	t.Cleanup(func() {
 		_ = server.Close()
+		_ = l.Close() // a server that was closed before it served knows no listener
 		if err := <-done; err != nil && !errors.Is(err, smtp.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}

@@ -26,6 +26,7 @@ type Status struct {
 	Watch      poller.Status     `json:"watch"`
 	Relay      []RelayStatus     `json:"relay"`
 	Forwarders []ForwarderStatus `json:"forwarders,omitempty"`
+	Hours      []AgencyHours     `json:"hours,omitempty"` // of a daemon that runs
 }
 
 // NATSStatus is where events go.

@@ -45,13 +45,7 @@ func (tx *Tx) Append(e events.Event) (events.Event, error) {
 // LastSequence is the newest sequence of an agency's log, 0 if it is empty.
 func (tx *Tx) LastSequence(agency string) uint64 {
 	below := prefix(agency)
-	c := tx.bucket(bucketLog).Cursor()
-	k, _ := c.Seek(logKey(agency, ^uint64(0)))
-	if k == nil {
-		k, _ = c.Last()
-	} else {
-		k, _ = c.Prev()
-	}
+	k, _ := lastBefore(tx.bucket(bucketLog).Cursor(), logKey(agency, ^uint64(0)))
 	if !bytes.HasPrefix(k, below) {
 		return 0
 	}

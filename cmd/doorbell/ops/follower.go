@@ -1,0 +1,276 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"doorbell/events"
+	"doorbell/store"
+)
+
+// Follower reads the event log as it grows: it counts what the log gained by the hour and by type, and shows what comes to
+// those who subscribe. It reads in small pages and heads only; payloads of the few that are looked at. Where events were put in
+// before others, or others moved, because the stream held more than the log, it counts that agency anew.
+//
+// Its methods may be called from any goroutine. Before and while Run looks back, there is what was counted so far.
+type Follower struct {
+	store *store.Store
+	poke  chan struct{} // capacity 1: somebody has subscribed
+
+	// Of Run alone.
+	commits int64 // of the store, when it was looked at last
+	looked  bool  // at all, once
+
+	mu          sync.Mutex
+	places      map[string]events.Head // the newest event of each agency that was counted; the zero value: none was there
+	hours       map[string]*agencyHours
+	recent      []spot // the newest of all, by time of record
+	appended    map[events.Type]uint64
+	subscribers map[chan events.Event]struct{}
+	ended       bool
+}
+
+const (
+	followEvery   = 10 * time.Second
+	followWatched = time.Second // while somebody subscribes
+	followPage    = 256         // heads of one transaction
+	followBreak   = time.Millisecond
+
+	keptRecent      = 100
+	mostSubscribers = 64
+	subscriberRoom  = 256
+	// newsFor is how old news may be by its time of record. What is older, and new in the log, the stream has held before.
+	newsFor = 10 * time.Minute
+	// mostShown bounds an event that is shown, in bytes.
+	mostShown = 16 << 10
+)
+
+// spot is where an event of the log stands.
+type spot struct {
+	agency string
+	events.Head
+}
+
+// NewFollower does nothing yet.
+func NewFollower(s *store.Store) *Follower {
+	return &Follower{
+		store: s, poke: make(chan struct{}, 1), places: map[string]events.Head{}, hours: map[string]*agencyHours{},
+		appended: map[events.Type]uint64{}, subscribers: map[chan events.Event]struct{}{},
+	}
+}
+
+// Run follows the log until ctx ends, and returns nil then; another end is that of the store. It must not be called twice.
+func (f *Follower) Run(ctx context.Context) error {
+	defer f.dismiss()
+	for ctx.Err() == nil {
+		if err := f.RunOnce(ctx); err != nil {
+			return err
+		}
+		wait := followEvery
+		if f.watched() {
+			wait = followWatched
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-f.poke:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// RunOnce reads what has come since the last time; the first time it looks back over 24 hours. It returns early, and goes on
+// the next time, when ctx ends.
+func (f *Follower) RunOnce(ctx context.Context) error {
+	commits := f.store.Commits()
+	if f.looked && commits == f.commits {
+		return nil
+	}
+	newest, err := f.store.NewestHeads()
+	if err != nil {
+		return err
+	}
+	for agency, head := range newest {
+		if err := f.follow(ctx, agency, head); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+	f.looked, f.commits = true, commits
+	return nil
+}
+
+// follow brings one agency up to its newest event.
+func (f *Follower) follow(ctx context.Context, agency string, newest events.Head) error {
+	was, known := f.place(agency)
+	switch {
+	case !known:
+		return f.lookBack(ctx, agency, newest, time.Now().Add(newsFor)) // nothing of it is news
+	case was == newest:
+		return nil
+	}
+	for at := was; ; {
+		began := time.Now()
+		heads, there, err := f.after(agency, at)
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		if !there { // others were put in, or moved
+			return f.lookBack(ctx, agency, newest, at.RecordedTime)
+		}
+		if len(heads) == 0 {
+			return nil
+		}
+		at = heads[len(heads)-1]
+		f.count(agency, heads, at)
+		if err := f.tell(agency, news(heads)); err != nil {
+			return err
+		}
+		rest(ctx, began)
+	}
+}
+
+// after is a page of what follows on an event, and whether that is still there.
+func (f *Follower) after(agency string, at events.Head) (heads []events.Head, there bool, err error) {
+	if at.Sequence == 0 {
+		heads, err = f.store.HeadsAfter(agency, 0, followPage)
+		return heads, true, err
+	}
+	heads, err = f.store.HeadsAfter(agency, at.Sequence-1, followPage+1)
+	if err != nil || len(heads) == 0 || heads[0] != at {
+		return nil, false, err
+	}
+	return heads[1:], true, nil
+}
+
+// lookBack counts an agency anew, from its newest event back to where all are older than 24 hours. What was recorded after a
+// moment is news.
+func (f *Follower) lookBack(ctx context.Context, agency string, newest events.Head, told time.Time) error {
+	f.forget(agency)
+	var fresh []events.Head
+	for at := newest.Sequence + 1; at > 1; {
+		began := time.Now()
+		heads, err := f.store.HeadsBefore(agency, at, followPage)
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		since := began.Add(-24 * time.Hour)
+		if !slices.ContainsFunc(heads, func(h events.Head) bool { return !h.RecordedTime.Before(since) }) {
+			break
+		}
+		at = heads[len(heads)-1].Sequence
+		slices.Reverse(heads)
+		f.count(agency, heads, events.Head{})
+		if len(fresh) < keptRecent {
+			later := slices.DeleteFunc(news(heads), func(h events.Head) bool { return !h.RecordedTime.After(told) })
+			fresh = append(later, fresh...)
+		}
+		rest(ctx, began)
+	}
+	f.mu.Lock()
+	f.places[agency] = newest
+	f.mu.Unlock()
+	return f.tell(agency, fresh)
+}
+
+// rest leaves half of the time to others.
+func rest(ctx context.Context, began time.Time) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(max(followBreak, time.Since(began))):
+	}
+}
+
+// news are those that have just been recorded.
+func news(heads []events.Head) (fresh []events.Head) {
+	since := time.Now().Add(-newsFor)
+	for _, h := range heads {
+		if h.RecordedTime.After(since) {
+			fresh = append(fresh, h)
+		}
+	}
+	return fresh
+}
+
+func (f *Follower) place(agency string) (events.Head, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at, known := f.places[agency]
+	return at, known
+}
+
+func (f *Follower) forget(agency string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.places, agency)
+	f.hours[agency] = &agencyHours{}
+	f.recent = slices.DeleteFunc(f.recent, func(p spot) bool { return p.agency == agency })
+}
+
+// count adds events of one agency in the order of the log; reached is the last of them if all before it are counted too.
+func (f *Follower) count(agency string, heads []events.Head, reached events.Head) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if reached.Sequence > 0 {
+		f.places[agency] = reached
+	}
+	now := time.Now()
+	for _, h := range heads {
+		f.hours[agency].add(h, now)
+	}
+	for _, h := range heads[max(0, len(heads)-keptRecent):] {
+		f.recent = append(f.recent, spot{agency, h})
+	}
+	slices.SortStableFunc(f.recent, func(a, b spot) int { return a.RecordedTime.Compare(b.RecordedTime) })
+	f.recent = slices.Delete(f.recent, 0, max(0, len(f.recent)-keptRecent))
+}
+
+// tell counts what is news, and shows it to those who subscribe.
+func (f *Follower) tell(agency string, fresh []events.Head) error {
+	f.mu.Lock()
+	for _, h := range fresh {
+		f.appended[known(h.Type)]++
+	}
+	watched := len(f.subscribers) > 0
+	f.mu.Unlock()
+	if !watched {
+		return nil
+	}
+	for _, h := range fresh {
+		e, ok, err := f.load(spot{agency, h})
+		if err != nil {
+			return err
+		}
+		if ok {
+			f.show(e)
+		}
+	}
+	return nil
+}
+
+// known is a type of the contract, or empty.
+func known(t events.Type) events.Type {
+	if slices.Contains(events.Types, t) {
+		return t
+	}
+	return ""
+}
+
+// load reads an event, if it is still at its place.
+func (f *Follower) load(p spot) (e events.Event, ok bool, err error) {
+	list, err := f.store.Read(p.agency, p.Sequence-1, 1, 1)
+	switch {
+	case errors.Is(err, store.ErrDamaged):
+		return e, false, nil // others say so
+	case err != nil, len(list) == 0, list[0].ID != p.ID:
+		return e, false, err
+	}
+	return list[0].Fit(mostShown), true, nil
+}

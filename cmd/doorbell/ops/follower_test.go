@@ -1,0 +1,448 @@
+package ops
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"doorbell/events"
+	"doorbell/store"
+)
+
+// inTime runs a test in virtual time, with a folder on disk.
+func inTime(t *testing.T, test func(t *testing.T, dir string)) {
+	t.Helper()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) { test(t, dir) })
+}
+
+// openLog opens a store in virtual time, with agencies.
+func openLog(t *testing.T, dir string, agencies ...string) *store.Store {
+	t.Helper()
+	s, err := store.Open(store.Options{Dir: dir, BaseURL: "https://api.example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, id := range agencies {
+		if err := s.Update(func(tx *store.Tx) error { return tx.PutAgency(id, store.Agency{}) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// say appends events in one commit.
+func say(t *testing.T, s *store.Store, payloads ...events.Payload) {
+	t.Helper()
+	err := s.Update(func(tx *store.Tx) error {
+		for _, p := range payloads {
+			e, err := events.New(p)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.Append(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func lead(agency, id string, origin events.Origin) *events.ContactRequestCreated {
+	return &events.ContactRequestCreated{
+		Common: events.Common{AgencyID: agency, Origin: origin, ObservedAt: start}, PropertyReferenceID: "r", ContactRequestID: id,
+		Contact: events.Contact{LastName: "Beispiel-zq7"},
+	}
+}
+
+func followNow(t *testing.T, f *Follower) {
+	t.Helper()
+	if err := f.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// following runs a follower until the function is called.
+func following(t *testing.T, s *store.Store) (f *Follower, stop func()) {
+	f = NewFollower(s)
+	ctx, cancel := context.WithCancel(t.Context())
+	var run sync.WaitGroup
+	run.Go(func() {
+		if err := f.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	time.Sleep(time.Minute) // virtual
+	return f, func() {
+		cancel()
+		run.Wait()
+	}
+}
+
+// countedHours are leads and events of an agency by the hour, the one that runs being 0, those without any left out.
+func countedHours(f *Follower, agency string) string {
+	text := ""
+	for _, a := range f.Hours() {
+		if a.AgencyID != agency {
+			continue
+		}
+		slices.Reverse(a.Hours)
+		for n, h := range a.Hours {
+			if h.Events > 0 {
+				text += fmt.Sprintf("%d:%d/%d ", n, h.Leads, h.Events)
+			}
+		}
+		return text
+	}
+	return "unknown"
+}
+
+func names(list []events.Event) (ids []string) {
+	for _, e := range list {
+		ids = append(ids, e.AgencyID+"/"+e.Reference)
+	}
+	return ids
+}
+
+func wantCounted(t *testing.T, f *Follower, agency, want string) {
+	t.Helper()
+	if got := countedHours(f, agency); got != want {
+		t.Errorf("%s is counted as %q, not %q", agency, got, want)
+	}
+}
+
+func TestHoursOfTheLogAreCountedFromTheStartAndGoOn(t *testing.T) {
+	inTime(t, func(t *testing.T, dir string) {
+		s := openLog(t, dir, "A100", "B200", "C300")
+		say(t, s, lead("A100", "long ago", ""))
+		time.Sleep(26 * time.Hour)
+		say(t, s, lead("A100", "1", ""), lead("A100", "2", events.OriginBaseline), appeared("A100", "r"))
+		time.Sleep(2 * time.Hour)
+		say(t, s, appeared("B200", "r"))
+		time.Sleep(time.Hour)
+
+		f, stop := following(t, s)
+		defer stop()
+		wantCounted(t, f, "A100", "3:1/3 ")
+		wantCounted(t, f, "B200", "1:0/1 ")
+		wantCounted(t, f, "C300", "")
+		if got := f.Appended(); len(got) > 0 {
+			t.Errorf("what was there before is news: %v", got)
+		}
+
+		say(t, s, lead("A100", "3", ""), lead("C300", "4", ""))
+		time.Sleep(followEvery)
+		wantCounted(t, f, "A100", "0:1/1 3:1/3 ")
+		wantCounted(t, f, "C300", "0:1/1 ")
+		if got := f.Appended(); len(got) != 1 || got[events.TypeContactRequestCreated] != 2 {
+			t.Errorf("appended: %v", got)
+		}
+		time.Sleep(21 * time.Hour)
+		wantCounted(t, f, "A100", "21:1/1 ")
+		if hours := f.Hours()[0].Hours; len(hours) != 24 || !hours[23].At.Equal(time.Now().Truncate(time.Hour)) {
+			t.Errorf("%d hours, the last at %s", len(hours), hours[23].At)
+		}
+	})
+}
+
+func TestTheHourOfAYesterdayIsNotAddedToTodays(t *testing.T) {
+	inTime(t, func(t *testing.T, dir string) {
+		s := openLog(t, dir, "A100")
+		f, stop := following(t, s)
+		defer stop()
+		for day := range 3 {
+			say(t, s, lead("A100", fmt.Sprint(day), ""))
+			time.Sleep(24 * time.Hour)
+		}
+		say(t, s, lead("A100", "today", ""))
+		time.Sleep(followEvery)
+		wantCounted(t, f, "A100", "0:1/1 ")
+	})
+}
+
+func TestALogOfManyPagesIsCountedWhole(t *testing.T) {
+	s := openLog(t, t.TempDir(), "A100", "B200")
+	const size = 3*followPage + 1
+	var list []events.Payload
+	for n := range size {
+		list = append(list, appeared("A100", fmt.Sprint(n)))
+	}
+	say(t, s, list...)
+	f := NewFollower(s)
+	followNow(t, f)
+	count := func() (n int) {
+		for _, h := range f.Hours()[0].Hours {
+			n += h.Events
+		}
+		return n
+	}
+	if got := count(); got != size {
+		t.Errorf("%d of %d are counted", got, size)
+	}
+	say(t, s, list...)
+	followNow(t, f)
+	if got := count(); got != 2*size {
+		t.Errorf("%d of %d are counted", got, 2*size)
+	}
+	if got := f.Appended()[events.TypeInsertionAppeared]; got != size {
+		t.Errorf("%d of %d are news", got, size)
+	}
+}
+
+func TestALookBackThatWasCutShortBeginsAnew(t *testing.T) {
+	s := openLog(t, t.TempDir(), "A100")
+	say(t, s, lead("A100", "1", ""))
+	f := NewFollower(s)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.RunOnce(ended); err != nil {
+		t.Fatal(err)
+	}
+	followNow(t, f)
+	followNow(t, f)
+	if n := f.Hours()[0].Hours[23].Events; n != 1 {
+		t.Errorf("%d events are counted of one", n)
+	}
+}
+
+func TestTheNewestOfAllAgenciesAreShownInOrder(t *testing.T) {
+	inTime(t, func(t *testing.T, dir string) {
+		s := openLog(t, dir, "A100", "B200")
+		var want []string
+		for n := range 2 * keptRecent {
+			agency := []string{"A100", "B200"}[n%2]
+			say(t, s, appeared(agency, fmt.Sprint(n)))
+			want = append(want, fmt.Sprintf("%s/%d", agency, n))
+			time.Sleep(time.Second)
+		}
+		f, stop := following(t, s)
+		defer stop()
+		if got := names(f.Recent(1000)); !slices.Equal(got, want[keptRecent:]) {
+			t.Errorf("recent are %v", got)
+		}
+		say(t, s, appeared("A100", "new"))
+		time.Sleep(followEvery)
+		if got := names(f.Recent(2)); !slices.Equal(got, []string{"B200/199", "A100/new"}) {
+			t.Errorf("the last two are %v", got)
+		}
+		if got := f.Recent(-1); len(got) > 0 {
+			t.Errorf("less than none are %d", len(got))
+		}
+	})
+}
+
+func TestWhoSubscribesSeesWhatComesWithinASecond(t *testing.T) {
+	inTime(t, func(t *testing.T, dir string) {
+		s := openLog(t, dir, "A100")
+		say(t, s, appeared("A100", "before"))
+		f, stop := following(t, s)
+		live, leave := f.Subscribe()
+		defer leave()
+		synctest.Wait()
+		say(t, s, lead("A100", "1", ""), appeared("A100", "after"))
+		began := time.Now()
+		first, second := <-live, <-live
+		if first.Type != events.TypeContactRequestCreated || second.Reference != "after" || time.Since(began) > 2*followWatched {
+			t.Errorf("%s and %q came after %s", first.Type, second.Reference, time.Since(began))
+		}
+		stop()
+		if _, open := <-live; open {
+			t.Error("the end of the follower does not end the subscription")
+		}
+		leave()
+	})
+}
+
+func TestAReaderWhoIsTooSlowIsCutOffAndNobodyElse(t *testing.T) {
+	inTime(t, func(t *testing.T, dir string) {
+		s := openLog(t, dir, "A100")
+		f, stop := following(t, s)
+		defer stop()
+		slow, leaveSlow := f.Subscribe()
+		quick, leave := f.Subscribe()
+		defer leave()
+		for n := range subscriberRoom + 1 {
+			say(t, s, appeared("A100", fmt.Sprint(n)))
+			if n%100 == 99 || n == subscriberRoom {
+				time.Sleep(followEvery)
+				for len(quick) > 0 {
+					<-quick
+				}
+			}
+		}
+		seen := 0
+		for range slow {
+			seen++
+		}
+		if seen != subscriberRoom {
+			t.Errorf("the slow one has seen %d", seen)
+		}
+		leaveSlow() // closed already
+		say(t, s, appeared("A100", "last"))
+		if e := <-quick; e.Reference != "last" {
+			t.Errorf("the quick one sees %q", e.Reference)
+		}
+	})
+}
+
+func TestOneSubscriberTooManyIsCutOffAtOnce(t *testing.T) {
+	f := NewFollower(openLog(t, t.TempDir()))
+	for range mostSubscribers {
+		_, leave := f.Subscribe()
+		defer leave()
+	}
+	c, leave := f.Subscribe()
+	defer leave()
+	if _, open := <-c; open {
+		t.Error("there is room for one too many")
+	}
+}
+
+func TestALargeEventIsShownShortened(t *testing.T) {
+	s := openLog(t, t.TempDir(), "A100")
+	large := appeared("A100", "r")
+	large.Record = []byte(`"` + string(slices.Repeat([]byte("x"), 1<<20)) + `"`)
+	say(t, s, large)
+	f := NewFollower(s)
+	followNow(t, f)
+	if list := f.Recent(1); len(list) != 1 || len(list[0].Data) > mostShown {
+		t.Errorf("%d events", len(list))
+	}
+}
+
+func TestATrimmedLogIsFollowedOn(t *testing.T) {
+	inTime(t, func(t *testing.T, dir string) {
+		s := openLog(t, dir, "A100")
+		for n := range 5 {
+			say(t, s, appeared("A100", fmt.Sprint(n)))
+			time.Sleep(time.Minute)
+		}
+		f, stop := following(t, s)
+		defer stop()
+		e := f.Recent(1)[0]
+		if err := s.SetCursor("A100", events.Cursor{Sequence: e.Sequence, ID: e.ID}); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := s.Trim(time.Now(), 1000); n != 4 || err != nil {
+			t.Fatalf("%d are trimmed, %v", n, err)
+		}
+		say(t, s, appeared("A100", "new"))
+		time.Sleep(followEvery)
+		wantCounted(t, f, "A100", "0:0/6 ") // they were recorded, trimmed or not
+		if got := names(f.Recent(9)); !slices.Equal(got, []string{"A100/4", "A100/new"}) {
+			t.Errorf("what was trimmed is shown: %v", got)
+		}
+	})
+}
+
+func TestWhatAnImportPutsBetweenIsCountedWhereItBelongsAndIsNoNews(t *testing.T) {
+	inTime(t, func(t *testing.T, dir string) {
+		s := openLog(t, dir, "A100")
+		var told []events.Event
+		for n := range 3 {
+			e, err := events.New(lead("A100", fmt.Sprint("told ", n), ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			told = append(told, e.Stamp(uint64(n+1), time.Now(), "another"))
+		}
+		time.Sleep(3 * time.Hour)
+		f, stop := following(t, s)
+		defer stop()
+		live, leave := f.Subscribe()
+		defer leave()
+		say(t, s, appeared("A100", "own"), appeared("A100", "second"))
+		<-live
+		<-live
+		last := told[2]
+		if err := s.Import("A100", told, events.Cursor{Sequence: 3, ID: last.ID}); err != nil {
+			t.Fatal(err)
+		}
+		say(t, s, appeared("A100", "third"))
+		if err := s.CloseUp("A100"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		wantCounted(t, f, "A100", "0:0/3 3:3/3 ")
+		if len(live) != 1 || (<-live).Reference != "third" {
+			t.Errorf("%d are news, not the third alone", len(live))
+		}
+		if got := f.Appended(); len(got) != 1 || got[events.TypeInsertionAppeared] != 3 {
+			t.Errorf("appended: %v", got)
+		}
+		if got := names(f.Recent(3)); !slices.Equal(got, []string{"A100/own", "A100/second", "A100/third"}) {
+			t.Errorf("recent are %v", got)
+		}
+	})
+}
+
+func TestNothingIsReadWhereNothingWasCommitted(t *testing.T) {
+	s := openLog(t, t.TempDir(), "A100")
+	f := NewFollower(s)
+	followNow(t, f)
+	if n := testing.AllocsPerRun(100, func() { followNow(t, f) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+var followed = flag.Int("followed", 5000, "events of the log that a follower begins with, in TestALargeLogIsFollowedBesideCommits")
+
+// TestALargeLogIsFollowedBesideCommits ends with figures; with a flag they are those of a log as large as wished.
+func TestALargeLogIsFollowedBesideCommits(t *testing.T) {
+	s := openLog(t, t.TempDir(), "A100", "B200")
+	record := []byte(`{"x":"` + strings.Repeat("x", 1500) + `"}`)
+	for n := 0; n < *followed; n += 500 {
+		var list []events.Payload
+		for i := range 500 {
+			p := appeared([]string{"A100", "B200"}[n/500%2], fmt.Sprint(n+i))
+			p.Record = record
+			list = append(list, p)
+		}
+		say(t, s, list...)
+	}
+	f := NewFollower(s)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	began, done := time.Now(), make(chan error)
+	go func() { done <- f.RunOnce(t.Context()) }()
+	slowest, commits := time.Duration(0), 0
+	for {
+		select {
+		case err := <-done:
+			took := time.Since(began)
+			runtime.ReadMemStats(&after)
+			n := 0
+			for _, a := range f.Hours() {
+				for _, h := range a.Hours {
+					n += h.Events
+				}
+			}
+			if err != nil || n < *followed {
+				t.Errorf("%d of %d events are counted, %v", n, *followed, err)
+			}
+			t.Logf("%d events in %s; %d commits beside it, the slowest took %s; %d MB of garbage, the heap went from %d to %d MB", n, took,
+				commits, slowest, (after.TotalAlloc-before.TotalAlloc)>>20, before.HeapInuse>>20, after.HeapInuse>>20)
+			return
+		default:
+			one := time.Now()
+			say(t, s, appeared("B200", "x"))
+			slowest, commits = max(slowest, time.Since(one)), commits+1
+		}
+	}
+}

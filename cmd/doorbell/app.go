@@ -65,6 +65,7 @@ type app struct {
 	socket  net.Listener
 
 	housekeeping *store.Housekeeping
+	follower     *ops.Follower
 	admission    admission
 	forwarders   []*running
 
@@ -139,6 +140,7 @@ func (a *app) openStore(context.Context) error {
 	a.store = s
 	a.tellAccepted()
 	a.openHousekeeping()
+	a.follower = ops.NewFollower(s)
 	a.onClose(func() {
 		if err := s.Close(); err != nil {
 			a.o.Log.Error("close store", "err", err)
@@ -229,7 +231,7 @@ func (a *app) run(ctx context.Context) error {
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() { a.forward(watching) })
 	var watch errgroup.Group
-	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.keys, a.admitOthers, a.serve, a.watchdog, a.tend} {
+	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.keys, a.admitOthers, a.serve, a.watchdog, a.tend} {
 		watch.Go(func() error {
 			defer stop()
 			return part(watching)

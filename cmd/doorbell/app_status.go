@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/natsd"
+	"doorbell/poller"
 )
 
 // heartbeatEvery is how often each agency says on core NATS that it is watched.
@@ -48,6 +50,7 @@ func (a *app) status() (ops.Status, error) {
 		Version: version(), Running: true, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.Base.DataDir, Watch: w,
 		Store:      ops.NewStoreStatus(a.housekeeping.Space()),
 		Forwarders: a.forwarderStatus(),
+		Hours:      hoursOf(a.follower.Hours(), w.Agencies),
 		NATS:       ops.NATSStatus{Embedded: a.server != nil, Connected: conn.IsConnected(), Stream: a.o.Base.Stream, Problem: r.Problem, URL: a.natsURL()},
 	}
 	if a.server != nil {
@@ -69,6 +72,14 @@ func (a *app) status() (ops.Status, error) {
 		})
 	}
 	return s, nil
+}
+
+// hoursOf leaves those out who are not watched any more and have said nothing since yesterday.
+func hoursOf(all []ops.AgencyHours, watched []poller.AgencyStatus) []ops.AgencyHours {
+	return slices.DeleteFunc(all, func(h ops.AgencyHours) bool {
+		return !slices.ContainsFunc(watched, func(w poller.AgencyStatus) bool { return w.AgencyID == h.AgencyID }) &&
+			!slices.ContainsFunc(h.Hours, func(one ops.Hour) bool { return one.Events > 0 })
+	})
 }
 
 func (a *app) natsURL() string {

@@ -56,6 +56,7 @@ type agency struct {
 	known     int // published insertions, as of the last walk
 	gone      int // disappeared ones that are still polled
 	lastWalk  WalkStatus
+	ended     WalkCounts
 	walkBegan time.Time // the last one
 	underWay  bool      // it is
 	lastError string
@@ -67,7 +68,8 @@ type agency struct {
 	freed      time.Time // the last halt of more than one insertion ended
 	clock      clock
 	latencies  latencies
-	most       int // contact requests in the largest answer so far
+	waited     lengths // the same, since the start
+	most       int     // contact requests in the largest answer so far
 
 	hearings map[listings.Operation]*hearing
 	saved    map[troubleName]store.Trouble // as the store holds them

@@ -129,5 +129,6 @@ func (a *agency) announced(waited []time.Duration, at time.Time) {
 	defer a.mu.Unlock()
 	for _, d := range waited {
 		a.latencies.add(d, at)
+		a.waited.add(latencyBounds, d)
 	}
 }

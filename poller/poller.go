@@ -91,6 +91,7 @@ type Poller struct {
 	roster    atomic.Pointer[roster]
 	came      chan struct{} // somebody new is in the roster
 
+	figures figures
 	turns   *turns
 	crew    *crew
 	mu      sync.Mutex
@@ -116,14 +117,14 @@ func New(o Options) (*Poller, error) {
 		came:  make(chan struct{}, 1), filled: make(chan struct{}, 1),
 	}
 	p.crew = newCrew(p.budget.effective)
-	o.API.Before, o.API.Again, o.API.After = p.before, p.again, p.after
+	o.API.Before, o.API.Again, o.API.After = p.before, p.again, p.figures.counted(p.after)
 	o.API.IDFields, o.API.IgnoreInsertions, o.API.IgnoreContactRequests = o.IDFields, o.IgnoreInsertion, o.IgnoreContact
 	client, err := listings.New(o.API)
 	if err != nil {
 		return nil, err
 	}
 	p.client = client
-	o.API.Before, o.API.Again, o.API.After = p.beforeVerify, p.spend, p.afterVerify
+	o.API.Before, o.API.Again, o.API.After = p.beforeVerify, p.spend, p.figures.counted(p.afterVerify)
 	if p.verifier, err = listings.New(o.API); err != nil {
 		return nil, err
 	}

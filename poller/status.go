@@ -11,15 +11,19 @@ import (
 
 // Status is how the watch stands at one moment, fit for a machine and a person. It holds no person's data and no key.
 type Status struct {
-	At                time.Time      `json:"at"`
-	BaseURL           string         `json:"baseUrl"`
-	RequestsPerSecond float64        `json:"requestsPerSecond"`          // the ceiling
-	Effective         float64        `json:"effectiveRequestsPerSecond"` // what is left of it where the API asked for patience
-	LastMinute        int            `json:"requestsLastMinute"`
-	Requests          uint64         `json:"requests"`          // since the start of the process
-	Down              string         `json:"down,omitempty"`    // nobody answers at the base URL; the next try
-	NoSpace           bool           `json:"noSpace,omitempty"` // the disk is full: nothing is asked
-	Agencies          []AgencyStatus `json:"agencies"`
+	At                time.Time `json:"at"`
+	BaseURL           string    `json:"baseUrl"`
+	RequestsPerSecond float64   `json:"requestsPerSecond"`          // the ceiling
+	Effective         float64   `json:"effectiveRequestsPerSecond"` // what is left of it where the API asked for patience
+	LastMinute        int       `json:"requestsLastMinute"`
+	Requests          uint64    `json:"requests"`          // since the start of the process
+	Down              string    `json:"down,omitempty"`    // nobody answers at the base URL; the next try
+	NoSpace           bool      `json:"noSpace,omitempty"` // the disk is full: nothing is asked
+
+	RequestCounts    []RequestCount      `json:"requestCounts,omitempty"`
+	RequestDurations []OperationDuration `json:"requestDurations,omitempty"`
+
+	Agencies []AgencyStatus `json:"agencies"`
 }
 
 // AgencyStatus is how the watch of one agency stands.
@@ -41,6 +45,9 @@ type AgencyStatus struct {
 	LastError        string       `json:"lastError,omitempty"`
 	LastSequence     uint64       `json:"lastSequence"`
 	Freshness        *Freshness   `json:"freshness,omitempty"` // of a daemon that runs
+	Walks            WalkCounts   `json:"walks"`
+	// Latencies are how long contact requests that came in waited for their event, as Latency, since the start of the process.
+	Latencies *Histogram `json:"latencies,omitempty"`
 }
 
 // WalkStatus is how the last walk went.
@@ -51,6 +58,12 @@ type WalkStatus struct {
 	Reason     string        `json:"reason,omitempty"` // why it is partial
 	Pages      int           `json:"pages"`
 	Insertions int           `json:"insertions"`
+}
+
+// WalkCounts counts walks since the start of the process.
+type WalkCounts struct {
+	Complete uint64 `json:"complete"`
+	Partial  uint64 `json:"partial"`
 }
 
 // HaltStatus is a scope that is not asked for any more, why, and what to do.
@@ -90,6 +103,7 @@ func (p *Poller) Status() (Status, error) {
 		Agencies: make([]AgencyStatus, 0, len(p.watched())),
 	}
 	s.NoSpace = p.full.Load()
+	s.RequestCounts, s.RequestDurations = p.figures.requests(), p.figures.durations()
 	if n, _, until := p.base.state(); n > 0 {
 		s.Down = until.UTC().Format(time.RFC3339)
 	}
@@ -126,7 +140,10 @@ func (a *agency) status(state store.Agency) AgencyStatus {
 	s.OldestPoll, s.FirstPolls = a.p.turns.waiting(a.id)
 	a.mu.Lock()
 	s.Insertions, s.Disappeared, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.gone, a.lastWalk, a.lastError, a.lastGood
+	s.Walks = a.ended
+	waited := a.waited.histogram(latencyBounds)
 	a.mu.Unlock()
+	s.Latencies = &waited
 	s.State = a.state(state)
 	return s
 }

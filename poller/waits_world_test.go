@@ -98,3 +98,44 @@ func TestTheStatusTellsFreshnessAndLatencyAndWhyItAsks(t *testing.T) {
 		}
 	})
 }
+
+func TestTheStatusCountsRequestsByWhatCameOfThem(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##")
+		w.start()
+		w.pass(5 * time.Minute)
+		w.write("A100", "a#1##", 0)
+		w.pass(time.Minute)
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Operation == sandbox.OperationContactRequests {
+				return &sandbox.Fault{Status: 500}
+			}
+			return nil
+		})
+		w.pass(5 * time.Minute)
+		s, err := w.poller.Status()
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts := map[string]uint64{}
+		sum := uint64(0)
+		for _, c := range s.RequestCounts {
+			counts[c.Operation+" "+c.Outcome] = c.Count
+			sum += c.Count
+		}
+		polls := uint64(w.model.Requests(sandbox.Filter{Operation: sandbox.OperationContactRequests}))
+		if counts["contact_requests 200"]+counts["contact_requests 500"] != polls || counts["contact_requests 500"] == 0 || counts["insertions 200"] == 0 ||
+			sum != s.Requests {
+			t.Errorf("%v of %d polls and %d requests", counts, polls, s.Requests)
+		}
+		for _, d := range s.RequestDurations {
+			if d.Duration.Count == 0 || len(d.Duration.Buckets) == 0 {
+				t.Errorf("%+v", d)
+			}
+		}
+		a := s.Agencies[0]
+		if a.Latencies.Count != 1 || a.Walks.Complete == 0 || a.Walks.Partial != 0 {
+			t.Errorf("%+v %+v", a.Latencies, a.Walks)
+		}
+	})
+}

@@ -188,6 +188,11 @@ func (a *agency) walked(w *walk, v listings.Verdict) {
 	a.mu.Lock()
 	a.lastWalk = WalkStatus{At: w.began, Took: time.Since(w.began), Complete: v.Complete, Reason: v.Reason, Pages: v.Pages, Insertions: v.References}
 	a.known = w.published
+	if v.Complete {
+		a.ended.Complete++
+	} else {
+		a.ended.Partial++
+	}
 	a.mu.Unlock()
 	if a.note(v.Err) && v.Err != nil && classify(v.Err) != classDown {
 		a.p.log.Warn("walk is partial", "agency", a.id, "reason", v.Reason, "err", v.Err, hint(v.Err))

@@ -199,6 +199,7 @@ func (l *lane) publishNext(ctx context.Context, s session) (bool, error) {
 		return false, err
 	}
 	l.fence = place
+	l.r.figures.publishedAll(batch, l.cursor.Sequence)
 	for _, e := range batch {
 		l.heard(e)
 	}
@@ -297,10 +298,12 @@ func (l *lane) note(err error) {
 		}
 		a.Acknowledged = max(a.Acknowledged, l.cursor.Sequence)
 	})
+	c := classify(err)
 	if l.failures++; err == nil {
 		l.failures = 0
+	} else {
+		l.r.figures.failed(c)
 	}
-	c := classify(err)
 	if text == l.said || l.failures == 1 && c.lookAtOnce() {
 		return
 	}

@@ -148,6 +148,8 @@ type Relay struct {
 	link   *link
 	budget *semaphore.Weighted // in batches
 
+	figures figures
+
 	mu    sync.Mutex
 	lanes map[string]*lane
 }

@@ -316,3 +316,23 @@ func TestDrainGivesUpWithItsContext(t *testing.T) {
 		t.Fatal("Drain says that an event was published without a server")
 	}
 }
+
+func TestTheStatusCountsWhatWasPublishedAndWhatFailed(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 7)
+	r := b.relay()
+	if err := r.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := r.Status()
+	if len(s.Published) != 1 || s.Published[events.TypeContactRequestCreated] != 7 || len(s.Failures) != 0 {
+		t.Errorf("%v, failed %v", s.Published, s.Failures)
+	}
+	b.log.ring(t, "A100", 1)
+	b.nc.Close()
+	l, _ := r.lane("A100")
+	_ = l.finish(t.Context(), session{connected: t.Context(), number: 1, maxMessage: 1 << 20})
+	if s := r.Status(); s.Failures["gone"] != 1 || s.Published[events.TypeContactRequestCreated] != 7 {
+		t.Errorf("failed %v, published %v", s.Failures, s.Published)
+	}
+}

@@ -17,6 +17,9 @@ type Status struct {
 	Problem     string         // why not; empty if Open
 	Differences []string       // where an external stream is not as it should be, in words
 	Agencies    []AgencyStatus // sorted by id
+
+	Published map[events.Type]uint64 // events that the stream took since the relay was made, for the first time; under "" those of unknown types
+	Failures  map[string]uint64      // attempts that failed, by what a failure means; see the classes of failures
 }
 
 // AgencyStatus says how far one agency is.
@@ -35,6 +38,7 @@ func (r *Relay) Status() Status {
 	k.mu.Lock()
 	s := Status{Connected: r.o.Conn.IsConnected(), Open: k.isOpen, Problem: k.problem, Differences: slices.Clone(k.different)}
 	k.mu.Unlock()
+	s.Published, s.Failures = r.figures.read()
 	for _, l := range r.all() {
 		l.shown.Lock()
 		s.Agencies = append(s.Agencies, l.status)

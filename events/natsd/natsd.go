@@ -114,6 +114,7 @@ type Server struct {
 	abort   context.CancelFunc // ends a Restart that is under way; nil: none is
 	pulse   *pulse             // of the running server; made by the first look
 	status  Status
+	figures *Figures // nil: nobody has looked yet
 	backoff backoff
 }
 

@@ -181,6 +181,7 @@ func (s *Server) feel(ctx context.Context, inner *server.Server, p *pulse) error
 	if err := s.enter(p, inner); err != nil {
 		return err
 	}
+	s.measure(inner)
 	acknowledged := p.beat(ctx)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -1,0 +1,56 @@
+package natsd
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// Figures are those of the account that holds the streams, when Run looked last. What is counted is counted since the server
+// was started last.
+type Figures struct {
+	Connections   int
+	Subscriptions int
+	InMessages    int64 // that came to the server
+	InBytes       int64
+	OutMessages   int64 // that it sent
+	OutBytes      int64
+	SlowConsumers int64
+	Streams       []StreamFigures // by name
+}
+
+// StreamFigures are those of one stream.
+type StreamFigures struct {
+	Name      string
+	Messages  uint64
+	Bytes     uint64
+	Consumers int
+}
+
+// Figures never waits. They are nil until Run has looked once.
+func (s *Server) Figures() *Figures {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.figures
+}
+
+// measure takes the figures of a server. It may wait for locks of the server.
+func (s *Server) measure(inner *server.Server) {
+	f := &Figures{}
+	if all, err := inner.AccountStatz(&server.AccountStatzOptions{Accounts: []string{account}, IncludeUnused: true}); err == nil {
+		for _, a := range all.Accounts {
+			f.Connections, f.Subscriptions, f.SlowConsumers = a.Conns, int(a.NumSubs), a.SlowConsumers
+			f.InMessages, f.InBytes, f.OutMessages, f.OutBytes = a.Received.Msgs, a.Received.Bytes, a.Sent.Msgs, a.Sent.Bytes
+		}
+	}
+	if d, err := inner.JszAccount(&server.JSzOptions{Account: account, Streams: true}); err == nil {
+		for _, one := range d.Streams {
+			f.Streams = append(f.Streams, StreamFigures{one.Name, one.State.Msgs, one.State.Bytes, one.State.Consumers})
+		}
+	}
+	slices.SortFunc(f.Streams, func(a, b StreamFigures) int { return cmp.Compare(a.Name, b.Name) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.figures = f
+}

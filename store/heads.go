@@ -3,6 +3,9 @@ package store
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -50,6 +53,39 @@ func (s *Store) NewestHeads() (heads map[string]events.Head, err error) {
 		})
 	})
 	return heads, err
+}
+
+// Position is how far the log of an agency is published.
+type Position struct {
+	Last   uint64 // sequence of the newest event
+	Cursor events.Cursor
+	// Waiting is when the oldest event was recorded that the stream has not taken yet; zero if there is none.
+	Waiting time.Time
+}
+
+// Positions are those of agencies, in their order and of one moment.
+func (s *Store) Positions(agencies []string) (list []Position, err error) {
+	err = s.View(func(tx *Tx) error {
+		c, cursors := tx.bucket(bucketLog).Cursor(), tx.bucket(bucketCursors)
+		for _, agency := range agencies {
+			var p Position
+			if v := cursors.Get([]byte(agency)); v != nil && json.Unmarshal(v, &p.Cursor) != nil {
+				return fmt.Errorf("%w: cursor of %s", ErrDamaged, agency)
+			}
+			below := prefix(agency)
+			if k, _ := lastBefore(c, logKey(agency, ^uint64(0))); bytes.HasPrefix(k, below) {
+				p.Last = binary.BigEndian.Uint64(k[len(below):])
+			}
+			if p.Last > p.Cursor.Sequence {
+				if k, v := c.Seek(logKey(agency, p.Cursor.Sequence+1)); bytes.HasPrefix(k, below) {
+					p.Waiting = tx.head(k[len(below):], v).RecordedTime
+				}
+			}
+			list = append(list, p)
+		}
+		return nil
+	})
+	return list, err
 }
 
 // lastBefore moves a cursor to the last entry before a key, of whomever it is.

@@ -3,6 +3,7 @@ package store_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"doorbell/events"
 	"doorbell/store"
@@ -43,5 +44,24 @@ func TestHeadsAreReadBothWaysAndOfOneAgencyAlone(t *testing.T) {
 	newest, err := s.NewestHeads()
 	if err != nil || len(newest) != 3 || newest["A1"] != want[0] || newest["A"] != (events.Head{}) || newest["B"].Sequence != 1 {
 		t.Errorf("the newest are %v, %v", newest, err)
+	}
+}
+
+func TestPositionsSayWhatWaitsAndSinceWhen(t *testing.T) {
+	now := era
+	s := openAt(t, t.TempDir(), &now)
+	ring(t, s, "A100", 3, &now)
+	ring(t, s, "B200", 1, &now)
+	publish(t, s, "A100", 1)
+	publish(t, s, "B200", 1)
+	list, err := s.Positions([]string{"B200", "C300", "A100"})
+	if err != nil || len(list) != 3 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	if b, c := list[0], list[1]; b.Last != 1 || b.Cursor.Sequence != 1 || !b.Waiting.IsZero() || c != (store.Position{}) {
+		t.Errorf("%+v, %+v", b, c)
+	}
+	if a := list[2]; a.Last != 3 || a.Cursor.Sequence != 1 || !a.Waiting.Equal(era.Add(2*time.Minute)) {
+		t.Errorf("%+v", a)
 	}
 }

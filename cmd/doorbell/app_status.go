@@ -1,13 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/events"
 	"doorbell/events/natsd"
+	"doorbell/events/relay"
 	"doorbell/poller"
 )
 
@@ -54,24 +58,62 @@ func (a *app) status() (ops.Status, error) {
 		NATS:       ops.NATSStatus{Embedded: a.server != nil, Connected: conn.IsConnected(), Stream: a.o.Base.Stream, Problem: r.Problem, URL: a.natsURL()},
 	}
 	if a.server != nil {
+		s.NATS.StreamMax, s.NATS.Server = int64(a.o.Base.StreamMax), embeddedFigures(a.server)
 		if h := a.server.Status(); h.Problem != "" {
 			s.NATS.Problem = fmt.Sprintf("%s, since %s", h.Problem, h.Since.UTC().Format(time.RFC3339))
 		}
 	}
-	for _, l := range r.Agencies {
-		last, err := a.store.Last(l.AgencyID)
-		if err != nil {
-			return ops.Status{}, err
-		}
-		cursor, err := a.store.Cursor(l.AgencyID) // the relay has not read it yet if NATS is away since the start
-		if err != nil {
-			return ops.Status{}, err
-		}
-		s.Relay = append(s.Relay, ops.RelayStatus{
-			AgencyID: l.AgencyID, Acknowledged: cursor.Sequence, Pending: last - min(last, cursor.Sequence), Foreign: l.Foreign, Problem: l.Problem,
+	s.Store.Commits = a.store.Commits()
+	if info, err := os.Stat(a.store.Path()); err == nil {
+		s.Store.File = info.Size()
+	}
+	s.Events, s.PublishFailures = eventCounts(a.follower.Appended(), r.Published), r.Failures
+	s.Relay, err = a.relayed(r.Agencies)
+	return s, err
+}
+
+// relayed is how far the event log is published. The relay has not read it yet if NATS is away since the start.
+func (a *app) relayed(agencies []relay.AgencyStatus) (list []ops.RelayStatus, err error) {
+	ids := make([]string, len(agencies))
+	for n, l := range agencies {
+		ids[n] = l.AgencyID
+	}
+	positions, err := a.store.Positions(ids)
+	if err != nil {
+		return nil, err
+	}
+	for n, l := range agencies {
+		p := positions[n]
+		list = append(list, ops.RelayStatus{
+			AgencyID: l.AgencyID, Acknowledged: p.Cursor.Sequence, Pending: p.Last - min(p.Last, p.Cursor.Sequence), OldestWaiting: p.Waiting,
+			Foreign: l.Foreign, Problem: l.Problem,
 		})
 	}
-	return s, nil
+	return list, nil
+}
+
+// eventCounts puts what the log gained and what the stream took side by side, in the order of the contract.
+func eventCounts(appended, published map[events.Type]uint64) (list []ops.EventCount) {
+	for _, t := range append(slices.Clone(events.Types), "") {
+		c := ops.EventCount{Type: cmp.Or(string(t), "other"), Appended: appended[t], Published: published[t]}
+		if c.Appended+c.Published > 0 {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// embeddedFigures are those of the embedded server.
+func embeddedFigures(s *natsd.Server) *ops.NATSServer {
+	f := s.Figures()
+	all := &ops.NATSServer{
+		Connections: f.Connections, Subscriptions: f.Subscriptions, InMessages: f.InMessages, InBytes: f.InBytes,
+		OutMessages: f.OutMessages, OutBytes: f.OutBytes, SlowConsumers: f.SlowConsumers, Restarts: s.Status().Restarts,
+	}
+	for _, one := range f.Streams {
+		all.Streams = append(all.Streams, ops.NATSStream(one))
+	}
+	return all
 }
 
 // hoursOf leaves those out who are not watched any more and have said nothing since yesterday.

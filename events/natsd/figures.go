@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Figures are those of the account that holds the streams, when Run looked last. What is counted is counted since the server
+// Figures are those of the account that holds the streams, when Run looked last, or at the start. What is counted is counted since the server
 // was started last.
 type Figures struct {
 	Connections   int
@@ -28,8 +28,8 @@ type StreamFigures struct {
 	Consumers int
 }
 
-// Figures never waits. They are nil until Run has looked once.
-func (s *Server) Figures() *Figures {
+// Figures never waits.
+func (s *Server) Figures() Figures {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.figures
@@ -37,7 +37,7 @@ func (s *Server) Figures() *Figures {
 
 // measure takes the figures of a server. It may wait for locks of the server.
 func (s *Server) measure(inner *server.Server) {
-	f := &Figures{}
+	var f Figures
 	if all, err := inner.AccountStatz(&server.AccountStatzOptions{Accounts: []string{account}, IncludeUnused: true}); err == nil {
 		for _, a := range all.Accounts {
 			f.Connections, f.Subscriptions, f.SlowConsumers = a.Conns, int(a.NumSubs), a.SlowConsumers

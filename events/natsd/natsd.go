@@ -114,7 +114,7 @@ type Server struct {
 	abort   context.CancelFunc // ends a Restart that is under way; nil: none is
 	pulse   *pulse             // of the running server; made by the first look
 	status  Status
-	figures *Figures // nil: nobody has looked yet
+	figures Figures
 	backoff backoff
 }
 
@@ -133,6 +133,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := s.boot(ctx); err != nil {
 		return nil, fmt.Errorf("embedded NATS server: %w", err)
 	}
+	s.measure(s.running)
 	return s, nil
 }
 

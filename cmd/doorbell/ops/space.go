@@ -13,6 +13,9 @@ type StoreStatus struct {
 	Alarm  bool   `json:"alarm,omitempty"` // 80 % of it
 	Full   bool   `json:"full,omitempty"`  // nothing is asked until there is room
 	Advice string `json:"advice,omitempty"`
+
+	File    int64 `json:"fileBytes,omitempty"` // what is not in use of it, the next commits take
+	Commits int64 `json:"commits,omitempty"`   // since the start of the process
 }
 
 const spaceAdvice = "raise DOORBELL_STORE_MAX if the disk has room, or lower DOORBELL_RETENTION; " +

@@ -27,6 +27,10 @@ type Status struct {
 	Relay      []RelayStatus     `json:"relay"`
 	Forwarders []ForwarderStatus `json:"forwarders,omitempty"`
 	Hours      []AgencyHours     `json:"hours,omitempty"` // of a daemon that runs
+	Events     []EventCount      `json:"events,omitempty"`
+	// PublishFailures counts attempts to publish that failed, by what that means: full, gone, busy, unknown and others.
+	PublishFailures map[string]uint64 `json:"publishFailures,omitempty"`
+	Ready           *bool             `json:"ready,omitempty"` // as /readyz; nil: nobody has asked
 }
 
 // NATSStatus is where events go.
@@ -36,6 +40,9 @@ type NATSStatus struct {
 	Connected bool   `json:"connected"`
 	Stream    string `json:"stream,omitempty"`
 	Problem   string `json:"problem,omitempty"`
+
+	StreamMax int64       `json:"streamMaxBytes,omitempty"` // of the embedded server's
+	Server    *NATSServer `json:"server,omitempty"`         // the embedded one
 }
 
 // RelayStatus is how far an agency's event log is published.
@@ -45,6 +52,8 @@ type RelayStatus struct {
 	Pending      uint64 `json:"pending"`      // events that wait
 	Foreign      int    `json:"foreign,omitempty"`
 	Problem      string `json:"problem,omitempty"`
+
+	OldestWaiting time.Time `json:"oldestWaiting,omitzero"` // when the oldest of those that wait was recorded
 }
 
 // Troubled says whether anything is halted, held, full or does not answer, or an outlet takes nothing.

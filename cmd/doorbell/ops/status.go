@@ -21,6 +21,7 @@ type Status struct {
 	Started    time.Time         `json:"started,omitzero"`
 	StoreID    string            `json:"storeId"`
 	DataDir    string            `json:"dataDir"`
+	Page       string            `json:"page,omitempty"` // address of the status page
 	NATS       NATSStatus        `json:"nats"`
 	Store      StoreStatus       `json:"store"`
 	Watch      poller.Status     `json:"watch"`
@@ -77,6 +78,9 @@ func (s Status) WriteText(w io.Writer) error {
 		fmt.Fprintf(w, "doorbell %s, up %s, %d requests (%d in the last minute), at most %s a second, to %s\n",
 			s.Version, age(s.Started, s.Watch.At), s.Watch.Requests, s.Watch.LastMinute, s.ceiling(), s.Watch.BaseURL)
 		fmt.Fprintln(w, s.NATS.text())
+		if s.Page != "" {
+			fmt.Fprintln(w, "Page: "+s.Page)
+		}
 	}
 	fmt.Fprint(w, s.Store.text())
 	if s.Watch.NoSpace && !s.Store.Full {

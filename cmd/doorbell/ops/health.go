@@ -1,0 +1,83 @@
+package ops
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// Health says whether the daemon lives, and whether it can do its work. It holds no person's data and no secret: everybody
+// who reaches the address may read it.
+type Health struct {
+	Live   bool // all loops turn and the store answers; a restart helps where it is false
+	Ready  bool // and what is found can be kept and published. A halted agency does not matter
+	Checks []Check
+}
+
+// Check is one thing that was looked at.
+type Check struct {
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+	Text string `json:"text,omitempty"` // why not, or what is worth to know
+	Live bool   `json:"live"`           // it is part of being alive; others are part of being ready only
+}
+
+// NewHealth judges checks.
+func NewHealth(checks ...Check) Health {
+	h := Health{Live: true, Ready: true, Checks: checks}
+	for _, c := range checks {
+		h.Live = h.Live && (c.OK || !c.Live)
+		h.Ready = h.Ready && c.OK
+	}
+	return h
+}
+
+// healthAnswer is the body of /livez and /readyz?verbose.
+type healthAnswer struct {
+	Status string  `json:"status"` // ok or failing
+	Checks []Check `json:"checks"`
+}
+
+// serveHealth answers whether it is alive, or ready, with a word and what is wrong; with ?verbose, or to who accepts JSON only,
+// with all checks.
+func serveHealth(health func() Health, ready bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		h := health()
+		ok, a := h.Live, healthAnswer{Status: "ok", Checks: []Check{}}
+		if ready {
+			ok = h.Ready
+		}
+		for _, c := range h.Checks {
+			if ready || c.Live {
+				a.Checks = append(a.Checks, c)
+			}
+		}
+		code := http.StatusOK
+		if !ok {
+			a.Status, code = "failing", http.StatusServiceUnavailable
+		}
+		if r.URL.Query().Has("verbose") || r.Header.Get("Accept") == "application/json" {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(code)
+			json.NewEncoder(w).Encode(a) //nolint:errcheck // a client that hung up
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.WriteHeader(code)
+		io.WriteString(w, a.text()) //nolint:errcheck // as above
+	}
+}
+
+// text is a word, and a line for each thing that is wrong.
+func (a healthAnswer) text() string {
+	var b strings.Builder
+	fmt.Fprintln(&b, a.Status)
+	for _, c := range a.Checks {
+		if !c.OK {
+			fmt.Fprintf(&b, "%s: %s\n", c.Name, c.Text)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,148 @@
+package ops
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+)
+
+// HTTPOptions configure ServeHTTP. Where a handler is nil, nothing is found.
+type HTTPOptions struct {
+	Page    http.Handler // GET / and below; see AccessOf for what its reader may do. Its live stream is GET /events
+	Metrics http.Handler // GET /metrics
+	Schemas http.Handler // GET /schemas/…
+	Health  func() Health
+	Verbs   Verbs
+	// Token is what has to be shown to do something, and on an address other than loopback to see the page. Empty: there is
+	// none, and nothing can be done.
+	Token string
+	Log   *slog.Logger
+}
+
+// Limits of the server. A request is small and comes at once; an answer goes to somebody who reads it.
+const (
+	headerLimit  = 10 * time.Second // until the header has come
+	requestLimit = 20 * time.Second // until all of it has come
+	answerLimit  = 30 * time.Second // until the answer is taken, or, where that takes long, the next part of it
+	idleLimit    = 2 * time.Minute
+	goodbye      = 500 * time.Millisecond // for what is being answered when the server stops
+
+	mostHeader   = 16 << 10
+	mostForm     = 8 << 10
+	mostCommand  = 1 << 20
+	mostVisitors = 256 // connections
+	mostTails    = 48  // of them live streams
+)
+
+// ServeHTTP serves status page, health, metrics, schemas and admin verbs at l until ctx ends, then returns nil. guard.go says
+// who may do what.
+func ServeHTTP(ctx context.Context, l net.Listener, o HTTPOptions) error {
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	v := newVisitors(l, mostVisitors)
+	s := &http.Server{
+		Handler:           httpRoutes(o, isLoopback(l.Addr())),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnState:         v.changed,
+		ReadHeaderTimeout: headerLimit, ReadTimeout: requestLimit, WriteTimeout: answerLimit, IdleTimeout: idleLimit,
+		MaxHeaderBytes:               mostHeader,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
+	}
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
+		defer cancel()
+		if s.Shutdown(limited) != nil {
+			s.Close()
+		}
+	})
+	err := s.Serve(v)
+	if !stop() {
+		<-ended
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// isLoopback reports whether only this machine can reach an address.
+func isLoopback(a net.Addr) bool {
+	at, err := netip.ParseAddrPort(a.String())
+	return err == nil && at.Addr().Unmap().IsLoopback()
+}
+
+// httpRoutes is everything that is served. What is not named here is the page's, or, if it is a POST, a verb, and guarded as
+// such.
+func httpRoutes(o HTTPOptions, local bool) http.Handler {
+	g, verbs, tails := newGuard(o.Token, local, o.Log), Handler(o.Verbs), make(chan struct{}, mostTails)
+	mux := http.NewServeMux()
+	for path, h := range map[string]http.Handler{
+		"GET /livez": serveHealth(o.Health, false), "GET /healthz": serveHealth(o.Health, false), "GET /readyz": serveHealth(o.Health, true),
+		"GET /metrics": there(o.Metrics), "GET /schemas/": zipped(there(o.Schemas)),
+
+		"GET /":        g.reads(zipped(there(o.Page))),
+		"GET /events":  g.reads(patiently(bounded(tails, there(o.Page)))),
+		"GET /status":  g.reads(zipped(verbs)),
+		"GET /outlook": g.reads(zipped(verbs)),
+
+		"POST /session":     http.HandlerFunc(g.begin),
+		"POST /session/end": http.HandlerFunc(g.end),
+
+		"POST /actions/resume":  g.acts(told(o.Log, form(func(agency, insertion string) error { return second(o.Verbs.Resume(agency, insertion)) }))),
+		"POST /actions/approve": g.acts(told(o.Log, form(func(agency, _ string) error { return second(o.Verbs.Approve(agency)) }))),
+		"POST /actions/poll":    g.acts(told(o.Log, form(func(agency, _ string) error { return second(o.Verbs.Poll(agency)) }))),
+
+		"POST /":      g.commands(told(o.Log, patiently(verbs))),
+		"GET /backup": g.commands(told(o.Log, patiently(verbs))),
+	} {
+		mux.Handle(path, h)
+	}
+	return withHeaders(local, mux)
+}
+
+// second is the error of a verb whose answer a form does not show: the page does.
+func second[T any](_ T, err error) error { return err }
+
+func there(h http.Handler) http.Handler {
+	if h == nil {
+		return http.NotFoundHandler()
+	}
+	return h
+}
+
+// told logs what the operator asks for.
+func told(log *slog.Logger, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		log.Info("asked over HTTP", "verb", r.URL.Path, "from", origin(r).Addr().String())
+		next.ServeHTTP(w, r)
+	})
+}
+
+// contentPolicy lets the page use what comes from here, and nobody show it inside of something else.
+const contentPolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; " +
+	"base-uri 'none'; frame-ancestors 'none'"
+
+// withHeaders gives every answer what browsers should know. A handler may change what it knows better.
+func withHeaders(local bool, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", contentPolicy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "same-origin") // and not no-referrer: forms would come from the origin null
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+		h.Set("Cache-Control", "no-store")
+		if local { // elsewhere browsers ignore it over plain http, and complain
+			h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		}
+		next.ServeHTTP(w, r)
+	})
+}

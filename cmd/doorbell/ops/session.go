@@ -1,0 +1,85 @@
+package ops
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	sessionCookie = "doorbell_session"
+	// sessionLasts is how long a session lasts at most. It ends with the process, too.
+	sessionLasts = 12 * time.Hour
+	// mostSessions bounds them; of more the oldest ends.
+	mostSessions = 64
+)
+
+// sessions are the browsers that have shown the token. They are in memory only, as hashes.
+type sessions struct {
+	mu  sync.Mutex
+	all map[[sha256.Size]byte]session
+}
+
+type session struct {
+	host  string // under which it was begun: no other may use it
+	until time.Time
+}
+
+func newSessions() *sessions { return &sessions{all: map[[sha256.Size]byte]session{}} }
+
+// begin returns the id of a new session.
+func (s *sessions) begin(host string) string {
+	id, now := rand.Text(), time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for hash, one := range s.all {
+		if !now.Before(one.until) {
+			delete(s.all, hash)
+		}
+	}
+	if len(s.all) >= mostSessions {
+		s.dropOldest()
+	}
+	s.all[sha256.Sum256([]byte(id))] = session{host: strings.ToLower(host), until: now.Add(sessionLasts)}
+	return id
+}
+
+func (s *sessions) dropOldest() {
+	var oldest [sha256.Size]byte
+	first := true
+	for hash, one := range s.all {
+		if first || one.until.Before(s.all[oldest].until) {
+			oldest, first = hash, false
+		}
+	}
+	delete(s.all, oldest)
+}
+
+// holds says whether a session was begun under this host and lasts.
+func (s *sessions) holds(id, host string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one, ok := s.all[sha256.Sum256([]byte(id))]
+	return ok && time.Now().Before(one.until) && one.host == strings.ToLower(host)
+}
+
+func (s *sessions) end(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, sha256.Sum256([]byte(id)))
+}
+
+// cookie carries a session; without an id it takes it away.
+func cookie(r *http.Request, id string) *http.Cookie {
+	c := &http.Cookie{
+		Name: sessionCookie, Value: id, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(sessionLasts.Seconds()),
+		Secure: r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https"),
+	}
+	if id == "" {
+		c.MaxAge = -1
+	}
+	return c
+}

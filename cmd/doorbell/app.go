@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -63,6 +62,7 @@ type app struct {
 	server  *natsd.Server // nil with an external NATS
 	poller  *poller.Poller
 	socket  net.Listener
+	web     net.Listener // nil without HTTP
 
 	housekeeping *store.Housekeeping
 	follower     *ops.Follower
@@ -87,10 +87,10 @@ func newApp(ctx context.Context, o appOptions) (_ *app, err error) {
 			a.close()
 		}
 	}()
-	if err := errors.Join(a.checkPort(), a.checkSocket()); err != nil {
+	if err := firstError(a.checkPorts(), a.checkSocket()); err != nil {
 		return nil, err
 	}
-	for _, open := range []func(context.Context) error{a.openStore, a.openNATS, a.compare, a.openPoller, a.openSocket} {
+	for _, open := range []func(context.Context) error{a.openStore, a.openNATS, a.compare, a.openPoller, a.openSocket, a.openHTTP} {
 		if err := open(ctx); err != nil {
 			return nil, err
 		}
@@ -98,9 +98,9 @@ func newApp(ctx context.Context, o appOptions) (_ *app, err error) {
 	return a, nil
 }
 
-// checkPort refuses a port in use before a fresh data directory is made, so that nothing is left behind.
-func (a *app) checkPort() error {
-	if _, err := os.Stat(filepath.Join(a.o.Base.DataDir, storeFile)); err == nil || a.o.NATS.URL != "" || a.o.Base.NATSListen == "off" {
+// tryNATS says whether the address of the embedded server can be taken, and gives it back.
+func (a *app) tryNATS() error {
+	if a.o.NATS.URL != "" || a.o.Base.NATSListen == "off" {
 		return nil
 	}
 	l, err := net.Listen("tcp", a.o.Base.NATSListen)
@@ -204,6 +204,9 @@ func (a *app) close() {
 	if a.socket != nil {
 		a.socket.Close()
 	}
+	if a.web != nil {
+		a.web.Close()
+	}
 	for i := len(a.closers) - 1; i >= 0; i-- {
 		a.closers[i]()
 	}
@@ -231,7 +234,7 @@ func (a *app) run(ctx context.Context) error {
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() { a.forward(watching) })
 	var watch errgroup.Group
-	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.keys, a.admitOthers, a.serve, a.watchdog, a.tend} {
+	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.keys, a.admitOthers, a.serve, a.serveHTTP, a.watchdog, a.tend} {
 		watch.Go(func() error {
 			defer stop()
 			return part(watching)
@@ -314,23 +317,15 @@ func (a *app) keys(ctx context.Context) error {
 	return a.o.Keys(ctx, a.setAgencies)
 }
 
-// watchdog tells systemd that the process is alive as long as the store answers.
+// watchdog tells systemd that the process is alive as long as /livez says so.
 func (a *app) watchdog(ctx context.Context) error {
-	return a.o.Notify.run(ctx, func() bool {
-		_, err := a.poller.Status()
-		return err == nil
-	})
+	return a.o.Notify.run(ctx, func() bool { return a.health().Live })
 }
 
 // serve answers at the socket.
 func (a *app) serve(ctx context.Context) error {
 	s := &http.Server{
-		Handler: ops.Handler(ops.Verbs{
-			Status: a.status, Outlook: a.poller.Outlook, Resume: a.poller.Resume, Approve: a.poller.Approve,
-			Poll: a.poller.PollNow, VerifyKeys: a.poller.VerifyKeys, Backup: a.store.Backup, StreamVerbs: a.streamVerbs(),
-			Events: ops.Log{Store: a.store}.Events, CountEvents: ops.Log{Store: a.store}.CountEvents, Replay: a.replay,
-			DropLetter: a.dropLetter,
-		}),
+		Handler:           ops.Handler(a.verbs()),
 		ReadHeaderTimeout: 10 * time.Second,
 	}
 	stopped := context.AfterFunc(ctx, func() { s.Close() })

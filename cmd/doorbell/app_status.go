@@ -51,7 +51,7 @@ func (a *app) status() (ops.Status, error) {
 	a.mu.Unlock()
 	r := publisher.Status()
 	s := ops.Status{
-		Version: version(), Running: true, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.Base.DataDir, Watch: w,
+		Version: version(), Running: true, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.Base.DataDir, Page: a.httpURL(), Watch: w,
 		Store:      ops.NewStoreStatus(a.housekeeping.Space()),
 		Forwarders: a.forwarderStatus(),
 		Hours:      hoursOf(a.follower.Hours(), w.Agencies),

@@ -107,8 +107,8 @@ func TestRunRefusesWhatOnlyTheSystemKnowsToBeBadAndWritesNothing(t *testing.T) {
 	t.Parallel()
 	parent := shortDir(t)
 	deep := parent + strings.Repeat("/deep", 30)
-	mustBeRefused(t, fit("DOORBELL_DATA_DIR="+deep, "DOORBELL_NATS_LISTEN=127.0.0.1:0"), "DOORBELL_DATA_DIR", "choose a shorter data directory")
-	mustBeRefused(t, fit("DOORBELL_DATA_DIR="+parent+"/data", "DOORBELL_NATS_LISTEN=192.0.2.1:4222", "NATS_USER=u", "NATS_PASSWORD="+sentinel),
+	mustBeRefused(t, fit("DOORBELL_DATA_DIR="+deep, "DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off"), "DOORBELL_DATA_DIR", "choose a shorter data directory")
+	mustBeRefused(t, fit("DOORBELL_DATA_DIR="+parent+"/data", "DOORBELL_NATS_LISTEN=192.0.2.1:4222", "DOORBELL_HTTP_LISTEN=off", "NATS_USER=u", "NATS_PASSWORD="+sentinel),
 		"DOORBELL_NATS_LISTEN", "192.0.2.1:4222")
 	mustBeUntouched(t, parent, map[string]string{parent: os.ModeDir.String()})
 }
@@ -118,7 +118,7 @@ func TestRunRefusesADataDirectoryThatIsNone(t *testing.T) {
 	file := write(t, "file", "not a directory", 0o600)
 	before := tree(t, filepath.Dir(file))
 	for _, dir := range []string{file, filepath.Join(file, "below")} {
-		mustBeRefused(t, fit("DOORBELL_DATA_DIR="+dir, "DOORBELL_NATS_LISTEN=127.0.0.1:0"), "DOORBELL_DATA_DIR", dir, "choose another directory")
+		mustBeRefused(t, fit("DOORBELL_DATA_DIR="+dir, "DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off"), "DOORBELL_DATA_DIR", dir, "choose another directory")
 	}
 	mustBeUntouched(t, filepath.Dir(file), before)
 }
@@ -140,7 +140,7 @@ func TestRunRefusesADataDirectoryThatItMayNotWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{parent, filepath.Join(parent, "below")} {
-		c := launchAs(t, nobody, fit("DOORBELL_DATA_DIR="+dir, "DOORBELL_NATS_LISTEN=127.0.0.1:0"), "run")
+		c := launchAs(t, nobody, fit("DOORBELL_DATA_DIR="+dir, "DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off"), "run")
 		mustSay(t, c.exit(t), c.stderr.String(), "DOORBELL_DATA_DIR", dir, "choose another directory")
 	}
 	if left := tree(t, parent); len(left) != 1 {
@@ -173,17 +173,20 @@ func TestRunRefusesAPortInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	words := []string{"DOORBELL_NATS_LISTEN", l.Addr().String(), "set DOORBELL_NATS_LISTEN to a free address"}
 	s := newScene(t, "A100")
-	fresh := filepath.Join(s.dir, "data")
-	mustBeRefused(t, s.with("DOORBELL_DATA_DIR="+fresh, "DOORBELL_NATS_LISTEN="+l.Addr().String()), words...)
-	if _, err := os.Stat(fresh); !os.IsNotExist(err) {
-		t.Errorf("%s was made", fresh)
+	for _, setting := range []string{"DOORBELL_NATS_LISTEN", "DOORBELL_HTTP_LISTEN"} {
+		words := []string{setting, l.Addr().String(), "set " + setting + " to a free address"}
+		fresh := filepath.Join(s.dir, "data")
+		mustBeRefused(t, s.with("DOORBELL_DATA_DIR="+fresh, setting+"="+l.Addr().String()), words...)
+		if _, err := os.Stat(fresh); !os.IsNotExist(err) {
+			t.Errorf("%s was made", fresh)
+		}
 	}
 	s.usedBefore(t)
 	before := tree(t, s.dir)
-	mustBeRefused(t, s.with("DOORBELL_NATS_LISTEN="+l.Addr().String()), words...)
+	mustBeRefused(t, s.with("DOORBELL_NATS_LISTEN="+l.Addr().String()), "set DOORBELL_NATS_LISTEN to a free address")
 	mustBeUntouched(t, s.dir, before)
+	mustBeRefused(t, s.with("DOORBELL_HTTP_LISTEN="+l.Addr().String()), "set DOORBELL_HTTP_LISTEN to a free address")
 }
 
 // usedBefore makes the data directory one of a daemon that has run.
@@ -262,7 +265,7 @@ func TestADamagedStoreIsNamedAndKept(t *testing.T) {
 	}
 	before := tree(t, dir)
 	for _, command := range []string{"run", "status"} {
-		got := run(t, fit("DOORBELL_DATA_DIR="+dir, "DOORBELL_NATS_LISTEN=127.0.0.1:0"), command)
+		got := run(t, fit("DOORBELL_DATA_DIR="+dir, "DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off"), command)
 		if got.code != exitIO {
 			t.Errorf("%s: exit code %d, want %d", command, got.code, exitIO)
 		}

@@ -65,6 +65,7 @@ func (c *checker) look(ctx context.Context) error {
 	}
 	c.disk()
 	c.nats(ctx)
+	c.page()
 	if err := c.api(ctx); err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (c *checker) look(ctx context.Context) error {
 // inOrder puts the sections into the order of a reader: what is quick is looked at first, but is not what matters most.
 func (c *checker) inOrder() {
 	var sorted []checkLine
-	for _, section := range []string{sectionConfig, sectionDaemon, sectionAPI, sectionAnswers, sectionBudget, sectionNATS, sectionDisk} {
+	for _, section := range []string{sectionConfig, sectionDaemon, sectionAPI, sectionAnswers, sectionBudget, sectionNATS, sectionPage, sectionDisk} {
 		for _, l := range c.report.Lines {
 			if l.Section == section {
 				sorted = append(sorted, l)

@@ -23,6 +23,7 @@ const (
 	sectionAnswers = "answers"
 	sectionBudget  = "budget"
 	sectionNATS    = "NATS"
+	sectionPage    = "page"
 	sectionDisk    = "disk"
 )
 

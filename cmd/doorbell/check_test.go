@@ -321,6 +321,8 @@ func TestCheckRefusesAsRunWouldAndSaysThatItWould(t *testing.T) {
 	defer l.Close()
 	r, _ := checked(t, s, exitConfig, s.with("DOORBELL_NATS_LISTEN="+l.Addr().String()), "is in use by another program", "A100: access")
 	r.failsOnlyIn(t, sectionNATS)
+	r, _ = checked(t, s, exitConfig, s.with("DOORBELL_HTTP_LISTEN="+l.Addr().String()), "set DOORBELL_HTTP_LISTEN to a free address", "A100: access")
+	r.failsOnlyIn(t, sectionPage)
 	r, _ = checked(t, s, exitConfig, s.with("DOORBELL_DATA_DIR="+write(t, "file", "none", 0o600)), "DOORBELL_DATA_DIR", "choose another directory")
 	r.failsOnlyIn(t, sectionDisk)
 	r, _ = checked(t, s, exitConfig, s.with("DOORBELL_DATA_DIR="+s.dir+strings.Repeat("/deep", 30)), "choose a shorter data directory")

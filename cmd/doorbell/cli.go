@@ -64,6 +64,7 @@ type DemoCmd struct {
 	For        time.Duration `placeholder:"DURATION" help:"End by itself after this time; 0 for never."`
 	Seed       int64         `default:"1" help:"Number from which people and properties are made up."`
 	NATSListen string        `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Address of the NATS server; a free port is taken if this one is in use."`
+	HTTPListen string        `name:"http-listen" default:"127.0.0.1:3667" placeholder:"HOST:PORT" help:"Address of the status page; a free port is taken if this one is in use."`
 }
 
 // Help is printed by --help below the flags.

@@ -88,11 +88,28 @@ func (r *reader) checkBase(c *Config) {
 	}
 	r.checkListen("DOORBELL_NATS_LISTEN", b.NATSListen)
 	r.checkListen("DOORBELL_HTTP_LISTEN", b.HTTPListen)
-	if b.HTTPListen == b.NATSListen && b.HTTPListen != "off" {
+	if b.HTTPListen == b.NATSListen && b.HTTPListen != "off" && !strings.HasSuffix(b.HTTPListen, ":0") {
 		r.wrong("DOORBELL_HTTP_LISTEN", "is the same as DOORBELL_NATS_LISTEN; give one of them another port")
 	}
+	r.checkToken(b.HTTPToken)
 	if !b.PingURL.IsZero() {
 		r.checkURL("DOORBELL_PING_URL", b.PingURL.Reveal(), b.AllowPlaintext)
+	}
+}
+
+// shortestToken is the least that a token may have: whoever guesses it may do everything.
+const shortestToken = 16
+
+// checkToken wants a token that is hard to guess and can stand in a header.
+func (r *reader) checkToken(token Secret) {
+	const name, make = "DOORBELL_HTTP_TOKEN", "make one with: openssl rand -hex 32"
+	text := token.Reveal()
+	switch odd := strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }); {
+	case token.IsZero():
+	case odd:
+		r.wrong(name, "holds a space or a character that cannot stand in a header; "+make)
+	case len(text) < shortestToken || len(text) > 512:
+		r.wrong(name, fmt.Sprintf("has fewer than %d characters, or more than 512; %s", shortestToken, make))
 	}
 }
 

@@ -27,7 +27,7 @@ func (r *reader) checkURL(name, text string, plaintext Hosts) {
 	case linkLocal(host):
 		r.wrong(name, "names a link-local address, where no API can be; write the API's own")
 	case u.Scheme == "http" && !loopback(host) && !slices.Contains(plaintext, host):
-		r.wrong(name, "speaks plain http to another machine, which would show the key to everybody on the way; write https://, or name the host in DOORBELL_ALLOW_PLAINTEXT")
+		r.wrong(name, "speaks plain http to another machine, which would show the secret to everybody on the way; write https://, or name the host in DOORBELL_ALLOW_PLAINTEXT")
 	}
 }
 

@@ -116,12 +116,8 @@ func settingsOf(g group, prefix string, fields any) []*Setting {
 	all := make([]*Setting, value.NumField())
 	for i := range all {
 		f := value.Type().Field(i)
-		description := f.Tag.Get("desc")
-		if f.Tag.Get("later") != "" {
-			description = "Reserved, has no effect yet. " + description
-		}
 		all[i] = &Setting{
-			Group: g, Name: names[i], Default: f.Tag.Get("default"), Description: description,
+			Group: g, Name: names[i], Default: f.Tag.Get("default"), Description: f.Tag.Get("desc"),
 			Secret: mayBeFile(f.Type), field: f, value: value.Field(i),
 		}
 	}
@@ -166,17 +162,6 @@ func (r *reader) shown() []Setting {
 	}
 	return all
 }
-
-// warnLater says which variables are set that nothing reads yet.
-func (r *reader) warnLater() {
-	for _, s := range r.settings {
-		if s.field.Tag.Get("later") != "" && s.Source != sourceDefault && r.good(s.Name) {
-			r.warn(s.Name + noEffectYet)
-		}
-	}
-}
-
-const noEffectYet = " is set, and has no effect yet"
 
 func (r *reader) wrong(name, text string) { r.problems = append(r.problems, Problem{name, text}) }
 

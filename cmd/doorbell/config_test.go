@@ -60,7 +60,7 @@ func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 func TestEverySettingArrives(t *testing.T) {
 	c := mustRead(t, []string{
 		"DOORBELL_DATA_DIR=/var/lib/doorbell", "DOORBELL_NATS_LISTEN=off", "DOORBELL_SUBJECT_PREFIX=a.b", "DOORBELL_STREAM=S", "DOORBELL_STREAM_MANAGE=off",
-		"DOORBELL_RETENTION=1h", "DOORBELL_STORE_MAX=1GB", "DOORBELL_STREAM_MAX=1048576", "DOORBELL_HTTP_LISTEN=:80", "DOORBELL_HTTP_TOKEN=t",
+		"DOORBELL_RETENTION=1h", "DOORBELL_STORE_MAX=1GB", "DOORBELL_STREAM_MAX=1048576", "DOORBELL_HTTP_LISTEN=:80", "DOORBELL_HTTP_TOKEN=t-0123456789abcdef",
 		"DOORBELL_SHOW_PEOPLE=true", "DOORBELL_PING_URL=https://ping.example/1?x=2", "DOORBELL_LOG_LEVEL=debug", "DOORBELL_LOG_FORMAT=json", "DOORBELL_ALLOW_PLAINTEXT=API.internal, other",
 		"DOORBELL_BASE_URL=http://api.internal/v1/", "DOORBELL_AGENCIES= A100 , B200 ", "DOORBELL_API_KEYS=A100=a|n,B200=b", "DOORBELL_BASELINE=emit",
 		"DOORBELL_REQUESTS_PER_SECOND=0.5", "DOORBELL_POLL_INTERVAL=1m", "DOORBELL_MAX_STALENESS=10m", "DOORBELL_WALK_INTERVAL=5m", "DOORBELL_PAGE_SIZE=20",
@@ -72,7 +72,7 @@ func TestEverySettingArrives(t *testing.T) {
 	p := c.Poll
 	for what, ok := range map[string]bool{
 		"data dir": c.Base.DataDir == "/var/lib/doorbell", "store max": c.Base.StoreMax == 1e9, "stream max": c.Base.StreamMax == 1<<20,
-		"token": c.Base.HTTPToken.Reveal() == "t", "people": c.Base.ShowPeople, "hosts": slices.Equal(c.Base.AllowPlaintext, Hosts{"api.internal", "other"}),
+		"token": c.Base.HTTPToken.Reveal() == "t-0123456789abcdef", "people": c.Base.ShowPeople, "hosts": slices.Equal(c.Base.AllowPlaintext, Hosts{"api.internal", "other"}),
 		"base url": p.BaseURL == "http://api.internal/v1", "staleness": time.Duration(p.MaxStaleness) == 10*time.Minute, "page size": p.PageSize == 20,
 		"filter":  p.filter().Get("offerType") == "RENT" && p.filter().Get("searchQuery") == "8005",
 		"ignored": reflect.DeepEqual(p.IgnoreFields, Pointers{[]string{"/views", "/a~1b"}, []string{"/read"}}),
@@ -191,6 +191,8 @@ var badInputs = []struct {
 	{"address without port", []string{"DOORBELL_HTTP_LISTEN=127.0.0.1"}, "DOORBELL_HTTP_LISTEN", "host:port"},
 	{"address with a port that is none", []string{"DOORBELL_NATS_LISTEN=127.0.0.1:nats"}, "DOORBELL_NATS_LISTEN", "host:port"},
 	{"one address for two", []string{"DOORBELL_HTTP_LISTEN=127.0.0.1:4222"}, "DOORBELL_HTTP_LISTEN", "another port"},
+	{"token that can be guessed", []string{"DOORBELL_HTTP_TOKEN=" + sentinel[:15]}, "DOORBELL_HTTP_TOKEN", "fewer than 16 characters"},
+	{"token that no header can hold", []string{"DOORBELL_HTTP_TOKEN=" + sentinel + " and more"}, "DOORBELL_HTTP_TOKEN", "cannot stand in a header"},
 	{"open server without credentials", []string{"DOORBELL_NATS_LISTEN=0.0.0.0:4222"}, "DOORBELL_NATS_LISTEN", "set NATS_USER and NATS_PASSWORD"},
 	{"open server on all addresses", []string{"DOORBELL_NATS_LISTEN=:4222", "NATS_USER=u"}, "DOORBELL_NATS_LISTEN", "set NATS_USER and NATS_PASSWORD"},
 	{"prefix with a wildcard", []string{"DOORBELL_SUBJECT_PREFIX=listings.>"}, "DOORBELL_SUBJECT_PREFIX", "letters, digits"},
@@ -265,6 +267,10 @@ func TestGuestsWithCredentialsMayComeFromOtherMachines(t *testing.T) {
 	mustRead(t, fit("DOORBELL_NATS_LISTEN=0.0.0.0:4222", "NATS_TOKEN=t"))
 	mustRead(t, fit("DOORBELL_NATS_LISTEN=0.0.0.0:4222", "NATS_USER=u", "NATS_PASSWORD=p"))
 	mustRead(t, fit("DOORBELL_NATS_LISTEN=0.0.0.0:4222", "NATS_URL=nats://host")) // not used then
+}
+
+func TestTwoServersMayBothTakeAnyFreePort(t *testing.T) {
+	mustRead(t, fit("DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=127.0.0.1:0"))
 }
 
 func TestTwoReadingsAtTheSameTimeDoNotMeet(t *testing.T) {

@@ -67,13 +67,17 @@ func (d *demo) open(ctx context.Context, dir string, c *DemoCmd) error {
 		Seed: uint64(c.Seed), Agencies: []string{"A100", "B200"}, Insertions: 25, History: 4,
 		ContactRequestsPerMinute: 60, ChangesPerMinute: 45,
 	})
-	natsListen, err := freeAddress(d.out, c.NATSListen)
+	natsListen, err := freeAddress(d.out, "NATS", "--nats-listen", c.NATSListen)
+	if err != nil {
+		return err
+	}
+	httpListen, err := freeAddress(d.out, "the status page", "--http-listen", c.HTTPListen)
 	if err != nil {
 		return err
 	}
 	o := appOptions{
 		Base: Base{
-			DataDir: dir, NATSListen: natsListen, SubjectPrefix: "listings", Stream: "LISTINGS", StreamManage: "auto",
+			DataDir: dir, NATSListen: natsListen, HTTPListen: httpListen, ShowPeople: true, SubjectPrefix: "listings", Stream: "LISTINGS", StreamManage: "auto",
 			Retention: 24 * time.Hour, StreamMax: 1 << 30,
 		},
 		Log: slog.New(slog.DiscardHandler),
@@ -90,14 +94,14 @@ func (d *demo) open(ctx context.Context, dir string, c *DemoCmd) error {
 }
 
 // freeAddress returns the address, or one with a free port if it is in use, and says so.
-func freeAddress(w io.Writer, address string) (string, error) {
+func freeAddress(w io.Writer, what, flag, address string) (string, error) {
 	if address == "off" {
-		return "", usageError("--nats-listen: the demo needs an address", "leave it out for 127.0.0.1:4222, or give one like 127.0.0.1:0")
+		return "", usageError(flag+": the demo needs an address", "leave it out, or give one like 127.0.0.1:0")
 	}
 	if host, _, err := net.SplitHostPort(address); err == nil && !loopback(host) {
-		return "", usageError("--nats-listen: the demo lets nobody in from other machines", "give an address like 127.0.0.1:0")
+		return "", usageError(flag+": the demo lets nobody in from other machines", "give an address like 127.0.0.1:0")
 	}
-	l, err := listen(w, "NATS", address)
+	l, err := listen(w, what, address)
 	if err != nil {
 		return "", err
 	}
@@ -126,6 +130,7 @@ func (d *demo) greet() {
 
   The listings API   %s (agencies %s)
   NATS               %s (stream LISTINGS)
+  The status page    %s
 
 Subscribe from another terminal, with the nats command or any NATS client:
 
@@ -133,7 +138,7 @@ Subscribe from another terminal, with the nats command or any NATS client:
 
 What was there before is learned first and not announced. Then, as it happens:
 
-`, d.api.url, strings.Join(d.api.agencies, ", "), d.app.natsURL(), d.app.natsURL())
+`, d.api.url, strings.Join(d.api.agencies, ", "), d.app.natsURL(), d.app.httpURL(), d.app.natsURL())
 }
 
 // print shows each event as it arrives at a subscriber, until ctx ends.

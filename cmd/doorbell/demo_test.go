@@ -14,7 +14,7 @@ func startDemo(t *testing.T, flags ...string) (d *child, dir string) {
 	dir = shortDir(t)
 	// What is set in the environment of a real doorbell must not matter to a demo.
 	environ := []string{"TMPDIR=" + dir, "DOORBELL_DATA_DIR=" + dir + "/none", "DOORBELL_BASE_URL=nonsense", "NATS_URL=nonsense"}
-	return launch(t, environ, append([]string{"demo", "--nats-listen", "127.0.0.1:0"}, flags...)...), dir
+	return launch(t, environ, append([]string{"demo", "--nats-listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"}, flags...)...), dir
 }
 
 func mustLeaveNothing(t *testing.T, dir string) {

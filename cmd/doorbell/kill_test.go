@@ -113,7 +113,7 @@ func natsURL(t testing.TB, dir string) string {
 func runEnviron(dir, api, key string, agencies ...string) []string {
 	return []string{
 		"DOORBELL_DATA_DIR=" + dir, "DOORBELL_BASE_URL=" + api, "DOORBELL_API_KEY=" + key,
-		"DOORBELL_AGENCIES=" + strings.Join(agencies, ","), "DOORBELL_NATS_LISTEN=127.0.0.1:0",
+		"DOORBELL_AGENCIES=" + strings.Join(agencies, ","), "DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=127.0.0.1:0",
 		"DOORBELL_REQUESTS_PER_SECOND=1000", "DOORBELL_POLL_INTERVAL=100ms", "DOORBELL_WALK_INTERVAL=150ms",
 	}
 }

@@ -102,7 +102,7 @@ func TestADemoBesideARunningDaemonLeavesItAlone(t *testing.T) {
 	sub := subscribeTo(t, url)
 	sub.baselined(t, "A100")
 	frozen(t, d, s.dir, func() {
-		demo := launch(t, s.environ, "demo", "--for", "2s", "--nats-listen", strings.TrimPrefix(url, "nats://"))
+		demo := launch(t, s.environ, "demo", "--for", "2s", "--nats-listen", strings.TrimPrefix(url, "nats://"), "--http-listen", "127.0.0.1:0")
 		if code := demo.exit(t); code != exitDone {
 			t.Errorf("exit code %d: %s", code, demo.stderr.String())
 		}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"doorbell/cmd/doorbell/ops"
+)
+
+// verbs are what can be asked of this daemon, at the socket and over HTTP.
+func (a *app) verbs() ops.Verbs {
+	return ops.Verbs{
+		Status: a.status, Outlook: a.poller.Outlook, Resume: a.poller.Resume, Approve: a.poller.Approve,
+		Poll: a.poller.PollNow, VerifyKeys: a.poller.VerifyKeys, Backup: a.store.Backup, StreamVerbs: a.streamVerbs(),
+		Events: ops.Log{Store: a.store}.Events, CountEvents: ops.Log{Store: a.store}.CountEvents, Replay: a.replay,
+		DropLetter: a.dropLetter,
+	}
+}
+
+// hasHTTP says whether an address for HTTP is configured.
+func (b Base) hasHTTP() bool { return b.HTTPListen != "" && b.HTTPListen != "off" }
+
+// openHTTP takes the address. It is served by run.
+func (a *app) openHTTP(context.Context) error {
+	b := a.o.Base
+	if !b.hasHTTP() {
+		return nil
+	}
+	l, err := net.Listen("tcp", b.HTTPListen)
+	if err != nil {
+		return httpListenError(b.HTTPListen, err)
+	}
+	a.web = l
+	a.o.Log.Info("status page", "url", a.httpURL())
+	if at, ok := addressOf(l); b.HTTPToken.IsZero() && ok && !at.Addr().IsLoopback() {
+		a.o.Log.Warn("other machines are shown health, metrics and schemas only: DOORBELL_HTTP_TOKEN is not set")
+	}
+	return nil
+}
+
+// tryHTTP says whether the address can be taken, and gives it back.
+func (b Base) tryHTTP() error {
+	if !b.hasHTTP() {
+		return nil
+	}
+	l, err := net.Listen("tcp", b.HTTPListen)
+	if err != nil {
+		return httpListenError(b.HTTPListen, err)
+	}
+	return l.Close()
+}
+
+func httpListenError(address string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return configError(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s is in use by another program", address),
+			"set DOORBELL_HTTP_LISTEN to a free address, like 127.0.0.1:0 for any, or to off for no status page, health and metrics")
+	}
+	return configError(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s: %w", address, err), "use 127.0.0.1:3667, or another address of this machine")
+}
+
+// httpURL is where the page is for who sits at this machine; empty without HTTP.
+func (a *app) httpURL() string {
+	if a.web == nil {
+		return ""
+	}
+	at, ok := addressOf(a.web)
+	if ok && at.Addr().IsUnspecified() {
+		at = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port())
+	}
+	return "http://" + at.String() + "/"
+}
+
+func addressOf(l net.Listener) (netip.AddrPort, bool) {
+	at, err := netip.ParseAddrPort(l.Addr().String())
+	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), err == nil
+}
+
+// serveHTTP answers at DOORBELL_HTTP_LISTEN.
+func (a *app) serveHTTP(ctx context.Context) error {
+	if a.web == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return ops.ServeHTTP(ctx, a.web, ops.HTTPOptions{
+		Health: a.health, Verbs: a.verbs(), Token: a.o.Base.HTTPToken.Reveal(), Log: a.o.Log.With("part", "http"),
+	})
+}
+
+// checkPorts refuses a port in use before a fresh data directory is made, so that nothing is left behind.
+func (a *app) checkPorts() error {
+	if _, err := os.Stat(filepath.Join(a.o.Base.DataDir, storeFile)); err == nil {
+		return nil
+	}
+	return firstError(a.tryNATS(), a.o.Base.tryHTTP())
+}
+
+// page says where status page, health and metrics would be, or are.
+func (c *checker) page() {
+	b := c.config.Base
+	switch {
+	case c.report.DaemonRunning:
+		if c.daemon.Page != "" {
+			c.report.ok(sectionPage, "the daemon's is at %s", c.daemon.Page)
+		}
+	case !b.hasHTTP():
+		c.report.ok(sectionPage, "none, and no health and metrics (DOORBELL_HTTP_LISTEN=off)")
+	default:
+		if err := b.tryHTTP(); err != nil {
+			c.report.refuse(sectionPage, err)
+			return
+		}
+		c.report.ok(sectionPage, "at %s, which is free%s", b.HTTPListen, b.forWhom())
+	}
+}
+
+// forWhom says who may see the page and do something.
+func (b Base) forWhom() string {
+	host, _, _ := net.SplitHostPort(b.HTTPListen)
+	switch {
+	case !b.HTTPToken.IsZero():
+		return "; to do something takes DOORBELL_HTTP_TOKEN"
+	case loopback(host):
+		return "; for this machine, to look at (no DOORBELL_HTTP_TOKEN is set)"
+	}
+	return "; other machines are shown health, metrics and schemas only (no DOORBELL_HTTP_TOKEN is set)"
+}

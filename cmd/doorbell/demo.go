@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
@@ -197,7 +198,7 @@ func (d *demo) show(e events.Event) {
 		}
 		d.latencies = append(d.latencies, time.Since(e.Time))
 	}
-	fmt.Fprintln(d.out, lineWithPeople(e))
+	fmt.Fprintln(d.out, ops.Line(e, true)) // its people are made up
 }
 
 // showProgress draws how far the first look at everything is, on one line of a terminal, until it is over.

@@ -78,7 +78,7 @@ func cmdEventsLs(ctx context.Context, p *program, c *EventsLsCmd) error {
 // listed describes an event of the log in one line without people: time, agency, sequence, type, insertion.
 func listed(e ops.LoggedEvent) string {
 	head := fmt.Sprintf("%s  %-6s %6d  %-25s", e.Event.RecordedTime.Format("2006-01-02 15:04:05.000"), e.Event.AgencyID, e.Event.Sequence, e.Event.Type)
-	parts := append([]string{head}, told(e.Event, false)...)
+	parts := append([]string{head}, ops.Told(e.Event, false)...)
 	if !e.Acknowledged {
 		parts = append(parts, "(waits for the stream)")
 	}

@@ -94,7 +94,7 @@ func cmdEventsShow(ctx context.Context, p *program, c *EventsShowCmd) error {
 // showEvent writes an event for people to read, without people: what happened, the envelope, the payload.
 func showEvent(w io.Writer, e ops.LoggedEvent, b Base) error {
 	var text bytes.Buffer
-	fmt.Fprintln(&text, strings.Join(append([]string{string(e.Event.Type), "of", e.Event.AgencyID}, told(e.Event, false)...), " "))
+	fmt.Fprintln(&text, strings.Join(append([]string{string(e.Event.Type), "of", e.Event.AgencyID}, ops.Told(e.Event, false)...), " "))
 	fmt.Fprintln(&text)
 	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	for _, f := range envelopeOf(e, b) {
@@ -186,7 +186,7 @@ func shortChanges(value json.RawMessage) json.RawMessage {
 	}
 	lines := make([]string, len(changes))
 	for i, c := range changes {
-		lines[i] = change(c)
+		lines[i] = ops.ChangeText(c)
 	}
 	return asJSON(lines)
 }

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-	"unicode"
+
+	"doorbell/cmd/doorbell/ops"
 )
 
 // Exit codes. They are a contract with supervisors: 78 must not be restarted, the others may be.
@@ -81,12 +81,5 @@ func report(w io.Writer, err error) int {
 	return code
 }
 
-// printable keeps control and bidirectional characters, which could rewrite a terminal, out of a line.
-func printable(line string) string {
-	return strings.Map(func(r rune) rune {
-		if r == ' ' || unicode.IsGraphic(r) && !unicode.Is(unicode.Z, r) {
-			return r
-		}
-		return '\uFFFD'
-	}, line)
-}
+// printable is ops.Printable.
+func printable(line string) string { return ops.Printable(line) }

@@ -1,4 +1,4 @@
-package main
+package ops
 
 import (
 	"strings"
@@ -15,7 +15,7 @@ func exampleLine(t *testing.T, eventType string) string {
 	if !ok {
 		t.Fatalf("%s has no example", eventType)
 	}
-	text := line(events.Event{Type: events.Type(eventType), AgencyID: "A100", Data: data})
+	text := Line(events.Event{Type: events.Type(eventType), AgencyID: "A100", Data: data}, false)
 	_, said, found := strings.Cut(text, eventType)
 	if !found {
 		t.Fatalf("%q does not name its type", text)
@@ -40,5 +40,26 @@ func TestTheLineOfAnAccessSaysWhatHoldsNow(t *testing.T) {
 		if got := exampleLine(t, eventType); got != want {
 			t.Errorf("%s: %q, want %q", eventType, got, want)
 		}
+	}
+}
+
+func TestALineTellsAPersonOnlyWhereItMay(t *testing.T) {
+	data, _ := schemas.Example("contact_request.created")
+	e := events.Event{Type: events.TypeContactRequestCreated, AgencyID: "A100", Data: data}
+	if text := Line(e, false); strings.Contains(text, "Nora") || strings.Contains(text, "Beispiel,") || strings.Contains(text, "Guten Tag") {
+		t.Errorf("a line without people tells %q", text)
+	}
+	if text := Line(e, true); !strings.Contains(text, "from Nora Beispiel: Guten Tag") {
+		t.Errorf("a line with people tells %q", text)
+	}
+}
+
+func TestALineIsOneLineAndNotLongWhateverWasSent(t *testing.T) {
+	long := strings.Repeat("very\\u202e\\n ", 10_000)
+	data := `{"agencyId":"A100","score":"` + long + `","insertion":{"title":"` + long + `"},"contact":{"firstName":"` + long + `","message":"` + long + `"},` +
+		`"changes":[{"path":"/` + long + `","before":"` + long + `"}]}`
+	text := Line(events.Event{Type: events.TypeContactRequestCreated, AgencyID: "A100", Data: []byte(data)}, true)
+	if len([]rune(text)) > 500 || strings.ContainsAny(text, "\n\u202e") {
+		t.Errorf("%d characters: %.100q", len(text), text)
 	}
 }

@@ -1,0 +1,140 @@
+package ops
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"doorbell/events"
+)
+
+// Line describes an event in one line: time in UTC, agency, type, insertion, and what happened. Without people it holds no
+// person's data; with people, the name of a new contact request's and the beginning of its message. It holds nothing that
+// could rewrite a terminal.
+func Line(e events.Event, people bool) string {
+	head := fmt.Sprintf("%s  %-6s %-25s", e.RecordedTime.Format("15:04:05.000"), e.AgencyID, e.Type)
+	return Printable(strings.Join(append([]string{head}, Told(e, people)...), "  "))
+}
+
+// Printable keeps control and bidirectional characters, which could rewrite a terminal, out of a line.
+func Printable(line string) string {
+	return strings.Map(func(r rune) rune {
+		if r == ' ' || unicode.IsGraphic(r) && !unicode.Is(unicode.Z, r) {
+			return r
+		}
+		return '\uFFFD'
+	}, line)
+}
+
+// Told is what an event says, in parts: what Line says behind the type.
+func Told(e events.Event, people bool) []string {
+	var v said
+	// What cannot be read is left out: this is for the eye, CloudEvents JSON is for programs.
+	_ = json.Unmarshal(e.Data, &v)
+	var parts []string
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	if e.Reference != "" {
+		add("%s", e.Reference)
+	}
+	if v.Insertion.Title != "" {
+		add("“%s”", short(v.Insertion.Title, 40))
+	}
+	if people && e.Type == events.TypeContactRequestCreated {
+		name := strings.TrimSpace(v.Contact.FirstName + " " + v.Contact.LastName + v.Contact.FullName)
+		add("from %s: %s", short(name, 50), short(v.Contact.Message, 50))
+	}
+	if len(v.Score) > 0 && e.Type == events.TypeContactRequestCreated {
+		add("score %s", short(string(v.Score), 20))
+	}
+	for n, c := range v.Changes {
+		if n == 3 {
+			add("… and %d more", len(v.Changes)-n)
+			break
+		}
+		add("%s", ChangeText(c))
+	}
+	if fields := append(v.ChangedFields, v.RedactedFields...); len(fields) > 0 {
+		add("%s", strings.Join(fields, ", "))
+	}
+	if text := v.ofUs(e.Type); text != "" {
+		add("%s", text)
+	}
+	return parts
+}
+
+// said is what lines tell of payloads, whatever their type.
+type said struct {
+	Insertion                                         struct{ Title, Locality string }
+	Contact                                           struct{ FirstName, LastName, FullName, Message string }
+	Score                                             json.RawMessage
+	Changes                                           []events.Change
+	ChangedFields, RedactedFields                     []string
+	Scope, ProbableReason, Cause, Resume              string
+	Operation, Reason, Ends, Expected, Found, Approve string
+	Status, Insertions                                int
+	Missing, Known, Reached, SentAgain                int
+	From, To                                          json.RawMessage
+}
+
+// ofUs is what the events say that are about our access and our watch.
+func (v *said) ofUs(t events.Type) string {
+	words := func(s string) string { return strings.ReplaceAll(s, "_", " ") }
+	switch t {
+	case events.TypeAccessHalted:
+		return fmt.Sprintf("%d, reason %s: nothing is asked for this %s until %s, or another key", v.Status, v.ProbableReason, words(v.Scope), v.Resume)
+	case events.TypeAccessResumed:
+		return fmt.Sprintf("this %s is asked for again: %s", words(v.Scope), words(v.Cause))
+	case events.TypeAccessKeySwitched:
+		return fmt.Sprintf("the %s key is refused; the %s one works and is used from now on", slot(v.From), slot(v.To))
+	case events.TypeWatchBaselined:
+		return fmt.Sprintf("%d insertions known; from here on what appears is news", v.Insertions)
+	case events.TypeWatchStale:
+		return "nothing good is heard of " + words(v.Operation)
+	case events.TypeWatchRecovered:
+		return strings.TrimSpace(words(v.Operation)+" "+words(v.Ends)) + " is over"
+	case events.TypeWatchGapDetected:
+		return fmt.Sprintf("%s: not everything can be seen (%s), %d reached", words(v.Operation), words(v.Reason), v.Reached)
+	case events.TypeWatchSchemaDrifted:
+		return fmt.Sprintf("%s: expected %s, found %s", words(v.Operation), short(v.Expected, 60), short(v.Found, 80))
+	case events.TypeWatchChangeHeld:
+		return fmt.Sprintf("%d of %d insertions are missing (%s): %s tells it now", v.Missing, v.Known, words(v.Reason), v.Approve)
+	case events.TypeWatchStreamRepaired:
+		sent := strconv.Itoa(v.SentAgain) + " events"
+		if v.SentAgain == 1 {
+			sent = "1 event"
+		}
+		return fmt.Sprintf("the stream was mended (%s), %s sent again", words(v.Reason), sent)
+	}
+	return ""
+}
+
+// slot names a key. Other types have times where this one has keys, so it is read only when the type is known.
+func slot(v json.RawMessage) string {
+	var key struct{ Slot string }
+	_ = json.Unmarshal(v, &key)
+	return key.Slot
+}
+
+// ChangeText shows one change in short.
+func ChangeText(c events.Change) string {
+	return fmt.Sprintf("%s: %s → %s", short(c.Path, 120), side(c.Before), side(c.After))
+}
+
+// side shows one side of a change.
+func side(v json.RawMessage) string {
+	if v == nil {
+		return "(none)"
+	}
+	return short(string(v), 20)
+}
+
+// short cuts a text to n characters, on one line.
+func short(text string, n int) string {
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	if len(runes) <= n {
+		return string(runes)
+	}
+	return string(runes[:n-1]) + "…"
+}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -129,110 +128,12 @@ func envelopeOf(e ops.LoggedEvent, b Base) [][2]string {
 	return append(all, [2]string{"acknowledged", stream})
 }
 
-// shownWhole are the members of contact requests in which no person stands. What is added to them later is masked until it is
-// known to be harmless.
-var shownWhole = []string{
-	"agencyId", "propertyReferenceId", "contactRequestId", "identity", "origin", "createdAt", "observedAt", "observedAfter", "truncated",
-	"score", "insertion", "changedFields", "redactedFields", "defects",
-}
-
-// hidden stands for what is not shown.
-const hidden = `"***"`
-
 // maskedPayload is the payload, indented, without the API's record and without people.
 func maskedPayload(e events.Event) []byte {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(e.Data, &members) != nil {
-		return []byte("the payload cannot be read\n")
-	}
-	ofPeople := !slices.ContainsFunc([]string{"insertion.", "access.", "watch."}, func(group string) bool {
-		return strings.HasPrefix(string(e.Type), group)
-	})
-	for name, value := range members {
-		switch {
-		case name == "record", ofPeople && !slices.Contains(shownWhole, name) && name != "contact":
-			members[name] = json.RawMessage(hidden)
-		case name == "contact":
-			members[name] = maskedContact(value)
-		case name == "changes":
-			members[name] = shortChanges(value)
-		}
-	}
-	return indented(e.Data, members)
-}
-
-// maskedContact keeps the names of the members: what is known of the person.
-func maskedContact(value json.RawMessage) json.RawMessage {
-	var c events.Contact
-	if json.Unmarshal(value, &c) != nil {
-		return json.RawMessage(hidden)
-	}
-	known := asJSON(c)
-	var members map[string]json.RawMessage
-	if json.Unmarshal(known, &members) != nil {
-		return json.RawMessage(hidden)
-	}
-	for name := range members {
-		members[name] = json.RawMessage(hidden)
-	}
-	return indented(known, members)
-}
-
-// shortChanges shows as much of each side as the lines of events do.
-func shortChanges(value json.RawMessage) json.RawMessage {
-	var changes []events.Change
-	if json.Unmarshal(value, &changes) != nil {
-		return json.RawMessage(hidden)
-	}
-	lines := make([]string, len(changes))
-	for i, c := range changes {
-		lines[i] = ops.ChangeText(c)
-	}
-	return asJSON(lines)
-}
-
-// indented writes members in the order in which an object has them.
-func indented(object json.RawMessage, members map[string]json.RawMessage) []byte {
-	text := []byte{'{'}
-	for i, name := range memberNames(object) {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = append(append(append(text, asJSON(name)...), ':'), members[name]...)
-	}
+	masked, ok := ops.Masked(e)
 	var b bytes.Buffer
-	if json.Indent(&b, append(text, '}'), "", "  ") != nil {
+	if !ok || json.Indent(&b, masked.Data, "", "  ") != nil {
 		return []byte("the payload cannot be read\n")
 	}
 	return append(b.Bytes(), '\n')
-}
-
-// memberNames are the names in an object, in its order, each once.
-func memberNames(object json.RawMessage) (names []string) {
-	d := json.NewDecoder(bytes.NewReader(object))
-	if _, err := d.Token(); err != nil {
-		return nil
-	}
-	for d.More() {
-		name, err := d.Token()
-		var value json.RawMessage
-		if err != nil || d.Decode(&value) != nil {
-			return names
-		}
-		if text, ok := name.(string); ok && !slices.Contains(names, text) {
-			names = append(names, text)
-		}
-	}
-	return names
-}
-
-// asJSON is v as JSON that people can read: < stays <.
-func asJSON(v any) json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if e.Encode(v) != nil {
-		return json.RawMessage(hidden)
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

@@ -159,7 +159,8 @@ func (a *agency) aside(reference string) bool {
 	return l.refusal != nil || failures > 0
 }
 
-func (a *agency) freshness(now time.Time) *Freshness {
+// freshness is that of an agency; its latencies are added to those of all.
+func (a *agency) freshness(now time.Time, all *latencyHour) *Freshness {
 	s := a.standing(now)
 	f := &Freshness{
 		Insertions: s.insertions, NeverPolled: s.never, CapSeconds: rounded(s.cap.Seconds()), PastCap: s.past,
@@ -171,6 +172,7 @@ func (a *agency) freshness(now time.Time) *Freshness {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f.Latency = a.latencies.figures(now)
+	all.addAll(&a.latencies, now)
 	return f
 }
 

@@ -65,28 +65,37 @@ func latencyBin(latency time.Duration) int {
 }
 
 // figures are those of the last 24 hours.
-func (l *latencies) figures(now time.Time) (f Latency) {
+func (l *latencies) figures(now time.Time) Latency {
 	var all latencyHour
-	for _, h := range l.hours {
-		if h == nil || h.hour <= now.Unix()/3600-latencyHours {
+	all.addAll(l, now)
+	return all.figures()
+}
+
+// addAll adds what was counted in the last 24 hours.
+func (h *latencyHour) addAll(l *latencies, now time.Time) {
+	for _, one := range l.hours {
+		if one == nil || one.hour <= now.Unix()/3600-latencyHours {
 			continue
 		}
-		all.count += h.count
-		all.seconds += h.seconds
-		all.oneMinute += h.oneMinute
-		all.fiveMinutes += h.fiveMinutes
-		for n, count := range h.bins {
-			all.bins[n] += count
+		h.count += one.count
+		h.seconds += one.seconds
+		h.oneMinute += one.oneMinute
+		h.fiveMinutes += one.fiveMinutes
+		for n, count := range one.bins {
+			h.bins[n] += count
 		}
 	}
-	if all.count == 0 {
-		return f
+}
+
+func (h *latencyHour) figures() Latency {
+	if h.count == 0 {
+		return Latency{}
 	}
-	n := float64(all.count)
+	n := float64(h.count)
 	return Latency{
-		ContactRequests: int(all.count), MeanSeconds: rounded(all.seconds / n),
-		MedianSeconds: all.quantile(0.5), P95Seconds: all.quantile(0.95),
-		WithinOneMinute: rounded(float64(all.oneMinute) / n), WithinFiveMinutes: rounded(float64(all.fiveMinutes) / n),
+		ContactRequests: int(h.count), MeanSeconds: rounded(h.seconds / n),
+		MedianSeconds: h.quantile(0.5), P95Seconds: h.quantile(0.95),
+		WithinOneMinute: rounded(float64(h.oneMinute) / n), WithinFiveMinutes: rounded(float64(h.fiveMinutes) / n),
 	}
 }
 

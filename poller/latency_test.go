@@ -63,6 +63,26 @@ func TestLatencyIsForgottenAfterADay(t *testing.T) {
 	}
 }
 
+func TestTheLatencyOfSeveralAgenciesIsThatOfAllTheirContactRequests(t *testing.T) {
+	now := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+	var quick, slow, together latencies
+	for range 90 {
+		quick.add(time.Second, now)
+		together.add(time.Second, now)
+	}
+	for range 10 {
+		slow.add(time.Hour, now)
+		together.add(time.Hour, now)
+	}
+	slow.add(time.Hour, now.Add(-25*time.Hour)) // forgotten
+	var all latencyHour
+	all.addAll(&quick, now)
+	all.addAll(&slow, now)
+	if got, want := all.figures(), together.figures(now); got != want || got.ContactRequests != 100 {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 func TestNoLatencyIsTooOdd(t *testing.T) {
 	now := time.Now()
 	var l latencies

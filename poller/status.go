@@ -23,6 +23,7 @@ type Status struct {
 	RequestCounts    []RequestCount      `json:"requestCounts,omitempty"`
 	RequestDurations []OperationDuration `json:"requestDurations,omitempty"`
 
+	Latency  Latency        `json:"latency"` // of the contact requests of all agencies
 	Agencies []AgencyStatus `json:"agencies"`
 }
 
@@ -122,11 +123,13 @@ func (p *Poller) Status() (Status, error) {
 	if err != nil {
 		return s, err
 	}
+	var all latencyHour
 	for n := range s.Agencies { // takes a while: not inside of a transaction
 		if a := p.agency(s.Agencies[n].AgencyID); a != nil {
-			s.Agencies[n].Freshness = a.freshness(now)
+			s.Agencies[n].Freshness = a.freshness(now, &all)
 		}
 	}
+	s.Latency = all.figures()
 	return s, nil
 }
 

@@ -93,7 +93,7 @@ func TestTheStatusTellsFreshnessAndLatencyAndWhyItAsks(t *testing.T) {
 		}
 		s, err := w.poller.Status()
 		w.must(err)
-		if s.LastMinute < 10 || s.LastMinute > 60 || s.Effective != s.RequestsPerSecond {
+		if s.LastMinute < 10 || s.LastMinute > 60 || s.Effective != s.RequestsPerSecond || s.Latency != f.Latency {
 			t.Errorf("%+v", s)
 		}
 	})

@@ -26,6 +26,15 @@ func load(t *testing.T, file []byte, ok bool) node {
 	return n
 }
 
+func encode(t *testing.T, value any) []byte {
+	t.Helper()
+	b, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // eachType runs a test for every type with its schema and its example.
 func eachType(t *testing.T, test func(t *testing.T, eventType string, schema, example node)) {
 	types := schemas.Types()

@@ -1,0 +1,223 @@
+package schemas_test
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"doorbell/schemas"
+	"doorbell/schemas/schematest"
+)
+
+// beside are the channels of the document that carry no news, with their addresses.
+var beside = map[string]any{
+	"heartbeat":          "listings.heartbeat.{agency}",
+	"deadLetters":        "listings.dlq.{forwarder}.{agency}.{type}",
+	"replay":             "listings.replay.{job}.{agency}.{type}",
+	"admin.status":       "listings.admin.status",
+	"admin.status.reply": nil,
+}
+
+func document(t *testing.T) node {
+	t.Helper()
+	text, ok := schemas.AsyncAPI()
+	return load(t, text, ok)
+}
+
+// at is what a path of names leads to in a document, nil where it ends.
+func at(n any, names ...string) any {
+	for _, name := range names {
+		object, _ := n.(node)
+		n = object[name]
+	}
+	return n
+}
+
+func TestTheDocumentHasEveryTypeAndNothingElse(t *testing.T) {
+	d := document(t)
+	channels, operations := map[string]any{}, map[string]bool{}
+	for name, c := range d["channels"].(node) {
+		channels[name] = at(c, "address")
+	}
+	for name := range d["operations"].(node) {
+		operations[name] = true
+	}
+	want, wantOperations := maps.Clone(beside), map[string]bool{
+		"send.heartbeat": true, "send.deadLetters": true, "send.replay": true, "receive.admin.status": true,
+	}
+	for _, eventType := range schemas.Types() {
+		want[eventType] = "listings.v1.{agency}." + eventType
+		wantOperations["send."+eventType] = true
+	}
+	if !maps.Equal(channels, want) {
+		t.Errorf("channels are %v, want %v", channels, want)
+	}
+	if !maps.Equal(operations, wantOperations) {
+		t.Errorf("operations are %v, want %v", operations, wantOperations)
+	}
+}
+
+func TestTheDocumentSaysOfATypeWhatItsSchemaSays(t *testing.T) {
+	d := document(t)
+	eachType(t, func(t *testing.T, eventType string, schema, _ node) {
+		message := at(d, "components", "messages", eventType).(node)
+		for _, c := range []struct{ have, want any }{
+			{message["name"], eventType},
+			{message["title"], schema["title"]},
+			{message["summary"], schema["description"]},
+			{at(message, "payload", "schema", "$ref"), "./" + eventType + ".v1.schema.json"},
+			{at(message, "headers", "$ref"), "#/components/schemas/headers"},
+			{message["examples"], []any{node{
+				"name":    eventType,
+				"headers": node{"$ref": "./examples/" + eventType + ".v1.headers.json"},
+				"payload": node{"$ref": "./examples/" + eventType + ".v1.json"},
+			}}},
+			{at(d, "channels", eventType, "messages"), node{eventType: node{"$ref": "#/components/messages/" + eventType}}},
+			{at(d, "channels", eventType, "title"), schema["title"]},
+			{at(d, "channels", eventType, "summary"), schema["description"]},
+			{at(d, "channels", eventType, "x-jetstream", "stream"), "LISTINGS"},
+			{at(d, "operations", "send."+eventType, "action"), "send"},
+			{at(d, "operations", "send."+eventType, "channel", "$ref"), "#/channels/" + eventType},
+		} {
+			if fmt.Sprint(c.have) != fmt.Sprint(c.want) {
+				t.Errorf("%v, want %v", c.have, c.want)
+			}
+		}
+	})
+	var refs, tokens []string
+	for _, r := range at(d, "components", "schemas", "anyEvent", "schema", "anyOf").([]any) {
+		refs = append(refs, strings.TrimSuffix(strings.TrimPrefix(at(r, "$ref").(string), "./"), ".v1.schema.json"))
+	}
+	for _, token := range at(d, "components", "parameters", "type", "enum").([]any) {
+		tokens = append(tokens, token.(string))
+	}
+	slices.Sort(refs)
+	slices.Sort(tokens)
+	if !slices.Equal(refs, schemas.Types()) || !slices.Equal(tokens, schemas.Types()) {
+		t.Errorf("a replay may hold %v, on subjects that end in %v", refs, tokens)
+	}
+}
+
+func TestEveryReferenceOfTheDocumentLeadsSomewhere(t *testing.T) {
+	d, used := document(t), map[string]bool{}
+	walk(d, "", func(path string, n node) {
+		ref, ok := n["$ref"].(string)
+		if !ok {
+			return
+		}
+		used[ref] = true
+		if local, ok := strings.CutPrefix(ref, "#/"); ok {
+			if at(d, strings.Split(local, "/")...) == nil {
+				t.Errorf("%s: %s is not there", path, ref)
+			}
+			return
+		}
+		if _, err := fs.Stat(schemas.Files(), strings.TrimPrefix(ref, "./")); err != nil || !strings.HasPrefix(ref, "./") {
+			t.Errorf("%s: %s is no file beside the document", path, ref)
+		}
+	})
+	for _, kind := range []string{"messages", "schemas", "parameters"} {
+		for name := range at(d, "components", kind).(node) {
+			if !used["#/components/"+kind+"/"+name] {
+				t.Errorf("components/%s/%s is not used", kind, name)
+			}
+		}
+	}
+}
+
+func TestTheExamplesOfHeadersAndHeartbeatAreValid(t *testing.T) {
+	eachType(t, func(t *testing.T, eventType string, _, _ node) {
+		header, _ := schemas.ExampleHeader(eventType)
+		schematest.Validate(t, "headers", header)
+	})
+	example := at(document(t), "components", "messages", "heartbeat", "examples").([]any)[0]
+	schematest.Validate(t, "heartbeat", encode(t, at(example, "payload")))
+}
+
+func TestHeadersAndHeartbeatsOfAnotherFormAreRefused(t *testing.T) {
+	file, _ := schemas.ExampleHeader("insertion.appeared")
+	header := load(t, file, true)
+	beat := at(document(t), "components", "messages", "heartbeat", "examples").([]any)[0].(node)["payload"].(node)
+	for _, c := range []struct {
+		schema, member string
+		of             node
+		wrong          any
+	}{
+		{"headers", "ce-id", header, "two words"},
+		{"headers", "ce-id", header, nil},
+		{"headers", "ce-specversion", header, "0.3"},
+		{"headers", "ce-sequence", header, "1842"},
+		{"headers", "ce-source", header, "/agencies/Zürich"},
+		{"headers", "ce-type", header, "insertion"},
+		{"headers", "ce-time", header, "2026-11-20T10:41:07+01:00"},
+		{"headers", "ce-origin", header, "test"},
+		{"headers", "ce-dataschema", header, "insertion.appeared"},
+		{"heartbeat", "at", beat, "2026-11-20T10:41:07+01:00"},
+		{"heartbeat", "lastSequence", beat, "1842"},
+		{"heartbeat", "lastSequence", beat, -1},
+		{"heartbeat", "state", beat, nil},
+		{"heartbeat", "agencyId", beat, nil},
+	} {
+		spoiled := maps.Clone(c.of)
+		spoiled[c.member] = c.wrong
+		if c.wrong == nil {
+			delete(spoiled, c.member)
+		}
+		if schematest.Check(c.schema, encode(t, spoiled)) == nil {
+			t.Errorf("%s: %s may be %v", c.schema, c.member, c.wrong)
+		}
+	}
+}
+
+// TestTheParserOfAsyncAPITakesTheDocument lets somebody else judge, and first makes sure that it judges.
+func TestTheParserOfAsyncAPITakesTheDocument(t *testing.T) {
+	t.Parallel()
+	said, err := parse(t, schemas.AsyncAPIName)
+	if err != nil {
+		t.Fatalf("the parser finds:\n%s", said)
+	}
+	for _, eventType := range schemas.Types() {
+		const urn = "urn:doorbell:schema:"
+		line := fmt.Sprintf("listings.v1.{agency}.%s %s %sheaders:v1 %s%s:v1 A100\n", eventType, eventType, urn, urn, eventType)
+		if !strings.Contains(said, line) {
+			t.Errorf("it has not read %q", line)
+		}
+	}
+	if strings.Count(said, "\n") != len(schemas.Types())+len(beside) {
+		t.Errorf("it has read\n%s", said)
+	}
+}
+
+func TestTheParserOfAsyncAPIRefusesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, schemas.Files()); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := schemas.AsyncAPI()
+	wrong := strings.Replace(string(text), "{agency}.watch.stale", "{office}.watch.stale", 1)
+	path := filepath.Join(dir, "wrong.json")
+	if err := os.WriteFile(path, []byte(wrong), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := parse(t, path); err == nil || !strings.Contains(said, "office") {
+		t.Errorf("the parser says %v:\n%s", err, said)
+	}
+}
+
+// parse gives a document to the foreign parser and returns what that says.
+func parse(t *testing.T, path string) (string, error) {
+	t.Helper()
+	const script = "interop/asyncapi.mjs"
+	if _, err := os.Stat("interop/node_modules/@asyncapi/parser"); err != nil {
+		t.Skip("the AsyncAPI parser is not installed; run, at the top of the repository: npm ci --ignore-scripts --prefix schemas/interop")
+	}
+	out, err := exec.Command("node", script, path).CombinedOutput()
+	return string(out), err
+}

@@ -118,6 +118,9 @@ func cmdResume(ctx context.Context, p *program, c *ResumeCmd) error {
 	if err != nil {
 		return err
 	}
+	if c.JSON {
+		return json.NewEncoder(p.stdout).Encode(ops.ResumeAnswer{Ended: ended})
+	}
 	what := c.Agency
 	if c.Insertion != "" {
 		what += fmt.Sprintf(" %q", c.Insertion)

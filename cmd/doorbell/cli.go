@@ -15,25 +15,45 @@ import (
 
 // grammar is the command line. Each command is a struct of its flags; what it does stands in the file of its noun.
 type grammar struct {
-	Run     RunCmd     `cmd:"" help:"Watch the agencies and publish what happens."`
-	Demo    DemoCmd    `cmd:"" help:"Show everything at work against a made-up API, without any configuration."`
-	Sandbox SandboxCmd `cmd:"" help:"Serve a made-up listings API."`
-	Check   CheckCmd   `cmd:"" help:"Say whether run would work, and what the API's answers are like."`
-	Plan    PlanCmd    `cmd:"" help:"Say how fast contact requests are found with so many requests."`
-	Status  StatusCmd  `cmd:"" help:"Say how the daemon is."`
-	Events  EventsCmd  `cmd:"" help:"Read events."`
-	Replay  ReplayCmd  `cmd:"" help:"Publish events of the event log once more, on subjects of their own."`
-	Forward ForwardCmd `cmd:"" help:"Bring news to Slack, mail or a webhook, beside doorbell run or on another machine."`
-	DLQ     DLQCmd     `cmd:"" name:"dlq" help:"Events that an outlet refused for good."`
-	Resume  ResumeCmd  `cmd:"" help:"End the halt of an agency or insertion."`
-	Keys    KeysCmd    `cmd:"" help:"Compare the two keys of a rotation."`
-	Poll    PollCmd    `cmd:"" help:"Ask for an agency now instead of when its turn comes."`
-	Approve ApproveCmd `cmd:"" help:"Believe a change that is held because it is too large."`
-	Backup  BackupCmd  `cmd:"" help:"Copy the store into a file, also while the daemon runs."`
-	Compact CompactCmd `cmd:"" help:"Give the space that the store does not use back to the disk."`
-	Verify  VerifyCmd  `cmd:"" help:"Say whether a store is sound."`
-	Config  ConfigCmd  `cmd:"" help:"Print the configuration that is in effect."`
-	Version VersionCmd `cmd:"" help:"Print the version."`
+	Run     RunCmd     `cmd:"" group:"run" help:"Watch the agencies and publish what happens."`
+	Demo    DemoCmd    `cmd:"" group:"run" help:"Show everything at work against a made-up API, without any configuration."`
+	Sandbox SandboxCmd `cmd:"" group:"run" help:"Serve a made-up listings API."`
+
+	Check   CheckCmd   `cmd:"" group:"before" help:"Say whether run would work, and what the API's answers are like."`
+	Plan    PlanCmd    `cmd:"" group:"before" help:"Say how fast contact requests are found with so many requests."`
+	Config  ConfigCmd  `cmd:"" group:"before" help:"Print the configuration that is in effect."`
+	Version VersionCmd `cmd:"" group:"before" help:"Print the version."`
+
+	Status  StatusCmd  `cmd:"" group:"steer" help:"Say how the daemon is."`
+	Poll    PollCmd    `cmd:"" group:"steer" help:"Ask for an agency now instead of when its turn comes."`
+	Resume  ResumeCmd  `cmd:"" group:"steer" help:"End the halt of an agency or insertion."`
+	Approve ApproveCmd `cmd:"" group:"steer" help:"Believe a change that is held because it is too large."`
+	Keys    KeysCmd    `cmd:"" group:"steer" help:"Compare the two keys of a rotation."`
+
+	Events EventsCmd `cmd:"" group:"events" help:"Read events."`
+	Replay ReplayCmd `cmd:"" group:"events" help:"Publish events of the event log once more, on subjects of their own."`
+
+	Forward ForwardCmd `cmd:"" group:"outlets" help:"Bring news to Slack, mail or a webhook, beside doorbell run or on another machine."`
+	DLQ     DLQCmd     `cmd:"" group:"outlets" name:"dlq" help:"Events that an outlet refused for good."`
+
+	Backup  BackupCmd  `cmd:"" group:"store" help:"Copy the store into a file, also while the daemon runs."`
+	Compact CompactCmd `cmd:"" group:"store" help:"Give the space that the store does not use back to the disk."`
+	Verify  VerifyCmd  `cmd:"" group:"store" help:"Say whether a store is sound, and the stream what the event log says."`
+
+	Schema SchemaCmd `cmd:"" group:"contract" help:"Print what events look like, for machines."`
+}
+
+// groups are the titles under which --help lists the commands.
+var groups = kong.Groups{
+	"run":     "Run it:",
+	"before":  "Before it runs:",
+	"steer":   "See and steer it:",
+	"events":  "Read events:",
+	"outlets": "Bring them to people:",
+	"store":   "Keep the store:",
+
+	"contract": "Build on it:",
+	"commands": "Commands:", // below another one
 }
 
 // RunCmd is `doorbell run`.
@@ -63,6 +83,7 @@ func (c *RunCmd) Run(ctx context.Context, p *program) error { return cmdRun(ctx,
 type DemoCmd struct {
 	For        time.Duration `placeholder:"DURATION" help:"End by itself after this time; 0 for never."`
 	Seed       int64         `default:"1" help:"Number from which people and properties are made up."`
+	JSON       bool          `name:"json" help:"Print CloudEvents JSON, one object a line, with people's data; everything else goes to standard error."`
 	NATSListen string        `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Address of the NATS server; a free port is taken if this one is in use."`
 	HTTPListen string        `name:"http-listen" default:"127.0.0.1:3667" placeholder:"HOST:PORT" help:"Address of the status page; a free port is taken if this one is in use."`
 }
@@ -94,6 +115,7 @@ type SandboxCmd struct {
 	History         int      `default:"3" help:"Contact requests that each insertion has at the start."`
 	ContactRequests float64  `name:"contact-requests-per-minute" default:"10" help:"New contact requests a minute, over all agencies."`
 	Changes         float64  `name:"changes-per-minute" default:"5" help:"Edits, withdrawals and publications a minute, over all agencies."`
+	JSON            bool     `name:"json" help:"Print one JSON object, with the addresses and what to watch them with; everything else goes to standard error."`
 }
 
 // Help is printed by --help below the flags.
@@ -143,9 +165,9 @@ func (c *StatusCmd) Run(ctx context.Context, p *program) error { return cmdStatu
 
 // EventsCmd holds the commands about events.
 type EventsCmd struct {
-	Ls   EventsLsCmd   `cmd:"" help:"Print events of the event log, the newest by default."`
-	Show EventsShowCmd `cmd:"" help:"Print one event of the event log whole."`
-	Tail EventsTailCmd `cmd:"" help:"Print events of the stream as they come."`
+	Ls   EventsLsCmd   `cmd:"" group:"commands" help:"Print events of the event log, the newest by default."`
+	Show EventsShowCmd `cmd:"" group:"commands" help:"Print one event of the event log whole."`
+	Tail EventsTailCmd `cmd:"" group:"commands" help:"Print events of the stream as they come."`
 }
 
 // EventsTailCmd is `doorbell events tail`.
@@ -187,6 +209,7 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program) error { return cmdE
 type ResumeCmd struct {
 	Agency    string `arg:"" help:"Agency that is asked for again."`
 	Insertion string `placeholder:"REFERENCE" help:"End only the halt of this insertion."`
+	JSON      bool   `name:"json" help:"Print JSON."`
 }
 
 // Help is printed by --help below the flags.
@@ -202,7 +225,7 @@ func (c *ResumeCmd) Run(ctx context.Context, p *program) error { return cmdResum
 
 // KeysCmd holds the commands about keys.
 type KeysCmd struct {
-	Verify KeysVerifyCmd `cmd:"" help:"Say whether the current key may be given up."`
+	Verify KeysVerifyCmd `cmd:"" group:"commands" help:"Say whether the current key may be given up."`
 }
 
 // KeysVerifyCmd is `doorbell keys verify`.
@@ -319,13 +342,9 @@ func validAgency(name, id string, optional bool) error {
 // execute parses the command line and runs the command. Errors of the parser, whose own exit code is 80, are usage errors.
 func (p *program) execute(ctx context.Context, args []string) error {
 	answered := false // --help has printed and wants to exit
-	var g grammar
-	parser, err := kong.New(&g,
-		kong.Name("doorbell"),
-		kong.Description("Rings NATS when something happens at a listings API that has no events of its own."),
+	parser, err := newParser(
 		kong.Writers(p.stdout, p.stderr),
 		kong.Exit(func(int) { answered = true }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(p),
 	)
@@ -343,6 +362,15 @@ func (p *program) execute(ctx context.Context, args []string) error {
 		return usageError(err.Error(), "doorbell --help lists the commands, doorbell COMMAND --help their flags")
 	}
 	return command.Run()
+}
+
+func newParser(more ...kong.Option) (*kong.Kong, error) {
+	return kong.New(new(grammar), append(more,
+		kong.Name("doorbell"),
+		kong.Description("Rings NATS when something happens at a listings API that has no events of its own."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		groups,
+	)...)
 }
 
 // emptyValue refuses a value that was given and says nothing, as of a variable that is not set: it would count as not given.

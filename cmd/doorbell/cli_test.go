@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/alecthomas/kong"
 )
 
 // result is what a run of the whole program left.
@@ -125,14 +128,47 @@ func TestUsageErrorsExitWithTwo(t *testing.T) {
 }
 
 func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
-	for _, command := range []string{"run", "demo", "sandbox", "status", "events ls", "events show", "events tail", "replay", "forward", "dlq ls", "dlq retry", "dlq drop", "resume", "config", "version"} {
+	top := run(t, nil, "--help")
+	for _, command := range commands(t) {
 		got := run(t, nil, append(strings.Fields(command), "--help")...)
-		if got.code != 0 || got.stderr != "" || !strings.Contains(got.stdout, "Example:\n") || !strings.Contains(got.stdout, "doorbell "+command) {
+		_, example, ok := strings.Cut(got.stdout, "Example")
+		if got.code != 0 || got.stderr != "" || !ok || !strings.Contains(example, "doorbell "+command) {
 			t.Errorf("%s: got %+v", command, got)
 		}
+		if first, _, _ := strings.Cut(command, " "); strings.Count(top.stdout, "\n  "+first+" ") != 1 {
+			t.Errorf("--help lists %s not once:\n%s", first, top.stdout)
+		}
 	}
-	if got := run(t, nil, "--help"); got.code != 0 || !strings.Contains(got.stdout, "Commands:") {
-		t.Errorf("got %+v", got)
+	for name, title := range groups {
+		if name != "commands" && !strings.Contains(top.stdout, "\n"+title+"\n") {
+			t.Errorf("no command is %q", title)
+		}
+	}
+}
+
+// commands are all commands of the grammar, as they are typed, in their order.
+func commands(t *testing.T) (all []string) {
+	t.Helper()
+	parser, err := newParser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, leaf := range parser.Model.Leaves(true) {
+		all = append(all, leaf.Path())
+	}
+	return all
+}
+
+func TestWhateverPrintsAlsoPrintsJSON(t *testing.T) {
+	parser, err := newParser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, leaf := range parser.Model.Leaves(true) {
+		has := slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == "json" })
+		if want := leaf.Path() != "run"; has != want { // which has a log
+			t.Errorf("%s: --json is %v", leaf.Path(), has)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 func cmdConfig(_ context.Context, p *program, c *ConfigCmd) error {
 	config, err := readConfig(p.environ, groupPoll, groupForward)
 	if c.JSON {
+		p.warn(config.Warnings)
 		return firstError(p.printJSON(config.Settings), err)
 	}
 	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)

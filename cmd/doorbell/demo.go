@@ -36,7 +36,11 @@ func cmdDemo(ctx context.Context, p *program, c *DemoCmd) error {
 		return ioError(err, "")
 	}
 	defer os.RemoveAll(dir)
-	d := &demo{out: p.stdout, tty: isTerminal(p.stdout), counts: map[events.Type]int{}, began: time.Now()}
+	d := &demo{out: p.stdout, counts: map[events.Type]int{}, began: time.Now()}
+	if c.JSON {
+		d.out, d.objects = p.stderr, p.stdout
+	}
+	d.tty = isTerminal(d.out)
 	if err := d.open(ctx, dir, c); err != nil {
 		return err
 	}
@@ -47,11 +51,12 @@ func cmdDemo(ctx context.Context, p *program, c *DemoCmd) error {
 
 // demo is one run of it.
 type demo struct {
-	out   io.Writer
-	tty   bool
-	api   madeUp
-	app   *app
-	began time.Time
+	out     io.Writer // for people
+	objects io.Writer // for programs; nil: there are none
+	tty     bool
+	api     madeUp
+	app     *app
+	began   time.Time
 
 	counts    map[events.Type]int
 	latencies []time.Duration
@@ -174,7 +179,9 @@ func (d *demo) print(ctx context.Context, nc *nats.Conn) error {
 					return nil
 				}
 			}
-			d.show(e)
+			if err := d.show(e); err != nil {
+				return err
+			}
 		case <-tick.C:
 			d.showProgress()
 		}
@@ -189,7 +196,7 @@ func (d *demo) tail(ctx context.Context, nc *nats.Conn) func(func(events.Event, 
 	return relay.Tail(ctx, nc, relay.TailOptions{Stream: "LISTINGS", Prefix: "listings", All: true})
 }
 
-func (d *demo) show(e events.Event) {
+func (d *demo) show(e events.Event) error {
 	d.clear()
 	d.counts[e.Type]++
 	if e.Type == events.TypeContactRequestCreated {
@@ -198,7 +205,11 @@ func (d *demo) show(e events.Event) {
 		}
 		d.latencies = append(d.latencies, time.Since(e.Time))
 	}
-	fmt.Fprintln(d.out, ops.Line(e, true)) // its people are made up
+	if d.objects != nil {
+		return printEvent(d.objects, e, true, nil)
+	}
+	_, err := fmt.Fprintln(d.out, ops.Line(e, true)) // its people are made up
+	return err
 }
 
 // showProgress draws how far the first look at everything is, on one line of a terminal, until it is over.

@@ -18,9 +18,9 @@ import (
 
 // DLQCmd holds the commands about dead letters: events that an outlet refused for good.
 type DLQCmd struct {
-	Ls    DLQLsCmd    `cmd:"" help:"List the events that outlets refused for good, and why."`
-	Retry DLQRetryCmd `cmd:"" help:"Send them once more."`
-	Drop  DLQDropCmd  `cmd:"" help:"Erase them."`
+	Ls    DLQLsCmd    `cmd:"" group:"commands" help:"List the events that outlets refused for good, and why."`
+	Retry DLQRetryCmd `cmd:"" group:"commands" help:"Send them once more."`
+	Drop  DLQDropCmd  `cmd:"" group:"commands" help:"Erase them."`
 }
 
 // DLQLsCmd is `doorbell dlq ls`.

@@ -30,6 +30,28 @@ func TestREADMEListsEveryVariableAsTheCodeReadsIt(t *testing.T) {
 	hold(t, readme, have, before+begin+configurationTable()+end+after)
 }
 
+func TestREADMEListsEveryCommandInTheOrderOfTheGrammar(t *testing.T) {
+	_, rest, _ := strings.Cut(readText(t, readme), "\n| command | what it does |\n|---|---|\n")
+	table, _, ok := strings.Cut(rest, "\n\n")
+	if !ok {
+		t.Fatal("README.md has no table of commands")
+	}
+	known := commands(t)
+	var listed []string
+	for row := range strings.Lines(table) {
+		for _, command := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(strings.Split(row, "|")[1], -1) {
+			words := strings.Fields(strings.TrimPrefix(command[1], "doorbell "))
+			for len(words) > 1 && !slices.Contains(known, strings.Join(words, " ")) {
+				words = words[:len(words)-1] // an argument
+			}
+			listed = append(listed, strings.Join(words, " "))
+		}
+	}
+	if listed = slices.Compact(listed); !slices.Equal(listed, known) {
+		t.Errorf("README.md lists\n%q, the program has\n%q", listed, known)
+	}
+}
+
 func TestTheProgramInTheREADMECompiles(t *testing.T) {
 	_, rest, ok := strings.Cut(readText(t, readme), "```go\n")
 	program, _, ok2 := strings.Cut(rest, "```\n")

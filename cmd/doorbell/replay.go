@@ -94,7 +94,7 @@ func cmdReplay(ctx context.Context, p *program, c *ReplayCmd) error {
 		return printCounts(p, counts, c.JSON)
 	case counts.Total == 0:
 		fmt.Fprintln(p.stderr, "the event log holds no such event")
-		return nil
+		return c.nothing(p)
 	}
 	q.UpTo = counts.UpTo // what comes later was not asked about
 	if c.To == "-" {     // nobody is flooded
@@ -114,6 +114,17 @@ func cmdReplay(ctx context.Context, p *program, c *ReplayCmd) error {
 		request.Rate = *c.Rate
 	}
 	return c.publish(ctx, p, config, kept, request)
+}
+
+// nothing is what is printed where no event is meant: to programs, that there were none.
+func (c *ReplayCmd) nothing(p *program) error {
+	switch {
+	case !c.JSON || c.To == "-":
+		return nil
+	case c.toOutlet():
+		return p.printJSON(sentReplay{})
+	}
+	return p.printJSON(ops.ReplayProgress{Job: c.Job})
 }
 
 // print writes the events to standard output.

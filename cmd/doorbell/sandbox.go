@@ -37,12 +37,16 @@ func cmdSandbox(ctx context.Context, p *program, c *SandboxCmd) error {
 	if err != nil {
 		return err
 	}
-	api, err := listen(p.stdout, "the API", c.Listen)
+	out := p.stdout
+	if c.JSON {
+		out = p.stderr
+	}
+	api, err := listen(out, "the API", c.Listen)
 	if err != nil {
 		return err
 	}
 	defer api.Close()
-	control, err := listen(p.stdout, "the control", c.Control)
+	control, err := listen(out, "the control", c.Control)
 	if err != nil {
 		return err
 	}
@@ -54,12 +58,38 @@ func cmdSandbox(ctx context.Context, p *program, c *SandboxCmd) error {
 		m = c.play(ctx, *scenario, rendering, api)
 	}
 	go serveUntil(ctx, control, sandbox.Control(m.model))
-	m.greet(p.stdout, "http://"+control.Addr().String())
-	if m.play != nil {
-		tell(ctx, p.stdout, m.play)
+	if c.JSON {
+		err = p.printJSON(m.object("http://" + control.Addr().String()))
+	} else {
+		m.greet(out, "http://"+control.Addr().String())
 	}
-	<-ctx.Done()
-	return nil
+	if m.play != nil && err == nil {
+		tell(ctx, out, m.play)
+	}
+	if err == nil {
+		<-ctx.Done()
+	}
+	return err
+}
+
+// madeUpObject is what `sandbox --json` prints.
+type madeUpObject struct {
+	API      string            `json:"api"`
+	Control  string            `json:"control"`
+	Agencies []string          `json:"agencies"`
+	Settings map[string]string `json:"settings"` // variables with which doorbell watches it
+}
+
+func (m madeUp) object(control string) madeUpObject {
+	o := madeUpObject{API: m.url, Control: control, Agencies: m.agencies, Settings: map[string]string{
+		"DOORBELL_BASE_URL": m.url, "DOORBELL_AGENCIES": strings.Join(m.agencies, ","), "DOORBELL_API_KEY": madeUpKey,
+		"DOORBELL_POLL_INTERVAL": "2s", "DOORBELL_WALK_INTERVAL": "5s",
+	}}
+	for _, s := range strings.Fields(m.settings) {
+		name, value, _ := strings.Cut(s, "=")
+		o.Settings[name] = value
+	}
+	return o
 }
 
 // Bounds of what is made up: all of it lies in memory.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/events/relay"
 	"doorbell/store"
 )
 
@@ -34,7 +35,7 @@ func (c *BackupCmd) Run(ctx context.Context, p *program) error { return cmdBacku
 // VerifyCmd is `doorbell verify`.
 type VerifyCmd struct {
 	File string `placeholder:"PATH" help:"Look at this file, a backup for instance, instead of the store in the data directory."`
-	JSON bool   `name:"json" help:"Print JSON, a line for the store and one for the stream."`
+	JSON bool   `name:"json" help:"Print JSON."`
 	streamVerify
 }
 
@@ -184,12 +185,32 @@ func cmdVerify(ctx context.Context, p *program, c *VerifyCmd) error {
 	if err != nil {
 		return err
 	}
+	found := verified{}
+	err = found.look(ctx, p, config, c)
+	if c.JSON && found.Store != nil {
+		return firstError(p.printJSON(found), err)
+	}
+	return err
+}
+
+// verified is what `verify --json` prints.
+type verified struct {
+	Store *store.Report `json:"store"`
+	// Stream has an entry for each agency; null: it was not looked at.
+	Stream []relay.Comparison `json:"stream"`
+}
+
+// look verifies the store, and the stream if that is sound. The error says what is not.
+func (v *verified) look(ctx context.Context, p *program, config *Config, c *VerifyCmd) error {
 	r, err := verifyStore(ctx, config.Base, c.File)
 	if err != nil {
 		return err
 	}
-	if err := printReport(p.stdout, r, c.JSON); err != nil {
-		return err
+	v.Store = &r
+	if !c.JSON {
+		if err := printReport(p.stdout, r); err != nil {
+			return err
+		}
 	}
 	if n := len(r.Findings) + r.More; n > 0 {
 		return ioError(fmt.Errorf("%s is damaged: %d findings", r.Path, n), "put back a backup: doorbell verify --file says which one is sound")
@@ -197,7 +218,8 @@ func cmdVerify(ctx context.Context, p *program, c *VerifyCmd) error {
 	if c.File != "" {
 		return nil
 	}
-	return verifyStream(ctx, p, config, c.streamVerify, c.JSON)
+	v.Stream, err = verifyStream(ctx, p, config, c.streamVerify, c.JSON)
+	return err
 }
 
 func verifyStore(ctx context.Context, b Base, file string) (store.Report, error) {
@@ -260,10 +282,7 @@ func verifyCopy(ctx context.Context, b Base) (r store.Report, err error) {
 	return r, err
 }
 
-func printReport(w io.Writer, r store.Report, asJSON bool) error {
-	if asJSON {
-		return json.NewEncoder(w).Encode(r)
-	}
+func printReport(w io.Writer, r store.Report) error {
 	for _, f := range r.Findings {
 		fmt.Fprintln(w, printable(f))
 	}

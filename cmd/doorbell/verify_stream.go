@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -35,20 +34,20 @@ type mender interface {
 	resend(ctx context.Context, agencyID string) (sent int, err error)
 }
 
-// verifyStream compares log and stream from end to end, prints what differs, and sends again what is missing if that is
-// wanted. The error says that they differ.
-func verifyStream(ctx context.Context, p *program, config *Config, o streamVerify, asJSON bool) error {
+// verifyStream compares log and stream from end to end, prints what differs unless that is to be JSON, and sends again what is
+// missing if that is wanted. The error says that they differ.
+func verifyStream(ctx context.Context, p *program, config *Config, o streamVerify, asJSON bool) (found []relay.Comparison, err error) {
 	m, done, err := findMender(ctx, config)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer done()
-	found, err := m.compare(ctx)
+	found, err = m.compare(ctx)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return failed(fmt.Errorf("there is no stream %s", config.Base.Stream), noStreamAdvice(config))
+		return nil, failed(fmt.Errorf("there is no stream %s", config.Base.Stream), noStreamAdvice(config))
 	}
 	if err != nil {
-		return failed(err, "see `doorbell check` about NATS")
+		return nil, failed(err, "see `doorbell check` about NATS")
 	}
 	missing := 0
 	for _, c := range found {
@@ -56,26 +55,28 @@ func verifyStream(ctx context.Context, p *program, config *Config, o streamVerif
 	}
 	if o.Repair && missing > 0 {
 		if !asJSON {
-			if err := printComparison(p.stdout, found, false); err != nil {
-				return err
+			if err := printComparison(p.stdout, found); err != nil {
+				return found, err
 			}
 		}
 		if err := confirm(p, o, missing); err != nil {
-			return err
+			return found, err
 		}
 		if found, err = mend(ctx, p, m, found); err != nil {
-			return err
+			return found, err
 		}
 	}
-	if err := printComparison(p.stdout, found, asJSON); err != nil {
-		return err
+	if !asJSON {
+		if err := printComparison(p.stdout, found); err != nil {
+			return found, err
+		}
 	}
 	for _, c := range found {
 		if !c.Well() {
-			return failed(errors.New("log and stream differ"), adviceOf(found))
+			return found, failed(errors.New("log and stream differ"), adviceOf(found))
 		}
 	}
-	return nil
+	return found, nil
 }
 
 // noStreamAdvice is for a stream that is missing as a whole, which --repair does not make.
@@ -131,10 +132,7 @@ func atTerminal(r io.Reader) bool {
 	return ok && isTerminal(f)
 }
 
-func printComparison(w io.Writer, found []relay.Comparison, asJSON bool) error {
-	if asJSON {
-		return json.NewEncoder(w).Encode(found)
-	}
+func printComparison(w io.Writer, found []relay.Comparison) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "AGENCY\tLOG\tSTREAM\tWAITING\tEXPIRED\tMISSING\tFOREIGN\t")
 	for _, c := range found {

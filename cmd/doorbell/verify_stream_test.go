@@ -22,7 +22,11 @@ func (s scene) verifyIt(t *testing.T, o streamVerify, asJSON bool) result {
 	}
 	var stdout, stderr bytes.Buffer
 	p := &program{stdin: strings.NewReader("y\n"), stdout: &stdout, stderr: &stderr, environ: s.environ}
-	code := report(&stderr, verifyStream(t.Context(), p, config, o, asJSON))
+	found, err := verifyStream(t.Context(), p, config, o, asJSON)
+	if asJSON {
+		err = firstError(p.printJSON(found), err)
+	}
+	code := report(&stderr, err)
 	return result{code, stdout.String(), stderr.String()}
 }
 

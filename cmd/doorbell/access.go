@@ -5,91 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller"
 	"doorbell/store"
 )
-
-// watchEvery is how often `status --watch` looks again.
-const watchEvery = 2 * time.Second
-
-// cmdStatus prints how the daemon is.
-func cmdStatus(ctx context.Context, p *program, c *StatusCmd) error {
-	config, err := readConfig(p.environ)
-	if err != nil {
-		return err
-	}
-	for {
-		s, err := status(ctx, config.Base)
-		if err != nil {
-			return err
-		}
-		if c.Watch && !c.JSON {
-			fmt.Fprint(p.stdout, "\033[H\033[2J")
-		}
-		if err := printStatus(p.stdout, s, c.JSON); err != nil {
-			return err
-		}
-		if c.Check && !s.Running {
-			return failed(errors.New("no daemon runs"), "start it with doorbell run")
-		}
-		if c.Check && s.Troubled() {
-			return failed(errors.New("something is halted, held, stale, full, off or does not answer"), "the status above says what")
-		}
-		if !c.Watch {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(watchEvery):
-		}
-	}
-}
-
-func printStatus(w io.Writer, s ops.Status, asJSON bool) error {
-	if asJSON {
-		return json.NewEncoder(w).Encode(s)
-	}
-	return s.WriteText(w)
-}
-
-// status asks the daemon; if none runs, it reads what the store remembers.
-func status(ctx context.Context, b Base) (ops.Status, error) {
-	s, err := ops.NewClient(filepath.Join(b.DataDir, socketFile)).Status(ctx)
-	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
-		return s, err
-	}
-	kept, err := openToRead(b)
-	if err != nil {
-		return ops.Status{}, err
-	}
-	defer kept.Close()
-	w, err := poller.Remembered(kept)
-	if err != nil {
-		return ops.Status{}, ioError(err, "")
-	}
-	inUse, err := kept.InUse()
-	if err != nil {
-		return ops.Status{}, ioError(err, "")
-	}
-	s = ops.Status{Version: version(), StoreID: kept.ID(), DataDir: b.DataDir, Watch: w}
-	s.Store = ops.NewStoreStatus(store.NewSpace(inUse, int64(b.StoreMax)))
-	for _, a := range w.Agencies {
-		c, err := kept.Cursor(a.AgencyID)
-		if err != nil {
-			return s, ioError(err, "")
-		}
-		s.Relay = append(s.Relay, ops.RelayStatus{AgencyID: a.AgencyID, Acknowledged: c.Sequence, Pending: a.LastSequence - min(a.LastSequence, c.Sequence)})
-	}
-	return s, nil
-}
 
 // openStopped opens the store of a daemon that does not run. It never makes a new one.
 func openStopped(b Base) (*store.Store, error) {

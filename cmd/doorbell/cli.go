@@ -150,19 +150,6 @@ func (CheckCmd) Help() string {
 // Run checks.
 func (c *CheckCmd) Run(ctx context.Context, p *program) error { return cmdCheck(ctx, p, c) }
 
-// StatusCmd is `doorbell status`.
-type StatusCmd struct {
-	JSON  bool `name:"json" help:"Print JSON."`
-	Check bool `help:"Exit with 1 if anything is halted, held, stale, full or not answering, if an outlet is off or takes nothing for five minutes, or if no daemon runs."`
-	Watch bool `help:"Print it again and again until stopped."`
-}
-
-// Help is printed by --help below the flags.
-func (StatusCmd) Help() string { return "Example:\n  doorbell status --check" }
-
-// Run asks the daemon, or reads the store if there is none.
-func (c *StatusCmd) Run(ctx context.Context, p *program) error { return cmdStatus(ctx, p, c) }
-
 // EventsCmd holds the commands about events.
 type EventsCmd struct {
 	Ls   EventsLsCmd   `cmd:"" group:"commands" help:"Print events of the event log, the newest by default."`

@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
-	"text/tabwriter"
 	"time"
 )
 
@@ -37,41 +35,47 @@ func (f ForwarderStatus) ill(now time.Time) bool {
 	return f.Off || f.Destination == "" && f.Problem != "" || !f.FailingSince.IsZero() && now.Sub(f.FailingSince) > failingLong
 }
 
-// writeForwarders adds a table, if there are any, and what is wrong.
-func (s Status) writeForwarders(w io.Writer) error {
+// forwarderTable is empty if there are none.
+func (s Status) forwarderTable(o TextOptions) []string {
 	if len(s.Forwarders) == 0 {
 		return nil
 	}
-	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "FORWARDER\tKIND\tTO\tSENT\tLAST\tWAITING\tDEAD LETTERS")
+	t := table{}
+	t.add(styleBold, "FORWARDER", "KIND", "TO", "SENT", "LAST", "WAITING", "DEAD LETTERS")
 	for _, f := range s.Forwarders {
 		if f.Destination == "" {
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%d\t%d\n", f.Name, f.Kind, f.Destination, f.Events, ago(f.LastSent, s.Watch.At), f.Waiting, f.DeadLetters)
+		style := styleNone
+		if f.ill(s.Watch.At) {
+			style = styleRed
+		}
+		t.add(style, f.Name, f.Kind, f.Destination, fmt.Sprint(f.Events), ago(f.LastSent, s.Watch.At), fmt.Sprint(f.Waiting), fmt.Sprint(f.DeadLetters))
 	}
-	if err := t.Flush(); err != nil {
-		return err
+	return append([]string{""}, t.lines(o)...)
+}
+
+// forwarderTroubles are what is wrong with outlets.
+func (s Status) forwarderTroubles(o TextOptions) (lines []string) {
+	add := func(format string, args ...any) {
+		lines = append(append(lines, ""), o.wrap(fmt.Sprintf(format, args...), 0)...)
 	}
-	var b strings.Builder
 	for _, f := range s.Forwarders {
 		who := s.lane(f)
 		switch {
 		case f.Off:
-			fmt.Fprintf(&b, "\n%s is switched off: %s; what waits is kept. Give it another address, or restart doorbell to try again\n", who, f.LastError)
+			add("%s is switched off: %s; what waits is kept. Give it another address, or restart doorbell to try again", who, f.LastError)
 		case f.LastError != "":
-			fmt.Fprintf(&b, "\n%s: %s, %s%s\n", who, f.LastError, ago(f.LastErrorAt, s.Watch.At), failing(f, s.Watch.At))
+			add("%s: %s, %s%s", who, f.LastError, ago(f.LastErrorAt, s.Watch.At), failing(f, s.Watch.At))
 		}
 		if f.Problem != "" {
-			fmt.Fprintf(&b, "\n%s waits: %s\n", who, f.Problem)
+			add("%s waits: %s", who, f.Problem)
 		}
 		if f.DeadLetters > 0 {
-			fmt.Fprintf(&b, "\n%s: %d refused for good since the start; doorbell dlq ls shows those that are still there\n", who, f.DeadLetters)
+			add("%s: %d refused for good since the start; doorbell dlq ls shows those that are still there", who, f.DeadLetters)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return lines
 }
 
 // lane names what of a forwarder a sentence is about, and where to if it has several destinations for that.

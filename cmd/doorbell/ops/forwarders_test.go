@@ -14,13 +14,10 @@ func TestOfSeveralDestinationsTheOneThatFailsIsNamed(t *testing.T) {
 		{Name: "webhook", Kind: "leads", Destination: "crm-1", LastError: "no", LastErrorAt: at},
 	}}
 	s.Watch.At = at
-	var b strings.Builder
-	if err := s.writeForwarders(&b); err != nil {
-		t.Fatal(err)
-	}
+	text := strings.Join(s.forwarderTroubles(TextOptions{}), "\n")
 	for _, want := range []string{"\nemail leads to mail-1: no, ", "\nemail leads to mail-2: 2 refused for good since the start; ", "\nwebhook leads: no, "} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in:\n%s", want, b.String())
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in:\n%s", want, text)
 		}
 	}
 }

@@ -3,11 +3,9 @@ package ops
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"doorbell/poller"
@@ -22,29 +20,31 @@ func (s Status) ceiling() string {
 	return text
 }
 
-// writeFreshness says how long insertions wait for a poll and contact requests for their event, a line for each agency.
-func (s Status) writeFreshness(w io.Writer) error {
+// freshness says how long insertions wait for a poll and contact requests for their event, a line for each agency.
+func (s Status) freshness(o TextOptions) []string {
 	if !slices.ContainsFunc(s.Watch.Agencies, func(a poller.AgencyStatus) bool { return a.Freshness != nil }) {
 		return nil
 	}
-	fmt.Fprintln(w, "\nHow long insertions wait for a poll, and contact requests of the last 24 h waited for their event:")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "AGENCY\tOLDEST POLL\tCAP\tPAST CAP\tMEAN\tMEDIAN\t95 %\tWITHIN 5 MIN\tASKED WHY")
-	for _, a := range s.Watch.Agencies {
+	t := table{}
+	t.add(styleBold, "AGENCY", "OLDEST POLL", "CAP", "PAST CAP", "MEAN", "MEDIAN", "95 %", "WITHIN 5 MIN", "ASKED WHY")
+	for _, a := range InOrder(s.Watch.Agencies) {
 		if f := a.Freshness; f != nil {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s%s\n", a.AgencyID, seconds(f.OldestSeconds), seconds(f.CapSeconds), f.PastCap,
-				latency(f.Latency), reasons(f.Turns), hints(f.Hints)+first(f.NeverPolled))
+			l := latency(f.Latency)
+			t.add(styleNone, a.AgencyID, seconds(f.OldestSeconds), seconds(f.CapSeconds), fmt.Sprint(f.PastCap), l[0], l[1], l[2], l[3],
+				reasons(f.Turns)+hints(f.Hints)+first(f.NeverPolled))
 		}
 	}
-	return t.Flush()
+	title := o.wrap("How long insertions wait for a poll, and contact requests of the last 24 h waited for their event:", 0)
+	return slices.Concat([]string{""}, title, t.lines(o))
 }
 
-func latency(l poller.Latency) string {
+func latency(l poller.Latency) [4]string {
 	if l.ContactRequests == 0 {
-		return "-\t-\t-\t-"
+		return [4]string{"-", "-", "-", "-"}
 	}
-	return fmt.Sprintf("%s\t%s\t%s\t%.0f %% of %d", seconds(l.MeanSeconds), seconds(l.MedianSeconds), seconds(l.P95Seconds),
-		100*l.WithinFiveMinutes, l.ContactRequests)
+	return [4]string{
+		seconds(l.MeanSeconds), seconds(l.MedianSeconds), seconds(l.P95Seconds), fmt.Sprintf("%.0f %% of %d", 100*l.WithinFiveMinutes, l.ContactRequests),
+	}
 }
 
 // reasons are those for which something was asked, the most frequent first.

@@ -30,13 +30,13 @@ func NewStoreStatus(is store.Space) StoreStatus {
 	return s
 }
 
-// text is empty where there is nothing to say.
-func (s StoreStatus) text() string {
+// sentences are none where there is nothing to say.
+func (s StoreStatus) sentences() []string {
 	switch share := fmt.Sprintf("%d of %d MiB (DOORBELL_STORE_MAX)", s.InUse>>20, s.Max>>20); {
 	case s.Full:
-		return fmt.Sprintf("The store is full: it holds %s, and nothing is asked until there is room\n  %s\n", share, s.Advice)
+		return []string{fmt.Sprintf("The store is full: it holds %s, and nothing is asked until there is room", share), s.Advice}
 	case s.Alarm:
-		return fmt.Sprintf("The store is nearly full: it holds %s\n  %s\n", share, s.Advice)
+		return []string{fmt.Sprintf("The store is nearly full: it holds %s", share), s.Advice}
 	}
-	return ""
+	return nil
 }

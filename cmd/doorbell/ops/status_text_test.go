@@ -1,0 +1,94 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"doorbell/poller"
+)
+
+// large is a daemon with 200 agencies, of which a key-wide refusal has halted some and one holds a change.
+func large() Status {
+	now := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+	s := Status{Version: "1", Running: true, Started: now.Add(-time.Hour), StoreID: "x", Watch: poller.Status{At: now, BaseURL: "https://api.example.org"}}
+	for n := range 200 {
+		a := poller.AgencyStatus{AgencyID: fmt.Sprintf("A%03d", n), State: "watching", Insertions: 50, Freshness: &poller.Freshness{}}
+		switch {
+		case n%20 == 7:
+			a.State = "halted"
+			a.Halts = []poller.HaltStatus{{Scope: "agency", Since: now.Add(-time.Duration(n) * time.Minute), Status: 403, ProbableReason: "key_rejected", Advice: "Ask for the valid key. " + strings.Repeat("And wait. ", 20)}}
+		case n == 150:
+			a.State, a.Held = "held", &poller.HeldStatus{Reason: "empty_list", Missing: 50, Known: 50, Approve: "doorbell approve A150"}
+		case n == 30:
+			a.LastError = "walk A030: page 3: no answer"
+		}
+		s.Watch.Agencies = append(s.Watch.Agencies, a)
+	}
+	return s
+}
+
+func TestWhatWantsALookComesFirst(t *testing.T) {
+	var order []string
+	for _, a := range InOrder(large().Watch.Agencies)[:13] {
+		order = append(order, a.AgencyID)
+	}
+	want := strings.Fields("A007 A027 A047 A067 A087 A107 A127 A147 A167 A187 A150 A030 A000")
+	if !slices.Equal(order, want) {
+		t.Errorf("%v, want %v", order, want)
+	}
+}
+
+func TestARefusalOfManyAgenciesIsToldOnce(t *testing.T) {
+	text := strings.Join(large().Lines(TextOptions{}), "\n")
+	want := "A007, A027, A047, A067, A087 and 5 more are halted (agency), the first since 2026-11-21T06:23:00Z: 403, key_rejected\n  Ask for"
+	if !strings.Contains(text, want) || strings.Count(text, "Ask for the valid key") != 1 {
+		t.Errorf("no %q in\n%s", want, text)
+	}
+	if !strings.Contains(text, "200 agencies with 10000 insertions: 10 halted, 1 held, 189 watching\n") {
+		t.Errorf("they are not counted:\n%s", text)
+	}
+	if n := strings.Count(text, "\nA"); n != 200+200+2+3 { // two tables with their heads, three paragraphs
+		t.Errorf("%d lines begin with an agency", n)
+	}
+}
+
+func TestAStatusFitsWhateverTerminal(t *testing.T) {
+	s := large()
+	s.Forwarders = []ForwarderStatus{{Name: "slack", Kind: "leads", Destination: "hooks.slack.com-1", Off: true, LastError: "gone"}}
+	for _, o := range []TextOptions{{Width: 80, Height: 24}, {Width: 200, Height: 60}, {Width: 40, Height: 10}, {Width: 1, Height: 1}, {Width: 80}} {
+		lines := s.Lines(o)
+		if o.Height > 0 && len(lines) > o.Height {
+			t.Errorf("%+v: %d lines", o, len(lines))
+		}
+		for _, l := range lines {
+			if utf8.RuneCountInString(l) > o.Width {
+				t.Errorf("%+v: %q is too long", o, l)
+			}
+		}
+		if text := strings.Join(lines, "\n"); o.Height >= 24 {
+			for _, want := range []string{"10 halted", "A007    halted", "are halted", "slack"} {
+				if !strings.Contains(text, want) {
+					t.Errorf("%+v: no %q in\n%s", o, want, text)
+				}
+			}
+		}
+	}
+	small := Status{Running: true, Watch: poller.Status{Agencies: s.Watch.Agencies[:2]}}
+	if got := small.Lines(TextOptions{Width: 100, Height: 24}); !strings.Contains(strings.Join(got, "\n"), "OLDEST POLL") || strings.Contains(strings.Join(got, "\n"), "more") {
+		t.Errorf("of a small one something is left out:\n%s", strings.Join(got, "\n"))
+	}
+}
+
+func TestOnlyATerminalThatWantsThemGetsColours(t *testing.T) {
+	s := large()
+	if text := strings.Join(s.Lines(TextOptions{Width: 80}), "\n"); strings.Contains(text, "\x1b") {
+		t.Error("colours where none are wanted")
+	}
+	if text := strings.Join(s.Lines(TextOptions{Width: 80, Color: true}), "\n"); !strings.Contains(text, styleRed+"A007") || !strings.Contains(text, styleYellow+"A150") {
+		t.Error("what is halted is not red, or what is held not yellow")
+	}
+}

@@ -1,0 +1,129 @@
+package ops
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"doorbell/poller"
+)
+
+// alarmWords say in plain words what a watch event has told.
+var alarmWords = map[string]string{
+	"stale":          "nothing good is heard",
+	"schema_drifted": "the answers are not what they were",
+	"gap_detected":   "not everything can be seen",
+}
+
+// trouble is one thing that is wrong at an agency. Those of the same words and the same kind are told together: a key that is
+// refused halts all of its agencies.
+type trouble struct {
+	agencyID string
+	since    time.Time // zero: that is not known
+	are, is  string    // what is told of several, and of one, between their names and the time
+	what     string    // behind it
+	advice   string
+}
+
+// troubles are what is wrong, paragraph by paragraph.
+func (s Status) troubles(o TextOptions) (lines []string) {
+	var all []trouble
+	for _, a := range InOrder(s.Watch.Agencies) {
+		all = append(all, troublesOf(a, s.Watch.At)...)
+	}
+	for _, r := range s.Relay {
+		if r.Problem != "" {
+			all = append(all, trouble{agencyID: r.AgencyID, is: ": publishing: " + r.Problem})
+		}
+	}
+	for _, group := range together(all) {
+		lines = append(lines, "")
+		for _, l := range o.wrap(sentence(group), 0) {
+			lines = append(lines, o.styled(l, styleNone))
+		}
+		if group[0].advice != "" {
+			lines = append(lines, o.wrap(group[0].advice, 2)...)
+		}
+	}
+	return lines
+}
+
+func troublesOf(a poller.AgencyStatus, now time.Time) (all []trouble) {
+	add := func(t trouble) {
+		t.agencyID = a.AgencyID
+		all = append(all, t)
+	}
+	for _, h := range a.Halts {
+		scope := fmt.Sprintf(" halted (%s%s)", h.Scope, of(h.PropertyReferenceID))
+		add(trouble{
+			since: h.Since, is: " is" + scope, are: " are" + scope, advice: h.Advice,
+			what: fmt.Sprintf(": %d, %s", h.Status, h.ProbableReason),
+		})
+	}
+	if h := a.Held; h != nil {
+		add(trouble{is: fmt.Sprintf(" holds a change: %d of %d insertions are missing (%s); believed at %s if it stays, or by: %s",
+			h.Missing, h.Known, h.Reason, h.Until.Format(time.RFC3339), h.Approve)})
+	}
+	for _, l := range a.Alarms {
+		add(trouble{since: l.Since, is: fmt.Sprintf(", %s%s: %s", strings.ReplaceAll(l.Operation, "_", " "), of(l.PropertyReferenceID), alarmWords[l.Kind])})
+	}
+	if l := a.LastWalk; !l.Complete && l.Reason != "" {
+		add(trouble{is: fmt.Sprintf(": the last walk, %s, was not complete (%s): %d insertions in %d requests", ago(l.At, now),
+			strings.ReplaceAll(l.Reason, "_", " "), l.Insertions, l.Pages)})
+	}
+	if a.LastError != "" {
+		add(trouble{is: ": last error: " + a.LastError})
+	}
+	return all
+}
+
+// together puts what is told in the same words into one group, at the place of the first.
+func together(all []trouble) (groups [][]trouble) {
+	place := map[string]int{}
+	for _, t := range all {
+		words := t.is + "\x00" + t.what
+		n, known := place[words]
+		if !known {
+			n = len(groups)
+			place[words], groups = n, append(groups, nil)
+		}
+		groups[n] = append(groups[n], t)
+	}
+	return groups
+}
+
+// mostNamed is how many agencies are named where many have the same trouble.
+const mostNamed = 5
+
+func sentence(group []trouble) string {
+	first, names := group[0], make([]string, 0, mostNamed)
+	for _, t := range group {
+		if len(names) < mostNamed {
+			names = append(names, t.agencyID)
+		}
+		if t.since.Before(first.since) {
+			first.since = t.since
+		}
+	}
+	who, verb, since := strings.Join(names, ", "), first.is, " since "
+	if more := len(group) - len(names); more > 0 {
+		who = fmt.Sprintf("%s and %d more", who, more)
+	}
+	if len(group) > 1 {
+		since = ", the first since "
+		if first.are != "" {
+			verb = first.are
+		}
+	}
+	if first.since.IsZero() {
+		return who + verb + first.what
+	}
+	return who + verb + since + first.since.Format(time.RFC3339) + first.what
+}
+
+func of(reference string) string {
+	if reference == "" {
+		return ""
+	}
+	return fmt.Sprintf(" %q", reference)
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/poller"
+	"doorbell/store"
+)
+
+// StatusCmd is `doorbell status`.
+type StatusCmd struct {
+	JSON  bool `name:"json" help:"Print JSON; with --watch one object a line, whenever the daemon was asked."`
+	Check bool `xor:"how" help:"Exit with 1 if anything is halted, held, stale, full or not answering, if an outlet is off or takes nothing for five minutes, or if no daemon runs."`
+	Watch bool `xor:"how" help:"Ask again every two seconds, until stopped; also through a restart of the daemon."`
+}
+
+// Help is printed by --help below the flags.
+func (StatusCmd) Help() string {
+	return "Asks the daemon over its socket; if none runs, it reads what the store remembers. What is wrong comes with the command that ends " +
+		"it. Agencies that want a look come first.\n\nExamples:\n  doorbell status\n  doorbell status --check || echo look at it\n  doorbell status --watch"
+}
+
+// Run asks the daemon, or reads the store if there is none.
+func (c *StatusCmd) Run(ctx context.Context, p *program) error { return cmdStatus(ctx, p, c) }
+
+// cmdStatus prints how the daemon is.
+func cmdStatus(ctx context.Context, p *program, c *StatusCmd) error {
+	config, err := readConfig(p.environ)
+	if err != nil {
+		return err
+	}
+	if c.Watch {
+		return watchStatus(ctx, p, config.Base, c.JSON)
+	}
+	s, err := status(ctx, config.Base)
+	if err != nil {
+		return err
+	}
+	if err := printStatus(p, s, c.JSON); err != nil {
+		return err
+	}
+	switch {
+	case c.Check && !s.Running:
+		return failed(errors.New("no daemon runs"), "start it with doorbell run")
+	case c.Check && s.Troubled():
+		return failed(errors.New("something is halted, held, stale, full, off or does not answer"), "the status above says what")
+	}
+	return nil
+}
+
+func printStatus(p *program, s ops.Status, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(p.stdout).Encode(s)
+	}
+	t := p.terminalOf(p.stdout)
+	return printLines(p.stdout, s.Lines(ops.TextOptions{Width: t.width, Color: t.color}))
+}
+
+func printLines(w io.Writer, lines []string) error {
+	for _, l := range lines {
+		if _, err := fmt.Fprintln(w, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// status asks the daemon; if none runs, it reads what the store remembers.
+func status(ctx context.Context, b Base) (ops.Status, error) {
+	s, err := ops.NewClient(filepath.Join(b.DataDir, socketFile)).Status(ctx)
+	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
+		return s, err
+	}
+	kept, err := openToRead(b)
+	if err != nil {
+		return ops.Status{}, err
+	}
+	defer kept.Close()
+	w, err := poller.Remembered(kept)
+	if err != nil {
+		return ops.Status{}, ioError(err, "")
+	}
+	inUse, err := kept.InUse()
+	if err != nil {
+		return ops.Status{}, ioError(err, "")
+	}
+	s = ops.Status{Version: version(), StoreID: kept.ID(), DataDir: b.DataDir, Watch: w}
+	s.Store = ops.NewStoreStatus(store.NewSpace(inUse, int64(b.StoreMax)))
+	for _, a := range w.Agencies {
+		c, err := kept.Cursor(a.AgencyID)
+		if err != nil {
+			return s, ioError(err, "")
+		}
+		s.Relay = append(s.Relay, ops.RelayStatus{AgencyID: a.AgencyID, Acknowledged: c.Sequence, Pending: a.LastSequence - min(a.LastSequence, c.Sequence)})
+	}
+	return s, nil
+}
+
+// watchEvery is how often `status --watch` asks, and watchPatience how long it waits for an answer.
+const (
+	watchEvery    = 2 * time.Second
+	watchPatience = 5 * time.Second
+)
+
+// statusWatch is `status --watch` at work.
+type statusWatch struct {
+	p      *program
+	base   Base
+	asJSON bool
+	screen screen // used on a terminal that can be drawn anew
+	last   ops.Status
+	fresh  bool      // it was not shown yet
+	away   time.Time // nobody answers since then
+}
+
+// watchStatus asks until ctx ends. Once it has begun, no failure of the daemon ends it.
+func watchStatus(ctx context.Context, p *program, b Base, asJSON bool) error {
+	w := &statusWatch{p: p, base: b, asJSON: asJSON, screen: screen{w: p.stdout}}
+	defer w.screen.close()
+	size, stop := resized()
+	defer stop()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	if err := w.begin(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-size: // what is known is enough
+		case <-tick.C:
+			w.ask(ctx)
+			if ctx.Err() != nil {
+				return nil
+			}
+		}
+		if err := w.show(); err != nil {
+			return err
+		}
+	}
+}
+
+// begin looks for a daemon, or at the store of one that does not run, and ends where there is neither. Later the store is left
+// alone: a daemon that starts wants it for itself.
+func (w *statusWatch) begin(ctx context.Context) error {
+	s, err := status(ctx, w.base)
+	var known *exitError
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case errors.As(err, &known) && known.Code == exitUnavailable: // it may be starting
+		w.nobody()
+	case err != nil:
+		return err
+	default:
+		w.last, w.fresh = s, true
+		if !s.Running {
+			w.nobody()
+		}
+	}
+	return w.show()
+}
+
+func (w *statusWatch) ask(ctx context.Context) {
+	asking, cancel := context.WithTimeout(ctx, watchPatience)
+	defer cancel()
+	s, err := ops.NewClient(filepath.Join(w.base.DataDir, socketFile)).Status(asking)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		w.nobody()
+	default:
+		w.last, w.fresh, w.away = s, true, time.Time{}
+	}
+}
+
+// nobody remembers since when nobody answers. Where no terminal shows it, it is said once.
+func (w *statusWatch) nobody() {
+	if !w.away.IsZero() {
+		return
+	}
+	w.away = time.Now()
+	if w.asJSON || !w.p.terminalOf(w.p.stdout).moves {
+		fmt.Fprintf(w.p.stderr, "nobody answers in %s; asked again every %s\n", printable(w.base.DataDir), watchEvery)
+	}
+}
+
+// show writes what is known: a new frame on a terminal, else a block or an object for each answer.
+func (w *statusWatch) show() error {
+	t := w.p.terminalOf(w.p.stdout)
+	switch {
+	case !w.asJSON && t.moves:
+		return w.screen.draw(w.frame(t))
+	case !w.fresh:
+		return nil
+	}
+	w.fresh = false
+	if w.asJSON {
+		return json.NewEncoder(w.p.stdout).Encode(w.last)
+	}
+	lines := w.last.Lines(ops.TextOptions{Width: t.width, Color: t.color})
+	return printLines(w.p.stdout, slices.Concat([]string{"--- " + time.Now().UTC().Format(time.RFC3339)}, lines, []string{""}))
+}
+
+// frame is what the terminal shows: when this was, or for how long nobody has answered, and below it what is known.
+func (w *statusWatch) frame(t terminal) []string {
+	now := time.Now()
+	head := now.UTC().Format("15:04:05") + " UTC; every " + watchEvery.String() + ", Ctrl-C ends it"
+	if !w.away.IsZero() {
+		head = fmt.Sprintf("nobody has answered in %s for %s; it is asked again every %s", w.base.DataDir, now.Sub(w.away).Round(time.Second), watchEvery)
+	}
+	o := ops.TextOptions{Width: t.width, Height: max(t.height-1, 1), Color: t.color}
+	lines := []string{o.Headline(head)}
+	if w.last.StoreID != "" {
+		lines = append(lines, w.last.Lines(o)...)
+	}
+	return lines
+}

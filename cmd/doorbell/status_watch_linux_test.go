@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+)
+
+// openTerminal makes a terminal of the given size: what is written to the one end a person would read at the other.
+func openTerminal(t *testing.T, width, height uint16) (screen, inside *os.File) {
+	t.Helper()
+	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var number, unlocked uint32
+	for request, argument := range map[uintptr]unsafe.Pointer{syscall.TIOCSPTLCK: unsafe.Pointer(&unlocked), syscall.TIOCGPTN: unsafe.Pointer(&number)} {
+		if _, _, failure := syscall.Syscall(syscall.SYS_IOCTL, screen.Fd(), request, uintptr(argument)); failure != 0 {
+			t.Fatal(failure)
+		}
+	}
+	inside, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resize(t, screen, width, height)
+	return screen, inside
+}
+
+func resize(t *testing.T, screen *os.File, width, height uint16) {
+	t.Helper()
+	size := [4]uint16{height, width}
+	if _, _, failure := syscall.Syscall(syscall.SYS_IOCTL, screen.Fd(), syscall.TIOCSWINSZ, uintptr(unsafe.Pointer(&size))); failure != 0 {
+		t.Fatal(failure)
+	}
+}
+
+func TestTheWatchDrawsInPlaceFollowsTheWindowAndLivesThroughARestart(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	d := launch(t, s.environ, "run")
+	subscribeTo(t, natsURL(t, s.dir)).baselined(t, "A100")
+
+	terminal, inside := openTerminal(t, 100, 30)
+	watch := exec.Command(binary(t), "status", "--watch")
+	watch.Env, watch.Stdout, watch.Stderr = s.environ, inside, inside
+	watch.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := watch.Start(); err != nil {
+		t.Fatal(err)
+	}
+	inside.Close()
+	seen := transcript{grown: make(chan struct{}, 1)}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		chunk := make([]byte, 1<<16)
+		for {
+			n, err := terminal.Read(chunk)
+			if err != nil { // the other end is closed
+				return
+			}
+			_, _ = seen.Write(bytes.ReplaceAll(chunk[:n], []byte("\r"), nil))
+		}
+	}()
+	seen.await(t, "1049h(?s:.*)\nA100 +watching ")
+	resize(t, terminal, 60, 3)
+	if err := watch.Process.Signal(syscall.SIGWINCH); err != nil {
+		t.Fatal(err)
+	}
+	seen.await(t, `\x1b\[\?2026h\x1b\[H[^\n]*\n[^\n]*\n[^\n]*\x1b\[J`) // three lines
+	resize(t, terminal, 100, 30)
+	d.stop(t)
+	seen.await(t, "nobody has answered in "+s.dir+" for ")
+	before := len(seen.String())
+	launch(t, s.environ, "run")
+	eventually(t, "the daemon on the screen", func() bool {
+		return strings.Contains(seen.String()[before:], " UTC; every 2s") && strings.Contains(seen.String()[before:], "up ")
+	})
+	if err := watch.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := watch.Wait(); err != nil {
+		t.Errorf("Ctrl-C does not end it with 0: %v", err)
+	}
+	<-read
+	terminal.Close()
+	text := seen.String()
+	if !strings.HasSuffix(text, "\x1b[?1049l") || strings.Count(text, "\x1b[?1049h") != 1 {
+		t.Errorf("the terminal is not given back as it was: %q", text[max(0, len(text)-60):])
+	}
+	if strings.Contains(text, "\x1b[2J") {
+		t.Error("it flickers: the screen is emptied before it is drawn")
+	}
+	holdsNobody(t, text)
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"io"
+	"os"
+	"strings"
+)
+
+// Size of a terminal that does not tell its own.
+const (
+	usualWidth  = 80
+	usualHeight = 24
+)
+
+// terminal is what is known of the screen that a command writes to; the zero value is a file.
+type terminal struct {
+	is            bool // a person reads
+	width, height int
+	color         bool
+	moves         bool // it can be drawn anew
+}
+
+// terminalOf looks at w. NO_COLOR and TERM are honoured as all programs do.
+func (p *program) terminalOf(w io.Writer) terminal {
+	if !isTerminal(w) {
+		return terminal{}
+	}
+	value := lookup(p.environ)
+	dumb := value("TERM") == "dumb"
+	t := terminal{is: true, width: usualWidth, height: usualHeight, color: value("NO_COLOR") == "" && !dumb, moves: !dumb}
+	if f, ok := w.(*os.File); ok {
+		if width, height := terminalSize(f); width > 0 && height > 0 {
+			t.width, t.height = width, height
+		}
+	}
+	return t
+}
+
+// screen draws frames in the place of each other, on the second screen that terminals have: what was written before stays as it
+// is, and nothing scrolls away.
+type screen struct {
+	w    io.Writer
+	open bool
+}
+
+// draw shows at most as many lines as the terminal has. All of it is one write, and every line ends what stood there before: so
+// nothing flickers.
+func (s *screen) draw(lines []string) error {
+	var b strings.Builder
+	if !s.open {
+		b.WriteString("\x1b[?1049h\x1b[?25l\x1b[?7l") // the second screen, no cursor, no line goes over the edge
+		s.open = true
+	}
+	b.WriteString("\x1b[?2026h\x1b[H" + strings.Join(lines, "\x1b[K\r\n") + "\x1b[K\x1b[J\x1b[?2026l")
+	_, err := io.WriteString(s.w, b.String())
+	return err
+}
+
+// close gives the terminal back as it was.
+func (s *screen) close() {
+	if s.open {
+		io.WriteString(s.w, "\x1b[?7h\x1b[?25h\x1b[?1049l") //nolint:errcheck // it is gone
+		s.open = false
+	}
+}

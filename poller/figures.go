@@ -44,7 +44,7 @@ type OperationDuration struct {
 // Bounds of the buckets, in seconds.
 var (
 	requestBounds = []float64{0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
-	latencyBounds = []float64{5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200, 1800, 3600, 7200, 21600, 86400}
+	latencyBounds = []float64{5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 21600, 86400}
 )
 
 // lengths counts durations for a Histogram. The zero value has counted none.

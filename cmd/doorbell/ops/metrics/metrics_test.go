@@ -1,0 +1,263 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/poller"
+)
+
+var now = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+
+// busy is a status in which everything happens that can.
+func busy() ops.Status {
+	h := poller.Histogram{Count: 3, Seconds: 45, Buckets: []poller.Bucket{{Seconds: 10, Count: 1}, {Seconds: 60, Count: 3}}}
+	yes := true
+	return ops.Status{
+		Version: "1.2", Running: true, Ready: &yes,
+		Watch: poller.Status{
+			At: now, RequestsPerSecond: 5, Effective: 2.5, Requests: 1000, Down: "2026-11-20T09:01:00Z",
+			RequestCounts:    []poller.RequestCount{{Operation: "insertions", Outcome: "200", Count: 7}, {Operation: "contact_requests", Outcome: "timeout", Count: 1}},
+			RequestDurations: []poller.OperationDuration{{Operation: "insertions", Duration: h}},
+			Agencies: []poller.AgencyStatus{{
+				AgencyID: "A100", State: "halted", Insertions: 12, LastGoodAnswer: now.Add(-time.Minute), LastCompleteWalk: now.Add(-time.Hour),
+				LastWalk: poller.WalkStatus{Took: 3 * time.Second}, Walks: poller.WalkCounts{Complete: 4, Partial: 1}, LastSequence: 20,
+				Halts: []poller.HaltStatus{
+					{Scope: "insertion", PropertyReferenceID: "reference-zq7"}, {Scope: "insertion", PropertyReferenceID: "other-zq7"},
+				},
+				Held: &poller.HeldStatus{}, Alarms: []poller.Alarm{{Kind: "stale", PropertyReferenceID: "reference-zq7"}}, LastError: "error of reference-zq7",
+				Freshness: &poller.Freshness{OldestSeconds: 40, CapSeconds: 90, PastCap: 2, NeverPolled: 1, Turns: map[string]uint64{"index": 3, "walk": 4}},
+				Latencies: &h,
+			}, {AgencyID: "B\xff200", State: "starting"}},
+		},
+		Hours:  []ops.AgencyHours{{AgencyID: "A100", Hours: []ops.Hour{{Leads: 2, Events: 3}, {Leads: 1, Events: 1}}}},
+		Events: []ops.EventCount{{Type: "contact_request.created", Appended: 5, Published: 4}},
+		Relay: []ops.RelayStatus{
+			{AgencyID: "A100", Acknowledged: 18, Pending: 2, OldestWaiting: now.Add(-30 * time.Second), Foreign: 1, Problem: "problem-zq7"}, {AgencyID: "C300"},
+		},
+		PublishFailures: map[string]uint64{"full": 2},
+		NATS: ops.NATSStatus{
+			Embedded: true, Connected: true, URL: "nats://user:sentinel0key@host", Problem: "problem-zq7", StreamMax: 1000,
+			Server: &ops.NATSServer{Connections: 2, Streams: []ops.NATSStream{{Name: "LISTINGS", Messages: 9, Bytes: 900, Consumers: 1}}},
+		},
+		Store: ops.StoreStatus{InUse: 80, Max: 100, Alarm: true, File: 96, Commits: 33},
+		Forwarders: []ops.ForwarderStatus{
+			{Name: "slack", Kind: "leads", Destination: "host-zq7 a", Waiting: 1, Sent: 2, Events: 3, DeadLetters: 1, LastSent: now.Add(-time.Minute), Off: true},
+			{Name: "slack", Kind: "leads", Destination: "host-zq7 b", Waiting: 2, LastSent: now.Add(-time.Hour), FailingSince: now.Add(-10 * time.Minute), LastError: "no-zq7"},
+			{Name: "slack", Kind: "alerts", Destination: "host-zq7 b"}, {Name: "email", Problem: "problem-zq7"},
+		},
+	}
+}
+
+// scrape is the answer to one scrape of a status.
+func scrape(t testing.TB, s ops.Status) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	Handler(func() (ops.Status, error) { return s, nil }).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("%d: %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+func TestFiguresAreThoseOfTheStatus(t *testing.T) {
+	text := scrape(t, busy())
+	for _, want := range []string{
+		`doorbell_ready 1`,
+		`doorbell_api_up 0`,
+		`doorbell_requests_total{operation="insertions",outcome="200"} 7`,
+		`doorbell_requests_total{operation="contact_requests",outcome="timeout"} 1`,
+		`doorbell_request_duration_seconds_bucket{operation="insertions",le="60"} 3`,
+		`doorbell_budget_limit_requests_per_second 5`,
+		`doorbell_budget_effective_requests_per_second 2.5`,
+		`doorbell_agency_state{agency="A100",state="halted"} 1`,
+		`doorbell_halts{agency="A100",scope="insertion"} 2`,
+		`doorbell_halts{agency="A100",scope="agency"} 0`,
+		`doorbell_alarms{agency="A100",kind="stale"} 1`,
+		`doorbell_alarms{agency="A100",kind="gap_detected"} 0`,
+		`doorbell_change_held{agency="A100"} 1`,
+		`doorbell_change_held{agency="B` + "\uFFFD" + `200"} 0`,
+		`doorbell_last_good_answer_timestamp_seconds{agency="A100"} 1.79516514e+09`,
+		`doorbell_walks_total{agency="A100",verdict="partial"} 1`,
+		`doorbell_oldest_poll_age_seconds{agency="A100"} 40`,
+		`doorbell_poll_age_limit_seconds{agency="A100"} 90`,
+		`doorbell_insertions_past_limit{agency="A100"} 2`,
+		`doorbell_turns_total{agency="A100",reason="walk"} 4`,
+		`doorbell_leads_last_day{agency="A100"} 3`,
+		`doorbell_lead_latency_seconds_bucket{agency="A100",le="10"} 1`,
+		`doorbell_lead_latency_seconds_bucket{agency="A100",le="+Inf"} 3`,
+		`doorbell_lead_latency_seconds_sum{agency="A100"} 45`,
+		`doorbell_events_appended_total{type="contact_request.created"} 5`,
+		`doorbell_events_published_total{type="contact_request.created"} 4`,
+		`doorbell_event_log_last_sequence{agency="A100"} 20`,
+		`doorbell_event_log_acknowledged_sequence{agency="A100"} 18`,
+		`doorbell_event_log_pending_events{agency="A100"} 2`,
+		`doorbell_event_log_oldest_pending_age_seconds{agency="A100"} 30`,
+		`doorbell_event_log_oldest_pending_age_seconds{agency="C300"} 0`,
+		`doorbell_relay_failing{agency="A100"} 1`,
+		`doorbell_publish_failures_total{reason="full"} 2`,
+		`doorbell_nats_connected 1`,
+		`doorbell_stream_usable 0`,
+		`doorbell_nats_server_connections 2`,
+		`doorbell_nats_server_stream_bytes{stream="LISTINGS"} 900`,
+		`doorbell_nats_server_stream_limit_bytes 1000`,
+		`doorbell_forwarder_working{forwarder="email"} 0`,
+		`doorbell_forwarder_working{forwarder="slack"} 1`,
+		`doorbell_forwarder_waiting_messages{forwarder="slack",kind="leads"} 3`,
+		`doorbell_forwarder_dead_letters_total{forwarder="slack",kind="leads"} 1`,
+		`doorbell_forwarder_off{forwarder="slack",kind="leads"} 1`,
+		`doorbell_forwarder_off{forwarder="slack",kind="alerts"} 0`,
+		`doorbell_forwarder_failing_seconds{forwarder="slack",kind="leads"} 600`,
+		`doorbell_forwarder_last_sent_timestamp_seconds{forwarder="slack",kind="leads"} 1.79516514e+09`,
+		`doorbell_store_in_use_bytes 80`,
+		`doorbell_store_limit_bytes 100`,
+		`doorbell_store_file_bytes 96`,
+		`doorbell_store_nearly_full 1`,
+		`doorbell_store_full 0`,
+	} {
+		if !strings.Contains(text, "\n"+want+"\n") {
+			name, _, _ := strings.Cut(want, " ")
+			name, _, _ = strings.Cut(name, "{")
+			t.Errorf("%s is not told, but:\n%s", want, strings.Join(linesOf(text, name), "\n"))
+		}
+	}
+}
+
+func linesOf(text, name string) (found []string) {
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, name) {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return found
+}
+
+func TestABusyDaemonTellsEveryMetricThereIs(t *testing.T) {
+	text := scrape(t, busy())
+	for _, f := range families {
+		if !strings.Contains(text, "# TYPE "+f.name+" ") {
+			t.Errorf("%s is not told", f.name)
+		}
+	}
+}
+
+func TestADaemonAtItsBeginningTellsWithoutErrors(t *testing.T) {
+	if text := scrape(t, ops.Status{}); !strings.Contains(text, "doorbell_build_info") || strings.Contains(text, "timestamp_seconds{") {
+		t.Error(text)
+	}
+}
+
+func TestNoMetricHoldsAPersonAKeyOrAnInsertion(t *testing.T) {
+	if text := scrape(t, busy()); strings.Contains(text, "zq7") || strings.Contains(text, "sentinel0key") {
+		t.Error("a sentinel is told")
+	}
+}
+
+func TestNamesAndHelpAreAsTheLinterWantsThem(t *testing.T) {
+	problems, err := promlint.New(strings.NewReader(scrape(t, busy()))).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if strings.HasPrefix(p.Metric, "doorbell_") {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+}
+
+// few are the labels that there may be; agency is bounded by the configuration, forwarder and stream too.
+var few = []string{"agency", "operation", "outcome", "state", "scope", "kind", "verdict", "reason", "type", "direction", "stream", "forwarder", "version", "goversion", "le"}
+
+func TestLabelsAreFew(t *testing.T) {
+	for _, f := range families {
+		for _, l := range f.labels {
+			if !slices.Contains(few, l) {
+				t.Errorf("%s has the label %s", f.name, l)
+			}
+		}
+		if !regexp.MustCompile(`^[A-Z01].*\.$`).MatchString(f.help) {
+			t.Errorf("the help of %s is no sentence: %s", f.name, f.help)
+		}
+	}
+}
+
+func TestTheStatusIsAskedOncePerScrape(t *testing.T) {
+	asked := 0
+	h := Handler(func() (ops.Status, error) { asked++; return busy(), nil })
+	for range 3 {
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	}
+	if asked != 3 {
+		t.Errorf("it was asked %d times for 3 scrapes", asked)
+	}
+}
+
+func TestAStatusThatCannotBeHadIsAnError(t *testing.T) {
+	w := httptest.NewRecorder()
+	Handler(func() (ops.Status, error) { return ops.Status{}, errors.New("the store is closed") }).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusInternalServerError {
+		t.Errorf("it answers %d", w.Code)
+	}
+}
+
+func TestScrapesAtTheSameTimeAreBounded(t *testing.T) {
+	entered, leave := make(chan struct{}, mostScrapes), make(chan struct{})
+	h := Handler(func() (ops.Status, error) { entered <- struct{}{}; <-leave; return busy(), nil })
+	codes := make(chan int, mostScrapes)
+	var all sync.WaitGroup
+	for range mostScrapes {
+		all.Go(func() {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+			codes <- w.Code
+		})
+	}
+	for range mostScrapes {
+		<-entered
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	close(leave)
+	all.Wait()
+	close(codes)
+	if w.Code != http.StatusServiceUnavailable {
+		t.Errorf("one too many is answered %d", w.Code)
+	}
+	for code := range codes {
+		if code != http.StatusOK {
+			t.Errorf("one of those that may is answered %d", code)
+		}
+	}
+}
+
+// BenchmarkScrapeOf200Agencies is what a scrape costs beside the status.
+func BenchmarkScrapeOf200Agencies(b *testing.B) {
+	s := busy()
+	one := s.Watch.Agencies[0]
+	s.Watch.Agencies, s.Relay = nil, nil
+	for n := range 200 {
+		one.AgencyID = fmt.Sprint("A", n)
+		s.Watch.Agencies = append(s.Watch.Agencies, one)
+		s.Relay = append(s.Relay, ops.RelayStatus{AgencyID: one.AgencyID})
+	}
+	h := Handler(func() (ops.Status, error) { return s, nil })
+	b.ReportAllocs()
+	size := 0
+	for b.Loop() {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		size = w.Body.Len()
+	}
+	b.ReportMetric(float64(size), "B/scrape")
+}

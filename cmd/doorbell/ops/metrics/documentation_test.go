@@ -1,0 +1,61 @@
+package metrics
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the table of metrics into deploy/metrics.md")
+
+const (
+	deploy        = "../../../../deploy/"
+	documentation = deploy + "metrics.md"
+	from, to      = "<!-- metrics -->\n", "<!-- /metrics -->"
+)
+
+// table is what the documentation says of each metric.
+func table() string {
+	var b strings.Builder
+	b.WriteString("\n| metric | type | labels | meaning |\n|---|---|---|---|\n")
+	for _, f := range families {
+		labels := "–"
+		if len(f.labels) > 0 {
+			labels = "`" + strings.Join(f.labels, "` `") + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.name, f.kindName(), labels, strings.ReplaceAll(f.help, "|", `\|`))
+	}
+	return b.String() + "\n"
+}
+
+func (f *family) kindName() string {
+	return map[kind]string{gauge: "gauge", counter: "counter", histogram: "histogram"}[f.kind]
+}
+
+func TestTheDocumentationSaysWhatEachMetricMeans(t *testing.T) {
+	text, err := os.ReadFile(documentation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), from)
+	_, after, ok2 := strings.Cut(rest, to)
+	if !ok || !ok2 {
+		t.Fatal("deploy/metrics.md has no place for the table")
+	}
+	want := before + from + table() + to + after
+	if *update {
+		if err := os.WriteFile(documentation, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if string(text) != want {
+		t.Error("deploy/metrics.md is not of this version; go test ./cmd/doorbell/ops/metrics -update writes it")
+	}
+	told := scrape(t, busy())
+	for _, f := range families {
+		if !strings.Contains(told, fmt.Sprintf("# HELP %s %s\n# TYPE %s %s\n", f.name, f.help, f.name, f.kindName())) {
+			t.Errorf("%s is told with another help or type", f.name)
+		}
+	}
+}

@@ -65,7 +65,7 @@ var heavy = map[string][]string{
 	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/stream", "events/forward", "events/natsd", "cmd/doorbell", "cmd/doorbell/ops"},
 	"github.com/kelseyhightower/envconfig":     {"cmd/doorbell"},
 	"github.com/alecthomas/kong":               {"cmd/doorbell"},
-	"github.com/prometheus/client_golang":      {"cmd/doorbell/ops/metrics"},
+	"github.com/prometheus/client_golang":      {"cmd/doorbell/ops/metrics", "cmd/doorbell (tests)"},
 	"github.com/chromedp/chromedp":             testsOnly,
 	"github.com/wneessen/go-mail":              {"events/forward/email"},
 	"github.com/emersion/go-smtp":              {"events/forward/email (tests)", "cmd/doorbell (tests)"},

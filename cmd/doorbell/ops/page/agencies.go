@@ -1,0 +1,141 @@
+package page
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/events"
+	"doorbell/poller"
+)
+
+// agencyList is the table of agencies, as a person wants to see it.
+type agencyList struct {
+	Query string
+	Sort  string
+	Sorts []sorting
+	Total int
+	Rows  []agencyRow
+}
+
+// sorting is one order of the table.
+type sorting struct {
+	Name, Text string
+	less       func(a, b *agencyRow) int
+}
+
+var sortings = []sorting{
+	{"state", "trouble first", func(a, b *agencyRow) int { return cmp.Compare(rank[b.tone], rank[a.tone]) }},
+	{"name", "name", func(*agencyRow, *agencyRow) int { return 0 }},
+	{"leads", "most leads", func(a, b *agencyRow) int { return cmp.Compare(b.Leads, a.Leads) }},
+	{"insertions", "most insertions", func(a, b *agencyRow) int { return cmp.Compare(b.insertions, a.insertions) }},
+	{"oldest", "oldest poll", func(a, b *agencyRow) int { return cmp.Compare(b.oldest, a.oldest) }},
+	{"latency", "slowest leads", func(a, b *agencyRow) int { return cmp.Compare(b.latency, a.latency) }},
+}
+
+// agencyRow is one agency.
+type agencyRow struct {
+	Key, ID    string
+	Value      string // the id as it is, for forms
+	State      badge
+	Note       string
+	Insertions string
+	Walk       moment
+	Verdict    string // of the last walk, where it was partial
+	Oldest     string
+	Late       string // how many wait too long
+	Latency    string
+	P95        string
+	Leads      int
+	Spark      string // a path
+	Waiting    string
+
+	tone       tone
+	insertions int
+	oldest     time.Duration
+	latency    float64
+}
+
+func newAgencyList(s ops.Status, list []trouble, c chart, q url.Values) agencyList {
+	l := agencyList{Query: plain(q.Get("q"), 100), Sort: sortings[0].Name, Sorts: sortings, Total: len(s.Watch.Agencies)}
+	order := sortings[0]
+	if n := slices.IndexFunc(sortings, func(o sorting) bool { return o.Name == q.Get("sort") }); n >= 0 {
+		order, l.Sort = sortings[n], sortings[n].Name
+	}
+	waiting := map[string]uint64{}
+	for _, r := range s.Relay {
+		waiting[r.AgencyID] = r.Pending
+	}
+	tones := agencyTones(list)
+	for _, a := range s.Watch.Agencies {
+		r := newAgencyRow(a, s.Watch.At)
+		r.tone = worse(r.State.Tone, tones[r.ID])
+		if r.State.Tone == well && r.tone != well {
+			r.Note = "see above"
+		}
+		r.Leads, r.Spark = c.agency(a.AgencyID)
+		if n := waiting[a.AgencyID]; n > 0 {
+			r.Waiting = number(int(min(n, 1e15)))
+		}
+		if r.matches(l.Query) {
+			l.Rows = append(l.Rows, r)
+		}
+	}
+	slices.SortStableFunc(l.Rows, func(a, b agencyRow) int { return cmp.Or(order.less(&a, &b), strings.Compare(a.ID, b.ID)) })
+	return l
+}
+
+// agencyTones are the worst troubles of agencies.
+func agencyTones(list []trouble) map[string]tone {
+	tones := map[string]tone{}
+	for _, t := range list {
+		tones[t.agency] = worse(tones[t.agency], t.Tone)
+		for _, one := range t.Items {
+			tones[one.agency] = worse(tones[one.agency], one.Tone)
+		}
+	}
+	return tones
+}
+
+func newAgencyRow(a poller.AgencyStatus, now time.Time) agencyRow {
+	r := agencyRow{
+		Key: "a-" + events.Token(a.AgencyID), ID: plain(a.AgencyID, 64), Value: a.AgencyID, State: stateBadge(a.State),
+		Insertions: number(a.Insertions), insertions: a.Insertions, Walk: at(a.LastCompleteWalk, now), Oldest: "–", Latency: "–",
+	}
+	if l := a.LastWalk; !l.Complete && l.Reason != "" {
+		r.Verdict = partial(l.Reason)
+	}
+	if o, ok := oldest(a, now); ok {
+		r.oldest, r.Oldest = o, span(o.Round(time.Second))
+	}
+	if n := firstPolls(a); n > 0 {
+		r.Late = number(n) + " never yet"
+	}
+	if f := a.Freshness; f != nil {
+		if f.PastCap > 0 {
+			r.Late = number(f.PastCap) + " too long"
+		}
+		if f.Latency.ContactRequests > 0 {
+			r.latency = f.Latency.MedianSeconds
+			r.Latency, r.P95 = span(seconds(f.Latency.MedianSeconds)), span(seconds(f.Latency.P95Seconds))
+		}
+	}
+	if a.Key == "next" {
+		r.Note = "next key"
+	}
+	return r
+}
+
+// matches says whether all words of a query are in the agency's id or state.
+func (r *agencyRow) matches(query string) bool {
+	text := strings.ToLower(r.ID + " " + r.State.Word + " " + r.Note)
+	for word := range strings.FieldsSeq(strings.ToLower(query)) {
+		if !strings.Contains(text, word) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,144 @@
+// Package page is the status page: ops.Status and the newest events as one page that a browser can keep open. It is rendered
+// by the server and whole without a script; with one it renews itself and shows events as they come. It needs nothing from
+// elsewhere and works under a Content-Security-Policy without inline style or script.
+//
+// Everything that it shows came from outside: it is escaped by html/template, bounded here, and cannot break the layout.
+// People are masked unless the options say otherwise. The package decides nothing and changes nothing: its forms post to verbs
+// that the server beside it has, and what may be done is in the context of the request (ops.AccessOf).
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"path"
+	"sync"
+	"time"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/events"
+)
+
+// Options are what the page shows.
+type Options struct {
+	// Status may be called at any time, and is not called by two requests at once.
+	Status func() (ops.Status, error)
+	// Recent returns the newest events of all agencies, at most n, the oldest of them first. nil: there are none.
+	Recent func(n int) []events.Event
+	// Subscribe returns what comes from now on, until the function that it returns is called. A closed channel ends the
+	// reader's stream; it comes again. nil: there is no live tail.
+	Subscribe func() (<-chan events.Event, func())
+	// ShowPeople: the data of people are shown. Else names, messages and the API's records are masked.
+	ShowPeople bool
+	// TokenConfigured: there is a token to sign in with, so a form asks for it.
+	TokenConfigured bool
+}
+
+// Handler serves GET / (the page), /fragment (what of it changes), /events (server-sent events) and /assets/. The page posts
+// forms to actions/resume and actions/approve (agency, insertion), actions/poll (agency), session (token) and session/end,
+// which are not served here. An answer to them may redirect to ./?done=WORD&agency=ID, and the page says so; the words are
+// those of notices.
+func Handler(o Options) http.Handler {
+	h := &handler{o: o, readers: make(chan struct{}, mostReaders)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, "page") })
+	mux.HandleFunc("GET /fragment", func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, "fragment") })
+	mux.HandleFunc("GET /events", h.stream)
+	mux.HandleFunc("GET /assets/{name}", serveAsset)
+	return mux
+}
+
+type handler struct {
+	o       Options
+	readers chan struct{} // one for each stream of events
+
+	mu   sync.Mutex
+	last ops.Status
+	at   time.Time
+}
+
+// fresh is how old a status may be that several pages share.
+const fresh = time.Second
+
+// status is that of now; many open pages ask for it once a second together.
+func (h *handler) status(shared bool) (ops.Status, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if shared && time.Since(h.at) < fresh {
+		return h.last, nil
+	}
+	s, err := h.o.Status()
+	if err == nil {
+		h.last, h.at = s, time.Now()
+	}
+	return s, err
+}
+
+func (h *handler) serve(w http.ResponseWriter, r *http.Request, name string) {
+	q := r.URL.Query()
+	s, err := h.status(name == "fragment" && q.Get("done") == "")
+	if err != nil {
+		http.Error(w, "doorbell cannot read its status; its log says why", http.StatusServiceUnavailable)
+		return
+	}
+	v := h.view(s, q, ops.AccessOf(r.Context()))
+	if name == "page" {
+		v.Tail = h.recent()
+	}
+	var b bytes.Buffer
+	if err := templates.ExecuteTemplate(&b, name, v); err != nil {
+		http.Error(w, "doorbell cannot draw its page", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Write(b.Bytes()) //nolint:errcheck // a reader who left
+}
+
+//go:embed page.html
+var pageHTML string
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{"asset": assetURL}).Parse(pageHTML))
+
+//go:embed assets
+var assetFiles embed.FS
+
+// asset is a file beside the page.
+type asset struct {
+	body            []byte
+	kind, tag, name string
+}
+
+var assets = func() map[string]asset {
+	all := map[string]asset{}
+	entries, _ := fs.ReadDir(assetFiles, "assets") // embedded: cannot fail
+	for _, e := range entries {
+		body, _ := assetFiles.ReadFile("assets/" + e.Name())
+		sum := sha256.Sum256(body)
+		kind := map[string]string{".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}[path.Ext(e.Name())]
+		all[e.Name()] = asset{body, kind + "; charset=utf-8", hex.EncodeToString(sum[:4]), e.Name()}
+	}
+	return all
+}()
+
+// assetURL names a version of a file, so that a browser may keep it.
+func assetURL(name string) string { return "assets/" + name + "?v=" + assets[name].tag }
+
+func serveAsset(w http.ResponseWriter, r *http.Request) {
+	a, ok := assets[r.PathValue("name")]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", a.kind)
+	w.Header().Set("ETag", `"`+a.tag+`"`)
+	w.Header().Set("Cache-Control", "no-cache")
+	if r.URL.Query().Get("v") == a.tag {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	http.ServeContent(w, r, a.name, time.Time{}, bytes.NewReader(a.body))
+}

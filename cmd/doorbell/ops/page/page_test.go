@@ -1,0 +1,374 @@
+package page
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/events"
+	"doorbell/poller"
+)
+
+var now = time.Date(2026, 11, 20, 14, 3, 12, 0, time.UTC)
+
+// shown is what a reader gets of a path.
+func shown(t testing.TB, o Options, path string, act bool) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	Handler(o).ServeHTTP(w, r.WithContext(ops.WithAccess(r.Context(), ops.Access{Act: act})))
+	if w.Code != http.StatusOK {
+		t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+// of are the options of a scene.
+func of(s ops.Status, list []events.Event) Options {
+	return Options{
+		Status: func() (ops.Status, error) { return s, nil }, Recent: func(int) []events.Event { return list },
+		Subscribe: func() (<-chan events.Event, func()) { return make(chan events.Event), func() {} },
+	}
+}
+
+// words is the text of a page, as one line.
+func words(page string) string {
+	_, body, _ := strings.Cut(page, "<main")
+	return strings.Join(strings.Fields(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(body, " ")), " ")
+}
+
+func title(page string) string {
+	_, after, _ := strings.Cut(page, "<title>")
+	text, _, _ := strings.Cut(after, "</title>")
+	return text
+}
+
+func says(t *testing.T, page string, all ...string) {
+	t.Helper()
+	for _, text := range all {
+		if !strings.Contains(page, text) {
+			t.Errorf("it does not say %q", text)
+		}
+	}
+}
+
+func saysNot(t *testing.T, page string, none ...string) {
+	t.Helper()
+	for _, text := range none {
+		if strings.Contains(page, text) {
+			t.Errorf("it says %q", text)
+		}
+	}
+}
+
+func TestAWellDaemonSaysSoWithItsFigures(t *testing.T) {
+	page := shown(t, of(busyScene(now)), "/", false)
+	says(t, title(page), "2 agencies – doorbell")
+	says(t, words(page), "All is well", "Watching 1,599 insertions of 2 agencies", "42 s median", "95 % within 4½ min", "3.1 of 5", "should stay below 33 min",
+		"A100 watching 412 73 s ago", "all events are published", "embedded, nats://127.0.0.1:4222 , stream LISTINGS", "143 MiB of 8 GiB", "slack leads works")
+	saysNot(t, page, "Needs a look", "<form method", "What happens now")
+	says(t, page, "Set DOORBELL_HTTP_TOKEN")
+}
+
+func TestADaemonThatHasJustStartedSaysWhatHappensNowAndNext(t *testing.T) {
+	page := shown(t, of(emptyScene(now)), "/", false)
+	says(t, title(page), "◌ starting – doorbell")
+	says(t, words(page), "Getting to know 2 agencies", "What happens now", "Read the list of insertions", "2 of 400", "Nothing has happened yet", "A100 first walk 250 none yet")
+}
+
+func TestWithoutAgenciesItSaysHowToNameOne(t *testing.T) {
+	page := shown(t, of(base(now), nil), "/", false)
+	says(t, words(page), "No agency is watched", "DOORBELL_AGENCIES", "There is none yet")
+}
+
+func TestEveryTroubleIsToldWithWhatEndsIt(t *testing.T) {
+	s, list := troubledScene(now)
+	page := shown(t, of(s, list), "/", false)
+	says(t, title(page), "■ 1 halted – doorbell")
+	says(t, words(page), "A100 is halted: the key may not read this agency", "ask the provider&#39;s account manager to link it, then resume it.", "doorbell resume A100",
+		"B200 lacks 611 of 1,187 insertions", "in 18 min", "doorbell approve B200", "C300: nothing good is heard of contact requests", "502 Bad Gateway", "doorbell check",
+		"An insertion of B200 is halted: altau##H1#0034", "B200: answers about contact requests are not what they were", "--agency B200 --type watch.schema_drifted",
+		"slack leads takes nothing", "12 events wait, and are tried again", "The store is nearly full", "raise DOORBELL_STORE_MAX", "NATS does not take events", "1,244 events wait",
+		"maximum bytes exceeded", "2.5 now: the API asked for patience", "37 insertions wait longer than 33 min", "last was partial: a page failed", "doorbell dlq ls")
+	saysNot(t, page, "All is well", "<form method")
+}
+
+func TestWhoMayActGetsButtonsAndOthersCommands(t *testing.T) {
+	s, list := troubledScene(now)
+	page := shown(t, of(s, list), "/", true)
+	says(t, page, `action="actions/resume"`, `name="agency" value="A100"`, `name="insertion" value="altau##H1#0034"`, `action="actions/approve"`, "Tell that 611 insertions of B200 disappeared",
+		`action="actions/poll"`, `action="session/end"`)
+	saysNot(t, page, "doorbell resume A100", `type="password"`)
+	o := of(s, list)
+	o.TokenConfigured = true
+	page = shown(t, o, "/", false)
+	says(t, page, `action="session"`, `type="password" name="token"`, "doorbell resume A100")
+	saysNot(t, page, "actions/", "session/end")
+}
+
+func TestWhatSharesACauseIsOneTrouble(t *testing.T) {
+	s, list := manyScene(now, 200)
+	for n := range s.Watch.Agencies {
+		a := &s.Watch.Agencies[n]
+		a.State, a.Held = "halted", nil
+		a.Halts = []poller.HaltStatus{{Scope: events.ScopeAgency, Since: now, Status: 403, ProbableReason: "key_rejected", Resume: "doorbell resume " + a.AgencyID, Advice: "Do this. If the key is right, run: doorbell resume " + a.AgencyID}}
+	}
+	page := shown(t, of(s, list), "/", true)
+	says(t, title(page), "■ 200 halted – doorbell")
+	says(t, words(page), "200 agencies are halted: the API refuses the key", "If the key is right, resume it.")
+	if n := strings.Count(page, "<article"); n != 1 {
+		t.Errorf("%d troubles", n)
+	}
+	if n := strings.Count(page, `action="actions/resume"`); n != 200 {
+		t.Errorf("%d can be resumed", n)
+	}
+}
+
+func TestADeadAPIIsOneTroubleAndNotThatOfItsAgencies(t *testing.T) {
+	s, list := busyScene(now)
+	s.Watch.Down = now.Add(20 * time.Second).Format(time.RFC3339)
+	for n := range s.Watch.Agencies {
+		s.Watch.Agencies[n].State, s.Watch.Agencies[n].LastError = "backing_off", "connection refused"
+	}
+	page := shown(t, of(s, list), "/", false)
+	says(t, words(page), "The API does not answer", "Nobody answers at https://api.example.com", "The next try is in 20 s.", "connection refused")
+	if n := strings.Count(page, "<article"); n != 1 {
+		t.Errorf("%d troubles", n)
+	}
+}
+
+// TestNothingThatIsTroubledIsCalledWell holds the page against Status.Troubled, for each thing that can be wrong alone.
+func TestNothingThatIsTroubledIsCalledWell(t *testing.T) {
+	for name, spoil := range map[string]func(s *ops.Status, a *poller.AgencyStatus){
+		"down":     func(s *ops.Status, _ *poller.AgencyStatus) { s.Watch.Down = "soon" },
+		"no space": func(s *ops.Status, _ *poller.AgencyStatus) { s.Watch.NoSpace = true },
+		"alarm":    func(s *ops.Status, _ *poller.AgencyStatus) { s.Store.Alarm = true },
+		"full":     func(s *ops.Status, _ *poller.AgencyStatus) { s.Store.Full, s.Store.Alarm = true, true },
+		"halt": func(_ *ops.Status, a *poller.AgencyStatus) {
+			a.Halts = []poller.HaltStatus{{Scope: events.ScopeInsertion}}
+		},
+		"held":        func(_ *ops.Status, a *poller.AgencyStatus) { a.Held = &poller.HeldStatus{} },
+		"stale":       func(_ *ops.Status, a *poller.AgencyStatus) { a.Alarms = []poller.Alarm{{Kind: "stale"}} },
+		"new alarm":   func(_ *ops.Status, a *poller.AgencyStatus) { a.Alarms = []poller.Alarm{{Kind: "unheard_of"}} },
+		"backing off": func(_ *ops.Status, a *poller.AgencyStatus) { a.State = "backing_off" },
+		"off":         func(s *ops.Status, _ *poller.AgencyStatus) { s.Forwarders[0].Off = true },
+		"failing":     func(s *ops.Status, _ *poller.AgencyStatus) { s.Forwarders[0].FailingSince = now.Add(-6 * time.Minute) },
+		"not at work": func(s *ops.Status, _ *poller.AgencyStatus) {
+			s.Forwarders = []ops.ForwarderStatus{{Name: "slack", Problem: "no state"}}
+		},
+	} {
+		s, _ := busyScene(now)
+		spoil(&s, &s.Watch.Agencies[1])
+		if !s.Troubled() {
+			t.Errorf("%s: no trouble, so this test says nothing", name)
+		}
+		page := shown(t, of(s, nil), "/", false)
+		if strings.Contains(page, "All is well") || !strings.Contains(page, "Needs a look") {
+			t.Errorf("%s: all is said to be well", name)
+		}
+		if strings.HasPrefix(title(page), "2 agencies") || strings.Contains(title(page), "%") {
+			t.Errorf("%s: the title is %q", name, title(page))
+		}
+	}
+}
+
+func TestNobodyIsShownUnlessItIsAllowed(t *testing.T) {
+	s, list := busyScene(now)
+	o := of(s, list)
+	for _, path := range []string{"/", "/fragment"} {
+		saysNot(t, shown(t, o, path, true), nobody, "Nora", "+4179", "Guten Tag")
+	}
+	for _, e := range list {
+		text, ok := bare(o).cloudEvent(e)
+		if !ok || strings.Contains(string(text), nobody) || strings.Contains(string(text), "Nora") {
+			t.Fatalf("%t: %s tells a person", ok, e.Type)
+		}
+	}
+	o.ShowPeople = true
+	says(t, shown(t, o, "/", false), "from Nora "+nobody+": Guten Tag")
+	text, _ := bare(o).cloudEvent(list[0])
+	says(t, string(text), nobody+"@example.org")
+}
+
+// bare is a handler without its routes.
+func bare(o Options) *handler { return &handler{o: o, readers: make(chan struct{}, mostReaders)} }
+
+func TestWhatIsSentIsACloudEventWithALine(t *testing.T) {
+	s, list := busyScene(now)
+	text, ok := bare(of(s, list)).cloudEvent(list[2])
+	if !ok || bytes.ContainsRune(text, '\n') {
+		t.Fatalf("%t %s", ok, text)
+	}
+	var e events.Event
+	if err := json.Unmarshal(text, &e); err != nil || e.ID != list[2].ID || e.Type != events.TypeInsertionAppeared {
+		t.Errorf("%v: %+v", err, e)
+	}
+	var v struct{ Line, SpecVersion string }
+	if err := json.Unmarshal(text, &v); err != nil || v.SpecVersion != "1.0" || !strings.Contains(v.Line, "“Ruhig & zentral: 2.5 Zimmer”") {
+		t.Errorf("%v: %+v", err, v)
+	}
+}
+
+func TestHostileTextStaysTextAndShort(t *testing.T) {
+	for _, text := range []string{
+		`"><script>alert(1)</script><img src=x onerror=alert(1)>`, `' onfocus=alert(1) autofocus x='`, "javascript:alert(1)//", "</title></textarea></style><svg onload=alert(1)>",
+		"a\x00b\xff\u202etfel\u2066", "line\r\nSet-Cookie: x\n\ndata: {}", "{{.Act}} ${x} `", strings.Repeat("W", 1<<20), strings.Repeat("\U0001F469\u200d\U0001F467 ", 1<<16), "",
+	} {
+		s, list := hostile(now, text)
+		o := of(s, list)
+		o.TokenConfigured = true
+		for _, act := range []bool{false, true} {
+			page := shown(t, o, "/?q=%22%3E%3Cscript%3E&sort=%22%3E%3Cscript%3E&done=resumed&agency=%3Cscript%3E", act)
+			if n := strings.Count(page, "<script"); n != 1 {
+				t.Errorf("%.20q: %d scripts", text, n)
+			}
+			tags := regexp.MustCompile(`"[^"]*"`).ReplaceAllString(page, "")
+			if m := regexp.MustCompile(`<[a-z]+[^<>]*\s(on[a-z]+|style)=`).FindString(tags); m != "" {
+				t.Errorf("%.20q: %.200s", text, m)
+			}
+			saysNot(t, page, "\x00", nobody, "href=\"javascript", "%!")
+			// Forms carry references and ids as they are: these few may be long.
+			visible := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page, "")
+			saysNot(t, visible, "\u202e", "\u2066")
+			if len(visible) > 60_000 {
+				t.Errorf("%.20q: %d bytes to read", text, len(visible))
+			}
+		}
+		if data, ok := bare(o).cloudEvent(list[0]); ok && bytes.ContainsAny(data, "\n\r") {
+			t.Errorf("%.20q: more than one line", text)
+		}
+	}
+}
+
+func TestAnActionIsReportedInFixedWordsOnly(t *testing.T) {
+	o := of(busyScene(now))
+	says(t, words(shown(t, o, "/?done=resumed&agency=A100", true)), "A100 is asked for again.")
+	says(t, words(shown(t, o, "/?done=refusedtoken", false)), "not the token")
+	for _, query := range []string{"?done=resumed&agency=Z999", "?done=Your+account+is+closed", "?done=", "?agency=A100"} {
+		saysNot(t, words(shown(t, o, "/"+query, true)), "Z999", "closed", "is asked for again")
+	}
+}
+
+func TestAgenciesAreFoundAndSorted(t *testing.T) {
+	s, list := manyScene(now, 200)
+	o := of(s, list)
+	ids := func(query string) (ids []string) {
+		for _, m := range regexp.MustCompile(`scope="row">([A-Z]\d+)<`).FindAllStringSubmatch(shown(t, o, "/fragment"+query, false), -1) {
+			ids = append(ids, m[1])
+		}
+		return ids
+	}
+	if all := ids(""); len(all) != 200 || all[0] != "A190" || all[199] != "I297" {
+		t.Errorf("%d, from %s to %s", len(all), all[0], all[len(all)-1])
+	}
+	if all := ids("?sort=name"); !slices.IsSorted(all) {
+		t.Errorf("by name: %v", all)
+	}
+	if halted := ids("?q=HALTED"); len(halted) != 7 {
+		t.Errorf("halted are %v", halted)
+	}
+	if found := ids("?q=a1+watch&sort=name"); len(found) == 0 || !strings.HasPrefix(found[0], "A1") {
+		t.Errorf("found are %v", found)
+	}
+	says(t, words(shown(t, o, "/fragment?q=nothing", false)), "0 of 200", "No agency is like that. Show all 200")
+}
+
+func TestHoursThatAreNotOfTheLastDayAreNotDrawn(t *testing.T) {
+	s, _ := busyScene(now)
+	s.Hours = []ops.AgencyHours{{AgencyID: "A100", Hours: []ops.Hour{
+		{At: now.Truncate(time.Hour), Leads: 3, Events: 5}, {At: now.Truncate(time.Hour).Add(-23 * time.Hour), Leads: 4, Events: 4},
+		{At: now.Truncate(time.Hour).Add(-24 * time.Hour), Leads: 100}, {At: now.Truncate(time.Hour).Add(time.Hour), Leads: 100},
+	}}}
+	c := newChart(s)
+	if c.Leads.Total != 7 || c.Leads.Last != 3 || c.Leads.Most != 4 || c.Events.Total != 9 || len(c.Hours) != 24 {
+		t.Errorf("%+v", c)
+	}
+	if n, path := c.agency("A100"); n != 7 || path != "M0 16v-16h2v16zM69 16v-12h2v12z" {
+		t.Errorf("%d %s", n, path)
+	}
+}
+
+func TestAStatusThatCannotBeReadIsSaidWithoutItsError(t *testing.T) {
+	o := Options{Status: func() (ops.Status, error) { return ops.Status{}, errors.New("secret path") }}
+	w := httptest.NewRecorder()
+	Handler(o).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	if w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), "secret") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestManyOpenPagesAskOnceASecond(t *testing.T) {
+	asked := 0
+	s, list := busyScene(now)
+	o := of(s, list)
+	o.Status = func() (ops.Status, error) { asked++; return s, nil }
+	h := Handler(o)
+	for range 20 {
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/fragment", nil))
+	}
+	if asked != 1 {
+		t.Errorf("the status was read %d times", asked)
+	}
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/fragment?done=resumed", nil))
+	if asked != 3 {
+		t.Errorf("what follows on an action was not read anew: %d", asked)
+	}
+}
+
+func TestFilesBesideThePageAreKeptByTheirVersion(t *testing.T) {
+	o := of(busyScene(now))
+	page := shown(t, o, "/", false)
+	links := regexp.MustCompile(`(?:href|src)="(assets/[^"]+)"`).FindAllStringSubmatch(page, -1)
+	if len(links) != 3 {
+		t.Fatalf("links are %q", links)
+	}
+	for _, link := range links {
+		w := httptest.NewRecorder()
+		Handler(o).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/"+link[1], nil))
+		if w.Code != http.StatusOK || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") || strings.Contains(w.Header().Get("Content-Type"), "plain") {
+			t.Errorf("%s: %d %v", link[1], w.Code, w.Header())
+		}
+	}
+	for _, path := range []string{"/assets/", "/assets/..%2fpage.go", "/assets/page.html", "/other", "/actions/resume"} {
+		w := httptest.NewRecorder()
+		Handler(o).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != http.StatusNotFound {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+}
+
+// TestThePageOf200AgenciesStaysSmall bounds what a browser fetches each five seconds, as it travels.
+func TestThePageOf200AgenciesStaysSmall(t *testing.T) {
+	page := shown(t, of(manyScene(now, 200)), "/fragment", true)
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	io.WriteString(z, page) //nolint:errcheck // into memory
+	z.Close()
+	if t.Logf("%d bytes, %d compressed", len(page), b.Len()); len(page) > 300_000 || b.Len() > 30_000 {
+		t.Errorf("%d bytes, %d compressed", len(page), b.Len())
+	}
+}
+
+// BenchmarkPage renders the part that is renewed.
+func BenchmarkPage(b *testing.B) {
+	s, list := manyScene(now, 200)
+	h := bare(of(s, list))
+	for b.Loop() {
+		v := h.view(s, nil, ops.Access{Act: true})
+		if err := templates.ExecuteTemplate(io.Discard, "fragment", v); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,301 @@
+package page
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/poller"
+)
+
+// view is the page in words, as the template needs it.
+type view struct {
+	Headline headline
+	At       moment
+	Version  string
+	Up       string
+	BaseURL  string
+	DataDir  string
+	Notice   string
+
+	Steps      []step
+	Troubles   []trouble
+	Figures    []figure
+	Chart      chart
+	Agencies   agencyList
+	NATS       natsView
+	Store      storeView
+	Forwarders []forwarderRow
+	Tail       []tailLine
+
+	Act, SignIn, Live, People bool
+}
+
+func (h *handler) view(s ops.Status, q url.Values, may ops.Access) *view {
+	if s.Watch.At.IsZero() {
+		s.Watch.At = time.Now()
+	}
+	v := &view{
+		At: at(s.Watch.At, s.Watch.At), Version: plain(s.Version, 40), Up: uptime(s), BaseURL: plain(s.Watch.BaseURL, 120), DataDir: plain(s.DataDir, 120),
+		Act: may.Act, SignIn: h.o.TokenConfigured && !may.Act, Live: h.o.Subscribe != nil, People: h.o.ShowPeople,
+		Notice: notice(q, s),
+	}
+	v.Troubles = troubles(s)
+	v.Headline = v.headline(s, v.Troubles)
+	v.Steps = steps(s)
+	v.Chart = newChart(s)
+	v.Figures = figures(s, v.Chart)
+	v.Agencies = newAgencyList(s, v.Troubles, v.Chart, q)
+	v.NATS, v.Store = newNATSView(s), newStoreView(s)
+	v.Forwarders = forwarderRows(s)
+	return v
+}
+
+// notice says what an action did. Of what the address says it repeats nothing but an agency that there is.
+func notice(q url.Values, s ops.Status) string {
+	word, id := q.Get("done"), q.Get("agency")
+	text, ok := notices[word]
+	if !ok {
+		return ""
+	}
+	if text[0] >= 'A' && text[0] <= 'Z' {
+		return text
+	}
+	if !slices.ContainsFunc(s.Watch.Agencies, func(a poller.AgencyStatus) bool { return a.AgencyID == id }) {
+		return ""
+	}
+	return plain(id, 64) + " " + text
+}
+
+// step is one of those from the start to the first news.
+type step struct {
+	Text       string
+	Detail     string
+	Done, Now  bool
+	Share, All int // of progress; All 0: none is shown
+}
+
+// steps are told until the first agency is watched.
+func steps(s ops.Status) []step {
+	agencies := s.Watch.Agencies
+	if len(agencies) == 0 || learning(agencies) < len(agencies) {
+		return nil
+	}
+	walked, insertions, never := 0, 0, 0
+	for _, a := range agencies {
+		if !a.LastCompleteWalk.IsZero() {
+			walked++
+		}
+		insertions += a.Insertions
+		never += firstPolls(a)
+	}
+	list := []step{
+		{Text: "Read the list of insertions", Detail: count(insertions, "insertion", "insertions") + " so far", Done: walked == len(agencies)},
+		{Text: "Read it once more, to be sure that it is all", Detail: "until two lists agree"},
+		{Text: "Ask every insertion for its contact requests", Detail: fmt.Sprintf("%s of %s", number(insertions-min(never, insertions)), number(insertions)), Share: insertions - min(never, insertions), All: insertions},
+		{Text: "Watch", Detail: "from here on, what appears is news"},
+	}
+	list[2].Done = list[0].Done && insertions > 0 && never == 0
+	for n := range list {
+		if !list[n].Done {
+			list[n].Now = true
+			break
+		}
+	}
+	return list
+}
+
+func firstPolls(a poller.AgencyStatus) int {
+	if a.Freshness != nil {
+		return a.Freshness.NeverPolled
+	}
+	return a.FirstPolls
+}
+
+// figure is one number that a person looks for.
+type figure struct {
+	Name, Value, Unit, Sub string
+	Tone                   tone
+	Bar                    bool
+	Share                  int // of 100, for the bar
+}
+
+func figures(s ops.Status, c chart) []figure {
+	return []figure{
+		{Name: "Leads in 24 hours", Value: number(c.Leads.Total), Sub: number(c.Leads.Last) + " in this hour"},
+		latencyFigure(s.Watch.Latency), budgetFigure(s), oldestFigure(s), insertionsFigure(s), waitingFigure(s),
+	}
+}
+
+func latencyFigure(l poller.Latency) figure {
+	f := figure{Name: "From lead to event", Value: "–", Sub: "no lead yet since the start"}
+	if l.ContactRequests > 0 {
+		f.Value, f.Unit = span(seconds(l.MedianSeconds)), "median"
+		f.Sub = "95 % within " + span(seconds(l.P95Seconds))
+	}
+	return f
+}
+
+// budgetFigure is what was spent in the last minute of what may be spent.
+func budgetFigure(s ops.Status) figure {
+	w := s.Watch
+	spent := float64(w.LastMinute) / 60
+	f := figure{Name: "Requests a second", Value: rate(spent), Unit: "of " + rate(w.RequestsPerSecond), Bar: true, Sub: number(int(min(w.Requests, 1e15))) + " since the start"}
+	if w.RequestsPerSecond > 0 {
+		f.Share = int(math.Round(100 * min(1, spent/w.RequestsPerSecond)))
+	}
+	if w.Effective < w.RequestsPerSecond {
+		f.Tone, f.Sub = warn, fmt.Sprintf("%s now: the API asked for patience", rate(w.Effective))
+	}
+	return f
+}
+
+func rate(r float64) string {
+	if r >= 9.95 || r == math.Trunc(r) {
+		return strconv.FormatFloat(r, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(r, 'g', 2, 64)
+}
+
+func oldestFigure(s ops.Status) figure {
+	f := figure{Name: "Oldest poll", Value: "–", Sub: "nothing was polled yet"}
+	longest, most, past := time.Duration(-1), time.Duration(0), 0
+	for _, a := range s.Watch.Agencies {
+		if o, ok := oldest(a, s.Watch.At); ok {
+			longest = max(longest, o)
+		}
+		if a.Freshness != nil {
+			most, past = max(most, seconds(a.Freshness.CapSeconds)), past+a.Freshness.PastCap
+		}
+	}
+	if longest >= 0 {
+		f.Value, f.Sub = span(longest.Round(time.Second)), "should stay below "+span(most)
+	}
+	if past > 0 {
+		f.Tone, f.Sub = warn, count(past, "insertion waits", "insertions wait")+" longer than "+span(most)
+	}
+	return f
+}
+
+// oldest is how long the insertion of an agency waits that waits the longest.
+func oldest(a poller.AgencyStatus, now time.Time) (time.Duration, bool) {
+	switch {
+	case a.Freshness != nil && a.Freshness.Insertions > 0:
+		return seconds(a.Freshness.OldestSeconds), true
+	case !a.OldestPoll.IsZero():
+		return now.Sub(a.OldestPoll), true
+	}
+	return 0, false
+}
+
+func insertionsFigure(s ops.Status) figure {
+	n, never := 0, 0
+	for _, a := range s.Watch.Agencies {
+		n, never = n+a.Insertions, never+firstPolls(a)
+	}
+	f := figure{Name: "Insertions", Value: number(n), Sub: "of " + count(len(s.Watch.Agencies), "agency", "agencies")}
+	if never > 0 {
+		f.Sub = number(never) + " not polled yet"
+	}
+	return f
+}
+
+func waitingFigure(s ops.Status) figure {
+	n := int(min(pending(s), 1e12))
+	f := figure{Name: "Waiting for NATS", Value: number(n), Sub: "all events are published"}
+	if n > 0 {
+		f.Sub = "events, kept in the log"
+	}
+	if !s.NATS.Connected || s.NATS.Problem != "" {
+		f.Tone, f.Sub = bad, "NATS takes none now"
+	}
+	return f
+}
+
+// natsView is where events go.
+type natsView struct {
+	State       badge
+	Kind        string
+	URL, Stream string
+}
+
+func newNATSView(s ops.Status) natsView {
+	n := natsView{State: badge{well, "disc", "connected"}, Kind: "external", URL: plain(s.NATS.URL, 200), Stream: plain(s.NATS.Stream, 80)}
+	if s.NATS.Embedded {
+		n.Kind = "embedded"
+	}
+	switch {
+	case !s.NATS.Connected:
+		n.State = badge{bad, "triangle", "not connected"}
+	case s.NATS.Problem != "":
+		n.State = badge{bad, "triangle", "in trouble"}
+	}
+	return n
+}
+
+// storeView is how full the store is.
+type storeView struct {
+	State badge
+	Text  string
+	Share int
+}
+
+func newStoreView(s ops.Status) storeView {
+	v := storeView{State: badge{well, "disc", "has room"}, Text: bytesText(s.Store.InUse)}
+	if s.Store.Max > 0 {
+		v.Text += " of " + bytesText(s.Store.Max)
+		v.Share = int(min(100, 100*float64(s.Store.InUse)/float64(s.Store.Max)))
+	}
+	switch {
+	case s.Store.Full:
+		v.State = badge{bad, "square", "full"}
+	case s.Store.Alarm:
+		v.State = badge{warn, "triangle", "nearly full"}
+	}
+	return v
+}
+
+// forwarderRow is one kind of events to one destination.
+type forwarderRow struct {
+	Key               string
+	State             badge
+	Name, Destination string
+	Sent, Waiting     string
+	Last              moment
+	DeadLetters       int
+}
+
+func forwarderRows(s ops.Status) (rows []forwarderRow) {
+	for _, f := range s.Forwarders {
+		r := forwarderRow{
+			Key: "f" + key(f.Name, f.Kind, f.Destination), Name: plain(f.Name+" "+f.Kind, 60), Destination: middle(f.Destination, 80), State: badge{well, "disc", "works"},
+			Sent: number(int(min(f.Events, 1e15))), Waiting: number(int(min(f.Waiting, 1e15))), Last: at(f.LastSent, s.Watch.At), DeadLetters: int(min(f.DeadLetters, 1e9)),
+		}
+		switch {
+		case f.Off:
+			r.State = badge{bad, "square", "off"}
+		case !f.FailingSince.IsZero():
+			r.State = badge{warn, "triangle", "takes nothing"}
+		case f.Problem != "":
+			r.State = badge{warn, "triangle", "waits"}
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// about is one trouble, and what may be done about it.
+type about struct {
+	One trouble
+	Act bool
+}
+
+// With gives a template one of the troubles.
+func (v *view) With(t trouble) about { return about{t, v.Act} }
+
+// With gives a template another one.
+func (a about) With(t trouble) about { return about{t, a.Act} }

@@ -1,0 +1,132 @@
+package page
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"doorbell/events"
+)
+
+// streamed begins a stream in a bubble, and returns what was sent so far.
+func streamed(t *testing.T, o Options, last string) (sent func() string, leave func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodGet, "/events", nil).WithContext(ctx)
+	r.Header.Set("Last-Event-ID", last)
+	done := make(chan struct{})
+	go func() {
+		Handler(o).ServeHTTP(w, r)
+		close(done)
+	}()
+	return func() string { synctest.Wait(); return w.Body.String() }, func() { cancel(); <-done }
+}
+
+func TestAReaderGetsTheNewestEventsAndEachOfThoseThatFollowOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		past := someEvents(time.Now(), 5)
+		news := make(chan events.Event, 10)
+		o := Options{Recent: func(int) []events.Event { return past }, Subscribe: func() (<-chan events.Event, func()) { return news, func() {} }}
+		next := anEvent(6, time.Now())
+		news <- past[4] // came between the two looks
+		news <- next
+		sent, leave := streamed(t, o, "")
+		for _, e := range append(past, next) {
+			if n := strings.Count(sent(), "id: "+e.ID+"\n"); n != 1 {
+				t.Errorf("%s was sent %d times", e.ID, n)
+			}
+		}
+		leave()
+		sent, leave = streamed(t, o, past[3].ID)
+		if text := sent(); strings.Count(text, "\ndata: ") != 1 || !strings.Contains(text, past[4].ID) {
+			t.Errorf("who had all but the last one got %s", text)
+		}
+		leave()
+	})
+}
+
+func TestAQuietStreamBeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left := false
+		o := Options{Subscribe: func() (<-chan events.Event, func()) { return make(chan events.Event), func() { left = true } }}
+		sent, leave := streamed(t, o, "")
+		before := sent()
+		time.Sleep(heartbeat + time.Second)
+		if beat := strings.TrimPrefix(sent(), before); beat != ": \n\n" {
+			t.Errorf("after %s it said %q", heartbeat, beat)
+		}
+		if leave(); !left {
+			t.Error("it is still subscribed after its reader has left")
+		}
+	})
+}
+
+func TestAReaderWhoIsCutOffIsLetGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		news := make(chan events.Event)
+		close(news)
+		w := httptest.NewRecorder()
+		Handler(Options{Subscribe: func() (<-chan events.Event, func()) { return news, func() {} }}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/events", nil))
+		if !strings.HasPrefix(w.Body.String(), "retry: ") { // it has returned
+			t.Errorf("%q", w.Body)
+		}
+	})
+}
+
+func TestReadersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := Handler(Options{Subscribe: func() (<-chan events.Event, func()) { return make(chan events.Event), func() {} }})
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		for range mostReaders {
+			go h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/events", nil).WithContext(ctx))
+		}
+		synctest.Wait()
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/events", nil))
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+			t.Errorf("one more got %d", w.Code)
+		}
+		leave()
+		synctest.Wait()
+		again, end := context.WithCancel(t.Context())
+		w = httptest.NewRecorder()
+		go h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/events", nil).WithContext(again))
+		synctest.Wait()
+		if w.Code != http.StatusOK {
+			t.Errorf("after all had left one got %d", w.Code)
+		}
+		end()
+		synctest.Wait()
+	})
+}
+
+func TestEventsArriveOverHTTPWhenTheyHappen(t *testing.T) {
+	news := make(chan events.Event, 1)
+	server := httptest.NewServer(Handler(Options{Subscribe: func() (<-chan events.Event, func()) { return news, func() {} }}))
+	defer server.Close()
+	answer, err := http.Get(server.URL + "/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	e := anEvent(1, time.Now())
+	news <- e
+	lines := bufio.NewScanner(answer.Body)
+	for lines.Scan() {
+		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+			if !strings.Contains(data, fmt.Sprintf("%q:%q", "id", e.ID)) || answer.Header.Get("Content-Type") != "text/event-stream" {
+				t.Errorf("%s, %s", answer.Header.Get("Content-Type"), data)
+			}
+			return
+		}
+	}
+	t.Errorf("the stream ended: %v", lines.Err())
+}

@@ -30,7 +30,7 @@ type sorting struct {
 var sortings = []sorting{
 	{"state", "trouble first", func(a, b *agencyRow) int { return cmp.Compare(rank[b.tone], rank[a.tone]) }},
 	{"name", "name", func(*agencyRow, *agencyRow) int { return 0 }},
-	{"leads", "most leads", func(a, b *agencyRow) int { return cmp.Compare(b.Leads, a.Leads) }},
+	{"leads", "most leads", func(a, b *agencyRow) int { return cmp.Compare(b.leads, a.leads) }},
 	{"insertions", "most insertions", func(a, b *agencyRow) int { return cmp.Compare(b.insertions, a.insertions) }},
 	{"oldest", "oldest poll", func(a, b *agencyRow) int { return cmp.Compare(b.oldest, a.oldest) }},
 	{"latency", "slowest leads", func(a, b *agencyRow) int { return cmp.Compare(b.latency, a.latency) }},
@@ -49,12 +49,13 @@ type agencyRow struct {
 	Late       string // how many wait too long
 	Latency    string
 	P95        string
-	Leads      int
+	Leads      string
 	Spark      string // a path
 	Waiting    string
 
 	tone       tone
 	insertions int
+	leads      int
 	oldest     time.Duration
 	latency    float64
 }
@@ -76,7 +77,8 @@ func newAgencyList(s ops.Status, list []trouble, c chart, q url.Values) agencyLi
 		if r.State.Tone == well && r.tone != well {
 			r.Note = "see above"
 		}
-		r.Leads, r.Spark = c.agency(a.AgencyID)
+		r.leads, r.Spark = c.agency(a.AgencyID)
+		r.Leads = number(r.leads)
 		if n := waiting[a.AgencyID]; n > 0 {
 			r.Waiting = number(int(min(n, 1e15)))
 		}

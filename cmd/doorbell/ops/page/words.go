@@ -165,7 +165,14 @@ func count(n int, one, many string) string {
 	return number(n) + " " + many
 }
 
+// number has at most nine characters.
 func number(n int) string {
+	switch {
+	case n >= 1e10:
+		return strconv.FormatFloat(float64(n)/1e9, 'g', 4, 64) + " G"
+	case n >= 1e7:
+		return strconv.FormatFloat(float64(n)/1e6, 'g', 4, 64) + " M"
+	}
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
 		text = text[:i] + "," + text[i:]

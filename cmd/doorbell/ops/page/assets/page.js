@@ -131,7 +131,8 @@
     if (!form.hasAttribute('data-live')) return;
     e.preventDefault();
     const button = form.querySelector('button'), body = new URLSearchParams(new FormData(form));
-    button.disabled = true;
+    if (button.ariaBusy === 'true') return;
+    button.ariaBusy = 'true'; // a disabled one would lose the focus
     try {
       const answer = await fetch(form.getAttribute('action'), { method: 'POST', body, signal: AbortSignal.timeout(30000) });
       const said = new URL(answer.url).searchParams;
@@ -140,7 +141,7 @@
     } catch {
       done = 'done=failed';
     }
-    button.disabled = false;
+    button.ariaBusy = null;
     await renew();
     if (done) setTimeout(() => { done = ''; }, 8000);
   });

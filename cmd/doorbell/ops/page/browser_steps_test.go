@@ -1,0 +1,253 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/events"
+)
+
+func scenesFit(t *testing.T, b context.Context) {
+	now := time.Now()
+	for name, scene := range map[string]func() (ops.Status, []events.Event){
+		"empty": func() (ops.Status, []events.Event) { return emptyScene(now) }, "busy": func() (ops.Status, []events.Event) { return busyScene(now) },
+		"troubled": func() (ops.Status, []events.Event) { return troubledScene(now) }, "many": func() (ops.Status, []events.Event) { return manyScene(now, 200) },
+		"hostile": func() (ops.Status, []events.Event) { return hostile(now, strings.Repeat("W", 5000)) },
+		"script": func() (ops.Status, []events.Event) {
+			return hostile(now, `"><script>document.title='taken'</script><img src=x onerror="document.title='taken'">`)
+		},
+	} {
+		s := newSite(t, first(scene()), second(scene()))
+		s.act = true
+		p := open(t, b, s.URL, size(360))
+		p.until("document.getElementById('tail-state').className.includes('on')")
+		p.text("document.querySelectorAll('details').forEach(d => d.open = true)")
+		for _, width := range []int64{360, 390, 768, 1280} {
+			p.do(size(width))
+			if over := p.text("document.documentElement.scrollWidth - innerWidth"); over != "0" {
+				t.Errorf("%s at %d: %s too wide, because of %s", name, width, over, p.text(wide))
+			}
+		}
+		if title := p.text("document.title"); title == "taken" {
+			t.Errorf("%s: a script of the API ran", name)
+		}
+	}
+}
+
+// wide are the innermost things that reach out of the window.
+const wide = `[...document.querySelectorAll('main *, header *, footer *')].filter(e => e.getBoundingClientRect().right > innerWidth && ![...e.children].some(c => c.getBoundingClientRect().right > innerWidth)).slice(0, 5).map(e => e.tagName + '.' + (e.className.baseVal ?? e.className) + ' ' + e.textContent.slice(0, 20))`
+
+func first(s ops.Status, _ []events.Event) ops.Status      { return s }
+func second(_ ops.Status, l []events.Event) []events.Event { return l }
+
+// contrasts lists visible texts whose contrast with what is behind them is less than WCAG AA asks for.
+const contrasts = `(() => {
+  const parts = c => c.startsWith('color(') ? c.match(/[\d.]+/g).map((v, i) => i < 3 ? v * 255 : +v) : c.match(/[\d.]+/g).map(Number);
+  const light = c => { const [r, g, b] = c.map(v => { v /= 255; return v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; }); return .2126 * r + .7152 * g + .0722 * b; };
+  const behind = e => { for (; e; e = e.parentElement) { const c = parts(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] === 1) return c; } return [255, 255, 255]; };
+  const poor = new Set();
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let n; n = walk.nextNode();) {
+    const e = n.parentElement;
+    if (!n.nodeValue.trim() || !e.checkVisibility() || e.closest('.vh, .skip, svg, noscript, option')) continue;
+    const style = getComputedStyle(e), a = light(parts(style.color)), b = light(behind(e));
+    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+    const large = parseFloat(style.fontSize) >= 24 || parseFloat(style.fontSize) >= 18.66 && style.fontWeight >= 700;
+    if (ratio < (large ? 3 : 4.5)) poor.add(e.className + ' ' + n.nodeValue.trim().slice(0, 30) + ' ' + ratio.toFixed(2));
+  }
+  return [...poor].join('; ');
+})()`
+
+func textHasContrast(t *testing.T, b context.Context) {
+	for _, name := range []string{"light", "dark"} {
+		for _, scene := range []func(time.Time) (ops.Status, []events.Event){emptyScene, troubledScene} {
+			s := newSite(t, first(scene(time.Now())), second(scene(time.Now())))
+			s.act = true
+			p := open(t, b, s.URL, size(1280), scheme(name))
+			if poor := p.text(contrasts); poor != "" {
+				t.Errorf("%s: %s", name, poor)
+			}
+		}
+	}
+}
+
+func tailMoves(t *testing.T, b context.Context) {
+	s := newSite(t, first(busyScene(time.Now())), someEvents(time.Now(), 3))
+	p := open(t, b, s.URL, size(1280))
+	p.until("document.getElementById('tail-state').textContent === 'live'")
+	count, newest := "document.querySelectorAll('#tail-list li').length", "document.querySelector('#tail-list li').textContent"
+	e := anEvent(7, time.Now())
+	s.happen(e)
+	p.until(count + " === 4 && " + newest + ".includes('" + e.Reference + "')")
+	if text := p.text(newest); !strings.Contains(text, "contact_request.created") || strings.Contains(text, nobody) || strings.Contains(text, "Nora") {
+		t.Errorf("it says %q", text)
+	}
+	p.do(chromedp.Click(chromedp.CSS("#pause")))
+	s.happen(anEvent(8, time.Now()))
+	p.until("document.getElementById('pause').textContent === 'Go on (1)' && " + count + " === 4")
+	p.do(chromedp.Click(chromedp.CSS("#pause")))
+	p.until(count + " === 5")
+	p.renew() // comes again, and gets all once more
+	p.until("document.getElementById('tail-state').textContent === 'live'")
+	s.happen(anEvent(9, time.Now()))
+	p.until(count + " === 6")
+}
+
+// halted is a site with one halted agency, which an action mends.
+func halted(t *testing.T) *site {
+	now := time.Now()
+	status, list := busyScene(now)
+	troubled, _ := troubledScene(now)
+	status.Watch.Agencies[0] = troubled.Watch.Agencies[0]
+	s := newSite(t, status, list)
+	s.act = true
+	s.post = func(s *ops.Status) { s.Watch.Agencies[0] = agency("A100", 412, now) }
+	return s
+}
+
+func (p *tab) mustBeResumed(s *site) {
+	p.Helper()
+	p.until("document.getElementById('headline-text').textContent === 'All is well'")
+	if text := s.posted(); text != "resume A100  same-origin" {
+		p.Errorf("posted was %q", text)
+	}
+	if text := p.text("document.getElementById('notice').textContent"); text != "A100 is asked for again." {
+		p.Errorf("the notice says %q", text)
+	}
+	if text := p.text("document.title"); text != "2 agencies – doorbell" {
+		p.Errorf("the title is %q", text)
+	}
+}
+
+func buttonResumes(t *testing.T, b context.Context) {
+	s := halted(t)
+	p := open(t, b, s.URL, size(1280))
+	if title := p.text("document.title"); title != "■ 1 halted – doorbell" {
+		t.Errorf("the title is %q", title)
+	}
+	p.do(chromedp.Click(chromedp.CSS(".trouble form button")))
+	p.mustBeResumed(s)
+	if focused := p.text("document.activeElement.id"); focused != "notice" {
+		t.Errorf("the focus went to %q", focused)
+	}
+}
+
+func keyboardReaches(t *testing.T, b context.Context) {
+	s := halted(t)
+	p := open(t, b, s.URL, size(390))
+	p.until("!document.getElementById('pause').hidden")
+	for n := 0; p.text("document.activeElement.textContent.trim()") != "Resume A100"; n++ {
+		if n > 10 {
+			t.Fatal("ten times the tabulator, and it is not there")
+		}
+		p.do(chromedp.KeyEvent("\t"))
+	}
+	if outline := p.text("getComputedStyle(document.activeElement).outlineStyle"); outline != "solid" {
+		t.Errorf("nobody sees where the focus is: outline %s", outline)
+	}
+	p.do(chromedp.KeyEvent("\r"))
+	p.mustBeResumed(s)
+}
+
+func beliefIsAsked(t *testing.T, b context.Context) {
+	now := time.Now()
+	status, list := troubledScene(now)
+	s := newSite(t, status, list)
+	s.act = true
+	p := open(t, b, s.URL, size(1280))
+	if shown := p.text("document.querySelector('.confirm button').checkVisibility()"); shown != "false" {
+		t.Error("one click would do it")
+	}
+	p.do(chromedp.Click(chromedp.CSS(".confirm summary")))
+	p.renew()
+	p.until("document.querySelector('.confirm button').checkVisibility()")
+	p.do(chromedp.Click(chromedp.CSS(".confirm button")))
+	p.until("document.getElementById('notice').textContent !== ''")
+	if text := s.posted(); text != "approve B200  same-origin" {
+		t.Errorf("posted was %q", text)
+	}
+}
+
+func renewingKeeps(t *testing.T, b context.Context) {
+	now := time.Now()
+	status, list := manyScene(now, 200)
+	s := newSite(t, status, list)
+	p := open(t, b, s.URL, size(1280))
+	p.text("document.querySelector('.trouble details').open = true, document.getElementById('token'), scrollTo(0, 900), window.row = document.getElementById('a-A190')")
+	p.text("document.querySelector('.trouble summary').focus({preventScroll: true}), 0")
+	before := p.text("scrollY + ' ' + document.activeElement.textContent")
+	s.mu.Lock()
+	s.status.Watch.Agencies[0].Insertions = 9876
+	s.mu.Unlock()
+	p.text("setTimeout(() => document.dispatchEvent(new Event('visibilitychange')), 1100)") // pages share a status for a second
+	p.until("document.getElementById('agencies').textContent.includes('9,876')")
+	if after := p.text("scrollY + ' ' + document.activeElement.textContent"); after != before {
+		t.Errorf("%q became %q", before, after)
+	}
+	if kept := p.text("document.querySelector('.trouble details').open && window.row === document.getElementById('a-A190') && window.row.isConnected"); kept != "true" {
+		t.Error("what was open is closed, or what had not changed was made anew")
+	}
+}
+
+func findingWorks(t *testing.T, b context.Context) {
+	status, list := manyScene(time.Now(), 200)
+	p := open(t, b, newSite(t, status, list).URL, size(1280))
+	p.do(chromedp.SendKeys(chromedp.CSS("#q"), "halted"))
+	p.until("document.querySelectorAll('.agencies tbody tr').length === 7 && document.getElementById('found').textContent === '7 of 200'")
+	if text := p.text("document.activeElement.id + ' ' + document.activeElement.value + ' ' + location.search"); text != "q halted ?q=halted" {
+		t.Errorf("%q", text)
+	}
+	p.do(chromedp.SendKeys(chromedp.CSS("#q"), " nothing"))
+	p.until("document.getElementById('agencies').textContent.includes('No agency is like that')")
+}
+
+func lossIsSaid(t *testing.T, b context.Context) {
+	status, list := busyScene(time.Now())
+	gone := false
+	h := Handler(of(status, list))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if gone {
+			w.WriteHeader(http.StatusNoContent) // a refusal would make the browser complain, which is asked for elsewhere
+			return
+		}
+		h.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	p := open(t, b, server.URL, size(1280))
+	p.until("document.getElementById('tail-state').textContent === 'live'")
+	gone = true
+	p.renew()
+	p.until("!document.getElementById('lost').hidden && document.title.startsWith('○ not answering')")
+	p.until("document.getElementById('tail-state').textContent.startsWith('not connected')")
+	gone = false
+	p.renew()
+	p.until("document.getElementById('lost').hidden && document.title === '2 agencies – doorbell' && document.getElementById('tail-state').textContent === 'live'")
+}
+
+func worksWithoutScript(t *testing.T, b context.Context) {
+	s := halted(t)
+	p := open(t, b, s.URL+"/?q=a100&sort=name", withoutScript, size(390))
+	if text := p.text("document.body.innerText"); !strings.Contains(text, "A100 is halted") || !strings.Contains(text, "Reload to see what is new") || strings.Contains(text, "Pause") {
+		t.Errorf("it says %q", text)
+	}
+	if rows := p.text("document.querySelectorAll('.agencies tbody tr').length"); rows != "1" {
+		t.Errorf("%s agencies are found", rows)
+	}
+	p.do(chromedp.Click(chromedp.CSS(".trouble form button")))
+	for text := ""; !strings.Contains(text, "A100 is asked for again."); text = p.text("document.body.innerText") {
+		if p.ctx.Err() != nil {
+			t.Fatalf("it says %q", text)
+		}
+	}
+	if text := s.posted(); text != fmt.Sprintf("resume A100  %s", "same-origin") {
+		t.Errorf("posted was %q", text)
+	}
+}

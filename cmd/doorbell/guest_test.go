@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/schemas/schematest"
 )
 
 // guest is a plain NATS client of the embedded server that hears what it is not allowed to do.
@@ -146,6 +147,7 @@ func mustBeAHeartbeat(t *testing.T, beats *nats.Subscription) {
 	if err != nil {
 		t.Fatalf("no heartbeat: %v", err)
 	}
+	schematest.Validate(t, "heartbeat", m.Data)
 	var beat map[string]any
 	if err := json.Unmarshal(m.Data, &beat); err != nil {
 		t.Fatal("no JSON object")

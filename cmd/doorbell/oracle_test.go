@@ -59,11 +59,16 @@ func readStream(ctx context.Context, url string) ([]message, error) {
 
 // readStreamOver is readStream over a connection that there is.
 func readStreamOver(ctx context.Context, nc *nats.Conn) ([]message, error) {
+	return readStreamNamed(ctx, nc, "LISTINGS")
+}
+
+// readStreamNamed reads another one.
+func readStreamNamed(ctx context.Context, nc *nats.Conn, name string) ([]message, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return nil, err
 	}
-	stream, err := js.Stream(ctx, "LISTINGS")
+	stream, err := js.Stream(ctx, name)
 	if err != nil {
 		return nil, err
 	}

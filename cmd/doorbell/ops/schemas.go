@@ -25,7 +25,7 @@ const (
 
 // contractFile is a file as it goes out.
 type contractFile struct {
-	contentType, etag string
+	contentType, etag string // the tag is weak, as the text may be compressed on its way
 	text              []byte
 }
 
@@ -51,7 +51,7 @@ func Schemas() http.Handler {
 
 func newContractFile(contentType string, text []byte) contractFile {
 	sum := sha256.Sum256(text)
-	return contractFile{contentType: contentType, etag: `"` + hex.EncodeToString(sum[:8]) + `"`, text: text}
+	return contractFile{contentType: contentType, etag: `W/"` + hex.EncodeToString(sum[:8]) + `"`, text: text}
 }
 
 func contentType(name string) string {

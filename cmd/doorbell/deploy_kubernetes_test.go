@@ -226,7 +226,7 @@ func keepsItsData(t *testing.T, c, pod, set node) {
 	}
 }
 
-func TestTheServiceLeadsToPortsThatAreThere(t *testing.T) {
+func TestServiceAndPoliciesMeanThePod(t *testing.T) {
 	for _, name := range kustomizations(t) {
 		objects := rendered(t, name)
 		pod := ofKind(objects, "StatefulSet")[0].at("spec.template")
@@ -244,6 +244,11 @@ func TestTheServiceLeadsToPortsThatAreThere(t *testing.T) {
 				if !open[p.at("targetPort").text()] {
 					t.Errorf("%s: the service leads to %s", name, p.at("targetPort").text())
 				}
+			}
+		}
+		for _, p := range ofKind(objects, "NetworkPolicy") {
+			if chosen := p.at("spec.podSelector.matchLabels").fields(); len(chosen) == 0 || chosen["app.kubernetes.io/name"].text() != "doorbell" {
+				t.Errorf("%s: the policy is for %v: without labels, for every pod of the namespace", name, chosen)
 			}
 		}
 		for _, m := range ofKind(objects, "ServiceMonitor") {

@@ -143,6 +143,11 @@ func withHeaders(local bool, next http.Handler) http.Handler {
 		if local { // elsewhere browsers ignore it over plain http, and complain
 			h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		}
+		if len(r.TransferEncoding) > 0 { // who sends both lengths means two requests by one, through some proxies
+			h.Set("Connection", "close")
+			refuse(w, r, errChunked)
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
 }

@@ -59,8 +59,7 @@ func bounded(places chan struct{}, next http.Handler) http.Handler {
 func patiently(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
-		// Past the limit of reading, the server would take the reader for gone.
-		if control.SetReadDeadline(time.Time{}) != nil || control.SetWriteDeadline(time.Time{}) != nil {
+		if control.SetWriteDeadline(time.Time{}) != nil {
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}

@@ -15,6 +15,7 @@ import (
 var (
 	errTooLarge = errors.New("the body is too large, or did not come whole")
 	errNoForm   = errors.New("this takes a small form (application/x-www-form-urlencoded)")
+	errChunked  = errors.New("say how long the body is (Content-Length)")
 	errBusy     = errors.New("too many live streams are open; close one")
 	errNoAgency = errors.New("the form names no agency")
 )
@@ -24,7 +25,7 @@ var codes = map[error]int{
 	errWrongToken: http.StatusUnauthorized, errNeedsToken: http.StatusUnauthorized, errManyTokens: http.StatusTooManyRequests,
 	errNoToken: http.StatusForbidden, errNotLocal: http.StatusForbidden, errForeign: http.StatusForbidden,
 	errTooLarge: http.StatusRequestEntityTooLarge, errNoForm: http.StatusUnsupportedMediaType, errNoAgency: http.StatusBadRequest,
-	errBusy: http.StatusServiceUnavailable, poller.ErrUnknownAgency: http.StatusNotFound,
+	errBusy: http.StatusServiceUnavailable, errChunked: http.StatusLengthRequired, poller.ErrUnknownAgency: http.StatusNotFound,
 }
 
 func codeOf(err error) int {

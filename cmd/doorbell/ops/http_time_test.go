@@ -1,0 +1,222 @@
+package ops
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pipes is a listener whose connections need no network, so that time can be virtual.
+type pipes struct {
+	calls chan net.Conn
+	gone  chan struct{}
+	once  sync.Once
+}
+
+func newPipes() *pipes { return &pipes{calls: make(chan net.Conn), gone: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.calls:
+		return c, nil
+	case <-p.gone:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.gone) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 3667} }
+
+// call connects and sends.
+func (p *pipes) call(t *testing.T, text string) net.Conn {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	p.calls <- theirs
+	if _, err := io.WriteString(ours, text); err != nil {
+		t.Fatal(err)
+	}
+	return ours
+}
+
+// virtually runs a test against a server in virtual time.
+func virtually(t *testing.T, test func(t *testing.T, p *pipes)) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := newPipes(), &site{log: &logged{}}
+		s.serve(t, p, testToken)
+		test(t, p)
+		if err := s.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// endsWithin wants the server to hang up by then, and not much earlier.
+func endsWithin(t *testing.T, c net.Conn, limit time.Duration) {
+	t.Helper()
+	began := time.Now()
+	_, _ = io.Copy(io.Discard, c)
+	if took := time.Since(began); took > limit+time.Second || took < limit/2 {
+		t.Errorf("it ended after %s, want %s", took, limit)
+	}
+}
+
+func TestALiveStreamOutlivesTheLimitsOfOtherAnswers(t *testing.T) {
+	virtually(t, func(t *testing.T, p *pipes) {
+		c := p.call(t, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		defer c.Close()
+		r := bufio.NewReader(c)
+		began := time.Now()
+		for n := range 200 { // every 20 s
+			for want := fmt.Sprintf("data: %d\n", n); ; {
+				line, err := r.ReadString('\n')
+				if err != nil {
+					t.Fatalf("it ended after %s: %v", time.Since(began), err)
+				}
+				if line == want {
+					break
+				}
+			}
+		}
+		if time.Since(began) < time.Hour {
+			t.Errorf("only %s have passed", time.Since(began))
+		}
+	})
+}
+
+func TestWhoIsSlowIsGivenUp(t *testing.T) {
+	virtually(t, func(t *testing.T, p *pipes) {
+		for what, tt := range map[string]struct {
+			text  string
+			limit time.Duration
+		}{
+			"a header without end":       {"GET /livez HTTP/1.1\r\nHost: x\r\nX: ", headerLimit},
+			"a connection without a use": {"G", headerLimit},
+			"a form that does not come":  {"POST /session HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nContent-Type: " + asForm + "\r\nContent-Length: 100\r\n\r\ntoken=", requestLimit},
+			"a command that does not come": {
+				"POST /poll HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + testToken + "\r\nContent-Length: 100\r\n\r\n{", requestLimit,
+			},
+			"a body that is not wanted": {"POST /poll HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{", requestLimit},
+			"nothing more to ask":       {"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", idleLimit},
+		} {
+			t.Log(what)
+			c := p.call(t, tt.text)
+			endsWithin(t, c, tt.limit)
+			c.Close()
+		}
+	})
+}
+
+func TestWhoReadsNothingIsGivenUp(t *testing.T) {
+	virtually(t, func(t *testing.T, p *pipes) {
+		for _, path := range []string{"/large", "/events", "/status"} {
+			c := p.call(t, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			time.Sleep(2*answerLimit + time.Second)
+			if n, err := c.Read(make([]byte, 100)); n > 0 || err != io.EOF {
+				t.Errorf("%s: somebody still wrote: %v", path, err)
+			}
+			c.Close()
+		}
+	})
+}
+
+func TestASessionEndsAfterTwelveHours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSessions()
+		id := s.begin("Localhost:3667")
+		time.Sleep(sessionLasts - time.Second)
+		if !s.holds(id, "localhost:3667") || s.holds(id, "localhost:8080") || s.holds(id+"x", "localhost:3667") || s.holds("", "localhost:3667") {
+			t.Error("just before")
+		}
+		time.Sleep(time.Second)
+		if s.holds(id, "localhost:3667") {
+			t.Error("it lasts on")
+		}
+		s.begin("localhost")
+		if len(s.all) != 1 {
+			t.Errorf("%d are kept", len(s.all))
+		}
+	})
+}
+
+func TestOfTooManySessionsTheOldestEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSessions()
+		var ids []string
+		for range mostSessions + 3 {
+			ids = append(ids, s.begin("h"))
+			time.Sleep(time.Second)
+		}
+		for n, id := range ids {
+			if s.holds(id, "h") != (n >= 3) {
+				t.Errorf("session %d", n)
+			}
+		}
+		if len(s.all) != mostSessions {
+			t.Errorf("%d are kept", len(s.all))
+		}
+	})
+}
+
+func TestWrongTokensAreCountedByWhereTheyComeFrom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newThrottle()
+		one, other := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
+		spend := func(from netip.Prefix) (n int) {
+			for w.take(from, time.Now()) {
+				n++
+			}
+			return n
+		}
+		if n := spend(one); n != mostWrong {
+			t.Errorf("%d tries at first", n)
+		}
+		if n := spend(other); n != mostWrong {
+			t.Errorf("%d tries of another", n)
+		}
+		time.Sleep(3 * wrongAgain)
+		if n := spend(one); n != 3 {
+			t.Errorf("%d tries after a while", n)
+		}
+		time.Sleep(24 * time.Hour)
+		if n := spend(one); n != mostWrong {
+			t.Errorf("%d tries on the next day", n)
+		}
+	})
+}
+
+func TestManyOriginsOfWrongTokensShareOneLimit(t *testing.T) {
+	w, now := newThrottle(), time.Now()
+	taken := 0
+	for n := range 100_000 {
+		a := netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
+		if w.take(netip.PrefixFrom(a, 32), now) {
+			taken++
+		}
+	}
+	if len(w.from) > mostOrigins+1 || taken > mostOrigins+mostWrong {
+		t.Errorf("%d origins are kept, %d tries were taken", len(w.from), taken)
+	}
+}
+
+func TestARightTokenTakesNoTry(t *testing.T) {
+	w, from := newThrottle(), netip.MustParsePrefix("192.0.2.1/32")
+	for range 100 {
+		if !w.take(from, time.Now()) {
+			t.Fatal("it was taken")
+		}
+		w.giveBack(from)
+	}
+	if len(w.from) != 1 {
+		t.Errorf("%d origins are kept", len(w.from))
+	}
+}

@@ -102,6 +102,8 @@ type Poller struct {
 	space   *patience
 	filled  chan struct{} // the disk has just become full
 
+	signs signs // of life
+
 	overdue atomic.Bool // there are more insertions than the allowed staleness has time for
 }
 
@@ -164,6 +166,7 @@ func (p *Poller) Run(ctx context.Context) error {
 // polls takes insertions from the schedule and lets them be polled, as many at once as the budget needs.
 func (p *Poller) polls(ctx context.Context, g *errgroup.Group) error {
 	for ctx.Err() == nil {
+		p.signs.polls.give()
 		t, wait, room := p.crew.begin(time.Now(), p.turns.next)
 		switch {
 		case t.why != schedule.None:

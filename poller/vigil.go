@@ -41,6 +41,7 @@ var operations = []listings.Operation{listings.OperationInsertions, listings.Ope
 // vigil tells when nothing good is heard for too long, until ctx is done. Silence is a failure.
 func (p *Poller) vigil(ctx context.Context) error {
 	for looked := time.Now(); ; looked = time.Now() {
+		p.signs.vigil.give()
 		if err := sleep(ctx, vigilEvery); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -45,6 +46,8 @@ type Housekeeping struct {
 	o  HousekeepingOptions
 	mu sync.Mutex
 	is Space
+
+	turned atomic.Pointer[time.Time]
 }
 
 // NewHousekeeping does nothing yet.
@@ -60,6 +63,7 @@ func (h *Housekeeping) Run(ctx context.Context) error {
 	defer look.Stop()
 	err := h.RunOnce(ctx)
 	for err == nil {
+		h.turn()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -87,9 +91,23 @@ func (h *Housekeeping) Space() Space {
 	return h.is
 }
 
+// Turned says when Run turned last, which it does every few seconds, or after each of many small steps; zero before it.
+func (h *Housekeeping) Turned() time.Time {
+	if at := h.turned.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
+}
+
+func (h *Housekeeping) turn() {
+	now := time.Now()
+	h.turned.Store(&now)
+}
+
 // trim removes all from before a moment. Half of the time belongs to others. A full disk is no error: it is tried again.
 func (h *Housekeeping) trim(ctx context.Context, before time.Time) error {
 	for ctx.Err() == nil {
+		h.turn()
 		began := time.Now()
 		n, err := h.o.Store.Trim(before, trimEvents)
 		if n == 0 || err != nil {
@@ -147,6 +165,7 @@ func (s Space) after(inUse int64) Space {
 func (h *Housekeeping) makeRoom(ctx context.Context) (inUse int64, err error) {
 	s, target := h.o.Store, h.o.Max/100*roomDownTo
 	for {
+		h.turn()
 		if inUse, err = s.InUse(); err != nil || inUse <= target || ctx.Err() != nil {
 			return inUse, err
 		}

@@ -149,3 +149,21 @@ func TestAFullStoreTakesOnlyWhatMakesRoom(t *testing.T) {
 		stop()
 	})
 }
+
+func TestHousekeepingGivesSignsOfLife(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		h, stop := keep(t, store.HousekeepingOptions{Store: open(t, dir), Retention: time.Hour})
+		for range 10 {
+			pass(10 * time.Minute)
+			if since := time.Since(h.Turned()); since > 10*time.Second {
+				t.Errorf("none since %s", since)
+			}
+		}
+		stop()
+		pass(time.Hour)
+		if since := time.Since(h.Turned()); since < time.Hour {
+			t.Errorf("one after its end: %s ago", since)
+		}
+	})
+}

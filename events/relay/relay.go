@@ -47,6 +47,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"doorbell/events"
@@ -152,6 +153,8 @@ type Relay struct {
 
 	mu    sync.Mutex
 	lanes map[string]*lane
+
+	turned atomic.Pointer[time.Time] // when the supervisor did last
 }
 
 // New checks the options and makes a relay. It asks the server nothing.
@@ -164,10 +167,12 @@ func New(o Options) (*Relay, error) {
 	if err != nil {
 		return nil, fmt.Errorf("relay: %w", err)
 	}
-	return &Relay{
+	r := &Relay{
 		o: o, js: js, link: newLink(), lanes: make(map[string]*lane),
 		budget: semaphore.NewWeighted(inFlight),
-	}, nil
+	}
+	r.turn()
+	return r, nil
 }
 
 // Run publishes until ctx ends, then returns nil. It returns earlier only with ErrLog or ErrClosed.

@@ -16,6 +16,7 @@ type Status struct {
 	Open        bool           // server and stream were usable when they were looked at last
 	Problem     string         // why not; empty if Open
 	Differences []string       // where an external stream is not as it should be, in words
+	Turned      time.Time      // when Run turned last, which it does once a minute at least; before it, when the relay was made
 	Agencies    []AgencyStatus // sorted by id
 
 	Published map[events.Type]uint64 // events that the stream took since the relay was made, for the first time; under "" those of unknown types
@@ -39,6 +40,7 @@ func (r *Relay) Status() Status {
 	s := Status{Connected: r.o.Conn.IsConnected(), Open: k.isOpen, Problem: k.problem, Differences: slices.Clone(k.different)}
 	k.mu.Unlock()
 	s.Published, s.Failures = r.figures.read()
+	s.Turned = *r.turned.Load()
 	for _, l := range r.all() {
 		l.shown.Lock()
 		s.Agencies = append(s.Agencies, l.status)

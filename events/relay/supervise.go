@@ -141,18 +141,22 @@ func poke(c chan struct{}) {
 func (r *Relay) supervise(ctx context.Context, g *errgroup.Group) error {
 	status := r.o.Conn.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
 	defer r.o.Conn.RemoveStatusListener(status)
-	hourly := time.NewTicker(r.o.LookEvery)
+	hourly, alive := time.NewTicker(r.o.LookEvery), time.NewTicker(time.Minute)
 	defer hourly.Stop()
+	defer alive.Stop()
 	retry, again := newRetry(), time.NewTimer(time.Hour)
 	defer again.Stop()
 	poke(r.link.suspected) // the first check is made at once
 	running := make(map[*lane]bool)
 	said := ""
 	for {
+		r.turn()
 		check, poked := false, true
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-alive.C: // there is nothing to do but to turn
+			continue
 		case <-r.o.Log.Changed(): // perhaps of an agency that is new; the lanes of others are awake already
 			poked = false
 		case <-r.link.suspected:
@@ -191,6 +195,12 @@ func (r *Relay) supervise(ctx context.Context, g *errgroup.Group) error {
 			return err
 		}
 	}
+}
+
+// turn notes that the supervisor is not stuck.
+func (r *Relay) turn() {
+	now := time.Now()
+	r.turned.Store(&now)
 }
 
 // wake starts the lanes of new agencies and pokes all, if wanted.

@@ -212,3 +212,27 @@ func TestACopyThatComesAfterTheDuplicateWindowIsFencedOut(t *testing.T) {
 		exactlyOnce(t, b.js, twin.log, "A100", 0)
 	})
 }
+
+func TestTheRelayGivesSignsOfLifeAlsoWithoutAStream(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		r := b.relay()
+		stop := b.start(r)
+		for n := range 10 {
+			time.Sleep(20 * time.Minute)
+			if since := time.Since(r.Status().Turned); since > 2*time.Minute {
+				t.Errorf("none since %s", since)
+			}
+			if n == 5 {
+				if err := b.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		stop()
+		time.Sleep(time.Hour)
+		if since := time.Since(r.Status().Turned); since < time.Hour {
+			t.Errorf("one after its end: %s ago", since)
+		}
+	})
+}

@@ -34,7 +34,7 @@ type lane struct {
 
 func newLane(f *Forwarder, d *destination, k Kind) *lane {
 	l := &lane{f: f, key: laneKey(d.name, k), kind: k, dest: d}
-	l.status.s = LaneStatus{Destination: d.name, Kind: k}
+	l.status.s = LaneStatus{Destination: d.name, Kind: k, Turned: time.Now()}
 	return l
 }
 
@@ -58,6 +58,7 @@ func (l *lane) run(ctx context.Context) error {
 		backoff.WithMaxInterval(10*time.Second), backoff.WithMaxElapsedTime(0))
 	l.started = time.Now()
 	for {
+		l.turn()
 		c, err := l.attach(ctx)
 		if err == nil {
 			l.trouble("")
@@ -81,6 +82,9 @@ func (l *lane) run(ctx context.Context) error {
 	}
 }
 
+// turn notes that the lane is not stuck.
+func (l *lane) turn() { l.status.write(func(s *LaneStatus) { s.Turned = time.Now() }) }
+
 // trouble says why nothing comes from NATS, once.
 func (l *lane) trouble(text string) {
 	l.status.write(func(s *LaneStatus) { s.Problem = text })
@@ -95,6 +99,7 @@ func (l *lane) trouble(text string) {
 // pull takes one message after the other in hand until one cannot be had.
 func (l *lane) pull(ctx context.Context, c jetstream.Consumer) error {
 	for ctx.Err() == nil {
+		l.turn()
 		if l.dest.off.Load() {
 			l.rest(ctx, c)
 			continue

@@ -337,3 +337,33 @@ func (w *world) letters() (all []Letter) {
 	}
 	return all
 }
+
+func TestALaneGivesSignsOfLifeWhateverItWaitsFor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, Route{Outlet: s})
+		f, stop := w.start()
+		quiet := func(most time.Duration) {
+			t.Helper()
+			for _, l := range f.Status().Lanes {
+				if since := time.Since(l.Turned); since > most {
+					t.Errorf("%s: none since %s", l.Kind, since)
+				}
+			}
+		}
+		for range 10 {
+			time.Sleep(10 * time.Minute)
+			quiet(time.Minute)
+		}
+		s.will(func(Delivery) error { return &Later{After: time.Hour, Reason: "429"} })
+		w.lead("A100")
+		w.halt("A100", "k")
+		for range 20 {
+			time.Sleep(30 * time.Minute)
+			quiet(150 * time.Minute)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -26,6 +26,10 @@ type LaneStatus struct {
 	Foreign     uint64    `json:"foreign"`           // messages on our subjects that are none of ours
 	Off         bool      `json:"off"`               // nothing is sent until the program is started anew
 	Problem     string    `json:"problem,omitempty"` // why nothing comes from NATS
+
+	// Turned is when the lane turned last. It does at least every half minute where nothing comes, and as long as an outlet may
+	// ask for patience where something does.
+	Turned time.Time `json:"-"`
 }
 
 // Status may be called at any time.

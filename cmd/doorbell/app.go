@@ -58,6 +58,8 @@ type appOptions struct {
 type app struct {
 	o       appOptions
 	started time.Time
+	ran     time.Time // when run began
+	signs   signs
 	store   *store.Store
 	server  *natsd.Server // nil with an external NATS
 	poller  *poller.Poller
@@ -216,6 +218,7 @@ func (a *app) close() {
 // run works until ctx ends: first the poller stops asking, then the relay publishes what is left, until drainLimit after the
 // end of ctx. The first part that fails ends all others.
 func (a *app) run(ctx context.Context) error {
+	a.ran = time.Now()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
@@ -234,7 +237,7 @@ func (a *app) run(ctx context.Context) error {
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() { a.forward(watching) })
 	var watch errgroup.Group
-	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.keys, a.admitOthers, a.serve, a.serveHTTP, a.watchdog, a.tend} {
+	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.keys, a.admitOthers, a.serve, a.serveHTTP, a.feel, a.watchdog, a.tend} {
 		watch.Go(func() error {
 			defer stop()
 			return part(watching)

@@ -1,11 +1,140 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/store"
 )
 
-// health says whether the daemon lives and can work.
+// feelEvery is how often the store is asked whether it answers.
+const feelEvery = 10 * time.Second
+
+// How long a loop may give no sign of life: several times what it takes at most where all is well, whatever the API and NATS do.
+// They hang then, and a restart is the only thing that helps.
+const (
+	storeLimit        = time.Minute
+	pollsLimit        = 5 * time.Minute
+	vigilLimit        = 10 * time.Minute // it may commit for every agency
+	relayLimit        = 5 * time.Minute
+	housekeepingLimit = 10 * time.Minute // a step of it may take long on a slow disk
+	beatsLimit        = 5 * time.Minute  // writing to a server that does not read takes a minute
+	// forwarderLimit is more than an outlet can ask two lanes to wait, one after the other.
+	forwarderLimit = 3 * time.Hour
+)
+
+// signs of life of loops that are the app's own.
+type signs struct {
+	store sign // it has answered
+	beats sign
+}
+
+type sign struct{ at atomic.Pointer[time.Time] }
+
+func (s *sign) give() {
+	now := time.Now()
+	s.at.Store(&now)
+}
+
+func (s *sign) last() time.Time {
+	if at := s.at.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
+}
+
+// feel asks the store every few seconds whether it answers.
+func (a *app) feel(ctx context.Context) error {
+	tick := time.NewTicker(feelEvery)
+	defer tick.Stop()
+	for {
+		if err := a.store.View(func(*store.Tx) error { return nil }); err == nil {
+			a.signs.store.give()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// health says whether the daemon lives, which depends on nobody else, and whether it can do its work. It never waits.
 func (a *app) health() ops.Health {
-	_, err := a.poller.Status()
-	return ops.NewHealth(ops.Check{Name: "store", OK: err == nil, Live: true})
+	alive := func(name string, turned time.Time, limit time.Duration) ops.Check {
+		return ops.Alive(name, turned, a.ran, limit)
+	}
+	polls, vigil := a.poller.Turned()
+	publisher := a.currentRelay().Status()
+	checks := []ops.Check{
+		alive("store", a.signs.store.last(), storeLimit),
+		alive("polling", polls, pollsLimit),
+		alive("watch for silence", vigil, vigilLimit),
+		alive("relay", publisher.Turned, relayLimit),
+		alive("housekeeping", a.housekeeping.Turned(), housekeepingLimit),
+		alive("heartbeat", a.signs.beats.last(), beatsLimit),
+	}
+	for _, r := range a.forwarders {
+		checks = append(checks, alive("forwarder "+r.Name, r.turned(), forwarderLimit))
+	}
+	return ops.NewHealth(append(checks, a.space(), a.publisher(publisher.Open, publisher.Problem), a.admission.check())...)
+}
+
+// space is fine if what is found can be remembered.
+func (a *app) space() ops.Check {
+	c := ops.Check{Name: "space", OK: true}
+	switch is := a.housekeeping.Space(); {
+	case is.Full:
+		c.OK, c.Text = false, fmt.Sprintf("the store holds %d of %d MiB (DOORBELL_STORE_MAX): nothing is asked until there is room", is.InUse>>20, is.Max>>20)
+	case a.poller.NoSpace():
+		c.OK, c.Text = false, "the disk is full: nothing is asked until there is space"
+	}
+	return c
+}
+
+// publisher is fine if NATS is connected and its stream takes events.
+func (a *app) publisher(open bool, problem string) ops.Check {
+	c := ops.Check{Name: "NATS", OK: open, Text: problem}
+	if a.server != nil {
+		if is := a.server.Status(); is.Problem != "" {
+			c.OK, c.Text = false, is.Problem
+		}
+	}
+	if !c.OK && c.Text == "" {
+		c.Text = "the stream was not looked at yet"
+	}
+	return c
+}
+
+// check is fine as soon as somebody may be asked for. A halted agency does not matter.
+func (d *admission) check() ops.Check {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, decided := range d.decided {
+		if decided {
+			return ops.Check{Name: "watch", OK: true}
+		}
+	}
+	return ops.Check{Name: "watch", Text: "it begins when the stream was compared with the event log"}
+}
+
+// turned is the oldest sign of life of the forwarder's lanes; of one that is not at work, which is tried again all the time, it is
+// now.
+func (r *running) turned() time.Time {
+	r.mu.Lock()
+	now := r.now
+	r.mu.Unlock()
+	oldest := time.Now()
+	if now == nil {
+		return oldest
+	}
+	for _, l := range now.Status().Lanes {
+		if l.Turned.Before(oldest) {
+			oldest = l.Turned
+		}
+	}
+	return oldest
 }

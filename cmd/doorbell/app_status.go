@@ -23,11 +23,13 @@ func (a *app) beat(ctx context.Context) error {
 	tick := time.NewTicker(heartbeatEvery)
 	defer tick.Stop()
 	for {
+		a.signs.beats.give()
 		s, err := a.poller.Status()
 		if err != nil {
 			return err
 		}
 		for _, agency := range s.Agencies {
+			a.signs.beats.give()
 			if err := a.currentRelay().Heartbeat(agency.AgencyID, agency.State); err != nil {
 				a.o.Log.Debug("heartbeat", "agency", agency.AgencyID, "err", err)
 			}

@@ -297,6 +297,11 @@ func (d *day) end() {
 func (d *day) pass(most time.Duration) {
 	time.Sleep(time.Duration(d.random.Int64N(int64(most))))
 	synctest.Wait()
+	if d.app != nil && len(d.ended) == 0 {
+		if h := d.app.health(); !h.Live {
+			d.t.Errorf("%s: it is not alive: %+v", time.Now().UTC().Format("02 15:04:05"), h.Checks)
+		}
+	}
 }
 
 func (d *day) live() (requests, events int) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // Health says whether the daemon lives, and whether it can do its work. It holds no person's data and no secret: everybody
@@ -22,6 +23,18 @@ type Check struct {
 	OK   bool   `json:"ok"`
 	Text string `json:"text,omitempty"` // why not, or what is worth to know
 	Live bool   `json:"live"`           // it is part of being alive; others are part of being ready only
+}
+
+// Alive checks that a loop turned lately. One that never did counts from the moment it was started.
+func Alive(name string, turned, started time.Time, limit time.Duration) Check {
+	if turned.Before(started) {
+		turned = started
+	}
+	c := Check{Name: name, OK: true, Live: true}
+	if ago := time.Since(turned); ago > limit {
+		c.OK, c.Text = false, fmt.Sprintf("no sign of life since %s; at most %s is normal", ago.Round(time.Second), limit)
+	}
+	return c
 }
 
 // NewHealth judges checks.

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/poller/sandbox"
+)
+
+// pageURL waits for a daemon and returns where its page is, without the slash at the end.
+func pageURL(t *testing.T, dir string) string {
+	t.Helper()
+	url := ""
+	eventually(t, "an answer at the socket", func() bool {
+		s, err := ops.NewClient(dir + "/" + socketFile).Status(t.Context())
+		url = strings.TrimSuffix(s.Page, "/")
+		return err == nil && url != ""
+	})
+	return url
+}
+
+// get asks over HTTP and returns status and body.
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holdsNobody(t, string(text))
+	return response.StatusCode, string(text)
+}
+
+// checks are those of /readyz?verbose by name.
+func checks(t *testing.T, url string) map[string]ops.Check {
+	t.Helper()
+	var answer struct{ Checks []ops.Check }
+	_, text := get(t, url+"/readyz?verbose")
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	by := map[string]ops.Check{}
+	for _, c := range answer.Checks {
+		by[c.Name] = c
+	}
+	return by
+}
+
+func TestADaemonIsReadyAlsoWhenAnAgencyIsHalted(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100", "B200")
+	if err := s.model.UnlinkKey(testKey, "B200"); err != nil {
+		t.Fatal(err)
+	}
+	d := launch(t, s.with("DOORBELL_WEBHOOK_URL="+hook), "run")
+	url := pageURL(t, s.dir)
+	eventually(t, "a halt, and readiness", func() bool {
+		status, err := ops.NewClient(s.dir + "/" + socketFile).Status(t.Context())
+		code, _ := get(t, url+"/readyz")
+		return err == nil && status.Troubled() && code == http.StatusOK
+	})
+	for name, c := range checks(t, url) {
+		if !c.OK {
+			t.Errorf("%s: %s", name, c.Text)
+		}
+	}
+	for _, name := range []string{"store", "polling", "watch for silence", "relay", "housekeeping", "heartbeat", "forwarder webhook", "space", "NATS", "watch"} {
+		if _, ok := checks(t, url)[name]; !ok {
+			t.Errorf("nobody looks at %s", name)
+		}
+	}
+	if code, text := get(t, url+"/livez"); code != http.StatusOK || text != "ok\n" {
+		t.Errorf("livez: %d %s", code, text)
+	}
+	d.stop(t)
+}
+
+func TestADaemonWithoutItsNATSLivesAndIsNotReady(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	port := freePort(t)
+	d := launch(t, s.with("NATS_URL=nats://u:"+sentinel+"@127.0.0.1:"+strconv.Itoa(port)), "run")
+	url := pageURL(t, s.dir)
+	code, text := get(t, url+"/readyz")
+	if code != http.StatusServiceUnavailable || !strings.HasPrefix(text, "failing\nNATS: ") || strings.Contains(text, sentinel) {
+		t.Errorf("readyz: %d %s", code, text)
+	}
+	if code, text := get(t, url+"/livez"); code != http.StatusOK {
+		t.Errorf("livez: %d %s", code, text)
+	}
+	startNATS(t, port)
+	eventually(t, "readiness", func() bool {
+		code, _ := get(t, url+"/readyz")
+		return code == http.StatusOK
+	})
+	d.stop(t)
+}
+
+func TestADaemonWhoseStoreIsFullLivesAndIsNotReady(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	d := launch(t, s.with("DOORBELL_STORE_MAX=1MiB"), "run")
+	url := pageURL(t, s.dir)
+	eventually(t, "readiness", func() bool {
+		code, _ := get(t, url+"/readyz")
+		return code == http.StatusOK
+	})
+	for n := range 4000 { // what is remembered of insertions makes no room
+		err := s.model.Publish("A100", sandbox.Insertion{Reference: "full#" + strconv.Itoa(n) + "##", Extra: map[string]json.RawMessage{"text": json.RawMessage(`"` + strings.Repeat("a", 2000) + `"`)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "a full store", func() bool { return !checks(t, url)["space"].OK })
+	if code, text := get(t, url+"/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(text, "space: the store holds") {
+		t.Errorf("readyz: %d %s", code, text)
+	}
+	if code, text := get(t, url+"/livez"); code != http.StatusOK {
+		t.Errorf("livez: %d %s", code, text)
+	}
+	d.stop(t)
+}
+
+func TestADaemonWhoseLoopsHangIsNotAlive(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	a := s.open(t, "off")
+	a.ran = time.Now().Add(-2 * time.Minute) // nothing runs
+	if h := a.health(); h.Live || h.Ready {
+		t.Errorf("the store has not answered for two minutes: %+v", h)
+	}
+	a.ran = time.Now().Add(-time.Hour)
+	hang := map[string]bool{}
+	for _, c := range a.health().Checks {
+		if c.Live && !c.OK {
+			hang[c.Name] = true
+		}
+	}
+	for _, name := range []string{"store", "polling", "watch for silence", "housekeeping", "heartbeat"} {
+		if !hang[name] {
+			t.Errorf("%s is said to be alive: %v", name, hang)
+		}
+	}
+	runUntilTheEnd(t, a)
+	eventually(t, "all of them turn", func() bool { return a.health().Live })
+}

@@ -138,3 +138,25 @@ func (r *running) turned() time.Time {
 	}
 	return oldest
 }
+
+// ping calls DOORBELL_PING_URL as long as all is well.
+func (a *app) ping(ctx context.Context) error {
+	if a.o.Base.PingURL.IsZero() {
+		<-ctx.Done()
+		return nil
+	}
+	p := ops.Ping{URL: a.o.Base.PingURL.Reveal(), Well: a.well, Log: a.o.Log.With("part", "ping")}
+	return p.Run(ctx)
+}
+
+// leastLately is how old the last good answer may be at least. Where walks are rare, it is longer.
+const leastLately = 15 * time.Minute
+
+// well says why not all is well.
+func (a *app) well() error {
+	s, err := a.status()
+	if err != nil {
+		return err
+	}
+	return ops.Well(a.health(), s, max(leastLately, 3*a.o.Poller.WalkInterval, 3*a.o.Poller.PollInterval))
+}

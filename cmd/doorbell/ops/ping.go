@@ -1,0 +1,124 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// pingEvery is how often the address is called; pingLimit how long a call may take.
+const (
+	pingEvery = time.Minute
+	pingLimit = 15 * time.Second
+)
+
+// Ping is a dead-man's switch: it calls an address each minute, but only when all is well. Whoever is called raises the alarm when
+// the calls stay out, also when this machine is gone.
+type Ping struct {
+	URL  string       // a secret: it is neither logged nor part of an error
+	Well func() error // nil if all is well
+	Log  *slog.Logger
+	Via  http.RoundTripper // nil: http.DefaultTransport
+
+	said string // the problem that the log has
+}
+
+// Run calls until ctx ends.
+func (p *Ping) Run(ctx context.Context) error {
+	tick := time.NewTicker(pingEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := p.RunOnce(ctx); ctx.Err() == nil {
+			p.tell(err)
+		}
+	}
+}
+
+// tell logs what keeps the calls out, once, and that they go on.
+func (p *Ping) tell(err error) {
+	switch {
+	case err == nil && p.said != "":
+		p.Log.Info("the ping address is called again")
+		p.said = ""
+	case err != nil && err.Error() != p.said:
+		p.said = err.Error()
+		p.Log.Warn("the ping address is not called", "err", p.said)
+	}
+}
+
+// errNotWell precedes the reason why nothing is called.
+var errNotWell = errors.New("not all is well")
+
+// RunOnce calls if all is well. The error says why nobody was called, or what the call came to.
+func (p *Ping) RunOnce(ctx context.Context) error {
+	if err := p.Well(); err != nil {
+		return fmt.Errorf("%w: %w", errNotWell, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, pingLimit)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.URL, nil)
+	if err != nil {
+		return errors.New("the address cannot be called") // the error quotes it
+	}
+	r.Header.Set("User-Agent", "doorbell")
+	// Nobody is followed: a redirect is an address that should be configured.
+	client := http.Client{Transport: p.Via, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(r)
+	if err != nil {
+		return withoutURL(err)
+	}
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // so that the connection can be used again
+	if response.StatusCode < 200 || response.StatusCode > 299 {
+		return fmt.Errorf("it answers %d", response.StatusCode)
+	}
+	return nil
+}
+
+// withoutURL is why a call failed, without the address.
+func withoutURL(err error) error {
+	var called *url.Error
+	if !errors.As(err, &called) {
+		return errors.New("the call failed")
+	}
+	if called.Timeout() {
+		return fmt.Errorf("no answer within %s", pingLimit)
+	}
+	return called.Err
+}
+
+// Well says why not all is well, in a sentence; nil if all is. lately is how old the last good answer for an agency may be.
+func Well(h Health, s Status, lately time.Duration) error {
+	for _, c := range h.Checks {
+		if !c.OK {
+			return fmt.Errorf("%s: %s", c.Name, c.Text)
+		}
+	}
+	if s.Troubled() {
+		return errors.New("something is halted, held, stale, full, off or does not answer; see doorbell status")
+	}
+	if len(s.Watch.Agencies) == 0 {
+		return errors.New("nobody is watched")
+	}
+	for _, a := range s.Watch.Agencies {
+		if s.Watch.At.Sub(a.LastGoodAnswer) > lately {
+			return fmt.Errorf("%s: no good answer within %s", a.AgencyID, lately)
+		}
+	}
+	for _, r := range s.Relay {
+		if r.Problem != "" && r.Pending > 0 {
+			return fmt.Errorf("%s: events wait", r.AgencyID)
+		}
+	}
+	return nil
+}

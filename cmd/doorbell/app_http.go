@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/ops/metrics"
+	"doorbell/cmd/doorbell/ops/page"
 )
 
 // verbs are what can be asked of this daemon, at the socket and over HTTP.
@@ -87,8 +89,14 @@ func (a *app) serveHTTP(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
+	token := a.o.Base.HTTPToken
+	shown := page.Handler(page.Options{
+		Status: a.status, Recent: a.follower.Recent, Subscribe: a.follower.Subscribe,
+		ShowPeople: a.o.Base.ShowPeople, TokenConfigured: !token.IsZero(),
+	})
 	return ops.ServeHTTP(ctx, a.web, ops.HTTPOptions{
-		Health: a.health, Verbs: a.verbs(), Token: a.o.Base.HTTPToken.Reveal(), Log: a.o.Log.With("part", "http"),
+		Page: shown, Metrics: metrics.Handler(a.status), Schemas: ops.Schemas(),
+		Health: a.health, Verbs: a.verbs(), Token: token.Reveal(), Log: a.o.Log.With("part", "http"),
 	})
 }
 

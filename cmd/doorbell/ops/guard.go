@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"net/netip"
 	"strings"
 	"time"
@@ -185,7 +186,7 @@ func (g *guard) begin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.SetCookie(w, cookie(r, g.people.begin(r.Host)))
-	home(w, r)
+	home(w, "signedin", "")
 }
 
 // end ends the session that a request shows.
@@ -198,12 +199,12 @@ func (g *guard) end(w http.ResponseWriter, r *http.Request) {
 		g.people.end(c.Value)
 	}
 	http.SetCookie(w, cookie(r, ""))
-	home(w, r)
+	home(w, "signedout", "")
 }
 
-// home leads back to the page.
-func home(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Location", "/")
+// home leads back to the page, which says in words of its own what was done, and for which agency.
+func home(w http.ResponseWriter, done, agency string) {
+	w.Header().Set("Location", "/?"+url.Values{"done": {done}, "agency": {agency}}.Encode())
 	w.WriteHeader(http.StatusSeeOther)
 }
 

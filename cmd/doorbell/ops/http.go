@@ -95,9 +95,9 @@ func httpRoutes(o HTTPOptions, local bool) http.Handler {
 		"POST /session":     http.HandlerFunc(g.begin),
 		"POST /session/end": http.HandlerFunc(g.end),
 
-		"POST /actions/resume":  g.acts(told(o.Log, form(func(agency, insertion string) error { return second(o.Verbs.Resume(agency, insertion)) }))),
-		"POST /actions/approve": g.acts(told(o.Log, form(func(agency, _ string) error { return second(o.Verbs.Approve(agency)) }))),
-		"POST /actions/poll":    g.acts(told(o.Log, form(func(agency, _ string) error { return second(o.Verbs.Poll(agency)) }))),
+		"POST /actions/resume":  g.acts(told(o.Log, form(o.Verbs.resume))),
+		"POST /actions/approve": g.acts(told(o.Log, form(o.Verbs.approve))),
+		"POST /actions/poll":    g.acts(told(o.Log, form(o.Verbs.poll))),
 
 		"POST /":      g.commands(told(o.Log, patiently(verbs))),
 		"GET /backup": g.commands(told(o.Log, patiently(verbs))),
@@ -107,8 +107,29 @@ func httpRoutes(o HTTPOptions, local bool) http.Handler {
 	return withHeaders(local, mux)
 }
 
-// second is the error of a verb whose answer a form does not show: the page does.
-func second[T any](_ T, err error) error { return err }
+// What the forms of the page do, with the word for what came of it.
+
+func (v Verbs) resume(agency, insertion string) (done string, err error) {
+	ended, err := v.Resume(agency, insertion)
+	return either(ended > 0, "resumed", "nothalted"), err
+}
+
+func (v Verbs) approve(agency, _ string) (done string, err error) {
+	held, err := v.Approve(agency)
+	return either(held, "approved", "notheld"), err
+}
+
+func (v Verbs) poll(agency, _ string) (done string, err error) {
+	_, err = v.Poll(agency)
+	return "polled", err
+}
+
+func either(is bool, yes, no string) string {
+	if is {
+		return yes
+	}
+	return no
+}
 
 func there(h http.Handler) http.Handler {
 	if h == nil {

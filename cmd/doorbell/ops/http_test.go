@@ -399,7 +399,7 @@ func signedInAt(t *testing.T, s *site, host string) string {
 	}
 	got := s.ask(t, "POST", "/session", url.Values{"token": {testToken}}.Encode(), "Content-Type", asForm, "Origin", "http://"+host, "Host", host)
 	cookies := got.Cookies()
-	if got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/" || len(cookies) != 1 {
+	if got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/?agency=&done=signedin" || len(cookies) != 1 {
 		t.Fatalf("no session: %s %s", got.Status, got.body)
 	}
 	return cookies[0].Name + "=" + cookies[0].Value
@@ -415,9 +415,11 @@ func TestAFormOfOurPageActsWithASession(t *testing.T) {
 	act := func(path, body string, headers ...string) answered {
 		return s.ask(t, "POST", path, body, append([]string{"Content-Type", asForm, "Cookie", id}, headers...)...)
 	}
-	for path, want := range map[string]string{"resume": "resume A100 a#1##", "approve": "approve A100", "poll": "poll A100"} {
+	for path, want := range map[string][2]string{
+		"resume": {"resume A100 a#1##", "resumed"}, "approve": {"approve A100", "approved"}, "poll": {"poll A100", "polled"},
+	} {
 		got := act("/actions/"+path, "agency=A100&insertion=a%231%23%23", "Host", host, "Origin", "http://"+host)
-		if got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/" || !strings.Contains(s.verbs(), want) {
+		if got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/?agency=A100&done="+want[1] || !strings.Contains(s.verbs(), want[0]) {
 			t.Errorf("%s: %s %s; done: %s", path, got.Status, got.body, s.verbs())
 		}
 	}

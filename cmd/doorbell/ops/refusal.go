@@ -75,19 +75,20 @@ func signIn(w http.ResponseWriter, r *http.Request, err error) {
 // forPeople reports whether the one who asks is shown pages.
 func forPeople(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
 
-// form does a verb with what a form of the page says, and leads back to the page.
-func form(verb func(agency, insertion string) error) http.HandlerFunc {
+// form does a verb with what a form of the page says, and leads back to the page with the word for what came of it.
+func form(verb func(agency, insertion string) (done string, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		agency := r.PostForm.Get("agency")
 		if agency == "" {
 			refuse(w, r, errNoAgency)
 			return
 		}
-		if err := verb(agency, r.PostForm.Get("insertion")); err != nil {
+		done, err := verb(agency, r.PostForm.Get("insertion"))
+		if err != nil {
 			refuse(w, r, err)
 			return
 		}
-		home(w, r)
+		home(w, done, agency)
 	}
 }
 

@@ -1,15 +1,17 @@
-// Says what the parser of the AsyncAPI initiative finds in a document: node asyncapi.mjs FILE-OR-ADDRESS
-// Prints the findings above "information", one a line, and then what it has read. Exits with 1 where there are any.
+// Says what the parser of the AsyncAPI initiative finds in documents: node asyncapi.mjs FILE-OR-ADDRESS…
+// Prints for each what it has read, one message a line, or its findings above "information". Exits with 1 where there are any.
 import { Parser, fromFile, fromURL } from '@asyncapi/parser';
 
-const source = process.argv[2];
-const read = source.startsWith('http') ? fromURL : fromFile;
-const { document, diagnostics } = await read(new Parser(), source).parse();
-const found = diagnostics.filter((d) => d.severity <= 1); // 0 error, 1 warning, 2 information, 3 hint
-for (const d of found) console.log(`${d.severity === 0 ? 'error' : 'warning'} ${d.path.join('/')}: ${d.message} (${d.code})`);
-if (!document || found.length > 0) process.exit(1);
-for (const d of diagnostics) console.log(`information ${d.path.join('/')}: ${d.message} (${d.code})`);
-for (const channel of document.channels().all()) {
+for (const source of process.argv.slice(2)) {
+  const read = source.startsWith('http') ? fromURL : fromFile;
+  const { document, diagnostics } = await read(new Parser(), source).parse();
+  const found = diagnostics.filter((d) => d.severity <= 1); // 0 error, 1 warning, 2 information, 3 hint
+  for (const d of found) console.log(`${d.severity === 0 ? 'error' : 'warning'} ${d.path.join('/')}: ${d.message} (${d.code})`);
+  if (!document || found.length > 0) process.exitCode = 1;
+  else document.channels().all().forEach(tell);
+}
+
+function tell(channel) {
   for (const message of channel.messages().all()) {
     const schemas = [message.headers(), message.payload()].map((schema) => schema?.json().schema.$id ?? '-');
     const example = message.examples().all()[0];

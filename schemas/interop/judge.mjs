@@ -40,6 +40,15 @@ function judge(message) {
   };
 }
 
+// judged keeps to itself what is wrong with a message that cannot be read: such errors quote it.
+function judged(message) {
+  try {
+    return judge(message);
+  } catch (error) {
+    return { stream: message.info.stream, place: message.seq, subject: message.subject, attributes: { type: '' }, problems: [error.name] };
+  }
+}
+
 for (const name of readdirSync(new URL('examples/', contract))) {
   const id = `urn:doorbell:schema:${name.endsWith('.headers.json') ? 'headers:v1' : name.replace('.v1.json', ':v1')}`;
   say({ example: name, problems: wrong(id, read(`examples/${name}`)) });
@@ -50,7 +59,7 @@ for (const stream of process.argv.slice(2)) {
   let left = (await manager.streams.info(stream)).state.messages;
   const consumer = await jetstream(nc).consumers.get(stream, {});
   for await (const message of await consumer.consume()) {
-    say(judge(message));
+    say(judged(message));
     if (--left <= 0) break;
   }
 }

@@ -60,11 +60,9 @@ func judgedByMirror(t *testing.T, b *talker) {
 	watch := foreign(t, []string{"NATS_URL=" + c.url, "PATIENCE_SECONDS=1"}, "node", alive, "A100", "B200")
 
 	watch.stdout.await(t, "B200: no heartbeat.*\n")
-	c.beat(t, "watching")
-	watch.stdout.await(t, "A100: watching\n")
+	c.beatUntil(t, "watching", watch)
 	watch.stdout.await(t, "(?s)A100: watching\n.*A100: no heartbeat.*\n")
-	c.beat(t, "halted")
-	watch.stdout.await(t, "A100: halted\n")
+	c.beatUntil(t, "halted", watch)
 
 	real.stdout.await(t, reappeared)
 	real.stdout.await(t, "C.300: access.key_switched\n")
@@ -212,9 +210,13 @@ func (c duplicate) settled(t *testing.T, consumer string) {
 	})
 }
 
-func (c duplicate) beat(t *testing.T, state string) {
+// beatUntil says how an agency stands until a program repeats it, which at first may not hear yet.
+func (c duplicate) beatUntil(t *testing.T, state string, by *child) {
 	t.Helper()
-	beat(t, c.nc, state)
+	eventually(t, "the heartbeat is heard", func() bool {
+		beat(t, c.nc, state)
+		return strings.Contains(by.stdout.String(), "A100: "+state+"\n")
+	})
 }
 
 // beat says what a heartbeat says.

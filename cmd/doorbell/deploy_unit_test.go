@@ -222,6 +222,12 @@ func TestTheUnitRunsUnderSystemdWithAllItsRestrictions(t *testing.T) {
 	}
 	has(t, out, "A100", "NATS: embedded, connected")
 
+	out, err = u.command("env", "DOORBELL_DATA_DIR=/var/lib/doorbell", "CREDENTIALS_DIRECTORY=/run/credentials/doorbell.service",
+		"DOORBELL_BASE_URL="+s.url, "/usr/local/bin/doorbell", "check") // as the runbook says
+	if err != nil {
+		t.Error(out)
+	}
+
 	before := u.show("WatchdogTimestampMonotonic")
 	eventually(t, "a sign of life", func() bool { return u.show("WatchdogTimestampMonotonic") != before })
 	if out, err := u.command("kill", "-KILL", strconv.Itoa(pid)); err != nil {

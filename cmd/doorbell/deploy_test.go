@@ -90,3 +90,18 @@ func secretNames() (names []string) {
 func credentialName(setting string) string {
 	return strings.ToLower(strings.TrimPrefix(setting, "DOORBELL_"))
 }
+
+// TestDeployHasTheVersionsThatAreTested: the server beside us is the one that the tests embed, and the compiler takes go.mod.
+func TestDeployHasTheVersionsThatAreTested(t *testing.T) {
+	module := readText(t, filepath.Join(top, "go.mod"))
+	server := regexp.MustCompile(`nats-server/v2 v(\S+)`).FindStringSubmatch(module)
+	if server == nil {
+		t.Fatal("go.mod has no NATS server")
+	}
+	has(t, readText(t, composeFile), "image: nats:"+server[1]+"-")
+	language := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(module)
+	if language == nil {
+		t.Fatal("go.mod names no version of Go")
+	}
+	has(t, readText(t, dockerfile), "golang:"+language[1]+".")
+}

@@ -8,16 +8,18 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Users of this process, both with the password that exists only in memory.
+// Users of this process, all with the password that exists only in memory.
 const (
-	relayUser = "relay"
-	pulseUser = "pulse"
+	relayUser   = "relay"
+	pulseUser   = "pulse"
+	serviceUser = "service"
 )
 
 // door decides who comes in, and as which user.
 type door struct {
-	relay, pulse, guest *server.User
-	password            string // of relay and pulse
+	relay, pulse, service, guest *server.User
+
+	password            string // of relay, pulse and service
 	user, secret, token string // what guests have to show
 	open                bool   // guests have to show nothing
 }
@@ -26,6 +28,7 @@ func newDoor(o Options, password string) *door {
 	return &door{
 		relay:    &server.User{Username: relayUser},
 		pulse:    &server.User{Username: pulseUser},
+		service:  &server.User{Username: serviceUser, Permissions: serviceLimits(o)},
 		guest:    &server.User{Username: "guest", Permissions: guestLimits(o)},
 		password: password,
 		user:     o.GuestUser, secret: o.GuestPassword, token: o.GuestToken,
@@ -35,7 +38,7 @@ func newDoor(o Options, password string) *door {
 
 // attach gives the users their accounts, which exist only once the server does.
 func (d *door) attach(s *server.Server) error {
-	for name, users := range map[string][]*server.User{account: {d.relay, d.guest}, pulseAccount: {d.pulse}} {
+	for name, users := range map[string][]*server.User{account: {d.relay, d.service, d.guest}, pulseAccount: {d.pulse}} {
 		a, err := s.LookupAccount(name)
 		if err != nil {
 			return fmt.Errorf("account %s: %w", name, err)
@@ -57,6 +60,8 @@ func (d *door) Check(c server.ClientAuthentication) bool {
 		c.RegisterUser(d.relay)
 	case same(shown.Username, pulseUser) && same(shown.Password, d.password):
 		c.RegisterUser(d.pulse)
+	case same(shown.Username, serviceUser) && same(shown.Password, d.password):
+		c.RegisterUser(d.service)
 	case d.admits(shown):
 		c.RegisterUser(d.guest)
 	default:
@@ -98,8 +103,17 @@ func guestLimits(o Options) *server.Permissions {
 	if o.ProtectedSubjects != "" {
 		denied = append(denied, o.ProtectedSubjects)
 	}
+	denied = append(denied, o.OwnSubjects...)
 	return &server.Permissions{
 		Publish:   &server.SubjectPermission{Deny: denied},
-		Subscribe: &server.SubjectPermission{Deny: []string{relayInbox + ".>"}},
+		Subscribe: &server.SubjectPermission{Deny: append([]string{relayInbox + ".>"}, o.ServiceSubjects...)},
+	}
+}
+
+// serviceLimits is what a service may do.
+func serviceLimits(o Options) *server.Permissions {
+	return &server.Permissions{
+		Publish:   &server.SubjectPermission{Allow: []string{"_INBOX.>"}},
+		Subscribe: &server.SubjectPermission{Allow: append([]string{"$SRV.>"}, o.ServiceSubjects...)},
 	}
 }

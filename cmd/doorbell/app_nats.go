@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
 )
@@ -28,8 +29,9 @@ func (a *app) startServer(ctx context.Context) error {
 	b, n := a.o.Base, a.o.NATS
 	s, err := natsd.Start(ctx, natsd.Options{
 		StoreDir: filepath.Join(b.DataDir, streamFolder), Listen: b.NATSListen, MaxStore: accountLimit,
-		ProtectedSubjects: streamSubjects(b),
-		GuestUser:         n.User, GuestPassword: n.Password.Reveal(), GuestToken: n.Token.Reveal(),
+		ProtectedSubjects: streamSubjects(b), OwnSubjects: []string{b.SubjectPrefix + ".heartbeat.>"},
+		ServiceSubjects: append(ops.DiscoverySubjects(), ops.AdminSubjects(b.SubjectPrefix)),
+		GuestUser:       n.User, GuestPassword: n.Password.Reveal(), GuestToken: n.Token.Reveal(),
 		Logger: a.o.Log.With("part", "nats-server"),
 	})
 	switch {

@@ -24,7 +24,7 @@ var (
 var codes = map[error]int{
 	errWrongToken: http.StatusUnauthorized, errNeedsToken: http.StatusUnauthorized, errManyTokens: http.StatusTooManyRequests,
 	errNoToken: http.StatusForbidden, errNotLocal: http.StatusForbidden, errForeign: http.StatusForbidden,
-	errTooLarge: http.StatusRequestEntityTooLarge, errNoForm: http.StatusUnsupportedMediaType, errNoAgency: http.StatusBadRequest,
+	errTooLarge: http.StatusRequestEntityTooLarge, errNoForm: http.StatusUnsupportedMediaType, errNoAgency: http.StatusBadRequest, errBody: http.StatusBadRequest,
 	errBusy: http.StatusServiceUnavailable, errChunked: http.StatusLengthRequired, poller.ErrUnknownAgency: http.StatusNotFound,
 }
 

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/events/natsd"
+)
+
+// answer keeps the micro service at work, beside everything else: nothing of it ends the daemon or holds it up.
+func (a *app) answer(ctx context.Context) error {
+	said := ""
+	for {
+		err := a.answerOnce(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && err.Error() != said {
+			said = err.Error()
+			a.o.Log.Warn("the micro service begins again", "err", said)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(forwardAgain):
+		}
+	}
+}
+
+func (a *app) answerOnce(ctx context.Context) error {
+	conn, err := a.dialService()
+	if err != nil {
+		return err
+	}
+	defer hangUp(conn)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- ops.ServeMicro(ctx, ops.MicroOptions{
+			Conn: conn, Prefix: a.o.Base.SubjectPrefix, StoreID: a.store.ID(), Version: version(), Status: a.status, Log: a.o.Log.With("part", "micro"),
+		})
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case <-ended:
+	case <-time.After(letGo): // a server that does not read holds up whoever writes to it
+	}
+	return nil
+}
+
+// dialService makes a connection for who is asked by others: in the embedded server with fewer rights than the relay's.
+func (a *app) dialService() (*nats.Conn, error) {
+	if a.server != nil {
+		return a.server.ConnectService("admin")
+	}
+	return natsd.Connect(a.o.NATS.dial(), a.o.Log.With("part", "micro"))
+}

@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 )

@@ -20,6 +20,7 @@ const (
 	pollsLimit        = 5 * time.Minute
 	vigilLimit        = 10 * time.Minute // it may commit for every agency
 	relayLimit        = 5 * time.Minute
+	followerLimit     = 5 * time.Minute
 	housekeepingLimit = 10 * time.Minute // a step of it may take long on a slow disk
 	beatsLimit        = 5 * time.Minute  // writing to a server that does not read takes a minute
 	// forwarderLimit is more than an outlet can ask two lanes to wait, one after the other.
@@ -74,6 +75,7 @@ func (a *app) health() ops.Health {
 		alive("polling", polls, pollsLimit),
 		alive("watch for silence", vigil, vigilLimit),
 		alive("relay", publisher.Turned, relayLimit),
+		alive("follower", a.follower.Turned(), followerLimit),
 		alive("housekeeping", a.housekeeping.Turned(), housekeepingLimit),
 		alive("heartbeat", a.signs.beats.last(), beatsLimit),
 	}

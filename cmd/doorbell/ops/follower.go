@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"doorbell/events"
@@ -19,6 +20,8 @@ import (
 type Follower struct {
 	store *store.Store
 	poke  chan struct{} // capacity 1: somebody has subscribed
+
+	turned atomic.Pointer[time.Time]
 
 	// Of Run alone.
 	commits int64 // of the store, when it was looked at last
@@ -84,9 +87,23 @@ func (f *Follower) Run(ctx context.Context) error {
 	return nil
 }
 
+// Turned says when Run turned last, which it does every ten seconds, or after each of many small steps; zero before it.
+func (f *Follower) Turned() time.Time {
+	if at := f.turned.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
+}
+
+func (f *Follower) turn() {
+	now := time.Now()
+	f.turned.Store(&now)
+}
+
 // RunOnce reads what has come since the last time; the first time it looks back over 24 hours. It returns early, and goes on
 // the next time, when ctx ends.
 func (f *Follower) RunOnce(ctx context.Context) error {
+	f.turn()
 	commits := f.store.Commits()
 	if f.looked && commits == f.commits {
 		return nil
@@ -117,6 +134,7 @@ func (f *Follower) follow(ctx context.Context, agency string, newest events.Head
 		return nil
 	}
 	for at := was; ; {
+		f.turn()
 		began := time.Now()
 		heads, there, err := f.after(agency, at)
 		if err != nil || ctx.Err() != nil {
@@ -156,6 +174,7 @@ func (f *Follower) lookBack(ctx context.Context, agency string, newest events.He
 	f.forget(agency)
 	var fresh []events.Head
 	for at := newest.Sequence + 1; at > 1; {
+		f.turn()
 		began := time.Now()
 		heads, err := f.store.HeadsBefore(agency, at, followPage)
 		if err != nil || ctx.Err() != nil {

@@ -74,7 +74,7 @@ func TestADaemonIsReadyAlsoWhenAnAgencyIsHalted(t *testing.T) {
 			t.Errorf("%s: %s", name, c.Text)
 		}
 	}
-	for _, name := range []string{"store", "polling", "watch for silence", "relay", "housekeeping", "heartbeat", "forwarder webhook", "space", "NATS", "watch"} {
+	for _, name := range []string{"store", "polling", "watch for silence", "relay", "follower", "housekeeping", "heartbeat", "forwarder webhook", "space", "NATS", "watch"} {
 		if _, ok := checks(t, url)[name]; !ok {
 			t.Errorf("nobody looks at %s", name)
 		}
@@ -146,11 +146,54 @@ func TestADaemonWhoseLoopsHangIsNotAlive(t *testing.T) {
 			hang[c.Name] = true
 		}
 	}
-	for _, name := range []string{"store", "polling", "watch for silence", "housekeeping", "heartbeat"} {
+	for _, name := range []string{"store", "polling", "watch for silence", "follower", "housekeeping", "heartbeat"} {
 		if !hang[name] {
 			t.Errorf("%s is said to be alive: %v", name, hang)
 		}
 	}
 	runUntilTheEnd(t, a)
 	eventually(t, "all of them turn", func() bool { return a.health().Live })
+}
+
+func TestTheHeartbeatSaysTheStateThatTheStatusSays(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	a := s.open(t, "127.0.0.1:0")
+	runUntilTheEnd(t, a)
+	g := newGuest(t, a.natsURL())
+	beats, err := g.nc.SubscribeSync("listings.heartbeat.A100")
+	if err == nil {
+		err = g.nc.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.model.UnlinkKey(testKey, "A100"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"halted", "watching"} {
+		if want == "watching" {
+			s.model.AddKey(testKey, "A100")
+			if _, err := a.poller.Resume("A100", ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		eventually(t, want, func() bool {
+			status, err := a.status()
+			return err == nil && status.Watch.Agencies[0].State == want
+		})
+		for err := error(nil); err == nil; _, err = beats.NextMsg(10 * time.Millisecond) {
+		}
+		if err := a.beatOnce(); err != nil {
+			t.Fatal(err)
+		}
+		m, err := beats.NextMsg(patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var beat struct{ State string }
+		if err := json.Unmarshal(m.Data, &beat); err != nil || beat.State != want {
+			t.Errorf("the heartbeat says %s, the status %s", m.Data, want)
+		}
+	}
 }

@@ -23,16 +23,8 @@ func (a *app) beat(ctx context.Context) error {
 	tick := time.NewTicker(heartbeatEvery)
 	defer tick.Stop()
 	for {
-		a.signs.beats.give()
-		s, err := a.poller.Status()
-		if err != nil {
+		if err := a.beatOnce(); err != nil {
 			return err
-		}
-		for _, agency := range s.Agencies {
-			a.signs.beats.give()
-			if err := a.currentRelay().Heartbeat(agency.AgencyID, agency.State); err != nil {
-				a.o.Log.Debug("heartbeat", "agency", agency.AgencyID, "err", err)
-			}
 		}
 		select {
 		case <-ctx.Done():
@@ -40,6 +32,22 @@ func (a *app) beat(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// beatOnce says of each agency what the status says of it.
+func (a *app) beatOnce() error {
+	a.signs.beats.give()
+	s, err := a.poller.Status()
+	if err != nil {
+		return err
+	}
+	for _, agency := range s.Agencies {
+		a.signs.beats.give()
+		if err := a.currentRelay().Heartbeat(agency.AgencyID, agency.State); err != nil {
+			a.o.Log.Debug("heartbeat", "agency", agency.AgencyID, "err", err)
+		}
+	}
+	return nil
 }
 
 // status is what the socket tells of the daemon.

@@ -28,8 +28,8 @@ type sorting struct {
 }
 
 var sortings = []sorting{
-	{"state", "trouble first", func(a, b *agencyRow) int { return cmp.Compare(rank[b.tone], rank[a.tone]) }},
-	{"name", "name", func(*agencyRow, *agencyRow) int { return 0 }},
+	{"state", "trouble first", nil}, // as ops.InOrder has it
+	{"name", "name", func(a, b *agencyRow) int { return strings.Compare(a.ID, b.ID) }},
 	{"leads", "most leads", func(a, b *agencyRow) int { return cmp.Compare(b.leads, a.leads) }},
 	{"insertions", "most insertions", func(a, b *agencyRow) int { return cmp.Compare(b.insertions, a.insertions) }},
 	{"oldest", "oldest poll", func(a, b *agencyRow) int { return cmp.Compare(b.oldest, a.oldest) }},
@@ -53,7 +53,6 @@ type agencyRow struct {
 	Spark      string // a path
 	Waiting    string
 
-	tone       tone
 	insertions int
 	leads      int
 	oldest     time.Duration
@@ -71,10 +70,9 @@ func newAgencyList(s ops.Status, list []trouble, c chart, q url.Values) agencyLi
 		waiting[r.AgencyID] = r.Pending
 	}
 	tones := agencyTones(list)
-	for _, a := range s.Watch.Agencies {
+	for _, a := range ops.InOrder(s.Watch.Agencies) {
 		r := newAgencyRow(a, s.Watch.At)
-		r.tone = worse(r.State.Tone, tones[r.ID])
-		if r.State.Tone == well && r.tone != well {
+		if r.State.Tone == well && tones[r.ID] != "" {
 			r.Note = "see above"
 		}
 		r.leads, r.Spark = c.agency(a.AgencyID)
@@ -86,7 +84,9 @@ func newAgencyList(s ops.Status, list []trouble, c chart, q url.Values) agencyLi
 			l.Rows = append(l.Rows, r)
 		}
 	}
-	slices.SortStableFunc(l.Rows, func(a, b agencyRow) int { return cmp.Or(order.less(&a, &b), strings.Compare(a.ID, b.ID)) })
+	if order.less != nil {
+		slices.SortStableFunc(l.Rows, func(a, b agencyRow) int { return order.less(&a, &b) })
+	}
 	return l
 }
 

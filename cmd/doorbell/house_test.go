@@ -67,6 +67,7 @@ var heavy = map[string][]string{
 	"github.com/alecthomas/kong":               {"cmd/doorbell"},
 	"github.com/prometheus/client_golang":      {"cmd/doorbell/ops/metrics", "cmd/doorbell (tests)"},
 	"github.com/chromedp/chromedp":             testsOnly,
+	"github.com/chromedp/cdproto":              testsOnly,
 	"github.com/wneessen/go-mail":              {"events/forward/email"},
 	"github.com/emersion/go-smtp":              {"events/forward/email (tests)", "cmd/doorbell (tests)"},
 	"github.com/emersion/go-sasl":              {"events/forward/email (tests)"},

@@ -15,7 +15,7 @@ import (
 // status, and subjects and headers of its messages (oracle). `.ci/run` looks through what the tests themselves print.
 
 // secrets are the keys, and what every made-up surname ends in.
-var secrets = []string{sandbox.Marker, testKey, otherKey, madeUpKey, sentinel}
+var secrets = []string{sandbox.Marker, testKey, otherKey, madeUpKey, sentinel, pageToken}
 
 // tells says which of the secrets a command prints on purpose, to its standard output alone.
 func tells(args []string) []string {

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"doorbell/cmd/doorbell/ops"
+)
+
+// pageToken is the token of the page, a secret like others.
+const pageToken = "sentinel-token-of-the-page"
+
+// window is a tab of a real Chromium. DOORBELL_TEST_CHROMIUM names another than the one in PATH.
+type window struct {
+	*testing.T
+	ctx      context.Context
+	complain func() []string // what the browser said until now
+}
+
+func openWindow(t *testing.T, url string) *window {
+	t.Helper()
+	path := os.Getenv("DOORBELL_TEST_CHROMIUM")
+	if path == "" {
+		var err error
+		if path, err = exec.LookPath("chromium"); err != nil {
+			t.Skip("there is no chromium here; install Debian's package of that name, or name another in DOORBELL_TEST_CHROMIUM")
+		}
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
+	allocated, release := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(release)
+	ctx, end := chromedp.NewContext(allocated)
+	t.Cleanup(end)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatal(err)
+	}
+	limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	t.Cleanup(cancel)
+	w := &window{T: t, ctx: limited}
+	listening, stop := context.WithCancel(ctx)
+	messages := chromedp.Console(listening)
+	w.complain = func() (said []string) {
+		stop()
+		for m, err := range messages {
+			if err != nil {
+				break
+			}
+			if m.IsException() || m.Type == "error" || m.Type == "warning" {
+				said = append(said, m.String())
+			}
+		}
+		return said
+	}
+	w.do(chromedp.EmulateViewport(390, 900), chromedp.Navigate(url))
+	return w
+}
+
+func (w *window) do(steps ...chromedp.Action[chromedp.Void]) {
+	w.Helper()
+	if err := chromedp.Do(w.ctx, steps...); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *window) text(expression string) string {
+	w.Helper()
+	text, err := chromedp.Run(w.ctx, chromedp.Evaluate[string]("String("+expression+")"))
+	if err != nil {
+		w.Fatalf("%s: %v", expression, err)
+	}
+	return text
+}
+
+// until waits for an expression to hold, over pages that come and go.
+func (w *window) until(expression string) {
+	w.Helper()
+	for {
+		held, err := chromedp.Run(w.ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		switch {
+		case err == nil && held:
+			return
+		case w.ctx.Err() != nil:
+			w.Fatalf("%s: did not come", expression)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// pageURL is where a daemon's page is.
+func pageURL(t *testing.T, dir string) (url string) {
+	t.Helper()
+	eventually(t, "a page", func() bool {
+		s, err := ops.NewClient(filepath.Join(dir, socketFile)).Status(t.Context())
+		url = s.Page
+		return err == nil && url != ""
+	})
+	return url
+}
+
+func TestAPersonSeesAHaltOnThePageAndEndsItThere(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100", "B200")
+	d := launch(t, s.with("DOORBELL_HTTP_TOKEN="+pageToken), "run")
+	w := openWindow(t, pageURL(t, s.dir))
+	w.until("document.getElementById('headline-text')?.textContent === 'All is well'")
+
+	s.ring(t, "A100")
+	w.until("document.querySelector('#tail-list li.contact_request b')?.textContent === 'A100'")
+
+	if err := s.model.UnlinkKey(testKey, "B200"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("document.title === '■ 1 halted – doorbell' && document.querySelector('.trouble code').textContent === 'doorbell resume B200'")
+	w.do(chromedp.SendKeys(chromedp.CSS("#token"), pageToken), chromedp.Click(chromedp.CSS(".signin button")))
+	w.until("document.querySelector('.trouble form button')?.textContent.includes('Resume')")
+	if err := s.model.LinkKey(testKey, "B200"); err != nil {
+		t.Fatal(err)
+	}
+	w.do(chromedp.Click(chromedp.CSS(".trouble form button")))
+	w.until("document.title === '2 agencies – doorbell' && document.getElementById('headline-text').textContent === 'All is well'")
+	s.goesOn(t, "B200", 3)
+
+	if over := w.text("document.documentElement.scrollWidth - innerWidth"); over != "0" {
+		t.Errorf("%s too wide for a phone", over)
+	}
+	page := w.text("document.documentElement.outerHTML + document.cookie")
+	if strings.Contains(page, pageToken) {
+		t.Error("the page holds the token")
+	}
+	holdsNobody(t, page)
+	holdsNobody(t, s.streamed(t))
+	if said := w.complain(); len(said) > 0 {
+		t.Errorf("the browser says %.500q", said)
+	}
+	d.stop(t)
+}
+
+// streamed is what a reader of the events gets at once.
+func (s scene) streamed(t *testing.T) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, pageURL(t, s.dir)+"events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var text strings.Builder
+	for b := make([]byte, 4096); !strings.Contains(text.String(), "contact_request.created"); {
+		n, err := answer.Body.Read(b)
+		text.Write(b[:n])
+		if err != nil {
+			t.Fatalf("%v after %d bytes", err, text.Len())
+		}
+	}
+	return text.String()
+}

@@ -5,14 +5,11 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
-
-	"doorbell/cmd/doorbell/ops"
 )
 
 // pageToken is the token of the page, a secret like others.
@@ -95,17 +92,6 @@ func (w *window) until(expression string) {
 	}
 }
 
-// pageURL is where a daemon's page is.
-func pageURL(t *testing.T, dir string) (url string) {
-	t.Helper()
-	eventually(t, "a page", func() bool {
-		s, err := ops.NewClient(filepath.Join(dir, socketFile)).Status(t.Context())
-		url = s.Page
-		return err == nil && url != ""
-	})
-	return url
-}
-
 func TestAPersonSeesAHaltOnThePageAndEndsItThere(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100", "B200")
@@ -127,6 +113,7 @@ func TestAPersonSeesAHaltOnThePageAndEndsItThere(t *testing.T) {
 	}
 	w.do(chromedp.Click(chromedp.CSS(".trouble form button")))
 	w.until("document.title === '2 agencies – doorbell' && document.getElementById('headline-text').textContent === 'All is well'")
+	w.until("document.getElementById('notice').textContent === 'B200 is asked for again.'")
 	s.goesOn(t, "B200", 3)
 
 	if over := w.text("document.documentElement.scrollWidth - innerWidth"); over != "0" {
@@ -149,7 +136,7 @@ func (s scene) streamed(t *testing.T) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, pageURL(t, s.dir)+"events", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, pageURL(t, s.dir)+"/events", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

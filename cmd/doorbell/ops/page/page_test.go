@@ -253,7 +253,7 @@ func TestHostileTextStaysTextAndShort(t *testing.T) {
 func TestAnActionIsReportedInFixedWordsOnly(t *testing.T) {
 	o := of(busyScene(now))
 	says(t, words(shown(t, o, "/?done=resumed&agency=A100", true)), "A100 is asked for again.")
-	says(t, words(shown(t, o, "/?done=refusedtoken", false)), "not the token")
+	says(t, words(shown(t, o, "/?done=signedoff", false)), "not signed in any more")
 	for _, query := range []string{"?done=resumed&agency=Z999", "?done=Your+account+is+closed", "?done=", "?agency=A100"} {
 		saysNot(t, words(shown(t, o, "/"+query, true)), "Z999", "closed", "is asked for again")
 	}

@@ -94,7 +94,7 @@ var notices = map[string]string{
 	"polled":       "is walked now, and its insertions are polled in their next turns.",
 	"signedin":     "You are signed in and can act.",
 	"signedout":    "You are signed out.",
-	"refusedtoken": "That is not the token of this doorbell.",
+	"signedoff":    "You are not signed in any more.",
 	"failed":       "That did not work; the log of doorbell says why.",
 }
 

@@ -67,9 +67,11 @@ var (
 		"When the API gave the last good answer for the agency, in seconds since 1970. Left out where this process had none.", "agency")
 	lastWalk = add("last_complete_walk_timestamp_seconds", gauge,
 		"When the last complete reading of the list of insertions began, in seconds since 1970. Left out where there was none.", "agency")
-	walks        = add("walks_total", counter, "Readings of the list of insertions, by verdict: complete or partial.", "agency", "verdict")
-	walkSeconds  = add("last_walk_duration_seconds", gauge, "How long the last reading of the list of insertions took.", "agency")
-	turns        = add("turns_total", counter, "Why the API was asked: the reasons of the schedule. Those for walk are pages of the list.", "agency", "reason")
+	walks       = add("walks_total", counter, "Readings of the list of insertions, by verdict: complete or partial.", "agency", "verdict")
+	walkSeconds = add("last_walk_duration_seconds", gauge, "How long the last reading of the list of insertions took.", "agency")
+	turns       = add("turns_total", counter,
+		"Why the API was asked: index (most is likely there), cap (it would wait too long), urgent (new), hint (its record changed), walk (a page of the list before its walk was due), retry.",
+		"agency", "reason")
 	oldestPoll   = add("oldest_poll_age_seconds", gauge, "Age of the last poll of the insertion that waits the longest for its next one.", "agency")
 	pollLimit    = add("poll_age_limit_seconds", gauge, "No insertion should wait longer for its poll; see DOORBELL_MAX_STALENESS.", "agency")
 	pastLimit    = add("insertions_past_limit", gauge, "Insertions that wait longer than that.", "agency")

@@ -87,7 +87,7 @@ func following(t *testing.T, s *store.Store) (f *Follower, stop func()) {
 			t.Error(err)
 		}
 	})
-	time.Sleep(time.Minute) // virtual
+	time.Sleep(63 * time.Second) // virtual; between two looks
 	return f, func() {
 		cancel()
 		run.Wait()
@@ -202,6 +202,22 @@ func TestALogOfManyPagesIsCountedWhole(t *testing.T) {
 	if got := f.Appended()[events.TypeInsertionAppeared]; got != size {
 		t.Errorf("%d of %d are news", got, size)
 	}
+}
+
+func TestWhatIsADayOldIsNotCountedInTheHourThatRuns(t *testing.T) {
+	inTime(t, func(t *testing.T, dir string) {
+		s := openLog(t, dir, "A100")
+		say(t, s, appeared("A100", "old"))
+		time.Sleep(24 * time.Hour)
+		var list []events.Payload
+		for n := range followPage + 10 { // the page before the last one holds both
+			list = append(list, appeared("A100", fmt.Sprint(n)))
+		}
+		say(t, s, list...)
+		f, stop := following(t, s)
+		defer stop()
+		wantCounted(t, f, "A100", fmt.Sprintf("0:0/%d ", len(list)))
+	})
 }
 
 func TestALookBackThatWasCutShortBeginsAnew(t *testing.T) {
@@ -353,13 +369,21 @@ func TestATrimmedLogIsFollowedOn(t *testing.T) {
 func TestWhatAnImportPutsBetweenIsCountedWhereItBelongsAndIsNoNews(t *testing.T) {
 	inTime(t, func(t *testing.T, dir string) {
 		s := openLog(t, dir, "A100")
+		say(t, s, appeared("A100", "first"))
+		first, err := s.Read("A100", 0, 1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.SetCursor("A100", events.Cursor{Sequence: 1, ID: first[0].ID}); err != nil {
+			t.Fatal(err)
+		}
 		var told []events.Event
 		for n := range 3 {
 			e, err := events.New(lead("A100", fmt.Sprint("told ", n), ""))
 			if err != nil {
 				t.Fatal(err)
 			}
-			told = append(told, e.Stamp(uint64(n+1), time.Now(), "another"))
+			told = append(told, e.Stamp(uint64(n+2), time.Now(), "another"))
 		}
 		time.Sleep(3 * time.Hour)
 		f, stop := following(t, s)
@@ -370,7 +394,7 @@ func TestWhatAnImportPutsBetweenIsCountedWhereItBelongsAndIsNoNews(t *testing.T)
 		<-live
 		<-live
 		last := told[2]
-		if err := s.Import("A100", told, events.Cursor{Sequence: 3, ID: last.ID}); err != nil {
+		if err := s.Import("A100", told, events.Cursor{Sequence: 4, ID: last.ID}); err != nil {
 			t.Fatal(err)
 		}
 		say(t, s, appeared("A100", "third"))
@@ -378,14 +402,15 @@ func TestWhatAnImportPutsBetweenIsCountedWhereItBelongsAndIsNoNews(t *testing.T)
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		wantCounted(t, f, "A100", "0:0/3 3:3/3 ")
+		wantCounted(t, f, "A100", "0:0/3 3:3/4 ")
 		if len(live) != 1 || (<-live).Reference != "third" {
 			t.Errorf("%d are news, not the third alone", len(live))
 		}
 		if got := f.Appended(); len(got) != 1 || got[events.TypeInsertionAppeared] != 3 {
 			t.Errorf("appended: %v", got)
 		}
-		if got := names(f.Recent(3)); !slices.Equal(got, []string{"A100/own", "A100/second", "A100/third"}) {
+		want := []string{"A100/first", "A100/r", "A100/r", "A100/r", "A100/own", "A100/second", "A100/third"}
+		if got := names(f.Recent(keptRecent)); !slices.Equal(got, want) {
 			t.Errorf("recent are %v", got)
 		}
 	})

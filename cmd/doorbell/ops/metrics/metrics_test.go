@@ -55,7 +55,8 @@ func busy() ops.Status {
 		Forwarders: []ops.ForwarderStatus{
 			{Name: "slack", Kind: "leads", Destination: "host-zq7 a", Waiting: 1, Sent: 2, Events: 3, DeadLetters: 1, LastSent: now.Add(-time.Minute), Off: true},
 			{Name: "slack", Kind: "leads", Destination: "host-zq7 b", Waiting: 2, LastSent: now.Add(-time.Hour), FailingSince: now.Add(-10 * time.Minute), LastError: "no-zq7"},
-			{Name: "slack", Kind: "alerts", Destination: "host-zq7 b"}, {Name: "email", Problem: "problem-zq7"},
+			{Name: "slack", Kind: "alerts", Destination: "host-zq7 b"},
+			{Name: "email", Problem: "problem-zq7"},
 		},
 	}
 }

@@ -24,6 +24,7 @@ type agency struct {
 	recording sync.Mutex // held while what is remembered of an operation changes, in the store and in its copy
 
 	trusting, second bool      // of the next walk; the walks' own, as the following
+	failedWalk       bool      // the log says so
 	pages            int       // of the last complete walk; 0: there was none
 	counted          time.Time // begin of the last walk that counted for what is missing
 	marks            marks

@@ -152,13 +152,13 @@ func (p *Poller) after(r listings.Request, o listings.Outcome) {
 		if a := p.agency(r.AgencyID); a != nil {
 			a.good(r.Key, now)
 		}
-		changed = either(p.base.succeeded(sent), key.succeeded(sent))
+		changed = either(p.answers(sent), p.serves(key, r, sent))
 	case classAside, classDrift, classRefused:
-		changed = either(p.base.succeeded(sent), key.succeeded(sent))
+		changed = either(p.answers(sent), p.serves(key, r, sent))
 	case classBusy:
-		p.base.succeeded(sent)
+		p.answers(sent)
 		p.budget.slow(sent, now)
-		key.begged(sent, now, retryAfter(o.Err))
+		p.beg(key, r, sent, now, retryAfter(o.Err))
 		changed = true
 	case classDown:
 		p.baseDown(sent, now, o.Err)
@@ -167,7 +167,7 @@ func (p *Poller) after(r listings.Request, o listings.Outcome) {
 	case classTransient:
 		var status *listings.StatusError
 		if errors.As(o.Err, &status) {
-			changed = p.base.succeeded(sent) // an unhappy answer is an answer
+			changed = p.answers(sent) // an unhappy answer is an answer
 			if status.Status == http.StatusServiceUnavailable {
 				p.budget.slow(sent, now) // it may be too much for it, though it does not say so
 			}
@@ -208,6 +208,34 @@ func (p *Poller) baseDown(sent, now time.Time, err error) {
 	if first := !p.down.Swap(true); first || before == 0 { // also where the process before has found it down
 		p.log.Warn("the API does not answer; is the base URL right, and the network?", "err", err)
 	}
+}
+
+// answers notes that somebody answers at the base URL, and says whether that is news.
+func (p *Poller) answers(sent time.Time) bool {
+	ended := p.base.succeeded(sent)
+	if ended {
+		p.log.Info("the API answers again")
+	}
+	return ended
+}
+
+// beg lets a key wait because the API asked for patience, and says so when it begins.
+func (p *Poller) beg(key *patience, r listings.Request, sent, now time.Time, wait time.Duration) {
+	before, _, _ := key.state()
+	key.begged(sent, now, wait)
+	if before == 0 {
+		_, _, until := key.state()
+		p.log.Warn("the API asks for patience: what uses this key waits", "key", r.Key, "wait", until.Sub(now).Round(time.Second))
+	}
+}
+
+// serves notes that the API serves a key, and says whether that is news.
+func (p *Poller) serves(key *patience, r listings.Request, sent time.Time) bool {
+	ended := key.succeeded(sent)
+	if ended {
+		p.log.Info("the API serves the key again", "key", r.Key)
+	}
+	return ended
 }
 
 func (p *Poller) keyPatience(name string) *patience {

@@ -43,6 +43,7 @@ func (a *agency) polled(reference string, c class, err error, sent, now time.Tim
 	switch c {
 	case classNone:
 		if a.retries(reference).succeeded(now) {
+			a.p.log.Info("polls of an insertion work again", "agency", a.id, "reference", reference)
 			a.touch(troubleInsertion, reference)
 		}
 		a.answered(sent)
@@ -64,7 +65,7 @@ func (a *agency) polled(reference string, c class, err error, sent, now time.Tim
 // setAside makes an insertion wait after an answer that was of no use, and its agency too if others fail as well.
 func (a *agency) setAside(reference string, c class, err error, sent, now time.Time) (time.Time, error) {
 	if a.note(err) {
-		a.p.log.Warn("poll", "agency", a.id, "class", string(c), "err", err)
+		a.p.log.Warn("a poll failed", "agency", a.id, "class", string(c), "err", err)
 	}
 	if done, err := a.goneForGood(reference, err); done || err != nil {
 		return now, err

@@ -26,7 +26,7 @@ func (p *Poller) judgeStaleness() {
 	}
 	p.log.Warn("more insertions than can be polled within the staleness that is allowed", "insertions", insertions,
 		"allowed", p.o.MaxStaleness, "reached", seconds(float64(insertions)/p.o.RequestsPerSecond),
-		"requestsPerSecond", p.o.RequestsPerSecond, "needed", math.Ceil(needed*100)/100)
+		"requests_per_second", p.o.RequestsPerSecond, "needed", math.Ceil(needed*100)/100)
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s) * time.Second }

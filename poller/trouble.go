@@ -254,7 +254,7 @@ func (a *agency) tellUnreadable(reference string, now time.Time) error {
 		return nil
 	}
 	t.Told = true
-	a.p.log.Warn("the contact requests of an insertion cannot be read", "agency", a.id, "since", t.Since)
+	a.p.log.Warn("the contact requests of an insertion cannot be read", "agency", a.id, "reference", reference, "since", t.Since)
 	return a.writeTroubles([]store.Trouble{t}, nil, func(tx *store.Tx) error {
 		return appendEvent(tx, &events.WatchGapDetected{
 			Common:    events.Common{AgencyID: a.id, ObservedAt: now},
@@ -274,6 +274,7 @@ func (a *agency) tellReadable(reference string, now time.Time) error {
 	if !had || !t.Told {
 		return nil
 	}
+	a.p.log.Info("the contact requests of an insertion can be read again", "agency", a.id, "reference", reference, "since", t.Since)
 	return a.writeTroubles(nil, []store.Trouble{t}, func(tx *store.Tx) error {
 		return appendEvent(tx, &events.WatchRecovered{
 			Common:    events.Common{AgencyID: a.id, ObservedAt: now},

@@ -142,8 +142,11 @@ func (a *agency) judgeSilence(op listings.Operation, now time.Time) error {
 	if !due {
 		return nil
 	}
-	a.p.log.Error("nothing good was heard for long", "agency", a.id, "operation", string(op), "since", good)
-	return a.tellStale(op, now, errs)
+	err := a.tellStale(op, now, errs)
+	if err == nil { // else it is told at the next look
+		a.p.log.Error("nothing good was heard for long", "agency", a.id, "operation", string(op), "since", good)
+	}
+	return err
 }
 
 func (a *agency) tellStale(op listings.Operation, now time.Time, errs []events.StaleError) error {
@@ -266,6 +269,7 @@ func (a *agency) endAlarms(op listings.Operation, stale, drift bool, at time.Tim
 }
 
 func (a *agency) recovered(tx *store.Tx, op listings.Operation, reference, ends string, since, at time.Time) error {
+	a.p.log.Info("an alarm is over", "agency", a.id, "operation", string(op), "ends", ends, "since", since)
 	return appendEvent(tx, &events.WatchRecovered{
 		Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op), PropertyReferenceID: reference,
 		Ends: ends, Since: since,

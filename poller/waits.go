@@ -37,8 +37,11 @@ func (a *agency) judgeWaits(now time.Time) error {
 	case over:
 		return a.endAlarms(op, true, false, now)
 	case due:
-		a.p.log.Error("too many insertions wait for too long", "agency", a.id, "late", s.late, "of", s.answerable, "cap", s.cap)
-		return a.tellStale(op, now, s.complain(errs, now))
+		err := a.tellStale(op, now, s.complain(errs, now))
+		if err == nil {
+			a.p.log.Error("too many insertions wait for too long", "agency", a.id, "late", s.late, "of", s.answerable, "cap", s.cap)
+		}
+		return err
 	}
 	return nil
 }

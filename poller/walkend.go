@@ -253,6 +253,7 @@ func (w *walk) hold(tx *store.Tx, state *store.Agency, absent int) error {
 	case state.Held != nil:
 		h := *state.Held
 		state.Held = nil
+		w.a.p.log.Info("nothing is held any more", "agency", w.a.id, "since", h.Since)
 		return tellHoldEnds(tx, w.a.id, h, now)
 	}
 	return nil

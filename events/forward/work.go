@@ -147,7 +147,11 @@ func (l *lane) done(m jetstream.Msg, i *item, together []*item) error {
 	if err := l.step(stepMarked); err != nil {
 		return err
 	}
-	l.f.o.Log.Debug("forwarded", "forwarder", l.f.o.Name, "lane", l.key, "events", len(together), "id", i.event.ID)
+	if i.attempts > 1 {
+		l.f.o.Log.Info("the outlet has taken the message", "forwarder", l.f.o.Name, "lane", l.key, "event_id", i.event.ID,
+			"agency", i.event.AgencyID, "attempt", i.attempts)
+	}
+	l.f.o.Log.Debug("forwarded", "forwarder", l.f.o.Name, "lane", l.key, "events", len(together), "event_id", i.event.ID)
 	l.status.write(func(s *LaneStatus) { s.LastError, s.LastErrorAt = "", time.Time{} })
 	return l.finish(m, i)
 }
@@ -213,7 +217,7 @@ func (l *lane) later(m jetstream.Msg, i *item, err error) error {
 	why, wait := l.complain(err), max(pause(i.attempts), after(err))
 	if i.attempts == 1 || i.attempts%l.f.o.Tries == 0 {
 		l.f.o.Log.Warn("the outlet does not take a message; it is tried again", "forwarder", l.f.o.Name, "lane", l.key,
-			"id", i.event.ID, "agency", i.event.AgencyID, "attempts", i.attempts, "err", why)
+			"event_id", i.event.ID, "agency", i.event.AgencyID, "attempt", i.attempts, "err", why)
 	}
 	return m.NakWithDelay(wait)
 }
@@ -231,7 +235,7 @@ func (l *lane) giveUp(ctx context.Context, m jetstream.Msg, together []*item, er
 	if failed != nil {
 		l.status.write(func(s *LaneStatus) { s.LastError = "no dead letter can be written: " + failed.Error() })
 		l.f.o.Log.Error("a message was refused for good and no dead letter can be written; it is tried again", "forwarder", l.f.o.Name,
-			"lane", l.key, "id", i.event.ID, "refused", why, "err", failed.Error())
+			"lane", l.key, "event_id", i.event.ID, "refused", why, "err", failed.Error())
 		return m.NakWithDelay(pause(i.attempts))
 	}
 	if err := l.step(stepBuried); err != nil {
@@ -241,8 +245,8 @@ func (l *lane) giveUp(ctx context.Context, m jetstream.Msg, together []*item, er
 	l.status.write(func(s *LaneStatus) {
 		s.DeadLetters, s.Attempts, s.Waiting = s.DeadLetters+uint64(len(together)), 0, i.waiting
 	})
-	l.f.o.Log.Error("a message is among the dead letters", "forwarder", l.f.o.Name, "lane", l.key, "id", i.event.ID, "events", len(together),
-		"agency", i.event.AgencyID, "attempts", i.attempts, "err", why)
+	l.f.o.Log.Error("a message is among the dead letters", "forwarder", l.f.o.Name, "lane", l.key, "event_id", i.event.ID, "events", len(together),
+		"agency", i.event.AgencyID, "attempt", i.attempts, "err", why)
 	l.remembered(func(s *laneState) { s.Position = &position{Sequence: i.place, ID: i.header.Get(nats.MsgIdHdr)} })
 	if err := m.Term(); err != nil {
 		return err

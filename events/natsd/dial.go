@@ -168,11 +168,11 @@ func resilient(name string, log *slog.Logger) []nats.Option {
 			}
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
-			args := []any{"err", err.Error()}
+			about := log
 			if sub != nil {
-				args = append(args, "subject", sub.Subject)
+				about = log.With("subject", sub.Subject)
 			}
-			log.Error("NATS error", args...)
+			about.Error("NATS error", "err", err.Error())
 		}),
 	}
 }

@@ -179,6 +179,9 @@ func (r *Relay) supervise(ctx context.Context, g *errgroup.Group) error {
 			_, err := r.check(ctx)
 			switch {
 			case err == nil:
+				if said != "" {
+					r.o.Logger.Info("server and stream can be used again")
+				}
 				said = ""
 				retry.Reset()
 			case errors.Is(err, ErrLog):

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"iter"
 	"strings"
 	"time"
@@ -44,8 +43,7 @@ func (a *app) replay(ctx context.Context, q ops.ReplayRequest, told func(ops.Rep
 
 // replayKept does the same without a daemon, to an external server.
 func replayKept(ctx context.Context, c *Config, kept *store.Store, q ops.ReplayRequest, told func(ops.ReplayProgress) error) error {
-	log, _ := newLogger(io.Discard, c.Base)
-	conn, err := natsd.Connect(c.NATS.dial(), log)
+	conn, err := natsd.Connect(c.NATS.dial(), quiet())
 	if err != nil {
 		return ops.WithHint(err, "check the NATS_* settings")
 	}

@@ -140,6 +140,13 @@ func (w *transcript) String() string {
 	return w.text.String()
 }
 
+// reset forgets what was written.
+func (w *transcript) reset() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text.Reset()
+}
+
 // await waits for a text that fits the pattern and returns its groups. Only one goroutine may wait.
 func (w *transcript) await(t *testing.T, pattern string) []string {
 	t.Helper()

@@ -54,8 +54,7 @@ func subscribe(ctx context.Context, c *Config) (*nats.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	quiet, _ := newLogger(io.Discard, c.Base)
-	nc, err := natsd.Connect(dial, quiet)
+	nc, err := natsd.Connect(dial, quiet())
 	if err != nil {
 		return nil, configError(err, "check the NATS_* settings")
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -71,7 +70,7 @@ func cmdForward(ctx context.Context, p *program, c *ForwardCmd) error {
 		p.warn(config.warningsFor(c.To))
 		return testForwarder(ctx, p, config, f, c.JSON)
 	}
-	log, _ := newLogger(p.stderr, config.Base)
+	log := p.logger(config.Base)
 	for _, w := range config.warningsFor(c.To) {
 		log.Warn(w)
 	}
@@ -267,8 +266,7 @@ func streamProblem(ctx context.Context, c *Config) string {
 	if err != nil {
 		return err.Error()
 	}
-	log, _ := newLogger(io.Discard, c.Base)
-	conn, err := natsd.Connect(dial, log)
+	conn, err := natsd.Connect(dial, quiet())
 	if err != nil {
 		return err.Error()
 	}

@@ -7,17 +7,26 @@ import (
 )
 
 // newLogger writes to w as the configuration says: JSON lines for machines, text for a terminal. The level may be
-// changed while running. Attributes have the same key on every line: agency, event_id, poll_id, attempt, err; payloads,
-// keys and people have none.
-func newLogger(w io.Writer, b Base) (*slog.Logger, *slog.LevelVar) {
+// changed while running. Attributes have the same key on every line, see TestEveryLogLineHasKnownKeys; payloads, keys and
+// people have none. What is repeated is bounded, see calmHandler.
+func newLogger(w io.Writer, b Base, t terminal) (*slog.Logger, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	level.Set(logLevels[b.LogLevel])
-	options := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
-	if b.LogFormat == "text" || b.LogFormat == "auto" && isTerminal(w) {
-		return slog.New(slog.NewTextHandler(w, options)), level
+	var h slog.Handler = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: readable})
+	if b.LogFormat == "text" || b.LogFormat == "auto" && t.is {
+		h = newTextHandler(w, level, t)
 	}
-	return slog.New(slog.NewJSONHandler(w, options)), level
+	return slog.New(newCalm(h)), level
 }
+
+// logger is what commands that run for long log with.
+func (p *program) logger(b Base) *slog.Logger {
+	log, _ := newLogger(p.stderr, b, p.terminalOf(p.stderr))
+	return log
+}
+
+// quiet is for what logs, where there is a person to talk to and no log.
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // readable writes durations as 30s in JSON too, not as nanoseconds.
 func readable(_ []string, a slog.Attr) slog.Attr {

@@ -19,7 +19,7 @@ func cmdRun(ctx context.Context, p *program, flags *RunCmd) error {
 	if err != nil {
 		return err
 	}
-	log, _ := newLogger(p.stderr, c.Base)
+	log := p.logger(c.Base)
 	for _, w := range c.Warnings {
 		log.Warn(w)
 	}

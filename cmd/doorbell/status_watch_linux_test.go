@@ -98,3 +98,18 @@ func TestTheWatchDrawsInPlaceFollowsTheWindowAndLivesThroughARestart(t *testing.
 	}
 	holdsNobody(t, text)
 }
+
+func TestColoursAreForTerminalsThatWantThem(t *testing.T) {
+	if p := (&program{}); p.terminalOf(&bytes.Buffer{}) != (terminal{}) {
+		t.Error("a buffer is a terminal")
+	}
+	terminal, inside := openTerminal(t, 90, 20)
+	defer terminal.Close()
+	defer inside.Close()
+	for environ, want := range map[string][2]bool{"TERM=xterm": {true, true}, "NO_COLOR=1": {false, true}, "TERM=dumb": {false, false}} {
+		got := (&program{environ: []string{environ}}).terminalOf(inside)
+		if got.color != want[0] || got.moves != want[1] || got.width != 90 || got.height != 20 {
+			t.Errorf("%s: %+v", environ, got)
+		}
+	}
+}

@@ -38,7 +38,7 @@ func runWithBacklog() error {
 	if err != nil {
 		return err
 	}
-	log, _ := newLogger(os.Stderr, c.Base)
+	log, _ := newLogger(os.Stderr, c.Base, terminal{})
 	collectSooner()
 	a, err := newApp(ctx, appOptions{Base: c.Base, NATS: c.NATS, Poller: c.pollerOptions(), Log: log})
 	if err != nil {

@@ -243,17 +243,16 @@ func openStream(ctx context.Context, c *Config, kept *store.Store) (s *ownStream
 			s.close()
 		}
 	}()
-	quiet, _ := newLogger(io.Discard, c.Base)
 	if c.NATS.URL == "" {
 		s.server, err = natsd.Start(ctx, natsd.Options{
-			StoreDir: filepath.Join(c.Base.DataDir, streamFolder), Listen: "off", MaxStore: accountLimit, Logger: quiet,
+			StoreDir: filepath.Join(c.Base.DataDir, streamFolder), Listen: "off", MaxStore: accountLimit, Logger: quiet(),
 		})
 		if err != nil {
 			return s, ioError(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(c.Base.DataDir, streamFolder))
 		}
 		s.conn, err = s.server.Connect("verify")
 	} else {
-		s.conn, err = natsd.Connect(c.NATS.dial(), quiet)
+		s.conn, err = natsd.Connect(c.NATS.dial(), quiet())
 	}
 	if err != nil {
 		return s, configError(err, "check the NATS_* settings")

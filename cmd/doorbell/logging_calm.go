@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// What is said of one thing again and again is bounded: of lines with the same message about the same thing, a few in a row are
+// logged and then one every calmEvery, with how many there were in between. The same words twice are one every calmEvery from the
+// beginning. The last line is never lost, it may come late: so the end of a failure is seen even if it came and went all day.
+const (
+	calmEvery = 10 * time.Minute
+	calmBurst = 4
+	// mostCalmed bounds the memory.
+	mostCalmed = 10_000
+)
+
+// sameThing are the attributes that say what a line is about; the others say how it is.
+var sameThing = []string{"agency", "operation", "scope", "forwarder", "lane", "destination", "part", "job", "key"}
+
+// calmHandler is a slog.Handler that keeps a lasting failure from filling the log.
+type calmHandler struct {
+	next  slog.Handler
+	about string // attributes of a With that are in sameThing
+	all   *calmed
+}
+
+func newCalm(next slog.Handler) *calmHandler {
+	return &calmHandler{next: next, all: &calmed{things: map[string]*calmThing{}}}
+}
+
+// calmed is what was said, by message and thing. It is shared by all loggers that come from one.
+type calmed struct {
+	mu     sync.Mutex
+	things map[string]*calmThing
+}
+
+// calmThing is what was said of one thing.
+type calmThing struct {
+	last   time.Time // when a line was logged
+	words  string    // of that line
+	debt   time.Duration
+	unsaid int
+	held   *slog.Record // the newest line that was not logged
+	timer  *time.Timer  // logs it
+}
+
+// Enabled is that of the next handler.
+func (h *calmHandler) Enabled(ctx context.Context, l slog.Level) bool { return h.next.Enabled(ctx, l) }
+
+// WithAttrs remembers what the lines will be about.
+func (h *calmHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	c := *h
+	c.next = h.next.WithAttrs(attrs)
+	for _, a := range attrs {
+		if slices.Contains(sameThing, a.Key) {
+			c.about += "\x00" + a.Key + "=" + a.Value.String()
+		}
+	}
+	return &c
+}
+
+// WithGroup is that of the next handler: nothing of ours makes groups.
+func (h *calmHandler) WithGroup(name string) slog.Handler {
+	c := *h
+	c.next = h.next.WithGroup(name)
+	return &c
+}
+
+// Handle logs a line, or keeps it for later.
+func (h *calmHandler) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level < slog.LevelInfo { // who asks for these wants them all
+		return h.next.Handle(ctx, r)
+	}
+	about, words := h.told(r)
+	h.all.mu.Lock()
+	t := h.all.thing(about, r.Time)
+	if !t.mayBeSaid(words, r.Time) {
+		h.hold(about, t, r)
+		h.all.mu.Unlock()
+		return nil
+	}
+	if unsaid := t.say(words, r.Time); unsaid > 0 {
+		r = r.Clone()
+		r.AddAttrs(slog.Int("repeated", unsaid))
+	}
+	h.all.mu.Unlock()
+	return h.next.Handle(ctx, r)
+}
+
+// told splits a line into what it is about and what it says of that.
+func (h *calmHandler) told(r slog.Record) (about, words string) {
+	var a, w strings.Builder
+	a.WriteString(r.Level.String() + "\x00" + r.Message + h.about)
+	r.Attrs(func(attr slog.Attr) bool {
+		b := &w
+		if slices.Contains(sameThing, attr.Key) {
+			b = &a
+		}
+		b.WriteString("\x00" + attr.Key + "=" + attr.Value.Resolve().String())
+		return true
+	})
+	return a.String(), w.String()
+}
+
+// thing finds what was said of something, and forgets what is long ago where there is too much of it.
+func (c *calmed) thing(about string, now time.Time) *calmThing {
+	if c.things[about] == nil {
+		for name, t := range c.things {
+			if len(c.things) < mostCalmed {
+				break
+			}
+			if t.held == nil && t.owes(now) == 0 {
+				delete(c.things, name)
+			}
+		}
+		c.things[about] = &calmThing{}
+	}
+	return c.things[about]
+}
+
+// owes is how long nothing would have to be said until calmBurst lines may follow each other again.
+func (t *calmThing) owes(now time.Time) time.Duration { return max(0, t.debt-now.Sub(t.last)) }
+
+func (t *calmThing) mayBeSaid(words string, now time.Time) bool {
+	if words == t.words && !t.last.IsZero() && now.Sub(t.last) < calmEvery {
+		return false
+	}
+	return t.owes(now) <= (calmBurst-1)*calmEvery
+}
+
+// say notes that a line is logged, and returns how many were not before it.
+func (t *calmThing) say(words string, now time.Time) (unsaid int) {
+	unsaid = t.unsaid
+	t.debt = t.owes(now) + calmEvery
+	t.words, t.last, t.unsaid, t.held = words, now, 0, nil
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	return unsaid
+}
+
+// hold keeps the newest line until it may be said. The caller holds the lock.
+func (h *calmHandler) hold(about string, t *calmThing, r slog.Record) {
+	t.unsaid++
+	kept := r.Clone()
+	t.held = &kept
+	wait := max(t.owes(r.Time)-(calmBurst-1)*calmEvery, 0)
+	if _, words := h.told(r); words == t.words {
+		wait = max(wait, calmEvery-r.Time.Sub(t.last))
+	}
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	t.timer = time.AfterFunc(wait, func() { h.release(t) })
+}
+
+// release logs the line that was kept, at its own time.
+func (h *calmHandler) release(t *calmThing) {
+	h.all.mu.Lock()
+	r := t.held
+	if r == nil {
+		h.all.mu.Unlock()
+		return
+	}
+	_, words := h.told(*r)
+	if unsaid := t.say(words, time.Now()) - 1; unsaid > 0 {
+		r.AddAttrs(slog.Int("repeated", unsaid))
+	}
+	h.all.mu.Unlock()
+	_ = h.next.Handle(context.Background(), *r) // nobody could be told
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// calmLog is a log without times and levels, in a bubble.
+func calmLog(t *testing.T, live func(log *slog.Logger)) string {
+	var out bytes.Buffer
+	synctest.Test(t, func(*testing.T) {
+		text := slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
+				return slog.Attr{}
+			}
+			return a
+		}})
+		live(slog.New(newCalm(text)))
+		time.Sleep(2 * time.Hour)
+	})
+	return out.String()
+}
+
+func TestARepeatedFailureIsLoggedAtOnceAndThenNowAndThenWithACount(t *testing.T) {
+	got := calmLog(t, func(log *slog.Logger) {
+		for range 24 * 60 * 60 {
+			log.Error("no space", "err", "disk full")
+			time.Sleep(time.Second)
+		}
+	})
+	lines := strings.Split(strings.TrimSpace(got), "\n")
+	if lines[0] != `msg="no space" err="disk full"` || !strings.HasPrefix(lines[1], `msg="no space" err="disk full" repeated=59`) {
+		t.Errorf("it begins with\n%s\n%s", lines[0], lines[1])
+	}
+	if n := len(lines); n < 24*5 || n > 24*6+1 {
+		t.Errorf("%d lines in a day", n)
+	}
+}
+
+func TestAFailureThatChangesIsLoggedButNotWithoutBound(t *testing.T) {
+	got := calmLog(t, func(log *slog.Logger) {
+		for n := range 3600 {
+			log.Warn("a poll failed", "err", fmt.Sprint("timeout ", n%7))
+			time.Sleep(time.Second)
+		}
+	})
+	lines := strings.Split(strings.TrimSpace(got), "\n")
+	for n := range calmBurst {
+		if want := fmt.Sprintf(`msg="a poll failed" err="timeout %d"`, n); lines[n] != want {
+			t.Errorf("line %d is %s, want %s", n, lines[n], want)
+		}
+	}
+	if n := len(lines); n > 10 {
+		t.Errorf("%d lines in an hour", n)
+	}
+}
+
+func TestTheEndOfAFailureThatComesAndGoesIsInTheLog(t *testing.T) {
+	got := calmLog(t, func(log *slog.Logger) {
+		nats := log.With("part", "nats")
+		for range 500 {
+			nats.Warn("NATS connection lost", "err", "EOF")
+			time.Sleep(3 * time.Second)
+			nats.Info("NATS connected again", "server", "doorbell")
+			time.Sleep(4 * time.Second)
+		}
+	})
+	lines := strings.Split(strings.TrimSpace(got), "\n")
+	if n := len(lines); n > 2*10 {
+		t.Errorf("%d lines in an hour", n)
+	}
+	if last := lines[len(lines)-1]; !strings.Contains(last, "connected again") {
+		t.Errorf("the last line is %s", last)
+	}
+}
+
+func TestOneThingDoesNotSilenceAnother(t *testing.T) {
+	got := calmLog(t, func(log *slog.Logger) {
+		for range 3 {
+			for n := range 200 {
+				log.Error("access halted", "agency", fmt.Sprint("A", n), "status", 403)
+			}
+			log.With("forwarder", "slack").Warn("waits")
+			log.With("forwarder", "email").Warn("waits")
+			log.Debug("walk")
+		}
+	})
+	for _, want := range []string{"agency=A0 ", "agency=A199 ", "forwarder=slack", "forwarder=email"} {
+		if strings.Count(got, want) != 2 { // at once, and two more as one later
+			t.Errorf("%s is there %d times", want, strings.Count(got, want))
+		}
+	}
+	if strings.Count(got, "msg=walk") != 3 {
+		t.Error("who asks for debug lines does not get all")
+	}
+}
+
+func TestWhatWasSaidLongAgoIsForgotten(t *testing.T) {
+	c := &calmed{things: map[string]*calmThing{}}
+	began := time.Now()
+	for n := range 3 * mostCalmed {
+		now := began.Add(time.Duration(n) * calmEvery / 1000)
+		c.thing(fmt.Sprint(n), now).say("x", now)
+	}
+	if n := len(c.things); n > mostCalmed {
+		t.Errorf("%d things are remembered", n)
+	}
+}

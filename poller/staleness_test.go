@@ -81,7 +81,7 @@ func TestMoreInsertionsThanTheAllowedStalenessHasTimeForAreSaidOnce(t *testing.T
 		if len(said) != 1 || !strings.Contains(said[0], "level=WARN") {
 			t.Fatalf("it was said: %q", said)
 		}
-		for _, want := range []string{"insertions=70", "allowed=10s", "reached=14s", "requestsPerSecond=5", "needed=7"} {
+		for _, want := range []string{"insertions=70", "allowed=10s", "reached=14s", "requests_per_second=5", "needed=7"} {
 			if !strings.Contains(said[0], want) {
 				t.Errorf("%s is not in %s", want, said[0])
 			}

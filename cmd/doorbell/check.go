@@ -60,6 +60,7 @@ func (c *checker) look(ctx context.Context) error {
 		c.keys[k.ID] = poller.Access{Key: k.Key, Next: k.Next}
 	}
 	c.configuration()
+	c.outlets()
 	if !c.findDaemon(ctx) {
 		return nil
 	}
@@ -76,7 +77,7 @@ func (c *checker) look(ctx context.Context) error {
 // inOrder puts the sections into the order of a reader: what is quick is looked at first, but is not what matters most.
 func (c *checker) inOrder() {
 	var sorted []checkLine
-	for _, section := range []string{sectionConfig, sectionDaemon, sectionAPI, sectionAnswers, sectionBudget, sectionNATS, sectionPage, sectionDisk} {
+	for _, section := range []string{sectionConfig, sectionDaemon, sectionAPI, sectionAnswers, sectionBudget, sectionNATS, sectionOutlets, sectionPage, sectionDisk} {
 		for _, l := range c.report.Lines {
 			if l.Section == section {
 				sorted = append(sorted, l)

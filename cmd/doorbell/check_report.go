@@ -24,6 +24,7 @@ const (
 	sectionBudget  = "budget"
 	sectionNATS    = "NATS"
 	sectionPage    = "page"
+	sectionOutlets = "outlets"
 	sectionDisk    = "disk"
 )
 

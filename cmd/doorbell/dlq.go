@@ -112,9 +112,9 @@ func openLetterbox(ctx context.Context, c *Config) (*letterbox, error) {
 	return b, nil
 }
 
-// list is bounded by the stream.
+// list is bounded by the stream. A forwarder that nobody knows, and of which there is no letter, is an error: it may be a slip.
 func (b *letterbox) list(ctx context.Context, forwarder string) ([]forward.Letter, error) {
-	list := []forward.Letter{}
+	list, known := []forward.Letter{}, kindNames()
 	for l, err := range b.letters.List(ctx) {
 		if err != nil {
 			return nil, failed(err, "is the NATS server up, and has this user the right to read the stream of dead letters?")
@@ -122,6 +122,12 @@ func (b *letterbox) list(ctx context.Context, forwarder string) ([]forward.Lette
 		if forwarder == "" || l.Forwarder == forwarder {
 			list = append(list, l)
 		}
+		if !slices.Contains(known, l.Forwarder) {
+			known = append(known, l.Forwarder)
+		}
+	}
+	if forwarder != "" && len(list) == 0 && !slices.Contains(known, forwarder) {
+		return nil, failed(fmt.Errorf("no dead letter is of a forwarder %s", printable(forwarder)), "doorbell knows of "+strings.Join(known, ", "))
 	}
 	return list, nil
 }

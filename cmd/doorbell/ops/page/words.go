@@ -87,15 +87,15 @@ func partial(reason string) string {
 
 // notices are what an action of the page may report, by the word that its redirect carries. Other words say nothing.
 var notices = map[string]string{
-	"resumed":      "is asked for again.",
-	"nothalted":    "is not halted.",
-	"approved":     "The next complete walk that still shows the change tells it.",
-	"notheld":      "holds nothing back.",
-	"polled":       "is walked now, and its insertions are polled in their next turns.",
-	"signedin":     "You are signed in and can act.",
-	"signedout":    "You are signed out.",
-	"signedoff":    "You are not signed in any more.",
-	"failed":       "That did not work; the log of doorbell says why.",
+	"resumed":   "is asked for again.",
+	"nothalted": "is not halted.",
+	"approved":  "The next complete walk that still shows the change tells it.",
+	"notheld":   "holds nothing back.",
+	"polled":    "is walked now, and its insertions are polled in their next turns.",
+	"signedin":  "You are signed in and can act.",
+	"signedout": "You are signed out.",
+	"signedoff": "You are not signed in any more.",
+	"failed":    "That did not work; the log of doorbell says why.",
 }
 
 // operationWords name what is asked.

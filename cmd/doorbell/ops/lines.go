@@ -2,6 +2,7 @@ package ops
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -30,8 +31,14 @@ func (o TextOptions) styled(line, style string) string {
 	return style + line + styleEnd
 }
 
-// cut shortens a line to the width.
+// cut shortens a line to the width. Characters that could rewrite a terminal, whoever they come from, are not passed on.
 func (o TextOptions) cut(line string) string {
+	line = strings.Map(func(r rune) rune {
+		if r == ' ' || unicode.IsGraphic(r) && !unicode.Is(unicode.Z, r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, line)
 	if o.Width <= 0 || utf8.RuneCountInString(line) <= o.Width {
 		return line
 	}
@@ -42,7 +49,7 @@ func (o TextOptions) cut(line string) string {
 func (o TextOptions) wrap(text string, indent int) (lines []string) {
 	margin := strings.Repeat(" ", indent)
 	if o.Width <= 0 {
-		return []string{margin + text}
+		return []string{o.cut(margin + text)}
 	}
 	line := margin
 	for word := range strings.FieldsSeq(text) {

@@ -92,3 +92,14 @@ func TestOnlyATerminalThatWantsThemGetsColours(t *testing.T) {
 		t.Error("what is halted is not red, or what is held not yellow")
 	}
 }
+
+func TestNothingInAStatusRewritesATerminal(t *testing.T) {
+	s := large()
+	s.Watch.Agencies[3].LastError = "odd \x1b[2J\u202eanswer"
+	s.Forwarders = []ForwarderStatus{{Name: "x\x1b]0;y", Destination: "z\r", LastError: "\x1b[H"}}
+	for _, o := range []TextOptions{{}, {Width: 80}, {Width: 80, Height: 60}} {
+		if text := strings.Join(s.Lines(o), ""); strings.ContainsAny(text, "\x1b\r\u202e") {
+			t.Errorf("%+v: it does: %q", o, text)
+		}
+	}
+}

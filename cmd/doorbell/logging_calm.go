@@ -33,6 +33,14 @@ func newCalm(next slog.Handler) *calmHandler {
 	return &calmHandler{next: next, all: &calmed{things: map[string]*calmThing{}}}
 }
 
+// loud is the same log without the bound: for answers to what a person does, who does it again and wants to hear again.
+func loud(log *slog.Logger) *slog.Logger {
+	if h, ok := log.Handler().(*calmHandler); ok {
+		return slog.New(h.next)
+	}
+	return log
+}
+
 // calmed is what was said, by message and thing. It is shared by all loggers that come from one.
 type calmed struct {
 	mu     sync.Mutex

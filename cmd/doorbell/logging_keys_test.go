@@ -107,7 +107,7 @@ func isLogger(x ast.Expr) bool {
 	case *ast.Ident:
 		return slices.Contains([]string{"log", "about"}, x.Name)
 	case *ast.SelectorExpr:
-		return slices.Contains([]string{"log", "Log", "Logger"}, x.Sel.Name)
+		return slices.Contains([]string{"log", "loud", "Log", "Logger"}, x.Sel.Name)
 	case *ast.CallExpr:
 		f, ok := x.Fun.(*ast.SelectorExpr)
 		return ok && f.Sel.Name == "With" && isLogger(f.X)

@@ -26,6 +26,7 @@ type keyReader struct {
 	environ []string
 	hup     <-chan os.Signal
 	log     *slog.Logger
+	loud    *slog.Logger // for what somebody has just done and waits to hear of
 
 	// What counts is what stands in the files. A modification time may stay the same when they are replaced, and one that
 	// is looked at after the reading may belong to a text that was not read.
@@ -36,7 +37,7 @@ type keyReader struct {
 }
 
 func newKeyReader(environ []string, c *Config, hup <-chan os.Signal, log *slog.Logger) *keyReader {
-	r := &keyReader{environ: environ, hup: hup, log: log, told: c.pollerOptions().Agencies, heard: c.Warnings}
+	r := &keyReader{environ: environ, hup: hup, log: log, loud: loud(log), told: c.pollerOptions().Agencies, heard: c.Warnings}
 	r.files = make(map[string][sha256.Size]byte, len(c.Files))
 	for _, f := range c.Files {
 		r.files[f] = [sha256.Size]byte{} // the first look reads, as the file may have changed since the start
@@ -73,12 +74,12 @@ func (r *keyReader) read(set func([]poller.AgencyKeys) error) error {
 		}
 	}
 	if err != nil {
-		r.log.Error("the changed configuration is refused; agencies and keys stay as they were", "err", err)
+		r.loud.Error("the changed configuration is refused; agencies and keys stay as they were", "err", err)
 		return nil
 	}
 	for _, w := range c.Warnings {
 		if !slices.Contains(r.heard, w) {
-			r.log.Warn(w)
+			r.loud.Warn(w)
 		}
 	}
 	r.heard = c.Warnings
@@ -97,7 +98,7 @@ func (r *keyReader) tell(list []poller.AgencyKeys, set func([]poller.AgencyKeys)
 		r.log.Warn("agencies and keys wait", "err", err)
 		return nil
 	case errors.Is(err, poller.ErrRetiresAll):
-		r.log.Error("the changed configuration is refused: it would retire all agencies at once; agencies and keys stay as they "+
+		r.loud.Error("the changed configuration is refused: it would retire all agencies at once; agencies and keys stay as they "+
 			"were, a restart takes it", "err", err)
 		return nil
 	case r.again:
@@ -107,7 +108,7 @@ func (r *keyReader) tell(list []poller.AgencyKeys, set func([]poller.AgencyKeys)
 		return err
 	}
 	r.told = list
-	r.log.Info("agencies and keys are read again", "agencies", len(list))
+	r.loud.Info("agencies and keys are read again", "agencies", len(list))
 	return nil
 }
 

@@ -263,7 +263,7 @@ func renewFingerprint(k *store.ContactRequest, f identified) bool {
 }
 
 func full(r listings.ContactRequest, rules rules) [32]byte {
-	if digest, ok := listings.ScorelessDigest(r.Record, rules.ignoreContactRequest); ok {
+	if digest, ok := r.ScorelessDigest(rules.ignoreContactRequest); ok {
 		return digest
 	}
 	return slowFull(r, rules)

@@ -69,7 +69,7 @@ func (m *imprint) identified(field string) []string {
 // remembered by the fingerprint of before.
 func (m *imprint) recognise(s contactsSight, known []store.ContactRequest) {
 	m.shorts = make(map[int]store.Short, len(m.requests))
-	if s.idField == "" || len(s.rules.ignoreContactRequest) > 1 || len(known) == 0 {
+	if s.idField == "" || len(s.rules.ignoreContactRequest) > 0 || len(known) == 0 {
 		return
 	}
 	byID := make(map[string]int, len(known))

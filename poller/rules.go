@@ -17,15 +17,15 @@ const rulesVersion = 2
 // rules is what makes a digest: digests of other rules are renewed at the next reading, silently.
 type rules struct {
 	ignoreInsertion      []string
-	ignoreContactRequest []string
-	insertion            uint32 // names the rules of insertions
-	contactRequest       uint32 // names the rules of contact requests
-	fields               int    // counts the drifts of the members of contact requests
+	ignoreContactRequest []string // beside the score
+	insertion            uint32   // names the rules of insertions
+	contactRequest       uint32   // names the rules of contact requests
+	fields               int      // counts the drifts of the members of contact requests
 }
 
 func newRules(ignoreInsertion, ignoreContactRequest []string) rules {
 	return rules{
-		ignoreInsertion: ignoreInsertion, ignoreContactRequest: append([]string{"/score"}, ignoreContactRequest...),
+		ignoreInsertion: ignoreInsertion, ignoreContactRequest: ignoreContactRequest,
 		insertion: rulesID(ignoreInsertion), contactRequest: rulesID(ignoreContactRequest),
 	}
 }
@@ -33,7 +33,7 @@ func newRules(ignoreInsertion, ignoreContactRequest []string) rules {
 // after are the rules of an agency whose contact requests drifted that often: all of their digests are renewed.
 func (r rules) after(drifts int) rules {
 	if r.fields = drifts; drifts > 0 {
-		r.contactRequest = rulesID(append(slices.Clone(r.ignoreContactRequest), strconv.Itoa(drifts)))
+		r.contactRequest = rulesID(slices.Concat([]string{"/score"}, r.ignoreContactRequest, []string{strconv.Itoa(drifts)}))
 	}
 	return r
 }

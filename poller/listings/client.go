@@ -81,6 +81,7 @@ func (o Options) withDefaults() Options {
 type Client struct {
 	o        Options
 	base     *url.URL
+	unread   [][]string                  // of contact requests: what is ignored
 	shown    atomic.Pointer[shownHeader] // as last used
 	dated    atomic.Pointer[toldDate]    // as last read
 	sketches [2]atomic.Pointer[sketch]   // of insertions and of contact requests, as last used
@@ -111,7 +112,7 @@ func New(o Options) (*Client, error) {
 	if strings.ContainsFunc(o.Version, isControl) {
 		return nil, errors.New("version: holds a control character")
 	}
-	return &Client{o: o, base: base}, nil
+	return &Client{o: o, base: base, unread: tokens(o.IgnoreContactRequests)}, nil
 }
 
 func parseBase(text string, plaintext []string) (*url.URL, error) {

@@ -78,7 +78,7 @@ var (
 
 // Contact picks the person out of the record by common names, flat or one or two levels down.
 func (c ContactRequest) Contact() Contact {
-	o := parse(jsontext.Value(c.Record))
+	o := c.object()
 	p := o.person()
 	name := p.object("name")
 	contact := Contact{

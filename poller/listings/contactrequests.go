@@ -53,6 +53,23 @@ type ContactRequest struct {
 	CreatedAt time.Time       // UTC; zero if absent or unreadable
 	Minutes   bool            // CreatedAt was told without seconds
 	Score     json.RawMessage // number, text or null, as sent; nil if absent or something else
+
+	read *decoded // nil: nobody has
+}
+
+// decoded is what was found in a record when it was decoded, so that nobody has to look for it again.
+type decoded struct {
+	members object
+	digest  [32]byte // without the score and what is ignored
+	ignored []string // by that digest
+	whole   bool     // there is one
+}
+
+func (c ContactRequest) object() object {
+	if c.read != nil {
+		return c.read.members
+	}
+	return parse(jsontext.Value(c.Record))
 }
 
 // ContactRequests reads the contact requests of one insertion. The agency is not sent; it is for Before and for errors.
@@ -89,11 +106,11 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 	total := 0
 	for raw := range l.records() {
 		total++
-		if !isFilled(raw) {
+		r, filled, wrong := c.contactRequest(raw, x.request)
+		if !filled {
 			page.Unreadable++
 			continue
 		}
-		r, wrong := c.contactRequest(raw, x.request)
 		if wrong != "" {
 			return nil, x.drift("contact requests of what was asked for", wrong)
 		}
@@ -103,16 +120,28 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 	return page, nil
 }
 
-func (c *Client) contactRequest(raw jsontext.Value, asked Request) (r ContactRequest, wrong string) {
-	r.Record, r.Defects = compact(raw)
+// contactRequest reads an element of the list, if it is filled.
+func (c *Client) contactRequest(raw jsontext.Value, asked Request) (r ContactRequest, filled bool, wrong string) {
+	r.Record = slices.Clone(json.RawMessage(raw)) // the body is used again
 	o := parse(jsontext.Value(r.Record))
+	if !o.isFilled() {
+		return r, false, ""
+	}
+	r.read = &decoded{ignored: c.o.IgnoreContactRequests}
+	if r.read.digest, r.read.whole = quickDigest(r.Record, c.unread, true); !r.read.whole { // else it is compact and proper
+		r.Record, r.Defects = compact(raw)
+		o = parse(jsontext.Value(r.Record))
+	}
+	r.read.members = o
 	if named := o.references(); len(named) > 0 && !slices.Contains(named, asked.Reference) {
-		return r, "one of another insertion"
+		return r, true, "one of another insertion"
 	} else if len(named) > 0 {
 		r.Reference = asked.Reference
 	}
-	if isForeignAgency(jsontext.Value(r.Record), asked.AgencyID) {
-		return r, "one of another agency"
+	for agency := range o.all("agencyid") {
+		if isOtherAgency(agency, asked.AgencyID) {
+			return r, true, "one of another agency"
+		}
 	}
 	var unreadable bool
 	if r.CreatedAt, r.Minutes, unreadable = o.created(c.o.TimeZone); unreadable {
@@ -120,7 +149,7 @@ func (c *Client) contactRequest(raw jsontext.Value, asked Request) (r ContactReq
 		slices.Sort(r.Defects)
 	}
 	r.Score = o.score()
-	return r, ""
+	return r, true, ""
 }
 
 // contactRequests says how contact requests are told: by what their list is called or looks like.
@@ -128,9 +157,9 @@ func (e *envelope) contactRequests(idFields []string) sought {
 	e = e.withoutParts(idFields)
 	return sought{
 		what: expectedContactRequests, names: contactNames,
-		fits:     func(l list) bool { return objects(l) > 0 },
+		fits:     func(l list) bool { return hasObjects(l) },
 		anywhere: func(strict bool) (list, bool) { return e.first(e.contactRules(idFields, strict)) },
-		isRecord: func(o jsontext.Value) bool { return isLoneContactRequest(o, idFields) },
+		isRecord: func(o jsontext.Value) bool { return parse(o).isLoneContactRequest(idFields) },
 		none:     func() (list, bool) { return e.first(e.contactRules(idFields, false)) },
 		instead:  e.instead,
 	}
@@ -163,11 +192,11 @@ func (e *envelope) instead(learned list) (list, bool) {
 // it stays.
 func (e *envelope) withoutParts(idFields []string) *envelope {
 	isPart := func(l list) bool {
-		return slices.ContainsFunc(l.around, func(o jsontext.Value) bool {
-			return isLoneContactRequest(o, idFields) && (hints(l, surest) == 0 || hint(o, personal, 0) && hints(l, personal) == 0)
+		return slices.ContainsFunc(l.around, func(o object) bool {
+			return o.isLoneContactRequest(idFields) && (hints(l, surest) == 0 || o.hint(personal, 0) && hints(l, personal) == 0)
 		})
 	}
-	return &envelope{root: e.root, lists: slices.DeleteFunc(slices.Clone(e.lists), isPart)}
+	return &envelope{root: e.root, top: e.top, lists: slices.DeleteFunc(slices.Clone(e.lists), isPart)}
 }
 
 // contactRules go from what is surest to what is least sure. An empty list whose name says "contact requests" counts more
@@ -183,18 +212,18 @@ func (e *envelope) contactRules(idFields []string, strict bool) []func(list) boo
 		}
 		return e.only(rule)
 	}
-	hinting := func(l list) bool { return objects(l) > 0 && hints(l, surest) > 0 }
+	hinting := func(l list) bool { return hasObjects(l) && hints(l, surest) > 0 }
 	return []func(list) bool{
-		func(l list) bool { return l.depth == 0 && objects(l) > 0 },
-		func(l list) bool { return named(l.name, contactNames) && objects(l) > 0 },
+		func(l list) bool { return l.depth == 0 && hasObjects(l) },
+		func(l list) bool { return named(l.name, contactNames) && hasObjects(l) },
 		none(contactNames),
 		func(l list) bool { return named(l.name, genericNames) && hinting(l) },
 		e.only(hinting),
-		func(l list) bool { return !strict && named(l.name, genericNames) && objects(l) > 0 },
+		func(l list) bool { return !strict && named(l.name, genericNames) && hasObjects(l) },
 		func(l list) bool { return !strict && l.depth == 0 && isEmpty(l.raw) },
 		none(genericNames),
-		weak(func(l list) bool { return objects(l) > 0 && (hints(l, personal) > 0 || hints(l, idFields) > 0) }),
-		weak(func(l list) bool { return objects(l) > 0 && !named(l.name, sideNames) }),
+		weak(func(l list) bool { return hasObjects(l) && (hints(l, personal) > 0 || hints(l, idFields) > 0) }),
+		weak(func(l list) bool { return hasObjects(l) && !named(l.name, sideNames) }),
 	}
 }
 
@@ -210,9 +239,9 @@ func (e *envelope) first(rules []func(list) bool) (list, bool) {
 // namesAList says whether a member is called like a list of records and is neither one nor an object around one: then no
 // other list stands in for it.
 func (e *envelope) namesAList() bool {
-	for name, value := range members(e.root) {
-		if value.Kind() != jsontext.KindBeginArray && value.Kind() != jsontext.KindBeginObject &&
-			(named(name, contactNames) || named(name, genericNames)) {
+	for _, f := range e.top {
+		if f.value.Kind() != jsontext.KindBeginArray && f.value.Kind() != jsontext.KindBeginObject &&
+			(named(f.name, contactNames) || named(f.name, genericNames)) {
 			return true
 		}
 	}
@@ -225,27 +254,25 @@ var sideNames = []string{
 }
 
 // isFilled says whether an element may be a contact request: an object that is not empty and is not an error.
-func isFilled(raw jsontext.Value) bool {
-	if raw.Kind() != jsontext.KindBeginObject || isEmpty(raw) {
-		return false
-	}
+func (o object) isFilled() bool {
 	failure := false
-	for name, value := range members(raw) {
-		if named(name, surest) || named(name, personal) && !named(name, []string{"message"}) {
+	for _, f := range o {
+		if named(f.name, surest) || named(f.name, personal) && f.plain != "message" {
 			return true
 		}
-		failure = failure || (named(name, errorNames) || named(name, errorCodes)) && !isEmpty(value)
+		failure = failure || (named(f.name, errorNames) || named(f.name, errorCodes)) && !isEmpty(f.value)
 	}
-	return !failure
+	return len(o) > 0 && !failure
 }
 
 var errorCodes = []string{"errorCode"}
 
 // isLoneContactRequest says whether an object that stands where an array belongs is unmistakably a contact request: it has
 // a time of creation or a score, an id or a person as well, and no member that an envelope would have.
-func isLoneContactRequest(o jsontext.Value, idFields []string) bool {
+func (o object) isLoneContactRequest(idFields []string) bool {
 	var sure, whose int
-	for name, value := range members(o) {
+	for _, f := range o {
+		name, value := f.name, f.value
 		nested := value.Kind() == jsontext.KindBeginArray || value.Kind() == jsontext.KindBeginObject
 		switch {
 		case named(name, totalNames), named(name, errorNames), named(name, successNames),
@@ -262,7 +289,7 @@ func isLoneContactRequest(o jsontext.Value, idFields []string) bool {
 
 // areAddresses says whether a list of e-mails is one of addresses: some services call the requests themselves so.
 func areAddresses(name string, value jsontext.Value) bool {
-	return isPlain(name, "emails") && value.Kind() == jsontext.KindBeginArray &&
+	return SameName(name, "emails") && value.Kind() == jsontext.KindBeginArray &&
 		hints(list{raw: value}, surest)+hints(list{raw: value}, []string{"message", "contact", "sender", "contactRequest"}) == 0
 }
 
@@ -286,16 +313,16 @@ var (
 // hints counts the elements that have a member with one of the names, directly or in an object around the request.
 func hints(l list, names []string) (n int) {
 	for raw := range elements(l.raw) {
-		if hint(raw, names, 1) {
+		if parse(raw).hint(names, 1) {
 			n++
 		}
 	}
 	return n
 }
 
-func hint(raw jsontext.Value, names []string, deeper int) bool {
-	for name, value := range members(raw) {
-		if named(name, names) || deeper > 0 && slices.Contains(wrapperNames, plain(name)) && hint(value, names, deeper-1) {
+func (o object) hint(names []string, deeper int) bool {
+	for _, f := range o {
+		if named(f.name, names) || deeper > 0 && slices.Contains(wrapperNames, f.plain) && parse(f.value).hint(names, deeper-1) {
 			return true
 		}
 	}

@@ -11,14 +11,17 @@ import (
 	"unicode/utf8"
 )
 
-// ScorelessDigest is Digest without the score, however it is spelled, of the record and one level down. Where that is not to be
-// had quickly, ok is false, and says nothing.
-func ScorelessDigest(record json.RawMessage, ignore []string) (digest [32]byte, ok bool) {
-	return quickDigest(record, tokens(ignore), true)
+// ScorelessDigest is Digest of the record without the score, however it is spelled, its own and one level down. Where that is
+// not to be had quickly, ok is false, and says nothing.
+func (c ContactRequest) ScorelessDigest(ignore []string) (digest [32]byte, ok bool) {
+	if c.read != nil && slices.Equal(c.read.ignored, ignore) {
+		return c.read.digest, c.read.whole
+	}
+	return quickDigest(c.Record, tokens(ignore), true)
 }
 
 // quickDigest is Digest where the record is written as most are: compact, its names plain ASCII, its texts without an escape
-// that is not canonical. Whatever else it meets, it gives up, and says nothing. Where score is set, the score is left out as
+// that is not canonical. Such a record is as compact leaves it. Whatever else it meets, it gives up, and says nothing. Where score is set, the score is left out as
 // well, however it is spelled, of the record and one level down.
 func quickDigest(record json.RawMessage, ignore [][]string, score bool) (digest [32]byte, ok bool) {
 	if !utf8.Valid(record) {
@@ -44,15 +47,17 @@ type canonical struct {
 
 // value writes what begins at i, so deep, without what is ignored, and returns where it ends.
 func (c *canonical) value(b []byte, i, depth int, ignore [][]string, score bool) (end int, ok bool) {
-	if i == len(b) || depth > maxSketchDepth {
+	if i == len(b) {
 		return i, false
 	}
-	switch b[i] {
-	case '{':
+	switch nested := b[i] == '{' || b[i] == '['; {
+	case nested && depth == maxRecordDepth:
+		return i, false
+	case b[i] == '{':
 		return c.object(b, i, depth, ignore, score)
-	case '[':
+	case b[i] == '[':
 		return c.array(b, i, depth, ignore)
-	case '"':
+	case b[i] == '"':
 		end, ok = canonicalText(b, i)
 	default:
 		end, ok = scalarEnd(b, i)

@@ -1,6 +1,7 @@
 package listings
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -19,12 +20,13 @@ func TestMostRecordsAreDigestedQuickly(t *testing.T) {
 	}
 }
 
-// FuzzQuickDigest holds the quick digest against the slow one: where it says something, it says the same.
+// FuzzQuickDigest holds the quick digest against the slow one: where it says something, it says the same. There is nothing to
+// mend in such a record.
 func FuzzQuickDigest(f *testing.F) {
 	for _, s := range []string{
 		`{"b":1,"a":"\u000a","ä":2,"A":3}`, `{"a":1,"a":2}`, `{"a":"\/"}`, `{"a":01}`, `{"a":1e5}`, `{"a" :1}`, "{\"a\":\"\xff\"}", `{"a":"\ud800"}`, `{"list":[1,2,[{"stats":{"seen":1}}]]}`,
 		`{"views":01}`, `{"a":{"b":{}},"stats":{"seen":1,"seen":2}}`, `[]`, `{"a":-}`, "{\"a\":\"\x7f\u2028<&>\"}", `{"score":1,"a":{"SCORE":2,"b":{"score":3}},"c":[{"score":4}]}`,
-		strings.Repeat(`{"a":`, 70) + `1` + strings.Repeat(`}`, 70),
+		strings.Repeat(`{"a":`, 65) + `1` + strings.Repeat(`}`, 65), strings.Repeat(`{"a":`, 64) + `1` + strings.Repeat(`}`, 64),
 	} {
 		f.Add([]byte(s))
 	}
@@ -35,6 +37,9 @@ func FuzzQuickDigest(f *testing.F) {
 		}
 		if slow, err := slowDigest(record, digestIgnore); err != nil || slow != quick {
 			t.Fatalf("of %q the quick digest is another one: %v", record, err)
+		}
+		if mended, defects := compact(record); len(defects) > 0 || !bytes.Equal(mended, record) {
+			t.Fatalf("%q has a quick digest and %v", record, defects)
 		}
 	})
 }

@@ -21,9 +21,9 @@ const maxRecords = 20_000
 type list struct {
 	path   jsontext.Pointer
 	depth  int
-	name   string           // of the member that holds it; "" for the root
-	raw    jsontext.Value   // the array, or the one record that stands in its place
-	around []jsontext.Value // the objects that hold it, the root first; none for the root itself
+	name   string         // of the member that holds it; "" for the root
+	raw    jsontext.Value // the array, or the one record that stands in its place
+	around []object       // that hold it, the root first; none for the root itself
 }
 
 // records yields the elements, or the one record that stands in place of the array.
@@ -37,21 +37,23 @@ func (l list) records() iter.Seq[jsontext.Value] {
 // envelope is an answer around its records.
 type envelope struct {
 	root  jsontext.Value
+	top   object // the members of the root
 	lists []list // outer ones first, then by path, as the order of members says nothing
 	twice string // path of an object that holds a name twice: which of the two is meant nobody knows
 }
 
 func openEnvelope(root jsontext.Value) *envelope {
-	e := &envelope{root: root}
-	e.explore(list{raw: root})
+	e := &envelope{root: root, top: parse(root)}
+	e.explore(list{raw: root}, e.top)
 	slices.SortStableFunc(e.lists, func(a, b list) int {
 		return cmp.Or(a.depth-b.depth, strings.Compare(string(a.path), string(b.path)))
 	})
 	return e
 }
 
-// explore collects arrays. It does not look into them: what stands there are records, or nothing we know.
-func (e *envelope) explore(at list) {
+// explore collects arrays. It does not look into them: what stands there are records, or nothing we know. o are the members
+// of an object.
+func (e *envelope) explore(at list, o object) {
 	switch at.raw.Kind() {
 	case jsontext.KindBeginArray:
 		e.lists = append(e.lists, at)
@@ -59,23 +61,25 @@ func (e *envelope) explore(at list) {
 		if at.depth == maxListDepth {
 			return
 		}
-		seen := map[string]bool{}
-		for name, value := range members(at.raw) {
-			if seen[name] && e.twice == "" {
+		for n, f := range o {
+			if n > 0 && f.name == o[n-1].name && e.twice == "" {
 				e.twice = "an object with a name twice, at depth " + strconv.Itoa(at.depth)
 			}
-			seen[name] = true
-			if named(name, errorNames) {
+			if named(f.name, errorNames) {
 				continue // a list of errors is none of records
 			}
-			e.explore(at.below(name, value))
+			var inner object
+			if f.value.Kind() == jsontext.KindBeginObject {
+				inner = parse(f.value)
+			}
+			e.explore(at.below(o, f), inner)
 		}
 	}
 }
 
-// below is what a member holds. The objects around are copied, as siblings would write over each other's.
-func (l list) below(name string, value jsontext.Value) list {
-	return list{path: l.path.AppendToken(name), depth: l.depth + 1, name: name, raw: value, around: append(slices.Clip(l.around), l.raw)}
+// below is what a member of o holds, which l is. The objects around are copied, as siblings would write over each other's.
+func (l list) below(o object, f field) list {
+	return list{path: l.path.AppendToken(f.name), depth: l.depth + 1, name: f.name, raw: f.value, around: append(slices.Clip(l.around), o)}
 }
 
 // tooLong says whether a list is longer than anybody would ask for.
@@ -90,26 +94,30 @@ func (l list) tooLong() bool {
 }
 
 // at returns what stands at a pointer into objects.
-func at(raw jsontext.Value, path jsontext.Pointer) (found list, ok bool) {
-	found = list{raw: raw}
+func (e *envelope) at(path jsontext.Pointer) (found list, ok bool) {
+	found = list{raw: e.root}
+	o := e.top
 	for token := range path.Tokens() {
-		value, ok := member(found.raw, token)
-		if !ok {
+		if found.depth > 0 {
+			o = parse(found.raw)
+		}
+		n := o.last(token)
+		if n < 0 {
 			return found, false
 		}
-		found = found.below(token, value)
+		found = found.below(o, o[n])
 	}
 	return found, true
 }
 
-// member is the last member of that name; nobody knows better which one is meant.
-func member(raw jsontext.Value, name string) (found jsontext.Value, ok bool) {
-	for n, value := range members(raw) {
-		if n == name {
-			found, ok = value, true
+// last is where the last member of that name is, as nobody knows better which one is meant; -1: there is none.
+func (o object) last(name string) int {
+	for n := len(o) - 1; n >= 0; n-- {
+		if o[n].name == name {
+			return n
 		}
 	}
-	return found, ok
+	return -1
 }
 
 // describe tells a body's shape: types, and the names of the outermost members as far as they look like names.
@@ -180,13 +188,13 @@ func (x *exchange) drift(expected, found string) *DriftError {
 // way has mixed up two answers.
 func (e *envelope) foreign(r Request) string {
 	for o := range e.heads() {
-		for name, value := range members(o) {
-			s, ok := text(value)
+		for _, f := range o {
+			s, ok := text(f.value)
 			switch {
 			case !ok || s == "":
-			case isPlain(name, "agencyid") && !strings.EqualFold(s, r.AgencyID):
+			case f.plain == "agencyid" && !strings.EqualFold(s, r.AgencyID):
 				return "another agencyId"
-			case r.Operation == OperationContactRequests && slices.ContainsFunc(referenceNames, func(n string) bool { return isPlain(name, n) }) && s != r.Reference:
+			case r.Operation == OperationContactRequests && slices.Contains(referenceNames, f.plain) && s != r.Reference:
 				return "another propertyReferenceId"
 			}
 		}
@@ -198,26 +206,28 @@ func (e *envelope) foreign(r Request) string {
 // has the form of the one that was asked for is compared.
 func isForeignAgency(record jsontext.Value, asked string) bool {
 	for name, value := range members(record) {
-		if !isPlain(name, "agencyid") {
-			continue
-		}
-		if s, ok := text(value); ok && usualAgency.MatchString(s) && usualAgency.MatchString(asked) && !strings.EqualFold(s, asked) {
+		if SameName(name, "agencyid") && isOtherAgency(value, asked) {
 			return true
 		}
 	}
 	return false
 }
 
+func isOtherAgency(named jsontext.Value, asked string) bool {
+	s, ok := text(named)
+	return ok && usualAgency.MatchString(s) && usualAgency.MatchString(asked) && !strings.EqualFold(s, asked)
+}
+
 var usualAgency = regexp.MustCompile(`^[A-Za-z][0-9]+$`)
 
 // heads yields the objects that speak of the answer as a whole: the root, and the metadata in it.
-func (e *envelope) heads() iter.Seq[jsontext.Value] {
-	return func(yield func(jsontext.Value) bool) {
-		if !yield(e.root) {
+func (e *envelope) heads() iter.Seq[object] {
+	return func(yield func(object) bool) {
+		if !yield(e.top) {
 			return
 		}
-		for name, value := range members(e.root) {
-			if named(name, metaNames) && value.Kind() == jsontext.KindBeginObject && !yield(value) {
+		for _, f := range e.top {
+			if f.value.Kind() == jsontext.KindBeginObject && named(f.name, metaNames) && !yield(parse(f.value)) {
 				return
 			}
 		}

@@ -15,31 +15,27 @@ import (
 // text of a number, so that 1 and "1" are the same. It is empty if the member is absent, null or something else. A name in
 // another style counts where the name itself is not there.
 func (c ContactRequest) ID(name string) string {
-	record := jsontext.Value(c.Record)
-	if value, ok := styled(record, name); ok {
+	o := c.object()
+	if value, ok := o.styled(name); ok {
 		id, _ := scalar(value)
 		return id
 	}
-	o := parse(record)
-	for _, wrapper := range wrapperNames {
-		for inner := range o.all(wrapper) {
-			if value, ok := styled(inner, name); ok {
-				id, _ := scalar(value)
-				return id
-			}
+	for inner := range o.all(wrapperNames...) {
+		if value, ok := parse(inner).styled(name); ok {
+			id, _ := scalar(value)
+			return id
 		}
 	}
 	return ""
 }
 
-func styled(o jsontext.Value, name string) (found jsontext.Value, ok bool) {
-	if found, ok = member(o, name); ok {
-		return found, ok
-	}
-	want, best := plain(name), ""
-	for n, value := range members(o) {
-		if isPlain(n, want) && (!ok || n <= best) {
-			found, best, ok = value, n, true
+// styled is the last member of that name, else the last of the first name that is like it.
+func (o object) styled(name string) (found jsontext.Value, ok bool) {
+	best := ""
+	for _, f := range o {
+		switch {
+		case f.name == name, !ok && SameName(f.name, name), ok && f.name == best:
+			found, best, ok = f.value, f.name, true
 		}
 	}
 	return found, ok
@@ -51,7 +47,7 @@ func styled(o jsontext.Value, name string) (found jsontext.Value, ok bool) {
 func (c ContactRequest) Fingerprint(reference string) (fingerprint [16]byte) {
 	p := c.Contact()
 	phone := firstText(p.Phone, p.PhoneRaw)
-	created := parse(jsontext.Value(c.Record)).written()
+	created := c.object().written()
 	if !c.CreatedAt.IsZero() {
 		created = c.CreatedAt.UTC().Format(time.RFC3339Nano)
 	}
@@ -74,11 +70,11 @@ func (c ContactRequest) Fingerprint(reference string) (fingerprint [16]byte) {
 func scores(record json.RawMessage) (pointers []string) {
 	for name, value := range members(jsontext.Value(record)) {
 		at := jsontext.Pointer("").AppendToken(name)
-		if isPlain(name, "score") {
+		if SameName(name, "score") {
 			pointers = append(pointers, string(at))
 		}
 		for deeper := range members(value) {
-			if isPlain(deeper, "score") {
+			if SameName(deeper, "score") {
 				pointers = append(pointers, string(at.AppendToken(deeper)))
 			}
 		}
@@ -100,7 +96,7 @@ const maxFields = 256
 // Fields lists the members of the record by name, sorted, without the score. Members that hold the person, or all of the
 // request, are replaced by their own members, two levels down. At most 256.
 func (c ContactRequest) Fields() []Field {
-	list := fieldsOf(nil, parse(jsontext.Value(c.Record)), "", false, 2)
+	list := fieldsOf(nil, c.object(), "", false, 2)
 	slices.SortFunc(list, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
 	return list[:min(len(list), maxFields)]
 }

@@ -220,13 +220,13 @@ func holds(l list) (n int) {
 	return n
 }
 
-func objects(l list) (n int) {
+func hasObjects(l list) bool {
 	for raw := range elements(l.raw) {
-		if isFilled(raw) {
-			n++
+		if parse(raw).isFilled() {
+			return true
 		}
 	}
-	return n
+	return false
 }
 
 var referenceNames = []string{"propertyreferenceid", "objectreference"}
@@ -261,7 +261,7 @@ func referenced(element jsontext.Value) (record jsontext.Value, reference string
 func referenceOf(o jsontext.Value) (reference string) {
 	best := len(referenceNames)
 	for name, value := range members(o) {
-		i := slices.IndexFunc(referenceNames, func(n string) bool { return isPlain(name, n) })
+		i := slices.IndexFunc(referenceNames, func(n string) bool { return SameName(name, n) })
 		if i < 0 || i > best {
 			continue
 		}

@@ -26,6 +26,9 @@ var wrapperNames = []string{
 // none that can be read; minutes, that it is told without seconds.
 func (o object) created(zone *time.Location) (at time.Time, minutes, unreadable bool) {
 	for value := range o.creations() {
+		if at := usualInstant(value); !at.IsZero() {
+			return at, false, false
+		}
 		if at := instant(value, zone); !at.IsZero() {
 			s, _ := text(value)
 			return at, endsInMinutes.MatchString(s), false
@@ -53,24 +56,27 @@ var writtenDate = regexp.MustCompile(`^[0-9][0-9./:T -]{4,28}[0-9]$`)
 // creations yields what may be the creation time, surest first, of the record and then of what it is wrapped in.
 func (o object) creations() iter.Seq[jsontext.Value] {
 	return func(yield func(jsontext.Value) bool) {
-		scopes := []object{o}
-		for inner := range o.all(wrapperNames...) {
-			if !isProperty(inner) {
-				scopes = append(scopes, parse(inner))
-			}
-		}
-		for _, scope := range scopes {
+		within := func(scope object) bool {
 			for value := range scope.all(creationNames...) {
 				if !isEmpty(value) && !yield(value) {
-					return
+					return false
 				}
+			}
+			return true
+		}
+		if !within(o) {
+			return
+		}
+		for inner := range o.all(wrapperNames...) {
+			if !isProperty(inner) && !within(parse(inner)) {
+				return
 			}
 		}
 	}
 }
 
 // isProperty says whether a member of a contact request is the property that it is about: that has a time of its own.
-func isProperty(o jsontext.Value) bool { return referenceOf(o) != "" && !hint(o, personal, 0) }
+func isProperty(o jsontext.Value) bool { return referenceOf(o) != "" && !parse(o).hint(personal, 0) }
 
 // instant reads a time; zero if it cannot. RFC 3339, also without the colon in the offset or with a space for the T; no
 // offset at all, then in zone; day, month and year with dots or dashes; the form of HTTP headers; seconds or milliseconds
@@ -93,6 +99,18 @@ func instant(raw jsontext.Value, zone *time.Location) time.Time {
 		return plausible(t)
 	}
 	return plausible(calendar(s, zone))
+}
+
+// usualInstant is instant for what most services write: RFC 3339, to the second or finer. It is zero for all else.
+func usualInstant(raw jsontext.Value) time.Time {
+	if raw.Kind() != jsontext.KindString {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339, string(raw[1:len(raw)-1])) // what is escaped there is none
+	if err != nil {
+		return time.Time{}
+	}
+	return plausible(t)
 }
 
 // wrappedEpoch has the form /Date(1514764800000+0100)/; what follows the number is about how to show it.

@@ -7,38 +7,45 @@ import (
 
 // named says whether a name is one of the names, in whatever style.
 func named(name string, names []string) bool {
-	return slices.ContainsFunc(names, func(n string) bool { return isPlain(name, plain(n)) })
+	return slices.ContainsFunc(names, func(n string) bool { return SameName(name, n) })
 }
 
 // plain makes names alike that differ in style only: createdAt, created_at, created-at, CreatedAt.
 func plain(name string) string {
-	b := make([]byte, 0, len(name))
-	for i := range len(name) {
-		if c := name[i]; !isSeparator(c) {
+	n := 0
+	for n < len(name) && !isSeparator(name[n]) && lower(name[n]) == name[n] {
+		n++
+	}
+	if n == len(name) {
+		return name
+	}
+	b := append(make([]byte, 0, 64), name[:n]...)
+	for ; n < len(name); n++ {
+		if c := name[n]; !isSeparator(c) {
 			b = append(b, lower(c))
 		}
 	}
 	return string(b)
 }
 
-// isPlain says whether plain(name) is want, without making it: most names are of no interest.
-func isPlain(name, want string) bool {
-	n := 0
-	for i := range len(name) {
-		c := name[i]
-		if isSeparator(c) {
-			continue
+// SameName says whether two names differ in style only, so that [ContactRequest.ID] may read the same member for both. It is
+// what plain tells, without making it: most names are of no interest.
+func SameName(a, b string) bool {
+	for i, j := 0, 0; ; i, j = i+1, j+1 {
+		for i < len(a) && isSeparator(a[i]) {
+			i++
 		}
-		if n == len(want) || want[n] != lower(c) {
+		for j < len(b) && isSeparator(b[j]) {
+			j++
+		}
+		if i == len(a) || j == len(b) {
+			return i == len(a) && j == len(b)
+		}
+		if lower(a[i]) != lower(b[j]) {
 			return false
 		}
-		n++
 	}
-	return n == len(want)
 }
-
-// SameName says whether two names differ in style only, so that [ContactRequest.ID] may read the same member for both.
-func SameName(a, b string) bool { return isPlain(a, plain(b)) }
 
 func isSeparator(c byte) bool { return c == '_' || c == '-' || c == ' ' }
 

@@ -22,6 +22,9 @@ type field struct {
 func parse(raw jsontext.Value) object {
 	var o object
 	for name, value := range members(raw) {
+		if o == nil {
+			o = make(object, 0, 12) // enough for most
+		}
 		o = append(o, field{name, plain(name), value})
 	}
 	slices.SortStableFunc(o, func(a, b field) int { return strings.Compare(a.name, b.name) })

@@ -45,7 +45,7 @@ func (x *exchange) find(e *envelope, s sought, configured string) (list, error) 
 
 func (e *envelope) locate(s sought, shape Shape, only bool) (list, bool) {
 	if shape.Known {
-		if l, ok := at(e.root, jsontext.Pointer(shape.Path)); ok && s.isThere(l) {
+		if l, ok := e.at(jsontext.Pointer(shape.Path)); ok && s.isThere(l) {
 			if only || s.instead == nil {
 				return l, true
 			}
@@ -81,11 +81,12 @@ func (s sought) isThere(l list) bool {
 // lone is the one record that stands where a list of a known name belongs, at the root or one level down.
 func (e *envelope) lone(s sought) (list, bool) {
 	var found []list
-	for name, value := range members(e.root) {
-		l := list{raw: e.root}.below(name, value)
+	for _, f := range e.top {
+		l := list{raw: e.root}.below(e.top, f)
 		found = append(found, s.lone(l)...)
-		for inner, value := range members(value) {
-			found = append(found, s.lone(l.below(inner, value))...)
+		inner := parse(f.value)
+		for _, f := range inner {
+			found = append(found, s.lone(l.below(inner, f))...)
 		}
 	}
 	if len(found) != 1 {
@@ -119,8 +120,8 @@ func printablePath(path string) string {
 // unhappy says whether an answer declares its own failure, status 200 or not.
 func (e *envelope) unhappy() bool {
 	for o := range e.heads() {
-		for name, value := range members(o) {
-			if saysFailure(name, value) {
+		for _, f := range o {
+			if saysFailure(f.name, f.value) {
 				return true
 			}
 		}
@@ -153,12 +154,12 @@ var (
 
 func saysNo(value jsontext.Value) bool {
 	s, _ := scalar(value)
-	return value.Kind() == jsontext.KindFalse || s == "0" || isPlain(s, "false")
+	return value.Kind() == jsontext.KindFalse || s == "0" || SameName(s, "false")
 }
 
 func saysYes(value jsontext.Value) bool {
 	s, _ := scalar(value)
-	return value.Kind() == jsontext.KindTrue || s == "1" || isPlain(s, "true")
+	return value.Kind() == jsontext.KindTrue || s == "1" || SameName(s, "true")
 }
 
 // isFailureCode says whether a value is an HTTP status of an error.
@@ -183,6 +184,6 @@ func isFailureStatus(value jsontext.Value) bool {
 // otherRecords says whether a list with a known name holds objects: then an empty one beside it proves nothing.
 func (e *envelope) otherRecords() bool {
 	return slices.ContainsFunc(e.lists, func(l list) bool {
-		return objects(l) > 0 && (l.depth == 0 || named(l.name, insertionNames) || named(l.name, genericNames))
+		return hasObjects(l) && (l.depth == 0 || named(l.name, insertionNames) || named(l.name, genericNames))
 	})
 }

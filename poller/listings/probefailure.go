@@ -70,7 +70,7 @@ func (f Failure) Down() bool { return f.down }
 func createdForm(list []ContactRequest) string {
 	form := ""
 	for _, r := range list {
-		f := parse(jsontext.Value(r.Record)).createdForm()
+		f := r.object().createdForm()
 		if form != "" && f != form {
 			return "mixed"
 		}

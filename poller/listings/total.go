@@ -25,7 +25,7 @@ var totalHeaders = []string{"X-Total-Count", "X-Total", "Total-Count", "X-Pagina
 // totalOf is how many records there are, as the answer says beside the list, further out, or in a header; -1 if it does
 // not say.
 func (e *envelope) totalOf(l list, records int, h http.Header) int {
-	for _, o := range slices.Backward(append([]jsontext.Value{e.root}, l.around...)) {
+	for _, o := range slices.Backward(append([]object{e.top}, l.around...)) {
 		if n, ok := countIn(o, totalNames); ok {
 			return n
 		}
@@ -64,15 +64,15 @@ func (e *envelope) countsNone(shape Shape, h http.Header) bool {
 	if slices.ContainsFunc(e.lists, func(l list) bool { return !isEmpty(l.raw) }) {
 		return false
 	}
-	scopes := []jsontext.Value{e.root}
+	scopes := []object{e.top}
 	if shape.Known {
-		l, _ := at(e.root, jsontext.Pointer(shape.Path))
+		l, _ := e.at(jsontext.Pointer(shape.Path))
 		scopes = append(scopes, l.around...)
-		scopes = append(scopes, l.raw)
+		scopes = append(scopes, parse(l.raw))
 	}
 	none := headerTotal(h) == 0
 	for _, o := range scopes {
-		for _, n := range countsIn(o, append(slices.Clone(totalNames), countNames...)) {
+		for _, n := range countsIn(o, append(slices.Clone(totalNames), countNames...), 2) {
 			if n > 0 {
 				return false
 			}
@@ -83,30 +83,29 @@ func (e *envelope) countsNone(shape Shape, h http.Header) bool {
 }
 
 // countIn is the first of countsIn.
-func countIn(o jsontext.Value, names []string) (int, bool) {
-	if found := countsIn(o, names); len(found) > 0 {
+func countIn(o object, names []string) (int, bool) {
+	if found := countsIn(o, names, 2); len(found) > 0 {
 		return found[0], true
 	}
 	return 0, false
 }
 
 // countsIn are the non-negative integers under the names, in the order of the names, in the object and then in its
-// metadata, two levels down.
-func countsIn(o jsontext.Value, names []string) []int {
-	return countsWithin(parse(o), names, 2)
-}
-
-func countsWithin(o object, names []string, deeper int) (found []int) {
+// metadata, so many levels down.
+func countsIn(o object, names []string, deeper int) (found []int) {
 	for _, name := range names {
-		for value := range o.all(plain(name)) {
-			if n, ok := count(value); ok {
+		for _, f := range o {
+			if !SameName(f.name, name) {
+				continue
+			}
+			if n, ok := count(f.value); ok {
 				found = append(found, n)
 			}
 		}
 	}
 	for _, name := range metaNames {
 		if inner := o.object(plain(name)); deeper > 0 && inner != nil {
-			found = append(found, countsWithin(inner, names, deeper-1)...)
+			found = append(found, countsIn(inner, names, deeper-1)...)
 		}
 	}
 	return found

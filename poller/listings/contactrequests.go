@@ -104,9 +104,11 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 	expected, _ := c.expectedPath(x)
 	page.place(l, expected)
 	total := 0
+	var like form
+	page.ContactRequests = make([]ContactRequest, 0, l.count)
 	for raw := range l.records() {
 		total++
-		r, filled, wrong := c.contactRequest(raw, x.request)
+		r, filled, wrong := c.contactRequest(raw, &like, x.request)
 		if !filled {
 			page.Unreadable++
 			continue
@@ -121,9 +123,9 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 }
 
 // contactRequest reads an element of the list, if it is filled.
-func (c *Client) contactRequest(raw jsontext.Value, asked Request) (r ContactRequest, filled bool, wrong string) {
+func (c *Client) contactRequest(raw jsontext.Value, like *form, asked Request) (r ContactRequest, filled bool, wrong string) {
 	r.Record = slices.Clone(json.RawMessage(raw)) // the body is used again
-	o := parse(jsontext.Value(r.Record))
+	o := like.parse(jsontext.Value(r.Record))
 	if !o.isFilled() {
 		return r, false, ""
 	}

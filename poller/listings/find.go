@@ -22,6 +22,7 @@ type list struct {
 	path   jsontext.Pointer
 	depth  int
 	name   string         // of the member that holds it; "" for the root
+	count  int            // its elements, once it is the list of records
 	raw    jsontext.Value // the array, or the one record that stands in its place
 	around []object       // that hold it, the root first; none for the root itself
 }
@@ -82,15 +83,14 @@ func (l list) below(o object, f field) list {
 	return list{path: l.path.AppendToken(f.name), depth: l.depth + 1, name: f.name, raw: f.value, around: append(slices.Clip(l.around), o)}
 }
 
-// tooLong says whether a list is longer than anybody would ask for.
-func (l list) tooLong() bool {
-	n := 0
+// length is how many elements an array has, or one more than anybody would ask for.
+func (l list) length() (n int) {
 	for range elements(l.raw) {
 		if n++; n > maxRecords {
-			return true
+			break
 		}
 	}
-	return false
+	return n
 }
 
 // at returns what stands at a pointer into objects.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -50,6 +51,17 @@ func offset(err error) int64 {
 // over what it need not look into, and ends at what is no JSON.
 func members(raw jsontext.Value) iter.Seq2[string, jsontext.Value] {
 	return func(yield func(string, jsontext.Value) bool) {
+		for quoted, value := range rawMembers(raw) {
+			if !yield(memberText(quoted), value) {
+				return
+			}
+		}
+	}
+}
+
+// rawMembers are members with their names as they stand there, quotes included.
+func rawMembers(raw jsontext.Value) iter.Seq2[[]byte, jsontext.Value] {
+	return func(yield func([]byte, jsontext.Value) bool) {
 		i, ok := opened(raw, '{', '}')
 		for ok && raw[i] == '"' {
 			end, closed := textEnd(raw, i)
@@ -59,7 +71,7 @@ func members(raw jsontext.Value) iter.Seq2[string, jsontext.Value] {
 			}
 			at := space(raw, colon+1)
 			after, found := valueEnd(raw, at)
-			if !found || !yield(memberText(raw[i:end]), raw[at:after:after]) {
+			if !found || !yield(raw[i:end], raw[at:after:after]) {
 				return
 			}
 			i, ok = following(raw, after)
@@ -141,7 +153,11 @@ func text(raw jsontext.Value) (string, bool) {
 	if raw.Kind() != jsontext.KindString {
 		return "", false
 	}
-	s, _ := jsontext.AppendUnquote(nil, bytes.TrimSpace(raw)) // the error is about UTF-8, which is mended
+	raw = bytes.TrimSpace(raw)
+	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
+		return string(raw[1 : len(raw)-1]), true
+	}
+	s, _ := jsontext.AppendUnquote(nil, raw) // the error is about UTF-8, which is mended
 	return string(s), true
 }
 

@@ -31,6 +31,45 @@ func parse(raw jsontext.Value) object {
 	return o
 }
 
+// form is what most records of an answer have in common: names, and their order.
+type form struct {
+	sorted object // of a record; nil: its names are written in a way of their own
+	places []int  // of its members, in their order
+}
+
+// parse is parse, which need not look into names that stand where they stood in the record before.
+func (f *form) parse(raw jsontext.Value) object {
+	o, n := make(object, len(f.places)), 0
+	for quoted, value := range rawMembers(raw) {
+		if n == len(f.places) || f.sorted[f.places[n]].name != string(quoted[1:len(quoted)-1]) {
+			return f.learn(raw)
+		}
+		o[f.places[n]] = f.sorted[f.places[n]]
+		o[f.places[n]].value = value
+		n++
+	}
+	if n < len(o) {
+		return f.learn(raw)
+	}
+	return o
+}
+
+func (f *form) learn(raw jsontext.Value) object {
+	o := parse(raw)
+	*f = form{sorted: o, places: make([]int, 0, len(o))}
+	for quoted := range rawMembers(raw) {
+		name := quoted[1 : len(quoted)-1]
+		place, found := slices.BinarySearchFunc(o, name, func(f field, name []byte) int { return strings.Compare(f.name, string(name)) })
+		_, plain := alike(name)
+		if !plain || !found || place+1 < len(o) && o[place+1].name == o[place].name {
+			*f = form{}
+			return o
+		}
+		f.places = append(f.places, place)
+	}
+	return o
+}
+
 // all yields the values of the first name, wherever they stand in the object, then those of the next.
 func (o object) all(names ...string) iter.Seq[jsontext.Value] {
 	return func(yield func(jsontext.Value) bool) {

@@ -30,8 +30,9 @@ func (x *exchange) find(e *envelope, s sought, configured string) (list, error) 
 		shape = Shape{Path: configured, Known: true}
 	}
 	l, ok := e.locate(s, shape, configured != "")
+	l.count = l.length()
 	switch {
-	case ok && l.tooLong():
+	case ok && l.count > maxRecords:
 		return list{}, x.drift("a page of records", "more records than fit any page")
 	case ok:
 		return l, nil

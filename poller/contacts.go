@@ -57,22 +57,28 @@ type contactsSight struct {
 // function. New is what is known by neither its id nor its fingerprint; a known fingerprint counts only while its id is
 // missing from the same answer, so that a double click with two ids stays two.
 func diffContactRequests(s contactsSight, known []store.ContactRequest, a answer) contactsDiff {
-	found := identify(s, known, a)
-	d := contactsDiff{times: make(map[string]time.Time, len(found)), recalled: make(map[string]bool, len(found)), since: map[string]time.Time{}}
-	for _, f := range found {
-		d.ids = append(d.ids, f.id)
-		d.times[f.id] = f.CreatedAt
+	if a.imprint == nil {
+		a.imprint = newImprint(s.insertion.Reference, a.requests)
+		a.imprint.recognise(s, known)
 	}
-	for _, k := range known {
-		if k.Epoch < s.insertion.Epoch {
+	found := identify(s, a)
+	d := contactsDiff{times: make(map[string]time.Time, len(found)), recalled: make(map[string]bool, len(found)), since: map[string]time.Time{}}
+	d.ids = make([]string, len(found))
+	for n := range found {
+		f := &found[n]
+		d.ids[n], d.times[f.id] = f.id, f.CreatedAt
+	}
+	for n := range known {
+		if known[n].Epoch < s.insertion.Epoch {
 			d.known++
 		}
 	}
-	matches := recall(found, known)
+	matches := recall(found, known, a.imprint.remembered)
 	d.judgeFields(s, matches)
 	judged := s.rules.contactRequest
 	s.rules = s.rules.after(d.fields)
-	for _, m := range matches {
+	for n := range matches {
+		m := &matches[n]
 		d.place(s, m)
 		switch {
 		case !m.known:
@@ -86,7 +92,7 @@ func diffContactRequests(s contactsSight, known []store.ContactRequest, a answer
 }
 
 // place notes of a contact request whether it was learned before this catch-up.
-func (d *contactsDiff) place(s contactsSight, m match) {
+func (d *contactsDiff) place(s contactsSight, m *match) {
 	if m.known {
 		d.recalled[m.k.ID] = true
 	}
@@ -110,7 +116,7 @@ func anonymous(r listings.ContactRequest) bool {
 
 // identified is a contact request of an answer with its identity.
 type identified struct {
-	listings.ContactRequest
+	*listings.ContactRequest
 	id          string
 	past        []string // what it was called under other settings
 	identity    events.Identity
@@ -120,15 +126,12 @@ type identified struct {
 
 // identify gives every contact request its id. Where an answer holds an id twice, the newest by time, then by digest,
 // stands for it.
-func identify(s contactsSight, known []store.ContactRequest, a answer) []identified {
-	if a.imprint == nil {
-		a.imprint = newImprint(s.insertion.Reference, a.requests)
-		a.imprint.recognise(s, known)
-	}
+func identify(s contactsSight, a answer) []identified {
 	digests, ids := a.imprint.digested(s.rules), a.imprint.identified(s.idField)
 	place := make(map[string]int, len(a.requests))
-	var found []identified
-	for n, r := range a.requests {
+	found := make([]identified, 0, len(a.requests))
+	for n := range a.requests {
+		r := &a.requests[n]
 		f := identified{ContactRequest: r, id: ids[n], identity: events.IdentityID, fingerprint: a.imprint.short(n), digest: digests[n]}
 		if f.id == "" {
 			fingerprint := a.imprint.fingerprint(n)
@@ -181,10 +184,10 @@ func short(fingerprint [16]byte) store.Short { return store.Short(fingerprint[:8
 func (d *contactsDiff) add(s contactsSight, f identified) {
 	d.puts = append(d.puts, store.ContactRequest{
 		ID: f.id, Fingerprint: f.fingerprint, Digest: f.digest, Rules: s.rules.contactRequest,
-		Epoch: s.insertion.Epoch, CreatedAt: f.CreatedAt, Fields: fields(f.ContactRequest, s.rules),
+		Epoch: s.insertion.Epoch, CreatedAt: f.CreatedAt, Fields: fields(*f.ContactRequest, s.rules),
 	})
 	origin := events.OriginLive
-	if isOld(s.insertion, f.ContactRequest, s.skew) {
+	if isOld(s.insertion, *f.ContactRequest, s.skew) {
 		origin = events.OriginBaseline
 		if !s.emit {
 			return
@@ -218,7 +221,7 @@ func (d *contactsDiff) update(s contactsSight, judged uint32, k store.ContactReq
 		}
 		return
 	}
-	if emptied := redacted(k.Fields, f.ContactRequest); len(emptied) > 0 {
+	if emptied := redacted(k.Fields, *f.ContactRequest); len(emptied) > 0 {
 		k.Redacted = true
 		k.Revision++
 		k.Digest, k.Rules, k.Fields = f.digest, s.rules.contactRequest, empty(k.Fields, emptied)
@@ -226,7 +229,7 @@ func (d *contactsDiff) update(s contactsSight, judged uint32, k store.ContactReq
 		d.payloads = append(d.payloads, &events.ContactRequestRedacted{
 			Common: s.common(events.OriginLive), PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.ID,
 			Identity: f.identity, RedactedFields: emptied, CreatedAt: f.CreatedAt,
-			Revision: k.Revision, Digest: full(f.ContactRequest, s.rules),
+			Revision: k.Revision, Digest: full(*f.ContactRequest, s.rules),
 		})
 		return
 	}
@@ -236,7 +239,7 @@ func (d *contactsDiff) update(s contactsSight, judged uint32, k store.ContactReq
 		}
 		return // an answer older than the redaction brings nobody back
 	}
-	now := fields(f.ContactRequest, s.rules)
+	now := fields(*f.ContactRequest, s.rules)
 	changed, silent := s.news(k.Fields, now, d.drift)
 	silent = silent || k.Rules != judged || k.Digest == f.digest
 	k.Digest, k.Rules, k.Fields = f.digest, s.rules.contactRequest, now
@@ -245,7 +248,7 @@ func (d *contactsDiff) update(s contactsSight, judged uint32, k store.ContactReq
 		d.payloads = append(d.payloads, &events.ContactRequestChanged{
 			Common: s.common(events.OriginLive), PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.ID,
 			Identity: f.identity, ChangedFields: changed, CreatedAt: f.CreatedAt, Score: f.Score,
-			Contact: contact(f.Contact()), Insertion: s.summary, Defects: f.Defects, Record: f.Record, Revision: k.Revision, Digest: full(f.ContactRequest, s.rules),
+			Contact: contact(f.Contact()), Insertion: s.summary, Defects: f.Defects, Record: f.Record, Revision: k.Revision, Digest: full(*f.ContactRequest, s.rules),
 		})
 	}
 	d.puts = append(d.puts, k)
@@ -255,7 +258,7 @@ func (d *contactsDiff) update(s contactsSight, judged uint32, k store.ContactReq
 // another one day. One that is surely the same may have got it by a change, or by another reading of its time.
 func renewFingerprint(k *store.ContactRequest, f identified) bool {
 	sure := f.identity == events.IdentityID || k.Digest == f.digest
-	if k.Fingerprint == f.fingerprint || !sure || k.Redacted && !anonymous(f.ContactRequest) {
+	if k.Fingerprint == f.fingerprint || !sure || k.Redacted && !anonymous(*f.ContactRequest) {
 		return false
 	}
 	k.Fingerprint = f.fingerprint

@@ -128,7 +128,8 @@ func typeAt(record []byte, name string) string {
 // least two and were never seen before: then all digests of the agency are renewed.
 func (d *contactsDiff) judgeFields(s contactsSight, matches []match) {
 	t := newTally()
-	for _, m := range matches {
+	for n := range matches {
+		m := &matches[n]
 		if !m.known || m.twin || m.k.Redacted || m.k.Rules != s.rules.contactRequest {
 			continue
 		}
@@ -136,11 +137,11 @@ func (d *contactsDiff) judgeFields(s contactsSight, matches []match) {
 			t.known++
 			continue
 		}
-		if len(redacted(m.k.Fields, m.found.ContactRequest)) > 0 {
+		if len(redacted(m.k.Fields, *m.found.ContactRequest)) > 0 {
 			continue // an erasure may empty members that were never shown: it is the person's, not the API's
 		}
 		t.known++
-		forms := comings(m.k.Fields, fields(m.found.ContactRequest, s.rules), m.found.Record)
+		forms := comings(m.k.Fields, fields(*m.found.ContactRequest, s.rules), m.found.Record)
 		t.add(slices.DeleteFunc(forms, func(f form) bool { return s.isID(f.path[1:]) }))
 	}
 	sure := map[string]bool{}

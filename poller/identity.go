@@ -113,15 +113,23 @@ func unfit(field string, prints *imprint, known []store.ContactRequest) (why str
 // moved says whether an id that is known stands for another contact request now, while the one that had it stands beside
 // with another: then it counts places.
 func moved(field string, prints *imprint, known []store.ContactRequest) bool {
+	was := make(map[string]store.Short, len(known))
+	for n := range known {
+		was[known[n].ID] = known[n].Fingerprint
+	}
+	same := true
+	for n, id := range prints.identified(field) {
+		fingerprint, is := was[id]
+		same = same && (!is || fingerprint == prints.short(n))
+	}
+	if same {
+		return false
+	}
 	ids := make(map[string]store.Short, len(prints.requests))
 	byContent := make(map[store.Short]string, len(prints.requests))
 	for n, id := range prints.identified(field) {
 		fingerprint := prints.short(n)
 		ids[id], byContent[fingerprint] = fingerprint, id
-	}
-	was := make(map[string]store.Short, len(known))
-	for _, k := range known {
-		was[k.ID] = k.Fingerprint
 	}
 	for id, fingerprint := range was {
 		now, shown := ids[id]

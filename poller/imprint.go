@@ -10,32 +10,32 @@ import (
 type imprint struct {
 	reference    string
 	requests     []listings.ContactRequest
-	fingerprints map[int][16]byte
-	shorts       map[int]store.Short // of those that are remembered just as they are
-	digests      []store.Short       // nil: not made
-	rules        uint32              // that made the digests
-	ids          []string            // nil: not read
-	field        string              // that the ids were read from
+	fingerprints [][16]byte     // zero: not made
+	shorts       []store.Short  // of those that are remembered just as they are; zero: is not
+	remembered   map[string]int // places of all that are remembered, by id
+	digests      []store.Short  // nil: not made
+	rules        uint32         // that made the digests
+	ids          []string       // nil: not read
+	field        string         // that the ids were read from
 }
 
 func newImprint(reference string, requests []listings.ContactRequest) *imprint {
-	return &imprint{reference: reference, requests: requests, fingerprints: map[int][16]byte{}}
+	n := len(requests)
+	return &imprint{reference: reference, requests: requests, fingerprints: make([][16]byte, n), shorts: make([]store.Short, n)}
 }
 
 // fingerprint returns the whole fingerprint of a contact request.
 func (m *imprint) fingerprint(n int) [16]byte {
-	f, made := m.fingerprints[n]
-	if !made {
-		f = m.requests[n].Fingerprint(m.reference)
-		m.fingerprints[n] = f
+	if m.fingerprints[n] == [16]byte{} {
+		m.fingerprints[n] = m.requests[n].Fingerprint(m.reference)
 	}
-	return f
+	return m.fingerprints[n]
 }
 
 // short returns what is remembered of the fingerprint of a contact request.
 func (m *imprint) short(n int) store.Short {
-	if s, known := m.shorts[n]; known {
-		return s
+	if m.shorts[n] != (store.Short{}) {
+		return m.shorts[n]
 	}
 	return short(m.fingerprint(n))
 }
@@ -46,8 +46,8 @@ func (m *imprint) digested(rules rules) []store.Short {
 		return m.digests
 	}
 	m.rules, m.digests = rules.contactRequest, make([]store.Short, len(m.requests))
-	for i, r := range m.requests {
-		m.digests[i] = contactDigest(r, rules)
+	for i := range m.requests {
+		m.digests[i] = contactDigest(m.requests[i], rules)
 	}
 	return m.digests
 }
@@ -58,8 +58,8 @@ func (m *imprint) identified(field string) []string {
 		return m.ids
 	}
 	m.field, m.ids = field, make([]string, len(m.requests))
-	for i, r := range m.requests {
-		m.ids[i] = boundedID(r.ID(field))
+	for i := range m.requests {
+		m.ids[i] = boundedID(m.requests[i].ID(field))
 	}
 	return m.ids
 }
@@ -68,21 +68,21 @@ func (m *imprint) identified(field string) []string {
 // of creation agree in has the same. Not where more than the score is left out of digests, or where an erased person may be
 // remembered by the fingerprint of before.
 func (m *imprint) recognise(s contactsSight, known []store.ContactRequest) {
-	m.shorts = make(map[int]store.Short, len(m.requests))
+	clear(m.shorts)
+	m.remembered = make(map[string]int, len(known))
+	for n := range known {
+		m.remembered[known[n].ID] = n
+	}
 	if s.idField == "" || len(s.rules.ignoreContactRequest) > 0 || len(known) == 0 {
 		return
 	}
-	byID := make(map[string]int, len(known))
-	for n, k := range known {
-		byID[k.ID] = n
-	}
 	ids, digests := m.identified(s.idField), m.digested(s.rules)
-	for n, r := range m.requests {
-		at, is := byID[ids[n]]
+	for n := range m.requests {
+		at, is := m.remembered[ids[n]]
 		if !is || ids[n] == "" {
 			continue
 		}
-		k := known[at]
+		r, k := &m.requests[n], &known[at]
 		same := k.Digest == digests[n] && k.Rules == s.rules.contactRequest
 		if same && !k.Redacted && k.CreatedAt.IsZero() == r.CreatedAt.IsZero() && k.CreatedAt.UnixMilli() == r.CreatedAt.UnixMilli() {
 			m.shorts[n] = k.Fingerprint

@@ -24,13 +24,16 @@ type match struct {
 // which counts only while the id that was known with it is missing from the same answer, so that a double click with two
 // ids stays two. Where there are no ids, one whose person was erased is known by its time, and one whose time is read in
 // another way than before by its record. The order of matches is that of found.
-func recall(found []identified, known []store.ContactRequest) []match {
-	m := memory{list: make([]match, len(found)), byFingerprint: map[store.Short][]store.ContactRequest{}}
-	m.byIDs(found, known)
-	for _, k := range known {
-		if !m.present[k.ID] {
-			m.byFingerprint[k.Fingerprint] = append(m.byFingerprint[k.Fingerprint], k)
+func recall(found []identified, known []store.ContactRequest, places map[string]int) []match {
+	m := memory{list: make([]match, len(found)), present: make([]bool, len(known)), byFingerprint: map[store.Short][]store.ContactRequest{}}
+	m.byIDs(found, known, places)
+	for n, present := range m.present {
+		if k := &known[n]; !present {
+			m.byFingerprint[k.Fingerprint] = append(m.byFingerprint[k.Fingerprint], *k)
 		}
+	}
+	if len(m.byFingerprint) == 0 {
+		return m.list // whatever is not known yet is new
 	}
 	for _, group := range m.unknown() {
 		m.byContent(group)
@@ -43,31 +46,31 @@ func recall(found []identified, known []store.ContactRequest) []match {
 // memory is what recall has found so far.
 type memory struct {
 	list          []match
-	present       map[string]bool // ids of the answer
+	present       []bool // known ones that the answer holds
 	byFingerprint map[store.Short][]store.ContactRequest
 }
 
-func (m *memory) byIDs(found []identified, known []store.ContactRequest) {
-	all := make(map[string]store.ContactRequest, len(known))
-	for _, k := range known {
-		all[k.ID] = k
+// byIDs finds those that have an id now that they had before, or had under other settings. places are those of ids in known.
+func (m *memory) byIDs(found []identified, known []store.ContactRequest, places map[string]int) {
+	for n := range found {
+		m.list[n].found = found[n]
+		if at, ok := places[found[n].id]; ok {
+			m.find(n, known, at)
+		}
 	}
-	m.present = make(map[string]bool, len(found))
-	for n, f := range found {
-		m.present[f.id] = true
-		m.list[n].found = f
-		m.list[n].k, m.list[n].known = all[f.id]
-	}
-	for n, f := range found {
-		for _, id := range f.past {
-			if k, ok := all[id]; ok && !m.list[n].known && !m.present[id] && alike(k, f) {
-				m.list[n].k, m.list[n].known = k, true
+	for n := range found {
+		for _, id := range found[n].past {
+			if at, ok := places[id]; ok && !m.list[n].known && !m.present[at] && alike(known[at], found[n]) {
+				m.find(n, known, at)
 			}
 		}
-		if m.list[n].known {
-			m.present[m.list[n].k.ID] = true
-		}
 	}
+}
+
+// find notes that one of the answer is a known one.
+func (m *memory) find(n int, known []store.ContactRequest, at int) {
+	m.list[n].k, m.list[n].known = known[at], true
+	m.present[at] = true
 }
 
 // alike guards against another member that counts from one, too.
@@ -129,26 +132,26 @@ func isNameless(k store.ContactRequest) bool {
 
 // byTime finds those without an id, or that were known without one, whose person was erased.
 func (m *memory) byTime(known []store.ContactRequest) {
-	shown := make(map[store.Short]bool, len(m.list))
-	for _, one := range m.list {
-		shown[one.found.fingerprint] = true
-	}
 	for n := range m.list {
-		one := &m.list[n]
-		if one.known || one.found.CreatedAt.IsZero() || !anonymous(one.found.ContactRequest) {
+		one := m.list[n]
+		if one.known || one.found.CreatedAt.IsZero() {
 			continue
 		}
-		for _, k := range known {
-			if one.found.identity == events.IdentityID && !isNameless(k) {
+		for at := range known {
+			k := &known[at]
+			if m.present[at] || k.CreatedAt.UnixMilli() != one.found.CreatedAt.UnixMilli() || m.shows(k.Fingerprint) ||
+				one.found.identity == events.IdentityID && !isNameless(*k) || !anonymous(*one.found.ContactRequest) {
 				continue
 			}
-			if !shown[k.Fingerprint] && !m.present[k.ID] && k.CreatedAt.UnixMilli() == one.found.CreatedAt.UnixMilli() {
-				one.k, one.known = k, true
-				m.present[k.ID] = true
-				break
-			}
+			m.find(n, known, at)
+			break
 		}
 	}
+}
+
+// shows says whether the answer holds one with a fingerprint.
+func (m *memory) shows(fingerprint store.Short) bool {
+	return slices.ContainsFunc(m.list, func(one match) bool { return one.found.fingerprint == fingerprint })
 }
 
 // byRecord finds those without an id whose record is the same, and whose time was or is unreadable, or in another zone.
@@ -158,10 +161,10 @@ func (m *memory) byRecord(known []store.ContactRequest) {
 		if one.known || one.found.identity == events.IdentityID {
 			continue
 		}
-		for _, k := range known {
-			if k.Digest == one.found.digest && !m.present[k.ID] && sameReading(k.CreatedAt, one.found.CreatedAt) {
-				one.k, one.known = k, true
-				m.present[k.ID] = true
+		for at := range known {
+			k := &known[at]
+			if k.Digest == one.found.digest && !m.present[at] && sameReading(k.CreatedAt, one.found.CreatedAt) {
+				m.find(n, known, at)
 				break
 			}
 		}

@@ -47,6 +47,9 @@ func (o object) person() object {
 	var all object
 	for _, name := range personNames {
 		inner := o.object(name)
+		if inner == nil {
+			continue
+		}
 		for _, deeper := range personNames {
 			all = append(all, inner.object(deeper)...)
 		}
@@ -78,7 +81,17 @@ var (
 
 // Contact picks the person out of the record by common names, flat or one or two levels down.
 func (c ContactRequest) Contact() Contact {
-	o := c.object()
+	if c.read == nil {
+		return c.object().contact()
+	}
+	if c.read.contact == nil {
+		found := c.object().contact()
+		c.read.contact = &found
+	}
+	return *c.read.contact
+}
+
+func (o object) contact() Contact {
 	p := o.person()
 	name := p.object("name")
 	contact := Contact{
@@ -175,7 +188,7 @@ func (o object) message() string {
 func (o object) home() *Address {
 	in := o.object(homeNames...)
 	a := Address{
-		Street:     street(in, nil),
+		Street:     in.street(),
 		PostalCode: in.scalar("postalcode", "zipcode", "zip", "plz", "postcode"),
 		Locality:   in.text("locality", "city", "town"),
 		Country:    in.text("country", "countrycode"),

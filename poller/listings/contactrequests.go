@@ -60,6 +60,7 @@ type ContactRequest struct {
 // decoded is what was found in a record when it was decoded, so that nobody has to look for it again.
 type decoded struct {
 	members object
+	contact *Contact // nil: nobody has asked for it
 	digest  [32]byte // without the score and what is ignored
 	ignored []string // by that digest
 	whole   bool     // there is one

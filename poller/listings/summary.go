@@ -32,16 +32,16 @@ type Price struct {
 // Summary picks out what is known by common names.
 func (i Insertion) Summary() Summary {
 	o := parse(jsontext.Value(i.Record))
-	address, traits := o.object("address"), o.object("characteristics")
+	address, traits := either(o.object("address"), o), either(o.object("characteristics"), o)
 	s := Summary{
 		Title:       o.title(),
-		Street:      street(address, o),
-		PostalCode:  either(address, o).scalar("postalcode", "zipcode", "zip", "plz"),
-		Locality:    either(address, o).text("locality", "city", "town"),
+		Street:      address.street(),
+		PostalCode:  address.scalar("postalcode", "zipcode", "zip", "plz"),
+		Locality:    address.text("locality", "city", "town"),
 		OfferType:   o.text("offertype"),
 		RankType:    o.text("ranktype"),
-		Rooms:       either(traits, o).number("numberofrooms", "rooms", "roomcount"),
-		LivingSpace: either(traits, o).number("livingspace", "livingarea", "surfaceliving"),
+		Rooms:       traits.number("numberofrooms", "rooms", "roomcount"),
+		LivingSpace: traits.number("livingspace", "livingarea", "surfaceliving"),
 		Price:       o.price(),
 		URL:         o.link(),
 	}
@@ -53,13 +53,15 @@ func (i Insertion) Summary() Summary {
 
 // either is the inner object and, for what it does not have, the outer one.
 func either(inner, outer object) object {
+	if len(inner) == 0 {
+		return outer
+	}
 	all := make(object, 0, len(inner)+len(outer))
 	return append(append(all, inner...), outer...)
 }
 
 // street joins the number to the street where they come apart.
-func street(inner, outer object) string {
-	o := either(inner, outer)
+func (o object) street() string {
 	name := o.text("street", "streetname", "streetaddress")
 	if no := o.scalar("housenumber", "streetnumber"); name != "" && no != "" && !strings.HasSuffix(name, no) {
 		return name + " " + no

@@ -96,7 +96,8 @@ const maxFields = 256
 // Fields lists the members of the record by name, sorted, without the score. Members that hold the person, or all of the
 // request, are replaced by their own members, two levels down. At most 256.
 func (c ContactRequest) Fields() []Field {
-	list := fieldsOf(nil, c.object(), "", false, 2)
+	o := c.object()
+	list := fieldsOf(make([]Field, 0, len(o)), o, "", false, 2)
 	slices.SortFunc(list, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
 	return list[:min(len(list), maxFields)]
 }

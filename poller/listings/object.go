@@ -22,8 +22,11 @@ type field struct {
 func parse(raw jsontext.Value) object {
 	var o object
 	for name, value := range members(raw) {
-		if o == nil {
-			o = make(object, 0, 12) // enough for most
+		switch len(o) {
+		case 0:
+			o = make(object, 0, 4) // enough for most that stand in others
+		case 4:
+			o = slices.Grow(o, 12)
 		}
 		o = append(o, field{name, plain(name), value})
 	}
@@ -143,6 +146,9 @@ func (o object) references() []string {
 	}
 	var list []string
 	for _, f := range o {
+		if f.value.Kind() != jsontext.KindBeginObject {
+			continue
+		}
 		if s := referenceOf(f.value); s != "" {
 			list = append(list, s)
 			continue

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -156,6 +157,26 @@ func assertContactRequest(t *testing.T, r ContactRequest, said map[string]bool) 
 	}
 	if r.Fingerprint("a#b##") == r.Fingerprint("a#b#") {
 		t.Fatal("the fingerprint does not know the insertion")
+	}
+	assertReadAsAlone(t, r)
+}
+
+// assertReadAsAlone holds what was found in a record on the way, among others, against what its text says.
+func assertReadAsAlone(t *testing.T, r ContactRequest) {
+	t.Helper()
+	alone := ContactRequest{Record: r.Record, CreatedAt: r.CreatedAt}
+	digest, quick := r.ScorelessDigest(nil)
+	other, alsoQuick := alone.ScorelessDigest(nil)
+	if quick && (!alsoQuick || digest != other) {
+		t.Fatalf("another digest of %s", r.Record)
+	}
+	if !reflect.DeepEqual(r.Contact(), alone.Contact()) || !slices.Equal(r.Fields(), alone.Fields()) || r.Fingerprint("a") != alone.Fingerprint("a") {
+		t.Fatalf("read in another way among others: %s", r.Record)
+	}
+	for _, name := range IDFields {
+		if r.ID(name) != alone.ID(name) {
+			t.Fatalf("another id among others: %s", r.Record)
+		}
 	}
 }
 
@@ -321,6 +342,9 @@ func FuzzTime(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		got := instant(jsontext.Value(quote(s)), zurich)
+		if usual := usualInstant(jsontext.Value(quote(s))); !usual.IsZero() && (!usual.Equal(got) || endsInMinutes.MatchString(s)) {
+			t.Fatalf("%q: %v, or usually %v", s, got, usual)
+		}
 		if got.IsZero() {
 			return
 		}

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,20 +11,34 @@ import (
 
 // envelope is an event as CloudEvents has it: every attribute a text. Headers and JSON are two ways to write it down.
 type envelope struct {
-	SpecVersion     string          `json:"specversion"`
-	ID              string          `json:"id"`
-	Source          string          `json:"source"`
-	Type            string          `json:"type"`
-	Subject         string          `json:"subject,omitempty"`
-	Time            string          `json:"time"`
-	DataContentType string          `json:"datacontenttype"`
-	DataSchema      string          `json:"dataschema"`
-	Sequence        string          `json:"sequence"`
-	PartitionKey    string          `json:"partitionkey"`
-	RecordedTime    string          `json:"recordedtime"`
-	Origin          string          `json:"origin"`
-	StoreID         string          `json:"storeid,omitempty"`
-	Data            json.RawMessage `json:"data"`
+	SpecVersion, ID, Source, Type, Subject, Time, DataContentType, DataSchema,
+	Sequence, PartitionKey, RecordedTime, Origin, StoreID string
+}
+
+// attribute is one of an envelope. JSON has it also where it is empty, unless it is optional.
+type attribute struct {
+	name     string
+	value    *string
+	optional bool
+}
+
+// attributes are those of an envelope in the order in which JSON has them.
+func (v *envelope) attributes() [13]attribute {
+	return [...]attribute{
+		{"specversion", &v.SpecVersion, false},
+		{"id", &v.ID, false},
+		{"source", &v.Source, false},
+		{"type", &v.Type, false},
+		{"subject", &v.Subject, true},
+		{"time", &v.Time, false},
+		{"datacontenttype", &v.DataContentType, false},
+		{"dataschema", &v.DataSchema, false},
+		{"sequence", &v.Sequence, false},
+		{"partitionkey", &v.PartitionKey, false},
+		{"recordedtime", &v.RecordedTime, false},
+		{"origin", &v.Origin, false},
+		{"storeid", &v.StoreID, true},
+	}
 }
 
 const specVersion = "1.0"
@@ -39,35 +54,33 @@ func (e Event) envelope() envelope {
 		Time:            formatTime(e.Time),
 		DataContentType: "application/json",
 		DataSchema:      e.Type.Schema(),
-		Sequence:        fmt.Sprintf("%0*d", sequenceDigits, e.Sequence),
+		Sequence:        formatSequence(e.Sequence),
 		PartitionKey:    token,
 		RecordedTime:    formatTime(e.RecordedTime),
 		Origin:          string(e.Origin),
 		StoreID:         e.StoreID,
-		Data:            e.Data,
 	}
 }
 
 // sequenceDigits pads sequences so that they sort as text.
 const sequenceDigits = 20
 
+func formatSequence(n uint64) string {
+	digits := strconv.FormatUint(n, 10)
+	return "00000000000000000000"[:sequenceDigits-len(digits)] + digits
+}
+
 // event is strict where a reader could go wrong, and takes no notice of what it does not need. Agency and origin come
 // from the payload, which has them as they are; the reference too where the envelope had no room for it.
-func (v envelope) event() (Event, error) {
-	var payload struct {
-		AgencyID            string `json:"agencyId"`
-		PropertyReferenceID string `json:"propertyReferenceId"`
-		Origin              Origin `json:"origin"`
-	}
-	if json.Unmarshal(v.Data, &payload) != nil || payload.AgencyID == "" || payload.Origin == "" {
-		return Event{}, errors.New("event: the payload is no JSON object with agencyId and origin")
-	}
-	if v.Subject == "" {
-		v.Subject = payload.PropertyReferenceID
+func (v *envelope) event(data json.RawMessage, payload object) (Event, error) {
+	var agency, reference, origin string
+	ok := payload.read("agencyId", &agency) && payload.read("propertyReferenceId", &reference) && payload.read("origin", &origin)
+	if !ok || agency == "" || origin == "" {
+		return Event{}, errPayload
 	}
 	e := Event{
-		ID: v.ID, Type: Type(v.Type), AgencyID: payload.AgencyID, Reference: strings.ToValidUTF8(v.Subject, "\uFFFD"),
-		Origin: payload.Origin, StoreID: v.StoreID, Data: v.Data,
+		ID: v.ID, Type: Type(v.Type), AgencyID: agency, Reference: strings.ToValidUTF8(cmp.Or(v.Subject, reference), "\uFFFD"),
+		Origin: Origin(origin), StoreID: v.StoreID, Data: data,
 	}
 	var okTime, okRecorded, okSequence bool
 	e.Time, okTime = parseTime(v.Time)
@@ -93,6 +106,8 @@ func (v envelope) event() (Event, error) {
 	}
 	return e, nil
 }
+
+var errPayload = errors.New("event: the payload is no JSON object with agencyId and origin")
 
 func parseSequence(s string) (uint64, bool) {
 	n, err := strconv.ParseUint(s, 10, 64)

@@ -1,39 +1,15 @@
 package events
 
-import (
-	"strings"
-)
+import "strings"
 
 const (
 	attributePrefix = "ce-"
 	msgIDHeader     = "Nats-Msg-Id"
 	// maxSubject keeps headers small. A longer reference stands in the payload alone: half of one would be another one.
 	maxSubject = 512
+	// maxHeader is what headers take at the most, and mostHeaders how many they are with those that a sender adds.
+	maxHeader, mostHeaders = 2 << 10, 20
 )
-
-// attribute is a CloudEvents attribute that has a header of its own.
-type attribute struct {
-	name  string
-	value *string
-}
-
-func (v *envelope) attributes() []attribute {
-	return []attribute{
-		{"specversion", &v.SpecVersion},
-		{"id", &v.ID},
-		{"source", &v.Source},
-		{"type", &v.Type},
-		{"subject", &v.Subject},
-		{"time", &v.Time},
-		{"recordedtime", &v.RecordedTime},
-		{"sequence", &v.Sequence},
-		{"partitionkey", &v.PartitionKey},
-		{"datacontenttype", &v.DataContentType},
-		{"dataschema", &v.DataSchema},
-		{"origin", &v.Origin},
-		{"storeid", &v.StoreID},
-	}
-}
 
 // Header is the envelope as NATS headers: the ce-* attributes and Nats-Msg-Id, each once, printable ASCII without spaces,
 // together less than 2 KiB. The reference is percent-encoded; it is left out where it would take more than 512
@@ -44,10 +20,13 @@ func (e Event) Header() map[string][]string {
 	if len(v.Subject) > maxSubject {
 		v.Subject = ""
 	}
-	header := map[string][]string{msgIDHeader: {e.ID}}
-	for _, a := range v.attributes() {
-		if *a.value != "" {
-			header[attributePrefix+a.name] = []string{*a.value}
+	attributes := v.attributes()
+	values := make([]string, len(attributes))
+	header := make(map[string][]string, mostHeaders)
+	header[msgIDHeader] = []string{e.ID}
+	for i, a := range attributes {
+		if values[i] = *a.value; values[i] != "" {
+			header[attributePrefix+a.name] = values[i : i+1 : i+1]
 		}
 	}
 	return header
@@ -64,8 +43,11 @@ func Decode(header map[string][]string, data []byte) (Event, error) {
 		*a.value = lookup(header, attributePrefix+a.name)
 	}
 	v.Subject, _ = unescape(v.Subject, '%') // where it is not ours, the payload has the reference
-	v.Data = data
-	return v.event()
+	payload, err := parseObject(data)
+	if err != nil {
+		return Event{}, errPayload
+	}
+	return v.event(data, payload)
 }
 
 // lookup finds a header whatever the case of its name. Of several, the last in byte order wins, which is the one in
@@ -82,9 +64,13 @@ func lookup(header map[string][]string, name string) string {
 
 // escape percent-encodes what may not stand in a header, and the % itself. The # of references stays.
 func escape(s string) string {
+	odd := func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '%' }
+	if !strings.ContainsFunc(s, odd) {
+		return s
+	}
 	var b strings.Builder
 	for _, c := range []byte(s) {
-		if c <= ' ' || c > '~' || c == '"' || c == '%' {
+		if odd(rune(c)) {
 			b.WriteByte('%')
 			b.WriteByte(upperHex[c>>4])
 			b.WriteByte(upperHex[c&15])

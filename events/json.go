@@ -1,19 +1,35 @@
 package events
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 )
 
 // AppendJSON appends the event as one line of CloudEvents JSON, without a line end: the form that the event log, --json
 // and replays write. Nothing is escaped for HTML and the payload is compact, so the Data of an event from [New] comes
 // back byte for byte. The subject is the reference as it is. The error is Data that is no JSON; it does not quote it.
 func (e Event) AppendJSON(dst []byte) ([]byte, error) {
-	line, err := encode(e.envelope())
-	if err != nil {
+	v := e.envelope()
+	line := bytes.NewBuffer(make([]byte, 0, len(e.Data)+maxHeader))
+	before := byte('{')
+	for _, a := range v.attributes() {
+		if *a.value == "" && a.optional {
+			continue
+		}
+		line.WriteByte(before)
+		line.Write(appendQuoted(line.AvailableBuffer(), a.name))
+		line.WriteByte(':')
+		line.Write(appendQuoted(line.AvailableBuffer(), *a.value))
+		before = ','
+	}
+	line.WriteString(`,"data":`)
+	if err := json.Compact(line, e.Data); err != nil {
 		return dst, errors.New("event " + e.ID + ": the payload is no JSON")
 	}
-	return append(dst, line...), nil
+	line.WriteByte('}')
+	return append(dst, valid(line.Bytes())...), nil
 }
 
 // MarshalJSON is [Event.AppendJSON]. Note that [json.Marshal] escapes <, > and & once more in what it returns: the same
@@ -22,11 +38,22 @@ func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
 
 // UnmarshalJSON reads what [Event.AppendJSON] wrote. It is as strict as [Decode], and its errors quote as little.
 func (e *Event) UnmarshalJSON(line []byte) error {
-	var v envelope
-	if err := json.Unmarshal(line, &v); err != nil {
+	o, err := parseObject(line)
+	if err != nil {
 		return errors.New("event: no CloudEvents JSON")
 	}
-	read, err := v.event()
+	var v envelope
+	for _, a := range v.attributes() {
+		if !o.read(a.name, a.value) {
+			return errors.New("event: no CloudEvents JSON")
+		}
+	}
+	data := slices.Clone(o.value("data"))
+	payload, err := split(data)
+	if err != nil {
+		return errPayload
+	}
+	read, err := v.event(data, payload)
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,9 @@
 package events
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 )
 
 // object is a JSON object whose members keep their order and whose values stay as they were written.
@@ -14,41 +14,115 @@ type member struct {
 	value json.RawMessage
 }
 
-var errNoObject = errors.New("no JSON object")
+var (
+	errNoObject = errors.New("no JSON object")
+	errNoText   = errors.New("no JSON string")
+)
 
 // parseObject splits a JSON object into its members. The error quotes nothing.
 func parseObject(data []byte) (object, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+	if !json.Valid(data) {
 		return nil, errNoObject
 	}
-	var o object
-	for d.More() {
-		name, err := d.Token()
+	return split(data)
+}
+
+// split is parseObject of what is surely JSON.
+func split(data []byte) (object, error) {
+	if len(data) == 0 {
+		return nil, errNoObject
+	}
+	at := skipSpace(data, 0)
+	if data[at] != '{' {
+		return nil, errNoObject
+	}
+	o := make(object, 0, 24)
+	for at = skipSpace(data, at+1); data[at] != '}'; {
+		end := valueEnd(data, at)
+		name, err := unquote(data[at:end])
 		if err != nil {
-			return nil, errNoObject
+			return nil, err
 		}
-		m := member{name: name.(string)} // a decoder yields nothing else in the place of a name
-		if err := d.Decode(&m.value); err != nil {
-			return nil, errNoObject
+		at = skipSpace(data, skipSpace(data, end)+len(":"))
+		end = valueEnd(data, at)
+		o = append(o, member{name, data[at:end:end]})
+		if at = skipSpace(data, end); data[at] == ',' {
+			at = skipSpace(data, at+1)
 		}
-		o = append(o, m)
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, errNoObject
 	}
 	return o, nil
 }
 
+// value is that of the last member of a name; nil if there is none.
+func (o object) value(name string) json.RawMessage {
+	for _, m := range slices.Backward(o) {
+		if m.name == name {
+			return m.value
+		}
+	}
+	return nil
+}
+
+// read reads a member that is a text. Where there is none, or null, the text stays as it is.
+func (o object) read(name string, text *string) bool {
+	value := o.value(name)
+	if value == nil || string(value) == "null" {
+		return true
+	}
+	s, err := unquote(value)
+	*text = s
+	return err == nil
+}
+
+func skipSpace(data []byte, at int) int {
+	for data[at] == ' ' || data[at] == '\t' || data[at] == '\r' || data[at] == '\n' {
+		at++
+	}
+	return at
+}
+
+// valueEnd is where the value ends that begins at a place inside an object.
+func valueEnd(data []byte, at int) int {
+	for depth := 0; ; at++ {
+		switch data[at] {
+		case '"':
+			for at++; data[at] != '"'; at++ {
+				if data[at] == '\\' {
+					at++
+				}
+			}
+			if depth == 0 {
+				return at + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return at // of a number or a word
+			}
+			if depth--; depth == 0 {
+				return at + 1
+			}
+		case ',', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return at
+			}
+		}
+	}
+}
+
 // encode writes the object without white space between its members.
 func (o object) encode() json.RawMessage {
-	b := []byte{'{'}
+	size := len("{}")
+	for _, m := range o {
+		size += len(`"":,`) + len(m.name) + len(m.value)
+	}
+	b := append(make([]byte, 0, size), '{')
 	for i, m := range o {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, quote(m.name)...)
-		b = append(b, ':')
+		b = append(appendQuoted(b, m.name), ':')
 		b = append(b, m.value...)
 	}
 	return append(b, '}')
@@ -82,7 +156,35 @@ func items(value json.RawMessage, change func(json.RawMessage) json.RawMessage, 
 }
 
 // quote is s as a JSON string.
-func quote(s string) json.RawMessage {
-	q, _ := encode(s) // a string cannot fail
-	return q
+func quote(s string) json.RawMessage { return appendQuoted(nil, s) }
+
+func appendQuoted(b []byte, s string) []byte {
+	if !simple(s) {
+		q, _ := encode(s) // a string cannot fail
+		return append(b, q...)
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
+
+// unquote reads a JSON string. The error quotes nothing.
+func unquote(value []byte) (s string, err error) {
+	if inner := len(value) - 1; inner > 0 && value[0] == '"' && simple(value[1:inner]) {
+		return string(value[1:inner]), nil
+	}
+	if value[0] != '"' || json.Unmarshal(value, &s) != nil {
+		return "", errNoText
+	}
+	return s, nil
+}
+
+// simple says whether JSON writes a text as it is.
+func simple[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }

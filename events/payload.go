@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 )
 
 // Payload is the data of one type of event: a pointer to one of the structs of this package that are named after the
@@ -90,7 +91,7 @@ func encodePayload(p Payload) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := parseObject(data)
+	o, err := split(data)
 	if err != nil {
 		return nil, err
 	}
@@ -100,14 +101,20 @@ func encodePayload(p Payload) (json.RawMessage, error) {
 
 // sorted puts the opening first and leaves the rest as it is.
 func (o object) sorted() object {
-	rank := func(m member) int {
-		if i := slices.Index(opening, m.name); i >= 0 {
-			return i
+	sorted := make(object, 0, len(o))
+	for _, name := range opening {
+		for _, m := range o {
+			if m.name == name {
+				sorted = append(sorted, m)
+			}
 		}
-		return len(opening)
 	}
-	slices.SortStableFunc(o, func(a, b member) int { return cmp.Compare(rank(a), rank(b)) })
-	return o
+	for _, m := range o {
+		if !slices.Contains(opening, m.name) {
+			sorted = append(sorted, m)
+		}
+	}
+	return sorted
 }
 
 // encode writes compact JSON without HTML escapes, so that records keep their texts; bytes that are no UTF-8 become
@@ -119,5 +126,13 @@ func encode(v any) (json.RawMessage, error) {
 	if err := e.Encode(v); err != nil {
 		return nil, err
 	}
-	return bytes.ToValidUTF8(bytes.TrimSuffix(b.Bytes(), []byte("\n")), []byte("\uFFFD")), nil
+	return valid(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+}
+
+// valid replaces bytes that are no UTF-8.
+func valid(b []byte) []byte {
+	if utf8.Valid(b) {
+		return b
+	}
+	return bytes.ToValidUTF8(b, []byte("\uFFFD"))
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+	"unicode/utf8"
 )
 
 // Event is one entry of the event log and one message of the stream. Data is the payload, compact JSON; everything else
@@ -37,13 +38,21 @@ func New(p Payload) (Event, error) {
 		return Event{}, fmt.Errorf("event %s of agency %q: the payload holds what is no JSON", f.kind, c.AgencyID)
 	}
 	e := Event{
-		ID: draftID(c.AgencyID, f), Type: f.kind, AgencyID: c.AgencyID, Reference: f.reference,
+		ID: draftID(c.AgencyID, f), Type: f.kind, AgencyID: c.AgencyID, Reference: written(f.reference),
 		Origin: c.Origin, Time: c.ObservedAt, Data: data,
 	}
 	if !f.time.IsZero() {
 		e.Time = f.time
 	}
 	return e, nil
+}
+
+// written is a text as it comes back from JSON.
+func written(s string) string {
+	if !utf8.ValidString(s) {
+		s, _ = unquote(quote(s)) // it is one
+	}
+	return s
 }
 
 // Stamp returns the event with what the commit decides, and with its final id.

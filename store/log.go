@@ -9,7 +9,7 @@ import (
 	"doorbell/events"
 )
 
-// Append adds an event to its agency's log and returns it with its sequence, time of record and id. Of what the stream has
+// Append adds an event, made by events.New, to its agency's log and returns it with its sequence, time of record and id. Of what the stream has
 // told already, see Import, it returns that event and adds nothing.
 func (tx *Tx) Append(e events.Event) (events.Event, error) {
 	last := tx.LastSequence(e.AgencyID)
@@ -36,9 +36,9 @@ func (tx *Tx) Append(e events.Event) (events.Event, error) {
 		return e, fmt.Errorf("event %s of %s: %w", e.Type, e.AgencyID, err)
 	}
 	if tx.appended == nil {
-		tx.appended = map[string]struct{}{}
+		tx.appended = map[string]events.Event{}
 	}
-	tx.appended[e.AgencyID] = struct{}{}
+	tx.appended[e.AgencyID] = e
 	return e, tx.bucket(bucketLog).Put(logKey(e.AgencyID, e.Sequence), value)
 }
 
@@ -74,7 +74,27 @@ func (s *Store) Read(agency string, after uint64, maxEvents, maxBytes int) (foun
 	return found, err
 }
 
+// newest is what a commit has added to the logs, of each the last event.
+type newest struct {
+	commit   int
+	appended map[string]events.Event
+}
+
+// justAppended is the event after a sequence, if the last commit has added it and it is the only one. Whoever was waiting for
+// it need not read what has just been written.
+func (tx *Tx) justAppended(agency string, after uint64) (events.Event, bool) {
+	n := tx.store.newest.Load()
+	if n == nil || n.commit != tx.tx.ID() {
+		return events.Event{}, false
+	}
+	e, ok := n.appended[agency]
+	return e, ok && e.Sequence == after+1
+}
+
 func (tx *Tx) read(agency string, after uint64, maxEvents, maxBytes int) (found []events.Event, err error) {
+	if e, ok := tx.justAppended(agency, after); ok {
+		return []events.Event{e}, nil
+	}
 	below, size := prefix(agency), 0
 	c := tx.bucket(bucketLog).Cursor()
 	for k, v := c.Seek(logKey(agency, after+1)); bytes.HasPrefix(k, below); k, v = c.Next() {

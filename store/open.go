@@ -83,6 +83,7 @@ type Store struct {
 	changed  chan struct{}
 	appended sync.Map // by agency: chan struct{}
 	commits  atomic.Int64
+	newest   atomic.Pointer[newest]
 	accepted Accepted
 
 	mapped atomic.Int64 // bytes of the file, at most, since the last were given back

@@ -186,22 +186,50 @@ func TestReadIsBoundedButAlwaysMovesOn(t *testing.T) {
 	}
 }
 
-func TestAnEventIsReadAsItWasAppended(t *testing.T) {
+func TestAnEventIsReadAsItWasAppendedFromMemoryAndFromTheFile(t *testing.T) {
 	s := open(t, t.TempDir())
-	e, err := events.New(&events.InsertionAppeared{
-		Common:              events.Common{AgencyID: "A100", ObservedAt: time.Date(2026, 11, 20, 9, 0, 0, 1e6, time.UTC)},
-		PropertyReferenceID: "a#ä b##", Episode: 1, Record: []byte(`{"n":9007199254740993,"t":"<b> & "}`),
-	})
-	if err != nil {
+	at := time.Date(2026, 11, 20, 9, 0, 0, 1e6, time.UTC)
+	for n, p := range []events.Payload{
+		&events.InsertionAppeared{
+			Common: events.Common{AgencyID: "A100", ObservedAt: at}, PropertyReferenceID: "a#ä b##", Episode: 1,
+			Record: []byte(`{"n":9007199254740993, "t":"<b> & "}`),
+		},
+		&events.ContactRequestCreated{
+			Common:              events.Common{AgencyID: "A100", ObservedAt: at.In(time.FixedZone("", 3600)).Add(999)},
+			PropertyReferenceID: "bad \xff\xfe \u2028\x00", ContactRequestID: "7f0c", CreatedAt: at, Score: []byte(" null "), Record: []byte("{\"a\":\"\xff\"}"),
+		},
+		&events.WatchGapDetected{Common: events.Common{AgencyID: "A100", ObservedAt: at}, PropertyReferenceID: "a#b##"},
+		&events.WatchStale{Common: events.Common{AgencyID: "A100"}},
+	} {
+		e, err := events.New(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stamped events.Event
+		update(t, s, func(tx *store.Tx) error { stamped, err = tx.Append(e); return err })
+		for _, from := range []string{"memory", "the file"} {
+			read, err := s.Read("A100", uint64(n), 1, 1)
+			if err != nil || len(read) != 1 || !reflect.DeepEqual(read[0], stamped) {
+				t.Errorf("from %s\nread     %+v, %v\nappended %+v", from, read, err, stamped)
+			}
+			update(t, s, func(tx *store.Tx) error { return tx.PutRecord("A100", "a", []byte(`{}`)) }) // another commit
+		}
+		if n == 0 {
+			schematest.Validate(t, string(e.Type), stamped.Data)
+		}
+	}
+}
+
+func TestWhatAnotherCommitHasMovedIsReadFromTheFile(t *testing.T) {
+	s := open(t, t.TempDir())
+	update(t, s, func(tx *store.Tx) error { return tx.PutAgency("A100", store.Agency{}) })
+	update(t, s, func(tx *store.Tx) error { _, err := tx.Append(event(t, "A100")); return err })
+	if err := s.MakeRoom("A100", 5); err != nil {
 		t.Fatal(err)
 	}
-	var stamped events.Event
-	update(t, s, func(tx *store.Tx) error { stamped, err = tx.Append(e); return err })
-	read, err := s.Read("A100", 0, 1, 1)
-	if err != nil || len(read) != 1 || !reflect.DeepEqual(read[0], stamped) {
-		t.Errorf("read %+v, %v; appended %+v", read, err, stamped)
+	if read, err := s.Read("A100", 0, 1, 1); err != nil || len(read) != 1 || read[0].Sequence != 6 {
+		t.Errorf("read %+v, %v", read, err)
 	}
-	schematest.Validate(t, string(e.Type), read[0].Data)
 }
 
 func TestEverythingSurvivesAReopen(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 
+	"doorbell/events"
+
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -19,8 +21,8 @@ type Tx struct {
 	store    *Store
 	names    map[string]*fieldNames // by agency, as are the forms
 	known    map[string]*forms
-	groups   map[string]*group   // by the beginning of their keys
-	appended map[string]struct{} // agencies whose log has grown; nil: none has
+	groups   map[string]*group       // by the beginning of their keys
+	appended map[string]events.Event // by agency, the last one of each log that has grown; nil: none has
 }
 
 // View runs fn on the state as it is. No network, no waiting inside: an open View keeps the file growing.
@@ -51,11 +53,15 @@ func (s *Store) update(fn func(*Tx) error) error {
 	if err := own.flush(); err != nil {
 		return err
 	}
+	id := tx.ID()
 	if err := tx.Commit(); err != nil {
 		return commitError(err)
 	}
 	s.commits.Add(1)
-	s.signal(own.appended)
+	if len(own.appended) > 0 {
+		s.newest.Store(&newest{id, own.appended})
+		s.signal(own.appended)
+	}
 	return nil
 }
 
@@ -120,12 +126,9 @@ func (s *Store) appendedTo(agency string) chan struct{} {
 }
 
 // signal wakes who publishes the logs that have grown, and lets them go first: who has just committed is not waited for.
-func (s *Store) signal(agencies map[string]struct{}) {
-	if len(agencies) == 0 {
-		return
-	}
+func (s *Store) signal(appended map[string]events.Event) {
 	poke(s.changed)
-	for agency := range agencies {
+	for agency := range appended {
 		poke(s.appendedTo(agency))
 	}
 	runtime.Gosched()

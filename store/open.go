@@ -86,7 +86,8 @@ type Store struct {
 	newest   atomic.Pointer[newest]
 	accepted Accepted
 
-	mapped atomic.Int64 // bytes of the file, at most, since the last were given back
+	looked atomic.Int64 // bytes that were looked up since it was asked how many are mapped
+	mapped atomic.Int64 // bytes of files that were mapped when those of the store were given back
 	full   atomic.Bool  // it holds all that it may; see Housekeeping
 }
 

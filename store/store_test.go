@@ -106,21 +106,30 @@ func TestAnEventAndItsStateAreCommittedTogetherOrNotAtAll(t *testing.T) {
 
 func TestACommitWakesWhoPublishesItsAgenciesAndNobodyElse(t *testing.T) {
 	s := open(t, t.TempDir())
-	update(t, s, func(tx *store.Tx) error {
-		_, a := tx.Append(event(t, "A"))
-		_, b := tx.Append(event(t, "B"))
-		return errors.Join(a, b)
-	})
-	for agency, want := range map[string]bool{"A": true, "B": true, "C": false} {
-		woken := false
-		select {
-		case <-s.Appended(agency):
-			woken = true
-		default:
+	signals := map[string]<-chan struct{}{"anybody": s.Changed(), "A": s.Appended("A"), "B": s.Appended("B"), "C": s.Appended("C")}
+	commit := func(agencies ...string) (woken []string) {
+		update(t, s, func(tx *store.Tx) (err error) {
+			for _, agency := range agencies {
+				_, failed := tx.Append(event(t, agency))
+				err = errors.Join(err, failed)
+			}
+			return err
+		})
+		for name, signal := range signals {
+			select {
+			case <-signal:
+				woken = append(woken, name)
+			default:
+			}
 		}
-		if woken != want {
-			t.Errorf("%s: woken %t, want %t", agency, woken, want)
-		}
+		slices.Sort(woken)
+		return woken
+	}
+	if woken := commit("A", "B"); !slices.Equal(woken, []string{"A", "B"}) {
+		t.Errorf("woken: %s", woken)
+	}
+	if woken := commit("C", "new"); !slices.Equal(woken, []string{"C", "anybody"}) {
+		t.Errorf("with an agency of which nobody knew: %s", woken)
 	}
 }
 

@@ -111,25 +111,24 @@ func (s *Store) begin(tx *bolt.Tx) *Tx {
 	return &Tx{tx: tx, store: s, names: map[string]*fieldNames{}, known: map[string]*forms{}, groups: map[string]*group{}}
 }
 
-// Changed receives after commits that appended events; several of them may make one signal.
+// Changed receives after commits that appended events to a log of which nobody has asked for Appended; several of them may make
+// one signal.
 func (s *Store) Changed() <-chan struct{} { return s.changed }
 
-// Appended is Changed for the log of one agency. There is one channel for each.
-func (s *Store) Appended(agency string) <-chan struct{} { return s.appendedTo(agency) }
-
-func (s *Store) appendedTo(agency string) chan struct{} {
-	c, ok := s.appended.Load(agency)
-	if !ok {
-		c, _ = s.appended.LoadOrStore(agency, make(chan struct{}, 1))
-	}
+// Appended receives after commits that appended events to the log of an agency. There is one channel for each.
+func (s *Store) Appended(agency string) <-chan struct{} {
+	c, _ := s.appended.LoadOrStore(agency, make(chan struct{}, 1))
 	return c.(chan struct{})
 }
 
 // signal wakes who publishes the logs that have grown, and lets them go first: who has just committed is not waited for.
 func (s *Store) signal(appended map[string]events.Event) {
-	poke(s.changed)
 	for agency := range appended {
-		poke(s.appendedTo(agency))
+		if c, asked := s.appended.Load(agency); asked {
+			poke(c.(chan struct{}))
+		} else {
+			poke(s.changed)
+		}
 	}
 	runtime.Gosched()
 }

@@ -81,9 +81,10 @@ type Log interface {
 	MakeRoom(agency string, upTo uint64) error
 	// CloseUp ends an import: events that wait follow the cursor without a gap, less those that the stream holds.
 	CloseUp(agency string) error
-	// Changed receives after commits that appended events. Its capacity is one: many commits may be one signal.
+	// Changed receives after commits that appended events to a log of which nobody has asked for Appended. Its capacity is
+	// one: many commits may be one signal.
 	Changed() <-chan struct{}
-	// Appended is Changed for the log of one agency.
+	// Appended is the same for the log of one agency, from when it was asked for.
 	Appended(agency string) <-chan struct{}
 }
 

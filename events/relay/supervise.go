@@ -157,7 +157,7 @@ func (r *Relay) supervise(ctx context.Context, g *errgroup.Group) error {
 			return nil
 		case <-alive.C: // there is nothing to do but to turn
 			continue
-		case <-r.o.Log.Changed(): // perhaps of an agency that is new; the lanes of others are awake already
+		case <-r.o.Log.Changed(): // of an agency that has no lane
 			poked = false
 		case <-r.link.suspected:
 			check = true

@@ -12,7 +12,8 @@ import (
 // back byte for byte. The subject is the reference as it is. The error is Data that is no JSON; it does not quote it.
 func (e Event) AppendJSON(dst []byte) ([]byte, error) {
 	v := e.envelope()
-	line := bytes.NewBuffer(make([]byte, 0, len(e.Data)+maxHeader))
+	dst = slices.Grow(dst, len(e.Data)+maxHeader)
+	line := bytes.NewBuffer(dst[len(dst):])
 	before := byte('{')
 	for _, a := range v.attributes() {
 		if *a.value == "" && a.optional {
@@ -29,7 +30,7 @@ func (e Event) AppendJSON(dst []byte) ([]byte, error) {
 		return dst, errors.New("event " + e.ID + ": the payload is no JSON")
 	}
 	line.WriteByte('}')
-	return append(dst, valid(line.Bytes())...), nil
+	return append(dst, valid(line.Bytes())...), nil // where there was room, it stands there already
 }
 
 // MarshalJSON is [Event.AppendJSON]. Note that [json.Marshal] escapes <, > and & once more in what it returns: the same

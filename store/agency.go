@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -133,11 +134,30 @@ func (tx *Tx) Agency(id string) (Agency, bool, error) {
 	if v == nil {
 		return Agency{}, false, nil
 	}
-	var a Agency
-	if err := json.Unmarshal(v, &a); err != nil {
+	a, err := tx.store.agencies.decode(id, v, func() (a Agency, err error) {
+		err = json.Unmarshal(v, &a)
+		return a, err
+	})
+	if err != nil {
 		return Agency{}, false, fmt.Errorf("%w: agency %s", ErrDamaged, id)
 	}
-	return a, true, nil
+	return a.clone(), true, nil
+}
+
+// clone is a copy that shares nothing with the original.
+func (a Agency) clone() Agency {
+	a.RefusedIDFields, a.PastIDFields = slices.Clone(a.RefusedIDFields), slices.Clone(a.PastIDFields)
+	a.IDCandidates, a.Keys.Refused = slices.Clone(a.IDCandidates), slices.Clone(a.Keys.Refused)
+	if a.Held != nil {
+		held := *a.Held
+		a.Held = &held
+	}
+	a.Operations = maps.Clone(a.Operations)
+	for name, o := range a.Operations {
+		o.Drifts = maps.Clone(o.Drifts)
+		a.Operations[name] = o
+	}
+	return a
 }
 
 // PutAgency remembers an agency.

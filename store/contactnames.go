@@ -23,16 +23,24 @@ func (tx *Tx) fieldNames(agency string) (*fieldNames, error) {
 	if n := tx.names[agency]; n != nil {
 		return n, nil
 	}
+	v := tx.bucket(bucketFieldNames).Get([]byte(agency))
+	n, err := tx.store.fieldNames.decode(agency, v, func() (*fieldNames, error) { return decodeNames(v) })
+	if err != nil {
+		return nil, err
+	}
+	n = &fieldNames{slices.Clip(n.list), n.index, false}
+	tx.names[agency] = n
+	return n, nil
+}
+
+func decodeNames(v []byte) (*fieldNames, error) {
 	n := &fieldNames{index: map[string]int{}}
-	if v := tx.bucket(bucketFieldNames).Get([]byte(agency)); v != nil {
-		if err := json.Unmarshal(v, &n.list); err != nil {
-			return nil, fmt.Errorf("%w: field names", ErrDamaged)
-		}
+	if v != nil && json.Unmarshal(v, &n.list) != nil {
+		return nil, fmt.Errorf("%w: field names", ErrDamaged)
 	}
 	for i, name := range n.list {
 		n.index[name] = i
 	}
-	tx.names[agency] = n
 	return n, nil
 }
 
@@ -53,6 +61,7 @@ func (n *fieldNames) number(name string) (int, bool) {
 		return 0, false
 	}
 	n.list = append(n.list, strings.Clone(name))
+	n.index = maps.Clone(n.index) // others read it
 	n.index[name] = len(n.list) - 1
 	n.dirty = true
 	return len(n.list) - 1, true
@@ -109,15 +118,24 @@ func (tx *Tx) forms(agency string) (*forms, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &forms{index: map[string]int{}}
+	var v []byte
 	if b := tx.bucket(bucketForms); b != nil {
-		if v := b.Get([]byte(agency)); v != nil {
-			if !f.decode(v, names) {
-				return nil, fmt.Errorf("%w: forms of contact requests", ErrDamaged)
-			}
-		}
+		v = b.Get([]byte(agency))
 	}
+	f, err := tx.store.forms.decode(agency, v, func() (*forms, error) { return decodeForms(v, names) })
+	if err != nil {
+		return nil, err
+	}
+	f = &forms{slices.Clip(f.list), f.index, false}
 	tx.known[agency] = f
+	return f, nil
+}
+
+func decodeForms(v []byte, names *fieldNames) (*forms, error) {
+	f := &forms{index: map[string]int{}}
+	if v != nil && !f.decode(v, names) {
+		return nil, fmt.Errorf("%w: forms of contact requests", ErrDamaged)
+	}
 	return f, nil
 }
 
@@ -143,6 +161,7 @@ func (f *forms) number(one form) (int, bool) {
 	if len(f.list) >= maxForms {
 		return 0, false
 	}
+	f.index = maps.Clone(f.index) // others read it
 	f.index[string(w.b)] = len(f.list)
 	f.list = append(f.list, one)
 	f.dirty = true

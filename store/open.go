@@ -84,6 +84,11 @@ type Store struct {
 	appended sync.Map // by agency: chan struct{}
 	commits  atomic.Int64
 	newest   atomic.Pointer[newest]
+
+	agencies   decoded[Agency]
+	fieldNames decoded[*fieldNames]
+	forms      decoded[*forms]
+
 	accepted Accepted
 
 	looked atomic.Int64 // bytes that were looked up since it was asked how many are mapped

@@ -286,8 +286,10 @@ func TestAgenciesAreFoundAndSorted(t *testing.T) {
 func TestHoursThatAreNotOfTheLastDayAreNotDrawn(t *testing.T) {
 	s, _ := busyScene(now)
 	s.Hours = []ops.AgencyHours{{AgencyID: "A100", Hours: []ops.Hour{
-		{At: now.Truncate(time.Hour), Leads: 3, Events: 5}, {At: now.Truncate(time.Hour).Add(-23 * time.Hour), Leads: 4, Events: 4},
-		{At: now.Truncate(time.Hour).Add(-24 * time.Hour), Leads: 100}, {At: now.Truncate(time.Hour).Add(time.Hour), Leads: 100},
+		{At: now.Truncate(time.Hour), Leads: 3, Events: 5},
+		{At: now.Truncate(time.Hour).Add(-23 * time.Hour), Leads: 4, Events: 4},
+		{At: now.Truncate(time.Hour).Add(-24 * time.Hour), Leads: 100},
+		{At: now.Truncate(time.Hour).Add(time.Hour), Leads: 100},
 	}}}
 	c := newChart(s)
 	if c.Leads.Total != 7 || c.Leads.Last != 3 || c.Leads.Most != 4 || c.Events.Total != 9 || len(c.Hours) != 24 {

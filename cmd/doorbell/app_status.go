@@ -78,6 +78,8 @@ func (a *app) status() (ops.Status, error) {
 		s.Store.File = info.Size()
 	}
 	s.Events, s.PublishFailures = eventCounts(a.follower.Appended(), r.Published), r.Failures
+	ready := a.health().Ready
+	s.Ready = &ready
 	s.Relay, err = a.relayed(r.Agencies)
 	return s, err
 }

@@ -41,7 +41,7 @@ func TestABusyDaemonTellsItsFiguresAndNobodyElses(t *testing.T) {
 		})
 		return text
 	}
-	tells("a watch", `doorbell_agency_state{agency="A100",state="watching"} 1`)
+	tells("a watch", "doorbell_ready 1", `doorbell_agency_state{agency="A100",state="watching"} 1`)
 	s.ring(t, "A100")
 	tells("a lead", `doorbell_lead_latency_seconds_count{agency="A100"} 1`, `doorbell_requests_total{operation="contact_requests",outcome="200"} `)
 	if err := s.model.DeactivateKey(testKey); err != nil {
@@ -49,6 +49,9 @@ func TestABusyDaemonTellsItsFiguresAndNobodyElses(t *testing.T) {
 	}
 	text := tells("a halt", `doorbell_halts{agency="A100",scope="agency"} 1`, `doorbell_requests_total{operation="insertions",outcome="403"} 1`,
 		`doorbell_event_log_pending_events{agency="A100"} 0`)
+	if !strings.Contains(text, "\ndoorbell_ready 1\n") {
+		t.Error("a halted agency makes it not ready")
+	}
 	holdsNobody(t, text)
 	if strings.Contains(text, sandbox.Marker) || strings.Contains(text, testKey) {
 		t.Error("a person or a key is told")

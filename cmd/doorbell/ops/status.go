@@ -27,7 +27,7 @@ type Status struct {
 	Events     []EventCount      `json:"events,omitempty"`
 	// PublishFailures counts attempts to publish that failed, by what that means: full, gone, busy, unknown and others.
 	PublishFailures map[string]uint64 `json:"publishFailures,omitempty"`
-	Ready           *bool             `json:"ready,omitempty"` // as /readyz; nil: nobody has asked
+	Ready           *bool             `json:"ready,omitempty"` // as /readyz; nil: of a daemon that does not run
 }
 
 // NATSStatus is where events go.

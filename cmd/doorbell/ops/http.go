@@ -36,7 +36,8 @@ const (
 	mostForm     = 8 << 10
 	mostCommand  = 1 << 20
 	mostVisitors = 256 // connections
-	mostTails    = 48  // of them live streams
+	mostAnswers  = 160 // of them those that are being answered at once, health apart: a probe always finds a place
+	mostTails    = 48  // of these, live streams
 )
 
 // ServeHTTP serves status page, health, metrics, schemas and admin verbs at l until ctx ends, then returns nil. guard.go says
@@ -45,9 +46,10 @@ func ServeHTTP(ctx context.Context, l net.Listener, o HTTPOptions) error {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	v := newVisitors(l, mostVisitors)
 	s := &http.Server{
-		Handler:           httpRoutes(o, isLoopback(l.Addr())),
+		Handler:           v.seenOff(httpRoutes(o, isLoopback(l.Addr()))),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnState:         v.changed,
+		ConnContext:       withConn,
 		ReadHeaderTimeout: headerLimit, ReadTimeout: requestLimit, WriteTimeout: answerLimit, IdleTimeout: idleLimit,
 		MaxHeaderBytes:               mostHeader,
 		DisableGeneralOptionsHandler: true,
@@ -83,12 +85,15 @@ func isLoopback(a net.Addr) bool {
 func httpRoutes(o HTTPOptions, local bool) http.Handler {
 	g, verbs, tails := newGuard(o.Token, local, o.Log), Handler(o.Verbs), make(chan struct{}, mostTails)
 	mux := http.NewServeMux()
+	mux.Handle("GET /livez", serveHealth(o.Health, false))
+	mux.Handle("GET /healthz", serveHealth(o.Health, false))
+	mux.Handle("GET /readyz", serveHealth(o.Health, true))
+	answers := make(chan struct{}, mostAnswers)
 	for path, h := range map[string]http.Handler{
-		"GET /livez": serveHealth(o.Health, false), "GET /healthz": serveHealth(o.Health, false), "GET /readyz": serveHealth(o.Health, true),
 		"GET /metrics": there(o.Metrics), "GET /schemas/": zipped(there(o.Schemas)),
 
 		"GET /":        g.reads(zipped(there(o.Page))),
-		"GET /events":  g.reads(patiently(bounded(tails, there(o.Page)))),
+		"GET /events":  g.reads(patiently(endless(bounded(tails, there(o.Page))))),
 		"GET /status":  g.reads(zipped(verbs)),
 		"GET /outlook": g.reads(zipped(verbs)),
 
@@ -102,7 +107,7 @@ func httpRoutes(o HTTPOptions, local bool) http.Handler {
 		"POST /":      g.commands(told(o.Log, patiently(verbs))),
 		"GET /backup": g.commands(told(o.Log, patiently(verbs))),
 	} {
-		mux.Handle(path, h)
+		mux.Handle(path, bounded(answers, h))
 	}
 	return withHeaders(local, mux)
 }

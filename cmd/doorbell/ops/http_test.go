@@ -637,7 +637,7 @@ func TestLargeAnswersAreCompressedForWhoTakesThat(t *testing.T) {
 func TestWhoHoldsConnectionsOpenKeepsNobodyOut(t *testing.T) {
 	s := open(t, everywhere, "")
 	var held []net.Conn
-	for n := range mostVisitors + 50 {
+	for n := range 3 * mostVisitors {
 		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 		if err != nil {
 			t.Fatal(err)
@@ -656,6 +656,31 @@ func TestWhoHoldsConnectionsOpenKeepsNobodyOut(t *testing.T) {
 	held[0].SetReadDeadline(time.Now().Add(10 * time.Second))
 	if _, err := held[0].Read(make([]byte, 1)); err == nil {
 		t.Error("the oldest was not asked to leave")
+	}
+}
+
+func TestWhoSendsBodiesSlowlyKeepsOutNoProbe(t *testing.T) {
+	for _, begin := range []string{
+		"GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx",
+		"POST /poll HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx",
+		"POST /session HTTP/1.1\r\nHost: x\r\nOrigin: http://x\r\nContent-Type: " + asForm + "\r\nContent-Length: 100\r\n\r\nx",
+	} {
+		s := open(t, everywhere, testToken)
+		for range 3 * mostVisitors {
+			c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if _, err := io.WriteString(c, begin); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 20 {
+			if got := s.ask(t, "GET", "/livez", ""); got.body != "ok\n" {
+				t.Fatalf("a probe: %s", got.Status)
+			}
+		}
 	}
 }
 

@@ -37,13 +37,20 @@ func readForm(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// bounded lets so many be served at once.
-func bounded(places chan struct{}, next http.Handler) http.Handler {
+// endless answers what is asked of a live stream without its body, for that has no end.
+func endless(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodHead { // it has no end, and no body
+		if r.Method == http.MethodHead {
 			w.Header().Set("Content-Type", "text/event-stream")
 			return
 		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// bounded lets so many be served at once.
+func bounded(places chan struct{}, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case places <- struct{}{}:
 			defer func() { <-places }()

@@ -16,7 +16,7 @@ var (
 	errTooLarge = errors.New("the body is too large, or did not come whole")
 	errNoForm   = errors.New("this takes a small form (application/x-www-form-urlencoded)")
 	errChunked  = errors.New("say how long the body is (Content-Length)")
-	errBusy     = errors.New("too many live streams are open; close one")
+	errBusy     = errors.New("too many requests are being answered, or live streams open; close one")
 	errNoAgency = errors.New("the form names no agency")
 )
 

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"sync"
@@ -15,7 +16,7 @@ type visitors struct {
 
 	mu    sync.Mutex
 	all   map[net.Conn]struct{}
-	quiet map[net.Conn]time.Time // of them those that ask nothing, and since when
+	quiet map[net.Conn]time.Time // of them those that ask nothing, or have their answer, and since when
 }
 
 func newVisitors(l net.Listener, most int) *visitors {
@@ -80,4 +81,21 @@ func (v *visitors) changed(c net.Conn, state http.ConnState) {
 	case http.StateHijacked, http.StateClosed:
 		v.forget(c)
 	}
+}
+
+// seenOff lets who sends a body give way as soon as the answer is there: the server would wait for what is left of the body.
+func (v *visitors) seenOff(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r)
+		if c, ok := r.Context().Value(connKey{}).(net.Conn); ok && r.ContentLength != 0 {
+			v.changed(c, http.StateIdle)
+		}
+	})
+}
+
+type connKey struct{}
+
+// withConn is the server's ConnContext hook.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,11 +15,29 @@ import (
 	"doorbell/events"
 )
 
+// paper takes what is streamed, and can be read meanwhile.
+type paper struct {
+	*httptest.ResponseRecorder
+	mu sync.Mutex
+}
+
+func (p *paper) Write(text []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ResponseRecorder.Write(text)
+}
+
+func (p *paper) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.Body.String()
+}
+
 // streamed begins a stream in a bubble, and returns what was sent so far.
 func streamed(t *testing.T, o Options, last string) (sent func() string, leave func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	w := httptest.NewRecorder()
+	w := &paper{ResponseRecorder: httptest.NewRecorder()}
 	r := httptest.NewRequest(http.MethodGet, "/events", nil).WithContext(ctx)
 	r.Header.Set("Last-Event-ID", last)
 	done := make(chan struct{})
@@ -26,7 +45,7 @@ func streamed(t *testing.T, o Options, last string) (sent func() string, leave f
 		Handler(o).ServeHTTP(w, r)
 		close(done)
 	}()
-	return func() string { synctest.Wait(); return w.Body.String() }, func() { cancel(); <-done }
+	return func() string { synctest.Wait(); return w.String() }, func() { cancel(); <-done }
 }
 
 func TestAReaderGetsTheNewestEventsAndEachOfThoseThatFollowOnce(t *testing.T) {

@@ -16,3 +16,6 @@ nats consumer next LISTINGS_REPLAY crm-2 --count 1
 # What an outlet refused for good, and the next heartbeat.
 nats sub 'listings.dlq.>' --all --count 1
 nats sub 'listings.heartbeat.*' --count 1
+
+# How the daemon is, as doorbell status --json prints it.
+nats req listings.admin.status '' --raw

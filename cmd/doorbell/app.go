@@ -58,7 +58,7 @@ type appOptions struct {
 type app struct {
 	o       appOptions
 	started time.Time
-	ran     time.Time // when run began
+	ran     sign // when run began
 	signs   signs
 	store   *store.Store
 	server  *natsd.Server // nil with an external NATS
@@ -218,7 +218,7 @@ func (a *app) close() {
 // run works until ctx ends: first the poller stops asking, then the relay publishes what is left, until drainLimit after the
 // end of ctx. The first part that fails ends all others.
 func (a *app) run(ctx context.Context) error {
-	a.ran = time.Now()
+	a.ran.give()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))

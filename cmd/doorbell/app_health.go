@@ -66,7 +66,7 @@ func (a *app) feel(ctx context.Context) error {
 // health says whether the daemon lives, which depends on nobody else, and whether it can do its work. It never waits.
 func (a *app) health() ops.Health {
 	alive := func(name string, turned time.Time, limit time.Duration) ops.Check {
-		return ops.Alive(name, turned, a.ran, limit)
+		return ops.Alive(name, turned, a.ran.last(), limit)
 	}
 	polls, vigil := a.poller.Turned()
 	publisher := a.currentRelay().Status()

@@ -135,11 +135,15 @@ func TestADaemonWhoseLoopsHangIsNotAlive(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100")
 	a := s.open(t, "off")
-	a.ran = time.Now().Add(-2 * time.Minute) // nothing runs
+	began := func(ago time.Duration) {
+		at := time.Now().Add(-ago)
+		a.ran.at.Store(&at)
+	}
+	began(2 * time.Minute) // nothing runs
 	if h := a.health(); h.Live || h.Ready {
 		t.Errorf("the store has not answered for two minutes: %+v", h)
 	}
-	a.ran = time.Now().Add(-time.Hour)
+	began(time.Hour)
 	hang := map[string]bool{}
 	for _, c := range a.health().Checks {
 		if c.Live && !c.OK {

@@ -173,7 +173,7 @@ func TestWhoStaysButIsNotDecidedYetIsNobodyWhoRetires(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- a.admitOthers(ctx) }()
-	reader := &keyReader{told: d.wanted, log: slog.New(slog.DiscardHandler)}
+	reader := &keyReader{told: d.wanted, log: slog.New(slog.DiscardHandler), loud: slog.New(slog.DiscardHandler)}
 	if err := reader.tell(listed("A100", "C300"), a.setAgencies); err != nil || !reader.again {
 		t.Errorf("it is not told again when A100 is decided: %v", err)
 	}

@@ -28,7 +28,7 @@ var logKeys = map[string]string{
 	"reached": "how far it went", "allowed": "staleness", "needed": "requests a second", "requests_per_second": "budget", "late": "insertions", "of": "so many",
 	"cap": "longest wait", "member": "of a record", "key": "fingerprint", "api": "address", "data": "directory", "store": "id", "backup_of": "time of a copy",
 	"damage": "of a stream's files", "folder": "of a stream", "then": "what is done about it", "now": "where it was put", "set_aside_so_far": "folders",
-	"aside": "files", "in_use": "bytes", "most": "bytes", "job": "of a replay",
+	"aside": "files", "in_use": "bytes", "most": "bytes", "job": "of a replay", "verb": "that was asked for over HTTP",
 }
 
 func TestEveryLogLineHasKnownKeys(t *testing.T) {

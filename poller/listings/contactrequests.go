@@ -59,15 +59,19 @@ type ContactRequest struct {
 
 // decoded is what was found in a record when it was decoded, so that nobody has to look for it again.
 type decoded struct {
-	members object
+	members object   // nil: they would take much more room than the record
 	contact *Contact // nil: nobody has asked for it
 	digest  [32]byte // without the score and what is ignored
 	ignored []string // by that digest
 	whole   bool     // there is one
 }
 
+// leastMember is how many bytes of a record a member takes at the least, on average, where members are kept: each takes 56 more,
+// and a page may be full of those that take five.
+const leastMember = 16
+
 func (c ContactRequest) object() object {
-	if c.read != nil {
+	if c.read != nil && c.read.members != nil {
 		return c.read.members
 	}
 	return parse(jsontext.Value(c.Record))
@@ -135,7 +139,9 @@ func (c *Client) contactRequest(raw jsontext.Value, like *form, asked Request) (
 		r.Record, r.Defects = compact(raw)
 		o = parse(jsontext.Value(r.Record))
 	}
-	r.read.members = o
+	if len(o)*leastMember <= len(r.Record) {
+		r.read.members = o
+	}
 	if named := o.references(); len(named) > 0 && !slices.Contains(named, asked.Reference) {
 		return r, true, "one of another insertion"
 	} else if len(named) > 0 {

@@ -1,7 +1,10 @@
 package listings
 
 import (
+	"fmt"
 	"reflect"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -35,4 +38,30 @@ func TestNamesOfOneStyleAreTheSame(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestWhatIsKeptOfAPageIsBoundedByItsBytes(t *testing.T) {
+	record := `{"score":1`
+	for n := range 400 {
+		record += fmt.Sprintf(`,"%x":1`, n)
+	}
+	body := "[" + record + "}" + strings.Repeat(","+record+"}", 599) + "]"
+	before := heap()
+	page, err := decodeContactRequests(t, body)
+	if err != nil || len(page.ContactRequests) != 600 || len(page.ContactRequests[599].Fields()) != 256 {
+		t.Fatal(err)
+	}
+	if held := heap() - before; held > 4*int64(len(body)) {
+		t.Errorf("of %d bytes %d are held", len(body), held)
+	}
+	runtime.KeepAlive(page)
+}
+
+// heap is how many bytes are in use.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // what pools hold goes with the second
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

@@ -8,53 +8,49 @@ import (
 	"time"
 )
 
-// visitors bounds the connections of a server. When there are too many, one that asks nothing gives way, the oldest first: so
-// who holds connections open, or sends a request a byte at a time, keeps out nobody else, least of all a probe.
+// visitors bounds the connections of a server. When there are too many, one that asks nothing gives way, the oldest first, and
+// where all ask, the one that was let in first: so who holds connections open, sends a request a byte at a time, or asks and does
+// not read, keeps out nobody else, least of all a probe.
 type visitors struct {
 	net.Listener
 	most int
 
 	mu    sync.Mutex
-	all   map[net.Conn]struct{}
+	all   map[net.Conn]time.Time // since when
 	quiet map[net.Conn]time.Time // of them those that ask nothing, or have their answer, and since when
 }
 
 func newVisitors(l net.Listener, most int) *visitors {
-	return &visitors{Listener: l, most: most, all: map[net.Conn]struct{}{}, quiet: map[net.Conn]time.Time{}}
+	return &visitors{Listener: l, most: most, all: map[net.Conn]time.Time{}, quiet: map[net.Conn]time.Time{}}
 }
 
-// Accept waits for a visitor for whom there is a place.
+// Accept waits for a visitor, and makes a place.
 func (v *visitors) Accept() (net.Conn, error) {
-	for {
-		c, err := v.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if v.admit(c) {
-			return c, nil
-		}
-		c.Close()
+	c, err := v.Listener.Accept()
+	if err == nil {
+		v.admit(c)
 	}
+	return c, err
 }
 
-func (v *visitors) admit(c net.Conn) bool {
+func (v *visitors) admit(c net.Conn) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.all) >= v.most {
-		oldest := v.oldest()
-		if oldest == nil {
-			return false
+		leaves := oldest(v.quiet)
+		if leaves == nil {
+			leaves = oldest(v.all)
 		}
-		v.forget(oldest)
-		oldest.Close()
+		v.forget(leaves)
+		leaves.Close()
 	}
-	v.all[c], v.quiet[c] = struct{}{}, time.Now()
-	return true
+	now := time.Now()
+	v.all[c], v.quiet[c] = now, now
 }
 
-func (v *visitors) oldest() (oldest net.Conn) {
-	for c, since := range v.quiet {
-		if oldest == nil || since.Before(v.quiet[oldest]) {
+func oldest(of map[net.Conn]time.Time) (oldest net.Conn) {
+	for c, since := range of {
+		if oldest == nil || since.Before(of[oldest]) {
 			oldest = c
 		}
 	}

@@ -6,6 +6,7 @@
 package metrics
 
 import (
+	"bytes"
 	"net/http"
 	"runtime"
 	"strings"
@@ -17,7 +18,8 @@ import (
 	"doorbell/cmd/doorbell/ops"
 )
 
-// mostScrapes bounds those under way at once; one more is answered 503.
+// mostScrapes bounds those that are gathered at once; one more is answered 503. Who reads slowly, or not at all, has his answer
+// and takes no place.
 const mostScrapes = 4
 
 // Handler answers scrapes. A status that is an error makes it answer 500.
@@ -27,8 +29,27 @@ func Handler(status func() (ops.Status, error)) http.Handler {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		&collector{status: status, descs: describe()},
 	)
-	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes})
+	gathered := promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := answer{ResponseWriter: w, status: http.StatusOK}
+		gathered.ServeHTTP(&a, r)
+		w.WriteHeader(a.status)
+		w.Write(a.body.Bytes()) //nolint:errcheck // a reader who left
+	})
 }
+
+// answer is one that is kept until it is whole.
+type answer struct {
+	http.ResponseWriter
+	status int
+	body   bytes.Buffer
+}
+
+// WriteHeader keeps the status.
+func (a *answer) WriteHeader(status int) { a.status = status }
+
+// Write keeps a part.
+func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
 // collector is a prometheus.Collector that counts nothing itself.
 type collector struct {

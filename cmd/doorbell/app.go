@@ -244,13 +244,13 @@ func (a *app) run(ctx context.Context) error {
 		})
 	}
 	if err := a.o.Notify.ready(); err != nil {
-		a.o.Log.Warn("systemd does not listen", "err", err)
+		a.unheard(err)
 	}
 	leaveStart()
 	err := watch.Wait()
 	a.o.Log.Info("stopping; what waits is published, for at most 10 s; a second signal ends at once")
 	if err := a.o.Notify.stopping(); err != nil {
-		a.o.Log.Warn("systemd does not listen", "err", err)
+		a.unheard(err)
 	}
 	ended := make(chan error, 1)
 	go func() {
@@ -322,8 +322,10 @@ func (a *app) keys(ctx context.Context) error {
 
 // watchdog tells systemd that the process is alive as long as /livez says so.
 func (a *app) watchdog(ctx context.Context) error {
-	return a.o.Notify.run(ctx, func() bool { return a.health().Live })
+	return a.o.Notify.run(ctx, func() bool { return a.health().Live }, a.unheard)
 }
+
+func (a *app) unheard(err error) { a.o.Log.Warn("systemd does not listen", "err", err) }
 
 // serve answers at the socket.
 func (a *app) serve(ctx context.Context) error {

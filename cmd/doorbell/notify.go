@@ -32,8 +32,9 @@ func (n notifier) ready() error { return n.send("READY=1") }
 // stopping says that the drain has begun.
 func (n notifier) stopping() error { return n.send("STOPPING=1") }
 
-// run sends a sign of life twice per watchdog period while alive returns true, until ctx ends.
-func (n notifier) run(ctx context.Context, alive func() bool) error {
+// run sends a sign of life twice per watchdog period while alive returns true, until ctx ends. deaf hears of one that could not be
+// sent, which ends nothing: the next one may be heard.
+func (n notifier) run(ctx context.Context, alive func() bool, deaf func(error)) error {
 	if n.socket == "" || n.watchdog == 0 {
 		<-ctx.Done()
 		return nil
@@ -43,7 +44,7 @@ func (n notifier) run(ctx context.Context, alive func() bool) error {
 	for {
 		if alive() {
 			if err := n.send("WATCHDOG=1"); err != nil {
-				return err
+				deaf(err)
 			}
 		}
 		select {

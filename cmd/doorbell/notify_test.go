@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -47,7 +48,7 @@ func TestSystemdHearsWhenWeAreReadyAliveAndStopping(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- n.run(ctx, func() bool { return true }) }()
+		go func() { done <- n.run(ctx, func() bool { return true }, func(err error) { t.Error(err) }) }()
 		for range 3 {
 			if got := next(t, socket); got != "WATCHDOG=1" {
 				t.Errorf("heard %q", got)
@@ -81,7 +82,7 @@ func TestAProgramThatHangsGivesNoSignOfLife(t *testing.T) {
 			default:
 			}
 			return false
-		})
+		}, nil)
 	}()
 	<-asked
 	<-asked
@@ -97,6 +98,40 @@ func TestAProgramThatHangsGivesNoSignOfLife(t *testing.T) {
 	}
 }
 
+func TestASignOfLifeThatCannotBeSentEndsNothing(t *testing.T) {
+	address := filepath.Join(t.TempDir(), "notify")
+	socket, getenv := manager(t, address)
+	if err := errors.Join(socket.Close(), os.RemoveAll(address)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	unheard, done := make(chan error, 3), make(chan error, 1)
+	go func() {
+		done <- newNotifier(getenv).run(ctx, func() bool { return true }, func(err error) {
+			select {
+			case unheard <- err:
+			default:
+			}
+		})
+	}()
+	for range 3 {
+		select {
+		case <-unheard:
+		case err := <-done:
+			t.Fatalf("it ended: %v", err)
+		}
+	}
+	again, _ := manager(t, address)
+	if got := next(t, again); got != "WATCHDOG=1" {
+		t.Errorf("heard %q", got)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWithoutSystemdNothingIsSent(t *testing.T) {
 	n := newNotifier(func(string) string { return "" })
 	ctx, cancel := context.WithCancel(t.Context())
@@ -104,7 +139,7 @@ func TestWithoutSystemdNothingIsSent(t *testing.T) {
 	if err := n.ready(); err != nil {
 		t.Error(err)
 	}
-	if err := n.run(ctx, func() bool { t.Error("asked whether it is alive"); return true }); err != nil {
+	if err := n.run(ctx, func() bool { t.Error("asked whether it is alive"); return true }, nil); err != nil {
 		t.Error(err)
 	}
 }

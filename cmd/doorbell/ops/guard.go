@@ -119,8 +119,12 @@ func (g *guard) reads(next http.Handler) http.Handler {
 			refuse(w, r, err)
 		case embedded(r):
 			refuse(w, r, errForeign)
-		case who != stranger:
+		case who == operator:
 			next.ServeHTTP(w, r.WithContext(WithAccess(r.Context(), Access{Act: true})))
+		case who == signedIn:
+			ctx, leave := g.people.during(r)
+			defer leave()
+			next.ServeHTTP(w, r.WithContext(WithAccess(ctx, Access{Act: true})))
 		case g.local && loopbackName(r.Host) && !proxied(r):
 			next.ServeHTTP(w, r)
 		case g.known:

@@ -458,6 +458,35 @@ func TestAFormOfOurPageActsWithASession(t *testing.T) {
 	}
 }
 
+func TestALiveStreamEndsWithItsSession(t *testing.T) {
+	s := open(t, everywhere, testToken)
+	host := strings.TrimPrefix(s.url, "http://")
+	id := signedInAt(t, s, host)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Cookie", id)
+	response, err := http.DefaultClient.Do(r)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatal(response, err)
+	}
+	defer response.Body.Close()
+	if got := s.ask(t, "POST", "/session/end", "", "Cookie", id, "Origin", s.url); got.StatusCode != http.StatusSeeOther {
+		t.Fatal(got.Status)
+	}
+	ended := make(chan struct{})
+	go func() {
+		io.Copy(io.Discard, response.Body)
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("who has signed out is still told what happens")
+	}
+}
+
 func TestNobodyElseBeginsOrEndsASession(t *testing.T) {
 	s := open(t, here, testToken)
 	host := strings.TrimPrefix(s.url, "http://")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"sync"
 	"testing"
@@ -134,11 +135,15 @@ func TestASessionEndsAfterTwelveHours(t *testing.T) {
 		s := newSessions()
 		id := s.begin("Localhost:3667")
 		time.Sleep(sessionLasts - time.Second)
-		if !s.holds(id, "localhost:3667") || s.holds(id, "localhost:8080") || s.holds(id+"x", "localhost:3667") || s.holds("", "localhost:3667") {
+		r := &http.Request{Header: http.Header{"Cookie": {sessionCookie + "=" + id}}}
+		ctx, leave := s.during(r)
+		defer leave()
+		if ctx.Err() != nil || !s.holds(id, "localhost:3667") || s.holds(id, "localhost:8080") || s.holds(id+"x", "localhost:3667") || s.holds("", "localhost:3667") {
 			t.Error("just before")
 		}
 		time.Sleep(time.Second)
-		if s.holds(id, "localhost:3667") {
+		synctest.Wait()
+		if s.holds(id, "localhost:3667") || ctx.Err() == nil {
 			t.Error("it lasts on")
 		}
 		s.begin("localhost")

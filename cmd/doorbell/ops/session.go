@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"net/http"
@@ -26,6 +27,8 @@ type sessions struct {
 type session struct {
 	host  string // under which it was begun: no other may use it
 	until time.Time
+	lasts context.Context // what was begun with it ends with it
+	end   context.CancelFunc
 }
 
 func newSessions() *sessions { return &sessions{all: map[[sha256.Size]byte]session{}} }
@@ -37,13 +40,15 @@ func (s *sessions) begin(host string) string {
 	defer s.mu.Unlock()
 	for hash, one := range s.all {
 		if !now.Before(one.until) {
-			delete(s.all, hash)
+			s.drop(hash)
 		}
 	}
 	if len(s.all) >= mostSessions {
 		s.dropOldest()
 	}
-	s.all[sha256.Sum256([]byte(id))] = session{host: strings.ToLower(host), until: now.Add(sessionLasts)}
+	one := session{host: strings.ToLower(host), until: now.Add(sessionLasts)}
+	one.lasts, one.end = context.WithDeadline(context.Background(), one.until)
+	s.all[sha256.Sum256([]byte(id))] = one
 	return id
 }
 
@@ -55,7 +60,30 @@ func (s *sessions) dropOldest() {
 			oldest, first = hash, false
 		}
 	}
-	delete(s.all, oldest)
+	s.drop(oldest)
+}
+
+// drop ends a session, and what was begun with it. The caller holds s.mu.
+func (s *sessions) drop(hash [sha256.Size]byte) {
+	if one, ok := s.all[hash]; ok {
+		one.end()
+		delete(s.all, hash)
+	}
+}
+
+// during is the context of a request with a session: a live stream must not go on after it.
+func (s *sessions) during(r *http.Request) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(r.Context())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range r.CookiesNamed(sessionCookie) {
+		if one, ok := s.all[sha256.Sum256([]byte(c.Value))]; ok {
+			stop := context.AfterFunc(one.lasts, cancel)
+			return ctx, func() { stop(); cancel() }
+		}
+	}
+	cancel() // it has just ended
+	return ctx, cancel
 }
 
 // holds says whether a session was begun under this host and lasts.
@@ -69,7 +97,7 @@ func (s *sessions) holds(id, host string) bool {
 func (s *sessions) end(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.all, sha256.Sum256([]byte(id)))
+	s.drop(sha256.Sum256([]byte(id)))
 }
 
 // cookie carries a session; without an id it takes it away.

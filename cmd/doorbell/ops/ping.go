@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,8 +72,7 @@ func (p *Ping) RunOnce(ctx context.Context) error {
 		return errors.New("the address cannot be called") // the error quotes it
 	}
 	r.Header.Set("User-Agent", "doorbell")
-	// Nobody is followed: a redirect is an address that should be configured.
-	client := http.Client{Transport: p.Via, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := http.Client{Transport: unled{cmp.Or(p.Via, http.DefaultTransport)}}
 	response, err := client.Do(r)
 	if err != nil {
 		return withoutURL(err)
@@ -83,6 +83,19 @@ func (p *Ping) RunOnce(ctx context.Context) error {
 		return fmt.Errorf("it answers %d", response.StatusCode)
 	}
 	return nil
+}
+
+// unled follows nobody: a redirect is an address that should be configured. It often repeats ours, and an error about one that
+// cannot be read would quote it.
+type unled struct{ http.RoundTripper }
+
+// RoundTrip leaves out where an answer leads.
+func (u unled) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := u.RoundTripper.RoundTrip(r)
+	if err == nil {
+		response.Header.Del("Location")
+	}
+	return response, err
 }
 
 // withoutURL is why a call failed, without the address.
@@ -113,6 +126,11 @@ func Well(h Health, s Status, lately time.Duration) error {
 	for _, a := range s.Watch.Agencies {
 		if s.Watch.At.Sub(a.LastGoodAnswer) > lately {
 			return fmt.Errorf("%s: no good answer within %s", a.AgencyID, lately)
+		}
+	}
+	for _, f := range s.Forwarders {
+		if f.Problem != "" {
+			return fmt.Errorf("%s %s: %s", f.Name, f.Kind, f.Problem)
 		}
 	}
 	for _, r := range s.Relay {

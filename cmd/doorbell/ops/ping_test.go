@@ -27,10 +27,13 @@ func TestAllIsWellOnlyIfEverythingIs(t *testing.T) {
 		"stale, full":               func(_ *Health, s *Status) { s.Watch.Agencies[0].Alarms = []poller.Alarm{{Kind: "stale"}} },
 		"stale, full, off":          func(_ *Health, s *Status) { s.Store.Alarm = true },
 		"off or does not":           func(_ *Health, s *Status) { s.Forwarders = []ForwarderStatus{{Off: true}} },
-		"B200: no good answer":      func(_ *Health, s *Status) { s.Watch.Agencies[1].LastGoodAnswer = at.Add(-16 * time.Minute) },
-		"A100: no good answer":      func(_ *Health, s *Status) { s.Watch.Agencies[0].LastGoodAnswer = time.Time{} },
-		"B200: events wait":         func(_ *Health, s *Status) { s.Relay[0].Problem, s.Relay[0].Pending = "the stream is full", 3 },
-		"nobody is watched":         func(_ *Health, s *Status) { s.Watch.Agencies = nil },
+		"slack leads: it waits": func(_ *Health, s *Status) {
+			s.Forwarders = []ForwarderStatus{{Name: "slack", Kind: "leads", Destination: "x", Problem: "it waits"}}
+		},
+		"B200: no good answer": func(_ *Health, s *Status) { s.Watch.Agencies[1].LastGoodAnswer = at.Add(-16 * time.Minute) },
+		"A100: no good answer": func(_ *Health, s *Status) { s.Watch.Agencies[0].LastGoodAnswer = time.Time{} },
+		"B200: events wait":    func(_ *Health, s *Status) { s.Relay[0].Problem, s.Relay[0].Pending = "the stream is full", 3 },
+		"nobody is watched":    func(_ *Health, s *Status) { s.Watch.Agencies = nil },
 	} {
 		h := NewHealth(Check{Name: "store", OK: true, Live: true})
 		s := Status{Watch: poller.Status{At: at, Agencies: []poller.AgencyStatus{
@@ -104,13 +107,18 @@ func TestAPingThatFailsSaysWhyAndNotWhere(t *testing.T) {
 			http.Redirect(w, r, away.URL+"/sentinel", http.StatusFound)
 			return
 		}
+		if strings.HasSuffix(r.URL.Path, "lost") {
+			w.Header().Set("Location", "http://a b/sentinel")
+			w.WriteHeader(http.StatusFound)
+			return
+		}
 		http.Error(w, "sentinel", http.StatusNotFound)
 	}))
 	defer answers.Close()
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	for url, want := range map[string]string{
-		answers.URL + "/sentinel/moved": "it answers 302", answers.URL + "/sentinel": "it answers 404", gone.URL + "/sentinel": "connection refused",
+		answers.URL + "/sentinel/moved": "it answers 302", answers.URL + "/sentinel/lost": "it answers 302", answers.URL + "/sentinel": "it answers 404", gone.URL + "/sentinel": "connection refused",
 		"http://127.0.0.1:1/%zzsentinel": "cannot be called",
 	} {
 		p := Ping{URL: url, Well: func() error { return nil }}

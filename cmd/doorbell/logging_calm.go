@@ -20,7 +20,11 @@ const (
 )
 
 // sameThing are the attributes that say what a line is about; the others say how it is.
-var sameThing = []string{"agency", "operation", "scope", "forwarder", "lane", "destination", "part", "job", "key"}
+var sameThing = []string{"agency", "operation", "forwarder", "lane", "destination", "part", "job", "key"}
+
+// toldOnce is an attribute of lines that are never kept back: a halt and its end are told once each. The next one is another one,
+// also in the same words, and follows what a person did.
+const toldOnce = "scope"
 
 // calmHandler is a slog.Handler that keeps a lasting failure from filling the log.
 type calmHandler struct {
@@ -81,7 +85,7 @@ func (h *calmHandler) WithGroup(name string) slog.Handler {
 
 // Handle logs a line, or keeps it for later.
 func (h *calmHandler) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level < slog.LevelInfo { // who asks for these wants them all
+	if r.Level < slog.LevelInfo || isToldOnce(r) { // who asks for debug lines wants them all
 		return h.next.Handle(ctx, r)
 	}
 	about, words := h.told(r)
@@ -98,6 +102,14 @@ func (h *calmHandler) Handle(ctx context.Context, r slog.Record) error {
 	}
 	h.all.mu.Unlock()
 	return h.next.Handle(ctx, r)
+}
+
+func isToldOnce(r slog.Record) (is bool) {
+	r.Attrs(func(a slog.Attr) bool {
+		is = a.Key == toldOnce
+		return !is
+	})
+	return is
 }
 
 // told splits a line into what it is about and what it says of that.

@@ -79,6 +79,26 @@ func TestTheEndOfAFailureThatComesAndGoesIsInTheLog(t *testing.T) {
 	}
 }
 
+func TestEveryHaltIsLogged(t *testing.T) {
+	got := calmLog(t, func(log *slog.Logger) {
+		for range 10 { // somebody tries again with the same key
+			log.Error("access halted", "agency", "A100", "scope", "agency", "status", 403)
+			time.Sleep(time.Minute)
+			log.Info("access resumed", "agency", "A100", "scope", "agency", "cause", "operator")
+			time.Sleep(time.Second)
+		}
+	})
+	lines := strings.Split(strings.TrimSpace(got), "\n")
+	if len(lines) != 20 {
+		t.Errorf("%d lines", len(lines))
+	}
+	for n, line := range lines {
+		if halted := strings.Contains(line, "halted"); halted != (n%2 == 0) {
+			t.Errorf("line %d is %s", n, line)
+		}
+	}
+}
+
 func TestOneThingDoesNotSilenceAnother(t *testing.T) {
 	got := calmLog(t, func(log *slog.Logger) {
 		for range 3 {

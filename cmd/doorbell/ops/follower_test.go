@@ -416,6 +416,22 @@ func TestWhatAnImportPutsBetweenIsCountedWhereItBelongsAndIsNoNews(t *testing.T)
 	})
 }
 
+// sayAt appends an event as if the clock stood elsewhere.
+func sayAt(t *testing.T, s *store.Store, p events.Payload, at time.Time) {
+	t.Helper()
+	e, err := events.New(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := s.Last(e.AgencyID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Import(e.AgencyID, []events.Event{e.Stamp(last+1, at, "another")}, events.Cursor{Sequence: last + 1, ID: e.ID}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestNothingIsReadWhereNothingWasCommitted(t *testing.T) {
 	s := openLog(t, t.TempDir(), "A100")
 	f := NewFollower(s)

@@ -71,6 +71,7 @@ func cmdForward(ctx context.Context, p *program, c *ForwardCmd) error {
 		return testForwarder(ctx, p, config, f, c.JSON)
 	}
 	log := p.logger(config.Base)
+	defer lastWords(log)
 	for _, w := range config.warningsFor(c.To) {
 		log.Warn(w)
 	}

@@ -20,7 +20,7 @@ const (
 )
 
 // sameThing are the attributes that say what a line is about; the others say how it is.
-var sameThing = []string{"agency", "operation", "forwarder", "lane", "destination", "part", "job", "key"}
+var sameThing = []string{"agency", "operation", "forwarder", "lane", "destination", "part", "job", "key", "verb"}
 
 // toldOnce is an attribute of lines that are never kept back: a halt and its end are told once each. The next one is another one,
 // also in the same words, and follows what a person did.
@@ -59,6 +59,7 @@ type calmThing struct {
 	unsaid int
 	held   *slog.Record // the newest line that was not logged
 	timer  *time.Timer  // logs it
+	by     *calmHandler // does
 }
 
 // Enabled is that of the next handler.
@@ -168,7 +169,7 @@ func (t *calmThing) say(words string, now time.Time) (unsaid int) {
 func (h *calmHandler) hold(about string, t *calmThing, r slog.Record) {
 	t.unsaid++
 	kept := r.Clone()
-	t.held = &kept
+	t.held, t.by = &kept, h
 	wait := max(t.owes(r.Time)-(calmBurst-1)*calmEvery, 0)
 	if _, words := h.told(r); words == t.words {
 		wait = max(wait, calmEvery-r.Time.Sub(t.last))
@@ -177,6 +178,26 @@ func (h *calmHandler) hold(about string, t *calmThing, r slog.Record) {
 		t.timer.Stop()
 	}
 	t.timer = time.AfterFunc(wait, func() { h.release(t) })
+}
+
+// lastWords logs what is still kept: the process is about to end.
+func lastWords(log *slog.Logger) {
+	h, ok := log.Handler().(*calmHandler)
+	if !ok {
+		return
+	}
+	h.all.mu.Lock()
+	var kept []*calmThing
+	for _, t := range h.all.things {
+		if t.held != nil {
+			kept = append(kept, t)
+		}
+	}
+	slices.SortFunc(kept, func(a, b *calmThing) int { return a.held.Time.Compare(b.held.Time) })
+	h.all.mu.Unlock()
+	for _, t := range kept {
+		t.by.release(t)
+	}
 }
 
 // release logs the line that was kept, at its own time.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -96,6 +97,41 @@ func TestEveryHaltIsLogged(t *testing.T) {
 		if halted := strings.Contains(line, "halted"); halted != (n%2 == 0) {
 			t.Errorf("line %d is %s", n, line)
 		}
+	}
+}
+
+func TestWhatIsKeptIsLoggedBeforeTheEnd(t *testing.T) {
+	got := calmLog(t, func(log *slog.Logger) {
+		for _, err := range []string{"full", "full", "read-only", "full", "read-only", "gone"} {
+			log.With("part", "relay").Error("events wait", "err", err)
+		}
+		log.Warn("x")
+		log.Warn("x")
+		lastWords(log)
+		log.Info("the end")
+	})
+	lines := strings.Split(strings.TrimSpace(got), "\n")
+	if want := []string{`msg="events wait" part=relay err=gone`, "msg=x", `msg="the end"`}; !slices.Equal(lines[len(lines)-3:], want) {
+		t.Errorf("it ends with\n%s", got)
+	}
+}
+
+func TestWhatIsAskedForTheFirstTimeIsLogged(t *testing.T) {
+	got := calmLog(t, func(log *slog.Logger) {
+		log = log.With("part", "http")
+		for n := range 20 {
+			log.Info("asked over HTTP", "verb", "/actions/poll", "from", fmt.Sprint("192.0.2.", n))
+		}
+		log.Info("asked over HTTP", "verb", "/actions/approve", "from", "192.0.2.1")
+		time.Sleep(time.Minute)
+		log.Info("asked over HTTP", "verb", "/actions/poll", "from", "192.0.2.1")
+	})
+	if !strings.Contains(got, "approve") {
+		t.Errorf("what was asked is not there:\n%s", got)
+	}
+	before, _, _ := strings.Cut(got, "approve")
+	if n := strings.Count(before, "poll"); n != calmBurst {
+		t.Errorf("%d lines before it:\n%s", n, got)
 	}
 }
 

@@ -20,6 +20,7 @@ func cmdRun(ctx context.Context, p *program, flags *RunCmd) error {
 		return err
 	}
 	log := p.logger(c.Base)
+	defer lastWords(log)
 	for _, w := range c.Warnings {
 		log.Warn(w)
 	}

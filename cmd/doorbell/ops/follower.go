@@ -24,8 +24,10 @@ type Follower struct {
 	turned atomic.Pointer[time.Time]
 
 	// Of Run alone.
-	commits int64 // of the store, when it was looked at last
-	looked  bool  // at all, once
+	commits int64     // of the store, when it was looked at last
+	looked  bool      // at all, once
+	since   time.Time // what was recorded after it may be news
+	began   time.Time // the last look that came to its end, by the clock on the wall
 
 	mu          sync.Mutex
 	places      map[string]events.Head // the newest event of each agency that was counted; the zero value: none was there
@@ -45,7 +47,7 @@ const (
 	keptRecent      = 100
 	mostSubscribers = 64
 	subscriberRoom  = 256
-	// newsFor is how old news may be by its time of record. What is older, and new in the log, the stream has held before.
+	// newsFor is how old news may be by its time of record, at the last look. What is older, and new in the log, the stream has held before.
 	newsFor = 10 * time.Minute
 	// mostShown bounds an event that is shown, in bytes.
 	mostShown = 16 << 10
@@ -104,8 +106,13 @@ func (f *Follower) turn() {
 // RunOnce reads what has come since the last time; the first time it looks back over 24 hours. It returns early, and goes on
 // the next time, when ctx ends.
 func (f *Follower) RunOnce(ctx context.Context) error {
-	commits := f.store.Commits()
+	commits, now := f.store.Commits(), time.Now().Round(0)
+	f.since = now.Add(-newsFor)
+	if f.looked && f.began.Before(now) { // the machine may have slept since
+		f.since = f.began.Add(-newsFor)
+	}
 	if f.looked && commits == f.commits {
+		f.began = now
 		return nil
 	}
 	newest, err := f.store.NewestHeads()
@@ -120,7 +127,7 @@ func (f *Follower) RunOnce(ctx context.Context) error {
 			return nil
 		}
 	}
-	f.looked, f.commits = true, commits
+	f.looked, f.commits, f.began = true, commits, now
 	return nil
 }
 
@@ -148,7 +155,7 @@ func (f *Follower) follow(ctx context.Context, agency string, newest events.Head
 		}
 		at = heads[len(heads)-1]
 		f.count(agency, heads, at)
-		if err := f.tell(agency, news(heads)); err != nil {
+		if err := f.tell(agency, f.news(heads)); err != nil {
 			return err
 		}
 		rest(ctx, began)
@@ -188,7 +195,7 @@ func (f *Follower) lookBack(ctx context.Context, agency string, newest events.He
 		slices.Reverse(heads)
 		f.count(agency, heads, events.Head{})
 		if len(fresh) < keptRecent {
-			later := slices.DeleteFunc(news(heads), func(h events.Head) bool { return !h.RecordedTime.After(told) })
+			later := slices.DeleteFunc(f.news(heads), func(h events.Head) bool { return !h.RecordedTime.After(told) })
 			fresh = append(later, fresh...)
 		}
 		rest(ctx, began)
@@ -207,11 +214,10 @@ func rest(ctx context.Context, began time.Time) {
 	}
 }
 
-// news are those that have just been recorded.
-func news(heads []events.Head) (fresh []events.Head) {
-	since := time.Now().Add(-newsFor)
+// news are those that have been recorded since the last look, or just before.
+func (f *Follower) news(heads []events.Head) (fresh []events.Head) {
 	for _, h := range heads {
-		if h.RecordedTime.After(since) {
+		if h.RecordedTime.After(f.since) {
 			fresh = append(fresh, h)
 		}
 	}

@@ -416,20 +416,20 @@ func TestWhatAnImportPutsBetweenIsCountedWhereItBelongsAndIsNoNews(t *testing.T)
 	})
 }
 
-// sayAt appends an event as if the clock stood elsewhere.
-func sayAt(t *testing.T, s *store.Store, p events.Payload, at time.Time) {
-	t.Helper()
-	e, err := events.New(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	last, err := s.Last(e.AgencyID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Import(e.AgencyID, []events.Event{e.Stamp(last+1, at, "another")}, events.Cursor{Sequence: last + 1, ID: e.ID}); err != nil {
-		t.Fatal(err)
-	}
+func TestWhatWasRecordedBeforeTheMachineSleptIsStillNews(t *testing.T) {
+	inTime(t, func(t *testing.T, dir string) {
+		s := openLog(t, dir, "A100")
+		f := NewFollower(s)
+		followNow(t, f)
+		live, leave := f.Subscribe()
+		defer leave()
+		say(t, s, appeared("A100", "last thing"))
+		time.Sleep(9 * time.Hour)
+		followNow(t, f)
+		if len(live) != 1 || f.Appended()[events.TypeInsertionAppeared] != 1 {
+			t.Errorf("%d are shown, counted are %v", len(live), f.Appended())
+		}
+	})
 }
 
 func TestNothingIsReadWhereNothingWasCommitted(t *testing.T) {

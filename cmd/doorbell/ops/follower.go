@@ -135,8 +135,10 @@ func (f *Follower) RunOnce(ctx context.Context) error {
 func (f *Follower) follow(ctx context.Context, agency string, newest events.Head) error {
 	was, known := f.place(agency)
 	switch {
-	case !known:
+	case !known && !f.looked:
 		return f.lookBack(ctx, agency, newest, time.Now().Add(newsFor)) // nothing of it is news
+	case !known: // it came since the last look, and may have said something
+		return f.lookBack(ctx, agency, newest, time.Time{})
 	case was == newest:
 		return nil
 	}
@@ -254,6 +256,7 @@ func (f *Follower) count(agency string, heads []events.Head, reached events.Head
 		f.recent = append(f.recent, spot{agency, h})
 	}
 	slices.SortStableFunc(f.recent, func(a, b spot) int { return a.RecordedTime.Compare(b.RecordedTime) })
+	f.recent = slices.DeleteFunc(f.recent, func(p spot) bool { return p.RecordedTime.After(now.Add(time.Hour)) }) // the clock was wrong
 	f.recent = slices.Delete(f.recent, 0, max(0, len(f.recent)-keptRecent))
 }
 

@@ -120,7 +120,7 @@ func (a *agencyHours) add(h events.Head, now time.Time) {
 		return // it has no time that can be read, or the clock was wrong
 	}
 	at := &a[number%keptHours]
-	if number > at.number {
+	if number > at.number || at.number > now.Unix()/3600+1 { // it was counted while the clock was wrong
 		*at = hourCount{number: number}
 	}
 	if number < at.number {

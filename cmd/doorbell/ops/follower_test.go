@@ -432,6 +432,57 @@ func TestWhatWasRecordedBeforeTheMachineSleptIsStillNews(t *testing.T) {
 	})
 }
 
+func TestWhatANewAgencySaysAtOnceIsNews(t *testing.T) {
+	inTime(t, func(t *testing.T, dir string) {
+		s := openLog(t, dir, "A100")
+		say(t, s, appeared("A100", "old"))
+		f := NewFollower(s)
+		live, leave := f.Subscribe()
+		defer leave()
+		followNow(t, f)
+		if err := s.Update(func(tx *store.Tx) error { return tx.PutAgency("B200", store.Agency{}) }); err != nil {
+			t.Fatal(err)
+		}
+		say(t, s, appeared("B200", "new"))
+		followNow(t, f)
+		if len(live) != 1 || (<-live).AgencyID != "B200" || f.Appended()[events.TypeInsertionAppeared] != 1 {
+			t.Errorf("counted are %v", f.Appended())
+		}
+	})
+}
+
+func TestAClockThatWasWrongHidesNothing(t *testing.T) {
+	inTime(t, func(t *testing.T, dir string) {
+		now := time.Now()
+		var a agencyHours
+		a.add(events.Head{RecordedTime: now.Add(24 * time.Hour)}, now.Add(24*time.Hour))
+		a.add(events.Head{RecordedTime: now}, now)
+		if last := a.list(now)[keptHours-1]; last.Events != 1 {
+			t.Errorf("%d events in the hour that runs", last.Events)
+		}
+
+		ahead := 30 * time.Hour
+		s, err := store.Open(store.Options{Dir: dir, BaseURL: "https://api.example.com", Now: func() time.Time { return time.Now().Add(ahead) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if err := s.Update(func(tx *store.Tx) error { return tx.PutAgency("A100", store.Agency{}) }); err != nil {
+			t.Fatal(err)
+		}
+		for n := range keptRecent {
+			say(t, s, appeared("A100", fmt.Sprint("ahead ", n)))
+		}
+		ahead = 0
+		say(t, s, appeared("A100", "now"))
+		f := NewFollower(s)
+		followNow(t, f)
+		if got := names(f.Recent(keptRecent)); !slices.Equal(got, []string{"A100/now"}) {
+			t.Errorf("the newest are %v", got)
+		}
+	})
+}
+
 func TestNothingIsReadWhereNothingWasCommitted(t *testing.T) {
 	s := openLog(t, t.TempDir(), "A100")
 	f := NewFollower(s)

@@ -3,6 +3,7 @@ package natsd
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 )
@@ -38,19 +39,28 @@ func (l *logger) news(line string) bool {
 	return true
 }
 
+// whose tells lines about a connection from those of the server itself: what guests do wrong all day must not be the same thing
+// to a log that bounds what is repeated.
+func whose(line string) string {
+	if strings.Contains(line, " - cid:") {
+		return "nats connection"
+	}
+	return "nats server"
+}
+
 func (l *logger) Noticef(format string, v ...any) {
 	l.log.Debug("nats server", "line", fmt.Sprintf(format, v...))
 }
 
 func (l *logger) Warnf(format string, v ...any) {
 	if line := fmt.Sprintf(format, v...); l.news(line) {
-		l.log.Warn("nats server", "line", line)
+		l.log.Warn(whose(line), "line", line)
 	}
 }
 
 func (l *logger) Errorf(format string, v ...any) {
 	if line := fmt.Sprintf(format, v...); l.news(line) {
-		l.log.Error("nats server", "line", line)
+		l.log.Error(whose(line), "line", line)
 	}
 }
 

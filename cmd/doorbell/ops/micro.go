@@ -87,6 +87,7 @@ type desk struct {
 
 	known   Status // as of a moment ago
 	knownAt time.Time
+	told    map[string]*nats.Msg // answers with it, by agency; the one about all under ""
 }
 
 func newDesk(o MicroOptions) *desk {
@@ -187,13 +188,17 @@ func (m *desk) answer(request []byte) (*nats.Msg, error) {
 			return nil, err
 		}
 	}
+	if told := m.told[q.AgencyID]; told != nil && len(told.Data) <= m.room {
+		return &nats.Msg{Data: told.Data, Header: told.Header}, nil
+	}
 	for _, without := range []string{"", "hours", "hours, freshness"} {
 		reply := packed(s.without(without))
 		if len(reply.Data) <= m.room {
 			if without != "" {
 				reply.Header = nats.Header{shortenedHeader: {without}}
 			}
-			return reply, nil
+			m.told[q.AgencyID] = reply
+			return &nats.Msg{Data: reply.Data, Header: reply.Header}, nil
 		}
 	}
 	return nil, fmt.Errorf(`%w: the status of %d agencies is larger than a message may be here; ask for one: {"agencyId":"…"}`, errTooLarge, len(s.Watch.Agencies))
@@ -208,7 +213,7 @@ func (m *desk) lately() (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	m.known, m.knownAt = s, time.Now()
+	m.known, m.knownAt, m.told = s, time.Now(), map[string]*nats.Msg{}
 	return s, nil
 }
 

@@ -68,6 +68,28 @@ func TestTheMicroServiceReadsTheStatusOnceASecondAtMost(t *testing.T) {
 	}
 }
 
+func TestWhoAsksTheMicroServiceWithoutABreakCostsLittle(t *testing.T) {
+	m := newDesk(MicroOptions{Prefix: "listings", Status: func() (Status, error) { return crowd(200), nil }})
+	m.room = 1 << 20
+	for _, request := range []string{"", `{"agencyId":"A7"}`} {
+		var first byte
+		place := &first
+		written := 0
+		for range 100 {
+			reply, err := m.answer([]byte(request))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at := &reply.Data[0]; at != place {
+				place, written = at, written+1
+			}
+		}
+		if written > 10 { // seconds that may have passed
+			t.Errorf("%q: the answer was written %d times", request, written)
+		}
+	}
+}
+
 func TestAVersionThatIsNoneIsZero(t *testing.T) {
 	for version, want := range map[string]string{"devel": "0.0.0", "v1.2.3": "1.2.3", "1.2.3-rc.1": "1.2.3-rc.1", "v1.2": "0.0.0"} {
 		if got := newDesk(MicroOptions{Version: version}).identity.Version; got != want {

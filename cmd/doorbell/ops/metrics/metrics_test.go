@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -193,15 +195,20 @@ func TestLabelsAreFew(t *testing.T) {
 	}
 }
 
-func TestTheStatusIsAskedOncePerScrape(t *testing.T) {
-	asked := 0
-	h := Handler(func() (ops.Status, error) { asked++; return busy(), nil })
-	for range 3 {
-		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	}
-	if asked != 3 {
-		t.Errorf("it was asked %d times for 3 scrapes", asked)
-	}
+func TestTheStatusIsAskedOncePerScrapeAndOnceASecondAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		h := Handler(func() (ops.Status, error) { asked++; return busy(), nil })
+		for range 3 {
+			for range 100 {
+				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil))
+			}
+			time.Sleep(fresh)
+		}
+		if asked != 3 {
+			t.Errorf("it was asked %d times in 3 seconds", asked)
+		}
+	})
 }
 
 func TestAStatusThatCannotBeHadIsAnError(t *testing.T) {
@@ -213,8 +220,8 @@ func TestAStatusThatCannotBeHadIsAnError(t *testing.T) {
 }
 
 func TestScrapesAtTheSameTimeAreBounded(t *testing.T) {
-	entered, leave := make(chan struct{}, mostScrapes), make(chan struct{})
-	h := Handler(func() (ops.Status, error) { entered <- struct{}{}; <-leave; return busy(), nil })
+	leave := make(chan struct{})
+	h := Handler(func() (ops.Status, error) { <-leave; return busy(), nil })
 	codes := make(chan int, mostScrapes)
 	var all sync.WaitGroup
 	for range mostScrapes {
@@ -224,8 +231,8 @@ func TestScrapesAtTheSameTimeAreBounded(t *testing.T) {
 			codes <- w.Code
 		})
 	}
-	for range mostScrapes {
-		<-entered
+	for places := h.(*shared).places; len(places) < mostScrapes; {
+		runtime.Gosched()
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -252,7 +259,7 @@ func BenchmarkScrapeOf200Agencies(b *testing.B) {
 		s.Watch.Agencies = append(s.Watch.Agencies, one)
 		s.Relay = append(s.Relay, ops.RelayStatus{AgencyID: one.AgencyID})
 	}
-	h := Handler(func() (ops.Status, error) { return s, nil })
+	h := Handler(func() (ops.Status, error) { return s, nil }).(*shared).gathered
 	b.ReportAllocs()
 	size := 0
 	for b.Loop() {

@@ -14,12 +14,14 @@ import (
 )
 
 func TestWhoReadsNoMetricsKeepsOutNoScrape(t *testing.T) {
+	const readers = 40
+	asked := 0
 	s := ops.Status{}
 	for n := range 500 {
 		s.Watch.Agencies = append(s.Watch.Agencies, poller.AgencyStatus{AgencyID: fmt.Sprint("A", n), State: "watching"})
 	}
-	inner := Handler(func() (ops.Status, error) { return s, nil })
-	begun, left := make(chan struct{}, mostScrapes), make(chan struct{})
+	inner := Handler(func() (ops.Status, error) { asked++; return s, nil })
+	begun, left := make(chan struct{}, readers), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host == "slow" {
 			w = &deaf{w, begun, left}
@@ -28,13 +30,13 @@ func TestWhoReadsNoMetricsKeepsOutNoScrape(t *testing.T) {
 	}))
 	defer server.Close()
 	defer close(left)
-	for range mostScrapes {
+	for range readers {
 		c, err := net.Dial("tcp", strings.TrimPrefix(server.URL, "http://"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost: slow\r\n\r\n")
+		io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost: slow\r\nAccept-Encoding: gzip\r\n\r\n")
 		<-begun
 	}
 	r, err := http.Get(server.URL)
@@ -44,6 +46,9 @@ func TestWhoReadsNoMetricsKeepsOutNoScrape(t *testing.T) {
 	defer r.Body.Close()
 	if b, err := io.ReadAll(r.Body); r.StatusCode != http.StatusOK || len(b) < 100_000 || err != nil {
 		t.Errorf("%s: %d bytes, %v", r.Status, len(b), err)
+	}
+	if asked > 10 { // a moment may be over in between
+		t.Errorf("the status was asked for %d times", asked)
 	}
 }
 

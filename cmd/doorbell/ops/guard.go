@@ -67,7 +67,7 @@ func (g *guard) identify(r *http.Request) (visitor, error) {
 		}
 		return operator, g.compare(r, token)
 	}
-	for _, c := range r.CookiesNamed(sessionCookie) {
+	for _, c := range r.CookiesNamed(cookieName(r)) {
 		if g.people.holds(c.Value, r.Host) {
 			return signedIn, nil
 		}
@@ -199,7 +199,7 @@ func (g *guard) end(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, errForeign)
 		return
 	}
-	for _, c := range r.CookiesNamed(sessionCookie) {
+	for _, c := range r.CookiesNamed(cookieName(r)) {
 		g.people.end(c.Value)
 	}
 	http.SetCookie(w, cookie(r, ""))

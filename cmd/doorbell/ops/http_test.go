@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"strings"
 	"sync"
@@ -264,8 +265,8 @@ var whoMayLook = []struct {
 	{"an empty token where none is set", everywhere, "", []string{"Authorization", "Bearer "}, "403 "},
 	{"the token in another scheme", here, testToken, []string{"Authorization", "Basic " + testToken}, "401 "},
 	{"two tokens", here, testToken, append(withToken, withToken...), "401 "},
-	{"a cookie that is made up", everywhere, testToken, []string{"Cookie", sessionCookie + "=AAAA"}, "401 "},
-	{"the token as a cookie", everywhere, testToken, []string{"Cookie", sessionCookie + "=" + testToken}, "401 "},
+	{"a cookie that is made up", everywhere, testToken, []string{"Cookie", sessionCookie + "=AAAA", "Host", "doorbell.example"}, "401 "},
+	{"the token as a cookie", everywhere, testToken, []string{"Cookie", sessionCookie + "=" + testToken, "Host", "doorbell.example"}, "401 "},
 	{"a part of another site's page", here, "", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"}, "403 "},
 	{"a frame of another site's page", here, "", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}, "403 "},
 	{"a part of a page of another port", here, "", []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors"}, "403 "},
@@ -455,6 +456,36 @@ func TestAFormOfOurPageActsWithASession(t *testing.T) {
 	}
 	if got := s.ask(t, "GET", "/", "", "Cookie", id, "Host", host); got.StatusCode != http.StatusUnauthorized {
 		t.Errorf("after the end: %s", got.Status)
+	}
+}
+
+func TestTwoDoorbellsOfOneHostHaveASessionEach(t *testing.T) {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := http.Client{Jar: jar}
+	sites := []*site{open(t, here, testToken), open(t, here, testToken)}
+	for _, s := range sites {
+		r, err := http.NewRequest(http.MethodPost, s.url+"/session", strings.NewReader("token="+testToken))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", asForm)
+		r.Header.Set("Origin", s.url)
+		if response, err := browser.Do(r); err != nil || response.Body.Close() != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, s := range sites {
+		response, err := browser.Get(s.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if b, err := io.ReadAll(response.Body); string(b) != "the page, act true" || err != nil {
+			t.Errorf("doorbell %d: %s %v", n, b, err)
+		}
 	}
 }
 

@@ -135,7 +135,7 @@ func TestASessionEndsAfterTwelveHours(t *testing.T) {
 		s := newSessions()
 		id := s.begin("Localhost:3667")
 		time.Sleep(sessionLasts - time.Second)
-		r := &http.Request{Header: http.Header{"Cookie": {sessionCookie + "=" + id}}}
+		r := &http.Request{Host: "localhost", Header: http.Header{"Cookie": {sessionCookie + "=" + id}}}
 		ctx, leave := s.during(r)
 		defer leave()
 		if ctx.Err() != nil || !s.holds(id, "localhost:3667") || s.holds(id, "localhost:8080") || s.holds(id+"x", "localhost:3667") || s.holds("", "localhost:3667") {

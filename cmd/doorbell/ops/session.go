@@ -4,14 +4,16 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
 const (
-	sessionCookie = "doorbell_session"
+	sessionCookie = "doorbell_session" // and the port, see cookieName
 	// sessionLasts is how long a session lasts at most. It ends with the process, too.
 	sessionLasts = 12 * time.Hour
 	// mostSessions bounds them; of more the oldest ends.
@@ -76,7 +78,7 @@ func (s *sessions) during(r *http.Request) (context.Context, context.CancelFunc)
 	ctx, cancel := context.WithCancel(r.Context())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range r.CookiesNamed(sessionCookie) {
+	for _, c := range r.CookiesNamed(cookieName(r)) {
 		if one, ok := s.all[sha256.Sum256([]byte(c.Value))]; ok {
 			stop := context.AfterFunc(one.lasts, cancel)
 			return ctx, func() { stop(); cancel() }
@@ -100,10 +102,19 @@ func (s *sessions) end(id string) {
 	s.drop(sha256.Sum256([]byte(id)))
 }
 
+// cookieName has the port in it: browsers give a cookie to all ports of a host, where another doorbell may have its own.
+func cookieName(r *http.Request) string {
+	_, port, _ := net.SplitHostPort(r.Host)
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return sessionCookie
+	}
+	return sessionCookie + "_" + port
+}
+
 // cookie carries a session; without an id it takes it away.
 func cookie(r *http.Request, id string) *http.Cookie {
 	c := &http.Cookie{
-		Name: sessionCookie, Value: id, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(sessionLasts.Seconds()),
+		Name: cookieName(r), Value: id, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(sessionLasts.Seconds()),
 		Secure: r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https"),
 	}
 	if id == "" {

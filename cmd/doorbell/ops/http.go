@@ -36,7 +36,7 @@ const (
 	mostForm     = 8 << 10
 	mostCommand  = 1 << 20
 	mostVisitors = 256 // connections
-	mostAnswers  = 160 // of them those that are being answered at once, health apart: a probe always finds a place
+	mostAnswers  = 160 // of them those that are being answered at once, health and metrics apart: a probe always finds a place
 	mostTails    = 48  // of these, live streams
 )
 
@@ -88,9 +88,10 @@ func httpRoutes(o HTTPOptions, local bool) http.Handler {
 	mux.Handle("GET /livez", serveHealth(o.Health, false))
 	mux.Handle("GET /healthz", serveHealth(o.Health, false))
 	mux.Handle("GET /readyz", serveHealth(o.Health, true))
+	mux.Handle("GET /metrics", there(o.Metrics)) // which shares its answer
 	answers := make(chan struct{}, mostAnswers)
 	for path, h := range map[string]http.Handler{
-		"GET /metrics": there(o.Metrics), "GET /schemas/": zipped(there(o.Schemas)),
+		"GET /schemas/": zipped(there(o.Schemas)),
 
 		"GET /":        g.reads(zipped(there(o.Page))),
 		"GET /events":  g.reads(patiently(endless(bounded(tails, there(o.Page))))),

@@ -746,32 +746,37 @@ func TestWhoSendsBodiesSlowlyKeepsOutNoProbe(t *testing.T) {
 }
 
 func TestWhoReadsNoAnswersKeepsOutNoProbe(t *testing.T) {
-	s := open(t, everywhere, "")
 	small := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error { // so that little has to be asked until nothing more fits
 		return c.Control(func(fd uintptr) {
 			_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 1)
 			_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, 500)
 		})
 	}}
-	var asking sync.WaitGroup
-	for range mostVisitors {
-		c, err := small.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		asking.Go(func() {
-			for c.SetWriteDeadline(time.Now().Add(2*time.Second)) == nil {
-				if _, err := io.WriteString(c, strings.Repeat("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", 100)); err != nil {
-					return
-				}
+	for path, readers := range map[string]int{"/livez": mostVisitors, "/large": mostAnswers} {
+		s := open(t, here, "")
+		var asking sync.WaitGroup
+		for range readers {
+			c, err := small.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
 			}
-		})
-	}
-	asking.Wait()
-	for range 20 {
-		if got := s.ask(t, "GET", "/livez", ""); got.body != "ok\n" {
-			t.Fatalf("a probe: %s", got.Status)
+			defer c.Close()
+			asking.Go(func() {
+				for c.SetWriteDeadline(time.Now().Add(2*time.Second)) == nil {
+					if _, err := io.WriteString(c, strings.Repeat("GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n", 100)); err != nil {
+						return
+					}
+				}
+			})
+		}
+		asking.Wait()
+		for range 20 {
+			if got := s.ask(t, "GET", "/livez", ""); got.body != "ok\n" {
+				t.Fatalf("%s: a probe: %s", path, got.Status)
+			}
+			if got := s.ask(t, "GET", "/metrics", ""); got.body != "metrics" {
+				t.Fatalf("%s: a scrape: %s", path, got.Status)
+			}
 		}
 	}
 }

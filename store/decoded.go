@@ -6,8 +6,11 @@ import (
 )
 
 // decoded keeps what stands decoded in the values that every poll reads and that seldom change, one for each agency. It is shared:
-// who changes it makes a copy.
+// who changes it makes a copy. What is large is not kept: an API that gives each record other members must not fill the memory.
 type decoded[T any] struct{ byAgency sync.Map }
+
+// mostDecoded is the largest value, in bytes of the file, that is kept decoded.
+const mostDecoded = 64 << 10
 
 type decodedValue[T any] struct {
 	raw   []byte
@@ -22,7 +25,7 @@ func (d *decoded[T]) decode(agency string, raw []byte, decode func() (T, error))
 		}
 	}
 	value, err := decode()
-	if err == nil {
+	if err == nil && len(raw) <= mostDecoded {
 		d.byAgency.Store(agency, &decodedValue[T]{bytes.Clone(raw), value})
 	}
 	return value, err

@@ -126,3 +126,19 @@ func TestNamesThatAreLearnedAndNotCommittedAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestWhatIsLargeIsNotKeptDecoded(t *testing.T) {
+	var d decoded[int]
+	calls := 0
+	for range 2 {
+		for _, size := range []int{mostDecoded, mostDecoded + 1} {
+			_, err := d.decode("A100", make([]byte, size), func() (int, error) { calls++; return size, nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if calls != 3 {
+		t.Errorf("decoded %d times", calls)
+	}
+}

@@ -101,12 +101,15 @@ const (
 
 // validFlow refuses what would be made up for too long, and agencies that cannot be.
 func (c *SandboxCmd) validFlow() error {
+	if len(c.Agencies) == 0 {
+		return errors.New("--agencies: is empty; write one or more, like A100,B200")
+	}
 	for _, agency := range c.Agencies {
 		if err := validAgency("--agencies", agency, false); err != nil {
 			return err
 		}
 	}
-	agencies := max(len(c.Agencies), 1)
+	agencies := len(c.Agencies)
 	switch {
 	case c.Insertions < 0 || c.Insertions > mostMadeUp/agencies:
 		return fmt.Errorf("--insertions: write a number from 0 to %d, which is that of each agency", mostMadeUp/agencies)

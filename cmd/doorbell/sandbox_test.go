@@ -51,6 +51,7 @@ func TestTheSandboxRefusesToMakeUpWhatCannotBeOrIsTooMuch(t *testing.T) {
 		{"--changes-per-minute=1e9", "--changes-per-minute: write a number"},
 		{"--agencies=A100,,B200", "--agencies: "},
 		{"--agencies=a/b", "--agencies: "},
+		{"--agencies=", "--agencies: is empty; write one or more"},
 	} {
 		got := run(t, nil, append([]string{"sandbox", "--listen=127.0.0.1:0", "--control=127.0.0.1:0"}, strings.Fields(tt.args)...)...)
 		if got.code != exitUsage || got.stdout != "" || !strings.Contains(got.stderr, tt.words) {

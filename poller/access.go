@@ -243,7 +243,7 @@ func (a *agency) resumed(list []store.Halt, cause string) {
 		if h.Reference != "" {
 			a.urge(h.Reference)
 		}
-		a.p.log.Info("access resumed", "agency", a.id, "scope", string(h.Scope), "cause", cause)
+		a.p.log.Info("access resumed", "agency", a.id, "scope", string(h.Scope), "since", h.Since, "cause", cause)
 	}
 }
 

@@ -144,7 +144,7 @@ func (a *agency) writeHalt(o owedHalt) error {
 		return errors.Join(putKeys(tx, a.id, o.keys.remembered()), appendEvent(tx, o.event))
 	})
 	if err == nil {
-		a.p.log.Error("access halted", "agency", a.id, "scope", string(o.halt.Scope), "status", o.halt.Status,
+		a.p.log.Error("access halted", "agency", a.id, "scope", string(o.halt.Scope), "since", o.halt.Since, "status", o.halt.Status,
 			"reason", o.halt.ProbableReason, "advice", o.halt.Advice)
 	}
 	return err

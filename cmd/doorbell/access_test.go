@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -113,6 +114,10 @@ func TestAHaltOutlastsEveryRestartUntilAPersonEndsIt(t *testing.T) {
 	}
 	s.mustHaveSaid(t, url, 2, 2)
 	d.stop(t)
+	// Who resumes looks at the log for what came of it: a second refusal is no repetition of the first.
+	if got := regexp.MustCompile(`"access \w+"`).FindAllString(d.stderr.String(), -1); strings.Join(got, " ") != `"access resumed" "access halted" "access resumed"` {
+		t.Errorf("the log of the last start says %v", got)
+	}
 	holdsNobody(t, d.stderr.String())
 }
 

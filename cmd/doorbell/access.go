@@ -84,7 +84,7 @@ func cmdApprove(ctx context.Context, p *program, c *ApproveCmd) error {
 func approve(ctx context.Context, b Base, agencyID string) (bool, error) {
 	held, err := ops.NewClient(filepath.Join(b.DataDir, socketFile)).Approve(ctx, agencyID)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
-		return held, err
+		return held, agencyError(err)
 	}
 	kept, err := openStopped(b)
 	if err != nil {
@@ -100,6 +100,14 @@ func writeError(err error, b Base) error {
 	if errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrDamaged) {
 		return storeError(err, b.DataDir)
 	}
+	return agencyError(err)
+}
+
+// agencyError says where the agencies are listed, if one was named that is not watched.
+func agencyError(err error) error {
+	if errors.Is(err, poller.ErrUnknownAgency) {
+		return failed(err, "doorbell status lists the agencies; upper and lower case differ")
+	}
 	return err
 }
 
@@ -107,7 +115,7 @@ func resume(ctx context.Context, b Base, c *ResumeCmd) (int, error) {
 	q := ops.ResumeRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion}
 	ended, err := ops.NewClient(filepath.Join(b.DataDir, socketFile)).Resume(ctx, q)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
-		return ended, err
+		return ended, agencyError(err)
 	}
 	kept, err := openStopped(b)
 	if err != nil {

@@ -15,6 +15,8 @@ import (
 	"doorbell/store"
 )
 
+const notWatched = "doorbell: agency is not watched: C300\n  doorbell status lists the agencies; upper and lower case differ\n"
+
 // halted is a scene in which B200 has been refused while A100 goes on.
 func halted(t *testing.T) (scene, *child) {
 	t.Helper()
@@ -109,8 +111,10 @@ func TestAHaltOutlastsEveryRestartUntilAPersonEndsIt(t *testing.T) {
 	if got := run(t, s.environ, "resume", "B200"); got.code != exitDone || got.stdout != "B200 is not halted\n" {
 		t.Errorf("resume without a halt: %+v", got)
 	}
-	if got := run(t, s.environ, "resume", "C300"); got.code != exitFailed || !strings.Contains(got.stderr, "C300") {
-		t.Errorf("resume of an agency that is not watched: %+v", got)
+	for _, verb := range []string{"resume", "approve"} {
+		if got := run(t, s.environ, verb, "C300"); got.code != exitFailed || got.stderr != notWatched {
+			t.Errorf("%s of an agency that is not watched: %+v", verb, got)
+		}
 	}
 	s.mustHaveSaid(t, url, 2, 2)
 	d.stop(t)
@@ -162,8 +166,10 @@ func TestAHaltCanBeEndedWhileTheDaemonIsStopped(t *testing.T) {
 	s, d := halted(t)
 	d.stop(t)
 	s.mustSayHalted(t, false)
-	if got := run(t, s.environ, "resume", "C300"); got.code != exitFailed || !strings.Contains(got.stderr, "C300") {
-		t.Errorf("resume of an agency that is not watched: %+v", got)
+	for _, verb := range []string{"resume", "approve"} {
+		if got := run(t, s.environ, verb, "C300"); got.code != exitFailed || got.stderr != notWatched {
+			t.Errorf("%s of an agency that is not watched: %+v", verb, got)
+		}
 	}
 	missed := s.ring(t, "B200")
 	if err := s.model.LinkKey(testKey, "B200"); err != nil {

@@ -22,7 +22,7 @@ func cmdPoll(ctx context.Context, p *program, c *PollCmd) error {
 		return noDaemon(config.Base)
 	}
 	if err != nil {
-		return err
+		return agencyError(err)
 	}
 	if c.JSON {
 		return json.NewEncoder(p.stdout).Encode(done)

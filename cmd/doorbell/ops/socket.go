@@ -262,8 +262,21 @@ func refusal(response *http.Response) error {
 		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
 	var p problem
-	if json.Unmarshal(b, &p) == nil && p.Error != "" {
-		return errors.New(p.Error)
+	switch {
+	case json.Unmarshal(b, &p) != nil || p.Error == "":
+		return fmt.Errorf("the daemon answered %s", response.Status)
+	case response.StatusCode == http.StatusNotFound:
+		return &saidError{p.Error, poller.ErrUnknownAgency}
 	}
-	return fmt.Errorf("the daemon answered %s", response.Status)
+	return errors.New(p.Error)
 }
+
+// saidError is an error of the daemon in its own words, which is one that is known here.
+type saidError struct {
+	words string
+	known error
+}
+
+func (e *saidError) Error() string { return e.words }
+
+func (e *saidError) Unwrap() error { return e.known }

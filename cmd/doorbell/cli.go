@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -338,7 +337,7 @@ func (p *program) execute(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	command, err := parser.Parse(args)
+	command, err := parser.Parse(habitual(args))
 	if answered {
 		return nil
 	}
@@ -346,7 +345,7 @@ func (p *program) execute(ctx context.Context, args []string) error {
 		err = emptyValue(command)
 	}
 	if err != nil {
-		return usageError(err.Error(), "doorbell --help lists the commands, doorbell COMMAND --help their flags")
+		return misuse(err)
 	}
 	return command.Run()
 }
@@ -358,21 +357,4 @@ func newParser(more ...kong.Option) (*kong.Kong, error) {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		groups,
 	)...)
-}
-
-// emptyValue refuses a value that was given and says nothing, as of a variable that is not set: it would count as not given.
-func emptyValue(command *kong.Context) error {
-	for _, given := range command.Path {
-		switch {
-		case given.Flag != nil && isEmpty(given.Flag.Value):
-			return errors.New("--" + given.Flag.Name + ": is empty; leave it out, or write a value")
-		case given.Positional != nil && isEmpty(given.Positional):
-			return errors.New(strings.ToUpper(given.Positional.Name) + ": is empty")
-		}
-	}
-	return nil
-}
-
-func isEmpty(v *kong.Value) bool {
-	return v.Target.IsValid() && v.Target.Kind() == reflect.String && v.Target.Len() == 0
 }

@@ -118,7 +118,8 @@ func TestUsageErrorsExitWithTwo(t *testing.T) {
 		{"replay", "--to", "slack", "--rate", "5"},
 	} {
 		got := run(t, nil, args...)
-		if got.code != exitUsage || !strings.HasPrefix(got.stderr, "doorbell: ") || !strings.Contains(got.stderr, "\n  doorbell --help") || got.stdout != "" {
+		_, hint, _ := strings.Cut(got.stderr, "\n  doorbell ")
+		if got.code != exitUsage || !strings.HasPrefix(got.stderr, "doorbell: ") || !strings.Contains(hint, "--help") || got.stdout != "" {
 			t.Errorf("%q: got %+v", args, got)
 		}
 		if strings.ContainsAny(got.stderr, "\x1b") {

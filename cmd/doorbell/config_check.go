@@ -121,8 +121,16 @@ func (r *reader) checkListen(name, text string) {
 	host, port, err := net.SplitHostPort(text)
 	n, portErr := strconv.ParseUint(port, 10, 16)
 	if err != nil || portErr != nil || n > 65535 || strings.ContainsAny(host, " /@") {
-		r.wrong(name, "is no address to listen on; write host:port like 127.0.0.1:4222, or off")
+		r.wrong(name, "is no address to listen on; write host:port like 127.0.0.1:"+usualPort(name)+", or off")
 	}
+}
+
+// usualPort is the port of the default.
+func usualPort(name string) string {
+	if name == "DOORBELL_HTTP_LISTEN" {
+		return "3667"
+	}
+	return "4222"
 }
 
 // checkNoOperation refuses the address of an operation, which is what is easily pasted.

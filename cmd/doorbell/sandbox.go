@@ -155,20 +155,20 @@ Watch it from another terminal; the intervals are short so that what you change 
 See the events in a third one: ./doorbell events tail --all
 What a sandbox made up is gone when it ends, so begin the next one with a new data directory (DOORBELL_DATA_DIR).
 
-%sChange it by hand:
+%sChange it by hand: a person writes; an insertion appears, is edited, is withdrawn.
 
 `, m.url, strings.Join(m.agencies, ", "), m.url, strings.Join(m.agencies, ","), madeUpKey, m.settings, m.story)
-	for _, c := range [][2]string{
-		{"contact-requests", fmt.Sprintf(`{"agencyId":%q,"propertyReferenceId":%q,"contactRequest":{"lastName":"Muster","message":"Guten Tag"}}`, agency, reference)},
-		{"insertions", fmt.Sprintf(`{"agencyId":%q,"insertion":{"propertyReferenceId":"test#1##","offerType":"RENT"}}`, agency)},
-		{"insertions/edit", fmt.Sprintf(`{"agencyId":%q,"propertyReferenceId":"test#1##","patch":{"rankType":"TOP"}}`, agency)},
-		{"insertions/withdraw", fmt.Sprintf(`{"agencyId":%q,"propertyReferenceId":"test#1##"}`, agency)},
-		{"keys/unlink", fmt.Sprintf(`{"key":%q,"agencies":[%q]}`, madeUpKey, agency)},
-		{"keys", fmt.Sprintf(`{"key":%q,"agencies":[%q]}`, madeUpKey, agency)},
-	} {
-		fmt.Fprintf(w, "  curl %s/%s -d '%s'\n", control, c[0], c[1])
+	change := func(path, body string, values ...any) {
+		fmt.Fprintf(w, "  curl %s/%s -d '%s'\n", control, path, fmt.Sprintf(body, values...))
 	}
-	fmt.Fprintf(w, "  curl %s/truth\n\nCtrl-C ends it.\n", control)
+	change("contact-requests", `{"agencyId":%q,"propertyReferenceId":%q,"contactRequest":{"lastName":"Muster","message":"Guten Tag"}}`, agency, reference)
+	change("insertions", `{"agencyId":%q,"insertion":{"propertyReferenceId":"test#1##","offerType":"RENT"}}`, agency)
+	change("insertions/edit", `{"agencyId":%q,"propertyReferenceId":"test#1##","patch":{"rankType":"TOP"}}`, agency)
+	change("insertions/withdraw", `{"agencyId":%q,"propertyReferenceId":"test#1##"}`, agency)
+	fmt.Fprint(w, "\nTake the key away from an agency, and give it, or another key, to one:\n\n")
+	change("keys/unlink", `{"key":%q,"agencies":[%q]}`, madeUpKey, agency)
+	change("keys", `{"key":%q,"agencies":[%q]}`, madeUpKey, agency)
+	fmt.Fprintf(w, "\nSee what was true:\n\n  curl %s/truth\n\nCtrl-C ends it.\n", control)
 }
 
 // findRendering returns nil if none is asked for.

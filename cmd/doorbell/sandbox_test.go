@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -138,6 +140,30 @@ func TestTheSandboxSpeaksEveryRendering(t *testing.T) {
 	for _, r := range sandbox.Families() {
 		if got, err := findRendering(r.Name); err != nil || got.Name != r.Name {
 			t.Errorf("%s: %v", r.Name, err)
+		}
+	}
+}
+
+func TestWhatTheSandboxSaysToTypeIsTaken(t *testing.T) {
+	t.Parallel()
+	c := launch(t, nil, "sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
+	found := c.stdout.await(t, `(?s)API is at (http://\S+), for.*DOORBELL_API_KEY=(\S+).*Ctrl-C ends it`)
+	lines := regexp.MustCompile(`(?m)^  curl (http://[^/ ]+/(\S+)) -d '(.*)'$`).FindAllStringSubmatch(c.stdout.String(), -1)
+	if len(lines) != 6 {
+		t.Fatalf("%d commands are found in\n%s", len(lines), c.stdout.String())
+	}
+	want := map[string]int{"keys/unlink": http.StatusForbidden}
+	for _, line := range lines {
+		answer, err := http.Post(line[1], "application/x-www-form-urlencoded", strings.NewReader(line[3]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d", line[0], answer.StatusCode)
+		}
+		if status, _ := askWith(t, found[1], found[2], "A100"); status != cmp.Or(want[line[2]], http.StatusOK) {
+			t.Errorf("after %s the list is answered with %d", line[2], status)
 		}
 	}
 }

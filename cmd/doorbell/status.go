@@ -51,7 +51,7 @@ func cmdStatus(ctx context.Context, p *program, c *StatusCmd) error {
 	case c.Check && !s.Running:
 		return failed(errors.New("no daemon runs"), "start it with doorbell run")
 	case c.Check && s.Troubled():
-		return failed(errors.New("something is halted, held, stale, full, off or does not answer"), "the status above says what")
+		return failed(errors.New(s.Trouble()), "doorbell status says more, and the commands that end it")
 	}
 	return nil
 }

@@ -4,7 +4,6 @@
 package ops
 
 import (
-	"slices"
 	"time"
 
 	"doorbell/poller"
@@ -54,12 +53,4 @@ type RelayStatus struct {
 }
 
 // Troubled says whether anything is halted, held, full or does not answer, or an outlet takes nothing.
-func (s Status) Troubled() bool {
-	if s.Watch.Down != "" || s.Watch.NoSpace || s.Store.Alarm || s.Store.Full {
-		return true
-	}
-	if slices.ContainsFunc(s.Watch.Agencies, Ill) {
-		return true
-	}
-	return slices.ContainsFunc(s.Forwarders, func(f ForwarderStatus) bool { return f.ill(s.Watch.At) })
-}
+func (s Status) Troubled() bool { return s.Trouble() != "" }

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,54 @@ func (s Status) troubles(o TextOptions) (lines []string) {
 		}
 	}
 	return lines
+}
+
+// mostInALine is how many agencies a single line names.
+const mostInALine = 3
+
+// Trouble says in a line what a person should look at; empty if there is nothing. It is for a log and a mail of cron: Lines say it all.
+func (s Status) Trouble() string {
+	var words []string
+	for text, is := range map[string]bool{
+		"the API does not answer": s.Watch.Down != "", "the disk is full": s.Watch.NoSpace && !s.Store.Full,
+		"the store is full": s.Store.Full, "the store is nearly full": s.Store.Alarm && !s.Store.Full,
+	} {
+		if is {
+			words = append(words, text)
+		}
+	}
+	slices.Sort(words)
+	ill := slices.DeleteFunc(InOrder(s.Watch.Agencies), func(a poller.AgencyStatus) bool { return !Ill(a) })
+	for _, a := range ill[:min(len(ill), mostInALine)] {
+		words = append(words, a.AgencyID+illness(a))
+	}
+	if more := len(ill) - mostInALine; more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	for _, f := range s.Forwarders {
+		switch {
+		case f.Off:
+			words = append(words, f.Name+" is off")
+		case f.ill(s.Watch.At):
+			words = append(words, f.Name+" takes nothing")
+		}
+	}
+	return strings.Join(slices.Compact(words), ", ")
+}
+
+// illness is the worst that ails an agency.
+func illness(a poller.AgencyStatus) string {
+	switch {
+	case a.State == "halted":
+		return " is halted"
+	case len(a.Halts) > 0:
+		return " is halted in part"
+	case a.Held != nil:
+		return " holds a change"
+	case len(a.Alarms) > 0:
+		return ": " + alarmWords[a.Alarms[0].Kind]
+	}
+	return " does not get an answer"
 }
 
 func troublesOf(a poller.AgencyStatus, now time.Time) (all []trouble) {

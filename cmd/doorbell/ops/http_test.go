@@ -310,6 +310,10 @@ func TestPeopleWithoutATokenAreShownWhereToPutIt(t *testing.T) {
 	if hash := "style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; !strings.Contains(got.Header.Get("Content-Security-Policy"), hash) {
 		t.Error("its policy forbids its style")
 	}
+	wrong := s.ask(t, "POST", "/session", "token=wrong", "Content-Type", asForm, "Origin", s.url, "Accept", "text/html")
+	if !strings.Contains(wrong.body, "<p>This is not the token.</p>") || !strings.Contains(wrong.body, `action="/session"`) || !strings.Contains(wrong.body, `href="data:,"`) {
+		t.Errorf("with a wrong one: %s", wrong.body) // a sentence, a form, and no request for an icon that is answered with 404
+	}
 	if got := s.ask(t, "GET", "/status", ""); !strings.Contains(got.body, `{"error":"this needs the token`) || got.Header.Get("WWW-Authenticate") == "" {
 		t.Errorf("a program is told %s", got.body)
 	}

@@ -8,6 +8,8 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"doorbell/poller"
 )
@@ -47,7 +49,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "60")
 	}
 	if forPeople(r) {
-		plainPage(w, code, plain{Title: http.StatusText(code), Text: err.Error()})
+		plainPage(w, code, plain{Title: http.StatusText(code), Text: aSentence(err)})
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -67,9 +69,15 @@ func signIn(w http.ResponseWriter, r *http.Request, err error) {
 	p := plain{Title: "Sign in", Form: true, Text: "The token is the value of DOORBELL_HTTP_TOKEN."}
 	code := http.StatusUnauthorized
 	if err != nil {
-		p.Title, p.Text, code = "Sign in again", err.Error()+".", codeOf(err)
+		p.Title, p.Text, code = "Sign in again", aSentence(err), codeOf(err)
 	}
 	plainPage(w, code, p)
+}
+
+// aSentence is an error on a page of its own.
+func aSentence(err error) string {
+	first, n := utf8.DecodeRuneInString(err.Error())
+	return string(unicode.ToUpper(first)) + err.Error()[n:] + "."
 }
 
 // forPeople reports whether the one who asks is shown pages.
@@ -105,7 +113,7 @@ const plainStyle = `body{font:1rem/1.5 system-ui,sans-serif;max-width:30rem;marg
 
 var plainTemplate = template.Must(template.New("").Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
-<title>{{.Title}} · doorbell</title><style>` + plainStyle + `</style></head>
+<title>{{.Title}} · doorbell</title><link rel="icon" href="data:,"><style>` + plainStyle + `</style></head>
 <body><main><h1>{{.Title}}</h1>
 <p>{{.Text}}</p>
 {{if .Form}}<form method="post" action="/session"><label>Token <input type="password" name="token" autocomplete="current-password" required autofocus></label>

@@ -59,7 +59,7 @@ func TestAllIsWellOnlyIfEverythingIs(t *testing.T) {
 		}}, Relay: []RelayStatus{{AgencyID: "B200"}}}
 		harm(&h, &s)
 		err := Well(h, s, 15*time.Minute)
-		if what == "" && err != nil || what != "" && (err == nil || !strings.Contains(err.Error(), what)) {
+		if what == "" && err != nil || what != "" && (err == nil || !strings.HasPrefix(err.Error(), what)) {
 			t.Errorf("%q: %v", what, err)
 		}
 	}

@@ -100,7 +100,7 @@ func TestEveryTroubleIsToldWithWhatEndsIt(t *testing.T) {
 		"An insertion of B200 is halted: altau##H1#0034", "B200: answers about contact requests are not what they were", "--agency B200 --type watch.schema_drifted",
 		"slack leads takes nothing", "12 events wait, and are tried again", "The store is nearly full", "raise DOORBELL_STORE_MAX", "NATS does not take events", "1,244 events wait",
 		"maximum bytes exceeded", "2.5 now: the API asked for patience", "37 insertions wait longer than 33 min", "last was partial: a page failed", "doorbell dlq ls")
-	saysNot(t, page, "All is well", "<form method")
+	saysNot(t, page, "All is well", "<form method", "or sign in")
 }
 
 func TestWhoMayActGetsButtonsAndOthersCommands(t *testing.T) {
@@ -112,7 +112,10 @@ func TestWhoMayActGetsButtonsAndOthersCommands(t *testing.T) {
 	o := of(s, list)
 	o.TokenConfigured = true
 	page = shown(t, o, "/", false)
-	says(t, page, `action="session"`, `type="password" name="token"`, "doorbell resume A100")
+	says(t, page, `action="session"`, `type="password" name="token"`, `<code>doorbell resume A100</code> <a class="soft" href="#token">or sign in</a>`)
+	if asked := strings.Count(page, `href="#token"`); asked != 3 { // two halts and what is held: not of what no button ends
+		t.Errorf("%d troubles lead to where to sign in", asked)
+	}
 	saysNot(t, page, "actions/", "session/end")
 }
 

@@ -290,12 +290,12 @@ func forwarderRows(s ops.Status) (rows []forwarderRow) {
 
 // about is one trouble, and what may be done about it.
 type about struct {
-	One trouble
-	Act bool
+	One         trouble
+	Act, SignIn bool
 }
 
 // With gives a template one of the troubles.
-func (v *view) With(t trouble) about { return about{t, v.Act} }
+func (v *view) With(t trouble) about { return about{t, v.Act, v.SignIn} }
 
 // With gives a template another one.
-func (a about) With(t trouble) about { return about{t, a.Act} }
+func (a about) With(t trouble) about { return about{t, a.Act, a.SignIn} }

@@ -34,14 +34,23 @@ func (h *handler) recent() (list []tailLine) {
 	all := h.o.Recent(shownEvents)
 	for n := len(all) - 1; n >= 0; n-- {
 		e := all[n]
-		group, _, _ := strings.Cut(string(e.Type), ".")
 		t := e.RecordedTime.UTC()
 		list = append(list, tailLine{
-			ID: plain(e.ID, 64), Agency: plain(e.AgencyID, 64), Type: plain(string(e.Type), 64), Group: plain(group, 32), Text: h.line(e), Old: e.Origin == events.OriginBaseline,
+			ID: plain(e.ID, 64), Agency: plain(e.AgencyID, 64), Type: plain(string(e.Type), 64), Group: group(e.Type), Text: h.line(e), Old: e.Origin == events.OriginBaseline,
 			At: moment{ISO: t.Format("2006-01-02T15:04:05.000Z"), Text: t.Format("15:04:05"), Full: t.Format("2006-01-02 15:04:05") + " UTC", Form: "clock"},
 		})
 	}
 	return list
+}
+
+// group says how an event is coloured, here and in page.js. What is over wants no look.
+func group(t events.Type) string {
+	first, _, _ := strings.Cut(string(t), ".")
+	switch first = plain(first, 32); t {
+	case events.TypeAccessResumed, events.TypeWatchRecovered, events.TypeWatchBaselined:
+		return first + " over"
+	}
+	return first
 }
 
 // line is what an event says behind time, agency and type.

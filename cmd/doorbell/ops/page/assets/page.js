@@ -161,7 +161,8 @@
     return e;
   };
   const line = e => {
-    const type = String(e.type), li = element('li', type.split('.')[0].replace(/[^a-z_]/g, '') + ' fresh');
+    const type = String(e.type), over = /\.(resumed|recovered|baselined)$/.test(type) ? ' over' : '';
+    const li = element('li', type.split('.')[0].replace(/[^a-z_]/g, '') + over + ' fresh');
     const at = element('time'), meta = element('span', 'tail-meta');
     li.dataset.id = e.id;
     at.dateTime = e.recordedtime;

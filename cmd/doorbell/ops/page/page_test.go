@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"doorbell/cmd/doorbell/ops"
@@ -313,22 +314,24 @@ func TestAStatusThatCannotBeReadIsSaidWithoutItsError(t *testing.T) {
 }
 
 func TestManyOpenPagesAskOnceASecond(t *testing.T) {
-	asked := 0
-	s, list := busyScene(now)
-	o := of(s, list)
-	o.Status = func() (ops.Status, error) { asked++; return s, nil }
-	h := Handler(o)
-	for range 20 {
-		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/fragment", nil))
-	}
-	if asked != 1 {
-		t.Errorf("the status was read %d times", asked)
-	}
-	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
-	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/fragment?done=resumed", nil))
-	if asked != 3 {
-		t.Errorf("what follows on an action was not read anew: %d", asked)
-	}
+	synctest.Test(t, func(t *testing.T) { // no second passes in it
+		asked := 0
+		s, list := busyScene(now)
+		o := of(s, list)
+		o.Status = func() (ops.Status, error) { asked++; return s, nil }
+		h := Handler(o)
+		for range 20 {
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/fragment", nil))
+		}
+		if asked != 1 {
+			t.Errorf("the status was read %d times", asked)
+		}
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/fragment?done=resumed", nil))
+		if asked != 3 {
+			t.Errorf("what follows on an action was not read anew: %d", asked)
+		}
+	})
 }
 
 func TestFilesBesideThePageAreKeptByTheirVersion(t *testing.T) {

@@ -252,7 +252,7 @@ func (d *demo) summary() {
 			fmt.Fprintf(d.out, "  %5d  %s\n", n, t)
 		}
 	}
-	if len(d.latencies) > 2 {
+	if len(d.latencies) > 0 {
 		slices.Sort(d.latencies)
 		fmt.Fprintf(d.out, "The first contact request arrived %s after the start; half of them within %s of being made.\n",
 			d.first.Round(100*time.Millisecond), d.latencies[len(d.latencies)/2].Round(10*time.Millisecond))

@@ -277,7 +277,13 @@ func (p *poll) remembered(tx *store.Tx) (i store.Insertion, state store.Agency, 
 	if state, _, err = tx.Agency(p.a.id); err != nil {
 		return i, state, nil, err
 	}
-	known, err = tx.ContactRequests(p.a.id, p.reference)
+	if known, err = tx.ContactRequests(p.a.id, p.reference); err != nil {
+		return i, state, nil, err
+	}
+	polled, err := tx.LastPoll(p.a.id, p.reference)
+	if polled.After(i.LastPoll) {
+		i.LastPoll = polled
+	}
 	return i, state, known, err
 }
 
@@ -303,7 +309,11 @@ func (p *poll) write(tx *store.Tx, j judgement, at time.Time) error {
 			return err
 		}
 	}
+	settles := settlesAtOnce(i, j.verdict)
 	for _, put := range d.puts {
+		if settles && put.Epoch == i.Epoch {
+			put.Epoch--
+		}
 		if err := tx.PutContactRequest(p.a.id, p.reference, put); err != nil {
 			return err
 		}
@@ -323,6 +333,9 @@ func (p *poll) write(tx *store.Tx, j judgement, at time.Time) error {
 		if err := tx.PutAgency(p.a.id, state); err != nil {
 			return err
 		}
+	}
+	if settles {
+		return tx.NotePoll(p.a.id, p.reference, at.UTC())
 	}
 	if !mustWrite(i, d, j.verdict) {
 		return nil

@@ -6,9 +6,12 @@ import (
 	"time"
 )
 
-// A chunk is a version and some contact requests: flags, id, fingerprint, digest, form, epoch, revision, time, and 20 bits
-// for each field of the form.
-const chunkVersion = 1
+// A chunk is a version, when a poll has written it, and some contact requests: flags, id, fingerprint, digest, form, epoch,
+// revision, time, and 20 bits for each field of the form.
+const (
+	chunkVersion  = 2
+	untimedChunks = 1 // the version that does not tell when, until schema 4
+)
 
 // Flags of a contact request in a chunk.
 const (
@@ -20,9 +23,10 @@ const (
 	contactFirst    // epoch and revision are 0
 )
 
-func encodeChunk(list []ContactRequest, names *fieldNames, known *forms) []byte {
+func encodeChunk(list []ContactRequest, polled time.Time, names *fieldNames, known *forms) []byte {
 	w := &writer{b: make([]byte, 0, 96*len(list))}
 	w.byte(chunkVersion)
+	w.time(polled)
 	for _, c := range list {
 		c.encode(w, names, known)
 	}
@@ -105,19 +109,25 @@ func unpackID(packed []byte, kind byte) string {
 	return string(packed)
 }
 
-// decodeChunk hands over the contact requests of a chunk.
-func decodeChunk(v []byte, names *fieldNames, known *forms, add func(ContactRequest)) error {
+// decodeChunk hands over the contact requests of a chunk, and says when a poll has written it; zero if nothing tells.
+func decodeChunk(v []byte, names *fieldNames, known *forms, add func(ContactRequest)) (polled time.Time, err error) {
 	r := &reader{b: v}
-	version := r.byte()
-	for version == chunkVersion && len(r.b) > 0 && !r.bad {
+	switch r.byte() {
+	case chunkVersion:
+		polled = r.time()
+	case untimedChunks:
+	default:
+		r.bad = true
+	}
+	for len(r.b) > 0 && !r.bad {
 		if c := decodeContactRequest(r, names, known); !r.bad {
 			add(c)
 		}
 	}
-	if r.bad || version != chunkVersion {
-		return fmt.Errorf("%w: contact requests", ErrDamaged)
+	if r.bad {
+		return polled, fmt.Errorf("%w: contact requests", ErrDamaged)
 	}
-	return nil
+	return polled, nil
 }
 
 func decodeContactRequest(r *reader, names *fieldNames, known *forms) (c ContactRequest) {

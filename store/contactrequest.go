@@ -71,6 +71,25 @@ func (tx *Tx) PutContactRequest(agency, reference string, c ContactRequest) erro
 	return nil
 }
 
+// LastPoll is when a poll has last put contact requests of an insertion, as far as NotePoll was told; else zero.
+func (tx *Tx) LastPoll(agency, reference string) (time.Time, error) {
+	g, err := tx.group(agency, reference)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return g.polled, nil
+}
+
+// NotePoll remembers the time of a poll, to milliseconds, with the contact requests that it puts. So the insertion itself need
+// not be written for it. A poll that puts none leaves nothing.
+func (tx *Tx) NotePoll(agency, reference string, at time.Time) error {
+	g, err := tx.group(agency, reference)
+	if err == nil {
+		g.polled = at
+	}
+	return err
+}
+
 // group is what is remembered of the contact requests of one insertion. They lie together, a few in each entry of the
 // bucket: a key of its own for each would be half of what it takes to remember them. A transaction reads a group once and
 // writes what has changed of it at its end.
@@ -80,6 +99,7 @@ type group struct {
 	list   []ContactRequest // as they came; none ever goes
 	place  map[string]int   // by id
 	dirty  map[int]struct{} // chunks that have changed
+	polled time.Time        // when a poll has written to it last, as far as its chunks tell
 	old    [][]byte         // keys of those that are still in the old form
 }
 
@@ -137,7 +157,11 @@ func (tx *Tx) group(agency, reference string) (*group, error) {
 		return nil, err
 	}
 	err = tx.scan(bucketContacts, below, func(_, v []byte) error {
-		return decodeChunk(v, names, forms, g.add)
+		polled, err := decodeChunk(v, names, forms, g.add)
+		if polled.After(g.polled) {
+			g.polled = polled
+		}
+		return err
 	})
 	if err == nil {
 		err = tx.readOld(g, names)
@@ -188,7 +212,7 @@ func (tx *Tx) write(g *group) error {
 		if _, dirty := g.dirty[n]; !dirty && len(g.old) == 0 {
 			continue
 		}
-		if err := tx.contacts().Put(g.key(n), encodeChunk(g.chunk(n), names, forms)); err != nil {
+		if err := tx.contacts().Put(g.key(n), encodeChunk(g.chunk(n), g.polled, names, forms)); err != nil {
 			return err
 		}
 	}

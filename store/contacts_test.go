@@ -191,7 +191,7 @@ func makeSecondForm(t *testing.T, path string, all []store.ContactRequest) {
 	}
 	err = db.Update(func(tx *bolt.Tx) error {
 		meta, requests := tx.Bucket([]byte("meta")), tx.Bucket([]byte("contact_requests"))
-		then := strings.Replace(string(meta.Get([]byte("store"))), `"schema":4`, `"schema":2`, 1)
+		then := strings.Replace(string(meta.Get([]byte("store"))), `"schema":5`, `"schema":2`, 1)
 		numbers := map[string]uint64{"email": 0, "phone": 1, "status": 2}
 		for _, c := range all {
 			if err := requests.Put([]byte("A100\x00a#1##\x00"+c.ID), asBefore(c, numbers)); err != nil {

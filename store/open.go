@@ -21,8 +21,9 @@ import (
 // schemaVersion is the form of the file. A newer one is refused, an older one migrated.
 //
 // 2 added the troubles, 3 put the contact requests of an insertion together: an older program would forget what it does not
-// know. What 2 has written is read as it is, and takes the new form when it changes. 4 added what was imported.
-const schemaVersion = 4
+// know. What 2 has written is read as it is, and takes the new form when it changes. 4 added what was imported. 5 notes polls
+// with the contact requests; without that time it reads what 3 and 4 have written.
+const schemaVersion = 5
 
 const (
 	fileName   = "doorbell.db"

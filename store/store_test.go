@@ -331,7 +331,7 @@ func TestAForeignStoreIsRefusedAndLeftAlone(t *testing.T) {
 			defer db.Close()
 			err = db.Update(func(tx *bolt.Tx) error {
 				b := tx.Bucket([]byte("meta"))
-				value := strings.Replace(string(b.Get([]byte("store"))), `"schema":4`, `"schema":99`, 1)
+				value := strings.Replace(string(b.Get([]byte("store"))), `"schema":5`, `"schema":99`, 1)
 				return b.Put([]byte("store"), []byte(value))
 			})
 			if err != nil {
@@ -454,7 +454,7 @@ func TestAStoreOfTheFirstFormIsBroughtToTodays(t *testing.T) {
 	err = db.Update(func(tx *bolt.Tx) error {
 		meta := tx.Bucket([]byte("meta"))
 		today := meta.Get([]byte("store"))
-		then := strings.Replace(string(today), `"schema":4`, `"schema":1`, 1)
+		then := strings.Replace(string(today), `"schema":5`, `"schema":1`, 1)
 		if then == string(today) {
 			t.Error("the identity of a store is not what this test takes it for")
 		}

@@ -170,7 +170,7 @@ func TestFilesThatAreNoStoreAreRefusedAndLeftAlone(t *testing.T) {
 	}
 	newer := furnished(t)
 	spoil(t, newer, "meta", func(b *bolt.Bucket) error {
-		return b.Put([]byte("store"), bytes.Replace(b.Get([]byte("store")), []byte(`"schema":4`), []byte(`"schema":99`), 1))
+		return b.Put([]byte("store"), bytes.Replace(b.Get([]byte("store")), []byte(`"schema":5`), []byte(`"schema":99`), 1))
 	})
 	other := filepath.Join(t.TempDir(), "other")
 	db, err := bolt.Open(other, 0o600, nil)

@@ -162,7 +162,7 @@ func (v *verifier) contacts() func(k, value []byte) {
 		if err != nil {
 			return
 		}
-		if decodeChunk(value, names, known, func(ContactRequest) { v.r.ContactRequests++ }) != nil {
+		if _, err := decodeChunk(value, names, known, func(ContactRequest) { v.r.ContactRequests++ }); err != nil {
 			v.r.find("contact requests of insertion %q of agency %q cannot be read", at[1], at[0])
 		}
 	}

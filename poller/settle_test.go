@@ -1,0 +1,86 @@
+package poller_test
+
+import (
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/sandbox"
+	"doorbell/store"
+)
+
+// A daily look at the widest window is no part of what is tested here: all of it happens within hours.
+const settled = "watched#1##"
+
+func TestANewContactRequestLeavesItsInsertionAsItWas(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", settled)
+		for n := range 3 {
+			w.write("A100", settled, time.Duration(n+1)*time.Hour)
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		before, _ := remembered(w, settled)
+		id := w.write("A100", settled, time.Second)
+		w.pass(5 * time.Minute)
+
+		after, polled := remembered(w, settled)
+		if after != before {
+			t.Errorf("it was %+v, is %+v", before, after)
+		}
+		told := w.log("A100")
+		last := told[len(told)-1]
+		if last.Type != events.TypeContactRequestCreated || last.body["contactRequestId"] != id {
+			t.Fatalf("%v is the last event", last)
+		}
+		if at, _ := time.Parse(time.RFC3339, last.body["observedAt"].(string)); !polled.Equal(at) {
+			t.Errorf("the poll is noted at %s, and was at %s", polled, at)
+		}
+	})
+}
+
+// What was learned since the insertion was last written is more than one answer shows: only by when it was learned is it known
+// that nothing lies between it and what is new.
+func TestWhatManyPollsHaveLearnedClosesTheWindowAfterARestart(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		h := &hostile{most: 20}
+		h.take(w)
+		w.publish("A100", settled)
+		h.add(settled, 3, time.Hour)
+		w.start()
+		w.pass(10 * time.Minute)
+		before, _ := remembered(w, settled)
+		for range 30 {
+			h.add(settled, 1, time.Second)
+			w.pass(2 * time.Minute)
+		}
+		if now, _ := remembered(w, settled); now != before {
+			t.Errorf("the insertion was written: %+v, %+v", before, now)
+		}
+		w.halt()
+		h.add(settled, 1, time.Second)
+		h.mu.Lock()
+		h.asked = nil
+		h.mu.Unlock()
+		w.start()
+		w.pass(15 * time.Second)
+		w.halt()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if len(h.asked) != 1 || h.asked[0].size != "20" {
+			t.Errorf("asked %v after the restart", h.asked)
+		}
+	})
+}
+
+// remembered is the store's insertion, and when a poll has last put contact requests of it.
+func remembered(w *world, reference string) (i store.Insertion, polled time.Time) {
+	w.t.Helper()
+	w.must(w.store.View(func(tx *store.Tx) (err error) {
+		if i, _, err = tx.Insertion("A100", reference); err == nil {
+			polled, err = tx.LastPoll("A100", reference)
+		}
+		return err
+	}))
+	return i, polled
+}

@@ -14,10 +14,11 @@ func (p *poll) end(v verdict) error {
 	var gap *store.Trouble
 	err := p.a.p.store.Update(func(tx *store.Tx) error {
 		gap = nil
-		i, state, known, err := p.remembered(tx)
+		m, err := p.readBackground(tx)
 		if err != nil {
 			return err
 		}
+		i, state, known := m.insertion, m.state, m.known
 		if v == closedGivenUp {
 			if gap, err = p.tellGap(tx, i, known); err != nil {
 				return err

@@ -32,14 +32,11 @@ func (p *poll) apply(page *listings.ContactRequestsPage, a answer, identify bool
 }
 
 func (p *poll) judge(tx *store.Tx, page *listings.ContactRequestsPage, a answer, identify bool) (j judgement, err error) {
-	i, state, known, err := p.remembered(tx)
+	m, err := p.background(tx)
 	if err != nil {
 		return j, err
 	}
-	s, err := p.sight(tx, i, state, page.Received)
-	if err != nil {
-		return j, err
-	}
+	i, state, known, s := m.insertion, m.state, m.known, p.sight(m, page.Received)
 	a.imprint.recognise(s, known)
 	if identify && len(a.requests) > 0 && (!p.learned(state) || unfit(state.IDField, a.imprint, known) != "") {
 		return j, errIdentity

@@ -103,14 +103,11 @@ func (p *poll) commitWide(page *listings.ContactRequestsPage) (found int, err er
 	a := answerOf(page, newestFirst(page.Size))
 	var r result
 	err = p.a.p.store.Update(func(tx *store.Tx) error {
-		i, state, known, err := p.remembered(tx)
+		m, err := p.background(tx)
 		if err != nil {
 			return err
 		}
-		s, err := p.sight(tx, i, state, page.Received)
-		if err != nil {
-			return err
-		}
+		i, known, s := m.insertion, m.known, p.sight(m, page.Received)
 		d := diffContactRequests(s, known, a)
 		r = result{catchUp: p.catchUp.clone()}
 		r.catchUp.judge(p.circumstances(i, known, a, s.skew), a, d)
@@ -122,7 +119,7 @@ func (p *poll) commitWide(page *listings.ContactRequestsPage) (found int, err er
 		gap, told := p.a.windows.gap(p.reference)
 		r.recovered = told && r.catchUp.whole
 		closed := result{catchUp: p.catchUp, verdict: closedOverlap, recovered: r.recovered}
-		return p.write(tx, judgement{closed, i, state, d, gap}, page.Received)
+		return p.write(tx, judgement{closed, i, m.state, d, gap}, page.Received)
 	})
 	if err == nil && r.recovered {
 		p.a.toldGap(p.reference, nil)

@@ -84,3 +84,41 @@ func rememberedOf(t *testing.T, s *store.Store) (n int) {
 	}
 	return n
 }
+
+func TestATransactionGoesOnWithWhatAnotherHasReadUntilTheNextCommit(t *testing.T) {
+	s := open(t, t.TempDir())
+	put := func(id string) {
+		t.Helper()
+		update(t, s, func(tx *store.Tx) error { return tx.PutContactRequest("A", "r", store.ContactRequest{ID: id}) })
+	}
+	put("1")
+	var seen store.Seen
+	look := func(want int, wantsGoOn bool) func(*store.Tx) error {
+		return func(tx *store.Tx) error {
+			if went := tx.GoOn(seen); went != wantsGoOn {
+				t.Errorf("goes on: %t, want %t", went, wantsGoOn)
+			}
+			known, err := tx.ContactRequests("A", "r")
+			if len(known) != want {
+				t.Errorf("%d contact requests, want %d", len(known), want)
+			}
+			seen = tx.Seen()
+			return err
+		}
+	}
+	wanted := errors.New("rolled back")
+	for _, err := range []error{
+		s.View(look(1, false)), // nothing was read yet
+		s.View(look(1, true)),
+		s.Update(func(tx *store.Tx) error { return errors.Join(look(1, true)(tx), wanted) }),
+		s.View(look(1, true)),
+	} {
+		if err != nil && !errors.Is(err, wanted) {
+			t.Fatal(err)
+		}
+	}
+	put("2")
+	if err := errors.Join(s.View(look(2, false)), s.View(look(2, true)), s.Update(look(2, true))); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -72,3 +72,47 @@ func (p *AccessResumed) settle() facts {
 }
 
 func (p *AccessKeySwitched) settle() facts { return facts{kind: TypeAccessKeySwitched} }
+
+func (p *AccessHalted) write(w *writer) {
+	w.ofAgency(&p.Common, p.PropertyReferenceID)
+	w.text("scope", string(p.Scope))
+	w.text("operation", p.Operation)
+	w.count("status", p.Status)
+	w.text("probableReason", p.ProbableReason)
+	p.Evidence.write(w)
+	p.Key.write(w, "key")
+	w.text("advice", p.Advice)
+	w.text("resume", p.Resume)
+}
+
+func (e *Evidence) write(w *writer) {
+	w.open("evidence", '{')
+	w.text("body", e.Body)
+	w.open("otherAgenciesOfKey", '{')
+	w.count("working", e.OtherAgenciesOfKey.Working)
+	w.count("refused", e.OtherAgenciesOfKey.Refused)
+	w.count("unknown", e.OtherAgenciesOfKey.Unknown)
+	w.close('}')
+	w.close('}')
+}
+
+func (k *KeyRef) write(w *writer, name string) {
+	w.open(name, '{')
+	w.text("slot", k.Slot)
+	w.text("fingerprint", k.Fingerprint)
+	w.close('}')
+}
+
+func (p *AccessResumed) write(w *writer) {
+	w.ofAgency(&p.Common, p.PropertyReferenceID)
+	w.text("scope", string(p.Scope))
+	w.time("haltedAt", p.HaltedAt)
+	w.text("cause", p.Cause)
+}
+
+func (p *AccessKeySwitched) write(w *writer) {
+	w.ofAgency(&p.Common, "")
+	p.From.write(w, "from")
+	p.To.write(w, "to")
+	w.text("advice", p.Advice)
+}

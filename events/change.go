@@ -37,3 +37,16 @@ func nonNil[T any](list []T) []T {
 	}
 	return list
 }
+
+func writeChanges(w *writer, changes []Change) {
+	w.open("changes", '[')
+	for _, c := range changes {
+		w.comma()
+		w.b = append(w.b, '{')
+		w.text("path", c.Path)
+		w.maybeRaw("before", c.Before)
+		w.maybeRaw("after", c.After)
+		w.close('}')
+	}
+	w.close(']')
+}

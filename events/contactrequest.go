@@ -109,3 +109,53 @@ func (p *ContactRequestRedacted) settle() facts {
 		identity: []string{p.ContactRequestID, strconv.Itoa(p.Revision), hex.EncodeToString(p.Digest[:])},
 	}
 }
+
+func (p *ContactRequestCreated) write(w *writer) {
+	w.ofContactRequest(&p.Common, p.PropertyReferenceID, p.ContactRequestID, p.Identity, p.CreatedAt)
+	w.maybeRaw("score", p.Score)
+	p.Contact.write(w)
+	p.Insertion.write(w)
+	w.maybeTexts("defects", p.Defects)
+	w.maybeRaw("record", p.Record)
+}
+
+func (p *ContactRequestChanged) write(w *writer) {
+	w.ofContactRequest(&p.Common, p.PropertyReferenceID, p.ContactRequestID, p.Identity, p.CreatedAt)
+	w.texts("changedFields", p.ChangedFields)
+	w.maybeRaw("score", p.Score)
+	p.Contact.write(w)
+	p.Insertion.write(w)
+	w.maybeTexts("defects", p.Defects)
+	w.maybeRaw("record", p.Record)
+}
+
+func (p *ContactRequestRedacted) write(w *writer) {
+	w.ofContactRequest(&p.Common, p.PropertyReferenceID, p.ContactRequestID, p.Identity, p.CreatedAt)
+	w.texts("redactedFields", p.RedactedFields)
+}
+
+func (c *Contact) write(w *writer) {
+	w.open("contact", '{')
+	w.maybeText("salutation", c.Salutation)
+	w.maybeText("gender", c.Gender)
+	w.maybeText("firstName", c.FirstName)
+	w.maybeText("lastName", c.LastName)
+	w.maybeText("fullName", c.FullName)
+	w.maybeText("company", c.Company)
+	w.maybeText("email", c.Email)
+	w.maybeText("phone", c.Phone)
+	w.maybeText("phoneRaw", c.PhoneRaw)
+	if a := c.Address; a != nil {
+		w.open("address", '{')
+		w.maybeText("street", a.Street)
+		w.maybeText("postalCode", a.PostalCode)
+		w.maybeText("locality", a.Locality)
+		w.maybeText("country", a.Country)
+		w.close('}')
+	}
+	w.maybeText("language", c.Language)
+	w.maybeText("message", c.Message)
+	w.maybeText("preferredContact", c.PreferredContact)
+	w.maybeText("portal", c.Portal)
+	w.close('}')
+}

@@ -33,8 +33,8 @@ func New(p Payload) (Event, error) {
 	c := p.common()
 	c.settle()
 	f := p.settle()
-	data, err := encodePayload(p)
-	if err != nil {
+	data, ok := encodePayload(p)
+	if !ok {
 		return Event{}, fmt.Errorf("event %s of agency %q: the payload holds what is no JSON", f.kind, c.AgencyID)
 	}
 	e := Event{

@@ -55,10 +55,15 @@ var leavings = []func(*object){
 
 var identities = []string{"agencyId", "propertyReferenceId", "contactRequestId"}
 
-// truncated sets the member that says so.
+// truncated sets the member that says so, which stands behind the times of the observation.
 func (o object) truncated() object {
-	o = slices.DeleteFunc(o, func(m member) bool { return m.name == "truncated" })
-	return append(o, member{"truncated", json.RawMessage("true")}).sorted()
+	without("truncated")(&o)
+	place := 1 + max(o.index("observedAt"), o.index("observedAfter"))
+	return slices.Insert(o, place, member{"truncated", json.RawMessage("true")})
+}
+
+func (o object) index(name string) int {
+	return slices.IndexFunc(o, func(m member) bool { return m.name == name })
 }
 
 func without(name string) func(*object) {

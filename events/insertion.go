@@ -113,3 +113,61 @@ func (c *Common) capChanges(changes []Change) []Change {
 	c.Truncated = c.Truncated || cut
 	return capped
 }
+
+func (p *InsertionAppeared) write(w *writer) {
+	w.ofInsertion(&p.Common, p.PropertyReferenceID)
+	w.count("episode", p.Episode)
+	p.Insertion.write(w)
+	w.maybeTexts("defects", p.Defects)
+	w.maybeRaw("record", p.Record)
+}
+
+func (p *InsertionChanged) write(w *writer) {
+	w.ofInsertion(&p.Common, p.PropertyReferenceID)
+	w.count("episode", p.Episode)
+	w.count("revision", p.Revision)
+	writeChanges(w, p.Changes)
+	p.Insertion.write(w)
+	w.maybeTexts("defects", p.Defects)
+	w.maybeRaw("record", p.Record)
+}
+
+func (p *InsertionDisappeared) write(w *writer) {
+	w.ofInsertion(&p.Common, p.PropertyReferenceID)
+	w.count("episode", p.Episode)
+	w.time("lastSeenAt", p.LastSeenAt)
+	w.count("walksWithout", p.WalksWithout)
+	p.Insertion.write(w)
+	w.maybeRaw("record", p.Record)
+}
+
+func (p *InsertionReappeared) write(w *writer) {
+	w.ofInsertion(&p.Common, p.PropertyReferenceID)
+	w.count("episode", p.Episode)
+	w.time("disappearedAt", p.DisappearedAt)
+	writeChanges(w, p.Changes)
+	p.Insertion.write(w)
+	w.maybeTexts("defects", p.Defects)
+	w.maybeRaw("record", p.Record)
+}
+
+func (s *InsertionSummary) write(w *writer) {
+	w.open("insertion", '{')
+	w.maybeText("title", s.Title)
+	w.maybeText("street", s.Street)
+	w.maybeText("postalCode", s.PostalCode)
+	w.maybeText("locality", s.Locality)
+	w.maybeText("offerType", s.OfferType)
+	w.maybeText("rankType", s.RankType)
+	w.maybeNumber("rooms", s.Rooms)
+	w.maybeNumber("livingSpace", s.LivingSpace)
+	if p := s.Price; p != nil {
+		w.open("price", '{')
+		w.maybeNumber("amount", p.Amount)
+		w.maybeText("currency", p.Currency)
+		w.maybeText("interval", p.Interval)
+		w.close('}')
+	}
+	w.maybeText("url", s.URL)
+	w.close('}')
+}

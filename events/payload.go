@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 	"unicode/utf8"
 )
@@ -14,7 +13,8 @@ import (
 // types. The interface is closed.
 type Payload interface {
 	common() *Common
-	settle() facts // brings the payload into the form that is written and tells what the envelope needs
+	settle() facts   // brings the payload into the form that is written and tells what the envelope needs
+	write(w *writer) // writes its members, which are settled
 }
 
 // facts is what the envelope needs of a payload.
@@ -75,46 +75,6 @@ func (e Event) Payload() (Payload, error) {
 		return nil, fmt.Errorf("event %s: the payload is no %s", e.ID, e.Type)
 	}
 	return p, nil
-}
-
-// opening is how every payload begins, as far as it has these members: who, what, since when. The rest follows in the
-// order of its struct.
-var opening = []string{
-	"agencyId", "propertyReferenceId", "contactRequestId", "identity", "origin",
-	"createdAt", "observedAt", "observedAfter", "truncated",
-}
-
-// encodePayload writes a payload as it travels. Common is embedded and would come out as one block; people read these
-// messages, so the members are put into the order of the contract.
-func encodePayload(p Payload) (json.RawMessage, error) {
-	data, err := encode(p)
-	if err != nil {
-		return nil, err
-	}
-	o, err := split(data)
-	if err != nil {
-		return nil, err
-	}
-	padTimes(&o)
-	return o.sorted().encode(), nil
-}
-
-// sorted puts the opening first and leaves the rest as it is.
-func (o object) sorted() object {
-	sorted := make(object, 0, len(o))
-	for _, name := range opening {
-		for _, m := range o {
-			if m.name == name {
-				sorted = append(sorted, m)
-			}
-		}
-	}
-	for _, m := range o {
-		if !slices.Contains(opening, m.name) {
-			sorted = append(sorted, m)
-		}
-	}
-	return sorted
 }
 
 // encode writes compact JSON without HTML escapes, so that records keep their texts; bytes that are no UTF-8 become

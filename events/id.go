@@ -36,14 +36,13 @@ func stampedID(e Event) string {
 // hashID is 128 bits of SHA-256 over length-prefixed parts, as 26 lower-case base32 characters. The prefixes keep
 // ("ab","c") and ("a","bc") apart.
 func hashID(parts ...string) string {
-	h := sha256.New()
-	var n [8]byte
+	b := make([]byte, 0, 256)
 	for _, p := range parts {
-		binary.BigEndian.PutUint64(n[:], uint64(len(p)))
-		h.Write(n[:])
-		h.Write([]byte(p))
+		b = binary.BigEndian.AppendUint64(b, uint64(len(p)))
+		b = append(b, p...)
 	}
-	return lowerBase32.EncodeToString(h.Sum(nil)[:16])
+	sum := sha256.Sum256(b)
+	return lowerBase32.EncodeToString(sum[:16])
 }
 
 var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
+	"unicode/utf8"
 )
 
 // object is a JSON object whose members keep their order and whose values stay as they were written.
@@ -158,14 +160,36 @@ func items(value json.RawMessage, change func(json.RawMessage) json.RawMessage, 
 // quote is s as a JSON string.
 func quote(s string) json.RawMessage { return appendQuoted(nil, s) }
 
+// appendQuoted writes what encoding/json writes without HTML escapes; each byte that is no UTF-8 becomes the escape of
+// U+FFFD.
 func appendQuoted(b []byte, s string) []byte {
-	if !simple(s) {
-		q, _ := encode(s) // a string cannot fail
-		return append(b, q...)
-	}
 	b = append(b, '"')
-	b = append(b, s...)
+	from := 0 // what is not written yet
+	for i, c := range s {
+		if !special(c) {
+			continue
+		}
+		_, size := utf8.DecodeRuneInString(s[i:])
+		if c == utf8.RuneError && size > 1 {
+			continue // it stands in the text
+		}
+		b = appendEscape(append(b, s[from:i]...), c)
+		from = i + size
+	}
+	b = append(b, s[from:]...)
 	return append(b, '"')
+}
+
+func special(c rune) bool {
+	return c < ' ' || c == '"' || c == '\\' || c == '\u2028' || c == '\u2029' || c == utf8.RuneError
+}
+
+func appendEscape(b []byte, c rune) []byte {
+	if short := strings.IndexRune("\"\\\b\f\n\r\t", c); short >= 0 {
+		return append(b, '\\', `"\bfnrt`[short])
+	}
+	const hex = "0123456789abcdef"
+	return append(b, '\\', 'u', hex[c>>12], hex[c>>8&15], hex[c>>4&15], hex[c&15])
 }
 
 // unquote reads a JSON string. The error quotes nothing.

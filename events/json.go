@@ -1,8 +1,6 @@
 package events
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"slices"
 )
@@ -12,25 +10,20 @@ import (
 // back byte for byte. The subject is the reference as it is. The error is Data that is no JSON; it does not quote it.
 func (e Event) AppendJSON(dst []byte) ([]byte, error) {
 	v := e.envelope()
-	dst = slices.Grow(dst, len(e.Data)+maxHeader)
-	line := bytes.NewBuffer(dst[len(dst):])
-	before := byte('{')
+	line := append(slices.Grow(dst, len(e.Data)+maxHeader), '{')
 	for _, a := range v.attributes() {
 		if *a.value == "" && a.optional {
 			continue
 		}
-		line.WriteByte(before)
-		line.Write(appendQuoted(line.AvailableBuffer(), a.name))
-		line.WriteByte(':')
-		line.Write(appendQuoted(line.AvailableBuffer(), *a.value))
-		before = ','
+		line = append(appendQuoted(line, a.name), ':')
+		line = append(appendQuoted(line, *a.value), ',')
 	}
-	line.WriteString(`,"data":`)
-	if err := json.Compact(line, e.Data); err != nil {
+	line = append(line, payloadMember[1:]...)
+	line, ok := appendCompact(line, e.Data)
+	if !ok {
 		return dst, errors.New("event " + e.ID + ": the payload is no JSON")
 	}
-	line.WriteByte('}')
-	return append(dst, valid(line.Bytes())...), nil // where there was room, it stands there already
+	return append(line, '}'), nil
 }
 
 // MarshalJSON is [Event.AppendJSON]. Note that [json.Marshal] escapes <, > and & once more in what it returns: the same

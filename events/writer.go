@@ -1,7 +1,6 @@
 package events
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 	"time"
@@ -20,7 +19,7 @@ func encodePayload(p Payload) (data json.RawMessage, ok bool) {
 	w := writer{b: append(make([]byte, 0, 2<<10), '{')}
 	p.write(&w)
 	w.close('}')
-	return valid(w.b), !w.broken
+	return w.b, !w.broken
 }
 
 // ofAgency is how a payload begins that is about an agency, or about one insertion of it where it says so: who, what,
@@ -150,9 +149,8 @@ func (w *writer) maybeRaw(name string, value json.RawMessage) {
 		return
 	}
 	w.name(name)
-	b := bytes.NewBuffer(w.b)
-	w.broken = json.Compact(b, value) != nil || w.broken
-	w.b = b.Bytes()
+	b, ok := appendCompact(w.b, value)
+	w.b, w.broken = b, w.broken || !ok
 }
 
 // maybeNumber writes a number of the API with its own digits.
@@ -162,8 +160,6 @@ func (w *writer) maybeNumber(name string, n json.Number) {
 	}
 	w.name(name)
 	w.b = append(w.b, n...)
-	first, last := n[0], n[len(n)-1]
-	w.broken = w.broken || first != '-' && !digit(first) || !digit(last) || !json.Valid([]byte(n))
+	c := compaction{src: []byte(n)}
+	w.broken = w.broken || !c.number() || c.at < len(n)
 }
-
-func digit(c byte) bool { return '0' <= c && c <= '9' }

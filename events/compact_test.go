@@ -9,7 +9,7 @@ import (
 
 func FuzzJSONIsMadeCompactAsEncodingJSONDoes(f *testing.F) {
 	for _, seed := range append(oddValues,
-		`[1,-0.5e+7,"a\u00E4\"\\",{"b":{}, "c" :[ ]},true ,false, null]`, `"\u12G4"`, `"\u12`, `"\`, `tru`, `truee`, `[`, `[1`, `{"a":1,}`, `{,}`, `{"a" 1}`, `{1:2}`, `[1 2]`,
+		`[1,-0.5e+7,"a\u00E4\"\\",{"b":{}, "c" :[ ]},true ,false, null]`, `"\u12G4"`, `"\u123g"`, `"\u12`, `"\`, `tru`, `truee`, `[`, `[1`, `{"a":1,}`, `{,}`, `{"a" 1}`, `{1:2}`, `[1 2]`,
 		`[1}`, `{"a":1]`, `-`, `1.`, `1e`, `1e+`, `00`, `.5`, "\x00", "1\x00", "\v1", "\"\x1f\"", "\"\x7f\"", "[\"\xff\xfe\" , \"\xe2\x80\"]", "\xff1",
 	) {
 		if len(seed) < 100 {

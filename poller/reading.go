@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"doorbell/events"
@@ -264,7 +264,7 @@ func (p *poll) circumstances(i store.Insertion, known []store.ContactRequest, a 
 // rulesOf names what decides which contact requests are the same, and where they stand.
 func rulesOf(state store.Agency, d contactsDiff) string {
 	o := state.Operation(string(listings.OperationContactRequests))
-	return fmt.Sprint(state.IDField, "/", d.fields, "/", o.Learned, o.Path)
+	return state.IDField + "/" + strconv.Itoa(d.fields) + "/" + strconv.FormatBool(o.Learned) + o.Path
 }
 
 func (p *poll) sight(m background, at time.Time) contactsSight {

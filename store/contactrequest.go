@@ -174,8 +174,19 @@ func (tx *Tx) group(agency, reference string) (*group, error) {
 }
 
 // readOld reads what an older version has left, each contact request under a key of its own. It takes the new form with
-// the next change of the group.
+// the next change of the group. Nobody writes it any more: where nothing was left once, nothing is.
 func (tx *Tx) readOld(g *group, names *fieldNames) error {
+	if tx.store.converted.Load() {
+		return nil
+	}
+	b := tx.bucket(bucketContactRequests)
+	if b == nil {
+		return nil // a store of an older version, opened to be read only
+	}
+	if k, _ := b.Cursor().First(); k == nil {
+		tx.store.converted.Store(!tx.tx.Writable()) // what one has deleted that writes may come back
+		return nil
+	}
 	return tx.scan(bucketContactRequests, g.below, func(k, v []byte) error {
 		c, err := decodeOld(string(k), v, names)
 		if err != nil {

@@ -84,7 +84,9 @@ type Store struct {
 	changed  chan struct{}
 	appended sync.Map // by agency: chan struct{}
 	commits  atomic.Int64
-	newest   atomic.Pointer[newest]
+
+	converted atomic.Bool // contact requests in the form of schema 2 are not there any more
+	newest    atomic.Pointer[newest]
 
 	agencies   decoded[Agency]
 	fieldNames decoded[*fieldNames]

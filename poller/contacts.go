@@ -299,4 +299,4 @@ func scores(record []byte) (pointers []string) {
 	return pointers
 }
 
-func isScore(name string) bool { return strings.EqualFold(name, "score") }
+func isScore(name string) bool { return listings.SameName(name, "score") }

@@ -11,8 +11,12 @@ import (
 	"doorbell/poller/listings"
 )
 
-// rulesVersion changes with everything in the code that makes equal records give other digests.
-const rulesVersion = 2
+// These change with everything in the code that makes equal records give other digests. Each has its own: a change that
+// comes with a renewal is not told.
+const (
+	insertionRules      = 2
+	contactRequestRules = 3
+)
 
 // rules is what makes a digest: digests of other rules are renewed at the next reading, silently.
 type rules struct {
@@ -26,20 +30,20 @@ type rules struct {
 func newRules(ignoreInsertion, ignoreContactRequest []string) rules {
 	return rules{
 		ignoreInsertion: ignoreInsertion, ignoreContactRequest: ignoreContactRequest,
-		insertion: rulesID(ignoreInsertion), contactRequest: rulesID(ignoreContactRequest),
+		insertion: rulesID(insertionRules, ignoreInsertion), contactRequest: rulesID(contactRequestRules, ignoreContactRequest),
 	}
 }
 
 // after are the rules of an agency whose contact requests drifted that often: all of their digests are renewed.
 func (r rules) after(drifts int) rules {
 	if r.fields = drifts; drifts > 0 {
-		r.contactRequest = rulesID(slices.Concat([]string{"/score"}, r.ignoreContactRequest, []string{strconv.Itoa(drifts)}))
+		r.contactRequest = rulesID(contactRequestRules, slices.Concat([]string{"/score"}, r.ignoreContactRequest, []string{strconv.Itoa(drifts)}))
 	}
 	return r
 }
 
-func rulesID(ignored []string) uint32 {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q", rulesVersion, ignored))
+func rulesID(version int, ignored []string) uint32 {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q", version, ignored))
 	return binary.BigEndian.Uint32(sum[:4])
 }
 

@@ -3,6 +3,7 @@ package poller_test
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"doorbell/events"
 	"doorbell/poller"
 	"doorbell/poller/sandbox"
+	"doorbell/store"
 )
 
 // lead is a contact request of an API that is written by hand, member by member.
@@ -315,4 +317,71 @@ func TestAStatusAfterADriftElsewhereIsTold(t *testing.T) {
 		w.pass(10 * time.Minute)
 		w.wants(w.since("A100", n), events.TypeWatchSchemaDrifted, events.TypeContactRequestChanged)
 	})
+}
+
+// TestAScoreOfAnySpellingIsNoNews knows by score what the event passes on as the score, wherever it changes alone.
+func TestAScoreOfAnySpellingIsNoNews(t *testing.T) {
+	for name, unusual := range map[string]any{"_score": "n\u00e4h", "s_core": "\x7f\u2028", "Score-": 1e30} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+				w.publish("A100", "a#1##")
+				var score atomic.Value
+				begin := time.Now().Add(time.Minute).UTC().Format(time.RFC3339)
+				w.handmade(func(string) []lead {
+					if score.Load() == nil {
+						return nil
+					}
+					return []lead{{"id": "c1", "createdAt": begin, "email": "nora@example.org", "note": unusual, name: score.Load(), "lead": lead{name: score.Load()}}}
+				})
+				w.start()
+				w.pass(5 * time.Minute)
+				score.Store("1")
+				w.pass(5 * time.Minute)
+				w.wants(w.since("A100", 1), events.TypeContactRequestCreated)
+				if got := w.since("A100", 1)[0].body["score"]; got != "1" {
+					t.Fatalf("passed on as the score: %v", got)
+				}
+				score.Store("2")
+				w.pass(5 * time.Minute)
+				w.wants(w.since("A100", 2))
+			})
+		})
+	}
+}
+
+// TestDigestsOfOtherRulesAreRenewedWithoutAWord is an upgrade that makes other digests of equal records.
+func TestDigestsOfOtherRulesAreRenewedWithoutAWord(t *testing.T) {
+	bothRenderings(t, func(t *testing.T, r sandbox.Rendering) {
+		inWorld(t, sandbox.Options{}, r, []string{"A100"}, func(w *world) {
+			w.publish("A100", "a#1##")
+			w.start()
+			w.pass(5 * time.Minute)
+			ids := []string{w.write("A100", "a#1##", 0), w.write("A100", "a#1##", 0)}
+			w.pass(5 * time.Minute)
+			n := len(w.log("A100"))
+			before := w.remembered("A100", "a#1##")
+			w.must(w.store.Update(func(tx *store.Tx) error {
+				for _, c := range before {
+					c.Rules, c.Digest = c.Rules+1, store.Short{1}
+					w.must(tx.PutContactRequest("A100", "a#1##", c))
+				}
+				return nil
+			}))
+			w.restart()
+			w.pass(5 * time.Minute)
+			w.wants(w.since("A100", n))
+			if after := w.remembered("A100", "a#1##"); len(before) != 2 || !reflect.DeepEqual(after, before) {
+				t.Errorf("remembered %v, renewed %v", before, after)
+			}
+			w.must(w.model.EditContactRequest(ids[0], func(c *sandbox.ContactRequest) { c.Status = "READ" }))
+			w.pass(5 * time.Minute)
+			w.wants(w.since("A100", n), events.TypeContactRequestChanged)
+		})
+	})
+}
+
+func (w *world) remembered(agency, reference string) (list []store.ContactRequest) {
+	w.t.Helper()
+	w.must(w.store.View(func(tx *store.Tx) (err error) { list, err = tx.ContactRequests(agency, reference); return err }))
+	return list
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"unicode/utf8"
 )
@@ -140,8 +139,9 @@ func (c *canonical) object(b []byte, i, depth int, ignore [][]string, score bool
 	return end, true
 }
 
+// isScore knows the score by any spelling by which it is passed on.
 func isScore(name []byte) bool {
-	return len(name) == len("score") && strings.EqualFold(string(name), "score")
+	return len(name) >= len("score") && (lower(name[0]) == 's' || isSeparator(name[0])) && SameName(string(name), "score")
 }
 
 // find collects the members from i on.

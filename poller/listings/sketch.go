@@ -80,10 +80,11 @@ func newSketch(path string, ignore, idFields []string, score bool) *sketch {
 	return s
 }
 
-// recordSpot is that of a record, or of an object so deep in it. The score of one is its own or one level down.
+// recordSpot is that of a record, or of an object so deep in it. The score of one is its own or one level down;
+// one that is spelled with more separators counts, which costs a decoding and no more.
 func recordSpot(ignore [][]string, heeded map[string]struct{}, score bool, depth int) *spot {
 	isRead := func(name string) bool { return isOneOf([]byte(name), recordNames) || isOneOf([]byte(name), heeded) }
-	s := &spot{at: record, score: score && depth < 2 && !isRead("score"), lengths: lengthBit(len("score"))}
+	s := &spot{at: record, score: score && depth < 2 && !isRead("score"), lengths: lengthBit(len("score")) | lengthBit(len("_score"))}
 	for _, t := range ignore {
 		s.lengths |= lengthBit(len(t[0]))
 		if len(t) == 1 && !isRead(t[0]) {

@@ -44,6 +44,7 @@ func TestWhatNobodyReadsMakesNoOtherAnswer(t *testing.T) {
 		{`{"servedAt":"12:00","data":[` + one + `]}`, `{"data":[` + one + `],"servedAt":"12:00"}`},
 		{`{"meta":{"took":12},"data":[` + one + `]}`, `{"meta":{"took":3.5},"data":[` + one + `]}`},
 		{`{"data":[` + one + `]}`, `{"data":[` + strings.Replace(one, "72.5", "1", 1) + `]}`},
+		{`{"data":[` + strings.Replace(one, "score", "_score", 1) + `]}`, `{"data":[` + strings.Replace(one, `score":72.5`, `_score":1`, 1) + `]}`},
 		{`{"data":[` + one + `]}`, `{"data":[` + strings.Replace(one, `"views":7`, `"views":8`, 1) + `]}`},
 		{`{"data":[` + one + `]}`, `{"data":[` + strings.Replace(one, `"id":"1",`, ``, 1)[:len(one)-len(`"id":"1",`)-1] + `,"id":"1"}]}`},
 	} {

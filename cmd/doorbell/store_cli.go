@@ -255,20 +255,17 @@ func asStoreError(err error, dir string) error {
 	return stoppedError(err, dir)
 }
 
-// verifyPattern names the folders of copies that are looked at.
-const verifyPattern = ".verify-*"
-
 // verifyCopy looks at a copy of the store that the daemon has open: others go on to write.
 func verifyCopy(ctx context.Context, b Base) (r store.Report, err error) {
 	client := ops.NewClient(filepath.Join(b.DataDir, socketFile))
 	if _, err := client.Status(ctx); err != nil {
 		return r, err
 	}
-	dir, err := os.MkdirTemp(b.DataDir, verifyPattern)
+	dir, done, err := store.Scratch(b.DataDir)
 	if err != nil {
 		return r, err
 	}
-	defer os.RemoveAll(dir)
+	defer done()
 	r, err = store.ReceiveBackup(ctx, filepath.Join(dir, storeFile), false, func(w io.Writer) error {
 		return client.Backup(ctx, w, func(bytes int64) error { return needSpace(b.DataDir, bytes) })
 	})

@@ -2,17 +2,25 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"doorbell/cmd/doorbell/ops"
 	"doorbell/store"
 )
 
 func TestABackupOfARunningDaemonIsWholeAndVerified(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100", "B200")
+	killed := filepath.Join(s.dir, ".verify-123") // what a verify that was killed has left
+	if err := errors.Join(os.MkdirAll(killed, 0o700), os.WriteFile(filepath.Join(killed, storeFile), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	d := launch(t, s.environ, "run")
 	sub := subscribeTo(t, natsURL(t, s.dir))
 	sub.baselined(t, "A100", "B200")
@@ -54,6 +62,37 @@ func TestABackupOfARunningDaemonIsWholeAndVerified(t *testing.T) {
 		}
 	}
 	holdsNobody(t, d.stderr.String()+got.stdout+verified.stdout)
+}
+
+func TestADaemonThatStartsLeavesTheCopyOfAVerifyAtWorkAlone(t *testing.T) {
+	dir := shortDir(t)
+	s, err := store.Open(store.Options{Dir: dir, BaseURL: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	l, err := ops.Listen(filepath.Join(dir, socketFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	starting := &app{o: appOptions{Base: Base{DataDir: dir}}, store: s}
+	server := &http.Server{Handler: ops.Handler(ops.Verbs{
+		Status: func() (ops.Status, error) { return ops.Status{}, nil },
+		Backup: func(w io.Writer, sized func(int64)) error {
+			err := s.Backup(w, sized)
+			starting.openHousekeeping()
+			return err
+		},
+	})}
+	defer server.Close()
+	go server.Serve(l)
+	r, err := verifyCopy(t.Context(), Base{DataDir: dir})
+	if err != nil || r.StoreID != s.ID() {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
+		t.Errorf("%v is left: %v", left, err)
+	}
 }
 
 func TestADamagedStoreIsToldApartAndLeftAlone(t *testing.T) {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -13,11 +11,7 @@ import (
 // openHousekeeping makes what keeps the store from growing for ever.
 func (a *app) openHousekeeping() {
 	b := a.o.Base
-	if left, err := filepath.Glob(filepath.Join(b.DataDir, verifyPattern)); err == nil { // by a verify that was killed
-		for _, dir := range left {
-			_ = os.RemoveAll(dir)
-		}
-	}
+	store.RemoveScratch(b.DataDir) // of a verify that was killed
 	a.housekeeping = store.NewHousekeeping(store.HousekeepingOptions{
 		Store: a.store, Retention: b.Retention, Max: int64(b.StoreMax), Told: a.tellSpace,
 	})

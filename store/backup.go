@@ -37,8 +37,9 @@ func ReceiveBackup(ctx context.Context, path string, replace bool, copy func(io.
 	if _, err := os.Lstat(path); err == nil && !replace {
 		return r, &os.PathError{Op: "backup", Path: path, Err: os.ErrExist}
 	}
-	removeParts(path, time.Hour)
-	made, err := writeAside(path, copy)
+	aside := filepath.Join(filepath.Dir(path), "doorbell-backup") // whatever its name: tomorrow's may be another one
+	removeParts(aside, time.Hour)
+	made, err := writeAside(aside, copy)
 	if made != "" {
 		defer os.Remove(made) // when it has its name, there is nothing to remove
 	}
@@ -94,12 +95,18 @@ func (r *remembering) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// removeParts removes what a process that was killed has left of writeAside, if nobody has written to it for a while.
+// removeParts removes what a process that was killed has left of writeAside, if nobody has written to it for a while, nor
+// reads it.
 func removeParts(path string, idle time.Duration) {
 	left, _ := filepath.Glob(filepath.Join(globbed(filepath.Dir(path)), "."+globbed(filepath.Base(path))+".*.part"))
 	for _, l := range left {
-		if info, err := os.Lstat(l); err == nil && time.Since(info.ModTime()) >= idle {
+		info, err := os.Lstat(l)
+		if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < idle {
+			continue
+		}
+		if release, err := lockFile(l, 0); err == nil {
 			_ = os.Remove(l) // it is only in the way
+			release()
 		}
 	}
 }

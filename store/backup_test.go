@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
+
 	"doorbell/store"
 )
 
@@ -71,6 +73,54 @@ func TestABackupThatFailsLeavesNothingBehind(t *testing.T) {
 		if left := contents(t, dir); len(left) != 1 || left["copy.db"] != "an old backup" {
 			t.Errorf("%s: %d files are left, or the old backup is gone", name, len(left))
 		}
+	}
+}
+
+func TestABackupRemovesWhatKilledOnesLeftWhateverTheirNames(t *testing.T) {
+	s, dir := open(t, t.TempDir()), t.TempDir()
+	left := func() (parts []string) {
+		parts, err := filepath.Glob(filepath.Join(dir, ".*.part"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parts
+	}
+	var killed, atWork string
+	backup := func(name string, during func()) {
+		_, err := store.ReceiveBackup(t.Context(), filepath.Join(dir, name), false, func(w io.Writer) error {
+			defer during()
+			return into(s)(w)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	backup("2026-11-20.db", func() { killed = left()[0] })
+	long := time.Now().Add(-2 * time.Hour)
+	write(t, killed, "half")
+	if err := os.Chtimes(killed, long, long); err != nil {
+		t.Fatal(err)
+	}
+	backup("2026-11-21.db", func() {
+		if parts := left(); len(parts) != 1 || parts[0] == killed {
+			t.Errorf("%v", parts)
+		}
+		atWork = left()[0]
+		verifying, err := bolt.Open(atWork, 0o600, &bolt.Options{ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer verifying.Close()
+		if err := os.Chtimes(atWork, long, long); err != nil {
+			t.Fatal(err)
+		}
+		backup("2026-11-22.db", func() {})
+		if parts := left(); len(parts) != 1 || parts[0] != atWork {
+			t.Errorf("%v", parts)
+		}
+	})
+	if got := contents(t, dir); len(got) != 3 {
+		t.Errorf("%d files", len(got))
 	}
 }
 

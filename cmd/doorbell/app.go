@@ -89,7 +89,7 @@ func newApp(ctx context.Context, o appOptions) (_ *app, err error) {
 			a.close()
 		}
 	}()
-	if err := firstError(a.checkPorts(), a.checkSocket()); err != nil {
+	if err := firstError(a.checkPorts(ctx), a.checkSocket()); err != nil {
 		return nil, err
 	}
 	for _, open := range []func(context.Context) error{a.openStore, a.openNATS, a.compare, a.openPoller, a.openSocket, a.openHTTP} {
@@ -127,7 +127,7 @@ func (a *app) checkSocket() error {
 }
 
 func portInUse(address string) error {
-	return configError(fmt.Errorf("DOORBELL_NATS_LISTEN: %s is in use by another program", address),
+	return configError(fmt.Errorf("DOORBELL_NATS_LISTEN: %s is %w", address, errInUse),
 		"set DOORBELL_NATS_LISTEN to a free address, or to off; if a NATS server runs there already, set NATS_URL to it")
 }
 

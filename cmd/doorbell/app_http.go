@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/ops/metrics"
@@ -60,7 +61,7 @@ func (b Base) tryHTTP() error {
 
 func httpListenError(address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return configError(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s is in use by another program", address),
+		return configError(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s is %w", address, errInUse),
 			"set DOORBELL_HTTP_LISTEN to a free address, like 127.0.0.1:0 for any, or to off for no status page, health and metrics")
 	}
 	return configError(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s: %w", address, err), "use 127.0.0.1:3667, or another address of this machine")
@@ -100,12 +101,30 @@ func (a *app) serveHTTP(ctx context.Context) error {
 	})
 }
 
-// checkPorts refuses a port in use before a fresh data directory is made, so that nothing is left behind.
-func (a *app) checkPorts() error {
-	if _, err := os.Stat(filepath.Join(a.o.Base.DataDir, storeFile)); err == nil {
+// portPatience is how long a port may be in use at the start: by a doorbell that is just ending, for instance. A supervisor does
+// not try again what is refused as configuration.
+const portPatience = 2 * time.Second
+
+var errInUse = errors.New("in use by another program")
+
+// checkPorts waits for ports in use, and refuses one that stays so before a fresh data directory is made, so that nothing is left
+// behind. With an older one, who holds that says more.
+func (a *app) checkPorts(ctx context.Context) error {
+	try := func() error { return firstError(a.tryNATS(), a.o.Base.tryHTTP()) }
+	err := try()
+	if errors.Is(err, errInUse) {
+		a.o.Log.Warn(err.Error() + "; it is tried again for " + portPatience.String())
+	}
+	for end := time.Now().Add(portPatience); errors.Is(err, errInUse) && time.Now().Before(end) && ctx.Err() == nil; err = try() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	if _, none := os.Stat(filepath.Join(a.o.Base.DataDir, storeFile)); none == nil {
 		return nil
 	}
-	return firstError(a.tryNATS(), a.o.Base.tryHTTP())
+	return err
 }
 
 // page says where status page, health and metrics would be, or are.

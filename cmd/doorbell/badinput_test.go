@@ -189,6 +189,23 @@ func TestRunRefusesAPortInUse(t *testing.T) {
 	mustBeRefused(t, s.with("DOORBELL_HTTP_LISTEN="+l.Addr().String()), "set DOORBELL_HTTP_LISTEN to a free address")
 }
 
+func TestRunWaitsForAPortThatIsInUseForAMoment(t *testing.T) {
+	t.Parallel()
+	for _, setting := range []string{"DOORBELL_NATS_LISTEN", "DOORBELL_HTTP_LISTEN"} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		s := newScene(t, "A100")
+		d := launch(t, s.with(setting+"="+l.Addr().String()), "run")
+		d.stderr.await(t, setting+".* is in use by another program; .*tried again")
+		l.Close()
+		natsURL(t, s.dir)
+		d.stop(t)
+	}
+}
+
 // usedBefore makes the data directory one of a daemon that has run.
 func (s scene) usedBefore(t *testing.T) {
 	t.Helper()

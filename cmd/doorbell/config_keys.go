@@ -2,11 +2,16 @@ package main
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 )
 
 // resolveAgencies pairs agencies and keys, and reports who has none.
 func (r *reader) resolveAgencies(p Poll) []Agency {
+	if r.agencyInKey(p) {
+		return nil
+	}
 	ids := []string(p.Agencies)
 	if len(ids) == 0 {
 		ids = p.APIKeys.order
@@ -31,6 +36,32 @@ func (r *reader) resolveAgencies(p Poll) []Agency {
 	r.missingKeys(missing)
 	return agencies
 }
+
+// agencyInKey reports a key for all agencies that is an agency and its key: every request would be refused.
+func (r *reader) agencyInKey(p Poll) (found bool) {
+	const what, remedy = "holds what looks like an agency and its key", "; write the key alone, or A100=key into DOORBELL_API_KEYS"
+	for _, one := range []struct {
+		name string
+		key  Secret
+		text string
+	}{
+		{"DOORBELL_API_KEYS", p.APIKeys.values[anyAgency], what + " without = between; write A100=key"},
+		{"DOORBELL_API_KEY", p.APIKey, what + remedy},
+		{"DOORBELL_API_KEY_NEXT", p.APIKeyNext, what + remedy},
+	} {
+		parts := agencyAndKey.FindStringSubmatch(one.key.Reveal())
+		if parts != nil && (usualAgency.MatchString(parts[1]) || slices.Contains(p.Agencies, parts[1])) {
+			r.wrong(one.name, one.text)
+			found = true
+		}
+	}
+	return found
+}
+
+var (
+	agencyAndKey = regexp.MustCompile(`^([^\s:;=]+)\s*[\s:;=]\s*[^\s:;=]`)
+	usualAgency  = regexp.MustCompile(`^[A-Za-z][0-9]+$`)
+)
 
 // checkSharedKeys holds the two keys for all agencies against each other and against "*" in API_KEYS.
 func (r *reader) checkSharedKeys(p Poll) {

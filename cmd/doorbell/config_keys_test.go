@@ -28,6 +28,8 @@ func TestKeysByAgency(t *testing.T) {
 		{"a value alone", "AGENCIES=A100,B200;API_KEYS=k|n", "A100=k|n B200=k|n"},
 		{"own before shared", "AGENCIES=A100,B200;API_KEY=k;API_KEY_NEXT=n;API_KEYS=B200=b", "A100=k|n B200=b"},
 		{"equals sign in a key", "API_KEYS=A100=a==", "A100=a=="},
+		{"equals signs of a key for all", "AGENCIES=A100;API_KEY=B200==", "A100=B200=="},
+		{"colon in a key", "AGENCIES=A100;API_KEYS=ab:k", "A100=ab:k"},
 		{"blanks around", "API_KEYS= A100 = a | n , B200 = b ,", "A100=a|n B200=b"},
 		{"the same twice", "AGENCIES=A100;API_KEY=k;API_KEY_NEXT=k", "A100=k"},
 	} {

@@ -68,18 +68,32 @@ func launch(t *testing.T, environ []string, args ...string) *child {
 // launchAs runs it as another user; nil for the one of the test.
 func launchAs(t *testing.T, user *syscall.Credential, environ []string, args ...string) *child {
 	t.Helper()
-	c := &child{cmd: exec.Command(binary(t), args...), gone: make(chan struct{})}
+	cmd := exec.Command(binary(t), args...)
+	cmd.Env = environ
+	cmd.Dir = os.TempDir() // not here, should it write to ./data
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user}
+	return begin(t, cmd).tellingNobody(t, args)
+}
+
+// begin starts a command that somebody else ends.
+func begin(t *testing.T, cmd *exec.Cmd) *child {
+	t.Helper()
+	c := &child{cmd: cmd, gone: make(chan struct{})}
 	c.stdout.grown, c.stderr.grown = make(chan struct{}, 1), make(chan struct{}, 1)
-	c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = environ, &c.stdout, &c.stderr
-	c.cmd.Dir = os.TempDir() // not here, should it write to ./data
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: user}
-	if err := c.cmd.Start(); err != nil {
+	cmd.Stdout, cmd.Stderr = &c.stdout, &c.stderr
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = c.cmd.Wait() // the exit code says it
+		_ = cmd.Wait() // the exit code says it
 		close(c.gone)
 	}()
+	return c
+}
+
+// tellingNobody kills a doorbell at the end of the test, and looks for people in what it has printed.
+func (c *child) tellingNobody(t *testing.T, args []string) *child {
 	t.Cleanup(func() {
 		_ = c.cmd.Process.Kill() // mostly it has ended already
 		<-c.gone

@@ -235,23 +235,10 @@ func (i image) inside(t *testing.T, data string, environ []string, args ...strin
 mount --bind "$1" "$1"; mount --bind "$2" "$1/data"; mount -o remount,bind,ro "$1"
 root=$1; shift 2; PATH=/usr/sbin:/usr/bin:/sbin:/bin
 exec setpriv --no-new-privs --inh-caps=-all --bounding-set=-all,+sys_chroot,+setuid,+setgid $(command -v chroot) --userspec=65532:65532 "$root" "$@"`
-	c := &child{cmd: exec.Command("unshare", append([]string{"--mount", "bash", "-c", script, "bash", i.root, data}, args...)...), gone: make(chan struct{})}
-	c.stdout.grown, c.stderr.grown = make(chan struct{}, 1), make(chan struct{}, 1)
-	c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = append(slices.Clone(i.environ), environ...), &c.stdout, &c.stderr
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = c.cmd.Wait() // the exit code says it
-		close(c.gone)
-	}()
-	t.Cleanup(func() {
-		_ = c.cmd.Process.Kill() // mostly it has ended already
-		<-c.gone
-		tellsNobody(t, args, c.stdout.String(), c.stderr.String())
-	})
-	return c
+	cmd := exec.Command("unshare", append([]string{"--mount", "bash", "-c", script, "bash", i.root, data}, args...)...)
+	cmd.Env = append(slices.Clone(i.environ), environ...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	return begin(t, cmd).tellingNobody(t, args)
 }
 
 func TestTheImageRunsReadOnlyAsAnotherUser(t *testing.T) {

@@ -199,17 +199,10 @@ func (b *talker) command(t *testing.T, args ...string) {
 // foreign is a foreign program in a process of its own. It is killed at the end of the test.
 func foreign(t *testing.T, environ []string, name string, args ...string) *child {
 	t.Helper()
-	c := &child{cmd: exec.Command(name, args...), gone: make(chan struct{})}
-	c.stdout.grown, c.stderr.grown = make(chan struct{}, 1), make(chan struct{}, 1)
-	c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = append(os.Environ(), environ...), &c.stdout, &c.stderr
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = c.cmd.Wait() // the exit code says it
-		close(c.gone)
-	}()
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), environ...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c := begin(t, cmd)
 	t.Cleanup(c.kill)
 	return c
 }

@@ -189,7 +189,7 @@ func canonicalText(b []byte, i int) (end int, ok bool) {
 		case c < ' ':
 			return i, false
 		case c == '\\':
-			if i++; i == len(b) || bytes.IndexByte([]byte(`"\bfnrt`), b[i]) < 0 {
+			if i++; i == len(b) || !isUsualEscape(b[i]) {
 				return i, false
 			}
 		}

@@ -34,10 +34,11 @@ func (c *Client) recognise(x *exchange) (h Hashes, same bool, marks []uint32) {
 		return h, true, nil
 	}
 	if s := c.sketchOf(x); s != nil {
-		content, m := s.read(x.body)
-		if content != (Sum{}) {
-			h.Content, marks = content.with(total, 'c'), m
+		r := s.read(x.body)
+		if r.content != (Sum{}) {
+			h.Content = r.content.with(total, 'c')
 		}
+		marks, x.usual = r.marks, r.usual
 	}
 	return h, known(Hashes{Content: h.Content}), marks
 }

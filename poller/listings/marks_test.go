@@ -153,11 +153,11 @@ func TestAnAnswerFullOfEmptyRecordsTakesNoMoreRoomForItsMarksThanABound(t *testi
 	}
 	s := newSketch("", ignored, IDFields, false)
 	body := "[" + strings.Repeat(`{"m1":7},`, mostRoomForMarks/mostMarks) + `{},{"m1":7}]`
-	total, marks := s.read([]byte(body))
-	if total == (Sum{}) || len(marks) > mostRoomForMarks {
-		t.Errorf("%d marks", len(marks))
+	r := s.read([]byte(body))
+	if r.content == (Sum{}) || len(r.marks) > mostRoomForMarks {
+		t.Errorf("%d marks", len(r.marks))
 	}
-	page := InsertionsPage{Insertions: make([]Insertion, mostRoomForMarks/mostMarks+2), marks: marks}
+	page := InsertionsPage{Insertions: make([]Insertion, mostRoomForMarks/mostMarks+2), marks: r.marks}
 	page.shareMarks()
 	if own := page.Insertions[0].Marks; len(own) == mostMarks {
 		t.Error("an insertion has marks, and not all have")

@@ -10,21 +10,27 @@ import (
 
 // content sketches a body whose records are where they are expected. It is zero where that is not sure.
 func (s *sketch) content(body []byte) Sum {
-	total, _ := s.read(body)
-	return total
+	return s.read(body).content
 }
 
-// read is content, and returns the marks of what is watched of the records, too, one record after the other.
-func (s *sketch) read(body []byte) (Sum, []uint32) {
+// scan is what a scanner has found in a body: nothing where it gave up.
+type scan struct {
+	content Sum
+	marks   []uint32 // of what is watched of the records, one record after the other
+	usual   bool     // the body is JSON, each text, number and word of which is written as in canonical form
+}
+
+// read is content, and whatever else can be seen on the way.
+func (s *sketch) read(body []byte) scan {
 	k := scanners.Get().(*scanner)
 	defer scanners.Put(k)
 	k.begin(s, trimBOM(body))
 	defer k.end()
 	total, end, ok := k.value(s.root, space(k.b, 0))
 	if !ok || space(k.b, end) != len(k.b) {
-		return Sum{}, nil
+		return scan{}
 	}
-	return total.with(s.place, 'p'), k.marks
+	return scan{total.with(s.place, 'p'), k.marks, !k.odd && hasUsualTexts(k.b)}
 }
 
 // scanner goes through a body once. It takes no more than proper JSON and gives up at whatever is odd: then the answer is
@@ -34,6 +40,7 @@ type scanner struct {
 	b     []byte
 	names []memberName // of the objects around and this one, to find one that stands twice
 	depth int
+	odd   bool // a number or a word was not as in canonical form, or was none
 	marks []uint32
 	room  []byte
 }
@@ -53,7 +60,7 @@ const (
 )
 
 func (k *scanner) begin(s *sketch, b []byte) {
-	k.sketch, k.b, k.depth, k.marks = s, b, 0, nil
+	k.sketch, k.b, k.depth, k.odd, k.marks = s, b, 0, false, nil
 	k.names = k.names[:0]
 }
 
@@ -76,8 +83,17 @@ func (k *scanner) value(s *spot, i int) (Sum, int, bool) {
 	case '[':
 		return k.array(s, i)
 	}
-	end, ok := scalarEnd(k.b, i)
+	end, ok := k.scalar(i)
 	return sumOf(k.b[i:end]), end, ok
+}
+
+// scalar is where a text, a number or a word ends that begins at i.
+func (k *scanner) scalar(i int) (end int, ok bool) {
+	end, ok = scalarEnd(k.b, i)
+	if ok && k.b[i] != '"' && !isCanonicalWord(k.b[i:end]) {
+		k.odd = true
+	}
+	return end, ok
 }
 
 // array is the sum of its elements in their order.
@@ -177,7 +193,7 @@ func (k *scanner) member(s *spot, first, i int) (Sum, int, bool) {
 		one, end, ok := k.value(nil, at)
 		return sumOf(name).with(one, 'm'), end, ok
 	}
-	end, ok = scalarEnd(k.b, at)
+	end, ok = k.scalar(at)
 	return k.whole(i, len(name), at, end), end, ok
 }
 
@@ -197,7 +213,7 @@ func (k *scanner) concerned(s *spot, name []byte, i, at int) (one Sum, end int, 
 	if c := k.b[at]; c == '{' || c == '[' {
 		one, end, ok = k.value(s.below(name), at)
 		one = sumOf(name).with(one, 'm')
-	} else if end, ok = scalarEnd(k.b, at); ok {
+	} else if end, ok = k.scalar(at); ok {
 		if s.leadsTo(name) {
 			return one, at, false // no list where it should be
 		}

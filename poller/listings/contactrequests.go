@@ -111,57 +111,11 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 	}
 	expected, _ := c.expectedPath(x)
 	page.place(l, expected)
-	total := 0
-	var like form
-	page.ContactRequests = make([]ContactRequest, 0, l.count)
-	for raw := range l.records() {
-		total++
-		r, filled, wrong := c.contactRequest(raw, &like, x.request)
-		if !filled {
-			page.Unreadable++
-			continue
-		}
-		if wrong != "" {
-			return nil, x.drift("contact requests of what was asked for", wrong)
-		}
-		page.ContactRequests = append(page.ContactRequests, r)
+	if err := c.readContactRequests(page, x, l); err != nil {
+		return nil, err
 	}
-	page.Total = e.totalOf(l, total, x.header)
+	page.Total = e.totalOf(l, l.count, x.header)
 	return page, nil
-}
-
-// contactRequest reads an element of the list, if it is filled.
-func (c *Client) contactRequest(raw jsontext.Value, like *form, asked Request) (r ContactRequest, filled bool, wrong string) {
-	r.Record = slices.Clone(json.RawMessage(raw)) // the body is used again
-	o := like.parse(jsontext.Value(r.Record))
-	if !o.isFilled() {
-		return r, false, ""
-	}
-	r.read = &decoded{ignored: c.o.IgnoreContactRequests}
-	if r.read.digest, r.read.whole = quickDigest(r.Record, c.unread, true); !r.read.whole { // else it is compact and proper
-		r.Record, r.Defects = compact(raw)
-		o = parse(jsontext.Value(r.Record))
-	}
-	if len(o)*leastMember <= len(r.Record) {
-		r.read.members = o
-	}
-	if named := o.references(); len(named) > 0 && !slices.Contains(named, asked.Reference) {
-		return r, true, "one of another insertion"
-	} else if len(named) > 0 {
-		r.Reference = asked.Reference
-	}
-	for agency := range o.all("agencyid") {
-		if isOtherAgency(agency, asked.AgencyID) {
-			return r, true, "one of another agency"
-		}
-	}
-	var unreadable bool
-	if r.CreatedAt, r.Minutes, unreadable = o.created(c.o.TimeZone); unreadable {
-		r.Defects = append(r.Defects, DefectTime)
-		slices.Sort(r.Defects)
-	}
-	r.Score = o.score()
-	return r, true, ""
 }
 
 // contactRequests says how contact requests are told: by what their list is called or looks like.

@@ -27,13 +27,42 @@ func quickDigest(record json.RawMessage, ignore [][]string, score bool) (digest 
 		return digest, false
 	}
 	c := canonicals.Get().(*canonical)
-	defer canonicals.Put(c)
-	c.out, c.names = c.out[:0], c.names[:0]
 	end, ok := c.value(record, 0, 0, ignore, score)
-	if cap(c.out) > largestBuffer {
-		defer func() { c.out = nil }()
+	return c.sum(), ok && end == len(record)
+}
+
+// usualDigest is quickDigest without the score, for a record of a body that is usual: o are its members, their names plain ASCII.
+func usualDigest(record json.RawMessage, o object, ignore [][]string) (digest [32]byte, ok bool) {
+	c := canonicals.Get().(*canonical)
+	size, ok := c.members(o, ignore)
+	return c.sum(), ok && size == len(record)
+}
+
+// members writes an object, and returns how long it is if there is no white space between its members.
+func (c *canonical) members(o object, ignore [][]string) (size int, ok bool) {
+	c.out = append(c.out, '{')
+	for _, f := range o {
+		size += len(`{"":`) + len(f.name) + len(f.value) // or a comma
+		before := len(c.out)
+		if before > len("{") {
+			c.out = append(c.out, ',')
+		}
+		deeper, drop := [][]string(nil), isScore(f.name)
+		if len(ignore) > 0 && !drop {
+			deeper, drop = below(ignore, f.name)
+		}
+		c.out = append(append(append(c.out, '"'), f.name...), '"', ':')
+		if f.value[0] != '{' && f.value[0] != '[' {
+			c.out = append(c.out, f.value...)
+		} else if end, ok := c.value(f.value, 0, 1, deeper, true); !ok || end != len(f.value) {
+			return 0, false
+		}
+		if drop {
+			c.out = c.out[:before]
+		}
 	}
-	return sha256.Sum256(c.out), ok && end == len(record)
+	c.out = append(c.out, '}')
+	return size + len("}"), true
 }
 
 var canonicals = sync.Pool{New: func() any { return &canonical{} }}
@@ -42,6 +71,17 @@ var canonicals = sync.Pool{New: func() any { return &canonical{} }}
 type canonical struct {
 	out   []byte
 	names []memberName // of the objects around and this one; like is where the value ends
+}
+
+// sum is the digest of what was written. Then the canonical is somebody else's.
+func (c *canonical) sum() [32]byte {
+	digest := sha256.Sum256(c.out)
+	if c.out = c.out[:0]; cap(c.out) > largestBuffer {
+		c.out = nil
+	}
+	c.names = c.names[:0]
+	canonicals.Put(c)
+	return digest
 }
 
 // value writes what begins at i, so deep, without what is ignored, and returns where it ends.
@@ -140,7 +180,7 @@ func (c *canonical) object(b []byte, i, depth int, ignore [][]string, score bool
 }
 
 // isScore knows the score by any spelling by which it is passed on.
-func isScore(name []byte) bool {
+func isScore[T string | []byte](name T) bool {
 	return len(name) >= len("score") && (lower(name[0]) == 's' || isSeparator(name[0])) && SameName(string(name), "score")
 }
 
@@ -173,7 +213,7 @@ func (c *canonical) find(b []byte, i int) (end int, ok bool) {
 // isCanonicalName knows names that are written and sorted in one way only.
 func isCanonicalName(name []byte) bool {
 	for _, c := range name {
-		if c < ' ' || c > '~' || c == '\\' {
+		if c < ' ' || c >= utf8.RuneSelf || c == '\\' {
 			return false
 		}
 	}

@@ -63,3 +63,26 @@ func TestAQuickDigestIsAnotherOneForWhatCounts(t *testing.T) {
 		}
 	}
 }
+
+// What was found of a record on the way is no other digest than that of its text, which is compact.
+func TestARecordOfAUsualBodyHasTheDigestOfItsText(t *testing.T) {
+	records := []string{
+		`{"id":1,"createdAt":"2026-11-20T09:41:07Z","b":[1,{"z":1,"y":"\n"}],"a":{"score":1,"x":{"score":2}},"score":3}`, `{"id":1 ,"score":3}`, `{"id":1,"score": 3}`,
+		`{"id":1,"score":[1, 2]}`, `{"id":1,"score":{"b":1,"a":{"score":1}}}`, `{"id":1,"score":3,"a":{"c": 1}}`, `{"id":1,"score":3 }`, `{"id":1,"score":[]}`,
+		"{\"id\":1,\"score\":3,\"\uffe6\":1,\"\U0001f600\":2}", `{"id":1,"score":3,"a":{"😀":1,"￦":2}}`, "{\"id\":1,\"score\":3,\"\x7f\":1}", `{"sCORE":1,"id":1}`,
+	}
+	for n, record := range records {
+		page, err := fuzzContactRequests(bare(t), fmt.Appendf(nil, `{"data":[%s,%s]}`, records[0], record), Shape{Path: "/data", Known: true})
+		if err != nil || len(page.ContactRequests) != 2 {
+			t.Fatal(err)
+		}
+		r := page.ContactRequests[1]
+		want, err := Digest([]byte(record), scores([]byte(record)))
+		if got, ok := r.ScorelessDigest(nil); ok && got != want || err != nil || n == 0 && !ok {
+			t.Errorf("%s: %t, %v", record, ok, err)
+		}
+		if mended, _ := compact([]byte(record)); !bytes.Equal(r.Record, mended) {
+			t.Errorf("%s has become %s", record, r.Record)
+		}
+	}
+}

@@ -22,7 +22,7 @@ type list struct {
 	path   jsontext.Pointer
 	depth  int
 	name   string         // of the member that holds it; "" for the root
-	count  int            // its elements, once it is the list of records
+	count  int            // its records, once it is the list of them
 	raw    jsontext.Value // the array, or the one record that stands in its place
 	around []object       // that hold it, the root first; none for the root itself
 }
@@ -83,9 +83,9 @@ func (l list) below(o object, f field) list {
 	return list{path: l.path.AppendToken(f.name), depth: l.depth + 1, name: f.name, raw: f.value, around: append(slices.Clip(l.around), o)}
 }
 
-// length is how many elements an array has, or one more than anybody would ask for.
+// length is how many records there are, or one more than anybody would ask for.
 func (l list) length() (n int) {
-	for range elements(l.raw) {
+	for range l.records() {
 		if n++; n > maxRecords {
 			break
 		}

@@ -99,22 +99,30 @@ func FuzzContactRequests(f *testing.F) {
 	seed(f)
 	c := bare(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		page, err := fuzzContactRequests(c, body)
+		page, err := fuzzContactRequests(c, body, Shape{})
 		if err != nil {
 			assertQuiet(t, err, page == nil)
-			_, err = fuzzContactRequests(c, planted(body))
+			_, err = fuzzContactRequests(c, planted(body), Shape{})
 			assertUnquoted(t, err)
 			return
 		}
+		known, err := fuzzContactRequests(c, body, Shape{Path: page.Path, Known: true})
+		if err != nil || known.Total != page.Total || known.Unreadable != page.Unreadable || len(known.ContactRequests) != len(page.ContactRequests) {
+			t.Fatalf("where it was: %+v, then %+v, %v", page, known, err)
+		}
 		said := scalarsOf(body)
-		for _, r := range page.ContactRequests {
+		for n, r := range page.ContactRequests {
 			assertContactRequest(t, r, said)
+			assertContactRequest(t, known.ContactRequests[n], said)
+			if r.read, known.ContactRequests[n].read = nil, nil; !reflect.DeepEqual(r, known.ContactRequests[n]) {
+				t.Fatalf("another contact request where it was: %+v, %+v", r, known.ContactRequests[n])
+			}
 		}
 		again := respelled(body)
 		if again == nil {
 			return
 		}
-		other, err := fuzzContactRequests(c, again)
+		other, err := fuzzContactRequests(c, again, Shape{})
 		if err != nil || other.Path != page.Path || other.Total != page.Total || len(other.ContactRequests) != len(page.ContactRequests) {
 			t.Fatalf("members in another order: %+v, then %+v, %v", page, other, err)
 		}
@@ -124,9 +132,9 @@ func FuzzContactRequests(f *testing.F) {
 	})
 }
 
-func fuzzContactRequests(c *Client, body []byte) (*ContactRequestsPage, error) {
+func fuzzContactRequests(c *Client, body []byte, shape Shape) (*ContactRequestsPage, error) {
 	r := Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}
-	return c.contactRequestsPage(&exchange{request: r, status: 200, body: body}, 20)
+	return c.contactRequestsPage(&exchange{request: r, expect: Expect{Shape: shape}, status: 200, body: body}, 20)
 }
 
 func assertContactRequest(t *testing.T, r ContactRequest, said map[string]bool) {

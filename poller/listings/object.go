@@ -38,11 +38,18 @@ func parse(raw jsontext.Value) object {
 type form struct {
 	sorted object // of a record; nil: its names are written in a way of their own
 	places []int  // of its members, in their order
+	left   int    // how many records are to come, at most
+	room   object // for their members
 }
 
-// parse is parse, which need not look into names that stand where they stood in the record before.
-func (f *form) parse(raw jsontext.Value) object {
-	o, n := make(object, len(f.places)), 0
+// mostRoom is how many members there is room made for at once. Their record may be the last one of its form.
+const mostRoom = 1 << 10
+
+// parse is parse, which need not look into names that stand where they stood in the record before. plain says that the names
+// are plain ASCII, none of them twice. The object is good until the next call, unless it is kept.
+func (f *form) parse(raw jsontext.Value) (o object, plain bool) {
+	o, n := f.next(), 0
+	f.left--
 	for quoted, value := range rawMembers(raw) {
 		if n == len(f.places) || f.sorted[f.places[n]].name != string(quoted[1:len(quoted)-1]) {
 			return f.learn(raw)
@@ -54,23 +61,39 @@ func (f *form) parse(raw jsontext.Value) object {
 	if n < len(o) {
 		return f.learn(raw)
 	}
-	return o
+	return o, f.sorted != nil
 }
 
-func (f *form) learn(raw jsontext.Value) object {
-	o := parse(raw)
-	*f = form{sorted: o, places: make([]int, 0, len(o))}
+// next is the object of a record that is alike.
+func (f *form) next() object {
+	n := len(f.places)
+	if len(f.room) < n {
+		f.room = make(object, max(n, min(n*f.left, mostRoom)))
+	}
+	return f.room[:n:n]
+}
+
+// keep makes the object that parse has returned last one that stays.
+func (f *form) keep(o object) {
+	if len(f.room) > 0 && len(o) > 0 && &f.room[0] == &o[0] {
+		f.room = f.room[len(o):]
+	}
+}
+
+func (f *form) learn(raw jsontext.Value) (o object, plain bool) {
+	o = parse(raw)
+	f.sorted, f.places = o, make([]int, 0, len(o))
 	for quoted := range rawMembers(raw) {
 		name := quoted[1 : len(quoted)-1]
 		place, found := slices.BinarySearchFunc(o, name, func(f field, name []byte) int { return strings.Compare(f.name, string(name)) })
-		_, plain := alike(name)
-		if !plain || !found || place+1 < len(o) && o[place+1].name == o[place].name {
-			*f = form{}
-			return o
+		_, ascii := alike(name)
+		if !ascii || !found || place+1 < len(o) && o[place+1].name == o[place].name {
+			f.sorted, f.places = nil, nil
+			return o, false
 		}
 		f.places = append(f.places, place)
 	}
-	return o
+	return o, true
 }
 
 // all yields the values of the first name, wherever they stand in the object, then those of the next.

@@ -21,7 +21,8 @@ func TestARecordIsReadAsOnItsOwnWhateverStoodBeforeIt(t *testing.T) {
 			var like form
 			like.parse(jsontext.Value(before))
 			like.parse(jsontext.Value(before))
-			got, want := like.parse(jsontext.Value(record)), parse(jsontext.Value(record))
+			got, _ := like.parse(jsontext.Value(record))
+			want := parse(jsontext.Value(record))
 			if len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
 				t.Errorf("%s after %s: %v", record, before, got)
 			}
@@ -40,21 +41,57 @@ func TestNamesOfOneStyleAreTheSame(t *testing.T) {
 	}
 }
 
+func TestARecordThatIsKeptStaysAsItIs(t *testing.T) {
+	like := form{left: 3 * mostRoom}
+	var kept []object
+	for n := range 3 * mostRoom {
+		o, plain := like.parse(fmt.Appendf(nil, `{"id":%d,"createdAt":"x","a":%d}`, n, n/2))
+		if like.keep(o); !plain {
+			t.Fatal("names that are not plain")
+		}
+		kept = append(kept, o)
+		like.parse(jsontext.Value(`{"id":0,"createdAt":"y","a":-1}`))
+	}
+	for n, o := range kept {
+		if got := fmt.Sprintf("%s %s", o.get("id"), o.get("a")); got != fmt.Sprint(n, " ", n/2) {
+			t.Fatalf("%d has become %s", n, got)
+		}
+	}
+}
+
+func TestAFormWithoutEndTakesNoMoreRoomThanItsRecord(t *testing.T) {
+	like := form{left: maxRecords}
+	long := []byte(`{"id":1`)
+	for n := range 4 * mostRoom {
+		long = fmt.Appendf(long, `,"%d":1`, n)
+	}
+	long = append(long, '}')
+	for range 3 {
+		o, _ := like.parse(long)
+		like.keep(o)
+	}
+	if cap(like.room) > 5*mostRoom {
+		t.Errorf("room for %d members", len(like.room))
+	}
+}
+
 func TestWhatIsKeptOfAPageIsBoundedByItsBytes(t *testing.T) {
 	record := `{"score":1`
 	for n := range 400 {
 		record += fmt.Sprintf(`,"%x":1`, n)
 	}
 	body := "[" + record + "}" + strings.Repeat(","+record+"}", 599) + "]"
-	before := heap()
-	page, err := decodeContactRequests(t, body)
-	if err != nil || len(page.ContactRequests) != 600 || len(page.ContactRequests[599].Fields()) != 256 {
-		t.Fatal(err)
+	for _, shape := range []Shape{{}, {Known: true}} {
+		before := heap()
+		page, err := fuzzContactRequests(bare(t), []byte(body), shape)
+		if err != nil || len(page.ContactRequests) != 600 || len(page.ContactRequests[599].Fields()) != 256 {
+			t.Fatal(err)
+		}
+		if held := heap() - before; held > 4*int64(len(body)) {
+			t.Errorf("of %d bytes %d are held", len(body), held)
+		}
+		runtime.KeepAlive(page)
 	}
-	if held := heap() - before; held > 4*int64(len(body)) {
-		t.Errorf("of %d bytes %d are held", len(body), held)
-	}
-	runtime.KeepAlive(page)
 }
 
 // heap is how many bytes are in use.

@@ -120,26 +120,29 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 
 // contactRequests says how contact requests are told: by what their list is called or looks like.
 func (e *envelope) contactRequests(idFields []string) sought {
-	e = e.withoutParts(idFields)
+	anywhere := func(strict bool) (list, bool) {
+		e := e.withoutParts(idFields)
+		return e.first(e.contactRules(idFields, strict))
+	}
 	return sought{
 		what: expectedContactRequests, names: contactNames,
-		fits:     func(l list) bool { return hasObjects(l) },
-		anywhere: func(strict bool) (list, bool) { return e.first(e.contactRules(idFields, strict)) },
+		fits:     hasObjects,
+		anywhere: anywhere,
 		isRecord: func(o jsontext.Value) bool { return parse(o).isLoneContactRequest(idFields) },
-		none:     func() (list, bool) { return e.first(e.contactRules(idFields, false)) },
-		instead:  e.instead,
+		none:     func() (list, bool) { return anywhere(false) },
+		instead:  func(learned list) (list, bool) { return e.instead(learned, idFields) },
 	}
 }
 
 // instead is what to take where a learned list stands next to others that unmistakably hold contact requests, as where a
 // service keeps those that were read apart: the other one where the learned one is empty and its name does not say that
 // there are none; neither where it would be a guess.
-func (e *envelope) instead(learned list) (list, bool) {
+func (e *envelope) instead(learned list, idFields []string) (list, bool) {
 	if learned.depth == 0 || named(learned.name, contactNames) {
 		return learned, true
 	}
 	var others []list
-	for _, l := range e.lists {
+	for _, l := range e.withoutParts(idFields).lists {
 		if l.path != learned.path && l.path.Parent() == learned.path.Parent() && !named(l.name, sideNames) && hints(l, surest) > 0 && hints(l, personal) > 0 {
 			others = append(others, l)
 		}

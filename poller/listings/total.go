@@ -1,6 +1,7 @@
 package listings
 
 import (
+	"iter"
 	"net/http"
 	"regexp"
 	"slices"
@@ -72,7 +73,7 @@ func (e *envelope) countsNone(shape Shape, h http.Header) bool {
 	}
 	none := headerTotal(h) == 0
 	for _, o := range scopes {
-		for _, n := range countsIn(o, append(slices.Clone(totalNames), countNames...), 2) {
+		for n := range countsIn(o, slices.Concat(totalNames, countNames), 2) {
 			if n > 0 {
 				return false
 			}
@@ -84,31 +85,38 @@ func (e *envelope) countsNone(shape Shape, h http.Header) bool {
 
 // countIn is the first of countsIn.
 func countIn(o object, names []string) (int, bool) {
-	if found := countsIn(o, names, 2); len(found) > 0 {
-		return found[0], true
+	for n := range countsIn(o, names, 2) {
+		return n, true
 	}
 	return 0, false
 }
 
-// countsIn are the non-negative integers under the names, in the order of the names, in the object and then in its
+// countsIn yields the non-negative integers under the names, in the order of the names, in the object and then in its
 // metadata, so many levels down.
-func countsIn(o object, names []string, deeper int) (found []int) {
+func countsIn(o object, names []string, deeper int) iter.Seq[int] {
+	return func(yield func(int) bool) { yieldCounts(o, names, deeper, yield) }
+}
+
+func yieldCounts(o object, names []string, deeper int, yield func(int) bool) bool {
 	for _, name := range names {
 		for _, f := range o {
 			if !SameName(f.name, name) {
 				continue
 			}
-			if n, ok := count(f.value); ok {
-				found = append(found, n)
+			if n, ok := count(f.value); ok && !yield(n) {
+				return false
 			}
 		}
 	}
 	for _, name := range metaNames {
-		if inner := o.object(plain(name)); deeper > 0 && inner != nil {
-			found = append(found, countsIn(inner, names, deeper-1)...)
+		if deeper == 0 {
+			break
+		}
+		if inner := o.object(plain(name)); inner != nil && !yieldCounts(inner, names, deeper-1, yield) {
+			return false
 		}
 	}
-	return found
+	return true
 }
 
 // count reads a number; some services say {"value": 12, "relation": "eq"}.

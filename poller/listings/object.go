@@ -152,7 +152,8 @@ func (o object) number(names ...string) json.Number {
 	for value := range o.all(names...) {
 		s, _ := scalar(value)
 		s = strings.TrimSpace(s)
-		if _, ok := number(jsontext.Value(s)); ok && jsontext.Value(s).IsValid() {
+		raw := jsontext.Value(s)
+		if _, ok := number(raw); ok && (isPlainNumber(raw) || raw.IsValid()) {
 			return json.Number(s)
 		}
 	}

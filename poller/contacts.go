@@ -82,10 +82,10 @@ func diffContactRequests(s contactsSight, known []store.ContactRequest, a answer
 		d.place(s, m)
 		switch {
 		case !m.known:
-			d.add(s, m.found)
+			d.add(s, *m.found)
 			d.news++
 		case !m.twin:
-			d.update(s, judged, m.k, m.found)
+			d.update(s, judged, *m.k, *m.found)
 		}
 	}
 	return d

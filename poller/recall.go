@@ -14,8 +14,8 @@ import (
 
 // match is a contact request of an answer with what is known of it.
 type match struct {
-	found identified
-	k     store.ContactRequest
+	found *identified
+	k     *store.ContactRequest
 	known bool
 	twin  bool // known as one with another of the same answer, which stands for both
 }
@@ -53,7 +53,7 @@ type memory struct {
 // byIDs finds those that have an id now that they had before, or had under other settings. places are those of ids in known.
 func (m *memory) byIDs(found []identified, known []store.ContactRequest, places map[string]int) {
 	for n := range found {
-		m.list[n].found = found[n]
+		m.list[n].found = &found[n]
 		if at, ok := places[found[n].id]; ok {
 			m.find(n, known, at)
 		}
@@ -69,7 +69,7 @@ func (m *memory) byIDs(found []identified, known []store.ContactRequest, places 
 
 // find notes that one of the answer is a known one.
 func (m *memory) find(n int, known []store.ContactRequest, at int) {
-	m.list[n].k, m.list[n].known = known[at], true
+	m.list[n].k, m.list[n].known = &known[at], true
 	m.present[at] = true
 }
 
@@ -109,7 +109,8 @@ func (m *memory) byContent(group []*match) {
 	}
 	take := func(one *match, fits func(store.ContactRequest) bool) {
 		if n := slices.IndexFunc(missing, fits); n >= 0 && !one.known {
-			one.k, one.known = missing[n], true
+			k := missing[n]
+			one.k, one.known = &k, true
 			missing = slices.Delete(missing, n, n+1)
 		}
 	}
@@ -120,7 +121,7 @@ func (m *memory) byContent(group []*match) {
 	for _, one := range group {
 		take(one, func(store.ContactRequest) bool { return true })
 		if !one.known && nameless != nil {
-			one.k, one.known, one.twin = *nameless, true, true
+			one.k, one.known, one.twin = nameless, true, true
 		}
 	}
 }

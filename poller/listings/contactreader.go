@@ -2,6 +2,7 @@ package listings
 
 import (
 	"encoding/json"
+	"iter"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -18,11 +19,10 @@ type contactReader struct {
 
 // readContactRequests fills a page from the list of its records.
 func (c *Client) readContactRequests(page *ContactRequestsPage, x *exchange, l list) error {
-	l.raw = slices.Clone(l.raw) // the body is used again
-	k := contactReader{client: c, asked: x.request, usual: x.usual, like: form{left: l.count}, read: make([]decoded, l.count)}
+	k := contactReader{client: c, asked: x.request, usual: x.scan.usual, like: form{left: l.count}, read: make([]decoded, l.count)}
 	page.ContactRequests = make([]ContactRequest, 0, l.count)
-	for raw := range l.records() {
-		r, filled, wrong := k.contactRequest(raw)
+	for raw, members := range l.copies(x.body) {
+		r, filled, wrong := k.contactRequest(raw, members)
 		if !filled {
 			page.Unreadable++
 			continue
@@ -35,9 +35,24 @@ func (c *Client) readContactRequests(page *ContactRequestsPage, x *exchange, l l
 	return nil
 }
 
+// copies yields copies of the records, as the body is used again, and where their members stand, if that is known.
+func (l list) copies(body []byte) iter.Seq2[jsontext.Value, []memberPart] {
+	if len(l.parts.records) > 0 {
+		return l.parts.each(trimBOM(body))
+	}
+	l.raw = slices.Clone(l.raw)
+	return func(yield func(jsontext.Value, []memberPart) bool) {
+		for raw := range l.records() {
+			if !yield(raw, nil) {
+				return
+			}
+		}
+	}
+}
+
 // contactRequest reads an element of the list, if it is filled.
-func (k *contactReader) contactRequest(raw jsontext.Value) (r ContactRequest, filled bool, wrong string) {
-	o, plain := k.like.parse(raw)
+func (k *contactReader) contactRequest(raw jsontext.Value, members []memberPart) (r ContactRequest, filled bool, wrong string) {
+	o, plain := k.like.parse(raw, members)
 	if !o.isFilled() {
 		return r, false, ""
 	}

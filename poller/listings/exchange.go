@@ -17,7 +17,7 @@ type exchange struct {
 	status         int
 	header         http.Header
 	body           []byte
-	usual          bool          // the body was scanned, and is as scan tells
+	scan           scan          // of the body; zero: there was none
 	buffer         *bytes.Buffer // that holds the body, to be used again; nil: nobody wants it back
 	sent, received time.Time
 }

@@ -24,6 +24,7 @@ type list struct {
 	name   string         // of the member that holds it; "" for the root
 	count  int            // its records, once it is the list of them
 	raw    jsontext.Value // the array, or the one record that stands in its place
+	parts                 // of its records, where a scanner has found them
 	around []object       // that hold it, the root first; none for the root itself
 }
 
@@ -85,6 +86,9 @@ func (l list) below(o object, f field) list {
 
 // length is how many records there are, or one more than anybody would ask for.
 func (l list) length() (n int) {
+	if n = len(l.parts.records); n > 0 {
+		return n
+	}
 	for range l.records() {
 		if n++; n > maxRecords {
 			break
@@ -167,7 +171,7 @@ func (x *exchange) answer(expected string) (*envelope, error) {
 		return nil, x.drift(expected, "an answer that declares its own failure by its content type")
 	}
 	body := trimBOM(x.body)
-	if !x.usual {
+	if !x.scan.usual {
 		if wrong := check(body); wrong != "" {
 			return nil, x.drift(expected, wrong)
 		}

@@ -34,11 +34,11 @@ func (c *Client) recognise(x *exchange) (h Hashes, same bool, marks []uint32) {
 		return h, true, nil
 	}
 	if s := c.sketchOf(x); s != nil {
-		r := s.read(x.body)
-		if r.content != (Sum{}) {
-			h.Content = r.content.with(total, 'c')
+		x.scan = s.read(x.body)
+		if x.scan.content != (Sum{}) {
+			h.Content = x.scan.content.with(total, 'c')
 		}
-		marks, x.usual = r.marks, r.usual
+		marks = x.scan.marks
 	}
 	return h, known(Hashes{Content: h.Content}), marks
 }

@@ -45,23 +45,55 @@ type form struct {
 // mostRoom is how many members there is room made for at once. Their record may be the last one of its form.
 const mostRoom = 1 << 10
 
-// parse is parse, which need not look into names that stand where they stood in the record before. plain says that the names
-// are plain ASCII, none of them twice. The object is good until the next call, unless it is kept.
-func (f *form) parse(raw jsontext.Value) (o object, plain bool) {
+// parse is parse, which need not look into names that stand where they stood in the record before, nor for members of which it
+// is known where they stand. plain says that the names are plain ASCII, none of them twice. The object is good until the next
+// call, unless it is kept.
+func (f *form) parse(raw jsontext.Value, members []memberPart) (o object, plain bool) {
 	o, n := f.next(), 0
-	f.left--
-	for quoted, value := range rawMembers(raw) {
-		if n == len(f.places) || f.sorted[f.places[n]].name != string(quoted[1:len(quoted)-1]) {
-			return f.learn(raw)
-		}
-		o[f.places[n]] = f.sorted[f.places[n]]
-		o[f.places[n]].value = value
-		n++
+	if len(members) > 0 {
+		n = f.fill(o, raw, members)
+	} else {
+		n = f.search(o, raw)
 	}
-	if n < len(o) {
+	if n != len(o) {
 		return f.learn(raw)
 	}
 	return o, f.sorted != nil
+}
+
+// fill takes over the members of a record that is alike, and returns how many there are; -1: it is not alike.
+func (f *form) fill(o object, raw jsontext.Value, members []memberPart) int {
+	for n, m := range members {
+		if !f.take(o, n, raw[m.name:m.nameEnd], raw[m.from:m.to:m.to]) {
+			return -1
+		}
+	}
+	return len(members)
+}
+
+// search is fill where nobody knows where the members stand.
+func (f *form) search(o object, raw jsontext.Value) (n int) {
+	for quoted, value := range rawMembers(raw) {
+		if !f.take(o, n, quoted[1:len(quoted)-1], value) {
+			return -1
+		}
+		n++
+	}
+	return n
+}
+
+// take takes over a member that has the name of the one in its place.
+func (f *form) take(o object, n int, name []byte, value jsontext.Value) bool {
+	if n >= len(o) {
+		return false
+	}
+	at := f.places[n]
+	if f.sorted[at].name != string(name) {
+		return false
+	}
+	o[at] = f.sorted[at]
+	o[at].value = value
+	return true
 }
 
 // next is the object of a record that is alike.
@@ -70,6 +102,7 @@ func (f *form) next() object {
 	if len(f.room) < n {
 		f.room = make(object, max(n, min(n*f.left, mostRoom)))
 	}
+	f.left--
 	return f.room[:n:n]
 }
 

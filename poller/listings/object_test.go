@@ -19,9 +19,9 @@ func TestARecordIsReadAsOnItsOwnWhateverStoodBeforeIt(t *testing.T) {
 	for _, before := range records {
 		for _, record := range records {
 			var like form
-			like.parse(jsontext.Value(before))
-			like.parse(jsontext.Value(before))
-			got, _ := like.parse(jsontext.Value(record))
+			like.parse(jsontext.Value(before), nil)
+			like.parse(jsontext.Value(before), nil)
+			got, _ := like.parse(jsontext.Value(record), nil)
 			want := parse(jsontext.Value(record))
 			if len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
 				t.Errorf("%s after %s: %v", record, before, got)
@@ -45,12 +45,12 @@ func TestARecordThatIsKeptStaysAsItIs(t *testing.T) {
 	like := form{left: 3 * mostRoom}
 	var kept []object
 	for n := range 3 * mostRoom {
-		o, plain := like.parse(fmt.Appendf(nil, `{"id":%d,"createdAt":"x","a":%d}`, n, n/2))
+		o, plain := like.parse(fmt.Appendf(nil, `{"id":%d,"createdAt":"x","a":%d}`, n, n/2), nil)
 		if like.keep(o); !plain {
 			t.Fatal("names that are not plain")
 		}
 		kept = append(kept, o)
-		like.parse(jsontext.Value(`{"id":0,"createdAt":"y","a":-1}`))
+		like.parse(jsontext.Value(`{"id":0,"createdAt":"y","a":-1}`), nil)
 	}
 	for n, o := range kept {
 		if got := fmt.Sprintf("%s %s", o.get("id"), o.get("a")); got != fmt.Sprint(n, " ", n/2) {
@@ -67,7 +67,7 @@ func TestAFormWithoutEndTakesNoMoreRoomThanItsRecord(t *testing.T) {
 	}
 	long = append(long, '}')
 	for range 3 {
-		o, _ := like.parse(long)
+		o, _ := like.parse(long, nil)
 		like.keep(o)
 	}
 	if cap(like.room) > 5*mostRoom {

@@ -30,6 +30,9 @@ func (x *exchange) find(e *envelope, s sought, configured string) (list, error) 
 		shape = Shape{Path: configured, Known: true}
 	}
 	l, ok := e.locate(s, shape, configured != "")
+	if ok && x.scan.usual && string(l.path) == x.scan.at {
+		l.parts = x.scan.parts
+	}
 	l.count = l.length()
 	switch {
 	case ok && l.count > maxRecords:

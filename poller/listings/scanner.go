@@ -18,6 +18,8 @@ type scan struct {
 	content Sum
 	marks   []uint32 // of what is watched of the records, one record after the other
 	usual   bool     // the body is JSON, each text, number and word of which is written as in canonical form
+	at      string   // pointer to the list
+	parts            // of the list, where it is usual
 }
 
 // read is content, and whatever else can be seen on the way.
@@ -30,7 +32,11 @@ func (s *sketch) read(body []byte) scan {
 	if !ok || space(k.b, end) != len(k.b) {
 		return scan{}
 	}
-	return scan{total.with(s.place, 'p'), k.marks, !k.odd && hasUsualTexts(k.b)}
+	found := scan{content: total.with(s.place, 'p'), marks: k.marks, usual: !k.odd && hasUsualTexts(k.b), at: s.pointer}
+	if found.usual {
+		found.parts = k.parts
+	}
+	return found
 }
 
 // scanner goes through a body once. It takes no more than proper JSON and gives up at whatever is odd: then the answer is
@@ -42,6 +48,7 @@ type scanner struct {
 	depth int
 	odd   bool // a number or a word was not as in canonical form, or was none
 	marks []uint32
+	parts parts
 	room  []byte
 }
 
@@ -62,11 +69,14 @@ const (
 func (k *scanner) begin(s *sketch, b []byte) {
 	k.sketch, k.b, k.depth, k.odd, k.marks = s, b, 0, false, nil
 	k.names = k.names[:0]
+	if k.parts = (parts{}); s.record.members && len(b) <= largestBuffer {
+		k.parts = newParts(b)
+	}
 }
 
 // end lets go of the body, and of what was unusually large.
 func (k *scanner) end() {
-	k.sketch, k.b, k.marks = nil, nil, nil
+	k.sketch, k.b, k.marks, k.parts = nil, nil, nil, parts{}
 	if cap(k.room) > 1<<16 {
 		k.room = nil
 	}
@@ -81,8 +91,10 @@ func (k *scanner) value(s *spot, i int) (Sum, int, bool) {
 	case '{':
 		return k.object(s, i)
 	case '[':
+		k.stray(s)
 		return k.array(s, i)
 	}
+	k.stray(s)
 	end, ok := k.scalar(i)
 	return sumOf(k.b[i:end]), end, ok
 }
@@ -94,6 +106,13 @@ func (k *scanner) scalar(i int) (end int, ok bool) {
 		k.odd = true
 	}
 	return end, ok
+}
+
+// stray notes that something else than a record stands where one should.
+func (k *scanner) stray(s *spot) {
+	if s != nil && s.members {
+		k.parts = parts{}
+	}
 }
 
 // array is the sum of its elements in their order.
@@ -143,8 +162,14 @@ func (k *scanner) object(s *spot, i int) (all Sum, end int, ok bool) {
 	if s != nil && s.marks {
 		k.beginMarks()
 	}
+	if s != nil && s.members {
+		k.parts.begin(i)
+	}
 	first := len(k.names)
 	all, end, ok = k.members(s, first, space(k.b, i+1))
+	if s != nil && s.members {
+		k.parts.end(end)
+	}
 	k.names = k.names[:first]
 	k.depth--
 	return all.with(Sum{}, '{'), end, ok
@@ -159,6 +184,9 @@ func (k *scanner) members(s *spot, first, i int) (all Sum, end int, ok bool) {
 		one, next, ok := k.member(s, first, i)
 		if i = space(k.b, next); !ok || i == len(k.b) {
 			break
+		}
+		if s != nil && s.members {
+			k.parts.member(k.b, k.names[len(k.names)-1], next)
 		}
 		all = all.plus(one)
 		switch k.b[i] {

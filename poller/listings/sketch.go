@@ -17,13 +17,14 @@ type sketch struct {
 
 // spot is where a value stands of which not everything counts. Where all of it does, there is no spot.
 type spot struct {
-	at     place
-	onward string // around the records: the member on the way to them, "" if there is none
-	next   *spot  // that leads to
-	unread []string
-	score  bool // the score is unread, too
-	deeper []step
-	marks  bool // the members that are watched are its own
+	at      place
+	onward  string // around the records: the member on the way to them, "" if there is none
+	next    *spot  // that leads to
+	unread  []string
+	score   bool // the score is unread, too
+	deeper  []step
+	marks   bool // the members that are watched are its own
+	members bool // where its members stand is kept
 
 	lengths uint64 // of the names of all of these, one bit for each
 }
@@ -73,6 +74,7 @@ func newSketch(path string, ignore, idFields []string, score bool) *sketch {
 	heeded := plainNames(idFields)
 	s.record = recordSpot(tokens(ignore), heeded, score, 0)
 	s.record.watch(s.watched)
+	s.record.members = score
 	s.root = &spot{at: inList}
 	for _, token := range slices.Backward(slices.Collect(jsontext.Pointer(path).Tokens())) {
 		s.root = &spot{at: around, onward: token, next: s.root}

@@ -22,7 +22,11 @@ const largestBuffer = 1 << 20
 
 // release gives the buffer of a body back. Nothing may hold a part of it any more: records are copies.
 func (x *exchange) release() {
-	if x == nil || x.buffer == nil {
+	if x == nil {
+		return
+	}
+	x.scan.release()
+	if x.buffer == nil {
 		return
 	}
 	b := x.buffer

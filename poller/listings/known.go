@@ -40,7 +40,10 @@ func (c *Client) recognise(x *exchange) (h Hashes, same bool, marks []uint32) {
 		}
 		marks = x.scan.marks
 	}
-	return h, known(Hashes{Content: h.Content}), marks
+	if same = known(Hashes{Content: h.Content}); !same {
+		x.scan.judgeTexts(x.body)
+	}
+	return h, same, marks
 }
 
 // sketchOf is what to sketch an answer by; nil where its records are not expected anywhere yet.

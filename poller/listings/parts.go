@@ -23,9 +23,12 @@ type recordPart struct {
 // memberPart is where a member stands in its record: its name, without the quotes, and its value.
 type memberPart struct{ name, nameEnd, from, to uint32 }
 
-// newParts makes room for what most bodies hold.
-func newParts(body []byte) parts {
-	return parts{wanted: true, records: make([]recordPart, 0, 32), members: make([]memberPart, 0, 16+len(body)/32)}
+// mostParts is how many there is room kept for when a body has been read.
+const mostParts = 1 << 12
+
+// reset forgets them all.
+func (p *parts) reset(wanted bool) {
+	p.records, p.members, p.wanted = p.records[:0], p.members[:0], wanted
 }
 
 // begin takes a record, whose members are to come.

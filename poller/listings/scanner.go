@@ -10,31 +10,46 @@ import (
 
 // content sketches a body whose records are where they are expected. It is zero where that is not sure.
 func (s *sketch) content(body []byte) Sum {
-	return s.read(body).content
+	found := s.read(body)
+	defer found.release()
+	return found.content
 }
 
 // scan is what a scanner has found in a body: nothing where it gave up.
 type scan struct {
 	content Sum
 	marks   []uint32 // of what is watched of the records, one record after the other
-	usual   bool     // the body is JSON, each text, number and word of which is written as in canonical form
+	usual   bool     // the body is JSON, each number and word of which is written as in canonical form, and each text if judged
 	at      string   // pointer to the list
 	parts            // of the list, where it is usual
+	scanner *scanner // whose the parts are; nil: there are none
+}
+
+// judgeTexts makes the most of usual. Who knows the answer already need not ask for it.
+func (f *scan) judgeTexts(body []byte) { f.usual = f.usual && hasUsualTexts(body) }
+
+// release gives the parts back.
+func (f *scan) release() {
+	if f.scanner != nil {
+		f.scanner.end()
+	}
+	*f = scan{}
 }
 
 // read is content, and whatever else can be seen on the way.
 func (s *sketch) read(body []byte) scan {
 	k := scanners.Get().(*scanner)
-	defer scanners.Put(k)
 	k.begin(s, trimBOM(body))
-	defer k.end()
 	total, end, ok := k.value(s.root, space(k.b, 0))
 	if !ok || space(k.b, end) != len(k.b) {
+		k.end()
 		return scan{}
 	}
-	found := scan{content: total.with(s.place, 'p'), marks: k.marks, usual: !k.odd && hasUsualTexts(k.b), at: s.pointer}
-	if found.usual {
-		found.parts = k.parts
+	found := scan{content: total.with(s.place, 'p'), marks: k.marks, usual: !k.odd, at: s.pointer}
+	if k.odd {
+		k.end()
+	} else {
+		found.parts, found.scanner = k.parts, k
 	}
 	return found
 }
@@ -46,7 +61,7 @@ type scanner struct {
 	b     []byte
 	names []memberName // of the objects around and this one, to find one that stands twice
 	depth int
-	odd   bool // a number or a word was not as in canonical form, or was none
+	odd   bool // a number or a word was not as in canonical form, or was none, or nobody asked
 	marks []uint32
 	parts parts
 	room  []byte
@@ -67,19 +82,22 @@ const (
 )
 
 func (k *scanner) begin(s *sketch, b []byte) {
-	k.sketch, k.b, k.depth, k.odd, k.marks = s, b, 0, false, nil
+	k.sketch, k.b, k.depth = s, b, 0
+	k.odd = !s.record.members
 	k.names = k.names[:0]
-	if k.parts = (parts{}); s.record.members && len(b) <= largestBuffer {
-		k.parts = newParts(b)
-	}
+	k.parts.reset(s.record.members && len(b) <= largestBuffer)
 }
 
-// end lets go of the body, and of what was unusually large.
+// end lets go of the body, and of what was unusually large. Then the scanner is somebody else's.
 func (k *scanner) end() {
-	k.sketch, k.b, k.marks, k.parts = nil, nil, nil, parts{}
+	k.sketch, k.b, k.marks = nil, nil, nil
 	if cap(k.room) > 1<<16 {
 		k.room = nil
 	}
+	if cap(k.parts.members) > mostParts || cap(k.parts.records) > mostParts {
+		k.parts = parts{}
+	}
+	scanners.Put(k)
 }
 
 // value sums up what stands at i and returns where it ends.
@@ -111,7 +129,7 @@ func (k *scanner) scalar(i int) (end int, ok bool) {
 // stray notes that something else than a record stands where one should.
 func (k *scanner) stray(s *spot) {
 	if s != nil && s.members {
-		k.parts = parts{}
+		k.parts.reset(false)
 	}
 }
 

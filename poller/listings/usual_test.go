@@ -15,7 +15,8 @@ import (
 // assertUsual holds a body that a scanner calls usual to what is left out because of that. It says whether it was called so.
 func assertUsual(t *testing.T, body []byte) bool {
 	t.Helper()
-	if !newSketch("", nil, IDFields, true).read(body).usual {
+	found := newSketch("", nil, IDFields, true).read(body)
+	if found.judgeTexts(body); !found.usual {
 		return false
 	}
 	body = trimBOM(body)

@@ -97,7 +97,7 @@ type group struct {
 	agency string
 	below  []byte           // of its keys
 	list   []ContactRequest // as they came; none ever goes
-	place  map[string]int   // by id
+	place  map[string]int   // by id; nil: nobody has put any yet
 	dirty  map[int]struct{} // chunks that have changed
 	polled time.Time        // when a poll has written to it last, as far as its chunks tell
 	old    [][]byte         // keys of those that are still in the old form
@@ -113,21 +113,24 @@ const (
 func chunkOf(place int) int { return min(place/chunkSize, maxChunks-1) }
 
 func (g *group) put(c ContactRequest) {
+	if g.place == nil {
+		g.place, g.dirty = make(map[string]int, len(g.list)+1), map[int]struct{}{}
+		for n := range g.list {
+			g.place[g.list[n].ID] = n
+		}
+	}
 	c.Fields = slices.Clone(c.Fields)
 	n, known := g.place[c.ID]
-	if known {
-		g.list[n] = c
-	} else {
+	if !known {
 		n = len(g.list)
+		g.place[c.ID] = n
 		g.add(c)
 	}
+	g.list[n] = c
 	g.dirty[chunkOf(n)] = struct{}{}
 }
 
-func (g *group) add(c ContactRequest) {
-	g.place[c.ID] = len(g.list)
-	g.list = append(g.list, c)
-}
+func (g *group) add(c ContactRequest) { g.list = append(g.list, c) }
 
 // chunk is what lies in an entry.
 func (g *group) chunk(n int) []ContactRequest {
@@ -147,7 +150,7 @@ func (tx *Tx) group(agency, reference string) (*group, error) {
 	if g := tx.groups[string(below)]; g != nil {
 		return g, nil
 	}
-	g := &group{agency: agency, below: below, place: map[string]int{}, dirty: map[int]struct{}{}}
+	g := &group{agency: agency, below: below}
 	names, err := tx.fieldNames(agency)
 	if err != nil {
 		return nil, err
@@ -157,6 +160,7 @@ func (tx *Tx) group(agency, reference string) (*group, error) {
 		return nil, err
 	}
 	err = tx.scan(bucketContacts, below, func(_, v []byte) error {
+		g.list = slices.Grow(g.list, chunkSize)
 		polled, err := decodeChunk(v, names, forms, g.add)
 		if polled.After(g.polled) {
 			g.polled = polled

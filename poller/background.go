@@ -68,18 +68,20 @@ func (p *poll) readBackgroundMeanwhile() {
 	}()
 }
 
-// backgroundMeanwhile waits for what is being read, and returns it; once, for who judges by it may change it.
-func (p *poll) backgroundMeanwhile() (m background) {
+// backgroundMeanwhile waits for what is being read. It is no part of a transaction: one that waits for another to begin may keep
+// a commit waiting that has to map the file anew, and that one keeps the other.
+func (p *poll) backgroundMeanwhile() {
 	if p.ahead != nil {
-		m = <-p.ahead
+		p.read = <-p.ahead
 		p.ahead = nil
 	}
-	return m
 }
 
-// background is what is remembered: as it was read meanwhile, unless something was committed since.
+// background is what is remembered: as it was read meanwhile, unless something was committed since; once, for who judges by it may
+// change it.
 func (p *poll) background(tx *store.Tx) (background, error) {
-	if m := p.backgroundMeanwhile(); tx.GoOn(m.seen) {
+	m := p.read
+	if p.read = (background{}); tx.GoOn(m.seen) {
 		return m, nil
 	}
 	return p.readBackground(tx)

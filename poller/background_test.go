@@ -2,6 +2,7 @@ package poller
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"doorbell/store"
 )
@@ -28,10 +29,8 @@ func TestWhatWasReadMeanwhileCountsOnlyIfNothingWasCommittedSince(t *testing.T) 
 		put("1")
 		p := &poll{a: &agency{p: &Poller{store: s}, id: "A100"}, reference: "a#1##"}
 		p.readBackgroundMeanwhile()
-		read := p.backgroundMeanwhile()
-		again := make(chan background, 1)
-		again <- read
-		p.ahead = again
+		p.backgroundMeanwhile()
+		read := p.read
 		if committed {
 			put("2")
 		}
@@ -45,8 +44,36 @@ func TestWhatWasReadMeanwhileCountsOnlyIfNothingWasCommittedSince(t *testing.T) 
 		if want := map[bool]int{false: 1, true: 2}[committed]; len(m.known) != want {
 			t.Errorf("%d contact requests are known, want %d", len(m.known), want)
 		}
-		if p.ahead != nil {
+		if p.read.known != nil {
 			t.Error("it would count twice")
 		}
 	}
+}
+
+// Where a commit has to map the file anew, it waits for the transactions that read, and keeps others from beginning: one of those
+// must not wait for one of these.
+func TestNoTransactionWaitsForWhatIsReadMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: "https://api.example"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		err = s.Update(func(tx *store.Tx) error { return tx.PutInsertion("A100", store.Insertion{Reference: "a#1##"}) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		ahead, judged := make(chan background, 1), false
+		p := &poll{a: &agency{p: &Poller{store: s}, id: "A100"}, reference: "a#1##", ahead: ahead}
+		go func() {
+			_ = s.View(func(tx *store.Tx) (err error) { _, err = p.background(tx); return err })
+			judged = true
+		}()
+		synctest.Wait()
+		if !judged {
+			t.Error("a transaction waits for one that has not begun")
+		}
+		ahead <- background{}
+		synctest.Wait()
+	})
 }

@@ -22,6 +22,7 @@ type judgement struct {
 // apply judges an answer by what is remembered and commits what it changes. Where that is nothing, it costs no commit.
 // Where identify is wanted, it stops with errIdentity instead of judging without.
 func (p *poll) apply(page *listings.ContactRequestsPage, a answer, identify bool) (result, error) {
+	p.backgroundMeanwhile()
 	var j judgement
 	look := func(tx *store.Tx) (_ bool, err error) {
 		j, err = p.judge(tx, page, a, identify)

@@ -21,7 +21,8 @@ type poll struct {
 	catchUp   *catchUp
 	verdict   verdict
 	rules     string            // under which the first answer was committed
-	ahead     <-chan background // what was read while an answer was decoded; nil: nothing
+	ahead     <-chan background // what is being read while an answer is decoded; nil: nothing
+	read      background        // what was read so, for the next judgement; zero: nothing
 }
 
 func (p *poll) run(ctx context.Context) error {

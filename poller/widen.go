@@ -102,6 +102,7 @@ func (p *poll) askWidest(ctx context.Context, page *listings.ContactRequestsPage
 func (p *poll) commitWide(page *listings.ContactRequestsPage) (found int, err error) {
 	a := answerOf(page, newestFirst(page.Size))
 	var r result
+	p.backgroundMeanwhile()
 	err = p.a.p.store.Update(func(tx *store.Tx) error {
 		m, err := p.background(tx)
 		if err != nil {

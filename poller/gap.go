@@ -30,7 +30,7 @@ func (p *poll) end(v verdict) error {
 			}
 		}
 		next := closeCatchUp(i, p.catchUp, time.Now().UTC(), p.a.skew())
-		return errors.Join(p.tellUntimed(tx, i), tx.PutInsertion(p.a.id, next))
+		return errors.Join(p.tellUntimed(tx, i), tx.NotePoll(p.a.id, p.reference, next.LastPoll), tx.PutInsertion(p.a.id, next))
 	})
 	if err != nil {
 		return err

@@ -313,21 +313,20 @@ func (p *poll) write(tx *store.Tx, j judgement, at time.Time) error {
 			return err
 		}
 	}
-	if settles {
-		return tx.NotePoll(p.a.id, p.reference, at.UTC())
-	}
-	if !mustWrite(i, d, j.verdict) {
+	if !settles && !mustWrite(i, d, j.verdict) {
 		return nil
 	}
 	if j.verdict == open {
 		i.OpenSince = at.UTC()
-	} else {
-		if err := p.tellUntimed(tx, i); err != nil {
-			return err
-		}
-		i = closeCatchUp(i, j.catchUp, at.UTC(), p.a.skew())
+		return tx.PutInsertion(p.a.id, i)
 	}
-	return tx.PutInsertion(p.a.id, i)
+	if err := tx.NotePoll(p.a.id, p.reference, at.UTC()); err != nil || settles {
+		return err
+	}
+	if err := p.tellUntimed(tx, i); err != nil {
+		return err
+	}
+	return tx.PutInsertion(p.a.id, closeCatchUp(i, j.catchUp, at.UTC(), p.a.skew()))
 }
 
 // tellUntimed says how many contact requests of a first poll were taken for old because nothing told their time. It counts

@@ -84,3 +84,32 @@ func remembered(w *world, reference string) (i store.Insertion, polled time.Time
 	}))
 	return i, polled
 }
+
+// A clock that was ahead has noted a poll that is still to come. The next poll, after it was set back, is the last one.
+func TestAClockThatWasAheadHidesNothing(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		h := &hostile{}
+		h.take(w)
+		w.publish("A100", settled)
+		h.add(settled, 10, time.Hour)
+		w.start()
+		w.pass(10 * time.Minute)
+		h.add(settled, 1, -24*time.Hour) // stands above all news
+		w.pass(5 * time.Minute)
+		early := w.remembered("A100", settled)[1] // kept10, in an entry that is full
+		w.must(w.store.Update(func(tx *store.Tx) error {
+			w.must(tx.PutContactRequest("A100", settled, early))
+			return tx.NotePoll("A100", settled, time.Now().Add(30*24*time.Hour))
+		}))
+		h.add(settled, 1, time.Second)
+		w.pass(5 * time.Minute)
+		n := len(w.log("A100"))
+		w.halt()
+		h.add(settled, 30, time.Second)
+		w.start()
+		w.pass(5 * time.Minute)
+		if told := len(w.since("A100", n)); told != 30 {
+			t.Errorf("%d contact requests are told of 30", told)
+		}
+	})
+}

@@ -81,13 +81,19 @@ func (tx *Tx) LastPoll(agency, reference string) (time.Time, error) {
 }
 
 // NotePoll remembers the time of a poll, to milliseconds, with the contact requests that it puts. So the insertion itself need
-// not be written for it. A poll that puts none leaves nothing.
+// not be written for it. A poll that puts none leaves nothing, unless the clock was set back: then no entry may tell of a later one.
 func (tx *Tx) NotePoll(agency, reference string, at time.Time) error {
 	g, err := tx.group(agency, reference)
-	if err == nil {
-		g.polled = at
+	if err != nil {
+		return err
 	}
-	return err
+	if at.Before(g.polled) {
+		for n := range g.list {
+			g.dirty[chunkOf(n)] = struct{}{}
+		}
+	}
+	g.polled = at
+	return nil
 }
 
 // group is what is remembered of the contact requests of one insertion. They lie together, a few in each entry of the

@@ -51,6 +51,10 @@ func TestAPollIsNotedWithWhatItPuts(t *testing.T) {
 	is(early)
 	note(late, all[0]) // the first of three entries
 	is(late)
+	note(early, all[len(all)-1]) // another entry, after the clock was set back
+	is(early)
+	note(late, all[0])
+	is(late)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

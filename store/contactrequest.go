@@ -186,7 +186,7 @@ func (tx *Tx) group(agency, reference string) (*group, error) {
 // readOld reads what an older version has left, each contact request under a key of its own. It takes the new form with
 // the next change of the group. Nobody writes it any more: where nothing was left once, nothing is.
 func (tx *Tx) readOld(g *group, names *fieldNames) error {
-	if tx.store.converted.Load() {
+	if since := tx.store.converted.Load(); since > 0 && tx.commit() >= int(since) {
 		return nil
 	}
 	b := tx.bucket(bucketContactRequests)
@@ -194,7 +194,9 @@ func (tx *Tx) readOld(g *group, names *fieldNames) error {
 		return nil // a store of an older version, opened to be read only
 	}
 	if k, _ := b.Cursor().First(); k == nil {
-		tx.store.converted.Store(!tx.tx.Writable()) // what one has deleted that writes may come back
+		if !tx.tx.Writable() { // what one has deleted that writes may come back
+			tx.store.converted.Store(int64(tx.commit()))
+		}
 		return nil
 	}
 	return tx.scan(bucketContactRequests, g.below, func(k, v []byte) error {

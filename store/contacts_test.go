@@ -160,6 +160,31 @@ func TestAStoreOfTheSecondFormKeepsItsContactRequests(t *testing.T) {
 	}
 }
 
+// What reads the state of before goes on to see it, whoever has seen since that nothing is left of the old form.
+func TestAViewOfBeforeSeesContactRequestsOfTheOldForm(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	s.Close()
+	makeSecondForm(t, s.Path(), variety())
+	s = open(t, dir)
+	err := s.View(func(before *store.Tx) error {
+		for _, reference := range []string{"a#1##", "a#1##2"} {
+			update(t, s, func(tx *store.Tx) error {
+				return tx.PutContactRequest("A100", reference, store.ContactRequest{ID: "new"})
+			})
+		}
+		contactRequests(t, s, "A100", "a#1##2")
+		got, err := before.ContactRequests("A100", "a#1##2")
+		if len(got) != 1 {
+			t.Errorf("before there were %+v", got)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestCompactGivesOldContactRequestsTheNewForm(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

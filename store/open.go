@@ -85,7 +85,7 @@ type Store struct {
 	appended sync.Map // by agency: chan struct{}
 	commits  atomic.Int64
 
-	converted atomic.Bool // contact requests in the form of schema 2 are not there any more
+	converted atomic.Int64 // since this commit no contact requests are there in the form of schema 2; 0: not known
 	newest    atomic.Pointer[newest]
 
 	agencies   decoded[Agency]

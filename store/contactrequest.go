@@ -120,7 +120,7 @@ func chunkOf(place int) int { return min(place/chunkSize, maxChunks-1) }
 
 func (g *group) put(c ContactRequest) {
 	if g.place == nil {
-		g.place, g.dirty = make(map[string]int, len(g.list)+1), map[int]struct{}{}
+		g.place = make(map[string]int, len(g.list)+1)
 		for n := range g.list {
 			g.place[g.list[n].ID] = n
 		}
@@ -156,7 +156,7 @@ func (tx *Tx) group(agency, reference string) (*group, error) {
 	if g := tx.groups[string(below)]; g != nil {
 		return g, nil
 	}
-	g := &group{agency: agency, below: below}
+	g := &group{agency: agency, below: below, dirty: map[int]struct{}{}}
 	names, err := tx.fieldNames(agency)
 	if err != nil {
 		return nil, err

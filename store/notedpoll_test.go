@@ -55,6 +55,10 @@ func TestAPollIsNotedWithWhatItPuts(t *testing.T) {
 	is(early)
 	note(late, all[0])
 	is(late)
+	note(early) // it puts none, and the clock was set back
+	is(early)
+	note(late, all[0])
+	is(late)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

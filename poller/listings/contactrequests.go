@@ -122,7 +122,11 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 func (e *envelope) contactRequests(idFields []string) sought {
 	anywhere := func(strict bool) (list, bool) {
 		e := e.withoutParts(idFields)
-		return e.first(e.contactRules(idFields, strict))
+		l, ok := e.first(e.contactRules(idFields, strict))
+		if other, sure := e.instead(l, idFields); ok && isEmpty(l.raw) && (!sure || other.path != l.path) {
+			return list{}, false // it would be a guess here, as it would be where it is learned
+		}
+		return l, ok
 	}
 	return sought{
 		what: expectedContactRequests, names: contactNames,

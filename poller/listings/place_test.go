@@ -232,3 +232,12 @@ func TestALearnedPlaceHidesNoContactRequestBesideIt(t *testing.T) {
 		}
 	}
 }
+
+func TestAnEmptyListIsNotNoneBesideSeveralThatHoldContactRequests(t *testing.T) {
+	const lead = `{"id":7,"createdAt":"2026-11-20T10:41:07+0100","email":"n@x"}`
+	body := `{"items":[],"new":[` + lead + `],"old":[` + lead + `]}`
+	for _, shape := range []Shape{{}, {Path: "/items", Known: true}} {
+		_, _, page, err := expecting(t, shape, body)
+		assertDrift(t, "contact requests", body, page == nil, err)
+	}
+}

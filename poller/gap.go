@@ -14,11 +14,10 @@ func (p *poll) end(v verdict) error {
 	var gap *store.Trouble
 	err := p.a.p.store.Update(func(tx *store.Tx) error {
 		gap = nil
-		m, err := p.readBackground(tx)
+		i, state, known, err := p.remembered(tx)
 		if err != nil {
 			return err
 		}
-		i, state, known := m.insertion, m.state, m.known
 		if v == closedGivenUp {
 			if gap, err = p.tellGap(tx, i, known); err != nil {
 				return err

@@ -22,7 +22,6 @@ type judgement struct {
 // apply judges an answer by what is remembered and commits what it changes. Where that is nothing, it costs no commit.
 // Where identify is wanted, it stops with errIdentity instead of judging without.
 func (p *poll) apply(page *listings.ContactRequestsPage, a answer, identify bool) (result, error) {
-	p.backgroundMeanwhile()
 	var j judgement
 	look := func(tx *store.Tx) (_ bool, err error) {
 		j, err = p.judge(tx, page, a, identify)
@@ -33,11 +32,14 @@ func (p *poll) apply(page *listings.ContactRequestsPage, a answer, identify bool
 }
 
 func (p *poll) judge(tx *store.Tx, page *listings.ContactRequestsPage, a answer, identify bool) (j judgement, err error) {
-	m, err := p.background(tx)
+	i, state, known, err := p.remembered(tx)
 	if err != nil {
 		return j, err
 	}
-	i, state, known, s := m.insertion, m.state, m.known, p.sight(m, page.Received)
+	s, err := p.sight(tx, i, state, page.Received)
+	if err != nil {
+		return j, err
+	}
 	a.imprint.recognise(s, known)
 	if identify && len(a.requests) > 0 && (!p.learned(state) || unfit(state.IDField, a.imprint, known) != "") {
 		return j, errIdentity

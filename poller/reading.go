@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -20,13 +21,10 @@ type poll struct {
 	look      *look
 	catchUp   *catchUp
 	verdict   verdict
-	rules     string            // under which the first answer was committed
-	ahead     <-chan background // what is being read while an answer is decoded; nil: nothing
-	read      background        // what was read so, for the next judgement; zero: nothing
+	rules     string // under which the first answer was committed
 }
 
 func (p *poll) run(ctx context.Context) error {
-	defer p.backgroundMeanwhile() // nobody reads the store behind the back of who closes it
 	if err := p.knowWindows(); err != nil {
 		return err
 	}
@@ -193,7 +191,7 @@ func small(n int) int32 { return int32(min(n, math.MaxInt32)) }
 // ask puts one question to the API.
 func (p *poll) ask(ctx context.Context, q question) (*listings.ContactRequestsPage, error) {
 	key := p.a.keyFor(listings.OperationContactRequests)
-	q.Expect.Shape, q.Expect.Changed = p.a.shape(listings.OperationContactRequests), p.readBackgroundMeanwhile
+	q.Expect.Shape = p.a.shape(listings.OperationContactRequests)
 	page, err := p.a.p.client.ContactRequests(ctx, key, p.a.id, p.reference, q)
 	if err != nil {
 		return nil, err
@@ -268,17 +266,41 @@ func rulesOf(state store.Agency, d contactsDiff) string {
 	return state.IDField + "/" + strconv.Itoa(d.fields) + "/" + strconv.FormatBool(o.Learned) + o.Path
 }
 
-func (p *poll) sight(m background, at time.Time) contactsSight {
+// remembered is what the store knows of the insertion and its agency.
+func (p *poll) remembered(tx *store.Tx) (i store.Insertion, state store.Agency, known []store.ContactRequest, err error) {
+	i, exists, err := tx.Insertion(p.a.id, p.reference)
+	if err == nil && !exists {
+		err = fmt.Errorf("agency %s: an insertion is polled that is not remembered", p.a.id)
+	}
+	if err != nil {
+		return i, state, nil, err
+	}
+	if state, _, err = tx.Agency(p.a.id); err != nil {
+		return i, state, nil, err
+	}
+	if known, err = tx.ContactRequests(p.a.id, p.reference); err != nil {
+		return i, state, nil, err
+	}
+	polled, err := tx.LastPoll(p.a.id, p.reference)
+	if polled.After(i.LastPoll) {
+		i.LastPoll = polled
+	}
+	return i, state, known, err
+}
+
+func (p *poll) sight(tx *store.Tx, i store.Insertion, state store.Agency, at time.Time) (contactsSight, error) {
 	after := p.look.at
 	if after.IsZero() {
-		after = m.insertion.LastPoll
+		after = i.LastPoll
 	}
+	names, err := tx.FieldNames(p.a.id)
+	last := listings.Insertion{Reference: p.reference, Record: tx.Record(p.a.id, p.reference)}
 	return contactsSight{
-		sight:     sight{agencyID: p.a.id, at: at.UTC(), after: after.UTC(), emit: p.a.p.o.Announce && !refiltered(m.state, m.insertion)},
-		insertion: m.insertion, summary: m.summary, rules: p.a.p.rules.after(m.state.FieldsVersion), skew: p.a.skew(),
-		idField: m.state.IDField, pastIDs: m.state.PastIDFields, noIDs: m.state.RefusedIDFields,
-		names: m.names, drifts: m.state.Operation(string(listings.OperationContactRequests)).Drifts,
-	}
+		sight:     sight{agencyID: p.a.id, at: at.UTC(), after: after.UTC(), emit: p.a.p.o.Announce && !refiltered(state, i)},
+		insertion: i, summary: summary(last), rules: p.a.p.rules.after(state.FieldsVersion), skew: p.a.skew(),
+		idField: state.IDField, pastIDs: state.PastIDFields, noIDs: state.RefusedIDFields,
+		names: names, drifts: state.Operation(string(listings.OperationContactRequests)).Drifts,
+	}, err
 }
 
 func (p *poll) write(tx *store.Tx, j judgement, at time.Time) error {

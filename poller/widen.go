@@ -102,13 +102,15 @@ func (p *poll) askWidest(ctx context.Context, page *listings.ContactRequestsPage
 func (p *poll) commitWide(page *listings.ContactRequestsPage) (found int, err error) {
 	a := answerOf(page, newestFirst(page.Size))
 	var r result
-	p.backgroundMeanwhile()
 	err = p.a.p.store.Update(func(tx *store.Tx) error {
-		m, err := p.background(tx)
+		i, state, known, err := p.remembered(tx)
 		if err != nil {
 			return err
 		}
-		i, known, s := m.insertion, m.known, p.sight(m, page.Received)
+		s, err := p.sight(tx, i, state, page.Received)
+		if err != nil {
+			return err
+		}
 		d := diffContactRequests(s, known, a)
 		r = result{catchUp: p.catchUp.clone()}
 		r.catchUp.judge(p.circumstances(i, known, a, s.skew), a, d)
@@ -120,7 +122,7 @@ func (p *poll) commitWide(page *listings.ContactRequestsPage) (found int, err er
 		gap, told := p.a.windows.gap(p.reference)
 		r.recovered = told && r.catchUp.whole
 		closed := result{catchUp: p.catchUp, verdict: closedOverlap, recovered: r.recovered}
-		return p.write(tx, judgement{closed, i, m.state, d, gap}, page.Received)
+		return p.write(tx, judgement{closed, i, state, d, gap}, page.Received)
 	})
 	if err == nil && r.recovered {
 		p.a.toldGap(p.reference, nil)

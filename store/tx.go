@@ -72,18 +72,20 @@ var errUnchanged = errors.New("unchanged")
 // between, write finds what look has read: nothing is read twice. Else look has another look first, in the transaction of
 // write. What look does not ask for costs no commit, and waits for none.
 func (s *Store) Change(look func(*Tx) (bool, error), write func(*Tx) error) error {
-	var seen Seen
+	var seen *Tx
+	var commit int
 	wanted := false
 	err := s.View(func(tx *Tx) (err error) {
+		seen, commit = tx, tx.commit()
 		wanted, err = look(tx)
-		seen = tx.Seen()
 		return err
 	})
 	if err != nil || !wanted {
 		return err
 	}
 	err = s.Update(func(tx *Tx) error {
-		if tx.GoOn(seen) {
+		if tx.commit() == commit {
+			tx.names, tx.known, tx.groups = seen.names, seen.known, seen.groups
 			return write(tx)
 		}
 		if wanted, err := look(tx); err != nil || !wanted {
@@ -95,27 +97,6 @@ func (s *Store) Change(look func(*Tx) (bool, error), write func(*Tx) error) erro
 		return nil
 	}
 	return err
-}
-
-// Seen is what a transaction has read of contact requests. One transaction at a time may go on with it.
-type Seen struct {
-	commit int
-	names  map[string]*fieldNames
-	known  map[string]*forms
-	groups map[string]*group
-}
-
-// Seen is what tx has read so far, for another transaction to go on with. tx must have written none of it.
-func (tx *Tx) Seen() Seen { return Seen{tx.commit(), tx.names, tx.known, tx.groups} }
-
-// GoOn takes over what another transaction has read. Where something was committed since, that is worth nothing: it is false then,
-// and tx reads for itself.
-func (tx *Tx) GoOn(with Seen) bool {
-	if with.commit != tx.commit() {
-		return false
-	}
-	tx.names, tx.known, tx.groups = with.names, with.known, with.groups
-	return true
 }
 
 // commit is the number of the last commit that tx sees.

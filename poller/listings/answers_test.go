@@ -3,7 +3,6 @@ package listings
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 )
@@ -283,30 +282,5 @@ func TestTotalsOfHeadersCountWhereTheBodyTellsNone(t *testing.T) {
 		if err != nil || page.Total != row.total {
 			t.Errorf("%s %q: %+v %v", row.name, row.value, page, err)
 		}
-	}
-}
-
-func TestWhoWaitsForAChangedAnswerIsToldBeforeItIsDecoded(t *testing.T) {
-	c, told := bare(t), 0
-	expect := Expect{Shape: Shape{Path: "/data", Known: true}, Changed: func() { told++ }}
-	ask := func(status int, body string, known Hashes) (*ContactRequestsPage, error) {
-		expect.Hashes = known
-		return c.contactRequestsPage(&exchange{
-			request: Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "r"}, status: status, body: []byte(body), expect: expect,
-		}, 20)
-	}
-	const first = `{"data":[{"id":"1","createdAt":"2026-01-01T10:00:00Z"}]}`
-	page, err := ask(http.StatusOK, first, Hashes{})
-	if err != nil || told != 1 {
-		t.Fatalf("told %d times, %v", told, err)
-	}
-	if again, err := ask(http.StatusOK, first, page.Hashes); err != nil || !again.Same || told != 1 {
-		t.Errorf("of the same answer told %d times, %v", told-1, err)
-	}
-	if _, err := ask(http.StatusNotModified, "", page.Hashes); err != nil || told != 1 {
-		t.Errorf("of an answer that was left out told %d times, %v", told-1, err)
-	}
-	if _, err := ask(http.StatusOK, first[:20], page.Hashes); err == nil || told != 2 {
-		t.Errorf("of a cut answer told %d times, %v", told-1, err)
 	}
 }

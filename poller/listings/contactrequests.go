@@ -98,9 +98,6 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 	if page.Hashes, page.Same, _ = c.recognise(x); page.Same {
 		return page, nil
 	}
-	if x.expect.Changed != nil {
-		x.expect.Changed()
-	}
 	e, err := x.answer(expectedContactRequests)
 	if err != nil {
 		return nil, err

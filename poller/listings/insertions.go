@@ -41,7 +41,6 @@ type Expect struct {
 	Shape              Shape
 	ETag, LastModified string // what the answer may be left out for, if nothing has changed since; empty: it may not
 	Hashes             Hashes // of an answer that need not be decoded again; zero: there is none
-	Changed            func() // called before another answer is decoded; nil: nobody waits for it
 
 	known func(Hashes) bool // nil: Hashes.Is
 }

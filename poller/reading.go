@@ -310,7 +310,7 @@ func (p *poll) write(tx *store.Tx, j judgement, at time.Time) error {
 			return err
 		}
 	}
-	settles := settlesAtOnce(i, j.verdict)
+	settles := settlesAtOnce(i, j.verdict, at)
 	for _, put := range d.puts {
 		if settles && put.Epoch == i.Epoch {
 			put.Epoch--

@@ -1,6 +1,7 @@
 package poller_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -87,6 +88,23 @@ func remembered(w *world, reference string) (i store.Insertion, polled time.Time
 
 // A clock that was ahead has noted a poll that is still to come. The next poll, after it was set back, is the last one.
 func TestAClockThatWasAheadHidesNothing(t *testing.T) {
+	future := func() time.Time { return time.Now().Add(30 * 24 * time.Hour) }
+	for name, note := range map[string]func(*world, *store.Tx) error{
+		"noted with contact requests": func(w *world, tx *store.Tx) error {
+			early := w.remembered("A100", settled)[1] // kept10, in an entry that is full
+			return errors.Join(tx.PutContactRequest("A100", settled, early), tx.NotePoll("A100", settled, future()))
+		},
+		"noted with the insertion": func(_ *world, tx *store.Tx) error {
+			i, _, err := tx.Insertion("A100", settled)
+			i.LastPoll = future()
+			return errors.Join(err, tx.PutInsertion("A100", i))
+		},
+	} {
+		t.Run(name, func(t *testing.T) { hidesNothing(t, note) })
+	}
+}
+
+func hidesNothing(t *testing.T, note func(*world, *store.Tx) error) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		h := &hostile{}
 		h.take(w)
@@ -96,11 +114,7 @@ func TestAClockThatWasAheadHidesNothing(t *testing.T) {
 		w.pass(10 * time.Minute)
 		h.add(settled, 1, -24*time.Hour) // stands above all news
 		w.pass(5 * time.Minute)
-		early := w.remembered("A100", settled)[1] // kept10, in an entry that is full
-		w.must(w.store.Update(func(tx *store.Tx) error {
-			w.must(tx.PutContactRequest("A100", settled, early))
-			return tx.NotePoll("A100", settled, time.Now().Add(30*24*time.Hour))
-		}))
+		w.must(w.store.Update(func(tx *store.Tx) error { return note(w, tx) }))
 		h.add(settled, 1, time.Second)
 		w.pass(5 * time.Minute)
 		n := len(w.log("A100"))

@@ -315,9 +315,11 @@ func TestMoreThanCanWaitEndsNoProcess(t *testing.T) {
 			}
 			return &sandbox.Fault{Body: []byte(body.String()), Delay: 10 * time.Second}
 		})
-		w.pass(5 * time.Minute)
-		if n := count(w.log("A100"), events.TypeInsertionAppeared); n != 60 {
-			t.Errorf("%d appeared", n)
+		for n, left := 0, 30; n != 60; left-- { // each walk reads 24 MB
+			w.pass(10 * time.Second)
+			if n = count(w.log("A100"), events.TypeInsertionAppeared); n > 60 || left == 0 {
+				t.Fatalf("%d appeared", n)
+			}
 		}
 	})
 }

@@ -21,11 +21,11 @@ func TestANewContactRequestLeavesItsInsertionAsItWas(t *testing.T) {
 		}
 		w.start()
 		w.pass(10 * time.Minute)
-		before, _ := remembered(w, settled)
+		before, _ := insertionOf(w, settled)
 		id := w.write("A100", settled, time.Second)
 		w.pass(5 * time.Minute)
 
-		after, polled := remembered(w, settled)
+		after, polled := insertionOf(w, settled)
 		if after != before {
 			t.Errorf("it was %+v, is %+v", before, after)
 		}
@@ -50,12 +50,12 @@ func TestWhatManyPollsHaveLearnedClosesTheWindowAfterARestart(t *testing.T) {
 		h.add(settled, 3, time.Hour)
 		w.start()
 		w.pass(10 * time.Minute)
-		before, _ := remembered(w, settled)
+		before, _ := insertionOf(w, settled)
 		for range 30 {
 			h.add(settled, 1, time.Second)
 			w.pass(2 * time.Minute)
 		}
-		if now, _ := remembered(w, settled); now != before {
+		if now, _ := insertionOf(w, settled); now != before {
 			t.Errorf("the insertion was written: %+v, %+v", before, now)
 		}
 		w.halt()
@@ -74,8 +74,8 @@ func TestWhatManyPollsHaveLearnedClosesTheWindowAfterARestart(t *testing.T) {
 	})
 }
 
-// remembered is the store's insertion, and when a poll has last put contact requests of it.
-func remembered(w *world, reference string) (i store.Insertion, polled time.Time) {
+// insertionOf is the store's insertion, and when a poll has last put contact requests of it.
+func insertionOf(w *world, reference string) (i store.Insertion, polled time.Time) {
 	w.t.Helper()
 	w.must(w.store.View(func(tx *store.Tx) (err error) {
 		if i, _, err = tx.Insertion("A100", reference); err == nil {

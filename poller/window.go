@@ -254,7 +254,7 @@ func closeCatchUp(i store.Insertion, c *catchUp, at time.Time, skew time.Duratio
 }
 
 // settlesAtOnce says whether an answer is a catch-up of its own, begun and closed. Then nothing changes of the insertion itself:
-// what is learned counts as learned before its Epoch. To write it would be a fourth of all that a new contact request costs.
+// what is learned counts as learned before its Epoch. To write it would cost a commit two pages more.
 // Where a clock that was ahead has written it, it is written again, for a time to come must not stay.
 func settlesAtOnce(i store.Insertion, v verdict, at time.Time) bool {
 	return v != open && i.Polled && i.OpenSince.IsZero() && i.Epoch > 0 && !i.LastPoll.After(at)

@@ -30,6 +30,7 @@ func TestKeysByAgency(t *testing.T) {
 		{"equals sign in a key", "API_KEYS=A100=a==", "A100=a=="},
 		{"equals signs of a key for all", "AGENCIES=A100;API_KEY=B200==", "A100=B200=="},
 		{"colon in a key", "AGENCIES=A100;API_KEYS=ab:k", "A100=ab:k"},
+		{"a key like another agency and its key", "AGENCIES=A100;API_KEY=K7:k", "A100=K7:k"},
 		{"blanks around", "API_KEYS= A100 = a | n , B200 = b ,", "A100=a|n B200=b"},
 		{"the same twice", "AGENCIES=A100;API_KEY=k;API_KEY_NEXT=k", "A100=k"},
 	} {

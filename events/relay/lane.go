@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -71,6 +72,10 @@ type strays struct {
 	reported   time.Time
 }
 
+// storeAfter is how long a lane rests before it stores its cursor: by then an event has long been delivered. Were the process
+// to end meanwhile, the next one would find in the stream what has landed.
+const storeAfter = 2 * time.Millisecond
+
 func newLane(r *Relay, agency string) *lane {
 	return &lane{
 		r: r, agency: agency, token: events.Token(agency), filter: events.AgencyFilter(r.o.Prefix, agency),
@@ -87,7 +92,7 @@ func (l *lane) run(ctx context.Context) error {
 		if !ok {
 			return nil
 		}
-		err := l.work(ctx, s)
+		err := l.work(ctx, s, appended)
 		c := classify(err)
 		switch {
 		case ctx.Err() != nil && c != classLog:
@@ -120,21 +125,22 @@ func (l *lane) run(ctx context.Context) error {
 // finish is run, once, without waiting for anything.
 func (l *lane) finish(ctx context.Context, s session) error {
 	for failures := 1; ; failures++ {
-		err := l.work(ctx, s)
+		err := l.work(ctx, s, nil)
 		if err == nil || ctx.Err() != nil || !classify(err).lookAtOnce() || failures == 3 {
 			return err
 		}
 	}
 }
 
-// work brings the lane up to date with the stream if need be, and publishes until nothing is left.
-func (l *lane) work(ctx context.Context, s session) error {
+// work brings the lane up to date with the stream if need be, and publishes until nothing is left and nothing is appended while
+// it rests.
+func (l *lane) work(ctx context.Context, s session, appended <-chan struct{}) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.connected, cancel)()
-	err := l.publishAll(work, s)
+	err := l.publishAll(work, s, appended)
 	if err != nil {
 		l.doubt = true
 		if classify(err) == classTooMany {
@@ -147,7 +153,7 @@ func (l *lane) work(ctx context.Context, s session) error {
 	return err
 }
 
-func (l *lane) publishAll(ctx context.Context, s session) error {
+func (l *lane) publishAll(ctx context.Context, s session, appended <-chan struct{}) error {
 	if l.doubt || l.verified != s.number {
 		if err := l.verify(ctx); err != nil {
 			return err
@@ -162,10 +168,30 @@ func (l *lane) publishAll(ctx context.Context, s session) error {
 			}
 		}
 		more, err := l.publishNext(ctx, s)
-		if err != nil || !more {
-			return err
+		switch {
+		case err != nil:
+			return errors.Join(err, l.store())
+		case !more && !l.rest(ctx, appended):
+			return l.store()
 		}
 	}
+}
+
+// rest waits before the cursor is stored, and is true if something was appended meanwhile. A commit at once would take disk and
+// processor from those to whom the server is just delivering; and what comes one by one needs one for all.
+func (l *lane) rest(ctx context.Context, appended <-chan struct{}) bool {
+	if appended == nil || l.place == l.cursor {
+		return false
+	}
+	t := time.NewTimer(storeAfter)
+	defer t.Stop()
+	select {
+	case <-appended:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+	case <-t.C:
+	}
+	return false
 }
 
 // publishNext sends the next batch. It is false if there is none.
@@ -205,6 +231,9 @@ func (l *lane) publishNext(ctx context.Context, s session) (bool, error) {
 	}
 	l.advance(batch[len(batch)-1], place)
 	l.repair.count(l.place.Sequence)
+	if l.repair.reason == "" && !l.told.above && l.place.Sequence < l.cursor.Sequence+uint64(l.most) {
+		return true, nil // the cursor is stored after a rest
+	}
 	return true, l.store()
 }
 

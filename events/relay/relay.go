@@ -7,7 +7,8 @@
 // has acknowledged, its place n in the stream, and when that stream was created. The relay reads what follows the cursor
 // and publishes it in atomic batches. The first message of a batch carries a fence: it is refused if the last message of
 // this agency is not the one that the relay saw last. So a late copy of a batch, a second relay, or a stray publisher
-// cannot slip in between unseen. Only after the acknowledgement does the cursor move, in one durable commit.
+// cannot slip in between unseen. Only after the acknowledgement does the cursor move, in one durable commit: a moment later, so
+// that what comes one by one needs one commit for all. Were the process to end before, the next look would find what has landed.
 //
 // Every failure is in doubt: a timeout does not say whether the batch has landed. After any failure, at the start, after
 // every reconnect and once an hour the relay therefore looks before it sends ([lane.look], [lane.verify]):

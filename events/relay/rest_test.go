@@ -1,0 +1,127 @@
+package relay
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"doorbell/events"
+)
+
+// commits is a log that notes which cursors were stored.
+type commits struct {
+	*memLog
+	cursors []uint64
+}
+
+func (c *commits) SetCursor(agency string, to events.Cursor) error {
+	err := c.memLog.SetCursor(agency, to)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.cursors = append(c.cursors, to.Sequence)
+	}
+	return err
+}
+
+// stored are the cursors that were, since the last call.
+func (c *commits) stored() []uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.cursors
+	c.cursors = nil
+	return all
+}
+
+func newRestingBell(t *testing.T) (*bell, *scissors, *commits) {
+	b, s := newCutBell(t)
+	b.log.ring(t, "A100", 1)
+	log := &commits{memLog: b.log}
+	b.o.Log = log
+	t.Cleanup(b.start(b.relay()))
+	within(t, time.Second, "published", func() bool { return b.published("A100") })
+	log.stored()
+	return b, s, log
+}
+
+func (b *bell) streamHolds(t *testing.T, n int) {
+	t.Helper()
+	if got := len(held(t, b.js, "listings.v1.A100.>")); got != n {
+		t.Errorf("the stream holds %d events, not %d", got, n)
+	}
+}
+
+func TestWhatComesOneByOneIsPublishedAtOnceAndNeedsOneCommitOfTheCursor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b, _, log := newRestingBell(t)
+		for n := range 5 {
+			b.log.ring(t, "A100", 1)
+			synctest.Wait()
+			b.streamHolds(t, n+2)
+			time.Sleep(storeAfter - time.Nanosecond)
+		}
+		if got := log.stored(); len(got) != 0 {
+			t.Errorf("cursors %v were stored while events came", got)
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if got := log.stored(); !slices.Equal(got, []uint64{6}) {
+			t.Errorf("stored were %v", got)
+		}
+	})
+}
+
+func TestACursorIsStoredNowAndThenHoweverManyEventsFollow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b, _, log := newRestingBell(t)
+		for range 2*serverBatch + 10 {
+			b.log.ring(t, "A100", 1)
+			synctest.Wait()
+		}
+		if got := log.stored(); !slices.Equal(got, []uint64{serverBatch + 1, 2*serverBatch + 1}) {
+			t.Errorf("stored were %v", got)
+		}
+	})
+}
+
+func TestWhatWasAcknowledgedIsStoredWhereTheNextEventFails(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b, s, log := newRestingBell(t)
+		b.log.ring(t, "A100", 1)
+		synctest.Wait()
+		s.mu.Lock()
+		s.at, s.hole = "Nats-Expected-Stream", true
+		s.mu.Unlock()
+		b.log.ring(t, "A100", 1)
+		synctest.Wait()
+		if got := log.stored(); len(got) != 0 {
+			t.Errorf("cursors %v were stored before the answer is overdue", got)
+		}
+		time.Sleep(b.o.AckWait)
+		synctest.Wait()
+		if got := log.stored(); len(got) == 0 || got[0] != 2 {
+			t.Errorf("stored were %v", got)
+		}
+		within(t, time.Minute, "published", func() bool { return b.published("A100") })
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+		b.wantRepairs("A100")
+	})
+}
+
+func TestTheCursorIsStoredWhereTheRelayEndsWhileALaneRests(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		b.log.ring(t, "A100", 1)
+		stop := b.start(b.relay())
+		synctest.Wait()
+		b.streamHolds(t, 1)
+		if b.published("A100") {
+			t.Error("the lane did not rest")
+		}
+		stop()
+		if !b.published("A100") {
+			t.Error("the cursor was not stored")
+		}
+	})
+}

@@ -237,7 +237,7 @@ func (a *app) run(ctx context.Context) error {
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() { a.forward(watching) })
 	var watch errgroup.Group
-	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.keys, a.admitOthers, a.serve, a.serveHTTP, a.feel, a.ping, a.answer, a.watchdog, a.tend} {
+	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.keys, a.admitOthers, a.serve, a.serveHTTP, a.feel, a.ping, a.answer, a.watchdog, a.tend, stayLight} {
 		watch.Go(func() error {
 			defer stop()
 			return part(watching)

@@ -17,8 +17,8 @@ import (
 
 func judgedByLeads(t *testing.T, b *talker) {
 	program := filepath.Join(t.TempDir(), "leads")
-	build := exec.Command("go", "build", "-o", program, "leads.go")
-	build.Dir = interop
+	build := exec.Command("go", "build", "-trimpath", "-o", program, "leads.go") // with what binary was compiled for
+	build.Dir, build.Env = interop, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

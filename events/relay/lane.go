@@ -1,8 +1,8 @@
 package relay
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -170,7 +170,7 @@ func (l *lane) publishAll(ctx context.Context, s session, appended <-chan struct
 		more, err := l.publishNext(ctx, s)
 		switch {
 		case err != nil:
-			return errors.Join(err, l.store())
+			return cmp.Or(l.store(), err)
 		case !more && !l.rest(ctx, appended):
 			return l.store()
 		}

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -122,6 +123,29 @@ func TestTheCursorIsStoredWhereTheRelayEndsWhileALaneRests(t *testing.T) {
 		stop()
 		if !b.published("A100") {
 			t.Error("the cursor was not stored")
+		}
+	})
+}
+
+// An answer that does not come ends with the error of a context, which at the end of a relay means nothing. That of the log does.
+func TestACommitThatFailsEndsTheRelayAlsoWhereTheNextEventGetsNoAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b, s := newCutBell(t)
+		b.log.ring(t, "A100", 1)
+		ended := make(chan error, 1)
+		r := b.relay()
+		go func() { ended <- r.Run(t.Context()) }()
+		within(t, time.Second, "published", func() bool { return b.published("A100") })
+		b.log.ring(t, "A100", 1)
+		synctest.Wait()
+		s.mu.Lock()
+		s.at, s.hole = "Nats-Expected-Stream", true
+		s.mu.Unlock()
+		b.log.ring(t, "A100", 1)
+		synctest.Wait()
+		b.log.breakCommits()
+		if err := <-ended; !errors.Is(err, ErrLog) {
+			t.Errorf("Run: %v", err)
 		}
 	})
 }

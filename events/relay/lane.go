@@ -3,6 +3,7 @@ package relay
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -169,6 +170,8 @@ func (l *lane) publishAll(ctx context.Context, s session, appended <-chan struct
 		}
 		more, err := l.publishNext(ctx, s)
 		switch {
+		case errors.Is(err, ErrLog): // nothing is committed after a commit that failed
+			return err
 		case err != nil:
 			return cmp.Or(l.store(), err)
 		case !more && !l.rest(ctx, appended):

@@ -149,3 +149,72 @@ func TestACommitThatFailsEndsTheRelayAlsoWhereTheNextEventGetsNoAnswer(t *testin
 		}
 	})
 }
+
+// failing is a log whose next commit fails, and counts what is committed after it.
+type failing struct {
+	*memLog
+	next bool
+	then int
+}
+
+func (f *failing) commit(do func() error) error {
+	f.mu.Lock()
+	fails := f.next
+	if f.next = false; !fails {
+		f.then++
+	}
+	f.mu.Unlock()
+	if fails {
+		return errors.New("commit: input/output error")
+	}
+	return do()
+}
+
+func (f *failing) SetCursor(agency string, to events.Cursor) error {
+	return f.commit(func() error { return f.memLog.SetCursor(agency, to) })
+}
+
+func (f *failing) Append(e events.Event) error {
+	return f.commit(func() error { return f.memLog.Append(e) })
+}
+
+func (f *failing) failNext() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next, f.then = true, 0
+}
+
+func TestAfterACommitThatFailedNothingIsCommittedAnyMore(t *testing.T) {
+	b := newBell(t)
+	b.o.BatchEvents = 2
+	b.log.ring(t, "A100", 5)
+	log := &failing{memLog: b.log}
+	b.o.Log = log
+	log.failNext()
+	if err := b.relay().Run(t.Context()); !errors.Is(err, ErrLog) {
+		t.Fatalf("Run: %v", err)
+	}
+	if log.then != 0 {
+		t.Errorf("%d commits followed", log.then)
+	}
+}
+
+func TestARepairWhoseReportCannotBeWrittenIsReportedLater(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 5)
+	b.deliver()
+	if err := b.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
+		t.Fatal(err)
+	}
+	log := &failing{memLog: b.log}
+	b.o.Log = log
+	log.failNext()
+	if err := b.relay().Run(t.Context()); !errors.Is(err, ErrLog) {
+		t.Fatalf("Run: %v", err)
+	}
+	b.deliver()
+	exactlyOnce(t, b.js, b.log, "A100", 0)
+	if len(b.repairs("A100")) != 1 {
+		t.Errorf("reported %q", b.repairs("A100"))
+	}
+}

@@ -490,3 +490,20 @@ func TestPrepareDoesNotWaitForAServerThatIsAway(t *testing.T) {
 		t.Fatalf("it took %s", took)
 	}
 }
+
+func TestATakeoverThatCannotBeCommittedEndsTheRelayAlsoWhereTheNextMessageDoesNotCome(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b, s := newCutBell(t)
+		b.log.ring(t, "A100", 2)
+		b.deliver()
+		older := b.log.copyOf()
+		b.log.ring(t, "A100", 2)
+		b.deliver()
+		older.breakCommits()
+		b.o.Log = older
+		s.at, s.hole = `{"seq":4,"next_by_subj"`, true
+		if err := b.relay().Run(t.Context()); !errors.Is(err, ErrLog) {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}

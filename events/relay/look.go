@@ -1,8 +1,8 @@
 package relay
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -88,7 +88,7 @@ func (l *lane) readForward(ctx context.Context, after uint64) (uint64, error) {
 	for {
 		m, err := l.r.get(ctx, query{Sequence: after + 1, Next: l.filter})
 		if err != nil || m == nil {
-			return after, errors.Join(err, l.takeOver())
+			return after, cmp.Or(l.takeOver(), err)
 		}
 		if err := l.meet(ctx, m); err != nil {
 			return after, err

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,4 +80,31 @@ func TestWhatTheStartHasMappedOfTheProgramIsGivenBackAMinuteLaterAndEachHour(t *
 		}
 		stop()
 	})
+}
+
+// A program that may lie anywhere (-buildmode=pie) has such parts: the loader writes addresses into them.
+func TestWhatDiffersFromTheProgramsFileIsNotGivenBack(t *testing.T) {
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	part, err := syscall.Mmap(int(file.Fd()), 0, 4096, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Munmap(part) //nolint:errcheck // the test is over
+	part[0]++
+	want := part[0]
+	if err := syscall.Mprotect(part, syscall.PROT_READ); err != nil {
+		t.Fatal(err)
+	}
+	releaseProgram()
+	if part[0] != want {
+		t.Error("what the loader has written is gone")
+	}
 }

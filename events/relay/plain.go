@@ -46,7 +46,7 @@ func (l *lane) send(ctx context.Context, s session, messages []*nats.Msg) (uint6
 		filter, fence := l.filter, last
 		if s.manner == bySubject {
 			var err error
-			if filter, fence, err = l.ownFence(ctx, m.Subject); err != nil {
+			if filter, fence, err = l.ownFence(ctx, m.Subject, last); err != nil {
 				return 0, err
 			}
 		}
@@ -78,24 +78,33 @@ func (l *lane) sendAgain(ctx context.Context, s session, list []events.Event) er
 	return nil
 }
 
-// ownFence is the place of the last message of one subject. It is asked for once after each look.
-func (l *lane) ownFence(ctx context.Context, subject string) (filter string, fence uint64, err error) {
-	fence, known := l.fences[subject]
-	if known {
+// ownFence is the place of the last message of one subject. It is asked for once after each look. Where there is none it would
+// fence nothing: so the agency's last message has to be where we saw it, also for the others of a stream that was made anew.
+func (l *lane) ownFence(ctx context.Context, subject string, last uint64) (filter string, fence uint64, err error) {
+	if fence, known := l.fences[subject]; known {
 		return "", fence, nil
 	}
-	m, err := l.r.get(ctx, query{Last: subject})
+	if fence, err = l.r.placeOfLast(ctx, subject); err != nil {
+		return "", 0, err
+	}
+	newest, err := l.r.placeOfLast(ctx, l.filter)
 	if err != nil {
 		return "", 0, err
 	}
-	if m != nil {
-		fence = m.sequence
-	}
-	if m != nil && fence > l.fence { // it came after the look
+	if newest != last || fence > last { // it came after the look
 		return "", 0, errNotSeen
 	}
 	l.fences[subject] = fence
 	return "", fence, nil
+}
+
+// placeOfLast is where the last message of a filter stands, 0 if there is none.
+func (r *Relay) placeOfLast(ctx context.Context, filter string) (uint64, error) {
+	m, err := r.get(ctx, query{Last: filter})
+	if err != nil || m == nil {
+		return 0, err
+	}
+	return m.sequence, nil
 }
 
 // setFence expects that the last message of a filter, or where it is empty of the message's own subject, stands at a place.

@@ -91,27 +91,40 @@ func packID(id string) (packed []byte, kind byte) {
 		kind = contactHexID
 	}
 	if len(bare) == 32 {
-		if raw, err := hex.DecodeString(bare); err == nil && unpackID(raw, kind) == id {
+		if raw, err := hex.DecodeString(bare); err == nil && string(appendID(nil, raw, kind)) == id {
 			return raw, kind
 		}
 	}
 	return []byte(id), 0
 }
 
-func unpackID(packed []byte, kind byte) string {
-	switch kind {
-	case contactHexID:
-		return hex.EncodeToString(packed)
-	case contactUUID:
-		h := hex.EncodeToString(packed)
-		return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+// appendID appends an id as it was before it was packed.
+func appendID(b, packed []byte, kind byte) []byte {
+	if kind != contactHexID && kind != contactUUID {
+		return append(b, packed...)
 	}
-	return string(packed)
+	for n, c := range packed {
+		if kind == contactUUID && (n == 4 || n == 6 || n == 8 || n == 10) {
+			b = append(b, '-')
+		}
+		b = append(b, hexDigits[c>>4], hexDigits[c&0xf])
+	}
+	return b
 }
 
-// decodeChunk hands over the contact requests of a chunk, and says when a poll has written it; zero if nothing tells.
-func decodeChunk(v []byte, names *fieldNames, known *forms, add func(ContactRequest)) (polled time.Time, err error) {
-	r := &reader{b: v}
+const hexDigits = "0123456789abcdef"
+
+// chunkReader reads a chunk. What it reads has its fields in common pieces of memory.
+type chunkReader struct {
+	reader
+	names  *fieldNames
+	known  *forms
+	fields []Field // room for more
+}
+
+// decodeChunk appends the contact requests of a chunk, and says when a poll has written it; zero if nothing tells.
+func decodeChunk(list []ContactRequest, v []byte, names *fieldNames, known *forms) (_ []ContactRequest, polled time.Time, err error) {
+	r := &chunkReader{reader: reader{b: v}, names: names, known: known}
 	switch r.byte() {
 	case chunkVersion:
 		polled = r.time()
@@ -120,27 +133,28 @@ func decodeChunk(v []byte, names *fieldNames, known *forms, add func(ContactRequ
 		r.bad = true
 	}
 	for len(r.b) > 0 && !r.bad {
-		if c := decodeContactRequest(r, names, known); !r.bad {
-			add(c)
-		}
+		list = append(list, ContactRequest{})
+		r.contactRequest(&list[len(list)-1])
 	}
 	if r.bad {
-		return polled, fmt.Errorf("%w: contact requests", ErrDamaged)
+		return list[:max(len(list)-1, 0)], polled, fmt.Errorf("%w: contact requests", ErrDamaged)
 	}
-	return polled, nil
+	return list, polled, nil
 }
 
-func decodeContactRequest(r *reader, names *fieldNames, known *forms) (c ContactRequest) {
+func (r *chunkReader) contactRequest(c *ContactRequest) {
+	before := len(r.b)
 	flags := r.byte()
 	c.Redacted = flags&contactRedacted != 0
 	kind, size := flags&(contactHexID|contactUUID), 16
 	if kind == 0 {
 		size = r.int()
 	}
-	c.ID = unpackID(r.take(size), kind)
+	var room [64]byte
+	c.ID = string(appendID(room[:0], r.take(size), kind))
 	copy(c.Fingerprint[:], r.take(len(c.Fingerprint)))
 	copy(c.Digest[:], r.take(len(c.Digest)))
-	f := decodeFormOf(r, flags, names, known)
+	f := decodeFormOf(&r.reader, flags, r.names, r.known)
 	c.Rules = f.rules
 	if flags&contactFirst == 0 {
 		c.Epoch, c.Revision = r.int(), r.int()
@@ -150,18 +164,17 @@ func decodeContactRequest(r *reader, names *fieldNames, known *forms) (c Contact
 	} else {
 		c.CreatedAt = r.time()
 	}
-	if r.bad || len(f.fields) == 0 {
-		return c
-	}
-	c.Fields = make([]Field, len(f.fields))
 	digests := nibbles{b: r.take((len(f.fields)*fieldNibbles + 1) / 2)}
-	for i, n := range f.fields {
-		if r.bad {
-			return c
-		}
-		c.Fields[i] = Field{names.list[n], digests.next()}
+	if r.bad || len(f.fields) == 0 {
+		return
 	}
-	return c
+	if len(r.fields) < len(f.fields) { // those that follow are alike
+		r.fields = make([]Field, len(f.fields)*(1+len(r.b)/(before-len(r.b))))
+	}
+	c.Fields, r.fields = r.fields[:len(f.fields):len(f.fields)], r.fields[len(f.fields):]
+	for i, n := range f.fields {
+		c.Fields[i] = Field{r.names.list[n], digests.next()}
+	}
 }
 
 // nibbles are digests of fields, one behind the other, half bytes.
@@ -184,13 +197,13 @@ func (h *nibbles) add(d FieldDigest) {
 	}
 }
 
-func (h *nibbles) next() (d FieldDigest) {
-	for i := range fieldNibbles {
-		half := h.b[h.n/2] >> (4 * (1 - h.n%2)) & 0xf
-		d[i/2] |= half << (4 * (1 - i%2))
-		h.n++
+func (h *nibbles) next() FieldDigest {
+	b, whole := h.b[h.n/2:], h.n%2 == 0
+	h.n += fieldNibbles
+	if whole {
+		return FieldDigest{b[0], b[1], b[2] & 0xf0}
 	}
-	return d
+	return FieldDigest{b[0]<<4 | b[1]>>4, b[1]<<4 | b[2]>>4, b[2] << 4}
 }
 
 func decodeFormOf(r *reader, flags byte, names *fieldNames, known *forms) form {

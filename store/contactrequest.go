@@ -53,8 +53,15 @@ func (tx *Tx) ContactRequests(agency, reference string) ([]ContactRequest, error
 	if err != nil || len(g.list) == 0 {
 		return nil, err
 	}
-	all := slices.Clone(g.list)
-	slices.SortFunc(all, func(a, b ContactRequest) int { return cmp.Compare(a.ID, b.ID) })
+	order := make([]int, len(g.list))
+	for n := range order {
+		order[n] = n
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(g.list[a].ID, g.list[b].ID) })
+	all := make([]ContactRequest, len(order))
+	for at, n := range order {
+		all[at] = g.list[n]
+	}
 	return all, nil
 }
 
@@ -130,13 +137,11 @@ func (g *group) put(c ContactRequest) {
 	if !known {
 		n = len(g.list)
 		g.place[c.ID] = n
-		g.add(c)
+		g.list = append(g.list, c)
 	}
 	g.list[n] = c
 	g.dirty[chunkOf(n)] = struct{}{}
 }
-
-func (g *group) add(c ContactRequest) { g.list = append(g.list, c) }
 
 // chunk is what lies in an entry.
 func (g *group) chunk(n int) []ContactRequest {
@@ -165,14 +170,15 @@ func (tx *Tx) group(agency, reference string) (*group, error) {
 	if err != nil {
 		return nil, err
 	}
+	var chunks [][]byte
 	err = tx.scan(bucketContacts, below, func(_, v []byte) error {
-		g.list = slices.Grow(g.list, chunkSize)
-		polled, err := decodeChunk(v, names, forms, g.add)
-		if polled.After(g.polled) {
-			g.polled = polled
-		}
-		return err
+		chunks = append(chunks, v)
+		return nil
 	})
+	g.list = make([]ContactRequest, 0, chunkSize*len(chunks))
+	for n := 0; n < len(chunks) && err == nil; n++ {
+		err = g.read(chunks[n], names, forms)
+	}
 	if err == nil {
 		err = tx.readOld(g, names)
 	}
@@ -181,6 +187,15 @@ func (tx *Tx) group(agency, reference string) (*group, error) {
 	}
 	tx.groups[string(below)] = g
 	return g, nil
+}
+
+func (g *group) read(chunk []byte, names *fieldNames, known *forms) (err error) {
+	var polled time.Time
+	g.list, polled, err = decodeChunk(g.list, chunk, names, known)
+	if polled.After(g.polled) {
+		g.polled = polled
+	}
+	return err
 }
 
 // readOld reads what an older version has left, each contact request under a key of its own. It takes the new form with
@@ -205,7 +220,7 @@ func (tx *Tx) readOld(g *group, names *fieldNames) error {
 			return err
 		}
 		g.old = append(g.old, slices.Concat(g.below, k))
-		g.add(c)
+		g.list = append(g.list, c)
 		return nil
 	})
 }

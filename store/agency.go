@@ -55,7 +55,8 @@ type Agency struct {
 	// Held is a change too large to believe at once; nil if there is none.
 	Held *Held `json:"held,omitempty"`
 
-	// Operations is what is remembered of each of the API's two operations, by their names in events.
+	// Operations is what is remembered of each of the API's two operations, by their names in events. Copies of an agency have
+	// it in common, and so have all who have read it: SetOperation changes it, nobody else.
 	Operations map[string]Operation `json:"operations,omitempty"`
 	// FieldsVersion counts how often the members of contact requests changed for all of them at once.
 	FieldsVersion int `json:"fieldsVersion,omitempty"`
@@ -130,34 +131,29 @@ type Held struct {
 
 // Agency returns what is remembered of an agency, and whether anything is.
 func (tx *Tx) Agency(id string) (Agency, bool, error) {
-	v := tx.bucket(bucketAgencies).Get([]byte(id))
-	if v == nil {
-		return Agency{}, false, nil
-	}
-	a, err := tx.store.agencies.decode(id, v, func() (a Agency, err error) {
-		err = json.Unmarshal(v, &a)
-		return a, err
+	a, exists, err := readDecoded(tx, bucketAgencies, id, keptState, func(v []byte) (*Agency, error) {
+		a := new(Agency)
+		return a, json.Unmarshal(v, a)
 	})
 	if err != nil {
 		return Agency{}, false, fmt.Errorf("%w: agency %s", ErrDamaged, id)
 	}
+	if !exists {
+		return Agency{}, false, nil
+	}
 	return a.clone(), true, nil
 }
 
-// clone is a copy that shares nothing with the original.
-func (a Agency) clone() Agency {
-	a.RefusedIDFields, a.PastIDFields = slices.Clone(a.RefusedIDFields), slices.Clone(a.PastIDFields)
-	a.IDCandidates, a.Keys.Refused = slices.Clone(a.IDCandidates), slices.Clone(a.Keys.Refused)
-	if a.Held != nil {
-		held := *a.Held
-		a.Held = &held
+// clone is a copy of what may be changed in place.
+func (a *Agency) clone() Agency {
+	c := *a
+	c.RefusedIDFields, c.PastIDFields = slices.Clone(c.RefusedIDFields), slices.Clone(c.PastIDFields)
+	c.IDCandidates, c.Keys.Refused = slices.Clone(c.IDCandidates), slices.Clone(c.Keys.Refused)
+	if c.Held != nil {
+		held := *c.Held
+		c.Held = &held
 	}
-	a.Operations = maps.Clone(a.Operations)
-	for name, o := range a.Operations {
-		o.Drifts = maps.Clone(o.Drifts)
-		a.Operations[name] = o
-	}
-	return a
+	return c
 }
 
 // PutAgency remembers an agency.
@@ -166,7 +162,7 @@ func (tx *Tx) PutAgency(id string, a Agency) error {
 	if err != nil {
 		return err
 	}
-	return tx.bucket(bucketAgencies).Put([]byte(id), v)
+	return putDecoded(tx, bucketAgencies, id, keptState, v)
 }
 
 // Agencies lists the agencies that the store knows, in order; also those that are no longer configured.

@@ -23,10 +23,12 @@ func (tx *Tx) fieldNames(agency string) (*fieldNames, error) {
 	if n := tx.names[agency]; n != nil {
 		return n, nil
 	}
-	v := tx.bucket(bucketFieldNames).Get([]byte(agency))
-	n, err := tx.store.fieldNames.decode(agency, v, func() (*fieldNames, error) { return decodeNames(v) })
+	n, exists, err := readDecoded(tx, bucketFieldNames, agency, keptNames, decodeNames)
 	if err != nil {
 		return nil, err
+	}
+	if !exists {
+		n = &fieldNames{index: map[string]int{}}
 	}
 	n = &fieldNames{slices.Clip(n.list), n.index, false}
 	tx.names[agency] = n
@@ -35,7 +37,7 @@ func (tx *Tx) fieldNames(agency string) (*fieldNames, error) {
 
 func decodeNames(v []byte) (*fieldNames, error) {
 	n := &fieldNames{index: map[string]int{}}
-	if v != nil && json.Unmarshal(v, &n.list) != nil {
+	if json.Unmarshal(v, &n.list) != nil {
 		return nil, fmt.Errorf("%w: field names", ErrDamaged)
 	}
 	for i, name := range n.list {
@@ -118,13 +120,12 @@ func (tx *Tx) forms(agency string) (*forms, error) {
 	if err != nil {
 		return nil, err
 	}
-	var v []byte
-	if b := tx.bucket(bucketForms); b != nil {
-		v = b.Get([]byte(agency))
-	}
-	f, err := tx.store.forms.decode(agency, v, func() (*forms, error) { return decodeForms(v, names) })
+	f, exists, err := readDecoded(tx, bucketForms, agency, keptForms, func(v []byte) (*forms, error) { return decodeForms(v, names) })
 	if err != nil {
 		return nil, err
+	}
+	if !exists {
+		f = &forms{index: map[string]int{}}
 	}
 	f = &forms{slices.Clip(f.list), f.index, false}
 	tx.known[agency] = f
@@ -133,7 +134,7 @@ func (tx *Tx) forms(agency string) (*forms, error) {
 
 func decodeForms(v []byte, names *fieldNames) (*forms, error) {
 	f := &forms{index: map[string]int{}}
-	if v != nil && !f.decode(v, names) {
+	if !f.decode(v, names) {
 		return nil, fmt.Errorf("%w: forms of contact requests", ErrDamaged)
 	}
 	return f, nil
@@ -175,7 +176,7 @@ func (tx *Tx) writeNames(agency string, names *fieldNames, f *forms) error {
 		if err != nil {
 			return err
 		}
-		if err := tx.bucket(bucketFieldNames).Put([]byte(agency), list); err != nil {
+		if err := putDecoded(tx, bucketFieldNames, agency, keptNames, list); err != nil {
 			return err
 		}
 	}
@@ -184,7 +185,7 @@ func (tx *Tx) writeNames(agency string, names *fieldNames, f *forms) error {
 		for _, one := range f.list {
 			one.encode(w)
 		}
-		if err := tx.bucket(bucketForms).Put([]byte(agency), w.b); err != nil {
+		if err := putDecoded(tx, bucketForms, agency, keptForms, w.b); err != nil {
 			return err
 		}
 	}

@@ -43,7 +43,7 @@ func wantApart(t *testing.T, path string, a, b reflect.Value) {
 	t.Helper()
 	switch a.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map:
-		if a.Pointer() == b.Pointer() {
+		if !a.IsNil() && a.Pointer() == b.Pointer() {
 			t.Errorf("%s is shared", path)
 		}
 	case reflect.Struct:
@@ -66,7 +66,7 @@ func wantApart(t *testing.T, path string, a, b reflect.Value) {
 	}
 }
 
-func TestAnAgencyIsReadAsACopyThatSharesNothing(t *testing.T) {
+func TestAnAgencyIsReadAsACopyThatSharesNothingThatIsChangedInPlace(t *testing.T) {
 	s, err := Open(Options{Dir: t.TempDir(), BaseURL: "https://api.example.org"})
 	if err != nil {
 		t.Fatal(err)
@@ -85,6 +85,9 @@ func TestAnAgencyIsReadAsACopyThatSharesNothing(t *testing.T) {
 		if !reflect.DeepEqual(read[i], want) {
 			t.Errorf("read %+v, want %+v", read[i], want)
 		}
+	}
+	for i := range read {
+		read[i].Operations = nil // SetOperation makes a copy
 	}
 	wantApart(t, "agency", reflect.ValueOf(read[0]), reflect.ValueOf(read[1]))
 	wantApart(t, "agency", reflect.ValueOf(read[1]), reflect.ValueOf(read[2]))
@@ -124,21 +127,5 @@ func TestNamesThatAreLearnedAndNotCommittedAreForgotten(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestWhatIsLargeIsNotKeptDecoded(t *testing.T) {
-	var d decoded[int]
-	calls := 0
-	for range 2 {
-		for _, size := range []int{mostDecoded, mostDecoded + 1} {
-			_, err := d.decode("A100", make([]byte, size), func() (int, error) { calls++; return size, nil })
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if calls != 3 {
-		t.Errorf("decoded %d times", calls)
 	}
 }

@@ -87,10 +87,7 @@ type Store struct {
 
 	converted atomic.Int64 // since this commit no contact requests are there in the form of schema 2; 0: not known
 	newest    atomic.Pointer[newest]
-
-	agencies   decoded[Agency]
-	fieldNames decoded[*fieldNames]
-	forms      decoded[*forms]
+	decoded   sync.Map // by agency: *decoded
 
 	accepted Accepted
 

@@ -162,7 +162,21 @@ func (tx *Tx) PutAgency(id string, a Agency) error {
 	if err != nil {
 		return err
 	}
+	tx.agencies = append(tx.agencies, id)
 	return putDecoded(tx, bucketAgencies, id, keptState, v)
+}
+
+// decode reads agencies that were put. Who reads them next may be in a hurry, and finds them decoded.
+func (s *Store) decode(agencies []string) {
+	if len(agencies) == 0 {
+		return
+	}
+	_ = s.View(func(tx *Tx) error {
+		for _, id := range agencies {
+			_, _, _ = tx.Agency(id) // what cannot be read is said to those who want it
+		}
+		return nil
+	})
 }
 
 // Agencies lists the agencies that the store knows, in order; also those that are no longer configured.

@@ -217,6 +217,19 @@ func TestWhatIsLargeIsNotKeptDecoded(t *testing.T) {
 	}
 }
 
+func TestAnAgencyIsDecodedByWhoHasPutIt(t *testing.T) {
+	s := openEmpty(t)
+	for n := range 3 {
+		if err := s.Update(func(tx *Tx) error { return tx.PutAgency("A100", Agency{CompleteWalks: n}) }); err != nil {
+			t.Fatal(err)
+		}
+		last := s.decodedOf("A100").state.last.Load()
+		if last == nil || last.value.CompleteWalks != n || last.commit < s.decodedOf("A100").state.written.Load() {
+			t.Errorf("after the %d. time %+v is kept", n+1, last)
+		}
+	}
+}
+
 func TestAnAgencyThatIsPutLeavesItsNamesDecoded(t *testing.T) {
 	s := openEmpty(t)
 	read := func() *asOf[*fieldNames] {

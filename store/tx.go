@@ -23,6 +23,7 @@ type Tx struct {
 	known    map[string]*forms
 	groups   map[string]*group       // by the beginning of their keys
 	appended map[string]events.Event // by agency, the last one of each log that has grown; nil: none has
+	agencies []string                // that were put
 }
 
 // View runs fn on the state as it is. No network, no waiting inside: an open View keeps the file growing.
@@ -62,6 +63,7 @@ func (s *Store) update(fn func(*Tx) error) error {
 		s.newest.Store(&newest{id, own.appended})
 		s.signal(own.appended)
 	}
+	s.decode(own.agencies)
 	return nil
 }
 

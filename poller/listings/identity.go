@@ -47,9 +47,9 @@ func (o object) styled(name string) (found jsontext.Value, ok bool) {
 func (c ContactRequest) Fingerprint(reference string) (fingerprint [16]byte) {
 	p := c.Contact()
 	phone := firstText(p.Phone, p.PhoneRaw)
-	created := c.object().written()
-	if !c.CreatedAt.IsZero() {
-		created = c.CreatedAt.UTC().Format(time.RFC3339Nano)
+	created := c.CreatedAt.UTC().Format(time.RFC3339Nano)
+	if c.CreatedAt.IsZero() {
+		created = c.object().written()
 	}
 	parts := []string{reference, created, strings.ToLower(p.Email), phone, p.Message}
 	if c.CreatedAt.IsZero() && strings.Join(parts[2:], "") == "" {

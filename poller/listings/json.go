@@ -185,8 +185,7 @@ func isEmpty(raw jsontext.Value) bool {
 	case jsontext.KindNull:
 		return true
 	case jsontext.KindString:
-		s, _ := text(raw)
-		return s == ""
+		return len(bytes.TrimSpace(raw)) == len(`""`)
 	case jsontext.KindBeginArray:
 		for range elements(raw) {
 			return false

@@ -53,7 +53,7 @@ func (l list) copies(body []byte) iter.Seq2[jsontext.Value, []memberPart] {
 // contactRequest reads an element of the list, if it is filled.
 func (k *contactReader) contactRequest(raw jsontext.Value, members []memberPart) (r ContactRequest, filled bool, wrong string) {
 	o, plain := k.like.parse(raw, members)
-	if !o.isFilled() {
+	if !isFilled(o.members()) {
 		return r, false, ""
 	}
 	r.Record, r.read = json.RawMessage(raw), &k.read[0]

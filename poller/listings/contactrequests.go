@@ -3,6 +3,7 @@ package listings
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"net/url"
 	"slices"
 	"strconv"
@@ -224,15 +225,16 @@ var sideNames = []string{
 }
 
 // isFilled says whether an element may be a contact request: an object that is not empty and is not an error.
-func (o object) isFilled() bool {
-	failure := false
-	for _, f := range o {
-		if named(f.name, surest) || named(f.name, personal) && f.plain != "message" {
+func isFilled(members iter.Seq2[string, jsontext.Value]) bool {
+	some, failure := false, false
+	for name, value := range members {
+		if named(name, surest) || named(name, personal) && !SameName(name, "message") {
 			return true
 		}
-		failure = failure || (named(f.name, errorNames) || named(f.name, errorCodes)) && !isEmpty(f.value)
+		some = true
+		failure = failure || (named(name, errorNames) || named(name, errorCodes)) && !isEmpty(value)
 	}
-	return len(o) > 0 && !failure
+	return some && !failure
 }
 
 var errorCodes = []string{"errorCode"}

@@ -222,7 +222,7 @@ func holds(l list) (n int) {
 
 func hasObjects(l list) bool {
 	for raw := range elements(l.raw) {
-		if parse(raw).isFilled() {
+		if isFilled(members(raw)) {
 			return true
 		}
 	}

@@ -142,6 +142,17 @@ func (o object) all(names ...string) iter.Seq[jsontext.Value] {
 	}
 }
 
+// members yields them by name.
+func (o object) members() iter.Seq2[string, jsontext.Value] {
+	return func(yield func(string, jsontext.Value) bool) {
+		for _, f := range o {
+			if !yield(f.name, f.value) {
+				return
+			}
+		}
+	}
+}
+
 // get is the first of all.
 func (o object) get(names ...string) jsontext.Value {
 	for value := range o.all(names...) {

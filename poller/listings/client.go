@@ -85,6 +85,7 @@ type Client struct {
 	shown    atomic.Pointer[shownHeader] // as last used
 	dated    atomic.Pointer[toldDate]    // as last read
 	sketches [2]atomic.Pointer[sketch]   // of insertions and of contact requests, as last used
+	form     atomic.Pointer[form]        // of contact requests, as last read
 }
 
 // Limits are what bounds one request, see Options.

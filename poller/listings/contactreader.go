@@ -13,13 +13,17 @@ type contactReader struct {
 	client *Client
 	asked  Request
 	usual  bool // each text, number and word of the body is written as in canonical form, and no object holds a name twice
-	like   form
+	like   formed
 	read   []decoded // of those that are still to come
 }
 
 // readContactRequests fills a page from the list of its records.
 func (c *Client) readContactRequests(page *ContactRequestsPage, x *exchange, l list) error {
-	k := contactReader{client: c, asked: x.request, usual: x.scan.usual, like: form{left: l.count}, read: make([]decoded, l.count)}
+	k := contactReader{client: c, asked: x.request, usual: x.scan.usual, like: formed{left: l.count}, read: make([]decoded, l.count)}
+	last := c.form.Load()
+	if last != nil {
+		k.like.form = *last
+	}
 	page.ContactRequests = make([]ContactRequest, 0, l.count)
 	for raw, members := range l.copies(x.body) {
 		r, filled, wrong := k.contactRequest(raw, members)
@@ -31,6 +35,9 @@ func (c *Client) readContactRequests(page *ContactRequestsPage, x *exchange, l l
 			return x.drift("contact requests of what was asked for", wrong)
 		}
 		page.ContactRequests = append(page.ContactRequests, r)
+	}
+	if n := len(k.like.places); n > 0 && n <= mostRoom && len(x.body) <= largestBuffer && (last == nil || &last.places[0] != &k.like.places[0]) {
+		c.form.Store(&form{k.like.sorted, k.like.places})
 	}
 	return nil
 }

@@ -34,12 +34,17 @@ func parse(raw jsontext.Value) object {
 	return o
 }
 
-// form is what most records of an answer have in common: names, and their order.
+// form is what most records of an answer have in common, and of the next answer: names, and their order.
 type form struct {
-	sorted object // of a record; nil: its names are written in a way of their own
+	sorted object // of a record, without values; nil: its names are written in a way of their own
 	places []int  // of its members, in their order
-	left   int    // how many records are to come, at most
-	room   object // for their members
+}
+
+// formed reads records of which most have the same form.
+type formed struct {
+	form
+	left int    // how many records are to come, at most
+	room object // for their members
 }
 
 // mostRoom is how many members there is room made for at once. Their record may be the last one of its form.
@@ -48,7 +53,7 @@ const mostRoom = 1 << 10
 // parse is parse, which need not look into names that stand where they stood in the record before, nor for members of which it
 // is known where they stand. plain says that the names are plain ASCII, none of them twice. The object is good until the next
 // call, unless it is kept.
-func (f *form) parse(raw jsontext.Value, members []memberPart) (o object, plain bool) {
+func (f *formed) parse(raw jsontext.Value, members []memberPart) (o object, plain bool) {
 	o, n := f.next(), 0
 	if len(members) > 0 {
 		n = f.fill(o, raw, members)
@@ -62,7 +67,7 @@ func (f *form) parse(raw jsontext.Value, members []memberPart) (o object, plain 
 }
 
 // fill takes over the members of a record that is alike, and returns how many there are; -1: it is not alike.
-func (f *form) fill(o object, raw jsontext.Value, members []memberPart) int {
+func (f *formed) fill(o object, raw jsontext.Value, members []memberPart) int {
 	for n, m := range members {
 		if !f.take(o, n, raw[m.name:m.nameEnd], raw[m.from:m.to:m.to]) {
 			return -1
@@ -72,7 +77,7 @@ func (f *form) fill(o object, raw jsontext.Value, members []memberPart) int {
 }
 
 // search is fill where nobody knows where the members stand.
-func (f *form) search(o object, raw jsontext.Value) (n int) {
+func (f *formed) search(o object, raw jsontext.Value) (n int) {
 	for quoted, value := range rawMembers(raw) {
 		if !f.take(o, n, quoted[1:len(quoted)-1], value) {
 			return -1
@@ -83,7 +88,7 @@ func (f *form) search(o object, raw jsontext.Value) (n int) {
 }
 
 // take takes over a member that has the name of the one in its place.
-func (f *form) take(o object, n int, name []byte, value jsontext.Value) bool {
+func (f *formed) take(o object, n int, name []byte, value jsontext.Value) bool {
 	if n >= len(o) {
 		return false
 	}
@@ -97,7 +102,7 @@ func (f *form) take(o object, n int, name []byte, value jsontext.Value) bool {
 }
 
 // next is the object of a record that is alike.
-func (f *form) next() object {
+func (f *formed) next() object {
 	n := len(f.places)
 	if len(f.room) < n {
 		f.room = make(object, max(n, min(n*f.left, mostRoom)))
@@ -107,24 +112,28 @@ func (f *form) next() object {
 }
 
 // keep makes the object that parse has returned last one that stays.
-func (f *form) keep(o object) {
+func (f *formed) keep(o object) {
 	if len(f.room) > 0 && len(o) > 0 && &f.room[0] == &o[0] {
 		f.room = f.room[len(o):]
 	}
 }
 
-func (f *form) learn(raw jsontext.Value) (o object, plain bool) {
+func (f *formed) learn(raw jsontext.Value) (o object, plain bool) {
 	o = parse(raw)
-	f.sorted, f.places = o, make([]int, 0, len(o))
+	f.form = form{places: make([]int, 0, len(o))}
 	for quoted := range rawMembers(raw) {
 		name := quoted[1 : len(quoted)-1]
 		place, found := slices.BinarySearchFunc(o, name, func(f field, name []byte) int { return strings.Compare(f.name, string(name)) })
 		_, ascii := alike(name)
 		if !ascii || !found || place+1 < len(o) && o[place+1].name == o[place].name {
-			f.sorted, f.places = nil, nil
+			f.places = nil
 			return o, false
 		}
 		f.places = append(f.places, place)
+	}
+	f.sorted = slices.Clone(o)
+	for n := range f.sorted {
+		f.sorted[n].value = nil
 	}
 	return o, true
 }

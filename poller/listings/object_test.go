@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ func TestARecordIsReadAsOnItsOwnWhateverStoodBeforeIt(t *testing.T) {
 	}
 	for _, before := range records {
 		for _, record := range records {
-			var like form
+			var like formed
 			like.parse(jsontext.Value(before), nil)
 			like.parse(jsontext.Value(before), nil)
 			got, _ := like.parse(jsontext.Value(record), nil)
@@ -41,8 +42,34 @@ func TestNamesOfOneStyleAreTheSame(t *testing.T) {
 	}
 }
 
+// What one answer says of the form of records is used for the next one, whosever it is.
+func TestTheFormOfAnAnswerHoldsNothingThatWasSaid(t *testing.T) {
+	c := bare(t)
+	long := `{"createdAt":1,` + manyMembers(mostRoom) + `}`
+	for _, records := range []string{
+		`{"createdAt":"x","email":"n@example.org"}`, `{"createdAt":"y","email":"m@example.org"},{"createdAt":1,"email":2}`, `{"email":"y","createdAt":"m"}`,
+		`{"createdAt":1,"email":2,"a":3},{"createdAt":1}`, `{"createdAt":1,"createdAt":2}`, `{"createdAt":3,"a":2}`, long, `{"createdAt":1,"b":"` + strings.Repeat("x", largestBuffer) + `"}`,
+	} {
+		page, err := fuzzContactRequests(c, []byte("["+records+"]"), Shape{Known: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range page.ContactRequests {
+			if !reflect.DeepEqual(r.object(), parse(jsontext.Value(r.Record))) {
+				t.Errorf("%.40s: %.200v", r.Record, r.object())
+			}
+		}
+		if kept := c.form.Load(); len(kept.places) > mostRoom || slices.ContainsFunc(kept.sorted, func(f field) bool { return f.value != nil }) {
+			t.Errorf("%d members are kept of %.40s", len(kept.places), records)
+		}
+	}
+	if kept := c.form.Load(); len(kept.places) != 2 || kept.sorted[0].name != "a" {
+		t.Errorf("%v", kept)
+	}
+}
+
 func TestARecordThatIsKeptStaysAsItIs(t *testing.T) {
-	like := form{left: 3 * mostRoom}
+	like := formed{left: 3 * mostRoom}
 	var kept []object
 	for n := range 3 * mostRoom {
 		o, plain := like.parse(fmt.Appendf(nil, `{"id":%d,"createdAt":"x","a":%d}`, n, n/2), nil)
@@ -60,7 +87,7 @@ func TestARecordThatIsKeptStaysAsItIs(t *testing.T) {
 }
 
 func TestAFormWithoutEndTakesNoMoreRoomThanItsRecord(t *testing.T) {
-	like := form{left: maxRecords}
+	like := formed{left: maxRecords}
 	long := []byte(`{"id":1`)
 	for n := range 4 * mostRoom {
 		long = fmt.Appendf(long, `,"%d":1`, n)

@@ -51,7 +51,7 @@ func TestTheScannerFindsRecordsAndMembersWhereTheyAre(t *testing.T) {
 func TestARecordWhoseMembersAreKnownIsReadAsOnItsOwn(t *testing.T) {
 	body := `{"data":[{"id":1,"createdAt":"x","a":[1]},{"id":2,"createdAt":"y","a":{}},{"createdAt":"y","id":3,"a":0},{"id":4},{"id":5,"createdAt":"z","b":1,"a":2},{}]}`
 	found := newSketch("/data", nil, IDFields, true).read([]byte(body))
-	like := form{left: 6}
+	like := formed{left: 6}
 	for raw, list := range found.each([]byte(body)) {
 		o, plain := like.parse(raw, list)
 		like.keep(o)

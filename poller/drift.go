@@ -124,6 +124,9 @@ func (t *tally) add(list []form) {
 // judge says what is drift: what most records show, and what is remembered and may still be met. Sure are those that
 // are drift whatever the numbers say.
 func (t tally) judge(remembered map[string]time.Time, at time.Time, inForce func(used time.Time) bool, sure map[string]bool) drift {
+	if len(t.forms) == 0 {
+		return drift{}
+	}
 	d := drift{forms: map[string]bool{}}
 	live := maps.Clone(remembered)
 	maps.DeleteFunc(live, func(_ string, used time.Time) bool { return at.Sub(used) >= driftMemory && !inForce(used) })

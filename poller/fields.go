@@ -11,8 +11,9 @@ import (
 
 // fields are the short digests by which a later answer is compared field by field.
 func fields(r listings.ContactRequest, rules rules) []store.Field {
-	var list []store.Field
-	for _, f := range r.Fields() {
+	all := r.Fields()
+	list := make([]store.Field, 0, len(all))
+	for _, f := range all {
 		if isScore(lastName(f.Name)) || slices.Contains(rules.ignoreContactRequest, "/"+f.Name) {
 			continue
 		}
@@ -33,7 +34,7 @@ func lastName(name string) string { return name[strings.LastIndexByte(name, '/')
 func redacted(before []store.Field, now listings.ContactRequest) []string {
 	var names []string
 	for _, f := range now.Fields() {
-		if !f.Person || !f.Empty {
+		if !f.Erased {
 			continue
 		}
 		for _, b := range before {

@@ -86,8 +86,8 @@ func scores(record json.RawMessage) (pointers []string) {
 type Field struct {
 	Name   string   // as sent; "contact/phone" for a member of what holds the person
 	Digest [32]byte // of the value in canonical form
-	Person bool     // personal data
 	Empty  bool     // null, "", [] or {}
+	Erased bool     // empty, and personal data where it is not
 }
 
 // maxFields bounds what has to be remembered of a record; more members than that are no contact request.
@@ -104,22 +104,21 @@ func (c ContactRequest) Fields() []Field {
 
 func fieldsOf(list []Field, o object, prefix string, person bool, deeper int) []Field {
 	for _, f := range o {
-		wraps := slices.Contains(wrapperNames, f.plain)
-		holds := wraps || slices.Contains(personNames, f.plain)
-		switch {
-		case f.plain == "score" && !person:
-		case holds && deeper > 0 && f.value.Kind() == jsontext.KindBeginObject && !isEmpty(f.value):
-			list = fieldsOf(list, parse(f.value), prefix+f.name+"/", person || !wraps, deeper-1)
-		default:
-			list = append(list, digestField(prefix+f.name, f.value, person || isPersonal(f.plain)))
+		if f.plain == "score" && !person {
+			continue
 		}
+		if deeper > 0 && f.value.Kind() == jsontext.KindBeginObject && !isEmpty(f.value) {
+			wraps := slices.Contains(wrapperNames, f.plain)
+			if wraps || slices.Contains(personNames, f.plain) {
+				list = fieldsOf(list, parse(f.value), prefix+f.name+"/", person || !wraps, deeper-1)
+				continue
+			}
+		}
+		digest, _ := Digest([]byte(f.value), nil) // a member of a record is proper JSON
+		empty := isEmpty(f.value)
+		list = append(list, Field{prefix + f.name, digest, empty, empty && (person || isPersonal(f.plain))})
 	}
 	return list
-}
-
-func digestField(name string, value jsontext.Value, person bool) Field {
-	digest, _ := Digest([]byte(value), nil) // a member of a record is proper JSON
-	return Field{Name: name, Digest: digest, Person: person, Empty: isEmpty(value)}
 }
 
 // personFields are the names of members that hold personal data, or objects around it.

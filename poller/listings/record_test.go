@@ -336,18 +336,18 @@ func TestFieldsNameWhatChangedAndWhatIsPersonal(t *testing.T) {
 	r := ContactRequest{Record: json.RawMessage(`{"status":"NEW","score":5,"contact":{"phone":null,"email":"x","tags":[]},"message":"","sender":null,"viewingTimes":{}}`)}
 	var got []string
 	for _, f := range r.Fields() {
-		got = append(got, fmt.Sprint(f.Name, " ", f.Person, " ", f.Empty))
+		got = append(got, fmt.Sprint(f.Name, " ", f.Erased, " ", f.Empty))
 	}
-	want := "contact/email true false, contact/phone true true, contact/tags true true, message true true, sender true true, status false false, viewingTimes false true"
+	want := "contact/email false false, contact/phone true true, contact/tags true true, message true true, sender true true, status false false, viewingTimes false true"
 	if strings.Join(got, ", ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
 	}
 	nested := ContactRequest{Record: json.RawMessage(`{"contactRequest":{"score":1,"status":"NEW","person":{"email":null,"score":2}},"metadata":{"portal":"p","Score":4},"Score":3}`)}
 	got = nil
 	for _, f := range nested.Fields() {
-		got = append(got, fmt.Sprint(f.Name, " ", f.Person, " ", f.Empty))
+		got = append(got, fmt.Sprint(f.Name, " ", f.Erased, " ", f.Empty))
 	}
-	want = "contactRequest/person/email true true, contactRequest/person/score true false, contactRequest/status false false, metadata/portal false false"
+	want = "contactRequest/person/email true true, contactRequest/person/score false false, contactRequest/status false false, metadata/portal false false"
 	if strings.Join(got, ", ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
 	}

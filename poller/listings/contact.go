@@ -44,6 +44,9 @@ var personNames = []string{
 // person is the record seen as one object: members of what holds the person first, then its own. A customer is whoever has
 // a contract, so that one counts only where nobody else is there.
 func (o object) person() object {
+	if !slices.ContainsFunc(o, func(f field) bool { return f.value.Kind() == jsontext.KindBeginObject }) {
+		return o
+	}
 	var all object
 	for _, name := range personNames {
 		inner := o.object(name)

@@ -56,7 +56,7 @@ func (c ContactRequest) Fingerprint(reference string) (fingerprint [16]byte) {
 		digest, _ := Digest(c.Record, scores(c.Record))
 		parts = append(parts, string(digest[:]))
 	}
-	var b []byte
+	b := make([]byte, 0, 512)
 	for _, part := range parts {
 		b = binary.AppendUvarint(b, uint64(len(part)))
 		b = append(b, part...)

@@ -340,8 +340,7 @@ func (r *Relay) Resend(ctx context.Context, agency string) (sent int, err error)
 		return 0, fmt.Errorf("relay: %w", err)
 	}
 	l, _ := r.lane(agency)
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.lock()()
 	l.doubt = true // whatever happens, the next work looks
 	if err := l.verify(ctx); err != nil {
 		return 0, fmt.Errorf("relay: %w", err)

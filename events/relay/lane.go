@@ -22,10 +22,10 @@ type lane struct {
 	filter string
 	poked  chan struct{} // capacity 1
 
-	mu       sync.Mutex // held while the lane works
-	verified uint64     // number of the session in which verify succeeded last
-	doubt    bool       // something failed since
-	created  time.Time  // of the stream, at the last verify
+	working  chan struct{} // capacity 1; full while somebody works on the lane, who may be resting: see lock
+	verified uint64        // number of the session in which verify succeeded last
+	doubt    bool          // something failed since
+	created  time.Time     // of the stream, at the last verify
 	cursor   events.Cursor
 	place    events.Cursor     // newest event known to be in the stream; behind the cursor while a lost tail is sent again
 	fence    uint64            // place of the agency's last message in the stream, whoever wrote it
@@ -80,8 +80,15 @@ const storeAfter = 2 * time.Millisecond
 func newLane(r *Relay, agency string) *lane {
 	return &lane{
 		r: r, agency: agency, token: events.Token(agency), filter: events.AgencyFilter(r.o.Prefix, agency),
-		poked: make(chan struct{}, 1), most: r.o.BatchEvents, status: AgencyStatus{AgencyID: agency},
+		poked: make(chan struct{}, 1), working: make(chan struct{}, 1), most: r.o.BatchEvents, status: AgencyStatus{AgencyID: agency},
 	}
+}
+
+// lock makes everybody else wait who wants to work on the lane, until the function that it returns is called. It is no mutex,
+// because a test in virtual time would stand still where one is waited for while its holder waits for a timer.
+func (l *lane) lock() (unlock func()) {
+	l.working <- struct{}{}
+	return func() { <-l.working }
 }
 
 // run works whenever it is poked or the log has grown, and the gate is open, until ctx ends.
@@ -136,8 +143,7 @@ func (l *lane) finish(ctx context.Context, s session) error {
 // work brings the lane up to date with the stream if need be, and publishes until nothing is left and nothing is appended while
 // it rests.
 func (l *lane) work(ctx context.Context, s session, appended <-chan struct{}) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.lock()()
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.connected, cancel)()

@@ -61,8 +61,7 @@ func noAnswer(err error) bool {
 
 func (r *Relay) prepare(ctx context.Context, s session, agency string) error {
 	l, _ := r.lane(agency)
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.lock()()
 	if err := l.verify(ctx); err != nil {
 		l.doubt = true
 		return err

@@ -218,3 +218,21 @@ func TestARepairWhoseReportCannotBeWrittenIsReportedLater(t *testing.T) {
 		t.Errorf("reported %q", b.repairs("A100"))
 	}
 }
+
+func TestADrainWaitsForALaneThatRests(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		b.log.ring(t, "A100", 1)
+		r := b.relay()
+		stop := b.start(r)
+		synctest.Wait()
+		if err := r.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if !b.published("A100") {
+			t.Error("the cursor was not stored")
+		}
+		stop()
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+	})
+}

@@ -90,6 +90,14 @@ func TestTheOldServerForwardsTooWithOneFilterOnly(t *testing.T) {
 	})
 	_, stop = w.start()
 	eventually(t, "the backlog is forwarded", func() bool { return len(s.ids()) == 31 && len(w.letters()) == 1 })
+	eventually(t, "all that is for others is passed over", func() bool {
+		for _, name := range consumerNames(t, w) {
+			if c, err := w.js.Consumer(t.Context(), "LISTINGS", name); err != nil || c.CachedInfo().NumPending+uint64(c.CachedInfo().NumAckPending) > 0 {
+				return false
+			}
+		}
+		return true
+	})
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -110,7 +110,7 @@ func (o object) contact() Contact {
 		Message:   p.message(),
 
 		PreferredContact: p.preferred(),
-		Portal:           either(p, o.object("metadata")).text("portal", "sourceportal", "source", "platform"),
+		Portal:           objects{p, o.object("metadata")}.text("portal", "sourceportal", "source", "platform"),
 	}
 	contact.Phone = e164(contact.PhoneRaw)
 	return contact
@@ -191,7 +191,7 @@ func (o object) message() string {
 func (o object) home() *Address {
 	in := o.object(homeNames...)
 	a := Address{
-		Street:     in.street(),
+		Street:     objects{in}.street(),
 		PostalCode: in.scalar("postalcode", "zipcode", "zip", "plz", "postcode"),
 		Locality:   in.text("locality", "city", "town"),
 		Country:    in.text("country", "countrycode"),

@@ -140,12 +140,17 @@ func valueEnd(raw []byte, i int) (end int, ok bool) {
 
 // memberText is the name that a JSON string stands for.
 func memberText(quoted []byte) string {
+	var room [64]byte
+	return string(appendName(room[:0], quoted))
+}
+
+func appendName(to, quoted []byte) []byte {
 	name := quoted[1 : len(quoted)-1]
 	if _, plain := alike(name); plain {
-		return string(name)
+		return append(to, name...)
 	}
-	s, _ := jsontext.AppendUnquote(nil, quoted) // the error is about UTF-8, which is mended
-	return string(s)
+	to, _ = jsontext.AppendUnquote(to, quoted) // the error is about UTF-8, which is mended
+	return to
 }
 
 // text is the content of a JSON string; false for anything else.

@@ -19,13 +19,16 @@ func plain(name string) string {
 	if n == len(name) {
 		return name
 	}
-	b := append(make([]byte, 0, 64), name[:n]...)
-	for ; n < len(name); n++ {
+	return string(appendPlain(make([]byte, 0, 64), name))
+}
+
+func appendPlain[text string | []byte](to []byte, name text) []byte {
+	for n := range len(name) {
 		if c := name[n]; !isSeparator(c) {
-			b = append(b, lower(c))
+			to = append(to, lower(c))
 		}
 	}
-	return string(b)
+	return to
 }
 
 // SameName says whether two names differ in style only, so that [ContactRequest.ID] may read the same member for both. It is

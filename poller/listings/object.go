@@ -21,14 +21,28 @@ type field struct {
 
 func parse(raw jsontext.Value) object {
 	var o object
-	for name, value := range members(raw) {
+	var ends [16][2]int // of the names
+	var room [512]byte
+	at, names := ends[:0], room[:0]
+	for quoted, value := range rawMembers(raw) {
 		switch len(o) {
 		case 0:
 			o = make(object, 0, 4) // enough for most that stand in others
 		case 4:
 			o = slices.Grow(o, 12)
 		}
-		o = append(o, field{name, plain(name), value})
+		o = append(o, field{value: value})
+		from := len(names)
+		names = appendName(names, quoted)
+		end := len(names)
+		names = appendPlain(names, names[from:end])
+		at = append(at, [2]int{end, len(names)})
+	}
+	all, from := string(names), 0 // one piece of memory for all of them
+	for n, end := range at {
+		f := &o[n]
+		f.name, f.plain = all[from:end[0]], all[end[0]:end[1]]
+		from = end[1]
 	}
 	slices.SortStableFunc(o, func(a, b field) int { return strings.Compare(a.name, b.name) })
 	return o
@@ -139,12 +153,19 @@ func (f *formed) learn(raw jsontext.Value) (o object, plain bool) {
 }
 
 // all yields the values of the first name, wherever they stand in the object, then those of the next.
-func (o object) all(names ...string) iter.Seq[jsontext.Value] {
+func (o object) all(names ...string) iter.Seq[jsontext.Value] { return objects{o}.all(names...) }
+
+// objects are several, of which what the first does not say is looked for in the next.
+type objects [3]object
+
+func (l objects) all(names ...string) iter.Seq[jsontext.Value] {
 	return func(yield func(jsontext.Value) bool) {
 		for _, name := range names {
-			for _, f := range o {
-				if f.plain == name && !yield(f.value) {
-					return
+			for _, o := range l {
+				for n := range o {
+					if o[n].plain == name && !yield(o[n].value) {
+						return
+					}
 				}
 			}
 		}
@@ -181,8 +202,8 @@ func (o object) object(names ...string) object {
 }
 
 // text is the trimmed content of the first that is a text with more than white space.
-func (o object) text(names ...string) string {
-	for value := range o.all(names...) {
+func (l objects) text(names ...string) string {
+	for value := range l.all(names...) {
 		if s, ok := text(value); ok && strings.TrimSpace(s) != "" {
 			return strings.TrimSpace(s)
 		}
@@ -190,9 +211,11 @@ func (o object) text(names ...string) string {
 	return ""
 }
 
+func (o object) text(names ...string) string { return objects{o}.text(names...) }
+
 // scalar is like text and takes the text of a number, too.
-func (o object) scalar(names ...string) string {
-	for value := range o.all(names...) {
+func (l objects) scalar(names ...string) string {
+	for value := range l.all(names...) {
 		if s, ok := scalar(value); ok && strings.TrimSpace(s) != "" {
 			return strings.TrimSpace(s)
 		}
@@ -200,9 +223,11 @@ func (o object) scalar(names ...string) string {
 	return ""
 }
 
+func (o object) scalar(names ...string) string { return objects{o}.scalar(names...) }
+
 // number is the first that is a number, or a text that is one.
-func (o object) number(names ...string) json.Number {
-	for value := range o.all(names...) {
+func (l objects) number(names ...string) json.Number {
+	for value := range l.all(names...) {
 		s, _ := scalar(value)
 		s = strings.TrimSpace(s)
 		raw := jsontext.Value(s)
@@ -212,6 +237,8 @@ func (o object) number(names ...string) json.Number {
 	}
 	return ""
 }
+
+func (o object) number(names ...string) json.Number { return objects{o}.number(names...) }
 
 // references are those that a contact request names: its own, else those of objects in it such as "property". One may be
 // that of a similar property.

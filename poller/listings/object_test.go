@@ -2,9 +2,11 @@ package listings
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -128,4 +130,36 @@ func heap() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// parse makes all names of an object in one piece; here each is made alone.
+func TestTheNamesOfAnObjectAreThoseOfItsMembers(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	parts := []string{"property", "Reference", "ID", "_", "-", " ", `\u00fc`, `\n`, `\"`, "ü", "\xff", `\ud800`, strings.Repeat("long", 200)}
+	for range 2000 {
+		raw := []byte("{")
+		var want object
+		for n := range random.IntN(40) {
+			if n > 0 {
+				raw = append(raw, ',')
+			}
+			quoted := []byte(`"`)
+			for range random.IntN(4) {
+				quoted = append(quoted, parts[random.IntN(len(parts))]...)
+			}
+			quoted = append(quoted, '"')
+			value := strconv.Itoa(n)
+			raw = append(append(append(raw, quoted...), ':'), value...)
+			name := memberText(quoted)
+			want = append(want, field{name, plain(name), jsontext.Value(value)})
+		}
+		raw = append(raw, '}')
+		slices.SortStableFunc(want, func(a, b field) int { return strings.Compare(a.name, b.name) })
+		got := parse(raw)
+		if !slices.EqualFunc(got, want, func(a, b field) bool {
+			return a.name == b.name && a.plain == b.plain && string(a.value) == string(b.value)
+		}) {
+			t.Fatalf("of %q", raw)
+		}
+	}
 }

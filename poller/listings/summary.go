@@ -32,7 +32,7 @@ type Price struct {
 // Summary picks out what is known by common names.
 func (i Insertion) Summary() Summary {
 	o := parse(jsontext.Value(i.Record))
-	address, traits := either(o.object("address"), o), either(o.object("characteristics"), o)
+	address, traits := objects{o.object("address"), o}, objects{o.object("characteristics"), o}
 	s := Summary{
 		Title:       o.title(),
 		Street:      address.street(),
@@ -51,19 +51,10 @@ func (i Insertion) Summary() Summary {
 	return s
 }
 
-// either is the inner object and, for what it does not have, the outer one.
-func either(inner, outer object) object {
-	if len(inner) == 0 {
-		return outer
-	}
-	all := make(object, 0, len(inner)+len(outer))
-	return append(append(all, inner...), outer...)
-}
-
 // street joins the number to the street where they come apart.
-func (o object) street() string {
-	name := o.text("street", "streetname", "streetaddress")
-	if no := o.scalar("housenumber", "streetnumber"); name != "" && no != "" && !strings.HasSuffix(name, no) {
+func (l objects) street() string {
+	name := l.text("street", "streetname", "streetaddress")
+	if no := l.scalar("housenumber", "streetnumber"); name != "" && no != "" && !strings.HasSuffix(name, no) {
 		return name + " " + no
 	}
 	return name
@@ -75,22 +66,22 @@ func (o object) title() string {
 	primary := plain(localized.text("primary"))
 	for _, language := range []string{primary, "de", "fr", "it", "en"} {
 		in := localized.object(language)
-		if s := either(in.object("text"), in).text("title"); s != "" {
+		if s := (objects{in.object("text"), in}).text("title"); s != "" {
 			return s
 		}
 	}
-	return either(o, o.object("text")).text("title", "headline")
+	return objects{o, o.object("text")}.text("title", "headline")
 }
 
 func (o object) price() *Price {
 	prices := o.object("prices", "price")
 	rent, buy := prices.object("rent"), prices.object("buy", "purchase", "sale")
-	all := either(prices, o)
+	all := objects{prices, o}
 	currency := all.text("currency")
 	gross := firstNumber(rent.number("gross"), all.number("grossrent", "rentgross"))
 	net := firstNumber(rent.number("net"), all.number("netrent", "rentnet"))
 	if amount := firstNumber(gross, net); amount != "" {
-		interval := either(rent, all).text("interval", "rentinterval", "priceinterval")
+		interval := objects{rent, prices, o}.text("interval", "rentinterval", "priceinterval")
 		return &Price{amount, firstText(rent.text("currency"), currency), interval}
 	}
 	bought := firstNumber(buy.number("price", "amount", "gross"), all.number("purchaseprice", "sellingprice", "buyprice"))

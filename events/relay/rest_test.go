@@ -53,6 +53,16 @@ func (b *bell) streamHolds(t *testing.T, n int) {
 	}
 }
 
+// ringUnheard appends an event that the server never gets.
+func (b *bell) ringUnheard(t *testing.T, s *scissors) {
+	t.Helper()
+	s.mu.Lock()
+	s.at, s.hole = "Nats-Expected-Stream", true
+	s.mu.Unlock()
+	b.log.ring(t, "A100", 1)
+	synctest.Wait()
+}
+
 func TestWhatComesOneByOneIsPublishedAtOnceAndNeedsOneCommitOfTheCursor(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b, _, log := newRestingBell(t)
@@ -93,11 +103,7 @@ func TestWhatWasAcknowledgedIsStoredWhereTheNextEventFails(t *testing.T) {
 		b, s, log := newRestingBell(t)
 		b.log.ring(t, "A100", 1)
 		synctest.Wait()
-		s.mu.Lock()
-		s.at, s.hole = "Nats-Expected-Stream", true
-		s.mu.Unlock()
-		b.log.ring(t, "A100", 1)
-		synctest.Wait()
+		b.ringUnheard(t, s)
 		if got := log.stored(); len(got) != 0 {
 			t.Errorf("cursors %v were stored before the answer is overdue", got)
 		}
@@ -138,11 +144,7 @@ func TestACommitThatFailsEndsTheRelayAlsoWhereTheNextEventGetsNoAnswer(t *testin
 		within(t, time.Second, "published", func() bool { return b.published("A100") })
 		b.log.ring(t, "A100", 1)
 		synctest.Wait()
-		s.mu.Lock()
-		s.at, s.hole = "Nats-Expected-Stream", true
-		s.mu.Unlock()
-		b.log.ring(t, "A100", 1)
-		synctest.Wait()
+		b.ringUnheard(t, s)
 		b.log.breakCommits()
 		if err := <-ended; !errors.Is(err, ErrLog) {
 			t.Errorf("Run: %v", err)

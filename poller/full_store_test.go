@@ -2,6 +2,7 @@ package poller_test
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ import (
 
 func TestAStoreThatHoldsAllThatItMayStopsTheAskingAndLosesNothing(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		said := &journal{}
+		w.options.Logger = slog.New(slog.NewTextHandler(said, nil))
 		w.publish("A100", "a#1##", "a#2##")
 		w.start()
 		h := store.NewHousekeeping(store.HousekeepingOptions{Store: w.store, Retention: 1000 * time.Hour, Max: 1 << 20})
@@ -57,6 +60,11 @@ func TestAStoreThatHoldsAllThatItMayStopsTheAskingAndLosesNothing(t *testing.T) 
 		}
 		if s, err := w.poller.Status(); err != nil || s.NoSpace || h.Space().Full {
 			t.Errorf("%+v, and nobody asks: %v", h.Space(), err)
+		}
+		for _, line := range []string{"polling waits for space", "there is space again"} { // though it lasted less than the waiting
+			if n := len(said.lines(line)); n != 1 {
+				t.Errorf("%q is said %d times", line, n)
+			}
 		}
 		for id := range written {
 			if told[id] == 0 {

@@ -53,7 +53,7 @@ func (p *Poller) outOfSpace(err error) {
 }
 
 // watchSpace writes what is owed as soon as there is space again, and lets the asking go on, until ctx is done. It says so only
-// when the space has lasted as long as the waiting: a little of it comes and goes.
+// when the space has lasted as long as the waiting, or RetryMax: a little of it comes and goes.
 func (p *Poller) watchSpace(ctx context.Context) error {
 	var since time.Time // when there was space again
 	lasts := time.NewTimer(0)
@@ -78,7 +78,7 @@ func (p *Poller) watchSpace(ctx context.Context) error {
 		}
 		since = time.Now()
 		p.full.Store(false)
-		lasts.Reset(since.Sub(began))
+		lasts.Reset(min(since.Sub(began), p.o.RetryMax))
 		p.pauseAll()
 	}
 }

@@ -92,6 +92,7 @@ func TestAFullDiskStopsTheAskingAndLosesNothing(t *testing.T) {
 				t.Errorf("%s", e)
 			}
 		}
+		w.pass(2 * time.Minute) // a back-off of 6 minutes at most, and 5 for which the space has to last
 		for _, line := range []string{"polling waits for space", "there is space again"} {
 			if n := len(said.lines(line)); n < 1 || n > 4 {
 				t.Errorf("%q is said %d times", line, n)

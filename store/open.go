@@ -82,7 +82,7 @@ type Store struct {
 	meta     meta
 	now      func() time.Time
 	changed  chan struct{}
-	appended sync.Map // by agency: chan struct{}
+	onAppend sync.Map // by agency: func(last uint64)
 	commits  atomic.Int64
 
 	converted atomic.Int64 // since this commit no contact requests are there in the form of schema 2; 0: not known

@@ -121,21 +121,19 @@ func (s *Store) begin(tx *bolt.Tx) *Tx {
 	return &Tx{tx: tx, store: s, names: map[string]*fieldNames{}, known: map[string]*forms{}, groups: map[string]*group{}}
 }
 
-// Changed receives after commits that appended events to a log of which nobody has asked for Appended; several of them may make
-// one signal.
+// Changed receives after commits that appended events to a log of which OnAppend was never called; several of them may make one
+// signal.
 func (s *Store) Changed() <-chan struct{} { return s.changed }
 
-// Appended receives after commits that appended events to the log of an agency. There is one channel for each.
-func (s *Store) Appended(agency string) <-chan struct{} {
-	c, _ := s.appended.LoadOrStore(agency, make(chan struct{}, 1))
-	return c.(chan struct{})
-}
+// OnAppend lets tell be called after every commit that appended events to the log of an agency, with the sequence of the last one,
+// by who has committed: it must wait for nothing. The last call counts.
+func (s *Store) OnAppend(agency string, tell func(last uint64)) { s.onAppend.Store(agency, tell) }
 
-// signal wakes who publishes the logs that have grown, and lets them go first: who has just committed is not waited for.
+// signal tells who publishes the logs that have grown, and lets them go first: who has just committed is not waited for.
 func (s *Store) signal(appended map[string]events.Event) {
-	for agency := range appended {
-		if c, asked := s.appended.Load(agency); asked {
-			poke(c.(chan struct{}))
+	for agency, last := range appended {
+		if tell, ok := s.onAppend.Load(agency); ok {
+			tell.(func(uint64))(last.Sequence)
 		} else {
 			poke(s.changed)
 		}

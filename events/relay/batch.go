@@ -56,14 +56,22 @@ func (r *Relay) publish(ctx context.Context, filter string, fence uint64, messag
 	}
 	for _, m := range messages {
 		// A message that the client refuses in the middle would leave the batch open.
-		if int64(m.Size()-len(m.Subject)) > r.o.Conn.MaxPayload() {
-			return 0, fmt.Errorf("message of %d bytes: %w", m.Size(), nats.ErrMaxPayload)
+		if err := r.tooLarge(m); err != nil {
+			return 0, err
 		}
 	}
 	if len(messages) == 1 {
-		return r.publishOne(ctx, first)
+		return r.placed(r.request(ctx, first))
 	}
 	return r.publishBatch(ctx, messages)
+}
+
+// tooLarge is an error if the client would refuse a message.
+func (r *Relay) tooLarge(m *nats.Msg) error {
+	if int64(m.Size()-len(m.Subject)) > r.o.Conn.MaxPayload() {
+		return fmt.Errorf("message of %d bytes: %w", m.Size(), nats.ErrMaxPayload)
+	}
+	return nil
 }
 
 // mark makes messages a batch. Every attempt is a batch of its own.
@@ -76,8 +84,8 @@ func mark(messages []*nats.Msg) {
 	messages[len(messages)-1].Header[headerBatchCommit] = []string{"1"}
 }
 
-func (r *Relay) publishOne(ctx context.Context, m *nats.Msg) (uint64, error) {
-	a, err := r.request(ctx, m)
+// placed is the place of a message that was published alone, after what the server said to it.
+func (r *Relay) placed(a answer, err error) (uint64, error) {
 	switch {
 	case err != nil:
 		return 0, err
@@ -132,6 +140,10 @@ func (r *Relay) request(ctx context.Context, m *nats.Msg) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	return readAnswer(reply)
+}
+
+func readAnswer(reply *nats.Msg) (answer, error) {
 	var a answer
 	if len(reply.Data) == 0 {
 		return a, nil

@@ -21,11 +21,16 @@ type lane struct {
 	token  string
 	filter string
 	poked  chan struct{} // capacity 1
+	flying chan *flight  // capacity 1; what is in it holds the lock
 
-	working  chan struct{} // capacity 1; full while somebody works on the lane, who may be resting: see lock
-	verified uint64        // number of the session in which verify succeeded last
-	doubt    bool          // something failed since
-	created  time.Time     // of the stream, at the last verify
+	working  chan struct{}      // capacity 1; full while somebody works on the lane, who may be resting: see lock
+	manned   bool               // somebody runs it: events may take off
+	flights  uint64             // that took off
+	answers  *nats.Subscription // to them; nil: none has yet
+	inbox    string             // of the answers
+	verified uint64             // number of the session in which verify succeeded last
+	doubt    bool               // something failed since
+	created  time.Time          // of the stream, at the last verify
 	cursor   events.Cursor
 	place    events.Cursor     // newest event known to be in the stream; behind the cursor while a lost tail is sent again
 	fence    uint64            // place of the agency's last message in the stream, whoever wrote it
@@ -80,7 +85,8 @@ const storeAfter = 2 * time.Millisecond
 func newLane(r *Relay, agency string) *lane {
 	return &lane{
 		r: r, agency: agency, token: events.Token(agency), filter: events.AgencyFilter(r.o.Prefix, agency),
-		poked: make(chan struct{}, 1), working: make(chan struct{}, 1), most: r.o.BatchEvents, status: AgencyStatus{AgencyID: agency},
+		poked: make(chan struct{}, 1), flying: make(chan *flight, 1), working: make(chan struct{}, 1), most: r.o.BatchEvents,
+		status: AgencyStatus{AgencyID: agency},
 	}
 }
 
@@ -88,19 +94,25 @@ func newLane(r *Relay, agency string) *lane {
 // because a test in virtual time would stand still where one is waited for while its holder waits for a timer.
 func (l *lane) lock() (unlock func()) {
 	l.working <- struct{}{}
-	return func() { <-l.working }
+	return l.leave
 }
 
-// run works whenever it is poked or the log has grown, and the gate is open, until ctx ends.
+// run works whenever it is poked, and the gate is open, and lets land what takes off, until ctx ends.
 func (l *lane) run(ctx context.Context) error {
+	defer l.man()()
 	retry, failures := newRetry(), 0
-	appended := l.r.o.Log.Appended(l.agency)
+	var f *flight
 	for {
-		s, ok := l.r.link.wait(ctx)
-		if !ok {
+		var s session
+		if f != nil {
+			s = f.s
+		} else if open, ok := l.r.link.wait(ctx); ok {
+			s = open
+		} else {
 			return nil
 		}
-		err := l.work(ctx, s, appended)
+		err := l.work(ctx, s, f, true)
+		f = nil
 		c := classify(err)
 		switch {
 		case ctx.Err() != nil && c != classLog:
@@ -112,7 +124,7 @@ func (l *lane) run(ctx context.Context) error {
 			case <-ctx.Done():
 				return nil
 			case <-l.poked:
-			case <-appended:
+			case f = <-l.flying:
 			}
 			continue
 		case c == classLog:
@@ -133,21 +145,27 @@ func (l *lane) run(ctx context.Context) error {
 // finish is run, once, without waiting for anything.
 func (l *lane) finish(ctx context.Context, s session) error {
 	for failures := 1; ; failures++ {
-		err := l.work(ctx, s, nil)
+		err := l.work(ctx, s, nil, false)
 		if err == nil || ctx.Err() != nil || !classify(err).lookAtOnce() || failures == 3 {
 			return err
 		}
 	}
 }
 
-// work brings the lane up to date with the stream if need be, and publishes until nothing is left and nothing is appended while
-// it rests.
-func (l *lane) work(ctx context.Context, s session, appended <-chan struct{}) error {
-	defer l.lock()()
+// work lets land what is in flight, brings the lane up to date with the stream if need be, and publishes until nothing is left
+// and, if it may rest, nothing is appended meanwhile.
+func (l *lane) work(ctx context.Context, s session, f *flight, mayRest bool) error {
+	if f == nil {
+		f = l.enter()
+	}
+	defer l.leave()
+	if f != nil {
+		s = f.s
+	}
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.connected, cancel)()
-	err := l.publishAll(work, s, appended)
+	err := l.publishAll(work, s, f, mayRest)
 	if err != nil {
 		l.doubt = true
 		if classify(err) == classTooMany {
@@ -160,7 +178,12 @@ func (l *lane) work(ctx context.Context, s session, appended <-chan struct{}) er
 	return err
 }
 
-func (l *lane) publishAll(ctx context.Context, s session, appended <-chan struct{}) error {
+func (l *lane) publishAll(ctx context.Context, s session, f *flight, mayRest bool) error {
+	if f != nil {
+		if err := l.land(ctx, f); err != nil {
+			return err
+		}
+	}
 	if l.doubt || l.verified != s.number {
 		if err := l.verify(ctx); err != nil {
 			return err
@@ -180,7 +203,7 @@ func (l *lane) publishAll(ctx context.Context, s session, appended <-chan struct
 			return err
 		case err != nil:
 			return cmp.Or(l.store(), err)
-		case !more && !l.rest(ctx, appended):
+		case !more && !(mayRest && l.rest(ctx)):
 			return l.store()
 		}
 	}
@@ -188,14 +211,14 @@ func (l *lane) publishAll(ctx context.Context, s session, appended <-chan struct
 
 // rest waits before the cursor is stored, and is true if something was appended meanwhile. A commit at once would take disk and
 // processor from those to whom the server is just delivering; and what comes one by one needs one for all.
-func (l *lane) rest(ctx context.Context, appended <-chan struct{}) bool {
-	if appended == nil || l.place == l.cursor {
+func (l *lane) rest(ctx context.Context) bool {
+	if l.place == l.cursor {
 		return false
 	}
 	t := time.NewTimer(storeAfter)
 	defer t.Stop()
 	select {
-	case <-appended:
+	case <-l.poked:
 		return ctx.Err() == nil
 	case <-ctx.Done():
 	case <-t.C:
@@ -217,7 +240,7 @@ func (l *lane) publishNext(ctx context.Context, s session) (bool, error) {
 		return false, nil
 	}
 	l.repair.upTo = max(l.repair.upTo, batch[0].Sequence-1) // what was trimmed from the log cannot be sent again
-	l.show(func(a *AgencyStatus) { a.Seen = max(a.Seen, batch[len(batch)-1].Sequence) })
+	l.see(batch[len(batch)-1])
 	if n := l.needless(batch); n > 0 {
 		return true, l.passOver(batch[n-1])
 	}
@@ -233,6 +256,11 @@ func (l *lane) publishNext(ctx context.Context, s session) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	return true, l.taken(batch, place)
+}
+
+// taken notes that the stream has taken events, the last of them at a place.
+func (l *lane) taken(batch []events.Event, place uint64) error {
 	l.fence = place
 	l.r.figures.publishedAll(batch, l.cursor.Sequence)
 	for _, e := range batch {
@@ -241,9 +269,14 @@ func (l *lane) publishNext(ctx context.Context, s session) (bool, error) {
 	l.advance(batch[len(batch)-1], place)
 	l.repair.count(l.place.Sequence)
 	if l.repair.reason == "" && !l.told.above && l.place.Sequence < l.cursor.Sequence+uint64(l.most) {
-		return true, nil // the cursor is stored after a rest
+		return nil // the cursor is stored after a rest
 	}
-	return true, l.store()
+	return l.store()
+}
+
+// see notes an event of the log.
+func (l *lane) see(e events.Event) {
+	l.show(func(a *AgencyStatus) { a.Seen = max(a.Seen, e.Sequence) })
 }
 
 // needless counts the events at the front that were acknowledged once, and that the stream would have forgotten by now had

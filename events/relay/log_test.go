@@ -19,7 +19,7 @@ type memLog struct {
 	events   map[string][]events.Event
 	cursors  map[string]events.Cursor
 	changed  chan struct{}
-	appended map[string]chan struct{}
+	appended map[string]func(last uint64)
 	storeID  string
 	broken   error // of SetCursor
 }
@@ -27,7 +27,7 @@ type memLog struct {
 func newMemLog() *memLog {
 	return &memLog{
 		events: make(map[string][]events.Event), cursors: make(map[string]events.Cursor),
-		changed: make(chan struct{}, 1), appended: map[string]chan struct{}{}, storeID: "s1",
+		changed: make(chan struct{}, 1), appended: map[string]func(last uint64){}, storeID: "s1",
 	}
 }
 
@@ -80,7 +80,7 @@ func (l *memLog) Append(e events.Event) error {
 	l.mu.Lock()
 	l.add(e, time.Now())
 	l.mu.Unlock()
-	poke(l.changed)
+	l.tell(e.AgencyID)
 	return nil
 }
 
@@ -90,22 +90,26 @@ func (l *memLog) add(e events.Event, recorded time.Time) {
 	}
 	log := l.events[e.AgencyID]
 	l.events[e.AgencyID] = append(log, e.Stamp(uint64(len(log)+1), recorded, l.storeID))
-	poke(l.appendedTo(e.AgencyID))
+}
+
+// tell says that the log of an agency has grown.
+func (l *memLog) tell(agency string) {
+	l.mu.Lock()
+	tell, last := l.appended[agency], uint64(len(l.events[agency]))
+	l.mu.Unlock()
+	if tell != nil {
+		tell(last)
+	} else {
+		poke(l.changed)
+	}
 }
 
 func (l *memLog) Changed() <-chan struct{} { return l.changed }
 
-func (l *memLog) Appended(agency string) <-chan struct{} {
+func (l *memLog) OnAppend(agency string, tell func(last uint64)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.appendedTo(agency)
-}
-
-func (l *memLog) appendedTo(agency string) chan struct{} {
-	if l.appended[agency] == nil {
-		l.appended[agency] = make(chan struct{}, 1)
-	}
-	return l.appended[agency]
+	l.appended[agency] = tell
 }
 
 // ring appends n contact requests of an agency, in one commit.
@@ -122,7 +126,7 @@ func (l *memLog) ringAt(t testing.TB, agency string, n int, recorded time.Time) 
 		l.add(contactRequest(t, agency, number, "Guten Tag"), recorded)
 	}
 	l.mu.Unlock()
-	poke(l.changed)
+	l.tell(agency)
 }
 
 func contactRequest(t testing.TB, agency string, number int, message string) events.Event {

@@ -10,6 +10,9 @@
 // cannot slip in between unseen. Only after the acknowledgement does the cursor move, in one durable commit: a moment later, so
 // that what comes one by one needs one commit for all. Were the process to end before, the next look would find what has landed.
 //
+// Where the server is in this process, an event that comes alone is sent by who has just committed it, because to wake up somebody
+// else takes longer than to send it ([lane.takeOff]). All else is the same: it is read from the log, fenced, and waited for.
+//
 // Every failure is in doubt: a timeout does not say whether the batch has landed. After any failure, at the start, after
 // every reconnect and once an hour the relay therefore looks before it sends ([lane.look], [lane.verify]):
 //
@@ -82,11 +85,12 @@ type Log interface {
 	MakeRoom(agency string, upTo uint64) error
 	// CloseUp ends an import: events that wait follow the cursor without a gap, less those that the stream holds.
 	CloseUp(agency string) error
-	// Changed receives after commits that appended events to a log of which nobody has asked for Appended. Its capacity is
-	// one: many commits may be one signal.
+	// Changed receives after commits that appended events to a log of which OnAppend was never called. Its capacity is one: many
+	// commits may be one signal.
 	Changed() <-chan struct{}
-	// Appended is the same for the log of one agency, from when it was asked for.
-	Appended(agency string) <-chan struct{}
+	// OnAppend lets tell be called after every commit that appended events to the log of an agency, with the sequence of the last
+	// one, by who has committed. It may read the log, and waits for nothing. The last call counts.
+	OnAppend(agency string, tell func(last uint64))
 }
 
 // Options configure New. Log, Conn, Prefix and Stream are required.

@@ -1,0 +1,141 @@
+package relay
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+
+	"doorbell/events"
+
+	"github.com/nats-io/nats.go"
+)
+
+// flight is an event that was sent by who had just committed it, and whose answer the lane waits for. It holds the lane's lock.
+type flight struct {
+	s     session
+	event events.Event
+	reply string // subject of the answer
+}
+
+// appended is called by who has just committed events of the agency, the last of which has this sequence. It waits for nothing.
+func (l *lane) appended(last uint64) {
+	if !l.takeOff(last) {
+		poke(l.poked)
+	}
+}
+
+// takeOff sends the event that was committed just now, if the lane knows where it stands and has nothing else to do. The lane stays
+// locked until the event has landed. A server that is not ours is not written to here: that may take as long as the network likes.
+func (l *lane) takeOff(last uint64) bool {
+	if !l.r.o.Embedded {
+		return false
+	}
+	select {
+	case l.working <- struct{}{}:
+	default:
+		return false // who works on it will be poked
+	}
+	f, err := l.sendAtOnce(last)
+	if f == nil || err != nil {
+		l.doubt = l.doubt || err != nil
+		<-l.working
+		return false
+	}
+	runtime.Gosched() // to who writes to the connection
+	l.flying <- f
+	return true
+}
+
+// sendAtOnce sends an event without waiting for the answer; nil: the lane has to do it. The caller has the lock.
+func (l *lane) sendAtOnce(last uint64) (*flight, error) {
+	s, open := l.r.link.current()
+	settled := l.manned && !l.doubt && l.place == l.cursor && l.repair.reason == "" && !l.told.above
+	if !settled || !open || s.number != l.verified || s.manner == bySubject || last != l.place.Sequence+1 || !l.r.budget.TryAcquire(1) {
+		return nil, nil
+	}
+	f, err := l.sendNext(s)
+	if f == nil || err != nil {
+		l.r.budget.Release(1)
+	}
+	return f, err
+}
+
+// sendNext sends what follows in the log, which is not what was committed if it got another sequence meanwhile.
+func (l *lane) sendNext(s session) (*flight, error) {
+	batch, err := l.r.o.Log.Read(l.agency, l.place.Sequence, 1, 1)
+	if err != nil || len(batch) == 0 {
+		return nil, nil // the lane will meet it itself
+	}
+	f := &flight{s: s, event: batch[0]}
+	l.see(f.event)
+	m := l.r.message(f.event, s.maxMessage, false)
+	setFence(m, l.filter, l.fence)
+	if l.r.tooLarge(m) != nil {
+		return nil, nil
+	}
+	if l.answers == nil {
+		l.inbox = l.r.o.Conn.NewInbox()
+		if l.answers, err = l.r.o.Conn.SubscribeSync(l.inbox + ".*"); err != nil {
+			return nil, err
+		}
+	}
+	l.flights++
+	m.Reply = l.inbox + "." + strconv.FormatUint(l.flights, 10)
+	f.reply = m.Reply
+	return f, l.r.o.Conn.PublishMsg(m)
+}
+
+// land waits for the answer to an event in flight. After an error nobody knows what the stream holds, as after any publish.
+func (l *lane) land(ctx context.Context, f *flight) error {
+	defer l.r.budget.Release(1)
+	ctx, cancel := context.WithTimeout(ctx, l.r.o.AckWait)
+	defer cancel()
+	for {
+		reply, err := l.answers.NextMsgWithContext(ctx)
+		switch {
+		case err != nil:
+			return err
+		case reply.Subject != f.reply: // of an earlier one, too late
+			continue
+		case len(reply.Data) == 0 && reply.Header.Get("Status") == "503":
+			return nats.ErrNoResponders
+		}
+		place, err := l.r.placed(readAnswer(reply))
+		if err != nil {
+			return err
+		}
+		return l.taken([]events.Event{f.event}, place)
+	}
+}
+
+// enter locks the lane for who runs it. What is in flight brings its lock along.
+func (l *lane) enter() *flight {
+	select {
+	case l.working <- struct{}{}:
+		return nil
+	case f := <-l.flying:
+		return f
+	}
+}
+
+func (l *lane) leave() { <-l.working }
+
+// man begins that events may take off, because somebody waits for them to land, and returns what ends it.
+func (l *lane) man() (end func()) {
+	l.r.o.Log.OnAppend(l.agency, l.appended)
+	l.enter()
+	l.manned = true
+	l.leave()
+	return func() {
+		if f := l.enter(); f != nil {
+			l.doubt = true
+			l.r.budget.Release(1)
+		}
+		l.manned = false
+		if l.answers != nil {
+			_ = l.answers.Unsubscribe() // else the connection is gone, and with it the subscription
+			l.answers = nil
+		}
+		l.leave()
+	}
+}

@@ -1,0 +1,203 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// started runs a relay until its agencies are published and their lanes rest no more.
+func (b *bell) started(t *testing.T, agencies ...string) (r *Relay, stop func()) {
+	t.Helper()
+	for _, a := range agencies {
+		b.log.ring(t, a, 1)
+	}
+	r = b.relay()
+	stop = b.start(r)
+	for _, a := range agencies {
+		within(t, time.Second, "published", func() bool { return b.published(a) })
+	}
+	return r, stop
+}
+
+// flights counts what took off. The relay has ended, or rests.
+func flights(r *Relay, agency string) uint64 {
+	l, _ := r.lane(agency)
+	defer l.lock()()
+	return l.flights
+}
+
+func TestAnEventThatComesAloneIsSentByWhoHasCommittedIt(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		r, stop := b.started(t, "A100", "B200")
+		defer stop()
+		for _, ring := range []int{1, 1, 3, 1} {
+			b.log.ring(t, "A100", ring)
+			within(t, time.Second, "published", func() bool { return b.published("A100") })
+		}
+		b.log.ring(t, "B200", 1)
+		within(t, time.Second, "published", func() bool { return b.published("B200") })
+		if a, b := flights(r, "A100"), flights(r, "B200"); a != 3 || b != 1 {
+			t.Errorf("%d and %d took off", a, b)
+		}
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+		exactlyOnce(t, b.js, b.log, "B200", 0)
+	})
+}
+
+// Writing to it may take as long as the network likes, and who has committed must not wait.
+func TestNothingTakesOffToAServerThatIsNotOurs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		b.o.Embedded = false
+		r, stop := b.started(t, "A100")
+		defer stop()
+		b.log.ring(t, "A100", 1)
+		within(t, time.Second, "published", func() bool { return b.published("A100") })
+		if n := flights(r, "A100"); n != 0 {
+			t.Errorf("%d took off", n)
+		}
+	})
+}
+
+func TestAnAnswerToAnEarlierEventIsNotTakenForThatOfTheOneInFlight(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b, s := newCutBell(t)
+		r, stop := b.started(t, "A100")
+		defer stop()
+		b.log.ring(t, "A100", 1)
+		within(t, time.Second, "published", func() bool { return b.published("A100") })
+		l, _ := r.lane("A100")
+		if err := b.nc.PublishMsg(&nats.Msg{Subject: l.inbox + ".1", Data: []byte(`{"stream":"LISTINGS","seq":99}`)}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		b.ringUnheard(t, s)
+		if b.published("A100") {
+			t.Error("nobody has answered")
+		}
+		within(t, time.Minute, "published", func() bool { return b.published("A100") })
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+		b.wantRepairs("A100")
+	})
+}
+
+func TestWhatIsInFlightWhenTheRelayEndsIsLookedForByTheNextAndHoldsUpNobody(t *testing.T) {
+	for _, heard := range []bool{true, false} {
+		t.Run(fmt.Sprintf("heard %t", heard), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b, s := newCutBell(t)
+				agencies := []string{"A100", "B200", "C300", "D400", "E500"} // more than may be in flight
+				r, stop := b.started(t, agencies...)
+				for _, a := range agencies {
+					if heard {
+						b.log.ring(t, a, 1)
+						continue
+					}
+					s.mu.Lock()
+					s.at, s.hole = "Nats-Expected-Stream", true
+					s.mu.Unlock()
+					b.log.ring(t, a, 1)
+				}
+				stop()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if err := r.Drain(ctx); err != nil {
+					t.Fatal(err)
+				}
+				if !r.budget.TryAcquire(inFlight) {
+					t.Error("what was in flight keeps its share of the bound")
+				}
+				for _, a := range agencies {
+					exactlyOnce(t, b.js, b.log, a, 0)
+					b.wantRepairs(a)
+					l, _ := r.lane(a)
+					l.lock()()
+				}
+			})
+		})
+	}
+}
+
+func TestWhatNobodyLetsLandAnyMoreIsLookedForAndNothingElseTakesOff(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 1)
+	r := b.relay()
+	if err := r.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l, _ := r.lane("A100")
+	l.man()()
+	b.log.ring(t, "A100", 1)
+	if len(l.flying) != 0 {
+		t.Fatal("an event took off, and nobody waits for it")
+	}
+	if err := r.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	end := l.man()
+	b.log.ring(t, "A100", 1)
+	if len(l.flying) != 1 {
+		t.Fatal("the event did not take off")
+	}
+	end()
+	if err := r.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !r.budget.TryAcquire(inFlight) {
+		t.Error("what was in flight keeps its share of the bound")
+	}
+	exactlyOnce(t, b.js, b.log, "A100", 0)
+	if _, failures := r.figures.read(); len(failures) != 0 {
+		t.Errorf("it was sent again: %v", failures)
+	}
+}
+
+// Between the commit and the call everything may have happened: the event may be published, and may have another sequence.
+func TestWhoTellsLateOfACommitDoublesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		r, stop := b.started(t, "A100")
+		defer stop()
+		l, _ := r.lane("A100")
+		b.log.ring(t, "A100", 2)
+		within(t, time.Second, "published", func() bool { return b.published("A100") })
+		for last := range uint64(6) {
+			l.appended(last)
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		if n := flights(r, "A100"); n != 0 {
+			t.Errorf("%d took off", n)
+		}
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+	})
+}
+
+func TestManyWhoCommitAtOnceDoubleNothingAndLoseNothing(t *testing.T) {
+	b := newBell(t)
+	r, stop := b.started(t, "A100")
+	const each = 50
+	done := make(chan struct{})
+	for range 4 {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for range each {
+				b.log.ring(t, "A100", 1)
+			}
+		}()
+	}
+	for range 4 {
+		<-done
+	}
+	eventually(t, "published", func() bool { return b.published("A100") })
+	stop()
+	t.Logf("%d of %d took off", flights(r, "A100"), 4*each)
+	exactlyOnce(t, b.js, b.log, "A100", 0)
+	b.wantRepairs("A100")
+}

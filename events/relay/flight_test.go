@@ -201,3 +201,19 @@ func TestManyWhoCommitAtOnceDoubleNothingAndLoseNothing(t *testing.T) {
 	exactlyOnce(t, b.js, b.log, "A100", 0)
 	b.wantRepairs("A100")
 }
+
+// A look that is due is asked for as an event is: by a poke.
+func TestALookThatIsDueWhileALaneRestsIsNotForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		began := time.Now()
+		_, stop := b.started(t, "A100")
+		defer stop()
+		time.Sleep(time.Until(began.Add(time.Hour - storeAfter/2)))
+		b.log.ring(t, "A100", 1)
+		synctest.Wait()
+		b.stray("listings.v1.A100.test")
+		time.Sleep(time.Minute)
+		b.wantRepairs("A100", "foreign_message 2-2 sent 0")
+	})
+}

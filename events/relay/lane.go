@@ -203,7 +203,7 @@ func (l *lane) publishAll(ctx context.Context, s session, f *flight, mayRest boo
 			return err
 		case err != nil:
 			return cmp.Or(l.store(), err)
-		case !more && !(mayRest && l.rest(ctx)):
+		case !more && !(mayRest && l.rest(ctx, s)):
 			return l.store()
 		}
 	}
@@ -211,7 +211,7 @@ func (l *lane) publishAll(ctx context.Context, s session, f *flight, mayRest boo
 
 // rest waits before the cursor is stored, and is true if something was appended meanwhile. A commit at once would take disk and
 // processor from those to whom the server is just delivering; and what comes one by one needs one for all.
-func (l *lane) rest(ctx context.Context) bool {
+func (l *lane) rest(ctx context.Context, s session) bool {
 	if l.place == l.cursor {
 		return false
 	}
@@ -219,6 +219,10 @@ func (l *lane) rest(ctx context.Context) bool {
 	defer t.Stop()
 	select {
 	case <-l.poked:
+		if now, _ := l.r.link.current(); now.number != s.number {
+			poke(l.poked) // a look is due, which is not for who rests
+			return false
+		}
 		return ctx.Err() == nil
 	case <-ctx.Done():
 	case <-t.C:

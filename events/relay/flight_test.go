@@ -217,3 +217,30 @@ func TestALookThatIsDueWhileALaneRestsIsNotForgotten(t *testing.T) {
 		b.wantRepairs("A100", "foreign_message 2-2 sent 0")
 	})
 }
+
+// Somebody else may have brought the lane up to date, while who runs it waits after a failure.
+func TestNothingTakesOffWhileNobodyLetsItLand(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		r, stop := b.started(t, "A100")
+		defer stop()
+		c := b.o.StreamConfig()
+		c.MaxBytes = 10_000
+		if _, err := b.js.UpdateStream(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		b.log.ring(t, "A100", 100)
+		time.Sleep(10 * time.Minute)                   // it waits for half a minute now
+		if err := r.RunOnce(t.Context()); err != nil { // changes the stream back
+			t.Fatal(err)
+		}
+		b.log.ring(t, "A100", 1)
+		synctest.Wait()
+		if !r.budget.TryAcquire(inFlight) {
+			t.Fatal("what is in flight keeps its share of the bound, and nobody lets it land")
+		}
+		r.budget.Release(inFlight)
+		within(t, time.Minute, "published", func() bool { return b.published("A100") })
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+	})
+}

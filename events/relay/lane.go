@@ -24,7 +24,7 @@ type lane struct {
 	flying chan *flight  // capacity 1; what is in it holds the lock
 
 	working  chan struct{}      // capacity 1; full while somebody works on the lane, who may be resting: see lock
-	manned   bool               // somebody runs it: events may take off
+	manned   bool               // who runs it waits for events: they may take off
 	flights  uint64             // that took off
 	answers  *nats.Subscription // to them; nil: none has yet
 	inbox    string             // of the answers
@@ -166,6 +166,9 @@ func (l *lane) work(ctx context.Context, s session, f *flight, mayRest bool) err
 	defer cancel()
 	defer context.AfterFunc(s.connected, cancel)()
 	err := l.publishAll(work, s, f, mayRest)
+	if mayRest {
+		l.manned = err == nil // else who runs it waits for something else first
+	}
 	if err != nil {
 		l.doubt = true
 		if classify(err) == classTooMany {

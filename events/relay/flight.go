@@ -132,10 +132,15 @@ func (l *lane) man() (end func()) {
 			l.r.budget.Release(1)
 		}
 		l.manned = false
-		if l.answers != nil {
-			_ = l.answers.Unsubscribe() // else the connection is gone, and with it the subscription
-			l.answers = nil
-		}
+		l.stopListening()
 		l.leave()
+	}
+}
+
+// stopListening ends the subscription to the answers, if there is one. Who takes off next begins another.
+func (l *lane) stopListening() {
+	if l.answers != nil {
+		_ = l.answers.Unsubscribe() // else the connection is gone, and with it the subscription
+		l.answers = nil
 	}
 }

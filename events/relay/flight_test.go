@@ -244,3 +244,25 @@ func TestNothingTakesOffWhileNobodyLetsItLand(t *testing.T) {
 		exactlyOnce(t, b.js, b.log, "A100", 0)
 	})
 }
+
+// What the client could not write in time is gone, though the connection stays.
+func TestAnswersThatTheServerDoesNotKnowOfAreAskedForAnew(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b, s := newCutBell(t)
+		r, stop := b.started(t, "A100")
+		b.ringUnheard(t, s) // with the subscription
+		within(t, time.Minute, "published", func() bool { return b.published("A100") })
+		for range 3 {
+			b.log.ring(t, "A100", 1)
+			within(t, time.Minute, "published", func() bool { return b.published("A100") })
+		}
+		stop()
+		if _, failures := r.figures.read(); failures["unknown"] != 1 {
+			t.Errorf("failures %v", failures)
+		}
+		if n := flights(r, "A100"); n != 4 {
+			t.Errorf("%d took off", n)
+		}
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+	})
+}

@@ -184,6 +184,7 @@ func (l *lane) work(ctx context.Context, s session, f *flight, mayRest bool) err
 func (l *lane) publishAll(ctx context.Context, s session, f *flight, mayRest bool) error {
 	if f != nil {
 		if err := l.land(ctx, f); err != nil {
+			l.stopListening() // the server may not know of it
 			return err
 		}
 	}

@@ -17,6 +17,9 @@ type flight struct {
 	reply string // subject of the answer
 }
 
+// mostReplies is how many answers are kept that nobody waits for. The client would keep 65,536, and the room for them.
+const mostReplies = 16
+
 // appended is called by who has just committed events of the agency, the last of which has this sequence. It waits for nothing.
 func (l *lane) appended(last uint64) {
 	if !l.takeOff(last) {
@@ -74,8 +77,8 @@ func (l *lane) sendNext(s session) (*flight, error) {
 		return nil, nil
 	}
 	if l.answers == nil {
-		l.inbox = l.r.o.Conn.NewInbox()
-		if l.answers, err = l.r.o.Conn.SubscribeSync(l.inbox + ".*"); err != nil {
+		l.inbox, l.replies = l.r.o.Conn.NewInbox(), make(chan *nats.Msg, mostReplies)
+		if l.answers, err = l.r.o.Conn.ChanSubscribe(l.inbox+".*", l.replies); err != nil {
 			return nil, err
 		}
 	}
@@ -90,21 +93,31 @@ func (l *lane) land(ctx context.Context, f *flight) error {
 	defer l.r.budget.Release(1)
 	ctx, cancel := context.WithTimeout(ctx, l.r.o.AckWait)
 	defer cancel()
+	reply, err := l.replyTo(ctx, f)
+	switch {
+	case err != nil:
+		return err
+	case len(reply.Data) == 0 && reply.Header.Get("Status") == "503":
+		return nats.ErrNoResponders
+	}
+	place, err := l.r.placed(readAnswer(reply))
+	if err != nil {
+		return err
+	}
+	return l.taken([]events.Event{f.event}, place)
+}
+
+// replyTo waits for what the server says to an event in flight.
+func (l *lane) replyTo(ctx context.Context, f *flight) (*nats.Msg, error) {
 	for {
-		reply, err := l.answers.NextMsgWithContext(ctx)
-		switch {
-		case err != nil:
-			return err
-		case reply.Subject != f.reply: // of an earlier one, too late
-			continue
-		case len(reply.Data) == 0 && reply.Header.Get("Status") == "503":
-			return nats.ErrNoResponders
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case reply := <-l.replies:
+			if reply.Subject == f.reply { // else of an earlier one, too late
+				return reply, nil
+			}
 		}
-		place, err := l.r.placed(readAnswer(reply))
-		if err != nil {
-			return err
-		}
-		return l.taken([]events.Event{f.event}, place)
 	}
 }
 

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -265,4 +266,34 @@ func TestAnswersThatTheServerDoesNotKnowOfAreAskedForAnew(t *testing.T) {
 		}
 		exactlyOnce(t, b.js, b.log, "A100", 0)
 	})
+}
+
+// heap is what is in use.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func TestToWaitForAnswersCostsAnAgencyLittle(t *testing.T) {
+	b := newBell(t)
+	agencies := agencyNames(50)
+	for _, a := range agencies {
+		b.log.ring(t, a, 1)
+	}
+	r := b.relay()
+	defer b.start(r)()
+	for _, a := range agencies {
+		eventually(t, "published", func() bool { return b.published(a) })
+	}
+	before := heap()
+	for _, a := range agencies {
+		b.log.ring(t, a, 1)
+		eventually(t, "published", func() bool { return b.published(a) })
+	}
+	if more := int64(heap()-before) / int64(len(agencies)); more > 50_000 {
+		t.Errorf("%d bytes for each agency", more)
+	}
 }

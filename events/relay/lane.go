@@ -27,6 +27,7 @@ type lane struct {
 	manned   bool               // who runs it waits for events: they may take off
 	flights  uint64             // that took off
 	answers  *nats.Subscription // to them; nil: none has yet
+	replies  chan *nats.Msg     // of that subscription
 	inbox    string             // of the answers
 	verified uint64             // number of the session in which verify succeeded last
 	doubt    bool               // something failed since

@@ -2,8 +2,8 @@ package relay
 
 import (
 	"context"
+	"crypto/rand"
 	"runtime"
-	"strconv"
 
 	"doorbell/events"
 
@@ -83,7 +83,7 @@ func (l *lane) sendNext(s session) (*flight, error) {
 		}
 	}
 	l.flights++
-	m.Reply = l.inbox + "." + strconv.FormatUint(l.flights, 10)
+	m.Reply = l.inbox + "." + rand.Text() // who has seen others must not know it
 	f.reply = m.Reply
 	return f, l.r.o.Conn.PublishMsg(m)
 }

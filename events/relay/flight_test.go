@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"doorbell/events/natsd"
 
 	"github.com/nats-io/nats.go"
 )
@@ -295,5 +298,48 @@ func TestToWaitForAnswersCostsAnAgencyLittle(t *testing.T) {
 	}
 	if more := int64(heap()-before) / int64(len(agencies)); more > 50_000 {
 		t.Errorf("%d bytes for each agency", more)
+	}
+}
+
+// The server answers anybody's questions to where he likes, and who listens to an event sees where its answer goes.
+func TestAGuestCannotTellBeforeWhereAnAnswerWillGo(t *testing.T) {
+	b := newBell(t, func(o *natsd.Options) { o.Listen = "127.0.0.1:0" })
+	b.log.ring(t, "A100", 1)
+	r := b.relay()
+	stop := b.start(r)
+	eventually(t, "published", func() bool { return b.published("A100") })
+	guest, err := nats.Connect(b.server.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guest.Close()
+	seen, err := guest.SubscribeSync("listings.v1.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := guest.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 5 {
+		b.log.ring(t, "A100", 1)
+		eventually(t, "published", func() bool { return b.published("A100") })
+		m, err := seen.NextMsg(5 * time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inbox := m.Reply[:strings.LastIndex(m.Reply, ".")]
+		if err := guest.PublishRequest("$JS.API.STREAM.INFO.NONE", fmt.Sprintf("%s.%d", inbox, n+2), nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := guest.Request("$JS.API.STREAM.INFO.NONE", nil, 5*time.Second); err != nil { // the one before is answered
+			t.Fatal(err)
+		}
+	}
+	stop()
+	if _, failures := r.figures.read(); len(failures) != 0 {
+		t.Errorf("failures %v", failures)
+	}
+	if n := flights(r, "A100"); n != 5 {
+		t.Errorf("%d took off", n)
 	}
 }

@@ -53,14 +53,28 @@ func (l *lane) takeOff(last uint64) bool {
 func (l *lane) sendAtOnce(last uint64) (*flight, error) {
 	s, open := l.r.link.current()
 	settled := l.manned && !l.doubt && l.place == l.cursor && l.repair.reason == "" && !l.told.above
-	if !settled || !open || s.number != l.verified || s.manner == bySubject || last != l.place.Sequence+1 || !l.r.budget.TryAcquire(1) {
+	if !settled || !open || s.number != l.verified || s.manner == bySubject || last != l.place.Sequence+1 || !l.r.clear() {
 		return nil, nil
 	}
 	f, err := l.sendNext(s)
 	if f == nil || err != nil {
 		l.r.budget.Release(1)
+		l.r.aloft.Store(false)
 	}
 	return f, err
+}
+
+// clear takes a share of the bound for an event that is to take off, unless another one did and the server has answered nothing
+// since: where the server reads nothing any more, whoever writes to it next is held up for long.
+func (r *Relay) clear() bool {
+	if !r.aloft.CompareAndSwap(false, true) {
+		return false
+	}
+	if !r.budget.TryAcquire(1) {
+		r.aloft.Store(false)
+		return false
+	}
+	return true
 }
 
 // sendNext sends what follows in the log, which is not what was committed if it got another sequence meanwhile.
@@ -94,10 +108,11 @@ func (l *lane) land(ctx context.Context, f *flight) error {
 	ctx, cancel := context.WithTimeout(ctx, l.r.o.AckWait)
 	defer cancel()
 	reply, err := l.replyTo(ctx, f)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case len(reply.Data) == 0 && reply.Header.Get("Status") == "503":
+	}
+	l.r.aloft.Store(false)
+	if len(reply.Data) == 0 && reply.Header.Get("Status") == "503" {
 		return nats.ErrNoResponders
 	}
 	place, err := l.r.placed(readAnswer(reply))

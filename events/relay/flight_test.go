@@ -3,8 +3,10 @@ package relay
 import (
 	"context"
 	"fmt"
+	"net"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -341,5 +343,64 @@ func TestAGuestCannotTellBeforeWhereAnAnswerWillGo(t *testing.T) {
 	}
 	if n := flights(r, "A100"); n != 5 {
 		t.Errorf("%d took off", n)
+	}
+}
+
+// deafWay leads to a server that reads nothing any more once it is deaf.
+type deafWay struct {
+	nats.InProcessConnProvider
+	deaf atomic.Bool
+	over chan struct{}
+}
+
+type deafConn struct {
+	net.Conn
+	way *deafWay
+}
+
+func (w *deafWay) InProcessConn() (net.Conn, error) {
+	c, err := w.InProcessConnProvider.InProcessConn()
+	return deafConn{c, w}, err
+}
+
+func (c deafConn) Write(b []byte) (int, error) {
+	if c.way.deaf.Load() {
+		<-c.way.over
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(b)
+}
+
+func TestWhoCommitsIsNotHeldUpByAServerThatReadsNothingAnyMore(t *testing.T) {
+	for _, overdue := range []bool{false, true} {
+		t.Run(fmt.Sprintf("overdue %t", overdue), func(t *testing.T) {
+			b := newBell(t)
+			w := &deafWay{InProcessConnProvider: b.server, over: make(chan struct{})}
+			b.o.Conn, b.o.AckWait = b.connect(nats.InProcessServer(w)), 200*time.Millisecond
+			agencies := agencyNames(2)
+			for _, a := range agencies {
+				b.log.ring(t, a, 1)
+			}
+			r := b.relay()
+			defer b.start(r)()
+			defer close(w.over)
+			for _, a := range agencies {
+				eventually(t, "published", func() bool { return b.published(a) })
+			}
+			w.deaf.Store(true)
+			for n, a := range agencies {
+				committed := make(chan struct{})
+				go func() { b.log.ring(t, a, 1); close(committed) }()
+				select {
+				case <-committed:
+				case <-time.After(3 * time.Second):
+					t.Fatalf("%s: who commits is held up", a)
+				}
+				if n == 0 && overdue {
+					eventually(t, "overdue", func() bool { return r.budget.TryAcquire(inFlight) })
+					r.budget.Release(inFlight)
+				}
+			}
+		})
 	}
 }

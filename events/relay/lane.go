@@ -194,6 +194,7 @@ func (l *lane) publishAll(ctx context.Context, s session, f *flight, mayRest boo
 			return err
 		}
 		l.doubt, l.verified = false, s.number
+		l.r.aloft.Store(false)
 	}
 	for {
 		if l.told.above && l.place.Sequence >= l.cursor.Sequence {

@@ -154,6 +154,7 @@ type Relay struct {
 	js     jetstream.JetStream
 	link   *link
 	budget *semaphore.Weighted // in batches
+	aloft  atomic.Bool         // an event took off, and the server has answered nothing since
 
 	figures figures
 

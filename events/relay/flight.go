@@ -136,6 +136,13 @@ func (l *lane) replyTo(ctx context.Context, f *flight) (*nats.Msg, error) {
 	}
 }
 
+// lock makes everybody else wait who wants to work on the lane, until the function that it returns is called. It is no mutex,
+// because a test in virtual time would stand still where one is waited for while its holder waits for a timer.
+func (l *lane) lock() (unlock func()) {
+	l.working <- struct{}{}
+	return l.leave
+}
+
 // enter locks the lane for who runs it. What is in flight brings its lock along.
 func (l *lane) enter() *flight {
 	select {

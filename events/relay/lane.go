@@ -91,13 +91,6 @@ func newLane(r *Relay, agency string) *lane {
 	}
 }
 
-// lock makes everybody else wait who wants to work on the lane, until the function that it returns is called. It is no mutex,
-// because a test in virtual time would stand still where one is waited for while its holder waits for a timer.
-func (l *lane) lock() (unlock func()) {
-	l.working <- struct{}{}
-	return l.leave
-}
-
 // run works whenever it is poked, and the gate is open, and lets land what takes off, until ctx ends.
 func (l *lane) run(ctx context.Context) error {
 	defer l.man()()

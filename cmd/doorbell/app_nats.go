@@ -59,13 +59,17 @@ func (a *app) tend(ctx context.Context) error {
 
 // connect makes the relay's connection and the relay on it.
 func (a *app) connect() error {
-	conn, err := a.dial()
+	var pipe *relay.Pipe
+	if a.server != nil {
+		pipe = &relay.Pipe{Server: a.server}
+	}
+	conn, err := a.dial(nats.InProcessServer(pipe))
 	if err != nil {
 		return configError(fmt.Errorf("NATS: %w", err), "check NATS_URL, NATS_CREDS, NATS_NKEY, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CA, NATS_CERT and NATS_KEY")
 	}
 	b := a.o.Base
 	r, err := relay.New(relay.Options{
-		Log: a.store, Conn: conn, Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
+		Log: a.store, Conn: conn, Pipe: pipe, Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
 		Manage: b.StreamManage == "auto", Embedded: a.server != nil, StoreID: a.store.ID(), Logger: a.o.Log.With("part", "relay"),
 	})
 	if err != nil {
@@ -78,9 +82,10 @@ func (a *app) connect() error {
 	return nil
 }
 
-func (a *app) dial() (*nats.Conn, error) {
+// dial makes a connection; the options are for one to a server of ours.
+func (a *app) dial(opts ...nats.Option) (*nats.Conn, error) {
 	if a.server != nil {
-		return a.server.Connect("relay")
+		return a.server.Connect("relay", opts...)
 	}
 	return natsd.Connect(a.o.NATS.dial(), a.o.Log.With("part", "nats"))
 }

@@ -20,6 +20,9 @@ type flight struct {
 // mostReplies is how many answers are kept that nobody waits for. The client would keep 65,536, and the room for them.
 const mostReplies = 16
 
+// mostAloft is how large a message may be that takes off: a client writes more than twice that at once, and waits.
+const mostAloft = 16 << 10
+
 // appended is called by who has just committed events of the agency, the last of which has this sequence. It waits for nothing.
 func (l *lane) appended(last uint64) {
 	if !l.takeOff(last) {
@@ -28,9 +31,10 @@ func (l *lane) appended(last uint64) {
 }
 
 // takeOff sends the event that was committed just now, if the lane knows where it stands and has nothing else to do. The lane stays
-// locked until the event has landed. A server that is not ours is not written to here: that may take as long as the network likes.
+// locked until the event has landed. Who has committed must not wait: not for the network, so this is for a server in this process
+// only, and not for one that reads nothing any more.
 func (l *lane) takeOff(last uint64) bool {
-	if !l.r.o.Embedded {
+	if l.r.o.Pipe == nil || l.r.o.Pipe.busy() {
 		return false
 	}
 	select {
@@ -38,10 +42,15 @@ func (l *lane) takeOff(last uint64) bool {
 	default:
 		return false // who works on it will be poked
 	}
-	f, err := l.sendAtOnce(last)
-	if f == nil || err != nil {
-		l.doubt = l.doubt || err != nil
-		<-l.working
+	f, m := l.nextFlight(last)
+	if f == nil {
+		l.leave()
+		return false
+	}
+	if err := l.r.o.Conn.PublishMsg(m); err != nil {
+		l.doubt = true
+		l.r.budget.Release(1)
+		l.leave()
 		return false
 	}
 	runtime.Gosched() // to who writes to the connection
@@ -49,57 +58,27 @@ func (l *lane) takeOff(last uint64) bool {
 	return true
 }
 
-// sendAtOnce sends an event without waiting for the answer; nil: the lane has to do it. The caller has the lock.
-func (l *lane) sendAtOnce(last uint64) (*flight, error) {
+// nextFlight is what follows in the log, and its message, if it may take off; nil: the lane has to do it. It is not what was
+// committed if that got another sequence meanwhile. The caller has the lock.
+func (l *lane) nextFlight(last uint64) (*flight, *nats.Msg) {
 	s, open := l.r.link.current()
-	settled := l.manned && !l.doubt && l.place == l.cursor && l.repair.reason == "" && !l.told.above
-	if !settled || !open || s.number != l.verified || s.manner == bySubject || last != l.place.Sequence+1 || !l.r.clear() {
+	settled := l.manned && l.answers != nil && !l.doubt && l.place == l.cursor && l.repair.reason == "" && !l.told.above
+	if !settled || !open || s.number != l.verified || s.manner == bySubject || last != l.place.Sequence+1 {
 		return nil, nil
 	}
-	f, err := l.sendNext(s)
-	if f == nil || err != nil {
-		l.r.budget.Release(1)
-		l.r.aloft.Store(false)
-	}
-	return f, err
-}
-
-// clear takes a share of the bound for an event that is to take off, unless another one did and the server has answered nothing
-// since: where the server reads nothing any more, whoever writes to it next is held up for long.
-func (r *Relay) clear() bool {
-	if !r.aloft.CompareAndSwap(false, true) {
-		return false
-	}
-	if !r.budget.TryAcquire(1) {
-		r.aloft.Store(false)
-		return false
-	}
-	return true
-}
-
-// sendNext sends what follows in the log, which is not what was committed if it got another sequence meanwhile.
-func (l *lane) sendNext(s session) (*flight, error) {
 	batch, err := l.r.o.Log.Read(l.agency, l.place.Sequence, 1, 1)
 	if err != nil || len(batch) == 0 {
 		return nil, nil // the lane will meet it itself
 	}
-	f := &flight{s: s, event: batch[0]}
-	l.see(f.event)
-	m := l.r.message(f.event, s.maxMessage, false)
+	m := l.r.message(batch[0], s.maxMessage, false)
 	setFence(m, l.filter, l.fence)
-	if l.r.tooLarge(m) != nil {
+	if m.Size() > min(mostAloft, s.maxMessage) || !l.r.budget.TryAcquire(1) {
 		return nil, nil
 	}
-	if l.answers == nil {
-		l.inbox, l.replies = l.r.o.Conn.NewInbox(), make(chan *nats.Msg, mostReplies)
-		if l.answers, err = l.r.o.Conn.ChanSubscribe(l.inbox+".*", l.replies); err != nil {
-			return nil, err
-		}
-	}
-	l.flights++
 	m.Reply = l.inbox + "." + rand.Text() // who has seen others must not know it
-	f.reply = m.Reply
-	return f, l.r.o.Conn.PublishMsg(m)
+	l.flights++
+	l.see(batch[0])
+	return &flight{s: s, event: batch[0], reply: m.Reply}, m
 }
 
 // land waits for the answer to an event in flight. After an error nobody knows what the stream holds, as after any publish.
@@ -111,7 +90,6 @@ func (l *lane) land(ctx context.Context, f *flight) error {
 	if err != nil {
 		return err
 	}
-	l.r.aloft.Store(false)
 	if len(reply.Data) == 0 && reply.Header.Get("Status") == "503" {
 		return nats.ErrNoResponders
 	}
@@ -172,7 +150,16 @@ func (l *lane) man() (end func()) {
 	}
 }
 
-// stopListening ends the subscription to the answers, if there is one. Who takes off next begins another.
+// listen begins to hear the answers to what takes off. An error is that of the connection: nothing takes off then.
+func (l *lane) listen() {
+	if l.answers != nil || l.r.o.Pipe == nil {
+		return
+	}
+	l.inbox, l.replies = l.r.o.Conn.NewInbox(), make(chan *nats.Msg, mostReplies)
+	l.answers, _ = l.r.o.Conn.ChanSubscribe(l.inbox+".*", l.replies)
+}
+
+// stopListening ends the subscription to the answers, if there is one. The lane begins another when it works next.
 func (l *lane) stopListening() {
 	if l.answers != nil {
 		_ = l.answers.Unsubscribe() // else the connection is gone, and with it the subscription

@@ -60,7 +60,7 @@ func TestAnEventThatComesAloneIsSentByWhoHasCommittedIt(t *testing.T) {
 func TestNothingTakesOffToAServerThatIsNotOurs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBell(t)
-		b.o.Embedded = false
+		b.o.Pipe = nil
 		r, stop := b.started(t, "A100")
 		defer stop()
 		b.log.ring(t, "A100", 1)
@@ -68,6 +68,24 @@ func TestNothingTakesOffToAServerThatIsNotOurs(t *testing.T) {
 		if n := flights(r, "A100"); n != 0 {
 			t.Errorf("%d took off", n)
 		}
+	})
+}
+
+// The client would write it at once, and with it whoever has committed would wait until the server has read it.
+func TestALargeEventDoesNotTakeOff(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		r, stop := b.started(t, "A100")
+		defer stop()
+		b.log.mu.Lock()
+		b.log.add(contactRequest(t, "A100", 2, strings.Repeat("Guten Tag. ", 2000)), time.Now())
+		b.log.mu.Unlock()
+		b.log.tell("A100")
+		within(t, time.Second, "published", func() bool { return b.published("A100") })
+		if n := flights(r, "A100"); n != 0 {
+			t.Errorf("%d took off", n)
+		}
+		exactlyOnce(t, b.js, b.log, "A100", 0)
 	})
 }
 
@@ -147,6 +165,7 @@ func TestWhatNobodyLetsLandAnyMoreIsLookedForAndNothingElseTakesOff(t *testing.T
 		t.Fatal(err)
 	}
 	end := l.man()
+	l.listen()
 	b.log.ring(t, "A100", 1)
 	if len(l.flying) != 1 {
 		t.Fatal("the event did not take off")
@@ -376,7 +395,8 @@ func TestWhoCommitsIsNotHeldUpByAServerThatReadsNothingAnyMore(t *testing.T) {
 		t.Run(fmt.Sprintf("overdue %t", overdue), func(t *testing.T) {
 			b := newBell(t)
 			w := &deafWay{InProcessConnProvider: b.server, over: make(chan struct{})}
-			b.o.Conn, b.o.AckWait = b.connect(nats.InProcessServer(w)), 200*time.Millisecond
+			b.o.Pipe = &Pipe{Server: w}
+			b.o.Conn, b.o.AckWait = b.connect(nats.InProcessServer(b.o.Pipe)), 200*time.Millisecond
 			agencies := agencyNames(2)
 			for _, a := range agencies {
 				b.log.ring(t, a, 1)

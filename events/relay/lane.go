@@ -187,7 +187,9 @@ func (l *lane) publishAll(ctx context.Context, s session, f *flight, mayRest boo
 			return err
 		}
 		l.doubt, l.verified = false, s.number
-		l.r.aloft.Store(false)
+	}
+	if mayRest {
+		l.listen()
 	}
 	for {
 		if l.told.above && l.place.Sequence >= l.cursor.Sequence {

@@ -97,6 +97,7 @@ type Log interface {
 type Options struct {
 	Log      Log
 	Conn     *nats.Conn // stays the caller's to close
+	Pipe     *Pipe      // the way that Conn takes to a server in this process; nil: the server is elsewhere
 	Prefix   string     // of subjects: <prefix>.v1.<agency>.<type>
 	Stream   string
 	MaxAge   time.Duration // of the stream; also: older events are not sent again. 0: unlimited
@@ -154,7 +155,6 @@ type Relay struct {
 	js     jetstream.JetStream
 	link   *link
 	budget *semaphore.Weighted // in batches
-	aloft  atomic.Bool         // an event took off, and the server has answered nothing since
 
 	figures figures
 

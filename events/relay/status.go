@@ -35,9 +35,10 @@ type AgencyStatus struct {
 
 // Status never waits for the network.
 func (r *Relay) Status() Status {
+	connected := r.o.Conn.IsConnected() // may wait for a server that reads nothing: nobody waits with it for the gate
 	k := r.link
 	k.mu.Lock()
-	s := Status{Connected: r.o.Conn.IsConnected(), Open: k.isOpen, Problem: k.problem, Differences: slices.Clone(k.different)}
+	s := Status{Connected: connected, Open: k.isOpen, Problem: k.problem, Differences: slices.Clone(k.different)}
 	k.mu.Unlock()
 	s.Published, s.Failures = r.figures.read()
 	s.Turned = *r.turned.Load()

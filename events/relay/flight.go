@@ -75,7 +75,7 @@ func (l *lane) nextFlight(last uint64) (*flight, *nats.Msg) {
 	if m.Size() > min(mostAloft, s.maxMessage) || !l.r.budget.TryAcquire(1) {
 		return nil, nil
 	}
-	m.Reply = l.inbox + "." + rand.Text() // who has seen others must not know it
+	m.Reply = l.reply
 	l.flights++
 	l.see(batch[0])
 	return &flight{s: s, event: batch[0], reply: m.Reply}, m
@@ -150,13 +150,17 @@ func (l *lane) man() (end func()) {
 	}
 }
 
-// listen begins to hear the answers to what takes off. An error is that of the connection: nothing takes off then.
+// listen begins to hear the answers to what takes off, and says where the next one goes: who has seen others must not know it. An
+// error is that of the connection: nothing takes off then.
 func (l *lane) listen() {
-	if l.answers != nil || l.r.o.Pipe == nil {
+	if l.r.o.Pipe == nil {
 		return
 	}
-	l.inbox, l.replies = l.r.o.Conn.NewInbox(), make(chan *nats.Msg, mostReplies)
-	l.answers, _ = l.r.o.Conn.ChanSubscribe(l.inbox+".*", l.replies)
+	if l.answers == nil {
+		l.inbox, l.replies = l.r.o.Conn.NewInbox(), make(chan *nats.Msg, mostReplies)
+		l.answers, _ = l.r.o.Conn.ChanSubscribe(l.inbox+".*", l.replies)
+	}
+	l.reply = l.inbox + "." + rand.Text()
 }
 
 // stopListening ends the subscription to the answers, if there is one. The lane begins another when it works next.

@@ -62,7 +62,7 @@ func (l *lane) takeOff(last uint64) bool {
 // committed if that got another sequence meanwhile. The caller has the lock.
 func (l *lane) nextFlight(last uint64) (*flight, *nats.Msg) {
 	s, open := l.r.link.current()
-	settled := l.manned && l.answers != nil && !l.doubt && l.place == l.cursor && l.repair.reason == "" && !l.told.above
+	settled := l.manned && l.reply != "" && !l.doubt && l.place == l.cursor && l.repair.reason == "" && !l.told.above
 	if !settled || !open || s.number != l.verified || s.manner == bySubject || last != l.place.Sequence+1 {
 		return nil, nil
 	}
@@ -75,7 +75,7 @@ func (l *lane) nextFlight(last uint64) (*flight, *nats.Msg) {
 	if m.Size() > min(mostAloft, s.maxMessage) || !l.r.budget.TryAcquire(1) {
 		return nil, nil
 	}
-	m.Reply = l.reply
+	m.Reply, l.reply = l.reply, "" // each is used once
 	l.flights++
 	l.see(batch[0])
 	return &flight{s: s, event: batch[0], reply: m.Reply}, m
@@ -158,7 +158,10 @@ func (l *lane) listen() {
 	}
 	if l.answers == nil {
 		l.inbox, l.replies = l.r.o.Conn.NewInbox(), make(chan *nats.Msg, mostReplies)
-		l.answers, _ = l.r.o.Conn.ChanSubscribe(l.inbox+".*", l.replies)
+		var err error
+		if l.answers, err = l.r.o.Conn.ChanSubscribe(l.inbox+".*", l.replies); err != nil {
+			return
+		}
 	}
 	l.reply = l.inbox + "." + rand.Text()
 }
@@ -167,6 +170,6 @@ func (l *lane) listen() {
 func (l *lane) stopListening() {
 	if l.answers != nil {
 		_ = l.answers.Unsubscribe() // else the connection is gone, and with it the subscription
-		l.answers = nil
+		l.answers, l.reply = nil, ""
 	}
 }

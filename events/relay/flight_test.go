@@ -183,6 +183,32 @@ func TestWhatNobodyLetsLandAnyMoreIsLookedForAndNothingElseTakesOff(t *testing.T
 	}
 }
 
+func TestNothingTakesOffWithoutASubjectOfItsOwnForTheAnswer(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 1)
+	r := b.relay()
+	l, _ := r.lane("A100")
+	defer l.man()()
+	for _, listens := range []bool{false, true, false} { // RunOnce does not listen
+		for range 2 { // the first one lets land what took off
+			if err := r.RunOnce(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if listens {
+			l.listen()
+		}
+		b.log.ring(t, "A100", 1)
+		if tookOff := len(l.flying) == 1; tookOff != listens {
+			t.Errorf("took off: %t", tookOff)
+		}
+	}
+	if err := r.RunOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	exactlyOnce(t, b.js, b.log, "A100", 0)
+}
+
 // Between the commit and the call everything may have happened: the event may be published, and may have another sequence.
 func TestWhoTellsLateOfACommitDoublesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {

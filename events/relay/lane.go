@@ -29,7 +29,7 @@ type lane struct {
 	answers  *nats.Subscription // to them; nil: none has yet
 	replies  chan *nats.Msg     // of that subscription
 	inbox    string             // of the answers
-	reply    string             // in the inbox, of the next answer
+	reply    string             // in the inbox, of the next answer; empty: nothing may take off
 	verified uint64             // number of the session in which verify succeeded last
 	doubt    bool               // something failed since
 	created  time.Time          // of the stream, at the last verify

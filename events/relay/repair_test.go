@@ -297,17 +297,24 @@ func TestALostTailBehindAStrayIsFound(t *testing.T) {
 	b.wantRepairs("A100", "foreign_message 3-3 sent 0", "tail_lost 4-8 sent 5")
 }
 
+// makeAnew puts an empty stream in the place of the one that is there, whose files the server may still be about to delete.
+func (b *bell) makeAnew() {
+	b.t.Helper()
+	if err := b.js.DeleteStream(b.t.Context(), "LISTINGS"); err != nil {
+		b.t.Fatal(err)
+	}
+	eventually(b.t, "a new stream", func() bool {
+		_, err := b.js.CreateStream(b.t.Context(), b.o.StreamConfig())
+		return err == nil
+	})
+}
+
 func TestARepairThatIsInterruptedGoesOn(t *testing.T) {
 	b := newBell(t)
 	b.o.BatchEvents = 4
 	b.log.ring(t, "A100", 20)
 	b.deliver()
-	if err := b.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.js.CreateStream(t.Context(), b.o.StreamConfig()); err != nil {
-		t.Fatal(err)
-	}
+	b.makeAnew()
 	// Half of it is there already, from a process that ended in between.
 	r := b.relay()
 	for _, e := range b.log.list("A100")[:9] {
@@ -421,12 +428,7 @@ func TestAStreamMadeAnewIsNoticedAlsoBeforeTheFirstEventOfAType(t *testing.T) {
 	if err := l.finish(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.js.CreateStream(t.Context(), b.o.StreamConfig()); err != nil {
-		t.Fatal(err)
-	}
+	b.makeAnew()
 	e, err := events.New(&events.WatchRecovered{
 		Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, Ends: "stale", Since: time.Now(),
 	})

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -210,10 +211,10 @@ func findingWorks(t *testing.T, b context.Context) {
 
 func lossIsSaid(t *testing.T, b context.Context) {
 	status, list := busyScene(time.Now())
-	gone := false
+	var gone atomic.Bool
 	h := Handler(of(status, list))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if gone {
+		if gone.Load() {
 			w.WriteHeader(http.StatusNoContent) // a refusal would make the browser complain, which is asked for elsewhere
 			return
 		}
@@ -222,11 +223,11 @@ func lossIsSaid(t *testing.T, b context.Context) {
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	p := open(t, b, server.URL, size(1280))
 	p.until("document.getElementById('tail-state').textContent === 'live'")
-	gone = true
+	gone.Store(true)
 	p.renew()
 	p.until("!document.getElementById('lost').hidden && document.title.startsWith('○ not answering')")
 	p.until("document.getElementById('tail-state').textContent.startsWith('not connected')")
-	gone = false
+	gone.Store(false)
 	p.renew()
 	p.until("document.getElementById('lost').hidden && document.title === '2 agencies – doorbell' && document.getElementById('tail-state').textContent === 'live'")
 }

@@ -301,20 +301,30 @@ func TestAnswersThatTheServerDoesNotKnowOfAreAskedForAnew(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b, s := newCutBell(t)
 		r, stop := b.started(t, "A100")
-		b.ringUnheard(t, s) // with the subscription
-		within(t, time.Minute, "published", func() bool { return b.published("A100") })
+		defer stop()
+		s.mu.Lock()
+		s.at, s.hole = "SUB ", true
+		s.mu.Unlock()
+		ring := func() (failed uint64) {
+			b.log.ring(t, "B200", 1)
+			within(t, time.Minute, "published", func() bool { return b.published("B200") })
+			_, failures := r.figures.read()
+			return failures["unknown"]
+		}
+		ring() // begins the lane, which asks for answers
+		failed := ring()
+		if n := flights(r, "B200"); s.breaks != 1 || n != 1 || failed == 0 {
+			t.Fatalf("%d subscriptions were lost, %d events took off, %d publishes failed", s.breaks, n, failed)
+		}
 		for range 3 {
-			b.log.ring(t, "A100", 1)
-			within(t, time.Minute, "published", func() bool { return b.published("A100") })
+			if now := ring(); now != failed {
+				t.Errorf("%d publishes failed, not %d: the answers did not come", now, failed)
+			}
 		}
-		stop()
-		if _, failures := r.figures.read(); failures["unknown"] != 1 {
-			t.Errorf("failures %v", failures)
-		}
-		if n := flights(r, "A100"); n != 4 {
+		if n := flights(r, "B200"); n != 4 {
 			t.Errorf("%d took off", n)
 		}
-		exactlyOnce(t, b.js, b.log, "A100", 0)
+		exactlyOnce(t, b.js, b.log, "B200", 0)
 	})
 }
 

@@ -56,22 +56,14 @@ func (r *Relay) publish(ctx context.Context, filter string, fence uint64, messag
 	}
 	for _, m := range messages {
 		// A message that the client refuses in the middle would leave the batch open.
-		if err := r.tooLarge(m); err != nil {
-			return 0, err
+		if int64(m.Size()-len(m.Subject)) > r.o.Conn.MaxPayload() {
+			return 0, fmt.Errorf("message of %d bytes: %w", m.Size(), nats.ErrMaxPayload)
 		}
 	}
 	if len(messages) == 1 {
 		return r.placed(r.request(ctx, first))
 	}
 	return r.publishBatch(ctx, messages)
-}
-
-// tooLarge is an error if the client would refuse a message.
-func (r *Relay) tooLarge(m *nats.Msg) error {
-	if int64(m.Size()-len(m.Subject)) > r.o.Conn.MaxPayload() {
-		return fmt.Errorf("message of %d bytes: %w", m.Size(), nats.ErrMaxPayload)
-	}
-	return nil
 }
 
 // mark makes messages a batch. Every attempt is a batch of its own.

@@ -36,7 +36,7 @@ func (s *Store) accept(o Options) error {
 		return nil
 	}
 	if err := s.putMeta(m); err != nil {
-		return fmt.Errorf("store: %w", commitError(err))
+		return fmt.Errorf("store: %w", err)
 	}
 	s.meta = m
 	return nil

@@ -1,10 +1,7 @@
 package store
 
 import (
-	"encoding/json"
-	"fmt"
 	"maps"
-	"slices"
 	"time"
 )
 
@@ -56,7 +53,7 @@ type Agency struct {
 	Held *Held `json:"held,omitempty"`
 
 	// Operations is what is remembered of each of the API's two operations, by their names in events. Copies of an agency have
-	// it in common, and so have all who have read it: SetOperation changes it, nobody else.
+	// it in common: SetOperation changes it, nobody else.
 	Operations map[string]Operation `json:"operations,omitempty"`
 	// FieldsVersion counts how often the members of contact requests changed for all of them at once.
 	FieldsVersion int `json:"fieldsVersion,omitempty"`
@@ -131,62 +128,21 @@ type Held struct {
 
 // Agency returns what is remembered of an agency, and whether anything is.
 func (tx *Tx) Agency(id string) (Agency, bool, error) {
-	a, exists, err := readDecoded(tx, bucketAgencies, id, keptState, func(v []byte) (*Agency, error) {
-		a := new(Agency)
-		return a, json.Unmarshal(v, a)
-	})
-	if err != nil {
-		return Agency{}, false, fmt.Errorf("%w: agency %s", ErrDamaged, id)
-	}
-	if !exists {
-		return Agency{}, false, nil
-	}
-	return a.clone(), true, nil
-}
-
-// clone is a copy of what may be changed in place.
-func (a *Agency) clone() Agency {
-	c := *a
-	c.RefusedIDFields, c.PastIDFields = slices.Clone(c.RefusedIDFields), slices.Clone(c.PastIDFields)
-	c.IDCandidates, c.Keys.Refused = slices.Clone(c.IDCandidates), slices.Clone(c.Keys.Refused)
-	if c.Held != nil {
-		held := *c.Held
-		c.Held = &held
-	}
-	return c
+	a, exists := getJSON[Agency](tx, bucketAgencies, []byte(id))
+	return a, exists, nil
 }
 
 // PutAgency remembers an agency.
-func (tx *Tx) PutAgency(id string, a Agency) error {
-	v, err := json.Marshal(a)
-	if err != nil {
-		return err
-	}
-	tx.agencies = append(tx.agencies, id)
-	return putDecoded(tx, bucketAgencies, id, keptState, v)
-}
-
-// decode reads agencies that were put. Who reads them next may be in a hurry, and finds them decoded.
-func (s *Store) decode(agencies []string) {
-	if len(agencies) == 0 {
-		return
-	}
-	_ = s.View(func(tx *Tx) error {
-		for _, id := range agencies {
-			_, _, _ = tx.Agency(id) // what cannot be read is said to those who want it
-		}
-		return nil
-	})
-}
+func (tx *Tx) PutAgency(id string, a Agency) error { return tx.putJSON(bucketAgencies, []byte(id), a) }
 
 // Agencies lists the agencies that the store knows, in order; also those that are no longer configured.
 func (s *Store) Agencies() ([]string, error) {
 	var ids []string
 	err := s.View(func(tx *Tx) error {
-		return tx.bucket(bucketAgencies).ForEach(func(k, _ []byte) error {
+		for k := range tx.ascend(bucketAgencies, nil, nil) {
 			ids = append(ids, string(k))
-			return nil
-		})
+		}
+		return nil
 	})
 	return ids, err
 }

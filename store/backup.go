@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	bolt "go.etcd.io/bbolt"
 )
 
 // Backup writes a consistent copy of the store while it is in use. sized is told before the first byte how many there are.
@@ -20,9 +17,9 @@ import (
 // As long as it takes, what is changed cannot be overwritten, and the file grows by it. Nobody waits: the file is mapped far
 // beyond its end, so that a commit never has to move it.
 func (s *Store) Backup(w io.Writer, sized func(bytes int64)) error {
-	err := s.db.View(func(tx *bolt.Tx) error {
-		sized(tx.Size())
-		_, err := tx.WriteTo(w)
+	err := s.View(func(tx *Tx) error {
+		sized(tx.tx.Size())
+		_, err := tx.tx.WriteTo(w)
 		return err
 	})
 	if err != nil {
@@ -122,7 +119,7 @@ func markCopy(path string, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	s := &Store{db: db, path: path, now: time.Now}
+	s := &Store{db: db, path: path, now: time.Now, damaged: make(chan struct{})}
 	m, err := s.readMeta()
 	if err == nil && m == nil {
 		err = damaged(path, "unreadable identity")
@@ -132,13 +129,4 @@ func markCopy(path string, at time.Time) error {
 		err = s.putMeta(*m)
 	}
 	return errors.Join(err, db.Close())
-}
-
-// putMeta writes the identity, and nothing else.
-func (s *Store) putMeta(m meta) error {
-	value, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return s.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyMeta, value) })
 }

@@ -20,9 +20,9 @@ type Compacted struct {
 	After  int64 `json:"afterBytes"`
 }
 
-// Compact brings what older versions have left to today's form, then writes the store in o.Dir into a new file, without the space that it does not use, verifies it and puts it in the
-// place of the old one. Until then the old one is not changed, but for being brought to today's form. room is asked before
-// whether there is space for so many bytes. Nobody else may have the store open: LockedError.
+// Compact writes the store in o.Dir into a new file, without the space that it does not use, verifies it and puts it in the place
+// of the old one, which is not changed until then. room is asked before whether there is space for so many bytes. Nobody else
+// may have the store open: LockedError.
 func Compact(ctx context.Context, o Options, room func(bytes int64) error) (c Compacted, err error) {
 	if _, err := os.Stat(filepath.Join(o.Dir, fileName)); err != nil {
 		return c, fmt.Errorf("store: %w", err)
@@ -32,9 +32,6 @@ func Compact(ctx context.Context, o Options, room func(bytes int64) error) (c Co
 		return c, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }() // until then nobody opens what is replaced
-	if err := s.convertOld(ctx); err != nil {
-		return c, err
-	}
 	inUse, err := s.InUse()
 	if err != nil {
 		return c, err

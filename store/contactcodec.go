@@ -8,10 +8,7 @@ import (
 
 // A chunk is a version, when a poll has written it, and some contact requests: flags, id, fingerprint, digest, form, epoch,
 // revision, time, and 20 bits for each field of the form.
-const (
-	chunkVersion  = 2
-	untimedChunks = 1 // the version that does not tell when, until schema 4
-)
+const chunkVersion = 2
 
 // Flags of a contact request in a chunk.
 const (
@@ -125,13 +122,8 @@ type chunkReader struct {
 // decodeChunk appends the contact requests of a chunk, and says when a poll has written it; zero if nothing tells.
 func decodeChunk(list []ContactRequest, v []byte, names *fieldNames, known *forms) (_ []ContactRequest, polled time.Time, err error) {
 	r := &chunkReader{reader: reader{b: v}, names: names, known: known}
-	switch r.byte() {
-	case chunkVersion:
-		polled = r.time()
-	case untimedChunks:
-	default:
-		r.bad = true
-	}
+	r.bad = r.byte() != chunkVersion
+	polled = r.time()
 	for len(r.b) > 0 && !r.bad {
 		list = append(list, ContactRequest{})
 		r.contactRequest(&list[len(list)-1])
@@ -216,33 +208,4 @@ func decodeFormOf(r *reader, flags byte, names *fieldNames, known *forms) form {
 		return form{}
 	}
 	return known.list[n]
-}
-
-// oldVersion is the form in which every contact request had a key of its own, until schema 2.
-const oldVersion = 1
-
-func decodeOld(id string, v []byte, names *fieldNames) (ContactRequest, error) {
-	r := &reader{b: v}
-	version := r.byte()
-	c := ContactRequest{ID: id, Redacted: r.byte() == 1}
-	copy(c.Fingerprint[:], r.take(16))
-	copy(c.Digest[:], r.take(16))
-	c.Rules, c.Epoch, c.Revision, c.CreatedAt = uint32(r.uint()), r.int(), r.int(), r.time()
-	for len(r.b) > 0 && !r.bad {
-		var f Field
-		i := r.int()
-		if hash := [3]byte(r.take(3)); hash != [3]byte{} {
-			f.Digest = ShortenField(hash)
-		}
-		if i < 0 || i >= len(names.list) {
-			r.bad = true
-			break
-		}
-		f.Name = names.list[i]
-		c.Fields = append(c.Fields, f)
-	}
-	if r.bad || version != oldVersion {
-		return ContactRequest{}, fmt.Errorf("%w: a contact request", ErrDamaged)
-	}
-	return c, nil
 }

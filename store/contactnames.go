@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,26 +22,12 @@ func (tx *Tx) fieldNames(agency string) (*fieldNames, error) {
 	if n := tx.names[agency]; n != nil {
 		return n, nil
 	}
-	n, exists, err := readDecoded(tx, bucketFieldNames, agency, keptNames, decodeNames)
-	if err != nil {
-		return nil, err
-	}
-	if !exists {
-		n = &fieldNames{index: map[string]int{}}
-	}
-	n = &fieldNames{slices.Clip(n.list), n.index, false}
-	tx.names[agency] = n
-	return n, nil
-}
-
-func decodeNames(v []byte) (*fieldNames, error) {
 	n := &fieldNames{index: map[string]int{}}
-	if json.Unmarshal(v, &n.list) != nil {
-		return nil, fmt.Errorf("%w: field names", ErrDamaged)
-	}
+	n.list, _ = getJSON[[]string](tx, bucketFieldNames, []byte(agency))
 	for i, name := range n.list {
 		n.index[name] = i
 	}
+	tx.names[agency] = n
 	return n, nil
 }
 
@@ -63,7 +48,6 @@ func (n *fieldNames) number(name string) (int, bool) {
 		return 0, false
 	}
 	n.list = append(n.list, strings.Clone(name))
-	n.index = maps.Clone(n.index) // others read it
 	n.index[name] = len(n.list) - 1
 	n.dirty = true
 	return len(n.list) - 1, true
@@ -120,23 +104,11 @@ func (tx *Tx) forms(agency string) (*forms, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, exists, err := readDecoded(tx, bucketForms, agency, keptForms, func(v []byte) (*forms, error) { return decodeForms(v, names) })
-	if err != nil {
-		return nil, err
-	}
-	if !exists {
-		f = &forms{index: map[string]int{}}
-	}
-	f = &forms{slices.Clip(f.list), f.index, false}
-	tx.known[agency] = f
-	return f, nil
-}
-
-func decodeForms(v []byte, names *fieldNames) (*forms, error) {
 	f := &forms{index: map[string]int{}}
-	if !f.decode(v, names) {
+	if v := tx.get(bucketForms, []byte(agency)); v != nil && !f.decode(v, names) {
 		return nil, fmt.Errorf("%w: forms of contact requests", ErrDamaged)
 	}
+	tx.known[agency] = f
 	return f, nil
 }
 
@@ -162,7 +134,6 @@ func (f *forms) number(one form) (int, bool) {
 	if len(f.list) >= maxForms {
 		return 0, false
 	}
-	f.index = maps.Clone(f.index) // others read it
 	f.index[string(w.b)] = len(f.list)
 	f.list = append(f.list, one)
 	f.dirty = true
@@ -172,11 +143,7 @@ func (f *forms) number(one form) (int, bool) {
 // writeNames writes names and forms that are new.
 func (tx *Tx) writeNames(agency string, names *fieldNames, f *forms) error {
 	if names.dirty {
-		list, err := json.Marshal(names.list)
-		if err != nil {
-			return err
-		}
-		if err := putDecoded(tx, bucketFieldNames, agency, keptNames, list); err != nil {
+		if err := tx.putJSON(bucketFieldNames, []byte(agency), names.list); err != nil {
 			return err
 		}
 	}
@@ -185,7 +152,7 @@ func (tx *Tx) writeNames(agency string, names *fieldNames, f *forms) error {
 		for _, one := range f.list {
 			one.encode(w)
 		}
-		if err := putDecoded(tx, bucketForms, agency, keptForms, w.b); err != nil {
+		if err := tx.put(bucketForms, []byte(agency), w.b); err != nil {
 			return err
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
-	bolt "go.etcd.io/bbolt"
 )
 
 // ContactRequest is what is remembered of one contact request: enough to know it again and to say what changed, and
@@ -113,7 +111,6 @@ type group struct {
 	place  map[string]int   // by id; nil: nobody has put any yet
 	dirty  map[int]struct{} // chunks that have changed
 	polled time.Time        // when a poll has written to it last, as far as its chunks tell
-	old    [][]byte         // keys of those that are still in the old form
 }
 
 // chunkSize is how many contact requests lie in one entry, maxChunks how many entries an insertion has; the last one takes
@@ -179,9 +176,6 @@ func (tx *Tx) group(agency, reference string) (*group, error) {
 	for n := 0; n < len(chunks) && err == nil; n++ {
 		err = g.read(chunks[n], names, forms)
 	}
-	if err == nil {
-		err = tx.readOld(g, names)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -196,33 +190,6 @@ func (g *group) read(chunk []byte, names *fieldNames, known *forms) (err error) 
 		g.polled = polled
 	}
 	return err
-}
-
-// readOld reads what an older version has left, each contact request under a key of its own. It takes the new form with
-// the next change of the group. Nobody writes it any more: where nothing was left once, nothing is.
-func (tx *Tx) readOld(g *group, names *fieldNames) error {
-	if since := tx.store.converted.Load(); since > 0 && tx.commit() >= int(since) {
-		return nil
-	}
-	b := tx.bucket(bucketContactRequests)
-	if b == nil {
-		return nil // a store of an older version, opened to be read only
-	}
-	if k, _ := b.Cursor().First(); k == nil {
-		if !tx.tx.Writable() { // what one has deleted that writes may come back
-			tx.store.converted.Store(int64(tx.commit()))
-		}
-		return nil
-	}
-	return tx.scan(bucketContactRequests, g.below, func(k, v []byte) error {
-		c, err := decodeOld(string(k), v, names)
-		if err != nil {
-			return err
-		}
-		g.old = append(g.old, slices.Concat(g.below, k))
-		g.list = append(g.list, c)
-		return nil
-	})
 }
 
 // flush writes what has changed of the contact requests.
@@ -247,26 +214,12 @@ func (tx *Tx) write(g *group) error {
 		return err
 	}
 	for n := range chunkOf(len(g.list)-1) + 1 {
-		if _, dirty := g.dirty[n]; !dirty && len(g.old) == 0 {
+		if _, dirty := g.dirty[n]; !dirty {
 			continue
 		}
-		if err := tx.contacts().Put(g.key(n), encodeChunk(g.chunk(n), g.polled, names, forms)); err != nil {
-			return err
-		}
-	}
-	for _, k := range g.old {
-		if err := tx.bucket(bucketContactRequests).Delete(k); err != nil {
+		if err := tx.put(bucketContacts, g.key(n), encodeChunk(g.chunk(n), g.polled, names, forms)); err != nil {
 			return err
 		}
 	}
 	return tx.writeNames(g.agency, names, forms)
 }
-
-// contacts is the bucket of the contact requests, to be written.
-func (tx *Tx) contacts() *bolt.Bucket {
-	b := tx.bucket(bucketContacts)
-	b.FillPercent = contactsFill
-	return b
-}
-
-const contactsFill = 0.5

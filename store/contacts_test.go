@@ -1,45 +1,14 @@
 package store_test
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
 	"doorbell/store"
-
-	bolt "go.etcd.io/bbolt"
 )
-
-// asBefore is a contact request as schema 2 wrote it, under a key of its own: agency, reference and id.
-func asBefore(c store.ContactRequest, numbers map[string]uint64) []byte {
-	b := []byte{1, 0}
-	if c.Redacted {
-		b[1] = 1
-	}
-	for _, hash := range []store.Short{c.Fingerprint, c.Digest} { // 16 bytes each
-		b = append(append(b, hash[:]...), "whatever"...)
-	}
-	b = binary.AppendUvarint(b, uint64(c.Rules))
-	b = binary.AppendUvarint(b, uint64(c.Epoch))
-	b = binary.AppendUvarint(b, uint64(c.Revision))
-	if c.CreatedAt.IsZero() {
-		b = binary.AppendVarint(b, 0)
-	} else {
-		b = binary.AppendVarint(b, c.CreatedAt.UnixMilli())
-	}
-	for _, f := range c.Fields {
-		b = binary.AppendUvarint(b, numbers[f.Name])
-		b = append(b, f.Digest[:]...)
-		if !f.Empty() {
-			b[len(b)-1] |= 7 // a longer digest than is kept
-		}
-	}
-	return b
-}
 
 // variety is contact requests of many kinds, sorted by id.
 func variety() (all []store.ContactRequest) {
@@ -121,131 +90,4 @@ func TestAFormBeyondTheBoundIsRememberedToo(t *testing.T) {
 	if got := contactRequests(t, s, "A100", "a#1##"); !reflect.DeepEqual(byID(got), byID(want)) {
 		t.Errorf("%d came back of %d, or other ones", len(got), len(want))
 	}
-}
-
-func TestAStoreOfTheSecondFormKeepsItsContactRequests(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	s.Close()
-	want := variety()
-	makeSecondForm(t, s.Path(), want)
-
-	readOnly, err := store.OpenReadOnly(store.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := contactRequests(t, readOnly, "A100", "a#1##"); !reflect.DeepEqual(byID(got), byID(want)) {
-		t.Errorf("opened to be read: got  %+v\nwant %+v", got, want)
-	}
-	readOnly.Close()
-
-	s = open(t, dir)
-	if got := contactRequests(t, s, "A100", "a#1##"); !reflect.DeepEqual(byID(got), byID(want)) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-	want[3].Revision = 8
-	more := store.ContactRequest{ID: "new", Fields: []store.Field{{Name: "email", Digest: store.FieldDigest{5}}}}
-	update(t, s, func(tx *store.Tx) error {
-		return errors.Join(tx.PutContactRequest("A100", "a#1##", want[3]), tx.PutContactRequest("A100", "a#1##", more))
-	})
-	want = append(want, more)
-	s.Close()
-	s = open(t, dir)
-	if got := contactRequests(t, s, "A100", "a#1##"); !reflect.DeepEqual(byID(got), byID(want)) || len(got) != len(want) {
-		t.Errorf("after a change: got  %+v\nwant %+v", got, want)
-	}
-	s.Close()
-	if left := entries(t, s.Path(), "contact_requests"); left != 1 { // that of the insertion that did not change
-		t.Errorf("%d entries are in the old form", left)
-	}
-}
-
-// What reads the state of before goes on to see it, whoever has seen since that nothing is left of the old form.
-func TestAViewOfBeforeSeesContactRequestsOfTheOldForm(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	s.Close()
-	makeSecondForm(t, s.Path(), variety())
-	s = open(t, dir)
-	err := s.View(func(before *store.Tx) error {
-		for _, reference := range []string{"a#1##", "a#1##2"} {
-			update(t, s, func(tx *store.Tx) error {
-				return tx.PutContactRequest("A100", reference, store.ContactRequest{ID: "new"})
-			})
-		}
-		contactRequests(t, s, "A100", "a#1##2")
-		got, err := before.ContactRequests("A100", "a#1##2")
-		if len(got) != 1 {
-			t.Errorf("before there were %+v", got)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestCompactGivesOldContactRequestsTheNewForm(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	s.Close()
-	want := variety()
-	makeSecondForm(t, s.Path(), want)
-	anywhere := func(int64) error { return nil }
-	if _, err := store.Compact(t.Context(), store.Options{Dir: dir}, anywhere); err != nil {
-		t.Fatal(err)
-	}
-	if left := entries(t, s.Path(), "contact_requests"); left != 0 {
-		t.Errorf("%d entries are in the old form", left)
-	}
-	s = open(t, dir)
-	if got := contactRequests(t, s, "A100", "a#1##"); !reflect.DeepEqual(byID(got), byID(want)) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-	if got := contactRequests(t, s, "A100", "a#1##2"); len(got) != 1 {
-		t.Errorf("of the other insertion: %+v", got)
-	}
-}
-
-// makeSecondForm makes a store one of schema 2 that remembers contact requests of one insertion, and one of another.
-func makeSecondForm(t *testing.T, path string, all []store.ContactRequest) {
-	t.Helper()
-	db, err := bolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = db.Update(func(tx *bolt.Tx) error {
-		meta, requests := tx.Bucket([]byte("meta")), tx.Bucket([]byte("contact_requests"))
-		then := strings.Replace(string(meta.Get([]byte("store"))), `"schema":5`, `"schema":2`, 1)
-		numbers := map[string]uint64{"email": 0, "phone": 1, "status": 2}
-		for _, c := range all {
-			if err := requests.Put([]byte("A100\x00a#1##\x00"+c.ID), asBefore(c, numbers)); err != nil {
-				return err
-			}
-		}
-		return errors.Join(
-			tx.DeleteBucket([]byte("contacts")), tx.DeleteBucket([]byte("contact_forms")), meta.Put([]byte("store"), []byte(then)),
-			tx.Bucket([]byte("field_names")).Put([]byte("A100"), []byte(`["email","phone","status"]`)),
-			requests.Put([]byte("A100\x00a#1##2\x00c1"), asBefore(all[0], numbers)),
-		)
-	})
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func entries(t *testing.T, path, bucket string) (n int) {
-	t.Helper()
-	db, err := bolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = db.View(func(tx *bolt.Tx) error {
-		n = tx.Bucket([]byte(bucket)).Stats().KeyN
-		return nil
-	})
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return n
 }

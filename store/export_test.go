@@ -19,3 +19,10 @@ func InSteps(s *Store, agency string, upTo uint64, steps int) error {
 	}
 	return nil
 }
+
+// SetSchema makes the file say that it has another schema.
+func SetSchema(s *Store, schema int) error {
+	m := s.meta
+	m.Schema = schema
+	return s.putMeta(m)
+}

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"doorbell/events"
@@ -24,29 +22,20 @@ type Halt struct {
 // Halts returns the halts of an agency.
 func (tx *Tx) Halts(agency string) ([]Halt, error) {
 	var all []Halt
-	err := tx.scan(bucketHalts, prefix(agency), func(_, v []byte) error {
-		var h Halt
-		if err := json.Unmarshal(v, &h); err != nil {
-			return fmt.Errorf("%w: halt of %s", ErrDamaged, agency)
-		}
-		all = append(all, h)
-		return nil
-	})
-	return all, err
+	for _, v := range tx.ascend(bucketHalts, prefix(agency), prefix(agency)) {
+		all = append(all, decodeJSON[Halt](bucketHalts, v))
+	}
+	return all, nil
 }
 
 // PutHalt remembers a halt.
 func (tx *Tx) PutHalt(agency string, h Halt) error {
-	v, err := json.Marshal(h)
-	if err != nil {
-		return err
-	}
-	return tx.bucket(bucketHalts).Put(haltKey(agency, h), v)
+	return tx.putJSON(bucketHalts, haltKey(agency, h), h)
 }
 
 // DeleteHalt forgets a halt.
 func (tx *Tx) DeleteHalt(agency string, h Halt) error {
-	return tx.bucket(bucketHalts).Delete(haltKey(agency, h))
+	return tx.delete(bucketHalts, haltKey(agency, h))
 }
 
 func haltKey(agency string, h Halt) []byte { return key(agency, string(h.Scope), h.Reference) }

@@ -1,13 +1,8 @@
 package store
 
 import (
-	"bytes"
 	"encoding/binary"
-	"encoding/json"
-	"fmt"
 	"time"
-
-	bolt "go.etcd.io/bbolt"
 
 	"doorbell/events"
 )
@@ -16,9 +11,11 @@ import (
 // are not read. Of an event that cannot be read it knows the sequence alone.
 func (s *Store) HeadsAfter(agency string, after uint64, most int) (heads []events.Head, err error) {
 	err = s.View(func(tx *Tx) error {
-		below, c := prefix(agency), tx.bucket(bucketLog).Cursor()
-		for k, v := c.Seek(logKey(agency, after+1)); bytes.HasPrefix(k, below) && len(heads) < most; k, v = c.Next() {
-			heads = append(heads, tx.head(k[len(below):], v))
+		for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, after+1)) {
+			if len(heads) >= most {
+				break
+			}
+			heads = append(heads, headOf(k, v))
 		}
 		return nil
 	})
@@ -28,9 +25,11 @@ func (s *Store) HeadsAfter(agency string, after uint64, most int) (heads []event
 // HeadsBefore is HeadsAfter downwards, from the one before the given sequence.
 func (s *Store) HeadsBefore(agency string, before uint64, most int) (heads []events.Head, err error) {
 	err = s.View(func(tx *Tx) error {
-		below, c := prefix(agency), tx.bucket(bucketLog).Cursor()
-		for k, v := lastBefore(c, logKey(agency, before)); bytes.HasPrefix(k, below) && len(heads) < most; k, v = c.Prev() {
-			heads = append(heads, tx.head(k[len(below):], v))
+		for k, v := range tx.descend(bucketLog, prefix(agency), logKey(agency, before)) {
+			if len(heads) >= most {
+				break
+			}
+			heads = append(heads, headOf(k, v))
 		}
 		return nil
 	})
@@ -41,16 +40,15 @@ func (s *Store) HeadsBefore(agency string, before uint64, most int) (heads []eve
 func (s *Store) NewestHeads() (heads map[string]events.Head, err error) {
 	heads = map[string]events.Head{}
 	err = s.View(func(tx *Tx) error {
-		c := tx.bucket(bucketLog).Cursor()
-		return tx.bucket(bucketAgencies).ForEach(func(name, _ []byte) error {
+		for name := range tx.ascend(bucketAgencies, nil, nil) {
 			agency := string(name)
-			below := prefix(agency)
 			heads[agency] = events.Head{}
-			if k, v := lastBefore(c, logKey(agency, ^uint64(0))); bytes.HasPrefix(k, below) {
-				heads[agency] = tx.head(k[len(below):], v)
+			for k, v := range tx.descend(bucketLog, prefix(agency), logKey(agency, ^uint64(0))) {
+				heads[agency] = headOf(k, v)
+				break
 			}
-			return nil
-		})
+		}
+		return nil
 	})
 	return heads, err
 }
@@ -66,19 +64,13 @@ type Position struct {
 // Positions are those of agencies, in their order and of one moment.
 func (s *Store) Positions(agencies []string) (list []Position, err error) {
 	err = s.View(func(tx *Tx) error {
-		c, cursors := tx.bucket(bucketLog).Cursor(), tx.bucket(bucketCursors)
 		for _, agency := range agencies {
-			var p Position
-			if v := cursors.Get([]byte(agency)); v != nil && json.Unmarshal(v, &p.Cursor) != nil {
-				return fmt.Errorf("%w: cursor of %s", ErrDamaged, agency)
-			}
-			below := prefix(agency)
-			if k, _ := lastBefore(c, logKey(agency, ^uint64(0))); bytes.HasPrefix(k, below) {
-				p.Last = binary.BigEndian.Uint64(k[len(below):])
-			}
+			p := Position{Last: tx.LastSequence(agency)}
+			p.Cursor, _ = getJSON[events.Cursor](tx, bucketCursors, []byte(agency))
 			if p.Last > p.Cursor.Sequence {
-				if k, v := c.Seek(logKey(agency, p.Cursor.Sequence+1)); bytes.HasPrefix(k, below) {
-					p.Waiting = tx.head(k[len(below):], v).RecordedTime
+				for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, p.Cursor.Sequence+1)) {
+					p.Waiting = headOf(k, v).RecordedTime
+					break
 				}
 			}
 			list = append(list, p)
@@ -88,17 +80,8 @@ func (s *Store) Positions(agencies []string) (list []Position, err error) {
 	return list, err
 }
 
-// lastBefore moves a cursor to the last entry before a key, of whomever it is.
-func lastBefore(c *bolt.Cursor, key []byte) (k, v []byte) {
-	if k, _ := c.Seek(key); k == nil {
-		return c.Last()
-	}
-	return c.Prev()
-}
-
-// head reads an entry of the log.
-func (tx *Tx) head(sequence, v []byte) events.Head {
-	tx.looked(min(len(v), onePage))
+// headOf reads an entry of the log.
+func headOf(sequence, v []byte) events.Head {
 	h, err := events.DecodeHead(v)
 	if err != nil {
 		return events.Head{Sequence: binary.BigEndian.Uint64(sequence)}

@@ -23,7 +23,7 @@ func (s *Store) state(dir, stated string) error {
 	m := s.meta
 	m.Stated = true
 	if err := s.putMeta(m); err != nil {
-		return fmt.Errorf("store: %w", commitError(err))
+		return fmt.Errorf("store: %w", err)
 	}
 	s.meta = m
 	return nil

@@ -2,7 +2,6 @@ package store
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -45,26 +44,12 @@ type imports struct {
 }
 
 func (tx *Tx) imports(agency string) (m imports, exists bool, err error) {
-	b := tx.bucket(bucketImports)
-	if b == nil {
-		return m, false, nil // an older store, opened to be read only
-	}
-	v := b.Get([]byte(agency))
-	if v == nil {
-		return m, false, nil
-	}
-	if json.Unmarshal(v, &m) != nil {
-		return m, false, fmt.Errorf("%w: import of %s", ErrDamaged, agency)
-	}
-	return m, true, nil
+	m, exists = getJSON[imports](tx, bucketImports, []byte(agency))
+	return m, exists, nil
 }
 
 func (tx *Tx) putImports(agency string, m imports) error {
-	v, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return tx.bucket(bucketImports).Put([]byte(agency), v)
+	return tx.putJSON(bucketImports, []byte(agency), m)
 }
 
 // Import takes over events of an agency that the stream holds and the log does not, in the order of the stream, and moves
@@ -141,7 +126,7 @@ func (tx *Tx) importEvent(e events.Event, place bool) error {
 		return fmt.Errorf("event %d of %s: %w", e.Sequence, e.AgencyID, err)
 	}
 	sequence := binary.BigEndian.AppendUint64(nil, e.Sequence)
-	if err := tx.bucket(bucketImported).Put(key(e.AgencyID, e.ID), sequence); err != nil {
+	if err := tx.put(bucketImported, key(e.AgencyID, e.ID), sequence); err != nil {
 		return err
 	}
 	if entity := e.Entity(); entity != "" {
@@ -152,12 +137,12 @@ func (tx *Tx) importEvent(e events.Event, place bool) error {
 	if !place {
 		return nil
 	}
-	return tx.bucket(bucketLog).Put(logKey(e.AgencyID, e.Sequence), value)
+	return tx.put(bucketLog, logKey(e.AgencyID, e.Sequence), value)
 }
 
 // importedAs is the sequence under which an id was imported, 0 if it was not.
 func (tx *Tx) importedAs(agency, id string) uint64 {
-	if v := tx.bucket(bucketImported).Get(key(agency, id)); len(v) == 8 {
+	if v := tx.get(bucketImported, key(agency, id)); len(v) == 8 {
 		return binary.BigEndian.Uint64(v)
 	}
 	return 0
@@ -171,11 +156,11 @@ type lastWord struct {
 
 func (tx *Tx) putLastWord(entity string, e events.Event) error {
 	w := key(e.ID, e.State(), strconv.FormatInt(e.RecordedTime.UnixMilli(), 10))
-	return tx.bucket(bucketLastWord).Put(key(e.AgencyID, entity), w)
+	return tx.put(bucketLastWord, key(e.AgencyID, entity), w)
 }
 
 func (tx *Tx) lastWord(agency, entity string) (w lastWord, exists bool) {
-	parts := strings.Split(string(tx.bucket(bucketLastWord).Get(key(agency, entity))), "\x00")
+	parts := strings.Split(string(tx.get(bucketLastWord, key(agency, entity))), "\x00")
 	if len(parts) != 3 {
 		return w, false
 	}
@@ -200,7 +185,7 @@ func (tx *Tx) told(e events.Event) (_ events.Event, told bool, err error) {
 		if known || outdated {
 			return tx.imported(e, tx.importedAs(e.AgencyID, w.id)), true, nil
 		}
-		if err := tx.bucket(bucketLastWord).Delete(key(e.AgencyID, entity)); err != nil {
+		if err := tx.delete(bucketLastWord, key(e.AgencyID, entity)); err != nil {
 			return e, false, err
 		}
 	}
@@ -216,7 +201,7 @@ func (tx *Tx) imported(e events.Event, sequence uint64) events.Event {
 		return e
 	}
 	var kept events.Event
-	if v := tx.bucket(bucketLog).Get(logKey(e.AgencyID, sequence)); v != nil && kept.UnmarshalJSON(v) == nil {
+	if v := tx.get(bucketLog, logKey(e.AgencyID, sequence)); v != nil && kept.UnmarshalJSON(v) == nil {
 		return kept
 	}
 	e.Sequence = sequence

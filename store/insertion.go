@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 )
@@ -90,7 +91,7 @@ func decodeInsertion(reference string, v []byte) (Insertion, error) {
 
 // Insertion returns what is remembered of a reference, and whether anything is.
 func (tx *Tx) Insertion(agency, reference string) (Insertion, bool, error) {
-	v := tx.bucket(bucketInsertions).Get(key(agency, reference))
+	v := tx.get(bucketInsertions, key(agency, reference))
 	if v == nil {
 		return Insertion{}, false, nil
 	}
@@ -100,21 +101,17 @@ func (tx *Tx) Insertion(agency, reference string) (Insertion, bool, error) {
 
 // PutInsertion remembers an insertion. Its record is remembered by PutRecord.
 func (tx *Tx) PutInsertion(agency string, i Insertion) error {
-	return tx.bucket(bucketInsertions).Put(key(agency, i.Reference), i.encode())
+	return tx.put(bucketInsertions, key(agency, i.Reference), i.encode())
 }
 
 // Record returns the last record of an insertion as the API sent it, white space removed; nil if there is none.
 func (tx *Tx) Record(agency, reference string) []byte {
-	v := tx.bucket(bucketRecords).Get(key(agency, reference))
-	if v == nil {
-		return nil
-	}
-	return append([]byte(nil), v...)
+	return bytes.Clone(tx.get(bucketRecords, key(agency, reference)))
 }
 
 // PutRecord remembers the last record of an insertion.
 func (tx *Tx) PutRecord(agency, reference string, record []byte) error {
-	return tx.bucket(bucketRecords).Put(key(agency, reference), record)
+	return tx.put(bucketRecords, key(agency, reference), record)
 }
 
 // Insertions visits all insertions of an agency by reference. visit must not write insertions.

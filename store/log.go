@@ -1,9 +1,7 @@
 package store
 
 import (
-	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 
 	"doorbell/events"
@@ -39,17 +37,15 @@ func (tx *Tx) Append(e events.Event) (events.Event, error) {
 		tx.appended = map[string]events.Event{}
 	}
 	tx.appended[e.AgencyID] = e
-	return e, tx.bucket(bucketLog).Put(logKey(e.AgencyID, e.Sequence), value)
+	return e, tx.put(bucketLog, logKey(e.AgencyID, e.Sequence), value)
 }
 
 // LastSequence is the newest sequence of an agency's log, 0 if it is empty.
 func (tx *Tx) LastSequence(agency string) uint64 {
-	below := prefix(agency)
-	k, _ := lastBefore(tx.bucket(bucketLog).Cursor(), logKey(agency, ^uint64(0)))
-	if !bytes.HasPrefix(k, below) {
-		return 0
+	for k := range tx.descend(bucketLog, prefix(agency), logKey(agency, ^uint64(0))) {
+		return binary.BigEndian.Uint64(k)
 	}
-	return binary.BigEndian.Uint64(k[len(below):])
+	return 0
 }
 
 func logKey(agency string, sequence uint64) []byte {
@@ -95,16 +91,14 @@ func (tx *Tx) read(agency string, after uint64, maxEvents, maxBytes int) (found 
 	if e, ok := tx.justAppended(agency, after); ok {
 		return []events.Event{e}, nil
 	}
-	below, size := prefix(agency), 0
-	c := tx.bucket(bucketLog).Cursor()
-	for k, v := c.Seek(logKey(agency, after+1)); bytes.HasPrefix(k, below); k, v = c.Next() {
+	size := 0
+	for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, after+1)) {
 		if size += len(v); len(found) > 0 && (len(found) >= maxEvents || size > maxBytes) {
 			return found, nil
 		}
-		tx.looked(len(v))
 		var e events.Event
 		if err := e.UnmarshalJSON(v); err != nil {
-			return nil, fmt.Errorf("%w: event %d of %s", ErrDamaged, binary.BigEndian.Uint64(k[len(below):]), agency)
+			return nil, fmt.Errorf("%w: event %d of %s", ErrDamaged, binary.BigEndian.Uint64(k), agency)
 		}
 		found = append(found, e)
 	}
@@ -132,9 +126,5 @@ func (s *Store) Cursor(agency string) (events.Cursor, error) {
 
 // SetCursor moves an agency's cursor, durably, also when the store holds all that it may: it is what makes room.
 func (s *Store) SetCursor(agency string, c events.Cursor) error {
-	v, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
-	return s.update(func(tx *Tx) error { return tx.bucket(bucketCursors).Put([]byte(agency), v) })
+	return s.update(func(tx *Tx) error { return tx.setCursor(agency, c) })
 }

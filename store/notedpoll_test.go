@@ -1,15 +1,11 @@
 package store_test
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"doorbell/store"
-
-	bolt "go.etcd.io/bbolt"
 )
 
 func TestAPollIsNotedWithWhatItPuts(t *testing.T) {
@@ -65,48 +61,6 @@ func TestAPollIsNotedWithWhatItPuts(t *testing.T) {
 
 	s = open(t, dir)
 	is(late)
-	areThere(t, s, all)
-}
-
-// Until schema 4 an entry did not tell when a poll had written it.
-func TestEntriesThatTellNoPollAreReadAsTheyAre(t *testing.T) {
-	dir, all := t.TempDir(), variety()
-	s := open(t, dir)
-	err := s.Update(func(tx *store.Tx) (err error) {
-		for _, c := range all {
-			err = errors.Join(err, tx.PutContactRequest("A100", "a#1##", c))
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := s.Path()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	db, err := bolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = db.Update(func(tx *bolt.Tx) error {
-		b, meta := tx.Bucket([]byte("contacts")), tx.Bucket([]byte("meta"))
-		then := map[string][]byte{}
-		err := b.ForEach(func(k, v []byte) error {
-			then[string(k)] = append([]byte{1}, v[2:]...) // its version, and no time
-			return nil
-		})
-		for k, v := range then {
-			err = errors.Join(err, b.Put([]byte(k), v))
-		}
-		old := strings.Replace(string(meta.Get([]byte("store"))), `"schema":5`, `"schema":4`, 1)
-		return errors.Join(err, meta.Put([]byte("store"), []byte(old)))
-	})
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
-
-	s = open(t, dir)
 	areThere(t, s, all)
 }
 

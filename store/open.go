@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -18,12 +19,8 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// schemaVersion is the form of the file. A newer one is refused, an older one migrated.
-//
-// 2 added the troubles, 3 put the contact requests of an insertion together: an older program would forget what it does not
-// know. What 2 has written is read as it is, and takes the new form when it changes. 4 added what was imported. 5 notes polls
-// with the contact requests; without that time it reads what 3 and 4 have written.
-const schemaVersion = 5
+// schemaVersion is the form of the file; another one is refused. 1 to 5 had no seals, and were never released.
+const schemaVersion = 6
 
 const (
 	fileName   = "doorbell.db"
@@ -31,24 +28,22 @@ const (
 )
 
 var (
-	bucketMeta            = []byte("meta")
-	bucketAgencies        = []byte("agencies")
-	bucketInsertions      = []byte("insertions")
-	bucketRecords         = []byte("records")
-	bucketContactRequests = []byte("contact_requests") // until schema 2
-	bucketContacts        = []byte("contacts")
-	bucketForms           = []byte("contact_forms")
-	bucketFieldNames      = []byte("field_names")
-	bucketLog             = []byte("log")
-	bucketCursors         = []byte("cursors")
-	bucketHalts           = []byte("halts")
-	bucketTroubles        = []byte("troubles")
+	bucketMeta       = []byte("meta")
+	bucketAgencies   = []byte("agencies")
+	bucketInsertions = []byte("insertions")
+	bucketRecords    = []byte("records")
+	bucketContacts   = []byte("contacts")
+	bucketForms      = []byte("contact_forms")
+	bucketFieldNames = []byte("field_names")
+	bucketLog        = []byte("log")
+	bucketCursors    = []byte("cursors")
+	bucketHalts      = []byte("halts")
+	bucketTroubles   = []byte("troubles")
+	bucketSchedule   = []byte("schedule") // what the schedule has learned, an agency's in chunks
 
 	buckets = [][]byte{
-		bucketMeta, bucketAgencies, bucketInsertions, bucketRecords, bucketContactRequests,
-		bucketContacts, bucketForms,
-		bucketFieldNames, bucketLog, bucketCursors, bucketHalts, bucketTroubles,
-		bucketImports, bucketImported, bucketLastWord,
+		bucketMeta, bucketAgencies, bucketInsertions, bucketRecords, bucketContacts, bucketForms, bucketFieldNames, bucketLog,
+		bucketCursors, bucketHalts, bucketTroubles, bucketSchedule, bucketImports, bucketImported, bucketLastWord,
 	}
 	keyMeta = []byte("store")
 )
@@ -85,9 +80,10 @@ type Store struct {
 	onAppend sync.Map // by agency: func(last uint64)
 	commits  atomic.Int64
 
-	converted atomic.Int64 // since this commit no contact requests are there in the form of schema 2; 0: not known
-	newest    atomic.Pointer[newest]
-	decoded   sync.Map // by agency: *decoded
+	newest atomic.Pointer[newest]
+
+	broken  atomic.Pointer[error] // by damage that was met
+	damaged chan struct{}         // is closed then
 
 	accepted Accepted
 
@@ -130,7 +126,7 @@ func Open(o Options) (s *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s = &Store{db: db, path: path, now: o.Now, changed: make(chan struct{}, 1), accepted: Accepted{Aside: aside}}
+	s = &Store{db: db, path: path, now: o.Now, changed: make(chan struct{}, 1), damaged: make(chan struct{}), accepted: Accepted{Aside: aside}}
 	removeParts(path, 0) // a Compact that was killed: this one has the lock
 	if err := s.identify(o, stated); err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -216,17 +212,8 @@ func ownersAlone(db *bolt.DB) error {
 	return nil
 }
 
-func damaged(path, why string) error {
-	return fmt.Errorf("%w: %s: %s; put the file back from a backup, nothing was changed", ErrDamaged, path, why)
-}
-
 // identify reads who the store is, refuses a foreign one, and makes the identity of a new one.
-func (s *Store) identify(o Options, stated string) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = damaged(s.path, fmt.Sprint(r))
-		}
-	}()
+func (s *Store) identify(o Options, stated string) error {
 	found, err := s.readMeta()
 	if err != nil {
 		return err
@@ -247,10 +234,7 @@ func (s *Store) identify(o Options, stated string) (err error) {
 		return err
 	}
 	s.accepted.Stranger = o.Restored && s.meta.Stated && stated != s.meta.StoreID
-	if err := s.state(o.Dir, stated); err != nil || s.meta.Schema == schemaVersion {
-		return err
-	}
-	return s.migrate()
+	return s.state(o.Dir, stated)
 }
 
 // refuseForeign says why a store is not the one that is wanted; nil if it is.
@@ -258,6 +242,9 @@ func (s *Store) refuseForeign(o Options, stated string) error {
 	switch {
 	case s.meta.Schema > schemaVersion:
 		return fmt.Errorf("%w: %s has schema %d, this program reads up to %d; use the newer doorbell", ErrNewer, s.path, s.meta.Schema, schemaVersion)
+	case s.meta.Schema < schemaVersion:
+		return fmt.Errorf("%w: %s has schema %d, from before the first release, which this program does not read; "+
+			"start with run --fresh to set it aside and begin anew", ErrForeign, s.path, s.meta.Schema)
 	case stated != "" && stated != s.meta.StoreID && !o.Restored:
 		return fmt.Errorf("%w: %s is store %s, but %s beside it says %s; put the right file back, or accept this one with run --restored",
 			ErrForeign, s.path, s.meta.StoreID, idFileName, stated)
@@ -273,66 +260,56 @@ func (s *Store) refuseForeign(o Options, stated string) error {
 	return nil
 }
 
-// migrate brings an older file to today's form, in one transaction.
-func (s *Store) migrate() error {
-	m := s.meta
-	m.Schema = schemaVersion
-	if err := s.write(m); err != nil {
-		return err
-	}
-	s.meta = m
-	return nil
-}
-
 // readMeta returns nil for a file without buckets: a new one.
-func (s *Store) readMeta() (*meta, error) {
-	var m *meta
-	err := s.db.View(func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketMeta)
+func (s *Store) readMeta() (m *meta, err error) {
+	err = s.View(func(tx *Tx) error {
+		b := tx.tx.Bucket(bucketMeta)
 		if b == nil {
-			if k, _ := tx.Cursor().First(); k != nil {
-				return damaged(s.path, "no doorbell store")
+			if k, _ := tx.tx.Cursor().First(); k != nil {
+				return damaged(s.path, "it is no store of doorbell")
 			}
 			return nil
 		}
 		m = new(meta)
-		if err := json.Unmarshal(b.Get(keyMeta), m); err != nil {
-			return damaged(s.path, "unreadable identity")
+		if v := b.Get(keyMeta); bytes.HasPrefix(v, []byte("{")) && json.Unmarshal(v, m) == nil {
+			return nil // until schema 5
+		}
+		var exists bool
+		if *m, exists = getJSON[meta](tx, bucketMeta, keyMeta); !exists {
+			return damaged(s.path, "it does not say which store it is")
 		}
 		return nil
 	})
 	return m, err
 }
 
+// create makes the buckets of a new store, and its identity.
 func (s *Store) create(o Options) (*meta, error) {
 	m := &meta{Schema: schemaVersion, StoreID: strings.ToLower(rand.Text()), BaseURL: o.BaseURL, Created: s.now().UTC()}
-	if err := s.write(*m); err != nil {
-		return nil, err
+	err := s.update(func(tx *Tx) error {
+		for _, name := range buckets {
+			b, err := tx.tx.CreateBucket(name)
+			if err != nil {
+				return err
+			}
+			if err := b.Put(endMark, seal(name, nil, endMark, nil)); err != nil {
+				return err
+			}
+		}
+		return tx.putJSON(bucketMeta, keyMeta, m)
+	})
+	if errors.Is(err, ErrNoSpace) {
+		return nil, fmt.Errorf("%w: %s", ErrNoSpace, s.path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
 	}
 	return m, nil
 }
 
-// write writes the identity and makes the buckets that are not there.
-func (s *Store) write(m meta) error {
-	value, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	err = s.db.Update(func(tx *bolt.Tx) error {
-		for _, name := range buckets {
-			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
-				return err
-			}
-		}
-		return tx.Bucket(bucketMeta).Put(keyMeta, value)
-	})
-	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("%w: %s", ErrNoSpace, s.path)
-	}
-	if err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	return nil
+// putMeta writes the identity, and nothing else.
+func (s *Store) putMeta(m meta) error {
+	return s.update(func(tx *Tx) error { return tx.putJSON(bucketMeta, keyMeta, m) })
 }
 
 // ID is the identity of the store, made when it was.
@@ -344,8 +321,21 @@ func (s *Store) BaseURL() string { return s.meta.BaseURL }
 // Path is the store's file.
 func (s *Store) Path() string { return s.path }
 
-// Close releases the lock. It waits for open transactions.
-func (s *Store) Close() error { return s.db.Close() }
+// Close releases the lock. It waits for open transactions; but not for long in a store that was found damaged, of which some may
+// never end.
+func (s *Store) Close() error {
+	if s.Damage() == nil {
+		return s.db.Close()
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- s.db.Close() }()
+	select {
+	case err := <-closed:
+		return err
+	case <-time.After(time.Second):
+		return nil // the lock ends with the process
+	}
+}
 
 // Commits counts the transactions that were written since the store was opened.
 func (s *Store) Commits() int64 { return s.commits.Load() }

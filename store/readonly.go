@@ -33,7 +33,7 @@ func OpenReadOnly(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, path: path, now: time.Now, changed: make(chan struct{}, 1)}
+	s := &Store{db: db, path: path, now: time.Now, changed: make(chan struct{}, 1), damaged: make(chan struct{})}
 	if err := s.recognise(o, stated); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -63,12 +63,7 @@ func openAsItIs(path string, wait time.Duration, free bool) (db *bolt.DB, err er
 }
 
 // recognise is identify without writing.
-func (s *Store) recognise(o Options, stated string) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = damaged(s.path, fmt.Sprint(r))
-		}
-	}()
+func (s *Store) recognise(o Options, stated string) error {
 	found, err := s.readMeta()
 	if err != nil {
 		return err

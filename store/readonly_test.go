@@ -27,8 +27,8 @@ func TestAStoreIsReadWithoutBeingTouched(t *testing.T) {
 		t.Errorf("while it is written: %v", err)
 	}
 	old := s.meta
-	old.Schema, old.Stated = 1, false
-	if err := errors.Join(s.write(old), s.Close(), os.Remove(filepath.Join(dir, idFileName))); err != nil {
+	old.Stated = false
+	if err := errors.Join(s.putMeta(old), s.Close(), os.Remove(filepath.Join(dir, idFileName))); err != nil {
 		t.Fatal(err)
 	}
 	before, err := os.ReadFile(filepath.Join(dir, fileName))

@@ -1,9 +1,7 @@
 package store
 
 import (
-	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 
 	"doorbell/events"
@@ -148,7 +146,7 @@ func (tx *Tx) moveDown(agency string, m *imports) error {
 			return err
 		}
 		if told {
-			if err := tx.bucket(bucketLog).Delete(logKey(agency, was)); err != nil {
+			if err := tx.delete(bucketLog, logKey(agency, was)); err != nil {
 				return err
 			}
 			continue
@@ -170,8 +168,7 @@ func (tx *Tx) moveDown(agency string, m *imports) error {
 
 // replace puts an event of the log to another place.
 func (tx *Tx) replace(e events.Event, sequence uint64) error {
-	b := tx.bucket(bucketLog)
-	if err := b.Delete(logKey(e.AgencyID, e.Sequence)); err != nil {
+	if err := tx.delete(bucketLog, logKey(e.AgencyID, e.Sequence)); err != nil {
 		return err
 	}
 	e.Sequence = sequence
@@ -179,23 +176,14 @@ func (tx *Tx) replace(e events.Event, sequence uint64) error {
 	if err != nil {
 		return fmt.Errorf("event %d of %s: %w", sequence, e.AgencyID, err)
 	}
-	return b.Put(logKey(e.AgencyID, sequence), value)
+	return tx.put(bucketLog, logKey(e.AgencyID, sequence), value)
 }
 
 // below reads events downwards, from a sequence to the one above the last: as many as one transaction may move.
 func (tx *Tx) below(agency string, from, after uint64) (found []events.Event, err error) {
-	below, size := prefix(agency), 0
-	c := tx.bucket(bucketLog).Cursor()
-	k, v := c.Seek(logKey(agency, from))
-	if !bytes.Equal(k, logKey(agency, from)) {
-		if k == nil {
-			k, v = c.Last()
-		} else {
-			k, v = c.Prev()
-		}
-	}
-	for ; bytes.HasPrefix(k, below); k, v = c.Prev() {
-		sequence := binary.BigEndian.Uint64(k[len(below):])
+	size := 0
+	for k, v := range tx.descend(bucketLog, prefix(agency), logKey(agency, from+1)) {
+		sequence := binary.BigEndian.Uint64(k)
 		if size += len(v); sequence <= after || len(found) >= moveEvents || len(found) > 0 && size > moveBytes {
 			return found, nil
 		}
@@ -211,12 +199,10 @@ func (tx *Tx) below(agency string, from, after uint64) (found []events.Event, er
 
 // firstAfter is the lowest sequence of an agency's log above another, 0 if there is none.
 func (tx *Tx) firstAfter(agency string, after uint64) uint64 {
-	below := prefix(agency)
-	k, _ := tx.bucket(bucketLog).Cursor().Seek(logKey(agency, after+1))
-	if !bytes.HasPrefix(k, below) {
-		return 0
+	for k := range tx.ascend(bucketLog, prefix(agency), logKey(agency, after+1)) {
+		return binary.BigEndian.Uint64(k)
 	}
-	return binary.BigEndian.Uint64(k[len(below):])
+	return 0
 }
 
 // acknowledged is the sequence of an agency's cursor.
@@ -226,9 +212,5 @@ func (tx *Tx) acknowledged(agency string) (uint64, error) {
 }
 
 func (tx *Tx) setCursor(agency string, c events.Cursor) error {
-	v, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
-	return tx.bucket(bucketCursors).Put([]byte(agency), v)
+	return tx.putJSON(bucketCursors, []byte(agency), c)
 }

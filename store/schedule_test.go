@@ -4,9 +4,6 @@ import (
 	"errors"
 	"maps"
 	"testing"
-	"time"
-
-	bolt "go.etcd.io/bbolt"
 
 	"doorbell/store"
 )
@@ -58,58 +55,5 @@ func TestChunksOfAScheduleAreKeptPerAgencyAndTrimmed(t *testing.T) {
 	}
 	if got := chunks(t, s, "A100"); len(got) != 300 || got[299] != "\x2b\x01" {
 		t.Errorf("A100 holds %d chunks", len(got))
-	}
-}
-
-func TestGarbageInAScheduleIsLeftOut(t *testing.T) {
-	dir := t.TempDir()
-	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := range 5 {
-		update(t, s, func(tx *store.Tx) error { return tx.PutSchedule("A1", n, []byte("chunk")) })
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	db, err := bolt.Open(s.Path(), 0o600, &bolt.Options{Timeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = db.Update(func(tx *bolt.Tx) error {
-		b := tx.Bucket([]byte("schedule"))
-		c := b.Cursor()
-		for k, v := c.First(); k != nil; k, v = c.Next() {
-			v = append([]byte(nil), v...)
-			switch k[len(k)-1] {
-			case 0:
-				v[len(v)-1] ^= 1 // a flipped bit
-			case 1:
-				v[0]++ // of another version
-			case 2:
-				v = v[:3] // cut
-			case 3:
-				v = nil
-			}
-			if err := b.Put(append([]byte(nil), k...), v); err != nil {
-				return err
-			}
-		}
-		return b.Put([]byte("A1\x00odd key"), []byte("x"))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s = open(t, dir)
-	if got, want := chunks(t, s, "A1"), (map[int]string{4: "chunk"}); !maps.Equal(got, want) {
-		t.Errorf("the store gives %v, want %v", got, want)
-	}
-	update(t, s, func(tx *store.Tx) error { return tx.TrimSchedule("A1", 5) })
-	if got := chunks(t, s, "A1"); len(got) != 1 {
-		t.Errorf("trimmed it holds %v", got)
 	}
 }

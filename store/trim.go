@@ -1,13 +1,10 @@
 package store
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"time"
-
-	bolt "go.etcd.io/bbolt"
 
 	"doorbell/events"
 )
@@ -55,21 +52,19 @@ func (s *Store) First(agency string) (sequence uint64, err error) {
 }
 
 func (tx *Tx) firstSequence(agency string) uint64 {
-	below := prefix(agency)
-	k, _ := tx.bucket(bucketLog).Cursor().Seek(below)
-	if !bytes.HasPrefix(k, below) {
-		return 0
+	for k := range tx.ascend(bucketLog, prefix(agency), prefix(agency)) {
+		return binary.BigEndian.Uint64(k)
 	}
-	return binary.BigEndian.Uint64(k[len(below):])
+	return 0
 }
 
 // published lists the agencies of whose log something may go.
 func (s *Store) published() (agencies []string, err error) {
 	err = s.View(func(tx *Tx) error {
-		return tx.bucket(bucketCursors).ForEach(func(k, _ []byte) error {
+		for k := range tx.ascend(bucketCursors, nil, nil) {
 			agencies = append(agencies, string(k))
-			return nil
-		})
+		}
+		return nil
 	})
 	return agencies, err
 }
@@ -114,11 +109,10 @@ func (tx *Tx) trimmable(agency string, before time.Time, most int) (upTo uint64,
 	if err != nil {
 		return 0, err
 	}
-	below, size := prefix(agency), 0
-	c := tx.bucket(bucketLog).Cursor()
-	for k, v := c.Seek(below); bytes.HasPrefix(k, below) && most > 0 && size < trimBytes; k, v = c.Next() {
-		sequence := binary.BigEndian.Uint64(k[len(below):])
-		if sequence >= keep {
+	size := 0
+	for k, v := range tx.ascend(bucketLog, prefix(agency), prefix(agency)) {
+		sequence := binary.BigEndian.Uint64(k)
+		if sequence >= keep || most <= 0 || size >= trimBytes {
 			return upTo, nil
 		}
 		recorded, err := recordedTime(v)
@@ -144,26 +138,15 @@ func recordedTime(v []byte) (time.Time, error) {
 
 // removeEvents removes the events of an agency up to a sequence, as many as there is time for.
 func (tx *Tx) removeEvents(agency string, upTo uint64) (n int, err error) {
-	below, began := prefix(agency), time.Now()
-	b := tx.bucket(bucketLog)
-	for _, k := range keysUpTo(b, below, logKey(agency, upTo)) {
-		if err := b.Delete(k); err != nil {
-			return n, err
-		}
-		if n++; time.Since(began) > trimTime {
+	var keys [][]byte
+	began := time.Now()
+	for k := range tx.ascend(bucketLog, prefix(agency), prefix(agency)) {
+		if binary.BigEndian.Uint64(k) > upTo || len(keys) >= trimEvents || time.Since(began) > trimTime {
 			break
 		}
+		keys = append(keys, append(prefix(agency), k...))
 	}
-	return n, nil
-}
-
-// keysUpTo lists the keys with a prefix up to a last one, at most as many as one transaction takes.
-func keysUpTo(b *bolt.Bucket, below, last []byte) (keys [][]byte) {
-	c := b.Cursor()
-	for k, _ := c.Seek(below); bytes.HasPrefix(k, below) && bytes.Compare(k, last) <= 0 && len(keys) < trimEvents; k, _ = c.Next() {
-		keys = append(keys, bytes.Clone(k))
-	}
-	return keys
+	return len(keys), tx.delete(bucketLog, keys...)
 }
 
 // oldestTrimmable is when the oldest event was recorded that may go, of all agencies; zero if none may.
@@ -179,7 +162,7 @@ func (s *Store) oldestTrimmable() (oldest time.Time, err error) {
 			if err != nil || first == 0 || first >= keep {
 				return err
 			}
-			at, err := recordedTime(tx.bucket(bucketLog).Get(logKey(agency, first)))
+			at, err := recordedTime(tx.get(bucketLog, logKey(agency, first)))
 			if err != nil {
 				return fmt.Errorf("%w: event %d of %s", ErrDamaged, first, agency)
 			}
@@ -197,12 +180,6 @@ func (s *Store) oldestTrimmable() (oldest time.Time, err error) {
 
 // cursor says how far an agency's log is published.
 func (tx *Tx) cursor(agency string) (c events.Cursor, err error) {
-	v := tx.bucket(bucketCursors).Get([]byte(agency))
-	if v == nil {
-		return c, nil
-	}
-	if err := json.Unmarshal(v, &c); err != nil {
-		return c, fmt.Errorf("%w: cursor of %s", ErrDamaged, agency)
-	}
+	c, _ = getJSON[events.Cursor](tx, bucketCursors, []byte(agency))
 	return c, nil
 }

@@ -1,10 +1,6 @@
 package store
 
-import (
-	"encoding/json"
-	"fmt"
-	"time"
-)
+import "time"
 
 // Trouble is something that fails: an operation of an agency, one insertion, a key, the base URL. It is remembered so that
 // a restart asks no sooner than the process before it would have.
@@ -24,27 +20,18 @@ type Trouble struct {
 // Troubles returns the troubles of an agency.
 func (tx *Tx) Troubles(agency string) ([]Trouble, error) {
 	var all []Trouble
-	err := tx.scan(bucketTroubles, prefix(agency), func(_, v []byte) error {
-		var t Trouble
-		if err := json.Unmarshal(v, &t); err != nil {
-			return fmt.Errorf("%w: trouble of %s", ErrDamaged, agency)
-		}
-		all = append(all, t)
-		return nil
-	})
-	return all, err
+	for _, v := range tx.ascend(bucketTroubles, prefix(agency), prefix(agency)) {
+		all = append(all, decodeJSON[Trouble](bucketTroubles, v))
+	}
+	return all, nil
 }
 
 // PutTrouble remembers a trouble of an agency; there is one of each scope and name.
 func (tx *Tx) PutTrouble(agency string, t Trouble) error {
-	v, err := json.Marshal(t)
-	if err != nil {
-		return err
-	}
-	return tx.bucket(bucketTroubles).Put(key(agency, t.Scope, t.Name), v)
+	return tx.putJSON(bucketTroubles, key(agency, t.Scope, t.Name), t)
 }
 
 // DeleteTrouble forgets a trouble that has ended.
 func (tx *Tx) DeleteTrouble(agency string, t Trouble) error {
-	return tx.bucket(bucketTroubles).Delete(key(agency, t.Scope, t.Name))
+	return tx.delete(bucketTroubles, key(agency, t.Scope, t.Name))
 }

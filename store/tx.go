@@ -23,16 +23,18 @@ type Tx struct {
 	known    map[string]*forms
 	groups   map[string]*group       // by the beginning of their keys
 	appended map[string]events.Event // by agency, the last one of each log that has grown; nil: none has
-	agencies []string                // that were put
+	id       int                     // of the commit
 }
 
 // View runs fn on the state as it is. No network, no waiting inside: an open View keeps the file growing.
 func (s *Store) View(fn func(*Tx) error) error {
-	return s.db.View(func(tx *bolt.Tx) error { return fn(s.begin(tx)) })
+	return s.guard(func() error {
+		return s.db.View(func(tx *bolt.Tx) error { return fn(s.begin(tx)) })
+	})
 }
 
 // Update runs fn and commits what it wrote, all or nothing; it is durable when Update returns nil. An error of fn is
-// returned as it is and changed nothing. See ErrNoSpace and ErrUnknownOutcome for the others.
+// returned as it is and changed nothing. See ErrNoSpace, ErrUnknownOutcome and ErrDamaged for the others.
 func (s *Store) Update(fn func(*Tx) error) error {
 	if s.full.Load() {
 		return fmt.Errorf("%w: it holds all that it may", ErrNoSpace)
@@ -42,28 +44,37 @@ func (s *Store) Update(fn func(*Tx) error) error {
 
 // update is Update without the question whether the store is full.
 func (s *Store) update(fn func(*Tx) error) error {
-	tx, err := s.db.Begin(true)
+	var own *Tx
+	err := s.guard(func() error {
+		tx, err := s.db.Begin(true)
+		if err != nil {
+			return fmt.Errorf("store: %w", err)
+		}
+		defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
+		own = s.begin(tx)
+		if err := fn(own); err != nil {
+			return err
+		}
+		if err := own.flush(); err != nil {
+			return err
+		}
+		if broken := s.broken.Load(); broken != nil { // by somebody who reads, meanwhile
+			return *broken
+		}
+		own.id = tx.ID()
+		if err := tx.Commit(); err != nil {
+			return commitError(err)
+		}
+		return nil
+	})
 	if err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
-	own := s.begin(tx)
-	if err := fn(own); err != nil {
 		return err
-	}
-	if err := own.flush(); err != nil {
-		return err
-	}
-	id := tx.ID()
-	if err := tx.Commit(); err != nil {
-		return commitError(err)
 	}
 	s.commits.Add(1)
 	if len(own.appended) > 0 {
-		s.newest.Store(&newest{id, own.appended})
+		s.newest.Store(&newest{own.id, own.appended})
 		s.signal(own.appended)
 	}
-	s.decode(own.agencies)
 	return nil
 }
 
@@ -170,22 +181,19 @@ func prefix(parts ...string) []byte { return append(key(parts...), 0) }
 
 const onePage = 4 << 10
 
-// bucket is where something is to be looked up, or written; nil if there is none.
+// bucket is where something is to be looked up, or written; see get, put, delete, ascend and descend.
 func (tx *Tx) bucket(name []byte) *bolt.Bucket {
-	tx.looked(onePage)
-	return tx.tx.Bucket(name)
+	b := tx.tx.Bucket(name)
+	if b == nil {
+		panic(damagef("%s is missing", name))
+	}
+	return b
 }
 
 // scan visits the entries below prefix in order. The slices are valid only during the call.
 func (tx *Tx) scan(bucket, prefix []byte, visit func(k, v []byte) error) error {
-	b := tx.bucket(bucket)
-	if b == nil {
-		return nil // a store of an older version, opened to be read only
-	}
-	c := b.Cursor()
-	for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
-		tx.looked(len(k) + len(v))
-		if err := visit(k[len(prefix):], v); err != nil {
+	for k, v := range tx.ascend(bucket, prefix, prefix) {
+		if err := visit(k, v); err != nil {
 			return err
 		}
 	}
@@ -194,9 +202,9 @@ func (tx *Tx) scan(bucket, prefix []byte, visit func(k, v []byte) error) error {
 
 // InUse is how many bytes of the file hold something. What is left is taken by the next commits.
 func (s *Store) InUse() (bytes int64, err error) {
-	err = s.db.View(func(tx *bolt.Tx) error {
+	err = s.View(func(tx *Tx) error {
 		stats := s.db.Stats()
-		bytes = tx.Size() - int64(stats.FreePageN+stats.PendingPageN)*int64(s.db.Info().PageSize)
+		bytes = tx.tx.Size() - int64(stats.FreePageN+stats.PendingPageN)*int64(s.db.Info().PageSize)
 		return nil
 	})
 	return bytes, err

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"time"
-
-	bolt "go.etcd.io/bbolt"
 )
 
 // Report is what Verify found.
@@ -58,24 +56,21 @@ func Verify(ctx context.Context, path string) (r Report, err error) {
 	if err := r.readPages(path); err != nil {
 		return r, err
 	}
-	s := &Store{db: db, path: path, now: time.Now}
+	s := &Store{db: db, path: path, now: time.Now, damaged: make(chan struct{})}
 	if err := s.recognise(Options{Restored: true}, ""); err != nil {
 		return r, err
 	}
 	r.StoreID, r.BaseURL, r.Schema, r.Created, r.Copied = s.meta.StoreID, s.meta.BaseURL, s.meta.Schema, s.meta.Created, s.meta.Copied
-	return r, db.View(func(tx *bolt.Tx) (err error) {
-		defer func() {
-			if failed := recover(); failed != nil {
-				err = damaged(path, fmt.Sprint(failed))
-			}
-		}()
-		for problem := range tx.Check() {
-			r.find("%s", problem)
+	return r, s.View(func(tx *Tx) (err error) {
+		problems := 0
+		for range tx.tx.Check() {
+			problems++
 		}
-		if len(r.Findings) > 0 {
+		if problems > 0 {
+			r.find("pages of the file contradict each other: %d problems", problems)
 			return nil // what is read through such pages says nothing
 		}
-		v := &verifier{ctx: ctx, tx: s.begin(tx), r: &r, logs: map[string]span{}}
+		v := &verifier{ctx: ctx, tx: tx, r: &r, logs: map[string]span{}, most: r.Bytes}
 		return v.values()
 	})
 }

@@ -4,12 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	bolt "go.etcd.io/bbolt"
 
 	"doorbell/events"
 	"doorbell/poller/sandbox"
@@ -188,23 +185,14 @@ func TestUnknownMembersOfContactRequestsAreMasked(t *testing.T) {
 func TestALogThatBeginsLaterIsReadFromThere(t *testing.T) {
 	t.Parallel()
 	environ := logged(t, 900)
-	db, err := bolt.Open(filepath.Join(settingOf(environ, "DOORBELL_DATA_DIR"), storeFile), 0o600, nil)
+	kept, err := store.Open(store.Options{Dir: settingOf(environ, "DOORBELL_DATA_DIR"), BaseURL: "https://api.example.com"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = db.Update(func(tx *bolt.Tx) error {
-		b := tx.Bucket([]byte("log"))
-		for n := range uint64(430) {
-			if err := b.Delete(append([]byte("A100\x00"), 0, 0, 0, 0, 0, 0, byte((n+1)>>8), byte(n+1))); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil {
-		err = db.Close()
+	if n, err := kept.Trim(time.Now().Add(time.Hour), 430); n != 430 || err != nil {
+		t.Fatal(n, err)
 	}
-	if err != nil {
+	if err := kept.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]int{

@@ -1,0 +1,136 @@
+package store
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+)
+
+func openEmpty(t *testing.T) *Store {
+	t.Helper()
+	s, err := Open(Options{Dir: t.TempDir(), BaseURL: "https://api.example.org"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestNamesThatAreLearnedAndNotCommittedAreForgotten(t *testing.T) {
+	s, err := Open(Options{Dir: t.TempDir(), BaseURL: "https://api.example.org"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	put := func(id string, fields ...string) func(*Tx) error {
+		c := ContactRequest{ID: id, Rules: 1}
+		for _, f := range fields {
+			c.Fields = append(c.Fields, Field{f, FieldDigest{1, 2, 0x30}})
+		}
+		return func(tx *Tx) error { return tx.PutContactRequest("A100", "a", c) }
+	}
+	if err := s.Update(put("1", "email")); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Update(func(tx *Tx) error {
+		_ = put("2", "email", "gone")(tx)
+		_ = tx.flush()
+		return errUnchanged
+	})
+	if err := s.Update(put("3", "phone", "gone")); err != nil {
+		t.Fatal(err)
+	}
+	err = s.View(func(tx *Tx) error {
+		all, err := tx.ContactRequests("A100", "a")
+		names, _ := tx.FieldNames("A100")
+		if !reflect.DeepEqual(names, []string{"email", "phone", "gone"}) || len(all) != 2 || len(all[1].Fields) != 2 || all[1].Fields[0].Name != "phone" {
+			t.Errorf("%v are known, with %v", all, names)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatIsWrittenIsSeenByItsTransactionAloneUntilItIsCommitted(t *testing.T) {
+	s := openEmpty(t)
+	want := func(tx *Tx, walks int) error {
+		a, _, err := tx.Agency("A100")
+		if a.CompleteWalks != walks {
+			t.Errorf("read %d, want %d", a.CompleteWalks, walks)
+		}
+		return err
+	}
+	view := func(walks int) {
+		t.Helper()
+		for range 2 {
+			if err := s.View(func(tx *Tx) error { return want(tx, walks) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	put := func(before, walks int, end error) {
+		t.Helper()
+		err := s.Update(func(tx *Tx) error {
+			err := errors.Join(want(tx, before), tx.PutAgency("A100", Agency{CompleteWalks: walks}), want(tx, walks), want(tx, walks))
+			view(before)
+			return errors.Join(err, want(tx, walks), end)
+		})
+		if !errors.Is(err, end) {
+			t.Fatal(err)
+		}
+	}
+	put(0, 1, nil)
+	view(1)
+	put(1, 2, errUnchanged)
+	view(1)
+	if err := s.Update(func(tx *Tx) error { return tx.PutAgency("B200", Agency{}) }); err != nil { // under the same number
+		t.Fatal(err)
+	}
+	view(1)
+	put(1, 3, nil)
+	view(3)
+}
+
+func TestATransactionThatStaysReadsWhatWasThereWhenItBegan(t *testing.T) {
+	s := openEmpty(t)
+	put := func(walks int) {
+		t.Helper()
+		if err := s.Update(func(tx *Tx) error { return tx.PutAgency("A100", Agency{CompleteWalks: walks}) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(tx *Tx) int {
+		a, _, err := tx.Agency("A100")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.CompleteWalks
+	}
+	put(1)
+	err := s.View(func(before *Tx) error {
+		put(2)
+		return s.View(func(after *Tx) error {
+			if b, a, b2, a2 := read(before), read(after), read(before), read(after); b != 1 || a != 2 || b2 != 1 || a2 != 2 {
+				t.Errorf("read %d and %d before, %d and %d after", b, b2, a, a2)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnIDThatIsMadeOf16BytesIsKeptInAsMany(t *testing.T) {
+	for id, want := range map[string]byte{
+		"7f0c2b1e-6d1f-4a53-9a57-00000000000b": contactUUID, "7f0c2b1e6d1f4a539a5700000000000b": contactHexID,
+		"7F0C2B1E-6D1F-4A53-9A57-00000000000B": 0, "7f0c2b1e-6d1f-4a53-9a570-0000000000b": 0, "4001234567": 0,
+	} {
+		packed, kind := packID(id)
+		if got := string(appendID(nil, packed, kind)); kind != want || got != id || kind != 0 && len(packed) != 16 {
+			t.Errorf("%s becomes %d bytes of kind %d, and then %s", id, len(packed), kind, got)
+		}
+	}
+}

@@ -1,12 +1,14 @@
 package events
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // envelope is an event as CloudEvents has it: every attribute a text. Headers and JSON are two ways to write it down.
@@ -65,17 +67,16 @@ func (e Event) envelope() envelope {
 // sequenceDigits pads sequences so that they sort as text.
 const sequenceDigits = 20
 
-func formatSequence(n uint64) string {
-	digits := strconv.FormatUint(n, 10)
-	return "00000000000000000000"[:sequenceDigits-len(digits)] + digits
-}
+func formatSequence(n uint64) string { return fmt.Sprintf("%0*d", sequenceDigits, n) }
 
 // event is strict where a reader could go wrong, and takes no notice of what it does not need. Agency and origin come
 // from the payload, which has them as they are; the reference too where the envelope had no room for it.
-func (v *envelope) event(data json.RawMessage, payload object) (Event, error) {
+func (v *envelope) event(data json.RawMessage) (Event, error) {
 	var agency, reference, origin string
+	var payload members
+	err := json.Unmarshal(data, &payload)
 	ok := payload.read("agencyId", &agency) && payload.read("propertyReferenceId", &reference) && payload.read("origin", &origin)
-	if !ok || agency == "" || origin == "" {
+	if err != nil || !ok || agency == "" || origin == "" {
 		return Event{}, errPayload
 	}
 	e := Event{
@@ -122,4 +123,163 @@ func isHeaderText(s string) bool {
 		}
 	}
 	return len(s) <= maxToken
+}
+
+const (
+	attributePrefix = "ce-"
+	msgIDHeader     = "Nats-Msg-Id"
+	// maxSubject keeps headers small. A longer reference stands in the payload alone: half of one would be another one.
+	maxSubject = 512
+)
+
+// Header is the envelope as NATS headers: the ce-* attributes and Nats-Msg-Id, each once, printable ASCII without spaces,
+// together less than 2 KiB. The reference is percent-encoded; it is left out where it would take more than 512
+// characters. No personal data is in it.
+func (e Event) Header() map[string][]string {
+	v := e.envelope()
+	v.Subject = escape(v.Subject)
+	if len(v.Subject) > maxSubject {
+		v.Subject = ""
+	}
+	header := map[string][]string{msgIDHeader: {e.ID}}
+	for _, a := range v.attributes() {
+		if *a.value != "" {
+			header[attributePrefix+a.name] = []string{*a.value}
+		}
+	}
+	return header
+}
+
+// Decode reads an event from the headers and the body of a message. Headers that it does not know are nothing to it, and
+// so is the case of their names. Types of later versions pass; [Event.Payload] knows them or does not.
+//
+// The error says that the message is no event of ours and which attribute shows it; it never quotes a value. Data is
+// kept, not copied.
+func Decode(header map[string][]string, data []byte) (Event, error) {
+	var v envelope
+	for _, a := range v.attributes() {
+		*a.value = lookup(header, attributePrefix+a.name)
+	}
+	v.Subject, _ = unescape(v.Subject, '%') // where it is not ours, the payload has the reference
+	return v.event(data)
+}
+
+// lookup finds a header whatever the case of its name. Of several, the last in byte order wins, which is the one in
+// lower case if it is there.
+func lookup(header map[string][]string, name string) string {
+	var best, value string
+	for k, values := range header {
+		if k > best && len(values) > 0 && strings.EqualFold(k, name) {
+			best, value = k, values[0]
+		}
+	}
+	return value
+}
+
+// escape percent-encodes what may not stand in a header, and the % itself. The # of references stays.
+func escape(s string) string {
+	odd := func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '%' }
+	if !strings.ContainsFunc(s, odd) {
+		return s
+	}
+	var b strings.Builder
+	for _, c := range []byte(s) {
+		if odd(rune(c)) {
+			b.WriteByte('%')
+			b.WriteByte(upperHex[c>>4])
+			b.WriteByte(upperHex[c&15])
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// AppendJSON appends the event as one line of CloudEvents JSON, without a line end: the form that the event log, --json
+// and replays write. Nothing is escaped for HTML and the payload is compact, so the Data of an event from [New] comes
+// back byte for byte. The subject is the reference as it is. The error is Data that is no JSON; it does not quote it.
+func (e Event) AppendJSON(dst []byte) ([]byte, error) {
+	var data bytes.Buffer
+	if err := json.Compact(&data, e.Data); err != nil {
+		return dst, errors.New("event " + e.ID + ": the payload is no JSON")
+	}
+	v := e.envelope()
+	var line object
+	for _, a := range v.attributes() {
+		if *a.value != "" || !a.optional {
+			line = append(line, member{a.name, quote(*a.value)})
+		}
+	}
+	line = append(line, member{"data", valid(data.Bytes())})
+	return append(dst, line.encode()...), nil
+}
+
+// MarshalJSON is [Event.AppendJSON]. Note that [json.Marshal] escapes <, > and & once more in what it returns: the same
+// event, other bytes. Where bytes matter, call AppendJSON or this method.
+func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
+
+// UnmarshalJSON reads what [Event.AppendJSON] wrote. It is as strict as [Decode], and its errors quote as little.
+func (e *Event) UnmarshalJSON(line []byte) error {
+	var v envelope
+	var o members
+	if json.Unmarshal(line, &o) != nil {
+		return errors.New("event: no CloudEvents JSON")
+	}
+	for _, a := range v.attributes() {
+		if !o.read(a.name, a.value) {
+			return errors.New("event: no CloudEvents JSON")
+		}
+	}
+	read, err := v.event(o["data"])
+	if err != nil {
+		return err
+	}
+	*e = read
+	return nil
+}
+
+// members are those of a JSON object, by their exact names.
+type members map[string]json.RawMessage
+
+// read reads a member that is a text. Where there is none, or null, the text stays as it is.
+func (m members) read(name string, text *string) bool {
+	value, ok := m[name]
+	return !ok || json.Unmarshal(value, text) == nil
+}
+
+// Head is what can be said of an event without reading its payload.
+type Head struct {
+	ID           string
+	Type         Type
+	Origin       Origin
+	Sequence     uint64
+	RecordedTime time.Time
+}
+
+// payloadMember begins the last member of what [Event.AppendJSON] writes. No text holds it: a quotation mark in a text has a
+// backslash before it.
+var payloadMember = []byte(`,"data":`)
+
+// DecodeHead reads the beginning of what [Event.AppendJSON] wrote. It costs the same for every payload, and is no proof that
+// the event can be read.
+func DecodeHead(line []byte) (Head, error) {
+	var v struct {
+		ID           string `json:"id"`
+		Type         Type   `json:"type"`
+		Sequence     string `json:"sequence"`
+		RecordedTime string `json:"recordedtime"`
+		Origin       Origin `json:"origin"`
+	}
+	end := bytes.Index(line, payloadMember)
+	if end < 0 || json.Unmarshal(append(bytes.Clone(line[:end]), '}'), &v) != nil {
+		return Head{}, errors.New("event: no CloudEvents JSON")
+	}
+	h := Head{ID: v.ID, Type: v.Type, Origin: v.Origin}
+	var okSequence, okRecorded bool
+	h.Sequence, okSequence = parseSequence(v.Sequence)
+	h.RecordedTime, okRecorded = parseTime(v.RecordedTime)
+	if !okSequence || !okRecorded {
+		return Head{}, errors.New("event: sequence or recordedtime is missing or not as it should be")
+	}
+	return h, nil
 }

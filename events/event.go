@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
-	"unicode/utf8"
 )
 
 // Event is one entry of the event log and one message of the stream. Data is the payload, compact JSON; everything else
@@ -33,12 +32,12 @@ func New(p Payload) (Event, error) {
 	c := p.common()
 	c.settle()
 	f := p.settle()
-	data, ok := encodePayload(p)
-	if !ok {
+	data, err := encodePayload(p)
+	if err != nil {
 		return Event{}, fmt.Errorf("event %s of agency %q: the payload holds what is no JSON", f.kind, c.AgencyID)
 	}
 	e := Event{
-		ID: draftID(c.AgencyID, f), Type: f.kind, AgencyID: c.AgencyID, Reference: written(f.reference),
+		ID: draftID(c.AgencyID, f), Type: f.kind, AgencyID: c.AgencyID, Reference: string([]rune(f.reference)), // as it comes back from JSON
 		Origin: c.Origin, Time: c.ObservedAt, Data: data,
 	}
 	if !f.time.IsZero() {
@@ -47,17 +46,17 @@ func New(p Payload) (Event, error) {
 	return e, nil
 }
 
-// written is a text as it comes back from JSON.
-func written(s string) string {
-	if !utf8.ValidString(s) {
-		s, _ = unquote(quote(s)) // it is one
-	}
-	return s
-}
-
 // Stamp returns the event with what the commit decides, and with its final id.
 func (e Event) Stamp(sequence uint64, recorded time.Time, storeID string) Event {
 	e.Sequence, e.RecordedTime, e.StoreID = sequence, normal(recorded), storeID
 	e.ID = stampedID(e)
+	return e
+}
+
+// WithOrigin returns the event with another origin, in the envelope and in the payload, of which all else stays as it was
+// written. What is no payload of ours stays as it is.
+func (e Event) WithOrigin(o Origin) Event {
+	e.Origin = o
+	e.Data = edit(e.Data, rewrite("origin", func(json.RawMessage) json.RawMessage { return quote(string(o)) }))
 	return e
 }

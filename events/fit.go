@@ -19,9 +19,6 @@ import (
 // What is left still has every required member but the record, and its order. From 2 KiB on it always fits, whatever came
 // from outside: an event must never block the log. It needs Data from [New], and an agency id of at most 64 bytes.
 func (e Event) Fit(maxBytes int) Event {
-	if len(e.Data)+maxHeader <= maxBytes {
-		return e
-	}
 	room := maxBytes - headerSize(e.Header())
 	if len(e.Data) <= room {
 		return e
@@ -46,7 +43,7 @@ var leavings = []func(*object){
 	without("record"),
 	rewrite("changes", pathsOnly),
 	rewrite("insertion", empty),
-	rewrite("contact", func(contact json.RawMessage) json.RawMessage { return members(contact, without("message")) }),
+	rewrite("contact", func(contact json.RawMessage) json.RawMessage { return edit(contact, without("message")) }),
 	shorten(limit{text: 1024, items: 64}, identities...),
 	shorten(limit{text: 128, items: 8}, identities...),
 	rewrite("contact", empty),
@@ -62,26 +59,6 @@ func (o object) truncated() object {
 	return slices.Insert(o, place, member{"truncated", json.RawMessage("true")})
 }
 
-func (o object) index(name string) int {
-	return slices.IndexFunc(o, func(m member) bool { return m.name == name })
-}
-
-func without(name string) func(*object) {
-	return func(o *object) {
-		*o = slices.DeleteFunc(*o, func(m member) bool { return m.name == name })
-	}
-}
-
-func rewrite(name string, change func(json.RawMessage) json.RawMessage) func(*object) {
-	return func(o *object) {
-		for i, m := range *o {
-			if m.name == name {
-				(*o)[i].value = change(m.value)
-			}
-		}
-	}
-}
-
 func empty(json.RawMessage) json.RawMessage { return json.RawMessage("{}") }
 
 func pathsOnly(value json.RawMessage) json.RawMessage {
@@ -94,6 +71,17 @@ func pathsOnly(value json.RawMessage) json.RawMessage {
 	}
 	paths, _ := encode(nonNil(changes)) // paths are texts and cannot fail
 	return paths
+}
+
+// headerSize is what a header takes of max_payload: a status line, a line for each, an empty line.
+func headerSize(header map[string][]string) int {
+	size := len("NATS/1.0\r\n\r\n")
+	for name, values := range header {
+		for _, value := range values {
+			size += len(name) + len(": ") + len(value) + len("\r\n")
+		}
+	}
+	return size
 }
 
 // limit is how much of a text, in bytes of JSON, and of a list is kept.
@@ -113,7 +101,7 @@ func shorten(l limit, spared ...string) func(*object) {
 func (l limit) apply(value json.RawMessage) json.RawMessage {
 	switch {
 	case value[0] == '{':
-		return members(value, shorten(l))
+		return edit(value, shorten(l))
 	case value[0] == '[':
 		return items(value, l.apply, l.items)
 	case len(value) <= l.text:

@@ -180,7 +180,7 @@ func goldenEvents(t *testing.T) map[string]events.Event {
 	halted := exampleOf[*events.AccessHalted](t, events.TypeAccessHalted)
 	halted.Advice = strings.Repeat("é\u2028😀\"", 1_000)
 	golden["fit.record"] = stamped(changed).Fit(4 << 10)
-	golden["fit.changes"] = stamped(changed).Fit(1_300)
+	golden["fit.changes"] = stamped(changed).Fit(1_200)
 	golden["fit.insertion"] = stamped(changed).Fit(1_000)
 	golden["fit.message"] = stamped(created).Fit(4 << 10)
 	golden["fit.contact"] = stamped(created).Fit(900)

@@ -114,60 +114,38 @@ func (c *Common) capChanges(changes []Change) []Change {
 	return capped
 }
 
-func (p *InsertionAppeared) write(w *writer) {
-	w.ofInsertion(&p.Common, p.PropertyReferenceID)
-	w.count("episode", p.Episode)
-	p.Insertion.write(w)
-	w.maybeTexts("defects", p.Defects)
-	w.maybeRaw("record", p.Record)
+// Change is one member of a record that differs. Path is an RFC 6901 pointer into the record; no Before means added, no
+// After removed. Arrays are compared whole.
+type Change struct {
+	Path   string          `json:"path"`
+	Before json.RawMessage `json:"before,omitempty"`
+	After  json.RawMessage `json:"after,omitempty"`
 }
 
-func (p *InsertionChanged) write(w *writer) {
-	w.ofInsertion(&p.Common, p.PropertyReferenceID)
-	w.count("episode", p.Episode)
-	w.count("revision", p.Revision)
-	writeChanges(w, p.Changes)
-	p.Insertion.write(w)
-	w.maybeTexts("defects", p.Defects)
-	w.maybeRaw("record", p.Record)
-}
+// maxChanges is the most that changes may take of a payload before they are told by their paths alone.
+const maxChanges = 64 << 10
 
-func (p *InsertionDisappeared) write(w *writer) {
-	w.ofInsertion(&p.Common, p.PropertyReferenceID)
-	w.count("episode", p.Episode)
-	w.time("lastSeenAt", p.LastSeenAt)
-	w.count("walksWithout", p.WalksWithout)
-	p.Insertion.write(w)
-	w.maybeRaw("record", p.Record)
-}
-
-func (p *InsertionReappeared) write(w *writer) {
-	w.ofInsertion(&p.Common, p.PropertyReferenceID)
-	w.count("episode", p.Episode)
-	w.time("disappearedAt", p.DisappearedAt)
-	writeChanges(w, p.Changes)
-	p.Insertion.write(w)
-	w.maybeTexts("defects", p.Defects)
-	w.maybeRaw("record", p.Record)
-}
-
-func (s *InsertionSummary) write(w *writer) {
-	w.open("insertion", '{')
-	w.maybeText("title", s.Title)
-	w.maybeText("street", s.Street)
-	w.maybeText("postalCode", s.PostalCode)
-	w.maybeText("locality", s.Locality)
-	w.maybeText("offerType", s.OfferType)
-	w.maybeText("rankType", s.RankType)
-	w.maybeNumber("rooms", s.Rooms)
-	w.maybeNumber("livingSpace", s.LivingSpace)
-	if p := s.Price; p != nil {
-		w.open("price", '{')
-		w.maybeNumber("amount", p.Amount)
-		w.maybeText("currency", p.Currency)
-		w.maybeText("interval", p.Interval)
-		w.close('}')
+// CapChanges leaves out every before and after where the changes would take more than 64 KiB as JSON, and reports whether
+// it did. Paths always stay. The list that is returned is never nil; the one that is given stays as it is.
+func CapChanges(changes []Change) ([]Change, bool) {
+	size := len("[]")
+	for _, c := range changes {
+		size += len(`{"path":,"before":,"after":},`) + len(c.Path) + len(c.Before) + len(c.After)
 	}
-	w.maybeText("url", s.URL)
-	w.close('}')
+	if size <= maxChanges {
+		return nonNil(changes), false
+	}
+	paths := make([]Change, len(changes))
+	for i, c := range changes {
+		paths[i].Path = c.Path
+	}
+	return paths, true
+}
+
+// nonNil makes an empty list of none, which JSON writes as [] and not as null.
+func nonNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
 }

@@ -1,20 +1,20 @@
 package events
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // Payload is the data of one type of event: a pointer to one of the structs of this package that are named after the
 // types. The interface is closed.
 type Payload interface {
 	common() *Common
-	settle() facts   // brings the payload into the form that is written and tells what the envelope needs
-	write(w *writer) // writes its members, which are settled
+	settle() facts // brings the payload into the form that is written and tells what the envelope needs
 }
 
 // facts is what the envelope needs of a payload.
@@ -77,22 +77,37 @@ func (e Event) Payload() (Payload, error) {
 	return p, nil
 }
 
-// encode writes compact JSON without HTML escapes, so that records keep their texts; bytes that are no UTF-8 become
-// U+FFFD.
-func encode(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+// encodePayload writes a payload, which is settled, as it travels: encoding/json writes the struct; the members that every
+// payload begins with go to the front, and times get the form in which we write them.
+func encodePayload(p Payload) (json.RawMessage, error) {
+	data, err := encode(p)
+	if err != nil {
 		return nil, err
 	}
-	return valid(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+	o, err := parseObject(data)
+	if err != nil {
+		return nil, err
+	}
+	v := reflect.ValueOf(p).Elem()
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if t, ok := v.FieldByIndex(f.Index).Interface().(time.Time); ok {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			rewrite(name, func(json.RawMessage) json.RawMessage { return quote(formatTime(t)) })(&o)
+		}
+	}
+	slices.SortStableFunc(o, func(a, b member) int { return place(a) - place(b) })
+	return o.encode(), nil
 }
 
-// valid replaces bytes that are no UTF-8.
-func valid(b []byte) []byte {
-	if utf8.Valid(b) {
-		return b
+// opening is how every payload begins: about whom, since when.
+var opening = []string{
+	"agencyId", "propertyReferenceId", "contactRequestId", "identity", "origin",
+	"createdAt", "observedAt", "observedAfter", "truncated",
+}
+
+func place(m member) int {
+	if i := slices.Index(opening, m.name); i >= 0 {
+		return i
 	}
-	return bytes.ToValidUTF8(b, []byte("\uFFFD"))
+	return len(opening)
 }

@@ -19,16 +19,11 @@ func writable(t time.Time) bool {
 	return 1 <= year && year <= 9999
 }
 
-func formatTime(t time.Time) string { return string(appendTime(nil, t)) }
-
-// appendTime puts the digits in by hand: package time writes its own forms at once, and others piece by piece.
-func appendTime(b []byte, t time.Time) []byte {
-	b = t.UTC().AppendFormat(b, time.RFC3339)
+func formatTime(t time.Time) string {
 	if t.Nanosecond() == 0 {
-		return b
+		return t.UTC().Format(time.RFC3339)
 	}
-	ms := t.Nanosecond() / int(time.Millisecond)
-	return append(b[:len(b)-len("Z")], '.', '0'+byte(ms/100), '0'+byte(ms/10%10), '0'+byte(ms%10), 'Z')
+	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
 }
 
 func parseTime(s string) (time.Time, bool) {

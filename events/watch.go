@@ -21,6 +21,15 @@ type StaleError struct {
 	Text      string    `json:"text"`
 }
 
+// MarshalJSON writes the time as all times of events are written.
+func (e StaleError) MarshalJSON() ([]byte, error) {
+	type plain StaleError
+	return encode(struct {
+		At string `json:"at"`
+		plain
+	}{formatTime(e.At), plain(e)})
+}
+
 // maxStaleErrors is how many errors a WatchStale tells.
 const maxStaleErrors = 10
 
@@ -116,74 +125,4 @@ func (p *WatchChangeHeld) settle() facts {
 
 func (p *WatchStreamRepaired) settle() facts {
 	return facts{kind: TypeWatchStreamRepaired, scope: p.Reason}
-}
-
-func (p *WatchBaselined) write(w *writer) {
-	w.ofAgency(&p.Common, "")
-	w.text("reason", p.Reason)
-	w.time("startedAt", p.StartedAt)
-	w.bool("complete", p.Complete)
-	w.count("insertions", p.Insertions)
-	w.count("announced", p.Announced)
-}
-
-func (p *WatchStale) write(w *writer) {
-	w.ofAgency(&p.Common, "")
-	w.maybeText("operation", p.Operation)
-	w.maybeTime("lastSuccessAt", p.LastSuccessAt)
-	w.open("errors", '[')
-	for _, e := range p.Errors {
-		w.comma()
-		w.b = append(w.b, '{')
-		w.time("at", e.At)
-		w.text("operation", e.Operation)
-		w.text("class", e.Class)
-		w.maybeCount("status", e.Status)
-		w.text("text", e.Text)
-		w.close('}')
-	}
-	w.close(']')
-}
-
-func (p *WatchRecovered) write(w *writer) {
-	w.ofAgency(&p.Common, p.PropertyReferenceID)
-	w.maybeText("operation", p.Operation)
-	w.text("ends", p.Ends)
-	w.time("since", p.Since)
-}
-
-func (p *WatchGapDetected) write(w *writer) {
-	w.ofAgency(&p.Common, p.PropertyReferenceID)
-	w.text("operation", p.Operation)
-	w.text("reason", p.Reason)
-	w.maybeTime("from", p.From)
-	w.maybeTime("to", p.To)
-	w.count("reached", p.Reached)
-	if p.Total != nil {
-		w.count("total", *p.Total)
-	}
-}
-
-func (p *WatchSchemaDrifted) write(w *writer) {
-	w.ofAgency(&p.Common, p.PropertyReferenceID)
-	w.text("operation", p.Operation)
-	w.text("expected", p.Expected)
-	w.text("found", p.Found)
-}
-
-func (p *WatchChangeHeld) write(w *writer) {
-	w.ofAgency(&p.Common, "")
-	w.text("reason", p.Reason)
-	w.count("missing", p.Missing)
-	w.count("known", p.Known)
-	w.time("until", p.Until)
-	w.text("approve", p.Approve)
-}
-
-func (p *WatchStreamRepaired) write(w *writer) {
-	w.ofAgency(&p.Common, "")
-	w.text("reason", p.Reason)
-	w.sequence("fromSequence", p.FromSequence)
-	w.sequence("toSequence", p.ToSequence)
-	w.count("sentAgain", p.SentAgain)
 }

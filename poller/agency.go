@@ -28,7 +28,7 @@ type agency struct {
 	pages            int       // of the last complete walk; 0: there was none
 	counted          time.Time // begin of the last walk that counted for what is missing
 	marks            marks
-	knownPages       *knownPages // of the last walk
+	knownPages       knownPages // of the last walk
 
 	wishes chan struct{} // a page of the list is worth more than a poll
 

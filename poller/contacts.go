@@ -173,8 +173,8 @@ func boundedID(id string) string {
 }
 
 func contactDigest(r listings.ContactRequest, rules rules) store.Short {
-	all := full(r, rules)
-	return store.Short(all[:8])
+	digest := r.Digest(rules.ignoreContactRequest)
+	return store.Short(digest[:8])
 }
 
 // short is what is remembered of a fingerprint.
@@ -229,7 +229,7 @@ func (d *contactsDiff) update(s contactsSight, judged uint32, k store.ContactReq
 		d.payloads = append(d.payloads, &events.ContactRequestRedacted{
 			Common: s.common(events.OriginLive), PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.ID,
 			Identity: f.identity, RedactedFields: emptied, CreatedAt: f.CreatedAt,
-			Revision: k.Revision, Digest: full(*f.ContactRequest, s.rules),
+			Revision: k.Revision, Digest: f.ContactRequest.Digest(s.rules.ignoreContactRequest),
 		})
 		return
 	}
@@ -248,7 +248,7 @@ func (d *contactsDiff) update(s contactsSight, judged uint32, k store.ContactReq
 		d.payloads = append(d.payloads, &events.ContactRequestChanged{
 			Common: s.common(events.OriginLive), PropertyReferenceID: s.insertion.Reference, ContactRequestID: k.ID,
 			Identity: f.identity, ChangedFields: changed, CreatedAt: f.CreatedAt, Score: f.Score,
-			Contact: contact(f.Contact()), Insertion: s.summary, Defects: f.Defects, Record: f.Record, Revision: k.Revision, Digest: full(*f.ContactRequest, s.rules),
+			Contact: contact(f.Contact()), Insertion: s.summary, Defects: f.Defects, Record: f.Record, Revision: k.Revision, Digest: f.ContactRequest.Digest(s.rules.ignoreContactRequest),
 		})
 	}
 	d.puts = append(d.puts, k)
@@ -264,39 +264,3 @@ func renewFingerprint(k *store.ContactRequest, f identified) bool {
 	k.Fingerprint = f.fingerprint
 	return true
 }
-
-func full(r listings.ContactRequest, rules rules) [32]byte {
-	if digest, ok := r.ScorelessDigest(rules.ignoreContactRequest); ok {
-		return digest
-	}
-	return slowFull(r, rules)
-}
-
-// slowFull is full for records that are written in an unusual way.
-func slowFull(r listings.ContactRequest, rules rules) [32]byte {
-	ignored := append(scores(r.Record), rules.ignoreContactRequest...)
-	digest, err := listings.Digest(r.Record, ignored)
-	if err != nil {
-		return sha256.Sum256(r.Record)
-	}
-	return digest
-}
-
-// scores are the pointers to the score of a contact request, however it is spelled, its own or one level down.
-func scores(record []byte) (pointers []string) {
-	outer, _ := members(record)
-	for name, value := range outer {
-		if isScore(name) {
-			pointers = append(pointers, "/"+pointerEscaper.Replace(name))
-		}
-		inner, _ := members(value)
-		for deeper := range inner {
-			if isScore(deeper) {
-				pointers = append(pointers, "/"+pointerEscaper.Replace(name)+"/"+pointerEscaper.Replace(deeper))
-			}
-		}
-	}
-	return pointers
-}
-
-func isScore(name string) bool { return listings.SameName(name, "score") }

@@ -186,7 +186,7 @@ func diffPage(s sight, a store.Agency, page []known, read []pageSight, r rules) 
 			continue
 		}
 		t.known++
-		if k.Digest != read[n].digest {
+		if k.Digest != read[n].Digest {
 			t.add(drifting(changes(k.record, read[n].Record, r.ignoreInsertion)))
 		}
 	}
@@ -194,7 +194,7 @@ func diffPage(s sight, a store.Agency, page []known, read []pageSight, r rules) 
 	inForce := func(used time.Time) bool { return !a.LastCompleteWalk.After(used) }
 	d := pageDiff{drift: t.judge(a.Operation(string(listings.OperationInsertions)).Drifts, s.at, inForce, nil)}
 	for n, k := range page {
-		d.insertions = append(d.insertions, diffInsertion(s, a, k, read[n].Insertion, read[n].digest, r, d.drift))
+		d.insertions = append(d.insertions, diffInsertion(s, a, k, read[n].Insertion, read[n].Insertion.Digest, r, d.drift))
 	}
 	return d
 }

@@ -14,7 +14,7 @@ func fields(r listings.ContactRequest, rules rules) []store.Field {
 	all := r.Fields()
 	list := make([]store.Field, 0, len(all))
 	for _, f := range all {
-		if isScore(lastName(f.Name)) || slices.Contains(rules.ignoreContactRequest, "/"+f.Name) {
+		if listings.SameName(lastName(f.Name), "score") || slices.Contains(rules.ignoreContactRequest, "/"+f.Name) {
 			continue
 		}
 		short := store.Field{Name: f.Name}

@@ -9,13 +9,10 @@ import (
 // knownPages are the pages of the last walk that need not be decoded when they come again: every reference on them is
 // published, and what the store holds of it was decided by that page and no other. Who was missed by a walk, or was shown
 // otherwise elsewhere, stands on no page that is known to the next one.
-type knownPages struct {
-	byBody, byContent map[listings.Sum]*knownPage
-}
+type knownPages map[listings.Sum]*knownPage // by the hash of the body
 
 // knownPage is small: there is one reference on it for every insertion that is remembered.
 type knownPage struct {
-	hashes     listings.Hashes
 	path       string
 	total      int
 	bytes      int // of its records
@@ -23,28 +20,9 @@ type knownPage struct {
 	ends       []uint32 // of the references
 }
 
-func newKnownPages() *knownPages {
-	return &knownPages{byBody: map[listings.Sum]*knownPage{}, byContent: map[listings.Sum]*knownPage{}}
-}
-
-func (k *knownPages) find(h listings.Hashes) *knownPage {
-	if p := k.byBody[h.Body]; p != nil && h.Body != (listings.Sum{}) {
-		return p
-	}
-	if p := k.byContent[h.Content]; p != nil && h.Content != (listings.Sum{}) {
-		return p
-	}
-	return nil
-}
-
-func (k *knownPages) add(p *knownPage) {
-	k.byBody[p.hashes.Body] = p
-	k.byContent[p.hashes.Content] = p
-}
-
 // known is what a walk tells the client of the pages of the one before.
-func (w *walk) known(h listings.Hashes) *listings.KnownPage {
-	p := w.before.find(h)
+func (w *walk) known(body listings.Sum) *listings.KnownPage {
+	p := w.before[body]
 	if p == nil {
 		return nil
 	}
@@ -59,29 +37,25 @@ func (w *walk) known(h listings.Hashes) *listings.KnownPage {
 // again takes a page of which everything is known. It stays known, unless another page of this walk has decided about one
 // of its references before.
 func (w *walk) again(page *listings.InsertionsPage) {
-	p := w.before.find(page.Hashes)
-	repeated := w.after.find(p.hashes) != nil // page 1 may be the first one once more
+	_, repeated := w.after[page.Body] // page 1 may be the first one once more
 	decided := true
 	reads := make([]recordRead, len(page.Insertions))
 	for n, i := range page.Insertions {
 		reads[n].reference = i.Reference
 		if _, seen := w.seen[i.Reference]; seen {
 			decided = false
-			page.Insertions[n].Marks = nil // by another record than this one
 			continue
 		}
 		w.seen[i.Reference] = struct{}{}
 		w.listed++
 	}
-	if !repeated {
-		w.a.tellMarks(reads, func(n int) ([]uint32, bool) { return page.Insertions[n].Marks, false })
-		w.a.p.turns.seen(w.a.id, reads, page.Received)
-	}
-	if !decided && !repeated {
+	if repeated {
 		return
 	}
-	p.hashes = p.hashes.Renewed(page.Hashes)
-	w.after.add(p)
+	w.a.p.turns.seen(w.a.id, reads, page.Received)
+	if decided {
+		w.after[page.Body] = w.before[page.Body]
+	}
 }
 
 // remember keeps a page that was committed, where all that is on it was decided by it.
@@ -89,7 +63,7 @@ func (w *walk) remember(page *listings.InsertionsPage, decided int) {
 	if !page.Found || page.Unreadable > 0 || len(page.Insertions) == 0 || decided != len(page.Insertions) {
 		return
 	}
-	p := &knownPage{hashes: page.Hashes, path: page.Path, total: page.Total, ends: make([]uint32, len(page.Insertions))}
+	p := &knownPage{path: page.Path, total: page.Total, ends: make([]uint32, len(page.Insertions))}
 	var all strings.Builder
 	for n, i := range page.Insertions {
 		all.WriteString(i.Reference)
@@ -97,5 +71,5 @@ func (w *walk) remember(page *listings.InsertionsPage, decided int) {
 		p.bytes += len(i.Record)
 	}
 	p.references = strings.Clone(all.String())
-	w.after.add(p)
+	w.after[page.Body] = p
 }

@@ -9,7 +9,7 @@ import (
 // look is what the process remembers of the polls of one insertion; a restart forgets it at no harm. There is one for every
 // insertion: what most have no need of stands elsewhere.
 type look struct {
-	hashes listings.Hashes // of the last answer that was committed with its window closed
+	body   listings.Sum // of the last answer that was committed with its window closed
 	rules  string          // under which it was
 	at     time.Time
 	wide   int64 // when the widest window is due, in nanoseconds since 1970; 0: not known yet

@@ -34,7 +34,7 @@ func (p *poll) run(ctx context.Context) error {
 	}
 	p.catchUp = newCatchUp()
 	doubt := p.doubt(first)
-	p.look.hashes = listings.Hashes{}
+	p.look.body = listings.Sum{}
 	if err := p.catchUpFrom(ctx, first); err != nil {
 		return err
 	}
@@ -155,7 +155,6 @@ func (p *poll) unchanged(page *listings.ContactRequestsPage) bool {
 	if !page.Same {
 		return false
 	}
-	p.look.hashes = p.look.hashes.Renewed(page.Hashes)
 	p.look.validators.confirm(page.Envelope)
 	p.look.at = page.Received
 	return true
@@ -164,9 +163,9 @@ func (p *poll) unchanged(page *listings.ContactRequestsPage) bool {
 // remember keeps what lets the next poll tell at once that nothing has changed.
 func (p *poll) remember(page *listings.ContactRequestsPage) {
 	l, c := p.look, p.catchUp
-	l.hashes, l.rules, l.whole = page.Hashes, p.rules, c.whole
+	l.body, l.rules, l.whole = page.Body, p.rules, c.whole
 	if page.Total != c.total {
-		l.hashes = listings.Hashes{} // the same answer would tell of another total than was told last
+		l.body = listings.Sum{} // the same answer would tell of another total than was told last
 	}
 	l.at, l.total, l.hidden = page.Received, small(c.total), small(c.newest.hidden)
 	if l.wide == 0 {

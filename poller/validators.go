@@ -56,10 +56,10 @@ func (v validators) known() bool { return v.etag != "" || v.modified != "" }
 // of it is wanted in any case.
 func (p *poll) expect(size int) listings.Expect {
 	now, v := time.Now(), p.look.validators.current()
-	if p.look.hashes == (listings.Hashes{}) || p.wideDue(now) || p.look.rules != p.a.windows.currentRules() {
+	if p.look.body == (listings.Sum{}) || p.wideDue(now) || p.look.rules != p.a.windows.currentRules() {
 		return listings.Expect{}
 	}
-	e := listings.Expect{Hashes: p.look.hashes}
+	e := listings.Expect{Known: func(body listings.Sum) bool { return body == p.look.body }}
 	if v.size == size && !p.a.windows.lies() && now.Before(v.until) {
 		e.ETag, e.LastModified = v.etag, v.modified
 	}
@@ -71,7 +71,7 @@ func (p *poll) expect(size int) listings.Expect {
 // is committed.
 func (p *poll) doubt(page *listings.ContactRequestsPage) func(context.Context) error {
 	v := p.look.validators.current()
-	if !v.known() || v.size != page.Size || p.a.windows.lies() || page.Hashes.Body == p.look.hashes.Body {
+	if !v.known() || v.size != page.Size || p.a.windows.lies() || page.Body == p.look.body {
 		return func(context.Context) error { return nil }
 	}
 	if page.ETag == v.etag && page.LastModified == v.modified {

@@ -114,14 +114,10 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 }
 
 func (a *agency) newWalk() *walk {
-	w := &walk{
-		a: a, began: time.Now().UTC(), seen: map[string]struct{}{}, before: a.knownPages, after: newKnownPages(),
+	return &walk{
+		a: a, began: time.Now().UTC(), seen: map[string]struct{}{}, before: a.knownPages, after: knownPages{},
 		trusting: a.trusting, second: a.second,
 	}
-	if w.before == nil {
-		w.before = newKnownPages()
-	}
-	return w
 }
 
 // afterCommitError lets a full disk pass: nothing was changed, it is tried again.

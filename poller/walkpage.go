@@ -2,7 +2,6 @@ package poller
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"time"
 
@@ -29,8 +28,8 @@ type walk struct {
 	waiting  []pageSight // those of them that are told only when the walk is over
 	bytes    int         // of their records
 	overflow bool        // there were too many to keep
-	before   *knownPages // of the walk before
-	after    *knownPages // of this one
+	before   knownPages // of the walk before
+	after    knownPages // of this one
 	trusting bool        // the walk before has shown that nothing is to be held
 	second   bool        // the walk before has shown a mass appearance
 }
@@ -47,11 +46,8 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 		w.again(page)
 		return nil
 	}
-	sights, err := w.firstSights(page)
+	sights, err := w.postpone(w.firstSights(page))
 	if err != nil {
-		return err
-	}
-	if sights, err = w.postpone(sights); err != nil {
 		return err
 	}
 	if err := w.take(sights); err != nil {
@@ -79,14 +75,13 @@ func (w *walk) take(sights []pageSight) error {
 // pageSight is an insertion as a page shows it.
 type pageSight struct {
 	listings.Insertion
-	digest [32]byte
 	at     time.Time
 }
 
 // firstSights is what a page shows and this walk has not seen yet. Where a reference stands twice, on pages that moved or
 // because the API lists it so, the first sight of a walk decides, and of two on one page the smaller digest: else every
 // walk would find a change. References that could not even be asked for are left out.
-func (w *walk) firstSights(page *listings.InsertionsPage) ([]pageSight, error) {
+func (w *walk) firstSights(page *listings.InsertionsPage) []pageSight {
 	place := make(map[string]int, len(page.Insertions))
 	var first []pageSight
 	for _, i := range page.Insertions {
@@ -97,24 +92,20 @@ func (w *walk) firstSights(page *listings.InsertionsPage) ([]pageSight, error) {
 		if _, seen := w.seen[i.Reference]; seen {
 			continue
 		}
-		d, err := listings.Digest(i.Record, w.a.p.rules.ignoreInsertion)
-		if err != nil {
-			return nil, fmt.Errorf("agency %s: page of insertions: %w", w.a.id, err)
-		}
-		sight := pageSight{i, d, page.Received.UTC()}
+		sight := pageSight{i, page.Received.UTC()}
 		n, twice := place[i.Reference]
 		switch {
 		case !twice:
 			place[i.Reference] = len(first)
 			first = append(first, sight)
-		case bytes.Compare(d[:], first[n].digest[:]) < 0:
+		case bytes.Compare(i.Digest[:], first[n].Digest[:]) < 0:
 			first[n] = sight
 		}
 	}
 	for reference := range place {
 		w.seen[reference] = struct{}{}
 	}
-	return first, nil
+	return first
 }
 
 // look says what sights change, without writing.
@@ -182,7 +173,7 @@ func (w *walk) diff(tx *store.Tx, sights []pageSight) (d pageDiff, err error) {
 		if k.Insertion, k.exists, err = tx.Insertion(w.a.id, read.Reference); err != nil {
 			return d, err
 		}
-		if k.exists && (k.Digest != read.digest || !k.GoneSince.IsZero()) {
+		if k.exists && (k.Digest != read.Digest || !k.GoneSince.IsZero()) {
 			k.record = tx.Record(w.a.id, read.Reference)
 		}
 	}

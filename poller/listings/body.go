@@ -25,7 +25,6 @@ func (x *exchange) release() {
 	if x == nil {
 		return
 	}
-	x.scan.release()
 	if x.buffer == nil {
 		return
 	}

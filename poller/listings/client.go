@@ -40,8 +40,7 @@ type Options struct {
 	ContactRequestsPath string   // JSON pointer to the list of contact requests; default: found
 	IDFields            []string // names that hold the id of a contact request; default IDFields
 
-	// JSON pointers to what the caller leaves out of digests: a change of it alone does not make another answer.
-	IgnoreInsertions, IgnoreContactRequests []string
+	IgnoreInsertions []string // JSON pointers to what is left out of digests of insertions
 }
 
 const defaultTimeout = 30 * time.Second
@@ -79,13 +78,10 @@ func (o Options) withDefaults() Options {
 
 // Client asks the API. It keeps connections open between requests.
 type Client struct {
-	o        Options
-	base     *url.URL
-	unread   [][]string                  // of contact requests: what is ignored
-	shown    atomic.Pointer[shownHeader] // as last used
-	dated    atomic.Pointer[toldDate]    // as last read
-	sketches [2]atomic.Pointer[sketch]   // of insertions and of contact requests, as last used
-	form     atomic.Pointer[form]        // of contact requests, as last read
+	o     Options
+	base  *url.URL
+	shown atomic.Pointer[shownHeader] // as last used
+	dated atomic.Pointer[toldDate]    // as last read
 }
 
 // Limits are what bounds one request, see Options.
@@ -113,7 +109,7 @@ func New(o Options) (*Client, error) {
 	if strings.ContainsFunc(o.Version, isControl) {
 		return nil, errors.New("version: holds a control character")
 	}
-	return &Client{o: o, base: base, unread: tokens(o.IgnoreContactRequests)}, nil
+	return &Client{o: o, base: base}, nil
 }
 
 func parseBase(text string, plaintext []string) (*url.URL, error) {

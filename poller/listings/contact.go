@@ -3,8 +3,6 @@ package listings
 import (
 	"slices"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Contact is the person behind a contact request: personal data. What the record does not say is absent. Fields, order
@@ -34,19 +32,9 @@ type Address struct {
 	Country    string
 }
 
-// personNames are members that hold the person, or all of the contact request.
-var personNames = []string{
-	"contact", "sender", "person", "applicant", "requester", "inquirer", "enquirer", "seeker", "prospect", "user",
-	"contactdetails", "contactdata", "contactinformation", "personaldata", "usercontactdetails", "userinformation",
-	"contactrequest", "request", "lead", "inquiry", "enquiry", "node", "attributes", "item",
-}
-
 // person is the record seen as one object: members of what holds the person first, then its own. A customer is whoever has
 // a contract, so that one counts only where nobody else is there.
 func (o object) person() object {
-	if !slices.ContainsFunc(o, func(f field) bool { return f.value.Kind() == jsontext.KindBeginObject }) {
-		return o
-	}
 	var all object
 	for _, name := range personNames {
 		inner := o.object(name)
@@ -65,36 +53,9 @@ func (o object) person() object {
 	return all
 }
 
-// Names of what a person has. All of them are personal data.
-var (
-	salutationNames = []string{"salutation", "formofaddress"}
-	firstNames      = []string{"firstname", "givenname", "forename", "senderfirstname", "contactfirstname"}
-	lastNames       = []string{"lastname", "familyname", "surname", "senderlastname", "contactlastname"}
-	fullNames       = []string{"fullname", "displayname", "name", "sendername", "contactname"}
-	companyNames    = []string{"company", "companyname", "organization", "organisation"}
-	emailNames      = []string{"email", "emailaddress", "mail", "senderemail", "contactemail", "fromaddress"}
-	phoneNames      = []string{
-		"phone", "phonenumber", "mobile", "mobilephone", "mobilenumber", "mobilephonenumber", "telephone", "telephonenumber", "tel",
-		"cellphone", "senderphone", "contactphone", "phoneday", "phoneevening",
-	}
-	languageNames = []string{"language", "preferredlanguage", "languagecode", "lang", "locale"}
-	messageNames  = []string{"message", "messagetext", "messagebody", "text", "body", "comment", "comments", "remarks", "inquiry", "enquiry"}
-	homeNames     = []string{"address", "homeaddress", "postaladdress"}
-)
-
 // Contact picks the person out of the record by common names, flat or one or two levels down.
 func (c ContactRequest) Contact() Contact {
-	if c.read == nil {
-		return c.object().contact()
-	}
-	if c.read.contact == nil {
-		found := c.object().contact()
-		c.read.contact = &found
-	}
-	return *c.read.contact
-}
-
-func (o object) contact() Contact {
+	o := c.object()
 	p := o.person()
 	name := p.object("name")
 	contact := Contact{
@@ -125,10 +86,8 @@ func (o object) email() string {
 	if s := o.object(emailNames...).text(inner...); s != "" {
 		return s
 	}
-	return o.list("emails", "emailaddresses").first(inner)
+	return o.firstListed(emailLists, inner)
 }
-
-var preferenceNames = []string{"preferredcontact", "preferredcontactmethod", "contactpreference", "preferredcontacttype", "contactmethod"}
 
 func (o object) preferred() string {
 	if s := o.text(append(preferenceNames, "preferences")...); s != "" {
@@ -143,43 +102,38 @@ func (o object) phone() string {
 		return s
 	}
 	inner := append([]string{"number", "value"}, phoneNames...)
-	if s := o.list("phonenumbers", "phones", "telephones").first(inner); s != "" {
+	if s := o.firstListed(phoneLists, inner); s != "" {
 		return s
 	}
 	return o.object(phoneNames...).scalar(inner...)
 }
 
-// elementsOf is a list of texts, or of objects around them.
-type elementsOf jsontext.Value
-
-func (o object) list(names ...string) elementsOf {
-	for value := range o.all(names...) {
-		if value.Kind() == jsontext.KindBeginArray && !isEmpty(value) {
-			return elementsOf(value)
+// firstListed is the first text of the first list that is not empty, or of the objects in it.
+func (o object) firstListed(names, inner []string) string {
+	for v := range o.all(names...) {
+		if !v.isArray() || v.isEmpty() {
+			continue
 		}
-	}
-	return nil
-}
-
-func (l elementsOf) first(inner []string) string {
-	for raw := range elements(jsontext.Value(l)) {
-		if s, ok := scalar(raw); ok && strings.TrimSpace(s) != "" {
-			return strings.TrimSpace(s)
+		for e := range v.elements() {
+			if s, ok := e.scalar(); ok && strings.TrimSpace(s) != "" {
+				return strings.TrimSpace(s)
+			}
+			if s := e.object().scalar(inner...); s != "" {
+				return s
+			}
 		}
-		if s := parse(raw).scalar(inner...); s != "" {
-			return s
-		}
+		return ""
 	}
 	return ""
 }
 
 // message is kept as it is, white space included.
 func (o object) message() string {
-	for value := range o.all(messageNames...) {
-		if s, ok := text(value); ok && strings.TrimSpace(s) != "" {
+	for v := range o.all(messageNames...) {
+		if s, ok := v.text(); ok && strings.TrimSpace(s) != "" {
 			return s
 		}
-		if s := parse(value).text("text", "body", "content", "message"); s != "" {
+		if s := v.object().text("text", "body", "content", "message"); s != "" {
 			return s
 		}
 	}
@@ -201,3 +155,46 @@ func (o object) home() *Address {
 	}
 	return &a
 }
+
+// swissAreas are the first two digits after the 0 of Swiss numbers of persons and firms.
+const swissAreas = " 21 22 24 26 27 31 32 33 34 41 43 44 51 52 55 56 58 61 62 71 74 75 76 77 78 79 81 91 "
+
+// e164 writes a phone number as +41790000123 if it is clearly a Swiss or an international one; else it is empty.
+func e164(raw string) string {
+	s := strings.Replace(raw, "(0)", "", 1)
+	s = strings.Map(func(r rune) rune {
+		if strings.ContainsRune(" .-/()\t\u00a0\u2009\u202f\u2010\u2011\u2012\u2013", r) {
+			return -1
+		}
+		return r
+	}, s)
+	if rest, ok := strings.CutPrefix(s, "00"); ok {
+		s = "+" + rest
+	}
+	if rest, ok := strings.CutPrefix(s, "+"); ok {
+		return international(rest)
+	}
+	if national, ok := strings.CutPrefix(s, "0"); ok && isSwiss(national) {
+		return "+41" + national
+	}
+	return ""
+}
+
+func international(digits string) string {
+	if !allDigits(digits) || len(digits) < 8 || len(digits) > 15 || digits[0] == '0' {
+		return ""
+	}
+	if national, ok := strings.CutPrefix(digits, "41"); ok {
+		if national = strings.TrimPrefix(national, "0"); len(national) != 9 {
+			return ""
+		}
+		return "+41" + national
+	}
+	return "+" + digits
+}
+
+func isSwiss(national string) bool {
+	return len(national) == 9 && allDigits(national) && strings.Contains(swissAreas, " "+national[:2]+" ")
+}
+
+func allDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

@@ -2,18 +2,17 @@ package listings
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
-	"iter"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
-
-// IDFields are the names under which the id of a contact request is looked for, best first.
-var IDFields = []string{"id", "contactRequestId", "requestId", "uuid", "_id"}
 
 // ContactRequestsQuery are the parameters of the contact requests of an insertion. Zero values are left out.
 type ContactRequestsQuery struct {
@@ -55,28 +54,17 @@ type ContactRequest struct {
 	Minutes   bool            // CreatedAt was told without seconds
 	Score     json.RawMessage // number, text or null, as sent; nil if absent or something else
 
-	read *decoded // nil: nobody has
+	decoded value // the record; absent: it is decoded when it is wanted
 }
 
-// decoded is what was found in a record when it was decoded, so that nobody has to look for it again.
-type decoded struct {
-	members object   // nil: they would take much more room than the record
-	contact *Contact // nil: nobody has asked for it
-	digest  [32]byte // without the score and what is ignored
-	ignored []string // by that digest
-	whole   bool     // there is one
-}
-
-// leastMember is how many bytes of a record a member takes at the least, on average, where members are kept: each takes 56 more,
-// and a page may be full of those that take five.
-const leastMember = 16
-
-func (c ContactRequest) object() object {
-	if c.read != nil && c.read.members != nil {
-		return c.read.members
+func (c ContactRequest) value() value {
+	if c.decoded == (value{}) {
+		c.decoded, _ = decode(c.Record)
 	}
-	return parse(jsontext.Value(c.Record))
+	return c.decoded
 }
+
+func (c ContactRequest) object() object { return c.value().object() }
 
 // ContactRequests reads the contact requests of one insertion. The agency is not sent; it is for Before and for errors.
 func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference string, q ContactRequestsQuery) (*ContactRequestsPage, error) {
@@ -93,210 +81,189 @@ const expectedContactRequests = "an array of contact requests"
 
 func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPage, error) {
 	page := &ContactRequestsPage{Envelope: c.envelope(x, size)}
-	if page.NotModified {
-		return page, nil
-	}
-	if page.Hashes, page.Same, _ = c.recognise(x); page.Same {
+	if page.NotModified || page.recognise(x) {
 		return page, nil
 	}
 	e, err := x.answer(expectedContactRequests)
 	if err != nil {
 		return nil, err
 	}
-	l, err := x.find(e, e.contactRequests(c.o.IDFields), c.o.ContactRequestsPath)
+	l, err := x.locate(e, e.contactKind(plainNames(c.o.IDFields)), c.o.ContactRequestsPath)
 	if err != nil {
 		return nil, err
 	}
-	expected, _ := c.expectedPath(x)
-	page.place(l, expected)
-	if err := c.readContactRequests(page, x, l); err != nil {
-		return nil, err
+	page.Path, page.Found = string(l.path), l.doc != nil
+	for element := range l.records() {
+		if !isFilled(element) {
+			page.Unreadable++
+			continue
+		}
+		r, other := c.contactRequest(element, x.request)
+		if other != "" {
+			return nil, x.drift("contact requests of what was asked for", other)
+		}
+		page.ContactRequests = append(page.ContactRequests, r)
 	}
-	page.Total = e.totalOf(l, l.count, x.header)
+	page.Total = e.totalOf(l, l.count(), x.header)
 	return page, nil
 }
 
-// contactRequests says how contact requests are told: by what their list is called or looks like.
-func (e *envelope) contactRequests(idFields []string) sought {
-	anywhere := func(strict bool) (list, bool) {
-		e := e.withoutParts(idFields)
-		l, ok := e.first(e.contactRules(idFields, strict))
-		if other, sure := e.instead(l, idFields); ok && isEmpty(l.raw) && (!sure || other.path != l.path) {
-			return list{}, false // it would be a guess here, as it would be where it is learned
-		}
-		return l, ok
+// contactRequest reads an element of the list. other says that it is one of something else.
+func (c *Client) contactRequest(element value, asked Request) (r ContactRequest, other string) {
+	r.decoded, r.Record, r.Defects = compact(element)
+	o := r.object()
+	if named := o.references(); len(named) > 0 && !slices.Contains(named, asked.Reference) {
+		return r, "one of another insertion"
+	} else if len(named) > 0 {
+		r.Reference = asked.Reference
 	}
-	return sought{
-		what: expectedContactRequests, names: contactNames,
-		fits:     hasObjects,
-		anywhere: anywhere,
-		isRecord: func(o jsontext.Value) bool { return parse(o).isLoneContactRequest(idFields) },
-		none:     func() (list, bool) { return anywhere(false) },
-		instead:  func(learned list) (list, bool) { return e.instead(learned, idFields) },
+	if r.decoded.isForeign(asked.AgencyID) {
+		return r, "one of another agency"
 	}
+	var unreadable bool
+	if r.CreatedAt, r.Minutes, unreadable = o.created(c.o.TimeZone); unreadable {
+		r.Defects = append(r.Defects, DefectTime)
+		slices.Sort(r.Defects)
+	}
+	r.Score = o.score()
+	return r, ""
 }
 
-// instead is what to take where a learned list stands next to others that unmistakably hold contact requests, as where a
-// service keeps those that were read apart: the other one where the learned one is empty and its name does not say that
-// there are none; neither where it would be a guess.
-func (e *envelope) instead(learned list, idFields []string) (list, bool) {
-	if learned.depth == 0 || named(learned.name, contactNames) {
-		return learned, true
-	}
-	var others []list
-	for _, l := range e.withoutParts(idFields).lists {
-		if l.path != learned.path && l.path.Parent() == learned.path.Parent() && !named(l.name, sideNames) && hints(l, surest) > 0 && hints(l, personal) > 0 {
-			others = append(others, l)
+// references are those that a contact request names: its own, else those of objects in it such as "property". One may be
+// that of a similar property.
+func (o object) references() []string {
+	for _, name := range referenceNames {
+		if s, ok := o.get(name).scalar(); ok && s != "" {
+			return []string{s}
 		}
 	}
-	switch none := isEmpty(learned.raw); {
-	case len(others) == 0 || !none && named(learned.name, genericNames):
-		return learned, true
-	case none && len(others) == 1:
-		return others[0], true
-	}
-	return list{}, false
-}
-
-// withoutParts is the envelope without the lists that are part of one contact request which stands where an array belongs:
-// its telephone numbers, or when it would like to come. A list that looks more like contact requests than what is around
-// it stays.
-func (e *envelope) withoutParts(idFields []string) *envelope {
-	isPart := func(l list) bool {
-		return slices.ContainsFunc(l.around, func(o object) bool {
-			return o.isLoneContactRequest(idFields) && (hints(l, surest) == 0 || o.hint(personal, 0) && hints(l, personal) == 0)
-		})
-	}
-	return &envelope{root: e.root, top: e.top, lists: slices.DeleteFunc(slices.Clone(e.lists), isPart)}
-}
-
-// contactRules go from what is surest to what is least sure. An empty list whose name says "contact requests" counts more
-// than any other that is not empty; an empty one with a general name does not. The strict ones, for where another place
-// was expected, take no list that only might be one.
-func (e *envelope) contactRules(idFields []string, strict bool) []func(list) bool {
-	none := func(names []string) func(list) bool {
-		return func(l list) bool { return !strict && l.depth <= 2 && isEmpty(l.raw) && named(l.name, names) }
-	}
-	weak := func(rule func(list) bool) func(list) bool {
-		if strict || e.namesAList() {
-			return func(list) bool { return false }
+	var list []string
+	for _, m := range o {
+		if s := m.reference(); s != "" {
+			list = append(list, s)
+			continue
 		}
-		return e.only(rule)
-	}
-	hinting := func(l list) bool { return hasObjects(l) && hints(l, surest) > 0 }
-	return []func(list) bool{
-		func(l list) bool { return l.depth == 0 && hasObjects(l) },
-		func(l list) bool { return named(l.name, contactNames) && hasObjects(l) },
-		none(contactNames),
-		func(l list) bool { return named(l.name, genericNames) && hinting(l) },
-		e.only(hinting),
-		func(l list) bool { return !strict && named(l.name, genericNames) && hasObjects(l) },
-		func(l list) bool { return !strict && l.depth == 0 && isEmpty(l.raw) },
-		none(genericNames),
-		weak(func(l list) bool { return hasObjects(l) && (hints(l, personal) > 0 || hints(l, idFields) > 0) }),
-		weak(func(l list) bool { return hasObjects(l) && !named(l.name, sideNames) }),
-	}
-}
-
-func (e *envelope) first(rules []func(list) bool) (list, bool) {
-	for _, rule := range rules {
-		if i := slices.IndexFunc(e.lists, rule); i >= 0 {
-			return e.lists[i], true
+		if !m.isCalled(wrapperNames) {
+			continue
+		}
+		for inner := range m.members() {
+			if s := inner.reference(); s != "" {
+				list = append(list, s)
+			}
 		}
 	}
-	return list{}, false
+	return list
 }
 
-// namesAList says whether a member is called like a list of records and is neither one nor an object around one: then no
-// other list stands in for it.
-func (e *envelope) namesAList() bool {
-	for _, f := range e.top {
-		if f.value.Kind() != jsontext.KindBeginArray && f.value.Kind() != jsontext.KindBeginObject &&
-			(named(f.name, contactNames) || named(f.name, genericNames)) {
-			return true
+// score is passed on as it is: number, text or null.
+func (o object) score() json.RawMessage {
+	score := o.get("score")
+	for _, name := range wrapperNames {
+		if score == (value{}) {
+			score = o.object(name).get("score")
 		}
 	}
-	return false
-}
-
-// sideNames are lists of other things beside the records.
-var sideNames = []string{
-	"links", "facets", "filters", "aggregations", "sort", "sorts", "warnings", "messages", "notifications", "tags", "included",
-}
-
-// isFilled says whether an element may be a contact request: an object that is not empty and is not an error.
-func isFilled(members iter.Seq2[string, jsontext.Value]) bool {
-	some, failure := false, false
-	for name, value := range members {
-		if named(name, surest) || named(name, personal) && !SameName(name, "message") {
-			return true
-		}
-		some = true
-		failure = failure || (named(name, errorNames) || named(name, errorCodes)) && !isEmpty(value)
+	switch score.kind() {
+	case jsontext.KindNumber, jsontext.KindString, jsontext.KindNull:
+		return json.RawMessage(score.raw())
 	}
-	return some && !failure
+	return nil
 }
 
-var errorCodes = []string{"errorCode"}
-
-// isLoneContactRequest says whether an object that stands where an array belongs is unmistakably a contact request: it has
-// a time of creation or a score, an id or a person as well, and no member that an envelope would have.
-func (o object) isLoneContactRequest(idFields []string) bool {
-	var sure, whose int
-	for _, f := range o {
-		name, value := f.name, f.value
-		nested := value.Kind() == jsontext.KindBeginArray || value.Kind() == jsontext.KindBeginObject
-		switch {
-		case named(name, totalNames), named(name, errorNames), named(name, successNames),
-			nested && (named(name, genericNames) || named(name, contactNames)) && !areAddresses(name, value):
-			return false
-		case named(name, surest):
-			sure++
-		case named(name, personal), named(name, idFields):
-			whose++
+// ID is what a member of that name says, directly, in the metadata or in an object around the request: a text, or the
+// text of a number, so that 1 and "1" are the same. It is empty if the member is absent, null or something else. A name in
+// another style counts where the name itself is not there.
+func (c ContactRequest) ID(name string) string {
+	o := c.object()
+	if v, ok := o.styled(name); ok {
+		id, _ := v.scalar()
+		return id
+	}
+	for inner := range o.all(wrapperNames...) {
+		if v, ok := inner.object().styled(name); ok {
+			id, _ := v.scalar()
+			return id
 		}
 	}
-	return sure > 1 || sure > 0 && whose > 0
+	return ""
 }
 
-// areAddresses says whether a list of e-mails is one of addresses: some services call the requests themselves so.
-func areAddresses(name string, value jsontext.Value) bool {
-	return SameName(name, "emails") && value.Kind() == jsontext.KindBeginArray &&
-		hints(list{raw: value}, surest)+hints(list{raw: value}, []string{"message", "contact", "sender", "contactRequest"}) == 0
-}
-
-// only makes a rule that holds for one list or for none: which of two is meant would be a guess.
-func (e *envelope) only(rule func(list) bool) func(list) bool {
-	matching := 0
-	for _, l := range e.lists {
-		if rule(l) {
-			matching++
+// styled is the member of that name, else the first whose name is like it.
+func (o object) styled(name string) (found value, ok bool) {
+	for m := range o.all(plain(name)) {
+		if m.called().text == name {
+			return m, true
+		}
+		if !ok {
+			found, ok = m, true
 		}
 	}
-	return func(l list) bool { return matching == 1 && rule(l) }
+	return found, ok
 }
 
-// Names that tell a contact request: what can be sorted by, and what a person has.
-var (
-	surest   = []string{"createdAt", "score", "creationDate", "dateCreated", "createdDate", "dateReceived", "receivedAt"}
-	personal = []string{"email", "phone", "message", "contact", "sender", "contactRequest"}
-)
-
-// hints counts the elements that have a member with one of the names, directly or in an object around the request.
-func hints(l list, names []string) (n int) {
-	for raw := range elements(l.raw) {
-		if parse(raw).hint(names, 1) {
-			n++
-		}
-	}
-	return n
+// Digest is that of the record without what the pointers in ignore lead to, and without the score, however it is spelled,
+// its own and one level down.
+func (c ContactRequest) Digest(ignore []string) [32]byte {
+	return c.value().digest(tokens(ignore), true)
 }
 
-func (o object) hint(names []string, deeper int) bool {
-	for _, f := range o {
-		if named(f.name, names) || deeper > 0 && slices.Contains(wrapperNames, f.plain) && parse(f.value).hint(names, deeper-1) {
-			return true
-		}
+// Fingerprint is the same for the same contact request, whatever its id, its score, and the style of names: a hash over
+// reference, creation time (its text, where it is a date that cannot be read), e-mail, phone and message. Where none of the last four is there, all of the record but the
+// score stands in for them.
+func (c ContactRequest) Fingerprint(reference string) (fingerprint [16]byte) {
+	p := c.Contact()
+	phone := firstText(p.Phone, p.PhoneRaw)
+	created := c.CreatedAt.UTC().Format(time.RFC3339Nano)
+	if c.CreatedAt.IsZero() {
+		created = c.object().written()
 	}
-	return false
+	parts := []string{reference, created, strings.ToLower(p.Email), phone, p.Message}
+	if c.CreatedAt.IsZero() && strings.Join(parts[2:], "") == "" {
+		digest := c.Digest(nil)
+		parts = append(parts, string(digest[:]))
+	}
+	b := make([]byte, 0, 512)
+	for _, part := range parts {
+		b = binary.AppendUvarint(b, uint64(len(part)))
+		b = append(b, part...)
+	}
+	sum := sha256.Sum256(b)
+	copy(fingerprint[:], sum[:])
+	return fingerprint
+}
+
+// Field is one field of a contact request, told by its digest: enough to see that it changed, too little to know it.
+type Field struct {
+	Name   string   // as sent; "contact/phone" for a member of what holds the person
+	Digest [32]byte // of the value in canonical form
+	Empty  bool     // null, "", [] or {}
+	Erased bool     // empty, and personal data where it is not
+}
+
+// maxFields bounds what has to be remembered of a record; more members than that are no contact request.
+const maxFields = 256
+
+// Fields lists the members of the record by name, sorted, without the score. Members that hold the person, or all of the
+// request, are replaced by their own members, two levels down. At most 256.
+func (c ContactRequest) Fields() []Field {
+	o := c.object()
+	list := fieldsOf(make([]Field, 0, len(o)), o, "", false, 2)
+	slices.SortFunc(list, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
+	return list[:min(len(list), maxFields)]
+}
+
+func fieldsOf(list []Field, o object, prefix string, person bool, deeper int) []Field {
+	for _, m := range o {
+		name := m.called()
+		if name.plain == "score" && !person {
+			continue
+		}
+		if deeper > 0 && m.isObject() && !m.isEmpty() && (m.isCalled(wrapperNames) || m.isCalled(personNames)) {
+			list = fieldsOf(list, m.object(), prefix+name.text+"/", person || !m.isCalled(wrapperNames), deeper-1)
+			continue
+		}
+		empty := m.isEmpty()
+		list = append(list, Field{prefix + name.text, m.digest(nil, false), empty, empty && (person || m.isCalled(personFields))})
+	}
+	return list
 }

@@ -1,11 +1,14 @@
 package listings
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"hash/maphash"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -16,25 +19,102 @@ var errNoJSON = errors.New("digest: not one proper JSON value")
 // the order of members and white space do not matter. Other than in the RFC, numbers keep their text: integers above 2^53
 // that a float would make equal stay different, and 1.0 is not 1.
 func Digest(record json.RawMessage, ignore []string) (digest [32]byte, err error) {
-	ignored := tokens(ignore)
-	if digest, ok := quickDigest(record, ignored, false); ok {
-		return digest, nil
+	root, wrong := decode(record)
+	if wrong != "" || !root.isProper() {
+		return digest, errNoJSON
 	}
-	return slowDigest(record, ignored)
+	return root.digest(tokens(ignore), false), nil
 }
 
-// slowDigest is Digest for whatever JSON.
-func slowDigest(record json.RawMessage, ignore [][]string) (digest [32]byte, err error) {
-	pruned, err := prune(jsontext.Value(record), ignore)
-	if err != nil {
-		return digest, errNoJSON
+// isProper says whether no text is broken and no name stands twice in a document.
+func (v value) isProper() bool {
+	return utf8.Valid(v.doc.text) && !slices.ContainsFunc(v.doc.names, func(n name) bool { return n.broken }) &&
+		!slices.ContainsFunc(v.doc.nodes, func(n node) bool {
+			return n.twice || n.kind == jsontext.KindString && isBroken(v.doc.text[n.from:n.to])
+		})
+}
+
+// digest is that of a value. Where score is set, the score is left out as well, however it is spelled, its own and one
+// level down.
+func (v value) digest(ignore [][]string, score bool) [32]byte {
+	most := 0
+	if score {
+		most = 2
 	}
-	canonical, err := jsontext.AppendFormat(nil, pruned,
-		jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false), jsontext.ReorderRawObjects(true))
-	if err != nil {
-		return digest, errNoJSON
+	return sha256.Sum256(v.appendCanonical(make([]byte, 0, len(v.raw())), ignore, most))
+}
+
+// appendCanonical appends the canonical form without what is ignored. scores is how many levels of objects are left whose
+// score is left out.
+func (v value) appendCanonical(b []byte, ignore [][]string, scores int) []byte {
+	switch v.kind() {
+	case jsontext.KindBeginObject:
+		b = append(b, '{')
+		empty := len(b)
+		for _, m := range v.canonicalMembers() {
+			n := m.called()
+			deeper, drop := below(ignore, n.text)
+			if drop || scores > 0 && n.plain == "score" {
+				continue
+			}
+			if len(b) > empty {
+				b = append(b, ',')
+			}
+			b, _ = jsontext.AppendQuote(b, n.text)
+			b = m.appendCanonical(append(b, ':'), deeper, scores-1)
+		}
+		return append(b, '}')
+	case jsontext.KindBeginArray:
+		b = append(b, '[')
+		empty, n := len(b), 0
+		for e := range v.elements() {
+			deeper, drop := below(ignore, strconv.Itoa(n))
+			if n++; drop {
+				continue
+			}
+			if len(b) > empty {
+				b = append(b, ',')
+			}
+			b = e.appendCanonical(b, deeper, 0)
+		}
+		return append(b, ']')
+	case jsontext.KindString:
+		if s, ok := v.text(); ok && bytes.IndexByte(v.raw(), '\\') >= 0 {
+			b, _ = jsontext.AppendQuote(b, s)
+			return b
+		}
 	}
-	return sha256.Sum256(canonical), nil
+	return append(b, v.raw()...)
+}
+
+// canonicalMembers are the members of an object by their names in UTF-16, as RFC 8785 has it.
+func (v value) canonicalMembers() []value {
+	list := slices.Collect(v.members())
+	slices.SortFunc(list, func(a, b value) int { return compareUTF16(a.called().text, b.called().text) })
+	return list
+}
+
+// compareUTF16 compares texts by code units. Only there do characters beyond the first plane come before some of it.
+func compareUTF16(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	for n > 0 && (n < len(a) && !utf8.RuneStart(a[n]) || n < len(b) && !utf8.RuneStart(b[n])) {
+		n--
+	}
+	return int(unitOrder(a[n:])) - int(unitOrder(b[n:]))
+}
+
+func unitOrder(s string) rune {
+	r, size := utf8.DecodeRuneInString(s)
+	switch {
+	case size == 0:
+		return -1
+	case 0xE000 <= r && r <= 0xFFFF:
+		return r + utf8.MaxRune
+	}
+	return r
 }
 
 func tokens(pointers []string) [][]string {
@@ -45,58 +125,6 @@ func tokens(pointers []string) [][]string {
 		}
 	}
 	return split
-}
-
-// prune leaves out the members and elements that the pointers lead to.
-func prune(raw jsontext.Value, ignore [][]string) (jsontext.Value, error) {
-	kind := raw.Kind()
-	if len(ignore) == 0 || kind != jsontext.KindBeginObject && kind != jsontext.KindBeginArray {
-		return raw, nil
-	}
-	if !raw.IsValid() {
-		return nil, errNoJSON
-	}
-	var out []byte
-	if kind == jsontext.KindBeginArray {
-		out = pruneArray(raw, ignore)
-	} else {
-		out = pruneObject(raw, ignore)
-	}
-	return out, nil
-}
-
-func pruneObject(raw jsontext.Value, ignore [][]string) []byte {
-	out := []byte{'{'}
-	for name, value := range members(raw) {
-		deeper, drop := below(ignore, name)
-		if drop {
-			continue
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out, _ = jsontext.AppendQuote(out, name)
-		kept, _ := prune(value, deeper) // is valid, as a part of what is
-		out = append(append(out, ':'), kept...)
-	}
-	return append(out, '}')
-}
-
-func pruneArray(raw jsontext.Value, ignore [][]string) []byte {
-	out, n := []byte{'['}, 0
-	for value := range elements(raw) {
-		deeper, drop := below(ignore, strconv.Itoa(n))
-		n++
-		if drop {
-			continue
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		kept, _ := prune(value, deeper)
-		out = append(out, kept...)
-	}
-	return append(out, ']')
 }
 
 // below are the pointers that lead through a member, without their first token; drop says that one ends there.
@@ -111,4 +139,14 @@ func below(ignore [][]string, name string) (deeper [][]string, drop bool) {
 		deeper = append(deeper, t[1:])
 	}
 	return deeper, false
+}
+
+// Sum is 128 bits of hash under keys that each process draws anew and nobody else sees: who writes what we read cannot aim
+// at a collision, nor learn of one. The zero value is the hash of nothing.
+type Sum [2]uint64
+
+var hashSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+
+func sumOf(b []byte) Sum {
+	return Sum{maphash.Bytes(hashSeeds[0], b), maphash.Bytes(hashSeeds[1], b)}
 }

@@ -17,7 +17,6 @@ type exchange struct {
 	status         int
 	header         http.Header
 	body           []byte
-	scan           scan          // of the body; zero: there was none
 	buffer         *bytes.Buffer // that holds the body, to be used again; nil: nobody wants it back
 	sent, received time.Time
 }

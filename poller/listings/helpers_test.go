@@ -120,3 +120,12 @@ func quote(s string) string {
 
 // quiet keeps servers from printing what a test provokes.
 var quiet = log.New(io.Discard, "", 0)
+
+// valueOf decodes a JSON value.
+func valueOf(raw string) value {
+	v, wrong := decode([]byte(raw))
+	if wrong != "" {
+		panic(wrong)
+	}
+	return v
+}

@@ -9,15 +9,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Envelope is what is common to the pages of both operations.
 type Envelope struct {
 	Total          int       // how many records there are, as the API says; -1 if it does not
 	Path           string    // JSON pointer to the list of records: the shape of the answer; "" is the root
-	Hashes         Hashes    // of the answer
+	Body           Sum       // of the body, and of a total in a header
 	Date           time.Time // the API's clock, to the second; zero if it did not say
 	Sent, Received time.Time // our clock, before the request and after the last byte
 	Size           int       // how many records were asked for; 0: it was left to the API
@@ -31,8 +29,8 @@ type Envelope struct {
 	ETag, LastModified string
 	// NotModified: the answer is the one that Expect names. It holds no records, and no hashes or validators either.
 	NotModified bool
-	// Same: the answer is the one that Expect has the hashes of, but for what nobody reads. It was not decoded: it holds no
-	// records, path or total, all of which are as they were, and of its own hashes only those that it took to know it.
+	// Same: the answer is byte by byte one that the caller knows. It was not decoded: it holds no records, path or total,
+	// all of which are as they were.
 	Same bool
 }
 
@@ -40,9 +38,16 @@ type Envelope struct {
 type Expect struct {
 	Shape              Shape
 	ETag, LastModified string // what the answer may be left out for, if nothing has changed since; empty: it may not
-	Hashes             Hashes // of an answer that need not be decoded again; zero: there is none
+	// Known says whether an answer with this hash need not be decoded again; nil: none.
+	Known func(Sum) bool
+}
 
-	known func(Hashes) bool // nil: Hashes.Is
+// recognise hashes the body, and says whether the caller knows it. A total in a header is as good as a part of the body.
+func (e *Envelope) recognise(x *exchange) bool {
+	e.Body = sumOf(x.body)
+	e.Body[0] ^= uint64(headerTotal(x.header)+1) * 0x9E37_79B9_7F4A_7C15
+	e.Same = x.expect.Known != nil && !x.declaresFailure() && x.expect.Known(e.Body)
+	return e.Same
 }
 
 // Shape is where the records of an operation of an agency were found before.
@@ -89,17 +94,16 @@ func setText(v url.Values, name, s string) {
 type InsertionsPage struct {
 	Envelope
 	Insertions []Insertion
-
-	marks []uint32 // of the records of a page that is known but for what is ignored, one after the other
 }
 
 // Insertion is one published property.
 type Insertion struct {
 	Reference string          // propertyReferenceId, never empty; the text of it if it was a number
 	Record    json.RawMessage // compact, member order and texts as sent, always proper JSON
+	Digest    [32]byte        // of the record, see Digest; without Options.IgnoreInsertions
 	Defects   []string        // what is wrong with the record: the Defect constants, sorted
 	// Marks are those of the members that are Watched, in their order. Of a record that was not read because its page is the
-	// same, there are none where not even they have changed.
+	// same there are none: not even they have changed.
 	Marks []uint32
 }
 
@@ -117,163 +121,206 @@ const expectedInsertions = "an array of objects with propertyReferenceId"
 
 func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) {
 	page := &InsertionsPage{Envelope: c.envelope(x, size)}
-	if page.NotModified {
-		return page, nil
-	}
-	if page.Hashes, page.Same, page.marks = c.recognise(x); page.Same {
+	if page.NotModified || page.recognise(x) {
 		return page, nil
 	}
 	e, err := x.answer(expectedInsertions)
 	if err != nil {
 		return nil, err
 	}
-	l, err := x.find(e, e.insertions(), c.o.InsertionsPath)
+	l, err := x.locate(e, e.insertionKind(), c.o.InsertionsPath)
 	if err != nil {
 		return nil, err
 	}
-	expected, _ := c.expectedPath(x)
-	page.place(l, expected)
-	total, wrapped, s := 0, false, c.sketchFor(x, page.Path)
-	for raw := range l.records() {
+	page.Path, page.Found = string(l.path), l.doc != nil
+	total, ignored, watched := 0, tokens(c.o.IgnoreInsertions), Watched(c.o.IgnoreInsertions)
+	for element := range l.records() {
 		total++
-		record, reference := referenced(raw)
-		wrapped = wrapped || len(record) < len(raw)
+		v, reference := referenced(element)
 		if reference == "" {
 			page.Unreadable++
 			continue
 		}
-		if isForeignAgency(raw, x.request.AgencyID) || isForeignAgency(record, x.request.AgencyID) {
+		if element.isForeign(x.request.AgencyID) || v.isForeign(x.request.AgencyID) {
 			return nil, x.drift("insertions of the agency that was asked for", "one of another")
 		}
 		i := Insertion{Reference: reference}
-		i.Record, i.Defects = compact(record)
-		if len(s.watched) > 0 {
-			i.Marks = s.marksOf(jsontext.Value(i.Record))
-		}
+		v, i.Record, i.Defects = compact(v)
+		i.Digest, i.Marks = v.digest(ignored, false), v.marks(watched)
 		page.Insertions = append(page.Insertions, i)
-	}
-	if wrapped && len(c.o.IgnoreInsertions) > 0 {
-		page.Hashes.Content = Sum{} // what is ignored is told from the record on, and its sketch begins around it
 	}
 	page.Total = e.totalOf(l, total, x.header)
 	return page, nil
 }
 
-// insertions says how insertions are told: by the reference that each of them holds.
-func (e *envelope) insertions() sought {
-	return sought{
-		what: expectedInsertions, names: insertionNames,
-		fits:     func(l list) bool { return holds(l) > 0 },
-		anywhere: func(bool) (list, bool) { return e.mostReferences() },
-		isRecord: isLoneInsertion,
-		none: func() (list, bool) {
-			i := slices.IndexFunc(e.lists, func(l list) bool { return l.isNone(insertionNames) })
-			if i < 0 || e.otherRecords() {
-				return list{}, false
+// A mark tells whether a member of a record that is ignored has changed all the same: what users ignore first is a counter
+// of views, or of contact requests. Marks are made under keys of the process and are of no use to another one.
+
+// mostMarks bounds what is kept of an insertion.
+const mostMarks = 16
+
+// Marks of members that are not as others are. No other mark is one of them.
+const (
+	MarkUnknown uint32 = iota // nobody has looked
+	MarkAbsent                // there is none
+	firstMark
+)
+
+// Watched are the top-level members of a record that pointers lead to or through, the first sixteen: those whose marks are
+// made.
+func Watched(pointers []string) (names []string) {
+	for _, t := range tokens(pointers) {
+		if !slices.Contains(names, t[0]) && len(names) < mostMarks {
+			names = append(names, t[0])
+		}
+	}
+	return names
+}
+
+// marks are those of a record.
+func (v value) marks(watched []string) []uint32 {
+	if len(watched) == 0 {
+		return nil
+	}
+	marks := make([]uint32, len(watched))
+	for n := range marks {
+		marks[n] = MarkAbsent
+	}
+	for m := range v.members() {
+		if n := slices.Index(watched, m.called().text); n >= 0 {
+			marks[n] = max(uint32(sumOf(m.appendCanonical(nil, nil, 0))[0]), firstMark)
+		}
+	}
+	return marks
+}
+
+// object is the members of the record.
+func (i Insertion) object() object {
+	v, _ := decode(i.Record)
+	return v.object()
+}
+
+// Published is when an insertion was published or else created, directly in its record or one level down; zero if nothing
+// there can be read as such a time.
+func (c *Client) Published(i Insertion) time.Time {
+	o := i.object()
+	scopes := []object{o}
+	for inner := range o.all(append([]string{"publication"}, wrapperNames...)...) {
+		scopes = append(scopes, inner.object())
+	}
+	for _, scope := range scopes {
+		for v := range scope.all(publicationNames...) {
+			if at := instant(v, c.o.TimeZone); !at.IsZero() {
+				return at
 			}
-			return e.lists[i], true
-		},
+		}
 	}
+	return time.Time{}
 }
 
-// isLoneInsertion refuses an object of several insertions, of which only one would be read.
-func isLoneInsertion(o jsontext.Value) bool {
-	if referenceOf(o) != "" {
-		return true
-	}
-	n := 0
-	for _, value := range members(o) {
-		if referenceOf(value) != "" {
-			n++
-		}
-	}
-	return n == 1
+// Summary is what people want to know of an insertion at a glance. What the record does not say, or says in another type,
+// is absent. Fields, order and types are those of the event.
+type Summary struct {
+	Title       string
+	Street      string
+	PostalCode  string
+	Locality    string
+	OfferType   string
+	RankType    string
+	Rooms       json.Number
+	LivingSpace json.Number
+	Price       *Price
+	URL         string
 }
 
-// mostReferences is the list that holds insertions. Of several, one with the name of a list wins, then the outer one,
-// then the one that holds more.
-func (e *envelope) mostReferences() (best list, found bool) {
-	var bestRank [3]int
-	for _, l := range e.lists {
-		n := holds(l)
-		if n == 0 {
-			continue
-		}
-		rank := [3]int{0, -l.depth, n}
-		if named(l.name, insertionNames) || named(l.name, genericNames) {
-			rank[0] = 1
-		}
-		if !found || slices.Compare(rank[:], bestRank[:]) > 0 {
-			best, bestRank, found = l, rank, true
-		}
-	}
-	return best, found
+// Price is the gross rent, else the net rent, else the purchase price, which has no interval.
+type Price struct {
+	Amount   json.Number
+	Currency string
+	Interval string
 }
 
-// holds counts the insertions of a list.
-func holds(l list) (n int) {
-	for raw := range l.records() {
-		if _, reference := referenced(raw); reference != "" {
-			n++
-		}
+// Summary picks out what is known by common names.
+func (i Insertion) Summary() Summary {
+	o := i.object()
+	address, traits := objects{o.object("address"), o}, objects{o.object("characteristics"), o}
+	s := Summary{
+		Title:       o.title(),
+		Street:      address.street(),
+		PostalCode:  address.scalar("postalcode", "zipcode", "zip", "plz"),
+		Locality:    address.text("locality", "city", "town"),
+		OfferType:   o.text("offertype"),
+		RankType:    o.text("ranktype"),
+		Rooms:       traits.number("numberofrooms", "rooms", "roomcount"),
+		LivingSpace: traits.number("livingspace", "livingarea", "surfaceliving"),
+		Price:       o.price(),
+		URL:         o.link(),
 	}
-	return n
+	if s.RankType == "" {
+		s.RankType = o.object("listingtype").text("type")
+	}
+	return s
 }
 
-func hasObjects(l list) bool {
-	for raw := range elements(l.raw) {
-		if isFilled(members(raw)) {
-			return true
-		}
+// street joins the number to the street where they come apart.
+func (l objects) street() string {
+	name := l.text("street", "streetname", "streetaddress")
+	if no := l.scalar("housenumber", "streetnumber"); name != "" && no != "" && !strings.HasSuffix(name, no) {
+		return name + " " + no
 	}
-	return false
+	return name
 }
 
-var referenceNames = []string{"propertyreferenceid", "objectreference"}
-
-// insertionMembers are what the member of an element is called that holds the insertion, if it is not the element.
-var insertionMembers = []string{"insertion", "listing", "property", "realestate", "node", "attributes", "item"}
-
-// referenced is the record in an element of the list: the element, or the direct member of it that holds the reference.
-// Of several, one with a known name wins, then the first by name, so that their order does not matter.
-func referenced(element jsontext.Value) (record jsontext.Value, reference string) {
-	if reference = referenceOf(element); reference != "" {
-		return element, reference
-	}
-	var best [2]string
-	for name, value := range members(element) {
-		r := referenceOf(value)
-		if r == "" {
-			continue
-		}
-		rank := [2]string{"2", name}
-		if i := slices.Index(insertionMembers, plain(name)); i >= 0 {
-			rank[0] = "1" + string(rune('a'+i))
-		}
-		if reference == "" || slices.Compare(rank[:], best[:]) <= 0 {
-			record, reference, best = value, r, rank
+// title is the one in the record's first language, else any that there is.
+func (o object) title() string {
+	localized := o.object("localization", "localizations")
+	primary := plain(localized.text("primary"))
+	for _, language := range []string{primary, "de", "fr", "it", "en"} {
+		in := localized.object(language)
+		if s := (objects{in.object("text"), in}).text("title"); s != "" {
+			return s
 		}
 	}
-	return record, reference
+	return objects{o, o.object("text")}.text("title", "headline")
 }
 
-// referenceOf is the reference that an object holds; empty if it holds none that could be remembered.
-func referenceOf(o jsontext.Value) (reference string) {
-	best := len(referenceNames)
-	for name, value := range members(o) {
-		i := slices.IndexFunc(referenceNames, func(n string) bool { return SameName(name, n) })
-		if i < 0 || i > best {
-			continue
-		}
-		if s, ok := scalar(value); ok && isReference(s) {
-			reference, best = s, i
-		}
+func (o object) price() *Price {
+	prices := o.object("prices", "price")
+	rent, buy := prices.object("rent"), prices.object("buy", "purchase", "sale")
+	all := objects{prices, o}
+	currency := all.text("currency")
+	gross := firstNumber(rent.number("gross"), all.number("grossrent", "rentgross"))
+	net := firstNumber(rent.number("net"), all.number("netrent", "rentnet"))
+	if amount := firstNumber(gross, net); amount != "" {
+		interval := objects{rent, prices, o}.text("interval", "rentinterval", "priceinterval")
+		return &Price{amount, firstText(rent.text("currency"), currency), interval}
 	}
-	return reference
+	bought := firstNumber(buy.number("price", "amount", "gross"), all.number("purchaseprice", "sellingprice", "buyprice"))
+	if bought == "" {
+		return nil
+	}
+	return &Price{Amount: bought, Currency: firstText(buy.text("currency"), currency)}
 }
 
-// isReference refuses what no store could keep as a key. Other odd ones are kept; that they cannot be asked for is said
-// when they are.
-func isReference(s string) bool {
-	return s != "" && len(s) <= maxReference && !strings.ContainsRune(s, 0)
+func firstNumber(a, b json.Number) json.Number {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func firstText(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// link is an address that a browser may safely be sent to.
+func (o object) link() string {
+	s := o.text("url", "detailurl", "link", "weburl")
+	if strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") {
+		return s
+	}
+	return ""
 }

@@ -6,31 +6,14 @@ import (
 	"regexp"
 	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
-
-// creationNames are what the time of creation is called, surest first.
-var creationNames = []string{
-	"createdat", "creationdate", "created", "datereceived", "receivedat", "timestamp",
-	"createddate", "datecreated", "createdon", "creationtime", "createdtime", "createtime", "creationtimestamp", "createdtimestamp",
-	"receiveddate", "submittedat", "submissiondate", "requestedat", "requestdate", "inquirydate", "enquirydate", "emaildate", "sentat",
-}
-
-// wrapperNames are members that may hold what others have at the top of a record.
-var wrapperNames = []string{
-	"metadata", "contactrequest", "request", "lead", "inquiry", "enquiry", "node", "attributes", "item",
-}
 
 // created is the creation time of a contact request, directly or one level down. unreadable says that there is one, but
 // none that can be read; minutes, that it is told without seconds.
 func (o object) created(zone *time.Location) (at time.Time, minutes, unreadable bool) {
-	for value := range o.creations() {
-		if at := usualInstant(value); !at.IsZero() {
-			return at, false, false
-		}
-		if at := instant(value, zone); !at.IsZero() {
-			s, _ := text(value)
+	for v := range o.creations() {
+		if at := instant(v, zone); !at.IsZero() {
+			s, _ := v.text()
 			return at, endsInMinutes.MatchString(s), false
 		}
 		unreadable = true
@@ -43,8 +26,8 @@ var endsInMinutes = regexp.MustCompile(`[Tt ][0-9]{2}:[0-9]{2}(?:$|[^:0-9])`)
 // written is the text of a creation time that cannot be read and is a date all the same, such as 05/06/2026: it tells
 // contact requests apart. Other texts may be another at each reading, such as "3 minutes ago".
 func (o object) written() string {
-	for value := range o.creations() {
-		if s, ok := scalar(value); ok && writtenDate.MatchString(s) {
+	for v := range o.creations() {
+		if s, ok := v.scalar(); ok && writtenDate.MatchString(s) {
 			return s
 		}
 	}
@@ -54,11 +37,11 @@ func (o object) written() string {
 var writtenDate = regexp.MustCompile(`^[0-9][0-9./:T -]{4,28}[0-9]$`)
 
 // creations yields what may be the creation time, surest first, of the record and then of what it is wrapped in.
-func (o object) creations() iter.Seq[jsontext.Value] {
-	return func(yield func(jsontext.Value) bool) {
+func (o object) creations() iter.Seq[value] {
+	return func(yield func(value) bool) {
 		within := func(scope object) bool {
-			for value := range scope.all(creationNames...) {
-				if !isEmpty(value) && !yield(value) {
+			for v := range scope.all(creationNames...) {
+				if !v.isEmpty() && !yield(v) {
 					return false
 				}
 			}
@@ -68,7 +51,7 @@ func (o object) creations() iter.Seq[jsontext.Value] {
 			return
 		}
 		for inner := range o.all(wrapperNames...) {
-			if !isProperty(inner) && !within(parse(inner)) {
+			if !inner.isProperty() && !within(inner.object()) {
 				return
 			}
 		}
@@ -76,19 +59,19 @@ func (o object) creations() iter.Seq[jsontext.Value] {
 }
 
 // isProperty says whether a member of a contact request is the property that it is about: that has a time of its own.
-func isProperty(o jsontext.Value) bool { return referenceOf(o) != "" && !parse(o).hint(personal, 0) }
+func (v value) isProperty() bool { return v.reference() != "" && !v.object().hint(personal, 0) }
 
 // instant reads a time; zero if it cannot. RFC 3339, also without the colon in the offset or with a space for the T; no
 // offset at all, then in zone; day, month and year with dots or dashes; the form of HTTP headers; seconds or milliseconds
 // since 1970, as number or text, also in /Date(…)/; a list of year, month, day, hour, minute and so on, in zone.
-func instant(raw jsontext.Value, zone *time.Location) time.Time {
-	if digits, ok := number(raw); ok {
+func instant(v value, zone *time.Location) time.Time {
+	if digits, ok := v.number(); ok {
 		return plausible(epoch(digits))
 	}
-	if raw.Kind() == jsontext.KindBeginArray {
-		return plausible(listed(raw, zone))
+	if v.isArray() {
+		return plausible(listed(v, zone))
 	}
-	s, ok := text(raw)
+	s, ok := v.text()
 	if s = strings.TrimSpace(s); !ok || len(s) > 64 {
 		return time.Time{}
 	}
@@ -101,26 +84,14 @@ func instant(raw jsontext.Value, zone *time.Location) time.Time {
 	return plausible(calendar(s, zone))
 }
 
-// usualInstant is instant for what most services write: RFC 3339, to the second or finer. It is zero for all else.
-func usualInstant(raw jsontext.Value) time.Time {
-	if raw.Kind() != jsontext.KindString {
-		return time.Time{}
-	}
-	t, err := time.Parse(time.RFC3339, string(raw[1:len(raw)-1])) // what is escaped there is none
-	if err != nil {
-		return time.Time{}
-	}
-	return plausible(t)
-}
-
 // wrappedEpoch has the form /Date(1514764800000+0100)/; what follows the number is about how to show it.
 var wrappedEpoch = regexp.MustCompile(`^/?Date\(([0-9]{1,15})(?:[+-][0-9]{4})?\)/?$`)
 
 // listed reads [2026,11,20,10,41,7,123000000]; the last two may be absent.
-func listed(raw jsontext.Value, zone *time.Location) time.Time {
+func listed(v value, zone *time.Location) time.Time {
 	var n []int
-	for e := range elements(raw) {
-		digits, _ := number(e)
+	for e := range v.elements() {
+		digits, _ := e.number()
 		i, ok := natural(digits)
 		if !ok || len(n) == 7 || i > 999_999_999 {
 			return time.Time{}
@@ -163,7 +134,8 @@ var zonelessLayouts = []string{
 var nativeZone = regexp.MustCompile(`\[[A-Za-z_/+-]{1,40}\]$`)
 
 func calendar(s string, zone *time.Location) time.Time {
-	if t, err := http.ParseTime(s); err == nil && strings.HasSuffix(s, " GMT") {
+	if strings.HasSuffix(s, " GMT") {
+		t, _ := http.ParseTime(s)
 		return t
 	}
 	s = nativeZone.ReplaceAllString(s, "")

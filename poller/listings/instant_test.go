@@ -3,8 +3,6 @@ package listings
 import (
 	"testing"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestTimesAreReadInAllTheirForms(t *testing.T) {
@@ -87,7 +85,7 @@ func TestTimesAreReadInAllTheirForms(t *testing.T) {
 		`{}`:                                         "",
 		`true`:                                       "",
 	} {
-		got := instant(jsontext.Value(raw), zurich)
+		got := instant(valueOf(raw), zurich)
 		text := ""
 		if !got.IsZero() {
 			text = got.Format(time.RFC3339Nano)
@@ -107,7 +105,7 @@ func TestATimeWithoutZoneIsShownByClocksOfTheZone(t *testing.T) {
 		for at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() == 2026; at = at.Add(157 * time.Minute) {
 			const layout = "2006-01-02T15:04:05"
 			shown := at.In(zone).Format(layout)
-			got := instant(jsontext.Value(quote(shown)), zone)
+			got := instant(valueOf(quote(shown)), zone)
 			if got.In(zone).Format(layout) != shown || got.Before(at) || got.Sub(at) > time.Hour {
 				t.Fatalf("%s: %s read as %s, was %s", name, shown, got, at)
 			}

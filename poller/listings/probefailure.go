@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Failure is what went wrong with a request, in words without the insertion that was asked for, and by kind.
@@ -86,11 +84,11 @@ func (o object) createdForm() string {
 	}
 	form := "absent"
 	for _, scope := range scopes {
-		for value := range scope.all(creationNames...) {
-			if isEmpty(value) {
+		for v := range scope.all(creationNames...) {
+			if v.isEmpty() {
 				continue
 			}
-			if form = instantForm(value); form != "unreadable" {
+			if form = instantForm(v); form != "unreadable" {
 				return form
 			}
 		}
@@ -100,11 +98,11 @@ func (o object) createdForm() string {
 
 var hasOffset = regexp.MustCompile(`(?:[Zz]|[+-]\d\d(?::?\d\d)?)$`)
 
-func instantForm(value jsontext.Value) string {
-	if instant(value, time.UTC).IsZero() {
+func instantForm(v value) string {
+	if instant(v, time.UTC).IsZero() {
 		return "unreadable"
 	}
-	digits, _ := scalar(value)
+	digits, _ := v.scalar()
 	digits = strings.TrimSpace(digits)
 	if t := epoch(digits); !t.IsZero() {
 		whole, _, _ := strings.Cut(digits, ".")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -18,119 +19,96 @@ const (
 
 const maxRecordDepth = 64
 
-// compact takes the white space out of a record and mends what is no proper JSON in it; everything else stays as it was
-// written.
-func compact(raw jsontext.Value) (json.RawMessage, []string) {
-	out, err := jsontext.AppendFormat(nil, raw, jsontext.PreserveRawStrings(true))
-	if err == nil && !tooDeep(out) {
-		return out, nil
+// compact writes a record without white space and mends what is no proper JSON in it; everything else stays as it was
+// written. record is what it then says.
+func compact(v value) (record value, text json.RawMessage, defects []string) {
+	c := compacter{out: make([]byte, 0, len(v.raw()))}
+	c.value(v, 1)
+	slices.Sort(c.defects)
+	if len(c.defects) > 0 {
+		v, _ = decode(c.out) // is proper by now
 	}
-	m := mender{}
-	m.value(raw, 1)
-	slices.Sort(m.defects)
-	return m.out, m.defects
+	return v, c.out, c.defects
 }
 
-// tooDeep counts brackets outside of strings.
-func tooDeep(raw []byte) bool {
-	depth, quoted := 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			if depth++; depth > maxRecordDepth {
-				return true
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return false
-}
-
-// mender writes a record anew, as proper JSON.
-type mender struct {
+type compacter struct {
 	out     []byte
 	defects []string
 }
 
-func (m *mender) defect(name string) {
-	if !slices.Contains(m.defects, name) {
-		m.defects = append(m.defects, name)
+func (c *compacter) defect(name string) {
+	if !slices.Contains(c.defects, name) {
+		c.defects = append(c.defects, name)
 	}
 }
 
-func (m *mender) value(raw jsontext.Value, depth int) {
-	kind := raw.Kind()
-	nested := kind == jsontext.KindBeginObject || kind == jsontext.KindBeginArray
+func (c *compacter) value(v value, depth int) {
 	switch {
-	case nested && depth > maxRecordDepth:
-		m.defect(DefectTooDeep)
-		m.out = append(m.out, "null"...)
-	case kind == jsontext.KindBeginObject:
-		m.object(raw, depth)
-	case kind == jsontext.KindBeginArray:
-		m.array(raw, depth)
-	case kind == jsontext.KindString:
-		m.text(raw)
+	case (v.isObject() || v.isArray()) && depth > maxRecordDepth:
+		c.defect(DefectTooDeep)
+		c.out = append(c.out, "null"...)
+	case v.isObject():
+		c.object(v, depth)
+	case v.isArray():
+		c.out = append(c.out, '[')
+		for e := range v.elements() {
+			c.value(e, depth+1)
+			c.out = append(c.out, ',')
+		}
+		c.out = closed(c.out, ']')
+	case v.kind() == jsontext.KindString && isBroken(v.raw()):
+		c.defect(DefectUTF8)
+		s, _ := v.text()
+		c.out, _ = jsontext.AppendQuote(c.out, s)
 	default:
-		m.out = append(m.out, bytes.TrimSpace(raw)...)
+		c.out = append(c.out, v.raw()...)
 	}
 }
 
-func (m *mender) array(raw jsontext.Value, depth int) {
-	m.out = append(m.out, '[')
-	first := true
-	for value := range elements(raw) {
-		if !first {
-			m.out = append(m.out, ',')
+func (c *compacter) object(v value, depth int) {
+	var last map[int32]int32 // where each name stands last, as long as it is not written; nil: none stands twice
+	if v.node().twice {
+		c.defect(DefectDuplicateName)
+		last = map[int32]int32{}
+		for m := range v.members() {
+			last[m.called().id] = m.at
 		}
-		first = false
-		m.value(value, depth+1)
 	}
-	m.out = append(m.out, ']')
-}
-
-func (m *mender) object(raw jsontext.Value, depth int) {
-	var names []string
-	last := map[string]jsontext.Value{}
-	for name, value := range members(raw) {
-		if _, twice := last[name]; twice {
-			m.defect(DefectDuplicateName)
-		} else {
-			names = append(names, name)
+	c.out = append(c.out, '{')
+	for m := range v.members() {
+		n := m.called()
+		if last != nil {
+			at, left := last[n.id]
+			if !left {
+				continue
+			}
+			delete(last, n.id)
+			m = value{v.doc, at}
 		}
-		last[name] = value
-	}
-	m.out = append(m.out, '{')
-	for i, name := range names {
-		if i > 0 {
-			m.out = append(m.out, ',')
+		if n.broken {
+			c.defect(DefectUTF8)
 		}
-		m.name(name)
-		m.out = append(m.out, ':')
-		m.value(last[name], depth+1)
+		c.out, _ = jsontext.AppendQuote(c.out, n.text)
+		c.out = append(c.out, ':')
+		c.value(m, depth+1)
+		c.out = append(c.out, ',')
 	}
-	m.out = append(m.out, '}')
+	c.out = closed(c.out, '}')
 }
 
-func (m *mender) name(name string) {
-	if bytes.ContainsRune([]byte(name), '\uFFFD') {
-		m.defect(DefectUTF8)
+// closed ends a list of which each element is followed by a comma.
+func closed(b []byte, end byte) []byte {
+	if b[len(b)-1] == ',' {
+		b = b[:len(b)-1]
 	}
-	m.out, _ = jsontext.AppendQuote(m.out, name) // is valid by now
+	return append(b, end)
 }
 
-func (m *mender) text(raw jsontext.Value) {
-	s, err := jsontext.AppendUnquote(nil, bytes.TrimSpace(raw))
-	if err == nil {
-		m.out = append(m.out, bytes.TrimSpace(raw)...)
-		return
+// isBroken says whether a JSON string holds bytes or half surrogates that are no text.
+func isBroken(quoted []byte) bool {
+	if utf8.Valid(quoted) && !bytes.Contains(quoted, []byte(`\u`)) {
+		return false
 	}
-	m.defect(DefectUTF8)
-	m.out, _ = jsontext.AppendQuote(m.out, s) // is valid by now
+	_, err := jsontext.AppendUnquote(nil, quoted)
+	return err != nil
 }

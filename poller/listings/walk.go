@@ -28,9 +28,17 @@ type WalkOptions struct {
 	Shape     Shape // where the records were found before
 	// EndsEmpty: the list of this agency is known to end with an empty page. Refusals are then no end but failures.
 	EndsEmpty bool
-	// Known returns the page with these hashes, where the caller holds every record of it as it is: then the page is
+	// Known returns the page with this hash of its body, where the caller holds every record of it as it is: then the page is
 	// yielded as the Same, with references alone. nil: there is none.
-	Known func(Hashes) *KnownPage
+	Known func(Sum) *KnownPage
+}
+
+// KnownPage is a page of insertions whose records the caller of a walk holds as they are.
+type KnownPage struct {
+	Path       string // where its records stood
+	Total      int
+	Bytes      int // of its records
+	References []string
 }
 
 func (o WalkOptions) withDefaults() WalkOptions {

@@ -57,8 +57,8 @@ func (r *reading) ask(ctx context.Context, number int) (*InsertionsPage, error) 
 	expect := Expect{Shape: r.shape}
 	var same *KnownPage
 	if r.w.o.Known != nil && r.shape.Known {
-		expect.known = func(h Hashes) bool {
-			if same = r.w.o.Known(h); same != nil && same.Path != r.shape.Path {
+		expect.Known = func(body Sum) bool {
+			if same = r.w.o.Known(body); same != nil && same.Path != r.shape.Path {
 				same = nil // what is known was found elsewhere
 			}
 			return same != nil
@@ -73,7 +73,6 @@ func (r *reading) ask(ctx context.Context, number int) (*InsertionsPage, error) 
 		for n, reference := range same.References {
 			page.Insertions[n].Reference = reference
 		}
-		page.shareMarks()
 	}
 	return page, err
 }

@@ -10,7 +10,7 @@ import (
 // insertion: what most have no need of stands elsewhere.
 type look struct {
 	body   listings.Sum // of the last answer that was committed with its window closed
-	rules  string          // under which it was
+	rules  string       // under which it was
 	at     time.Time
 	wide   int64 // when the widest window is due, in nanoseconds since 1970; 0: not known yet
 	total  int32 // as last told, -1 unknown

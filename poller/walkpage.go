@@ -28,8 +28,8 @@ type walk struct {
 	waiting  []pageSight // those of them that are told only when the walk is over
 	bytes    int         // of their records
 	overflow bool        // there were too many to keep
-	before   knownPages // of the walk before
-	after    knownPages // of this one
+	before   knownPages  // of the walk before
+	after    knownPages  // of this one
 	trusting bool        // the walk before has shown that nothing is to be held
 	second   bool        // the walk before has shown a mass appearance
 }
@@ -75,7 +75,7 @@ func (w *walk) take(sights []pageSight) error {
 // pageSight is an insertion as a page shows it.
 type pageSight struct {
 	listings.Insertion
-	at     time.Time
+	at time.Time
 }
 
 // firstSights is what a page shows and this walk has not seen yet. Where a reference stands twice, on pages that moved or

@@ -37,6 +37,7 @@ type node struct {
 
 // name is how a member is called.
 type name struct {
+	quoted string // as it stands there
 	text   string
 	plain  string // without what differs by style only
 	id     int32  // the same for all spellings of the text
@@ -139,8 +140,8 @@ func (doc *document) intern(quoted []byte) int32 {
 	}
 	n := int32(len(doc.names))
 	text, err := jsontext.AppendUnquote(nil, quoted) // the error is about UTF-8, which is mended
-	doc.names = append(doc.names, name{text: string(text), plain: plain(string(text)), id: n, broken: err != nil})
-	doc.known[string(quoted)] = n
+	doc.names = append(doc.names, name{quoted: string(quoted), text: string(text), plain: plain(string(text)), id: n, broken: err != nil})
+	doc.known[doc.names[n].quoted] = n
 	if canonical, _ := jsontext.AppendQuote(nil, text); !bytes.Equal(canonical, quoted) {
 		doc.names[n].id = doc.intern(canonical)
 	}

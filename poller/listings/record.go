@@ -87,8 +87,10 @@ func (c *compacter) object(v value, depth int) {
 		}
 		if n.broken {
 			c.defect(DefectUTF8)
+			c.out, _ = jsontext.AppendQuote(c.out, n.text)
+		} else {
+			c.out = append(c.out, n.quoted...)
 		}
-		c.out, _ = jsontext.AppendQuote(c.out, n.text)
 		c.out = append(c.out, ':')
 		c.value(m, depth+1)
 		c.out = append(c.out, ',')

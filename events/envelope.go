@@ -6,41 +6,42 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// envelope is an event as CloudEvents has it: every attribute a text. Headers and JSON are two ways to write it down.
+// envelope is an event as CloudEvents has it: every attribute a text, in the order in which JSON has them. Headers and JSON
+// are two ways to write it down.
 type envelope struct {
-	SpecVersion, ID, Source, Type, Subject, Time, DataContentType, DataSchema,
-	Sequence, PartitionKey, RecordedTime, Origin, StoreID string
+	SpecVersion     string          `json:"specversion"`
+	ID              string          `json:"id"`
+	Source          string          `json:"source"`
+	Type            string          `json:"type"`
+	Subject         string          `json:"subject,omitempty"`
+	Time            string          `json:"time"`
+	DataContentType string          `json:"datacontenttype"`
+	DataSchema      string          `json:"dataschema"`
+	Sequence        string          `json:"sequence"`
+	PartitionKey    string          `json:"partitionkey"`
+	RecordedTime    string          `json:"recordedtime"`
+	Origin          string          `json:"origin"`
+	StoreID         string          `json:"storeid,omitempty"`
+	Data            json.RawMessage `json:"data"`
 }
 
-// attribute is one of an envelope. JSON has it also where it is empty, unless it is optional.
-type attribute struct {
-	name     string
-	value    *string
-	optional bool
-}
-
-// attributes are those of an envelope in the order in which JSON has them.
-func (v *envelope) attributes() [13]attribute {
-	return [...]attribute{
-		{"specversion", &v.SpecVersion, false},
-		{"id", &v.ID, false},
-		{"source", &v.Source, false},
-		{"type", &v.Type, false},
-		{"subject", &v.Subject, true},
-		{"time", &v.Time, false},
-		{"datacontenttype", &v.DataContentType, false},
-		{"dataschema", &v.DataSchema, false},
-		{"sequence", &v.Sequence, false},
-		{"partitionkey", &v.PartitionKey, false},
-		{"recordedtime", &v.RecordedTime, false},
-		{"origin", &v.Origin, false},
-		{"storeid", &v.StoreID, true},
+// attributes are the texts of an envelope by their names.
+func (v *envelope) attributes() map[string]*string {
+	attributes := map[string]*string{}
+	s := reflect.ValueOf(v).Elem()
+	for i := range s.NumField() {
+		name, _, _ := strings.Cut(s.Type().Field(i).Tag.Get("json"), ",")
+		if text, ok := s.Field(i).Addr().Interface().(*string); ok {
+			attributes[name] = text
+		}
 	}
+	return attributes
 }
 
 const specVersion = "1.0"
@@ -61,6 +62,7 @@ func (e Event) envelope() envelope {
 		RecordedTime:    formatTime(e.RecordedTime),
 		Origin:          string(e.Origin),
 		StoreID:         e.StoreID,
+		Data:            e.Data,
 	}
 }
 
@@ -71,17 +73,18 @@ func formatSequence(n uint64) string { return fmt.Sprintf("%0*d", sequenceDigits
 
 // event is strict where a reader could go wrong, and takes no notice of what it does not need. Agency and origin come
 // from the payload, which has them as they are; the reference too where the envelope had no room for it.
-func (v *envelope) event(data json.RawMessage) (Event, error) {
-	var agency, reference, origin string
-	var payload members
-	err := json.Unmarshal(data, &payload)
-	ok := payload.read("agencyId", &agency) && payload.read("propertyReferenceId", &reference) && payload.read("origin", &origin)
-	if err != nil || !ok || agency == "" || origin == "" {
+func (v *envelope) event() (Event, error) {
+	var payload struct {
+		AgencyID            string `json:"agencyId"`
+		PropertyReferenceID string `json:"propertyReferenceId"`
+		Origin              Origin `json:"origin"`
+	}
+	if json.Unmarshal(v.Data, &payload) != nil || payload.AgencyID == "" || payload.Origin == "" {
 		return Event{}, errPayload
 	}
 	e := Event{
-		ID: v.ID, Type: Type(v.Type), AgencyID: agency, Reference: strings.ToValidUTF8(cmp.Or(v.Subject, reference), "\uFFFD"),
-		Origin: Origin(origin), StoreID: v.StoreID, Data: data,
+		ID: v.ID, Type: Type(v.Type), AgencyID: payload.AgencyID, Origin: payload.Origin, StoreID: v.StoreID, Data: v.Data,
+		Reference: strings.ToValidUTF8(cmp.Or(v.Subject, payload.PropertyReferenceID), "\uFFFD"),
 	}
 	var okTime, okRecorded, okSequence bool
 	e.Time, okTime = parseTime(v.Time)
@@ -142,9 +145,9 @@ func (e Event) Header() map[string][]string {
 		v.Subject = ""
 	}
 	header := map[string][]string{msgIDHeader: {e.ID}}
-	for _, a := range v.attributes() {
-		if *a.value != "" {
-			header[attributePrefix+a.name] = []string{*a.value}
+	for name, value := range v.attributes() {
+		if *value != "" {
+			header[attributePrefix+name] = []string{*value}
 		}
 	}
 	return header
@@ -156,12 +159,12 @@ func (e Event) Header() map[string][]string {
 // The error says that the message is no event of ours and which attribute shows it; it never quotes a value. Data is
 // kept, not copied.
 func Decode(header map[string][]string, data []byte) (Event, error) {
-	var v envelope
-	for _, a := range v.attributes() {
-		*a.value = lookup(header, attributePrefix+a.name)
+	v := envelope{Data: data}
+	for name, value := range v.attributes() {
+		*value = lookup(header, attributePrefix+name)
 	}
 	v.Subject, _ = unescape(v.Subject, '%') // where it is not ours, the payload has the reference
-	return v.event(data)
+	return v.event()
 }
 
 // lookup finds a header whatever the case of its name. Of several, the last in byte order wins, which is the one in
@@ -199,19 +202,11 @@ func escape(s string) string {
 // and replays write. Nothing is escaped for HTML and the payload is compact, so the Data of an event from [New] comes
 // back byte for byte. The subject is the reference as it is. The error is Data that is no JSON; it does not quote it.
 func (e Event) AppendJSON(dst []byte) ([]byte, error) {
-	var data bytes.Buffer
-	if err := json.Compact(&data, e.Data); err != nil {
+	line, err := encode(e.envelope())
+	if err != nil || e.Data == nil {
 		return dst, errors.New("event " + e.ID + ": the payload is no JSON")
 	}
-	v := e.envelope()
-	var line object
-	for _, a := range v.attributes() {
-		if *a.value != "" || !a.optional {
-			line = append(line, member{a.name, quote(*a.value)})
-		}
-	}
-	line = append(line, member{"data", valid(data.Bytes())})
-	return append(dst, line.encode()...), nil
+	return append(dst, line...), nil
 }
 
 // MarshalJSON is [Event.AppendJSON]. Note that [json.Marshal] escapes <, > and & once more in what it returns: the same
@@ -221,30 +216,15 @@ func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
 // UnmarshalJSON reads what [Event.AppendJSON] wrote. It is as strict as [Decode], and its errors quote as little.
 func (e *Event) UnmarshalJSON(line []byte) error {
 	var v envelope
-	var o members
-	if json.Unmarshal(line, &o) != nil {
+	if json.Unmarshal(line, &v) != nil {
 		return errors.New("event: no CloudEvents JSON")
 	}
-	for _, a := range v.attributes() {
-		if !o.read(a.name, a.value) {
-			return errors.New("event: no CloudEvents JSON")
-		}
-	}
-	read, err := v.event(o["data"])
+	read, err := v.event()
 	if err != nil {
 		return err
 	}
 	*e = read
 	return nil
-}
-
-// members are those of a JSON object, by their exact names.
-type members map[string]json.RawMessage
-
-// read reads a member that is a text. Where there is none, or null, the text stays as it is.
-func (m members) read(name string, text *string) bool {
-	value, ok := m[name]
-	return !ok || json.Unmarshal(value, text) == nil
 }
 
 // Head is what can be said of an event without reading its payload.
@@ -263,18 +243,12 @@ var payloadMember = []byte(`,"data":`)
 // DecodeHead reads the beginning of what [Event.AppendJSON] wrote. It costs the same for every payload, and is no proof that
 // the event can be read.
 func DecodeHead(line []byte) (Head, error) {
-	var v struct {
-		ID           string `json:"id"`
-		Type         Type   `json:"type"`
-		Sequence     string `json:"sequence"`
-		RecordedTime string `json:"recordedtime"`
-		Origin       Origin `json:"origin"`
-	}
+	var v envelope
 	end := bytes.Index(line, payloadMember)
 	if end < 0 || json.Unmarshal(append(bytes.Clone(line[:end]), '}'), &v) != nil {
 		return Head{}, errors.New("event: no CloudEvents JSON")
 	}
-	h := Head{ID: v.ID, Type: v.Type, Origin: v.Origin}
+	h := Head{ID: v.ID, Type: Type(v.Type), Origin: Origin(v.Origin)}
 	var okSequence, okRecorded bool
 	h.Sequence, okSequence = parseSequence(v.Sequence)
 	h.RecordedTime, okRecorded = parseTime(v.RecordedTime)

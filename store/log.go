@@ -34,9 +34,9 @@ func (tx *Tx) Append(e events.Event) (events.Event, error) {
 		return e, fmt.Errorf("event %s of %s: %w", e.Type, e.AgencyID, err)
 	}
 	if tx.appended == nil {
-		tx.appended = map[string]events.Event{}
+		tx.appended = map[string]struct{}{}
 	}
-	tx.appended[e.AgencyID] = e
+	tx.appended[e.AgencyID] = struct{}{}
 	return e, tx.put(bucketLog, logKey(e.AgencyID, e.Sequence), value)
 }
 
@@ -70,27 +70,7 @@ func (s *Store) Read(agency string, after uint64, maxEvents, maxBytes int) (foun
 	return found, err
 }
 
-// newest is what a commit has added to the logs, of each the last event.
-type newest struct {
-	commit   int
-	appended map[string]events.Event
-}
-
-// justAppended is the event after a sequence, if the last commit has added it and it is the only one. Whoever was waiting for
-// it need not read what has just been written.
-func (tx *Tx) justAppended(agency string, after uint64) (events.Event, bool) {
-	n := tx.store.newest.Load()
-	if n == nil || n.commit != tx.tx.ID() {
-		return events.Event{}, false
-	}
-	e, ok := n.appended[agency]
-	return e, ok && e.Sequence == after+1
-}
-
 func (tx *Tx) read(agency string, after uint64, maxEvents, maxBytes int) (found []events.Event, err error) {
-	if e, ok := tx.justAppended(agency, after); ok {
-		return []events.Event{e}, nil
-	}
 	size := 0
 	for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, after+1)) {
 		if size += len(v); len(found) > 0 && (len(found) >= maxEvents || size > maxBytes) {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -76,11 +75,8 @@ type Store struct {
 	path     string
 	meta     meta
 	now      func() time.Time
-	changed  chan struct{}
-	onAppend sync.Map // by agency: func(last uint64)
+	onAppend atomic.Pointer[func(agency string)]
 	commits  atomic.Int64
-
-	newest atomic.Pointer[newest]
 
 	broken  atomic.Pointer[error] // by damage that was met
 	damaged chan struct{}         // is closed then
@@ -126,7 +122,7 @@ func Open(o Options) (s *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s = &Store{db: db, path: path, now: o.Now, changed: make(chan struct{}, 1), damaged: make(chan struct{}), accepted: Accepted{Aside: aside}}
+	s = &Store{db: db, path: path, now: o.Now, damaged: make(chan struct{}), accepted: Accepted{Aside: aside}}
 	removeParts(path, 0) // a Compact that was killed: this one has the lock
 	if err := s.identify(o, stated); err != nil {
 		return nil, errors.Join(err, db.Close())

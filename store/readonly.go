@@ -33,7 +33,7 @@ func OpenReadOnly(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, path: path, now: time.Now, changed: make(chan struct{}, 1), damaged: make(chan struct{})}
+	s := &Store{db: db, path: path, now: time.Now, damaged: make(chan struct{})}
 	if err := s.recognise(o, stated); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

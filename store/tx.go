@@ -5,11 +5,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"syscall"
-
-	"doorbell/events"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -21,9 +18,8 @@ type Tx struct {
 	store    *Store
 	names    map[string]*fieldNames // by agency, as are the forms
 	known    map[string]*forms
-	groups   map[string]*group       // by the beginning of their keys
-	appended map[string]events.Event // by agency, the last one of each log that has grown; nil: none has
-	id       int                     // of the commit
+	groups   map[string]*group   // by the beginning of their keys
+	appended map[string]struct{} // agencies whose logs have grown; nil: none has
 }
 
 // View runs fn on the state as it is. No network, no waiting inside: an open View keeps the file growing.
@@ -61,7 +57,6 @@ func (s *Store) update(fn func(*Tx) error) error {
 		if broken := s.broken.Load(); broken != nil { // by somebody who reads, meanwhile
 			return *broken
 		}
-		own.id = tx.ID()
 		if err := tx.Commit(); err != nil {
 			return commitError(err)
 		}
@@ -71,9 +66,10 @@ func (s *Store) update(fn func(*Tx) error) error {
 		return err
 	}
 	s.commits.Add(1)
-	if len(own.appended) > 0 {
-		s.newest.Store(&newest{own.id, own.appended})
-		s.signal(own.appended)
+	if wake := s.onAppend.Load(); wake != nil {
+		for agency := range own.appended {
+			(*wake)(agency)
+		}
 	}
 	return nil
 }
@@ -132,32 +128,9 @@ func (s *Store) begin(tx *bolt.Tx) *Tx {
 	return &Tx{tx: tx, store: s, names: map[string]*fieldNames{}, known: map[string]*forms{}, groups: map[string]*group{}}
 }
 
-// Changed receives after commits that appended events to a log of which OnAppend was never called; several of them may make one
-// signal.
-func (s *Store) Changed() <-chan struct{} { return s.changed }
-
-// OnAppend lets tell be called after every commit that appended events to the log of an agency, with the sequence of the last one,
-// by who has committed: it must wait for nothing. The last call counts.
-func (s *Store) OnAppend(agency string, tell func(last uint64)) { s.onAppend.Store(agency, tell) }
-
-// signal tells who publishes the logs that have grown, and lets them go first: who has just committed is not waited for.
-func (s *Store) signal(appended map[string]events.Event) {
-	for agency, last := range appended {
-		if tell, ok := s.onAppend.Load(agency); ok {
-			tell.(func(uint64))(last.Sequence)
-		} else {
-			poke(s.changed)
-		}
-	}
-	runtime.Gosched()
-}
-
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+// OnAppend lets wake be called after every commit that appended events to the log of an agency, by who has committed: it must
+// wait for nothing. The last call counts.
+func (s *Store) OnAppend(wake func(agency string)) { s.onAppend.Store(&wake) }
 
 // Storable says whether a reference or id can be part of a key: it is not empty, holds no 0x00 and is not endlessly long.
 func Storable(part string) bool {

@@ -59,17 +59,13 @@ func (a *app) tend(ctx context.Context) error {
 
 // connect makes the relay's connection and the relay on it.
 func (a *app) connect() error {
-	var pipe *relay.Pipe
-	if a.server != nil {
-		pipe = &relay.Pipe{Server: a.server}
-	}
-	conn, err := a.dial(nats.InProcessServer(pipe))
+	conn, err := a.dial()
 	if err != nil {
 		return configError(fmt.Errorf("NATS: %w", err), "check NATS_URL, NATS_CREDS, NATS_NKEY, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CA, NATS_CERT and NATS_KEY")
 	}
 	b := a.o.Base
 	r, err := relay.New(relay.Options{
-		Log: a.store, Conn: conn, Pipe: pipe, Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
+		Log: a.store, Conn: conn, Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
 		Manage: b.StreamManage == "auto", Embedded: a.server != nil, StoreID: a.store.ID(), Logger: a.o.Log.With("part", "relay"),
 	})
 	if err != nil {

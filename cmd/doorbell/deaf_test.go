@@ -54,12 +54,11 @@ func TestAnEmbeddedServerThatReadsNothingAnyMoreDoesNotHoldUpThePollingNorTheEnd
 		}
 	})
 	way := &deafening{Server: a.server, over: make(chan struct{})}
-	pipe := &relay.Pipe{Server: way}
-	conn, err := a.server.Connect("relay", nats.InProcessServer(pipe))
+	conn, err := a.server.Connect("relay", nats.InProcessServer(way))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := relay.New(relay.Options{Log: a.store, Conn: conn, Pipe: pipe, Prefix: "listings", Stream: "LISTINGS", Manage: true, Embedded: true})
+	r, err := relay.New(relay.Options{Log: a.store, Conn: conn, Prefix: "listings", Stream: "LISTINGS", Manage: true, Embedded: true})
 	if err != nil {
 		t.Fatal(err)
 	}

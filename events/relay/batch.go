@@ -61,7 +61,7 @@ func (r *Relay) publish(ctx context.Context, filter string, fence uint64, messag
 		}
 	}
 	if len(messages) == 1 {
-		return r.placed(r.request(ctx, first))
+		return r.publishOne(ctx, first)
 	}
 	return r.publishBatch(ctx, messages)
 }
@@ -76,8 +76,9 @@ func mark(messages []*nats.Msg) {
 	messages[len(messages)-1].Header[headerBatchCommit] = []string{"1"}
 }
 
-// placed is the place of a message that was published alone, after what the server said to it.
-func (r *Relay) placed(a answer, err error) (uint64, error) {
+// publishOne returns the place of a message that is published alone.
+func (r *Relay) publishOne(ctx context.Context, m *nats.Msg) (uint64, error) {
+	a, err := r.request(ctx, m)
 	switch {
 	case err != nil:
 		return 0, err
@@ -132,10 +133,6 @@ func (r *Relay) request(ctx context.Context, m *nats.Msg) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return readAnswer(reply)
-}
-
-func readAnswer(reply *nats.Msg) (answer, error) {
 	var a answer
 	if len(reply.Data) == 0 {
 		return a, nil

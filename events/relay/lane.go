@@ -16,23 +16,17 @@ import (
 
 // lane publishes the events of one agency.
 type lane struct {
-	r      *Relay
-	agency string
-	token  string
-	filter string
-	poked  chan struct{} // capacity 1
-	flying chan *flight  // capacity 1; what is in it holds the lock
+	r       *Relay
+	agency  string
+	token   string
+	filter  string
+	poked   chan struct{} // capacity 1
+	running bool          // guarded by Relay.mu
 
-	working  chan struct{}      // capacity 1; full while somebody works on the lane, who may be resting: see lock
-	manned   bool               // who runs it waits for events: they may take off
-	flights  uint64             // that took off
-	answers  *nats.Subscription // to them; nil: none has yet
-	replies  chan *nats.Msg     // of that subscription
-	inbox    string             // of the answers
-	reply    string             // in the inbox, of the next answer; empty: nothing may take off
-	verified uint64             // number of the session in which verify succeeded last
-	doubt    bool               // something failed since
-	created  time.Time          // of the stream, at the last verify
+	working  chan struct{} // capacity 1; full while somebody works on the lane, who may be resting: see lock
+	verified uint64        // number of the session in which verify succeeded last
+	doubt    bool          // something failed since
+	created  time.Time     // of the stream, at the last verify
 	cursor   events.Cursor
 	place    events.Cursor     // newest event known to be in the stream; behind the cursor while a lost tail is sent again
 	fence    uint64            // place of the agency's last message in the stream, whoever wrote it
@@ -87,27 +81,27 @@ const storeAfter = 2 * time.Millisecond
 func newLane(r *Relay, agency string) *lane {
 	return &lane{
 		r: r, agency: agency, token: events.Token(agency), filter: events.AgencyFilter(r.o.Prefix, agency),
-		poked: make(chan struct{}, 1), flying: make(chan *flight, 1), working: make(chan struct{}, 1), most: r.o.BatchEvents,
+		poked: make(chan struct{}, 1), working: make(chan struct{}, 1), most: r.o.BatchEvents,
 		status: AgencyStatus{AgencyID: agency},
 	}
 }
 
-// run works whenever it is poked, and the gate is open, and lets land what takes off, until ctx ends.
+// lock makes everybody else wait who wants to work on the lane, until the function that it returns is called. It is no mutex,
+// because a test in virtual time would stand still where one is waited for while its holder waits for a timer.
+func (l *lane) lock() (unlock func()) {
+	l.working <- struct{}{}
+	return func() { <-l.working }
+}
+
+// run works whenever it is poked, and the gate is open, until ctx ends.
 func (l *lane) run(ctx context.Context) error {
-	defer l.man()()
 	retry, failures := newRetry(), 0
-	var f *flight
 	for {
-		var s session
-		if f != nil {
-			s = f.s
-		} else if open, ok := l.r.link.wait(ctx); ok {
-			s = open
-		} else {
+		s, ok := l.r.link.wait(ctx)
+		if !ok {
 			return nil
 		}
-		err := l.work(ctx, s, f, true)
-		f = nil
+		err := l.work(ctx, s, true)
 		c := classify(err)
 		switch {
 		case ctx.Err() != nil && c != classLog:
@@ -119,7 +113,6 @@ func (l *lane) run(ctx context.Context) error {
 			case <-ctx.Done():
 				return nil
 			case <-l.poked:
-			case f = <-l.flying:
 			}
 			continue
 		case c == classLog:
@@ -140,30 +133,21 @@ func (l *lane) run(ctx context.Context) error {
 // finish is run, once, without waiting for anything.
 func (l *lane) finish(ctx context.Context, s session) error {
 	for failures := 1; ; failures++ {
-		err := l.work(ctx, s, nil, false)
+		err := l.work(ctx, s, false)
 		if err == nil || ctx.Err() != nil || !classify(err).lookAtOnce() || failures == 3 {
 			return err
 		}
 	}
 }
 
-// work lets land what is in flight, brings the lane up to date with the stream if need be, and publishes until nothing is left
-// and, if it may rest, nothing is appended meanwhile.
-func (l *lane) work(ctx context.Context, s session, f *flight, mayRest bool) error {
-	if f == nil {
-		f = l.enter()
-	}
-	defer l.leave()
-	if f != nil {
-		s = f.s
-	}
+// work brings the lane up to date with the stream if need be, and publishes until nothing is left and, if it may rest, nothing
+// is appended meanwhile.
+func (l *lane) work(ctx context.Context, s session, mayRest bool) error {
+	defer l.lock()()
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.connected, cancel)()
-	err := l.publishAll(work, s, f, mayRest)
-	if mayRest {
-		l.manned = err == nil // else who runs it waits for something else first
-	}
+	err := l.publishAll(work, s, mayRest)
 	if err != nil {
 		l.doubt = true
 		if classify(err) == classTooMany {
@@ -176,21 +160,12 @@ func (l *lane) work(ctx context.Context, s session, f *flight, mayRest bool) err
 	return err
 }
 
-func (l *lane) publishAll(ctx context.Context, s session, f *flight, mayRest bool) error {
-	if f != nil {
-		if err := l.land(ctx, f); err != nil {
-			l.stopListening() // the server may not know of it
-			return err
-		}
-	}
+func (l *lane) publishAll(ctx context.Context, s session, mayRest bool) error {
 	if l.doubt || l.verified != s.number {
 		if err := l.verify(ctx); err != nil {
 			return err
 		}
 		l.doubt, l.verified = false, s.number
-	}
-	if mayRest {
-		l.listen()
 	}
 	for {
 		if l.told.above && l.place.Sequence >= l.cursor.Sequence {
@@ -246,7 +221,8 @@ func (l *lane) publishNext(ctx context.Context, s session) (bool, error) {
 		return false, nil
 	}
 	l.repair.upTo = max(l.repair.upTo, batch[0].Sequence-1) // what was trimmed from the log cannot be sent again
-	l.see(batch[len(batch)-1])
+	newest := batch[len(batch)-1].Sequence
+	l.show(func(a *AgencyStatus) { a.Seen = max(a.Seen, newest) })
 	if n := l.needless(batch); n > 0 {
 		return true, l.passOver(batch[n-1])
 	}
@@ -262,11 +238,6 @@ func (l *lane) publishNext(ctx context.Context, s session) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return true, l.taken(batch, place)
-}
-
-// taken notes that the stream has taken events, the last of them at a place.
-func (l *lane) taken(batch []events.Event, place uint64) error {
 	l.fence = place
 	l.r.figures.publishedAll(batch, l.cursor.Sequence)
 	for _, e := range batch {
@@ -275,14 +246,9 @@ func (l *lane) taken(batch []events.Event, place uint64) error {
 	l.advance(batch[len(batch)-1], place)
 	l.repair.count(l.place.Sequence)
 	if l.repair.reason == "" && !l.told.above && l.place.Sequence < l.cursor.Sequence+uint64(l.most) {
-		return nil // the cursor is stored after a rest
+		return true, nil // the cursor is stored after a rest
 	}
-	return l.store()
-}
-
-// see notes an event of the log.
-func (l *lane) see(e events.Event) {
-	l.show(func(a *AgencyStatus) { a.Seen = max(a.Seen, e.Sequence) })
+	return true, l.store()
 }
 
 // needless counts the events at the front that were acknowledged once, and that the stream would have forgotten by now had

@@ -18,8 +18,7 @@ type memLog struct {
 	mu       sync.Mutex
 	events   map[string][]events.Event
 	cursors  map[string]events.Cursor
-	changed  chan struct{}
-	appended map[string]func(last uint64)
+	onAppend func(agency string)
 	storeID  string
 	broken   error // of SetCursor
 }
@@ -27,7 +26,7 @@ type memLog struct {
 func newMemLog() *memLog {
 	return &memLog{
 		events: make(map[string][]events.Event), cursors: make(map[string]events.Cursor),
-		changed: make(chan struct{}, 1), appended: map[string]func(last uint64){}, storeID: "s1",
+		storeID: "s1",
 	}
 }
 
@@ -95,21 +94,17 @@ func (l *memLog) add(e events.Event, recorded time.Time) {
 // tell says that the log of an agency has grown.
 func (l *memLog) tell(agency string) {
 	l.mu.Lock()
-	tell, last := l.appended[agency], uint64(len(l.events[agency]))
+	wake := l.onAppend
 	l.mu.Unlock()
-	if tell != nil {
-		tell(last)
-	} else {
-		poke(l.changed)
+	if wake != nil {
+		wake(agency)
 	}
 }
 
-func (l *memLog) Changed() <-chan struct{} { return l.changed }
-
-func (l *memLog) OnAppend(agency string, tell func(last uint64)) {
+func (l *memLog) OnAppend(wake func(agency string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.appended[agency] = tell
+	l.onAppend = wake
 }
 
 // ring appends n contact requests of an agency, in one commit.

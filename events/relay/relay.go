@@ -10,9 +10,6 @@
 // cannot slip in between unseen. Only after the acknowledgement does the cursor move, in one durable commit: a moment later, so
 // that what comes one by one needs one commit for all. Were the process to end before, the next look would find what has landed.
 //
-// Where the server is in this process, an event that comes alone is sent by who has just committed it, because to wake up somebody
-// else takes longer than to send it ([lane.takeOff]). All else is the same: it is read from the log, fenced, and waited for.
-//
 // Every failure is in doubt: a timeout does not say whether the batch has landed. After any failure, at the start, after
 // every reconnect and once an hour the relay therefore looks before it sends ([lane.look], [lane.verify]):
 //
@@ -85,19 +82,15 @@ type Log interface {
 	MakeRoom(agency string, upTo uint64) error
 	// CloseUp ends an import: events that wait follow the cursor without a gap, less those that the stream holds.
 	CloseUp(agency string) error
-	// Changed receives after commits that appended events to a log of which OnAppend was never called. Its capacity is one: many
-	// commits may be one signal.
-	Changed() <-chan struct{}
-	// OnAppend lets tell be called after every commit that appended events to the log of an agency, with the sequence of the last
-	// one, by who has committed. It may read the log, and waits for nothing. The last call counts.
-	OnAppend(agency string, tell func(last uint64))
+	// OnAppend lets wake be called after every commit that appended events to the log of an agency, by who has committed: it
+	// waits for nothing. The last call counts.
+	OnAppend(wake func(agency string))
 }
 
 // Options configure New. Log, Conn, Prefix and Stream are required.
 type Options struct {
 	Log      Log
 	Conn     *nats.Conn // stays the caller's to close
-	Pipe     *Pipe      // the way that Conn takes to a server in this process; nil: the server is elsewhere
 	Prefix   string     // of subjects: <prefix>.v1.<agency>.<type>
 	Stream   string
 	MaxAge   time.Duration // of the stream; also: older events are not sent again. 0: unlimited
@@ -160,6 +153,7 @@ type Relay struct {
 
 	mu    sync.Mutex
 	lanes map[string]*lane
+	begun chan struct{} // capacity 1: a log has grown whose lane does not run yet
 
 	turned atomic.Pointer[time.Time] // when the supervisor did last
 }
@@ -175,7 +169,7 @@ func New(o Options) (*Relay, error) {
 		return nil, fmt.Errorf("relay: %w", err)
 	}
 	r := &Relay{
-		o: o, js: js, link: newLink(), lanes: make(map[string]*lane),
+		o: o, js: js, link: newLink(), lanes: make(map[string]*lane), begun: make(chan struct{}, 1),
 		budget: semaphore.NewWeighted(inFlight),
 	}
 	r.turn()
@@ -266,6 +260,17 @@ func (r *Relay) lane(agency string) (*lane, bool) {
 		r.lanes[agency] = l
 	}
 	return l, !ok
+}
+
+// appended wakes who publishes the log of an agency. It is called by who has committed.
+func (r *Relay) appended(agency string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l := r.lanes[agency]; l != nil && l.running {
+		poke(l.poked)
+	} else {
+		poke(r.begun)
+	}
 }
 
 func (r *Relay) all() []*lane {

@@ -64,14 +64,13 @@ func newBell(t testing.TB, change ...func(*natsd.Options)) *bell {
 	}
 	t.Cleanup(s.Shutdown)
 	b := &bell{t: t, server: s, log: newMemLog()}
-	pipe := &Pipe{Server: s}
-	b.nc = b.connect(nats.InProcessServer(pipe))
+	b.nc = b.connect()
 	b.js, err = jetstream.New(b.nc)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.o = Options{
-		Log: b.log, Conn: b.nc, Pipe: pipe, Prefix: "listings", Stream: "LISTINGS", Embedded: true, Manage: true,
+		Log: b.log, Conn: b.nc, Prefix: "listings", Stream: "LISTINGS", Embedded: true, Manage: true,
 		StoreID: "s1", Logger: slog.New(slog.NewTextHandler(logTo(t), nil)),
 	}
 	return b

@@ -2,12 +2,16 @@ package relay
 
 import (
 	"errors"
+	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"doorbell/events"
+
+	"github.com/nats-io/nats.go"
 )
 
 // commits is a log that notes which cursors were stored.
@@ -237,4 +241,100 @@ func TestADrainWaitsForALaneThatRests(t *testing.T) {
 		stop()
 		exactlyOnce(t, b.js, b.log, "A100", 0)
 	})
+}
+
+// started runs a relay until its agencies are published and their lanes rest no more.
+func (b *bell) started(t *testing.T, agencies ...string) (r *Relay, stop func()) {
+	t.Helper()
+	for _, a := range agencies {
+		b.log.ring(t, a, 1)
+	}
+	r = b.relay()
+	stop = b.start(r)
+	for _, a := range agencies {
+		eventually(t, "published", func() bool { return b.published(a) })
+	}
+	return r, stop
+}
+
+func TestManyWhoCommitAtOnceDoubleNothingAndLoseNothing(t *testing.T) {
+	b := newBell(t)
+	_, stop := b.started(t, "A100")
+	const each = 50
+	done := make(chan struct{})
+	for range 4 {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for range each {
+				b.log.ring(t, "A100", 1)
+			}
+		}()
+	}
+	for range 4 {
+		<-done
+	}
+	eventually(t, "published", func() bool { return b.published("A100") })
+	stop()
+	exactlyOnce(t, b.js, b.log, "A100", 0)
+	b.wantRepairs("A100")
+}
+
+// A look that is due is asked for as an event is: by a poke.
+func TestALookThatIsDueWhileALaneRestsIsNotForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		began := time.Now()
+		_, stop := b.started(t, "A100")
+		defer stop()
+		time.Sleep(time.Until(began.Add(time.Hour - storeAfter/2)))
+		b.log.ring(t, "A100", 1)
+		synctest.Wait()
+		b.stray("listings.v1.A100.test")
+		time.Sleep(time.Minute)
+		b.wantRepairs("A100", "foreign_message 2-2 sent 0")
+	})
+}
+
+// deafWay leads to a server that reads nothing any more once it is deaf.
+type deafWay struct {
+	nats.InProcessConnProvider
+	deaf atomic.Bool
+	over chan struct{}
+}
+
+type deafConn struct {
+	net.Conn
+	way *deafWay
+}
+
+func (w *deafWay) InProcessConn() (net.Conn, error) {
+	c, err := w.InProcessConnProvider.InProcessConn()
+	return deafConn{c, w}, err
+}
+
+func (c deafConn) Write(b []byte) (int, error) {
+	if c.way.deaf.Load() {
+		<-c.way.over
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(b)
+}
+
+func TestWhoCommitsIsNotHeldUpByAServerThatReadsNothingAnyMore(t *testing.T) {
+	b := newBell(t)
+	w := &deafWay{InProcessConnProvider: b.server, over: make(chan struct{})}
+	b.o.Conn, b.o.AckWait = b.connect(nats.InProcessServer(w)), 200*time.Millisecond
+	_, stop := b.started(t, "A100", "B200")
+	defer stop()
+	defer close(w.over)
+	w.deaf.Store(true)
+	for _, a := range []string{"A100", "B200", "A100"} {
+		committed := make(chan struct{})
+		go func() { b.log.ring(t, a, 1); close(committed) }()
+		select {
+		case <-committed:
+		case <-time.After(3 * time.Second):
+			t.Fatalf("%s: who commits is held up", a)
+		}
+	}
 }

@@ -154,7 +154,7 @@ func (r *Relay) supervise(ctx context.Context, g *errgroup.Group) error {
 	retry, again := newRetry(), time.NewTimer(time.Hour)
 	defer again.Stop()
 	poke(r.link.suspected) // the first check is made at once
-	running := make(map[*lane]bool)
+	r.o.Log.OnAppend(r.appended)
 	said := ""
 	for {
 		r.turn()
@@ -164,7 +164,7 @@ func (r *Relay) supervise(ctx context.Context, g *errgroup.Group) error {
 			return nil
 		case <-alive.C: // there is nothing to do but to turn
 			continue
-		case <-r.o.Log.Changed(): // of an agency that has no lane
+		case <-r.begun:
 			poked = false
 		case <-r.link.suspected:
 			check = true
@@ -201,7 +201,7 @@ func (r *Relay) supervise(ctx context.Context, g *errgroup.Group) error {
 				}
 			}
 		}
-		if err := r.wake(ctx, g, running, poked); err != nil {
+		if err := r.wake(ctx, g, poked); err != nil {
 			return err
 		}
 	}
@@ -214,15 +214,18 @@ func (r *Relay) turn() {
 }
 
 // wake starts the lanes of new agencies and pokes all, if wanted.
-func (r *Relay) wake(ctx context.Context, g *errgroup.Group, running map[*lane]bool, all bool) error {
+func (r *Relay) wake(ctx context.Context, g *errgroup.Group, all bool) error {
 	agencies, err := r.o.Log.Agencies()
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
 	for _, a := range agencies {
 		l, _ := r.lane(a)
-		if !running[l] {
-			running[l] = true
+		r.mu.Lock()
+		running := l.running
+		l.running = true
+		r.mu.Unlock()
+		if !running {
 			g.Go(func() error { return l.run(ctx) })
 		}
 		if all {

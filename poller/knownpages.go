@@ -1,18 +1,28 @@
 package poller
 
 import (
+	"cmp"
 	"strings"
 
 	"doorbell/poller/listings"
 )
 
-// knownPages are the pages of the last walk that need not be decoded when they come again: every reference on them is
-// published, and what the store holds of it was decided by that page and no other. Who was missed by a walk, or was shown
-// otherwise elsewhere, stands on no page that is known to the next one.
-type knownPages map[listings.Sum]*knownPage // by the hash of the body
+// knownPages are the pages of the last walk that need not be looked at when they come again, by the hashes of their bodies and
+// of their records: every reference on them is published, and what the store holds of it was decided by that page and no
+// other. Who was missed by a walk, or was shown otherwise elsewhere, stands on no page that is known to the next one.
+type knownPages map[listings.Sum]*knownPage
+
+func (k knownPages) find(page *listings.InsertionsPage) *knownPage {
+	return cmp.Or(k[page.Body], k[page.Records])
+}
+
+func (k knownPages) add(page *listings.InsertionsPage, p *knownPage) {
+	k[page.Body], k[p.records] = p, p
+}
 
 // knownPage is small: there is one reference on it for every insertion that is remembered.
 type knownPage struct {
+	records    listings.Sum
 	path       string
 	total      int
 	bytes      int // of its records
@@ -21,8 +31,8 @@ type knownPage struct {
 }
 
 // known is what a walk tells the client of the pages of the one before.
-func (w *walk) known(body listings.Sum) *listings.KnownPage {
-	p := w.before[body]
+func (w *walk) known(h listings.Sum) *listings.KnownPage {
+	p := w.before[h]
 	if p == nil {
 		return nil
 	}
@@ -37,13 +47,15 @@ func (w *walk) known(body listings.Sum) *listings.KnownPage {
 // again takes a page of which everything is known. It stays known, unless another page of this walk has decided about one
 // of its references before.
 func (w *walk) again(page *listings.InsertionsPage) {
-	_, repeated := w.after[page.Body] // page 1 may be the first one once more
+	p := w.before.find(page)
+	repeated := w.after[p.records] != nil // page 1 may be the first one once more
 	decided := true
 	reads := make([]recordRead, len(page.Insertions))
 	for n, i := range page.Insertions {
 		reads[n].reference = i.Reference
 		if _, seen := w.seen[i.Reference]; seen {
 			decided = false
+			page.Insertions[n].Marks = nil // by another record than this one
 			continue
 		}
 		w.seen[i.Reference] = struct{}{}
@@ -52,9 +64,10 @@ func (w *walk) again(page *listings.InsertionsPage) {
 	if repeated {
 		return
 	}
+	w.a.tellMarks(reads, func(n int) ([]uint32, bool) { return page.Insertions[n].Marks, false })
 	w.a.p.turns.seen(w.a.id, reads, page.Received)
 	if decided {
-		w.after[page.Body] = w.before[page.Body]
+		w.after.add(page, p)
 	}
 }
 
@@ -63,7 +76,7 @@ func (w *walk) remember(page *listings.InsertionsPage, decided int) {
 	if !page.Found || page.Unreadable > 0 || len(page.Insertions) == 0 || decided != len(page.Insertions) {
 		return
 	}
-	p := &knownPage{path: page.Path, total: page.Total, ends: make([]uint32, len(page.Insertions))}
+	p := &knownPage{records: page.Records, path: page.Path, total: page.Total, ends: make([]uint32, len(page.Insertions))}
 	var all strings.Builder
 	for n, i := range page.Insertions {
 		all.WriteString(i.Reference)
@@ -71,5 +84,5 @@ func (w *walk) remember(page *listings.InsertionsPage, decided int) {
 		p.bytes += len(i.Record)
 	}
 	p.references = strings.Clone(all.String())
-	w.after[page.Body] = p
+	w.after.add(page, p)
 }

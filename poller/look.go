@@ -9,14 +9,14 @@ import (
 // look is what the process remembers of the polls of one insertion; a restart forgets it at no harm. There is one for every
 // insertion: what most have no need of stands elsewhere.
 type look struct {
-	body   listings.Sum // of the last answer that was committed with its window closed
-	rules  string       // under which it was
-	at     time.Time
-	wide   int64 // when the widest window is due, in nanoseconds since 1970; 0: not known yet
-	total  int32 // as last told, -1 unknown
-	first  int32 // how many to ask for at first, where a smaller window tells nothing; 0: as few as usual
-	hidden int32 // how many of those remembered it did not show, -1 unknown
-	whole  bool  // that answer showed all there is
+	body, records listings.Sum // of the last answer that was committed with its window closed
+	rules         string       // under which it was
+	at            time.Time
+	wide          int64 // when the widest window is due, in nanoseconds since 1970; 0: not known yet
+	total         int32 // as last told, -1 unknown
+	first         int32 // how many to ask for at first, where a smaller window tells nothing; 0: as few as usual
+	hidden        int32 // how many of those remembered it did not show, -1 unknown
+	whole         bool  // that answer showed all there is
 
 	slow       *slow   // nil: no larger number has failed
 	growth     *growth // nil: the total never grew by more than was found

@@ -120,7 +120,7 @@ func New(o Options) (*Poller, error) {
 	}
 	p.crew = newCrew(p.budget.effective)
 	o.API.Before, o.API.Again, o.API.After = p.before, p.again, p.figures.counted(p.after)
-	o.API.IDFields, o.API.IgnoreInsertions = o.IDFields, o.IgnoreInsertion
+	o.API.IDFields, o.API.IgnoreInsertions, o.API.IgnoreContactRequests = o.IDFields, o.IgnoreInsertion, o.IgnoreContact
 	client, err := listings.New(o.API)
 	if err != nil {
 		return nil, err

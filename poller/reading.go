@@ -34,7 +34,7 @@ func (p *poll) run(ctx context.Context) error {
 	}
 	p.catchUp = newCatchUp()
 	doubt := p.doubt(first)
-	p.look.body = listings.Sum{}
+	p.look.body, p.look.records = listings.Sum{}, listings.Sum{}
 	if err := p.catchUpFrom(ctx, first); err != nil {
 		return err
 	}
@@ -155,6 +155,7 @@ func (p *poll) unchanged(page *listings.ContactRequestsPage) bool {
 	if !page.Same {
 		return false
 	}
+	p.look.body = page.Body
 	p.look.validators.confirm(page.Envelope)
 	p.look.at = page.Received
 	return true
@@ -163,9 +164,9 @@ func (p *poll) unchanged(page *listings.ContactRequestsPage) bool {
 // remember keeps what lets the next poll tell at once that nothing has changed.
 func (p *poll) remember(page *listings.ContactRequestsPage) {
 	l, c := p.look, p.catchUp
-	l.body, l.rules, l.whole = page.Body, p.rules, c.whole
+	l.body, l.records, l.rules, l.whole = page.Body, page.Records, p.rules, c.whole
 	if page.Total != c.total {
-		l.body = listings.Sum{} // the same answer would tell of another total than was told last
+		l.body, l.records = listings.Sum{}, listings.Sum{} // the same answer would tell of another total than was told last
 	}
 	l.at, l.total, l.hidden = page.Received, small(c.total), small(c.newest.hidden)
 	if l.wide == 0 {

@@ -59,7 +59,7 @@ func (p *poll) expect(size int) listings.Expect {
 	if p.look.body == (listings.Sum{}) || p.wideDue(now) || p.look.rules != p.a.windows.currentRules() {
 		return listings.Expect{}
 	}
-	e := listings.Expect{Known: func(body listings.Sum) bool { return body == p.look.body }}
+	e := listings.Expect{Known: func(h listings.Sum) bool { return h == p.look.body || h == p.look.records }}
 	if v.size == size && !p.a.windows.lies() && now.Before(v.until) {
 		e.ETag, e.LastModified = v.etag, v.modified
 	}

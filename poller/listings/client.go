@@ -40,7 +40,8 @@ type Options struct {
 	ContactRequestsPath string   // JSON pointer to the list of contact requests; default: found
 	IDFields            []string // names that hold the id of a contact request; default IDFields
 
-	IgnoreInsertions []string // JSON pointers to what is left out of digests of insertions
+	// JSON pointers to what is left out of digests: a change of it alone does not make another answer.
+	IgnoreInsertions, IgnoreContactRequests []string
 }
 
 const defaultTimeout = 30 * time.Second
@@ -78,10 +79,11 @@ func (o Options) withDefaults() Options {
 
 // Client asks the API. It keeps connections open between requests.
 type Client struct {
-	o     Options
-	base  *url.URL
-	shown atomic.Pointer[shownHeader] // as last used
-	dated atomic.Pointer[toldDate]    // as last read
+	o      Options
+	base   *url.URL
+	unread [][]string                  // of contact requests: what is ignored and read for nothing else
+	shown  atomic.Pointer[shownHeader] // as last used
+	dated  atomic.Pointer[toldDate]    // as last read
 }
 
 // Limits are what bounds one request, see Options.
@@ -109,7 +111,7 @@ func New(o Options) (*Client, error) {
 	if strings.ContainsFunc(o.Version, isControl) {
 		return nil, errors.New("version: holds a control character")
 	}
-	return &Client{o: o, base: base}, nil
+	return &Client{o: o, base: base, unread: unread(o.IgnoreContactRequests, o.IDFields)}, nil
 }
 
 func parseBase(text string, plaintext []string) (*url.URL, error) {

@@ -59,7 +59,7 @@ var errTooManyValues = errors.New("more values than fit any page")
 // nothing; empty: nothing is.
 func decode(text []byte) (root value, wrong string) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	doc := &document{text: text, known: map[string]int32{}}
+	doc := &document{text: text, nodes: make([]node, 0, len(text)/32+8), known: make(map[string]int32, 16)}
 	err := errTooManyValues
 	if len(text) < math.MaxUint32 {
 		err = doc.read(d, -1)
@@ -138,11 +138,16 @@ func (doc *document) intern(quoted []byte) int32 {
 	if n, ok := doc.known[string(quoted)]; ok {
 		return n
 	}
-	n := int32(len(doc.names))
+	n, spelling := int32(len(doc.names)), string(quoted)
+	doc.known[spelling] = n
+	if bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
+		text := spelling[1 : len(spelling)-1]
+		doc.names = append(doc.names, name{quoted: spelling, text: text, plain: plain(text), id: n})
+		return n
+	}
 	text, err := jsontext.AppendUnquote(nil, quoted) // the error is about UTF-8, which is mended
-	doc.names = append(doc.names, name{quoted: string(quoted), text: string(text), plain: plain(string(text)), id: n, broken: err != nil})
-	doc.known[doc.names[n].quoted] = n
-	if canonical, _ := jsontext.AppendQuote(nil, text); !bytes.Equal(canonical, quoted) {
+	doc.names = append(doc.names, name{quoted: spelling, text: string(text), plain: plain(string(text)), id: n, broken: err != nil})
+	if canonical, _ := jsontext.AppendQuote(nil, text); string(canonical) != spelling {
 		doc.names[n].id = doc.intern(canonical)
 	}
 	return n
@@ -214,6 +219,14 @@ func (v value) inside(yield func(value) bool) {
 	}
 }
 
+// collect is the members of an object.
+func (v value) collect() []value {
+	if !v.isObject() {
+		return nil
+	}
+	return slices.AppendSeq(make([]value, 0, min(v.node().next-v.at-1, 24)), v.members())
+}
+
 // text is the content of a JSON string; false for anything else.
 func (v value) text() (string, bool) {
 	if v.kind() != jsontext.KindString {
@@ -281,7 +294,7 @@ type object []value
 
 // object returns the members of an object; nil for anything else.
 func (v value) object() object {
-	o := slices.Collect(v.members())
+	o := object(v.collect())
 	slices.SortStableFunc(o, func(a, b value) int { return strings.Compare(a.called().text, b.called().text) })
 	return o
 }

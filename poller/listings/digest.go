@@ -60,7 +60,7 @@ func (v value) appendCanonical(b []byte, ignore [][]string, scores int) []byte {
 			if len(b) > empty {
 				b = append(b, ',')
 			}
-			b, _ = jsontext.AppendQuote(b, n.text)
+			b = append(b, v.doc.names[n.id].quoted...)
 			b = m.appendCanonical(append(b, ':'), deeper, scores-1)
 		}
 		return append(b, '}')
@@ -79,7 +79,8 @@ func (v value) appendCanonical(b []byte, ignore [][]string, scores int) []byte {
 		}
 		return append(b, ']')
 	case jsontext.KindString:
-		if s, ok := v.text(); ok && bytes.IndexByte(v.raw(), '\\') >= 0 {
+		if bytes.IndexByte(v.raw(), '\\') >= 0 { // may be written in several ways
+			s, _ := v.text()
 			b, _ = jsontext.AppendQuote(b, s)
 			return b
 		}
@@ -89,7 +90,7 @@ func (v value) appendCanonical(b []byte, ignore [][]string, scores int) []byte {
 
 // canonicalMembers are the members of an object by their names in UTF-16, as RFC 8785 has it.
 func (v value) canonicalMembers() []value {
-	list := slices.Collect(v.members())
+	list := v.collect()
 	slices.SortFunc(list, func(a, b value) int { return compareUTF16(a.called().text, b.called().text) })
 	return list
 }

@@ -3,6 +3,7 @@ package listings
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -16,6 +17,7 @@ type Envelope struct {
 	Total          int       // how many records there are, as the API says; -1 if it does not
 	Path           string    // JSON pointer to the list of records: the shape of the answer; "" is the root
 	Body           Sum       // of the body, and of a total in a header
+	Records        Sum       // of what is read of it: the digests of its records in their order, where they stand, and the total
 	Date           time.Time // the API's clock, to the second; zero if it did not say
 	Sent, Received time.Time // our clock, before the request and after the last byte
 	Size           int       // how many records were asked for; 0: it was left to the API
@@ -29,8 +31,8 @@ type Envelope struct {
 	ETag, LastModified string
 	// NotModified: the answer is the one that Expect names. It holds no records, and no hashes or validators either.
 	NotModified bool
-	// Same: the answer is byte by byte one that the caller knows. It was not decoded: it holds no records, path or total,
-	// all of which are as they were.
+	// Same: the caller knows the answer. If it is the same byte by byte it was not decoded: it holds no records, path or
+	// total, all of which are as they were. Else all of it is there that digests leave out.
 	Same bool
 }
 
@@ -38,7 +40,7 @@ type Envelope struct {
 type Expect struct {
 	Shape              Shape
 	ETag, LastModified string // what the answer may be left out for, if nothing has changed since; empty: it may not
-	// Known says whether an answer with this hash need not be decoded again; nil: none.
+	// Known says whether an answer is known by the hash of its body or of its records; nil: none is.
 	Known func(Sum) bool
 }
 
@@ -48,6 +50,13 @@ func (e *Envelope) recognise(x *exchange) bool {
 	e.Body[0] ^= uint64(headerTotal(x.header)+1) * 0x9E37_79B9_7F4A_7C15
 	e.Same = x.expect.Known != nil && !x.declaresFailure() && x.expect.Known(e.Body)
 	return e.Same
+}
+
+// conclude hashes what was read of the records, and says whether the caller knows it.
+func (e *Envelope) conclude(x *exchange, records []byte) {
+	rest := fmt.Sprintf("%d %d %t %s", e.Total, e.Unreadable, e.Found, e.Path)
+	e.Records = sumOf(append(records, rest...))
+	e.Same = x.expect.Known != nil && x.expect.Known(e.Records)
 }
 
 // Shape is where the records of an operation of an agency were found before.
@@ -133,6 +142,7 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 		return nil, err
 	}
 	page.Path, page.Found = string(l.path), l.doc != nil
+	var read []byte
 	total, ignored, watched := 0, tokens(c.o.IgnoreInsertions), Watched(c.o.IgnoreInsertions)
 	for element := range l.records() {
 		total++
@@ -147,9 +157,11 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 		i := Insertion{Reference: reference}
 		v, i.Record, i.Defects = compact(v)
 		i.Digest, i.Marks = v.digest(ignored, false), v.marks(watched)
+		read = append(append(read, i.Digest[:]...), strings.Join(append(slices.Clip(i.Defects), reference, ""), "\n")...)
 		page.Insertions = append(page.Insertions, i)
 	}
 	page.Total = e.totalOf(l, total, x.header)
+	page.conclude(x, read)
 	return page, nil
 }
 

@@ -14,14 +14,18 @@ func (o object) created(zone *time.Location) (at time.Time, minutes, unreadable 
 	for v := range o.creations() {
 		if at := instant(v, zone); !at.IsZero() {
 			s, _ := v.text()
-			return at, endsInMinutes.MatchString(s), false
+			return at, endsInMinutes(s), false
 		}
 		unreadable = true
 	}
 	return time.Time{}, false, unreadable
 }
 
-var endsInMinutes = regexp.MustCompile(`[Tt ][0-9]{2}:[0-9]{2}(?:$|[^:0-9])`)
+// endsInMinutes says whether a time that can be read is told without seconds.
+func endsInMinutes(s string) bool {
+	i := strings.IndexAny(s, "Tt ") + len("T09:41")
+	return i <= len(s) && s[i-3] == ':' && (i == len(s) || s[i] != ':')
+}
 
 // written is the text of a creation time that cannot be read and is a date all the same, such as 05/06/2026: it tells
 // contact requests apart. Other texts may be another at each reading, such as "3 minutes ago".
@@ -75,8 +79,10 @@ func instant(v value, zone *time.Location) time.Time {
 	if s = strings.TrimSpace(s); !ok || len(s) > 64 {
 		return time.Time{}
 	}
-	if inner := wrappedEpoch.FindStringSubmatch(s); inner != nil {
-		s = inner[1]
+	if strings.Contains(s, "Date(") {
+		if inner := wrappedEpoch.FindStringSubmatch(s); inner != nil {
+			s = inner[1]
+		}
 	}
 	if t := epoch(s); !t.IsZero() {
 		return plausible(t)
@@ -138,7 +144,9 @@ func calendar(s string, zone *time.Location) time.Time {
 		t, _ := http.ParseTime(s)
 		return t
 	}
-	s = nativeZone.ReplaceAllString(s, "")
+	if strings.HasSuffix(s, "]") {
+		s = nativeZone.ReplaceAllString(s, "")
+	}
 	s = strings.Replace(s, ", ", " ", 1)
 	if len(s) > 5 && s[2] == '/' && (s[3:5] <= "12" && s[:2] <= "12" && s[:2] != s[3:5]) {
 		return time.Time{}

@@ -111,7 +111,7 @@ func (e *envelope) at(path jsontext.Pointer) (found list, ok bool) {
 type kind struct {
 	what     string                  // in words
 	names    []string                // of the list
-	lists    []list                  // that may be it, outer ones first
+	lists    func() []list           // that may be it, outer ones first
 	fits     func(list) bool         // whether an array holds records
 	isRecord func(value) bool        // whether an object that stands where an array belongs is a record
 	rules    []rule                  // surest first
@@ -168,15 +168,16 @@ func (e *envelope) find(k kind, shape Shape, only bool) (found list, ok, tie boo
 			return list{}, false, false
 		}
 	}
+	lists := k.lists()
 	for _, r := range k.rules {
 		if r.guess && shape.Known {
 			continue
 		}
-		lists := k.lists
+		from := lists
 		if r.lone {
-			lists = e.lone
+			from = e.lone
 		}
-		if l, ok, tie := r.choose(lists); ok || tie {
+		if l, ok, tie := r.choose(from); ok || tie {
 			return l, ok, tie
 		}
 	}
@@ -238,11 +239,13 @@ func (e *envelope) insertionKind() kind {
 		}
 		return n
 	}
-	k := kind{what: expectedInsertions, names: insertionNames, isRecord: isLoneInsertion, lists: e.lists}
+	k := kind{what: expectedInsertions, names: insertionNames, isRecord: isLoneInsertion, lists: func() []list { return e.lists }}
 	k.fits = func(l list) bool { return holds(l) > 0 }
 	known := func(l list) bool { return l.isNamed(insertionNames, genericNames) }
-	others := slices.ContainsFunc(e.lists, func(l list) bool { return hasObjects(l) && (l.depth == 0 || known(l)) })
-	isNone := func(l list) bool { return !others && l.isEmpty() && (l.depth == 0 || l.depth <= 2 && known(l)) }
+	isOther := func(l list) bool { return hasObjects(l) && (l.depth == 0 || known(l)) }
+	isNone := func(l list) bool {
+		return l.isEmpty() && (l.depth == 0 || l.depth <= 2 && known(l)) && !slices.ContainsFunc(e.lists, isOther)
+	}
 	k.rules = []rule{
 		{fits: func(l list) bool { return known(l) && k.fits(l) }, holds: holds},
 		{fits: k.fits, holds: holds},
@@ -256,7 +259,7 @@ func (e *envelope) insertionKind() kind {
 // "contact requests" counts more than any other that is not empty; an empty one with a general name does not. What is part
 // of one contact request is no list of them.
 func (e *envelope) contactKind(idFields []string) kind {
-	k := kind{what: expectedContactRequests, names: contactNames, fits: hasObjects, lists: e.withoutParts(idFields)}
+	k := kind{what: expectedContactRequests, names: contactNames, fits: hasObjects, lists: func() []list { return e.withoutParts(idFields) }}
 	k.isRecord = func(o value) bool { return o.object().isLoneContactRequest(idFields) }
 	k.instead = func(learned list) (list, bool) { return e.instead(learned, idFields) }
 	filled := func(fits func(list) bool) func(list) bool {
@@ -278,7 +281,7 @@ func (e *envelope) contactKind(idFields []string) kind {
 	near := func(fits func(list) bool) func(list) bool {
 		return func(l list) bool { return l.depth <= 2 && fits(l) }
 	}
-	unnamed := !e.namesAList()
+	unnamed := func(l list) bool { return hasObjects(l) && !e.namesAList() }
 	k.rules = []rule{
 		{fits: filled(root)},
 		{fits: filled(contact)},
@@ -288,8 +291,8 @@ func (e *envelope) contactKind(idFields []string) kind {
 		{fits: filled(generic), guess: true},
 		{fits: none(root), guess: true},
 		{fits: none(near(generic)), guess: true},
-		{fits: filled(func(l list) bool { return unnamed && (hints(l, personal) > 0 || hints(l, idFields) > 0) }), guess: true, single: true},
-		{fits: filled(func(l list) bool { return unnamed && !l.isNamed(sideNames) }), guess: true, single: true},
+		{fits: func(l list) bool { return unnamed(l) && (hints(l, personal) > 0 || hints(l, idFields) > 0) }, guess: true, single: true},
+		{fits: func(l list) bool { return unnamed(l) && !l.isNamed(sideNames) }, guess: true, single: true},
 		{fits: k.isLone, lone: true, single: true},
 	}
 	return k
@@ -650,8 +653,8 @@ func (o object) counts(names []string, deeper int) iter.Seq[int] {
 		if deeper == 0 {
 			return
 		}
-		for _, name := range metaNames {
-			for n := range o.object(name).counts(names, deeper-1) {
+		for m := range o.all(metaNames...) {
+			for n := range m.object().counts(names, deeper-1) {
 				if !yield(n) {
 					return
 				}

@@ -130,3 +130,12 @@ var (
 		homeNames, personNames, []string{"gender", "language", "birthdate", "dateofbirth"},
 	)
 )
+
+// unread are the pointers to what is read of a contact request only for its digest: who it is of, when and for what it was
+// made is told from an answer even where users ignore it.
+func unread(ignored, idFields []string) [][]string {
+	read := slices.Concat(referenceNames, agencyNames, creationNames, wrapperNames, personFields, insertionMembers, errorNames, errorCodes, plainNames(idFields))
+	return slices.DeleteFunc(tokens(ignored), func(t []string) bool {
+		return slices.ContainsFunc(t, func(name string) bool { return slices.Contains(read, plain(name)) })
+	})
+}

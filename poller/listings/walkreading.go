@@ -66,7 +66,7 @@ func (r *reading) ask(ctx context.Context, number int) (*InsertionsPage, error) 
 	}
 	query := InsertionsQuery{PageSize: r.size, Page: number, Other: r.w.o.Filter, Expect: expect}
 	page, err := r.w.c.Insertions(ctx, r.w.key, r.w.agency, query)
-	if err == nil && page.Same {
+	if err == nil && page.Same && !page.Found { // not decoded
 		page.Path, page.Found, page.Total = same.Path, true, same.Total
 		r.w.verdict.Bytes = max(r.w.verdict.Bytes, same.Bytes)
 		page.Insertions = make([]Insertion, len(same.References))

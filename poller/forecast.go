@@ -35,7 +35,7 @@ func (p *Poller) Outlook() Outlook {
 		one.Rates, one.ContactRequests = p.turns.rates(a.id)
 		a.mu.Lock()
 		one.Pages = a.lastWalk.Pages
-		one.PageSize = a.hearings[listings.OperationInsertions].page.largest
+		one.PageSize = a.hearings[listings.OperationInsertions].dialect.Largest
 		a.mu.Unlock()
 		o.Agencies = append(o.Agencies, one)
 	}

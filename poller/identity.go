@@ -55,7 +55,7 @@ func (p *poll) learnIdentity(ctx context.Context, page *listings.ContactRequests
 			return slices.ContainsFunc(state.RefusedIDFields, func(r string) bool { return listings.SameName(r, f) })
 		})
 		state.IdentityLearned, state.IDCandidates = true, slices.Clone(p.a.p.o.IDFields)
-		state.IDField = learnID(candidates, p.reference, page.ContactRequests, again.ContactRequests)
+		_, state.IDField = listings.LearnID(candidates, p.reference, page.ContactRequests, again.ContactRequests)
 		if field != state.IDField && why == "" {
 			state.PastIDFields = past(state.PastIDFields, field)
 		}
@@ -154,44 +154,4 @@ func shared(field string, prints *imprint) string {
 		seen[id] = prints.short(n)
 	}
 	return ""
-}
-
-// learnID finds the member that tells contact requests apart: present, distinct within an answer, and the same in two
-// readings. It is empty if there is none.
-func learnID(candidates []string, reference string, first, second []listings.ContactRequest) string {
-	for _, field := range candidates {
-		if distinct(field, first) && distinct(field, second) && steady(field, reference, first, second) {
-			return field
-		}
-	}
-	return ""
-}
-
-func distinct(field string, requests []listings.ContactRequest) bool {
-	seen := make(map[string]bool, len(requests))
-	for _, r := range requests {
-		id := r.ID(field)
-		if id == "" || seen[id] {
-			return false
-		}
-		seen[id] = true
-	}
-	return true
-}
-
-// steady says whether contact requests of equal content had an id in common in both readings. What came or went in
-// between says nothing.
-func steady(field, reference string, first, second []listings.ContactRequest) bool {
-	later := make(map[[16]byte][]string, len(second))
-	for _, r := range second {
-		f := r.Fingerprint(reference)
-		later[f] = append(later[f], r.ID(field))
-	}
-	for _, r := range first {
-		ids := later[r.Fingerprint(reference)]
-		if len(ids) > 0 && !slices.Contains(ids, r.ID(field)) {
-			return false
-		}
-	}
-	return true
 }

@@ -199,7 +199,7 @@ func (p *poll) ask(ctx context.Context, q question) (*listings.ContactRequestsPa
 	if err := p.a.wellAsked(p.reference, key); err != nil {
 		return nil, err
 	}
-	if err := p.a.learnShape(listings.OperationContactRequests, p.reference, page.Envelope, len(page.ContactRequests)); err != nil {
+	if err := p.a.learnPath(listings.OperationContactRequests, p.reference, page.Envelope, len(page.ContactRequests)); err != nil {
 		return nil, err
 	}
 	return page, p.a.learnClock(page.Envelope)

@@ -22,12 +22,10 @@ type hearing struct {
 
 	stale, drift, gap time.Time // since when an alarm is on; zero: it is not
 	driftReference    string
-	shape             listings.Shape
-	endsEmpty         time.Time // when a walk last ended with an empty page
-	size              int       // of a page that is taken, where larger ones are refused; negative: any number is
-	sizeTried         time.Time // last time that what is configured was asked for
-	page              pageHabit
-	shapeTold         time.Time // last time another shape was told
+	dialect           store.Dialect
+	sizeTried         time.Time        // last time that the configured page size was asked for
+	lastWalk          listings.Verdict // of this process
+	pathTold          time.Time        // last time another path was told
 }
 
 // staleAfter is the least time without anything good that is an alarm.
@@ -101,9 +99,7 @@ func (a *agency) mirror(op listings.Operation, o store.Operation) {
 	defer a.mu.Unlock()
 	h := a.hearings[op]
 	h.stale, h.drift, h.gap, h.driftReference = o.StaleSince, o.DriftSince, o.GapSince, o.DriftReference
-	h.shape = listings.Shape{Path: o.Path, Known: o.Learned}
-	h.endsEmpty, h.size = o.EndsEmpty, o.Size
-	h.page.largest, h.page.again = o.Largest, o.LargerAgain
+	h.dialect = o.Dialect
 }
 
 // noteGood puts the last successes into what is written anyway: that of a restart is as old as the last write.

@@ -61,8 +61,8 @@ type Agency struct {
 	Keys Keys `json:"keys,omitzero"`
 }
 
-// Operation is what is remembered of the answers of one operation of an agency.
-type Operation struct {
+// Dialect is what was learned of how an API writes and pages its answers to one operation.
+type Dialect struct {
 	// Path is the JSON pointer to the list of records, once Learned.
 	Path    string `json:"path,omitempty"`
 	Learned bool   `json:"learned,omitempty"`
@@ -73,6 +73,13 @@ type Operation struct {
 	Largest int `json:"largest,omitempty"`
 	// LargerAgain is when a still larger one may be tried again; zero: at any time.
 	LargerAgain time.Time `json:"largerAgain,omitzero"`
+	// EndsEmpty is when a walk last ended with an empty page.
+	EndsEmpty time.Time `json:"endsEmpty,omitzero"`
+}
+
+// Operation is what is remembered of the answers of one operation of an agency.
+type Operation struct {
+	Dialect
 	// LastGood is the last good answer that was written; younger ones may have been heard.
 	LastGood time.Time `json:"lastGood,omitzero"`
 	// StaleSince, DriftSince and GapSince are when a watch.stale, watch.schema_drifted or watch.gap_detected of the whole
@@ -83,8 +90,6 @@ type Operation struct {
 	// DriftFound is what the last drift found, DriftReference where it was one insertion.
 	DriftFound     string `json:"driftFound,omitempty"`
 	DriftReference string `json:"driftReference,omitempty"`
-	// EndsEmpty is when a walk last ended with an empty page.
-	EndsEmpty time.Time `json:"endsEmpty,omitzero"`
 	// PartialWalks counts walks in a row that could not be complete.
 	PartialWalks int `json:"partialWalks,omitempty"`
 	// Drifts are the members that came, went or took another type in most records at once, by the poller's short name for

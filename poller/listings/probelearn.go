@@ -198,7 +198,7 @@ func (e *learning) contacts() {
 		c.Path, c.Records, c.TotalTold, c.Unreadable = pathOf(page.Path), len(page.ContactRequests), page.Total >= 0, page.Unreadable
 		if c.Records > 0 {
 			c.CreatedForm = createdForm(page.ContactRequests)
-			c.IDCandidates, c.IDField = e.p.c.ids(reference, page.ContactRequests, nil)
+			c.IDCandidates, c.IDField = LearnID(e.p.c.o.IDFields, reference, page.ContactRequests, nil)
 			return
 		}
 	}
@@ -234,7 +234,7 @@ func (e *learning) oldest() {
 	}
 	c.OrderHeeded = orderHeeded(e.newest.ContactRequests, page.ContactRequests)
 	c.NumberHeeded = numberHeeded(max(c.Records, e.newest.Total), len(page.ContactRequests))
-	c.IDCandidates, c.IDField = e.p.c.ids(e.target, e.newest.ContactRequests, page.ContactRequests)
+	c.IDCandidates, c.IDField = LearnID(e.p.c.o.IDFields, e.target, e.newest.ContactRequests, page.ContactRequests)
 }
 
 // conditional asks the last question again, to be answered only if something has changed.
@@ -322,47 +322,6 @@ func numberHeeded(known, got int) string {
 		return Yes
 	}
 	return Unknown
-}
-
-// ids are the configured names that every contact request has, each with another value, and the first of them that is
-// steady in a second reading.
-func (c *Client) ids(reference string, first, second []ContactRequest) (candidates []string, taken string) {
-	for _, name := range c.o.IDFields {
-		if !tellsApart(name, first) || !tellsApart(name, second) {
-			continue
-		}
-		candidates = append(candidates, name)
-		if taken == "" && steadyID(name, reference, first, second) {
-			taken = name
-		}
-	}
-	return candidates, taken
-}
-
-func tellsApart(name string, list []ContactRequest) bool {
-	seen := make(map[string]bool, len(list))
-	for _, r := range list {
-		id := r.ID(name)
-		if id == "" || seen[id] {
-			return false
-		}
-		seen[id] = true
-	}
-	return true
-}
-
-func steadyID(name, reference string, first, second []ContactRequest) bool {
-	ids := make(map[[16]byte][]string, len(second))
-	for _, r := range second {
-		f := r.Fingerprint(reference)
-		ids[f] = append(ids[f], r.ID(name))
-	}
-	for _, r := range first {
-		if later := ids[r.Fingerprint(reference)]; len(later) > 0 && !slices.Contains(later, r.ID(name)) {
-			return false
-		}
-	}
-	return true
 }
 
 // pathOf is a path fit to be shown: a name that does not look like one may be a value that somebody made a name of.

@@ -1,0 +1,212 @@
+package poller
+
+import (
+	"regexp"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// The dialect of an agency's API is learned from its answers: where records stand, how lists end, which sizes are taken. It
+// stands in the store; a hearing holds a copy. What tells contact requests apart is learned in identity.go.
+
+// pathToldEvery bounds how often another path is told, where two machines of the API answer in different ones.
+const pathToldEvery = time.Hour
+
+// shape is where the records of an operation were found before.
+func (a *agency) shape(op listings.Operation) listings.Shape {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	d := a.hearings[op].dialect
+	return listings.Shape{Path: d.Path, Known: d.Learned}
+}
+
+// learnPath remembers where the records of an operation were found, and says where it was elsewhere before. An answer
+// without records teaches nothing.
+func (a *agency) learnPath(op listings.Operation, reference string, e listings.Envelope, records int) error {
+	a.mu.Lock()
+	h := a.hearings[op]
+	same := h.dialect.Learned && h.dialect.Path == e.Path
+	quiet := time.Since(h.pathTold) < pathToldEvery
+	a.mu.Unlock()
+	if !e.Found || records == 0 || same {
+		return nil
+	}
+	told := false
+	err := a.updateOperation(op, func(tx *store.Tx, o *store.Operation) error {
+		before := *o
+		o.Path, o.Learned = e.Path, true
+		if told = before.Learned && before.Path != e.Path && !quiet; !told {
+			return nil
+		}
+		return appendEvent(tx, &events.WatchSchemaDrifted{
+			Common: events.Common{AgencyID: a.id, ObservedAt: e.Received}, Operation: string(op), PropertyReferenceID: reference,
+			Expected: "records at " + pointer(before.Path), Found: "records at " + pointer(e.Path),
+		})
+	})
+	if err == nil && told {
+		a.mu.Lock()
+		h.pathTold = time.Now()
+		a.mu.Unlock()
+		a.p.log.Warn("the answers have another shape", "agency", a.id, "operation", string(op))
+	}
+	return err
+}
+
+// looksLikePointer is what a pointer made of names looks like. Others are not told: nobody knows what they hold.
+var looksLikePointer = regexp.MustCompile(`^(/[A-Za-z_$][A-Za-z0-9_.-]{0,39}){1,4}$`)
+
+// pointer names a JSON pointer to people: that of the whole body is empty.
+func pointer(path string) string {
+	switch {
+	case path == "":
+		return "the root"
+	case looksLikePointer.MatchString(path):
+		return path
+	}
+	return "an odd name"
+}
+
+// sizeAgain is how often a page size that was refused is asked for again.
+const sizeAgain = 24 * time.Hour
+
+// firstSize is the page size to begin a walk with, where what is configured was refused; 0: what is configured.
+func (a *agency) firstSize(now time.Time) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h := a.hearings[listings.OperationInsertions]
+	if h.sizeTried.IsZero() {
+		h.sizeTried = a.began
+	}
+	if h.dialect.Size != 0 && now.Sub(h.sizeTried) < sizeAgain {
+		return h.dialect.Size
+	}
+	h.sizeTried = now
+	return 0
+}
+
+// endsAsBefore is how long an API is taken to end its lists as it last did. Where it ends them by refusing pages from then
+// on, and not by failing, that is believed afterwards.
+const endsAsBefore = 48 * time.Hour
+
+// endsEmpty says whether the agency's list is known to end with an empty page.
+func (a *agency) endsEmpty(now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at := a.hearings[listings.OperationInsertions].dialect.EndsEmpty
+	return !at.IsZero() && now.Sub(at) < endsAsBefore
+}
+
+// The larger a page, the fewer requests a walk costs. How many insertions the API gives at once is found by asking for more
+// with the first page of a walk: no request is made for that alone, unless it fails.
+
+// largerPages are tried one after the other, each by a walk of its own.
+var largerPages = []int{100, 200, 500, 1000}
+
+// largerPageAgain is how often a page that was too large is tried again; one that was fine before sooner.
+const (
+	largerPageAgain = 7 * 24 * time.Hour
+	lostPageAgain   = 24 * time.Hour
+)
+
+// largerPage is the size to read with where more than usual is known or hoped to do, and how many references the last walk
+// has shown. 0: the usual size, also as long as walks fail: a larger one would be asked for in vain, and each try be two.
+func (a *agency) largerPage(now time.Time) (size, known int, err error) {
+	failures, _, _ := a.walking.state()
+	a.mu.Lock()
+	h := a.hearings[listings.OperationInsertions]
+	d, last, published := h.dialect, h.lastWalk, a.known
+	a.mu.Unlock()
+	if !a.p.o.largerPages || d.Size != 0 || failures > 0 {
+		return 0, 0, nil
+	}
+	known = max(published, last.References)
+	next := nextPage(d, last, a.p.o.PageSize, a.p.client.Limits())
+	if next == 0 || now.Before(d.LargerAgain) {
+		return d.Largest, known, nil
+	}
+	var state store.Agency
+	err = a.p.store.View(func(tx *store.Tx) (err error) {
+		state, _, err = tx.Agency(a.id)
+		return err
+	})
+	if err != nil || !state.Baselined {
+		return d.Largest, known, err
+	}
+	return next, known, nil
+}
+
+// nextPage is the size to try beyond what is known after a walk; 0: none, because the list fits on a page as it is, or because
+// a larger one would be too much for us or take too long.
+func nextPage(d store.Dialect, v listings.Verdict, usual int, l listings.Limits) int {
+	if !v.Complete || v.References <= v.Fullest || v.Fullest == 0 {
+		return 0
+	}
+	for _, size := range largerPages {
+		if size <= max(usual, d.Largest, v.Fullest) {
+			continue
+		}
+		times := float64(size) / float64(v.Fullest)
+		if times*float64(v.Bytes) > float64(l.MaxBody)/2 || times*v.Took.Seconds() > l.Timeout.Seconds()/2 {
+			return 0
+		}
+		return size
+	}
+	return 0
+}
+
+// learnSizes is what is known after a walk that was to be read with a larger size, beside the one before.
+func learnSizes(d store.Dialect, before, v listings.Verdict, larger int, l listings.Limits, now time.Time) store.Dialect {
+	tried := larger > d.Largest
+	switch {
+	case v.TooLarge && tried:
+		d.LargerAgain = now.Add(largerPageAgain)
+	case v.TooLarge:
+		d.Largest, d.LargerAgain = smallerPage(larger), now.Add(lostPageAgain)
+	case !v.Complete || v.Size != larger: // nothing is known
+	case v.Took > l.Timeout/2:
+		d.Largest, d.LargerAgain = smallerPage(larger), now.Add(largerPageAgain)
+	case !tried:
+	case v.Fullest <= before.Fullest:
+		d.LargerAgain = now.Add(largerPageAgain)
+	default:
+		d.Largest = larger
+		if v.Fullest < larger && v.References > v.Fullest { // there is more: that is the API's bound
+			d.Largest, d.LargerAgain = v.Fullest, now.Add(largerPageAgain)
+		}
+	}
+	return d
+}
+
+// smallerPage is the size below another one; 0: the usual one.
+func smallerPage(than int) (size int) {
+	for _, s := range largerPages {
+		if s < than {
+			size = s
+		}
+	}
+	return size
+}
+
+// learnPage remembers what a walk says about the size of pages.
+func (a *agency) learnPage(larger int, v listings.Verdict, now time.Time) error {
+	a.mu.Lock()
+	h := a.hearings[listings.OperationInsertions]
+	before, last := h.dialect, h.lastWalk
+	h.lastWalk = v
+	a.mu.Unlock()
+	if larger == 0 {
+		return nil
+	}
+	after := learnSizes(before, last, v, larger, a.p.client.Limits(), now.UTC())
+	if after == before {
+		return nil
+	}
+	a.p.log.Debug("size of pages", "agency", a.id, "tried", larger, "largest", after.Largest)
+	return a.updateOperation(listings.OperationInsertions, func(_ *store.Tx, o *store.Operation) error {
+		o.Largest, o.LargerAgain = after.Largest, after.LargerAgain
+		return nil
+	})
+}

@@ -214,7 +214,6 @@ func (p *Poller) serve(ctx context.Context, t turn) error {
 		later()
 		return nil
 	}
-	growStack(0)
 	return a.while(ctx, func(ctx context.Context) error {
 		good, until, err := a.pollScheduled(ctx, t.reference)
 		if !good {
@@ -222,15 +221,6 @@ func (p *Poller) serve(ctx context.Context, t turn) error {
 		}
 		return err
 	}, later)
-}
-
-// growStack makes the stack of a poll as large as an answer with news needs it. Else it would be copied to a larger one twice while
-// a new contact request waits, and twice before.
-//
-//go:noinline
-func growStack(at byte) byte {
-	var room [16 << 10]byte
-	return room[at]
 }
 
 // idle waits until somebody wakes it or a time is over, at most a minute; zero: nobody knows how long it takes.

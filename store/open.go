@@ -83,9 +83,7 @@ type Store struct {
 
 	accepted Accepted
 
-	looked atomic.Int64 // bytes that were looked up since it was asked how many are mapped
-	mapped atomic.Int64 // bytes of files that were mapped when those of the store were given back
-	full   atomic.Bool  // it holds all that it may; see Housekeeping
+	full atomic.Bool // it holds all that it may; see Housekeeping
 }
 
 // Open locks and opens the store in o.Dir, or makes a new one where there is none. It holds an exclusive lock until

@@ -152,8 +152,6 @@ func key(parts ...string) []byte {
 // prefix is the beginning of all keys below parts.
 func prefix(parts ...string) []byte { return append(key(parts...), 0) }
 
-const onePage = 4 << 10
-
 // bucket is where something is to be looked up, or written; see get, put, delete, ascend and descend.
 func (tx *Tx) bucket(name []byte) *bolt.Bucket {
 	b := tx.tx.Bucket(name)

@@ -237,7 +237,7 @@ func (a *app) run(ctx context.Context) error {
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() { a.forward(watching) })
 	var watch errgroup.Group
-	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.keys, a.admitOthers, a.serve, a.serveHTTP, a.feel, a.ping, a.answer, a.watchdog, a.tend, stayLight} {
+	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.keys, a.admitOthers, a.serve, a.serveHTTP, a.feel, a.ping, a.answer, a.watchdog, a.tend} {
 		watch.Go(func() error {
 			defer stop()
 			return part(watching)
@@ -246,7 +246,6 @@ func (a *app) run(ctx context.Context) error {
 	if err := a.o.Notify.ready(); err != nil {
 		a.unheard(err)
 	}
-	leaveStart()
 	err := watch.Wait()
 	a.o.Log.Info("stopping; what waits is published, for at most 10 s; a second signal ends at once")
 	if err := a.o.Notify.stopping(); err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -82,17 +81,11 @@ var heavy = map[string][]string{
 
 var testsOnly = []string{"* (tests)"}
 
-// longFiles may have more than 400 lines, each for its reason.
-var longFiles = map[string]string{}
-
-const longestFile = 400
-
 // source is a Go file of this module.
 type source struct {
 	path, room string // with slashes, from the top
 	test       bool
 	imports    []string
-	lines      int
 }
 
 func TestEveryRoomImportsOnlyWhatItMay(t *testing.T) {
@@ -182,14 +175,6 @@ func TestNothingElseStandsAtTheTop(t *testing.T) {
 	}
 }
 
-func TestNoFileIsTooLongToRead(t *testing.T) {
-	for _, s := range sources(t) {
-		if !s.test && s.lines > longestFile && longFiles[s.path] == "" {
-			t.Errorf("%s has %d lines; split it, or give a reason", s.path, s.lines)
-		}
-	}
-}
-
 const top = "../.."
 
 // sources parses the imports of every Go file of the module, whatever its build constraints say.
@@ -244,7 +229,7 @@ func parse(t *testing.T, file string) source {
 		t.Fatal(err)
 	}
 	name = filepath.ToSlash(name)
-	s := source{path: name, room: path.Dir(name), test: strings.HasSuffix(name, "_test.go"), lines: bytes.Count(text, []byte("\n"))}
+	s := source{path: name, room: path.Dir(name), test: strings.HasSuffix(name, "_test.go")}
 	for _, i := range f.Imports {
 		imported, err := strconv.Unquote(i.Path.Value)
 		if err != nil {

@@ -31,7 +31,6 @@ func cmdRun(ctx context.Context, p *program, flags *RunCmd) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
-	collectSooner()
 	a, err := newApp(ctx, appOptions{
 		Base: c.Base, NATS: c.NATS, Poller: c.pollerOptions(), Log: log, Notify: newNotifier(lookup(p.environ)),
 		Keys: newKeyReader(p.environ, c, hup, log).run, Accept: *flags, Forwarders: forwarders,

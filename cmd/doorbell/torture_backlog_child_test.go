@@ -39,7 +39,6 @@ func runWithBacklog() error {
 		return err
 	}
 	log, _ := newLogger(os.Stderr, c.Base, terminal{})
-	collectSooner()
 	a, err := newApp(ctx, appOptions{Base: c.Base, NATS: c.NATS, Poller: c.pollerOptions(), Log: log})
 	if err != nil {
 		return err

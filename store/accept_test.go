@@ -53,7 +53,7 @@ func TestWhatIsFoundInTheDataDirectoryIsAcceptedOnlyWhenSaid(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir, backup := t.TempDir(), filepath.Join(t.TempDir(), "copy.db")
 			s := open(t, dir)
-			if _, err := store.ReceiveBackup(t.Context(), backup, false, into(s)); err != nil {
+			if _, err := store.ReceiveBackup(t.Context(), backup, false, store.Verify, into(s)); err != nil {
 				t.Fatal(err)
 			}
 			s.Close()

@@ -29,8 +29,8 @@ func (s *Store) Backup(w io.Writer, sized func(bytes int64)) error {
 }
 
 // ReceiveBackup makes the file of a backup at path: from what copy writes, beside it under another name, until all of it is on
-// disk, marked as a copy and verified. A file that is there is replaced only if so asked. Nothing is left of what fails.
-func ReceiveBackup(ctx context.Context, path string, replace bool, copy func(io.Writer) error) (r Report, err error) {
+// disk, verified and marked as a copy. A file that is there is replaced only if so asked. Nothing is left of what fails.
+func ReceiveBackup(ctx context.Context, path string, replace bool, verify Verifier, copy func(io.Writer) error) (r Report, err error) {
 	if _, err := os.Lstat(path); err == nil && !replace {
 		return r, &os.PathError{Op: "backup", Path: path, Err: os.ErrExist}
 	}
@@ -43,11 +43,11 @@ func ReceiveBackup(ctx context.Context, path string, replace bool, copy func(io.
 	if err != nil {
 		return r, err
 	}
-	if err := markCopy(made, time.Now()); err != nil {
-		return r, err
-	}
-	if r, err = Verify(ctx, made); err != nil || len(r.Findings) > 0 {
+	if r, err = verify(ctx, made); err != nil || len(r.Findings) > 0 {
 		return r, errors.Join(err, r.unsound())
+	}
+	if r.Copied, err = markCopy(made, time.Now()); err != nil {
+		return r, err
 	}
 	r.Path = path
 	if err := os.Rename(made, path); err != nil {
@@ -114,19 +114,19 @@ func globbed(path string) string {
 }
 
 // markCopy writes into a copy that it is one: run does not take it for the store that goes on.
-func markCopy(path string, at time.Time) error {
+func markCopy(path string, at time.Time) (time.Time, error) {
 	db, err := openFile(path, time.Second)
 	if err != nil {
-		return err
+		return at, err
 	}
-	s := &Store{db: db, path: path, now: time.Now, damaged: make(chan struct{})}
+	s := newStore(db, path, time.Now)
 	m, err := s.readMeta()
 	if err == nil && m == nil {
-		err = damaged(path, "unreadable identity")
+		err = emptyStore(path)
 	}
 	if err == nil {
 		m.Copied = at.UTC()
 		err = s.putMeta(*m)
 	}
-	return errors.Join(err, db.Close())
+	return at.UTC(), errors.Join(err, s.Close())
 }

@@ -27,7 +27,7 @@ func TestABackupHoldsWhatTheStoreHeldAtItsBeginning(t *testing.T) {
 	s := open(t, t.TempDir())
 	update(t, s, func(tx *store.Tx) error { _, err := tx.Append(event(t, "A100")); return err })
 	path := filepath.Join(t.TempDir(), "copy.db")
-	r, err := store.ReceiveBackup(t.Context(), path, false, into(s))
+	r, err := store.ReceiveBackup(t.Context(), path, false, store.Verify, into(s))
 	if err != nil || r.Events != 1 || r.StoreID != s.ID() || r.Copied.IsZero() || r.Path != path {
 		t.Fatalf("%v, %+v", err, r)
 	}
@@ -36,13 +36,13 @@ func TestABackupHoldsWhatTheStoreHeldAtItsBeginning(t *testing.T) {
 	}
 	update(t, s, func(tx *store.Tx) error { _, err := tx.Append(event(t, "A100")); return err })
 	first := contents(t, filepath.Dir(path))
-	if _, err := store.ReceiveBackup(t.Context(), path, false, into(s)); !errors.Is(err, fs.ErrExist) {
+	if _, err := store.ReceiveBackup(t.Context(), path, false, store.Verify, into(s)); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a backup was replaced: %v", err)
 	}
 	if again := contents(t, filepath.Dir(path)); len(again) != 1 || again["copy.db"] != first["copy.db"] {
 		t.Error("the refused backup left something behind")
 	}
-	if r, err := store.ReceiveBackup(t.Context(), path, true, into(s)); err != nil || r.Events != 2 {
+	if r, err := store.ReceiveBackup(t.Context(), path, true, store.Verify, into(s)); err != nil || r.Events != 2 {
 		t.Errorf("%v, %+v", err, r)
 	}
 	check(t, path)
@@ -67,7 +67,7 @@ func TestABackupThatFailsLeavesNothingBehind(t *testing.T) {
 		dir := t.TempDir()
 		old := filepath.Join(dir, "copy.db")
 		write(t, old, "an old backup")
-		if _, err := store.ReceiveBackup(t.Context(), old, true, c.copy); !errors.Is(err, c.want) {
+		if _, err := store.ReceiveBackup(t.Context(), old, true, store.Verify, c.copy); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 		if left := contents(t, dir); len(left) != 1 || left["copy.db"] != "an old backup" {
@@ -87,7 +87,7 @@ func TestABackupRemovesWhatKilledOnesLeftWhateverTheirNames(t *testing.T) {
 	}
 	var killed, atWork string
 	backup := func(name string, during func()) {
-		_, err := store.ReceiveBackup(t.Context(), filepath.Join(dir, name), false, func(w io.Writer) error {
+		_, err := store.ReceiveBackup(t.Context(), filepath.Join(dir, name), false, store.Verify, func(w io.Writer) error {
 			defer during()
 			return into(s)(w)
 		})
@@ -180,19 +180,19 @@ func TestACompactedStoreHoldsTheSameInLess(t *testing.T) {
 	o, asked := store.Options{Dir: dir, LockTimeout: 50 * time.Millisecond}, int64(0)
 	room := func(bytes int64) error { asked = bytes; return nil }
 	var locked *store.LockedError
-	if _, err := store.Compact(t.Context(), o, room); !errors.As(err, &locked) {
+	if _, err := store.Compact(t.Context(), o, store.Verify, room); !errors.As(err, &locked) {
 		t.Errorf("while it is open: %v", err)
 	}
 	s.Close()
 	before := contents(t, dir)
 	boom := errors.New("boom")
-	if _, err := store.Compact(t.Context(), o, func(int64) error { return boom }); !errors.Is(err, boom) {
+	if _, err := store.Compact(t.Context(), o, store.Verify, func(int64) error { return boom }); !errors.Is(err, boom) {
 		t.Errorf("without room: %v", err)
 	}
 	if after := contents(t, dir); len(after) != 2 || after["doorbell.db"] != before["doorbell.db"] {
 		t.Error("a refused compaction changed something")
 	}
-	done, err := store.Compact(t.Context(), o, room)
+	done, err := store.Compact(t.Context(), o, store.Verify, room)
 	if err != nil || done.Before < 32<<20 || done.After > 2<<20 || asked < done.After/2 {
 		t.Errorf("%+v, %v, asked for %d bytes", done, err, asked)
 	}

@@ -23,7 +23,7 @@ type Compacted struct {
 // Compact writes the store in o.Dir into a new file, without the space that it does not use, verifies it and puts it in the place
 // of the old one, which is not changed until then. room is asked before whether there is space for so many bytes. Nobody else
 // may have the store open: LockedError.
-func Compact(ctx context.Context, o Options, room func(bytes int64) error) (c Compacted, err error) {
+func Compact(ctx context.Context, o Options, verify Verifier, room func(bytes int64) error) (c Compacted, err error) {
 	if _, err := os.Stat(filepath.Join(o.Dir, fileName)); err != nil {
 		return c, fmt.Errorf("store: %w", err)
 	}
@@ -49,7 +49,7 @@ func Compact(ctx context.Context, o Options, room func(bytes int64) error) (c Co
 	if err := s.copyInto(ctx, made); err != nil {
 		return c, err
 	}
-	return s.replace(ctx, made)
+	return s.replace(ctx, made, verify)
 }
 
 // copyInto copies every entry into a new file and brings it to the disk.
@@ -59,7 +59,7 @@ func (s *Store) copyInto(ctx context.Context, path string) error {
 		return fmt.Errorf("store: %w", err)
 	}
 	into.AllocSize = compactBytes // and not much beyond what it holds
-	err = bolt.Compact(into, s.db, compactBytes)
+	err = s.guard(func() error { return bolt.Compact(into, s.db, compactBytes) })
 	err = errors.Join(err, ctx.Err(), into.Sync(), into.Close())
 	if err != nil {
 		return fmt.Errorf("store: copy: %w", err)
@@ -68,8 +68,8 @@ func (s *Store) copyInto(ctx context.Context, path string) error {
 }
 
 // replace puts a new file in the place of the old one, when it is sound and holds the same.
-func (s *Store) replace(ctx context.Context, made string) (c Compacted, err error) {
-	r, err := Verify(ctx, made)
+func (s *Store) replace(ctx context.Context, made string, verify Verifier) (c Compacted, err error) {
+	r, err := verify(ctx, made)
 	if err = errors.Join(err, r.unsound()); err != nil {
 		return c, err
 	}

@@ -2,29 +2,33 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"runtime"
 	"runtime/debug"
 	"strings"
 )
 
-// guard runs what touches the mapped file. Where the file is damaged, a page may lead to where nothing is mapped, or be none;
-// bbolt then faults or panics. That, and an entry whose seal does not hold, ends as an ErrDamaged, after which the store is
-// read and written no more: see Damaged. Any other panic is a mistake in a program, and stays one.
-func (s *Store) guard(f func() error) (err error) {
-	if broken := s.broken.Load(); broken != nil {
-		return *broken
-	}
+// guarded runs what touches the mapped file. Where the file is damaged, a page may lead to where nothing is mapped, or be none;
+// bbolt then faults or panics. That, and an entry whose seal does not hold, becomes an ErrDamaged. Any other panic is a mistake
+// in a program, and stays one.
+func guarded(path string, f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			err = damaged(s.path, whyDamaged(r))
-		}
-		if errors.Is(err, ErrDamaged) && s.broken.CompareAndSwap(nil, &err) {
-			close(s.damaged)
+			err = damaged(path, whyDamaged(r))
 		}
 	}()
 	return f()
+}
+
+// guard is guarded for an open store, which after damage is read and written no more.
+func (s *Store) guard(f func() error) (err error) {
+	if err := s.Damage(); err != nil {
+		return err
+	}
+	if err = guarded(s.path, f); errors.Is(err, ErrDamaged) && s.broken.CompareAndSwap(nil, &err) {
+		close(s.damaged)
+	}
+	return err
 }
 
 // Damaged is closed when damage was met. From then on View and Update return that ErrDamaged, which Damage returns too. The
@@ -37,10 +41,6 @@ func (s *Store) Damage() error {
 		return *broken
 	}
 	return nil
-}
-
-func damaged(path, why string) error {
-	return fmt.Errorf("%w: %s: %s", ErrDamaged, path, why)
 }
 
 // whyDamaged says in our words what a panic in a transaction means, and panics again where it is none of a damaged file.

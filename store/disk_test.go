@@ -55,7 +55,7 @@ func TestOnAFullDiskNothingIsLostAndNothingIsLeft(t *testing.T) {
 	fill()
 	entries := func() int { return len(contents(t, dir)) + len(filesIn(t, disk)) }
 	before := entries()
-	if _, err := store.ReceiveBackup(t.Context(), filepath.Join(disk, "copy.db"), false, into(s)); !errors.Is(err, store.ErrNoSpace) {
+	if _, err := store.ReceiveBackup(t.Context(), filepath.Join(disk, "copy.db"), false, store.Verify, into(s)); !errors.Is(err, store.ErrNoSpace) {
 		t.Errorf("backup: %v", err)
 	}
 	trimmed := 0
@@ -69,7 +69,7 @@ func TestOnAFullDiskNothingIsLostAndNothingIsLeft(t *testing.T) {
 		t.Errorf("after %d were trimmed the log holds %v", trimmed, got)
 	}
 	s.Close()
-	_, err := store.Compact(t.Context(), store.Options{Dir: dir}, func(int64) error { return nil })
+	_, err := store.Compact(t.Context(), store.Options{Dir: dir}, store.Verify, func(int64) error { return nil })
 	if trimmed < 30 && err == nil {
 		t.Error("there was space to compact on a full disk")
 	}
@@ -81,11 +81,11 @@ func TestOnAFullDiskNothingIsLostAndNothingIsLeft(t *testing.T) {
 	if n, err := s.Trim(now, 100); err != nil || n+trimmed != 39 {
 		t.Errorf("%d and %d were trimmed: %v", trimmed, n, err)
 	}
-	if _, err := store.ReceiveBackup(t.Context(), filepath.Join(disk, "copy.db"), false, into(s)); err != nil {
+	if _, err := store.ReceiveBackup(t.Context(), filepath.Join(disk, "copy.db"), false, store.Verify, into(s)); err != nil {
 		t.Error(err)
 	}
 	s.Close()
-	if _, err := store.Compact(t.Context(), store.Options{Dir: dir}, func(int64) error { return nil }); err != nil {
+	if _, err := store.Compact(t.Context(), store.Options{Dir: dir}, store.Verify, func(int64) error { return nil }); err != nil {
 		t.Error(err)
 	}
 }

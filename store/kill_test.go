@@ -10,7 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,12 +23,36 @@ import (
 // busyIn names the directory in which this program, instead of testing, keeps a store busy until it is killed.
 const busyIn = "STORE_TEST_BUSY_IN"
 
+// verifyIt names the file that this program, instead of testing, verifies: damage may end it.
+const verifyIt = "STORE_TEST_VERIFY"
+
 func TestMain(m *testing.M) {
+	if path := os.Getenv(verifyIt); path != "" {
+		limitMemory(3 << 30)
+		r, err := store.Verify(context.Background(), path)
+		fmt.Println(r.Findings, err)
+		if errors.Is(err, store.ErrDamaged) || len(r.Findings) > 0 {
+			os.Exit(74)
+		}
+		if err != nil {
+			os.Exit(78)
+		}
+		return
+	}
 	if dir := os.Getenv(busyIn); dir != "" {
 		fmt.Fprintln(os.Stderr, busy(dir))
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
+}
+
+// limitMemory ends the process where it would take all memory: there are files that let bbolt run in a circle.
+func limitMemory(bytes uint64) {
+	debug.SetMaxStack(64 << 20)
+	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: bytes, Max: bytes}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
 // busy appends, publishes, trims, copies and compacts without end, and prints the newest sequence after each commit.
@@ -57,9 +83,9 @@ func busy(dir string) error {
 				return errors.Join(err, failed)
 			}
 		}
-		_, err = store.ReceiveBackup(context.Background(), filepath.Join(dir, "copy"), true, into(s))
+		_, err = store.ReceiveBackup(context.Background(), filepath.Join(dir, "copy"), true, store.Verify, into(s))
 		if err = errors.Join(err, s.Close()); err == nil {
-			_, err = store.Compact(context.Background(), store.Options{Dir: dir}, func(int64) error { return nil })
+			_, err = store.Compact(context.Background(), store.Options{Dir: dir}, store.Verify, func(int64) error { return nil })
 		}
 	}
 	return err

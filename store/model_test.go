@@ -125,7 +125,7 @@ func (m *model) kill(rt *rapid.T) {
 // restore goes on with a backup, in another place.
 func (m *model) restore(rt *rapid.T) {
 	dir := m.fresh(rt)
-	if _, err := store.ReceiveBackup(context.Background(), filepath.Join(dir, "doorbell.db"), false, into(m.s)); err != nil {
+	if _, err := store.ReceiveBackup(context.Background(), filepath.Join(dir, "doorbell.db"), false, store.Verify, into(m.s)); err != nil {
 		rt.Fatal(err)
 	}
 	m.s.Close()
@@ -135,7 +135,7 @@ func (m *model) restore(rt *rapid.T) {
 func (m *model) compact(rt *rapid.T) {
 	dir := filepath.Dir(m.s.Path())
 	m.s.Close()
-	if _, err := store.Compact(context.Background(), store.Options{Dir: dir}, func(int64) error { return nil }); err != nil {
+	if _, err := store.Compact(context.Background(), store.Options{Dir: dir}, store.Verify, func(int64) error { return nil }); err != nil {
 		rt.Fatal(err)
 	}
 	m.open(rt, dir, store.Options{})

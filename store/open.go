@@ -11,11 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 )
 
 // schemaVersion is the form of the file; another one is refused. 1 to 5 had no seals, and were never released.
@@ -54,6 +52,10 @@ type Options struct {
 	LockTimeout time.Duration    // how long to wait for the lock; default 2 s
 	Now         func() time.Time // default time.Now
 
+	// Check is asked about a file that is there before anything is written to it: pages that it takes for free are overwritten. What it
+	// returns, Open returns. nil: nobody is asked.
+	Check func(path string) error
+
 	Restored bool // accept a store that was put here: a backup, or one that store-id does not name
 	Moved    bool // BaseURL is the new address of the API that the store remembers
 	Fresh    bool // set aside what is there, under a name with the time, and begin anew; only for Open
@@ -80,6 +82,8 @@ type Store struct {
 
 	broken  atomic.Pointer[error] // by damage that was met
 	damaged chan struct{}         // is closed then
+
+	lastCommit atomic.Int64 // number of the last one of ours
 
 	accepted Accepted
 
@@ -113,6 +117,9 @@ func Open(o Options) (s *Store, err error) {
 	if err := refuseLost(path, stated); err != nil {
 		return nil, err
 	}
+	if err := checkFile(o, path); err != nil {
+		return nil, err
+	}
 	db, err := openFile(path, o.LockTimeout)
 	if errors.Is(err, errReplaced) {
 		return Open(o)
@@ -120,12 +127,17 @@ func Open(o Options) (s *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s = &Store{db: db, path: path, now: o.Now, damaged: make(chan struct{}), accepted: Accepted{Aside: aside}}
+	s = newStore(db, path, o.Now)
+	s.accepted.Aside = aside
 	removeParts(path, 0) // a Compact that was killed: this one has the lock
 	if err := s.identify(o, stated); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
+}
+
+func newStore(db *bolt.DB, path string, now func() time.Time) *Store {
+	return &Store{db: db, path: path, now: now, damaged: make(chan struct{})}
 }
 
 // refuseLost stops a store that was truncated or deleted from being taken for a new one: everything would be announced
@@ -142,68 +154,11 @@ func refuseLost(path, stated string) error {
 	return nil
 }
 
-// errReplaced: while we waited for the lock, another file has taken the place of the one that we have opened. What is written
-// to ours is lost, and the lock of it keeps nobody out.
-var errReplaced = errors.New("the store was replaced")
-
-// isAt says whether an open file is still the one at a path.
-func isAt(f *os.File, path string) bool {
-	ours, err := f.Stat()
-	there, err2 := os.Stat(path)
-	return err == nil && err2 == nil && os.SameFile(ours, there)
-}
-
-// openFile opens the bbolt file. A damaged file can make bbolt panic; that becomes an ErrDamaged. See errReplaced.
-func openFile(path string, wait time.Duration) (db *bolt.DB, err error) {
-	if err := refuseCut(path); err != nil {
-		return nil, err
+func checkFile(o Options, path string) error {
+	if info, err := os.Stat(path); o.Check == nil || err != nil || info.Size() == 0 {
+		return nil
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			db, err = nil, damaged(path, fmt.Sprint(r))
-		}
-	}()
-	var f *os.File
-	db, err = bolt.Open(path, 0o600, &bolt.Options{
-		Timeout: wait, FreelistType: bolt.FreelistMapType, InitialMmapSize: mapAhead,
-		OpenFile: func(name string, flag int, perm os.FileMode) (_ *os.File, err error) {
-			f, err = os.OpenFile(name, flag, perm)
-			return f, err
-		},
-	})
-	switch {
-	case err == nil && !isAt(f, path):
-		return nil, errors.Join(errReplaced, db.Close())
-	case err == nil:
-		db.AllocSize = growBy
-		return db, ownersAlone(db)
-	case errors.Is(err, berrors.ErrTimeout):
-		return nil, &LockedError{Path: path, PID: lockHolder(path)}
-	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
-		return nil, damaged(path, err.Error())
-	case errors.Is(err, syscall.ENOSPC):
-		return nil, fmt.Errorf("%w: %s", ErrNoSpace, path)
-	}
-	return nil, fmt.Errorf("store: %w", err)
-}
-
-// mapAhead is how far beyond its end the file is mapped, which costs addresses and no memory. When it outgrows that, a commit
-// has to map it anew, and waits until nobody reads.
-const mapAhead = (16 << 30) * int(^uint(0)>>63) // none where addresses are short
-
-// growBy is how much larger the file becomes when it is full.
-const growBy = 4 << 20
-
-// ownersAlone takes away what a copy or a careless hand may have allowed to others: the file holds people.
-func ownersAlone(db *bolt.DB) error {
-	info, err := os.Stat(db.Path())
-	if err == nil && info.Mode().Perm()&0o077 != 0 {
-		err = os.Chmod(db.Path(), 0o600)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("store: %w", err), db.Close())
-	}
-	return nil
+	return o.Check(path)
 }
 
 // identify reads who the store is, refuses a foreign one, and makes the identity of a new one.
@@ -213,7 +168,7 @@ func (s *Store) identify(o Options, stated string) error {
 		return err
 	}
 	if found == nil && o.BaseURL == "" {
-		return fmt.Errorf("%w: %s is empty; doorbell run fills it", ErrDamaged, s.path)
+		return emptyStore(s.path)
 	}
 	if found == nil {
 		if found, err = s.create(o); err != nil {

@@ -6,9 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	bolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 )
 
 // OpenReadOnly opens the store in o.Dir as it is: nothing is made, mended or migrated, and what Open would refuse is
@@ -33,33 +30,11 @@ func OpenReadOnly(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, path: path, now: time.Now, damaged: make(chan struct{})}
+	s := newStore(db, path, time.Now)
 	if err := s.recognise(o, stated); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
-}
-
-// openAsItIs opens a file to be read; free asks also for what is free in it, which a file that nobody trusts may tell wrongly.
-func openAsItIs(path string, wait time.Duration, free bool) (db *bolt.DB, err error) {
-	if err := refuseCut(path); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			db, err = nil, damaged(path, fmt.Sprint(r))
-		}
-	}()
-	db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: wait, ReadOnly: true, PreLoadFreelist: free, FreelistType: bolt.FreelistMapType})
-	switch {
-	case errors.Is(err, berrors.ErrTimeout):
-		return nil, &LockedError{Path: path, PID: lockHolder(path)}
-	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
-		return nil, damaged(path, err.Error())
-	case err != nil:
-		return nil, fmt.Errorf("store: %w", err)
-	}
-	return db, nil
 }
 
 // recognise is identify without writing.
@@ -69,7 +44,7 @@ func (s *Store) recognise(o Options, stated string) error {
 		return err
 	}
 	if found == nil {
-		return fmt.Errorf("%w: %s is empty; doorbell run fills it", ErrDamaged, s.path)
+		return emptyStore(s.path)
 	}
 	s.meta = *found
 	return s.refuseForeign(o, stated)

@@ -54,12 +54,14 @@ func (s *Store) update(fn func(*Tx) error) error {
 		if err := own.flush(); err != nil {
 			return err
 		}
-		if broken := s.broken.Load(); broken != nil { // by somebody who reads, meanwhile
-			return *broken
+		if err := s.Damage(); err != nil { // somebody who reads has met it meanwhile
+			return err
 		}
+		id := tx.ID()
 		if err := tx.Commit(); err != nil {
 			return commitError(err)
 		}
+		s.lastCommit.Store(int64(id))
 		return nil
 	})
 	if err != nil {
@@ -124,8 +126,15 @@ func commitError(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 }
 
+// begin wraps a transaction. One that sees less than was committed reads a file whose newer head is damaged: bbolt falls back
+// on the other one.
 func (s *Store) begin(tx *bolt.Tx) *Tx {
-	return &Tx{tx: tx, store: s, names: map[string]*fieldNames{}, known: map[string]*forms{}, groups: map[string]*group{}}
+	last := s.lastCommit.Load()
+	own := &Tx{tx: tx, store: s, names: map[string]*fieldNames{}, known: map[string]*forms{}, groups: map[string]*group{}}
+	if int64(own.commit()) < last {
+		panic(damagef("its head is not the one that was written last"))
+	}
+	return own
 }
 
 // OnAppend lets wake be called after every commit that appended events to the log of an agency, by who has committed: it must

@@ -20,7 +20,7 @@ func openStopped(b Base) (*store.Store, error) {
 		return nil, failed(fmt.Errorf("no daemon answers, and there is no store in %s", b.DataDir),
 			"set DOORBELL_DATA_DIR to the data directory of the daemon")
 	}
-	s, err := store.Open(store.Options{Dir: b.DataDir})
+	s, err := store.Open(store.Options{Dir: b.DataDir, Check: soundFile})
 	var locked *store.LockedError
 	if errors.As(err, &locked) {
 		return nil, unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), adviceOnHolder)

@@ -134,7 +134,7 @@ func portInUse(address string) error {
 func (a *app) openStore(context.Context) error {
 	accept := a.o.Accept
 	s, err := store.Open(store.Options{
-		Dir: a.o.Base.DataDir, BaseURL: a.o.Poller.API.BaseURL, Restored: accept.Restored, Moved: accept.Moved, Fresh: accept.Fresh,
+		Dir: a.o.Base.DataDir, BaseURL: a.o.Poller.API.BaseURL, Restored: accept.Restored, Moved: accept.Moved, Fresh: accept.Fresh, Check: soundFile,
 	})
 	if err != nil {
 		return storeError(err, a.o.Base.DataDir)
@@ -155,6 +155,10 @@ func (a *app) openStore(context.Context) error {
 func storeError(err error, dir string) error {
 	var locked *store.LockedError
 	switch {
+	case errors.Is(err, store.ErrEmpty):
+		return ioError(err, "")
+	case errors.Is(err, store.ErrDamaged):
+		return err
 	case errors.As(err, &locked):
 		// And not 78: a command lets go of it, and a supervisor has to try again until then.
 		return ioError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "stop the other doorbell, wait if it is a command as verify, or give this one a data directory of its own")
@@ -162,9 +166,6 @@ func storeError(err error, dir string) error {
 		return configError(err, "")
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
 		return configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), fmt.Sprintf("let the user that runs doorbell write to %s, or choose another directory", dir))
-	}
-	if errors.Is(err, store.ErrDamaged) {
-		return ioError(err, "doorbell verify --file PATH says whether a backup is sound")
 	}
 	return ioError(err, fmt.Sprintf("look at %s and at the space on its disk", dir))
 }
@@ -237,7 +238,7 @@ func (a *app) run(ctx context.Context) error {
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() { a.forward(watching) })
 	var watch errgroup.Group
-	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.keys, a.admitOthers, a.serve, a.serveHTTP, a.feel, a.ping, a.answer, a.watchdog, a.tend} {
+	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.keys, a.admitOthers, a.serve, a.serveHTTP, a.feel, a.ping, a.answer, a.watchdog, a.tend, a.damage} {
 		watch.Go(func() error {
 			defer stop()
 			return part(watching)
@@ -246,7 +247,7 @@ func (a *app) run(ctx context.Context) error {
 	if err := a.o.Notify.ready(); err != nil {
 		a.unheard(err)
 	}
-	err := watch.Wait()
+	err := a.wait(&watch)
 	a.o.Log.Info("stopping; what waits is published, for at most 10 s; a second signal ends at once")
 	if err := a.o.Notify.stopping(); err != nil {
 		a.unheard(err)
@@ -270,8 +271,38 @@ func (a *app) run(ctx context.Context) error {
 	return a.ended(err)
 }
 
+// damage ends everything when the store was found damaged, whoever found it: what is done from then on is done on a guess.
+func (a *app) damage(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-a.store.Damaged():
+		return a.store.Damage()
+	}
+}
+
+// wait waits for all parts; but not for long for those that a damaged store holds up.
+func (a *app) wait(watch *errgroup.Group) error {
+	done := make(chan error, 1)
+	go func() { done <- watch.Wait() }()
+	select {
+	case err := <-done:
+		return err
+	case <-a.store.Damaged():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(drainLimit):
+		return a.store.Damage()
+	}
+}
+
 // ended gives the end of a part its exit code.
 func (a *app) ended(err error) error {
+	if damage := a.store.Damage(); damage != nil {
+		return damage // and not what came of it
+	}
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return nil
 	}

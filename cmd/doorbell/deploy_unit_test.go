@@ -51,7 +51,7 @@ func TestTheUnitHandsOverEverySecretThatIsThere(t *testing.T) {
 
 func TestTheUnitDoesNotRestartWhatARestartDoesNotMend(t *testing.T) {
 	text := readText(t, unitFile)
-	has(t, text, fmt.Sprintf("\nRestartPreventExitStatus=%d %d\n", exitConfig, exitUsage), "\nRestart=on-failure\n", "\nType=notify\n")
+	has(t, text, fmt.Sprintf("\nRestartPreventExitStatus=%d\n", exitConfig), "\nRestart=on-failure\n", "\nType=notify\n")
 }
 
 // asPID1 makes a systemd of its own the first process of new namespaces, with nothing but the unit to start: $1 is a folder with

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/store"
 )
 
 // Exit codes. They are a contract with supervisors: 78 must not be restarted, the others may be.
@@ -61,6 +62,11 @@ func outcome(err error) (code int, sentences []string, hint string) {
 	var config *ConfigError
 	if errors.As(err, &config) {
 		return exitConfig, config.Sentences(), "`doorbell config` shows what is in effect and where it comes from"
+	}
+	var damage *store.DamagedError
+	if errors.As(err, &damage) { // whatever was tried, and whatever else came of it
+		return exitIO, []string{damage.Error()}, "stop doorbell, put the newest backup that `doorbell verify --file PATH` calls sound in the place of that file, and start once with " +
+			"`doorbell run --restored`; what was announced since is taken from the stream"
 	}
 	var known *exitError
 	if errors.As(err, &known) {

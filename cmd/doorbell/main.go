@@ -13,6 +13,9 @@ import (
 )
 
 func main() {
+	if asVerifier() {
+		return
+	}
 	ctx := untilSignal(context.Background())
 	os.Exit(Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
 }

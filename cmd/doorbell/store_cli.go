@@ -86,7 +86,7 @@ func cmdBackup(ctx context.Context, p *program, c *BackupCmd) error {
 	if same(c.File, filepath.Join(config.Base.DataDir, storeFile)) {
 		return usageError("FILE is the store itself", "give a backup another name, best on another disk")
 	}
-	r, err := store.ReceiveBackup(ctx, c.File, c.Force, func(w io.Writer) error {
+	r, err := store.ReceiveBackup(ctx, c.File, c.Force, verifyFile, func(w io.Writer) error {
 		return copyStore(ctx, config.Base, w, filepath.Dir(c.File))
 	})
 	if err != nil {
@@ -224,7 +224,7 @@ func (v *verified) look(ctx context.Context, p *program, config *Config, c *Veri
 
 func verifyStore(ctx context.Context, b Base, file string) (store.Report, error) {
 	if file != "" {
-		r, err := store.Verify(ctx, file)
+		r, err := verifyFile(ctx, file)
 		var locked *store.LockedError
 		if errors.As(err, &locked) {
 			return r, unavailable(err, "leave out --file to look at the store of the daemon that holds it")
@@ -243,7 +243,7 @@ func verifyStore(ctx context.Context, b Base, file string) (store.Report, error)
 		return r, err
 	}
 	kept.Close()
-	r, err = store.Verify(ctx, filepath.Join(b.DataDir, storeFile))
+	r, err = verifyFile(ctx, filepath.Join(b.DataDir, storeFile))
 	return r, asStoreError(err, b.DataDir)
 }
 
@@ -266,13 +266,17 @@ func verifyCopy(ctx context.Context, b Base) (r store.Report, err error) {
 		return r, err
 	}
 	defer done()
-	r, err = store.ReceiveBackup(ctx, filepath.Join(dir, storeFile), false, func(w io.Writer) error {
+	r, err = store.ReceiveBackup(ctx, filepath.Join(dir, storeFile), false, verifyFile, func(w io.Writer) error {
 		return client.Backup(ctx, w, func(bytes int64) error { return needSpace(b.DataDir, bytes) })
 	})
 	if errors.Is(err, ops.ErrNoAnswer) {
 		err = errors.New("the daemon stopped meanwhile") // and not: none runs
 	}
 	r.Path, r.Copied = filepath.Join(b.DataDir, storeFile), time.Time{}
+	var damage *store.DamagedError
+	if errors.As(err, &damage) { // and not of the copy
+		damage.Path = r.Path
+	}
 	if len(r.Findings) > 0 {
 		return r, nil
 	}
@@ -305,7 +309,7 @@ func cmdCompact(ctx context.Context, p *program, c *CompactCmd) error {
 		return err
 	}
 	dir := config.Base.DataDir
-	done, err := store.Compact(ctx, store.Options{Dir: dir}, func(bytes int64) error { return needSpace(dir, bytes) })
+	done, err := store.Compact(ctx, store.Options{Dir: dir, Check: soundFile}, verifyFile, func(bytes int64) error { return needSpace(dir, bytes) })
 	var locked *store.LockedError
 	switch {
 	case errors.As(err, &locked):

@@ -1,0 +1,120 @@
+package main
+
+import (
+	bytewise "encoding/binary"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// mustBeDamage wants the end of a process that met damage: 74, one sentence that names the file, what to do, and no trace.
+func (s scene) mustBeDamage(t *testing.T, what string, code int, stderr string) {
+	t.Helper()
+	if code != exitIO {
+		t.Errorf("%s: exit code %d, want %d", what, code, exitIO)
+	}
+	has(t, stderr, "doorbell: damaged store: "+filepath.Join(s.dir, storeFile)+": ", "backup", "doorbell run --restored")
+	if regexp.MustCompile("goroutine |panic|assert").MatchString(stderr) {
+		t.Errorf("%s: %s", what, stderr)
+	}
+	if n := strings.Count(stderr, "damaged store"); n != 1 {
+		t.Errorf("%s: said %d times:\n%s", what, n, stderr)
+	}
+}
+
+// spoilLeaves changes the high byte of the size of the first key in every leaf page of the store, in place, as a disk does.
+func (s scene) spoilLeaves(t *testing.T) {
+	t.Helper()
+	path := filepath.Join(s.dir, storeFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for at := 8192; at+4096 <= len(text); at += 4096 {
+		if bytewise.NativeEndian.Uint16(text[at+8:]) == 2 && bytewise.NativeEndian.Uint64(text[at:]) == uint64(at/4096) {
+			if _, err := f.WriteAt([]byte{text[at+16+8+3] ^ 0x7f}, int64(at+16+8+3)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestAStoreThatIsDamagedWhileItIsStoppedEndsTheStart(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	s.usedBefore(t)
+	path := filepath.Join(s.dir, storeFile)
+	whole := readText(t, path)
+	for name, spoil := range map[string]func(){
+		"leaves": func() { s.spoilLeaves(t) },
+		"pages":  func() { overwrite(t, path, 5*4096, strings.Repeat("x", 6*4096)) },
+	} {
+		spoil()
+		before := tree(t, s.dir)
+		for _, args := range [][]string{{"run"}, {"run", "--restored"}, {"verify"}, {"backup", filepath.Join(t.TempDir(), "copy")}, {"compact"}} {
+			c := launch(t, s.environ, args...)
+			code := c.exit(t)
+			if args[0] == "verify" && strings.Contains(c.stdout.String(), "is damaged") { // with findings
+				if code != exitIO {
+					t.Errorf("%s: exit code %d", name, code)
+				}
+				continue
+			}
+			if args[0] == "backup" {
+				if code != exitIO {
+					t.Errorf("%s: exit code %d", name, code)
+				}
+				continue
+			}
+			s.mustBeDamage(t, name+": "+args[0], code, c.stderr.String())
+		}
+		mustBeUntouched(t, s.dir, before)
+		overwrite(t, path, 0, whole)
+	}
+	s.usedBefore(t)
+}
+
+func overwrite(t *testing.T, path string, at int64, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt([]byte(text), at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAStoreThatIsDamagedWhileItIsReadEndsTheDaemon changes the file beneath a running daemon, which then meets it, however soon.
+func TestAStoreThatIsDamagedWhileItIsReadEndsTheDaemon(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	d := launch(t, s.environ, "run")
+	sub := subscribeTo(t, natsURL(t, s.dir))
+	sub.baselined(t, "A100")
+	sub.request(t, s.ring(t, "A100"))
+	s.spoilLeaves(t)
+	s.ring(t, "A100")
+	select {
+	case <-d.gone:
+	case <-time.After(patience):
+		t.Fatalf("it goes on:\n%s", d.stderr.String())
+	}
+	s.mustBeDamage(t, "run", d.exit(t), lastLines(d.stderr.String(), 2))
+	d = launch(t, s.environ, "run")
+	s.mustBeDamage(t, "again", d.exit(t), d.stderr.String())
+}
+
+func lastLines(text string, n int) string {
+	all := lines(text)
+	return strings.Join(all[max(0, len(all)-n):], "\n")
+}

@@ -92,8 +92,14 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 	if err != nil {
 		return nil, err
 	}
-	page.Path, page.Found = string(l.path), l.doc != nil
-	var read []byte
+	var digests []byte
+	for element := range l.records() {
+		digest := element.digest(c.unread, true)
+		digests = append(digests, digest[:]...)
+	}
+	if page.located(x, l, e.totalOf(l, l.count(), x.header), digests) {
+		return page, nil
+	}
 	for element := range l.records() {
 		if !isFilled(element) {
 			page.Unreadable++
@@ -104,11 +110,7 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 			return nil, x.drift("contact requests of what was asked for", other)
 		}
 		page.ContactRequests = append(page.ContactRequests, r)
-		digest := r.decoded.digest(c.unread, true)
-		read = append(append(read, digest[:]...), strings.Join(append(slices.Clip(r.Defects), ""), "\n")...)
 	}
-	page.Total = e.totalOf(l, l.count(), x.header)
-	page.conclude(x, read)
 	return page, nil
 }
 

@@ -91,7 +91,7 @@ func (v value) appendCanonical(b []byte, ignore [][]string, scores int) []byte {
 // canonicalMembers are the members of an object by their names in UTF-16, as RFC 8785 has it.
 func (v value) canonicalMembers() []value {
 	list := v.collect()
-	slices.SortFunc(list, func(a, b value) int { return compareUTF16(a.called().text, b.called().text) })
+	slices.SortStableFunc(list, func(a, b value) int { return compareUTF16(a.called().text, b.called().text) })
 	return list
 }
 

@@ -17,7 +17,7 @@ type Envelope struct {
 	Total          int       // how many records there are, as the API says; -1 if it does not
 	Path           string    // JSON pointer to the list of records: the shape of the answer; "" is the root
 	Body           Sum       // of the body, and of a total in a header
-	Records        Sum       // of what is read of it: the digests of its records in their order, where they stand, and the total
+	Records        Sum       // of the digests of its records in their order, where they stand, and the total
 	Date           time.Time // the API's clock, to the second; zero if it did not say
 	Sent, Received time.Time // our clock, before the request and after the last byte
 	Size           int       // how many records were asked for; 0: it was left to the API
@@ -31,8 +31,8 @@ type Envelope struct {
 	ETag, LastModified string
 	// NotModified: the answer is the one that Expect names. It holds no records, and no hashes or validators either.
 	NotModified bool
-	// Same: the caller knows the answer. If it is the same byte by byte it was not decoded: it holds no records, path or
-	// total, all of which are as they were. Else all of it is there that digests leave out.
+	// Same: the caller knows the answer, and its records are not read. If it is the same byte by byte it was not decoded, and
+	// holds no path or total either, which are as they were; else of insertions there is what digests leave out.
 	Same bool
 }
 
@@ -52,11 +52,12 @@ func (e *Envelope) recognise(x *exchange) bool {
 	return e.Same
 }
 
-// conclude hashes what was read of the records, and says whether the caller knows it.
-func (e *Envelope) conclude(x *exchange, records []byte) {
-	rest := fmt.Sprintf("%d %d %t %s", e.Total, e.Unreadable, e.Found, e.Path)
-	e.Records = sumOf(append(records, rest...))
+// located notes where the records were found, hashes their digests, and says whether the caller knows them.
+func (e *Envelope) located(x *exchange, l list, total int, digests []byte) bool {
+	e.Path, e.Found, e.Total = string(l.path), l.doc != nil, total
+	e.Records = sumOf(fmt.Appendf(digests, " %d %d %t %s", e.Total, e.Unreadable, e.Found, e.Path))
 	e.Same = x.expect.Known != nil && x.expect.Known(e.Records)
+	return e.Same
 }
 
 // Shape is where the records of an operation of an agency were found before.
@@ -141,11 +142,10 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 	if err != nil {
 		return nil, err
 	}
-	page.Path, page.Found = string(l.path), l.doc != nil
-	var read []byte
-	total, ignored, watched := 0, tokens(c.o.IgnoreInsertions), Watched(c.o.IgnoreInsertions)
+	var found []value
+	var digests []byte
+	ignored, watched := tokens(c.o.IgnoreInsertions), Watched(c.o.IgnoreInsertions)
 	for element := range l.records() {
-		total++
 		v, reference := referenced(element)
 		if reference == "" {
 			page.Unreadable++
@@ -154,14 +154,19 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 		if element.isForeign(x.request.AgencyID) || v.isForeign(x.request.AgencyID) {
 			return nil, x.drift("insertions of the agency that was asked for", "one of another")
 		}
-		i := Insertion{Reference: reference}
-		v, i.Record, i.Defects = compact(v)
-		i.Digest, i.Marks = v.digest(ignored, false), v.marks(watched)
-		read = append(append(read, i.Digest[:]...), strings.Join(append(slices.Clip(i.Defects), reference, ""), "\n")...)
+		i := Insertion{Reference: reference, Digest: v.digest(ignored, false), Marks: v.marks(watched)}
+		found, digests = append(found, v), append(append(digests, i.Digest[:]...), reference...)
 		page.Insertions = append(page.Insertions, i)
 	}
-	page.Total = e.totalOf(l, total, x.header)
-	page.conclude(x, read)
+	if page.located(x, l, e.totalOf(l, l.count(), x.header), digests) {
+		return page, nil
+	}
+	for n, v := range found {
+		i := &page.Insertions[n]
+		if v, i.Record, i.Defects = compact(v); len(i.Defects) > 0 {
+			i.Digest = v.digest(ignored, false)
+		}
+	}
 	return page, nil
 }
 

@@ -114,7 +114,7 @@ type kind struct {
 	lists    func() []list           // that may be it, outer ones first
 	fits     func(list) bool         // whether an array holds records
 	isRecord func(value) bool        // whether an object that stands where an array belongs is a record
-	rules    []rule                  // surest first
+	rules    func() []rule           // surest first
 	instead  func(list) (list, bool) // what to take for the learned list; nil: always itself
 }
 
@@ -169,7 +169,7 @@ func (e *envelope) find(k kind, shape Shape, only bool) (found list, ok, tie boo
 		}
 	}
 	lists := k.lists()
-	for _, r := range k.rules {
+	for _, r := range k.rules() {
 		if r.guess && shape.Known {
 			continue
 		}
@@ -246,11 +246,13 @@ func (e *envelope) insertionKind() kind {
 	isNone := func(l list) bool {
 		return l.isEmpty() && (l.depth == 0 || l.depth <= 2 && known(l)) && !slices.ContainsFunc(e.lists, isOther)
 	}
-	k.rules = []rule{
-		{fits: func(l list) bool { return known(l) && k.fits(l) }, holds: holds},
-		{fits: k.fits, holds: holds},
-		{fits: k.isLone, lone: true, single: true},
-		{fits: isNone, guess: true},
+	k.rules = func() []rule {
+		return []rule{
+			{fits: func(l list) bool { return known(l) && k.fits(l) }, holds: holds},
+			{fits: k.fits, holds: holds},
+			{fits: k.isLone, lone: true, single: true},
+			{fits: isNone, guess: true},
+		}
 	}
 	return k
 }
@@ -262,6 +264,11 @@ func (e *envelope) contactKind(idFields []string) kind {
 	k := kind{what: expectedContactRequests, names: contactNames, fits: hasObjects, lists: func() []list { return e.withoutParts(idFields) }}
 	k.isRecord = func(o value) bool { return o.object().isLoneContactRequest(idFields) }
 	k.instead = func(learned list) (list, bool) { return e.instead(learned, idFields) }
+	k.rules = func() []rule { return e.contactRules(k, idFields) }
+	return k
+}
+
+func (e *envelope) contactRules(k kind, idFields []string) []rule {
 	filled := func(fits func(list) bool) func(list) bool {
 		return func(l list) bool { return hasObjects(l) && fits(l) }
 	}
@@ -282,7 +289,7 @@ func (e *envelope) contactKind(idFields []string) kind {
 		return func(l list) bool { return l.depth <= 2 && fits(l) }
 	}
 	unnamed := func(l list) bool { return hasObjects(l) && !e.namesAList() }
-	k.rules = []rule{
+	return []rule{
 		{fits: filled(root)},
 		{fits: filled(contact)},
 		{fits: none(near(contact)), guess: true},
@@ -295,7 +302,6 @@ func (e *envelope) contactKind(idFields []string) kind {
 		{fits: func(l list) bool { return unnamed(l) && !l.isNamed(sideNames) }, guess: true, single: true},
 		{fits: k.isLone, lone: true, single: true},
 	}
-	return k
 }
 
 // instead is what to take where a list stands next to others that unmistakably hold contact requests, as where a service

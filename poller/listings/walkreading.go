@@ -66,9 +66,12 @@ func (r *reading) ask(ctx context.Context, number int) (*InsertionsPage, error) 
 	}
 	query := InsertionsQuery{PageSize: r.size, Page: number, Other: r.w.o.Filter, Expect: expect}
 	page, err := r.w.c.Insertions(ctx, r.w.key, r.w.agency, query)
-	if err == nil && page.Same && !page.Found { // not decoded
+	if err != nil || !page.Same {
+		return page, err
+	}
+	r.w.verdict.Bytes = max(r.w.verdict.Bytes, same.Bytes)
+	if !page.Found { // not decoded
 		page.Path, page.Found, page.Total = same.Path, true, same.Total
-		r.w.verdict.Bytes = max(r.w.verdict.Bytes, same.Bytes)
 		page.Insertions = make([]Insertion, len(same.References))
 		for n, reference := range same.References {
 			page.Insertions[n].Reference = reference

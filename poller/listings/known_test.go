@@ -1,0 +1,224 @@
+package listings
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// knows says whether a hash is one of an answer.
+func (e Envelope) knows(h Sum) bool { return h == e.Body || h == e.Records }
+
+// again asks whether an answer counts as the same as one that was decoded before it.
+func again(t *testing.T, op Operation, first, second string) bool {
+	t.Helper()
+	c, err := New(Options{
+		BaseURL:          "https://api.example",
+		IgnoreInsertions: []string{"/views", "/stats/seen", "/agencyId"}, IgnoreContactRequests: []string{"/views", "/email", "/a/b/c"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(body string, known func(Sum) bool) Envelope {
+		x := &exchange{
+			request: Request{Operation: op, AgencyID: "A100", Reference: "a#b##"}, status: http.StatusOK, body: []byte(body),
+			expect: Expect{Shape: Shape{Path: "/data", Known: true}, Known: known},
+		}
+		if op == OperationInsertions {
+			page, err := c.insertionsPage(x, 0)
+			if err != nil {
+				return Envelope{}
+			}
+			return page.Envelope
+		}
+		page, err := c.contactRequestsPage(x, 0)
+		if err != nil {
+			return Envelope{}
+		}
+		return page.Envelope
+	}
+	before := read(first, nil)
+	if before.Body == (Sum{}) {
+		t.Fatalf("cannot be decoded: %s", first)
+	}
+	return read(second, before.knows).Same
+}
+
+func TestWhatNobodyReadsMakesNoOtherAnswer(t *testing.T) {
+	const one = `{"id":"1","createdAt":"2026-11-20T09:41:07Z","score":72.5,"views":7,"email":"n@x","message":"Guten \"Tag\""}`
+	for _, row := range [][2]string{
+		{`{"data":[` + one + `]}`, `{"data":[` + one + `]}`},
+		{`{"servedAt":"12:00","data":[` + one + `]}`, `{"servedAt":"12:01","data":[` + one + `]}`},
+		{`{"servedAt":"12:00","data":[` + one + `]}`, `{"data":[` + one + `],"servedAt":"12:00"}`},
+		{`{"meta":{"took":12},"data":[` + one + `]}`, `{"meta":{"took":3.5},"data":[` + one + `]}`},
+		{`{"data":[` + one + `]}`, `{"data":[` + strings.Replace(one, "72.5", "1", 1) + `]}`},
+		{`{"data":[` + strings.Replace(one, "score", "_score", 1) + `]}`, `{"data":[` + strings.Replace(one, `score":72.5`, `_score":1`, 1) + `]}`},
+		{`{"data":[` + one + `]}`, `{"data":[` + strings.Replace(one, `"views":7`, `"views":8`, 1) + `]}`},
+		{`{"data":[` + one + `]}`, `{"data":[` + strings.Replace(one, `"id":"1",`, ``, 1)[:len(one)-len(`"id":"1",`)-1] + `,"id":"1"}]}`},
+	} {
+		if !again(t, OperationContactRequests, row[0], row[1]) {
+			t.Errorf("another answer: %s, %s", row[0], row[1])
+		}
+	}
+	if !again(t, OperationInsertions, `{"data":[{"propertyReferenceId":"a","stats":{"seen":1,"x":2}}]}`, `{"data":[{"stats":{"x":2,"seen":9},"propertyReferenceId":"a"}]}`) {
+		t.Error("what is ignored deeper down makes another answer")
+	}
+}
+
+func TestWhatIsReadMakesAnotherAnswer(t *testing.T) {
+	const one = `{"id":"1","createdAt":"2026-11-20T09:41:07Z","score":72.5,"views":7,"email":"n@x","tags":["a","b"],"pair":{"x":1,"y":2}}`
+	const two = `{"id":"2","createdAt":"2026-11-20T09:42:07Z","email":"m@x"}`
+	whole := `{"total":2,"agencyId":"A100","servedAt":"12:00","success":true,"data":[` + one + `,` + two + `]}`
+	for from, to := range map[string]string{
+		`"total":2`:                     `"total":3`,
+		`"success":true`:                `"success":false`,
+		`"agencyId":"A100"`:             `"agencyId":"B200"`,
+		`"servedAt":"12:00",`:           `"servedAt":"12:00","errors":["x"],`,
+		`"id":"1"`:                      `"id":"3"`,
+		`"email":"n@x"`:                 `"email":"o@x"`, // ignored, and read all the same
+		`"email":"m@x"`:                 `"email":null`,
+		`["a","b"]`:                     `["b","a"]`,
+		`{"x":1,"y":2}`:                 `{"x":2,"y":1}`,
+		one + `,` + two:                 two + `,` + one,
+		`,` + two:                       ``,
+		`"createdAt":"2026-11-20T09:41`: `"createdAt":"2026-11-20T09:40`,
+		`"id":"1",`:                     `"id":"1","x":"` + "\xff" + `",`,
+	} {
+		if other := strings.Replace(whole, from, to, 1); other == whole || again(t, OperationContactRequests, whole, other) {
+			t.Errorf("the same answer: %s", other)
+		}
+	}
+	twice := `{"data":[{"id":"1","createdAt":1763631667,"email":"a@x","email":"b@x"}]}`
+	if again(t, OperationContactRequests, twice, strings.Replace(strings.Replace(strings.Replace(twice, "a@x", "c@x", 1), "b@x", "a@x", 1), "c@x", "b@x", 1)) {
+		t.Error("of two members with one name the order counts")
+	}
+}
+
+// FuzzKnownAgain holds what counts as the same answer against what is read of it.
+func FuzzKnownAgain(f *testing.F) {
+	f.Add(`{"servedAt":"12:00","data":[{"id":"1","createdAt":"2026-11-20T09:41:07Z","score":7}]}`, `{"servedAt":"12:01","data":[{"score":8,"id":"1","createdAt":"2026-11-20T09:41:07Z"}]}`)
+	f.Add(`{"data":[],"total":0}`, `{"total":0,"data":[]}`)
+	f.Fuzz(func(t *testing.T, first, second string) {
+		c := bare(t)
+		read := func(body string, known func(Sum) bool) (*ContactRequestsPage, error) {
+			return c.contactRequestsPage(&exchange{
+				request: Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}, status: http.StatusOK,
+				body: []byte(body), expect: Expect{Shape: Shape{Path: "/data", Known: true}, Known: known},
+			}, 20)
+		}
+		before, err := read(first, nil)
+		if err != nil {
+			return
+		}
+		if same, err := read(second, before.knows); err != nil || !same.Same {
+			return
+		}
+		after, err := read(second, nil)
+		if err != nil || after.Total != before.Total || after.Path != before.Path || len(after.ContactRequests) != len(before.ContactRequests) {
+			t.Fatalf("taken for the same, and is not: %v", err)
+		}
+		for n, r := range after.ContactRequests {
+			was := before.ContactRequests[n]
+			if r.Fingerprint("r") != was.Fingerprint("r") || r.ID("id") != was.ID("id") || !r.CreatedAt.Equal(was.CreatedAt) {
+				t.Fatal("a contact request reads otherwise")
+			}
+		}
+	})
+}
+
+func TestWhatIsIgnoredIsNotToldFromWhatIsAroundTheRecord(t *testing.T) {
+	// Of the record in "stats", "/stats/seen" is ignored, and "/seen" is not.
+	const one = `{"data":[{"stats":{"propertyReferenceId":"a","seen":1}}]}`
+	if again(t, OperationInsertions, one, strings.Replace(one, `:1`, `:2`, 1)) {
+		t.Error("a change that is to be told makes no other answer")
+	}
+	if !again(t, OperationInsertions, one, one) {
+		t.Error("the same bytes are another answer")
+	}
+}
+
+func TestAScoreDeepInARecordCounts(t *testing.T) {
+	const one = `{"data":[{"createdAt":"2026-11-20T09:41:07Z","score":1,"a":{"score":1,"b":{"c":1,"score":5}}}]}`
+	if again(t, OperationContactRequests, one, strings.Replace(one, `:5`, `:6`, 1)) {
+		t.Error("digests hold it")
+	}
+	for _, other := range []string{strings.ReplaceAll(one, `"score":1`, `"score":2`), strings.Replace(one, `"c":1`, `"c":2`, 1)} {
+		if !again(t, OperationContactRequests, one, other) {
+			t.Errorf("what no digest holds makes another answer: %s", other)
+		}
+	}
+}
+
+// watching is a client of which some members of insertions are ignored.
+func watching(t *testing.T) *Client {
+	c := bare(t)
+	c.o.IgnoreInsertions = []string{"/views", "/stats/seen", "/stats/shown"}
+	return c
+}
+
+func listAnswer(body string) *exchange {
+	return &exchange{
+		request: Request{Operation: OperationInsertions, AgencyID: "A100"}, status: http.StatusOK, body: []byte(body),
+		expect: Expect{Shape: Shape{Path: "/data", Known: true}},
+	}
+}
+
+func TestWhatIsIgnoredIsMarked(t *testing.T) {
+	const page = `{"data":[{"propertyReferenceId":"a","views":1,"stats":{"seen":1,"x":"\n"}},{"propertyReferenceId":"b","views":1},{"stats":{"x":1},"propertyReferenceId":"c"}]}`
+	c := watching(t)
+	before, err := c.insertionsPage(listAnswer(page), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for change, want := range map[[2]string]string{
+		{`"views":1,`, `"views":2,`}:                      "a/0 ",
+		{`{"seen":1,"x"`, `{"seen":7,"x"`}:                "a/1 ",
+		{`"b","views":1`, `"b","views":3`}:                "b/0 ",
+		{`"seen":1,"x":"\n"`, `"x":"\u000a", "seen" : 1`}: "", // as it was
+		{`"stats":{"x":1}`, `"stats" : { "x" : 1 }`}:      "", // as it was
+		{`"x":"\n"`, `"x":"\r"`}:                          "a/1 digest of a ",
+	} {
+		now, err := c.insertionsPage(listAnswer(strings.Replace(page, change[0], change[1], 1)), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := ""
+		for n, i := range now.Insertions {
+			for m := range i.Marks {
+				if i.Marks[m] != before.Insertions[n].Marks[m] {
+					changed += fmt.Sprintf("%s/%d ", i.Reference, m)
+				}
+			}
+			if i.Digest != before.Insertions[n].Digest {
+				changed += "digest of " + i.Reference + " "
+			}
+		}
+		if changed != want {
+			t.Errorf("%s for %s: changed %q, want %q", change[1], change[0], changed, want)
+		}
+	}
+}
+
+func TestAMarkTellsWhetherAMemberIsThere(t *testing.T) {
+	page, err := watching(t).insertionsPage(listAnswer(`{"data":[{"propertyReferenceId":"a","views":null}]}`), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := page.Insertions[0].Marks; len(m) != 2 || m[0] <= MarkAbsent || m[1] != MarkAbsent {
+		t.Errorf("marks %v", m)
+	}
+}
+
+func TestOnlyTheFirstMembersAreWatched(t *testing.T) {
+	var all []string
+	for n := range 40 {
+		all = append(all, fmt.Sprintf("/m~1%d/x", n/2))
+	}
+	if got := Watched(all); len(got) != 16 || got[3] != "m/3" {
+		t.Errorf("watched: %q", got)
+	}
+	if got := Watched([]string{""}); len(got) != 0 {
+		t.Errorf("of the whole record: %q", got)
+	}
+}

@@ -6,16 +6,17 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // terminalSize is 0 where it is not known.
 func terminalSize(f *os.File) (width, height int) {
-	var size struct{ rows, columns, x, y uint16 }
-	if _, _, failure := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), syscall.TIOCGWINSZ, uintptr(unsafe.Pointer(&size))); failure != 0 {
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
 		return 0, 0
 	}
-	return int(size.columns), int(size.rows)
+	return int(size.Col), int(size.Row)
 }
 
 // resized tells when the terminal has another size, until stop is called.

@@ -39,6 +39,14 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if what := os.Getenv(flipsIn); what != "" {
+		limitMemory(35 << 29) // a store is mapped 16 GiB ahead
+		if err := flipAll(what); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if dir := os.Getenv(busyIn); dir != "" {
 		fmt.Fprintln(os.Stderr, busy(dir))
 		os.Exit(1)

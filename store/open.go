@@ -83,7 +83,7 @@ type Store struct {
 	broken  atomic.Pointer[error] // by damage that was met
 	damaged chan struct{}         // is closed then
 
-	lastCommit atomic.Int64 // number of the last one of ours
+	lastCommit atomic.Int64 // number of the last one that must be there
 
 	accepted Accepted
 
@@ -212,6 +212,7 @@ func (s *Store) refuseForeign(o Options, stated string) error {
 // readMeta returns nil for a file without buckets: a new one.
 func (s *Store) readMeta() (m *meta, err error) {
 	err = s.View(func(tx *Tx) error {
+		s.lastCommit.Store(int64(tx.commit()))
 		b := tx.tx.Bucket(bucketMeta)
 		if b == nil {
 			if k, _ := tx.tx.Cursor().First(); k != nil {

@@ -61,10 +61,14 @@ func (tx *Tx) unseal(bucket, before, key, value []byte) []byte {
 }
 
 // seek finds the first entry that is not before a key, the end mark if there is none, and the key of the entry before it.
+// That the key belongs between the two says that no branch page has led elsewhere.
 func (tx *Tx) seek(bucket, key []byte) (before, k, payload []byte) {
 	c := tx.bucket(bucket).Cursor()
 	k, v := c.Seek(key)
 	before, _ = previous(c, k)
+	if bytes.Compare(k, key) < 0 || before != nil && bytes.Compare(before, key) >= 0 {
+		panic(damagef("a page of %s leads elsewhere", bucket))
+	}
 	return before, k, tx.unseal(bucket, before, k, v)
 }
 
@@ -144,10 +148,9 @@ func (tx *Tx) delete(bucket []byte, keys ...[]byte) error {
 // ascend visits the entries whose key begins with a prefix, from a key on, in order. The keys come without the prefix.
 func (tx *Tx) ascend(bucket, prefix, from []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, payload []byte) bool) {
+		before, _, _ := tx.seek(bucket, from)
 		c := tx.bucket(bucket).Cursor()
 		k, v := c.Seek(from)
-		before, _ := previous(c, k)
-		k, v = c.Seek(from)
 		for {
 			payload := tx.unseal(bucket, before, k, v)
 			if !bytes.HasPrefix(k, prefix) || bytes.Equal(k, endMark) || !yield(k[len(prefix):], payload) {
@@ -162,6 +165,7 @@ func (tx *Tx) ascend(bucket, prefix, from []byte) iter.Seq2[[]byte, []byte] {
 // descend visits the entries whose key begins with a prefix, from the one before a key on, backwards.
 func (tx *Tx) descend(bucket, prefix, from []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, payload []byte) bool) {
+		_, _, _ = tx.seek(bucket, from)
 		c := tx.bucket(bucket).Cursor()
 		k, v := c.Seek(from)
 		for {

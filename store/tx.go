@@ -25,7 +25,8 @@ type Tx struct {
 // View runs fn on the state as it is. No network, no waiting inside: an open View keeps the file growing.
 func (s *Store) View(fn func(*Tx) error) error {
 	return s.guard(func() error {
-		return s.db.View(func(tx *bolt.Tx) error { return fn(s.begin(tx)) })
+		last := s.lastCommit.Load() // before it begins: others go on to commit
+		return s.db.View(func(tx *bolt.Tx) error { return fn(s.begin(tx, last)) })
 	})
 }
 
@@ -42,12 +43,13 @@ func (s *Store) Update(fn func(*Tx) error) error {
 func (s *Store) update(fn func(*Tx) error) error {
 	var own *Tx
 	err := s.guard(func() error {
+		last := s.lastCommit.Load()
 		tx, err := s.db.Begin(true)
 		if err != nil {
 			return fmt.Errorf("store: %w", err)
 		}
 		defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
-		own = s.begin(tx)
+		own = s.begin(tx, last)
 		if err := fn(own); err != nil {
 			return err
 		}
@@ -126,10 +128,9 @@ func commitError(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 }
 
-// begin wraps a transaction. One that sees less than was committed reads a file whose newer head is damaged: bbolt falls back
-// on the other one.
-func (s *Store) begin(tx *bolt.Tx) *Tx {
-	last := s.lastCommit.Load()
+// begin wraps a transaction that sees at least the last commit. If it does not, the newer head of the file is damaged: bbolt
+// falls back on the other one.
+func (s *Store) begin(tx *bolt.Tx, last int64) *Tx {
 	own := &Tx{tx: tx, store: s, names: map[string]*fieldNames{}, known: map[string]*forms{}, groups: map[string]*group{}}
 	if int64(own.commit()) < last {
 		panic(damagef("its head is not the one that was written last"))

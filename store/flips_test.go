@@ -1,0 +1,373 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/store"
+)
+
+// flips says how many bytes are changed: go test ./store -run Flipped -flips 20000 -timeout 1h.
+var flips = flag.Int("flips", 100, "how many bytes of a store are changed, one at a time, in each of two ways")
+
+// flipsIn names what this program, instead of testing, changes: a mode, a seed, the first one and how many, and a directory.
+const flipsIn = "STORE_TEST_FLIPS"
+
+// TestAFlippedByteIsHarmlessOrDamage changes one byte anywhere in the file of a store, mostly where its pages say how they are
+// made. Then the store is opened as run does, after verifying it, or it was open already; all of it is read, written to, and read
+// again. Either all is there, or it is ErrDamaged. Only the process that verifies may die of it: so these are other processes.
+func TestAFlippedByteIsHarmlessOrDamage(t *testing.T) {
+	for _, mode := range []string{"start", "open"} {
+		t.Run(mode, func(t *testing.T) {
+			seed, dir, count := rand.Uint64(), t.TempDir(), map[string]int{}
+			for from := 0; from < *flips; {
+				c := exec.CommandContext(t.Context(), os.Args[0])
+				var complaint bytes.Buffer
+				c.Stderr = &complaint
+				c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d %d %s", flipsIn, mode, seed, from, *flips, dir))
+				out, err := c.Output()
+				var last string
+				for line := range strings.Lines(string(out)) {
+					var n int
+					if _, failed := fmt.Sscan(line, &n, &last); failed != nil {
+						t.Fatal(line, failed)
+					}
+					if from = n + 1; last == "verifying" || last == "reading" {
+						continue
+					}
+					count[last]++
+				}
+				switch {
+				case c.ProcessState.ExitCode() == exitAgain && last != "verifying" && last != "reading":
+				case last == "wrong" || err != nil && last != "verifying":
+					t.Errorf("seed %d, flip %d: %s: %v\n%.3000s", seed, from-1, last, err, complaint.String())
+				case err != nil:
+					count["died"]++
+				}
+			}
+			t.Logf("seed %d: %v", seed, count)
+			if damaged := count["damaged"] + count["died"]; damaged < *flips/10 || count["harmless"] < *flips/20 {
+				t.Errorf("%v says nothing", count)
+			}
+		})
+	}
+}
+
+// flipAll changes bytes one at a time, and says of each what came of it.
+func flipAll(what string) error {
+	var mode, dir string
+	var seed uint64
+	var from, to int
+	if _, err := fmt.Sscan(what, &mode, &seed, &from, &to, &dir); err != nil {
+		return err
+	}
+	dir = filepath.Join(dir, strconv.Itoa(os.Getpid()))
+	files, holds, err := aFurnishedStore(dir)
+	if err != nil {
+		return err
+	}
+	for n := from; n < to; n++ {
+		random := rand.New(rand.NewPCG(seed, uint64(n)))
+		for name, text := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+				return err
+			}
+		}
+		var torn bool
+		if mode == "start" {
+			torn, err = flippedBefore(n, dir, holds, random)
+		} else {
+			err = flippedWhile(n, dir, holds, random)
+		}
+		switch {
+		case errors.Is(err, syscall.ENOMEM): // what bbolt has mapped when it panicked stays mapped
+			os.Exit(exitAgain)
+		case err == nil && torn:
+			fmt.Println(n, "torn")
+		case err == nil:
+			fmt.Println(n, "harmless")
+		case errors.Is(err, store.ErrDamaged) && !errors.Is(err, errWrong):
+			fmt.Println(n, "damaged")
+		default:
+			fmt.Println(n, "wrong")
+			return err
+		}
+	}
+	return nil
+}
+
+// exitAgain says that the next process goes on.
+const exitAgain = 3
+
+// flippedBefore verifies a store of which a byte has changed, and opens it, as run does. Where it was in the head of what was
+// committed last, the store holds what it held before.
+func flippedBefore(n int, dir string, holds []string, random *rand.Rand) (torn bool, err error) {
+	path := filepath.Join(dir, "doorbell.db")
+	if err := flip(path, random); err != nil {
+		return false, err
+	}
+	fmt.Println(n, "verifying")
+	tooLong := time.AfterFunc(2*time.Second, func() { os.Exit(2) }) // bbolt may run in a circle
+	r, err := store.Verify(context.Background(), path)
+	tooLong.Stop()
+	if err := errors.Join(err, r.Damage()); err != nil {
+		return false, err
+	}
+	fmt.Println(n, "reading")
+	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL})
+	if err != nil {
+		return r.Torn, err
+	}
+	if !r.Torn {
+		holds = holds[:1]
+	}
+	return r.Torn, errors.Join(stillThere(s, holds), s.Close())
+}
+
+// flippedWhile changes a byte of a store that is open.
+func flippedWhile(n int, dir string, holds []string, random *rand.Rand) error {
+	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL})
+	if err != nil {
+		return err
+	}
+	fmt.Println(n, "reading")
+	defer time.AfterFunc(20*time.Second, func() { panic("it does not come to an end") }).Stop()
+	if err := flip(s.Path(), random); err != nil {
+		return err
+	}
+	return errors.Join(stillThere(s, holds[:1]), s.Close())
+}
+
+// flip changes a byte of a file.
+func flip(path string, random *rand.Rand) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	head := make([]byte, 8192)
+	if _, err := f.ReadAt(head, 0); err != nil {
+		return err
+	}
+	at := random.Int64N(pagesOf(head)) * 4096
+	var page [32]byte
+	if _, err := f.ReadAt(page[:], at); err != nil {
+		return err
+	}
+	switch random.IntN(4) {
+	case 0:
+		at += random.Int64N(4096)
+	case 1:
+		at += random.Int64N(16)
+	default: // where the entries of the page are
+		at += 16 + random.Int64N(min(4080, 16*int64(max(1, binary.NativeEndian.Uint16(page[10:])))))
+	}
+	b := page[:1]
+	if _, err := f.ReadAt(b, at); err != nil {
+		return err
+	}
+	b[0] ^= byte(1 + random.IntN(255))
+	_, err = f.WriteAt(b, at)
+	return err
+}
+
+// aFurnishedStore is the files of a closed store with something of everything, and what it holds now and held one commit before.
+// Some pages are free.
+func aFurnishedStore(dir string) (files map[string][]byte, holds []string, err error) {
+	s, err := store.Open(store.Options{Dir: dir, BaseURL: baseURL})
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := furnishInto(s); err != nil {
+		return nil, nil, err
+	}
+	for _, most := range []int{10, 1} {
+		if _, err := s.Trim(era.AddDate(100, 0, 0), most); err != nil {
+			return nil, nil, err
+		}
+		what, err := everything(s)
+		if err != nil {
+			return nil, nil, err
+		}
+		holds = append([]string{what}, holds...)
+	}
+	if err := s.Close(); err != nil {
+		return nil, nil, err
+	}
+	files = map[string][]byte{}
+	for _, name := range []string{"doorbell.db", "store-id"} {
+		if files[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
+			return nil, nil, err
+		}
+	}
+	files["doorbell.db"] = files["doorbell.db"][:pagesOf(files["doorbell.db"])*4096]
+	return files, holds, nil
+}
+
+// pagesOf is how many pages the newer head of a file counts.
+func pagesOf(head []byte) int64 {
+	return int64(max(binary.NativeEndian.Uint64(head[16+40:]), binary.NativeEndian.Uint64(head[4096+16+40:])))
+}
+
+var errWrong = errors.New("the store holds something else")
+
+// stillThere reads all of a store, changes something, and reads it again.
+func stillThere(s *store.Store, want []string) error {
+	changed := store.Insertion{Reference: "a#zz", Episode: 1}
+	for range 2 {
+		got, err := everything(s)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(want, got) {
+			return differing(got, want[0])
+		}
+		err = s.Update(func(tx *store.Tx) error {
+			i, known, err := tx.Insertion("A100", "a#7##")
+			if err != nil || !known {
+				return errors.Join(errWrong, err)
+			}
+			return errors.Join(tx.PutInsertion("A100", i), tx.PutInsertion("A100", changed), tx.PutContactRequest("A100", "a#zz", store.ContactRequest{ID: "new"}))
+		})
+		if err != nil {
+			return err
+		}
+		if got, err = everything(s); err != nil {
+			return err
+		}
+		want = []string{got}
+	}
+	return nil
+}
+
+// differing says where what a store holds begins to be something else.
+func differing(got, want string) error {
+	n := 0
+	for n < min(len(got), len(want)) && got[n] == want[n] {
+		n++
+	}
+	n = max(0, n-40)
+	return fmt.Errorf("%w: %.200q, want %.200q", errWrong, got[n:], want[n:])
+}
+
+// everything reads all that a store holds, one by one and in passing, also what it does not hold.
+func everything(s *store.Store) (string, error) {
+	var b strings.Builder
+	agencies, err := s.Agencies()
+	for _, agency := range []string{"A100", "B200", "C300"} {
+		err = errors.Join(err, s.View(func(tx *store.Tx) error {
+			a, known, err := tx.Agency(agency)
+			halts, err2 := tx.Halts(agency)
+			troubles, err3 := tx.Troubles(agency)
+			fmt.Fprintln(&b, agency, known, a.WatchStart, halts, troubles)
+			tx.Schedule(agency, func(n int, chunk []byte) { fmt.Fprintf(&b, "%d %s\n", n, chunk) })
+			err4 := tx.Insertions(agency, func(i store.Insertion) error { fmt.Fprintln(&b, i); return nil })
+			return errors.Join(err, err2, err3, err4)
+		}))
+		for n := range 42 {
+			err = errors.Join(err, s.View(func(tx *store.Tx) error {
+				reference := fmt.Sprintf("a#%d##", n)
+				i, known, err := tx.Insertion(agency, reference)
+				requests, err2 := tx.ContactRequests(agency, reference)
+				fmt.Fprintf(&b, "%v %v %s %v\n", known, i, tx.Record(agency, reference), requests)
+				return errors.Join(err, err2)
+			}))
+		}
+		list, err1 := s.Read(agency, 0, 1000, 1<<30)
+		heads, err2 := s.HeadsBefore(agency, 1000, 1000)
+		cursor, err3 := s.Cursor(agency)
+		positions, err4 := s.Positions([]string{agency})
+		fmt.Fprintln(&b, len(list), len(heads), cursor, positions)
+		for _, e := range list {
+			fmt.Fprintln(&b, e.Sequence, e.ID, string(e.Data))
+		}
+		err = errors.Join(err, err1, err2, err3, err4)
+	}
+	fmt.Fprintln(&b, agencies)
+	return b.String(), err
+}
+
+func TestAfterDamageNothingIsReadOrWritten(t *testing.T) {
+	s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: baseURL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := furnishInto(s); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-s.Damaged():
+		t.Error("it is damaged from the beginning")
+	default:
+	}
+	text, err := os.ReadFile(s.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 8192; at < len(text); at += 4096 { // as it was seen from outside: the high byte of the size of a key
+		if binary.NativeEndian.Uint16(text[at+8:]) == 2 {
+			text[at+16+8+3] ^= 0x7f
+		}
+	}
+	f, err := os.OpenFile(s.Path(), os.O_RDWR, 0)
+	if err == nil {
+		_, err = f.WriteAt(text[8192:], 8192)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	insertions := func(tx *store.Tx) error { return tx.Insertions("A100", func(store.Insertion) error { return nil }) }
+	if err := s.View(insertions); !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), s.Path()) {
+		t.Fatalf("got %v", err)
+	}
+	<-s.Damaged()
+	_, err = s.InUse()
+	for _, err := range []error{err, s.View(insertions), s.Damage(), s.Update(func(*store.Tx) error { return nil }), s.SetCursor("A100", events.Cursor{})} {
+		if !errors.Is(err, store.ErrDamaged) {
+			t.Errorf("afterwards: %v", err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if now, err := os.ReadFile(s.Path()); err != nil || !bytes.Equal(now, text) {
+		t.Errorf("something was written: %v", err)
+	}
+}
+
+func TestAMistakeOfACallerIsNoDamage(t *testing.T) {
+	s := open(t, t.TempDir())
+	for name, mistake := range map[string]func(){
+		"index": func() { var none []int; _ = none[s.Commits()+7] },
+		"nil":   func() { var none *store.Insertion; none.Episode++ },
+		"own":   func() { panic("x") },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: nothing panicked", name)
+				}
+			}()
+			err := s.View(func(*store.Tx) error { mistake(); return nil })
+			t.Errorf("%s: %v", name, err)
+		}()
+	}
+	if err := s.Damage(); err != nil {
+		t.Error(err)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller"
@@ -16,7 +17,7 @@ import (
 
 // openStopped opens the store of a daemon that does not run. It never makes a new one.
 func openStopped(b Base) (*store.Store, error) {
-	if _, err := os.Stat(filepath.Join(b.DataDir, storeFile)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(b.DataDir, StoreFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil, failed(fmt.Errorf("no daemon answers, and there is no store in %s", b.DataDir),
 			"set DOORBELL_DATA_DIR to the data directory of the daemon")
 	}
@@ -29,6 +30,25 @@ func openStopped(b Base) (*store.Store, error) {
 		return nil, storeError(err, b.DataDir)
 	}
 	return s, nil
+}
+
+// storeError says what to do about a store that cannot be opened.
+func storeError(err error, dir string) error {
+	var locked *store.LockedError
+	switch {
+	case errors.Is(err, store.ErrEmpty):
+		return ioError(err, "")
+	case errors.Is(err, store.ErrDamaged):
+		return err
+	case errors.As(err, &locked):
+		// And not 78: a command lets go of it, and a supervisor has to try again until then.
+		return ioError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "stop the other doorbell, wait if it is a command as verify, or give this one a data directory of its own")
+	case errors.Is(err, store.ErrForeign), errors.Is(err, store.ErrNewer):
+		return configError(err, "")
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
+		return configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), fmt.Sprintf("let the user that runs doorbell write to %s, or choose another directory", dir))
+	}
+	return ioError(err, fmt.Sprintf("look at %s and at the space on its disk", dir))
 }
 
 // cmdResume ends halts, through the daemon or, if none runs, in the store.
@@ -82,7 +102,7 @@ func cmdApprove(ctx context.Context, p *program, c *ApproveCmd) error {
 }
 
 func approve(ctx context.Context, b Base, agencyID string) (bool, error) {
-	held, err := ops.NewClient(filepath.Join(b.DataDir, socketFile)).Approve(ctx, agencyID)
+	held, err := ops.NewClient(filepath.Join(b.DataDir, SocketFile)).Approve(ctx, agencyID)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return held, agencyError(err)
 	}
@@ -113,7 +133,7 @@ func agencyError(err error) error {
 
 func resume(ctx context.Context, b Base, c *ResumeCmd) (int, error) {
 	q := ops.ResumeRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion}
-	ended, err := ops.NewClient(filepath.Join(b.DataDir, socketFile)).Resume(ctx, q)
+	ended, err := ops.NewClient(filepath.Join(b.DataDir, SocketFile)).Resume(ctx, q)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return ended, agencyError(err)
 	}

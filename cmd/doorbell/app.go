@@ -1,64 +1,98 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/events/forward"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
 	"doorbell/poller"
 	"doorbell/store"
 )
 
+// What stands in the data directory.
 const (
-	storeFile    = "doorbell.db"
-	socketFile   = "doorbell.sock"
-	streamFolder = "jetstream"
+	StoreFile    = "doorbell.db"
+	SocketFile   = "doorbell.sock"
+	StreamFolder = "jetstream"
+)
 
+const (
 	// drainLimit is how long a stop may take to publish what is already in the event log.
 	drainLimit = 10 * time.Second
 	// letGo is how long relay and connection may then take to end by themselves.
 	letGo = time.Second
-	// accountLimit bounds all streams of the embedded server together. The stream has its own bound, DOORBELL_STREAM_MAX;
+	// AccountLimit bounds all streams of the embedded server together. The stream has its own bound, DOORBELL_STREAM_MAX;
 	// this one only must not be in its way when that is changed.
-	accountLimit = 1 << 40
+	AccountLimit = 1 << 40
 )
 
-// appOptions are the settings of an app, from the configuration or made up by the demo.
-type appOptions struct {
-	Base   Base
-	NATS   NATS
-	Poller poller.Options // Store, Logger are set by the app
-	Log    *slog.Logger
-	Notify notifier
-	Accept RunCmd // what is not guessed about the store
-	// Patience is how long the start waits for the stream; 0: prepareLimit.
-	Patience time.Duration
-	// Forwarders are those that run beside everything else.
-	Forwarders []forwarder
+// Options are the settings of a Daemon, from the configuration or made up by who makes one.
+type Options struct {
+	DataDir string
+	Version string
+	Log     *slog.Logger
+	Poller  poller.Options // Store, Logger and the version of its API client are set by the Daemon
+	Accept  Accept
+	// CheckStore looks at the store's file as store.Options.Check.
+	CheckStore func(path string) error
+
+	NATS       natsd.Dial // without a URL a server is embedded, and user, password and token are what it demands from guests
+	NATSListen string     // address of the embedded server, or off
+
+	SubjectPrefix, Stream string
+	ManageStream          bool // make the stream where it is missing
+	Retention             time.Duration
+	StoreMax, StreamMax   int64 // bytes
+
+	HTTPListen string // empty: no status page, health and metrics
+	HTTPToken  string
+	ShowPeople bool
+	PingURL    string
+
+	Notify     Notifier
+	Forwarders []Forwarder // beside everything else
 	// Keys hands over the keys when they change, until its context ends. Nil: they never do.
 	Keys func(ctx context.Context, set func([]poller.AgencyKeys) error) error
+	// Patience is how long the start waits for the stream; 0: prepareLimit.
+	Patience time.Duration
+
+	// The rest is for tests in which time or connections are not the system's.
+
+	Socket    net.Listener                                                // instead of the one in DataDir
+	LookEvery time.Duration                                               // of the embedded server; 0: its default
+	InProcess func(nats.InProcessConnProvider) nats.InProcessConnProvider // the relay's way to the embedded server
 }
 
-// app is the daemon as a value: newApp takes everything it needs, run works until its context ends, close gives it back.
+// Accept is what is not guessed about a store.
+type Accept struct{ Restored, Moved, Fresh bool }
+
+// Forwarder brings events to outlets. What an outlet has kept open is closed at the end if it has a Close, and since when it
+// takes nothing is in the status if it has a FailingSince.
+type Forwarder struct {
+	Name   string
+	Routes []forward.Route
+}
+
+// Daemon is the program as a value: New takes everything it needs, Run works until its context ends, Close gives it back.
 // Several can live in one process.
-type app struct {
-	o       appOptions
+type Daemon struct {
+	o       Options
 	started time.Time
-	ran     sign // when run began
+	ran     sign // when Run began
 	signs   signs
 	store   *store.Store
 	server  *natsd.Server // nil with an external NATS
@@ -78,18 +112,35 @@ type app struct {
 	closers []func() // last in, first out
 }
 
-// newApp opens store, NATS and socket, in this order: the store's lock protects the folders of all others.
-func newApp(ctx context.Context, o appOptions) (_ *app, err error) {
-	a := &app{o: o, started: time.Now()}
+// Error is why a Daemon does not begin or cannot go on, and what a person can do about it.
+type Error struct {
+	Config bool // the configuration has to change; else a restart may help
+	Hint   string
+	Err    error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+func badConfig(err error, hint string) error { return &Error{true, hint, err} }
+
+func badDisk(err error, hint string) error { return &Error{false, hint, err} }
+
+// New opens store, NATS and socket, in this order: the store's lock protects the folders of all others. An error that is no
+// *Error is the store's.
+func New(ctx context.Context, o Options) (_ *Daemon, err error) {
+	o.Poller.API.Version = o.Version
+	a := &Daemon{o: o, started: time.Now(), socket: o.Socket}
 	for _, f := range o.Forwarders {
-		a.forwarders = append(a.forwarders, &running{forwarder: f})
+		a.forwarders = append(a.forwarders, &running{Forwarder: f})
 	}
 	defer func() {
 		if err != nil {
-			a.close()
+			a.Close()
 		}
 	}()
-	if err := firstError(a.checkPorts(ctx), a.checkSocket()); err != nil {
+	if err := cmp.Or(a.checkPorts(ctx), a.checkSocket()); err != nil {
 		return nil, err
 	}
 	for _, open := range []func(context.Context) error{a.openStore, a.openNATS, a.compare, a.openPoller, a.openSocket, a.openHTTP} {
@@ -100,44 +151,30 @@ func newApp(ctx context.Context, o appOptions) (_ *app, err error) {
 	return a, nil
 }
 
-// tryNATS says whether the address of the embedded server can be taken, and gives it back.
-func (a *app) tryNATS() error {
-	if a.o.NATS.URL != "" || a.o.Base.NATSListen == "off" {
+// Store is the daemon's store. It is the daemon's to close.
+func (a *Daemon) Store() *store.Store { return a.store }
+
+// Server is the embedded NATS server, nil with an external one.
+func (a *Daemon) Server() *natsd.Server { return a.server }
+
+func (a *Daemon) checkSocket() error {
+	if a.socket != nil {
 		return nil
 	}
-	l, err := net.Listen("tcp", a.o.Base.NATSListen)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return portInUse(a.o.Base.NATSListen)
-	}
-	if err != nil {
-		return listenError(fmt.Errorf("%s: %w", a.o.Base.NATSListen, err))
-	}
-	return l.Close()
-}
-
-func listenError(err error) error {
-	return configError(fmt.Errorf("DOORBELL_NATS_LISTEN: %w", err), "use 127.0.0.1:4222, or set NATS_USER and NATS_PASSWORD, or NATS_TOKEN")
-}
-
-func (a *app) checkSocket() error {
-	if err := ops.CheckPath(filepath.Join(a.o.Base.DataDir, socketFile)); err != nil {
-		return configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "")
+	if err := ops.CheckPath(filepath.Join(a.o.DataDir, SocketFile)); err != nil {
+		return badConfig(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "")
 	}
 	return nil
 }
 
-func portInUse(address string) error {
-	return configError(fmt.Errorf("DOORBELL_NATS_LISTEN: %s is %w", address, errInUse),
-		"set DOORBELL_NATS_LISTEN to a free address, or to off; if a NATS server runs there already, set NATS_URL to it")
-}
-
-func (a *app) openStore(context.Context) error {
+func (a *Daemon) openStore(context.Context) error {
 	accept := a.o.Accept
 	s, err := store.Open(store.Options{
-		Dir: a.o.Base.DataDir, BaseURL: a.o.Poller.API.BaseURL, Restored: accept.Restored, Moved: accept.Moved, Fresh: accept.Fresh, Check: soundFile,
+		Dir: a.o.DataDir, BaseURL: a.o.Poller.API.BaseURL, Restored: accept.Restored, Moved: accept.Moved, Fresh: accept.Fresh,
+		Check: a.o.CheckStore,
 	})
 	if err != nil {
-		return storeError(err, a.o.Base.DataDir)
+		return err
 	}
 	a.store = s
 	a.tellAccepted()
@@ -151,58 +188,42 @@ func (a *app) openStore(context.Context) error {
 	return nil
 }
 
-// storeError says what to do about a store that cannot be opened.
-func storeError(err error, dir string) error {
-	var locked *store.LockedError
-	switch {
-	case errors.Is(err, store.ErrEmpty):
-		return ioError(err, "")
-	case errors.Is(err, store.ErrDamaged):
-		return err
-	case errors.As(err, &locked):
-		// And not 78: a command lets go of it, and a supervisor has to try again until then.
-		return ioError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "stop the other doorbell, wait if it is a command as verify, or give this one a data directory of its own")
-	case errors.Is(err, store.ErrForeign), errors.Is(err, store.ErrNewer):
-		return configError(err, "")
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
-		return configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), fmt.Sprintf("let the user that runs doorbell write to %s, or choose another directory", dir))
-	}
-	return ioError(err, fmt.Sprintf("look at %s and at the space on its disk", dir))
-}
-
-func (a *app) openPoller(context.Context) error {
+func (a *Daemon) openPoller(context.Context) error {
 	o := a.o.Poller
 	o.Store, o.Logger, o.Agencies = a.store, a.o.Log, a.admission.admitted(o.Agencies)
 	p, err := poller.New(o)
 	if errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrDamaged) {
-		return ioError(err, "")
+		return badDisk(err, "")
 	}
 	if err != nil {
-		return configError(err, "")
+		return badConfig(err, "")
 	}
 	a.poller = p
 	return nil
 }
 
-func (a *app) openSocket(context.Context) error {
-	path := filepath.Join(a.o.Base.DataDir, socketFile)
+func (a *Daemon) openSocket(context.Context) error {
+	if a.socket != nil {
+		return nil
+	}
+	path := filepath.Join(a.o.DataDir, SocketFile)
 	l, err := ops.Listen(path)
 	if err != nil {
-		return configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "")
+		return badConfig(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "")
 	}
 	a.socket = l
 	return nil
 }
 
-func (a *app) onClose(f func()) { a.closers = append(a.closers, f) }
+func (a *Daemon) onClose(f func()) { a.closers = append(a.closers, f) }
 
-// close gives back what newApp took. It may be called twice.
-func (a *app) close() {
+// Close gives back what New took. It may be called twice.
+func (a *Daemon) Close() {
 	a.mu.Lock()
 	conn := a.conn
 	a.mu.Unlock()
 	if conn != nil {
-		hangUp(conn)
+		HangUp(conn)
 	}
 	if a.socket != nil {
 		a.socket.Close()
@@ -216,9 +237,9 @@ func (a *app) close() {
 	a.closers = nil
 }
 
-// run works until ctx ends: first the poller stops asking, then the relay publishes what is left, until drainLimit after the
+// Run works until ctx ends: first the poller stops asking, then the relay publishes what is left, until drainLimit after the
 // end of ctx. The first part that fails ends all others.
-func (a *app) run(ctx context.Context) error {
+func (a *Daemon) Run(ctx context.Context) error {
 	a.ran.give()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -272,7 +293,7 @@ func (a *app) run(ctx context.Context) error {
 }
 
 // damage ends everything when the store was found damaged, whoever found it: what is done from then on is done on a guess.
-func (a *app) damage(ctx context.Context) error {
+func (a *Daemon) damage(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
@@ -282,7 +303,7 @@ func (a *app) damage(ctx context.Context) error {
 }
 
 // wait waits for all parts; but not for long for those that a damaged store holds up.
-func (a *app) wait(watch *errgroup.Group) error {
+func (a *Daemon) wait(watch *errgroup.Group) error {
 	done := make(chan error, 1)
 	go func() { done <- watch.Wait() }()
 	select {
@@ -299,7 +320,7 @@ func (a *app) wait(watch *errgroup.Group) error {
 }
 
 // ended gives the end of a part its exit code.
-func (a *app) ended(err error) error {
+func (a *Daemon) ended(err error) error {
 	if damage := a.store.Damage(); damage != nil {
 		return damage // and not what came of it
 	}
@@ -307,13 +328,13 @@ func (a *app) ended(err error) error {
 		return nil
 	}
 	if errors.Is(err, natsd.ErrWillNotEnd) {
-		return ioError(err, fmt.Sprintf("a new process helps; look at %s and its disk", filepath.Join(a.o.Base.DataDir, streamFolder)))
+		return badDisk(err, fmt.Sprintf("a new process helps; look at %s and its disk", filepath.Join(a.o.DataDir, StreamFolder)))
 	}
-	return ioError(err, "the commit may have happened; a restart reads again and goes on from what is on disk")
+	return badDisk(err, "the commit may have happened; a restart reads again and goes on from what is on disk")
 }
 
 // publish keeps a relay running: a connection that was closed for good is replaced, a full disk is waited for.
-func (a *app) publish(ctx context.Context) error {
+func (a *Daemon) publish(ctx context.Context) error {
 	for {
 		err := a.currentRelay().Run(ctx)
 		closed := errors.Is(err, relay.ErrClosed)
@@ -335,14 +356,14 @@ func (a *app) publish(ctx context.Context) error {
 	}
 }
 
-func (a *app) currentRelay() *relay.Relay {
+func (a *Daemon) currentRelay() *relay.Relay {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.relay
 }
 
 // keys passes changed keys on to the poller.
-func (a *app) keys(ctx context.Context) error {
+func (a *Daemon) keys(ctx context.Context) error {
 	if a.o.Keys == nil {
 		<-ctx.Done()
 		return nil
@@ -351,16 +372,16 @@ func (a *app) keys(ctx context.Context) error {
 }
 
 // watchdog tells systemd that the process is alive as long as /livez says so.
-func (a *app) watchdog(ctx context.Context) error {
-	return a.o.Notify.run(ctx, func() bool { return a.health().Live }, a.unheard)
+func (a *Daemon) watchdog(ctx context.Context) error {
+	return a.o.Notify.run(ctx, func() bool { return a.Health().Live }, a.unheard)
 }
 
-func (a *app) unheard(err error) { a.o.Log.Warn("systemd does not listen", "err", err) }
+func (a *Daemon) unheard(err error) { a.o.Log.Warn("systemd does not listen", "err", err) }
 
 // serve answers at the socket.
-func (a *app) serve(ctx context.Context) error {
+func (a *Daemon) serve(ctx context.Context) error {
 	s := &http.Server{
-		Handler:           ops.Handler(a.verbs()),
+		Handler:           ops.Handler(a.Verbs()),
 		ReadHeaderTimeout: 10 * time.Second,
 	}
 	stopped := context.AfterFunc(ctx, func() { s.Close() })

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -19,7 +18,7 @@ const forwardAgain = 10 * time.Second
 
 // running is a forwarder at work in the daemon, or why it is not.
 type running struct {
-	forwarder
+	Forwarder
 	mu      sync.Mutex
 	now     *forward.Forwarder
 	problem string
@@ -32,7 +31,7 @@ func (r *running) set(now *forward.Forwarder, problem string) {
 }
 
 // forward brings events to the outlets that are configured, beside everything else: nothing of it ends the daemon or holds it up.
-func (a *app) forward(ctx context.Context) {
+func (a *Daemon) forward(ctx context.Context) {
 	var all sync.WaitGroup
 	if a.server != nil {
 		all.Go(func() { a.keepDeadLetters(ctx) })
@@ -47,7 +46,7 @@ func (a *app) forward(ctx context.Context) {
 }
 
 // forwardTo keeps a forwarder at work.
-func (a *app) forwardTo(ctx context.Context, r *running) {
+func (a *Daemon) forwardTo(ctx context.Context, r *running) {
 	said := ""
 	for {
 		err := a.forwardOnce(ctx, r)
@@ -71,13 +70,13 @@ func (a *app) forwardTo(ctx context.Context, r *running) {
 	}
 }
 
-func (a *app) forwardOnce(ctx context.Context, r *running) error {
+func (a *Daemon) forwardOnce(ctx context.Context, r *running) error {
 	conn, err := a.dial()
 	if err != nil {
 		return err
 	}
-	defer hangUp(conn)
-	f, err := forward.New(forwardOptions(a.o.Base, r.forwarder, conn, a.o.Log))
+	defer HangUp(conn)
+	f, err := forward.New(a.o.ForwardOptions(r.Forwarder, conn))
 	if err != nil {
 		return err
 	}
@@ -85,17 +84,17 @@ func (a *app) forwardOnce(ctx context.Context, r *running) error {
 	return f.Run(ctx)
 }
 
-// forwardOptions are what all forwarders have in common.
-func forwardOptions(b Base, f forwarder, conn *nats.Conn, log *slog.Logger) forward.Options {
+// ForwardOptions are what all forwarders have in common.
+func (o Options) ForwardOptions(f Forwarder, conn *nats.Conn) forward.Options {
 	return forward.Options{
-		Conn: conn, Prefix: b.SubjectPrefix, Stream: b.Stream, Dir: b.DataDir, Name: f.Name, Routes: f.Routes,
-		Retention: b.Retention, Manage: b.StreamManage == "auto", Log: log.With("part", "forward"),
+		Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream, Dir: o.DataDir, Name: f.Name, Routes: f.Routes,
+		Retention: o.Retention, Manage: o.ManageStream, Log: o.Log.With("part", "forward"),
 	}
 }
 
 // keepDeadLetters makes the stream of dead letters of the embedded server, also for forwarders that run beside the daemon: they are
 // guests, and guests make no streams.
-func (a *app) keepDeadLetters(ctx context.Context) {
+func (a *Daemon) keepDeadLetters(ctx context.Context) {
 	for {
 		err := a.makeDeadLetters(ctx)
 		if err == nil || ctx.Err() != nil {
@@ -109,24 +108,24 @@ func (a *app) keepDeadLetters(ctx context.Context) {
 	}
 }
 
-func (a *app) makeDeadLetters(ctx context.Context) error {
+func (a *Daemon) makeDeadLetters(ctx context.Context) error {
 	conn, err := a.dial()
 	if err != nil {
 		return err
 	}
-	defer hangUp(conn)
-	b := a.o.Base
-	return forward.EnsureDeadLetters(ctx, conn, forward.DeadLetterConfig(b.SubjectPrefix, b.Stream, b.Retention, int64(b.StreamMax), 1), true)
+	defer HangUp(conn)
+	o := a.o
+	return forward.EnsureDeadLetters(ctx, conn, forward.DeadLetterConfig(o.SubjectPrefix, o.Stream, o.Retention, o.StreamMax, 1), true)
 }
 
 // dropLetter erases a dead letter for those who may not do it themselves.
-func (a *app) dropLetter(ctx context.Context, number uint64) error {
+func (a *Daemon) dropLetter(ctx context.Context, number uint64) error {
 	conn, err := a.dial()
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	letters, err := forward.OpenDeadLetters(conn, a.o.Base.SubjectPrefix, a.o.Base.Stream)
+	letters, err := forward.OpenDeadLetters(conn, a.o.SubjectPrefix, a.o.Stream)
 	if err != nil {
 		return err
 	}
@@ -138,7 +137,7 @@ func (a *app) dropLetter(ctx context.Context, number uint64) error {
 }
 
 // forwarderStatus is how the forwarders are, lane by lane.
-func (a *app) forwarderStatus() []ops.ForwarderStatus {
+func (a *Daemon) forwarderStatus() []ops.ForwarderStatus {
 	var all []ops.ForwarderStatus
 	for _, r := range a.forwarders {
 		r.mu.Lock()
@@ -157,4 +156,24 @@ func (a *app) forwarderStatus() []ops.ForwarderStatus {
 		}
 	}
 	return all
+}
+
+// failingSince is since when the outlet of a destination takes nothing.
+func (f Forwarder) failingSince(destination string) time.Time {
+	for _, r := range f.Routes {
+		o, ok := r.Outlet.(interface{ FailingSince() time.Time })
+		if ok && r.Outlet.Traits().Destination == destination && !o.FailingSince().IsZero() {
+			return o.FailingSince()
+		}
+	}
+	return time.Time{}
+}
+
+// close gives back what the outlets have kept open.
+func (f Forwarder) close() {
+	for _, r := range f.Routes {
+		if o, ok := r.Outlet.(interface{ Close() }); ok {
+			o.Close()
+		}
+	}
 }

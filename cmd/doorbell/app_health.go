@@ -48,7 +48,7 @@ func (s *sign) last() time.Time {
 }
 
 // feel asks the store every few seconds whether it answers.
-func (a *app) feel(ctx context.Context) error {
+func (a *Daemon) feel(ctx context.Context) error {
 	tick := time.NewTicker(feelEvery)
 	defer tick.Stop()
 	for {
@@ -63,8 +63,8 @@ func (a *app) feel(ctx context.Context) error {
 	}
 }
 
-// health says whether the daemon lives, which depends on nobody else, and whether it can do its work. It never waits.
-func (a *app) health() ops.Health {
+// Health says whether the daemon lives, which depends on nobody else, and whether it can do its work. It never waits.
+func (a *Daemon) Health() ops.Health {
 	alive := func(name string, turned time.Time, limit time.Duration) ops.Check {
 		return ops.Alive(name, turned, a.ran.last(), limit)
 	}
@@ -86,7 +86,7 @@ func (a *app) health() ops.Health {
 }
 
 // space is fine if what is found can be remembered.
-func (a *app) space() ops.Check {
+func (a *Daemon) space() ops.Check {
 	c := ops.Check{Name: "space", OK: true}
 	switch is := a.housekeeping.Space(); {
 	case is.Full:
@@ -98,7 +98,7 @@ func (a *app) space() ops.Check {
 }
 
 // publisher is fine if NATS is connected and its stream takes events.
-func (a *app) publisher(open bool, problem string) ops.Check {
+func (a *Daemon) publisher(open bool, problem string) ops.Check {
 	c := ops.Check{Name: "NATS", OK: open, Text: problem}
 	if a.server != nil {
 		if is := a.server.Status(); is.Problem != "" {
@@ -142,12 +142,12 @@ func (r *running) turned() time.Time {
 }
 
 // ping calls DOORBELL_PING_URL as long as all is well.
-func (a *app) ping(ctx context.Context) error {
-	if a.o.Base.PingURL.IsZero() {
+func (a *Daemon) ping(ctx context.Context) error {
+	if a.o.PingURL == "" {
 		<-ctx.Done()
 		return nil
 	}
-	p := ops.Ping{URL: a.o.Base.PingURL.Reveal(), Well: a.well, Log: a.o.Log.With("part", "ping")}
+	p := ops.Ping{URL: a.o.PingURL, Well: a.well, Log: a.o.Log.With("part", "ping")}
 	return p.Run(ctx)
 }
 
@@ -155,10 +155,10 @@ func (a *app) ping(ctx context.Context) error {
 const leastLately = 15 * time.Minute
 
 // well says why not all is well.
-func (a *app) well() error {
+func (a *Daemon) well() error {
 	s, err := a.status()
 	if err != nil {
 		return err
 	}
-	return ops.Well(a.health(), s, max(leastLately, 3*a.o.Poller.WalkInterval, 3*a.o.Poller.PollInterval))
+	return ops.Well(a.Health(), s, max(leastLately, 3*a.o.Poller.WalkInterval, 3*a.o.Poller.PollInterval))
 }

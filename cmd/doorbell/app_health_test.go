@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller/sandbox"
@@ -18,7 +17,7 @@ func pageURL(t *testing.T, dir string) string {
 	t.Helper()
 	url := ""
 	eventually(t, "an answer at the socket", func() bool {
-		s, err := ops.NewClient(dir + "/" + socketFile).Status(t.Context())
+		s, err := ops.NewClient(dir + "/" + SocketFile).Status(t.Context())
 		url = strings.TrimSuffix(s.Page, "/")
 		return err == nil && url != ""
 	})
@@ -65,7 +64,7 @@ func TestADaemonIsReadyAlsoWhenAnAgencyIsHalted(t *testing.T) {
 	d := launch(t, s.with("DOORBELL_WEBHOOK_URL="+hook), "run")
 	url := pageURL(t, s.dir)
 	eventually(t, "a halt, and readiness", func() bool {
-		status, err := ops.NewClient(s.dir + "/" + socketFile).Status(t.Context())
+		status, err := ops.NewClient(s.dir + "/" + SocketFile).Status(t.Context())
 		code, _ := get(t, url+"/readyz")
 		return err == nil && status.Troubled() && code == http.StatusOK
 	})
@@ -129,75 +128,4 @@ func TestADaemonWhoseStoreIsFullLivesAndIsNotReady(t *testing.T) {
 		t.Errorf("livez: %d %s", code, text)
 	}
 	d.stop(t)
-}
-
-func TestADaemonWhoseLoopsHangIsNotAlive(t *testing.T) {
-	t.Parallel()
-	s := newScene(t, "A100")
-	a := s.open(t, "off")
-	began := func(ago time.Duration) {
-		at := time.Now().Add(-ago)
-		a.ran.at.Store(&at)
-	}
-	began(2 * time.Minute) // nothing runs
-	if h := a.health(); h.Live || h.Ready {
-		t.Errorf("the store has not answered for two minutes: %+v", h)
-	}
-	began(time.Hour)
-	hang := map[string]bool{}
-	for _, c := range a.health().Checks {
-		if c.Live && !c.OK {
-			hang[c.Name] = true
-		}
-	}
-	for _, name := range []string{"store", "polling", "watch for silence", "follower", "housekeeping", "heartbeat"} {
-		if !hang[name] {
-			t.Errorf("%s is said to be alive: %v", name, hang)
-		}
-	}
-	runUntilTheEnd(t, a)
-	eventually(t, "all of them turn", func() bool { return a.health().Live })
-}
-
-func TestTheHeartbeatSaysTheStateThatTheStatusSays(t *testing.T) {
-	t.Parallel()
-	s := newScene(t, "A100")
-	a := s.open(t, "127.0.0.1:0")
-	runUntilTheEnd(t, a)
-	g := newGuest(t, a.natsURL())
-	beats, err := g.nc.SubscribeSync("listings.heartbeat.A100")
-	if err == nil {
-		err = g.nc.Flush()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.model.UnlinkKey(testKey, "A100"); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"halted", "watching"} {
-		if want == "watching" {
-			s.model.AddKey(testKey, "A100")
-			if _, err := a.poller.Resume("A100", ""); err != nil {
-				t.Fatal(err)
-			}
-		}
-		eventually(t, want, func() bool {
-			status, err := a.status()
-			return err == nil && status.Watch.Agencies[0].State == want
-		})
-		for err := error(nil); err == nil; _, err = beats.NextMsg(10 * time.Millisecond) {
-		}
-		if err := a.beatOnce(); err != nil {
-			t.Fatal(err)
-		}
-		m, err := beats.NextMsg(patience)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var beat struct{ State string }
-		if err := json.Unmarshal(m.Data, &beat); err != nil || beat.State != want {
-			t.Errorf("the heartbeat says %s, the status %s", m.Data, want)
-		}
-	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // answer keeps the micro service at work, beside everything else: nothing of it ends the daemon or holds it up.
-func (a *app) answer(ctx context.Context) error {
+func (a *Daemon) answer(ctx context.Context) error {
 	said := ""
 	for {
 		err := a.answerOnce(ctx)
@@ -30,16 +30,16 @@ func (a *app) answer(ctx context.Context) error {
 	}
 }
 
-func (a *app) answerOnce(ctx context.Context) error {
+func (a *Daemon) answerOnce(ctx context.Context) error {
 	conn, err := a.dialService()
 	if err != nil {
 		return err
 	}
-	defer hangUp(conn)
+	defer HangUp(conn)
 	ended := make(chan error, 1)
 	go func() {
 		ended <- ops.ServeMicro(ctx, ops.MicroOptions{
-			Conn: conn, Prefix: a.o.Base.SubjectPrefix, StoreID: a.store.ID(), Version: version(), Status: a.status, Log: a.o.Log.With("part", "micro"),
+			Conn: conn, Prefix: a.o.SubjectPrefix, StoreID: a.store.ID(), Version: a.o.Version, Status: a.status, Log: a.o.Log.With("part", "micro"),
 		})
 	}()
 	select {
@@ -55,9 +55,9 @@ func (a *app) answerOnce(ctx context.Context) error {
 }
 
 // dialService makes a connection for who is asked by others: in the embedded server with fewer rights than the relay's.
-func (a *app) dialService() (*nats.Conn, error) {
+func (a *Daemon) dialService() (*nats.Conn, error) {
 	if a.server != nil {
 		return a.server.ConnectService("admin")
 	}
-	return natsd.Connect(a.o.NATS.dial(), a.o.Log.With("part", "micro"))
+	return natsd.Connect(a.o.NATS, a.o.Log.With("part", "micro"))
 }

@@ -72,9 +72,9 @@ func TestGuestsMayAskTheMicroServiceAndNotAnswerForIt(t *testing.T) {
 	s := newScene(t, "A100")
 	a := s.open(t, "127.0.0.1:0")
 	runUntilTheEnd(t, a)
-	sub := subscribeTo(t, a.natsURL())
+	sub := subscribeTo(t, statusOf(t, a).NATS.URL)
 	sub.baselined(t, "A100")
-	g := newGuest(t, a.natsURL())
+	g := newGuest(t, statusOf(t, a).NATS.URL)
 	for _, subject := range []string{"listings.admin.status", "listings.admin.>", "$SRV.PING.doorbell", "$SRV.INFO.doorbell.X"} {
 		g.mayNot(t, "listening on "+subject, func(context.Context) error {
 			_, err := g.nc.SubscribeSync(subject)
@@ -86,7 +86,7 @@ func TestGuestsMayAskTheMicroServiceAndNotAnswerForIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked(t, newGuest(t, a.natsURL()).nc, "listings.admin.status", "")
+	asked(t, newGuest(t, statusOf(t, a).NATS.URL).nc, "listings.admin.status", "")
 
 	before := streamOf(t, g.js).CachedInfo().State
 	for _, reply := range []string{"listings.v1.A100.test", "listings.heartbeat.A100", "$JS.API.STREAM.PURGE.LISTINGS", "$JS.API.STREAM.DELETE.LISTINGS", "_RELAY.x", "elsewhere"} {
@@ -116,11 +116,11 @@ func TestTheMicroServiceComesBack(t *testing.T) {
 	s := newScene(t, "A100")
 	a := s.open(t, "127.0.0.1:0")
 	runUntilTheEnd(t, a)
-	asked(t, newGuest(t, a.natsURL()).nc, "listings.admin.status", "")
-	if err := a.server.Restart(t.Context()); err != nil {
+	asked(t, newGuest(t, statusOf(t, a).NATS.URL).nc, "listings.admin.status", "")
+	if err := a.Server().Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	asked(t, newGuest(t, a.natsURL()).nc, "listings.admin.status", "")
+	asked(t, newGuest(t, statusOf(t, a).NATS.URL).nc, "listings.admin.status", "")
 }
 
 func TestTheMicroServiceComesToAServerThatComesLate(t *testing.T) {

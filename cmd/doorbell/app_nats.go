@@ -4,43 +4,70 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/events"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
 )
 
-func (a *app) openNATS(ctx context.Context) error {
+// TryNATS says whether the address of an embedded server can be taken, and gives it back.
+func TryNATS(address string) error {
+	if address == "off" {
+		return nil
+	}
+	l, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return portInUse(address)
+	}
+	if err != nil {
+		return listenError(fmt.Errorf("%s: %w", address, err))
+	}
+	return l.Close()
+}
+
+func portInUse(address string) error {
+	return badConfig(fmt.Errorf("DOORBELL_NATS_LISTEN: %s is %w", address, errInUse),
+		"set DOORBELL_NATS_LISTEN to a free address, or to off; if a NATS server runs there already, set NATS_URL to it")
+}
+
+func listenError(err error) error {
+	return badConfig(fmt.Errorf("DOORBELL_NATS_LISTEN: %w", err), "use 127.0.0.1:4222, or set NATS_USER and NATS_PASSWORD, or NATS_TOKEN")
+}
+
+func (a *Daemon) openNATS(ctx context.Context) error {
 	if a.o.NATS.URL == "" {
 		if err := a.startServer(ctx); err != nil {
 			return err
 		}
 	} else {
-		a.o.Log.Info("external NATS", "url", natsd.Redact(string(a.o.NATS.URL)), "why", "a NATS URL is set")
+		a.o.Log.Info("external NATS", "url", natsd.Redact(a.o.NATS.URL), "why", "a NATS URL is set")
 	}
 	return a.connect()
 }
 
-func (a *app) startServer(ctx context.Context) error {
-	b, n := a.o.Base, a.o.NATS
+func (a *Daemon) startServer(ctx context.Context) error {
+	o := a.o
 	s, err := natsd.Start(ctx, natsd.Options{
-		StoreDir: filepath.Join(b.DataDir, streamFolder), Listen: b.NATSListen, MaxStore: accountLimit,
-		ProtectedSubjects: streamSubjects(b), OwnSubjects: []string{b.SubjectPrefix + ".heartbeat.>"},
-		ServiceSubjects: append(ops.DiscoverySubjects(), ops.AdminSubjects(b.SubjectPrefix)),
-		GuestUser:       n.User, GuestPassword: n.Password.Reveal(), GuestToken: n.Token.Reveal(),
-		Logger: a.o.Log.With("part", "nats-server"),
+		StoreDir: filepath.Join(o.DataDir, StreamFolder), Listen: o.NATSListen, MaxStore: AccountLimit,
+		ProtectedSubjects: events.StreamSubjects(o.SubjectPrefix), OwnSubjects: []string{o.SubjectPrefix + ".heartbeat.>"},
+		ServiceSubjects: append(ops.DiscoverySubjects(), ops.AdminSubjects(o.SubjectPrefix)),
+		GuestUser:       o.NATS.User, GuestPassword: o.NATS.Password, GuestToken: o.NATS.Token,
+		Logger: a.o.Log.With("part", "nats-server"), LookEvery: o.LookEvery,
 	})
 	switch {
 	case errors.Is(err, natsd.ErrPortInUse):
-		return portInUse(b.NATSListen)
+		return portInUse(o.NATSListen)
 	case errors.Is(err, natsd.ErrAddress), errors.Is(err, natsd.ErrNeedsCredentials):
-		return configError(fmt.Errorf("DOORBELL_NATS_LISTEN: %w", err), "use 127.0.0.1:4222, or set NATS_USER and NATS_PASSWORD, or NATS_TOKEN")
+		return listenError(err)
 	case err != nil:
-		return ioError(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(b.DataDir, streamFolder)+" and at the space on its disk")
+		return badDisk(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(o.DataDir, StreamFolder)+" and at the space on its disk")
 	}
 	a.server = s
 	a.onClose(s.Shutdown)
@@ -49,7 +76,7 @@ func (a *app) startServer(ctx context.Context) error {
 }
 
 // tend looks after the embedded server.
-func (a *app) tend(ctx context.Context) error {
+func (a *Daemon) tend(ctx context.Context) error {
 	if a.server == nil {
 		<-ctx.Done()
 		return nil
@@ -58,19 +85,23 @@ func (a *app) tend(ctx context.Context) error {
 }
 
 // connect makes the relay's connection and the relay on it.
-func (a *app) connect() error {
-	conn, err := a.dial()
-	if err != nil {
-		return configError(fmt.Errorf("NATS: %w", err), "check NATS_URL, NATS_CREDS, NATS_NKEY, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CA, NATS_CERT and NATS_KEY")
+func (a *Daemon) connect() error {
+	var way []nats.Option
+	if a.server != nil && a.o.InProcess != nil {
+		way = append(way, nats.InProcessServer(a.o.InProcess(a.server)))
 	}
-	b := a.o.Base
+	conn, err := a.dial(way...)
+	if err != nil {
+		return badConfig(fmt.Errorf("NATS: %w", err), "check NATS_URL, NATS_CREDS, NATS_NKEY, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CA, NATS_CERT and NATS_KEY")
+	}
+	o := a.o
 	r, err := relay.New(relay.Options{
-		Log: a.store, Conn: conn, Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
-		Manage: b.StreamManage == "auto", Embedded: a.server != nil, StoreID: a.store.ID(), Logger: a.o.Log.With("part", "relay"),
+		Log: a.store, Conn: conn, Prefix: o.SubjectPrefix, Stream: o.Stream, MaxAge: o.Retention, MaxBytes: o.StreamMax,
+		Manage: o.ManageStream, Embedded: a.server != nil, StoreID: a.store.ID(), Logger: a.o.Log.With("part", "relay"),
 	})
 	if err != nil {
 		conn.Close()
-		return configError(err, "check DOORBELL_SUBJECT_PREFIX and DOORBELL_STREAM")
+		return badConfig(err, "check DOORBELL_SUBJECT_PREFIX and DOORBELL_STREAM")
 	}
 	a.mu.Lock()
 	a.conn, a.relay = conn, r
@@ -79,16 +110,16 @@ func (a *app) connect() error {
 }
 
 // dial makes a connection; the options are for one to a server of ours.
-func (a *app) dial(opts ...nats.Option) (*nats.Conn, error) {
+func (a *Daemon) dial(opts ...nats.Option) (*nats.Conn, error) {
 	if a.server != nil {
 		return a.server.Connect("relay", opts...)
 	}
-	return natsd.Connect(a.o.NATS.dial(), a.o.Log.With("part", "nats"))
+	return natsd.Connect(a.o.NATS, a.o.Log.With("part", "nats"))
 }
 
-// hangUp closes a connection. What it does not close in time ends with the process: a write to a server that does not read
+// HangUp closes a connection. What it does not close in time ends with the process: a write to a server that does not read
 // holds it up.
-func hangUp(conn *nats.Conn) {
+func HangUp(conn *nats.Conn) {
 	closed := make(chan struct{})
 	go func() {
 		conn.Close()

@@ -42,7 +42,7 @@ type admission struct {
 }
 
 // compare begins to find out about all agencies, and waits for that, but not for long.
-func (a *app) compare(ctx context.Context) error {
+func (a *Daemon) compare(ctx context.Context) error {
 	d := &a.admission
 	d.decided, d.news, d.wanted = map[string]bool{}, make(chan struct{}, 1), a.o.Poller.Agencies
 	d.ctx, d.stop = context.WithCancel(ctx)
@@ -110,7 +110,7 @@ func (d *admission) poke() {
 }
 
 // prepare begins to find out about those of a list of whom nothing is known yet.
-func (a *app) prepare(list []poller.AgencyKeys) {
+func (a *Daemon) prepare(list []poller.AgencyKeys) {
 	d := &a.admission
 	d.mu.Lock()
 	var ids []string
@@ -142,7 +142,7 @@ func (a *app) prepare(list []poller.AgencyKeys) {
 
 // decide finds out about agencies. A server that is away is said once, everything else of each of them. Where the outcome of a
 // commit is not known, nobody is admitted any more.
-func (a *app) decide(ctx context.Context, r *relay.Relay, ids []string) {
+func (a *Daemon) decide(ctx context.Context, r *relay.Relay, ids []string) {
 	const late = "the watch begins before the stream was compared with the event log; that follows when it can be read"
 	var away sync.Once
 	_ = r.Prepare(ctx, ids, func(id string, err error) { // each is told of its own
@@ -161,18 +161,18 @@ func (a *app) decide(ctx context.Context, r *relay.Relay, ids []string) {
 	})
 }
 
-// errUndecided: of those who stay the watch of none has begun yet, so that nobody would be watched.
-var errUndecided = errors.New("the watch of those who stay has not begun yet")
+// ErrUndecided: of those who stay the watch of none has begun yet, so that nobody would be watched.
+var ErrUndecided = errors.New("the watch of those who stay has not begun yet")
 
-// setAgencies tells the poller whom to watch, as far as that may begin. After errUndecided it has to be told once more.
-func (a *app) setAgencies(list []poller.AgencyKeys) error {
+// setAgencies tells the poller whom to watch, as far as that may begin. After ErrUndecided it has to be told once more.
+func (a *Daemon) setAgencies(list []poller.AgencyKeys) error {
 	d := &a.admission
 	d.setting.Lock()
 	defer d.setting.Unlock()
 	a.prepare(list)
 	err := a.poller.SetAgencies(d.admitted(list))
 	if errors.Is(err, poller.ErrRetiresAll) && d.wantsOneOf(list) {
-		return errUndecided
+		return ErrUndecided
 	}
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (d *admission) wantsOneOf(list []poller.AgencyKeys) bool {
 }
 
 // admitOthers lets the watch of those begin who were not decided at the start, or who came later.
-func (a *app) admitOthers(ctx context.Context) error {
+func (a *Daemon) admitOthers(ctx context.Context) error {
 	d := &a.admission
 	defer d.stop()
 	for {

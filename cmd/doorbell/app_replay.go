@@ -11,7 +11,6 @@ import (
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
-	"doorbell/events/natsd"
 	"doorbell/events/replay"
 	"doorbell/store"
 )
@@ -21,14 +20,14 @@ const tellEvery = 200 * time.Millisecond
 
 // replay publishes events of the daemon's log once more, over a connection of its own: what is published as news does not
 // wait for it.
-func (a *app) replay(ctx context.Context, q ops.ReplayRequest, told func(ops.ReplayProgress) error) error {
+func (a *Daemon) replay(ctx context.Context, q ops.ReplayRequest, told func(ops.ReplayProgress) error) error {
 	conn, err := a.dial()
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	a.o.Log.Info("replay begins", "job", q.Job)
-	p, err := replayLog(ctx, a.store, a.o.Base, conn, a.server != nil, q, told)
+	p, err := Replay(ctx, a.o, a.store, conn, q, told)
 	log := a.o.Log.With("job", q.Job, "published", p.Published, "already_there", p.AlreadyThere)
 	switch {
 	case ctx.Err() != nil:
@@ -41,30 +40,19 @@ func (a *app) replay(ctx context.Context, q ops.ReplayRequest, told func(ops.Rep
 	return err
 }
 
-// replayKept does the same without a daemon, to an external server.
-func replayKept(ctx context.Context, c *Config, kept *store.Store, q ops.ReplayRequest, told func(ops.ReplayProgress) error) error {
-	conn, err := natsd.Connect(c.NATS.dial(), quiet())
-	if err != nil {
-		return ops.WithHint(err, "check the NATS_* settings")
-	}
-	defer conn.Close()
-	_, err = replayLog(ctx, kept, c.Base, conn, false, q, told)
-	return err
-}
-
-// replayLog publishes what a request means, and tells how far it is: at the beginning, now and then, and at the end.
-func replayLog(ctx context.Context, s *store.Store, b Base, conn *nats.Conn, embedded bool, q ops.ReplayRequest, told func(ops.ReplayProgress) error) (replay.Progress, error) {
+// Replay publishes what a request means from a store, and tells how far it is: at the beginning, now and then, and at the end.
+func Replay(ctx context.Context, o Options, s *store.Store, conn *nats.Conn, q ops.ReplayRequest, told func(ops.ReplayProgress) error) (replay.Progress, error) {
 	job, err := replay.Open(ctx, replay.Options{
-		Conn: conn, Prefix: b.SubjectPrefix, Stream: replayStream(b), Job: q.Job, MaxBytes: int64(b.StreamMax),
-		Manage: b.StreamManage == "auto", Embedded: embedded, Rate: q.Rate,
+		Conn: conn, Prefix: o.SubjectPrefix, Stream: replayStream(o.Stream), Job: q.Job, MaxBytes: o.StreamMax,
+		Manage: o.ManageStream, Embedded: o.NATS.URL == "", Rate: q.Rate,
 		Choice: choiceOf(q.Query),
 	})
 	if err != nil {
-		return replay.Progress{}, hintOf(err, b)
+		return replay.Progress{}, hintOf(err, o.SubjectPrefix)
 	}
 	tell := func(p replay.Progress) error {
 		return told(ops.ReplayProgress{
-			Job: q.Job, Subject: replay.Subjects(b.SubjectPrefix, q.Job), Stream: replayStream(b),
+			Job: q.Job, Subject: replay.Subjects(o.SubjectPrefix, q.Job), Stream: replayStream(o.Stream),
 			Total: q.Total, Published: p.Published, AlreadyThere: p.AlreadyThere,
 		})
 	}
@@ -85,7 +73,7 @@ func replayLog(ctx context.Context, s *store.Store, b Base, conn *nats.Conn, emb
 	if ctx.Err() != nil {
 		return p, ctx.Err() // nobody listens
 	}
-	return p, errors.Join(hintOf(err, b), tell(p))
+	return p, errors.Join(hintOf(err, o.SubjectPrefix), tell(p))
 }
 
 // choiceOf is which events of the log a query means.
@@ -98,7 +86,7 @@ func choiceOf(q ops.EventQuery) replay.Choice {
 }
 
 // replayStream is the name of the stream for what is replayed.
-func replayStream(b Base) string { return b.Stream + "_REPLAY" }
+func replayStream(stream string) string { return stream + "_REPLAY" }
 
 func eventsOf(logged iter.Seq2[ops.LoggedEvent, error]) iter.Seq2[events.Event, error] {
 	return func(yield func(events.Event, error) bool) {
@@ -111,7 +99,7 @@ func eventsOf(logged iter.Seq2[ops.LoggedEvent, error]) iter.Seq2[events.Event, 
 }
 
 // hintOf gives an error of a replay what can be done about it, other than to run it again.
-func hintOf(err error, b Base) error {
+func hintOf(err error, prefix string) error {
 	var hint string
 	switch {
 	case err == nil:
@@ -119,7 +107,7 @@ func hintOf(err error, b Base) error {
 	case errors.Is(err, replay.ErrNotConnected):
 		hint = "is NATS up? If it is not, --to - prints the events"
 	case errors.Is(err, replay.ErrNoStream):
-		hint = "make it with the subjects " + b.SubjectPrefix + ".replay.> and a max age of 24 hours, set DOORBELL_STREAM_MANAGE to auto, or print the events with --to -"
+		hint = "make it with the subjects " + prefix + ".replay.> and a max age of 24 hours, set DOORBELL_STREAM_MANAGE to auto, or print the events with --to -"
 	case errors.Is(err, replay.ErrUnfit):
 		hint = "the stream is not changed by doorbell; change it or remove it, or print the events with --to -"
 	case errors.Is(err, replay.ErrBusy):

@@ -19,7 +19,7 @@ import (
 const heartbeatEvery = time.Minute
 
 // beat says every minute on core NATS that each agency is watched, and how it stands.
-func (a *app) beat(ctx context.Context) error {
+func (a *Daemon) beat(ctx context.Context) error {
 	tick := time.NewTicker(heartbeatEvery)
 	defer tick.Stop()
 	for {
@@ -35,7 +35,7 @@ func (a *app) beat(ctx context.Context) error {
 }
 
 // beatOnce says of each agency what the status says of it.
-func (a *app) beatOnce() error {
+func (a *Daemon) beatOnce() error {
 	a.signs.beats.give()
 	s, err := a.poller.Status()
 	if err != nil {
@@ -51,7 +51,7 @@ func (a *app) beatOnce() error {
 }
 
 // status is what the socket tells of the daemon.
-func (a *app) status() (ops.Status, error) {
+func (a *Daemon) status() (ops.Status, error) {
 	w, err := a.poller.Status()
 	if err != nil {
 		return ops.Status{}, err
@@ -61,14 +61,14 @@ func (a *app) status() (ops.Status, error) {
 	a.mu.Unlock()
 	r := publisher.Status()
 	s := ops.Status{
-		Version: version(), Running: true, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.Base.DataDir, Page: a.httpURL(), Watch: w,
+		Version: a.o.Version, Running: true, Started: a.started.UTC(), StoreID: a.store.ID(), DataDir: a.o.DataDir, Page: a.httpURL(), Watch: w,
 		Store:      ops.NewStoreStatus(a.housekeeping.Space()),
 		Forwarders: a.forwarderStatus(),
 		Hours:      hoursOf(a.follower.Hours(), w.Agencies),
-		NATS:       ops.NATSStatus{Embedded: a.server != nil, Connected: conn.IsConnected(), Stream: a.o.Base.Stream, Problem: r.Problem, URL: a.natsURL()},
+		NATS:       ops.NATSStatus{Embedded: a.server != nil, Connected: conn.IsConnected(), Stream: a.o.Stream, Problem: r.Problem, URL: a.natsURL()},
 	}
 	if a.server != nil {
-		s.NATS.StreamMax, s.NATS.Server = int64(a.o.Base.StreamMax), embeddedFigures(a.server)
+		s.NATS.StreamMax, s.NATS.Server = a.o.StreamMax, embeddedFigures(a.server)
 		if h := a.server.Status(); h.Problem != "" {
 			s.NATS.Problem = fmt.Sprintf("%s, since %s", h.Problem, h.Since.UTC().Format(time.RFC3339))
 		}
@@ -78,14 +78,14 @@ func (a *app) status() (ops.Status, error) {
 		s.Store.File = info.Size()
 	}
 	s.Events, s.PublishFailures = eventCounts(a.follower.Appended(), r.Published), r.Failures
-	ready := a.health().Ready
+	ready := a.Health().Ready
 	s.Ready = &ready
 	s.Relay, err = a.relayed(r.Agencies)
 	return s, err
 }
 
 // relayed is how far the event log is published. The relay has not read it yet if NATS is away since the start.
-func (a *app) relayed(agencies []relay.AgencyStatus) (list []ops.RelayStatus, err error) {
+func (a *Daemon) relayed(agencies []relay.AgencyStatus) (list []ops.RelayStatus, err error) {
 	ids := make([]string, len(agencies))
 	for n, l := range agencies {
 		ids[n] = l.AgencyID
@@ -136,9 +136,9 @@ func hoursOf(all []ops.AgencyHours, watched []poller.AgencyStatus) []ops.AgencyH
 	})
 }
 
-func (a *app) natsURL() string {
+func (a *Daemon) natsURL() string {
 	if a.server != nil {
 		return a.server.ClientURL()
 	}
-	return natsd.Redact(string(a.o.NATS.URL))
+	return natsd.Redact(a.o.NATS.URL)
 }

@@ -223,21 +223,21 @@ func TestRunRefusesAStoreThatIsNotItsOwn(t *testing.T) {
 
 	s.ofANewerVersion(t)
 	before = tree(t, s.dir)
-	mustBeRefused(t, s.environ, filepath.Join(s.dir, storeFile), "use the newer doorbell")
+	mustBeRefused(t, s.environ, filepath.Join(s.dir, StoreFile), "use the newer doorbell")
 	mustBeUntouched(t, s.dir, before)
 
-	if err := os.Remove(filepath.Join(s.dir, storeFile)); err != nil {
+	if err := os.Remove(filepath.Join(s.dir, StoreFile)); err != nil {
 		t.Fatal(err)
 	}
 	before = tree(t, s.dir)
-	mustBeRefused(t, s.environ, filepath.Join(s.dir, storeFile), "backup")
+	mustBeRefused(t, s.environ, filepath.Join(s.dir, StoreFile), "backup")
 	mustBeUntouched(t, s.dir, before)
 }
 
 // ofANewerVersion raises the schema of the store beyond what this program reads.
 func (s scene) ofANewerVersion(t *testing.T) {
 	t.Helper()
-	db, err := bolt.Open(filepath.Join(s.dir, storeFile), 0o600, &bolt.Options{Timeout: time.Second})
+	db, err := bolt.Open(filepath.Join(s.dir, StoreFile), 0o600, &bolt.Options{Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestADamagedStoreIsNamedAndKept(t *testing.T) {
 	if err := kept.Close(); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(dir, storeFile)
+	file := filepath.Join(dir, StoreFile)
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

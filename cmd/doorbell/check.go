@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"path/filepath"
 	"time"
 
@@ -114,7 +115,7 @@ func agenciesText(n int) string {
 // findDaemon asks the socket, and the store if nobody answers there. It returns false if there is no use in looking on.
 func (c *checker) findDaemon(ctx context.Context) bool {
 	b := c.config.Base
-	s, err := ops.NewClient(filepath.Join(b.DataDir, socketFile)).Status(ctx)
+	s, err := ops.NewClient(filepath.Join(b.DataDir, SocketFile)).Status(ctx)
 	if err == nil {
 		c.daemon, c.report.DaemonRunning, c.storeID = s, true, s.StoreID
 		c.report.ok(sectionDaemon, "one runs since %s and holds the store; this is about it, a second one would be refused",
@@ -201,7 +202,7 @@ func (c *checker) room(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-	s, err := ops.NewClient(filepath.Join(c.config.Base.DataDir, socketFile)).Status(ctx)
+	s, err := ops.NewClient(filepath.Join(c.config.Base.DataDir, SocketFile)).Status(ctx)
 	if err != nil || s.Watch.At.Before(c.daemon.Watch.At.Add(look/2)) || s.Watch.Down != "" {
 		return false
 	}
@@ -218,4 +219,38 @@ func (c *checker) agencyOfDaemon(id string) *poller.AgencyStatus {
 		}
 	}
 	return nil
+}
+
+// page says where status page, health and metrics would be, or are.
+func (c *checker) page() {
+	b := c.config.Base
+	switch {
+	case c.report.DaemonRunning:
+		if c.daemon.Page != "" {
+			c.report.ok(sectionPage, "the daemon's is at %s", c.daemon.Page)
+		}
+	case !b.hasHTTP():
+		c.report.ok(sectionPage, "none, and no health and metrics (DOORBELL_HTTP_LISTEN=off)")
+	default:
+		if err := TryHTTP(b.HTTPListen); err != nil {
+			c.report.refuse(sectionPage, err)
+			return
+		}
+		c.report.ok(sectionPage, "at %s, which is free%s", b.HTTPListen, b.forWhom())
+	}
+}
+
+// hasHTTP says whether an address for HTTP is configured.
+func (b Base) hasHTTP() bool { return b.HTTPListen != "" && b.HTTPListen != "off" }
+
+// forWhom says who may see the page and do something.
+func (b Base) forWhom() string {
+	host, _, _ := net.SplitHostPort(b.HTTPListen)
+	switch {
+	case !b.HTTPToken.IsZero():
+		return "; to do something takes DOORBELL_HTTP_TOKEN"
+	case loopback(host):
+		return "; for this machine, to look at (no DOORBELL_HTTP_TOKEN is set)"
+	}
+	return "; other machines are shown health, metrics and schemas only (no DOORBELL_HTTP_TOKEN is set)"
 }

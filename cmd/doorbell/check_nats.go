@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -54,16 +52,10 @@ func (c *checker) embedded() {
 		c.report.ok(sectionNATS, "embedded, in process only: no program can connect (DOORBELL_NATS_LISTEN=off)")
 		return
 	}
-	l, err := net.Listen("tcp", address)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		c.report.refuse(sectionNATS, portInUse(address))
-		return
-	case err != nil:
-		c.report.refuse(sectionNATS, listenError(fmt.Errorf("%s: %w", address, err)))
+	if err := TryNATS(address); err != nil {
+		c.report.refuse(sectionNATS, err)
 		return
 	}
-	l.Close()
 	c.report.ok(sectionNATS, "embedded, at %s, which is free; no NATS URL is set", address)
 }
 

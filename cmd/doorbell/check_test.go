@@ -63,7 +63,7 @@ func checked(t *testing.T, s scene, want int, environ []string, words ...string)
 // files is a directory as it can be seen without reading sockets; that of a running daemon changes by itself.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	if _, err := os.Stat(filepath.Join(dir, socketFile)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, SocketFile)); err == nil {
 		return nil
 	}
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {

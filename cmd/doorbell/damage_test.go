@@ -20,7 +20,7 @@ func TestADamagedStreamIsBuiltAnewFromTheEventLog(t *testing.T) {
 		sub.request(t, s.ring(t, "B200"))
 	}
 	d.stop(t)
-	blocks, err := filepath.Glob(filepath.Join(s.dir, streamFolder, "jetstream/*/streams/LISTINGS/msgs/*.blk"))
+	blocks, err := filepath.Glob(filepath.Join(s.dir, StreamFolder, "jetstream/*/streams/LISTINGS/msgs/*.blk"))
 	if err != nil || len(blocks) != 1 {
 		t.Fatal(blocks, err)
 	}

@@ -55,7 +55,9 @@ type demo struct {
 	objects io.Writer // for programs; nil: there are none
 	tty     bool
 	api     madeUp
-	app     *app
+	daemon  *Daemon
+	nats    string // URL
+	page    string // URL
 	began   time.Time
 
 	counts    map[events.Type]int
@@ -81,21 +83,23 @@ func (d *demo) open(ctx context.Context, dir string, c *DemoCmd) error {
 	if err != nil {
 		return err
 	}
-	o := appOptions{
-		Base: Base{
-			DataDir: dir, NATSListen: natsListen, HTTPListen: httpListen, ShowPeople: true, SubjectPrefix: "listings", Stream: "LISTINGS", StreamManage: "auto",
-			Retention: 24 * time.Hour, StreamMax: 1 << 30,
-		},
+	o := Options{
+		DataDir: dir, Version: version(), NATSListen: natsListen, HTTPListen: httpListen, ShowPeople: true,
+		SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: 24 * time.Hour, StreamMax: 1 << 30,
 		Log: slog.New(slog.DiscardHandler),
 		Poller: poller.Options{
-			API: listings.Options{BaseURL: d.api.url, Version: version()}, RequestsPerSecond: 50,
-			PollInterval: time.Second, WalkInterval: 2 * time.Second,
+			API: listings.Options{BaseURL: d.api.url}, RequestsPerSecond: 50, PollInterval: time.Second, WalkInterval: 2 * time.Second,
 		},
 	}
 	for _, id := range d.api.agencies {
 		o.Poller.Agencies = append(o.Poller.Agencies, poller.AgencyKeys{ID: id, Key: listings.NewKey(madeUpKey)})
 	}
-	d.app, err = newApp(ctx, o)
+	d.daemon, err = New(ctx, o)
+	if err != nil {
+		return daemonError(err, dir)
+	}
+	s, err := d.daemon.Verbs().Status()
+	d.nats, d.page = s.NATS.URL, s.Page
 	return err
 }
 
@@ -115,8 +119,8 @@ func freeAddress(w io.Writer, what, flag, address string) (string, error) {
 }
 
 func (d *demo) run(ctx context.Context) error {
-	defer d.app.close()
-	nc, err := natsd.Connect(natsd.Dial{URL: d.app.natsURL()}, slog.New(slog.DiscardHandler))
+	defer d.daemon.Close()
+	nc, err := natsd.Connect(natsd.Dial{URL: d.nats}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return failed(err, "")
 	}
@@ -125,7 +129,7 @@ func (d *demo) run(ctx context.Context) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- d.app.run(running) }()
+	go func() { ended <- d.daemon.Run(running) }()
 	printErr := d.print(running, nc)
 	stop()
 	return errors.Join(printErr, <-ended)
@@ -144,7 +148,7 @@ Subscribe from another terminal, with the nats command or any NATS client:
 
 What was there before is learned first and not announced. Then, as it happens:
 
-`, d.api.url, strings.Join(d.api.agencies, ", "), d.app.natsURL(), d.app.httpURL(), d.app.natsURL())
+`, d.api.url, strings.Join(d.api.agencies, ", "), d.nats, d.page, d.nats)
 }
 
 // print shows each event as it arrives at a subscriber, until ctx ends.
@@ -190,7 +194,7 @@ func (d *demo) print(ctx context.Context, nc *nats.Conn) error {
 
 // tail reads the stream as a stranger would, once the relay has made it.
 func (d *demo) tail(ctx context.Context, nc *nats.Conn) func(func(events.Event, error) bool) {
-	for !d.app.currentRelay().Status().Open && ctx.Err() == nil {
+	for !d.daemon.Health().Ready && ctx.Err() == nil {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return relay.Tail(ctx, nc, relay.TailOptions{Stream: "LISTINGS", Prefix: "listings", All: true})
@@ -217,12 +221,12 @@ func (d *demo) showProgress() {
 	if !d.tty {
 		return
 	}
-	s, err := d.app.poller.Status()
+	s, err := d.daemon.Verbs().Status()
 	if err != nil {
 		return
 	}
 	known, waiting := 0, 0
-	for _, a := range s.Agencies {
+	for _, a := range s.Watch.Agencies {
 		known += a.Insertions
 		waiting += a.FirstPolls
 	}
@@ -230,7 +234,7 @@ func (d *demo) showProgress() {
 	if waiting == 0 && d.first > 0 || len(d.counts) > 5 {
 		return
 	}
-	fmt.Fprintf(d.out, "\r%d requests, %d insertions, %d to look at", s.Requests, known, waiting)
+	fmt.Fprintf(d.out, "\r%d requests, %d insertions, %d to look at", s.Watch.Requests, known, waiting)
 	d.progress = true
 }
 

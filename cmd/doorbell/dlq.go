@@ -107,7 +107,7 @@ func openLetterbox(ctx context.Context, c *Config) (*letterbox, error) {
 	}
 	b := &letterbox{conn: conn, letters: letters}
 	if c.NATS.URL == "" {
-		b.daemon = ops.NewClient(filepath.Join(c.Base.DataDir, socketFile))
+		b.daemon = ops.NewClient(filepath.Join(c.Base.DataDir, SocketFile))
 	}
 	return b, nil
 }

@@ -73,7 +73,7 @@ type eventLog interface {
 // openLog returns the log of the daemon in the data directory; if none runs, that of its store, which nothing writes to as
 // long as it is not closed. The store is nil where a daemon answers.
 func openLog(ctx context.Context, b Base) (eventLog, *store.Store, error) {
-	daemon := ops.NewClient(filepath.Join(b.DataDir, socketFile))
+	daemon := ops.NewClient(filepath.Join(b.DataDir, SocketFile))
 	if _, err := daemon.Status(ctx); err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return daemon, nil, nil
 	}

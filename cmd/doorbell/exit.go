@@ -68,6 +68,14 @@ func outcome(err error) (code int, sentences []string, hint string) {
 		return exitIO, []string{damage.Error()}, "stop doorbell, put the newest backup that `doorbell verify --file PATH` calls sound in the place of that file, and start once with " +
 			"`doorbell run --restored`; what was announced since is taken from the stream"
 	}
+	var refused *Error
+	if errors.As(err, &refused) {
+		code = exitIO
+		if refused.Config {
+			code = exitConfig
+		}
+		return code, []string{err.Error()}, refused.Hint
+	}
 	var known *exitError
 	if errors.As(err, &known) {
 		return known.Code, []string{err.Error()}, known.Hint

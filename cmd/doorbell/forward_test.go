@@ -413,13 +413,13 @@ func TestAnOutletThatTakesNothingForLongIsTrouble(t *testing.T) {
 	}
 	g := guard(clumsy{err: &forward.Later{Reason: "busy"}})
 	_ = g.Send(t.Context(), forward.Delivery{})
-	first := g.since()
+	first := g.FailingSince()
 	_ = g.Send(t.Context(), forward.Delivery{})
-	if first.IsZero() || !g.since().Equal(first) {
+	if first.IsZero() || !g.FailingSince().Equal(first) {
 		t.Error("it does not know since when nothing is taken")
 	}
 	g.Outlet = clumsy{err: &forward.Never{Reason: "odd"}}
-	if _ = g.Send(t.Context(), forward.Delivery{}); !g.since().IsZero() {
+	if _ = g.Send(t.Context(), forward.Delivery{}); !g.FailingSince().IsZero() {
 		t.Error("who refuses one delivery is said to take nothing")
 	}
 }

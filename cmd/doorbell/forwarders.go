@@ -269,20 +269,25 @@ func (g *guarded) note(err error) {
 	}
 }
 
-// since is when the outlet took something last, as far as it fails now; else zero.
-func (g *guarded) since() time.Time {
+// FailingSince is when the outlet took something last, as far as it fails now; else zero.
+func (g *guarded) FailingSince() time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.failing
 }
 
-// close gives back what an outlet has kept open.
+// Close gives back what the outlet has kept open.
+func (g *guarded) Close() {
+	if c, ok := g.Outlet.(interface{ Close() }); ok {
+		c.Close()
+	}
+}
+
+// close gives back what the outlets have kept open.
 func (f forwarder) close() {
 	for _, r := range f.Routes {
 		if g, ok := r.Outlet.(*guarded); ok {
-			if c, ok := g.Outlet.(interface{ Close() }); ok {
-				c.Close()
-			}
+			g.Close()
 		}
 	}
 }
@@ -303,14 +308,4 @@ func (c *Config) warningsFor(kind string) []string {
 			return other != kind && strings.HasPrefix(w, "DOORBELL_"+strings.ToUpper(other)+"_")
 		})
 	})
-}
-
-// failingSince is since when the outlet of a destination takes nothing.
-func (f forwarder) failingSince(destination string) time.Time {
-	for _, r := range f.Routes {
-		if g, ok := r.Outlet.(*guarded); ok && g.Traits().Destination == destination && !g.since().IsZero() {
-			return g.since()
-		}
-	}
-	return time.Time{}
 }

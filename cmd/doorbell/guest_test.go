@@ -69,7 +69,7 @@ func TestGuestsReadAndCannotDisturb(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100")
 	a := s.open(t, "127.0.0.1:0")
-	g := newGuest(t, a.natsURL())
+	g := newGuest(t, statusOf(t, a).NATS.URL)
 	beats, err := g.nc.SubscribeSync("listings.heartbeat.A100")
 	if err == nil {
 		err = g.nc.Flush()
@@ -80,7 +80,7 @@ func TestGuestsReadAndCannotDisturb(t *testing.T) {
 	runUntilTheEnd(t, a)
 	mustBeAHeartbeat(t, beats)
 
-	sub := subscribeTo(t, a.natsURL())
+	sub := subscribeTo(t, statusOf(t, a).NATS.URL)
 	sub.baselined(t, "A100")
 	before := streamOf(t, g.js)
 	g.mayNot(t, "a stray message", func(context.Context) error {
@@ -113,7 +113,7 @@ func TestGuestsReadAndCannotDisturb(t *testing.T) {
 	for arrived := ""; arrived != id; {
 		arrived = nextOf(t, durable).body.ContactRequestID
 	}
-	all, err := readStream(t.Context(), a.natsURL())
+	all, err := readStream(t.Context(), statusOf(t, a).NATS.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestWithNATSAwayTheWatchGoesOnAndNothingIsLost(t *testing.T) {
 	s.goesOn(t, "A100", 30)
 	id := s.ring(t, "A100")
 	eventually(t, "the contact request is waiting in the event log", func() bool {
-		status, err := ops.NewClient(s.dir + "/" + socketFile).Status(t.Context())
+		status, err := ops.NewClient(s.dir + "/" + SocketFile).Status(t.Context())
 		return err == nil && !status.NATS.Connected && len(status.Watch.Agencies) == 1 && status.Watch.Agencies[0].LastSequence >= 2
 	})
 	sub := subscribeTo(t, startNATS(t, port))

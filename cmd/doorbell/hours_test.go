@@ -1,8 +1,8 @@
 package main
 
 import (
+	"slices"
 	"testing"
-	"time"
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
@@ -11,34 +11,18 @@ import (
 func TestStatusCountsTheLeadsOfEachHour(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100")
-	a := s.open(t, "off")
+	a := s.open(t, "127.0.0.1:0")
 	runUntilTheEnd(t, a)
-	live, leave := a.follower.Subscribe()
-	defer leave()
-	until := func(kind events.Type) {
-		t.Helper()
-		for limit := time.After(patience); ; {
-			select {
-			case e, open := <-live:
-				if !open {
-					t.Fatal("cut off")
-				}
-				if e.Type == kind {
-					return
-				}
-			case <-limit:
-				t.Fatalf("no %s", kind)
-			}
-		}
-	}
-	until(events.TypeWatchBaselined)
-	began := time.Now()
-	s.ring(t, "A100")
-	until(events.TypeContactRequestCreated)
-	t.Logf("a lead is shown after %s", time.Since(began).Round(time.Millisecond))
-	status, err := a.status()
-	if err != nil || len(status.Hours) != 1 || status.Hours[0].AgencyID != "A100" {
-		t.Fatalf("%+v, %v", status.Hours, err)
+	sub := subscribeTo(t, statusOf(t, a).NATS.URL)
+	sub.baselined(t, "A100")
+	sub.request(t, s.ring(t, "A100"))
+	var status ops.Status
+	eventually(t, "the lead is counted", func() bool {
+		status = statusOf(t, a)
+		return len(status.Hours) == 1 && slices.ContainsFunc(status.Hours[0].Hours, func(h ops.Hour) bool { return h.Leads > 0 })
+	})
+	if status.Hours[0].AgencyID != "A100" {
+		t.Fatalf("%+v", status.Hours)
 	}
 	var sum ops.Hour
 	for _, h := range status.Hours[0].Hours {
@@ -56,10 +40,7 @@ func TestStatusHasTheFiguresOfEverything(t *testing.T) {
 	a := s.open(t, "off")
 	runUntilTheEnd(t, a)
 	eventually(t, "a lead is published and counted", func() bool {
-		status, err := a.status()
-		if err != nil {
-			t.Fatal(err)
-		}
+		status := statusOf(t, a)
 		if status.Watch.Agencies[0].State != "watching" {
 			return false
 		}
@@ -71,10 +52,7 @@ func TestStatusHasTheFiguresOfEverything(t *testing.T) {
 		s.ring(t, "A100")
 		return false
 	})
-	status, err := a.status()
-	if err != nil {
-		t.Fatal(err)
-	}
+	status := statusOf(t, a)
 	if status.NATS.Server == nil || status.NATS.StreamMax != 1<<30 {
 		t.Errorf("%+v", status.NATS)
 	}

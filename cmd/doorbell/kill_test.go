@@ -101,7 +101,7 @@ func (p *process) stop(t testing.TB) {
 // natsURL waits until the daemon answers at its socket and returns where its NATS listens.
 func natsURL(t testing.TB, dir string) string {
 	t.Helper()
-	client := ops.NewClient(filepath.Join(dir, socketFile))
+	client := ops.NewClient(filepath.Join(dir, SocketFile))
 	url := ""
 	eventually(t, "an answer at the socket", func() bool {
 		s, err := client.Status(t.Context())

@@ -18,7 +18,7 @@ func TestABusyDaemonTellsItsFiguresAndNobodyElses(t *testing.T) {
 	s := newScene(t, "A100")
 	a := s.open(t, "off")
 	runUntilTheEnd(t, a)
-	handler := metrics.Handler(a.status)
+	handler := metrics.Handler(a.Verbs().Status)
 	scrape := func() string {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))

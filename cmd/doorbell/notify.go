@@ -5,19 +5,18 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 )
 
-// notifier tells systemd (Type=notify) how the program is. The zero value, for everywhere else, says nothing.
-type notifier struct {
+// Notifier tells systemd (Type=notify) how the program is. The zero value, for everywhere else, says nothing.
+type Notifier struct {
 	socket   string        // path, or @name for an abstract socket
 	watchdog time.Duration // a sign of life is due within; 0 for never
 }
 
-// newNotifier reads the variables of systemd through a lookup. A watchdog for another process is not ours.
-func newNotifier(getenv func(string) string) notifier {
-	n := notifier{socket: getenv("NOTIFY_SOCKET")}
+// NewNotifier reads the variables of systemd through a lookup. A watchdog for another process is not ours.
+func NewNotifier(getenv func(string) string) Notifier {
+	n := Notifier{socket: getenv("NOTIFY_SOCKET")}
 	pid := getenv("WATCHDOG_PID")
 	usec, err := strconv.ParseInt(getenv("WATCHDOG_USEC"), 10, 64)
 	if err == nil && usec > 0 && (pid == "" || pid == strconv.Itoa(os.Getpid())) {
@@ -27,14 +26,14 @@ func newNotifier(getenv func(string) string) notifier {
 }
 
 // ready says that the start is over.
-func (n notifier) ready() error { return n.send("READY=1") }
+func (n Notifier) ready() error { return n.send("READY=1") }
 
 // stopping says that the drain has begun.
-func (n notifier) stopping() error { return n.send("STOPPING=1") }
+func (n Notifier) stopping() error { return n.send("STOPPING=1") }
 
 // run sends a sign of life twice per watchdog period while alive returns true, until ctx ends. deaf hears of one that could not be
 // sent, which ends nothing: the next one may be heard.
-func (n notifier) run(ctx context.Context, alive func() bool, deaf func(error)) error {
+func (n Notifier) run(ctx context.Context, alive func() bool, deaf func(error)) error {
 	if n.socket == "" || n.watchdog == 0 {
 		<-ctx.Done()
 		return nil
@@ -56,7 +55,7 @@ func (n notifier) run(ctx context.Context, alive func() bool, deaf func(error)) 
 }
 
 // send writes one datagram. net turns a leading @ into an abstract address.
-func (n notifier) send(state string) error {
+func (n Notifier) send(state string) error {
 	if n.socket == "" {
 		return nil
 	}
@@ -67,16 +66,4 @@ func (n notifier) send(state string) error {
 	defer c.Close()
 	_, err = c.Write([]byte(state))
 	return err
-}
-
-// lookup finds variables in a list as os.Environ gives it.
-func lookup(environ []string) func(string) string {
-	return func(name string) string {
-		for _, v := range environ {
-			if value, ok := strings.CutPrefix(v, name+"="); ok {
-				return value
-			}
-		}
-		return ""
-	}
 }

@@ -39,7 +39,7 @@ func next(t *testing.T, c *net.UnixConn) string {
 func TestSystemdHearsWhenWeAreReadyAliveAndStopping(t *testing.T) {
 	for _, address := range []string{filepath.Join(t.TempDir(), "notify"), "@doorbell-test-" + strconv.Itoa(os.Getpid())} {
 		socket, getenv := manager(t, address)
-		n := newNotifier(getenv)
+		n := NewNotifier(getenv)
 		if err := n.ready(); err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestSystemdHearsWhenWeAreReadyAliveAndStopping(t *testing.T) {
 
 func TestAProgramThatHangsGivesNoSignOfLife(t *testing.T) {
 	socket, getenv := manager(t, filepath.Join(t.TempDir(), "notify"))
-	n := newNotifier(getenv)
+	n := NewNotifier(getenv)
 	ctx, cancel := context.WithCancel(t.Context())
 	asked := make(chan struct{}, 1)
 	done := make(chan error)
@@ -108,7 +108,7 @@ func TestASignOfLifeThatCannotBeSentEndsNothing(t *testing.T) {
 	defer cancel()
 	unheard, done := make(chan error, 3), make(chan error, 1)
 	go func() {
-		done <- newNotifier(getenv).run(ctx, func() bool { return true }, func(err error) {
+		done <- NewNotifier(getenv).run(ctx, func() bool { return true }, func(err error) {
 			select {
 			case unheard <- err:
 			default:
@@ -133,7 +133,7 @@ func TestASignOfLifeThatCannotBeSentEndsNothing(t *testing.T) {
 }
 
 func TestWithoutSystemdNothingIsSent(t *testing.T) {
-	n := newNotifier(func(string) string { return "" })
+	n := NewNotifier(func(string) string { return "" })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := n.ready(); err != nil {
@@ -146,7 +146,7 @@ func TestWithoutSystemdNothingIsSent(t *testing.T) {
 
 func TestAWatchdogForAnotherProcessIsNotOurs(t *testing.T) {
 	environ := map[string]string{"NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"}
-	if n := newNotifier(func(name string) string { return environ[name] }); n.watchdog != 0 {
+	if n := NewNotifier(func(name string) string { return environ[name] }); n.watchdog != 0 {
 		t.Errorf("watchdog of %v", n.watchdog)
 	}
 }

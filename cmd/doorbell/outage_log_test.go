@@ -79,7 +79,7 @@ var outages = []outage{
 }
 
 func (d *day) natsGoes() {
-	d.app.server.Shutdown()
+	d.daemon.Server().Shutdown()
 	d.must(os.Rename(d.streams(), filepath.Join(d.dir, "away")))
 	d.must(os.WriteFile(d.streams(), nil, 0o600))
 }
@@ -92,7 +92,7 @@ func (d *day) natsComes() {
 // fill starts the daemon with no room at all.
 func (d *day) fill() {
 	d.halt(false)
-	d.options.Base.StoreMax = 1
+	d.options.StoreMax = 1
 	d.begin()
 }
 

@@ -86,7 +86,7 @@ func outlookFor(ctx context.Context, c *Config, cmd *PlanCmd) (poller.Outlook, s
 	if cmd.Insertions != nil {
 		return assumed(c.Poll, *cmd.Insertions, cmd.Agencies), fromRequest, nil
 	}
-	o, err := ops.NewClient(filepath.Join(c.Base.DataDir, socketFile)).Outlook(ctx)
+	o, err := ops.NewClient(filepath.Join(c.Base.DataDir, SocketFile)).Outlook(ctx)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return o, fromDaemon, err
 	}

@@ -17,7 +17,7 @@ func cmdPoll(ctx context.Context, p *program, c *PollCmd) error {
 	if err != nil {
 		return err
 	}
-	done, err := ops.NewClient(filepath.Join(config.Base.DataDir, socketFile)).Poll(ctx, c.Agency)
+	done, err := ops.NewClient(filepath.Join(config.Base.DataDir, SocketFile)).Poll(ctx, c.Agency)
 	if errors.Is(err, ops.ErrNoAnswer) {
 		return noDaemon(config.Base)
 	}

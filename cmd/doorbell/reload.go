@@ -92,9 +92,9 @@ func (r *keyReader) tell(list []poller.AgencyKeys, set func([]poller.AgencyKeys)
 		return nil
 	}
 	err := set(list)
-	r.again = errors.Is(err, store.ErrNoSpace) || errors.Is(err, errUndecided)
+	r.again = errors.Is(err, store.ErrNoSpace) || errors.Is(err, ErrUndecided)
 	switch {
-	case errors.Is(err, errUndecided):
+	case errors.Is(err, ErrUndecided):
 		r.log.Warn("agencies and keys wait", "err", err)
 		return nil
 	case errors.Is(err, poller.ErrRetiresAll):

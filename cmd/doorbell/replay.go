@@ -9,6 +9,7 @@ import (
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
+	"doorbell/events/natsd"
 	"doorbell/events/replay"
 	"doorbell/store"
 )
@@ -174,7 +175,7 @@ func (c *ReplayCmd) publish(ctx context.Context, p *program, config *Config, kep
 	var err error
 	switch {
 	case kept == nil:
-		err = ops.NewClient(filepath.Join(config.Base.DataDir, socketFile)).Replay(ctx, q, told)
+		err = ops.NewClient(filepath.Join(config.Base.DataDir, SocketFile)).Replay(ctx, q, told)
 	case config.NATS.URL == "":
 		return failed(errors.New("no daemon runs, and with it no NATS server"), "start doorbell run, set NATS_URL to another server, or print the events with --to -")
 	default:
@@ -206,4 +207,15 @@ func replayError(err error, again string) error {
 		hint = "this goes on: " + again
 	}
 	return failed(err, hint)
+}
+
+// replayKept does the same without a daemon, to an external server.
+func replayKept(ctx context.Context, c *Config, kept *store.Store, q ops.ReplayRequest, told func(ops.ReplayProgress) error) error {
+	conn, err := natsd.Connect(c.NATS.dial(), quiet())
+	if err != nil {
+		return ops.WithHint(err, "check the NATS_* settings")
+	}
+	defer conn.Close()
+	_, err = Replay(ctx, c.daemonOptions(quiet()), kept, conn, q, told)
+	return err
 }

@@ -2,12 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
-	"doorbell/events"
 	"doorbell/events/natsd"
 	"doorbell/poller"
 	"doorbell/poller/listings"
@@ -31,16 +32,42 @@ func cmdRun(ctx context.Context, p *program, flags *RunCmd) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
-	a, err := newApp(ctx, appOptions{
-		Base: c.Base, NATS: c.NATS, Poller: c.pollerOptions(), Log: log, Notify: newNotifier(lookup(p.environ)),
-		Keys: newKeyReader(p.environ, c, hup, log).run, Accept: *flags, Forwarders: forwarders,
-	})
+	o := c.daemonOptions(log)
+	o.Accept = Accept{Restored: flags.Restored, Moved: flags.Moved, Fresh: flags.Fresh}
+	o.Notify, o.Keys = NewNotifier(lookup(p.environ)), newKeyReader(p.environ, c, hup, log).run
+	for _, f := range forwarders {
+		o.Forwarders = append(o.Forwarders, Forwarder(f))
+	}
+	d, err := New(ctx, o)
 	if err != nil {
+		return daemonError(err, c.Base.DataDir)
+	}
+	defer d.Close()
+	log.Info("watching", "agencies", len(c.Agencies), "api", string(c.Poll.BaseURL), "data", c.Base.DataDir)
+	return d.Run(ctx)
+}
+
+// daemonError says what to do about a daemon that does not begin.
+func daemonError(err error, dir string) error {
+	if errors.As(err, new(*Error)) {
 		return err
 	}
-	defer a.close()
-	log.Info("watching", "agencies", len(c.Agencies), "api", string(c.Poll.BaseURL), "data", c.Base.DataDir)
-	return a.run(ctx)
+	return storeError(err, dir)
+}
+
+// daemonOptions says in the daemon's words what is configured.
+func (c *Config) daemonOptions(log *slog.Logger) Options {
+	b := c.Base
+	o := Options{
+		DataDir: b.DataDir, Version: version(), Log: log, Poller: c.pollerOptions(), NATS: c.NATS.dial(), NATSListen: b.NATSListen, CheckStore: soundFile,
+		SubjectPrefix: b.SubjectPrefix, Stream: b.Stream, ManageStream: b.StreamManage == "auto", Retention: b.Retention,
+		StoreMax: int64(b.StoreMax), StreamMax: int64(b.StreamMax),
+		HTTPToken: b.HTTPToken.Reveal(), ShowPeople: b.ShowPeople, PingURL: b.PingURL.Reveal(),
+	}
+	if b.hasHTTP() {
+		o.HTTPListen = b.HTTPListen
+	}
+	return o
 }
 
 // pollerOptions says in the poller's words what is configured.
@@ -75,5 +102,3 @@ func (n NATS) dial() natsd.Dial {
 		CA: n.CA, Cert: n.Cert, Key: n.Key, Name: natsd.Name(),
 	}
 }
-
-func streamSubjects(b Base) string { return events.StreamSubjects(b.SubjectPrefix) }

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller"
 	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
@@ -83,15 +84,13 @@ func (s scene) staysSilent(t *testing.T, silent, busy string) {
 }
 
 // open makes a daemon in this process; its run is the caller's.
-func (s scene) open(t *testing.T, natsListen string, change ...func(*appOptions)) *app {
+func (s scene) open(t *testing.T, natsListen string, change ...func(*Options)) *Daemon {
 	t.Helper()
 	log := &transcript{grown: make(chan struct{}, 1)}
 	t.Cleanup(func() { holdsNobody(t, log.String()) })
-	o := appOptions{
-		Base: Base{
-			DataDir: s.dir, NATSListen: natsListen, SubjectPrefix: "listings", Stream: "LISTINGS", StreamManage: "auto",
-			Retention: time.Hour, StreamMax: 1 << 30,
-		},
+	o := Options{
+		DataDir: s.dir, NATSListen: natsListen, SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true,
+		Retention: time.Hour, StreamMax: 1 << 30,
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Poller: poller.Options{
 			API: listings.Options{BaseURL: s.url}, RequestsPerSecond: 1000, PollInterval: 100 * time.Millisecond,
@@ -101,20 +100,30 @@ func (s scene) open(t *testing.T, natsListen string, change ...func(*appOptions)
 	for _, c := range change {
 		c(&o)
 	}
-	a, err := newApp(t.Context(), o)
+	a, err := New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(a.close)
+	t.Cleanup(a.Close)
 	return a
 }
 
+// statusOf is what the daemon says of itself.
+func statusOf(t *testing.T, a *Daemon) ops.Status {
+	t.Helper()
+	s, err := a.Verbs().Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // runUntilTheEnd runs a daemon until the test is over.
-func runUntilTheEnd(t *testing.T, a *app) {
+func runUntilTheEnd(t *testing.T, a *Daemon) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- a.run(ctx) }()
+	go func() { ended <- a.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {

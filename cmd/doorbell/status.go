@@ -75,7 +75,7 @@ func printLines(w io.Writer, lines []string) error {
 
 // status asks the daemon; if none runs, it reads what the store remembers.
 func status(ctx context.Context, b Base) (ops.Status, error) {
-	s, err := ops.NewClient(filepath.Join(b.DataDir, socketFile)).Status(ctx)
+	s, err := ops.NewClient(filepath.Join(b.DataDir, SocketFile)).Status(ctx)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return s, err
 	}
@@ -173,7 +173,7 @@ func (w *statusWatch) begin(ctx context.Context) error {
 func (w *statusWatch) ask(ctx context.Context) {
 	asking, cancel := context.WithTimeout(ctx, watchPatience)
 	defer cancel()
-	s, err := ops.NewClient(filepath.Join(w.base.DataDir, socketFile)).Status(asking)
+	s, err := ops.NewClient(filepath.Join(w.base.DataDir, SocketFile)).Status(asking)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:

@@ -22,7 +22,7 @@ func TestStatusCountsOnlyWhatWaitsWhenTheDaemonStartsWhileNATSIsAway(t *testing.
 	launch(t, environ, "run")
 	natsURL(t, s.dir)
 	s.ring(t, "A100")
-	client := ops.NewClient(filepath.Join(s.dir, socketFile))
+	client := ops.NewClient(filepath.Join(s.dir, SocketFile))
 	var relayed ops.RelayStatus
 	eventually(t, "what waits", func() bool {
 		status, err := client.Status(t.Context())

@@ -12,7 +12,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"doorbell/events/relay"
 	"doorbell/poller/sandbox"
 )
 
@@ -159,22 +158,14 @@ func (s stuck) InProcessConn() (net.Conn, error) {
 func TestAConnectionThatCannotBeClosedHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100")
-	a := s.open(t, "off")
-	conn, err := nats.Connect("", nats.InProcessServer(stuck{t}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := relay.New(relay.Options{Log: a.store, Conn: conn, Prefix: "listings", Stream: "LISTINGS", Manage: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.conn.Close()
-	a.conn, a.relay = conn, r
+	a := s.open(t, "off", func(o *Options) {
+		o.InProcess = func(nats.InProcessConnProvider) nats.InProcessConnProvider { return stuck{t} }
+	})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		err := a.run(ctx)
-		a.close()
+		err := a.Run(ctx)
+		a.Close()
 		ended <- err
 	}()
 	s.goesOn(t, "A100", 30)
@@ -182,10 +173,10 @@ func TestAConnectionThatCannotBeClosedHoldsNothingUp(t *testing.T) {
 	begin := time.Now()
 	select {
 	case err := <-ended:
-		if took := time.Since(begin); err != nil || took > drainLimit+3*letGo {
+		if took := time.Since(begin); err != nil || took > 13*time.Second {
 			t.Errorf("it took %s to end: %v", took, err)
 		}
-	case <-time.After(drainLimit + 10*time.Second):
+	case <-time.After(20 * time.Second):
 		t.Error("it does not end")
 	}
 }

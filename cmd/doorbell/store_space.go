@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/url"
 	"strings"
 	"time"
 
@@ -9,16 +10,15 @@ import (
 )
 
 // openHousekeeping makes what keeps the store from growing for ever.
-func (a *app) openHousekeeping() {
-	b := a.o.Base
-	store.RemoveScratch(b.DataDir) // of a verify that was killed
+func (a *Daemon) openHousekeeping() {
+	store.RemoveScratch(a.o.DataDir) // of a verify that was killed
 	a.housekeeping = store.NewHousekeeping(store.HousekeepingOptions{
-		Store: a.store, Retention: b.Retention, Max: int64(b.StoreMax), Told: a.tellSpace,
+		Store: a.store, Retention: a.o.Retention, Max: a.o.StoreMax, Told: a.tellSpace,
 	})
 }
 
 // tellSpace logs that the store has become too full, or is so no more.
-func (a *app) tellSpace(is store.Space) {
+func (a *Daemon) tellSpace(is store.Space) {
 	s := ops.NewStoreStatus(is)
 	switch {
 	case is.Full:
@@ -31,7 +31,7 @@ func (a *app) tellSpace(is store.Space) {
 }
 
 // tellAccepted logs what the flags for one start have done.
-func (a *app) tellAccepted() {
+func (a *Daemon) tellAccepted() {
 	flags, done, log := a.o.Accept, a.store.Accepted(), a.o.Log.With("store", a.store.ID())
 	switch {
 	case !flags.Restored:
@@ -45,7 +45,7 @@ func (a *app) tellAccepted() {
 	switch {
 	case !flags.Moved:
 	case done.From != "":
-		log.Info("--moved: the store remembers the API at its new address", "from", Address(done.From).masked(), "to", Address(a.store.BaseURL()).masked())
+		log.Info("--moved: the store remembers the API at its new address", "from", withoutSecrets(done.From), "to", withoutSecrets(a.store.BaseURL()))
 	default:
 		log.Info("--moved: the store knew the address already; leave the flag out at the next start")
 	}
@@ -56,4 +56,13 @@ func (a *app) tellAccepted() {
 	default:
 		log.Info("--fresh: a new store was begun; there was no old one")
 	}
+}
+
+// withoutSecrets is an address without what may be a secret in it.
+func withoutSecrets(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "[unreadable]"
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }

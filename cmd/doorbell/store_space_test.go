@@ -25,7 +25,7 @@ func TestAStoreThatIsNearlyFullIsAnAlarmEverywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	client := ops.NewClient(filepath.Join(s.dir, socketFile))
+	client := ops.NewClient(filepath.Join(s.dir, SocketFile))
 	eventually(t, "an alarm", func() bool {
 		is, err := client.Status(t.Context())
 		return err == nil && is.Store.Alarm && is.Store.Max == 1<<20 && is.Store.InUse > 1<<19

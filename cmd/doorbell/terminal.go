@@ -63,3 +63,15 @@ func (s *screen) close() {
 		s.open = false
 	}
 }
+
+// lookup finds variables in a list as os.Environ gives it.
+func lookup(environ []string) func(string) string {
+	return func(name string) string {
+		for _, v := range environ {
+			if value, ok := strings.CutPrefix(v, name+"="); ok {
+				return value
+			}
+		}
+		return ""
+	}
+}

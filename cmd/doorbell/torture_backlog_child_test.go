@@ -39,18 +39,18 @@ func runWithBacklog() error {
 		return err
 	}
 	log, _ := newLogger(os.Stderr, c.Base, terminal{})
-	a, err := newApp(ctx, appOptions{Base: c.Base, NATS: c.NATS, Poller: c.pollerOptions(), Log: log})
+	a, err := New(ctx, c.daemonOptions(log))
 	if err != nil {
 		return err
 	}
-	defer a.close()
+	defer a.Close()
 	go func() {
-		if err := obey(a.store); err != nil {
+		if err := obey(a.Store()); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 	}()
-	return a.run(ctx)
+	return a.Run(ctx)
 }
 
 // obey does what it is told on standard input.

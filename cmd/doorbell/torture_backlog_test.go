@@ -141,7 +141,7 @@ func (w *waitingWorld) start(t *testing.T) {
 		_ = w.cmd.Process.Kill() // mostly it has ended already
 		_ = w.cmd.Wait()
 	})
-	w.client = ops.NewClient(filepath.Join(w.dir, socketFile))
+	w.client = ops.NewClient(filepath.Join(w.dir, SocketFile))
 	eventually(t, "an answer at the socket", func() bool {
 		_, err := w.client.Status(t.Context())
 		return err == nil

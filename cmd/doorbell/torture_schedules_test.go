@@ -27,7 +27,6 @@ import (
 	"github.com/nats-io/nats-server/v2/server/ats"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"doorbell/events/natsd"
 	"doorbell/poller"
 	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
@@ -163,13 +162,14 @@ type day struct {
 	oracle    oracle
 	dir       string
 	lives     int // data directories so far
-	options   appOptions
+	options   Options
 	key       string
 	log       transcript
 
-	app     *app
+	daemon  *Daemon
 	stop    context.CancelFunc
 	ended   chan error
+	keys    chan []poller.AgencyKeys // read again
 	release []func()
 
 	faultsUntil time.Time
@@ -195,9 +195,10 @@ func newDay(t *testing.T, seed uint64, dir string) *day {
 	d.say("rendering %s", rendering.Name)
 	transport := d.serve(rendering)
 	log := slog.New(slog.NewTextHandler(&d.log, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	d.options = appOptions{
-		Base: Base{NATSListen: "off", SubjectPrefix: "listings", Stream: "LISTINGS", StreamManage: "auto", Retention: 720 * time.Hour, StreamMax: 1 << 30},
-		Log:  log,
+	d.options = Options{
+		NATSListen: "off", SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: 720 * time.Hour, StreamMax: 1 << 30,
+		LookEvery: 2 * time.Minute, // most of what happens in a day would be looks
+		Log:       log,
 		Poller: poller.Options{
 			API: listings.Options{BaseURL: "http://127.0.0.1:1", Transport: transport}, PollInterval: 20 * time.Minute, WalkInterval: 30 * time.Minute,
 		},
@@ -241,32 +242,35 @@ func (d *day) say(format string, args ...any) {
 func (d *day) begin() {
 	d.t.Helper()
 	o := d.options
-	o.Base.DataDir = filepath.Join(d.dir, fmt.Sprint(d.lives))
-	for _, id := range dayAgencies {
-		o.Poller.Agencies = append(o.Poller.Agencies, poller.AgencyKeys{ID: id, Key: listings.NewKey(d.key)})
-	}
-	a := &app{o: o, started: time.Now(), socket: newPipes()}
-	for _, open := range []func(context.Context) error{a.openStore, func(ctx context.Context) error { return d.openNATS(ctx, a) }, a.compare, a.openPoller} {
-		if err := open(d.t.Context()); err != nil {
-			d.t.Fatal(err)
+	o.DataDir, o.Socket = filepath.Join(d.dir, fmt.Sprint(d.lives)), newPipes()
+	o.Poller.Agencies = d.agencyKeys()
+	keys := make(chan []poller.AgencyKeys)
+	o.Keys = func(ctx context.Context, set func([]poller.AgencyKeys) error) error {
+		for {
+			select {
+			case list := <-keys:
+				if err := set(list); err != nil {
+					return err
+				}
+			case <-ctx.Done():
+				return nil
+			}
 		}
 	}
+	a, err := New(d.t.Context(), o)
+	if err != nil {
+		d.t.Fatal(err)
+	}
 	ctx, stop := context.WithCancel(d.t.Context())
-	d.app, d.stop, d.ended = a, stop, make(chan error, 1)
-	go func(ended chan error) { ended <- a.run(ctx) }(d.ended)
+	d.daemon, d.stop, d.ended, d.keys = a, stop, make(chan error, 1), keys
+	go func(ended chan error) { ended <- a.Run(ctx) }(d.ended)
 }
 
-// openNATS is that of the daemon, but looks after the server less often: most of what happens in a day would be looks.
-func (d *day) openNATS(ctx context.Context, a *app) (err error) {
-	a.server, err = natsd.Start(ctx, natsd.Options{
-		StoreDir: filepath.Join(a.o.Base.DataDir, streamFolder), Listen: a.o.Base.NATSListen, MaxStore: accountLimit,
-		ProtectedSubjects: streamSubjects(a.o.Base), Logger: a.o.Log, LookEvery: 2 * time.Minute,
-	})
-	if err != nil {
-		return err
+func (d *day) agencyKeys() (list []poller.AgencyKeys) {
+	for _, id := range dayAgencies {
+		list = append(list, poller.AgencyKeys{ID: id, Key: listings.NewKey(d.key)})
 	}
-	a.onClose(a.server.Shutdown)
-	return a.connect()
+	return list
 }
 
 // halt ends the daemon; an error of its run is wanted or not.
@@ -276,12 +280,12 @@ func (d *day) halt(wanted bool) {
 	if err := <-d.ended; err != nil && !wanted {
 		d.t.Errorf("the daemon ended with %v", err)
 	}
-	d.app.close()
-	d.app = nil
+	d.daemon.Close()
+	d.daemon = nil
 }
 
 func (d *day) end() {
-	if d.app != nil {
+	if d.daemon != nil {
 		d.halt(true)
 	}
 	for _, f := range d.release {
@@ -297,8 +301,8 @@ func (d *day) end() {
 func (d *day) pass(most time.Duration) {
 	time.Sleep(time.Duration(d.random.Int64N(int64(most))))
 	synctest.Wait()
-	if d.app != nil && len(d.ended) == 0 {
-		if h := d.app.health(); !h.Live {
+	if d.daemon != nil && len(d.ended) == 0 {
+		if h := d.daemon.Health(); !h.Live {
 			d.t.Errorf("%s: it is not alive: %+v", time.Now().UTC().Format("02 15:04:05"), h.Checks)
 		}
 	}
@@ -356,7 +360,7 @@ func (d *day) drain() (requests, events int) {
 
 func (d *day) read() []message {
 	d.t.Helper()
-	nc, err := d.app.server.Connect("judge")
+	nc, err := d.daemon.Server().Connect("judge")
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -408,7 +412,7 @@ func (d *day) weather() {
 func (d *day) fault(weather func(sandbox.Call) *sandbox.Fault) func(sandbox.Call) *sandbox.Fault {
 	return func(c sandbox.Call) *sandbox.Fault {
 		if d.closeAtCall.CompareAndSwap(true, false) {
-			_ = d.app.store.Close()
+			_ = d.daemon.Store().Close()
 		}
 		if weather == nil {
 			return nil
@@ -439,9 +443,9 @@ func (d *day) refuse() {
 
 // halted says whether nothing of the agency may be asked.
 func (d *day) halted(id string) bool {
-	s, err := d.app.poller.Status()
+	s, err := d.daemon.Verbs().Status()
 	d.must(err)
-	for _, a := range s.Agencies {
+	for _, a := range s.Watch.Agencies {
 		if a.AgencyID == id {
 			return a.State == "halted"
 		}
@@ -457,7 +461,7 @@ func (d *day) allow() {
 }
 
 func (d *day) resume(id string) {
-	if _, err := d.app.poller.Resume(id, ""); err != nil {
+	if _, err := d.daemon.Verbs().Resume(id, ""); err != nil {
 		d.t.Errorf("resume: %v", err)
 	}
 }
@@ -470,11 +474,8 @@ func (d *day) rotate() {
 	d.model.AddKey(d.key, dayAgencies...)
 	d.must(d.model.DeactivateKey(old))
 	d.pass(2 * time.Hour)
-	var list []poller.AgencyKeys
-	for _, id := range dayAgencies {
-		list = append(list, poller.AgencyKeys{ID: id, Key: listings.NewKey(d.key)})
-	}
-	d.must(d.app.poller.SetAgencies(list))
+	d.keys <- d.agencyKeys()
+	synctest.Wait()
 }
 
 // restart stops the daemon as a supervisor would.
@@ -487,7 +488,7 @@ func (d *day) restart() {
 // kill takes the store away, without what is remembered in memory being written.
 func (d *day) kill() {
 	d.say("kill")
-	_ = d.app.store.Close()
+	_ = d.daemon.Store().Close()
 	d.halt(true)
 	d.rest()
 }
@@ -514,7 +515,7 @@ func (d *day) killInPlace() {
 	synctest.Wait()
 	from := filepath.Join(d.dir, fmt.Sprint(d.lives))
 	d.must(os.CopyFS(filepath.Join(d.dir, fmt.Sprint(d.lives+1)), os.DirFS(from)))
-	_ = d.app.store.Close()
+	_ = d.daemon.Store().Close()
 	d.halt(true)
 	d.must(os.RemoveAll(from))
 	d.lives++
@@ -532,12 +533,12 @@ func (d *day) rest() {
 // natsAway takes the folder away, too: whoever looks after the server would start it anew.
 func (d *day) natsAway() {
 	d.say("NATS goes")
-	d.app.server.Shutdown()
+	d.daemon.Server().Shutdown()
 	away := filepath.Join(d.dir, "away")
 	d.must(os.Rename(d.streams(), away))
 	d.must(os.WriteFile(d.streams(), nil, 0o600))
 	d.pass(3 * time.Hour)
-	if d.app.server.Healthy() == nil {
+	if d.daemon.Server().Healthy() == nil {
 		d.t.Error("NATS was not away")
 	}
 	d.must(os.Remove(d.streams()))
@@ -547,17 +548,17 @@ func (d *day) natsAway() {
 
 func (d *day) natsBack() {
 	d.say("NATS comes")
-	d.must(d.app.server.Restart(d.t.Context()))
+	d.must(d.daemon.Server().Restart(d.t.Context()))
 }
 
 func (d *day) natsRestart() {
 	d.say("NATS restarts")
-	d.must(d.app.server.Restart(d.t.Context()))
+	d.must(d.daemon.Server().Restart(d.t.Context()))
 }
 
 func (d *day) streamDeleted() {
 	d.say("the stream is deleted")
-	nc, err := d.app.server.Connect("hand")
+	nc, err := d.daemon.Server().Connect("hand")
 	d.must(err)
 	defer nc.Close()
 	js, err := jetstream.New(nc)
@@ -568,7 +569,7 @@ func (d *day) streamDeleted() {
 // streamCopied keeps the stream's folder as it is now; streamCut puts it back.
 func (d *day) streamCopied() {
 	d.say("the stream is copied")
-	d.app.server.Shutdown()
+	d.daemon.Server().Shutdown()
 	copied := filepath.Join(d.dir, fmt.Sprint("cut", time.Now().Unix()))
 	d.must(os.CopyFS(copied, os.DirFS(d.streams())))
 	d.cut = copied
@@ -581,7 +582,7 @@ func (d *day) streamCut() {
 		return
 	}
 	d.say("the stream is as it was")
-	d.app.server.Shutdown()
+	d.daemon.Server().Shutdown()
 	d.must(os.RemoveAll(d.streams()))
 	d.must(os.Rename(d.cut, d.streams()))
 	d.cut = ""
@@ -590,13 +591,13 @@ func (d *day) streamCut() {
 
 func (d *day) folderLost() {
 	d.say("the stream's folder is lost")
-	d.app.server.Shutdown()
+	d.daemon.Server().Shutdown()
 	d.must(os.RemoveAll(d.streams()))
 	d.natsBack()
 }
 
 func (d *day) streams() string {
-	return filepath.Join(d.dir, fmt.Sprint(d.lives), streamFolder)
+	return filepath.Join(d.dir, fmt.Sprint(d.lives), StreamFolder)
 }
 
 func (d *day) must(err error) {

@@ -18,7 +18,6 @@ import (
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
-	"doorbell/poller"
 	"doorbell/store"
 )
 
@@ -185,7 +184,7 @@ func numbers(list []uint64) string {
 
 // findMender is the daemon, or, if none runs, the store and its NATS, opened here.
 func findMender(ctx context.Context, c *Config) (mender, func(), error) {
-	client := ops.NewClient(filepath.Join(c.Base.DataDir, socketFile))
+	client := ops.NewClient(filepath.Join(c.Base.DataDir, SocketFile))
 	if _, err := client.Status(ctx); !errors.Is(err, ops.ErrNoAnswer) {
 		return throughDaemon{client}, func() {}, err
 	}
@@ -245,10 +244,10 @@ func openStream(ctx context.Context, c *Config, kept *store.Store) (s *ownStream
 	}()
 	if c.NATS.URL == "" {
 		s.server, err = natsd.Start(ctx, natsd.Options{
-			StoreDir: filepath.Join(c.Base.DataDir, streamFolder), Listen: "off", MaxStore: accountLimit, Logger: quiet(),
+			StoreDir: filepath.Join(c.Base.DataDir, StreamFolder), Listen: "off", MaxStore: AccountLimit, Logger: quiet(),
 		})
 		if err != nil {
-			return s, ioError(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(c.Base.DataDir, streamFolder))
+			return s, ioError(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(c.Base.DataDir, StreamFolder))
 		}
 		s.conn, err = s.server.Connect("verify")
 	} else {
@@ -268,17 +267,4 @@ func openStream(ctx context.Context, c *Config, kept *store.Store) (s *ownStream
 		Manage: false, Embedded: s.server != nil, StoreID: kept.ID(),
 	})
 	return s, err
-}
-
-// streamVerbs are what the daemon does when a command asks over the socket.
-func (a *app) streamVerbs() ops.StreamVerbs {
-	return ops.StreamVerbs{
-		Compare: func(ctx context.Context) (any, error) { return a.currentRelay().Compare(ctx, nil) },
-		Resend: func(ctx context.Context, agencyID string) (int, error) {
-			if last, err := a.store.Last(agencyID); err != nil || last == 0 {
-				return 0, errors.Join(err, poller.ErrUnknownAgency)
-			}
-			return a.currentRelay().Resend(ctx, agencyID)
-		},
-	}
 }

@@ -32,7 +32,7 @@ func (s scene) verifyIt(t *testing.T, o streamVerify, asJSON bool) result {
 
 func TestVerifyFindsWhatTheStreamLacksAndSendsItAgainWhenTold(t *testing.T) {
 	s := newScene(t, "A100")
-	s.life(t, func(a *app, sub *subscriber) {
+	s.life(t, func(a *Daemon, sub *subscriber) {
 		sub.baselined(t, "A100")
 		for range 3 {
 			sub.request(t, s.ring(t, "A100"))
@@ -40,7 +40,12 @@ func TestVerifyFindsWhatTheStreamLacksAndSendsItAgainWhenTold(t *testing.T) {
 		if got := s.verifyIt(t, streamVerify{}, false); got.code != exitDone || got.stderr != "" {
 			t.Errorf("nothing is wrong: %+v", got)
 		}
-		js, err := jetstream.New(a.conn)
+		hand, err := a.Server().Connect("hand")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer hand.Close()
+		js, err := jetstream.New(hand)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +86,7 @@ func TestVerifyFindsWhatTheStreamLacksAndSendsItAgainWhenTold(t *testing.T) {
 	if got = s.verifyIt(t, streamVerify{}, false); got.code != exitDone {
 		t.Errorf("after the repair: %+v", got)
 	}
-	s.life(t, func(a *app, sub *subscriber) {
+	s.life(t, func(a *Daemon, sub *subscriber) {
 		again := sub.await(t, "what was sent again", func(a arrival) bool { return a.header.Get("doorbell-resent") != "" })
 		if again.kind() != "contact_request.created" {
 			t.Errorf("%s was sent again", again.kind())
@@ -95,8 +100,8 @@ func TestVerifyFindsWhatTheStreamLacksAndSendsItAgainWhenTold(t *testing.T) {
 
 func TestVerifySaysWhoMakesAStreamThatIsMissing(t *testing.T) {
 	s := newScene(t, "A100")
-	s.life(t, func(_ *app, sub *subscriber) { sub.baselined(t, "A100") })
-	if err := os.RemoveAll(filepath.Join(s.dir, streamFolder)); err != nil {
+	s.life(t, func(_ *Daemon, sub *subscriber) { sub.baselined(t, "A100") })
+	if err := os.RemoveAll(filepath.Join(s.dir, StreamFolder)); err != nil {
 		t.Fatal(err)
 	}
 	got := s.verifyIt(t, streamVerify{Repair: true, Yes: true}, false)

@@ -184,6 +184,7 @@ func TestContactRequestsAreFoundByNameOrByWhatTheyLookLike(t *testing.T) {
 		{`{"items":[{"type":"x"}],"results":[` + lead + `]}`, "/results", 1, -1},
 		{`[]`, "", 0, -1},
 		{`{"leads":[],"total":3}`, "/leads", 0, 3},
+		{`{"requests":[],"leads":[]}`, "/leads", 0, -1},
 		{`{"total":0}`, "", 0, 0},
 		{`{"propertyReferenceId":"a#b##","leads":[{"propertyReferenceId":"a#b##"},{"property":{"objectReference":"a#b##"}}]}`, "/leads", 2, -1},
 	} {
@@ -204,10 +205,20 @@ func TestWhatMayBeAnotherListIsDrift(t *testing.T) {
 		`{"a":[` + lead + `],"b":[` + lead + `]}`, `{"a":[{"x":1}],"b":[{"y":1}]}`, `{"odd":` + lead + `}`, lead, `{"items":{"createdAt":"x"}}`, `{"items":{"createdAt":"x","id":1,"leads":{}}}`,
 		`[{}]`, `[{"errorCode":"X","message":"x"}]`, `{"items":null,"links":[{"rel":"x"}]}`, `{"links":[{"rel":"x"}]}`, `{"leads":[{"agencyId":"B200"}]}`, `{"leads":[1,2]}`,
 		`{"leads":[{"propertyReferenceId":"other"}]}`, `[` + lead + `,{"id":8,"property":{"propertyReferenceId":"other"}}]`,
+		`{"requests":[` + lead + `],"leads":[` + lead + `]}`, `{"items":[` + lead + `],"data":[` + lead + `]}`,
 		`{"propertyReferenceId":"other","leads":[]}`, `{"objectReference":"other","leads":[` + lead + `]}`, `{"agencyId":"B200","leads":[]}`,
 	} {
 		page, err := decodeContactRequests(t, body)
 		assertDrift(t, "contact requests", body, page == nil, err)
+	}
+}
+
+func TestTwoListsThatHoldAsManyInsertionsAreDrift(t *testing.T) {
+	for _, body := range []string{
+		`{"results":[` + one + `],"items":[` + one + `]}`, `{"a":[` + one + `],"b":[{"x":1},` + one + `]}`, `{"data":` + one + `,"item":` + one + `,"result":` + one + `}`,
+	} {
+		page, err := decodeInsertions(t, body)
+		assertDrift(t, "insertions", body, page == nil, err)
 	}
 }
 

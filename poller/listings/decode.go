@@ -59,7 +59,7 @@ var errTooManyValues = errors.New("more values than fit any page")
 // nothing; empty: nothing is.
 func decode(text []byte) (root value, wrong string) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	doc := &document{text: text, nodes: make([]node, 0, len(text)/32+8), known: make(map[string]int32, 32)}
+	doc := &document{text: text, nodes: make([]node, 0, len(text)/32+8), names: make([]name, 0, 24), known: make(map[string]int32, 32)}
 	err := errTooManyValues
 	if len(text) < math.MaxUint32 {
 		err = doc.read(d, -1)

@@ -41,7 +41,8 @@ func (v value) digest(ignore [][]string, score bool) [32]byte {
 	if score {
 		most = 2
 	}
-	return sha256.Sum256(v.appendCanonical(make([]byte, 0, len(v.raw())), ignore, most))
+	var room [1024]byte
+	return sha256.Sum256(v.appendCanonical(room[:0], ignore, most))
 }
 
 // appendCanonical appends the canonical form without what is ignored. scores is how many levels of objects are left whose

@@ -4,11 +4,13 @@
 //	Client.Insertions, Client.ContactRequests ── one request, one page
 //	Client.Walk ───────────────────────────────── all pages of an agency, and a verdict on whether they are all
 //
-//	Before ─► escape ─► ask, never redirected ─► status ─► bounded body, gunzip ─► find the records ─► one by one
-//	          path.go   exchange.go              error     body.go                 find.go              record.go
+//	Before ─► escape ─► ask, never redirected ─► status ─► bounded body, gunzip ─► decode ──► locate ──► digests ─► records
+//	          path.go   exchange.go              error     body.go                 decode.go  locate.go  digest.go  record.go
 //
 // The API does not show its answers anywhere, so the package learns where the records are: insertions by the reference
-// that each of them holds, contact requests by what their list is called or looks like. It is strict about the envelope
+// that each of them holds, contact requests by what their list is called or looks like. All names that it knows stand in
+// vocabulary.go. An answer that the caller knows is not read again: not decoded where its body is the same, and no further
+// than its digests where they are. It is strict about the envelope
 // and lenient about a record. An answer that is no list (HTML, null, an error object, a cut body, the list of another
 // insertion) is a [DriftError] and never an empty list; what is wrong inside one record is named in its Defects, and the
 // record is read all the same. Numbers are never turned into floats.

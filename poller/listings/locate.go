@@ -197,7 +197,7 @@ func (r rule) choose(lists []list) (found list, ok, tie bool) {
 		switch {
 		case !ok || holds > most:
 			found, ok, tie, most = l, true, false, holds
-		case r.single || holds == most:
+		case (r.single || holds == most) && !l.isEmpty(): // of two that are empty either says the same
 			tie = true
 		}
 	}

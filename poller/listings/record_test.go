@@ -386,6 +386,29 @@ func assertProper(t *testing.T, record json.RawMessage) {
 	}
 }
 
+func TestTheScoreIsInNoDigestHoweverItIsSpelled(t *testing.T) {
+	digest := func(record string) [32]byte {
+		return ContactRequest{Record: []byte(record)}.Digest([]string{"/views", "/a/0"})
+	}
+	const bare = `{"id":1,"lead":{"x":2},"a":[true,{"score":3}]}`
+	for _, same := range []string{
+		`{"score":1,"id":1,"lead":{"x":2},"a":[true,{"score":3}]}`, `{"SCORE":null,"id":1,"lead":{"x":2,"sc_ore":7},"a":[{},{"score":3}]}`,
+		`{"views":4,"lead":{"_Score":{"b":1},"x":2},"a":[5,{"score":3}],"\u0069d":1,"\u0073core":1}`,
+	} {
+		if digest(same) != digest(bare) {
+			t.Errorf("another digest: %s", same)
+		}
+	}
+	for _, other := range []string{
+		`{"id":1,"lead":{"x":2},"a":[true,{"score":4}]}`, `{"id":1,"lead":{"x":2,"y":{"score":1}},"a":[true,{"score":3}]}`, `{"id":1,"scores":1,"lead":{"x":2},"a":[true,{"score":3}]}`,
+		`{"id":1.0,"lead":{"x":2},"a":[true,{"score":3}]}`, `{"id":1,"lead":{"x":2,"views":1},"a":[true,{"score":3}]}`,
+	} {
+		if digest(other) == digest(bare) {
+			t.Errorf("the same digest: %s", other)
+		}
+	}
+}
+
 func TestAFingerprintIsNeverOverTheScore(t *testing.T) {
 	for _, records := range [][2]string{
 		{`{"Score":1,"vorname":"Nora"}`, `{"Score":2,"vorname":"Nora"}`},

@@ -36,7 +36,7 @@ func benchmarkAnswer(b *testing.B, known int) {
 		}
 		p.catchUp = newCatchUp()
 		a := answerOf(page, newestFirst(20))
-		a.imprint = newImprint(p.reference, page.ContactRequests)
+		a.identities = identitiesOf(p.reference, page.ContactRequests)
 		err = p.a.p.store.View(func(tx *store.Tx) error {
 			j, err := p.judge(tx, page, a, true)
 			if err == nil && (j.diff.news != 1 || len(j.diff.puts) != 1 || len(j.diff.payloads) != 1) {

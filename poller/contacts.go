@@ -20,7 +20,7 @@ type answer struct {
 	descending bool
 	total      int // -1 if the API did not say
 	unreadable int // elements of the answer that nobody could read
-	imprint    *imprint
+	identities *identities
 }
 
 // contactsDiff is what one answer changes.
@@ -57,9 +57,8 @@ type contactsSight struct {
 // function. New is what is known by neither its id nor its fingerprint; a known fingerprint counts only while its id is
 // missing from the same answer, so that a double click with two ids stays two.
 func diffContactRequests(s contactsSight, known []store.ContactRequest, a answer) contactsDiff {
-	if a.imprint == nil {
-		a.imprint = newImprint(s.insertion.Reference, a.requests)
-		a.imprint.recognise(s, known)
+	if a.identities == nil {
+		a.identities = identitiesOf(s.insertion.Reference, a.requests)
 	}
 	found := identify(s, a)
 	d := contactsDiff{times: make(map[string]time.Time, len(found)), recalled: make(map[string]bool, len(found)), since: map[string]time.Time{}}
@@ -73,7 +72,7 @@ func diffContactRequests(s contactsSight, known []store.ContactRequest, a answer
 			d.known++
 		}
 	}
-	matches := recall(found, known, a.imprint.remembered)
+	matches := recall(found, known)
 	d.judgeFields(s, matches)
 	judged := s.rules.contactRequest
 	s.rules = s.rules.after(d.fields)
@@ -127,15 +126,14 @@ type identified struct {
 // identify gives every contact request its id. Where an answer holds an id twice, the newest by time, then by digest,
 // stands for it.
 func identify(s contactsSight, a answer) []identified {
-	digests, ids := a.imprint.digested(s.rules), a.imprint.identified(s.idField)
+	ids := a.identities.identified(s.idField)
 	place := make(map[string]int, len(a.requests))
 	found := make([]identified, 0, len(a.requests))
 	for n := range a.requests {
 		r := &a.requests[n]
-		f := identified{ContactRequest: r, id: ids[n], identity: events.IdentityID, fingerprint: a.imprint.short(n), digest: digests[n]}
+		f := identified{ContactRequest: r, id: ids[n], identity: events.IdentityID, fingerprint: a.identities.short(n), digest: contactDigest(*r, s.rules)}
 		if f.id == "" {
-			fingerprint := a.imprint.fingerprint(n)
-			f.id, f.identity = hex.EncodeToString(fingerprint[:]), events.IdentityFingerprint
+			f.id, f.identity = hex.EncodeToString(a.identities.fingerprints[n][:]), events.IdentityFingerprint
 		}
 		for _, field := range s.pastIDs {
 			if id := boundedID(r.ID(field)); id != "" && field != s.idField {
@@ -176,9 +174,6 @@ func contactDigest(r listings.ContactRequest, rules rules) store.Short {
 	digest := r.Digest(rules.ignoreContactRequest)
 	return store.Short(digest[:8])
 }
-
-// short is what is remembered of a fingerprint.
-func short(fingerprint [16]byte) store.Short { return store.Short(fingerprint[:8]) }
 
 // add remembers a contact request that was not known and announces it unless it is old.
 func (d *contactsDiff) add(s contactsSight, f identified) {

@@ -12,7 +12,7 @@ import (
 
 // learnIdentity decides which member tells contact requests apart, by reading one answer twice. A member that turns out to
 // be none is dropped, and said, and another one learned; so it is, without a word, where other members may be the id now.
-func (p *poll) learnIdentity(ctx context.Context, page *listings.ContactRequestsPage, prints *imprint, q question) error {
+func (p *poll) learnIdentity(ctx context.Context, page *listings.ContactRequestsPage, prints *identities, q question) error {
 	if len(page.ContactRequests) == 0 {
 		return nil
 	}
@@ -94,13 +94,13 @@ func (p *poll) dropID(tx *store.Tx, state *store.Agency, why string) error {
 }
 
 // unfit says why a member that was taken for the id is none, by what the store remembers.
-func (p *poll) unfit(tx *store.Tx, field string, prints *imprint) (why string, err error) {
+func (p *poll) unfit(tx *store.Tx, field string, prints *identities) (why string, err error) {
 	known, err := tx.ContactRequests(p.a.id, p.reference)
 	return unfit(field, prints, known), err
 }
 
 // unfit says why a member that was taken for the id is none. It is empty if there is nothing to say against it.
-func unfit(field string, prints *imprint, known []store.ContactRequest) (why string) {
+func unfit(field string, prints *identities, known []store.ContactRequest) (why string) {
 	if field == "" {
 		return ""
 	}
@@ -112,7 +112,7 @@ func unfit(field string, prints *imprint, known []store.ContactRequest) (why str
 
 // moved says whether an id that is known stands for another contact request now, while the one that had it stands beside
 // with another: then it counts places.
-func moved(field string, prints *imprint, known []store.ContactRequest) bool {
+func moved(field string, prints *identities, known []store.ContactRequest) bool {
 	was := make(map[string]store.Short, len(known))
 	for n := range known {
 		was[known[n].ID] = known[n].Fingerprint
@@ -142,7 +142,7 @@ func moved(field string, prints *imprint, known []store.ContactRequest) bool {
 }
 
 // shared says whether several contact requests of one answer share an id, or one is without.
-func shared(field string, prints *imprint) string {
+func shared(field string, prints *identities) string {
 	seen := make(map[string]store.Short, len(prints.requests))
 	for n, id := range prints.identified(field) {
 		if id == "" {
@@ -154,4 +154,35 @@ func shared(field string, prints *imprint) string {
 		seen[id] = prints.short(n)
 	}
 	return ""
+}
+
+// identities is what identity is made of, of the contact requests of one answer, in its order. An answer may be judged several
+// times: this is read once.
+type identities struct {
+	requests     []listings.ContactRequest
+	fingerprints [][16]byte
+	ids          []string // nil: not read
+	field        string   // that the ids were read from
+}
+
+func identitiesOf(reference string, requests []listings.ContactRequest) *identities {
+	i := &identities{requests: requests, fingerprints: make([][16]byte, len(requests))}
+	for n := range requests {
+		i.fingerprints[n] = requests[n].Fingerprint(reference)
+	}
+	return i
+}
+
+// short is what is remembered of the fingerprint of a contact request.
+func (i *identities) short(n int) store.Short { return store.Short(i.fingerprints[n][:8]) }
+
+// identified returns what a member says as an id, empty where there is none.
+func (i *identities) identified(field string) []string {
+	if i.ids == nil || i.field != field {
+		i.field, i.ids = field, make([]string, len(i.requests))
+		for n := range i.requests {
+			i.ids[n] = boundedID(i.requests[n].ID(field))
+		}
+	}
+	return i.ids
 }

@@ -40,8 +40,7 @@ func (p *poll) judge(tx *store.Tx, page *listings.ContactRequestsPage, a answer,
 	if err != nil {
 		return j, err
 	}
-	a.imprint.recognise(s, known)
-	if identify && len(a.requests) > 0 && (!p.learned(state) || unfit(state.IDField, a.imprint, known) != "") {
+	if identify && len(a.requests) > 0 && (!p.learned(state) || unfit(state.IDField, a.identities, known) != "") {
 		return j, errIdentity
 	}
 	d := diffContactRequests(s, known, a)

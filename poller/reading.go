@@ -210,10 +210,10 @@ func (p *poll) ask(ctx context.Context, q question) (*listings.ContactRequestsPa
 func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q question) error {
 	p.a.windows.hear(page.Total, len(page.ContactRequests))
 	a := answerOf(page, q)
-	a.imprint = newImprint(p.reference, page.ContactRequests)
+	a.identities = identitiesOf(p.reference, page.ContactRequests)
 	r, err := p.apply(page, a, true)
 	if errors.Is(err, errIdentity) {
-		if err := p.learnIdentity(ctx, page, a.imprint, q); err != nil {
+		if err := p.learnIdentity(ctx, page, a.identities, q); err != nil {
 			return err
 		}
 		r, err = p.apply(page, a, false)

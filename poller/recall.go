@@ -24,9 +24,9 @@ type match struct {
 // which counts only while the id that was known with it is missing from the same answer, so that a double click with two
 // ids stays two. Where there are no ids, one whose person was erased is known by its time, and one whose time is read in
 // another way than before by its record. The order of matches is that of found.
-func recall(found []identified, known []store.ContactRequest, places map[string]int) []match {
+func recall(found []identified, known []store.ContactRequest) []match {
 	m := memory{list: make([]match, len(found)), present: make([]bool, len(known)), byFingerprint: map[store.Short][]store.ContactRequest{}}
-	m.byIDs(found, known, places)
+	m.byIDs(found, known)
 	for n, present := range m.present {
 		if k := &known[n]; !present {
 			m.byFingerprint[k.Fingerprint] = append(m.byFingerprint[k.Fingerprint], *k)
@@ -50,8 +50,12 @@ type memory struct {
 	byFingerprint map[store.Short][]store.ContactRequest
 }
 
-// byIDs finds those that have an id now that they had before, or had under other settings. places are those of ids in known.
-func (m *memory) byIDs(found []identified, known []store.ContactRequest, places map[string]int) {
+// byIDs finds those that have an id now that they had before, or had under other settings.
+func (m *memory) byIDs(found []identified, known []store.ContactRequest) {
+	places := make(map[string]int, len(known))
+	for n := range known {
+		places[known[n].ID] = n
+	}
 	for n := range found {
 		m.list[n].found = &found[n]
 		if at, ok := places[found[n].id]; ok {

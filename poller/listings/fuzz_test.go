@@ -241,6 +241,7 @@ func scalarsOf(body []byte) map[string]bool {
 
 func FuzzDigest(f *testing.F) {
 	seed(f)
+	f.Add([]byte(`{"\ue000":1,"😀":2,"\uffff":3,"a":{"😀😀":4,"😀\ue000":5,"😀":6,"ä":7}}`)) // sorted by UTF-16
 	f.Fuzz(func(t *testing.T, record []byte) {
 		whole, err := Digest(record, nil)
 		if err != nil {

@@ -89,7 +89,7 @@ func TestWhatIsReadMakesAnotherAnswer(t *testing.T) {
 			t.Errorf("the same answer: %s", other)
 		}
 	}
-	twice := `{"data":[{"id":"1","createdAt":1763631667,"email":"a@x","email":"b@x"}]}`
+	twice := `{"data":[{"id":"1","email":"a@x","createdAt":1763631667,` + manyMembers(40) + `,"email":"b@x"}]}`
 	if again(t, OperationContactRequests, twice, strings.Replace(strings.Replace(strings.Replace(twice, "a@x", "c@x", 1), "b@x", "a@x", 1), "c@x", "b@x", 1)) {
 		t.Error("of two members with one name the order counts")
 	}
@@ -125,6 +125,23 @@ func FuzzKnownAgain(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestAnotherTotalInAHeaderIsAnotherAnswer(t *testing.T) {
+	c := bare(t)
+	read := func(total string, known func(Sum) bool) Envelope {
+		x := listAnswer(`{"data":[{"propertyReferenceId":"a"}]}`)
+		x.header, x.expect.Known = http.Header{"X-Total-Count": {total}}, known
+		page, err := c.insertionsPage(x, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return page.Envelope
+	}
+	before := read("5", nil)
+	if !read("5", before.knows).Same || read("6", before.knows).Same || read("", before.knows).Same {
+		t.Error("a total beside the body does not count")
+	}
 }
 
 func TestWhatIsIgnoredIsNotToldFromWhatIsAroundTheRecord(t *testing.T) {

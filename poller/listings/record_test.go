@@ -43,8 +43,8 @@ func TestTheTroubleOfARecordIsItsOwn(t *testing.T) {
 		if page.Insertions[1].Defects != nil {
 			t.Error("the trouble spread")
 		}
-		if _, err := Digest(i.Record, nil); err != nil {
-			t.Errorf("%s: %v", row.record, err)
+		if d, err := Digest(i.Record, nil); err != nil || d != i.Digest {
+			t.Errorf("%s: not the digest of its record, %v", row.record, err)
 		}
 	}
 }
@@ -383,6 +383,32 @@ func assertProper(t *testing.T, record json.RawMessage) {
 	t.Helper()
 	if !json.Valid(record) || !utf8.Valid(record) || !jsontext.Value(record).IsValid() {
 		t.Fatalf("not proper JSON: %q", record)
+	}
+}
+
+func TestAnIDTellsApartInBothReadings(t *testing.T) {
+	list := func(form string, ids ...int) (all []ContactRequest) {
+		for n, id := range ids {
+			all = append(all, ContactRequest{Record: []byte(fmt.Sprintf(form, id, n))})
+		}
+		return all
+	}
+	const form = `{"id":%d,"email":"n%d@example.org"}`
+	for _, row := range []struct {
+		first, second []ContactRequest
+		candidates    int
+		id            string
+	}{
+		{list(form, 1, 2), list(form, 1, 2), 1, "id"},
+		{list(form, 1, 2), nil, 1, "id"},
+		{list(form, 1, 2), list(form, 1, 2, 2), 0, ""},
+		{list(form, 1, 1), list(form, 1, 2), 0, ""},
+		{list(form, 1, 2), list(form, 2, 1), 1, ""},
+		{list(form, 1, 2), list(`{"x":%d,"email":"n%d@example.org"}`, 1, 2), 0, ""},
+	} {
+		if candidates, id := LearnID([]string{"uuid", "id"}, "a#b##", row.first, row.second); len(candidates) != row.candidates || id != row.id {
+			t.Errorf("%q of %q", id, candidates)
+		}
 	}
 }
 

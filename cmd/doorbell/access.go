@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller"
 	"doorbell/store"
@@ -17,7 +18,7 @@ import (
 
 // openStopped opens the store of a daemon that does not run. It never makes a new one.
 func openStopped(b Base) (*store.Store, error) {
-	if _, err := os.Stat(filepath.Join(b.DataDir, StoreFile)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(b.DataDir, daemon.StoreFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil, failed(fmt.Errorf("no daemon answers, and there is no store in %s", b.DataDir),
 			"set DOORBELL_DATA_DIR to the data directory of the daemon")
 	}
@@ -102,7 +103,7 @@ func cmdApprove(ctx context.Context, p *program, c *ApproveCmd) error {
 }
 
 func approve(ctx context.Context, b Base, agencyID string) (bool, error) {
-	held, err := ops.NewClient(filepath.Join(b.DataDir, SocketFile)).Approve(ctx, agencyID)
+	held, err := ops.NewClient(filepath.Join(b.DataDir, daemon.SocketFile)).Approve(ctx, agencyID)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return held, agencyError(err)
 	}
@@ -133,7 +134,7 @@ func agencyError(err error) error {
 
 func resume(ctx context.Context, b Base, c *ResumeCmd) (int, error) {
 	q := ops.ResumeRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion}
-	ended, err := ops.NewClient(filepath.Join(b.DataDir, SocketFile)).Resume(ctx, q)
+	ended, err := ops.NewClient(filepath.Join(b.DataDir, daemon.SocketFile)).Resume(ctx, q)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return ended, agencyError(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/store"
 )
 
@@ -223,21 +224,21 @@ func TestRunRefusesAStoreThatIsNotItsOwn(t *testing.T) {
 
 	s.ofANewerVersion(t)
 	before = tree(t, s.dir)
-	mustBeRefused(t, s.environ, filepath.Join(s.dir, StoreFile), "use the newer doorbell")
+	mustBeRefused(t, s.environ, filepath.Join(s.dir, daemon.StoreFile), "use the newer doorbell")
 	mustBeUntouched(t, s.dir, before)
 
-	if err := os.Remove(filepath.Join(s.dir, StoreFile)); err != nil {
+	if err := os.Remove(filepath.Join(s.dir, daemon.StoreFile)); err != nil {
 		t.Fatal(err)
 	}
 	before = tree(t, s.dir)
-	mustBeRefused(t, s.environ, filepath.Join(s.dir, StoreFile), "backup")
+	mustBeRefused(t, s.environ, filepath.Join(s.dir, daemon.StoreFile), "backup")
 	mustBeUntouched(t, s.dir, before)
 }
 
 // ofANewerVersion raises the schema of the store beyond what this program reads.
 func (s scene) ofANewerVersion(t *testing.T) {
 	t.Helper()
-	db, err := bolt.Open(filepath.Join(s.dir, StoreFile), 0o600, &bolt.Options{Timeout: time.Second})
+	db, err := bolt.Open(filepath.Join(s.dir, daemon.StoreFile), 0o600, &bolt.Options{Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +261,7 @@ func TestADamagedStoreIsNamedAndKept(t *testing.T) {
 	if err := kept.Close(); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(dir, StoreFile)
+	file := filepath.Join(dir, daemon.StoreFile)
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

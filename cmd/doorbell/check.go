@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller"
 	"doorbell/poller/listings"
@@ -115,7 +116,7 @@ func agenciesText(n int) string {
 // findDaemon asks the socket, and the store if nobody answers there. It returns false if there is no use in looking on.
 func (c *checker) findDaemon(ctx context.Context) bool {
 	b := c.config.Base
-	s, err := ops.NewClient(filepath.Join(b.DataDir, SocketFile)).Status(ctx)
+	s, err := ops.NewClient(filepath.Join(b.DataDir, daemon.SocketFile)).Status(ctx)
 	if err == nil {
 		c.daemon, c.report.DaemonRunning, c.storeID = s, true, s.StoreID
 		c.report.ok(sectionDaemon, "one runs since %s and holds the store; this is about it, a second one would be refused",
@@ -202,7 +203,7 @@ func (c *checker) room(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-	s, err := ops.NewClient(filepath.Join(c.config.Base.DataDir, SocketFile)).Status(ctx)
+	s, err := ops.NewClient(filepath.Join(c.config.Base.DataDir, daemon.SocketFile)).Status(ctx)
 	if err != nil || s.Watch.At.Before(c.daemon.Watch.At.Add(look/2)) || s.Watch.Down != "" {
 		return false
 	}
@@ -232,7 +233,7 @@ func (c *checker) page() {
 	case !b.hasHTTP():
 		c.report.ok(sectionPage, "none, and no health and metrics (DOORBELL_HTTP_LISTEN=off)")
 	default:
-		if err := TryHTTP(b.HTTPListen); err != nil {
+		if err := daemon.TryHTTP(b.HTTPListen); err != nil {
 			c.report.refuse(sectionPage, err)
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 )
 
@@ -16,7 +17,7 @@ const leastSpace = 64 << 20
 // disk looks at the data directory: can it be made and written, is it ours alone, is there space for what may come.
 func (c *checker) disk() {
 	dir := c.config.Base.DataDir
-	if err := ops.CheckPath(filepath.Join(dir, SocketFile)); err != nil {
+	if err := ops.CheckPath(filepath.Join(dir, daemon.SocketFile)); err != nil {
 		c.report.refuse(sectionDisk, configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "set DOORBELL_DATA_DIR to a shorter path"))
 		return
 	}
@@ -51,7 +52,7 @@ func nearestDir(dir string) (string, fs.FileInfo, error) {
 }
 
 func (c *checker) ownersAlone(dir string, info fs.FileInfo) {
-	for _, name := range []string{StreamFolder, StoreFile} {
+	for _, name := range []string{daemon.StreamFolder, daemon.StoreFile} {
 		path := filepath.Join(dir, name)
 		if _, err := os.Stat(path); err == nil && !mayWrite(path) {
 			c.report.refuse(sectionDisk, configError(fmt.Errorf("DOORBELL_DATA_DIR: %s may not be written", path),
@@ -73,10 +74,10 @@ func (c *checker) space(dir string) {
 	if !known {
 		return
 	}
-	wanted := max(0, int64(b.StoreMax)-size(filepath.Join(b.DataDir, StoreFile)))
+	wanted := max(0, int64(b.StoreMax)-size(filepath.Join(b.DataDir, daemon.StoreFile)))
 	what := "DOORBELL_STORE_MAX"
 	if c.config.NATS.URL == "" {
-		wanted += max(0, int64(b.StreamMax)-size(filepath.Join(b.DataDir, StreamFolder)))
+		wanted += max(0, int64(b.StreamMax)-size(filepath.Join(b.DataDir, daemon.StreamFolder)))
 		what += " and DOORBELL_STREAM_MAX"
 	}
 	text := fmt.Sprintf("%s free; %s may take %s more", bytesText(free), what, bytesText(wanted))

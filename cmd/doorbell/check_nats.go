@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
 )
@@ -52,7 +53,7 @@ func (c *checker) embedded() {
 		c.report.ok(sectionNATS, "embedded, in process only: no program can connect (DOORBELL_NATS_LISTEN=off)")
 		return
 	}
-	if err := TryNATS(address); err != nil {
+	if err := daemon.TryNATS(address); err != nil {
 		c.report.refuse(sectionNATS, err)
 		return
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
 	"doorbell/store"
@@ -63,7 +64,7 @@ func checked(t *testing.T, s scene, want int, environ []string, words ...string)
 // files is a directory as it can be seen without reading sockets; that of a running daemon changes by itself.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	if _, err := os.Stat(filepath.Join(dir, SocketFile)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, daemon.SocketFile)); err == nil {
 		return nil
 	}
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"doorbell/cmd/doorbell/daemon"
 )
 
 // mustBeDamage wants the end of a process that met damage: 74, one sentence that names the file, what to do, and no trace.
@@ -16,7 +18,7 @@ func (s scene) mustBeDamage(t *testing.T, what string, code int, stderr string) 
 	if code != exitIO {
 		t.Errorf("%s: exit code %d, want %d", what, code, exitIO)
 	}
-	has(t, stderr, "doorbell: damaged store: "+filepath.Join(s.dir, StoreFile)+": ", "backup", "doorbell run --restored")
+	has(t, stderr, "doorbell: damaged store: "+filepath.Join(s.dir, daemon.StoreFile)+": ", "backup", "doorbell run --restored")
 	if regexp.MustCompile("goroutine |panic|assert").MatchString(stderr) {
 		t.Errorf("%s: %s", what, stderr)
 	}
@@ -28,7 +30,7 @@ func (s scene) mustBeDamage(t *testing.T, what string, code int, stderr string) 
 // spoilLeaves changes the high byte of the size of the first key in every leaf page of the store, in place, as a disk does.
 func (s scene) spoilLeaves(t *testing.T) {
 	t.Helper()
-	path := filepath.Join(s.dir, StoreFile)
+	path := filepath.Join(s.dir, daemon.StoreFile)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +53,7 @@ func TestAStoreThatIsDamagedWhileItIsStoppedEndsTheStart(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100")
 	s.usedBefore(t)
-	path := filepath.Join(s.dir, StoreFile)
+	path := filepath.Join(s.dir, daemon.StoreFile)
 	whole := readText(t, path)
 	for name, spoil := range map[string]func(){
 		"leaves": func() { s.spoilLeaves(t) },

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"doorbell/cmd/doorbell/daemon"
 )
 
 // TestADamagedStreamIsBuiltAnewFromTheEventLog flips one bit in a message that the stream has acknowledged.
@@ -20,7 +22,7 @@ func TestADamagedStreamIsBuiltAnewFromTheEventLog(t *testing.T) {
 		sub.request(t, s.ring(t, "B200"))
 	}
 	d.stop(t)
-	blocks, err := filepath.Glob(filepath.Join(s.dir, StreamFolder, "jetstream/*/streams/LISTINGS/msgs/*.blk"))
+	blocks, err := filepath.Glob(filepath.Join(s.dir, daemon.StreamFolder, "jetstream/*/streams/LISTINGS/msgs/*.blk"))
 	if err != nil || len(blocks) != 1 {
 		t.Fatal(blocks, err)
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"doorbell/cmd/doorbell/daemon"
 )
 
 // deafening is the way to the embedded server, which once it is deaf reads nothing any more.
@@ -48,7 +50,7 @@ func TestAnEmbeddedServerThatReadsNothingAnyMoreDoesNotHoldUpThePollingNorTheEnd
 	agencies := []string{"A100", "B200", "C300", "D400", "E500"}
 	s := newScene(t, agencies...)
 	way := &deafening{held: make(chan struct{}, 1), over: make(chan struct{})}
-	a := s.open(t, "off", watching(agencies), func(o *Options) {
+	a := s.open(t, "off", watching(agencies), func(o *daemon.Options) {
 		o.InProcess = func(server nats.InProcessConnProvider) nats.InProcessConnProvider {
 			way.InProcessConnProvider = server
 			return way

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 	"doorbell/events/natsd"
@@ -55,7 +56,7 @@ type demo struct {
 	objects io.Writer // for programs; nil: there are none
 	tty     bool
 	api     madeUp
-	daemon  *Daemon
+	daemon  *daemon.Daemon
 	nats    string // URL
 	page    string // URL
 	began   time.Time
@@ -83,7 +84,7 @@ func (d *demo) open(ctx context.Context, dir string, c *DemoCmd) error {
 	if err != nil {
 		return err
 	}
-	o := Options{
+	o := daemon.Options{
 		DataDir: dir, Version: version(), NATSListen: natsListen, HTTPListen: httpListen, ShowPeople: true,
 		SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: 24 * time.Hour, StreamMax: 1 << 30,
 		Log: slog.New(slog.DiscardHandler),
@@ -94,7 +95,7 @@ func (d *demo) open(ctx context.Context, dir string, c *DemoCmd) error {
 	for _, id := range d.api.agencies {
 		o.Poller.Agencies = append(o.Poller.Agencies, poller.AgencyKeys{ID: id, Key: listings.NewKey(madeUpKey)})
 	}
-	d.daemon, err = New(ctx, o)
+	d.daemon, err = daemon.New(ctx, o)
 	if err != nil {
 		return daemonError(err, dir)
 	}

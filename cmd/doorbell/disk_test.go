@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 	"doorbell/poller/sandbox"
@@ -94,7 +95,7 @@ func newBusy(t *testing.T, dir string) *busy {
 
 func (b *busy) status() ops.Status {
 	b.t.Helper()
-	s, err := ops.NewClient(filepath.Join(b.dir, SocketFile)).Status(b.t.Context())
+	s, err := ops.NewClient(filepath.Join(b.dir, daemon.SocketFile)).Status(b.t.Context())
 	if err != nil {
 		b.t.Fatalf("%v\n%s", err, b.daemon.stderr.String())
 	}
@@ -198,10 +199,10 @@ func TestACommandThatMeetsAFullDiskEndsWithTheCodeOfTheDisk(t *testing.T) {
 func TestAFullDiskOfTheStreamAloneStopsNoPolling(t *testing.T) {
 	t.Parallel()
 	dir := shortDir(t)
-	smallDisk(t, filepath.Join(dir, StreamFolder), "16m")
+	smallDisk(t, filepath.Join(dir, daemon.StreamFolder), "16m")
 	b := newBusy(t, dir)
 	subscribeTo(t, natsURL(t, dir)).baselined(t, "A100", "B200")
-	empty := fill(t, filepath.Join(dir, StreamFolder))
+	empty := fill(t, filepath.Join(dir, daemon.StreamFolder))
 	within(t, time.Minute, "the stream's disk is said to be full", func() bool {
 		return strings.Contains(b.status().NATS.Problem, "no space left")
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/forward"
 )
@@ -107,7 +108,7 @@ func openLetterbox(ctx context.Context, c *Config) (*letterbox, error) {
 	}
 	b := &letterbox{conn: conn, letters: letters}
 	if c.NATS.URL == "" {
-		b.daemon = ops.NewClient(filepath.Join(c.Base.DataDir, SocketFile))
+		b.daemon = ops.NewClient(filepath.Join(c.Base.DataDir, daemon.SocketFile))
 	}
 	return b, nil
 }

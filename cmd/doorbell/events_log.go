@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 	"doorbell/store"
@@ -73,7 +74,7 @@ type eventLog interface {
 // openLog returns the log of the daemon in the data directory; if none runs, that of its store, which nothing writes to as
 // long as it is not closed. The store is nil where a daemon answers.
 func openLog(ctx context.Context, b Base) (eventLog, *store.Store, error) {
-	daemon := ops.NewClient(filepath.Join(b.DataDir, SocketFile))
+	daemon := ops.NewClient(filepath.Join(b.DataDir, daemon.SocketFile))
 	if _, err := daemon.Status(ctx); err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return daemon, nil, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/store"
 )
@@ -68,7 +69,7 @@ func outcome(err error) (code int, sentences []string, hint string) {
 		return exitIO, []string{damage.Error()}, "stop doorbell, put the newest backup that `doorbell verify --file PATH` calls sound in the place of that file, and start once with " +
 			"`doorbell run --restored`; what was announced since is taken from the stream"
 	}
-	var refused *Error
+	var refused *daemon.Error
 	if errors.As(err, &refused) {
 		code = exitIO
 		if refused.Config {

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/forward"
 	"doorbell/events/natsd"
@@ -79,8 +80,8 @@ func cmdForward(ctx context.Context, p *program, c *ForwardCmd) error {
 	if err != nil {
 		return err
 	}
-	defer HangUp(conn)
-	o := config.daemonOptions(log).ForwardOptions(Forwarder(f), conn)
+	defer daemon.HangUp(conn)
+	o := config.daemonOptions(log).ForwardOptions(daemon.Forwarder(f), conn)
 	o.Manage = o.Manage && config.NATS.URL != "" // guests of the embedded server make no streams: the daemon has made it
 	pipeline, err := forward.New(o)
 	if err != nil {
@@ -127,7 +128,7 @@ func (c *Config) streamServer(ctx context.Context) (natsd.Dial, error) {
 		return dial, failed(errors.New("the embedded NATS server has no port (DOORBELL_NATS_LISTEN is off)"), "give it one, or set NATS_URL")
 	}
 	dial.URL = "nats://" + c.Base.NATSListen
-	if s, err := ops.NewClient(filepath.Join(c.Base.DataDir, SocketFile)).Status(ctx); err == nil && s.NATS.URL != "" {
+	if s, err := ops.NewClient(filepath.Join(c.Base.DataDir, daemon.SocketFile)).Status(ctx); err == nil && s.NATS.URL != "" {
 		dial.URL = s.NATS.URL
 	}
 	return dial, nil
@@ -271,7 +272,7 @@ func streamProblem(ctx context.Context, c *Config) string {
 	if err != nil {
 		return err.Error()
 	}
-	defer HangUp(conn)
+	defer daemon.HangUp(conn)
 	for deadline := time.Now().Add(3 * time.Second); !conn.IsConnected(); time.Sleep(20 * time.Millisecond) {
 		if ctx.Err() != nil || time.Now().After(deadline) {
 			return "no NATS server answers at " + natsd.Redact(dial.URL)

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/schemas/schematest"
 )
@@ -243,7 +244,7 @@ func TestWithNATSAwayTheWatchGoesOnAndNothingIsLost(t *testing.T) {
 	s.goesOn(t, "A100", 30)
 	id := s.ring(t, "A100")
 	eventually(t, "the contact request is waiting in the event log", func() bool {
-		status, err := ops.NewClient(s.dir + "/" + SocketFile).Status(t.Context())
+		status, err := ops.NewClient(s.dir + "/" + daemon.SocketFile).Status(t.Context())
 		return err == nil && !status.NATS.Connected && len(status.Watch.Agencies) == 1 && status.Watch.Agencies[0].LastSequence >= 2
 	})
 	sub := subscribeTo(t, startNATS(t, port))

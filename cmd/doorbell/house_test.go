@@ -36,7 +36,11 @@ var house = map[string][]string{
 	"cmd/doorbell/ops":         {"poller", "store", "events", "schemas"},
 	"cmd/doorbell/ops/page":    {"cmd/doorbell/ops", "poller", "events"},
 	"cmd/doorbell/ops/metrics": {"cmd/doorbell/ops", "poller"},
-	"cmd/doorbell":             nil, // everything
+	"cmd/doorbell/daemon": {
+		"cmd/doorbell/ops", "cmd/doorbell/ops/page", "cmd/doorbell/ops/metrics", "poller", "store", "events", "events/natsd", "events/relay",
+		"events/replay", "events/forward",
+	},
+	"cmd/doorbell": nil, // everything
 
 	"poller/listings/listingstest": {},
 	"events/forward/forwardtest":   {"events", "events/forward"},
@@ -55,13 +59,15 @@ var onlyInTests = map[string][]string{
 	"events/forward":  {"events/natsd"},
 	"poller/schedule": {"poller/schedule/trace"}, // a forecast is held against the market
 	"poller":          {"poller/sandbox"},        // and a poller against the API over real HTTP
+
+	"cmd/doorbell/daemon": {"poller/listings", "poller/sandbox"}, // and so is the whole
 }
 
 // heavy libraries and the only rooms that import them. A room with " (tests)" has them in its tests alone.
 var heavy = map[string][]string{
 	"go.etcd.io/bbolt":                         {"store", "cmd/doorbell (tests)"},
 	"github.com/nats-io/nats-server/v2":        {"events/natsd", "events/relay (tests)", "events/forward (tests)", "cmd/doorbell (tests)"},
-	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/stream", "events/forward", "events/natsd", "cmd/doorbell", "cmd/doorbell/ops"},
+	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/stream", "events/forward", "events/natsd", "cmd/doorbell", "cmd/doorbell/daemon", "cmd/doorbell/ops"},
 	"github.com/kelseyhightower/envconfig":     {"cmd/doorbell"},
 	"github.com/alecthomas/kong":               {"cmd/doorbell"},
 	"github.com/prometheus/client_golang":      {"cmd/doorbell/ops/metrics", "cmd/doorbell (tests)"},

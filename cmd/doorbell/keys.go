@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"text/tabwriter"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller"
 )
@@ -40,7 +41,7 @@ func cmdKeysVerify(ctx context.Context, p *program, c *KeysVerifyCmd) error {
 
 // verifyKeys asks the daemon, so that there is one budget; if none runs, it asks the API itself.
 func verifyKeys(ctx context.Context, p *program, b Base) (poller.KeyReport, error) {
-	report, err := ops.NewClient(filepath.Join(b.DataDir, SocketFile)).VerifyKeys(ctx)
+	report, err := ops.NewClient(filepath.Join(b.DataDir, daemon.SocketFile)).VerifyKeys(ctx)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) || ctx.Err() != nil {
 		return report, err
 	}
@@ -56,7 +57,7 @@ func verifyKeys(ctx context.Context, p *program, b Base) (poller.KeyReport, erro
 
 // nobodyHolds refuses to ask beside a daemon that does not answer: it spends the same budget.
 func nobodyHolds(b Base) error {
-	if _, err := os.Stat(filepath.Join(b.DataDir, StoreFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(b.DataDir, daemon.StoreFile)); err != nil {
 		return nil
 	}
 	s, err := openStopped(b)

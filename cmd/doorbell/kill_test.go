@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller/sandbox"
 )
@@ -101,7 +102,7 @@ func (p *process) stop(t testing.TB) {
 // natsURL waits until the daemon answers at its socket and returns where its NATS listens.
 func natsURL(t testing.TB, dir string) string {
 	t.Helper()
-	client := ops.NewClient(filepath.Join(dir, SocketFile))
+	client := ops.NewClient(filepath.Join(dir, daemon.SocketFile))
 	url := ""
 	eventually(t, "an answer at the socket", func() bool {
 		s, err := client.Status(t.Context())

@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/events"
 )
 
 // life runs a daemon on the scene's data directory while a test does something with its stream.
-func (s scene) life(t *testing.T, test func(a *Daemon, sub *subscriber), change ...func(*Options)) {
+func (s scene) life(t *testing.T, test func(a *daemon.Daemon, sub *subscriber), change ...func(*daemon.Options)) {
 	t.Helper()
 	a := s.open(t, "127.0.0.1:0", change...)
 	ctx, stop := context.WithCancel(t.Context())
@@ -26,7 +27,7 @@ func (s scene) life(t *testing.T, test func(a *Daemon, sub *subscriber), change 
 }
 
 // wantWhole reads the stream and fails if an event stands twice or a sequence is missing.
-func wantWhole(t *testing.T, a *Daemon, requests ...string) {
+func wantWhole(t *testing.T, a *daemon.Daemon, requests ...string) {
 	t.Helper()
 	all, err := readStream(t.Context(), a.Server().ClientURL())
 	if err != nil {
@@ -59,19 +60,19 @@ func wantWhole(t *testing.T, a *Daemon, requests ...string) {
 func TestALostStoreLosesNoContactRequestWhileTheStreamIsThere(t *testing.T) {
 	s := newScene(t, "A100")
 	var before, away, after string
-	s.life(t, func(a *Daemon, sub *subscriber) {
+	s.life(t, func(a *daemon.Daemon, sub *subscriber) {
 		sub.baselined(t, "A100")
 		before = s.ring(t, "A100")
 		sub.request(t, before)
 	})
-	for _, name := range []string{StoreFile, "store-id"} {
+	for _, name := range []string{daemon.StoreFile, "store-id"} {
 		if err := os.Remove(filepath.Join(s.dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	away = s.ring(t, "A100") // nobody watches
 	time.Sleep(1100 * time.Millisecond)
-	s.life(t, func(a *Daemon, sub *subscriber) {
+	s.life(t, func(a *daemon.Daemon, sub *subscriber) {
 		sub.request(t, away)
 		after = s.ring(t, "A100")
 		sub.request(t, after)
@@ -81,9 +82,9 @@ func TestALostStoreLosesNoContactRequestWhileTheStreamIsThere(t *testing.T) {
 
 func TestARestoredBackupRepeatsNothing(t *testing.T) {
 	s := newScene(t, "A100")
-	file := filepath.Join(s.dir, StoreFile)
+	file := filepath.Join(s.dir, daemon.StoreFile)
 	var first, second, third string
-	s.life(t, func(a *Daemon, sub *subscriber) {
+	s.life(t, func(a *daemon.Daemon, sub *subscriber) {
 		sub.baselined(t, "A100")
 		first = s.ring(t, "A100")
 		sub.request(t, first)
@@ -92,14 +93,14 @@ func TestARestoredBackupRepeatsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.life(t, func(a *Daemon, sub *subscriber) {
+	s.life(t, func(a *daemon.Daemon, sub *subscriber) {
 		second = s.ring(t, "A100")
 		sub.request(t, second)
 	})
 	if err := os.WriteFile(file, kept, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.life(t, func(a *Daemon, sub *subscriber) {
+	s.life(t, func(a *daemon.Daemon, sub *subscriber) {
 		sub.event(t, "watch.stream_repaired", "A100")
 		third = s.ring(t, "A100")
 		sub.request(t, third)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller"
 	"doorbell/poller/schedule"
@@ -86,7 +87,7 @@ func outlookFor(ctx context.Context, c *Config, cmd *PlanCmd) (poller.Outlook, s
 	if cmd.Insertions != nil {
 		return assumed(c.Poll, *cmd.Insertions, cmd.Agencies), fromRequest, nil
 	}
-	o, err := ops.NewClient(filepath.Join(c.Base.DataDir, SocketFile)).Outlook(ctx)
+	o, err := ops.NewClient(filepath.Join(c.Base.DataDir, daemon.SocketFile)).Outlook(ctx)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return o, fromDaemon, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller"
 )
@@ -17,7 +18,7 @@ func cmdPoll(ctx context.Context, p *program, c *PollCmd) error {
 	if err != nil {
 		return err
 	}
-	done, err := ops.NewClient(filepath.Join(config.Base.DataDir, SocketFile)).Poll(ctx, c.Agency)
+	done, err := ops.NewClient(filepath.Join(config.Base.DataDir, daemon.SocketFile)).Poll(ctx, c.Agency)
 	if errors.Is(err, ops.ErrNoAnswer) {
 		return noDaemon(config.Base)
 	}

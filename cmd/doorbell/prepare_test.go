@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/events"
 	"doorbell/poller"
 	"doorbell/poller/listings"
@@ -18,8 +19,8 @@ import (
 )
 
 // watching are the agencies of a scene, all with the one key.
-func watching(agencies []string) func(*Options) {
-	return func(o *Options) {
+func watching(agencies []string) func(*daemon.Options) {
+	return func(o *daemon.Options) {
 		o.Poller.Agencies = nil
 		for _, id := range agencies {
 			o.Poller.Agencies = append(o.Poller.Agencies, poller.AgencyKeys{ID: id, Key: listings.NewKey(testKey)})
@@ -107,7 +108,7 @@ func TestOfTwoHundredAgenciesNoneBeginsBeforeTheStreamHasToldWhatTheLostStoreKne
 	}
 	s := sceneOf(t, 1, agencies)
 	rung := s.lostStore(t, agencies)
-	s.life(t, func(_ *Daemon, sub *subscriber) { sub.hears(t, rung) }, watching(agencies), func(o *Options) {
+	s.life(t, func(_ *daemon.Daemon, sub *subscriber) { sub.hears(t, rung) }, watching(agencies), func(o *daemon.Options) {
 		o.Poller.PollInterval, o.Poller.WalkInterval = 2*time.Second, 2*time.Second
 		o.Patience = time.Nanosecond // as if the stream held millions of events
 	})
@@ -117,7 +118,7 @@ func TestWithNATSAwayAtTheStartPollingBegins(t *testing.T) {
 	s := newScene(t, "A100", "B200")
 	said := &transcript{grown: make(chan struct{}, 1)}
 	port := freePort(t)
-	a := s.open(t, "off", watching([]string{"A100", "B200"}), func(o *Options) {
+	a := s.open(t, "off", watching([]string{"A100", "B200"}), func(o *daemon.Options) {
 		o.NATS.URL = fmt.Sprintf("nats://127.0.0.1:%d", port)
 		o.Log = slog.New(slog.NewTextHandler(said, nil))
 	})
@@ -132,12 +133,12 @@ func TestAnAgencyThatComesLaterIsComparedFirst(t *testing.T) {
 	s := sceneOf(t, 1, []string{"A100", "B200"})
 	rung := s.lostStore(t, []string{"A100", "B200"})
 	more := make(chan struct{})
-	s.life(t, func(_ *Daemon, sub *subscriber) {
+	s.life(t, func(_ *daemon.Daemon, sub *subscriber) {
 		close(more)
 		sub.hears(t, rung)
-	}, watching([]string{"A100"}), func(o *Options) {
+	}, watching([]string{"A100"}), func(o *daemon.Options) {
 		o.Keys = func(ctx context.Context, set func([]poller.AgencyKeys) error) error {
-			var all Options
+			var all daemon.Options
 			watching([]string{"A100", "B200"})(&all)
 			select {
 			case <-more:

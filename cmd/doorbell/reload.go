@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/poller"
 	"doorbell/store"
 )
@@ -92,9 +93,9 @@ func (r *keyReader) tell(list []poller.AgencyKeys, set func([]poller.AgencyKeys)
 		return nil
 	}
 	err := set(list)
-	r.again = errors.Is(err, store.ErrNoSpace) || errors.Is(err, ErrUndecided)
+	r.again = errors.Is(err, store.ErrNoSpace) || errors.Is(err, daemon.ErrUndecided)
 	switch {
-	case errors.Is(err, ErrUndecided):
+	case errors.Is(err, daemon.ErrUndecided):
 		r.log.Warn("agencies and keys wait", "err", err)
 		return nil
 	case errors.Is(err, poller.ErrRetiresAll):

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -9,7 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/poller"
+	"doorbell/poller/listings"
 	"doorbell/store"
 )
 
@@ -189,4 +192,21 @@ func TestWhatTheFullDiskRefusedIsToldAgain(t *testing.T) {
 		time.Sleep(time.Hour)
 		r.wants()
 	})
+}
+
+func TestWhoIsNotDecidedYetIsToldAgain(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	r := &keyReader{log: quiet, loud: quiet}
+	list := []poller.AgencyKeys{{ID: "A100", Key: listings.NewKey("a-key")}}
+	for _, undecided := range []bool{true, false} {
+		err := r.tell(list, func([]poller.AgencyKeys) error {
+			if undecided {
+				return daemon.ErrUndecided
+			}
+			return nil
+		})
+		if err != nil || r.again != undecided {
+			t.Errorf("undecided %v: told again %v, %v", undecided, r.again, err)
+		}
+	}
 }

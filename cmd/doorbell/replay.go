@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 	"doorbell/events/natsd"
@@ -175,7 +176,7 @@ func (c *ReplayCmd) publish(ctx context.Context, p *program, config *Config, kep
 	var err error
 	switch {
 	case kept == nil:
-		err = ops.NewClient(filepath.Join(config.Base.DataDir, SocketFile)).Replay(ctx, q, told)
+		err = ops.NewClient(filepath.Join(config.Base.DataDir, daemon.SocketFile)).Replay(ctx, q, told)
 	case config.NATS.URL == "":
 		return failed(errors.New("no daemon runs, and with it no NATS server"), "start doorbell run, set NATS_URL to another server, or print the events with --to -")
 	default:
@@ -216,6 +217,6 @@ func replayKept(ctx context.Context, c *Config, kept *store.Store, q ops.ReplayR
 		return ops.WithHint(err, "check the NATS_* settings")
 	}
 	defer conn.Close()
-	_, err = Replay(ctx, c.daemonOptions(quiet()), kept, conn, q, told)
+	_, err = daemon.Replay(ctx, c.daemonOptions(quiet()), kept, conn, q, told)
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/store"
 )
 
@@ -64,7 +65,7 @@ func benchmarkResident(b *testing.B, insertions int, baseline string) {
 	b.ReportMetric(again["VmRSS"], "restarted-MB")
 	b.ReportMetric(start.Seconds(), "start-s")
 	b.ReportMetric(sweep.Seconds(), "sweep-s")
-	b.ReportMetric(fileMB(b, filepath.Join(dir, StoreFile)), "file-MB")
+	b.ReportMetric(fileMB(b, filepath.Join(dir, daemon.StoreFile)), "file-MB")
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -136,7 +137,7 @@ func addMappings(b *testing.B, p *process, found map[string]float64) {
 		kb, _ := strconv.ParseFloat(f[1], 64)
 		switch {
 		case !strings.HasSuffix(f[0], ":"): // the first line of a mapping
-			whose = map[string]string{filepath.Base(p.cmd.Path): "program", StoreFile: "store"}[filepath.Base(f[len(f)-1])]
+			whose = map[string]string{filepath.Base(p.cmd.Path): "program", daemon.StoreFile: "store"}[filepath.Base(f[len(f)-1])]
 		case f[0] == "Rss:":
 			found[whose] += kb * 1024 / 1e6
 		case f[0] == "Anonymous:":

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/events/natsd"
 	"doorbell/poller"
 	"doorbell/poller/listings"
@@ -33,12 +34,12 @@ func cmdRun(ctx context.Context, p *program, flags *RunCmd) error {
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	o := c.daemonOptions(log)
-	o.Accept = Accept{Restored: flags.Restored, Moved: flags.Moved, Fresh: flags.Fresh}
-	o.Notify, o.Keys = NewNotifier(lookup(p.environ)), newKeyReader(p.environ, c, hup, log).run
+	o.Accept = daemon.Accept{Restored: flags.Restored, Moved: flags.Moved, Fresh: flags.Fresh}
+	o.Notify, o.Keys = daemon.NewNotifier(lookup(p.environ)), newKeyReader(p.environ, c, hup, log).run
 	for _, f := range forwarders {
-		o.Forwarders = append(o.Forwarders, Forwarder(f))
+		o.Forwarders = append(o.Forwarders, daemon.Forwarder(f))
 	}
-	d, err := New(ctx, o)
+	d, err := daemon.New(ctx, o)
 	if err != nil {
 		return daemonError(err, c.Base.DataDir)
 	}
@@ -49,16 +50,16 @@ func cmdRun(ctx context.Context, p *program, flags *RunCmd) error {
 
 // daemonError says what to do about a daemon that does not begin.
 func daemonError(err error, dir string) error {
-	if errors.As(err, new(*Error)) {
+	if errors.As(err, new(*daemon.Error)) {
 		return err
 	}
 	return storeError(err, dir)
 }
 
 // daemonOptions says in the daemon's words what is configured.
-func (c *Config) daemonOptions(log *slog.Logger) Options {
+func (c *Config) daemonOptions(log *slog.Logger) daemon.Options {
 	b := c.Base
-	o := Options{
+	o := daemon.Options{
 		DataDir: b.DataDir, Version: version(), Log: log, Poller: c.pollerOptions(), NATS: c.NATS.dial(), NATSListen: b.NATSListen, CheckStore: soundFile,
 		SubjectPrefix: b.SubjectPrefix, Stream: b.Stream, ManageStream: b.StreamManage == "auto", Retention: b.Retention,
 		StoreMax: int64(b.StoreMax), StreamMax: int64(b.StreamMax),

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller"
 	"doorbell/poller/listings"
@@ -84,11 +85,11 @@ func (s scene) staysSilent(t *testing.T, silent, busy string) {
 }
 
 // open makes a daemon in this process; its run is the caller's.
-func (s scene) open(t *testing.T, natsListen string, change ...func(*Options)) *Daemon {
+func (s scene) open(t *testing.T, natsListen string, change ...func(*daemon.Options)) *daemon.Daemon {
 	t.Helper()
 	log := &transcript{grown: make(chan struct{}, 1)}
 	t.Cleanup(func() { holdsNobody(t, log.String()) })
-	o := Options{
+	o := daemon.Options{
 		DataDir: s.dir, NATSListen: natsListen, SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true,
 		Retention: time.Hour, StreamMax: 1 << 30,
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -100,7 +101,7 @@ func (s scene) open(t *testing.T, natsListen string, change ...func(*Options)) *
 	for _, c := range change {
 		c(&o)
 	}
-	a, err := New(t.Context(), o)
+	a, err := daemon.New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func (s scene) open(t *testing.T, natsListen string, change ...func(*Options)) *
 }
 
 // statusOf is what the daemon says of itself.
-func statusOf(t *testing.T, a *Daemon) ops.Status {
+func statusOf(t *testing.T, a *daemon.Daemon) ops.Status {
 	t.Helper()
 	s, err := a.Verbs().Status()
 	if err != nil {
@@ -119,7 +120,7 @@ func statusOf(t *testing.T, a *Daemon) ops.Status {
 }
 
 // runUntilTheEnd runs a daemon until the test is over.
-func runUntilTheEnd(t *testing.T, a *Daemon) {
+func runUntilTheEnd(t *testing.T, a *daemon.Daemon) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

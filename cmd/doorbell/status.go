@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller"
 	"doorbell/store"
@@ -75,7 +76,7 @@ func printLines(w io.Writer, lines []string) error {
 
 // status asks the daemon; if none runs, it reads what the store remembers.
 func status(ctx context.Context, b Base) (ops.Status, error) {
-	s, err := ops.NewClient(filepath.Join(b.DataDir, SocketFile)).Status(ctx)
+	s, err := ops.NewClient(filepath.Join(b.DataDir, daemon.SocketFile)).Status(ctx)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return s, err
 	}
@@ -173,7 +174,7 @@ func (w *statusWatch) begin(ctx context.Context) error {
 func (w *statusWatch) ask(ctx context.Context) {
 	asking, cancel := context.WithTimeout(ctx, watchPatience)
 	defer cancel()
-	s, err := ops.NewClient(filepath.Join(w.base.DataDir, SocketFile)).Status(asking)
+	s, err := ops.NewClient(filepath.Join(w.base.DataDir, daemon.SocketFile)).Status(asking)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 )
 
@@ -22,7 +23,7 @@ func TestStatusCountsOnlyWhatWaitsWhenTheDaemonStartsWhileNATSIsAway(t *testing.
 	launch(t, environ, "run")
 	natsURL(t, s.dir)
 	s.ring(t, "A100")
-	client := ops.NewClient(filepath.Join(s.dir, SocketFile))
+	client := ops.NewClient(filepath.Join(s.dir, daemon.SocketFile))
 	var relayed ops.RelayStatus
 	eventually(t, "what waits", func() bool {
 		status, err := client.Status(t.Context())

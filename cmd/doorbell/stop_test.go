@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/poller/sandbox"
 )
 
@@ -158,7 +159,7 @@ func (s stuck) InProcessConn() (net.Conn, error) {
 func TestAConnectionThatCannotBeClosedHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100")
-	a := s.open(t, "off", func(o *Options) {
+	a := s.open(t, "off", func(o *daemon.Options) {
 		o.InProcess = func(nats.InProcessConnProvider) nats.InProcessConnProvider { return stuck{t} }
 	})
 	ctx, stop := context.WithCancel(t.Context())

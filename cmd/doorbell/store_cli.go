@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/relay"
 	"doorbell/store"
@@ -83,7 +84,7 @@ func cmdBackup(ctx context.Context, p *program, c *BackupCmd) error {
 	if info, err := os.Stat(c.File); err == nil && info.IsDir() {
 		return usageError("FILE is a folder", "add the name that the backup gets in it")
 	}
-	if same(c.File, filepath.Join(config.Base.DataDir, StoreFile)) {
+	if same(c.File, filepath.Join(config.Base.DataDir, daemon.StoreFile)) {
 		return usageError("FILE is the store itself", "give a backup another name, best on another disk")
 	}
 	r, err := store.ReceiveBackup(ctx, c.File, c.Force, verifyFile, func(w io.Writer) error {
@@ -122,7 +123,7 @@ func backupError(err error, path string) error {
 // copyStore writes a copy of the store to w, which stands in a directory.
 func copyStore(ctx context.Context, b Base, w io.Writer, dir string) error {
 	room := func(bytes int64) error { return needSpace(dir, bytes) }
-	err := ops.NewClient(filepath.Join(b.DataDir, SocketFile)).Backup(ctx, w, room)
+	err := ops.NewClient(filepath.Join(b.DataDir, daemon.SocketFile)).Backup(ctx, w, room)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return err
 	}
@@ -243,7 +244,7 @@ func verifyStore(ctx context.Context, b Base, file string) (store.Report, error)
 		return r, err
 	}
 	kept.Close()
-	r, err = verifyFile(ctx, filepath.Join(b.DataDir, StoreFile))
+	r, err = verifyFile(ctx, filepath.Join(b.DataDir, daemon.StoreFile))
 	return r, asStoreError(err, b.DataDir)
 }
 
@@ -257,7 +258,7 @@ func asStoreError(err error, dir string) error {
 
 // verifyCopy looks at a copy of the store that the daemon has open: others go on to write.
 func verifyCopy(ctx context.Context, b Base) (r store.Report, err error) {
-	client := ops.NewClient(filepath.Join(b.DataDir, SocketFile))
+	client := ops.NewClient(filepath.Join(b.DataDir, daemon.SocketFile))
 	if _, err := client.Status(ctx); err != nil {
 		return r, err
 	}
@@ -266,13 +267,13 @@ func verifyCopy(ctx context.Context, b Base) (r store.Report, err error) {
 		return r, err
 	}
 	defer done()
-	r, err = store.ReceiveBackup(ctx, filepath.Join(dir, StoreFile), false, verifyFile, func(w io.Writer) error {
+	r, err = store.ReceiveBackup(ctx, filepath.Join(dir, daemon.StoreFile), false, verifyFile, func(w io.Writer) error {
 		return client.Backup(ctx, w, func(bytes int64) error { return needSpace(b.DataDir, bytes) })
 	})
 	if errors.Is(err, ops.ErrNoAnswer) {
 		err = errors.New("the daemon stopped meanwhile") // and not: none runs
 	}
-	r.Path, r.Copied = filepath.Join(b.DataDir, StoreFile), time.Time{}
+	r.Path, r.Copied = filepath.Join(b.DataDir, daemon.StoreFile), time.Time{}
 	var damage *store.DamagedError
 	if errors.As(err, &damage) { // and not of the copy
 		damage.Path = r.Path
@@ -322,6 +323,6 @@ func cmdCompact(ctx context.Context, p *program, c *CompactCmd) error {
 	if c.JSON {
 		return json.NewEncoder(p.stdout).Encode(done)
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s takes %s; it took %s\n", filepath.Join(dir, StoreFile), bytesText(done.After), bytesText(done.Before))
+	_, err = fmt.Fprintf(p.stdout, "%s takes %s; it took %s\n", filepath.Join(dir, daemon.StoreFile), bytesText(done.After), bytesText(done.Before))
 	return err
 }

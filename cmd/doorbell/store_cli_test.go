@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/store"
 )
@@ -18,7 +19,7 @@ func TestABackupOfARunningDaemonIsWholeAndVerified(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100", "B200")
 	killed := filepath.Join(s.dir, ".verify-123") // what a verify that was killed has left
-	if err := errors.Join(os.MkdirAll(killed, 0o700), os.WriteFile(filepath.Join(killed, StoreFile), nil, 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(killed, 0o700), os.WriteFile(filepath.Join(killed, daemon.StoreFile), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	d := launch(t, s.environ, "run")
@@ -39,14 +40,14 @@ func TestABackupOfARunningDaemonIsWholeAndVerified(t *testing.T) {
 	if err := json.Unmarshal([]byte(forced.stdout), &r); err != nil || forced.code != exitDone || r.Events < 3 {
 		t.Errorf("%+v: %v", forced, err)
 	}
-	if self := run(t, s.environ, "backup", "--force", filepath.Join(s.dir, StoreFile)); self.code != exitUsage {
+	if self := run(t, s.environ, "backup", "--force", filepath.Join(s.dir, daemon.StoreFile)); self.code != exitUsage {
 		t.Errorf("a backup onto itself: %+v", self)
 	}
 	verified := run(t, s.environ, "verify")
 	if verified.code != exitDone {
 		t.Errorf("%+v", verified)
 	}
-	has(t, verified.stdout, filepath.Join(s.dir, StoreFile)+", store ", "is sound: 2 agencies")
+	has(t, verified.stdout, filepath.Join(s.dir, daemon.StoreFile)+", store ", "is sound: 2 agencies")
 	if compacted := run(t, s.environ, "compact"); compacted.code != exitFailed || !strings.Contains(compacted.stderr, "stop the daemon first") {
 		t.Errorf("%+v", compacted)
 	}
@@ -71,7 +72,7 @@ func TestADaemonThatStartsLeavesTheCopyOfAVerifyAtWorkAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	l, err := ops.Listen(filepath.Join(dir, SocketFile))
+	l, err := ops.Listen(filepath.Join(dir, daemon.SocketFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func TestADamagedStoreIsToldApartAndLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept.Close()
-	path := filepath.Join(s.dir, StoreFile)
+	path := filepath.Join(s.dir, daemon.StoreFile)
 	whole := readText(t, path)
 	for name, c := range map[string]struct {
 		text string

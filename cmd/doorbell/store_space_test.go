@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller/sandbox"
 )
@@ -25,7 +26,7 @@ func TestAStoreThatIsNearlyFullIsAnAlarmEverywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	client := ops.NewClient(filepath.Join(s.dir, SocketFile))
+	client := ops.NewClient(filepath.Join(s.dir, daemon.SocketFile))
 	eventually(t, "an alarm", func() bool {
 		is, err := client.Status(t.Context())
 		return err == nil && is.Store.Alarm && is.Store.Max == 1<<20 && is.Store.InUse > 1<<19

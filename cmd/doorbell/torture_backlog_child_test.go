@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/events"
 	"doorbell/poller/sandbox"
 	"doorbell/store"
@@ -39,7 +40,7 @@ func runWithBacklog() error {
 		return err
 	}
 	log, _ := newLogger(os.Stderr, c.Base, terminal{})
-	a, err := New(ctx, c.daemonOptions(log))
+	a, err := daemon.New(ctx, c.daemonOptions(log))
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller/sandbox"
 )
@@ -141,7 +142,7 @@ func (w *waitingWorld) start(t *testing.T) {
 		_ = w.cmd.Process.Kill() // mostly it has ended already
 		_ = w.cmd.Wait()
 	})
-	w.client = ops.NewClient(filepath.Join(w.dir, SocketFile))
+	w.client = ops.NewClient(filepath.Join(w.dir, daemon.SocketFile))
 	eventually(t, "an answer at the socket", func() bool {
 		_, err := w.client.Status(t.Context())
 		return err == nil

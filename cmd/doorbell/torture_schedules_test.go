@@ -22,11 +22,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
 	_ "unsafe" // for statsEvery and connectionsEvery
 
 	"github.com/nats-io/nats-server/v2/server/ats"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/poller"
 	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
@@ -162,11 +164,11 @@ type day struct {
 	oracle    oracle
 	dir       string
 	lives     int // data directories so far
-	options   Options
+	options   daemon.Options
 	key       string
 	log       transcript
 
-	daemon  *Daemon
+	daemon  *daemon.Daemon
 	stop    context.CancelFunc
 	ended   chan error
 	keys    chan []poller.AgencyKeys // read again
@@ -195,7 +197,7 @@ func newDay(t *testing.T, seed uint64, dir string) *day {
 	d.say("rendering %s", rendering.Name)
 	transport := d.serve(rendering)
 	log := slog.New(slog.NewTextHandler(&d.log, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	d.options = Options{
+	d.options = daemon.Options{
 		NATSListen: "off", SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: 720 * time.Hour, StreamMax: 1 << 30,
 		LookEvery: 2 * time.Minute, // most of what happens in a day would be looks
 		Log:       log,
@@ -257,7 +259,7 @@ func (d *day) begin() {
 			}
 		}
 	}
-	a, err := New(d.t.Context(), o)
+	a, err := daemon.New(d.t.Context(), o)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -597,7 +599,7 @@ func (d *day) folderLost() {
 }
 
 func (d *day) streams() string {
-	return filepath.Join(d.dir, fmt.Sprint(d.lives), StreamFolder)
+	return filepath.Join(d.dir, fmt.Sprint(d.lives), daemon.StreamFolder)
 }
 
 func (d *day) must(err error) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 )
 
@@ -63,7 +64,7 @@ func TestASecondDaemonOnADataDirectoryIsRefusedAndTouchesNothing(t *testing.T) {
 			has(t, second.stderr.String(), "DOORBELL_DATA_DIR", s.dir, fmt.Sprintf("process %d", first.cmd.Process.Pid), "stop the other doorbell")
 		})
 	}
-	if _, err := ops.NewClient(filepath.Join(s.dir, SocketFile)).Status(t.Context()); err != nil {
+	if _, err := ops.NewClient(filepath.Join(s.dir, daemon.SocketFile)).Status(t.Context()); err != nil {
 		t.Errorf("the first does not answer any more: %v", err)
 	}
 	sub.request(t, s.ring(t, "A100"))

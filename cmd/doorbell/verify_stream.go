@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
@@ -184,7 +185,7 @@ func numbers(list []uint64) string {
 
 // findMender is the daemon, or, if none runs, the store and its NATS, opened here.
 func findMender(ctx context.Context, c *Config) (mender, func(), error) {
-	client := ops.NewClient(filepath.Join(c.Base.DataDir, SocketFile))
+	client := ops.NewClient(filepath.Join(c.Base.DataDir, daemon.SocketFile))
 	if _, err := client.Status(ctx); !errors.Is(err, ops.ErrNoAnswer) {
 		return throughDaemon{client}, func() {}, err
 	}
@@ -244,10 +245,10 @@ func openStream(ctx context.Context, c *Config, kept *store.Store) (s *ownStream
 	}()
 	if c.NATS.URL == "" {
 		s.server, err = natsd.Start(ctx, natsd.Options{
-			StoreDir: filepath.Join(c.Base.DataDir, StreamFolder), Listen: "off", MaxStore: AccountLimit, Logger: quiet(),
+			StoreDir: filepath.Join(c.Base.DataDir, daemon.StreamFolder), Listen: "off", MaxStore: daemon.AccountLimit, Logger: quiet(),
 		})
 		if err != nil {
-			return s, ioError(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(c.Base.DataDir, StreamFolder))
+			return s, ioError(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(c.Base.DataDir, daemon.StreamFolder))
 		}
 		s.conn, err = s.server.Connect("verify")
 	} else {

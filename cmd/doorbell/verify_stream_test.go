@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/events/relay"
 )
 
@@ -32,7 +33,7 @@ func (s scene) verifyIt(t *testing.T, o streamVerify, asJSON bool) result {
 
 func TestVerifyFindsWhatTheStreamLacksAndSendsItAgainWhenTold(t *testing.T) {
 	s := newScene(t, "A100")
-	s.life(t, func(a *Daemon, sub *subscriber) {
+	s.life(t, func(a *daemon.Daemon, sub *subscriber) {
 		sub.baselined(t, "A100")
 		for range 3 {
 			sub.request(t, s.ring(t, "A100"))
@@ -86,7 +87,7 @@ func TestVerifyFindsWhatTheStreamLacksAndSendsItAgainWhenTold(t *testing.T) {
 	if got = s.verifyIt(t, streamVerify{}, false); got.code != exitDone {
 		t.Errorf("after the repair: %+v", got)
 	}
-	s.life(t, func(a *Daemon, sub *subscriber) {
+	s.life(t, func(a *daemon.Daemon, sub *subscriber) {
 		again := sub.await(t, "what was sent again", func(a arrival) bool { return a.header.Get("doorbell-resent") != "" })
 		if again.kind() != "contact_request.created" {
 			t.Errorf("%s was sent again", again.kind())
@@ -100,8 +101,8 @@ func TestVerifyFindsWhatTheStreamLacksAndSendsItAgainWhenTold(t *testing.T) {
 
 func TestVerifySaysWhoMakesAStreamThatIsMissing(t *testing.T) {
 	s := newScene(t, "A100")
-	s.life(t, func(_ *Daemon, sub *subscriber) { sub.baselined(t, "A100") })
-	if err := os.RemoveAll(filepath.Join(s.dir, StreamFolder)); err != nil {
+	s.life(t, func(_ *daemon.Daemon, sub *subscriber) { sub.baselined(t, "A100") })
+	if err := os.RemoveAll(filepath.Join(s.dir, daemon.StreamFolder)); err != nil {
 		t.Fatal(err)
 	}
 	got := s.verifyIt(t, streamVerify{Repair: true, Yes: true}, false)

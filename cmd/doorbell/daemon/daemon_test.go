@@ -1,37 +1,101 @@
-package main
+package daemon
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http/httptest"
+	"os"
 	"slices"
 	"testing"
 	"time"
 
 	"doorbell/events/relay"
 	"doorbell/poller"
+	"doorbell/poller/listings"
+	"doorbell/poller/sandbox"
 	"doorbell/store"
 )
 
+const testKey = "11111111-2222-4333-8444-555555555555"
+
+// patience is how long a test waits before it calls something broken.
+const patience = 20 * time.Second
+
+// open makes a daemon that watches an agency of a made-up API, with a server that has no port. Its Run is the test's.
+func open(t *testing.T, agency string) (*Daemon, *sandbox.Model) {
+	t.Helper()
+	model := sandbox.NewModel(sandbox.Options{Seed: 1})
+	sandbox.NewGenerator(model, sandbox.GeneratorOptions{Seed: 1, Agencies: []string{"A100", "B200", "C300"}, Insertions: 4, History: 1}).Seed()
+	model.AddKey(testKey, "A100", "B200", "C300")
+	server := httptest.NewServer(sandbox.New(model, sandbox.Flat()))
+	t.Cleanup(server.Close)
+	dir, err := os.MkdirTemp("", "db") // the path of a socket may not be long
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	d, err := New(t.Context(), Options{
+		DataDir: dir, NATSListen: "off", SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: time.Hour, StreamMax: 1 << 30,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Poller: poller.Options{
+			API: listings.Options{BaseURL: server.URL}, RequestsPerSecond: 1000, PollInterval: 100 * time.Millisecond,
+			WalkInterval: 150 * time.Millisecond, Agencies: listed(agency),
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	return d, model
+}
+
+func listed(ids ...string) (list []poller.AgencyKeys) {
+	for _, id := range ids {
+		list = append(list, poller.AgencyKeys{ID: id, Key: listings.NewKey(testKey)})
+	}
+	return list
+}
+
+// runUntilTheEnd runs a daemon until the test is over.
+func runUntilTheEnd(t *testing.T, d *Daemon) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// eventually polls: what it waits for gives no signal.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); !ok(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s still not: %s", patience, what)
+		}
+	}
+}
+
 // TestWhoStaysButIsNotDecidedYetIsNobodyWhoRetires is about keys that are read again while the stream is still compared.
 func TestWhoStaysButIsNotDecidedYetIsNobodyWhoRetires(t *testing.T) {
-	s := newScene(t, "A100", "B200", "C300")
-	listed := func(ids ...string) []poller.AgencyKeys {
-		var o Options
-		watching(ids)(&o)
-		return o.Poller.Agencies
-	}
-	a := s.open(t, "off", watching([]string{"B200"}))
+	a, _ := open(t, "B200")
 	d := &a.admission
 	d.wanted = listed("A100", "B200")
 	d.decided["A100"], d.decided["C300"] = false, false
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- a.admitOthers(ctx) }()
-	reader := &keyReader{told: d.wanted, log: slog.New(slog.DiscardHandler), loud: slog.New(slog.DiscardHandler)}
-	if err := reader.tell(listed("A100", "C300"), a.setAgencies); err != nil || !reader.again {
+	if err := a.setAgencies(listed("A100", "C300")); !errors.Is(err, ErrUndecided) {
 		t.Errorf("it is not told again when A100 is decided: %v", err)
 	}
 	d.admit("A100")
@@ -47,7 +111,7 @@ func TestWhoStaysButIsNotDecidedYetIsNobodyWhoRetires(t *testing.T) {
 		}
 	}
 	eventually(t, "both are watched", watched("A100", "B200"))
-	if err := reader.tell(listed("A100", "C300"), a.setAgencies); err != nil || reader.again {
+	if err := a.setAgencies(listed("A100", "C300")); err != nil {
 		t.Errorf("the second time: %v", err)
 	}
 	d.admit("C300")
@@ -69,8 +133,7 @@ func (broken) CloseUp(string) error {
 }
 
 func TestACommitOfUnknownOutcomeEndsTheProcessAlsoWhileTheStreamIsCompared(t *testing.T) {
-	s := newScene(t, "A100")
-	a := s.open(t, "off", watching([]string{"A100"}))
+	a, _ := open(t, "A100")
 	r, err := relay.New(relay.Options{Log: broken{a.store}, Conn: a.conn, Prefix: "listings", Stream: "LISTINGS"})
 	if err != nil {
 		t.Fatal(err)
@@ -88,8 +151,7 @@ func TestACommitOfUnknownOutcomeEndsTheProcessAlsoWhileTheStreamIsCompared(t *te
 
 func TestADaemonWhoseLoopsHangIsNotAlive(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, "A100")
-	a := s.open(t, "off")
+	a, _ := open(t, "A100")
 	began := func(ago time.Duration) {
 		at := time.Now().Add(-ago)
 		a.ran.at.Store(&at)
@@ -116,23 +178,26 @@ func TestADaemonWhoseLoopsHangIsNotAlive(t *testing.T) {
 
 func TestTheHeartbeatSaysTheStateThatTheStatusSays(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, "A100")
-	a := s.open(t, "127.0.0.1:0")
+	a, model := open(t, "A100")
 	runUntilTheEnd(t, a)
-	g := newGuest(t, a.natsURL())
-	beats, err := g.nc.SubscribeSync("listings.heartbeat.A100")
+	nc, err := a.Server().Connect("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	beats, err := nc.SubscribeSync("listings.heartbeat.A100")
 	if err == nil {
-		err = g.nc.Flush()
+		err = nc.Flush()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.model.UnlinkKey(testKey, "A100"); err != nil {
+	if err := model.UnlinkKey(testKey, "A100"); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"halted", "watching"} {
 		if want == "watching" {
-			s.model.AddKey(testKey, "A100")
+			model.AddKey(testKey, "A100")
 			if _, err := a.poller.Resume("A100", ""); err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,10 @@
-package main
+// Package daemon is the running program as a value: it opens store, embedded NATS server, socket and status page, runs the poller,
+// the relay, the forwarders and what watches over them side by side, and ends them in order. It reads no environment and no
+// command line; who makes a Daemon says in Options how it is to be.
+//
+// What it opens stands in New in the order in which it is opened, what runs stands in Run. Everything that may be asked of it is
+// in Verbs, at the socket as in a test; whether it lives and can work is in Health.
+package daemon
 
 import (
 	"cmp"

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller/sandbox"
 )
@@ -17,7 +18,7 @@ func pageURL(t *testing.T, dir string) string {
 	t.Helper()
 	url := ""
 	eventually(t, "an answer at the socket", func() bool {
-		s, err := ops.NewClient(dir + "/" + SocketFile).Status(t.Context())
+		s, err := ops.NewClient(dir + "/" + daemon.SocketFile).Status(t.Context())
 		url = strings.TrimSuffix(s.Page, "/")
 		return err == nil && url != ""
 	})
@@ -64,7 +65,7 @@ func TestADaemonIsReadyAlsoWhenAnAgencyIsHalted(t *testing.T) {
 	d := launch(t, s.with("DOORBELL_WEBHOOK_URL="+hook), "run")
 	url := pageURL(t, s.dir)
 	eventually(t, "a halt, and readiness", func() bool {
-		status, err := ops.NewClient(s.dir + "/" + SocketFile).Status(t.Context())
+		status, err := ops.NewClient(s.dir + "/" + daemon.SocketFile).Status(t.Context())
 		code, _ := get(t, url+"/readyz")
 		return err == nil && status.Troubled() && code == http.StatusOK
 	})

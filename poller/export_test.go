@@ -37,4 +37,4 @@ func (p *Poller) Planned(agencyID, reference string) (m schedule.Memory) {
 func (p *Poller) Crew(most int) { p.crew.most = most }
 
 // Again stands in front of a request that is sent once more.
-func (p *Poller) Again(ctx context.Context, r listings.Request) error { return p.again(ctx, r) }
+func (p *Poller) Again(ctx context.Context, r listings.Request) error { return p.attempt(ctx, r, true) }

@@ -52,21 +52,19 @@ func (p *Poller) before(ctx context.Context, r listings.Request) error {
 	}
 }
 
-// again stands in front of a request that is sent once more: it is one more, and what it is for may have halted since.
-func (p *Poller) again(ctx context.Context, r listings.Request) error {
-	if err := p.spend(ctx, r); err != nil {
-		return err
+// attempt stands immediately in front of every request that is sent, when its connection is there: what it is for may have
+// halted since before let it pass. One that is sent once more is one more, and waits for the budget first.
+func (p *Poller) attempt(ctx context.Context, r listings.Request, again bool) error {
+	if again {
+		if err := p.budget.wait(ctx, r.Operation == listings.OperationInsertions); err != nil {
+			return err
+		}
 	}
 	a := p.agency(r.AgencyID)
 	if a == nil {
 		return fmt.Errorf("agency %s is not watched: %w", r.AgencyID, context.Canceled) // it has just been retired
 	}
 	return a.mayAsk(r)
-}
-
-// spend waits for the budget.
-func (p *Poller) spend(ctx context.Context, r listings.Request) error {
-	return p.budget.wait(ctx, r.Operation == listings.OperationInsertions)
 }
 
 // mayAsk says whether a request may be made at all: its scope is not halted, and its key is still the configured one.

@@ -66,7 +66,6 @@ func VerifyKeys(ctx context.Context, o Options) (KeyReport, error) {
 	o = o.withDefaults()
 	b := newBudget(o.RequestsPerSecond)
 	o.API.Before = func(ctx context.Context, _ listings.Request) error { return b.wait(ctx, true) }
-	o.API.Again = o.API.Before
 	client, err := listings.New(o.API)
 	if err != nil {
 		return KeyReport{}, err

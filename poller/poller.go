@@ -21,7 +21,7 @@ import (
 // Options of New. Zero values mean the defaults that stand beside them.
 type Options struct {
 	Store    *store.Store
-	API      listings.Options // Before, Again and After are set by the poller
+	API      listings.Options // Before, Attempt and After are set by the poller
 	Agencies []AgencyKeys     // whom to watch
 	Logger   *slog.Logger     // default: none
 
@@ -119,14 +119,14 @@ func New(o Options) (*Poller, error) {
 		came:  make(chan struct{}, 1), filled: make(chan struct{}, 1),
 	}
 	p.crew = newCrew(p.budget.effective)
-	o.API.Before, o.API.Again, o.API.After = p.before, p.again, p.figures.counted(p.after)
+	o.API.Before, o.API.Attempt, o.API.After = p.before, p.attempt, p.figures.counted(p.after)
 	o.API.IDFields, o.API.IgnoreInsertions, o.API.IgnoreContactRequests = o.IDFields, o.IgnoreInsertion, o.IgnoreContact
 	client, err := listings.New(o.API)
 	if err != nil {
 		return nil, err
 	}
 	p.client = client
-	o.API.Before, o.API.Again, o.API.After = p.beforeVerify, p.spend, p.figures.counted(p.afterVerify)
+	o.API.Before, o.API.Attempt, o.API.After = p.beforeVerify, nil, p.figures.counted(p.afterVerify)
 	if p.verifier, err = listings.New(o.API); err != nil {
 		return nil, err
 	}

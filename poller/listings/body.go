@@ -47,28 +47,40 @@ func readBody(resp *http.Response, most int64, b *bytes.Buffer) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	if unpacked != packed {
-		unpacked = &bounded{r: unpacked, left: most}
-	}
+	defer unpacked.Close()
 	if resp.ContentLength > 0 {
 		b.Grow(int(min(resp.ContentLength, 1<<20)) + bytes.MinRead)
 	}
-	_, err = b.ReadFrom(unpacked)
+	_, err = b.ReadFrom(&bounded{r: unpacked, left: most})
 	return b.Bytes(), err
 }
 
-func unpack(r io.Reader, h http.Header) (io.Reader, error) {
-	told, ok := h["Content-Encoding"]
-	if !ok {
-		return r, nil
-	}
-	switch strings.ToLower(strings.TrimSpace(strings.Join(told, ","))) {
+// unpack returns a reader without content encoding, which is to be closed.
+func unpack(r io.Reader, h http.Header) (io.ReadCloser, error) {
+	switch strings.ToLower(strings.TrimSpace(strings.Join(h["Content-Encoding"], ","))) {
 	case "", "identity":
-		return r, nil
+		return io.NopCloser(r), nil
 	case "gzip", "x-gzip":
-		return gzip.NewReader(r)
+		g := gunzip{unpackers.Get().(*gzip.Reader)}
+		if err := g.Reset(r); err != nil {
+			_ = g.Close()
+			return nil, err
+		}
+		return g, nil
 	}
 	return nil, errEncoding{}
+}
+
+// unpackers are used again: each takes 40 KiB.
+var unpackers = sync.Pool{New: func() any { return new(gzip.Reader) }}
+
+type gunzip struct{ *gzip.Reader }
+
+// Close gives the unpacker back, which must not hold on to what it read from.
+func (g gunzip) Close() error {
+	_ = g.Reset(strings.NewReader(""))
+	unpackers.Put(g.Reader)
+	return nil
 }
 
 // bounded fails with ErrBodyTooLarge where io.LimitReader would pretend that the end has come.
@@ -98,6 +110,7 @@ func bodyKind(resp *http.Response) BodyKind {
 	if err != nil {
 		return BodyOther
 	}
+	defer unpacked.Close()
 	body, _ := io.ReadAll(io.LimitReader(unpacked, mostErrorBody)) // what can be read of it is enough to judge
 	return kindOf(body, resp.Header.Get("Content-Type"))
 }

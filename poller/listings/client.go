@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 	_ "time/tzdata" // the default of TimeZone must not depend on the machine
 
@@ -20,7 +19,7 @@ type Options struct {
 	BaseURL        string   // https://host[/prefix]; required
 	AllowPlaintext []string // host names that may be spoken to without TLS; loopback always may
 
-	Transport http.RoundTripper // default: our own, or with a proxy an http.Transport; another one must not follow redirects either
+	Transport http.RoundTripper // default: NewTransport; another one must not follow redirects either
 	Timeout   time.Duration     // 30 s; for a whole request, body included
 	MaxBody   int64             // 32 MiB; for a body as it comes and as it is unpacked
 	Version   string            // dev; sent as User-Agent doorbell/<version>
@@ -28,9 +27,10 @@ type Options struct {
 	// Before is called before every HTTP request, also those of a walk: the budget, and the place to refuse. Its error ends
 	// the call and is wrapped. Default: none.
 	Before func(context.Context, Request) error
-	// Again is called before a request that Before let pass is sent once more, because its connection was gone. Its error ends
-	// the call. Default: none.
-	Again func(context.Context, Request) error
+	// Attempt is called immediately before a request that Before let pass is sent, with a connection at hand, and again for
+	// each time that it is sent once more because its connection was gone. Its error ends the call and is wrapped. Default:
+	// what is sent again passes Before again.
+	Attempt func(ctx context.Context, r Request, again bool) error
 	// After is told of every HTTP request that Before let pass. Default: none.
 	After func(Request, Outcome)
 
@@ -59,9 +59,6 @@ func (o Options) withDefaults() Options {
 	if o.Before == nil {
 		o.Before = func(context.Context, Request) error { return nil }
 	}
-	if o.Again == nil {
-		o.Again = func(context.Context, Request) error { return nil }
-	}
 	if o.After == nil {
 		o.After = func(Request, Outcome) {}
 	}
@@ -72,7 +69,7 @@ func (o Options) withDefaults() Options {
 		o.IDFields = IDFields
 	}
 	if o.Transport == nil {
-		o.Transport = transportTo(o.BaseURL, o.Timeout)
+		o.Transport = NewTransport(TransportOptions{Timeout: o.Timeout})
 	}
 	return o
 }
@@ -81,9 +78,7 @@ func (o Options) withDefaults() Options {
 type Client struct {
 	o      Options
 	base   *url.URL
-	unread [][]string                  // of contact requests: what is ignored and read for nothing else
-	shown  atomic.Pointer[shownHeader] // as last used
-	dated  atomic.Pointer[toldDate]    // as last read
+	unread [][]string // of contact requests: what is ignored and read for nothing else
 }
 
 // Limits are what bounds one request, see Options.

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -36,7 +38,7 @@ func (c *Client) ask(ctx context.Context, key Key, r Request, query string, expe
 		return nil, &RequestError{r, err}
 	}
 	sent := time.Now()
-	x, err := c.send(ctx, r, to, c.header(key, expect), sent)
+	x, err := c.send(ctx, r, to, c.header(key, expect))
 	received := time.Now()
 	outcome := Outcome{Err: err, Duration: received.Sub(sent)}
 	if x != nil {
@@ -51,46 +53,22 @@ func (c *Client) ask(ctx context.Context, key Key, r Request, query string, expe
 	return x, nil
 }
 
-// shownHeader is what goes along with every request that shows a key. No transport may change the header of a request, so
-// many requests share it.
-type shownHeader struct {
-	key    Key
-	header http.Header
-}
-
-func (c *Client) header(key Key, expect Expect) http.Header {
-	last := c.shown.Load()
-	if last == nil || last.key != key {
-		last = &shownHeader{key, http.Header{
-			"Authorization":   {"ApiKey " + key.reveal()},
-			"Accept":          {"application/json"},
-			"Accept-Encoding": {"gzip"},
-			"Cache-Control":   {"no-cache"},
-			"User-Agent":      {"doorbell/" + c.o.Version},
-		}}
-		c.shown.Store(last)
-	}
-	if expect.ETag == "" && expect.LastModified == "" {
-		return last.header
-	}
-	h := last.header.Clone()
-	expect.ask(h)
-	return h
-}
-
-// request is what all requests have in common.
-var request = &http.Request{Method: http.MethodGet, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-
 // send makes the round trip. There is no http.Client, so nobody is there who could follow a redirect and take the
 // Authorization header along.
-func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.Header, sent time.Time) (*exchange, error) {
-	l := &limit{Context: ctx, client: c, request: r, sent: sent, until: sent.Add(c.o.Timeout)}
-	defer l.lift()
-	req := request.WithContext(l)
-	req.URL, req.Host, req.Header = to, to.Host, header
+func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.Header) (*exchange, error) {
+	limited, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	defer cancel()
+	tried := &attempts{cancel: cancel, admit: func(again bool) error { return c.admit(limited, r, again) }}
+	req := (&http.Request{Method: http.MethodGet, URL: to, Header: header}).WithContext(tried.watched(limited))
 	resp, err := c.o.Transport.RoundTrip(req)
-	if err != nil {
-		return nil, transportError(ctx, r, err)
+	switch {
+	case err == nil:
+	case tried.refused == nil:
+		return nil, transportError(ctx, r, err, tried.connected)
+	case errors.Is(tried.refused, context.DeadlineExceeded):
+		return nil, transportError(ctx, r, tried.refused, true) // to be admitted took too long
+	default:
+		return nil, &RequestError{r, tried.refused}
 	}
 	defer resp.Body.Close()
 	x := &exchange{request: r, status: resp.StatusCode, header: resp.Header}
@@ -112,7 +90,18 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 	case errors.Is(err, ErrBodyTooLarge):
 		return x, &RequestError{r, err}
 	}
-	return x, transportError(ctx, r, err)
+	return x, transportError(ctx, r, err, true)
+}
+
+// admit stands in front of every attempt of a request.
+func (c *Client) admit(ctx context.Context, r Request, again bool) error {
+	switch {
+	case c.o.Attempt != nil:
+		return c.o.Attempt(ctx, r, again)
+	case again:
+		return c.o.Before(ctx, r)
+	}
+	return nil
 }
 
 // refusal is the error for every status but 200.
@@ -140,27 +129,26 @@ func dateOf(h http.Header) time.Time {
 	return t
 }
 
-// toldDate is what a Date header says.
-type toldDate struct {
-	text string
-	at   time.Time
-}
-
-// date is dateOf, which need not read what many answers of the same second say.
-func (c *Client) date(h http.Header) time.Time {
-	text := h.Get("Date")
-	if last := c.dated.Load(); last != nil && last.text == text {
-		return last.at
+// retryAfter reads the header: seconds, or a moment, which is counted from now. What is negative, past or cannot be read
+// is 0; what is too long to say is the longest duration there is.
+func retryAfter(header string, now time.Time) time.Duration {
+	header = strings.TrimSpace(header)
+	if header != "" && strings.Trim(header, "0123456789") == "" {
+		seconds, err := strconv.ParseInt(header, 10, 64)
+		if err != nil || seconds > math.MaxInt64/int64(time.Second) {
+			return math.MaxInt64
+		}
+		return time.Duration(seconds) * time.Second
 	}
-	at := dateOf(h)
-	if !at.IsZero() {
-		c.dated.Store(&toldDate{text, at})
+	at, err := http.ParseTime(header)
+	if err != nil {
+		return 0
 	}
-	return at
+	return max(0, at.Sub(now))
 }
 
 func (c *Client) envelope(x *exchange, size int) Envelope {
-	e := Envelope{Total: -1, Date: c.date(x.header), Sent: x.sent, Received: x.received, Size: size}
+	e := Envelope{Total: -1, Date: dateOf(x.header), Sent: x.sent, Received: x.received, Size: size}
 	if x.status == http.StatusNotModified {
 		e.NotModified = true
 		return e

@@ -15,15 +15,7 @@ import (
 // one. Two keys are equal (==) if their texts are. The zero value is no key.
 type Key struct {
 	// A handle is a pointer, so that even fmt, which calls no method on an unexported field, does not come across the text.
-	// The fingerprint stands before it, for it is wanted with every request; fmt would look into a struct of both.
 	text unique.Handle[string]
-}
-
-const fingerprintLength = len("sha256:") + 8
-
-func fingerprintOf(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return "sha256:" + hex.EncodeToString(sum[:4])
 }
 
 const redacted = "[redacted]"
@@ -33,7 +25,7 @@ func NewKey(text string) Key {
 	if text == "" {
 		return Key{}
 	}
-	return Key{unique.Make(fingerprintOf(text) + text)}
+	return Key{unique.Make(text)}
 }
 
 // IsZero says whether there is no key.
@@ -43,15 +35,13 @@ func (k Key) reveal() string {
 	if k.IsZero() {
 		return ""
 	}
-	return k.text.Value()[fingerprintLength:]
+	return k.text.Value()
 }
 
 // Fingerprint tells keys apart without giving them away: "sha256:" and the first four bytes of the SHA-256, in hex.
 func (k Key) Fingerprint() string {
-	if k.IsZero() {
-		return fingerprintOf("")
-	}
-	return k.text.Value()[:fingerprintLength]
+	sum := sha256.Sum256([]byte(k.reveal()))
+	return "sha256:" + hex.EncodeToString(sum[:4])
 }
 
 // Validate says whether the key can be sent in a header: not empty, printable ASCII, no space. The error does not quote it.

@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
-	"sync"
 	"time"
 )
 
@@ -18,151 +17,89 @@ type TransportOptions struct {
 
 	// Dial opens a connection. Default: over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-
-	tls *tls.Config // what else the handshake is to know; nil: nothing
 }
 
-// What a Transport is bounded by.
+// What a transport is bounded by.
 const (
-	mostUnderWay    = 256 // requests at once; more than are ever needed, because what waits here waits after the budget
-	mostIdle        = 64  // connections that are kept
+	mostConnections = 256 // more than are ever needed: who waits for one here waits after the budget, and goes with others
+	mostIdle        = 64
 	mostHeader      = 64 << 10
-	mostInterims    = 5 // 1xx answers before one that counts
 	connectWithin   = 10 * time.Second
-	handshakeWithin = 10 * time.Second
+	idleFor         = 90 * time.Second
+	// An HTTP/2 connection carries all requests. One that has gone silent is asked for a sign of life after this time, and
+	// closed if it gives none: else every request on it would have to run into its own limit.
+	silentFor, aliveWithin = 15 * time.Second, 10 * time.Second
 )
 
-// Transport asks over HTTP/1.1 for a Client: GET requests without a body, over connections that it keeps open. Where an
-// http.Transport has two goroutines for each connection, here who asks writes the request and reads the answer, which
-// costs a third of it. Over TLS it offers nothing but HTTP/1.1: that costs half of HTTP/2, servers that speak only the
-// latter are all but unknown, and one is told in so many words. It follows no redirect and knows no proxy.
-//
-// A request ends with its context, or when its time is over. One whose connection turns out to be gone, before a byte of
-// the answer came, is sent once more, over a new connection. Bodies must be closed and are for one goroutine. Safe for
-// concurrent use.
-type Transport struct {
-	o      TransportOptions
-	tls    *tls.Config
-	places chan struct{} // of requests under way
-
-	mu     sync.Mutex
-	idle   []*conn // the one that was used last is the last
-	round  int     // of the reaper
-	reaper *time.Timer
-}
-
-var _ http.RoundTripper = (*Transport)(nil)
-
-// NewTransport makes a transport. It opens no connection.
-func NewTransport(o TransportOptions) *Transport {
+// NewTransport makes the transport of a Client: HTTP/1.1, or HTTP/2 where TLS offers it. It is bounded in every respect
+// that http.DefaultTransport leaves open. Proxies from the environment count for https only, where they cannot read the key.
+func NewTransport(o TransportOptions) *http.Transport {
 	o.Timeout = cmp.Or(max(o.Timeout, 0), defaultTimeout)
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
 	}
-	t := &Transport{o: o, tls: o.tls.Clone(), places: make(chan struct{}, mostUnderWay)}
-	if t.tls == nil {
-		t.tls = &tls.Config{}
-	}
-	t.tls.MinVersion, t.tls.NextProtos = tls.VersionTLS12, []string{protocol}
-	return t
-}
-
-// protocol is what we speak, as TLS knows it.
-const protocol = "http/1.1"
-
-var errNotAsked = errors.New("only GET requests without a body are sent")
-
-// RoundTrip sends a request and returns its answer, or an error of the network, of TLS or of the context.
-func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Body != nil || r.Method != http.MethodGet && r.Method != "" {
-		return nil, errNotAsked
-	}
-	p := passageOf(r, t.o.Timeout)
-	if err := t.enter(p); err != nil {
-		return nil, p.ended(err)
-	}
-	resp, err := t.ask(r, p)
-	if err != nil {
-		<-t.places
-		return nil, p.ended(err)
-	}
-	return resp, nil
-}
-
-// enter waits for a place among the requests under way. Who gets an answer leaves with the end of its body.
-func (t *Transport) enter(p passage) error {
-	if err := p.ctx.Err(); err != nil {
-		return err
-	}
-	select {
-	case t.places <- struct{}{}:
-		return nil
-	default:
-	}
-	ctx, cancel := context.WithDeadline(p.ctx, p.until)
-	defer cancel()
-	select {
-	case t.places <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	connect := min(o.Timeout, connectWithin)
+	return &http.Transport{
+		Proxy: proxy,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, connect)
+			defer cancel()
+			return o.Dial(ctx, network, address)
+		},
+		ForceAttemptHTTP2:      true,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: silentFor, PingTimeout: aliveWithin},
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    connect,
+		ResponseHeaderTimeout:  headerWithin(o.Timeout),
+		MaxResponseHeaderBytes: mostHeader,
+		DisableCompression:     true, // we unpack ourselves, bounded
+		MaxIdleConns:           mostIdle,
+		MaxIdleConnsPerHost:    mostIdle,
+		MaxConnsPerHost:        mostConnections,
+		IdleConnTimeout:        idleFor,
 	}
 }
 
-// ask makes the round trip over a connection that was kept, or else over a new one.
-func (t *Transport) ask(r *http.Request, p passage) (*http.Response, error) {
-	c := t.take(r.URL, p)
-	if c != nil {
-		resp, err := c.exchange(r, p)
-		if err == nil {
-			return resp, nil
-		}
-		c.close()
-		if c.heard || isTimeout(err) || p.ctx.Err() != nil || p.again() != nil {
-			return nil, err
-		}
+// headerWithin is how much of a request's time may pass before the header of its answer has come: nearly all of it, for an
+// API that takes its time sends the body at once. Half a second is left for that.
+func headerWithin(whole time.Duration) time.Duration { return whole - min(time.Second/2, whole/10) }
+
+func proxy(r *http.Request) (*url.URL, error) {
+	if r.URL.Scheme != "https" {
+		return nil, nil
 	}
-	c, err := t.connect(r.URL, p)
-	if err != nil {
-		return nil, err
-	}
-	p.sent = time.Now()
-	var resp *http.Response
-	if err = c.begin(p); err == nil {
-		resp, err = c.exchange(r, p)
-	}
-	if err != nil {
-		c.close()
-	}
-	return resp, err
+	return http.ProxyFromEnvironment(r)
 }
 
-// connect opens a connection.
-func (t *Transport) connect(to *url.URL, p passage) (*conn, error) {
-	ctx, cancel := context.WithDeadline(p.ctx, p.until)
-	defer cancel()
-	dialing, stop := context.WithTimeout(ctx, connectWithin)
-	defer stop()
-	nc, err := t.o.Dial(dialing, "tcp", addressOf(to))
-	if err != nil {
-		return nil, err
-	}
-	c := newConn(t, to, nc)
-	if to.Scheme == "http" {
-		return c, nil
-	}
-	shaking, stop := context.WithTimeout(ctx, handshakeWithin)
-	defer stop()
-	if err := c.secure(shaking, t.tls, to.Hostname()); err != nil {
-		return nil, err
-	}
-	return c, nil
+// attempts are what net/http makes of one request. It sends a request again by itself where a kept connection turns out to
+// be gone, or where HTTP/2 says that it was not looked at: the API may have seen each of them.
+type attempts struct {
+	admit     func(again bool) error // stands in front of each
+	cancel    context.CancelFunc     // of the request
+	made      int
+	refused   error // why there was to be none more
+	connected bool  // the last one had a connection
 }
 
-func addressOf(to *url.URL) string {
-	port := "443"
-	if to.Scheme == "http" {
-		port = "80"
-	}
-	return net.JoinHostPort(to.Hostname(), cmp.Or(to.Port(), port))
+// watched is a context under which every attempt is admitted first, or else not made.
+func (a *attempts) watched(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { a.connected = false },
+		GotConn: func(c httptrace.GotConnInfo) {
+			a.connected = true
+			if a.refused = a.admit(a.made > 0); a.refused != nil {
+				a.cancel()
+				if !carriesOthers(c.Conn) {
+					_ = c.Conn.Close() // HTTP/1.1 writes a request also after its end
+				}
+			}
+			a.made++
+		},
+	})
+}
+
+// carriesOthers says whether a connection is shared by many requests at once.
+func carriesOthers(c net.Conn) bool {
+	over, ok := c.(*tls.Conn)
+	return ok && over.ConnectionState().NegotiatedProtocol == "h2"
 }

@@ -8,10 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,9 +24,11 @@ import (
 // script answers the requests on each connection one after the other, byte by byte as it stands there, and hangs up.
 type script struct {
 	net.Listener
+	scheme        string
 	opened, seen  atomic.Int32
 	handled       sync.WaitGroup
 	hung, hanging chan struct{} // one for each connection that was hung up, and each answer that hangs
+	more          chan struct{} // lets the rest of an answer come
 }
 
 // play starts a server that answers request n of a connection with answers[n]; after what hangs, it stays.
@@ -35,9 +38,9 @@ func play(t *testing.T, config *tls.Config, answers ...string) *script {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &script{Listener: l, hung: make(chan struct{}, 100), hanging: make(chan struct{}, 100)}
+	s := &script{Listener: l, scheme: "http", hung: make(chan struct{}, 100), hanging: make(chan struct{}, 100), more: make(chan struct{}, 1)}
 	if config != nil {
-		s.Listener = tls.NewListener(l, config)
+		s.Listener, s.scheme = tls.NewListener(l, config), "https"
 	}
 	ended := make(chan struct{})
 	t.Cleanup(func() {
@@ -58,8 +61,28 @@ func play(t *testing.T, config *tls.Config, answers ...string) *script {
 	return s
 }
 
-// hangs is the end of an answer after which the server neither hangs up nor says more.
-const hangs = "\x00hangs"
+const (
+	hangs = "\x00hangs" // the end of an answer after which the server neither hangs up nor says more
+	later = "\x00later" // what follows is sent when the test wants it
+)
+
+// certified is how a server speaks TLS, and who is to be trusted for it.
+func certified(t *testing.T) (*tls.Config, *x509.CertPool) {
+	t.Helper()
+	issued := httptest.NewTLSServer(nil)
+	defer issued.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(issued.Certificate())
+	return &tls.Config{Certificates: issued.TLS.Certificates, DynamicRecordSizingDisabled: true}, roots
+}
+
+func trusting(roots *x509.CertPool) func(*Options) {
+	return func(o *Options) {
+		under := NewTransport(TransportOptions{})
+		under.TLSClientConfig.RootCAs = roots
+		o.Transport = under
+	}
+}
 
 func (s *script) handle(c net.Conn, ended chan struct{}, answers []string) {
 	defer func() {
@@ -73,8 +96,16 @@ func (s *script) handle(c net.Conn, ended chan struct{}, answers []string) {
 		}
 		s.seen.Add(1)
 		a, stays := strings.CutSuffix(a, hangs)
-		if _, err := io.WriteString(c, a); err != nil {
+		first, rest, waits := strings.Cut(a, later)
+		if _, err := io.WriteString(c, first); err != nil {
 			return
+		}
+		if waits {
+			select {
+			case <-s.more:
+			case <-ended:
+			}
+			_, _ = io.WriteString(c, rest)
 		}
 		if stays {
 			s.hanging <- struct{}{}
@@ -85,7 +116,7 @@ func (s *script) handle(c net.Conn, ended chan struct{}, answers []string) {
 
 func (s *script) client(t *testing.T, change ...func(*Options)) *Client {
 	t.Helper()
-	return newClient(t, append([]func(*Options){func(o *Options) { o.BaseURL = "http://" + s.Addr().String() }}, change...)...)
+	return newClient(t, append([]func(*Options){func(o *Options) { o.BaseURL = s.scheme + "://" + s.Addr().String() }}, change...)...)
 }
 
 const good = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"
@@ -100,13 +131,17 @@ func TestAnswersOfEveryFormAreRead(t *testing.T) {
 		"interim answers":          {"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n" + good, 1},
 		"chunked":                  {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n[\r\n1;x=y\r\n]\r\n0\r\n\r\n", 1},
 		"chunked with a trailer":   {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n2\r\n[]\r\n0\r\nX: y\r\n\r\n", 1},
+		"chunked and a length":     {"HTTP/1.1 200 OK\r\nContent-Length: 7\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n", 1},
 		"closed by the server":     {"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n[]", 2},
 		"old protocol":             {"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n[]", 2},
 		"line feeds alone":         {"HTTP/1.1 200 OK\nContent-Length: 2\n\n[]", 1},
 		"large header":             {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 60<<10) + "\r\nContent-Length: 2\r\n\r\n[]", 1},
-		"more than was told":       {good + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", 2},
-		"chunks and more":          {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\nHTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n", 2},
 		"the length twice, agreed": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n[]", 1},
+		"the length with zeros":    {"HTTP/1.1 200 OK\r\nContent-Length: 0000000000000000000000002\r\n\r\n[]", 1},
+		"a folded line":            {"HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 2\r\n\r\n[]", 1},
+		"spaces around values":     {"HTTP/1.1 200 OK\r\ncontent-length:\t2 \r\nVia: a\r\nvia: b\r\n\r\n[]", 1},
+		"text that is not ASCII":   {"HTTP/1.1 200 OK\r\nX: ü\r\nContent-Length: 2\r\n\r\n[]", 1},
+		"no reason":                {"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\n[]", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := play(t, nil, row.answer, row.answer)
@@ -123,6 +158,41 @@ func TestAnswersOfEveryFormAreRead(t *testing.T) {
 	}
 }
 
+// TestWhatNobodyAskedForIsNotTakenForTheNextAnswer is about what stands behind an answer. net/http looks at it as soon as
+// nobody has a request under way, and gives the connection up.
+func TestWhatNobodyAskedForIsNotTakenForTheNextAnswer(t *testing.T) {
+	log.SetOutput(io.Discard) // net/http says there what it has found
+	defer log.SetOutput(os.Stderr)
+	config, roots := certified(t)
+	body := "[" + strings.Repeat(" ", 9_000) + "]"
+	long := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	const forbidden = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
+	for name, answer := range map[string]string{
+		"a whole answer":     good + forbidden,
+		"more than was told": good + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+		"behind chunks":      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n" + forbidden,
+		"behind a 304":       "HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n" + forbidden,
+		"behind a 204":       "HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\n[]",
+		"in one TLS record":  long + forbidden,
+		"later":              good + later + forbidden,
+	} {
+		for _, over := range []*tls.Config{nil, config} {
+			s := play(t, over, answer, answer)
+			c := s.client(t, trusting(roots))
+			_, first := c.insertions(t)
+			s.more <- struct{}{}
+			<-s.hung
+			_, second := c.insertions(t)
+			if fmt.Sprint(first) != fmt.Sprint(second) || is[*TransportError](first) {
+				t.Errorf("%s: %v, then %v", name, first, second)
+			}
+			if s.opened.Load() != 2 || s.seen.Load() != 2 {
+				t.Errorf("%s: %d requests over %d connections", name, s.seen.Load(), s.opened.Load())
+			}
+		}
+	}
+}
+
 func TestAnAnswerWithoutALengthEndsWithTheConnection(t *testing.T) {
 	c := play(t, nil, "HTTP/1.1 200 OK\r\n\r\n[]").client(t)
 	if page, err := c.insertions(t); err != nil || !page.Found {
@@ -134,10 +204,24 @@ func TestWhatIsNoAnswerIsAReadErrorAndNotAskedAgain(t *testing.T) {
 	for name, answer := range map[string]string{
 		"hangs up":              "",
 		"header too long":       "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 70<<10) + "\r\nContent-Length: 2\r\n\r\n[]",
-		"interims without end":  strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 100) + good,
+		"interims without end":  strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 5000) + good,
 		"a line without end":    "HTTP/1.1 200 " + strings.Repeat("y", 1<<20),
 		"two lengths":           "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n[]",
 		"length and a sign":     "HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\n[]",
+		"a negative length":     "HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\n[]",
+		"a length in hex":       "HTTP/1.1 200 OK\r\nContent-Length: 0x2\r\n\r\n[]",
+		"a length too long":     "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n[]",
+		"an empty length":       "HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n[]",
+		"NUL in a name":         "HTTP/1.1 200 OK\r\nX\x00: a\r\nContent-Length: 2\r\n\r\n[]",
+		"NUL in a value":        "HTTP/1.1 200 OK\r\nX: \x00\r\nContent-Length: 2\r\n\r\n[]",
+		"a line without colon":  "HTTP/1.1 200 OK\r\nX\r\nContent-Length: 2\r\n\r\n[]",
+		"a line without name":   "HTTP/1.1 200 OK\r\n: a\r\nContent-Length: 2\r\n\r\n[]",
+		"a fold before a name":  "HTTP/1.1 200 OK\r\n X: a\r\nContent-Length: 2\r\n\r\n[]",
+		"a length in a line":    "HTTP/1.1 200 OK\r\nX: a\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n[]",
+		"small letters":         "http/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
+		"a status of four":      "HTTP/1.1 2000 OK\r\nContent-Length: 2\r\n\r\n[]",
+		"no status":             "HTTP/1.1 \r\n\r\n",
+		"nothing in lines":      "\r\n\r\n",
 		"unknown coding":        "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n",
 		"a chunk too long":      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n[]",
 		"a negative chunk":      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-2\r\n[]\r\n0\r\n\r\n",
@@ -160,84 +244,119 @@ func TestWhatIsNoAnswerIsAReadErrorAndNotAskedAgain(t *testing.T) {
 	}
 }
 
-func TestAnAnswerToNobodyIsNotTakenForTheNextOne(t *testing.T) {
-	told := make(chan struct{})
+func TestAConnectionThatHungUpIsNotAskedAtAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		c := newClient(t, func(o *Options) {
+			o.BaseURL = "http://localhost"
+			o.Transport = NewTransport(TransportOptions{Dial: piped(t, func(c net.Conn) { _, _ = io.WriteString(c, good) })})
+			o.Attempt = func(context.Context, Request, bool) error { asked++; return nil }
+		})
+		for range 5 {
+			if _, err := c.insertions(t); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if asked != 5 {
+			t.Errorf("%d attempts", asked)
+		}
+	})
+}
+
+// forgetful answers the first request on each connection, and hangs up after it has read the second.
+func forgetful(t *testing.T, seen *atomic.Int64) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var serving sync.WaitGroup
-	defer serving.Wait()
-	defer l.Close()
-	serving.Go(func() {
-		for first := true; ; first = false {
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			serving.Go(func() {
+			go func() {
 				defer c.Close()
 				in := bufio.NewReader(c)
-				_, _ = http.ReadRequest(in)
-				_, _ = io.WriteString(c, good)
-				if first {
-					<-told
-					_, _ = io.WriteString(c, "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
-					told <- struct{}{}
+				for n := range 2 {
+					if _, err := http.ReadRequest(in); err != nil {
+						return
+					}
+					if seen.Add(1); n == 0 {
+						c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"))
+					}
 				}
-				_, _ = c.Read(make([]byte, 1))
+			}()
+		}
+	}()
+	return "http://" + l.Addr().String()
+}
+
+func TestEveryAttemptIsAdmitted(t *testing.T) {
+	for name, change := range map[string]func(*Options, *atomic.Int64){
+		"by itself": func(o *Options, told *atomic.Int64) {
+			o.Attempt = func(context.Context, Request, bool) error { told.Add(1); return nil }
+		},
+		"as before the first": func(o *Options, told *atomic.Int64) {
+			o.Before = func(context.Context, Request) error { told.Add(1); return nil }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var seen, told atomic.Int64
+			c := newClient(t, func(o *Options) {
+				o.BaseURL = forgetful(t, &seen)
+				change(o, &told)
 			})
-		}
-	})
-	c := newClient(t, func(o *Options) { o.BaseURL = "http://" + l.Addr().String() })
-	if _, err := c.insertions(t); err != nil {
-		t.Fatal(err)
-	}
-	told <- struct{}{}
-	<-told
-	if _, err := c.insertions(t); err != nil {
-		t.Errorf("the second answer is that of nobody: %v", err)
-	}
-	c.closeIdle()
-}
-
-// TestAnAnswerToNobodyThatTLSHasReadIsNotTakenForTheNextOne is about what came in the same TLS record as the end of a body:
-// nothing of it is left in the socket.
-func TestAnAnswerToNobodyThatTLSHasReadIsNotTakenForTheNextOne(t *testing.T) {
-	issued := httptest.NewTLSServer(nil)
-	defer issued.Close()
-	roots := x509.NewCertPool()
-	roots.AddCert(issued.Certificate())
-	const forbidden = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
-	body := "[" + strings.Repeat(" ", 9_000) + "]"
-	long := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-	s := play(t, &tls.Config{Certificates: issued.TLS.Certificates, DynamicRecordSizingDisabled: true}, long+forbidden, long)
-	c := s.client(t, func(o *Options) {
-		o.BaseURL = "https://" + s.Addr().String()
-		o.Transport = NewTransport(TransportOptions{tls: &tls.Config{RootCAs: roots}})
-	})
-	for range 2 {
-		if _, err := c.insertions(t); err != nil {
-			t.Errorf("an answer is that of nobody: %v", err)
-		}
-	}
-	if s.opened.Load() != 2 {
-		t.Errorf("%d connections", s.opened.Load())
+			for range 4 {
+				if _, err := c.insertions(t); err != nil {
+					t.Error(err)
+				}
+			}
+			if seen.Load() <= 4 || told.Load() != seen.Load() {
+				t.Errorf("the API has seen %d requests, %d were told", seen.Load(), told.Load())
+			}
+		})
 	}
 }
 
-func TestAConnectionThatHungUpIsNotAskedAtAll(t *testing.T) {
-	s := play(t, nil, good)
-	var again atomic.Int32
-	c := s.client(t, func(o *Options) { o.Again = func(context.Context, Request) error { again.Add(1); return nil } })
-	for range 5 {
-		if _, err := c.insertions(t); err != nil {
-			t.Fatal(err)
+func TestWhatMustNotBeSentIsNot(t *testing.T) {
+	no := errors.New("no")
+	for _, row := range []struct {
+		again bool
+		sees  int64
+	}{{false, 1}, {true, 2}} {
+		var seen atomic.Int64
+		ends := make(chan struct{}, 1)
+		refuses := false
+		c := newClient(t, func(o *Options) {
+			o.BaseURL = forgetful(t, &seen)
+			o.Attempt = func(_ context.Context, _ Request, again bool) error {
+				if refuses && again == row.again {
+					return no
+				}
+				return nil
+			}
+			o.After = func(Request, Outcome) { ends <- struct{}{} }
+		})
+		_, first := c.insertions(t)
+		refuses = true
+		<-ends
+		for range 20 {
+			_, err := c.insertions(t)
+			<-ends
+			if first != nil || !is[*RequestError](err) || !errors.Is(err, no) {
+				t.Fatalf("%v, %v", first, err)
+			}
+			if row.again {
+				break
+			}
 		}
-		<-s.hung
-	}
-	if s.seen.Load() != 5 || again.Load() != 0 {
-		t.Errorf("the API has seen %d requests, %d of them again", s.seen.Load(), again.Load())
+		if seen.Load() != row.sees {
+			t.Errorf("again %v: the API has seen %d requests", row.again, seen.Load())
+		}
 	}
 }
 
@@ -298,27 +417,7 @@ func TestACancelBreaksARequestAtOnceWhereverItIs(t *testing.T) {
 			if !errors.As(err, &broken) || broken.Stage != StageCanceled || time.Since(began) > 10*time.Second {
 				t.Errorf("%T: %v after %v", err, err, time.Since(began))
 			}
-			if len(c.o.Transport.(*Transport).places) != 0 {
-				t.Error("the request still has its place")
-			}
 		})
-	}
-}
-
-func TestAConnectionNoticesThatItsContextEndedWhileItWasIdle(t *testing.T) {
-	ours, theirs := net.Pipe()
-	defer theirs.Close()
-	c := newConn(NewTransport(TransportOptions{}), &url.URL{Scheme: "http", Host: "localhost"}, ours)
-	defer c.close()
-	ctx, cancel := context.WithCancel(t.Context())
-	p := passage{ctx: ctx, sent: time.Now(), until: time.Now().Add(time.Hour)}
-	if err := c.begin(p); err != nil {
-		t.Fatal(err)
-	}
-	c.busy = false
-	cancel()
-	if c.begin(p) == nil {
-		t.Error("it is ready for a request that has ended")
 	}
 }
 
@@ -421,7 +520,7 @@ func TestIdleConnectionsAreClosedInTime(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if idle := gone.Sub(began); idle < reapEvery || idle > 2*reapEvery {
+		if idle := gone.Sub(began); idle != idleFor {
 			t.Errorf("closed after %v", idle)
 		}
 	})
@@ -441,7 +540,7 @@ func TestNoMoreThanSoManyAreUnderWay(t *testing.T) {
 			})})
 		})
 		var all sync.WaitGroup
-		for range 3 * mostUnderWay {
+		for range 3 * mostConnections {
 			all.Go(func() {
 				if _, err := c.insertions(t); err != nil {
 					t.Error(err)
@@ -449,50 +548,30 @@ func TestNoMoreThanSoManyAreUnderWay(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if most.Load() != mostUnderWay || len(c.o.Transport.(*Transport).places) != 0 {
+		if most.Load() != mostConnections {
 			t.Errorf("%d at once", most.Load())
 		}
 	})
 }
 
-func TestTLSIsSpokenAndOnlyHTTP1(t *testing.T) {
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "[]") }))
-	server.EnableHTTP2 = true
-	server.Config.ErrorLog = quiet
-	server.StartTLS()
-	defer server.Close()
-	roots := x509.NewCertPool()
-	roots.AddCert(server.Certificate())
-	certificates := server.TLS.Certificates
-	trusting := func(o *Options) {
-		o.Transport = NewTransport(TransportOptions{tls: &tls.Config{RootCAs: roots}})
-	}
-	c := newClient(t, func(o *Options) { o.BaseURL = server.URL }, trusting)
-	for range 3 {
-		if _, err := c.insertions(t); err != nil {
-			t.Fatal(err)
+func TestARefusedHandshakeIsToldApartFromABrokenAnswer(t *testing.T) {
+	config, roots := certified(t)
+	another, guests := config.Clone(), config.Clone()
+	another.NextProtos = []string{"another"}
+	guests.ClientAuth, guests.MaxVersion = tls.RequireAnyClientCert, tls.VersionTLS12
+	for name, server := range map[string]*tls.Config{"another protocol": another, "wants a certificate": guests} {
+		_, err := play(t, server, good).client(t, trusting(roots)).insertions(t)
+		var broken *TransportError
+		if !errors.As(err, &broken) || broken.Stage != StageTLS || !errors.Is(err, errHandshake) {
+			t.Errorf("%s: %T: %v", name, err, err)
 		}
 	}
-	kept := c.o.Transport.(*Transport).idle
-	if len(kept) != 1 || kept[0].nc.(*tls.Conn).ConnectionState().NegotiatedProtocol == "h2" {
-		t.Errorf("%d connections are kept", len(kept))
-	}
-	only := play(t, &tls.Config{Certificates: certificates, NextProtos: []string{"another"}}, good) // to h2 alone, crypto/tls is kind
-	_, err := only.client(t, func(o *Options) { o.BaseURL = "https://" + only.Addr().String() }, trusting).insertions(t)
-	var broken *TransportError
-	if !errors.As(err, &broken) || broken.Stage != StageTLS || !errors.Is(err, errProtocol) {
-		t.Errorf("%T: %v", err, err)
-	}
-	guests := play(t, &tls.Config{Certificates: certificates, ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12}, good)
-	_, err = guests.client(t, func(o *Options) { o.BaseURL = "https://" + guests.Addr().String() }, trusting).insertions(t)
-	if !errors.As(err, &broken) || broken.Stage != StageTLS || !errors.Is(err, errHandshake) {
-		t.Errorf("%T: %v", err, err)
-	}
-	cut := play(t, &tls.Config{Certificates: certificates}, good, "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n[")
-	c = cut.client(t, func(o *Options) { o.BaseURL = "https://" + cut.Addr().String() }, trusting)
+	cut := play(t, config, good, "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n[")
+	c := cut.client(t, trusting(roots))
 	_, first := c.insertions(t)
 	_, second := c.insertions(t)
-	if first != nil || !is[*TransportError](second) || cut.opened.Load() != 1 {
+	var broken *TransportError
+	if first != nil || !errors.As(second, &broken) || broken.Stage != StageRead || cut.opened.Load() != 1 {
 		t.Errorf("%v, %v over %d connections", first, second, cut.opened.Load())
 	}
 }
@@ -506,40 +585,8 @@ func TestAHandshakeWithoutEndEndsInTime(t *testing.T) {
 		began := time.Now()
 		_, err := c.insertions(t)
 		var broken *TransportError
-		if !errors.As(err, &broken) || broken.Stage != StageTimeout || time.Since(began) != handshakeWithin {
+		if !errors.As(err, &broken) || broken.Stage != StageTimeout || time.Since(began) != connectWithin {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})
-}
-
-func TestWhatIsNoHeaderIsNotSent(t *testing.T) {
-	s := play(t, nil, good)
-	tr := NewTransport(TransportOptions{})
-	for _, change := range []func(*http.Request){
-		func(r *http.Request) { r.Header.Set("X", "a\r\nY: b") }, func(r *http.Request) { r.Header["X\r\nY"] = []string{"b"} },
-		func(r *http.Request) { r.Host = "a b" }, func(r *http.Request) { r.URL.RawPath = "/a b" }, func(r *http.Request) { r.URL.RawQuery = "a\r\n" },
-		func(r *http.Request) { r.Method = http.MethodPost }, func(r *http.Request) { r.Body = http.NoBody },
-	} {
-		r, err := http.NewRequest(http.MethodGet, "http://"+s.Addr().String(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if change(r); func() bool { _, err = tr.RoundTrip(r); return err == nil }() {
-			t.Errorf("sent %+v", r)
-		}
-	}
-	if s.seen.Load() != 0 || len(tr.places) != 0 {
-		t.Error("something was sent")
-	}
-}
-
-func TestAProxyIsSpokenToByNetHTTP(t *testing.T) {
-	if _, own := transportTo("https://api.example/x", time.Second).(*Transport); !own {
-		t.Error("without a proxy")
-	}
-	for _, odd := range []string{"https://bücher.example", "https://[fe80::1%25eth0]:8443"} {
-		if _, own := transportTo(odd, time.Second).(*Transport); own {
-			t.Error(odd)
-		}
-	}
 }

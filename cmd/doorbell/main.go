@@ -7,12 +7,14 @@ package main
 import (
 	"context"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
 )
 
 func main() {
+	log.SetOutput(io.Discard) // net/http quotes there what a server says beyond the end of its answer: people
 	if asVerifier() {
 		return
 	}

@@ -123,14 +123,14 @@ func TestATransactionThatStaysReadsWhatWasThereWhenItBegan(t *testing.T) {
 	}
 }
 
-func TestAnIDThatIsMadeOf16BytesIsKeptInAsMany(t *testing.T) {
-	for id, want := range map[string]byte{
-		"7f0c2b1e-6d1f-4a53-9a57-00000000000b": contactUUID, "7f0c2b1e6d1f4a539a5700000000000b": contactHexID,
-		"7F0C2B1E-6D1F-4A53-9A57-00000000000B": 0, "7f0c2b1e-6d1f-4a53-9a570-0000000000b": 0, "4001234567": 0,
+func TestAUUIDIsKeptIn16Bytes(t *testing.T) {
+	for id, short := range map[string]bool{
+		"7f0c2b1e-6d1f-4a53-9a57-00000000000b": true, "7f0c2b1e6d1f4a539a5700000000000b": false, "7F0C2B1E-6D1F-4A53-9A57-00000000000B": false,
+		"7f0c2b1e-6d1f-4a53-9a570-0000000000b": false, "4001234567": false, "-": false, "": false,
 	} {
-		packed, kind := packID(id)
-		if got := string(appendID(nil, packed, kind)); kind != want || got != id || kind != 0 && len(packed) != 16 {
-			t.Errorf("%s becomes %d bytes of kind %d, and then %s", id, len(packed), kind, got)
+		packed, flag := packUUID(id)
+		if short != (flag == contactUUID && len(packed) == 16 && unpackUUID(packed) == id) || !short && string(packed) != id {
+			t.Errorf("%s becomes %q, %d", id, packed, flag)
 		}
 	}
 }

@@ -2,7 +2,11 @@ package store
 
 import (
 	"cmp"
+	"encoding/binary"
+	"encoding/hex"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -47,54 +51,29 @@ func (f Field) Empty() bool { return f.Digest == FieldDigest{} }
 
 // ContactRequests returns all contact requests remembered of an insertion, by id.
 func (tx *Tx) ContactRequests(agency, reference string) ([]ContactRequest, error) {
-	g, err := tx.group(agency, reference)
-	if err != nil || len(g.list) == 0 {
-		return nil, err
-	}
-	order := make([]int, len(g.list))
-	for n := range order {
-		order[n] = n
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(g.list[a].ID, g.list[b].ID) })
-	all := make([]ContactRequest, len(order))
-	for at, n := range order {
-		all[at] = g.list[n]
-	}
+	all := slices.Clone(tx.group(agency, reference).list)
+	slices.SortFunc(all, func(a, b ContactRequest) int { return cmp.Compare(a.ID, b.ID) })
 	return all, nil
 }
 
 // PutContactRequest remembers a contact request of an insertion.
 func (tx *Tx) PutContactRequest(agency, reference string, c ContactRequest) error {
-	g, err := tx.group(agency, reference)
-	if err != nil {
-		return err
-	}
-	for _, f := range c.Fields {
-		tx.names[agency].number(f.Name)
-	}
-	g.put(c)
+	tx.group(agency, reference).put(c)
 	return nil
 }
 
 // LastPoll is when a poll has last put contact requests of an insertion, as far as NotePoll was told; else zero.
 func (tx *Tx) LastPoll(agency, reference string) (time.Time, error) {
-	g, err := tx.group(agency, reference)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return g.polled, nil
+	return tx.group(agency, reference).polled, nil
 }
 
 // NotePoll remembers the time of a poll, to milliseconds, with the contact requests that it puts. So the insertion itself need
 // not be written for it. A poll that puts none leaves nothing, unless the clock was set back: then no entry may tell of a later one.
 func (tx *Tx) NotePoll(agency, reference string, at time.Time) error {
-	g, err := tx.group(agency, reference)
-	if err != nil {
-		return err
-	}
+	g := tx.group(agency, reference)
 	if at.Before(g.polled) {
 		for n := range g.list {
-			g.dirty[chunkOf(n)] = struct{}{}
+			g.dirty[n/chunkSize] = true
 		}
 	}
 	g.polled = at
@@ -102,33 +81,21 @@ func (tx *Tx) NotePoll(agency, reference string, at time.Time) error {
 }
 
 // group is what is remembered of the contact requests of one insertion. They lie together, a few in each entry of the
-// bucket: a key of its own for each would be half of what it takes to remember them. A transaction reads a group once and
+// bucket, a chunk: a key of its own for each would double what it takes to remember them. A transaction reads a group once and
 // writes what has changed of it at its end.
 type group struct {
 	agency string
 	below  []byte           // of its keys
 	list   []ContactRequest // as they came; none ever goes
-	place  map[string]int   // by id; nil: nobody has put any yet
-	dirty  map[int]struct{} // chunks that have changed
+	place  map[string]int   // by id
+	dirty  map[int]bool     // chunks that have changed
 	polled time.Time        // when a poll has written to it last, as far as its chunks tell
 }
 
-// chunkSize is how many contact requests lie in one entry, maxChunks how many entries an insertion has; the last one takes
-// what is beyond.
-const (
-	chunkSize = 8
-	maxChunks = 1 << 16
-)
-
-func chunkOf(place int) int { return min(place/chunkSize, maxChunks-1) }
+// chunkSize is how many contact requests lie in one entry.
+const chunkSize = 8
 
 func (g *group) put(c ContactRequest) {
-	if g.place == nil {
-		g.place = make(map[string]int, len(g.list)+1)
-		for n := range g.list {
-			g.place[g.list[n].ID] = n
-		}
-	}
 	c.Fields = slices.Clone(c.Fields)
 	n, known := g.place[c.ID]
 	if !known {
@@ -137,66 +104,49 @@ func (g *group) put(c ContactRequest) {
 		g.list = append(g.list, c)
 	}
 	g.list[n] = c
-	g.dirty[chunkOf(n)] = struct{}{}
-}
-
-// chunk is what lies in an entry.
-func (g *group) chunk(n int) []ContactRequest {
-	if n == maxChunks-1 {
-		return g.list[n*chunkSize:]
-	}
-	return g.list[n*chunkSize : min((n+1)*chunkSize, len(g.list))]
-}
-
-func (g *group) key(chunk int) []byte {
-	return append(slices.Clone(g.below), byte(chunk>>8), byte(chunk))
+	g.dirty[n/chunkSize] = true
 }
 
 // group reads the contact requests of an insertion, once in a transaction.
-func (tx *Tx) group(agency, reference string) (*group, error) {
+func (tx *Tx) group(agency, reference string) *group {
 	below := prefix(agency, reference)
 	if g := tx.groups[string(below)]; g != nil {
-		return g, nil
+		return g
 	}
-	g := &group{agency: agency, below: below, dirty: map[int]struct{}{}}
-	names, err := tx.fieldNames(agency)
-	if err != nil {
-		return nil, err
-	}
-	forms, err := tx.forms(agency)
-	if err != nil {
-		return nil, err
-	}
-	var chunks [][]byte
-	err = tx.scan(bucketContacts, below, func(_, v []byte) error {
-		chunks = append(chunks, v)
-		return nil
-	})
-	g.list = make([]ContactRequest, 0, chunkSize*len(chunks))
-	for n := 0; n < len(chunks) && err == nil; n++ {
-		err = g.read(chunks[n], names, forms)
-	}
-	if err != nil {
-		return nil, err
+	g := &group{agency: agency, below: below, place: map[string]int{}, dirty: map[int]bool{}}
+	names := tx.fieldNames(agency)
+	for _, v := range tx.ascend(bucketContacts, below, below) {
+		list, polled, ok := decodeChunk(v, names.list)
+		if !ok {
+			panic(damagef("contact requests of agency %q cannot be read", agency))
+		}
+		for _, c := range list {
+			g.place[c.ID] = len(g.list)
+			g.list = append(g.list, c)
+		}
+		if polled.After(g.polled) {
+			g.polled = polled
+		}
 	}
 	tx.groups[string(below)] = g
-	return g, nil
-}
-
-func (g *group) read(chunk []byte, names *fieldNames, known *forms) (err error) {
-	var polled time.Time
-	g.list, polled, err = decodeChunk(g.list, chunk, names, known)
-	if polled.After(g.polled) {
-		g.polled = polled
-	}
-	return err
+	return g
 }
 
 // flush writes what has changed of the contact requests.
 func (tx *Tx) flush() error {
-	for _, below := range sortedKeys(tx.groups) {
-		if g := tx.groups[below]; len(g.dirty) > 0 {
-			if err := tx.write(g); err != nil {
+	for _, below := range slices.Sorted(maps.Keys(tx.groups)) {
+		g := tx.groups[below]
+		names := tx.fieldNames(g.agency)
+		for _, n := range slices.Sorted(maps.Keys(g.dirty)) {
+			k := binary.BigEndian.AppendUint32(slices.Clone(g.below), uint32(n))
+			chunk := g.list[n*chunkSize : min((n+1)*chunkSize, len(g.list))]
+			if err := tx.put(bucketContacts, k, encodeChunk(chunk, g.polled, names)); err != nil {
+				return err
+			}
+		}
+		if names.dirty {
+			names.dirty = false
+			if err := tx.putJSON(bucketFieldNames, []byte(g.agency), names.list); err != nil {
 				return err
 			}
 		}
@@ -204,22 +154,124 @@ func (tx *Tx) flush() error {
 	return nil
 }
 
-func (tx *Tx) write(g *group) error {
-	names, err := tx.fieldNames(g.agency)
-	if err != nil {
-		return err
-	}
-	forms, err := tx.forms(g.agency)
-	if err != nil {
-		return err
-	}
-	for n := range chunkOf(len(g.list)-1) + 1 {
-		if _, dirty := g.dirty[n]; !dirty {
-			continue
+// Flags of a contact request in a chunk.
+const (
+	contactRedacted = 1 << iota
+	contactUUID     // the id is a UUID in small letters, and stands there as 16 bytes
+)
+
+// encodeChunk writes how many contact requests there are, when a poll has written them, and each of them.
+func encodeChunk(list []ContactRequest, polled time.Time, names *fieldNames) []byte {
+	w := &writer{b: make([]byte, 0, 128*len(list))}
+	w.uint(uint64(len(list)))
+	w.time(polled)
+	for _, c := range list {
+		id, flags := packUUID(c.ID)
+		if c.Redacted {
+			flags |= contactRedacted
 		}
-		if err := tx.put(bucketContacts, g.key(n), encodeChunk(g.chunk(n), g.polled, names, forms)); err != nil {
-			return err
+		w.byte(flags)
+		if flags&contactUUID == 0 {
+			w.uint(uint64(len(id)))
+		}
+		w.fixed(id)
+		w.fixed(c.Fingerprint[:])
+		w.fixed(c.Digest[:])
+		w.b = binary.BigEndian.AppendUint32(w.b, c.Rules)
+		w.uint(uint64(c.Epoch))
+		w.uint(uint64(c.Revision))
+		w.time(c.CreatedAt)
+		w.uint(uint64(len(c.Fields)))
+		for _, f := range c.Fields {
+			w.uint(names.number(f.Name))
+			w.fixed(f.Digest[:])
 		}
 	}
-	return tx.writeNames(g.agency, names, forms)
+	return w.b
+}
+
+func decodeChunk(v []byte, names []string) (list []ContactRequest, polled time.Time, ok bool) {
+	r := &reader{b: v}
+	list = make([]ContactRequest, min(r.int(), len(v)))
+	polled = r.time()
+	for n := range list {
+		c := &list[n]
+		flags := r.byte()
+		c.Redacted = flags&contactRedacted != 0
+		if flags&contactUUID != 0 {
+			c.ID = unpackUUID(r.take(16))
+		} else {
+			c.ID = string(r.take(r.int()))
+		}
+		copy(c.Fingerprint[:], r.take(len(c.Fingerprint)))
+		copy(c.Digest[:], r.take(len(c.Digest)))
+		c.Rules = binary.BigEndian.Uint32(r.take(4))
+		c.Epoch, c.Revision, c.CreatedAt = r.int(), r.int(), r.time()
+		if count := min(r.int(), len(r.b)); count > 0 {
+			c.Fields = make([]Field, 0, count)
+			for range count {
+				number, digest := r.int(), FieldDigest(r.take(3))
+				if number < len(names) { // else there were too many
+					c.Fields = append(c.Fields, Field{names[number], digest})
+				}
+			}
+		}
+	}
+	return list, polled, !r.bad && len(r.b) == 0
+}
+
+// packUUID makes an id short that most are.
+func packUUID(id string) (packed []byte, flag byte) {
+	if raw, err := hex.DecodeString(strings.ReplaceAll(id, "-", "")); err == nil && len(raw) == 16 && unpackUUID(raw) == id {
+		return raw, contactUUID
+	}
+	return []byte(id), 0
+}
+
+func unpackUUID(b []byte) string {
+	s := hex.EncodeToString(b)
+	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
+}
+
+// maxFieldNames bounds what a hostile API can make us remember per agency. Fields beyond it are left out; the digest of
+// the whole still notices their changes.
+const maxFieldNames = 500
+
+// fieldNames numbers the names of an agency's fields, so that a contact request holds numbers only.
+type fieldNames struct {
+	list  []string
+	index map[string]int
+	dirty bool
+}
+
+func (tx *Tx) fieldNames(agency string) *fieldNames {
+	if n := tx.names[agency]; n != nil {
+		return n
+	}
+	n := &fieldNames{index: map[string]int{}}
+	n.list, _ = getJSON[[]string](tx, bucketFieldNames, []byte(agency))
+	for i, name := range n.list {
+		n.index[name] = i
+	}
+	tx.names[agency] = n
+	return n
+}
+
+// FieldNames returns the names of all fields that any contact request of an agency was remembered with.
+func (tx *Tx) FieldNames(agency string) ([]string, error) {
+	return slices.Clone(tx.fieldNames(agency).list), nil
+}
+
+// number returns the number of a name, made if there is room, else one that no name has.
+func (n *fieldNames) number(name string) uint64 {
+	if i, ok := n.index[name]; ok {
+		return uint64(i)
+	}
+	if len(n.list) >= maxFieldNames {
+		return maxFieldNames
+	}
+	n.list = append(n.list, strings.Clone(name))
+	n.index[name] = len(n.list) - 1
+	n.dirty = true
+	return uint64(len(n.list) - 1)
 }

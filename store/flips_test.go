@@ -54,6 +54,8 @@ func TestAFlippedByteIsHarmlessOrDamage(t *testing.T) {
 				}
 				switch {
 				case c.ProcessState.ExitCode() == exitAgain && last != "verifying" && last != "reading":
+				case mode == "open" && last == "reading" && strings.Contains(complaint.String(), "out of memory"):
+					count["died"]++ // bbolt wants room for an entry that says that it is huge; nothing is written
 				case last == "wrong" || err != nil && last != "verifying":
 					t.Errorf("seed %d, flip %d: %s: %v\n%.3000s", seed, from-1, last, err, complaint.String())
 				case err != nil:

@@ -30,7 +30,6 @@ var (
 	bucketInsertions = []byte("insertions")
 	bucketRecords    = []byte("records")
 	bucketContacts   = []byte("contacts")
-	bucketForms      = []byte("contact_forms")
 	bucketFieldNames = []byte("field_names")
 	bucketLog        = []byte("log")
 	bucketCursors    = []byte("cursors")
@@ -39,7 +38,7 @@ var (
 	bucketSchedule   = []byte("schedule") // what the schedule has learned, an agency's in chunks
 
 	buckets = [][]byte{
-		bucketMeta, bucketAgencies, bucketInsertions, bucketRecords, bucketContacts, bucketForms, bucketFieldNames, bucketLog,
+		bucketMeta, bucketAgencies, bucketInsertions, bucketRecords, bucketContacts, bucketFieldNames, bucketLog,
 		bucketCursors, bucketHalts, bucketTroubles, bucketSchedule, bucketImports, bucketImported, bucketLastWord,
 	}
 	keyMeta = []byte("store")

@@ -16,10 +16,9 @@ import (
 type Tx struct {
 	tx       *bolt.Tx
 	store    *Store
-	names    map[string]*fieldNames // by agency, as are the forms
-	known    map[string]*forms
-	groups   map[string]*group   // by the beginning of their keys
-	appended map[string]struct{} // agencies whose logs have grown; nil: none has
+	names    map[string]*fieldNames // by agency
+	groups   map[string]*group      // by the beginning of their keys
+	appended map[string]struct{}    // agencies whose logs have grown; nil: none has
 }
 
 // View runs fn on the state as it is. No network, no waiting inside: an open View keeps the file growing.
@@ -98,7 +97,7 @@ func (s *Store) Change(look func(*Tx) (bool, error), write func(*Tx) error) erro
 	}
 	err = s.Update(func(tx *Tx) error {
 		if tx.commit() == commit {
-			tx.names, tx.known, tx.groups = seen.names, seen.known, seen.groups
+			tx.names, tx.groups = seen.names, seen.groups
 			return write(tx)
 		}
 		if wanted, err := look(tx); err != nil || !wanted {
@@ -131,7 +130,7 @@ func commitError(err error) error {
 // begin wraps a transaction that sees at least the last commit. If it does not, the newer head of the file is damaged: bbolt
 // falls back on the other one.
 func (s *Store) begin(tx *bolt.Tx, last int64) *Tx {
-	own := &Tx{tx: tx, store: s, names: map[string]*fieldNames{}, known: map[string]*forms{}, groups: map[string]*group{}}
+	own := &Tx{tx: tx, store: s, names: map[string]*fieldNames{}, groups: map[string]*group{}}
 	if int64(own.commit()) < last {
 		panic(damagef("its head is not the one that was written last"))
 	}

@@ -133,7 +133,7 @@ func logKey(agency string, sequence uint64) []byte {
 
 // TestEveryEntryThatIsNotAsItWasWrittenIsFound changes an entry of each bucket, moves one under another key, adds and removes some.
 func TestEveryEntryThatIsNotAsItWasWrittenIsFound(t *testing.T) {
-	for _, bucket := range []string{"meta", "agencies", "insertions", "records", "contacts", "contact_forms", "field_names", "log", "cursors", "halts", "troubles", "schedule"} {
+	for _, bucket := range []string{"meta", "agencies", "insertions", "records", "contacts", "field_names", "log", "cursors", "halts", "troubles", "schedule"} {
 		var agency string
 		if bucket != "meta" {
 			agency = "A100"

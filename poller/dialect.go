@@ -15,12 +15,12 @@ import (
 // pathToldEvery bounds how often another path is told, where two machines of the API answer in different ones.
 const pathToldEvery = time.Hour
 
-// shape is where the records of an operation were found before.
-func (a *agency) shape(op listings.Operation) listings.Shape {
+// dialect is where the records of an operation were found before.
+func (a *agency) dialect(op listings.Operation) listings.Dialect {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	d := a.hearings[op].dialect
-	return listings.Shape{Path: d.Path, Known: d.Learned}
+	return listings.Dialect{Path: d.Path, Known: d.Learned}
 }
 
 // learnPath remembers where the records of an operation were found, and says where it was elsewhere before. An answer

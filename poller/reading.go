@@ -191,7 +191,7 @@ func small(n int) int32 { return int32(min(n, math.MaxInt32)) }
 // ask puts one question to the API.
 func (p *poll) ask(ctx context.Context, q question) (*listings.ContactRequestsPage, error) {
 	key := p.a.keyFor(listings.OperationContactRequests)
-	q.Expect.Shape = p.a.shape(listings.OperationContactRequests)
+	q.Expect.Dialect = p.a.dialect(listings.OperationContactRequests)
 	page, err := p.a.p.client.ContactRequests(ctx, key, p.a.id, p.reference, q)
 	if err != nil {
 		return nil, err

@@ -71,7 +71,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	defer func() { a.knownPages = w.after }()
 	key := a.keyFor(listings.OperationInsertions)
 	o := listings.WalkOptions{
-		PageSize: a.p.o.PageSize, Filter: a.p.o.Filter, Shape: a.shape(listings.OperationInsertions),
+		PageSize: a.p.o.PageSize, Filter: a.p.o.Filter, Dialect: a.dialect(listings.OperationInsertions),
 		EndsEmpty: a.endsEmpty(w.began), FirstSize: a.firstSize(w.began), Known: w.known,
 	}
 	if o.Larger, o.LastShown, err = a.largerPage(w.began); err != nil {

@@ -207,49 +207,6 @@ func (o object) styled(name string) (found value, ok bool) {
 	return found, ok
 }
 
-// LearnID finds the member that tells contact requests apart, by two readings of those of one insertion. The candidates are
-// present and distinct within both; the id is the first of them that is the same in both. It is empty if there is none.
-func LearnID(fields []string, reference string, first, second []ContactRequest) (candidates []string, id string) {
-	for _, field := range fields {
-		if !isDistinct(field, first) || !isDistinct(field, second) {
-			continue
-		}
-		candidates = append(candidates, field)
-		if id == "" && isSteady(field, reference, first, second) {
-			id = field
-		}
-	}
-	return candidates, id
-}
-
-func isDistinct(field string, list []ContactRequest) bool {
-	seen := make(map[string]bool, len(list))
-	for _, r := range list {
-		id := r.ID(field)
-		if id == "" || seen[id] {
-			return false
-		}
-		seen[id] = true
-	}
-	return true
-}
-
-// isSteady says whether contact requests of equal content had an id in common in both readings. What came or went in between
-// says nothing.
-func isSteady(field, reference string, first, second []ContactRequest) bool {
-	later := make(map[[16]byte][]string, len(second))
-	for _, r := range second {
-		f := r.Fingerprint(reference)
-		later[f] = append(later[f], r.ID(field))
-	}
-	for _, r := range first {
-		if ids := later[r.Fingerprint(reference)]; len(ids) > 0 && !slices.Contains(ids, r.ID(field)) {
-			return false
-		}
-	}
-	return true
-}
-
 // Digest is that of the record without what the pointers in ignore lead to, and without the score, however it is spelled,
 // its own and one level down.
 func (c ContactRequest) Digest(ignore []string) [32]byte {

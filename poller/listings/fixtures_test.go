@@ -33,7 +33,7 @@ func serveFixture(t testing.TB, f listingstest.Fixture) answered {
 	defer c.closeIdle()
 	expect := Expect{ETag: f.ETag}
 	if f.Learned != nil {
-		expect.Shape = Shape{Path: *f.Learned, Known: true}
+		expect.Dialect = Dialect{Path: *f.Learned, Known: true}
 	}
 	if f.Operation == listingstest.Insertions {
 		page, err := c.Insertions(context.Background(), testKey, listingstest.Agency, InsertionsQuery{Expect: expect})

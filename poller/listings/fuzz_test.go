@@ -100,14 +100,14 @@ func FuzzContactRequests(f *testing.F) {
 	seed(f)
 	c := bare(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		page, err := fuzzContactRequests(c, body, Shape{})
+		page, err := fuzzContactRequests(c, body, Dialect{})
 		if err != nil {
 			assertQuiet(t, err, page == nil)
-			_, err = fuzzContactRequests(c, planted(body), Shape{})
+			_, err = fuzzContactRequests(c, planted(body), Dialect{})
 			assertUnquoted(t, err)
 			return
 		}
-		known, err := fuzzContactRequests(c, body, Shape{Path: page.Path, Known: true})
+		known, err := fuzzContactRequests(c, body, Dialect{Path: page.Path, Known: true})
 		if err != nil || known.Total != page.Total || known.Unreadable != page.Unreadable || len(known.ContactRequests) != len(page.ContactRequests) {
 			t.Fatalf("where it was: %+v, then %+v, %v", page, known, err)
 		}
@@ -123,7 +123,7 @@ func FuzzContactRequests(f *testing.F) {
 		if again == nil {
 			return
 		}
-		other, err := fuzzContactRequests(c, again, Shape{})
+		other, err := fuzzContactRequests(c, again, Dialect{})
 		if err != nil || other.Path != page.Path || other.Total != page.Total || len(other.ContactRequests) != len(page.ContactRequests) {
 			t.Fatalf("members in another order: %+v, then %+v, %v", page, other, err)
 		}
@@ -133,9 +133,9 @@ func FuzzContactRequests(f *testing.F) {
 	})
 }
 
-func fuzzContactRequests(c *Client, body []byte, shape Shape) (*ContactRequestsPage, error) {
+func fuzzContactRequests(c *Client, body []byte, shape Dialect) (*ContactRequestsPage, error) {
 	r := Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}
-	return c.contactRequestsPage(&exchange{request: r, expect: Expect{Shape: shape}, status: 200, body: body}, 20)
+	return c.contactRequestsPage(&exchange{request: r, expect: Expect{Dialect: shape}, status: 200, body: body}, 20)
 }
 
 func assertContactRequest(t *testing.T, r ContactRequest, said map[string]bool) {

@@ -15,7 +15,7 @@ import (
 // Envelope is what is common to the pages of both operations.
 type Envelope struct {
 	Total          int       // how many records there are, as the API says; -1 if it does not
-	Path           string    // JSON pointer to the list of records: the shape of the answer; "" is the root
+	Path           string    // JSON pointer to the list of records; "" is the root
 	Body           Sum       // of the body, and of a total in a header
 	Records        Sum       // of the digests of its records in their order, where they stand, and the total
 	Date           time.Time // the API's clock, to the second; zero if it did not say
@@ -38,7 +38,7 @@ type Envelope struct {
 
 // Expect is what the caller remembers of an earlier answer to the same question. It is never a parameter of the question.
 type Expect struct {
-	Shape              Shape
+	Dialect            Dialect
 	ETag, LastModified string // what the answer may be left out for, if nothing has changed since; empty: it may not
 	// Known says whether an answer is known by the hash of its body or of its records; nil: none is.
 	Known func(Sum) bool
@@ -58,12 +58,6 @@ func (e *Envelope) located(x *exchange, l list, total int, digests []byte) bool 
 	e.Records = sumOf(fmt.Appendf(digests, " %d %d %t %s", e.Total, e.Unreadable, e.Found, e.Path))
 	e.Same = x.expect.Known != nil && x.expect.Known(e.Records)
 	return e.Same
-}
-
-// Shape is where the records of an operation of an agency were found before.
-type Shape struct {
-	Path  string // JSON pointer to the list; "" is the root
-	Known bool   // false: nothing is known yet
 }
 
 // InsertionsQuery are the parameters of the list of insertions. Zero values are left out.

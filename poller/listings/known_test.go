@@ -23,7 +23,7 @@ func again(t *testing.T, op Operation, first, second string) bool {
 	read := func(body string, known func(Sum) bool) Envelope {
 		x := &exchange{
 			request: Request{Operation: op, AgencyID: "A100", Reference: "a#b##"}, status: http.StatusOK, body: []byte(body),
-			expect: Expect{Shape: Shape{Path: "/data", Known: true}, Known: known},
+			expect: Expect{Dialect: Dialect{Path: "/data", Known: true}, Known: known},
 		}
 		if op == OperationInsertions {
 			page, err := c.insertionsPage(x, 0)
@@ -104,7 +104,7 @@ func FuzzKnownAgain(f *testing.F) {
 		read := func(body string, known func(Sum) bool) (*ContactRequestsPage, error) {
 			return c.contactRequestsPage(&exchange{
 				request: Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}, status: http.StatusOK,
-				body: []byte(body), expect: Expect{Shape: Shape{Path: "/data", Known: true}, Known: known},
+				body: []byte(body), expect: Expect{Dialect: Dialect{Path: "/data", Known: true}, Known: known},
 			}, 20)
 		}
 		before, err := read(first, nil)
@@ -177,7 +177,7 @@ func watching(t *testing.T) *Client {
 func listAnswer(body string) *exchange {
 	return &exchange{
 		request: Request{Operation: OperationInsertions, AgencyID: "A100"}, status: http.StatusOK, body: []byte(body),
-		expect: Expect{Shape: Shape{Path: "/data", Known: true}},
+		expect: Expect{Dialect: Dialect{Path: "/data", Known: true}},
 	}
 }
 

@@ -135,11 +135,11 @@ func (x *exchange) locate(e *envelope, k kind, configured string) (list, error) 
 	if e.declaresFailure() {
 		return list{}, x.drift(k.what, "an answer that declares its own failure: "+describe(e.root))
 	}
-	shape := x.expect.Shape
+	learned := x.expect.Dialect
 	if configured != "" {
-		shape = Shape{Path: configured, Known: true}
+		learned = Dialect{Path: configured, Known: true}
 	}
-	l, ok, tie := e.find(k, shape, configured != "")
+	l, ok, tie := e.find(k, learned, configured != "")
 	switch {
 	case tie:
 		return list{}, x.drift(k.what, "several lists that may be it: "+describe(e.root))
@@ -147,17 +147,17 @@ func (x *exchange) locate(e *envelope, k kind, configured string) (list, error) 
 		return list{}, x.drift("a page of records", "more records than fit any page")
 	case ok:
 		return l, nil
-	case e.countsNone(shape, x.header):
+	case e.countsNone(learned, x.header):
 		return list{}, nil
-	case shape.Known:
-		return list{}, x.drift(k.what+" at "+printablePath(shape.Path), describe(e.root))
+	case learned.Known:
+		return list{}, x.drift(k.what+" at "+printablePath(learned.Path), describe(e.root))
 	}
 	return list{}, x.drift(k.what, describe(e.root))
 }
 
-func (e *envelope) find(k kind, shape Shape, only bool) (found list, ok, tie bool) {
-	if shape.Known {
-		if l, ok := e.at(jsontext.Pointer(shape.Path)); ok && k.isThere(l) {
+func (e *envelope) find(k kind, learned Dialect, only bool) (found list, ok, tie bool) {
+	if learned.Known {
+		if l, ok := e.at(jsontext.Pointer(learned.Path)); ok && k.isThere(l) {
 			if only || k.instead == nil {
 				return l, true, false
 			}
@@ -170,7 +170,7 @@ func (e *envelope) find(k kind, shape Shape, only bool) (found list, ok, tie boo
 	}
 	lists := k.lists()
 	for _, r := range k.rules() {
-		if r.guess && shape.Known {
+		if r.guess && learned.Known {
 			continue
 		}
 		from := lists
@@ -626,13 +626,13 @@ func headerTotal(h http.Header) int {
 var contentRange = regexp.MustCompile(`^([a-z]+) +[0-9*-]+/([0-9]+)$`)
 
 // countsNone says whether the answer counts none, and neither a list nor another count contradicts it.
-func (e *envelope) countsNone(shape Shape, h http.Header) bool {
+func (e *envelope) countsNone(learned Dialect, h http.Header) bool {
 	if slices.ContainsFunc(e.lists, func(l list) bool { return !l.isEmpty() }) {
 		return false
 	}
 	scopes := []object{e.top}
-	if shape.Known {
-		l, _ := e.at(jsontext.Pointer(shape.Path))
+	if learned.Known {
+		l, _ := e.at(jsontext.Pointer(learned.Path))
 		scopes = append(append(scopes, l.around...), l.object())
 	}
 	none := headerTotal(h) == 0

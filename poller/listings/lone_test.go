@@ -33,7 +33,7 @@ func TestAListInsideOneContactRequestIsNoListOfThem(t *testing.T) {
 func TestRecordsElsewhereThanExpectedAreReadWhereTheyAre(t *testing.T) {
 	const one = `{"id":"1","createdAt":"2026-11-20T09:41:07Z","email":"n@example.org"}`
 	body := `{"data":{"note":"none","of":{"a":1}},"contactRequests":[` + one + `]}`
-	page, err := fuzzContactRequests(bare(t), []byte(body), Shape{Path: "/data", Known: true})
+	page, err := fuzzContactRequests(bare(t), []byte(body), Dialect{Path: "/data", Known: true})
 	if err != nil || len(page.ContactRequests) != 1 || string(page.ContactRequests[0].Record) != one || page.Path != "/contactRequests" {
 		t.Fatalf("%+v, %v", page, err)
 	}

@@ -8,10 +8,10 @@ import (
 )
 
 // expecting decodes a body as the answer of both operations, with a place learned before.
-func expecting(t testing.TB, shape Shape, body string) (*InsertionsPage, error, *ContactRequestsPage, error) {
+func expecting(t testing.TB, shape Dialect, body string) (*InsertionsPage, error, *ContactRequestsPage, error) {
 	t.Helper()
 	x := func(r Request) *exchange {
-		return &exchange{request: r, expect: Expect{Shape: shape}, status: 200, body: []byte(body)}
+		return &exchange{request: r, expect: Expect{Dialect: shape}, status: 200, body: []byte(body)}
 	}
 	i, err := bare(t).insertionsPage(x(Request{Operation: OperationInsertions, AgencyID: "A100"}), 50)
 	c, err2 := bare(t).contactRequestsPage(x(Request{Operation: OperationContactRequests, AgencyID: "A100", Reference: "a#b##"}), 20)
@@ -73,7 +73,7 @@ func TestALearnedPlaceSaysWhatAnEmptyAnswerMeans(t *testing.T) {
 		{learned: "/odd", body: `{"odd":null,"total":0,"success":false}`, path: "drift"},
 	} {
 		t.Run(row.learned+" "+row.body, func(t *testing.T) {
-			i, err, c, err2 := expecting(t, Shape{Path: row.learned, Known: true}, row.body)
+			i, err, c, err2 := expecting(t, Dialect{Path: row.learned, Known: true}, row.body)
 			if row.path == "drift" {
 				assertDrift(t, "insertions", row.body, i == nil, err)
 				assertDrift(t, "contact requests", row.body, c == nil, err2)
@@ -95,7 +95,7 @@ func TestALearnedPlaceSaysWhatAnEmptyAnswerMeans(t *testing.T) {
 func TestWhatIsConfiguredWinsOverWhatWasLearned(t *testing.T) {
 	c := bare(t)
 	c.o.InsertionsPath = "/my"
-	x := &exchange{request: Request{AgencyID: "A100"}, expect: Expect{Shape: Shape{Path: "/odd", Known: true}}, body: []byte(`{"odd":[` + one + `],"my":[]}`)}
+	x := &exchange{request: Request{AgencyID: "A100"}, expect: Expect{Dialect: Dialect{Path: "/odd", Known: true}}, body: []byte(`{"odd":[` + one + `],"my":[]}`)}
 	if page, err := c.insertionsPage(x, 0); err != nil || page.Path != "/my" || len(page.Insertions) != 0 {
 		t.Errorf("%+v, %v", page, err)
 	}
@@ -106,11 +106,11 @@ func TestWhatIsConfiguredWinsOverWhatWasLearned(t *testing.T) {
 }
 
 func TestAnErrorSaysNoNameThatDoesNotLookLikeOne(t *testing.T) {
-	_, err, _, err2 := expecting(t, Shape{Path: "/odd", Known: true}, `{"x":1}`)
+	_, err, _, err2 := expecting(t, Dialect{Path: "/odd", Known: true}, `{"x":1}`)
 	if !strings.Contains(err.Error(), "at /odd") || !strings.Contains(err2.Error(), "at /odd") {
 		t.Error(err, err2)
 	}
-	_, err, _, err2 = expecting(t, Shape{Path: "/" + person, Known: true}, `{"x":1}`)
+	_, err, _, err2 = expecting(t, Dialect{Path: "/" + person, Known: true}, `{"x":1}`)
 	assertNoSentinel(t, err)
 	assertNoSentinel(t, err2)
 }
@@ -133,7 +133,7 @@ func TestAnAnswerMayBeLeftOutIfNothingHasChanged(t *testing.T) {
 	if err != nil || first.ETag != tag || first.LastModified != since || first.NotModified || len(first.Insertions) != 1 {
 		t.Fatalf("%+v %v", first, err)
 	}
-	for _, expect := range []Expect{{ETag: tag}, {LastModified: since}, {ETag: first.ETag, LastModified: first.LastModified, Shape: Shape{Path: "/odd", Known: true}}} {
+	for _, expect := range []Expect{{ETag: tag}, {LastModified: since}, {ETag: first.ETag, LastModified: first.LastModified, Dialect: Dialect{Path: "/odd", Known: true}}} {
 		i, err := c.Insertions(t.Context(), testKey, "A100", InsertionsQuery{PageSize: 50, Expect: expect})
 		if err != nil {
 			t.Fatal(err)
@@ -222,7 +222,7 @@ func TestALearnedPlaceHidesNoContactRequestBesideIt(t *testing.T) {
 		{"/items", `{"property":{"agents":[` + lead + `]},"items":[]}`, "/items"},
 		{"/leads", `{"calls":[` + lead + `],"leads":[]}`, "/leads"},
 	} {
-		_, _, page, err := expecting(t, Shape{Path: row.learned, Known: true}, row.body)
+		_, _, page, err := expecting(t, Dialect{Path: row.learned, Known: true}, row.body)
 		if row.path == "drift" {
 			assertDrift(t, "contact requests", row.body, page == nil, err)
 			continue
@@ -236,7 +236,7 @@ func TestALearnedPlaceHidesNoContactRequestBesideIt(t *testing.T) {
 func TestAnEmptyListIsNotNoneBesideSeveralThatHoldContactRequests(t *testing.T) {
 	const lead = `{"id":7,"createdAt":"2026-11-20T10:41:07+0100","email":"n@x"}`
 	body := `{"items":[],"new":[` + lead + `],"old":[` + lead + `]}`
-	for _, shape := range []Shape{{}, {Path: "/items", Known: true}} {
+	for _, shape := range []Dialect{{}, {Path: "/items", Known: true}} {
 		_, _, page, err := expecting(t, shape, body)
 		assertDrift(t, "contact requests", body, page == nil, err)
 	}

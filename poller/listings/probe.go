@@ -7,13 +7,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // MostProbeRequests is how many requests Prober.List and Prober.Learn make together, at most, for one agency: the list
@@ -229,11 +226,9 @@ const None = "none"
 
 // LearnedInsertions is what the list of insertions showed.
 type LearnedInsertions struct {
-	Path         string   `json:"path"` // JSON pointer to the records; "" is the answer itself
+	Dialect
 	Records      int      `json:"records"`
-	TotalTold    bool     `json:"totalTold"`
 	Unreadable   int      `json:"unreadable"`
-	FirstPage    string   `json:"firstPage"`              // 0, 1 or unknown
 	PageHeeded   string   `json:"pageHeeded"`             // yes, no, unknown
 	Asked        int      `json:"askedPageSize"`          // 0: none
 	Default      int      `json:"defaultPageSize"`        // 0: unknown
@@ -246,14 +241,11 @@ type LearnedInsertions struct {
 
 // LearnedContactRequests is what the contact requests of one insertion showed.
 type LearnedContactRequests struct {
-	Read         bool     `json:"read"` // false: nothing below says anything but Troubles
-	Path         string   `json:"path"`
+	Dialect
+	Read         bool     `json:"read"` // false: nothing else says anything but Troubles
 	Records      int      `json:"records"`
-	TotalTold    bool     `json:"totalTold"`
 	Unreadable   int      `json:"unreadable"`
 	IDCandidates []string `json:"idCandidates,omitempty"` // members that could be the id, best first
-	IDField      string   `json:"idField,omitempty"`      // the one that would be taken; empty: none, or nothing to see
-	CreatedForm  string   `json:"createdForm"`            // rfc3339, zoneless, seconds, milliseconds, unreadable, absent, mixed, unknown
 	OrderHeeded  string   `json:"orderHeeded"`            // yes, no, unknown
 	NumberHeeded string   `json:"numberHeeded"`           // yes, no, unknown
 	Troubles     []string `json:"troubles,omitempty"`
@@ -268,10 +260,9 @@ func (p *Prober) Learn(ctx context.Context, l *Listed, most int) *Learned {
 	p.left = min(l.left, most)
 	e := learning{p: p, ctx: ctx, l: l, out: &Learned{AgencyID: l.AgencyID, Conditional: Unknown}}
 	e.out.Insertions = LearnedInsertions{
-		Path: pathOf(l.page.Path), Records: l.Records, TotalTold: l.Total >= 0, Unreadable: l.page.Unreadable,
-		FirstPage: Unknown, PageHeeded: Unknown, Asked: l.Size, Largest: l.Records, MayHoldMore: l.MayHoldMore(),
+		Dialect: l.page.Dialect().Printable(), Records: l.Records, Unreadable: l.page.Unreadable, PageHeeded: Unknown, Asked: l.Size, Largest: l.Records, MayHoldMore: l.MayHoldMore(),
 	}
-	e.out.ContactRequests = LearnedContactRequests{CreatedForm: Unknown, OrderHeeded: Unknown, NumberHeeded: Unknown}
+	e.out.ContactRequests = LearnedContactRequests{Dialect: Dialect{CreatedForm: Unknown}, OrderHeeded: Unknown, NumberHeeded: Unknown}
 	for _, question := range []func(){e.contacts, e.pages, e.oldest, e.conditional, e.byDefault, e.larger} {
 		if !e.over && p.left > 0 {
 			question()
@@ -393,9 +384,8 @@ func (e *learning) contacts() {
 			continue
 		}
 		e.newest, e.target, c.Read = page, reference, true
-		c.Path, c.Records, c.TotalTold, c.Unreadable = pathOf(page.Path), len(page.ContactRequests), page.Total >= 0, page.Unreadable
+		c.Dialect, c.Records, c.Unreadable = page.Dialect().Printable(), len(page.ContactRequests), page.Unreadable
 		if c.Records > 0 {
-			c.CreatedForm = createdForm(page.ContactRequests)
 			c.IDCandidates, c.IDField = LearnID(e.p.c.o.IDFields, reference, page.ContactRequests, nil)
 			return
 		}
@@ -468,7 +458,7 @@ func (e *learning) conditional() {
 func hasValidator(e Envelope) bool { return e.ETag != "" || e.LastModified != "" }
 
 func validators(e Envelope) Expect {
-	return Expect{Shape: Shape{Path: e.Path, Known: e.Found}, ETag: e.ETag, LastModified: e.LastModified}
+	return Expect{Dialect: e.Dialect(), ETag: e.ETag, LastModified: e.LastModified}
 }
 
 // showsTheSame says whether two pages show the same insertions.
@@ -518,15 +508,6 @@ func numberHeeded(known, got int) string {
 		return Yes
 	}
 	return Unknown
-}
-
-// pathOf is a path fit to be shown: a name that does not look like one may be a value that somebody made a name of.
-func pathOf(path string) string {
-	var out jsontext.Pointer
-	for token := range jsontext.Pointer(path).Tokens() {
-		out = out.AppendToken(printableName(token))
-	}
-	return strings.ToValidUTF8(string(out), "")
 }
 
 // Failure is what went wrong with a request, in words without the insertion that was asked for, and by kind.
@@ -583,47 +564,3 @@ func (f Failure) Busy() bool {
 
 // Down says whether nobody answers at the base URL.
 func (f Failure) Down() bool { return f.down }
-
-// createdForm names how creation times are written.
-func createdForm(list []ContactRequest) string {
-	form := ""
-	for _, r := range list {
-		f := r.object().createdForm()
-		if form != "" && f != form {
-			return "mixed"
-		}
-		form = f
-	}
-	return form
-}
-
-func (o object) createdForm() string {
-	form := "absent"
-	for v := range o.creations() {
-		if form = instantForm(v); form != "unreadable" {
-			break
-		}
-	}
-	return form
-}
-
-var hasOffset = regexp.MustCompile(`(?:[Zz]|[+-]\d\d(?::?\d\d)?)$`)
-
-func instantForm(v value) string {
-	if instant(v, time.UTC).IsZero() {
-		return "unreadable"
-	}
-	digits, _ := v.scalar()
-	digits = strings.TrimSpace(digits)
-	if t := epoch(digits); !t.IsZero() {
-		whole, _, _ := strings.Cut(digits, ".")
-		if n, _ := natural(whole); n > 99_999_999_999 {
-			return "milliseconds"
-		}
-		return "seconds"
-	}
-	if len(digits) > 10 && hasOffset.MatchString(digits[10:]) {
-		return "rfc3339"
-	}
-	return "zoneless"
-}

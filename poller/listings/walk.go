@@ -24,8 +24,8 @@ type WalkOptions struct {
 	// LastShown is how many references the last complete walk showed. Where Larger shows far fewer, or any fewer and no
 	// empty page at the end, that is looked at again too.
 	LastShown int
-	MaxPages  int   // 10,000; a bound, over all pages that are read, beside that of a million references
-	Shape     Shape // where the records were found before
+	MaxPages  int     // 10,000; a bound, over all pages that are read, beside that of a million references
+	Dialect   Dialect // where the records were found before
 	// EndsEmpty: the list of this agency is known to end with an empty page. Refusals are then no end but failures.
 	EndsEmpty bool
 	// Known returns the page with this hash of its body, where the caller holds every record of it as it is: then the page is
@@ -338,7 +338,7 @@ type reading struct {
 	nothing int               // pages in a row that brought nothing new
 	news    int               // pages but the first that brought something new and are not the first once more
 	refusal error             // of the page before
-	shape   Shape             // where the records were found last
+	dialect Dialect           // where the records were found last
 }
 
 // content tells whether two pages hold the same references, in whatever order.
@@ -348,7 +348,7 @@ type content struct {
 }
 
 func (w *Walk) reading(size int, yield func(*InsertionsPage, error) bool) *reading {
-	return &reading{w: w, size: size, yield: yield, seen: map[mark]struct{}{}, shape: w.o.Shape}
+	return &reading{w: w, size: size, yield: yield, seen: map[mark]struct{}{}, dialect: w.o.Dialect}
 }
 
 // run asks without a page number, then for 1, 2, 3 … until the pass is over.
@@ -372,11 +372,11 @@ func (r *reading) run(ctx context.Context) end {
 
 // ask reads a page. One that the caller knows is not decoded, and holds references only.
 func (r *reading) ask(ctx context.Context, number int) (*InsertionsPage, error) {
-	expect := Expect{Shape: r.shape}
+	expect := Expect{Dialect: r.dialect}
 	var same *KnownPage
-	if r.w.o.Known != nil && r.shape.Known {
+	if r.w.o.Known != nil && r.dialect.Known {
 		expect.Known = func(body Sum) bool {
-			if same = r.w.o.Known(body); same != nil && same.Path != r.shape.Path {
+			if same = r.w.o.Known(body); same != nil && same.Path != r.dialect.Path {
 				same = nil // what is known was found elsewhere
 			}
 			return same != nil
@@ -423,7 +423,7 @@ func (r *reading) take(page *InsertionsPage) (over bool, e end) {
 	r.w.verdict.Pages++
 	r.w.measure(page)
 	if page.Found {
-		r.shape = Shape{Path: page.Path, Known: true}
+		r.dialect = page.Dialect()
 	}
 	r.note(page)
 	if !r.yield(page, nil) {

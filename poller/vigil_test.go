@@ -288,8 +288,8 @@ func TestTheListOfSomebodyElseInMidWalkTellsNothing(t *testing.T) {
 		}
 		var begun atomic.Bool
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if c.Operation != sandbox.OperationInsertions || c.Query.Get("page") == "" && !begun.Swap(true) {
-				return nil // the first page of the first walk is still ours
+			if c.Operation != sandbox.OperationInsertions || !begun.Load() && (c.Query.Get("page") != "" || !begun.Swap(true)) {
+				return nil // a walk that is under way and the first page of the next one are still ours
 			}
 			return &sandbox.Fault{Body: []byte(`{"results":[` + body.String()[1:] + `],"total":30}`)}
 		})

@@ -1,8 +1,11 @@
 package store
 
 import (
+	"encoding/binary"
 	"maps"
 	"time"
+
+	"doorbell/events"
 )
 
 // Agency is what is remembered of an agency as a whole.
@@ -150,4 +153,97 @@ func (s *Store) Agencies() ([]string, error) {
 		return nil
 	})
 	return ids, err
+}
+
+// Halt is a scope that is not asked for any more.
+type Halt struct {
+	Scope          events.Scope `json:"scope"`
+	Reference      string       `json:"propertyReferenceId,omitempty"` // where Scope is one insertion
+	Operation      string       `json:"operation"`
+	Status         int          `json:"status"`
+	Since          time.Time    `json:"since"`
+	Tried          time.Time    `json:"tried"` // the last request, which was refused
+	Key            string       `json:"key"`   // fingerprint of the refused key; another key ends the halt
+	ProbableReason string       `json:"probableReason"`
+	Advice         string       `json:"advice"`
+}
+
+// Halts returns the halts of an agency.
+func (tx *Tx) Halts(agency string) ([]Halt, error) {
+	var all []Halt
+	for _, v := range tx.ascend(bucketHalts, prefix(agency), prefix(agency)) {
+		all = append(all, decodeJSON[Halt](bucketHalts, v))
+	}
+	return all, nil
+}
+
+// PutHalt remembers a halt.
+func (tx *Tx) PutHalt(agency string, h Halt) error {
+	return tx.putJSON(bucketHalts, haltKey(agency, h), h)
+}
+
+// DeleteHalt forgets a halt.
+func (tx *Tx) DeleteHalt(agency string, h Halt) error {
+	return tx.delete(bucketHalts, haltKey(agency, h))
+}
+
+func haltKey(agency string, h Halt) []byte { return key(agency, string(h.Scope), h.Reference) }
+
+// Trouble is something that fails: an operation of an agency, one insertion, a key, the base URL. It is remembered so that
+// a restart asks no sooner than the process before it would have.
+type Trouble struct {
+	Scope    string    `json:"scope"`            // the poller's word for what fails
+	Name     string    `json:"name,omitempty"`   // which one: a reference, the fingerprint of a key
+	Failures int       `json:"failures"`         // in a row
+	Since    time.Time `json:"since"`            // the first of them
+	Until    time.Time `json:"until"`            // nothing is asked before
+	Told     bool      `json:"told,omitempty"`   // an event has said that it goes on
+	Status   int       `json:"status,omitempty"` // of the last answer, 0 if there was none
+	Body     string    `json:"body,omitempty"`   // kind of its body, in the words of access.halted
+	Key      string    `json:"key,omitempty"`    // fingerprint of the key that was shown
+	Last     string    `json:"last,omitempty"`   // which one failed last, where several share the trouble
+}
+
+// Troubles returns the troubles of an agency.
+func (tx *Tx) Troubles(agency string) ([]Trouble, error) {
+	var all []Trouble
+	for _, v := range tx.ascend(bucketTroubles, prefix(agency), prefix(agency)) {
+		all = append(all, decodeJSON[Trouble](bucketTroubles, v))
+	}
+	return all, nil
+}
+
+// PutTrouble remembers a trouble of an agency; there is one of each scope and name.
+func (tx *Tx) PutTrouble(agency string, t Trouble) error {
+	return tx.putJSON(bucketTroubles, key(agency, t.Scope, t.Name), t)
+}
+
+// DeleteTrouble forgets a trouble that has ended.
+func (tx *Tx) DeleteTrouble(agency string, t Trouble) error {
+	return tx.delete(bucketTroubles, key(agency, t.Scope, t.Name))
+}
+
+// PutSchedule remembers chunk n, from 0, of an agency's schedule.
+func (tx *Tx) PutSchedule(agency string, n int, chunk []byte) error {
+	return tx.put(bucketSchedule, scheduleKey(agency, n), chunk)
+}
+
+// Schedule visits the chunks of an agency's schedule in order. The slices are valid only during the call.
+func (tx *Tx) Schedule(agency string, visit func(n int, chunk []byte)) {
+	for k, chunk := range tx.ascend(bucketSchedule, prefix(agency), prefix(agency)) {
+		visit(int(binary.BigEndian.Uint32(k)), chunk)
+	}
+}
+
+// TrimSchedule forgets the chunks of an agency's schedule from n on.
+func (tx *Tx) TrimSchedule(agency string, n int) error {
+	var beyond [][]byte
+	for k := range tx.ascend(bucketSchedule, prefix(agency), scheduleKey(agency, n)) {
+		beyond = append(beyond, append(prefix(agency), k...))
+	}
+	return tx.delete(bucketSchedule, beyond...)
+}
+
+func scheduleKey(agency string, n int) []byte {
+	return binary.BigEndian.AppendUint32(prefix(agency), uint32(n))
 }

@@ -19,6 +19,11 @@
 // ErrNoSpace changed nothing and may be tried again; any other is an ErrUnknownOutcome, after which the process has to
 // end, because the commit may have happened.
 //
+// Every value is sealed with a checksum that chains it to its neighbours, so that a byte that the disk has changed is never read
+// as something else, nor as something that is not there: it is an ErrDamaged, also while others read, and after it nothing is
+// read or written any more (Damaged). Verify says what is wrong with a file; a damaged one can end the process that looks at all
+// of it, so others let it look in a process of its own.
+//
 // The store knows no HTTP and no NATS, and not what a field means. It never holds a contact request's content, only what
 // it takes to know it again: its id, a fingerprint and digests.
 //

@@ -288,3 +288,163 @@ func (s *Store) Close() error {
 
 // Commits counts the transactions that were written since the store was opened.
 func (s *Store) Commits() int64 { return s.commits.Load() }
+
+// OpenReadOnly opens the store in o.Dir as it is: nothing is made, mended or migrated, and what Open would refuse is
+// refused alike. Where there is no store the error is fs.ErrNotExist. The lock is shared with other readers; a store that is
+// open to be written is a LockedError after LockTimeout. Update of a store that was opened so fails.
+func OpenReadOnly(o Options) (*Store, error) {
+	if o.LockTimeout == 0 {
+		o.LockTimeout = 2 * time.Second
+	}
+	path := filepath.Join(o.Dir, fileName)
+	stated, err := readID(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := refuseLost(path, stated); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	db, err := openAsItIs(path, o.LockTimeout, true)
+	if err != nil {
+		return nil, err
+	}
+	s := newStore(db, path, time.Now)
+	if err := s.recognise(o, stated); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+// recognise is identify without writing.
+func (s *Store) recognise(o Options, stated string) error {
+	found, err := s.readMeta()
+	if err != nil {
+		return err
+	}
+	if found == nil {
+		return emptyStore(s.path)
+	}
+	s.meta = *found
+	return s.refuseForeign(o, stated)
+}
+
+// state repeats the identity outside of the file, and then notes in it that this was done: whoever finds the file alone knows
+// whether it was copied without its store-id, or its first start was cut short.
+func (s *Store) state(dir, stated string) error {
+	if stated != s.meta.StoreID {
+		if err := writeID(dir, s.meta.StoreID); err != nil {
+			return err
+		}
+	}
+	if s.meta.Stated {
+		return nil
+	}
+	m := s.meta
+	m.Stated = true
+	if err := s.putMeta(m); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	s.meta = m
+	return nil
+}
+
+func readID(dir string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(dir, idFileName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("store: %w", err)
+	}
+	return string(bytes.TrimSpace(b)), nil
+}
+
+// writeID repeats the identity outside of the file, so that a truncated file is noticed.
+func writeID(dir, id string) error {
+	path := filepath.Join(dir, idFileName)
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	_, err = f.WriteString(id + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
+}
+
+// What a store that is found in the data directory means is not guessed: a backup that was put back, an API that has moved and
+// a wish to begin anew look alike. A person says it, for one start.
+
+// Accepted is what was not guessed about a store, and was done because Options said so. The zero value: nothing.
+type Accepted struct {
+	Copied   time.Time // Restored: it is a backup of that moment
+	Stranger bool      // Restored: store-id named another store, or was missing
+	From     string    // Moved: the base URL that it remembered
+	Aside    []string  // Fresh: names of the files that were set aside
+}
+
+// Accepted says what was accepted when the store was opened.
+func (s *Store) Accepted() Accepted { return s.accepted }
+
+// accept writes what was said about a store that is ours: it is a copy no more, and the API is where we are told.
+func (s *Store) accept(o Options) error {
+	m := s.meta
+	if o.Restored {
+		s.accepted.Copied, m.Copied = m.Copied, time.Time{}
+	}
+	if o.Moved && o.BaseURL != "" && o.BaseURL != m.BaseURL {
+		s.accepted.From, m.BaseURL = m.BaseURL, o.BaseURL
+	}
+	if m == s.meta {
+		return nil
+	}
+	if err := s.putMeta(m); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	s.meta = m
+	return nil
+}
+
+// setAside gives the store in a directory, whatever state it is in, a name that nobody opens. It waits as long as allowed for
+// whoever has it open.
+func setAside(dir string, wait time.Duration, now time.Time) (aside []string, err error) {
+	path := filepath.Join(dir, fileName)
+	release, err := lockFile(path, wait)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	suffix := "." + now.UTC().Format("20060102T150405.000Z")
+	for _, name := range []string{fileName, idFileName} {
+		from := filepath.Join(dir, name)
+		if _, err := os.Lstat(from + suffix); err == nil {
+			return aside, fmt.Errorf("store: %s is there already", from+suffix)
+		}
+		err := os.Rename(from, from+suffix)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return aside, fmt.Errorf("store: %w", err)
+		}
+		if err == nil {
+			aside = append(aside, name+suffix)
+		}
+	}
+	return aside, syncDir(dir)
+}

@@ -78,7 +78,7 @@ func limitVerifier(path string) {
 	for {
 		time.Sleep(50 * time.Millisecond)
 		metrics.Read(memory)
-		if memory[0].Value.Uint64() > 256<<20+uint64(size)/8 || time.Since(began) > time.Minute+time.Duration(size/(4<<20))*time.Second {
+		if memory[0].Value.Uint64() > 256<<20+uint64(size)/8 || time.Since(began) > 20*time.Second+time.Duration(size/(4<<20))*time.Second {
 			os.Exit(exitIO)
 		}
 	}

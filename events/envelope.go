@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"reflect"
 	"strconv"
 	"strings"
@@ -140,8 +141,7 @@ const (
 // characters. No personal data is in it.
 func (e Event) Header() map[string][]string {
 	v := e.envelope()
-	v.Subject = escape(v.Subject)
-	if len(v.Subject) > maxSubject {
+	if v.Subject = escape(v.Subject, '%', printable); len(v.Subject) > maxSubject {
 		v.Subject = ""
 	}
 	header := map[string][]string{msgIDHeader: {e.ID}}
@@ -163,7 +163,7 @@ func Decode(header map[string][]string, data []byte) (Event, error) {
 	for name, value := range v.attributes() {
 		*value = lookup(header, attributePrefix+name)
 	}
-	v.Subject, _ = unescape(v.Subject, '%') // where it is not ours, the payload has the reference
+	v.Subject, _ = url.PathUnescape(v.Subject) // where it is not ours, the payload has the reference
 	return v.event()
 }
 
@@ -179,24 +179,8 @@ func lookup(header map[string][]string, name string) string {
 	return value
 }
 
-// escape percent-encodes what may not stand in a header, and the % itself. The # of references stays.
-func escape(s string) string {
-	odd := func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '%' }
-	if !strings.ContainsFunc(s, odd) {
-		return s
-	}
-	var b strings.Builder
-	for _, c := range []byte(s) {
-		if odd(rune(c)) {
-			b.WriteByte('%')
-			b.WriteByte(upperHex[c>>4])
-			b.WriteByte(upperHex[c&15])
-		} else {
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
-}
+// printable reports whether a byte of a reference may stand in a header; a % would be read as an escape. The # stays.
+func printable(c byte) bool { return ' ' < c && c <= '~' && c != '"' && c != '%' }
 
 // AppendJSON appends the event as one line of CloudEvents JSON, without a line end: the form that the event log, --json
 // and replays write. Nothing is escaped for HTML and the payload is compact, so the Data of an event from [New] comes

@@ -3,6 +3,7 @@ package events
 import (
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -16,67 +17,35 @@ const (
 	hashedToken = "=="
 )
 
-const upperHex = "0123456789ABCDEF"
-
 // Token writes an agency id as one token of a subject: [A-Za-z0-9_-] stay, every other byte becomes =XX. Different ids
-// have different tokens. A token is 1 to 64 characters; an id that would take more is written as a hash, which
-// [ParseToken] cannot undo.
+// have different tokens. A token is 1 to 64 characters; an id that would take more is written as a hash.
 func Token(agencyID string) string {
 	if agencyID == "" {
 		return emptyToken
 	}
-	var b strings.Builder
-	for _, c := range []byte(agencyID) {
-		if plain(c) {
-			b.WriteByte(c)
-		} else {
-			b.WriteByte('=')
-			b.WriteByte(upperHex[c>>4])
-			b.WriteByte(upperHex[c&15])
-		}
-	}
-	if b.Len() > maxToken {
+	token := escape(agencyID, '=', plain)
+	if len(token) > maxToken {
 		sum := sha256.Sum256([]byte(agencyID))
 		return hashedToken + lowerBase32.EncodeToString(sum[:])
 	}
-	return b.String()
-}
-
-// ParseToken undoes [Token]. It is false for what Token never writes, and for a hash.
-func ParseToken(token string) (agencyID string, ok bool) {
-	if token == emptyToken {
-		return "", true
-	}
-	id, ok := unescape(token, '=')
-	if !ok || Token(id) != token {
-		return "", false
-	}
-	return id, true
+	return token
 }
 
 func plain(c byte) bool {
 	return 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }
 
-// unescape replaces every mark and its two upper-case hex digits by the byte that they mean.
-func unescape(s string, mark byte) (string, bool) {
+// escape writes every byte that may not stay as the mark and two hex digits.
+func escape(s string, mark byte, stays func(byte) bool) string {
 	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != mark {
-			b.WriteByte(s[i])
-			continue
+	for _, c := range []byte(s) {
+		if stays(c) {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%c%02X", mark, c)
 		}
-		if len(s) < i+3 {
-			return "", false
-		}
-		high, low := strings.IndexByte(upperHex, s[i+1]), strings.IndexByte(upperHex, s[i+2])
-		if high < 0 || low < 0 {
-			return "", false
-		}
-		b.WriteByte(byte(high<<4 | low))
-		i += 2
 	}
-	return b.String(), true
+	return b.String()
 }
 
 // Subject is where an event is published: <prefix>.v1.<agency token>.<type>.

@@ -207,7 +207,6 @@ type writer struct{ b []byte }
 
 func (w *writer) byte(v byte)    { w.b = append(w.b, v) }
 func (w *writer) uint(v uint64)  { w.b = binary.AppendUvarint(w.b, v) }
-func (w *writer) int(v int64)    { w.b = binary.AppendVarint(w.b, v) }
 func (w *writer) fixed(v []byte) { w.b = append(w.b, v...) }
 func (w *writer) time(v time.Time) {
 	if v.IsZero() {

@@ -127,10 +127,6 @@ func spoil(t *testing.T, path, bucket string, change func(*bolt.Bucket) error) {
 	}
 }
 
-func logKey(agency string, sequence uint64) []byte {
-	return binary.BigEndian.AppendUint64([]byte(agency+"\x00"), sequence)
-}
-
 // TestEveryEntryThatIsNotAsItWasWrittenIsFound changes an entry of each bucket, moves one under another key, adds and removes some.
 func TestEveryEntryThatIsNotAsItWasWrittenIsFound(t *testing.T) {
 	for _, bucket := range []string{"meta", "agencies", "insertions", "records", "contacts", "field_names", "log", "cursors", "halts", "troubles", "schedule"} {

@@ -95,11 +95,8 @@ func (p Plan) NeededForStaleness(staleness time.Duration) float64 {
 	return min(polls+l.wished, polls/(1-walkShare))
 }
 
-// MeanLatency and P95Latency are figures for Needed.
+// MeanLatency is a figure for Needed.
 func MeanLatency(f Forecast) time.Duration { return f.Mean }
-
-// P95Latency is the latency that 95 of 100 contact requests stay within.
-func P95Latency(f Forecast) time.Duration { return f.P95 }
 
 // load is a Plan made sane, in seconds.
 type load struct {

@@ -106,7 +106,7 @@ func TestTheBudgetNeededIsTheLeastThatIsEnough(t *testing.T) {
 	for _, tt := range []struct {
 		wished time.Duration
 		figure func(schedule.Forecast) time.Duration
-	}{{5 * time.Minute, schedule.MeanLatency}, {time.Hour, schedule.P95Latency}, {20 * time.Second, schedule.MeanLatency}} {
+	}{{5 * time.Minute, schedule.MeanLatency}, {time.Hour, func(f schedule.Forecast) time.Duration { return f.P95 }}, {20 * time.Second, schedule.MeanLatency}} {
 		budget, ok := p.Needed(tt.wished, tt.figure)
 		if !ok {
 			t.Fatalf("%v cannot be reached", tt.wished)

@@ -45,8 +45,9 @@ const (
 
 func BenchmarkSweep(b *testing.B) {
 	for _, volatile := range []string{nothingVolatile, envelopeVolatile, recordsVolatile} {
-		b.Run("volatile="+volatile, func(b *testing.B) { benchmarkSweep(b, 10_000, volatile) })
+		b.Run("volatile="+volatile, func(b *testing.B) { benchmarkSweep(b, 10_000, volatile, false) })
 	}
+	b.Run("packed", func(b *testing.B) { benchmarkSweep(b, 10_000, nothingVolatile, true) })
 }
 
 // BenchmarkSweepGrowth is about what a request costs with ten times as many insertions.
@@ -54,7 +55,7 @@ func BenchmarkSweepGrowth(b *testing.B) {
 	if !*sweepLarge {
 		b.Skip("takes minutes: only with -sweep.large")
 	}
-	small, large := newSweep(b, 10_000, nothingVolatile), newSweep(b, 100_000, nothingVolatile)
+	small, large := newSweep(b, 10_000, nothingVolatile, false), newSweep(b, 100_000, nothingVolatile, false)
 	var ratios, perLoop []float64
 	for range *sweepRounds {
 		s, l := small.poll(10_000), large.poll(10_000)
@@ -66,8 +67,8 @@ func BenchmarkSweepGrowth(b *testing.B) {
 	b.ReportMetric(median(perLoop), "100k/loop")
 }
 
-func benchmarkSweep(b *testing.B, count int, volatile string) {
-	s := newSweep(b, count, volatile)
+func benchmarkSweep(b *testing.B, count int, volatile string, packed bool) {
+	s := newSweep(b, count, volatile, packed)
 	s.profile()
 	var own, script, loops, polls []float64
 	for range *sweepRounds {
@@ -117,12 +118,17 @@ type sweep struct {
 	events uint64
 }
 
-func newSweep(b *testing.B, count int, volatile string) *sweep {
+func newSweep(b *testing.B, count int, volatile string, packed bool) *sweep {
 	b.Helper()
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	s := &sweep{b: b, base: startSweepServer(b, count, volatile), count: count}
-	s.own = newCounting(listings.NewTransport(listings.TransportOptions{}))
-	s.plain = newCounting(&http.Transport{MaxConnsPerHost: sweepWorkers, MaxIdleConnsPerHost: sweepWorkers, DisableCompression: true})
+	base, trusts := startSweepServer(b, count, volatile, packed)
+	s := &sweep{b: b, base: base, count: count}
+	own := listings.NewTransport(listings.TransportOptions{})
+	own.TLSClientConfig.RootCAs = trusts.RootCAs
+	s.own = newCounting(own)
+	s.plain = newCounting(&http.Transport{
+		MaxConnsPerHost: sweepWorkers, MaxIdleConnsPerHost: sweepWorkers, DisableCompression: !packed, ForceAttemptHTTP2: true, TLSClientConfig: trusts,
+	})
 	dir := b.TempDir()
 	var err error
 	if s.store, err = store.Open(store.Options{Dir: dir, BaseURL: s.base}); err != nil {

@@ -2,11 +2,15 @@ package poller_test
 
 import (
 	"bufio"
+	"compress/gzip"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strconv"
@@ -37,28 +41,47 @@ func init() {
 }
 
 func serveSweep(what string) {
-	number, volatile, _ := strings.Cut(what, " ")
-	count, err := strconv.Atoi(number)
-	if err != nil {
+	var m market
+	var packed bool
+	if _, err := fmt.Sscan(what, &m.count, &m.volatile, &packed); err != nil {
 		panic(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err)
+	server := httptest.NewUnstartedServer(&m)
+	if packed {
+		server.Config.Handler = gzipped(&m)
+		server.EnableHTTP2 = true
+		server.StartTLS()
+	} else {
+		server.Start()
 	}
-	go func() {
-		io.Copy(io.Discard, os.Stdin) // ends with who started us
-		os.Exit(0)
-	}()
-	fmt.Println("http://" + l.Addr().String())
-	panic(http.Serve(l, &market{count, volatile}))
+	var certificate []byte
+	if packed {
+		certificate = server.Certificate().Raw
+	}
+	fmt.Println(server.URL, base64.StdEncoding.EncodeToString(certificate))
+	io.Copy(io.Discard, os.Stdin) // ends with who started us
+	os.Exit(0)
 }
 
-// startSweepServer returns the base URL of a server with so many insertions.
-func startSweepServer(tb testing.TB, count int, volatile string) string {
+// gzipped answers as another handler does, compressed.
+func gzipped(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		all := httptest.NewRecorder()
+		h.ServeHTTP(all, r)
+		w.Header().Set("Content-Type", all.Header().Get("Content-Type"))
+		w.Header().Set("Content-Encoding", "gzip")
+		g := gzip.NewWriter(w)
+		defer g.Close()
+		g.Write(all.Body.Bytes())
+	})
+}
+
+// startSweepServer returns the base URL of a server with so many insertions, and how to speak TLS to it if its answers are
+// packed: they are compressed then, and come over HTTP/2.
+func startSweepServer(tb testing.TB, count int, volatile string, packed bool) (string, *tls.Config) {
 	tb.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", sweepServer, count, volatile))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %v", sweepServer, count, volatile, packed))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -79,7 +102,20 @@ func startSweepServer(tb testing.TB, count int, volatile string) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return strings.TrimSpace(line)
+	base, encoded, _ := strings.Cut(strings.TrimSpace(line), " ")
+	roots := x509.NewCertPool()
+	if packed {
+		der, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		certificate, err := x509.ParseCertificate(der)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		roots.AddCert(certificate)
+	}
+	return base, &tls.Config{RootCAs: roots}
 }
 
 func sweepReference(n int) string { return fmt.Sprintf("seefeld#%06d#H2#0305", n) }

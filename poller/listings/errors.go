@@ -123,7 +123,7 @@ func stage(err error) string {
 		return StageRefused
 	case isTLS(err):
 		return StageTLS
-	case errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
+	case errors.Is(err, errProxy), errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
 		return StageDial
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return StageTimeout
@@ -141,7 +141,7 @@ func isTLS(err error) bool {
 // sentinels are the causes that may stand in an error as they are: they quote nothing.
 var sentinels = []error{
 	context.DeadlineExceeded, io.ErrUnexpectedEOF, io.EOF,
-	gzip.ErrHeader, gzip.ErrChecksum, net.ErrClosed,
+	gzip.ErrHeader, gzip.ErrChecksum, net.ErrClosed, errProxy,
 }
 
 var (
@@ -153,6 +153,7 @@ var (
 	errNameServer  = errors.New("the host name cannot be looked up")
 	errTimedOut    = errors.New("no answer in time")
 	errDamaged     = errors.New("the compressed body is damaged")
+	errProxy       = errors.New("the proxy does not connect to the API; are its address, user and password right?")
 	errHandshake   = errors.New("the server refuses the TLS handshake")
 	errBroken      = errors.New("the connection broke or the answer is no HTTP")
 )

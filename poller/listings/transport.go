@@ -40,7 +40,8 @@ func NewTransport(o TransportOptions) *http.Transport {
 	}
 	connect := min(o.Timeout, connectWithin)
 	return &http.Transport{
-		Proxy: proxy,
+		Proxy:                  proxy,
+		OnProxyConnectResponse: connectedByProxy,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, connect)
 			defer cancel()
@@ -69,6 +70,14 @@ func proxy(r *http.Request) (*url.URL, error) {
 		return nil, nil
 	}
 	return http.ProxyFromEnvironment(r)
+}
+
+// connectedByProxy has a proxy that refuses told as what it is: its answer may say anything, and is not the API's.
+func connectedByProxy(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Response) error {
+	if resp.StatusCode != http.StatusOK {
+		return errProxy
+	}
+	return nil
 }
 
 // attempts are what net/http makes of one request. It sends a request again by itself where a kept connection turns out to

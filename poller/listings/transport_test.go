@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -323,40 +325,48 @@ func TestEveryAttemptIsAdmitted(t *testing.T) {
 }
 
 func TestWhatMustNotBeSentIsNot(t *testing.T) {
+	s := play(t, nil, good, good)
+	var refuses atomic.Bool
 	no := errors.New("no")
-	for _, row := range []struct {
-		again bool
-		sees  int64
-	}{{false, 1}, {true, 2}} {
-		var seen atomic.Int64
-		ends := make(chan struct{}, 1)
-		refuses := false
-		c := newClient(t, func(o *Options) {
-			o.BaseURL = forgetful(t, &seen)
-			o.Attempt = func(_ context.Context, _ Request, again bool) error {
-				if refuses && again == row.again {
-					return no
-				}
-				return nil
+	c := s.client(t, func(o *Options) {
+		o.Attempt = func(context.Context, Request, bool) error {
+			if refuses.Load() {
+				return no
 			}
-			o.After = func(Request, Outcome) { ends <- struct{}{} }
-		})
-		_, first := c.insertions(t)
-		refuses = true
-		<-ends
-		for range 20 {
-			_, err := c.insertions(t)
-			<-ends
-			if first != nil || !is[*RequestError](err) || !errors.Is(err, no) {
-				t.Fatalf("%v, %v", first, err)
-			}
-			if row.again {
-				break
-			}
+			return nil
 		}
-		if seen.Load() != row.sees {
-			t.Errorf("again %v: the API has seen %d requests", row.again, seen.Load())
+	})
+	if _, err := c.insertions(t); err != nil {
+		t.Fatal(err)
+	}
+	refuses.Store(true)
+	for range 1000 { // the first over a connection that was kept
+		if _, err := c.insertions(t); !is[*RequestError](err) || !errors.Is(err, no) {
+			t.Fatalf("%T: %v", err, err)
 		}
+		<-s.hung
+	}
+	if n := s.seen.Load(); n != 1 {
+		t.Errorf("%d requests that must not be sent were", n-1)
+	}
+}
+
+func TestWhatMustNotBeSentAgainIsNot(t *testing.T) {
+	var seen atomic.Int64
+	no := errors.New("no")
+	c := newClient(t, func(o *Options) {
+		o.BaseURL = forgetful(t, &seen)
+		o.Attempt = func(_ context.Context, _ Request, again bool) error {
+			if again {
+				return no
+			}
+			return nil
+		}
+	})
+	_, first := c.insertions(t)
+	_, second := c.insertions(t)
+	if first != nil || !is[*RequestError](second) || !errors.Is(second, no) || seen.Load() != 2 {
+		t.Errorf("%v, %v after %d requests", first, second, seen.Load())
 	}
 }
 
@@ -573,6 +583,92 @@ func TestARefusedHandshakeIsToldApartFromABrokenAnswer(t *testing.T) {
 	var broken *TransportError
 	if first != nil || !errors.As(second, &broken) || broken.Stage != StageRead || cut.opened.Load() != 1 {
 		t.Errorf("%v, %v over %d connections", first, second, cut.opened.Load())
+	}
+}
+
+// connecting is a proxy that takes a password, and connects to one place whoever is asked for. It counts what it is asked.
+func connecting(t *testing.T, to string, asked *atomic.Int32) *url.URL {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if r.Method != http.MethodConnect || r.Host != "api.example:443" || r.Header.Get("Authorization") != "" {
+			t.Errorf("the proxy is asked %s %s", r.Method, r.Host)
+		}
+		if r.Header.Get("Proxy-Authorization") != "Basic "+base64.StdEncoding.EncodeToString([]byte("user:SENTINEL")) {
+			w.Header().Set("Proxy-Authenticate", "Basic")
+			http.Error(w, person, http.StatusForbidden)
+			return
+		}
+		there, err := net.Dial("tcp", to)
+		if err != nil {
+			http.Error(w, person, http.StatusBadGateway)
+			return
+		}
+		here, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(here, "HTTP/1.1 200 Connection established\r\n\r\n")
+		go func() {
+			_, _ = io.Copy(there, here)
+			there.Close()
+		}()
+		_, _ = io.Copy(here, there)
+		here.Close()
+	}))
+	t.Cleanup(server.Close)
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func TestAProxyConnectsAndItsPasswordIsNotTold(t *testing.T) {
+	config, roots := certified(t)
+	config.NextProtos = []string{"h2", "http/1.1"}
+	server := httptest.NewUnstartedServer(body("[]"))
+	server.TLS, server.EnableHTTP2 = config, true
+	server.StartTLS()
+	defer server.Close()
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for _, row := range []struct {
+		name, to, password string
+		stage              string // "": it is answered
+		asked              int32
+	}{
+		{"through it", server.Listener.Addr().String(), "SENTINEL", "", 1},
+		{"refused", server.Listener.Addr().String(), "SENTINEL-wrong", StageDial, 2},
+		{"the API is away", gone.Listener.Addr().String(), "SENTINEL", StageDial, 2},
+		{"the proxy is away", "", "SENTINEL", StageRefused, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var asked atomic.Int32
+			via := connecting(t, row.to, &asked)
+			if row.to == "" {
+				via.Host = gone.Listener.Addr().String()
+			}
+			via.User = url.UserPassword("user", row.password)
+			c := newClient(t, trusting(roots), func(o *Options) {
+				o.BaseURL = "https://api.example"
+				under := o.Transport.(*http.Transport)
+				under.Proxy = http.ProxyURL(via)
+				under.TLSClientConfig.ServerName = "example.com" // of the certificate
+			})
+			for range 2 {
+				_, err := c.insertions(t)
+				var broken *TransportError
+				if errors.As(err, &broken) != (row.stage != "") || broken != nil && broken.Stage != row.stage {
+					t.Errorf("%T: %v", err, err)
+				}
+				assertNoSentinel(t, err)
+			}
+			if asked.Load() != row.asked {
+				t.Errorf("the proxy is asked %d times", asked.Load())
+			}
+		})
 	}
 }
 

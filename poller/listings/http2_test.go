@@ -1,0 +1,237 @@
+package listings
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Frames of HTTP/2, RFC 9113.
+const (
+	frameData, frameHeaders, frameReset, frameSettings, frameGoAway byte = 0, 1, 3, 4, 7
+
+	flagAck, flagEndStream, flagEndHeaders byte = 1, 1, 4
+
+	refusedStream = 7
+)
+
+func frame(kind, flags byte, stream uint32, payload ...byte) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(payload))<<8|uint32(kind))
+	b = append(b, flags)
+	return append(binary.BigEndian.AppendUint32(b, stream), payload...)
+}
+
+// answer is a good one: status 200 stands in the static table of names and values.
+func answer(stream uint32) []byte {
+	return append(frame(frameHeaders, flagEndHeaders, stream, 0x88), frame(frameData, flagEndStream, stream, '[', ']')...)
+}
+
+// speakHTTP2 answers the requests of a connection frame by frame, until it is gone or nothing is left to say. Of what else
+// comes it takes no notice.
+func speakHTTP2(c net.Conn, say func(stream uint32) (answer []byte, more bool)) {
+	var writing sync.WaitGroup
+	out := make(chan []byte, 100) // who writes to a pipe waits until somebody reads
+	writing.Go(func() {
+		for b := range out {
+			_, _ = c.Write(b)
+		}
+	})
+	defer writing.Wait()
+	defer c.Close()
+	defer close(out)
+	if _, err := io.CopyN(io.Discard, c, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
+		return
+	}
+	out <- frame(frameSettings, 0, 0)
+	more := true
+	for head := make([]byte, 9); more; {
+		if _, err := io.ReadFull(c, head); err != nil {
+			return
+		}
+		if _, err := io.CopyN(io.Discard, c, int64(binary.BigEndian.Uint32(head)>>8)); err != nil {
+			return
+		}
+		switch {
+		case head[3] == frameSettings && head[4]&flagAck == 0:
+			out <- frame(frameSettings, flagAck, 0)
+		case head[3] == frameHeaders:
+			var b []byte
+			b, more = say(binary.BigEndian.Uint32(head[5:]))
+			out <- b
+		}
+	}
+	_, _ = io.Copy(io.Discard, c)
+}
+
+// framed is a client of servers that speak HTTP/2 frame by frame: one for each connection, over pipes.
+func framed(t *testing.T, o Options, speak func(connection int, c net.Conn)) *Client {
+	t.Helper()
+	config, roots := certified(t)
+	config.NextProtos = []string{"h2"}
+	var serving sync.WaitGroup
+	connections := 0
+	under := NewTransport(TransportOptions{Dial: func(context.Context, string, string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		connections++
+		n := connections
+		serving.Go(func() { speak(n, tls.Server(theirs, config)) })
+		return ours, nil
+	}})
+	under.TLSClientConfig.RootCAs = roots
+	under.TLSClientConfig.ServerName = "example.com" // of the certificate
+	o.BaseURL, o.Transport = "https://api.example", under
+	t.Cleanup(serving.Wait)
+	return newClient(t, func(to *Options) { *to = o })
+}
+
+func TestHTTP2IsSpokenWhereItIsOffered(t *testing.T) {
+	var protocols sync.Map
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		protocols.Store(r.Proto+" "+r.RemoteAddr, r.Header.Get("Authorization"))
+		fmt.Fprint(w, `[{"propertyReferenceId":"a#1##"}]`)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	c := newClient(t, trusting(server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs), func(o *Options) { o.BaseURL = server.URL })
+	for range 5 {
+		if page, err := c.insertions(t); err != nil || references(page) != "a#1##" {
+			t.Fatal(page, err)
+		}
+	}
+	count := 0
+	for what, key := range protocols.Range {
+		count++
+		if !strings.HasPrefix(what.(string), "HTTP/2.0 ") || key != "ApiKey "+sentinelKey {
+			t.Error(what)
+		}
+	}
+	if count != 1 {
+		t.Errorf("%d connections", count)
+	}
+}
+
+func TestWhatHTTP2SendsAgainIsAdmitted(t *testing.T) {
+	for name, refuse := range map[string]func(stream uint32) ([]byte, bool){
+		"a stream that was refused":   func(s uint32) ([]byte, bool) { return frame(frameReset, 0, s, 0, 0, 0, refusedStream), true },
+		"a connection that goes away": func(uint32) ([]byte, bool) { return frame(frameGoAway, 0, 0, make([]byte, 8)...), false },
+	} {
+		for _, may := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", may be sent again: ", may), func(t *testing.T) {
+				var seen, told atomic.Int32
+				no := errors.New("no")
+				c := framed(t, Options{Attempt: func(_ context.Context, _ Request, again bool) error {
+					if again && !may {
+						return no
+					}
+					told.Add(1)
+					return nil
+				}}, func(_ int, c net.Conn) {
+					speakHTTP2(c, func(stream uint32) ([]byte, bool) {
+						if seen.Add(1) == 2 {
+							return refuse(stream)
+						}
+						return answer(stream), true
+					})
+				})
+				_, first := c.insertions(t)
+				_, second := c.insertions(t)
+				_, third := c.insertions(t)
+				if first != nil || third != nil || may && second != nil || !may && !errors.Is(second, no) {
+					t.Errorf("%v, %v, %v", first, second, third)
+				}
+				if want := int32(3); seen.Load() != told.Load() || may && seen.Load() != want+1 || !may && seen.Load() != want {
+					t.Errorf("%d requests were seen, %d admitted", seen.Load(), told.Load())
+				}
+			})
+		}
+	}
+}
+
+func TestAStreamThatEndsEarlyCostsNoOther(t *testing.T) {
+	for _, how := range []string{"cancelled", "not admitted"} {
+		synctest.Test(t, func(t *testing.T) {
+			var connections, streams atomic.Int32
+			var refuses atomic.Bool
+			first := make(chan uint32, 1)
+			c := framed(t, Options{Attempt: func(context.Context, Request, bool) error {
+				if refuses.Load() {
+					return errors.New("no")
+				}
+				return nil
+			}}, func(_ int, c net.Conn) {
+				connections.Add(1)
+				speakHTTP2(c, func(stream uint32) ([]byte, bool) {
+					switch streams.Add(1) {
+					case 1:
+						first <- stream
+						return nil, true
+					case 2:
+						if how == "cancelled" {
+							return nil, true
+						}
+					}
+					select {
+					case held := <-first:
+						return append(answer(held), answer(stream)...), true
+					default:
+						return answer(stream), true
+					}
+				})
+			})
+			held := make(chan error, 1)
+			go func() {
+				_, err := c.insertions(t)
+				held <- err
+			}()
+			synctest.Wait()
+			ctx, cancel := context.WithCancel(t.Context())
+			refuses.Store(how == "not admitted")
+			time.AfterFunc(time.Second, cancel)
+			if _, err := c.Insertions(ctx, testKey, "A100", InsertionsQuery{}); err == nil {
+				t.Error("the one that ends early is answered")
+			}
+			refuses.Store(false)
+			if _, err := c.insertions(t); err != nil {
+				t.Errorf("%s: the next one: %v", how, err)
+			}
+			if err := <-held; err != nil || connections.Load() != 1 {
+				t.Errorf("%s: the one under way: %v over %d connections", how, err, connections.Load())
+			}
+			c.closeIdle()
+		})
+	}
+}
+
+func TestASilentConnectionIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := framed(t, Options{Timeout: time.Minute}, func(connection int, c net.Conn) {
+			asked := 0
+			speakHTTP2(c, func(stream uint32) ([]byte, bool) {
+				if asked++; connection == 1 && asked > 1 {
+					return nil, false
+				}
+				return answer(stream), true
+			})
+		})
+		for n, good := range []bool{true, false, true} {
+			began := time.Now()
+			if _, err := c.insertions(t); (err == nil) != good || time.Since(began) > silentFor+aliveWithin+time.Second {
+				t.Errorf("request %d: %v after %v", n+1, err, time.Since(began))
+			}
+		}
+		c.closeIdle()
+	})
+}

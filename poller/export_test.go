@@ -17,8 +17,8 @@ type News struct {
 	Page, Of          int // of the list, where no insertion is named
 }
 
-// Listen hears what the schedule is told. It must be called before Run.
-func (p *Poller) Listen(f func(News)) {
+// HearSchedule hears what the schedule is told. It must be called before Run.
+func (p *Poller) HearSchedule(f func(News)) {
 	p.turns.heard = func(n news) { f(News{n.agency, n.reference, n.created, n.seen, n.changed, n.page, n.of}) }
 }
 
@@ -36,5 +36,7 @@ func (p *Poller) Planned(agencyID, reference string) (m schedule.Memory) {
 // Crew lets no more than so many polls be under way at once.
 func (p *Poller) Crew(most int) { p.crew.most = most }
 
-// Again stands in front of a request that is sent once more.
-func (p *Poller) Again(ctx context.Context, r listings.Request) error { return p.attempt(ctx, r, true) }
+// SendAgain stands in front of a request that is sent once more.
+func (p *Poller) SendAgain(ctx context.Context, r listings.Request) error {
+	return p.attempt(ctx, r, true)
+}

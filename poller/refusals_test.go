@@ -99,13 +99,13 @@ func TestARefusalThatWasUnderWayAtTheEndOfAHaltHaltsNothing(t *testing.T) {
 func TestNothingIsSentOnceMoreAfterAHalt(t *testing.T) {
 	refusedUnderWay(t, func(w *world) {
 		lost := listings.Request{Operation: listings.OperationContactRequests, AgencyID: "A100", Reference: "a#1##", Key: listings.NewKey(testKey).Fingerprint()}
-		if w.poller.Again(w.t.Context(), lost) == nil {
+		if w.poller.SendAgain(w.t.Context(), lost) == nil {
 			t.Error("of a halted agency")
 		}
 		if n, err := w.poller.Resume("A100", ""); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
-		if err := w.poller.Again(w.t.Context(), lost); err != nil {
+		if err := w.poller.SendAgain(w.t.Context(), lost); err != nil {
 			t.Errorf("after the halt: %v", err)
 		}
 	})

@@ -22,7 +22,7 @@ type ear struct {
 
 func (w *world) ear() *ear {
 	e := &ear{polls: map[string][][]time.Time{}, walks: map[string][][]string{}}
-	w.listen = func(n poller.News) {
+	hear := func(n poller.News) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if n.Reference == "" {
@@ -33,6 +33,7 @@ func (w *world) ear() *ear {
 			e.polls[n.Reference] = append(e.polls[n.Reference], n.Created)
 		}
 	}
+	w.begun = func(p *poller.Poller) { p.HearSchedule(hear) }
 	return e
 }
 

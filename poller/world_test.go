@@ -41,7 +41,7 @@ type world struct {
 	dir      string
 	options  poller.Options
 
-	listen func(poller.News) // to what the schedule is told; nil: nobody does
+	begun  func(*poller.Poller) // is done to each before it runs; nil: nothing
 	store  *store.Store
 	poller *poller.Poller
 	stop   func()
@@ -99,8 +99,8 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if w.listen != nil {
-		p.Listen(w.listen)
+	if w.begun != nil {
+		w.begun(p)
 	}
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan error, 1)

@@ -1,6 +1,10 @@
 package poller_test
 
 import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -107,6 +111,65 @@ func TestNothingIsSentOnceMoreAfterAHalt(t *testing.T) {
 		}
 		if err := w.poller.SendAgain(w.t.Context(), lost); err != nil {
 			t.Errorf("after the halt: %v", err)
+		}
+	})
+}
+
+func TestWhatIsSentOnceMoreIsWithinTheBudget(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		var mu sync.Mutex
+		var seen []time.Time
+		dropped := 0
+		answer := sandbox.New(w.model, sandbox.Flat())
+		requests := map[net.Conn]int{}
+		type connection struct{}
+		listener := newPipes()
+		server := &http.Server{
+			ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connection{}, c) },
+			Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				c := r.Context().Value(connection{}).(net.Conn)
+				mu.Lock()
+				seen = append(seen, time.Now())
+				requests[c]++
+				again := requests[c] > 1
+				if again {
+					dropped++
+				}
+				mu.Unlock()
+				if again { // as a gateway that gives up the connections that it keeps
+					here, _, err := http.NewResponseController(rw).Hijack()
+					w.must(err)
+					here.Close()
+					return
+				}
+				answer.ServeHTTP(rw, r)
+			}),
+		}
+		var serving sync.WaitGroup
+		serving.Go(func() { server.Serve(listener) })
+		defer serving.Wait()
+		defer server.Close()
+		under := listings.NewTransport(listings.TransportOptions{Dial: listener.dial})
+		defer under.CloseIdleConnections()
+		w.options.API.Transport = under
+		w.publish("A100", "a#1##", "a#2##", "a#3##", "a#4##")
+		w.start()
+		w.pass(20 * time.Minute)
+		lead := w.write("A100", "a#1##", 0)
+		w.pass(5 * time.Minute)
+		if got := announced(w.log("A100")); got[lead] != 1 {
+			t.Errorf("the lead is told %d times", got[lead])
+		}
+		w.halt()
+		mu.Lock()
+		defer mu.Unlock()
+		for n, at := range seen[1:] {
+			if gap := at.Sub(seen[n]); gap < time.Second/5 {
+				t.Fatalf("requests %d and %d are %v apart", n, n+1, gap)
+			}
+		}
+		if dropped < 20 {
+			t.Errorf("%d of %d requests were sent once more", dropped, len(seen))
 		}
 	})
 }

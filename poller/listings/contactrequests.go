@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,14 +27,6 @@ func (q ContactRequestsQuery) values() url.Values {
 	setText(v, "sortBy", q.SortBy)
 	setText(v, "sortOrder", q.SortOrder)
 	return v
-}
-
-// encode is the query. That of nearly all requests needs no escaping.
-func (q ContactRequestsQuery) encode() string {
-	if q.NumberOfItemsPerPage <= 0 || q.SortBy != "createdAt" || q.SortOrder != "desc" {
-		return encodeQuery(q.values())
-	}
-	return "numberOfItemsPerPage=" + strconv.Itoa(q.NumberOfItemsPerPage) + "&sortBy=createdAt&sortOrder=desc"
 }
 
 // ContactRequestsPage is what the API shows of the contact requests of an insertion, in the order of the answer. An id
@@ -69,7 +60,7 @@ func (c ContactRequest) object() object { return c.value().object() }
 // ContactRequests reads the contact requests of one insertion. The agency is not sent; it is for Before and for errors.
 func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference string, q ContactRequestsQuery) (*ContactRequestsPage, error) {
 	r := Request{Operation: OperationContactRequests, AgencyID: agency, Reference: reference}
-	x, err := c.ask(ctx, key, r, q.encode(), q.Expect)
+	x, err := c.ask(ctx, key, r, encodeQuery(q.values()), q.Expect)
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,8 @@
 //	Client.Insertions, Client.ContactRequests ── one request, one page
 //	Client.Walk ───────────────────────────────── all pages of an agency, and a verdict on whether they are all
 //
-//	Before ─► escape ─► ask, never redirected ─► status ─► bounded body, gunzip ─► decode ──► locate ──► digests ─► records
-//	          path.go   exchange.go              error     body.go                 decode.go  locate.go  digest.go  record.go
+//	Before ─► address ──► Attempt ──► ask ───────► status ─► bounded body, gunzip ─► decode ──► locate ──► digests ─► records
+//	          request.go  transport.go exchange.go error     body.go                 decode.go  locate.go  digest.go  record.go
 //
 // The API does not show its answers anywhere, so the package learns where the records are: insertions by the reference
 // that each of them holds, contact requests by what their list is called or looks like. All names that it knows stand in
@@ -19,5 +19,5 @@
 // bounded: headers, bodies before and after unpacking, depth, time, pages.
 //
 // It does not know events or a store, and does not decide when to ask again: Options.Before stands in front of every
-// request, and whoever calls backs off. All of it is safe for concurrent use, except a [Walk], which is one reading.
+// request, Options.Attempt in front of each time that net/http sends it, and whoever calls backs off. No redirect is followed. All of it is safe for concurrent use, except a [Walk], which is one reading.
 package listings

@@ -125,18 +125,3 @@ func TestEveryRequestCarriesTheSameHeaders(t *testing.T) {
 		t.Errorf("%d headers, want %d", len(a.heads[0]), len(want))
 	}
 }
-
-func TestTheUsualQueryIsTheOneThatIsEncoded(t *testing.T) {
-	for _, q := range []ContactRequestsQuery{
-		{},
-		{NumberOfItemsPerPage: 20, SortBy: "createdAt", SortOrder: "desc"},
-		{NumberOfItemsPerPage: 20, SortBy: "createdAt"},
-		{NumberOfItemsPerPage: -1, SortBy: "createdAt", SortOrder: "desc"},
-		{SortBy: "createdAt", SortOrder: "desc"},
-		{NumberOfItemsPerPage: 1000, SortBy: "score", SortOrder: "desc"},
-	} {
-		if got, want := q.encode(), encodeQuery(q.values()); got != want {
-			t.Errorf("%+v: %s, want %s", q, got, want)
-		}
-	}
-}

@@ -63,7 +63,7 @@ func (r Report) unsound() error {
 	if len(r.Findings) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", ErrDamaged, r.Findings[0])
+	return damaged(r.Path, r.Findings[0])
 }
 
 // writeAside writes a file of a name that nobody has, for its owner only, and brings it to the disk.

@@ -91,6 +91,7 @@ func cmdBackup(ctx context.Context, p *program, c *BackupCmd) error {
 		return copyStore(ctx, config.Base, w, filepath.Dir(c.File))
 	})
 	if err != nil {
+		sayOfStore(err, config.Base)
 		return backupError(err, c.File)
 	}
 	if c.JSON {
@@ -256,6 +257,14 @@ func asStoreError(err error, dir string) error {
 	return stoppedError(err, dir)
 }
 
+// sayOfStore lets damage of a copy be that of the store that was copied: the copy is gone.
+func sayOfStore(err error, b Base) {
+	var damage *store.DamagedError
+	if errors.As(err, &damage) {
+		damage.Path = filepath.Join(b.DataDir, daemon.StoreFile)
+	}
+}
+
 // verifyCopy looks at a copy of the store that the daemon has open: others go on to write.
 func verifyCopy(ctx context.Context, b Base) (r store.Report, err error) {
 	client := ops.NewClient(filepath.Join(b.DataDir, daemon.SocketFile))
@@ -274,10 +283,7 @@ func verifyCopy(ctx context.Context, b Base) (r store.Report, err error) {
 		err = errors.New("the daemon stopped meanwhile") // and not: none runs
 	}
 	r.Path, r.Copied = filepath.Join(b.DataDir, daemon.StoreFile), time.Time{}
-	var damage *store.DamagedError
-	if errors.As(err, &damage) { // and not of the copy
-		damage.Path = r.Path
-	}
+	sayOfStore(err, b)
 	if len(r.Findings) > 0 {
 		return r, nil
 	}

@@ -1,7 +1,8 @@
 // Command doorbell rings NATS when something happens at a listings API that has no events of its own.
 //
-// This package is how it runs: commands, environment, wiring, signals, exit codes and wording. It holds no rules about
-// insertions, contact requests or streams; those live in the rooms to its right: poller, store, events.
+// This package is how it is started and spoken to: commands, environment, signals, exit codes and wording. What runs is in
+// cmd/doorbell/daemon. Neither holds rules about insertions, contact requests or streams; those live in the rooms to the right:
+// poller, store, events.
 package main
 
 import (

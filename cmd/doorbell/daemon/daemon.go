@@ -46,7 +46,8 @@ const (
 	AccountLimit = 1 << 40
 )
 
-// Options are the settings of a Daemon, from the configuration or made up by who makes one.
+// Options are the settings of a Daemon, from the configuration or made up by who makes one. They hold secrets and are printed
+// nowhere.
 type Options struct {
 	DataDir string
 	Version string

@@ -27,7 +27,7 @@ const (
 	forwarderLimit = 3 * time.Hour
 )
 
-// signs of life of loops that are the app's own.
+// signs of life of loops that are the daemon's own.
 type signs struct {
 	store sign // it has answered
 	beats sign

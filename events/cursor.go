@@ -7,6 +7,7 @@ import "time"
 type Cursor struct {
 	Sequence       uint64    `json:"sequence"`
 	ID             string    `json:"id"`
+	Position       uint64    `json:"position,omitempty"` // in the log: all up to it are published, or dropped as published before
 	StreamSequence uint64    `json:"streamSequence"`
 	StreamCreated  time.Time `json:"streamCreated"`
 }

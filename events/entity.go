@@ -50,6 +50,6 @@ func (e Event) State() string {
 // Again returns a stamped event under an id of its own, for something that happens a second time under the id of the first:
 // a restored backup counts the same revision again. It is as deterministic as the id of access and watch events.
 func (e Event) Again() Event {
-	e.ID = hashID("again", e.ID, strconv.FormatUint(e.Sequence, 10))
+	e.ID = hashID("again", e.ID, strconv.FormatUint(e.Position, 10))
 	return e
 }

@@ -46,12 +46,12 @@ func TestEventsOfOneThingNameOneEntityAndNoPerson(t *testing.T) {
 }
 
 func TestAgainMakesAnotherIDOfTheSame(t *testing.T) {
-	e := events.Event{ID: "x", Sequence: 3}
-	if a := e.Again(); a.ID == "x" || a.ID != e.Again().ID || a.Sequence != 3 {
+	e := events.Event{ID: "x", Position: 3}
+	if a := e.Again(); a.ID == "x" || a.ID != e.Again().ID || a.Position != 3 {
 		t.Errorf("%+v", a)
 	}
 	other := e
-	other.Sequence = 4
+	other.Position = 4
 	if e.Again().ID == other.Again().ID {
 		t.Error("two of them have one id")
 	}

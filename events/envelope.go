@@ -24,7 +24,7 @@ type envelope struct {
 	Time            string          `json:"time"`
 	DataContentType string          `json:"datacontenttype"`
 	DataSchema      string          `json:"dataschema"`
-	Sequence        string          `json:"sequence"`
+	Sequence        string          `json:"sequence,omitempty"` // there is none before the stream has taken the event
 	PartitionKey    string          `json:"partitionkey"`
 	RecordedTime    string          `json:"recordedtime"`
 	Origin          string          `json:"origin"`
@@ -70,7 +70,12 @@ func (e Event) envelope() envelope {
 // sequenceDigits pads sequences so that they sort as text.
 const sequenceDigits = 20
 
-func formatSequence(n uint64) string { return fmt.Sprintf("%0*d", sequenceDigits, n) }
+func formatSequence(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%0*d", sequenceDigits, n)
+}
 
 // event is strict where a reader could go wrong, and takes no notice of what it does not need. Agency and origin come
 // from the payload, which has them as they are; the reference too where the envelope had no room for it.
@@ -115,8 +120,11 @@ func (v *envelope) event() (Event, error) {
 var errPayload = errors.New("event: the payload is no JSON object with agencyId and origin")
 
 func parseSequence(s string) (uint64, bool) {
+	if s == "" {
+		return 0, true
+	}
 	n, err := strconv.ParseUint(s, 10, 64)
-	return n, err == nil && len(s) == sequenceDigits
+	return n, err == nil && len(s) == sequenceDigits && n > 0
 }
 
 // isHeaderText reports whether s may stand in a header as it is: printable ASCII without spaces, and not much of it.
@@ -164,6 +172,9 @@ func Decode(header map[string][]string, data []byte) (Event, error) {
 		*value = lookup(header, attributePrefix+name)
 	}
 	v.Subject, _ = url.PathUnescape(v.Subject) // where it is not ours, the payload has the reference
+	if v.Sequence == "" {
+		return Event{}, errors.New("event: attribute sequence is missing")
+	}
 	return v.event()
 }
 
@@ -217,6 +228,7 @@ type Head struct {
 	Type         Type
 	Origin       Origin
 	Sequence     uint64
+	Position     uint64 // see Event; it is not in what is decoded
 	RecordedTime time.Time
 }
 

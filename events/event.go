@@ -7,7 +7,8 @@ import (
 )
 
 // Event is one entry of the event log and one message of the stream. Data is the payload, compact JSON; everything else
-// becomes a ce-* header. An Event from [New] still lacks what only the commit knows; [Event.Stamp] adds it.
+// becomes a ce-* header. An Event from [New] still lacks what only the commit knows; [Event.Stamp] adds it. It gets its sequence
+// when the stream takes it.
 //
 // An Event is a value: its methods return a changed copy. Data may be shared between copies and is never written to.
 type Event struct {
@@ -18,7 +19,8 @@ type Event struct {
 	Origin       Origin
 	Time         time.Time // ce-time: createdAt of a new contact request if known, else the observation
 	RecordedTime time.Time // moment of the commit
-	Sequence     uint64    // per agency, from 1, without gaps
+	Sequence     uint64    // in the stream, per agency, from 1, without gaps; 0: the stream has not taken it yet
+	Position     uint64    // in the event log of this store, per agency; 0: it was not appended here. It is in no message
 	StoreID      string
 	Data         json.RawMessage
 }
@@ -47,9 +49,15 @@ func New(p Payload) (Event, error) {
 }
 
 // Stamp returns the event with what the commit decides, and with its final id.
-func (e Event) Stamp(sequence uint64, recorded time.Time, storeID string) Event {
-	e.Sequence, e.RecordedTime, e.StoreID = sequence, normal(recorded), storeID
+func (e Event) Stamp(position uint64, recorded time.Time, storeID string) Event {
+	e.Position, e.RecordedTime, e.StoreID = position, normal(recorded), storeID
 	e.ID = stampedID(e)
+	return e
+}
+
+// WithSequence returns the event with its number in the stream.
+func (e Event) WithSequence(sequence uint64) Event {
+	e.Sequence = sequence
 	return e
 }
 

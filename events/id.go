@@ -23,14 +23,14 @@ func draftID(agencyID string, f facts) string {
 	return hashID(append([]string{string(f.kind), agencyID, f.reference}, f.identity...)...)
 }
 
-// stampedID is the final id of an event whose place in the log is known. Two access or watch events may be equal in all
-// but their sequence, which therefore is the count that tells them apart.
+// stampedID is the final id of an event whose position in the log is known. Two access or watch events may be equal in all
+// but their position, which therefore is the count that tells them apart.
 func stampedID(e Event) string {
 	scope, waiting := strings.CutPrefix(e.ID, unstamped)
 	if !waiting {
 		return e.ID
 	}
-	return hashID(string(e.Type), e.AgencyID, scope, strconv.FormatUint(e.Sequence, 10), formatTime(e.Time))
+	return hashID(string(e.Type), e.AgencyID, scope, strconv.FormatUint(e.Position, 10), formatTime(e.Time))
 }
 
 // hashID is 128 bits of SHA-256 over length-prefixed parts, as 26 lower-case base32 characters. The prefixes keep

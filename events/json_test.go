@@ -127,7 +127,7 @@ func TestTheHeadOfAnEventIsWhatTheWholeEventSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e = e.Stamp(77, time.Date(2026, 11, 20, 9, 41, 7, 120e6, time.UTC), "store")
+	e = e.Stamp(77, time.Date(2026, 11, 20, 9, 41, 7, 120e6, time.UTC), "store").WithSequence(77)
 	line, err := e.AppendJSON(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -147,5 +147,23 @@ func TestWhatIsNoEventHasNoHead(t *testing.T) {
 		if h, err := events.DecodeHead([]byte(line)); err == nil {
 			t.Errorf("%s has the head %+v", line, h)
 		}
+	}
+}
+
+func TestAnEventThatTheStreamHasNotTakenHasNoSequence(t *testing.T) {
+	e := exampleEvent(t, events.TypeWatchStale).WithSequence(0)
+	line, err := e.AppendJSON(nil)
+	if err != nil || bytes.Contains(line, []byte(`"sequence"`)) {
+		t.Fatalf("written as %s, %v", line, err)
+	}
+	var back events.Event
+	if err := back.UnmarshalJSON(line); err != nil || back.Sequence != 0 || back.ID != e.ID {
+		t.Errorf("comes back as %+v, %v", back, err)
+	}
+	if h, err := events.DecodeHead(line); err != nil || h.Sequence != 0 || h.ID != e.ID {
+		t.Errorf("its head is %+v, %v", h, err)
+	}
+	if _, err := events.Decode(e.Header(), e.Data); err == nil {
+		t.Error("a message without a sequence is an event")
 	}
 }

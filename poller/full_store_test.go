@@ -47,15 +47,21 @@ func TestAStoreThatHoldsAllThatItMayStopsTheAskingAndLosesNothing(t *testing.T) 
 			for _, e := range w.log("A100") {
 				if e.Type == events.TypeContactRequestCreated {
 					id := e.body["contactRequestId"].(string)
-					if told[id] != 0 && told[id] != e.Sequence {
+					if told[id] != 0 && told[id] != e.Position {
 						t.Errorf("%s was announced twice", id)
 					}
-					told[id] = e.Sequence
+					told[id] = e.Position
 				}
 			}
-			last, err := w.store.Last("A100")
+			unsent, err := w.store.Unsent("A100", 1<<20, 1<<30)
 			w.must(err)
-			w.must(w.store.SetCursor("A100", events.Cursor{Sequence: last, ID: "x", StreamSequence: last, StreamCreated: time.Now()}))
+			c, err := w.store.Cursor("A100")
+			w.must(err)
+			for i := range unsent {
+				c.Sequence, c.ID = c.Sequence+1, unsent[i].ID
+				unsent[i].Sequence = c.Sequence
+			}
+			w.must(w.store.Publish("A100", unsent, c))
 			w.pass(time.Minute)
 		}
 		if s, err := w.poller.Status(); err != nil || s.NoSpace || h.Space().Full {

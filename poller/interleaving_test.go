@@ -379,8 +379,8 @@ func (s *simulation) judge() (wrong []string) {
 	all, truth := s.log("A100"), s.model.Truth()
 	ids := map[string]bool{}
 	for n, e := range all {
-		if e.Sequence != uint64(n+1) || ids[e.ID] {
-			say("event %d has sequence %d, id seen before: %v", n+1, e.Sequence, ids[e.ID])
+		if e.Position != uint64(n+1) || ids[e.ID] {
+			say("event %d has position %d, id seen before: %v", n+1, e.Position, ids[e.ID])
 		}
 		ids[e.ID] = true
 	}

@@ -36,7 +36,7 @@ func TestAHaltThatWasOwedIsWrittenBeforeItEnds(t *testing.T) {
 	if err := p.tryToWrite(); err != nil {
 		t.Fatal(err)
 	}
-	log, err := s.Read("A100", 0, 100, 1<<20)
+	log, err := s.Unsent("A100", 100, 1<<20)
 	if err != nil || len(log) != 2 || log[0].Type != events.TypeAccessHalted || log[1].Type != events.TypeAccessResumed {
 		t.Errorf("told: %v, %v", log, err)
 	}

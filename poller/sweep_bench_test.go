@@ -169,20 +169,23 @@ func (s *sweep) warm() {
 		}
 	}
 	s.poll(2 * s.count)
-	s.events = s.lastSequence()
+	s.events = s.lastPosition()
 	if err := s.script.sweep(sweepAgency, sweepPageSize, sweepWorkers); err != nil {
 		s.b.Fatal(err)
 	}
 }
 
-func (s *sweep) lastSequence() (n uint64) {
-	s.store.View(func(tx *store.Tx) error { n = tx.LastSequence(sweepAgency); return nil })
-	return n
+func (s *sweep) lastPosition() uint64 {
+	places, err := s.store.Places()
+	if err != nil {
+		s.b.Fatal(err)
+	}
+	return places[sweepAgency].Position
 }
 
 // poll lets the poller run until it has asked for the contact requests of so many insertions.
 func (s *sweep) poll(count int) cost {
-	if s.events != 0 && s.lastSequence() != s.events {
+	if s.events != 0 && s.lastPosition() != s.events {
 		s.b.Fatal("something has changed")
 	}
 	ctx, cancel := context.WithCancel(s.b.Context())

@@ -61,7 +61,7 @@ func TestAnAlarmOfAnInsertionIsToldOnceAndEndedWhoeverKeepsTroublesMeanwhile(t *
 			t.Fatal(err)
 		}
 	}
-	all, err := a.p.store.Read(a.id, 0, 1<<20, 1<<30)
+	all, _, err := a.p.store.EventsAfter(a.id, store.Place{}, 1<<20, 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func (p *Poller) looks(t *testing.T, waiting int, from time.Time, minutes int) (
 			t.Fatal(err)
 		}
 	}
-	all, err := p.store.Read("A100", 0, 100, 1<<20)
+	all, err := p.store.Unsent("A100", 100, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func smallDisk(t *testing.T, size string) (dir string, fill, free func()) {
 }
 
 func TestOnAFullDiskNothingIsLostAndNothingIsLeft(t *testing.T) {
-	disk, fill, free := smallDisk(t, "12m")
+	disk, fill, free := smallDisk(t, "20m")
 	dir, now := filepath.Join(disk, "data"), era
 	s := openAt(t, dir, &now)
 	for range 40 {

@@ -4,8 +4,8 @@
 //
 // Its promise is that state and its events change together: a caller changes the snapshot and appends events inside one
 // Update, and either all of it is on disk when Update returns nil, or nothing is. There is no other way to write. An
-// event log entry is never changed; its sequence counts per agency from 1 without gaps. A log keeps acknowledged events for a
-// while and is then trimmed from its front (Trim), so that it may begin later than with 1 (First), but never ends sooner.
+// appended event gets a position, which counts per agency. It gets its sequence when the stream has taken it (Publish), and
+// never another one. A log keeps published events for a while and is then trimmed from its front (Trim).
 //
 //	err := s.Update(func(tx *store.Tx) error {
 //		if err := tx.PutInsertion("A100", ins); err != nil {

@@ -290,11 +290,11 @@ func everything(s *store.Store) (string, error) {
 				return errors.Join(err, err2)
 			}))
 		}
-		list, err1 := s.Read(agency, 0, 1000, 1<<30)
-		heads, err2 := s.HeadsBefore(agency, 1000, 1000)
+		list, _, err1 := s.EventsAfter(agency, store.Place{}, 1000, 1<<30)
+		heads, _, err2 := s.HeadsBefore(agency, 0, 1000)
 		cursor, err3 := s.Cursor(agency)
-		positions, err4 := s.Positions([]string{agency})
-		fmt.Fprintln(&b, len(list), len(heads), cursor, positions)
+		progress, err4 := s.Progress(agency)
+		fmt.Fprintln(&b, len(list), len(heads), cursor, progress)
 		for _, e := range list {
 			fmt.Fprintln(&b, e.Sequence, e.ID, string(e.Data))
 		}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,19 +10,18 @@ import (
 	"doorbell/events"
 )
 
-// What the stream holds and this store does not, because it is a restored backup or a new one, comes in by Import. Three
-// things make that exact while others go on to write:
+// What the stream holds and this store does not, because it is a restored backup, a machine that was set back, or a new one,
+// comes in by Import, as published and under the numbers that it carries. Unsent events have no number, so they are in nobody's
+// way. What is remembered beside the events tells what is found again from what happens again:
 //
-//   - The log continues with what was imported. Events of our own that nobody has seen yet, those behind the cursor, make
-//     room (MakeRoom) and close up again behind it (CloseUp), less those that the stream holds already. Both go in small
-//     transactions; how far they are is written down, and whoever opens the store next goes on.
-//   - Of every imported event its id is kept, also when the log forgets the event. Append of the same id adds nothing.
-//   - Of every insertion and contact request the last imported word is kept, until we say another one. It tells what is
-//     found again from what happens again: a restored snapshot may find a change whose id is taken, though the stream has
-//     heard of later ones since.
+//   - Of every imported event its id, also when the log forgets the event. An unsent event of that id is dropped.
+//   - Of every insertion and contact request the last imported word, until we say another one. A restored snapshot may find a
+//     change whose id is taken, though the stream has heard of later ones since.
+//
+// Both are asked when an unsent event is about to be sent (Unsent), in the order of the log: by then the stream was read.
 
 var (
-	bucketImports  = []byte("imports")       // agency: how far the import is
+	bucketImports  = []byte("imports")       // agency: when what was imported was recorded
 	bucketImported = []byte("imported")      // agency 0x00 id: sequence
 	bucketLastWord = []byte("imported_word") // agency 0x00 entity: lastWord
 )
@@ -38,93 +36,50 @@ const lateArrival = 48 * time.Hour
 type imports struct {
 	Oldest time.Time `json:"oldest,omitzero"` // recording of the imported events
 	Newest time.Time `json:"newest,omitzero"`
-	Up     *move     `json:"up,omitempty"`   // waiting events make room
-	Down   *move     `json:"down,omitempty"` // waiting events close up
-	Gaps   bool      `json:"gaps,omitempty"` // they have to
 }
 
-func (tx *Tx) imports(agency string) (m imports, exists bool, err error) {
-	m, exists = getJSON[imports](tx, bucketImports, []byte(agency))
-	return m, exists, nil
-}
-
-func (tx *Tx) putImports(agency string, m imports) error {
-	return tx.putJSON(bucketImports, []byte(agency), m)
+func (tx *Tx) imports(agency string) (m imports, exists bool) {
+	return getJSON[imports](tx, bucketImports, []byte(agency))
 }
 
 // Import takes over events of an agency that the stream holds and the log does not, in the order of the stream, and moves
-// the cursor to c: they count as acknowledged. What waits behind the cursor makes room first. An event whose id was
-// imported before is left out; one whose sequence is not above those of the published part of the log, and of all before it
-// in the list, is remembered by its id alone. The rest is one commit. When all is imported, CloseUp has to follow.
+// the cursor to c, all in one commit. An event whose id was imported before is left out; one whose sequence is not above those
+// of the log, and of all before it in the list, is remembered by its id alone.
 func (s *Store) Import(agency string, list []events.Event, c events.Cursor) error {
-	if len(list) == 0 {
-		return s.SetCursor(agency, c)
-	}
-	last := highest(list)
-	if last > MaxImport {
-		return fmt.Errorf("import of %s: a sequence is out of all bounds", agency)
-	}
-	for {
-		if err := s.MakeRoom(agency, last); err != nil {
-			return err
+	return s.update(func(tx *Tx) error {
+		m, _ := tx.imports(agency)
+		top := tx.LastSequence(agency)
+		for _, e := range list {
+			if e.Sequence == 0 || e.Sequence > MaxImport {
+				return fmt.Errorf("import of %s: a sequence is out of all bounds", agency)
+			}
+			if tx.importedAs(agency, e.ID) != 0 {
+				continue
+			}
+			if err := tx.importEvent(e, e.Sequence > top); err != nil {
+				return err
+			}
+			top = max(top, e.Sequence)
+			if m.Oldest.IsZero() || e.RecordedTime.Before(m.Oldest) {
+				m.Oldest = e.RecordedTime
+			}
+			if e.RecordedTime.After(m.Newest) {
+				m.Newest = e.RecordedTime
+			}
 		}
-		err := s.update(func(tx *Tx) error { return tx.importEvents(agency, list, c) })
-		if !errors.Is(err, errInTheWay) {
-			return err
+		if len(list) > 0 {
+			if err := tx.putJSON(bucketImports, []byte(agency), m); err != nil {
+				return err
+			}
 		}
-	}
-}
-
-func highest(list []events.Event) (sequence uint64) {
-	for _, e := range list {
-		sequence = max(sequence, e.Sequence)
-	}
-	return sequence
-}
-
-// errInTheWay: somebody appended since room was made.
-var errInTheWay = errors.New("events that wait are in the way")
-
-func (tx *Tx) importEvents(agency string, list []events.Event, c events.Cursor) error {
-	acknowledged, err := tx.acknowledged(agency)
-	if err != nil {
-		return err
-	}
-	if w := tx.firstAfter(agency, acknowledged); w != 0 && w <= highest(list) {
-		return errInTheWay
-	}
-	m, _, err := tx.imports(agency)
-	if err != nil {
-		return err
-	}
-	top := acknowledged
-	for _, e := range list {
-		if tx.importedAs(agency, e.ID) != 0 {
-			continue
+		if c.Sequence < tx.cursor(agency).Sequence {
+			return nil
 		}
-		if err := tx.importEvent(e, e.Sequence > top); err != nil {
-			return err
-		}
-		top = max(top, e.Sequence)
-		if m.Oldest.IsZero() || e.RecordedTime.Before(m.Oldest) {
-			m.Oldest = e.RecordedTime
-		}
-		if e.RecordedTime.After(m.Newest) {
-			m.Newest = e.RecordedTime
-		}
-	}
-	m.Gaps = m.Gaps || tx.firstAfter(agency, max(acknowledged, c.Sequence)) != 0
-	if err := tx.putImports(agency, m); err != nil || c.Sequence < acknowledged {
-		return err
-	}
-	return tx.setCursor(agency, c)
+		return tx.setCursor(agency, c)
+	})
 }
 
 func (tx *Tx) importEvent(e events.Event, place bool) error {
-	value, err := e.AppendJSON(nil)
-	if err != nil {
-		return fmt.Errorf("event %d of %s: %w", e.Sequence, e.AgencyID, err)
-	}
 	sequence := binary.BigEndian.AppendUint64(nil, e.Sequence)
 	if err := tx.put(bucketImported, key(e.AgencyID, e.ID), sequence); err != nil {
 		return err
@@ -137,7 +92,100 @@ func (tx *Tx) importEvent(e events.Event, place bool) error {
 	if !place {
 		return nil
 	}
-	return tx.put(bucketLog, logKey(e.AgencyID, e.Sequence), value)
+	e.Position = 0
+	return tx.putEvent(e.Sequence, e)
+}
+
+// Unsent returns the first events of an agency that the stream has not taken, in order: at most maxEvents, and no further ones
+// once they hold maxBytes; but at least one if there is any. Those that the stream has told are dropped from the log. One whose
+// id is taken, but by something that happened before, has another id than it was appended with.
+func (s *Store) Unsent(agency string, maxEvents, maxBytes int) ([]events.Event, error) {
+	for {
+		var found []events.Event
+		var told [][]byte
+		err := s.View(func(tx *Tx) error {
+			found, told = tx.unsent(agency, maxEvents, maxBytes)
+			return nil
+		})
+		if err != nil || len(told) == 0 || s.db.IsReadOnly() {
+			return found, err
+		}
+		err = s.update(func(tx *Tx) error {
+			last := told[len(told)-1]
+			position := binary.BigEndian.Uint64(last[len(last)-8:]) - unsent
+			if err := tx.delete(bucketLog, told...); err != nil {
+				return err
+			}
+			c := tx.cursor(agency)
+			c.Position = max(c.Position, position)
+			return tx.setCursor(agency, c)
+		})
+		if err != nil || len(found) > 0 {
+			return found, err
+		}
+	}
+}
+
+// unsent returns events from the first one on that was not told, up to the next that was, and the keys of those before it.
+func (tx *Tx) unsent(agency string, maxEvents, maxBytes int) (found []events.Event, told [][]byte) {
+	_, imported := tx.imports(agency)
+	words := map[string]bool{} // entities about which the events that were found say something else
+	size := 0
+	for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, unsent)) {
+		if size += len(v); len(found)+len(told) > 0 && (len(found)+len(told) >= maxEvents || size > maxBytes) {
+			break
+		}
+		e := entry(k, v).event()
+		if imported {
+			now, known := tx.told(e, words)
+			if known && len(found) > 0 {
+				break
+			}
+			if known {
+				told = append(told, logKey(agency, unsent|e.Position))
+				continue
+			}
+			e = now
+			words[e.Entity()] = true
+		}
+		found = append(found, e)
+	}
+	return found, told
+}
+
+// told decides about an unsent event whether the stream has told it. Where the id is taken, but by something that happened
+// before, the event gets another one. The last words of entities in said do not count any more.
+func (tx *Tx) told(e events.Event, said map[string]bool) (_ events.Event, told bool) {
+	taken := tx.importedAs(e.AgencyID, e.ID) != 0
+	if e.Type == events.TypeContactRequestCreated || e.Type == events.TypeContactRequestRedacted && taken {
+		return e, taken
+	}
+	entity := e.Entity()
+	if entity == "" {
+		return e, taken
+	}
+	if w, exists := tx.lastWord(e.AgencyID, entity); exists && !said[entity] {
+		known := w.id == e.ID || w.state != "" && w.state == e.State()
+		outdated := taken && !e.Time.After(w.recorded) // another store has seen it too, and more since
+		if known || outdated {
+			return e, true
+		}
+	}
+	for tx.importedAs(e.AgencyID, e.ID) != 0 {
+		e = e.Again()
+	}
+	return e, false
+}
+
+// said writes an event anew whose id is another one than it was appended with, and forgets the last word of the stream about
+// what it is about: we have said another one.
+func (tx *Tx) said(e events.Event) error {
+	if entity := e.Entity(); entity != "" {
+		if err := tx.delete(bucketLastWord, key(e.AgencyID, entity)); err != nil {
+			return err
+		}
+	}
+	return tx.putEvent(e.Sequence, e)
 }
 
 // importedAs is the sequence under which an id was imported, 0 if it was not.
@@ -168,52 +216,12 @@ func (tx *Tx) lastWord(agency, entity string) (w lastWord, exists bool) {
 	return lastWord{parts[0], parts[1], time.UnixMilli(ms)}, err == nil
 }
 
-// told decides about a stamped event of our own whether the stream has told it: then it returns the imported one. Where
-// the id is taken, but by something that happened before, the event gets another one.
-func (tx *Tx) told(e events.Event) (_ events.Event, told bool, err error) {
-	sequence := tx.importedAs(e.AgencyID, e.ID)
-	if e.Type == events.TypeContactRequestCreated || sequence != 0 && e.Type == events.TypeContactRequestRedacted {
-		return tx.imported(e, sequence), sequence != 0, nil
-	}
-	entity := e.Entity()
-	if entity == "" {
-		return e, false, nil
-	}
-	if w, exists := tx.lastWord(e.AgencyID, entity); exists {
-		known := w.id == e.ID || w.state != "" && w.state == e.State()
-		outdated := sequence != 0 && !e.Time.After(w.recorded) // another store has seen it too, and more since
-		if known || outdated {
-			return tx.imported(e, tx.importedAs(e.AgencyID, w.id)), true, nil
-		}
-		if err := tx.delete(bucketLastWord, key(e.AgencyID, entity)); err != nil {
-			return e, false, err
-		}
-	}
-	if sequence != 0 {
-		e = e.Again()
-	}
-	return e, false, nil
-}
-
-// imported returns the imported event, or, where the log has forgotten it, e as it was known.
-func (tx *Tx) imported(e events.Event, sequence uint64) events.Event {
-	if sequence == 0 {
-		return e
-	}
-	var kept events.Event
-	if v := tx.get(bucketLog, logKey(e.AgencyID, sequence)); v != nil && kept.UnmarshalJSON(v) == nil {
-		return kept
-	}
-	e.Sequence = sequence
-	return e
-}
-
 // WatchedBefore is the moment since which contact requests are news to an agency whose watch is begun by this store, but
 // was begun by another one before: zero if it was not. It lies a little before the last that the stream heard of it.
 func (tx *Tx) WatchedBefore(agency string) (time.Time, error) {
-	m, _, err := tx.imports(agency)
+	m, _ := tx.imports(agency)
 	if since := m.Newest.Add(-lateArrival); !m.Newest.IsZero() && since.After(m.Oldest) {
-		return since, err
+		return since, nil
 	}
-	return m.Oldest, err
+	return m.Oldest, nil
 }

@@ -14,7 +14,7 @@ import (
 // said makes an event as another store has published it.
 func said(t testing.TB, e events.Event, sequence uint64) events.Event {
 	t.Helper()
-	return e.Stamp(sequence, time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC).Add(time.Duration(sequence)*time.Second), "theother")
+	return e.Stamp(sequence, time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC).Add(time.Duration(sequence)*time.Second), "theother").WithSequence(sequence)
 }
 
 func lead(t testing.TB, number int) events.Event {
@@ -57,9 +57,6 @@ func imports(t testing.TB, s *store.Store, list ...events.Event) {
 	if err := s.Import("A100", list, cursorAt(list[len(list)-1])); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.CloseUp("A100"); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func appended(t testing.TB, s *store.Store, e events.Event) (done events.Event) {
@@ -84,54 +81,67 @@ func leads(t testing.TB, s *store.Store, from, to int) {
 	})
 }
 
-// ids is the whole log, and fails if it has gaps.
+// ids is the whole log once all that is unsent is sent, and fails if it has gaps or holds an id twice.
 func ids(t testing.TB, s *store.Store) (ids []string) {
 	t.Helper()
-	all, err := s.Read("A100", 0, 1<<20, 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, e := range all {
-		if i > 0 && e.Sequence != all[i-1].Sequence+1 {
-			t.Fatalf("event %d follows %d", e.Sequence, all[i-1].Sequence)
+	for sent := true; sent; {
+		last, err := s.Last("A100")
+		if err != nil {
+			t.Fatal(err)
 		}
-		ids = append(ids, e.ID)
+		list, err := s.Unsent("A100", 250, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sent = len(list) > 0; sent {
+			publish(t, s, "A100", last+uint64(len(list)))
+		}
+	}
+	seen := map[string]bool{}
+	for i, e := range whole(t, s, "A100") {
+		if seen[e.ID] {
+			t.Fatalf("%s is there twice", e.ID)
+		}
+		seen[e.ID] = true
+		if ids = append(ids, e.ID); i > 0 && e.Sequence == 0 {
+			t.Fatalf("position %d is unsent", e.Position)
+		}
 	}
 	return ids
 }
 
-func TestImportedEventsContinueTheLogAndCountAsAcknowledged(t *testing.T) {
+func TestImportedEventsStandBeforeWhatIsUnsentAndCountAsPublished(t *testing.T) {
 	s := open(t, t.TempDir())
+	leads(t, s, 3, 3)
 	list := []events.Event{said(t, lead(t, 1), 41), said(t, lead(t, 2), 42)}
 	imports(t, s, list...)
 	if c, _ := s.Cursor("A100"); c != cursorAt(list[1]) {
 		t.Fatalf("cursor %+v", c)
 	}
-	if e := appended(t, s, lead(t, 3)); e.Sequence != 43 || e.StoreID != s.ID() {
-		t.Fatalf("the next event is %d of %s", e.Sequence, e.StoreID)
+	all := whole(t, s, "A100")
+	if len(all) != 3 || all[0].StoreID != "theother" || all[0].Sequence != 41 || all[0].Position != 0 || string(all[0].Data) != string(list[0].Data) {
+		t.Fatalf("%d events: %+v", len(all), all[0])
 	}
-	all, err := s.Read("A100", 0, 10, 1<<20)
-	if err != nil || len(all) != 3 || all[0].StoreID != "theother" || all[0].Sequence != 41 || string(all[0].Data) != string(list[0].Data) {
-		t.Fatalf("%d events, %v", len(all), err)
-	}
-}
-
-func TestWhatIsFoundAgainAddsNothing(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	first := said(t, lead(t, 1), 7)
-	imports(t, s, first, said(t, lead(t, 2), 8))
-	if e := appended(t, s, lead(t, 1)); e.ID != first.ID || e.Sequence != 7 || e.StoreID != "theother" {
-		t.Fatalf("Append returned %d of %s", e.Sequence, e.StoreID)
-	}
-	if n := len(ids(t, s)); n != 2 {
-		t.Fatalf("%d events in the log", n)
+	if e := all[2]; e.Sequence != 0 || e.Position != 1 || e.StoreID != s.ID() {
+		t.Fatalf("behind them %+v", e)
 	}
 }
 
-func TestWhatWaitsMovesBehindTheImportedLessWhatTheStreamHolds(t *testing.T) {
+func TestWhatIsFoundAgainIsDropped(t *testing.T) {
 	s := open(t, t.TempDir())
-	leads(t, s, 1, 600) // several transactions' worth
+	imports(t, s, said(t, lead(t, 1), 7), said(t, lead(t, 2), 8))
+	leads(t, s, 1, 3)
+	if got := ids(t, s); len(got) != 3 || got[2] != lead(t, 3).ID {
+		t.Fatalf("the log %v", got)
+	}
+	if e := whole(t, s, "A100")[2]; e.Sequence != 9 {
+		t.Fatalf("what is new has sequence %d", e.Sequence)
+	}
+}
+
+func TestWhatIsUnsentStaysInItsOrderLessWhatTheStreamHolds(t *testing.T) {
+	s := open(t, t.TempDir())
+	leads(t, s, 1, 600)
 	imports(t, s, said(t, lead(t, 900), 1), said(t, lead(t, 3), 2), said(t, lead(t, 901), 3), said(t, lead(t, 600), 4))
 	want := []string{lead(t, 900).ID, lead(t, 3).ID, lead(t, 901).ID, lead(t, 600).ID}
 	for n := 1; n < 600; n++ {
@@ -142,51 +152,22 @@ func TestWhatWaitsMovesBehindTheImportedLessWhatTheStreamHolds(t *testing.T) {
 	if got := ids(t, s); !slices.Equal(got, want) {
 		t.Fatalf("%d events, want %d", len(got), len(want))
 	}
-	if e := appended(t, s, lead(t, 902)); e.Sequence != 603 {
-		t.Fatalf("the next event is %d", e.Sequence)
-	}
-}
-
-func TestAMoveThatIsInterruptedAnywhereGoesOn(t *testing.T) {
-	for steps := range 12 {
-		dir := t.TempDir()
-		s := open(t, dir)
-		leads(t, s, 0, 699)
-		list := []events.Event{said(t, lead(t, 1000), 1), said(t, lead(t, 350), 2), said(t, lead(t, 1001), 3)}
-		if err := store.InSteps(s, "A100", 10, steps); err != nil {
-			t.Fatal(err)
-		}
-		appended(t, s, lead(t, 1002)) // the poller goes on
-		imports(t, s, list...)        // and the relay begins anew
-		want := []string{list[0].ID, list[1].ID, list[2].ID}
-		for n := range 700 {
-			if n != 350 {
-				want = append(want, lead(t, n).ID)
-			}
-		}
-		if got := ids(t, s); !slices.Equal(got, append(want, lead(t, 1002).ID)) {
-			t.Fatalf("after %d steps: %d events", steps, len(got))
-		}
-	}
 }
 
 func TestASecondStoreThatCountedOnItsOwnLosesNothing(t *testing.T) {
 	s := open(t, t.TempDir())
-	for n := 1; n <= 5; n++ {
-		e := appended(t, s, lead(t, n))
-		if err := s.SetCursor("A100", cursorAt(e)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	leads(t, s, 1, 5)
+	publish(t, s, "A100", 5)
 	// Sequence 3 is taken and published: the id alone is remembered.
 	c, _ := s.Cursor("A100")
 	if err := s.Import("A100", []events.Event{said(t, lead(t, 9), 3)}, c); err != nil {
 		t.Fatal(err)
 	}
-	appended(t, s, lead(t, 9))
+	leads(t, s, 9, 9)
 	if got := ids(t, s); len(got) != 5 || got[2] != lead(t, 3).ID {
 		t.Fatalf("the log %v", got)
 	}
+	c.Position++ // of what was dropped
 	if now, _ := s.Cursor("A100"); now != c {
 		t.Fatalf("cursor %+v", now)
 	}
@@ -205,40 +186,49 @@ func TestOfTwoImportedEventsUnderOneSequenceTheFirstStandsAndBothAreKnown(t *tes
 
 func TestAChangeThatIsFoundAgainIsToldFromOneThatHappensAgain(t *testing.T) {
 	b, a := change(t, 4, `{"rent":"B"}`, newer), change(t, 5, `{"rent":"A"}`, newer)
-	fresh := func(list ...events.Event) *store.Store {
-		s := open(t, t.TempDir())
-		for i := range list {
-			list[i] = said(t, list[i], uint64(i+1))
+	for name, c := range map[string]struct {
+		stream []events.Event
+		ours   []events.Event
+		want   int  // of ours that are sent
+		anew   bool // under ids of their own
+	}{
+		"found again, under this revision or another":                 {[]events.Event{b}, []events.Event{b, change(t, 9, `{"rent":"B"}`, newer)}, 0, false},
+		"B and A again were told, and now it is B, and A, once more":  {[]events.Event{b, a}, []events.Event{b, a}, 2, true},
+		"the same revision with other content":                        {[]events.Event{b}, []events.Event{change(t, 4, `{"rent":"C"}`, newer)}, 1, false},
+		"observed before the last word: a second doorbell saw it too": {[]events.Event{b, a}, []events.Event{change(t, 4, `{"rent":"B"}`, era)}, 0, false},
+		"what came after what is found again is news":                 {[]events.Event{a, b}, []events.Event{b, change(t, 6, `{"rent":"D"}`, newer), change(t, 7, `{"rent":"B"}`, newer)}, 2, false},
+	} {
+		for _, first := range []bool{true, false} { // ours is found before the stream is read, as with NATS away, or after
+			s := open(t, t.TempDir())
+			find := func() {
+				for _, e := range c.ours {
+					appended(t, s, e)
+				}
+			}
+			if first {
+				find()
+			}
+			var list []events.Event
+			for i, e := range c.stream {
+				list = append(list, said(t, e, uint64(i+1)))
+			}
+			imports(t, s, list...)
+			if !first {
+				find()
+			}
+			sent := ids(t, s)[len(list):]
+			if len(sent) != c.want {
+				t.Errorf("%s: %d are sent, not %d", name, len(sent), c.want)
+			}
+			for i, id := range sent {
+				if known := id == c.ours[len(c.ours)-c.want+i].ID; known == c.anew {
+					t.Errorf("%s: event %d has the id of before: %t", name, i, known)
+				}
+			}
+			if all := whole(t, s, "A100"); len(sent) > 0 && all[len(all)-1].ID != sent[len(sent)-1] {
+				t.Errorf("%s: the log has another id than what was sent", name)
+			}
 		}
-		imports(t, s, list...)
-		return s
-	}
-	// The stream's last word is B: a restored snapshot finds the same again, under this revision or another.
-	s := fresh(b)
-	appended(t, s, b)
-	appended(t, s, change(t, 9, `{"rent":"B"}`, newer))
-	if n := len(ids(t, s)); n != 1 {
-		t.Errorf("found again: %d events", n)
-	}
-	// The stream has heard of B and of A again. Now it is B once more: it is told, although its id is taken.
-	s = fresh(b, a)
-	e := appended(t, s, b)
-	if got := ids(t, s); len(got) != 3 || e.ID == b.ID || got[2] != e.ID {
-		t.Errorf("A, B, A, B: %v", got)
-	}
-	if e = appended(t, s, a); e.ID == a.ID || e.Sequence != 4 {
-		t.Errorf("and A: %d", e.Sequence)
-	}
-	// The same revision with other content is another event.
-	s = fresh(b)
-	if e = appended(t, s, change(t, 4, `{"rent":"C"}`, newer)); e.ID == b.ID || e.Sequence != 2 {
-		t.Errorf("another content: %d", e.Sequence)
-	}
-	// What was observed before the stream's last word is old: a second doorbell has seen it too.
-	s = fresh(b, a)
-	appended(t, s, change(t, 4, `{"rent":"B"}`, time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)))
-	if n := len(ids(t, s)); n != 2 {
-		t.Errorf("seen by both: %d events", n)
 	}
 }
 
@@ -254,12 +244,14 @@ func TestAnInsertionThatDisappearsAgainAfterARestoreIsTold(t *testing.T) {
 	}
 	s := open(t, t.TempDir())
 	imports(t, s, said(t, gone, 1))
-	if e := appended(t, s, gone); e.Sequence != 1 {
+	appended(t, s, gone)
+	if len(ids(t, s)) != 1 {
 		t.Fatal("a disappearance that the stream holds is told again")
 	}
 	s = open(t, t.TempDir())
 	imports(t, s, said(t, gone, 1), said(t, back, 2))
-	if e := appended(t, s, gone); e.Sequence != 3 || e.ID == gone.ID {
+	appended(t, s, gone)
+	if got := ids(t, s); len(got) != 3 || got[2] == gone.ID {
 		t.Fatal("it came back in the stream, and its second disappearance is not told")
 	}
 }
@@ -322,15 +314,12 @@ func TestRandomImportsAgreeWithAModel(t *testing.T) {
 					appended(t, s, lead(t, n))
 				}
 			case 2: // ours is published
+				next, err := s.Unsent("A100", 1, 1)
+				if err != nil || len(next) != min(1, len(waiting)) || len(next) > 0 && next[0].ID != waiting[0] {
+					t.Fatalf("seed %d round %d: next is %v", seed, round, next)
+				}
 				if len(waiting) > 0 {
-					c, _ := s.Cursor("A100")
-					next, err := s.Read("A100", c.Sequence, 1, 1)
-					if err != nil || len(next) != 1 || next[0].ID != waiting[0] {
-						t.Fatalf("seed %d round %d: next is %v", seed, round, next)
-					}
-					if err := s.SetCursor("A100", cursorAt(next[0])); err != nil {
-						t.Fatal(err)
-					}
+					publish(t, s, "A100", uint64(len(stream)+1))
 					in[waiting[0]] = true
 					stream, waiting = append(stream, waiting[0]), waiting[1:]
 				}
@@ -377,9 +366,6 @@ func TestAnEventThatIsAppendedInTheMiddleOfAnImportIsNotOverwritten(t *testing.T
 	}
 	close(stop)
 	appended := <-done
-	if err := s.CloseUp("A100"); err != nil {
-		t.Fatal(err)
-	}
 	got := ids(t, s)
 	if len(got) != 60+appended {
 		t.Fatalf("%d events of %d", len(got), 60+appended)
@@ -427,6 +413,9 @@ func TestAHoleThatTheStreamHadIsNoDamage(t *testing.T) {
 	leads(t, s, 1, 3)
 	imports(t, s, said(t, lead(t, 21), 21), said(t, lead(t, 23), 23))
 	leads(t, s, 31, 32)
+	if got := ids(t, s); len(got) != 7 {
+		t.Errorf("the log is %v", got)
+	}
 	if last, err := s.Last("A100"); last != 28 || err != nil {
 		t.Errorf("the log ends with %d, %v", last, err)
 	}

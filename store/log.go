@@ -3,53 +3,79 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"doorbell/events"
 )
 
-// Append adds an event, made by events.New, to its agency's log and returns it with its sequence, time of record and id. Of what the stream has
-// told already, see Import, it returns that event and adds nothing.
+// The log of an agency is one range of keys (agency 0x00 n). An event that the stream has taken stands at its sequence; one that
+// is unsent at 1<<63 plus its position, which counts what this store has appended and is never used twice. So one reading gives
+// first what is published, in the order of the stream, and then what waits, in the order of the commits. What nobody has seen
+// has no number, and nothing ever makes room for anything.
+//
+// A value is the position, 0 where the event came in by Import, and the event as JSON, without the sequence: the key has it.
+
+const unsent = 1 << 63
+
+func logKey(agency string, n uint64) []byte {
+	return binary.BigEndian.AppendUint64(prefix(agency), n)
+}
+
+// logged is an entry of the log that was not decoded yet.
+type logged struct {
+	n        uint64 // of the key
+	position uint64
+	line     []byte
+}
+
+func entry(k, v []byte) logged {
+	if len(k) != 8 || len(v) < 8 {
+		panic(damagef("an entry of %s is too short", bucketLog))
+	}
+	return logged{binary.BigEndian.Uint64(k), binary.BigEndian.Uint64(v), v[8:]}
+}
+
+func (l logged) sequence() uint64 {
+	if l.n >= unsent {
+		return 0
+	}
+	return l.n
+}
+
+func (l logged) event() (e events.Event) {
+	if e.UnmarshalJSON(l.line) != nil {
+		panic(damagef("an entry of %s cannot be read", bucketLog))
+	}
+	e.Sequence, e.Position = l.sequence(), l.position
+	return e
+}
+
+func (l logged) head() events.Head {
+	h, err := events.DecodeHead(l.line)
+	if err != nil {
+		panic(damagef("an entry of %s cannot be read", bucketLog))
+	}
+	h.Sequence, h.Position = l.sequence(), l.position
+	return h
+}
+
+func (tx *Tx) putEvent(n uint64, e events.Event) error {
+	value, err := e.WithSequence(0).AppendJSON(binary.BigEndian.AppendUint64(nil, e.Position))
+	if err != nil {
+		return fmt.Errorf("event %s of %s: %w", e.Type, e.AgencyID, err)
+	}
+	return tx.put(bucketLog, logKey(e.AgencyID, n), value)
+}
+
+// Append adds an event, made by events.New, to its agency's log and returns it with its position, time of record and id. The
+// stream has yet to take it.
 func (tx *Tx) Append(e events.Event) (events.Event, error) {
-	last := tx.LastSequence(e.AgencyID)
-	_, imported, err := tx.imports(e.AgencyID)
-	if err != nil {
-		return e, err
-	}
-	if imported {
-		acknowledged, err := tx.acknowledged(e.AgencyID)
-		if err != nil {
-			return e, err
-		}
-		last = max(last, acknowledged)
-	}
-	e = e.Stamp(last+1, tx.store.now(), tx.store.meta.StoreID)
-	if imported {
-		var told bool
-		if e, told, err = tx.told(e); err != nil || told {
-			return e, err
-		}
-	}
-	value, err := e.AppendJSON(nil)
-	if err != nil {
-		return e, fmt.Errorf("event %s of %s: %w", e.Type, e.AgencyID, err)
-	}
+	e = e.Stamp(tx.lastPosition(e.AgencyID)+1, tx.store.now(), tx.store.meta.StoreID)
 	if tx.appended == nil {
 		tx.appended = map[string]struct{}{}
 	}
 	tx.appended[e.AgencyID] = struct{}{}
-	return e, tx.put(bucketLog, logKey(e.AgencyID, e.Sequence), value)
-}
-
-// LastSequence is the newest sequence of an agency's log, 0 if it is empty.
-func (tx *Tx) LastSequence(agency string) uint64 {
-	for k := range tx.descend(bucketLog, prefix(agency), logKey(agency, ^uint64(0))) {
-		return binary.BigEndian.Uint64(k)
-	}
-	return 0
-}
-
-func logKey(agency string, sequence uint64) []byte {
-	return binary.BigEndian.AppendUint64(prefix(agency), sequence)
+	return e, tx.putEvent(unsent|e.Position, e)
 }
 
 // Append adds one event to the log in a transaction of its own, also when the store holds all that it may.
@@ -60,32 +86,26 @@ func (s *Store) Append(e events.Event) error {
 	})
 }
 
-// Read returns events of an agency in order, from the one after the given sequence: at most maxEvents, and no further
-// ones once they hold maxBytes; but at least one if there is any.
-func (s *Store) Read(agency string, after uint64, maxEvents, maxBytes int) (found []events.Event, err error) {
-	err = s.View(func(tx *Tx) error {
-		found, err = tx.read(agency, after, maxEvents, maxBytes)
-		return err
-	})
-	return found, err
-}
-
-func (tx *Tx) read(agency string, after uint64, maxEvents, maxBytes int) (found []events.Event, err error) {
-	size := 0
-	for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, after+1)) {
-		if size += len(v); len(found) > 0 && (len(found) >= maxEvents || size > maxBytes) {
-			return found, nil
+// lastPosition is the highest that was ever used: that of the newest unsent event or, where there is none, that of the cursor.
+func (tx *Tx) lastPosition(agency string) uint64 {
+	for k := range tx.descend(bucketLog, prefix(agency), logKey(agency, ^uint64(0))) {
+		if n := binary.BigEndian.Uint64(k); n >= unsent {
+			return n - unsent
 		}
-		var e events.Event
-		if err := e.UnmarshalJSON(v); err != nil {
-			return nil, fmt.Errorf("%w: event %d of %s", ErrDamaged, binary.BigEndian.Uint64(k), agency)
-		}
-		found = append(found, e)
+		break
 	}
-	return found, nil
+	return tx.cursor(agency).Position
 }
 
-// Last is the newest sequence of an agency's log, 0 if it is empty.
+// LastSequence is the newest sequence of an agency's log: what the stream has taken. 0: it has taken nothing.
+func (tx *Tx) LastSequence(agency string) uint64 {
+	for k := range tx.descend(bucketLog, prefix(agency), logKey(agency, unsent)) {
+		return binary.BigEndian.Uint64(k)
+	}
+	return 0
+}
+
+// Last is the newest sequence of an agency's log, 0 if the stream has taken nothing of it.
 func (s *Store) Last(agency string) (sequence uint64, err error) {
 	err = s.View(func(tx *Tx) error {
 		sequence = tx.LastSequence(agency)
@@ -94,17 +114,230 @@ func (s *Store) Last(agency string) (sequence uint64, err error) {
 	return sequence, err
 }
 
+// Read returns published events of an agency in order, from the one after the given sequence: at most maxEvents, and no
+// further ones once they hold maxBytes; but at least one if there is any.
+func (s *Store) Read(agency string, after uint64, maxEvents, maxBytes int) (found []events.Event, err error) {
+	err = s.View(func(tx *Tx) error {
+		size := 0
+		for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, after+1)) {
+			l := entry(k, v)
+			if size += len(v); l.n >= unsent || len(found) > 0 && (len(found) >= maxEvents || size > maxBytes) {
+				break
+			}
+			found = append(found, l.event())
+		}
+		return nil
+	})
+	return found, err
+}
+
+// Publish notes that the stream has taken the first unsent events of an agency under the sequences that they have by now, and
+// moves the cursor to c, in one durable commit, also when the store holds all that it may: it is what makes room.
+func (s *Store) Publish(agency string, list []events.Event, c events.Cursor) error {
+	return s.update(func(tx *Tx) error {
+		values, keys := make([][]byte, len(list)), make([][]byte, len(list))
+		for i, e := range list {
+			keys[i] = logKey(agency, unsent|e.Position)
+			if values[i] = tx.get(bucketLog, keys[i]); values[i] == nil {
+				return fmt.Errorf("publish of %s: the event at position %d is not in the log", agency, e.Position)
+			}
+			c.Position = e.Position
+		}
+		for k := range tx.ascend(bucketLog, prefix(agency), logKey(agency, unsent)) {
+			if len(list) > 0 && (list[0].Sequence <= tx.LastSequence(agency) || binary.BigEndian.Uint64(k) != unsent|list[0].Position) {
+				return fmt.Errorf("publish of %s: the event at position %d is not the next one", agency, list[0].Position)
+			}
+			break
+		}
+		if err := tx.delete(bucketLog, keys...); err != nil {
+			return err
+		}
+		_, imported := tx.imports(agency)
+		for i, e := range list {
+			if err := tx.put(bucketLog, logKey(agency, e.Sequence), values[i]); err != nil {
+				return err
+			}
+			if !imported {
+				continue
+			}
+			if err := tx.said(e); err != nil {
+				return err
+			}
+		}
+		return tx.setCursor(agency, c)
+	})
+}
+
 // Cursor says how far an agency's log is published.
-func (s *Store) Cursor(agency string) (events.Cursor, error) {
-	var c events.Cursor
-	err := s.View(func(tx *Tx) (err error) {
-		c, err = tx.cursor(agency)
-		return err
+func (s *Store) Cursor(agency string) (c events.Cursor, err error) {
+	err = s.View(func(tx *Tx) error {
+		c = tx.cursor(agency)
+		return nil
 	})
 	return c, err
 }
 
-// SetCursor moves an agency's cursor, durably, also when the store holds all that it may: it is what makes room.
+func (tx *Tx) cursor(agency string) events.Cursor {
+	c, _ := getJSON[events.Cursor](tx, bucketCursors, []byte(agency))
+	return c
+}
+
+// SetCursor moves an agency's cursor, durably, also when the store holds all that it may.
 func (s *Store) SetCursor(agency string, c events.Cursor) error {
 	return s.update(func(tx *Tx) error { return tx.setCursor(agency, c) })
+}
+
+// setCursor never lowers the position: it is what is not used twice.
+func (tx *Tx) setCursor(agency string, c events.Cursor) error {
+	c.Position = max(c.Position, tx.cursor(agency).Position)
+	return tx.putJSON(bucketCursors, []byte(agency), c)
+}
+
+// Place is how far somebody has read an agency's log who follows it: all that is published up to a sequence, and of what was
+// appended here all up to a position. An event that he has read while it was unsent is not met again when it is published.
+type Place struct{ Sequence, Position uint64 }
+
+// HeadsAfter returns the heads of the next events of an agency after a place, at most so many of them, and the place behind
+// them; it is the same place where nothing follows. Payloads are not read.
+func (s *Store) HeadsAfter(agency string, at Place, most int) (heads []events.Head, next Place, err error) {
+	next, err = s.follow(agency, at, most, 1<<62, func(l logged) { heads = append(heads, l.head()) })
+	return heads, next, err
+}
+
+// EventsAfter is HeadsAfter with whole events; they end also where they hold maxBytes.
+func (s *Store) EventsAfter(agency string, at Place, maxEvents, maxBytes int) (found []events.Event, next Place, err error) {
+	next, err = s.follow(agency, at, maxEvents, maxBytes, func(l logged) { found = append(found, l.event()) })
+	return found, next, err
+}
+
+func (s *Store) follow(agency string, at Place, most, maxBytes int, visit func(logged)) (Place, error) {
+	err := s.View(func(tx *Tx) error {
+		from := logKey(agency, at.Sequence+1)
+		for range 2 {
+			for k, v := range tx.ascend(bucketLog, prefix(agency), from) {
+				l := entry(k, v)
+				if l.n >= unsent && l.position <= at.Position {
+					break // and on to those that were not read
+				}
+				if most <= 0 || maxBytes <= 0 {
+					return nil
+				}
+				if most, maxBytes = most-1, maxBytes-len(v); l.position == 0 || l.position > at.Position {
+					visit(l)
+				}
+				at.Position = max(at.Position, l.position)
+				if l.n < unsent {
+					at.Sequence = l.n
+				}
+			}
+			from = logKey(agency, unsent|at.Position+1)
+		}
+		return nil
+	})
+	return at, err
+}
+
+// HeadsBefore returns heads of an agency backwards, from the newest one where before is the zero value: at most so many, and
+// where to go on. What is published between two calls is met twice; its position tells.
+func (s *Store) HeadsBefore(agency string, before uint64, most int) (heads []events.Head, next uint64, err error) {
+	next, err = s.back(agency, before, most, 1<<62, func(l logged) { heads = append(heads, l.head()) })
+	return heads, next, err
+}
+
+// EventsBefore is HeadsBefore with whole events; they end also where they hold maxBytes.
+func (s *Store) EventsBefore(agency string, before uint64, maxEvents, maxBytes int) (found []events.Event, next uint64, err error) {
+	next, err = s.back(agency, before, maxEvents, maxBytes, func(l logged) { found = append(found, l.event()) })
+	return found, next, err
+}
+
+func (s *Store) back(agency string, before uint64, most, maxBytes int, visit func(logged)) (next uint64, err error) {
+	if before == 0 {
+		before = ^uint64(0)
+	}
+	err = s.View(func(tx *Tx) error {
+		for k, v := range tx.descend(bucketLog, prefix(agency), logKey(agency, before)) {
+			if most <= 0 || maxBytes <= 0 {
+				break
+			}
+			l := entry(k, v)
+			visit(l)
+			next, most, maxBytes = l.n, most-1, maxBytes-len(v)
+		}
+		return nil
+	})
+	return next, err
+}
+
+// Lookup returns the event of a head, if the log still has it. It may be published by now.
+func (s *Store) Lookup(agency string, h events.Head) (e events.Event, found bool, err error) {
+	err = s.View(func(tx *Tx) error {
+		n := h.Sequence
+		if n == 0 {
+			n = unsent | h.Position
+		}
+		key := logKey(agency, n)
+		if v := tx.get(bucketLog, key); v != nil {
+			e, found = entry(key[len(key)-8:], v).event(), true
+		}
+		if found || h.Sequence != 0 {
+			return nil
+		}
+		for k, v := range tx.descend(bucketLog, prefix(agency), logKey(agency, unsent)) {
+			l := entry(k, v)
+			if l.position == h.Position {
+				e, found = l.event(), true
+			}
+			if l.position != 0 && l.position <= h.Position {
+				break
+			}
+		}
+		return nil
+	})
+	return e, found, err
+}
+
+// Places are how far each log that the store knows reaches.
+func (s *Store) Places() (places map[string]Place, err error) {
+	places = map[string]Place{}
+	err = s.View(func(tx *Tx) error {
+		for name := range tx.ascend(bucketAgencies, nil, nil) {
+			agency := string(name)
+			places[agency] = Place{tx.LastSequence(agency), tx.lastPosition(agency)}
+		}
+		return nil
+	})
+	return places, err
+}
+
+// Progress is how far the log of an agency is published.
+type Progress struct {
+	Cursor events.Cursor
+	Unsent int       // events that the stream has not taken
+	Oldest time.Time // when the first of them was recorded; zero if there is none
+}
+
+// Progress is that of agencies, in their order and of one moment.
+func (s *Store) Progress(agencies ...string) (list []Progress, err error) {
+	err = s.View(func(tx *Tx) error {
+		for _, agency := range agencies {
+			p := Progress{Cursor: tx.cursor(agency)}
+			for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, unsent)) {
+				l := entry(k, v)
+				p.Unsent, p.Oldest = int(tx.lastPosition(agency)-l.position)+1, l.head().RecordedTime
+				break
+			}
+			list = append(list, p)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// CountUnsent says how many events of an agency the stream has not taken.
+func (s *Store) CountUnsent(agency string) (int, error) {
+	list, err := s.Progress(agency)
+	if err != nil {
+		return 0, err
+	}
+	return list[0].Unsent, nil
 }

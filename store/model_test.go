@@ -39,6 +39,7 @@ func TestTheStoreIsAMap(t *testing.T) {
 			"put":     m.put,
 			"abort":   m.abort,
 			"publish": m.publish,
+			"import":  m.imports,
 			"trim":    m.trim,
 			"goOn": func(rt *rapid.T) {
 				rapid.SampledFrom([]func(*rapid.T){m.reopen, m.kill, m.restore, m.compact}).Draw(rt, "how")(rt)
@@ -67,17 +68,17 @@ type model struct {
 	insertions map[string]store.Insertion
 	requests   map[string]store.ContactRequest
 	logs       map[string]*logModel
+	others     uint64 // events of another store
 }
 
 // logModel is an event log: what is kept of it, and how far it is published.
 type logModel struct {
-	first  uint64
-	ids    []string
-	at     []time.Time
-	cursor uint64
+	first    uint64 // sequence of the first one
+	ids      []string
+	at       []time.Time
+	cursor   uint64 // of the last that is published
+	position uint64 // of the last that was appended
 }
-
-func (l *logModel) last() uint64 { return l.first + uint64(len(l.ids)) - 1 }
 
 var (
 	agencyIDs  = []string{"A", "A1", "B200"} // in order
@@ -144,13 +145,44 @@ func (m *model) compact(rt *rapid.T) {
 func (m *model) publish(rt *rapid.T) {
 	agency := rapid.SampledFrom(agencyIDs).Draw(rt, "agency")
 	l := m.logs[agency]
-	if len(l.ids) == 0 {
-		return
-	}
-	l.cursor = rapid.Uint64Range(max(l.cursor, l.first), l.last()).Draw(rt, "cursor")
-	if err := m.s.SetCursor(agency, events.Cursor{Sequence: l.cursor, ID: l.ids[l.cursor-l.first], StreamSequence: 1, StreamCreated: era}); err != nil {
+	list, err := m.s.Unsent(agency, rapid.IntRange(1, 5).Draw(rt, "events"), 1<<30)
+	if err != nil {
 		rt.Fatal(err)
 	}
+	for i := range list {
+		l.cursor++
+		list[i].Sequence = l.cursor
+	}
+	if len(list) == 0 {
+		return
+	}
+	if err := m.s.Publish(agency, list, cursorAt(list[len(list)-1])); err != nil {
+		rt.Fatal(err)
+	}
+}
+
+// imports takes over an event of another store, and sometimes one that is unsent here too: what is published then stands before
+// all that is unsent.
+func (m *model) imports(rt *rapid.T) {
+	agency := rapid.SampledFrom(agencyIDs).Draw(rt, "agency")
+	l := m.logs[agency]
+	done := max(0, int(l.cursor+1-l.first))
+	e, err := events.New(&events.WatchRecovered{Common: events.Common{AgencyID: agency, ObservedAt: m.now}, Ends: "gap_detected", Since: m.now})
+	if err != nil {
+		rt.Fatal(err)
+	}
+	m.others++
+	e = e.Stamp(1<<40+m.others, m.now, "theother")
+	if unsent := l.ids[done:]; len(unsent) > 0 && rapid.Bool().Draw(rt, "known") {
+		n := rapid.IntRange(0, len(unsent)-1).Draw(rt, "which")
+		e.ID = unsent[n]
+		l.ids, l.at = slices.Delete(l.ids, done+n, done+n+1), slices.Delete(l.at, done+n, done+n+1)
+	}
+	l.cursor++
+	if err := m.s.Import(agency, []events.Event{e.WithSequence(l.cursor)}, cursorAt(e.WithSequence(l.cursor))); err != nil {
+		rt.Fatal(err)
+	}
+	l.ids, l.at = slices.Insert(l.ids, done, e.ID), slices.Insert(l.at, done, e.RecordedTime)
 }
 
 func (m *model) trim(rt *rapid.T) {
@@ -198,6 +230,10 @@ func (m *model) put(rt *rapid.T) {
 	}
 	l := m.logs[agency]
 	l.ids, l.at = append(l.ids, appended.ID), append(l.at, m.now)
+	if appended.Position <= l.position {
+		rt.Errorf("position %d follows %d", appended.Position, l.position)
+	}
+	l.position = appended.Position
 	m.insertions[agency+"|"+reference] = i
 	m.requests[agency+"|"+reference+"|"+r.ID] = r
 }
@@ -245,7 +281,7 @@ func (m *model) compare(rt *rapid.T) {
 func (m *model) compareLog(rt *rapid.T, agency string) {
 	l := m.logs[agency]
 	read, err := m.s.Read(agency, 0, 1<<20, 1<<30)
-	first, err2 := m.s.First(agency)
+	unsent, err2 := m.unsent(agency)
 	last, err3 := m.s.Last(agency)
 	cursor, err4 := m.s.Cursor(agency)
 	if err := errors.Join(err, err2, err3, err4); err != nil {
@@ -257,8 +293,24 @@ func (m *model) compareLog(rt *rapid.T, agency string) {
 			rt.Errorf("%s: event %d has the place of %d", agency, e.Sequence, l.first+uint64(n))
 		}
 	}
-	if !slices.Equal(ids, l.ids) || cursor.Sequence != l.cursor || last != l.last() || len(ids) > 0 && first != l.first {
-		rt.Errorf("%s: %d events from %d to %d, published to %d; want %d from %d to %d, published to %d",
-			agency, len(ids), first, last, cursor.Sequence, len(l.ids), l.first, l.last(), l.cursor)
+	ids = append(ids, unsent...)
+	if !slices.Equal(ids, l.ids) || cursor.Sequence != l.cursor || last != l.cursor {
+		rt.Errorf("%s: %d events, published to %d, %d; want %d from %d, published to %d", agency, len(ids), last, cursor.Sequence, len(l.ids), l.first, l.cursor)
 	}
+}
+
+// unsent are the ids of what is unsent, less what the stream has told: the log may still hold it.
+func (m *model) unsent(agency string) (ids []string, err error) {
+	found, err := m.s.Unsent(agency, 1<<20, 1<<30) // it ends before what was told
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range found {
+		ids = append(ids, e.ID)
+	}
+	l := m.logs[agency]
+	if done := int(l.cursor + 1 - l.first); len(ids) < len(l.ids)-done {
+		ids = append(ids, l.ids[done+len(ids):]...) // they are met when those before are published
+	}
+	return ids, nil
 }

@@ -108,8 +108,8 @@ func TestACommitWakesWhoPublishesItsAgenciesAndNobodyElse(t *testing.T) {
 	s := open(t, t.TempDir())
 	var woken []string
 	s.OnAppend(func(agency string) {
-		if got, err := s.Last(agency); err != nil || got == 0 { // it may read
-			t.Errorf("last of %s is %d: %v", agency, got, err)
+		if got, err := s.Unsent(agency, 1, 1); err != nil || len(got) == 0 { // it may read
+			t.Errorf("of %s %d are unsent: %v", agency, len(got), err)
 		}
 		woken = append(woken, agency)
 	})
@@ -129,7 +129,7 @@ func TestACommitWakesWhoPublishesItsAgenciesAndNobodyElse(t *testing.T) {
 	}
 }
 
-func TestSequencesCountPerAgencyWithoutGaps(t *testing.T) {
+func TestPositionsCountPerAgencyWithoutGapsAndThereIsNoSequenceYet(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	agencies := []string{"A", "A1", "A100", "B"} // one a prefix of the other
@@ -139,22 +139,22 @@ func TestSequencesCountPerAgencyWithoutGaps(t *testing.T) {
 		update(t, s, func(tx *store.Tx) error {
 			e, err := tx.Append(event(t, agency))
 			want[agency]++
-			if e.Sequence != want[agency] || e.StoreID != s.ID() || e.RecordedTime.IsZero() {
-				t.Errorf("%s: sequence %d of store %s, want %d", agency, e.Sequence, e.StoreID, want[agency])
+			if e.Position != want[agency] || e.Sequence != 0 || e.StoreID != s.ID() || e.RecordedTime.IsZero() {
+				t.Errorf("%s: position %d of store %s, want %d", agency, e.Position, e.StoreID, want[agency])
 			}
 			schematest.Validate(t, string(e.Type), e.Data)
 			return err
 		})
 	}
 	for agency, n := range want {
-		read, err := s.Read(agency, 0, 1000, 1<<20)
-		if err != nil || uint64(len(read)) != n {
-			t.Fatalf("%s: %d events, %v; want %d", agency, len(read), err, n)
+		read := whole(t, s, agency)
+		if uint64(len(read)) != n {
+			t.Fatalf("%s: %d events, want %d", agency, len(read), n)
 		}
 		ids := map[string]bool{}
 		for i, e := range read {
-			if e.Sequence != uint64(i+1) || e.AgencyID != agency || ids[e.ID] {
-				t.Errorf("%s: event %d has sequence %d, agency %s, id %s", agency, i, e.Sequence, e.AgencyID, e.ID)
+			if e.Position != uint64(i+1) || e.Sequence != 0 || e.AgencyID != agency || ids[e.ID] {
+				t.Errorf("%s: event %d has position %d, agency %s, id %s", agency, i, e.Position, e.AgencyID, e.ID)
 			}
 			ids[e.ID] = true
 		}
@@ -163,9 +163,8 @@ func TestSequencesCountPerAgencyWithoutGaps(t *testing.T) {
 
 func TestReadIsBoundedButAlwaysMovesOn(t *testing.T) {
 	s := open(t, t.TempDir())
-	for range 5 {
-		update(t, s, func(tx *store.Tx) error { _, err := tx.Append(event(t, "A100")); return err })
-	}
+	leads(t, s, 1, 8)
+	publish(t, s, "A100", 5)
 	for name, c := range map[string]struct {
 		after         uint64
 		events, bytes int
@@ -188,9 +187,14 @@ func TestReadIsBoundedButAlwaysMovesOn(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
+	for _, c := range []struct{ events, bytes, want int }{{10, 1 << 20, 3}, {2, 1 << 20, 2}, {10, 1, 1}} {
+		if got, err := s.Unsent("A100", c.events, c.bytes); err != nil || len(got) != c.want || got[0].Position != 6 || got[0].Sequence != 0 {
+			t.Errorf("%+v: %d are unsent, %v", c, len(got), err)
+		}
+	}
 }
 
-func TestAnEventIsReadAsItWasAppendedFromMemoryAndFromTheFile(t *testing.T) {
+func TestAnEventIsReadAsItWasAppended(t *testing.T) {
 	s := open(t, t.TempDir())
 	at := time.Date(2026, 11, 20, 9, 0, 0, 1e6, time.UTC)
 	for n, p := range []events.Payload{
@@ -211,28 +215,19 @@ func TestAnEventIsReadAsItWasAppendedFromMemoryAndFromTheFile(t *testing.T) {
 		}
 		var stamped events.Event
 		update(t, s, func(tx *store.Tx) error { stamped, err = tx.Append(e); return err })
-		for _, from := range []string{"memory", "the file"} {
-			read, err := s.Read("A100", uint64(n), 1, 1)
-			if err != nil || len(read) != 1 || !reflect.DeepEqual(read[0], stamped) {
-				t.Errorf("from %s\nread     %+v, %v\nappended %+v", from, read, err, stamped)
-			}
-			update(t, s, func(tx *store.Tx) error { return tx.PutRecord("A100", "a", []byte(`{}`)) }) // another commit
+		unsent, err := s.Unsent("A100", 1, 1)
+		if err != nil || len(unsent) != 1 || !reflect.DeepEqual(unsent[0], stamped) {
+			t.Errorf("unsent    %+v, %v\nappended %+v", unsent, err, stamped)
+		}
+		publish(t, s, "A100", uint64(n+1))
+		stamped.Sequence = uint64(n + 1)
+		read, err := s.Read("A100", uint64(n), 1, 1)
+		if err != nil || len(read) != 1 || !reflect.DeepEqual(read[0], stamped) {
+			t.Errorf("published %+v, %v\nappended %+v", read, err, stamped)
 		}
 		if n == 0 {
 			schematest.Validate(t, string(e.Type), stamped.Data)
 		}
-	}
-}
-
-func TestWhatAnotherCommitHasMovedIsReadFromTheFile(t *testing.T) {
-	s := open(t, t.TempDir())
-	update(t, s, func(tx *store.Tx) error { return tx.PutAgency("A100", store.Agency{}) })
-	update(t, s, func(tx *store.Tx) error { _, err := tx.Append(event(t, "A100")); return err })
-	if err := s.MakeRoom("A100", 5); err != nil {
-		t.Fatal(err)
-	}
-	if read, err := s.Read("A100", 0, 1, 1); err != nil || len(read) != 1 || read[0].Sequence != 6 {
-		t.Errorf("read %+v, %v", read, err)
 	}
 }
 
@@ -258,12 +253,12 @@ func TestEverythingSurvivesAReopen(t *testing.T) {
 		newest, err = tx.Append(event(t, "A100"))
 		return err
 	})
-	cursor := events.Cursor{Sequence: 1, ID: newest.ID, StreamSequence: 9, StreamCreated: now}
+	cursor := events.Cursor{Sequence: 1, ID: newest.ID, Position: 1, StreamSequence: 9, StreamCreated: now}
 	update(t, s, func(tx *store.Tx) error {
 		return errors.Join(tx.PutAgency("A100", agency), tx.PutInsertion("A100", insertion), tx.PutRecord("A100", "a#b##", []byte(`{}`)),
 			tx.PutContactRequest("A100", "a#b##", request), tx.PutHalt("A100", halt))
 	})
-	if err := errors.Join(s.SetCursor("A100", cursor), s.Close()); err != nil {
+	if err := errors.Join(s.Publish("A100", []events.Event{newest.WithSequence(1)}, cursor), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	again := open(t, dir)

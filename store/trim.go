@@ -2,11 +2,7 @@ package store
 
 import (
 	"encoding/binary"
-	"encoding/json"
-	"fmt"
 	"time"
-
-	"doorbell/events"
 )
 
 // trimEvents, trimBytes and trimTime bound one transaction of Trim: others wait for it.
@@ -53,7 +49,10 @@ func (s *Store) First(agency string) (sequence uint64, err error) {
 
 func (tx *Tx) firstSequence(agency string) uint64 {
 	for k := range tx.ascend(bucketLog, prefix(agency), prefix(agency)) {
-		return binary.BigEndian.Uint64(k)
+		if n := binary.BigEndian.Uint64(k); n < unsent {
+			return n
+		}
+		break
 	}
 	return 0
 }
@@ -74,18 +73,14 @@ func (s *Store) published() (agencies []string, err error) {
 func (s *Store) trimSome(agency string, before time.Time, most int) (trimmed int, err error) {
 	var upTo uint64
 	err = s.View(func(tx *Tx) (err error) {
-		upTo, err = tx.trimmable(agency, before, most)
-		return err
+		upTo = tx.trimmable(agency, before, most)
+		return nil
 	})
 	if err != nil || upTo == 0 {
 		return 0, err
 	}
 	err = s.update(func(tx *Tx) error {
-		keep, err := tx.keptFrom(agency) // the cursor may have moved
-		if err != nil {
-			return err
-		}
-		trimmed, err = tx.removeEvents(agency, min(upTo, keep-1))
+		trimmed, err = tx.removeEvents(agency, min(upTo, tx.keptFrom(agency)-1)) // the cursor may have moved
 		return err
 	})
 	if err != nil {
@@ -95,45 +90,21 @@ func (s *Store) trimSome(agency string, before time.Time, most int) (trimmed int
 }
 
 // keptFrom is the first event of an agency that stays whatever its age: that of the cursor, which is never after the newest.
-func (tx *Tx) keptFrom(agency string) (uint64, error) {
-	c, err := tx.cursor(agency)
-	if err != nil {
-		return 0, err
-	}
-	return max(1, min(c.Sequence, tx.LastSequence(agency))), nil
+func (tx *Tx) keptFrom(agency string) uint64 {
+	return max(1, min(tx.cursor(agency).Sequence, tx.LastSequence(agency)))
 }
 
 // trimmable is the sequence up to which events may go, 0 if none may.
-func (tx *Tx) trimmable(agency string, before time.Time, most int) (upTo uint64, err error) {
-	keep, err := tx.keptFrom(agency)
-	if err != nil {
-		return 0, err
-	}
-	size := 0
+func (tx *Tx) trimmable(agency string, before time.Time, most int) (upTo uint64) {
+	keep, size := tx.keptFrom(agency), 0
 	for k, v := range tx.ascend(bucketLog, prefix(agency), prefix(agency)) {
-		sequence := binary.BigEndian.Uint64(k)
-		if sequence >= keep || most <= 0 || size >= trimBytes {
-			return upTo, nil
+		l := entry(k, v)
+		if l.n >= keep || most <= 0 || size >= trimBytes || !l.head().RecordedTime.Before(before) {
+			break
 		}
-		recorded, err := recordedTime(v)
-		if err != nil {
-			return 0, fmt.Errorf("%w: event %d of %s", ErrDamaged, sequence, agency)
-		}
-		if !recorded.Before(before) {
-			return upTo, nil
-		}
-		upTo, size, most = sequence, size+len(v), most-1
+		upTo, size, most = l.n, size+len(v), most-1
 	}
-	return upTo, nil
-}
-
-// recordedTime reads the one attribute of an event that trimming asks for.
-func recordedTime(v []byte) (time.Time, error) {
-	var e struct {
-		RecordedTime time.Time `json:"recordedtime"`
-	}
-	err := json.Unmarshal(v, &e)
-	return e.RecordedTime, err
+	return upTo
 }
 
 // removeEvents removes the events of an agency up to a sequence, as many as there is time for.
@@ -157,17 +128,12 @@ func (s *Store) oldestTrimmable() (oldest time.Time, err error) {
 	}
 	for _, agency := range agencies {
 		err := s.View(func(tx *Tx) error {
-			keep, err := tx.keptFrom(agency)
-			first := tx.firstSequence(agency)
-			if err != nil || first == 0 || first >= keep {
-				return err
-			}
-			at, err := recordedTime(tx.get(bucketLog, logKey(agency, first)))
-			if err != nil {
-				return fmt.Errorf("%w: event %d of %s", ErrDamaged, first, agency)
-			}
-			if oldest.IsZero() || at.Before(oldest) {
-				oldest = at
+			for k, v := range tx.ascend(bucketLog, prefix(agency), prefix(agency)) {
+				l := entry(k, v)
+				if at := l.head().RecordedTime; l.n < tx.keptFrom(agency) && (oldest.IsZero() || at.Before(oldest)) {
+					oldest = at
+				}
+				break
 			}
 			return nil
 		})
@@ -176,10 +142,4 @@ func (s *Store) oldestTrimmable() (oldest time.Time, err error) {
 		}
 	}
 	return oldest, nil
-}
-
-// cursor says how far an agency's log is published.
-func (tx *Tx) cursor(agency string) (c events.Cursor, err error) {
-	c, _ = getJSON[events.Cursor](tx, bucketCursors, []byte(agency))
-	return c, nil
 }

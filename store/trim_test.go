@@ -41,33 +41,50 @@ func ring(t testing.TB, s *store.Store, agency string, n int, now *time.Time) {
 	}
 }
 
-// publish moves the cursor of an agency to an event of its log.
-func publish(t testing.TB, s *store.Store, agency string, sequence uint64) {
+// publish gives unsent events of an agency their sequences, up to this one.
+func publish(t testing.TB, s *store.Store, agency string, upTo uint64) {
 	t.Helper()
-	read, err := s.Read(agency, sequence-1, 1, 1)
-	if err != nil || len(read) != 1 {
-		t.Fatalf("%d events, %v", len(read), err)
-	}
-	if err := s.SetCursor(agency, events.Cursor{Sequence: sequence, ID: read[0].ID, StreamSequence: sequence, StreamCreated: era}); err != nil {
-		t.Fatal(err)
+	for {
+		last, err := s.Last(agency)
+		if err != nil || last >= upTo {
+			if err != nil || last > upTo {
+				t.Fatalf("the stream has taken %d: %v", last, err)
+			}
+			return
+		}
+		list, err := s.Unsent(agency, int(min(upTo-last, 1000)), 1<<30)
+		if err != nil || len(list) == 0 {
+			t.Fatalf("nothing is left behind %d: %v", last, err)
+		}
+		for i := range list {
+			last++
+			list[i].Sequence = last
+		}
+		if err := s.Publish(agency, list, cursorAt(list[len(list)-1])); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
-// kept are the sequences of an agency's log.
-func kept(t testing.TB, s *store.Store, agency string) (sequences []uint64) {
+// whole is an agency's log: what is published, then what is unsent.
+func whole(t testing.TB, s *store.Store, agency string) []events.Event {
 	t.Helper()
-	read, err := s.Read(agency, 0, 1<<30, 1<<40)
+	all, _, err := s.EventsAfter(agency, store.Place{}, 1<<30, 1<<40)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range read {
-		sequences = append(sequences, e.Sequence)
+	return all
+}
+
+// kept are the positions of an agency's log, which here are the sequences too once it is published.
+func kept(t testing.TB, s *store.Store, agency string) (positions []uint64) {
+	t.Helper()
+	for _, e := range whole(t, s, agency) {
+		if positions = append(positions, e.Position); e.Sequence != 0 && e.Sequence != e.Position {
+			t.Errorf("%s: event %d is at position %d", agency, e.Sequence, e.Position)
+		}
 	}
-	first, err := s.First(agency)
-	if want := append(sequences, 0)[0]; err != nil || first != want {
-		t.Errorf("the first event of %s is %d (%v), it is said to be %d", agency, want, err, first)
-	}
-	return sequences
+	return positions
 }
 
 func between(first, last uint64) (all []uint64) {
@@ -120,6 +137,7 @@ func TestASequenceIsNotUsedAgainAfterATrim(t *testing.T) {
 		t.Errorf("the log ends with %d, %v", last, err)
 	}
 	ring(t, s, "A100", 1, &now)
+	publish(t, s, "A100", 6)
 	if got := kept(t, s, "A100"); !slices.Equal(got, []uint64{5, 6}) {
 		t.Errorf("the log holds %v", got)
 	}

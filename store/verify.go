@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -113,8 +112,8 @@ type verifier struct {
 	most int64 // entries that the file has room for
 }
 
-// span is what a log holds.
-type span struct{ first, last uint64 }
+// span is what a log holds: published events by their sequences, and the highest position.
+type span struct{ first, last, position uint64 }
 
 // values reads bucket after bucket. The error is that of the context.
 func (v *verifier) values() error {
@@ -183,14 +182,22 @@ func (v *verifier) contacts(_, payload []byte) {
 	v.r.ContactRequests += r.int()
 }
 
-func (v *verifier) log(k, _ []byte) {
+func (v *verifier) log(k, payload []byte) {
 	v.r.Events++
-	agency, sequence := string(k[:len(k)-9]), binary.BigEndian.Uint64(k[len(k)-8:])
-	s, known := v.logs[agency]
-	if !known {
-		s.first = sequence
+	if len(k) < 9 || len(payload) < 8 {
+		v.r.find("an entry of %s of agency %q is too short", bucketLog, agencyOf(k))
+		return
 	}
-	s.last = sequence
+	agency, l := string(k[:len(k)-9]), entry(k[len(k)-8:], payload)
+	s := v.logs[agency]
+	if l.position != 0 && l.position <= s.position || l.n >= unsent && l.n != unsent|l.position {
+		v.r.find("the log of agency %q has position %d behind %d", agency, l.position, s.position)
+	}
+	s.position = max(s.position, l.position)
+	if s.first == 0 {
+		s.first = l.sequence()
+	}
+	s.last = max(s.last, l.sequence())
 	v.logs[agency] = s
 }
 
@@ -201,8 +208,7 @@ func (v *verifier) cursor(k, payload []byte) {
 		v.r.find("the cursor of agency %q is at %d, and its log goes from %d to %d", k, c.Sequence, s.first, s.last)
 		return
 	}
-	var e events.Event
-	if at := v.tx.get(bucketLog, logKey(agency, c.Sequence)); at != nil && e.UnmarshalJSON(at) == nil && e.ID != c.ID {
+	if at := v.tx.get(bucketLog, logKey(agency, c.Sequence)); len(at) >= 8 && entry(logKey("", c.Sequence)[1:], at).head().ID != c.ID {
 		v.r.find("the cursor of agency %q names another event than its log has at %d", k, c.Sequence)
 	}
 }

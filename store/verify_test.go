@@ -57,7 +57,6 @@ func furnishInto(s *store.Store) error {
 		if err != nil {
 			return err
 		}
-		var last events.Event
 		err = s.Update(func(tx *store.Tx) (err error) {
 			for n := range 40 {
 				reference := fmt.Sprintf("a#%d##", n)
@@ -70,8 +69,8 @@ func furnishInto(s *store.Store) error {
 				}
 			}
 			for range 30 {
-				e, failed := tx.Append(made)
-				last, err = e, errors.Join(err, failed)
+				_, failed := tx.Append(made)
+				err = errors.Join(err, failed)
 			}
 			return errors.Join(err, tx.PutAgency(agency, store.Agency{WatchStart: era}), tx.PutSchedule(agency, 0, []byte("chunk")),
 				tx.PutHalt(agency, store.Halt{Scope: events.ScopeAgency, Since: era}), tx.PutTrouble(agency, store.Trouble{Scope: "x"}))
@@ -79,7 +78,14 @@ func furnishInto(s *store.Store) error {
 		if err != nil {
 			return err
 		}
-		if err := s.SetCursor(agency, events.Cursor{Sequence: last.Sequence, ID: last.ID, StreamSequence: 7, StreamCreated: era}); err != nil {
+		list, err := s.Unsent(agency, 30, 1<<30)
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			list[i].Sequence = uint64(i + 1)
+		}
+		if err := s.Publish(agency, list, cursorAt(list[29])); err != nil {
 			return err
 		}
 	}

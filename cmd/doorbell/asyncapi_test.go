@@ -92,7 +92,7 @@ func TestTheSchemaOfHeadersIsWhatEventsTravelWith(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e = e.Stamp(7, time.Now(), "store")
+	e = e.Stamp(7, time.Now(), "store").WithSequence(7)
 	for name := range e.Header() {
 		if schema.Properties[name] == nil {
 			t.Errorf("%s is not described", name)

@@ -62,12 +62,11 @@ func TestAnEmbeddedServerThatReadsNothingAnyMoreDoesNotHoldUpThePollingNorTheEnd
 	go func() { ended <- a.Run(ctx) }()
 	t.Cleanup(func() { close(way.over) })
 	published := func(id string) bool {
-		last, err := a.Store().Last(id)
+		p, err := a.Store().Progress(id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := a.Store().Cursor(id)
-		return err == nil && last > 0 && c.Sequence == last
+		return p[0].Unsent == 0 && p[0].Cursor.Sequence > 0
 	}
 	for _, id := range agencies {
 		s.goesOn(t, id, 10)

@@ -291,7 +291,7 @@ func TestForwardSaysWhatIsMissing(t *testing.T) {
 func TestAReplayToAnOutletGoesOnWhereItStopped(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	environ := append(logged(t, 9), p.environ()...)
+	environ := append(logged(t, 9, "A100", "B200"), p.environ()...)
 	got := run(t, environ, "replay", "--to", "webhook")
 	if got.code != exitDone || got.stdout != "10 events sent to webhook; refused: 0; not wanted there: 0\n" {
 		t.Fatalf("got %+v", got)

@@ -245,7 +245,7 @@ func TestWithNATSAwayTheWatchGoesOnAndNothingIsLost(t *testing.T) {
 	id := s.ring(t, "A100")
 	eventually(t, "the contact request is waiting in the event log", func() bool {
 		status, err := ops.NewClient(s.dir + "/" + daemon.SocketFile).Status(t.Context())
-		return err == nil && !status.NATS.Connected && len(status.Watch.Agencies) == 1 && status.Watch.Agencies[0].LastSequence >= 2
+		return err == nil && !status.NATS.Connected && len(status.Watch.Agencies) == 1 && len(status.Relay) == 1 && status.Relay[0].Pending >= 2
 	})
 	sub := subscribeTo(t, startNATS(t, port))
 	sub.baselined(t, "A100")

@@ -86,6 +86,7 @@ func cmdReplay(ctx context.Context, p *program, c *ReplayCmd) error {
 	if kept != nil {
 		defer kept.Close()
 	}
+	q.Published = true // what the stream has not taken is on its way, and has no number to replay it under
 	counts, err := log.CountEvents(ctx, q)
 	switch {
 	case ctx.Err() != nil:

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 )
@@ -71,6 +72,11 @@ func TestWhileTheDaemonRunsItsEventsAreReplayedBesideTheNews(t *testing.T) {
 	for range 4 {
 		news = append(news, sub.request(t, s.ring(t, "B200")))
 	}
+	confirmed := func() bool { // the log learns of it a moment after the subscriber
+		status, err := ops.NewClient(s.dir + "/" + daemon.SocketFile).Status(t.Context())
+		return err == nil && !slices.ContainsFunc(status.Relay, func(r ops.RelayStatus) bool { return r.Pending > 0 })
+	}
+	eventually(t, "the log knows what is published", confirmed)
 	before := lastOf(t, url)
 	args := []string{"replay", "--type", "contact_request.>", "--agency", "B200", "--job", "crm-2", "--rate", "0"}
 	got := run(t, s.environ, args...)
@@ -98,6 +104,7 @@ func TestWhileTheDaemonRunsItsEventsAreReplayedBesideTheNews(t *testing.T) {
 		}
 	}
 	sub.request(t, s.ring(t, "B200"))
+	eventually(t, "the log knows that too", confirmed)
 	got = run(t, s.environ, append(args, "--json")...)
 	var p ops.ReplayProgress
 	if err := json.Unmarshal([]byte(got.stdout), &p); err != nil || p.Published != 1 || p.AlreadyThere != 4 || p.Total != 5 {
@@ -166,7 +173,7 @@ func streamExists(url string) bool {
 func TestWithoutADaemonAnExternalNATSIsEnough(t *testing.T) {
 	t.Parallel()
 	url := startNATS(t, server.RANDOM_PORT)
-	environ := append(logged(t, 9), "NATS_URL="+strings.Replace(url, "://", "://u:"+sentinel+"@", 1))
+	environ := append(logged(t, 9, "A100", "B200"), "NATS_URL="+strings.Replace(url, "://", "://u:"+sentinel+"@", 1))
 	before := tree(t, settingOf(environ, "DOORBELL_DATA_DIR"))
 	forbidden := run(t, append(environ, "DOORBELL_STREAM_MANAGE=off"), "replay")
 	if forbidden.code != exitFailed || forbidden.stdout != "" {
@@ -199,7 +206,7 @@ func TestWithoutADaemonAnExternalNATSIsEnough(t *testing.T) {
 
 func TestToStandardOutputEventsAreCloudEventsWithOriginReplay(t *testing.T) {
 	t.Parallel()
-	environ := logged(t, 9)
+	environ := logged(t, 9, "A100", "B200")
 	was := lines(run(t, environ, "events", "ls", "--json").stdout)
 	for _, flag := range [][]string{{"--to", "-"}, {"--stdout"}, {"--to=-", "--json", "--rate", "1000"}} {
 		got := run(t, environ, append([]string{"replay"}, flag...)...)
@@ -228,7 +235,7 @@ func TestToStandardOutputEventsAreCloudEventsWithOriginReplay(t *testing.T) {
 
 func TestADryRunCountsAndDoesNothing(t *testing.T) {
 	t.Parallel()
-	environ := logged(t, 9)
+	environ := logged(t, 9, "A100", "B200")
 	before := tree(t, settingOf(environ, "DOORBELL_DATA_DIR"))
 	got := run(t, environ, "replay", "--dry-run")
 	text := strings.Join(strings.Fields(got.stdout), " ")
@@ -252,7 +259,7 @@ func TestADryRunCountsAndDoesNothing(t *testing.T) {
 
 func TestMoreThanAThousandEventsAreAskedFor(t *testing.T) {
 	t.Parallel()
-	environ := logged(t, 1000) // and a halt
+	environ := logged(t, 1000, "A100", "B200") // and a halt
 	environ = append(environ, "NATS_URL="+startNATS(t, server.RANDOM_PORT))
 	got := run(t, environ, "replay", "--rate", "0")
 	if got.code != exitUsage || got.stdout != "" {
@@ -278,7 +285,7 @@ func TestMoreThanAThousandEventsAreAskedFor(t *testing.T) {
 
 func TestReplayRefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
-	environ := logged(t, 3)
+	environ := logged(t, 3, "A100", "B200")
 	for args, sentence := range map[string]string{
 		"--job a.b":                             "--job: write 1 to 64 letters, digits, _ and -",
 		"--job >":                               "--job: write 1 to 64",
@@ -328,7 +335,7 @@ func TestReplayRefusesWhatCannotBe(t *testing.T) {
 func TestAJobThatWasUsedForOtherEventsIsRefused(t *testing.T) {
 	t.Parallel()
 	url := startNATS(t, server.RANDOM_PORT)
-	environ := append(logged(t, 9), "NATS_URL="+url)
+	environ := append(logged(t, 9, "A100", "B200"), "NATS_URL="+url)
 	replay := func(args ...string) result {
 		return run(t, environ, append([]string{"replay", "--job", "x", "--rate", "0"}, args...)...)
 	}

@@ -96,11 +96,11 @@ func status(ctx context.Context, b Base) (ops.Status, error) {
 	s = ops.Status{Version: version(), StoreID: kept.ID(), DataDir: b.DataDir, Watch: w}
 	s.Store = ops.NewStoreStatus(store.NewSpace(inUse, int64(b.StoreMax)))
 	for _, a := range w.Agencies {
-		c, err := kept.Cursor(a.AgencyID)
+		progress, err := kept.Progress(a.AgencyID)
 		if err != nil {
 			return s, ioError(err, "")
 		}
-		s.Relay = append(s.Relay, ops.RelayStatus{AgencyID: a.AgencyID, Acknowledged: c.Sequence, Pending: a.LastSequence - min(a.LastSequence, c.Sequence)})
+		s.Relay = append(s.Relay, ops.RelayStatus{AgencyID: a.AgencyID, Acknowledged: progress[0].Cursor.Sequence, Pending: uint64(progress[0].Unsent)})
 	}
 	return s, nil
 }

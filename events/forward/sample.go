@@ -44,5 +44,5 @@ func sample(alert bool, now time.Time) (events.Event, error) {
 	if err != nil {
 		return e, err
 	}
-	return e.Stamp(1, now, "test"), nil
+	return e.Stamp(1, now, "test").WithSequence(1), nil
 }

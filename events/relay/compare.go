@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"doorbell/events"
@@ -86,12 +87,12 @@ type comparer struct {
 	agency string
 	found  Comparison
 
-	cursor      events.Cursor
 	first, last uint64 // of the log; 0: it is empty
 	seen        []uint64
 	elsewhere   map[string]struct{} // ids that the stream holds under another sequence, from another store
 	page        []events.Event
 	highest     uint64
+	ahead       []events.Head // in the stream, behind the end of the log as it was read
 }
 
 func (c *comparer) run(ctx context.Context) (err error) {
@@ -102,15 +103,15 @@ func (c *comparer) run(ctx context.Context) (err error) {
 	if err := c.readStream(ctx); err != nil {
 		return err
 	}
+	if err := c.unlogged(); err != nil {
+		return err
+	}
 	_, err = c.missing(c.list)
 	return err
 }
 
 // extent finds where the log begins and ends.
 func (c *comparer) extent() (err error) {
-	if c.cursor, err = c.o.Log.Cursor(c.agency); err != nil {
-		return err
-	}
 	list, err := c.o.Log.Read(c.agency, 0, 1, 1)
 	if err != nil || len(list) == 0 {
 		return err
@@ -186,6 +187,10 @@ func (c *comparer) meet(m *stored) error {
 		c.found.Trimmed++
 		return nil
 	}
+	if sequence > c.last && len(c.ahead) < mostStrange {
+		c.ahead = append(c.ahead, events.Head{ID: id, Sequence: sequence})
+		return nil
+	}
 	e, err := c.logged(sequence)
 	switch {
 	case err != nil:
@@ -209,6 +214,32 @@ func (c *comparer) meet(m *stored) error {
 	return nil
 }
 
+// unlogged lists what the log does not have of what stands behind its end in the stream: it may have been published meanwhile, or
+// have been taken by the stream without the log knowing yet.
+func (c *comparer) unlogged() error {
+	if len(c.ahead) == 0 {
+		return nil
+	}
+	unsent, err := c.o.Log.Unsent(c.agency, serverBatch, math.MaxInt)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	known := map[string]bool{}
+	for _, e := range unsent {
+		known[e.ID] = true
+	}
+	for _, h := range c.ahead {
+		e, err := c.logged(h.Sequence)
+		if err != nil {
+			return err
+		}
+		if !known[h.ID] && (e == nil || e.ID != h.ID) {
+			c.span(&c.found.Unlogged, h.Sequence)
+		}
+	}
+	return nil
+}
+
 func (c *comparer) strange(id string) {
 	if len(c.elsewhere) < mostStrange {
 		c.elsewhere[id] = struct{}{}
@@ -225,9 +256,6 @@ func samePayload(e events.Event, m *stored) bool {
 
 // logged returns an event of the log, nil if it has none of that sequence. Messages mostly come in its order.
 func (c *comparer) logged(sequence uint64) (*events.Event, error) {
-	if sequence > c.last {
-		return nil, nil
-	}
 	if n := len(c.page); n == 0 || sequence < c.page[0].Sequence || sequence > c.page[n-1].Sequence {
 		page, err := c.o.Log.Read(c.agency, sequence-1, importEvents, importBytes)
 		if err != nil {
@@ -251,7 +279,10 @@ func (c *comparer) logged(sequence uint64) (*events.Event, error) {
 
 // missing goes through the log and hands over the pages of what the stream should hold and does not.
 func (c *comparer) missing(visit func([]events.Event) error) (sent int, err error) {
-	c.found.Logged, c.found.Waiting, c.found.Expired = 0, 0, 0
+	if c.found.Waiting, err = c.o.Log.CountUnsent(c.agency); err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	c.found.Logged, c.found.Expired = c.found.Waiting, 0
 	if c.last == 0 {
 		return 0, nil
 	}
@@ -288,9 +319,6 @@ func (c *comparer) absent(e events.Event) bool {
 	_, elsewhere := c.elsewhere[e.ID]
 	switch {
 	case elsewhere || c.seen[bit/64]&(1<<(bit%64)) != 0:
-		return false
-	case e.Sequence > c.cursor.Sequence:
-		c.found.Waiting++
 		return false
 	case c.o.MaxAge > 0 && time.Since(e.RecordedTime) > c.o.MaxAge:
 		c.found.Expired++

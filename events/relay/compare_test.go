@@ -134,7 +134,7 @@ func TestWhatTheLogLacksOrHasOtherwiseIsFound(t *testing.T) {
 	b.deliver()
 	log := b.log.list("A100")
 	send := func(sequence uint64, id, message string) {
-		e := contactRequest(t, "A100", int(sequence), message).Stamp(sequence, time.Now(), "s1")
+		e := contactRequest(t, "A100", int(sequence), message).Stamp(sequence, time.Now(), "s1").WithSequence(sequence)
 		e.ID = id
 		if _, err := b.js.PublishMsg(t.Context(), b.relay().message(e, 1<<20, false)); err != nil {
 			t.Fatal(err)

@@ -16,19 +16,17 @@ type figures struct {
 	failures  map[string]uint64
 }
 
-// publishedAll counts a batch that the stream took; what is not behind the cursor it has had, and lost.
-func (f *figures) publishedAll(batch []events.Event, cursor uint64) {
+// publishedAll counts a batch that the stream took for the first time.
+func (f *figures) publishedAll(batch []events.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.published == nil {
 		f.published = map[events.Type]uint64{}
 	}
 	for _, e := range batch {
-		switch {
-		case e.Sequence <= cursor: // it is sent again
-		case slices.Contains(events.Types, e.Type):
+		if slices.Contains(events.Types, e.Type) {
 			f.published[e.Type]++
-		default:
+		} else {
 			f.published[""]++
 		}
 	}

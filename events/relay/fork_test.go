@@ -44,6 +44,13 @@ func (d *dying) Read(agency string, after uint64, maxEvents, maxBytes int) ([]ev
 	return d.Store.Read(agency, after, maxEvents, maxBytes)
 }
 
+func (d *dying) Unsent(agency string, maxEvents, maxBytes int) ([]events.Event, error) {
+	if d.left--; d.left < 0 {
+		d.end()
+	}
+	return d.Store.Unsent(agency, maxEvents, maxBytes)
+}
+
 // TestARestoredStoreSendsItsEventsAgainBesideThoseOfItsSubstitute: store and stream were lost, another doorbell has begun
 // anew, and then a backup of the first store was found.
 func TestARestoredStoreSendsItsEventsAgainBesideThoseOfItsSubstitute(t *testing.T) {
@@ -168,7 +175,7 @@ func TestForeignEventsUnderSequencesOfOursAreRememberedPageByPage(t *testing.T) 
 	other := b.doorbell(t.TempDir()) // did not look first, and went on beyond
 	r := other.relay()
 	for n := 1; n <= 1200; n++ {
-		m := r.message(contactRequest(t, "A100", 5000+n, "Guten Tag").Stamp(uint64(n), time.Now(), other.store.ID()), 1<<20, false)
+		m := r.message(contactRequest(t, "A100", 5000+n, "Guten Tag").Stamp(uint64(n), time.Now(), other.store.ID()).WithSequence(uint64(n)), 1<<20, false)
 		if _, err := b.js.PublishMsg(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -23,7 +22,6 @@ type importing struct {
 	page  []events.Event // in the order of the stream
 	news  []events.Event // those of them that continue the log
 	bytes int
-	room  bool // was made for all that the stream holds
 }
 
 // imported is what was taken over and not reported yet.
@@ -48,14 +46,7 @@ func (l *lane) newcomer(m *stored) (events.Event, bool) {
 }
 
 // adopt takes a message over that is an event of this agency and not in the log.
-func (l *lane) adopt(ctx context.Context, e events.Event, m *stored) error {
-	if l.told.above || l.place.Sequence < l.cursor.Sequence { // were the cursor to move now, the lost tail would not be sent again
-		l.told.ids[e.ID] = struct{}{}
-		if e.Sequence > l.cursor.Sequence {
-			l.told.above = true
-			return nil
-		}
-	}
+func (l *lane) adopt(e events.Event, m *stored) error {
 	late := e.Sequence <= max(l.place.Sequence, l.cursor.Sequence)
 	if late {
 		if wanted, err := l.late(e, m); err != nil || !wanted {
@@ -63,12 +54,10 @@ func (l *lane) adopt(ctx context.Context, e events.Event, m *stored) error {
 		}
 	}
 	if len(l.incoming.page) == 0 {
-		if err := l.store(); err != nil {
+		if err := l.flush(); err != nil {
 			return err
 		}
-	}
-	if !late && !l.incoming.room {
-		if err := l.makeRoom(ctx, e.Sequence); err != nil {
+		if err := l.store(); err != nil {
 			return err
 		}
 	}
@@ -117,24 +106,6 @@ func (l *lane) logged(sequence uint64) (*events.Event, error) {
 	return &found[0], nil
 }
 
-// makeRoom lets what waits in the log begin behind all that the stream holds, at once and not page by page.
-func (l *lane) makeRoom(ctx context.Context, upTo uint64) error {
-	newest, err := l.r.get(ctx, query{Last: l.filter})
-	if err != nil {
-		return err
-	}
-	if newest != nil {
-		if e, ok := l.newcomer(newest); ok {
-			upTo = max(upTo, e.Sequence)
-		}
-	}
-	if err := l.r.o.Log.MakeRoom(l.agency, upTo); err != nil {
-		return fmt.Errorf("%w: %w", ErrLog, err)
-	}
-	l.incoming.room = true
-	return nil
-}
-
 // takeOver commits the page that was read. While a lost tail is sent again the cursor stays.
 func (l *lane) takeOver() error {
 	page, news := l.incoming.page, l.incoming.news
@@ -148,9 +119,9 @@ func (l *lane) takeOver() error {
 	if err := l.r.o.Log.Import(l.agency, page, cursor); err != nil {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
-	l.incoming.page, l.incoming.news, l.incoming.bytes = nil, nil, 0
+	l.incoming, l.unsent = importing{}, nil // what waits may have been told
 	l.cursor = cursor
-	l.show(func(a *AgencyStatus) { a.Acknowledged, a.Seen = l.cursor.Sequence, max(a.Seen, l.cursor.Sequence) })
+	l.show(func(a *AgencyStatus) { a.Acknowledged = l.cursor.Sequence })
 	if len(news) == 0 {
 		return nil
 	}
@@ -161,15 +132,6 @@ func (l *lane) takeOver() error {
 	d.to, d.events = news[len(news)-1].Sequence, d.events+len(news)
 	for _, e := range news {
 		d.news = d.news || e.Type != events.TypeWatchStreamRepaired
-	}
-	return nil
-}
-
-// closeUp ends an import: what waits follows what was taken over.
-func (l *lane) closeUp() error {
-	l.incoming = importing{}
-	if err := l.r.o.Log.CloseUp(l.agency); err != nil {
-		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
 	return nil
 }

@@ -1,11 +1,8 @@
 package relay
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -36,6 +33,8 @@ type lane struct {
 	told     told
 	strays   strays
 	incoming importing
+	landed   []events.Event // unsent ones that the look has found in the stream, not committed yet
+	unsent   []events.Event // the next ones, as the look has read them; nil: it has not
 	imported imported
 	failures int    // in a row
 	said     string // the failure that is in the log as the last one; empty: it ended
@@ -74,10 +73,6 @@ type strays struct {
 	reported   time.Time
 }
 
-// storeAfter is how long a lane rests before it stores its cursor: by then an event has long been delivered. Were the process
-// to end meanwhile, the next one would find in the stream what has landed.
-const storeAfter = 2 * time.Millisecond
-
 func newLane(r *Relay, agency string) *lane {
 	return &lane{
 		r: r, agency: agency, token: events.Token(agency), filter: events.AgencyFilter(r.o.Prefix, agency),
@@ -101,7 +96,7 @@ func (l *lane) run(ctx context.Context) error {
 		if !ok {
 			return nil
 		}
-		err := l.work(ctx, s, true)
+		err := l.work(ctx, s)
 		c := classify(err)
 		switch {
 		case ctx.Err() != nil && c != classLog:
@@ -133,21 +128,20 @@ func (l *lane) run(ctx context.Context) error {
 // finish is run, once, without waiting for anything.
 func (l *lane) finish(ctx context.Context, s session) error {
 	for failures := 1; ; failures++ {
-		err := l.work(ctx, s, false)
+		err := l.work(ctx, s)
 		if err == nil || ctx.Err() != nil || !classify(err).lookAtOnce() || failures == 3 {
 			return err
 		}
 	}
 }
 
-// work brings the lane up to date with the stream if need be, and publishes until nothing is left and, if it may rest, nothing
-// is appended meanwhile.
-func (l *lane) work(ctx context.Context, s session, mayRest bool) error {
+// work brings the lane up to date with the stream if need be, and publishes until nothing is left.
+func (l *lane) work(ctx context.Context, s session) error {
 	defer l.lock()()
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.connected, cancel)()
-	err := l.publishAll(work, s, mayRest)
+	err := l.publishAll(work, s)
 	if err != nil {
 		l.doubt = true
 		if classify(err) == classTooMany {
@@ -160,7 +154,7 @@ func (l *lane) work(ctx context.Context, s session, mayRest bool) error {
 	return err
 }
 
-func (l *lane) publishAll(ctx context.Context, s session, mayRest bool) error {
+func (l *lane) publishAll(ctx context.Context, s session) error {
 	if l.doubt || l.verified != s.number {
 		if err := l.verify(ctx); err != nil {
 			return err
@@ -174,37 +168,10 @@ func (l *lane) publishAll(ctx context.Context, s session, mayRest bool) error {
 				return err
 			}
 		}
-		more, err := l.publishNext(ctx, s)
-		switch {
-		case errors.Is(err, ErrLog): // nothing is committed after a commit that failed
+		if more, err := l.publishNext(ctx, s); err != nil || !more {
 			return err
-		case err != nil:
-			return cmp.Or(l.store(), err)
-		case !more && !(mayRest && l.rest(ctx, s)):
-			return l.store()
 		}
 	}
-}
-
-// rest waits before the cursor is stored, and is true if something was appended meanwhile. A commit at once would take disk and
-// processor from those to whom the server is just delivering; and what comes one by one needs one for all.
-func (l *lane) rest(ctx context.Context, s session) bool {
-	if l.place == l.cursor {
-		return false
-	}
-	t := time.NewTimer(storeAfter)
-	defer t.Stop()
-	select {
-	case <-l.poked:
-		if now, _ := l.r.link.current(); now.number != s.number {
-			poke(l.poked) // a look is due, which is not for who rests
-			return false
-		}
-		return ctx.Err() == nil
-	case <-ctx.Done():
-	case <-t.C:
-	}
-	return false
 }
 
 // publishNext sends the next batch. It is false if there is none.
@@ -213,42 +180,76 @@ func (l *lane) publishNext(ctx context.Context, s session) (bool, error) {
 		return false, err
 	}
 	defer l.r.budget.Release(1)
-	batch, err := l.r.o.Log.Read(l.agency, l.place.Sequence, l.most, l.r.o.BatchBytes)
+	if l.place.Sequence < l.cursor.Sequence {
+		return true, l.resendNext(ctx, s)
+	}
+	batch, err := l.r.o.Log.Unsent(l.agency, l.most, l.r.o.BatchBytes)
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", ErrLog, err)
 	}
 	if len(batch) == 0 {
 		return false, nil
 	}
-	l.repair.upTo = max(l.repair.upTo, batch[0].Sequence-1) // what was trimmed from the log cannot be sent again
-	newest := batch[len(batch)-1].Sequence
-	l.show(func(a *AgencyStatus) { a.Seen = max(a.Seen, newest) })
-	if n := l.needless(batch); n > 0 {
-		return true, l.passOver(batch[n-1])
-	}
 	batch = batch[:l.distinct(batch)]
-	if above := l.cursor.Sequence; l.told.above && batch[0].Sequence <= above { // what waits may have to make room
-		batch = slices.DeleteFunc(batch, func(e events.Event) bool { return e.Sequence > above })
-	}
 	messages := make([]*nats.Msg, len(batch))
-	for i, e := range batch {
-		messages[i] = l.r.message(e, s.maxMessage, e.Sequence <= l.cursor.Sequence)
+	for i := range batch {
+		batch[i].Sequence = l.cursor.Sequence + uint64(i) + 1
+		messages[i] = l.r.message(batch[i], s.maxMessage, false)
 	}
 	place, err := l.send(ctx, s, messages)
 	if err != nil {
 		return false, err
 	}
 	l.fence = place
-	l.r.figures.publishedAll(batch, l.cursor.Sequence)
+	l.r.figures.publishedAll(batch)
+	return true, l.commit(batch, place)
+}
+
+// commit notes that unsent events stand in the stream under the sequences that they have by now, the last of them at a place.
+func (l *lane) commit(batch []events.Event, place uint64) error {
+	l.advance(batch[len(batch)-1], place)
+	if err := l.r.o.Log.Publish(l.agency, batch, l.place); err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	l.moved()
+	return nil
+}
+
+// moved notes that the cursor is where the place is, durably.
+func (l *lane) moved() {
+	l.cursor = l.place
+	l.show(func(a *AgencyStatus) { a.Acknowledged = l.cursor.Sequence })
+}
+
+// resendNext sends the next batch of a lost tail again.
+func (l *lane) resendNext(ctx context.Context, s session) error {
+	batch, err := l.r.o.Log.Read(l.agency, l.place.Sequence, l.most, l.r.o.BatchBytes)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	if len(batch) == 0 {
+		return fmt.Errorf("%w: the event of the cursor of %s is missing", ErrLog, l.token)
+	}
+	l.repair.upTo = max(l.repair.upTo, batch[0].Sequence-1) // what was trimmed from the log cannot be sent again
+	if n := l.needless(batch); n > 0 {
+		return l.passOver(batch[n-1])
+	}
+	batch = batch[:l.distinct(batch)]
+	messages := make([]*nats.Msg, len(batch))
+	for i, e := range batch {
+		messages[i] = l.r.message(e, s.maxMessage, true)
+	}
+	place, err := l.send(ctx, s, messages)
+	if err != nil {
+		return err
+	}
+	l.fence = place
 	for _, e := range batch {
 		l.heard(e)
 	}
 	l.advance(batch[len(batch)-1], place)
 	l.repair.count(l.place.Sequence)
-	if l.repair.reason == "" && !l.told.above && l.place.Sequence < l.cursor.Sequence+uint64(l.most) {
-		return true, nil // the cursor is stored after a rest
-	}
-	return true, l.store()
+	return l.store()
 }
 
 // needless counts the events at the front that were acknowledged once, and that the stream would have forgotten by now had
@@ -256,7 +257,7 @@ func (l *lane) publishNext(ctx context.Context, s session) (bool, error) {
 func (l *lane) needless(batch []events.Event) int {
 	for i, e := range batch {
 		expired := l.r.o.MaxAge > 0 && time.Since(e.RecordedTime) > l.r.o.MaxAge
-		if e.Sequence > l.cursor.Sequence || !expired && !l.isHeard(e) {
+		if !expired && !l.isHeard(e) {
 			return i
 		}
 	}
@@ -273,7 +274,7 @@ func (l *lane) heard(e events.Event) {
 // isHeard says whether an event of a lost tail stands in the stream, though under another sequence.
 func (l *lane) isHeard(e events.Event) bool {
 	_, told := l.told.ids[e.ID]
-	return told && e.Sequence <= l.cursor.Sequence
+	return told && e.Sequence != 0
 }
 
 // distinct counts the events before the first that the stream holds already, or whose id stands before it already. A server
@@ -323,8 +324,7 @@ func (l *lane) store() error {
 	if err := l.r.o.Log.SetCursor(l.agency, l.place); err != nil {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
-	l.cursor = l.place
-	l.show(func(a *AgencyStatus) { a.Acknowledged = l.cursor.Sequence })
+	l.moved()
 	return nil
 }
 

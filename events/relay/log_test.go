@@ -16,7 +16,7 @@ import (
 // memLog is an event log that forgets nothing and can be told to fail.
 type memLog struct {
 	mu       sync.Mutex
-	events   map[string][]events.Event
+	events   map[string][]events.Event // those that are published, then those that are not and have no sequence
 	cursors  map[string]events.Cursor
 	onAppend func(agency string)
 	storeID  string
@@ -63,7 +63,7 @@ func (l *memLog) Read(agency string, after uint64, maxEvents, maxBytes int) ([]e
 	var found []events.Event
 	size := 0
 	for _, e := range l.events[agency] {
-		if e.Sequence <= after {
+		if e.Sequence <= after { // 0: unsent
 			continue
 		}
 		size += len(e.Data)
@@ -73,6 +73,52 @@ func (l *memLog) Read(agency string, after uint64, maxEvents, maxBytes int) ([]e
 		found = append(found, e)
 	}
 	return found, nil
+}
+
+func (l *memLog) Unsent(agency string, maxEvents, maxBytes int) ([]events.Event, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found, size := []events.Event(nil), 0
+	for _, e := range l.events[agency] {
+		if e.Sequence != 0 {
+			continue
+		}
+		size += len(e.Data)
+		if len(found) == maxEvents || len(found) > 0 && size > maxBytes {
+			break
+		}
+		found = append(found, e)
+	}
+	return found, nil
+}
+
+func (l *memLog) CountUnsent(agency string) (n int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.events[agency] {
+		if e.Sequence == 0 {
+			n++
+		}
+	}
+	return n, nil
+}
+
+func (l *memLog) Publish(agency string, list []events.Event, c events.Cursor) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken != nil {
+		return l.broken
+	}
+	log := l.events[agency]
+	first := slices.IndexFunc(log, func(e events.Event) bool { return e.Sequence == 0 })
+	for i, e := range list {
+		if at := &log[first+i]; at.ID != e.ID || first+i > 0 && e.Sequence <= log[first+i-1].Sequence {
+			panic(fmt.Sprintf("%s is published as %d behind %+v", e.ID, e.Sequence, at))
+		}
+		log[first+i] = e
+	}
+	l.cursors[agency] = c
+	return nil
 }
 
 func (l *memLog) Append(e events.Event) error {
@@ -166,36 +212,26 @@ func (l *memLog) breakCommits() {
 	l.broken = errors.New("commit: input/output error")
 }
 
-// Import is the rule of the store in few words: what waits moves behind what comes in, less what came in.
+// Import is the rule of the store in few words: what comes in is published, and dropped where it waits.
 func (l *memLog) Import(agency string, list []events.Event, c events.Cursor) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.broken != nil {
 		return l.broken
 	}
-	done := l.cursors[agency].Sequence
-	var log, waiting []events.Event
+	var log, unsent []events.Event
 	for _, e := range l.events[agency] {
-		if e.Sequence <= done {
+		if e.Sequence != 0 {
 			log = append(log, e)
-		} else {
-			waiting = append(waiting, e)
+		} else if !slices.ContainsFunc(list, func(known events.Event) bool { return known.ID == e.ID }) {
+			unsent = append(unsent, e)
 		}
 	}
 	for _, e := range list {
-		if e.Sequence > done {
+		if len(log) == 0 || e.Sequence > log[len(log)-1].Sequence {
 			log = append(log, e)
 		}
-		waiting = slices.DeleteFunc(waiting, func(w events.Event) bool { return w.ID == e.ID })
 	}
-	for _, e := range waiting {
-		e.Sequence = log[len(log)-1].Sequence + 1
-		log = append(log, e)
-	}
-	l.events[agency], l.cursors[agency] = log, c
+	l.events[agency], l.cursors[agency] = append(log, unsent...), c
 	return nil
 }
-
-func (l *memLog) MakeRoom(string, uint64) error { return nil }
-
-func (l *memLog) CloseUp(string) error { return nil }

@@ -32,7 +32,8 @@ func (l *lane) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.cursor, l.place, l.created, l.incoming = c, c, info.Created.UTC(), importing{}
+	l.cursor, l.place, l.created = c, c, info.Created.UTC()
+	l.incoming, l.landed, l.unsent = importing{}, nil, nil
 	l.fences, l.told = map[string]uint64{}, told{ids: map[string]struct{}{}}
 	if c.StreamSequence == 0 {
 		return l.look(ctx, 0)
@@ -88,9 +89,9 @@ func (l *lane) readForward(ctx context.Context, after uint64) (uint64, error) {
 	for {
 		m, err := l.r.get(ctx, query{Sequence: after + 1, Next: l.filter})
 		if err != nil || m == nil {
-			return after, cmp.Or(l.takeOver(), err)
+			return after, cmp.Or(l.flush(), err)
 		}
-		if err := l.meet(ctx, m); err != nil {
+		if err := l.meet(m); err != nil {
 			return after, err
 		}
 		after = m.sequence
@@ -98,29 +99,76 @@ func (l *lane) readForward(ctx context.Context, after uint64) (uint64, error) {
 }
 
 // meet takes notice of one message.
-func (l *lane) meet(ctx context.Context, m *stored) error {
-	e, ours, err := l.recognise(m)
-	if ours && len(l.incoming.page) > 0 { // taking over may give it another sequence
-		if err := l.takeOver(); err != nil {
-			return err
-		}
-		e, ours, err = l.recognise(m)
-	}
+func (l *lane) meet(m *stored) error {
+	known, ours, err := l.recognise(m)
 	switch {
 	case err != nil:
 		return err
-	case ours && e.Sequence > l.place.Sequence:
-		l.heard(e)
-		l.advance(e, m.sequence)
+	case ours && known.Sequence > l.place.Sequence: // of a lost tail
+		l.heard(known)
+		l.advance(known, m.sequence)
 		return nil
 	case ours:
 		return nil
 	}
-	if e, ok := l.newcomer(m); ok {
-		return l.adopt(ctx, e, m)
+	e, ok := l.newcomer(m)
+	switch {
+	case !ok:
+		l.strayed(m)
+		return nil
+	case l.told.above || l.place.Sequence < l.cursor.Sequence: // were the cursor to move now, the lost tail would not be sent again
+		l.told.ids[e.ID] = struct{}{}
+		if e.Sequence > l.cursor.Sequence {
+			l.told.above = true
+			return nil
+		}
 	}
-	l.strayed(m)
-	return nil
+	if landed, err := l.land(e, m); err != nil || landed {
+		return err
+	}
+	return l.adopt(e, m)
+}
+
+// land is true if an event of the stream is our next unsent one: the answer to its batch was lost.
+func (l *lane) land(e events.Event, m *stored) (bool, error) {
+	if e.Sequence <= max(l.place.Sequence, l.cursor.Sequence) {
+		return false, nil
+	}
+	for {
+		if l.unsent == nil {
+			next, err := l.r.o.Log.Unsent(l.agency, importEvents, importBytes)
+			if err != nil {
+				return false, fmt.Errorf("%w: %w", ErrLog, err)
+			}
+			l.unsent = append([]events.Event{}, next...)
+		}
+		if len(l.unsent) == 0 || l.unsent[0].ID != e.ID || l.unsent[0].StoreID != e.StoreID {
+			return false, nil
+		}
+		if len(l.incoming.page) == 0 {
+			break
+		}
+		if err := l.takeOver(); err != nil { // after which it may be told
+			return false, err
+		}
+	}
+	next := l.unsent[0].WithSequence(e.Sequence)
+	l.landed, l.unsent = append(l.landed, next), l.unsent[1:]
+	l.advance(next, m.sequence)
+	if len(l.unsent) == 0 {
+		return true, l.flush()
+	}
+	return true, nil
+}
+
+// flush commits what the look has found.
+func (l *lane) flush() error {
+	if len(l.landed) > 0 {
+		landed := l.landed
+		l.landed, l.unsent = nil, nil
+		return l.commit(landed, l.place.StreamSequence)
+	}
+	return l.takeOver()
 }
 
 // mend handles a stream that lost what it had acknowledged: it finds the newest event that is still in place. What
@@ -174,9 +222,6 @@ func (l *lane) strayed(m *stored) {
 // settle makes what was found durable: the cursor where events have landed, the reports where there is something to tell.
 func (l *lane) settle() error {
 	if err := l.store(); err != nil {
-		return err
-	}
-	if err := l.closeUp(); err != nil {
 		return err
 	}
 	if err := l.reportImport(); err != nil {

@@ -4,22 +4,21 @@
 // # How it stays exact
 //
 // The log is the truth and the stream a copy. Of every agency the log holds a cursor: the newest event that the stream
-// has acknowledged, its place n in the stream, and when that stream was created. The relay reads what follows the cursor
-// and publishes it in atomic batches. The first message of a batch carries a fence: it is refused if the last message of
-// this agency is not the one that the relay saw last. So a late copy of a batch, a second relay, or a stray publisher
-// cannot slip in between unseen. Only after the acknowledgement does the cursor move, in one durable commit: a moment later, so
-// that what comes one by one needs one commit for all. Were the process to end before, the next look would find what has landed.
+// has acknowledged, its place n in the stream, and when that stream was created. The relay reads what is unsent, gives it the
+// numbers that follow the cursor's, and publishes it in atomic batches. The first message of a batch carries a fence: it is
+// refused if the last message of this agency is not the one that the relay saw last. So a late copy of a batch, a second relay,
+// or a stray publisher cannot slip in between unseen. Only after the acknowledgement do the numbers and the cursor come into
+// the log, in one durable commit. Were the process to end before, the next look would find what has landed, by its id.
 //
 // Every failure is in doubt: a timeout does not say whether the batch has landed. After any failure, at the start, after
 // every reconnect and once an hour the relay therefore looks before it sends ([lane.look], [lane.verify]):
 //
-//   - Messages after n that are the next events of the log have landed: the cursor moves over them. Messages that are no
-//     events of this agency are stepped over, counted and reported.
+//   - Messages after n that are the next unsent events have landed, under the numbers that they carry: the cursor moves over
+//     them. Messages that are no events of this agency are stepped over, counted and reported.
 //   - Events of this agency that the log does not have are taken into it, as acknowledged: the stream is the second memory
-//     where the log is a restored backup, a new one after a lost store, or that of a second doorbell. The log continues with
-//     their sequences. Events that wait to be published and that nobody has seen yet move behind them, and those whose id
-//     the stream holds are dropped: ids decide what is the same, ce-storeid only tells whose it was. Where two stores have
-//     both published under one sequence, nothing can be moved any more; the ids alone are remembered then.
+//     where the log is a restored backup, a new one after a lost store, or that of a second doorbell. Unsent events, that nobody
+//     has seen yet, get the numbers behind them, and those that the stream has told are dropped: ids decide what is the same,
+//     ce-storeid only tells whose it was. Where two stores have both published under one number, the ids alone are remembered.
 //   - Another creation time, a last sequence below n, or another message at n: the stream has lost what it had
 //     acknowledged. What follows the newest event still in place is sent again, with the same id and sequence and the
 //     header doorbell-resent.
@@ -68,20 +67,23 @@ type Log interface {
 	Cursor(agency string) (events.Cursor, error)
 	// SetCursor moves it, in one durable commit.
 	SetCursor(agency string, c events.Cursor) error
-	// Read returns events with a sequence above after, ascending: at least one if there is any, at most maxEvents, and
-	// more than one only while their payloads together stay under maxBytes.
+	// Read returns published events with a sequence above after, ascending: at least one if there is any, at most maxEvents,
+	// and more than one only while their payloads together stay under maxBytes.
 	Read(agency string, after uint64, maxEvents, maxBytes int) ([]events.Event, error)
+	// Unsent returns, within the same bounds, the first events that the stream has not taken: they have no sequence. Those that
+	// Import has shown to be told are dropped.
+	Unsent(agency string, maxEvents, maxBytes int) ([]events.Event, error)
+	// CountUnsent says how many there are; some of them may be dropped.
+	CountUnsent(agency string) (int, error)
+	// Publish gives the first unsent events the sequences under which the stream has taken them, and moves the cursor to c, in
+	// one durable commit.
+	Publish(agency string, list []events.Event, c events.Cursor) error
 	// Append adds an event made by events.New, in a commit of its own.
 	Append(e events.Event) error
 	// Import adds events that the stream holds and the log does not, in the order of the stream, and moves the cursor to c:
-	// they count as acknowledged. Events that wait behind the cursor make room. An event of an imported id is not appended
-	// any more. One whose sequence is not above those of the acknowledged part of the log, and of all before it in the list,
-	// is remembered by its id alone.
+	// they count as acknowledged. One whose sequence is not above those of the log, and of all before it in the list, is
+	// remembered by its id alone.
 	Import(agency string, list []events.Event, c events.Cursor) error
-	// MakeRoom moves events that wait behind the cursor until sequences up to upTo are free. Only a hint to spare work.
-	MakeRoom(agency string, upTo uint64) error
-	// CloseUp ends an import: events that wait follow the cursor without a gap, less those that the stream holds.
-	CloseUp(agency string) error
 	// OnAppend lets wake be called after every commit that appended events to the log of an agency, by who has committed: it
 	// waits for nothing. The last call counts.
 	OnAppend(wake func(agency string))
@@ -228,22 +230,18 @@ func (r *Relay) Drain(ctx context.Context) error {
 	}
 }
 
-// pending says whether any agency has an event that is not acknowledged.
+// pending says whether any agency has an unsent event.
 func (r *Relay) pending() (bool, error) {
 	agencies, err := r.o.Log.Agencies()
 	if err != nil {
 		return false, fmt.Errorf("relay: %w: %w", ErrLog, err)
 	}
 	for _, a := range agencies {
-		c, err := r.o.Log.Cursor(a)
+		n, err := r.o.Log.CountUnsent(a)
 		if err != nil {
 			return false, fmt.Errorf("relay: %w: %w", ErrLog, err)
 		}
-		next, err := r.o.Log.Read(a, c.Sequence, 1, 1)
-		if err != nil {
-			return false, fmt.Errorf("relay: %w: %w", ErrLog, err)
-		}
-		if len(next) > 0 {
+		if n > 0 {
 			return true, nil
 		}
 	}

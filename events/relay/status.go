@@ -27,7 +27,6 @@ type Status struct {
 type AgencyStatus struct {
 	AgencyID     string
 	Acknowledged uint64    // sequence of the newest event that the stream holds, as far as the log knows
-	Seen         uint64    // highest sequence that the relay has read; more than Acknowledged: events wait
 	Foreign      int       // messages below the agency's subjects that were not ours, since the start
 	Problem      string    // why the last attempt failed; empty: it did not
 	Since        time.Time // since when

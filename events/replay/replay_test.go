@@ -89,7 +89,7 @@ func history(t *testing.T, size int) (list []events.Event) {
 			t.Fatal(err)
 		}
 		sequence[agency]++
-		list = append(list, e.Stamp(sequence[agency], at.Add(time.Duration(n)*time.Minute), "store"))
+		list = append(list, e.Stamp(sequence[agency], at.Add(time.Duration(n)*time.Minute), "store").WithSequence(sequence[agency]))
 	}
 	return list
 }
@@ -498,7 +498,7 @@ func TestTooLargeEventsAreShortened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list = append(list, large.Stamp(4, time.Now(), "store"))
+	list = append(list, large.Stamp(4, time.Now(), "store").WithSequence(4))
 	o := w.options()
 	o.Job = strings.Repeat("j", 64)
 	if _, err := w.open(t, o).Run(t.Context(), each(list), silent); err != nil {

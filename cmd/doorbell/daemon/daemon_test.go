@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/events"
 	"doorbell/events/relay"
 	"doorbell/poller"
 	"doorbell/poller/listings"
@@ -128,8 +129,8 @@ func TestWhoStaysButIsNotDecidedYetIsNobodyWhoRetires(t *testing.T) {
 // broken is an event log whose commits may have happened.
 type broken struct{ *store.Store }
 
-func (broken) CloseUp(string) error {
-	return fmt.Errorf("%w: input/output error", store.ErrUnknownOutcome)
+func (broken) Cursor(string) (events.Cursor, error) {
+	return events.Cursor{}, fmt.Errorf("%w: input/output error", store.ErrUnknownOutcome)
 }
 
 func TestACommitOfUnknownOutcomeEndsTheProcessAlsoWhileTheStreamIsCompared(t *testing.T) {

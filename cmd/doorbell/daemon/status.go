@@ -90,14 +90,14 @@ func (a *Daemon) relayed(agencies []relay.AgencyStatus) (list []ops.RelayStatus,
 	for n, l := range agencies {
 		ids[n] = l.AgencyID
 	}
-	positions, err := a.store.Positions(ids)
+	progress, err := a.store.Progress(ids...)
 	if err != nil {
 		return nil, err
 	}
 	for n, l := range agencies {
-		p := positions[n]
+		p := progress[n]
 		list = append(list, ops.RelayStatus{
-			AgencyID: l.AgencyID, Acknowledged: p.Cursor.Sequence, Pending: p.Last - min(p.Last, p.Cursor.Sequence), OldestWaiting: p.Waiting,
+			AgencyID: l.AgencyID, Acknowledged: p.Cursor.Sequence, Pending: uint64(p.Unsent), OldestWaiting: p.Oldest,
 			Foreign: l.Foreign, Problem: l.Problem,
 		})
 	}

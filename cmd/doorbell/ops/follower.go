@@ -13,8 +13,8 @@ import (
 )
 
 // Follower reads the event log as it grows: it counts what the log gained by the hour and by type, and shows what comes to
-// those who subscribe. It reads in small pages and heads only; payloads of the few that are looked at. Where events were put in
-// before others, or others moved, because the stream held more than the log, it counts that agency anew.
+// those who subscribe. It reads in small pages and heads only; payloads of the few that are looked at. An event that it has
+// read while it was unsent it does not meet again when it is published.
 //
 // Its methods may be called from any goroutine. Before and while Run looks back, there is what was counted so far.
 type Follower struct {
@@ -30,7 +30,7 @@ type Follower struct {
 	began   time.Time // the last look that came to its end, by the clock on the wall
 
 	mu          sync.Mutex
-	places      map[string]events.Head // the newest event of each agency that was counted; the zero value: none was there
+	places      map[string]store.Place // how far each agency is counted
 	hours       map[string]*agencyHours
 	recent      []spot // the newest of all, by time of record
 	appended    map[events.Type]uint64
@@ -62,7 +62,7 @@ type spot struct {
 // NewFollower does nothing yet.
 func NewFollower(s *store.Store) *Follower {
 	return &Follower{
-		store: s, poke: make(chan struct{}, 1), places: map[string]events.Head{}, hours: map[string]*agencyHours{},
+		store: s, poke: make(chan struct{}, 1), places: map[string]store.Place{}, hours: map[string]*agencyHours{},
 		appended: map[events.Type]uint64{}, subscribers: map[chan events.Event]struct{}{},
 	}
 }
@@ -115,12 +115,12 @@ func (f *Follower) RunOnce(ctx context.Context) error {
 		f.began = now
 		return nil
 	}
-	newest, err := f.store.NewestHeads()
+	newest, err := f.store.Places()
 	if err != nil {
 		return err
 	}
-	for agency, head := range newest {
-		if err := f.follow(ctx, agency, head); err != nil {
+	for agency, place := range newest {
+		if err := f.follow(ctx, agency, place); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -132,60 +132,42 @@ func (f *Follower) RunOnce(ctx context.Context) error {
 }
 
 // follow brings one agency up to its newest event.
-func (f *Follower) follow(ctx context.Context, agency string, newest events.Head) error {
-	was, known := f.place(agency)
+func (f *Follower) follow(ctx context.Context, agency string, newest store.Place) error {
+	at, known := f.place(agency)
 	switch {
 	case !known && !f.looked:
 		return f.lookBack(ctx, agency, newest, time.Now().Add(newsFor)) // nothing of it is news
 	case !known: // it came since the last look, and may have said something
 		return f.lookBack(ctx, agency, newest, time.Time{})
-	case was == newest:
-		return nil
 	}
-	for at := was; ; {
+	for at != newest {
 		f.turn()
 		began := time.Now()
-		heads, there, err := f.after(agency, at)
-		if err != nil || ctx.Err() != nil {
+		heads, next, err := f.store.HeadsAfter(agency, at, followPage)
+		if err != nil || ctx.Err() != nil || next == at {
 			return err
 		}
-		if !there { // others were put in, or moved
-			return f.lookBack(ctx, agency, newest, at.RecordedTime)
-		}
-		if len(heads) == 0 {
-			return nil
-		}
-		at = heads[len(heads)-1]
-		f.count(agency, heads, at)
+		at = next
+		f.count(agency, heads)
+		f.reach(agency, at)
 		if err := f.tell(agency, f.news(heads)); err != nil {
 			return err
 		}
 		rest(ctx, began)
 	}
-}
-
-// after is a page of what follows on an event, and whether that is still there.
-func (f *Follower) after(agency string, at events.Head) (heads []events.Head, there bool, err error) {
-	if at.Sequence == 0 {
-		heads, err = f.store.HeadsAfter(agency, 0, followPage)
-		return heads, true, err
-	}
-	heads, err = f.store.HeadsAfter(agency, at.Sequence-1, followPage+1)
-	if err != nil || len(heads) == 0 || heads[0] != at {
-		return nil, false, err
-	}
-	return heads[1:], true, nil
+	return nil
 }
 
 // lookBack counts an agency anew, from its newest event back to where all are older than 24 hours. What was recorded after a
 // moment is news.
-func (f *Follower) lookBack(ctx context.Context, agency string, newest events.Head, told time.Time) error {
+func (f *Follower) lookBack(ctx context.Context, agency string, newest store.Place, told time.Time) error {
 	f.forget(agency)
 	var fresh []events.Head
-	for at := newest.Sequence + 1; at > 1; {
+	lowest := newest.Position + 1 // that was met
+	for from := uint64(0); ; {
 		f.turn()
 		began := time.Now()
-		heads, err := f.store.HeadsBefore(agency, at, followPage)
+		heads, next, err := f.store.HeadsBefore(agency, from, followPage)
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
@@ -193,18 +175,24 @@ func (f *Follower) lookBack(ctx context.Context, agency string, newest events.He
 		if !slices.ContainsFunc(heads, func(h events.Head) bool { return !h.RecordedTime.Before(since) }) {
 			break
 		}
-		at = heads[len(heads)-1].Sequence
+		from = next
+		heads = slices.DeleteFunc(heads, func(h events.Head) bool {
+			if h.Position == 0 {
+				return h.Sequence > newest.Sequence // it came in meanwhile
+			}
+			met := h.Position >= lowest // and was published meanwhile, or was appended
+			lowest = min(lowest, h.Position)
+			return met
+		})
 		slices.Reverse(heads)
-		f.count(agency, heads, events.Head{})
+		f.count(agency, heads)
 		if len(fresh) < keptRecent {
 			later := slices.DeleteFunc(f.news(heads), func(h events.Head) bool { return !h.RecordedTime.After(told) })
 			fresh = append(later, fresh...)
 		}
 		rest(ctx, began)
 	}
-	f.mu.Lock()
-	f.places[agency] = newest
-	f.mu.Unlock()
+	f.reach(agency, newest)
 	return f.tell(agency, fresh)
 }
 
@@ -216,21 +204,28 @@ func rest(ctx context.Context, began time.Time) {
 	}
 }
 
-// news are those that have been recorded since the last look, or just before.
+// news are those that were appended here and recorded since the last look, or just before. The stream has told the others.
 func (f *Follower) news(heads []events.Head) (fresh []events.Head) {
 	for _, h := range heads {
-		if h.RecordedTime.After(f.since) {
+		if h.Position != 0 && h.RecordedTime.After(f.since) {
 			fresh = append(fresh, h)
 		}
 	}
 	return fresh
 }
 
-func (f *Follower) place(agency string) (events.Head, bool) {
+func (f *Follower) place(agency string) (store.Place, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at, known := f.places[agency]
 	return at, known
+}
+
+// reach notes how far an agency is counted.
+func (f *Follower) reach(agency string, at store.Place) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.places[agency] = at
 }
 
 func (f *Follower) forget(agency string) {
@@ -241,13 +236,10 @@ func (f *Follower) forget(agency string) {
 	f.recent = slices.DeleteFunc(f.recent, func(p spot) bool { return p.agency == agency })
 }
 
-// count adds events of one agency in the order of the log; reached is the last of them if all before it are counted too.
-func (f *Follower) count(agency string, heads []events.Head, reached events.Head) {
+// count adds events of one agency in the order of the log.
+func (f *Follower) count(agency string, heads []events.Head) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if reached.Sequence > 0 {
-		f.places[agency] = reached
-	}
 	now := time.Now()
 	for _, h := range heads {
 		f.hours[agency].add(h, now)
@@ -291,14 +283,11 @@ func known(t events.Type) events.Type {
 	return ""
 }
 
-// load reads an event, if it is still at its place.
+// load reads an event, if the log still has it.
 func (f *Follower) load(p spot) (e events.Event, ok bool, err error) {
-	list, err := f.store.Read(p.agency, p.Sequence-1, 1, 1)
-	switch {
-	case errors.Is(err, store.ErrDamaged):
+	e, ok, err = f.store.Lookup(p.agency, p.Head)
+	if errors.Is(err, store.ErrDamaged) {
 		return e, false, nil // others say so
-	case err != nil, len(list) == 0, list[0].ID != p.ID:
-		return e, false, err
 	}
-	return list[0].Fit(mostShown), true, nil
+	return e.Fit(mostShown), ok, err
 }

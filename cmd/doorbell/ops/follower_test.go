@@ -63,6 +63,26 @@ func say(t *testing.T, s *store.Store, payloads ...events.Payload) {
 	}
 }
 
+// publishAll is what the relay does once the stream has taken all that is unsent.
+func publishAll(t *testing.T, s *store.Store, agency string) {
+	t.Helper()
+	list, err := s.Unsent(agency, 1<<20, 1<<30)
+	if err != nil || len(list) == 0 {
+		t.Fatalf("%d are unsent, %v", len(list), err)
+	}
+	c, err := s.Cursor(agency)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		c.Sequence, c.ID = c.Sequence+1, list[i].ID
+		list[i].Sequence = c.Sequence
+	}
+	if err := s.Publish(agency, list, c); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func lead(agency, id string, origin events.Origin) *events.ContactRequestCreated {
 	return &events.ContactRequestCreated{
 		Common: events.Common{AgencyID: agency, Origin: origin, ObservedAt: start}, PropertyReferenceID: "r", ContactRequestID: id,
@@ -350,10 +370,7 @@ func TestATrimmedLogIsFollowedOn(t *testing.T) {
 		}
 		f, stop := following(t, s)
 		defer stop()
-		e := f.Recent(1)[0]
-		if err := s.SetCursor("A100", events.Cursor{Sequence: e.Sequence, ID: e.ID}); err != nil {
-			t.Fatal(err)
-		}
+		publishAll(t, s, "A100")
 		if n, err := s.Trim(time.Now(), 1000); n != 4 || err != nil {
 			t.Fatalf("%d are trimmed, %v", n, err)
 		}
@@ -370,20 +387,14 @@ func TestWhatAnImportPutsBetweenIsCountedWhereItBelongsAndIsNoNews(t *testing.T)
 	inTime(t, func(t *testing.T, dir string) {
 		s := openLog(t, dir, "A100")
 		say(t, s, appeared("A100", "first"))
-		first, err := s.Read("A100", 0, 1, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.SetCursor("A100", events.Cursor{Sequence: 1, ID: first[0].ID}); err != nil {
-			t.Fatal(err)
-		}
+		publishAll(t, s, "A100")
 		var told []events.Event
 		for n := range 3 {
 			e, err := events.New(lead("A100", fmt.Sprint("told ", n), ""))
 			if err != nil {
 				t.Fatal(err)
 			}
-			told = append(told, e.Stamp(uint64(n+2), time.Now(), "another"))
+			told = append(told, e.Stamp(uint64(n+2), time.Now(), "another").WithSequence(uint64(n+2)))
 		}
 		time.Sleep(3 * time.Hour)
 		f, stop := following(t, s)
@@ -398,9 +409,7 @@ func TestWhatAnImportPutsBetweenIsCountedWhereItBelongsAndIsNoNews(t *testing.T)
 			t.Fatal(err)
 		}
 		say(t, s, appeared("A100", "third"))
-		if err := s.CloseUp("A100"); err != nil {
-			t.Fatal(err)
-		}
+		publishAll(t, s, "A100")
 		time.Sleep(time.Minute)
 		wantCounted(t, f, "A100", "0:0/3 3:3/4 ")
 		if len(live) != 1 || (<-live).Reference != "third" {

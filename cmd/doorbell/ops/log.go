@@ -23,10 +23,13 @@ type EventQuery struct {
 	// Since and Until are times of record: not before the one, and before the other.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
-	// FromSequence and ToSequence are the first and the last sequence, of every agency. 0: no bound.
+	// Published are only those that the stream has taken: the others have no sequence yet.
+	Published bool `json:"published,omitempty"`
+	// FromSequence and ToSequence are the first and the last sequence, of every agency. 0: no bound. What has none yet comes after
+	// all that have one.
 	FromSequence uint64 `json:"fromSequence,omitempty"`
 	ToSequence   uint64 `json:"toSequence,omitempty"`
-	// UpTo are the last sequences by agency, where it is not nil: what was appended since they were read is not meant.
+	// UpTo are the last sequences by agency, where it is not nil: what was published since they were read is not meant.
 	UpTo map[string]uint64 `json:"upTo,omitempty"`
 	// Newest bounds how many are meant: the last ones. 0: no bound.
 	Newest int `json:"newest,omitempty"`
@@ -72,7 +75,7 @@ type EventCounts struct {
 type AgencyEventCounts struct {
 	AgencyID      string              `json:"agencyId"`
 	Total         int                 `json:"total"`
-	FirstSequence uint64              `json:"firstSequence"`
+	FirstSequence uint64              `json:"firstSequence"` // of those that have one
 	LastSequence  uint64              `json:"lastSequence"`
 	Types         map[events.Type]int `json:"types"`
 }
@@ -81,7 +84,7 @@ type AgencyEventCounts struct {
 // and no transaction while its caller works.
 type Log struct{ Store *store.Store }
 
-// Events yields the events that a query means: by time of record over the agencies, by sequence within one. An error is the
+// Events yields the events that a query means: by time of record over the agencies, in the order of the log within one. An error is the
 // last thing that is yielded.
 func (l Log) Events(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, error] {
 	return func(yield func(LoggedEvent, error) bool) {
@@ -93,7 +96,7 @@ func (l Log) Events(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, er
 			}
 			e := next.page[0]
 			next.page = next.page[1:]
-			if !yield(LoggedEvent{Event: e, Acknowledged: e.Sequence <= next.acknowledged}, nil) {
+			if !yield(LoggedEvent{Event: e, Acknowledged: e.Sequence != 0}, nil) {
 				return
 			}
 		}
@@ -111,7 +114,7 @@ func (l Log) CountEvents(ctx context.Context, q EventQuery) (EventCounts, error)
 		return c, err
 	}
 	for _, a := range s.stretches {
-		c.UpTo[a.agency] = a.upTo
+		c.UpTo[a.agency] = a.end.Sequence
 		of := AgencyEventCounts{AgencyID: a.agency, Types: map[events.Type]int{}}
 		for {
 			if err := s.fill(ctx, a); err != nil {
@@ -132,14 +135,14 @@ func (l Log) CountEvents(ctx context.Context, q EventQuery) (EventCounts, error)
 }
 
 func (c *AgencyEventCounts) add(page []events.Event) {
-	if c.Total == 0 {
-		c.FirstSequence = page[0].Sequence
-	}
 	for _, e := range page {
 		c.Types[e.Type]++
+		c.Total++
+		if c.FirstSequence == 0 {
+			c.FirstSequence = e.Sequence
+		}
+		c.LastSequence = max(c.LastSequence, e.Sequence)
 	}
-	c.Total += len(page)
-	c.LastSequence = page[len(page)-1].Sequence
 }
 
 // selection is a query at work.
@@ -152,12 +155,16 @@ type selection struct {
 
 // stretch is what is read of one agency's log.
 type stretch struct {
-	agency       string
-	after        uint64 // all up to here is done
-	last         uint64 // nothing behind this is meant
-	upTo         uint64 // the last one of the log
-	acknowledged uint64
-	page         []events.Event // read, and meant; not yielded yet
+	agency string
+	at     store.Place // all up to here is done
+	end    store.Place // nothing behind this is meant; no position: nothing that is unsent
+	done   bool
+	page   []events.Event // read, and meant; not yielded yet
+}
+
+// means says whether an event is within the bounds. It may have been published since they were set.
+func (a *stretch) means(e events.Event) bool {
+	return e.Sequence != 0 && e.Sequence <= a.end.Sequence || e.Position != 0 && e.Position <= a.end.Position
 }
 
 // Pages bound what is held: this many events, and this many bytes over all agencies.
@@ -175,6 +182,10 @@ func (l Log) selected(ctx context.Context, q EventQuery) (*selection, error) {
 	if err != nil {
 		return nil, err
 	}
+	places, err := l.Store.Places()
+	if err != nil {
+		return nil, err
+	}
 	if q.AgencyID != "" {
 		if !slices.Contains(agencies, q.AgencyID) {
 			return nil, WithHint(fmt.Errorf("%w: %s", ErrNotLogged, q.AgencyID), "doorbell status lists the agencies")
@@ -183,11 +194,7 @@ func (l Log) selected(ctx context.Context, q EventQuery) (*selection, error) {
 	}
 	s := &selection{log: l.Store, q: q, pageBytes: max(leastPage, pagesBytes/max(1, len(agencies)))}
 	for _, id := range agencies {
-		a, err := s.stretch(id)
-		if err != nil {
-			return nil, err
-		}
-		s.stretches = append(s.stretches, a)
+		s.stretches = append(s.stretches, s.stretch(id, places[id]))
 	}
 	if q.Newest > 0 {
 		return s, s.narrow(ctx)
@@ -195,24 +202,18 @@ func (l Log) selected(ctx context.Context, q EventQuery) (*selection, error) {
 	return s, nil
 }
 
-func (s *selection) stretch(agency string) (*stretch, error) {
-	a := &stretch{agency: agency, after: max(s.q.FromSequence, 1) - 1}
-	last, err := s.log.Last(agency)
-	if err != nil {
-		return nil, err
-	}
-	c, err := s.log.Cursor(agency)
-	if err != nil {
-		return nil, err
-	}
+func (s *selection) stretch(agency string, end store.Place) *stretch {
+	a := &stretch{agency: agency, at: store.Place{Sequence: max(s.q.FromSequence, 1) - 1}, end: end}
 	if s.q.UpTo != nil {
-		last = min(last, s.q.UpTo[agency])
+		a.end.Sequence = min(a.end.Sequence, s.q.UpTo[agency])
 	}
-	a.last, a.upTo, a.acknowledged = last, last, c.Sequence
 	if s.q.ToSequence > 0 {
-		a.last = min(a.last, s.q.ToSequence)
+		a.end.Sequence = min(a.end.Sequence, s.q.ToSequence)
 	}
-	return a, nil
+	if s.q.Published || s.q.UpTo != nil || s.q.ToSequence > 0 {
+		a.end.Position = 0
+	}
+	return a
 }
 
 // next is the stretch whose first event comes next; nil if nothing is left.
@@ -231,45 +232,26 @@ func (s *selection) next(ctx context.Context) (*stretch, error) {
 
 // fill reads on until the stretch has an event that is meant, or has none any more.
 func (s *selection) fill(ctx context.Context, a *stretch) error {
-	for len(a.page) == 0 && a.after < a.last {
-		list, err := s.read(ctx, a.agency, a.after, a.last)
-		if err != nil {
+	for len(a.page) == 0 && !a.done {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if len(list) == 0 {
-			a.after = a.last
-			return nil
+		list, next, err := s.log.EventsAfter(a.agency, a.at, pageEvents, s.pageBytes)
+		if err != nil {
+			return fmt.Errorf("event log of %s: %w", a.agency, err)
 		}
-		a.after = list[len(list)-1].Sequence
-		a.page = slices.DeleteFunc(list, func(e events.Event) bool { return !s.q.matches(e) })
+		a.done = next == a.at || next.Sequence >= a.end.Sequence && next.Position >= a.end.Position
+		a.at = next
+		a.page = slices.DeleteFunc(list, func(e events.Event) bool { return !a.means(e) || !s.q.matches(e) })
 	}
 	return nil
-}
-
-// read returns events after one sequence and up to another; none if there is none.
-func (s *selection) read(ctx context.Context, agency string, after, last uint64) ([]events.Event, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	list, err := s.log.Read(agency, after, int(min(pageEvents, last-after)), s.pageBytes)
-	if err != nil {
-		return nil, fmt.Errorf("event log of %s: %w", agency, err)
-	}
-	return slices.DeleteFunc(list, func(e events.Event) bool { return e.Sequence > last }), nil
 }
 
 // narrow moves the beginnings of the stretches to the newest events that are meant. It reads backwards and keeps places only.
 func (s *selection) narrow(ctx context.Context) error {
 	tails := make([]*tail, len(s.stretches))
 	for i, a := range s.stretches {
-		first, err := s.log.Read(a.agency, a.after, 1, 1)
-		if err != nil {
-			return fmt.Errorf("event log of %s: %w", a.agency, err)
-		}
-		if len(first) > 0 { // what was trimmed needs no look
-			a.after = max(a.after, first[0].Sequence-1)
-		}
-		tails[i] = &tail{stretch: a, from: max(a.after, a.last), begin: max(a.after, a.last)}
+		tails[i] = &tail{stretch: a, begin: a.end, lowest: ^uint64(0), done: a.end == store.Place{}}
 	}
 	for range s.q.Newest {
 		t, err := s.newest(ctx, tails)
@@ -280,11 +262,11 @@ func (s *selection) narrow(ctx context.Context) error {
 			break
 		}
 		last := len(t.places) - 1
-		t.begin = t.places[last].sequence - 1
+		t.begin = t.places[last].before
 		t.places = t.places[:last]
 	}
 	for _, t := range tails {
-		t.stretch.after = t.begin
+		t.stretch.at, t.stretch.done = t.begin, t.begin == t.stretch.end
 	}
 	return nil
 }
@@ -292,15 +274,17 @@ func (s *selection) narrow(ctx context.Context) error {
 // tail is the end of a stretch, as far as it was read backwards.
 type tail struct {
 	stretch *stretch
-	from    uint64 // read from behind this one on
-	begin   uint64 // the chosen ones stand behind this one
+	from    uint64      // where to read on; see store.HeadsBefore
+	lowest  uint64      // position that was met
+	begin   store.Place // the chosen ones stand behind this one
 	places  []place
+	done    bool
 }
 
-// place is where and when a meant event stands.
+// place is when a meant event was recorded, and where it follows on.
 type place struct {
-	sequence uint64
-	at       time.Time
+	before store.Place
+	at     time.Time
 }
 
 // newest is the tail that ends with the newest event that was not chosen yet; nil if there is none. Of equal times the one of
@@ -319,24 +303,35 @@ func (s *selection) newest(ctx context.Context, tails []*tail) (*tail, error) {
 }
 
 func (s *selection) fillBack(ctx context.Context, t *tail) error {
-	for len(t.places) == 0 && t.from > t.stretch.after {
-		end := t.from
-		t.from = max(t.stretch.after, end-min(end, pageEvents))
-		for at := t.from; at < end; {
-			list, err := s.read(ctx, t.stretch.agency, at, end)
-			if err != nil {
-				return err
+	a := t.stretch
+	for len(t.places) == 0 && !t.done {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		list, next, err := s.log.EventsBefore(a.agency, t.from, pageEvents, s.pageBytes)
+		if err != nil {
+			return fmt.Errorf("event log of %s: %w", a.agency, err)
+		}
+		t.from, t.done = next, len(list) == 0
+		for _, e := range list {
+			met := e.Position >= t.lowest // and was published meanwhile
+			if e.Position != 0 {
+				t.lowest = min(t.lowest, e.Position)
 			}
-			if len(list) == 0 {
+			if e.Sequence != 0 && e.Sequence <= a.at.Sequence {
+				t.done = true
 				break
 			}
-			at = list[len(list)-1].Sequence
-			for _, e := range list {
-				if s.q.matches(e) {
-					t.places = append(t.places, place{e.Sequence, e.RecordedTime})
-				}
+			if met || !a.means(e) || !s.q.matches(e) {
+				continue
 			}
+			before := store.Place{Sequence: e.Sequence - 1}
+			if e.Sequence == 0 || e.Sequence > a.end.Sequence {
+				before = store.Place{Sequence: a.end.Sequence, Position: e.Position - 1}
+			}
+			t.places = append(t.places, place{before, e.RecordedTime})
 		}
+		slices.Reverse(t.places)
 	}
 	return nil
 }

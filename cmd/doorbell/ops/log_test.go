@@ -75,6 +75,28 @@ func (j *journal) write(t *testing.T, payloads ...events.Payload) {
 	}
 }
 
+// publish is what the relay does once the stream has taken the first unsent events of an agency.
+func (j *journal) publish(t *testing.T, agency string, n int) {
+	t.Helper()
+	list, err := j.Unsent(agency, n, 1<<40)
+	if err != nil || len(list) != n {
+		t.Fatalf("%d are unsent, not %d: %v", len(list), n, err)
+	}
+	c, err := j.Cursor(agency)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		c.Sequence, c.ID = c.Sequence+1, list[i].ID
+		list[i].Sequence = c.Sequence
+		at := slices.IndexFunc(j.all, func(e events.Event) bool { return e.AgencyID == agency && e.Position == list[i].Position })
+		j.all[at].Sequence = c.Sequence
+	}
+	if err := j.Publish(agency, list, c); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func appeared(agency, reference string) *events.InsertionAppeared {
 	return &events.InsertionAppeared{
 		Common: events.Common{AgencyID: agency, ObservedAt: start}, PropertyReferenceID: reference, Episode: 1,
@@ -104,6 +126,9 @@ func random(t *testing.T, r *rand.Rand, size int) *journal {
 		n += len(some)
 		j.now = j.now.Add(time.Duration(r.IntN(1000)-50) * time.Millisecond)
 	}
+	for agency, n := range map[string]int{"A100": 250, "B200": 150} { // and nothing of C300
+		j.publish(t, agency, n)
+	}
 	return j
 }
 
@@ -119,6 +144,7 @@ func anyQuery(r *rand.Rand, j *journal) (q EventQuery) {
 		func() { q.FromSequence = 1 + r.Uint64N(400) },
 		func() { q.ToSequence = 1 + r.Uint64N(400) },
 		func() { q.Newest = 1 + r.IntN(300) },
+		func() { q.Published = true },
 		func() { q.UpTo = map[string]uint64{"A100": r.Uint64N(400), "B200": r.Uint64N(400)} },
 	} {
 		if r.IntN(4) == 0 {
@@ -134,8 +160,9 @@ func meant(j *journal, q EventQuery) (list []events.Event) {
 		ok := (q.AgencyID == "" || e.AgencyID == q.AgencyID) && (q.PropertyReferenceID == "" || e.Reference == q.PropertyReferenceID) &&
 			(q.Type == "" || string(e.Type) == q.Type || q.Type == "access.>" && e.Type == events.TypeAccessHalted) &&
 			(q.Origin == "" || e.Origin == q.Origin) && !e.RecordedTime.Before(q.Since) && (q.Until.IsZero() || e.RecordedTime.Before(q.Until)) &&
-			e.Sequence >= q.FromSequence && (q.ToSequence == 0 || e.Sequence <= q.ToSequence) && (q.UpTo == nil || e.Sequence <= q.UpTo[e.AgencyID])
-		if ok {
+			(e.Sequence == 0 || e.Sequence >= q.FromSequence) && (q.ToSequence == 0 || e.Sequence <= q.ToSequence) &&
+			(q.UpTo == nil || e.Sequence <= q.UpTo[e.AgencyID])
+		if ok && (e.Sequence != 0 || !q.Published && q.ToSequence == 0 && q.UpTo == nil) {
 			list = append(list, e)
 		}
 	}
@@ -232,14 +259,16 @@ func TestOverAgenciesTheOrderIsThatOfTheCommits(t *testing.T) {
 func TestAnEventKnowsWhetherTheStreamHasConfirmedIt(t *testing.T) {
 	j := newJournal(t, "A100")
 	j.write(t, appeared("A100", "a"), appeared("A100", "b"), appeared("A100", "c"))
-	if err := j.SetCursor("A100", events.Cursor{Sequence: 2, ID: j.all[1].ID, StreamSequence: 2}); err != nil {
-		t.Fatal(err)
-	}
+	j.publish(t, "A100", 2)
 	daemon := served(t, Verbs{Events: Log{j.Store}.Events})
+	n := 0
 	for e, err := range daemon.Events(t.Context(), EventQuery{}) {
-		if err != nil || e.Acknowledged != (e.Event.Sequence <= 2) {
+		if n++; err != nil || e.Acknowledged != (n <= 2) || e.Acknowledged != (e.Event.Sequence != 0) {
 			t.Errorf("event %d: acknowledged %v, %v", e.Event.Sequence, e.Acknowledged, err)
 		}
+	}
+	if n != 3 {
+		t.Errorf("%d events", n)
 	}
 }
 
@@ -324,14 +353,18 @@ func served(t *testing.T, v Verbs) *Client {
 	return NewClient(path)
 }
 
-func TestWhatWasAppendedSinceTheCountIsNotMeant(t *testing.T) {
+func TestWhatWasPublishedSinceTheCountIsNotMeant(t *testing.T) {
 	j := newJournal(t, "A100", "B200")
 	j.write(t, appeared("A100", "a"), appeared("A100", "b"))
-	c, err := Log{j.Store}.CountEvents(t.Context(), EventQuery{})
+	j.publish(t, "A100", 2)
+	j.write(t, appeared("A100", "c"))
+	c, err := Log{j.Store}.CountEvents(t.Context(), EventQuery{Published: true})
 	if err != nil || c.Total != 2 {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	j.write(t, appeared("A100", "c"), appeared("B200", "d"))
+	j.write(t, appeared("B200", "d"))
+	j.publish(t, "A100", 1)
+	j.publish(t, "B200", 1)
 	if found := collected(t, Log{j.Store}.Events(t.Context(), EventQuery{UpTo: c.UpTo})); len(found) != 2 {
 		t.Errorf("%d events, want 2", len(found))
 	}
@@ -344,9 +377,38 @@ func TestLargeEventsComeInSmallPages(t *testing.T) {
 		p.Record = []byte(`"` + strings.Repeat("x", 1<<20) + `"`)
 		j.write(t, p)
 	}
+	j.publish(t, "A100", 7)
 	for newest, want := range map[int]int{0: 12, 11: 11, 3: 3} {
-		if found := collected(t, Log{j.Store}.Events(t.Context(), EventQuery{Newest: newest})); len(found) != want || found[want-1].Sequence != 12 {
+		if found := collected(t, Log{j.Store}.Events(t.Context(), EventQuery{Newest: newest})); len(found) != want || found[want-1].Reference != "ref#11" {
 			t.Errorf("newest %d: %d events", newest, len(found))
+		}
+	}
+}
+
+func TestWhatIsPublishedWhileItIsReadIsReadOnce(t *testing.T) {
+	for _, newest := range []int{0, 500} {
+		j := newJournal(t, "A100")
+		for n := range 600 { // some pages
+			j.write(t, appeared("A100", fmt.Sprint("ref#", n)))
+		}
+		j.publish(t, "A100", 100)
+		times, read := map[string]int{}, 0
+		for e, err := range (Log{j.Store}.Events(t.Context(), EventQuery{Newest: newest})) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if times[e.Event.ID]++; read%100 == 50 && read < 500 {
+				j.publish(t, "A100", 80)
+				j.write(t, appeared("A100", fmt.Sprint("later#", read)))
+			}
+			read++
+		}
+		want := 600
+		if newest > 0 {
+			want = newest
+		}
+		if len(times) != want || read != want {
+			t.Errorf("newest %d: %d events in %d readings, not %d", newest, len(times), read, want)
 		}
 	}
 }

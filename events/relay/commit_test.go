@@ -3,7 +3,6 @@ package relay
 import (
 	"errors"
 	"net"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,47 +13,12 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// commits is a log that notes which cursors were stored.
-type commits struct {
-	*memLog
-	cursors []uint64
-}
-
-func (c *commits) SetCursor(agency string, to events.Cursor) error {
-	err := c.memLog.SetCursor(agency, to)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err == nil {
-		c.cursors = append(c.cursors, to.Sequence)
-	}
-	return err
-}
-
-// stored are the cursors that were, since the last call.
-func (c *commits) stored() []uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := c.cursors
-	c.cursors = nil
-	return all
-}
-
-func newRestingBell(t *testing.T) (*bell, *scissors, *commits) {
+func newPublishedBell(t *testing.T) (*bell, *scissors) {
 	b, s := newCutBell(t)
 	b.log.ring(t, "A100", 1)
-	log := &commits{memLog: b.log}
-	b.o.Log = log
 	t.Cleanup(b.start(b.relay()))
 	within(t, time.Second, "published", func() bool { return b.published("A100") })
-	log.stored()
-	return b, s, log
-}
-
-func (b *bell) streamHolds(t *testing.T, n int) {
-	t.Helper()
-	if got := len(held(t, b.js, "listings.v1.A100.>")); got != n {
-		t.Errorf("the stream holds %d events, not %d", got, n)
-	}
+	return b, s
 }
 
 // ringUnheard appends an event that the server never gets.
@@ -67,73 +31,20 @@ func (b *bell) ringUnheard(t *testing.T, s *scissors) {
 	synctest.Wait()
 }
 
-func TestWhatComesOneByOneIsPublishedAtOnceAndNeedsOneCommitOfTheCursor(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		b, _, log := newRestingBell(t)
-		for n := range 5 {
-			b.log.ring(t, "A100", 1)
-			synctest.Wait()
-			b.streamHolds(t, n+2)
-			time.Sleep(storeAfter - time.Nanosecond)
-		}
-		if got := log.stored(); len(got) != 0 {
-			t.Errorf("cursors %v were stored while events came", got)
-		}
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		if got := log.stored(); !slices.Equal(got, []uint64{6}) {
-			t.Errorf("stored were %v", got)
-		}
-	})
-}
-
-func TestACursorIsStoredNowAndThenHoweverManyEventsFollow(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		b, _, log := newRestingBell(t)
-		for range 2*serverBatch + 10 {
-			b.log.ring(t, "A100", 1)
-			synctest.Wait()
-		}
-		if got := log.stored(); !slices.Equal(got, []uint64{serverBatch + 1, 2*serverBatch + 1}) {
-			t.Errorf("stored were %v", got)
-		}
-	})
-}
-
 // A message that the stream held and has lost is sent again with the header that says so: its acknowledgement must not be
 // forgotten because the next event fails.
 func TestWhatWasAcknowledgedIsStoredWhereTheNextEventFails(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b, s, log := newRestingBell(t)
+		b, s := newPublishedBell(t)
 		b.log.ring(t, "A100", 1)
 		synctest.Wait()
 		b.ringUnheard(t, s)
-		if got := log.stored(); len(got) != 0 {
-			t.Errorf("cursors %v were stored before the answer is overdue", got)
-		}
 		if err := b.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
 			t.Fatal(err)
 		}
 		within(t, time.Minute, "published", func() bool { return len(b.repairs("A100")) == 1 && b.published("A100") })
 		b.wantRepairs("A100", "recreated 1-2 sent 2")
 		exactlyOnce(t, b.js, b.log, "A100", 0)
-	})
-}
-
-func TestTheCursorIsStoredWhereTheRelayEndsWhileALaneRests(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		b := newBell(t)
-		b.log.ring(t, "A100", 1)
-		stop := b.start(b.relay())
-		synctest.Wait()
-		b.streamHolds(t, 1)
-		if b.published("A100") {
-			t.Error("the lane did not rest")
-		}
-		stop()
-		if !b.published("A100") {
-			t.Error("the cursor was not stored")
-		}
 	})
 }
 
@@ -178,6 +89,10 @@ func (f *failing) commit(do func() error) error {
 
 func (f *failing) SetCursor(agency string, to events.Cursor) error {
 	return f.commit(func() error { return f.memLog.SetCursor(agency, to) })
+}
+
+func (f *failing) Publish(agency string, list []events.Event, to events.Cursor) error {
+	return f.commit(func() error { return f.memLog.Publish(agency, list, to) })
 }
 
 func (f *failing) Append(e events.Event) error {
@@ -225,24 +140,6 @@ func TestARepairWhoseReportCannotBeWrittenIsReportedLater(t *testing.T) {
 	}
 }
 
-func TestADrainWaitsForALaneThatRests(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		b := newBell(t)
-		b.log.ring(t, "A100", 1)
-		r := b.relay()
-		stop := b.start(r)
-		synctest.Wait()
-		if err := r.Drain(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if !b.published("A100") {
-			t.Error("the cursor was not stored")
-		}
-		stop()
-		exactlyOnce(t, b.js, b.log, "A100", 0)
-	})
-}
-
 // started runs a relay until its agencies are published and their lanes rest no more.
 func (b *bell) started(t *testing.T, agencies ...string) (r *Relay, stop func()) {
 	t.Helper()
@@ -277,22 +174,6 @@ func TestManyWhoCommitAtOnceDoubleNothingAndLoseNothing(t *testing.T) {
 	stop()
 	exactlyOnce(t, b.js, b.log, "A100", 0)
 	b.wantRepairs("A100")
-}
-
-// A look that is due is asked for as an event is: by a poke.
-func TestALookThatIsDueWhileALaneRestsIsNotForgotten(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		b := newBell(t)
-		began := time.Now()
-		_, stop := b.started(t, "A100")
-		defer stop()
-		time.Sleep(time.Until(began.Add(time.Hour - storeAfter/2)))
-		b.log.ring(t, "A100", 1)
-		synctest.Wait()
-		b.stray("listings.v1.A100.test")
-		time.Sleep(time.Minute)
-		b.wantRepairs("A100", "foreign_message 2-2 sent 0")
-	})
 }
 
 // deafWay leads to a server that reads nothing any more once it is deaf.

@@ -11,8 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
@@ -28,7 +28,7 @@ const verifyIt = "STORE_TEST_VERIFY"
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(verifyIt); path != "" {
-		limitMemory(3 << 30)
+		limitMemory()
 		r, err := store.Verify(context.Background(), path)
 		fmt.Println(r.Findings, err)
 		if errors.Is(err, store.ErrDamaged) || len(r.Findings) > 0 {
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if what := os.Getenv(flipsIn); what != "" {
-		limitMemory(35 << 29) // a store is mapped 16 GiB ahead
+		limitMemory()
 		if err := flipAll(what); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -55,12 +55,17 @@ func TestMain(m *testing.M) {
 }
 
 // limitMemory ends the process where it would take all memory: there are files that let bbolt run in a circle.
-func limitMemory(bytes uint64) {
+func limitMemory() {
 	debug.SetMaxStack(64 << 20)
-	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: bytes, Max: bytes}); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	go func() {
+		memory := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
+		for range time.Tick(10 * time.Millisecond) {
+			if metrics.Read(memory); memory[0].Value.Uint64() > 1<<30 {
+				fmt.Fprintln(os.Stderr, "out of memory")
+				os.Exit(2)
+			}
+		}
+	}()
 }
 
 // busy appends, publishes, trims, copies and compacts without end, and prints the newest sequence after each commit.

@@ -80,13 +80,6 @@ func (k *link) wait(ctx context.Context) (session, bool) {
 	}
 }
 
-// current returns the session of the gate, and whether it is open.
-func (k *link) current() (session, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.session, k.isOpen
-}
-
 // open begins a new session.
 func (k *link) open(u usable) session {
 	k.mu.Lock()

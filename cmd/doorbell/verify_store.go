@@ -75,8 +75,7 @@ func limitVerifier(path string) {
 		size = info.Size()
 	}
 	began, memory := time.Now(), []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
-	for {
-		time.Sleep(50 * time.Millisecond)
+	for range time.Tick(50 * time.Millisecond) {
 		metrics.Read(memory)
 		if memory[0].Value.Uint64() > 256<<20+uint64(size)/8 || time.Since(began) > 20*time.Second+time.Duration(size/(4<<20))*time.Second {
 			os.Exit(exitIO)

@@ -188,15 +188,19 @@ func (a *agency) begin(now time.Time) error {
 	filter := a.p.o.Filter.Encode()
 	return a.p.store.Update(func(tx *store.Tx) error {
 		state, exists, err := tx.Agency(a.id)
-		if err != nil || exists && state.Filter == filter {
+		if err != nil || exists && state.Filter == filter && !state.AwaitsStream {
 			return err
 		}
-		if !exists {
+		if !exists || state.AwaitsStream {
 			heard, err := tx.WatchedBefore(a.id)
 			if err != nil {
 				return err
 			}
-			return tx.PutAgency(a.id, store.Agency{WatchStart: now.UTC(), HeardUntil: heard.UTC(), Filter: filter})
+			if !exists {
+				state.WatchStart = now.UTC()
+			}
+			state.HeardUntil, state.Filter, state.AwaitsStream = heard.UTC(), filter, false
+			return tx.PutAgency(a.id, state)
 		}
 		a.p.log.Info("the filter has changed: what comes and goes by it is not told", "agency", a.id)
 		return a.refilter(tx, state, filter, now.UTC())

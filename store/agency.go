@@ -15,6 +15,8 @@ type Agency struct {
 	// HeardUntil is set where a store before this one watched the agency and was lost: contact requests created since are
 	// news, for the stream holds what that store has told of them. Zero: none did.
 	HeardUntil time.Time `json:"heardUntil,omitzero"`
+	// AwaitsStream: nothing is asked until the stream was read, which may know what a store before this one has told.
+	AwaitsStream bool `json:"awaitsStream,omitempty"`
 	// Filter is the API's own filter under which the insertions were read, as a query.
 	Filter string `json:"filter,omitempty"`
 	// ClockSkew is the API's clock minus ours, once an answer told it.

@@ -239,7 +239,7 @@ func TestWithNATSAwayTheWatchGoesOnAndNothingIsLost(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100")
 	port := freePort(t)
-	d := launch(t, s.with("NATS_URL=nats://127.0.0.1:"+strconv.Itoa(port)), "run")
+	d := launch(t, s.with("NATS_URL=nats://127.0.0.1:"+strconv.Itoa(port)), "run", "--alone")
 	natsURL(t, s.dir) // it answers, so it has started all the same
 	s.goesOn(t, "A100", 30)
 	id := s.ring(t, "A100")

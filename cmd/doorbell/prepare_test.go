@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,19 +115,41 @@ func TestOfTwoHundredAgenciesNoneBeginsBeforeTheStreamHasToldWhatTheLostStoreKne
 	})
 }
 
-func TestWithNATSAwayAtTheStartPollingBegins(t *testing.T) {
+func TestWithNATSAwayAtTheStartAnEstablishedStoreIsPolledAtOnceAndANewOneWaitsAndSaysSo(t *testing.T) {
 	s := newScene(t, "A100", "B200")
-	said := &transcript{grown: make(chan struct{}, 1)}
 	port := freePort(t)
-	a := s.open(t, "off", watching([]string{"A100", "B200"}), func(o *daemon.Options) {
-		o.NATS.URL = fmt.Sprintf("nats://127.0.0.1:%d", port)
+	url := func(o *daemon.Options) { o.NATS.URL = fmt.Sprintf("nats://127.0.0.1:%d", port) }
+	s.life(t, func(_ *daemon.Daemon, sub *subscriber) { sub.baselined(t, "A100") }, watching([]string{"A100"}))
+	said := &transcript{grown: make(chan struct{}, 1)}
+	a := s.open(t, "off", watching([]string{"A100", "B200"}), url, func(o *daemon.Options) {
 		o.Log = slog.New(slog.NewTextHandler(said, nil))
 	})
 	runUntilTheEnd(t, a)
 	s.goesOn(t, "A100", 5)
-	s.goesOn(t, "B200", 5)
-	said.await(t, "level=ERROR msg=\"the watch begins before the stream was compared[^\n]* agencies=2")
-	subscribeTo(t, startNATS(t, port)).baselined(t, "A100", "B200")
+	said.await(t, "level=WARN msg=\"the watch of agencies that this store has not watched before waits[^\n]*--alone[^\n]* agencies=1")
+	status, err := a.Verbs().Status()
+	if err != nil || status.Watch.Agencies[1].AgencyID != "B200" || status.Watch.Agencies[1].State != "waiting_for_stream" {
+		t.Errorf("the status says %+v, %v", status.Watch.Agencies, err)
+	}
+	if h := a.Health(); h.Ready || !strings.Contains(fmt.Sprint(h), "1 agencies that this store has not watched before wait") {
+		t.Errorf("the health is %+v", h)
+	}
+	if n := s.model.Requests(sandbox.Filter{AgencyID: "B200"}); n != 0 {
+		t.Errorf("%d requests for an agency that waits", n)
+	}
+	id := s.ring(t, "B200") // since the begin of its watch
+	sub := subscribeTo(t, startNATS(t, port))
+	sub.request(t, id)
+}
+
+func TestAloneANewStoreDoesNotWaitForNATS(t *testing.T) {
+	s := newScene(t, "A100")
+	a := s.open(t, "off", watching([]string{"A100"}), func(o *daemon.Options) {
+		o.NATS.URL = fmt.Sprintf("nats://127.0.0.1:%d", freePort(t))
+		o.Accept.Alone = true
+	})
+	runUntilTheEnd(t, a)
+	s.goesOn(t, "A100", 5)
 }
 
 func TestAnAgencyThatComesLaterIsComparedFirst(t *testing.T) {

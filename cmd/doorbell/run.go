@@ -34,7 +34,7 @@ func cmdRun(ctx context.Context, p *program, flags *RunCmd) error {
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	o := c.daemonOptions(log)
-	o.Accept = daemon.Accept{Restored: flags.Restored, Moved: flags.Moved, Fresh: flags.Fresh}
+	o.Accept = daemon.Accept{Restored: flags.Restored, Moved: flags.Moved, Fresh: flags.Fresh, Alone: flags.Alone}
 	o.Notify, o.Keys = daemon.NewNotifier(lookup(p.environ)), newKeyReader(p.environ, c, hup, log).run
 	for _, f := range forwarders {
 		o.Forwarders = append(o.Forwarders, daemon.Forwarder(f))

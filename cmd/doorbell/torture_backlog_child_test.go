@@ -40,7 +40,9 @@ func runWithBacklog() error {
 		return err
 	}
 	log, _ := newLogger(os.Stderr, c.Base, terminal{})
-	a, err := daemon.New(ctx, c.daemonOptions(log))
+	o := c.daemonOptions(log)
+	o.Accept.Alone = true // NATS is away, and there was no store before
+	a, err := daemon.New(ctx, o)
 	if err != nil {
 		return err
 	}

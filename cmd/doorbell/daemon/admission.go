@@ -14,57 +14,66 @@ import (
 )
 
 const (
-	// prepareLimit is how long the start waits for the stream, which may hold what a restored or a new store does not. The
-	// watch of an agency that is not done by then begins later.
+	// prepareLimit is how long the start of a store that watches nobody yet waits for the stream, and connectLimit for a NATS
+	// that does not answer. The watch of an agency that is not compared by then begins later.
 	prepareLimit = 10 * time.Second
-	// importLimit is how late it begins at the latest, however much the stream holds.
-	importLimit = 10 * time.Minute
-	// connectLimit is how long a NATS is waited for that does not answer.
 	connectLimit = 3 * time.Second
-	// admitAgain is how long it takes until a full disk is asked again to let a watch begin.
+	// admitAgain is how long it takes until a failure, or a full disk, is tried again.
 	admitAgain = 10 * time.Second
 )
 
-// admission lets the watch of an agency begin only when it is decided what the event log takes over of what only the stream
-// holds: so sequences continue, and a watch whose store was lost goes on where the stream heard of it last. Agencies do not
-// wait for each other, and polling waits for no NATS that does not answer: what is not done then is done beside it, and said.
+// waitingForStream is the state of an agency whose watch has begun, and of which nothing is asked yet.
+const waitingForStream = "waiting_for_stream"
+
+// admission lets the first requests for an agency wait until the event log has what the stream knows of it: where its store was
+// lost, the watch goes on where the stream heard of it last. Only an agency that this store has never watched waits. The begin of
+// its watch is stored before, so that what happens meanwhile is news. Agencies do not wait for each other.
 type admission struct {
-	mu      sync.Mutex
-	decided map[string]bool // false: it is being found out
-	failed  error           // a commit may have happened: the process has to end
-	news    chan struct{}   // capacity 1: one more is decided
-	work    sync.WaitGroup
-	stop    context.CancelFunc
-	ctx     context.Context
+	mu     sync.Mutex
+	known  map[string]bool // agencies; false: it waits for the stream
+	failed error           // a commit may have happened: the process has to end
+	news   chan struct{}   // capacity 1: one more may be watched
+	work   sync.WaitGroup
+	stop   context.CancelFunc
+	ctx    context.Context
 
 	setting sync.Mutex // held while the poller is told whom to watch
 	wanted  []poller.AgencyKeys
 }
 
-// compare begins to find out about all agencies, and waits for that, but not for long.
+// compare begins to compare the agencies that wait. Where all of them do, the start waits for that, but not for long.
 func (a *Daemon) compare(ctx context.Context) error {
 	d := &a.admission
-	d.decided, d.news, d.wanted = map[string]bool{}, make(chan struct{}, 1), a.o.Poller.Agencies
+	d.known, d.news, d.wanted = map[string]bool{}, make(chan struct{}, 1), a.o.Poller.Agencies
 	d.ctx, d.stop = context.WithCancel(ctx)
 	a.onClose(func() {
 		d.stop()
 		d.work.Wait()
 	})
-	a.prepare(d.wanted)
-	limit := time.After(cmp.Or(a.o.Patience, prepareLimit))
+	if err := a.await(d.wanted); errors.Is(err, store.ErrNoSpace) {
+		return badDisk(err, "")
+	} else if err != nil {
+		return a.ended(err)
+	}
+	if len(d.admitted(d.wanted)) > 0 {
+		return nil
+	}
+	limit, away := time.After(cmp.Or(a.o.Patience, prepareLimit)), time.After(connectLimit)
 	for len(d.admitted(d.wanted)) < len(d.wanted) {
 		if err := d.failure(); err != nil {
 			return a.ended(err)
 		}
 		select {
 		case <-d.news:
-		case <-ctx.Done():
-			return nil
+			continue
+		case <-away:
+			if a.conn.IsConnected() {
+				continue
+			}
 		case <-limit:
-			a.o.Log.Warn("the stream holds much that the event log does not: agencies whose watch has not begun yet follow when it is taken over",
-				"agencies", len(d.wanted)-len(d.admitted(d.wanted)))
-			return nil
+		case <-ctx.Done():
 		}
+		return nil
 	}
 	return nil
 }
@@ -74,7 +83,7 @@ func (d *admission) admitted(list []poller.AgencyKeys) (may []poller.AgencyKeys)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, k := range list {
-		if d.decided[k.ID] {
+		if d.known[k.ID] {
 			may = append(may, k)
 		}
 	}
@@ -83,7 +92,7 @@ func (d *admission) admitted(list []poller.AgencyKeys) (may []poller.AgencyKeys)
 
 func (d *admission) admit(id string) {
 	d.mu.Lock()
-	d.decided[id] = true
+	d.known[id] = true
 	d.mu.Unlock()
 	d.poke()
 }
@@ -109,59 +118,103 @@ func (d *admission) poke() {
 	}
 }
 
-// prepare begins to find out about those of a list of whom nothing is known yet.
-func (a *Daemon) prepare(list []poller.AgencyKeys) {
+// await finds out who of a list waits, and compares those.
+func (a *Daemon) await(list []poller.AgencyKeys) error {
 	d := &a.admission
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	var ids []string
+	began := time.Now().UTC()
 	for _, k := range list {
-		if _, asked := d.decided[k.ID]; !asked {
-			d.decided[k.ID] = false
+		if _, known := d.known[k.ID]; known {
+			continue
+		}
+		waits := true
+		look := func(tx *store.Tx) (bool, error) {
+			state, exists, err := tx.Agency(k.ID)
+			waits = !exists || state.AwaitsStream
+			return !exists, err
+		}
+		err := a.store.Change(look, func(tx *store.Tx) error {
+			return tx.PutAgency(k.ID, store.Agency{WatchStart: began, Filter: a.o.Poller.Filter.Encode(), AwaitsStream: true})
+		})
+		if err != nil {
+			return err
+		}
+		if d.known[k.ID] = !waits || a.o.Accept.Alone; !d.known[k.ID] {
 			ids = append(ids, k.ID)
 		}
 	}
-	d.mu.Unlock()
-	if len(ids) == 0 {
-		return
+	if len(ids) > 0 {
+		d.work.Go(func() { a.prepare(ids) })
 	}
-	d.work.Go(func() {
-		ctx, cancel := context.WithTimeout(d.ctx, importLimit)
-		defer cancel()
-		a.mu.Lock()
-		conn, r := a.conn, a.relay
-		a.mu.Unlock()
-		impatient := time.AfterFunc(connectLimit, func() {
-			if !conn.IsConnected() {
-				cancel()
+	return nil
+}
+
+// prepare compares agencies with the stream until all are, and lets each go on as soon as it is.
+func (a *Daemon) prepare(ids []string) {
+	d := &a.admission
+	late := time.AfterFunc(connectLimit, func() {
+		if n := len(d.waiting()); n > 0 && d.ctx.Err() == nil {
+			a.o.Log.Warn("the watch of agencies that this store has not watched before waits for the stream, which may hold what another store has told of them; "+
+				"if there was none, `doorbell run --alone` does not wait", "agencies", n)
+		}
+	})
+	defer late.Stop()
+	said := ""
+	for len(ids) > 0 {
+		var mu sync.Mutex
+		var again []string
+		err := a.currentRelay().Prepare(d.ctx, ids, func(id string, err error) { // each is told of its own
+			switch {
+			case err == nil:
+				d.admit(id)
+			case errors.Is(err, relay.ErrLog) && !errors.Is(err, store.ErrNoSpace):
+				d.fail(err)
+			default:
+				mu.Lock()
+				again = append(again, id)
+				mu.Unlock()
 			}
 		})
-		defer impatient.Stop()
-		a.decide(ctx, r, ids)
-	})
-}
-
-// decide finds out about agencies. A server that is away is said once, everything else of each of them. Where the outcome of a
-// commit is not known, nobody is admitted any more.
-func (a *Daemon) decide(ctx context.Context, r *relay.Relay, ids []string) {
-	const late = "the watch begins before the stream was compared with the event log; that follows when it can be read"
-	var away sync.Once
-	_ = r.Prepare(ctx, ids, func(id string, err error) { // each is told of its own
-		if errors.Is(err, relay.ErrLog) && !errors.Is(err, store.ErrNoSpace) {
-			a.admission.fail(err)
+		if ids = again; len(ids) == 0 || d.failure() != nil {
 			return
 		}
-		switch {
-		case err == nil || a.admission.ctx.Err() != nil:
-		case errors.Is(err, relay.ErrNotConnected), errors.Is(err, relay.ErrNoAnswer):
-			away.Do(func() { a.o.Log.Error(late, "agencies", len(ids), "err", err) })
-		default:
-			a.o.Log.Error(late, "agency", id, "err", err)
+		if d.ctx.Err() == nil && err.Error() != said {
+			said = err.Error()
+			a.o.Log.Error("agencies cannot be compared with the stream; retrying", "agencies", len(ids), "err", err)
 		}
-		a.admission.admit(id)
-	})
+		select {
+		case <-d.ctx.Done():
+			return
+		case <-time.After(admitAgain):
+		}
+	}
 }
 
-// ErrUndecided: of those who stay the watch of none has begun yet, so that nobody would be watched.
+// waiting are those that wait for the stream.
+func (d *admission) waiting() (ids []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, may := range d.known {
+		if !may && slices.ContainsFunc(d.wanted, func(k poller.AgencyKeys) bool { return k.ID == id }) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// watch is how the poller stands, and who waits for the stream.
+func (a *Daemon) watch() (poller.Status, error) {
+	s, err := a.poller.Status()
+	for _, id := range a.admission.waiting() {
+		s.Agencies = append(s.Agencies, poller.AgencyStatus{AgencyID: id, State: waitingForStream})
+	}
+	return s, err
+}
+
+// ErrUndecided: all of those who stay wait for the stream, so that nobody would be watched.
 var ErrUndecided = errors.New("the watch of those who stay has not begun yet")
 
 // setAgencies tells the poller whom to watch, as far as that may begin. After ErrUndecided it has to be told once more.
@@ -169,7 +222,9 @@ func (a *Daemon) setAgencies(list []poller.AgencyKeys) error {
 	d := &a.admission
 	d.setting.Lock()
 	defer d.setting.Unlock()
-	a.prepare(list)
+	if err := a.await(list); err != nil {
+		return err
+	}
 	err := a.poller.SetAgencies(d.admitted(list))
 	if errors.Is(err, poller.ErrRetiresAll) && d.wantsOneOf(list) {
 		return ErrUndecided
@@ -177,7 +232,9 @@ func (a *Daemon) setAgencies(list []poller.AgencyKeys) error {
 	if err != nil {
 		return err
 	}
+	d.mu.Lock()
 	d.wanted = list
+	d.mu.Unlock()
 	return nil
 }
 
@@ -188,7 +245,7 @@ func (d *admission) wantsOneOf(list []poller.AgencyKeys) bool {
 	})
 }
 
-// admitOthers lets the watch of those begin who were not decided at the start, or who came later.
+// admitOthers lets those be watched who waited at the start, or who came later.
 func (a *Daemon) admitOthers(ctx context.Context) error {
 	d := &a.admission
 	defer d.stop()

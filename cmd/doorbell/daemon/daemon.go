@@ -84,8 +84,8 @@ type Options struct {
 	InProcess func(nats.InProcessConnProvider) nats.InProcessConnProvider // the relay's way to the embedded server
 }
 
-// Accept is what is not guessed about a store.
-type Accept struct{ Restored, Moved, Fresh bool }
+// Accept is what is not guessed about a store. Alone: no store before it has watched what it has not.
+type Accept struct{ Restored, Moved, Fresh, Alone bool }
 
 // Forwarder brings events to outlets. What an outlet has kept open is closed at the end if it has a Close, and since when it
 // takes nothing is in the status if it has a FailingSince.

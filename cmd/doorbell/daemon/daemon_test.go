@@ -92,7 +92,7 @@ func TestWhoStaysButIsNotDecidedYetIsNobodyWhoRetires(t *testing.T) {
 	a, _ := open(t, "B200")
 	d := &a.admission
 	d.wanted = listed("A100", "B200")
-	d.decided["A100"], d.decided["C300"] = false, false
+	d.known["A100"], d.known["C300"] = false, false
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- a.admitOthers(ctx) }()
@@ -139,13 +139,14 @@ func TestACommitOfUnknownOutcomeEndsTheProcessAlsoWhileTheStreamIsCompared(t *te
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.decide(t.Context(), r, []string{"B200"})
+	a.relay = r
+	a.prepare([]string{"B200"})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if err := a.admitOthers(ctx); !errors.Is(err, store.ErrUnknownOutcome) {
 		t.Errorf("it goes on: %v", err)
 	}
-	if a.admission.decided["B200"] {
+	if a.admission.known["B200"] {
 		t.Error("the watch begins")
 	}
 }

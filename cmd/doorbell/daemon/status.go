@@ -37,7 +37,7 @@ func (a *Daemon) beat(ctx context.Context) error {
 // beatOnce says of each agency what the status says of it.
 func (a *Daemon) beatOnce() error {
 	a.signs.beats.give()
-	s, err := a.poller.Status()
+	s, err := a.watch()
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (a *Daemon) beatOnce() error {
 
 // status is what the socket tells of the daemon.
 func (a *Daemon) status() (ops.Status, error) {
-	w, err := a.poller.Status()
+	w, err := a.watch()
 	if err != nil {
 		return ops.Status{}, err
 	}

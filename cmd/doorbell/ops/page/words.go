@@ -37,13 +37,14 @@ type badge struct {
 
 // states say in plain words what poller.AgencyStatus.State means.
 var states = map[string]badge{
-	"starting":    {busy, "ring", "first walk"},
-	"baselining":  {busy, "ring", "learning"},
-	"watching":    {well, "disc", "watching"},
-	"held":        {warn, "diamond", "change held"},
-	"backing_off": {warn, "triangle", "API fails"},
-	"stale":       {bad, "triangle", "hears nothing"},
-	"halted":      {bad, "square", "halted"},
+	"starting":           {busy, "ring", "first walk"},
+	"baselining":         {busy, "ring", "learning"},
+	"watching":           {well, "disc", "watching"},
+	"held":               {warn, "diamond", "change held"},
+	"backing_off":        {warn, "triangle", "API fails"},
+	"stale":              {bad, "triangle", "hears nothing"},
+	"halted":             {bad, "square", "halted"},
+	"waiting_for_stream": {warn, "ring", "waits for NATS"},
 }
 
 func stateBadge(state string) badge {

@@ -142,7 +142,7 @@ func (l *lane) land(e events.Event, m *stored) (bool, error) {
 			}
 			l.unsent = append([]events.Event{}, next...)
 		}
-		if len(l.unsent) == 0 || l.unsent[0].ID != e.ID || l.unsent[0].StoreID != e.StoreID {
+		if len(l.unsent) == 0 || !isSent(l.unsent[0], e) {
 			return false, nil
 		}
 		if len(l.incoming.page) == 0 {
@@ -159,6 +159,12 @@ func (l *lane) land(e events.Event, m *stored) (bool, error) {
 		return true, l.flush()
 	}
 	return true, nil
+}
+
+// isSent says whether an event of the stream is this unsent one, and not what the store has told before it was set back: that has
+// the same id, and perhaps happened before.
+func isSent(unsent, e events.Event) bool {
+	return unsent.ID == e.ID && unsent.StoreID == e.StoreID && unsent.RecordedTime.Equal(e.RecordedTime)
 }
 
 // flush commits what the look has found.

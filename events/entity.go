@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -44,7 +45,22 @@ func (e Event) State() string {
 	if p.Record == nil {
 		return ""
 	}
-	return hashID(string(p.Record))
+	return hashID(canonical(p.Record))
+}
+
+// canonical is a record whatever the order of its members, which an API may change at every answer.
+func canonical(record json.RawMessage) string {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(record))
+	d.UseNumber()
+	sorted, err := []byte(nil), d.Decode(&v)
+	if err == nil {
+		sorted, err = json.Marshal(v)
+	}
+	if err != nil {
+		return string(record)
+	}
+	return string(sorted)
 }
 
 // Again returns a stamped event under an id of its own, for something that happens a second time under the id of the first:

@@ -56,3 +56,19 @@ func TestAgainMakesAnotherIDOfTheSame(t *testing.T) {
 		t.Error("two of them have one id")
 	}
 }
+
+func TestTheOrderOfMembersIsNoOtherState(t *testing.T) {
+	state := func(record string) string {
+		e, err := events.New(&events.InsertionAppeared{Common: events.Common{AgencyID: "A100"}, PropertyReferenceID: "r", Episode: 1, Record: []byte(record)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.State()
+	}
+	if state(`{"a":1.50,"b":{"c":[1,2],"d":""}}`) != state(`{"b":{"d":"","c":[1,2]},"a":1.50}`) {
+		t.Error("the same members in another order are another state")
+	}
+	if state(`{"a":[1,2]}`) == state(`{"a":[2,1]}`) || state(`{"a":1}`) == state(`{"a":2}`) {
+		t.Error("two states are one")
+	}
+}

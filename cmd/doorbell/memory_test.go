@@ -4,11 +4,14 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/events"
+	"doorbell/poller/sandbox"
 )
 
 // life runs a daemon on the scene's data directory while a test does something with its stream.
@@ -29,7 +32,12 @@ func (s scene) life(t *testing.T, test func(a *daemon.Daemon, sub *subscriber), 
 // wantWhole reads the stream and fails if an event stands twice or a sequence is missing.
 func wantWhole(t *testing.T, a *daemon.Daemon, requests ...string) {
 	t.Helper()
-	all, err := readStream(t.Context(), a.Server().ClientURL())
+	wantWholeAt(t, a.Server().ClientURL(), requests...)
+}
+
+func wantWholeAt(t *testing.T, url string, requests ...string) {
+	t.Helper()
+	all, err := readStream(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,4 +114,108 @@ func TestARestoredBackupRepeatsNothing(t *testing.T) {
 		sub.request(t, third)
 		wantWhole(t, a, first, second, third)
 	})
+}
+
+// TestAMachineThatIsSetBackLosesAndDoublesNothing: a snapshot of it rolls back the store and store-id together, so that nobody
+// can tell; the stream stands elsewhere and has heard more.
+func TestAMachineThatIsSetBackLosesAndDoublesNothing(t *testing.T) {
+	for name, away := range map[string]bool{"with NATS": false, "with NATS away at first": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, far := newScene(t, "A100"), startFar(t)
+			live := func(test func(a *daemon.Daemon)) {
+				t.Helper()
+				a := s.open(t, "off", func(o *daemon.Options) { o.NATS.URL = far.url() })
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() { ended <- a.Run(ctx) }()
+				test(a)
+				stop()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+				a.Close()
+			}
+			told := func(id string) {
+				t.Helper()
+				eventually(t, "a contact request is in the stream", func() bool {
+					all, err := readStream(t.Context(), far.url())
+					return err == nil && slices.ContainsFunc(all, func(m message) bool { return m.body.ContactRequestID == id })
+				})
+			}
+			i := s.model.Truth().Insertions[0]
+			rents := func(amount int) {
+				t.Helper()
+				err := s.model.Edit(i.AgencyID, i.Reference, func(i *sandbox.Insertion) { i.Prices.Rent.Gross = amount })
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.goesOn(t, "A100", 15)
+			}
+			var all []string
+			ring := func() {
+				t.Helper()
+				all = append(all, s.ring(t, "A100"))
+			}
+			live(func(*daemon.Daemon) {
+				subscribeTo(t, far.url()).baselined(t, "A100")
+				ring()
+				told(all[0])
+			})
+			snapshot := filepath.Join(t.TempDir(), "snapshot")
+			if err := os.CopyFS(snapshot, os.DirFS(s.dir)); err != nil {
+				t.Fatal(err)
+			}
+			live(func(*daemon.Daemon) {
+				ring()
+				rents(3001)
+				rents(3002)
+				ring()
+				told(all[2])
+			})
+			for _, name := range []string{daemon.StoreFile, "store-id"} {
+				text, err := os.ReadFile(filepath.Join(snapshot, name))
+				if err == nil {
+					err = os.WriteFile(filepath.Join(s.dir, name), text, 0o600)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if away {
+				far.stop()
+			}
+			live(func(a *daemon.Daemon) {
+				ring()
+				s.goesOn(t, "A100", 30)
+				rents(3003)
+				if away {
+					far.start(t)
+				}
+				told(all[3])
+				ring()
+				told(all[4])
+				eventually(t, "all is published", func() bool {
+					n, err := a.Store().CountUnsent("A100")
+					return err == nil && n == 0
+				})
+			})
+			wantWholeAt(t, far.url(), all...)
+			stream, err := readStream(t.Context(), far.url())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var changes []string
+			for _, m := range stream {
+				if m.kind() == "insertion.changed" {
+					changes = append(changes, string(m.data))
+				}
+			}
+			for n, rent := range []string{"3001", "3002", "3003"} {
+				if len(changes) != 3 || !strings.Contains(changes[n], `"after":`+rent) {
+					t.Errorf("%d changes; number %d is not to %s: %s", len(changes), n, rent, changes)
+				}
+			}
+		})
+	}
 }

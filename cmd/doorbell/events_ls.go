@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -75,12 +76,17 @@ func cmdEventsLs(ctx context.Context, p *program, c *EventsLsCmd) error {
 	return nil
 }
 
-// listed describes an event of the log in one line without people: time, agency, sequence, type, insertion.
+// listed describes an event of the log in one line without people: time, agency, sequence, type, insertion. An unsent one has no
+// sequence, so its id names it.
 func listed(e ops.LoggedEvent) string {
-	head := fmt.Sprintf("%s  %-6s %6d  %-25s", e.Event.RecordedTime.Format("2006-01-02 15:04:05.000"), e.Event.AgencyID, e.Event.Sequence, e.Event.Type)
+	sequence := "-"
+	if e.Event.Sequence > 0 {
+		sequence = strconv.FormatUint(e.Event.Sequence, 10)
+	}
+	head := fmt.Sprintf("%s  %-6s %6s  %-25s", e.Event.RecordedTime.Format("2006-01-02 15:04:05.000"), e.Event.AgencyID, sequence, e.Event.Type)
 	parts := append([]string{head}, ops.Told(e.Event, false)...)
 	if !e.Acknowledged {
-		parts = append(parts, "(waits for the stream)")
+		parts = append(parts, "(waits for the stream)", e.Event.ID)
 	}
 	return printable(strings.Join(parts, "  "))
 }

@@ -125,6 +125,9 @@ func TestTheDefinitionsMakeWhatADaemonMakes(t *testing.T) {
 	d := launch(t, s.with("DOORBELL_RETENTION=720h", outlets.webhook(), "DOORBELL_WEBHOOK_SECRET="+whsec), "run")
 	url := natsURL(t, s.dir)
 	subscribeTo(t, url).baselined(t, "A100")
+	eventually(t, "the log knows what the stream has taken", func() bool {
+		return !strings.Contains(run(t, s.environ, "events", "ls").stdout, "waits for the stream")
+	})
 	if got := run(t, s.environ, "replay", "--job", "try", "--yes"); got.code != exitDone {
 		t.Fatalf("%s%s", got.stdout, got.stderr)
 	}

@@ -129,9 +129,10 @@ func TestTheLogIsFiltered(t *testing.T) {
 		"--type access.>":         1,
 		"--type contact_request.created --limit 0":      100,
 		"--insertion see#0## --limit 0":                 34,
-		"--from-sequence 11 --to-sequence 20 --limit 0": 20,
-		"--from-sequence 51":                            1,
-		"--from-sequence 1000":                          0,
+		"--from-sequence 11 --to-sequence 20 --limit 0": 10, // of A100: nothing of B200 has one
+		"--from-sequence 41 --agency A100":              10,
+		"--from-sequence 1000 --agency A100":            0,
+		"--from-sequence 1000 --limit 0":                51, // what has none yet comes after all that have one
 		"--since 1h --limit 0":                          101,
 		"--until 1h":                                    0,
 		"--origin baseline":                             0,

@@ -87,7 +87,7 @@ func TestADaemonWhoseNATSHangsEndsInTime(t *testing.T) {
 	t.Run("from the beginning", func(t *testing.T) {
 		t.Parallel()
 		s := newScene(t, "A100")
-		d := launch(t, s.with("NATS_URL="+hang(t, "").url), "run")
+		d := launch(t, s.with("NATS_URL="+hang(t, "").url), "run", "--alone")
 		s.goesOn(t, "A100", 30)
 		endsInTime(t, d)
 	})
@@ -119,7 +119,7 @@ func ringLoudly(t *testing.T, s scene) {
 func TestASecondSignalEndsTheDaemonAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100")
-	d := launch(t, s.with("NATS_URL="+hang(t, "").url), "run")
+	d := launch(t, s.with("NATS_URL="+hang(t, "").url), "run", "--alone")
 	s.goesOn(t, "A100", 30)
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -160,6 +160,7 @@ func TestAConnectionThatCannotBeClosedHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100")
 	a := s.open(t, "off", func(o *daemon.Options) {
+		o.Accept.Alone = true
 		o.InProcess = func(nats.InProcessConnProvider) nats.InProcessConnProvider { return stuck{t} }
 	})
 	ctx, stop := context.WithCancel(t.Context())

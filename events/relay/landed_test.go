@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -23,7 +24,14 @@ func (d *doorbell) change(revision int, record string) {
 	if err := d.store.Update(func(tx *store.Tx) error { _, err := tx.Append(e); return err }); err != nil {
 		d.t.Fatal(err)
 	}
-	time.Sleep(5 * time.Millisecond) // times are in milliseconds
+	laterThan(time.Now())
+}
+
+// laterThan returns when a time of record, which is in milliseconds, is another one.
+func laterThan(now time.Time) {
+	for time.Now().UnixMilli() == now.UnixMilli() {
+		runtime.Gosched()
+	}
 }
 
 // TestWhatHappensAgainWhileARestoredStoreCannotLookIsTold: a store that was set back finds a state that the stream has told
@@ -63,7 +71,7 @@ func TestALogThatWasSetBackHasWhatTheStreamTold(t *testing.T) {
 	backup := first.copyTo()
 	first.ring(2, 3)
 	first.publish()
-	time.Sleep(5 * time.Millisecond)
+	laterThan(time.Now())
 
 	second := b.doorbell(backup)
 	second.ring(2, 4)

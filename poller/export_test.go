@@ -38,5 +38,5 @@ func (p *Poller) Crew(most int) { p.crew.most = most }
 
 // SendAgain stands in front of a request that is sent once more.
 func (p *Poller) SendAgain(ctx context.Context, r listings.Request) error {
-	return p.attempt(ctx, r, true)
+	return p.attempt(ctx, r, time.Now(), true)
 }

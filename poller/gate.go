@@ -53,8 +53,9 @@ func (p *Poller) before(ctx context.Context, r listings.Request) error {
 }
 
 // attempt stands immediately in front of every request that is sent, when its connection is there: what it is for may have
-// halted since before let it pass. One that is sent once more is one more, and waits for the budget first.
-func (p *Poller) attempt(ctx context.Context, r listings.Request, again bool) error {
+// halted since before let it pass, its key or the base URL may have failed, the disk may be full. One that is sent once more is
+// one more, and waits for the budget first.
+func (p *Poller) attempt(ctx context.Context, r listings.Request, passed time.Time, again bool) error {
 	if again {
 		if err := p.budget.wait(ctx, r.Operation == listings.OperationInsertions); err != nil {
 			return err
@@ -64,7 +65,18 @@ func (p *Poller) attempt(ctx context.Context, r listings.Request, again bool) er
 	if a == nil {
 		return fmt.Errorf("agency %s is not watched: %w", r.AgencyID, context.Canceled) // it has just been retired
 	}
-	return a.mayAsk(r)
+	if err := a.mayAsk(r); err != nil {
+		return err
+	}
+	if p.full.Load() {
+		return &waitError{until: time.Now().Add(spaceEvery)}
+	}
+	for _, reason := range (keyAndBase{p.keyPatience(r.Key), p.base}) {
+		if until, failed := reason.failedSince(passed); failed {
+			return &waitError{until}
+		}
+	}
+	return nil
 }
 
 // mayAsk says whether a request may be made at all: its scope is not halted, and its key is still the configured one.

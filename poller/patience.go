@@ -150,6 +150,13 @@ func (p *patience) valid(ticket time.Time) bool {
 	return p.failures == 0 || !ticket.IsZero() && p.probe.Equal(ticket)
 }
 
+// failedSince says whether something has failed since a moment, and until when to wait then.
+func (p *patience) failedSince(moment time.Time) (until time.Time, failed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.until, p.failures > 0 && p.failedAt.After(moment)
+}
+
 // release gives back the ticket of a request that was not sent.
 func (p *patience) release(ticket time.Time) {
 	p.mu.Lock()

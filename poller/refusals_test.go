@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"doorbell/poller"
 	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
+	"doorbell/store"
 )
 
 // refusedUnderWay is a world in which A100 halts while polls of its insertions are under way, which are refused half a
@@ -113,6 +115,49 @@ func TestNothingIsSentOnceMoreAfterAHalt(t *testing.T) {
 			t.Errorf("after the halt: %v", err)
 		}
 	})
+}
+
+func TestNothingIsSentOnceMoreWhileAllWaits(t *testing.T) {
+	for name, wait := range map[string]func(w *world, asked *atomic.Bool){
+		"key": func(w *world, asked *atomic.Bool) {
+			asked.Store(true) // to come back in ten minutes
+		},
+		"disk": func(w *world, _ *atomic.Bool) {
+			full := store.NewHousekeeping(store.HousekeepingOptions{Store: w.store, Retention: time.Hour, Max: 1})
+			go func() { _ = full.Run(w.t.Context()) }()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+				w.publish("A100", "a#1##", "a#2##")
+				w.start()
+				w.pass(10 * time.Minute)
+				var slow atomic.Int32 // requests that lose their connection after 25 seconds
+				var busy atomic.Bool
+				w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+					switch {
+					case c.Reference == "a#1##":
+						slow.Add(1)
+						return &sandbox.Fault{Delay: 25 * time.Second, CutAfter: -1}
+					case busy.Load():
+						return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"600"}}}
+					}
+					return nil
+				})
+				w.askNow()
+				if slow.Load() != 1 {
+					t.Fatalf("%d requests are under way", slow.Load())
+				}
+				wait(w, &busy)
+				w.write("A100", "a#2##", 0)
+				w.askNow()
+				w.pass(2 * time.Minute)
+				if n := slow.Load(); n != 1 {
+					t.Errorf("%d times once more", n-1)
+				}
+			})
+		})
+	}
 }
 
 func TestWhatIsSentOnceMoreIsWithinTheBudget(t *testing.T) {

@@ -28,9 +28,9 @@ type Options struct {
 	// the call and is wrapped. Default: none.
 	Before func(context.Context, Request) error
 	// Attempt is called immediately before a request that Before let pass is sent, with a connection at hand, and again for
-	// each time that it is sent once more because its connection was gone. Its error ends the call and is wrapped. Default:
-	// what is sent again passes Before again.
-	Attempt func(ctx context.Context, r Request, again bool) error
+	// each time that it is sent once more because its connection was gone; passed is when Before had let it pass. Its error
+	// ends the call and is wrapped. Default: what is sent again passes Before again.
+	Attempt func(ctx context.Context, r Request, passed time.Time, again bool) error
 	// After is told of every HTTP request that Before let pass. Default: none.
 	After func(Request, Outcome)
 

@@ -58,7 +58,8 @@ func (c *Client) ask(ctx context.Context, key Key, r Request, query string, expe
 func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.Header) (*exchange, error) {
 	limited, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
-	tried := &attempts{cancel: cancel, admit: func(again bool) error { return c.admit(limited, r, again) }}
+	passed := time.Now()
+	tried := &attempts{cancel: cancel, admit: func(again bool) error { return c.admit(limited, r, passed, again) }}
 	req := (&http.Request{Method: http.MethodGet, URL: to, Header: header}).WithContext(tried.watched(limited))
 	resp, err := c.o.Transport.RoundTrip(req)
 	switch {
@@ -94,10 +95,10 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 }
 
 // admit stands in front of every attempt of a request.
-func (c *Client) admit(ctx context.Context, r Request, again bool) error {
+func (c *Client) admit(ctx context.Context, r Request, passed time.Time, again bool) error {
 	switch {
 	case c.o.Attempt != nil:
-		return c.o.Attempt(ctx, r, again)
+		return c.o.Attempt(ctx, r, passed, again)
 	case again:
 		return c.o.Before(ctx, r)
 	}

@@ -132,7 +132,7 @@ func TestWhatHTTP2SendsAgainIsAdmitted(t *testing.T) {
 			t.Run(fmt.Sprint(name, ", may be sent again: ", may), func(t *testing.T) {
 				var seen, told atomic.Int32
 				no := errors.New("no")
-				c := framed(t, Options{Attempt: func(_ context.Context, _ Request, again bool) error {
+				c := framed(t, Options{Attempt: func(_ context.Context, _ Request, _ time.Time, again bool) error {
 					if again && !may {
 						return no
 					}
@@ -166,7 +166,7 @@ func TestAStreamThatEndsEarlyCostsNoOther(t *testing.T) {
 			var connections, streams atomic.Int32
 			var refuses atomic.Bool
 			first := make(chan uint32, 1)
-			c := framed(t, Options{Attempt: func(context.Context, Request, bool) error {
+			c := framed(t, Options{Attempt: func(context.Context, Request, time.Time, bool) error {
 				if refuses.Load() {
 					return errors.New("no")
 				}

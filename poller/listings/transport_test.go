@@ -252,7 +252,7 @@ func TestAConnectionThatHungUpIsNotAskedAtAll(t *testing.T) {
 		c := newClient(t, func(o *Options) {
 			o.BaseURL = "http://localhost"
 			o.Transport = NewTransport(TransportOptions{Dial: piped(t, func(c net.Conn) { _, _ = io.WriteString(c, good) })})
-			o.Attempt = func(context.Context, Request, bool) error { asked++; return nil }
+			o.Attempt = func(context.Context, Request, time.Time, bool) error { asked++; return nil }
 		})
 		for range 5 {
 			if _, err := c.insertions(t); err != nil {
@@ -300,7 +300,7 @@ func forgetful(t *testing.T, seen *atomic.Int64) string {
 func TestEveryAttemptIsAdmitted(t *testing.T) {
 	for name, change := range map[string]func(*Options, *atomic.Int64){
 		"by itself": func(o *Options, told *atomic.Int64) {
-			o.Attempt = func(context.Context, Request, bool) error { told.Add(1); return nil }
+			o.Attempt = func(context.Context, Request, time.Time, bool) error { told.Add(1); return nil }
 		},
 		"as before the first": func(o *Options, told *atomic.Int64) {
 			o.Before = func(context.Context, Request) error { told.Add(1); return nil }
@@ -329,7 +329,7 @@ func TestWhatMustNotBeSentIsNot(t *testing.T) {
 	var refuses atomic.Bool
 	no := errors.New("no")
 	c := s.client(t, func(o *Options) {
-		o.Attempt = func(context.Context, Request, bool) error {
+		o.Attempt = func(context.Context, Request, time.Time, bool) error {
 			if refuses.Load() {
 				return no
 			}
@@ -356,7 +356,7 @@ func TestWhatMustNotBeSentAgainIsNot(t *testing.T) {
 	no := errors.New("no")
 	c := newClient(t, func(o *Options) {
 		o.BaseURL = forgetful(t, &seen)
-		o.Attempt = func(_ context.Context, _ Request, again bool) error {
+		o.Attempt = func(_ context.Context, _ Request, _ time.Time, again bool) error {
 			if again {
 				return no
 			}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -68,9 +69,34 @@ func TestTheProxyOfTheEnvironmentIsUsedForHTTPS(t *testing.T) {
 			"DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off",
 		}, "check")
 		d.exit(t)
-		said := d.stdout.String() + d.stderr.String()
-		if strings.Contains(said, "S3cret") || strings.Contains(said, "the proxy does not connect") != used || asked.Load() > 0 != used {
+		said := strings.Join(strings.Fields(d.stdout.String()+d.stderr.String()), " ")
+		if strings.Contains(said, "S3cret") || strings.Contains(said, "the proxy "+proxy.URL+" of HTTPS_PROXY does not connect to the API") != used || asked.Load() > 0 != used {
 			t.Errorf("NO_PROXY=%s: the proxy is asked %d times, and it says:\n%s", except, asked.Load(), said)
+		}
+	}
+}
+
+func TestAProxyThatIsAwayOrNoneIsNamedWithoutItsPassword(t *testing.T) {
+	t.Parallel()
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for address, says := range map[string]string{
+		strings.Replace(gone.URL, "://", "://user:S3cret-of-proxy@", 1): "the proxy " + gone.URL + " of HTTPS_PROXY does not connect to the API: connection refused",
+		"http://user:S3cret-of-proxy@[proxy":                            "HTTPS_PROXY is no address of a proxy, such as http://",
+	} {
+		environ := []string{
+			"HTTPS_PROXY=" + address, "DOORBELL_BASE_URL=https://api.invalid", "DOORBELL_AGENCIES=A100", "DOORBELL_API_KEY=" + testKey,
+			"DOORBELL_DATA_DIR=" + shortDir(t), "DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off",
+		}
+		c, d := launch(t, environ, "check"), launch(t, environ, "run")
+		if code := c.exit(t); code != exitFailed {
+			t.Errorf("exit code %d", code)
+		}
+		d.stderr.await(t, regexp.QuoteMeta(says))
+		d.stop(t)
+		has(t, strings.Join(strings.Fields(c.stdout.String()), " "), says)
+		if said := c.stdout.String() + c.stderr.String() + d.stderr.String(); strings.Contains(said, "S3cret") {
+			t.Errorf("it says:\n%s", said)
 		}
 	}
 }

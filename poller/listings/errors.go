@@ -123,7 +123,7 @@ func stage(err error) string {
 		return StageRefused
 	case isTLS(err):
 		return StageTLS
-	case errors.Is(err, errProxy), errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
+	case errors.Is(err, errProxy), errors.Is(err, errProxyAddress), errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
 		return StageDial
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return StageTimeout
@@ -141,21 +141,22 @@ func isTLS(err error) bool {
 // sentinels are the causes that may stand in an error as they are: they quote nothing.
 var sentinels = []error{
 	context.DeadlineExceeded, io.ErrUnexpectedEOF, io.EOF,
-	gzip.ErrHeader, gzip.ErrChecksum, net.ErrClosed, errProxy,
+	gzip.ErrHeader, gzip.ErrChecksum, net.ErrClosed, errProxy, errProxyAddress,
 }
 
 var (
-	errCertificate = errors.New("the certificate cannot be verified")
-	errExpired     = errors.New("the certificate has expired or is not valid yet")
-	errAuthority   = errors.New("the certificate is signed by an unknown authority")
-	errHostname    = errors.New("the certificate is for another host")
-	errNoHost      = errors.New("the host name is unknown")
-	errNameServer  = errors.New("the host name cannot be looked up")
-	errTimedOut    = errors.New("no answer in time")
-	errDamaged     = errors.New("the compressed body is damaged")
-	errProxy       = errors.New("the proxy does not connect to the API; are its address, user and password right?")
-	errHandshake   = errors.New("the server refuses the TLS handshake")
-	errBroken      = errors.New("the connection broke or the answer is no HTTP")
+	errCertificate  = errors.New("the certificate cannot be verified")
+	errExpired      = errors.New("the certificate has expired or is not valid yet")
+	errAuthority    = errors.New("the certificate is signed by an unknown authority")
+	errHostname     = errors.New("the certificate is for another host")
+	errNoHost       = errors.New("the host name is unknown")
+	errNameServer   = errors.New("the host name cannot be looked up")
+	errTimedOut     = errors.New("no answer in time")
+	errDamaged      = errors.New("the compressed body is damaged")
+	errProxy        = errors.New("it refuses; are its user and password right?")
+	errHandshake    = errors.New("the server refuses the TLS handshake")
+	errProxyAddress = errors.New("HTTPS_PROXY is no address of a proxy, such as http://proxy.example:3128")
+	errBroken       = errors.New("the connection broke or the answer is no HTTP")
 )
 
 func cause(err error) error {

@@ -65,7 +65,11 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 	switch {
 	case err == nil:
 	case tried.refused == nil:
-		return nil, transportError(ctx, r, err, tried.connected)
+		broken := transportError(ctx, r, err, tried.connected)
+		if broken.Stage != StageCanceled && isOfProxy(err) {
+			broken.Err = &proxyError{proxyName(to), broken.Err}
+		}
+		return nil, broken
 	case errors.Is(tried.refused, context.DeadlineExceeded):
 		return nil, transportError(ctx, r, tried.refused, true) // to be admitted took too long
 	default:

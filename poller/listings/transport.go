@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -69,8 +73,40 @@ func proxy(r *http.Request) (*url.URL, error) {
 	if r.URL.Scheme != "https" {
 		return nil, nil
 	}
-	return http.ProxyFromEnvironment(r)
+	u, err := http.ProxyFromEnvironment(r)
+	if err != nil || u != nil && (u.Hostname() == "" || strings.HasSuffix(u.Host, ":") || !slices.Contains(proxySchemes, u.Scheme)) {
+		return nil, errProxyAddress // the library's quotes it, with the password, or makes "http://http:" of it
+	}
+	return u, nil
 }
+
+var proxySchemes = []string{"http", "https", "socks5", "socks5h"}
+
+// isOfProxy says whether an error is about the way to the proxy, or its answer, and not about the API.
+func isOfProxy(err error) bool {
+	var op *net.OpError
+	return errors.Is(err, errProxy) || errors.As(err, &op) && op.Op == "proxyconnect"
+}
+
+// proxyName is the proxy on the way to an address, without its user and password.
+func proxyName(to *url.URL) string {
+	if u, err := proxy(&http.Request{URL: to}); err == nil && u != nil {
+		return " " + u.Scheme + "://" + u.Host
+	}
+	return ""
+}
+
+// proxyError names the proxy that does not do what it is there for.
+type proxyError struct {
+	proxy string
+	err   error
+}
+
+func (e *proxyError) Error() string {
+	return fmt.Sprintf("the proxy%s of HTTPS_PROXY does not connect to the API: %v", e.proxy, e.err)
+}
+
+func (e *proxyError) Unwrap() error { return e.err }
 
 // connectedByProxy has a proxy that refuses told as what it is: its answer may say anything, and is not the API's.
 func connectedByProxy(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Response) error {

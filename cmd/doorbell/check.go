@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -133,9 +134,17 @@ func (c *checker) findDaemon(ctx context.Context) bool {
 	return c.readStore()
 }
 
-// readStore reads what a stopped daemon remembers, if there is anything.
+// readStore reads what a stopped daemon remembers, if there is anything. It looks at the file first as run does.
 func (c *checker) readStore() bool {
 	b := c.config.Base
+	path := filepath.Join(b.DataDir, daemon.StoreFile)
+	if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+		var damage *store.DamagedError
+		if err := soundFile(path); errors.As(err, &damage) {
+			c.report.refuse(sectionDisk, storeError(err, b.DataDir))
+			return true
+		}
+	}
 	kept, err := store.OpenReadOnly(store.Options{Dir: b.DataDir, BaseURL: string(c.config.Poll.BaseURL)})
 	var locked *store.LockedError
 	switch {

@@ -72,6 +72,8 @@ func TestAStoreThatIsDamagedWhileItIsStoppedEndsTheStart(t *testing.T) {
 			}
 			s.mustBeDamage(t, name+": "+args[0], code, c.stderr.String())
 		}
+		r, _ := checked(t, s, exitFailed, s.environ, "damaged store: "+path+": ", "backup", "`doorbell run --restored`", "A100: access")
+		r.failsOnlyIn(t, sectionDisk)
 		mustBeUntouched(t, s.dir, before)
 		overwrite(t, path, 0, whole)
 	}

@@ -219,7 +219,7 @@ func (a *agency) endHalts(list []store.Halt, cause string) error {
 	if err := a.pay(); err != nil {
 		return err
 	}
-	keys := a.ring().remembered()
+	keys := a.ring().Stored()
 	a.keeping.Lock() // else a refusal of before might be written once more
 	defer a.keeping.Unlock()
 	err := a.p.store.Update(func(tx *store.Tx) error {
@@ -290,7 +290,7 @@ func (a *agency) resume(reference string) (ended int, err error) {
 		return 0, nil
 	}
 	if refusedKeys(list) {
-		a.setRing(before.anew())
+		a.setRing(before.Anew())
 	}
 	if err := a.endHalts(list, "operator"); err != nil {
 		a.setRing(before)

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
@@ -48,7 +50,7 @@ type agency struct {
 	trials   int        // only of the goroutine that walks
 
 	mu        sync.Mutex
-	keys      keyring
+	keys      watch.Keys
 	trial     string // the insertion with which a key is being tried
 	halts     map[haltScope]store.Halt
 	looks     map[string]*look
@@ -67,7 +69,7 @@ type agency struct {
 	lastAnswer time.Time // last good answer of contact requests
 	confirming bool      // several were refused: polls wait for what the list says
 	freed      time.Time // the last halt of more than one insertion ended
-	clock      clock
+	clock      watch.Clock
 	latencies  latencies
 	waited     lengths // the same, since the start
 	most       int     // contact requests in the largest answer so far
@@ -88,7 +90,7 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 	retiring, end := context.WithCancel(context.Background())
 	return &agency{
 		retiring: retiring, end: end,
-		p: p, id: k.ID, began: time.Now(), keys: newKeyring(k), trying: newPatience(time.Second, p.o.RetryMax),
+		p: p, id: k.ID, began: time.Now(), keys: watch.NewKeys(k.Key, k.Next), trying: newPatience(time.Second, p.o.RetryMax),
 		walking: newPatience(time.Second, p.o.RetryMax), asking: newPatience(time.Second, p.o.RetryMax),
 		halts: map[haltScope]store.Halt{}, looks: map[string]*look{}, busy: map[string]chan struct{}{},
 		walkNow: make(chan struct{}, 1), wishes: make(chan struct{}, 1), marks: newMarks(p.o.IgnoreInsertion),
@@ -114,7 +116,7 @@ func (a *agency) load() error {
 		}
 		a.recall(state)
 		a.most, keys = state.MostReturned, state.Keys
-		a.clock.known, a.clock.skew = state.SkewKnown, state.ClockSkew
+		a.clock.Known, a.clock.Skew = state.SkewKnown, state.ClockSkew
 		if halts, err = tx.Halts(a.id); err != nil {
 			return err
 		}
@@ -155,7 +157,7 @@ func (a *agency) count(i store.Insertion, now time.Time) bool {
 		return false
 	case i.GoneSince.IsZero():
 		a.known++
-	case now.Sub(i.GoneSince) > lateArrivals:
+	case now.Sub(i.GoneSince) > watch.LateArrivals:
 		return false
 	default:
 		a.gone++
@@ -217,7 +219,7 @@ func (a *agency) refilter(tx *store.Tx, state store.Agency, filter string, now t
 	}
 	state.Filter, state.Held = filter, nil
 	first := !state.Baselined && (state.BaselineReason == "" || state.BaselineSince.Equal(state.WatchStart))
-	state.BaselineReason, state.BaselineSince = baselineFilter, now
+	state.BaselineReason, state.BaselineSince = watch.BaselineFilter, now
 	if first {
 		state.BaselineSince = state.WatchStart
 		seen := false
@@ -232,12 +234,6 @@ func (a *agency) refilter(tx *store.Tx, state store.Agency, filter string, now t
 	state.PartialWalks, state.PartialReason = 0, ""
 	return tx.PutAgency(a.id, state)
 }
-
-// Reasons of a baseline.
-const (
-	baselineFirst  = "first"
-	baselineFilter = "filter_changed"
-)
 
 // enter waits until nobody else polls the insertion; leave lets the next one in.
 func (a *agency) enter(ctx context.Context, reference string) error {

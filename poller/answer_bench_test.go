@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/poller/listings"
 	"doorbell/store"
 )
@@ -30,16 +32,16 @@ func benchmarkAnswer(b *testing.B, known int) {
 	b.ReportAllocs()
 	began := processorTime()
 	for b.Loop() {
-		page, err := p.ask(b.Context(), question{NumberOfItemsPerPage: 20, SortBy: "createdAt", SortOrder: "desc", Expect: p.expect(20)})
+		page, err := p.ask(b.Context(), watch.Question{NumberOfItemsPerPage: 20, SortBy: "createdAt", SortOrder: "desc", Expect: p.expect(20)})
 		if err != nil {
 			b.Fatal(err)
 		}
-		p.catchUp = newCatchUp()
-		a := answerOf(page, newestFirst(20))
-		a.identities = identitiesOf(p.reference, page.ContactRequests)
+		p.catchUp = watch.NewCatchUp()
+		a := answerOf(page, watch.NewestFirst(20))
+		a.Identities = watch.IdentitiesOf(p.reference, page.ContactRequests)
 		err = p.a.p.store.View(func(tx *store.Tx) error {
 			j, err := p.judge(tx, page, a, true)
-			if err == nil && (j.diff.news != 1 || len(j.diff.puts) != 1 || len(j.diff.payloads) != 1) {
+			if err == nil && (j.diff.New != 1 || len(j.diff.Puts) != 1 || len(j.diff.Events) != 1) {
 				b.Fatal("one is new")
 			}
 			return err
@@ -85,7 +87,7 @@ func polled(b *testing.B, known int) (*poll, *growingBody) {
 		b.Fatal(err)
 	}
 	for range 2 {
-		if c, err := a.poll(b.Context(), "seefeld1#1203#H2#0"); c != classNone {
+		if c, err := a.poll(b.Context(), "seefeld1#1203#H2#0"); c != watch.ClassNone {
 			b.Fatal(c, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"doorbell/poller/watch"
 	"doorbell/store"
 )
 
@@ -12,8 +13,8 @@ const fewAppear = 5
 const mostWaiting = 16 << 20
 
 // postpone keeps back what appears, where it is more than a few.
-func (w *walk) postpone(sights []pageSight) (now []pageSight, err error) {
-	var later []pageSight
+func (w *walk) postpone(sights []watch.Listed) (now []watch.Listed, err error) {
+	var later []watch.Listed
 	baselined := false
 	err = w.a.p.store.View(func(tx *store.Tx) error {
 		now, later = nil, nil
@@ -59,7 +60,7 @@ func (w *walk) postpone(sights []pageSight) (now []pageSight, err error) {
 func (w *walk) appear() (again bool, err error) {
 	mass := w.appeared > fewAppear && w.appeared*10 > w.published*3
 	if !w.held { // it may be that of a walk that is not complete
-		_, w.held = implausible(w.published-w.listed, w.published, w.listed)
+		_, w.held = watch.Implausible(w.published-w.listed, w.published, w.listed)
 	}
 	first := mass && !w.second && !w.trusting
 	w.a.second, w.a.trusting = first && !w.held, false
@@ -80,9 +81,9 @@ func (w *walk) appear() (again bool, err error) {
 }
 
 // byPage parts sights by the page that showed them: each is one transaction.
-func byPage(sights []pageSight) (pages [][]pageSight) {
+func byPage(sights []watch.Listed) (pages [][]watch.Listed) {
 	for n, s := range sights {
-		if n == 0 || !s.at.Equal(sights[n-1].at) {
+		if n == 0 || !s.At.Equal(sights[n-1].At) {
 			pages = append(pages, nil)
 		}
 		pages[len(pages)-1] = append(pages[len(pages)-1], s)

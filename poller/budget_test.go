@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/poller/listings"
 )
 
@@ -51,8 +53,8 @@ func TestWalksGetAThirdOfTheBudgetWhilePollsWait(t *testing.T) {
 
 func TestTheClockIsBelievedWhenAnswersAgree(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 9, 0, 0, 300e6, time.UTC)
-	hear := func(c *clock, skew time.Duration) {
-		c.hear(listings.Envelope{Date: begin.Add(skew).Truncate(time.Second), Sent: begin.Add(-50 * time.Millisecond), Received: begin})
+	hear := func(c *watch.Clock, skew time.Duration) {
+		c.Hear(listings.Envelope{Date: begin.Add(skew).Truncate(time.Second), Sent: begin.Add(-50 * time.Millisecond), Received: begin})
 	}
 	for _, x := range []struct {
 		name  string
@@ -67,15 +69,15 @@ func TestTheClockIsBelievedWhenAnswersAgree(t *testing.T) {
 		{"ahead is not", []time.Duration{5 * time.Minute}, false, 0, 0},
 		{"ahead, when three agree", []time.Duration{5 * time.Minute, 5 * time.Minute, 5 * time.Minute}, true, 299 * time.Second, 301 * time.Second},
 		{"one odd answer", []time.Duration{10 * 24 * time.Hour, 0, 0, 0}, true, 0, 0},
-		{"far ahead is bounded", []time.Duration{240 * time.Hour, 240 * time.Hour, 240 * time.Hour}, true, farAhead, farAhead},
-		{"far behind is bounded", []time.Duration{-240 * time.Hour}, false, farBehind, farBehind},
+		{"far ahead is bounded", []time.Duration{240 * time.Hour, 240 * time.Hour, 240 * time.Hour}, true, watch.FarAhead, watch.FarAhead},
+		{"far behind is bounded", []time.Duration{-240 * time.Hour}, false, watch.FarBehind, watch.FarBehind},
 	} {
-		var c clock
+		var c watch.Clock
 		for _, s := range x.skews {
 			hear(&c, s)
 		}
-		if c.known != x.known || c.skew < x.least || c.skew > x.most {
-			t.Errorf("%s: known %t, skew %s", x.name, c.known, c.skew)
+		if c.Known != x.known || c.Skew < x.least || c.Skew > x.most {
+			t.Errorf("%s: known %t, skew %s", x.name, c.Known, c.Skew)
 		}
 	}
 }
@@ -84,37 +86,37 @@ func TestEveryErrorHasAClass(t *testing.T) {
 	status := func(code int) error { return &listings.StatusError{Status: code} }
 	for _, x := range []struct {
 		err  error
-		want class
+		want watch.Class
 	}{
-		{nil, classNone},
-		{errHalted, classHalted},
-		{&listings.RequestError{Err: errHalted}, classHalted},
-		{&listings.RequestError{Err: &waitError{}}, classWaiting},
-		{&listings.RequestError{Err: listings.ErrReference}, classAside},
-		{&listings.RequestError{Err: listings.ErrBodyTooLarge}, classAside},
-		{&listings.RequestError{Err: context.Canceled}, classCanceled},
-		{&listings.DriftError{}, classDrift},
-		{&listings.TransportError{Stage: listings.StageTimeout, Err: context.DeadlineExceeded}, classTransient},
-		{&listings.TransportError{Stage: listings.StageRead, Err: context.Canceled}, classCanceled},
-		{&listings.TransportError{Stage: listings.StageRefused}, classDown},
-		{&listings.TransportError{Stage: listings.StageDNS}, classDown},
-		{&listings.TransportError{Stage: listings.StageTLS}, classDown},
-		{status(301), classTransient},
-		{status(400), classAside},
-		{status(401), classRefused},
-		{status(403), classRefused},
-		{status(404), classAside},
-		{status(410), classAside},
-		{status(414), classAside},
-		{status(416), classAside},
-		{status(422), classAside},
-		{status(429), classBusy},
-		{status(500), classTransient},
-		{status(503), classTransient},
-		{&listings.StatusError{Status: 503, RetryAfter: time.Second}, classBusy},
-		{context.DeadlineExceeded, classCanceled},
+		{nil, watch.ClassNone},
+		{watch.ErrHalted, watch.ClassHalted},
+		{&listings.RequestError{Err: watch.ErrHalted}, watch.ClassHalted},
+		{&listings.RequestError{Err: &watch.WaitError{}}, watch.ClassWaiting},
+		{&listings.RequestError{Err: listings.ErrReference}, watch.ClassAside},
+		{&listings.RequestError{Err: listings.ErrBodyTooLarge}, watch.ClassAside},
+		{&listings.RequestError{Err: context.Canceled}, watch.ClassCanceled},
+		{&listings.DriftError{}, watch.ClassDrift},
+		{&listings.TransportError{Stage: listings.StageTimeout, Err: context.DeadlineExceeded}, watch.ClassTransient},
+		{&listings.TransportError{Stage: listings.StageRead, Err: context.Canceled}, watch.ClassCanceled},
+		{&listings.TransportError{Stage: listings.StageRefused}, watch.ClassDown},
+		{&listings.TransportError{Stage: listings.StageDNS}, watch.ClassDown},
+		{&listings.TransportError{Stage: listings.StageTLS}, watch.ClassDown},
+		{status(301), watch.ClassTransient},
+		{status(400), watch.ClassAside},
+		{status(401), watch.ClassRefused},
+		{status(403), watch.ClassRefused},
+		{status(404), watch.ClassAside},
+		{status(410), watch.ClassAside},
+		{status(414), watch.ClassAside},
+		{status(416), watch.ClassAside},
+		{status(422), watch.ClassAside},
+		{status(429), watch.ClassBusy},
+		{status(500), watch.ClassTransient},
+		{status(503), watch.ClassTransient},
+		{&listings.StatusError{Status: 503, RetryAfter: time.Second}, watch.ClassBusy},
+		{context.DeadlineExceeded, watch.ClassCanceled},
 	} {
-		if got := classify(x.err); got != x.want {
+		if got := watch.Classify(x.err); got != x.want {
 			t.Errorf("%v is %q, want %q", x.err, got, x.want)
 		}
 	}

@@ -6,7 +6,7 @@
 //	  polls ──► poll ── listings.ContactRequests ┤
 //	  walks ──► walk ── listings.Insertions ─────┘
 //	              │
-//	            diff (pure) ──► one store.Update: snapshot + events (+ halt)
+//	           watch (pure) ──► one store.Update: snapshot + events (+ halt)
 //
 // Goroutines are named as drawn: one walks per agency, some polls for all of them, one budget; beside them a vigil that
 // tells of silence, and one that waits for space on a full disk. Whoever reads an answer commits it before it asks again.

@@ -3,6 +3,8 @@ package poller
 import (
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
 	"doorbell/store"
@@ -90,7 +92,7 @@ func rememberedRates(tx *store.Tx, agencyID string, o Options) (AgencyOutlook, e
 	s := schedule.New(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness})
 	handle, now := s.Enter(nil), time.Now()
 	err := tx.Insertions(agencyID, func(i store.Insertion) error {
-		if i.Outside || !i.GoneSince.IsZero() && now.Sub(i.GoneSince) > lateArrivals {
+		if i.Outside || !i.GoneSince.IsZero() && now.Sub(i.GoneSince) > watch.LateArrivals {
 			return nil
 		}
 		one := s.Add(handle, schedule.Memory{Born: appearedAt(i)}, now)

@@ -3,6 +3,8 @@ package poller
 import (
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/events"
 )
 
@@ -39,7 +41,7 @@ func (t *turns) hints(agencyID string) (h Hints) {
 	h = Hints{Acting: f.Acting, Recall: rounded(f.Recall), Rate: rounded(f.Rate), Measured: f.Trials}
 	for n, name := range p.members.names {
 		if f.Bits&(1<<n) != 0 {
-			h.Members = append(h.Members, pointer("/"+pointerEscaper.Replace(name)))
+			h.Members = append(h.Members, pointer("/"+watch.EscapePointer.Replace(name)))
 		}
 	}
 	if f.Bits&otherMembers != 0 {

@@ -4,13 +4,15 @@ import (
 	"errors"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/store"
 )
 
 // end ends a catch-up that no answer closed by itself. Where it is given up, an event says so.
-func (p *poll) end(v verdict) error {
+func (p *poll) end(v watch.Verdict) error {
 	var gap *store.Trouble
 	err := p.a.p.store.Update(func(tx *store.Tx) error {
 		gap = nil
@@ -18,7 +20,7 @@ func (p *poll) end(v verdict) error {
 		if err != nil {
 			return err
 		}
-		if v == closedGivenUp {
+		if v == watch.ClosedGivenUp {
 			if gap, err = p.tellGap(tx, i, known); err != nil {
 				return err
 			}
@@ -28,7 +30,7 @@ func (p *poll) end(v verdict) error {
 				return err
 			}
 		}
-		next := closeCatchUp(i, p.catchUp, time.Now().UTC(), p.a.skew())
+		next := watch.CloseCatchUp(i, p.catchUp, time.Now().UTC(), p.a.skew())
 		return errors.Join(p.tellUntimed(tx, i), tx.NotePoll(p.a.id, p.reference, next.LastPoll), tx.PutInsertion(p.a.id, next))
 	})
 	if err != nil {
@@ -37,7 +39,7 @@ func (p *poll) end(v verdict) error {
 	p.verdict = v
 	if gap != nil {
 		p.a.toldGap(p.reference, gap)
-		p.a.p.log.Warn("not all contact requests of an insertion can be seen", "agency", p.a.id, "reached", len(p.catchUp.shown))
+		p.a.p.log.Warn("not all contact requests of an insertion can be seen", "agency", p.a.id, "reached", len(p.catchUp.Shown))
 	}
 	return nil
 }
@@ -61,10 +63,10 @@ func (p *poll) tellGap(tx *store.Tx, i store.Insertion, known []store.ContactReq
 	now := time.Now().UTC()
 	missing := 0
 	if p.a.windows.believable() {
-		missing = max(0, p.catchUp.total-len(known))
+		missing = max(0, p.catchUp.Total-len(known))
 	}
 	before, told := p.a.windows.gap(p.reference)
-	if told && !p.catchUp.newest.ordered && missing <= before.Failures {
+	if told && !p.catchUp.Newest.Ordered && missing <= before.Failures {
 		return nil, nil
 	}
 	gap := &events.WatchGapDetected{
@@ -73,8 +75,8 @@ func (p *poll) tellGap(tx *store.Tx, i store.Insertion, known []store.ContactReq
 		Reason: "window_full", Reached: p.reached(i, known),
 	}
 	gap.From, gap.To = p.between(i, known)
-	if p.catchUp.total >= 0 {
-		gap.Total = &p.catchUp.total
+	if p.catchUp.Total >= 0 {
+		gap.Total = &p.catchUp.Total
 	}
 	t := store.Trouble{Scope: gapScope, Name: p.reference, Failures: missing, Since: now, Told: true}
 	return &t, errors.Join(appendEvent(tx, gap), tx.PutTrouble(p.a.id, t))
@@ -82,9 +84,9 @@ func (p *poll) tellGap(tx *store.Tx, i store.Insertion, known []store.ContactReq
 
 // reached counts the contact requests that answers of this catch-up showed, also those before a restart.
 func (p *poll) reached(i store.Insertion, known []store.ContactRequest) int {
-	n := len(p.catchUp.shown)
+	n := len(p.catchUp.Shown)
 	for _, k := range known {
-		if k.Epoch == i.Epoch && !p.catchUp.shown[k.ID] {
+		if k.Epoch == i.Epoch && !p.catchUp.Shown[k.ID] {
 			n++
 		}
 	}
@@ -94,8 +96,8 @@ func (p *poll) reached(i store.Insertion, known []store.ContactRequest) int {
 // between is the span of time in which unseen ones may lie: above the newest that was known before or that the other end
 // showed, and below what the last answer reached. Without an order it is the time since the last good look.
 func (p *poll) between(i store.Insertion, known []store.ContactRequest) (from, to time.Time) {
-	from, to = i.Start.Add(p.a.skew()), p.catchUp.newest.oldest
-	if !p.catchUp.newest.ordered || to.IsZero() {
+	from, to = i.Start.Add(p.a.skew()), p.catchUp.Newest.Oldest
+	if !p.catchUp.Newest.Ordered || to.IsZero() {
 		if i.Polled {
 			from = i.LastPoll
 		}
@@ -111,7 +113,7 @@ func (p *poll) between(i store.Insertion, known []store.ContactRequest) (from, t
 			later(k.CreatedAt)
 		}
 	}
-	later(p.catchUp.upTo)
+	later(p.catchUp.UpTo)
 	return from, to
 }
 

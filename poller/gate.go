@@ -7,15 +7,11 @@ import (
 	"net/http"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
 )
-
-// waitError is returned instead of a request for which it is too early. Polls share their workers, so they are put back
-// into the schedule rather than waiting there.
-type waitError struct{ until time.Time }
-
-func (e *waitError) Error() string { return "too early to ask" }
 
 // before stands in front of every request: halted scopes are not asked, a key or base URL that needs patience gets it,
 // and the budget has the last word.
@@ -69,11 +65,11 @@ func (p *Poller) attempt(ctx context.Context, r listings.Request, passed time.Ti
 		return err
 	}
 	if p.full.Load() {
-		return &waitError{until: time.Now().Add(spaceEvery)}
+		return &watch.WaitError{Until: time.Now().Add(spaceEvery)}
 	}
 	for _, reason := range (keyAndBase{p.keyPatience(r.Key), p.base}) {
 		if until, failed := reason.failedSince(passed); failed {
-			return &waitError{until}
+			return &watch.WaitError{Until: until}
 		}
 	}
 	return nil
@@ -83,9 +79,9 @@ func (p *Poller) attempt(ctx context.Context, r listings.Request, passed time.Ti
 func (a *agency) mayAsk(r listings.Request) error {
 	switch {
 	case a.isHalted(r):
-		return errHalted
+		return watch.ErrHalted
 	case a.outdated(r), a.onTrial(r):
-		return &waitError{until: time.Now()}
+		return &watch.WaitError{Until: time.Now()}
 	}
 	return nil
 }
@@ -109,7 +105,7 @@ func (a *agency) admitted(ctx context.Context, r listings.Request, all keyAndBas
 				given[n] = ticket
 				break
 			}
-			err := error(&waitError{until: now.Add(wait)})
+			err := error(&watch.WaitError{Until: now.Add(wait)})
 			if r.Operation == listings.OperationInsertions {
 				if err = sleep(ctx, min(wait, newsWithin)); err == nil {
 					err = a.mayAsk(r)
@@ -157,24 +153,24 @@ func (p *Poller) after(r listings.Request, o listings.Outcome) {
 		p.crew.took(pollName{r.AgencyID, r.Reference}, o.Duration, o.Err == nil, now)
 	}
 	changed := false
-	switch classify(o.Err) {
-	case classNone:
+	switch watch.Classify(o.Err) {
+	case watch.ClassNone:
 		if a := p.agency(r.AgencyID); a != nil {
 			a.good(r.Key, now)
 		}
 		changed = either(p.answers(sent), p.serves(key, r, sent))
-	case classAside, classDrift, classRefused:
+	case watch.ClassAside, watch.ClassDrift, watch.ClassRefused:
 		changed = either(p.answers(sent), p.serves(key, r, sent))
-	case classBusy:
+	case watch.ClassBusy:
 		p.answers(sent)
 		p.budget.slow(sent, now)
-		p.beg(key, r, sent, now, retryAfter(o.Err))
+		p.beg(key, r, sent, now, watch.RetryAfter(o.Err))
 		changed = true
-	case classDown:
+	case watch.ClassDown:
 		p.baseDown(sent, now, o.Err)
 		key.dismissed(sent)
 		changed = true
-	case classTransient:
+	case watch.ClassTransient:
 		var status *listings.StatusError
 		if errors.As(o.Err, &status) {
 			changed = p.answers(sent) // an unhappy answer is an answer
@@ -202,15 +198,6 @@ func (p *Poller) touchAll(names ...troubleName) {
 }
 
 func either(a, b bool) bool { return a || b }
-
-// retryAfter is how long the API asked us to wait, in reasonable bounds; zero if it did not.
-func retryAfter(err error) time.Duration {
-	var status *listings.StatusError
-	if !errors.As(err, &status) || status.RetryAfter <= 0 {
-		return 0
-	}
-	return min(max(status.RetryAfter, time.Second), longestKeyWait)
-}
 
 func (p *Poller) baseDown(sent, now time.Time, err error) {
 	before, _, _ := p.base.state()
@@ -252,7 +239,7 @@ func (p *Poller) keyPatience(name string) *patience {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.keys[name] == nil {
-		p.keys[name] = newPatience(time.Second, longestKeyWait)
+		p.keys[name] = newPatience(time.Second, watch.LongestKeyWait)
 	}
 	return p.keys[name]
 }

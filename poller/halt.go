@@ -2,8 +2,9 @@ package poller
 
 import (
 	"errors"
-	"fmt"
 	"time"
+
+	"doorbell/poller/watch"
 
 	"doorbell/events"
 	"doorbell/poller/listings"
@@ -23,7 +24,7 @@ func (a *agency) halt(scope events.Scope, reference string, cause error) error {
 }
 
 // enterHalt is halt, and remembers the keys, in the same transaction. The caller holds deciding.
-func (a *agency) enterHalt(scope events.Scope, reference string, status *listings.StatusError, keys keyring) error {
+func (a *agency) enterHalt(scope events.Scope, reference string, status *listings.StatusError, keys watch.Keys) error {
 	h, event := a.newHalt(scope, reference, status, keys)
 	a.mu.Lock()
 	_, already := a.halts[haltScope{scope, reference}]
@@ -46,12 +47,12 @@ func (a *agency) enterHalt(scope events.Scope, reference string, status *listing
 }
 
 // newHalt makes a halt and its event of a refusal. The keys are those after it.
-func (a *agency) newHalt(scope events.Scope, reference string, status *listings.StatusError, keys keyring) (store.Halt, *events.AccessHalted) {
+func (a *agency) newHalt(scope events.Scope, reference string, status *listings.StatusError, keys watch.Keys) (store.Halt, *events.AccessHalted) {
 	now := time.Now().UTC()
 	evidence := events.Evidence{Body: string(status.Body), OtherAgenciesOfKey: a.p.othersOfKey(a, status.Request.Key)}
-	reason := probableReason(scope, evidence)
-	text := advice(reason, a.id, reference)
-	if scope != events.ScopeInsertion && len(keys.known.Refused) > 1 {
+	reason := watch.Reason(scope, evidence)
+	text := watch.Advice(reason, a.id, reference)
+	if scope != events.ScopeInsertion && len(keys.Known.Refused) > 1 {
 		text = "Both keys were refused, this one last. " + text
 	}
 	h := store.Halt{
@@ -64,7 +65,7 @@ func (a *agency) newHalt(scope events.Scope, reference string, status *listings.
 	return h, &events.AccessHalted{
 		Common: events.Common{AgencyID: a.id, ObservedAt: now, ObservedAfter: after}, PropertyReferenceID: reference,
 		Scope: scope, Operation: h.Operation, Status: h.Status, ProbableReason: reason, Evidence: evidence,
-		Key: keys.slot(h.Key), Advice: text, Resume: resumeCommand(a.id, reference),
+		Key: keys.Slot(h.Key), Advice: text, Resume: watch.ResumeCommand(a.id, reference),
 	}
 }
 
@@ -78,13 +79,13 @@ func (p *Poller) othersOfKey(a *agency, key string) (n events.AgenciesOfKey) {
 		keys, good := other.keys, other.goodKey
 		_, halted := other.halts[haltScope{scope: events.ScopeAgency}]
 		other.mu.Unlock()
-		if key != keys.known.Current && key != keys.known.Next {
+		if key != keys.Known.Current && key != keys.Known.Next {
 			continue
 		}
 		// A key that contact requests were refused to still opens the list, if it is shown there.
-		listed := !halted && keys.shown(listings.OperationInsertions).Fingerprint() == key
+		listed := !halted && keys.Shown(listings.OperationInsertions).Fingerprint() == key
 		switch {
-		case keys.wasRefused(key) && !listed:
+		case keys.WasRefused(key) && !listed:
 			n.Refused++
 		case good == key:
 			n.Working++
@@ -93,50 +94,4 @@ func (p *Poller) othersOfKey(a *agency, key string) (n events.AgenciesOfKey) {
 		}
 	}
 	return n
-}
-
-func probableReason(scope events.Scope, e events.Evidence) string {
-	others := e.OtherAgenciesOfKey
-	switch {
-	case e.Body == "html" || e.Body == "challenge":
-		return "edge_challenge"
-	case scope == events.ScopeInsertion:
-		return "insertion_not_allowed"
-	case scope == events.ScopeContactRequests:
-		return "unknown"
-	case others.Working > 0:
-		return "agency_not_linked"
-	case others.Refused > 0:
-		return "key_rejected"
-	}
-	return "unknown"
-}
-
-func advice(reason, agencyID, reference string) string {
-	end := "run: " + resumeCommand(agencyID, reference)
-	switch reason {
-	case "edge_challenge":
-		return "The answer did not look like the API's own: a gateway or firewall in front of it refused us. " +
-			"Ask the provider to admit the address of this machine, then " + end
-	case "insertion_not_allowed":
-		return "The list still holds this insertion, but its contact requests are refused. Ask the provider's account " +
-			"manager why; it is tried again daily, or " + end
-	case "agency_not_linked":
-		return "The same key works for other agencies: this agency does not exist at the API or is not linked to the key. " +
-			"Check the agency's id, ask the provider's account manager to link it, then " + end
-	case "key_rejected":
-		return "The API refuses this key for every agency that uses it: it is wrong, expired or deactivated. Ask the " +
-			"provider's account manager for the valid key and write it into the key file (picked up within 30 s), or set " +
-			"DOORBELL_API_KEY and restart. If the key is right, " + end
-	}
-	return "The API refuses access: the key is wrong or deactivated, the agency does not exist there, or it is not linked to " +
-		"the key. Check both with the provider's account manager. A changed key ends the halt: in the key file within 30 s, in the " +
-		"environment at the next start. Else " + end
-}
-
-func resumeCommand(agencyID, reference string) string {
-	if reference == "" {
-		return "doorbell resume " + agencyID
-	}
-	return fmt.Sprintf("doorbell resume %s --insertion %q", agencyID, reference)
 }

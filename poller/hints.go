@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
@@ -18,16 +20,16 @@ type recordRead struct {
 }
 
 // tellSeen tells the schedule what a walk has read of some insertions, once it is committed.
-func (a *agency) tellSeen(sights []pageSight, d pageDiff) {
+func (a *agency) tellSeen(sights []watch.Listed, d watch.PageDiff) {
 	if len(sights) == 0 {
 		return
 	}
 	list := make([]recordRead, len(sights))
 	for n, s := range sights {
-		list[n] = recordRead{s.Reference, changedMembers(d.insertions[n].payload)}
+		list[n] = recordRead{s.Reference, changedMembers(d.Insertions[n].Event)}
 	}
-	a.tellMarks(list, func(n int) ([]uint32, bool) { return sights[n].Marks, d.insertions[n].published })
-	a.p.turns.seen(a.id, list, sights[0].at)
+	a.tellMarks(list, func(n int) ([]uint32, bool) { return sights[n].Marks, d.Insertions[n].Published })
+	a.p.turns.seen(a.id, list, sights[0].At)
 }
 
 // tellMarks adds the members that have changed by their marks. first says of one that what was read before does not count.

@@ -3,6 +3,8 @@ package poller
 import (
 	"errors"
 
+	"doorbell/poller/watch"
+
 	"doorbell/poller/listings"
 	"doorbell/store"
 )
@@ -15,13 +17,13 @@ type judgement struct {
 	result
 	insertion store.Insertion
 	state     store.Agency
-	diff      contactsDiff
+	diff      watch.ContactsDiff
 	gap       store.Trouble // that has ended, where one has
 }
 
 // apply judges an answer by what is remembered and commits what it changes. Where that is nothing, it costs no commit.
 // Where identify is wanted, it stops with errIdentity instead of judging without.
-func (p *poll) apply(page *listings.ContactRequestsPage, a answer, identify bool) (result, error) {
+func (p *poll) apply(page *listings.ContactRequestsPage, a watch.Answer, identify bool) (result, error) {
 	var j judgement
 	look := func(tx *store.Tx) (_ bool, err error) {
 		j, err = p.judge(tx, page, a, identify)
@@ -31,7 +33,7 @@ func (p *poll) apply(page *listings.ContactRequestsPage, a answer, identify bool
 	return j.result, err
 }
 
-func (p *poll) judge(tx *store.Tx, page *listings.ContactRequestsPage, a answer, identify bool) (j judgement, err error) {
+func (p *poll) judge(tx *store.Tx, page *listings.ContactRequestsPage, a watch.Answer, identify bool) (j judgement, err error) {
 	i, state, known, err := p.remembered(tx)
 	if err != nil {
 		return j, err
@@ -40,18 +42,18 @@ func (p *poll) judge(tx *store.Tx, page *listings.ContactRequestsPage, a answer,
 	if err != nil {
 		return j, err
 	}
-	if identify && len(a.requests) > 0 && (!p.learned(state) || unfit(state.IDField, a.identities, known) != "") {
+	if identify && len(a.Requests) > 0 && (!p.learned(state) || watch.Unfit(state.IDField, a.Identities, known) != "") {
 		return j, errIdentity
 	}
-	d := diffContactRequests(s, known, a)
-	r := result{catchUp: p.catchUp.clone(), rules: rulesOf(state, d), since: d.since, waits: waits(d.payloads, s)}
-	r.verdict = r.catchUp.judge(p.circumstances(i, known, a, s.skew), a, d)
+	d := watch.DiffContactRequests(s, known, a)
+	r := result{catchUp: p.catchUp.Clone(), rules: watch.RulesOf(state, d), since: d.Since, waits: watch.Waits(d.Events, s)}
+	r.verdict = r.catchUp.Judge(p.circumstances(i, known, a, s.Skew), a, d)
 	gap, told := p.a.windows.gap(p.reference)
-	r.recovered = told && r.verdict != open && r.catchUp.whole
+	r.recovered = told && r.verdict != watch.Open && r.catchUp.Whole
 	return judgement{r, i, state, d, gap}, nil
 }
 
 // changes says whether there is something to write.
 func (j judgement) changes() bool {
-	return len(j.diff.puts) > 0 || mustWrite(j.insertion, j.diff, j.verdict) || j.recovered
+	return len(j.diff.Puts) > 0 || watch.MustWrite(j.insertion, j.diff, j.verdict) || j.recovered
 }

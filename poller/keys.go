@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"time"
+
+	"doorbell/poller/watch"
 
 	"doorbell/events"
 	"doorbell/poller/listings"
@@ -19,122 +20,6 @@ type AgencyKeys struct {
 	Key, Next listings.Key
 }
 
-// keyring is an agency's pair of keys and what is known of them. It is a value: what a refusal or an answer makes of it is
-// another one.
-//
-// One key is shown, the active one. When it is refused in a way that would halt the agency, or all of its contact
-// requests, the other is tried with the same kind of question, unless it was refused before: while it is tried the active
-// one is not shown. If it works it is the active one from then on; if it is refused too, the halt comes. So a pair leads
-// to one switch at most. What is known is kept in the store by fingerprints, and another pair begins anew.
-type keyring struct {
-	current, next listings.Key // as configured
-	known         store.Keys
-}
-
-func newKeyring(k AgencyKeys) keyring {
-	r := keyring{current: k.Key, next: k.Next}
-	if r.next == r.current {
-		r.next = listings.Key{}
-	}
-	return r.anew()
-}
-
-// anew is the pair of which nothing is known.
-func (r keyring) anew() keyring {
-	r.known = store.Keys{Current: r.current.Fingerprint()}
-	if !r.next.IsZero() {
-		r.known.Next = r.next.Fingerprint()
-	}
-	return r
-}
-
-// recall is the pair with what was known of the same two keys, in whichever order they are configured now. Of another
-// pair nothing is known.
-func (r keyring) recall(known store.Keys) (_ keyring, same bool) {
-	straight := known.Current == r.known.Current && known.Next == r.known.Next
-	reversed := r.known.Next != "" && known.Current == r.known.Next && known.Next == r.known.Current
-	if !straight && !reversed {
-		return r, false
-	}
-	if len(known.Refused) > 0 {
-		r.known.Active, r.known.Refused, r.known.Trying = known.Active, known.Refused, known.Trying
-		if r.known.Active == "" {
-			r.known.Active = known.Current
-		}
-	}
-	return r, true
-}
-
-// remembered is what the store has to know; nothing as long as no key was refused.
-func (r keyring) remembered() store.Keys {
-	if len(r.known.Refused) == 0 {
-		return store.Keys{}
-	}
-	return r.known
-}
-
-func (r keyring) active() listings.Key {
-	if r.known.Active != "" && r.known.Active == r.known.Next {
-		return r.next
-	}
-	return r.current
-}
-
-// other is the key of the pair that is not the active one; zero if there is none.
-func (r keyring) other() listings.Key {
-	if r.active() == r.current {
-		return r.next
-	}
-	return r.current
-}
-
-// shown is the key that requests of an operation show. While the other one is tried with contact requests, the list,
-// which is answered, goes on with the active one.
-func (r keyring) shown(o listings.Operation) listings.Key {
-	if r.known.Trying == string(listings.OperationInsertions) || r.tries(o) {
-		return r.other()
-	}
-	return r.active()
-}
-
-// tries says whether the other key is being tried with an operation.
-func (r keyring) tries(o listings.Operation) bool { return r.known.Trying == string(o) }
-
-func (r keyring) wasRefused(fingerprint string) bool {
-	return slices.Contains(r.known.Refused, fingerprint)
-}
-
-// slot names one of the pair as events do.
-func (r keyring) slot(fingerprint string) events.KeyRef {
-	ref := events.KeyRef{Slot: "current", Fingerprint: fingerprint}
-	if fingerprint == r.known.Next {
-		ref.Slot = "next"
-	}
-	return ref
-}
-
-// refuse is the pair after the key that an operation shows was refused, and whether the other one is to be tried now.
-func (r keyring) refuse(o listings.Operation) (_ keyring, try bool) {
-	shown := r.shown(o).Fingerprint()
-	if !r.wasRefused(shown) {
-		r.known.Refused = append(slices.Clone(r.known.Refused), shown)
-	}
-	r.known.Active = r.active().Fingerprint()
-	other := r.other()
-	try = !other.IsZero() && !r.wasRefused(other.Fingerprint())
-	r.known.Trying = ""
-	if try {
-		r.known.Trying = string(o)
-	}
-	return r, try
-}
-
-// switched is the pair after the key that was tried has worked.
-func (r keyring) switched() keyring {
-	r.known.Active, r.known.Trying = r.other().Fingerprint(), ""
-	return r
-}
-
 // putKeys remembers what is known of an agency's keys.
 func putKeys(tx *store.Tx, agencyID string, known store.Keys) error {
 	state, exists, err := tx.Agency(agencyID)
@@ -146,20 +31,20 @@ func putKeys(tx *store.Tx, agencyID string, known store.Keys) error {
 }
 
 // ring is the agency's pair of keys at this moment.
-func (a *agency) ring() keyring {
+func (a *agency) ring() watch.Keys {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.keys
 }
 
-func (a *agency) setRing(r keyring) {
+func (a *agency) setRing(r watch.Keys) {
 	a.mu.Lock()
 	a.keys = r
 	a.mu.Unlock()
 }
 
 // keyFor is the key to show with requests of an operation.
-func (a *agency) keyFor(o listings.Operation) listings.Key { return a.ring().shown(o) }
+func (a *agency) keyFor(o listings.Operation) listings.Key { return a.ring().Shown(o) }
 
 // outdated says whether a request shows another key than the one it would show now. Its answer decides nothing.
 func (a *agency) outdated(r listings.Request) bool {
@@ -172,7 +57,7 @@ func (a *agency) configure(k AgencyKeys) error {
 	a.deciding.Lock()
 	defer a.deciding.Unlock()
 	before := a.ring()
-	if k := newKeyring(k); k.current == before.current && k.next == before.next {
+	if k := watch.NewKeys(k.Key, k.Next); k.Current == before.Current && k.Next == before.Next {
 		return nil
 	}
 	if err := a.hold(before, k); err != nil {
@@ -183,9 +68,9 @@ func (a *agency) configure(k AgencyKeys) error {
 }
 
 // hold holds what is known of one pair against another that is configured now. The caller holds deciding.
-func (a *agency) hold(before keyring, k AgencyKeys) error {
-	after, same := newKeyring(k).recall(before.known)
-	shown := after.active().Fingerprint()
+func (a *agency) hold(before watch.Keys, k AgencyKeys) error {
+	after, same := watch.NewKeys(k.Key, k.Next).Restore(before.Known)
+	shown := after.Active().Fingerprint()
 	var over []store.Halt
 	for _, h := range a.currentHalts() {
 		if h.Scope == events.ScopeInsertion && h.Key != shown || h.Scope != events.ScopeInsertion && !same {
@@ -193,7 +78,7 @@ func (a *agency) hold(before keyring, k AgencyKeys) error {
 		}
 	}
 	a.setRing(after) // first: what the old one is still answered decides nothing
-	if len(over) > 0 || !reflect.DeepEqual(before.remembered(), after.remembered()) {
+	if len(over) > 0 || !reflect.DeepEqual(before.Stored(), after.Stored()) {
 		if err := a.endHalts(over, "key_changed"); err != nil {
 			a.setRing(before)
 			return err
@@ -214,20 +99,10 @@ func (a *agency) restore(known store.Keys, halts []store.Halt) error {
 		a.halts[haltScope{h.Scope, h.Reference}] = h
 	}
 	before := configured
-	if known = knownKeys(known, halts); known.Current != "" {
-		before.known = known
+	if known = watch.KnownKeys(known, halts); known.Current != "" {
+		before.Known = known
 	}
-	return a.hold(before, AgencyKeys{ID: a.id, Key: configured.current, Next: configured.next})
-}
-
-// knownKeys is what is known of keys, also where a halt was written before pairs were known.
-func knownKeys(known store.Keys, halts []store.Halt) store.Keys {
-	for _, h := range halts {
-		if known.Current == "" && h.Scope != events.ScopeInsertion {
-			known = store.Keys{Current: h.Key, Refused: []string{h.Key}}
-		}
-	}
-	return known
+	return a.hold(before, AgencyKeys{ID: a.id, Key: configured.Current, Next: configured.Next})
 }
 
 // refusal is what a request was refused with. None, without an error, is one whose key is not shown any more: that says
@@ -254,15 +129,15 @@ func (a *agency) refusedKey(scope events.Scope, cause error) error {
 		return err
 	}
 	before := a.ring()
-	after, try := before.refuse(status.Operation)
+	after, try := before.Refuse(status.Operation)
 	if !try {
 		return a.enterHalt(scope, "", status, after)
 	}
 	a.setRing(after) // first: no request with this key is started any more
 	a.trying.succeeded(time.Now())
-	err = a.p.store.Update(func(tx *store.Tx) error { return putKeys(tx, a.id, after.remembered()) })
+	err = a.p.store.Update(func(tx *store.Tx) error { return putKeys(tx, a.id, after.Stored()) })
 	a.p.log.Warn("a key is refused; the other one is tried", "agency", a.id, "operation", string(status.Operation),
-		"status", status.Status, "refused", before.slot(status.Request.Key).Slot, "tried", after.slot(after.other().Fingerprint()).Slot)
+		"status", status.Status, "refused", before.Slot(status.Request.Key).Slot, "tried", after.Slot(after.Other().Fingerprint()).Slot)
 	if scope == events.ScopeContactRequests {
 		a.admit("")
 	}
@@ -273,16 +148,16 @@ func (a *agency) refusedKey(scope events.Scope, cause error) error {
 // worked notes a good answer to a request that showed a key. If that key was tried with this operation, it is the active
 // one from now on.
 func (a *agency) worked(o listings.Operation, key listings.Key) error {
-	if r := a.ring(); !r.tries(o) || r.shown(o) != key {
+	if r := a.ring(); !r.Tries(o) || r.Shown(o) != key {
 		return nil
 	}
 	a.deciding.Lock()
 	defer a.deciding.Unlock()
 	before := a.ring()
-	if !before.tries(o) || before.shown(o) != key {
+	if !before.Tries(o) || before.Shown(o) != key {
 		return nil
 	}
-	after := before.switched()
+	after := before.Switched()
 	if err := a.commitSwitch(before, after); err != nil {
 		return err
 	}

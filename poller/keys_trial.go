@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/store"
@@ -12,8 +14,8 @@ import (
 
 // commitSwitch remembers that the other key is shown from now on and says so, in one transaction. Halts of insertions that
 // were refused to the old key end with it. The caller holds deciding.
-func (a *agency) commitSwitch(before, after keyring) error {
-	from, to := before.slot(before.active().Fingerprint()), after.slot(after.active().Fingerprint())
+func (a *agency) commitSwitch(before, after watch.Keys) error {
+	from, to := before.Slot(before.Active().Fingerprint()), after.Slot(after.Active().Fingerprint())
 	now := time.Now().UTC()
 	var over []store.Halt
 	for _, h := range a.currentHalts() {
@@ -22,11 +24,11 @@ func (a *agency) commitSwitch(before, after keyring) error {
 		}
 	}
 	err := a.p.store.Update(func(tx *store.Tx) error {
-		if err := putKeys(tx, a.id, after.remembered()); err != nil {
+		if err := putKeys(tx, a.id, after.Stored()); err != nil {
 			return err
 		}
 		err := appendEvent(tx, &events.AccessKeySwitched{
-			Common: events.Common{AgencyID: a.id, ObservedAt: now}, From: from, To: to, Advice: switchAdvice(to.Slot),
+			Common: events.Common{AgencyID: a.id, ObservedAt: now}, From: from, To: to, Advice: watch.SwitchAdvice(to.Slot),
 		})
 		if err != nil {
 			return err
@@ -41,14 +43,6 @@ func (a *agency) commitSwitch(before, after keyring) error {
 	return nil
 }
 
-func switchAdvice(to string) string {
-	if to == "next" {
-		return "The API refuses the current key and accepts the next one, which is used from now on. Make it the current key and remove the old one."
-	}
-	return "The API refuses the next key, which was in use, and accepts the current one, which is used from now on. Ask the " +
-		"provider's account manager which of the two is valid, and remove the other."
-}
-
 // onTrial says whether a request must wait because a key is being tried: contact requests wait for what the list says, and
 // all but one for what that one is answered.
 func (a *agency) onTrial(r listings.Request) bool {
@@ -57,13 +51,13 @@ func (a *agency) onTrial(r listings.Request) bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.keys.known.Trying != "" && (!a.keys.tries(r.Operation) || r.Reference != a.trial || r.Reference == "")
+	return a.keys.Known.Trying != "" && (!a.keys.Tries(r.Operation) || r.Reference != a.trial || r.Reference == "")
 }
 
 // tryContactRequests polls one insertion if the other key is to be tried with contact requests, and says how long to
 // wait before the next try. One without a plain answer is tried again with another insertion. The error is fatal.
 func (a *agency) tryContactRequests(ctx context.Context) (wait time.Duration, err error) {
-	if !a.ring().tries(listings.OperationContactRequests) {
+	if !a.ring().Tries(listings.OperationContactRequests) {
 		return forever, nil
 	}
 	if _, _, until := a.trying.state(); time.Until(until) > 0 {
@@ -78,16 +72,16 @@ func (a *agency) tryContactRequests(ctx context.Context) (wait time.Duration, er
 	sent := time.Now()
 	c, err := a.poll(ctx, reference)
 	switch c {
-	case classCanceled:
+	case watch.ClassCanceled:
 		return 0, ctx.Err()
-	case classFatal:
+	case watch.ClassFatal:
 		return a.afterCommitError(err)
-	case classRefused:
+	case watch.ClassRefused:
 		if err := a.refusedKey(events.ScopeContactRequests, err); err != nil {
 			return a.afterCommitError(err)
 		}
 	}
-	if !a.ring().tries(listings.OperationContactRequests) {
+	if !a.ring().Tries(listings.OperationContactRequests) {
 		a.trying.succeeded(time.Now())
 		return forever, nil
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/poller/listings"
 )
 
@@ -55,7 +57,7 @@ func (p *Poller) VerifyKeys(ctx context.Context) (KeyReport, error) {
 	var list []AgencyKeys
 	for _, a := range p.watched() {
 		r := a.ring()
-		list = append(list, AgencyKeys{ID: a.id, Key: r.current, Next: r.next})
+		list = append(list, AgencyKeys{ID: a.id, Key: r.Current, Next: r.Next})
 	}
 	return verifyKeys(ctx, p.verifier, list, p.o)
 }
@@ -95,7 +97,7 @@ func (p *Poller) beforeVerify(ctx context.Context, r listings.Request) error {
 
 // afterVerify obeys a plea for patience, as after does. All else is only reported.
 func (p *Poller) afterVerify(r listings.Request, o listings.Outcome) {
-	if classify(o.Err) == classBusy {
+	if watch.Classify(o.Err) == watch.ClassBusy {
 		p.after(r, o)
 	}
 }
@@ -132,7 +134,7 @@ func verifyKeys(ctx context.Context, client *listings.Client, list []AgencyKeys,
 func (k *KeyAnswer) ask(ctx context.Context, client *listings.Client, agencyID string, key listings.Key, o Options) {
 	q := listings.InsertionsQuery{PageSize: o.PageSize, Other: o.Filter}
 	page, err := client.Insertions(ctx, key, agencyID, q)
-	if refusedSize(err) {
+	if watch.RefusedSize(err) {
 		q.PageSize = 0
 		page, err = client.Insertions(ctx, key, agencyID, q)
 	}

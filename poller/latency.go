@@ -3,8 +3,6 @@ package poller
 import (
 	"math"
 	"time"
-
-	"doorbell/events"
 )
 
 // Latency is how long contact requests that came in waited for their event, over the last 24 hours of this process. A
@@ -112,25 +110,6 @@ func (h *latencyHour) quantile(share float64) float64 {
 
 // rounded leaves what a figure says, and no digits of chance.
 func rounded(f float64) float64 { return math.Round(f*1000) / 1000 }
-
-// waits are how long the contact requests that are news have waited: since they were created, by our clock, or since the
-// poll before where that is not known.
-func waits(payloads []events.Payload, s contactsSight) (all []time.Duration) {
-	for _, payload := range payloads {
-		c, is := payload.(*events.ContactRequestCreated)
-		if !is || c.Origin != events.OriginLive {
-			continue
-		}
-		since := s.after
-		if !c.CreatedAt.IsZero() {
-			since = c.CreatedAt.Add(-s.skew)
-		}
-		if !since.IsZero() {
-			all = append(all, s.at.Sub(since))
-		}
-	}
-	return all
-}
 
 // announced counts contact requests whose events were committed.
 func (a *agency) announced(waited []time.Duration, at time.Time) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/events"
 )
 
@@ -96,11 +98,11 @@ func TestNoLatencyIsTooOdd(t *testing.T) {
 
 func TestOnlyNewsCountsForLatency(t *testing.T) {
 	at := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
-	s := contactsSight{sight: sight{at: at, after: at.Add(-10 * time.Minute)}, skew: time.Minute}
+	s := watch.ContactsObservation{Observation: watch.Observation{At: at, After: at.Add(-10 * time.Minute)}, Skew: time.Minute}
 	created := func(origin events.Origin, created time.Time) events.Payload {
 		return &events.ContactRequestCreated{Common: events.Common{Origin: origin}, CreatedAt: created}
 	}
-	got := waits([]events.Payload{
+	got := watch.Waits([]events.Payload{
 		created(events.OriginBaseline, at.Add(-time.Hour)),
 		created(events.OriginLive, at.Add(-2*time.Minute)), // three by our clock: the API's is ahead
 		created(events.OriginLive, time.Time{}),
@@ -109,8 +111,8 @@ func TestOnlyNewsCountsForLatency(t *testing.T) {
 	if want := []time.Duration{3 * time.Minute, 10 * time.Minute}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	s.after = time.Time{}
-	if got := waits([]events.Payload{created(events.OriginLive, time.Time{})}, s); len(got) != 0 {
+	s.After = time.Time{}
+	if got := watch.Waits([]events.Payload{created(events.OriginLive, time.Time{})}, s); len(got) != 0 {
 		t.Errorf("nobody knows since when, but %v", got)
 	}
 }

@@ -3,6 +3,8 @@ package poller
 import (
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
 	"doorbell/store"
@@ -17,8 +19,8 @@ type newcomer struct {
 
 // newcomer says how what a walk has just found is polled: what appeared or came back after the baseline at once. What was
 // there before us takes its turn; who wrote to one of them meanwhile is news whenever that turn comes.
-func (a *agency) newcomer(read listings.Insertion, d insertionDiff) newcomer {
-	return newcomer{read.Reference, a.born(read, appearedAt(d.next)), !d.fresh || !d.next.Baseline}
+func (a *agency) newcomer(read listings.Insertion, d watch.InsertionDiff) newcomer {
+	return newcomer{read.Reference, a.born(read, appearedAt(d.Next)), !d.Fresh || !d.Next.Baseline}
 }
 
 // appearedAt is when an insertion was seen first, if it appeared then. Zero: it was there before us, nobody knows for how long.

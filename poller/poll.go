@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/poller/listings"
 	"doorbell/store"
 )
@@ -20,9 +22,9 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool
 	c, err := a.poll(ctx, reference)
 	now := time.Now()
 	switch c {
-	case classCanceled:
+	case watch.ClassCanceled:
 		return false, now, ctx.Err()
-	case classFatal:
+	case watch.ClassFatal:
 		wait, err := a.afterCommitError(err)
 		return false, now.Add(wait), err
 	}
@@ -34,36 +36,36 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool
 		wait, err := a.afterCommitError(err)
 		return false, now.Add(wait), err
 	}
-	return c == classNone, until, a.retire(reference, now)
+	return c == watch.ClassNone, until, a.retire(reference, now)
 }
 
 // polled says until when an insertion waits after what came of its poll; where the answer was good, that is nothing.
-func (a *agency) polled(reference string, c class, err error, sent, now time.Time) (time.Time, error) {
+func (a *agency) polled(reference string, c watch.Class, err error, sent, now time.Time) (time.Time, error) {
 	due := now.Add(jitter(a.p.o.PollInterval))
 	switch c {
-	case classNone:
+	case watch.ClassNone:
 		if a.retries(reference).succeeded(now) {
 			a.p.log.Info("polls of an insertion work again", "agency", a.id, "reference", reference)
 			a.touch(troubleInsertion, reference)
 		}
 		a.answered(sent)
 		return due, a.tellReadable(reference, now)
-	case classRefused:
+	case watch.ClassRefused:
 		return due, a.refusedContacts(reference, err, sent)
-	case classHalted:
+	case watch.ClassHalted:
 		return a.haltedUntil(reference, due), nil
-	case classWaiting:
-		var early *waitError
+	case watch.ClassWaiting:
+		var early *watch.WaitError
 		errors.As(err, &early)
-		return early.until, nil
-	case classDown, classBusy:
+		return early.Until, nil
+	case watch.ClassDown, watch.ClassBusy:
 		return due, nil // everything waits; nothing was learned of this insertion
 	}
 	return a.setAside(reference, c, err, sent, now)
 }
 
 // setAside makes an insertion wait after an answer that was of no use, and its agency too if others fail as well.
-func (a *agency) setAside(reference string, c class, err error, sent, now time.Time) (time.Time, error) {
+func (a *agency) setAside(reference string, c watch.Class, err error, sent, now time.Time) (time.Time, error) {
 	if a.note(err) {
 		a.p.log.Warn("a poll failed", "agency", a.id, "class", string(c), "err", err)
 	}
@@ -114,7 +116,7 @@ func (a *agency) retire(reference string, now time.Time) error {
 		return nil
 	}
 	i, err := a.insertion(reference)
-	if err == nil && !i.GoneSince.IsZero() && now.Sub(i.GoneSince) > lateArrivals {
+	if err == nil && !i.GoneSince.IsZero() && now.Sub(i.GoneSince) > watch.LateArrivals {
 		a.forget(reference)
 	}
 	return err
@@ -144,37 +146,37 @@ func (a *agency) answered(sent time.Time) {
 
 // poll asks for the contact requests of an insertion until its window is closed or given up, and commits every answer
 // before the next question. If all went well, whoever wished it, the schedule learns what was found.
-func (a *agency) poll(ctx context.Context, reference string) (class, error) {
+func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error) {
 	if err := a.enter(ctx, reference); err != nil {
-		return classCanceled, err
+		return watch.ClassCanceled, err
 	}
 	defer a.leave(reference)
 	p := &poll{a: a, reference: reference, look: a.look(reference)}
 	err := p.run(ctx)
-	c := classify(err)
+	c := watch.Classify(err)
 	var status *listings.StatusError
-	if c == classRefused && errors.As(err, &status) && a.outdated(status.Request) {
-		err = &waitError{until: time.Now()} // the key has changed: again, with the new one
-		return classWaiting, err
+	if c == watch.ClassRefused && errors.As(err, &status) && a.outdated(status.Request) {
+		err = &watch.WaitError{Until: time.Now()} // the key has changed: again, with the new one
+		return watch.ClassWaiting, err
 	}
-	if c == classFatal && ctx.Err() != nil {
-		return classCanceled, ctx.Err()
+	if c == watch.ClassFatal && ctx.Err() != nil {
+		return watch.ClassCanceled, ctx.Err()
 	}
-	if c == classNone {
+	if c == watch.ClassNone {
 		a.p.turns.polled(a.id, reference, p.look.at, p.look.tellable(a.skew(), p.look.at))
 	}
 	if told := a.tell(listings.OperationContactRequests, reference, c, err); told != nil {
-		return classFatal, told
+		return watch.ClassFatal, told
 	}
 	return c, err
 }
 
 // tell lets the vigil know what came of asking.
-func (a *agency) tell(op listings.Operation, reference string, c class, err error) error {
+func (a *agency) tell(op listings.Operation, reference string, c watch.Class, err error) error {
 	switch c {
-	case classNone:
+	case watch.ClassNone:
 		return a.heard(op, reference, time.Now())
-	case classTransient, classAside, classBusy, classDown, classDrift, classRefused:
+	case watch.ClassTransient, watch.ClassAside, watch.ClassBusy, watch.ClassDown, watch.ClassDrift, watch.ClassRefused:
 		return a.unheard(op, reference, c, err, time.Now())
 	}
 	return nil

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"golang.org/x/sync/errgroup"
 
 	"doorbell/poller/listings"
@@ -82,7 +84,7 @@ type Poller struct {
 	client   *listings.Client
 	verifier *listings.Client // asks what decides nothing
 	log      *slog.Logger
-	rules    rules
+	rules    watch.Rules
 	budget   *budget
 	base     *patience // nobody answers at the base URL
 
@@ -112,7 +114,7 @@ type Poller struct {
 func New(o Options) (*Poller, error) {
 	o = o.withDefaults()
 	p := &Poller{
-		o: o, store: o.Store, log: o.Logger, rules: newRules(o.IgnoreInsertion, o.IgnoreContact),
+		o: o, store: o.Store, log: o.Logger, rules: watch.NewRules(o.IgnoreInsertion, o.IgnoreContact),
 		budget: newBudget(o.RequestsPerSecond), base: newPatience(time.Second, o.RetryMax), space: newPatience(spaceEvery, o.RetryMax),
 		turns: newTurns(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}),
 		keys:  map[string]*patience{},

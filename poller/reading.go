@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"time"
+
+	"doorbell/poller/watch"
 
 	"doorbell/events"
 	"doorbell/poller/listings"
@@ -19,8 +20,8 @@ type poll struct {
 	a         *agency
 	reference string
 	look      *look
-	catchUp   *catchUp
-	verdict   verdict
+	catchUp   *watch.CatchUp
+	verdict   watch.Verdict
 	rules     string // under which the first answer was committed
 }
 
@@ -32,7 +33,7 @@ func (p *poll) run(ctx context.Context) error {
 	if err != nil || p.unchanged(first) {
 		return err
 	}
-	p.catchUp = newCatchUp()
+	p.catchUp = watch.NewCatchUp()
 	doubt := p.doubt(first)
 	p.look.body, p.look.records = listings.Sum{}, listings.Sum{}
 	if err := p.catchUpFrom(ctx, first); err != nil {
@@ -46,14 +47,14 @@ func (p *poll) run(ctx context.Context) error {
 func (p *poll) askFirst(ctx context.Context) (*listings.ContactRequestsPage, error) {
 	var refusal error
 	for n, size := range p.a.windows.firstSizes(int(p.look.first), time.Now()) {
-		q := newestFirst(max(size, 0))
+		q := watch.NewestFirst(max(size, 0))
 		if q.Expect = p.expect(q.NumberOfItemsPerPage); n > 0 {
 			q.Expect.ETag, q.Expect.LastModified = "", ""
 		}
 		page, err := p.ask(ctx, q)
-		if refusedSize(err) {
+		if watch.RefusedSize(err) {
 			refusal = cmp.Or(refusal, err)
-			if size > windowSizes[0] {
+			if size > watch.WindowSizes[0] {
 				p.a.windows.limit(p.a.windows.below(size))
 			}
 			continue
@@ -69,10 +70,10 @@ func (p *poll) askFirst(ctx context.Context) (*listings.ContactRequestsPage, err
 // catchUpFrom commits the first answer and asks on until the window is closed or given up.
 func (p *poll) catchUpFrom(ctx context.Context, page *listings.ContactRequestsPage) error {
 	for most := -1; ; {
-		if err := p.answer(ctx, page, newestFirst(page.Size)); err != nil {
+		if err := p.answer(ctx, page, watch.NewestFirst(page.Size)); err != nil {
 			return err
 		}
-		if p.verdict != open {
+		if p.verdict != watch.Open {
 			return p.widen(ctx, page)
 		}
 		count := len(page.ContactRequests)
@@ -80,8 +81,8 @@ func (p *poll) catchUpFrom(ctx context.Context, page *listings.ContactRequestsPa
 			return p.fromOtherSides(ctx, page)
 		}
 		most = count
-		if !p.catchUp.newest.cut { // perhaps all there is: the other end tells sooner than a larger number
-			if err := p.fromOldest(ctx, page); err != nil || p.verdict != open {
+		if !p.catchUp.Newest.Cut { // perhaps all there is: the other end tells sooner than a larger number
+			if err := p.fromOldest(ctx, page); err != nil || p.verdict != watch.Open {
 				return err
 			}
 		}
@@ -102,9 +103,9 @@ func (p *poll) catchUpFrom(ctx context.Context, page *listings.ContactRequestsPa
 
 // fromOldest asks for the other end of the list.
 func (p *poll) fromOldest(ctx context.Context, page *listings.ContactRequestsPage) error {
-	err := p.alsoAsk(ctx, oldestFirst(page.Size))
-	if err == nil && p.verdict == open && p.catchUp.all() {
-		return p.end(closedShort)
+	err := p.alsoAsk(ctx, watch.OldestFirst(page.Size))
+	if err == nil && p.verdict == watch.Open && p.catchUp.All() {
+		return p.end(watch.ClosedShort)
 	}
 	return err
 }
@@ -114,8 +115,8 @@ func (p *poll) fromOtherSides(ctx context.Context, page *listings.ContactRequest
 	if err := p.fromOldest(ctx, page); err != nil {
 		return err
 	}
-	for _, q := range byScore(page.Size) {
-		if p.verdict != open {
+	for _, q := range watch.ByScore(page.Size) {
+		if p.verdict != watch.Open {
 			break
 		}
 		if err := p.alsoAsk(ctx, q); err != nil {
@@ -123,20 +124,20 @@ func (p *poll) fromOtherSides(ctx context.Context, page *listings.ContactRequest
 		}
 	}
 	// There are more than any answer held: that is as many as this service shows.
-	if count := len(page.ContactRequests); p.catchUp.most == count &&
-		(len(p.catchUp.shown) > count || p.a.windows.believable() && page.Total > count) {
+	if count := len(page.ContactRequests); p.catchUp.Most == count &&
+		(len(p.catchUp.Shown) > count || p.a.windows.believable() && page.Total > count) {
 		p.a.capped(count)
 	}
-	if p.verdict != open {
+	if p.verdict != watch.Open {
 		return nil
 	}
-	return p.end(closedGivenUp)
+	return p.end(watch.ClosedGivenUp)
 }
 
 // alsoAsk asks in another order; one that this service does not take is left out.
-func (p *poll) alsoAsk(ctx context.Context, q question) error {
+func (p *poll) alsoAsk(ctx context.Context, q watch.Question) error {
 	page, err := p.ask(ctx, q)
-	if refusedSize(err) {
+	if watch.RefusedSize(err) {
 		return nil
 	}
 	if err != nil {
@@ -164,23 +165,23 @@ func (p *poll) unchanged(page *listings.ContactRequestsPage) bool {
 // remember keeps what lets the next poll tell at once that nothing has changed.
 func (p *poll) remember(page *listings.ContactRequestsPage) {
 	l, c := p.look, p.catchUp
-	l.body, l.records, l.rules, l.whole = page.Body, page.Records, p.rules, c.whole
-	if page.Total != c.total {
+	l.body, l.records, l.rules, l.whole = page.Body, page.Records, p.rules, c.Whole
+	if page.Total != c.Total {
 		l.body, l.records = listings.Sum{}, listings.Sum{} // the same answer would tell of another total than was told last
 	}
-	l.at, l.total, l.hidden = page.Received, small(c.total), small(c.newest.hidden)
+	l.at, l.total, l.hidden = page.Received, small(c.Total), small(c.Newest.Hidden)
 	if l.wide == 0 {
 		l.wide = wideSlot(p.a.id, p.reference, time.Now()).UnixNano()
 	}
 	l.first = 0
-	if !c.newest.ordered && len(c.newest.ids) > 1 {
-		l.first = small(capOf(len(c.newest.ids) + 1)) // order is not to be had: only a window with all of them tells what is new
-		if !p.a.windows.larger(0, len(c.newest.ids)) {
-			l.first = small(capOf(len(c.newest.ids)))
+	if !c.Newest.Ordered && len(c.Newest.IDs) > 1 {
+		l.first = small(watch.CapOf(len(c.Newest.IDs) + 1)) // order is not to be had: only a window with all of them tells what is new
+		if !p.a.windows.larger(0, len(c.Newest.IDs)) {
+			l.first = small(watch.CapOf(len(c.Newest.IDs)))
 		}
 	}
 	l.validators = asked{}
-	if p.verdict != closedGivenUp {
+	if p.verdict != watch.ClosedGivenUp {
 		l.validators.confirm(page.Envelope)
 	}
 }
@@ -189,7 +190,7 @@ func (p *poll) remember(page *listings.ContactRequestsPage) {
 func small(n int) int32 { return int32(min(n, math.MaxInt32)) }
 
 // ask puts one question to the API.
-func (p *poll) ask(ctx context.Context, q question) (*listings.ContactRequestsPage, error) {
+func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequestsPage, error) {
 	key := p.a.keyFor(listings.OperationContactRequests)
 	q.Expect.Dialect = p.a.dialect(listings.OperationContactRequests)
 	page, err := p.a.p.client.ContactRequests(ctx, key, p.a.id, p.reference, q)
@@ -207,13 +208,13 @@ func (p *poll) ask(ctx context.Context, q question) (*listings.ContactRequestsPa
 
 // answer commits what an answer tells: new and changed contact requests with their events, and whether the window is
 // closed, in one transaction; nothing if nothing changed.
-func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q question) error {
+func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q watch.Question) error {
 	p.a.windows.hear(page.Total, len(page.ContactRequests))
 	a := answerOf(page, q)
-	a.identities = identitiesOf(p.reference, page.ContactRequests)
+	a.Identities = watch.IdentitiesOf(p.reference, page.ContactRequests)
 	r, err := p.apply(page, a, true)
 	if errors.Is(err, errIdentity) {
-		if err := p.learnIdentity(ctx, page, a.identities, q); err != nil {
+		if err := p.learnIdentity(ctx, page, a.Identities, q); err != nil {
 			return err
 		}
 		r, err = p.apply(page, a, false)
@@ -225,45 +226,39 @@ func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q
 	if r.recovered {
 		p.a.toldGap(p.reference, nil)
 	}
-	p.a.returned(len(a.requests))
+	p.a.returned(len(a.Requests))
 	p.look.arrived(r.since)
 	p.a.announced(r.waits, page.Received)
 	return nil
 }
 
-func answerOf(page *listings.ContactRequestsPage, q question) answer {
-	return answer{
-		requests: page.ContactRequests, asked: q.NumberOfItemsPerPage, sortBy: q.SortBy,
-		descending: q.SortOrder == "desc", total: page.Total, unreadable: page.Unreadable,
+func answerOf(page *listings.ContactRequestsPage, q watch.Question) watch.Answer {
+	return watch.Answer{
+		Requests: page.ContactRequests, Asked: q.NumberOfItemsPerPage, SortBy: q.SortBy,
+		Descending: q.SortOrder == "desc", Total: page.Total, Unreadable: page.Unreadable,
 	}
 }
 
 // result is what a committed answer adds to the poll.
 type result struct {
-	catchUp   *catchUp
-	verdict   verdict
+	catchUp   *watch.CatchUp
+	verdict   watch.Verdict
 	rules     string
 	recovered bool // a gap that was told has ended
 	since     map[string]time.Time
 	waits     []time.Duration // of the contact requests that are announced
 }
 
-func (p *poll) circumstances(i store.Insertion, known []store.ContactRequest, a answer, skew time.Duration) circumstances {
+func (p *poll) circumstances(i store.Insertion, known []store.ContactRequest, a watch.Answer, skew time.Duration) watch.Circumstances {
 	looked := i.LastPoll
 	if p.look.at.After(looked) {
 		looked = p.look.at
 	}
-	return circumstances{
-		insertion: i, known: known, start: i.Start.Add(skew), looked: looked.Add(skew + time.Second),
-		most: p.a.mostReturned(), totals: p.a.windows.believable(),
-		larger: p.a.windows.larger(a.asked, len(a.requests)), hidden: int(p.look.hidden),
+	return watch.Circumstances{
+		Insertion: i, Known: known, Start: i.Start.Add(skew), Looked: looked.Add(skew + time.Second),
+		Most: p.a.mostReturned(), Totals: p.a.windows.believable(),
+		Larger: p.a.windows.larger(a.Asked, len(a.Requests)), Hidden: int(p.look.hidden),
 	}
-}
-
-// rulesOf names what decides which contact requests are the same, and where they stand.
-func rulesOf(state store.Agency, d contactsDiff) string {
-	o := state.Operation(string(listings.OperationContactRequests))
-	return state.IDField + "/" + strconv.Itoa(d.fields) + "/" + strconv.FormatBool(o.Learned) + o.Path
 }
 
 // remembered is what the store knows of the insertion and its agency.
@@ -288,18 +283,18 @@ func (p *poll) remembered(tx *store.Tx) (i store.Insertion, state store.Agency, 
 	return i, state, known, err
 }
 
-func (p *poll) sight(tx *store.Tx, i store.Insertion, state store.Agency, at time.Time) (contactsSight, error) {
+func (p *poll) sight(tx *store.Tx, i store.Insertion, state store.Agency, at time.Time) (watch.ContactsObservation, error) {
 	after := p.look.at
 	if after.IsZero() {
 		after = i.LastPoll
 	}
 	names, err := tx.FieldNames(p.a.id)
 	last := listings.Insertion{Reference: p.reference, Record: tx.Record(p.a.id, p.reference)}
-	return contactsSight{
-		sight:     sight{agencyID: p.a.id, at: at.UTC(), after: after.UTC(), emit: p.a.p.o.Announce && !refiltered(state, i)},
-		insertion: i, summary: summary(last), rules: p.a.p.rules.after(state.FieldsVersion), skew: p.a.skew(),
-		idField: state.IDField, pastIDs: state.PastIDFields, noIDs: state.RefusedIDFields,
-		names: names, drifts: state.Operation(string(listings.OperationContactRequests)).Drifts,
+	return watch.ContactsObservation{
+		Observation: watch.Observation{AgencyID: p.a.id, At: at.UTC(), After: after.UTC(), Emit: p.a.p.o.Announce && !watch.Refiltered(state, i)},
+		Insertion:   i, Summary: watch.Summary(last), Rules: p.a.p.rules.After(state.FieldsVersion), Skew: p.a.skew(),
+		IDField: state.IDField, PastIDs: state.PastIDFields, NoIDs: state.RefusedIDFields,
+		Names: names, Drifts: state.Operation(string(listings.OperationContactRequests)).Drifts,
 	}, err
 }
 
@@ -310,8 +305,8 @@ func (p *poll) write(tx *store.Tx, j judgement, at time.Time) error {
 			return err
 		}
 	}
-	settles := settlesAtOnce(i, j.verdict, at)
-	for _, put := range d.puts {
+	settles := watch.SettlesAtOnce(i, j.verdict, at)
+	for _, put := range d.Puts {
 		if settles && put.Epoch == i.Epoch {
 			put.Epoch--
 		}
@@ -319,7 +314,7 @@ func (p *poll) write(tx *store.Tx, j judgement, at time.Time) error {
 			return err
 		}
 	}
-	for _, payload := range d.payloads {
+	for _, payload := range d.Events {
 		if err := appendEvent(tx, payload); err != nil {
 			return err
 		}
@@ -335,10 +330,10 @@ func (p *poll) write(tx *store.Tx, j judgement, at time.Time) error {
 			return err
 		}
 	}
-	if !settles && !mustWrite(i, d, j.verdict) {
+	if !settles && !watch.MustWrite(i, d, j.verdict) {
 		return nil
 	}
-	if j.verdict == open {
+	if j.verdict == watch.Open {
 		i.OpenSince = at.UTC()
 		return tx.PutInsertion(p.a.id, i)
 	}
@@ -348,7 +343,7 @@ func (p *poll) write(tx *store.Tx, j judgement, at time.Time) error {
 	if err := p.tellUntimed(tx, i); err != nil {
 		return err
 	}
-	return tx.PutInsertion(p.a.id, closeCatchUp(i, j.catchUp, at.UTC(), p.a.skew()))
+	return tx.PutInsertion(p.a.id, watch.CloseCatchUp(i, j.catchUp, at.UTC(), p.a.skew()))
 }
 
 // tellUntimed says how many contact requests of a first poll were taken for old because nothing told their time. It counts

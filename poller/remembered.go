@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/store"
@@ -79,9 +81,9 @@ func RememberedAccess(tx *store.Tx, k AgencyKeys) (Access, error) {
 	if err != nil {
 		return Access{}, err
 	}
-	r, same := newKeyring(k).recall(knownKeys(state.Keys, halts))
-	access := Access{Key: r.shown(listings.OperationInsertions)}
-	if other := r.other(); other != access.Key && !r.wasRefused(other.Fingerprint()) {
+	r, same := watch.NewKeys(k.Key, k.Next).Restore(watch.KnownKeys(state.Keys, halts))
+	access := Access{Key: r.Shown(listings.OperationInsertions)}
+	if other := r.Other(); other != access.Key && !r.WasRefused(other.Fingerprint()) {
 		access.Next = other
 	}
 	for _, h := range halts {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/store"
@@ -17,14 +19,14 @@ const spaceEvery = 5 * time.Second
 type owedHalt struct {
 	halt  store.Halt
 	event *events.AccessHalted
-	keys  keyring
+	keys  watch.Keys
 }
 
 // waitForSpace asks nothing while nothing could be remembered. A walk waits here; a poll goes back into the schedule.
 func (a *agency) waitForSpace(ctx context.Context, r listings.Request) error {
 	for a.p.full.Load() {
 		if r.Operation != listings.OperationInsertions {
-			return &waitError{until: time.Now().Add(spaceEvery)}
+			return &watch.WaitError{Until: time.Now().Add(spaceEvery)}
 		}
 		if err := sleep(ctx, spaceEvery); err != nil {
 			return err
@@ -141,7 +143,7 @@ func (a *agency) writeHalt(o owedHalt) error {
 		if err := tx.PutHalt(a.id, o.halt); err != nil {
 			return err
 		}
-		return errors.Join(putKeys(tx, a.id, o.keys.remembered()), appendEvent(tx, o.event))
+		return errors.Join(putKeys(tx, a.id, o.keys.Stored()), appendEvent(tx, o.event))
 	})
 	if err == nil {
 		a.p.log.Error("access halted", "agency", a.id, "scope", string(o.halt.Scope), "since", o.halt.Since, "status", o.halt.Status,

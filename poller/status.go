@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/store"
@@ -139,7 +141,7 @@ func (a *agency) status(state store.Agency) AgencyStatus {
 		s.Halts = append(s.Halts, haltStatus(a.id, h))
 	}
 	s.Held = heldStatus(a.id, state.Held)
-	s.Alarms, s.Key = a.alarms(state), a.ring().slot(a.keyFor(listings.OperationInsertions).Fingerprint()).Slot
+	s.Alarms, s.Key = a.alarms(state), a.ring().Slot(a.keyFor(listings.OperationInsertions).Fingerprint()).Slot
 	s.OldestPoll, s.FirstPolls = a.p.turns.waiting(a.id)
 	a.mu.Lock()
 	s.Insertions, s.Disappeared, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.gone, a.lastWalk, a.lastError, a.lastGood
@@ -154,7 +156,7 @@ func (a *agency) status(state store.Agency) AgencyStatus {
 func haltStatus(agencyID string, h store.Halt) HaltStatus {
 	return HaltStatus{
 		Scope: h.Scope, PropertyReferenceID: h.Reference, Since: h.Since, Status: h.Status,
-		ProbableReason: h.ProbableReason, Advice: h.Advice, Resume: resumeCommand(agencyID, h.Reference),
+		ProbableReason: h.ProbableReason, Advice: h.Advice, Resume: watch.ResumeCommand(agencyID, h.Reference),
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/store"
@@ -20,9 +22,6 @@ const (
 )
 
 type troubleName struct{ scope, name string }
-
-// longestKeyWait bounds how long a key waits, whatever Retry-After says.
-const longestKeyWait = time.Hour
 
 // touch notes that a trouble may have begun, changed or ended; keepTroubles writes it.
 func (a *agency) touch(scope, name string) {
@@ -159,7 +158,7 @@ func (a *agency) restoreTroubles(list []store.Trouble, now time.Time) map[string
 				a.touch(t.Scope, t.Name)
 				continue
 			}
-			a.p.keyPatience(t.Name).restore(t, now, longestKeyWait)
+			a.p.keyPatience(t.Name).restore(t, now, watch.LongestKeyWait)
 			a.p.budget.resume(now)
 		case troubleBase:
 			a.p.base.restore(t, now, a.p.o.RetryMax)
@@ -212,7 +211,7 @@ func (a *agency) troubles() (list []store.Trouble, err error) {
 // shows says whether a key is one of those that are configured.
 func (a *agency) shows(fingerprint string) bool {
 	ring := a.ring()
-	return fingerprint == ring.current.Fingerprint() || fingerprint == ring.next.Fingerprint()
+	return fingerprint == ring.Current.Fingerprint() || fingerprint == ring.Next.Fingerprint()
 }
 
 func (a *agency) restoreLook(t store.Trouble, now time.Time) (until time.Time) {

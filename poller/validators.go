@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/poller/listings"
 )
 
@@ -81,7 +83,7 @@ func (p *poll) doubt(page *listings.ContactRequestsPage) func(context.Context) e
 		if v.denied == 0 || p.a.windows.lies() {
 			return nil
 		}
-		q := newestFirst(page.Size)
+		q := watch.NewestFirst(page.Size)
 		q.Expect = v.expect()
 		again, err := p.ask(ctx, q)
 		if err == nil && again.NotModified {

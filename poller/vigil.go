@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/store"
@@ -282,7 +284,7 @@ func (a *agency) stillFails(reference string) bool {
 const maxErrors = 10
 
 // unheard notes a failure, and says it where an answer was not what it should be.
-func (a *agency) unheard(op listings.Operation, reference string, c class, err error, at time.Time) error {
+func (a *agency) unheard(op listings.Operation, reference string, c watch.Class, err error, at time.Time) error {
 	one := events.StaleError{At: at, Operation: string(op), Class: string(c), Text: err.Error()}
 	var status *listings.StatusError
 	if errors.As(err, &status) {

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/store"
@@ -79,13 +81,13 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	}
 	pages := a.p.client.Walk(key, a.id, o)
 	for page, err := range pages.Pages(ctx) {
-		switch classify(err) {
-		case classFatal, classCanceled:
+		switch watch.Classify(err) {
+		case watch.ClassFatal, watch.ClassCanceled:
 			return 0, err
-		case classWaiting:
+		case watch.ClassWaiting:
 			return 0, nil // the key has changed: from the start, with the new one
-		case classRefused:
-			told := a.tell(listings.OperationInsertions, "", classRefused, err)
+		case watch.ClassRefused:
+			told := a.tell(listings.OperationInsertions, "", watch.ClassRefused, err)
 			if err := errors.Join(told, a.refusedKey(events.ScopeAgency, err)); err != nil {
 				return a.afterCommitError(err)
 			}
@@ -153,7 +155,7 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 	if err := w.keepScheduled(); err != nil {
 		return 0, err
 	}
-	if err := a.tell(listings.OperationInsertions, "", classNone, nil); err != nil {
+	if err := a.tell(listings.OperationInsertions, "", watch.ClassNone, nil); err != nil {
 		return a.afterCommitError(err)
 	}
 	if err := w.withdraw(ctx); err != nil {
@@ -174,7 +176,7 @@ func (a *agency) tellPartial(v listings.Verdict, now time.Time) error {
 		a.excuse(listings.OperationInsertions, now, always) // there is a list; that it is not all of it is another alarm
 	}
 	if v.Err != nil {
-		return a.tell(listings.OperationInsertions, "", classify(v.Err), v.Err)
+		return a.tell(listings.OperationInsertions, "", watch.Classify(v.Err), v.Err)
 	}
 	return a.unheard(listings.OperationInsertions, "", "partial", errors.New("walk is partial: "+v.Reason), now)
 }
@@ -190,7 +192,7 @@ func (a *agency) walked(w *walk, v listings.Verdict) {
 		a.ended.Partial++
 	}
 	a.mu.Unlock()
-	if a.note(v.Err) && v.Err != nil && classify(v.Err) != classDown {
+	if a.note(v.Err) && v.Err != nil && watch.Classify(v.Err) != watch.ClassDown {
 		a.failedWalk = true
 		a.p.log.Warn("walk is partial", "agency", a.id, "reason", v.Reason, "err", v.Err, hint(v.Err))
 	}
@@ -203,7 +205,7 @@ func (a *agency) walked(w *walk, v listings.Verdict) {
 
 // hint says what to look at where an answer is not that of the API. Where there is nothing to say, the log leaves it out.
 func hint(err error) slog.Attr {
-	if classify(err) == classDrift || status(http.StatusNotFound)(err) {
+	if watch.Classify(err) == watch.ClassDrift || watch.Status(http.StatusNotFound)(err) {
 		return slog.String("hint", "is the base URL the address of the API?")
 	}
 	return slog.Attr{}

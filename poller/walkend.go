@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/store"
@@ -59,7 +61,7 @@ func (w *walk) endComplete(tx *store.Tx, state *store.Agency, v listings.Verdict
 	if err := w.endGap(tx, state, v); err != nil {
 		return false, nil, err
 	}
-	refiltered := refiltering(*state)
+	refiltered := watch.Refiltering(*state)
 	approved := state.Held != nil && state.Held.Approved
 	w.counts = !state.Baselined || refiltered || approved || w.countsAfter(state.LastCompleteWalk)
 	absent, err := w.countMissing(tx, state, v)
@@ -80,7 +82,7 @@ func (w *walk) endComplete(tx *store.Tx, state *store.Agency, v listings.Verdict
 		}
 	}
 	state.CompleteWalks++
-	if state.LastToldWalk = lastWithout(*state); len(w.waiting) == 0 && !w.overflow {
+	if state.LastToldWalk = watch.LastWithout(*state); len(w.waiting) == 0 && !w.overflow {
 		state.LastToldWalk = w.began
 	}
 	state.LastCompleteWalk = w.began
@@ -183,7 +185,7 @@ func (w *walk) endGap(tx *store.Tx, state *store.Agency, v listings.Verdict) err
 
 func (w *walk) baselined(tx *store.Tx, state store.Agency, complete bool) error {
 	w.a.p.log.Info("baselined: from here on what appears is news", "agency", w.a.id, "insertions", len(w.seen), "complete", complete)
-	reason, began := baselineFirst, state.WatchStart
+	reason, began := watch.BaselineFirst, state.WatchStart
 	if state.BaselineReason != "" {
 		reason, began = state.BaselineReason, state.BaselineSince
 	}
@@ -215,13 +217,13 @@ func (w *walk) countMissing(tx *store.Tx, state *store.Agency, v listings.Verdic
 		}
 		w.published++
 		if _, listed := w.seen[i.Reference]; !listed {
-			absent = append(absent, missing(i, lastSeen, v.Moved, w.counts))
+			absent = append(absent, watch.Missing(i, lastSeen, v.Moved, w.counts))
 		}
 		return nil
 	})
 	for _, i := range absent {
 		err = errors.Join(err, tx.PutInsertion(w.a.id, i))
-		if i.Missing >= confirmations(i, w.a.p.o.Confirm) {
+		if i.Missing >= watch.Confirmations(i, w.a.p.o.Confirm) {
 			w.absent = append(w.absent, i.Reference)
 		}
 	}
@@ -230,7 +232,7 @@ func (w *walk) countMissing(tx *store.Tx, state *store.Agency, v listings.Verdic
 
 // hold keeps an implausible change from being believed before its time, and says when that has passed.
 func (w *walk) hold(tx *store.Tx, state *store.Agency, absent int) error {
-	reason, implausible := implausible(absent, w.published, len(w.seen))
+	reason, implausible := watch.Implausible(absent, w.published, len(w.seen))
 	now := time.Now().UTC()
 	switch {
 	case implausible && (state.Held == nil || grown(*state.Held, reason, absent, w.published)):
@@ -274,7 +276,7 @@ func (a *agency) tookLast() time.Duration {
 
 // grown says whether a change is another, larger one than the one that is held: then it waits for its own time.
 func grown(h store.Held, reason string, absent, published int) bool {
-	_, more := implausible(absent-h.Missing, published, 1)
+	_, more := watch.Implausible(absent-h.Missing, published, 1)
 	return more || reason == "empty_list" && h.Reason != reason
 }
 
@@ -302,24 +304,24 @@ const lastLookPatience = 5
 // lastLook polls an insertion once more. What only might have been seen later is waited for, but not for ever. After a
 // refusal no further one is asked: the next walk finds this one waiting, and goes on.
 func (w *walk) lastLook(ctx context.Context, reference string) (looked, refused bool, err error) {
-	c, sent := classWaiting, time.Now()
+	c, sent := watch.ClassWaiting, time.Now()
 	if failures, _, until := w.a.asking.state(); failures < operationLimit || sent.After(until) {
 		c, err = w.a.poll(ctx, reference)
 	}
 	switch c {
-	case classFatal, classCanceled:
+	case watch.ClassFatal, watch.ClassCanceled:
 		return false, false, err
-	case classRefused:
+	case watch.ClassRefused:
 		return false, true, w.a.refusedContacts(reference, err, sent)
-	case classNone:
+	case watch.ClassNone:
 		w.a.answered(sent)
-	case classTransient, classDrift:
+	case watch.ClassTransient, watch.ClassDrift:
 		w.a.unanswered(reference, sent, time.Now())
 	}
 	switch c {
-	case classTransient, classBusy, classDown, classWaiting, classDrift:
+	case watch.ClassTransient, watch.ClassBusy, watch.ClassDown, watch.ClassWaiting, watch.ClassDrift:
 		i, err := w.a.insertion(reference)
-		return i.Missing >= confirmations(i, w.a.p.o.Confirm)+lastLookPatience, false, err
+		return i.Missing >= watch.Confirmations(i, w.a.p.o.Confirm)+lastLookPatience, false, err
 	}
 	return true, false, nil
 }
@@ -329,17 +331,17 @@ func (w *walk) announceGone(reference string) error {
 	done := false
 	err := w.a.p.store.Update(func(tx *store.Tx) error {
 		done = false
-		var k known
+		var k watch.Known
 		var err error
-		if k.Insertion, k.exists, err = tx.Insertion(w.a.id, reference); err != nil || !k.exists {
+		if k.Insertion, k.Exists, err = tx.Insertion(w.a.id, reference); err != nil || !k.Exists {
 			return err
 		}
-		if !k.GoneSince.IsZero() || k.Missing < confirmations(k.Insertion, w.a.p.o.Confirm) {
+		if !k.GoneSince.IsZero() || k.Missing < watch.Confirmations(k.Insertion, w.a.p.o.Confirm) {
 			return nil
 		}
-		k.record = tx.Record(w.a.id, reference)
-		s := sight{agencyID: w.a.id, at: time.Now().UTC(), after: k.LastSeen}
-		next, payload := disappeared(s, k)
+		k.Record = tx.Record(w.a.id, reference)
+		s := watch.Observation{AgencyID: w.a.id, At: time.Now().UTC(), After: k.LastSeen}
+		next, payload := watch.Disappeared(s, k)
 		if err := tx.PutInsertion(w.a.id, next); err != nil {
 			return err
 		}

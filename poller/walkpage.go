@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/store"
@@ -23,15 +25,15 @@ type walk struct {
 	held      bool                // a change too large to believe waits
 	counts    bool                // it is another walk than the one before for what is missing
 
-	appeared int         // references that were never seen before, or had disappeared
-	listed   int         // of those that are published, or were by then
-	waiting  []pageSight // those of them that are told only when the walk is over
-	bytes    int         // of their records
-	overflow bool        // there were too many to keep
-	before   knownPages  // of the walk before
-	after    knownPages  // of this one
-	trusting bool        // the walk before has shown that nothing is to be held
-	second   bool        // the walk before has shown a mass appearance
+	appeared int            // references that were never seen before, or had disappeared
+	listed   int            // of those that are published, or were by then
+	waiting  []watch.Listed // those of them that are told only when the walk is over
+	bytes    int            // of their records
+	overflow bool           // there were too many to keep
+	before   knownPages     // of the walk before
+	after    knownPages     // of this one
+	trusting bool           // the walk before has shown that nothing is to be held
+	second   bool           // the walk before has shown a mass appearance
 }
 
 // page commits what a page tells: changed insertions and their events, in one transaction; nothing if nothing changed.
@@ -58,12 +60,12 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 }
 
 // take commits what some sights tell, if they tell anything.
-func (w *walk) take(sights []pageSight) error {
+func (w *walk) take(sights []watch.Listed) error {
 	d, err := w.look(sights)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(d.insertions, func(i insertionDiff) bool { return i.write }) {
+	if slices.ContainsFunc(d.Insertions, func(i watch.InsertionDiff) bool { return i.Write }) {
 		if err := w.commit(sights); err != nil {
 			return err
 		}
@@ -72,18 +74,12 @@ func (w *walk) take(sights []pageSight) error {
 	return nil
 }
 
-// pageSight is an insertion as a page shows it.
-type pageSight struct {
-	listings.Insertion
-	at time.Time
-}
-
 // firstSights is what a page shows and this walk has not seen yet. Where a reference stands twice, on pages that moved or
 // because the API lists it so, the first sight of a walk decides, and of two on one page the smaller digest: else every
 // walk would find a change. References that could not even be asked for are left out.
-func (w *walk) firstSights(page *listings.InsertionsPage) []pageSight {
+func (w *walk) firstSights(page *listings.InsertionsPage) []watch.Listed {
 	place := make(map[string]int, len(page.Insertions))
-	var first []pageSight
+	var first []watch.Listed
 	for _, i := range page.Insertions {
 		if !store.Storable(i.Reference) {
 			w.a.p.log.Warn("an insertion without a usable reference is left out", "agency", w.a.id)
@@ -92,7 +88,7 @@ func (w *walk) firstSights(page *listings.InsertionsPage) []pageSight {
 		if _, seen := w.seen[i.Reference]; seen {
 			continue
 		}
-		sight := pageSight{i, page.Received.UTC()}
+		sight := watch.Listed{Insertion: i, At: page.Received.UTC()}
 		n, twice := place[i.Reference]
 		switch {
 		case !twice:
@@ -109,7 +105,7 @@ func (w *walk) firstSights(page *listings.InsertionsPage) []pageSight {
 }
 
 // look says what sights change, without writing.
-func (w *walk) look(sights []pageSight) (d pageDiff, err error) {
+func (w *walk) look(sights []watch.Listed) (d watch.PageDiff, err error) {
 	err = w.a.p.store.View(func(tx *store.Tx) (err error) {
 		d, err = w.diff(tx, sights)
 		return err
@@ -117,7 +113,7 @@ func (w *walk) look(sights []pageSight) (d pageDiff, err error) {
 	return d, err
 }
 
-func (w *walk) commit(sights []pageSight) error {
+func (w *walk) commit(sights []watch.Listed) error {
 	var published []newcomer
 	fresh := 0
 	err := w.a.p.store.Update(func(tx *store.Tx) error {
@@ -126,22 +122,22 @@ func (w *walk) commit(sights []pageSight) error {
 		if err != nil {
 			return err
 		}
-		if err := putDrift(tx, w.a.id, listings.OperationInsertions, all.drift, sights[0].at); err != nil {
+		if err := putDrift(tx, w.a.id, listings.OperationInsertions, all.Drift, sights[0].At); err != nil {
 			return err
 		}
 		announced := 0
 		for n, s := range sights {
-			d := all.insertions[n]
-			if d.fresh && d.next.Baseline && d.write && d.payload != nil {
+			d := all.Insertions[n]
+			if d.Fresh && d.Next.Baseline && d.Write && d.Event != nil {
 				announced++
 			}
 			if err := w.put(tx, s.Insertion, d); err != nil {
 				return err
 			}
-			if d.fresh {
+			if d.Fresh {
 				fresh++
 			}
-			if d.published {
+			if d.Published {
 				published = append(published, w.a.newcomer(s.Insertion, d))
 			}
 		}
@@ -159,7 +155,7 @@ func (w *walk) commit(sights []pageSight) error {
 }
 
 // diff compares sights of one page with what the store holds of their references.
-func (w *walk) diff(tx *store.Tx, sights []pageSight) (d pageDiff, err error) {
+func (w *walk) diff(tx *store.Tx, sights []watch.Listed) (d watch.PageDiff, err error) {
 	if len(sights) == 0 {
 		return d, nil
 	}
@@ -167,37 +163,37 @@ func (w *walk) diff(tx *store.Tx, sights []pageSight) (d pageDiff, err error) {
 	if err != nil {
 		return d, err
 	}
-	all := make([]known, len(sights))
+	all := make([]watch.Known, len(sights))
 	for n, read := range sights {
 		k := &all[n]
-		if k.Insertion, k.exists, err = tx.Insertion(w.a.id, read.Reference); err != nil {
+		if k.Insertion, k.Exists, err = tx.Insertion(w.a.id, read.Reference); err != nil {
 			return d, err
 		}
-		if k.exists && (k.Digest != read.Digest || !k.GoneSince.IsZero()) {
-			k.record = tx.Record(w.a.id, read.Reference)
+		if k.Exists && (k.Digest != read.Digest || !k.GoneSince.IsZero()) {
+			k.Record = tx.Record(w.a.id, read.Reference)
 		}
 	}
-	emit := w.a.p.o.Announce && state.BaselineReason != baselineFilter
-	s := sight{agencyID: w.a.id, at: sights[0].at, after: lastWithout(state), emit: emit}
-	return diffPage(s, state, all, sights, w.a.p.rules), nil
+	emit := w.a.p.o.Announce && state.BaselineReason != watch.BaselineFilter
+	s := watch.Observation{AgencyID: w.a.id, At: sights[0].At, After: watch.LastWithout(state), Emit: emit}
+	return watch.DiffPage(s, state, all, sights, w.a.p.rules), nil
 }
 
-func (w *walk) put(tx *store.Tx, read listings.Insertion, d insertionDiff) error {
-	if !d.write {
+func (w *walk) put(tx *store.Tx, read listings.Insertion, d watch.InsertionDiff) error {
+	if !d.Write {
 		return nil
 	}
-	if err := tx.PutInsertion(w.a.id, d.next); err != nil {
+	if err := tx.PutInsertion(w.a.id, d.Next); err != nil {
 		return err
 	}
-	if d.newRecord {
+	if d.NewRecord {
 		if err := tx.PutRecord(w.a.id, read.Reference, read.Record); err != nil {
 			return err
 		}
 	}
-	if d.payload == nil {
+	if d.Event == nil {
 		return nil
 	}
-	return appendEvent(tx, d.payload)
+	return appendEvent(tx, d.Event)
 }
 
 // countAnnounced adds to the insertions that were announced while baselining.

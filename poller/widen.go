@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"doorbell/poller/watch"
+
 	"doorbell/poller/listings"
 	"doorbell/store"
 )
@@ -20,7 +22,7 @@ func (p *poll) wideDue(now time.Time) bool {
 // widen reads the widest window where it is time, or where a total tells of something unseen.
 func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) error {
 	now := time.Now()
-	if p.catchUp.whole {
+	if p.catchUp.Whole {
 		return nil
 	}
 	due, grew := p.wideDue(now), p.grew(page.Total, now)
@@ -47,7 +49,7 @@ func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) er
 // grew says whether the total is larger than it was by more than was found, for a reason that is not known yet.
 func (p *poll) grew(total int, now time.Time) bool {
 	l := p.look
-	if l.total < 0 || total-int(l.total) <= p.catchUp.news {
+	if l.total < 0 || total-int(l.total) <= p.catchUp.New {
 		return false
 	}
 	return l.growth == nil || total > l.growth.explained && !now.Before(l.growth.patient)
@@ -73,8 +75,8 @@ func (p *poll) askWidest(ctx context.Context, page *listings.ContactRequestsPage
 	least := max(page.Size, len(page.ContactRequests))
 	refused := false
 	for size := p.a.windows.widest(time.Now()); size > least; size = p.a.windows.below(size) {
-		wide, err := p.ask(ctx, newestFirst(size))
-		if refusedSize(err) {
+		wide, err := p.ask(ctx, watch.NewestFirst(size))
+		if watch.RefusedSize(err) {
 			refused = true
 			continue
 		}
@@ -93,14 +95,14 @@ func (p *poll) askWidest(ctx context.Context, page *listings.ContactRequestsPage
 		return wide, nil
 	}
 	if refused {
-		p.a.windows.limit(capOf(least))
+		p.a.windows.limit(watch.CapOf(least))
 	}
 	return page, nil
 }
 
 // commitWide commits the answer of the widest window, which the regular one made look complete, and counts what it found.
 func (p *poll) commitWide(page *listings.ContactRequestsPage) (found int, err error) {
-	a := answerOf(page, newestFirst(page.Size))
+	a := answerOf(page, watch.NewestFirst(page.Size))
 	var r result
 	err = p.a.p.store.Update(func(tx *store.Tx) error {
 		i, state, known, err := p.remembered(tx)
@@ -111,17 +113,17 @@ func (p *poll) commitWide(page *listings.ContactRequestsPage) (found int, err er
 		if err != nil {
 			return err
 		}
-		d := diffContactRequests(s, known, a)
-		r = result{catchUp: p.catchUp.clone()}
-		r.catchUp.judge(p.circumstances(i, known, a, s.skew), a, d)
-		found = d.news
+		d := watch.DiffContactRequests(s, known, a)
+		r = result{catchUp: p.catchUp.Clone()}
+		r.catchUp.Judge(p.circumstances(i, known, a, s.Skew), a, d)
+		found = d.New
 		i.LastWide = page.Received.UTC()
 		if err := tx.PutInsertion(p.a.id, i); err != nil {
 			return err
 		}
 		gap, told := p.a.windows.gap(p.reference)
-		r.recovered = told && r.catchUp.whole
-		closed := result{catchUp: p.catchUp, verdict: closedOverlap, recovered: r.recovered}
+		r.recovered = told && r.catchUp.Whole
+		closed := result{catchUp: p.catchUp, verdict: watch.ClosedOverlap, recovered: r.recovered}
 		return p.write(tx, judgement{closed, i, state, d, gap}, page.Received)
 	})
 	if err == nil && r.recovered {

@@ -2,20 +2,16 @@ package poller
 
 import (
 	"context"
-	"errors"
 	"hash/fnv"
 	"math/rand/v2"
-	"net/http"
 	"sync"
 	"time"
+
+	"doorbell/poller/watch"
 
 	"doorbell/poller/listings"
 	"doorbell/store"
 )
-
-// windowSizes are the numbers of contact requests that are asked for, one after the other, while a window stays open and
-// the count grows.
-var windowSizes = []int{20, 50, 100, 200, 500, 1000}
 
 // withoutNumber as a size asks for as many as the API likes.
 const withoutNumber = -1
@@ -101,7 +97,7 @@ func (w *windows) mayProbe(now time.Time) bool {
 func (w *windows) firstSizes(wish int, now time.Time) []int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	small := windowSizes[0]
+	small := watch.WindowSizes[0]
 	switch {
 	case w.size == withoutNumber && w.mayProbe(now):
 		return []int{small, withoutNumber}
@@ -127,9 +123,9 @@ func (w *windows) answered(size int) {
 func (w *windows) next(asked, count int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, size := range windowSizes {
+	for _, size := range watch.WindowSizes {
 		switch {
-		case size <= max(asked, count) || asked == 0 && size == windowSizes[0]:
+		case size <= max(asked, count) || asked == 0 && size == watch.WindowSizes[0]:
 		case w.largest == 0 || size <= w.largest || w.mayProbe(time.Now()):
 			return size
 		default:
@@ -143,7 +139,7 @@ func (w *windows) next(asked, count int) int {
 func (w *windows) larger(asked, count int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	limit := windowSizes[len(windowSizes)-1]
+	limit := watch.WindowSizes[len(watch.WindowSizes)-1]
 	if w.largest > 0 {
 		limit = w.largest
 	}
@@ -155,14 +151,14 @@ func (w *windows) widest(now time.Time) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.largest == 0 || w.mayProbe(now) {
-		return windowSizes[len(windowSizes)-1]
+		return watch.WindowSizes[len(watch.WindowSizes)-1]
 	}
 	return w.unrefused(w.largest)
 }
 
 // unrefused is a number, or 0 where it is one of those that are known to be refused. The lock is held.
 func (w *windows) unrefused(size int) int {
-	if w.size == withoutNumber && size <= windowSizes[0] {
+	if w.size == withoutNumber && size <= watch.WindowSizes[0] {
 		return 0
 	}
 	return size
@@ -230,30 +226,6 @@ func (w *windows) told(reference string, t *store.Trouble) {
 	w.gaps[reference] = *t
 }
 
-// capOf is the smallest number that shows as many as a service shows at most.
-func capOf(count int) int {
-	for _, size := range windowSizes {
-		if size >= count {
-			return size
-		}
-	}
-	return windowSizes[len(windowSizes)-1]
-}
-
-// refusedSize says whether the API refused the number of contact requests that was asked for, or answered with more than
-// we read.
-func refusedSize(err error) bool {
-	var status *listings.StatusError
-	if !errors.As(err, &status) {
-		return errors.Is(err, listings.ErrBodyTooLarge)
-	}
-	switch status.Status {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity:
-		return true
-	}
-	return false
-}
-
 // slow is a larger number that fails again and again where a smaller one is answered: after some tries it is left alone
 // for a day, because what cannot be seen must be told.
 type slow struct {
@@ -269,8 +241,8 @@ func (s *slow) given(size int, now time.Time) bool {
 
 // failed returns what is known after one more failure.
 func (s *slow) failed(err error, size int, now time.Time) *slow {
-	switch classify(err) {
-	case classTransient, classAside, classDrift:
+	switch watch.Classify(err) {
+	case watch.ClassTransient, watch.ClassAside, watch.ClassDrift:
 	default:
 		return s
 	}
@@ -286,9 +258,9 @@ func (p *poll) grow(ctx context.Context, size int, page *listings.ContactRequest
 	if p.look.slow.given(size, time.Now()) {
 		return nil, nil
 	}
-	next, err := p.ask(ctx, newestFirst(size))
-	if refusedSize(err) {
-		p.a.windows.limit(max(page.Size, capOf(len(page.ContactRequests))))
+	next, err := p.ask(ctx, watch.NewestFirst(size))
+	if watch.RefusedSize(err) {
+		p.a.windows.limit(max(page.Size, watch.CapOf(len(page.ContactRequests))))
 		return nil, nil
 	}
 	if err != nil {
@@ -318,9 +290,9 @@ func (w *windows) below(size int) int {
 	if w.largest > 0 && w.largest < size {
 		return w.unrefused(w.largest)
 	}
-	for n := len(windowSizes) - 1; n >= 0; n-- {
-		if windowSizes[n] < size {
-			return w.unrefused(windowSizes[n])
+	for n := len(watch.WindowSizes) - 1; n >= 0; n-- {
+		if watch.WindowSizes[n] < size {
+			return w.unrefused(watch.WindowSizes[n])
 		}
 	}
 	return 0
@@ -329,7 +301,7 @@ func (w *windows) below(size int) int {
 // capped learns that no answer holds more than count, whatever is asked for. What was returned at once before proves
 // nothing any more.
 func (a *agency) capped(count int) {
-	a.windows.limit(capOf(count))
+	a.windows.limit(watch.CapOf(count))
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.most = min(a.most, count)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -32,7 +33,8 @@ var house = map[string][]string{
 	"events/forward/email":     {"events", "events/forward"},
 	"events/forward/webhook":   {"events", "events/forward"},
 	"store":                    {"events"},
-	"poller":                   {"poller/listings", "poller/schedule", "store", "events"},
+	"poller/watch":             {"poller/listings", "store", "events"}, // of the store only what it remembers, see pure
+	"poller":                   {"poller/listings", "poller/schedule", "poller/watch", "store", "events"},
 	"cmd/doorbell/ops":         {"poller", "store", "events", "schemas"},
 	"cmd/doorbell/ops/page":    {"cmd/doorbell/ops", "poller", "events"},
 	"cmd/doorbell/ops/metrics": {"cmd/doorbell/ops", "poller"},
@@ -144,6 +146,39 @@ func owner(imported string) (library string, rooms []string) {
 		}
 	}
 	return "", nil
+}
+
+// pure are rooms whose code computes values from values: what it must not name, by import and name.
+var pure = map[string][]string{
+	"poller/watch": {"time.Now", "time.Since", "time.Until", "time.AfterFunc", "time.NewTimer", "store.Store", "store.Tx", "listings.Client", "http.Client", "http.Get"},
+}
+
+func TestPureRoomsKnowNoClockGoroutineOrHandle(t *testing.T) {
+	for _, s := range sources(t) {
+		if pure[s.room] == nil || s.test {
+			continue
+		}
+		for _, imported := range s.imports {
+			if imported == "sync" || imported == "sync/atomic" || imported == "math/rand/v2" || imported == "log/slog" {
+				t.Errorf("%s: imports %s; what it decides would not follow from its arguments alone", s.path, imported)
+			}
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(top, filepath.FromSlash(s.path)), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt, *ast.SelectStmt:
+				t.Errorf("%s starts or awaits goroutines", s.path)
+			case *ast.SelectorExpr:
+				if of, ok := n.X.(*ast.Ident); ok && slices.Contains(pure[s.room], of.Name+"."+n.Sel.Name) {
+					t.Errorf("%s names %s.%s", s.path, of.Name, n.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
 }
 
 func TestEventsImportsTheStandardLibraryOnly(t *testing.T) {

@@ -1,4 +1,4 @@
-package poller
+package watch
 
 import (
 	"bytes"
@@ -29,18 +29,18 @@ func TestEveryStatusHasItsClass(t *testing.T) {
 		if code > 101 && code < 200 {
 			continue // interim answers: net/http waits for the final one
 		}
-		want := classTransient
+		want := ClassTransient
 		switch {
 		case code == 200, code/100 == 2:
-			want = classDrift // 200 without a body is no list, other 2xx are no answer of this API
+			want = ClassDrift // 200 without a body is no list, other 2xx are no answer of this API
 		case code == 401, code == 403:
-			want = classRefused
+			want = ClassRefused
 		case code == 429:
-			want = classBusy
+			want = ClassBusy
 		case slices.Contains(aside, code):
-			want = classAside
+			want = ClassAside
 		}
-		got := classify(ask(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
+		got := Classify(ask(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
 		if got != want {
 			t.Errorf("%d is %q, want %q", code, got, want)
 		}
@@ -50,22 +50,22 @@ func TestEveryStatusHasItsClass(t *testing.T) {
 func TestRetryAfterMakesA503BusyAndIsKeptInBounds(t *testing.T) {
 	date := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
 	for value, want := range map[string]struct {
-		means       class
+		means       Class
 		least, most time.Duration
 	}{
-		"":                                  {classTransient, 0, 0},
-		"0":                                 {classTransient, 0, 0},
-		"-5":                                {classTransient, 0, 0},
-		"soon":                              {classTransient, 0, 0},
-		"1":                                 {classBusy, time.Second, time.Second},
-		"120":                               {classBusy, 2 * time.Minute, 2 * time.Minute},
-		"86400":                             {classBusy, time.Hour, time.Hour},
-		"99999999999999999999":              {classBusy, time.Hour, time.Hour},
-		date(10 * time.Minute):              {classBusy, 9 * time.Minute, 10 * time.Minute},
-		date(-time.Hour):                    {classTransient, 0, 0},
-		date(240 * time.Hour):               {classBusy, time.Hour, time.Hour},
-		"Fri, 31 Dec 9999 23:59:59 GMT":     {classBusy, time.Hour, time.Hour},
-		"Fri, 31 Feb 2026 25:61:61 Nowhere": {classTransient, 0, 0},
+		"":                                  {ClassTransient, 0, 0},
+		"0":                                 {ClassTransient, 0, 0},
+		"-5":                                {ClassTransient, 0, 0},
+		"soon":                              {ClassTransient, 0, 0},
+		"1":                                 {ClassBusy, time.Second, time.Second},
+		"120":                               {ClassBusy, 2 * time.Minute, 2 * time.Minute},
+		"86400":                             {ClassBusy, time.Hour, time.Hour},
+		"99999999999999999999":              {ClassBusy, time.Hour, time.Hour},
+		date(10 * time.Minute):              {ClassBusy, 9 * time.Minute, 10 * time.Minute},
+		date(-time.Hour):                    {ClassTransient, 0, 0},
+		date(240 * time.Hour):               {ClassBusy, time.Hour, time.Hour},
+		"Fri, 31 Dec 9999 23:59:59 GMT":     {ClassBusy, time.Hour, time.Hour},
+		"Fri, 31 Feb 2026 25:61:61 Nowhere": {ClassTransient, 0, 0},
 	} {
 		err := ask(t, func(w http.ResponseWriter, _ *http.Request) {
 			if value != "" {
@@ -73,10 +73,10 @@ func TestRetryAfterMakesA503BusyAndIsKeptInBounds(t *testing.T) {
 			}
 			w.WriteHeader(http.StatusServiceUnavailable)
 		})
-		if got := classify(err); got != want.means {
+		if got := Classify(err); got != want.means {
 			t.Errorf("503 with Retry-After %q is %q, want %q", value, got, want.means)
 		}
-		if got := retryAfter(err); got < want.least || got > want.most {
+		if got := RetryAfter(err); got < want.least || got > want.most {
 			t.Errorf("Retry-After %q waits %s, want %s to %s", value, got, want.least, want.most)
 		}
 	}
@@ -92,30 +92,30 @@ func TestEveryBreakHasItsClass(t *testing.T) {
 	for name, c := range map[string]struct {
 		base  string
 		serve http.HandlerFunc
-		want  class
+		want  Class
 	}{
-		"nobody listens":      {"http://" + closed.Addr().String(), nil, classDown},
-		"an unknown host":     {"https://nobody.invalid", nil, classDown},
-		"no answer in time":   {"", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, classTransient},
-		"half a header":       {"", raw("HTTP/1.1 200 OK\r\nContent-Ty"), classTransient},
-		"no HTTP":             {"", raw("220 mail.example.org ESMTP\r\n"), classTransient},
-		"closed at once":      {"", raw(""), classTransient},
-		"a header flood":      {"", raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-Flood: "+strings.Repeat("x", 1000)+"\r\n", 200) + "\r\n"), classTransient},
-		"a body that is cut":  {"", raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n[{\"propertyRef"), classTransient},
-		"a chunk that is cut": {"", raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n[{"), classTransient},
-		"a body that stalls":  {"", stalling, classTransient},
+		"nobody listens":      {"http://" + closed.Addr().String(), nil, ClassDown},
+		"an unknown host":     {"https://nobody.invalid", nil, ClassDown},
+		"no answer in time":   {"", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, ClassTransient},
+		"half a header":       {"", raw("HTTP/1.1 200 OK\r\nContent-Ty"), ClassTransient},
+		"no HTTP":             {"", raw("220 mail.example.org ESMTP\r\n"), ClassTransient},
+		"closed at once":      {"", raw(""), ClassTransient},
+		"a header flood":      {"", raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-Flood: "+strings.Repeat("x", 1000)+"\r\n", 200) + "\r\n"), ClassTransient},
+		"a body that is cut":  {"", raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n[{\"propertyRef"), ClassTransient},
+		"a chunk that is cut": {"", raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n[{"), ClassTransient},
+		"a body that stalls":  {"", stalling, ClassTransient},
 		"a redirect": {"", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://elsewhere.example", http.StatusFound)
-		}, classTransient},
-		"a body too large":       {"", func(w http.ResponseWriter, _ *http.Request) { w.Write(bytes.Repeat([]byte(" "), 2<<20)) }, classAside},
-		"a gzip bomb":            {"", bomb, classAside},
-		"damaged gzip":           {"", gzipped([]byte("no gzip at all")), classTransient},
-		"an unknown encoding":    {"", encoded("br"), classDrift},
-		"HTML":                   {"", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, classDrift},
-		"an empty body":          {"", func(http.ResponseWriter, *http.Request) {}, classDrift},
-		"null":                   {"", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "null") }, classDrift},
-		"trailing garbage":       {"", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "[] []") }, classDrift},
-		"an answer as it should": {"", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "[]") }, classNone},
+		}, ClassTransient},
+		"a body too large":       {"", func(w http.ResponseWriter, _ *http.Request) { w.Write(bytes.Repeat([]byte(" "), 2<<20)) }, ClassAside},
+		"a gzip bomb":            {"", bomb, ClassAside},
+		"damaged gzip":           {"", gzipped([]byte("no gzip at all")), ClassTransient},
+		"an unknown encoding":    {"", encoded("br"), ClassDrift},
+		"HTML":                   {"", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, ClassDrift},
+		"an empty body":          {"", func(http.ResponseWriter, *http.Request) {}, ClassDrift},
+		"null":                   {"", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "null") }, ClassDrift},
+		"trailing garbage":       {"", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "[] []") }, ClassDrift},
+		"an answer as it should": {"", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "[]") }, ClassNone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.serve != nil {
@@ -123,13 +123,13 @@ func TestEveryBreakHasItsClass(t *testing.T) {
 				if name == "no answer in time" || name == "a body that stalls" {
 					within = time.Second
 				}
-				if err := askWithin(t, within, c.serve); classify(err) != c.want {
-					t.Errorf("%v is %q, want %q", err, classify(err), c.want)
+				if err := askWithin(t, within, c.serve); Classify(err) != c.want {
+					t.Errorf("%v is %q, want %q", err, Classify(err), c.want)
 				}
 				return
 			}
-			if err := askAt(t, long, c.base, nil); classify(err) != c.want {
-				t.Errorf("%v is %q, want %q", err, classify(err), c.want)
+			if err := askAt(t, long, c.base, nil); Classify(err) != c.want {
+				t.Errorf("%v is %q, want %q", err, Classify(err), c.want)
 			}
 		})
 	}
@@ -141,8 +141,8 @@ func TestACertificateThatCannotBeVerifiedIsDown(t *testing.T) {
 	s.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	s.StartTLS()
 	defer s.Close()
-	if err := askAt(t, long, s.URL, nil); classify(err) != classDown {
-		t.Errorf("%v is %q", err, classify(err))
+	if err := askAt(t, long, s.URL, nil); Classify(err) != ClassDown {
+		t.Errorf("%v is %q", err, Classify(err))
 	}
 }
 
@@ -159,15 +159,15 @@ func TestTheKeyNeverFollowsARedirect(t *testing.T) {
 }
 
 func TestWhatIsNotTheAPIsDoingHasItsClass(t *testing.T) {
-	for want, errs := range map[class][]error{
-		classCanceled: {context.Canceled, fmt.Errorf("x: %w", context.DeadlineExceeded), &listings.TransportError{Stage: listings.StageCanceled, Err: context.Canceled}},
-		classHalted:   {&listings.RequestError{Err: errHalted}},
-		classWaiting:  {&listings.RequestError{Err: &waitError{}}},
-		classAside:    {&listings.RequestError{Err: listings.ErrReference}, &listings.RequestError{Err: listings.ErrBodyTooLarge}},
-		classFatal:    {errors.New("something else"), store.ErrUnknownOutcome, store.ErrNoSpace, store.ErrDamaged},
+	for want, errs := range map[Class][]error{
+		ClassCanceled: {context.Canceled, fmt.Errorf("x: %w", context.DeadlineExceeded), &listings.TransportError{Stage: listings.StageCanceled, Err: context.Canceled}},
+		ClassHalted:   {&listings.RequestError{Err: ErrHalted}},
+		ClassWaiting:  {&listings.RequestError{Err: &WaitError{}}},
+		ClassAside:    {&listings.RequestError{Err: listings.ErrReference}, &listings.RequestError{Err: listings.ErrBodyTooLarge}},
+		ClassFatal:    {errors.New("something else"), store.ErrUnknownOutcome, store.ErrNoSpace, store.ErrDamaged},
 	} {
 		for _, err := range errs {
-			if got := classify(err); got != want {
+			if got := Classify(err); got != want {
 				t.Errorf("%v is %q, want %q", err, got, want)
 			}
 		}

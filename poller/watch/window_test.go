@@ -1,4 +1,4 @@
-package poller
+package watch
 
 import (
 	"slices"
@@ -20,7 +20,7 @@ type service struct {
 	ordered bool // false: sortBy and sortOrder are ignored
 }
 
-func (s service) ask(q question) answer {
+func (s service) ask(q Question) Answer {
 	list := slices.Clone(s.list)
 	if s.ordered && q.SortOrder == "asc" {
 		slices.Reverse(list)
@@ -32,65 +32,65 @@ func (s service) ask(q question) answer {
 	if s.totals {
 		total = len(list)
 	}
-	return answer{
-		requests: list[:min(len(list), s.most, q.NumberOfItemsPerPage)], asked: q.NumberOfItemsPerPage,
-		sortBy: q.SortBy, descending: q.SortOrder == "desc", total: total,
+	return Answer{
+		Requests: list[:min(len(list), s.most, q.NumberOfItemsPerPage)], Asked: q.NumberOfItemsPerPage,
+		SortBy: q.SortBy, Descending: q.SortOrder == "desc", Total: total,
 	}
 }
 
 // TestAClosedWindowHidesNothing asks a service as a poll does. Whatever it caps and however it orders: where the window
 // counts as closed, all that is newer than what was known, or than the start, has been shown.
 func TestAClosedWindowHidesNothing(t *testing.T) {
-	closed := map[verdict]int{}
+	closed := map[Verdict]int{}
 	check := func(rt *rapid.T) {
 		n := rapid.IntRange(0, 130).Draw(rt, "n")
 		list := leads(rt, n)
 		most := rapid.SampledFrom([]int{2, 7, 20, 25, 50, 100, 1000}).Draw(rt, "most")
 		s := service{list: list, most: most, totals: rapid.Bool().Draw(rt, "totals"), ordered: rapid.IntRange(0, 2).Draw(rt, "ordered") > 0}
-		sight := contactsSight{sight: sight{agencyID: "A100", at: epoch}, idField: "id", rules: newRules(nil, nil)}
-		sight.insertion = store.Insertion{Reference: "a#b##", Start: epoch.Add(-time.Duration(rapid.IntRange(0, 2*n+1).Draw(rt, "start")) * time.Minute)}
+		sight := ContactsObservation{Observation: Observation{AgencyID: "A100", At: epoch}, IDField: "id", Rules: NewRules(nil, nil)}
+		sight.Insertion = store.Insertion{Reference: "a#b##", Start: epoch.Add(-time.Duration(rapid.IntRange(0, 2*n+1).Draw(rt, "start")) * time.Minute)}
 		var before []store.ContactRequest
 		if oldest := rapid.IntRange(0, n).Draw(rt, "known"); oldest > 0 && rapid.Bool().Draw(rt, "polled") {
 			// What was known are the oldest ones, learned in a catch-up before this one.
-			before = diffContactRequests(sight, nil, answer{requests: list[n-oldest:]}).puts
-			sight.insertion.Polled, sight.insertion.Epoch = true, 1
+			before = DiffContactRequests(sight, nil, Answer{Requests: list[n-oldest:]}).Puts
+			sight.Insertion.Polled, sight.Insertion.Epoch = true, 1
 		}
 		mostReturned := rapid.SampledFrom([]int{0, most}).Draw(rt, "mostReturned")
-		c, v, totals := newCatchUp(), open, false
+		c, v, totals := NewCatchUp(), Open, false
 		known, hidden := slices.Clone(before), rapid.IntRange(-1, 3).Draw(rt, "hidden")
-		looked := sight.insertion.Start
+		looked := sight.Insertion.Start
 		for _, k := range before {
 			if k.CreatedAt.After(looked) {
 				looked = k.CreatedAt
 			}
 		}
-		step := func(q question) {
+		step := func(q Question) {
 			a := s.ask(q)
-			d := diffContactRequests(sight, known, a)
-			totals = totals || a.total > len(a.requests)
-			v = c.judge(circumstances{
-				insertion: sight.insertion, known: known, start: sight.insertion.Start, looked: looked, most: mostReturned,
-				totals: totals, larger: q.NumberOfItemsPerPage < 1000, hidden: hidden,
+			d := DiffContactRequests(sight, known, a)
+			totals = totals || a.Total > len(a.Requests)
+			v = c.Judge(Circumstances{
+				Insertion: sight.Insertion, Known: known, Start: sight.Insertion.Start, Looked: looked, Most: mostReturned,
+				Totals: totals, Larger: q.NumberOfItemsPerPage < 1000, Hidden: hidden,
 			}, a, d)
-			known = append(known, d.puts...)
-			mostReturned = max(mostReturned, len(a.requests))
+			known = append(known, d.Puts...)
+			mostReturned = max(mostReturned, len(a.Requests))
 		}
-		for _, size := range windowSizes {
-			if step(newestFirst(size)); v != open {
+		for _, size := range WindowSizes {
+			if step(NewestFirst(size)); v != Open {
 				break
 			}
 		}
-		widest := windowSizes[len(windowSizes)-1]
-		for _, q := range append([]question{oldestFirst(widest)}, byScore(widest)...) {
-			if v == open {
+		widest := WindowSizes[len(WindowSizes)-1]
+		for _, q := range append([]Question{OldestFirst(widest)}, ByScore(widest)...) {
+			if v == Open {
 				step(q)
 			}
-			if v == open && c.all() {
-				v = closedShort
+			if v == Open && c.All() {
+				v = ClosedShort
 			}
 		}
 		closed[v]++
-		if v == open || v == closedKnown {
+		if v == Open || v == closedKnown {
 			return // given up, and said; or nothing new in an order that cannot be checked
 		}
 		ids := map[string]bool{}
@@ -105,17 +105,17 @@ func TestAClosedWindowHidesNothing(t *testing.T) {
 		}
 		for _, r := range list {
 			id := r.ID("id")
-			if c.shown[id] || ids[id] || r.CreatedAt.Before(sight.insertion.Start) {
+			if c.Shown[id] || ids[id] || r.CreatedAt.Before(sight.Insertion.Start) {
 				continue
 			}
-			if v == closedOverlap && !r.CreatedAt.After(newestKnown) {
+			if v == ClosedOverlap && !r.CreatedAt.After(newestKnown) {
 				continue // of the same moment as a known one: the widest window finds it, once a day
 			}
 			rt.Errorf("closed (%s) with %s of %s unseen; %d in all, %d at most", v, id, r.CreatedAt, n, most)
 		}
 	}
-	wanted := []verdict{closedOverlap, closedStart, closedEmpty, closedTotal, closedShort, closedReversed, open}
-	missing := func(v verdict) bool { return closed[v] == 0 }
+	wanted := []Verdict{ClosedOverlap, closedStart, closedEmpty, closedTotal, ClosedShort, closedReversed, Open}
+	missing := func(v Verdict) bool { return closed[v] == 0 }
 	for range 30 { // the rarest ends come in one of a hundred cases
 		if rapid.Check(t, check); t.Failed() || !slices.ContainsFunc(wanted, missing) {
 			return
@@ -128,18 +128,18 @@ func TestAnAnswerWithoutNewsAndOrderSettlesOnlyWhatItShows(t *testing.T) {
 	polled := store.Insertion{Polled: true}
 	for _, c := range []struct {
 		name string
-		s    circumstances
+		s    Circumstances
 		e    end
 		want bool
 	}{
-		{"newest first", circumstances{insertion: polled, hidden: -1, larger: true}, end{ordered: true, cut: true, hidden: 9}, true},
-		{"no order, all shown", circumstances{insertion: polled, larger: true}, end{}, true},
-		{"no order, cut, a larger one shows more", circumstances{insertion: polled, larger: true}, end{cut: true}, false},
-		{"no order, cut, none is larger", circumstances{insertion: polled}, end{cut: true}, true},
-		{"no order, more hidden than before", circumstances{insertion: polled, hidden: 2}, end{hidden: 3}, false},
-		{"no order, nobody knows what was hidden", circumstances{insertion: polled, hidden: -1}, end{}, false},
-		{"never polled", circumstances{}, end{ordered: true}, false},
-		{"a window is open", circumstances{insertion: store.Insertion{Polled: true, OpenSince: epoch}}, end{ordered: true}, false},
+		{"newest first", Circumstances{Insertion: polled, Hidden: -1, Larger: true}, end{Ordered: true, Cut: true, Hidden: 9}, true},
+		{"no order, all shown", Circumstances{Insertion: polled, Larger: true}, end{}, true},
+		{"no order, cut, a larger one shows more", Circumstances{Insertion: polled, Larger: true}, end{Cut: true}, false},
+		{"no order, cut, none is larger", Circumstances{Insertion: polled}, end{Cut: true}, true},
+		{"no order, more hidden than before", Circumstances{Insertion: polled, Hidden: 2}, end{Hidden: 3}, false},
+		{"no order, nobody knows what was hidden", Circumstances{Insertion: polled, Hidden: -1}, end{}, false},
+		{"never polled", Circumstances{}, end{Ordered: true}, false},
+		{"a window is open", Circumstances{Insertion: store.Insertion{Polled: true, OpenSince: epoch}}, end{Ordered: true}, false},
 	} {
 		if got := c.s.settled(c.e); got != c.want {
 			t.Errorf("%s: %t, want %t", c.name, got, c.want)

@@ -1,4 +1,4 @@
-package poller
+package watch
 
 import (
 	"crypto/sha256"
@@ -18,8 +18,8 @@ const (
 	contactRequestRules = 3
 )
 
-// rules is what makes a digest: digests of other rules are renewed at the next reading, silently.
-type rules struct {
+// Rules is what makes a digest: digests of other rules are renewed at the next reading, silently.
+type Rules struct {
 	ignoreInsertion      []string
 	ignoreContactRequest []string // beside the score
 	insertion            uint32   // names the rules of insertions
@@ -27,15 +27,15 @@ type rules struct {
 	fields               int      // counts the drifts of the members of contact requests
 }
 
-func newRules(ignoreInsertion, ignoreContactRequest []string) rules {
-	return rules{
+func NewRules(ignoreInsertion, ignoreContactRequest []string) Rules {
+	return Rules{
 		ignoreInsertion: ignoreInsertion, ignoreContactRequest: ignoreContactRequest,
 		insertion: rulesID(insertionRules, ignoreInsertion), contactRequest: rulesID(contactRequestRules, ignoreContactRequest),
 	}
 }
 
-// after are the rules of an agency whose contact requests drifted that often: all of their digests are renewed.
-func (r rules) after(drifts int) rules {
+// After are the rules of an agency whose contact requests drifted that often: all of their digests are renewed.
+func (r Rules) After(drifts int) Rules {
 	if r.fields = drifts; drifts > 0 {
 		r.contactRequest = rulesID(contactRequestRules, slices.Concat([]string{"/score"}, r.ignoreContactRequest, []string{strconv.Itoa(drifts)}))
 	}

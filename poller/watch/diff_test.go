@@ -1,4 +1,4 @@
-package poller
+package watch
 
 import (
 	"encoding/json"
@@ -106,10 +106,10 @@ func loosely(rt *rapid.T, b []byte) []byte {
 
 func TestAnInsertionThatIsReadTwiceSaysNothingTheSecondTime(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		r := newRules([]string{"/views"}, nil)
+		r := NewRules([]string{"/views"}, nil)
 		a := store.Agency{WatchStart: epoch, Baselined: rapid.Bool().Draw(rt, "baselined"), LastCompleteWalk: epoch}
-		s := sight{agencyID: "A100", at: epoch.Add(time.Hour), emit: rapid.Bool().Draw(rt, "emit")}
-		var k known
+		s := Observation{AgencyID: "A100", At: epoch.Add(time.Hour), Emit: rapid.Bool().Draw(rt, "emit")}
+		var k Known
 		said := 0
 		ids := map[string]bool{}
 		for n := range rapid.IntRange(1, 6).Draw(rt, "readings") {
@@ -119,12 +119,12 @@ func TestAnInsertionThatIsReadTwiceSaysNothingTheSecondTime(t *testing.T) {
 				rt.Fatal(err)
 			}
 			for again := range 2 {
-				d := diffInsertion(s, a, k, read, digest, r, drift{})
-				if again == 1 && (d.write || d.payload != nil) {
-					rt.Fatalf("reading %d again says %T", n, d.payload)
+				d := diffInsertion(s, a, k, read, digest, r, Drift{})
+				if again == 1 && (d.Write || d.Event != nil) {
+					rt.Fatalf("reading %d again says %T", n, d.Event)
 				}
-				if d.payload != nil {
-					e, err := events.New(d.payload)
+				if d.Event != nil {
+					e, err := events.New(d.Event)
 					if err != nil {
 						rt.Fatal(err)
 					}
@@ -137,7 +137,7 @@ func TestAnInsertionThatIsReadTwiceSaysNothingTheSecondTime(t *testing.T) {
 						rt.Error(err)
 					}
 				}
-				k = known{Insertion: d.next, record: read.Record, exists: true}
+				k = Known{Insertion: d.Next, Record: read.Record, Exists: true}
 			}
 		}
 		if k.Revision > said {
@@ -162,7 +162,7 @@ func TestAMassOfMissingInsertionsIsHeldFromTheSixthAndAThirdOn(t *testing.T) {
 		{0, 0, 0, ""},
 		{2, 2, 2, ""},
 	} {
-		if got, _ := implausible(c.missing, c.known, c.listed); got != c.want {
+		if got, _ := Implausible(c.missing, c.known, c.listed); got != c.want {
 			t.Errorf("%d of %d missing, %d listed: %q, want %q", c.missing, c.known, c.listed, got, c.want)
 		}
 	}
@@ -183,24 +183,24 @@ func leads(rt *rapid.T, n int) []listings.ContactRequest {
 func TestTheOrderOfAnAnswerDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		list := leads(rt, rapid.IntRange(0, 12).Draw(rt, "n"))
-		s := contactsSight{
-			sight: sight{agencyID: "A100", at: epoch}, idField: "id", rules: newRules(nil, nil),
-			insertion: store.Insertion{Reference: "a#b##", Start: epoch.Add(-6 * time.Minute)},
+		s := ContactsObservation{
+			Observation: Observation{AgencyID: "A100", At: epoch}, IDField: "id", Rules: NewRules(nil, nil),
+			Insertion: store.Insertion{Reference: "a#b##", Start: epoch.Add(-6 * time.Minute)},
 		}
-		one := diffContactRequests(s, nil, answer{requests: list})
-		other := diffContactRequests(s, nil, answer{requests: rapid.Permutation(list).Draw(rt, "order")})
+		one := DiffContactRequests(s, nil, Answer{Requests: list})
+		other := DiffContactRequests(s, nil, Answer{Requests: rapid.Permutation(list).Draw(rt, "order")})
 		if got, want := told(rt, other), told(rt, one); !slices.Equal(got, want) {
 			rt.Errorf("%v, in another order %v", want, got)
 		}
-		again := diffContactRequests(s, one.puts, answer{requests: list})
-		if len(again.puts) != 0 || len(again.payloads) != 0 || again.news != 0 {
+		again := DiffContactRequests(s, one.Puts, Answer{Requests: list})
+		if len(again.Puts) != 0 || len(again.Events) != 0 || again.New != 0 {
 			rt.Errorf("the same answer again: %v", told(rt, again))
 		}
 	})
 }
 
-func told(rt *rapid.T, d contactsDiff) (ids []string) {
-	for _, p := range d.payloads {
+func told(rt *rapid.T, d ContactsDiff) (ids []string) {
+	for _, p := range d.Events {
 		e, err := events.New(p)
 		if err != nil {
 			rt.Fatal(err)
@@ -212,60 +212,60 @@ func told(rt *rapid.T, d contactsDiff) (ids []string) {
 }
 
 func TestTheScoreIsNoNews(t *testing.T) {
-	s := contactsSight{sight: sight{agencyID: "A100", at: epoch}, idField: "id", rules: newRules(nil, nil), insertion: store.Insertion{Reference: "a#b##"}}
+	s := ContactsObservation{Observation: Observation{AgencyID: "A100", At: epoch}, IDField: "id", Rules: NewRules(nil, nil), Insertion: store.Insertion{Reference: "a#b##"}}
 	for _, form := range []string{
 		`{"id":"c1","email":"a@example.org","score":%s}`, `{"id":"c1","email":"a@example.org","Score":%s}`,
 		`{"contactRequest":{"id":"c1","email":"a@example.org","score":%s}}`,
 	} {
-		read := func(score string) answer {
-			return answer{requests: []listings.ContactRequest{{Record: json.RawMessage(fmt.Sprintf(form, score))}}}
+		read := func(score string) Answer {
+			return Answer{Requests: []listings.ContactRequest{{Record: json.RawMessage(fmt.Sprintf(form, score))}}}
 		}
-		first := diffContactRequests(s, nil, read("1"))
-		if len(first.payloads) != 1 {
+		first := DiffContactRequests(s, nil, read("1"))
+		if len(first.Events) != 1 {
 			t.Fatal("nothing was told")
 		}
 		for _, score := range []string{"2", "null", `"high"`} {
-			if d := diffContactRequests(s, first.puts, read(score)); len(d.puts) != 0 || len(d.payloads) != 0 {
-				t.Errorf("score %s is told as %v", score, d.payloads)
+			if d := DiffContactRequests(s, first.Puts, read(score)); len(d.Puts) != 0 || len(d.Events) != 0 {
+				t.Errorf("score %s is told as %v", score, d.Events)
 			}
 		}
 	}
 }
 
 func TestAnIdThatChangesAtEveryReadingMakesNothingNew(t *testing.T) {
-	s := contactsSight{sight: sight{agencyID: "A100", at: epoch}, idField: "id", rules: newRules(nil, nil), insertion: store.Insertion{Reference: "a#b##"}}
-	read := func(id string) answer {
-		return answer{requests: []listings.ContactRequest{{Record: json.RawMessage(`{"id":"` + id + `","email":"a@example.org","message":"x"}`)}}}
+	s := ContactsObservation{Observation: Observation{AgencyID: "A100", At: epoch}, IDField: "id", Rules: NewRules(nil, nil), Insertion: store.Insertion{Reference: "a#b##"}}
+	read := func(id string) Answer {
+		return Answer{Requests: []listings.ContactRequest{{Record: json.RawMessage(`{"id":"` + id + `","email":"a@example.org","message":"x"}`)}}}
 	}
-	first := diffContactRequests(s, nil, read("1"))
-	if d := diffContactRequests(s, first.puts, read("2")); d.news != 0 {
+	first := DiffContactRequests(s, nil, read("1"))
+	if d := DiffContactRequests(s, first.Puts, read("2")); d.New != 0 {
 		t.Error("the same contact request under another id is told again")
 	}
-	both := answer{requests: append(read("1").requests, read("2").requests...)}
-	if d := diffContactRequests(s, first.puts, both); d.news != 1 {
-		t.Errorf("a double click with two ids gives %d news, want 1", d.news)
+	both := Answer{Requests: append(read("1").Requests, read("2").Requests...)}
+	if d := DiffContactRequests(s, first.Puts, both); d.New != 1 {
+		t.Errorf("a double click with two ids gives %d news, want 1", d.New)
 	}
 }
 
 func TestARedactionIsFinal(t *testing.T) {
-	s := contactsSight{sight: sight{agencyID: "A100", at: epoch}, idField: "id", rules: newRules(nil, nil), insertion: store.Insertion{Reference: "a#b##"}}
-	read := func(record string) answer {
-		return answer{requests: []listings.ContactRequest{{Record: json.RawMessage(record)}}}
+	s := ContactsObservation{Observation: Observation{AgencyID: "A100", At: epoch}, IDField: "id", Rules: NewRules(nil, nil), Insertion: store.Insertion{Reference: "a#b##"}}
+	read := func(record string) Answer {
+		return Answer{Requests: []listings.ContactRequest{{Record: json.RawMessage(record)}}}
 	}
 	whole := read(`{"id":"c1","email":"a@example.org","firstName":"Nora","status":"NEW"}`)
-	known := diffContactRequests(s, nil, whole).puts
-	d := diffContactRequests(s, known, read(`{"id":"c1","email":null,"firstName":"Nora","status":"NEW"}`))
-	if len(d.payloads) != 1 || len(d.puts) != 1 || !d.puts[0].Redacted {
-		t.Fatalf("a person field turned to null is told as %v", d.payloads)
+	known := DiffContactRequests(s, nil, whole).Puts
+	d := DiffContactRequests(s, known, read(`{"id":"c1","email":null,"firstName":"Nora","status":"NEW"}`))
+	if len(d.Events) != 1 || len(d.Puts) != 1 || !d.Puts[0].Redacted {
+		t.Fatalf("a person field turned to null is told as %v", d.Events)
 	}
-	if p, ok := d.payloads[0].(*events.ContactRequestRedacted); !ok || !slices.Equal(p.RedactedFields, []string{"email"}) {
-		t.Errorf("told %+v", d.payloads[0])
+	if p, ok := d.Events[0].(*events.ContactRequestRedacted); !ok || !slices.Equal(p.RedactedFields, []string{"email"}) {
+		t.Errorf("told %+v", d.Events[0])
 	}
-	if again := diffContactRequests(s, d.puts, whole); len(again.puts) != 0 || len(again.payloads) != 0 {
+	if again := DiffContactRequests(s, d.Puts, whole); len(again.Puts) != 0 || len(again.Events) != 0 {
 		t.Error("an answer older than the redaction brought the person back")
 	}
-	more := diffContactRequests(s, d.puts, read(`{"id":"c1","email":null,"firstName":null,"status":"NEW"}`))
-	if len(more.payloads) != 1 {
+	more := DiffContactRequests(s, d.Puts, read(`{"id":"c1","email":null,"firstName":null,"status":"NEW"}`))
+	if len(more.Events) != 1 {
 		t.Error("a further redaction is not told")
 	}
 }

@@ -1,4 +1,4 @@
-package poller
+package watch
 
 import (
 	"cmp"
@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"doorbell/events"
-	"doorbell/poller/listings"
-	"doorbell/store"
 )
 
 // What happens to most records at once is the doing of the API, not of those who publish and write: a member that comes,
@@ -80,18 +78,18 @@ const (
 	anyForm     = "*" // stands for more forms than are remembered
 )
 
-// drift is what is drift among the differences of some records.
-type drift struct {
+// Drift is what is drift among the differences of some records.
+type Drift struct {
 	forms   map[string]bool      // by key: is no change of a record
-	told    []form               // was never told
-	remains map[string]time.Time // to be remembered; nil: nothing new
+	Told    []form               // was never told
+	Remains map[string]time.Time // to be remembered; nil: nothing new
 	wide    bool                 // most show it now; else it is only remembered
 }
 
-func (d drift) holds(f form) bool { return d.forms[f.key()] || d.forms[anyForm] }
+func (d Drift) holds(f form) bool { return d.forms[f.key()] || d.forms[anyForm] }
 
 // without is a list of changes without what is drift.
-func (d drift) without(list []events.Change) []events.Change {
+func (d Drift) without(list []events.Change) []events.Change {
 	if len(d.forms) == 0 {
 		return list
 	}
@@ -123,11 +121,11 @@ func (t *tally) add(list []form) {
 
 // judge says what is drift: what most records show, and what is remembered and may still be met. Sure are those that
 // are drift whatever the numbers say.
-func (t tally) judge(remembered map[string]time.Time, at time.Time, inForce func(used time.Time) bool, sure map[string]bool) drift {
+func (t tally) judge(remembered map[string]time.Time, at time.Time, inForce func(used time.Time) bool, sure map[string]bool) Drift {
 	if len(t.forms) == 0 {
-		return drift{}
+		return Drift{}
 	}
-	d := drift{forms: map[string]bool{}}
+	d := Drift{forms: map[string]bool{}}
 	live := maps.Clone(remembered)
 	maps.DeleteFunc(live, func(_ string, used time.Time) bool { return at.Sub(used) >= driftMemory && !inForce(used) })
 	fresh := func(k string) bool { return !live[k].IsZero() }
@@ -141,16 +139,16 @@ func (t tally) judge(remembered map[string]time.Time, at time.Time, inForce func
 		case sure[k] || most(t.count[k], t.known):
 			d.wide = true
 			if !fresh(late) {
-				d.told = append(d.told, f)
+				d.Told = append(d.Told, f)
 			}
 		case !fresh(late) || !inForce(live[late]):
 			continue
 		}
 		d.forms[k], met[late] = true, true
 	}
-	slices.SortFunc(d.told, func(a, b form) int { return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.after, b.after)) })
+	slices.SortFunc(d.Told, func(a, b form) int { return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.after, b.after)) })
 	if len(met) > 0 {
-		d.remains = remember(live, met, len(d.told) > maxDrifts, at)
+		d.Remains = remember(live, met, len(d.Told) > maxDrifts, at)
 	}
 	return d
 }
@@ -172,68 +170,11 @@ func remember(all map[string]time.Time, met map[string]bool, many bool, at time.
 	return all
 }
 
-// pageDiff is what one page of insertions changes.
-type pageDiff struct {
-	insertions []insertionDiff // as on the page
-	drift      drift
-}
-
-// diffPage compares the records of a page with what is known of their references. It is a pure function.
-func diffPage(s sight, a store.Agency, page []known, read []pageSight, r rules) pageDiff {
-	t := newTally()
-	for n, k := range page {
-		if !k.exists || !k.GoneSince.IsZero() || k.Rules != r.insertion {
-			continue
-		}
-		t.known++
-		if k.Digest != read[n].Digest {
-			t.add(drifting(changes(k.record, read[n].Record, r.ignoreInsertion)))
-		}
-	}
-	// A drift that was met stays in force until a walk that began later has read every record.
-	inForce := func(used time.Time) bool { return !a.LastCompleteWalk.After(used) }
-	d := pageDiff{drift: t.judge(a.Operation(string(listings.OperationInsertions)).Drifts, s.at, inForce, nil)}
-	for n, k := range page {
-		d.insertions = append(d.insertions, diffInsertion(s, a, k, read[n].Insertion, read[n].Insertion.Digest, r, d.drift))
-	}
-	return d
-}
-
-func drifting(list []events.Change) (forms []form) {
-	for _, c := range list {
-		if f, ok := formOf(c); ok {
-			forms = append(forms, f)
-		}
-	}
-	return forms
-}
-
-// putDrift remembers a drift, and says it if it was never told, in the transaction of the records that showed it.
-func putDrift(tx *store.Tx, agencyID string, operation listings.Operation, d drift, at time.Time) error {
-	if d.remains == nil {
-		return nil
-	}
-	state, _, err := tx.Agency(agencyID)
-	if err != nil {
-		return err
-	}
-	o := state.Operation(string(operation))
-	o.Drifts = d.remains
-	state.SetOperation(string(operation), o)
-	if err := tx.PutAgency(agencyID, state); err != nil || len(d.told) == 0 {
-		return err
-	}
-	expected, found := describeForms(d.told)
-	return appendEvent(tx, &events.WatchSchemaDrifted{
-		Common: events.Common{AgencyID: agencyID, ObservedAt: at}, Operation: string(operation), Expected: expected, Found: found,
-	})
-}
-
 // maxDescribed is how many members an event names.
 const maxDescribed = 8
 
-// describeForms says in paths and JSON types, never values, what was and what is.
-func describeForms(list []form) (expected, found string) {
+// DescribeForms says in paths and JSON types, never values, what was and what is.
+func DescribeForms(list []form) (expected, found string) {
 	var before, after []string
 	for _, f := range list[:min(len(list), maxDescribed)] {
 		path := describePath(f.path)

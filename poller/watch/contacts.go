@@ -1,0 +1,438 @@
+package watch
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// Answer is one answer of the contact requests of an insertion, and what was asked.
+type Answer struct {
+	Requests   []listings.ContactRequest
+	Asked      int    // numberOfItemsPerPage
+	SortBy     string // createdAt or score
+	Descending bool
+	Total      int // -1 if the API did not say
+	Unreadable int // elements of the answer that nobody could read
+	Identities *Identities
+}
+
+// ContactsDiff is what one answer changes.
+type ContactsDiff struct {
+	Puts     []store.ContactRequest
+	Events   []events.Payload
+	ids      []string             // of the answer, in its order
+	times    map[string]time.Time // creation times of the answer by id; zero where unreadable
+	recalled map[string]bool      // what is remembered of the insertion and stands in the answer, by the id in the store
+	before   []time.Time          // creation times of those in the answer that were learned before this catch-up
+	fresh    []time.Time          // creation times of those that were not
+	Since    map[string]time.Time // the same by the id in the store, each once
+	known    int                  // contact requests of the insertion that were learned before this catch-up
+	New      int                  // contact requests that were known by neither id nor fingerprint
+	Drift    Drift                // of the members of contact requests
+	Fields   int                  // drifts of the agency, this one included
+}
+
+// ContactsObservation is the circumstances of one answer.
+type ContactsObservation struct {
+	Observation
+	Insertion store.Insertion
+	Summary   events.InsertionSummary
+	IDField   string        // empty: contact requests have no usable id
+	PastIDs   []string      // members that were the id under other settings
+	NoIDs     []string      // members that turned out to be none
+	Skew      time.Duration // the API's clock minus ours
+	Rules     Rules
+	Names     []string             // fields that the agency's contact requests ever had
+	Drifts    map[string]time.Time // remembered
+}
+
+// DiffContactRequests compares an answer with the contact requests that are known of its insertion. It is a pure
+// function. New is what is known by neither its id nor its fingerprint; a known fingerprint counts only while its id is
+// missing from the same answer, so that a double click with two ids stays two.
+func DiffContactRequests(s ContactsObservation, known []store.ContactRequest, a Answer) ContactsDiff {
+	if a.Identities == nil {
+		a.Identities = IdentitiesOf(s.Insertion.Reference, a.Requests)
+	}
+	found := identify(s, a)
+	d := ContactsDiff{times: make(map[string]time.Time, len(found)), recalled: make(map[string]bool, len(found)), Since: map[string]time.Time{}}
+	d.ids = make([]string, len(found))
+	for n := range found {
+		f := &found[n]
+		d.ids[n], d.times[f.id] = f.id, f.CreatedAt
+	}
+	for n := range known {
+		if known[n].Epoch < s.Insertion.Epoch {
+			d.known++
+		}
+	}
+	matches := matchKnown(found, known)
+	d.judgeFields(s, matches)
+	judged := s.Rules.contactRequest
+	s.Rules = s.Rules.After(d.Fields)
+	for n := range matches {
+		m := &matches[n]
+		d.place(s, m)
+		switch {
+		case !m.known:
+			d.add(s, *m.found)
+			d.New++
+		case !m.twin:
+			d.update(s, judged, *m.k, *m.found)
+		}
+	}
+	return d
+}
+
+// place notes of a contact request whether it was learned before this catch-up.
+func (d *ContactsDiff) place(s ContactsObservation, m *match) {
+	if m.known {
+		d.recalled[m.k.ID] = true
+	}
+	if m.known && m.k.Epoch < s.Insertion.Epoch {
+		d.before = append(d.before, m.found.CreatedAt)
+		return
+	}
+	d.fresh = append(d.fresh, m.found.CreatedAt)
+	id := m.found.id
+	if m.known {
+		id = m.k.ID
+	}
+	d.Since[id] = m.found.CreatedAt
+}
+
+// anonymous says whether nothing is left that a fingerprint is made of but the time.
+func anonymous(r listings.ContactRequest) bool {
+	c := r.Contact()
+	return c.Email == "" && c.PhoneRaw == "" && c.Message == ""
+}
+
+// identified is a contact request of an answer with its identity.
+type identified struct {
+	*listings.ContactRequest
+	id          string
+	past        []string // what it was called under other settings
+	identity    events.Identity
+	fingerprint store.Short
+	digest      store.Short
+}
+
+// identify gives every contact request its id. Where an answer holds an id twice, the newest by time, then by digest,
+// stands for it.
+func identify(s ContactsObservation, a Answer) []identified {
+	ids := a.Identities.identified(s.IDField)
+	place := make(map[string]int, len(a.Requests))
+	found := make([]identified, 0, len(a.Requests))
+	for n := range a.Requests {
+		r := &a.Requests[n]
+		f := identified{ContactRequest: r, id: ids[n], identity: events.IdentityID, fingerprint: a.Identities.short(n), digest: contactDigest(*r, s.Rules)}
+		if f.id == "" {
+			f.id, f.identity = hex.EncodeToString(a.Identities.fingerprints[n][:]), events.IdentityFingerprint
+		}
+		for _, field := range s.PastIDs {
+			if id := boundedID(r.ID(field)); id != "" && field != s.IDField {
+				f.past = append(f.past, id)
+			}
+		}
+		i, twice := place[f.id]
+		if !twice {
+			place[f.id] = len(found)
+			found = append(found, f)
+			continue
+		}
+		if newer(f, found[i]) {
+			found[i] = f
+		}
+	}
+	return found
+}
+
+func newer(a, b identified) bool {
+	if !a.CreatedAt.Equal(b.CreatedAt) {
+		return a.CreatedAt.After(b.CreatedAt)
+	}
+	return bytes.Compare(a.digest[:], b.digest[:]) > 0
+}
+
+// boundedID keeps an id fit to be a key and part of a message: a very long or unprintable one is replaced by its hash.
+func boundedID(id string) string {
+	odd := func(r rune) bool { return r < 0x20 || r == 0x7f }
+	if len(id) <= 128 && !strings.ContainsFunc(id, odd) {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "sha256-" + hex.EncodeToString(sum[:16])
+}
+
+func contactDigest(r listings.ContactRequest, rules Rules) store.Short {
+	digest := r.Digest(rules.ignoreContactRequest)
+	return store.Short(digest[:8])
+}
+
+// add remembers a contact request that was not known and announces it unless it is old.
+func (d *ContactsDiff) add(s ContactsObservation, f identified) {
+	d.Puts = append(d.Puts, store.ContactRequest{
+		ID: f.id, Fingerprint: f.fingerprint, Digest: f.digest, Rules: s.Rules.contactRequest,
+		Epoch: s.Insertion.Epoch, CreatedAt: f.CreatedAt, Fields: fields(*f.ContactRequest, s.Rules),
+	})
+	origin := events.OriginLive
+	if isOld(s.Insertion, *f.ContactRequest, s.Skew) {
+		origin = events.OriginBaseline
+		if !s.Emit {
+			return
+		}
+	}
+	d.Events = append(d.Events, &events.ContactRequestCreated{
+		Common: s.common(origin), PropertyReferenceID: s.Insertion.Reference, ContactRequestID: f.id, Identity: f.identity,
+		CreatedAt: f.CreatedAt, Score: f.Score, Contact: contact(f.Contact()), Insertion: s.Summary, Defects: f.Defects, Record: f.Record,
+	})
+}
+
+// isOld says whether an unknown contact request was there before we began to watch its insertion. Without a readable time
+// it is taken for news, except at the first poll of what was there before us.
+func isOld(i store.Insertion, r listings.ContactRequest, skew time.Duration) bool {
+	if r.CreatedAt.IsZero() {
+		return i.Baseline && !i.Polled
+	}
+	start := i.Start.Add(skew)
+	if r.Minutes && !i.Polled {
+		start = start.Truncate(time.Minute) // what was made in the minute of the begin is news
+	}
+	return r.CreatedAt.Before(start)
+}
+
+// update compares a known contact request with what was read of it. judged are the rules before a drift of this answer.
+func (d *ContactsDiff) update(s ContactsObservation, judged uint32, k store.ContactRequest, f identified) {
+	renewed := renewFingerprint(&k, f)
+	if k.Digest == f.digest && k.Rules == s.Rules.contactRequest {
+		if renewed {
+			d.Puts = append(d.Puts, k)
+		}
+		return
+	}
+	if emptied := redacted(k.Fields, *f.ContactRequest); len(emptied) > 0 {
+		k.Redacted = true
+		k.Revision++
+		k.Digest, k.Rules, k.Fields = f.digest, s.Rules.contactRequest, empty(k.Fields, emptied)
+		d.Puts = append(d.Puts, k)
+		d.Events = append(d.Events, &events.ContactRequestRedacted{
+			Common: s.common(events.OriginLive), PropertyReferenceID: s.Insertion.Reference, ContactRequestID: k.ID,
+			Identity: f.identity, RedactedFields: emptied, CreatedAt: f.CreatedAt,
+			Revision: k.Revision, Digest: f.ContactRequest.Digest(s.Rules.ignoreContactRequest),
+		})
+		return
+	}
+	if k.Redacted {
+		if renewed {
+			d.Puts = append(d.Puts, k)
+		}
+		return // an answer older than the redaction brings nobody back
+	}
+	now := fields(*f.ContactRequest, s.Rules)
+	changed, silent := s.news(k.Fields, now, d.Drift)
+	silent = silent || k.Rules != judged || k.Digest == f.digest
+	k.Digest, k.Rules, k.Fields = f.digest, s.Rules.contactRequest, now
+	if !silent {
+		k.Revision++
+		d.Events = append(d.Events, &events.ContactRequestChanged{
+			Common: s.common(events.OriginLive), PropertyReferenceID: s.Insertion.Reference, ContactRequestID: k.ID,
+			Identity: f.identity, ChangedFields: changed, CreatedAt: f.CreatedAt, Score: f.Score,
+			Contact: contact(f.Contact()), Insertion: s.Summary, Defects: f.Defects, Record: f.Record, Revision: k.Revision, Digest: f.ContactRequest.Digest(s.Rules.ignoreContactRequest),
+		})
+	}
+	d.Puts = append(d.Puts, k)
+}
+
+// renewFingerprint keeps the fingerprint that of the last content, so that a contact request is found again when its id is
+// another one day. One that is surely the same may have got it by a change, or by another reading of its time.
+func renewFingerprint(k *store.ContactRequest, f identified) bool {
+	sure := f.identity == events.IdentityID || k.Digest == f.digest
+	if k.Fingerprint == f.fingerprint || !sure || k.Redacted && !anonymous(*f.ContactRequest) {
+		return false
+	}
+	k.Fingerprint = f.fingerprint
+	return true
+}
+
+// fields are the short digests by which a later answer is compared field by field.
+func fields(r listings.ContactRequest, rules Rules) []store.Field {
+	all := r.Fields()
+	list := make([]store.Field, 0, len(all))
+	for _, f := range all {
+		if listings.SameName(lastName(f.Name), "score") || slices.Contains(rules.ignoreContactRequest, "/"+f.Name) {
+			continue
+		}
+		short := store.Field{Name: f.Name}
+		if !f.Empty {
+			short.Digest = store.ShortenField([3]byte(f.Digest[:3]))
+		}
+		list = append(list, short)
+	}
+	return list
+}
+
+// lastName is the name of a field without that of the member that holds it.
+func lastName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+
+// redacted names the person fields that held something and are null or empty now; an empty member that held the person
+// stands for all of its own. A field that is absent is no redaction.
+func redacted(before []store.Field, now listings.ContactRequest) []string {
+	var names []string
+	for _, f := range now.Fields() {
+		if !f.Erased {
+			continue
+		}
+		for _, b := range before {
+			if !b.Empty() && (b.Name == f.Name || strings.HasPrefix(b.Name, f.Name+"/")) {
+				names = append(names, b.Name)
+			}
+		}
+	}
+	return names
+}
+
+func empty(list []store.Field, names []string) []store.Field {
+	list = slices.Clone(list)
+	for i, f := range list {
+		if slices.Contains(names, f.Name) {
+			list[i].Digest = store.FieldDigest{}
+		}
+	}
+	return list
+}
+
+func changedFields(before, now []store.Field) []string {
+	names := []string{}
+	was := make(map[string]store.FieldDigest, len(before))
+	for _, f := range before {
+		was[f.Name] = f.Digest
+	}
+	for _, f := range now {
+		if old, ok := was[f.Name]; !ok || old != f.Digest {
+			names = append(names, f.Name)
+		}
+		delete(was, f.Name)
+	}
+	for name := range was {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// news names the fields that changed, without what is drift and without what was or is taken for the id, which is said
+// elsewhere. silent says that nothing else has changed.
+func (s ContactsObservation) news(before, now []store.Field, d Drift) (names []string, silent bool) {
+	all := changedFields(before, now)
+	differing := len(all)
+	came := comings(before, now, nil)
+	names = slices.DeleteFunc(all, func(name string) bool {
+		if s.isID(name) {
+			return true
+		}
+		n := slices.IndexFunc(came, func(f form) bool { return f.path == "/"+name })
+		return n >= 0 && d.holds(came[n])
+	})
+	return names, differing > 0 && len(names) == 0
+}
+
+// comings are the fields that came or went, as forms. record is where their types can be read; nil: they do not matter.
+func comings(before, now []store.Field, record []byte) (forms []form) {
+	has := func(list []store.Field, name string) bool {
+		return slices.ContainsFunc(list, func(f store.Field) bool { return f.Name == name })
+	}
+	for _, f := range now {
+		if !has(before, f.Name) {
+			forms = append(forms, form{"/" + f.Name, nothing, typeAt(record, f.Name)})
+		}
+	}
+	for _, f := range before {
+		if !has(now, f.Name) {
+			forms = append(forms, form{"/" + f.Name, something, nothing})
+		}
+	}
+	return forms
+}
+
+// something is the type of what only a digest is left of.
+const something = "something"
+
+// typeAt is the JSON type of a field of a record.
+func typeAt(record []byte, name string) string {
+	all, _ := members(record)
+	if value, ok := all[name]; ok {
+		return jsonType(value)
+	}
+	outer, inner, nested := strings.Cut(name, "/")
+	if deeper, ok := members(all[outer]); ok && nested && len(deeper[inner]) > 0 {
+		return jsonType(deeper[inner])
+	}
+	return something
+}
+
+// judgeFields says which fields came or went in most of the known contact requests of an answer, or came in all of at
+// least two and were never seen before: then all digests of the agency are renewed.
+func (d *ContactsDiff) judgeFields(s ContactsObservation, matches []match) {
+	t := newTally()
+	for n := range matches {
+		m := &matches[n]
+		if !m.known || m.twin || m.k.Redacted || m.k.Rules != s.Rules.contactRequest {
+			continue
+		}
+		if m.k.Digest == m.found.digest {
+			t.known++
+			continue
+		}
+		if len(redacted(m.k.Fields, *m.found.ContactRequest)) > 0 {
+			continue // an erasure may empty members that were never shown: it is the person's, not the API's
+		}
+		t.known++
+		forms := comings(m.k.Fields, fields(*m.found.ContactRequest, s.Rules), m.found.Record)
+		t.add(slices.DeleteFunc(forms, func(f form) bool { return s.isID(f.path[1:]) }))
+	}
+	sure := map[string]bool{}
+	for key, f := range t.forms {
+		sure[key] = f.before == nothing && t.known >= 2 && t.count[key] == t.known && !slices.Contains(s.Names, f.path[1:])
+	}
+	d.Drift = t.judge(s.Drifts, s.At, func(used time.Time) bool { return s.At.Sub(used) < fieldsInForce }, sure)
+	if d.Fields = s.Rules.fields; d.Drift.wide {
+		d.Fields++
+	} else {
+		d.Drift.Remains = nil // what few show keeps nothing in force
+	}
+}
+
+// fieldsInForce is how long after a drift of the fields of contact requests single ones may still show it.
+const fieldsInForce = time.Hour
+
+// isID says whether a field is taken for the id, was under other settings, or turned out to be none.
+func (s ContactsObservation) isID(name string) bool {
+	name = lastName(name)
+	return name == s.IDField || slices.Contains(s.PastIDs, name) || slices.Contains(s.NoIDs, name)
+}
+
+// Waits are how long the contact requests that are news have waited: since they were created, by our clock, or since the
+// poll before where that is not known.
+func Waits(payloads []events.Payload, s ContactsObservation) (all []time.Duration) {
+	for _, payload := range payloads {
+		c, is := payload.(*events.ContactRequestCreated)
+		if !is || c.Origin != events.OriginLive {
+			continue
+		}
+		since := s.After
+		if !c.CreatedAt.IsZero() {
+			since = c.CreatedAt.Add(-s.Skew)
+		}
+		if !since.IsZero() {
+			all = append(all, s.At.Sub(since))
+		}
+	}
+	return all
+}

@@ -1,0 +1,333 @@
+package watch
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// LateArrivals is how far behind its moment a contact request may become visible and still be news.
+const LateArrivals = 48 * time.Hour
+
+// Observation is the circumstances of one look: who, when, after which good look before it.
+type Observation struct {
+	AgencyID string
+	At       time.Time // our clock
+	After    time.Time // the previous good look; zero if there was none
+	Emit     bool      // the baseline is announced
+}
+
+func (s Observation) common(origin events.Origin) events.Common {
+	return events.Common{AgencyID: s.AgencyID, Origin: origin, ObservedAt: s.At, ObservedAfter: s.After}
+}
+
+// Known is what the store holds of an insertion.
+type Known struct {
+	store.Insertion
+	Record []byte
+	Exists bool
+}
+
+// InsertionDiff is what one sighting of an insertion changes. Nothing is to be written unless write is set.
+type InsertionDiff struct {
+	Next      store.Insertion
+	NewRecord bool
+	Event     events.Payload // nil: nothing to say
+	Write     bool
+	Fresh     bool // never seen before
+	Published bool // new or back: its contact requests are to be polled at once
+}
+
+// diffInsertion compares a record that was just read with what is known of its reference. What is drift of its page is no
+// change. It is a pure function.
+func diffInsertion(s Observation, a store.Agency, k Known, read listings.Insertion, digest [32]byte, r Rules, drifted Drift) InsertionDiff {
+	switch {
+	case !k.Exists:
+		return newInsertion(s, a, read, digest, r)
+	case k.Outside && Refiltering(a):
+		return insideAgain(a, k, digest, r)
+	case !k.GoneSince.IsZero():
+		return reappeared(s, k, read, digest, r)
+	}
+	d := InsertionDiff{Next: k.Insertion}
+	if k.Missing > 0 || !k.LastSeen.IsZero() {
+		d.Next.Missing, d.Next.Moved, d.Next.LastSeen = 0, false, time.Time{}
+		d.Write = true
+	}
+	if k.Digest == digest && k.Rules == r.insertion {
+		return d
+	}
+	d.Next.Digest, d.Next.Rules = digest, r.insertion
+	d.Write, d.NewRecord = true, true
+	if k.Rules != r.insertion {
+		return d // other rules made the old digest: renewed without a word
+	}
+	all := changes(k.Record, read.Record, r.ignoreInsertion)
+	differing := len(all)
+	left := drifted.without(all)
+	if differing > 0 && len(left) == 0 {
+		return d
+	}
+	d.Next.Revision++
+	list, cut := events.CapChanges(left)
+	p := &events.InsertionChanged{
+		Common: s.common(events.OriginLive), PropertyReferenceID: read.Reference,
+		Episode: d.Next.Episode, Revision: d.Next.Revision, Changes: list,
+		Insertion: Summary(read), Defects: read.Defects, Record: read.Record, Digest: digest,
+	}
+	p.Truncated = cut
+	d.Event = p
+	return d
+}
+
+// newInsertion is a reference that was never seen: part of the baseline, or news.
+func newInsertion(s Observation, a store.Agency, read listings.Insertion, digest [32]byte, r Rules) InsertionDiff {
+	d := InsertionDiff{
+		Write: true, NewRecord: true, Fresh: true, Published: true,
+		Next: store.Insertion{
+			Reference: read.Reference, Digest: digest, Rules: r.insertion, Episode: 1,
+			FirstSeen: s.At, Baseline: !a.Baselined, Start: contactStart(a),
+		},
+	}
+	origin := events.OriginLive
+	if !a.Baselined {
+		origin = events.OriginBaseline
+		if !s.Emit {
+			return d
+		}
+	}
+	d.Event = &events.InsertionAppeared{
+		Common: s.common(origin), PropertyReferenceID: read.Reference, Episode: 1,
+		Insertion: Summary(read), Defects: read.Defects, Record: read.Record,
+	}
+	return d
+}
+
+// contactStart is the moment before which contact requests of an insertion that is new to us are old: the begin of our
+// watch for the baseline, else the last complete walk without it, less the time that arrivals may be late, but not before
+// our watch began: an insertion that was withdrawn before it and comes back brings old ones along. An API may tell times in
+// whole seconds, so what was made in the second of the begin is news.
+func contactStart(a store.Agency) time.Time {
+	begin := a.WatchStart
+	if !a.HeardUntil.IsZero() && a.HeardUntil.Before(begin) {
+		begin = a.HeardUntil // of a watch that was lost with its store; what it has told is known by its id
+	}
+	begin = begin.Truncate(time.Second)
+	if !a.Baselined || a.LastCompleteWalk.IsZero() {
+		if a.BaselineSince.After(begin) {
+			return a.BaselineSince.Truncate(time.Second)
+		}
+		return begin
+	}
+	if start := LastWithout(a).Add(-LateArrivals); start.After(begin) {
+		return start
+	}
+	return begin
+}
+
+// LastWithout is the last complete walk that had not shown what is told now.
+func LastWithout(a store.Agency) time.Time {
+	if a.LastToldWalk.IsZero() {
+		return a.LastCompleteWalk
+	}
+	return a.LastToldWalk
+}
+
+// reappeared is a reference that had disappeared and is listed again: a new episode, told by one event.
+func reappeared(s Observation, k Known, read listings.Insertion, digest [32]byte, r Rules) InsertionDiff {
+	d := InsertionDiff{Next: k.Insertion, Write: true, NewRecord: true, Published: true}
+	gone := k.GoneSince
+	d.Next.Episode++
+	d.Next.Outside = false
+	d.Next.Revision = 0
+	d.Next.Digest, d.Next.Rules = digest, r.insertion
+	d.Next.Missing, d.Next.Moved, d.Next.LastSeen, d.Next.GoneSince = 0, false, time.Time{}, time.Time{}
+	list, cut := events.CapChanges(changes(k.Record, read.Record, r.ignoreInsertion))
+	p := &events.InsertionReappeared{
+		Common: s.common(events.OriginLive), PropertyReferenceID: read.Reference,
+		Episode: d.Next.Episode, DisappearedAt: gone, Changes: list,
+		Insertion: Summary(read), Defects: read.Defects, Record: read.Record,
+	}
+	p.Truncated = cut
+	d.Event = p
+	return d
+}
+
+// insideAgain is an insertion that another filter had left out: part of the baseline of the one that holds it.
+func insideAgain(a store.Agency, k Known, digest [32]byte, r Rules) InsertionDiff {
+	d := InsertionDiff{Next: k.Insertion, Write: true, NewRecord: true, Fresh: true, Published: true}
+	d.Next.Outside, d.Next.GoneSince = false, time.Time{}
+	d.Next.Digest, d.Next.Rules = digest, r.insertion
+	d.Next.Baseline, d.Next.Polled, d.Next.Start = true, false, contactStart(a)
+	return d
+}
+
+// Missing is the absence of an insertion from a complete walk, whether that counts or not. lastSeen is the latest moment at
+// which it was surely there.
+func Missing(i store.Insertion, lastSeen time.Time, moved, counts bool) store.Insertion {
+	if i.LastSeen.IsZero() {
+		i.LastSeen = lastSeen
+		if i.FirstSeen.After(lastSeen) {
+			i.LastSeen = i.FirstSeen
+		}
+	}
+	if counts {
+		i.Missing++
+	}
+	i.Moved = i.Moved || moved
+	return i
+}
+
+// Confirmations is how many complete walks must miss an insertion: twice as many where pages moved under a walk.
+func Confirmations(i store.Insertion, wanted int) int {
+	if i.Moved {
+		return 2 * wanted
+	}
+	return wanted
+}
+
+// Disappeared is an insertion of which enough complete walks did not know.
+func Disappeared(s Observation, k Known) (store.Insertion, events.Payload) {
+	next := k.Insertion
+	next.GoneSince = s.At
+	last := listings.Insertion{Reference: k.Reference, Record: k.Record}
+	return next, &events.InsertionDisappeared{
+		Common: s.common(events.OriginLive), PropertyReferenceID: k.Reference, Episode: k.Episode,
+		LastSeenAt: k.LastSeen, WalksWithout: k.Missing, Insertion: Summary(last), Record: k.Record,
+	}
+}
+
+// Implausible says whether so many insertions are gone at once that it is not believed without time or a person's word.
+func Implausible(missing, known, listed int) (reason string, held bool) {
+	switch {
+	case known > 0 && listed == 0:
+		return "empty_list", true
+	case missing > 5 && missing*10 > known*3:
+		return "mass_disappearance", true
+	}
+	return "", false
+}
+
+func Summary(i listings.Insertion) events.InsertionSummary {
+	if len(i.Record) == 0 {
+		return events.InsertionSummary{}
+	}
+	return insertionSummary(i.Summary())
+}
+
+// Refiltered says whether an insertion came into the watch because the filter has changed: what was there before is then
+// never announced.
+func Refiltered(a store.Agency, i store.Insertion) bool {
+	return i.Baseline && !a.BaselineSince.IsZero() && !i.Start.Before(a.BaselineSince.Truncate(time.Second))
+}
+
+// Refiltering says whether it is not known yet what another filter than before leaves out: two complete walks tell, also
+// where partial ones have ended the baseline.
+func Refiltering(a store.Agency) bool {
+	return a.BaselineReason == BaselineFilter && (!a.Baselined || a.CompleteWalks < 2)
+}
+
+// changes lists what differs between two records, by path: objects member by member, everything else whole. Members
+// below an ignored pointer never appear.
+func changes(before, after []byte, ignored []string) []events.Change {
+	found := compare(nil, "", before, after, ignored)
+	slices.SortFunc(found, func(a, b events.Change) int { return strings.Compare(a.Path, b.Path) })
+	return found
+}
+
+func compare(found []events.Change, path string, before, after json.RawMessage, ignored []string) []events.Change {
+	if slices.Contains(ignored, path) || same(before, after) {
+		return found
+	}
+	old, oldIsObject := members(before)
+	now, nowIsObject := members(after)
+	if !oldIsObject || !nowIsObject {
+		return append(found, events.Change{Path: path, Before: before, After: after})
+	}
+	for name, value := range old {
+		found = compare(found, path+"/"+EscapePointer.Replace(name), value, now[name], ignored)
+	}
+	for name, value := range now {
+		if _, both := old[name]; !both {
+			found = compare(found, path+"/"+EscapePointer.Replace(name), nil, value, ignored)
+		}
+	}
+	return found
+}
+
+var EscapePointer = strings.NewReplacer("~", "~0", "/", "~1")
+
+// same compares two values in canonical form; nil is an absent one.
+func same(a, b json.RawMessage) bool {
+	if (a == nil) != (b == nil) {
+		return false
+	}
+	if bytes.Equal(a, b) {
+		return true
+	}
+	da, errA := listings.Digest(a, nil)
+	db, errB := listings.Digest(b, nil)
+	return errA == nil && errB == nil && da == db
+}
+
+func members(v json.RawMessage) (map[string]json.RawMessage, bool) {
+	if len(v) == 0 || v[0] != '{' {
+		return nil, false
+	}
+	m := map[string]json.RawMessage{}
+	return m, json.Unmarshal(v, &m) == nil
+}
+
+// Reasons of a baseline.
+const (
+	BaselineFirst  = "first"
+	BaselineFilter = "filter_changed"
+)
+
+// PageDiff is what one page of insertions changes.
+type PageDiff struct {
+	Insertions []InsertionDiff // as on the page
+	Drift      Drift
+}
+
+// DiffPage compares the records of a page with what is known of their references. It is a pure function.
+func DiffPage(s Observation, a store.Agency, page []Known, read []Listed, r Rules) PageDiff {
+	t := newTally()
+	for n, k := range page {
+		if !k.Exists || !k.GoneSince.IsZero() || k.Rules != r.insertion {
+			continue
+		}
+		t.known++
+		if k.Digest != read[n].Digest {
+			t.add(drifting(changes(k.Record, read[n].Record, r.ignoreInsertion)))
+		}
+	}
+	// A drift that was met stays in force until a walk that began later has read every record.
+	inForce := func(used time.Time) bool { return !a.LastCompleteWalk.After(used) }
+	d := PageDiff{Drift: t.judge(a.Operation(string(listings.OperationInsertions)).Drifts, s.At, inForce, nil)}
+	for n, k := range page {
+		d.Insertions = append(d.Insertions, diffInsertion(s, a, k, read[n].Insertion, read[n].Insertion.Digest, r, d.Drift))
+	}
+	return d
+}
+
+func drifting(list []events.Change) (forms []form) {
+	for _, c := range list {
+		if f, ok := formOf(c); ok {
+			forms = append(forms, f)
+		}
+	}
+	return forms
+}
+
+// Listed is an insertion as a page shows it.
+type Listed struct {
+	listings.Insertion
+	At time.Time
+}

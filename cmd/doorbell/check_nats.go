@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -14,9 +13,6 @@ import (
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
 )
-
-// natsPatience is how long the report waits for an external NATS.
-const natsPatience = 3 * time.Second
 
 // nats looks at where events would go. It makes no stream and changes none.
 func (c *checker) nats(ctx context.Context) {
@@ -74,24 +70,6 @@ func (c *checker) external(ctx context.Context) {
 	}
 	c.report.ok(sectionNATS, "external, %s answers: version %s", url, nc.ConnectedServerVersion())
 	c.stream(ctx, nc)
-}
-
-func connected(ctx context.Context, nc *nats.Conn) bool {
-	ctx, cancel := context.WithTimeout(ctx, natsPatience)
-	defer cancel()
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
-	for !nc.IsConnected() {
-		if errors.Is(nc.LastError(), nats.ErrAuthorization) {
-			return false
-		}
-		select {
-		case <-look.C:
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
 }
 
 // unconnected says in our words why: the library's may quote what it was given.

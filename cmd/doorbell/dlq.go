@@ -97,7 +97,7 @@ type letterbox struct {
 }
 
 func openLetterbox(ctx context.Context, c *Config) (*letterbox, error) {
-	conn, err := subscribe(ctx, c)
+	conn, err := connectStream(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -7,11 +7,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
-	"doorbell/events/natsd"
 	"doorbell/events/relay"
 )
 
@@ -24,7 +21,7 @@ func cmdEventsTail(ctx context.Context, p *program, c *EventsTailCmd) error {
 	if err != nil {
 		return err
 	}
-	nc, err := subscribe(ctx, config)
+	nc, err := connectStream(ctx, config)
 	if err != nil {
 		return err
 	}
@@ -46,26 +43,6 @@ func cmdEventsTail(ctx context.Context, p *program, c *EventsTailCmd) error {
 		}
 	}
 	return nil
-}
-
-// subscribe connects to the NATS that holds the stream: the configured one, or that of the daemon in the data directory.
-func subscribe(ctx context.Context, c *Config) (*nats.Conn, error) {
-	dial, err := c.streamServer(ctx)
-	if err != nil {
-		return nil, err
-	}
-	nc, err := natsd.Connect(dial, quiet())
-	if err != nil {
-		return nil, configError(err, "check the NATS_* settings")
-	}
-	for deadline := time.Now().Add(5 * time.Second); !nc.IsConnected(); {
-		if ctx.Err() != nil || time.Now().After(deadline) {
-			nc.Close()
-			return nil, failed(fmt.Errorf("no NATS server answers at %s", natsd.Redact(dial.URL)), "start doorbell run, or set NATS_URL")
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	return nc, nil
 }
 
 // printEvent writes one event: as CloudEvents JSON, or as a line for people.

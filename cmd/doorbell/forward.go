@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/cmd/doorbell/daemon"
-	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/forward"
 	"doorbell/events/natsd"
 )
@@ -116,22 +114,6 @@ func dialStream(ctx context.Context, c *Config, log *slog.Logger) (conn *nats.Co
 		return nil, "", configError(err, "check the NATS_* settings")
 	}
 	return conn, dial.URL, nil
-}
-
-// streamServer is the configured server, or that of the daemon in the data directory.
-func (c *Config) streamServer(ctx context.Context) (natsd.Dial, error) {
-	dial := c.NATS.dial()
-	if dial.URL != "" {
-		return dial, nil
-	}
-	if c.Base.NATSListen == "off" {
-		return dial, failed(errors.New("the embedded NATS server has no port (DOORBELL_NATS_LISTEN is off)"), "give it one, or set NATS_URL")
-	}
-	dial.URL = "nats://" + c.Base.NATSListen
-	if s, err := ops.NewClient(filepath.Join(c.Base.DataDir, daemon.SocketFile)).Status(ctx); err == nil && s.NATS.URL != "" {
-		dial.URL = s.NATS.URL
-	}
-	return dial, nil
 }
 
 // trial is what came of a test event.
@@ -264,20 +246,11 @@ func someOf(agencies []string) string {
 
 // streamProblem says what is wrong with the way from the stream, empty for nothing.
 func streamProblem(ctx context.Context, c *Config) string {
-	dial, err := c.streamServer(ctx)
-	if err != nil {
-		return err.Error()
-	}
-	conn, err := natsd.Connect(dial, quiet())
+	conn, err := connectStream(ctx, c)
 	if err != nil {
 		return err.Error()
 	}
 	defer daemon.HangUp(conn)
-	for deadline := time.Now().Add(3 * time.Second); !conn.IsConnected(); time.Sleep(20 * time.Millisecond) {
-		if ctx.Err() != nil || time.Now().After(deadline) {
-			return "no NATS server answers at " + natsd.Redact(dial.URL)
-		}
-	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	js, err := jetstream.New(conn)
@@ -285,7 +258,7 @@ func streamProblem(ctx context.Context, c *Config) string {
 		_, err = js.Stream(ctx, c.Base.Stream)
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return "the NATS server at " + natsd.Redact(dial.URL) + " has no stream " + c.Base.Stream
+		return "the NATS server at " + conn.ConnectedUrlRedacted() + " has no stream " + c.Base.Stream
 	}
 	if err != nil {
 		return "stream " + c.Base.Stream + ": " + err.Error()

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -216,14 +215,17 @@ type ownStream struct {
 	relay  *relay.Relay
 	conn   *nats.Conn
 	server *natsd.Server // nil with an external NATS
+	url    string        // empty: of the embedded one
 }
 
 func (s *ownStream) compare(ctx context.Context) ([]relay.Comparison, error) {
-	return s.relay.Compare(ctx, nil)
+	found, err := s.relay.Compare(ctx, nil)
+	return found, daemon.NoConnection(err, s.conn, s.url)
 }
 
 func (s *ownStream) resend(ctx context.Context, agencyID string) (int, error) {
-	return s.relay.Resend(ctx, agencyID)
+	sent, err := s.relay.Resend(ctx, agencyID)
+	return sent, daemon.NoConnection(err, s.conn, s.url)
 }
 
 func (s *ownStream) close() {
@@ -237,7 +239,7 @@ func (s *ownStream) close() {
 
 // openStream connects to the external NATS, or starts the embedded one without a port. The store's lock protects its folder.
 func openStream(ctx context.Context, c *Config, kept *store.Store) (s *ownStream, err error) {
-	s = &ownStream{}
+	s = &ownStream{url: string(c.NATS.URL)}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -257,10 +259,8 @@ func openStream(ctx context.Context, c *Config, kept *store.Store) (s *ownStream
 	if err != nil {
 		return s, configError(err, "check the NATS_* settings")
 	}
-	for deadline := time.Now().Add(5 * time.Second); !s.conn.IsConnected(); time.Sleep(20 * time.Millisecond) {
-		if ctx.Err() != nil || time.Now().After(deadline) {
-			return s, failed(fmt.Errorf("no NATS server answers at %s", natsd.Redact(string(c.NATS.URL))), "check NATS_URL")
-		}
+	if !connected(ctx, s.conn) {
+		return s, failed(noConnection(s.conn, string(c.NATS.URL)), "see `doorbell check` about NATS")
 	}
 	b := c.Base
 	s.relay, err = relay.New(relay.Options{

@@ -30,12 +30,16 @@ func (a *Daemon) Verbs() ops.Verbs {
 // streamVerbs are what the daemon does when a command asks over the socket.
 func (a *Daemon) streamVerbs() ops.StreamVerbs {
 	return ops.StreamVerbs{
-		Compare: func(ctx context.Context) (any, error) { return a.currentRelay().Compare(ctx, nil) },
+		Compare: func(ctx context.Context) (any, error) {
+			found, err := a.currentRelay().Compare(ctx, nil)
+			return found, a.noConnection(err)
+		},
 		Resend: func(ctx context.Context, agencyID string) (int, error) {
 			if last, err := a.store.Last(agencyID); err != nil || last == 0 {
 				return 0, errors.Join(err, poller.ErrUnknownAgency)
 			}
-			return a.currentRelay().Resend(ctx, agencyID)
+			sent, err := a.currentRelay().Resend(ctx, agencyID)
+			return sent, a.noConnection(err)
 		},
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
+	"doorbell/events/relay"
 	"doorbell/events/replay"
 	"doorbell/store"
 )
@@ -48,7 +49,7 @@ func Replay(ctx context.Context, o Options, s *store.Store, conn *nats.Conn, q o
 		Choice: choiceOf(q.Query),
 	})
 	if err != nil {
-		return replay.Progress{}, hintOf(err, o.SubjectPrefix)
+		return replay.Progress{}, hintOf(NoConnection(err, conn, o.NATS.URL), o.SubjectPrefix)
 	}
 	tell := func(p replay.Progress) error {
 		return told(ops.ReplayProgress{
@@ -73,7 +74,7 @@ func Replay(ctx context.Context, o Options, s *store.Store, conn *nats.Conn, q o
 	if ctx.Err() != nil {
 		return p, ctx.Err() // nobody listens
 	}
-	return p, errors.Join(hintOf(err, o.SubjectPrefix), tell(p))
+	return p, errors.Join(hintOf(NoConnection(err, conn, o.NATS.URL), o.SubjectPrefix), tell(p))
 }
 
 // choiceOf is which events of the log a query means.
@@ -104,7 +105,7 @@ func hintOf(err error, prefix string) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, replay.ErrNotConnected):
+	case errors.Is(err, relay.ErrNotConnected):
 		hint = "is NATS up? If it is not, --to - prints the events"
 	case errors.Is(err, replay.ErrNoStream):
 		hint = "make it with the subjects " + prefix + ".replay.> and a max age of 24 hours, set DOORBELL_STREAM_MANAGE to auto, or print the events with --to -"

@@ -94,7 +94,7 @@ func ownersAlone(db *bolt.DB) error {
 }
 
 // head is one of the two meta pages of a bbolt file, as far as it says how long the file is. The newer one that is whole counts.
-type head struct{ pageSize, pages, commit uint64 }
+type head struct{ pageSize, free, pages, commit uint64 }
 
 // readHeads finds the head that counts, and says how many of the two are whole: where one was torn, the commit before it counts.
 func readHeads(r io.ReaderAt) (h head, whole int) {
@@ -123,7 +123,7 @@ func readHead(r io.ReaderAt, at uint64) (h head, ok bool) {
 	if native.Uint64(b[size-8:]) != sum.Sum64() {
 		return h, false
 	}
-	return head{uint64(native.Uint32(b[8:])), native.Uint64(b[40:]), native.Uint64(b[48:])}, true
+	return head{uint64(native.Uint32(b[8:])), native.Uint64(b[32:]), native.Uint64(b[40:]), native.Uint64(b[48:])}, true
 }
 
 // refuseCut says whether a file is as long as its head says, before bbolt maps it: what is read beyond the end ends the process. An
@@ -151,5 +151,25 @@ func refuseCut(path string) error {
 	if need := h.pages * h.pageSize; h.pages > 1<<40 || need > uint64(info.Size()) {
 		return damaged(path, fmt.Sprintf("it is cut off: %d of %d bytes are there", info.Size(), need))
 	}
+	if !freeFits(f, h) {
+		return damaged(path, "its list of free pages is longer than the file")
+	}
 	return nil
+}
+
+// freeFits says whether the list of free pages is no longer than the file: bbolt takes as much memory as it says.
+func freeFits(r io.ReaderAt, h head) bool {
+	const none = ^uint64(0) // bbolt finds the free pages itself
+	b := make([]byte, 24)
+	if h.free == none {
+		return true
+	}
+	if _, err := r.ReadAt(b, int64(h.free*h.pageSize)); h.free >= h.pages || err != nil {
+		return false
+	}
+	count := uint64(binary.NativeEndian.Uint16(b[10:]))
+	if count == 0xFFFF { // it stands where the first page would
+		count = binary.NativeEndian.Uint64(b[16:])
+	}
+	return count <= h.pages
 }

@@ -83,7 +83,7 @@ func Verify(ctx context.Context, path string) (r Report, err error) {
 			problems++
 		}
 		if problems > 0 {
-			r.find("pages of the file contradict each other: %d problems", problems)
+			r.find("pages of the file contradict each other (%d)", problems)
 			return nil // what is read through such pages says nothing
 		}
 		v := &verifier{ctx: ctx, tx: tx, r: &r, logs: map[string]span{}, most: r.Bytes}

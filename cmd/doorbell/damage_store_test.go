@@ -19,7 +19,7 @@ func (s scene) mustBeDamage(t *testing.T, what string, code int, stderr string) 
 		t.Errorf("%s: exit code %d, want %d", what, code, exitIO)
 	}
 	has(t, stderr, "doorbell: damaged store: "+filepath.Join(s.dir, daemon.StoreFile)+": ", "backup", "doorbell run --restored")
-	if regexp.MustCompile("goroutine |panic|assert").MatchString(stderr) {
+	if regexp.MustCompile("goroutine |panic|assert|exit status|signal:").MatchString(stderr) {
 		t.Errorf("%s: %s", what, stderr)
 	}
 	if n := strings.Count(stderr, "damaged store"); n != 1 {
@@ -58,6 +58,22 @@ func TestAStoreThatIsDamagedWhileItIsStoppedEndsTheStart(t *testing.T) {
 	for name, spoil := range map[string]func(){
 		"leaves": func() { s.spoilLeaves(t) },
 		"pages":  func() { overwrite(t, path, 5*4096, strings.Repeat("x", 6*4096)) },
+		"free": func() { // of so many pages that reading their list takes all memory
+			for _, head := range []int{0, 4096} {
+				at := int64(wordAt(whole, head+48)) * 4096
+				overwrite(t, path, at+10, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x0f\x00\x00")
+			}
+		},
+		"circle": func() { // buckets that lead back to where they stand
+			for _, head := range []int{0, 4096} {
+				root := int(wordAt(whole, head+32))
+				for n := range int(bytewise.NativeEndian.Uint16([]byte(whole)[root*4096+10:])) {
+					element := root*4096 + 16 + 16*n
+					value := element + int(uint32(wordAt(whole, element+4))) + int(uint32(wordAt(whole, element+8)))
+					overwrite(t, path, int64(value), string(bytewise.NativeEndian.AppendUint64(nil, uint64(root))))
+				}
+			}
+		},
 	} {
 		spoil()
 		before := tree(t, s.dir)
@@ -65,6 +81,7 @@ func TestAStoreThatIsDamagedWhileItIsStoppedEndsTheStart(t *testing.T) {
 			c := launch(t, s.environ, args...)
 			code := c.exit(t)
 			if args[0] == "verify" && strings.Contains(c.stdout.String(), "is damaged") { // with findings
+				has(t, c.stderr.String(), "doorbell.db is damaged: 1 finding\n", "doorbell run --restored")
 				if code != exitIO {
 					t.Errorf("%s: exit code %d", name, code)
 				}
@@ -79,6 +96,8 @@ func TestAStoreThatIsDamagedWhileItIsStoppedEndsTheStart(t *testing.T) {
 	}
 	s.usedBefore(t)
 }
+
+func wordAt(text string, at int) uint64 { return bytewise.NativeEndian.Uint64([]byte(text[at : at+8])) }
 
 func overwrite(t *testing.T, path string, at int64, text string) {
 	t.Helper()

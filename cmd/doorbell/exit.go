@@ -24,6 +24,10 @@ const (
 // or a verify without a daemon takes the store for itself.
 const adviceOnHolder = "look at its log, and restart it if it hangs; if another doorbell command is at work there, wait for it"
 
+// adviceOnDamage is for the store of a data directory.
+const adviceOnDamage = "stop doorbell, put the newest backup that `doorbell verify --file PATH` calls sound in the place of that file, and start once with " +
+	"`doorbell run --restored`; what was announced since is taken from the stream"
+
 // exitError is an error that knows its exit code and what a person can do about it. Err may be nil.
 type exitError struct {
 	Code int
@@ -66,8 +70,7 @@ func outcome(err error) (code int, sentences []string, hint string) {
 	}
 	var damage *store.DamagedError
 	if errors.As(err, &damage) { // whatever was tried, and whatever else came of it
-		return exitIO, []string{damage.Error()}, "stop doorbell, put the newest backup that `doorbell verify --file PATH` calls sound in the place of that file, and start once with " +
-			"`doorbell run --restored`; what was announced since is taken from the stream"
+		return exitIO, []string{damage.Error()}, adviceOnDamage
 	}
 	var refused *daemon.Error
 	if errors.As(err, &refused) {

@@ -131,7 +131,7 @@ func TestWithNATSAwayAtTheStartAnEstablishedStoreIsPolledAtOnceAndANewOneWaitsAn
 	if err != nil || status.Watch.Agencies[1].AgencyID != "B200" || status.Watch.Agencies[1].State != "waiting_for_stream" {
 		t.Errorf("the status says %+v, %v", status.Watch.Agencies, err)
 	}
-	if h := a.Health(); h.Ready || !strings.Contains(fmt.Sprint(h), "1 agencies that this store has not watched before wait") {
+	if h := a.Health(); h.Ready || !strings.Contains(fmt.Sprint(h), "waiting for the stream: 1 agency;") {
 		t.Errorf("the health is %+v", h)
 	}
 	if n := s.model.Requests(sandbox.Filter{AgencyID: "B200"}); n != 0 {

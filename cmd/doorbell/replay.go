@@ -167,7 +167,7 @@ func (c *ReplayCmd) publish(ctx context.Context, p *program, config *Config, kep
 	var last ops.ReplayProgress
 	told := func(now ops.ReplayProgress) error {
 		if last.Job == "" {
-			fmt.Fprintf(p.stderr, "replaying %s to %s, job %s\n", eventsText(now.Total), now.Subject, now.Job)
+			fmt.Fprintf(p.stderr, "replaying %s to %s, job %s\n", ops.Counted(now.Total, "event"), now.Subject, now.Job)
 		} else if isTerminal(p.stderr) {
 			fmt.Fprintf(p.stderr, "\r%d of %d", now.Published+now.AlreadyThere, now.Total)
 		}
@@ -198,7 +198,7 @@ func (c *ReplayCmd) publish(ctx context.Context, p *program, config *Config, kep
 	case c.JSON:
 		return p.printJSON(last)
 	}
-	fmt.Fprintf(p.stdout, "%s replayed to %s, stream %s; there already: %d\n", eventsText(last.Published), last.Subject, last.Stream, last.AlreadyThere)
+	fmt.Fprintf(p.stdout, "%s replayed to %s, stream %s; there already: %d\n", ops.Counted(last.Published, "event"), last.Subject, last.Stream, last.AlreadyThere)
 	return nil
 }
 

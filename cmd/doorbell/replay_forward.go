@@ -50,7 +50,7 @@ type nextEvent struct {
 // send brings events to outlets, one after the other, each as a message of its own. What no filter wants is passed over.
 func (c *ReplayCmd) send(ctx context.Context, p *program, b Base, log eventLog, q ops.EventQuery, to forwarder, total int) error {
 	defer to.close()
-	fmt.Fprintf(p.stderr, "replaying %s to %s\n", eventsText(total), c.To)
+	fmt.Fprintf(p.stderr, "replaying %s to %s\n", ops.Counted(total, "event"), c.To)
 	done, began := sentReplay{Total: total}, time.Now()
 	var broken error // of the log
 	list := followed(log.Events(ctx, q), func(e events.Event) {
@@ -89,19 +89,19 @@ func (c *ReplayCmd) concluded(ctx context.Context, p *program, b Base, done sent
 	switch {
 	case err == nil && c.JSON:
 	case err == nil:
-		fmt.Fprintf(p.stdout, "%s sent to %s; refused: %d; not wanted there: %d\n", eventsText(done.Events), c.To, done.Refused, done.Total-done.Events-done.Refused)
+		fmt.Fprintf(p.stdout, "%s sent to %s; refused: %d; not wanted there: %d\n", ops.Counted(done.Events, "event"), c.To, done.Refused, done.Total-done.Events-done.Refused)
 	case broken != nil && ctx.Err() == nil:
 		return logError(broken, b)
 	case done.Next == nil:
 		return nil
 	case ctx.Err() != nil:
 		fmt.Fprintf(p.stderr, "stopped before sequence %d of %s; %s sent, and this goes on:\n  %s\n", done.Next.Sequence, done.Next.AgencyID,
-			eventsText(done.Events), printable(c.goesOn(*done.Next, until)))
+			ops.Counted(done.Events, "event"), printable(c.goesOn(*done.Next, until)))
 	default:
 		return failed(fmt.Errorf("at sequence %d of %s: %w", done.Next.Sequence, done.Next.AgencyID, err), "this goes on: "+c.goesOn(*done.Next, until))
 	}
 	if err == nil && done.Refused > 0 {
-		return failed(fmt.Errorf("%s refused for good by %s", eventsText(done.Refused), c.To), "the daemon's log, or --test of doorbell forward, says more")
+		return failed(fmt.Errorf("%s refused for good by %s", ops.Counted(done.Refused, "event"), c.To), "the daemon's log, or --test of doorbell forward, says more")
 	}
 	return nil
 }

@@ -19,14 +19,6 @@ import (
 	"doorbell/events"
 )
 
-// eventsText is a number of events.
-func eventsText(n int) string {
-	if n == 1 {
-		return "1 event"
-	}
-	return strconv.Itoa(n) + " events"
-}
-
 // printCounts says how many events are meant, by agency and type.
 func printCounts(p *program, c ops.EventCounts, asJSON bool) error {
 	if asJSON {
@@ -48,7 +40,7 @@ func printCounts(p *program, c ops.EventCounts, asJSON bool) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(p.stdout, "%s would be replayed\n", eventsText(c.Total))
+	_, err := fmt.Fprintf(p.stdout, "%s would be replayed\n", ops.Counted(c.Total, "event"))
 	return err
 }
 

@@ -119,7 +119,7 @@ func TestRunTakesAnotherAddressOrANewStoreOnlyWhenTold(t *testing.T) {
 	natsURL(t, filepath.Join(s.dir, "elsewhere"))
 	d.stop(t)
 	has(t, d.stderr.String(), "--moved: the store remembers the API at its new address", `"from":"https://old.example.org","to":"`+s.url)
-	has(t, run(t, elsewhere, "verify").stdout, "of "+s.url+", is sound: 1 agencies")
+	has(t, run(t, elsewhere, "verify").stdout, "of "+s.url+", is sound: 1 agency")
 
 	here := filepath.Join(s.dir, "here")
 	d = launch(t, s.with("DOORBELL_DATA_DIR="+here), "run", "--fresh")

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"doorbell/cmd/doorbell/daemon"
@@ -215,13 +216,21 @@ func (v *verified) look(ctx context.Context, p *program, config *Config, c *Veri
 		}
 	}
 	if n := len(r.Findings) + r.More; n > 0 {
-		return ioError(fmt.Errorf("%s is damaged: %d findings", r.Path, n), "put back a backup: doorbell verify --file says which one is sound")
+		return ioError(fmt.Errorf("%s is damaged: %s", r.Path, ops.Counted(n, "finding")), adviceOn(c.File))
 	}
 	if c.File != "" {
 		return nil
 	}
 	v.Stream, err = verifyStream(ctx, p, config, c.streamVerify, c.JSON)
 	return err
+}
+
+// adviceOn says what to do about damage of the store, or of another file.
+func adviceOn(file string) string {
+	if file == "" {
+		return adviceOnDamage
+	}
+	return "do not start from this file: take another backup, which `doorbell verify --file` calls sound"
 }
 
 func verifyStore(ctx context.Context, b Base, file string) (store.Report, error) {
@@ -234,19 +243,24 @@ func verifyStore(ctx context.Context, b Base, file string) (store.Report, error)
 		if errors.Is(err, fs.ErrNotExist) {
 			return r, failed(err, "")
 		}
+		if errors.Is(err, store.ErrDamaged) {
+			return r, ioError(errors.New(err.Error()), adviceOn(file)) // not that of the store
+		}
 		return r, asStoreError(err, filepath.Dir(file))
 	}
 	r, err := verifyCopy(ctx, b)
 	if !errors.Is(err, ops.ErrNoAnswer) {
 		return r, asStoreError(err, b.DataDir)
 	}
+	r, err = verifyFile(ctx, filepath.Join(b.DataDir, daemon.StoreFile))
+	if err == nil && len(r.Findings) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return r, asStoreError(err, b.DataDir)
+	}
 	kept, err := readStopped(b) // says what does not belong here
 	if err != nil {
 		return r, err
 	}
-	kept.Close()
-	r, err = verifyFile(ctx, filepath.Join(b.DataDir, daemon.StoreFile))
-	return r, asStoreError(err, b.DataDir)
+	return r, kept.Close()
 }
 
 func asStoreError(err error, dir string) error {
@@ -306,7 +320,10 @@ func printReport(w io.Writer, r store.Report) error {
 }
 
 func reportText(r store.Report) string {
-	return fmt.Sprintf("%d agencies, %d insertions, %d contact requests, %d events, %s", r.Agencies, r.Insertions, r.ContactRequests, r.Events, bytesText(r.Bytes))
+	return strings.Join([]string{
+		ops.Counted(r.Agencies, "agency"), ops.Counted(r.Insertions, "insertion"), ops.Counted(r.ContactRequests, "contact request"),
+		ops.Counted(r.Events, "event"), bytesText(r.Bytes),
+	}, ", ")
 }
 
 // cmdCompact gives back space that the store does not use.

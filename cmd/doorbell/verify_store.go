@@ -110,9 +110,18 @@ func verifyFile(ctx context.Context, path string) (store.Report, error) {
 	case ctx.Err() != nil:
 		return store.Report{Path: path}, ctx.Err()
 	case err != nil:
-		return store.Report{Path: path}, &store.DamagedError{Path: path, Why: fmt.Sprintf("whoever reads all of it does not come to an end (%v)", ended)}
+		return store.Report{Path: path}, &store.DamagedError{Path: path, Why: howVerifierEnded(ended)}
 	}
 	return a.Report, a.err()
+}
+
+// howVerifierEnded says of a process that gave no answer what that means for the file.
+func howVerifierEnded(err error) string {
+	var ended *exec.ExitError
+	if errors.As(err, &ended) && ended.ExitCode() == exitIO {
+		return "reading all of it takes more memory or time than any sound file of its size, as if its pages led in circles"
+	}
+	return "reading all of it crashes, as if its pages led nowhere"
 }
 
 // ownImage is this very program, also when its file was replaced by a newer one.

@@ -105,7 +105,7 @@ func mend(ctx context.Context, p *program, m mender, found []relay.Comparison) (
 		if err != nil {
 			return nil, failed(err, "try again in two minutes; nothing is sent twice")
 		}
-		fmt.Fprintf(p.stderr, "%s: %s sent again\n", c.AgencyID, eventsText(sent))
+		fmt.Fprintf(p.stderr, "%s: %s sent again\n", c.AgencyID, ops.Counted(sent, "event"))
 	}
 	return m.compare(ctx)
 }
@@ -118,7 +118,7 @@ func confirm(p *program, o streamVerify, missing int) error {
 	if !atTerminal(p.stdin) {
 		return usageError("--repair: nobody can be asked here", "add --yes to send again what is missing")
 	}
-	fmt.Fprintf(p.stderr, "Send %s again? Ids and sequences stay; in the stream they stand behind later ones. [y/N] ", eventsText(missing))
+	fmt.Fprintf(p.stderr, "Send %s again? Ids and sequences stay; in the stream they stand behind later ones. [y/N] ", ops.Counted(missing, "event"))
 	line, _ := bufio.NewReader(io.LimitReader(p.stdin, 100)).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
 		return failed(errors.New("nothing was sent"), "")

@@ -3,7 +3,6 @@ package ops
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -89,7 +88,7 @@ func (v *said) ofUs(t events.Type) string {
 	case events.TypeAccessKeySwitched:
 		return fmt.Sprintf("the %s key is refused; the %s one works and is used from now on", slot(v.From), slot(v.To))
 	case events.TypeWatchBaselined:
-		return fmt.Sprintf("%d insertions known; from here on what appears is news", v.Insertions)
+		return fmt.Sprintf("%s known; from here on what appears is news", Counted(v.Insertions, "insertion"))
 	case events.TypeWatchStale:
 		return "nothing good is heard of " + words(v.Operation)
 	case events.TypeWatchRecovered:
@@ -101,11 +100,7 @@ func (v *said) ofUs(t events.Type) string {
 	case events.TypeWatchChangeHeld:
 		return fmt.Sprintf("%d of %d insertions are missing (%s): %s tells it now", v.Missing, v.Known, words(v.Reason), v.Approve)
 	case events.TypeWatchStreamRepaired:
-		sent := strconv.Itoa(v.SentAgain) + " events"
-		if v.SentAgain == 1 {
-			sent = "1 event"
-		}
-		return fmt.Sprintf("the stream was mended (%s), %s sent again", words(v.Reason), sent)
+		return fmt.Sprintf("the stream was mended (%s), %s sent again", words(v.Reason), Counted(v.SentAgain, "event"))
 	}
 	return ""
 }
@@ -137,4 +132,15 @@ func short(text string, n int) string {
 		return string(runes)
 	}
 	return string(runes[:n-1]) + "…"
+}
+
+// Counted is a number of things: 1 event, 2 events.
+func Counted(n int, one string) string {
+	switch stem, y := strings.CutSuffix(one, "y"); {
+	case n == 1:
+		return "1 " + one
+	case y:
+		return fmt.Sprintf("%d %sies", n, stem)
+	}
+	return fmt.Sprintf("%d %ss", n, one)
 }

@@ -45,8 +45,8 @@ func (s Status) head(o TextOptions) (lines []string) {
 	if !s.Running {
 		add(styleYellow, "doorbell is not running; this is what %s remembers", s.DataDir)
 	} else {
-		add(styleNone, "doorbell %s, up %s, %d requests (%d in the last minute), at most %s a second, to %s",
-			s.Version, age(s.Started, s.Watch.At), s.Watch.Requests, s.Watch.LastMinute, s.ceiling(), s.Watch.BaseURL)
+		add(styleNone, "doorbell %s, up %s, %s (%d in the last minute), at most %s a second, to %s",
+			s.Version, age(s.Started, s.Watch.At), Counted(int(s.Watch.Requests), "request"), s.Watch.LastMinute, s.ceiling(), s.Watch.BaseURL)
 		style := styleNone
 		if !s.NATS.Connected || s.NATS.Problem != "" {
 			style = styleRed
@@ -90,7 +90,7 @@ func (s Status) counted() string {
 	for n, state := range states {
 		states[n] = fmt.Sprintf("%d %s", count[state], state)
 	}
-	return fmt.Sprintf("%d agencies with %d insertions: %s", len(all), insertions, strings.Join(states, ", "))
+	return fmt.Sprintf("%d agencies with %s: %s", len(all), Counted(insertions, "insertion"), strings.Join(states, ", "))
 }
 
 func (s Status) agencyTable(o TextOptions) []string {

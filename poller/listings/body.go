@@ -15,25 +15,27 @@ type errEncoding struct{}
 
 func (errEncoding) Error() string { return "unknown content encoding" }
 
-// buffers are used again, so that reading an answer that says nothing new costs no memory. Large ones are not kept.
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+// rooms are used again, so that reading an answer that says nothing new costs no memory. Large ones are not kept.
+var rooms = sync.Pool{New: func() any { return new(room) }}
 
-const largestBuffer = 1 << 20
+// room is what an answer is read into.
+type room struct {
+	body     bytes.Buffer
+	document document
+}
 
-// release gives the buffer of a body back. Nothing may hold a part of it any more: records are copies.
+const largestRoom = 1 << 20
+
+// release gives the room of an answer back: nothing may hold a part of it any more. Who goes on holding one sets room to nil.
 func (x *exchange) release() {
-	if x == nil {
+	if x == nil || x.room == nil {
 		return
 	}
-	if x.buffer == nil {
-		return
+	if x.room.body.Cap() <= largestRoom && cap(x.room.document.nodes) <= largestRoom/32 {
+		x.room.body.Reset()
+		rooms.Put(x.room)
 	}
-	b := x.buffer
-	x.body, x.buffer = nil, nil
-	if b.Cap() <= largestBuffer {
-		b.Reset()
-		buffers.Put(b)
-	}
+	x.body, x.room = nil, nil
 }
 
 // readBody reads a body to its end, unpacked, into a buffer. It counts the bytes as they come and as they are unpacked;

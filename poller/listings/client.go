@@ -76,9 +76,12 @@ func (o Options) withDefaults() Options {
 
 // Client asks the API. It keeps connections open between requests.
 type Client struct {
-	o      Options
-	base   *url.URL
-	unread [][]string // of contact requests: what is ignored and read for nothing else
+	o       Options
+	base    *url.URL
+	ignored [][]string // of insertions
+	watched []string   // of insertions
+	unread  [][]string // of contact requests: what is ignored and read for nothing else
+	idNames []string   // plain
 }
 
 // Limits are what bounds one request, see Options.
@@ -106,7 +109,10 @@ func New(o Options) (*Client, error) {
 	if strings.ContainsFunc(o.Version, isControl) {
 		return nil, errors.New("version: holds a control character")
 	}
-	return &Client{o: o, base: base, unread: unread(o.IgnoreContactRequests, o.IDFields)}, nil
+	return &Client{
+		o: o, base: base, ignored: tokens(o.IgnoreInsertions), watched: Watched(o.IgnoreInsertions),
+		unread: unread(o.IgnoreContactRequests, o.IDFields), idNames: plainNames(o.IDFields),
+	}, nil
 }
 
 func parseBase(text string, plaintext []string) (*url.URL, error) {

@@ -79,18 +79,20 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 	if err != nil {
 		return nil, err
 	}
-	l, err := x.locate(e, e.contactKind(plainNames(c.o.IDFields)), c.o.ContactRequestsPath)
+	l, err := x.locate(e, e.contactKind(c.idNames), c.o.ContactRequestsPath)
 	if err != nil {
 		return nil, err
 	}
-	var digests []byte
+	count := l.count()
+	digests := make([]byte, 0, len([32]byte{})*count)
 	for element := range l.records() {
 		digest := element.digest(c.unread, true)
 		digests = append(digests, digest[:]...)
 	}
-	if page.located(x, l, e.totalOf(l, l.count(), x.header), digests) {
+	if page.located(x, l, e.totalOf(l, count, x.header), digests) {
 		return page, nil
 	}
+	x.room = nil // contact requests hold it
 	for element := range l.records() {
 		if !isFilled(element) {
 			page.Unreadable++

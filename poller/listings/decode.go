@@ -20,28 +20,33 @@ import (
 
 // document is a decoded text.
 type document struct {
-	text  []byte
-	nodes []node           // in the order of the text: what a value holds follows it
-	names []name           // of members, each spelling once
-	known map[string]int32 // places in names by spelling, quotes included
+	text   []byte
+	nodes  []node  // in the order of the text: what a value holds follows it
+	sorted []value // the members of each object by name
+	names  []name  // of members, each spelling once
+	known  map[string]int32
+	named  int // bytes of names
+
+	decoder jsontext.Decoder
 }
 
 // node is a value in a document.
 type node struct {
-	from, to uint32 // in the text
-	next     int32  // the node behind this one and all that it holds
-	name     int32  // in names; -1: it is no member
-	kind     jsontext.Kind
-	twice    bool // an object that holds a name twice
+	from, to       uint32 // in the text
+	next           int32  // the node behind this one and all that it holds
+	name           int32  // in names; -1: it is no member
+	members, count int32  // of an object, in sorted
+	kind           jsontext.Kind
+	twice          bool // an object that holds a name twice
 }
 
 // name is how a member is called.
 type name struct {
-	quoted string // as it stands there
-	text   string
-	plain  string // without what differs by style only
-	id     int32  // the same for all spellings of the text
-	broken bool   // holds what is no text; read as U+FFFD
+	quoted    string // as it stands there
+	text      string
+	canonical string // the text, quoted in the one way
+	plain     string // without what differs by style only
+	broken    bool   // holds what is no text; read as U+FFFD
 }
 
 // value is a value of a document; the zero value stands for one that is absent.
@@ -50,6 +55,9 @@ type value struct {
 	at  int32
 }
 
+// mostNamed is how many bytes of names are known from one text to the next.
+const mostNamed = 64 << 10
+
 // maxValues bounds what is made of a body: 2,000 values for each of a thousand records.
 const maxValues = 2_000_000
 
@@ -57,12 +65,19 @@ var errTooManyValues = errors.New("more values than fit any page")
 
 // decode reads one JSON value and no more. The text must not change any more. What is wrong is said in words that quote
 // nothing; empty: nothing is.
-func decode(text []byte) (root value, wrong string) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	doc := &document{text: text, nodes: make([]node, 0, len(text)/32+8), names: make([]name, 0, 24), known: make(map[string]int32, 32)}
+func decode(text []byte) (root value, wrong string) { return new(document).decode(text) }
+
+// decode is the same in a document that may have held another text, whose values are gone then. Names that it had are known.
+func (doc *document) decode(text []byte) (root value, wrong string) {
+	doc.text, doc.nodes, doc.sorted = text, slices.Grow(doc.nodes[:0], len(text)/32+8), doc.sorted[:0]
+	if doc.named > mostNamed || doc.known == nil {
+		doc.names, doc.known, doc.named = nil, make(map[string]int32, 32), 0
+	}
+	d := &doc.decoder
+	d.Reset(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	err := errTooManyValues
 	if len(text) < math.MaxUint32 {
-		err = doc.read(d, -1)
+		err = doc.read(-1)
 	}
 	switch {
 	case errors.Is(err, errTooManyValues):
@@ -91,8 +106,8 @@ func offset(err error) int64 {
 }
 
 // read appends the value that comes next, and all that it holds.
-func (doc *document) read(d *jsontext.Decoder, name int32) error {
-	at := len(doc.nodes)
+func (doc *document) read(name int32) error {
+	at, d := len(doc.nodes), &doc.decoder
 	if at == maxValues {
 		return errTooManyValues
 	}
@@ -121,14 +136,14 @@ func (doc *document) read(d *jsontext.Decoder, name int32) error {
 			}
 			member = doc.intern(quoted)
 		}
-		if err := doc.read(d, member); err != nil {
+		if err := doc.read(member); err != nil {
 			return err
 		}
 	}
 	_, err := d.ReadToken()
 	doc.nodes[at].to, doc.nodes[at].next = uint32(d.InputOffset()), int32(len(doc.nodes))
 	if kind == jsontext.KindBeginObject {
-		doc.nodes[at].twice = holdsTwice(value{doc, int32(at)})
+		doc.sort(value{doc, int32(at)})
 	}
 	return err
 }
@@ -138,30 +153,37 @@ func (doc *document) intern(quoted []byte) int32 {
 	if n, ok := doc.known[string(quoted)]; ok {
 		return n
 	}
-	n, spelling := int32(len(doc.names)), string(quoted)
-	doc.known[spelling] = n
+	n := name{quoted: string(quoted)}
 	if bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
-		text := spelling[1 : len(spelling)-1]
-		doc.names = append(doc.names, name{quoted: spelling, text: text, plain: plain(text), id: n})
-		return n
+		n.text, n.canonical = n.quoted[1:len(n.quoted)-1], n.quoted
+	} else {
+		text, err := jsontext.AppendUnquote(nil, quoted) // the error is about UTF-8, which is mended
+		canonical, _ := jsontext.AppendQuote(nil, text)
+		n.text, n.canonical, n.broken = string(text), string(canonical), err != nil
 	}
-	text, err := jsontext.AppendUnquote(nil, quoted) // the error is about UTF-8, which is mended
-	doc.names = append(doc.names, name{quoted: spelling, text: string(text), plain: plain(string(text)), id: n, broken: err != nil})
-	if canonical, _ := jsontext.AppendQuote(nil, text); string(canonical) != spelling {
-		doc.names[n].id = doc.intern(canonical)
-	}
-	return n
+	n.plain = plain(n.text)
+	doc.names = append(doc.names, n)
+	doc.known[n.quoted] = int32(len(doc.names) - 1)
+	doc.named += len(n.quoted)
+	return int32(len(doc.names) - 1)
 }
 
-func holdsTwice(o value) bool {
-	var room [64]int32
-	ids := room[:0]
+// sort lists the members of an object by name, in UTF-16 as RFC 8785 has it, those of one name in their order.
+func (doc *document) sort(o value) {
+	first := len(doc.sorted)
 	for m := range o.members() {
-		ids = append(ids, m.called().id)
+		doc.sorted = append(doc.sorted, m)
 	}
-	slices.Sort(ids)
-	return len(slices.Compact(ids)) < len(ids)
+	members := doc.sorted[first:]
+	slices.SortStableFunc(members, byName)
+	n := o.node()
+	n.members, n.count = int32(first), int32(len(members))
+	for i := 1; i < len(members); i++ {
+		n.twice = n.twice || byName(members[i-1], members[i]) == 0
+	}
 }
+
+func byName(a, b value) int { return compareUTF16(a.called().text, b.called().text) }
 
 func (v value) node() *node { return &v.doc.nodes[v.at] }
 
@@ -217,14 +239,6 @@ func (v value) inside(yield func(value) bool) {
 			return
 		}
 	}
-}
-
-// collect is the members of an object.
-func (v value) collect() []value {
-	if !v.isObject() {
-		return nil
-	}
-	return slices.AppendSeq(make([]value, 0, min(v.node().next-v.at-1, 24)), v.members())
 }
 
 // text is the content of a JSON string; false for anything else.
@@ -289,14 +303,16 @@ func (v value) typeName() string {
 	return "nothing"
 }
 
-// object is the members of an object sorted by name, for their order says nothing, or those of several one after the other.
+// object is the members of an object by name, for their order says nothing, or those of several one after the other.
 type object []value
 
 // object returns the members of an object; nil for anything else.
 func (v value) object() object {
-	o := object(v.collect())
-	slices.SortStableFunc(o, func(a, b value) int { return strings.Compare(a.called().text, b.called().text) })
-	return o
+	if !v.isObject() {
+		return nil
+	}
+	n := v.node()
+	return object(v.doc.sorted[n.members : n.members+n.count : n.members+n.count])
 }
 
 // all yields the values of the first name, wherever they stand in the object, then those of the next. Names are plain.

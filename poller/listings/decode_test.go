@@ -30,7 +30,7 @@ func TestWhatIsKeptOfAPageIsBoundedByItsBytes(t *testing.T) {
 		if err != nil || len(page.ContactRequests) != 600 || len(page.ContactRequests[599].Fields()) != 256 {
 			t.Fatal(err)
 		}
-		if held := heap() - before; held > 8*int64(len(body)) {
+		if held := heap() - before; held > 10*int64(len(body)) {
 			t.Errorf("of %d bytes %d are held", len(body), held)
 		}
 		runtime.KeepAlive(page)
@@ -56,6 +56,20 @@ func TestABodyOfEndlessValuesIsDrift(t *testing.T) {
 	} {
 		if _, wrong := decode([]byte(body)); wrong != want {
 			t.Errorf("%.20s…: %q, want %q", body, wrong, want)
+		}
+	}
+}
+
+func TestNamesThatAreKnownFromOneTextToTheNextAreBounded(t *testing.T) {
+	doc := new(document)
+	for n := range 1000 {
+		long := fmt.Sprintf("%d%s", n, strings.Repeat("x", 1000))
+		root, wrong := doc.decode([]byte(fmt.Sprintf(`{"views":%d,%q:{"a":1,"a":2}}`, n, long)))
+		if wrong != "" || root.object().get(long).node().twice == false || root.object().number("views") == "" {
+			t.Fatal(wrong)
+		}
+		if held := len(doc.names) * 1000; held > 2*mostNamed || len(doc.known) != len(doc.names) {
+			t.Fatalf("%d names after %d texts", len(doc.names), n)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func (v value) appendCanonical(b []byte, ignore [][]string, scores int) []byte {
 	case jsontext.KindBeginObject:
 		b = append(b, '{')
 		empty := len(b)
-		for _, m := range v.canonicalMembers() {
+		for _, m := range v.object() {
 			n := m.called()
 			deeper, drop := below(ignore, n.text)
 			if drop || scores > 0 && n.plain == "score" {
@@ -61,7 +61,7 @@ func (v value) appendCanonical(b []byte, ignore [][]string, scores int) []byte {
 			if len(b) > empty {
 				b = append(b, ',')
 			}
-			b = append(b, v.doc.names[n.id].quoted...)
+			b = append(b, n.canonical...)
 			b = m.appendCanonical(append(b, ':'), deeper, scores-1)
 		}
 		return append(b, '}')
@@ -87,13 +87,6 @@ func (v value) appendCanonical(b []byte, ignore [][]string, scores int) []byte {
 		}
 	}
 	return append(b, v.raw()...)
-}
-
-// canonicalMembers are the members of an object by their names in UTF-16, as RFC 8785 has it.
-func (v value) canonicalMembers() []value {
-	list := v.collect()
-	slices.SortStableFunc(list, func(a, b value) int { return compareUTF16(a.called().text, b.called().text) })
-	return list
 }
 
 // compareUTF16 compares texts by code units. Only there do characters beyond the first plane come before some of it.

@@ -1,7 +1,6 @@
 package listings
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -19,7 +18,7 @@ type exchange struct {
 	status         int
 	header         http.Header
 	body           []byte
-	buffer         *bytes.Buffer // that holds the body, to be used again; nil: nobody wants it back
+	room           *room // that holds the body, to be used again; nil: records hold it
 	sent, received time.Time
 }
 
@@ -83,8 +82,8 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 	if resp.StatusCode != http.StatusOK {
 		return x, refusal(r, resp)
 	}
-	x.buffer = buffers.Get().(*bytes.Buffer)
-	x.body, err = readBody(resp, c.o.MaxBody, x.buffer)
+	x.room = rooms.Get().(*room)
+	x.body, err = readBody(resp, c.o.MaxBody, &x.room.body)
 	if err == nil {
 		return x, nil
 	}
@@ -124,6 +123,11 @@ func refusal(r Request, resp *http.Response) error {
 		Request: r, Status: resp.StatusCode, Body: kind, Date: date,
 		RetryAfter: retryAfter(resp.Header.Get("Retry-After"), now),
 	}
+}
+
+// decode reads the body.
+func (x *exchange) decode() (root value, wrong string) {
+	return x.room.document.decode(trimBOM(x.body))
 }
 
 func dateOf(h http.Header) time.Time {

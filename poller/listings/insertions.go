@@ -136,9 +136,8 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 	if err != nil {
 		return nil, err
 	}
-	var found []value
-	var digests []byte
-	ignored, watched := tokens(c.o.IgnoreInsertions), Watched(c.o.IgnoreInsertions)
+	count := l.count()
+	found, digests := make([]value, 0, count), make([]byte, 0, 64*count)
 	for element := range l.records() {
 		v, reference := referenced(element)
 		if reference == "" {
@@ -148,17 +147,17 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 		if element.isForeign(x.request.AgencyID) || v.isForeign(x.request.AgencyID) {
 			return nil, x.drift("insertions of the agency that was asked for", "one of another")
 		}
-		i := Insertion{Reference: reference, Digest: v.digest(ignored, false), Marks: v.marks(watched)}
+		i := Insertion{Reference: reference, Digest: v.digest(c.ignored, false), Marks: v.marks(c.watched)}
 		found, digests = append(found, v), append(append(digests, i.Digest[:]...), reference...)
 		page.Insertions = append(page.Insertions, i)
 	}
-	if page.located(x, l, e.totalOf(l, l.count(), x.header), digests) {
+	if page.located(x, l, e.totalOf(l, count, x.header), digests) {
 		return page, nil
 	}
 	for n, v := range found {
 		i := &page.Insertions[n]
 		if v, i.Record, i.Defects = compact(v); len(i.Defects) > 0 {
-			i.Digest = v.digest(ignored, false)
+			i.Digest = v.digest(c.ignored, false)
 		}
 	}
 	return page, nil

@@ -463,7 +463,7 @@ func (x *exchange) answer(expected string) (*envelope, error) {
 	if x.declaresFailure() {
 		return nil, x.drift(expected, "an answer that declares its own failure by its content type")
 	}
-	root, wrong := decode(slices.Clone(trimBOM(x.body))) // the body is used again
+	root, wrong := x.decode()
 	if wrong != "" {
 		return nil, x.drift(expected, wrong)
 	}

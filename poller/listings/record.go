@@ -66,24 +66,23 @@ func (c *compacter) value(v value, depth int) {
 }
 
 func (c *compacter) object(v value, depth int) {
-	var last map[int32]int32 // where each name stands last, as long as it is not written; nil: none stands twice
+	var last map[string]value // of each name, as long as it is not written; nil: none stands twice
 	if v.node().twice {
 		c.defect(DefectDuplicateName)
-		last = map[int32]int32{}
+		last = map[string]value{}
 		for m := range v.members() {
-			last[m.called().id] = m.at
+			last[m.called().text] = m
 		}
 	}
 	c.out = append(c.out, '{')
 	for m := range v.members() {
 		n := m.called()
 		if last != nil {
-			at, left := last[n.id]
-			if !left {
+			var left bool
+			if m, left = last[n.text]; !left {
 				continue
 			}
-			delete(last, n.id)
-			m = value{v.doc, at}
+			delete(last, n.text)
 		}
 		if n.broken {
 			c.defect(DefectUTF8)

@@ -104,18 +104,41 @@ func (tx *Tx) get(bucket, key []byte) []byte {
 }
 
 // put writes a value. A new one stands before another one, which is sealed anew.
-func (tx *Tx) put(bucket, key, payload []byte) error {
-	if len(key) == 0 || bytes.Compare(key, endMark) >= 0 {
+func (tx *Tx) put(bucket, key, payload []byte) error { return tx.putAll(bucket, item{key, payload}) }
+
+// item is a key and its payload.
+type item struct{ key, payload []byte }
+
+// putAll writes values that stand one behind the other, and seals anew only what stands behind the last of them. A single one may
+// take the place of what is there.
+func (tx *Tx) putAll(bucket []byte, items ...item) error {
+	if len(items) == 0 {
+		return nil
+	}
+	first, last := items[0].key, items[len(items)-1].key
+	if len(first) == 0 || bytes.Compare(first, endMark) >= 0 {
 		return fmt.Errorf("store: a key of %s is empty or no text", bucket)
 	}
-	before, k, next := tx.seek(bucket, key)
+	before, k, next := tx.seek(bucket, first)
 	b := tx.bucket(bucket)
-	if !bytes.Equal(k, key) {
-		if err := b.Put(k, seal(bucket, key, k, next)); err != nil {
+	if len(items) > 1 || !bytes.Equal(k, first) {
+		if bytes.Compare(last, k) >= 0 {
+			return fmt.Errorf("store: something stands between new entries of %s", bucket)
+		}
+		if err := b.Put(k, seal(bucket, last, k, next)); err != nil {
 			return err
 		}
 	}
-	return b.Put(key, seal(bucket, before, key, payload))
+	for _, i := range items {
+		if bytes.Compare(i.key, before) <= 0 {
+			return fmt.Errorf("store: new entries of %s are in the wrong order", bucket)
+		}
+		if err := b.Put(i.key, seal(bucket, before, i.key, i.payload)); err != nil {
+			return err
+		}
+		before = i.key
+	}
+	return nil
 }
 
 // delete removes entries that stand one behind the other; a first one that is not there changes nothing.

@@ -177,15 +177,15 @@ func (tx *Tx) told(e events.Event, said map[string]bool) (_ events.Event, told b
 	return e, false
 }
 
-// said writes an event anew whose id is another one than it was appended with, and forgets the last word of the stream about
-// what it is about: we have said another one.
-func (tx *Tx) said(e events.Event) error {
+// said is the entry of an event whose id may be another one than it was appended with. It forgets the last word of the stream
+// about what the event is about: we have said another one.
+func (tx *Tx) said(e events.Event) ([]byte, error) {
 	if entity := e.Entity(); entity != "" {
 		if err := tx.delete(bucketLastWord, key(e.AgencyID, entity)); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return tx.putEvent(e.Sequence, e)
+	return encodeEvent(e)
 }
 
 // importedAs is the sequence under which an id was imported, 0 if it was not.

@@ -60,11 +60,19 @@ func (l logged) head() events.Head {
 }
 
 func (tx *Tx) putEvent(n uint64, e events.Event) error {
-	value, err := e.WithSequence(0).AppendJSON(binary.BigEndian.AppendUint64(nil, e.Position))
+	value, err := encodeEvent(e)
 	if err != nil {
-		return fmt.Errorf("event %s of %s: %w", e.Type, e.AgencyID, err)
+		return err
 	}
 	return tx.put(bucketLog, logKey(e.AgencyID, n), value)
+}
+
+func encodeEvent(e events.Event) ([]byte, error) {
+	value, err := e.WithSequence(0).AppendJSON(binary.BigEndian.AppendUint64(nil, e.Position))
+	if err != nil {
+		return nil, fmt.Errorf("event %s of %s: %w", e.Type, e.AgencyID, err)
+	}
+	return value, nil
 }
 
 // Append adds an event, made by events.New, to its agency's log and returns it with its position, time of record and id. The
@@ -135,34 +143,33 @@ func (s *Store) Read(agency string, after uint64, maxEvents, maxBytes int) (foun
 // moves the cursor to c, in one durable commit, also when the store holds all that it may: it is what makes room.
 func (s *Store) Publish(agency string, list []events.Event, c events.Cursor) error {
 	return s.update(func(tx *Tx) error {
-		values, keys := make([][]byte, len(list)), make([][]byte, len(list))
-		for i, e := range list {
-			keys[i] = logKey(agency, unsent|e.Position)
-			if values[i] = tx.get(bucketLog, keys[i]); values[i] == nil {
-				return fmt.Errorf("publish of %s: the event at position %d is not in the log", agency, e.Position)
+		_, imported := tx.imports(agency)
+		var waiting [][]byte
+		var published []item
+		sequence := tx.LastSequence(agency)
+		for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, unsent)) {
+			n := len(published)
+			if n == len(list) || list[n].Sequence <= sequence || binary.BigEndian.Uint64(k) != unsent|list[n].Position {
+				break
 			}
-			c.Position = e.Position
-		}
-		for k := range tx.ascend(bucketLog, prefix(agency), logKey(agency, unsent)) {
-			if len(list) > 0 && (list[0].Sequence <= tx.LastSequence(agency) || binary.BigEndian.Uint64(k) != unsent|list[0].Position) {
-				return fmt.Errorf("publish of %s: the event at position %d is not the next one", agency, list[0].Position)
+			sequence, c.Position = list[n].Sequence, list[n].Position
+			if imported {
+				var err error
+				if v, err = tx.said(list[n]); err != nil {
+					return err
+				}
 			}
-			break
+			waiting = append(waiting, logKey(agency, unsent|c.Position))
+			published = append(published, item{logKey(agency, sequence), v})
 		}
-		if err := tx.delete(bucketLog, keys...); err != nil {
+		if n := len(published); n < len(list) {
+			return fmt.Errorf("publish of %s: the event at position %d is not the next one, or its sequence is taken", agency, list[n].Position)
+		}
+		if err := tx.putAll(bucketLog, published...); err != nil {
 			return err
 		}
-		_, imported := tx.imports(agency)
-		for i, e := range list {
-			if err := tx.put(bucketLog, logKey(agency, e.Sequence), values[i]); err != nil {
-				return err
-			}
-			if !imported {
-				continue
-			}
-			if err := tx.said(e); err != nil {
-				return err
-			}
+		if err := tx.delete(bucketLog, waiting...); err != nil {
+			return err
 		}
 		return tx.setCursor(agency, c)
 	})

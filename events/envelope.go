@@ -32,17 +32,23 @@ type envelope struct {
 	Data            json.RawMessage `json:"data"`
 }
 
-// attributes are the texts of an envelope by their names.
-func (v *envelope) attributes() map[string]*string {
-	attributes := map[string]*string{}
-	s := reflect.ValueOf(v).Elem()
-	for i := range s.NumField() {
-		name, _, _ := strings.Cut(s.Type().Field(i).Tag.Get("json"), ",")
-		if text, ok := s.Field(i).Addr().Interface().(*string); ok {
-			attributes[name] = text
+// attributeNames are the names of the texts of an envelope, by their fields.
+var attributeNames = func() (names []string) {
+	for field := range reflect.TypeFor[envelope]().Fields() {
+		if field.Type.Kind() == reflect.String {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			names = append(names, attributePrefix+name)
 		}
 	}
-	return attributes
+	return names
+}()
+
+// attributes visits the texts of an envelope by the names that they have as headers.
+func (v *envelope) attributes(visit func(name string, text *string)) {
+	fields := reflect.ValueOf(v).Elem()
+	for i, name := range attributeNames {
+		visit(name, fields.Field(i).Addr().Interface().(*string))
+	}
 }
 
 const specVersion = "1.0"
@@ -142,10 +148,11 @@ const (
 	msgIDHeader     = "Nats-Msg-Id"
 	// maxSubject keeps headers small. A longer reference stands in the payload alone: half of one would be another one.
 	maxSubject = 512
+	maxHeader  = 2 << 10
 )
 
 // Header is the envelope as NATS headers: the ce-* attributes and Nats-Msg-Id, each once, printable ASCII without spaces,
-// together less than 2 KiB. The reference is percent-encoded; it is left out where it would take more than 512
+// together less than 2 KiB (maxHeader). The reference is percent-encoded; it is left out where it would take more than 512
 // characters. No personal data is in it.
 func (e Event) Header() map[string][]string {
 	v := e.envelope()
@@ -153,11 +160,11 @@ func (e Event) Header() map[string][]string {
 		v.Subject = ""
 	}
 	header := map[string][]string{msgIDHeader: {e.ID}}
-	for name, value := range v.attributes() {
+	v.attributes(func(name string, value *string) {
 		if *value != "" {
-			header[attributePrefix+name] = []string{*value}
+			header[name] = []string{*value}
 		}
-	}
+	})
 	return header
 }
 
@@ -168,9 +175,7 @@ func (e Event) Header() map[string][]string {
 // kept, not copied.
 func Decode(header map[string][]string, data []byte) (Event, error) {
 	v := envelope{Data: data}
-	for name, value := range v.attributes() {
-		*value = lookup(header, attributePrefix+name)
-	}
+	v.attributes(func(name string, value *string) { *value = lookup(header, name) })
 	v.Subject, _ = url.PathUnescape(v.Subject) // where it is not ours, the payload has the reference
 	if v.Sequence == "" {
 		return Event{}, errors.New("event: attribute sequence is missing")
@@ -208,12 +213,14 @@ func (e Event) AppendJSON(dst []byte) ([]byte, error) {
 // event, other bytes. Where bytes matter, call AppendJSON or this method.
 func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
 
-// UnmarshalJSON reads what [Event.AppendJSON] wrote. It is as strict as [Decode], and its errors quote as little.
+// UnmarshalJSON reads what [Event.AppendJSON] or MarshalJSON wrote, and no other form of the same JSON. It is as strict as
+// [Decode], and its errors quote as little.
 func (e *Event) UnmarshalJSON(line []byte) error {
-	var v envelope
-	if json.Unmarshal(line, &v) != nil {
-		return errors.New("event: no CloudEvents JSON")
+	v, err := splitLine(line)
+	if err != nil {
+		return err
 	}
+	v.Data = bytes.Clone(v.Data)
 	read, err := v.event()
 	if err != nil {
 		return err
@@ -236,13 +243,22 @@ type Head struct {
 // backslash before it.
 var payloadMember = []byte(`,"data":`)
 
+// splitLine reads the attributes of what [Event.AppendJSON] wrote, and finds the payload, which it does not read.
+func splitLine(line []byte) (v envelope, err error) {
+	head, data, found := bytes.Cut(line, payloadMember)
+	if !found || json.Unmarshal(append(bytes.Clone(head), '}'), &v) != nil || !bytes.HasSuffix(data, []byte("}")) {
+		return v, errors.New("event: no CloudEvents JSON")
+	}
+	v.Data = data[:len(data)-1]
+	return v, nil
+}
+
 // DecodeHead reads the beginning of what [Event.AppendJSON] wrote. It costs the same for every payload, and is no proof that
 // the event can be read.
 func DecodeHead(line []byte) (Head, error) {
-	var v envelope
-	end := bytes.Index(line, payloadMember)
-	if end < 0 || json.Unmarshal(append(bytes.Clone(line[:end]), '}'), &v) != nil {
-		return Head{}, errors.New("event: no CloudEvents JSON")
+	v, err := splitLine(line)
+	if err != nil {
+		return Head{}, err
 	}
 	h := Head{ID: v.ID, Type: Type(v.Type), Origin: Origin(v.Origin)}
 	var okSequence, okRecorded bool

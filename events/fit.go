@@ -19,6 +19,9 @@ import (
 // What is left still has every required member but the record, and its order. From 2 KiB on it always fits, whatever came
 // from outside: an event must never block the log. It needs Data from [New], and an agency id of at most 64 bytes.
 func (e Event) Fit(maxBytes int) Event {
+	if len(e.Data) <= maxBytes-maxHeader {
+		return e
+	}
 	room := maxBytes - headerSize(e.Header())
 	if len(e.Data) <= room {
 		return e

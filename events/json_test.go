@@ -104,9 +104,15 @@ func TestDataThatIsNoJSONCannotBeALine(t *testing.T) {
 
 func TestWhatIsNoLineOfOursIsAnErrorAndChangesNothing(t *testing.T) {
 	const secret = "nora.beispiel"
+	line, err := exampleEvent(t, events.TypeWatchStale).AppendJSON(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := string(line)
 	for _, line := range []string{
 		``, `null`, `[]`, `{}`, secret, `{"id":{"` + secret + `":1}}`,
 		`{"specversion":"1.0","id":"a","type":"a.b","data":{"agencyId":"A100","origin":"live"}}`,
+		whole[:len(whole)-1], whole + "}", strings.Replace(whole, `,"data"`, `, "data"`, 1),
 	} {
 		e := exampleEvent(t, events.TypeAccessResumed)
 		if err := e.UnmarshalJSON([]byte(line)); err == nil || strings.Contains(err.Error(), secret) {

@@ -9,41 +9,69 @@ import (
 	"doorbell/store"
 )
 
-// The dialect of an agency's API is learned from its answers: where records stand, how lists end, which sizes are taken. It
-// stands in the store; a hearing holds a copy. What tells contact requests apart is learned in identity.go.
+// The dialect of an agency's API is learned from its answers: where records stand, how times are written and pages numbered, how
+// lists end, which sizes are taken. It stands in the store; a hearing holds a copy. What tells contact requests apart is learned
+// in identity.go.
 
 // pathToldEvery bounds how often another path is told, where two machines of the API answer in different ones.
 const pathToldEvery = time.Hour
 
-// dialect is where the records of an operation were found before.
+// dialect is what is known of the answers to an operation.
 func (a *agency) dialect(op listings.Operation) listings.Dialect {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	d := a.hearings[op].dialect
-	return listings.Dialect{Path: d.Path, Known: d.Learned}
+	return dialectOf(a.hearings[op].dialect)
 }
 
-// learnPath remembers where the records of an operation were found, and says where it was elsewhere before. An answer
-// without records teaches nothing.
-func (a *agency) learnPath(op listings.Operation, reference string, e listings.Envelope, records int) error {
-	a.mu.Lock()
-	h := a.hearings[op]
-	same := h.dialect.Learned && h.dialect.Path == e.Path
-	quiet := time.Since(h.pathTold) < pathToldEvery
-	a.mu.Unlock()
-	if !e.Found || records == 0 || same {
+func dialectOf(d store.Dialect) listings.Dialect {
+	return listings.Dialect{Known: d.Learned, Path: d.Path, TotalTold: d.TotalTold, FirstPage: d.FirstPage, CreatedForm: d.CreatedForm}
+}
+
+// dialects is what is remembered of the answers to both operations.
+func dialects(state store.Agency) map[listings.Operation]listings.Dialect {
+	all := map[listings.Operation]listings.Dialect{}
+	for _, op := range operations {
+		if d := dialectOf(state.Operation(string(op)).Dialect); d.Known {
+			if op == listings.OperationContactRequests {
+				d.IDField = state.IDField
+			}
+			all[op] = d
+		}
+	}
+	return all
+}
+
+// shownDialects is dialects without names that do not look like one.
+func shownDialects(state store.Agency) map[listings.Operation]listings.Dialect {
+	all := dialects(state)
+	for op, d := range all {
+		all[op] = d.Printable()
+	}
+	return all
+}
+
+// learn remembers what an answer shows of how answers are written, once, and says where its records stand if they stood elsewhere
+// before. An answer without records teaches nothing.
+func (a *agency) learn(op listings.Operation, reference string, shown listings.Dialect, records int, at time.Time) error {
+	known := a.dialect(op)
+	if !shown.Known || records == 0 || known.Learned(shown) == known {
 		return nil
 	}
+	a.mu.Lock()
+	h := a.hearings[op]
+	quiet := time.Since(h.pathTold) < pathToldEvery
+	a.mu.Unlock()
 	told := false
 	err := a.updateOperation(op, func(tx *store.Tx, o *store.Operation) error {
-		before := *o
-		o.Path, o.Learned = e.Path, true
-		if told = before.Learned && before.Path != e.Path && !quiet; !told {
+		before := dialectOf(o.Dialect)
+		after := before.Learned(shown)
+		o.Path, o.Learned, o.TotalTold, o.CreatedForm = after.Path, true, after.TotalTold, after.CreatedForm
+		if told = before.Known && before.Path != after.Path && !quiet; !told {
 			return nil
 		}
 		return appendEvent(tx, &events.WatchSchemaDrifted{
-			Common: events.Common{AgencyID: a.id, ObservedAt: e.Received}, Operation: string(op), PropertyReferenceID: reference,
-			Expected: "records at " + pointer(before.Path), Found: "records at " + pointer(e.Path),
+			Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op), PropertyReferenceID: reference,
+			Expected: "records at " + pointer(before.Path), Found: "records at " + pointer(after.Path),
 		})
 	})
 	if err == nil && told {

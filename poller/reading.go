@@ -200,7 +200,7 @@ func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequ
 	if err := p.a.wellAsked(p.reference, key); err != nil {
 		return nil, err
 	}
-	if err := p.a.learnPath(listings.OperationContactRequests, p.reference, page.Envelope, len(page.ContactRequests)); err != nil {
+	if err := p.a.learn(listings.OperationContactRequests, p.reference, page.Dialect(), len(page.ContactRequests), page.Received); err != nil {
 		return nil, err
 	}
 	return page, p.a.learnClock(page.Envelope)

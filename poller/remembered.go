@@ -39,7 +39,7 @@ func remembered(tx *store.Tx, id string) (AgencyStatus, error) {
 	}
 	s := AgencyStatus{
 		AgencyID: id, State: "stopped", WatchStart: state.WatchStart, LastCompleteWalk: state.LastCompleteWalk,
-		LastSequence: tx.LastSequence(id), Held: heldStatus(id, state.Held), Alarms: operationAlarms(state),
+		LastSequence: tx.LastSequence(id), Held: heldStatus(id, state.Held), Alarms: operationAlarms(state), Dialects: shownDialects(state),
 	}
 	halts, err := tx.Halts(id)
 	if err != nil {
@@ -69,6 +69,8 @@ func remembered(tx *store.Tx, id string) (AgencyStatus, error) {
 type Access struct {
 	Key, Next listings.Key // the one that it would show, and the one that it would try if that is refused; zero: none
 	Halt      *store.Halt  // of the whole agency or all of its contact requests, which it would keep; nil: none
+
+	Dialects map[listings.Operation]listings.Dialect // what was learned of the answers
 }
 
 // RememberedAccess holds what is remembered of keys and halts against the keys that are configured now.
@@ -82,7 +84,7 @@ func RememberedAccess(tx *store.Tx, k AgencyKeys) (Access, error) {
 		return Access{}, err
 	}
 	r, same := watch.NewKeys(k.Key, k.Next).Restore(watch.KnownKeys(state.Keys, halts))
-	access := Access{Key: r.Shown(listings.OperationInsertions)}
+	access := Access{Key: r.Shown(listings.OperationInsertions), Dialects: dialects(state)}
 	if other := r.Other(); other != access.Key && !r.WasRefused(other.Fingerprint()) {
 		access.Next = other
 	}

@@ -44,11 +44,13 @@ type AgencyStatus struct {
 	Halts            []HaltStatus `json:"halts,omitempty"`
 	Held             *HeldStatus  `json:"held,omitempty"`
 	Alarms           []Alarm      `json:"alarms,omitempty"`
-	Key              string       `json:"key,omitempty"` // slot of the key that is shown: current or next
-	LastError        string       `json:"lastError,omitempty"`
-	LastSequence     uint64       `json:"lastSequence"`
-	Freshness        *Freshness   `json:"freshness,omitempty"` // of a daemon that runs
-	Walks            WalkCounts   `json:"walks"`
+	// Dialects is what was learned of the answers to the two operations.
+	Dialects     map[listings.Operation]listings.Dialect `json:"dialects,omitempty"`
+	Key          string                                  `json:"key,omitempty"` // slot of the key that is shown: current or next
+	LastError    string                                  `json:"lastError,omitempty"`
+	LastSequence uint64                                  `json:"lastSequence"`
+	Freshness    *Freshness                              `json:"freshness,omitempty"` // of a daemon that runs
+	Walks        WalkCounts                              `json:"walks"`
 	// Latencies are how long contact requests that came in waited for their event, as Latency, since the start of the process.
 	Latencies *Histogram `json:"latencies,omitempty"`
 }
@@ -136,7 +138,7 @@ func (p *Poller) Status() (Status, error) {
 }
 
 func (a *agency) status(state store.Agency) AgencyStatus {
-	s := AgencyStatus{AgencyID: a.id, WatchStart: state.WatchStart, LastCompleteWalk: state.LastCompleteWalk}
+	s := AgencyStatus{AgencyID: a.id, WatchStart: state.WatchStart, LastCompleteWalk: state.LastCompleteWalk, Dialects: shownDialects(state)}
 	for _, h := range a.currentHalts() {
 		s.Halts = append(s.Halts, haltStatus(a.id, h))
 	}

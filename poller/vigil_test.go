@@ -2,6 +2,7 @@ package poller_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
 	"doorbell/store"
 )
@@ -436,6 +438,69 @@ func TestAnotherShapeIsToldOnceAndNothingElse(t *testing.T) {
 		w.wants(list, events.TypeWatchSchemaDrifted)
 		if got := members(list[0], "operation", "expected", "found"); got != "insertions records at /results records at /whatever" {
 			t.Errorf("drift: %s", got)
+		}
+	})
+}
+
+// TestTheDialectIsStoredOnceAndChangesNoMeaning has an API that writes times in one form, and then some in another: that is no
+// drift, and not written again and again.
+func TestTheDialectIsStoredOnceAndChangesNoMeaning(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##")
+		answer := func(body string) {
+			w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+				if c.Operation == sandbox.OperationContactRequests && c.Reference == "a#1##" {
+					return &sandbox.Fault{Body: []byte(body)}
+				}
+				return nil
+			})
+		}
+		answer(`{"leads":[{"id":1,"createdAt":"2000-01-01T12:00:00Z"}]}`)
+		w.options.WalkInterval = 90 * time.Minute
+		w.start()
+		w.pass(30 * time.Minute)
+		dialects := func() map[listings.Operation]listings.Dialect {
+			t.Helper()
+			s, err := w.poller.Status()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for op, d := range s.Agencies[0].Dialects {
+				d.Known = false // is no part of what is told
+				s.Agencies[0].Dialects[op] = d
+			}
+			return s.Agencies[0].Dialects
+		}
+		want := map[listings.Operation]listings.Dialect{
+			listings.OperationInsertions:      {Path: "/results", TotalTold: true, FirstPage: "1"},
+			listings.OperationContactRequests: {Path: "/leads", IDField: "id", CreatedForm: listings.FormOffset},
+		}
+		if got := dialects(); !maps.Equal(got, want) {
+			t.Errorf("%+v", got)
+		}
+		before := w.since("A100", 1)
+		for n := range 4 { // some of either form, again and again
+			answer(fmt.Sprintf(`{"leads":[{"id":2,"createdAt":%s},{"id":1,"createdAt":"2000-01-01T12:00:00Z"}],"n":%d}`, []string{`946728000`, `"2000-01-01T12:00:00Z"`}[n%2], n))
+			w.pass(10 * time.Minute)
+		}
+		want[listings.OperationContactRequests] = listings.Dialect{Path: "/leads", IDField: "id", CreatedForm: listings.FormMixed}
+		if got := dialects(); !maps.Equal(got, want) {
+			t.Errorf("%+v", got)
+		}
+		for _, e := range w.since("A100", 1)[len(before):] {
+			if e.Type == events.TypeWatchSchemaDrifted {
+				t.Errorf("drift: %s", members(e, "operation", "expected", "found"))
+			}
+		}
+		commits := w.store.Commits()
+		answer(`{"leads":[{"id":2,"createdAt":"2000-01-01T12:00:00Z"},{"id":1,"createdAt":"2000-01-01T12:00:00Z"}],"n":9}`)
+		w.pass(time.Minute)
+		if n := w.store.Commits() - commits; n > 0 {
+			t.Errorf("%d commits for answers that say nothing new", n)
+		}
+		w.restart()
+		if got := dialects(); !maps.Equal(got, want) {
+			t.Errorf("after a restart: %+v", got)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -170,6 +171,7 @@ func (w *walk) endGap(tx *store.Tx, state *store.Agency, v listings.Verdict) err
 	if v.EndsEmpty {
 		o.EndsEmpty = w.began
 	}
+	o.FirstPage = cmp.Or(v.FirstPage, o.FirstPage)
 	switch o.Size = v.Size; {
 	case v.Size >= w.a.p.o.PageSize:
 		o.Size = 0

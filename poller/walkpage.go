@@ -41,7 +41,7 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 	if err := w.a.learnClock(page.Envelope); err != nil {
 		return err
 	}
-	if err := w.a.learnPath(listings.OperationInsertions, "", page.Envelope, len(page.Insertions)); err != nil {
+	if err := w.a.learn(listings.OperationInsertions, "", page.Dialect(), len(page.Insertions), page.Received); err != nil {
 		return err
 	}
 	if page.Same {

@@ -71,6 +71,11 @@ type Dialect struct {
 	// Path is the JSON pointer to the list of records, once Learned.
 	Path    string `json:"path,omitempty"`
 	Learned bool   `json:"learned,omitempty"`
+	// TotalTold, FirstPage and CreatedForm are whether answers say how many records there are, how pages of insertions are
+	// numbered, and how contact requests tell their creation time, in the poller's words. They are there to be shown.
+	TotalTold   bool   `json:"totalTold,omitempty"`
+	FirstPage   string `json:"firstPage,omitempty"`
+	CreatedForm string `json:"createdForm,omitempty"`
 	// Size is how many records are asked for at first, where the API refused what was asked before; 0: not learned.
 	// A negative one says that the API refuses to be told a number.
 	Size int `json:"size,omitempty"`

@@ -54,8 +54,8 @@ type checker struct {
 	storeID string                   // if there is a store
 	keys    map[string]poller.Access // by agency: which key run would show
 	notes   []*notes
-	prober  *listings.Prober
-	listed  []*listings.Listed // that had access, in the order of the configuration
+	asker   *asker
+	best    *pausedWalk // the one that shows the most; nil: there is none
 }
 
 func (c *checker) look(ctx context.Context) error {
@@ -120,6 +120,12 @@ func (c *checker) findDaemon(ctx context.Context) bool {
 	s, err := ops.NewClient(filepath.Join(b.DataDir, daemon.SocketFile)).Status(ctx)
 	if err == nil {
 		c.daemon, c.report.DaemonRunning, c.storeID = s, true, s.StoreID
+		for _, a := range s.Watch.Agencies {
+			if access, ours := c.keys[a.AgencyID]; ours {
+				access.Dialects = a.Dialects
+				c.keys[a.AgencyID] = access
+			}
+		}
 		c.report.ok(sectionDaemon, "one runs since %s and holds the store; this is about it, a second one would be refused",
 			s.Started.Format(time.RFC3339))
 		if s.Watch.BaseURL != string(c.config.Poll.BaseURL) {
@@ -191,16 +197,14 @@ func (p *pace) before(ctx context.Context, _ listings.Request) error {
 	return nil
 }
 
-// newProber makes what asks the API, at the pace that is allowed.
-func (c *checker) newProber() error {
+// newAsker makes what asks the API, at the pace that is allowed.
+func (c *checker) newAsker() (err error) {
 	o := c.config.pollerOptions()
 	every := time.Duration(float64(time.Second) / o.RequestsPerSecond)
 	if c.report.DaemonRunning {
 		every = max(every, politePause)
 	}
-	o.API.Before, o.API.IDFields = (&pace{every: every}).before, o.IDFields
-	p, err := listings.NewProber(o.API, listings.ProbeOptions{PageSize: o.PageSize, Filter: o.Filter})
-	c.prober = p
+	c.asker, err = newAsker(o, every)
 	return err
 }
 

@@ -14,11 +14,11 @@ import (
 
 // api asks for access of every agency, and learns of the answers of one.
 func (c *checker) api(ctx context.Context) error {
-	if err := c.newProber(); err != nil {
+	if err := c.newAsker(); err != nil {
 		c.report.refuse(sectionConfig, configError(err, ""))
 		return nil
 	}
-	most := listings.MostProbeRequests
+	most := mostAsked
 	if c.report.DaemonRunning {
 		c.accessOfDaemon()
 		c.listOne(ctx)
@@ -26,9 +26,12 @@ func (c *checker) api(ctx context.Context) error {
 	} else {
 		c.accessOfAll(ctx)
 	}
-	if best := c.best(); best != nil && ctx.Err() == nil {
-		c.report.Learned = c.prober.Learn(ctx, best, most)
-		c.learned(best)
+	if c.best != nil {
+		defer c.best.stop()
+	}
+	if c.best != nil && ctx.Err() == nil {
+		c.report.Learned = c.asker.learn(ctx, c.best, most)
+		c.learned(c.best)
 	}
 	c.answered()
 	c.budget()
@@ -99,28 +102,28 @@ func (c *checker) listOne(ctx context.Context) {
 		}
 		c.report.ok(sectionDaemon, "there is room in its budget: at most %d requests, one a second", politeRequests)
 		l, _ := c.list(ctx, a.ID)
-		if l.Err == nil {
-			c.listed = append(c.listed, l)
+		if l.err == nil {
+			c.keep(l)
 			return
 		}
-		f, found := listings.FailureOf(l.Err), &c.report.Agencies[i]
-		found.Access, found.Status = accessFailed, f.Status
-		if f.Refused() {
+		f, found := failureOf(l.err), &c.report.Agencies[i]
+		found.Access, found.Status = accessFailed, f.status
+		if f.refused() {
 			found.Access = accessRefused
 		}
-		c.report.fail(sectionAPI, fmt.Sprintf("%s: %s", a.ID, f.Text), "the daemon had good answers: is its key another one? See `doorbell status`")
+		c.report.fail(sectionAPI, fmt.Sprintf("%s: %s", a.ID, f.text), "the daemon had good answers: is its key another one? See `doorbell status`")
 		return
 	}
 }
 
 // list asks for the list of an agency as run would: where a key is refused, with the other one, if it was not refused before.
-func (c *checker) list(ctx context.Context, agencyID string) (l *listings.Listed, other bool) {
+func (c *checker) list(ctx context.Context, agencyID string) (l *pausedWalk, other bool) {
 	access := c.keys[agencyID]
-	l = c.prober.List(ctx, access.Key, agencyID)
-	if f := listings.FailureOf(l.Err); l.Err == nil || !f.Refused() || access.Next.IsZero() {
+	l = c.asker.list(ctx, agencyID, access.Key, access.Dialects)
+	if !failureOf(l.err).refused() || access.Next.IsZero() {
 		return l, false
 	}
-	return c.prober.List(ctx, access.Next, agencyID), true
+	return c.asker.list(ctx, agencyID, access.Next, access.Dialects), true
 }
 
 // refusal is an agency that was refused.
@@ -145,12 +148,12 @@ func (c *checker) accessOfAll(ctx context.Context) {
 		} else if !busy[key] && !down && ctx.Err() == nil {
 			l, other := c.list(ctx, a.ID)
 			f := c.judge(&found, l)
-			if other && l.Err == nil {
+			if other && l.err == nil {
 				c.note(levelWarn, found, "one key is refused, the other one works; run would go on with that", "`doorbell keys verify` compares both")
 			}
-			busy[key], down = busy[key] || f.Busy(), f.Down()
+			busy[key], down = busy[key] || f.busy, f.down
 			var status *listings.StatusError
-			if f.Refused() && errors.As(l.Err, &status) {
+			if f.refused() && errors.As(l.err, &status) {
 				refused = append(refused, refusal{i, status})
 			}
 		}
@@ -162,7 +165,7 @@ func (c *checker) accessOfAll(ctx context.Context) {
 
 // announce warns of a long wait.
 func (c *checker) announce() {
-	n := len(c.config.Agencies) + listings.MostProbeRequests - 1 // and one for each refused key of a pair
+	n := len(c.config.Agencies) + mostAsked - 1 // and one for each refused key of a pair
 	long := time.Duration(float64(n) / c.config.Poll.RequestsPerSecond * float64(time.Second))
 	if long > 5*time.Second {
 		fmt.Fprintf(c.p.stderr, "doorbell: asking at most %d times, %g a second; this may take %s\n", n, c.config.Poll.RequestsPerSecond, rounded(long))
@@ -170,26 +173,26 @@ func (c *checker) announce() {
 }
 
 // judge notes what the first answer says of an agency.
-func (c *checker) judge(found *checkedAgency, l *listings.Listed) (f listings.Failure) {
-	if l.Err == nil {
+func (c *checker) judge(found *checkedAgency, l *pausedWalk) (f failure) {
+	if l.err == nil {
 		found.Access, found.Status = accessOK, 200
-		found.Insertions, found.AtLeast = max(l.Records, l.Total), l.MayHoldMore() && l.Total < 0
-		c.listed = append(c.listed, l)
+		found.Insertions, found.AtLeast = max(l.records(), l.page.Total), l.mayHoldMore() && l.page.Total < 0
+		c.keep(l)
 		return f
 	}
-	f = listings.FailureOf(l.Err)
-	found.Access, found.Status = accessFailed, f.Status
+	f = failureOf(l.err)
+	found.Access, found.Status = accessFailed, f.status
 	switch {
-	case f.Refused():
+	case f.refused():
 		found.Access = accessRefused
-	case f.Down():
-		c.report.fail(sectionAPI, fmt.Sprintf("%s: %s", c.config.Poll.BaseURL.masked(), f.Text), "is DOORBELL_BASE_URL right? If so, look at DNS, network, proxy and certificates")
-	case f.Busy():
-		c.note(levelFail, *found, f.Text, "the API asks for patience: try again later, with a lower DOORBELL_REQUESTS_PER_SECOND")
-	case f.Status/100 == 2, f.Status/100 == 3, f.Status == 404:
-		c.note(levelFail, *found, f.Text, "is DOORBELL_BASE_URL the API's own? It is what stands before /insertion-funnel/…; a login page or gateway may stand in between. If the records stand in an odd place, name it in DOORBELL_RECORDS_PATH")
+	case f.down:
+		c.report.fail(sectionAPI, fmt.Sprintf("%s: %s", c.config.Poll.BaseURL.masked(), f.text), "is DOORBELL_BASE_URL right? If so, look at DNS, network, proxy and certificates")
+	case f.busy:
+		c.note(levelFail, *found, f.text, "the API asks for patience: try again later, with a lower DOORBELL_REQUESTS_PER_SECOND")
+	case f.status/100 == 2, f.status/100 == 3, f.status == 404:
+		c.note(levelFail, *found, f.text, "is DOORBELL_BASE_URL the API's own? It is what stands before /insertion-funnel/…; a login page or gateway may stand in between. If the records stand in an odd place, name it in DOORBELL_RECORDS_PATH")
 	default:
-		c.note(levelFail, *found, f.Text, "run would try again; if it stays so, ask the provider")
+		c.note(levelFail, *found, f.text, "run would try again; if it stays so, ask the provider")
 	}
 	return f
 }
@@ -278,12 +281,14 @@ func (c *checker) others(agency int) (n events.AgenciesOfKey) {
 	return n
 }
 
-// best is the agency that shows the most.
-func (c *checker) best() (best *listings.Listed) {
-	for _, l := range c.listed {
-		if best == nil || l.Records > best.Records {
-			best = l
-		}
+// keep keeps the list that shows the most; the others need not go on.
+func (c *checker) keep(l *pausedWalk) {
+	if c.best != nil && c.best.records() >= l.records() {
+		l.stop()
+		return
 	}
-	return best
+	if c.best != nil {
+		c.best.stop()
+	}
+	c.best = l
 }

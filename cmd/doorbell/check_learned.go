@@ -3,14 +3,12 @@ package main
 import (
 	"fmt"
 	"strings"
-
-	"doorbell/poller/listings"
 )
 
 // learned says what the answers of an agency showed.
-func (c *checker) learned(l *listings.Listed) {
+func (c *checker) learned(l *pausedWalk) {
 	for i, a := range c.report.Agencies {
-		if a.AgencyID == l.AgencyID {
+		if a.AgencyID == l.agencyID {
 			c.report.Agencies[i].AtLeast = a.AtLeast && c.report.Learned.Insertions.MayHoldMore
 		}
 	}
@@ -18,11 +16,11 @@ func (c *checker) learned(l *listings.Listed) {
 	c.learnedSizes()
 	c.learnedContactRequests()
 	switch c.report.Learned.Conditional {
-	case listings.Yes:
+	case yes:
 		c.report.ok(sectionAnswers, "conditional requests are honoured: what has not changed is not sent again")
-	case listings.No:
+	case no:
 		c.report.ok(sectionAnswers, "conditional requests are ignored: every answer comes whole")
-	case listings.None:
+	case none:
 		c.report.ok(sectionAnswers, "conditional requests are not offered (no ETag, no Last-Modified)")
 	}
 }
@@ -41,23 +39,23 @@ func totalText(told bool) string {
 	return "no total is told"
 }
 
-func (c *checker) learnedPages(l *listings.Listed) {
+func (c *checker) learnedPages(l *pausedWalk) {
 	i := c.report.Learned.Insertions
 	text := fmt.Sprintf("insertions stand at %s; %s; ", placeOf(i.Path), totalText(i.TotalTold))
 	switch {
-	case i.PageHeeded == listings.Yes:
+	case i.PageHeeded == yes:
 		text += "pages count from " + i.FirstPage
-	case i.PageHeeded == listings.No:
+	case i.PageHeeded == no:
 		text += "page=2 repeats the first page"
 	default:
 		text += "how pages are numbered did not show"
 	}
 	switch {
-	case i.PageHeeded == listings.No && l.More():
+	case i.PageHeeded == no && l.more():
 		c.report.fail(sectionAnswers, text+": the rest of the list cannot be read", pageSizeAdvice(i, l))
-	case i.PageHeeded == listings.No && i.MayHoldMore:
+	case i.PageHeeded == no && i.MayHoldMore:
 		c.report.warn(sectionAnswers, text+": if the list is longer, the rest cannot be read", pageSizeAdvice(i, l))
-	case i.PageHeeded == listings.No:
+	case i.PageHeeded == no:
 		c.report.ok(sectionAnswers, "%s, which holds all", text)
 	default:
 		c.report.ok(sectionAnswers, "%s", text)
@@ -68,9 +66,9 @@ func (c *checker) learnedPages(l *listings.Listed) {
 	c.troubles(i.Troubles)
 }
 
-func pageSizeAdvice(i listings.LearnedInsertions, l *listings.Listed) string {
-	if l.Total > 0 && !i.Capped && i.Largest >= l.Total {
-		return fmt.Sprintf("set DOORBELL_PAGE_SIZE to more than %d, so that one page holds all", l.Total)
+func pageSizeAdvice(i learnedInsertions, l *pausedWalk) string {
+	if l.page.Total > 0 && !i.Capped && i.Largest >= l.page.Total {
+		return fmt.Sprintf("set DOORBELL_PAGE_SIZE to more than %d, so that one page holds all", l.page.Total)
 	}
 	return "set DOORBELL_PAGE_SIZE to more than there are insertions, or split them with DOORBELL_INSERTIONS_FILTER, and ask the provider"
 }
@@ -111,14 +109,14 @@ func (c *checker) learnedSizes() {
 // startsWith says whether walks begin with a size.
 func (c *checker) startsWith(size int) bool {
 	configured := int(c.config.Poll.PageSize)
-	return size == configured || configured == 0 && size == 50
+	return size == configured || configured == 0 && size == usualSize
 }
 
 func (c *checker) learnedContactRequests() {
 	r := c.report.Learned.ContactRequests
 	switch {
-	case r.Refused != nil && listings.FailureOf(r.Refused).Refused():
-		c.report.fail(sectionAnswers, "contact requests of an insertion that the list shows are refused: "+listings.FailureOf(r.Refused).Text,
+	case r.refused.refused():
+		c.report.fail(sectionAnswers, "contact requests of an insertion that the list shows are refused: "+r.refused.text,
 			"ask the provider whether the key may read contact requests; run would halt that insertion, or all contact requests of the agency if others are refused too")
 		return
 	case !r.Read && len(r.Troubles) > 0:
@@ -133,29 +131,29 @@ func (c *checker) learnedContactRequests() {
 		c.report.ok(sectionAnswers, "%s; the insertions looked at have none, so ids and times did not show", text)
 		return
 	}
-	if r.NumberHeeded == listings.No {
+	if r.NumberHeeded == no {
 		text += "; numberOfItemsPerPage is ignored"
 	}
 	c.report.ok(sectionAnswers, "%s; %s", text, orderText(r))
 	c.identity(r)
 	c.times(r)
-	if r.OrderHeeded == listings.No {
+	if r.OrderHeeded == no {
 		c.report.warn(sectionAnswers, "sortBy=createdAt&sortOrder=desc is not heeded", "long lists are then asked for whole; expect watch.gap_detected where they are longer than the API shows")
 	}
 	c.troubles(r.Troubles)
 }
 
-func orderText(r listings.LearnedContactRequests) string {
+func orderText(r learnedContactRequests) string {
 	switch r.OrderHeeded {
-	case listings.Yes:
+	case yes:
 		return "asked newest first, they come so"
-	case listings.No:
+	case no:
 		return "not in the order that was asked for"
 	}
 	return "too few to see their order"
 }
 
-func (c *checker) identity(r listings.LearnedContactRequests) {
+func (c *checker) identity(r learnedContactRequests) {
 	switch {
 	case r.IDField == "" && len(r.IDCandidates) > 0:
 		c.report.warn(sectionAnswers, fmt.Sprintf("%s tells contact requests apart, but is another at every reading", strings.Join(r.IDCandidates, ", ")),
@@ -170,7 +168,7 @@ func (c *checker) identity(r listings.LearnedContactRequests) {
 	}
 }
 
-func (c *checker) times(r listings.LearnedContactRequests) {
+func (c *checker) times(r learnedContactRequests) {
 	switch r.CreatedForm {
 	case "rfc3339":
 		c.report.ok(sectionAnswers, "their creation time can be read: date and time with an offset")
@@ -198,8 +196,8 @@ const clockTolerance = 10
 
 // answered sums up the answers and holds the two clocks against each other.
 func (c *checker) answered() {
-	a := c.prober.Answers()
-	c.report.Answers, c.report.Requests = &a, a.Requests
+	a := c.asker.answers()
+	c.report.Answers, c.report.Requests = a, a.Requests
 	if a.Protocol == "" {
 		return
 	}
@@ -217,7 +215,7 @@ func (c *checker) answered() {
 // budget holds the requests that may be spent against all insertions that the agencies told of.
 func (c *checker) budget() {
 	insertions, pages, least := 0, 0, false
-	size := 50
+	size := usualSize
 	if l := c.report.Learned; l != nil {
 		size = max(l.Insertions.Asked, l.Insertions.Default, 1)
 		if l.Insertions.Capped {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"doorbell/poller/listings"
 )
 
 // Levels of a line of the report.
@@ -30,15 +28,15 @@ const (
 
 // checkReport is what `doorbell check` found; with --json it is printed as it is. It holds no key and no value from a record.
 type checkReport struct {
-	OK            bool              `json:"ok"` // run would work; warnings are allowed
-	ExitCode      int               `json:"exitCode"`
-	DaemonRunning bool              `json:"daemonRunning"`
-	Requests      int               `json:"requests"` // that were sent to the API
-	Lines         []checkLine       `json:"lines"`
-	Agencies      []checkedAgency   `json:"agencies"`
-	Answers       *listings.Answers `json:"answers,omitempty"`
-	Learned       *listings.Learned `json:"learned,omitempty"`
-	Budget        *checkedBudget    `json:"budget,omitempty"`
+	OK            bool            `json:"ok"` // run would work; warnings are allowed
+	ExitCode      int             `json:"exitCode"`
+	DaemonRunning bool            `json:"daemonRunning"`
+	Requests      int             `json:"requests"` // that were sent to the API
+	Lines         []checkLine     `json:"lines"`
+	Agencies      []checkedAgency `json:"agencies"`
+	Answers       *checkedAnswers `json:"answers,omitempty"`
+	Learned       *learned        `json:"learned,omitempty"`
+	Budget        *checkedBudget  `json:"budget,omitempty"`
 }
 
 // checkLine is one finding.

@@ -23,7 +23,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/cmd/doorbell/daemon"
-	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
 	"doorbell/store"
 )
@@ -101,7 +100,7 @@ func TestCheckSaysThatRunWouldWorkAndLeavesNothingBehind(t *testing.T) {
 	r, text := checked(t, s, exitDone, s.with("DOORBELL_DATA_DIR="+fresh), "doorbell run would work", "A100: access, 4 insertions",
 		"insertions stand at /results; a total is told", "pages count from", "/id is taken for their id", "date and time with an offset",
 		"8 insertions at 1000 requests/s", "which is free", "is not there yet; run makes it")
-	if n := s.asked("A100") + s.asked("B200"); n != 2*r.Requests || r.Requests > listings.MostProbeRequests+1 {
+	if n := s.asked("A100") + s.asked("B200"); n != 2*r.Requests || r.Requests > mostAsked+1 {
 		t.Errorf("%d requests for two reports, told are %d each", n, r.Requests)
 	}
 	if n := s.asked("B200"); n > 2 {
@@ -174,7 +173,7 @@ func TestCheckStaysShortForManyAgencies(t *testing.T) {
 	if lines := strings.Count(text, "\n"); lines > 35 {
 		t.Errorf("%d lines are too many to read", lines)
 	}
-	if most := len(agencies) + listings.MostProbeRequests - 1; r.Requests > most || len(r.Agencies) != len(agencies) {
+	if most := len(agencies) + mostAsked - 1; r.Requests > most || len(r.Agencies) != len(agencies) {
 		t.Errorf("%d requests for %d agencies", r.Requests, len(r.Agencies))
 	}
 }
@@ -255,7 +254,7 @@ func TestCheckSeesPagesThatAreIgnoredAndSizesThatAreRefused(t *testing.T) {
 	})
 	r, _ := checked(t, s, exitFailed, deaf, "page=2 repeats the first page: the rest of the list cannot be read", "set DOORBELL_PAGE_SIZE to more than")
 	r.failsOnlyIn(t, sectionAnswers)
-	if r.Requests > listings.MostProbeRequests || r.Learned.Insertions.PageHeeded != listings.No {
+	if r.Requests > mostAsked || r.Learned.Insertions.PageHeeded != no {
 		t.Errorf("%d requests, %+v", r.Requests, r.Learned.Insertions)
 	}
 
@@ -267,7 +266,7 @@ func TestCheckSeesPagesThatAreIgnoredAndSizesThatAreRefused(t *testing.T) {
 		behind.ServeHTTP(w, r)
 	})
 	r, _ = checked(t, s, exitDone, refusing, "pageSize=20 is taken", "refused: 50", "set DOORBELL_PAGE_SIZE=20", "70 insertions", "one warning")
-	if c := r.Learned.ContactRequests; c.OrderHeeded != listings.Yes || c.NumberHeeded != listings.Yes || r.Requests > listings.MostProbeRequests {
+	if c := r.Learned.ContactRequests; c.OrderHeeded != yes || c.NumberHeeded != yes || r.Requests > mostAsked {
 		t.Errorf("%d requests, %+v", r.Requests, c)
 	}
 }

@@ -38,12 +38,13 @@ type ContactRequestsPage struct {
 
 // ContactRequest is one inquiry. Its record is personal data.
 type ContactRequest struct {
-	Record    json.RawMessage // compact, member order and texts as sent, always proper JSON
-	Defects   []string        // what is wrong with the record: the Defect constants, sorted
-	Reference string          // the insertion that the record names, "" if it names none
-	CreatedAt time.Time       // UTC; zero if absent or unreadable
-	Minutes   bool            // CreatedAt was told without seconds
-	Score     json.RawMessage // number, text or null, as sent; nil if absent or something else
+	Record      json.RawMessage // compact, member order and texts as sent, always proper JSON
+	Defects     []string        // what is wrong with the record: the Defect constants, sorted
+	Reference   string          // the insertion that the record names, "" if it names none
+	CreatedAt   time.Time       // UTC; zero if absent or unreadable
+	CreatedForm string          // how it is told: the Form constants
+	Minutes     bool            // CreatedAt was told without seconds
+	Score       json.RawMessage // number, text or null, as sent; nil if absent or something else
 
 	decoded value // the record; absent: it is decoded when it is wanted
 }
@@ -119,8 +120,7 @@ func (c *Client) contactRequest(element value, asked Request) (r ContactRequest,
 	if r.decoded.isForeign(asked.AgencyID) {
 		return r, "one of another agency"
 	}
-	var unreadable bool
-	if r.CreatedAt, r.Minutes, unreadable = o.created(c.o.TimeZone); unreadable {
+	if r.CreatedAt, r.CreatedForm, r.Minutes = o.created(c.o.TimeZone); r.CreatedForm == FormUnreadable {
 		r.Defects = append(r.Defects, DefectTime)
 		slices.Sort(r.Defects)
 	}

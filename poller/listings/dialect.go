@@ -1,23 +1,50 @@
 package listings
 
 import (
-	"regexp"
+	"cmp"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Dialect is what was learned of how an API writes its answers to one operation: names, numbers and kinds, never a value from
-// a record. Once Path is known it is where records are expected; elsewhere they are drift.
+// a record. Where records are is what an answer is held against, see locate. The rest is there to be shown: an API may change it
+// between two answers, and both are read.
 type Dialect struct {
-	Known       bool   `json:"-"`    // Path
-	Path        string `json:"path"` // JSON pointer to the list of records; "" is the root
-	TotalTold   bool   `json:"totalTold"`
-	FirstPage   string `json:"firstPage,omitempty"`   // number of the first page of a list of insertions: 0, 1 or unknown
+	Known       bool   `json:"-"`                     // Path
+	Path        string `json:"path"`                  // JSON pointer to the list of records; "" is the root
+	TotalTold   bool   `json:"totalTold"`             // answers say how many records there are
+	FirstPage   string `json:"firstPage,omitempty"`   // of a list of insertions: 0, 1, PagesIgnored, or empty: unknown
 	IDField     string `json:"idField,omitempty"`     // the member that tells contact requests apart; empty: none, or nothing to see
-	CreatedForm string `json:"createdForm,omitempty"` // rfc3339, zoneless, seconds, milliseconds, unreadable, absent, mixed, unknown
+	CreatedForm string `json:"createdForm,omitempty"` // of contact requests: the Form constants, or empty: unknown
+}
+
+// PagesIgnored is Dialect.FirstPage where every page is the first one.
+const PagesIgnored = "ignored"
+
+// Forms of creation times.
+const (
+	FormOffset       = "rfc3339"
+	FormZoneless     = "zoneless"
+	FormSeconds      = "seconds" // since 1970
+	FormMilliseconds = "milliseconds"
+	FormUnreadable   = "unreadable"
+	FormAbsent       = "absent"
+	FormMixed        = "mixed"
+)
+
+// Learned is what is known after more was seen. What shows nothing changes nothing, and nothing changes again and again.
+func (d Dialect) Learned(more Dialect) Dialect {
+	if more.Known {
+		d.Known, d.Path = true, more.Path
+	}
+	d.TotalTold = d.TotalTold || more.TotalTold
+	d.FirstPage, d.IDField = cmp.Or(more.FirstPage, d.FirstPage), cmp.Or(more.IDField, d.IDField)
+	if d.CreatedForm != "" && more.CreatedForm != "" && d.CreatedForm != more.CreatedForm {
+		more.CreatedForm = FormMixed
+	}
+	d.CreatedForm = cmp.Or(more.CreatedForm, d.CreatedForm)
+	return d
 }
 
 // Dialect is what an answer shows of it.
@@ -26,25 +53,21 @@ func (e Envelope) Dialect() Dialect {
 }
 
 // Dialect is what an answer shows of it.
-func (p *InsertionsPage) Dialect() Dialect {
-	d := p.Envelope.Dialect()
-	d.FirstPage = Unknown
-	return d
-}
-
-// Dialect is what an answer shows of it.
 func (p *ContactRequestsPage) Dialect() Dialect {
 	d := p.Envelope.Dialect()
-	d.CreatedForm = Unknown
-	if len(p.ContactRequests) > 0 {
-		d.CreatedForm = createdForm(p.ContactRequests)
+	for _, r := range p.ContactRequests {
+		d = d.Learned(Dialect{CreatedForm: r.CreatedForm})
 	}
 	return d
 }
 
-// Printable is the dialect without a name in its path that does not look like one.
+// Printable is the dialect without a name in its path that does not look like one: that may be a value that somebody made a name of.
 func (d Dialect) Printable() Dialect {
-	d.Path = pathOf(d.Path)
+	var path jsontext.Pointer
+	for token := range jsontext.Pointer(d.Path).Tokens() {
+		path = path.AppendToken(printableName(token))
+	}
+	d.Path = string(path)
 	return d
 }
 
@@ -89,57 +112,4 @@ func isSteady(field, reference string, first, second []ContactRequest) bool {
 		}
 	}
 	return true
-}
-
-// createdForm names how creation times are written.
-func createdForm(list []ContactRequest) string {
-	form := ""
-	for _, r := range list {
-		f := r.object().createdForm()
-		if form != "" && f != form {
-			return "mixed"
-		}
-		form = f
-	}
-	return form
-}
-
-func (o object) createdForm() string {
-	form := "absent"
-	for v := range o.creations() {
-		if form = instantForm(v); form != "unreadable" {
-			break
-		}
-	}
-	return form
-}
-
-var hasOffset = regexp.MustCompile(`(?:[Zz]|[+-]\d\d(?::?\d\d)?)$`)
-
-func instantForm(v value) string {
-	if instant(v, time.UTC).IsZero() {
-		return "unreadable"
-	}
-	digits, _ := v.scalar()
-	digits = strings.TrimSpace(digits)
-	if t := epoch(digits); !t.IsZero() {
-		whole, _, _ := strings.Cut(digits, ".")
-		if n, _ := natural(whole); n > 99_999_999_999 {
-			return "milliseconds"
-		}
-		return "seconds"
-	}
-	if len(digits) > 10 && hasOffset.MatchString(digits[10:]) {
-		return "rfc3339"
-	}
-	return "zoneless"
-}
-
-// pathOf is a path fit to be shown: a name that does not look like one may be a value that somebody made a name of.
-func pathOf(path string) string {
-	var out jsontext.Pointer
-	for token := range jsontext.Pointer(path).Tokens() {
-		out = out.AppendToken(printableName(token))
-	}
-	return strings.ToValidUTF8(string(out), "")
 }

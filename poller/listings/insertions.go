@@ -220,7 +220,7 @@ func (c *Client) Published(i Insertion) time.Time {
 	}
 	for _, scope := range scopes {
 		for v := range scope.all(publicationNames...) {
-			if at := instant(v, c.o.TimeZone); !at.IsZero() {
+			if at, _ := instant(v, c.o.TimeZone); !at.IsZero() {
 				return at
 			}
 		}

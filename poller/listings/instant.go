@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// created is the creation time of a contact request, directly or one level down. unreadable says that there is one, but
-// none that can be read; minutes, that it is told without seconds.
-func (o object) created(zone *time.Location) (at time.Time, minutes, unreadable bool) {
+// created is the creation time of a contact request, directly or one level down, and the form it is told in. minutes says that
+// it is told without seconds.
+func (o object) created(zone *time.Location) (at time.Time, form string, minutes bool) {
+	form = FormAbsent
 	for v := range o.creations() {
-		if at := instant(v, zone); !at.IsZero() {
+		if at, form = instant(v, zone); !at.IsZero() {
 			s, _ := v.text()
-			return at, endsInMinutes(s), false
+			return at, form, endsInMinutes(s)
 		}
-		unreadable = true
 	}
-	return time.Time{}, false, unreadable
+	return at, form, false
 }
 
 // endsInMinutes says whether a time that can be read is told without seconds.
@@ -65,29 +65,31 @@ func (o object) creations() iter.Seq[value] {
 // isProperty says whether a member of a contact request is the property that it is about: that has a time of its own.
 func (v value) isProperty() bool { return v.reference() != "" && !v.object().hint(personal, 0) }
 
-// instant reads a time; zero if it cannot. RFC 3339, also without the colon in the offset or with a space for the T; no
-// offset at all, then in zone; day, month and year with dots or dashes; the form of HTTP headers; seconds or milliseconds
-// since 1970, as number or text, also in /Date(…)/; a list of year, month, day, hour, minute and so on, in zone.
-func instant(v value, zone *time.Location) time.Time {
-	if digits, ok := v.number(); ok {
-		return plausible(epoch(digits))
-	}
-	if v.isArray() {
-		return plausible(listed(v, zone))
-	}
-	s, ok := v.text()
-	if s = strings.TrimSpace(s); !ok || len(s) > 64 {
-		return time.Time{}
-	}
-	if strings.Contains(s, "Date(") {
+// instant reads a time, and says in which form it stands there; zero if it cannot. RFC 3339, also without the colon in the
+// offset or with a space for the T; no offset at all, then in zone; day, month and year with dots or dashes; the form of HTTP
+// headers; seconds or milliseconds since 1970, as number or text, also in /Date(…)/; a list of year, month, day, hour, minute
+// and so on, in zone.
+func instant(v value, zone *time.Location) (at time.Time, form string) {
+	s, isText := v.text()
+	digits, isNumber := v.number()
+	switch s = strings.TrimSpace(s); {
+	case isNumber:
+		at, form = epoch(digits)
+	case v.isArray():
+		at, form = listed(v, zone), FormZoneless
+	case isText && len(s) <= 64:
 		if inner := wrappedEpoch.FindStringSubmatch(s); inner != nil {
 			s = inner[1]
 		}
+		if at, form = epoch(s); at.IsZero() {
+			at, form = calendar(s, zone)
+		}
 	}
-	if t := epoch(s); !t.IsZero() {
-		return plausible(t)
+	// The zero times of other systems, and years that JSON cannot carry, are none.
+	if at = at.UTC(); at.Year() < 1971 || at.Year() > 9999 {
+		return time.Time{}, FormUnreadable
 	}
-	return plausible(calendar(s, zone))
+	return at, form
 }
 
 // wrappedEpoch has the form /Date(1514764800000+0100)/; what follows the number is about how to show it.
@@ -115,15 +117,6 @@ func listed(v value, zone *time.Location) time.Time {
 	return latest(t, zone)
 }
 
-// plausible leaves out the zero times of other systems and years that JSON cannot carry.
-func plausible(t time.Time) time.Time {
-	t = t.UTC()
-	if t.Year() < 1971 || t.Year() > 9999 {
-		return time.Time{}
-	}
-	return t
-}
-
 var zonedLayouts = []string{
 	"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07", "2006-01-02T15:04Z07:00", "2006-01-02T15:04Z0700",
 }
@@ -139,17 +132,17 @@ var zonelessLayouts = []string{
 // nativeZone is what Java writes behind the offset.
 var nativeZone = regexp.MustCompile(`\[[A-Za-z_/+-]{1,40}\]$`)
 
-func calendar(s string, zone *time.Location) time.Time {
+func calendar(s string, zone *time.Location) (time.Time, string) {
 	if strings.HasSuffix(s, " GMT") {
 		t, _ := http.ParseTime(s)
-		return t
+		return t, FormOffset
 	}
 	if strings.HasSuffix(s, "]") {
 		s = nativeZone.ReplaceAllString(s, "")
 	}
 	s = strings.Replace(s, ", ", " ", 1)
 	if len(s) > 5 && s[2] == '/' && (s[3:5] <= "12" && s[:2] <= "12" && s[:2] != s[3:5]) {
-		return time.Time{}
+		return time.Time{}, FormUnreadable
 	}
 	if len(s) > 10 && (s[10] == ' ' || s[10] == 't') {
 		s = s[:10] + "T" + s[11:]
@@ -160,15 +153,15 @@ func calendar(s string, zone *time.Location) time.Time {
 	}
 	for _, layout := range zonedLayouts {
 		if t, err := time.Parse(layout, s); err == nil {
-			return t
+			return t, FormOffset
 		}
 	}
 	for _, layout := range zonelessLayouts {
 		if t, err := time.Parse(layout, s); err == nil {
-			return latest(t, zone)
+			return latest(t, zone), FormZoneless
 		}
 	}
-	return time.Time{}
+	return time.Time{}, FormUnreadable
 }
 
 // latest is the moment at which clocks in the zone showed what t shows in UTC. When they showed it twice, it is the later
@@ -198,20 +191,20 @@ const epochFrom, epochTo = 631_152_000, 4_102_444_800 // 1990 and 2100
 
 // epoch reads seconds or milliseconds since 1970, with or without a fraction. Twelve digits and more are milliseconds:
 // in seconds they would be in the sixth millennium.
-func epoch(s string) time.Time {
+func epoch(s string) (time.Time, string) {
 	whole, fraction, _ := strings.Cut(s, ".")
 	n, ok := natural(whole)
 	if !ok || fraction != "" && strings.Trim(fraction, "0123456789") != "" {
-		return time.Time{}
+		return time.Time{}, FormUnreadable
 	}
 	if n >= epochFrom*1000 && n < epochTo*1000 {
-		return time.UnixMilli(n)
+		return time.UnixMilli(n), FormMilliseconds
 	}
 	if n < epochFrom || n >= epochTo {
-		return time.Time{}
+		return time.Time{}, FormUnreadable
 	}
 	nanos, _ := natural((fraction + "000000000")[:9])
-	return time.Unix(n, nanos)
+	return time.Unix(n, nanos), FormSeconds
 }
 
 func natural(digits string) (n int64, ok bool) {

@@ -71,6 +71,8 @@ type Verdict struct {
 	Reason     string        // of a partial walk: the Reason constants
 	Structural bool          // the reason lies in how the API pages, not in a failure: another walk will hardly do better
 	EndsEmpty  bool          // the list ended with an empty page
+	FirstPage  string        // how pages are numbered, see Dialect
+	Refused    []int         // sizes that the API refused, or that were too much
 	Moved      bool          // pages moved under the walk: a reference met on two of them, a total that changed
 	Pages      int           // that were read, empty ones included
 	References int           // different ones
@@ -105,6 +107,7 @@ type Walk struct {
 	odd     int           // unreadable elements
 	given   int           // pages that were read in vain, with a size that was too large
 	took    time.Duration // for all others
+	refused []int         // sizes
 }
 
 // mark stands for a reference, so that a walk over many does not hold them.
@@ -137,7 +140,7 @@ func (w *Walk) Pages(ctx context.Context) iter.Seq2[*InsertionsPage, error] {
 // Verdict is what the walk says. Before Pages was ranged over to its end it is partial.
 func (w *Walk) Verdict() Verdict {
 	v := w.verdict
-	v.References = len(w.all)
+	v.References, v.Refused = len(w.all), slices.Clone(w.refused)
 	return v
 }
 
@@ -175,7 +178,8 @@ func (w *Walk) readUsual(ctx context.Context, yield func(*InsertionsPage, error)
 		}
 		var pages int
 		e, pages = w.pass(ctx, size, yield)
-		if isTooMuch(e.err) || pages == 0 && isRefusedSize(e.err) {
+		if isTooMuch(e.err) || pages == 0 && RefusesSize(e.err) {
+			w.refused = append(w.refused, size)
 			continue
 		}
 		break
@@ -273,7 +277,7 @@ func (w *Walk) fits(records int) bool {
 func (w *Walk) halved(ctx context.Context, records int, yield func(*InsertionsPage, error) bool) end {
 	r := w.reading(max(1, min(records, max(w.o.PageSize, w.verdict.Size))/2), yield)
 	e := r.run(ctx)
-	if e.single || r.pages == 0 && isRefusedSize(e.err) {
+	if e.single || r.pages == 0 && RefusesSize(e.err) {
 		return end{reason: ReasonPageIgnored}
 	}
 	return e
@@ -300,8 +304,8 @@ func (w *Walk) conclude(e end) {
 	}
 }
 
-// isRefusedSize says whether a first page may have been refused because of the number of records that was asked for.
-func isRefusedSize(err error) bool {
+// RefusesSize says whether a first page may have been refused because of the number of records that was asked for.
+func RefusesSize(err error) bool {
 	return slices.Contains([]int{
 		http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity,
 	}, statusOf(err))
@@ -406,6 +410,7 @@ func (r *reading) refused(err error) (over bool, e end) {
 	}
 	if r.refusal == nil {
 		r.refusal = err
+		r.number(r.pages, false)
 		return false, end{}
 	}
 	if statusOf(r.refusal) != statusOf(err) {
@@ -475,6 +480,19 @@ func (r *reading) note(page *InsertionsPage) {
 	r.last = this
 	if len(page.Insertions) > 0 || r.pages == 1 {
 		r.count(page.Total)
+	}
+	r.number(r.pages-1, r.isFirstAgain(page))
+}
+
+// number notes what the answers to page=1 and 2 say about how pages are numbered: whether they are the first page again.
+func (r *reading) number(asked int, again bool) {
+	switch first := &r.w.verdict.FirstPage; {
+	case asked == 1 && !again:
+		*first = "0"
+	case asked == 2 && again:
+		*first = PagesIgnored
+	case asked == 2 && *first != "0":
+		*first = "1"
 	}
 }
 

@@ -1,0 +1,343 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"doorbell/poller/listings"
+	"doorbell/poller/sandbox"
+)
+
+// habits are those of an API that check is to find out.
+type habits struct {
+	insertions, standard, most int // in all, on a page without a size, on a page at most
+	first                      int // number of the first page
+	deaf                       bool
+	ends                       bool     // pages past the end are refused
+	refuses                    []string // sizes
+	hidesTotal                 bool
+	requests                   int // of every insertion
+	created                    func(at time.Time) any
+	unsorted                   bool
+	withoutID                  bool
+}
+
+func (h habits) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var answer map[string]any
+	if strings.Contains(r.URL.Path, "/insertions") {
+		answer = h.page(r)
+	} else {
+		answer = h.window(r)
+	}
+	if answer == nil {
+		w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+		return
+	}
+	if h.hidesTotal {
+		delete(answer, "total")
+	}
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+func (h habits) page(r *http.Request) map[string]any {
+	q := r.URL.Query()
+	if slices.Contains(h.refuses, q.Get("pageSize")) {
+		return nil
+	}
+	size, number := h.standard, 0
+	if n, err := strconv.Atoi(q.Get("pageSize")); err == nil {
+		size = min(n, h.most)
+	}
+	if n, err := strconv.Atoi(q.Get("page")); err == nil && !h.deaf {
+		number = n - h.first
+	}
+	if h.ends && number > 0 && number*size >= h.insertions {
+		return nil
+	}
+	list := []any{}
+	for i := number * size; i < min(h.insertions, (number+1)*size); i++ {
+		list = append(list, map[string]any{"propertyReferenceId": fmt.Sprintf("geheim#%d##", i)})
+	}
+	return map[string]any{"results": list, "total": h.insertions}
+}
+
+func (h habits) window(r *http.Request) map[string]any {
+	q := r.URL.Query()
+	list := []any{}
+	for i := range h.requests {
+		one := map[string]any{"createdAt": h.created(time.Unix(1_760_000_000+int64(i)*3600, 0).UTC()), "name": sandbox.Marker, "id": 1000 + i}
+		if h.withoutID {
+			delete(one, "id")
+		}
+		list = append(list, one)
+	}
+	if q.Get("sortOrder") == "desc" && !h.unsorted {
+		slices.Reverse(list)
+	}
+	if n, err := strconv.Atoi(q.Get("numberOfItemsPerPage")); err == nil && !h.unsorted {
+		list = list[:min(n, len(list))]
+	}
+	return map[string]any{"leads": list, "total": h.requests}
+}
+
+func rfc(at time.Time) any { return at.Format(time.RFC3339) }
+
+// askedBy runs `doorbell check` against an API of such habits. It may exit with the codes that are wanted, and says nothing of a record.
+func askedBy(t *testing.T, h http.Handler, settings ...string) (checkReport, []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var asked []string
+	s := newScene(t, "A100")
+	environ := append(faced(t, s, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		asked = append(asked, r.RequestURI)
+		mu.Unlock()
+		h.ServeHTTP(w, r)
+	}), settings...)
+	got := run(t, environ, "check", "--json")
+	var r checkReport
+	if err := json.Unmarshal([]byte(got.stdout), &r); err != nil {
+		t.Fatalf("%v: %s%s", err, got.stdout, got.stderr)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(asked) > mostAsked || len(asked) != r.Requests || r.Answers.Requests != r.Requests {
+		t.Errorf("%d requests, %d counted:\n%s", len(asked), r.Requests, strings.Join(asked, "\n"))
+	}
+	for _, secret := range []string{sandbox.Marker, "geheim", "2025-", "17600", testKey} {
+		if strings.Contains(got.stdout+got.stderr, secret) {
+			t.Errorf("%q is in %s", secret, got.stdout)
+		}
+	}
+	return r, asked
+}
+
+func TestCheckFindsOutHowPagesAreNumberedAndWhetherTheyAreHeeded(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		h             habits
+		first, heeded string
+		requests      int
+	}{
+		"from 1":                 {habits{insertions: 300, standard: 20, most: 500, first: 1}, "1", yes, 7},
+		"from 0":                 {habits{insertions: 300, standard: 20, most: 500}, "0", yes, 6},
+		"from 0, one page":       {habits{insertions: 3, standard: 20, most: 500}, "0", yes, 4},
+		"from 1, one page":       {habits{insertions: 3, standard: 20, most: 500, first: 1}, "1", yes, 5},
+		"from 0, past the end":   {habits{insertions: 3, standard: 20, most: 500, ends: true}, "0", yes, 5},
+		"from 1, past the end":   {habits{insertions: 3, standard: 20, most: 500, first: 1, ends: true}, "1", yes, 5},
+		"ignored":                {habits{insertions: 300, standard: 20, most: 500, deaf: true}, unknown, no, 7},
+		"no insertion to see it": {habits{standard: 20, most: 500}, unknown, unknown, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, asked := askedBy(t, tt.h)
+			if i := got.Learned.Insertions; i.FirstPage != tt.first || i.PageHeeded != tt.heeded {
+				t.Errorf("first page %s, heeded %s", i.FirstPage, i.PageHeeded)
+			}
+			if len(asked) != tt.requests {
+				t.Errorf("%d requests:\n%s", len(asked), strings.Join(asked, "\n"))
+			}
+		})
+	}
+}
+
+func TestCheckFindsOutSizes(t *testing.T) {
+	t.Parallel()
+	big := habits{insertions: 300, standard: 20, most: 500, first: 1}
+	insertions := func(h habits, settings ...string) (learnedInsertions, []string) {
+		t.Helper()
+		r, asked := askedBy(t, h, settings...)
+		return r.Learned.Insertions, asked
+	}
+	if i, _ := insertions(big); i.Default != 20 || i.Largest != 200 || i.Capped || !i.TotalTold || i.Path != "/results" {
+		t.Errorf("%+v", i)
+	}
+	capped := big
+	capped.most = 30
+	if i, _ := insertions(capped); !i.Capped || i.Largest != 30 {
+		t.Errorf("%+v", i)
+	}
+	capped.hidesTotal = true
+	if i, _ := insertions(capped); !i.Capped || i.Largest != 30 || !i.MayHoldMore || i.TotalTold {
+		t.Errorf("without a total: %+v", i)
+	}
+	capped.insertions = 30
+	if i, asked := insertions(capped); i.MayHoldMore || i.Capped || len(asked) != 5 {
+		t.Errorf("with as many as fit a page: %+v\n%q", i, asked)
+	}
+	refusing := big
+	refusing.refuses = []string{"50", "200"}
+	if i, _ := insertions(refusing); !slices.Equal(i.RefusedSizes, []int{50}) || i.Asked != 20 {
+		t.Errorf("%+v", i)
+	}
+	refusing.refuses = []string{"200"}
+	if i, _ := insertions(refusing); !slices.Equal(i.RefusedSizes, []int{200}) {
+		t.Errorf("%+v", i)
+	}
+	refusing.refuses = []string{"50", "20"}
+	if i, _ := insertions(refusing); i.Default != 20 || i.Asked != 0 {
+		t.Errorf("%+v", i)
+	}
+	if _, asked := insertions(big, "DOORBELL_PAGE_SIZE=30"); strings.Contains(strings.Join(asked, " "), "pageSize=200") {
+		t.Errorf("a configured size was exceeded: %q", asked)
+	}
+}
+
+func TestCheckFindsOutOrderAndIdentityAndTimes(t *testing.T) {
+	t.Parallel()
+	h := habits{insertions: 3, standard: 20, most: 500, first: 1, requests: 8, created: rfc}
+	got, _ := askedBy(t, h)
+	if c := got.Learned.ContactRequests; c.OrderHeeded != yes || c.NumberHeeded != yes || c.IDField != "id" || c.CreatedForm != "rfc3339" || c.Path != "/leads" || !c.TotalTold {
+		t.Errorf("%+v", c)
+	}
+	if got.Learned.Conditional != none {
+		t.Errorf("conditional requests: %s", got.Learned.Conditional)
+	}
+	unsorted := h
+	unsorted.unsorted, unsorted.withoutID, unsorted.hidesTotal = true, true, true
+	unsorted.created = func(at time.Time) any { return at.UnixMilli() }
+	got, _ = askedBy(t, unsorted)
+	if c := got.Learned.ContactRequests; c.OrderHeeded != no || c.NumberHeeded != no || c.IDField != "" || len(c.IDCandidates) > 0 || c.CreatedForm != "milliseconds" || c.TotalTold {
+		t.Errorf("%+v", c)
+	}
+	for form, created := range map[string]func(time.Time) any{
+		"seconds":    func(at time.Time) any { return at.Unix() },
+		"zoneless":   func(at time.Time) any { return at.Format("2006-01-02 15:04:05") },
+		"unreadable": func(time.Time) any { return "heute" },
+		"absent":     func(time.Time) any { return nil },
+		"mixed": func(at time.Time) any {
+			if at.Hour()%2 == 0 {
+				return nil
+			}
+			return rfc(at)
+		},
+	} {
+		h.created = created
+		if got, _ = askedBy(t, h); got.Learned.ContactRequests.CreatedForm != form {
+			t.Errorf("%s: %s", form, got.Learned.ContactRequests.CreatedForm)
+		}
+	}
+	h.requests = 0
+	if got, _ = askedBy(t, h); got.Learned.ContactRequests.CreatedForm != unknown || !got.Learned.ContactRequests.Read {
+		t.Errorf("%+v", got.Learned.ContactRequests)
+	}
+}
+
+// TestCheckTakesNoUnsteadyID has an API that makes up a new id for every answer.
+func TestCheckTakesNoUnsteadyID(t *testing.T) {
+	t.Parallel()
+	h := habits{insertions: 3, standard: 20, most: 500, first: 1, requests: 3, created: rfc}
+	n := 0
+	got, _ := askedBy(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/insertions") {
+			h.ServeHTTP(w, r)
+			return
+		}
+		answer := h.window(r)
+		for _, one := range answer["leads"].([]any) {
+			n++
+			one.(map[string]any)["id"] = n
+			one.(map[string]any)["uuid"] = fmt.Sprint(one.(map[string]any)["createdAt"])
+		}
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	if c := got.Learned.ContactRequests; c.IDField != "uuid" || !slices.Contains(c.IDCandidates, "id") {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestCheckStopsWhereItIsRefusedOrAskedForPatience(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusForbidden, http.StatusTooManyRequests} {
+		r, asked := askedBy(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		if r.Agencies[0].Status != status || len(asked) != 1 || r.Learned != nil {
+			t.Errorf("%+v after %d requests", r.Agencies, len(asked))
+		}
+		h := habits{insertions: 90, standard: 20, most: 500, first: 1}
+		r, asked = askedBy(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !strings.Contains(r.URL.Path, "/insertions") {
+				w.WriteHeader(status)
+				return
+			}
+			h.ServeHTTP(w, r)
+		}))
+		if c := r.Learned.ContactRequests; len(asked) != 2 || c.Read || len(c.Troubles) != 1 {
+			t.Errorf("%d requests: %+v", len(asked), c)
+		}
+	}
+}
+
+func TestCheckTellsOfAnswersAndClock(t *testing.T) {
+	t.Parallel()
+	h := habits{insertions: 3, standard: 20, most: 500, first: 1}
+	r, _ := askedBy(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
+		h.ServeHTTP(w, r)
+	}))
+	if a := r.Answers; !a.ClockTold || a.SkewSeconds < -3602 || a.SkewSeconds > -3598 || a.Protocol != "HTTP/1.1" || a.MaxMillis < a.MinMillis || a.Failed != 0 {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestCheckSeesWhetherAConditionIsHonoured(t *testing.T) {
+	t.Parallel()
+	for want, honours := range map[string]bool{yes: true, no: false} {
+		r, _ := askedBy(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("ETag", `"v1"`)
+			if honours && r.Header.Get("If-None-Match") == `"v1"` {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			habits{insertions: 3, standard: 20, most: 500, first: 1}.ServeHTTP(w, r)
+		}))
+		if r.Learned.Conditional != want {
+			t.Errorf("conditional requests: %s", r.Learned.Conditional)
+		}
+	}
+}
+
+func TestAFailureNamesNoInsertion(t *testing.T) {
+	t.Parallel()
+	r := listings.Request{Operation: listings.OperationContactRequests, AgencyID: "A100", Reference: "geheim#1##"}
+	for _, err := range []error{
+		&listings.StatusError{Request: r, Status: 403, Body: listings.BodyChallenge},
+		&listings.TransportError{Request: r, Stage: listings.StageRefused, Err: errors.New("refused")},
+		&listings.DriftError{Request: r, Expected: "a", Found: "b"}, &listings.RequestError{Request: r, Err: listings.ErrReference}, errors.New("geheim"),
+	} {
+		if f := failureOf(err); strings.Contains(f.text, "geheim") || f.text == "" {
+			t.Errorf("%T: %q", err, f.text)
+		}
+	}
+}
+
+// TestCheckSaysWhatTheStoreRemembers has an API that writes its answers otherwise than it did when it was watched.
+func TestCheckSaysWhatTheStoreRemembers(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	s.ring(t, "A100")
+	d := launch(t, s.environ, "run")
+	sub := subscribeTo(t, natsURL(t, s.dir))
+	sub.baselined(t, "A100")
+	sub.request(t, s.ring(t, "A100"))
+	r, _ := checked(t, s, exitDone, s.environ, "the daemon works", "insertions stand at /results; a total is told; pages count from 1", "/id is taken for their id")
+	if r.Learned.Insertions.FirstPage != "1" || r.Learned.ContactRequests.CreatedForm != "rfc3339" {
+		t.Errorf("beside the daemon: %+v", r.Learned)
+	}
+	d.stop(t)
+	s.model.KeepLog(-1)
+	r, _ = checked(t, s, exitDone, s.environ, "insertions stand at /results; a total is told; pages count from 1", "/id is taken for their id", "date and time with an offset")
+	if len(r.Learned.ContactRequests.IDCandidates) > 0 {
+		t.Errorf("the id was learned a second time: %+v", r.Learned.ContactRequests)
+	}
+	if n := len(s.model.Log(sandbox.Filter{Operation: sandbox.OperationInsertions})); n != 2 {
+		t.Errorf("%d requests of two reports for the list, whose pages are known", n)
+	}
+}

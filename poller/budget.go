@@ -31,6 +31,7 @@ type budget struct {
 
 	slowed time.Time // when the API asked us to slow down last
 	factor float64   // of the ceiling that was left then
+	pleas  float64   // share of the last answers that asked for it, smoothed
 }
 
 // shortSpacing is what a sleeping goroutine keeps well. Where less lies between two requests, every timer that fires late
@@ -136,12 +137,25 @@ func (b *budget) run(ctx context.Context) error {
 	}
 }
 
-// Where the API asks for patience, the ceiling is halved, down to a sixteenth, and comes back to its whole height within
-// ten minutes at the most.
+// Where the API asks for patience, the ceiling is halved, and comes back to its whole height within a minute after it asked last.
+// A few pleas cost half of it at the most: their key has waited as well. Where more than fewPleas of the answers are one, what is
+// sent is too much for the API, and it is halved again and again, down to leastFactor.
 const (
 	leastFactor  = 1.0 / 16
-	recoversOver = 10 * time.Minute
+	fewPleas     = 0.15
+	recoversOver = time.Minute
+	pleasOver    = 32 // answers that the share of pleas is smoothed over
 )
+
+// answered counts an answer, good or not, that asked for patience or did not.
+func (b *budget) answered(plea bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pleas -= b.pleas / pleasOver
+	if plea {
+		b.pleas += 1.0 / pleasOver
+	}
+}
 
 // slow halves what may be sent. Answers to requests that were sent before the last time say nothing new.
 func (b *budget) slow(sent, now time.Time) {
@@ -150,7 +164,11 @@ func (b *budget) slow(sent, now time.Time) {
 	if !sent.After(b.slowed) {
 		return
 	}
-	b.factor = max(b.share(now)/2, leastFactor)
+	least := leastFactor
+	if b.pleas <= fewPleas {
+		least = min(b.share(now), 0.5)
+	}
+	b.factor = max(b.share(now)/2, least)
 	b.slowed = now
 }
 
@@ -166,7 +184,7 @@ func (b *budget) share(now time.Time) float64 {
 	if b.slowed.IsZero() {
 		return 1
 	}
-	return min(b.factor+float64(now.Sub(b.slowed))/float64(recoversOver), 1)
+	return min(b.factor+(1-b.factor)*float64(now.Sub(b.slowed))/float64(recoversOver), 1)
 }
 
 // effective is how many requests per second may be sent now: the ceiling, or less where the API asked for patience.

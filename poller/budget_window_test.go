@@ -139,11 +139,14 @@ func TestTimersThatFireLateCostLittleOfTheBudget(t *testing.T) {
 	}
 }
 
-func TestTheBudgetIsHalvedAtAPleaAndComesBackSlowly(t *testing.T) {
+func TestTheBudgetIsHalvedAtAPleaAndComesBackWithinAMinute(t *testing.T) {
 	for _, perSecond := range paces {
 		b := newBudget(perSecond)
 		began := b.last
 		now := began.Add(time.Hour)
+		for range pleasOver {
+			b.answered(true)
+		}
 		for n, want := range []float64{1, 2, 4, 8, 16, 16, 16} {
 			if got := b.effective(now); !near(got, perSecond/want) {
 				t.Errorf("%g a second, after %d pleas: %g", perSecond, n, got)
@@ -163,6 +166,24 @@ func TestTheBudgetIsHalvedAtAPleaAndComesBackSlowly(t *testing.T) {
 		if got := b.effective(now.Add(recoversOver / 5)); got != perSecond {
 			t.Errorf("%g a second, long after: %g", perSecond, got)
 		}
+	}
+}
+
+func TestFewPleasCostHalfOfTheBudget(t *testing.T) {
+	b := newBudget(5)
+	now := b.last.Add(time.Hour)
+	for n := range 200 {
+		b.answered(n%20 == 0)
+		if n%20 == 0 {
+			b.slow(now, now)
+		}
+		now = now.Add(200 * time.Millisecond)
+		if got := b.effective(now); got < 2.5 {
+			t.Fatalf("%g of 5 a second after %d answers", got, n)
+		}
+	}
+	if got := b.effective(now.Add(recoversOver)); got != 5 {
+		t.Errorf("%g of 5 a second a minute after the last plea", got)
 	}
 }
 

@@ -153,7 +153,11 @@ func (p *Poller) after(r listings.Request, o listings.Outcome) {
 		p.crew.took(pollName{r.AgencyID, r.Reference}, o.Duration, o.Err == nil, now)
 	}
 	changed := false
-	switch watch.Classify(o.Err) {
+	class := watch.Classify(o.Err)
+	if o.Status != 0 {
+		p.budget.answered(class == watch.ClassBusy)
+	}
+	switch class {
 	case watch.ClassNone:
 		if a := p.agency(r.AgencyID); a != nil {
 			a.good(r.Key, now)

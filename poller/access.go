@@ -308,6 +308,10 @@ func refusedKeys(list []store.Halt) bool {
 func (a *agency) goOn() {
 	a.pause()
 	a.wakeWalk()
+	select {
+	case a.evidence <- struct{}{}: // nothing waits to be told any more
+	default:
+	}
 }
 
 func (a *agency) currentHalts() []store.Halt {

@@ -66,6 +66,10 @@ type agency struct {
 	lastGood  time.Time // last good answer to anything
 	goodKey   string    // fingerprint of the key that it was given to
 
+	goodQuestion    time.Time     // when it was sent
+	refusedQuestion time.Time     // when the list was asked for that was refused last
+	evidence        chan struct{} // some agency was answered
+
 	lastAnswer time.Time // last good answer of contact requests
 	confirming bool      // several were refused: polls wait for what the list says
 	freed      time.Time // the last halt of more than one insertion ended
@@ -93,7 +97,7 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 		p: p, id: k.ID, began: time.Now(), keys: watch.NewKeys(k.Key, k.Next), trying: newPatience(time.Second, p.o.RetryMax),
 		walking: newPatience(time.Second, p.o.RetryMax), asking: newPatience(time.Second, p.o.RetryMax),
 		halts: map[haltScope]store.Halt{}, looks: map[string]*look{}, busy: map[string]chan struct{}{},
-		walkNow: make(chan struct{}, 1), wishes: make(chan struct{}, 1), marks: newMarks(p.o.IgnoreInsertion),
+		walkNow: make(chan struct{}, 1), evidence: make(chan struct{}, 1), wishes: make(chan struct{}, 1), marks: newMarks(p.o.IgnoreInsertion),
 		hearings: map[listings.Operation]*hearing{
 			listings.OperationInsertions: {}, listings.OperationContactRequests: {},
 		},
@@ -325,13 +329,6 @@ func (a *agency) note(err error) bool {
 	changed := text != a.lastError
 	a.lastError = text
 	return changed
-}
-
-// good notes the moment of a good answer, and the key that it was given to.
-func (a *agency) good(key string, at time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.lastGood, a.goodKey = at.UTC(), key
 }
 
 // returned and mostReturned keep the largest number of contact requests that one answer held.

@@ -160,10 +160,15 @@ func (p *Poller) after(r listings.Request, o listings.Outcome) {
 	switch class {
 	case watch.ClassNone:
 		if a := p.agency(r.AgencyID); a != nil {
-			a.good(r.Key, now)
+			p.answered(a, r.Key, true, r.Operation, sent, now)
 		}
 		changed = either(p.answers(sent), p.serves(key, r, sent))
-	case watch.ClassAside, watch.ClassDrift, watch.ClassRefused:
+	case watch.ClassRefused:
+		if a := p.agency(r.AgencyID); a != nil {
+			p.answered(a, r.Key, false, r.Operation, sent, now)
+		}
+		changed = either(p.answers(sent), p.serves(key, r, sent))
+	case watch.ClassAside, watch.ClassDrift:
 		changed = either(p.answers(sent), p.serves(key, r, sent))
 	case watch.ClassBusy:
 		p.answers(sent)

@@ -2,6 +2,7 @@ package poller
 
 import (
 	"testing"
+	"time"
 
 	"doorbell/events"
 	"doorbell/poller/listings"
@@ -27,9 +28,10 @@ func TestAHaltThatWasOwedIsWrittenBeforeItEnds(t *testing.T) {
 		Request: listings.Request{Operation: listings.OperationInsertions, AgencyID: "A100", Key: a.keyFor(listings.OperationInsertions).Fingerprint()},
 		Status:  403, Body: listings.BodyNone,
 	}
-	halt, event := a.newHalt(events.ScopeAgency, "", refusal, a.ring())
+	halt := store.Halt{Scope: events.ScopeAgency, Operation: "insertions", Status: 403, Since: time.Now(), Key: refusal.Request.Key}
+	a.explain(&halt, a.ring())
 	a.halts[haltScope{scope: events.ScopeAgency}] = halt
-	a.owed = []owedHalt{{halt, event, a.ring()}}
+	a.owed = []owedHalt{{halt, a.haltEvent(halt, a.ring(), events.AgenciesOfKey{}), a.ring()}}
 	if ended, err := p.Resume("A100", ""); err != nil || ended != 1 {
 		t.Fatalf("%d ended, %v", ended, err)
 	}

@@ -124,9 +124,20 @@ func ResumeRemembered(s *store.Store, agencyID, reference string) (ended int, er
 	return ended, err
 }
 
-// endAll forgets halts, and the refusals of before, and says so, in one transaction.
+// endAll forgets halts, and the refusals of before, and says so, in one transaction; also that there was one, if that waited for
+// its reason.
 func endAll(tx *store.Tx, agencyID string, list []store.Halt, cause string) error {
+	state, _, err := tx.Agency(agencyID)
+	if err != nil {
+		return err
+	}
 	for _, h := range list {
+		if !h.Asked.IsZero() {
+			key := watch.Keys{Known: state.Keys}.Slot(h.Key)
+			if err := appendEvent(tx, watch.HaltEvent(agencyID, h, key, events.AgenciesOfKey{}, time.Time{})); err != nil {
+				return err
+			}
+		}
 		if err := tx.DeleteHalt(agencyID, h); err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ const spaceEvery = 5 * time.Second
 // owedHalt is a halt that is in force and could not be written: nothing is asked for its scope, though the disk is full.
 type owedHalt struct {
 	halt  store.Halt
-	event *events.AccessHalted
+	event *events.AccessHalted // nil: it waits for its reason
 	keys  watch.Keys
 }
 
@@ -143,9 +143,12 @@ func (a *agency) writeHalt(o owedHalt) error {
 		if err := tx.PutHalt(a.id, o.halt); err != nil {
 			return err
 		}
-		return errors.Join(putKeys(tx, a.id, o.keys.Stored()), appendEvent(tx, o.event))
+		if err := putKeys(tx, a.id, o.keys.Stored()); err != nil || o.event == nil {
+			return err
+		}
+		return appendEvent(tx, o.event)
 	})
-	if err == nil {
+	if err == nil && o.event != nil {
 		a.p.log.Error("access halted", "agency", a.id, "scope", string(o.halt.Scope), "since", o.halt.Since, "status", o.halt.Status,
 			"reason", o.halt.ProbableReason, "advice", o.halt.Advice)
 	}

@@ -17,6 +17,9 @@ import (
 
 // walks walks the agency's insertions again and again until ctx is done.
 func (a *agency) walks(ctx context.Context) error {
+	if err := a.tellHalt(ctx); err != nil { // of the process before
+		return err
+	}
 	if err := a.waitForWalk(ctx); err != nil {
 		return err
 	}
@@ -24,6 +27,9 @@ func (a *agency) walks(ctx context.Context) error {
 		next, err := a.walkOnce(ctx)
 		if err == nil {
 			err = a.keepTroubles()
+		}
+		if err == nil {
+			err = a.tellHalt(ctx)
 		}
 		if err != nil && errors.Is(err, store.ErrNoSpace) {
 			next, err = a.afterCommitError(err)

@@ -173,6 +173,9 @@ type Halt struct {
 	Key            string       `json:"key"`   // fingerprint of the refused key; another key ends the halt
 	ProbableReason string       `json:"probableReason"`
 	Advice         string       `json:"advice"`
+	Body           string       `json:"body,omitempty"` // kind of the body of the refusal, in the words of access.halted
+	// Asked is when the question was sent that was refused, as long as its event waits for what tells the reason; zero: it was told.
+	Asked time.Time `json:"asked,omitzero"`
 }
 
 // Halts returns the halts of an agency.

@@ -3,6 +3,7 @@ package watch
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"doorbell/events"
 	"doorbell/poller/listings"
@@ -135,21 +136,36 @@ func KnownKeys(known store.Keys, halts []store.Halt) store.Keys {
 	return known
 }
 
-func Reason(scope events.Scope, e events.Evidence) string {
+// Reason is why a scope was probably refused, by answers to questions that are younger than the refused one: an answer of before
+// says nothing of a key that was deactivated since. since is how many of the refused others were refused so. It is settled where
+// no further answer could tell more.
+func Reason(scope events.Scope, e events.Evidence, since int) (reason string, settled bool) {
 	others := e.OtherAgenciesOfKey
 	switch {
 	case e.Body == "html" || e.Body == "challenge":
-		return "edge_challenge"
+		return "edge_challenge", true
 	case scope == events.ScopeInsertion:
-		return "insertion_not_allowed"
+		return "insertion_not_allowed", true
 	case scope == events.ScopeContactRequests:
-		return "unknown"
+		return "unknown", true
 	case others.Working > 0:
-		return "agency_not_linked"
-	case others.Refused > 0:
-		return "key_rejected"
+		return "agency_not_linked", true
+	case others.Refused > 0 && others.Unknown == 0:
+		return "key_rejected", true
+	case since > 0:
+		return "key_rejected", false
 	}
-	return "unknown"
+	return "unknown", others.Unknown == 0
+}
+
+// HaltEvent tells a halt. after is the last good answer before it.
+func HaltEvent(agencyID string, h store.Halt, key events.KeyRef, others events.AgenciesOfKey, after time.Time) *events.AccessHalted {
+	return &events.AccessHalted{
+		Common: events.Common{AgencyID: agencyID, ObservedAt: h.Since, ObservedAfter: after}, PropertyReferenceID: h.Reference,
+		Scope: h.Scope, Operation: h.Operation, Status: h.Status, ProbableReason: h.ProbableReason,
+		Evidence: events.Evidence{Body: h.Body, OtherAgenciesOfKey: others},
+		Key:      key, Advice: h.Advice, Resume: ResumeCommand(agencyID, h.Reference),
+	}
 }
 
 func Advice(reason, agencyID, reference string) string {

@@ -44,7 +44,11 @@ func cmdRun(ctx context.Context, p *program, flags *RunCmd) error {
 		return daemonError(err, c.Base.DataDir)
 	}
 	defer d.Close()
-	log.Info("watching", "agencies", len(c.Agencies), "api", string(c.Poll.BaseURL), "data", c.Base.DataDir)
+	n := d.Waiting()
+	if n > 0 {
+		log = log.With("waiting", n)
+	}
+	log.Info("watching", "agencies", len(c.Agencies)-n, "api", string(c.Poll.BaseURL), "data", c.Base.DataDir)
 	return d.Run(ctx)
 }
 

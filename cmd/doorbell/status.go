@@ -19,7 +19,7 @@ import (
 // StatusCmd is `doorbell status`.
 type StatusCmd struct {
 	JSON  bool `name:"json" help:"Print JSON; with --watch one object a line, whenever the daemon was asked."`
-	Check bool `xor:"how" help:"Exit with 1 if anything is halted, held, stale, full or not answering, if an outlet is off or takes nothing for five minutes, or if no daemon runs."`
+	Check bool `xor:"how" help:"Exit with 1 if anything is halted, held, stale, full or not answering, if NATS is not connected, or events or an agency wait for it for a minute, if an outlet is off or takes nothing for five minutes, or if no daemon runs."`
 	Watch bool `xor:"how" help:"Ask again every two seconds, until stopped; also through a restart of the daemon."`
 }
 

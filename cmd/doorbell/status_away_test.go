@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -36,4 +37,19 @@ func TestStatusCountsOnlyWhatWaitsWhenTheDaemonStartsWhileNATSIsAway(t *testing.
 	if relayed.Pending != 1 || relayed.Acknowledged != 2 {
 		t.Errorf("%+v", relayed)
 	}
+}
+
+func TestStatusAndLogSayWhoWaitsForNATS(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100", "B200")
+	environ := s.with("DOORBELL_AGENCIES=A100,B200", fmt.Sprintf("NATS_URL=nats://127.0.0.1:%d", freePort(t)))
+	d := launch(t, environ, "run")
+	natsURL(t, s.dir)
+	d.stderr.await(t, `"msg":"watching","waiting":2,"agencies":0,`)
+	got := run(t, environ, "status", "--check")
+	if got.code != exitFailed {
+		t.Errorf("exit code %d", got.code)
+	}
+	has(t, got.stderr, "doorbell: NATS is not connected\n")
+	has(t, got.stdout, "A100, B200 wait for the stream, the first since ", "doorbell run --alone")
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/relay"
 	"doorbell/poller"
 	"doorbell/store"
@@ -22,17 +23,15 @@ const (
 	admitAgain = 10 * time.Second
 )
 
-// waitingForStream is the state of an agency whose watch has begun, and of which nothing is asked yet.
-const waitingForStream = "waiting_for_stream"
-
 // admission lets the first requests for an agency wait until the event log has what the stream knows of it: where its store was
 // lost, the watch goes on where the stream heard of it last. Only an agency that this store has never watched waits. The begin of
 // its watch is stored before, so that what happens meanwhile is news. Agencies do not wait for each other.
 type admission struct {
 	mu     sync.Mutex
-	known  map[string]bool // agencies; false: it waits for the stream
-	failed error           // a commit may have happened: the process has to end
-	news   chan struct{}   // capacity 1: one more may be watched
+	known  map[string]bool      // agencies; false: it waits for the stream
+	since  map[string]time.Time // when the watch of those that wait began
+	failed error                // a commit may have happened: the process has to end
+	news   chan struct{}        // capacity 1: one more may be watched
 	work   sync.WaitGroup
 	stop   context.CancelFunc
 	ctx    context.Context
@@ -44,7 +43,7 @@ type admission struct {
 // compare begins to compare the agencies that wait. Where all of them do, the start waits for that, but not for long.
 func (a *Daemon) compare(ctx context.Context) error {
 	d := &a.admission
-	d.known, d.news, d.wanted = map[string]bool{}, make(chan struct{}, 1), a.o.Poller.Agencies
+	d.known, d.since, d.news, d.wanted = map[string]bool{}, map[string]time.Time{}, make(chan struct{}, 1), a.o.Poller.Agencies
 	d.ctx, d.stop = context.WithCancel(ctx)
 	a.onClose(func() {
 		d.stop()
@@ -129,10 +128,12 @@ func (a *Daemon) await(list []poller.AgencyKeys) error {
 		if _, known := d.known[k.ID]; known {
 			continue
 		}
-		waits := true
+		waits, since := true, began
 		look := func(tx *store.Tx) (bool, error) {
 			state, exists, err := tx.Agency(k.ID)
-			waits = !exists || state.AwaitsStream
+			if exists {
+				waits, since = state.AwaitsStream, state.WatchStart
+			}
 			return !exists, err
 		}
 		err := a.store.Change(look, func(tx *store.Tx) error {
@@ -143,6 +144,7 @@ func (a *Daemon) await(list []poller.AgencyKeys) error {
 		}
 		if d.known[k.ID] = !waits || a.o.Accept.Alone; !d.known[k.ID] {
 			ids = append(ids, k.ID)
+			d.since[k.ID] = since
 		}
 	}
 	if len(ids) > 0 {
@@ -209,10 +211,19 @@ func (d *admission) waiting() (ids []string) {
 func (a *Daemon) watch() (poller.Status, error) {
 	s, err := a.poller.Status()
 	for _, id := range a.admission.waiting() {
-		s.Agencies = append(s.Agencies, poller.AgencyStatus{AgencyID: id, State: waitingForStream})
+		s.Agencies = append(s.Agencies, poller.AgencyStatus{AgencyID: id, State: ops.WaitingForStream, WatchStart: a.admission.began(id)})
 	}
 	return s, err
 }
+
+func (d *admission) began(id string) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.since[id]
+}
+
+// Waiting is how many agencies wait for the stream: nothing is asked of them yet.
+func (a *Daemon) Waiting() int { return len(a.admission.waiting()) }
 
 // ErrUndecided: all of those who stay wait for the stream, so that nobody would be watched.
 var ErrUndecided = errors.New("the watch of those who stay has not begun yet")

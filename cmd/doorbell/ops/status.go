@@ -29,6 +29,9 @@ type Status struct {
 	Ready           *bool             `json:"ready,omitempty"` // as /readyz; nil: of a daemon that does not run
 }
 
+// WaitingForStream is the state of an agency whose watch has begun, and of which nothing is asked before the stream was read.
+const WaitingForStream = "waiting_for_stream"
+
 // NATSStatus is where events go.
 type NATSStatus struct {
 	URL       string `json:"url,omitempty"` // without credentials; empty: in process only
@@ -52,5 +55,5 @@ type RelayStatus struct {
 	OldestWaiting time.Time `json:"oldestWaiting,omitzero"` // when the oldest of those that wait was recorded
 }
 
-// Troubled says whether anything is halted, held, full or does not answer, or an outlet takes nothing.
+// Troubled says whether anything is halted, held, full, not published or does not answer, or an outlet takes nothing.
 func (s Status) Troubled() bool { return s.Trouble() != "" }

@@ -103,3 +103,37 @@ func TestNothingInAStatusRewritesATerminal(t *testing.T) {
 		}
 	}
 }
+
+func TestTroubleIsWhatAPersonShouldLookAt(t *testing.T) {
+	now := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+	long, lately := now.Add(-61*time.Second), now.Add(-59*time.Second)
+	agency := func(id string, since time.Time) poller.AgencyStatus {
+		return poller.AgencyStatus{AgencyID: id, State: WaitingForStream, WatchStart: since}
+	}
+	for want, change := range map[string]func(*Status){
+		"":                      func(*Status) {},
+		"NATS is not connected": func(s *Status) { s.NATS.Connected = false },
+		"NATS takes no events: stream is missing": func(s *Status) { s.NATS.Problem = "stream is missing" },
+		"events of A100 wait for NATS":            func(s *Status) { s.Relay[0].OldestWaiting, s.Relay[1].OldestWaiting = long, lately },
+		"events of 2 agencies wait for NATS":      func(s *Status) { s.Relay[0].OldestWaiting, s.Relay[1].OldestWaiting = long, long },
+		"B200 waits for the stream": func(s *Status) {
+			s.Watch.Agencies = []poller.AgencyStatus{agency("A100", lately), agency("B200", long)}
+		},
+		"NATS is not connected, B200 waits for the stream": func(s *Status) {
+			s.NATS.Connected, s.Watch.Agencies = false, []poller.AgencyStatus{agency("B200", long)}
+		},
+	} {
+		s := Status{
+			Running: true, NATS: NATSStatus{Connected: true}, Relay: []RelayStatus{{AgencyID: "A100"}, {AgencyID: "B200"}},
+			Watch: poller.Status{At: now},
+		}
+		change(&s)
+		if got := s.Trouble(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	s := Status{Watch: poller.Status{At: now}} // of a daemon that does not run
+	if got := s.Trouble(); got != "" {
+		t.Errorf("%q of NATS, which nobody asked for", got)
+	}
+}

@@ -64,7 +64,8 @@ func (s Status) Trouble() string {
 		}
 	}
 	slices.Sort(words)
-	ill := slices.DeleteFunc(InOrder(s.Watch.Agencies), func(a poller.AgencyStatus) bool { return !Ill(a) })
+	words = append(words, s.unpublished()...)
+	ill := slices.DeleteFunc(InOrder(s.Watch.Agencies), func(a poller.AgencyStatus) bool { return !Ill(a) && !s.waits(a) })
 	for _, a := range ill[:min(len(ill), mostInALine)] {
 		words = append(words, a.AgencyID+illness(a))
 	}
@@ -82,11 +83,45 @@ func (s Status) Trouble() string {
 	return strings.Join(slices.Compact(words), ", ")
 }
 
+// waitsLong is how long events, or the begin of a watch, may wait for NATS before that is trouble.
+const waitsLong = time.Minute
+
+// waits says whether an agency has waited for long for the stream.
+func (s Status) waits(a poller.AgencyStatus) bool {
+	return a.State == WaitingForStream && s.Watch.At.Sub(a.WatchStart) > waitsLong
+}
+
+// unpublished is what is wrong between the event log and NATS.
+func (s Status) unpublished() (words []string) {
+	switch {
+	case !s.Running:
+	case !s.NATS.Connected:
+		words = append(words, "NATS is not connected")
+	case s.NATS.Problem != "":
+		words = append(words, "NATS takes no events: "+s.NATS.Problem)
+	}
+	var agencies []string
+	for _, r := range s.Relay {
+		if !r.OldestWaiting.IsZero() && s.Watch.At.Sub(r.OldestWaiting) > waitsLong {
+			agencies = append(agencies, r.AgencyID)
+		}
+	}
+	switch n := len(agencies); {
+	case n == 1:
+		words = append(words, "events of "+agencies[0]+" wait for NATS")
+	case n > 1:
+		words = append(words, fmt.Sprintf("events of %d agencies wait for NATS", n))
+	}
+	return words
+}
+
 // illness is the worst that ails an agency.
 func illness(a poller.AgencyStatus) string {
 	switch {
 	case a.State == "halted":
 		return " is halted"
+	case a.State == WaitingForStream:
+		return " waits for the stream"
 	case len(a.Halts) > 0:
 		return " is halted in part"
 	case a.Held != nil:
@@ -101,6 +136,12 @@ func troublesOf(a poller.AgencyStatus, now time.Time) (all []trouble) {
 	add := func(t trouble) {
 		t.agencyID = a.AgencyID
 		all = append(all, t)
+	}
+	if a.State == WaitingForStream {
+		add(trouble{
+			since: a.WatchStart, is: " waits for the stream", are: " wait for the stream", what: ", which may hold what a store before this one has told of it",
+			advice: "Nothing is asked until NATS answers. If no doorbell has published there before, restart with: doorbell run --alone",
+		})
 	}
 	for _, h := range a.Halts {
 		scope := fmt.Sprintf(" halted (%s%s)", h.Scope, of(h.PropertyReferenceID))

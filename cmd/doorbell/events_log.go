@@ -101,6 +101,14 @@ func openToRead(b Base) (*store.Store, error) {
 	return kept, nil
 }
 
+// noEvent says that nothing was found, or that there is nothing to be found.
+func noEvent(ctx context.Context, log eventLog) string {
+	for range log.Events(ctx, ops.EventQuery{Newest: 1}) {
+		return "the event log holds no such event"
+	}
+	return "the event log is empty: nothing has happened since the watch began"
+}
+
 // logError says what to do about a log that cannot be read.
 func logError(err error, b Base) error {
 	switch {

@@ -69,7 +69,7 @@ func cmdEventsLs(ctx context.Context, p *program, c *EventsLsCmd) error {
 	}
 	switch {
 	case n == 0:
-		fmt.Fprintln(p.stderr, "the event log holds no such event")
+		fmt.Fprintln(p.stderr, noEvent(ctx, log))
 	case n == c.Limit && !c.JSON:
 		fmt.Fprintf(p.stderr, "these are the newest %d; --limit 0 prints all\n", n)
 	}

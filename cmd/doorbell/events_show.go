@@ -87,7 +87,7 @@ func cmdEventsShow(ctx context.Context, p *program, c *EventsShowCmd) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	return failed(errors.New("the event log holds no such event"), "doorbell events ls lists them; what is older than DOORBELL_RETENTION may be gone")
+	return failed(errors.New(noEvent(ctx, log)), "doorbell events ls lists them; what is older than DOORBELL_RETENTION may be gone")
 }
 
 // showEvent writes an event for people to read, without people: what happened, the envelope, the payload.

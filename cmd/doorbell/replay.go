@@ -96,7 +96,7 @@ func cmdReplay(ctx context.Context, p *program, c *ReplayCmd) error {
 	case c.DryRun:
 		return printCounts(p, counts, c.JSON)
 	case counts.Total == 0:
-		fmt.Fprintln(p.stderr, "the event log holds no such event")
+		fmt.Fprintln(p.stderr, noEvent(ctx, log))
 		return c.nothing(p)
 	}
 	q.UpTo = counts.UpTo // what comes later was not asked about

@@ -51,5 +51,6 @@ func TestStatusAndLogSayWhoWaitsForNATS(t *testing.T) {
 		t.Errorf("exit code %d", got.code)
 	}
 	has(t, got.stderr, "doorbell: NATS is not connected\n")
+	has(t, run(t, environ, "events", "ls").stderr, "the event log is empty")
 	has(t, got.stdout, "A100, B200 wait for the stream, the first since ", "doorbell run --alone")
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -35,7 +36,7 @@ const frozen = "testdata/v1"
 //     streams lack it, and so does an added member, for the same reason.
 //   - A member stays, with its type. A wider type (also null) breaks who reads it, a narrower one refuses old events.
 //   - An enum gains no value, because someone switches over it, and loses none, because old events have it. A word that may
-//     be joined by others is a string whose description lists them.
+//     be joined by others is a string whose description lists them and says so: that list may only grow.
 //   - Every other keyword, such as format, pattern, minimum, anyOf, stays as it is, and none is added to what was there.
 //     So additionalProperties cannot close what is open.
 //
@@ -47,9 +48,24 @@ func breaks(released, now node) []string {
 // annotations are keywords that decide nothing.
 var annotations = []string{"title", "description", "examples", "$comment", "deprecated"}
 
+// words is the keyword under which resolve keeps what a description lists of words that others may join.
+const words = "words of the description"
+
+// wordList finds them.
+var wordList = regexp.MustCompile(`: ([a-z_, ]+)\. Later versions may know more`)
+
 // resolve puts definitions in the place of references, and leaves out what decides nothing.
 func resolve(n node, defs any) node {
 	resolved := node{}
+	if text, ok := n["description"].(string); ok {
+		if found := wordList.FindStringSubmatch(text); found != nil {
+			var all []any
+			for _, word := range strings.Split(found[1], ", ") {
+				all = append(all, word)
+			}
+			resolved[words] = all
+		}
+	}
 	if ref, ok := n["$ref"].(string); ok {
 		def, _ := at(defs, strings.TrimPrefix(ref, "#/$defs/")).(node)
 		maps.Copy(resolved, resolve(def, defs))
@@ -94,6 +110,9 @@ func compare(path string, released, now node) (all []string) {
 			all = append(all, compareMembers(path, before, after)...)
 		case keyword == "items" && before != nil && after != nil:
 			all = append(all, compare(path+"/*", before.(node), after.(node))...)
+		case keyword == words && before == nil:
+		case keyword == words:
+			each(before, after, func(name any) { say("%q is listed no longer, and someone waits for it", name) })
 		case keyword == "required":
 			each(before, after, func(name any) { say("%v is required no longer, and someone reads it without asking", name) })
 			each(after, before, func(name any) { say("%v is required now, and events in streams lack it", name) })
@@ -236,7 +255,7 @@ func growth(t *testing.T, name string, now node) string {
 		}
 	case strings.HasPrefix(name, "examples/"): // they stay as they were: they are the old events
 	case len(breaks(released, now)) == 0 && !reflect.DeepEqual(resolve(released, released["$defs"]), resolve(now, now["$defs"])):
-		return "has more members"
+		return "has more members, or lists more words"
 	}
 	return ""
 }
@@ -274,6 +293,7 @@ const released = `{
 		"at": { "$ref": "#/$defs/time" },
 		"count": { "type": "integer", "minimum": 0 },
 		"note": { "type": ["string", "null"] },
+		"state": { "type": "string", "description": "How: well, ill. Later versions may know more." },
 		"parts": { "type": "array", "maxItems": 10, "items": { "$ref": "#/$defs/part" } }
 	},
 	"required": ["kind", "at"],
@@ -289,6 +309,9 @@ func TestWhatBreaksAConsumerIsToldAndGrowthIsNot(t *testing.T) {
 		{"an optional member", `"count": {`, `"later": { "type": "string" }, "count": {`, ""},
 		{"an optional member further down", `"name": { "type": "string" }`, `"name": { "type": "string" }, "size": { "type": "number" }`, ""},
 		{"other words", `"description": "Kind."`, `"description": "Which kind."`, ""},
+		{"another word in an open list", `well, ill`, `well, very_ill, ill`, ""},
+		{"a word less in an open list", `well, ill`, `well`, `/state/: "ill" is listed no longer`},
+		{"an open list is gone", `How: well, ill. Later versions may know more.`, `How.`, `/state/: "well" is listed no longer`},
 		{"a definition written out", `"at": { "$ref": "#/$defs/time" }`, `"at": { "type": "string", "format": "date-time", "pattern": "Z$" }`, ""},
 
 		{"a reference to nothing", "#/$defs/part", "#/$defs/piece", "/parts/*/name: is gone"},

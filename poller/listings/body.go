@@ -4,16 +4,15 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 )
 
-// errEncoding is a content encoding that we did not ask for.
-type errEncoding struct{}
-
-func (errEncoding) Error() string { return "unknown content encoding" }
+// errEncoding is about one that we did not ask for.
+var errEncoding = errors.New("unknown content encoding")
 
 // rooms are used again, so that reading an answer that says nothing new costs no memory. Large ones are not kept.
 var rooms = sync.Pool{New: func() any { return new(room) }}
@@ -70,7 +69,7 @@ func unpack(r io.Reader, h http.Header) (io.ReadCloser, error) {
 		}
 		return g, nil
 	}
-	return nil, errEncoding{}
+	return nil, errEncoding
 }
 
 // unpackers are used again: each takes 40 KiB.

@@ -1,6 +1,7 @@
 package listings
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -60,8 +61,8 @@ func (c ContactRequest) Contact() Contact {
 	name := p.object("name")
 	contact := Contact{
 		Salutation: p.text(salutationNames...), Gender: p.text("gender"),
-		FirstName: firstText(p.text(firstNames...), name.text("first", "firstname", "given")),
-		LastName:  firstText(p.text(lastNames...), name.text("last", "lastname", "family")),
+		FirstName: cmp.Or(p.text(firstNames...), name.text("first", "firstname", "given")),
+		LastName:  cmp.Or(p.text(lastNames...), name.text("last", "lastname", "family")),
 		FullName:  p.text(fullNames...),
 		Company:   p.text(companyNames...),
 		Email:     p.email(),
@@ -71,7 +72,7 @@ func (c ContactRequest) Contact() Contact {
 		Message:   p.message(),
 
 		PreferredContact: p.preferred(),
-		Portal:           objects{p, o.object("metadata")}.text("portal", "sourceportal", "source", "platform"),
+		Portal:           slices.Concat(p, o.object("metadata")).text("portal", "sourceportal", "source", "platform"),
 	}
 	contact.Phone = e164(contact.PhoneRaw)
 	return contact
@@ -145,7 +146,7 @@ func (o object) message() string {
 func (o object) home() *Address {
 	in := o.object(homeNames...)
 	a := Address{
-		Street:     objects{in}.street(),
+		Street:     in.street(),
 		PostalCode: in.scalar("postalcode", "zipcode", "zip", "plz", "postcode"),
 		Locality:   in.text("locality", "city", "town"),
 		Country:    in.text("country", "countrycode"),

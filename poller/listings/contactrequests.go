@@ -1,6 +1,7 @@
 package listings
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -24,8 +25,11 @@ type ContactRequestsQuery struct {
 func (q ContactRequestsQuery) values() url.Values {
 	v := url.Values{}
 	setNumber(v, "numberOfItemsPerPage", q.NumberOfItemsPerPage)
-	setText(v, "sortBy", q.SortBy)
-	setText(v, "sortOrder", q.SortOrder)
+	for name, text := range map[string]string{"sortBy": q.SortBy, "sortOrder": q.SortOrder} {
+		if text != "" {
+			v.Set(name, text)
+		}
+	}
 	return v
 }
 
@@ -61,7 +65,7 @@ func (c ContactRequest) object() object { return c.value().object() }
 // ContactRequests reads the contact requests of one insertion. The agency is not sent; it is for Before and for errors.
 func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference string, q ContactRequestsQuery) (*ContactRequestsPage, error) {
 	r := Request{Operation: OperationContactRequests, AgencyID: agency, Reference: reference}
-	x, err := c.ask(ctx, key, r, encodeQuery(q.values()), q.Expect)
+	x, err := c.ask(ctx, key, r, spaced(q.values().Encode()), q.Expect)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +215,7 @@ func (c ContactRequest) Digest(ignore []string) [32]byte {
 // score stands in for them.
 func (c ContactRequest) Fingerprint(reference string) (fingerprint [16]byte) {
 	p := c.Contact()
-	phone := firstText(p.Phone, p.PhoneRaw)
+	phone := cmp.Or(p.Phone, p.PhoneRaw)
 	created := c.CreatedAt.UTC().Format(time.RFC3339Nano)
 	if c.CreatedAt.IsZero() {
 		created = c.object().written()

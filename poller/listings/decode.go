@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -44,9 +45,10 @@ type node struct {
 type name struct {
 	quoted    string // as it stands there
 	text      string
-	canonical string // the text, quoted in the one way
-	plain     string // without what differs by style only
-	broken    bool   // holds what is no text; read as U+FFFD
+	units     []uint16 // the text in UTF-16
+	canonical string   // the text, quoted in the one way
+	plain     string   // without what differs by style only
+	broken    bool     // holds what is no text; read as U+FFFD
 }
 
 // value is a value of a document; the zero value stands for one that is absent.
@@ -161,7 +163,7 @@ func (doc *document) intern(quoted []byte) int32 {
 		canonical, _ := jsontext.AppendQuote(nil, text)
 		n.text, n.canonical, n.broken = string(text), string(canonical), err != nil
 	}
-	n.plain = plain(n.text)
+	n.plain, n.units = plain(n.text), utf16.Encode([]rune(n.text))
 	doc.names = append(doc.names, n)
 	doc.known[n.quoted] = int32(len(doc.names) - 1)
 	doc.named += len(n.quoted)
@@ -183,7 +185,7 @@ func (doc *document) sort(o value) {
 	}
 }
 
-func byName(a, b value) int { return compareUTF16(a.called().text, b.called().text) }
+func byName(a, b value) int { return slices.Compare(a.called().units, b.called().units) }
 
 func (v value) node() *node { return &v.doc.nodes[v.at] }
 
@@ -254,13 +256,15 @@ func (v value) text() (string, bool) {
 	return string(s), true
 }
 
+// longestNumber is that of a number that may be meant.
+const longestNumber = 64
+
 // number is the text of a JSON number; false for anything else, and for one that is too long to be meant.
 func (v value) number() (string, bool) {
-	const longest = 64
 	if v.kind() != jsontext.KindNumber {
 		return "", false
 	}
-	return string(v.raw()), len(v.raw()) <= longest
+	return string(v.raw()), len(v.raw()) <= longestNumber
 }
 
 // scalar is the text of a JSON string or number.
@@ -269,6 +273,13 @@ func (v value) scalar() (string, bool) {
 		return s, true
 	}
 	return v.number()
+}
+
+// numeric is the text of a number, or of a text that is one.
+func (v value) numeric() (string, bool) {
+	s, _ := v.scalar()
+	raw := jsontext.Value(strings.TrimSpace(s))
+	return s, raw.Kind() == jsontext.KindNumber && len(raw) <= longestNumber && raw.IsValid()
 }
 
 // isEmpty says whether a value is null, "", [] or {}.
@@ -316,19 +327,12 @@ func (v value) object() object {
 }
 
 // all yields the values of the first name, wherever they stand in the object, then those of the next. Names are plain.
-func (o object) all(names ...string) iter.Seq[value] { return objects{o}.all(names...) }
-
-// objects are several, of which what the first does not say is looked for in the next.
-type objects [3]object
-
-func (l objects) all(names ...string) iter.Seq[value] {
+func (o object) all(names ...string) iter.Seq[value] {
 	return func(yield func(value) bool) {
 		for _, name := range names {
-			for _, o := range l {
-				for _, m := range o {
-					if m.called().plain == name && !yield(m) {
-						return
-					}
+			for _, m := range o {
+				if m.called().plain == name && !yield(m) {
+					return
 				}
 			}
 		}
@@ -354,40 +358,21 @@ func (o object) object(names ...string) object {
 }
 
 // text is the trimmed content of the first that is a text with more than white space.
-func (l objects) text(names ...string) string {
-	for v := range l.all(names...) {
-		if s, ok := v.text(); ok && strings.TrimSpace(s) != "" {
-			return strings.TrimSpace(s)
-		}
-	}
-	return ""
-}
-
-func (o object) text(names ...string) string { return objects{o}.text(names...) }
+func (o object) text(names ...string) string { return o.first(value.text, names) }
 
 // scalar is like text and takes the text of a number, too.
-func (l objects) scalar(names ...string) string {
-	for v := range l.all(names...) {
-		if s, ok := v.scalar(); ok && strings.TrimSpace(s) != "" {
+func (o object) scalar(names ...string) string { return o.first(value.scalar, names) }
+
+// number is the first that is a number, or a text that is one.
+func (o object) number(names ...string) json.Number {
+	return json.Number(o.first(value.numeric, names))
+}
+
+func (o object) first(read func(value) (string, bool), names []string) string {
+	for v := range o.all(names...) {
+		if s, ok := read(v); ok && strings.TrimSpace(s) != "" {
 			return strings.TrimSpace(s)
 		}
 	}
 	return ""
 }
-
-func (o object) scalar(names ...string) string { return objects{o}.scalar(names...) }
-
-// number is the first that is a number, or a text that is one.
-func (l objects) number(names ...string) json.Number {
-	const longest = 64
-	for v := range l.all(names...) {
-		s, _ := v.scalar()
-		raw := jsontext.Value(strings.TrimSpace(s))
-		if raw.Kind() == jsontext.KindNumber && len(raw) <= longest && raw.IsValid() {
-			return json.Number(raw)
-		}
-	}
-	return ""
-}
-
-func (o object) number(names ...string) json.Number { return objects{o}.number(names...) }

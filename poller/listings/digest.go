@@ -89,29 +89,6 @@ func (v value) appendCanonical(b []byte, ignore [][]string, scores int) []byte {
 	return append(b, v.raw()...)
 }
 
-// compareUTF16 compares texts by code units. Only there do characters beyond the first plane come before some of it.
-func compareUTF16(a, b string) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	for n > 0 && (n < len(a) && !utf8.RuneStart(a[n]) || n < len(b) && !utf8.RuneStart(b[n])) {
-		n--
-	}
-	return int(unitOrder(a[n:])) - int(unitOrder(b[n:]))
-}
-
-func unitOrder(s string) rune {
-	r, size := utf8.DecodeRuneInString(s)
-	switch {
-	case size == 0:
-		return -1
-	case 0xE000 <= r && r <= 0xFFFF:
-		return r + utf8.MaxRune
-	}
-	return r
-}
-
 func tokens(pointers []string) [][]string {
 	var split [][]string
 	for _, p := range pointers {

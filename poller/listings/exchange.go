@@ -87,9 +87,8 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 	if err == nil {
 		return x, nil
 	}
-	var encoding errEncoding
 	switch {
-	case errors.As(err, &encoding):
+	case errors.Is(err, errEncoding):
 		return x, &DriftError{Request: r, Expected: "gzip or no content encoding", Found: "another content encoding", Status: resp.StatusCode}
 	case errors.Is(err, ErrBodyTooLarge):
 		return x, &RequestError{r, err}

@@ -1,6 +1,7 @@
 package listings
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http/httptest"
@@ -65,7 +66,7 @@ func contactRequestsAnswered(page *ContactRequestsPage, err error) answered {
 		}
 		id := ""
 		for _, name := range IDFields {
-			id = firstText(id, r.ID(name))
+			id = cmp.Or(id, r.ID(name))
 		}
 		a.list = append(a.list, listingstest.Record{ID: id, Defects: r.Defects})
 	}

@@ -1,6 +1,7 @@
 package listings
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -62,13 +63,10 @@ func (e *Envelope) located(x *exchange, l list, total int, digests []byte) bool 
 
 // InsertionsQuery are the parameters of the list of insertions. Zero values are left out.
 type InsertionsQuery struct {
-	PageSize    int
-	Page        int // 0: left out, as the first request of a walk does
-	OfferType   string
-	RankType    string
-	SearchQuery string
-	Other       url.Values // sent as they are; the fields above win
-	Expect      Expect
+	PageSize int
+	Page     int        // 0: left out, as the first request of a walk does
+	Other    url.Values // the API's filters, sent as they are; the fields above win
+	Expect   Expect
 }
 
 func (q InsertionsQuery) values() url.Values {
@@ -76,21 +74,12 @@ func (q InsertionsQuery) values() url.Values {
 	maps.Copy(v, q.Other)
 	setNumber(v, "pageSize", q.PageSize)
 	setNumber(v, "page", q.Page)
-	setText(v, "offerType", q.OfferType)
-	setText(v, "rankType", q.RankType)
-	setText(v, "searchQuery", q.SearchQuery)
 	return v
 }
 
 func setNumber(v url.Values, name string, n int) {
 	if n > 0 {
 		v.Set(name, strconv.Itoa(n))
-	}
-}
-
-func setText(v url.Values, name, s string) {
-	if s != "" {
-		v.Set(name, s)
 	}
 }
 
@@ -113,7 +102,7 @@ type Insertion struct {
 
 // Insertions reads one page of the published insertions of an agency.
 func (c *Client) Insertions(ctx context.Context, key Key, agency string, q InsertionsQuery) (*InsertionsPage, error) {
-	x, err := c.ask(ctx, key, Request{Operation: OperationInsertions, AgencyID: agency}, encodeQuery(q.values()), q.Expect)
+	x, err := c.ask(ctx, key, Request{Operation: OperationInsertions, AgencyID: agency}, spaced(q.values().Encode()), q.Expect)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +242,7 @@ type Price struct {
 // Summary picks out what is known by common names.
 func (i Insertion) Summary() Summary {
 	o := i.object()
-	address, traits := objects{o.object("address"), o}, objects{o.object("characteristics"), o}
+	address, traits := slices.Concat(o.object("address"), o), slices.Concat(o.object("characteristics"), o)
 	s := Summary{
 		Title:       o.title(),
 		Street:      address.street(),
@@ -273,9 +262,9 @@ func (i Insertion) Summary() Summary {
 }
 
 // street joins the number to the street where they come apart.
-func (l objects) street() string {
-	name := l.text("street", "streetname", "streetaddress")
-	if no := l.scalar("housenumber", "streetnumber"); name != "" && no != "" && !strings.HasSuffix(name, no) {
+func (o object) street() string {
+	name := o.text("street", "streetname", "streetaddress")
+	if no := o.scalar("housenumber", "streetnumber"); name != "" && no != "" && !strings.HasSuffix(name, no) {
 		return name + " " + no
 	}
 	return name
@@ -287,43 +276,29 @@ func (o object) title() string {
 	primary := plain(localized.text("primary"))
 	for _, language := range []string{primary, "de", "fr", "it", "en"} {
 		in := localized.object(language)
-		if s := (objects{in.object("text"), in}).text("title"); s != "" {
+		if s := slices.Concat(in.object("text"), in).text("title"); s != "" {
 			return s
 		}
 	}
-	return objects{o, o.object("text")}.text("title", "headline")
+	return slices.Concat(o, o.object("text")).text("title", "headline")
 }
 
 func (o object) price() *Price {
 	prices := o.object("prices", "price")
 	rent, buy := prices.object("rent"), prices.object("buy", "purchase", "sale")
-	all := objects{prices, o}
+	all := slices.Concat(prices, o)
 	currency := all.text("currency")
-	gross := firstNumber(rent.number("gross"), all.number("grossrent", "rentgross"))
-	net := firstNumber(rent.number("net"), all.number("netrent", "rentnet"))
-	if amount := firstNumber(gross, net); amount != "" {
-		interval := objects{rent, prices, o}.text("interval", "rentinterval", "priceinterval")
-		return &Price{amount, firstText(rent.text("currency"), currency), interval}
+	gross := cmp.Or(rent.number("gross"), all.number("grossrent", "rentgross"))
+	net := cmp.Or(rent.number("net"), all.number("netrent", "rentnet"))
+	if amount := cmp.Or(gross, net); amount != "" {
+		interval := slices.Concat(rent, prices, o).text("interval", "rentinterval", "priceinterval")
+		return &Price{amount, cmp.Or(rent.text("currency"), currency), interval}
 	}
-	bought := firstNumber(buy.number("price", "amount", "gross"), all.number("purchaseprice", "sellingprice", "buyprice"))
+	bought := cmp.Or(buy.number("price", "amount", "gross"), all.number("purchaseprice", "sellingprice", "buyprice"))
 	if bought == "" {
 		return nil
 	}
-	return &Price{Amount: bought, Currency: firstText(buy.text("currency"), currency)}
-}
-
-func firstNumber(a, b json.Number) json.Number {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
-func firstText(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
+	return &Price{Amount: bought, Currency: cmp.Or(buy.text("currency"), currency)}
 }
 
 // link is an address that a browser may safely be sent to.

@@ -56,12 +56,6 @@ func (k Key) Validate() error {
 	return nil
 }
 
-// String returns "[redacted]".
-func (k Key) String() string { return redacted }
-
-// GoString returns "[redacted]".
-func (k Key) GoString() string { return redacted }
-
 // Format writes "[redacted]", whatever the verb.
 func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 

@@ -73,29 +73,12 @@ func checkSegment(s string) error {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// escape writes one path segment: every byte as %XX but for the unreserved ones of RFC 3986. What escapes a little less
-// (url.PathEscape leaves $&+,/:;=@ alone in places) is read in other ways by other servers.
-func escape(segment string) string {
-	const hex = "0123456789ABCDEF"
-	b := make([]byte, 0, 128)
-	for i := range len(segment) {
-		c := segment[i]
-		if isUnreserved(c) {
-			b = append(b, c)
-			continue
-		}
-		b = append(b, '%', hex[c>>4], hex[c&15])
-	}
-	return string(b)
-}
+// escape writes every byte as %XX but for the unreserved ones of RFC 3986. What escapes a little less (url.PathEscape leaves
+// $&+,/:;=@ alone in places) is read in other ways by other servers.
+func escape(segment string) string { return spaced(url.QueryEscape(segment)) }
 
-func isUnreserved(c byte) bool {
-	switch {
-	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		return true
-	}
-	return c == '-' || c == '_' || c == '.' || c == '~'
-}
+// spaced is a query in which a space is %20, not +, which only forms understand.
+func spaced(query string) string { return strings.ReplaceAll(query, "+", "%20") }
 
 // address makes the URL of a request. Path and RawPath are set together, so that the request line is byte by byte ours.
 func (c *Client) address(r Request, query string) (*url.URL, error) {
@@ -112,9 +95,6 @@ func (c *Client) address(r Request, query string) (*url.URL, error) {
 	u.RawQuery = query
 	return &u, nil
 }
-
-// encodeQuery sorts by name. A space is %20, not +, which only forms understand.
-func encodeQuery(v url.Values) string { return strings.ReplaceAll(v.Encode(), "+", "%20") }
 
 // maxValidator bounds what is remembered of an answer to ask for the next one with.
 const maxValidator = 256

@@ -43,7 +43,7 @@ func TestReferencesAreEscapedByteByByte(t *testing.T) {
 func TestBothOperationsSendAllTheirParameters(t *testing.T) {
 	a := serve(t, body("[]"))
 	c := a.client(t, func(o *Options) { o.BaseURL += "/api%2Fv0/" })
-	q := InsertionsQuery{PageSize: 50, Page: 3, OfferType: "RENT", RankType: "TOP", SearchQuery: "8005 Zürich+", Other: url.Values{"x": {"1"}, "page": {"9"}}}
+	q := InsertionsQuery{PageSize: 50, Page: 3, Other: url.Values{"offerType": {"RENT"}, "searchQuery": {"8005 Zürich+"}, "page": {"9"}}}
 	if _, err := c.Insertions(t.Context(), testKey, "A/1", q); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestBothOperationsSendAllTheirParameters(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"GET /api%2Fv0/insertion-funnel/integration/A%2F1/insertions?offerType=RENT&page=3&pageSize=50&rankType=TOP&searchQuery=8005%20Z%C3%BCrich%2B&x=1",
+		"GET /api%2Fv0/insertion-funnel/integration/A%2F1/insertions?offerType=RENT&page=3&pageSize=50&searchQuery=8005%20Z%C3%BCrich%2B",
 		"GET /api%2Fv0/ubm-contact-request/property/r?numberOfItemsPerPage=100&sortBy=score&sortOrder=asc",
 	}
 	for i, got := range a.requests() {

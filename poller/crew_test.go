@@ -68,7 +68,7 @@ func TestTheBudgetIsSpentHoweverLongAnswersTake(t *testing.T) {
 				if got := u.peak.Load(); got > x.most {
 					t.Errorf("%d polls at once, want at most %d", got, x.most)
 				}
-				if n := sandbox.Peak(w.model.Log(sandbox.Filter{}), 10*time.Second); float64(n) > 10*x.perSecond+1 {
+				if n := peak(w.model.Log(sandbox.Filter{}), 10*time.Second); float64(n) > 10*x.perSecond+1 {
 					t.Errorf("%d requests within 10 s, at %g a second", n, x.perSecond)
 				}
 			})

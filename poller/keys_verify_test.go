@@ -122,8 +122,8 @@ func TestVerifyingKeepsToTheBudgetAndToAPleaForPatience(t *testing.T) {
 			w.verify()
 		}
 		w.pass(time.Second)
-		if peak := sandbox.Peak(w.model.Log(sandbox.Filter{}), time.Second); peak > 6 {
-			t.Errorf("%d requests within a second at 5 a second", peak)
+		if n := peak(w.model.Log(sandbox.Filter{}), time.Second); n > 6 {
+			t.Errorf("%d requests within a second at 5 a second", n)
 		}
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
 			if c.Key == "key-2" {

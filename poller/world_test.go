@@ -297,3 +297,16 @@ func (p *pipes) Close() error {
 }
 
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
+
+// peak is the largest number of requests that arrived within one window of time anywhere in a log.
+func peak(log []sandbox.Request, window time.Duration) (most int) {
+	slices.SortFunc(log, func(x, y sandbox.Request) int { return x.At.Compare(y.At) })
+	first := 0
+	for i, r := range log {
+		for r.At.Sub(log[first].At) >= window {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	return most
+}

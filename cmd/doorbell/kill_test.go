@@ -132,7 +132,7 @@ const killsInAScene = 50
 // TestKillingTheDaemonAtRandomLosesAndDoublesNothing kills the real process while the API keeps moving, again and again,
 // and then holds the stream against the truth. `go test ./cmd/doorbell -run TestKilling -kills 1000 -v` is the long form.
 func TestKillingTheDaemonAtRandomLosesAndDoublesNothing(t *testing.T) {
-	renderings := sandbox.Renderings()
+	renderings := []sandbox.Rendering{sandbox.Flat(), sandbox.Nested()}
 	times := make([]int, max(len(renderings), (*kills+killsInAScene-1)/killsInAScene))
 	for n := range *kills {
 		times[n%len(times)]++

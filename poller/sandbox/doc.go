@@ -16,10 +16,10 @@
 //
 // [Families] has a ready rendering for every envelope that such services use;
 // [Scenarios] are whole stories, played in time with the model's clock, virtual or
-// real. [Market] is a believable market, [Generator] an even flow.
+// real. [Generator] is an even flow of changes.
 //
 // A [Model] holds agencies, insertions, contact requests and keys. It is driven
-// by method calls, by a [Market] or [Generator] of synthetic people and properties,
+// by method calls, by a [Generator] of synthetic people and properties,
 // or from another process by [Control]. It forgets nothing: [Model.Truth] says when each
 // insertion was visible and with which record, when each contact request was
 // made, became visible and was first served in a good answer. A test can hold

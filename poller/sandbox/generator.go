@@ -181,3 +181,14 @@ func (m *Model) withdrawnRecords(agencyID string) []Insertion {
 	}
 	return records
 }
+
+// listedRecord returns the record of a visible insertion.
+func (m *Model) listedRecord(agencyID, reference string) (Insertion, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.insertion(agencyID, reference)
+	if i == nil || !i.listed {
+		return Insertion{}, false
+	}
+	return i.current().record.clone(), true
+}

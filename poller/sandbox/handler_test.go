@@ -111,7 +111,7 @@ func TestAParameterThatCannotBeReadIsRefused(t *testing.T) {
 }
 
 func TestASizeAboveTheMostIsCappedInSilence(t *testing.T) {
-	for _, r := range Renderings() {
+	for _, r := range []Rendering{Flat(), Nested()} {
 		m := newModel(Options{})
 		publish(t, m, "A100", "r")
 		for n := range 120 {

@@ -64,9 +64,6 @@ type Rendering struct {
 	renames        map[string]string   // by a fault
 }
 
-// Renderings returns one of each.
-func Renderings() []Rendering { return []Rendering{Flat(), Nested()} }
-
 // winter is the zone of the renderings here: the hour before it, so that client
 // and server seldom agree on a clock by accident.
 var winter = time.FixedZone("+01:00", 3600)

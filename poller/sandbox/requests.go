@@ -164,21 +164,3 @@ func (m *Model) Log(f Filter) []Request {
 	}
 	return selected
 }
-
-// Peak returns the largest number of requests that arrived within one window of
-// time anywhere in the log.
-func Peak(log []Request, window time.Duration) int {
-	arrivals := make([]time.Time, len(log))
-	for i, r := range log {
-		arrivals[i] = r.At
-	}
-	slices.SortFunc(arrivals, time.Time.Compare)
-	peak, first := 0, 0
-	for i, at := range arrivals {
-		for at.Sub(arrivals[first]) >= window {
-			first++
-		}
-		peak = max(peak, i-first+1)
-	}
-	return peak
-}

@@ -10,6 +10,8 @@ import (
 	"time"
 )
 
+const day = 24 * time.Hour
+
 // Scenario is a story that an API can tell: what exists, what happens when, and
 // how it is served. Open it, serve the Handler of the [Play], and Run it.
 type Scenario struct {
@@ -62,7 +64,6 @@ type Play struct {
 	rendering Rendering
 	random    *rand.Rand
 	table     *timetable
-	markets   []*Market
 	rules     []Rule
 	number    atomic.Int64 // of the last reference
 }
@@ -121,20 +122,12 @@ func (p *Play) Run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p.after(p.Scenario.Lasts, cancel)
-	var running sync.WaitGroup
-	for _, k := range p.markets {
-		running.Go(func() { k.Run(ctx) })
-	}
 	p.table.run(ctx)
-	running.Wait()
 }
 
 // beginNow moves the story, if some time has passed since it was set up.
 func (p *Play) beginNow() {
 	late := p.table.open()
-	for _, k := range p.markets {
-		k.table.open()
-	}
 	if late == 0 || len(p.rules) == 0 {
 		return
 	}
@@ -206,15 +199,4 @@ func (p *Play) drizzle(interval time.Duration) {
 			p.write(id, pick(p.random, listed...), 0)
 		}
 	})
-}
-
-// market adds a market that follows the scenario's time.
-func (p *Play) market(n Numbers, agencies ...AgencyProfile) {
-	k := NewMarket(p.Model, MarketOptions{
-		Seed: p.options.Seed + uint64(len(p.markets)), Agencies: agencies, Begin: p.table.begin, Speed: p.table.speed, Numbers: &n,
-	})
-	k.number = int(p.number.Add(100_000)) // references of others stay others
-	k.Seed()
-	p.number.Add(100_000)
-	p.markets = append(p.markets, k)
 }

@@ -24,11 +24,42 @@ func onMonday(hour, minute int) func(time.Time) time.Time {
 	}
 }
 
-// village is a market of eight insertions and one contact request a day.
+// oddMessages are what forwarders and terminals stumble over.
+var oddMessages = []string{
+	"",
+	strings.Repeat("Ich schreibe Ihnen gern ausführlich. ", 560), // 20 kB
+	"\u202eשלום\u202c, is it free?",
+	"null\x00 bell\x07 escape\x1b[31m",
+	"<!channel> <!here> <https://example.org|click>",
+	`=cmd("calc")`,
+	"@everyone *bold* _it_ `code` ~no~",
+	"<script>alert(1)</script><img src=x onerror=alert(1)>",
+	"https://example.org/a?b=c&d=%20e",
+	"👩‍👩‍👧‍👦🇨🇭🏡 e\u0301",
+	"line\u2028separator\u2029paragraph\ufeff",
+	`{"json":"inside","quote":"\""}`,
+}
+
+// village is eight insertions of which one is replaced in four days, and one contact request a day at any hour, every
+// other one odd.
 func village(p *Play, agencyID string) {
-	n := Believable()
-	n.Hot, n.RentRequests = 0, Lognormal{Median: 3.09, Sigma: 0.5} // mean 3.5: 8 / 28 days × 3.5 = 1
-	p.market(n, AgencyProfile{ID: agencyID, Insertions: 8, Rent: 1})
+	references := p.stock(agencyID, 8, 2)
+	for n := 0; time.Duration(n)*day < p.Scenario.Lasts; n++ {
+		p.after(time.Duration((float64(n)+p.random.Float64())*float64(day)), func() {
+			listed := p.Model.listedReferences(agencyID)
+			id := p.write(agencyID, pick(p.random, listed...), 0)
+			if n%2 == 0 {
+				odd := pick(p.random, oddMessages...)
+				_ = p.Model.EditContactRequest(id, func(c *ContactRequest) { c.Message = odd }) // it was added
+			}
+		})
+		if n%4 == 3 {
+			p.after(time.Duration(n)*day, func() {
+				_ = p.Model.Withdraw(agencyID, references[n/4]) // nobody else does
+				p.publish(agencyID, 0)
+			})
+		}
+	}
 }
 
 // hotInsertion is one that 480 people want within 20 hours, half of them in
@@ -222,7 +253,7 @@ func replicaLag(p *Play) {
 	flapping := p.stock("A100", 12, 3)[5]
 	p.drizzle(2 * time.Minute)
 	p.Model.SetLag(func(ContactRequest) time.Duration {
-		return time.Duration(float64(between(p.random, 90*time.Second, 600*time.Second)) / p.table.speed)
+		return time.Duration((90 + 510*p.random.Float64()) / p.table.speed * float64(time.Second))
 	})
 	p.misbehave(Rule{Operation: OperationInsertions, Until: p.moment(p.Scenario.Lasts), Decide: func(Call) *Fault {
 		if p.table.now().Sub(p.table.begin)%(10*time.Minute) < 9*time.Minute+20*time.Second {

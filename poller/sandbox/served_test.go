@@ -202,19 +202,6 @@ func TestTheLogKeepsTheNewestUpToItsBound(t *testing.T) {
 	}
 }
 
-func TestThePeakIsTheMostInAnyWindow(t *testing.T) {
-	var log []Request
-	for _, ms := range []int{0, 900, 2500, 1000, 1500, 1899, 4000} { // a log is in the order of answers
-		log = append(log, Request{At: time.UnixMilli(int64(ms))})
-	}
-	if got := Peak(log, time.Second); got != 4 { // 900 1000 1500 1899
-		t.Errorf("%d, want 4", got)
-	}
-	if got := Peak(nil, time.Second); got != 0 {
-		t.Errorf("%d of nothing", got)
-	}
-}
-
 func TestAFaultReplacesDelaysOrCutsAnAnswer(t *testing.T) {
 	m := newModel(Options{KeepLog: -1})
 	publish(t, m, "A100", "r")

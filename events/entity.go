@@ -1,7 +1,6 @@
 package events
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -27,8 +26,8 @@ func (e Event) Entity() string {
 }
 
 // State tells, as short text, how an event leaves its entity: two events of equal state leave it alike. It is empty where
-// the event does not say, as when its record was left out.
-func (e Event) State() string {
+// the event does not say, as when its record was left out. digest tells one record from another.
+func (e Event) State(digest func(t Type, record json.RawMessage) string) string {
 	if e.Type == TypeInsertionDisappeared {
 		return "gone"
 	}
@@ -45,22 +44,7 @@ func (e Event) State() string {
 	if p.Record == nil {
 		return ""
 	}
-	return hashID(canonical(p.Record))
-}
-
-// canonical is a record whatever the order of its members, which an API may change at every answer.
-func canonical(record json.RawMessage) string {
-	var v any
-	d := json.NewDecoder(bytes.NewReader(record))
-	d.UseNumber()
-	sorted, err := []byte(nil), d.Decode(&v)
-	if err == nil {
-		sorted, err = json.Marshal(v)
-	}
-	if err != nil {
-		return string(record)
-	}
-	return string(sorted)
+	return digest(e.Type, p.Record)
 }
 
 // Again returns a stamped event under an id of its own, for something that happens a second time under the id of the first:

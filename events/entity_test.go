@@ -1,6 +1,9 @@
 package events_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -28,19 +31,25 @@ func TestEventsOfOneThingNameOneEntityAndNoPerson(t *testing.T) {
 	appeared := made(&events.InsertionAppeared{Common: common, PropertyReferenceID: "a#", Episode: 1, Record: []byte(`{"id":1}`)})
 	gone := made(&events.InsertionDisappeared{Common: common, PropertyReferenceID: "a#", Episode: 1, Record: []byte(`{"id":1}`)})
 	stale := made(&events.WatchStale{Common: common})
-	if created("1").Entity() != changed.Entity() || created("1").State() != changed.State() {
+	state := func(e events.Event) string {
+		return e.State(func(t events.Type, record json.RawMessage) string {
+			sum := sha256.Sum256(record)
+			return hex.EncodeToString(sum[:])
+		})
+	}
+	if created("1").Entity() != changed.Entity() || state(created("1")) != state(changed) {
 		t.Error("two events of one contact request name two things")
 	}
 	if created("1").Entity() == created("2").Entity() || created("1").Entity() == appeared.Entity() {
 		t.Error("two things have one name")
 	}
-	if appeared.Entity() != gone.Entity() || appeared.State() == gone.State() || gone.State() == "" {
+	if appeared.Entity() != gone.Entity() || state(appeared) == state(gone) || state(gone) == "" {
 		t.Error("an insertion that is gone is as it was before")
 	}
-	if stale.Entity() != "" || stale.State() != "" {
+	if stale.Entity() != "" || state(stale) != "" {
 		t.Error("a watch has no entity")
 	}
-	if text := changed.Entity() + changed.State(); strings.Contains(text, "Beispiel") {
+	if text := changed.Entity() + state(changed); strings.Contains(text, "Beispiel") {
 		t.Error("a person is named")
 	}
 }
@@ -54,21 +63,5 @@ func TestAgainMakesAnotherIDOfTheSame(t *testing.T) {
 	other.Position = 4
 	if e.Again().ID == other.Again().ID {
 		t.Error("two of them have one id")
-	}
-}
-
-func TestTheOrderOfMembersIsNoOtherState(t *testing.T) {
-	state := func(record string) string {
-		e, err := events.New(&events.InsertionAppeared{Common: events.Common{AgencyID: "A100"}, PropertyReferenceID: "r", Episode: 1, Record: []byte(record)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return e.State()
-	}
-	if state(`{"a":1.50,"b":{"c":[1,2],"d":""}}`) != state(`{"b":{"d":"","c":[1,2]},"a":1.50}`) {
-		t.Error("the same members in another order are another state")
-	}
-	if state(`{"a":[1,2]}`) == state(`{"a":[2,1]}`) || state(`{"a":1}`) == state(`{"a":2}`) {
-		t.Error("two states are one")
 	}
 }

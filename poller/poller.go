@@ -2,11 +2,14 @@ package poller
 
 import (
 	"context"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
 	"doorbell/store"
@@ -42,6 +46,20 @@ type Options struct {
 	IDFields          []string // candidates for the id of a contact request; default listings.IDFields
 
 	largerPages bool // PageSize was left to us
+}
+
+// Digest is what the poller compares of a record, as text, by the type of its event: what is ignored is not in it. It is empty
+// where the record cannot be compared.
+func (o Options) Digest(t events.Type, record json.RawMessage) string {
+	digest, ignore := listings.Digest, o.IgnoreInsertion
+	if strings.HasPrefix(string(t), "contact_request.") {
+		digest, ignore = listings.ContactRequestDigest, o.IgnoreContact
+	}
+	sum, err := digest(record, ignore)
+	if err != nil {
+		return ""
+	}
+	return hex.EncodeToString(sum[:])
 }
 
 func (o Options) withDefaults() Options {

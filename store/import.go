@@ -15,8 +15,9 @@ import (
 // way. What is remembered beside the events tells what is found again from what happens again:
 //
 //   - Of every imported event its id, also when the log forgets the event. An unsent event of that id is dropped.
-//   - Of every insertion and contact request the last imported word, until we say another one. A restored snapshot may find a
-//     change whose id is taken, though the stream has heard of later ones since.
+//   - Of every insertion and contact request the last imported word, and when we said another one after it. A restored snapshot
+//     may find a change whose id is taken, though the stream has heard of later ones since. What is imported late, as it was sent
+//     late, is no last word where we have said something since it was recorded.
 //
 // Both are asked when an unsent event is about to be sent (Unsent), in the order of the log: by then the stream was read.
 
@@ -43,18 +44,29 @@ func (tx *Tx) imports(agency string) (m imports, exists bool) {
 }
 
 // Import takes over events of an agency that the stream holds and the log does not, in the order of the stream, and moves
-// the cursor to c, all in one commit. An event whose id was imported before is left out; one whose sequence is not above those
-// of the log, and of all before it in the list, is remembered by its id alone.
+// the cursor to c, all in one commit. One whose sequence is not above those of the log, and of all before it in the list, is
+// remembered by its id alone. One whose id was imported before moves to its new sequence, so that the log has each id that came
+// in once, and always the event that the cursor names: the stream lost it, and another doorbell has sent it again.
 func (s *Store) Import(agency string, list []events.Event, c events.Cursor) error {
 	return s.update(func(tx *Tx) error {
 		m, _ := tx.imports(agency)
 		top := tx.LastSequence(agency)
+		if err := tx.markSaid(agency, list, m); err != nil {
+			return err
+		}
 		for _, e := range list {
 			if e.Sequence == 0 || e.Sequence > MaxImport {
 				return fmt.Errorf("import of %s: a sequence is out of all bounds", agency)
 			}
-			if tx.importedAs(agency, e.ID) != 0 {
-				continue
+			if before := tx.importedAs(agency, e.ID); before != 0 {
+				if e.Sequence <= top {
+					continue
+				}
+				if _, there := tx.imported(agency, e.ID); there {
+					if err := tx.delete(bucketLog, logKey(agency, before)); err != nil {
+						return err
+					}
+				}
 			}
 			if err := tx.importEvent(e, e.Sequence > top); err != nil {
 				return err
@@ -84,8 +96,9 @@ func (tx *Tx) importEvent(e events.Event, place bool) error {
 	if err := tx.put(bucketImported, key(e.AgencyID, e.ID), sequence); err != nil {
 		return err
 	}
-	if entity := e.Entity(); entity != "" {
-		if err := tx.putLastWord(entity, e); err != nil {
+	entity := e.Entity()
+	if w, exists := tx.lastWord(e.AgencyID, entity); !exists || w.store == e.StoreID || !e.RecordedTime.Before(w.recorded) {
+		if err := tx.putLastWord(entity, e, e.ID); err != nil {
 			return err
 		}
 	}
@@ -164,9 +177,11 @@ func (tx *Tx) told(e events.Event, said map[string]bool) (_ events.Event, told b
 	if entity == "" {
 		return e, taken
 	}
-	if w, exists := tx.lastWord(e.AgencyID, entity); exists && !said[entity] {
-		known := w.id == e.ID || w.state != "" && w.state == e.State()
-		outdated := taken && !e.Time.After(w.recorded) // another store has seen it too, and more since
+	if w, exists := tx.lastWord(e.AgencyID, entity); exists && w.id != "" && !said[entity] {
+		last, _ := tx.imported(e.AgencyID, w.id)
+		state := last.State(tx.store.digest)
+		known := w.id == e.ID || state != "" && state == e.State(tx.store.digest)
+		outdated := taken && !e.Time.After(w.recorded) && !tx.setBack(e, w) // another store has seen it too, and more since
 		if known || outdated {
 			return e, true
 		}
@@ -177,15 +192,51 @@ func (tx *Tx) told(e events.Event, said map[string]bool) (_ events.Event, told b
 	return e, false
 }
 
-// said is the entry of an event whose id may be another one than it was appended with. It forgets the last word of the stream
-// about what the event is about: we have said another one.
+// setBack says whether an event whose id is taken was found after this store was set back: what has the id is of the same store,
+// and another entry of its log. The clock of a machine may be set back with it, so times do not tell which of them was first.
+func (tx *Tx) setBack(e events.Event, w lastWord) bool {
+	before, there := tx.imported(e.AgencyID, e.ID)
+	return there && w.store == e.StoreID && !before.RecordedTime.Equal(e.RecordedTime)
+}
+
+// said is the entry of an event whose id may be another one than it was appended with. It notes that we have said the last word
+// about what the event is about.
 func (tx *Tx) said(e events.Event) ([]byte, error) {
-	if entity := e.Entity(); entity != "" {
-		if err := tx.delete(bucketLastWord, key(e.AgencyID, entity)); err != nil {
-			return nil, err
-		}
+	if err := tx.putLastWord(e.Entity(), e, ""); err != nil {
+		return nil, err
 	}
 	return encodeEvent(e)
+}
+
+// markSaid notes what we have said since the first event of a list was recorded, as far as no import has let it be noted.
+func (tx *Tx) markSaid(agency string, list []events.Event, m imports) error {
+	var since time.Time
+	for i, e := range list {
+		if i == 0 || e.RecordedTime.Before(since) {
+			since = e.RecordedTime
+		}
+	}
+	if len(list) == 0 || !m.Oldest.IsZero() && !since.Before(m.Oldest) {
+		return nil
+	}
+	for k, v := range tx.descend(bucketLog, prefix(agency), logKey(agency, unsent)) {
+		l := entry(k, v)
+		if l.position == 0 {
+			continue // it came in by Import
+		}
+		e := l.event()
+		if e.RecordedTime.Before(since) {
+			break
+		}
+		entity := e.Entity()
+		if _, exists := tx.lastWord(agency, entity); exists {
+			continue
+		}
+		if err := tx.putLastWord(entity, e, ""); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // importedAs is the sequence under which an id was imported, 0 if it was not.
@@ -196,14 +247,28 @@ func (tx *Tx) importedAs(agency, id string) uint64 {
 	return 0
 }
 
-// lastWord is the last that the stream has told of an entity.
+// imported is what was imported under an id, if the log still has it.
+func (tx *Tx) imported(agency, id string) (e events.Event, there bool) {
+	k := logKey(agency, tx.importedAs(agency, id))
+	v := tx.get(bucketLog, k)
+	if v == nil {
+		return e, false
+	}
+	e = entry(k[len(k)-8:], v).event()
+	return e, e.ID == id
+}
+
+// lastWord is the last that the stream has told of an entity. It has no id where we have said it.
 type lastWord struct {
-	id, state string
+	id, store string
 	recorded  time.Time
 }
 
-func (tx *Tx) putLastWord(entity string, e events.Event) error {
-	w := key(e.ID, e.State(), strconv.FormatInt(e.RecordedTime.UnixMilli(), 10))
+func (tx *Tx) putLastWord(entity string, e events.Event, id string) error {
+	if entity == "" {
+		return nil
+	}
+	w := key(id, e.StoreID, strconv.FormatInt(e.RecordedTime.UnixMilli(), 10))
 	return tx.put(bucketLastWord, key(e.AgencyID, entity), w)
 }
 

@@ -1,9 +1,11 @@
 package store_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -418,5 +420,95 @@ func TestAHoleThatTheStreamHadIsNoDamage(t *testing.T) {
 	}
 	if last, err := s.Last("A100"); last != 28 || err != nil {
 		t.Errorf("the log ends with %d, %v", last, err)
+	}
+}
+
+// TestAnEventThatComesInOnceMoreMovesToItsNewSequence: the stream has lost it, and another doorbell has found it again. The store
+// is verified when the test ends: the log holds the event that the cursor names.
+func TestAnEventThatComesInOnceMoreMovesToItsNewSequence(t *testing.T) {
+	s := open(t, t.TempDir())
+	imports(t, s, said(t, lead(t, 1), 1), said(t, lead(t, 2), 2), said(t, lead(t, 3), 3))
+	imports(t, s, said(t, lead(t, 4), 4), said(t, lead(t, 2), 5))
+	want := []string{lead(t, 1).ID, lead(t, 3).ID, lead(t, 4).ID, lead(t, 2).ID}
+	if got := ids(t, s); !slices.Equal(got, want) {
+		t.Errorf("the log %v, want %v", got, want)
+	}
+	if last, err := s.Last("A100"); last != 5 || err != nil {
+		t.Errorf("the log ends with %d, %v", last, err)
+	}
+	appended(t, s, lead(t, 2))
+	if got := ids(t, s); len(got) != 4 {
+		t.Errorf("it is told once more: %v", got)
+	}
+}
+
+// TestAnImportThatComesLateIsNoLastWord: the stream took it late, and what we said meanwhile is newer.
+func TestAnImportThatComesLateIsNoLastWord(t *testing.T) {
+	for name, c := range map[string]struct {
+		at       int // how many of ours are published before another import; 0: there is none
+		recorded time.Duration
+	}{
+		"the first import":         {},
+		"after another import":     {1, 0},
+		"an older one than before": {2, 365 * 24 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, n := open(t, t.TempDir()), uint64(0)
+			for i, record := range []string{`{"rent":"A"}`, `{"rent":"B"}`} {
+				n++
+				appended(t, s, change(t, i+1, record, newer))
+				publish(t, s, "A100", n)
+				if c.at == i+1 {
+					n++
+					e := said(t, lead(t, 1), n)
+					e.RecordedTime = e.RecordedTime.Add(c.recorded)
+					imports(t, s, e)
+				}
+			}
+			imports(t, s, said(t, change(t, 8, `{"rent":"A"}`, era), 30)) // recorded long before B
+			again := appended(t, s, change(t, 3, `{"rent":"A"}`, newer))
+			if got := ids(t, s); got[len(got)-1] != again.ID {
+				t.Errorf("that it is A again is not told: %v", got)
+			}
+		})
+	}
+}
+
+// TestWhatHappensAgainIsToldThoughTheClockWasSetBackToo: as a snapshot of a machine does. The stream has B and A again of the same
+// store, recorded at what is now later.
+func TestWhatHappensAgainIsToldThoughTheClockWasSetBackToo(t *testing.T) {
+	s := open(t, t.TempDir())
+	own := func(e events.Event, sequence uint64) events.Event {
+		e = said(t, e, sequence)
+		e.StoreID, e.RecordedTime = s.ID(), newer.Add(time.Duration(sequence)*time.Second)
+		return e
+	}
+	b, a := change(t, 4, `{"rent":"B"}`, era), change(t, 5, `{"rent":"A"}`, era)
+	imports(t, s, own(b, 1), own(a, 2))
+	appended(t, s, b)
+	if got := ids(t, s); len(got) != 3 || got[2] == b.ID {
+		t.Errorf("that it is B again is not told: %v", got)
+	}
+}
+
+// TestWhatIsIgnoredMakesNoOtherState: a restored snapshot counts other revisions, and a member that changes at every answer has
+// changed since the stream was told.
+func TestWhatIsIgnoredMakesNoOtherState(t *testing.T) {
+	s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: baseURL, Digest: func(kind events.Type, record json.RawMessage) string {
+		rent, _, _ := strings.Cut(string(record), ",")
+		return string(kind) + rent
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	imports(t, s, said(t, change(t, 7, `{"rent":"B","views":1}`, newer), 1))
+	appended(t, s, change(t, 1, `{"rent":"B","views":2}`, newer))
+	if got := ids(t, s); len(got) != 1 {
+		t.Errorf("the same change is told twice: %v", got)
+	}
+	appended(t, s, change(t, 2, `{"rent":"C","views":2}`, newer))
+	if got := ids(t, s); len(got) != 2 {
+		t.Errorf("another one is not: %v", got)
 	}
 }

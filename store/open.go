@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"doorbell/events"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -55,6 +58,10 @@ type Options struct {
 	// returns, Open returns. nil: nobody is asked.
 	Check func(path string) error
 
+	// Digest tells, as short text, one record of the API from another, by the type of its event: what is left out there is no
+	// change where Import compares. Default: SHA-256 of its bytes.
+	Digest func(t events.Type, record json.RawMessage) string
+
 	Restored bool // accept a store that was put here: a backup, or one that store-id does not name
 	Moved    bool // BaseURL is the new address of the API that the store remembers
 	Fresh    bool // set aside what is there, under a name with the time, and begin anew; only for Open
@@ -76,6 +83,7 @@ type Store struct {
 	path     string
 	meta     meta
 	now      func() time.Time
+	digest   func(t events.Type, record json.RawMessage) string
 	onAppend atomic.Pointer[func(agency string)]
 	commits  atomic.Int64
 
@@ -128,6 +136,9 @@ func Open(o Options) (s *Store, err error) {
 	}
 	s = newStore(db, path, o.Now)
 	s.accepted.Aside = aside
+	if o.Digest != nil {
+		s.digest = o.Digest
+	}
 	removeParts(path, 0) // a Compact that was killed: this one has the lock
 	if err := s.identify(o, stated); err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -136,7 +147,11 @@ func Open(o Options) (s *Store, err error) {
 }
 
 func newStore(db *bolt.DB, path string, now func() time.Time) *Store {
-	return &Store{db: db, path: path, now: now, damaged: make(chan struct{})}
+	return &Store{db: db, path: path, now: now, digest: digestBytes, damaged: make(chan struct{})}
+}
+
+func digestBytes(_ events.Type, record json.RawMessage) string {
+	return fmt.Sprintf("%x", sha256.Sum256(record))
 }
 
 // refuseLost stops a store that was truncated or deleted from being taken for a new one: everything would be announced

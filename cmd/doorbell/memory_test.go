@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -125,7 +127,7 @@ func TestAMachineThatIsSetBackLosesAndDoublesNothing(t *testing.T) {
 			s, far := newScene(t, "A100"), startFar(t)
 			live := func(test func(a *daemon.Daemon)) {
 				t.Helper()
-				a := s.open(t, "off", func(o *daemon.Options) { o.NATS.URL = far.url() })
+				a := s.open(t, "off", func(o *daemon.Options) { o.NATS.URL, o.Poller.IgnoreInsertion = far.url(), []string{"/views"} })
 				ctx, stop := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				go func() { ended <- a.Run(ctx) }()
@@ -144,12 +146,21 @@ func TestAMachineThatIsSetBackLosesAndDoublesNothing(t *testing.T) {
 				})
 			}
 			i := s.model.Truth().Insertions[0]
-			rents := func(amount int) {
+			views := 0
+			edit := func(do func(*sandbox.Insertion)) {
 				t.Helper()
-				err := s.model.Edit(i.AgencyID, i.Reference, func(i *sandbox.Insertion) { i.Prices.Rent.Gross = amount })
+				views++
+				err := s.model.Edit(i.AgencyID, i.Reference, func(i *sandbox.Insertion) {
+					i.Extra = map[string]json.RawMessage{"views": json.RawMessage(strconv.Itoa(views))}
+					do(i)
+				})
 				if err != nil {
 					t.Fatal(err)
 				}
+			}
+			rents := func(amount int) {
+				t.Helper()
+				edit(func(i *sandbox.Insertion) { i.Prices.Rent.Gross = amount })
 				s.goesOn(t, "A100", 15)
 			}
 			var all []string
@@ -182,6 +193,7 @@ func TestAMachineThatIsSetBackLosesAndDoublesNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			edit(func(*sandbox.Insertion) {}) // it was looked at, which is ignored
 			if away {
 				far.stop()
 			}

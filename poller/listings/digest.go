@@ -19,11 +19,20 @@ var errNoJSON = errors.New("digest: not one proper JSON value")
 // the order of members and white space do not matter. Other than in the RFC, numbers keep their text: integers above 2^53
 // that a float would make equal stay different, and 1.0 is not 1.
 func Digest(record json.RawMessage, ignore []string) (digest [32]byte, err error) {
+	return digestRecord(record, ignore, false)
+}
+
+// ContactRequestDigest is that of a contact request's record: without the score, as [ContactRequest.Digest].
+func ContactRequestDigest(record json.RawMessage, ignore []string) (digest [32]byte, err error) {
+	return digestRecord(record, ignore, true)
+}
+
+func digestRecord(record json.RawMessage, ignore []string, score bool) (digest [32]byte, err error) {
 	root, wrong := decode(record)
 	if wrong != "" || !root.isProper() {
 		return digest, errNoJSON
 	}
-	return root.digest(tokens(ignore), false), nil
+	return root.digest(tokens(ignore), score), nil
 }
 
 // isProper says whether no text is broken and no name stands twice in a document.

@@ -178,7 +178,7 @@ func (a *Daemon) openStore(context.Context) error {
 	accept := a.o.Accept
 	s, err := store.Open(store.Options{
 		Dir: a.o.DataDir, BaseURL: a.o.Poller.API.BaseURL, Restored: accept.Restored, Moved: accept.Moved, Fresh: accept.Fresh,
-		Check: a.o.CheckStore,
+		Check: a.o.CheckStore, Digest: a.o.Poller.Digest,
 	})
 	if err != nil {
 		return err

@@ -155,15 +155,5 @@ func readConfig(environ []string, further ...group) (*Config, error) {
 	return c, r.err()
 }
 
-// setting returns how a variable was set, for the sentence that says where something comes from.
-func (c *Config) setting(name string) Setting {
-	for _, s := range c.Settings {
-		if s.Name == name {
-			return s
-		}
-	}
-	return Setting{}
-}
-
 // filter returns the configured filter of insertions as a query.
 func (p Poll) filter() url.Values { return url.Values(p.InsertionsFilter) }

@@ -89,9 +89,19 @@ func TestEverySettingArrives(t *testing.T) {
 			t.Errorf("%s was set and is said to be the default", s.Name)
 		}
 	}
-	if s := c.setting("NATS_URL"); s.Source != "environment DOORBELL_NATS_URL" {
-		t.Errorf("the source of NATS_URL is %q", s.Source)
+	if source := sourceOf(c, "NATS_URL"); source != "environment DOORBELL_NATS_URL" {
+		t.Errorf("the source of NATS_URL is %q", source)
 	}
+}
+
+// sourceOf is where `doorbell config` says that a value comes from.
+func sourceOf(c *Config, name string) string {
+	for _, s := range c.Settings {
+		if s.Name == name {
+			return s.Source
+		}
+	}
+	return "no such setting"
 }
 
 func TestEmptyCountsAsNotSet(t *testing.T) {

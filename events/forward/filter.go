@@ -32,7 +32,7 @@ var DefaultTypes = []string{string(events.TypeContactRequestCreated), "access.>"
 
 // Filter says what a route takes. The zero value takes [DefaultTypes] of every agency.
 type Filter struct {
-	// Types are types or patterns, as [ParseTypes] returns them; nil: DefaultTypes.
+	// Types are types of the contract, or patterns that end in ".>", such as access.> for all that begin so; nil: DefaultTypes.
 	Types []string `json:"types,omitempty"`
 	// Agencies are agency ids; nil: all.
 	Agencies []string `json:"agencies,omitempty"`
@@ -43,28 +43,6 @@ type Filter struct {
 	MinScore *float64 `json:"minScore,omitempty"`
 	// Only is Leads or Alerts; empty: both.
 	Only Kind `json:"only,omitempty"`
-}
-
-// ParseTypes reads types separated by commas. Each is a type of the contract, or a pattern that ends in ".>", such as access.>
-// for all types that begin with access., or > for all. The error names what is none.
-func ParseTypes(list string) ([]string, error) {
-	var types []string
-	for one := range strings.SplitSeq(list, ",") {
-		one = strings.TrimSpace(one)
-		if one == "" {
-			continue
-		}
-		if err := validPattern(one); err != nil {
-			return nil, err
-		}
-		if !slices.Contains(types, one) {
-			types = append(types, one)
-		}
-	}
-	if len(types) == 0 {
-		return nil, fmt.Errorf("no type of event is named; the default is %s", strings.Join(DefaultTypes, ","))
-	}
-	return types, nil
 }
 
 // validPattern says whether a pattern takes any type at all.

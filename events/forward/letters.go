@@ -79,15 +79,7 @@ func (d *DeadLetters) List(ctx context.Context) iter.Seq2[Letter, error] {
 	}
 }
 
-// Retry sends a letter once more, as a delivery of its own, and takes it away if the outlet takes it.
-func (d *DeadLetters) Retry(ctx context.Context, number uint64, routes func(forwarder string) []Route) error {
-	if err := d.Resend(ctx, number, routes); err != nil {
-		return err
-	}
-	return d.Drop(ctx, number)
-}
-
-// Resend is Retry without taking the letter away, for those who let somebody else do that. The routes are those of the
+// Resend sends a letter once more, as a delivery of its own. Whoever may then drops it. The routes are those of the
 // letter's forwarder: the one with the letter's destination sends it, else the first whose filter wants it.
 func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(forwarder string) []Route) error {
 	m, err := d.get(ctx, number, false)

@@ -92,6 +92,15 @@ func TestFencesOfTheEventAreNotObeyedOnceMore(t *testing.T) {
 	})
 }
 
+// retry does what doorbell dlq retry does.
+func retry(t *testing.T, d *DeadLetters, number uint64, routes func(string) []Route) error {
+	t.Helper()
+	if err := d.Resend(t.Context(), number, routes); err != nil {
+		return err
+	}
+	return d.Drop(t.Context(), number)
+}
+
 func TestALetterThatIsTakenIsGone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, other := newScript("a", 20), newScript("b", 20)
@@ -105,11 +114,11 @@ func TestALetterThatIsTakenIsGone(t *testing.T) {
 			return []Route{leadsTo(other), leadsTo(s)}
 		}
 		s.down()
-		if err := d.Retry(t.Context(), 2, routes); err == nil || len(w.letters()) != 3 {
+		if err := retry(t, d, 2, routes); err == nil || len(w.letters()) != 3 {
 			t.Fatal(err)
 		}
 		s.up()
-		if err := d.Retry(t.Context(), 2, routes); err != nil {
+		if err := retry(t, d, 2, routes); err != nil {
 			t.Fatal(err)
 		}
 		wantIDs(t, s, w.history[1:2])
@@ -120,7 +129,7 @@ func TestALetterThatIsTakenIsGone(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 		for _, n := range []uint64{1, 2, 99, 0} {
-			if err := d.Retry(t.Context(), n, routes); !errors.Is(err, ErrNoLetter) {
+			if err := retry(t, d, n, routes); !errors.Is(err, ErrNoLetter) {
 				t.Errorf("%d: %v", n, err)
 			}
 			if err := d.Drop(t.Context(), n); !errors.Is(err, ErrNoLetter) {
@@ -128,10 +137,10 @@ func TestALetterThatIsTakenIsGone(t *testing.T) {
 			}
 		}
 		s.traits.Destination = "moved" // the address is another one now
-		if err := d.Retry(t.Context(), 3, func(string) []Route { return []Route{leadsTo(s)} }); err != nil {
+		if err := retry(t, d, 3, func(string) []Route { return []Route{leadsTo(s)} }); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Retry(t.Context(), 3, func(string) []Route { return nil }); !errors.Is(err, ErrNoLetter) || len(w.letters()) != 0 {
+		if err := retry(t, d, 3, func(string) []Route { return nil }); !errors.Is(err, ErrNoLetter) || len(w.letters()) != 0 {
 			t.Error(err)
 		}
 	})
@@ -142,7 +151,7 @@ func TestALetterThatNoOutletTakesStays(t *testing.T) {
 		s := newScript("a", 20)
 		w := newWorld(t, leadsTo(s))
 		w.bury(s, 1)
-		err := w.deadLetters().Retry(t.Context(), 1, func(string) []Route { return []Route{leadsTo(newScript("b", 0), "Z")} })
+		err := retry(t, w.deadLetters(), 1, func(string) []Route { return []Route{leadsTo(newScript("b", 0), "Z")} })
 		if !errors.Is(err, ErrNoOutlet) || len(w.letters()) != 1 {
 			t.Error(err)
 		}

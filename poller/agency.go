@@ -5,11 +5,10 @@ import (
 	"sync"
 	"time"
 
-	"doorbell/poller/watch"
-
 	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
+	"doorbell/poller/watch"
 	"doorbell/store"
 )
 

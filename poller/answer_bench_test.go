@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"doorbell/poller/watch"
-
 	"doorbell/poller/listings"
+	"doorbell/poller/watch"
 	"doorbell/store"
 )
 

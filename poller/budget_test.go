@@ -7,9 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"doorbell/poller/watch"
-
 	"doorbell/poller/listings"
+	"doorbell/poller/watch"
 )
 
 func TestWalksGetAThirdOfTheBudgetWhilePollsWait(t *testing.T) {

@@ -3,9 +3,8 @@ package poller
 import (
 	"time"
 
-	"doorbell/poller/watch"
-
 	"doorbell/events"
+	"doorbell/poller/watch"
 )
 
 // Freshness is how long the insertions of an agency wait for a poll, and what is asked why.

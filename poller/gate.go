@@ -7,10 +7,9 @@ import (
 	"net/http"
 	"time"
 
-	"doorbell/poller/watch"
-
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
+	"doorbell/poller/watch"
 )
 
 // before stands in front of every request: halted scopes are not asked, a key or base URL that needs patience gets it,

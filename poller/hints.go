@@ -5,11 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"doorbell/poller/watch"
-
 	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
+	"doorbell/poller/watch"
 )
 
 // recordRead is what a walk read of an insertion: which members of its record are other than at the last reading. They may

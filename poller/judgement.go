@@ -3,9 +3,8 @@ package poller
 import (
 	"errors"
 
-	"doorbell/poller/watch"
-
 	"doorbell/poller/listings"
+	"doorbell/poller/watch"
 	"doorbell/store"
 )
 

@@ -6,10 +6,9 @@ import (
 	"reflect"
 	"time"
 
-	"doorbell/poller/watch"
-
 	"doorbell/events"
 	"doorbell/poller/listings"
+	"doorbell/poller/watch"
 	"doorbell/store"
 )
 

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"doorbell/poller/watch"
-
 	"doorbell/poller/listings"
+	"doorbell/poller/watch"
 )
 
 // KeyReport compares the two keys of each agency. It holds no key.

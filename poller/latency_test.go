@@ -7,9 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"doorbell/poller/watch"
-
 	"doorbell/events"
+	"doorbell/poller/watch"
 )
 
 func TestLatencyFiguresAreThoseOfWhatWasCounted(t *testing.T) {

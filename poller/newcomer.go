@@ -3,10 +3,9 @@ package poller
 import (
 	"time"
 
-	"doorbell/poller/watch"
-
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
+	"doorbell/poller/watch"
 	"doorbell/store"
 )
 

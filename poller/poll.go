@@ -6,9 +6,8 @@ import (
 	"net/http"
 	"time"
 
-	"doorbell/poller/watch"
-
 	"doorbell/poller/listings"
+	"doorbell/poller/watch"
 	"doorbell/store"
 )
 

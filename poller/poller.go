@@ -14,13 +14,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"doorbell/poller/watch"
-
 	"golang.org/x/sync/errgroup"
 
 	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
+	"doorbell/poller/watch"
 	"doorbell/store"
 )
 

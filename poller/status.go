@@ -4,10 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"doorbell/poller/watch"
-
 	"doorbell/events"
 	"doorbell/poller/listings"
+	"doorbell/poller/watch"
 	"doorbell/store"
 )
 

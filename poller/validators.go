@@ -5,9 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"doorbell/poller/watch"
-
 	"doorbell/poller/listings"
+	"doorbell/poller/watch"
 )
 
 // validators let a question be asked as "only if something has changed". They belong to the answer whose hash is

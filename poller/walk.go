@@ -8,10 +8,9 @@ import (
 	"net/http"
 	"time"
 
-	"doorbell/poller/watch"
-
 	"doorbell/events"
 	"doorbell/poller/listings"
+	"doorbell/poller/watch"
 	"doorbell/store"
 )
 

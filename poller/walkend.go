@@ -6,10 +6,9 @@ import (
 	"errors"
 	"time"
 
-	"doorbell/poller/watch"
-
 	"doorbell/events"
 	"doorbell/poller/listings"
+	"doorbell/poller/watch"
 	"doorbell/store"
 )
 

@@ -4,9 +4,8 @@ import (
 	"context"
 	"time"
 
-	"doorbell/poller/watch"
-
 	"doorbell/poller/listings"
+	"doorbell/poller/watch"
 	"doorbell/store"
 )
 

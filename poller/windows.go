@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"doorbell/poller/watch"
-
 	"doorbell/poller/listings"
+	"doorbell/poller/watch"
 	"doorbell/store"
 )
 

@@ -216,7 +216,7 @@ func (a *agency) begin(now time.Time) error {
 // yet: contact requests count from the begin of the watch.
 func (a *agency) refilter(tx *store.Tx, state store.Agency, filter string, now time.Time) error {
 	if state.Held != nil {
-		if err := tellHoldEnds(tx, a.id, *state.Held, now); err != nil {
+		if err := appendEvent(tx, watch.HoldEnds(a.id, *state.Held, now)); err != nil {
 			return err
 		}
 	}

@@ -20,7 +20,7 @@ const pathToldEvery = time.Hour
 func (a *agency) dialect(op listings.Operation) listings.Dialect {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return dialectOf(a.hearings[op].dialect)
+	return dialectOf(a.hearings[op].Dialect)
 }
 
 func dialectOf(d store.Dialect) listings.Dialect {
@@ -62,17 +62,17 @@ func (a *agency) learn(op listings.Operation, reference string, shown listings.D
 	quiet := time.Since(h.pathTold) < pathToldEvery
 	a.mu.Unlock()
 	told := false
-	err := a.updateOperation(op, func(tx *store.Tx, o *store.Operation) error {
+	err := a.updateOperation(op, func(o *store.Operation) []events.Payload {
 		before := dialectOf(o.Dialect)
 		after := before.Learned(shown)
 		o.Path, o.Learned, o.TotalTold, o.CreatedForm = after.Path, true, after.TotalTold, after.CreatedForm
 		if told = before.Known && before.Path != after.Path && !quiet; !told {
 			return nil
 		}
-		return appendEvent(tx, &events.WatchSchemaDrifted{
+		return []events.Payload{&events.WatchSchemaDrifted{
 			Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op), PropertyReferenceID: reference,
 			Expected: "records at " + pointer(before.Path), Found: "records at " + pointer(after.Path),
-		})
+		}}
 	})
 	if err == nil && told {
 		a.mu.Lock()
@@ -108,8 +108,8 @@ func (a *agency) firstSize(now time.Time) int {
 	if h.sizeTried.IsZero() {
 		h.sizeTried = a.began
 	}
-	if h.dialect.Size != 0 && now.Sub(h.sizeTried) < sizeAgain {
-		return h.dialect.Size
+	if h.Dialect.Size != 0 && now.Sub(h.sizeTried) < sizeAgain {
+		return h.Dialect.Size
 	}
 	h.sizeTried = now
 	return 0
@@ -123,7 +123,7 @@ const endsAsBefore = 48 * time.Hour
 func (a *agency) endsEmpty(now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at := a.hearings[listings.OperationInsertions].dialect.EndsEmpty
+	at := a.hearings[listings.OperationInsertions].Dialect.EndsEmpty
 	return !at.IsZero() && now.Sub(at) < endsAsBefore
 }
 
@@ -145,7 +145,7 @@ func (a *agency) largerPage(now time.Time) (size, known int, err error) {
 	failures, _, _ := a.walking.state()
 	a.mu.Lock()
 	h := a.hearings[listings.OperationInsertions]
-	d, last, published := h.dialect, h.lastWalk, a.known
+	d, last, published := h.Dialect, h.lastWalk, a.known
 	a.mu.Unlock()
 	if !a.p.o.largerPages || d.Size != 0 || failures > 0 {
 		return 0, 0, nil
@@ -222,7 +222,7 @@ func smallerPage(than int) (size int) {
 func (a *agency) learnPage(larger int, v listings.Verdict, now time.Time) error {
 	a.mu.Lock()
 	h := a.hearings[listings.OperationInsertions]
-	before, last := h.dialect, h.lastWalk
+	before, last := h.Dialect, h.lastWalk
 	h.lastWalk = v
 	a.mu.Unlock()
 	if larger == 0 {
@@ -233,7 +233,7 @@ func (a *agency) learnPage(larger int, v listings.Verdict, now time.Time) error 
 		return nil
 	}
 	a.p.log.Debug("size of pages", "agency", a.id, "tried", larger, "largest", after.Largest)
-	return a.updateOperation(listings.OperationInsertions, func(_ *store.Tx, o *store.Operation) error {
+	return a.updateOperation(listings.OperationInsertions, func(o *store.Operation) []events.Payload {
 		o.Largest, o.LargerAgain = after.Largest, after.LargerAgain
 		return nil
 	})

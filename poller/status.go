@@ -176,14 +176,14 @@ func (a *agency) alarms(state store.Agency) []Alarm {
 }
 
 func insertionAlarm(t store.Trouble) Alarm {
-	return Alarm{Kind: "gap_detected", Operation: string(listings.OperationContactRequests), PropertyReferenceID: t.Name, Since: t.Since}
+	return Alarm{Kind: watch.Gap, Operation: string(listings.OperationContactRequests), PropertyReferenceID: t.Name, Since: t.Since}
 }
 
 func operationAlarms(state store.Agency) (list []Alarm) {
 	for _, op := range operations {
 		o := state.Operation(string(op))
-		for kind, since := range map[string]time.Time{"stale": o.StaleSince, "schema_drifted": o.DriftSince, "gap_detected": o.GapSince} {
-			if !since.IsZero() {
+		for _, kind := range watch.Alarms {
+			if since := watch.Since(o, kind); !since.IsZero() {
 				list = append(list, Alarm{Kind: kind, Operation: string(op), Since: since})
 			}
 		}

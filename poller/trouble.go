@@ -84,21 +84,17 @@ func (a *agency) keepTroubles() error {
 			deletes = append(deletes, was)
 		}
 	}
-	return a.writeTroubles(puts, deletes, func(tx *store.Tx) error {
-		for _, t := range deletes {
-			if !t.Told {
-				continue
-			}
-			if err := a.recovered(tx, listings.OperationContactRequests, t.Name, "gap_detected", t.Since, time.Now()); err != nil {
-				return err
-			}
+	var list []events.Payload
+	for _, t := range deletes {
+		if t.Told {
+			list = append(list, watch.GapEnds(a.id, t, time.Now()))
 		}
-		return nil
-	})
+	}
+	return a.writeTroubles(puts, deletes, list)
 }
 
 // writeTroubles writes troubles, and what belongs into the same transaction.
-func (a *agency) writeTroubles(puts, deletes []store.Trouble, with func(*store.Tx) error) error {
+func (a *agency) writeTroubles(puts, deletes []store.Trouble, list []events.Payload) error {
 	if len(puts)+len(deletes) == 0 {
 		return nil
 	}
@@ -113,11 +109,11 @@ func (a *agency) writeTroubles(puts, deletes []store.Trouble, with func(*store.T
 				return err
 			}
 		}
-		if with == nil {
-			return nil
-		}
-		return with(tx)
+		return appendEvents(tx, list)
 	})
+	if err == nil {
+		a.told(list)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, t := range puts {
@@ -229,11 +225,8 @@ func (a *agency) restoreLook(t store.Trouble, now time.Time) (until time.Time) {
 	return until
 }
 
-// unreadableAfter is how many failures in a row, and unreadableFor how long at least, make an insertion unreadable.
-const (
-	unreadableAfter = 3
-	unreadableFor   = 5 * time.Minute
-)
+// unreadableAfter is how many failures in a row make an insertion unreadable, see also watch.UnreadableFor.
+const unreadableAfter = 3
 
 // tellUnreadable says, once, that the contact requests of an insertion cannot be read while those of others can.
 func (a *agency) tellUnreadable(reference string, now time.Time) error {
@@ -247,19 +240,16 @@ func (a *agency) tellUnreadable(reference string, now time.Time) error {
 	a.mu.Lock()
 	told := a.saved[n].Told
 	a.mu.Unlock()
-	long := max(3*a.p.o.PollInterval, unreadableFor)
+	long := max(3*a.p.o.PollInterval, watch.UnreadableFor)
 	if !failing || told || t.Failures < unreadableAfter || now.Sub(t.Since) < long {
 		return nil
 	}
 	t.Told = true
-	a.p.log.Warn("the contact requests of an insertion cannot be read", "agency", a.id, "reference", reference, "since", t.Since)
-	return a.writeTroubles([]store.Trouble{t}, nil, func(tx *store.Tx) error {
-		return appendEvent(tx, &events.WatchGapDetected{
-			Common:    events.Common{AgencyID: a.id, ObservedAt: now},
-			Operation: string(listings.OperationContactRequests), PropertyReferenceID: reference,
-			Reason: "unreadable", From: t.Since, To: now,
-		})
-	})
+	return a.writeTroubles([]store.Trouble{t}, nil, []events.Payload{&events.WatchGapDetected{
+		Common:    events.Common{AgencyID: a.id, ObservedAt: now},
+		Operation: string(listings.OperationContactRequests), PropertyReferenceID: reference,
+		Reason: "unreadable", From: t.Since, To: now,
+	}})
 }
 
 // tellReadable says that an insertion can be read again, if it was said that it cannot.
@@ -272,12 +262,5 @@ func (a *agency) tellReadable(reference string, now time.Time) error {
 	if !had || !t.Told {
 		return nil
 	}
-	a.p.log.Info("the contact requests of an insertion can be read again", "agency", a.id, "reference", reference, "since", t.Since)
-	return a.writeTroubles(nil, []store.Trouble{t}, func(tx *store.Tx) error {
-		return appendEvent(tx, &events.WatchRecovered{
-			Common:    events.Common{AgencyID: a.id, ObservedAt: now},
-			Operation: string(listings.OperationContactRequests), PropertyReferenceID: reference,
-			Ends: "gap_detected", Since: t.Since,
-		})
-	})
+	return a.writeTroubles(nil, []store.Trouble{t}, []events.Payload{watch.GapEnds(a.id, t, now)})
 }

@@ -21,12 +21,10 @@ type hearing struct {
 	behind bool                // the last look found more, and the alarm may not end
 	errors []events.StaleError // the last ten, since good
 
-	stale, drift, gap time.Time // since when an alarm is on; zero: it is not
-	driftReference    string
-	dialect           store.Dialect
-	sizeTried         time.Time        // last time that the configured page size was asked for
-	lastWalk          listings.Verdict // of this process
-	pathTold          time.Time        // last time another path was told
+	store.Operation                  // the copy of what is remembered of it, alarms and dialect among it
+	sizeTried       time.Time        // last time that the configured page size was asked for
+	lastWalk        listings.Verdict // of this process
+	pathTold        time.Time        // last time another path was told
 }
 
 // staleAfter is the least time without anything good that is an alarm.
@@ -89,7 +87,7 @@ func (a *agency) recall(state store.Agency) {
 		if inGap(h) {
 			h.calm = a.began
 		}
-		h.behind = op == listings.OperationContactRequests && !h.stale.IsZero() // until somebody has looked
+		h.behind = op == listings.OperationContactRequests && !h.StaleSince.IsZero() // until somebody has looked
 	}
 	a.lastAnswer = state.Operation(string(listings.OperationContactRequests)).LastGood
 }
@@ -98,9 +96,7 @@ func (a *agency) recall(state store.Agency) {
 func (a *agency) mirror(op listings.Operation, o store.Operation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	h := a.hearings[op]
-	h.stale, h.drift, h.gap, h.driftReference = o.StaleSince, o.DriftSince, o.GapSince, o.DriftReference
-	h.dialect = o.Dialect
+	a.hearings[op].Operation = o
 }
 
 // noteGood puts the last successes into what is written anyway: that of a restart is as old as the last write.
@@ -134,7 +130,7 @@ func (a *agency) judgeSilence(op listings.Operation, now time.Time) error {
 	if h.failed.IsZero() {
 		quiet = min(quiet, now.Sub(a.began))
 	}
-	due := h.stale.IsZero() && quiet >= a.patienceWithSilence(op)
+	due := h.StaleSince.IsZero() && quiet >= a.patienceWithSilence(op)
 	a.mu.Unlock()
 	if !due {
 		return nil
@@ -147,12 +143,8 @@ func (a *agency) judgeSilence(op listings.Operation, now time.Time) error {
 }
 
 func (a *agency) tellStale(op listings.Operation, now time.Time, errs []events.StaleError) error {
-	return a.updateOperation(op, func(tx *store.Tx, o *store.Operation) error {
-		if !o.StaleSince.IsZero() {
-			return nil
-		}
-		o.StaleSince = now.UTC()
-		return appendEvent(tx, &events.WatchStale{
+	return a.updateOperation(op, func(o *store.Operation) []events.Payload {
+		return watch.Raise(o, watch.Stale, now, &events.WatchStale{
 			Common:    events.Common{AgencyID: a.id, ObservedAt: now, ObservedAfter: o.LastGood},
 			Operation: string(op), LastSuccessAt: o.LastGood, Errors: errs,
 		})
@@ -196,13 +188,14 @@ func always(*hearing) bool { return true }
 func unbroken(h *hearing) bool { return len(h.errors) == 0 }
 
 // inGap is a hearing of which it was said that walks are not complete; there is a list all the same.
-func inGap(h *hearing) bool { return !h.gap.IsZero() }
+func inGap(h *hearing) bool { return !h.GapSince.IsZero() }
 
-// updateOperation changes what is remembered of an operation, and the copy of it.
-func (a *agency) updateOperation(op listings.Operation, change func(*store.Tx, *store.Operation) error) error {
+// updateOperation changes what is remembered of an operation, with what there is to tell of it, and the copy of it.
+func (a *agency) updateOperation(op listings.Operation, change func(*store.Operation) []events.Payload) error {
 	a.recording.Lock()
 	defer a.recording.Unlock()
 	var o store.Operation
+	var list []events.Payload
 	err := a.p.store.Update(func(tx *store.Tx) error {
 		state, _, err := tx.Agency(a.id)
 		if err != nil {
@@ -210,15 +203,14 @@ func (a *agency) updateOperation(op listings.Operation, change func(*store.Tx, *
 		}
 		a.noteGood(&state)
 		o = state.Operation(string(op))
-		if err := change(tx, &o); err != nil {
-			return err
-		}
+		list = change(&o)
 		state.SetOperation(string(op), o)
-		return tx.PutAgency(a.id, state)
+		return errors.Join(appendEvents(tx, list), tx.PutAgency(a.id, state))
 	})
 	if err != nil {
 		return err
 	}
+	a.told(list)
 	a.mirror(op, o)
 	return nil
 }
@@ -229,47 +221,28 @@ func (a *agency) heard(op listings.Operation, reference string, at time.Time) er
 	a.mu.Lock()
 	h := a.hearings[op]
 	h.good, h.errors = at, nil
-	other := h.driftReference
-	drift, stale := !h.drift.IsZero(), !h.behind
+	other, stale, drift := h.DriftReference, !h.behind, !h.DriftSince.IsZero()
 	a.mu.Unlock()
-	if drift && other != reference && a.stillFails(other) {
-		drift = false
-	}
-	return a.endAlarms(op, stale, drift, at)
+	return a.endAlarms(op, stale, drift && (other == reference || !a.stillFails(other)), at)
 }
 
 // endAlarms ends the alarms of an operation that are on, as far as they have ended.
 func (a *agency) endAlarms(op listings.Operation, stale, drift bool, at time.Time) error {
 	a.mu.Lock()
 	h := a.hearings[op]
-	stale = stale && !h.stale.IsZero()
-	drift = drift && !h.drift.IsZero()
+	stale, drift = stale && !h.StaleSince.IsZero(), drift && !h.DriftSince.IsZero()
 	a.mu.Unlock()
 	if !stale && !drift {
 		return nil
 	}
-	return a.updateOperation(op, func(tx *store.Tx, o *store.Operation) error {
-		if stale && !o.StaleSince.IsZero() {
-			if err := a.recovered(tx, op, "", "stale", o.StaleSince, at); err != nil {
-				return err
-			}
-			o.StaleSince = time.Time{}
+	return a.updateOperation(op, func(o *store.Operation) (list []events.Payload) {
+		if stale {
+			list = watch.Clear(o, watch.Stale, a.id, string(op), at)
 		}
-		if drift && !o.DriftSince.IsZero() {
-			if err := a.recovered(tx, op, o.DriftReference, "schema_drifted", o.DriftSince, at); err != nil {
-				return err
-			}
-			o.DriftSince, o.DriftFound, o.DriftReference = time.Time{}, "", ""
+		if drift {
+			list = append(list, watch.Clear(o, watch.Drifted, a.id, string(op), at)...)
 		}
-		return nil
-	})
-}
-
-func (a *agency) recovered(tx *store.Tx, op listings.Operation, reference, ends string, since, at time.Time) error {
-	a.p.log.Info("an alarm is over", "agency", a.id, "operation", string(op), "ends", ends, "since", since)
-	return appendEvent(tx, &events.WatchRecovered{
-		Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op), PropertyReferenceID: reference,
-		Ends: ends, Since: since,
+		return list
 	})
 }
 
@@ -279,7 +252,7 @@ func (a *agency) stillFails(reference string) bool {
 	return failures > 0
 }
 
-// maxErrors is how many errors are kept for a watch.stale.
+// maxErrors is how many errors are kept for a watch.StaleSince.
 const maxErrors = 10
 
 // unheard notes a failure, and says it where an answer was not what it should be.
@@ -294,21 +267,21 @@ func (a *agency) unheard(op listings.Operation, reference string, c watch.Class,
 	h.failed = at
 	h.errors = append(h.errors, one)
 	h.errors = h.errors[max(0, len(h.errors)-maxErrors):]
-	told := !h.drift.IsZero()
+	told := !h.DriftSince.IsZero()
 	a.mu.Unlock()
 	var drift *listings.DriftError
 	if told || !errors.As(err, &drift) {
 		return nil
 	}
-	return a.updateOperation(op, func(tx *store.Tx, o *store.Operation) error {
-		if !o.DriftSince.IsZero() {
-			return nil
-		}
-		o.DriftSince, o.DriftFound, o.DriftReference = at.UTC(), drift.Found, reference
-		return appendEvent(tx, &events.WatchSchemaDrifted{
+	return a.updateOperation(op, func(o *store.Operation) []events.Payload {
+		list := watch.Raise(o, watch.Drifted, at, &events.WatchSchemaDrifted{
 			Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op), PropertyReferenceID: reference,
 			Expected: drift.Expected, Found: drift.Found,
 		})
+		if len(list) > 0 {
+			o.DriftFound, o.DriftReference = drift.Found, reference
+		}
+		return list
 	})
 }
 
@@ -317,7 +290,7 @@ func (a *agency) deaf() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, h := range a.hearings {
-		if !h.stale.IsZero() {
+		if !h.StaleSince.IsZero() {
 			return true
 		}
 	}

@@ -29,8 +29,8 @@ func (a *agency) judgeWaits(now time.Time) error {
 	if !h.behind || away || h.timely.IsZero() {
 		h.timely = now
 	}
-	due := h.stale.IsZero() && now.Sub(h.timely) >= a.patienceWithSilence(op)
-	over := !h.stale.IsZero() && !h.behind && h.good.After(h.stale)
+	due := h.StaleSince.IsZero() && now.Sub(h.timely) >= a.patienceWithSilence(op)
+	over := !h.StaleSince.IsZero() && !h.behind && h.good.After(h.StaleSince)
 	errs := append([]events.StaleError(nil), h.errors...)
 	a.mu.Unlock()
 	switch {

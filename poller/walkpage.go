@@ -22,7 +22,6 @@ type walk struct {
 	absent    []string            // missed often enough to be told
 	gone      map[string]struct{} // disappeared before
 	held      bool                // a change too large to believe waits
-	counts    bool                // it is another walk than the one before for what is missing
 
 	appeared int            // references that were never seen before, or had disappeared
 	listed   int            // of those that are published, or were by then

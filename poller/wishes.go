@@ -86,13 +86,3 @@ func (a *agency) untilNextWalk(ctx context.Context, wait time.Duration) error {
 		}
 	}
 }
-
-// countsAfter says whether a complete walk, after the last one, counts for what is missing. Absence needs walks with time
-// between them, however often somebody wishes for one; so a walk that follows another too soon says nothing new. Where a
-// baseline is made, or a person has said that what is missing is gone, every walk counts.
-func (w *walk) countsAfter(last time.Time) bool {
-	if !w.a.counted.IsZero() {
-		last = w.a.counted
-	}
-	return w.began.Sub(last) >= w.a.p.o.WalkInterval/2
-}

@@ -168,9 +168,9 @@ func insideAgain(a store.Agency, k Known, digest [32]byte, r Rules) InsertionDif
 	return d
 }
 
-// Missing is the absence of an insertion from a complete walk, whether that counts or not. lastSeen is the latest moment at
+// missing is the absence of an insertion from a complete walk, whether that counts or not. lastSeen is the latest moment at
 // which it was surely there.
-func Missing(i store.Insertion, lastSeen time.Time, moved, counts bool) store.Insertion {
+func missing(i store.Insertion, lastSeen time.Time, moved, counts bool) store.Insertion {
 	if i.LastSeen.IsZero() {
 		i.LastSeen = lastSeen
 		if i.FirstSeen.After(lastSeen) {

@@ -1,13 +1,16 @@
 package poller
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
 	"doorbell/events"
 	"doorbell/poller/listings"
+	"doorbell/poller/watch"
 	"doorbell/store"
 )
 
@@ -323,4 +326,436 @@ func (a *agency) currentHalts() []store.Halt {
 	}
 	slices.SortFunc(list, func(x, y store.Halt) int { return x.Since.Compare(y.Since) })
 	return list
+}
+
+// halt stops asking for a scope, and says so: halt and event are one transaction. The flag is set first: no request is
+// started after the refusal was read, even if the commit takes long.
+func (a *agency) halt(scope events.Scope, reference string, cause error) error {
+	a.deciding.Lock()
+	defer a.deciding.Unlock()
+	status, err := a.refusal(cause)
+	if status == nil {
+		return err
+	}
+	return a.enterHalt(scope, reference, status, a.ring())
+}
+
+// enterHalt is halt, and remembers the keys, in the same transaction. Where others of the key are still asked, the event waits for
+// what one of them is answered, see tellHalt. The caller holds deciding.
+func (a *agency) enterHalt(scope events.Scope, reference string, status *listings.StatusError, keys watch.Keys) error {
+	now := time.Now().UTC()
+	a.mu.Lock()
+	h := store.Halt{
+		Scope: scope, Reference: reference, Operation: string(status.Operation), Status: status.Status, Since: now, Tried: now,
+		Key: status.Request.Key, Body: string(status.Body), Asked: a.refusedQuestion.UTC(),
+	}
+	a.mu.Unlock()
+	others, settled := a.explain(&h, keys)
+	var event *events.AccessHalted
+	if settled {
+		h.Asked = time.Time{}
+		event = a.haltEvent(h, keys, others)
+	}
+	a.mu.Lock()
+	_, already := a.halts[haltScope{scope, reference}]
+	a.halts[haltScope{scope, reference}] = h
+	a.keys = keys
+	a.mu.Unlock()
+	if already {
+		return nil
+	}
+	if scope != events.ScopeInsertion {
+		a.admit("")
+		a.pause()
+	}
+	owed := owedHalt{h, event, keys}
+	err := a.writeHalt(owed)
+	if errors.Is(err, store.ErrNoSpace) {
+		a.owed = append(a.owed, owed) // it is in force all the same
+	}
+	return err
+}
+
+// explain writes into a halt why it probably came, by what others of the key were answered since its question; nothing is asked.
+func (a *agency) explain(h *store.Halt, keys watch.Keys) (others events.AgenciesOfKey, settled bool) {
+	others, since := a.p.othersOfKey(a, h.Key, h.Asked)
+	h.ProbableReason, settled = watch.Reason(h.Scope, events.Evidence{Body: h.Body, OtherAgenciesOfKey: others}, since)
+	h.Advice = watch.Advice(h.ProbableReason, a.id, h.Reference)
+	if h.Scope != events.ScopeInsertion && len(keys.Known.Refused) > 1 {
+		h.Advice = "Both keys were refused, this one last. " + h.Advice
+	}
+	return others, settled
+}
+
+func (a *agency) haltEvent(h store.Halt, keys watch.Keys, others events.AgenciesOfKey) *events.AccessHalted {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return watch.HaltEvent(a.id, h, keys.Slot(h.Key), others, a.lastGood)
+}
+
+// evidenceWithin is how long the event of a halt waits for what others of its key are answered.
+const evidenceWithin = 30 * time.Second
+
+// tellHalt tells of a halt whose event waits for its reason: as soon as that is settled, or nothing was heard in time. The halt
+// itself stands in the store before.
+func (a *agency) tellHalt(ctx context.Context) error {
+	for {
+		wait, err := a.tellHaltAt(time.Now())
+		if err != nil {
+			wait, err = a.afterCommitError(err)
+		}
+		if err != nil || wait <= 0 {
+			return err
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-a.evidence:
+		case <-ctx.Done():
+		}
+		if t.Stop(); ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// tellHaltAt says how long to wait where the reason is not settled; zero: nothing waits to be told.
+func (a *agency) tellHaltAt(now time.Time) (wait time.Duration, err error) {
+	a.deciding.Lock()
+	defer a.deciding.Unlock()
+	a.mu.Lock()
+	h := a.halts[haltScope{scope: events.ScopeAgency}]
+	a.mu.Unlock()
+	if h.Asked.IsZero() {
+		return 0, nil
+	}
+	if err := a.pay(); err != nil {
+		return 0, err
+	}
+	keys := a.ring()
+	others, settled := a.explain(&h, keys)
+	if wait = h.Since.Add(evidenceWithin).Sub(now); !settled && wait > 0 {
+		return wait, nil
+	}
+	h.Asked = time.Time{}
+	if err := a.writeHalt(owedHalt{h, a.haltEvent(h, keys, others), keys}); err != nil {
+		return 0, err
+	}
+	a.mu.Lock()
+	a.halts[haltScope{scope: events.ScopeAgency}] = h
+	a.mu.Unlock()
+	return 0, nil
+}
+
+// othersOfKey counts the other agencies of a key by what is already known; nothing is asked. One works if a question was answered
+// well that is younger than asked; since counts those whose list was refused so.
+func (p *Poller) othersOfKey(a *agency, key string, asked time.Time) (n events.AgenciesOfKey, since int) {
+	for _, other := range p.watched() {
+		if other == a {
+			continue
+		}
+		other.mu.Lock()
+		keys, good, goodAt, refusedAt := other.keys, other.goodKey, other.goodQuestion, other.refusedQuestion
+		_, halted := other.halts[haltScope{scope: events.ScopeAgency}]
+		other.mu.Unlock()
+		if key != keys.Known.Current && key != keys.Known.Next {
+			continue
+		}
+		// A key that contact requests were refused to still opens the list, if it is shown there.
+		listed := !halted && keys.Shown(listings.OperationInsertions).Fingerprint() == key
+		switch {
+		case keys.WasRefused(key) && !listed:
+			n.Refused++
+			if !refusedAt.Before(asked) {
+				since++
+			}
+		case good == key && !goodAt.Before(asked):
+			n.Working++
+		default:
+			n.Unknown++
+		}
+	}
+	return n, since
+}
+
+// answered notes what an agency was answered to a question, and lets those know whose halts wait for it.
+func (p *Poller) answered(a *agency, key string, good bool, op listings.Operation, sent, now time.Time) {
+	a.mu.Lock()
+	switch {
+	case good:
+		a.lastGood, a.goodKey, a.goodQuestion = now.UTC(), key, sent
+	case op == listings.OperationInsertions:
+		a.refusedQuestion = sent
+	}
+	a.mu.Unlock()
+	for _, other := range p.watched() {
+		select {
+		case other.evidence <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// AgencyKeys names an agency and the keys that open it. Next is zero outside a rotation; it is shown only after Key was
+// refused, and then for good if it works.
+type AgencyKeys struct {
+	ID        string
+	Key, Next listings.Key
+}
+
+// putKeys remembers what is known of an agency's keys.
+func putKeys(tx *store.Tx, agencyID string, known store.Keys) error {
+	state, exists, err := tx.Agency(agencyID)
+	if err != nil || !exists || reflect.DeepEqual(state.Keys, known) {
+		return err
+	}
+	state.Keys = known
+	return tx.PutAgency(agencyID, state)
+}
+
+// ring is the agency's pair of keys at this moment.
+func (a *agency) ring() watch.Keys {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.keys
+}
+
+func (a *agency) setRing(r watch.Keys) {
+	a.mu.Lock()
+	a.keys = r
+	a.mu.Unlock()
+}
+
+// keyFor is the key to show with requests of an operation.
+func (a *agency) keyFor(o listings.Operation) listings.Key { return a.ring().Shown(o) }
+
+// outdated says whether a request shows another key than the one it would show now. Its answer decides nothing.
+func (a *agency) outdated(r listings.Request) bool {
+	return r.Key != a.keyFor(r.Operation).Fingerprint()
+}
+
+// configure gives the agency the pair of keys that is configured now. Another pair ends the halts under the one before;
+// of insertions those that were not refused to the key which is shown now.
+func (a *agency) configure(k AgencyKeys) error {
+	a.deciding.Lock()
+	defer a.deciding.Unlock()
+	before := a.ring()
+	if k := watch.NewKeys(k.Key, k.Next); k.Current == before.Current && k.Next == before.Next {
+		return nil
+	}
+	if err := a.hold(before, k); err != nil {
+		return err
+	}
+	a.goOn()
+	return nil
+}
+
+// hold holds what is known of one pair against another that is configured now. The caller holds deciding.
+func (a *agency) hold(before watch.Keys, k AgencyKeys) error {
+	after, same := watch.NewKeys(k.Key, k.Next).Restore(before.Known)
+	shown := after.Active().Fingerprint()
+	var over []store.Halt
+	for _, h := range a.currentHalts() {
+		if h.Scope == events.ScopeInsertion && h.Key != shown || h.Scope != events.ScopeInsertion && !same {
+			over = append(over, h)
+		}
+	}
+	a.setRing(after) // first: what the old one is still answered decides nothing
+	if len(over) > 0 || !reflect.DeepEqual(before.Stored(), after.Stored()) {
+		if err := a.endHalts(over, "key_changed"); err != nil {
+			a.setRing(before)
+			return err
+		}
+	}
+	if !same {
+		a.admit("")
+	}
+	return nil
+}
+
+// restore takes up what the store knows of keys and halts, and holds it against the pair that is configured.
+func (a *agency) restore(known store.Keys, halts []store.Halt) error {
+	a.deciding.Lock()
+	defer a.deciding.Unlock()
+	configured := a.ring()
+	for _, h := range halts {
+		a.halts[haltScope{h.Scope, h.Reference}] = h
+	}
+	before := configured
+	if known = watch.KnownKeys(known, halts); known.Current != "" {
+		before.Known = known
+	}
+	return a.hold(before, AgencyKeys{ID: a.id, Key: configured.Current, Next: configured.Next})
+}
+
+// refusal is what a request was refused with. None, without an error, is one whose key is not shown any more: that says
+// nothing about the one that is.
+func (a *agency) refusal(cause error) (*listings.StatusError, error) {
+	var status *listings.StatusError
+	if !errors.As(cause, &status) {
+		return nil, fmt.Errorf("agency %s: halt without a refusal: %w", a.id, cause)
+	}
+	if a.outdated(status.Request) {
+		a.wakeWalk()
+		return nil, nil
+	}
+	return status, nil
+}
+
+// refusedKey decides what a refusal means that would halt the agency or all of its contact requests: the other key is
+// tried, or the halt comes.
+func (a *agency) refusedKey(scope events.Scope, cause error) error {
+	a.deciding.Lock()
+	defer a.deciding.Unlock()
+	status, err := a.refusal(cause)
+	if status == nil {
+		return err
+	}
+	before := a.ring()
+	after, try := before.Refuse(status.Operation)
+	if !try {
+		return a.enterHalt(scope, "", status, after)
+	}
+	a.setRing(after) // first: no request with this key is started any more
+	a.trying.succeeded(time.Now())
+	err = a.p.store.Update(func(tx *store.Tx) error { return putKeys(tx, a.id, after.Stored()) })
+	a.p.log.Warn("a key is refused; the other one is tried", "agency", a.id, "operation", string(status.Operation),
+		"status", status.Status, "refused", before.Slot(status.Request.Key).Slot, "tried", after.Slot(after.Other().Fingerprint()).Slot)
+	if scope == events.ScopeContactRequests {
+		a.admit("")
+	}
+	a.goOn()
+	return err
+}
+
+// worked notes a good answer to a request that showed a key. If that key was tried with this operation, it is the active
+// one from now on.
+func (a *agency) worked(o listings.Operation, key listings.Key) error {
+	if r := a.ring(); !r.Tries(o) || r.Shown(o) != key {
+		return nil
+	}
+	a.deciding.Lock()
+	defer a.deciding.Unlock()
+	before := a.ring()
+	if !before.Tries(o) || before.Shown(o) != key {
+		return nil
+	}
+	after := before.Switched()
+	if err := a.commitSwitch(before, after); err != nil {
+		return err
+	}
+	a.setRing(after)
+	a.admit("")
+	a.pause()
+	return nil
+}
+
+// commitSwitch remembers that the other key is shown from now on and says so, in one transaction. Halts of insertions that
+// were refused to the old key end with it. The caller holds deciding.
+func (a *agency) commitSwitch(before, after watch.Keys) error {
+	from, to := before.Slot(before.Active().Fingerprint()), after.Slot(after.Active().Fingerprint())
+	now := time.Now().UTC()
+	var over []store.Halt
+	for _, h := range a.currentHalts() {
+		if h.Key != to.Fingerprint {
+			over = append(over, h)
+		}
+	}
+	err := a.p.store.Update(func(tx *store.Tx) error {
+		if err := putKeys(tx, a.id, after.Stored()); err != nil {
+			return err
+		}
+		err := appendEvent(tx, &events.AccessKeySwitched{
+			Common: events.Common{AgencyID: a.id, ObservedAt: now}, From: from, To: to, Advice: watch.SwitchAdvice(to.Slot),
+		})
+		if err != nil {
+			return err
+		}
+		return endAll(tx, a.id, over, "key_changed")
+	})
+	if err != nil {
+		return err
+	}
+	a.resumed(over, "key_changed")
+	a.p.log.Warn("access goes on with the other key", "agency", a.id, "refused", from.Slot, "works", to.Slot)
+	return nil
+}
+
+// onTrial says whether a request must wait because a key is being tried: contact requests wait for what the list says, and
+// all but one for what that one is answered.
+func (a *agency) onTrial(r listings.Request) bool {
+	if r.Operation != listings.OperationContactRequests {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.keys.Known.Trying != "" && (!a.keys.Tries(r.Operation) || r.Reference != a.trial || r.Reference == "")
+}
+
+// tryContactRequests polls one insertion if the other key is to be tried with contact requests, and says how long to
+// wait before the next try. One without a plain answer is tried again with another insertion. The error is fatal.
+func (a *agency) tryContactRequests(ctx context.Context) (wait time.Duration, err error) {
+	if !a.ring().Tries(listings.OperationContactRequests) {
+		return forever, nil
+	}
+	if _, _, until := a.trying.state(); time.Until(until) > 0 {
+		return time.Until(until), nil
+	}
+	reference, err := a.trialReference()
+	if err != nil || reference == "" {
+		return forever, err // without insertions there is nothing to ask; the next walk looks again
+	}
+	a.setTrial(reference)
+	defer a.setTrial("")
+	sent := time.Now()
+	c, err := a.poll(ctx, reference)
+	switch c {
+	case watch.ClassCanceled:
+		return 0, ctx.Err()
+	case watch.ClassFatal:
+		return a.afterCommitError(err)
+	case watch.ClassRefused:
+		if err := a.refusedKey(events.ScopeContactRequests, err); err != nil {
+			return a.afterCommitError(err)
+		}
+	}
+	if !a.ring().Tries(listings.OperationContactRequests) {
+		a.trying.succeeded(time.Now())
+		return forever, nil
+	}
+	return time.Until(a.trying.failed(reference, sent, time.Now())), nil
+}
+
+func (a *agency) setTrial(reference string) {
+	a.mu.Lock()
+	a.trial = reference
+	a.mu.Unlock()
+}
+
+// trialReference is a published insertion, another one each time; empty if there is none that may be asked.
+func (a *agency) trialReference() (string, error) {
+	var all []string
+	err := a.p.store.View(func(tx *store.Tx) error {
+		return tx.Insertions(a.id, func(i store.Insertion) error {
+			if i.GoneSince.IsZero() && i.Missing == 0 { // of one that may be gone a refusal says nothing
+				all = append(all, i.Reference)
+			}
+			return nil
+		})
+	})
+	all = slices.DeleteFunc(all, func(reference string) bool {
+		return a.isHalted(listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: reference})
+	})
+	if err != nil || len(all) == 0 {
+		return "", err
+	}
+	a.trials++
+	return all[(a.trials-1)%len(all)], nil
+}
+
+// Refusal says why an agency was probably refused and what to do about it, as the watch would say it at its halt. others
+// are the other agencies of the same key.
+func Refusal(agencyID string, refused *listings.StatusError, others events.AgenciesOfKey) (reason, remedy string) {
+	reason, _ = watch.Reason(events.ScopeAgency, events.Evidence{Body: string(refused.Body), OtherAgenciesOfKey: others}, others.Refused)
+	return reason, watch.Advice(reason, agencyID, "")
 }

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -263,4 +264,315 @@ func (p *Poller) AgencyIDs() []string {
 		ids = append(ids, a.id)
 	}
 	return slices.Clip(ids)
+}
+
+// roster is who is watched. Once in use it is replaced as a whole and never changed, so that it can be read at any time.
+type roster struct {
+	byID  map[string]*agency
+	order []*agency // of the configuration
+}
+
+func newRoster(size int) *roster { return &roster{byID: make(map[string]*agency, size)} }
+
+func (r *roster) add(a *agency) {
+	r.byID[a.id] = a
+	r.order = append(r.order, a)
+}
+
+// agency returns a watched agency, nil if it is not watched.
+func (p *Poller) agency(id string) *agency { return p.roster.Load().byID[id] }
+
+// watched returns the watched agencies in the order of the configuration.
+func (p *Poller) watched() []*agency { return p.roster.Load().order }
+
+// ErrRetiresAll is returned by SetAgencies when none of the agencies that are watched would stay. That is rather a
+// mistake than a wish; a restart does it.
+var ErrRetiresAll = errors.New("none of the watched agencies is left")
+
+// SetAgencies says who is watched from now on and with which keys; it may be called while Run is under way. A new agency
+// is watched at once. One that is not named any more is retired: nothing is asked and nothing is said of it, and what is
+// remembered stays; named again, it goes on from there. A changed pair of keys ends the halts under the one before.
+//
+// It returns when nothing is under way for those who were retired. After ErrRetiresAll nothing has changed; after any
+// other error it may be called again, if the error lets the process live.
+func (p *Poller) SetAgencies(list []AgencyKeys) error {
+	p.setting.Lock()
+	defer p.setting.Unlock()
+	before := p.roster.Load()
+	if err := before.accepts(list); err != nil {
+		return err
+	}
+	after, err := p.next(before, list)
+	if err != nil {
+		return err
+	}
+	if err := p.retire(before, after); err != nil {
+		return err
+	}
+	for _, k := range list {
+		if a := before.byID[k.ID]; a != nil {
+			if err := a.configure(k); err != nil {
+				return fmt.Errorf("agency %s: %w", k.ID, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *roster) accepts(list []AgencyKeys) error {
+	named := make(map[string]bool, len(list))
+	stay := 0
+	for _, k := range list {
+		if named[k.ID] {
+			return fmt.Errorf("agency %s is named twice", k.ID)
+		}
+		named[k.ID] = true
+		if r.byID[k.ID] != nil {
+			stay++
+		}
+	}
+	if stay == 0 && len(r.order) > 0 {
+		return ErrRetiresAll
+	}
+	return nil
+}
+
+// next is the roster that follows another.
+func (p *Poller) next(before *roster, list []AgencyKeys) (*roster, error) {
+	after := newRoster(len(list))
+	for _, k := range list {
+		if a := before.byID[k.ID]; a != nil {
+			after.add(a)
+			continue
+		}
+		a := newAgency(p, k)
+		if err := a.load(); err != nil {
+			p.turns.leave(k.ID)
+			for _, came := range after.order {
+				if before.byID[came.id] == nil {
+					p.turns.leave(came.id)
+				}
+			}
+			return nil, fmt.Errorf("agency %s: %w", k.ID, err)
+		}
+		after.add(a)
+		p.log.Info("agency is watched", "agency", k.ID)
+	}
+	return after, nil
+}
+
+// retire replaces the roster, ends what is under way for those who are not in the new one, and waits for that.
+func (p *Poller) retire(before, after *roster) (err error) {
+	var gone []*agency
+	for _, a := range before.order {
+		if after.byID[a.id] == nil {
+			gone = append(gone, a)
+			a.leaveOff()
+		}
+	}
+	p.roster.Store(after)
+	select {
+	case p.came <- struct{}{}:
+	default:
+	}
+	for _, a := range gone {
+		a.active.Wait()
+		err = errors.Join(err, a.keepMemory())
+		p.turns.leave(a.id)
+		p.log.Info("agency is retired; what is remembered of it stays", "agency", a.id)
+	}
+	return err
+}
+
+// leaveOff lets nothing begin for the agency any more and asks what is under way to end.
+func (a *agency) leaveOff() {
+	a.pausing.Lock()
+	defer a.pausing.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.end()
+}
+
+// while does something for the agency as long as it is watched; otherwise it does the other thing, if any. An end
+// because it was retired is no error.
+func (a *agency) while(ctx context.Context, do func(context.Context) error, otherwise func()) error {
+	a.mu.Lock()
+	retired := a.retiring.Err() != nil
+	if !retired {
+		a.active.Add(1)
+	}
+	watching := a.watchingUnder(ctx)
+	a.mu.Unlock()
+	if retired {
+		otherwise()
+		return nil
+	}
+	defer a.active.Done()
+	err := do(watching)
+	if ctx.Err() == nil && a.retiring.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// watching is the context of all that is done for an agency under another one, which is that of Run.
+type watching struct {
+	under, ctx context.Context
+	stop       func() // nil: there is none yet
+}
+
+// watchingUnder returns a context that ends with ctx or when the agency is retired. The caller holds a.mu.
+func (a *agency) watchingUnder(ctx context.Context) context.Context {
+	w := &a.watching
+	if w.under == ctx {
+		return w.ctx
+	}
+	if w.stop != nil {
+		w.stop() // the one before is over
+	}
+	w.under = ctx
+	var cancel context.CancelFunc
+	w.ctx, cancel = context.WithCancel(ctx)
+	detach := context.AfterFunc(a.retiring, cancel)
+	w.stop = func() { detach(); cancel() }
+	return w.ctx
+}
+
+// muster starts the walks of all who are watched, also of those who come later.
+func (p *Poller) muster(ctx context.Context, g *errgroup.Group) error {
+	walking := map[*agency]bool{}
+	for {
+		now := map[*agency]bool{}
+		for _, a := range p.watched() {
+			now[a] = true
+			if !walking[a] {
+				g.Go(func() error { return a.while(ctx, a.walks, func() {}) })
+			}
+		}
+		walking = now
+		select {
+		case <-p.came:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// signs of life say when the loops of Run turned last.
+type signs struct {
+	polls sign // takes what is next from the schedule; turns once a minute at least
+	vigil sign // looks for silence, once a minute
+}
+
+// sign is the last one of a loop.
+type sign struct{ at atomic.Pointer[time.Time] }
+
+func (s *sign) give() {
+	now := time.Now()
+	s.at.Store(&now)
+}
+
+func (s *sign) last() time.Time {
+	if at := s.at.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
+}
+
+// Turned says when the loop that polls and the one that looks for silence turned last; zero before Run. Each does once a minute
+// at least, whatever the API does and however little may be sent: one that has not for some minutes hangs.
+func (p *Poller) Turned() (polls, vigil time.Time) { return p.signs.polls.last(), p.signs.vigil.last() }
+
+// NoSpace says whether nothing is asked because nothing could be remembered: the disk or the store is full.
+func (p *Poller) NoSpace() bool { return p.full.Load() }
+
+// Approve believes the held change of an agency, because a person says that it is true. The next complete walk that still
+// shows it tells it; one that shows a larger change is held anew. It says whether anything was held.
+func (p *Poller) Approve(agencyID string) (held bool, err error) {
+	a := p.agency(agencyID)
+	if a == nil {
+		return false, fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
+	}
+	if held, err = ApproveRemembered(p.store, agencyID); err != nil || !held {
+		return held, err
+	}
+	p.log.Info("the held change is approved", "agency", agencyID)
+	a.wakeWalk()
+	return true, nil
+}
+
+// ApproveRemembered does in the store of a stopped daemon what Approve does in a running one.
+func ApproveRemembered(s *store.Store, agencyID string) (held bool, err error) {
+	err = s.Update(func(tx *store.Tx) error {
+		held = false
+		state, known, err := tx.Agency(agencyID)
+		if err != nil {
+			return err
+		}
+		if !known {
+			return fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
+		}
+		if held = state.Held != nil; !held {
+			return nil
+		}
+		h := *state.Held
+		h.Approved, h.Until = true, time.Now().UTC()
+		state.Held = &h
+		return tx.PutAgency(agencyID, state)
+	})
+	return held, err
+}
+
+// ErrHalted is returned when an agency is to be asked that is halted.
+var ErrHalted = errors.New("agency is halted")
+
+// PolledNow is what PollNow lets happen.
+type PolledNow struct {
+	Insertions int `json:"insertions"` // are polled as soon as the share of the agency allows
+	Of         int `json:"of"`         // in the schedule
+}
+
+// nowWithin is how much of the budget one wish may claim.
+const nowWithin = time.Minute
+
+// PollNow walks an agency now and polls its insertions before what else is planned of it: those that have waited the
+// longest, and no more of them than a minute of the budget. It neither waits for that, nor exceeds the budget, nor shortens
+// what the API asked to wait. It returns ErrHalted if nothing of the agency may be asked.
+func (p *Poller) PollNow(agencyID string) (done PolledNow, err error) {
+	a := p.agency(agencyID)
+	if a == nil {
+		return done, fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
+	}
+	if a.isHalted(listings.Request{Operation: listings.OperationInsertions, AgencyID: agencyID}) {
+		return done, fmt.Errorf("%w: %s", ErrHalted, agencyID)
+	}
+	p.turns.change(agencyID, func(s *schedule.Schedule, party *party) {
+		list := party.longest(s, max(1, int(p.o.RequestsPerSecond*nowWithin.Seconds())))
+		for _, i := range list {
+			s.Urge(i, schedule.Urgent)
+		}
+		done = PolledNow{Insertions: len(list), Of: len(party.slots)}
+	})
+	a.wakeWalk()
+	return done, nil
+}
+
+// longest are the insertions that were polled the longest ago, at most so many.
+func (p *party) longest(s *schedule.Schedule, most int) []schedule.Insertion {
+	type waiting struct {
+		schedule.Insertion
+		since time.Time
+	}
+	all := make([]waiting, 0, len(p.slots))
+	for _, i := range p.slots {
+		all = append(all, waiting{i, s.Memory(i).LastPoll})
+	}
+	slices.SortFunc(all, func(a, b waiting) int {
+		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.Slot, b.Slot))
+	})
+	list := make([]schedule.Insertion, 0, min(most, len(all)))
+	for _, w := range all[:min(most, len(all))] {
+		list = append(list, w.Insertion)
+	}
+	return list
 }

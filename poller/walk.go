@@ -1,15 +1,21 @@
 package poller
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"doorbell/events"
 	"doorbell/poller/listings"
+	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 	"doorbell/store"
 )
@@ -219,4 +225,639 @@ func hint(err error) slog.Attr {
 // jitter spreads an interval by a tenth, so that agencies do not march in step.
 func jitter(d time.Duration) time.Duration {
 	return d - d/20 + rand.N(d/10+1)
+}
+
+// walk is one reading of all pages.
+type walk struct {
+	a         *agency
+	began     time.Time
+	pages     int // that were read
+	seen      map[string]struct{}
+	fresh     int                 // references that were never seen before
+	published int                 // insertions that are published after it
+	absent    []string            // missed often enough to be told
+	gone      map[string]struct{} // disappeared before
+	held      bool                // a change too large to believe waits
+
+	appeared int            // references that were never seen before, or had disappeared
+	listed   int            // of those that are published, or were by then
+	waiting  []watch.Listed // those of them that are told only when the walk is over
+	bytes    int            // of their records
+	overflow bool           // there were too many to keep
+	before   knownPages     // of the walk before
+	after    knownPages     // of this one
+	trusting bool           // the walk before has shown that nothing is to be held
+	second   bool           // the walk before has shown a mass appearance
+}
+
+// page commits what a page tells: changed insertions and their events, in one transaction; nothing if nothing changed.
+func (w *walk) page(page *listings.InsertionsPage) error {
+	if err := w.a.learnClock(page.Envelope); err != nil {
+		return err
+	}
+	if err := w.a.learn(listings.OperationInsertions, "", page.Dialect(), len(page.Insertions), page.Received); err != nil {
+		return err
+	}
+	if page.Same {
+		w.again(page)
+		return nil
+	}
+	sights, err := w.postpone(w.firstSights(page))
+	if err != nil {
+		return err
+	}
+	if err := w.take(sights); err != nil {
+		return err
+	}
+	w.remember(page, len(sights))
+	return nil
+}
+
+// take commits what some sights tell, if they tell anything.
+func (w *walk) take(sights []watch.Listed) error {
+	d, err := w.look(sights)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(d.Insertions, func(i watch.InsertionDiff) bool { return i.Write }) {
+		if err := w.commit(sights); err != nil {
+			return err
+		}
+	}
+	w.a.tellSeen(sights, d)
+	return nil
+}
+
+// firstSights is what a page shows and this walk has not seen yet. Where a reference stands twice, on pages that moved or
+// because the API lists it so, the first sight of a walk decides, and of two on one page the smaller digest: else every
+// walk would find a change. References that could not even be asked for are left out.
+func (w *walk) firstSights(page *listings.InsertionsPage) []watch.Listed {
+	place := make(map[string]int, len(page.Insertions))
+	var first []watch.Listed
+	for _, i := range page.Insertions {
+		if !store.Storable(i.Reference) {
+			w.a.p.log.Warn("an insertion without a usable reference is left out", "agency", w.a.id)
+			continue
+		}
+		if _, seen := w.seen[i.Reference]; seen {
+			continue
+		}
+		sight := watch.Listed{Insertion: i, At: page.Received.UTC()}
+		n, twice := place[i.Reference]
+		switch {
+		case !twice:
+			place[i.Reference] = len(first)
+			first = append(first, sight)
+		case bytes.Compare(i.Digest[:], first[n].Digest[:]) < 0:
+			first[n] = sight
+		}
+	}
+	for reference := range place {
+		w.seen[reference] = struct{}{}
+	}
+	return first
+}
+
+// look says what sights change, without writing.
+func (w *walk) look(sights []watch.Listed) (d watch.PageDiff, err error) {
+	err = w.a.p.store.View(func(tx *store.Tx) (err error) {
+		d, err = w.diff(tx, sights)
+		return err
+	})
+	return d, err
+}
+
+func (w *walk) commit(sights []watch.Listed) error {
+	var published []newcomer
+	fresh := 0
+	err := w.a.p.store.Update(func(tx *store.Tx) error {
+		published, fresh = nil, 0
+		all, err := w.diff(tx, sights)
+		if err != nil {
+			return err
+		}
+		if err := putDrift(tx, w.a.id, listings.OperationInsertions, all.Drift, sights[0].At); err != nil {
+			return err
+		}
+		announced := 0
+		for n, s := range sights {
+			d := all.Insertions[n]
+			if d.Fresh && d.Next.Baseline && d.Write && d.Event != nil {
+				announced++
+			}
+			if err := w.put(tx, s.Insertion, d); err != nil {
+				return err
+			}
+			if d.Fresh {
+				fresh++
+			}
+			if d.Published {
+				published = append(published, w.a.newcomer(s.Insertion, d))
+			}
+		}
+		return countAnnounced(tx, w.a.id, announced)
+	})
+	if err != nil {
+		return err
+	}
+	w.fresh += fresh
+	for _, n := range published {
+		w.a.admit(n.reference) // a refusal of another episode says nothing
+	}
+	w.a.plan(published)
+	return nil
+}
+
+// diff compares sights of one page with what the store holds of their references.
+func (w *walk) diff(tx *store.Tx, sights []watch.Listed) (d watch.PageDiff, err error) {
+	if len(sights) == 0 {
+		return d, nil
+	}
+	state, _, err := tx.Agency(w.a.id)
+	if err != nil {
+		return d, err
+	}
+	all := make([]watch.Known, len(sights))
+	for n, read := range sights {
+		k := &all[n]
+		if k.Insertion, k.Exists, err = tx.Insertion(w.a.id, read.Reference); err != nil {
+			return d, err
+		}
+		if k.Exists && (k.Digest != read.Digest || !k.GoneSince.IsZero()) {
+			k.Record = tx.Record(w.a.id, read.Reference)
+		}
+	}
+	emit := w.a.p.o.Announce && state.BaselineReason != watch.BaselineFilter
+	s := watch.Observation{AgencyID: w.a.id, At: sights[0].At, After: watch.LastWithout(state), Emit: emit}
+	return watch.DiffPage(s, state, all, sights, w.a.p.rules), nil
+}
+
+func (w *walk) put(tx *store.Tx, read listings.Insertion, d watch.InsertionDiff) error {
+	if !d.Write {
+		return nil
+	}
+	if err := tx.PutInsertion(w.a.id, d.Next); err != nil {
+		return err
+	}
+	if d.NewRecord {
+		if err := tx.PutRecord(w.a.id, read.Reference, read.Record); err != nil {
+			return err
+		}
+	}
+	if d.Event == nil {
+		return nil
+	}
+	return appendEvent(tx, d.Event)
+}
+
+// countAnnounced adds to the insertions that were announced while baselining.
+func countAnnounced(tx *store.Tx, agencyID string, n int) error {
+	if n == 0 {
+		return nil
+	}
+	state, _, err := tx.Agency(agencyID)
+	if err != nil {
+		return err
+	}
+	state.Announced += n
+	return tx.PutAgency(agencyID, state)
+}
+
+func appendEvent(tx *store.Tx, p events.Payload) error {
+	e, err := events.New(p)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Append(e)
+	return err
+}
+
+// end commits what the walk as a whole says. It returns whether another walk should follow at once.
+func (w *walk) end(v listings.Verdict) (again bool, err error) {
+	a := w.a
+	a.recording.Lock()
+	defer a.recording.Unlock()
+	t, _ := a.walking.trouble(troubleWalks, "")
+	now := time.Now()
+	walked := watch.Walked{
+		Verdict: v, Began: w.began, Seen: w.seen, Fresh: w.fresh, KeptBack: len(w.waiting) > 0 || w.overflow, Counted: a.counted, TookLast: a.tookLast(),
+	}
+	if t.Failures > 0 {
+		walked.Failing = now.Sub(t.Since)
+	}
+	rules := watch.WalkRules{PageSize: a.p.o.PageSize, Interval: a.p.o.WalkInterval, Confirm: a.p.o.Confirm, HoldFor: a.p.o.HoldFor}
+	var e watch.WalkEnd
+	err = a.p.store.Update(func(tx *store.Tx) error {
+		state, _, err := tx.Agency(a.id)
+		if err != nil {
+			return err
+		}
+		e = watch.EndWalk(a.id, rules, state, insertions(tx, a.id), walked, now)
+		for _, i := range e.Insertions {
+			err = errors.Join(err, tx.PutInsertion(a.id, i))
+		}
+		for _, reference := range e.Outside {
+			err = errors.Join(err, tx.DeleteHalt(a.id, store.Halt{Scope: events.ScopeInsertion, Reference: reference}))
+		}
+		a.noteGood(&e.State)
+		return errors.Join(err, appendEvents(tx, e.Events), tx.PutAgency(a.id, e.State))
+	})
+	if err != nil {
+		return false, err
+	}
+	w.published, w.absent, w.gone, w.held = e.Published, e.Absent, e.Gone, e.Held
+	if e.Counts {
+		a.counted = w.began
+	}
+	a.told(e.Events)
+	a.mirror(listings.OperationInsertions, e.State.Operation(string(listings.OperationInsertions)))
+	for _, reference := range e.Outside {
+		a.forget(reference)
+		a.dropHalts([]store.Halt{{Scope: events.ScopeInsertion, Reference: reference}})
+	}
+	return e.Again, nil
+}
+
+// insertions are all that are remembered of an agency.
+func insertions(tx *store.Tx, agencyID string) iter.Seq[store.Insertion] {
+	return func(yield func(store.Insertion) bool) {
+		enough := errors.New("enough")
+		_ = tx.Insertions(agencyID, func(i store.Insertion) error {
+			if !yield(i) {
+				return enough
+			}
+			return nil
+		})
+	}
+}
+
+// appendEvents puts events into the log, in order.
+func appendEvents(tx *store.Tx, list []events.Payload) error {
+	for _, p := range list {
+		if err := appendEvent(tx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// told says in the log what events have said of the watch, once they are committed.
+func (a *agency) told(list []events.Payload) {
+	log := a.p.log.With("agency", a.id)
+	for _, p := range list {
+		switch e := p.(type) {
+		case *events.WatchBaselined:
+			log.Info("baselined: from here on what appears is news", "insertions", e.Insertions, "complete", e.Complete)
+		case *events.WatchChangeHeld:
+			log.Warn("a change too large to believe is held", "missing", e.Missing, "known", e.Known)
+		case *events.WatchGapDetected:
+			switch e.Reason {
+			case "walk_incomplete":
+				log.Warn("the list of insertions cannot be read to its end", "insertions", e.Reached)
+			case "window_full":
+				log.Warn("not all contact requests of an insertion can be seen", "reached", e.Reached)
+			case "unreadable":
+				log.Warn("the contact requests of an insertion cannot be read", "reference", e.PropertyReferenceID, "since", e.From)
+			}
+		case *events.WatchRecovered:
+			log.Info("an alarm is over", "operation", e.Operation, "reference", e.PropertyReferenceID, "ends", e.Ends, "since", e.Since)
+		}
+	}
+}
+
+// tookLast is how long the walk before took; zero if this process has made none.
+func (a *agency) tookLast() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lastWalk.Took
+}
+
+// withdraw announces the insertions that enough complete walks did not list, each after a last look at its contact
+// requests, so that the last of them are not lost.
+func (w *walk) withdraw(ctx context.Context) error {
+	for _, reference := range w.absent {
+		looked, refused, err := w.lastLook(ctx, reference)
+		if err != nil || refused {
+			return err
+		}
+		if !looked {
+			continue // the next complete walk tries again
+		}
+		if err := w.announceGone(reference); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lastLookPatience is how many walks more than needed may pass before an insertion counts as gone without a last look.
+const lastLookPatience = 5
+
+// lastLook polls an insertion once more. What only might have been seen later is waited for, but not for ever. After a
+// refusal no further one is asked: the next walk finds this one waiting, and goes on.
+func (w *walk) lastLook(ctx context.Context, reference string) (looked, refused bool, err error) {
+	c, sent := watch.ClassWaiting, time.Now()
+	if failures, _, until := w.a.asking.state(); failures < operationLimit || sent.After(until) {
+		c, err = w.a.poll(ctx, reference)
+	}
+	switch c {
+	case watch.ClassFatal, watch.ClassCanceled:
+		return false, false, err
+	case watch.ClassRefused:
+		return false, true, w.a.refusedContacts(reference, err, sent)
+	case watch.ClassNone:
+		w.a.answered(sent)
+	case watch.ClassTransient, watch.ClassDrift:
+		w.a.unanswered(reference, sent, time.Now())
+	}
+	switch c {
+	case watch.ClassTransient, watch.ClassBusy, watch.ClassDown, watch.ClassWaiting, watch.ClassDrift:
+		i, err := w.a.insertion(reference)
+		return i.Missing >= watch.Confirmations(i, w.a.p.o.Confirm)+lastLookPatience, false, err
+	}
+	return true, false, nil
+}
+
+// announceGone commits the disappearance, unless the insertion was seen again meanwhile.
+func (w *walk) announceGone(reference string) error {
+	done := false
+	err := w.a.p.store.Update(func(tx *store.Tx) error {
+		done = false
+		var k watch.Known
+		var err error
+		if k.Insertion, k.Exists, err = tx.Insertion(w.a.id, reference); err != nil || !k.Exists {
+			return err
+		}
+		if !k.GoneSince.IsZero() || k.Missing < watch.Confirmations(k.Insertion, w.a.p.o.Confirm) {
+			return nil
+		}
+		k.Record = tx.Record(w.a.id, reference)
+		s := watch.Observation{AgencyID: w.a.id, At: time.Now().UTC(), After: k.LastSeen}
+		next, payload := watch.Disappeared(s, k)
+		if err := tx.PutInsertion(w.a.id, next); err != nil {
+			return err
+		}
+		done = true
+		halt := store.Halt{Scope: events.ScopeInsertion, Reference: reference}
+		return errors.Join(tx.DeleteHalt(w.a.id, halt), appendEvent(tx, payload))
+	})
+	if err == nil && done {
+		w.published--
+		w.a.withdrawn(reference)
+	}
+	return err
+}
+
+// withdrawn counts a disappeared insertion. A halt of its own went with it.
+func (a *agency) withdrawn(reference string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.known--
+	a.gone++
+	delete(a.halts, haltScope{events.ScopeInsertion, reference})
+}
+
+// keepScheduled makes sure that everything a complete walk saw is polled.
+func (w *walk) keepScheduled() error {
+	missing := w.a.p.turns.without(w.a.id, w.seen)
+	if len(missing) == 0 {
+		return nil
+	}
+	list, err := w.a.planned(missing)
+	w.a.plan(list)
+	return err
+}
+
+// fewAppear is how many insertions may appear in one walk and be told page by page; of more the end of the walk is waited
+// for. Only then it is known whether as many have vanished: the list of somebody else would be told as both.
+const fewAppear = 5
+
+// mostWaiting bounds the records that wait for the end of a walk, in bytes. With more of them another walk follows.
+const mostWaiting = 16 << 20
+
+// postpone keeps back what appears, where it is more than a few.
+func (w *walk) postpone(sights []watch.Listed) (now []watch.Listed, err error) {
+	var later []watch.Listed
+	baselined := false
+	err = w.a.p.store.View(func(tx *store.Tx) error {
+		now, later = nil, nil
+		state, _, err := tx.Agency(w.a.id)
+		if err != nil {
+			return err
+		}
+		baselined = state.Baselined
+		for _, s := range sights {
+			i, exists, err := tx.Insertion(w.a.id, s.Reference)
+			if err != nil {
+				return err
+			}
+			if exists && i.GoneSince.IsZero() {
+				now = append(now, s)
+			} else {
+				later = append(later, s)
+			}
+		}
+		return nil
+	})
+	w.appeared += len(later)
+	w.listed += len(now)
+	if err != nil || !baselined || w.trusting || w.appeared <= fewAppear {
+		w.listed += len(later)
+		return sights, err
+	}
+	for _, s := range later {
+		if w.bytes += len(s.Record); w.bytes > mostWaiting {
+			w.overflow = true
+			delete(w.seen, s.Reference) // nothing remembers it, so nobody may poll it
+			continue
+		}
+		w.waiting = append(w.waiting, s)
+	}
+	return now, nil
+}
+
+// appear tells at the end of a walk what was kept back. A mass appearance is told only by a second walk in a row, because
+// the first may have begun in our list and ended in that of somebody else; and not while it is held together with a mass
+// disappearance, or where most of what is known was not seen. What is not told is found again by the next walk. It says
+// whether another walk is to follow at once.
+func (w *walk) appear() (again bool, err error) {
+	mass := w.appeared > fewAppear && w.appeared*10 > w.published*3
+	if !w.held { // it may be that of a walk that is not complete
+		_, w.held = watch.Implausible(w.published-w.listed, w.published, w.listed)
+	}
+	first := mass && !w.second && !w.trusting
+	w.a.second, w.a.trusting = first && !w.held, false
+	if mass && (w.held || first) {
+		for _, s := range w.waiting {
+			delete(w.seen, s.Reference)
+		}
+		return w.a.second, nil
+	}
+	for _, page := range byPage(w.waiting) {
+		if err := w.take(page); err != nil {
+			return false, err
+		}
+	}
+	w.published += len(w.waiting)
+	w.a.trusting = w.overflow
+	return w.overflow, nil
+}
+
+// byPage parts sights by the page that showed them: each is one transaction.
+func byPage(sights []watch.Listed) (pages [][]watch.Listed) {
+	for n, s := range sights {
+		if n == 0 || !s.At.Equal(sights[n-1].At) {
+			pages = append(pages, nil)
+		}
+		pages[len(pages)-1] = append(pages[len(pages)-1], s)
+	}
+	return pages
+}
+
+// knownPages are the pages of the last walk that need not be looked at when they come again, by the hashes of their bodies and
+// of their records: every reference on them is published, and what the store holds of it was decided by that page and no
+// other. Who was missed by a walk, or was shown otherwise elsewhere, stands on no page that is known to the next one.
+type knownPages map[listings.Sum]*knownPage
+
+func (k knownPages) find(page *listings.InsertionsPage) *knownPage {
+	return cmp.Or(k[page.Body], k[page.Records])
+}
+
+func (k knownPages) add(page *listings.InsertionsPage, p *knownPage) {
+	k[page.Body], k[p.records] = p, p
+}
+
+// knownPage is small: there is one reference on it for every insertion that is remembered.
+type knownPage struct {
+	records    listings.Sum
+	path       string
+	total      int
+	bytes      int // of its records
+	references string
+	ends       []uint32 // of the references
+}
+
+// known is what a walk tells the client of the pages of the one before.
+func (w *walk) known(h listings.Sum) *listings.KnownPage {
+	p := w.before[h]
+	if p == nil {
+		return nil
+	}
+	all := make([]string, len(p.ends))
+	from := uint32(0)
+	for n, end := range p.ends {
+		all[n], from = p.references[from:end], end
+	}
+	return &listings.KnownPage{Path: p.path, Total: p.total, Bytes: p.bytes, References: all}
+}
+
+// again takes a page of which everything is known. It stays known, unless another page of this walk has decided about one
+// of its references before.
+func (w *walk) again(page *listings.InsertionsPage) {
+	p := w.before.find(page)
+	repeated := w.after[p.records] != nil // page 1 may be the first one once more
+	decided := true
+	reads := make([]recordRead, len(page.Insertions))
+	for n, i := range page.Insertions {
+		reads[n].reference = i.Reference
+		if _, seen := w.seen[i.Reference]; seen {
+			decided = false
+			page.Insertions[n].Marks = nil // by another record than this one
+			continue
+		}
+		w.seen[i.Reference] = struct{}{}
+		w.listed++
+	}
+	if repeated {
+		return
+	}
+	w.a.tellMarks(reads, func(n int) ([]uint32, bool) { return page.Insertions[n].Marks, false })
+	w.a.p.turns.seen(w.a.id, reads, page.Received)
+	if decided {
+		w.after.add(page, p)
+	}
+}
+
+// remember keeps a page that was committed, where all that is on it was decided by it.
+func (w *walk) remember(page *listings.InsertionsPage, decided int) {
+	if !page.Found || page.Unreadable > 0 || len(page.Insertions) == 0 || decided != len(page.Insertions) {
+		return
+	}
+	p := &knownPage{records: page.Records, path: page.Path, total: page.Total, ends: make([]uint32, len(page.Insertions))}
+	var all strings.Builder
+	for n, i := range page.Insertions {
+		all.WriteString(i.Reference)
+		p.ends[n] = uint32(all.Len())
+		p.bytes += len(i.Record)
+	}
+	p.references = strings.Clone(all.String())
+	w.after.add(page, p)
+}
+
+// newcomer is an insertion that comes into the schedule.
+type newcomer struct {
+	reference string
+	born      time.Time
+	urgent    bool
+}
+
+// newcomer says how what a walk has just found is polled: what appeared or came back after the baseline at once. What was
+// there before us takes its turn; who wrote to one of them meanwhile is news whenever that turn comes.
+func (a *agency) newcomer(read listings.Insertion, d watch.InsertionDiff) newcomer {
+	return newcomer{read.Reference, a.born(read, appearedAt(d.Next)), !d.Fresh || !d.Next.Baseline}
+}
+
+// appearedAt is when an insertion was seen first, if it appeared then. Zero: it was there before us, nobody knows for how long.
+func appearedAt(i store.Insertion) time.Time {
+	if i.Baseline {
+		return time.Time{}
+	}
+	return i.FirstSeen
+}
+
+// born is when an insertion was published as far as its record tells, in our clock, else when it appeared. A time that is
+// still to come tells nothing.
+func (a *agency) born(read listings.Insertion, appeared time.Time) time.Time {
+	at := a.p.client.Published(read)
+	if at.IsZero() {
+		return appeared
+	}
+	if at = at.Add(-a.skew()); at.After(time.Now()) {
+		return appeared
+	}
+	return at
+}
+
+// plan puts insertions into the schedule, unless they are there.
+func (a *agency) plan(list []newcomer) {
+	if len(list) == 0 {
+		return
+	}
+	now := time.Now()
+	a.p.turns.change(a.id, func(s *schedule.Schedule, p *party) {
+		for _, n := range list {
+			one := p.add(s, n.reference, schedule.Memory{Born: n.born}, now)
+			if n.urgent {
+				s.Urge(one, schedule.Urgent)
+			}
+		}
+	})
+}
+
+// planned reads from the store what is to be planned of references.
+func (a *agency) planned(references []string) (list []newcomer, err error) {
+	err = a.p.store.View(func(tx *store.Tx) error {
+		for _, reference := range references {
+			i, exists, err := tx.Insertion(a.id, reference)
+			if err != nil {
+				return err
+			}
+			if exists {
+				read := listings.Insertion{Reference: reference, Record: tx.Record(a.id, reference)}
+				list = append(list, newcomer{reference: reference, born: a.born(read, appearedAt(i))})
+			}
+		}
+		return nil
+	})
+	return list, err
 }

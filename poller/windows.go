@@ -2,11 +2,13 @@ package poller
 
 import (
 	"context"
+	"errors"
 	"hash/fnv"
 	"math/rand/v2"
 	"sync"
 	"time"
 
+	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/poller/watch"
 	"doorbell/store"
@@ -333,4 +335,239 @@ func (w *windows) lies() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.liar
+}
+
+// widestEvery is how often the widest window is read where a smaller one looked closed, beside whenever a total grew by
+// more than was found: late arrivals sort lower.
+const widestEvery = 24 * time.Hour
+
+// wideDue says whether the daily time has come to read the widest window of an insertion that is not seen whole.
+func (p *poll) wideDue(now time.Time) bool {
+	return !p.look.whole && p.look.wide != 0 && now.UnixNano() >= p.look.wide
+}
+
+// widen reads the widest window where it is time, or where a total tells of something unseen.
+func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) error {
+	now := time.Now()
+	if p.catchUp.Whole {
+		return nil
+	}
+	due, grew := p.wideDue(now), p.grew(page.Total, now)
+	if !due && !grew {
+		return nil
+	}
+	wide, err := p.askWidest(ctx, page)
+	if err != nil {
+		return err
+	}
+	found := 0
+	if wide != page {
+		if found, err = p.commitWide(wide); err != nil {
+			return err
+		}
+	}
+	p.look.wide = wideSlot(p.a.id, p.reference, now).UnixNano()
+	if grew {
+		p.look.learnGrowth(page.Total, found, now)
+	}
+	return nil
+}
+
+// grew says whether the total is larger than it was by more than was found, for a reason that is not known yet.
+func (p *poll) grew(total int, now time.Time) bool {
+	l := p.look
+	if l.total < 0 || total-int(l.total) <= p.catchUp.New {
+		return false
+	}
+	return l.growth == nil || total > l.growth.explained && !now.Before(l.growth.patient)
+}
+
+// learnGrowth keeps a total that counts something else from being a reason at every poll.
+func (l *look) learnGrowth(total, found int, now time.Time) {
+	if l.growth == nil {
+		l.growth = new(growth)
+	}
+	g := l.growth
+	g.explained = total
+	if found > 0 {
+		g.vain = 0
+		return
+	}
+	g.vain++
+	g.patient = now.Add(min(time.Minute<<min(g.vain, 12), widestEvery))
+}
+
+// askWidest asks for as many as this service shows at once: the last answer itself, if it takes no larger number.
+func (p *poll) askWidest(ctx context.Context, page *listings.ContactRequestsPage) (*listings.ContactRequestsPage, error) {
+	least := max(page.Size, len(page.ContactRequests))
+	refused := false
+	for size := p.a.windows.widest(time.Now()); size > least; size = p.a.windows.below(size) {
+		wide, err := p.ask(ctx, watch.NewestFirst(size))
+		if watch.RefusedSize(err) {
+			refused = true
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		count := len(wide.ContactRequests)
+		p.a.windows.hear(wide.Total, count)
+		p.a.windows.lift(size, count)
+		switch {
+		case refused:
+			p.a.windows.limit(size)
+		case wide.Total > count && p.a.windows.believable():
+			p.a.capped(count)
+		}
+		return wide, nil
+	}
+	if refused {
+		p.a.windows.limit(watch.CapOf(least))
+	}
+	return page, nil
+}
+
+// commitWide commits the answer of the widest window, which the regular one made look complete, and counts what it found.
+func (p *poll) commitWide(page *listings.ContactRequestsPage) (found int, err error) {
+	a := answerOf(page, watch.NewestFirst(page.Size))
+	var r result
+	err = p.a.p.store.Update(func(tx *store.Tx) error {
+		i, state, known, err := p.remembered(tx)
+		if err != nil {
+			return err
+		}
+		s, err := p.sight(tx, i, state, page.Received)
+		if err != nil {
+			return err
+		}
+		d := watch.DiffContactRequests(s, known, a)
+		r = result{catchUp: p.catchUp.Clone()}
+		r.catchUp.Judge(p.circumstances(i, known, a, s.Skew), a, d)
+		found = d.New
+		i.LastWide = page.Received.UTC()
+		if err := tx.PutInsertion(p.a.id, i); err != nil {
+			return err
+		}
+		gap, told := p.a.windows.gap(p.reference)
+		r.recovered = told && r.catchUp.Whole
+		closed := result{catchUp: p.catchUp, verdict: watch.ClosedOverlap, recovered: r.recovered}
+		return p.write(tx, judgement{closed, i, state, d, gap}, page.Received)
+	})
+	if err == nil && r.recovered {
+		p.a.toldGap(p.reference, nil)
+	}
+	return found, err
+}
+
+// end ends a catch-up that no answer closed by itself. Where it is given up, an event says so.
+func (p *poll) end(v watch.Verdict) error {
+	var gap *store.Trouble
+	err := p.a.p.store.Update(func(tx *store.Tx) error {
+		gap = nil
+		i, state, known, err := p.remembered(tx)
+		if err != nil {
+			return err
+		}
+		if v == watch.ClosedGivenUp {
+			if gap, err = p.tellGap(tx, i, known); err != nil {
+				return err
+			}
+		}
+		if p.a.windows.note(&state) {
+			if err := tx.PutAgency(p.a.id, state); err != nil {
+				return err
+			}
+		}
+		next := watch.CloseCatchUp(i, p.catchUp, time.Now().UTC(), p.a.skew())
+		return errors.Join(p.tellUntimed(tx, i), tx.NotePoll(p.a.id, p.reference, next.LastPoll), tx.PutInsertion(p.a.id, next))
+	})
+	if err != nil {
+		return err
+	}
+	p.verdict = v
+	if gap != nil {
+		p.a.toldGap(p.reference, gap)
+		p.a.p.log.Warn("not all contact requests of an insertion can be seen", "agency", p.a.id, "reached", len(p.catchUp.Shown))
+	}
+	return nil
+}
+
+// toldGap keeps up with what was told of an insertion that is not seen whole, or that it is now.
+func (a *agency) toldGap(reference string, t *store.Trouble) {
+	a.windows.told(reference, t)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := troubleName{gapScope, reference}
+	if t == nil {
+		delete(a.saved, n)
+		return
+	}
+	a.saved[n] = *t
+}
+
+// tellGap says that contact requests may be unseen. Where the answers are in no order, nobody could ever tell a new gap
+// from the one before: it is said once, and again only where a total tells of more.
+func (p *poll) tellGap(tx *store.Tx, i store.Insertion, known []store.ContactRequest) (*store.Trouble, error) {
+	now := time.Now().UTC()
+	missing := 0
+	if p.a.windows.believable() {
+		missing = max(0, p.catchUp.Total-len(known))
+	}
+	before, told := p.a.windows.gap(p.reference)
+	if told && !p.catchUp.Newest.Ordered && missing <= before.Failures {
+		return nil, nil
+	}
+	gap := &events.WatchGapDetected{
+		Common:    events.Common{AgencyID: p.a.id, ObservedAt: now},
+		Operation: string(listings.OperationContactRequests), PropertyReferenceID: p.reference,
+		Reason: "window_full", Reached: p.reached(i, known),
+	}
+	gap.From, gap.To = p.between(i, known)
+	if p.catchUp.Total >= 0 {
+		gap.Total = &p.catchUp.Total
+	}
+	t := store.Trouble{Scope: gapScope, Name: p.reference, Failures: missing, Since: now, Told: true}
+	return &t, errors.Join(appendEvent(tx, gap), tx.PutTrouble(p.a.id, t))
+}
+
+// reached counts the contact requests that answers of this catch-up showed, also those before a restart.
+func (p *poll) reached(i store.Insertion, known []store.ContactRequest) int {
+	n := len(p.catchUp.Shown)
+	for _, k := range known {
+		if k.Epoch == i.Epoch && !p.catchUp.Shown[k.ID] {
+			n++
+		}
+	}
+	return n
+}
+
+// between is the span of time in which unseen ones may lie: above the newest that was known before or that the other end
+// showed, and below what the last answer reached. Without an order it is the time since the last good look.
+func (p *poll) between(i store.Insertion, known []store.ContactRequest) (from, to time.Time) {
+	from, to = i.Start.Add(p.a.skew()), p.catchUp.Newest.Oldest
+	if !p.catchUp.Newest.Ordered || to.IsZero() {
+		if i.Polled {
+			from = i.LastPoll
+		}
+		return from, time.Now()
+	}
+	later := func(t time.Time) {
+		if t.After(from) && !t.After(to) {
+			from = t
+		}
+	}
+	for _, k := range known {
+		if k.Epoch < i.Epoch {
+			later(k.CreatedAt)
+		}
+	}
+	later(p.catchUp.UpTo)
+	return from, to
+}
+
+// tellRecovered says that an insertion of which a gap was told is seen whole.
+func (p *poll) tellRecovered(tx *store.Tx, gap store.Trouble, at time.Time) error {
+	return errors.Join(tx.DeleteTrouble(p.a.id, gap), appendEvent(tx, &events.WatchRecovered{
+		Common: events.Common{AgencyID: p.a.id, ObservedAt: at.UTC()}, Ends: "gap_detected", Since: gap.Since,
+	}))
 }

@@ -68,11 +68,6 @@ func TestGzipIsUnpackedWithinBounds(t *testing.T) {
 	}
 }
 
-func is[E error](err error) bool {
-	var e E
-	return errors.As(err, &e)
-}
-
 func TestABodyCutAnywhereIsNeverAPage(t *testing.T) {
 	whole := `{"results":[{"propertyReferenceId":"a"},{"propertyReferenceId":"b"}],"total":2}`
 	for _, framing := range []string{"length", "chunked", "close"} {

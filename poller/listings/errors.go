@@ -1,6 +1,7 @@
 package listings
 
 import (
+	"cmp"
 	"compress/flate"
 	"compress/gzip"
 	"context"
@@ -100,48 +101,15 @@ func transportError(ctx context.Context, r Request, err error, connected bool) *
 	if ended := ctx.Err(); ended != nil {
 		return &TransportError{Request: r, Stage: StageCanceled, Err: ended}
 	}
-	if refusesHandshake(err) && !connected {
+	if !connected && refusesHandshake(err) {
 		return &TransportError{Request: r, Stage: StageTLS, Err: errHandshake}
 	}
-	return &TransportError{Request: r, Stage: stage(err), Err: cause(err)}
-}
-
-// refusesHandshake says whether the other side has said by TLS that something does not please it. It may do so later too.
-func refusesHandshake(err error) bool {
-	var told *net.OpError
-	return errors.As(err, &told) && told.Op == "remote error"
-}
-
-func stage(err error) string {
-	var dns *net.DNSError
-	var op *net.OpError
-	var timeout net.Error
-	switch {
-	case errors.As(err, &dns):
-		return StageDNS
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return StageRefused
-	case isTLS(err):
-		return StageTLS
-	case errors.Is(err, errProxy), errors.Is(err, errProxyAddress), errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
-		return StageDial
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return StageTimeout
+	for _, b := range breaks {
+		if b.fits(err) {
+			return &TransportError{Request: r, Stage: b.stage, Err: cmp.Or(b.told, cause(err))}
+		}
 	}
-	return StageRead
-}
-
-func isTLS(err error) bool {
-	var verification *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
-	var alert tls.AlertError
-	return errors.As(err, &verification) || errors.As(err, &record) || errors.As(err, &alert) || certificate(err) != nil
-}
-
-// sentinels are the causes that may stand in an error as they are: they quote nothing.
-var sentinels = []error{
-	context.DeadlineExceeded, io.ErrUnexpectedEOF, io.EOF,
-	gzip.ErrHeader, gzip.ErrChecksum, net.ErrClosed, errProxy, errProxyAddress,
+	return &TransportError{Request: r, Stage: StageRead, Err: cause(err)}
 }
 
 var (
@@ -159,50 +127,66 @@ var (
 	errBroken       = errors.New("the connection broke or the answer is no HTTP")
 )
 
+// refusesHandshake says whether the other side has said by TLS that something does not please it. It may do so later too.
+var refusesHandshake = that(func(err *net.OpError) bool { return err.Op == "remote error" })
+
+// breaks is the one table of how a request breaks; the first row that fits counts. One without words of its own has its cause
+// told. What fits none broke where it was read.
+var breaks = []struct {
+	fits  func(error) bool
+	stage string
+	told  error
+}{
+	{that(func(err *net.DNSError) bool { return err.IsNotFound }), StageDNS, errNoHost},
+	{is[*net.DNSError], StageDNS, errNameServer},
+	{isError(syscall.ECONNREFUSED), StageRefused, nil},
+	{that(func(err x509.CertificateInvalidError) bool { return err.Reason == x509.Expired }), StageTLS, errExpired},
+	{is[x509.UnknownAuthorityError], StageTLS, errAuthority},
+	{is[x509.HostnameError], StageTLS, errHostname},
+	{is[*tls.CertificateVerificationError], StageTLS, errCertificate},
+	{is[tls.RecordHeaderError], StageTLS, nil},
+	{is[tls.AlertError], StageTLS, nil},
+	{isError(errProxy), StageDial, nil},
+	{isError(errProxyAddress), StageDial, nil},
+	{that(func(err *net.OpError) bool { return err.Op == "dial" || err.Op == "proxyconnect" }), StageDial, nil},
+	{that(net.Error.Timeout), StageTimeout, nil},
+	{is[flate.CorruptInputError], StageRead, errDamaged},
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// that fits an error of a type, and of a kind.
+func that[E error](kind func(E) bool) func(error) bool {
+	return func(err error) bool {
+		e, ok := errors.AsType[E](err)
+		return ok && kind(e)
+	}
+}
+
+func isError(wanted error) func(error) bool {
+	return func(err error) bool { return errors.Is(err, wanted) }
+}
+
+// sentinels are the causes that may stand in an error as they are: they quote nothing.
+var sentinels = []error{
+	context.DeadlineExceeded, io.ErrUnexpectedEOF, io.EOF,
+	gzip.ErrHeader, gzip.ErrChecksum, net.ErrClosed, errProxy, errProxyAddress,
+}
+
 func cause(err error) error {
 	for _, s := range sentinels {
 		if errors.Is(err, s) {
 			return s
 		}
 	}
-	var number syscall.Errno
-	if errors.As(err, &number) {
+	if number, ok := errors.AsType[syscall.Errno](err); ok {
 		return number
 	}
-	if c := certificate(err); c != nil {
-		return c
-	}
-	var dns *net.DNSError
-	var damaged flate.CorruptInputError
-	var timeout net.Error
-	switch {
-	case errors.As(err, &dns) && dns.IsNotFound:
-		return errNoHost
-	case errors.As(err, &dns):
-		return errNameServer
-	case errors.As(err, &damaged):
-		return errDamaged
-	case errors.As(err, &timeout) && timeout.Timeout():
+	if that(net.Error.Timeout)(err) {
 		return errTimedOut
 	}
 	return errBroken
-}
-
-// certificate names what is wrong with a certificate; nil if err is about something else.
-func certificate(err error) error {
-	var invalid x509.CertificateInvalidError
-	var authority x509.UnknownAuthorityError
-	var host x509.HostnameError
-	var verification *tls.CertificateVerificationError
-	switch {
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return errExpired
-	case errors.As(err, &authority):
-		return errAuthority
-	case errors.As(err, &host):
-		return errHostname
-	case errors.As(err, &invalid), errors.As(err, &verification):
-		return errCertificate
-	}
-	return nil
 }

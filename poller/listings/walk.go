@@ -100,7 +100,7 @@ type Walk struct {
 	agency string
 	o      WalkOptions
 
-	all     map[mark]struct{} // all references that were read
+	all     map[Sum]struct{} // all references that were read, by their hashes, so that a walk over many does not hold them
 	verdict Verdict
 	least   int           // smallest total of a page with records; -1: none was told
 	first   int           // first such total
@@ -110,14 +110,11 @@ type Walk struct {
 	refused []int         // sizes
 }
 
-// mark stands for a reference, so that a walk over many does not hold them.
-type mark Sum
-
 // Walk prepares to read all pages of an agency's insertions. It asks nothing before Pages is ranged over.
 func (c *Client) Walk(key Key, agency string, o WalkOptions) *Walk {
 	o = o.withDefaults()
 	return &Walk{
-		c: c, key: key, agency: agency, o: o, all: map[mark]struct{}{}, least: -1, first: -1,
+		c: c, key: key, agency: agency, o: o, all: map[Sum]struct{}{}, least: -1, first: -1,
 		verdict: Verdict{Reason: ReasonCanceled, Size: o.PageSize},
 	}
 }
@@ -178,7 +175,7 @@ func (w *Walk) readUsual(ctx context.Context, yield func(*InsertionsPage, error)
 		}
 		var pages int
 		e, pages = w.pass(ctx, size, yield)
-		if isTooMuch(e.err) || pages == 0 && RefusesSize(e.err) {
+		if errors.Is(e.err, ErrBodyTooLarge) || pages == 0 && RefusesSize(e.err) {
 			w.refused = append(w.refused, size)
 			continue
 		}
@@ -202,7 +199,7 @@ func (w *Walk) pass(ctx context.Context, size int, yield func(*InsertionsPage, e
 // anew forgets what was read with a size that did not do. Its pages were shown, and count no more.
 func (w *Walk) anew() {
 	w.given, w.took = w.verdict.Pages, 0
-	w.all, w.least, w.first, w.odd = map[mark]struct{}{}, -1, -1, 0
+	w.all, w.least, w.first, w.odd = map[Sum]struct{}{}, -1, -1, 0
 	w.verdict = Verdict{Reason: ReasonCanceled, Pages: w.verdict.Pages}
 }
 
@@ -216,13 +213,10 @@ func (w *Walk) mayMend(e end) bool {
 		}
 		return w.least > len(w.all) || w.odd > 0 || len(w.all) < known
 	case ReasonPageFailed:
-		return isTooMuch(e.err) || isAnswerOfSize(e.err)
+		return errors.Is(e.err, ErrBodyTooLarge) || isAnswerOfSize(e.err)
 	}
 	return e.reason == ReasonPageIgnored
 }
-
-// isTooMuch is an answer that is larger than it may be.
-func isTooMuch(err error) bool { return errors.Is(err, ErrBodyTooLarge) }
 
 // isAnswerOfSize says whether a failure may have to do with how much was asked for. Nothing has that comes of the key, of
 // patience that the API asks for, or of there being no API at all.
@@ -240,26 +234,14 @@ func isAnswerOfSize(err error) bool {
 	return errors.As(err, &drift)
 }
 
-// sizes are what is tried in turn, beginning with what was taken before.
+// sizes are what is tried in turn, beginning with what was taken before; 0 leaves the size to the API. A size of 1 is never
+// among them: some refuse it.
 func (w *Walk) sizes() []int {
-	switch first := w.o.FirstSize; {
-	case first < 0:
-		return []int{0}
-	case first > 0 && first < w.o.PageSize:
-		return sizes(first)
+	first := w.o.PageSize
+	if w.o.FirstSize != 0 {
+		first = min(first, max(w.o.FirstSize, 0))
 	}
-	return sizes(w.o.PageSize)
-}
-
-// sizes are what is tried in turn; 0 leaves the size to the API. A size of 1 is never among them: some refuse it.
-func sizes(first int) []int {
-	list := []int{first}
-	for _, size := range []int{50, 20} {
-		if size < first {
-			list = append(list, size)
-		}
-	}
-	return append(list, 0)
+	return append([]int{first}, slices.DeleteFunc([]int{50, 20, 0}, func(size int) bool { return size >= first })...)
 }
 
 // surelyOnePage is a number of records that no service caps a page at.
@@ -335,24 +317,18 @@ type reading struct {
 	size  int
 	yield func(*InsertionsPage, error) bool
 
-	first   map[mark]struct{} // references of the first page
-	pages   int               // that were read
-	seen    map[mark]struct{} // references of this pass
-	last    content           // of the page before
-	nothing int               // pages in a row that brought nothing new
-	news    int               // pages but the first that brought something new and are not the first once more
-	refusal error             // of the page before
-	dialect Dialect           // where the records were found last
-}
-
-// content tells whether two pages hold the same references, in whatever order.
-type content struct {
-	records int
-	marks   mark // combined with XOR
+	first   map[Sum]struct{} // references of the first page
+	pages   int              // that were read
+	seen    map[Sum]struct{} // references of this pass
+	last    map[Sum]struct{} // of the page before
+	nothing int              // pages in a row that brought nothing new
+	news    int              // pages but the first that brought something new and are not the first once more
+	refusal error            // of the page before
+	dialect Dialect          // where the records were found last
 }
 
 func (w *Walk) reading(size int, yield func(*InsertionsPage, error) bool) *reading {
-	return &reading{w: w, size: size, yield: yield, seen: map[mark]struct{}{}, dialect: w.o.Dialect}
+	return &reading{w: w, size: size, yield: yield, seen: map[Sum]struct{}{}, dialect: w.o.Dialect}
 }
 
 // run asks without a page number, then for 1, 2, 3 … until the pass is over.
@@ -462,26 +438,43 @@ func (r *reading) ended() end {
 	return end{single: r.news == 0 && !heeded, records: len(r.seen)}
 }
 
-// note compares a page with what was read before it.
+// note compares a page with what was read before it. Where page numbers are ignored, an insertion that came in between makes
+// the first page look like another: one of which most was on the first is the first again.
 func (r *reading) note(page *InsertionsPage) {
 	r.w.odd += page.Unreadable
-	fresh, repeated, this := r.unite(page)
-	if repeated > 0 && this != r.last {
+	own := make(map[Sum]struct{}, len(page.Insertions))
+	for _, i := range page.Insertions {
+		own[sumOf([]byte(i.Reference))] = struct{}{}
+	}
+	fresh, onFirst := 0, 0
+	for m := range own {
+		if _, known := r.first[m]; known {
+			onFirst++
+		}
+		if _, known := r.seen[m]; !known {
+			fresh++
+			r.seen[m], r.w.all[m] = struct{}{}, struct{}{}
+		}
+	}
+	if fresh < len(own) && !maps.Equal(own, r.last) {
 		r.w.verdict.Moved = true
 	}
+	isFirst := onFirst > len(own)/2
+	r.nothing++
 	if fresh > 0 {
 		r.nothing = 0
-	} else {
-		r.nothing++
+		if r.pages > 1 && !isFirst {
+			r.news++
+		}
 	}
-	if fresh > 0 && r.pages > 1 && !r.isFirstAgain(page) {
-		r.news++
+	if r.pages == 1 {
+		r.first = own
 	}
-	r.last = this
-	if len(page.Insertions) > 0 || r.pages == 1 {
+	r.last = own
+	if len(own) > 0 || r.pages == 1 {
 		r.count(page.Total)
 	}
-	r.number(r.pages-1, r.isFirstAgain(page))
+	r.number(r.pages-1, isFirst)
 }
 
 // number notes what the answers to page=1 and 2 say about how pages are numbered: whether they are the first page again.
@@ -493,52 +486,6 @@ func (r *reading) number(asked int, again bool) {
 		*first = PagesIgnored
 	case asked == 2 && *first != "0":
 		*first = "1"
-	}
-}
-
-// isFirstAgain says whether most of a page was on the first one: where page numbers are ignored, an insertion that came in
-// between makes the first page look like another.
-func (r *reading) isFirstAgain(page *InsertionsPage) bool {
-	again := 0
-	for _, i := range page.Insertions {
-		if _, known := r.first[markOf(i.Reference)]; known {
-			again++
-		}
-	}
-	return again > len(page.Insertions)/2
-}
-
-func (r *reading) unite(page *InsertionsPage) (fresh, repeated int, this content) {
-	own := make(map[mark]struct{}, len(page.Insertions))
-	for _, i := range page.Insertions {
-		m := markOf(i.Reference)
-		if _, twice := own[m]; twice {
-			continue
-		}
-		own[m] = struct{}{}
-		this.add(m)
-		if _, known := r.seen[m]; known {
-			repeated++
-			continue
-		}
-		fresh++
-		r.seen[m] = struct{}{}
-		r.w.all[m] = struct{}{}
-	}
-	if r.pages == 1 {
-		r.first = own
-	}
-	return fresh, repeated, this
-}
-
-func markOf(reference string) (m mark) {
-	return mark(sumOf([]byte(reference)))
-}
-
-func (c *content) add(m mark) {
-	c.records++
-	for i := range m {
-		c.marks[i] ^= m[i]
 	}
 }
 

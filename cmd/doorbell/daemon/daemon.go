@@ -99,13 +99,15 @@ type Forwarder struct {
 type Daemon struct {
 	o       Options
 	started time.Time
-	ran     sign // when Run began
-	signs   signs
 	store   *store.Store
 	server  *natsd.Server // nil with an external NATS
 	poller  *poller.Poller
 	socket  net.Listener
 	web     net.Listener // nil without HTTP
+
+	ran           ops.Liveness // when Run began
+	storeAnswered ops.Liveness
+	beaten        ops.Liveness // heartbeats on core NATS
 
 	housekeeping *store.Housekeeping
 	follower     *ops.Follower
@@ -247,7 +249,7 @@ func (a *Daemon) Close() {
 // Run works until ctx ends: first the poller stops asking, then the relay publishes what is left, until drainLimit after the
 // end of ctx. The first part that fails ends all others.
 func (a *Daemon) Run(ctx context.Context) error {
-	a.ran.give()
+	a.ran.Renew(time.Now())
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
@@ -266,19 +268,19 @@ func (a *Daemon) Run(ctx context.Context) error {
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() { a.forward(watching) })
 	var watch errgroup.Group
-	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.keys, a.admitOthers, a.serve, a.serveHTTP, a.feel, a.ping, a.answer, a.watchdog, a.tend, a.damage} {
+	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.keys, a.admitOthers, a.serve, a.serveHTTP, a.probeStore, a.ping, a.answer, a.watchdog, a.tend, a.damage} {
 		watch.Go(func() error {
 			defer stop()
 			return part(watching)
 		})
 	}
 	if err := a.o.Notify.ready(); err != nil {
-		a.unheard(err)
+		a.notNotified(err)
 	}
 	err := a.wait(&watch)
 	a.o.Log.Info("stopping; what waits is published, for at most 10 s; a second signal ends at once")
 	if err := a.o.Notify.stopping(); err != nil {
-		a.unheard(err)
+		a.notNotified(err)
 	}
 	ended := make(chan error, 1)
 	go func() {
@@ -380,10 +382,10 @@ func (a *Daemon) keys(ctx context.Context) error {
 
 // watchdog tells systemd that the process is alive as long as /livez says so.
 func (a *Daemon) watchdog(ctx context.Context) error {
-	return a.o.Notify.run(ctx, func() bool { return a.Health().Live }, a.unheard)
+	return a.o.Notify.run(ctx, func() bool { return a.Health().Live }, a.notNotified)
 }
 
-func (a *Daemon) unheard(err error) { a.o.Log.Warn("systemd does not listen", "err", err) }
+func (a *Daemon) notNotified(err error) { a.o.Log.Warn("sd_notify failed", "err", err) }
 
 // serve answers at the socket.
 func (a *Daemon) serve(ctx context.Context) error {

@@ -154,10 +154,7 @@ func TestACommitOfUnknownOutcomeEndsTheProcessAlsoWhileTheStreamIsCompared(t *te
 func TestADaemonWhoseLoopsHangIsNotAlive(t *testing.T) {
 	t.Parallel()
 	a, _ := open(t, "A100")
-	began := func(ago time.Duration) {
-		at := time.Now().Add(-ago)
-		a.ran.at.Store(&at)
-	}
+	began := func(ago time.Duration) { a.ran.Renew(time.Now().Add(-ago)) }
 	began(2 * time.Minute) // nothing runs
 	if h := a.Health(); h.Live || h.Ready {
 		t.Errorf("the store has not answered for two minutes: %+v", h)

@@ -3,15 +3,14 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/store"
 )
 
-// feelEvery is how often the store is asked whether it answers.
-const feelEvery = 10 * time.Second
+// probeEvery is how often the store is asked whether it answers.
+const probeEvery = 10 * time.Second
 
 // How long a loop may give no sign of life: several times what it takes at most where all is well, whatever the API and NATS do.
 // They hang then, and a restart is the only thing that helps.
@@ -27,33 +26,13 @@ const (
 	forwarderLimit = 3 * time.Hour
 )
 
-// signs of life of loops that are the daemon's own.
-type signs struct {
-	store sign // it has answered
-	beats sign
-}
-
-type sign struct{ at atomic.Pointer[time.Time] }
-
-func (s *sign) give() {
-	now := time.Now()
-	s.at.Store(&now)
-}
-
-func (s *sign) last() time.Time {
-	if at := s.at.Load(); at != nil {
-		return *at
-	}
-	return time.Time{}
-}
-
-// feel asks the store every few seconds whether it answers.
-func (a *Daemon) feel(ctx context.Context) error {
-	tick := time.NewTicker(feelEvery)
+// probeStore asks the store every few seconds whether it answers.
+func (a *Daemon) probeStore(ctx context.Context) error {
+	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
 	for {
 		if err := a.store.View(func(*store.Tx) error { return nil }); err == nil {
-			a.signs.store.give()
+			a.storeAnswered.Renew(time.Now())
 		}
 		select {
 		case <-ctx.Done():
@@ -66,18 +45,18 @@ func (a *Daemon) feel(ctx context.Context) error {
 // Health says whether the daemon lives, which depends on nobody else, and whether it can do its work. It never waits.
 func (a *Daemon) Health() ops.Health {
 	alive := func(name string, turned time.Time, limit time.Duration) ops.Check {
-		return ops.Alive(name, turned, a.ran.last(), limit)
+		return ops.Alive(name, turned, a.ran.Last(), limit)
 	}
 	polls, vigil := a.poller.Turned()
 	publisher := a.currentRelay().Status()
 	checks := []ops.Check{
-		alive("store", a.signs.store.last(), storeLimit),
+		alive("store", a.storeAnswered.Last(), storeLimit),
 		alive("polling", polls, pollsLimit),
 		alive("watch for silence", vigil, vigilLimit),
 		alive("relay", publisher.Turned, relayLimit),
 		alive("follower", a.follower.Turned(), followerLimit),
 		alive("housekeeping", a.housekeeping.Turned(), housekeepingLimit),
-		alive("heartbeat", a.signs.beats.last(), beatsLimit),
+		alive("heartbeat", a.beaten.Last(), beatsLimit),
 	}
 	for _, r := range a.forwarders {
 		checks = append(checks, alive("forwarder "+r.Name, r.turned(), forwarderLimit))

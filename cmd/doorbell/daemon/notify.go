@@ -31,9 +31,9 @@ func (n Notifier) ready() error { return n.send("READY=1") }
 // stopping says that the drain has begun.
 func (n Notifier) stopping() error { return n.send("STOPPING=1") }
 
-// run sends a sign of life twice per watchdog period while alive returns true, until ctx ends. deaf hears of one that could not be
-// sent, which ends nothing: the next one may be heard.
-func (n Notifier) run(ctx context.Context, alive func() bool, deaf func(error)) error {
+// run sends a sign of life twice per watchdog period while alive returns true, until ctx ends. failed is
+// called for one that could not be sent, which ends nothing.
+func (n Notifier) run(ctx context.Context, alive func() bool, failed func(error)) error {
 	if n.socket == "" || n.watchdog == 0 {
 		<-ctx.Done()
 		return nil
@@ -43,7 +43,7 @@ func (n Notifier) run(ctx context.Context, alive func() bool, deaf func(error)) 
 	for {
 		if alive() {
 			if err := n.send("WATCHDOG=1"); err != nil {
-				deaf(err)
+				failed(err)
 			}
 		}
 		select {

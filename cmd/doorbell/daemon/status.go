@@ -36,13 +36,13 @@ func (a *Daemon) beat(ctx context.Context) error {
 
 // beatOnce says of each agency what the status says of it.
 func (a *Daemon) beatOnce() error {
-	a.signs.beats.give()
+	a.beaten.Renew(time.Now())
 	s, err := a.watch()
 	if err != nil {
 		return err
 	}
 	for _, agency := range s.Agencies {
-		a.signs.beats.give()
+		a.beaten.Renew(time.Now())
 		if err := a.currentRelay().Heartbeat(agency.AgencyID, agency.State); err != nil {
 			a.o.Log.Debug("heartbeat", "agency", agency.AgencyID, "err", err)
 		}

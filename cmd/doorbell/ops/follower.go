@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"doorbell/events"
@@ -21,7 +20,7 @@ type Follower struct {
 	store *store.Store
 	poke  chan struct{} // capacity 1: somebody has subscribed
 
-	turned atomic.Pointer[time.Time]
+	liveness Liveness
 
 	// Of Run alone.
 	commits int64     // of the store, when it was looked at last
@@ -71,7 +70,7 @@ func NewFollower(s *store.Store) *Follower {
 func (f *Follower) Run(ctx context.Context) error {
 	defer f.dismiss()
 	for ctx.Err() == nil {
-		f.turn()
+		f.liveness.Renew(time.Now())
 		if err := f.RunOnce(ctx); err != nil {
 			return err
 		}
@@ -91,17 +90,7 @@ func (f *Follower) Run(ctx context.Context) error {
 }
 
 // Turned says when Run turned last, which it does every ten seconds, or after each of many small steps; zero before it.
-func (f *Follower) Turned() time.Time {
-	if at := f.turned.Load(); at != nil {
-		return *at
-	}
-	return time.Time{}
-}
-
-func (f *Follower) turn() {
-	now := time.Now()
-	f.turned.Store(&now)
-}
+func (f *Follower) Turned() time.Time { return f.liveness.Last() }
 
 // RunOnce reads what has come since the last time; the first time it looks back over 24 hours. It returns early, and goes on
 // the next time, when ctx ends.
@@ -141,7 +130,7 @@ func (f *Follower) follow(ctx context.Context, agency string, newest store.Place
 		return f.lookBack(ctx, agency, newest, time.Time{})
 	}
 	for at != newest {
-		f.turn()
+		f.liveness.Renew(time.Now())
 		began := time.Now()
 		heads, next, err := f.store.HeadsAfter(agency, at, followPage)
 		if err != nil || ctx.Err() != nil || next == at {
@@ -165,7 +154,7 @@ func (f *Follower) lookBack(ctx context.Context, agency string, newest store.Pla
 	var fresh []events.Head
 	lowest := newest.Position + 1 // that was met
 	for from := uint64(0); ; {
-		f.turn()
+		f.liveness.Renew(time.Now())
 		began := time.Now()
 		heads, next, err := f.store.HeadsBefore(agency, from, followPage)
 		if err != nil || ctx.Err() != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -35,6 +36,20 @@ func Alive(name string, turned, started time.Time, limit time.Duration) Check {
 		c.OK, c.Text = false, fmt.Sprintf("no sign of life since %s; at most %s is normal", ago.Round(time.Second), limit)
 	}
 	return c
+}
+
+// Liveness is when a loop turned last.
+type Liveness struct{ at atomic.Pointer[time.Time] }
+
+// Renew says that the loop turned at this moment.
+func (l *Liveness) Renew(at time.Time) { l.at.Store(&at) }
+
+// Last is when that was; zero for never.
+func (l *Liveness) Last() time.Time {
+	if at := l.at.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
 }
 
 // NewHealth judges checks.

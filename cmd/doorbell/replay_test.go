@@ -201,7 +201,7 @@ func TestWithoutADaemonAnExternalNATSIsEnough(t *testing.T) {
 	if away.code != exitFailed {
 		t.Errorf("got %+v", away)
 	}
-	has(t, away.stderr, "no NATS server answers", "--to -")
+	has(t, away.stderr, "no connection to NATS at", "--to -")
 }
 
 func TestToStandardOutputEventsAreCloudEventsWithOriginReplay(t *testing.T) {

@@ -86,9 +86,10 @@ func TestAProxyThatIsAwayOrNoneIsNamedWithoutItsPassword(t *testing.T) {
 	} {
 		environ := []string{
 			"HTTPS_PROXY=" + address, "DOORBELL_BASE_URL=https://api.invalid", "DOORBELL_AGENCIES=A100", "DOORBELL_API_KEY=" + testKey,
-			"DOORBELL_DATA_DIR=" + shortDir(t), "DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off",
+			"DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off",
 		}
-		c, d := launch(t, environ, "check"), launch(t, environ, "run")
+		// Each in a folder of its own: a daemon that begins holds the store before it answers.
+		c, d := launch(t, append(environ, "DOORBELL_DATA_DIR="+shortDir(t)), "check"), launch(t, append(environ, "DOORBELL_DATA_DIR="+shortDir(t)), "run")
 		if code := c.exit(t); code != exitFailed {
 			t.Errorf("exit code %d", code)
 		}

@@ -163,7 +163,6 @@ func (a *Daemon) prepare(ids []string) {
 		}
 	})
 	defer late.Stop()
-	said := ""
 	for len(ids) > 0 {
 		var mu sync.Mutex
 		var again []string
@@ -182,8 +181,7 @@ func (a *Daemon) prepare(ids []string) {
 		if ids = again; len(ids) == 0 || d.failure() != nil {
 			return
 		}
-		if d.ctx.Err() == nil && err.Error() != said {
-			said = err.Error()
+		if d.ctx.Err() == nil {
 			a.o.Log.Error("agencies cannot be compared with the stream; retrying", "agencies", len(ids), "err", err)
 		}
 		select {

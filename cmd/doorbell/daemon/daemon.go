@@ -160,10 +160,10 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	return a, nil
 }
 
-// Store is the daemon's store. It is the daemon's to close.
+// Store is the daemon's store, for tests that fill it, or take it away as a kill does.
 func (a *Daemon) Store() *store.Store { return a.store }
 
-// Server is the embedded NATS server, nil with an external one.
+// Server is the embedded NATS server, nil with an external one, for tests that let it fail.
 func (a *Daemon) Server() *natsd.Server { return a.server }
 
 func (a *Daemon) checkSocket() error {
@@ -342,27 +342,23 @@ func (a *Daemon) ended(err error) error {
 	return badDisk(err, "the commit may have happened; a restart reads again and goes on from what is on disk")
 }
 
-// publish keeps a relay running: a connection that was closed for good is replaced, a full disk is waited for.
-func (a *Daemon) publish(ctx context.Context) error {
-	for {
+// publish keeps a relay running: a connection that was closed for good is replaced, a full disk is waited for. Other errors end it.
+func (a *Daemon) publish(ctx context.Context) (ended error) {
+	closed := false
+	retry(ctx, func(ctx context.Context) error {
+		if closed {
+			if err := a.connect(); err != nil {
+				return err
+			}
+		}
 		err := a.currentRelay().Run(ctx)
-		closed := errors.Is(err, relay.ErrClosed)
-		if !closed && !errors.Is(err, store.ErrNoSpace) || ctx.Err() != nil {
-			return err
-		}
-		a.o.Log.Error("publishing stopped; it begins again", "err", err)
-		select {
-		case <-ctx.Done():
+		if closed = errors.Is(err, relay.ErrClosed); !closed && !errors.Is(err, store.ErrNoSpace) || ctx.Err() != nil {
+			ended = err
 			return nil
-		case <-time.After(10 * time.Second):
 		}
-		if !closed {
-			continue
-		}
-		if err := a.connect(); err != nil {
-			a.o.Log.Error("NATS", "err", err)
-		}
-	}
+		return err
+	}, func(err error) { a.o.Log.Error("publishing failed; retrying", "err", err) })
+	return ended
 }
 
 func (a *Daemon) currentRelay() *relay.Relay {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +14,25 @@ import (
 	"doorbell/events/forward"
 )
 
-// forwardAgain is how long a forwarder that could not begin, or lost its connection for good, waits.
-const forwardAgain = 10 * time.Second
+// retryAfter is how long what ended, or could not begin, waits for its next attempt.
+const retryAfter = 10 * time.Second
+
+// retry runs what ends nothing else when it fails, again and again, until it returns nil or ctx ends. failed is called before each
+// wait; the log keeps back what is said again and again.
+func retry(ctx context.Context, run func(context.Context) error, failed func(error)) {
+	for {
+		err := run(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		failed(err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retryAfter):
+		}
+	}
+}
 
 // running is a forwarder at work in the daemon, or why it is not.
 type running struct {
@@ -47,41 +65,23 @@ func (a *Daemon) forward(ctx context.Context) {
 
 // forwardTo keeps a forwarder at work.
 func (a *Daemon) forwardTo(ctx context.Context, r *running) {
-	said := ""
-	for {
-		err := a.forwardOnce(ctx, r)
-		if ctx.Err() != nil {
-			return
-		}
-		text := "it ended"
+	once := func(ctx context.Context) error {
+		conn, err := a.dial()
 		if err != nil {
-			text = err.Error()
+			return err
 		}
-		r.set(nil, text)
-		if text != said {
-			a.o.Log.Error("the forwarder does not work; it is tried again", "forwarder", r.Name, "err", text)
-			said = text
+		defer HangUp(conn)
+		f, err := forward.New(a.o.ForwardOptions(r.Forwarder, conn))
+		if err != nil {
+			return err
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(forwardAgain):
-		}
+		r.set(f, "")
+		return cmp.Or(f.Run(ctx), errors.New("it ended"))
 	}
-}
-
-func (a *Daemon) forwardOnce(ctx context.Context, r *running) error {
-	conn, err := a.dial()
-	if err != nil {
-		return err
-	}
-	defer HangUp(conn)
-	f, err := forward.New(a.o.ForwardOptions(r.Forwarder, conn))
-	if err != nil {
-		return err
-	}
-	r.set(f, "")
-	return f.Run(ctx)
+	retry(ctx, once, func(err error) {
+		r.set(nil, err.Error())
+		a.o.Log.Error("forwarder failed; retrying", "forwarder", r.Name, "err", err.Error())
+	})
 }
 
 // ForwardOptions are what all forwarders have in common.
@@ -95,27 +95,16 @@ func (o Options) ForwardOptions(f Forwarder, conn *nats.Conn) forward.Options {
 // keepDeadLetters makes the stream of dead letters of the embedded server, also for forwarders that run beside the daemon: they are
 // guests, and guests make no streams.
 func (a *Daemon) keepDeadLetters(ctx context.Context) {
-	for {
-		err := a.makeDeadLetters(ctx)
-		if err == nil || ctx.Err() != nil {
-			return
+	once := func(ctx context.Context) error {
+		conn, err := a.dial()
+		if err != nil {
+			return err
 		}
-		a.o.Log.Warn("no stream for dead letters yet", "err", err.Error())
-		select {
-		case <-ctx.Done():
-		case <-time.After(forwardAgain):
-		}
+		defer HangUp(conn)
+		o := a.o
+		return forward.EnsureDeadLetters(ctx, conn, forward.DeadLetterConfig(o.SubjectPrefix, o.Stream, o.Retention, o.StreamMax, 1), true)
 	}
-}
-
-func (a *Daemon) makeDeadLetters(ctx context.Context) error {
-	conn, err := a.dial()
-	if err != nil {
-		return err
-	}
-	defer HangUp(conn)
-	o := a.o
-	return forward.EnsureDeadLetters(ctx, conn, forward.DeadLetterConfig(o.SubjectPrefix, o.Stream, o.Retention, o.StreamMax, 1), true)
+	retry(ctx, once, func(err error) { a.o.Log.Warn("no stream for dead letters yet; retrying", "err", err.Error()) })
 }
 
 // dropLetter erases a dead letter for those who may not do it themselves.

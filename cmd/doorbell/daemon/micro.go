@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -12,22 +14,8 @@ import (
 
 // answer keeps the micro service at work, beside everything else: nothing of it ends the daemon or holds it up.
 func (a *Daemon) answer(ctx context.Context) error {
-	said := ""
-	for {
-		err := a.answerOnce(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil && err.Error() != said {
-			said = err.Error()
-			a.o.Log.Warn("the micro service begins again", "err", said)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(forwardAgain):
-		}
-	}
+	retry(ctx, a.answerOnce, func(err error) { a.o.Log.Warn("micro service failed; retrying", "err", err.Error()) })
+	return nil
 }
 
 func (a *Daemon) answerOnce(ctx context.Context) error {
@@ -44,7 +32,7 @@ func (a *Daemon) answerOnce(ctx context.Context) error {
 	}()
 	select {
 	case err := <-ended:
-		return err
+		return cmp.Or(err, errors.New("it ended"))
 	case <-ctx.Done():
 	}
 	select {

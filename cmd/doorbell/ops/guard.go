@@ -87,9 +87,7 @@ func (g *guard) compare(r *http.Request, shown string) error {
 	}
 	hash := sha256.Sum256([]byte(shown))
 	if subtle.ConstantTimeCompare(hash[:], g.token[:]) != 1 {
-		if g.wrong.tell(time.Now()) {
-			g.log.Warn("a wrong token was shown", "from", from.Addr().String())
-		}
+		g.log.Warn("a wrong token was shown", "from", from.Addr().String())
 		return errWrongToken
 	}
 	g.wrong.giveBack(from)

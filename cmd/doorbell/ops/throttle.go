@@ -17,7 +17,6 @@ const (
 type throttle struct {
 	mu   sync.Mutex
 	from map[netip.Prefix]tries
-	told time.Time
 }
 
 // tries are what is left, as of a moment.
@@ -51,17 +50,6 @@ func (t *throttle) giveBack(from netip.Prefix) {
 	is := t.from[from]
 	is.left = min(is.left+1, mostWrong)
 	t.from[from] = is
-}
-
-// tell says whether a wrong token should be told of: once a minute is enough.
-func (t *throttle) tell(now time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.told.IsZero() && now.Sub(t.told) < time.Minute {
-		return false
-	}
-	t.told = now
-	return true
 }
 
 // place is where an address is counted.

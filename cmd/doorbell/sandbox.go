@@ -176,16 +176,14 @@ func findRendering(name string) (*sandbox.Rendering, error) {
 	if name == "" {
 		return nil, nil
 	}
-	for _, r := range sandbox.Families() {
-		if r.Name == name {
-			return &r, nil
-		}
+	if r, ok := sandbox.RenderingNamed(name); ok {
+		return &r, nil
 	}
 	return nil, usageError("--rendering: there is none of this name", "choose one of "+strings.Join(renderingNames(), ", "))
 }
 
 func renderingNames() (names []string) {
-	for _, r := range sandbox.Families() {
+	for _, r := range sandbox.Renderings() {
 		names = append(names, r.Name)
 	}
 	return names

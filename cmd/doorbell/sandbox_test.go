@@ -18,7 +18,7 @@ func TestTheHelpOfTheSandboxListsEveryScenarioAndRendering(t *testing.T) {
 			t.Errorf("%s is listed %d times", s.Name, n)
 		}
 	}
-	for _, r := range sandbox.Families() {
+	for _, r := range sandbox.Renderings() {
 		if !strings.Contains(got.stdout, r.Name) {
 			t.Errorf("%s is not listed", r.Name)
 		}
@@ -126,7 +126,7 @@ func TestAScenarioIsOverAndServesOn(t *testing.T) {
 
 func TestTheSandboxSpeaksEveryRendering(t *testing.T) {
 	t.Parallel()
-	for name, has := range map[string]string{"spring": `"totalElements"`, "hal": `"_embedded"`, "": `"results"`} {
+	for name, has := range map[string]string{"items": `"resultCount"`, "hal": `"_embedded"`, "": `"results"`} {
 		args := []string{"sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"}
 		if name != "" {
 			args = append(args, "--rendering", name)
@@ -137,7 +137,7 @@ func TestTheSandboxSpeaksEveryRendering(t *testing.T) {
 			t.Errorf("%q: %d %.200s", name, status, body)
 		}
 	}
-	for _, r := range sandbox.Families() {
+	for _, r := range sandbox.Renderings() {
 		if got, err := findRendering(r.Name); err != nil || got.Name != r.Name {
 			t.Errorf("%s: %v", r.Name, err)
 		}

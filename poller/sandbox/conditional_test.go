@@ -72,36 +72,6 @@ func TestAChangeInTheSameSecondIsNoReasonFor304(t *testing.T) {
 	}
 }
 
-func TestALyingValidatorHidesTheChangeAndServesTheOldAgain(t *testing.T) {
-	c := newClock()
-	m := newModel(Options{Now: c.now})
-	publish(t, m, "A100", "r")
-	first := add(t, m, "A100", "r", ContactRequest{})
-	r := Flat()
-	r.Conditional = Conditional{ETag: true, LastModified: true, Lying: true}
-	h := New(m, r)
-	answer := ask(h, testKey, contactRequestsPath("r"))
-	second := add(t, m, "A100", "r", ContactRequest{})
-	c.advance(time.Hour)
-	for condition, validator := range map[string]string{"If-None-Match": "ETag", "If-Modified-Since": "Last-Modified"} {
-		if w := again(h, testKey, contactRequestsPath("r"), condition, answer.Header().Get(validator)); w.Code != http.StatusNotModified {
-			t.Errorf("%s: %d", condition, w.Code)
-		}
-	}
-	truth := m.Truth()
-	old, _ := truth.ContactRequest(first)
-	hidden, _ := truth.ContactRequest(second)
-	if old.Served.Count != 3 || hidden.Served.Count != 0 {
-		t.Errorf("served: old %d, hidden %d", old.Served.Count, hidden.Served.Count)
-	}
-	if w := ask(h, testKey, contactRequestsPath("r")); w.Code != http.StatusOK || w.Header().Get("ETag") != answer.Header().Get("ETag") {
-		t.Errorf("unconditional: %d %s", w.Code, w.Header())
-	}
-	if got, _ := m.Truth().ContactRequest(second); got.Served.Count != 1 {
-		t.Errorf("served %d times to who does not ask conditionally", got.Served.Count)
-	}
-}
-
 func TestOnlyARenderingThatIsToldSoIsConditional(t *testing.T) {
 	m := newModel(Options{})
 	h := New(m, Flat())

@@ -29,7 +29,6 @@ const maxControlBody = 1 << 20
 //	curl $C/contact-requests/redact -d '{"id":"…"}'
 //	curl $C/truth                                                          → a Truth
 //	curl $C/requests                                                       → an array of Count
-//	curl $C/requests/log                                                   → an array of Request, if a log is kept
 //
 // Insertions and contact requests have the members of [Insertion] and
 // [ContactRequest]; a patch is a JSON merge patch (RFC 7396) of one.
@@ -47,7 +46,6 @@ func Control(m *Model) http.Handler {
 	controlContactRequests(mux, m)
 	get(mux, "/truth", func() any { return m.Truth() })
 	get(mux, "/requests", func() any { return m.Counts() })
-	get(mux, "/requests/log", func() any { return append([]Request{}, m.Log(Filter{})...) })
 	return mux
 }
 

@@ -14,7 +14,7 @@
 //	                               └──▶ Truth, Requests, Log: what was true,
 //	                                    what was served to whom, who asked what
 //
-// [Families] has a ready rendering for every envelope that such services use;
+// [Renderings] has the envelopes that such services use, as data;
 // [Scenarios] are whole stories, played in time with the model's clock, virtual or
 // real. [Generator] is an even flow of changes.
 //
@@ -31,7 +31,7 @@
 //
 // [Model.SetFault] is the one hook through which an answer can be made to
 // misbehave; it is consulted for every call and returns nil for an honest one.
-// [Faults] has ready misbehaviour by name, [Misbehave] says which calls get it. A
+// [FaultNamed] has ready misbehaviour, [Misbehave] says which calls get it. A
 // fault that leaves nothing readable serves nothing: [Fault.Good] tells.
 //
 // The package imports nothing else of this module, so that it cannot share the

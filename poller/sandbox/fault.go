@@ -1,14 +1,15 @@
 package sandbox
 
 import (
-	"context"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
+	"sync"
 	"time"
 )
 
-// Call is what a request for one of the two operations asks, as far as a fault
-// may want to know.
+// Call is what a request for one of the two operations asks, as far as a fault may want to know.
 type Call struct {
 	At        time.Time
 	Operation string
@@ -18,54 +19,41 @@ type Call struct {
 	Query     url.Values
 }
 
-// Fault is what happens to one answer instead of the honest thing. Fields can be
-// combined; [Faults] has ready ones by name, and [Misbehave] says which calls get
-// them. [Fault.Good] says after which of them an answer still serves what it shows.
+// Fault is what happens to one answer instead of the honest thing. Fields can be combined; [FaultNamed] has ready ones,
+// and [Misbehave] says which calls get them. [Fault.Good] says after which of them an answer still serves what it shows.
 type Fault struct {
 	// Delay before anything else; it ends early when the client goes.
 	Delay time.Duration
-	// Status and Body replace the answer, as they are and never compressed. With
-	// both zero the honest answer is given; a Body alone comes with status 200.
-	// Neither is counted as serving anything.
+	// Status and Body replace the answer, as they are and never compressed. With both zero the honest answer is given; a
+	// Body alone comes with status 200. Neither is counted as serving anything.
 	Status int
 	Body   []byte
-	// Header is set on the answer, honest or not. A Content-Encoding that the body
-	// does not have makes it unreadable.
+	// Header is set on the answer, honest or not. A Content-Encoding that the body does not have makes it unreadable.
 	Header http.Header
 	// Trailing follows the body, which cannot be read then.
 	Trailing []byte
 	// Drip is how long the body takes, in twenty pieces.
 	Drip time.Duration
-	// CutAfter aborts the connection after so many bytes of the body as sent
-	// (which may be compressed); negative: before the status. Zero, or as much as
-	// the body: not at all.
+	// CutAfter aborts the connection after so many bytes of the body as sent (which may be compressed); negative: before
+	// the status. Zero, or as much as the body: not at all.
 	CutAfter int
 	// CutShare aborts after this share of the body, between 0 and 1.
 	CutShare float64
 	// Reset makes a cut a reset of the connection where it is one of TCP.
 	Reset bool
 
-	// Another shows the contact requests of another insertion, or the insertions
-	// of another agency: two answers mixed up on the way. It serves nothing.
-	Another bool
-	// Age shows what was true so long ago, as a replica that lags behind does. It
-	// serves the versions that it shows.
+	// Age shows the contact requests that were true so long ago, as a replica that lags behind does. It serves the
+	// versions that it shows.
 	Age time.Duration
-	// Without leaves out these references or ids, and Newest so many of the newest,
-	// as if they did not exist; what is left is served.
+	// Without leaves out these references or ids, as if they did not exist; what is left is served.
 	Without []string
-	Newest  int
-	// Rename calls members of these names by others. Insertions without the name
-	// that is promised, propertyReferenceId, serve nothing; contact requests are
-	// asked for by it, and are served without.
+	// Rename calls members of these names by others. Insertions without the name that is promised, propertyReferenceId,
+	// serve nothing; contact requests are asked for by it, and are served without.
 	Rename map[string]string
 	// Rendering is another shape for this answer, which serves what it shows.
 	Rendering *Rendering
-	// Damage is done to the first record, by a member "note" more. The record can
-	// be read around it, so it is served.
+	// Damage is done to the first record, by a member "note" more. The record can be read around it, so it is served.
 	Damage Damage
-	// Unserved says that nobody can read the answer, though it looks honest.
-	Unserved bool
 }
 
 // Damage is what is wrong inside one record.
@@ -78,16 +66,50 @@ const (
 	NameTwice     Damage = "name_twice"
 )
 
-// Good says whether an answer of the operation with this fault counts as serving
-// what it shows, given that it is granted and leaves to its last byte.
+// do adds a member that no parser takes without a word. Both of a name that stands twice say something else.
+func (d Damage) do(o object) object {
+	switch d {
+	case BadUTF8:
+		return append(slices.Clip(o), member{"note", rawText("\"caf\xe9\"")})
+	case HalfSurrogate:
+		return append(slices.Clip(o), member{"note", rawText(`"half \ud83d"`)})
+	case NameTwice:
+		return append(slices.Clip(o), member{"note", "first"}, member{"note", "second"})
+	}
+	return o
+}
+
+// damage is what is wrong with the n-th record of an answer.
+func (f *Fault) damage(n int) Damage {
+	if f == nil || n > 0 {
+		return ""
+	}
+	return f.Damage
+}
+
+func (f *Fault) leavesOut(name string) bool { return f != nil && slices.Contains(f.Without, name) }
+
+// Good says whether an answer of the operation with this fault counts as serving what it shows, given that it is granted
+// and leaves to its last byte.
 func (f *Fault) Good(operation string) bool {
 	return f.readable(operation) && (f == nil || f.CutAfter == 0 && f.CutShare == 0)
 }
 
 // readable is Good, cuts aside: those may lie behind the end.
 func (f *Fault) readable(operation string) bool {
-	return f == nil || !f.replaces() && !f.Another && !f.Unserved && len(f.Trailing) == 0 &&
+	return f == nil || !f.replaces() && len(f.Trailing) == 0 &&
 		(f.Rename[reference] == "" || operation == OperationContactRequests) && f.Header.Get("Content-Encoding") == ""
+}
+
+// replaces says whether the honest answer is not given at all.
+func (f *Fault) replaces() bool { return f != nil && (f.Status != 0 || f.Body != nil) }
+
+func (f *Fault) answer() answer {
+	status := f.Status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	return answer{status: status, body: f.Body, plain: true}
 }
 
 // cut is the number of bytes of the body that leave, if not all do.
@@ -101,14 +123,6 @@ func (f *Fault) cut(body int) (bytes int, cut bool) {
 		return min(int(f.CutShare*float64(body)), body-1), true
 	}
 	return body, false
-}
-
-// sight is what of the model an answer shows.
-func (f *Fault) sight(now time.Time) sight {
-	if f == nil {
-		return sight{at: now}
-	}
-	return sight{at: now.Add(-f.Age), past: f.Age > 0, without: f.Without, newest: f.Newest, another: f.Another, damage: f.Damage}
 }
 
 // rendering is how an answer is shown.
@@ -125,10 +139,8 @@ func (f *Fault) rendering(r Rendering) Rendering {
 	return r
 }
 
-// SetFault makes the function decide over every call of the two operations,
-// also those that would be refused; nil from it is an honest answer. A nil
-// function ends all faults. It may be called by several requests at once and
-// may call the model.
+// SetFault makes the function decide over every call of the two operations, also those that would be refused; nil from it
+// is an honest answer. A nil function ends all faults. It may be called by several requests at once and may call the model.
 func (m *Model) SetFault(f func(Call) *Fault) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -145,30 +157,134 @@ func (m *Model) faultFor(c Call) *Fault {
 	return f(c)
 }
 
-// replaces says whether the honest answer is not given at all.
-func (f *Fault) replaces() bool {
-	return f != nil && (f.Status != 0 || f.Body != nil)
+// Refuse answers with a status and a body of JSON.
+func Refuse(status int) Fault {
+	return Fault{Status: status, Body: refused(status).body}
 }
 
-func (f *Fault) answer() answer {
-	status := f.Status
-	if status == 0 {
-		status = http.StatusOK
-	}
-	return answer{status: status, body: f.Body, plain: true}
+// RefuseUntil is Refuse with a Retry-After of this text, whatever it is.
+func RefuseUntil(status int, retryAfter string) Fault {
+	f := Refuse(status)
+	f.Header = http.Header{"Retry-After": {retryAfter}}
+	return f
 }
 
-// wait returns false if the client went away meanwhile.
-func wait(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return true
+// Instead answers with status 200, this type and this body.
+func Instead(contentType, body string) Fault {
+	return Fault{Body: []byte(body), Header: http.Header{"Content-Type": {contentType}}}
+}
+
+// FaultNamed returns a ready fault for something that services are known to do wrong, to be taken as it is or combined
+// with other fields:
+//
+//   - refusals: 400 403_html 403_challenge 404 410 429 429_seconds 429_date 429_negative 429_huge 500 502 503 503_seconds redirect
+//   - bodies with status 200: html empty null object error unsuccessful garbage encoding wrong_type
+//   - connections: cut cut_late hangup reset reset_body late drip stuck
+//   - content: stale renamed unnamed reshaped bad_utf8 half_surrogate name_twice
+func FaultNamed(name string) (Fault, bool) {
+	f, ok := faults()[name]
+	return f, ok
+}
+
+func faults() map[string]Fault {
+	const (
+		jsonType = "application/json"
+		htmlType = "text/html"
+		htmlPage = "<!DOCTYPE html><html><head><title>Maintenance</title></head><body><h1>Back soon</h1></body></html>"
+	)
+	as := func(status int, f Fault) Fault { f.Status = status; return f }
+	reshaped := mustRendering("data-nested")
+	return map[string]Fault{
+		"400":           Refuse(400),
+		"403_html":      as(403, Instead(htmlType, "<html><head><title>403 Forbidden</title></head><body>Blocked</body></html>")),
+		"403_challenge": as(403, Instead(jsonType, `{"url":"https://geo.captcha-delivery.example/captcha/?cid=1"}`)),
+		"404":           Refuse(404),
+		"410":           Refuse(410),
+		"429":           Refuse(429),
+		"429_seconds":   RefuseUntil(429, "20"),
+		"429_date":      RefuseUntil(429, "Fri, 31 Dec 1999 23:59:59 GMT"),
+		"429_negative":  RefuseUntil(429, "-5"),
+		"429_huge":      RefuseUntil(429, "99999999999999999999"),
+		"500":           Refuse(500),
+		"502":           as(502, Instead(htmlType, htmlPage)),
+		"503":           Refuse(503),
+		"503_seconds":   RefuseUntil(503, "20"),
+		"redirect":      {Status: 302, Body: []byte{}, Header: http.Header{"Location": {"http://elsewhere.example/"}}},
+
+		"html":         Instead(htmlType, htmlPage),
+		"empty":        {Body: []byte{}},
+		"null":         Instead(jsonType, "null"),
+		"object":       Instead(jsonType, "{}"),
+		"error":        Instead(jsonType, `{"error":{"code":"INTERNAL","message":"try again later"}}`),
+		"unsuccessful": Instead(jsonType, `{"success":false,"message":"try again later"}`),
+		"garbage":      {Trailing: []byte(`{"more":`)},
+		"encoding":     {Header: http.Header{"Content-Encoding": {"br"}}},
+		"wrong_type":   {Header: http.Header{"Content-Type": {htmlType}}},
+
+		"cut":        {CutShare: 0.5},
+		"cut_late":   {CutShare: 0.999},
+		"hangup":     {CutAfter: -1},
+		"reset":      {CutAfter: -1, Reset: true},
+		"reset_body": {CutShare: 0.5, Reset: true},
+		"late":       {Delay: 10 * time.Second},
+		"drip":       {Drip: 20 * time.Second},
+		"stuck":      {Delay: time.Hour},
+
+		"stale":               {Age: 10 * time.Minute},
+		"renamed":             {Rename: map[string]string{"offerType": "offer_kind", "language": "lang_code"}},
+		"unnamed":             {Rename: map[string]string{reference: "ref"}},
+		"reshaped":            {Rendering: &reshaped},
+		string(BadUTF8):       {Damage: BadUTF8},
+		string(HalfSurrogate): {Damage: HalfSurrogate},
+		string(NameTwice):     {Damage: NameTwice},
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+}
+
+// Rule says which calls get a fault. Empty fields select all; all that are set must hold.
+type Rule struct {
+	Operation, AgencyID, Reference string
+
+	From, Until time.Time // by the model's clock; Until not included
+	Further     bool      // only pages of a list behind the first, which is asked for without page
+	Share       float64   // this part of the calls selected, as the seed decides; zero: all
+
+	Fault Fault
+	// Decide is asked instead of Fault, if it is set. It may return nil.
+	Decide func(Call) *Fault
+}
+
+func (r *Rule) selects(c Call) bool {
+	return (r.Operation == "" || r.Operation == c.Operation) &&
+		(r.AgencyID == "" || r.AgencyID == c.AgencyID) &&
+		(r.Reference == "" || r.Reference == c.Reference) &&
+		!c.At.Before(r.From) && (r.Until.IsZero() || c.At.Before(r.Until)) &&
+		(!r.Further || c.Query.Has("page"))
+}
+
+// Misbehave returns a function for [Model.SetFault]: of the rules that select a call, and whose share it belongs to, the
+// first decides. Equal seeds and equal calls lead to equal faults.
+func Misbehave(seed uint64, rules ...Rule) func(Call) *Fault {
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(seed, 1))
+	find := func(c Call) *Rule {
+		mu.Lock()
+		defer mu.Unlock()
+		for n := range rules {
+			if r := &rules[n]; r.selects(c) && (r.Share == 0 || random.Float64() < r.Share) {
+				return r
+			}
+		}
+		return nil
+	}
+	return func(c Call) *Fault {
+		r := find(c)
+		switch {
+		case r == nil:
+			return nil
+		case r.Decide != nil:
+			return r.Decide(c) // without the lock: it may call the model
+		}
+		f := r.Fault
+		return &f
 	}
 }

@@ -1,10 +1,155 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 )
+
+// Marker ends the surname of every synthetic person, and with it the mail address and the signature of the message. Where
+// it turns up, personal data turned up.
+const Marker = "-zq7"
+
+// What is made up is made of these. No surname is one that somebody could have, with its marker, and nobody can have a
+// number whose subscriber part starts with 000; the verbs of the spellings take its last four digits. References are four
+// segments as agencies fill them in: ending empty, empty in the middle, with whatever a path cannot bear; the verb takes a
+// number that makes the reference unique.
+var (
+	referenceForms = []string{
+		"seefeld#1203#H2#%04d", "seefeld#%04d##", "altau##H1#%04d", "104/001#%04d#A#2", "Haus am See#%d b#EG#1", "bäckerstrasse#%04d#H1#", "###%04d", "50%%-aktion#%04d##",
+	}
+	places = []Address{
+		{PostalCode: "8008", Locality: "Zürich"},
+		{PostalCode: "8400", Locality: "Winterthur"},
+		{PostalCode: "3011", Locality: "Bern"},
+		{PostalCode: "1204", Locality: "Genève"},
+		{PostalCode: "6900", Locality: "Lugano"},
+		{PostalCode: "9000", Locality: "St. Gallen"},
+	}
+	streets        = []string{"Beispielstrasse", "Musterweg", "Rue de l'Exemple", "Via Prova", "Probeplatz", "Testgasse"}
+	ranks          = []string{"TOP", "PREMIUM", "PREMIUM", "STANDARD", "STANDARD", "STANDARD", "STANDARD", "STANDARD"}
+	firstNames     = []string{"Nora", "Elin", "Jonas", "Matteo", "Aline", "Zoé", "Reto", "Chiara", "Luca", "Björn", "Françoise", "Amélie"}
+	surnames       = []string{"Beispiel", "Muster", "Exemple", "Esempio", "Sample", "Probst", "Müsterli", "D'Essai", "Prova", "Testoni"}
+	mailHosts      = []string{"example.org", "example.com", "example.net"}
+	phoneSpellings = []string{
+		"+41 79 000 %02d %02d", "079 000 %02d %02d", "0041 79 000 %02d %02d", "079.000.%02d.%02d", "+4179000%02d%02d", "044 000 %02d %02d", "076/000 %02d %02d",
+	}
+	slots = []string{"MON_EVENING", "WED_NOON", "THU_EVENING", "SAT_MORNING"}
+)
+
+// languages are what titles, salutations and messages are made of; the verb of a message takes the name.
+var languages = map[string]struct{ titles, salutations, messages []string }{
+	"de": {
+		[]string{"Helle %v-Zimmerwohnung", "%v-Zimmerwohnung mit Balkon", "Ruhig & zentral: %v Zimmer"},
+		[]string{"Frau", "Herr"},
+		[]string{
+			"Guten Tag, ist die Wohnung noch frei?\r\nIch könnte am Samstag vorbeikommen.\r\n\r\nFreundliche Grüsse\r\n%s",
+			"Grüezi, wir sind zu zweit, Nichtraucher, mit einer Katze 🐈. Gerne würden wir besichtigen. %s",
+			"<p>Guten Abend,<br>ist ein <b>Parkplatz</b> dabei? &amp; ab wann?</p>\n%s",
+		},
+	},
+	"fr": {
+		[]string{"Bel appartement de %v pièces", "%v pièces avec balcon"},
+		[]string{"Madame", "Monsieur"},
+		[]string{"Bonjour,\r\nl'appartement est-il encore libre ? Je suis intéressée par une visite.\r\n%s"},
+	},
+	"it": {
+		[]string{"Luminoso appartamento di %v locali"},
+		[]string{"Signora", "Signor"},
+		[]string{"Buongiorno, l'appartamento è ancora disponibile?\nCordiali saluti\n%s"},
+	},
+	"en": {
+		[]string{"Bright flat with %v rooms"},
+		[]string{"Ms", "Mr"},
+		[]string{"Hi 👋 could I see it this week? \"Any time\" works, C:\\home or not. %s"},
+	},
+}
+
+func anyLanguage(r *rand.Rand) string {
+	return pick(r, "de", "de", "de", "de", "de", "fr", "fr", "en", "it")
+}
+
+func chance(r *rand.Rand, percent int) bool { return r.IntN(100) < percent }
+
+// newInsertion invents a property. It never depends on the time.
+func newInsertion(r *rand.Rand, number int) Insertion {
+	rooms, language := float64(2+r.IntN(9))/2, anyLanguage(r) // 1 to 5
+	net, extra := 10*(70+int(rooms*40)+r.IntN(60)), 10*(8+r.IntN(20))
+	i := Insertion{
+		Reference: fmt.Sprintf(referenceForms[number%len(referenceForms)], number),
+		OfferType: pick(r, "RENT", "RENT", "RENT", "RENT", "BUY"), RankType: pick(r, ranks...), Address: pick(r, places...),
+		Characteristics: Characteristics{
+			NumberOfRooms: rooms, LivingSpace: int(rooms*22) + r.IntN(20), HasBalcony: chance(r, 60), HasElevator: chance(r, 40), Floor: r.IntN(6),
+		},
+		Prices: Prices{Currency: "CHF", Rent: Rent{Net: net, Extra: extra, Gross: net + extra, Interval: "MONTH"}},
+	}
+	if i.OfferType == "BUY" {
+		i.Prices = Prices{Currency: "CHF", Buy: Buy{Price: 400 * net}}
+	} else if chance(r, 15) { // now and then only the gross rent is told
+		i.Prices.Rent.Net, i.Prices.Rent.Extra = 0, 0
+	}
+	text := Localized{Text{Title: fmt.Sprintf(pick(r, languages[language].titles...), rooms)}}
+	i.Localization.Primary = language
+	*map[string]*Localized{"de": &i.Localization.DE, "fr": &i.Localization.FR, "it": &i.Localization.IT, "en": &i.Localization.EN}[language] = text
+	if chance(r, 90) {
+		i.Address.Street = fmt.Sprintf("%s %d", pick(r, streets...), 1+r.IntN(120))
+	}
+	if chance(r, 70) {
+		i.AvailableFrom = newDate(r)
+	}
+	return i
+}
+
+func newDate(r *rand.Rand) string { return fmt.Sprintf("2027-%02d-01", 1+r.IntN(12)) }
+
+// edit changes one thing of an insertion in the way agencies do, and always changes something.
+func edit(r *rand.Rand, i *Insertion) {
+	switch r.IntN(3) {
+	case 0:
+		i.Prices.Rent.Net -= i.Prices.Rent.Net * 2 / 100
+		if i.Prices.Buy.Price -= i.Prices.Buy.Price * 2 / 100; i.OfferType != "BUY" {
+			i.Prices.Rent.Gross -= max(i.Prices.Rent.Gross*2/100, 5)
+		}
+	case 1:
+		for before := i.RankType; i.RankType == before; {
+			i.RankType = pick(r, ranks...)
+		}
+	case 2:
+		for before := i.AvailableFrom; i.AvailableFrom == before; {
+			i.AvailableFrom = newDate(r)
+		}
+	}
+}
+
+// newContactRequest invents a person with a question. The shares are roughly those of real ones: nearly all have a mail
+// address, most a phone.
+func newContactRequest(r *rand.Rand) ContactRequest {
+	plain := strings.NewReplacer("é", "e", "ç", "c", "ö", "oe", "ü", "ue", "'", "")
+	language, first, last := anyLanguage(r), pick(r, firstNames...), pick(r, surnames...)+Marker
+	c := ContactRequest{
+		LastName: last, Score: float64(r.IntN(2001)) / 20, // 0 to 100 in steps of 0.05
+		Language: language, Message: fmt.Sprintf(pick(r, languages[language].messages...), first+" "+last), Status: "NEW",
+	}
+	if chance(r, 96) {
+		c.FirstName = first
+	}
+	if chance(r, 85) {
+		c.Salutation = pick(r, languages[language].salutations...)
+	}
+	if chance(r, 99) {
+		c.Email = plain.Replace(strings.ToLower(first+"."+last)) + "@" + pick(r, mailHosts...)
+	}
+	if chance(r, 78) {
+		c.Phone = fmt.Sprintf(pick(r, phoneSpellings...), r.IntN(100), r.IntN(100))
+	}
+	if chance(r, 15) {
+		c.ViewingTimes = []string{pick(r, slots...)}
+	}
+	return c
+}
 
 // GeneratorOptions say how much there is and how fast it moves.
 type GeneratorOptions struct {
@@ -27,16 +172,6 @@ type GeneratorOptions struct {
 	History int
 }
 
-func (o GeneratorOptions) withDefaults() GeneratorOptions {
-	if len(o.Agencies) == 0 {
-		o.Agencies = []string{"A100", "B200"}
-	}
-	if o.Insertions == 0 {
-		o.Insertions = 12
-	}
-	return o
-}
-
 // Generator fills a model with synthetic people and properties and keeps it
 // moving: evenly, without the rhythm of a real market. It may work beside other
 // changes to the same model. It is not safe for concurrent use itself.
@@ -49,7 +184,11 @@ type Generator struct {
 
 // NewGenerator returns a generator that has done nothing yet.
 func NewGenerator(m *Model, o GeneratorOptions) *Generator {
-	return &Generator{model: m, options: o.withDefaults(), random: rand.New(rand.NewPCG(o.Seed, 0))}
+	if len(o.Agencies) == 0 {
+		o.Agencies = []string{"A100", "B200"}
+	}
+	o.Insertions = cmp.Or(o.Insertions, 12)
+	return &Generator{model: m, options: o, random: rand.New(rand.NewPCG(o.Seed, 0))}
 }
 
 // Seed makes the agencies, their insertions and the old contact requests. Keys
@@ -154,41 +293,4 @@ func (g *Generator) anyOf(references []string) (string, bool) {
 		return "", false
 	}
 	return pick(g.random, references...), true
-}
-
-func (m *Model) listedReferences(agencyID string) []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var references []string
-	if a := m.agencies[agencyID]; a != nil {
-		for _, i := range a.listed {
-			references = append(references, i.reference)
-		}
-	}
-	return references
-}
-
-func (m *Model) withdrawnRecords(agencyID string) []Insertion {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var records []Insertion
-	if a := m.agencies[agencyID]; a != nil {
-		for _, i := range a.known {
-			if !i.listed {
-				records = append(records, i.current().record.clone())
-			}
-		}
-	}
-	return records
-}
-
-// listedRecord returns the record of a visible insertion.
-func (m *Model) listedRecord(agencyID, reference string) (Insertion, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	i := m.insertion(agencyID, reference)
-	if i == nil || !i.listed {
-		return Insertion{}, false
-	}
-	return i.current().record.clone(), true
 }

@@ -1,11 +1,15 @@
 package sandbox
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,9 +39,6 @@ type Options struct {
 	// WithdrawnStatus answers contact requests of a withdrawn insertion: 200
 	// (default) serves them as before, 404 and 403 refuse.
 	WithdrawnStatus int
-	// UnknownStatus answers a reference that no agency ever published: 404
-	// (default) or 403.
-	UnknownStatus int
 	// KeepLog is the number of requests that [Model.Log] remembers: 0 none,
 	// negative all. Counters are always kept.
 	KeepLog int
@@ -51,9 +52,6 @@ func (o Options) withDefaults() Options {
 	o.Now = func() time.Time { return wall(clock()) }
 	if o.WithdrawnStatus == 0 {
 		o.WithdrawnStatus = http.StatusOK
-	}
-	if o.UnknownStatus == 0 {
-		o.UnknownStatus = http.StatusNotFound
 	}
 	return o
 }
@@ -207,4 +205,418 @@ func (m *Model) newID() string {
 	h[6] = h[6]&0x0f | 0x40
 	h[8] = h[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
+}
+
+func (m *Model) now() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.options.Now()
+}
+
+// Insertion is the record of a published property. Everything but the reference
+// may be left out; zero values do not appear in answers. The JSON form is the
+// one of the API's record, so that [Control] takes records as they are.
+type Insertion struct {
+	Reference       string          `json:"propertyReferenceId"`
+	ID              int64           `json:"id,omitzero"` // zero: given by the model
+	OfferType       string          `json:"offerType,omitempty"`
+	RankType        string          `json:"rankType,omitempty"`
+	Address         Address         `json:"address,omitzero"`
+	Characteristics Characteristics `json:"characteristics,omitzero"`
+	Prices          Prices          `json:"prices,omitzero"`
+	Localization    Localization    `json:"localization,omitzero"`
+	AvailableFrom   string          `json:"availableFrom,omitempty"` // a date, 2027-01-01
+	CreatedAt       time.Time       `json:"createdAt,omitzero"`      // zero: the moment of publication
+	UpdatedAt       time.Time       `json:"updatedAt,omitzero"`      // set by the model; shown if the rendering says so
+	// Extra members stand beside the others in an answer.
+	Extra map[string]json.RawMessage `json:"extra,omitempty"`
+}
+
+// Address of a property.
+type Address struct {
+	Street     string `json:"street,omitempty"`
+	PostalCode string `json:"postalCode,omitempty"`
+	Locality   string `json:"locality,omitempty"`
+}
+
+// Characteristics of a property.
+type Characteristics struct {
+	NumberOfRooms float64 `json:"numberOfRooms,omitzero"`
+	LivingSpace   int     `json:"livingSpace,omitzero"` // square metres
+	Floor         int     `json:"floor,omitzero"`
+	HasBalcony    bool    `json:"hasBalcony,omitzero"`
+	HasElevator   bool    `json:"hasElevator,omitzero"`
+}
+
+// Prices of a property, in whole units of the currency.
+type Prices struct {
+	Currency string `json:"currency,omitempty"`
+	Rent     Rent   `json:"rent,omitzero"`
+	Buy      Buy    `json:"buy,omitzero"`
+}
+
+// Rent is what a tenant pays per interval.
+type Rent struct {
+	Net      int    `json:"net,omitzero"`
+	Extra    int    `json:"extra,omitzero"`
+	Gross    int    `json:"gross,omitzero"`
+	Interval string `json:"interval,omitempty"`
+}
+
+// Buy is what a buyer pays.
+type Buy struct {
+	Price int `json:"price,omitzero"`
+}
+
+// Localization holds the texts, by language.
+type Localization struct {
+	Primary string    `json:"primary,omitempty"`
+	DE      Localized `json:"de,omitzero"`
+	FR      Localized `json:"fr,omitzero"`
+	IT      Localized `json:"it,omitzero"`
+	EN      Localized `json:"en,omitzero"`
+}
+
+// Localized is what a record says in one language.
+type Localized struct {
+	Text Text `json:"text,omitzero"`
+}
+
+// Text is a title.
+type Text struct {
+	Title string `json:"title,omitempty"`
+}
+
+func (i Insertion) clone() Insertion {
+	i.Extra = maps.Clone(i.Extra)
+	return i
+}
+
+// insertion is a reference of one agency with its whole past. Contact requests
+// belong to the reference: published again, it has the old ones back.
+type insertion struct {
+	agencyID        string
+	reference       string
+	listed          bool
+	visible         []Interval
+	versions        []*insertionVersion
+	contactRequests []*contactRequest // ascending by creation time
+}
+
+type insertionVersion struct {
+	from   time.Time
+	record Insertion
+	tree   object // the record as JSON, made once; never changed
+	served Served
+}
+
+func (i *insertion) current() *insertionVersion { return i.versions[len(i.versions)-1] }
+
+// Publish makes an insertion visible. A reference that was withdrawn comes back
+// with its contact requests and the id it had; one that is visible gets the new
+// record in place of the old.
+func (m *Model) Publish(agencyID string, record Insertion) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if record.Reference == "" {
+		return fmt.Errorf("publish in %s: %w", agencyID, ErrInvalid)
+	}
+	a := m.agencies[agencyID]
+	if a == nil {
+		return fmt.Errorf("publish in agency %s: %w", agencyID, ErrNotFound)
+	}
+	i := m.insertion(agencyID, record.Reference)
+	if i == nil {
+		i = &insertion{agencyID: agencyID, reference: record.Reference}
+		m.remember(a, i)
+	}
+	now := m.options.Now()
+	m.complete(i, &record, now)
+	if err := i.revise(record, now); err != nil {
+		return err
+	}
+	if !i.listed {
+		i.listed = true
+		i.visible = append(i.visible, Interval{From: now})
+		a.listed = append(a.listed, i)
+	}
+	return nil
+}
+
+// complete fills in what the agency left to the platform. The lock is held.
+func (m *Model) complete(i *insertion, record *Insertion, now time.Time) {
+	if record.ID == 0 && len(i.versions) > 0 {
+		record.ID = i.current().record.ID
+	}
+	if record.ID == 0 {
+		record.ID = 4_001_000_000 + int64(m.next())
+	}
+	if record.CreatedAt.IsZero() {
+		record.CreatedAt = now
+	}
+	record.CreatedAt = wall(record.CreatedAt)
+}
+
+// Edit changes the record of a visible insertion. The function may change
+// everything but the reference and must not call the model; if it changes
+// nothing, nothing happened.
+func (m *Model) Edit(agencyID, reference string, change func(*Insertion)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.insertion(agencyID, reference)
+	if i == nil || !i.listed {
+		return fmt.Errorf("edit %s of %s: %w", reference, agencyID, ErrNotFound)
+	}
+	before := i.current().record
+	after := before.clone()
+	change(&after)
+	after.Reference = reference
+	if reflect.DeepEqual(before, after) {
+		return nil
+	}
+	return i.revise(after, m.options.Now())
+}
+
+// Touch bumps updatedAt of a visible insertion and changes nothing else.
+func (m *Model) Touch(agencyID, reference string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.insertion(agencyID, reference)
+	if i == nil || !i.listed {
+		return fmt.Errorf("touch %s of %s: %w", reference, agencyID, ErrNotFound)
+	}
+	return i.revise(i.current().record, m.options.Now())
+}
+
+func (i *insertion) revise(record Insertion, now time.Time) error {
+	record = record.clone()
+	record.UpdatedAt = now
+	tree, err := insertionTree(record)
+	if err != nil {
+		return fmt.Errorf("record %s of %s: %w", i.reference, i.agencyID, err)
+	}
+	i.versions = append(i.versions, &insertionVersion{from: now, record: record, tree: tree})
+	return nil
+}
+
+// Withdraw takes a visible insertion off the list. What is asked about its
+// contact requests afterwards is decided by [Options].WithdrawnStatus.
+func (m *Model) Withdraw(agencyID, reference string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.insertion(agencyID, reference)
+	if i == nil || !i.listed {
+		return fmt.Errorf("withdraw %s of %s: %w", reference, agencyID, ErrNotFound)
+	}
+	i.listed = false
+	i.visible[len(i.visible)-1].Until = m.options.Now()
+	a := m.agencies[agencyID]
+	a.listed = slices.DeleteFunc(a.listed, func(x *insertion) bool { return x == i })
+	return nil
+}
+
+func (m *Model) listedReferences(agencyID string) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var references []string
+	if a := m.agencies[agencyID]; a != nil {
+		for _, i := range a.listed {
+			references = append(references, i.reference)
+		}
+	}
+	return references
+}
+
+func (m *Model) withdrawnRecords(agencyID string) []Insertion {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var records []Insertion
+	if a := m.agencies[agencyID]; a != nil {
+		for _, i := range a.known {
+			if !i.listed {
+				records = append(records, i.current().record.clone())
+			}
+		}
+	}
+	return records
+}
+
+// listedRecord returns the record of a visible insertion.
+func (m *Model) listedRecord(agencyID, reference string) (Insertion, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.insertion(agencyID, reference)
+	if i == nil || !i.listed {
+		return Insertion{}, false
+	}
+	return i.current().record.clone(), true
+}
+
+// ContactRequest is an inquiry about an insertion. The JSON form is what
+// [Control] takes; how an answer shows it is up to the [Rendering].
+type ContactRequest struct {
+	ID string `json:"id,omitempty"` // empty: given by the model
+	// CreatedAt may lie in the past, for old and for late ones. Zero: now.
+	CreatedAt time.Time `json:"createdAt,omitzero"`
+	// VisibleFrom delays its appearance in answers. Before now: now.
+	VisibleFrom time.Time `json:"visibleFrom,omitzero"`
+	Score       float64   `json:"score"`
+	Salutation  string    `json:"salutation,omitempty"`
+	FirstName   string    `json:"firstName,omitempty"`
+	LastName    string    `json:"lastName,omitempty"`
+	Email       string    `json:"email,omitempty"`
+	Phone       string    `json:"phone,omitempty"`
+	Language    string    `json:"language,omitempty"`
+	Message     string    `json:"message,omitempty"`
+
+	ViewingTimes []string `json:"viewingTimes,omitempty"`
+	Status       string   `json:"status,omitempty"`
+	// Redacted shows the fields of the person as null; see [Model.Redact].
+	Redacted bool `json:"redacted,omitzero"`
+	// Extra members stand beside the others in an answer.
+	Extra map[string]json.RawMessage `json:"extra,omitempty"`
+}
+
+func (c ContactRequest) clone() ContactRequest {
+	c.ViewingTimes = slices.Clone(c.ViewingTimes)
+	c.Extra = maps.Clone(c.Extra)
+	return c
+}
+
+type contactRequest struct {
+	owner       *insertion
+	id          string
+	sequence    uint64
+	visibleFrom time.Time
+	redactedAt  time.Time
+	versions    []*contactRequestVersion
+}
+
+type contactRequestVersion struct {
+	from   time.Time
+	record ContactRequest
+	extra  object
+	served Served
+}
+
+func (c *contactRequest) current() *contactRequestVersion { return c.versions[len(c.versions)-1] }
+
+// AddContactRequest adds an inquiry to an insertion, visible or withdrawn, and
+// returns its id. It appears in answers from the moment of this call on, or
+// later if VisibleFrom says so, whatever CreatedAt is.
+func (m *Model) AddContactRequest(agencyID, reference string, record ContactRequest) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.insertion(agencyID, reference)
+	if i == nil {
+		return "", fmt.Errorf("contact request for %s of %s: %w", reference, agencyID, ErrNotFound)
+	}
+	if m.requests[record.ID] != nil {
+		return "", fmt.Errorf("contact request %s: %w", record.ID, ErrExists)
+	}
+	now := m.options.Now()
+	if record.ID == "" {
+		record.ID = m.newID()
+	}
+	if record.CreatedAt.IsZero() {
+		record.CreatedAt = now
+	}
+	if record.VisibleFrom.IsZero() && m.lag != nil {
+		record.VisibleFrom = now.Add(m.lag(record))
+	}
+	if record.VisibleFrom.Before(now) {
+		record.VisibleFrom = now
+	}
+	record.CreatedAt, record.VisibleFrom = wall(record.CreatedAt), wall(record.VisibleFrom)
+	c := &contactRequest{owner: i, id: record.ID, sequence: m.next(), visibleFrom: record.VisibleFrom}
+	if err := c.revise(record, now); err != nil {
+		return "", err
+	}
+	m.requests[c.id] = c
+	i.contactRequests = append(i.contactRequests, c)
+	i.sortContactRequests()
+	return c.id, nil
+}
+
+// SetLag makes new contact requests that do not say so themselves visible so long
+// after they are added. Late visibility hides nothing for good and breaks no
+// answer: what is shown is served. A nil function ends it; the function must not
+// call the model.
+func (m *Model) SetLag(lag func(ContactRequest) time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lag = lag
+}
+
+// EditContactRequest changes a contact request in place: its status, its score,
+// anything but its id and its visibility. Nothing changed, nothing happened. The
+// function must not call the model.
+func (m *Model) EditContactRequest(id string, change func(*ContactRequest)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.requests[id]
+	if c == nil {
+		return fmt.Errorf("edit contact request %s: %w", id, ErrNotFound)
+	}
+	before := c.current().record
+	after := before.clone()
+	change(&after)
+	after.ID, after.VisibleFrom = before.ID, before.VisibleFrom
+	if reflect.DeepEqual(before, after) {
+		return nil
+	}
+	now := m.options.Now()
+	if err := c.revise(after, now); err != nil {
+		return err
+	}
+	if after.Redacted && !before.Redacted {
+		c.redactedAt = now
+	}
+	c.owner.sortContactRequests()
+	return nil
+}
+
+// Redact erases the person from a contact request: the record stays, its
+// personal fields are null in every answer from now on.
+func (m *Model) Redact(id string) error {
+	return m.EditContactRequest(id, func(c *ContactRequest) {
+		c.Redacted = true
+		c.Salutation, c.FirstName, c.LastName = "", "", ""
+		c.Email, c.Phone, c.Language, c.Message = "", "", "", ""
+	})
+}
+
+func (c *contactRequest) revise(record ContactRequest, now time.Time) error {
+	record = record.clone()
+	extra, err := treeOf(record.Extra)
+	if err != nil {
+		return fmt.Errorf("contact request %s: %w", c.id, err)
+	}
+	c.versions = append(c.versions, &contactRequestVersion{from: now, record: record, extra: extra})
+	return nil
+}
+
+// sortContactRequests keeps those of one moment in the order of their adding.
+func (i *insertion) sortContactRequests() {
+	slices.SortStableFunc(i.contactRequests, byCreation)
+}
+
+func byCreation(x, y *contactRequest) int {
+	return cmp.Or(
+		x.current().record.CreatedAt.Compare(y.current().record.CreatedAt),
+		cmp.Compare(x.sequence, y.sequence))
+}
+
+func compareScores(x, y *contactRequest) int {
+	return cmp.Or(cmp.Compare(x.current().record.Score, y.current().record.Score), byCreation(x, y))
+}
+
+// versionAt is the newest version that had begun, or the first.
+func (c *contactRequest) versionAt(t time.Time) *contactRequestVersion {
+	for _, v := range slices.Backward(c.versions) {
+		if !v.from.After(t) {
+			return v
+		}
+	}
+	return c.versions[0]
 }

@@ -85,18 +85,6 @@ func TestTheSameReferenceOfTwoAgenciesIsTwoInsertions(t *testing.T) {
 	}
 }
 
-func TestWhatAnUnknownReferenceAnswersIsASwitch(t *testing.T) {
-	for status, want := range map[int]int{0: 404, 404: 404, 403: 403} {
-		h := New(newModel(Options{UnknownStatus: status}), Flat())
-		if got := ask(h, testKey, contactRequestsPath("nowhere")).Code; got != want {
-			t.Errorf("UnknownStatus %d: %d, want %d", status, got, want)
-		}
-		if got := ask(h, "no key", contactRequestsPath("nowhere")).Code; got != 403 {
-			t.Errorf("UnknownStatus %d, unknown key: %d, want 403", status, got)
-		}
-	}
-}
-
 func TestWhatAWithdrawnInsertionAnswersIsASwitch(t *testing.T) {
 	for status, want := range map[int]int{0: 200, 404: 404, 403: 403, 410: 410} {
 		m := newModel(Options{WithdrawnStatus: status})

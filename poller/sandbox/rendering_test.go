@@ -135,7 +135,7 @@ func inquiry() ContactRequest {
 	}
 }
 
-const message = `"Guten Tag\r\n<b>\"Samstag\"</b> \\ \u0009🏠\u0001"`
+const message = `"Guten Tag\r\n<b>\"Samstag\"</b> \\ \t🏠\u0001"`
 
 func TestBothRenderingsShowTheSameRecordsInTheirOwnShape(t *testing.T) {
 	m := newModel(Options{Now: newClock().now})

@@ -1,10 +1,12 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,8 +14,8 @@ import (
 
 const day = 24 * time.Hour
 
-// Scenario is a story that an API can tell: what exists, what happens when, and
-// how it is served. Open it, serve the Handler of the [Play], and Run it.
+// Scenario is a story that an API can tell: what exists, what happens when, and how it is served. Open it, serve the
+// Handler of the [Play], and Run it.
 type Scenario struct {
 	Name        string
 	Description string        // what happens
@@ -22,9 +24,8 @@ type Scenario struct {
 	Speed       float64       // at which it is worth watching, unless told otherwise
 	Lasts       time.Duration // of its own time; afterwards nothing happens any more
 
-	begin func(time.Time) time.Time // its own time at the start; nil: the model's
-	shape func() Rendering          // nil: Flat
-	set   func(*Play)
+	rendering string // empty: flat
+	set       func(*Play)
 }
 
 // ScenarioNamed looks one of [Scenarios] up.
@@ -41,16 +42,15 @@ func ScenarioNamed(name string) (Scenario, bool) {
 type ScenarioOptions struct {
 	// Seed decides everything that is invented.
 	Seed uint64
-	// Key opens the agencies. NextKey is the one that replaces it where a key is
-	// replaced; the provider makes it valid when the story says so.
+	// Key opens the agencies. NextKey is the one that replaces it where a key is replaced; the provider makes it valid
+	// when the story says so.
 	Key, NextKey string
 	// Rendering replaces the scenario's own, as far as the story allows.
 	Rendering *Rendering
-	// Speed is how much faster than the model's clock it happens. Zero: the
-	// scenario's own. Delays and Retry-After of single answers stay what they are.
+	// Speed is how much faster than the model's clock it happens. Zero: the scenario's own. Delays and Retry-After of
+	// single answers stay what they are.
 	Speed float64
-	// Model is passed on; Now is the clock that all follows. Its Seed decides the ids
-	// alone, and is Seed if it is zero.
+	// Model is passed on; Now is the clock that all follows. Its Seed decides the ids alone, and is Seed if it is zero.
 	Model Options
 }
 
@@ -63,12 +63,25 @@ type Play struct {
 	options   ScenarioOptions
 	rendering Rendering
 	random    *rand.Rand
-	table     *timetable
-	rules     []Rule
-	number    atomic.Int64 // of the last reference
+	begun     atomic.Int64 // when, by the model's clock, in nanoseconds
+	steps     []step
+	rules     []timedRule
+	published int
 }
 
-// lockedSource makes randomness that calls and the timetable can share.
+// step is something that happens so long after the beginning.
+type step struct {
+	at time.Duration
+	do func()
+}
+
+// timedRule is a rule that holds from and until so long after the beginning; until zero: for ever.
+type timedRule struct {
+	from, until time.Duration
+	Rule
+}
+
+// lockedSource makes randomness that calls and steps can share.
 type lockedSource struct {
 	mu     sync.Mutex
 	source rand.Source
@@ -85,85 +98,70 @@ func (s Scenario) Open(o ScenarioOptions) *Play {
 	if o.Speed <= 0 {
 		o.Speed = s.Speed
 	}
-	if o.Model.Seed == 0 {
-		o.Model.Seed = o.Seed
-	}
-	p := &Play{Model: NewModel(o.Model), Scenario: s, options: o, rendering: Flat()}
-	p.random = rand.New(&lockedSource{source: rand.NewPCG(o.Seed, 3)})
-	if s.shape != nil {
-		p.rendering = s.shape()
-	}
+	o.Model.Seed = cmp.Or(o.Model.Seed, o.Seed)
+	p := &Play{Model: NewModel(o.Model), Scenario: s, options: o, random: rand.New(&lockedSource{source: rand.NewPCG(o.Seed, 3)})}
+	p.rendering = mustRendering(cmp.Or(s.rendering, "flat"))
 	if o.Rendering != nil {
 		p.rendering = *o.Rendering
 	}
 	p.rendering.Seed = o.Seed
-	begin := p.Model.now()
-	if s.begin != nil {
-		begin = s.begin(begin)
-	}
-	p.table = newTimetable(p.Model, begin, o.Speed)
 	for _, id := range s.Agencies {
 		p.Model.AddAgency(id)
 	}
 	p.Model.AddKey(o.Key, s.Agencies...)
 	s.set(p)
+	slices.SortStableFunc(p.steps, func(x, y step) int { return cmp.Compare(x.at, y.at) })
 	p.Handler = New(p.Model, p.rendering)
-	if len(p.rules) > 0 {
-		p.Model.SetFault(Misbehave(o.Seed, p.rules...))
-	}
+	p.begin()
 	return p
 }
 
-// Run lets it happen, in time with the model's clock, beginning now, and returns
-// when the story is over or the context ends. What the story left behind stays:
-// dead keys, withdrawn insertions, odd paging.
+// Run lets it happen, in time with the model's clock, beginning now, and returns when the story is over or the context
+// ends. What the story left behind stays: dead keys, withdrawn insertions, odd paging.
 func (p *Play) Run(ctx context.Context) {
-	p.beginNow()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	p.after(p.Scenario.Lasts, cancel)
-	p.table.run(ctx)
+	p.begin()
+	for _, s := range append(p.steps, step{p.Scenario.Lasts, func() {}}) {
+		if s.at > p.Scenario.Lasts || !wait(ctx, p.moment(s.at).Sub(p.Model.now())) || ctx.Err() != nil {
+			return
+		}
+		s.do()
+	}
 }
 
-// beginNow moves the story, if some time has passed since it was set up.
-func (p *Play) beginNow() {
-	late := p.table.open()
-	if late == 0 || len(p.rules) == 0 {
-		return
-	}
-	moved := slices.Clone(p.rules)
-	for i := range moved {
-		r := &moved[i]
-		if !r.From.IsZero() {
-			r.From = r.From.Add(late)
+// begin makes now the beginning, of the rules too.
+func (p *Play) begin() {
+	p.begun.Store(p.Model.now().UnixNano())
+	var rules []Rule
+	for _, r := range p.rules {
+		if r.From = p.moment(r.from); r.until > 0 {
+			r.Until = p.moment(r.until)
 		}
-		if !r.Until.IsZero() {
-			r.Until = r.Until.Add(late)
-		}
+		rules = append(rules, r.Rule)
 	}
-	p.Model.SetFault(Misbehave(p.options.Seed, moved...))
+	if len(rules) > 0 {
+		p.Model.SetFault(Misbehave(p.options.Seed, rules...))
+	}
+}
+
+// moment is so long after the beginning, by the model's clock.
+func (p *Play) moment(d time.Duration) time.Time {
+	return time.Unix(0, p.begun.Load()).UTC().Add(time.Duration(float64(d) / p.options.Speed))
+}
+
+// now is how long ago the beginning was, in the story's own time.
+func (p *Play) now() time.Duration {
+	return time.Duration(float64(p.Model.now().Sub(p.moment(0))) * p.options.Speed)
 }
 
 // after plans something for so long after the beginning.
-func (p *Play) after(d time.Duration, do func()) { p.table.at(p.table.begin.Add(d), do) }
-
-// every plans something for each interval until the end.
-func (p *Play) every(d time.Duration, do func()) {
-	for at := d; at < p.Scenario.Lasts; at += d {
-		p.after(at, do)
-	}
-}
-
-// moment is so long after the beginning, by the model's clock, as rules want it.
-func (p *Play) moment(d time.Duration) time.Time {
-	return p.table.openedAt().Add(time.Duration(float64(d) / p.table.speed))
-}
+func (p *Play) after(d time.Duration, do func()) { p.steps = append(p.steps, step{d, do}) }
 
 // misbehave adds rules; the first that applies decides.
-func (p *Play) misbehave(rules ...Rule) { p.rules = append(p.rules, rules...) }
+func (p *Play) misbehave(from, until time.Duration, rule Rule) {
+	p.rules = append(p.rules, timedRule{from, until, rule})
+}
 
-// stock publishes so many insertions that are up to sixty days old, each with a
-// few contact requests.
+// stock publishes so many insertions that are up to sixty days old, each with a few contact requests.
 func (p *Play) stock(agencyID string, n, requests int) (references []string) {
 	for range n {
 		age := time.Duration(p.random.Int64N(int64(60 * day)))
@@ -177,7 +175,8 @@ func (p *Play) stock(agencyID string, n, requests int) (references []string) {
 }
 
 func (p *Play) publish(agencyID string, age time.Duration) string {
-	record := newInsertion(p.random, int(p.number.Add(1)))
+	p.published++
+	record := newInsertion(p.random, p.published)
 	record.CreatedAt = p.Model.now().Add(-age)
 	_ = p.Model.Publish(agencyID, record) // the agency exists
 	return record.Reference
@@ -191,12 +190,374 @@ func (p *Play) write(agencyID, reference string, age time.Duration) string {
 	return id
 }
 
+// withdraw takes insertions off the list, which nothing else does.
+func (p *Play) withdraw(agencyID string, references ...string) {
+	for _, reference := range references {
+		_ = p.Model.Withdraw(agencyID, reference)
+	}
+}
+
 // drizzle adds a contact request to any insertion, again and again.
 func (p *Play) drizzle(interval time.Duration) {
-	p.every(interval, func() {
-		id := pick(p.random, p.Scenario.Agencies...)
-		if listed := p.Model.listedReferences(id); len(listed) > 0 {
-			p.write(id, pick(p.random, listed...), 0)
+	for at := interval; at < p.Scenario.Lasts; at += interval {
+		p.after(at, func() {
+			id := pick(p.random, p.Scenario.Agencies...)
+			if listed := p.Model.listedReferences(id); len(listed) > 0 {
+				p.write(id, pick(p.random, listed...), 0)
+			}
+		})
+	}
+}
+
+// peaceful is some stock for every agency, and now and then a contact request.
+func (p *Play) peaceful() {
+	for _, id := range p.Scenario.Agencies {
+		p.stock(id, 10, 2)
+	}
+	p.drizzle(5 * time.Minute)
+}
+
+// Scenarios returns the stories that every client of such an API should survive. Each is a field test in small: it takes a
+// seed, follows the model's clock, and leaves a [Truth] to judge by.
+func Scenarios() []Scenario {
+	return []Scenario{
+		{
+			Name:        "calm-village",
+			Description: "8 insertions and one contact request a day, for a week.",
+			Outcome:     "Few events, a heartbeat, hardly a write to the store.",
+			Agencies:    []string{"A100"}, Speed: 1440, Lasts: 7 * day,
+			set: func(p *Play) { village(p, "A100") },
+		},
+		{
+			Name:        "zurich-hot",
+			Description: "One insertion gets 480 contact requests in 20 hours; for two of them the API is down, so that more wait than any page holds.",
+			Outcome:     "All of them, or watch.gap_detected with the window.",
+			Agencies:    []string{"A100"}, Speed: 720, Lasts: 24 * time.Hour,
+			set: func(p *Play) {
+				p.stock("A100", 5, 3)
+				hotInsertion(p, "A100")
+				p.misbehave(time.Hour, 3*time.Hour, Rule{Fault: Refuse(http.StatusServiceUnavailable)})
+			},
+		},
+		{
+			Name:        "day-in-a-minute",
+			Description: "24 hours of calm-village and zurich-hot, 1,440 times as fast.",
+			Outcome:     "What the model knows is in the stream, once.",
+			Agencies:    []string{"A100", "B200"}, Speed: 1440, Lasts: 24 * time.Hour,
+			set: func(p *Play) {
+				village(p, "A100")
+				p.stock("B200", 5, 3)
+				hotInsertion(p, "B200")
+			},
+		},
+		{
+			Name:        "monday-upload",
+			Description: "Between 02 and 05 h on Monday 40 % of the insertions are replaced and every updatedAt is bumped.",
+			Outcome:     "Only real changes are announced; updatedAt alone is none if it is ignored.",
+			Agencies:    []string{"A100"}, Speed: 120, Lasts: 5 * time.Hour,
+			set: mondayUpload,
+		},
+		{
+			Name:        "key-rotation",
+			Description: "After 10 minutes the new key is valid too, after an hour the old one is switched off.",
+			Outcome:     "access.key_switched, no halt, no loss.",
+			Agencies:    []string{"A100", "B200"}, Speed: 60, Lasts: 2 * time.Hour,
+			set: func(p *Play) {
+				p.peaceful()
+				p.after(10*time.Minute, func() { p.Model.AddKey(p.options.NextKey, p.Scenario.Agencies...) })
+				p.after(time.Hour, func() { _ = p.Model.DeactivateKey(p.options.Key) }) // it was added
+			},
+		},
+		{
+			Name:        "agency-revoked",
+			Description: "After 20 minutes the key is taken away from one agency of three.",
+			Outcome:     "That agency halts; the others go on.",
+			Agencies:    []string{"A100", "B200", "C300"}, Speed: 60, Lasts: 2 * time.Hour,
+			set: func(p *Play) {
+				p.peaceful()
+				p.after(20*time.Minute, func() { _ = p.Model.UnlinkKey(p.options.Key, "B200") }) // it was added
+			},
+		},
+		{
+			Name:        "insertion-forbidden",
+			Description: "After 20 minutes the contact requests of one insertion are refused with 403; the list still shows it.",
+			Outcome:     "Only that insertion halts.",
+			Agencies:    []string{"A100"}, Speed: 60, Lasts: 2 * time.Hour,
+			set: func(p *Play) {
+				forbidden := p.stock("A100", 10, 2)[3]
+				p.drizzle(5 * time.Minute)
+				p.misbehave(20*time.Minute, 0, Rule{Operation: OperationContactRequests, Reference: forbidden, Fault: Refuse(http.StatusForbidden)})
+			},
+		},
+		{
+			Name:        "edge-challenge",
+			Description: "After 20 minutes a firewall answers 403: with a page to one agency, with the address of a captcha to the other.",
+			Outcome:     "Both halt, and are told to ask the provider to admit their address.",
+			Agencies:    []string{"A100", "B200"}, Speed: 60, Lasts: 2 * time.Hour,
+			set: func(p *Play) {
+				p.peaceful()
+				page, _ := FaultNamed("403_html")
+				challenge, _ := FaultNamed("403_challenge")
+				p.misbehave(20*time.Minute, 0, Rule{AgencyID: "A100", Fault: page})
+				p.misbehave(20*time.Minute, 0, Rule{AgencyID: "B200", Fault: challenge})
+			},
+		},
+		{
+			Name:        "slow-and-flaky",
+			Description: "For two hours a third of the answers is wrong: 5xx, resets, cut JSON, HTML with 200, bodies that drip, 429 with Retry-After.",
+			Outcome:     "No false event, and full recovery in the hour after.",
+			Agencies:    []string{"A100", "B200"}, Speed: 30, Lasts: 3 * time.Hour,
+			set: slowAndFlaky,
+		},
+		{
+			Name:        "schema-shift",
+			Description: "After an hour items becomes results, rankType is called otherwise, and ids that were numbers become texts.",
+			Outcome:     "watch.schema_drifted; nothing vanishes, nothing is new.",
+			Agencies:    []string{"A100"}, Speed: 60, Lasts: 2 * time.Hour,
+			rendering: "items", set: schemaShift,
+		},
+		{
+			Name:        "replica-lag",
+			Description: "Contact requests become visible 90 to 600 s after they were made, and one insertion is missing from the list for 40 s in every ten minutes.",
+			Outcome:     "Nothing lost, nothing twice, nothing disappears.",
+			Agencies:    []string{"A100"}, Speed: 10, Lasts: 2 * time.Hour,
+			set: replicaLag,
+		},
+		{
+			Name:        "page-shift",
+			Description: "Whenever a further page is asked for, insertions have come and gone in the meantime, so that records move between pages.",
+			Outcome:     "No disappearance that did not happen.",
+			Agencies:    []string{"A100"}, Speed: 60, Lasts: 2 * time.Hour,
+			set: pageShift,
+		},
+		{
+			Name:        "capped-pages",
+			Description: "45 insertions each: sizes are capped at 10 (A100), page is ignored (B200), the last page comes again for ever (C300), sizes but 2 to 20 are refused (D400).",
+			Outcome:     "Walks that are complete, or partial and said to be so; never a loop.",
+			Agencies:    []string{"A100", "B200", "C300", "D400"}, Speed: 60, Lasts: 2 * time.Hour,
+			set: cappedPages,
+		},
+		{
+			Name:        "ref-torture",
+			Description: "References with empty segments, #, /, %, ?, ä, spaces, emoji and 4 kB, each with contact requests.",
+			Outcome:     "An exact round trip in paths, ids and payloads.",
+			Agencies:    []string{"A100"}, Speed: 60, Lasts: 2 * time.Hour,
+			set: refTorture,
+		},
+		{
+			Name:        "relist",
+			Description: "References are withdrawn and come back after 2 to 90 days, with their old contact requests.",
+			Outcome:     "insertion.reappeared; no old contact request is announced as new.",
+			Agencies:    []string{"A100"}, Speed: 8640, Lasts: 100 * day,
+			set: relist,
+		},
+		{
+			Name:        "mass-vanish",
+			Description: "After 20 minutes the list of one agency is empty for 10 minutes, by mistake, and 60 % of another's insertions are really gone.",
+			Outcome:     "watch.change_held for both; the mistake is forgotten, the truth believed after more walks.",
+			Agencies:    []string{"A100", "B200"}, Speed: 10, Lasts: 2 * time.Hour,
+			set: massVanish,
+		},
+		{
+			Name:        "gdpr-null",
+			Description: "From minute 20 on the persons of old contact requests become null, one a minute.",
+			Outcome:     "contact_request.redacted, once for each.",
+			Agencies:    []string{"A100"}, Speed: 30, Lasts: 2 * time.Hour,
+			set: gdprNull,
+		},
+	}
+}
+
+// oddMessages are what forwarders and terminals stumble over.
+var oddMessages = []string{
+	"",
+	strings.Repeat("Ich schreibe Ihnen gern ausführlich. ", 560), // 20 kB
+	"\u202eשלום\u202c, is it free?",
+	"null\x00 bell\x07 escape\x1b[31m",
+	"<!channel> <!here> <https://example.org|click>",
+	`=cmd("calc")`,
+	"@everyone *bold* _it_ `code` ~no~",
+	"<script>alert(1)</script><img src=x onerror=alert(1)>",
+	"https://example.org/a?b=c&d=%20e",
+	"👩‍👩‍👧‍👦🇨🇭🏡 e\u0301",
+	"line\u2028separator\u2029paragraph\ufeff",
+	`{"json":"inside","quote":"\""}`,
+}
+
+// village is eight insertions of which one is replaced in four days, and one contact request a day at any hour, every
+// other one odd.
+func village(p *Play, agencyID string) {
+	references := p.stock(agencyID, 8, 2)
+	for n := 0; time.Duration(n)*day < p.Scenario.Lasts; n++ {
+		p.after(time.Duration((float64(n)+p.random.Float64())*float64(day)), func() {
+			listed := p.Model.listedReferences(agencyID)
+			id := p.write(agencyID, pick(p.random, listed...), 0)
+			if n%2 == 0 {
+				odd := pick(p.random, oddMessages...)
+				_ = p.Model.EditContactRequest(id, func(c *ContactRequest) { c.Message = odd }) // it was added
+			}
+		})
+		if n%4 == 3 {
+			p.after(time.Duration(n)*day, func() {
+				p.withdraw(agencyID, references[n/4])
+				p.publish(agencyID, 0)
+			})
 		}
+	}
+}
+
+// hotInsertion is one that 480 people want within 20 hours, half of them in
+// the first three.
+func hotInsertion(p *Play, agencyID string) {
+	var reference string
+	p.after(5*time.Minute, func() { reference = p.publish(agencyID, 0) })
+	for n := range 480 {
+		span := 20 * float64(time.Hour)
+		if n%2 == 0 {
+			span = 3 * float64(time.Hour)
+		}
+		p.after(6*time.Minute+time.Duration(p.random.Float64()*span), func() { p.write(agencyID, reference, 0) })
+	}
+}
+
+func mondayUpload(p *Play) {
+	p.rendering.UpdatedAt = true
+	references := p.stock("A100", 60, 2)
+	const begin, end = 30 * time.Minute, 210 * time.Minute
+	for n, reference := range references {
+		at := begin + (end-begin)*time.Duration(n)/time.Duration(len(references))
+		if n%5 < 2 {
+			p.after(at, func() {
+				p.withdraw("A100", reference)
+				p.publish("A100", 0)
+			})
+			continue
+		}
+		p.after(at, func() { _ = p.Model.Touch("A100", reference) }) // it is listed
+	}
+	p.drizzle(20 * time.Minute)
+}
+
+func slowAndFlaky(p *Play) {
+	p.peaceful()
+	for _, name := range []string{
+		"500", "502", "503", "503_seconds", "429_seconds", "429_negative", "reset", "reset_body", "hangup", "cut", "cut_late",
+		"html", "null", "object", "error", "empty", "garbage", "late", "drip",
+	} {
+		f, _ := FaultNamed(name)
+		p.misbehave(0, 2*time.Hour, Rule{Share: 0.02, Fault: f})
+	}
+}
+
+func schemaShift(p *Play) {
+	p.stock("A100", 15, 3)
+	p.drizzle(5 * time.Minute)
+	after := Flat()
+	after.IDs, after.PageBase = IDNumberText, p.rendering.PageBase
+	if p.rendering.Name == after.Name {
+		after = Nested()
+		after.IDs = IDNumberText
+	}
+	p.rendering.IDs = IDNumber
+	p.misbehave(time.Hour, 0, Rule{Fault: Fault{Rendering: &after, Rename: map[string]string{"rankType": "ranking"}}})
+}
+
+func replicaLag(p *Play) {
+	flapping := p.stock("A100", 12, 3)[5]
+	p.drizzle(2 * time.Minute)
+	p.Model.SetLag(func(ContactRequest) time.Duration {
+		return time.Duration((90 + 510*p.random.Float64()) / p.options.Speed * float64(time.Second))
 	})
+	p.misbehave(0, p.Scenario.Lasts, Rule{Operation: OperationInsertions, Decide: func(Call) *Fault {
+		if p.now()%(10*time.Minute) < 9*time.Minute+20*time.Second {
+			return nil
+		}
+		return &Fault{Without: []string{flapping}}
+	}})
+}
+
+func pageShift(p *Play) {
+	p.rendering.PageSize, p.rendering.MaxPageSize = 10, 10
+	steady := p.stock("A100", 40, 1)
+	var lock sync.Mutex
+	var passing []string
+	p.drizzle(10 * time.Minute)
+	p.misbehave(0, p.Scenario.Lasts, Rule{Operation: OperationInsertions, Further: true, Decide: func(Call) *Fault {
+		lock.Lock()
+		defer lock.Unlock()
+		switch gone := p.random.IntN(3); {
+		case gone == 0 && len(passing) > 0:
+			p.withdraw("A100", passing[0])
+			passing = passing[1:]
+		case gone == 1 && len(passing) < len(steady)/2:
+			passing = append(passing, p.publish("A100", 0))
+		}
+		return nil
+	}})
+}
+
+func cappedPages(p *Play) {
+	for _, id := range p.Scenario.Agencies {
+		p.stock(id, 45, 0)
+	}
+	p.drizzle(5 * time.Minute)
+	traps := map[string]func(*Rendering){
+		"A100": func(r *Rendering) { r.MaxPageSize = 10 },
+		"B200": func(r *Rendering) { r.PageIgnored = true },
+		"C300": func(r *Rendering) { r.PastEnd = LastPageAgain },
+		"D400": func(r *Rendering) { r.PageSizes = Sizes{Least: 2, Most: 20} },
+	}
+	for _, id := range p.Scenario.Agencies {
+		r := p.rendering
+		r.MaxPageSize = min(r.MaxPageSize, 20)
+		traps[id](&r)
+		p.misbehave(0, 0, Rule{Operation: OperationInsertions, AgencyID: id, Fault: Fault{Rendering: &r}})
+	}
+}
+
+func refTorture(p *Play) {
+	for _, reference := range []string{
+		"A1###x", "a#b##", "###x", "#", "##", "/", "//", "a/b#c/d##", "%", "%2F", "100%25#a##", "ä#ö#ü#ß", " ", "a b# c #d #", "?x=1&y=2#z##",
+		"+", "a+b c", "a;b\\c", "\"quotes\"'", "🏠#🔑##", "e\u0301#é##", "a#b", "LA-644238", "a.b..c#...#", strings.Repeat("lang#", 3) + strings.Repeat("x", 4<<10),
+	} {
+		_ = p.Model.Publish("A100", Insertion{Reference: reference, OfferType: "RENT"}) // the agency exists
+		p.write("A100", reference, time.Hour)
+	}
+	p.drizzle(2 * time.Minute)
+}
+
+func relist(p *Play) {
+	references := p.stock("A100", 10, 4)
+	p.drizzle(2 * day)
+	for n, away := range []time.Duration{2 * day, 5 * day, 20 * day, 60 * day, 90 * day} {
+		leaves := day + time.Duration(n)*12*time.Hour
+		reference := references[n]
+		record, _ := p.Model.listedRecord("A100", reference)
+		record.CreatedAt = time.Time{}
+		p.after(leaves, func() { p.withdraw("A100", reference) })
+		p.after(leaves+away, func() { _ = p.Model.Publish("A100", record) }) // the agency exists
+		p.after(leaves+away+day, func() { p.write("A100", reference, 0) })
+	}
+}
+
+func massVanish(p *Play) {
+	p.stock("A100", 30, 1)
+	going := p.stock("B200", 30, 1)[:18]
+	p.drizzle(10 * time.Minute)
+	p.misbehave(20*time.Minute, 30*time.Minute, Rule{Operation: OperationInsertions, AgencyID: "A100", Decide: func(Call) *Fault {
+		return &Fault{Without: p.Model.listedReferences("A100")}
+	}})
+	p.after(20*time.Minute, func() { p.withdraw("B200", going...) })
+}
+
+func gdprNull(p *Play) {
+	p.stock("A100", 10, 5)
+	p.drizzle(10 * time.Minute)
+	var old []string
+	for _, c := range p.Model.Truth().ContactRequests {
+		old = append(old, c.ID)
+	}
+	for n, id := range old {
+		p.after(20*time.Minute+time.Duration(n)*time.Minute, func() { _ = p.Model.Redact(id) }) // it was added
+	}
 }

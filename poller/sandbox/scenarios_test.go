@@ -352,7 +352,7 @@ func TestSlowAndFlakyMisbehavesInEveryWayAndThenStops(t *testing.T) {
 	})
 }
 
-func TestSchemaShiftShiftsAtNoon(t *testing.T) {
+func TestSchemaShiftShiftsAfterAnHour(t *testing.T) {
 	playing(t, "schema-shift", func(s *stage) {
 		reference := s.list("A100", "")[0]
 		_, list := s.get(testKey, insertionsPath("A100"))
@@ -377,9 +377,6 @@ func TestSchemaShiftShiftsAtNoon(t *testing.T) {
 		}
 		if text := `"` + before[0] + `"`; strings.Contains(requests, text) || !strings.Contains(requestsAfter, text) {
 			t.Error("the number is no text now")
-		}
-		if at := s.play.table.begin.Add(time.Hour).In(Zurich); at.Hour() != 12 || at.Minute() != 0 {
-			t.Errorf("noon is at %v", at)
 		}
 	})
 }

@@ -11,16 +11,8 @@ import (
 type Truth struct {
 	At              time.Time             `json:"at"` // when it was asked
 	Agencies        []string              `json:"agencies"`
-	Keys            []KeyTruth            `json:"keys"`
 	Insertions      []InsertionTruth      `json:"insertions"`      // by agency, in order of first publication
 	ContactRequests []ContactRequestTruth `json:"contactRequests"` // by insertion, oldest first
-}
-
-// KeyTruth says what a key may see. The key itself is never told.
-type KeyTruth struct {
-	Label    string   `json:"label"`
-	Active   bool     `json:"active"`
-	Agencies []string `json:"agencies"`
 }
 
 // InsertionTruth is the past of one reference of one agency.
@@ -80,24 +72,19 @@ func (i InsertionTruth) VisibleAt(t time.Time) bool {
 type Served struct {
 	Count int       `json:"count"`
 	First time.Time `json:"first,omitzero"` // zero: never
-	Keys  []string  `json:"keys,omitempty"` // labels of the keys it was served to
 }
 
-func (s *Served) add(label string, at time.Time) {
+func (s *Served) add(at time.Time) {
 	if s.Count == 0 {
 		s.First = at
 	}
 	s.Count++
-	if !slices.Contains(s.Keys, label) {
-		s.Keys = append(s.Keys, label)
-	}
 }
 
 // takeBack undoes add for an answer whose last byte could not be written.
 func (s *Served) takeBack() {
-	s.Count--
-	if s.Count == 0 {
-		*s = Served{}
+	if s.Count--; s.Count == 0 {
+		s.First = time.Time{}
 	}
 }
 
@@ -106,9 +93,6 @@ func (s Served) plus(other Served) Served {
 		s.First = other.First
 	}
 	s.Count += other.Count
-	keys := slices.Concat(s.Keys, other.Keys)
-	slices.Sort(keys)
-	s.Keys = slices.Compact(keys)
 	return s
 }
 
@@ -140,7 +124,6 @@ func (m *Model) Truth() Truth {
 	t := Truth{
 		At:       m.options.Now(),
 		Agencies: slices.Sorted(maps.Keys(m.agencies)),
-		Keys:     m.keyTruths(),
 	}
 	for _, id := range t.Agencies {
 		for _, i := range m.agencies[id].known {
@@ -153,21 +136,10 @@ func (m *Model) Truth() Truth {
 	return t
 }
 
-func (m *Model) keyTruths() []KeyTruth {
-	var truths []KeyTruth
-	for _, k := range m.keys {
-		truths = append(truths, KeyTruth{Label: k.label, Active: k.active, Agencies: slices.Sorted(maps.Keys(k.agencies))})
-	}
-	slices.SortFunc(truths, func(x, y KeyTruth) int { // key-2 before key-10
-		return cmp.Or(cmp.Compare(len(x.Label), len(y.Label)), cmp.Compare(x.Label, y.Label))
-	})
-	return truths
-}
-
 func (i *insertion) truth() InsertionTruth {
 	t := InsertionTruth{AgencyID: i.agencyID, Reference: i.reference, Visible: slices.Clone(i.visible)}
 	for _, v := range i.versions {
-		t.Versions = append(t.Versions, InsertionVersion{v.from, v.record.clone(), v.served.plus(Served{})})
+		t.Versions = append(t.Versions, InsertionVersion{v.from, v.record.clone(), v.served})
 		t.Served = t.Served.plus(v.served)
 	}
 	return t
@@ -179,8 +151,180 @@ func (c *contactRequest) truth() ContactRequestTruth {
 		CreatedAt: c.current().record.CreatedAt, VisibleFrom: c.visibleFrom, RedactedAt: c.redactedAt,
 	}
 	for _, v := range c.versions {
-		t.Versions = append(t.Versions, ContactRequestVersion{v.from, v.record.clone(), v.served.plus(Served{})})
+		t.Versions = append(t.Versions, ContactRequestVersion{v.from, v.record.clone(), v.served})
 		t.Served = t.Served.plus(v.served)
 	}
 	return t
+}
+
+// The two operations of the API, as [Request], [Call] and [Filter] name them. A
+// request for anything else has the operation "".
+const (
+	OperationInsertions      = "insertions"
+	OperationContactRequests = "contact_requests"
+)
+
+// Request is one request that the API received and answered.
+type Request struct {
+	At        time.Time `json:"at"` // arrival
+	Operation string    `json:"operation"`
+	// AgencyID is the one in the path or, for contact requests, the one that
+	// owns the reference; empty if the model knows no such agency.
+	AgencyID  string `json:"agencyId"`
+	Reference string `json:"propertyReferenceId,omitempty"` // as decoded from the path, also when unknown
+	Key       string `json:"key"`                           // label; empty without a known key
+	RawPath   string `json:"rawPath"`                       // as received, still escaped
+	RawQuery  string `json:"rawQuery"`
+	// Status that was sent; 0 if the client was gone, or cut off, before one was.
+	Status int  `json:"status"`
+	Broken bool `json:"broken,omitempty"` // not written to the last byte
+	// Served are the references or the ids in a good answer, or in the one that a
+	// 304 stands for.
+	Served []string `json:"served,omitempty"`
+}
+
+// Filter selects requests. Empty fields select all.
+type Filter struct {
+	AgencyID  string
+	Operation string
+	Reference string
+	Key       string
+	Status    int
+}
+
+// Count is a number of requests that have all this in common.
+type Count struct {
+	AgencyID  string `json:"agencyId"`
+	Operation string `json:"operation"`
+	Key       string `json:"key"`
+	Status    int    `json:"status"`
+	Requests  int    `json:"requests"`
+}
+
+// ledger counts every request, by references too as far as the model knows
+// them, and keeps the newest whole ones if told to. What a stranger can invent
+// (agencies, references, keys, paths) never becomes a counter.
+type ledger struct {
+	counters map[Filter]int
+	keep     int
+	log      []*Request
+}
+
+func newLedger(keep int) ledger {
+	return ledger{counters: map[Filter]int{}, keep: keep}
+}
+
+func (l *ledger) add(r *Request, known bool) {
+	counter := Filter{AgencyID: r.AgencyID, Operation: r.Operation, Key: r.Key, Status: r.Status}
+	if known {
+		counter.Reference = r.Reference
+	}
+	l.counters[counter]++
+	if l.keep == 0 {
+		return
+	}
+	l.log = append(l.log, r)
+	if l.keep > 0 && len(l.log) >= 2*l.keep {
+		l.log = slices.Clone(l.newest())
+	}
+}
+
+func (l *ledger) newest() []*Request {
+	if l.keep < 0 || len(l.log) <= l.keep {
+		return l.log
+	}
+	return l.log[len(l.log)-l.keep:]
+}
+
+func (f Filter) selects(r Filter) bool {
+	return (f.AgencyID == "" || f.AgencyID == r.AgencyID) &&
+		(f.Operation == "" || f.Operation == r.Operation) &&
+		(f.Reference == "" || f.Reference == r.Reference) &&
+		(f.Key == "" || f.Key == r.Key) &&
+		(f.Status == 0 || f.Status == r.Status)
+}
+
+// Requests says how many requests the filter selects, of all that were ever
+// answered. A request counts when its answer is complete or given up, so that
+// who has read an answer finds it counted. A reference that the model does not
+// know is not counted by itself; ask [Model.Log].
+func (m *Model) Requests(f Filter) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := 0
+	for counter, requests := range m.ledger.counters {
+		if f.selects(counter) {
+			n += requests
+		}
+	}
+	return n
+}
+
+// Counts returns all counters, those of the references of an agency united.
+func (m *Model) Counts() []Count {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	united := map[Filter]int{}
+	for counter, requests := range m.ledger.counters {
+		counter.Reference = ""
+		united[counter] += requests
+	}
+	counts := []Count{}
+	for c, requests := range united {
+		counts = append(counts, Count{c.AgencyID, c.Operation, c.Key, c.Status, requests})
+	}
+	slices.SortFunc(counts, func(x, y Count) int {
+		return cmp.Or(cmp.Compare(x.AgencyID, y.AgencyID), cmp.Compare(x.Operation, y.Operation),
+			cmp.Compare(x.Key, y.Key), cmp.Compare(x.Status, y.Status))
+	})
+	return counts
+}
+
+// KeepLog changes [Options].KeepLog and forgets what was logged before.
+func (m *Model) KeepLog(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ledger.keep, m.ledger.log = n, nil
+}
+
+// Log returns the remembered requests that the filter selects, in the order of
+// their answers.
+func (m *Model) Log(f Filter) []Request {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var selected []Request
+	for _, r := range m.ledger.newest() {
+		if f.selects(Filter{r.AgencyID, r.Operation, r.Reference, r.Key, r.Status}) {
+			selected = append(selected, *r)
+		}
+	}
+	return selected
+}
+
+// settle counts a request, and what its answer shows as served.
+func (m *Model) settle(entry *Request, c caller, r receipt) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	entry.Served = r.names
+	m.ledger.add(entry, c.target != nil)
+	now := m.options.Now()
+	for _, s := range r.served {
+		s.add(now)
+	}
+}
+
+// settleBroken counts a request whose answer did not leave whole.
+func (m *Model) settleBroken(entry *Request, c caller) {
+	entry.Broken = true
+	m.settle(entry, c, receipt{})
+}
+
+// takeBack says that the last byte did not leave after all.
+func (m *Model) takeBack(entry *Request, r receipt) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	entry.Broken, entry.Served = true, nil
+	for _, s := range r.served {
+		s.takeBack()
+	}
 }

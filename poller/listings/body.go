@@ -19,8 +19,9 @@ var rooms = sync.Pool{New: func() any { return new(room) }}
 
 // room is what an answer is read into.
 type room struct {
-	body     bytes.Buffer
-	document document
+	body      bytes.Buffer
+	document  document
+	canonical []byte // of all records
 }
 
 const largestRoom = 1 << 20
@@ -30,8 +31,9 @@ func (x *exchange) release() {
 	if x == nil || x.room == nil {
 		return
 	}
-	if x.room.body.Cap() <= largestRoom && cap(x.room.document.nodes) <= largestRoom/32 {
+	if max(x.room.body.Cap(), cap(x.room.canonical), 32*cap(x.room.document.nodes)) <= largestRoom {
 		x.room.body.Reset()
+		x.room.canonical = x.room.canonical[:0]
 		rooms.Put(x.room)
 	}
 	x.body, x.room = nil, nil

@@ -88,16 +88,13 @@ func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPag
 	if err != nil {
 		return nil, err
 	}
-	count := l.count()
-	digests := make([]byte, 0, len([32]byte{})*count)
 	for element := range l.records() {
-		digest := element.digest(c.unread, true)
-		digests = append(digests, digest[:]...)
+		x.room.canonical = element.appendCanonical(x.room.canonical, c.unread, scoreLevels)
 	}
-	if page.located(x, l, e.totalOf(l, count, x.header), digests) {
+	if page.located(x, l, e.totalOf(l, l.count(), x.header)) {
 		return page, nil
 	}
-	x.room = nil // contact requests hold it
+	x.room.canonical, x.room = nil, nil // contact requests hold the rest of it
 	for element := range l.records() {
 		if !isFilled(element) {
 			page.Unreadable++

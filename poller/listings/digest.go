@@ -43,15 +43,16 @@ func (v value) isProper() bool {
 		})
 }
 
-// digest is that of a value. Where score is set, the score is left out as well, however it is spelled, its own and one
-// level down.
+// scoreLevels is how many levels of a contact request's objects have their score left out, however it is spelled.
+const scoreLevels = 2
+
+// digest is that of a value. Where score is set, the score is left out as well.
 func (v value) digest(ignore [][]string, score bool) [32]byte {
-	most := 0
+	levels := 0
 	if score {
-		most = 2
+		levels = scoreLevels
 	}
-	var room [1024]byte
-	return sha256.Sum256(v.appendCanonical(room[:0], ignore, most))
+	return sha256.Sum256(v.appendCanonical(make([]byte, 0, 1024), ignore, levels))
 }
 
 // appendCanonical appends the canonical form without what is ignored. scores is how many levels of objects are left whose
@@ -90,8 +91,9 @@ func (v value) appendCanonical(b []byte, ignore [][]string, scores int) []byte {
 		return append(b, ']')
 	case jsontext.KindString:
 		if bytes.IndexByte(v.raw(), '\\') >= 0 { // may be written in several ways
-			s, _ := v.text()
-			b, _ = jsontext.AppendQuote(b, s)
+			var room [512]byte
+			text, _ := jsontext.AppendUnquote(room[:0], v.raw()) // the error is about UTF-8, which is mended
+			b, _ = jsontext.AppendQuote(b, text)
 			return b
 		}
 	}

@@ -18,7 +18,7 @@ type Envelope struct {
 	Total          int       // how many records there are, as the API says; -1 if it does not
 	Path           string    // JSON pointer to the list of records; "" is the root
 	Body           Sum       // of the body, and of a total in a header
-	Records        Sum       // of the digests of its records in their order, where they stand, and the total
+	Records        Sum       // of its records as digests see them, in their order, where they stand, and the total
 	Date           time.Time // the API's clock, to the second; zero if it did not say
 	Sent, Received time.Time // our clock, before the request and after the last byte
 	Size           int       // how many records were asked for; 0: it was left to the API
@@ -53,10 +53,11 @@ func (e *Envelope) recognise(x *exchange) bool {
 	return e.Same
 }
 
-// located notes where the records were found, hashes their digests, and says whether the caller knows them.
-func (e *Envelope) located(x *exchange, l list, total int, digests []byte) bool {
+// located notes where the records were found, hashes their canonical forms, and says whether the caller knows them.
+func (e *Envelope) located(x *exchange, l list, total int) bool {
 	e.Path, e.Found, e.Total = string(l.path), l.doc != nil, total
-	e.Records = sumOf(fmt.Appendf(digests, " %d %d %t %s", e.Total, e.Unreadable, e.Found, e.Path))
+	x.room.canonical = fmt.Appendf(x.room.canonical, " %d %d %t %s", e.Total, e.Unreadable, e.Found, e.Path)
+	e.Records = sumOf(x.room.canonical)
 	e.Same = x.expect.Known != nil && x.expect.Known(e.Records)
 	return e.Same
 }
@@ -95,8 +96,8 @@ type Insertion struct {
 	Record    json.RawMessage // compact, member order and texts as sent, always proper JSON
 	Digest    [32]byte        // of the record, see Digest; without Options.IgnoreInsertions
 	Defects   []string        // what is wrong with the record: the Defect constants, sorted
-	// Marks are those of the members that are Watched, in their order. Of a record that was not read because its page is the
-	// same there are none: not even they have changed.
+	// Marks are those of the members that are Watched, in their order. Where the page is the same byte by byte there are none:
+	// not even they have changed.
 	Marks []uint32
 }
 
@@ -125,8 +126,7 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 	if err != nil {
 		return nil, err
 	}
-	count := l.count()
-	found, digests := make([]value, 0, count), make([]byte, 0, 64*count)
+	var found []value
 	for element := range l.records() {
 		v, reference := referenced(element)
 		if reference == "" {
@@ -136,18 +136,17 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 		if element.isForeign(x.request.AgencyID) || v.isForeign(x.request.AgencyID) {
 			return nil, x.drift("insertions of the agency that was asked for", "one of another")
 		}
-		i := Insertion{Reference: reference, Digest: v.digest(c.ignored, false), Marks: v.marks(c.watched)}
-		found, digests = append(found, v), append(append(digests, i.Digest[:]...), reference...)
-		page.Insertions = append(page.Insertions, i)
+		found = append(found, v)
+		page.Insertions = append(page.Insertions, Insertion{Reference: reference, Marks: v.marks(c.watched)})
+		x.room.canonical = append(append(v.appendCanonical(x.room.canonical, c.ignored, 0), reference...), 0)
 	}
-	if page.located(x, l, e.totalOf(l, count, x.header), digests) {
+	if page.located(x, l, e.totalOf(l, l.count(), x.header)) {
 		return page, nil
 	}
 	for n, v := range found {
 		i := &page.Insertions[n]
-		if v, i.Record, i.Defects = compact(v); len(i.Defects) > 0 {
-			i.Digest = v.digest(c.ignored, false)
-		}
+		v, i.Record, i.Defects = compact(v)
+		i.Digest = v.digest(c.ignored, false)
 	}
 	return page, nil
 }

@@ -40,6 +40,9 @@ func cmdRun(ctx context.Context, p *program, flags *RunCmd) error {
 		o.Forwarders = append(o.Forwarders, daemon.Forwarder(f))
 	}
 	d, err := daemon.New(ctx, o)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // it was stopped while it started
+	}
 	if err != nil {
 		return daemonError(err, c.Base.DataDir)
 	}

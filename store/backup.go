@@ -46,7 +46,7 @@ func ReceiveBackup(ctx context.Context, path string, replace bool, verify Verifi
 		return r, err
 	}
 	if r, err = verify(ctx, made); err != nil || len(r.Findings) > 0 {
-		return r, errors.Join(err, r.unsound())
+		return r, errors.Join(err, r.Damage())
 	}
 	if r.Copied, err = markCopy(made, time.Now()); err != nil {
 		return r, err
@@ -56,14 +56,6 @@ func ReceiveBackup(ctx context.Context, path string, replace bool, verify Verifi
 		return r, fmt.Errorf("store: %w", err)
 	}
 	return r, syncDir(filepath.Dir(path))
-}
-
-// unsound is the error of a report with findings.
-func (r Report) unsound() error {
-	if len(r.Findings) == 0 {
-		return nil
-	}
-	return damaged(r.Path, r.Findings[0])
 }
 
 // writeAside writes a file of a name that nobody has, for its owner only, and brings it to the disk.
@@ -117,7 +109,7 @@ func globbed(path string) string {
 
 // markCopy writes into a copy that it is one: run does not take it for the store that goes on.
 func markCopy(path string, at time.Time) (time.Time, error) {
-	db, err := openFile(path, time.Second)
+	db, _, err := openFile(path, time.Second)
 	if err != nil {
 		return at, err
 	}
@@ -192,7 +184,7 @@ func (s *Store) copyInto(ctx context.Context, path string) error {
 // replace puts a new file in the place of the old one, when it is sound and holds the same.
 func (s *Store) replace(ctx context.Context, made string, verify Verifier) (c Compacted, err error) {
 	r, err := verify(ctx, made)
-	if err = errors.Join(err, r.unsound()); err != nil {
+	if err = errors.Join(err, r.Damage()); err != nil {
 		return c, err
 	}
 	if r.StoreID != s.meta.StoreID {

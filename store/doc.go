@@ -22,7 +22,12 @@
 // Every value is sealed with a checksum that chains it to its neighbours, so that a byte that the disk has changed is never read
 // as something else, nor as something that is not there: it is an ErrDamaged, also while others read, and after it nothing is
 // read or written any more (Damaged). Verify says what is wrong with a file; a damaged one can end the process that looks at all
-// of it, so others let it look in a process of its own.
+// of it, so others let it look in a process of its own. Where the head of the last commit is unreadable, the commit before it is
+// what is there (Accepted.Torn).
+//
+// Two kinds of damage end even a process that has the file open, because bbolt itself follows them before there is a value to look
+// at: a branch page that has come to lead in a circle ends it as a stack overflow, and an entry beside one that is written, of
+// which the length has become huge, for want of memory. Nothing is written by that, and the next start says what it was.
 //
 // The store knows no HTTP and no NATS, and not what a field means. It never holds a contact request's content, only what
 // it takes to know it again: its id, a fingerprint and digests.

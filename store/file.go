@@ -26,8 +26,8 @@ const growBy = 4 << 20
 // to ours is lost, and the lock of it keeps nobody out.
 var errReplaced = errors.New("the store was replaced")
 
-// openFile opens the bbolt file to be written, with its lock. See errReplaced.
-func openFile(path string, wait time.Duration) (db *bolt.DB, err error) {
+// openFile opens the bbolt file to be written, with its lock, and says whether one of its heads is torn. See errReplaced.
+func openFile(path string, wait time.Duration) (db *bolt.DB, torn bool, err error) {
 	var f *os.File
 	db, err = openBolt(path, &bolt.Options{
 		Timeout: wait, FreelistType: bolt.FreelistMapType, InitialMmapSize: mapAhead,
@@ -38,12 +38,13 @@ func openFile(path string, wait time.Duration) (db *bolt.DB, err error) {
 	})
 	switch {
 	case err == nil && !isAt(f, path):
-		return nil, errors.Join(errReplaced, db.Close())
+		return nil, false, errors.Join(errReplaced, db.Close())
 	case err == nil:
 		db.AllocSize = growBy
-		return db, ownersAlone(db)
+		_, whole := readHeads(f)
+		return db, whole < 2, ownersAlone(db)
 	}
-	return nil, err
+	return nil, false, err
 }
 
 // openAsItIs opens the bbolt file to be read; free asks also for what is free in it, which a file that nobody trusts may tell wrongly.

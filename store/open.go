@@ -127,7 +127,7 @@ func Open(o Options) (s *Store, err error) {
 	if err := checkFile(o, path); err != nil {
 		return nil, err
 	}
-	db, err := openFile(path, o.LockTimeout)
+	db, torn, err := openFile(path, o.LockTimeout)
 	if errors.Is(err, errReplaced) {
 		return Open(o)
 	}
@@ -135,7 +135,7 @@ func Open(o Options) (s *Store, err error) {
 		return nil, err
 	}
 	s = newStore(db, path, o.Now)
-	s.accepted.Aside = aside
+	s.accepted.Aside, s.accepted.Torn = aside, torn
 	if o.Digest != nil {
 		s.digest = o.Digest
 	}
@@ -413,7 +413,11 @@ type Accepted struct {
 	Copied   time.Time // Restored: it is a backup of that moment
 	Stranger bool      // Restored: store-id named another store, or was missing
 	From     string    // Moved: the base URL that it remembered
-	Aside    []string  // Fresh: names of the files that were set aside
+	// Torn: one of the two heads of the file could not be read, without being asked. So a power failure may leave the commit under
+	// way. If it was that of the last commit, what was said of it in the stream is imported, and what else was seen is seen again, as
+	// with a machine that was set back.
+	Torn  bool
+	Aside []string // Fresh: names of the files that were set aside
 }
 
 // Accepted says what was accepted when the store was opened.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -24,7 +25,7 @@ type Report struct {
 	Insertions      int       `json:"insertions"`
 	ContactRequests int       `json:"contactRequests"`
 	Events          int       `json:"events"`
-	// Torn: one of the two heads of the file cannot be read. It is among the findings.
+	// Torn: one of the two heads of the file cannot be read. That is none of the findings; see Accepted.
 	Torn bool `json:"torn,omitempty"`
 	// Findings are what is wrong, a sentence each, without anything about a person. None: the file is sound.
 	Findings []string `json:"findings,omitempty"`
@@ -63,14 +64,8 @@ func Verify(ctx context.Context, path string) (r Report, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	f, err := os.Open(path)
-	if err != nil {
-		return r, fmt.Errorf("store: %w", err)
-	}
-	defer f.Close()
-	if _, whole := readHeads(f); whole < 2 {
-		r.Torn = true
-		r.find("one of the two heads of the file is unreadable: what was committed last may be missing")
+	if r.Torn, err = readThrough(path); err != nil {
+		return r, err
 	}
 	s := newStore(db, path, time.Now)
 	if err := s.recognise(Options{Restored: true}, ""); err != nil {
@@ -94,13 +89,27 @@ func Verify(ctx context.Context, path string) (r Report, err error) {
 // Verifier is Verify, or what does the same in another process.
 type Verifier func(ctx context.Context, path string) (Report, error)
 
-// Damage is the error of a report with findings that forbid to go on with the store. That the head of the last commit is torn
-// is none: so a power cut leaves a file, and what was not committed was not.
+// Damage is the error of a report with findings.
 func (r Report) Damage() error {
-	if len(r.Findings) == 0 || r.Torn && len(r.Findings) == 1 {
+	if len(r.Findings) == 0 {
 		return nil
 	}
-	return damaged(r.Path, r.Findings[len(r.Findings)-1])
+	return damaged(r.Path, r.Findings[0])
+}
+
+// readThrough reads a file from its begin to its end, which a disk does at once what it does slowly page by page, and says whether
+// one of its heads is torn.
+func readThrough(path string) (torn bool, err error) {
+	f, err := os.Open(path)
+	if err == nil {
+		defer f.Close()
+		_, err = io.Copy(io.Discard, f)
+	}
+	if err != nil {
+		return false, fmt.Errorf("store: %w", err)
+	}
+	_, whole := readHeads(f)
+	return whole < 2, nil
 }
 
 // verifier holds every entry of a store against its seal, and the logs and cursors against each other.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -134,4 +135,53 @@ func TestAStoreThatIsDamagedWhileItIsReadEndsTheDaemon(t *testing.T) {
 func lastLines(text string, n int) string {
 	all := lines(text)
 	return strings.Join(all[max(0, len(all)-n):], "\n")
+}
+
+// TestAStoreWhoseNewerHeadIsUnreadableGoesOnFromTheCommitBefore takes away the last commit of a killed daemon, which the stream has
+// heard of already. Where the kill fell into a next commit, that has used pages of the one before: then there is no way back, and
+// both commands say so.
+func TestAStoreWhoseNewerHeadIsUnreadableGoesOnFromTheCommitBefore(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	s.usedBefore(t)
+	path := filepath.Join(s.dir, daemon.StoreFile)
+	const says = "one of the two heads of the "
+	var rung []string
+	torn := 0
+	for n := 0; torn < 3 && n < 30; n++ {
+		d := launch(t, s.environ, "run")
+		sub := subscribeTo(t, natsURL(t, s.dir))
+		rung = append(rung, s.ring(t, "A100"))
+		for _, id := range rung {
+			sub.request(t, id)
+		}
+		d.end(t, syscall.SIGKILL)
+
+		whole := readText(t, path)
+		newer := int64(0)
+		if wordAt(whole, 4096+16+48) > wordAt(whole, 16+48) {
+			newer = 4096
+		}
+		overwrite(t, path, newer+16+60, "torn")
+		v := launch(t, s.environ, "verify", "--file", path)
+		if v.exit(t) == exitIO {
+			d = launch(t, s.environ, "run")
+			s.mustBeDamage(t, "run", d.exit(t), d.stderr.String())
+			overwrite(t, path, 0, whole)
+			continue
+		}
+		has(t, v.stdout.String(), says+"file is unreadable", "is sound")
+		d = launch(t, s.environ, "run")
+		d.stderr.await(t, says+"store is unreadable")
+		d.stop(t)
+		torn++
+	}
+	if torn == 0 {
+		t.Error("every kill fell into a commit")
+	}
+	s.life(t, func(a *daemon.Daemon, sub *subscriber) {
+		rung = append(rung, s.ring(t, "A100"))
+		sub.request(t, rung[len(rung)-1])
+		wantWhole(t, a, rung...)
+	})
 }

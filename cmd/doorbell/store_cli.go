@@ -311,6 +311,9 @@ func printReport(w io.Writer, r store.Report) error {
 	if r.More > 0 {
 		fmt.Fprintf(w, "and %d more\n", r.More)
 	}
+	if r.Torn {
+		fmt.Fprintln(w, "one of the two heads of the file is unreadable: the last commit may be missing, as after a power failure; run goes on from the commit before")
+	}
 	what := "is sound"
 	if len(r.Findings) > 0 {
 		what = "is damaged"

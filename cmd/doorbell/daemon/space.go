@@ -33,6 +33,10 @@ func (a *Daemon) tellSpace(is store.Space) {
 // tellAccepted logs what the flags for one start have done.
 func (a *Daemon) tellAccepted() {
 	flags, done, log := a.o.Accept, a.store.Accepted(), a.o.Log.With("store", a.store.ID())
+	if done.Torn {
+		log.Warn("one of the two heads of the store is unreadable: the last commit may be missing, as after a power failure; the watch goes on from the commit before, "+
+			"and what the stream knows is imported; if there was no power failure, look at the disk", "path", a.store.Path())
+	}
 	switch {
 	case !flags.Restored:
 	case !done.Copied.IsZero():

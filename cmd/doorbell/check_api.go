@@ -10,6 +10,7 @@ import (
 	"doorbell/events"
 	"doorbell/poller"
 	"doorbell/poller/listings"
+	"doorbell/poller/watch"
 )
 
 // api asks for access of every agency, and learns of the answers of one.
@@ -108,7 +109,7 @@ func (c *checker) listOne(ctx context.Context) {
 		}
 		f, found := failureOf(l.err), &c.report.Agencies[i]
 		found.Access, found.Status = accessFailed, f.status
-		if f.refused() {
+		if f.class == watch.ClassRefused {
 			found.Access = accessRefused
 		}
 		c.report.fail(sectionAPI, fmt.Sprintf("%s: %s", a.ID, f.text), "the daemon had good answers: is its key another one? See `doorbell status`")
@@ -120,7 +121,7 @@ func (c *checker) listOne(ctx context.Context) {
 func (c *checker) list(ctx context.Context, agencyID string) (l *pausedWalk, other bool) {
 	access := c.keys[agencyID]
 	l = c.asker.list(ctx, agencyID, access.Key, access.Dialects)
-	if !failureOf(l.err).refused() || access.Next.IsZero() {
+	if failureOf(l.err).class != watch.ClassRefused || access.Next.IsZero() {
 		return l, false
 	}
 	return c.asker.list(ctx, agencyID, access.Next, access.Dialects), true
@@ -151,9 +152,9 @@ func (c *checker) accessOfAll(ctx context.Context) {
 			if other && l.err == nil {
 				c.note(levelWarn, found, "one key is refused, the other one works; run would go on with that", "`doorbell keys verify` compares both")
 			}
-			busy[key], down = busy[key] || f.busy, f.down
+			busy[key], down = busy[key] || f.class == watch.ClassBusy, f.class == watch.ClassDown
 			var status *listings.StatusError
-			if f.refused() && errors.As(l.err, &status) {
+			if f.class == watch.ClassRefused && errors.As(l.err, &status) {
 				refused = append(refused, refusal{i, status})
 			}
 		}
@@ -183,11 +184,11 @@ func (c *checker) judge(found *checkedAgency, l *pausedWalk) (f failure) {
 	f = failureOf(l.err)
 	found.Access, found.Status = accessFailed, f.status
 	switch {
-	case f.refused():
+	case f.class == watch.ClassRefused:
 		found.Access = accessRefused
-	case f.down:
+	case f.class == watch.ClassDown:
 		c.report.fail(sectionAPI, fmt.Sprintf("%s: %s", c.config.Poll.BaseURL.masked(), f.text), "is DOORBELL_BASE_URL right? If so, look at DNS, network, proxy and certificates")
-	case f.busy:
+	case f.class == watch.ClassBusy:
 		c.note(levelFail, *found, f.text, "the API asks for patience: try again later, with a lower DOORBELL_REQUESTS_PER_SECOND")
 	case f.status/100 == 2, f.status/100 == 3, f.status == 404:
 		c.note(levelFail, *found, f.text, "is DOORBELL_BASE_URL the API's own? It is what stands before /insertion-funnel/…; a login page or gateway may stand in between. If the records stand in an odd place, name it in DOORBELL_RECORDS_PATH")

@@ -13,6 +13,7 @@ import (
 
 	"doorbell/poller"
 	"doorbell/poller/listings"
+	"doorbell/poller/watch"
 )
 
 // mostAsked is how many requests are sent for one agency, at most: a walk that begins, the contact requests of one insertion
@@ -252,7 +253,7 @@ func (e *learning) trouble(to *[]string, question string, err error) {
 	}
 	f := failureOf(err)
 	*to = append(*to, question+": "+f.text)
-	e.over = f.refused() || f.busy || f.down || e.ctx.Err() != nil
+	e.over = e.ctx.Err() != nil || slices.Contains([]watch.Class{watch.ClassRefused, watch.ClassBusy, watch.ClassDown}, f.class)
 }
 
 // contacts reads the contact requests of the first insertion, and of one more if it has none or is aside.
@@ -290,25 +291,20 @@ func (e *learning) identify(again []listings.ContactRequest) {
 	}
 }
 
-// pages goes on with the walk until it shows how pages are numbered; beyond that it would go on for itself.
+// pages goes on with the walk until it shows how pages are numbered.
 func (e *learning) pages() {
-	i, before := &e.out.Insertions, e.left
-	e.left = min(before, 2)
-	for i.FirstPage == "" && i.Records > 0 && e.left > 0 {
+	i := &e.out.Insertions
+	for more := i.Records > 0; more && i.FirstPage == ""; {
 		page, err, ok := e.of.next()
+		v := e.of.walk.Verdict()
+		i.FirstPage, i.Largest, more = v.FirstPage, max(i.Largest, v.Fullest), ok && err == nil
+		if heeded(i.FirstPage) == yes {
+			i.MayHoldMore = e.of.more() || more && len(page.Insertions) > 0
+		}
 		if err != nil {
 			e.trouble(&i.Troubles, "another page", err)
 		}
-		v := e.of.walk.Verdict()
-		i.FirstPage, i.Largest = v.FirstPage, max(i.Largest, v.Fullest)
-		if heeded(i.FirstPage) == yes {
-			i.MayHoldMore = e.of.more() || page != nil && len(page.Insertions) > 0
-		}
-		if !ok || err != nil {
-			break
-		}
 	}
-	e.left += before - min(before, 2)
 }
 
 // oldest asks for a few from the other end: order, number and ids of a second reading show.
@@ -403,7 +399,7 @@ func (e *learning) insertions(size int, question string) *listings.InsertionsPag
 	switch {
 	case err == nil:
 		i.Largest = max(i.Largest, len(page.Insertions))
-	case size > 0 && listings.RefusesSize(err):
+	case size > 0 && watch.RefusedSize(err):
 		i.RefusedSizes = append(i.RefusedSizes, size)
 	default:
 		e.trouble(&i.Troubles, question, err)
@@ -411,40 +407,36 @@ func (e *learning) insertions(size int, question string) *listings.InsertionsPag
 	return page
 }
 
-// failure is what went wrong with a request, in words without the insertion that was asked for.
+// failure is what went wrong with a request, in words without the insertion that was asked for, and what run makes of it.
 type failure struct {
 	text   string
-	status int  // 0: no answer
-	busy   bool // the API asks for patience
-	down   bool // there is no answer at the base URL
-}
-
-// refused says whether access was.
-func (f failure) refused() bool {
-	return f.status == http.StatusForbidden || f.status == http.StatusUnauthorized
+	status int // 0: no answer
+	class  watch.Class
 }
 
 func failureOf(err error) failure {
-	var status *listings.StatusError
-	var transport *listings.TransportError
-	var drift *listings.DriftError
-	var other *listings.RequestError
-	switch {
-	case errors.As(err, &status):
-		f := failure{text: strings.TrimSpace(fmt.Sprintf("status %d %s", status.Status, http.StatusText(status.Status))), status: status.Status}
-		f.text += map[listings.BodyKind]string{listings.BodyChallenge: ", with a bot challenge", listings.BodyHTML: ", as HTML"}[status.Body]
-		f.busy = f.status == http.StatusTooManyRequests || f.status == http.StatusServiceUnavailable && status.RetryAfter > 0
-		if status.RetryAfter > 0 {
-			f.text += fmt.Sprintf(", to be asked again after %s", status.RetryAfter.Round(time.Second))
-		}
-		return f
-	case errors.As(err, &transport):
-		down := !slices.Contains([]string{listings.StageRead, listings.StageTimeout, listings.StageCanceled}, transport.Stage)
-		return failure{text: fmt.Sprintf("no answer (%s: %v)", transport.Stage, transport.Err), down: down}
-	case errors.As(err, &drift):
-		return failure{text: fmt.Sprintf("not the answer of this API: expected %s, found %s", drift.Expected, drift.Found), status: drift.Status}
-	case errors.As(err, &other):
-		return failure{text: other.Err.Error()}
+	var of interface {
+		error
+		String() string // what was asked for
 	}
-	return failure{text: "failed"}
+	f := failure{text: "failed", class: watch.Classify(err)}
+	if !errors.As(err, &of) {
+		return f
+	}
+	f.text = strings.TrimPrefix(of.Error(), of.String()+": ")
+	switch e := of.(type) {
+	case *listings.StatusError:
+		f.status = e.Status
+		if e.Body == listings.BodyHTML {
+			f.text += ", as HTML"
+		}
+		if e.RetryAfter > 0 {
+			f.text += fmt.Sprintf(", to be asked again after %s", e.RetryAfter.Round(time.Second))
+		}
+	case *listings.TransportError:
+		f.text = "no answer (" + f.text + ")"
+	case *listings.DriftError:
+		f.status, f.text = e.Status, "not the answer of this API: "+f.text
+	}
+	return f
 }

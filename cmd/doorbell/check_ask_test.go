@@ -112,7 +112,7 @@ func askedBy(t *testing.T, h http.Handler, settings ...string) (checkReport, []s
 	if len(asked) > mostAsked || len(asked) != r.Requests || r.Answers.Requests != r.Requests {
 		t.Errorf("%d requests, %d counted:\n%s", len(asked), r.Requests, strings.Join(asked, "\n"))
 	}
-	for _, secret := range []string{sandbox.Marker, "geheim", "2025-", "17600", testKey} {
+	for _, secret := range []string{sandbox.Marker, "geheim", "2025-", "1760000000", "1760003600", testKey} {
 		if strings.Contains(got.stdout+got.stderr, secret) {
 			t.Errorf("%q is in %s", secret, got.stdout)
 		}
@@ -132,7 +132,7 @@ func TestCheckFindsOutHowPagesAreNumberedAndWhetherTheyAreHeeded(t *testing.T) {
 		"from 0, one page":       {habits{insertions: 3, standard: 20, most: 500}, "0", yes, 4},
 		"from 1, one page":       {habits{insertions: 3, standard: 20, most: 500, first: 1}, "1", yes, 5},
 		"from 0, past the end":   {habits{insertions: 3, standard: 20, most: 500, ends: true}, "0", yes, 5},
-		"from 1, past the end":   {habits{insertions: 3, standard: 20, most: 500, first: 1, ends: true}, "1", yes, 5},
+		"from 1, past the end":   {habits{insertions: 3, standard: 20, most: 500, first: 1, ends: true}, "1", yes, 6},
 		"ignored":                {habits{insertions: 300, standard: 20, most: 500, deaf: true}, unknown, no, 7},
 		"no insertion to see it": {habits{standard: 20, most: 500}, unknown, unknown, 1},
 	} {

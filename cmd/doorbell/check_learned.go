@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"doorbell/poller/watch"
 )
 
 // learned says what the answers of an agency showed.
@@ -115,7 +117,7 @@ func (c *checker) startsWith(size int) bool {
 func (c *checker) learnedContactRequests() {
 	r := c.report.Learned.ContactRequests
 	switch {
-	case r.refused.refused():
+	case r.refused.class == watch.ClassRefused:
 		c.report.fail(sectionAnswers, "contact requests of an insertion that the list shows are refused: "+r.refused.text,
 			"ask the provider whether the key may read contact requests; run would halt that insertion, or all contact requests of the agency if others are refused too")
 		return

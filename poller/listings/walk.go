@@ -175,7 +175,7 @@ func (w *Walk) readUsual(ctx context.Context, yield func(*InsertionsPage, error)
 		}
 		var pages int
 		e, pages = w.pass(ctx, size, yield)
-		if errors.Is(e.err, ErrBodyTooLarge) || pages == 0 && RefusesSize(e.err) {
+		if errors.Is(e.err, ErrBodyTooLarge) || pages == 0 && isRefusedSize(e.err) {
 			w.refused = append(w.refused, size)
 			continue
 		}
@@ -259,7 +259,7 @@ func (w *Walk) fits(records int) bool {
 func (w *Walk) halved(ctx context.Context, records int, yield func(*InsertionsPage, error) bool) end {
 	r := w.reading(max(1, min(records, max(w.o.PageSize, w.verdict.Size))/2), yield)
 	e := r.run(ctx)
-	if e.single || r.pages == 0 && RefusesSize(e.err) {
+	if e.single || r.pages == 0 && isRefusedSize(e.err) {
 		return end{reason: ReasonPageIgnored}
 	}
 	return e
@@ -286,8 +286,8 @@ func (w *Walk) conclude(e end) {
 	}
 }
 
-// RefusesSize says whether a first page may have been refused because of the number of records that was asked for.
-func RefusesSize(err error) bool {
+// isRefusedSize says whether a first page may have been refused because of the number of records that was asked for.
+func isRefusedSize(err error) bool {
 	return slices.Contains([]int{
 		http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity,
 	}, statusOf(err))

@@ -73,25 +73,19 @@ func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference
 	return c.contactRequestsPage(x, q.NumberOfItemsPerPage)
 }
 
-const expectedContactRequests = "an array of contact requests"
-
 func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPage, error) {
 	page := &ContactRequestsPage{Envelope: c.envelope(x, size)}
 	if page.NotModified || page.recognise(x) {
 		return page, nil
 	}
-	e, err := x.answer(expectedContactRequests)
-	if err != nil {
-		return nil, err
-	}
-	l, err := x.locate(e, e.contactKind(c.idNames), c.o.ContactRequestsPath)
+	l, total, err := x.locate(contactRequestRecords, c.idNames, c.o.ContactRequestsPath)
 	if err != nil {
 		return nil, err
 	}
 	for element := range l.records() {
 		x.room.canonical = element.appendCanonical(x.room.canonical, c.unread, scoreLevels)
 	}
-	if page.located(x, l, e.totalOf(l, l.count(), x.header)) {
+	if page.located(x, l, total) {
 		return page, nil
 	}
 	x.room.canonical, x.room = nil, nil // contact requests hold the rest of it

@@ -111,18 +111,12 @@ func (c *Client) Insertions(ctx context.Context, key Key, agency string, q Inser
 	return c.insertionsPage(x, q.PageSize)
 }
 
-const expectedInsertions = "an array of objects with propertyReferenceId"
-
 func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) {
 	page := &InsertionsPage{Envelope: c.envelope(x, size)}
 	if page.NotModified || page.recognise(x) {
 		return page, nil
 	}
-	e, err := x.answer(expectedInsertions)
-	if err != nil {
-		return nil, err
-	}
-	l, err := x.locate(e, e.insertionKind(), c.o.InsertionsPath)
+	l, total, err := x.locate(insertionRecords, nil, c.o.InsertionsPath)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +134,7 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 		page.Insertions = append(page.Insertions, Insertion{Reference: reference, Marks: v.marks(c.watched)})
 		x.room.canonical = append(append(v.appendCanonical(x.room.canonical, c.ignored, 0), reference...), 0)
 	}
-	if page.located(x, l, e.totalOf(l, l.count(), x.header)) {
+	if page.located(x, l, total) {
 		return page, nil
 	}
 	for n, v := range found {

@@ -12,22 +12,257 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxListDepth is how deep below the root a list may be.
-const maxListDepth = 4
+// Where the records of an answer are is decided here, once, by the two tables below.
 
-// maxRecords is how many elements a list may have. The widest question asks for a thousand.
-const maxRecords = 20_000
+const (
+	maxListDepth = 4      // how deep below the root a list may be
+	nearby       = 2      // how deep one may be that is taken by its name alone
+	maxRecords   = 20_000 // how many elements a list may have. The widest question asks for a thousand
+)
+
+// kind is how the records of an operation are told.
+type kind struct {
+	what     string                    // in words
+	names    []string                  // of their list
+	fits     test                      // whether an array holds some
+	isRecord func(*search, value) bool // whether an object that stands where an array belongs is one
+	beside   bool                      // other lists may stand beside the learned one, see instead
+	table    []row
+}
+
+// row says which lists may be that of the records, by where they are, which is also what they are called, and what they hold. The
+// first row in which a list may be it decides. Of several it is the outer one, of those the one that holds most, where that
+// counts; between two that are equal in all that there is no choice.
+type row struct {
+	at, holds test
+	most      func(list) int // nil: how much a list holds does not count
+	guess     bool           // only where no other place was learned: else this one would be a guess
+	single    bool           // one of several would be a guess, even the outer one
+}
+
+type test func(*search, list) bool
+
+// Insertions are told by the reference that each of them holds, whatever their list is called. An empty list is theirs if it is
+// unmistakably the place of records, and no list in such a place holds anything.
+var insertionRecords = kind{
+	what: "an array of objects with propertyReferenceId", names: insertionNames, fits: hasReferences, isRecord: isLoneInsertion,
+	table: []row{
+		{at: known, holds: hasReferences, most: countReferences},
+		{at: anywhere, holds: hasReferences, most: countReferences},
+		{at: known, holds: loneRecord, single: true},
+		{at: rootOrKnown, holds: nothingAnywhere, guess: true},
+	},
+}
+
+// Contact requests are told by what their list is called or looks like.
+var contactRequestRecords = kind{
+	what: "an array of contact requests", names: contactNames, fits: someObjects, isRecord: isLoneContactRequest, beside: true,
+	table: []row{
+		{at: root, holds: someObjects},
+		{at: own, holds: someObjects},
+		{at: own, holds: nothing, guess: true},
+		{at: generic, holds: sureHints},
+		{at: anywhere, holds: sureHints, single: true},
+		{at: generic, holds: someObjects, guess: true},
+		{at: root, holds: nothing, guess: true},
+		{at: generic, holds: nothing, guess: true},
+		{at: unnamed, holds: personsOrIDs, guess: true, single: true},
+		{at: unnamedMain, holds: someObjects, guess: true, single: true},
+		{at: known, holds: loneRecord, single: true},
+	},
+}
+
+// The first column.
+func anywhere(*search, list) bool        { return true }
+func root(_ *search, l list) bool        { return l.depth == 0 }
+func own(s *search, l list) bool         { return l.isCalled(s.names) }
+func generic(_ *search, l list) bool     { return l.isCalled(genericNames) }
+func known(s *search, l list) bool       { return own(s, l) || generic(s, l) }
+func rootOrKnown(s *search, l list) bool { return root(s, l) || known(s, l) }
+
+// unnamed is any list, as long as no member is called like the list of records and is neither one nor an object around one.
+func unnamed(s *search, _ list) bool {
+	return !slices.ContainsFunc(s.top, func(m value) bool {
+		return !m.isArray() && !m.isObject() && (m.isCalled(s.names) || m.isCalled(genericNames))
+	})
+}
+
+func unnamedMain(s *search, l list) bool { return unnamed(s, l) && !l.isCalled(sideNames) }
+
+// The second column.
+func hasReferences(_ *search, l list) bool { return l.isArray() && countReferences(l) > 0 }
+
+func countReferences(l list) (n int) {
+	for e := range l.records() {
+		if _, reference := referenced(e); reference != "" {
+			n++
+		}
+	}
+	return n
+}
+
+func loneRecord(s *search, l list) bool { return l.isObject() && s.isRecord(s, l.value) }
+
+func someObjects(_ *search, l list) bool { return hasObjects(l) }
+func sureHints(_ *search, l list) bool   { return hasObjects(l) && hints(l, surest) > 0 }
+
+func personsOrIDs(s *search, l list) bool {
+	return hasObjects(l) && (hints(l, personal) > 0 || hints(l, s.idFields) > 0)
+}
+
+// nothing is an empty list that no other stands in for.
+func nothing(s *search, l list) bool {
+	if !l.isArray() || !l.isEmpty() || l.depth > nearby {
+		return false
+	}
+	best := s.instead(l)
+	return len(best) == 1 && best[0].path == l.path
+}
+
+// nothingAnywhere is an empty list, if no list in a place for records holds anything.
+func nothingAnywhere(s *search, l list) bool {
+	return l.isArray() && l.isEmpty() && l.depth <= nearby && !slices.ContainsFunc(s.lists, func(l list) bool { return hasObjects(l) && rootOrKnown(s, l) })
+}
+
+// search is one look for the records of an answer.
+type search struct {
+	*envelope
+	kind
+	idFields []string // of contact requests
+	lists    []list   // that may be it; nil: not collected yet
+}
+
+// locate finds the list of records in a body, and how many there are in all, -1 if the answer does not say. It is the one place
+// where it is decided what an answer holds: a list, nothing by its own count (then the list is absent), or something else. What
+// is configured is the only place. What was learned comes first, and only there is an empty list of any name none; records
+// elsewhere are taken, an empty list elsewhere is not.
+func (x *exchange) locate(k kind, idFields []string, configured string) (l list, total int, err error) {
+	e, err := x.answer(k.what)
+	if err != nil {
+		return l, -1, err
+	}
+	if e.declaresFailure() {
+		return l, -1, x.drift(k.what, "an answer that declares its own failure: "+describe(e.root))
+	}
+	learned := x.expect.Dialect
+	if configured != "" {
+		learned = Dialect{Path: configured, Known: true}
+	}
+	s := &search{envelope: e, kind: k, idFields: idFields}
+	switch found := s.find(learned, configured != ""); {
+	case len(found) > 1:
+		return l, -1, x.drift(k.what, "several lists that may be it: "+describe(e.root))
+	case len(found) == 1:
+		l = found[0]
+	case e.countsNone(learned, x.header):
+	case learned.Known:
+		return l, -1, x.drift(k.what+" at "+cmp.Or(learned.Printable().Path, "the root"), describe(e.root))
+	default:
+		return l, -1, x.drift(k.what, describe(e.root))
+	}
+	records := l.count()
+	if records > maxRecords {
+		return l, -1, x.drift("a page of records", "more records than fit any page")
+	}
+	return l, e.totalOf(l, records, x.header), nil
+}
+
+// find returns the lists that are equally good: none, the one, or several between which there is no choice.
+func (s *search) find(learned Dialect, only bool) []list {
+	if learned.Known {
+		switch l, ok := s.at(jsontext.Pointer(learned.Path)); {
+		case ok && s.isThere(l) && s.beside && !only:
+			return s.instead(l)
+		case ok && s.isThere(l):
+			return []list{l}
+		case only:
+			return nil
+		}
+	}
+	for _, r := range s.table {
+		if r.guess && learned.Known {
+			continue
+		}
+		if best := s.choose(r); len(best) > 0 {
+			return best
+		}
+	}
+	return nil
+}
+
+// choose returns the lists of a row that are equally good. Of two that are empty either says the same.
+func (s *search) choose(r row) (best []list) {
+	for _, l := range s.candidates() {
+		if !r.at(s, l) || !r.holds(s, l) {
+			continue
+		}
+		order := 0 // to the best so far
+		if len(best) > 0 && !r.single {
+			order = best[0].depth - l.depth
+		}
+		if len(best) > 0 && order == 0 && r.most != nil {
+			order = r.most(l) - r.most(best[0])
+		}
+		switch {
+		case len(best) == 0 || order > 0:
+			best = []list{l}
+		case order == 0 && !l.isEmpty():
+			best = append(best, l)
+		}
+	}
+	return best
+}
+
+// isThere says whether an expected place holds the list, or one record in place of it.
+func (s *search) isThere(l list) bool {
+	return l.isArray() && (l.isEmpty() || s.fits(s, l)) || l.isObject() && s.isRecord(s, l.value)
+}
+
+// instead is what to take where a list stands next to others that unmistakably hold contact requests, as where a service keeps
+// those that were read apart: the other one where this one is empty and its name does not say that there are none; several where
+// each would be a guess.
+func (s *search) instead(l list) []list {
+	if l.depth == 0 || own(s, l) {
+		return []list{l}
+	}
+	var others []list
+	for _, o := range s.candidates() {
+		if o.path != l.path && o.path.Parent() == l.path.Parent() && !o.isCalled(sideNames) && hints(o, surest) > 0 && hints(o, personal) > 0 {
+			others = append(others, o)
+		}
+	}
+	switch {
+	case len(others) == 0 || !l.isEmpty() && generic(s, l):
+		return []list{l}
+	case l.isEmpty():
+		return others
+	}
+	return append(others, l)
+}
+
+// candidates is the lists without those that are part of one contact request which stands where an array belongs: its telephone
+// numbers, or when it would like to come. A list that looks more like contact requests than what is around it stays.
+func (s *search) candidates() []list {
+	if s.lists == nil {
+		s.lists = slices.DeleteFunc(slices.Clone(s.envelope.lists), func(l list) bool {
+			return s.beside && l.isArray() && slices.ContainsFunc(l.around, func(o object) bool {
+				return o.isLoneContactRequest(s.idFields) && (hints(l, surest) == 0 || o.hint(personal, 0) && hints(l, personal) == 0)
+			})
+		})
+	}
+	return s.lists
+}
 
 // envelope is an answer around its records.
 type envelope struct {
 	root  value
 	top   object // the members of the root
-	lists []list // the arrays, outer ones first, then by path, as the order of members says nothing
-	lone  []list // the objects at the root or one level down that are called like a list
+	lists []list // that may be the list of records, outer ones first, then by path, as the order of members says nothing
 	twice string // says of an object that it holds a name twice: which of the two is meant nobody knows
 }
 
-// list is an array of the envelope that may be the list of records, or an object that may be the only one of them.
+// list is an array of the envelope, or an object at the root or one level down that is called like a list and may be the only
+// record of it.
 type list struct {
 	value
 	path   jsontext.Pointer
@@ -51,10 +286,6 @@ func (l list) count() (n int) {
 	return n
 }
 
-func (l list) isNamed(names ...[]string) bool {
-	return slices.ContainsFunc(names, l.isCalled)
-}
-
 func openEnvelope(root value) *envelope {
 	e := &envelope{root: root, top: root.object()}
 	e.explore(list{value: root}, e.top)
@@ -67,23 +298,18 @@ func openEnvelope(root value) *envelope {
 // explore collects arrays. It does not look into them: what stands there are records, or nothing we know. o are the members
 // of an object.
 func (e *envelope) explore(at list, o object) {
-	switch {
-	case at.isArray():
+	if at.isArray() || at.isObject() && 0 < at.depth && at.depth <= nearby && (at.isCalled(insertionNames) || at.isCalled(contactNames) || at.isCalled(genericNames)) {
 		e.lists = append(e.lists, at)
-	case at.isObject():
-		if 0 < at.depth && at.depth <= 2 && at.isNamed(insertionNames, contactNames, genericNames) {
-			e.lone = append(e.lone, at)
-		}
-		if at.depth == maxListDepth {
-			return
-		}
-		if at.node().twice && e.twice == "" {
-			e.twice = "an object with a name twice, at depth " + strconv.Itoa(at.depth)
-		}
-		for _, m := range o {
-			if !m.isCalled(errorNames) { // a list of errors is none of records
-				e.explore(at.below(o, m), m.object())
-			}
+	}
+	if !at.isObject() || at.depth == maxListDepth {
+		return
+	}
+	if at.node().twice && e.twice == "" {
+		e.twice = "an object with a name twice, at depth " + strconv.Itoa(at.depth)
+	}
+	for _, m := range o {
+		if !m.isCalled(errorNames) { // a list of errors is none of records
+			e.explore(at.below(o, m), m.object())
 		}
 	}
 }
@@ -107,117 +333,6 @@ func (e *envelope) at(path jsontext.Pointer) (found list, ok bool) {
 	return found, true
 }
 
-// kind is what an operation looks for in an answer: how its records are told, and where they may be.
-type kind struct {
-	what     string                  // in words
-	names    []string                // of the list
-	lists    func() []list           // that may be it, outer ones first
-	fits     func(list) bool         // whether an array holds records
-	isRecord func(value) bool        // whether an object that stands where an array belongs is a record
-	rules    func() []rule           // surest first
-	instead  func(list) (list, bool) // what to take for the learned list; nil: always itself
-}
-
-// rule says which lists may be that of the records. The first rule by which a list may be decides. Of several it is the outer
-// one, of those the one that holds most, where that counts; between two that are equal in all that there is no choice.
-type rule struct {
-	fits   func(list) bool
-	holds  func(list) int // nil: how much it holds does not count
-	guess  bool           // only where no other place was learned: else this one would be a guess
-	single bool           // one of several would be a guess, even the outer one
-	lone   bool           // is about objects that stand in place of a list
-}
-
-// locate is the one place where it is decided what an answer holds: a list, nothing by its own count (then the list is
-// absent), or something else. What is configured is the only place. What was learned comes first, and only there is an
-// empty list of any name none; records elsewhere are taken, an empty list elsewhere is not.
-func (x *exchange) locate(e *envelope, k kind, configured string) (list, error) {
-	if e.declaresFailure() {
-		return list{}, x.drift(k.what, "an answer that declares its own failure: "+describe(e.root))
-	}
-	learned := x.expect.Dialect
-	if configured != "" {
-		learned = Dialect{Path: configured, Known: true}
-	}
-	l, ok, tie := e.find(k, learned, configured != "")
-	switch {
-	case tie:
-		return list{}, x.drift(k.what, "several lists that may be it: "+describe(e.root))
-	case ok && l.count() > maxRecords:
-		return list{}, x.drift("a page of records", "more records than fit any page")
-	case ok:
-		return l, nil
-	case e.countsNone(learned, x.header):
-		return list{}, nil
-	case learned.Known:
-		return list{}, x.drift(k.what+" at "+printablePath(learned.Path), describe(e.root))
-	}
-	return list{}, x.drift(k.what, describe(e.root))
-}
-
-func (e *envelope) find(k kind, learned Dialect, only bool) (found list, ok, tie bool) {
-	if learned.Known {
-		if l, ok := e.at(jsontext.Pointer(learned.Path)); ok && k.isThere(l) {
-			if only || k.instead == nil {
-				return l, true, false
-			}
-			l, ok = k.instead(l)
-			return l, ok, !ok
-		}
-		if only {
-			return list{}, false, false
-		}
-	}
-	lists := k.lists()
-	for _, r := range k.rules() {
-		if r.guess && learned.Known {
-			continue
-		}
-		from := lists
-		if r.lone {
-			from = e.lone
-		}
-		if l, ok, tie := r.choose(from); ok || tie {
-			return l, ok, tie
-		}
-	}
-	return list{}, false, false
-}
-
-func (r rule) choose(lists []list) (found list, ok, tie bool) {
-	most := 0
-	for _, l := range lists {
-		if !r.fits(l) || ok && !r.single && l.depth > found.depth {
-			continue
-		}
-		holds := 0
-		if r.holds != nil {
-			holds = r.holds(l)
-		}
-		switch {
-		case !ok || holds > most:
-			found, ok, tie, most = l, true, false, holds
-		case (r.single || holds == most) && !l.isEmpty(): // of two that are empty either says the same
-			tie = true
-		}
-	}
-	return found, ok && !tie, tie
-}
-
-// isThere says whether an expected place holds the list, or one record in place of it.
-func (k kind) isThere(l list) bool {
-	switch {
-	case l.isArray():
-		return l.isEmpty() || k.fits(l)
-	case l.isObject():
-		return k.isRecord(l.value)
-	}
-	return false
-}
-
-// isLone says whether an object stands for the list of records.
-func (k kind) isLone(l list) bool { return l.isNamed(k.names, genericNames) && k.isRecord(l.value) }
-
 func hasObjects(l list) bool {
 	for e := range l.elements() {
 		if isFilled(e) {
@@ -225,124 +340,6 @@ func hasObjects(l list) bool {
 		}
 	}
 	return false
-}
-
-// insertionKind is how insertions are told: by the reference that each of them holds. An empty list is theirs if it is
-// unmistakably the place of records: the root, or one with a known name at the root or one level down, and no list with
-// such a name holds anything.
-func (e *envelope) insertionKind() kind {
-	holds := func(l list) (n int) {
-		for e := range l.records() {
-			if _, reference := referenced(e); reference != "" {
-				n++
-			}
-		}
-		return n
-	}
-	k := kind{what: expectedInsertions, names: insertionNames, isRecord: isLoneInsertion, lists: func() []list { return e.lists }}
-	k.fits = func(l list) bool { return holds(l) > 0 }
-	known := func(l list) bool { return l.isNamed(insertionNames, genericNames) }
-	isOther := func(l list) bool { return hasObjects(l) && (l.depth == 0 || known(l)) }
-	isNone := func(l list) bool {
-		return l.isEmpty() && (l.depth == 0 || l.depth <= 2 && known(l)) && !slices.ContainsFunc(e.lists, isOther)
-	}
-	k.rules = func() []rule {
-		return []rule{
-			{fits: func(l list) bool { return known(l) && k.fits(l) }, holds: holds},
-			{fits: k.fits, holds: holds},
-			{fits: k.isLone, lone: true, single: true},
-			{fits: isNone, guess: true},
-		}
-	}
-	return k
-}
-
-// contactKind is how contact requests are told: by what their list is called or looks like. An empty list whose name says
-// "contact requests" counts more than any other that is not empty; an empty one with a general name does not. What is part
-// of one contact request is no list of them.
-func (e *envelope) contactKind(idFields []string) kind {
-	k := kind{what: expectedContactRequests, names: contactNames, fits: hasObjects, lists: func() []list { return e.withoutParts(idFields) }}
-	k.isRecord = func(o value) bool { return o.object().isLoneContactRequest(idFields) }
-	k.instead = func(learned list) (list, bool) { return e.instead(learned, idFields) }
-	k.rules = func() []rule { return e.contactRules(k, idFields) }
-	return k
-}
-
-func (e *envelope) contactRules(k kind, idFields []string) []rule {
-	filled := func(fits func(list) bool) func(list) bool {
-		return func(l list) bool { return hasObjects(l) && fits(l) }
-	}
-	none := func(fits func(list) bool) func(list) bool {
-		return func(l list) bool {
-			if !l.isEmpty() || !fits(l) {
-				return false
-			}
-			other, sure := e.instead(l, idFields)
-			return sure && other.path == l.path
-		}
-	}
-	hinting := func(l list) bool { return hints(l, surest) > 0 }
-	contact := func(l list) bool { return l.isNamed(contactNames) }
-	generic := func(l list) bool { return l.isNamed(genericNames) }
-	root := func(l list) bool { return l.depth == 0 }
-	near := func(fits func(list) bool) func(list) bool {
-		return func(l list) bool { return l.depth <= 2 && fits(l) }
-	}
-	unnamed := func(l list) bool { return hasObjects(l) && !e.namesAList() }
-	return []rule{
-		{fits: filled(root)},
-		{fits: filled(contact)},
-		{fits: none(near(contact)), guess: true},
-		{fits: filled(func(l list) bool { return generic(l) && hinting(l) })},
-		{fits: filled(hinting), single: true},
-		{fits: filled(generic), guess: true},
-		{fits: none(root), guess: true},
-		{fits: none(near(generic)), guess: true},
-		{fits: func(l list) bool { return unnamed(l) && (hints(l, personal) > 0 || hints(l, idFields) > 0) }, guess: true, single: true},
-		{fits: func(l list) bool { return unnamed(l) && !l.isNamed(sideNames) }, guess: true, single: true},
-		{fits: k.isLone, lone: true, single: true},
-	}
-}
-
-// instead is what to take where a list stands next to others that unmistakably hold contact requests, as where a service
-// keeps those that were read apart: the other one where this one is empty and its name does not say that there are none;
-// neither where it would be a guess.
-func (e *envelope) instead(l list, idFields []string) (list, bool) {
-	if l.depth == 0 || l.isNamed(contactNames) {
-		return l, true
-	}
-	var others []list
-	for _, o := range e.withoutParts(idFields) {
-		if o.path != l.path && o.path.Parent() == l.path.Parent() && !o.isNamed(sideNames) && hints(o, surest) > 0 && hints(o, personal) > 0 {
-			others = append(others, o)
-		}
-	}
-	switch none := l.isEmpty(); {
-	case len(others) == 0 || !none && l.isNamed(genericNames):
-		return l, true
-	case none && len(others) == 1:
-		return others[0], true
-	}
-	return list{}, false
-}
-
-// withoutParts is the lists without those that are part of one contact request which stands where an array belongs: its
-// telephone numbers, or when it would like to come. A list that looks more like contact requests than what is around it
-// stays.
-func (e *envelope) withoutParts(idFields []string) []list {
-	return slices.DeleteFunc(slices.Clone(e.lists), func(l list) bool {
-		return slices.ContainsFunc(l.around, func(o object) bool {
-			return o.isLoneContactRequest(idFields) && (hints(l, surest) == 0 || o.hint(personal, 0) && hints(l, personal) == 0)
-		})
-	})
-}
-
-// namesAList says whether a member is called like a list of records and is neither one nor an object around one: then no
-// other list stands in for it.
-func (e *envelope) namesAList() bool {
-	return slices.ContainsFunc(e.top, func(m value) bool {
-		return !m.isArray() && !m.isObject() && (m.isCalled(contactNames) || m.isCalled(genericNames))
-	})
 }
 
 // isFilled says whether an element may be a contact request: an object that is not empty and is not an error.
@@ -356,6 +353,10 @@ func isFilled(element value) bool {
 		failure = failure || (m.isCalled(errorNames) || m.isCalled(errorCodes)) && !m.isEmpty()
 	}
 	return some && !failure
+}
+
+func isLoneContactRequest(s *search, v value) bool {
+	return v.object().isLoneContactRequest(s.idFields)
 }
 
 // isLoneContactRequest says whether an object that stands where an array belongs is unmistakably a contact request: it has
@@ -400,7 +401,7 @@ func (o object) hint(names []string, deeper int) bool {
 }
 
 // isLoneInsertion refuses an object of several insertions, of which only one would be read.
-func isLoneInsertion(o value) bool {
+func isLoneInsertion(_ *search, o value) bool {
 	if o.reference() != "" {
 		return true
 	}
@@ -419,17 +420,10 @@ func referenced(element value) (record value, reference string) {
 	if reference = element.reference(); reference != "" {
 		return element, reference
 	}
-	var best [2]string
-	for m := range element.members() {
-		r := m.reference()
-		if r == "" {
-			continue
-		}
-		rank := [2]string{"2", m.called().text}
-		if i := slices.Index(insertionMembers, m.called().plain); i >= 0 {
-			rank[0] = "1" + string(rune('a'+i))
-		}
-		if reference == "" || slices.Compare(rank[:], best[:]) <= 0 {
+	var best uint // unknown names are last
+	for _, m := range element.object() {
+		rank := uint(slices.Index(insertionMembers, m.called().plain))
+		if r := m.reference(); r != "" && (reference == "" || rank < best || m.called().text == record.called().text) { // of one name the last
 			record, reference, best = m, r, rank
 		}
 	}
@@ -627,7 +621,7 @@ var contentRange = regexp.MustCompile(`^([a-z]+) +[0-9*-]+/([0-9]+)$`)
 
 // countsNone says whether the answer counts none, and neither a list nor another count contradicts it.
 func (e *envelope) countsNone(learned Dialect, h http.Header) bool {
-	if slices.ContainsFunc(e.lists, func(l list) bool { return !l.isEmpty() }) {
+	if slices.ContainsFunc(e.lists, func(l list) bool { return l.isArray() && !l.isEmpty() }) {
 		return false
 	}
 	scopes := []object{e.top}
@@ -710,17 +704,4 @@ func printableName(name string) string {
 		return name
 	}
 	return "(odd name)"
-}
-
-// printablePath is a path as it may stand in an error.
-func printablePath(path string) string {
-	if path == "" {
-		return "the root"
-	}
-	for token := range jsontext.Pointer(path).Tokens() {
-		if !looksLikeName.MatchString(token) {
-			return "the place known"
-		}
-	}
-	return path
 }

@@ -241,3 +241,65 @@ func TestAnEmptyListIsNotNoneBesideSeveralThatHoldContactRequests(t *testing.T) 
 		assertDrift(t, "contact requests", body, page == nil, err)
 	}
 }
+
+// TestEveryRowDecides has, for each row of the tables and each of its conditions, answers that mean something else without it.
+func TestEveryRowDecides(t *testing.T) {
+	const (
+		a    = `{"propertyReferenceId":"a#1##"}`
+		b    = `{"propertyReferenceId":"a#2##"}`
+		sure = `{"createdAt":"2026-11-20T10:41:07Z"}`
+		mail = `{"email":"n@x"}`
+		id   = `{"id":1}`
+		any  = `{"odd":1}`
+		lone = `{"createdAt":"2026-11-20T10:41:07Z","email":"n@x"}`
+	)
+	for _, row := range []struct{ operation, learned, body, path string }{
+		{"insertions", "", `{"results":[` + a + `],"other":[` + a + `,` + b + `]}`, "/results"},
+		{"insertions", "", `{"results":[` + a + `],"items":[` + a + `,` + b + `]}`, "/items"},
+		{"insertions", "", `{"results":[` + a + `],"items":[` + b + `]}`, "drift"},
+		{"insertions", "", `{"other":[` + a + `],"odd":[` + a + `,` + b + `]}`, "/odd"},
+		{"insertions", "", `{"results":` + a + `}`, "/results"},
+		{"insertions", "", `{"results":` + a + `,"more":{"items":` + b + `}}`, "drift"},
+		{"insertions", "", `{"results":[]}`, "/results"},
+		{"insertions", "", `{"results":[],"items":[` + any + `]}`, "drift"},
+		{"insertions", "/odd", `{"results":[]}`, "drift"},
+
+		{"contact requests", "/odd", `[` + any + `]`, ""},
+		{"contact requests", "/odd", `{"leads":[` + any + `]}`, "/leads"},
+		{"contact requests", "", `{"leads":[]}`, "/leads"},
+		{"contact requests", "/odd", `{"leads":[]}`, "drift"},
+		{"contact requests", "", `{"results":[` + sure + `],"similar":[` + sure + `]}`, "/results"},
+		{"contact requests", "/odd", `{"results":[` + sure + `],"similar":[` + sure + `]}`, "/results"},
+		{"contact requests", "/odd", `{"new":[` + sure + `]}`, "/new"},
+		{"contact requests", "", `{"new":[` + sure + `],"more":{"old":[` + sure + `]}}`, "drift"},
+		{"contact requests", "", `{"results":[` + any + `],"other":[` + any + `]}`, "/results"},
+		{"contact requests", "/odd", `{"results":[` + any + `]}`, "drift"},
+		{"contact requests", "", `[]`, ""},
+		{"contact requests", "/odd", `[]`, "drift"},
+		{"contact requests", "", `{"results":[]}`, "/results"},
+		{"contact requests", "/odd", `{"results":[]}`, "drift"},
+		{"contact requests", "", `{"one":[` + mail + `],"two":[` + any + `]}`, "/one"},
+		{"contact requests", "", `{"one":[` + id + `],"two":[` + any + `]}`, "/one"},
+		{"contact requests", "/odd", `{"one":[` + mail + `]}`, "drift"},
+		{"contact requests", "", `{"one":[` + mail + `],"more":{"two":[` + mail + `]}}`, "drift"},
+		{"contact requests", "", `{"one":[` + mail + `],"results":0}`, "drift"},
+		{"contact requests", "", `{"one":[` + any + `],"links":[` + any + `]}`, "/one"},
+		{"contact requests", "/odd", `{"one":[` + any + `]}`, "drift"},
+		{"contact requests", "", `{"one":[` + any + `],"more":{"two":[` + any + `]}}`, "drift"},
+		{"contact requests", "", `{"one":[` + any + `],"results":0}`, "drift"},
+		{"contact requests", "", `{"lead":{},"leads":` + lone + `}`, "/leads"},
+		{"contact requests", "", `{"leads":` + lone + `,"data":{"items":` + lone + `}}`, "drift"},
+	} {
+		i, err, c, err2 := expecting(t, Dialect{Path: row.learned, Known: row.learned != ""}, row.body)
+		path := "drift"
+		switch {
+		case row.operation == "insertions" && err == nil:
+			path = i.Path
+		case row.operation != "insertions" && err2 == nil:
+			path = c.Path
+		}
+		if path != row.path {
+			t.Errorf("%s, learned at %q: %s: %q, want %q", row.operation, row.learned, row.body, path, row.path)
+		}
+	}
+}

@@ -59,6 +59,14 @@ func (o Options) withDefaults() Options {
 	if o.Before == nil {
 		o.Before = func(context.Context, Request) error { return nil }
 	}
+	if o.Attempt == nil {
+		o.Attempt = func(ctx context.Context, r Request, _ time.Time, again bool) error {
+			if again {
+				return o.Before(ctx, r)
+			}
+			return nil
+		}
+	}
 	if o.After == nil {
 		o.After = func(Request, Outcome) {}
 	}

@@ -1,15 +1,143 @@
 package listings
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
+
+// Operation is one of the two operations of the API.
+type Operation string
+
+// The two operations.
+const (
+	OperationInsertions      Operation = "insertions"
+	OperationContactRequests Operation = "contact_requests"
+)
+
+// Request says what was asked for, without how.
+type Request struct {
+	Operation Operation
+	AgencyID  string
+	Reference string // of contact requests
+	Key       string // fingerprint of the key that is shown
+}
+
+// String names the request in errors: what of which agency.
+func (r Request) String() string {
+	if r.Reference == "" {
+		return fmt.Sprintf("%s of agency %s", r.Operation, printable(r.AgencyID))
+	}
+	return fmt.Sprintf("%s of agency %s, insertion %s", r.Operation, printable(r.AgencyID), printable(r.Reference))
+}
+
+// printable keeps an identifier harmless in a log: quoted where it is odd, cut where it is long.
+func printable(s string) string {
+	const most = 100
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	if q := fmt.Sprintf("%+q", s); len(q) != len(s)+2 {
+		return q
+	}
+	return s
+}
+
+// Outcome is what came of a request, for metrics.
+type Outcome struct {
+	Status   int // 0 if there was no answer
+	Err      error
+	Duration time.Duration // without the time that Before took
+}
+
+// ErrReference is wrapped by the error for a reference or an agency id that cannot be asked for: empty, "." or ".."
+// (also between slashes, where a proxy might take it for a step), with a control character, or longer than 4 KiB.
+var ErrReference = errors.New("identifier that cannot be put into a path")
+
+const maxReference = 4 << 10
+
+func checkSegment(s string) error {
+	if s == "" || len(s) > maxReference || strings.ContainsFunc(s, isControl) {
+		return ErrReference
+	}
+	for part := range strings.SplitSeq(strings.ReplaceAll(s, `\`, "/"), "/") {
+		if part == "." || part == ".." {
+			return ErrReference
+		}
+	}
+	return nil
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+// escape writes every byte as %XX but for the unreserved ones of RFC 3986. What escapes a little less (url.PathEscape leaves
+// $&+,/:;=@ alone in places) is read in other ways by other servers.
+func escape(segment string) string { return spaced(url.QueryEscape(segment)) }
+
+// spaced is a query in which a space is %20, not +, which only forms understand.
+func spaced(query string) string { return strings.ReplaceAll(query, "+", "%20") }
+
+// address makes the URL of a request. Path and RawPath are set together, so that the request line is byte by byte ours.
+func (c *Client) address(r Request, query string) (*url.URL, error) {
+	before, segment, after := "/insertion-funnel/integration/", r.AgencyID, "/insertions"
+	if r.Operation == OperationContactRequests {
+		before, segment, after = "/ubm-contact-request/property/", r.Reference, ""
+	}
+	if err := checkSegment(segment); err != nil {
+		return nil, err
+	}
+	u := *c.base
+	u.Path = c.base.Path + before + segment + after
+	u.RawPath = c.base.RawPath + before + escape(segment) + after
+	u.RawQuery = query
+	return &u, nil
+}
+
+// maxValidator bounds what is remembered of an answer to ask for the next one with.
+const maxValidator = 256
+
+// validator is a validator as it was sent, or empty if it is too long or holds what no header should.
+func validator(s string) string {
+	odd := func(r rune) bool { return r < ' ' || r > '~' }
+	if s = strings.TrimSpace(s); len(s) > maxValidator || strings.ContainsFunc(s, odd) {
+		return ""
+	}
+	return s
+}
+
+// header is what goes along with a request. One that is conditional keeps asking for a fresh look: what answers may be left
+// out, but not stale.
+func (c *Client) header(key Key, expect Expect) http.Header {
+	h := http.Header{
+		"Authorization":   {"ApiKey " + key.reveal()},
+		"Accept":          {"application/json"},
+		"Accept-Encoding": {"gzip"},
+		"Cache-Control":   {"no-cache"},
+		"User-Agent":      {"doorbell/" + c.o.Version},
+	}
+	if v := validator(expect.ETag); v != "" {
+		h["If-None-Match"] = []string{v}
+	}
+	if v := validator(expect.LastModified); v != "" {
+		h["If-Modified-Since"] = []string{v}
+	}
+	return h
+}
+
+func isConditional(h http.Header) bool {
+	return h.Get("If-None-Match") != "" || h.Get("If-Modified-Since") != ""
+}
 
 // exchange is one request and its good answer, the body read to its end.
 type exchange struct {
@@ -58,7 +186,7 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 	limited, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
 	passed := time.Now()
-	tried := &attempts{cancel: cancel, admit: func(again bool) error { return c.admit(limited, r, passed, again) }}
+	tried := &attempts{cancel: cancel, admit: func(again bool) error { return c.o.Attempt(limited, r, passed, again) }}
 	req := (&http.Request{Method: http.MethodGet, URL: to, Header: header}).WithContext(tried.watched(limited))
 	resp, err := c.o.Transport.RoundTrip(req)
 	switch {
@@ -90,21 +218,10 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 	switch {
 	case errors.Is(err, errEncoding):
 		return x, &DriftError{Request: r, Expected: "gzip or no content encoding", Found: "another content encoding", Status: resp.StatusCode}
-	case errors.Is(err, ErrBodyTooLarge):
-		return x, &RequestError{r, err}
+	case errors.Is(err, ErrBodyTooLarge), is[*http.MaxBytesError](err):
+		return x, &RequestError{r, ErrBodyTooLarge}
 	}
 	return x, transportError(ctx, r, err, true)
-}
-
-// admit stands in front of every attempt of a request.
-func (c *Client) admit(ctx context.Context, r Request, passed time.Time, again bool) error {
-	switch {
-	case c.o.Attempt != nil:
-		return c.o.Attempt(ctx, r, passed, again)
-	case again:
-		return c.o.Before(ctx, r)
-	}
-	return nil
 }
 
 // refusal is the error for every status but 200.
@@ -164,3 +281,139 @@ func (c *Client) envelope(x *exchange, size int) Envelope {
 	e.ETag, e.LastModified = validator(x.header.Get("Etag")), validator(x.header.Get("Last-Modified"))
 	return e
 }
+
+// errEncoding is about one that we did not ask for.
+var errEncoding = errors.New("unknown content encoding")
+
+// rooms are used again, so that reading an answer that says nothing new costs no memory. Large ones are not kept.
+var rooms = sync.Pool{New: func() any { return new(room) }}
+
+// room is what an answer is read into.
+type room struct {
+	body      bytes.Buffer
+	document  document
+	canonical []byte // of all records
+}
+
+const largestRoom = 1 << 20
+
+// release gives the room of an answer back: nothing may hold a part of it any more. Who goes on holding one sets room to nil.
+func (x *exchange) release() {
+	if x == nil || x.room == nil {
+		return
+	}
+	if max(x.room.body.Cap(), cap(x.room.canonical), 32*cap(x.room.document.nodes)) <= largestRoom {
+		x.room.body.Reset()
+		x.room.canonical = x.room.canonical[:0]
+		rooms.Put(x.room)
+	}
+	x.body, x.room = nil, nil
+}
+
+// readBody reads a body to its end, unpacked, into a buffer. It counts the bytes as they come and as they are unpacked;
+// neither may be more than most.
+func readBody(resp *http.Response, most int64, b *bytes.Buffer) ([]byte, error) {
+	if resp.ContentLength > most {
+		return nil, ErrBodyTooLarge
+	}
+	packed := http.MaxBytesReader(nil, resp.Body, most)
+	unpacked, err := unpack(packed, resp.Header)
+	if err != nil {
+		return nil, err
+	}
+	defer unpacked.Close()
+	if resp.ContentLength > 0 {
+		b.Grow(int(min(resp.ContentLength, 1<<20)) + bytes.MinRead)
+	}
+	_, err = b.ReadFrom(http.MaxBytesReader(nil, unpacked, most))
+	return b.Bytes(), err
+}
+
+// unpack returns a reader without content encoding, which is to be closed.
+func unpack(r io.Reader, h http.Header) (io.ReadCloser, error) {
+	switch strings.ToLower(strings.TrimSpace(strings.Join(h["Content-Encoding"], ","))) {
+	case "", "identity":
+		return io.NopCloser(r), nil
+	case "gzip", "x-gzip":
+		g := gunzip{unpackers.Get().(*gzip.Reader)}
+		if err := g.Reset(r); err != nil {
+			_ = g.Close()
+			return nil, err
+		}
+		return g, nil
+	}
+	return nil, errEncoding
+}
+
+// unpackers are used again: each takes 40 KiB.
+var unpackers = sync.Pool{New: func() any { return new(gzip.Reader) }}
+
+type gunzip struct{ *gzip.Reader }
+
+// Close gives the unpacker back, which must not hold on to what it read from.
+func (g gunzip) Close() error {
+	_ = g.Reset(strings.NewReader(""))
+	unpackers.Put(g.Reader)
+	return nil
+}
+
+// mostErrorBody is how much of the body of an error answer is looked at. A longer one costs the connection.
+const mostErrorBody = 64 << 10
+
+// bodyKind looks at the body of an error answer.
+func bodyKind(resp *http.Response) BodyKind {
+	packed := io.LimitReader(resp.Body, mostErrorBody)
+	unpacked, err := unpack(packed, resp.Header)
+	if err != nil {
+		return BodyOther
+	}
+	defer unpacked.Close()
+	body, _ := io.ReadAll(io.LimitReader(unpacked, mostErrorBody)) // what can be read of it is enough to judge
+	return kindOf(body, resp.Header.Get("Content-Type"))
+}
+
+func kindOf(body []byte, contentType string) BodyKind {
+	body = bytes.TrimSpace(trimBOM(body))
+	switch {
+	case len(body) == 0:
+		return BodyNone
+	case json.Valid(body):
+		if isChallengeJSON(body) {
+			return BodyChallenge
+		}
+		return BodyJSON
+	case body[0] == '<', strings.Contains(strings.ToLower(contentType), "html"):
+		if isChallengeHTML(body) {
+			return BodyChallenge
+		}
+		return BodyHTML
+	}
+	return BodyOther
+}
+
+// isChallengeJSON recognises a bot wall that answers with nothing but the address of its test.
+func isChallengeJSON(body []byte) bool {
+	var o map[string]any
+	if json.Unmarshal(body, &o) != nil || len(o) != 1 {
+		return false
+	}
+	_, ok := o["url"].(string)
+	return ok
+}
+
+var challengeWords = []string{
+	"captcha", "are you a robot", "are you human", "you are a human", "you are human", "not a robot",
+	"enable javascript and cookies", "unusual traffic", "bot detection",
+}
+
+func isChallengeHTML(body []byte) bool {
+	text := strings.ToLower(string(body))
+	for _, w := range challengeWords {
+		if strings.Contains(text, w) {
+			return true
+		}
+	}
+	return false
+}
+
+func trimBOM(body []byte) []byte { return bytes.TrimPrefix(body, []byte("\uFEFF")) }

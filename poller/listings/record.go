@@ -2,8 +2,12 @@ package listings
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
+	"hash/maphash"
 	"slices"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -112,4 +116,125 @@ func isBroken(quoted []byte) bool {
 	}
 	_, err := jsontext.AppendUnquote(nil, quoted)
 	return err != nil
+}
+
+var errNoJSON = errors.New("digest: not one proper JSON value")
+
+// Digest is the SHA-256 of a record in canonical form (RFC 8785) without what the RFC 6901 pointers in ignore lead to:
+// the order of members and white space do not matter. Other than in the RFC, numbers keep their text: integers above 2^53
+// that a float would make equal stay different, and 1.0 is not 1.
+func Digest(record json.RawMessage, ignore []string) (digest [32]byte, err error) {
+	return digestRecord(record, ignore, false)
+}
+
+// ContactRequestDigest is that of a contact request's record: without the score, as [ContactRequest.Digest].
+func ContactRequestDigest(record json.RawMessage, ignore []string) (digest [32]byte, err error) {
+	return digestRecord(record, ignore, true)
+}
+
+func digestRecord(record json.RawMessage, ignore []string, score bool) (digest [32]byte, err error) {
+	root, wrong := decode(record)
+	if wrong != "" || !root.isProper() {
+		return digest, errNoJSON
+	}
+	return root.digest(tokens(ignore), score), nil
+}
+
+// isProper says whether no text is broken and no name stands twice in a document.
+func (v value) isProper() bool {
+	return utf8.Valid(v.doc.text) && !slices.ContainsFunc(v.doc.names, func(n name) bool { return n.broken }) &&
+		!slices.ContainsFunc(v.doc.nodes, func(n node) bool {
+			return n.twice || n.kind == jsontext.KindString && isBroken(v.doc.text[n.from:n.to])
+		})
+}
+
+// scoreLevels is how many levels of a contact request's objects have their score left out, however it is spelled.
+const scoreLevels = 2
+
+// digest is that of a value. Where score is set, the score is left out as well.
+func (v value) digest(ignore [][]string, score bool) [32]byte {
+	levels := 0
+	if score {
+		levels = scoreLevels
+	}
+	return sha256.Sum256(v.appendCanonical(make([]byte, 0, 1024), ignore, levels))
+}
+
+// appendCanonical appends the canonical form without what is ignored. scores is how many levels of objects are left whose
+// score is left out.
+func (v value) appendCanonical(b []byte, ignore [][]string, scores int) []byte {
+	switch v.kind() {
+	case jsontext.KindBeginObject:
+		b = append(b, '{')
+		empty := len(b)
+		for _, m := range v.object() {
+			n := m.called()
+			deeper, drop := below(ignore, n.text)
+			if drop || scores > 0 && n.plain == "score" {
+				continue
+			}
+			if len(b) > empty {
+				b = append(b, ',')
+			}
+			b = append(b, n.canonical...)
+			b = m.appendCanonical(append(b, ':'), deeper, scores-1)
+		}
+		return append(b, '}')
+	case jsontext.KindBeginArray:
+		b = append(b, '[')
+		empty, n := len(b), 0
+		for e := range v.elements() {
+			deeper, drop := below(ignore, strconv.Itoa(n))
+			if n++; drop {
+				continue
+			}
+			if len(b) > empty {
+				b = append(b, ',')
+			}
+			b = e.appendCanonical(b, deeper, 0)
+		}
+		return append(b, ']')
+	case jsontext.KindString:
+		if bytes.IndexByte(v.raw(), '\\') >= 0 { // may be written in several ways
+			var room [512]byte
+			text, _ := jsontext.AppendUnquote(room[:0], v.raw()) // the error is about UTF-8, which is mended
+			b, _ = jsontext.AppendQuote(b, text)
+			return b
+		}
+	}
+	return append(b, v.raw()...)
+}
+
+func tokens(pointers []string) [][]string {
+	var split [][]string
+	for _, p := range pointers {
+		if t := slices.Collect(jsontext.Pointer(p).Tokens()); len(t) > 0 {
+			split = append(split, t)
+		}
+	}
+	return split
+}
+
+// below are the pointers that lead through a member, without their first token; drop says that one ends there.
+func below(ignore [][]string, name string) (deeper [][]string, drop bool) {
+	for _, t := range ignore {
+		if t[0] != name {
+			continue
+		}
+		if len(t) == 1 {
+			return nil, true
+		}
+		deeper = append(deeper, t[1:])
+	}
+	return deeper, false
+}
+
+// Sum is 128 bits of hash under keys that each process draws anew and nobody else sees: who writes what we read cannot aim
+// at a collision, nor learn of one. The zero value is the hash of nothing.
+type Sum [2]uint64
+
+var hashSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+
+func sumOf(b []byte) Sum {
+	return Sum{maphash.Bytes(hashSeeds[0], b), maphash.Bytes(hashSeeds[1], b)}
 }

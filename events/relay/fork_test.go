@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -191,5 +192,82 @@ func TestForeignEventsUnderSequencesOfOursAreRememberedPageByPage(t *testing.T) 
 	d.wantOnce(append(append(upTo(1, 1000), upTo(5001, 6200)...), upTo(7000, 7010)...)...)
 	if last, _ := d.store.Last("A100"); last < 1200 {
 		t.Errorf("the log ends with %d", last)
+	}
+}
+
+// TestAnEventThatTheStreamHasLostTwiceAndHoldsBehindOursIsKept: another doorbell has found it again. The cursor names it then.
+func TestAnEventThatTheStreamHasLostTwiceAndHoldsBehindOursIsKept(t *testing.T) {
+	b, folder := newFolderBell(t)
+	first := b.doorbell(t.TempDir())
+	first.ring(1, 2, 3)
+	first.publish()
+	restore := b.backup(folder)
+	other := b.doorbell(t.TempDir())
+	other.ring(4)
+	other.publish()
+	first.publish() // knows 4 from the stream
+	restore()
+	third := b.doorbell(t.TempDir())
+	third.ring(upTo(101, 110)...)
+	third.ring(4)
+	third.publish()
+	first.publish()
+	want := append(upTo(1, 4), upTo(101, 110)...)
+	first.wantOnce(want...)
+	first.wantSound()
+	if err := b.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
+		t.Fatal(err)
+	}
+	first.publish()
+	third.publish() // of some of them, first knows the ids alone
+	first.ring(5)
+	first.publish()
+	first.wantOnce(append(want, 5)...)
+	first.wantSound()
+}
+
+// wantSound verifies the store, and that log and stream hold the same.
+func (d *doorbell) wantSound() {
+	d.t.Helper()
+	if r, err := store.Verify(d.t.Context(), filepath.Join(d.copyTo(), "doorbell.db")); err != nil || r.Damage() != nil {
+		d.t.Errorf("the store: %v, %v", err, r.Damage())
+	}
+	if c := d.compared("A100"); len(c.Missing) > 0 {
+		d.t.Errorf("log and stream: %+v", c)
+	}
+	if n, err := d.relay().Resend(d.t.Context(), "A100"); n > 0 || err != nil {
+		d.t.Errorf("%d sent again on request, %v", n, err)
+	}
+}
+
+// TestAStreamThatIsMadeAnewInTheMiddleOfARepairIsFilled: the newest event was passed over, because another doorbell has told it, so
+// it has no place of ours; and then the process dies, and the stream is deleted.
+func TestAStreamThatIsMadeAnewInTheMiddleOfARepairIsFilled(t *testing.T) {
+	for cut := range 12 {
+		b, folder := newFolderBell(t)
+		first := b.doorbell(t.TempDir())
+		other := b.doorbell(t.TempDir())
+		first.ring(1, 2, 3)
+		first.publish()
+		other.publish()
+		restore := b.backup(folder)
+		first.ring(4)
+		first.publish()
+		restore()
+		other.ring(104, 4)
+		other.publish()
+		ctx, cancel := context.WithCancel(t.Context())
+		first.o.Log = &dying{first.store, cancel, cut}
+		_ = first.relay().RunOnce(ctx)
+		cancel()
+		first.o.Log = first.store
+		if err := b.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
+			t.Fatal(err)
+		}
+		first.publish()
+		first.wantOnce(1, 2, 3, 4)
+		if t.Failed() {
+			t.Fatalf("the process died after %d questions", cut)
+		}
 	}
 }

@@ -49,6 +49,7 @@ type repair struct {
 	from, to uint64
 	upTo     uint64 // what is counted already
 	sent     int
+	again    bool // it was begun before this look: what the stream holds by now, we have sent
 }
 
 // count takes events up to a sequence as sent again.
@@ -61,8 +62,9 @@ func (p *repair) count(sequence uint64) {
 
 // told is what the stream, that has lost a tail of ours, holds, since the last look.
 type told struct {
-	ids   map[string]struct{} // these need not be sent again
-	above bool                // some continue behind our cursor: they are taken over when the tail is there again
+	places map[string]uint64 // by id: these need not be sent again
+	above  bool              // some continue behind our cursor: they are taken over when the tail is there again
+	anew   bool              // the stream was made anew: where one event stands, those before it may be missing
 }
 
 // strays are messages that are not ours.
@@ -245,7 +247,7 @@ func (l *lane) resendNext(ctx context.Context, s session) error {
 	}
 	l.fence = place
 	for _, e := range batch {
-		l.heard(e)
+		l.told.places[e.ID] = place
 	}
 	l.advance(batch[len(batch)-1], place)
 	l.repair.count(l.place.Sequence)
@@ -264,16 +266,9 @@ func (l *lane) needless(batch []events.Event) int {
 	return len(batch)
 }
 
-// heard notes that the stream, which has lost a tail of ours, holds an event. The log may have it twice, once from another store.
-func (l *lane) heard(e events.Event) {
-	if l.place.Sequence < l.cursor.Sequence {
-		l.told.ids[e.ID] = struct{}{}
-	}
-}
-
 // isHeard says whether an event of a lost tail stands in the stream, though under another sequence.
 func (l *lane) isHeard(e events.Event) bool {
-	_, told := l.told.ids[e.ID]
+	_, told := l.told.places[e.ID]
 	return told && e.Sequence != 0
 }
 
@@ -290,10 +285,16 @@ func (l *lane) distinct(batch []events.Event) int {
 	return len(batch)
 }
 
-// passOver takes needless events up to e as published. They have no place in the stream, so
-// the next look begins at the front.
+// passOver takes needless events up to e as published.
 func (l *lane) passOver(e events.Event) error {
-	l.advance(e, 0)
+	place, there := l.told.places[e.ID]
+	l.advance(e, place) // 0: the next look begins at the front
+	switch {
+	case there && l.repair.again:
+		l.repair.count(e.Sequence)
+	case there && l.repair.sent == 0:
+		l.repair.from = e.Sequence + 1
+	}
 	l.repair.upTo = max(l.repair.upTo, e.Sequence)
 	return l.store()
 }

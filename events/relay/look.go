@@ -34,12 +34,12 @@ func (l *lane) verify(ctx context.Context) error {
 	}
 	l.cursor, l.place, l.created = c, c, info.Created.UTC()
 	l.incoming, l.landed, l.unsent = importing{}, nil, nil
-	l.fences, l.told = map[string]uint64{}, told{ids: map[string]struct{}{}}
+	l.fences, l.told = map[string]uint64{}, told{places: map[string]uint64{}}
+	if c.Sequence > 0 && !info.Created.Equal(c.StreamCreated) {
+		return l.mend(ctx, reasonRecreated)
+	}
 	if c.StreamSequence == 0 {
 		return l.look(ctx, 0)
-	}
-	if !info.Created.Equal(c.StreamCreated) {
-		return l.mend(ctx, reasonRecreated)
 	}
 	if info.State.LastSeq < c.StreamSequence {
 		return l.mend(ctx, reasonTailLost)
@@ -104,9 +104,11 @@ func (l *lane) meet(m *stored) error {
 	switch {
 	case err != nil:
 		return err
-	case ours && known.Sequence > l.place.Sequence: // of a lost tail
-		l.heard(known)
-		l.advance(known, m.sequence)
+	case ours && known.Sequence > l.place.Sequence: // it need not be sent again
+		l.told.places[known.ID] = m.sequence
+		if !l.told.anew && m.value(headerResent) == "" { // nor what should stand before it: it does, or was removed
+			l.advance(known, m.sequence)
+		}
 		return nil
 	case ours:
 		return nil
@@ -117,7 +119,7 @@ func (l *lane) meet(m *stored) error {
 		l.strayed(m)
 		return nil
 	case l.told.above || l.place.Sequence < l.cursor.Sequence: // were the cursor to move now, the lost tail would not be sent again
-		l.told.ids[e.ID] = struct{}{}
+		l.told.places[e.ID] = m.sequence
 		if e.Sequence > l.cursor.Sequence {
 			l.told.above = true
 			return nil
@@ -177,11 +179,12 @@ func (l *lane) flush() error {
 	return l.takeOver()
 }
 
-// mend handles a stream that lost what it had acknowledged: it finds the newest event that is still in place. What
-// follows it, up to the cursor, is sent again by the lane. The cursor stays until that is done: were the process to end
-// now, the next one would find the same, less what has been sent by then.
+// mend handles a stream that lost what it had acknowledged. It finds the newest event that is still in place; what follows it, up
+// to the cursor, and is nowhere in the stream is sent again by the lane. Of a stream that was made anew nothing is in place, so all
+// of it is read. The cursor stays until that is done: were the process to end now, the next one would find the same, less what has
+// been sent by then.
 func (l *lane) mend(ctx context.Context, reason string) error {
-	l.place = events.Cursor{}
+	l.place, l.told.anew = events.Cursor{}, reason == reasonRecreated
 	newest, err := l.r.get(ctx, query{Last: l.filter})
 	if err != nil {
 		return err
@@ -193,17 +196,16 @@ func (l *lane) mend(ctx context.Context, reason string) error {
 		if err != nil {
 			return err
 		}
-		if ours && newest.value(headerResent) == "" { // what was sent again may stand behind later ones
+		if ours && !l.told.anew && newest.value(headerResent) == "" { // what was sent again may stand behind later ones
 			l.advance(e, newest.sequence)
 		} else if err := l.scan(ctx); err != nil {
 			return err
 		}
 	}
-	if l.repair.reason == "" {
+	if l.repair.again = l.repair.reason != ""; !l.repair.again {
 		l.repair = repair{reason: reason, from: l.place.Sequence + 1, upTo: l.place.Sequence}
 	}
 	l.repair.to = l.cursor.Sequence
-	l.repair.count(l.place.Sequence) // sent before, with the answer lost
 	return l.settle()
 }
 

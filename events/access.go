@@ -62,13 +62,14 @@ type AccessKeySwitched struct {
 	Advice string `json:"advice"`
 }
 
-func (p *AccessHalted) settle() facts {
+func (p *AccessHalted) facts() facts {
 	return facts{kind: TypeAccessHalted, reference: p.PropertyReferenceID, scope: string(p.Scope)}
 }
 
-func (p *AccessResumed) settle() facts {
-	p.HaltedAt = normal(p.HaltedAt)
+func (p *AccessResumed) facts() facts {
 	return facts{kind: TypeAccessResumed, reference: p.PropertyReferenceID, scope: string(p.Scope)}
 }
 
-func (p *AccessKeySwitched) settle() facts { return facts{kind: TypeAccessKeySwitched} }
+func (p *AccessKeySwitched) facts() facts {
+	return facts{kind: TypeAccessKeySwitched}
+}

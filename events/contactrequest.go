@@ -1,9 +1,7 @@
 package events
 
 import (
-	"encoding/hex"
 	"encoding/json"
-	"strconv"
 	"time"
 )
 
@@ -86,26 +84,14 @@ type ContactRequestRedacted struct {
 	Digest              [32]byte  `json:"-"` // of the new record; part of the id
 }
 
-func (p *ContactRequestCreated) settle() facts {
-	p.CreatedAt = normal(p.CreatedAt)
-	return facts{
-		kind: TypeContactRequestCreated, reference: p.PropertyReferenceID,
-		identity: []string{p.ContactRequestID}, time: p.CreatedAt,
-	}
+func (p *ContactRequestCreated) facts() facts {
+	return facts{kind: TypeContactRequestCreated, reference: p.PropertyReferenceID, identity: texts(p.ContactRequestID), time: p.CreatedAt}
 }
 
-func (p *ContactRequestChanged) settle() facts {
-	p.CreatedAt, p.ChangedFields = normal(p.CreatedAt), nonNil(p.ChangedFields)
-	return facts{
-		kind: TypeContactRequestChanged, reference: p.PropertyReferenceID,
-		identity: []string{p.ContactRequestID, strconv.Itoa(p.Revision), hex.EncodeToString(p.Digest[:])},
-	}
+func (p *ContactRequestChanged) facts() facts {
+	return facts{kind: TypeContactRequestChanged, reference: p.PropertyReferenceID, identity: texts(p.ContactRequestID, p.Revision, p.Digest)}
 }
 
-func (p *ContactRequestRedacted) settle() facts {
-	p.CreatedAt, p.RedactedFields = normal(p.CreatedAt), nonNil(p.RedactedFields)
-	return facts{
-		kind: TypeContactRequestRedacted, reference: p.PropertyReferenceID,
-		identity: []string{p.ContactRequestID, strconv.Itoa(p.Revision), hex.EncodeToString(p.Digest[:])},
-	}
+func (p *ContactRequestRedacted) facts() facts {
+	return facts{kind: TypeContactRequestRedacted, reference: p.PropertyReferenceID, identity: texts(p.ContactRequestID, p.Revision, p.Digest)}
 }

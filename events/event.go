@@ -1,8 +1,13 @@
 package events
 
 import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -31,9 +36,8 @@ type Event struct {
 //
 // The error is a record, score or number that is no JSON; it does not quote it.
 func New(p Payload) (Event, error) {
-	c := p.common()
-	c.settle()
-	f := p.settle()
+	settle(p)
+	c, f := p.common(), p.facts()
 	data, err := encodePayload(p)
 	if err != nil {
 		return Event{}, fmt.Errorf("event %s of agency %q: the payload holds what is no JSON", f.kind, c.AgencyID)
@@ -67,4 +71,155 @@ func (e Event) WithOrigin(o Origin) Event {
 	e.Origin = o
 	e.Data = edit(e.Data, rewrite("origin", func(json.RawMessage) json.RawMessage { return quote(string(o)) }))
 	return e
+}
+
+// Type is what happened. It is both the ce-type attribute and the end of the subject.
+type Type string
+
+// The types of contract version 1.
+const (
+	TypeInsertionAppeared      Type = "insertion.appeared"
+	TypeInsertionChanged       Type = "insertion.changed"
+	TypeInsertionDisappeared   Type = "insertion.disappeared"
+	TypeInsertionReappeared    Type = "insertion.reappeared"
+	TypeContactRequestCreated  Type = "contact_request.created"
+	TypeContactRequestChanged  Type = "contact_request.changed"
+	TypeContactRequestRedacted Type = "contact_request.redacted"
+	TypeAccessHalted           Type = "access.halted"
+	TypeAccessResumed          Type = "access.resumed"
+	TypeAccessKeySwitched      Type = "access.key_switched"
+	TypeWatchBaselined         Type = "watch.baselined"
+	TypeWatchStale             Type = "watch.stale"
+	TypeWatchRecovered         Type = "watch.recovered"
+	TypeWatchGapDetected       Type = "watch.gap_detected"
+	TypeWatchSchemaDrifted     Type = "watch.schema_drifted"
+	TypeWatchChangeHeld        Type = "watch.change_held"
+	TypeWatchStreamRepaired    Type = "watch.stream_repaired"
+)
+
+// Schema is the ce-dataschema of a type, equal to the $id of its JSON Schema.
+func (t Type) Schema() string { return "urn:doorbell:schema:" + string(t) + ":v1" }
+
+// valid reports whether t can be a type, known to this version or not: lower-case words joined by dots. What passes is
+// safe in headers and subjects.
+func (t Type) valid() bool {
+	word := false
+	for _, c := range []byte(t) {
+		switch {
+		case 'a' <= c && c <= 'z', c == '_':
+			word = true
+		case c == '.' && word:
+			word = false
+		default:
+			return false
+		}
+	}
+	return word && len(t) <= maxToken
+}
+
+// Origin tells news from history.
+type Origin string
+
+// Origins: live is news, baseline was there before we began to watch, replay is sent again on request.
+const (
+	OriginLive     Origin = "live"
+	OriginBaseline Origin = "baseline"
+	OriginReplay   Origin = "replay"
+)
+
+// Ids never come from a random source or from the clock of a retry: the same thing must have the same id whoever finds
+// it, so that a stream can hold it once. Not the content alone, which would hide A→B→A; not the revision alone, which a
+// restored backup would use twice.
+
+// unstamped marks an id that waits for its place in the log; what follows it is the scope.
+const unstamped = "?"
+
+// draftID is the id of a new event, final for insertions and contact requests.
+func draftID(agencyID string, f facts) string {
+	if f.identity == nil {
+		return unstamped + f.scope
+	}
+	return hashID(append([]string{string(f.kind), agencyID, f.reference}, f.identity...)...)
+}
+
+// stampedID is the final id of an event whose position in the log is known. Two access or watch events may be equal in all
+// but their position, which therefore is the count that tells them apart.
+func stampedID(e Event) string {
+	scope, waiting := strings.CutPrefix(e.ID, unstamped)
+	if !waiting {
+		return e.ID
+	}
+	return hashID(string(e.Type), e.AgencyID, scope, strconv.FormatUint(e.Position, 10), formatTime(e.Time))
+}
+
+// hashID is 128 bits of SHA-256 over length-prefixed parts, as 26 lower-case base32 characters. The prefixes keep
+// ("ab","c") and ("a","bc") apart.
+func hashID(parts ...string) string {
+	b := make([]byte, 0, 256)
+	for _, p := range parts {
+		b = binary.BigEndian.AppendUint64(b, uint64(len(p)))
+		b = append(b, p...)
+	}
+	sum := sha256.Sum256(b)
+	return lowerBase32.EncodeToString(sum[:16])
+}
+
+var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// Entity names what an event is about, as short text that holds no personal data: an insertion, or one contact request of
+// it. It is empty for access.* and watch.*, which are about nothing that could be found again.
+func (e Event) Entity() string {
+	kind, _, _ := strings.Cut(string(e.Type), ".")
+	switch kind {
+	case "insertion":
+		return hashID(kind, e.AgencyID, e.Reference)
+	case "contact_request":
+		var p struct {
+			ContactRequestID string `json:"contactRequestId"`
+		}
+		if json.Unmarshal(e.Data, &p) != nil {
+			return ""
+		}
+		return hashID(kind, e.AgencyID, e.Reference, p.ContactRequestID)
+	}
+	return ""
+}
+
+// State tells, as short text, how an event leaves its entity: two events of equal state leave it alike. It is empty where
+// the event does not say, as when its record was left out. digest tells one record from another.
+func (e Event) State(digest func(t Type, record json.RawMessage) string) string {
+	if e.Type == TypeInsertionDisappeared {
+		return "gone"
+	}
+	var p struct {
+		Record         json.RawMessage `json:"record"`
+		RedactedFields []string        `json:"redactedFields"`
+	}
+	if json.Unmarshal(e.Data, &p) != nil {
+		return ""
+	}
+	if e.Type == TypeContactRequestRedacted {
+		return hashID(append([]string{"redacted"}, p.RedactedFields...)...)
+	}
+	if p.Record == nil {
+		return ""
+	}
+	return digest(e.Type, p.Record)
+}
+
+// Again returns a stamped event under an id of its own, for something that happens a second time under the id of the first:
+// a restored backup counts the same revision again. It is as deterministic as the id of access and watch events.
+func (e Event) Again() Event {
+	e.ID = hashID("again", e.ID, strconv.FormatUint(e.Position, 10))
+	return e
+}
+
+// Cursor says how far an agency's event log is published: the newest acknowledged event, the place that the stream gave
+// it, and which stream that was. The zero value means that nothing is published yet.
+type Cursor struct {
+	Sequence       uint64    `json:"sequence"`
+	ID             string    `json:"id"`
+	Position       uint64    `json:"position,omitempty"` // in the log: all up to it are published, or dropped as published before
+	StreamSequence uint64    `json:"streamSequence"`
+	StreamCreated  time.Time `json:"streamCreated"`
 }

@@ -72,7 +72,7 @@ func pathsOnly(value json.RawMessage) json.RawMessage {
 	for i := range changes {
 		changes[i] = Change{Path: changes[i].Path}
 	}
-	paths, _ := encode(nonNil(changes)) // paths are texts and cannot fail
+	paths, _ := encode(append([]Change{}, changes...)) // paths are texts and cannot fail
 	return paths
 }
 

@@ -1,9 +1,7 @@
 package events
 
 import (
-	"encoding/hex"
 	"encoding/json"
-	"strconv"
 	"time"
 )
 
@@ -76,42 +74,20 @@ type InsertionReappeared struct {
 	Record              json.RawMessage  `json:"record,omitempty"`
 }
 
-func (p *InsertionAppeared) settle() facts {
-	return facts{
-		kind: TypeInsertionAppeared, reference: p.PropertyReferenceID,
-		identity: []string{strconv.Itoa(p.Episode)},
-	}
+func (p *InsertionAppeared) facts() facts {
+	return facts{kind: TypeInsertionAppeared, reference: p.PropertyReferenceID, identity: texts(p.Episode)}
 }
 
-func (p *InsertionChanged) settle() facts {
-	p.Changes = p.capChanges(p.Changes)
-	return facts{
-		kind: TypeInsertionChanged, reference: p.PropertyReferenceID,
-		identity: []string{strconv.Itoa(p.Episode), strconv.Itoa(p.Revision), hex.EncodeToString(p.Digest[:])},
-	}
+func (p *InsertionChanged) facts() facts {
+	return facts{kind: TypeInsertionChanged, reference: p.PropertyReferenceID, identity: texts(p.Episode, p.Revision, p.Digest)}
 }
 
-func (p *InsertionDisappeared) settle() facts {
-	p.LastSeenAt = normal(p.LastSeenAt)
-	return facts{
-		kind: TypeInsertionDisappeared, reference: p.PropertyReferenceID,
-		identity: []string{strconv.Itoa(p.Episode)},
-	}
+func (p *InsertionDisappeared) facts() facts {
+	return facts{kind: TypeInsertionDisappeared, reference: p.PropertyReferenceID, identity: texts(p.Episode)}
 }
 
-func (p *InsertionReappeared) settle() facts {
-	p.DisappearedAt = normal(p.DisappearedAt)
-	p.Changes = p.capChanges(p.Changes)
-	return facts{
-		kind: TypeInsertionReappeared, reference: p.PropertyReferenceID,
-		identity: []string{strconv.Itoa(p.Episode)},
-	}
-}
-
-func (c *Common) capChanges(changes []Change) []Change {
-	capped, cut := CapChanges(changes)
-	c.Truncated = c.Truncated || cut
-	return capped
+func (p *InsertionReappeared) facts() facts {
+	return facts{kind: TypeInsertionReappeared, reference: p.PropertyReferenceID, identity: texts(p.Episode)}
 }
 
 // Change is one member of a record that differs. Path is an RFC 6901 pointer into the record; no Before means added, no
@@ -133,19 +109,11 @@ func CapChanges(changes []Change) ([]Change, bool) {
 		size += len(`{"path":,"before":,"after":},`) + len(c.Path) + len(c.Before) + len(c.After)
 	}
 	if size <= maxChanges {
-		return nonNil(changes), false
+		return append([]Change{}, changes...), false
 	}
 	paths := make([]Change, len(changes))
 	for i, c := range changes {
 		paths[i].Path = c.Path
 	}
 	return paths, true
-}
-
-// nonNil makes an empty list of none, which JSON writes as [] and not as null.
-func nonNil[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
 }

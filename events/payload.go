@@ -2,6 +2,7 @@ package events
 
 import (
 	"cmp"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -14,7 +15,7 @@ import (
 // types. The interface is closed.
 type Payload interface {
 	common() *Common
-	settle() facts // brings the payload into the form that is written and tells what the envelope needs
+	facts() facts // what the envelope needs
 }
 
 // facts is what the envelope needs of a payload.
@@ -24,6 +25,18 @@ type facts struct {
 	identity  []string  // what makes the id beside type, agency and reference; nil: scope, count and time make it
 	scope     string    // part of the id where identity is nil
 	time      time.Time // ce-time, where it is not the observation
+}
+
+// texts are the parts of an identity.
+func texts(parts ...any) []string {
+	list := make([]string, len(parts))
+	for i, p := range parts {
+		if digest, ok := p.([32]byte); ok {
+			p = hex.EncodeToString(digest[:])
+		}
+		list[i] = fmt.Sprint(p)
+	}
+	return list
 }
 
 // Common stands in every payload.
@@ -37,31 +50,42 @@ type Common struct {
 
 func (c *Common) common() *Common { return c }
 
-func (c *Common) settle() {
-	c.ObservedAt, c.ObservedAfter = normal(c.ObservedAt), normal(c.ObservedAfter)
-	c.Origin = cmp.Or(c.Origin, OriginLive)
+// settle brings a payload into the form that is written.
+func settle(p Payload) {
+	v, c := reflect.ValueOf(p).Elem(), p.common()
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		switch field := v.FieldByIndex(f.Index).Addr().Interface().(type) {
+		case *time.Time:
+			*field = normal(*field)
+		case *Origin:
+			*field = cmp.Or(*field, OriginLive)
+		case *[]string:
+			*field = append([]string{}, *field...) // null is no list
+		case *[]StaleError:
+			*field = append([]StaleError{}, (*field)[max(0, len(*field)-maxStaleErrors):]...)
+		case *[]Change:
+			var cut bool
+			*field, cut = CapChanges(*field)
+			c.Truncated = c.Truncated || cut
+		}
+	}
 }
 
-// payloads makes an empty payload of each type.
-var payloads = map[Type]func() Payload{
-	TypeInsertionAppeared:      func() Payload { return new(InsertionAppeared) },
-	TypeInsertionChanged:       func() Payload { return new(InsertionChanged) },
-	TypeInsertionDisappeared:   func() Payload { return new(InsertionDisappeared) },
-	TypeInsertionReappeared:    func() Payload { return new(InsertionReappeared) },
-	TypeContactRequestCreated:  func() Payload { return new(ContactRequestCreated) },
-	TypeContactRequestChanged:  func() Payload { return new(ContactRequestChanged) },
-	TypeContactRequestRedacted: func() Payload { return new(ContactRequestRedacted) },
-	TypeAccessHalted:           func() Payload { return new(AccessHalted) },
-	TypeAccessResumed:          func() Payload { return new(AccessResumed) },
-	TypeAccessKeySwitched:      func() Payload { return new(AccessKeySwitched) },
-	TypeWatchBaselined:         func() Payload { return new(WatchBaselined) },
-	TypeWatchStale:             func() Payload { return new(WatchStale) },
-	TypeWatchRecovered:         func() Payload { return new(WatchRecovered) },
-	TypeWatchGapDetected:       func() Payload { return new(WatchGapDetected) },
-	TypeWatchSchemaDrifted:     func() Payload { return new(WatchSchemaDrifted) },
-	TypeWatchChangeHeld:        func() Payload { return new(WatchChangeHeld) },
-	TypeWatchStreamRepaired:    func() Payload { return new(WatchStreamRepaired) },
-}
+// payloads are empty ones of each type, and Types lists every type in the order of the contract.
+var payloads, Types = func(list ...Payload) (payloads map[Type]reflect.Type, types []Type) {
+	payloads = map[Type]reflect.Type{}
+	for _, p := range list {
+		kind := p.facts().kind
+		payloads[kind], types = reflect.TypeOf(p).Elem(), append(types, kind)
+	}
+	return payloads, types
+}(
+	new(InsertionAppeared), new(InsertionChanged), new(InsertionDisappeared), new(InsertionReappeared),
+	new(ContactRequestCreated), new(ContactRequestChanged), new(ContactRequestRedacted),
+	new(AccessHalted), new(AccessResumed), new(AccessKeySwitched),
+	new(WatchBaselined), new(WatchStale), new(WatchRecovered), new(WatchGapDetected),
+	new(WatchSchemaDrifted), new(WatchChangeHeld), new(WatchStreamRepaired),
+)
 
 // Payload decodes Data into the struct of the event's type. Members that this version does not know are left out. The
 // error is a type that it does not know, or data of another form; it quotes nothing of the data.
@@ -70,7 +94,7 @@ func (e Event) Payload() (Payload, error) {
 	if !ok {
 		return nil, fmt.Errorf("event %s: unknown type %q", e.ID, e.Type)
 	}
-	p := empty()
+	p := reflect.New(empty).Interface().(Payload)
 	if err := json.Unmarshal(e.Data, p); err != nil {
 		return nil, fmt.Errorf("event %s: the payload is no %s", e.ID, e.Type)
 	}

@@ -27,7 +27,7 @@ func (e StaleError) MarshalJSON() ([]byte, error) {
 	return encode(struct {
 		At string `json:"at"`
 		plain
-	}{formatTime(e.At), plain(e)})
+	}{formatTime(normal(e.At)), plain(e)})
 }
 
 // maxStaleErrors is how many errors a WatchStale tells.
@@ -90,39 +90,30 @@ type WatchStreamRepaired struct {
 	SentAgain    int    `json:"sentAgain"`
 }
 
-func (p *WatchBaselined) settle() facts {
-	p.StartedAt = normal(p.StartedAt)
+func (p *WatchBaselined) facts() facts {
 	return facts{kind: TypeWatchBaselined, scope: p.Reason}
 }
 
-func (p *WatchStale) settle() facts {
-	p.LastSuccessAt = normal(p.LastSuccessAt)
-	p.Errors = nonNil(p.Errors[max(0, len(p.Errors)-maxStaleErrors):])
-	for i := range p.Errors {
-		p.Errors[i].At = normal(p.Errors[i].At)
-	}
+func (p *WatchStale) facts() facts {
 	return facts{kind: TypeWatchStale, scope: p.Operation}
 }
 
-func (p *WatchRecovered) settle() facts {
-	p.Since = normal(p.Since)
+func (p *WatchRecovered) facts() facts {
 	return facts{kind: TypeWatchRecovered, reference: p.PropertyReferenceID, scope: p.Ends + p.Operation}
 }
 
-func (p *WatchGapDetected) settle() facts {
-	p.From, p.To = normal(p.From), normal(p.To)
+func (p *WatchGapDetected) facts() facts {
 	return facts{kind: TypeWatchGapDetected, reference: p.PropertyReferenceID, scope: p.Reason}
 }
 
-func (p *WatchSchemaDrifted) settle() facts {
+func (p *WatchSchemaDrifted) facts() facts {
 	return facts{kind: TypeWatchSchemaDrifted, reference: p.PropertyReferenceID, scope: p.Operation}
 }
 
-func (p *WatchChangeHeld) settle() facts {
-	p.Until = normal(p.Until)
+func (p *WatchChangeHeld) facts() facts {
 	return facts{kind: TypeWatchChangeHeld, scope: p.Reason}
 }
 
-func (p *WatchStreamRepaired) settle() facts {
+func (p *WatchStreamRepaired) facts() facts {
 	return facts{kind: TypeWatchStreamRepaired, scope: p.Reason}
 }

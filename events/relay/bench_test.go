@@ -142,7 +142,8 @@ func BenchmarkImport(b *testing.B) {
 			b.Fatal(err)
 		}
 		bell.o.Log, bell.o.StoreID = lost, lost.ID()
-		if err := bell.relay().Prepare(b.Context(), []string{"A100"}, nil); err != nil {
+		fill(b, lost, "A100", 1)
+		if err := bell.relay().RunOnce(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 		if last, _ := lost.Last("A100"); last < n {

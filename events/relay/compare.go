@@ -367,7 +367,7 @@ func (r *Relay) Resend(ctx context.Context, agency string) (sent int, err error)
 	if err != nil {
 		return 0, fmt.Errorf("relay: %w", err)
 	}
-	l, _ := r.lane(agency)
+	l := r.lane(agency)
 	defer l.lock()()
 	l.doubt = true // whatever happens, the next work looks
 	if err := l.verify(ctx); err != nil {

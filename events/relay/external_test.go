@@ -126,7 +126,7 @@ func TestExternalServersTakeEventsWhicheverWayOneProvesOneself(t *testing.T) {
 				stranger.log.ring(t, "A100", 1)
 				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 				defer cancel()
-				if err := stranger.relay().Prepare(ctx, []string{"A100"}, nil); err == nil {
+				if err := stranger.relay().RunOnce(ctx); err == nil {
 					t.Error("whoever proves nothing gets in")
 				}
 				b := p.dialled(way.right)
@@ -159,8 +159,8 @@ func TestAServerThatIsAwayAtTheFirstStartGetsEverythingWhenItIsThere(t *testing.
 			d := b.doorbell(t.TempDir())
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
-			if err := d.relay().Prepare(ctx, []string{"A100"}, nil); err == nil {
-				t.Error("prepared without a server")
+			if err := d.relay().RunOnce(ctx); err == nil {
+				t.Error("published without a server")
 			}
 			stop := d.start(d.relay())
 			d.ring(upTo(1, 20)...)

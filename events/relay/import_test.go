@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -186,9 +185,7 @@ func TestALostStoreGoesOnWithTheSequencesOfTheStream(t *testing.T) {
 	first.publish()
 
 	second := b.doorbell(t.TempDir())
-	if err := second.relay().Prepare(t.Context(), []string{"A100", "B200"}, nil); err != nil {
-		t.Fatal(err)
-	}
+	second.publish()
 	second.ring(700, 3, 701) // two are found again
 	second.publish()
 	second.agree(upTo(1, 701)...)
@@ -475,21 +472,6 @@ func TestTwoStoresThatHaveBothPublishedUnderOneSequence(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%s stands %d times", id, n)
 		}
-	}
-}
-
-func TestPrepareDoesNotWaitForAServerThatIsAway(t *testing.T) {
-	b := newBell(t)
-	d := b.doorbell(t.TempDir())
-	b.server.Shutdown()
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	begun := time.Now()
-	if err := d.relay().Prepare(ctx, []string{"A100"}, nil); err == nil {
-		t.Fatal("prepared without a server")
-	}
-	if took := time.Since(begun); took > 5*time.Second {
-		t.Fatalf("it took %s", took)
 	}
 }
 

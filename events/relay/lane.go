@@ -158,10 +158,11 @@ func (l *lane) work(ctx context.Context, s session) error {
 
 func (l *lane) publishAll(ctx context.Context, s session) error {
 	if l.doubt || l.verified != s.number {
-		if err := l.verify(ctx); err != nil {
+		if err := l.synchronise(ctx); err != nil {
 			return err
 		}
 		l.doubt, l.verified = false, s.number
+		l.r.o.Synced(l.agency)
 	}
 	for {
 		if l.told.above && l.place.Sequence >= l.cursor.Sequence {
@@ -174,6 +175,14 @@ func (l *lane) publishAll(ctx context.Context, s session) error {
 			return err
 		}
 	}
+}
+
+func (l *lane) synchronise(ctx context.Context) error {
+	if err := l.r.looks.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer l.r.looks.Release(1)
+	return l.verify(ctx)
 }
 
 // publishNext sends the next batch. It is false if there is none.

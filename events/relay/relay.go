@@ -44,7 +44,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -107,9 +106,12 @@ type Options struct {
 	BatchBytes  int           // most payload bytes in one batch that has several events; default 2 MiB
 	AckWait     time.Duration // how long to wait for an answer; default 5 s
 	LookEvery   time.Duration // how often to verify without a reason; default 1 h
+
+	// Synced is called whenever the log has all that the stream holds of an agency, by who has looked: it must wait for nothing.
+	Synced func(agency string)
 }
 
-// inFlight is how many batches are read and sent at once, over all agencies.
+// inFlight is how many batches are read and sent at once, over all agencies, and of how many the stream is read.
 const inFlight = 4
 
 // serverBatch is the most messages that a server takes in one atomic batch, unless configured lower.
@@ -131,8 +133,11 @@ func (o Options) withDefaults() Options {
 	if o.LookEvery <= 0 {
 		o.LookEvery = time.Hour
 	}
+	if o.Synced == nil {
+		o.Synced = func(string) {}
+	}
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
 }
@@ -150,6 +155,7 @@ type Relay struct {
 	js     jetstream.JetStream
 	link   *link
 	budget *semaphore.Weighted // in batches
+	looks  *semaphore.Weighted // in agencies: each may hold a page of what it imports
 
 	figures figures
 
@@ -172,7 +178,7 @@ func New(o Options) (*Relay, error) {
 	}
 	r := &Relay{
 		o: o, js: js, link: newLink(), lanes: make(map[string]*lane), begun: make(chan struct{}, 1),
-		budget: semaphore.NewWeighted(inFlight),
+		budget: semaphore.NewWeighted(inFlight), looks: semaphore.NewWeighted(inFlight),
 	}
 	r.turn()
 	return r, nil
@@ -201,7 +207,7 @@ func (r *Relay) RunOnce(ctx context.Context) error {
 	}
 	var failed []error
 	for _, a := range agencies {
-		l, _ := r.lane(a)
+		l := r.lane(a)
 		if err := l.finish(ctx, s); err != nil {
 			failed = append(failed, fmt.Errorf("agency %s: %w", l.token, err))
 		}
@@ -248,8 +254,7 @@ func (r *Relay) pending() (bool, error) {
 	return false, nil
 }
 
-// lane returns the lane of an agency, and whether it was made just now.
-func (r *Relay) lane(agency string) (*lane, bool) {
+func (r *Relay) lane(agency string) *lane {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l, ok := r.lanes[agency]
@@ -257,8 +262,11 @@ func (r *Relay) lane(agency string) (*lane, bool) {
 		l = newLane(r, agency)
 		r.lanes[agency] = l
 	}
-	return l, !ok
+	return l
 }
+
+// Begin makes Run look for agencies that are new to the log, though nothing was appended of them yet.
+func (r *Relay) Begin() { poke(r.begun) }
 
 // appended wakes who publishes the log of an agency. It is called by who has committed.
 func (r *Relay) appended(agency string) {

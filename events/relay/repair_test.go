@@ -424,7 +424,7 @@ func TestAStreamMadeAnewIsNoticedAlsoBeforeTheFirstEventOfAType(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.manner = bySubject
-	l, _ := r.lane("A100")
+	l := r.lane("A100")
 	if err := l.finish(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}

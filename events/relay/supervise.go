@@ -213,7 +213,7 @@ func (r *Relay) wake(ctx context.Context, g *errgroup.Group, all bool) error {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
 	for _, a := range agencies {
-		l, _ := r.lane(a)
+		l := r.lane(a)
 		r.mu.Lock()
 		running := l.running
 		l.running = true

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -9,70 +8,41 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/ops"
-	"doorbell/events/relay"
 	"doorbell/poller"
 	"doorbell/store"
 )
 
 const (
-	// prepareLimit is how long the start of a store that watches nobody yet waits for the stream, and connectLimit for a NATS
-	// that does not answer. The watch of an agency that is not compared by then begins later.
-	prepareLimit = 10 * time.Second
-	connectLimit = 3 * time.Second
-	// admitAgain is how long it takes until a failure, or a full disk, is tried again.
+	// sayAfter is how long agencies wait for the stream before the log says so.
+	sayAfter = 3 * time.Second
+	// admitAgain is how long it takes until a full disk is tried again.
 	admitAgain = 10 * time.Second
 )
 
 // admission lets the first requests for an agency wait until the event log has what the stream knows of it: where its store was
-// lost, the watch goes on where the stream heard of it last. Only an agency that this store has never watched waits. The begin of
-// its watch is stored before, so that what happens meanwhile is news. Agencies do not wait for each other.
+// lost, the watch goes on where the stream heard of it last. Only an agency that this store has never watched waits, for the relay
+// to read the stream. The begin of its watch is stored before, so that what happens meanwhile is news. Agencies do not wait for each
+// other.
 type admission struct {
 	mu     sync.Mutex
 	known  map[string]bool      // agencies; false: it waits for the stream
 	since  map[string]time.Time // when the watch of those that wait began
-	failed error                // a commit may have happened: the process has to end
+	synced map[string]bool      // agencies of which the log has what the stream holds
+	asked  time.Time            // when somebody began to wait last
 	news   chan struct{}        // capacity 1: one more may be watched
-	work   sync.WaitGroup
-	stop   context.CancelFunc
-	ctx    context.Context
 
 	setting sync.Mutex // held while the poller is told whom to watch
 	wanted  []poller.AgencyKeys
 }
 
-// compare begins to compare the agencies that wait. Where all of them do, the start waits for that, but not for long.
-func (a *Daemon) compare(ctx context.Context) error {
+// beginWatch stores the begin of the watch of the agencies that are new to the store.
+func (a *Daemon) beginWatch(context.Context) error {
 	d := &a.admission
-	d.known, d.since, d.news, d.wanted = map[string]bool{}, map[string]time.Time{}, make(chan struct{}, 1), a.o.Poller.Agencies
-	d.ctx, d.stop = context.WithCancel(ctx)
-	a.onClose(func() {
-		d.stop()
-		d.work.Wait()
-	})
+	d.wanted = a.o.Poller.Agencies
 	if err := a.await(d.wanted); errors.Is(err, store.ErrNoSpace) {
 		return badDisk(err, "")
 	} else if err != nil {
 		return a.ended(err)
-	}
-	if len(d.admitted(d.wanted)) > 0 {
-		return nil
-	}
-	limit, away := time.After(cmp.Or(a.o.Patience, prepareLimit)), time.After(connectLimit)
-	for len(d.admitted(d.wanted)) < len(d.wanted) {
-		if err := d.failure(); err != nil {
-			return a.ended(err)
-		}
-		select {
-		case <-d.news:
-			continue
-		case <-away:
-			if a.conn.IsConnected() {
-				continue
-			}
-		case <-limit:
-		case <-ctx.Done():
-		}
-		return nil
 	}
 	return nil
 }
@@ -89,25 +59,18 @@ func (d *admission) admitted(list []poller.AgencyKeys) (may []poller.AgencyKeys)
 	return may
 }
 
+// admit lets the watch of an agency begin, if it waits: the log has what the stream holds of it.
 func (d *admission) admit(id string) {
 	d.mu.Lock()
-	d.known[id] = true
+	may, known := d.known[id]
+	d.synced[id] = true
+	if known {
+		d.known[id] = true
+	}
 	d.mu.Unlock()
-	d.poke()
-}
-
-// fail ends the process.
-func (d *admission) fail(err error) {
-	d.mu.Lock()
-	d.failed = err
-	d.mu.Unlock()
-	d.poke()
-}
-
-func (d *admission) failure() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.failed
+	if known && !may {
+		d.poke()
+	}
 }
 
 func (d *admission) poke() {
@@ -117,13 +80,12 @@ func (d *admission) poke() {
 	}
 }
 
-// await finds out who of a list waits, and compares those.
+// await finds out who of a list waits, and begins the watch of those who are new.
 func (a *Daemon) await(list []poller.AgencyKeys) error {
 	d := &a.admission
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var ids []string
-	began := time.Now().UTC()
+	began, more := time.Now().UTC(), false
 	for _, k := range list {
 		if _, known := d.known[k.ID]; known {
 			continue
@@ -142,54 +104,16 @@ func (a *Daemon) await(list []poller.AgencyKeys) error {
 		if err != nil {
 			return err
 		}
-		if d.known[k.ID] = !waits || a.o.Accept.Alone; !d.known[k.ID] {
-			ids = append(ids, k.ID)
-			d.since[k.ID] = since
+		if d.known[k.ID] = !waits || a.o.Accept.Alone || d.synced[k.ID]; !d.known[k.ID] {
+			d.since[k.ID], more = since, true
 		}
 	}
-	if len(ids) > 0 {
-		d.work.Go(func() { a.prepare(ids) })
+	if more {
+		d.asked = time.Now()
+		time.AfterFunc(sayAfter, d.poke)
+		a.currentRelay().Begin()
 	}
 	return nil
-}
-
-// prepare compares agencies with the stream until all are, and lets each go on as soon as it is.
-func (a *Daemon) prepare(ids []string) {
-	d := &a.admission
-	late := time.AfterFunc(connectLimit, func() {
-		if n := len(d.waiting()); n > 0 && d.ctx.Err() == nil {
-			a.o.Log.Warn("the watch of agencies that this store has not watched before waits for the stream, which may hold what another store has told of them; "+
-				"if there was none, `doorbell run --alone` does not wait", "agencies", n)
-		}
-	})
-	defer late.Stop()
-	for len(ids) > 0 {
-		var mu sync.Mutex
-		var again []string
-		err := a.currentRelay().Prepare(d.ctx, ids, func(id string, err error) { // each is told of its own
-			switch {
-			case err == nil:
-				d.admit(id)
-			case errors.Is(err, relay.ErrLog) && !errors.Is(err, store.ErrNoSpace):
-				d.fail(err)
-			default:
-				mu.Lock()
-				again = append(again, id)
-				mu.Unlock()
-			}
-		})
-		if ids = again; len(ids) == 0 || d.failure() != nil {
-			return
-		}
-		if d.ctx.Err() == nil {
-			a.o.Log.Error("agencies cannot be compared with the stream; retrying", "agencies", len(ids), "err", err)
-		}
-		select {
-		case <-d.ctx.Done():
-			return
-		case <-time.After(admitAgain):
-		}
-	}
 }
 
 // waiting are those that wait for the stream.
@@ -254,21 +178,25 @@ func (d *admission) wantsOneOf(list []poller.AgencyKeys) bool {
 	})
 }
 
-// admitOthers lets those be watched who waited at the start, or who came later.
+// admitOthers lets those be watched who wait for the stream, as soon as it was read.
 func (a *Daemon) admitOthers(ctx context.Context) error {
-	d := &a.admission
-	defer d.stop()
+	d, said := &a.admission, time.Time{}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-d.news:
 		}
-		if err := d.failure(); err != nil {
-			return err
+		if n, asked := len(d.waiting()), d.lastAsked(); n > 0 && asked != said && time.Since(asked) >= sayAfter {
+			said = asked
+			a.o.Log.Warn("the watch of agencies that this store has not watched before waits for the stream, which may hold what another store has told of them; "+
+				"if there was none, `doorbell run --alone` does not wait", "agencies", n)
 		}
 		d.setting.Lock()
-		err := a.poller.SetAgencies(d.admitted(d.wanted))
+		may, err := d.admitted(d.wanted), error(nil)
+		if len(may) > 0 {
+			err = a.poller.SetAgencies(may)
+		}
 		d.setting.Unlock()
 		switch {
 		case errors.Is(err, store.ErrNoSpace):
@@ -278,4 +206,10 @@ func (a *Daemon) admitOthers(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+func (d *admission) lastAsked() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.asked
 }

@@ -74,8 +74,6 @@ type Options struct {
 	Forwarders []Forwarder // beside everything else
 	// Keys hands over the keys when they change, until its context ends. Nil: they never do.
 	Keys func(ctx context.Context, set func([]poller.AgencyKeys) error) error
-	// Patience is how long the start waits for the stream; 0: prepareLimit.
-	Patience time.Duration
 
 	// The rest is for tests in which time or connections are not the system's.
 
@@ -141,6 +139,8 @@ func badDisk(err error, hint string) error { return &Error{false, hint, err} }
 func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	o.Poller.API.Version = o.Version
 	a := &Daemon{o: o, started: time.Now(), socket: o.Socket}
+	a.admission.known, a.admission.since, a.admission.synced = map[string]bool{}, map[string]time.Time{}, map[string]bool{}
+	a.admission.news = make(chan struct{}, 1)
 	for _, f := range o.Forwarders {
 		a.forwarders = append(a.forwarders, &running{Forwarder: f})
 	}
@@ -152,7 +152,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	if err := cmp.Or(a.checkPorts(ctx), a.checkSocket()); err != nil {
 		return nil, err
 	}
-	for _, open := range []func(context.Context) error{a.openStore, a.openNATS, a.compare, a.openPoller, a.openSocket, a.openHTTP} {
+	for _, open := range []func(context.Context) error{a.openStore, a.openNATS, a.beginWatch, a.openPoller, a.openSocket, a.openHTTP} {
 		if err := open(ctx); err != nil {
 			return nil, err
 		}

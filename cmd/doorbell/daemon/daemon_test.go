@@ -96,10 +96,6 @@ func TestWhoStaysButIsNotDecidedYetIsNobodyWhoRetires(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- a.admitOthers(ctx) }()
-	if err := a.setAgencies(listed("A100", "C300")); !errors.Is(err, ErrUndecided) {
-		t.Errorf("it is not told again when A100 is decided: %v", err)
-	}
-	d.admit("A100")
 	watched := func(want ...string) func() bool {
 		return func() bool {
 			now, err := a.poller.Status()
@@ -111,6 +107,12 @@ func TestWhoStaysButIsNotDecidedYetIsNobodyWhoRetires(t *testing.T) {
 			return err == nil && slices.Equal(ids, want)
 		}
 	}
+	d.admit("B200")
+	eventually(t, "one is watched", watched("B200"))
+	if err := a.setAgencies(listed("A100", "C300")); !errors.Is(err, ErrUndecided) {
+		t.Errorf("it is not told again when A100 is decided: %v", err)
+	}
+	d.admit("A100")
 	eventually(t, "both are watched", watched("A100", "B200"))
 	if err := a.setAgencies(listed("A100", "C300")); err != nil {
 		t.Errorf("the second time: %v", err)
@@ -135,18 +137,19 @@ func (broken) Cursor(string) (events.Cursor, error) {
 
 func TestACommitOfUnknownOutcomeEndsTheProcessAlsoWhileTheStreamIsCompared(t *testing.T) {
 	a, _ := open(t, "A100")
-	r, err := relay.New(relay.Options{Log: broken{a.store}, Conn: a.conn, Prefix: "listings", Stream: "LISTINGS"})
+	r, err := relay.New(relay.Options{
+		Log: broken{a.store}, Conn: a.conn, Prefix: "listings", Stream: "LISTINGS", Embedded: true, Synced: a.admission.admit,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.relay = r
-	a.prepare([]string{"B200"})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := a.admitOthers(ctx); !errors.Is(err, store.ErrUnknownOutcome) {
+	if err := a.Run(ctx); !errors.Is(err, store.ErrUnknownOutcome) {
 		t.Errorf("it goes on: %v", err)
 	}
-	if a.admission.known["B200"] {
+	if len(a.admission.waiting()) != 1 {
 		t.Error("the watch begins")
 	}
 }

@@ -2,6 +2,7 @@ package poller
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -75,12 +76,11 @@ type agency struct {
 	clock      watch.Clock
 	latencies  latencies
 	waited     lengths // the same, since the start
-	most       int     // contact requests in the largest answer so far
 
 	hearings map[listings.Operation]*hearing
 	saved    map[troubleName]store.Trouble // as the store holds them
 	touched  map[troubleName]struct{}      // may have changed since
-	windows  windows
+	sizes    watch.Sizes
 }
 
 // haltScope names what a halt covers.
@@ -118,7 +118,8 @@ func (a *agency) load() error {
 			return err
 		}
 		a.recall(state)
-		a.most, keys = state.MostReturned, state.Keys
+		keys = state.Keys
+		a.sizes = watch.SizesOf(state, now.Add(watch.ProbeFirst/2+rand.N(watch.ProbeFirst)))
 		a.clock.Known, a.clock.Skew = state.SkewKnown, state.ClockSkew
 		if halts, err = tx.Halts(a.id); err != nil {
 			return err
@@ -276,7 +277,7 @@ func (a *agency) forget(reference string) {
 	a.mu.Lock()
 	delete(a.looks, reference)
 	a.touched[troubleName{troubleInsertion, reference}] = struct{}{}
-	a.touched[troubleName{gapScope, reference}] = struct{}{}
+	a.touched[troubleName{watch.TroubleWindow, reference}] = struct{}{}
 	a.mu.Unlock()
 	a.p.turns.change(a.id, func(s *schedule.Schedule, p *party) { p.remove(s, reference) })
 }
@@ -293,7 +294,7 @@ func (a *agency) urge(reference string) {
 func (a *agency) forgetOthers(troubles []store.Trouble) {
 	troubled := map[string]struct{}{}
 	for _, t := range troubles {
-		if t.Scope == troubleInsertion || t.Scope == gapScope {
+		if t.Scope == troubleInsertion || t.Scope == watch.TroubleWindow {
 			troubled[t.Name] = struct{}{}
 		}
 	}
@@ -328,19 +329,6 @@ func (a *agency) note(err error) bool {
 	changed := text != a.lastError
 	a.lastError = text
 	return changed
-}
-
-// returned and mostReturned keep the largest number of contact requests that one answer held.
-func (a *agency) returned(n int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.most = max(a.most, n)
-}
-
-func (a *agency) mostReturned() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.most
 }
 
 // learnClock hears an answer, and remembers what it taught.

@@ -37,10 +37,10 @@ func benchmarkAnswer(b *testing.B, known int) {
 		}
 		p.catchUp = watch.NewCatchUp()
 		a := answerOf(page, watch.NewestFirst(20))
-		a.Identities = watch.IdentitiesOf(p.reference, page.ContactRequests)
 		err = p.a.p.store.View(func(tx *store.Tx) error {
-			j, err := p.judge(tx, page, a, true)
-			if err == nil && (j.diff.New != 1 || len(j.diff.Puts) != 1 || len(j.diff.Events) != 1) {
+			prior, err := p.prior(tx)
+			j := watch.Judge(p.watched(), prior, a, page.Received)
+			if err == nil && (j.New != 1 || len(j.Contacts) != 1 || len(j.Events) != 1) {
 				b.Fatal("one is new")
 			}
 			return err

@@ -43,7 +43,7 @@ func (a *agency) trouble(n troubleName) (store.Trouble, bool) {
 		return a.p.keyPatience(n.name).trouble(n.scope, n.name)
 	case troubleBase:
 		return a.p.base.trouble(n.scope, n.name)
-	case gapScope:
+	case watch.TroubleWindow:
 		return store.Trouble{}, false // is written where it is told
 	}
 	a.mu.Lock()
@@ -134,9 +134,6 @@ func (a *agency) writeTroubles(puts, deletes []store.Trouble, list []events.Payl
 			continue
 		}
 		delete(a.saved, n)
-		if t.Scope == gapScope {
-			a.windows.told(t.Name, nil)
-		}
 	}
 	return err
 }

@@ -78,7 +78,6 @@ func (a *agency) learn(op listings.Operation, reference string, shown listings.D
 		a.mu.Lock()
 		h.pathTold = time.Now()
 		a.mu.Unlock()
-		a.p.log.Warn("the answers have another shape", "agency", a.id, "operation", string(op))
 	}
 	return err
 }

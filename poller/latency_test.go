@@ -6,9 +6,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"doorbell/events"
-	"doorbell/poller/watch"
 )
 
 func TestLatencyFiguresAreThoseOfWhatWasCounted(t *testing.T) {
@@ -92,26 +89,5 @@ func TestNoLatencyIsTooOdd(t *testing.T) {
 	}
 	if f := l.figures(now); f.ContactRequests != 6 || f.MedianSeconds > 1 || f.MeanSeconds < 0 {
 		t.Errorf("%+v", f)
-	}
-}
-
-func TestOnlyNewsCountsForLatency(t *testing.T) {
-	at := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
-	s := watch.ContactsObservation{Observation: watch.Observation{At: at, After: at.Add(-10 * time.Minute)}, Skew: time.Minute}
-	created := func(origin events.Origin, created time.Time) events.Payload {
-		return &events.ContactRequestCreated{Common: events.Common{Origin: origin}, CreatedAt: created}
-	}
-	got := watch.Waits([]events.Payload{
-		created(events.OriginBaseline, at.Add(-time.Hour)),
-		created(events.OriginLive, at.Add(-2*time.Minute)), // three by our clock: the API's is ahead
-		created(events.OriginLive, time.Time{}),
-		&events.ContactRequestChanged{Common: events.Common{Origin: events.OriginLive}},
-	}, s)
-	if want := []time.Duration{3 * time.Minute, 10 * time.Minute}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-	s.After = time.Time{}
-	if got := watch.Waits([]events.Payload{created(events.OriginLive, time.Time{})}, s); len(got) != 0 {
-		t.Errorf("nobody knows since when, but %v", got)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"time"
 
-	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/poller/watch"
 	"doorbell/store"
@@ -199,9 +198,6 @@ type poll struct {
 }
 
 func (p *poll) run(ctx context.Context) error {
-	if err := p.knowWindows(); err != nil {
-		return err
-	}
 	first, err := p.askFirst(ctx)
 	if err != nil || p.unchanged(first) {
 		return err
@@ -219,7 +215,9 @@ func (p *poll) run(ctx context.Context) error {
 // askFirst asks for the newest few, or for what was learned to do instead.
 func (p *poll) askFirst(ctx context.Context) (*listings.ContactRequestsPage, error) {
 	var refusal error
-	for n, size := range p.a.windows.firstSizes(int(p.look.first), time.Now()) {
+	var sizes []int
+	p.a.learned(func(w *watch.Sizes) { sizes = w.First(int(p.look.first), time.Now()) })
+	for n, size := range sizes {
 		q := watch.NewestFirst(max(size, 0))
 		if q.Expect = p.expect(q.NumberOfItemsPerPage); n > 0 {
 			q.Expect.ETag, q.Expect.LastModified = "", ""
@@ -227,13 +225,11 @@ func (p *poll) askFirst(ctx context.Context) (*listings.ContactRequestsPage, err
 		page, err := p.ask(ctx, q)
 		if watch.RefusedSize(err) {
 			refusal = cmp.Or(refusal, err)
-			if size > watch.WindowSizes[0] {
-				p.a.windows.limit(p.a.windows.below(size))
-			}
+			p.a.learned(func(w *watch.Sizes) { w.RefusedFirst(size) })
 			continue
 		}
 		if err == nil {
-			p.a.windows.answered(size)
+			p.a.learned(func(w *watch.Sizes) { w.Answered(size) })
 		}
 		return page, err
 	}
@@ -259,7 +255,8 @@ func (p *poll) catchUpFrom(ctx context.Context, page *listings.ContactRequestsPa
 				return err
 			}
 		}
-		size := p.a.windows.next(page.Size, count)
+		size := 0
+		p.a.learned(func(w *watch.Sizes) { size = w.Next(page.Size, count, time.Now()) })
 		if size == 0 {
 			return p.fromOtherSides(ctx, page)
 		}
@@ -298,8 +295,8 @@ func (p *poll) fromOtherSides(ctx context.Context, page *listings.ContactRequest
 	}
 	// There are more than any answer held: that is as many as this service shows.
 	if count := len(page.ContactRequests); p.catchUp.Most == count &&
-		(len(p.catchUp.Shown) > count || p.a.windows.believable() && page.Total > count) {
-		p.a.capped(count)
+		(len(p.catchUp.Shown) > count || p.a.windows().Totals && page.Total > count) {
+		p.a.learned(func(w *watch.Sizes) { w.Capped(count) })
 	}
 	if p.verdict != watch.Open {
 		return nil
@@ -349,7 +346,7 @@ func (p *poll) remember(page *listings.ContactRequestsPage) {
 	l.first = 0
 	if !c.Newest.Ordered && len(c.Newest.IDs) > 1 {
 		l.first = small(watch.CapOf(len(c.Newest.IDs) + 1)) // order is not to be had: only a window with all of them tells what is new
-		if !p.a.windows.larger(0, len(c.Newest.IDs)) {
+		if !p.a.windows().Larger(0, len(c.Newest.IDs)) {
 			l.first = small(watch.CapOf(len(c.Newest.IDs)))
 		}
 	}
@@ -382,27 +379,161 @@ func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequ
 // answer commits what an answer tells: new and changed contact requests with their events, and whether the window is
 // closed, in one transaction; nothing if nothing changed.
 func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q watch.Question) error {
-	p.a.windows.hear(page.Total, len(page.ContactRequests))
+	p.a.learned(func(w *watch.Sizes) { w.Hear(page.Total, len(page.ContactRequests)) })
 	a := answerOf(page, q)
 	a.Identities = watch.IdentitiesOf(p.reference, page.ContactRequests)
-	r, err := p.apply(page, a, true)
+	j, err := p.judge(page, a, true)
 	if errors.Is(err, errIdentity) {
-		if err := p.learnIdentity(ctx, page, a.Identities, q); err != nil {
+		if err := p.learnIdentity(ctx, a.Identities, q); err != nil {
 			return err
 		}
-		r, err = p.apply(page, a, false)
+		j, err = p.judge(page, a, false)
 	}
 	if err != nil {
 		return err
 	}
-	p.catchUp, p.verdict, p.rules = r.catchUp, r.verdict, cmp.Or(p.rules, p.a.windows.setRules(r.rules))
-	if r.recovered {
-		p.a.toldGap(p.reference, nil)
-	}
-	p.a.returned(len(a.Requests))
-	p.look.arrived(r.since)
-	p.a.announced(r.waits, page.Received)
+	p.catchUp, p.verdict = j.CatchUp, j.Verdict
+	p.a.learned(func(w *watch.Sizes) {
+		if w.Most = max(w.Most, len(a.Requests)); w.Rules != j.Rules {
+			w.Rules = j.Rules
+		}
+		p.rules = cmp.Or(p.rules, w.Rules) // the one text that all share
+	})
+	p.look.arrived(j.Since)
+	p.a.announced(j.Waits, page.Received)
 	return nil
+}
+
+// errIdentity ends the judgement of an answer where it has to be decided first what tells contact requests apart.
+var errIdentity = errors.New("no identity")
+
+// judge judges an answer by what is remembered and commits what it changes. Where that is nothing, it costs no commit. Where
+// identify is wanted, it stops with errIdentity instead of judging without.
+func (p *poll) judge(page *listings.ContactRequestsPage, a watch.Answer, identify bool) (j watch.Judged, err error) {
+	look := func(tx *store.Tx) (bool, error) {
+		prior, err := p.prior(tx)
+		if err != nil {
+			return false, err
+		}
+		w := p.watched()
+		if _, decided := watch.Identified(w, prior, a.Identities); identify && !decided {
+			return false, errIdentity
+		}
+		j = watch.Judge(w, prior, a, page.Received)
+		return j.Changes, nil
+	}
+	err = p.a.p.store.Change(look, func(tx *store.Tx) error { return p.write(tx, j.Effects) })
+	if err == nil && j.Changes {
+		p.committed(j.Effects)
+	}
+	return j, err
+}
+
+// commit makes one transaction of what is decided by what is remembered.
+func (p *poll) commit(decide func(watch.Prior) watch.Effects) error {
+	var e watch.Effects
+	err := p.a.p.store.Update(func(tx *store.Tx) error {
+		prior, err := p.prior(tx)
+		if err != nil {
+			return err
+		}
+		e = decide(prior)
+		return p.write(tx, e)
+	})
+	if err == nil {
+		p.committed(e)
+	}
+	return err
+}
+
+// prior is what the store knows of the insertion and its agency.
+func (p *poll) prior(tx *store.Tx) (r watch.Prior, err error) {
+	id := p.a.id
+	i, exists, err := tx.Insertion(id, p.reference)
+	if err == nil && !exists {
+		err = fmt.Errorf("agency %s: an insertion is polled that is not remembered", id)
+	}
+	if err != nil {
+		return r, err
+	}
+	polled, err := tx.LastPoll(id, p.reference)
+	if polled.After(i.LastPoll) {
+		i.LastPoll = polled
+	}
+	state, _, err2 := tx.Agency(id)
+	known, err3 := tx.ContactRequests(id, p.reference)
+	fields, err4 := tx.FieldNames(id)
+	p.a.mu.Lock()
+	gap := p.a.saved[troubleName{watch.TroubleWindow, p.reference}]
+	p.a.mu.Unlock()
+	return watch.Prior{
+		State: state, Insertion: i, Known: known, Record: tx.Record(id, p.reference), Fields: fields, Gap: gap,
+	}, errors.Join(err, err2, err3, err4)
+}
+
+// watched is the poll as it is judged.
+func (p *poll) watched() watch.Poll {
+	o := p.a.p.o
+	return watch.Poll{
+		AgencyID: p.a.id, Announce: o.Announce, Rules: p.a.p.rules, IDFields: o.IDFields, Skew: p.a.skew(),
+		Looked: p.look.at, Hidden: int(p.look.hidden), Sizes: p.a.windows(), CatchUp: p.catchUp,
+	}
+}
+
+func (p *poll) write(tx *store.Tx, e watch.Effects) (err error) {
+	id := p.a.id
+	if e.Over != nil {
+		err = tx.DeleteTrouble(id, *e.Over)
+	}
+	if e.Gap != nil {
+		err = errors.Join(err, tx.PutTrouble(id, *e.Gap))
+	}
+	for _, c := range e.Contacts {
+		err = errors.Join(err, tx.PutContactRequest(id, p.reference, c))
+	}
+	if e.State != nil {
+		err = errors.Join(err, tx.PutAgency(id, *e.State))
+	}
+	if !e.Polled.IsZero() {
+		err = errors.Join(err, tx.NotePoll(id, p.reference, e.Polled))
+	}
+	if e.Insertion != nil {
+		err = errors.Join(err, tx.PutInsertion(id, *e.Insertion))
+	}
+	return errors.Join(err, appendEvents(tx, e.Events))
+}
+
+// committed keeps up with what was committed.
+func (p *poll) committed(e watch.Effects) {
+	p.a.told(e.Events)
+	p.a.mu.Lock()
+	defer p.a.mu.Unlock()
+	if e.Over != nil {
+		delete(p.a.saved, troubleName{watch.TroubleWindow, p.reference})
+	}
+	if e.Gap != nil {
+		p.a.saved[troubleName{watch.TroubleWindow, p.reference}] = *e.Gap
+	}
+}
+
+// end ends a catch-up that no answer closed by itself.
+func (p *poll) end(v watch.Verdict) error {
+	err := p.commit(func(prior watch.Prior) watch.Effects { return watch.Close(p.watched(), prior, v, time.Now()) })
+	if err == nil {
+		p.verdict = v
+	}
+	return err
+}
+
+// learnIdentity decides which member tells contact requests apart, by reading one answer twice.
+func (p *poll) learnIdentity(ctx context.Context, prints *watch.Identities, q watch.Question) error {
+	again, err := p.ask(ctx, q)
+	if err != nil {
+		return err
+	}
+	return p.commit(func(prior watch.Prior) watch.Effects {
+		return watch.LearnIdentity(p.watched(), prior, prints, again.ContactRequests, time.Now())
+	})
 }
 
 func answerOf(page *listings.ContactRequestsPage, q watch.Question) watch.Answer {
@@ -410,300 +541,6 @@ func answerOf(page *listings.ContactRequestsPage, q watch.Question) watch.Answer
 		Requests: page.ContactRequests, Asked: q.NumberOfItemsPerPage, SortBy: q.SortBy,
 		Descending: q.SortOrder == "desc", Total: page.Total, Unreadable: page.Unreadable,
 	}
-}
-
-// result is what a committed answer adds to the poll.
-type result struct {
-	catchUp   *watch.CatchUp
-	verdict   watch.Verdict
-	rules     string
-	recovered bool // a gap that was told has ended
-	since     map[string]time.Time
-	waits     []time.Duration // of the contact requests that are announced
-}
-
-func (p *poll) circumstances(i store.Insertion, known []store.ContactRequest, a watch.Answer, skew time.Duration) watch.Circumstances {
-	looked := i.LastPoll
-	if p.look.at.After(looked) {
-		looked = p.look.at
-	}
-	return watch.Circumstances{
-		Insertion: i, Known: known, Start: i.Start.Add(skew), Looked: looked.Add(skew + time.Second),
-		Most: p.a.mostReturned(), Totals: p.a.windows.believable(),
-		Larger: p.a.windows.larger(a.Asked, len(a.Requests)), Hidden: int(p.look.hidden),
-	}
-}
-
-// remembered is what the store knows of the insertion and its agency.
-func (p *poll) remembered(tx *store.Tx) (i store.Insertion, state store.Agency, known []store.ContactRequest, err error) {
-	i, exists, err := tx.Insertion(p.a.id, p.reference)
-	if err == nil && !exists {
-		err = fmt.Errorf("agency %s: an insertion is polled that is not remembered", p.a.id)
-	}
-	if err != nil {
-		return i, state, nil, err
-	}
-	if state, _, err = tx.Agency(p.a.id); err != nil {
-		return i, state, nil, err
-	}
-	if known, err = tx.ContactRequests(p.a.id, p.reference); err != nil {
-		return i, state, nil, err
-	}
-	polled, err := tx.LastPoll(p.a.id, p.reference)
-	if polled.After(i.LastPoll) {
-		i.LastPoll = polled
-	}
-	return i, state, known, err
-}
-
-func (p *poll) sight(tx *store.Tx, i store.Insertion, state store.Agency, at time.Time) (watch.ContactsObservation, error) {
-	after := p.look.at
-	if after.IsZero() {
-		after = i.LastPoll
-	}
-	names, err := tx.FieldNames(p.a.id)
-	last := listings.Insertion{Reference: p.reference, Record: tx.Record(p.a.id, p.reference)}
-	return watch.ContactsObservation{
-		Observation: watch.Observation{AgencyID: p.a.id, At: at.UTC(), After: after.UTC(), Emit: p.a.p.o.Announce && !watch.Refiltered(state, i)},
-		Insertion:   i, Summary: watch.Summary(last), Rules: p.a.p.rules.After(state.FieldsVersion), Skew: p.a.skew(),
-		IDField: state.IDField, PastIDs: state.PastIDFields, NoIDs: state.RefusedIDFields,
-		Names: names, Drifts: state.Operation(string(listings.OperationContactRequests)).Drifts,
-	}, err
-}
-
-func (p *poll) write(tx *store.Tx, j judgement, at time.Time) error {
-	i, state, d := j.insertion, j.state, j.diff
-	if j.recovered {
-		if err := p.tellRecovered(tx, j.gap, at); err != nil {
-			return err
-		}
-	}
-	settles := watch.SettlesAtOnce(i, j.verdict, at)
-	for _, put := range d.Puts {
-		if settles && put.Epoch == i.Epoch {
-			put.Epoch--
-		}
-		if err := tx.PutContactRequest(p.a.id, p.reference, put); err != nil {
-			return err
-		}
-	}
-	for _, payload := range d.Events {
-		if err := appendEvent(tx, payload); err != nil {
-			return err
-		}
-	}
-	if err := p.tellFields(tx, &state, d, at); err != nil {
-		return err
-	}
-	most := p.a.mostReturned()
-	learned := p.a.windows.note(&state)
-	if most != state.MostReturned || learned {
-		state.MostReturned = most
-		if err := tx.PutAgency(p.a.id, state); err != nil {
-			return err
-		}
-	}
-	if !settles && !watch.MustWrite(i, d, j.verdict) {
-		return nil
-	}
-	if j.verdict == watch.Open {
-		i.OpenSince = at.UTC()
-		return tx.PutInsertion(p.a.id, i)
-	}
-	if err := tx.NotePoll(p.a.id, p.reference, at.UTC()); err != nil || settles {
-		return err
-	}
-	if err := p.tellUntimed(tx, i); err != nil {
-		return err
-	}
-	return tx.PutInsertion(p.a.id, watch.CloseCatchUp(i, j.catchUp, at.UTC(), p.a.skew()))
-}
-
-// tellUntimed says how many contact requests of a first poll were taken for old because nothing told their time. It counts
-// what is remembered: a catch-up that failed or was killed in between has begun anew.
-func (p *poll) tellUntimed(tx *store.Tx, i store.Insertion) error {
-	if i.Polled || !i.Baseline {
-		return nil
-	}
-	known, err := tx.ContactRequests(p.a.id, p.reference)
-	count := 0
-	for _, k := range known {
-		if k.CreatedAt.IsZero() && k.Epoch == i.Epoch {
-			count++
-		}
-	}
-	if err != nil || count == 0 {
-		return err
-	}
-	return appendEvent(tx, &events.WatchGapDetected{
-		Common:    events.Common{AgencyID: p.a.id, ObservedAt: time.Now()},
-		Operation: string(listings.OperationContactRequests), PropertyReferenceID: p.reference,
-		Reason: "time_unknown", Reached: count,
-	})
-}
-
-// errIdentity ends the judgement of an answer where it has to be decided first what tells contact requests apart.
-var errIdentity = errors.New("no identity")
-
-// judgement is what an answer says, in the light of what is remembered.
-type judgement struct {
-	result
-	insertion store.Insertion
-	state     store.Agency
-	diff      watch.ContactsDiff
-	gap       store.Trouble // that has ended, where one has
-}
-
-// apply judges an answer by what is remembered and commits what it changes. Where that is nothing, it costs no commit.
-// Where identify is wanted, it stops with errIdentity instead of judging without.
-func (p *poll) apply(page *listings.ContactRequestsPage, a watch.Answer, identify bool) (result, error) {
-	var j judgement
-	look := func(tx *store.Tx) (_ bool, err error) {
-		j, err = p.judge(tx, page, a, identify)
-		return j.changes(), err
-	}
-	err := p.a.p.store.Change(look, func(tx *store.Tx) error { return p.write(tx, j, page.Received) })
-	return j.result, err
-}
-
-func (p *poll) judge(tx *store.Tx, page *listings.ContactRequestsPage, a watch.Answer, identify bool) (j judgement, err error) {
-	i, state, known, err := p.remembered(tx)
-	if err != nil {
-		return j, err
-	}
-	s, err := p.sight(tx, i, state, page.Received)
-	if err != nil {
-		return j, err
-	}
-	if identify && len(a.Requests) > 0 && (!p.learned(state) || watch.Unfit(state.IDField, a.Identities, known) != "") {
-		return j, errIdentity
-	}
-	d := watch.DiffContactRequests(s, known, a)
-	r := result{catchUp: p.catchUp.Clone(), rules: watch.RulesOf(state, d), since: d.Since, waits: watch.Waits(d.Events, s)}
-	r.verdict = r.catchUp.Judge(p.circumstances(i, known, a, s.Skew), a, d)
-	gap, told := p.a.windows.gap(p.reference)
-	r.recovered = told && r.verdict != watch.Open && r.catchUp.Whole
-	return judgement{r, i, state, d, gap}, nil
-}
-
-// changes says whether there is something to write.
-func (j judgement) changes() bool {
-	return len(j.diff.Puts) > 0 || watch.MustWrite(j.insertion, j.diff, j.verdict) || j.recovered
-}
-
-// learnIdentity decides which member tells contact requests apart, by reading one answer twice. A member that turns out to
-// be none is dropped, and said, and another one learned; so it is, without a word, where other members may be the id now.
-func (p *poll) learnIdentity(ctx context.Context, page *listings.ContactRequestsPage, prints *watch.Identities, q watch.Question) error {
-	if len(page.ContactRequests) == 0 {
-		return nil
-	}
-	var state store.Agency
-	why := ""
-	err := p.a.p.store.View(func(tx *store.Tx) (err error) {
-		if state, _, err = tx.Agency(p.a.id); err == nil && state.IdentityLearned {
-			why, err = p.unfit(tx, state.IDField, prints)
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if p.learned(state) && why == "" {
-		return nil
-	}
-	again, err := p.ask(ctx, q)
-	if err != nil {
-		return err
-	}
-	field := state.IDField
-	return p.a.p.store.Update(func(tx *store.Tx) error {
-		state, _, err := tx.Agency(p.a.id)
-		if err != nil {
-			return err
-		}
-		if state.IDField != field || why == "" && p.learned(state) { // another poll was faster
-			field = state.IDField
-			if why, err = p.unfit(tx, field, prints); err != nil || why == "" {
-				return err
-			}
-		}
-		if why != "" {
-			if err := p.dropID(tx, &state, why); err != nil {
-				return err
-			}
-		}
-		candidates := slices.DeleteFunc(slices.Clone(p.a.p.o.IDFields), func(f string) bool {
-			return slices.ContainsFunc(state.RefusedIDFields, func(r string) bool { return listings.SameName(r, f) })
-		})
-		state.IdentityLearned, state.IDCandidates = true, slices.Clone(p.a.p.o.IDFields)
-		_, state.IDField = listings.LearnID(candidates, p.reference, page.ContactRequests, again.ContactRequests)
-		if field != state.IDField && why == "" {
-			state.PastIDFields = watch.Past(state.PastIDFields, field)
-		}
-		return tx.PutAgency(p.a.id, state)
-	})
-}
-
-// learned says whether the id was decided among the members that may be it now.
-func (p *poll) learned(state store.Agency) bool {
-	return state.IdentityLearned && slices.Equal(state.IDCandidates, p.a.p.o.IDFields)
-}
-
-// dropID refuses the member that was taken for the id.
-func (p *poll) dropID(tx *store.Tx, state *store.Agency, why string) error {
-	field := state.IDField
-	state.RefusedIDFields = append(state.RefusedIDFields, field)
-	state.PastIDFields = slices.DeleteFunc(state.PastIDFields, func(f string) bool { return f == field })
-	p.a.p.log.Warn("a member was no id of contact requests and is not used as one any more", "agency", p.a.id, "member", field, "why", why)
-	return appendEvent(tx, &events.WatchSchemaDrifted{
-		Common:    events.Common{AgencyID: p.a.id, ObservedAt: time.Now()},
-		Operation: string(listings.OperationContactRequests), PropertyReferenceID: p.reference,
-		Expected: "/" + field + " different for every contact request", Found: "/" + field + " " + why,
-	})
-}
-
-// unfit says why a member that was taken for the id is none, by what the store remembers.
-func (p *poll) unfit(tx *store.Tx, field string, prints *watch.Identities) (why string, err error) {
-	known, err := tx.ContactRequests(p.a.id, p.reference)
-	return watch.Unfit(field, prints, known), err
-}
-
-// putDrift remembers a drift, and says it if it was never told, in the transaction of the records that showed it.
-func putDrift(tx *store.Tx, agencyID string, operation listings.Operation, d watch.Drift, at time.Time) error {
-	if d.Remains == nil {
-		return nil
-	}
-	state, _, err := tx.Agency(agencyID)
-	if err != nil {
-		return err
-	}
-	o := state.Operation(string(operation))
-	o.Drifts = d.Remains
-	state.SetOperation(string(operation), o)
-	if err := tx.PutAgency(agencyID, state); err != nil || len(d.Told) == 0 {
-		return err
-	}
-	expected, found := watch.DescribeForms(d.Told)
-	return appendEvent(tx, &events.WatchSchemaDrifted{
-		Common: events.Common{AgencyID: agencyID, ObservedAt: at}, Operation: string(operation), Expected: expected, Found: found,
-	})
-}
-
-// tellFields remembers a drift of fields and says it, in the transaction of the contact requests that showed it.
-func (p *poll) tellFields(tx *store.Tx, state *store.Agency, d watch.ContactsDiff, at time.Time) error {
-	if d.Fields == state.FieldsVersion {
-		return nil
-	}
-	state.FieldsVersion = d.Fields
-	if err := tx.PutAgency(p.a.id, *state); err != nil {
-		return err
-	}
-	if err := putDrift(tx, p.a.id, listings.OperationContactRequests, d.Drift, at); err != nil {
-		return err
-	}
-	var err error
-	*state, _, err = tx.Agency(p.a.id)
-	return err
 }
 
 // look is what the process remembers of the polls of one insertion; a restart forgets it at no harm. There is one for every
@@ -853,11 +690,11 @@ func (v validators) known() bool { return v.etag != "" || v.modified != "" }
 // of it is wanted in any case.
 func (p *poll) expect(size int) listings.Expect {
 	now, v := time.Now(), p.look.validators.current()
-	if p.look.body == (listings.Sum{}) || p.wideDue(now) || p.look.rules != p.a.windows.currentRules() {
+	if p.look.body == (listings.Sum{}) || p.wideDue(now) || p.look.rules != p.a.windows().Rules {
 		return listings.Expect{}
 	}
 	e := listings.Expect{Known: func(h listings.Sum) bool { return h == p.look.body || h == p.look.records }}
-	if v.size == size && !p.a.windows.lies() && now.Before(v.until) {
+	if v.size == size && !p.a.windows().Liar && now.Before(v.until) {
 		e.ETag, e.LastModified = v.etag, v.modified
 	}
 	return e
@@ -868,14 +705,14 @@ func (p *poll) expect(size int) listings.Expect {
 // is committed.
 func (p *poll) doubt(page *listings.ContactRequestsPage) func(context.Context) error {
 	v := p.look.validators.current()
-	if !v.known() || v.size != page.Size || p.a.windows.lies() || page.Body == p.look.body {
+	if !v.known() || v.size != page.Size || p.a.windows().Liar || page.Body == p.look.body {
 		return func(context.Context) error { return nil }
 	}
 	if page.ETag == v.etag && page.LastModified == v.modified {
 		p.distrust()
 	}
 	return func(ctx context.Context) error {
-		if v.denied == 0 || p.a.windows.lies() {
+		if v.denied == 0 || p.a.windows().Liar {
 			return nil
 		}
 		q := watch.NewestFirst(page.Size)
@@ -889,6 +726,6 @@ func (p *poll) doubt(page *listings.ContactRequestsPage) func(context.Context) e
 }
 
 func (p *poll) distrust() {
-	p.a.windows.lied()
+	p.a.learned(func(w *watch.Sizes) { w.Liar = true })
 	p.a.p.log.Warn("the API says that contact requests have not changed where they have; it is not asked that way any more", "agency", p.a.id)
 }

@@ -329,6 +329,7 @@ func (w *walk) look(sights []watch.Listed) (d watch.PageDiff, err error) {
 
 func (w *walk) commit(sights []watch.Listed) error {
 	var published []newcomer
+	var drift []events.Payload
 	fresh := 0
 	err := w.a.p.store.Update(func(tx *store.Tx) error {
 		published, fresh = nil, 0
@@ -336,7 +337,12 @@ func (w *walk) commit(sights []watch.Listed) error {
 		if err != nil {
 			return err
 		}
-		if err := putDrift(tx, w.a.id, listings.OperationInsertions, all.Drift, sights[0].At); err != nil {
+		state, _, err := tx.Agency(w.a.id)
+		if err != nil {
+			return err
+		}
+		drift = all.Drift.Remember(&state, w.a.id, listings.OperationInsertions, sights[0].At)
+		if err := appendEvents(tx, drift); err != nil {
 			return err
 		}
 		announced := 0
@@ -355,11 +361,16 @@ func (w *walk) commit(sights []watch.Listed) error {
 				published = append(published, w.a.newcomer(s.Insertion, d))
 			}
 		}
-		return countAnnounced(tx, w.a.id, announced)
+		if announced == 0 && !all.Drift.New() {
+			return nil
+		}
+		state.Announced += announced
+		return tx.PutAgency(w.a.id, state)
 	})
 	if err != nil {
 		return err
 	}
+	w.a.told(drift)
 	w.fresh += fresh
 	for _, n := range published {
 		w.a.admit(n.reference) // a refusal of another episode says nothing
@@ -408,19 +419,6 @@ func (w *walk) put(tx *store.Tx, read listings.Insertion, d watch.InsertionDiff)
 		return nil
 	}
 	return appendEvent(tx, d.Event)
-}
-
-// countAnnounced adds to the insertions that were announced while baselining.
-func countAnnounced(tx *store.Tx, agencyID string, n int) error {
-	if n == 0 {
-		return nil
-	}
-	state, _, err := tx.Agency(agencyID)
-	if err != nil {
-		return err
-	}
-	state.Announced += n
-	return tx.PutAgency(agencyID, state)
 }
 
 func appendEvent(tx *store.Tx, p events.Payload) error {
@@ -506,6 +504,8 @@ func (a *agency) told(list []events.Payload) {
 	log := a.p.log.With("agency", a.id)
 	for _, p := range list {
 		switch e := p.(type) {
+		case *events.WatchSchemaDrifted:
+			log.Warn("the answers have another shape", "operation", e.Operation, "expected", e.Expected, "found", e.Found)
 		case *events.WatchBaselined:
 			log.Info("baselined: from here on what appears is news", "insertions", e.Insertions, "complete", e.Complete)
 		case *events.WatchChangeHeld:

@@ -77,7 +77,7 @@ func DiffContactRequests(s ContactsObservation, known []store.ContactRequest, a 
 	matches := matchKnown(found, known)
 	d.judgeFields(s, matches)
 	judged := s.Rules.contactRequest
-	s.Rules = s.Rules.After(d.Fields)
+	s.Rules = s.Rules.after(d.Fields)
 	for n := range matches {
 		m := &matches[n]
 		d.place(s, m)
@@ -406,7 +406,7 @@ func (d *ContactsDiff) judgeFields(s ContactsObservation, matches []match) {
 	if d.Fields = s.Rules.fields; d.Drift.wide {
 		d.Fields++
 	} else {
-		d.Drift.Remains = nil // what few show keeps nothing in force
+		d.Drift.remains = nil // what few show keeps nothing in force
 	}
 }
 
@@ -419,9 +419,9 @@ func (s ContactsObservation) isID(name string) bool {
 	return name == s.IDField || slices.Contains(s.PastIDs, name) || slices.Contains(s.NoIDs, name)
 }
 
-// Waits are how long the contact requests that are news have waited: since they were created, by our clock, or since the
+// waits are how long the contact requests that are news have waited: since they were created, by our clock, or since the
 // poll before where that is not known.
-func Waits(payloads []events.Payload, s ContactsObservation) (all []time.Duration) {
+func waits(payloads []events.Payload, s ContactsObservation) (all []time.Duration) {
 	for _, payload := range payloads {
 		c, is := payload.(*events.ContactRequestCreated)
 		if !is || c.Origin != events.OriginLive {
@@ -607,8 +607,8 @@ func sameReading(a, b time.Time) bool {
 	return a.IsZero() != b.IsZero() || a.Sub(b)%(15*time.Minute) == 0 && a.Sub(b).Abs() <= 26*time.Hour
 }
 
-// Unfit says why a member that was taken for the id is none. It is empty if there is nothing to say against it.
-func Unfit(field string, prints *Identities, known []store.ContactRequest) (why string) {
+// unfit says why a member that was taken for the id is none. It is empty if there is nothing to say against it.
+func unfit(field string, prints *Identities, known []store.ContactRequest) (why string) {
 	if field == "" {
 		return ""
 	}
@@ -698,8 +698,8 @@ func (i *Identities) identified(field string) []string {
 // maxPastIDs bounds how many members are remembered that were the id under other settings.
 const maxPastIDs = 8
 
-// Past adds a member that was the id, the last one at the end.
-func Past(fields []string, field string) []string {
+// past adds a member that was the id, the last one at the end.
+func past(fields []string, field string) []string {
 	if field == "" {
 		return fields
 	}

@@ -269,3 +269,24 @@ func TestARedactionIsFinal(t *testing.T) {
 		t.Error("a further redaction is not told")
 	}
 }
+
+func TestOnlyNewsCountsForLatency(t *testing.T) {
+	at := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+	s := ContactsObservation{Observation: Observation{At: at, After: at.Add(-10 * time.Minute)}, Skew: time.Minute}
+	created := func(origin events.Origin, created time.Time) events.Payload {
+		return &events.ContactRequestCreated{Common: events.Common{Origin: origin}, CreatedAt: created}
+	}
+	got := waits([]events.Payload{
+		created(events.OriginBaseline, at.Add(-time.Hour)),
+		created(events.OriginLive, at.Add(-2*time.Minute)), // three by our clock: the API's is ahead
+		created(events.OriginLive, time.Time{}),
+		&events.ContactRequestChanged{Common: events.Common{Origin: events.OriginLive}},
+	}, s)
+	if want := []time.Duration{3 * time.Minute, 10 * time.Minute}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	s.After = time.Time{}
+	if got := waits([]events.Payload{created(events.OriginLive, time.Time{})}, s); len(got) != 0 {
+		t.Errorf("nobody knows since when, but %v", got)
+	}
+}

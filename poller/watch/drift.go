@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/store"
 )
 
 // What happens to most records at once is the doing of the API, not of those who publish and write: a member that comes,
@@ -81,8 +83,8 @@ const (
 // Drift is what is drift among the differences of some records.
 type Drift struct {
 	forms   map[string]bool      // by key: is no change of a record
-	Told    []form               // was never told
-	Remains map[string]time.Time // to be remembered; nil: nothing new
+	told    []form               // was never told
+	remains map[string]time.Time // to be remembered; nil: nothing new
 	wide    bool                 // most show it now; else it is only remembered
 }
 
@@ -139,16 +141,16 @@ func (t tally) judge(remembered map[string]time.Time, at time.Time, inForce func
 		case sure[k] || most(t.count[k], t.known):
 			d.wide = true
 			if !fresh(late) {
-				d.Told = append(d.Told, f)
+				d.told = append(d.told, f)
 			}
 		case !fresh(late) || !inForce(live[late]):
 			continue
 		}
 		d.forms[k], met[late] = true, true
 	}
-	slices.SortFunc(d.Told, func(a, b form) int { return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.after, b.after)) })
+	slices.SortFunc(d.told, func(a, b form) int { return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.after, b.after)) })
 	if len(met) > 0 {
-		d.Remains = remember(live, met, len(d.Told) > maxDrifts, at)
+		d.remains = remember(live, met, len(d.told) > maxDrifts, at)
 	}
 	return d
 }
@@ -173,8 +175,8 @@ func remember(all map[string]time.Time, met map[string]bool, many bool, at time.
 // maxDescribed is how many members an event names.
 const maxDescribed = 8
 
-// DescribeForms says in paths and JSON types, never values, what was and what is.
-func DescribeForms(list []form) (expected, found string) {
+// describeForms says in paths and JSON types, never values, what was and what is.
+func describeForms(list []form) (expected, found string) {
 	var before, after []string
 	for _, f := range list[:min(len(list), maxDescribed)] {
 		path := describePath(f.path)
@@ -203,3 +205,23 @@ func describePath(pointer string) string {
 }
 
 var looksLikeName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_.-]{0,39}$`)
+
+// Remember keeps what is drift in the state of an agency, and tells what was never told.
+func (d Drift) Remember(state *store.Agency, agencyID string, op listings.Operation, at time.Time) []events.Payload {
+	if d.remains == nil {
+		return nil
+	}
+	o := state.Operation(string(op))
+	o.Drifts = d.remains
+	state.SetOperation(string(op), o)
+	if len(d.told) == 0 {
+		return nil
+	}
+	expected, found := describeForms(d.told)
+	return []events.Payload{&events.WatchSchemaDrifted{
+		Common: events.Common{AgencyID: agencyID, ObservedAt: at}, Operation: string(op), Expected: expected, Found: found,
+	}}
+}
+
+// New says whether there is anything to remember.
+func (d Drift) New() bool { return d.remains != nil }

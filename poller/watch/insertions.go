@@ -83,7 +83,7 @@ func diffInsertion(s Observation, a store.Agency, k Known, read listings.Inserti
 	p := &events.InsertionChanged{
 		Common: s.common(events.OriginLive), PropertyReferenceID: read.Reference,
 		Episode: d.Next.Episode, Revision: d.Next.Revision, Changes: list,
-		Insertion: Summary(read), Defects: read.Defects, Record: read.Record, Digest: digest,
+		Insertion: summary(read), Defects: read.Defects, Record: read.Record, Digest: digest,
 	}
 	p.Truncated = cut
 	d.Event = p
@@ -108,7 +108,7 @@ func newInsertion(s Observation, a store.Agency, read listings.Insertion, digest
 	}
 	d.Event = &events.InsertionAppeared{
 		Common: s.common(origin), PropertyReferenceID: read.Reference, Episode: 1,
-		Insertion: Summary(read), Defects: read.Defects, Record: read.Record,
+		Insertion: summary(read), Defects: read.Defects, Record: read.Record,
 	}
 	return d
 }
@@ -156,7 +156,7 @@ func reappeared(s Observation, k Known, read listings.Insertion, digest [32]byte
 	p := &events.InsertionReappeared{
 		Common: s.common(events.OriginLive), PropertyReferenceID: read.Reference,
 		Episode: d.Next.Episode, DisappearedAt: gone, Changes: list,
-		Insertion: Summary(read), Defects: read.Defects, Record: read.Record,
+		Insertion: summary(read), Defects: read.Defects, Record: read.Record,
 	}
 	p.Truncated = cut
 	d.Event = p
@@ -203,7 +203,7 @@ func Disappeared(s Observation, k Known) (store.Insertion, events.Payload) {
 	last := listings.Insertion{Reference: k.Reference, Record: k.Record}
 	return next, &events.InsertionDisappeared{
 		Common: s.common(events.OriginLive), PropertyReferenceID: k.Reference, Episode: k.Episode,
-		LastSeenAt: k.LastSeen, WalksWithout: k.Missing, Insertion: Summary(last), Record: k.Record,
+		LastSeenAt: k.LastSeen, WalksWithout: k.Missing, Insertion: summary(last), Record: k.Record,
 	}
 }
 
@@ -218,16 +218,16 @@ func Implausible(missing, known, listed int) (reason string, held bool) {
 	return "", false
 }
 
-func Summary(i listings.Insertion) events.InsertionSummary {
+func summary(i listings.Insertion) events.InsertionSummary {
 	if len(i.Record) == 0 {
 		return events.InsertionSummary{}
 	}
 	return insertionSummary(i.Summary())
 }
 
-// Refiltered says whether an insertion came into the watch because the filter has changed: what was there before is then
+// refiltered says whether an insertion came into the watch because the filter has changed: what was there before is then
 // never announced.
-func Refiltered(a store.Agency, i store.Insertion) bool {
+func refiltered(a store.Agency, i store.Insertion) bool {
 	return i.Baseline && !a.BaselineSince.IsZero() && !i.Start.Before(a.BaselineSince.Truncate(time.Second))
 }
 
@@ -359,8 +359,8 @@ func NewRules(ignoreInsertion, ignoreContactRequest []string) Rules {
 	}
 }
 
-// After are the rules of an agency whose contact requests drifted that often: all of their digests are renewed.
-func (r Rules) After(drifts int) Rules {
+// after are the rules of an agency whose contact requests drifted that often: all of their digests are renewed.
+func (r Rules) after(drifts int) Rules {
 	if r.fields = drifts; drifts > 0 {
 		r.contactRequest = rulesID(contactRequestRules, slices.Concat([]string{"/score"}, r.ignoreContactRequest, []string{strconv.Itoa(drifts)}))
 	}

@@ -71,8 +71,8 @@ type Circumstances struct {
 	Hidden    int                    // how many of those remembered were not shown when the last window closed; -1 unknown
 }
 
-// Judge adds an answer to the catch-up and says whether the window is closed by now.
-func (c *CatchUp) Judge(s Circumstances, a Answer, d ContactsDiff) Verdict {
+// judge adds an answer to the catch-up and says whether the window is closed by now.
+func (c *CatchUp) judge(s Circumstances, a Answer, d ContactsDiff) Verdict {
 	for id := range d.times {
 		c.Shown[id] = true
 	}
@@ -234,10 +234,10 @@ func inspect(a Answer) (oldest time.Time, ordered bool) {
 	return oldest, ordered && 2*readable >= len(a.Requests)
 }
 
-// CloseCatchUp is the insertion after a window was closed or given up. After the first catch-up the start moves back, so
+// closeCatchUp is the insertion after a window was closed or given up. After the first catch-up the start moves back, so
 // that late arrivals are news; not behind the oldest that was shown, because what slides in from below is not. What was
 // shown is known by id, so the start stands just after it: there may be others of the same moment.
-func CloseCatchUp(i store.Insertion, c *CatchUp, at time.Time, skew time.Duration) store.Insertion {
+func closeCatchUp(i store.Insertion, c *CatchUp, at time.Time, skew time.Duration) store.Insertion {
 	if !i.Polled {
 		i.Polled, i.LastWide = true, at
 		back := i.Start.Add(-LateArrivals)
@@ -254,15 +254,15 @@ func CloseCatchUp(i store.Insertion, c *CatchUp, at time.Time, skew time.Duratio
 	return i
 }
 
-// SettlesAtOnce says whether an answer is a catch-up of its own, begun and closed. Then nothing changes of the insertion itself:
+// settlesAtOnce says whether an answer is a catch-up of its own, begun and closed. Then nothing changes of the insertion itself:
 // what is learned counts as learned before its Epoch. To write it would cost a commit two pages more.
 // Where a clock that was ahead has written it, it is written again, for a time to come must not stay.
-func SettlesAtOnce(i store.Insertion, v Verdict, at time.Time) bool {
+func settlesAtOnce(i store.Insertion, v Verdict, at time.Time) bool {
 	return v != Open && i.Polled && i.OpenSince.IsZero() && i.Epoch > 0 && !i.LastPoll.After(at)
 }
 
-// MustWrite says whether an answer changes what is remembered of the insertion itself.
-func MustWrite(i store.Insertion, d ContactsDiff, v Verdict) bool {
+// mustWrite says whether an answer changes what is remembered of the insertion itself.
+func mustWrite(i store.Insertion, d ContactsDiff, v Verdict) bool {
 	if v == Open {
 		return d.New > 0 && i.OpenSince.IsZero()
 	}
@@ -288,22 +288,8 @@ func ByScore(size int) []Question {
 	}
 }
 
-// RulesOf names what decides which contact requests are the same, and where they stand.
-func RulesOf(state store.Agency, d ContactsDiff) string {
+// rulesOf names what decides which contact requests are the same, and where they stand.
+func rulesOf(state store.Agency, d ContactsDiff) string {
 	o := state.Operation(string(listings.OperationContactRequests))
 	return state.IDField + "/" + strconv.Itoa(d.Fields) + "/" + strconv.FormatBool(o.Learned) + o.Path
-}
-
-// windowSizes are the numbers of contact requests that are asked for, one after the other, while a window stays open and
-// the count grows.
-var WindowSizes = []int{20, 50, 100, 200, 500, 1000}
-
-// CapOf is the smallest number that shows as many as a service shows at most.
-func CapOf(count int) int {
-	for _, size := range WindowSizes {
-		if size >= count {
-			return size
-		}
-	}
-	return WindowSizes[len(WindowSizes)-1]
 }

@@ -68,19 +68,19 @@ func TestAClosedWindowHidesNothing(t *testing.T) {
 			a := s.ask(q)
 			d := DiffContactRequests(sight, known, a)
 			totals = totals || a.Total > len(a.Requests)
-			v = c.Judge(Circumstances{
+			v = c.judge(Circumstances{
 				Insertion: sight.Insertion, Known: known, Start: sight.Insertion.Start, Looked: looked, Most: mostReturned,
 				Totals: totals, Larger: q.NumberOfItemsPerPage < 1000, Hidden: hidden,
 			}, a, d)
 			known = append(known, d.Puts...)
 			mostReturned = max(mostReturned, len(a.Requests))
 		}
-		for _, size := range WindowSizes {
+		for _, size := range windowSizes {
 			if step(NewestFirst(size)); v != Open {
 				break
 			}
 		}
-		widest := WindowSizes[len(WindowSizes)-1]
+		widest := windowSizes[len(windowSizes)-1]
 		for _, q := range append([]Question{OldestFirst(widest)}, ByScore(widest)...) {
 			if v == Open {
 				step(q)

@@ -86,8 +86,8 @@ func (a *agency) confirmed() {
 
 // renewHalt makes an insertion that was tried again in vain wait for another day, without a word.
 func (a *agency) renewHalt(reference string) (halted bool, err error) {
-	a.deciding.Lock() // a person may be ending it
-	defer a.deciding.Unlock()
+	a.committing.Lock() // a person may be ending it
+	defer a.committing.Unlock()
 	scope := haltScope{events.ScopeInsertion, reference}
 	a.mu.Lock()
 	h, halted := a.halts[scope]
@@ -205,8 +205,8 @@ func (a *agency) wellAsked(reference string, key listings.Key) error {
 	if !halted {
 		return nil
 	}
-	a.deciding.Lock()
-	defer a.deciding.Unlock()
+	a.committing.Lock()
+	defer a.committing.Unlock()
 	a.mu.Lock()
 	h, halted := a.halts[haltScope{events.ScopeInsertion, reference}]
 	a.mu.Unlock()
@@ -217,36 +217,30 @@ func (a *agency) wellAsked(reference string, key listings.Key) error {
 }
 
 // endHalts lets scopes be asked again and says so, and remembers what is known of the keys, in one transaction. The caller
-// holds deciding.
+// holds committing.
 func (a *agency) endHalts(list []store.Halt, cause string) error {
 	if err := a.pay(); err != nil {
 		return err
 	}
 	keys := a.ring().Stored()
-	a.keeping.Lock() // else a refusal of before might be written once more
-	defer a.keeping.Unlock()
-	err := a.p.store.Update(func(tx *store.Tx) error {
-		if err := endAll(tx, a.id, list, cause); err != nil {
-			return err
-		}
-		return putKeys(tx, a.id, keys)
+	err := a.commit(func(tx *store.Tx) ([]events.Payload, error) {
+		told, err := endAll(tx, a.id, list, cause)
+		return told, errors.Join(err, putKeys(tx, a.id, keys))
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		a.resumed(list)
 	}
-	a.resumed(list, cause)
-	return nil
+	return err
 }
 
 // resumed makes the process follow the store after halts have ended there.
-func (a *agency) resumed(list []store.Halt, cause string) {
+func (a *agency) resumed(list []store.Halt) {
 	a.dropHalts(list)
 	for _, h := range list {
 		a.admit(h.Reference)
 		if h.Reference != "" {
 			a.urge(h.Reference)
 		}
-		a.p.log.Info("access resumed", "agency", a.id, "scope", string(h.Scope), "since", h.Since, "cause", cause)
 	}
 }
 
@@ -285,8 +279,8 @@ func (p *Poller) Resume(agencyID, reference string) (ended int, err error) {
 
 // resume ends halts because a person says so. Where a key was refused, both may be tried again, the current one first.
 func (a *agency) resume(reference string) (ended int, err error) {
-	a.deciding.Lock()
-	defer a.deciding.Unlock()
+	a.committing.Lock()
+	defer a.committing.Unlock()
 	before := a.ring()
 	list := slices.DeleteFunc(a.currentHalts(), func(h store.Halt) bool { return reference != "" && h.Reference != reference })
 	if len(list) == 0 {
@@ -331,8 +325,8 @@ func (a *agency) currentHalts() []store.Halt {
 // halt stops asking for a scope, and says so: halt and event are one transaction. The flag is set first: no request is
 // started after the refusal was read, even if the commit takes long.
 func (a *agency) halt(scope events.Scope, reference string, cause error) error {
-	a.deciding.Lock()
-	defer a.deciding.Unlock()
+	a.committing.Lock()
+	defer a.committing.Unlock()
 	status, err := a.refusal(cause)
 	if status == nil {
 		return err
@@ -341,7 +335,7 @@ func (a *agency) halt(scope events.Scope, reference string, cause error) error {
 }
 
 // enterHalt is halt, and remembers the keys, in the same transaction. Where others of the key are still asked, the event waits for
-// what one of them is answered, see tellHalt. The caller holds deciding.
+// what one of them is answered, see tellHalt. The caller holds committing.
 func (a *agency) enterHalt(scope events.Scope, reference string, status *listings.StatusError, keys watch.Keys) error {
 	now := time.Now().UTC()
 	a.mu.Lock()
@@ -421,8 +415,8 @@ func (a *agency) tellHalt(ctx context.Context) error {
 
 // tellHaltAt says how long to wait where the reason is not settled; zero: nothing waits to be told.
 func (a *agency) tellHaltAt(now time.Time) (wait time.Duration, err error) {
-	a.deciding.Lock()
-	defer a.deciding.Unlock()
+	a.committing.Lock()
+	defer a.committing.Unlock()
 	a.mu.Lock()
 	h := a.halts[haltScope{scope: events.ScopeAgency}]
 	a.mu.Unlock()
@@ -478,14 +472,15 @@ func (p *Poller) othersOfKey(a *agency, key string, asked time.Time) (n events.A
 	return n, since
 }
 
-// answered notes what an agency was answered to a question, and lets those know whose halts wait for it.
+// answered notes what an agency was answered to a question, and lets those know whose halts wait for it. Where its list was refused,
+// nothing more is sent with that key, however long a commit that is under way keeps the walk from deciding what follows.
 func (p *Poller) answered(a *agency, key string, good bool, op listings.Operation, sent, now time.Time) {
 	a.mu.Lock()
 	switch {
 	case good:
 		a.lastGood, a.goodKey, a.goodQuestion = now.UTC(), key, sent
 	case op == listings.OperationInsertions:
-		a.refusedQuestion = sent
+		a.refusedQuestion, a.refused = sent, key
 	}
 	a.mu.Unlock()
 	for _, other := range p.watched() {
@@ -537,8 +532,8 @@ func (a *agency) outdated(r listings.Request) bool {
 // configure gives the agency the pair of keys that is configured now. Another pair ends the halts under the one before;
 // of insertions those that were not refused to the key which is shown now.
 func (a *agency) configure(k AgencyKeys) error {
-	a.deciding.Lock()
-	defer a.deciding.Unlock()
+	a.committing.Lock()
+	defer a.committing.Unlock()
 	before := a.ring()
 	if k := watch.NewKeys(k.Key, k.Next); k.Current == before.Current && k.Next == before.Next {
 		return nil
@@ -550,7 +545,7 @@ func (a *agency) configure(k AgencyKeys) error {
 	return nil
 }
 
-// hold holds what is known of one pair against another that is configured now. The caller holds deciding.
+// hold holds what is known of one pair against another that is configured now. The caller holds committing.
 func (a *agency) hold(before watch.Keys, k AgencyKeys) error {
 	after, same := watch.NewKeys(k.Key, k.Next).Restore(before.Known)
 	shown := after.Active().Fingerprint()
@@ -575,8 +570,8 @@ func (a *agency) hold(before watch.Keys, k AgencyKeys) error {
 
 // restore takes up what the store knows of keys and halts, and holds it against the pair that is configured.
 func (a *agency) restore(known store.Keys, halts []store.Halt) error {
-	a.deciding.Lock()
-	defer a.deciding.Unlock()
+	a.committing.Lock()
+	defer a.committing.Unlock()
 	configured := a.ring()
 	for _, h := range halts {
 		a.halts[haltScope{h.Scope, h.Reference}] = h
@@ -605,8 +600,8 @@ func (a *agency) refusal(cause error) (*listings.StatusError, error) {
 // refusedKey decides what a refusal means that would halt the agency or all of its contact requests: the other key is
 // tried, or the halt comes.
 func (a *agency) refusedKey(scope events.Scope, cause error) error {
-	a.deciding.Lock()
-	defer a.deciding.Unlock()
+	a.committing.Lock()
+	defer a.committing.Unlock()
 	status, err := a.refusal(cause)
 	if status == nil {
 		return err
@@ -634,8 +629,8 @@ func (a *agency) worked(o listings.Operation, key listings.Key) error {
 	if r := a.ring(); !r.Tries(o) || r.Shown(o) != key {
 		return nil
 	}
-	a.deciding.Lock()
-	defer a.deciding.Unlock()
+	a.committing.Lock()
+	defer a.committing.Unlock()
 	before := a.ring()
 	if !before.Tries(o) || before.Shown(o) != key {
 		return nil
@@ -651,7 +646,7 @@ func (a *agency) worked(o listings.Operation, key listings.Key) error {
 }
 
 // commitSwitch remembers that the other key is shown from now on and says so, in one transaction. Halts of insertions that
-// were refused to the old key end with it. The caller holds deciding.
+// were refused to the old key end with it. The caller holds committing.
 func (a *agency) commitSwitch(before, after watch.Keys) error {
 	from, to := before.Slot(before.Active().Fingerprint()), after.Slot(after.Active().Fingerprint())
 	now := time.Now().UTC()
@@ -661,24 +656,17 @@ func (a *agency) commitSwitch(before, after watch.Keys) error {
 			over = append(over, h)
 		}
 	}
-	err := a.p.store.Update(func(tx *store.Tx) error {
-		if err := putKeys(tx, a.id, after.Stored()); err != nil {
-			return err
-		}
-		err := appendEvent(tx, &events.AccessKeySwitched{
+	err := a.commit(func(tx *store.Tx) ([]events.Payload, error) {
+		switched := &events.AccessKeySwitched{
 			Common: events.Common{AgencyID: a.id, ObservedAt: now}, From: from, To: to, Advice: watch.SwitchAdvice(to.Slot),
-		})
-		if err != nil {
-			return err
 		}
-		return endAll(tx, a.id, over, "key_changed")
+		told, err := endAll(tx, a.id, over, "key_changed")
+		return append([]events.Payload{switched}, told...), errors.Join(err, putKeys(tx, a.id, after.Stored()))
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		a.resumed(over)
 	}
-	a.resumed(over, "key_changed")
-	a.p.log.Warn("access goes on with the other key", "agency", a.id, "refused", from.Slot, "works", to.Slot)
-	return nil
+	return err
 }
 
 // onTrial says whether a request must wait because a key is being tried: contact requests wait for what the list says, and

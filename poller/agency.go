@@ -22,8 +22,8 @@ type agency struct {
 	walking *patience // the list of insertions fails
 	asking  *patience // contact requests fail, whichever insertion is asked
 
-	pausing   sync.Mutex // held while pause looks and acts
-	recording sync.Mutex // held while what is remembered of an operation changes, in the store and in its copy
+	pausing    sync.Mutex // held while pause looks and acts
+	committing sync.Mutex // held while what is remembered of the agency changes, in the store and in memory; see commit
 
 	trusting, second bool      // of the next walk; the walks' own, as the following
 	failedWalk       bool      // the log says so
@@ -39,15 +39,12 @@ type agency struct {
 	watching watching       // guarded by mu
 	active   sync.WaitGroup // walks and polls under way
 
-	keeping sync.Mutex // held while troubles are written
-
 	remembering sync.Mutex // held while the memory of the schedule is written
 	written     written    // guarded by remembering
 
-	deciding sync.Mutex // held while keys or halts change, in memory and in the store
-	owed     []owedHalt // guarded by deciding
-	trying   *patience  // the other key is tried with contact requests
-	trials   int        // only of the goroutine that walks
+	owed   []owedHalt // guarded by committing
+	trying *patience  // the other key is tried with contact requests
+	trials int        // only of the goroutine that walks
 
 	mu        sync.Mutex
 	keys      watch.Keys
@@ -68,6 +65,7 @@ type agency struct {
 
 	goodQuestion    time.Time     // when it was sent
 	refusedQuestion time.Time     // when the list was asked for that was refused last
+	refused         string        // that it showed, until it is decided what follows
 	evidence        chan struct{} // some agency was answered
 
 	lastAnswer time.Time // last good answer of contact requests

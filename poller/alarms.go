@@ -194,27 +194,24 @@ func inGap(h *hearing) bool { return !h.GapSince.IsZero() }
 
 // updateOperation changes what is remembered of an operation, with what there is to tell of it, and the copy of it.
 func (a *agency) updateOperation(op listings.Operation, change func(*store.Operation) []events.Payload) error {
-	a.recording.Lock()
-	defer a.recording.Unlock()
+	a.committing.Lock()
+	defer a.committing.Unlock()
 	var o store.Operation
-	var list []events.Payload
-	err := a.p.store.Update(func(tx *store.Tx) error {
+	err := a.commit(func(tx *store.Tx) ([]events.Payload, error) {
 		state, _, err := tx.Agency(a.id)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		a.noteGood(&state)
 		o = state.Operation(string(op))
-		list = change(&o)
+		list := change(&o)
 		state.SetOperation(string(op), o)
-		return errors.Join(appendEvents(tx, list), tx.PutAgency(a.id, state))
+		return list, tx.PutAgency(a.id, state)
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		a.mirror(op, o)
 	}
-	a.told(list)
-	a.mirror(op, o)
-	return nil
+	return err
 }
 
 // heard notes a success, and ends the alarms that it ends: a complete walk; a good answer of contact requests, unless many

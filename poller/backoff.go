@@ -1,11 +1,10 @@
 package poller
 
 import (
+	"errors"
 	"net/http"
 	"sync"
 	"time"
-
-	"github.com/cenkalti/backoff/v4"
 
 	"doorbell/events"
 	"doorbell/poller/listings"
@@ -64,8 +63,8 @@ func (a *agency) trouble(n troubleName) (store.Trouble, bool) {
 
 // keepTroubles writes the troubles that have changed, in one transaction; nothing if none has.
 func (a *agency) keepTroubles() error {
-	a.keeping.Lock()
-	defer a.keeping.Unlock()
+	a.committing.Lock()
+	defer a.committing.Unlock()
 	a.mu.Lock()
 	touched := a.touched
 	if len(touched) > 0 {
@@ -101,22 +100,15 @@ func (a *agency) writeTroubles(puts, deletes []store.Trouble, list []events.Payl
 	if len(puts)+len(deletes) == 0 {
 		return nil
 	}
-	err := a.p.store.Update(func(tx *store.Tx) error {
+	err := a.commit(func(tx *store.Tx) (_ []events.Payload, err error) {
 		for _, t := range puts {
-			if err := tx.PutTrouble(a.id, t); err != nil {
-				return err
-			}
+			err = errors.Join(err, tx.PutTrouble(a.id, t))
 		}
 		for _, t := range deletes {
-			if err := tx.DeleteTrouble(a.id, t); err != nil {
-				return err
-			}
+			err = errors.Join(err, tx.DeleteTrouble(a.id, t))
 		}
-		return appendEvents(tx, list)
+		return list, err
 	})
-	if err == nil {
-		a.told(list)
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, t := range puts {
@@ -233,8 +225,8 @@ func (a *agency) tellUnreadable(reference string, now time.Time) error {
 	if failures, _, _ := a.asking.state(); failures >= operationLimit {
 		return nil // nobody's can be read: that is another alarm
 	}
-	a.keeping.Lock()
-	defer a.keeping.Unlock()
+	a.committing.Lock()
+	defer a.committing.Unlock()
 	n := troubleName{troubleInsertion, reference}
 	t, failing := a.trouble(n)
 	a.mu.Lock()
@@ -254,8 +246,8 @@ func (a *agency) tellUnreadable(reference string, now time.Time) error {
 
 // tellReadable says that an insertion can be read again, if it was said that it cannot.
 func (a *agency) tellReadable(reference string, now time.Time) error {
-	a.keeping.Lock()
-	defer a.keeping.Unlock()
+	a.committing.Lock()
+	defer a.committing.Unlock()
 	a.mu.Lock()
 	t, had := a.saved[troubleName{troubleInsertion, reference}]
 	a.mu.Unlock()
@@ -272,7 +264,6 @@ func (a *agency) tellReadable(reference string, now time.Time) error {
 // what came after it: it neither ends the back-off nor lengthens it. Safe for concurrent use. A nil one has not failed.
 type patience struct {
 	mu       sync.Mutex
-	delays   *backoff.ExponentialBackOff // made at the first failure: most things never fail
 	first    time.Duration
 	longest  time.Duration
 	failures int
@@ -287,20 +278,6 @@ func newPatience(first, longest time.Duration) *patience {
 	return &patience{first: first, longest: longest}
 }
 
-// delay is how long to wait after one more failure. The caller holds p.mu.
-func (p *patience) delay() time.Duration {
-	if p.delays == nil {
-		p.delays = backoff.NewExponentialBackOff(
-			backoff.WithInitialInterval(min(p.first, p.longest)),
-			backoff.WithMaxInterval(p.longest),
-			backoff.WithMultiplier(2),
-			backoff.WithRandomizationFactor(0.2),
-			backoff.WithMaxElapsedTime(0), // never give up
-		)
-	}
-	return p.delays.NextBackOff()
-}
-
 // failed counts a failure of what, of a request that was sent at a moment, and returns when to try again.
 func (p *patience) failed(what string, sent, now time.Time) time.Time {
 	p.mu.Lock()
@@ -313,7 +290,7 @@ func (p *patience) failed(what string, sent, now time.Time) time.Time {
 	}
 	p.failures++
 	p.last, p.failedAt, p.probe = what, now, time.Time{}
-	p.until = now.Add(p.delay())
+	p.until = now.Add(watch.Delay(p.first, p.longest, p.failures))
 	return p.until
 }
 
@@ -342,12 +319,8 @@ func (p *patience) succeeded(sent time.Time) bool {
 		return false
 	}
 	p.failures, p.since, p.until, p.failedAt, p.probe, p.last = 0, time.Time{}, time.Time{}, time.Time{}, time.Time{}, ""
-	p.delays = nil
 	return true
 }
-
-// manyFailures bounds how far a restored back-off is wound forward; it is at its longest long before.
-const manyFailures = 32
 
 // restore goes on where a process before this one was. A moment that is implausibly far away, because a clock jumped, is
 // not waited for.
@@ -357,13 +330,9 @@ func (p *patience) restore(t store.Trouble, now time.Time, longest time.Duration
 	if t.Failures <= 0 || p.failures > 0 && !t.Until.After(p.until) {
 		return
 	}
-	p.delays = nil
 	p.failures, p.since, p.failedAt, p.probe, p.last = t.Failures, t.Since, now, time.Time{}, t.Last
 	if t.Until.Before(now) { // the failure was before that; what was answered since is news
 		p.failedAt = t.Until
-	}
-	for range min(t.Failures, manyFailures) {
-		p.delay()
 	}
 	if p.until = t.Until; p.until.After(now.Add(longest)) {
 		p.until = now.Add(longest)

@@ -81,10 +81,17 @@ func (a *agency) mayAsk(r listings.Request) error {
 	switch {
 	case a.isHalted(r):
 		return watch.ErrHalted
-	case a.outdated(r), a.onTrial(r):
+	case a.outdated(r), a.onTrial(r), a.undecided(r):
 		return &watch.WaitError{Until: time.Now()}
 	}
 	return nil
+}
+
+// undecided says whether the list was refused to the key of a request, and it is not decided yet what follows.
+func (a *agency) undecided(r listings.Request) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.refused != "" && a.refused == r.Key
 }
 
 // newsWithin is how soon a walk that waits notices a halt or another key.
@@ -387,9 +394,9 @@ func (p *Poller) untilWritten(ctx context.Context) error {
 // tryToWrite writes what is owed, and something of every agency in any case.
 func (p *Poller) tryToWrite() error {
 	for _, a := range p.watched() {
-		a.deciding.Lock()
+		a.committing.Lock()
 		err := a.pay()
-		a.deciding.Unlock()
+		a.committing.Unlock()
 		if err != nil {
 			return err
 		}
@@ -408,7 +415,7 @@ func (p *Poller) tryToWrite() error {
 	})
 }
 
-// pay writes the halts that are owed. The caller holds deciding.
+// pay writes the halts that are owed. The caller holds committing.
 func (a *agency) pay() error {
 	for len(a.owed) > 0 {
 		o := a.owed[0]
@@ -422,18 +429,10 @@ func (a *agency) pay() error {
 
 // writeHalt makes a halt, its event and what is known of the keys one transaction.
 func (a *agency) writeHalt(o owedHalt) error {
-	err := a.p.store.Update(func(tx *store.Tx) error {
-		if err := tx.PutHalt(a.id, o.halt); err != nil {
-			return err
+	return a.commit(func(tx *store.Tx) (told []events.Payload, err error) {
+		if o.event != nil {
+			told = append(told, o.event)
 		}
-		if err := putKeys(tx, a.id, o.keys.Stored()); err != nil || o.event == nil {
-			return err
-		}
-		return appendEvent(tx, o.event)
+		return told, errors.Join(tx.PutHalt(a.id, o.halt), putKeys(tx, a.id, o.keys.Stored()))
 	})
-	if err == nil && o.event != nil {
-		a.p.log.Error("access halted", "agency", a.id, "scope", string(o.halt.Scope), "since", o.halt.Since, "status", o.halt.Status,
-			"reason", o.halt.ProbableReason, "advice", o.halt.Advice)
-	}
-	return err
 }

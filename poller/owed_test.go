@@ -53,3 +53,20 @@ func TestAHaltThatWasOwedIsWrittenBeforeItEnds(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNothingIsSentAfterARefusalWhileACommitHangs lets the first 403 of the list be read while the disk takes its time.
+func TestNothingIsSentAfterARefusalWhileACommitHangs(t *testing.T) {
+	a := anAgency(t)
+	list := listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id, Key: a.keyFor(listings.OperationInsertions).Fingerprint()}
+	poll := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: "a#1##", Key: list.Key}
+	a.committing.Lock()
+	defer a.committing.Unlock()
+	if err := a.p.attempt(t.Context(), poll, time.Now(), false); err != nil {
+		t.Fatal(err)
+	}
+	refused := &listings.StatusError{Request: list, Status: 403, Body: listings.BodyNone}
+	a.p.after(list, listings.Outcome{Status: 403, Err: refused})
+	if err := a.p.attempt(t.Context(), poll, time.Now(), false); err == nil {
+		t.Error("contact requests are asked for after the agency was refused")
+	}
+}

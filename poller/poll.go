@@ -410,37 +410,46 @@ var errIdentity = errors.New("no identity")
 // judge judges an answer by what is remembered and commits what it changes. Where that is nothing, it costs no commit. Where
 // identify is wanted, it stops with errIdentity instead of judging without.
 func (p *poll) judge(page *listings.ContactRequestsPage, a watch.Answer, identify bool) (j watch.Judged, err error) {
-	look := func(tx *store.Tx) (bool, error) {
+	err = p.change(func(tx *store.Tx) (watch.Effects, bool, error) {
 		prior, err := p.prior(tx)
 		if err != nil {
-			return false, err
+			return j.Effects, false, err
 		}
 		w := p.watched()
 		if _, decided := watch.Identified(w, prior, a.Identities); identify && !decided {
-			return false, errIdentity
+			return j.Effects, false, errIdentity
 		}
 		j = watch.Judge(w, prior, a, page.Received)
-		return j.Changes, nil
-	}
-	err = p.a.p.store.Change(look, func(tx *store.Tx) error { return p.write(tx, j.Effects) })
-	if err == nil && j.Changes {
-		p.committed(j.Effects)
-	}
+		return j.Effects, j.Changes, nil
+	})
 	return j, err
 }
 
 // commit makes one transaction of what is decided by what is remembered.
 func (p *poll) commit(decide func(watch.Prior) watch.Effects) error {
-	var e watch.Effects
-	err := p.a.p.store.Update(func(tx *store.Tx) error {
+	return p.change(func(tx *store.Tx) (watch.Effects, bool, error) {
 		prior, err := p.prior(tx)
 		if err != nil {
-			return err
+			return watch.Effects{}, false, err
 		}
-		e = decide(prior)
+		return decide(prior), true, nil
+	})
+}
+
+// change makes one transaction of what is decided, where that is anything.
+func (p *poll) change(decide func(*store.Tx) (e watch.Effects, changes bool, err error)) error {
+	var e watch.Effects
+	done := false
+	p.a.committing.Lock()
+	defer p.a.committing.Unlock()
+	err := p.a.p.store.Change(func(tx *store.Tx) (changes bool, err error) {
+		e, changes, err = decide(tx)
+		return changes, err
+	}, func(tx *store.Tx) error {
+		done = true
 		return p.write(tx, e)
 	})
-	if err == nil {
+	if err == nil && done {
 		p.committed(e)
 	}
 	return err

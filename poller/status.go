@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -321,7 +322,8 @@ func ResumeRemembered(s *store.Store, agencyID, reference string) (ended int, er
 			return err
 		}
 		halts = slices.DeleteFunc(halts, func(h store.Halt) bool { return reference != "" && h.Reference != reference })
-		if err := endAll(tx, agencyID, halts, "operator"); err != nil {
+		told, err := endAll(tx, agencyID, halts, "operator")
+		if err = errors.Join(err, appendEvents(tx, told)); err != nil {
 			return err
 		}
 		ended = len(halts)
@@ -333,30 +335,20 @@ func ResumeRemembered(s *store.Store, agencyID, reference string) (ended int, er
 	return ended, err
 }
 
-// endAll forgets halts, and the refusals of before, and says so, in one transaction; also that there was one, if that waited for
-// its reason.
-func endAll(tx *store.Tx, agencyID string, list []store.Halt, cause string) error {
+// endAll forgets halts, and the refusals of before, and returns what says so; also that there was one, if that waited for its
+// reason.
+func endAll(tx *store.Tx, agencyID string, list []store.Halt, cause string) (told []events.Payload, err error) {
 	state, _, err := tx.Agency(agencyID)
-	if err != nil {
-		return err
-	}
 	for _, h := range list {
 		if !h.Asked.IsZero() {
 			key := watch.Keys{Known: state.Keys}.Slot(h.Key)
-			if err := appendEvent(tx, watch.HaltEvent(agencyID, h, key, events.AgenciesOfKey{}, time.Time{})); err != nil {
-				return err
-			}
+			told = append(told, watch.HaltEvent(agencyID, h, key, events.AgenciesOfKey{}, time.Time{}))
 		}
-		if err := tx.DeleteHalt(agencyID, h); err != nil {
-			return err
-		}
-		err := appendEvent(tx, &events.AccessResumed{
+		told = append(told, &events.AccessResumed{
 			Common: events.Common{AgencyID: agencyID, ObservedAt: time.Now()}, PropertyReferenceID: h.Reference,
 			Scope: h.Scope, HaltedAt: h.Since, Cause: cause,
 		})
-		if err != nil {
-			return err
-		}
+		err = errors.Join(err, tx.DeleteHalt(agencyID, h))
 	}
-	return forgetRefusals(tx, agencyID, list)
+	return told, errors.Join(err, forgetRefusals(tx, agencyID, list))
 }

@@ -80,6 +80,11 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	}
 	defer a.confirmed()
 	defer a.walkBegins(time.Now())()
+	defer func() {
+		a.mu.Lock()
+		a.refused = "" // it is decided
+		a.mu.Unlock()
+	}()
 	w := a.newWalk()
 	defer func() { a.knownPages = w.after }()
 	key := a.keyFor(listings.OperationInsertions)
@@ -329,30 +334,30 @@ func (w *walk) look(sights []watch.Listed) (d watch.PageDiff, err error) {
 
 func (w *walk) commit(sights []watch.Listed) error {
 	var published []newcomer
-	var drift []events.Payload
 	fresh := 0
-	err := w.a.p.store.Update(func(tx *store.Tx) error {
-		published, fresh = nil, 0
+	w.a.committing.Lock()
+	defer w.a.committing.Unlock()
+	err := w.a.commit(func(tx *store.Tx) (told []events.Payload, err error) {
 		all, err := w.diff(tx, sights)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		state, _, err := tx.Agency(w.a.id)
-		if err != nil {
-			return err
-		}
-		drift = all.Drift.Remember(&state, w.a.id, listings.OperationInsertions, sights[0].At)
-		if err := appendEvents(tx, drift); err != nil {
-			return err
-		}
+		told = all.Drift.Remember(&state, w.a.id, listings.OperationInsertions, sights[0].At)
 		announced := 0
 		for n, s := range sights {
 			d := all.Insertions[n]
 			if d.Fresh && d.Next.Baseline && d.Write && d.Event != nil {
 				announced++
 			}
-			if err := w.put(tx, s.Insertion, d); err != nil {
-				return err
+			if d.Write {
+				err = errors.Join(err, tx.PutInsertion(w.a.id, d.Next))
+			}
+			if d.NewRecord {
+				err = errors.Join(err, tx.PutRecord(w.a.id, s.Reference, s.Record))
+			}
+			if d.Event != nil {
+				told = append(told, d.Event)
 			}
 			if d.Fresh {
 				fresh++
@@ -361,16 +366,14 @@ func (w *walk) commit(sights []watch.Listed) error {
 				published = append(published, w.a.newcomer(s.Insertion, d))
 			}
 		}
-		if announced == 0 && !all.Drift.New() {
-			return nil
+		if state.Announced += announced; announced > 0 || all.Drift.New() {
+			err = errors.Join(err, tx.PutAgency(w.a.id, state))
 		}
-		state.Announced += announced
-		return tx.PutAgency(w.a.id, state)
+		return told, err
 	})
 	if err != nil {
 		return err
 	}
-	w.a.told(drift)
 	w.fresh += fresh
 	for _, n := range published {
 		w.a.admit(n.reference) // a refusal of another episode says nothing
@@ -403,38 +406,11 @@ func (w *walk) diff(tx *store.Tx, sights []watch.Listed) (d watch.PageDiff, err 
 	return watch.DiffPage(s, state, all, sights, w.a.p.rules), nil
 }
 
-func (w *walk) put(tx *store.Tx, read listings.Insertion, d watch.InsertionDiff) error {
-	if !d.Write {
-		return nil
-	}
-	if err := tx.PutInsertion(w.a.id, d.Next); err != nil {
-		return err
-	}
-	if d.NewRecord {
-		if err := tx.PutRecord(w.a.id, read.Reference, read.Record); err != nil {
-			return err
-		}
-	}
-	if d.Event == nil {
-		return nil
-	}
-	return appendEvent(tx, d.Event)
-}
-
-func appendEvent(tx *store.Tx, p events.Payload) error {
-	e, err := events.New(p)
-	if err != nil {
-		return err
-	}
-	_, err = tx.Append(e)
-	return err
-}
-
 // end commits what the walk as a whole says. It returns whether another walk should follow at once.
 func (w *walk) end(v listings.Verdict) (again bool, err error) {
 	a := w.a
-	a.recording.Lock()
-	defer a.recording.Unlock()
+	a.committing.Lock()
+	defer a.committing.Unlock()
 	t, _ := a.walking.trouble(troubleWalks, "")
 	now := time.Now()
 	walked := watch.Walked{
@@ -445,10 +421,10 @@ func (w *walk) end(v listings.Verdict) (again bool, err error) {
 	}
 	rules := watch.WalkRules{PageSize: a.p.o.PageSize, Interval: a.p.o.WalkInterval, Confirm: a.p.o.Confirm, HoldFor: a.p.o.HoldFor}
 	var e watch.WalkEnd
-	err = a.p.store.Update(func(tx *store.Tx) error {
+	err = a.commit(func(tx *store.Tx) ([]events.Payload, error) {
 		state, _, err := tx.Agency(a.id)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		e = watch.EndWalk(a.id, rules, state, insertions(tx, a.id), walked, now)
 		for _, i := range e.Insertions {
@@ -458,7 +434,7 @@ func (w *walk) end(v listings.Verdict) (again bool, err error) {
 			err = errors.Join(err, tx.DeleteHalt(a.id, store.Halt{Scope: events.ScopeInsertion, Reference: reference}))
 		}
 		a.noteGood(&e.State)
-		return errors.Join(err, appendEvents(tx, e.Events), tx.PutAgency(a.id, e.State))
+		return e.Events, errors.Join(err, tx.PutAgency(a.id, e.State))
 	})
 	if err != nil {
 		return false, err
@@ -467,7 +443,6 @@ func (w *walk) end(v listings.Verdict) (again bool, err error) {
 	if e.Counts {
 		a.counted = w.began
 	}
-	a.told(e.Events)
 	a.mirror(listings.OperationInsertions, e.State.Operation(string(listings.OperationInsertions)))
 	for _, reference := range e.Outside {
 		a.forget(reference)
@@ -486,42 +461,6 @@ func insertions(tx *store.Tx, agencyID string) iter.Seq[store.Insertion] {
 			}
 			return nil
 		})
-	}
-}
-
-// appendEvents puts events into the log, in order.
-func appendEvents(tx *store.Tx, list []events.Payload) error {
-	for _, p := range list {
-		if err := appendEvent(tx, p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// told says in the log what events have said of the watch, once they are committed.
-func (a *agency) told(list []events.Payload) {
-	log := a.p.log.With("agency", a.id)
-	for _, p := range list {
-		switch e := p.(type) {
-		case *events.WatchSchemaDrifted:
-			log.Warn("the answers have another shape", "operation", e.Operation, "expected", e.Expected, "found", e.Found)
-		case *events.WatchBaselined:
-			log.Info("baselined: from here on what appears is news", "insertions", e.Insertions, "complete", e.Complete)
-		case *events.WatchChangeHeld:
-			log.Warn("a change too large to believe is held", "missing", e.Missing, "known", e.Known)
-		case *events.WatchGapDetected:
-			switch e.Reason {
-			case "walk_incomplete":
-				log.Warn("the list of insertions cannot be read to its end", "insertions", e.Reached)
-			case "window_full":
-				log.Warn("not all contact requests of an insertion can be seen", "reached", e.Reached)
-			case "unreadable":
-				log.Warn("the contact requests of an insertion cannot be read", "reference", e.PropertyReferenceID, "since", e.From)
-			}
-		case *events.WatchRecovered:
-			log.Info("an alarm is over", "operation", e.Operation, "reference", e.PropertyReferenceID, "ends", e.Ends, "since", e.Since)
-		}
 	}
 }
 
@@ -581,25 +520,20 @@ func (w *walk) lastLook(ctx context.Context, reference string) (looked, refused 
 // announceGone commits the disappearance, unless the insertion was seen again meanwhile.
 func (w *walk) announceGone(reference string) error {
 	done := false
-	err := w.a.p.store.Update(func(tx *store.Tx) error {
-		done = false
+	w.a.committing.Lock()
+	defer w.a.committing.Unlock()
+	err := w.a.commit(func(tx *store.Tx) (_ []events.Payload, err error) {
 		var k watch.Known
-		var err error
-		if k.Insertion, k.Exists, err = tx.Insertion(w.a.id, reference); err != nil || !k.Exists {
-			return err
-		}
-		if !k.GoneSince.IsZero() || k.Missing < watch.Confirmations(k.Insertion, w.a.p.o.Confirm) {
-			return nil
+		k.Insertion, k.Exists, err = tx.Insertion(w.a.id, reference)
+		if err != nil || !k.Exists || !k.GoneSince.IsZero() || k.Missing < watch.Confirmations(k.Insertion, w.a.p.o.Confirm) {
+			return nil, err
 		}
 		k.Record = tx.Record(w.a.id, reference)
 		s := watch.Observation{AgencyID: w.a.id, At: time.Now().UTC(), After: k.LastSeen}
 		next, payload := watch.Disappeared(s, k)
-		if err := tx.PutInsertion(w.a.id, next); err != nil {
-			return err
-		}
 		done = true
 		halt := store.Halt{Scope: events.ScopeInsertion, Reference: reference}
-		return errors.Join(tx.DeleteHalt(w.a.id, halt), appendEvent(tx, payload))
+		return []events.Payload{payload}, errors.Join(tx.PutInsertion(w.a.id, next), tx.DeleteHalt(w.a.id, halt))
 	})
 	if err == nil && done {
 		w.published--

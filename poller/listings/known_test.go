@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -111,6 +112,36 @@ func TestOfANameThatStandsTwiceTheLastCounts(t *testing.T) {
 			if again(t, op, first, second) != same {
 				t.Fatalf("%s: taken for the same: %t", second, !same)
 			}
+		}
+	}
+}
+
+// Answers are read into room that is used again.
+func TestWhatAnAnswerSaidIsNotTouchedByTheNext(t *testing.T) {
+	n := 0
+	a := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		n++
+		fmt.Fprintf(w, `{"servedAt":%d,"data":[{"id":"%d","createdAt":"2026-11-20T09:41:%02dZ","contact":{"email":"n%d@x"},"score":%d}]}`, n, n/2, n/2, n/2, n)
+	})
+	c := a.client(t)
+	ask := func(known func(Sum) bool) *ContactRequestsPage {
+		q := ContactRequestsQuery{Expect: Expect{Dialect: Dialect{Path: "/data", Known: true}, Known: known}}
+		page, err := c.ContactRequests(t.Context(), testKey, "A100", "a#b##", q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return page
+	}
+	n = 1
+	for range 29 {
+		page := ask(nil)
+		r := page.ContactRequests[0]
+		email, fingerprint, fields, score := r.Contact().Email, r.Fingerprint("r"), r.Fields(), string(r.Score)
+		if again := ask(page.knows); !again.Same {
+			t.Fatal("the same records beside another time are another answer")
+		}
+		if r.Contact().Email != email || r.Fingerprint("r") != fingerprint || !slices.Equal(r.Fields(), fields) || string(r.Score) != score || r.ID("id") == "" {
+			t.Fatalf("a contact request says %q after another answer, and said %q", r.Contact().Email, email)
 		}
 	}
 }

@@ -100,8 +100,7 @@ func (doc *document) decode(text []byte) (root value, wrong string) {
 }
 
 func offset(err error) int64 {
-	var syntax *jsontext.SyntacticError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		return syntax.ByteOffset
 	}
 	return 0

@@ -134,18 +134,13 @@ func ContactRequestDigest(record json.RawMessage, ignore []string) (digest [32]b
 
 func digestRecord(record json.RawMessage, ignore []string, score bool) (digest [32]byte, err error) {
 	root, wrong := decode(record)
-	if wrong != "" || !root.isProper() {
+	if wrong != "" {
+		return digest, errNoJSON
+	}
+	if _, _, defects := compact(root); len(defects) > 0 {
 		return digest, errNoJSON
 	}
 	return root.digest(tokens(ignore), score), nil
-}
-
-// isProper says whether no text is broken and no name stands twice in a document.
-func (v value) isProper() bool {
-	return utf8.Valid(v.doc.text) && !slices.ContainsFunc(v.doc.names, func(n name) bool { return n.broken }) &&
-		!slices.ContainsFunc(v.doc.nodes, func(n node) bool {
-			return n.twice || n.kind == jsontext.KindString && isBroken(v.doc.text[n.from:n.to])
-		})
 }
 
 // scoreLevels is how many levels of a contact request's objects have their score left out, however it is spelled.

@@ -221,17 +221,12 @@ func (w *Walk) mayMend(e end) bool {
 // isAnswerOfSize says whether a failure may have to do with how much was asked for. Nothing has that comes of the key, of
 // patience that the API asks for, or of there being no API at all.
 func isAnswerOfSize(err error) bool {
-	var status *StatusError
-	var broken *TransportError
-	var drift *DriftError
-	switch {
-	case errors.As(err, &status):
+	if status, ok := errors.AsType[*StatusError](err); ok {
 		asks := status.Status == http.StatusTooManyRequests || status.Status == http.StatusServiceUnavailable && status.RetryAfter > 0
 		return !asks && status.Status != http.StatusUnauthorized && status.Status != http.StatusForbidden
-	case errors.As(err, &broken):
-		return broken.Stage == StageTimeout || broken.Stage == StageRead
 	}
-	return errors.As(err, &drift)
+	broken, ok := errors.AsType[*TransportError](err)
+	return ok && (broken.Stage == StageTimeout || broken.Stage == StageRead) || is[*DriftError](err)
 }
 
 // sizes are what is tried in turn, beginning with what was taken before; 0 leaves the size to the API. A size of 1 is never
@@ -301,11 +296,10 @@ func isPastEnd(err error) bool {
 }
 
 func statusOf(err error) int {
-	var s *StatusError
-	if !errors.As(err, &s) {
-		return 0
+	if s, ok := errors.AsType[*StatusError](err); ok {
+		return s.Status
 	}
-	return s.Status
+	return 0
 }
 
 // maxReferences bounds what is remembered of a service that never comes to an end.

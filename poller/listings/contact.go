@@ -80,33 +80,18 @@ func (c ContactRequest) Contact() Contact {
 
 // email is a text, or what stands in an object or in the first element of a list.
 func (o object) email() string {
-	if s := o.text(emailNames...); s != "" {
-		return s
-	}
 	inner := []string{"address", "email", "value"}
-	if s := o.object(emailNames...).text(inner...); s != "" {
-		return s
-	}
-	return o.firstListed(emailLists, inner)
+	return cmp.Or(o.text(emailNames...), o.object(emailNames...).text(inner...), o.firstListed(emailLists, inner))
 }
 
 func (o object) preferred() string {
-	if s := o.text(append(preferenceNames, "preferences")...); s != "" {
-		return s
-	}
-	return o.object("preferences").text(preferenceNames...)
+	return cmp.Or(o.text(append(preferenceNames, "preferences")...), o.object("preferences").text(preferenceNames...))
 }
 
 // phone is the first number that there is: a text, a number, or the first of a list of them or of objects around them.
 func (o object) phone() string {
-	if s := o.scalar(phoneNames...); s != "" {
-		return s
-	}
 	inner := append([]string{"number", "value"}, phoneNames...)
-	if s := o.firstListed(phoneLists, inner); s != "" {
-		return s
-	}
-	return o.object(phoneNames...).scalar(inner...)
+	return cmp.Or(o.scalar(phoneNames...), o.firstListed(phoneLists, inner), o.object(phoneNames...).scalar(inner...))
 }
 
 // firstListed is the first text of the first list that is not empty, or of the objects in it.

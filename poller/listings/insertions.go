@@ -236,22 +236,18 @@ type Price struct {
 func (i Insertion) Summary() Summary {
 	o := i.object()
 	address, traits := slices.Concat(o.object("address"), o), slices.Concat(o.object("characteristics"), o)
-	s := Summary{
+	return Summary{
 		Title:       o.title(),
 		Street:      address.street(),
 		PostalCode:  address.scalar("postalcode", "zipcode", "zip", "plz"),
 		Locality:    address.text("locality", "city", "town"),
 		OfferType:   o.text("offertype"),
-		RankType:    o.text("ranktype"),
+		RankType:    cmp.Or(o.text("ranktype"), o.object("listingtype").text("type")),
 		Rooms:       traits.number("numberofrooms", "rooms", "roomcount"),
 		LivingSpace: traits.number("livingspace", "livingarea", "surfaceliving"),
 		Price:       o.price(),
 		URL:         o.link(),
 	}
-	if s.RankType == "" {
-		s.RankType = o.object("listingtype").text("type")
-	}
-	return s
 }
 
 // street joins the number to the street where they come apart.

@@ -72,44 +72,38 @@ func (d Dialect) Printable() Dialect {
 }
 
 // LearnID finds the member that tells contact requests apart, by two readings of those of one insertion. The candidates are
-// present and distinct within both; the id is the first of them that is the same in both. It is empty if there is none.
+// present and distinct within both; the id is the first of them that is the same in both, for contact requests of equal content. It
+// is empty if there is none. What came or went in between says nothing.
 func LearnID(fields []string, reference string, first, second []ContactRequest) (candidates []string, id string) {
 	for _, field := range fields {
-		if !isDistinct(field, first) || !isDistinct(field, second) {
+		before, after := idsByContent(field, reference, first), idsByContent(field, reference, second)
+		if before == nil || after == nil {
 			continue
 		}
 		candidates = append(candidates, field)
-		if id == "" && isSteady(field, reference, first, second) {
+		steady := true
+		for content, ids := range before {
+			again := after[content]
+			steady = steady && (again == nil || !slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(again, id) }))
+		}
+		if id == "" && steady {
 			id = field
 		}
 	}
 	return candidates, id
 }
 
-func isDistinct(field string, list []ContactRequest) bool {
-	seen := make(map[string]bool, len(list))
+// idsByContent is what a member says of contact requests, by their fingerprints; nil if it is absent from one, or the same in two.
+func idsByContent(field, reference string, list []ContactRequest) map[[16]byte][]string {
+	ids, seen := map[[16]byte][]string{}, make(map[string]bool, len(list))
 	for _, r := range list {
 		id := r.ID(field)
 		if id == "" || seen[id] {
-			return false
+			return nil
 		}
 		seen[id] = true
+		content := r.Fingerprint(reference)
+		ids[content] = append(ids[content], id)
 	}
-	return true
-}
-
-// isSteady says whether contact requests of equal content had an id in common in both readings. What came or went in between
-// says nothing.
-func isSteady(field, reference string, first, second []ContactRequest) bool {
-	later := make(map[[16]byte][]string, len(second))
-	for _, r := range second {
-		f := r.Fingerprint(reference)
-		later[f] = append(later[f], r.ID(field))
-	}
-	for _, r := range first {
-		if ids := later[r.Fingerprint(reference)]; len(ids) > 0 && !slices.Contains(ids, r.ID(field)) {
-			return false
-		}
-	}
-	return true
+	return ids
 }

@@ -35,6 +35,7 @@ func TestTimesAreReadInAllTheirForms(t *testing.T) {
 		`1795167667123.9`:                            "2026-11-20T09:41:07.123Z",
 		`1795167667.123456789012`:                    "2026-11-20T09:41:07.123456789Z",
 		`0`:                                          "",
+		`631151999`:                                  "", // in 1989
 		`"202611200941"`:                             "", // written dates, neither 1976 nor 1978 nor 2612
 		`202611200941`:                               "",
 		`"261120094107"`:                             "",
@@ -135,5 +136,22 @@ func TestATimeWithoutSecondsIsMarked(t *testing.T) {
 		if err != nil || page.ContactRequests[0].CreatedAt.IsZero() || page.ContactRequests[0].Minutes != want {
 			t.Errorf("%s: %+v, %v", created, page, err)
 		}
+	}
+}
+
+func TestAFormIsToldOfEachTime(t *testing.T) {
+	for raw, want := range map[string]string{
+		`"2026-11-20T10:41:07+0100"`: FormOffset, `"Fri, 20 Nov 2026 09:41:07 GMT"`: FormOffset, `"2026-11-20T10:41:07Z[Europe/Zurich]"`: FormOffset,
+		`"2026-11-20 10:41"`: FormZoneless, `"20.11.2026 10:41"`: FormZoneless, `[2026,11,20,10,41]`: FormZoneless,
+		`1795167667`: FormSeconds, `"1795167667.5"`: FormSeconds, `1795167667123`: FormMilliseconds, `"/Date(1795167667123+0100)/"`: FormMilliseconds,
+		`"heute"`: FormUnreadable, `"05/06/2026 10:41"`: FormUnreadable, `"0001-01-01T00:00:00Z"`: FormUnreadable, `true`: FormUnreadable, `{}`: FormUnreadable,
+	} {
+		if _, form := instant(valueOf(raw), time.UTC); form != want {
+			t.Errorf("%s: %s, want %s", raw, form, want)
+		}
+	}
+	page, err := decodeContactRequests(t, `[{"id":1,"email":"n@x"},{"id":2,"email":"n@x","createdAt":""}]`)
+	if err != nil || page.Dialect().CreatedForm != FormAbsent {
+		t.Errorf("%+v, %v", page, err)
 	}
 }

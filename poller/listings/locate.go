@@ -103,11 +103,19 @@ func countReferences(l list) (n int) {
 
 func loneRecord(s *search, l list) bool { return l.isObject() && s.isRecord(s, l.value) }
 
-func someObjects(_ *search, l list) bool { return hasObjects(l) }
-func sureHints(_ *search, l list) bool   { return hasObjects(l) && hints(l, surest) > 0 }
+func someObjects(_ *search, l list) bool {
+	for e := range l.elements() {
+		if isFilled(e) {
+			return true
+		}
+	}
+	return false
+}
+
+func sureHints(s *search, l list) bool { return someObjects(s, l) && hints(l, surest) }
 
 func personsOrIDs(s *search, l list) bool {
-	return hasObjects(l) && (hints(l, personal) > 0 || hints(l, s.idFields) > 0)
+	return someObjects(s, l) && (hints(l, personal) || hints(l, s.idFields))
 }
 
 // nothing is an empty list that no other stands in for.
@@ -121,7 +129,7 @@ func nothing(s *search, l list) bool {
 
 // nothingAnywhere is an empty list, if no list in a place for records holds anything.
 func nothingAnywhere(s *search, l list) bool {
-	return l.isArray() && l.isEmpty() && l.depth <= nearby && !slices.ContainsFunc(s.lists, func(l list) bool { return hasObjects(l) && rootOrKnown(s, l) })
+	return l.isArray() && l.isEmpty() && l.depth <= nearby && !slices.ContainsFunc(s.lists, func(l list) bool { return someObjects(s, l) && rootOrKnown(s, l) })
 }
 
 // search is one look for the records of an answer.
@@ -137,12 +145,21 @@ type search struct {
 // is configured is the only place. What was learned comes first, and only there is an empty list of any name none; records
 // elsewhere are taken, an empty list elsewhere is not.
 func (x *exchange) locate(k kind, idFields []string, configured string) (l list, total int, err error) {
-	e, err := x.answer(k.what)
-	if err != nil {
-		return l, -1, err
+	root, wrong := value{}, "an answer that declares its own failure by its content type"
+	if !x.declaresFailure() {
+		root, wrong = x.decode()
 	}
-	if e.declaresFailure() {
-		return l, -1, x.drift(k.what, "an answer that declares its own failure: "+describe(e.root))
+	if wrong != "" {
+		return l, -1, x.drift(k.what, wrong)
+	}
+	e := openEnvelope(root)
+	switch other := e.foreign(x.request); {
+	case e.twice != "":
+		return l, -1, x.drift(k.what, e.twice)
+	case other != "":
+		return l, -1, x.drift("an answer about what was asked", other)
+	case slices.ContainsFunc(e.heads(), value.saysFailure):
+		return l, -1, x.drift(k.what, "an answer that declares its own failure: "+describe(root))
 	}
 	learned := x.expect.Dialect
 	if configured != "" {
@@ -151,14 +168,14 @@ func (x *exchange) locate(k kind, idFields []string, configured string) (l list,
 	s := &search{envelope: e, kind: k, idFields: idFields}
 	switch found := s.find(learned, configured != ""); {
 	case len(found) > 1:
-		return l, -1, x.drift(k.what, "several lists that may be it: "+describe(e.root))
+		return l, -1, x.drift(k.what, "several lists that may be it: "+describe(root))
 	case len(found) == 1:
 		l = found[0]
 	case e.countsNone(learned, x.header):
 	case learned.Known:
-		return l, -1, x.drift(k.what+" at "+cmp.Or(learned.Printable().Path, "the root"), describe(e.root))
+		return l, -1, x.drift(k.what+" at "+cmp.Or(learned.Printable().Path, "the root"), describe(root))
 	default:
-		return l, -1, x.drift(k.what, describe(e.root))
+		return l, -1, x.drift(k.what, describe(root))
 	}
 	records := l.count()
 	if records > maxRecords {
@@ -227,7 +244,7 @@ func (s *search) instead(l list) []list {
 	}
 	var others []list
 	for _, o := range s.candidates() {
-		if o.path != l.path && o.path.Parent() == l.path.Parent() && !o.isCalled(sideNames) && hints(o, surest) > 0 && hints(o, personal) > 0 {
+		if o.path != l.path && o.path.Parent() == l.path.Parent() && !o.isCalled(sideNames) && hints(o, surest) && hints(o, personal) {
 			others = append(others, o)
 		}
 	}
@@ -246,7 +263,7 @@ func (s *search) candidates() []list {
 	if s.lists == nil {
 		s.lists = slices.DeleteFunc(slices.Clone(s.envelope.lists), func(l list) bool {
 			return s.beside && l.isArray() && slices.ContainsFunc(l.around, func(o object) bool {
-				return o.isLoneContactRequest(s.idFields) && (hints(l, surest) == 0 || o.hint(personal, 0) && hints(l, personal) == 0)
+				return o.isLoneContactRequest(s.idFields) && (!hints(l, surest) || o.hint(personal, 0) && !hints(l, personal))
 			})
 		})
 	}
@@ -257,7 +274,7 @@ func (s *search) candidates() []list {
 type envelope struct {
 	root  value
 	top   object // the members of the root
-	lists []list // that may be the list of records, outer ones first, then by path, as the order of members says nothing
+	lists []list // that may be the list of records, outer ones first, then by name, as the order of members says nothing
 	twice string // says of an object that it holds a name twice: which of the two is meant nobody knows
 }
 
@@ -289,16 +306,14 @@ func (l list) count() (n int) {
 func openEnvelope(root value) *envelope {
 	e := &envelope{root: root, top: root.object()}
 	e.explore(list{value: root}, e.top)
-	slices.SortStableFunc(e.lists, func(a, b list) int {
-		return cmp.Or(a.depth-b.depth, strings.Compare(string(a.path), string(b.path)))
-	})
+	slices.SortStableFunc(e.lists, func(a, b list) int { return a.depth - b.depth })
 	return e
 }
 
 // explore collects arrays. It does not look into them: what stands there are records, or nothing we know. o are the members
 // of an object.
 func (e *envelope) explore(at list, o object) {
-	if at.isArray() || at.isObject() && 0 < at.depth && at.depth <= nearby && (at.isCalled(insertionNames) || at.isCalled(contactNames) || at.isCalled(genericNames)) {
+	if at.isArray() || at.isObject() && 0 < at.depth && at.depth <= nearby && at.isCalled(listNames) {
 		e.lists = append(e.lists, at)
 	}
 	if !at.isObject() || at.depth == maxListDepth {
@@ -331,15 +346,6 @@ func (e *envelope) at(path jsontext.Pointer) (found list, ok bool) {
 		found = found.below(o, o[n])
 	}
 	return found, true
-}
-
-func hasObjects(l list) bool {
-	for e := range l.elements() {
-		if isFilled(e) {
-			return true
-		}
-	}
-	return false
 }
 
 // isFilled says whether an element may be a contact request: an object that is not empty and is not an error.
@@ -380,18 +386,18 @@ func (o object) isLoneContactRequest(idFields []string) bool {
 // areAddresses says whether a list of e-mails is one of addresses: some services call the requests themselves so.
 func (v value) areAddresses() bool {
 	l := list{value: v}
-	return v.called().plain == "emails" && v.isArray() && hints(l, surest) == 0 &&
-		hints(l, []string{"message", "contact", "sender", "contactrequest"}) == 0
+	return v.called().plain == "emails" && v.isArray() && !hints(l, surest) &&
+		!hints(l, []string{"message", "contact", "sender", "contactrequest"})
 }
 
-// hints counts the elements that have a member with one of the names, directly or in an object around the request.
-func hints(l list, names []string) (n int) {
+// hints says whether an element has a member with one of the names, directly or in an object around the request.
+func hints(l list, names []string) bool {
 	for e := range l.elements() {
 		if e.object().hint(names, 1) {
-			n++
+			return true
 		}
 	}
-	return n
+	return false
 }
 
 func (o object) hint(names []string, deeper int) bool {
@@ -452,25 +458,6 @@ func isReference(s string) bool {
 	return s != "" && len(s) <= maxReference && !strings.ContainsRune(s, 0)
 }
 
-// answer reads a body as JSON.
-func (x *exchange) answer(expected string) (*envelope, error) {
-	if x.declaresFailure() {
-		return nil, x.drift(expected, "an answer that declares its own failure by its content type")
-	}
-	root, wrong := x.decode()
-	if wrong != "" {
-		return nil, x.drift(expected, wrong)
-	}
-	e := openEnvelope(root)
-	if e.twice != "" {
-		return nil, x.drift(expected, e.twice)
-	}
-	if other := e.foreign(x.request); other != "" {
-		return nil, x.drift("an answer about what was asked", other)
-	}
-	return e, nil
-}
-
 // declaresFailure says whether an answer is a failure by its content type, whatever its status is.
 func (x *exchange) declaresFailure() bool {
 	return strings.HasPrefix(strings.ToLower(x.header.Get("Content-Type")), "application/problem+json")
@@ -480,33 +467,28 @@ func (x *exchange) drift(expected, found string) *DriftError {
 	return &DriftError{Request: x.request, Expected: expected, Found: found, Status: x.status}
 }
 
-// heads yields the objects that speak of the answer as a whole: the root, and the metadata in it.
-func (e *envelope) heads() iter.Seq[object] {
-	return func(yield func(object) bool) {
-		if !yield(e.top) {
-			return
-		}
-		for _, m := range e.top {
-			if m.isObject() && m.isCalled(metaNames) && !yield(m.object()) {
-				return
-			}
+// heads are the members that speak of the answer as a whole: those of the root, and of the metadata in it.
+func (e *envelope) heads() []value {
+	all := slices.Clip(e.top)
+	for _, m := range e.top {
+		if m.isCalled(metaNames) {
+			all = append(all, m.object()...)
 		}
 	}
+	return all
 }
 
 // foreign says whether the envelope names another agency or insertion than the one that was asked for: something on the
 // way has mixed up two answers.
 func (e *envelope) foreign(r Request) string {
-	for o := range e.heads() {
-		for _, m := range o {
-			s, ok := m.text()
-			switch {
-			case !ok || s == "":
-			case m.isCalled(agencyNames) && !strings.EqualFold(s, r.AgencyID):
-				return "another agencyId"
-			case r.Operation == OperationContactRequests && m.isCalled(referenceNames) && s != r.Reference:
-				return "another propertyReferenceId"
-			}
+	for _, m := range e.heads() {
+		s, ok := m.text()
+		switch {
+		case !ok || s == "":
+		case m.isCalled(agencyNames) && !strings.EqualFold(s, r.AgencyID):
+			return "another agencyId"
+		case r.Operation == OperationContactRequests && m.isCalled(referenceNames) && s != r.Reference:
+			return "another propertyReferenceId"
 		}
 	}
 	return ""
@@ -528,16 +510,7 @@ func (v value) isForeign(asked string) bool {
 
 var usualAgency = regexp.MustCompile(`^[A-Za-z][0-9]+$`)
 
-// declaresFailure says whether an answer declares its own failure, status 200 or not.
-func (e *envelope) declaresFailure() bool {
-	for o := range e.heads() {
-		if slices.ContainsFunc(o, value.saysFailure) {
-			return true
-		}
-	}
-	return false
-}
-
+// saysFailure says whether a member declares that the answer is a failure, status 200 or not.
 func (v value) saysFailure() bool {
 	switch {
 	case v.isCalled(errorNames):
@@ -568,20 +541,13 @@ func (v value) isFailureCode() bool {
 }
 
 func (v value) isFailureStatus() bool {
-	if s, ok := v.text(); ok && containsAny(strings.ToLower(s), "error", "fail", "forbidden", "unauthorized", "denied") {
+	if s, ok := v.text(); ok && failureWords.MatchString(s) {
 		return !strings.HasPrefix(plain(s), "no") // NO_ERROR
 	}
-	for m := range v.members() {
-		if m.saysFailure() {
-			return true
-		}
-	}
-	return v.isFailureCode()
+	return slices.ContainsFunc(v.object(), value.saysFailure) || v.isFailureCode()
 }
 
-func containsAny(s string, words ...string) bool {
-	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(s, w) })
-}
+var failureWords = regexp.MustCompile(`(?i)error|fail|forbidden|unauthorized|denied`)
 
 const maxTotal = 1 << 40 // nobody has more; what is larger is no count
 
@@ -589,14 +555,11 @@ const maxTotal = 1 << 40 // nobody has more; what is larger is no count
 // not say.
 func (e *envelope) totalOf(l list, records int, h http.Header) int {
 	for _, o := range slices.Backward(append([]object{e.top}, l.around...)) {
-		for n := range o.counts(totalNames, 2) {
-			return n
+		if totals := o.counts(totalNames, 2); len(totals) > 0 {
+			return totals[0]
 		}
-		for n := range o.counts(countNames, 2) {
-			if n > records {
-				return n
-			}
-			break
+		if counts := o.counts(countNames, 2); len(counts) > 0 && counts[0] > records {
+			return counts[0]
 		}
 	}
 	return headerTotal(h)
@@ -629,38 +592,30 @@ func (e *envelope) countsNone(learned Dialect, h http.Header) bool {
 		l, _ := e.at(jsontext.Pointer(learned.Path))
 		scopes = append(append(scopes, l.around...), l.object())
 	}
-	none := headerTotal(h) == 0
-	for _, o := range scopes {
-		for n := range o.counts(slices.Concat(totalNames, countNames), 2) {
-			if n > 0 {
-				return false
-			}
-			none = true
-		}
+	var all []int
+	if n := headerTotal(h); n >= 0 {
+		all = append(all, n)
 	}
-	return none && headerTotal(h) <= 0
+	for _, o := range scopes {
+		all = append(append(all, o.counts(totalNames, 2)...), o.counts(countNames, 2)...)
+	}
+	return len(all) > 0 && slices.Max(all) == 0
 }
 
-// counts yields the non-negative integers under the names, in the order of the names, in the object and then in its
-// metadata, so many levels down.
-func (o object) counts(names []string, deeper int) iter.Seq[int] {
-	return func(yield func(int) bool) {
-		for m := range o.all(names...) {
-			if n, ok := m.count(); ok && !yield(n) {
-				return
-			}
-		}
-		if deeper == 0 {
-			return
-		}
-		for m := range o.all(metaNames...) {
-			for n := range m.object().counts(names, deeper-1) {
-				if !yield(n) {
-					return
-				}
-			}
+// counts are the non-negative integers under the names, in the order of the names, in the object and then in its metadata, so many
+// levels down.
+func (o object) counts(names []string, deeper int) (list []int) {
+	for m := range o.all(names...) {
+		if n, ok := m.count(); ok {
+			list = append(list, n)
 		}
 	}
+	if deeper > 0 {
+		for m := range o.all(metaNames...) {
+			list = append(list, m.object().counts(names, deeper-1)...)
+		}
+	}
+	return list
 }
 
 // count reads a number; some services say {"value": 12, "relation": "eq"}.

@@ -43,6 +43,7 @@ var (
 	}
 	insertionNames = []string{"insertions", "listings", "properties", "realestates", "insertionlist", "propertylist", "listinglist"}
 	contactNames   = []string{"contactrequests", "requests", "leads", "inquiries", "enquiries", "applicants", "contactrequestlist", "leadlist", "emails"}
+	listNames      = slices.Concat(insertionNames, contactNames, genericNames)
 	// sideNames are lists of other things beside the records.
 	sideNames = []string{
 		"links", "facets", "filters", "aggregations", "sort", "sorts", "warnings", "messages", "notifications", "tags", "included",

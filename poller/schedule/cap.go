@@ -26,23 +26,12 @@ func (a *ages) add(last int64, n int32) {
 // move lets the newest bucket be that of a moment.
 func (a *ages) move(now int64) {
 	first := now>>a.width - buckets + 1
-	for ; a.first < first && first-a.first < 2*buckets; a.first++ {
+	for n := 0; a.first < first && n < buckets; n++ {
 		c := &a.count[a.first&(buckets-1)]
 		a.late, *c = a.late+*c, 0
+		a.first++
 	}
-	if a.first < first { // a long jump
-		for n := range a.count {
-			a.late, a.count[n] = a.late+a.count[n], 0
-		}
-		a.first = first
-	}
-}
-
-func (a *ages) include(b *ages, sign int32) {
-	a.late += sign * b.late
-	for n := range a.count {
-		a.count[n] += sign * b.count[n]
-	}
+	a.first = max(a.first, first)
 }
 
 // slack is how long there is time until only the oldest may be polled, if none is to become older than the cap, at so
@@ -54,12 +43,10 @@ func (a *ages) slack(now, most int64, each float64) float64 {
 		least = float64(a.first<<a.width-buckets<<a.width+most-now) - float64(sum)*each
 	}
 	for b := a.first; b < a.first+buckets; b++ {
-		c := a.count[b&(buckets-1)]
-		if c == 0 {
-			continue
+		if c := a.count[b&(buckets-1)]; c > 0 {
+			sum += c
+			least = min(least, float64(b<<a.width+most-now)-float64(sum)*each)
 		}
-		sum += c
-		least = min(least, float64(b<<a.width+most-now)-float64(sum)*each)
 	}
 	return least
 }
@@ -93,16 +80,42 @@ func (s *Schedule) pressure(now int64) int {
 	return relaxed
 }
 
-// moveAges lets the newest bucket of all counts be that of this moment. All of them stand at the same bucket always.
-func (s *Schedule) moveAges() {
-	if s.now>>s.ages.width-buckets+1 <= s.ages.first {
-		return
+// press gives out the oldest insertion if it must be its turn now.
+func (s *Schedule) press(now int64) (Turn, bool) {
+	p := s.pressure(now)
+	if s.odd = p == half && !s.odd; p == relaxed || p == half && !s.odd {
+		return Turn{}, false
 	}
-	s.ages.move(s.now)
-	for _, g := range s.agencies {
-		if g != nil {
-			g.ages.move(s.now)
+	if s.pressed++; p == all && s.pressed%spared == 0 {
+		return Turn{}, false
+	}
+	for {
+		g, ok := s.byAge.first()
+		if !ok {
+			return Turn{}, false
 		}
+		if g.blocked(now) {
+			g.countAges(false)
+			continue
+		}
+		slot, _ := g.aged.first()
+		if now-g.items[slot].last < s.interval {
+			return Turn{}, false
+		}
+		why := Cap
+		if best, _ := g.planned.first(); best == slot {
+			why = Index // it would have been its turn anyway
+		}
+		return s.give(g, slot, g.reason(slot, why), now), true
+	}
+}
+
+// older notes that the oldest that waits at an agency may be another one.
+func (s *Schedule) older(g *agency) {
+	if g.counted && len(g.aged.list) > 0 {
+		s.byAge.put(g)
+	} else {
+		s.byAge.drop(g)
 	}
 }
 
@@ -122,65 +135,29 @@ func (s *Schedule) resize() {
 	width := uint8(bits.Len64(uint64(s.cap)) - 5) // 16 to 32 buckets are a cap
 	s.ages = ages{width: width, first: s.now>>width - buckets + 1}
 	for _, g := range s.agencies {
-		if g == nil {
-			continue
-		}
-		g.ages = s.emptyAges()
-		for n := range g.items {
-			if i := &g.items[n]; i.where == waiting || i.where == arriving {
-				g.ages.add(i.last, 1)
-			}
-		}
-	}
-	for _, g := range s.agencies {
 		if g != nil && g.counted {
-			s.ages.include(&g.ages, 1)
+			g.countAll(1)
 		}
 	}
 }
 
-func (s *Schedule) emptyAges() ages { return ages{width: s.ages.width, first: s.ages.first} }
+func (g *agency) countAll(n int32) {
+	for _, slot := range g.aged.list {
+		g.s.ages.add(g.items[slot].last, n)
+	}
+}
 
 // countAges says whether what waits at an agency counts for the cap: it does not while nothing of it may be asked.
 func (g *agency) countAges(counts bool) {
-	switch {
-	case counts == g.counted:
+	if counts == g.counted {
 		return
-	case counts:
-		g.s.ages.include(&g.ages, 1)
-	default:
-		g.s.ages.include(&g.ages, -1)
 	}
+	n := int32(-1)
+	if counts {
+		n = 1
+	}
+	g.countAll(n)
 	g.counted = counts
 	g.s.relaxedUntil = 0
-	if counts {
-		g.s.byAge.put(g, math.MinInt64)
-	}
-}
-
-// older notes that something with this last poll waits at an agency.
-func (s *Schedule) older(g *agency, last int64) {
-	if g.place[byAge] < 0 || last < g.key[byAge] {
-		s.byAge.put(g, last)
-	}
-}
-
-// oldest is the insertion that waits the longest of all that may be asked.
-func (s *Schedule) oldest() (*agency, uint32, int64) {
-	for {
-		g := s.byAge.first()
-		if g == nil {
-			return nil, none, 0
-		}
-		g.settle()
-		slot, last := g.oldest()
-		if slot == none || !g.counted {
-			s.byAge.drop(g)
-			continue
-		}
-		if last <= g.key[byAge] {
-			return g, slot, last
-		}
-		s.byAge.put(g, last)
-	}
+	g.s.older(g)
 }

@@ -19,11 +19,12 @@ const (
 
 // touch lets an agency be looked at: something may be due there.
 func (s *Schedule) touch(g *agency) {
-	if g.place[ready] >= 0 {
+	if g.place[0] >= 0 {
 		return
 	}
 	s.asleep.drop(g)
-	s.ready.put(g, max(g.key[ready], s.virtual))
+	g.ready = max(g.ready, s.virtual)
+	s.ready.put(g)
 }
 
 // charge moves the virtual time of an agency on by a turn.
@@ -31,10 +32,11 @@ func (s *Schedule) charge(g *agency) {
 	if s.sharesIn--; s.sharesIn <= 0 {
 		s.share()
 	}
-	g.key[ready] = min(g.key[ready]+int64(virtual/g.weight), s.virtual+s.ahead)
-	if g.place[ready] >= 0 {
-		s.virtual = max(s.virtual, s.ready.first().key[ready])
-		s.ready.put(g, g.key[ready])
+	g.ready = min(g.ready+int64(virtual/g.weight), s.virtual+s.ahead)
+	if g.place[0] >= 0 {
+		first, _ := s.ready.first()
+		s.virtual = max(s.virtual, first.ready)
+		s.ready.put(g)
 	}
 }
 
@@ -107,13 +109,14 @@ func (g *agency) root() float64 {
 func (s *Schedule) park(g *agency, now int64) {
 	s.ready.drop(g)
 	if at := g.due(now); at < math.MaxInt64 {
-		s.asleep.put(g, at)
+		g.wakes = at
+		s.asleep.put(g)
 	}
 }
 
 // wake lets all agencies be looked at whose time has come.
 func (s *Schedule) wake(now int64) {
-	for g := s.asleep.first(); g != nil && g.key[asleep] <= now; g = s.asleep.first() {
+	for g, ok := s.asleep.first(); ok && g.wakes <= now; g, ok = s.asleep.first() {
 		g.countAges(!g.blocked(now))
 		s.touch(g)
 	}

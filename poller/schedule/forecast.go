@@ -1,7 +1,9 @@
 package schedule
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -245,23 +247,27 @@ func Market(insertions float64) []RateCount {
 // were never polled count as what the others are on average.
 func (s *Schedule) Rates(a Agency) (rates []RateCount, learned float64) {
 	g := s.agencies[a]
-	var count [lanes]float64
+	count := map[float64]float64{}
 	for n := range g.items {
 		switch i := &g.items[n]; {
 		case i.where == free:
 		case i.flags&unread != 0:
-			count[laneOf(g.mean())]++
+			count[octave(g.mean())]++
 		default:
-			count[i.lane]++
+			count[octave(float64(i.rate))]++
 		}
 	}
-	for l, n := range count {
-		if n > 0 {
-			rates = append(rates, RateCount{PerDay: laneRate[l] * day, Count: n})
-		}
+	for _, rate := range slices.Sorted(maps.Keys(count)) {
+		rates = append(rates, RateCount{PerDay: rate, Count: count[rate]})
 	}
 	for _, n := range g.curve.leads {
 		learned += n
 	}
 	return rates, learned
+}
+
+// octave is the middle of the half octave that a rate a second lies in, a day.
+func octave(rate float64) float64 {
+	n := math.Floor(2 * math.Log2(min(max(rate*day, leastRate), mostRate)/leastRate))
+	return leastRate * math.Exp2((n+0.5)/2)
 }

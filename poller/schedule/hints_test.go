@@ -60,7 +60,7 @@ func TestAMemberThatBetraysContactRequestsIsActedOn(t *testing.T) {
 	d.s.Seen(list[0], 0, d.now)
 	d.now = d.now.Add(time.Second)
 	d.s.Seen(list[0], 2, d.now) // the stamp says nothing
-	if d.s.Waiting(a) > 0 {
+	if turn, _ := d.s.Next(d.now); turn.Why == schedule.Hint {
 		t.Fatal("an insertion is urgent whose stamp has changed")
 	}
 	d.s.Seen(list[0], 3, d.now.Add(time.Second))

@@ -10,37 +10,17 @@ func (s *Schedule) Next(now time.Time) (Turn, time.Duration) {
 	if turn, ok := s.press(t); ok {
 		return turn, 0
 	}
-	for g := s.ready.first(); g != nil; g = s.ready.first() {
+	for g, ok := s.ready.first(); ok; g, ok = s.ready.first() {
 		if slot, why := g.take(t); why != None {
 			return s.give(g, slot, why, t), 0
 		}
 		s.park(g, t)
 	}
 	s.turnAt = 0
-	if g := s.asleep.first(); g != nil {
-		return Turn{}, time.Duration(max(g.key[asleep]-t, int64(time.Millisecond)))
+	if g, ok := s.asleep.first(); ok {
+		return Turn{}, time.Duration(max(g.wakes-t, int64(time.Millisecond)))
 	}
 	return Turn{}, 0
-}
-
-// press gives out the oldest insertion if it must be its turn now.
-func (s *Schedule) press(now int64) (Turn, bool) {
-	p := s.pressure(now)
-	if s.odd = p == half && !s.odd; p == relaxed || p == half && !s.odd {
-		return Turn{}, false
-	}
-	if s.pressed++; p == all && s.pressed%spared == 0 {
-		return Turn{}, false
-	}
-	g, slot, last := s.oldest()
-	if g == nil || now-last < s.interval || g.blocked(now) {
-		return Turn{}, false
-	}
-	why := Cap
-	if best, _ := g.best(now); best == slot {
-		why = Index // it would have been its turn anyway
-	}
-	return s.give(g, slot, g.reason(slot, why), now), true
 }
 
 // give notes a turn.
@@ -51,6 +31,9 @@ func (s *Schedule) give(g *agency, slot uint32, why Why, now int64) Turn {
 	if why == Walk {
 		g.pages.asked = now
 		return Turn{why, Insertion{Agency: g.handle}}
+	}
+	if why == Index {
+		g.learn(slot, now)
 	}
 	g.fly(slot)
 	if g.probing {
@@ -87,7 +70,7 @@ func (s *Schedule) tick(now time.Time) int64 {
 	case t < s.now-5*second:
 		s.shift += s.now - t
 	}
-	s.moveAges()
+	s.ages.move(s.now)
 	return s.now
 }
 

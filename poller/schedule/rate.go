@@ -48,8 +48,9 @@ func init() {
 }
 
 const (
-	priorDays  = 20 // insertion-days that the prior is worth
-	fullWindow = 20 // contact requests: a first answer of so many may not show all
+	priorDays  = 20       // insertion-days that the prior is worth
+	usualAge   = 30 * day // half of what is in a list is older, before anything is known
+	fullWindow = 20       // contact requests: a first answer of so many may not show all
 )
 
 func newCurve() curve {
@@ -231,8 +232,8 @@ func (c *curve) factor(n, r float64) float64 {
 // history says since when a first answer shows all contact requests. A full one begins with its oldest, which then says
 // nothing about the rate. An insertion is not younger than its contact requests.
 func (g *agency) history(i *item, at int64, created []time.Time) (from int64, skip time.Time) {
-	if i.born == 0 {
-		g.guess(i, at, created)
+	if i.born == 0 { // half of what is in a list is older
+		i.born, i.flags = birthOf(at-int64(usualAge)*second), i.flags|guessed
 	}
 	oldest := time.Time{}
 	for _, x := range created {
@@ -251,18 +252,18 @@ func (g *agency) history(i *item, at int64, created []time.Time) (from int64, sk
 	return min(from, at-int64(i.age(at)*1e9)), time.Time{}
 }
 
-// rank sets the lane of an item for a moment.
+// rank sets the rate of an item for a moment.
 func (g *agency) rank(i *item, now int64) {
 	rate := 4 * g.mean()
 	if i.flags&unread == 0 {
 		rate = g.curve.at(i.age(now), i.flags&guessed != 0) / day * g.curve.factor(float64(i.leads), float64(i.expected))
 		rate += excite * float64(i.burst) * math.Exp(-max(0, float64(now-i.last)/1e9)/fading) / fading
 	}
-	g.roots -= laneRoot[i.lane]
-	g.rates -= laneRate[i.lane]
-	i.lane = laneOf(rate)
-	g.roots += laneRoot[i.lane]
-	g.rates += laneRate[i.lane]
+	g.roots -= math.Sqrt(float64(i.rate))
+	g.rates -= float64(i.rate)
+	i.rate = float32(min(max(rate, leastRate/day), mostRate/day))
+	g.roots += math.Sqrt(float64(i.rate))
+	g.rates += float64(i.rate)
 }
 
 // mean is the mean rate of insertions that are known, a second.

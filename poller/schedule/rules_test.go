@@ -86,20 +86,19 @@ func TestInsertionsArePolledByTheSquareRootOfTheirRates(t *testing.T) {
 }
 
 func TestNoInsertionWaitsLongerThanTheCap(t *testing.T) {
-	for name, o := range map[string]schedule.Options{
-		"automatic": {}, "short": {Staleness: 5 * time.Minute}, "impossible": {Staleness: time.Second},
+	for name, tt := range map[string]struct{ staleness, cap time.Duration }{
+		"automatic":  {0, 800 * time.Second}, // four times what taking turns needs
+		"short":      {5 * time.Minute, 5 * time.Minute},
+		"impossible": {time.Second, 221 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDrive(o)
+			d := newDrive(schedule.Options{Staleness: tt.staleness})
 			a := d.s.Enter(nil)
 			d.add(a, 950, 0.001, polled(0)) // all were polled at once
 			d.add(a, 50, 500, polled(0))
 			d.run(60_000)
-			if d.worst > d.s.Cap() {
-				t.Fatalf("one has waited %s, the cap is %s", d.worst, d.s.Cap())
-			}
-			if past, of := d.s.PastCap(a); past > 0 || of != 1000 {
-				t.Fatalf("%d of %d are past the cap", past, of)
+			if d.worst > tt.cap {
+				t.Fatalf("one has waited %s, the cap is %s", d.worst, tt.cap)
 			}
 		})
 	}
@@ -114,21 +113,8 @@ func TestABunchThatIsNearTheCapIsPolledInTime(t *testing.T) {
 		d.s.Urge(i, schedule.Urgent)
 	}
 	d.run(20_000)
-	if d.worst > d.s.Cap() {
-		t.Fatalf("one has waited %s, the cap is %s", d.worst, d.s.Cap())
-	}
-}
-
-func TestThePastCapIsCounted(t *testing.T) {
-	d := newDrive(schedule.Options{Staleness: time.Hour})
-	a := d.s.Enter(nil)
-	d.add(a, 10, 1, polled(-30))
-	d.add(a, 7, 1, polled(-100))
-	d.step()
-	gone := d.s.Add(a, polled(-200), d.now)
-	d.s.Put(gone, at(1000))
-	if past, of := d.s.PastCap(a); past != 7 || of != 18 {
-		t.Fatalf("%d of %d are past the cap, want 7 of 18", past, of)
+	if d.worst > 20*time.Minute {
+		t.Fatalf("one has waited %s, the cap is 20 minutes", d.worst)
 	}
 }
 
@@ -232,7 +218,7 @@ func TestWhatWasLearnedSurvivesARestart(t *testing.T) {
 	s := schedule.New(schedule.Options{Staleness: time.Hour})
 	b := s.Enter(d.s.Learned(a))
 	m, n := d.s.Memory(fast), d.s.Memory(slow)
-	m.LastPoll, n.LastPoll = at(0), at(0).Add(-time.Second)
+	m.LastPoll, n.LastPoll = at(0), at(0)
 	s.Add(b, n, at(0))
 	hot := s.Add(b, m, at(0))
 	next(t, s, at(1), schedule.Index, hot)
@@ -382,5 +368,84 @@ func TestTwoEqualAgenciesHaveEqualTurnsFromTheFirstMinuteOn(t *testing.T) {
 	}
 	if n[first] > 2*n[second] || n[second] > 2*n[first] {
 		t.Errorf("in the first minute one has %d turns, the other %d", n[first], n[second])
+	}
+}
+
+// born is when an insertion is taken to have been born whose first answer shows contact requests so many days ago.
+func born(days ...float64) schedule.Memory {
+	s := schedule.New(schedule.Options{})
+	i := s.Add(s.Enter(nil), schedule.Memory{}, epoch)
+	var created []time.Time
+	for _, d := range days {
+		created = append(created, epoch.Add(-time.Duration(d*24*float64(time.Hour))))
+	}
+	s.Polled(i, epoch, created)
+	return s.Memory(i)
+}
+
+func TestAGuessIsNotKeptAsABirth(t *testing.T) {
+	s := schedule.New(schedule.Options{})
+	a := s.Enter(nil)
+	m := born(5, 6, 7)
+	if got := s.Memory(s.Add(a, m, epoch)); got != m {
+		t.Errorf("%+v became %+v", m, got)
+	}
+	if got := s.Memory(s.Add(a, schedule.Memory{LastPoll: at(-5)}, epoch)); !got.Guessed || !got.Born.Before(at(-5)) {
+		t.Errorf("without anything known: %+v", got)
+	}
+	if got := s.Memory(s.Add(a, polled(-5), epoch)); got.Guessed {
+		t.Errorf("a birth that is known became a guess: %+v", got)
+	}
+}
+
+func TestWhatFailedGetsEveryOtherTurn(t *testing.T) {
+	d := newDrive(schedule.Options{})
+	a := d.s.Enter(nil)
+	d.add(a, 300, 1, polled(-1))
+	for _, i := range d.add(a, 300, 1, polled(-1)) {
+		d.s.Put(i, at(0))
+	}
+	d.run(200)
+	if n := d.whys[schedule.Retry]; n < 98 || n > 102 {
+		t.Fatalf("%d of 200 turns were for what failed: %v", n, d.whys)
+	}
+}
+
+// listed lets a long list be read, and then a time pass in which pages become worth more than any poll.
+func listed(learned []byte, newcomers int) (*drive, schedule.Agency) {
+	const pages = 500
+	d := newDrive(schedule.Options{Staleness: 24 * time.Hour})
+	a := d.s.Enter(learned)
+	d.add(a, 20, 0.01, polled(-1))
+	for n := range pages {
+		d.s.Read(a, n, pages, d.now)
+	}
+	for _, i := range d.add(a, newcomers, 0.01, schedule.Memory{Born: d.now}) {
+		d.s.Polled(i, d.now, nil)
+	}
+	d.now = d.now.Add(2 * time.Hour)
+	page := 0
+	for n := range 400 {
+		if n == 100 { // all that waited as long as the pages was polled
+			clear(d.whys)
+		}
+		if turn := d.step(); turn.Why == schedule.Walk {
+			d.s.Read(a, page, pages, d.now)
+			page++
+		}
+	}
+	return d, a
+}
+
+func TestPagesOnWhichInsertionsAppearGetAThirdOfTheTurns(t *testing.T) {
+	d, a := listed(nil, 40)
+	if n := d.whys[schedule.Walk]; n < 98 || n > 102 {
+		t.Fatalf("%d of 300 turns were for pages: %v", n, d.whys)
+	}
+	if again, _ := listed(d.s.Learned(a), 0); again.whys[schedule.Walk] < 90 {
+		t.Fatalf("after a restart nobody knows that insertions appear: %v", again.whys)
+	}
+	if never, _ := listed(nil, 0); never.whys[schedule.Walk] > 0 {
+		t.Fatalf("pages are read on which nothing appears: %v", never.whys)
 	}
 }

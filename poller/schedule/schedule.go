@@ -8,10 +8,13 @@
 // for a time a is worth W(a) = ∫ u dc(u), where c(u) are the contact requests to expect within u; with c = λu that is
 // λa²/2. What is worth most is asked next.
 //
+// So an insertion with rate λ is due S/√λ after its last poll, and what is due first is asked first. S is Σ√λ divided by the
+// polls a second that are left for it; as walks, pauses and a slow API take their part of the budget, S follows how long
+// those that were polled in turn had really waited. Due times are within Interval and a share of the cap.
+//
 // λ is learned. Insertions of an agency share a curve μ(age); each differs from it by a factor that is learned from its
 // own contact requests n and how many the curve let expect, R, both fading over 80 days; and a contact request makes more
-// of them likely for two hours: λ = μ·(k+n)/(k+R) + 0.1·burst/2h. An age that is not known is guessed from the first
-// answer. Being late loses time but no knowledge, since a poll
+// of them likely for two hours: λ = μ·factor(n, R) + 0.1·burst/2h. Being late loses time but no knowledge, since a poll
 // shows the past too: there is no need to explore.
 //
 // Pages of the agency's list compete by the same index: with insertions that appear there, and with changes of records
@@ -22,8 +25,8 @@
 // flight is not given out again before its result. Nothing is polled more often than Options.Interval; the rest of the
 // budget is not spent.
 //
-//	Add, Urge ──► lanes by λ, urgent ──Next──► in flight ──Polled──► λ anew, lanes
-//	                  ▲                            └──────Put──────► wait, then Retry
+//	Add, Urge ──► heap by due, urgent ──Next──► in flight ──Polled──► λ anew, heap
+//	                  ▲                             └──────Put──────► wait, then Retry
 package schedule
 
 import (
@@ -94,10 +97,10 @@ type Schedule struct {
 	now, shift int64 // the latest moment by our clock, and how far that is ahead of the caller's
 	began      int64 // the first moment
 
-	ready, asleep, byAge agencies
-	virtual, ahead       int64 // the virtual time, and how far an agency may be ahead of it
-	sharesIn             int   // turns until the weights are set anew
-	shared               int   // insertions when they were set last
+	ready, asleep, byAge queue[*agency] // by virtual time; by the moment at which there will be something to do; by the oldest that waits
+	virtual, ahead       int64          // the virtual time, and how far an agency may be ahead of it
+	sharesIn             int            // turns until the weights are set anew
+	shared               int            // insertions when they were set last
 
 	cap          int64
 	ages         ages
@@ -117,7 +120,9 @@ func New(o Options) *Schedule {
 	o.Budget = min(max(o.Budget, 1e-6), 1e6)
 	s := &Schedule{o: o, interval: int64(min(max(o.Interval, 0), maxSpan))}
 	s.o.Staleness = min(max(o.Staleness, 0), maxSpan)
-	s.ready.order, s.asleep.order, s.byAge.order = ready, asleep, byAge
+	s.ready = queue[*agency]{key: func(g *agency) int64 { return g.ready }, place: func(g *agency) *int32 { return &g.place[0] }}
+	s.asleep = queue[*agency]{key: func(g *agency) int64 { return g.wakes }, place: func(g *agency) *int32 { return &g.place[1] }}
+	s.byAge = queue[*agency]{key: (*agency).oldest, place: func(g *agency) *int32 { return &g.place[2] }}
 	s.pace = float64(second) / o.Budget
 	s.resize()
 	return s
@@ -125,16 +130,15 @@ func New(o Options) *Schedule {
 
 // Enter adds an agency. learned is what Learned returned of it, in this process or another; nil or anything else: nothing.
 func (s *Schedule) Enter(learned []byte) Agency {
-	g := &agency{s: s, free: none, flying: none, ages: s.emptyAges(), counted: true, weight: 1, curve: newCurve()}
-	g.place = [orders]int32{-1, -1, -1}
-	g.recall(learned)
-	s.sharesIn = 0
 	n := slices.Index(s.agencies, nil)
 	if n < 0 {
 		n = len(s.agencies)
 		s.agencies = append(s.agencies, nil)
 	}
-	s.agencies[n], g.handle = g, Agency(n)
+	g := newAgency(s, Agency(n))
+	s.agencies[n] = g
+	g.recall(learned)
+	s.sharesIn = 0
 	return g.handle
 }
 
@@ -156,7 +160,7 @@ func (s *Schedule) Add(a Agency, m Memory, now time.Time) Insertion {
 	slot := g.slot()
 	i := &g.items[slot]
 	*i = item{
-		last: t - s.interval, flags: unread,
+		last: t - s.interval, flags: unread, place: [2]int32{-1, -1},
 		leads: sane(m.Leads), expected: sane(m.Expected), burst: sane(m.Burst),
 	}
 	if !m.Born.IsZero() {
@@ -176,12 +180,11 @@ func (s *Schedule) Add(a Agency, m Memory, now time.Time) Insertion {
 	}
 	g.count++
 	s.count++
-	g.roots += laneRoot[0]
-	g.rates += laneRate[0]
 	g.rank(i, t)
 	s.resize()
 	s.recount(g)
 	g.wait(slot)
+	g.settle()
 	s.touch(g)
 	return Insertion{a, slot}
 }
@@ -203,13 +206,13 @@ func (s *Schedule) Remove(name Insertion) {
 	if i.flags&unread != 0 {
 		g.unread--
 	}
-	g.roots -= laneRoot[i.lane]
-	g.rates -= laneRate[i.lane]
+	g.roots -= math.Sqrt(float64(i.rate))
+	g.rates -= float64(i.rate)
 	if g.count--; g.count == 0 {
 		g.roots, g.rates = 0, 0
 	}
 	s.count--
-	*i = item{next: g.free}
+	*i = item{place: [2]int32{int32(g.free)}}
 	g.free = name.Slot
 	s.resize()
 	s.changed(g)
@@ -231,8 +234,9 @@ func (s *Schedule) Urge(name Insertion, why Why) {
 	if i.where == delayed {
 		g.leave(name.Slot)
 		g.wait(name.Slot)
+	} else {
+		g.enqueue(name.Slot)
 	}
-	g.enqueue(name.Slot)
 	s.touch(g)
 }
 
@@ -269,9 +273,6 @@ func (s *Schedule) Polled(name Insertion, at time.Time, created []time.Time) {
 	i.last, i.flags = t, i.flags&^(unread|failed)
 	g.rank(i, t)
 	g.wait(name.Slot)
-	if i.urgent != None {
-		g.enqueue(name.Slot)
-	}
 	s.changed(g)
 }
 
@@ -292,7 +293,6 @@ func (s *Schedule) Put(name Insertion, until time.Time) {
 	case flew:
 		g.leave(name.Slot)
 		g.wait(name.Slot)
-		g.enqueue(name.Slot)
 	}
 	s.changed(g)
 }
@@ -314,7 +314,7 @@ func sane(x float32) float32 {
 // slot finds a free one.
 func (g *agency) slot() uint32 {
 	if slot := g.free; slot != none {
-		g.free = g.items[slot].next
+		g.free = uint32(g.items[slot].place[0])
 		return slot
 	}
 	if n := len(g.items); n == cap(g.items) {

@@ -42,6 +42,9 @@ func appendEvent(tx *store.Tx, p events.Payload) error {
 
 // told says in the log what events have said of the watch, once they are committed.
 func (a *agency) told(list []events.Payload) {
+	if len(list) == 0 {
+		return
+	}
 	log := a.p.log.With("agency", a.id)
 	for _, p := range list {
 		switch e := p.(type) {

@@ -1,0 +1,185 @@
+package watch
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+var walkRules = WalkRules{PageSize: 50, Interval: 2 * time.Minute, Confirm: 2, HoldFor: 30 * time.Minute}
+
+// listed is a set of references a0, a1, …
+func listed(numbers ...int) map[string]struct{} {
+	all := map[string]struct{}{}
+	for _, n := range numbers {
+		all[fmt.Sprint("a", n)] = struct{}{}
+	}
+	return all
+}
+
+// TestNothingIsGoneBeforeEnoughCompleteWalksMissedIt draws walks over a few insertions and counts for itself.
+func TestNothingIsGoneBeforeEnoughCompleteWalksMissedIt(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		const size = 8
+		state := store.Agency{WatchStart: epoch, Baselined: true, CompleteWalks: 2, LastCompleteWalk: epoch}
+		all := map[string]store.Insertion{}
+		missed := map[string]int{} // by complete walks with time between them
+		for r := range listed(0, 1, 2, 3, 4, 5, 6, 7) {
+			all[r] = store.Insertion{Reference: r, FirstSeen: epoch}
+		}
+		now := epoch
+		var counted time.Time
+		for range rapid.IntRange(1, 12).Draw(rt, "walks") {
+			now = now.Add(time.Duration(rapid.IntRange(10, 300).Draw(rt, "seconds")) * time.Second)
+			seen := listed(rapid.SliceOfNDistinct(rapid.IntRange(0, size-1), 3, size, rapid.ID).Draw(rt, "seen")...)
+			v := listings.Verdict{Complete: rapid.Bool().Draw(rt, "complete"), Pages: 1, Reason: listings.ReasonCanceled, References: len(seen)}
+			since := counted
+			if since.IsZero() {
+				since = state.LastCompleteWalk
+			}
+			counts := v.Complete && now.Sub(since) >= walkRules.Interval/2
+			for r := range seen { // as its page does
+				i := all[r]
+				i.Missing, i.Moved, i.LastSeen = 0, false, time.Time{}
+				all[r], missed[r] = i, 0
+			}
+			before := state
+			e := EndWalk("A100", walkRules, state, func(yield func(store.Insertion) bool) {
+				for _, i := range all {
+					if !yield(i) {
+						return
+					}
+				}
+			}, Walked{Verdict: v, Began: now, Seen: seen, Counted: counted}, now)
+			state = e.State
+			if !v.Complete {
+				if len(e.Insertions)+len(e.Absent)+len(e.Events) > 0 || e.State.LastCompleteWalk != before.LastCompleteWalk {
+					rt.Fatalf("a walk that is not complete decides: %+v", e)
+				}
+				continue
+			}
+			if e.Counts != counts {
+				rt.Fatalf("counts %t, want %t", e.Counts, counts)
+			}
+			if e.Counts {
+				counted = now
+			}
+			for _, i := range e.Insertions {
+				all[i.Reference] = i
+				if counts {
+					missed[i.Reference]++
+				}
+			}
+			if len(e.Insertions) != size-len(seen) || e.Published != size {
+				rt.Fatalf("%d missing of %d, %d seen", len(e.Insertions), e.Published, len(seen))
+			}
+			for _, r := range e.Absent {
+				if missed[r] < walkRules.Confirm {
+					rt.Fatalf("%s is gone after %d walks without it", r, missed[r])
+				}
+			}
+			if !e.Held && len(e.Absent) == 0 && slices.ContainsFunc(e.Insertions, func(i store.Insertion) bool { return missed[i.Reference] >= 2*walkRules.Confirm }) {
+				rt.Fatal("what enough walks have missed is not told")
+			}
+		}
+	})
+}
+
+// TestAMassThatIsMissingIsHeldUntilCompleteWalksHaveShownItForLong walks every two minutes, with a pause in which none was complete.
+func TestAMassThatIsMissingIsHeldUntilCompleteWalksHaveShownItForLong(t *testing.T) {
+	state := store.Agency{WatchStart: epoch, Baselined: true, CompleteWalks: 2, LastCompleteWalk: epoch}
+	all := make([]store.Insertion, 20)
+	for n := range all {
+		all[n] = store.Insertion{Reference: fmt.Sprint("a", n), FirstSeen: epoch}
+	}
+	var told []events.Type
+	walk := func(now time.Time, seen map[string]struct{}) WalkEnd {
+		e := EndWalk("A100", walkRules, state, slices.Values(all), Walked{Verdict: listings.Verdict{Complete: true, Pages: 1}, Began: now, Seen: seen}, now)
+		state = e.State
+		for _, i := range e.Insertions {
+			n := slices.IndexFunc(all, func(k store.Insertion) bool { return k.Reference == i.Reference })
+			all[n] = i
+		}
+		for _, p := range e.Events {
+			event, err := events.New(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			told = append(told, event.Type)
+		}
+		return e
+	}
+	now := epoch
+	for minute := 2; minute <= 26; minute += 2 {
+		now = epoch.Add(time.Duration(minute) * time.Minute)
+		if e := walk(now, listed(0, 1, 2)); !e.Held || len(e.Absent) > 0 {
+			t.Fatalf("after %d minutes: held %t, told %v", minute, e.Held, e.Absent)
+		}
+	}
+	now = now.Add(time.Hour) // without a complete walk: it does not count
+	if e := walk(now, listed(0, 1, 2)); !e.Held {
+		t.Error("an hour without a complete walk ends the hold")
+	}
+	if e := walk(now.Add(20*time.Minute), listed(0, 1, 2)); e.Held || len(e.Absent) != 17 {
+		t.Errorf("held %t, %d told", e.Held, len(e.Absent))
+	}
+	for n := range all {
+		all[n].Missing = 0
+	}
+	walk(now.Add(22*time.Minute), listed(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19))
+	if fmt.Sprint(told) != "[watch.change_held watch.recovered]" {
+		t.Errorf("told %v", told)
+	}
+}
+
+func TestAnAlarmIsRaisedOnceAndClearedOnce(t *testing.T) {
+	for _, kind := range Alarms {
+		var o store.Operation
+		event := &events.WatchStale{Common: events.Common{AgencyID: "A100"}}
+		if len(Raise(&o, kind, epoch, event)) != 1 || len(Raise(&o, kind, epoch.Add(time.Hour), event)) != 0 || !Since(o, kind).Equal(epoch) {
+			t.Errorf("%s: %+v", kind, o)
+		}
+		cleared := Clear(&o, kind, "A100", "insertions", epoch.Add(time.Minute))
+		if len(cleared) != 1 || len(Clear(&o, kind, "A100", "insertions", epoch)) != 0 || !Since(o, kind).IsZero() {
+			t.Errorf("%s: %v, %+v", kind, cleared, o)
+		} else if e := cleared[0].(*events.WatchRecovered); e.Ends != kind || !e.Since.Equal(epoch) {
+			t.Errorf("%s: %+v", kind, e)
+		}
+	}
+}
+
+func TestAReasonRestsOnYoungerAnswersOrOnAllOfThem(t *testing.T) {
+	for _, c := range []struct {
+		working, refused, unknown, since int
+		want                             string
+		settled                          bool
+	}{
+		{0, 0, 0, 0, "unknown", true}, // nobody else has the key
+		{0, 0, 9, 0, "unknown", false},
+		{1, 0, 8, 0, "agency_not_linked", true},
+		{1, 8, 0, 8, "agency_not_linked", true},
+		{0, 1, 8, 0, "unknown", false}, // refused long ago
+		{0, 1, 8, 1, "key_rejected", false},
+		{0, 9, 0, 0, "key_rejected", true},
+	} {
+		e := events.Evidence{Body: "json", OtherAgenciesOfKey: events.AgenciesOfKey{Working: c.working, Refused: c.refused, Unknown: c.unknown}}
+		if got, settled := Reason(events.ScopeAgency, e, c.since); got != c.want || settled != c.settled {
+			t.Errorf("%+v: %s, settled %t", c, got, settled)
+		}
+	}
+}
+
+func TestABackOffDoublesUpToItsLongest(t *testing.T) {
+	for n, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 9: 4*time.Minute + 16*time.Second, 10: 5 * time.Minute, 1000: 5 * time.Minute} {
+		if got := Delay(time.Second, 5*time.Minute, n); got < want*79/100 || got > want*121/100 {
+			t.Errorf("after %d failures %s, want about %s", n, got, want)
+		}
+	}
+}

@@ -19,8 +19,8 @@ type agency struct {
 	id    string
 	began time.Time // to be watched by this process
 
-	walking *patience // the list of insertions fails
-	asking  *patience // contact requests fail, whichever insertion is asked
+	walking *backoff // the list of insertions fails
+	asking  *backoff // contact requests fail, whichever insertion is asked
 
 	pausing    sync.Mutex // held while pause looks and acts
 	committing sync.Mutex // held while what is remembered of the agency changes, in the store and in memory; see commit
@@ -43,7 +43,7 @@ type agency struct {
 	written     written    // guarded by remembering
 
 	owed   []owedHalt // guarded by committing
-	trying *patience  // the other key is tried with contact requests
+	trying *backoff   // the other key is tried with contact requests
 	trials int        // only of the goroutine that walks
 
 	mu        sync.Mutex
@@ -75,10 +75,10 @@ type agency struct {
 	latencies  latencies
 	waited     lengths // the same, since the start
 
-	hearings map[listings.Operation]*hearing
-	saved    map[troubleName]store.Trouble // as the store holds them
-	touched  map[troubleName]struct{}      // may have changed since
-	sizes    watch.Sizes
+	health  map[listings.Operation]*health
+	saved   map[troubleName]store.Trouble // as the store holds them
+	touched map[troubleName]struct{}      // may have changed since
+	sizes   watch.Sizes
 }
 
 // haltScope names what a halt covers.
@@ -91,11 +91,11 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 	retiring, end := context.WithCancel(context.Background())
 	return &agency{
 		retiring: retiring, end: end,
-		p: p, id: k.ID, began: time.Now(), keys: watch.NewKeys(k.Key, k.Next), trying: newPatience(time.Second, p.o.RetryMax),
-		walking: newPatience(time.Second, p.o.RetryMax), asking: newPatience(time.Second, p.o.RetryMax),
+		p: p, id: k.ID, began: time.Now(), keys: watch.NewKeys(k.Key, k.Next), trying: newBackoff(time.Second, p.o.RetryMax),
+		walking: newBackoff(time.Second, p.o.RetryMax), asking: newBackoff(time.Second, p.o.RetryMax),
 		halts: map[haltScope]store.Halt{}, looks: map[string]*look{}, busy: map[string]chan struct{}{},
 		walkNow: make(chan struct{}, 1), evidence: make(chan struct{}, 1), wishes: make(chan struct{}, 1), marks: newMarks(p.o.IgnoreInsertion),
-		hearings: map[listings.Operation]*hearing{
+		health: map[listings.Operation]*health{
 			listings.OperationInsertions: {}, listings.OperationContactRequests: {},
 		},
 		saved: map[troubleName]store.Trouble{}, touched: map[troubleName]struct{}{},
@@ -135,7 +135,7 @@ func (a *agency) load() error {
 	}
 	a.written = known.written
 	a.p.turns.enter(a.id, known.learned)
-	a.heardBefore(known.lastPoll(now))
+	a.succeededBefore(known.lastPoll(now))
 	if err := a.begin(now); err != nil {
 		return err
 	}

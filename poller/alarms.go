@@ -13,9 +13,9 @@ import (
 	"doorbell/store"
 )
 
-// hearing is how well one operation of an agency is heard: what was good last, what went wrong, and which alarms are on.
+// health is how well one operation of an agency goes: what was good last, what went wrong, and which alarms are on.
 // The alarms stand in the store; this is their copy.
-type hearing struct {
+type health struct {
 	good   time.Time           // last complete walk, or last good answer of contact requests
 	failed time.Time           // last failure of this process
 	calm   time.Time           // last moment at which silence meant nothing
@@ -62,10 +62,10 @@ func (p *Poller) vigil(ctx context.Context) error {
 	}
 }
 
-// heardBefore takes the last good answer that the process before remembered for one. The store is told of it by walks only,
+// succeededBefore takes the last good answer that the process before remembered for one. The store is told of it by walks only,
 // and those may be rarer than a silence that is an alarm.
-func (a *agency) heardBefore(at time.Time) {
-	if h := a.hearings[listings.OperationContactRequests]; at.After(h.good) {
+func (a *agency) succeededBefore(at time.Time) {
+	if h := a.health[listings.OperationContactRequests]; at.After(h.good) {
 		h.good = at
 	}
 }
@@ -79,7 +79,7 @@ func (a *agency) recall(state store.Agency) {
 	for _, op := range operations {
 		o := state.Operation(string(op))
 		a.mirror(op, o)
-		h := a.hearings[op]
+		h := a.health[op]
 		if h.good = o.LastGood; h.good.IsZero() {
 			h.good = state.WatchStart
 		}
@@ -98,7 +98,7 @@ func (a *agency) recall(state store.Agency) {
 func (a *agency) mirror(op listings.Operation, o store.Operation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.hearings[op].Operation = o
+	a.health[op].Operation = o
 }
 
 // noteGood puts the last successes into what is written anyway: that of a restart is as old as the last write.
@@ -107,7 +107,7 @@ func (a *agency) noteGood(state *store.Agency) {
 	defer a.mu.Unlock()
 	for _, op := range operations {
 		o := state.Operation(string(op))
-		if good := a.hearings[op].good.UTC().Round(0); good.After(o.LastGood) && good.After(state.WatchStart) {
+		if good := a.health[op].good.UTC().Round(0); good.After(o.LastGood) && good.After(state.WatchStart) {
 			o.LastGood = good
 			state.SetOperation(string(op), o)
 		}
@@ -126,13 +126,13 @@ func (a *agency) judgeSilence(op listings.Operation, now time.Time) error {
 		return a.endAlarms(op, true, true, now) // nobody is left who could end them
 	}
 	a.mu.Lock()
-	h := a.hearings[op]
+	h := a.health[op]
 	good, errs := h.good, append([]events.StaleError(nil), h.errors...)
 	quiet := min(now.Sub(good), now.Sub(h.calm))
 	if h.failed.IsZero() {
 		quiet = min(quiet, now.Sub(a.began))
 	}
-	due := h.StaleSince.IsZero() && quiet >= a.patienceWithSilence(op)
+	due := h.StaleSince.IsZero() && quiet >= a.silenceLimit(op)
 	a.mu.Unlock()
 	if !due {
 		return nil
@@ -153,8 +153,8 @@ func (a *agency) tellStale(op listings.Operation, now time.Time, errs []events.S
 	})
 }
 
-// patienceWithSilence is how long an operation may be silent. The caller holds a.mu.
-func (a *agency) patienceWithSilence(op listings.Operation) time.Duration {
+// silenceLimit is how long an operation may be silent. The caller holds a.mu.
+func (a *agency) silenceLimit(op listings.Operation) time.Duration {
 	interval := a.p.o.PollInterval
 	if op == listings.OperationInsertions {
 		interval = max(a.p.o.WalkInterval, a.lastWalk.Took) // a walk over many takes its time
@@ -175,22 +175,22 @@ func (a *agency) asksInsertions() bool {
 	return asked > 0
 }
 
-// excuse notes that silence up to now means nothing, if the hearing is so.
-func (a *agency) excuse(op listings.Operation, now time.Time, so func(*hearing) bool) {
+// excuse notes that silence up to now means nothing, if the health is so.
+func (a *agency) excuse(op listings.Operation, now time.Time, so func(*health) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if h := a.hearings[op]; so(h) {
+	if h := a.health[op]; so(h) {
 		h.calm = now
 	}
 }
 
-func always(*hearing) bool { return true }
+func always(*health) bool { return true }
 
-// unbroken is a hearing of which nothing has failed since it was good: a walk may just take long.
-func unbroken(h *hearing) bool { return len(h.errors) == 0 }
+// unbroken is the health of an operation of which nothing has failed since it was good: a walk may just take long.
+func unbroken(h *health) bool { return len(h.errors) == 0 }
 
-// inGap is a hearing of which it was said that walks are not complete; there is a list all the same.
-func inGap(h *hearing) bool { return !h.GapSince.IsZero() }
+// inGap is that of one of which it was said that walks are not complete; there is a list all the same.
+func inGap(h *health) bool { return !h.GapSince.IsZero() }
 
 // updateOperation changes what is remembered of an operation, with what there is to tell of it, and the copy of it.
 func (a *agency) updateOperation(op listings.Operation, change func(*store.Operation) []events.Payload) error {
@@ -214,11 +214,11 @@ func (a *agency) updateOperation(op listings.Operation, change func(*store.Opera
 	return err
 }
 
-// heard notes a success, and ends the alarms that it ends: a complete walk; a good answer of contact requests, unless many
+// noteSuccess notes a success, and ends the alarms that it ends: a complete walk; a good answer of contact requests, unless many
 // others still wait for one, and as far as a drift at one insertion is concerned only its own.
-func (a *agency) heard(op listings.Operation, reference string, at time.Time) error {
+func (a *agency) noteSuccess(op listings.Operation, reference string, at time.Time) error {
 	a.mu.Lock()
-	h := a.hearings[op]
+	h := a.health[op]
 	h.good, h.errors = at, nil
 	other, stale, drift := h.DriftReference, !h.behind, !h.DriftSince.IsZero()
 	a.mu.Unlock()
@@ -228,7 +228,7 @@ func (a *agency) heard(op listings.Operation, reference string, at time.Time) er
 // endAlarms ends the alarms of an operation that are on, as far as they have ended.
 func (a *agency) endAlarms(op listings.Operation, stale, drift bool, at time.Time) error {
 	a.mu.Lock()
-	h := a.hearings[op]
+	h := a.health[op]
 	stale, drift = stale && !h.StaleSince.IsZero(), drift && !h.DriftSince.IsZero()
 	a.mu.Unlock()
 	if !stale && !drift {
@@ -254,15 +254,15 @@ func (a *agency) stillFails(reference string) bool {
 // maxErrors is how many errors are kept for a watch.StaleSince.
 const maxErrors = 10
 
-// unheard notes a failure, and says it where an answer was not what it should be.
-func (a *agency) unheard(op listings.Operation, reference string, c watch.Class, err error, at time.Time) error {
+// noteFailure notes a failure, and says it where an answer was not what it should be.
+func (a *agency) noteFailure(op listings.Operation, reference string, c watch.Class, err error, at time.Time) error {
 	one := events.StaleError{At: at, Operation: string(op), Class: string(c), Text: err.Error()}
 	var status *listings.StatusError
 	if errors.As(err, &status) {
 		one.Status = status.Status
 	}
 	a.mu.Lock()
-	h := a.hearings[op]
+	h := a.health[op]
 	h.failed = at
 	h.errors = append(h.errors, one)
 	h.errors = h.errors[max(0, len(h.errors)-maxErrors):]
@@ -284,11 +284,11 @@ func (a *agency) unheard(op listings.Operation, reference string, c watch.Class,
 	})
 }
 
-// deaf says whether it was told that an operation is silent.
-func (a *agency) deaf() bool {
+// stale says whether an alarm is on that an operation is stale.
+func (a *agency) stale() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, h := range a.hearings {
+	for _, h := range a.health {
 		if !h.StaleSince.IsZero() {
 			return true
 		}
@@ -311,13 +311,13 @@ func (a *agency) judgeWaits(now time.Time) error {
 	}
 	s := a.standing(now)
 	a.mu.Lock()
-	h := a.hearings[op]
+	h := a.health[op]
 	h.behind = s.behind()
 	away := now.Sub(a.began) < s.cap || now.Sub(h.calm) < s.cap
 	if !h.behind || away || h.timely.IsZero() {
 		h.timely = now
 	}
-	due := h.StaleSince.IsZero() && now.Sub(h.timely) >= a.patienceWithSilence(op)
+	due := h.StaleSince.IsZero() && now.Sub(h.timely) >= a.silenceLimit(op)
 	over := !h.StaleSince.IsZero() && !h.behind && h.good.After(h.StaleSince)
 	errs := append([]events.StaleError(nil), h.errors...)
 	a.mu.Unlock()

@@ -39,7 +39,7 @@ func (a *agency) trouble(n troubleName) (store.Trouble, bool) {
 	case troubleWalks:
 		return a.walking.trouble(n.scope, n.name)
 	case troubleKey:
-		return a.p.keyPatience(n.name).trouble(n.scope, n.name)
+		return a.p.keyBackoff(n.name).trouble(n.scope, n.name)
 	case troubleBase:
 		return a.p.base.trouble(n.scope, n.name)
 	case watch.TroubleWindow:
@@ -145,7 +145,7 @@ func (a *agency) restoreTroubles(list []store.Trouble, now time.Time) map[string
 				a.touch(t.Scope, t.Name)
 				continue
 			}
-			a.p.keyPatience(t.Name).restore(t, now, watch.LongestKeyWait)
+			a.p.keyBackoff(t.Name).restore(t, now, watch.LongestKeyWait)
 			a.p.budget.resume(now)
 		case troubleBase:
 			a.p.base.restore(t, now, a.p.o.RetryMax)
@@ -257,12 +257,12 @@ func (a *agency) tellReadable(reference string, now time.Time) error {
 	return a.writeTroubles(nil, []store.Trouble{t}, []events.Payload{watch.GapEnds(a.id, t, now)})
 }
 
-// patience is the back-off of one thing that fails: an insertion, an operation of an agency, a key, the base URL. It
+// backoff is the back-off of one thing that fails: an insertion, an operation of an agency, a key, the base URL. It
 // counts failures in a row and says when to try again; after a failure requests go one at a time, until one succeeds.
 //
 // Answers come in another order than their questions were sent. What was sent before the last failure says nothing about
 // what came after it: it neither ends the back-off nor lengthens it. Safe for concurrent use. A nil one has not failed.
-type patience struct {
+type backoff struct {
 	mu       sync.Mutex
 	first    time.Duration
 	longest  time.Duration
@@ -274,12 +274,12 @@ type patience struct {
 	last     string    // what failed last
 }
 
-func newPatience(first, longest time.Duration) *patience {
-	return &patience{first: first, longest: longest}
+func newBackoff(first, longest time.Duration) *backoff {
+	return &backoff{first: first, longest: longest}
 }
 
 // failed counts a failure of what, of a request that was sent at a moment, and returns when to try again.
-func (p *patience) failed(what string, sent, now time.Time) time.Time {
+func (p *backoff) failed(what string, sent, now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failures > 0 && !sent.After(p.failedAt) {
@@ -296,7 +296,7 @@ func (p *patience) failed(what string, sent, now time.Time) time.Time {
 
 // begged counts a failure of who says when to come back, after wait, whatever the back-off says; zero: nothing was said. An
 // answer that was under way when another one begged may only lengthen the wait.
-func (p *patience) begged(sent, now time.Time, wait time.Duration) {
+func (p *backoff) begged(sent, now time.Time, wait time.Duration) {
 	p.mu.Lock()
 	underWay := p.failures > 0 && !sent.After(p.failedAt)
 	p.mu.Unlock()
@@ -309,7 +309,7 @@ func (p *patience) begged(sent, now time.Time, wait time.Duration) {
 }
 
 // succeeded ends the back-off, and says whether it did.
-func (p *patience) succeeded(sent time.Time) bool {
+func (p *backoff) succeeded(sent time.Time) bool {
 	if p == nil {
 		return false
 	}
@@ -324,7 +324,7 @@ func (p *patience) succeeded(sent time.Time) bool {
 
 // restore goes on where a process before this one was. A moment that is implausibly far away, because a clock jumped, is
 // not waited for.
-func (p *patience) restore(t store.Trouble, now time.Time, longest time.Duration) {
+func (p *backoff) restore(t store.Trouble, now time.Time, longest time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if t.Failures <= 0 || p.failures > 0 && !t.Until.After(p.until) {
@@ -340,7 +340,7 @@ func (p *patience) restore(t store.Trouble, now time.Time, longest time.Duration
 }
 
 // trouble is what a restart must know; without failures there is none.
-func (p *patience) trouble(scope, name string) (t store.Trouble, failing bool) {
+func (p *backoff) trouble(scope, name string) (t store.Trouble, failing bool) {
 	if p == nil {
 		return store.Trouble{Scope: scope, Name: name}, false
 	}
@@ -353,7 +353,7 @@ func (p *patience) trouble(scope, name string) (t store.Trouble, failing bool) {
 
 // admit says whether a request may go now, and if not, how long to wait before asking again. Whoever is admitted must
 // report: failed, succeeded or dismissed.
-func (p *patience) admit(now time.Time) (ticket time.Time, wait time.Duration, ok bool) {
+func (p *backoff) admit(now time.Time) (ticket time.Time, wait time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -369,21 +369,21 @@ func (p *patience) admit(now time.Time) (ticket time.Time, wait time.Duration, o
 }
 
 // valid says whether who was admitted with a ticket still is: nothing has failed since, or the ticket is the one try.
-func (p *patience) valid(ticket time.Time) bool {
+func (p *backoff) valid(ticket time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.failures == 0 || !ticket.IsZero() && p.probe.Equal(ticket)
 }
 
 // failedSince says whether something has failed since a moment, and until when to wait then.
-func (p *patience) failedSince(moment time.Time) (until time.Time, failed bool) {
+func (p *backoff) failedSince(moment time.Time) (until time.Time, failed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.until, p.failures > 0 && p.failedAt.After(moment)
 }
 
 // release gives back the ticket of a request that was not sent.
-func (p *patience) release(ticket time.Time) {
+func (p *backoff) release(ticket time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.probe.Equal(ticket) {
@@ -392,7 +392,7 @@ func (p *patience) release(ticket time.Time) {
 }
 
 // dismissed ends a try that told nothing, of a request that was sent, or would have been, at a moment.
-func (p *patience) dismissed(sent time.Time) {
+func (p *backoff) dismissed(sent time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.probe.IsZero() && !sent.Before(p.probe) {
@@ -401,7 +401,7 @@ func (p *patience) dismissed(sent time.Time) {
 }
 
 // state returns the failures in a row, what failed last and when the next try is due.
-func (p *patience) state() (failures int, last string, until time.Time) {
+func (p *backoff) state() (failures int, last string, until time.Time) {
 	if p == nil {
 		return 0, "", time.Time{}
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // The dialect of an agency's API is learned from its answers: where records stand, how times are written and pages numbered, how
-// lists end, which sizes are taken. It stands in the store; a hearing holds a copy. What tells contact requests apart is learned
-// in identity.go.
+// lists end, which sizes are taken. It stands in the store; a health holds a copy. What tells contact requests apart is learned
+// in watch.LearnIdentity.
 
 // pathToldEvery bounds how often another path is told, where two machines of the API answer in different ones.
 const pathToldEvery = time.Hour
@@ -20,7 +20,7 @@ const pathToldEvery = time.Hour
 func (a *agency) dialect(op listings.Operation) listings.Dialect {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return dialectOf(a.hearings[op].Dialect)
+	return dialectOf(a.health[op].Dialect)
 }
 
 func dialectOf(d store.Dialect) listings.Dialect {
@@ -58,7 +58,7 @@ func (a *agency) learn(op listings.Operation, reference string, shown listings.D
 		return nil
 	}
 	a.mu.Lock()
-	h := a.hearings[op]
+	h := a.health[op]
 	quiet := time.Since(h.pathTold) < pathToldEvery
 	a.mu.Unlock()
 	told := false
@@ -103,7 +103,7 @@ const sizeAgain = 24 * time.Hour
 func (a *agency) firstSize(now time.Time) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	h := a.hearings[listings.OperationInsertions]
+	h := a.health[listings.OperationInsertions]
 	if h.sizeTried.IsZero() {
 		h.sizeTried = a.began
 	}
@@ -122,7 +122,7 @@ const endsAsBefore = 48 * time.Hour
 func (a *agency) endsEmpty(now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at := a.hearings[listings.OperationInsertions].Dialect.EndsEmpty
+	at := a.health[listings.OperationInsertions].Dialect.EndsEmpty
 	return !at.IsZero() && now.Sub(at) < endsAsBefore
 }
 
@@ -143,7 +143,7 @@ const (
 func (a *agency) largerPage(now time.Time) (size, known int, err error) {
 	failures, _, _ := a.walking.state()
 	a.mu.Lock()
-	h := a.hearings[listings.OperationInsertions]
+	h := a.health[listings.OperationInsertions]
 	d, last, published := h.Dialect, h.lastWalk, a.known
 	a.mu.Unlock()
 	if !a.p.o.largerPages || d.Size != 0 || failures > 0 {
@@ -220,7 +220,7 @@ func smallerPage(than int) (size int) {
 // learnPage remembers what a walk says about the size of pages.
 func (a *agency) learnPage(larger int, v listings.Verdict, now time.Time) error {
 	a.mu.Lock()
-	h := a.hearings[listings.OperationInsertions]
+	h := a.health[listings.OperationInsertions]
 	before, last := h.Dialect, h.lastWalk
 	h.lastWalk = v
 	a.mu.Unlock()

@@ -8,8 +8,9 @@
 //	              │
 //	           watch (pure) ──► one store.Update: snapshot + events (+ halt)
 //
-// Goroutines are named as drawn: one walks per agency, some polls for all of them, one budget; beside them a vigil that
-// tells of silence, and one that waits for space on a full disk. Whoever reads an answer commits it before it asks again.
+// Goroutines are named as drawn: one walks per agency, some polls for all of them, one budget; beside them a monitor of
+// silence, and one that waits for space on a full disk. Whoever reads an answer commits it before it asks again. What an answer
+// means is decided in poller/watch, by what is remembered; commit makes one transaction of changes and events.
 //
 // # What is believed
 //
@@ -18,8 +19,8 @@
 // odd answer changes nothing.
 //
 // A contact request is new when it is known by neither its id nor its fingerprint. What was there before we began to
-// watch is remembered and not announced; see contactStart and isOld for where the line runs. A poll reads as much as it
-// takes to prove that nothing lies unseen between the newest and what was known before; see catchUp. Where that cannot be
+// watch is remembered and not announced; see contactStart and isOld of poller/watch for where the line runs. A poll reads as much as it
+// takes to prove that nothing lies unseen between the newest and what was known before; see watch.CatchUp. Where that cannot be
 // proved, an event says so.
 //
 // Nobody has shown us an answer of this API, so that what is taken for its habit is learned, remembered and told when it
@@ -30,8 +31,8 @@
 //
 // Never more than the budget, whatever happens. A refusal (403, 401) stops all requests for its scope until a person or
 // another key ends the halt; where there is a second key, it is tried once before. Everything that fails is tried again,
-// with growing patience, for ever, and a restart is no less patient. What an error means is looked up in one table, see
-// classify. When nothing good is heard for too long, an event says so, and another one that it is over.
+// after a back-off that grows and outlives a restart, for ever. What an error means is looked up in one table, see
+// watch.Classify. When nothing good is heard for too long, an event says so, and another one that it is over.
 //
 // The package knows no NATS and no environment. How requests are made and read is the business of poller/listings, which
 // insertion is next that of poller/schedule.

@@ -36,7 +36,7 @@ func (p *Poller) Outlook() Outlook {
 		one.Rates, one.ContactRequests = p.turns.rates(a.id)
 		a.mu.Lock()
 		one.Pages = a.lastWalk.Pages
-		one.PageSize = a.hearings[listings.OperationInsertions].Dialect.Largest
+		one.PageSize = a.health[listings.OperationInsertions].Dialect.Largest
 		a.mu.Unlock()
 		o.Agencies = append(o.Agencies, one)
 	}

@@ -28,7 +28,7 @@ func (p *Poller) before(ctx context.Context, r listings.Request) error {
 		return err
 	}
 	// The key first: who waits long for a key must not hold the one try at the base URL meanwhile.
-	reasons := keyAndBase{p.keyPatience(r.Key), p.base}
+	reasons := keyAndBase{p.keyBackoff(r.Key), p.base}
 	for {
 		tickets, err := a.admitted(ctx, r, reasons)
 		if err != nil {
@@ -68,7 +68,7 @@ func (p *Poller) attempt(ctx context.Context, r listings.Request, passed time.Ti
 	if p.full.Load() {
 		return &watch.WaitError{Until: time.Now().Add(spaceEvery)}
 	}
-	for _, reason := range (keyAndBase{p.keyPatience(r.Key), p.base}) {
+	for _, reason := range (keyAndBase{p.keyBackoff(r.Key), p.base}) {
 		if until, failed := reason.failedSince(passed); failed {
 			return &watch.WaitError{Until: until}
 		}
@@ -99,7 +99,7 @@ const newsWithin = 5 * time.Second
 
 // keyAndBase are what a request may have to wait for. They give a ticket each.
 type (
-	keyAndBase [2]*patience
+	keyAndBase [2]*backoff
 	tickets    [2]time.Time
 )
 
@@ -154,7 +154,7 @@ func (all keyAndBase) dismiss(sent time.Time) {
 
 // after is told of every request that was made: it keeps the patience with key and base URL.
 func (p *Poller) after(r listings.Request, o listings.Outcome) {
-	key := p.keyPatience(r.Key)
+	key := p.keyBackoff(r.Key)
 	now := time.Now()
 	sent := now.Add(-o.Duration)
 	if r.Operation == listings.OperationContactRequests {
@@ -234,7 +234,7 @@ func (p *Poller) answers(sent time.Time) bool {
 }
 
 // beg lets a key wait because the API asked for patience, and says so when it begins.
-func (p *Poller) beg(key *patience, r listings.Request, sent, now time.Time, wait time.Duration) {
+func (p *Poller) beg(key *backoff, r listings.Request, sent, now time.Time, wait time.Duration) {
 	before, _, _ := key.state()
 	key.begged(sent, now, wait)
 	if before == 0 {
@@ -244,7 +244,7 @@ func (p *Poller) beg(key *patience, r listings.Request, sent, now time.Time, wai
 }
 
 // serves notes that the API serves a key, and says whether that is news.
-func (p *Poller) serves(key *patience, r listings.Request, sent time.Time) bool {
+func (p *Poller) serves(key *backoff, r listings.Request, sent time.Time) bool {
 	ended := key.succeeded(sent)
 	if ended {
 		p.log.Info("the API serves the key again", "key", r.Key)
@@ -252,11 +252,11 @@ func (p *Poller) serves(key *patience, r listings.Request, sent time.Time) bool 
 	return ended
 }
 
-func (p *Poller) keyPatience(name string) *patience {
+func (p *Poller) keyBackoff(name string) *backoff {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.keys[name] == nil {
-		p.keys[name] = newPatience(time.Second, watch.LongestKeyWait)
+		p.keys[name] = newBackoff(time.Second, watch.LongestKeyWait)
 	}
 	return p.keys[name]
 }
@@ -284,7 +284,7 @@ func (a *agency) pause() {
 	if a.isHalted(asked) || a.onTrial(asked) {
 		until = now.Add(forever)
 	}
-	for _, reason := range []*patience{a.p.keyPatience(a.keyFor(asked.Operation).Fingerprint()), a.p.base, a.asking} {
+	for _, reason := range []*backoff{a.p.keyBackoff(a.keyFor(asked.Operation).Fingerprint()), a.p.base, a.asking} {
 		failures, _, next := reason.state()
 		if failures == 0 || reason == a.asking && failures < operationLimit {
 			continue

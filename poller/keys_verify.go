@@ -88,7 +88,7 @@ func VerifyKeys(ctx context.Context, o Options) (KeyReport, error) {
 // beforeVerify stands in front of these requests: where the API asked for patience it gets it, and the budget has the last
 // word. Halts and refused keys are no reason to wait: to know about them is what these requests are for.
 func (p *Poller) beforeVerify(ctx context.Context, r listings.Request) error {
-	if _, _, until := p.keyPatience(r.Key).state(); time.Until(until) > 0 {
+	if _, _, until := p.keyBackoff(r.Key).state(); time.Until(until) > 0 {
 		return fmt.Errorf("the API asked for patience until %s", until.UTC().Format(time.RFC3339))
 	}
 	return p.budget.wait(ctx, true)

@@ -180,9 +180,9 @@ func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error
 func (a *agency) tell(op listings.Operation, reference string, c watch.Class, err error) error {
 	switch c {
 	case watch.ClassNone:
-		return a.heard(op, reference, time.Now())
+		return a.noteSuccess(op, reference, time.Now())
 	case watch.ClassTransient, watch.ClassAside, watch.ClassBusy, watch.ClassDown, watch.ClassDrift, watch.ClassRefused:
-		return a.unheard(op, reference, c, err, time.Now())
+		return a.noteFailure(op, reference, c, err, time.Now())
 	}
 	return nil
 }
@@ -568,7 +568,7 @@ type look struct {
 	growth     *growth // nil: the total never grew by more than was found
 	validators asked
 	untold     map[string]time.Time // what the schedule does not know yet; see arrived
-	retry      *patience            // nil: it has not failed; made under agency.mu
+	retry      *backoff             // nil: it has not failed; made under agency.mu
 	refusal    *refusal             // nil: there is none that waits for what the next complete walk says
 }
 
@@ -598,18 +598,18 @@ func (a *agency) look(reference string) *look {
 }
 
 // retry returns the back-off of an insertion that has failed, making it. Most never do, and there are many.
-func (a *agency) retry(reference string) *patience {
+func (a *agency) retry(reference string) *backoff {
 	l := a.look(reference)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if l.retry == nil {
-		l.retry = newPatience(a.p.o.PollInterval, a.p.o.RetryMax)
+		l.retry = newBackoff(a.p.o.PollInterval, a.p.o.RetryMax)
 	}
 	return l.retry
 }
 
 // retries returns the back-off of an insertion; nil if it has not failed.
-func (a *agency) retries(reference string) *patience {
+func (a *agency) retries(reference string) *backoff {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if l := a.looks[reference]; l != nil {

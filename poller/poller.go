@@ -104,22 +104,22 @@ type Poller struct {
 	log      *slog.Logger
 	rules    watch.Rules
 	budget   *budget
-	base     *patience // nobody answers at the base URL
+	base     *backoff // nobody answers at the base URL
 
 	setting   sync.Mutex // held by SetAgencies
 	verifying sync.Mutex // held by VerifyKeys
-	roster    atomic.Pointer[roster]
-	came      chan struct{} // somebody new is in the roster
+	registry  atomic.Pointer[registry]
+	came      chan struct{} // somebody new is in the registry
 
 	figures figures
 	turns   *turns
 	crew    *crew
 	mu      sync.Mutex
-	keys    map[string]*patience // by fingerprint: the API asks for patience
-	down    atomic.Bool          // nobody answered at the base URL, once in this process
-	full    atomic.Bool          // the disk: nothing could be remembered
-	waiting atomic.Bool          // for space, as was said
-	space   *patience
+	keys    map[string]*backoff // by fingerprint: the API asks for patience
+	down    atomic.Bool         // nobody answered at the base URL, once in this process
+	full    atomic.Bool         // the disk: nothing could be remembered
+	waiting atomic.Bool         // for space, as was said
+	space   *backoff
 	filled  chan struct{} // the disk has just become full
 
 	signs signs // of life
@@ -133,9 +133,9 @@ func New(o Options) (*Poller, error) {
 	o = o.withDefaults()
 	p := &Poller{
 		o: o, store: o.Store, log: o.Logger, rules: watch.NewRules(o.IgnoreInsertion, o.IgnoreContact),
-		budget: newBudget(o.RequestsPerSecond), base: newPatience(time.Second, o.RetryMax), space: newPatience(spaceEvery, o.RetryMax),
+		budget: newBudget(o.RequestsPerSecond), base: newBackoff(time.Second, o.RetryMax), space: newBackoff(spaceEvery, o.RetryMax),
 		turns: newTurns(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}),
-		keys:  map[string]*patience{},
+		keys:  map[string]*backoff{},
 		came:  make(chan struct{}, 1), filled: make(chan struct{}, 1),
 	}
 	p.crew = newCrew(p.budget.effective)
@@ -150,8 +150,8 @@ func New(o Options) (*Poller, error) {
 	if p.verifier, err = listings.New(o.API); err != nil {
 		return nil, err
 	}
-	r := newRoster(len(o.Agencies))
-	p.roster.Store(r)
+	r := newRegistry(len(o.Agencies))
+	p.registry.Store(r)
 	for _, k := range o.Agencies {
 		if r.byID[k.ID] != nil {
 			return nil, fmt.Errorf("agency %s is named twice", k.ID)
@@ -174,7 +174,7 @@ func (p *Poller) Run(ctx context.Context) error {
 	g.Go(func() error { return p.vigil(ctx) })
 	g.Go(func() error { return p.watchSpace(ctx) })
 	g.Go(func() error { return p.keepMemories(ctx) })
-	g.Go(func() error { return p.muster(ctx, g) })
+	g.Go(func() error { return p.startWalks(ctx, g) })
 	g.Go(func() error { return p.polls(ctx, g) })
 	err := g.Wait()
 	if errors.Is(err, context.Canceled) {
@@ -266,24 +266,24 @@ func (p *Poller) AgencyIDs() []string {
 	return slices.Clip(ids)
 }
 
-// roster is who is watched. Once in use it is replaced as a whole and never changed, so that it can be read at any time.
-type roster struct {
+// registry is who is watched. Once in use it is replaced as a whole and never changed, so that it can be read at any time.
+type registry struct {
 	byID  map[string]*agency
 	order []*agency // of the configuration
 }
 
-func newRoster(size int) *roster { return &roster{byID: make(map[string]*agency, size)} }
+func newRegistry(size int) *registry { return &registry{byID: make(map[string]*agency, size)} }
 
-func (r *roster) add(a *agency) {
+func (r *registry) add(a *agency) {
 	r.byID[a.id] = a
 	r.order = append(r.order, a)
 }
 
 // agency returns a watched agency, nil if it is not watched.
-func (p *Poller) agency(id string) *agency { return p.roster.Load().byID[id] }
+func (p *Poller) agency(id string) *agency { return p.registry.Load().byID[id] }
 
 // watched returns the watched agencies in the order of the configuration.
-func (p *Poller) watched() []*agency { return p.roster.Load().order }
+func (p *Poller) watched() []*agency { return p.registry.Load().order }
 
 // ErrRetiresAll is returned by SetAgencies when none of the agencies that are watched would stay. That is rather a
 // mistake than a wish; a restart does it.
@@ -298,7 +298,7 @@ var ErrRetiresAll = errors.New("none of the watched agencies is left")
 func (p *Poller) SetAgencies(list []AgencyKeys) error {
 	p.setting.Lock()
 	defer p.setting.Unlock()
-	before := p.roster.Load()
+	before := p.registry.Load()
 	if err := before.accepts(list); err != nil {
 		return err
 	}
@@ -319,7 +319,7 @@ func (p *Poller) SetAgencies(list []AgencyKeys) error {
 	return nil
 }
 
-func (r *roster) accepts(list []AgencyKeys) error {
+func (r *registry) accepts(list []AgencyKeys) error {
 	named := make(map[string]bool, len(list))
 	stay := 0
 	for _, k := range list {
@@ -337,9 +337,9 @@ func (r *roster) accepts(list []AgencyKeys) error {
 	return nil
 }
 
-// next is the roster that follows another.
-func (p *Poller) next(before *roster, list []AgencyKeys) (*roster, error) {
-	after := newRoster(len(list))
+// next is the registry that follows another.
+func (p *Poller) next(before *registry, list []AgencyKeys) (*registry, error) {
+	after := newRegistry(len(list))
 	for _, k := range list {
 		if a := before.byID[k.ID]; a != nil {
 			after.add(a)
@@ -361,8 +361,8 @@ func (p *Poller) next(before *roster, list []AgencyKeys) (*roster, error) {
 	return after, nil
 }
 
-// retire replaces the roster, ends what is under way for those who are not in the new one, and waits for that.
-func (p *Poller) retire(before, after *roster) (err error) {
+// retire replaces the registry, ends what is under way for those who are not in the new one, and waits for that.
+func (p *Poller) retire(before, after *registry) (err error) {
 	var gone []*agency
 	for _, a := range before.order {
 		if after.byID[a.id] == nil {
@@ -370,7 +370,7 @@ func (p *Poller) retire(before, after *roster) (err error) {
 			a.leaveOff()
 		}
 	}
-	p.roster.Store(after)
+	p.registry.Store(after)
 	select {
 	case p.came <- struct{}{}:
 	default:
@@ -438,8 +438,8 @@ func (a *agency) watchingUnder(ctx context.Context) context.Context {
 	return w.ctx
 }
 
-// muster starts the walks of all who are watched, also of those who come later.
-func (p *Poller) muster(ctx context.Context, g *errgroup.Group) error {
+// startWalks starts the walks of all who are watched, also of those who come later.
+func (p *Poller) startWalks(ctx context.Context, g *errgroup.Group) error {
 	walking := map[*agency]bool{}
 	for {
 		now := map[*agency]bool{}

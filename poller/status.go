@@ -210,7 +210,7 @@ func (a *agency) state(state store.Agency) string {
 		return "halted"
 	case state.Held != nil:
 		return "held"
-	case a.deaf():
+	case a.stale():
 		return "stale"
 	case walks > 0 || polls >= operationLimit || down > 0:
 		return "backing_off"

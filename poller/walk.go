@@ -194,7 +194,7 @@ func (a *agency) tellPartial(v listings.Verdict, now time.Time) error {
 	if v.Err != nil {
 		return a.tell(listings.OperationInsertions, "", watch.Classify(v.Err), v.Err)
 	}
-	return a.unheard(listings.OperationInsertions, "", "partial", errors.New("walk is partial: "+v.Reason), now)
+	return a.noteFailure(listings.OperationInsertions, "", "partial", errors.New("walk is partial: "+v.Reason), now)
 }
 
 // walked keeps what the status shows of a walk.

@@ -35,7 +35,7 @@ func (a *agency) walksWait() bool {
 		return true
 	}
 	key := a.keyFor(listings.OperationInsertions).Fingerprint()
-	for _, reason := range []*patience{a.walking, a.p.base, a.p.keyPatience(key)} {
+	for _, reason := range []*backoff{a.walking, a.p.base, a.p.keyBackoff(key)} {
 		if failures, _, _ := reason.state(); failures > 0 {
 			return true
 		}

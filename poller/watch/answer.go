@@ -63,7 +63,7 @@ type Judged struct {
 // Judge says what an answer changes.
 func Judge(p Poll, prior Prior, a Answer, at time.Time) Judged {
 	s := p.observe(prior, at)
-	d := DiffContactRequests(s, prior.Known, a)
+	d := diffContactRequests(s, prior.Known, a)
 	j := Judged{CatchUp: p.CatchUp.Clone(), Rules: rulesOf(prior.State, d), New: d.New, Since: d.Since, Waits: waits(d.Events, s)}
 	j.Verdict = j.CatchUp.judge(p.circumstances(prior, a), a, d)
 	recovered := prior.Gap.Name != "" && j.Verdict != Open && j.CatchUp.Whole
@@ -75,7 +75,7 @@ func Judge(p Poll, prior Prior, a Answer, at time.Time) Judged {
 // JudgeWidest says what the answer of the widest window changes, which the regular one made look complete, and how many of it are
 // new.
 func JudgeWidest(p Poll, prior Prior, a Answer, at time.Time) (e Effects, found int) {
-	d := DiffContactRequests(p.observe(prior, at), prior.Known, a)
+	d := diffContactRequests(p.observe(prior, at), prior.Known, a)
 	c := p.CatchUp.Clone()
 	c.judge(p.circumstances(prior, a), a, d)
 	prior.Insertion.LastWide = at.UTC()
@@ -86,13 +86,13 @@ func JudgeWidest(p Poll, prior Prior, a Answer, at time.Time) (e Effects, found 
 	return e, d.New
 }
 
-func (p Poll) observe(prior Prior, at time.Time) ContactsObservation {
+func (p Poll) observe(prior Prior, at time.Time) contactsObservation {
 	after := p.Looked
 	if after.IsZero() {
 		after = prior.Insertion.LastPoll
 	}
 	s, i := prior.State, prior.Insertion
-	return ContactsObservation{
+	return contactsObservation{
 		Observation: Observation{AgencyID: p.AgencyID, At: at.UTC(), After: after.UTC(), Emit: p.Announce && !refiltered(s, i)},
 		Insertion:   i, Summary: summary(listings.Insertion{Reference: i.Reference, Record: prior.Record}),
 		Rules: p.Rules.after(s.FieldsVersion), Skew: p.Skew,
@@ -101,18 +101,18 @@ func (p Poll) observe(prior Prior, at time.Time) ContactsObservation {
 	}
 }
 
-func (p Poll) circumstances(prior Prior, a Answer) Circumstances {
+func (p Poll) circumstances(prior Prior, a Answer) circumstances {
 	looked := prior.Insertion.LastPoll
 	if p.Looked.After(looked) {
 		looked = p.Looked
 	}
-	return Circumstances{
+	return circumstances{
 		Insertion: prior.Insertion, Known: prior.Known, Start: prior.Insertion.Start.Add(p.Skew), Looked: looked.Add(p.Skew + time.Second),
 		Most: p.Sizes.Most, Totals: p.Sizes.Totals, Larger: p.Sizes.Larger(a.Asked, len(a.Requests)), Hidden: p.Hidden,
 	}
 }
 
-func (p Poll) effects(prior Prior, d ContactsDiff, c *CatchUp, v Verdict, recovered bool, at time.Time) (e Effects) {
+func (p Poll) effects(prior Prior, d contactsDiff, c *CatchUp, v Verdict, recovered bool, at time.Time) (e Effects) {
 	i := prior.Insertion
 	if recovered {
 		e.Over = &prior.Gap

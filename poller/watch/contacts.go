@@ -25,8 +25,8 @@ type Answer struct {
 	Identities *Identities
 }
 
-// ContactsDiff is what one answer changes.
-type ContactsDiff struct {
+// contactsDiff is what one answer changes.
+type contactsDiff struct {
 	Puts     []store.ContactRequest
 	Events   []events.Payload
 	ids      []string             // of the answer, in its order
@@ -41,8 +41,8 @@ type ContactsDiff struct {
 	Fields   int                  // drifts of the agency, this one included
 }
 
-// ContactsObservation is the circumstances of one answer.
-type ContactsObservation struct {
+// contactsObservation is the circumstances of one answer.
+type contactsObservation struct {
 	Observation
 	Insertion store.Insertion
 	Summary   events.InsertionSummary
@@ -55,15 +55,15 @@ type ContactsObservation struct {
 	Drifts    map[string]time.Time // remembered
 }
 
-// DiffContactRequests compares an answer with the contact requests that are known of its insertion. It is a pure
+// diffContactRequests compares an answer with the contact requests that are known of its insertion. It is a pure
 // function. New is what is known by neither its id nor its fingerprint; a known fingerprint counts only while its id is
 // missing from the same answer, so that a double click with two ids stays two.
-func DiffContactRequests(s ContactsObservation, known []store.ContactRequest, a Answer) ContactsDiff {
+func diffContactRequests(s contactsObservation, known []store.ContactRequest, a Answer) contactsDiff {
 	if a.Identities == nil {
 		a.Identities = IdentitiesOf(s.Insertion.Reference, a.Requests)
 	}
 	found := identify(s, a)
-	d := ContactsDiff{times: make(map[string]time.Time, len(found)), recalled: make(map[string]bool, len(found)), Since: map[string]time.Time{}}
+	d := contactsDiff{times: make(map[string]time.Time, len(found)), recalled: make(map[string]bool, len(found)), Since: map[string]time.Time{}}
 	d.ids = make([]string, len(found))
 	for n := range found {
 		f := &found[n]
@@ -93,7 +93,7 @@ func DiffContactRequests(s ContactsObservation, known []store.ContactRequest, a 
 }
 
 // place notes of a contact request whether it was learned before this catch-up.
-func (d *ContactsDiff) place(s ContactsObservation, m *match) {
+func (d *contactsDiff) place(s contactsObservation, m *match) {
 	if m.known {
 		d.recalled[m.k.ID] = true
 	}
@@ -127,7 +127,7 @@ type identified struct {
 
 // identify gives every contact request its id. Where an answer holds an id twice, the newest by time, then by digest,
 // stands for it.
-func identify(s ContactsObservation, a Answer) []identified {
+func identify(s contactsObservation, a Answer) []identified {
 	ids := a.Identities.identified(s.IDField)
 	place := make(map[string]int, len(a.Requests))
 	found := make([]identified, 0, len(a.Requests))
@@ -178,7 +178,7 @@ func contactDigest(r listings.ContactRequest, rules Rules) store.Short {
 }
 
 // add remembers a contact request that was not known and announces it unless it is old.
-func (d *ContactsDiff) add(s ContactsObservation, f identified) {
+func (d *contactsDiff) add(s contactsObservation, f identified) {
 	d.Puts = append(d.Puts, store.ContactRequest{
 		ID: f.id, Fingerprint: f.fingerprint, Digest: f.digest, Rules: s.Rules.contactRequest,
 		Epoch: s.Insertion.Epoch, CreatedAt: f.CreatedAt, Fields: fields(*f.ContactRequest, s.Rules),
@@ -210,7 +210,7 @@ func isOld(i store.Insertion, r listings.ContactRequest, skew time.Duration) boo
 }
 
 // update compares a known contact request with what was read of it. judged are the rules before a drift of this answer.
-func (d *ContactsDiff) update(s ContactsObservation, judged uint32, k store.ContactRequest, f identified) {
+func (d *contactsDiff) update(s contactsObservation, judged uint32, k store.ContactRequest, f identified) {
 	renewed := renewFingerprint(&k, f)
 	if k.Digest == f.digest && k.Rules == s.Rules.contactRequest {
 		if renewed {
@@ -330,7 +330,7 @@ func changedFields(before, now []store.Field) []string {
 
 // news names the fields that changed, without what is drift and without what was or is taken for the id, which is said
 // elsewhere. silent says that nothing else has changed.
-func (s ContactsObservation) news(before, now []store.Field, d Drift) (names []string, silent bool) {
+func (s contactsObservation) news(before, now []store.Field, d Drift) (names []string, silent bool) {
 	all := changedFields(before, now)
 	differing := len(all)
 	came := comings(before, now, nil)
@@ -380,7 +380,7 @@ func typeAt(record []byte, name string) string {
 
 // judgeFields says which fields came or went in most of the known contact requests of an answer, or came in all of at
 // least two and were never seen before: then all digests of the agency are renewed.
-func (d *ContactsDiff) judgeFields(s ContactsObservation, matches []match) {
+func (d *contactsDiff) judgeFields(s contactsObservation, matches []match) {
 	t := newTally()
 	for n := range matches {
 		m := &matches[n]
@@ -414,14 +414,14 @@ func (d *ContactsDiff) judgeFields(s ContactsObservation, matches []match) {
 const fieldsInForce = time.Hour
 
 // isID says whether a field is taken for the id, was under other settings, or turned out to be none.
-func (s ContactsObservation) isID(name string) bool {
+func (s contactsObservation) isID(name string) bool {
 	name = lastName(name)
 	return name == s.IDField || slices.Contains(s.PastIDs, name) || slices.Contains(s.NoIDs, name)
 }
 
 // waits are how long the contact requests that are news have waited: since they were created, by our clock, or since the
 // poll before where that is not known.
-func waits(payloads []events.Payload, s ContactsObservation) (all []time.Duration) {
+func waits(payloads []events.Payload, s contactsObservation) (all []time.Duration) {
 	for _, payload := range payloads {
 		c, is := payload.(*events.ContactRequestCreated)
 		if !is || c.Origin != events.OriginLive {

@@ -183,23 +183,23 @@ func leads(rt *rapid.T, n int) []listings.ContactRequest {
 func TestTheOrderOfAnAnswerDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		list := leads(rt, rapid.IntRange(0, 12).Draw(rt, "n"))
-		s := ContactsObservation{
+		s := contactsObservation{
 			Observation: Observation{AgencyID: "A100", At: epoch}, IDField: "id", Rules: NewRules(nil, nil),
 			Insertion: store.Insertion{Reference: "a#b##", Start: epoch.Add(-6 * time.Minute)},
 		}
-		one := DiffContactRequests(s, nil, Answer{Requests: list})
-		other := DiffContactRequests(s, nil, Answer{Requests: rapid.Permutation(list).Draw(rt, "order")})
+		one := diffContactRequests(s, nil, Answer{Requests: list})
+		other := diffContactRequests(s, nil, Answer{Requests: rapid.Permutation(list).Draw(rt, "order")})
 		if got, want := told(rt, other), told(rt, one); !slices.Equal(got, want) {
 			rt.Errorf("%v, in another order %v", want, got)
 		}
-		again := DiffContactRequests(s, one.Puts, Answer{Requests: list})
+		again := diffContactRequests(s, one.Puts, Answer{Requests: list})
 		if len(again.Puts) != 0 || len(again.Events) != 0 || again.New != 0 {
 			rt.Errorf("the same answer again: %v", told(rt, again))
 		}
 	})
 }
 
-func told(rt *rapid.T, d ContactsDiff) (ids []string) {
+func told(rt *rapid.T, d contactsDiff) (ids []string) {
 	for _, p := range d.Events {
 		e, err := events.New(p)
 		if err != nil {
@@ -212,7 +212,7 @@ func told(rt *rapid.T, d ContactsDiff) (ids []string) {
 }
 
 func TestTheScoreIsNoNews(t *testing.T) {
-	s := ContactsObservation{Observation: Observation{AgencyID: "A100", At: epoch}, IDField: "id", Rules: NewRules(nil, nil), Insertion: store.Insertion{Reference: "a#b##"}}
+	s := contactsObservation{Observation: Observation{AgencyID: "A100", At: epoch}, IDField: "id", Rules: NewRules(nil, nil), Insertion: store.Insertion{Reference: "a#b##"}}
 	for _, form := range []string{
 		`{"id":"c1","email":"a@example.org","score":%s}`, `{"id":"c1","email":"a@example.org","Score":%s}`,
 		`{"contactRequest":{"id":"c1","email":"a@example.org","score":%s}}`,
@@ -220,12 +220,12 @@ func TestTheScoreIsNoNews(t *testing.T) {
 		read := func(score string) Answer {
 			return Answer{Requests: []listings.ContactRequest{{Record: json.RawMessage(fmt.Sprintf(form, score))}}}
 		}
-		first := DiffContactRequests(s, nil, read("1"))
+		first := diffContactRequests(s, nil, read("1"))
 		if len(first.Events) != 1 {
 			t.Fatal("nothing was told")
 		}
 		for _, score := range []string{"2", "null", `"high"`} {
-			if d := DiffContactRequests(s, first.Puts, read(score)); len(d.Puts) != 0 || len(d.Events) != 0 {
+			if d := diffContactRequests(s, first.Puts, read(score)); len(d.Puts) != 0 || len(d.Events) != 0 {
 				t.Errorf("score %s is told as %v", score, d.Events)
 			}
 		}
@@ -233,38 +233,38 @@ func TestTheScoreIsNoNews(t *testing.T) {
 }
 
 func TestAnIdThatChangesAtEveryReadingMakesNothingNew(t *testing.T) {
-	s := ContactsObservation{Observation: Observation{AgencyID: "A100", At: epoch}, IDField: "id", Rules: NewRules(nil, nil), Insertion: store.Insertion{Reference: "a#b##"}}
+	s := contactsObservation{Observation: Observation{AgencyID: "A100", At: epoch}, IDField: "id", Rules: NewRules(nil, nil), Insertion: store.Insertion{Reference: "a#b##"}}
 	read := func(id string) Answer {
 		return Answer{Requests: []listings.ContactRequest{{Record: json.RawMessage(`{"id":"` + id + `","email":"a@example.org","message":"x"}`)}}}
 	}
-	first := DiffContactRequests(s, nil, read("1"))
-	if d := DiffContactRequests(s, first.Puts, read("2")); d.New != 0 {
+	first := diffContactRequests(s, nil, read("1"))
+	if d := diffContactRequests(s, first.Puts, read("2")); d.New != 0 {
 		t.Error("the same contact request under another id is told again")
 	}
 	both := Answer{Requests: append(read("1").Requests, read("2").Requests...)}
-	if d := DiffContactRequests(s, first.Puts, both); d.New != 1 {
+	if d := diffContactRequests(s, first.Puts, both); d.New != 1 {
 		t.Errorf("a double click with two ids gives %d news, want 1", d.New)
 	}
 }
 
 func TestARedactionIsFinal(t *testing.T) {
-	s := ContactsObservation{Observation: Observation{AgencyID: "A100", At: epoch}, IDField: "id", Rules: NewRules(nil, nil), Insertion: store.Insertion{Reference: "a#b##"}}
+	s := contactsObservation{Observation: Observation{AgencyID: "A100", At: epoch}, IDField: "id", Rules: NewRules(nil, nil), Insertion: store.Insertion{Reference: "a#b##"}}
 	read := func(record string) Answer {
 		return Answer{Requests: []listings.ContactRequest{{Record: json.RawMessage(record)}}}
 	}
 	whole := read(`{"id":"c1","email":"a@example.org","firstName":"Nora","status":"NEW"}`)
-	known := DiffContactRequests(s, nil, whole).Puts
-	d := DiffContactRequests(s, known, read(`{"id":"c1","email":null,"firstName":"Nora","status":"NEW"}`))
+	known := diffContactRequests(s, nil, whole).Puts
+	d := diffContactRequests(s, known, read(`{"id":"c1","email":null,"firstName":"Nora","status":"NEW"}`))
 	if len(d.Events) != 1 || len(d.Puts) != 1 || !d.Puts[0].Redacted {
 		t.Fatalf("a person field turned to null is told as %v", d.Events)
 	}
 	if p, ok := d.Events[0].(*events.ContactRequestRedacted); !ok || !slices.Equal(p.RedactedFields, []string{"email"}) {
 		t.Errorf("told %+v", d.Events[0])
 	}
-	if again := DiffContactRequests(s, d.Puts, whole); len(again.Puts) != 0 || len(again.Events) != 0 {
+	if again := diffContactRequests(s, d.Puts, whole); len(again.Puts) != 0 || len(again.Events) != 0 {
 		t.Error("an answer older than the redaction brought the person back")
 	}
-	more := DiffContactRequests(s, d.Puts, read(`{"id":"c1","email":null,"firstName":null,"status":"NEW"}`))
+	more := diffContactRequests(s, d.Puts, read(`{"id":"c1","email":null,"firstName":null,"status":"NEW"}`))
 	if len(more.Events) != 1 {
 		t.Error("a further redaction is not told")
 	}
@@ -272,7 +272,7 @@ func TestARedactionIsFinal(t *testing.T) {
 
 func TestOnlyNewsCountsForLatency(t *testing.T) {
 	at := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
-	s := ContactsObservation{Observation: Observation{At: at, After: at.Add(-10 * time.Minute)}, Skew: time.Minute}
+	s := contactsObservation{Observation: Observation{At: at, After: at.Add(-10 * time.Minute)}, Skew: time.Minute}
 	created := func(origin events.Origin, created time.Time) events.Payload {
 		return &events.ContactRequestCreated{Common: events.Common{Origin: origin}, CreatedAt: created}
 	}

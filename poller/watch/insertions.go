@@ -54,7 +54,7 @@ func diffInsertion(s Observation, a store.Agency, k Known, read listings.Inserti
 	switch {
 	case !k.Exists:
 		return newInsertion(s, a, read, digest, r)
-	case k.Outside && Refiltering(a):
+	case k.Outside && refiltering(a):
 		return insideAgain(a, k, digest, r)
 	case !k.GoneSince.IsZero():
 		return reappeared(s, k, read, digest, r)
@@ -231,9 +231,9 @@ func refiltered(a store.Agency, i store.Insertion) bool {
 	return i.Baseline && !a.BaselineSince.IsZero() && !i.Start.Before(a.BaselineSince.Truncate(time.Second))
 }
 
-// Refiltering says whether it is not known yet what another filter than before leaves out: two complete walks tell, also
+// refiltering says whether it is not known yet what another filter than before leaves out: two complete walks tell, also
 // where partial ones have ended the baseline.
-func Refiltering(a store.Agency) bool {
+func refiltering(a store.Agency) bool {
 	return a.BaselineReason == BaselineFilter && (!a.Baselined || a.CompleteWalks < 2)
 }
 

@@ -80,7 +80,7 @@ func (e *walkEnd) common() events.Common {
 func (e *walkEnd) complete(all iter.Seq[store.Insertion]) {
 	w, s := e.walk, &e.State
 	e.learnEnd()
-	refiltered := Refiltering(*s)
+	refiltered := refiltering(*s)
 	e.Counts = !s.Baselined || refiltered || s.Held != nil && s.Held.Approved || e.countsAfter(s.LastCompleteWalk)
 	e.countMissing(all)
 	if refiltered {

@@ -59,8 +59,8 @@ const (
 	ClosedGivenUp  Verdict = "given up" // nothing that can be asked shows more
 )
 
-// Circumstances is what an answer is judged by, beside itself. Times are in the API's clock.
-type Circumstances struct {
+// circumstances is what an answer is judged by, beside itself. Times are in the API's clock.
+type circumstances struct {
 	Insertion store.Insertion
 	Known     []store.ContactRequest // what is remembered of it, before this answer
 	Start     time.Time              // what was created before it is old
@@ -72,7 +72,7 @@ type Circumstances struct {
 }
 
 // judge adds an answer to the catch-up and says whether the window is closed by now.
-func (c *CatchUp) judge(s Circumstances, a Answer, d ContactsDiff) Verdict {
+func (c *CatchUp) judge(s circumstances, a Answer, d contactsDiff) Verdict {
 	for id := range d.times {
 		c.Shown[id] = true
 	}
@@ -163,7 +163,7 @@ func (c *CatchUp) meets(e end) bool {
 // holds one that was created before the last look: what came since then stands above it, unless it is late. One that was
 // created later, by a clock that is ahead, says nothing: it may stand above all news for ever. Where it is the last one,
 // others of its moment may have been cut off.
-func (s Circumstances) overlaps(d ContactsDiff, e end) bool {
+func (s circumstances) overlaps(d contactsDiff, e end) bool {
 	last := false
 	for _, t := range d.before {
 		switch {
@@ -183,7 +183,7 @@ func (s Circumstances) overlaps(d ContactsDiff, e end) bool {
 
 // settled says whether an answer without news needs no other: it is newest first, or shows no less than when the last
 // window was closed.
-func (s Circumstances) settled(e end) bool {
+func (s circumstances) settled(e end) bool {
 	if !s.Insertion.Polled || !s.Insertion.OpenSince.IsZero() {
 		return false
 	}
@@ -192,7 +192,7 @@ func (s Circumstances) settled(e end) bool {
 
 // current says whether an answer holds those that earlier answers of the same catch-up showed, as far as it reaches. One
 // that does not comes from a cache or a replica that is behind: it proves nothing.
-func (s Circumstances) current(d ContactsDiff, oldest time.Time) bool {
+func (s circumstances) current(d contactsDiff, oldest time.Time) bool {
 	for _, k := range s.Known {
 		if k.Epoch == s.Insertion.Epoch && k.CreatedAt.After(oldest) && !d.recalled[k.ID] {
 			return false
@@ -202,7 +202,7 @@ func (s Circumstances) current(d ContactsDiff, oldest time.Time) bool {
 }
 
 // notRecalled counts those that are remembered and that an answer does not hold.
-func (s Circumstances) notRecalled(d ContactsDiff) (n int) {
+func (s circumstances) notRecalled(d contactsDiff) (n int) {
 	for _, k := range s.Known {
 		if !d.recalled[k.ID] {
 			n++
@@ -262,7 +262,7 @@ func settlesAtOnce(i store.Insertion, v Verdict, at time.Time) bool {
 }
 
 // mustWrite says whether an answer changes what is remembered of the insertion itself.
-func mustWrite(i store.Insertion, d ContactsDiff, v Verdict) bool {
+func mustWrite(i store.Insertion, d contactsDiff, v Verdict) bool {
 	if v == Open {
 		return d.New > 0 && i.OpenSince.IsZero()
 	}
@@ -289,7 +289,7 @@ func ByScore(size int) []Question {
 }
 
 // rulesOf names what decides which contact requests are the same, and where they stand.
-func rulesOf(state store.Agency, d ContactsDiff) string {
+func rulesOf(state store.Agency, d contactsDiff) string {
 	o := state.Operation(string(listings.OperationContactRequests))
 	return state.IDField + "/" + strconv.Itoa(d.Fields) + "/" + strconv.FormatBool(o.Learned) + o.Path
 }

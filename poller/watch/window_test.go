@@ -47,12 +47,12 @@ func TestAClosedWindowHidesNothing(t *testing.T) {
 		list := leads(rt, n)
 		most := rapid.SampledFrom([]int{2, 7, 20, 25, 50, 100, 1000}).Draw(rt, "most")
 		s := service{list: list, most: most, totals: rapid.Bool().Draw(rt, "totals"), ordered: rapid.IntRange(0, 2).Draw(rt, "ordered") > 0}
-		sight := ContactsObservation{Observation: Observation{AgencyID: "A100", At: epoch}, IDField: "id", Rules: NewRules(nil, nil)}
+		sight := contactsObservation{Observation: Observation{AgencyID: "A100", At: epoch}, IDField: "id", Rules: NewRules(nil, nil)}
 		sight.Insertion = store.Insertion{Reference: "a#b##", Start: epoch.Add(-time.Duration(rapid.IntRange(0, 2*n+1).Draw(rt, "start")) * time.Minute)}
 		var before []store.ContactRequest
 		if oldest := rapid.IntRange(0, n).Draw(rt, "known"); oldest > 0 && rapid.Bool().Draw(rt, "polled") {
 			// What was known are the oldest ones, learned in a catch-up before this one.
-			before = DiffContactRequests(sight, nil, Answer{Requests: list[n-oldest:]}).Puts
+			before = diffContactRequests(sight, nil, Answer{Requests: list[n-oldest:]}).Puts
 			sight.Insertion.Polled, sight.Insertion.Epoch = true, 1
 		}
 		mostReturned := rapid.SampledFrom([]int{0, most}).Draw(rt, "mostReturned")
@@ -66,9 +66,9 @@ func TestAClosedWindowHidesNothing(t *testing.T) {
 		}
 		step := func(q Question) {
 			a := s.ask(q)
-			d := DiffContactRequests(sight, known, a)
+			d := diffContactRequests(sight, known, a)
 			totals = totals || a.Total > len(a.Requests)
-			v = c.judge(Circumstances{
+			v = c.judge(circumstances{
 				Insertion: sight.Insertion, Known: known, Start: sight.Insertion.Start, Looked: looked, Most: mostReturned,
 				Totals: totals, Larger: q.NumberOfItemsPerPage < 1000, Hidden: hidden,
 			}, a, d)
@@ -128,18 +128,18 @@ func TestAnAnswerWithoutNewsAndOrderSettlesOnlyWhatItShows(t *testing.T) {
 	polled := store.Insertion{Polled: true}
 	for _, c := range []struct {
 		name string
-		s    Circumstances
+		s    circumstances
 		e    end
 		want bool
 	}{
-		{"newest first", Circumstances{Insertion: polled, Hidden: -1, Larger: true}, end{Ordered: true, Cut: true, Hidden: 9}, true},
-		{"no order, all shown", Circumstances{Insertion: polled, Larger: true}, end{}, true},
-		{"no order, cut, a larger one shows more", Circumstances{Insertion: polled, Larger: true}, end{Cut: true}, false},
-		{"no order, cut, none is larger", Circumstances{Insertion: polled}, end{Cut: true}, true},
-		{"no order, more hidden than before", Circumstances{Insertion: polled, Hidden: 2}, end{Hidden: 3}, false},
-		{"no order, nobody knows what was hidden", Circumstances{Insertion: polled, Hidden: -1}, end{}, false},
-		{"never polled", Circumstances{}, end{Ordered: true}, false},
-		{"a window is open", Circumstances{Insertion: store.Insertion{Polled: true, OpenSince: epoch}}, end{Ordered: true}, false},
+		{"newest first", circumstances{Insertion: polled, Hidden: -1, Larger: true}, end{Ordered: true, Cut: true, Hidden: 9}, true},
+		{"no order, all shown", circumstances{Insertion: polled, Larger: true}, end{}, true},
+		{"no order, cut, a larger one shows more", circumstances{Insertion: polled, Larger: true}, end{Cut: true}, false},
+		{"no order, cut, none is larger", circumstances{Insertion: polled}, end{Cut: true}, true},
+		{"no order, more hidden than before", circumstances{Insertion: polled, Hidden: 2}, end{Hidden: 3}, false},
+		{"no order, nobody knows what was hidden", circumstances{Insertion: polled, Hidden: -1}, end{}, false},
+		{"never polled", circumstances{}, end{Ordered: true}, false},
+		{"a window is open", circumstances{Insertion: store.Insertion{Polled: true, OpenSince: epoch}}, end{Ordered: true}, false},
 	} {
 		if got := c.s.settled(c.e); got != c.want {
 			t.Errorf("%s: %t, want %t", c.name, got, c.want)

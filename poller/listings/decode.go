@@ -180,7 +180,7 @@ func (doc *document) sort(o value) {
 	n := o.node()
 	n.members, n.count = int32(first), int32(len(members))
 	for i := 1; i < len(members); i++ {
-		n.twice = n.twice || byName(members[i-1], members[i]) == 0
+		n.twice = n.twice || members[i-1].called().text == members[i].called().text
 	}
 }
 

@@ -25,9 +25,9 @@ type ContactRequestsQuery struct {
 func (q ContactRequestsQuery) values() url.Values {
 	v := url.Values{}
 	setNumber(v, "numberOfItemsPerPage", q.NumberOfItemsPerPage)
-	for name, text := range map[string]string{"sortBy": q.SortBy, "sortOrder": q.SortOrder} {
-		if text != "" {
-			v.Set(name, text)
+	for _, sort := range [][2]string{{"sortBy", q.SortBy}, {"sortOrder", q.SortOrder}} {
+		if sort[1] != "" {
+			v.Set(sort[0], sort[1])
 		}
 	}
 	return v

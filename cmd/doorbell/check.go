@@ -23,8 +23,20 @@ const (
 	politePause    = time.Second
 )
 
-// cmdCheck says whether `doorbell run` would work, with this configuration, here and now. It leaves nothing behind.
-func cmdCheck(ctx context.Context, p *program, cmd *CheckCmd) error {
+// CheckCmd is `doorbell check`.
+type CheckCmd struct {
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+// Help is printed by --help below the flags.
+func (CheckCmd) Help() string {
+	return "Reads the configuration of run, asks the API once for every agency and at most seven times more, looks at NATS, disk and clock, " +
+		"and changes nothing.\n\nExit codes: 0 run would work (warnings allowed), 78 it would end with 78, 1 something else would not work, " +
+		"69 the daemon holds the store and does not answer.\n\nExample:\n  doorbell check"
+}
+
+// Run says whether `doorbell run` would work, with this configuration, here and now. It leaves nothing behind.
+func (cmd *CheckCmd) Run(ctx context.Context, p *program) error {
 	config, err := readConfig(p.environ, groupPoll, groupForward)
 	c := &checker{
 		p: p, config: config, report: &checkReport{Lines: []checkLine{}, Agencies: []checkedAgency{}}, keys: map[string]poller.Access{},
@@ -117,7 +129,7 @@ func agenciesText(n int) string {
 // findDaemon asks the socket, and the store if nobody answers there. It returns false if there is no use in looking on.
 func (c *checker) findDaemon(ctx context.Context) bool {
 	b := c.config.Base
-	s, err := ops.NewClient(filepath.Join(b.DataDir, daemon.SocketFile)).Status(ctx)
+	s, err := b.client().Status(ctx)
 	if err == nil {
 		c.daemon, c.report.DaemonRunning, c.storeID = s, true, s.StoreID
 		for _, a := range s.Watch.Agencies {
@@ -216,7 +228,7 @@ func (c *checker) room(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-	s, err := ops.NewClient(filepath.Join(c.config.Base.DataDir, daemon.SocketFile)).Status(ctx)
+	s, err := c.config.Base.client().Status(ctx)
 	if err != nil || s.Watch.At.Before(c.daemon.Watch.At.Add(look/2)) || s.Watch.Down != "" {
 		return false
 	}

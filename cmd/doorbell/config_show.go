@@ -7,8 +7,18 @@ import (
 	"text/tabwriter"
 )
 
-// cmdConfig prints what is in effect, also when it is not good enough to run; then the problems follow as the error.
-func cmdConfig(_ context.Context, p *program, c *ConfigCmd) error {
+// ConfigCmd is `doorbell config`.
+type ConfigCmd struct {
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+// Help is printed by --help below the flags.
+func (ConfigCmd) Help() string {
+	return "Secrets are shown as fingerprints. Exits with 78 if `doorbell run` would refuse the configuration.\n\nExample:\n  doorbell config"
+}
+
+// Run prints what is in effect, also when it is not good enough to run; then the problems follow as the error.
+func (c *ConfigCmd) Run(_ context.Context, p *program) error {
 	config, err := readConfig(p.environ, groupPoll, groupForward)
 	if c.JSON {
 		p.warn(config.Warnings)

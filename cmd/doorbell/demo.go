@@ -24,9 +24,29 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// cmdDemo shows everything at work: a made-up API, the daemon, and a subscriber that prints what arrives on NATS. It
+// DemoCmd is `doorbell demo`. It reads no environment.
+type DemoCmd struct {
+	For        time.Duration `placeholder:"DURATION" help:"End by itself after this time; 0 for never."`
+	Seed       int64         `default:"1" help:"Number from which people and properties are made up."`
+	JSON       bool          `name:"json" help:"Print CloudEvents JSON, one object a line, with people's data; everything else goes to standard error."`
+	NATSListen string        `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Address of the NATS server; a free port is taken if this one is in use."`
+	HTTPListen string        `name:"http-listen" default:"127.0.0.1:3667" placeholder:"HOST:PORT" help:"Address of the status page; a free port is taken if this one is in use."`
+}
+
+// Help is printed by --help below the flags.
+func (DemoCmd) Help() string { return "Example:\n  doorbell demo --for 20s" }
+
+// Validate refuses times that cannot be.
+func (c *DemoCmd) Validate() error {
+	if c.For < 0 {
+		return errors.New("--for: must not be negative")
+	}
+	return nil
+}
+
+// Run shows everything at work: a made-up API, the daemon, and a subscriber that prints what arrives on NATS. It
 // reads no environment and leaves nothing behind.
-func cmdDemo(ctx context.Context, p *program, c *DemoCmd) error {
+func (c *DemoCmd) Run(ctx context.Context, p *program) error {
 	if c.For > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.For)

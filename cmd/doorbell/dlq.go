@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/forward"
 )
@@ -34,9 +32,6 @@ type DLQLsCmd struct {
 func (DLQLsCmd) Help() string {
 	return "It shows no person's data. The stream is DOORBELL_STREAM and _DLQ; letters go after DOORBELL_RETENTION.\n\nExample:\n  doorbell dlq ls"
 }
-
-// Run lists.
-func (c *DLQLsCmd) Run(ctx context.Context, p *program) error { return cmdDLQLs(ctx, p, c) }
 
 // letterChoice are the flags that choose dead letters.
 type letterChoice struct {
@@ -71,9 +66,6 @@ func (DLQRetryCmd) Help() string {
 // Validate refuses what chooses nothing.
 func (c *DLQRetryCmd) Validate() error { return c.valid() }
 
-// Run sends.
-func (c *DLQRetryCmd) Run(ctx context.Context, p *program) error { return cmdDLQRetry(ctx, p, c) }
-
 // DLQDropCmd is `doorbell dlq drop`.
 type DLQDropCmd struct{ letterChoice }
 
@@ -85,9 +77,6 @@ func (DLQDropCmd) Help() string {
 
 // Validate refuses what chooses nothing.
 func (c *DLQDropCmd) Validate() error { return c.valid() }
-
-// Run erases.
-func (c *DLQDropCmd) Run(ctx context.Context, p *program) error { return cmdDLQDrop(ctx, p, c) }
 
 // letterbox is where dead letters lie.
 type letterbox struct {
@@ -108,7 +97,7 @@ func openLetterbox(ctx context.Context, c *Config) (*letterbox, error) {
 	}
 	b := &letterbox{conn: conn, letters: letters}
 	if c.NATS.URL == "" {
-		b.daemon = ops.NewClient(filepath.Join(c.Base.DataDir, daemon.SocketFile))
+		b.daemon = c.Base.client()
 	}
 	return b, nil
 }
@@ -145,7 +134,8 @@ func (b *letterbox) drop(ctx context.Context, number uint64) error {
 	return err
 }
 
-func cmdDLQLs(ctx context.Context, p *program, c *DLQLsCmd) error {
+// Run lists.
+func (c *DLQLsCmd) Run(ctx context.Context, p *program) error {
 	config, err := readConfig(p.environ)
 	if err != nil {
 		return err
@@ -181,7 +171,8 @@ type letterOutcome struct {
 	Reason  string `json:"reason,omitempty"`
 }
 
-func cmdDLQRetry(ctx context.Context, p *program, c *DLQRetryCmd) error {
+// Run sends.
+func (c *DLQRetryCmd) Run(ctx context.Context, p *program) error {
 	config, err := readConfig(p.environ, groupForward)
 	if err != nil {
 		return err
@@ -237,7 +228,8 @@ func retryError(err error, l forward.Letter) error {
 	return fmt.Errorf("%s: %s", map[string]string{"refused": "refused", "off": "switched off", "later": "not taken now"}[word], reason)
 }
 
-func cmdDLQDrop(ctx context.Context, p *program, c *DLQDropCmd) error {
+// Run erases.
+func (c *DLQDropCmd) Run(ctx context.Context, p *program) error {
 	config, err := readConfig(p.environ)
 	if err != nil {
 		return err

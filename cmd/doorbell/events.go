@@ -1,19 +1,258 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
 	"time"
 
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 	"doorbell/events/relay"
+	"doorbell/store"
 )
 
-// cmdEventsTail prints events of the stream as they come.
-func cmdEventsTail(ctx context.Context, p *program, c *EventsTailCmd) error {
+// EventsCmd holds the commands about events.
+type EventsCmd struct {
+	Ls   EventsLsCmd   `cmd:"" group:"commands" help:"Print events of the event log, the newest by default."`
+	Show EventsShowCmd `cmd:"" group:"commands" help:"Print one event of the event log whole."`
+	Tail EventsTailCmd `cmd:"" group:"commands" help:"Print events of the stream as they come."`
+}
+
+// EventsLsCmd is `doorbell events ls`.
+type EventsLsCmd struct {
+	EventFilter
+	Limit int  `default:"50" placeholder:"N" help:"Print the newest N of them; 0 for all."`
+	JSON  bool `name:"json" help:"Print CloudEvents JSON, one object a line, with people's data."`
+}
+
+// Help is printed by --help below the flags.
+func (EventsLsCmd) Help() string {
+	return "Reads the event log: what the stream has, what waits for it, and what the stream has lost. The oldest comes first. " +
+		"Times are UTC. Works with the daemon and without.\n\nExample:\n  doorbell events ls --agency A100 --type 'access.>' --since 24h"
+}
+
+// Validate refuses what cannot be.
+func (c *EventsLsCmd) Validate() error {
+	if c.Limit < 0 {
+		return errors.New("--limit: must not be negative")
+	}
+	return c.valid()
+}
+
+// Run prints events of the log.
+func (c *EventsLsCmd) Run(ctx context.Context, p *program) error {
+	q, err := c.query(time.Now())
+	if err != nil {
+		return err
+	}
+	q.Newest = c.Limit
+	config, err := readConfig(p.environ)
+	if err != nil {
+		return err
+	}
+	log, err := openLog(ctx, config.Base)
+	if err != nil {
+		return err
+	}
+	defer log.close()
+	n := 0
+	for e, err := range log.Events(ctx, q) {
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return logError(err, config.Base)
+		}
+		if err := printEvent(p.stdout, e.Event, c.JSON, func(events.Event) string { return listed(e) }); err != nil {
+			return err
+		}
+		n++
+	}
+	switch {
+	case n == 0:
+		fmt.Fprintln(p.stderr, noEvent(ctx, log))
+	case n == c.Limit && !c.JSON:
+		fmt.Fprintf(p.stderr, "these are the newest %d; --limit 0 prints all\n", n)
+	}
+	return nil
+}
+
+// listed describes an event of the log in one line without people: time, agency, sequence, type, insertion. An unsent one has no
+// sequence, so its id names it.
+func listed(e ops.LoggedEvent) string {
+	sequence := "-"
+	if e.Event.Sequence > 0 {
+		sequence = strconv.FormatUint(e.Event.Sequence, 10)
+	}
+	head := fmt.Sprintf("%s  %-6s %6s  %-25s", e.Event.RecordedTime.Format("2006-01-02 15:04:05.000"), e.Event.AgencyID, sequence, e.Event.Type)
+	parts := append([]string{head}, ops.Told(e.Event, false)...)
+	if !e.Acknowledged {
+		parts = append(parts, "(waits for the stream)", e.Event.ID)
+	}
+	return printable(strings.Join(parts, "  "))
+}
+
+// EventsShowCmd is `doorbell events show`.
+type EventsShowCmd struct {
+	Which []string `arg:"" name:"id" help:"Id of the event (its ce-id), or its agency and sequence."`
+	JSON  bool     `name:"json" help:"Print CloudEvents JSON, with people's data."`
+}
+
+// Help is printed by --help below the flags.
+func (EventsShowCmd) Help() string {
+	return "Prints an event of the event log, and whether the stream has confirmed it. People and the API's record are masked unless --json.\n\n" +
+		"Example:\n  doorbell events show A100 1842\n  doorbell events show uiztpjutghje6ctysbx22p2x4w --json"
+}
+
+var eventID = regexp.MustCompile(`^[a-z2-7]{26}$`)
+
+// Validate refuses what names no event.
+func (c *EventsShowCmd) Validate() error {
+	_, err := c.query()
+	return err
+}
+
+func (c *EventsShowCmd) query() (q ops.EventQuery, err error) {
+	switch len(c.Which) {
+	case 1:
+		if !eventID.MatchString(c.Which[0]) {
+			return q, errors.New("ID: is not the id of an event; write its ce-id, 26 characters, or agency and sequence: A100 1842")
+		}
+		return ops.EventQuery{ID: c.Which[0], Newest: 1}, nil
+	case 2:
+		n, err := strconv.ParseUint(c.Which[1], 10, 64)
+		if err != nil || n == 0 {
+			return q, errors.New("SEQUENCE: is no number from 1 on; write agency and sequence: A100 1842")
+		}
+		return ops.EventQuery{AgencyID: c.Which[0], FromSequence: n, ToSequence: n}, validAgency("AGENCY", c.Which[0], false)
+	}
+	return q, errors.New("ID: write the ce-id of one event, or agency and sequence: A100 1842")
+}
+
+// Run prints one event of the log whole.
+func (c *EventsShowCmd) Run(ctx context.Context, p *program) error {
+	q, err := c.query()
+	if err != nil {
+		return err
+	}
+	config, err := readConfig(p.environ)
+	if err != nil {
+		return err
+	}
+	log, err := openLog(ctx, config.Base)
+	if err != nil {
+		return err
+	}
+	defer log.close()
+	for e, err := range log.Events(ctx, q) {
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return logError(err, config.Base)
+		case c.JSON:
+			return printEvent(p.stdout, e.Event, true, nil)
+		}
+		return showEvent(p.stdout, e, config.Base)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return failed(errors.New(noEvent(ctx, log)), "doorbell events ls lists them; what is older than DOORBELL_RETENTION may be gone")
+}
+
+// showEvent writes an event for people to read, without people: what happened, the envelope, the payload.
+func showEvent(w io.Writer, e ops.LoggedEvent, b Base) error {
+	var text bytes.Buffer
+	fmt.Fprintln(&text, strings.Join(append([]string{string(e.Event.Type), "of", e.Event.AgencyID}, ops.Told(e.Event, false)...), " "))
+	fmt.Fprintln(&text)
+	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	for _, f := range envelopeOf(e, b) {
+		if f[1] != "" {
+			fmt.Fprintf(t, "%s\t%s\n", f[0], f[1])
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(&text)
+	text.Write(maskedPayload(e.Event))
+	for line := range strings.Lines(text.String()) {
+		if _, err := fmt.Fprintln(w, printable(strings.TrimSuffix(line, "\n"))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// envelopeOf is what stands around the payload, as names and values.
+func envelopeOf(e ops.LoggedEvent, b Base) [][2]string {
+	header := e.Event.Header()
+	all := [][2]string{{"subject", events.Subject(b.SubjectPrefix, e.Event.AgencyID, e.Event.Type)}}
+	for _, name := range []string{"ce-id", "ce-sequence", "ce-subject", "ce-time", "ce-recordedtime", "ce-origin", "ce-dataschema", "ce-storeid"} {
+		all = append(all, [2]string{name, strings.Join(header[name], "")})
+	}
+	stream := "yes, the stream has confirmed it"
+	if !e.Acknowledged {
+		stream = "no, it waits in the log"
+	}
+	return append(all, [2]string{"acknowledged", stream})
+}
+
+// maskedPayload is the payload, indented, without the API's record and without people.
+func maskedPayload(e events.Event) []byte {
+	masked, ok := ops.Masked(e)
+	var b bytes.Buffer
+	if !ok || json.Indent(&b, masked.Data, "", "  ") != nil {
+		return []byte("the payload cannot be read\n")
+	}
+	return append(b.Bytes(), '\n')
+}
+
+// EventsTailCmd is `doorbell events tail`.
+type EventsTailCmd struct {
+	JSON   bool   `name:"json" help:"Print CloudEvents JSON, one object a line, with people's data."`
+	Agency string `placeholder:"AGENCY" help:"Only events of this agency."`
+	Type   string `placeholder:"TYPE" help:"Only events of this type: contact_request.created, or access.> for several."`
+	All    bool   `xor:"from" help:"Begin with the oldest event that is kept."`
+	Since  Moment `xor:"from" placeholder:"MOMENT" help:"Begin at this moment: 2026-11-20T09:00:00Z, or 2h for that long ago."`
+}
+
+// Help is printed by --help below the flags.
+func (EventsTailCmd) Help() string {
+	return "Without --all and --since it begins with what comes next.\n\nExample:\n  doorbell events tail --type contact_request.created --since 2h"
+}
+
+// Validate refuses agencies and types that cannot be.
+func (c *EventsTailCmd) Validate() error {
+	if c.Type != "" && !knownType(c.Type) {
+		return errNoType
+	}
+	return validAgency("--agency", c.Agency, c.Agency == "")
+}
+
+var errNoType = errors.New("--type: there is none of this name; write one like contact_request.created, or access.> for several")
+
+// knownType says whether a type, or a group of them as access.>, exists.
+func knownType(name string) bool {
+	group, several := strings.CutSuffix(name, ">")
+	return slices.ContainsFunc(events.Types, func(t events.Type) bool {
+		return string(t) == name || several && strings.HasSuffix(group, ".") && strings.HasPrefix(string(t), group)
+	})
+}
+
+// Run prints events of the stream as they come.
+func (c *EventsTailCmd) Run(ctx context.Context, p *program) error {
 	if c.Since.Time(time.Now()).After(time.Now()) {
 		return usageError("--since: lies in the future", "leave it out to begin with what comes next")
 	}
@@ -61,3 +300,101 @@ func printEvent(w io.Writer, e events.Event, asJSON bool, line func(events.Event
 
 // line describes an event in one line without people.
 func line(e events.Event) string { return ops.Line(e, false) }
+
+// EventFilter are the flags that choose events of the log.
+type EventFilter struct {
+	Agency       string  `placeholder:"AGENCY" help:"Only events of this agency."`
+	Type         string  `placeholder:"TYPE" help:"Only events of this type: contact_request.created, or access.> for several."`
+	Insertion    string  `placeholder:"REFERENCE" help:"Only events of this insertion and its contact requests."`
+	Since        Moment  `placeholder:"MOMENT" help:"Only what was recorded at this moment or later: 2026-11-20T09:00:00Z, or 2h for that long ago."`
+	Until        Moment  `placeholder:"MOMENT" help:"Only what was recorded before this moment."`
+	FromSequence *uint64 `placeholder:"N" help:"Only events of this sequence or a higher one; each agency counts its own."`
+	ToSequence   *uint64 `placeholder:"N" help:"Only events of this sequence or a lower one."`
+	Origin       string  `placeholder:"ORIGIN" help:"Only news (live), or only what was there before the watch began (baseline)."`
+}
+
+// valid refuses what no event can be.
+func (f *EventFilter) valid() error {
+	switch {
+	case f.Type != "" && !knownType(f.Type):
+		return errNoType
+	case f.Origin != "" && f.Origin != string(events.OriginLive) && f.Origin != string(events.OriginBaseline):
+		return errors.New("--origin: write live or baseline")
+	case f.FromSequence != nil && *f.FromSequence == 0:
+		return errors.New("--from-sequence: sequences begin with 1")
+	case f.ToSequence != nil && *f.ToSequence == 0:
+		return errors.New("--to-sequence: sequences begin with 1")
+	case f.FromSequence != nil && f.ToSequence != nil && *f.FromSequence > *f.ToSequence:
+		return errors.New("--from-sequence: is higher than --to-sequence")
+	}
+	return validAgency("--agency", f.Agency, f.Agency == "")
+}
+
+// query is what the flags mean at a moment.
+func (f *EventFilter) query(now time.Time) (ops.EventQuery, error) {
+	q := ops.EventQuery{
+		AgencyID: f.Agency, Type: f.Type, PropertyReferenceID: f.Insertion, Origin: events.Origin(f.Origin),
+		Since: f.Since.Time(now), Until: f.Until.Time(now),
+	}
+	if f.FromSequence != nil {
+		q.FromSequence = *f.FromSequence
+	}
+	if f.ToSequence != nil {
+		q.ToSequence = *f.ToSequence
+	}
+	switch {
+	case q.Since.After(now):
+		return q, usageError("--since: lies in the future", "write a moment like 2026-11-20T09:00:00Z, or 2h for that long ago")
+	case !q.Since.IsZero() && !q.Until.IsZero() && !q.Since.Before(q.Until):
+		return q, usageError("--until: is not after --since", "write a later moment, or leave one of them out")
+	}
+	return q, nil
+}
+
+// eventLog is the log of a daemon, or that of a store which no daemon holds.
+type eventLog interface {
+	Events(ctx context.Context, q ops.EventQuery) iter.Seq2[ops.LoggedEvent, error]
+	CountEvents(ctx context.Context, q ops.EventQuery) (ops.EventCounts, error)
+}
+
+// openedLog is an event log that a command reads.
+type openedLog struct {
+	eventLog
+	kept *store.Store // nil where a daemon answers
+}
+
+// openLog returns the log of the daemon in the data directory; if none runs, that of its store, which nothing writes to as long as it
+// is not closed.
+func openLog(ctx context.Context, b Base) (openedLog, error) {
+	client := b.client()
+	if _, err := client.Status(ctx); err == nil || !errors.Is(err, ops.ErrNoAnswer) {
+		return openedLog{client, nil}, nil
+	}
+	kept, err := readStopped(b, false)
+	return openedLog{ops.Log{Store: kept}, kept}, err
+}
+
+func (l openedLog) close() {
+	if l.kept != nil {
+		l.kept.Close()
+	}
+}
+
+// noEvent says that nothing was found, or that there is nothing to be found.
+func noEvent(ctx context.Context, log eventLog) string {
+	for range log.Events(ctx, ops.EventQuery{Newest: 1}) {
+		return "the event log holds no such event"
+	}
+	return "the event log is empty: nothing has happened since the watch began"
+}
+
+// logError says what to do about a log that cannot be read.
+func logError(err error, b Base) error {
+	switch {
+	case errors.Is(err, ops.ErrNoAnswer):
+		return failed(fmt.Errorf("the daemon was asked: %w", err), "look at its log, and ask again")
+	case errors.Is(err, store.ErrDamaged):
+		return storeError(err, b.DataDir)
+	}
+	return failed(err, ops.Hint(err))
+}

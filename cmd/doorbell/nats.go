@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
-	"doorbell/cmd/doorbell/daemon"
-	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/natsd"
 )
 
@@ -71,7 +68,7 @@ func (c *Config) streamServer(ctx context.Context) (natsd.Dial, error) {
 		return dial, failed(errors.New("the embedded NATS server has no port (DOORBELL_NATS_LISTEN is off)"), "give it one, or set NATS_URL")
 	}
 	dial.URL = "nats://" + c.Base.NATSListen
-	if s, err := ops.NewClient(filepath.Join(c.Base.DataDir, daemon.SocketFile)).Status(ctx); err == nil && s.NATS.URL != "" {
+	if s, err := c.Base.client().Status(ctx); err == nil && s.NATS.URL != "" {
 		dial.URL = s.NATS.URL
 	}
 	return dial, nil

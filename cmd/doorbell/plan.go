@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"path/filepath"
 	"time"
 
-	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller"
 	"doorbell/poller/schedule"
@@ -52,11 +50,8 @@ func (c *PlanCmd) Validate() error {
 	return nil
 }
 
-// Run plans.
-func (c *PlanCmd) Run(ctx context.Context, p *program) error { return cmdPlan(ctx, p, c) }
-
-// cmdPlan says what may be expected of a budget, and what a wish would take.
-func cmdPlan(ctx context.Context, p *program, c *PlanCmd) error {
+// Run says what may be expected of a budget, and what a wish would take.
+func (c *PlanCmd) Run(ctx context.Context, p *program) error {
 	config, err := readConfig(p.environ, groupPace)
 	if err != nil {
 		return err
@@ -87,7 +82,7 @@ func outlookFor(ctx context.Context, c *Config, cmd *PlanCmd) (poller.Outlook, s
 	if cmd.Insertions != nil {
 		return assumed(c.Poll, *cmd.Insertions, cmd.Agencies), fromRequest, nil
 	}
-	o, err := ops.NewClient(filepath.Join(c.Base.DataDir, daemon.SocketFile)).Outlook(ctx)
+	o, err := c.Base.client().Outlook(ctx)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return o, fromDaemon, err
 	}

@@ -1,15 +1,25 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"io"
+	"iter"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
 	"time"
 
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
+	"doorbell/events/forward"
 	"doorbell/events/natsd"
 	"doorbell/events/replay"
 	"doorbell/store"
@@ -65,11 +75,8 @@ func (c *ReplayCmd) Validate() error {
 	return c.valid()
 }
 
-// Run replays.
-func (c *ReplayCmd) Run(ctx context.Context, p *program) error { return cmdReplay(ctx, p, c) }
-
-// cmdReplay counts what is meant, asks if it is much, and sends it to NATS or prints it.
-func cmdReplay(ctx context.Context, p *program, c *ReplayCmd) error {
+// Run counts what is meant, asks if it is much, and sends it to NATS or prints it.
+func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	now := time.Now()
 	q, err := c.query(now)
 	if err != nil {
@@ -79,13 +86,11 @@ func cmdReplay(ctx context.Context, p *program, c *ReplayCmd) error {
 	if err != nil {
 		return err
 	}
-	log, kept, err := openLog(ctx, config.Base)
+	log, err := openLog(ctx, config.Base)
 	if err != nil {
 		return err
 	}
-	if kept != nil {
-		defer kept.Close()
-	}
+	defer log.close()
 	q.Published = true // what the stream has not taken is on its way, and has no number to replay it under
 	counts, err := log.CountEvents(ctx, q)
 	switch {
@@ -116,7 +121,7 @@ func cmdReplay(ctx context.Context, p *program, c *ReplayCmd) error {
 	if c.Rate != nil {
 		request.Rate = *c.Rate
 	}
-	return c.publish(ctx, p, config, kept, request)
+	return c.publish(ctx, p, config, log.kept, request)
 }
 
 // nothing is what is printed where no event is meant: to programs, that there were none.
@@ -177,7 +182,7 @@ func (c *ReplayCmd) publish(ctx context.Context, p *program, config *Config, kep
 	var err error
 	switch {
 	case kept == nil:
-		err = ops.NewClient(filepath.Join(config.Base.DataDir, daemon.SocketFile)).Replay(ctx, q, told)
+		err = config.Base.client().Replay(ctx, q, told)
 	case config.NATS.URL == "":
 		return failed(errors.New("no daemon runs, and with it no NATS server"), "start doorbell run, set NATS_URL to another server, or print the events with --to -")
 	default:
@@ -220,4 +225,231 @@ func replayKept(ctx context.Context, c *Config, kept *store.Store, q ops.ReplayR
 	defer conn.Close()
 	_, err = daemon.Replay(ctx, c.daemonOptions(quiet()), kept, conn, q, told)
 	return err
+}
+
+// toOutlet says whether events go to where people are.
+func (c *ReplayCmd) toOutlet() bool { return c.To == "slack" || c.To == "email" || c.To == "webhook" }
+
+// settings are what the command reads of the environment: the outlets too, if they are meant.
+func (c *ReplayCmd) settings(p *program) (config *Config, to forwarder, err error) {
+	if !c.toOutlet() {
+		config, err = readConfig(p.environ)
+		return config, to, err
+	}
+	if config, err = readConfig(p.environ, groupForward); err != nil {
+		return config, to, err
+	}
+	p.warn(config.warningsFor(c.To))
+	to, err = config.forwarder(c.To, c.To)
+	if err == nil && len(to.Routes) == 0 {
+		err = notConfigured(c.To)
+	}
+	return config, to, err
+}
+
+// sentReplay is what a replay to an outlet has done.
+type sentReplay struct {
+	forward.Replayed
+	Total int `json:"total"`
+	// Next is the event at which a replay that was stopped goes on.
+	Next *nextEvent `json:"next,omitempty"`
+}
+
+// nextEvent says where an event stands in the log.
+type nextEvent struct {
+	AgencyID string    `json:"agencyId"`
+	Sequence uint64    `json:"sequence"`
+	Recorded time.Time `json:"recorded"`
+}
+
+// send brings events to outlets, one after the other, each as a message of its own. What no filter wants is passed over.
+func (c *ReplayCmd) send(ctx context.Context, p *program, b Base, log eventLog, q ops.EventQuery, to forwarder, total int) error {
+	defer to.close()
+	fmt.Fprintf(p.stderr, "replaying %s to %s\n", ops.Counted(total, "event"), c.To)
+	done, began := sentReplay{Total: total}, time.Now()
+	var broken error // of the log
+	list := followed(log.Events(ctx, q), func(e events.Event) {
+		done.Next = &nextEvent{e.AgencyID, e.Sequence, e.RecordedTime}
+	}, &broken)
+	told := func(r forward.Replayed) {
+		if isTerminal(p.stderr) {
+			fmt.Fprintf(p.stderr, "\r%d sent, %d refused", r.Events, r.Refused)
+		}
+	}
+	to.listen(func(reason string) {
+		fmt.Fprintf(p.stderr, "%s does not take it now, and is tried again: %s\n", c.To, printable(reason))
+	})
+	sum, err := forward.SendReplayed(ctx, to.Routes, false, list, told)
+	done.Replayed = sum
+	if isTerminal(p.stderr) && sum.Deliveries > 0 {
+		fmt.Fprintln(p.stderr)
+	}
+	if err == nil {
+		done.Next = nil
+	}
+	if c.JSON {
+		if err := p.printJSON(done); err != nil {
+			return err
+		}
+	}
+	until := q.Until
+	if until.IsZero() {
+		until = began // what comes later was not asked about
+	}
+	return c.concluded(ctx, p, b, done, err, broken, until)
+}
+
+// concluded says what was sent, and how to go on if that was not all.
+func (c *ReplayCmd) concluded(ctx context.Context, p *program, b Base, done sentReplay, err, broken error, until time.Time) error {
+	switch {
+	case err == nil && c.JSON:
+	case err == nil:
+		fmt.Fprintf(p.stdout, "%s sent to %s; refused: %d; not wanted there: %d\n", ops.Counted(done.Events, "event"), c.To, done.Refused, done.Total-done.Events-done.Refused)
+	case broken != nil && ctx.Err() == nil:
+		return logError(broken, b)
+	case done.Next == nil:
+		return nil
+	case ctx.Err() != nil:
+		fmt.Fprintf(p.stderr, "stopped before sequence %d of %s; %s sent, and this goes on:\n  %s\n", done.Next.Sequence, done.Next.AgencyID,
+			ops.Counted(done.Events, "event"), printable(c.goesOn(*done.Next, until)))
+	default:
+		return failed(fmt.Errorf("at sequence %d of %s: %w", done.Next.Sequence, done.Next.AgencyID, err), "this goes on: "+c.goesOn(*done.Next, until))
+	}
+	if err == nil && done.Refused > 0 {
+		return failed(fmt.Errorf("%s refused for good by %s", ops.Counted(done.Refused, "event"), c.To), "the daemon's log, or --test of doorbell forward, says more")
+	}
+	return nil
+}
+
+// goesOn is the command that goes on with an event. Of one agency that is its sequence. Of several it is the moment of its record:
+// what was recorded in the same millisecond may be sent again.
+func (c *ReplayCmd) goesOn(next nextEvent, until time.Time) string {
+	again := *c
+	q := ops.ReplayRequest{Query: ops.EventQuery{Since: next.Recorded, Until: until}}
+	if c.Agency != "" {
+		again.FromSequence, q.Query.Since = &next.Sequence, c.Since.Time(time.Now())
+	}
+	flags := []string{"doorbell replay", "--to", c.To}
+	return strings.Join(append(flags, again.again(q)), " ")
+}
+
+// followed yields the events of the log, and tells of each before. The error of the log is kept, too.
+func followed(log iter.Seq2[ops.LoggedEvent, error], told func(events.Event), broken *error) iter.Seq2[events.Event, error] {
+	return func(yield func(events.Event, error) bool) {
+		for e, err := range log {
+			if err != nil {
+				*broken = err
+			} else {
+				told(e.Event)
+			}
+			if !yield(e.Event, err) {
+				return
+			}
+		}
+	}
+}
+
+// printCounts says how many events are meant, by agency and type.
+func printCounts(p *program, c ops.EventCounts, asJSON bool) error {
+	if asJSON {
+		return p.printJSON(c)
+	}
+	t := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "AGENCY\tTYPE\tEVENTS\tSEQUENCES")
+	for _, a := range c.Agencies {
+		types := slices.SortedFunc(maps.Keys(a.Types), func(x, y events.Type) int {
+			return cmp.Or(cmp.Compare(a.Types[y], a.Types[x]), cmp.Compare(x, y))
+		})
+		for _, kind := range types {
+			fmt.Fprintf(t, "%s\t%s\t%d\t\n", a.AgencyID, kind, a.Types[kind])
+		}
+		fmt.Fprintf(t, "%s\tall\t%d\t%d to %d\n", a.AgencyID, a.Total, a.FirstSequence, a.LastSequence)
+	}
+	if len(c.Agencies) > 0 {
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(p.stdout, "%s would be replayed\n", ops.Counted(c.Total, "event"))
+	return err
+}
+
+// confirm asks before many events; without a person to ask it refuses.
+func (c *ReplayCmd) confirm(ctx context.Context, p *program, total int) error {
+	if c.Yes || total <= mostUnasked {
+		return nil
+	}
+	if in, ok := p.stdin.(*os.File); !ok || !isTerminal(in) {
+		return usageError(fmt.Sprintf("%d events would be replayed, and there is nobody to ask", total), "--yes does it; --dry-run says what they are")
+	}
+	return ask(ctx, p.stdin, p.stderr, fmt.Sprintf("%d events will be replayed. Go on? [y/N] ", total))
+}
+
+// ask is nil for a yes, and if ctx ends.
+func ask(ctx context.Context, in io.Reader, out io.Writer, question string) error {
+	fmt.Fprint(out, question)
+	answer := make(chan string, 1)
+	go func() { // it may outlive the question: a read cannot be ended
+		text, _ := bufio.NewReader(io.LimitReader(in, 100)).ReadString('\n')
+		answer <- strings.ToLower(strings.TrimSpace(text))
+	}()
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(out)
+		return nil
+	case text := <-answer:
+		if text == "y" || text == "yes" {
+			return nil
+		}
+	}
+	return failed(errors.New("nothing was replayed"), "")
+}
+
+// again are the flags that mean the same events once more, of the same job. Moments are written out: two hours ago will be
+// another one.
+func (c *ReplayCmd) again(q ops.ReplayRequest) string {
+	var flags []string
+	add := func(name, value string) {
+		if value != "" {
+			flags = append(flags, "--"+name+" "+quoted(value))
+		}
+	}
+	moment := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.UTC().Format(time.RFC3339Nano)
+	}
+	number := func(n *uint64) string {
+		if n == nil {
+			return ""
+		}
+		return strconv.FormatUint(*n, 10)
+	}
+	add("agency", c.Agency)
+	add("type", c.Type)
+	add("insertion", c.Insertion)
+	add("since", moment(q.Query.Since))
+	add("until", moment(q.Query.Until))
+	add("from-sequence", number(c.FromSequence))
+	add("to-sequence", number(c.ToSequence))
+	add("origin", c.Origin)
+	add("job", q.Job)
+	if c.Rate != nil {
+		add("rate", strconv.FormatFloat(*c.Rate, 'g', -1, 64))
+	}
+	if c.Yes {
+		flags = append(flags, "--yes")
+	}
+	return strings.Join(flags, " ")
+}
+
+// quoted is a value as a shell takes it.
+func quoted(value string) string {
+	if strings.ContainsFunc(value, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-.:,/", r))
+	}) {
+		return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+	}
+	return value
 }

@@ -15,8 +15,29 @@ import (
 	"doorbell/poller/listings"
 )
 
-// cmdRun watches until it is stopped.
-func cmdRun(ctx context.Context, p *program, flags *RunCmd) error {
+// RunCmd is `doorbell run`.
+type RunCmd struct {
+	Restored bool `xor:"begin" help:"For one start: accept the store that was put into the data directory, a backup for instance."`
+	Moved    bool `help:"For one start: DOORBELL_BASE_URL is the new address of the API that the store remembers."`
+	Fresh    bool `xor:"begin" help:"For one start: set the store aside under a name with the time, and begin anew."`
+	Alone    bool `help:"For one start: watch agencies that are new to the store at once, without waiting until NATS says what a store before it has told of them."`
+}
+
+// Validate refuses flags that contradict each other.
+func (c *RunCmd) Validate() error {
+	if c.Fresh && c.Moved {
+		return errors.New("--fresh and --moved can't be used together")
+	}
+	return nil
+}
+
+// Help is printed by --help below the flags.
+func (RunCmd) Help() string {
+	return "Needs DOORBELL_BASE_URL, and agencies with keys.\n\nExample:\n  DOORBELL_BASE_URL=https://api.example.com DOORBELL_API_KEYS_FILE=/etc/doorbell/api_keys doorbell run"
+}
+
+// Run watches until it is stopped.
+func (flags *RunCmd) Run(ctx context.Context, p *program) error {
 	c, err := readConfig(p.environ, groupPoll, groupForward)
 	if err != nil {
 		return err

@@ -27,8 +27,38 @@ type madeUp struct {
 	play     *sandbox.Play // nil: no scenario
 }
 
-// cmdSandbox serves a made-up API until it is stopped.
-func cmdSandbox(ctx context.Context, p *program, c *SandboxCmd) error {
+// SandboxCmd is `doorbell sandbox`. It reads no environment.
+type SandboxCmd struct {
+	Listen          string   `default:"127.0.0.1:3668" placeholder:"HOST:PORT" help:"Address of the API; a free port is taken if this one is in use."`
+	Control         string   `default:"127.0.0.1:3669" placeholder:"HOST:PORT" help:"Address of the control, which changes the API and tells what was true; a free port is taken if this one is in use."`
+	Seed            int64    `default:"1" help:"Number from which people and properties are made up."`
+	Rendering       string   `placeholder:"NAME" help:"Form of the answers, which the API's description leaves open; listed above. Default flat, or that of the scenario."`
+	Scenario        string   `placeholder:"NAME" help:"Tell a story; listed above. It brings its own agencies, and the flags below have no effect."`
+	Speed           float64  `placeholder:"FACTOR" help:"How much faster than in life the scenario happens. Default that of the scenario."`
+	Agencies        []string `default:"A100,B200" help:"Agencies that exist."`
+	Insertions      int      `default:"12" help:"Insertions of each agency at the start."`
+	History         int      `default:"3" help:"Contact requests that each insertion has at the start."`
+	ContactRequests float64  `name:"contact-requests-per-minute" default:"10" help:"New contact requests a minute, over all agencies."`
+	Changes         float64  `name:"changes-per-minute" default:"5" help:"Edits, withdrawals and publications a minute, over all agencies."`
+	JSON            bool     `name:"json" help:"Print one JSON object, with the addresses and what to watch them with; everything else goes to standard error."`
+}
+
+// Help is printed by --help below the flags.
+func (SandboxCmd) Help() string { return sandboxHelp() }
+
+// Validate refuses what cannot be.
+func (c *SandboxCmd) Validate() error {
+	switch {
+	case c.Speed < 0:
+		return errors.New("--speed: must not be negative")
+	case c.Speed > 0 && c.Scenario == "":
+		return errors.New("--speed: needs --scenario")
+	}
+	return c.validFlow()
+}
+
+// Run serves a made-up API until it is stopped.
+func (c *SandboxCmd) Run(ctx context.Context, p *program) error {
 	rendering, err := findRendering(c.Rendering)
 	if err != nil {
 		return err

@@ -33,9 +33,6 @@ func (SchemaLsCmd) Help() string {
 		"Example:\n  doorbell schema ls"
 }
 
-// Run lists.
-func (c *SchemaLsCmd) Run(ctx context.Context, p *program) error { return cmdSchemaLs(ctx, p, c) }
-
 // SchemaShowCmd is `doorbell schema show`.
 type SchemaShowCmd struct {
 	Type    string `arg:"" help:"Type of event, as doorbell schema ls shows it; asyncapi is the document about all of them."`
@@ -64,9 +61,6 @@ func (c *SchemaShowCmd) Validate() error {
 	return errors.New("TYPE: there is none of this name; doorbell schema ls lists them")
 }
 
-// Run prints.
-func (c *SchemaShowCmd) Run(ctx context.Context, p *program) error { return cmdSchemaShow(ctx, p, c) }
-
 // listedSchema is a schema as `schema ls` prints it.
 type listedSchema struct {
 	Type  string `json:"type"`
@@ -91,7 +85,8 @@ func listSchemas() ([]listedSchema, error) {
 	return list, nil
 }
 
-func cmdSchemaLs(_ context.Context, p *program, c *SchemaLsCmd) error {
+// Run lists.
+func (c *SchemaLsCmd) Run(_ context.Context, p *program) error {
 	list, err := listSchemas()
 	if err != nil {
 		return err
@@ -107,7 +102,8 @@ func cmdSchemaLs(_ context.Context, p *program, c *SchemaLsCmd) error {
 	return t.Flush()
 }
 
-func cmdSchemaShow(_ context.Context, p *program, c *SchemaShowCmd) error {
+// Run prints.
+func (c *SchemaShowCmd) Run(_ context.Context, p *program) error {
 	if c.Example {
 		return showExample(p.stdout, c.Type, c.JSON)
 	}

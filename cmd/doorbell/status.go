@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"time"
 
-	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller"
 	"doorbell/store"
@@ -29,11 +27,8 @@ func (StatusCmd) Help() string {
 		"it. Agencies that want a look come first.\n\nExamples:\n  doorbell status\n  doorbell status --check || echo look at it\n  doorbell status --watch"
 }
 
-// Run asks the daemon, or reads the store if there is none.
-func (c *StatusCmd) Run(ctx context.Context, p *program) error { return cmdStatus(ctx, p, c) }
-
-// cmdStatus prints how the daemon is.
-func cmdStatus(ctx context.Context, p *program, c *StatusCmd) error {
+// Run prints how the daemon is.
+func (c *StatusCmd) Run(ctx context.Context, p *program) error {
 	config, err := readConfig(p.environ)
 	if err != nil {
 		return err
@@ -76,11 +71,11 @@ func printLines(w io.Writer, lines []string) error {
 
 // status asks the daemon; if none runs, it reads what the store remembers.
 func status(ctx context.Context, b Base) (ops.Status, error) {
-	s, err := ops.NewClient(filepath.Join(b.DataDir, daemon.SocketFile)).Status(ctx)
+	s, err := b.client().Status(ctx)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return s, err
 	}
-	kept, err := openToRead(b)
+	kept, err := readStopped(b, false)
 	if err != nil {
 		return ops.Status{}, err
 	}
@@ -174,7 +169,7 @@ func (w *statusWatch) begin(ctx context.Context) error {
 func (w *statusWatch) ask(ctx context.Context) {
 	asking, cancel := context.WithTimeout(ctx, watchPatience)
 	defer cancel()
-	s, err := ops.NewClient(filepath.Join(w.base.DataDir, daemon.SocketFile)).Status(asking)
+	s, err := w.base.client().Status(asking)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:

@@ -1,0 +1,311 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"text/tabwriter"
+
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/poller"
+	"doorbell/store"
+)
+
+// KeysCmd holds the commands about keys.
+type KeysCmd struct {
+	Verify KeysVerifyCmd `cmd:"" group:"commands" help:"Say whether the current key may be given up."`
+}
+
+// PollCmd is `doorbell poll`.
+type PollCmd struct {
+	Agency string `arg:"" help:"Agency that is asked for."`
+	JSON   bool   `name:"json" help:"Print JSON."`
+}
+
+// Help is printed by --help below the flags.
+func (PollCmd) Help() string {
+	return "The daemon walks the agency's list now and polls its insertions in the agency's next turns, within the budget; other agencies keep " +
+		"theirs. The command does not wait for that. Of many insertions, as many as the budget allows in a minute are polled so.\n\nExample:\n  doorbell poll A100"
+}
+
+// Validate refuses agencies that cannot be.
+func (c *PollCmd) Validate() error { return validAgency("AGENCY", c.Agency, false) }
+
+// Run lets the daemon ask for an agency now. Without a daemon there is nobody to ask.
+func (c *PollCmd) Run(ctx context.Context, p *program) error {
+	config, err := readConfig(p.environ)
+	if err != nil {
+		return err
+	}
+	done, err := config.Base.client().Poll(ctx, c.Agency)
+	if errors.Is(err, ops.ErrNoAnswer) {
+		return noDaemon(config.Base)
+	}
+	if err != nil {
+		return agencyError(err)
+	}
+	if c.JSON {
+		return json.NewEncoder(p.stdout).Encode(done)
+	}
+	fmt.Fprintln(p.stdout, polledNow(c.Agency, done))
+	return nil
+}
+
+func polledNow(agencyID string, done poller.PolledNow) string {
+	switch {
+	case done.Of == 0:
+		return agencyID + " is walked now; no insertion of it is known yet"
+	case done.Insertions < done.Of:
+		return fmt.Sprintf("%s is walked now; %d of its %d insertions, which have waited the longest, are polled next", agencyID, done.Insertions, done.Of)
+	}
+	return fmt.Sprintf("%s is walked now; insertions that are polled next: %d", agencyID, done.Of)
+}
+
+// noDaemon says why nobody answers: none runs, or the one that does hangs.
+func noDaemon(b Base) error {
+	kept, err := openStopped(b)
+	if err != nil {
+		return err
+	}
+	return errors.Join(failed(errors.New("no daemon runs"), "start it with doorbell run"), kept.Close())
+}
+
+// ResumeCmd is `doorbell resume`.
+type ResumeCmd struct {
+	Agency    string `arg:"" help:"Agency that is asked for again."`
+	Insertion string `placeholder:"REFERENCE" help:"End only the halt of this insertion."`
+	JSON      bool   `name:"json" help:"Print JSON."`
+}
+
+// Help is printed by --help below the flags.
+func (ResumeCmd) Help() string {
+	return "First make sure that the key is right: each refusal halts it again.\n\nExample:\n  doorbell resume A100"
+}
+
+// Validate refuses agencies that cannot be.
+func (c *ResumeCmd) Validate() error { return validAgency("AGENCY", c.Agency, false) }
+
+// Run ends halts, through the daemon or, if none runs, in the store.
+func (c *ResumeCmd) Run(ctx context.Context, p *program) error {
+	config, err := readConfig(p.environ)
+	if err != nil {
+		return err
+	}
+	ended, err := resume(ctx, config.Base, c)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(p.stdout).Encode(ops.ResumeAnswer{Ended: ended})
+	}
+	what := c.Agency
+	if c.Insertion != "" {
+		what += fmt.Sprintf(" %q", c.Insertion)
+	}
+	if ended == 0 {
+		fmt.Fprintf(p.stdout, "%s is not halted\n", what)
+		return nil
+	}
+	halts := "one halt"
+	if ended > 1 {
+		halts = fmt.Sprintf("%d halts", ended)
+	}
+	fmt.Fprintf(p.stdout, "%s is asked for again; %s ended\n", what, halts)
+	return nil
+}
+
+// ApproveCmd is `doorbell approve`.
+type ApproveCmd struct {
+	Agency string `arg:"" help:"Agency whose held change is true."`
+	JSON   bool   `name:"json" help:"Print JSON."`
+}
+
+// Help is printed by --help below the flags.
+func (ApproveCmd) Help() string {
+	return "First look at the agency's list: what is missing from it is told as disappeared.\n\nExample:\n  doorbell approve A100"
+}
+
+// Validate refuses what is no agency.
+func (c *ApproveCmd) Validate() error { return validAgency("AGENCY", c.Agency, false) }
+
+// Run believes a held change, through the daemon or, if none runs, in the store.
+func (c *ApproveCmd) Run(ctx context.Context, p *program) error {
+	config, err := readConfig(p.environ)
+	if err != nil {
+		return err
+	}
+	held, err := approve(ctx, config.Base, c.Agency)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(p.stdout).Encode(ops.ApproveAnswer{Held: held})
+	}
+	if !held {
+		fmt.Fprintf(p.stdout, "nothing is held for %s\n", c.Agency)
+		return nil
+	}
+	fmt.Fprintf(p.stdout, "the change of %s is told by the next complete walk that still shows it\n", c.Agency)
+	return nil
+}
+
+func approve(ctx context.Context, b Base, agencyID string) (bool, error) {
+	held, err := b.client().Approve(ctx, agencyID)
+	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
+		return held, agencyError(err)
+	}
+	kept, err := openStopped(b)
+	if err != nil {
+		return false, err
+	}
+	defer kept.Close()
+	held, err = poller.ApproveRemembered(kept, agencyID)
+	return held, writeError(err, b)
+}
+
+// writeError gives the failed commit of a command the exit code that it has in the daemon.
+func writeError(err error, b Base) error {
+	if errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrDamaged) {
+		return storeError(err, b.DataDir)
+	}
+	return agencyError(err)
+}
+
+// agencyError says where the agencies are listed, if one was named that is not watched.
+func agencyError(err error) error {
+	if errors.Is(err, poller.ErrUnknownAgency) {
+		return failed(err, "doorbell status lists the agencies; upper and lower case differ")
+	}
+	return err
+}
+
+func resume(ctx context.Context, b Base, c *ResumeCmd) (int, error) {
+	q := ops.ResumeRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion}
+	ended, err := b.client().Resume(ctx, q)
+	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
+		return ended, agencyError(err)
+	}
+	kept, err := openStopped(b)
+	if err != nil {
+		return 0, err
+	}
+	defer kept.Close()
+	ended, err = poller.ResumeRemembered(kept, c.Agency, c.Insertion)
+	return ended, writeError(err, b)
+}
+
+// KeysVerifyCmd is `doorbell keys verify`.
+type KeysVerifyCmd struct {
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+// Help is printed by --help below the flags.
+func (KeysVerifyCmd) Help() string {
+	return "Asks for the list of each agency once with each of its two keys, through the daemon if one runs. Exits with 0 only if the " +
+		"current key is not needed any more.\n\nExample:\n  doorbell keys verify"
+}
+
+// Run compares the two keys of each agency and says whether the current one may be given up.
+func (c *KeysVerifyCmd) Run(ctx context.Context, p *program) error {
+	config, err := readConfig(p.environ)
+	if err != nil {
+		return err
+	}
+	report, err := verifyKeys(ctx, p, config.Base)
+	if errors.Is(err, poller.ErrNoNextKey) {
+		return configError(err, "set DOORBELL_API_KEY_NEXT, or write A100=key|next into DOORBELL_API_KEYS; a daemon that runs reads a "+
+			"changed file within 30 s, and its environment at the next start")
+	}
+	if err != nil {
+		return err
+	}
+	if err := printKeys(p.stdout, report, c.JSON); err != nil {
+		return err
+	}
+	if !report.MayGiveUp {
+		return failed(errors.New("the current key is still needed"), "the report above says why")
+	}
+	return nil
+}
+
+// verifyKeys asks the daemon, so that there is one budget; if none runs, it asks the API itself.
+func verifyKeys(ctx context.Context, p *program, b Base) (poller.KeyReport, error) {
+	report, err := b.client().VerifyKeys(ctx)
+	if err == nil || !errors.Is(err, ops.ErrNoAnswer) || ctx.Err() != nil {
+		return report, err
+	}
+	if err := nobodyHolds(b); err != nil {
+		return report, err
+	}
+	c, err := readConfig(p.environ, groupPoll)
+	if err != nil {
+		return report, err
+	}
+	return poller.VerifyKeys(ctx, c.pollerOptions())
+}
+
+// nobodyHolds refuses to ask beside a daemon that does not answer: it spends the same budget.
+func nobodyHolds(b Base) error {
+	if _, err := os.Stat(filepath.Join(b.DataDir, daemon.StoreFile)); err != nil {
+		return nil
+	}
+	s, err := openStopped(b)
+	if err == nil {
+		return s.Close()
+	}
+	var known *exitError
+	if errors.As(err, &known) && known.Code == exitUnavailable {
+		return err
+	}
+	return nil // what is wrong with the store is no matter of the keys
+}
+
+func printKeys(w io.Writer, r poller.KeyReport, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(r)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "AGENCY\tKEY\tFINGERPRINT\tSTATUS\tINSERTIONS\t")
+	for _, a := range r.Agencies {
+		for _, k := range []*poller.KeyAnswer{&a.Current, a.Next} {
+			if k != nil {
+				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", a.AgencyID, k.Slot, k.Fingerprint, keyStatus(a, *k), keyInsertions(*k), printable(k.Problem))
+			}
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	for _, a := range r.Agencies {
+		fmt.Fprintf(w, "%s: %s\n", a.AgencyID, a.Text)
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", r.Text)
+	return err
+}
+
+func keyStatus(a poller.AgencyKeyReport, k poller.KeyAnswer) string {
+	switch {
+	case a.Next == nil:
+		return "not asked"
+	case k.Status == 0:
+		return "no answer"
+	}
+	return strconv.Itoa(k.Status)
+}
+
+func keyInsertions(k poller.KeyAnswer) string {
+	switch {
+	case k.Insertions == nil:
+		return "-"
+	case k.Total:
+		return strconv.Itoa(*k.Insertions)
+	}
+	return fmt.Sprintf("%d on the first page", *k.Insertions)
+}

@@ -1,0 +1,591 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"runtime/metrics"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/events/natsd"
+	"doorbell/events/relay"
+	"doorbell/store"
+)
+
+// VerifyCmd is `doorbell verify`.
+type VerifyCmd struct {
+	File string `placeholder:"PATH" help:"Look at this file, a backup for instance, instead of the store in the data directory."`
+	JSON bool   `name:"json" help:"Print JSON."`
+	streamVerify
+}
+
+// Help is printed by --help below the flags.
+func (VerifyCmd) Help() string {
+	return "Reads every page and every value of the store, then compares the event log with the stream from end to end; changes nothing without " +
+		"--repair. Beside a running daemon it looks at a copy, which it makes in the data directory and removes.\n\n" +
+		"Exit codes: 0 sound, 1 log and stream differ, 74 damaged, 78 of a newer doorbell or not the store that belongs there.\n\n" +
+		"Examples:\n  doorbell verify\n  doorbell verify --file /backup/doorbell.db"
+}
+
+// Validate refuses to repair what has no stream.
+func (c *VerifyCmd) Validate() error {
+	switch {
+	case c.File != "" && (c.Repair || c.Yes):
+		return errors.New("--repair: is about the stream, and --file about a file alone")
+	case c.Yes && !c.Repair:
+		return errors.New("--yes: needs --repair")
+	}
+	return nil
+}
+
+// Run says whether a store is sound.
+func (c *VerifyCmd) Run(ctx context.Context, p *program) error {
+	config, err := readConfig(p.environ)
+	if err != nil {
+		return err
+	}
+	found := verified{}
+	err = found.look(ctx, p, config, c)
+	if c.JSON && found.Store != nil {
+		return firstError(p.printJSON(found), err)
+	}
+	return err
+}
+
+// verified is what `verify --json` prints.
+type verified struct {
+	Store *store.Report `json:"store"`
+	// Stream has an entry for each agency; null: it was not looked at.
+	Stream []relay.Comparison `json:"stream"`
+}
+
+// look verifies the store, and the stream if that is sound. The error says what is not.
+func (v *verified) look(ctx context.Context, p *program, config *Config, c *VerifyCmd) error {
+	r, err := verifyStore(ctx, config.Base, c.File)
+	if err != nil {
+		return err
+	}
+	v.Store = &r
+	if !c.JSON {
+		if err := printReport(p.stdout, r); err != nil {
+			return err
+		}
+	}
+	if n := len(r.Findings) + r.More; n > 0 {
+		return ioError(fmt.Errorf("%s is damaged: %s", r.Path, ops.Counted(n, "finding")), adviceOn(c.File))
+	}
+	if c.File != "" {
+		return nil
+	}
+	v.Stream, err = verifyStream(ctx, p, config, c.streamVerify, c.JSON)
+	return err
+}
+
+// adviceOn says what to do about damage of the store, or of another file.
+func adviceOn(file string) string {
+	if file == "" {
+		return adviceOnDamage
+	}
+	return "do not start from this file: take another backup, which `doorbell verify --file` calls sound"
+}
+
+func verifyStore(ctx context.Context, b Base, file string) (store.Report, error) {
+	if file != "" {
+		r, err := verifyFile(ctx, file)
+		var locked *store.LockedError
+		if errors.As(err, &locked) {
+			return r, unavailable(err, "leave out --file to look at the store of the daemon that holds it")
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return r, failed(err, "")
+		}
+		if errors.Is(err, store.ErrDamaged) {
+			return r, ioError(errors.New(err.Error()), adviceOn(file)) // not that of the store
+		}
+		return r, asStoreError(err, filepath.Dir(file))
+	}
+	r, err := verifyCopy(ctx, b)
+	if !errors.Is(err, ops.ErrNoAnswer) {
+		return r, asStoreError(err, b.DataDir)
+	}
+	r, err = verifyFile(ctx, filepath.Join(b.DataDir, daemon.StoreFile))
+	if err == nil && len(r.Findings) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return r, asStoreError(err, b.DataDir)
+	}
+	kept, err := readStopped(b, true) // says what does not belong here
+	if err != nil {
+		return r, err
+	}
+	return r, kept.Close()
+}
+
+func asStoreError(err error, dir string) error {
+	var known *exitError
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	return stoppedError(err, dir)
+}
+
+// sayOfStore lets damage of a copy be that of the store that was copied: the copy is gone.
+func sayOfStore(err error, b Base) {
+	var damage *store.DamagedError
+	if errors.As(err, &damage) {
+		damage.Path = filepath.Join(b.DataDir, daemon.StoreFile)
+	}
+}
+
+// verifyCopy looks at a copy of the store that the daemon has open: others go on to write.
+func verifyCopy(ctx context.Context, b Base) (r store.Report, err error) {
+	client := b.client()
+	if _, err := client.Status(ctx); err != nil {
+		return r, err
+	}
+	dir, done, err := store.Scratch(b.DataDir)
+	if err != nil {
+		return r, err
+	}
+	defer done()
+	r, err = store.ReceiveBackup(ctx, filepath.Join(dir, daemon.StoreFile), false, verifyFile, func(w io.Writer) error {
+		return client.Backup(ctx, w, func(bytes int64) error { return needSpace(b.DataDir, bytes) })
+	})
+	if errors.Is(err, ops.ErrNoAnswer) {
+		err = errors.New("the daemon stopped meanwhile") // and not: none runs
+	}
+	r.Path, r.Copied = filepath.Join(b.DataDir, daemon.StoreFile), time.Time{}
+	sayOfStore(err, b)
+	if len(r.Findings) > 0 {
+		return r, nil
+	}
+	return r, err
+}
+
+func printReport(w io.Writer, r store.Report) error {
+	for _, f := range r.Findings {
+		fmt.Fprintln(w, printable(f))
+	}
+	if r.More > 0 {
+		fmt.Fprintf(w, "and %d more\n", r.More)
+	}
+	if r.Torn {
+		fmt.Fprintln(w, "one of the two heads of the file is unreadable: the last commit may be missing, as after a power failure; run goes on from the commit before")
+	}
+	what := "is sound"
+	if len(r.Findings) > 0 {
+		what = "is damaged"
+	}
+	_, err := fmt.Fprintf(w, "%s, store %s of %s, %s: %s\n", r.Path, r.StoreID, r.BaseURL, what, reportText(r))
+	return err
+}
+
+func reportText(r store.Report) string {
+	return strings.Join([]string{
+		ops.Counted(r.Agencies, "agency"), ops.Counted(r.Insertions, "insertion"), ops.Counted(r.ContactRequests, "contact request"),
+		ops.Counted(r.Events, "event"), bytesText(r.Bytes),
+	}, ", ")
+}
+
+// streamVerify is the part of `doorbell verify` that compares the event log with the stream.
+type streamVerify struct {
+	Repair bool `help:"Send again what the stream lacks, after a question."`
+	Yes    bool `help:"With --repair: ask nothing."`
+}
+
+// mender compares and mends: the daemon, or this process where none runs.
+type mender interface {
+	compare(ctx context.Context) ([]relay.Comparison, error)
+	resend(ctx context.Context, agencyID string) (sent int, err error)
+}
+
+// verifyStream compares log and stream from end to end, prints what differs unless that is to be JSON, and sends again what is
+// missing if that is wanted. The error says that they differ.
+func verifyStream(ctx context.Context, p *program, config *Config, o streamVerify, asJSON bool) (found []relay.Comparison, err error) {
+	m, done, err := findMender(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	found, err = m.compare(ctx)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, failed(fmt.Errorf("there is no stream %s", config.Base.Stream), noStreamAdvice(config))
+	}
+	if err != nil {
+		return nil, failed(err, "see `doorbell check` about NATS")
+	}
+	missing := 0
+	for _, c := range found {
+		missing += c.CountMissing()
+	}
+	if o.Repair && missing > 0 {
+		if !asJSON {
+			if err := printComparison(p.stdout, found); err != nil {
+				return found, err
+			}
+		}
+		if err := confirm(p, o, missing); err != nil {
+			return found, err
+		}
+		if found, err = mend(ctx, p, m, found); err != nil {
+			return found, err
+		}
+	}
+	if !asJSON {
+		if err := printComparison(p.stdout, found); err != nil {
+			return found, err
+		}
+	}
+	for _, c := range found {
+		if !c.Well() {
+			return found, failed(errors.New("log and stream differ"), adviceOf(found))
+		}
+	}
+	return found, nil
+}
+
+// noStreamAdvice is for a stream that is missing as a whole, which --repair does not make.
+func noStreamAdvice(c *Config) string {
+	if c.NATS.URL != "" && c.Base.StreamManage == "off" {
+		return "make it, as DOORBELL_STREAM_MANAGE=off asks, and start doorbell run, which sends again what the log holds"
+	}
+	return "start doorbell run: it makes the stream, and sends again what the log holds"
+}
+
+func adviceOf(found []relay.Comparison) string {
+	for _, c := range found {
+		if len(c.Missing) > 0 {
+			return "doorbell verify --repair sends again what is missing"
+		}
+	}
+	return "what the log lacks, a daemon takes over at its next look; the rest stays as it is"
+}
+
+// mend sends again, and compares once more.
+func mend(ctx context.Context, p *program, m mender, found []relay.Comparison) ([]relay.Comparison, error) {
+	for _, c := range found {
+		if len(c.Missing) == 0 {
+			continue
+		}
+		sent, err := m.resend(ctx, c.AgencyID)
+		if err != nil {
+			return nil, failed(err, "try again in two minutes; nothing is sent twice")
+		}
+		fmt.Fprintf(p.stderr, "%s: %s sent again\n", c.AgencyID, ops.Counted(sent, "event"))
+	}
+	return m.compare(ctx)
+}
+
+// confirm asks a person. Where none sits at a terminal, --yes has to say it.
+func confirm(p *program, o streamVerify, missing int) error {
+	if o.Yes {
+		return nil
+	}
+	if !atTerminal(p.stdin) {
+		return usageError("--repair: nobody can be asked here", "add --yes to send again what is missing")
+	}
+	fmt.Fprintf(p.stderr, "Send %s again? Ids and sequences stay; in the stream they stand behind later ones. [y/N] ", ops.Counted(missing, "event"))
+	line, _ := bufio.NewReader(io.LimitReader(p.stdin, 100)).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+		return failed(errors.New("nothing was sent"), "")
+	}
+	return nil
+}
+
+func atTerminal(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	return ok && isTerminal(f)
+}
+
+func printComparison(w io.Writer, found []relay.Comparison) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "AGENCY\tLOG\tSTREAM\tWAITING\tEXPIRED\tMISSING\tFOREIGN\t")
+	for _, c := range found {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t\n", c.AgencyID, c.Logged, c.Streamed, c.Waiting, c.Expired, c.CountMissing(), c.Foreign)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, c := range found {
+		for _, l := range []struct{ what, which string }{
+			{"published, and missing in the stream", ranges(c.Missing)},
+			{"in the stream, and not in the log", ranges(c.Unlogged)},
+			{"different in the stream", numbers(c.Different)},
+			{"more than once in the stream", numbers(c.Doubled)},
+			{"out of order in the stream", numbers(c.Misplaced)},
+		} {
+			if l.which != "" {
+				fmt.Fprintf(w, "%s: %s: %s\n", c.AgencyID, l.what, l.which)
+			}
+		}
+	}
+	return nil
+}
+
+// mostRanges is how many entries of a list people see; --json has more.
+const mostRanges = 20
+
+func ranges(list []relay.Range) string {
+	var parts []string
+	for i, r := range list {
+		switch {
+		case i == mostRanges:
+			return strings.Join(append(parts, "…"), ", ")
+		case r.From == r.To:
+			parts = append(parts, fmt.Sprint(r.From))
+		default:
+			parts = append(parts, fmt.Sprintf("%d to %d", r.From, r.To))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func numbers(list []uint64) string {
+	all := make([]relay.Range, len(list))
+	for i, n := range list {
+		all[i] = relay.Range{From: n, To: n}
+	}
+	return ranges(all)
+}
+
+// findMender is the daemon, or, if none runs, the store and its NATS, opened here.
+func findMender(ctx context.Context, c *Config) (mender, func(), error) {
+	client := c.Base.client()
+	if _, err := client.Status(ctx); !errors.Is(err, ops.ErrNoAnswer) {
+		return throughDaemon{client}, func() {}, err
+	}
+	kept, err := openStopped(c.Base)
+	if err != nil {
+		return nil, nil, err
+	}
+	own, err := openStream(ctx, c, kept)
+	if err != nil {
+		kept.Close()
+		return nil, nil, err
+	}
+	return own, func() { own.close(); kept.Close() }, nil
+}
+
+type throughDaemon struct{ client *ops.Client }
+
+func (d throughDaemon) compare(ctx context.Context) (found []relay.Comparison, err error) {
+	return found, d.client.Compare(ctx, &found)
+}
+
+func (d throughDaemon) resend(ctx context.Context, agencyID string) (int, error) {
+	return d.client.Resend(ctx, agencyID)
+}
+
+// ownStream is a relay that runs only for a command.
+type ownStream struct {
+	relay  *relay.Relay
+	conn   *nats.Conn
+	server *natsd.Server // nil with an external NATS
+	url    string        // empty: of the embedded one
+}
+
+func (s *ownStream) compare(ctx context.Context) ([]relay.Comparison, error) {
+	found, err := s.relay.Compare(ctx, nil)
+	return found, daemon.NoConnection(err, s.conn, s.url)
+}
+
+func (s *ownStream) resend(ctx context.Context, agencyID string) (int, error) {
+	sent, err := s.relay.Resend(ctx, agencyID)
+	return sent, daemon.NoConnection(err, s.conn, s.url)
+}
+
+func (s *ownStream) close() {
+	if s.conn != nil {
+		s.conn.Close()
+	}
+	if s.server != nil {
+		s.server.Shutdown()
+	}
+}
+
+// openStream connects to the external NATS, or starts the embedded one without a port. The store's lock protects its folder.
+func openStream(ctx context.Context, c *Config, kept *store.Store) (s *ownStream, err error) {
+	s = &ownStream{url: string(c.NATS.URL)}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if c.NATS.URL == "" {
+		s.server, err = natsd.Start(ctx, natsd.Options{
+			StoreDir: filepath.Join(c.Base.DataDir, daemon.StreamFolder), Listen: "off", MaxStore: daemon.AccountLimit, Logger: quiet(),
+		})
+		if err != nil {
+			return s, ioError(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(c.Base.DataDir, daemon.StreamFolder))
+		}
+		s.conn, err = s.server.Connect("verify")
+	} else {
+		s.conn, err = natsd.Connect(c.NATS.dial(), quiet())
+	}
+	if err != nil {
+		return s, configError(err, "check the NATS_* settings")
+	}
+	if !connected(ctx, s.conn) {
+		return s, failed(noConnection(s.conn, string(c.NATS.URL)), "see `doorbell check` about NATS")
+	}
+	b := c.Base
+	s.relay, err = relay.New(relay.Options{
+		Log: kept, Conn: s.conn, Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
+		Manage: false, Embedded: s.server != nil, StoreID: kept.ID(),
+	})
+	return s, err
+}
+
+// A damaged file can end the process that looks at all of it, or lead it in circles. So that is a process of its own: this
+// program once more, under a name that says what it is for. It prints its answer as JSON; one that dies has found damage, too.
+
+// verifierName is the name of the program, as the system lists it, when it is that process. The file follows it.
+const verifierName = "doorbell-verify"
+
+// verifierAnswer is what the process prints: a report, or an error and which one it is.
+type verifierAnswer struct {
+	Report store.Report
+	Error  string
+	Kind   string
+	Damage *store.DamagedError
+	Locked *store.LockedError
+}
+
+// verifierErrors are the errors of store.Verify on which somebody decides.
+var verifierErrors = map[string]error{
+	"empty": store.ErrEmpty, "newer": store.ErrNewer, "foreign": store.ErrForeign, "none": fs.ErrNotExist, "forbidden": fs.ErrPermission,
+}
+
+// asVerifier is the whole program under that name: it returns false under any other.
+func asVerifier() bool {
+	if len(os.Args) != 2 || os.Args[0] != verifierName {
+		return false
+	}
+	path := os.Args[1]
+	go endWithParent()
+	go limitVerifier(path)
+	debug.SetMaxStack(64 << 20) // no tree is so deep
+	r, err := store.Verify(context.Background(), path)
+	answer := verifierAnswer{Report: r}
+	if err != nil {
+		answer.Error = err.Error()
+	}
+	for kind, is := range verifierErrors {
+		if errors.Is(err, is) {
+			answer.Kind = kind
+		}
+	}
+	errors.As(err, &answer.Damage)
+	errors.As(err, &answer.Locked)
+	_ = json.NewEncoder(os.Stdout).Encode(answer) // who asked is gone
+	return true
+}
+
+// endWithParent ends the process when nobody waits for it any more: it would keep the lock.
+func endWithParent() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(exitFailed)
+}
+
+// limitVerifier ends the process when it takes more memory or time than a whole file of this size needs on the slowest disk.
+func limitVerifier(path string) {
+	var size int64
+	if info, err := os.Stat(path); err == nil {
+		size = info.Size()
+	}
+	began, memory := time.Now(), []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
+	for range time.Tick(50 * time.Millisecond) {
+		metrics.Read(memory)
+		if memory[0].Value.Uint64() > 256<<20+uint64(size)/8 || time.Since(began) > 20*time.Second+time.Duration(size/(4<<20))*time.Second {
+			os.Exit(exitIO)
+		}
+	}
+}
+
+// verifyFile is store.Verify in a process of its own.
+func verifyFile(ctx context.Context, path string) (store.Report, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return store.Report{Path: path}, fmt.Errorf("verify %s: %w", path, err)
+	}
+	if _, err := os.Stat(ownImage); err == nil {
+		self = ownImage
+	}
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Args, cmd.Env = []string{verifierName, path}, []string{}
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	alive, err := cmd.StdinPipe() // is closed when we end, however
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return store.Report{Path: path}, fmt.Errorf("verify %s in a process of its own: %w", path, err)
+	}
+	defer alive.Close()
+	ended := cmd.Wait()
+	var a verifierAnswer
+	switch err := json.Unmarshal(out.Bytes(), &a); {
+	case ctx.Err() != nil:
+		return store.Report{Path: path}, ctx.Err()
+	case err != nil:
+		return store.Report{Path: path}, &store.DamagedError{Path: path, Why: howVerifierEnded(ended)}
+	}
+	return a.Report, a.err()
+}
+
+// howVerifierEnded says of a process that gave no answer what that means for the file.
+func howVerifierEnded(err error) string {
+	var ended *exec.ExitError
+	if errors.As(err, &ended) && ended.ExitCode() == exitIO {
+		return "reading all of it takes more memory or time than any sound file of its size, as if its pages led in circles"
+	}
+	return "reading all of it crashes, as if its pages led nowhere"
+}
+
+// ownImage is this very program, also when its file was replaced by a newer one.
+const ownImage = "/proc/self/exe"
+
+func (a verifierAnswer) err() error {
+	switch {
+	case a.Error == "":
+		return nil
+	case a.Locked != nil:
+		return a.Locked
+	case a.Damage != nil:
+		return a.Damage
+	}
+	return &verifierError{a.Error, verifierErrors[a.Kind]}
+}
+
+// verifierError is an error of the other process.
+type verifierError struct {
+	text string
+	is   error
+}
+
+func (e *verifierError) Error() string { return e.text }
+func (e *verifierError) Unwrap() error { return e.is }
+
+// soundFile refuses a file of which a store must not be opened to be written. What else forbids it, the store says itself.
+func soundFile(path string) error {
+	r, err := verifyFile(context.Background(), path)
+	if errors.Is(err, store.ErrEmpty) || errors.Is(err, store.ErrNewer) || errors.Is(err, store.ErrForeign) {
+		return nil
+	}
+	return errors.Join(err, r.Damage())
+}

@@ -124,9 +124,11 @@ func verifyStore(ctx context.Context, b Base, file string) (store.Report, error)
 	if !errors.Is(err, ops.ErrNoAnswer) {
 		return r, asStoreError(err, b.DataDir)
 	}
-	r, err = verifyFile(ctx, filepath.Join(b.DataDir, daemon.StoreFile))
-	if err == nil && len(r.Findings) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return r, asStoreError(err, b.DataDir)
+	path := filepath.Join(b.DataDir, daemon.StoreFile)
+	if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+		if r, err = verifyFile(ctx, path); err != nil || len(r.Findings) > 0 {
+			return r, asStoreError(err, b.DataDir)
+		}
 	}
 	kept, err := readStopped(b, true) // says what does not belong here
 	if err != nil {

@@ -173,6 +173,11 @@ func TestCheckFindsOutSizes(t *testing.T) {
 	if i, asked := insertions(capped); i.MayHoldMore || i.Capped || len(asked) != 5 {
 		t.Errorf("with as many as fit a page: %+v\n%q", i, asked)
 	}
+	ignored := big
+	ignored.deaf, ignored.hidesTotal = true, true
+	if i, _ := insertions(ignored); !i.MayHoldMore || i.Capped {
+		t.Errorf("with pages that are ignored, and no total: %+v", i)
+	}
 	refusing := big
 	refusing.refuses = []string{"50", "200"}
 	if i, _ := insertions(refusing); !slices.Equal(i.RefusedSizes, []int{50}) || i.Asked != 20 {

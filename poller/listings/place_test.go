@@ -287,6 +287,7 @@ func TestEveryRowDecides(t *testing.T) {
 		{"contact requests", "/odd", `{"one":[` + any + `]}`, "drift"},
 		{"contact requests", "", `{"one":[` + any + `],"more":{"two":[` + any + `]}}`, "drift"},
 		{"contact requests", "", `{"one":[` + any + `],"results":0}`, "drift"},
+		{"contact requests", "", `{"data":{"errors":[` + id + `]}}`, "drift"}, // a list of errors is none of records
 		{"contact requests", "", `{"lead":{},"leads":` + lone + `}`, "/leads"},
 		{"contact requests", "", `{"leads":` + lone + `,"data":{"items":` + lone + `}}`, "drift"},
 	} {
@@ -300,6 +301,17 @@ func TestEveryRowDecides(t *testing.T) {
 		}
 		if path != row.path {
 			t.Errorf("%s, learned at %q: %s: %q, want %q", row.operation, row.learned, row.body, path, row.path)
+		}
+	}
+}
+
+func TestATotalThatNobodyHasIsNone(t *testing.T) {
+	for body, want := range map[string]int{
+		`{"results":[` + one + `],"total":1099511627776}`: 1 << 40, `{"results":[` + one + `],"total":1099511627777}`: -1,
+		`{"results":[` + one + `],"total":-1}`: -1, `{"results":[` + one + `],"total":{"value":12}}`: 12,
+	} {
+		if page, err := decodeInsertions(t, body); err != nil || page.Total != want {
+			t.Errorf("%s: %+v, %v", body, page, err)
 		}
 	}
 }

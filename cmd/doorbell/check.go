@@ -13,7 +13,6 @@ import (
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller"
-	"doorbell/poller/listings"
 	"doorbell/store"
 )
 
@@ -189,24 +188,6 @@ func (c *checker) readStore() bool {
 		c.report.refuse(sectionDisk, storeError(err, b.DataDir))
 	}
 	return true
-}
-
-// pace keeps requests apart. It is the budget of this command.
-type pace struct {
-	every time.Duration
-	next  time.Time
-}
-
-func (p *pace) before(ctx context.Context, _ listings.Request) error {
-	wait := time.NewTimer(time.Until(p.next))
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	p.next = time.Now().Add(p.every)
-	return nil
 }
 
 // newAsker makes what asks the API, at the pace that is allowed.

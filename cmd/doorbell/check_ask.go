@@ -30,7 +30,7 @@ const (
 	oldestSize  = 5   // contact requests, oldest first; never 1, which some refuse
 )
 
-// asker asks the API as run would, sends no more requests than it may, and notes what the answers have in common.
+// asker asks the API as run would, sends no more requests than it may and none sooner, and notes what the answers have in common.
 type asker struct {
 	o      poller.Options
 	client *listings.Client
@@ -61,14 +61,20 @@ func newAsker(o poller.Options, every time.Duration) (a *asker, err error) {
 		o.IDFields = listings.IDFields
 	}
 	a = &asker{o: o, under: listings.NewTransport(listings.TransportOptions{Timeout: o.API.Timeout})}
-	pace := &pace{every: every}
 	o.API.Transport, o.API.IDFields = a, o.IDFields
-	o.API.Before = func(ctx context.Context, r listings.Request) error {
+	next := time.Now()
+	o.API.Before = func(ctx context.Context, _ listings.Request) error {
 		if a.left <= 0 {
 			return errEnough
 		}
 		a.left--
-		return pace.before(ctx, r)
+		select {
+		case <-time.After(time.Until(next)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		next = time.Now().Add(every)
+		return nil
 	}
 	o.API.After = func(_ listings.Request, outcome listings.Outcome) {
 		a.took = append(a.took, outcome.Duration)

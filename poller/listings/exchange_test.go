@@ -1,16 +1,23 @@
 package listings
 
 import (
+	"compress/flate"
+	"compress/gzip"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -316,6 +323,41 @@ func TestRetryAfterIsReadWithoutOverflow(t *testing.T) {
 	} {
 		if got := retryAfter(header, now); got != want {
 			t.Errorf("%q: %v, want %v", header, got, want)
+		}
+	}
+}
+
+func TestEveryBreakHasItsStageAndItsWords(t *testing.T) {
+	at := func(op string, err error) error { return &net.OpError{Op: op, Err: err} }
+	verified := func(err error) error { return &tls.CertificateVerificationError{Err: err} }
+	for _, row := range []struct {
+		err         error
+		stage, want string
+	}{
+		{at("dial", &net.DNSError{Err: "SENTINEL", IsNotFound: true}), StageDNS, "the host name is unknown"},
+		{at("dial", &net.DNSError{Err: "SENTINEL", IsTimeout: true}), StageDNS, "the host name cannot be looked up"},
+		{at("dial", os.NewSyscallError("connect", syscall.ECONNREFUSED)), StageRefused, "connection refused"},
+		{at("dial", os.NewSyscallError("connect", syscall.EHOSTUNREACH)), StageDial, "no route to host"},
+		{at("dial", os.ErrDeadlineExceeded), StageDial, "no answer in time"},
+		{at("proxyconnect", errors.New("SENTINEL")), StageDial, "the connection broke or the answer is no HTTP"},
+		{verified(x509.CertificateInvalidError{Reason: x509.Expired, Detail: "SENTINEL"}), StageTLS, "the certificate has expired or is not valid yet"},
+		{verified(x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}), StageTLS, "the certificate cannot be verified"},
+		{verified(x509.UnknownAuthorityError{}), StageTLS, "the certificate is signed by an unknown authority"},
+		{verified(x509.HostnameError{Certificate: &x509.Certificate{}, Host: "SENTINEL"}), StageTLS, "the certificate is for another host"},
+		{verified(errors.New("SENTINEL")), StageTLS, "the certificate cannot be verified"},
+		{tls.RecordHeaderError{Msg: "SENTINEL"}, StageTLS, "the connection broke or the answer is no HTTP"},
+		{tls.AlertError(40), StageTLS, "the connection broke or the answer is no HTTP"},
+		{context.DeadlineExceeded, StageTimeout, "context deadline exceeded"},
+		{at("read", os.ErrDeadlineExceeded), StageTimeout, "no answer in time"},
+		{at("read", os.NewSyscallError("read", syscall.ECONNRESET)), StageRead, "connection reset by peer"},
+		{flate.CorruptInputError(7), StageRead, "the compressed body is damaged"},
+		{gzip.ErrChecksum, StageRead, "gzip: invalid checksum"},
+		{io.ErrUnexpectedEOF, StageRead, "unexpected EOF"},
+		{errors.New("SENTINEL"), StageRead, "the connection broke or the answer is no HTTP"},
+	} {
+		got := transportError(t.Context(), Request{Operation: OperationInsertions, AgencyID: "A100"}, fmt.Errorf("SENTINEL: %w", row.err), true)
+		if got.Stage != row.stage || got.Err.Error() != row.want {
+			t.Errorf("%T: %s: %v; want %s: %s", row.err, got.Stage, got.Err, row.stage, row.want)
 		}
 	}
 }

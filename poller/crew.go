@@ -91,6 +91,16 @@ func (c *crew) sent(n pollName, now time.Time) {
 	c.tell(now)
 }
 
+// takes is how long answers take; zero before there was one.
+func (c *crew) takes() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.heard {
+		return 0
+	}
+	return time.Duration(c.mean * float64(time.Second))
+}
+
 // end says that a poll is over. Who ends it looks for another one.
 func (c *crew) end(n pollName) {
 	c.mu.Lock()

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"math"
 	"time"
 
 	"doorbell/poller/listings"
@@ -16,6 +17,7 @@ type Outlook struct {
 	MaxStaleness      time.Duration   `json:"maxStaleness"`      // 0: auto
 	WalkInterval      time.Duration   `json:"walkInterval"`
 	PageSize          int             `json:"pageSize"` // as configured; 0: auto
+	Answer            time.Duration   `json:"answer"`   // that polls take, as measured; 0: not known
 	Agencies          []AgencyOutlook `json:"agencies"`
 }
 
@@ -31,6 +33,7 @@ type AgencyOutlook struct {
 // Outlook is how the watch stands now. It may be called at any time.
 func (p *Poller) Outlook() Outlook {
 	o := p.o.outlook()
+	o.Answer = p.crew.takes()
 	for _, a := range p.watched() {
 		one := AgencyOutlook{AgencyID: a.id}
 		one.Rates, one.ContactRequests = p.turns.rates(a.id)
@@ -53,6 +56,52 @@ func (o Options) outlook() Outlook {
 	}
 	return all
 }
+
+// Plan is what may be expected of the watch as one plan for all agencies, and how many requests one walk of each takes.
+func (o Outlook) Plan() (p schedule.Plan, requests int) {
+	p = schedule.Plan{
+		Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness, Answer: max(o.Answer, 0), AtOnce: mostCrew,
+	}
+	place := map[float64]int{} // many agencies have the same rates
+	slowest := max(o.WalkInterval.Seconds(), 1e-3)
+	for _, a := range o.Agencies {
+		for _, group := range a.Rates {
+			n, known := place[group.PerDay]
+			if !known {
+				n = len(p.Rates)
+				place[group.PerDay] = n
+				p.Rates = append(p.Rates, schedule.RateCount{PerDay: group.PerDay})
+			}
+			p.Rates[n].Count += max(group.Count, 0)
+		}
+		n := a.WalkRequests(o.PageSize)
+		requests += n
+		p.Walks += float64(n) / max(slowest, float64(n)*p.Answer.Seconds()) // a walk asks for one page after the other
+	}
+	return p, requests
+}
+
+// DefaultPage is what walks ask for where no page size is configured and no larger one is known.
+const DefaultPage = 50
+
+// WalkRequests is how many requests a walk takes: as many as the last one, or, unknown, one for each page, one more for the
+// first, and an empty one at the end. size is that of a page, as configured; 0: auto.
+func (a AgencyOutlook) WalkRequests(size int) int {
+	if a.Pages > 0 {
+		return a.Pages
+	}
+	if size <= 0 {
+		size = max(a.PageSize, DefaultPage)
+	}
+	insertions := 0.0
+	for _, group := range a.Rates {
+		insertions += max(group.Count, 0)
+	}
+	return int(math.Ceil(min(insertions, MostPlanned)/float64(size)-1e-6)) + 2
+}
+
+// MostPlanned bounds what is believed of a number of insertions.
+const MostPlanned = 10_000_000
 
 // rates are how the rates of an agency's insertions lie, and from how many contact requests that was learned.
 func (t *turns) rates(agencyID string) ([]schedule.RateCount, float64) {

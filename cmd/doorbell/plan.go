@@ -30,14 +30,11 @@ func (PlanCmd) Help() string {
 		"Example:\n  doorbell plan --insertions 10000 --latency 2m"
 }
 
-// mostPlanned bounds what can be planned for.
-const mostPlanned = 10_000_000
-
 // Validate refuses what cannot be.
 func (c *PlanCmd) Validate() error {
 	switch {
-	case c.Insertions != nil && (*c.Insertions < 1 || *c.Insertions > mostPlanned):
-		return fmt.Errorf("--insertions: write a number from 1 to %d", mostPlanned)
+	case c.Insertions != nil && (*c.Insertions < 1 || *c.Insertions > poller.MostPlanned):
+		return fmt.Errorf("--insertions: write a number from 1 to %d", poller.MostPlanned)
 	case c.Agencies != 1 && c.Insertions == nil:
 		return errors.New("--agencies: needs --insertions")
 	case c.Insertions != nil && (c.Agencies < 1 || c.Agencies > min(*c.Insertions, mostAgencies)):
@@ -180,7 +177,7 @@ type planWish struct {
 const longerWalks = 5
 
 func newPlan(o poller.Outlook, source string, latency time.Duration) *planReport {
-	p, requests := planOf(o)
+	p, requests := o.Plan()
 	r := &planReport{
 		Source: source, Agencies: len(o.Agencies), PollIntervalSeconds: schedule.CapLowers(o.PollInterval, o.MaxStaleness).Seconds(),
 		MaxStalenessSeconds: o.MaxStaleness.Seconds(), Wished: planWish{MeanLatencySeconds: latency.Seconds()},
@@ -193,7 +190,7 @@ func newPlan(o poller.Outlook, source string, latency time.Duration) *planReport
 		insertions += group.Count
 		r.ContactRequestsPerDay = min(r.ContactRequestsPerDay+group.Count*group.PerDay, 1e15)
 	}
-	r.Insertions = int(math.Round(min(max(insertions, 0), mostPlanned)))
+	r.Insertions = int(math.Round(min(max(insertions, 0), poller.MostPlanned)))
 	for _, factor := range []float64{0.5, 1, 2, 4} {
 		r.Budgets = append(r.Budgets, newPlanRow(p, factor))
 	}
@@ -203,45 +200,6 @@ func newPlan(o poller.Outlook, source string, latency time.Duration) *planReport
 		r.StalenessNeeds = p.NeededForStaleness(o.MaxStaleness)
 	}
 	return r
-}
-
-// planOf is an outlook as one plan for all agencies, and how many requests one walk of each takes.
-func planOf(o poller.Outlook) (p schedule.Plan, requests int) {
-	p = schedule.Plan{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}
-	place := map[float64]int{} // many agencies have the same rates
-	for _, a := range o.Agencies {
-		for _, group := range a.Rates {
-			n, known := place[group.PerDay]
-			if !known {
-				n = len(p.Rates)
-				place[group.PerDay] = n
-				p.Rates = append(p.Rates, schedule.RateCount{PerDay: group.PerDay})
-			}
-			p.Rates[n].Count += max(group.Count, 0)
-		}
-		requests += walkRequests(a, o.PageSize)
-	}
-	p.Walks = float64(requests) / max(o.WalkInterval.Seconds(), 1e-3)
-	return p, requests
-}
-
-// defaultPage is what walks ask for where no page size is configured and no larger one is known.
-const defaultPage = 50
-
-// walkRequests is how many requests a walk takes: as many as the last one, or, unknown, one for each page, one more for the
-// first, and an empty one at the end.
-func walkRequests(a poller.AgencyOutlook, size int) int {
-	if a.Pages > 0 {
-		return a.Pages
-	}
-	if size <= 0 {
-		size = max(a.PageSize, defaultPage)
-	}
-	insertions := 0.0
-	for _, group := range a.Rates {
-		insertions += max(group.Count, 0)
-	}
-	return int(math.Ceil(min(insertions, mostPlanned)/float64(size)-1e-6)) + 2
 }
 
 func newPlanRow(p schedule.Plan, factor float64) planRow {

@@ -231,7 +231,7 @@ func TestAWalkTakesAsManyRequestsAsTheLastOneOrAPageForEachSize(t *testing.T) {
 		{1200, 9, 0, 200, 9},
 	} {
 		a := poller.AgencyOutlook{Rates: schedule.Market(float64(tt.insertions)), Pages: tt.pages, PageSize: tt.found}
-		if got := walkRequests(a, tt.size); got != tt.want {
+		if got := a.WalkRequests(tt.size); got != tt.want {
 			t.Errorf("%+v: %d", tt, got)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"doorbell/poller"
 )
 
 // fewLearned is how many contact requests are too few to learn rates from.
@@ -93,7 +95,7 @@ func (r *planReport) walksText() string {
 	case w.PageSize > 0:
 		text += fmt.Sprintf(", pages of %d (DOORBELL_PAGE_SIZE)", w.PageSize)
 	case r.Source == fromRequest:
-		text += fmt.Sprintf(", pages of %d; fewer where the API gives larger ones, which is tried (DOORBELL_PAGE_SIZE)", defaultPage)
+		text += fmt.Sprintf(", pages of %d; fewer where the API gives larger ones, which is tried (DOORBELL_PAGE_SIZE)", poller.DefaultPage)
 	}
 	if w.Wished > w.RequestsPerSecond*1.01 {
 		text += fmt.Sprintf(". They would need %s, but get a third while polls wait, so they come every %s", figure(w.Wished, 2),

@@ -20,10 +20,13 @@ type Plan struct {
 	Walks     float64       // requests per second that walks wish for; while polls wait they get at most a third
 	Interval  time.Duration // least time between two polls of one insertion
 	Staleness time.Duration // the cap; 0: as in Options. A lower one lowers Interval
+	Answer    time.Duration // that polls take to be answered
+	AtOnce    int           // polls that may wait for answers at a time; 0: any number
 }
 
 // Forecast is what may be expected of a Plan, as long as rates stay what they are. Latency is that of a contact request,
-// from its creation to the poll that finds it; the time that an answer takes is not in it.
+// from its creation to the answer that shows it. An insertion is not polled while it is being asked, and an answer is
+// taken to show what was true when half of its time had passed.
 type Forecast struct {
 	Mean, Median, P95 time.Duration
 	WithinOne         float64       // share of the contact requests that are found within a minute
@@ -110,6 +113,7 @@ type load struct {
 	wished        float64 // by walks
 	polls         float64 // the part of the budget that polls may have
 	interval, cap float64
+	answer        float64
 }
 
 func (p Plan) load() load {
@@ -125,8 +129,11 @@ func (p Plan) load() load {
 		l.least, l.most = min(l.least, r.PerDay), max(l.most, r.PerDay)
 	}
 	l.polls = max(l.budget-l.wished, l.budget*(1-walkShare))
+	if l.answer = within(p.Answer.Seconds(), 0, mostBudget); p.AtOnce > 0 && l.answer > 0 {
+		l.polls = min(l.polls, float64(p.AtOnce)/l.answer)
+	}
 	turns := l.n / l.polls
-	l.interval = max(CapLowers(p.Interval, p.Staleness).Seconds(), leastInterval)
+	l.interval = max(CapLowers(p.Interval, p.Staleness).Seconds(), leastInterval) + l.answer
 	l.cap = l.interval + 4*l.n/l.budget
 	if p.Staleness > 0 {
 		l.cap = p.Staleness.Seconds()
@@ -172,23 +179,23 @@ func (l load) walks(polls float64) float64 {
 }
 
 // forecast sums up over all insertions. A contact request comes at any moment between two polls, so its latency is even
-// between nothing and the interval.
+// between half an answer and that and the interval.
 func (l load) forecast(every func(rate float64) float64) Forecast {
 	var mean, age, oldest float64
 	for _, r := range l.rates {
 		t := every(r.PerDay)
-		mean += r.Count * r.PerDay * t / 2
+		mean += r.Count * r.PerDay * (t + l.answer) / 2
 		age += r.Count * t / 2
 		oldest = max(oldest, t)
 	}
 	found := func(seconds float64) (share float64) {
 		for _, r := range l.rates {
-			share += r.Count * r.PerDay * min(seconds/every(r.PerDay), 1)
+			share += r.Count * r.PerDay * min(max(seconds-l.answer/2, 0)/every(r.PerDay), 1)
 		}
 		return share / l.total
 	}
 	quantile := func(q float64) time.Duration {
-		return duration(bisect(leastInterval/1e3, oldest, func(x float64) bool { return found(x) < q }))
+		return duration(bisect(leastInterval/1e3, oldest+l.answer, func(x float64) bool { return found(x) < q }))
 	}
 	f := Forecast{
 		Mean: duration(mean / l.total), Median: quantile(0.5), P95: quantile(0.95), WithinOne: found(60), WithinFive: found(300),

@@ -345,4 +345,17 @@ func TestCheckSaysWhatTheStoreRemembers(t *testing.T) {
 	if n := len(s.model.Log(sandbox.Filter{Operation: sandbox.OperationInsertions})); n != 2 {
 		t.Errorf("%d requests of two reports for the list, whose pages are known", n)
 	}
+
+	answer := func(body string) {
+		s.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Operation == sandbox.OperationInsertions {
+				return &sandbox.Fault{Body: []byte(body)}
+			}
+			return nil
+		})
+	}
+	answer(`{"elsewhere":[{"propertyReferenceId":"` + s.model.Truth().Insertions[0].Reference + `"}],"total":1}`)
+	checked(t, s, exitDone, s.environ, "insertions stand at /elsewhere", "they stood at /results before", "run would say watch.schema_drifted")
+	answer(`{"elsewhere":[]}`) // is none only where records were
+	checked(t, s, exitFailed, s.environ, "not the answer of this API: expected an array of objects with propertyReferenceId at /results")
 }

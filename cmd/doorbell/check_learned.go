@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"doorbell/poller/listings"
 	"doorbell/poller/watch"
 )
 
@@ -15,8 +16,12 @@ func (c *checker) learned(l *pausedWalk) {
 		}
 	}
 	c.learnedPages(l)
+	c.moved(l.known[listings.OperationInsertions], c.report.Learned.Insertions.Path)
 	c.learnedSizes()
 	c.learnedContactRequests()
+	if r := c.report.Learned.ContactRequests; r.Records > 0 {
+		c.moved(l.known[listings.OperationContactRequests], r.Path)
+	}
 	switch c.report.Learned.Conditional {
 	case yes:
 		c.report.ok(sectionAnswers, "conditional requests are honoured: what has not changed is not sent again")
@@ -24,6 +29,13 @@ func (c *checker) learned(l *pausedWalk) {
 		c.report.ok(sectionAnswers, "conditional requests are ignored: every answer comes whole")
 	case none:
 		c.report.ok(sectionAnswers, "conditional requests are not offered (no ETag, no Last-Modified)")
+	}
+}
+
+// moved says that records do not stand where the store remembers them.
+func (c *checker) moved(known listings.Dialect, path string) {
+	if before := known.Printable().Path; known.Known && before != path {
+		c.report.warn(sectionAnswers, "they stood at "+placeOf(before)+" before", "run would say watch.schema_drifted and go on from there; if it is not meant, ask the provider")
 	}
 }
 

@@ -120,6 +120,22 @@ func TestAfterACommitThatFailedNothingIsCommittedAnyMore(t *testing.T) {
 	}
 }
 
+// TestARelayThatEndedForWantOfSpaceRunsAgain: of a full disk it is known that nothing was committed.
+func TestARelayThatEndedForWantOfSpaceRunsAgain(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 3)
+	log := &failing{memLog: b.log}
+	b.o.Log = log
+	r := b.relay()
+	log.failNext()
+	if err := r.Run(t.Context()); !errors.Is(err, ErrLog) {
+		t.Fatalf("Run: %v", err)
+	}
+	defer b.start(r)()
+	eventually(t, "published", func() bool { return b.published("A100") })
+	exactlyOnce(t, b.js, b.log, "A100", 0)
+}
+
 func TestARepairWhoseReportCannotBeWrittenIsReportedLater(t *testing.T) {
 	b := newBell(t)
 	b.log.ring(t, "A100", 5)

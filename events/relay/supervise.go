@@ -219,7 +219,14 @@ func (r *Relay) wake(ctx context.Context, g *errgroup.Group, all bool) error {
 		l.running = true
 		r.mu.Unlock()
 		if !running {
-			g.Go(func() error { return l.run(ctx) })
+			g.Go(func() error {
+				defer func() {
+					r.mu.Lock()
+					l.running = false // Run may be called again, as after a full disk
+					r.mu.Unlock()
+				}()
+				return l.run(ctx)
+			})
 		}
 		if all {
 			poke(l.poked)

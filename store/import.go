@@ -208,6 +208,10 @@ func (tx *Tx) said(e events.Event) ([]byte, error) {
 	return encodeEvent(e)
 }
 
+// mostMarked bounds how many events of the log markSaid reads: others wait for its transaction, and the clock of another doorbell
+// may be years slow.
+const mostMarked = 2000
+
 // markSaid notes what we have said since the first event of a list was recorded, as far as no import has let it be noted.
 func (tx *Tx) markSaid(agency string, list []events.Event, m imports) error {
 	var since time.Time
@@ -219,13 +223,14 @@ func (tx *Tx) markSaid(agency string, list []events.Event, m imports) error {
 	if len(list) == 0 || !m.Oldest.IsZero() && !since.Before(m.Oldest) {
 		return nil
 	}
+	left := mostMarked
 	for k, v := range tx.descend(bucketLog, prefix(agency), logKey(agency, unsent)) {
 		l := entry(k, v)
 		if l.position == 0 {
 			continue // it came in by Import
 		}
 		e := l.event()
-		if e.RecordedTime.Before(since) {
+		if left--; left < 0 || e.RecordedTime.Before(since) {
 			break
 		}
 		entity := e.Entity()

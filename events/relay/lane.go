@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"doorbell/events"
-
-	"github.com/nats-io/nats.go"
 )
 
 // lane publishes the events of one agency.
@@ -202,17 +200,14 @@ func (l *lane) publishNext(ctx context.Context, s session) (bool, error) {
 		return false, nil
 	}
 	batch = batch[:l.distinct(batch)]
-	messages := make([]*nats.Msg, len(batch))
 	for i := range batch {
 		batch[i].Sequence = l.cursor.Sequence + uint64(i) + 1
-		messages[i] = l.r.message(batch[i], s.maxMessage, false)
 	}
-	place, err := l.send(ctx, s, messages)
+	place, err := l.send(ctx, s, batch, false)
 	if err != nil {
 		return false, err
 	}
-	l.fence = place
-	l.r.figures.publishedAll(batch)
+	l.r.countPublished(batch)
 	return true, l.commit(batch, place)
 }
 
@@ -246,15 +241,10 @@ func (l *lane) resendNext(ctx context.Context, s session) error {
 		return l.passOver(batch[n-1])
 	}
 	batch = batch[:l.distinct(batch)]
-	messages := make([]*nats.Msg, len(batch))
-	for i, e := range batch {
-		messages[i] = l.r.message(e, s.maxMessage, true)
-	}
-	place, err := l.send(ctx, s, messages)
+	place, err := l.send(ctx, s, batch, true)
 	if err != nil {
 		return err
 	}
-	l.fence = place
 	for _, e := range batch {
 		l.told.places[e.ID] = place
 	}
@@ -355,7 +345,7 @@ func (l *lane) note(err error) {
 	if l.failures++; err == nil {
 		l.failures = 0
 	} else {
-		l.r.figures.failed(c)
+		l.r.countFailed(c)
 	}
 	if text == l.said || l.failures == 1 && c.lookAtOnce() {
 		return

@@ -157,10 +157,11 @@ type Relay struct {
 	budget *semaphore.Weighted // in batches
 	looks  *semaphore.Weighted // in agencies: each may hold a page of what it imports
 
-	figures figures
+	mu        sync.Mutex
+	lanes     map[string]*lane
+	published map[events.Type]uint64 // see Status
+	failures  map[string]uint64
 
-	mu    sync.Mutex
-	lanes map[string]*lane
 	begun chan struct{} // capacity 1: a log has grown whose lane does not run yet
 
 	turned atomic.Pointer[time.Time] // when the supervisor did last
@@ -177,7 +178,8 @@ func New(o Options) (*Relay, error) {
 		return nil, fmt.Errorf("relay: %w", err)
 	}
 	r := &Relay{
-		o: o, js: js, link: newLink(), lanes: make(map[string]*lane), begun: make(chan struct{}, 1),
+		o: o, js: js, link: newLink(), lanes: map[string]*lane{}, begun: make(chan struct{}, 1),
+		published: map[events.Type]uint64{}, failures: map[string]uint64{},
 		budget: semaphore.NewWeighted(inFlight), looks: semaphore.NewWeighted(inFlight),
 	}
 	r.turn()

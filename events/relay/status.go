@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"doorbell/events"
@@ -39,7 +41,9 @@ func (r *Relay) Status() Status {
 	k.mu.Lock()
 	s := Status{Connected: connected, Open: k.isOpen, Problem: k.problem, Differences: slices.Clone(k.different)}
 	k.mu.Unlock()
-	s.Published, s.Failures = r.figures.read()
+	r.mu.Lock()
+	s.Published, s.Failures = maps.Clone(r.published), maps.Clone(r.failures)
+	r.mu.Unlock()
 	s.Turned = *r.turned.Load()
 	for _, l := range r.all() {
 		l.shown.Lock()
@@ -70,4 +74,23 @@ func (r *Relay) Heartbeat(agencyID, state string) error {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
 	return nil
+}
+
+// countPublished counts a batch that the stream took for the first time.
+func (r *Relay) countPublished(batch []events.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range batch {
+		if slices.Contains(events.Types, e.Type) {
+			r.published[e.Type]++
+		} else {
+			r.published[""]++
+		}
+	}
+}
+
+func (r *Relay) countFailed(c class) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures[strings.ReplaceAll(string(c), " ", "_")]++
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"doorbell/events"
@@ -46,11 +47,14 @@ func (r *Relay) message(e events.Event, maxMessage int, resent bool) *nats.Msg {
 	return m
 }
 
-// publish sends messages of one agency, all or none, if the last message of the agency still stands at fence. It returns
-// the place of the last one. After an error nobody knows what the stream holds: look.
+// publish sends messages of one agency, all or none, if the last message of a filter, or where it is empty of the first message's own
+// subject, still stands at fence. It returns the place of the last one. After an error nobody knows what the stream holds: look.
 func (r *Relay) publish(ctx context.Context, filter string, fence uint64, messages []*nats.Msg) (uint64, error) {
 	first := messages[0]
-	setFence(first, filter, fence)
+	first.Header[headerFence] = []string{strconv.FormatUint(fence, 10)}
+	if filter != "" {
+		first.Header[headerFenceSubject] = []string{filter}
+	}
 	if len(messages) > 1 {
 		mark(messages)
 	}
@@ -144,4 +148,107 @@ func (r *Relay) request(ctx context.Context, m *nats.Msg) (answer, error) {
 		return answer{}, a.Error
 	}
 	return a, nil
+}
+
+// manner is how a server takes events.
+type manner int
+
+const (
+	inBatches manner = iota // atomic, with one fence over the agency
+	singly                  // each with a fence over the agency
+	bySubject               // each with a fence over its own subject, the only one that servers before batches know
+)
+
+func (f features) manner(allowed bool) manner {
+	switch {
+	case f.batches() && allowed:
+		return inBatches
+	case f.batches():
+		return singly
+	}
+	return bySubject
+}
+
+func (m manner) String() string {
+	if m == inBatches {
+		return "in atomic batches"
+	}
+	return "one by one"
+}
+
+// send publishes events of the agency in order, and moves the fence behind the last one, whose place it returns. One by one, some
+// may have landed when there is an error: the look that follows finds them.
+func (l *lane) send(ctx context.Context, s session, list []events.Event, resent bool) (place uint64, err error) {
+	messages := make([]*nats.Msg, len(list))
+	for i, e := range list {
+		messages[i] = l.r.message(e, s.maxMessage, resent)
+	}
+	if s.manner == inBatches {
+		place, err = l.r.publish(ctx, l.filter, l.fence, messages)
+	} else {
+		place, err = l.sendSingly(ctx, s, messages)
+	}
+	if err != nil {
+		return 0, err
+	}
+	l.fence = place
+	return place, nil
+}
+
+func (l *lane) sendSingly(ctx context.Context, s session, messages []*nats.Msg) (last uint64, err error) {
+	last = l.fence
+	for _, m := range messages {
+		filter, fence := l.filter, last
+		if s.manner == bySubject {
+			if filter, fence, err = l.ownFence(ctx, m.Subject, last); err != nil {
+				return 0, err
+			}
+		}
+		if last, err = l.r.publish(ctx, filter, fence, []*nats.Msg{m}); err != nil {
+			return 0, err
+		}
+		if s.manner == bySubject {
+			l.fences[m.Subject] = last
+		}
+	}
+	return last, nil
+}
+
+// sendAgain publishes events that the stream held once. They stand behind later ones then.
+func (l *lane) sendAgain(ctx context.Context, s session, list []events.Event) error {
+	for batch := range slices.Chunk(list, l.most) {
+		if _, err := l.send(ctx, s, batch, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownFence is the place of the last message of one subject. It is asked for once after each look. Where there is none it would
+// fence nothing: so the agency's last message has to be where we saw it, also for the others of a stream that was made anew.
+func (l *lane) ownFence(ctx context.Context, subject string, last uint64) (filter string, fence uint64, err error) {
+	if fence, known := l.fences[subject]; known {
+		return "", fence, nil
+	}
+	if fence, err = l.r.placeOfLast(ctx, subject); err != nil {
+		return "", 0, err
+	}
+	newest, err := l.r.placeOfLast(ctx, l.filter)
+	if err != nil {
+		return "", 0, err
+	}
+	if newest != last || fence > last { // it came after the look
+		return "", 0, errNotSeen
+	}
+	l.fences[subject] = fence
+	return "", fence, nil
+}
+
+// placeOfLast is where the last message of a filter stands, 0 if there is none.
+func (r *Relay) placeOfLast(ctx context.Context, filter string) (uint64, error) {
+	m, err := r.get(ctx, query{Last: filter})
+	if err != nil || m == nil {
+		return 0, err
+	}
+	return m.sequence, nil
 }

@@ -1,0 +1,518 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"doorbell/events"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Reasons of watch.stream_repaired.
+const (
+	reasonTailLost  = "tail_lost"
+	reasonRecreated = "recreated"
+	reasonForeign   = "foreign_message"
+	reasonImported  = "imported"
+	reasonMissing   = "missing" // not at the end, and sent again on request
+)
+
+// reportEvery bounds how often strays are reported: each report is an event in the stream that the strays are in.
+const reportEvery = time.Minute
+
+// verify finds out what the stream holds of this agency, and brings place and fence up to date with it: after a doubt and
+// at the beginning of each session.
+func (l *lane) verify(ctx context.Context) error {
+	c, err := l.r.o.Log.Cursor(l.agency)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	info, err := l.r.state(ctx)
+	if err != nil {
+		return err
+	}
+	l.cursor, l.place, l.created = c, c, info.Created.UTC()
+	l.incoming, l.landed, l.unsent = importing{}, nil, nil
+	l.fences, l.told = map[string]uint64{}, told{places: map[string]uint64{}}
+	if c.Sequence > 0 && !info.Created.Equal(c.StreamCreated) {
+		return l.mend(ctx, reasonRecreated)
+	}
+	if c.StreamSequence == 0 {
+		return l.look(ctx, 0)
+	}
+	if info.State.LastSeq < c.StreamSequence {
+		return l.mend(ctx, reasonTailLost)
+	}
+	m, err := l.r.get(ctx, query{Sequence: c.StreamSequence})
+	if err != nil {
+		return err
+	}
+	if m != nil && m.value("ce-id") != c.ID {
+		return l.mend(ctx, reasonTailLost)
+	}
+	l.repair = repair{} // in place, or removed on purpose
+	return l.look(ctx, c.StreamSequence)
+}
+
+// look reads what the stream holds of the agency after a place in the stream: our next events have landed, those that the
+// log does not have are taken over, all else is stepped over. The fence becomes the last message that was seen; whatever
+// arrives later fails the fence.
+func (l *lane) look(ctx context.Context, after uint64) error {
+	last, err := l.readForward(ctx, after)
+	if err != nil {
+		return err
+	}
+	for last == after { // nothing there: what is the last one before?
+		m, err := l.r.get(ctx, query{Last: l.filter})
+		if err != nil {
+			return err
+		}
+		if m == nil {
+			last = 0
+			break
+		}
+		if m.sequence <= after {
+			last = m.sequence
+			break
+		}
+		if last, err = l.readForward(ctx, after); err != nil { // it came in between
+			return err
+		}
+	}
+	l.fence = last
+	return l.settle()
+}
+
+// readForward returns the last place that it read, or after if there was none.
+func (l *lane) readForward(ctx context.Context, after uint64) (uint64, error) {
+	for {
+		m, err := l.r.get(ctx, query{Sequence: after + 1, Next: l.filter})
+		if err != nil || m == nil {
+			return after, cmp.Or(l.flush(), err)
+		}
+		if err := l.meet(m); err != nil {
+			return after, err
+		}
+		after = m.sequence
+	}
+}
+
+// meet takes notice of one message.
+func (l *lane) meet(m *stored) error {
+	known, ours, err := l.recognise(m)
+	switch {
+	case err != nil:
+		return err
+	case ours && known.Sequence > l.place.Sequence: // it need not be sent again
+		l.told.places[known.ID] = m.sequence
+		if !l.told.anew && m.value(headerResent) == "" { // nor what should stand before it: it does, or was removed
+			l.advance(known, m.sequence)
+		}
+		return nil
+	case ours:
+		return nil
+	}
+	e, ok := l.newcomer(m)
+	switch {
+	case !ok:
+		l.strayed(m)
+		return nil
+	case l.told.above || l.place.Sequence < l.cursor.Sequence: // were the cursor to move now, the lost tail would not be sent again
+		l.told.places[e.ID] = m.sequence
+		if e.Sequence > l.cursor.Sequence {
+			l.told.above = true
+			return nil
+		}
+	}
+	if landed, err := l.land(e, m); err != nil || landed {
+		return err
+	}
+	return l.adopt(e, m)
+}
+
+// land is true if an event of the stream is our next unsent one: the answer to its batch was lost.
+func (l *lane) land(e events.Event, m *stored) (bool, error) {
+	if e.Sequence <= max(l.place.Sequence, l.cursor.Sequence) {
+		return false, nil
+	}
+	for {
+		if l.unsent == nil {
+			next, err := l.r.o.Log.Unsent(l.agency, importEvents, importBytes)
+			if err != nil {
+				return false, fmt.Errorf("%w: %w", ErrLog, err)
+			}
+			l.unsent = append([]events.Event{}, next...)
+		}
+		if len(l.unsent) == 0 || !isSent(l.unsent[0], e) {
+			return false, nil
+		}
+		if len(l.incoming.page) == 0 {
+			break
+		}
+		if err := l.takeOver(); err != nil { // after which it may be told
+			return false, err
+		}
+	}
+	next := l.unsent[0].WithSequence(e.Sequence)
+	l.landed, l.unsent = append(l.landed, next), l.unsent[1:]
+	l.advance(next, m.sequence)
+	if len(l.unsent) == 0 {
+		return true, l.flush()
+	}
+	return true, nil
+}
+
+// isSent says whether an event of the stream is this unsent one, and not what the store has told before it was set back: that has
+// the same id, and perhaps happened before.
+func isSent(unsent, e events.Event) bool {
+	return unsent.ID == e.ID && unsent.StoreID == e.StoreID && unsent.RecordedTime.Equal(e.RecordedTime)
+}
+
+// flush commits what the look has found.
+func (l *lane) flush() error {
+	if len(l.landed) > 0 {
+		landed := l.landed
+		l.landed, l.unsent = nil, nil
+		return l.commit(landed, l.place.StreamSequence)
+	}
+	return l.takeOver()
+}
+
+// mend handles a stream that lost what it had acknowledged. It finds the newest event that is still in place; what follows it, up
+// to the cursor, and is nowhere in the stream is sent again by the lane. Of a stream that was made anew nothing is in place, so all
+// of it is read. The cursor stays until that is done: were the process to end now, the next one would find the same, less what has
+// been sent by then.
+func (l *lane) mend(ctx context.Context, reason string) error {
+	l.place, l.told.anew = events.Cursor{}, reason == reasonRecreated
+	newest, err := l.r.get(ctx, query{Last: l.filter})
+	if err != nil {
+		return err
+	}
+	l.fence = 0
+	if newest != nil {
+		l.fence = newest.sequence
+		e, ours, err := l.recognise(newest)
+		if err != nil {
+			return err
+		}
+		if ours && !l.told.anew && newest.value(headerResent) == "" { // what was sent again may stand behind later ones
+			l.advance(e, newest.sequence)
+		} else if l.fence, err = l.readForward(ctx, 0); err != nil {
+			return err
+		}
+	}
+	if l.repair.again = l.repair.reason != ""; !l.repair.again {
+		l.repair = repair{reason: reason, from: l.place.Sequence + 1, upTo: l.place.Sequence}
+	}
+	l.repair.to = l.cursor.Sequence
+	return l.settle()
+}
+
+// strayed notes a message that is not ours, once.
+func (l *lane) strayed(m *stored) {
+	if m.sequence <= l.strays.seen && l.strays.created.Equal(l.created) {
+		return
+	}
+	l.strays.seen, l.strays.created = m.sequence, l.created
+	l.strays.unreported++
+	l.show(func(s *AgencyStatus) { s.Foreign++ })
+	l.r.o.Logger.Debug("message stepped over", "agency", l.agency, "stream_sequence", m.sequence)
+}
+
+// settle makes what was found durable: the cursor where events have landed, the reports where there is something to tell.
+func (l *lane) settle() error {
+	if err := l.store(); err != nil {
+		return err
+	}
+	if err := l.reportImport(); err != nil {
+		return err
+	}
+	if l.strays.unreported == 0 || time.Since(l.strays.reported) < reportEvery && !l.strays.reported.IsZero() {
+		return nil
+	}
+	l.r.o.Logger.Warn("the stream holds messages that are not ours", "agency", l.agency, "count", l.strays.unreported,
+		"last_stream_sequence", l.strays.seen)
+	if err := l.report(reasonForeign, l.place.Sequence, l.place.Sequence, 0); err != nil {
+		return err
+	}
+	l.strays.unreported, l.strays.reported = 0, time.Now()
+	return nil
+}
+
+// report appends watch.stream_repaired to the agency's own log, from where it is published like any event.
+func (l *lane) report(reason string, from, to uint64, sent int) error {
+	from = min(from, to) // nothing was missing
+	e, err := events.New(&events.WatchStreamRepaired{
+		Common:       events.Common{AgencyID: l.agency, ObservedAt: time.Now()},
+		Reason:       reason,
+		FromSequence: from, ToSequence: to, SentAgain: sent,
+	})
+	if err != nil {
+		return err
+	}
+	if err := l.r.o.Log.Append(e); err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	l.r.o.Logger.Warn("stream repaired", "agency", l.agency, "reason", reason, "from", from, "to", to, "sent_again", sent)
+	return nil
+}
+
+// The stream is the second memory: what it holds of an agency and the log does not, because the log is a restored backup or
+// a new one, is taken over page by page.
+
+const (
+	importEvents = 256
+	importBytes  = 1 << 20
+	// maxSequence is the highest sequence that is believed: there is room to count on.
+	maxSequence = 1 << 62
+)
+
+// importing is what a look has found in the stream that the log does not have.
+type importing struct {
+	page  []events.Event // in the order of the stream
+	news  []events.Event // those of them that continue the log
+	bytes int
+}
+
+// imported is what was taken over and not reported yet.
+type imported struct {
+	from, to uint64
+	events   int
+	news     bool // there are others among them than reports like ours
+	reported time.Time
+}
+
+// newcomer returns the event that a message is, if it is one of this agency in every respect. That the log does not have it
+// is known already.
+func (l *lane) newcomer(m *stored) (events.Event, bool) {
+	sequence, id, ok := m.claim()
+	if !ok || sequence > maxSequence {
+		return events.Event{}, false
+	}
+	e, err := events.Decode(m.header, m.data)
+	ok = err == nil && e.ID == id && e.AgencyID == l.agency && e.StoreID != "" && e.Origin != events.OriginReplay &&
+		m.subject == events.Subject(l.r.o.Prefix, l.agency, e.Type)
+	return e, ok
+}
+
+// adopt takes a message over that is an event of this agency and not in the log.
+func (l *lane) adopt(e events.Event, m *stored) error {
+	late := e.Sequence <= max(l.place.Sequence, l.cursor.Sequence)
+	if late {
+		if wanted, err := l.late(e, m); err != nil || !wanted {
+			return err
+		}
+	}
+	if len(l.incoming.page) == 0 {
+		if err := l.flush(); err != nil {
+			return err
+		}
+		if err := l.store(); err != nil {
+			return err
+		}
+	}
+	l.incoming.page = append(l.incoming.page, e)
+	l.incoming.bytes += len(e.Data)
+	if !late {
+		l.incoming.news = append(l.incoming.news, e)
+		l.advance(e, m.sequence)
+	}
+	if len(l.incoming.page) >= importEvents || l.incoming.bytes >= importBytes {
+		return l.takeOver()
+	}
+	return nil
+}
+
+// late is an event whose sequence the published part of the log has for another one: two stores counted on their own. Its
+// id is remembered, if that is wanted. Where the log has nothing at that sequence any more, one of our own was trimmed.
+func (l *lane) late(e events.Event, m *stored) (wanted bool, err error) {
+	there, err := l.logged(e.Sequence)
+	switch {
+	case err != nil:
+		return false, err
+	case there == nil: // perhaps it was imported, then trimmed
+		return e.StoreID != l.r.o.StoreID, nil
+	case there.ID == e.ID:
+		return false, nil
+	}
+	l.strayed(m)
+	return true, nil
+}
+
+// logged is the event that the log has at a sequence, or will have with the page that was read; nil if there is none.
+func (l *lane) logged(sequence uint64) (*events.Event, error) {
+	for i := range l.incoming.page {
+		if l.incoming.page[i].Sequence == sequence {
+			return &l.incoming.page[i], nil
+		}
+	}
+	found, err := l.r.o.Log.Read(l.agency, sequence-1, 1, 1)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	if len(found) == 0 || found[0].Sequence != sequence {
+		return nil, nil
+	}
+	return &found[0], nil
+}
+
+// takeOver commits the page that was read. While a lost tail is sent again the cursor stays.
+func (l *lane) takeOver() error {
+	page, news := l.incoming.page, l.incoming.news
+	if len(page) == 0 {
+		return nil
+	}
+	cursor := l.place
+	if cursor.Sequence < l.cursor.Sequence {
+		cursor = l.cursor
+	}
+	if err := l.r.o.Log.Import(l.agency, page, cursor); err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	l.incoming, l.unsent = importing{}, nil // what waits may have been told
+	l.cursor = cursor
+	l.show(func(a *AgencyStatus) { a.Acknowledged = l.cursor.Sequence })
+	if len(news) == 0 {
+		return nil
+	}
+	d := &l.imported
+	if d.events == 0 {
+		d.from = news[0].Sequence
+	}
+	d.to, d.events = news[len(news)-1].Sequence, d.events+len(news)
+	for _, e := range news {
+		d.news = d.news || e.Type != events.TypeWatchStreamRepaired
+	}
+	return nil
+}
+
+// reportImport tells what was taken over, at most once a minute. Reports alone are not reported: two doorbells of one agency
+// would never end.
+func (l *lane) reportImport() error {
+	d := &l.imported
+	if d.events == 0 || time.Since(d.reported) < reportEvery && !d.reported.IsZero() {
+		return nil
+	}
+	l.r.o.Logger.Warn("events of the stream were taken into the log, which did not have them", "agency", l.agency,
+		"from", d.from, "to", d.to, "count", d.events)
+	if !d.news {
+		*d = imported{reported: d.reported}
+		return nil
+	}
+	if err := l.report(reasonImported, d.from, d.to, 0); err != nil {
+		return err
+	}
+	*d = imported{reported: time.Now()}
+	return nil
+}
+
+// stored is a message in the stream, as far as looking needs it.
+type stored struct {
+	subject  string
+	sequence uint64 // its place in the stream
+	header   nats.Header
+	data     []byte
+}
+
+// query says which message is wanted: the one at Sequence; or the next of a filter from there on; or the filter's last.
+type query struct {
+	Sequence uint64 `json:"seq,omitempty"`
+	Next     string `json:"next_by_subj,omitempty"`
+	Last     string `json:"last_by_subj,omitempty"`
+}
+
+const noMessage jetstream.ErrorCode = 10037
+
+// get returns a message, or nil if there is none. It asks the leader of the stream and not, as a direct get would, a
+// replica that may be behind: what is decided here is whether events are sent again.
+func (r *Relay) get(ctx context.Context, q query) (*stored, error) {
+	ask, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.o.AckWait)
+	defer cancel()
+	reply, err := r.o.Conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+r.o.Stream, ask)
+	if err != nil {
+		return nil, fmt.Errorf("look: %w", err)
+	}
+	var a struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message *struct {
+			Subject  string `json:"subject"`
+			Sequence uint64 `json:"seq"`
+			Header   []byte `json:"hdrs"`
+			Data     []byte `json:"data"`
+		} `json:"message"`
+	}
+	switch {
+	case json.Unmarshal(reply.Data, &a) != nil:
+		return nil, fmt.Errorf("look: %w", errAnswer)
+	case a.Error != nil && a.Error.ErrorCode == noMessage:
+		return nil, nil
+	case a.Error != nil:
+		return nil, fmt.Errorf("look: %w", a.Error)
+	case a.Message == nil || a.Message.Sequence == 0:
+		return nil, fmt.Errorf("look: %w", errAnswer)
+	}
+	m := &stored{subject: a.Message.Subject, sequence: a.Message.Sequence, data: a.Message.Data}
+	if len(a.Message.Header) > 0 {
+		if m.header, err = nats.DecodeHeadersMsg(a.Message.Header); err != nil {
+			m.header = nil // whoever wrote it, it was not us
+		}
+	}
+	return m, nil
+}
+
+// claim is which event a message says it is.
+func (m *stored) claim() (sequence uint64, id string, ok bool) {
+	id = m.value("ce-id")
+	sequence, err := strconv.ParseUint(m.value("ce-sequence"), 10, 64)
+	return sequence, id, err == nil && sequence > 0 && id != "" && m.value(nats.MsgIdHdr) == id
+}
+
+func (m *stored) value(name string) string {
+	if v := m.header[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// recognise returns the event of the log that a message is. It is false for what is not ours: a stray, and also an event
+// of ours that this log does not have. The second kind is taken over.
+func (l *lane) recognise(m *stored) (events.Event, bool, error) {
+	sequence, id, ok := m.claim()
+	if !ok {
+		return events.Event{}, false, nil
+	}
+	found, err := l.r.o.Log.Read(l.agency, sequence-1, 1, 1)
+	if err != nil {
+		return events.Event{}, false, fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	if len(found) == 0 || found[0].Sequence != sequence || found[0].ID != id ||
+		found[0].StoreID != m.value("ce-storeid") || m.subject != events.Subject(l.r.o.Prefix, l.agency, found[0].Type) {
+		return events.Event{}, false, nil
+	}
+	return found[0], true, nil
+}
+
+// state asks for the stream's creation time and last sequence.
+func (r *Relay) state(ctx context.Context) (*jetstream.StreamInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.o.AckWait)
+	defer cancel()
+	s, err := r.js.Stream(ctx, r.o.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, &jetstream.APIError{Code: 404, ErrorCode: jetstream.JSErrCodeStreamNotFound, Description: "stream not found"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", r.o.Stream, err)
+	}
+	return s.CachedInfo(), nil
+}

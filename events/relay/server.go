@@ -1,0 +1,217 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"doorbell/events"
+	"doorbell/events/stream"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Errors that say what somebody has to change. The relay goes on trying.
+var (
+	// ErrOldServer: nobody knows whether the server can be used.
+	ErrOldServer = errors.New("NATS server too old: version " + oldestServer + " or later is needed")
+	// ErrNoStream: the stream is missing, and we are not to make it.
+	ErrNoStream = errors.New("stream is missing and STREAM_MANAGE forbids to make it")
+	// ErrStreamUnfit: the stream is there, but must not or cannot hold our events as it is.
+	ErrStreamUnfit = stream.ErrUnfit
+	// ErrNotConnected: there is no connection at the moment.
+	ErrNotConnected = errors.New("no connection to NATS")
+)
+
+// margin is what the relay adds to the headers of an event: fence, stream, batch. The fence repeats the agency's token.
+const margin = 1024
+
+// usable is a server and a stream that can be used.
+type usable struct {
+	maxMessage int // the most bytes that one message may take
+	manner     manner
+	different  []string // how an external stream differs from what it should be
+}
+
+// inspect makes sure that server and stream can be used.
+func (r *Relay) inspect(ctx context.Context) (u usable, err error) {
+	if r.o.Conn.IsClosed() {
+		return u, ErrClosed
+	}
+	if !r.o.Conn.IsConnected() {
+		return u, ErrNotConnected
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.o.AckWait)
+	defer cancel()
+	f, err := ask(ctx, r.js)
+	if err != nil {
+		return u, err
+	}
+	want := f.known(r.o.StreamConfig())
+	found, err := r.stream(ctx, want)
+	u.different = found.Different
+	if err != nil {
+		return u, err
+	}
+	have := found.Info.Config
+	most := int(r.o.Conn.MaxPayload())
+	if m := int(have.MaxMsgSize); m > 0 {
+		most = min(most, m)
+	}
+	u.maxMessage, u.manner = most-margin, f.manner(have.AllowAtomicPublish)
+	return u, nil
+}
+
+// stream returns the stream as it is, made or changed first if that is our business.
+func (r *Relay) stream(ctx context.Context, want jetstream.StreamConfig) (stream.Found, error) {
+	f, err := stream.Ensure(ctx, r.js, want, stream.Rights{Manage: r.o.Manage, Embedded: r.o.Embedded})
+	if errors.Is(err, stream.ErrMissing) {
+		err = fmt.Errorf("%w: %s", ErrNoStream, r.o.Stream)
+	}
+	if f.Made {
+		r.o.Logger.Info("stream made", "stream", r.o.Stream)
+	}
+	if f.Unchanged != nil {
+		r.o.Logger.Error("stream stays as it is", "stream", r.o.Stream, "err", f.Unchanged.Error())
+	}
+	return f, err
+}
+
+// StreamConfig is the stream as it should be.
+func (o Options) StreamConfig() jetstream.StreamConfig {
+	c := jetstream.StreamConfig{
+		Name:               o.Stream,
+		Description:        "doorbell: what happened at the listings API",
+		Subjects:           []string{events.StreamSubjects(o.Prefix)},
+		Retention:          jetstream.LimitsPolicy,
+		MaxConsumers:       -1,
+		MaxMsgs:            -1,
+		MaxMsgsPerSubject:  -1,
+		MaxMsgSize:         -1,
+		MaxBytes:           -1,
+		MaxAge:             o.MaxAge,
+		Discard:            jetstream.DiscardNew, // a full stream says so instead of forgetting
+		Storage:            jetstream.FileStorage,
+		Replicas:           max(1, o.Replicas),
+		Duplicates:         2 * time.Minute, // beyond it the fence does the work
+		AllowDirect:        true,
+		AllowAtomicPublish: true,
+		Metadata:           map[string]string{"app": "doorbell"},
+	}
+	if o.MaxBytes > 0 {
+		c.MaxBytes = o.MaxBytes
+	}
+	if o.MaxAge > 0 {
+		c.Duplicates = min(c.Duplicates, o.MaxAge)
+	}
+	if o.StoreID != "" {
+		c.Metadata["store_id"] = o.StoreID
+	}
+	return c
+}
+
+// features are what a server can do. It is asked, never tried: a server that does not know atomic batches would store each
+// message singly and say nothing.
+type features struct {
+	level        int // of JetStream's API; 0: the server is older than the levels
+	major, minor int // of its version
+}
+
+// atomicLevel is the JetStream API level from which servers know atomic batches, and a fence over several subjects.
+const atomicLevel = 2
+
+// oldestServer is the oldest version that is known to work.
+const oldestServer = "2.9"
+
+func ask(ctx context.Context, js jetstream.JetStream) (f features, err error) {
+	account, err := js.AccountInfo(ctx)
+	if err != nil {
+		return f, fmt.Errorf("JetStream account: %w", err)
+	}
+	f.level = account.API.Level
+	version := js.Conn().ConnectedServerVersion()
+	if parts := strings.Split(version, "."); len(parts) >= 2 {
+		f.major, _ = strconv.Atoi(parts[0])
+		f.minor, _ = strconv.Atoi(parts[1])
+	}
+	if f.level == 0 && !f.since(2, 9) {
+		return f, fmt.Errorf("%w (it is %.20q)", ErrOldServer, version)
+	}
+	return f, nil
+}
+
+func (f features) since(major, minor int) bool {
+	return f.major > major || f.major == major && f.minor >= minor
+}
+
+// batches says whether the server knows atomic batches. The stream has to allow them too.
+func (f features) batches() bool { return f.level >= atomicLevel }
+
+// known leaves out of a stream what the server does not know. It would take it without a word, or refuse the stream.
+func (f features) known(c jetstream.StreamConfig) jetstream.StreamConfig {
+	c.AllowAtomicPublish = c.AllowAtomicPublish && f.batches()
+	if f.level == 0 && !f.since(2, 10) {
+		c.Metadata = nil
+	}
+	return c
+}
+
+// Found is what Check found at a server.
+type Found struct {
+	Level     int      // of JetStream's API; 0: not told
+	OneByOne  bool     // events are published singly: the server, or the stream, takes no atomic batches
+	Missing   bool     // there is no stream of that name; the relay makes it if it may
+	Different []string // how the stream differs from what it should be, in words
+	StoreID   string   // of the store that the stream was made for; empty: not told
+	Messages  uint64
+}
+
+// Check looks whether server and stream could be used with these options, and changes nothing. Only Conn, Prefix, Stream,
+// Manage and what shapes the stream are looked at. The error wraps ErrOldServer, ErrNoStream or ErrStreamUnfit, or says
+// that the server did not answer; Found holds what was found until then.
+func Check(ctx context.Context, o Options) (f Found, err error) {
+	o = o.withDefaults()
+	js, err := jetstream.New(o.Conn)
+	if err != nil {
+		return f, fmt.Errorf("JetStream: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.AckWait)
+	defer cancel()
+	server, err := ask(ctx, js)
+	f.Level, f.OneByOne = server.level, !server.batches()
+	if err != nil {
+		return f, err
+	}
+	s, err := js.Stream(ctx, o.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		f.Missing = true
+		return f, o.mayMake(ctx, js)
+	}
+	if err != nil {
+		return f, fmt.Errorf("stream %s: %w", o.Stream, err)
+	}
+	have := s.CachedInfo()
+	f.Messages, f.StoreID = have.State.Msgs, have.Config.Metadata["store_id"]
+	if o.StoreID == "" {
+		o.StoreID = f.StoreID
+	}
+	want := server.known(o.StreamConfig())
+	f.OneByOne = server.manner(have.Config.AllowAtomicPublish) != inBatches
+	f.Different = stream.Differences(want, have.Config)
+	return f, stream.Unfit(want, have.Config)
+}
+
+// mayMake says why the missing stream could not be made; nil if nothing is known to be in the way.
+func (o Options) mayMake(ctx context.Context, js jetstream.JetStream) error {
+	if !o.Manage && !o.Embedded {
+		return fmt.Errorf("%w: %s", ErrNoStream, o.Stream)
+	}
+	subjects := events.StreamSubjects(o.Prefix)
+	if other, err := js.StreamNameBySubject(ctx, subjects); err == nil {
+		return fmt.Errorf("%w: stream %s holds %s already", ErrStreamUnfit, other, subjects)
+	}
+	return nil
+}

@@ -20,6 +20,9 @@ import (
 //     late, is no last word where we have said something since it was recorded.
 //
 // Both are asked when an unsent event is about to be sent (Unsent), in the order of the log: by then the stream was read.
+//
+// The snapshot stays as it is. Where the API went to a state and back while the stream was told of the first alone, and the store was
+// set back to before both, nothing is told: the poller finds what the snapshot has. The next change says what it is then.
 
 var (
 	bucketImports  = []byte("imports")       // agency: when what was imported was recorded

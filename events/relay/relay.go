@@ -11,7 +11,8 @@
 // the log, in one durable commit. Were the process to end before, the next look would find what has landed, by its id.
 //
 // Every failure is in doubt: a timeout does not say whether the batch has landed. After any failure, at the start, after
-// every reconnect and once an hour the relay therefore looks before it sends ([lane.look], [lane.verify]):
+// every reconnect and once an hour the relay therefore looks before it sends ([lane.verify], [lane.look]); when it has, the agency
+// is synced:
 //
 //   - Messages after n that are the next unsent events have landed, under the numbers that they carry: the cursor moves over
 //     them. Messages that are no events of this agency are stepped over, counted and reported.
@@ -20,8 +21,8 @@
 //     has seen yet, get the numbers behind them, and those that the stream has told are dropped: ids decide what is the same,
 //     ce-storeid only tells whose it was. Where two stores have both published under one number, the ids alone are remembered.
 //   - Another creation time, a last sequence below n, or another message at n: the stream has lost what it had
-//     acknowledged. What follows the newest event still in place is sent again, with the same id and sequence and the
-//     header doorbell-resent.
+//     acknowledged. What follows the newest event still in place, and in a stream that was made anew all that it lacks, is sent
+//     again, with the same id and sequence and the header doorbell-resent.
 //   - Nothing at n, but the stream goes on beyond it: it expired, or somebody erased or purged it. It stays removed.
 //
 // What was found is told by watch.stream_repaired, an event like any other. [Compare] reads both from end to end, and

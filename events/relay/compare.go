@@ -156,7 +156,7 @@ func (c *comparer) readStream(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read stream %s: %w", c.o.Stream, err)
 		}
-		if err := c.meet(&stored{subject: m.Subject(), header: m.Headers(), data: m.Data()}); err != nil {
+		if err := c.meet(&stored{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}); err != nil {
 			return err
 		}
 	}
@@ -174,7 +174,7 @@ func (c *comparer) forget(ctx context.Context, consumer jetstream.Consumer) {
 func (c *comparer) meet(m *stored) error {
 	c.found.Streamed++
 	sequence, id, ok := m.claim()
-	if e, err := events.Decode(m.header, m.data); !ok || err != nil || e.AgencyID != c.agency {
+	if e, err := events.Decode(m.Header, m.Data); !ok || err != nil || e.AgencyID != c.agency {
 		c.found.Foreign++
 		return nil
 	}
@@ -248,10 +248,10 @@ func (c *comparer) strange(id string) {
 
 // samePayload compares also with what is left of an event that was too large for its server.
 func samePayload(e events.Event, m *stored) bool {
-	if bytes.Equal(e.Data, m.data) {
+	if bytes.Equal(e.Data, m.Data) {
 		return true
 	}
-	return bytes.Contains(m.data, []byte(`"truncated":true`)) && len(m.data) < len(e.Data)
+	return bytes.Contains(m.Data, []byte(`"truncated":true`)) && len(m.Data) < len(e.Data)
 }
 
 // logged returns an event of the log, nil if it has none of that sequence. Messages mostly come in its order.

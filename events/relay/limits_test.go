@@ -137,7 +137,7 @@ func TestEveryFailureHasAClass(t *testing.T) {
 		{&jetstream.APIError{ErrorCode: 19999}, classUnknown},
 		{fmt.Errorf("x: %w", ErrLog), classLog},
 		{errNoBatches, classConfiguration},
-		{errAnswer, classUnknown},
+		{stream.ErrAnswer, classUnknown},
 		{nats.ErrNoResponders, classGone},
 		{nats.ErrReconnectBufExceeded, classGone},
 		{nats.ErrConnectionClosed, classGone},

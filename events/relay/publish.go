@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"doorbell/events"
+	"doorbell/events/stream"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -32,9 +33,6 @@ var errNoBatches = errors.New("the server does not treat the batch as one")
 
 // errNotSeen: a message came after the look.
 var errNotSeen = &jetstream.APIError{Code: 400, ErrorCode: 10071, Description: "wrong last sequence: a message came in between"}
-
-// errAnswer: an answer that no JetStream gives.
-var errAnswer = errors.New("answer that cannot be understood")
 
 // message is an event as it is published, without fence and batch.
 func (r *Relay) message(e events.Event, maxMessage int, resent bool) *nats.Msg {
@@ -87,7 +85,7 @@ func (r *Relay) publishOne(ctx context.Context, m *nats.Msg) (uint64, error) {
 	case err != nil:
 		return 0, err
 	case a.Sequence == 0 || a.Stream != r.o.Stream:
-		return 0, errAnswer
+		return 0, stream.ErrAnswer
 	case a.Duplicate: // its place may be before the fence
 		return 0, &jetstream.APIError{Code: 400, ErrorCode: 10201, Description: "the id is in the stream already"}
 	}
@@ -115,7 +113,7 @@ func (r *Relay) publishBatch(ctx context.Context, messages []*nats.Msg) (uint64,
 	case err != nil:
 		return 0, fmt.Errorf("commit batch: %w", err)
 	case a.Stream != r.o.Stream || a.Batch != messages[0].Header.Get(headerBatch) || a.Count != len(messages) || a.Sequence == 0:
-		return 0, errAnswer
+		return 0, stream.ErrAnswer
 	}
 	return a.Sequence, nil
 }
@@ -142,7 +140,7 @@ func (r *Relay) request(ctx context.Context, m *nats.Msg) (answer, error) {
 		return a, nil
 	}
 	if json.Unmarshal(reply.Data, &a) != nil {
-		return answer{}, errAnswer
+		return answer{}, stream.ErrAnswer
 	}
 	if a.Error != nil {
 		return answer{}, a.Error
@@ -250,5 +248,5 @@ func (r *Relay) placeOfLast(ctx context.Context, filter string) (uint64, error) 
 	if err != nil || m == nil {
 		return 0, err
 	}
-	return m.sequence, nil
+	return m.Sequence, nil
 }

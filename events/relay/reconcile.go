@@ -3,13 +3,13 @@ package relay
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/stream"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -78,8 +78,8 @@ func (l *lane) look(ctx context.Context, after uint64) error {
 			last = 0
 			break
 		}
-		if m.sequence <= after {
-			last = m.sequence
+		if m.Sequence <= after {
+			last = m.Sequence
 			break
 		}
 		if last, err = l.readForward(ctx, after); err != nil { // it came in between
@@ -100,7 +100,7 @@ func (l *lane) readForward(ctx context.Context, after uint64) (uint64, error) {
 		if err := l.meet(m); err != nil {
 			return after, err
 		}
-		after = m.sequence
+		after = m.Sequence
 	}
 }
 
@@ -111,9 +111,9 @@ func (l *lane) meet(m *stored) error {
 	case err != nil:
 		return err
 	case ours && known.Sequence > l.place.Sequence: // it need not be sent again
-		l.told.places[known.ID] = m.sequence
+		l.told.places[known.ID] = m.Sequence
 		if !l.told.anew && m.value(headerResent) == "" { // nor what should stand before it: it does, or was removed
-			l.advance(known, m.sequence)
+			l.advance(known, m.Sequence)
 		}
 		return nil
 	case ours:
@@ -125,7 +125,7 @@ func (l *lane) meet(m *stored) error {
 		l.strayed(m)
 		return nil
 	case l.told.above || l.place.Sequence < l.cursor.Sequence: // were the cursor to move now, the lost tail would not be sent again
-		l.told.places[e.ID] = m.sequence
+		l.told.places[e.ID] = m.Sequence
 		if e.Sequence > l.cursor.Sequence {
 			l.told.above = true
 			return nil
@@ -162,7 +162,7 @@ func (l *lane) land(e events.Event, m *stored) (bool, error) {
 	}
 	next := l.unsent[0].WithSequence(e.Sequence)
 	l.landed, l.unsent = append(l.landed, next), l.unsent[1:]
-	l.advance(next, m.sequence)
+	l.advance(next, m.Sequence)
 	if len(l.unsent) == 0 {
 		return true, l.flush()
 	}
@@ -197,13 +197,13 @@ func (l *lane) mend(ctx context.Context, reason string) error {
 	}
 	l.fence = 0
 	if newest != nil {
-		l.fence = newest.sequence
+		l.fence = newest.Sequence
 		e, ours, err := l.recognise(newest)
 		if err != nil {
 			return err
 		}
 		if ours && !l.told.anew && newest.value(headerResent) == "" { // what was sent again may stand behind later ones
-			l.advance(e, newest.sequence)
+			l.advance(e, newest.Sequence)
 		} else if l.fence, err = l.readForward(ctx, 0); err != nil {
 			return err
 		}
@@ -217,13 +217,13 @@ func (l *lane) mend(ctx context.Context, reason string) error {
 
 // strayed notes a message that is not ours, once.
 func (l *lane) strayed(m *stored) {
-	if m.sequence <= l.strays.seen && l.strays.created.Equal(l.created) {
+	if m.Sequence <= l.strays.seen && l.strays.created.Equal(l.created) {
 		return
 	}
-	l.strays.seen, l.strays.created = m.sequence, l.created
+	l.strays.seen, l.strays.created = m.Sequence, l.created
 	l.strays.unreported++
 	l.show(func(s *AgencyStatus) { s.Foreign++ })
-	l.r.o.Logger.Debug("message stepped over", "agency", l.agency, "stream_sequence", m.sequence)
+	l.r.o.Logger.Debug("message stepped over", "agency", l.agency, "stream_sequence", m.Sequence)
 }
 
 // settle makes what was found durable: the cursor where events have landed, the reports where there is something to tell.
@@ -296,9 +296,9 @@ func (l *lane) newcomer(m *stored) (events.Event, bool) {
 	if !ok || sequence > maxSequence {
 		return events.Event{}, false
 	}
-	e, err := events.Decode(m.header, m.data)
+	e, err := events.Decode(m.Header, m.Data)
 	ok = err == nil && e.ID == id && e.AgencyID == l.agency && e.StoreID != "" && e.Origin != events.OriginReplay &&
-		m.subject == events.Subject(l.r.o.Prefix, l.agency, e.Type)
+		m.Subject == events.Subject(l.r.o.Prefix, l.agency, e.Type)
 	return e, ok
 }
 
@@ -322,7 +322,7 @@ func (l *lane) adopt(e events.Event, m *stored) error {
 	l.incoming.bytes += len(e.Data)
 	if !late {
 		l.incoming.news = append(l.incoming.news, e)
-		l.advance(e, m.sequence)
+		l.advance(e, m.Sequence)
 	}
 	if len(l.incoming.page) >= importEvents || l.incoming.bytes >= importBytes {
 		return l.takeOver()
@@ -413,62 +413,17 @@ func (l *lane) reportImport() error {
 	return nil
 }
 
-// stored is a message in the stream, as far as looking needs it.
-type stored struct {
-	subject  string
-	sequence uint64 // its place in the stream
-	header   nats.Header
-	data     []byte
-}
+// stored is a message in the stream.
+type stored stream.Message
 
-// query says which message is wanted: the one at Sequence; or the next of a filter from there on; or the filter's last.
-type query struct {
-	Sequence uint64 `json:"seq,omitempty"`
-	Next     string `json:"next_by_subj,omitempty"`
-	Last     string `json:"last_by_subj,omitempty"`
-}
+type query = stream.Query
 
-const noMessage jetstream.ErrorCode = 10037
-
-// get returns a message, or nil if there is none. It asks the leader of the stream and not, as a direct get would, a
-// replica that may be behind: what is decided here is whether events are sent again.
+// get returns a message, or nil if there is none.
 func (r *Relay) get(ctx context.Context, q query) (*stored, error) {
-	ask, err := json.Marshal(q)
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, r.o.AckWait)
 	defer cancel()
-	reply, err := r.o.Conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+r.o.Stream, ask)
-	if err != nil {
-		return nil, fmt.Errorf("look: %w", err)
-	}
-	var a struct {
-		Error   *jetstream.APIError `json:"error"`
-		Message *struct {
-			Subject  string `json:"subject"`
-			Sequence uint64 `json:"seq"`
-			Header   []byte `json:"hdrs"`
-			Data     []byte `json:"data"`
-		} `json:"message"`
-	}
-	switch {
-	case json.Unmarshal(reply.Data, &a) != nil:
-		return nil, fmt.Errorf("look: %w", errAnswer)
-	case a.Error != nil && a.Error.ErrorCode == noMessage:
-		return nil, nil
-	case a.Error != nil:
-		return nil, fmt.Errorf("look: %w", a.Error)
-	case a.Message == nil || a.Message.Sequence == 0:
-		return nil, fmt.Errorf("look: %w", errAnswer)
-	}
-	m := &stored{subject: a.Message.Subject, sequence: a.Message.Sequence, data: a.Message.Data}
-	if len(a.Message.Header) > 0 {
-		if m.header, err = nats.DecodeHeadersMsg(a.Message.Header); err != nil {
-			m.header = nil // whoever wrote it, it was not us
-		}
-	}
-	return m, nil
+	m, err := stream.Get(ctx, r.o.Conn, r.o.Stream, q)
+	return (*stored)(m), err
 }
 
 // claim is which event a message says it is.
@@ -479,7 +434,7 @@ func (m *stored) claim() (sequence uint64, id string, ok bool) {
 }
 
 func (m *stored) value(name string) string {
-	if v := m.header[name]; len(v) > 0 {
+	if v := m.Header[name]; len(v) > 0 {
 		return v[0]
 	}
 	return ""
@@ -497,7 +452,7 @@ func (l *lane) recognise(m *stored) (events.Event, bool, error) {
 		return events.Event{}, false, fmt.Errorf("%w: %w", ErrLog, err)
 	}
 	if len(found) == 0 || found[0].Sequence != sequence || found[0].ID != id ||
-		found[0].StoreID != m.value("ce-storeid") || m.subject != events.Subject(l.r.o.Prefix, l.agency, found[0].Type) {
+		found[0].StoreID != m.value("ce-storeid") || m.Subject != events.Subject(l.r.o.Prefix, l.agency, found[0].Type) {
 		return events.Event{}, false, nil
 	}
 	return found[0], true, nil

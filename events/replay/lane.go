@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"doorbell/events"
+	"doorbell/events/stream"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -106,7 +107,7 @@ func (j *Job) look(ctx context.Context, l *lane) error {
 		return ErrBusy
 	}
 	l.known = true
-	l.fences[m.subject] = m.place
+	l.fences[m.Subject] = m.Sequence
 	if e.Sequence >= l.last { // less where the newest expired
 		l.last, l.id = e.Sequence, e.ID
 	}
@@ -131,8 +132,8 @@ func (j *Job) fence(ctx context.Context, l *lane, subject string) (uint64, error
 	if e.Sequence > l.last {
 		return 0, ErrBusy
 	}
-	l.fences[subject] = m.place
-	return m.place, nil
+	l.fences[subject] = m.Sequence
+	return m.Sequence, nil
 }
 
 // message is an event as it is replayed, without fence.
@@ -150,93 +151,46 @@ func (j *Job) subject(e events.Event) string {
 	return j.o.Prefix + ".replay." + j.o.Job + "." + events.Token(e.AgencyID) + "." + string(e.Type)
 }
 
-// stored is a message in the stream.
-type stored struct {
-	subject string
-	place   uint64
-	header  nats.Header
-	data    []byte
-}
-
 // recognise returns the event that a message is, if a replay of this job has published it.
-func (j *Job) recognise(m *stored) (events.Event, error) {
-	e, err := events.Decode(m.header, m.data)
-	if err != nil || m.header.Get(headerReplay) != j.o.Job || m.header.Get(nats.MsgIdHdr) != j.o.Job+"/"+e.ID || m.subject != j.subject(e) {
-		return e, fmt.Errorf("%w: message %d of stream %s", ErrForeign, m.place, j.o.Stream)
+func (j *Job) recognise(m *stream.Message) (events.Event, error) {
+	e, err := events.Decode(m.Header, m.Data)
+	if err != nil || m.Header.Get(headerReplay) != j.o.Job || m.Header.Get(nats.MsgIdHdr) != j.o.Job+"/"+e.ID || m.Subject != j.subject(e) {
+		return e, fmt.Errorf("%w: message %d of stream %s", ErrForeign, m.Sequence, j.o.Stream)
 	}
 	return e, nil
 }
 
-const noMessage jetstream.ErrorCode = 10037
-
-// errAnswer: an answer that no JetStream gives.
-var errAnswer = errors.New("answer that cannot be understood")
-
-// lastOn returns the last message of a filter, nil if there is none. It asks the stream's leader, as replicas may be behind.
-func (j *Job) lastOn(ctx context.Context, filter string) (*stored, error) {
-	ask, err := json.Marshal(map[string]string{"last_by_subj": filter})
-	if err != nil {
-		return nil, err
-	}
-	var a struct {
-		Error   *jetstream.APIError `json:"error"`
-		Message *struct {
-			Subject  string `json:"subject"`
-			Sequence uint64 `json:"seq"`
-			Header   []byte `json:"hdrs"`
-			Data     []byte `json:"data"`
-		} `json:"message"`
-	}
-	err = j.request(ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + j.o.Stream, Data: ask}, &a)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("look: %w", err)
-	case a.Error != nil && a.Error.ErrorCode == noMessage:
-		return nil, nil
-	case a.Error != nil:
-		return nil, fmt.Errorf("look: %w", sentence(a.Error))
-	case a.Message == nil || a.Message.Sequence == 0:
-		return nil, fmt.Errorf("look: %w", errAnswer)
-	}
-	m := &stored{subject: a.Message.Subject, place: a.Message.Sequence, data: a.Message.Data}
-	if len(a.Message.Header) > 0 {
-		m.header, _ = nats.DecodeHeadersMsg(a.Message.Header) // whoever wrote what cannot be read, it was not us
-	}
-	return m, nil
+// lastOn returns the last message of a filter, nil if there is none.
+func (j *Job) lastOn(ctx context.Context, filter string) (*stream.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, j.o.AckWait)
+	defer cancel()
+	m, err := stream.Get(ctx, j.o.Conn, j.o.Stream, stream.Query{Last: filter})
+	return m, sentence(err)
 }
 
 // publish returns the place that a message got.
 func (j *Job) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, j.o.AckWait)
+	defer cancel()
+	reply, err := j.o.Conn.RequestMsgWithContext(ctx, m)
+	if err != nil {
+		return 0, err
+	}
 	var a struct {
 		Stream    string              `json:"stream"`
 		Sequence  uint64              `json:"seq"`
 		Duplicate bool                `json:"duplicate"`
 		Error     *jetstream.APIError `json:"error"`
 	}
-	err := j.request(ctx, m, &a)
 	switch {
-	case err != nil:
-		return 0, err
+	case json.Unmarshal(reply.Data, &a) != nil:
+		return 0, stream.ErrAnswer
 	case a.Error != nil:
 		return 0, sentence(a.Error)
 	case a.Sequence == 0 || a.Stream != j.o.Stream || a.Duplicate: // of a duplicate the next look tells more
-		return 0, errAnswer
+		return 0, stream.ErrAnswer
 	}
 	return a.Sequence, nil
-}
-
-// request asks and decodes the answer.
-func (j *Job) request(ctx context.Context, m *nats.Msg, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, j.o.AckWait)
-	defer cancel()
-	reply, err := j.o.Conn.RequestMsgWithContext(ctx, m)
-	if err != nil {
-		return err
-	}
-	if json.Unmarshal(reply.Data, into) != nil {
-		return errAnswer
-	}
-	return nil
 }
 
 // refused says that the server has told why it did not store a message.
@@ -246,14 +200,18 @@ func refused(err error) bool {
 }
 
 // sentence gives an answer of the server its meaning.
-func sentence(e *jetstream.APIError) error {
-	switch e.ErrorCode {
-	case 10077, 10023, 10028, 10047, 10002: // maximum reached; no resources, memory, storage, or none for this account
-		return fmt.Errorf("%w: %w", ErrFull, e)
-	case 10059: // no such stream
-		return fmt.Errorf("%w: %w", ErrNoStream, e)
-	case 10060, 10109, 10054: // another stream holds the subject; sealed; message larger than it takes
-		return fmt.Errorf("%w: %w", ErrUnfit, e)
+func sentence(err error) error {
+	var answer *jetstream.APIError
+	if !errors.As(err, &answer) {
+		return err
 	}
-	return e
+	switch answer.ErrorCode {
+	case 10077, 10023, 10028, 10047, 10002: // maximum reached; no resources, memory, storage, or none for this account
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	case 10059: // no such stream
+		return fmt.Errorf("%w: %w", ErrNoStream, err)
+	case 10060, 10109, 10054: // another stream holds the subject; sealed; message larger than it takes
+		return fmt.Errorf("%w: %w", ErrUnfit, err)
+	}
+	return err
 }

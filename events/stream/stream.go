@@ -1,14 +1,16 @@
 // Package stream makes sure that a stream can hold what is published to it: [Ensure] makes one that is missing, changes one of
-// our own server to what it should be, and of any other says how it differs.
+// our own server to what it should be, and of any other says how it differs. [Get] reads a message of it.
 package stream
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -145,4 +147,63 @@ func covers(have, want string) bool {
 		}
 	}
 	return false
+}
+
+// Message is one that a stream holds. Header is nil where nobody could read it: whoever wrote that, it was not us.
+type Message struct {
+	Subject  string
+	Sequence uint64 // its place in the stream
+	Header   nats.Header
+	Data     []byte
+}
+
+// Query says which message is wanted: the one at Sequence; or the next of a filter from there on; or the filter's last.
+type Query struct {
+	Sequence uint64 `json:"seq,omitempty"`
+	Next     string `json:"next_by_subj,omitempty"`
+	Last     string `json:"last_by_subj,omitempty"`
+}
+
+// ErrAnswer: an answer that no JetStream gives.
+var ErrAnswer = errors.New("answer that cannot be understood")
+
+const noMessage jetstream.ErrorCode = 10037
+
+// Get returns a message, or nil if there is none. It asks the leader of the stream and not, as a direct get would, a replica that may
+// be behind: what is decided by it is whether events are sent again.
+func Get(ctx context.Context, nc *nats.Conn, stream string, q Query) (*Message, error) {
+	ask, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, ask)
+	if err != nil {
+		return nil, fmt.Errorf("look: %w", err)
+	}
+	var a struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message *struct {
+			Subject  string `json:"subject"`
+			Sequence uint64 `json:"seq"`
+			Header   []byte `json:"hdrs"`
+			Data     []byte `json:"data"`
+		} `json:"message"`
+	}
+	switch {
+	case json.Unmarshal(reply.Data, &a) != nil:
+		return nil, fmt.Errorf("look: %w", ErrAnswer)
+	case a.Error != nil && a.Error.ErrorCode == noMessage:
+		return nil, nil
+	case a.Error != nil:
+		return nil, fmt.Errorf("look: %w", a.Error)
+	case a.Message == nil || a.Message.Sequence == 0:
+		return nil, fmt.Errorf("look: %w", ErrAnswer)
+	}
+	m := &Message{Subject: a.Message.Subject, Sequence: a.Message.Sequence, Data: a.Message.Data}
+	if len(a.Message.Header) > 0 {
+		if m.Header, err = nats.DecodeHeadersMsg(a.Message.Header); err != nil {
+			m.Header = nil
+		}
+	}
+	return m, nil
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -30,19 +30,19 @@ func (s *Store) Backup(w io.Writer, sized func(bytes int64)) error {
 	return nil
 }
 
-// ReceiveBackup makes the file of a backup at path: from what copy writes, beside it under another name, until all of it is on
-// disk, verified and marked as a copy. A file that is there is replaced only if so asked. Nothing is left of what fails.
+// ReceiveBackup makes the file of a backup at path: from what copy writes, in a Scratch beside it, until all of it is on disk,
+// verified and marked as a copy. A file that is there is replaced only if so asked. Nothing is left of what fails.
 func ReceiveBackup(ctx context.Context, path string, replace bool, verify Verifier, copy func(io.Writer) error) (r Report, err error) {
 	if _, err := os.Lstat(path); err == nil && !replace {
 		return r, &os.PathError{Op: "backup", Path: path, Err: os.ErrExist}
 	}
-	aside := filepath.Join(filepath.Dir(path), "doorbell-backup") // whatever its name: tomorrow's may be another one
-	removeParts(aside, time.Hour)
-	made, err := writeAside(aside, copy)
-	if made != "" {
-		defer os.Remove(made) // when it has its name, there is nothing to remove
-	}
+	dir, done, err := Scratch(filepath.Dir(path))
 	if err != nil {
+		return r, err
+	}
+	defer done()
+	made := filepath.Join(dir, fileName)
+	if err := writeFile(made, copy); err != nil {
 		return r, err
 	}
 	if r, err = verify(ctx, made); err != nil || len(r.Findings) > 0 {
@@ -58,18 +58,18 @@ func ReceiveBackup(ctx context.Context, path string, replace bool, verify Verifi
 	return r, syncDir(filepath.Dir(path))
 }
 
-// writeAside writes a file of a name that nobody has, for its owner only, and brings it to the disk.
-func writeAside(path string, copy func(io.Writer) error) (made string, err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.part") // mode 0600
+// writeFile writes a new file, for its owner only, and brings it to the disk.
+func writeFile(path string, copy func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return "", fmt.Errorf("store: %w", err)
+		return fmt.Errorf("store: %w", err)
 	}
 	w := &remembering{w: f}
 	err = errors.Join(copy(w), w.err, f.Sync(), f.Close())
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		err = fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
-	return f.Name(), err
+	return err
 }
 
 // remembering keeps the error of a write as it was: bbolt passes on no more than its text.
@@ -84,27 +84,6 @@ func (r *remembering) Write(p []byte) (int, error) {
 		r.err = err
 	}
 	return n, err
-}
-
-// removeParts removes what a process that was killed has left of writeAside, if nobody has written to it for a while, nor
-// reads it.
-func removeParts(path string, idle time.Duration) {
-	left, _ := filepath.Glob(filepath.Join(globbed(filepath.Dir(path)), "."+globbed(filepath.Base(path))+".*.part"))
-	for _, l := range left {
-		info, err := os.Lstat(l)
-		if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < idle {
-			continue
-		}
-		if release, err := lockFile(l, 0); err == nil {
-			_ = os.Remove(l) // it is only in the way
-			release()
-		}
-	}
-}
-
-// globbed lets a path stand for itself in a pattern.
-func globbed(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 // markCopy writes into a copy that it is one: run does not take it for the store that goes on.
@@ -153,13 +132,12 @@ func Compact(ctx context.Context, o Options, verify Verifier, room func(bytes in
 	if err := room(inUse + inUse/4); err != nil {
 		return c, err
 	}
-	made, err := writeAside(s.path, func(io.Writer) error { return nil })
-	if made != "" {
-		defer os.Remove(made)
-	}
+	dir, done, err := Scratch(o.Dir)
 	if err != nil {
 		return c, err
 	}
+	defer done()
+	made := filepath.Join(dir, fileName)
 	if err := s.copyInto(ctx, made); err != nil {
 		return c, err
 	}
@@ -201,12 +179,12 @@ func (s *Store) replace(ctx context.Context, made string, verify Verifier) (c Co
 }
 
 // scratchPattern names the folders that Scratch makes.
-const scratchPattern = ".verify-*"
+const scratchPattern = ".doorbell-*"
 
-// Scratch makes a folder in dir for copies that are looked at. done removes it. Those that killed processes have left are
-// removed before.
+// Scratch makes a folder in dir for a file that is not finished, or only looked at. done removes it. Those that killed processes
+// have left are removed before.
 func Scratch(dir string) (path string, done func(), err error) {
-	RemoveScratch(dir)
+	removeScratch(dir)
 	if path, err = os.MkdirTemp(dir, scratchPattern); err != nil {
 		return "", nil, fmt.Errorf("store: %w", err)
 	}
@@ -221,10 +199,11 @@ func Scratch(dir string) (path string, done func(), err error) {
 	}, nil
 }
 
-// RemoveScratch removes from dir what killed processes have left of Scratch, and leaves alone what others are at work with.
-func RemoveScratch(dir string) {
-	left, _ := filepath.Glob(filepath.Join(globbed(dir), scratchPattern))
-	for _, path := range left {
+// removeScratch removes from dir what killed processes have left of Scratch, and leaves alone what others are at work with.
+func removeScratch(dir string) {
+	left, _ := fs.Glob(os.DirFS(dir), scratchPattern)
+	for _, name := range left {
+		path := filepath.Join(dir, name)
 		if release, err := lockFile(path, 0); err == nil {
 			_ = os.RemoveAll(path)
 			release()

@@ -139,7 +139,7 @@ func Open(o Options) (s *Store, err error) {
 	if o.Digest != nil {
 		s.digest = o.Digest
 	}
-	removeParts(path, 0) // a Compact that was killed: this one has the lock
+	removeScratch(o.Dir)
 	if err := s.identify(o, stated); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

@@ -18,7 +18,7 @@ import (
 func TestABackupOfARunningDaemonIsWholeAndVerified(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100", "B200")
-	killed := filepath.Join(s.dir, ".verify-123") // what a verify that was killed has left
+	killed := filepath.Join(s.dir, ".doorbell-123") // what a verify that was killed has left
 	if err := errors.Join(os.MkdirAll(killed, 0o700), os.WriteFile(filepath.Join(killed, daemon.StoreFile), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -80,8 +80,11 @@ func TestADaemonThatStartsLeavesTheCopyOfAVerifyAtWorkAlone(t *testing.T) {
 		Status: func() (ops.Status, error) { return ops.Status{}, nil },
 		Backup: func(w io.Writer, sized func(int64)) error {
 			err := s.Backup(w, sized)
-			store.RemoveScratch(dir) // as a daemon does at its start
-			return err
+			_, done, err2 := store.Scratch(dir) // removes what killed processes have left, as the start of a daemon does
+			if err2 == nil {
+				done()
+			}
+			return errors.Join(err, err2)
 		},
 	})}
 	defer server.Close()

@@ -11,7 +11,6 @@ import (
 
 // openHousekeeping makes what keeps the store from growing for ever.
 func (a *Daemon) openHousekeeping() {
-	store.RemoveScratch(a.o.DataDir) // of a verify that was killed
 	a.housekeeping = store.NewHousekeeping(store.HousekeepingOptions{
 		Store: a.store, Retention: a.o.Retention, Max: a.o.StoreMax, Told: a.tellSpace,
 	})

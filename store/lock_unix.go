@@ -3,10 +3,13 @@
 package store
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -34,4 +37,29 @@ func lockFile(path string, wait time.Duration) (release func(), err error) {
 			return nil, &LockedError{Path: path, PID: lockHolder(path)}
 		}
 	}
+}
+
+// lockHolder finds the process that holds a lock on path, by its inode in Linux's /proc/locks; 0 if nothing tells.
+func lockHolder(path string) int {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	f, err := os.Open("/proc/locks")
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	inode := fmt.Sprintf(":%d", info.Sys().(*syscall.Stat_t).Ino)
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		// 1: FLOCK  ADVISORY  WRITE 4711 08:01:123456 0 EOF
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 6 || !strings.HasSuffix(fields[5], inode) {
+			continue
+		}
+		if pid, err := strconv.Atoi(fields[4]); err == nil && pid > 0 {
+			return pid
+		}
+	}
+	return 0
 }

@@ -151,15 +151,17 @@ func (tx *Tx) Agency(id string) (Agency, bool, error) {
 func (tx *Tx) PutAgency(id string, a Agency) error { return tx.putJSON(bucketAgencies, []byte(id), a) }
 
 // Agencies lists the agencies that the store knows, in order; also those that are no longer configured.
-func (s *Store) Agencies() ([]string, error) {
-	var ids []string
-	err := s.View(func(tx *Tx) error {
-		for k := range tx.ascend(bucketAgencies, nil, nil) {
-			ids = append(ids, string(k))
+func (s *Store) Agencies() ([]string, error) { return s.keys(bucketAgencies) }
+
+// keys are those of a bucket.
+func (s *Store) keys(bucket []byte) (all []string, err error) {
+	err = s.View(func(tx *Tx) error {
+		for k := range tx.ascend(bucket, nil, nil) {
+			all = append(all, string(k))
 		}
 		return nil
 	})
-	return ids, err
+	return all, err
 }
 
 // Halt is a scope that is not asked for any more.

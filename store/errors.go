@@ -77,9 +77,6 @@ func (s *Store) guard(f func() error) (err error) {
 	if err = guarded(s.path, f); !errors.Is(err, ErrDamaged) {
 		return err
 	}
-	if said := new(DamagedError); !errors.As(err, &said) {
-		err = damaged(s.path, strings.TrimPrefix(err.Error(), ErrDamaged.Error()+": "))
-	}
 	if s.broken.CompareAndSwap(nil, &err) {
 		close(s.damaged)
 	}

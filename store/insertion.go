@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"fmt"
 	"time"
 )
 
@@ -67,7 +66,7 @@ func (i Insertion) encode() []byte {
 	return w.b
 }
 
-func decodeInsertion(reference string, v []byte) (Insertion, error) {
+func decodeInsertion(reference string, v []byte) Insertion {
 	r := &reader{b: v}
 	version, flags := r.byte(), r.byte()
 	i := Insertion{
@@ -84,9 +83,9 @@ func decodeInsertion(reference string, v []byte) (Insertion, error) {
 		*t = r.time()
 	}
 	if r.bad || version != insertionVersion {
-		return Insertion{}, fmt.Errorf("%w: an insertion", ErrDamaged)
+		panic(damagef("an entry of %s cannot be read", bucketInsertions))
 	}
-	return i, nil
+	return i
 }
 
 // Insertion returns what is remembered of a reference, and whether anything is.
@@ -95,8 +94,7 @@ func (tx *Tx) Insertion(agency, reference string) (Insertion, bool, error) {
 	if v == nil {
 		return Insertion{}, false, nil
 	}
-	i, err := decodeInsertion(reference, v)
-	return i, err == nil, err
+	return decodeInsertion(reference, v), true, nil
 }
 
 // PutInsertion remembers an insertion. Its record is remembered by PutRecord.
@@ -116,11 +114,10 @@ func (tx *Tx) PutRecord(agency, reference string, record []byte) error {
 
 // Insertions visits all insertions of an agency by reference. visit must not write insertions.
 func (tx *Tx) Insertions(agency string, visit func(Insertion) error) error {
-	return tx.scan(bucketInsertions, prefix(agency), func(k, v []byte) error {
-		i, err := decodeInsertion(string(k), v)
-		if err != nil {
+	for k, v := range tx.ascend(bucketInsertions, prefix(agency), prefix(agency)) {
+		if err := visit(decodeInsertion(string(k), v)); err != nil {
 			return err
 		}
-		return visit(i)
-	})
+	}
+	return nil
 }

@@ -175,29 +175,24 @@ func checkFile(o Options, path string) error {
 	return o.Check(path)
 }
 
-// identify reads who the store is, refuses a foreign one, and makes the identity of a new one.
+// identify reads who the store is, refuses a foreign one, and makes the identity of a new one. A store that is only read is left
+// as it is.
 func (s *Store) identify(o Options, stated string) error {
 	found, err := s.readMeta()
+	if err == nil && found == nil {
+		if o.BaseURL == "" || s.db.IsReadOnly() {
+			return emptyStore(s.path)
+		}
+		found, err = s.create(o)
+	}
 	if err != nil {
 		return err
 	}
-	if found == nil && o.BaseURL == "" {
-		return emptyStore(s.path)
-	}
-	if found == nil {
-		if found, err = s.create(o); err != nil {
-			return err
-		}
-	}
 	s.meta = *found
-	if err := s.refuseForeign(o, stated); err != nil {
+	if err := s.refuseForeign(o, stated); err != nil || s.db.IsReadOnly() {
 		return err
 	}
-	if err := s.accept(o); err != nil {
-		return err
-	}
-	s.accepted.Stranger = o.Restored && s.meta.Stated && stated != s.meta.StoreID
-	return s.state(o.Dir, stated)
+	return s.settle(o, stated)
 }
 
 // refuseForeign says why a store is not the one that is wanted; nil if it is.
@@ -327,38 +322,31 @@ func OpenReadOnly(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := newStore(db, path, time.Now)
-	if err := s.recognise(o, stated); err != nil {
+	if err := s.identify(o, stated); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
 }
 
-// recognise is identify without writing.
-func (s *Store) recognise(o Options, stated string) error {
-	found, err := s.readMeta()
-	if err != nil {
-		return err
+// settle repeats the identity outside of the file, and then notes in it that this was done and what else was accepted: whoever
+// finds the file alone knows whether it was copied without its store-id, or its first start was cut short.
+func (s *Store) settle(o Options, stated string) error {
+	m := s.meta
+	s.accepted.Stranger = o.Restored && m.Stated && stated != m.StoreID
+	if o.Restored {
+		s.accepted.Copied, m.Copied = m.Copied, time.Time{}
 	}
-	if found == nil {
-		return emptyStore(s.path)
+	if o.Moved && o.BaseURL != "" && o.BaseURL != m.BaseURL {
+		s.accepted.From, m.BaseURL = m.BaseURL, o.BaseURL
 	}
-	s.meta = *found
-	return s.refuseForeign(o, stated)
-}
-
-// state repeats the identity outside of the file, and then notes in it that this was done: whoever finds the file alone knows
-// whether it was copied without its store-id, or its first start was cut short.
-func (s *Store) state(dir, stated string) error {
-	if stated != s.meta.StoreID {
-		if err := writeID(dir, s.meta.StoreID); err != nil {
+	if stated != m.StoreID {
+		if err := writeID(filepath.Dir(s.path), m.StoreID); err != nil {
 			return err
 		}
 	}
-	if s.meta.Stated {
+	if m.Stated = true; m == s.meta {
 		return nil
 	}
-	m := s.meta
-	m.Stated = true
 	if err := s.putMeta(m); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
@@ -422,25 +410,6 @@ type Accepted struct {
 
 // Accepted says what was accepted when the store was opened.
 func (s *Store) Accepted() Accepted { return s.accepted }
-
-// accept writes what was said about a store that is ours: it is a copy no more, and the API is where we are told.
-func (s *Store) accept(o Options) error {
-	m := s.meta
-	if o.Restored {
-		s.accepted.Copied, m.Copied = m.Copied, time.Time{}
-	}
-	if o.Moved && o.BaseURL != "" && o.BaseURL != m.BaseURL {
-		s.accepted.From, m.BaseURL = m.BaseURL, o.BaseURL
-	}
-	if m == s.meta {
-		return nil
-	}
-	if err := s.putMeta(m); err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	s.meta = m
-	return nil
-}
 
 // setAside gives the store in a directory, whatever state it is in, a name that nobody opens. It waits as long as allowed for
 // whoever has it open.

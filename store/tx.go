@@ -170,16 +170,6 @@ func (tx *Tx) bucket(name []byte) *bolt.Bucket {
 	return b
 }
 
-// scan visits the entries below prefix in order. The slices are valid only during the call.
-func (tx *Tx) scan(bucket, prefix []byte, visit func(k, v []byte) error) error {
-	for k, v := range tx.ascend(bucket, prefix, prefix) {
-		if err := visit(k, v); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // InUse is how many bytes of the file hold something. What is left is taken by the next commits.
 func (s *Store) InUse() (bytes int64, err error) {
 	err = s.View(func(tx *Tx) error {

@@ -68,7 +68,7 @@ func Verify(ctx context.Context, path string) (r Report, err error) {
 		return r, err
 	}
 	s := newStore(db, path, time.Now)
-	if err := s.recognise(Options{Restored: true}, ""); err != nil {
+	if err := s.identify(Options{Restored: true}, ""); err != nil {
 		return r, err
 	}
 	r.StoreID, r.BaseURL, r.Schema, r.Created, r.Copied = s.meta.StoreID, s.meta.BaseURL, s.meta.Schema, s.meta.Created, s.meta.Copied
@@ -126,31 +126,15 @@ type span struct{ first, last, position uint64 }
 
 // values reads bucket after bucket. The error is that of the context.
 func (v *verifier) values() error {
-	for _, name := range buckets {
-		visit := v.log
-		switch count := v.counted(name); {
-		case count != nil:
-			visit = func(_, _ []byte) { *count++ }
-		case bytes.Equal(name, bucketContacts):
-			visit = v.contacts
-		case bytes.Equal(name, bucketCursors):
-			visit = v.cursor
-		case !bytes.Equal(name, bucketLog):
-			visit = func(_, _ []byte) {}
-		}
-		if err := v.each(name, visit); err != nil {
+	count := func(n *int) func(k, payload []byte) { return func(_, _ []byte) { *n++ } }
+	visits := map[string]func(k, payload []byte){
+		string(bucketAgencies): count(&v.r.Agencies), string(bucketInsertions): count(&v.r.Insertions),
+		string(bucketContacts): v.contacts, string(bucketLog): v.log, string(bucketCursors): v.cursor,
+	}
+	for _, name := range buckets { // the log before the cursors
+		if err := v.each(name, visits[string(name)]); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func (v *verifier) counted(name []byte) *int {
-	switch {
-	case bytes.Equal(name, bucketAgencies):
-		return &v.r.Agencies
-	case bytes.Equal(name, bucketInsertions):
-		return &v.r.Insertions
 	}
 	return nil
 }
@@ -169,7 +153,7 @@ func (v *verifier) each(name []byte, visit func(k, payload []byte)) error {
 		switch {
 		case !holds(name, before, k, value):
 			v.r.find("an entry of %s of agency %q does not hold what was written, or the one before it is missing", name, agencyOf(k))
-		case !bytes.Equal(k, endMark):
+		case visit != nil && !bytes.Equal(k, endMark):
 			visit(k, value[sealSize:])
 		}
 		before = k

@@ -154,14 +154,13 @@ func (tx *Tx) PutAgency(id string, a Agency) error { return tx.putJSON(bucketAge
 func (s *Store) Agencies() ([]string, error) { return s.keys(bucketAgencies) }
 
 // keys are those of a bucket.
-func (s *Store) keys(bucket []byte) (all []string, err error) {
-	err = s.View(func(tx *Tx) error {
+func (s *Store) keys(bucket []byte) ([]string, error) {
+	return read(s, func(tx *Tx) (all []string) {
 		for k := range tx.ascend(bucket, nil, nil) {
 			all = append(all, string(k))
 		}
-		return nil
+		return all
 	})
-	return all, err
 }
 
 // Halt is a scope that is not asked for any more.

@@ -228,11 +228,7 @@ func (s *Store) Trim(before time.Time, most int) (trimmed int, err error) {
 // trimSome removes up to most events of an agency in one transaction. What they are is found out before it, so that nobody
 // waits while events are read.
 func (s *Store) trimSome(agency string, before time.Time, most int) (trimmed int, err error) {
-	var upTo uint64
-	err = s.View(func(tx *Tx) (err error) {
-		upTo = tx.trimmable(agency, before, most)
-		return nil
-	})
+	upTo, err := read(s, func(tx *Tx) uint64 { return tx.trimmable(agency, before, most) })
 	if err != nil || upTo == 0 {
 		return 0, err
 	}
@@ -278,13 +274,10 @@ func (tx *Tx) removeEvents(agency string, upTo uint64) (n int, err error) {
 }
 
 // oldestTrimmable is when the oldest event was recorded that may go, of all agencies; zero if none may.
-func (s *Store) oldestTrimmable() (oldest time.Time, err error) {
-	agencies, err := s.keys(bucketCursors)
-	if err != nil {
-		return oldest, err
-	}
-	for _, agency := range agencies {
-		err := s.View(func(tx *Tx) error {
+func (s *Store) oldestTrimmable() (time.Time, error) {
+	return read(s, func(tx *Tx) (oldest time.Time) {
+		for name := range tx.ascend(bucketCursors, nil, nil) {
+			agency := string(name)
 			for k, v := range tx.ascend(bucketLog, prefix(agency), prefix(agency)) {
 				l := entry(k, v)
 				if at := l.head().RecordedTime; l.n < tx.keptFrom(agency) && (oldest.IsZero() || at.Before(oldest)) {
@@ -292,11 +285,7 @@ func (s *Store) oldestTrimmable() (oldest time.Time, err error) {
 				}
 				break
 			}
-			return nil
-		})
-		if err != nil {
-			return oldest, err
 		}
-	}
-	return oldest, nil
+		return oldest
+	})
 }

@@ -115,17 +115,13 @@ func (tx *Tx) LastSequence(agency string) uint64 {
 
 // Last is the newest sequence of an agency's log, 0 if the stream has taken nothing of it.
 func (s *Store) Last(agency string) (sequence uint64, err error) {
-	err = s.View(func(tx *Tx) error {
-		sequence = tx.LastSequence(agency)
-		return nil
-	})
-	return sequence, err
+	return read(s, func(tx *Tx) uint64 { return tx.LastSequence(agency) })
 }
 
 // Read returns published events of an agency in order, from the one after the given sequence: at most maxEvents, and no
 // further ones once they hold maxBytes; but at least one if there is any.
-func (s *Store) Read(agency string, after uint64, maxEvents, maxBytes int) (found []events.Event, err error) {
-	err = s.View(func(tx *Tx) error {
+func (s *Store) Read(agency string, after uint64, maxEvents, maxBytes int) ([]events.Event, error) {
+	return read(s, func(tx *Tx) (found []events.Event) {
 		size := 0
 		for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, after+1)) {
 			l := entry(k, v)
@@ -134,9 +130,8 @@ func (s *Store) Read(agency string, after uint64, maxEvents, maxBytes int) (foun
 			}
 			found = append(found, l.event())
 		}
-		return nil
+		return found
 	})
-	return found, err
 }
 
 // Publish notes that the stream has taken the first unsent events of an agency under the sequences that they have by now, and
@@ -176,12 +171,8 @@ func (s *Store) Publish(agency string, list []events.Event, c events.Cursor) err
 }
 
 // Cursor says how far an agency's log is published.
-func (s *Store) Cursor(agency string) (c events.Cursor, err error) {
-	err = s.View(func(tx *Tx) error {
-		c = tx.cursor(agency)
-		return nil
-	})
-	return c, err
+func (s *Store) Cursor(agency string) (events.Cursor, error) {
+	return read(s, func(tx *Tx) events.Cursor { return tx.cursor(agency) })
 }
 
 func (tx *Tx) cursor(agency string) events.Cursor {
@@ -218,7 +209,7 @@ func (s *Store) EventsAfter(agency string, at Place, maxEvents, maxBytes int) (f
 }
 
 func (s *Store) follow(agency string, at Place, most, maxBytes int, visit func(logged)) (Place, error) {
-	err := s.View(func(tx *Tx) error {
+	return read(s, func(tx *Tx) Place {
 		from := logKey(agency, at.Sequence+1)
 		for range 2 {
 			for k, v := range tx.ascend(bucketLog, prefix(agency), from) {
@@ -227,7 +218,7 @@ func (s *Store) follow(agency string, at Place, most, maxBytes int, visit func(l
 					break // and on to those that were not read
 				}
 				if most <= 0 || maxBytes <= 0 {
-					return nil
+					return at
 				}
 				if most, maxBytes = most-1, maxBytes-len(v); l.position == 0 || l.position > at.Position {
 					visit(l)
@@ -239,9 +230,8 @@ func (s *Store) follow(agency string, at Place, most, maxBytes int, visit func(l
 			}
 			from = logKey(agency, unsent|at.Position+1)
 		}
-		return nil
+		return at
 	})
-	return at, err
 }
 
 // HeadsBefore returns heads of an agency backwards, from the newest one where before is the zero value: at most so many, and
@@ -257,11 +247,11 @@ func (s *Store) EventsBefore(agency string, before uint64, maxEvents, maxBytes i
 	return found, next, err
 }
 
-func (s *Store) back(agency string, before uint64, most, maxBytes int, visit func(logged)) (next uint64, err error) {
+func (s *Store) back(agency string, before uint64, most, maxBytes int, visit func(logged)) (uint64, error) {
 	if before == 0 {
 		before = ^uint64(0)
 	}
-	err = s.View(func(tx *Tx) error {
+	return read(s, func(tx *Tx) (next uint64) {
 		for k, v := range tx.descend(bucketLog, prefix(agency), logKey(agency, before)) {
 			if most <= 0 || maxBytes <= 0 {
 				break
@@ -270,9 +260,8 @@ func (s *Store) back(agency string, before uint64, most, maxBytes int, visit fun
 			visit(l)
 			next, most, maxBytes = l.n, most-1, maxBytes-len(v)
 		}
-		return nil
+		return next
 	})
-	return next, err
 }
 
 // Lookup returns the event of a head, if the log still has it. It may be published by now.
@@ -304,16 +293,15 @@ func (s *Store) Lookup(agency string, h events.Head) (e events.Event, found bool
 }
 
 // Places are how far each log that the store knows reaches.
-func (s *Store) Places() (places map[string]Place, err error) {
-	places = map[string]Place{}
-	err = s.View(func(tx *Tx) error {
+func (s *Store) Places() (map[string]Place, error) {
+	return read(s, func(tx *Tx) map[string]Place {
+		places := map[string]Place{}
 		for name := range tx.ascend(bucketAgencies, nil, nil) {
 			agency := string(name)
 			places[agency] = Place{tx.LastSequence(agency), tx.lastPosition(agency)}
 		}
-		return nil
+		return places
 	})
-	return places, err
 }
 
 // Progress is how far the log of an agency is published.
@@ -324,8 +312,8 @@ type Progress struct {
 }
 
 // Progress is that of agencies, in their order and of one moment.
-func (s *Store) Progress(agencies ...string) (list []Progress, err error) {
-	err = s.View(func(tx *Tx) error {
+func (s *Store) Progress(agencies ...string) ([]Progress, error) {
+	return read(s, func(tx *Tx) (list []Progress) {
 		for _, agency := range agencies {
 			p := Progress{Cursor: tx.cursor(agency)}
 			for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, unsent)) {
@@ -335,9 +323,8 @@ func (s *Store) Progress(agencies ...string) (list []Progress, err error) {
 			}
 			list = append(list, p)
 		}
-		return nil
+		return list
 	})
-	return list, err
 }
 
 // CountUnsent says how many events of an agency the stream has not taken.

@@ -29,6 +29,15 @@ func (s *Store) View(fn func(*Tx) error) error {
 	})
 }
 
+// read is what f makes of the state as it is.
+func read[T any](s *Store, f func(*Tx) T) (value T, err error) {
+	err = s.View(func(tx *Tx) error {
+		value = f(tx)
+		return nil
+	})
+	return value, err
+}
+
 // Update runs fn and commits what it wrote, all or nothing; it is durable when Update returns nil. An error of fn is
 // returned as it is and changed nothing. See ErrNoSpace, ErrUnknownOutcome and ErrDamaged for the others.
 func (s *Store) Update(fn func(*Tx) error) error {
@@ -172,10 +181,8 @@ func (tx *Tx) bucket(name []byte) *bolt.Bucket {
 
 // InUse is how many bytes of the file hold something. What is left is taken by the next commits.
 func (s *Store) InUse() (bytes int64, err error) {
-	err = s.View(func(tx *Tx) error {
+	return read(s, func(tx *Tx) int64 {
 		stats := s.db.Stats()
-		bytes = tx.tx.Size() - int64(stats.FreePageN+stats.PendingPageN)*int64(s.db.Info().PageSize)
-		return nil
+		return tx.tx.Size() - int64(stats.FreePageN+stats.PendingPageN)*int64(s.db.Info().PageSize)
 	})
-	return bytes, err
 }

@@ -181,11 +181,7 @@ type Halt struct {
 
 // Halts returns the halts of an agency.
 func (tx *Tx) Halts(agency string) ([]Halt, error) {
-	var all []Halt
-	for _, v := range tx.ascend(bucketHalts, prefix(agency), prefix(agency)) {
-		all = append(all, decodeJSON[Halt](bucketHalts, v))
-	}
-	return all, nil
+	return allJSON[Halt](tx, bucketHalts, agency), nil
 }
 
 // PutHalt remembers a halt.
@@ -217,11 +213,7 @@ type Trouble struct {
 
 // Troubles returns the troubles of an agency.
 func (tx *Tx) Troubles(agency string) ([]Trouble, error) {
-	var all []Trouble
-	for _, v := range tx.ascend(bucketTroubles, prefix(agency), prefix(agency)) {
-		all = append(all, decodeJSON[Trouble](bucketTroubles, v))
-	}
-	return all, nil
+	return allJSON[Trouble](tx, bucketTroubles, agency), nil
 }
 
 // PutTrouble remembers a trouble of an agency; there is one of each scope and name.

@@ -189,9 +189,12 @@ func Scratch(dir string) (path string, done func(), err error) {
 		return "", nil, fmt.Errorf("store: %w", err)
 	}
 	release, err := lockFile(path, 0) // whoever is killed has it no more
-	if err != nil {
+	if errors.As(err, new(*LockedError)) {
 		_ = os.Remove(path)
 		return "", nil, err
+	}
+	if err != nil { // NFS locks no folders, for the next one neither, which then leaves it alone
+		release = func() {}
 	}
 	return path, func() {
 		_ = os.RemoveAll(path)

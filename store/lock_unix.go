@@ -32,7 +32,11 @@ func lockFile(path string, wait time.Duration) (release func(), err error) {
 		if err == nil {
 			return func() { f.Close() }, nil
 		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(end) {
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			f.Close()
+			return nil, fmt.Errorf("store: lock %s: %w", path, err)
+		}
+		if time.Now().After(end) {
 			f.Close()
 			return nil, &LockedError{Path: path, PID: lockHolder(path)}
 		}

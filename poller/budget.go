@@ -3,6 +3,7 @@ package poller
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,11 +19,10 @@ type budget struct {
 
 	mu    sync.Mutex
 	last  time.Time // when the last one was granted, or was due if it was late and that is made up
-	polls []chan struct{}
-	walks []chan struct{}
+	polls []waiter
+	walks []waiter
 
-	favored map[string]bool          // agencies whose next page goes before all polls
-	walkers map[string]chan struct{} // of agencies, among walks
+	favored map[string]bool // agencies whose next page goes before all polls
 
 	turn   int // polls granted in a row while a walk waited
 	spent  uint64
@@ -41,7 +41,7 @@ const shortSpacing = 10 * time.Millisecond
 
 func newBudget(perSecond float64) *budget {
 	b := &budget{ceiling: perSecond, every: interval(perSecond), last: time.Now(), wake: make(chan struct{}, 1)}
-	b.favored, b.walkers = map[string]bool{}, map[string]chan struct{}{}
+	b.favored = map[string]bool{}
 	if b.every < shortSpacing {
 		b.slack, b.every = b.every, interval(perSecond-1)
 	}
@@ -50,6 +50,12 @@ func newBudget(perSecond float64) *budget {
 
 func interval(perSecond float64) time.Duration {
 	return time.Duration(math.Ceil(float64(time.Second) / perSecond))
+}
+
+// waiter is a request that waits to be sent, of an agency where that matters.
+type waiter struct {
+	agency  string
+	granted chan struct{}
 }
 
 // wait blocks until the caller may send one request, or ctx is done.
@@ -66,14 +72,11 @@ func (b *budget) waitAs(ctx context.Context, walk bool, agencyID string) error {
 		return nil
 	}
 	granted := make(chan struct{})
-	if walk && agencyID != "" {
-		b.walkers[agencyID] = granted
-	}
+	q := &b.polls
 	if walk {
-		b.walks = append(b.walks, granted)
-	} else {
-		b.polls = append(b.polls, granted)
+		q = &b.walks
 	}
+	*q = append(*q, waiter{agencyID, granted})
 	b.mu.Unlock()
 	select {
 	case b.wake <- struct{}{}:
@@ -106,13 +109,8 @@ func (b *budget) atOnce() bool {
 func (b *budget) leave(granted chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, q := range []*[]chan struct{}{&b.polls, &b.walks} {
-		for i, w := range *q {
-			if w == granted {
-				*q = append((*q)[:i:i], (*q)[i+1:]...)
-				return
-			}
-		}
+	for _, q := range []*[]waiter{&b.polls, &b.walks} {
+		*q = slices.DeleteFunc(*q, func(w waiter) bool { return w.granted == granted })
 	}
 }
 
@@ -222,7 +220,7 @@ func (b *budget) grant(now time.Time) bool {
 	} else {
 		b.turn++
 	}
-	close((*q)[0])
+	close((*q)[0].granted)
 	*q = (*q)[1:]
 	b.spend(now)
 	return true
@@ -262,4 +260,23 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// favor lets the next request of the agency's walk go before all polls, once: the one that waits, or the one that comes.
+func (b *budget) favor(agencyID string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.favored[agencyID] = true
+}
+
+// bringForward puts the request of a favored walk before all others that wait, if there is one. The caller holds b.mu.
+func (b *budget) bringForward() bool {
+	n := slices.IndexFunc(b.walks, func(w waiter) bool { return b.favored[w.agency] })
+	if n < 0 {
+		return false
+	}
+	w := b.walks[n]
+	delete(b.favored, w.agency)
+	b.walks = slices.Insert(slices.Delete(b.walks, n, n+1), 0, w)
+	return true
 }

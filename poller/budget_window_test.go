@@ -93,7 +93,7 @@ func TestNoWindowOfTimeHoldsMoreThanTheBudget(t *testing.T) {
 // needs no time.
 func paced(b *budget, requests int, late func() time.Duration) (at []time.Time) {
 	for range requests {
-		b.polls = append(b.polls, make(chan struct{}))
+		b.polls = append(b.polls, waiter{granted: make(chan struct{})})
 	}
 	now := b.last
 	for b.spent < uint64(requests) {
@@ -194,7 +194,7 @@ func TestAPleaCountsForTheNextRequest(t *testing.T) {
 	for _, perSecond := range paces {
 		b := newBudget(perSecond)
 		for range 2000 {
-			b.polls = append(b.polls, make(chan struct{}))
+			b.polls = append(b.polls, waiter{granted: make(chan struct{})})
 		}
 		now, last := b.last, b.last
 		for b.spent < 2000 {

@@ -278,21 +278,6 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 	return nil
 }
 
-// take commits what some sights tell, if they tell anything.
-func (w *walk) take(sights []watch.Listed) error {
-	d, err := w.look(sights)
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(d.Insertions, func(i watch.InsertionDiff) bool { return i.Write }) {
-		if err := w.commit(sights); err != nil {
-			return err
-		}
-	}
-	w.a.tellSeen(sights, d)
-	return nil
-}
-
 // firstSights is what a page shows and this walk has not seen yet. Where a reference stands twice, on pages that moved or
 // because the API lists it so, the first sight of a walk decides, and of two on one page the smaller digest: else every
 // walk would find a change. References that could not even be asked for are left out.
@@ -323,62 +308,55 @@ func (w *walk) firstSights(page *listings.InsertionsPage) []watch.Listed {
 	return first
 }
 
-// look says what sights change, without writing.
-func (w *walk) look(sights []watch.Listed) (d watch.PageDiff, err error) {
-	err = w.a.p.store.View(func(tx *store.Tx) (err error) {
+// take commits what some sights tell, if they tell anything.
+func (w *walk) take(sights []watch.Listed) error {
+	a := w.a
+	var d watch.PageDiff
+	var told []events.Payload
+	a.committing.Lock()
+	defer a.committing.Unlock()
+	err := a.p.store.Change(func(tx *store.Tx) (_ bool, err error) {
 		d, err = w.diff(tx, sights)
-		return err
-	})
-	return d, err
-}
-
-func (w *walk) commit(sights []watch.Listed) error {
-	var published []newcomer
-	fresh := 0
-	w.a.committing.Lock()
-	defer w.a.committing.Unlock()
-	err := w.a.commit(func(tx *store.Tx) (told []events.Payload, err error) {
-		all, err := w.diff(tx, sights)
-		if err != nil {
-			return nil, err
-		}
-		state, _, err := tx.Agency(w.a.id)
-		told = all.Drift.Remember(&state, w.a.id, listings.OperationInsertions, sights[0].At)
+		return slices.ContainsFunc(d.Insertions, func(i watch.InsertionDiff) bool { return i.Write }), err
+	}, func(tx *store.Tx) error {
+		state, _, err := tx.Agency(a.id)
+		told = d.Drift.Remember(&state, a.id, listings.OperationInsertions, sights[0].At)
 		announced := 0
-		for n, s := range sights {
-			d := all.Insertions[n]
-			if d.Fresh && d.Next.Baseline && d.Write && d.Event != nil {
-				announced++
+		for n, i := range d.Insertions {
+			if i.Write {
+				err = errors.Join(err, tx.PutInsertion(a.id, i.Next))
 			}
-			if d.Write {
-				err = errors.Join(err, tx.PutInsertion(w.a.id, d.Next))
+			if i.NewRecord {
+				err = errors.Join(err, tx.PutRecord(a.id, sights[n].Reference, sights[n].Record))
 			}
-			if d.NewRecord {
-				err = errors.Join(err, tx.PutRecord(w.a.id, s.Reference, s.Record))
-			}
-			if d.Event != nil {
-				told = append(told, d.Event)
-			}
-			if d.Fresh {
-				fresh++
-			}
-			if d.Published {
-				published = append(published, w.a.newcomer(s.Insertion, d))
+			if i.Event != nil {
+				told = append(told, i.Event)
+				if i.Fresh && i.Next.Baseline {
+					announced++
+				}
 			}
 		}
-		if state.Announced += announced; announced > 0 || all.Drift.New() {
-			err = errors.Join(err, tx.PutAgency(w.a.id, state))
+		if state.Announced += announced; announced > 0 || d.Drift.New() {
+			err = errors.Join(err, tx.PutAgency(a.id, state))
 		}
-		return told, err
+		return errors.Join(err, appendEvents(tx, told))
 	})
 	if err != nil {
 		return err
 	}
-	w.fresh += fresh
-	for _, n := range published {
-		w.a.admit(n.reference) // a refusal of another episode says nothing
+	a.told(told)
+	var published []newcomer
+	for n, i := range d.Insertions {
+		if i.Fresh {
+			w.fresh++
+		}
+		if i.Published {
+			a.admit(sights[n].Reference) // a refusal of another episode says nothing
+			published = append(published, a.newcomer(sights[n].Insertion, i))
+		}
 	}
-	w.a.plan(published)
+	a.plan(published)
+	a.tellSeen(sights, d)
 	return nil
 }
 

@@ -73,6 +73,7 @@ func TestAHaltWhoseReasonIsNotKnownYetIsInForceAndToldAfterARestart(t *testing.T
 	for name, then := range map[string]func(w *world){
 		"another is answered": func(w *world) { w.pass(3 * time.Minute) },
 		"a person resumes": func(w *world) {
+			w.must(w.model.LinkKey(testKey, "A100")) // else it is refused once more
 			if n, err := w.poller.Resume("A100", ""); n != 1 || err != nil {
 				w.t.Fatal(n, err)
 			}

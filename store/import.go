@@ -181,8 +181,10 @@ func (tx *Tx) told(e events.Event, said map[string]bool) (_ events.Event, told b
 		return e, taken
 	}
 	if w, exists := tx.lastWord(e.AgencyID, entity); exists && w.id != "" && !said[entity] {
-		last, _ := tx.imported(e.AgencyID, w.id)
-		state := last.State(tx.store.digest)
+		state := w.state
+		if last, there := tx.imported(e.AgencyID, w.id); there { // as it is compared now
+			state = last.State(tx.store.digest)
+		}
 		known := w.id == e.ID || state != "" && state == e.State(tx.store.digest)
 		outdated := taken && !e.Time.After(w.recorded) && !tx.setBack(e, w) // another store has seen it too, and more since
 		if known || outdated {
@@ -266,27 +268,32 @@ func (tx *Tx) imported(agency, id string) (e events.Event, there bool) {
 	return e, e.ID == id
 }
 
-// lastWord is the last that the stream has told of an entity. It has no id where we have said it.
+// lastWord is the last that the stream has told of an entity. It has no id where we have said it. The state is that of when it came
+// in: the log may not have the event any more, or never had it.
 type lastWord struct {
-	id, store string
-	recorded  time.Time
+	id, store, state string
+	recorded         time.Time
 }
 
 func (tx *Tx) putLastWord(entity string, e events.Event, id string) error {
 	if entity == "" {
 		return nil
 	}
-	w := key(id, e.StoreID, strconv.FormatInt(e.RecordedTime.UnixMilli(), 10))
+	state := ""
+	if id != "" {
+		state = e.State(tx.store.digest)
+	}
+	w := key(id, e.StoreID, state, strconv.FormatInt(e.RecordedTime.UnixMilli(), 10))
 	return tx.put(bucketLastWord, key(e.AgencyID, entity), w)
 }
 
 func (tx *Tx) lastWord(agency, entity string) (w lastWord, exists bool) {
 	parts := strings.Split(string(tx.get(bucketLastWord, key(agency, entity))), "\x00")
-	if len(parts) != 3 {
+	if len(parts) != 4 {
 		return w, false
 	}
-	ms, err := strconv.ParseInt(parts[2], 10, 64)
-	return lastWord{parts[0], parts[1], time.UnixMilli(ms)}, err == nil
+	ms, err := strconv.ParseInt(parts[3], 10, 64)
+	return lastWord{parts[0], parts[1], parts[2], time.UnixMilli(ms)}, err == nil
 }
 
 // WatchedBefore is the moment since which contact requests are news to an agency whose watch is begun by this store, but

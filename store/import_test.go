@@ -512,3 +512,32 @@ func TestWhatIsIgnoredMakesNoOtherState(t *testing.T) {
 		t.Errorf("another one is not: %v", got)
 	}
 }
+
+// A stream that was made anew and filled by another store counts from 1: the log has others under these sequences.
+func TestAChangeThatCameInWithoutAPlaceIsToldApartByItsState(t *testing.T) {
+	s := open(t, t.TempDir())
+	leads(t, s, 1, 5)
+	publish(t, s, "A100", 5)
+	late := said(t, change(t, 1, `{"rent":"B"}`, newer), 2)
+	late.RecordedTime = time.Now().Add(time.Hour)
+	c, _ := s.Cursor("A100")
+	if err := s.Import("A100", []events.Event{late}, c); err != nil {
+		t.Fatal(err)
+	}
+	appended(t, s, change(t, 7, `{"rent":"B"}`, newer)) // found here too, where revisions are counted otherwise
+	if got := ids(t, s); len(got) != 5 {
+		t.Errorf("a state that the stream has told is told again under another id: %v", got)
+	}
+}
+
+func TestAStateThatCameInIsRememberedWhenItsEventIsTrimmed(t *testing.T) {
+	s := open(t, t.TempDir())
+	imports(t, s, said(t, change(t, 7, `{"rent":"B"}`, newer), 1), said(t, lead(t, 1), 2), said(t, lead(t, 2), 3))
+	if _, err := s.Trim(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC), 100); err != nil {
+		t.Fatal(err)
+	}
+	appended(t, s, change(t, 1, `{"rent":"B"}`, newer))
+	if list, err := s.Unsent("A100", 10, 1<<20); err != nil || len(list) != 0 {
+		t.Errorf("told again: %d %v", len(list), err)
+	}
+}

@@ -186,7 +186,7 @@ func agencyError(err error) error {
 }
 
 func resume(ctx context.Context, b Base, c *ResumeCmd) (int, error) {
-	q := ops.ResumeRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion}
+	q := ops.AgencyRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion}
 	ended, err := b.client().Resume(ctx, q)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return ended, agencyError(err)

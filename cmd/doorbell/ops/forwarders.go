@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -105,7 +104,10 @@ type DropLetterRequest struct {
 func serveLetters(mux *http.ServeMux, v Verbs) {
 	mux.HandleFunc("POST /dlq/drop", func(w http.ResponseWriter, r *http.Request) {
 		var q DropLetterRequest
-		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(&q); err != nil || q.Number == 0 {
+		if !read(w, r, &q) {
+			return
+		}
+		if q.Number == 0 {
 			answer(w, nil, errBody)
 			return
 		}

@@ -1,16 +1,27 @@
 package ops
 
 import (
+	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"html/template"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"doorbell/poller"
 )
 
 // Who may do what over HTTP:
@@ -247,4 +258,326 @@ func proxied(r *http.Request) bool {
 		}
 	}
 	return false
+}
+
+// Access is what a request over HTTP may do, beyond reading what holds no person and no secret. The zero value may do
+// nothing more.
+type Access struct {
+	// Act: it may use the verbs that change something. It came with the token, or with a session that was begun with it, and
+	// from our own pages.
+	Act bool
+}
+
+type accessKey struct{}
+
+// WithAccess returns a context of a request that may do this much.
+func WithAccess(ctx context.Context, a Access) context.Context {
+	return context.WithValue(ctx, accessKey{}, a)
+}
+
+// AccessOf says what a request may do.
+func AccessOf(ctx context.Context) Access {
+	a, _ := ctx.Value(accessKey{}).(Access)
+	return a
+}
+
+const (
+	sessionCookie = "doorbell_session" // and the port, see cookieName
+	// sessionLasts is how long a session lasts at most. It ends with the process, too.
+	sessionLasts = 12 * time.Hour
+	// mostSessions bounds them; of more the oldest ends.
+	mostSessions = 64
+)
+
+// sessions are the browsers that have shown the token. They are in memory only, as hashes.
+type sessions struct {
+	mu  sync.Mutex
+	all map[[sha256.Size]byte]session
+}
+
+type session struct {
+	host  string // under which it was begun: no other may use it
+	until time.Time
+	lasts context.Context // what was begun with it ends with it
+	end   context.CancelFunc
+}
+
+func newSessions() *sessions { return &sessions{all: map[[sha256.Size]byte]session{}} }
+
+// begin returns the id of a new session.
+func (s *sessions) begin(host string) string {
+	id, now := rand.Text(), time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for hash, one := range s.all {
+		if !now.Before(one.until) {
+			s.drop(hash)
+		}
+	}
+	if len(s.all) >= mostSessions {
+		s.dropOldest()
+	}
+	one := session{host: strings.ToLower(host), until: now.Add(sessionLasts)}
+	one.lasts, one.end = context.WithDeadline(context.Background(), one.until)
+	s.all[sha256.Sum256([]byte(id))] = one
+	return id
+}
+
+func (s *sessions) dropOldest() {
+	var oldest [sha256.Size]byte
+	first := true
+	for hash, one := range s.all {
+		if first || one.until.Before(s.all[oldest].until) {
+			oldest, first = hash, false
+		}
+	}
+	s.drop(oldest)
+}
+
+// drop ends a session, and what was begun with it. The caller holds s.mu.
+func (s *sessions) drop(hash [sha256.Size]byte) {
+	if one, ok := s.all[hash]; ok {
+		one.end()
+		delete(s.all, hash)
+	}
+}
+
+// during is the context of a request with a session: a live stream must not go on after it.
+func (s *sessions) during(r *http.Request) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(r.Context())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range r.CookiesNamed(cookieName(r)) {
+		if one, ok := s.all[sha256.Sum256([]byte(c.Value))]; ok {
+			stop := context.AfterFunc(one.lasts, cancel)
+			return ctx, func() { stop(); cancel() }
+		}
+	}
+	cancel() // it has just ended
+	return ctx, cancel
+}
+
+// holds says whether a session was begun under this host and lasts.
+func (s *sessions) holds(id, host string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one, ok := s.all[sha256.Sum256([]byte(id))]
+	return ok && time.Now().Before(one.until) && one.host == strings.ToLower(host)
+}
+
+func (s *sessions) end(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(sha256.Sum256([]byte(id)))
+}
+
+// cookieName has the port in it: browsers give a cookie to all ports of a host, where another doorbell may have its own.
+func cookieName(r *http.Request) string {
+	_, port, _ := net.SplitHostPort(r.Host)
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return sessionCookie
+	}
+	return sessionCookie + "_" + port
+}
+
+// cookie carries a session; without an id it takes it away.
+func cookie(r *http.Request, id string) *http.Cookie {
+	c := &http.Cookie{
+		Name: cookieName(r), Value: id, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(sessionLasts.Seconds()),
+		Secure: r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https"),
+	}
+	if id == "" {
+		c.MaxAge = -1
+	}
+	return c
+}
+
+const (
+	mostWrong  = 10              // wrong tokens in a row from one address
+	wrongAgain = 6 * time.Second // and one more after each such time
+	// mostOrigins bounds the addresses that are told apart; more of them share one limit.
+	mostOrigins = 1024
+)
+
+// throttle bounds how many wrong tokens may come from an address.
+type throttle struct {
+	mu   sync.Mutex
+	from map[netip.Prefix]tries
+}
+
+// tries are what is left, as of a moment.
+type tries struct {
+	left float64
+	at   time.Time
+}
+
+func newThrottle() *throttle { return &throttle{from: map[netip.Prefix]tries{}} }
+
+// take takes one try, if one is left. It has to be taken before the token is looked at: many may come at once.
+func (t *throttle) take(from netip.Prefix, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	from = t.place(from, now)
+	is := t.now(from, now)
+	if is.left < 1 {
+		return false
+	}
+	t.from[from] = tries{is.left - 1, now}
+	return true
+}
+
+// giveBack returns the try of a right token.
+func (t *throttle) giveBack(from netip.Prefix) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.from[from]; !ok {
+		from = netip.Prefix{}
+	}
+	is := t.from[from]
+	is.left = min(is.left+1, mostWrong)
+	t.from[from] = is
+}
+
+// place is where an address is counted.
+func (t *throttle) place(from netip.Prefix, now time.Time) netip.Prefix {
+	if _, ok := t.from[from]; ok || len(t.from) < mostOrigins {
+		return from
+	}
+	for other := range t.from {
+		if t.now(other, now).left >= mostWrong {
+			delete(t.from, other)
+		}
+	}
+	if len(t.from) < mostOrigins {
+		return from
+	}
+	return netip.Prefix{}
+}
+
+func (t *throttle) now(from netip.Prefix, now time.Time) tries {
+	is, ok := t.from[from]
+	if !ok {
+		return tries{mostWrong, now}
+	}
+	return tries{min(is.left+now.Sub(is.at).Seconds()/wrongAgain.Seconds(), mostWrong), now}
+}
+
+var (
+	errTooLarge = errors.New("the body is too large, or did not come whole")
+	errNoForm   = errors.New("this takes a small form (application/x-www-form-urlencoded)")
+	errChunked  = errors.New("say how long the body is (Content-Length)")
+	errBusy     = errors.New("too many requests are being answered, or live streams open; close one")
+	errNoAgency = errors.New("the form names no agency")
+)
+
+// codes are the statuses of errors; 500 for all others.
+var codes = map[error]int{
+	errWrongToken: http.StatusUnauthorized, errNeedsToken: http.StatusUnauthorized, errManyTokens: http.StatusTooManyRequests,
+	errNoToken: http.StatusForbidden, errNotLocal: http.StatusForbidden, errForeign: http.StatusForbidden,
+	errTooLarge: http.StatusRequestEntityTooLarge, errNoForm: http.StatusUnsupportedMediaType, errNoAgency: http.StatusBadRequest, errBody: http.StatusBadRequest,
+	errBusy: http.StatusServiceUnavailable, errChunked: http.StatusLengthRequired, poller.ErrUnknownAgency: http.StatusNotFound,
+}
+
+func codeOf(err error) int {
+	for known, code := range codes {
+		if errors.Is(err, known) {
+			return code
+		}
+	}
+	return http.StatusInternalServerError
+}
+
+// refuse answers with an error: a page for people, JSON for programs.
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
+	code := codeOf(err)
+	switch code {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="doorbell"`)
+	case http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", "60")
+	}
+	if forPeople(r) {
+		plainPage(w, code, plain{Title: http.StatusText(code), Text: aSentence(err)})
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	json.NewEncoder(w).Encode(problem{Error: err.Error()}) //nolint:errcheck // a client that hung up
+}
+
+// signIn asks a person for the token, and a program to show it.
+func signIn(w http.ResponseWriter, r *http.Request, err error) {
+	if !forPeople(r) {
+		if err == nil {
+			err = errNeedsToken
+		}
+		refuse(w, r, err)
+		return
+	}
+	p := plain{Title: "Sign in", Form: true, Text: "The token is the value of DOORBELL_HTTP_TOKEN."}
+	code := http.StatusUnauthorized
+	if err != nil {
+		p.Title, p.Text, code = "Sign in again", aSentence(err), codeOf(err)
+	}
+	plainPage(w, code, p)
+}
+
+// aSentence is an error on a page of its own.
+func aSentence(err error) string {
+	first, n := utf8.DecodeRuneInString(err.Error())
+	return string(unicode.ToUpper(first)) + err.Error()[n:] + "."
+}
+
+// forPeople reports whether the one who asks is shown pages.
+func forPeople(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
+
+// form does a verb with what a form of the page says, and leads back to the page with the word for what came of it.
+func form(verb func(agency, insertion string) (done string, err error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		agency := r.PostForm.Get("agency")
+		if agency == "" {
+			refuse(w, r, errNoAgency)
+			return
+		}
+		done, err := verb(agency, r.PostForm.Get("insertion"))
+		if err != nil {
+			refuse(w, r, err)
+			return
+		}
+		home(w, done, agency)
+	}
+}
+
+// plain is a page that needs nothing else, for who may see nothing else.
+type plain struct {
+	Title, Text string
+	Form        bool
+}
+
+const plainStyle = `body{font:1rem/1.5 system-ui,sans-serif;max-width:30rem;margin:12vh auto;padding:0 1rem;color:#1b1f24;background:#fff}` +
+	`h1{font-size:1.25rem}input,button{font:inherit;padding:.5rem .7rem;border:1px solid #8a939d;border-radius:6px;width:100%;box-sizing:border-box}` +
+	`button{margin-top:.7rem;border-color:#1b1f24;background:#1b1f24;color:#fff;cursor:pointer}` +
+	`@media (prefers-color-scheme:dark){body{color:#e6e9ec;background:#14171a}input{background:#1e2227;color:inherit}button{background:#e6e9ec;color:#14171a}a{color:#8ab4f8}}`
+
+var plainTemplate = template.Must(template.New("").Parse(`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
+<title>{{.Title}} · doorbell</title><link rel="icon" href="data:,"><style>` + plainStyle + `</style></head>
+<body><main><h1>{{.Title}}</h1>
+<p>{{.Text}}</p>
+{{if .Form}}<form method="post" action="/session"><label>Token <input type="password" name="token" autocomplete="current-password" required autofocus></label>
+<button>Sign in</button></form>{{else}}<p><a href="/">Back to the page</a></p>{{end}}
+</main></body></html>
+`))
+
+// plainPolicy is contentPolicy for a page whose style stands in it.
+var plainPolicy = func() string {
+	sum := sha256.Sum256([]byte(plainStyle))
+	return strings.Replace(contentPolicy, "style-src 'self'", "style-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'", 1)
+}()
+
+func plainPage(w http.ResponseWriter, code int, p plain) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", plainPolicy)
+	w.WriteHeader(code)
+	plainTemplate.Execute(w, p) //nolint:errcheck // a client that hung up
 }

@@ -1,13 +1,19 @@
 package ops
 
 import (
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"mime"
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
+	"sync"
 	"time"
 )
 
@@ -177,4 +183,304 @@ func withHeaders(local bool, next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// visitors bounds the connections of a server. When there are too many, one that asks nothing gives way, the oldest first, and
+// where all ask, the one that was let in first: so who holds connections open, sends a request a byte at a time, or asks and does
+// not read, keeps out nobody else, least of all a probe.
+type visitors struct {
+	net.Listener
+	most int
+
+	mu    sync.Mutex
+	all   map[net.Conn]time.Time // since when
+	quiet map[net.Conn]time.Time // of them those that ask nothing, or have their answer, and since when
+}
+
+func newVisitors(l net.Listener, most int) *visitors {
+	return &visitors{Listener: l, most: most, all: map[net.Conn]time.Time{}, quiet: map[net.Conn]time.Time{}}
+}
+
+// Accept waits for a visitor, and makes a place.
+func (v *visitors) Accept() (net.Conn, error) {
+	c, err := v.Listener.Accept()
+	if err == nil {
+		v.admit(c)
+	}
+	return c, err
+}
+
+func (v *visitors) admit(c net.Conn) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.all) >= v.most {
+		leaves := oldest(v.quiet)
+		if leaves == nil {
+			leaves = oldest(v.all)
+		}
+		v.forget(leaves)
+		leaves.Close()
+	}
+	now := time.Now()
+	v.all[c], v.quiet[c] = now, now
+}
+
+func oldest(of map[net.Conn]time.Time) (oldest net.Conn) {
+	for c, since := range of {
+		if oldest == nil || since.Before(of[oldest]) {
+			oldest = c
+		}
+	}
+	return oldest
+}
+
+func (v *visitors) forget(c net.Conn) {
+	delete(v.all, c)
+	delete(v.quiet, c)
+}
+
+// changed is the server's ConnState hook. A connection is active when the header of a request was read whole.
+func (v *visitors) changed(c net.Conn, state http.ConnState) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if _, known := v.all[c]; !known {
+		return
+	}
+	switch state {
+	case http.StateIdle:
+		v.quiet[c] = time.Now()
+	case http.StateActive:
+		delete(v.quiet, c)
+	case http.StateHijacked, http.StateClosed:
+		v.forget(c)
+	}
+}
+
+// seenOff lets who sends a body give way as soon as the answer is there: the server would wait for what is left of the body.
+func (v *visitors) seenOff(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r)
+		if c, ok := r.Context().Value(connKey{}).(net.Conn); ok && r.ContentLength != 0 {
+			v.changed(c, http.StateIdle)
+		}
+	})
+}
+
+type connKey struct{}
+
+// withConn is the server's ConnContext hook.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// readWhole takes the body of a command in, so that what then takes long is bounded by nothing but its reader. It answers itself
+// if there is too much.
+func readWhole(w http.ResponseWriter, r *http.Request) bool {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostCommand))
+	if err != nil {
+		refuse(w, r, errTooLarge)
+		return false
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return true
+}
+
+// readForm takes in what a form of ours posts, and nothing else.
+func readForm(w http.ResponseWriter, r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/x-www-form-urlencoded" {
+		refuse(w, r, errNoForm)
+		return false
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
+	if err := r.ParseForm(); err != nil {
+		refuse(w, r, errNoForm)
+		return false
+	}
+	return true
+}
+
+// endless answers what is asked of a live stream without its body, for that has no end.
+func endless(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead {
+			w.Header().Set("Content-Type", "text/event-stream")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// bounded lets so many be served at once.
+func bounded(places chan struct{}, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+			next.ServeHTTP(w, r)
+		default:
+			w.Header().Set("Retry-After", "10")
+			refuse(w, r, errBusy)
+		}
+	})
+}
+
+// patiently lets an answer take as long as somebody reads it.
+func patiently(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(w)
+		if control.SetWriteDeadline(time.Time{}) != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		next.ServeHTTP(&stayingWriter{w, control}, r)
+	})
+}
+
+// stayingWriter gives each part of an answer its own time.
+type stayingWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+func (w *stayingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *stayingWriter) Write(p []byte) (int, error) {
+	if err := w.control.SetWriteDeadline(time.Now().Add(answerLimit)); err != nil {
+		return 0, err
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Flush sends what was written.
+func (w *stayingWriter) Flush() { _ = w.FlushError() }
+
+// FlushError is Flush for http.ResponseController.
+func (w *stayingWriter) FlushError() error {
+	if err := w.control.SetWriteDeadline(time.Now().Add(answerLimit)); err != nil {
+		return err
+	}
+	return w.control.Flush()
+}
+
+// worthZipping is from how many bytes on an answer is compressed.
+const worthZipping = 1400
+
+// zipped compresses large answers for who takes that.
+func zipped(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Add("Vary", "Accept-Encoding")
+		if r.Method != http.MethodGet || r.Header.Get("Range") != "" || !takesGzip(r.Header.Get("Accept-Encoding")) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		z := &zipWriter{ResponseWriter: w, status: http.StatusOK}
+		next.ServeHTTP(z, r)
+		z.finish()
+	})
+}
+
+// takesGzip reads an Accept-Encoding header.
+func takesGzip(header string) bool {
+	for one := range strings.SplitSeq(header, ",") {
+		name, quality, _ := strings.Cut(one, ";")
+		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			quality = strings.ReplaceAll(quality, " ", "")
+			return strings.Trim(quality, "0.") != "q="
+		}
+	}
+	return false
+}
+
+// zipWriter keeps the beginning of an answer until it is known whether it is worth compressing.
+type zipWriter struct {
+	http.ResponseWriter
+	status int
+	begun  bool // the header is out
+	kept   []byte
+	zip    *gzip.Writer
+}
+
+func (w *zipWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader is kept back, too.
+func (w *zipWriter) WriteHeader(status int) {
+	if !w.begun {
+		w.status = status
+	}
+}
+
+func (w *zipWriter) Write(p []byte) (int, error) {
+	if !w.begun {
+		if len(w.kept)+len(p) < worthZipping {
+			w.kept = append(w.kept, p...)
+			return len(p), nil
+		}
+		if err := w.begin(true); err != nil {
+			return 0, err
+		}
+	}
+	if w.zip != nil {
+		return w.zip.Write(p)
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// begin sends the header and what was kept.
+func (w *zipWriter) begin(large bool) error {
+	w.begun = true
+	h := w.Header()
+	if h.Get("Content-Type") == "" {
+		h.Set("Content-Type", http.DetectContentType(w.kept))
+	}
+	if large && h.Get("Content-Encoding") == "" && w.status == http.StatusOK && compresses(h.Get("Content-Type")) {
+		h.Del("Content-Length")
+		h.Set("Content-Encoding", "gzip")
+		w.zip = gzip.NewWriter(w.ResponseWriter)
+	}
+	w.ResponseWriter.WriteHeader(w.status)
+	if len(w.kept) == 0 {
+		return nil
+	}
+	kept := w.kept
+	w.kept = nil
+	_, err := w.Write(kept)
+	return err
+}
+
+// Flush sends what was written.
+func (w *zipWriter) Flush() { _ = w.FlushError() }
+
+// FlushError is Flush for http.ResponseController.
+func (w *zipWriter) FlushError() error {
+	if !w.begun {
+		if err := w.begin(false); err != nil {
+			return err
+		}
+	}
+	if w.zip != nil {
+		if err := w.zip.Flush(); err != nil {
+			return err
+		}
+	}
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+func (w *zipWriter) finish() {
+	if !w.begun {
+		_ = w.begin(false) // who hung up hears nothing
+	}
+	if w.zip != nil {
+		_ = w.zip.Close()
+	}
+}
+
+// compresses reports whether what has this type becomes smaller.
+func compresses(contentType string) bool {
+	kind, _, _ := mime.ParseMediaType(contentType)
+	switch kind {
+	case "application/json", "application/schema+json", "application/javascript", "image/svg+xml", "application/yaml":
+		return true
+	}
+	return strings.HasPrefix(kind, "text/") && kind != "text/event-stream"
 }

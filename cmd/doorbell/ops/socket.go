@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"time"
 
 	"doorbell/poller"
@@ -37,10 +38,10 @@ type Verbs struct {
 	DropLetter func(ctx context.Context, number uint64) error
 }
 
-// ResumeRequest is the body of POST /resume.
-type ResumeRequest struct {
+// AgencyRequest is the body of POST /resume, /approve, /poll and /resend.
+type AgencyRequest struct {
 	AgencyID            string `json:"agencyId"`
-	PropertyReferenceID string `json:"propertyReferenceId,omitempty"` // empty: the agency and all of its insertions
+	PropertyReferenceID string `json:"propertyReferenceId,omitempty"` // of /resume alone; empty: the agency and all of its insertions
 }
 
 // ResumeAnswer is the answer to it.
@@ -48,19 +49,9 @@ type ResumeAnswer struct {
 	Ended int `json:"ended"` // halts that were ended
 }
 
-// ApproveRequest is the body of POST /approve.
-type ApproveRequest struct {
-	AgencyID string `json:"agencyId"`
-}
-
 // ApproveAnswer is the answer to it.
 type ApproveAnswer struct {
 	Held bool `json:"held"` // whether a change was held that is believed now
-}
-
-// PollRequest is the body of POST /poll. The answer is poller.PolledNow.
-type PollRequest struct {
-	AgencyID string `json:"agencyId"`
 }
 
 // problem is the body of every answer that is no success.
@@ -80,33 +71,18 @@ func Handler(v Verbs) http.Handler {
 	mux.HandleFunc("GET /outlook", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, v.Outlook(), nil)
 	})
-	mux.HandleFunc("POST /resume", func(w http.ResponseWriter, r *http.Request) {
-		var q ResumeRequest
-		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(&q); err != nil || q.AgencyID == "" {
-			answer(w, nil, errBody)
-			return
-		}
+	mux.HandleFunc("POST /resume", ofAgency(func(_ context.Context, q AgencyRequest) (any, error) {
 		n, err := v.Resume(q.AgencyID, q.PropertyReferenceID)
-		answer(w, ResumeAnswer{Ended: n}, err)
-	})
-	mux.HandleFunc("POST /approve", func(w http.ResponseWriter, r *http.Request) {
-		var q ApproveRequest
-		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(&q); err != nil || q.AgencyID == "" {
-			answer(w, nil, errBody)
-			return
-		}
+		return ResumeAnswer{Ended: n}, err
+	}))
+	mux.HandleFunc("POST /approve", ofAgency(func(_ context.Context, q AgencyRequest) (any, error) {
 		held, err := v.Approve(q.AgencyID)
-		answer(w, ApproveAnswer{Held: held}, err)
-	})
-	mux.HandleFunc("POST /poll", func(w http.ResponseWriter, r *http.Request) {
-		var q PollRequest
-		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(&q); err != nil || q.AgencyID == "" {
-			answer(w, nil, errBody)
-			return
-		}
+		return ApproveAnswer{Held: held}, err
+	}))
+	mux.HandleFunc("POST /poll", ofAgency(func(_ context.Context, q AgencyRequest) (any, error) {
 		done, err := v.Poll(q.AgencyID)
-		answer(w, done, err)
-	})
+		return done, err
+	}))
 	mux.HandleFunc("POST /keys/verify", func(w http.ResponseWriter, r *http.Request) {
 		report, err := v.VerifyKeys(r.Context())
 		answer(w, report, err)
@@ -118,6 +94,22 @@ func Handler(v Verbs) http.Handler {
 	serveReplay(mux, v, places)
 	serveLetters(mux, v)
 	return mux
+}
+
+// ofAgency answers what is asked of an agency, which the body has to name.
+func ofAgency(verb func(ctx context.Context, q AgencyRequest) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var q AgencyRequest
+		if !read(w, r, &q) {
+			return
+		}
+		if q.AgencyID == "" {
+			answer(w, nil, errBody)
+			return
+		}
+		done, err := verb(r.Context(), q)
+		answer(w, done, err)
+	}
 }
 
 var errBody = errors.New(`the body must be JSON like {"agencyId":"A100"}`)
@@ -196,7 +188,7 @@ func (c *Client) Outlook(ctx context.Context) (o poller.Outlook, err error) {
 }
 
 // Resume ends halts.
-func (c *Client) Resume(ctx context.Context, q ResumeRequest) (int, error) {
+func (c *Client) Resume(ctx context.Context, q AgencyRequest) (int, error) {
 	var a ResumeAnswer
 	err := c.ask(ctx, http.MethodPost, "/resume", q, &a)
 	return a.Ended, err
@@ -212,13 +204,13 @@ func (c *Client) VerifyKeys(ctx context.Context) (report poller.KeyReport, err e
 // Approve believes the held change of an agency.
 func (c *Client) Approve(ctx context.Context, agencyID string) (held bool, err error) {
 	var a ApproveAnswer
-	err = c.ask(ctx, http.MethodPost, "/approve", ApproveRequest{AgencyID: agencyID}, &a)
+	err = c.ask(ctx, http.MethodPost, "/approve", AgencyRequest{AgencyID: agencyID}, &a)
 	return a.Held, err
 }
 
 // Poll lets an agency be asked for now.
 func (c *Client) Poll(ctx context.Context, agencyID string) (done poller.PolledNow, err error) {
-	return done, c.ask(ctx, http.MethodPost, "/poll", PollRequest{AgencyID: agencyID}, &done)
+	return done, c.ask(ctx, http.MethodPost, "/poll", AgencyRequest{AgencyID: agencyID}, &done)
 }
 
 func (c *Client) ask(ctx context.Context, method, path string, body, into any) error {
@@ -280,3 +272,142 @@ type saidError struct {
 func (e *saidError) Error() string { return e.words }
 
 func (e *saidError) Unwrap() error { return e.known }
+
+// stalled is how long a reader of a backup may take nothing: as long as a copy is under way, the store's file can only grow.
+const stalled = 30 * time.Second
+
+// sendBackup streams a copy of the store. A copy that fails ends the connection before all announced bytes are there.
+func sendBackup(w http.ResponseWriter, backup func(w io.Writer, sized func(bytes int64)) error) {
+	err := backup(patientWriter{w, http.NewResponseController(w)}, func(bytes int64) {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("Content-Length", strconv.FormatInt(bytes, 10))
+	})
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// patientWriter writes as long as somebody reads.
+type patientWriter struct {
+	io.Writer
+	control *http.ResponseController
+}
+
+func (w patientWriter) Write(p []byte) (int, error) {
+	if err := w.control.SetWriteDeadline(time.Now().Add(stalled)); err != nil {
+		return 0, err
+	}
+	return w.Writer.Write(p)
+}
+
+// Backup writes a copy of the daemon's store to w, as long as that takes. sized is told first how many bytes there will be, and
+// may refuse them.
+func (c *Client) Backup(ctx context.Context, w io.Writer, sized func(bytes int64) error) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://doorbell/backup", nil)
+	if err != nil {
+		return err
+	}
+	transport := c.http.Transport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = stalled // it begins at once, and then takes as long as it takes
+	response, err := (&http.Client{Transport: transport}).Do(r)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("the daemon answered %s", response.Status)
+	}
+	if err := sized(response.ContentLength); err != nil {
+		return err
+	}
+	if _, err := io.Copy(w, response.Body); err != nil {
+		return fmt.Errorf("copy from the daemon: %w", err)
+	}
+	return nil
+}
+
+// StreamVerbs compare the event log with the stream; both may take long. Their answers are JSON of the caller's making: this
+// room knows no relay.
+type StreamVerbs struct {
+	Compare func(ctx context.Context) (any, error)
+	Resend  func(ctx context.Context, agencyID string) (sent int, err error)
+}
+
+// ResendAnswer is the answer to it.
+type ResendAnswer struct {
+	Sent int `json:"sent"` // events
+}
+
+func (v StreamVerbs) handle(mux *http.ServeMux) {
+	mux.HandleFunc("POST /compare", func(w http.ResponseWriter, r *http.Request) {
+		found, err := v.Compare(r.Context())
+		answer(w, found, err)
+	})
+	mux.HandleFunc("POST /resend", ofAgency(func(ctx context.Context, q AgencyRequest) (any, error) {
+		sent, err := v.Resend(ctx, q.AgencyID)
+		return ResendAnswer{Sent: sent}, err
+	}))
+}
+
+// Compare asks for the comparison of log and stream, which takes as long as both are.
+func (c *Client) Compare(ctx context.Context, into any) error {
+	patient := Client{http.Client{Transport: c.http.Transport}} // ctx alone ends it
+	return patient.ask(ctx, http.MethodPost, "/compare", nil, into)
+}
+
+// Resend lets an agency's events that the stream lacks be sent again.
+func (c *Client) Resend(ctx context.Context, agencyID string) (sent int, err error) {
+	patient := Client{http.Client{Transport: c.http.Transport}}
+	var a ResendAnswer
+	err = patient.ask(ctx, http.MethodPost, "/resend", AgencyRequest{AgencyID: agencyID}, &a)
+	return a.Sent, err
+}
+
+// ReplayRequest is the body of POST /replay: which events of the log are published once more, under the name of which job.
+type ReplayRequest struct {
+	Query EventQuery `json:"query"`
+	Total int        `json:"total"` // as counted; only reported
+	Job   string     `json:"job"`
+	Rate  float64    `json:"rate"` // events a second; 0: as fast as they are acknowledged
+}
+
+// ReplayProgress is how far a replay is.
+type ReplayProgress struct {
+	Job          string `json:"job"`
+	Subject      string `json:"subject"` // of all that it publishes
+	Stream       string `json:"stream"`
+	Total        int    `json:"total"`
+	Published    int    `json:"published"`
+	AlreadyThere int    `json:"alreadyThere"` // published by an earlier run of the job
+}
+
+// serveReplay adds POST /replay, which reports while it goes on and ends when it is done, or when whoever asked has left.
+func serveReplay(mux *http.ServeMux, v Verbs, places chan struct{}) {
+	mux.HandleFunc("POST /replay", func(w http.ResponseWriter, r *http.Request) {
+		var q ReplayRequest
+		if !read(w, r, &q) {
+			return
+		}
+		stream(w, places, func(send func(frame) error) error {
+			return v.Replay(r.Context(), q, func(p ReplayProgress) error {
+				report, err := json.Marshal(p)
+				if err != nil {
+					return err
+				}
+				return send(frame{Report: report})
+			})
+		})
+	})
+}
+
+// Replay lets the daemon publish events of its log once more. It tells how far it is as it goes on, at the end for the last
+// time. The replay stops when ctx ends.
+func (c *Client) Replay(ctx context.Context, q ReplayRequest, told func(ReplayProgress) error) error {
+	return c.reports(ctx, "/replay", q, func(report json.RawMessage) error {
+		var p ReplayProgress
+		if err := json.Unmarshal(report, &p); err != nil {
+			return err
+		}
+		return told(p)
+	})
+}

@@ -4,9 +4,14 @@
 package ops
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"doorbell/poller"
+	"doorbell/store"
 )
 
 // Status is the daemon at one moment. It holds no person's data and no secret.
@@ -57,3 +62,145 @@ type RelayStatus struct {
 
 // Troubled says whether anything is halted, held, full, not published or does not answer, or an outlet takes nothing.
 func (s Status) Troubled() bool { return s.Trouble() != "" }
+
+// Counts that end in what can be added up over time by whoever looks now and then. All begin with the process, or with the
+// connection to NATS.
+
+// EventCount counts events of one type.
+type EventCount struct {
+	Type      string `json:"type"`      // other: one that this version does not know
+	Appended  uint64 `json:"appended"`  // to the event log; up to ten seconds late
+	Published uint64 `json:"published"` // taken by the stream, for the first time
+}
+
+// NATSServer is how the embedded server stood when it was looked at last, at most half a minute ago. What is counted begins with
+// its last start.
+type NATSServer struct {
+	Connections   int          `json:"connections"`
+	Subscriptions int          `json:"subscriptions"`
+	InMessages    int64        `json:"inMessages"`
+	InBytes       int64        `json:"inBytes"`
+	OutMessages   int64        `json:"outMessages"`
+	OutBytes      int64        `json:"outBytes"`
+	SlowConsumers int64        `json:"slowConsumers"`
+	Restarts      int          `json:"restarts"` // because it took nothing; since the start of the process
+	Streams       []NATSStream `json:"streams,omitempty"`
+}
+
+// NATSStream is a stream of it.
+type NATSStream struct {
+	Name      string `json:"name"`
+	Messages  uint64 `json:"messages"`
+	Bytes     uint64 `json:"bytes"`
+	Consumers int    `json:"consumers"`
+}
+
+// AgencyHours is what the event log of an agency gained in each of the last 24 hours of the clock, the oldest first. The last
+// one is the hour that runs.
+type AgencyHours struct {
+	AgencyID string `json:"agencyId"`
+	Hours    []Hour `json:"hours"`
+}
+
+// Hour counts the events that were recorded in an hour of the clock, in UTC.
+type Hour struct {
+	At     time.Time `json:"at"`    // its beginning
+	Leads  int       `json:"leads"` // contact_request.created that are news
+	Events int       `json:"events"`
+}
+
+// StoreStatus is how much of what it may the store holds.
+type StoreStatus struct {
+	InUse  int64  `json:"inUseBytes"`
+	Max    int64  `json:"maxBytes,omitempty"`
+	Alarm  bool   `json:"alarm,omitempty"` // 80 % of it
+	Full   bool   `json:"full,omitempty"`  // nothing is asked until there is room
+	Advice string `json:"advice,omitempty"`
+
+	File    int64 `json:"fileBytes,omitempty"` // what is not in use of it, the next commits take
+	Commits int64 `json:"commits,omitempty"`   // since the start of the process
+}
+
+const spaceAdvice = "raise DOORBELL_STORE_MAX if the disk has room, or lower DOORBELL_RETENTION; " +
+	"where many events wait, they wait for NATS and stay until it has taken them"
+
+// NewStoreStatus says in words what to do.
+func NewStoreStatus(is store.Space) StoreStatus {
+	s := StoreStatus{InUse: is.InUse, Max: is.Max, Alarm: is.Alarm, Full: is.Full}
+	if s.Alarm || s.Full {
+		s.Advice = spaceAdvice
+	}
+	return s
+}
+
+// sentences are none where there is nothing to say.
+func (s StoreStatus) sentences() []string {
+	switch share := fmt.Sprintf("%d of %d MiB (DOORBELL_STORE_MAX)", s.InUse>>20, s.Max>>20); {
+	case s.Full:
+		return []string{fmt.Sprintf("The store is full: it holds %s, and nothing is asked until there is room", share), s.Advice}
+	case s.Alarm:
+		return []string{fmt.Sprintf("The store is nearly full: it holds %s", share), s.Advice}
+	}
+	return nil
+}
+
+// InOrder returns the agencies as people see them, on the page and in the terminal: what is halted first, then what else is ill,
+// then what has just failed, then what begins, then the others; within each as they are configured.
+func InOrder(agencies []poller.AgencyStatus) []poller.AgencyStatus {
+	return slices.SortedStableFunc(slices.Values(agencies), func(x, y poller.AgencyStatus) int { return cmp.Compare(rank(x), rank(y)) })
+}
+
+// Ill says whether a person should look at an agency.
+func Ill(a poller.AgencyStatus) bool {
+	return len(a.Halts) > 0 || a.Held != nil || len(a.Alarms) > 0 || a.State == "backing_off"
+}
+
+func rank(a poller.AgencyStatus) int {
+	switch {
+	case a.State == "halted":
+		return 0
+	case Ill(a):
+		return 1
+	case a.LastError != "" || !a.LastWalk.Complete && a.LastWalk.Reason != "":
+		return 2
+	case a.State != "watching":
+		return 3
+	}
+	return 4
+}
+
+// of is the status as far as it is about one agency, or about nobody in particular.
+func (s Status) of(agencyID string) (Status, error) {
+	known := slices.ContainsFunc(s.Watch.Agencies, func(a poller.AgencyStatus) bool { return a.AgencyID == agencyID })
+	if !known {
+		return Status{}, fmt.Errorf("%w: it is not watched", poller.ErrUnknownAgency)
+	}
+	s.Watch.Agencies = only(s.Watch.Agencies, func(a poller.AgencyStatus) bool { return a.AgencyID == agencyID })
+	s.Relay = only(s.Relay, func(r RelayStatus) bool { return r.AgencyID == agencyID })
+	s.Hours = only(s.Hours, func(h AgencyHours) bool { return h.AgencyID == agencyID })
+	return s, nil
+}
+
+// only is a copy with what is wanted.
+func only[T any](list []T, wanted func(T) bool) (kept []T) {
+	for _, one := range list {
+		if wanted(one) {
+			kept = append(kept, one)
+		}
+	}
+	return kept
+}
+
+// without leaves out parts that are large: hours, freshness.
+func (s Status) without(parts string) Status {
+	if strings.Contains(parts, "hours") {
+		s.Hours = nil
+	}
+	if strings.Contains(parts, "freshness") {
+		s.Watch.Agencies = slices.Clone(s.Watch.Agencies)
+		for n := range s.Watch.Agencies {
+			s.Watch.Agencies[n].Freshness = nil
+		}
+	}
+	return s
+}

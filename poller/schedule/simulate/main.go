@@ -3,7 +3,7 @@
 //
 //	go run ./poller/schedule/simulate -help
 //	go run ./poller/schedule/simulate -seeds 1-5
-//	go run ./poller/schedule/simulate -seeds 1 -row 10k-5,two -picture latency.svg
+//	go run ./poller/schedule/simulate -seeds 1 -row 10k-5,two
 package main
 
 import (
@@ -24,7 +24,6 @@ type options struct {
 	from, to uint64 // seeds
 	names    []string
 	policies []string
-	picture  string
 	change   func(*row)
 }
 
@@ -48,7 +47,6 @@ func parse(args []string) (o options, err error) {
 	rate := set.Float64("rate", 0, "requests a second, in all rows")
 	days := set.Float64("days", 0, "days that are measured, after one that is not")
 	births := set.Bool("births", false, "records say when they were published")
-	set.StringVar(&o.picture, "picture", "", "write the distribution of the first row to this file, as SVG")
 	_ = set.Parse(args)
 	o.change = func(r *row) {
 		if *n > 0 {
@@ -136,14 +134,9 @@ func simulate(to io.Writer, o options) error {
 		measures, byName[r.name] = append(measures, m), m
 	}
 	w.begin()
-	for k, m := range measures {
+	for _, m := range measures {
 		m.wait()
 		m.print(to)
-		if k == 0 && o.picture != "" {
-			if err := os.WriteFile(o.picture, picture(m), 0o644); err != nil {
-				return err
-			}
-		}
 	}
 	if len(o.policies) == 0 {
 		goals(to, byName)

@@ -76,15 +76,6 @@ func (f *Figures) Quantile(part float64) time.Duration {
 	return binEnd(len(f.bins))
 }
 
-// Until is the part that was found within a time.
-func (f *Figures) Until(latency time.Duration) float64 {
-	n := 0
-	for b := 0; b < len(f.bins) && binEnd(b) <= latency; b++ {
-		n += int(f.bins[b])
-	}
-	return float64(n) / float64(max(f.Leads, 1))
-}
-
 func binEnd(b int) time.Duration {
 	return time.Duration(float64(leastBin) * math.Exp2(float64(b+1)/perDouble))
 }

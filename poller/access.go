@@ -393,8 +393,9 @@ const evidenceWithin = 30 * time.Second
 // tellHalt tells of a halt whose event waits for its reason: as soon as that is settled, or nothing was heard in time. The halt
 // itself stands in the store before.
 func (a *agency) tellHalt(ctx context.Context) error {
+	began := time.Now()
 	for {
-		wait, err := a.tellHaltAt(time.Now())
+		wait, err := a.tellHaltAfter(time.Since(began))
 		if err != nil {
 			wait, err = a.afterCommitError(err)
 		}
@@ -413,8 +414,8 @@ func (a *agency) tellHalt(ctx context.Context) error {
 	}
 }
 
-// tellHaltAt says how long to wait where the reason is not settled; zero: nothing waits to be told.
-func (a *agency) tellHaltAt(now time.Time) (wait time.Duration, err error) {
+// tellHaltAfter says how long to wait yet where the reason is not settled after a time; zero: nothing waits to be told.
+func (a *agency) tellHaltAfter(waited time.Duration) (wait time.Duration, err error) {
 	a.committing.Lock()
 	defer a.committing.Unlock()
 	a.mu.Lock()
@@ -428,7 +429,7 @@ func (a *agency) tellHaltAt(now time.Time) (wait time.Duration, err error) {
 	}
 	keys := a.ring()
 	others, settled := a.explain(&h, keys)
-	if wait = h.Since.Add(evidenceWithin).Sub(now); !settled && wait > 0 {
+	if wait = evidenceWithin - waited; !settled && wait > 0 {
 		return wait, nil
 	}
 	h.Asked = time.Time{}

@@ -129,19 +129,19 @@ func (d *admission) waiting() (ids []string) {
 	return ids
 }
 
-// watch is how the poller stands, and who waits for the stream.
+// watch is how the poller stands, and who waits for the stream, or is just being handed to the poller.
 func (a *Daemon) watch() (poller.Status, error) {
+	d := &a.admission
 	s, err := a.poller.Status()
-	for _, id := range a.admission.waiting() {
-		s.Agencies = append(s.Agencies, poller.AgencyStatus{AgencyID: id, State: ops.WaitingForStream, WatchStart: a.admission.began(id)})
-	}
-	return s, err
-}
-
-func (d *admission) began(id string) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.since[id]
+	for _, k := range d.wanted {
+		since, waited := d.since[k.ID]
+		if waited && !slices.ContainsFunc(s.Agencies, func(w poller.AgencyStatus) bool { return w.AgencyID == k.ID }) {
+			s.Agencies = append(s.Agencies, poller.AgencyStatus{AgencyID: k.ID, State: ops.WaitingForStream, WatchStart: since})
+		}
+	}
+	return s, err
 }
 
 // Waiting is how many agencies wait for the stream: nothing is asked of them yet.

@@ -48,9 +48,8 @@ func init() {
 }
 
 const (
-	priorDays  = 20       // insertion-days that the prior is worth
-	usualAge   = 30 * day // half of what is in a list is older, before anything is known
-	fullWindow = 20       // contact requests: a first answer of so many may not show all
+	priorDays  = 20 // insertion-days that the prior is worth
+	fullWindow = 20 // contact requests: a first answer of so many may not show all
 )
 
 func newCurve() curve {
@@ -232,8 +231,8 @@ func (c *curve) factor(n, r float64) float64 {
 // history says since when a first answer shows all contact requests. A full one begins with its oldest, which then says
 // nothing about the rate. An insertion is not younger than its contact requests.
 func (g *agency) history(i *item, at int64, created []time.Time) (from int64, skip time.Time) {
-	if i.born == 0 { // half of what is in a list is older
-		i.born, i.flags = birthOf(at-int64(usualAge)*second), i.flags|guessed
+	if i.born == 0 {
+		g.guess(i, at, created)
 	}
 	oldest := time.Time{}
 	for _, x := range created {

@@ -449,3 +449,25 @@ func TestPagesOnWhichInsertionsAppearGetAThirdOfTheTurns(t *testing.T) {
 		t.Fatalf("pages are read on which nothing appears: %v", never.whys)
 	}
 }
+
+func TestTheBirthIsGuessedFromTheFirstAnswer(t *testing.T) {
+	none, fresh := born(), born(.1, .3, .4, .5)
+	var few, even []float64 // as many as an answer shows
+	for n := range 20 {
+		few = append(few, 20/(1+float64(n)/10))
+		even = append(even, float64(n+1))
+	}
+	few[19] = 1
+	thinning, steady := born(few...), born(even...)
+	for name, m := range map[string]schedule.Memory{"none": none, "thinning": thinning, "fresh": fresh, "steady": steady} {
+		if age := epoch.Sub(m.Born); !m.Guessed || age < 24*time.Hour/2 || age > 100*24*time.Hour {
+			t.Errorf("%s: born %s ago, guessed %t", name, age, m.Guessed)
+		}
+	}
+	if fresh.Born.Before(none.Born) || thinning.Born.After(epoch.AddDate(0, 0, -20)) {
+		t.Errorf("fresh %s, none %s, thinning %s", fresh.Born, none.Born, thinning.Born)
+	}
+	if !steady.Born.Before(thinning.Born.AddDate(0, 0, -1)) {
+		t.Errorf("one that gets fewer and fewer was born %s, one that does not %s", thinning.Born, steady.Born)
+	}
+}

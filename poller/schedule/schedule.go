@@ -14,7 +14,8 @@
 //
 // λ is learned. Insertions of an agency share a curve μ(age); each differs from it by a factor that is learned from its
 // own contact requests n and how many the curve let expect, R, both fading over 80 days; and a contact request makes more
-// of them likely for two hours: λ = μ·factor(n, R) + 0.1·burst/2h. Being late loses time but no knowledge, since a poll
+// of them likely for two hours: λ = μ·factor(n, R) + 0.1·burst/2h. An age that is not known is guessed from the first
+// answer. Being late loses time but no knowledge, since a poll
 // shows the past too: there is no need to explore.
 //
 // Pages of the agency's list compete by the same index: with insertions that appear there, and with changes of records

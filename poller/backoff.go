@@ -67,9 +67,11 @@ func (a *agency) keepTroubles() error {
 	defer a.committing.Unlock()
 	a.mu.Lock()
 	touched := a.touched
-	if len(touched) > 0 {
-		a.touched = map[troubleName]struct{}{}
+	if len(touched) == 0 {
+		a.mu.Unlock()
+		return nil
 	}
+	a.touched = map[troubleName]struct{}{}
 	a.mu.Unlock()
 	var puts, deletes []store.Trouble
 	for n := range touched {

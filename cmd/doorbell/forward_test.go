@@ -212,7 +212,7 @@ func TestAForwarderThatCannotBeginDoesNotEndTheDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := launch(t, s.with(p.webhook()), "run")
-	d.stderr.await(t, "the forwarder does not work")
+	d.stderr.await(t, "forwarder failed; retrying")
 	s.goesOn(t, "A100", 5)
 	if got := run(t, s.environ, "status", "--check"); got.code != exitFailed || !strings.Contains(got.stdout, "forward-webhook.json is damaged") {
 		t.Errorf("status --check: %+v", got)

@@ -160,7 +160,7 @@ func mustBeAHeartbeat(t *testing.T, beats *nats.Subscription) {
 	if err != nil || time.Since(moment).Abs() > time.Minute || !strings.HasSuffix(at, "Z") || !number || beat["agencyId"] != "A100" || len(beat) != 4 {
 		t.Errorf("heartbeat is %v", beat)
 	}
-	if !slices.Contains([]string{"starting", "baselining", "watching", "held", "backing_off", "halted"}, state) {
+	if !slices.Contains([]string{"starting", "waiting_for_stream", "baselining", "watching", "held", "backing_off", "halted"}, state) {
 		t.Errorf("state of the heartbeat is %q", state)
 	}
 }

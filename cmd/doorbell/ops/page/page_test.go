@@ -213,7 +213,10 @@ func TestWhatIsSentIsACloudEventWithALine(t *testing.T) {
 	if !ok || bytes.ContainsRune(text, '\n') {
 		t.Fatalf("%t %s", ok, text)
 	}
-	var e events.Event
+	var e struct {
+		ID   string
+		Type events.Type
+	}
 	if err := json.Unmarshal(text, &e); err != nil || e.ID != list[2].ID || e.Type != events.TypeInsertionAppeared {
 		t.Errorf("%v: %+v", err, e)
 	}

@@ -194,6 +194,39 @@ func TestACompactedStoreHoldsTheSameInLess(t *testing.T) {
 	open(t, dir)
 }
 
+// What Compact makes has one commit: the other head is that of an empty file.
+func TestAStoreWhoseOnlyHeadIsUnreadableIsNotTakenForANewOne(t *testing.T) {
+	for at := int64(16); at < 80; at += 7 {
+		dir := filepath.Dir(furnished(t))
+		o := store.Options{Dir: dir, BaseURL: "https://api.example.org"}
+		if _, err := store.Compact(t.Context(), o, store.Verify, func(int64) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, "doorbell.db")
+		b := []byte(contents(t, dir)["doorbell.db"])
+		b[at] ^= 0x7f
+		write(t, path, string(b))
+		for _, named := range []bool{true, false} {
+			if !named {
+				remove(t, filepath.Join(dir, "store-id"))
+			}
+			s, err := store.Open(o)
+			if err == nil {
+				s.Close()
+			}
+			if !errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrEmpty) {
+				t.Errorf("byte %d, store-id %t: opened: %v", at, named, err)
+			}
+			if _, err := store.Verify(t.Context(), path); !errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrEmpty) {
+				t.Errorf("byte %d, store-id %t: verified: %v", at, named, err)
+			}
+			if contents(t, dir)["doorbell.db"] != string(b) {
+				t.Fatalf("byte %d, store-id %t: the file has changed", at, named)
+			}
+		}
+	}
+}
+
 // BenchmarkBackup measures the copy of a store of 1 GB while others commit 16 kB each, as fast as they can: what the longest of
 // their commits took, and how much the file has grown by what could not be overwritten meanwhile.
 //

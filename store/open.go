@@ -175,11 +175,31 @@ func checkFile(o Options, path string) error {
 	return o.Check(path)
 }
 
+// refuseHidden refuses to take a file for a new one, and to fill it, where what it held may only be out of reach: the head that
+// leads there is torn and the other one is that of an empty file, as after Compact, or store-id names what was there.
+func refuseHidden(path, stated string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	defer f.Close()
+	if _, whole := readHeads(f); whole < 2 {
+		return damaged(path, "one of its two heads cannot be read, and the other one leads to nothing")
+	}
+	if stated != "" {
+		return damaged(path, "it holds nothing, but "+idFileName+" names a store")
+	}
+	return nil
+}
+
 // identify reads who the store is, refuses a foreign one, and makes the identity of a new one. A store that is only read is left
 // as it is.
 func (s *Store) identify(o Options, stated string) error {
 	found, err := s.readMeta()
 	if err == nil && found == nil {
+		if err := refuseHidden(s.path, stated); err != nil {
+			return err
+		}
 		if o.BaseURL == "" || s.db.IsReadOnly() {
 			return emptyStore(s.path)
 		}

@@ -124,7 +124,7 @@ func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
 func (b *busy) keepsItsPromises() {
 	b.t.Helper()
 	b.rest()
-	all := b.oracle.mustKeepItsPromises(b.t, natsURL(b.t, b.dir), 60*time.Second)
+	all := b.oracle.mustKeepItsPromises(b.t, natsURL(b.t, b.dir), patience)
 	b.daemon.stop(b.t)
 	holdsNobody(b.t, b.daemon.stderr.String())
 	b.t.Logf("%d events", len(all))

@@ -178,7 +178,7 @@ func TestAConnectionThatCannotBeClosedHoldsNothingUp(t *testing.T) {
 		if took := time.Since(begin); err != nil || took > 13*time.Second {
 			t.Errorf("it took %s to end: %v", took, err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Error("it does not end")
 	}
 }

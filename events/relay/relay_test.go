@@ -213,7 +213,7 @@ func (b *bell) start(r *Relay) (stop func()) {
 // eventually polls a condition that a goroutine outside any bubble brings about.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for !ok() {
 		if time.Now().After(deadline) {
 			t.Fatalf("did not happen: %s", what)

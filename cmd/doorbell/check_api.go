@@ -186,6 +186,8 @@ func (c *checker) judge(found *checkedAgency, l *pausedWalk) (f failure) {
 	switch {
 	case f.class == watch.ClassRefused:
 		found.Access = accessRefused
+	case f.class == watch.ClassDown && strings.Contains(f.text, "HTTPS_PROXY"):
+		c.report.fail(sectionAPI, f.text, "is HTTPS_PROXY right, and does the proxy run? NO_PROXY names hosts that are asked without it")
 	case f.class == watch.ClassDown:
 		c.report.fail(sectionAPI, fmt.Sprintf("%s: %s", c.config.Poll.BaseURL.masked(), f.text), "is DOORBELL_BASE_URL right? If so, look at DNS, network, proxy and certificates")
 	case f.class == watch.ClassBusy:

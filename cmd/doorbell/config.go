@@ -141,6 +141,9 @@ func readConfig(environ []string, further ...group) (*Config, error) {
 	}
 	r.checkBase(c)
 	r.checkNATS(c)
+	if slices.Contains(further, groupPoll) || slices.Contains(further, groupForward) {
+		r.checkProxy()
+	}
 	if slices.Contains(further, groupPoll) {
 		r.checkPoll(c)
 	}

@@ -85,7 +85,7 @@ func TestUnknownNamesAreWarnedAboutWithTheNearestRightOne(t *testing.T) {
 	for name, want := range map[string]string{
 		"DOORBELL_POLL_INTERVALL": "DOORBELL_POLL_INTERVAL", "DOORBELL_APIKEY": "DOORBELL_API_KEY", "DOORBELL_URL": "DOORBELL_BASE_URL",
 		"DOORBELL_AGENCY": "DOORBELL_AGENCIES", "DOORBELL_API_KEY_FIL": "DOORBELL_API_KEY_FILE", "DOORBELL_SLAK_URL": "DOORBELL_SLACK_URL",
-		"DOORBELL_BASE_URL_FILE": "DOORBELL_BASE_URL", "DOORBELL_NATSURL": "DOORBELL_NATS_URL",
+		"DOORBELL_BASE_URL_FILE": "DOORBELL_BASE_URL", "DOORBELL_NATSURL": "DOORBELL_NATS_URL", "DOORBELL_TZ": "DOORBELL_TIMEZONE",
 	} {
 		c := mustRead(t, fit(name+"="+sentinel))
 		if len(c.Warnings) != 1 || !strings.HasPrefix(c.Warnings[0], name+" is no setting") || !strings.HasSuffix(c.Warnings[0], "did you mean "+want+"?") {
@@ -106,6 +106,34 @@ func TestNamesOfOthersAreLeftAlone(t *testing.T) {
 	}
 	if c := mustRead(t, fit("DOORBELL_HTTP_PORT=80")); len(c.Warnings) != 1 {
 		t.Error("a port that is no service's is not warned about")
+	}
+}
+
+func TestAProxyThatIsNoneIsRefused(t *testing.T) {
+	for _, proxy := range []string{"HTTPS_PROXY=::bad", "https_proxy=http://", "HTTPS_PROXY=ftp://proxy.example:21", "HTTPS_PROXY=http://u:" + sentinel + "@:8080"} {
+		got := run(t, fit(proxy), "config")
+		got.holdsNoSecret(t)
+		name, _, _ := strings.Cut(proxy, "=")
+		if got.code != exitConfig || !strings.Contains(got.stderr, name+" is no address of a proxy; write it like http://") {
+			t.Errorf("%s: %d\n%s", proxy, got.code, got.stderr)
+		}
+	}
+	for _, proxy := range []string{"HTTPS_PROXY=http://proxy.example:3128", "https_proxy=proxy.example:3128", "HTTPS_PROXY=socks5://u:p@[::1]:1080", "HTTPS_PROXY="} {
+		mustRead(t, fit(proxy))
+	}
+}
+
+func TestWhatTheEmbeddedServerDoesNotReadIsWarnedAbout(t *testing.T) {
+	for variable, needed := range map[string]string{
+		"NATS_CREDS=/etc/x.creds": "NATS_URL", "NATS_NKEY=/etc/x": "NATS_URL", "NATS_CA=/etc/ca": "NATS_URL", "NATS_USER=u": "NATS_PASSWORD", "NATS_PASSWORD=p": "NATS_USER",
+	} {
+		name, _, _ := strings.Cut(variable, "=")
+		if c := mustRead(t, fit(variable)); !slices.Equal(c.Warnings, []string{name + " has no effect without " + needed}) {
+			t.Errorf("%s: warned %q", variable, c.Warnings)
+		}
+	}
+	if c := mustRead(t, fit("NATS_USER=u", "NATS_PASSWORD=p")); len(c.Warnings) > 0 {
+		t.Errorf("warned: %q", c.Warnings)
 	}
 }
 

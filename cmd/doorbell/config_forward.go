@@ -47,8 +47,7 @@ func (r *reader) checkForward(c *Config) {
 // warnIdle says which settings wait for another one.
 func (r *reader) warnIdle(needed string, there bool, names ...string) {
 	for _, s := range r.settings {
-		name, ours := strings.CutPrefix(s.Name, "DOORBELL_")
-		if ours && !there && slices.Contains(names, name) && s.Source != sourceDefault && r.good(s.Name, needed) {
+		if !there && slices.Contains(names, strings.TrimPrefix(s.Name, "DOORBELL_")) && s.Source != sourceDefault && r.good(s.Name, needed) {
 			r.warn(s.Name + " has no effect without " + needed)
 		}
 	}

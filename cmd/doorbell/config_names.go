@@ -55,6 +55,9 @@ func nearest(name string, known []string) string {
 	if plain := strings.TrimSuffix(name, fileSuffix); slices.Contains(known, plain) {
 		return plain // no secret, so it has no file form
 	}
+	if name == "DOORBELL_TZ" || name == "DOORBELL_TIME_ZONE" { // as everybody calls it, and by letters nearer to others
+		return "DOORBELL_TIMEZONE"
+	}
 	return slices.MinFunc(known, func(a, b string) int { return distance(name, a) - distance(name, b) })
 }
 

@@ -31,6 +31,27 @@ func (r *reader) checkURL(name, text string, plaintext Hosts) {
 	}
 }
 
+// proxySchemes are the proxies that net/http knows.
+var proxySchemes = []string{"http", "https", "socks5", "socks5h"}
+
+// checkProxy refuses a proxy that net/http would pass over in silence, to ask directly. Its address may hold a password.
+func (r *reader) checkProxy() {
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy"} {
+		text := r.environ[name]
+		if text == "" {
+			continue
+		}
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme == "" || u.Host == "" {
+			u, err = url.Parse("http://" + text)
+		}
+		if err != nil || !slices.Contains(proxySchemes, u.Scheme) || !goodHost(u.Hostname()) || !goodPort(u) {
+			r.wrong(name, "is no address of a proxy; write it like http://proxy.example.com:3128, or unset it")
+		}
+		return // the first one counts
+	}
+}
+
 func goodHost(host string) bool {
 	return host != "" && len(host) <= 253 && !strings.ContainsAny(host, " *{}\\\"'<>")
 }
@@ -58,12 +79,16 @@ func loopback(host string) bool {
 	return err == nil && a.Unmap().IsLoopback()
 }
 
-// checkNATS looks at the server to use, or at what the embedded one demands of guests. What only belongs to the other of
-// the two is not looked at: people have NATS variables in their shell for other reasons.
+// checkNATS looks at the server to use, or at what the embedded one demands of guests. What is only for an external server
+// has no effect on the embedded one, which may surprise.
 func (r *reader) checkNATS(c *Config) {
 	n := c.NATS
 	if n.URL == "" {
-		r.checkGuests(c.Base.NATSListen, n)
+		r.warnIdle("NATS_URL", false, "NATS_CREDS", "NATS_NKEY", "NATS_CA", "NATS_CERT", "NATS_KEY")
+		if !r.checkGuests(c.Base.NATSListen, n) {
+			r.warnIdle("NATS_PASSWORD", !n.Password.IsZero(), "NATS_USER")
+			r.warnIdle("NATS_USER", n.User != "", "NATS_PASSWORD")
+		}
 		return
 	}
 	r.checkServers(string(n.URL))
@@ -81,14 +106,13 @@ func (r *reader) checkNATS(c *Config) {
 }
 
 // checkGuests demands credentials where others than this machine can reach the embedded server.
-func (r *reader) checkGuests(listen string, n NATS) {
+func (r *reader) checkGuests(listen string, n NATS) (refused bool) {
 	host, _, err := net.SplitHostPort(listen)
-	if err != nil || loopback(host) {
-		return
-	}
-	if n.Token.IsZero() && (n.User == "" || n.Password.IsZero()) {
+	refused = err == nil && !loopback(host) && n.Token.IsZero() && (n.User == "" || n.Password.IsZero())
+	if refused {
 		r.wrong("DOORBELL_NATS_LISTEN", "lets other machines in without credentials; set NATS_USER and NATS_PASSWORD, or NATS_TOKEN, or listen on 127.0.0.1")
 	}
+	return refused
 }
 
 func (r *reader) checkServers(text string) {

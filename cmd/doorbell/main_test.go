@@ -80,25 +80,46 @@ func TestAProxyThatIsAwayOrNoneIsNamedWithoutItsPassword(t *testing.T) {
 	t.Parallel()
 	gone := httptest.NewServer(nil)
 	gone.Close()
-	for address, says := range map[string]string{
-		strings.Replace(gone.URL, "://", "://user:S3cret-of-proxy@", 1): "the proxy " + gone.URL + " of HTTPS_PROXY does not connect to the API: connection refused",
-		"http://user:S3cret-of-proxy@[proxy":                            "HTTPS_PROXY is no address of a proxy, such as http://",
-	} {
-		environ := []string{
-			"HTTPS_PROXY=" + address, "DOORBELL_BASE_URL=https://api.invalid", "DOORBELL_AGENCIES=A100", "DOORBELL_API_KEY=" + testKey,
-			"DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off",
+	environ := func(proxy string) []string {
+		return []string{ // each in a folder of its own: a daemon that begins holds the store before it answers
+			"HTTPS_PROXY=" + proxy, "DOORBELL_BASE_URL=https://api.invalid", "DOORBELL_AGENCIES=A100,B200", "DOORBELL_API_KEY=" + testKey,
+			"DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off", "DOORBELL_DATA_DIR=" + shortDir(t),
+			"DOORBELL_SLACK_URL=A100=https://hooks.invalid/a,B200=https://hooks.invalid/b", "DOORBELL_WEBHOOK_URL=https://leads.invalid/x",
 		}
-		// Each in a folder of its own: a daemon that begins holds the store before it answers.
-		c, d := launch(t, append(environ, "DOORBELL_DATA_DIR="+shortDir(t)), "check"), launch(t, append(environ, "DOORBELL_DATA_DIR="+shortDir(t)), "run")
-		if code := c.exit(t); code != exitFailed {
-			t.Errorf("exit code %d", code)
-		}
-		d.stderr.await(t, regexp.QuoteMeta(says))
-		d.stop(t)
-		has(t, strings.Join(strings.Fields(c.stdout.String()), " "), says)
-		if said := c.stdout.String() + c.stderr.String() + d.stderr.String(); strings.Contains(said, "S3cret") {
+	}
+	holdsNoSecret := func(said string) {
+		t.Helper()
+		if strings.Contains(said, "S3cret") {
 			t.Errorf("it says:\n%s", said)
 		}
+	}
+	away := strings.Replace(gone.URL, "://", "://user:S3cret-of-proxy@", 1)
+	says := "the proxy " + gone.URL + " of HTTPS_PROXY does not connect to the API: connection refused"
+	c, d := launch(t, environ(away), "check"), launch(t, environ(away), "run")
+	if code := c.exit(t); code != exitFailed {
+		t.Errorf("exit code %d", code)
+	}
+	d.stderr.await(t, regexp.QuoteMeta(says))
+	d.stop(t)
+	printed := strings.Join(strings.Fields(c.stdout.String()), " ")
+	has(t, printed, says, "is HTTPS_PROXY right, and does the proxy run?")
+	if strings.Contains(printed, "is DOORBELL_BASE_URL right?") {
+		t.Errorf("the API is blamed for its proxy:\n%s", printed)
+	}
+	holdsNoSecret(c.stdout.String() + c.stderr.String() + d.stderr.String())
+	for _, outlet := range []string{"slack", "webhook"} {
+		tried := launch(t, environ(away), "forward", outlet, "--test")
+		tried.exit(t)
+		has(t, tried.stdout.String(), "the proxy of HTTPS_PROXY cannot be reached")
+		holdsNoSecret(tried.stdout.String() + tried.stderr.String())
+	}
+	for _, command := range []string{"check", "run"} {
+		refused := launch(t, environ("http://user:S3cret-of-proxy@[proxy"), command)
+		if code := refused.exit(t); code != exitConfig {
+			t.Errorf("%s: exit code %d", command, code)
+		}
+		has(t, refused.stderr.String(), "HTTPS_PROXY is no address of a proxy; write it like http://")
+		holdsNoSecret(refused.stdout.String() + refused.stderr.String())
 	}
 }
 

@@ -113,7 +113,7 @@ func verifyStore(ctx context.Context, b Base, file string) (store.Report, error)
 			return r, unavailable(err, "leave out --file to look at the store of the daemon that holds it")
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return r, failed(err, "")
+			return r, failed(fmt.Errorf("there is no file %s", file), "give the path of a store or backup; without --file, verify reads the store in DOORBELL_DATA_DIR")
 		}
 		if errors.Is(err, store.ErrDamaged) {
 			return r, ioError(errors.New(err.Error()), adviceOn(file)) // not that of the store

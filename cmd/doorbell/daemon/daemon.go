@@ -7,13 +7,13 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -149,10 +149,14 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 			a.Close()
 		}
 	}()
-	if err := cmp.Or(a.checkPorts(ctx), a.checkSocket()); err != nil {
+	if err := a.checkSocket(); err != nil {
 		return nil, err
 	}
-	for _, open := range []func(context.Context) error{a.openStore, a.openNATS, a.beginWatch, a.openPoller, a.openSocket, a.openHTTP} {
+	first := []func(context.Context) error{a.checkPorts, a.openStore} // a fresh data directory is not made in vain
+	if _, err := os.Stat(filepath.Join(o.DataDir, StoreFile)); err == nil {
+		first = []func(context.Context) error{a.openStore, a.checkPorts} // a doorbell that holds it has the ports, too
+	}
+	for _, open := range append(first, a.openNATS, a.beginWatch, a.openPoller, a.openSocket, a.openHTTP) {
 		if err := open(ctx); err != nil {
 			return nil, err
 		}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -118,8 +116,7 @@ const portPatience = 2 * time.Second
 
 var errInUse = errors.New("in use by another program")
 
-// checkPorts waits for ports in use, and refuses one that stays so before a fresh data directory is made, so that nothing is left
-// behind. With an older one, who holds that says more.
+// checkPorts waits for ports in use, and refuses one that stays so.
 func (a *Daemon) checkPorts(ctx context.Context) error {
 	try := func() error {
 		if a.o.NATS.URL == "" {
@@ -141,9 +138,6 @@ func (a *Daemon) checkPorts(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-time.After(100 * time.Millisecond):
 		}
-	}
-	if _, none := os.Stat(filepath.Join(a.o.DataDir, StoreFile)); none == nil {
-		return nil
 	}
 	return err
 }

@@ -43,7 +43,7 @@ func (a *Daemon) tellAccepted() {
 	case done.Stranger:
 		log.Info("--restored: a store is accepted that store-id did not name, and store-id written again")
 	default:
-		log.Info("--restored: nothing had to be accepted; leave the flag out at the next start")
+		log.Info("--restored: this is the store that store-id names, or an older copy of it; what the stream has since then is imported; leave the flag out at the next start")
 	}
 	switch {
 	case !flags.Moved:

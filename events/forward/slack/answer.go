@@ -132,9 +132,12 @@ func unreachable(err error) string {
 	var certificate *tls.CertificateVerificationError
 	var unknown x509.UnknownAuthorityError
 	var timeout net.Error
+	var op *net.OpError
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "stopped while sending"
+	case errors.As(err, &op) && op.Op == "proxyconnect":
+		return "the proxy of HTTPS_PROXY cannot be reached"
 	case errors.As(err, &dns):
 		return "the host is not found"
 	case errors.As(err, &certificate), errors.As(err, &unknown):

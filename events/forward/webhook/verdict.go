@@ -66,8 +66,11 @@ func trouble(err error) string {
 		certificate *tls.CertificateVerificationError
 		name        *net.DNSError
 		network     net.Error
+		op          *net.OpError
 	)
 	switch {
+	case errors.As(err, &op) && op.Op == "proxyconnect":
+		return "the proxy of HTTPS_PROXY cannot be reached"
 	case errors.As(err, &certificate):
 		return "the certificate of the webhook is not good for its host"
 	case errors.As(err, &name):

@@ -19,15 +19,9 @@ import (
 func (a *Daemon) Verbs() ops.Verbs {
 	return ops.Verbs{
 		Status: a.status, Outlook: a.poller.Outlook, Resume: a.poller.Resume, Approve: a.poller.Approve,
-		Poll: a.poller.PollNow, VerifyKeys: a.poller.VerifyKeys, Backup: a.store.Backup, StreamVerbs: a.streamVerbs(),
+		Poll: a.poller.PollNow, VerifyKeys: a.poller.VerifyKeys, Backup: a.store.Backup,
 		Events: ops.Log{Store: a.store}.Events, CountEvents: ops.Log{Store: a.store}.CountEvents, Replay: a.replay,
 		DropLetter: a.dropLetter,
-	}
-}
-
-// streamVerbs are what the daemon does when a command asks over the socket.
-func (a *Daemon) streamVerbs() ops.StreamVerbs {
-	return ops.StreamVerbs{
 		Compare: func(ctx context.Context) (any, error) {
 			found, err := a.currentRelay().Compare(ctx, nil)
 			return found, a.noConnection(err)

@@ -1,9 +1,7 @@
 package ops
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 )
@@ -93,29 +91,4 @@ func failing(f ForwarderStatus, now time.Time) string {
 		return ""
 	}
 	return fmt.Sprintf("; nothing is taken since %s", age(f.FailingSince, now))
-}
-
-// DropLetterRequest is the body of POST /dlq/drop.
-type DropLetterRequest struct {
-	Number uint64 `json:"number"`
-}
-
-// serveLetters adds POST /dlq/drop.
-func serveLetters(mux *http.ServeMux, v Verbs) {
-	mux.HandleFunc("POST /dlq/drop", func(w http.ResponseWriter, r *http.Request) {
-		var q DropLetterRequest
-		if !read(w, r, &q) {
-			return
-		}
-		if q.Number == 0 {
-			answer(w, nil, errBody)
-			return
-		}
-		answer(w, struct{}{}, v.DropLetter(r.Context(), q.Number))
-	})
-}
-
-// DropLetter lets the daemon erase a dead letter, which guests of its NATS server may not do.
-func (c *Client) DropLetter(ctx context.Context, number uint64) error {
-	return c.ask(ctx, http.MethodPost, "/dlq/drop", DropLetterRequest{Number: number}, &struct{}{})
 }

@@ -1,21 +1,33 @@
 package ops
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"errors"
-	"io"
+	"fmt"
 	"log/slog"
-	"mime"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/klauspost/compress/gzhttp"
+	"golang.org/x/net/netutil"
 )
+
+// Who may do what over HTTP:
+//
+//   - Everybody: health, metrics, schemas.
+//   - Who shows the token, as Authorization: Bearer or as the password of basic authentication, which browsers ask for:
+//     everything that the commands do over the socket, a backup and the events with people's data included. The holder of the
+//     token is the operator.
+//   - Who comes from this machine, to a loopback address, under a loopback name, through no proxy: may look at the page and the
+//     status, and do nothing. Other programs' pages in a browser of this machine cannot: they come under another name
+//     (DNS rebinding) or say that they come from another site.
 
 // HTTPOptions configure ServeHTTP. Where a handler is nil, nothing is found.
 type HTTPOptions struct {
@@ -30,33 +42,25 @@ type HTTPOptions struct {
 	Log   *slog.Logger
 }
 
-// Limits of the server. A request is small and comes at once; an answer goes to somebody who reads it.
+// Limits of the server. A request is small and comes at once; see answerLimit for answers.
 const (
 	headerLimit  = 10 * time.Second // until the header has come
 	requestLimit = 20 * time.Second // until all of it has come
-	answerLimit  = 30 * time.Second // until the answer is taken, or, where that takes long, the next part of it
 	idleLimit    = 2 * time.Minute
 	goodbye      = 500 * time.Millisecond // for what is being answered when the server stops
 
-	mostHeader   = 16 << 10
-	mostForm     = 8 << 10
-	mostCommand  = 1 << 20
-	mostVisitors = 256 // connections
-	mostAnswers  = 160 // of them those that are being answered at once, health and metrics apart: a probe always finds a place
-	mostTails    = 48  // of these, live streams
+	mostHeader      = 16 << 10
+	mostForm        = 8 << 10
+	mostConnections = 256
 )
 
-// ServeHTTP serves status page, health, metrics, schemas and admin verbs at l until ctx ends, then returns nil. guard.go says
-// who may do what.
+// ServeHTTP serves status page, health, metrics, schemas and admin verbs at l until ctx ends, then returns nil.
 func ServeHTTP(ctx context.Context, l net.Listener, o HTTPOptions) error {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	v := newVisitors(l, mostVisitors)
 	s := &http.Server{
-		Handler:           v.seenOff(httpRoutes(o, isLoopback(l.Addr()))),
+		Handler:           httpRoutes(o, isLoopback(l.Addr())),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ConnState:         v.changed,
-		ConnContext:       withConn,
-		ReadHeaderTimeout: headerLimit, ReadTimeout: requestLimit, WriteTimeout: answerLimit, IdleTimeout: idleLimit,
+		ReadHeaderTimeout: headerLimit, ReadTimeout: requestLimit, IdleTimeout: idleLimit,
 		MaxHeaderBytes:               mostHeader,
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
@@ -70,7 +74,7 @@ func ServeHTTP(ctx context.Context, l net.Listener, o HTTPOptions) error {
 			s.Close()
 		}
 	})
-	err := s.Serve(v)
+	err := s.Serve(netutil.LimitListener(l, mostConnections))
 	if !stop() {
 		<-ended
 	}
@@ -89,51 +93,34 @@ func isLoopback(a net.Addr) bool {
 // httpRoutes is everything that is served. What is not named here is the page's, or, if it is a POST, a verb, and guarded as
 // such.
 func httpRoutes(o HTTPOptions, local bool) http.Handler {
-	g, verbs, tails := newGuard(o.Token, local, o.Log), Handler(o.Verbs), make(chan struct{}, mostTails)
+	g := &guard{token: sha256.Sum256([]byte(o.Token)), known: o.Token != "", local: local, log: o.Log}
+	verbs := Handler(o.Verbs)
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", serveHealth(o.Health, false))
 	mux.Handle("GET /healthz", serveHealth(o.Health, false))
 	mux.Handle("GET /readyz", serveHealth(o.Health, true))
-	mux.Handle("GET /metrics", there(o.Metrics)) // which shares its answer
-	answers := make(chan struct{}, mostAnswers)
-	for path, h := range map[string]http.Handler{
-		"GET /schemas/": zipped(there(o.Schemas)),
-
-		"GET /":        g.reads(zipped(there(o.Page))),
-		"GET /events":  g.reads(patiently(endless(bounded(tails, there(o.Page))))),
-		"GET /status":  g.reads(zipped(verbs)),
-		"GET /outlook": g.reads(zipped(verbs)),
-
-		"POST /session":     http.HandlerFunc(g.begin),
-		"POST /session/end": http.HandlerFunc(g.end),
-
-		"POST /actions/resume":  g.acts(told(o.Log, form(o.Verbs.resume))),
-		"POST /actions/approve": g.acts(told(o.Log, form(o.Verbs.approve))),
-		"POST /actions/poll":    g.acts(told(o.Log, form(o.Verbs.poll))),
-
-		"POST /":      g.commands(told(o.Log, patiently(verbs))),
-		"GET /backup": g.commands(told(o.Log, patiently(verbs))),
-	} {
-		mux.Handle(path, bounded(answers, h))
-	}
-	return withHeaders(local, mux)
-}
-
-// What the forms of the page do, with the word for what came of it.
-
-func (v Verbs) resume(agency, insertion string) (done string, err error) {
-	ended, err := v.Resume(agency, insertion)
-	return either(ended > 0, "resumed", "nothalted"), err
-}
-
-func (v Verbs) approve(agency, _ string) (done string, err error) {
-	held, err := v.Approve(agency)
-	return either(held, "approved", "notheld"), err
-}
-
-func (v Verbs) poll(agency, _ string) (done string, err error) {
-	_, err = v.Poll(agency)
-	return "polled", err
+	mux.Handle("GET /metrics", there(o.Metrics))
+	mux.Handle("GET /schemas/", gzhttp.GzipHandler(there(o.Schemas)))
+	mux.Handle("GET /", g.reads(gzhttp.GzipHandler(there(o.Page))))
+	mux.Handle("GET /events", g.reads(there(o.Page)))
+	mux.Handle("GET /status", g.reads(gzhttp.GzipHandler(verbs)))
+	mux.Handle("GET /outlook", g.reads(gzhttp.GzipHandler(verbs)))
+	mux.Handle("GET /signin", g.acts(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { home(w, "signedin", "") })))
+	mux.Handle("POST /actions/resume", g.acts(form(func(agency, insertion string) (string, error) {
+		ended, err := o.Verbs.Resume(agency, insertion)
+		return either(ended > 0, "resumed", "nothalted"), err
+	})))
+	mux.Handle("POST /actions/approve", g.acts(form(func(agency, _ string) (string, error) {
+		held, err := o.Verbs.Approve(agency)
+		return either(held, "approved", "notheld"), err
+	})))
+	mux.Handle("POST /actions/poll", g.acts(form(func(agency, _ string) (string, error) {
+		_, err := o.Verbs.Poll(agency)
+		return "polled", err
+	})))
+	mux.Handle("POST /", g.acts(verbs))
+	mux.Handle("GET /backup", g.acts(verbs))
+	return paced(withHeaders(local, mux))
 }
 
 func either(is bool, yes, no string) string {
@@ -148,14 +135,6 @@ func there(h http.Handler) http.Handler {
 		return http.NotFoundHandler()
 	}
 	return h
-}
-
-// told logs what the operator asks for.
-func told(log *slog.Logger, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		log.Info("asked over HTTP", "verb", r.URL.Path, "from", origin(r).Addr().String())
-		next.ServeHTTP(w, r)
-	})
 }
 
 // contentPolicy lets the page use what comes from here, and nobody show it inside of something else.
@@ -185,302 +164,193 @@ func withHeaders(local bool, next http.Handler) http.Handler {
 	})
 }
 
-// visitors bounds the connections of a server. When there are too many, one that asks nothing gives way, the oldest first, and
-// where all ask, the one that was let in first: so who holds connections open, sends a request a byte at a time, or asks and does
-// not read, keeps out nobody else, least of all a probe.
-type visitors struct {
-	net.Listener
-	most int
-
-	mu    sync.Mutex
-	all   map[net.Conn]time.Time // since when
-	quiet map[net.Conn]time.Time // of them those that ask nothing, or have their answer, and since when
+// guard lets requests through, or answers them.
+type guard struct {
+	token   [sha256.Size]byte
+	known   bool // there is a token
+	local   bool // the server stands on a loopback address
+	sameWeb http.CrossOriginProtection
+	log     *slog.Logger
 }
 
-func newVisitors(l net.Listener, most int) *visitors {
-	return &visitors{Listener: l, most: most, all: map[net.Conn]time.Time{}, quiet: map[net.Conn]time.Time{}}
-}
+var (
+	errWrongToken = errors.New("this is not the token")
+	errNoToken    = errors.New("DOORBELL_HTTP_TOKEN is not set: over HTTP nothing can be done")
+	errNeedsToken = errors.New("this needs the token (DOORBELL_HTTP_TOKEN): as Authorization: Bearer …, or as the password of any user")
+	errNotLocal   = errors.New("without DOORBELL_HTTP_TOKEN the page is for this machine only: ask for 127.0.0.1 or localhost, at a loopback address, " +
+		"through no proxy. Health, metrics and schemas are for everybody")
+	errForeign  = errors.New("the request comes from another site")
+	errChunked  = errors.New("say how long the body is (Content-Length)")
+	errNoAgency = errors.New("the form names no agency")
+)
 
-// Accept waits for a visitor, and makes a place.
-func (v *visitors) Accept() (net.Conn, error) {
-	c, err := v.Listener.Accept()
-	if err == nil {
-		v.admit(c)
+// operator says whether a request shows the token. One that is wrong counts for nothing less than one that is missing.
+func (g *guard) operator(r *http.Request) (bool, error) {
+	shown := r.Header.Values("Authorization")
+	if len(shown) == 0 {
+		return false, nil
 	}
-	return c, err
-}
-
-func (v *visitors) admit(c net.Conn) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.all) >= v.most {
-		leaves := oldest(v.quiet)
-		if leaves == nil {
-			leaves = oldest(v.all)
+	if !g.known {
+		return false, errNoToken
+	}
+	_, token, basic := r.BasicAuth()
+	if !basic {
+		scheme, rest, _ := strings.Cut(shown[0], " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return false, errWrongToken
 		}
-		v.forget(leaves)
-		leaves.Close()
+		token = rest
 	}
-	now := time.Now()
-	v.all[c], v.quiet[c] = now, now
+	hash := sha256.Sum256([]byte(token))
+	if len(shown) > 1 || subtle.ConstantTimeCompare(hash[:], g.token[:]) != 1 {
+		g.log.Warn("a wrong token was shown", "from", origin(r))
+		return false, errWrongToken
+	}
+	return true, nil
 }
 
-func oldest(of map[net.Conn]time.Time) (oldest net.Conn) {
-	for c, since := range of {
-		if oldest == nil || since.Before(of[oldest]) {
-			oldest = c
-		}
-	}
-	return oldest
+// origin is where a request comes from.
+func origin(r *http.Request) string {
+	host, _, _ := net.SplitHostPort(r.RemoteAddr)
+	return host
 }
 
-func (v *visitors) forget(c net.Conn) {
-	delete(v.all, c)
-	delete(v.quiet, c)
-}
-
-// changed is the server's ConnState hook. A connection is active when the header of a request was read whole.
-func (v *visitors) changed(c net.Conn, state http.ConnState) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if _, known := v.all[c]; !known {
-		return
-	}
-	switch state {
-	case http.StateIdle:
-		v.quiet[c] = time.Now()
-	case http.StateActive:
-		delete(v.quiet, c)
-	case http.StateHijacked, http.StateClosed:
-		v.forget(c)
-	}
-}
-
-// seenOff lets who sends a body give way as soon as the answer is there: the server would wait for what is left of the body.
-func (v *visitors) seenOff(next http.Handler) http.Handler {
+// reads lets those look who may. What they may do stands in the context.
+func (g *guard) reads(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r)
-		if c, ok := r.Context().Value(connKey{}).(net.Conn); ok && r.ContentLength != 0 {
-			v.changed(c, http.StateIdle)
-		}
-	})
-}
-
-type connKey struct{}
-
-// withConn is the server's ConnContext hook.
-func withConn(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, c)
-}
-
-// readWhole takes the body of a command in, so that what then takes long is bounded by nothing but its reader. It answers itself
-// if there is too much.
-func readWhole(w http.ResponseWriter, r *http.Request) bool {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostCommand))
-	if err != nil {
-		refuse(w, r, errTooLarge)
-		return false
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	return true
-}
-
-// readForm takes in what a form of ours posts, and nothing else.
-func readForm(w http.ResponseWriter, r *http.Request) bool {
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/x-www-form-urlencoded" {
-		refuse(w, r, errNoForm)
-		return false
-	}
-	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
-	if err := r.ParseForm(); err != nil {
-		refuse(w, r, errNoForm)
-		return false
-	}
-	return true
-}
-
-// endless answers what is asked of a live stream without its body, for that has no end.
-func endless(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodHead {
-			w.Header().Set("Content-Type", "text/event-stream")
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// bounded lets so many be served at once.
-func bounded(places chan struct{}, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case places <- struct{}{}:
-			defer func() { <-places }()
+		operator, err := g.operator(r)
+		switch {
+		case err != nil:
+			refuse(w, r, err)
+		case embedded(r):
+			refuse(w, r, errForeign)
+		case operator:
+			next.ServeHTTP(w, r.WithContext(WithAccess(r.Context(), Access{Act: true})))
+		case g.local && loopbackName(r.Host) && !proxied(r):
 			next.ServeHTTP(w, r)
+		case g.known:
+			refuse(w, r, errNeedsToken)
 		default:
-			w.Header().Set("Retry-After", "10")
-			refuse(w, r, errBusy)
+			refuse(w, r, errNotLocal)
 		}
 	})
 }
 
-// patiently lets an answer take as long as somebody reads it.
-func patiently(next http.Handler) http.Handler {
+// acts lets the operator through, by commands and by the forms of our own page: a browser shows the token by itself, whoever
+// makes it ask.
+func (g *guard) acts(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		control := http.NewResponseController(w)
-		if control.SetWriteDeadline(time.Time{}) != nil {
-			w.WriteHeader(http.StatusInternalServerError)
-			return
-		}
-		next.ServeHTTP(&stayingWriter{w, control}, r)
-	})
-}
-
-// stayingWriter gives each part of an answer its own time.
-type stayingWriter struct {
-	http.ResponseWriter
-	control *http.ResponseController
-}
-
-func (w *stayingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w *stayingWriter) Write(p []byte) (int, error) {
-	if err := w.control.SetWriteDeadline(time.Now().Add(answerLimit)); err != nil {
-		return 0, err
-	}
-	return w.ResponseWriter.Write(p)
-}
-
-// Flush sends what was written.
-func (w *stayingWriter) Flush() { _ = w.FlushError() }
-
-// FlushError is Flush for http.ResponseController.
-func (w *stayingWriter) FlushError() error {
-	if err := w.control.SetWriteDeadline(time.Now().Add(answerLimit)); err != nil {
-		return err
-	}
-	return w.control.Flush()
-}
-
-// worthZipping is from how many bytes on an answer is compressed.
-const worthZipping = 1400
-
-// zipped compresses large answers for who takes that.
-func zipped(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Add("Vary", "Accept-Encoding")
-		if r.Method != http.MethodGet || r.Header.Get("Range") != "" || !takesGzip(r.Header.Get("Accept-Encoding")) {
+		operator, err := g.operator(r)
+		switch {
+		case err != nil:
+			refuse(w, r, err)
+		case !g.known:
+			refuse(w, r, errNoToken)
+		case !operator:
+			refuse(w, r, errNeedsToken)
+		case otherSite(r), g.sameWeb.Check(r) != nil:
+			refuse(w, r, errForeign)
+		default:
+			g.log.Info("asked over HTTP", "verb", r.URL.Path, "from", origin(r))
 			next.ServeHTTP(w, r)
-			return
 		}
-		z := &zipWriter{ResponseWriter: w, status: http.StatusOK}
-		next.ServeHTTP(z, r)
-		z.finish()
 	})
 }
 
-// takesGzip reads an Accept-Encoding header.
-func takesGzip(header string) bool {
-	for one := range strings.SplitSeq(header, ",") {
-		name, quality, _ := strings.Cut(one, ";")
-		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
-			quality = strings.ReplaceAll(quality, " ", "")
-			return strings.Trim(quality, "0.") != "q="
+// otherSite reports whether a browser says that a page of another site made it ask.
+func otherSite(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site == "cross-site" || site == "same-site"
+}
+
+// embedded reports whether a page of another site asks for what it would show or load as a part of itself. Links are no such
+// thing.
+func embedded(r *http.Request) bool {
+	return otherSite(r) && (r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document")
+}
+
+// loopbackName reports whether a Host header names this machine. Nobody else can make a browser send such a one.
+func loopbackName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}
+
+// proxied reports whether a request was passed on for somebody, who may be anywhere.
+func proxied(r *http.Request) bool {
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"} {
+		if len(r.Header.Values(name)) > 0 {
+			return true
 		}
 	}
 	return false
 }
 
-// zipWriter keeps the beginning of an answer until it is known whether it is worth compressing.
-type zipWriter struct {
-	http.ResponseWriter
-	status int
-	begun  bool // the header is out
-	kept   []byte
-	zip    *gzip.Writer
+// Access is what a request over HTTP may do, beyond reading what holds no person and no secret. The zero value may do
+// nothing more.
+type Access struct {
+	Act bool // it may use the verbs that change something: it came with the token
 }
 
-func (w *zipWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+type accessKey struct{}
 
-// WriteHeader is kept back, too.
-func (w *zipWriter) WriteHeader(status int) {
-	if !w.begun {
-		w.status = status
-	}
+// WithAccess returns a context of a request that may do this much.
+func WithAccess(ctx context.Context, a Access) context.Context {
+	return context.WithValue(ctx, accessKey{}, a)
 }
 
-func (w *zipWriter) Write(p []byte) (int, error) {
-	if !w.begun {
-		if len(w.kept)+len(p) < worthZipping {
-			w.kept = append(w.kept, p...)
-			return len(p), nil
+// AccessOf says what a request may do.
+func AccessOf(ctx context.Context) Access {
+	a, _ := ctx.Value(accessKey{}).(Access)
+	return a
+}
+
+// form does a verb with what a form of the page says, and leads back to the page with the word for what came of it.
+func form(verb func(agency, insertion string) (done string, err error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, mostForm)
+		agency := ""
+		if r.ParseForm() == nil {
+			agency = r.PostForm.Get("agency")
 		}
-		if err := w.begin(true); err != nil {
-			return 0, err
+		if agency == "" {
+			refuse(w, r, errNoAgency)
+			return
 		}
-	}
-	if w.zip != nil {
-		return w.zip.Write(p)
-	}
-	return w.ResponseWriter.Write(p)
-}
-
-// begin sends the header and what was kept.
-func (w *zipWriter) begin(large bool) error {
-	w.begun = true
-	h := w.Header()
-	if h.Get("Content-Type") == "" {
-		h.Set("Content-Type", http.DetectContentType(w.kept))
-	}
-	if large && h.Get("Content-Encoding") == "" && w.status == http.StatusOK && compresses(h.Get("Content-Type")) {
-		h.Del("Content-Length")
-		h.Set("Content-Encoding", "gzip")
-		w.zip = gzip.NewWriter(w.ResponseWriter)
-	}
-	w.ResponseWriter.WriteHeader(w.status)
-	if len(w.kept) == 0 {
-		return nil
-	}
-	kept := w.kept
-	w.kept = nil
-	_, err := w.Write(kept)
-	return err
-}
-
-// Flush sends what was written.
-func (w *zipWriter) Flush() { _ = w.FlushError() }
-
-// FlushError is Flush for http.ResponseController.
-func (w *zipWriter) FlushError() error {
-	if !w.begun {
-		if err := w.begin(false); err != nil {
-			return err
+		done, err := verb(agency, r.PostForm.Get("insertion"))
+		if err != nil {
+			refuse(w, r, err)
+			return
 		}
-	}
-	if w.zip != nil {
-		if err := w.zip.Flush(); err != nil {
-			return err
-		}
-	}
-	return http.NewResponseController(w.ResponseWriter).Flush()
+		home(w, done, agency)
+	})
 }
 
-func (w *zipWriter) finish() {
-	if !w.begun {
-		_ = w.begin(false) // who hung up hears nothing
-	}
-	if w.zip != nil {
-		_ = w.zip.Close()
-	}
+// home leads back to the page, which says in words of its own what was done, and for which agency.
+func home(w http.ResponseWriter, done, agency string) {
+	w.Header().Set("Location", "/?"+url.Values{"done": {done}, "agency": {agency}}.Encode())
+	w.WriteHeader(http.StatusSeeOther)
 }
 
-// compresses reports whether what has this type becomes smaller.
-func compresses(contentType string) bool {
-	kind, _, _ := mime.ParseMediaType(contentType)
-	switch kind {
-	case "application/json", "application/schema+json", "application/javascript", "image/svg+xml", "application/yaml":
-		return true
+// refuse answers with an error: a sentence for people, JSON for programs. A browser asks its person for the token.
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
+	code := statusOf(err)
+	if code == http.StatusUnauthorized {
+		w.Header().Add("WWW-Authenticate", `Basic realm="doorbell: any user, and DOORBELL_HTTP_TOKEN as the password", charset="UTF-8"`)
+		w.Header().Add("WWW-Authenticate", `Bearer realm="doorbell"`)
 	}
-	return strings.HasPrefix(kind, "text/") && kind != "text/event-stream"
+	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		w.Header().Set("Content-Type", "application/json")
+		answer(w, nil, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	fmt.Fprintf(w, "doorbell: %s.\n", Printable(err.Error()))
 }

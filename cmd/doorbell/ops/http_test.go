@@ -5,18 +5,15 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/cookiejar"
 	"net/url"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -80,7 +77,7 @@ func (s *site) options(token string) HTTPOptions {
 	})
 	page.HandleFunc("GET /events", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		for n := 0; r.Context().Err() == nil; n++ {
+		for n := 0; r.Method != http.MethodHead && r.Context().Err() == nil; n++ {
 			if _, err := fmt.Fprintf(w, "data: %d\n\n", n); err != nil {
 				return
 			}
@@ -209,6 +206,11 @@ const (
 
 var withToken = []string{"Authorization", "Bearer " + testToken}
 
+// asPassword is how a browser shows a token.
+func asPassword(token string) []string {
+	return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("anybody:"+token))}
+}
+
 func TestEverybodySeesHealthMetricsAndSchemas(t *testing.T) {
 	for _, address := range []string{here, everywhere} {
 		s := open(t, address, testToken)
@@ -263,10 +265,11 @@ var whoMayLook = []struct {
 	{"a part of the token", here, testToken, []string{"Authorization", "Bearer " + testToken[:20]}, "401 "},
 	{"an empty token", here, testToken, []string{"Authorization", "Bearer "}, "401 "},
 	{"an empty token where none is set", everywhere, "", []string{"Authorization", "Bearer "}, "403 "},
-	{"the token in another scheme", here, testToken, []string{"Authorization", "Basic " + testToken}, "401 "},
+	{"the token as a password", everywhere, testToken, asPassword(testToken), "200 the page, act true"},
+	{"a wrong password", here, testToken, asPassword(testToken + "x"), "401 "},
+	{"the token as a user", here, testToken, []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(testToken+":"))}, "401 "},
+	{"the token in another scheme", here, testToken, []string{"Authorization", "Digest " + testToken}, "401 "},
 	{"two tokens", here, testToken, append(withToken, withToken...), "401 "},
-	{"a cookie that is made up", everywhere, testToken, []string{"Cookie", sessionCookie + "=AAAA", "Host", "doorbell.example"}, "401 "},
-	{"the token as a cookie", everywhere, testToken, []string{"Cookie", sessionCookie + "=" + testToken, "Host", "doorbell.example"}, "401 "},
 	{"a part of another site's page", here, "", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"}, "403 "},
 	{"a frame of another site's page", here, "", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}, "403 "},
 	{"a part of a page of another port", here, "", []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors"}, "403 "},
@@ -298,31 +301,6 @@ func TestThePageIsForThisMachineAndForWhoShowsTheToken(t *testing.T) {
 	}
 }
 
-func TestPeopleWithoutATokenAreShownWhereToPutIt(t *testing.T) {
-	s := open(t, everywhere, testToken)
-	got := s.ask(t, "GET", "/", "", "Accept", "text/html,*/*")
-	if got.StatusCode != http.StatusUnauthorized || !strings.Contains(got.body, `action="/session"`) {
-		t.Errorf("%s %s", got.Status, got.body)
-	}
-	_, rest, _ := strings.Cut(got.body, "<style>")
-	style, _, _ := strings.Cut(rest, "</style>")
-	sum := sha256.Sum256([]byte(style))
-	if hash := "style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; !strings.Contains(got.Header.Get("Content-Security-Policy"), hash) {
-		t.Error("its policy forbids its style")
-	}
-	wrong := s.ask(t, "POST", "/session", "token=wrong", "Content-Type", asForm, "Origin", s.url, "Accept", "text/html")
-	if !strings.Contains(wrong.body, "<p>This is not the token.</p>") || !strings.Contains(wrong.body, `action="/session"`) || !strings.Contains(wrong.body, `href="data:,"`) {
-		t.Errorf("with a wrong one: %s", wrong.body) // a sentence, a form, and no request for an icon that is answered with 404
-	}
-	if got := s.ask(t, "GET", "/status", ""); !strings.Contains(got.body, `{"error":"this needs the token`) || got.Header.Get("WWW-Authenticate") == "" {
-		t.Errorf("a program is told %s", got.body)
-	}
-	s = open(t, everywhere, "")
-	if got := s.ask(t, "GET", "/", "", "Accept", "text/html"); !strings.Contains(got.body, "DOORBELL_HTTP_TOKEN") || strings.Contains(got.body, "<form") {
-		t.Errorf("without a token there is nothing to sign in with: %s", got.body)
-	}
-}
-
 func TestTheOperatorMayDoWhatTheCommandsDo(t *testing.T) {
 	s := open(t, everywhere, testToken)
 	for path, want := range map[string]string{"/resume": `{"ended":1}`, "/approve": `{"held":true}`, "/poll": `{"insertions":0,"of":0}`} {
@@ -339,7 +317,7 @@ func TestTheOperatorMayDoWhatTheCommandsDo(t *testing.T) {
 	if got := s.ask(t, "POST", "/nothing", "{}", withToken...); got.StatusCode != http.StatusNotFound {
 		t.Errorf("a verb that is none: %s", got.Status)
 	}
-	if got := s.ask(t, "POST", "/resume", strings.Repeat("x", mostCommand+1), withToken...); got.StatusCode != http.StatusRequestEntityTooLarge {
+	if got := s.ask(t, "POST", "/resume", `{"agencyId":"`+strings.Repeat("x", 2<<20)+`"}`, withToken...); got.StatusCode != http.StatusBadRequest {
 		t.Errorf("a body without end: %s", got.Status)
 	}
 	if !strings.Contains(s.log.String(), "verb=/approve from=127.0.0.1") {
@@ -362,6 +340,9 @@ func TestNobodyElseMayDoAnything(t *testing.T) {
 		{"another site with the token", here, testToken, append(crossSite, withToken...), 403},
 		{"another origin with the token", here, testToken, append([]string{"Origin", "https://evil.example"}, withToken...), 403},
 		{"no origin at all with the token", here, testToken, append([]string{"Origin", "null"}, withToken...), 403},
+		{"another site in the browser of who has the token", here, testToken, append(crossSite, asPassword(testToken)...), 403},
+		{"another port in that browser", here, testToken, append([]string{"Sec-Fetch-Site", "same-site"}, asPassword(testToken)...), 403},
+		{"an old browser on another site", here, testToken, append([]string{"Origin", "https://evil.example"}, asPassword(testToken)...), 403},
 		{"anybody", everywhere, testToken, nil, 401},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -384,63 +365,65 @@ func TestNobodyElseMayDoAnything(t *testing.T) {
 	}
 }
 
+func TestABrowserAsksItsPersonForTheToken(t *testing.T) {
+	s := open(t, everywhere, testToken)
+	for _, path := range []string{"/", "/signin", "/backup"} {
+		got := s.ask(t, "GET", path, "", "Accept", "text/html,*/*")
+		if got.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(got.Header.Get("WWW-Authenticate"), "Basic ") || !strings.Contains(got.body, "DOORBELL_HTTP_TOKEN") {
+			t.Errorf("%s: %s %v %s", path, got.Status, got.Header["Www-Authenticate"], got.body)
+		}
+	}
+	if got := s.ask(t, "GET", "/status", ""); !strings.Contains(got.body, `{"error":"this needs the token`) {
+		t.Errorf("a program is told %s", got.body)
+	}
+	if got := s.ask(t, "GET", "/signin", "", asPassword(testToken)...); got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/?agency=&done=signedin" {
+		t.Errorf("with the token: %s %s", got.Status, got.Header.Get("Location"))
+	}
+	s = open(t, here, "")
+	if got := s.ask(t, "GET", "/signin", ""); got.StatusCode != http.StatusForbidden || got.Header.Get("WWW-Authenticate") != "" {
+		t.Errorf("where there is no token: %s", got.Status)
+	}
+}
+
 func TestNobodyElseGetsACopyOfTheStore(t *testing.T) {
 	for _, address := range []string{here, everywhere} {
 		s := open(t, address, testToken)
 		if got := s.ask(t, "GET", "/backup", ""); got.StatusCode != http.StatusUnauthorized {
 			t.Errorf("backup without the token: %s", got.Status)
 		}
-		id := signedInAt(t, s, "")
-		if got := s.ask(t, "GET", "/backup", "", "Cookie", id, "Sec-Fetch-Site", "same-origin"); got.StatusCode != http.StatusUnauthorized {
-			t.Errorf("backup with a session: %s", got.Status)
+		for _, dest := range []string{"image", "document"} { // a link on another site is no wish for a copy
+			link := append([]string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", dest}, asPassword(testToken)...)
+			if got := s.ask(t, "GET", "/backup", "", link...); got.StatusCode != http.StatusForbidden {
+				t.Errorf("backup for another site: %s", got.Status)
+			}
 		}
 	}
 }
 
-// signedInAt begins a session under a host name, or the address if there is none, and returns the cookie.
-func signedInAt(t *testing.T, s *site, host string) string {
-	t.Helper()
-	if host == "" {
-		host = strings.TrimPrefix(s.url, "http://")
-	}
-	got := s.ask(t, "POST", "/session", url.Values{"token": {testToken}}.Encode(), "Content-Type", asForm, "Origin", "http://"+host, "Host", host)
-	cookies := got.Cookies()
-	if got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/?agency=&done=signedin" || len(cookies) != 1 {
-		t.Fatalf("no session: %s %s", got.Status, got.body)
-	}
-	return cookies[0].Name + "=" + cookies[0].Value
-}
-
-func TestAFormOfOurPageActsWithASession(t *testing.T) {
+func TestAFormOfOurPageActs(t *testing.T) {
 	const host = "doorbell.example:8080"
 	s := open(t, everywhere, testToken)
-	id := signedInAt(t, s, host)
-	if got := s.ask(t, "GET", "/", "", "Cookie", id, "Host", host); got.body != "the page, act true" {
-		t.Errorf("the page: %s", got.body)
-	}
 	act := func(path, body string, headers ...string) answered {
-		return s.ask(t, "POST", path, body, append([]string{"Content-Type", asForm, "Cookie", id}, headers...)...)
+		headers = append(append([]string{"Content-Type", asForm, "Host", host}, headers...), asPassword(testToken)...)
+		return s.ask(t, "POST", path, body, headers...)
 	}
 	for path, want := range map[string][2]string{
 		"resume": {"resume A100 a#1##", "resumed"}, "approve": {"approve A100", "approved"}, "poll": {"poll A100", "polled"},
 	} {
-		got := act("/actions/"+path, "agency=A100&insertion=a%231%23%23", "Host", host, "Origin", "http://"+host)
+		got := act("/actions/"+path, "agency=A100&insertion=a%231%23%23", "Origin", "http://"+host)
 		if got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/?agency=A100&done="+want[1] || !strings.Contains(s.verbs(), want[0]) {
 			t.Errorf("%s: %s %s; done: %s", path, got.Status, got.body, s.verbs())
 		}
 	}
 	before := s.verbs()
 	for what, got := range map[string]answered{
-		"another site":         act("/actions/poll", "agency=A100", "Host", host, "Sec-Fetch-Site", "cross-site"),
-		"another port":         act("/actions/poll", "agency=A100", "Host", host, "Origin", "http://doorbell.example:9090"),
-		"an origin of nothing": act("/actions/poll", "agency=A100", "Host", host, "Origin", "null"),
-		"no word of an origin": act("/actions/poll", "agency=A100", "Host", host),
-		"another name":         act("/actions/poll", "agency=A100", "Host", "evil.example", "Origin", "http://evil.example"),
-		"JSON":                 s.ask(t, "POST", "/actions/poll", `{"agency":"A100"}`, "Content-Type", "application/json", "Cookie", id, "Host", host, "Origin", "http://"+host),
-		"text, as of a form":   s.ask(t, "POST", "/actions/poll", "agency=A100", "Content-Type", "text/plain", "Cookie", id, "Host", host, "Origin", "http://"+host),
-		"a long form":          act("/actions/poll", "agency=A100&x="+strings.Repeat("x", mostForm), "Host", host, "Origin", "http://"+host),
-		"a form of nobody":     act("/actions/poll", "agency=", "Host", host, "Origin", "http://"+host),
-		"a verb of commands":   act("/poll", `{"agencyId":"A100"}`, "Host", host, "Origin", "http://"+host),
+		"another site":         act("/actions/poll", "agency=A100", "Sec-Fetch-Site", "cross-site"),
+		"another port":         act("/actions/poll", "agency=A100", "Origin", "http://doorbell.example:9090"),
+		"an origin of nothing": act("/actions/poll", "agency=A100", "Origin", "null"),
+		"JSON":                 s.ask(t, "POST", "/actions/poll", `{"agency":"A100"}`, append([]string{"Content-Type", "application/json"}, withToken...)...),
+		"text, as of a form":   s.ask(t, "POST", "/actions/poll", "agency=A100", append([]string{"Content-Type", "text/plain"}, withToken...)...),
+		"a long form":          act("/actions/poll", "agency=A100&x="+strings.Repeat("x", mostForm)),
+		"a form of nobody":     act("/actions/poll", "agency="),
 	} {
 		if got.StatusCode < 400 {
 			t.Errorf("%s: %s", what, got.Status)
@@ -449,147 +432,17 @@ func TestAFormOfOurPageActsWithASession(t *testing.T) {
 	if s.verbs() != before {
 		t.Errorf("done: %s", s.verbs())
 	}
-	got := act("/actions/poll", "agency=nobody", "Host", host, "Origin", "http://"+host, "Accept", "text/html")
-	if got.StatusCode != http.StatusNotFound || !strings.Contains(got.body, "nobody") || !strings.Contains(got.body, `href="/"`) {
+	got := act("/actions/poll", "agency=nobody", "Accept", "text/html")
+	if got.StatusCode != http.StatusNotFound || !strings.Contains(got.body, "nobody") {
 		t.Errorf("a person is told: %s %s", got.Status, got.body)
 	}
-
-	got = act("/session/end", "", "Host", host, "Origin", "http://"+host)
-	if c := got.Cookies(); got.StatusCode != http.StatusSeeOther || len(c) != 1 || c[0].MaxAge >= 0 {
-		t.Errorf("the end: %s %v", got.Status, c)
-	}
-	if got := s.ask(t, "GET", "/", "", "Cookie", id, "Host", host); got.StatusCode != http.StatusUnauthorized {
-		t.Errorf("after the end: %s", got.Status)
-	}
 }
 
-func TestTwoDoorbellsOfOneHostHaveASessionEach(t *testing.T) {
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	browser := http.Client{Jar: jar}
-	sites := []*site{open(t, here, testToken), open(t, here, testToken)}
-	for _, s := range sites {
-		r, err := http.NewRequest(http.MethodPost, s.url+"/session", strings.NewReader("token="+testToken))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", asForm)
-		r.Header.Set("Origin", s.url)
-		if response, err := browser.Do(r); err != nil || response.Body.Close() != nil {
-			t.Fatal(err)
-		}
-	}
-	for n, s := range sites {
-		response, err := browser.Get(s.url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		if b, err := io.ReadAll(response.Body); string(b) != "the page, act true" || err != nil {
-			t.Errorf("doorbell %d: %s %v", n, b, err)
-		}
-	}
-}
-
-func TestALiveStreamEndsWithItsSession(t *testing.T) {
-	s := open(t, everywhere, testToken)
-	host := strings.TrimPrefix(s.url, "http://")
-	id := signedInAt(t, s, host)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Cookie", id)
-	response, err := http.DefaultClient.Do(r)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatal(response, err)
-	}
-	defer response.Body.Close()
-	if got := s.ask(t, "POST", "/session/end", "", "Cookie", id, "Origin", s.url); got.StatusCode != http.StatusSeeOther {
-		t.Fatal(got.Status)
-	}
-	ended := make(chan struct{})
-	go func() {
-		io.Copy(io.Discard, response.Body)
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-time.After(time.Minute):
-		t.Error("who has signed out is still told what happens")
-	}
-}
-
-func TestNobodyElseBeginsOrEndsASession(t *testing.T) {
+func TestWrongTokensAreLogged(t *testing.T) {
 	s := open(t, here, testToken)
-	host := strings.TrimPrefix(s.url, "http://")
-	id := signedInAt(t, s, "")
-	right := url.Values{"token": {testToken}}.Encode()
-	for what, got := range map[string]answered{
-		"another site signs in":   s.ask(t, "POST", "/session", right, "Content-Type", asForm, "Origin", "https://evil.example"),
-		"a wrong token":           s.ask(t, "POST", "/session", "token=wrong", "Content-Type", asForm, "Origin", "http://"+host),
-		"the token in the query":  s.ask(t, "POST", "/session?"+right, "", "Content-Type", asForm, "Origin", "http://"+host),
-		"by GET":                  s.ask(t, "GET", "/session?"+right, ""),
-		"another site signs out":  s.ask(t, "POST", "/session/end", "", "Cookie", id, "Sec-Fetch-Site", "cross-site"),
-		"another site, old style": s.ask(t, "POST", "/session/end", "", "Cookie", id),
-	} {
-		if got.StatusCode < 400 || len(got.Cookies()) > 0 {
-			t.Errorf("%s: %s %v", what, got.Status, got.Cookies())
-		}
-	}
-	if got := s.ask(t, "GET", "/", "", "Cookie", id); got.body != "the page, act true" {
-		t.Errorf("the session is gone: %s", got.body)
-	}
-	s = open(t, here, "")
-	if got := s.ask(t, "POST", "/session", "token=", "Content-Type", asForm, "Origin", s.url); got.StatusCode != http.StatusForbidden || len(got.Cookies()) > 0 {
-		t.Errorf("an empty token where none is set: %s", got.Status)
-	}
-}
-
-func TestTheCookieOfASessionIsKeptFromScriptsAndOtherSites(t *testing.T) {
-	s := open(t, here, testToken)
-	signIn := func(more ...string) *http.Cookie {
-		headers := append([]string{"Content-Type", asForm, "Sec-Fetch-Site", "same-origin"}, more...)
-		return s.ask(t, "POST", "/session", "token="+testToken, headers...).Cookies()[0]
-	}
-	c := signIn()
-	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" || c.Secure || c.MaxAge != 12*60*60 || len(c.Value) < 26 {
-		t.Errorf("the cookie is %v", c)
-	}
-	if again := signIn("X-Forwarded-Proto", "https"); !again.Secure || again.Value == c.Value {
-		t.Errorf("behind TLS it is %v", again)
-	}
-}
-
-func TestWrongTokensAreBounded(t *testing.T) {
-	s := open(t, here, testToken)
-	wrong := []string{"Authorization", "Bearer wrong-wrong-wrong-wrong"}
-	for range mostWrong {
-		if got := s.ask(t, "GET", "/status", "", wrong...); got.StatusCode != http.StatusUnauthorized {
-			t.Fatalf("a wrong token: %s", got.Status)
-		}
-	}
-	for what, headers := range map[string][]string{"one more wrong token": wrong, "the right one after so many": withToken} {
-		if got := s.ask(t, "GET", "/status", "", headers...); got.StatusCode != http.StatusTooManyRequests || got.Header.Get("Retry-After") == "" {
-			t.Errorf("%s: %s", what, got.Status)
-		}
-	}
-	if got := s.ask(t, "GET", "/", ""); got.StatusCode != http.StatusOK {
-		t.Errorf("who shows none is not concerned: %s", got.Status)
-	}
-	if n := strings.Count(s.log.String(), "a wrong token was shown"); n != mostWrong { // the log bounds what is repeated
-		t.Errorf("logged %d times:\n%s", n, s.log)
-	}
-}
-
-func TestRightTokensAreNotBounded(t *testing.T) {
-	s := open(t, here, testToken)
-	for range 5 * mostWrong {
-		if got := s.ask(t, "GET", "/status", "", withToken...); got.StatusCode != http.StatusOK {
-			t.Fatal(got.Status)
-		}
+	s.ask(t, "GET", "/status", "", "Authorization", "Bearer wrong-wrong-wrong-wrong")
+	if !strings.Contains(s.log.String(), `msg="a wrong token was shown" from=127.0.0.1`) || strings.Contains(s.log.String(), "wrong-wrong") {
+		t.Errorf("logged:\n%s", s.log)
 	}
 }
 
@@ -668,7 +521,7 @@ func TestWhatIsSentComesBackInNoHeader(t *testing.T) {
 	s := open(t, here, testToken)
 	const odd = "nobody\r\nSet-Cookie: x=1\r\n\r\n<script>alert(1)</script>"
 	for _, accept := range []string{"text/html", "*/*"} {
-		got := s.ask(t, "POST", "/actions/poll", url.Values{"agency": {odd}}.Encode(), append(withToken, "Content-Type", asForm, "Accept", accept)...)
+		got := s.ask(t, "POST", "/actions/poll", url.Values{"agency": {odd}}.Encode(), append([]string{"Content-Type", asForm, "Accept", accept}, withToken...)...)
 		if got.StatusCode != http.StatusNotFound || len(got.Cookies()) > 0 || strings.Contains(got.body, "<script") {
 			t.Errorf("%s %v\n%s", got.Status, got.Header, got.body)
 		}
@@ -699,118 +552,46 @@ func TestLargeAnswersAreCompressedForWhoTakesThat(t *testing.T) {
 	}
 }
 
-func TestWhoHoldsConnectionsOpenKeepsNobodyOut(t *testing.T) {
+func TestConnectionsAreBounded(t *testing.T) {
 	s := open(t, everywhere, "")
 	var held []net.Conn
-	for n := range 3 * mostVisitors {
+	for range mostConnections {
 		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if n%2 == 0 { // a request that never ends
-			io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: ")
-		}
 		held = append(held, c)
 	}
-	for range 20 {
-		if got := s.ask(t, "GET", "/livez", ""); got.body != "ok\n" {
-			t.Fatalf("a probe: %s", got.Status)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if answer, err := http.Get(s.url + "/livez"); err != nil || answer.Body.Close() != nil {
+			t.Error(err)
 		}
+	}()
+	select {
+	case <-served:
+		t.Error("one more than may be was served")
+	case <-time.After(50 * time.Millisecond):
 	}
-	held[0].SetReadDeadline(time.Now().Add(10 * time.Second))
-	if _, err := held[0].Read(make([]byte, 1)); err == nil {
-		t.Error("the oldest was not asked to leave")
-	}
+	held[0].Close()
+	<-served
 }
 
-func TestWhoSendsBodiesSlowlyKeepsOutNoProbe(t *testing.T) {
-	for _, begin := range []string{
-		"GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx",
-		"POST /poll HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx",
-		"POST /session HTTP/1.1\r\nHost: x\r\nOrigin: http://x\r\nContent-Type: " + asForm + "\r\nContent-Length: 100\r\n\r\nx",
-	} {
-		s := open(t, everywhere, testToken)
-		for range 3 * mostVisitors {
-			c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			if _, err := io.WriteString(c, begin); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for range 20 {
-			if got := s.ask(t, "GET", "/livez", ""); got.body != "ok\n" {
-				t.Fatalf("a probe: %s", got.Status)
-			}
-		}
-	}
-}
-
-func TestWhoReadsNoAnswersKeepsOutNoProbe(t *testing.T) {
-	small := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error { // so that little has to be asked until nothing more fits
-		return c.Control(func(fd uintptr) {
-			_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 1)
-			_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, 500)
-		})
-	}}
-	for path, readers := range map[string]int{"/livez": mostVisitors, "/large": mostAnswers} {
-		s := open(t, here, "")
-		var asking sync.WaitGroup
-		for range readers {
-			c, err := small.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			asking.Go(func() {
-				for c.SetWriteDeadline(time.Now().Add(2*time.Second)) == nil {
-					if _, err := io.WriteString(c, strings.Repeat("GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n", 100)); err != nil {
-						return
-					}
-				}
-			})
-		}
-		asking.Wait()
-		for range 20 {
-			if got := s.ask(t, "GET", "/livez", ""); got.body != "ok\n" {
-				t.Fatalf("%s: a probe: %s", path, got.Status)
-			}
-			if got := s.ask(t, "GET", "/metrics", ""); got.body != "metrics" {
-				t.Fatalf("%s: a scrape: %s", path, got.Status)
-			}
-		}
-	}
-}
-
-func TestLiveStreamsAreBoundedAndEndWithTheServer(t *testing.T) {
+func TestLiveStreamsEndWithTheServer(t *testing.T) {
 	s := open(t, here, "")
-	var streams []*bufio.Reader
-	for range mostTails {
-		response, err := http.Get(s.url + "/events")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		r := bufio.NewReader(response.Body)
-		if line, err := r.ReadString('\n'); err != nil || line != "data: 0\n" {
-			t.Fatalf("%q %v", line, err)
-		}
-		streams = append(streams, r)
+	response, err := http.Get(s.url + "/events")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := s.ask(t, "GET", "/events", ""); got.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("one more: %s", got.Status)
+	defer response.Body.Close()
+	r := bufio.NewReader(response.Body)
+	if line, err := r.ReadString('\n'); err != nil || line != "data: 0\n" {
+		t.Fatalf("%q %v", line, err)
 	}
-	if got := s.ask(t, "GET", "/livez", ""); got.StatusCode != http.StatusOK {
-		t.Errorf("a probe beside them: %s", got.Status)
+	if err := s.stop(); err != nil {
+		t.Error(err)
 	}
-	began := time.Now()
-	if err := s.stop(); err != nil || time.Since(began) > 5*time.Second {
-		t.Errorf("the stop took %s: %v", time.Since(began), err)
-	}
-	for _, r := range streams {
-		io.Copy(io.Discard, r) // they have ended
-	}
+	io.Copy(io.Discard, r) // it has ended
 }

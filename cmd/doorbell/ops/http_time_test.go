@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"net/netip"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -102,7 +100,7 @@ func TestWhoIsSlowIsGivenUp(t *testing.T) {
 		}{
 			"a header without end":       {"GET /livez HTTP/1.1\r\nHost: x\r\nX: ", headerLimit},
 			"a connection without a use": {"G", headerLimit},
-			"a form that does not come":  {"POST /session HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nContent-Type: " + asForm + "\r\nContent-Length: 100\r\n\r\ntoken=", requestLimit},
+			"a form that does not come":  {"POST /actions/poll HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + testToken + "\r\nContent-Type: " + asForm + "\r\nContent-Length: 100\r\n\r\nagency=", requestLimit},
 			"a command that does not come": {
 				"POST /poll HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + testToken + "\r\nContent-Length: 100\r\n\r\n{", requestLimit,
 			},
@@ -128,100 +126,4 @@ func TestWhoReadsNothingIsGivenUp(t *testing.T) {
 			c.Close()
 		}
 	})
-}
-
-func TestASessionEndsAfterTwelveHours(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSessions()
-		id := s.begin("Localhost:3667")
-		time.Sleep(sessionLasts - time.Second)
-		r := &http.Request{Host: "localhost", Header: http.Header{"Cookie": {sessionCookie + "=" + id}}}
-		ctx, leave := s.during(r)
-		defer leave()
-		if ctx.Err() != nil || !s.holds(id, "localhost:3667") || s.holds(id, "localhost:8080") || s.holds(id+"x", "localhost:3667") || s.holds("", "localhost:3667") {
-			t.Error("just before")
-		}
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if s.holds(id, "localhost:3667") || ctx.Err() == nil {
-			t.Error("it lasts on")
-		}
-		s.begin("localhost")
-		if len(s.all) != 1 {
-			t.Errorf("%d are kept", len(s.all))
-		}
-	})
-}
-
-func TestOfTooManySessionsTheOldestEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSessions()
-		var ids []string
-		for range mostSessions + 3 {
-			ids = append(ids, s.begin("h"))
-			time.Sleep(time.Second)
-		}
-		for n, id := range ids {
-			if s.holds(id, "h") != (n >= 3) {
-				t.Errorf("session %d", n)
-			}
-		}
-		if len(s.all) != mostSessions {
-			t.Errorf("%d are kept", len(s.all))
-		}
-	})
-}
-
-func TestWrongTokensAreCountedByWhereTheyComeFrom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newThrottle()
-		one, other := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
-		spend := func(from netip.Prefix) (n int) {
-			for w.take(from, time.Now()) {
-				n++
-			}
-			return n
-		}
-		if n := spend(one); n != mostWrong {
-			t.Errorf("%d tries at first", n)
-		}
-		if n := spend(other); n != mostWrong {
-			t.Errorf("%d tries of another", n)
-		}
-		time.Sleep(3 * wrongAgain)
-		if n := spend(one); n != 3 {
-			t.Errorf("%d tries after a while", n)
-		}
-		time.Sleep(24 * time.Hour)
-		if n := spend(one); n != mostWrong {
-			t.Errorf("%d tries on the next day", n)
-		}
-	})
-}
-
-func TestManyOriginsOfWrongTokensShareOneLimit(t *testing.T) {
-	w, now := newThrottle(), time.Now()
-	taken := 0
-	for n := range 10 * mostOrigins {
-		a := netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
-		if w.take(netip.PrefixFrom(a, 32), now) {
-			taken++
-		}
-	}
-	if len(w.from) > mostOrigins+1 || taken > mostOrigins+mostWrong {
-		t.Errorf("%d origins are kept, %d tries were taken", len(w.from), taken)
-	}
-}
-
-func TestARightTokenTakesNoTry(t *testing.T) {
-	w, from := newThrottle(), netip.MustParsePrefix("192.0.2.1/32")
-	for range 100 {
-		if !w.take(from, time.Now()) {
-			t.Fatal("it was taken")
-		}
-		w.giveBack(from)
-	}
-	if len(w.from) != 1 {
-		t.Errorf("%d origins are kept", len(w.from))
-	}
 }

@@ -155,7 +155,7 @@ func (m *desk) status(request []byte) *nats.Msg {
 		m.stats.NumErrors++
 		m.stats.LastError = err.Error()
 		code := "500"
-		if c := codeOf(err); c < 500 {
+		if c := statusOf(err); c < 500 {
 			code = fmt.Sprint(c)
 		}
 		reply = packed(problem{Error: err.Error()})

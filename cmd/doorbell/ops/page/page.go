@@ -34,13 +34,13 @@ type Options struct {
 	Subscribe func() (<-chan events.Event, func())
 	// ShowPeople: the data of people are shown. Else names, messages and the API's records are masked.
 	ShowPeople bool
-	// TokenConfigured: there is a token to sign in with, so a form asks for it.
+	// TokenConfigured: there is a token to sign in with, so a link leads there.
 	TokenConfigured bool
 }
 
 // Handler serves GET / (the page), /fragment (what of it changes), /events (server-sent events) and /assets/. The page posts
-// forms to actions/resume and actions/approve (agency, insertion), actions/poll (agency), session (token) and session/end,
-// which are not served here. An answer to them may redirect to ./?done=WORD&agency=ID, and the page says so; the words are
+// forms to actions/resume and actions/approve (agency, insertion) and actions/poll (agency), and links to signin, which are not
+// served here. An answer to them may redirect to ./?done=WORD&agency=ID, and the page says so; the words are
 // those of notices.
 func Handler(o Options) http.Handler {
 	h := &handler{o: o, readers: make(chan struct{}, mostReaders)}

@@ -108,16 +108,16 @@ func TestWhoMayActGetsButtonsAndOthersCommands(t *testing.T) {
 	s, list := troubledScene(now)
 	page := shown(t, of(s, list), "/", true)
 	says(t, page, `action="actions/resume"`, `name="agency" value="A100"`, `name="insertion" value="altau##H1#0034"`, `action="actions/approve"`, "Tell that 611 insertions of B200 disappeared",
-		`action="actions/poll"`, `action="session/end"`)
-	saysNot(t, page, "doorbell resume A100", `type="password"`)
+		`action="actions/poll"`)
+	saysNot(t, page, "doorbell resume A100", `href="signin"`)
 	o := of(s, list)
 	o.TokenConfigured = true
 	page = shown(t, o, "/", false)
-	says(t, page, `action="session"`, `type="password" name="token"`, `<code>doorbell resume A100</code> <a class="soft" href="#token">or sign in</a>`)
-	if asked := strings.Count(page, `href="#token"`); asked != 3 { // two halts and what is held: not of what no button ends
+	says(t, page, `<a href="signin">Sign in</a> with DOORBELL_HTTP_TOKEN`, `<code>doorbell resume A100</code> <a class="soft" href="signin">or sign in</a>`)
+	if asked := strings.Count(page, `class="soft" href="signin"`); asked != 3 { // two halts and what is held: not of what no button ends
 		t.Errorf("%d troubles lead to where to sign in", asked)
 	}
-	saysNot(t, page, "actions/", "session/end")
+	saysNot(t, page, "actions/")
 }
 
 func TestWhatSharesACauseIsOneTrouble(t *testing.T) {
@@ -260,7 +260,7 @@ func TestHostileTextStaysTextAndShort(t *testing.T) {
 func TestAnActionIsReportedInFixedWordsOnly(t *testing.T) {
 	o := of(busyScene(now))
 	says(t, words(shown(t, o, "/?done=resumed&agency=A100", true)), "A100 is asked for again.")
-	says(t, words(shown(t, o, "/?done=signedoff", false)), "not signed in any more")
+	says(t, words(shown(t, o, "/?done=signedin", true)), "You are signed in and can act.")
 	for _, query := range []string{"?done=resumed&agency=Z999", "?done=Your+account+is+closed", "?done=", "?agency=A100"} {
 		saysNot(t, words(shown(t, o, "/"+query, true)), "Z999", "closed", "is asked for again")
 	}

@@ -15,7 +15,6 @@ const (
 	mostReaders = 32 // streams at once
 	shownEvents = 60 // of the past
 	heartbeat   = 15 * time.Second
-	patience    = 30 * time.Second // with a reader who takes nothing
 )
 
 // tailLine is an event as the page has it.
@@ -65,6 +64,10 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	if r.Method == http.MethodHead {
+		return // it would not end
+	}
 	select {
 	case h.readers <- struct{}{}:
 		defer func() { <-h.readers }()
@@ -73,7 +76,6 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too many readers", http.StatusServiceUnavailable)
 		return
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no")
 	news, leave := h.o.Subscribe() // before the past is read, so that nothing falls between
@@ -156,7 +158,6 @@ func (s *sender) send(text []byte) error {
 }
 
 func (s *sender) write(text []byte) error {
-	_ = s.control.SetWriteDeadline(time.Now().Add(patience)) // where the server can
 	_, err := s.w.Write(text)
 	return err
 }

@@ -94,8 +94,6 @@ var notices = map[string]string{
 	"notheld":   "holds nothing back.",
 	"polled":    "is walked now, and its insertions are polled in their next turns.",
 	"signedin":  "You are signed in and can act.",
-	"signedout": "You are signed out.",
-	"signedoff": "You are not signed in any more.",
 	"failed":    "That did not work; the log of doorbell says why.",
 }
 

@@ -137,7 +137,7 @@
       const answer = await fetch(form.getAttribute('action'), { method: 'POST', body, signal: AbortSignal.timeout(30000) });
       const said = new URL(answer.url).searchParams;
       done = said.has('done') ? 'done=' + encodeURIComponent(said.get('done')) + '&agency=' + encodeURIComponent(said.get('agency') || '') : '';
-      if (!answer.ok) done = answer.status === 401 ? 'done=signedoff' : 'done=failed';
+      if (!answer.ok) done = 'done=failed';
     } catch {
       done = 'done=failed';
     }

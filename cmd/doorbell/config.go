@@ -80,6 +80,7 @@ type Forward struct {
 	EmailPassword   Secret         `split_words:"true" desc:"Password of the user."`
 	EmailFrom       Mailbox        `split_words:"true" desc:"Sender, like leads@agency.example or Leads <leads@agency.example>."`
 	EmailTo         PerAgencyMail  `split_words:"true" desc:"Recipients, with ; between them: for all, or by agency: A100=nora@agency.example;max@agency.example,*=leads@agency.example, one agency a line in the file form."`
+	EmailAlertsTo   PerAgencyMail  `split_words:"true" desc:"Other recipients for access.* and watch.*; where there are none, they go to the one for all of DOORBELL_EMAIL_TO. watch.baselined is not mailed, unless DOORBELL_EMAIL_TYPES names it."`
 	EmailOpenimmo   bool           `split_words:"true" default:"false" desc:"Attach contact requests as OpenImmo feedback, which many CRMs import."`
 	EmailTypes      EventTypes     `split_words:"true" default:"contact_request.created,access.>,watch.>" desc:"Types of events that are mailed."`
 	EmailAgencies   AgencyIDs      `split_words:"true" desc:"Agencies whose events are mailed. All if not set."`

@@ -26,10 +26,13 @@ func (r *reader) checkForward(c *Config) {
 	r.warnIdle("DOORBELL_EMAIL_TO", !f.EmailTo.isZero(), "EMAIL_OPENIMMO", "EMAIL_TYPES", "EMAIL_AGENCIES", "EMAIL_MIN_SCORE")
 	r.warnIdle("DOORBELL_WEBHOOK_URL", !f.WebhookURL.isZero(), "WEBHOOK_TYPES", "WEBHOOK_AGENCIES", "WEBHOOK_MIN_SCORE")
 	r.checkChosen("DOORBELL_SLACK_AGENCIES", f.SlackAgencies, "DOORBELL_SLACK_URL", f.SlackURL.PerAgency, f.SlackAlertsURL.PerAgency)
-	r.checkChosen("DOORBELL_EMAIL_AGENCIES", f.EmailAgencies, "DOORBELL_EMAIL_TO", f.EmailTo.PerAgency)
+	r.checkChosen("DOORBELL_EMAIL_AGENCIES", f.EmailAgencies, "DOORBELL_EMAIL_TO", f.EmailTo.PerAgency, f.EmailAlertsTo.PerAgency)
 	r.checkChosen("DOORBELL_WEBHOOK_AGENCIES", f.WebhookAgencies, "DOORBELL_WEBHOOK_URL", f.WebhookURL.PerAgency)
 	if !f.SlackAlertsURL.isZero() && !f.SlackTypes.have(forward.Alerts) {
 		r.warn("DOORBELL_SLACK_ALERTS_URL has no effect, because DOORBELL_SLACK_TYPES names no type of access.> or watch.>")
+	}
+	if !f.EmailAlertsTo.isZero() && !f.EmailTypes.have(forward.Alerts) {
+		r.warn("DOORBELL_EMAIL_ALERTS_TO has no effect, because DOORBELL_EMAIL_TYPES names no type of access.> or watch.>")
 	}
 	if len(c.Agencies) > 0 {
 		r.warnStrangers(c)
@@ -84,6 +87,7 @@ func (r *reader) warnStrangers(c *Config) {
 		{"DOORBELL_SLACK_ALERTS_URL", f.SlackAlertsURL.order},
 		{"DOORBELL_SLACK_AGENCIES", f.SlackAgencies},
 		{"DOORBELL_EMAIL_TO", f.EmailTo.order},
+		{"DOORBELL_EMAIL_ALERTS_TO", f.EmailAlertsTo.order},
 		{"DOORBELL_EMAIL_AGENCIES", f.EmailAgencies},
 		{"DOORBELL_WEBHOOK_URL", f.WebhookURL.order},
 		{"DOORBELL_WEBHOOK_SECRET", f.WebhookSecret.order},
@@ -189,11 +193,8 @@ func (r *reader) checkOneSecret(f Forward) {
 }
 
 func (r *reader) checkEmail(f Forward) {
-	for agency, v := range f.EmailTo.all() {
-		if trouble := recipientsTrouble(v.Reveal()); trouble != "" {
-			r.wrong("DOORBELL_EMAIL_TO", "holds"+whose(agency)+" "+trouble)
-		}
-	}
+	r.checkRecipients("DOORBELL_EMAIL_TO", f.EmailTo)
+	r.checkRecipients("DOORBELL_EMAIL_ALERTS_TO", f.EmailAlertsTo)
 	user := ""
 	if f.EmailSMTP != "" {
 		u, trouble := smtpServer(string(f.EmailSMTP))
@@ -204,6 +205,10 @@ func (r *reader) checkEmail(f Forward) {
 		}
 	}
 	if !r.good("DOORBELL_EMAIL_SMTP", "DOORBELL_EMAIL_PASSWORD", "DOORBELL_EMAIL_FROM", "DOORBELL_EMAIL_TO") {
+		return
+	}
+	if !f.EmailAlertsTo.isZero() && f.EmailTo.isZero() {
+		r.wrong("DOORBELL_EMAIL_ALERTS_TO", "is set without DOORBELL_EMAIL_TO; for alerts alone, write the recipients into DOORBELL_EMAIL_TO and access.>,watch.> into DOORBELL_EMAIL_TYPES")
 		return
 	}
 	missing := map[string]bool{"DOORBELL_EMAIL_SMTP": f.EmailSMTP == "", "DOORBELL_EMAIL_FROM": f.EmailFrom == "", "DOORBELL_EMAIL_TO": f.EmailTo.isZero()}
@@ -220,6 +225,14 @@ func (r *reader) checkEmail(f Forward) {
 		r.wrong("DOORBELL_EMAIL_PASSWORD", "is not set, and DOORBELL_EMAIL_SMTP names a user; set it, or leave out what stands before the @")
 	case user == "" && !f.EmailPassword.IsZero():
 		r.wrong("DOORBELL_EMAIL_PASSWORD", "is set without a user; write smtp://user@host:587 into DOORBELL_EMAIL_SMTP")
+	}
+}
+
+func (r *reader) checkRecipients(name string, to PerAgencyMail) {
+	for agency, v := range to.all() {
+		if trouble := recipientsTrouble(v.Reveal()); trouble != "" {
+			r.wrong(name, "holds"+whose(agency)+" "+trouble)
+		}
 	}
 }
 

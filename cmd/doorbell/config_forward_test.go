@@ -60,6 +60,8 @@ var badForwardInputs = []struct {
 	{"mail without sender", []string{mailSet, mailTo}, "DOORBELL_EMAIL_FROM", "is not set, and mail needs it"},
 	{"mail without recipient", []string{mailSet, mailFrom}, "DOORBELL_EMAIL_TO", "is not set, and mail needs it"},
 	{"mail password alone", []string{"DOORBELL_EMAIL_PASSWORD=" + sentinel}, "DOORBELL_EMAIL_SMTP", "is not set, and mail needs it"},
+	{"mailed alerts alone", []string{mailSet, mailFrom, "DOORBELL_EMAIL_ALERTS_TO=it@agency.example"}, "DOORBELL_EMAIL_ALERTS_TO", "access.>,watch.> into DOORBELL_EMAIL_TYPES"},
+	{"recipient of alerts that is none", []string{mailSet, mailFrom, mailTo, "DOORBELL_EMAIL_ALERTS_TO=" + sentinel}, "DOORBELL_EMAIL_ALERTS_TO", "no address of mail"},
 	{"sender that is none", []string{mailSet, "DOORBELL_EMAIL_FROM=" + sentinel, mailTo}, "DOORBELL_EMAIL_FROM", "no address of mail"},
 	{"two senders", []string{mailSet, "DOORBELL_EMAIL_FROM=a@x.example,b@x.example", mailTo}, "DOORBELL_EMAIL_FROM", "no address of mail"},
 	{"recipient that is none", []string{mailSet, mailFrom, "DOORBELL_EMAIL_TO=" + sentinel}, "DOORBELL_EMAIL_TO", "at place 1 what is no address of mail"},

@@ -137,6 +137,23 @@ func (e EventTypes) have(k forward.Kind) bool {
 	return slices.ContainsFunc(e, func(t string) bool { return t == ">" || alertPattern(t) == (k == forward.Alerts) })
 }
 
+// mailed leaves out that a watch has begun, unless it is named: a mail that nobody need act on teaches people not to read them.
+func (e EventTypes) mailed() EventTypes {
+	var types EventTypes
+	for _, pattern := range e {
+		if pattern != ">" && pattern != "watch.>" {
+			types = append(types, pattern)
+			continue
+		}
+		for _, t := range events.Types {
+			if t != events.TypeWatchBaselined && (pattern == ">" || strings.HasPrefix(string(t), "watch.")) {
+				types = append(types, string(t))
+			}
+		}
+	}
+	return types
+}
+
 func typesAndGroups() (names []string) {
 	for _, t := range events.Types {
 		names = append(names, string(t))

@@ -143,6 +143,7 @@ var examples = map[string]string{
 	"DOORBELL_EMAIL_SMTP":        "smtp://leads@mail.example.com:587",
 	"DOORBELL_EMAIL_FROM":        "leads@agency.example",
 	"DOORBELL_EMAIL_TO":          "'A100=nora@agency.example;max@agency.example,*=leads@agency.example'",
+	"DOORBELL_EMAIL_ALERTS_TO":   "it@agency.example",
 	"DOORBELL_EMAIL_AGENCIES":    "A100",
 	"DOORBELL_EMAIL_MIN_SCORE":   "50",
 	"DOORBELL_WEBHOOK_AGENCIES":  "A100",

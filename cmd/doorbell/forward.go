@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -388,43 +389,59 @@ func (s share[T]) filter(types EventTypes, least Score) forward.Filter {
 // revealed is the value of an agency, for those who send it.
 func (p PerAgency) revealed(agency string) string { return p.of(agency).Reveal() }
 
-// slackRoutes has leads and alerts apart, for they may go to two channels. One outlet serves both where they go to one: it is it that
-// keeps the pace.
-func slackRoutes(c *Config, _ string) ([]forward.Route, error) {
-	f := c.Forward
+// twoPlaces is a kind of outlet of which leads and alerts may go to two places.
+type twoPlaces struct {
+	types         EventTypes
+	least         Score
+	only          []string // agencies; nil: all
+	leads, alerts PerAgency
+	// otherwise is where alerts of an agency go that has no place for them.
+	otherwise func(agency string) string
+	open      func(value string) (forward.Outlet, error)
+}
+
+// routes has leads and alerts apart. One outlet serves both where they go to one place: it is it that keeps the pace.
+func (p twoPlaces) routes() ([]forward.Route, error) {
 	outlets := map[string]forward.Outlet{}
 	var routes []forward.Route
 	add := func(kind forward.Kind, named []string, of func(string) string) error {
-		if !f.SlackTypes.have(kind) { // a test would say that it works
+		if !p.types.have(kind) { // a test would say that it works
 			return nil
 		}
-		for _, s := range sharesOf(named, of, f.SlackAgencies) {
+		for _, s := range sharesOf(named, of, p.only) {
 			if outlets[s.value] == nil {
-				o, err := slack.New(slack.Options{
-					URL: s.value, People: slack.People(f.SlackPeople), AllowPlaintext: c.Base.AllowPlaintext, Zone: zurich(), UserAgent: "doorbell/" + version(),
-				})
+				o, err := p.open(s.value)
 				if err != nil {
 					return err
 				}
 				outlets[s.value] = guard(o)
 			}
-			filter := s.filter(f.SlackTypes, f.SlackMinScore)
+			filter := s.filter(p.types, p.least)
 			filter.Only = kind
 			routes = append(routes, forward.Route{Outlet: outlets[s.value], Filter: filter})
 		}
 		return nil
 	}
-	alerts := func(agency string) string {
-		if v := f.SlackAlertsURL.revealed(agency); v != "" {
-			return v
-		}
-		return f.SlackURL.revealed(agency)
-	}
-	err := add(forward.Leads, f.SlackURL.order, f.SlackURL.revealed)
+	err := add(forward.Leads, p.leads.order, p.leads.revealed)
 	if err == nil {
-		err = add(forward.Alerts, union(f.SlackURL.order, f.SlackAlertsURL.order), alerts)
+		err = add(forward.Alerts, union(p.leads.order, p.alerts.order), func(agency string) string {
+			return cmp.Or(p.alerts.revealed(agency), p.otherwise(agency))
+		})
 	}
 	return routes, err
+}
+
+func slackRoutes(c *Config, _ string) ([]forward.Route, error) {
+	f := c.Forward
+	return twoPlaces{
+		types: f.SlackTypes, least: f.SlackMinScore, only: f.SlackAgencies,
+		leads: f.SlackURL.PerAgency, alerts: f.SlackAlertsURL.PerAgency, otherwise: f.SlackURL.revealed,
+		open: func(value string) (forward.Outlet, error) {
+			return slack.New(slack.Options{
+				URL: value, People: slack.People(f.SlackPeople), AllowPlaintext: c.Base.AllowPlaintext, Zone: zurich(), UserAgent: "doorbell/" + version(),
+			})
+		},
+	}.routes()
 }
 
 // zurich is where the readers are. Its zone is built in.
@@ -443,20 +460,25 @@ func union(a, b []string) []string {
 	return slices.Compact(all)
 }
 
+// emailRoutes sends the alerts of all agencies to one place where nothing else is said: those who answer leads can do nothing about
+// a key. Better to the wrong person than to nobody, where there is no such place.
 func emailRoutes(c *Config, name string) ([]forward.Route, error) {
 	f := c.Forward
-	var routes []forward.Route
-	for _, s := range sharesOf(f.EmailTo.order, f.EmailTo.revealed, f.EmailAgencies) {
-		o, err := email.New(email.Options{
-			SMTP: string(f.EmailSMTP), Password: f.EmailPassword.Reveal(), From: string(f.EmailFrom), To: recipients(s.value),
-			OpenImmo: f.EmailOpenimmo, AllowPlaintext: c.Base.AllowPlaintext, Name: name,
-		})
-		if err != nil {
-			return nil, err
-		}
-		routes = append(routes, forward.Route{Outlet: guard(o), Filter: s.filter(f.EmailTypes, f.EmailMinScore)})
+	var operators []string
+	for _, v := range f.EmailAlertsTo.all() {
+		operators = append(operators, v.Reveal())
 	}
-	return routes, nil
+	return twoPlaces{
+		types: f.EmailTypes.mailed(), least: f.EmailMinScore, only: f.EmailAgencies,
+		leads: f.EmailTo.PerAgency, alerts: f.EmailAlertsTo.PerAgency,
+		otherwise: func(agency string) string { return cmp.Or(f.EmailTo.revealed(anyAgency), f.EmailTo.revealed(agency)) },
+		open: func(value string) (forward.Outlet, error) {
+			return email.New(email.Options{
+				SMTP: string(f.EmailSMTP), Password: f.EmailPassword.Reveal(), From: string(f.EmailFrom), To: recipients(value),
+				OpenImmo: f.EmailOpenimmo, Operators: slices.Contains(operators, value), AllowPlaintext: c.Base.AllowPlaintext, Name: name,
+			})
+		},
+	}.routes()
 }
 
 func webhookRoutes(c *Config, _ string) ([]forward.Route, error) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -370,6 +371,52 @@ func TestSlackAlertsMayGoElsewhere(t *testing.T) {
 	one := readForward(t, "DOORBELL_SLACK_URL=https://h.example/a")
 	if f, err := one.forwarder("slack", "slack"); err != nil || len(f.Routes) != 2 || len(f.distinct()) != 1 {
 		t.Errorf("%d routes, %v; want 2 to one outlet", len(f.Routes), err)
+	}
+}
+
+func TestMailedAlertsMayGoElsewhereAndElseToTheOneForAll(t *testing.T) {
+	base := []string{mailSet, mailFrom}
+	for _, tt := range []struct {
+		name    string
+		environ []string
+		want    []forward.Filter
+	}{
+		{
+			"others",
+			[]string{"DOORBELL_EMAIL_TO=A100=nora@x.example,*=leads@x.example", "DOORBELL_EMAIL_ALERTS_TO=it@x.example"},
+			[]forward.Filter{{Only: forward.Leads, Agencies: []string{"A100"}}, {Only: forward.Leads, Except: []string{"A100"}}, {Only: forward.Alerts}},
+		},
+		{
+			"the one for all",
+			[]string{"DOORBELL_EMAIL_TO=A100=nora@x.example,*=leads@x.example"},
+			[]forward.Filter{{Only: forward.Leads, Agencies: []string{"A100"}}, {Only: forward.Leads, Except: []string{"A100"}}, {Only: forward.Alerts}},
+		},
+		{
+			"rather them than nobody",
+			[]string{"DOORBELL_EMAIL_TO=A100=nora@x.example"},
+			[]forward.Filter{{Only: forward.Leads, Agencies: []string{"A100"}}, {Only: forward.Alerts, Agencies: []string{"A100"}}},
+		},
+	} {
+		c := readForward(t, append(tt.environ, base...)...)
+		f, err := c.forwarder("email", "email")
+		if err != nil || len(f.Routes) != len(tt.want) {
+			t.Errorf("%s: %d routes, %v; want %d", tt.name, len(f.Routes), err, len(tt.want))
+			continue
+		}
+		for i, want := range tt.want {
+			got := f.Routes[i].Filter
+			if slices.Contains(got.Types, "watch.baselined") || slices.Contains(got.Types, "watch.>") || !slices.Contains(got.Types, "watch.stale") {
+				t.Errorf("%s: types %q", tt.name, got.Types)
+			}
+			want.Types = got.Types
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: route %d has %+v, want %+v", tt.name, i, got, want)
+			}
+		}
+	}
+	named := readForward(t, append(base, mailTo, "DOORBELL_EMAIL_TYPES=watch.baselined")...)
+	if f, err := named.forwarder("email", "email"); err != nil || len(f.Routes) != 1 || !slices.Contains(f.Routes[0].Filter.Types, "watch.baselined") {
+		t.Errorf("what is named is not mailed: %+v, %v", f.Routes, err)
 	}
 }
 

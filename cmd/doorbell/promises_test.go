@@ -133,7 +133,7 @@ var promises = []struct {
 		"cmd/doorbell":   "TestKillingTheDaemonWhileOutletsAreDownLosesNothing TestANewContactRequestArrivesAtEachOutletOnce",
 	}},
 	{"A key that is refused for two hundred agencies is one alert.", map[string]string{
-		"events/forward": "TestAKeyWideHaltOfTwoHundredAgenciesIsOneAlert TestKilledWhileHaltsSettleNoneIsLost",
+		"events/forward": "TestAKeyWideHaltOfTwoHundredAgenciesIsToldAtOnceAndThenTogether TestKilledWhileHaltsSettleNoneIsLost",
 	}},
 }
 

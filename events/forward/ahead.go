@@ -3,6 +3,7 @@ package forward
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,9 +13,7 @@ import (
 )
 
 const (
-	digestAbove = 5               // so many may wait before digests are made
-	longSettle  = 2 * time.Minute // what belongs together comes within this time
-	resettle    = 10 * time.Second
+	digestAbove = 5       // so many may wait before digests are made
 	mostAhead   = 1000    // messages that are looked at
 	mostBytes   = 8 << 20 // that they may take
 )
@@ -93,23 +92,19 @@ func haltKey(e events.Event) string {
 	return p.Key.Fingerprint + " " + p.ProbableReason
 }
 
-// settle waits until no more halts of one key come, and returns all of them. Of agencies that were halted long ago none come any more.
-func (l *lane) settle(ctx context.Context, first *item, key string) ([]*item, error) {
-	same := func(i *item) bool { return haltKey(i.event) == key && i.at.Sub(first.at) <= longSettle }
-	wait := min(l.f.o.Settle, longSettle) - time.Since(first.at)
-	for found := 0; ; {
-		if !sleep(ctx, min(wait, longSettle)) {
-			return nil, ctx.Err()
-		}
-		behind, err := l.ahead(ctx, first, mostAhead, same)
-		if err != nil {
-			return []*item{first}, nil //nolint:nilerr // then each comes alone
-		}
-		if len(behind) == found || time.Since(first.at)+resettle > longSettle {
-			return append([]*item{first}, behind...), nil
-		}
-		found, wait = len(behind), resettle
+// settle returns the halts of one cause that wait. The first is told at once: it may be mended before others are refused. Those that
+// follow within Options.Settle wait for its end and are one.
+func (l *lane) settle(ctx context.Context, first *item, cause string) ([]*item, error) {
+	if !sleep(ctx, time.Until(l.causes[cause].Add(l.f.o.Settle))) {
+		return nil, ctx.Err()
 	}
+	behind, err := l.ahead(ctx, first, mostAhead, func(i *item) bool { return haltKey(i.event) == cause })
+	if err != nil {
+		behind = nil // then each comes alone
+	}
+	maps.DeleteFunc(l.causes, func(_ string, told time.Time) bool { return time.Since(told) > l.f.o.Settle })
+	l.causes[cause] = time.Now()
+	return append([]*item{first}, behind...), nil
 }
 
 // ahead reads what the lane wants of the messages behind an item, without taking them in hand: so many at most.

@@ -184,3 +184,18 @@ func TestAnyScheduleOfCrashesLosesNothing(t *testing.T) {
 		})
 	}
 }
+
+func TestTheMessageInHandComesBackSoonAfterACrash(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		if !w.crash(stepSent, 1, func() { w.lead("A100") }) {
+			t.Fatal("it was never there")
+		}
+		s.mu.Lock()
+		s.took = nil // it was on its way when the power went
+		s.mu.Unlock()
+		w.run(time.Second) // and one in which the consumer is found
+		wantIDs(t, s, w.history)
+	})
+}

@@ -24,7 +24,7 @@
 //
 // Where more than five wait, as after an outage, the lane reads ahead and sends up to Traits.Digest of them as one. When the server
 // delivers those that were read ahead, they are found done and acknowledged. Halts of many agencies with one key come within
-// seconds of each other; the alerts' lane waits a little and sends all of them as one delivery.
+// seconds of each other: the first is sent at once, and those of the half minute after it as one delivery.
 //
 // # What is remembered
 //

@@ -24,16 +24,17 @@ type lane struct {
 	late    bool      // it was not there at once
 	usedAt  time.Time // when somebody else was seen to use the consumer, and how far it was then
 	usedTo  uint64
-	early   bool     // the consumer begins earlier than the lane did
-	tried   []uint64 // the places of what was tried last, as one
-	singly  uint64   // up to this place there are no digests: one was refused
-	said    string   // the problem that the log has
-	unsaved bool     // the log has it that the state cannot be written
-	strange bool     // the log has it that there are foreign messages
+	early   bool                 // the consumer begins earlier than the lane did
+	tried   []uint64             // the places of what was tried last, as one
+	singly  uint64               // up to this place there are no digests: one was refused
+	causes  map[string]time.Time // when halts of a cause were told last
+	said    string               // the problem that the log has
+	unsaved bool                 // the log has it that the state cannot be written
+	strange bool                 // the log has it that there are foreign messages
 }
 
 func newLane(f *Forwarder, d *destination, k Kind) *lane {
-	l := &lane{f: f, key: laneKey(d.name, k), kind: k, dest: d}
+	l := &lane{f: f, key: laneKey(d.name, k), kind: k, dest: d, causes: map[string]time.Time{}}
 	l.status.s = LaneStatus{Destination: d.name, Kind: k, Turned: time.Now()}
 	return l
 }

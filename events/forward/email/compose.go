@@ -34,7 +34,7 @@ func (o *Outlet) compose(d forward.Delivery, now time.Time) message {
 	_, host, _ := cutLast(o.from.Address, "@")
 	m := message{
 		id: messageID(d, o.name) + "@" + host, from: o.from, to: o.to, date: now.In(o.location),
-		page:    writer{location: o.location, now: now}.view(d),
+		page:    writer{location: o.location, now: now, commands: o.commands}.view(d),
 		replyTo: replyTo(d),
 	}
 	if t := thread(d); t != "" {

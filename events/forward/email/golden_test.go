@@ -89,7 +89,7 @@ func newOutlet(t testing.TB, change func(*Options)) *Outlet {
 	t.Helper()
 	o := Options{
 		SMTP: "smtp://mail.agency.example:587", From: "Doorbell <doorbell@agency.example>",
-		To: []string{"Lettings <office@agency.example>", "zurich@agency.example"}, OpenImmo: true,
+		To: []string{"Lettings <office@agency.example>", "zurich@agency.example"}, OpenImmo: true, Operators: true,
 	}
 	if change != nil {
 		change(&o)
@@ -190,6 +190,21 @@ func TestTheHTMLPartHoldsNothingThatIsLoadedOrRun(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(folder, name+".html"), []byte(page), 0o644); err != nil {
 				t.Fatal(err)
 			}
+		}
+	}
+}
+
+func TestOnlyOperatorsAreToldWhatToType(t *testing.T) {
+	o := newOutlet(t, func(o *Options) { o.Operators = false })
+	for name, d := range deliveries(t) {
+		text := o.compose(d, now).page.text()
+		for _, command := range []string{"doorbell status", "doorbell resume", "doorbell approve", "doorbell check", "DOORBELL_"} {
+			if strings.Contains(text, command) {
+				t.Errorf("%s holds %q", name, command)
+			}
+		}
+		if operators := newOutlet(t, nil).compose(d, now).page.text(); name == "access.halted" && !strings.Contains(operators, "doorbell resume A100") {
+			t.Error("operators are not told")
 		}
 	}
 }

@@ -26,6 +26,8 @@ type Options struct {
 	To       []string // one address each
 	// OpenImmo attaches openimmo_feedback.xml to mails that tell of new contact requests.
 	OpenImmo bool
+	// Operators are to get the alerts: those who run doorbell, and to whom a command line is of use.
+	Operators bool
 	// AllowPlaintext are names of hosts that may be spoken to without TLS if they offer none. The loopback always may.
 	AllowPlaintext []string
 
@@ -42,6 +44,7 @@ type settings struct {
 	from     mail.Address
 	to       []mail.Address
 	openImmo bool
+	commands bool
 	name     string
 	location *time.Location
 	roots    *x509.CertPool
@@ -65,7 +68,7 @@ const (
 )
 
 func (o Options) check() (settings, error) {
-	s := settings{openImmo: o.OpenImmo, name: o.Name, location: o.Location, roots: o.RootCAs, dial: o.Dial}
+	s := settings{openImmo: o.OpenImmo, commands: o.Operators, name: o.Name, location: o.Location, roots: o.RootCAs, dial: o.Dial}
 	var err error
 	if s.server, err = parseServer(o.SMTP, o.Password, o.AllowPlaintext); err != nil {
 		return settings{}, err

@@ -65,6 +65,7 @@ func facts(all ...fact) []fact {
 type writer struct {
 	location *time.Location
 	now      time.Time
+	commands bool // say what to type
 	most     int  // characters of a message
 	list     bool // several events on one page: each is told in short
 }

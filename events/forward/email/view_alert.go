@@ -130,6 +130,13 @@ func (w writer) alert(e events.Event) alert {
 		a.item = item{Heading: line(string(e.Type), maxWord), Under: "This version of doorbell cannot show more of it; the event itself holds everything."}
 	}
 	a.agency = line(e.AgencyID, maxWord)
+	if !w.commands && (a.Command != "" || a.Advice != "") {
+		if a.Command = ""; a.tone == toneAlert {
+			a.Advice = "Tell whoever runs doorbell for you. Until this is settled, look into the portal yourself."
+		} else {
+			a.Advice = ""
+		}
+	}
 	a.Facts = append(a.Facts, facts(fact{Label: "Observed", Text: w.when(e.Time)})...)
 	return a
 }

@@ -29,8 +29,7 @@ func (c *checker) disk() {
 		err = fmt.Errorf("%s may not be written: %w", nearest, fs.ErrPermission)
 	}
 	if err != nil {
-		c.report.refuse(sectionDisk, configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err),
-			fmt.Sprintf("let the user that runs doorbell write to %s, or choose another directory", dir)))
+		c.report.refuse(sectionDisk, configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), letWrite(nearest)))
 		return
 	}
 	if nearest == filepath.Clean(dir) {
@@ -55,8 +54,7 @@ func (c *checker) ownersAlone(dir string, info fs.FileInfo) {
 	for _, name := range []string{daemon.StreamFolder, daemon.StoreFile} {
 		path := filepath.Join(dir, name)
 		if _, err := os.Stat(path); err == nil && !mayWrite(path) {
-			c.report.refuse(sectionDisk, configError(fmt.Errorf("DOORBELL_DATA_DIR: %s may not be written", path),
-				"let the user that runs doorbell write to it"))
+			c.report.refuse(sectionDisk, configError(fmt.Errorf("DOORBELL_DATA_DIR: %s may not be written", path), letWrite(dir)))
 			return
 		}
 	}

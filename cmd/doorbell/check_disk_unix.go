@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// mayWrite asks the system without writing: looking must leave nothing behind.
+// mayWrite asks the system without writing whether a file or folder may be read and written: looking must leave nothing behind.
 func mayWrite(path string) bool {
-	const write = 2
-	return syscall.Access(path, write) == nil
+	const read, write = 4, 2
+	return syscall.Access(path, read|write) == nil
 }
 
 // freeSpace is what an ordinary user may still write to the disk of a directory.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -100,18 +101,16 @@ func (r *checkReport) count(level string) (n int) {
 	return n
 }
 
-// conclude decides: 69 and 78 where run would end with them, 1 for everything else that would not work.
+// conclude decides: 69, 78 and 74 where run would end with them, in this order, 1 for everything else that would not work.
 func (r *checkReport) conclude() {
-	r.OK, r.ExitCode = true, exitDone
+	codes := []int{exitDone, exitFailed, exitIO, exitConfig, exitUnavailable}
+	worst := 0
 	for _, l := range r.Lines {
-		switch {
-		case l.Level != levelFail:
-		case l.code == exitUnavailable, l.code == exitConfig && r.ExitCode != exitUnavailable:
-			r.OK, r.ExitCode = false, l.code
-		case r.OK:
-			r.OK, r.ExitCode = false, exitFailed
+		if l.Level == levelFail {
+			worst = max(worst, 1, slices.Index(codes, l.code))
 		}
 	}
+	r.OK, r.ExitCode = worst == 0, codes[worst]
 }
 
 // err is the report as the outcome of the command.

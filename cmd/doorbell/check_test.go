@@ -354,13 +354,31 @@ func TestCheckSeesADataDirectoryThatItMayNotWrite(t *testing.T) {
 	if err := os.Chmod(s.dir, 0o555); err != nil {
 		t.Fatal(err)
 	}
+	mode := s.dir + " has mode 0555, and doorbell runs as user"
 	for _, dir := range []string{s.dir, filepath.Join(s.dir, "below")} {
 		c := launchAs(t, nobody, s.with("DOORBELL_DATA_DIR="+dir), "check")
 		if code := c.exit(t); code != exitConfig {
 			t.Errorf("exit code %d", code)
 		}
-		has(t, c.stdout.String(), s.dir+" may not be written")
+		has(t, strings.Join(strings.Fields(c.stdout.String()), " "), s.dir+" may not be written", mode, "chmod -R u+rwX "+s.dir)
 	}
+	c := launchAs(t, nobody, s.environ, "run")
+	if code := c.exit(t); code != exitConfig {
+		t.Errorf("run: exit code %d", code)
+	}
+	has(t, c.stderr.String(), mode)
+	if err := os.Chmod(s.dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(s.dir, daemon.StoreFile)
+	if err := os.WriteFile(path, nil, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	c = launchAs(t, nobody, s.environ, "run")
+	if code := c.exit(t); code != exitConfig {
+		t.Errorf("run: exit code %d", code)
+	}
+	has(t, c.stderr.String(), path+" has mode 0400, and doorbell runs as user")
 }
 
 func TestCheckSeesWhatTheStoreOfAStoppedDaemonSays(t *testing.T) {

@@ -167,9 +167,20 @@ func storeError(err error, dir string) error {
 	case errors.Is(err, store.ErrForeign), errors.Is(err, store.ErrNewer):
 		return configError(err, "")
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
-		return configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), fmt.Sprintf("let the user that runs doorbell write to %s, or choose another directory", dir))
+		return configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), letWrite(dir))
 	}
 	return ioError(err, fmt.Sprintf("look at %s and at the space on its disk", dir))
+}
+
+// letWrite says what to do about a data directory in which doorbell may not read or write.
+func letWrite(dir string) string {
+	for _, path := range []string{dir, filepath.Join(dir, daemon.StoreFile), filepath.Join(dir, daemon.StreamFolder)} {
+		if info, err := os.Stat(path); err == nil && !mayWrite(path) {
+			return fmt.Sprintf("%s has mode %04o, and doorbell runs as user %d: let that user read and write it, as with chmod -R u+rwX %s or "+
+				"chown -R %[3]d %[4]s, or choose another directory", path, info.Mode().Perm(), os.Getuid(), dir)
+		}
+	}
+	return fmt.Sprintf("let the user that runs doorbell write to %s, or choose another directory", dir)
 }
 
 // client asks the daemon in the data directory, if one runs.

@@ -188,11 +188,11 @@ func printReport(w io.Writer, r store.Report) error {
 	if r.Torn {
 		fmt.Fprintln(w, "one of the two heads of the file is unreadable: the last commit may be missing, as after a power failure; run goes on from the commit before")
 	}
-	what := "is sound"
+	what := "is sound: " + reportText(r)
 	if len(r.Findings) > 0 {
-		what = "is damaged"
+		what = "is damaged" // and nobody knows what would be in it
 	}
-	_, err := fmt.Fprintf(w, "%s, store %s of %s, %s: %s\n", r.Path, r.StoreID, r.BaseURL, what, reportText(r))
+	_, err := fmt.Fprintf(w, "%s, store %s of %s, %s\n", r.Path, r.StoreID, r.BaseURL, what)
 	return err
 }
 

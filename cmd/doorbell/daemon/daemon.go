@@ -222,7 +222,7 @@ func (a *Daemon) openSocket(context.Context) error {
 	path := filepath.Join(a.o.DataDir, SocketFile)
 	l, err := ops.Listen(path)
 	if err != nil {
-		return badConfig(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "")
+		return fmt.Errorf("socket of the commands: %w", err)
 	}
 	a.socket = l
 	return nil

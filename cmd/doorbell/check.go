@@ -13,13 +13,8 @@ import (
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller"
+	"doorbell/poller/listings"
 	"doorbell/store"
-)
-
-// politeRequests is how many requests are sent while a daemon runs, and politePause what lies between two of them.
-const (
-	politeRequests = 4
-	politePause    = time.Second
 )
 
 // CheckCmd is `doorbell check`.
@@ -30,7 +25,7 @@ type CheckCmd struct {
 // Help is printed by --help below the flags.
 func (CheckCmd) Help() string {
 	return "Reads the configuration of run, asks the API once for every agency and at most seven times more, looks at NATS, disk and clock, " +
-		"and changes nothing.\n\nExit codes: 0 run would work (warnings allowed), 78 it would end with 78, 74 with 74, 1 something else would not work, " +
+		"and changes nothing. Beside a running daemon it asks nothing and shows what that knows.\n\nExit codes: 0 run would work (warnings allowed), 78 it would end with 78, 74 with 74, 1 something else would not work, " +
 		"69 the daemon holds the store and does not answer.\n\nExample:\n  doorbell check"
 }
 
@@ -65,8 +60,13 @@ type checker struct {
 	storeID string                   // if there is a store
 	keys    map[string]poller.Access // by agency: which key run would show
 	notes   []*notes
-	asker   *asker
-	best    *pausedWalk // the one that shows the most; nil: there is none
+
+	o       poller.Options
+	client  *listings.Client
+	left    int // requests for the agency that is asked about
+	size    int // of a page of insertions that the API took; -1: it was left to the API; 0: nothing is known
+	took    []time.Duration
+	answers checkedAnswers
 }
 
 func (c *checker) look(ctx context.Context) error {
@@ -131,12 +131,6 @@ func (c *checker) findDaemon(ctx context.Context) bool {
 	s, err := b.client().Status(ctx)
 	if err == nil {
 		c.daemon, c.report.DaemonRunning, c.storeID = s, true, s.StoreID
-		for _, a := range s.Watch.Agencies {
-			if access, ours := c.keys[a.AgencyID]; ours {
-				access.Dialects = a.Dialects
-				c.keys[a.AgencyID] = access
-			}
-		}
 		c.report.ok(sectionDaemon, "one runs since %s and holds the store; this is about it, a second one would be refused",
 			s.Started.Format(time.RFC3339))
 		if s.Watch.BaseURL != string(c.config.Poll.BaseURL) {
@@ -188,44 +182,6 @@ func (c *checker) readStore() bool {
 		c.report.refuse(sectionDisk, storeError(err, b.DataDir))
 	}
 	return true
-}
-
-// newAsker makes what asks the API, at the pace that is allowed.
-func (c *checker) newAsker() (err error) {
-	o := c.config.pollerOptions()
-	every := time.Duration(float64(time.Second) / o.RequestsPerSecond)
-	if c.report.DaemonRunning {
-		every = max(every, politePause)
-	}
-	c.asker, err = newAsker(o, every)
-	return err
-}
-
-// room says whether requests of ours fit into the budget beside those of the daemon.
-func (c *checker) room(ctx context.Context) bool {
-	const look = 2 * time.Second
-	select {
-	case <-time.After(look):
-	case <-ctx.Done():
-		return false
-	}
-	s, err := c.config.Base.client().Status(ctx)
-	if err != nil || s.Watch.At.Before(c.daemon.Watch.At.Add(look/2)) || s.Watch.Down != "" {
-		return false
-	}
-	spent := float64(s.Watch.Requests-c.daemon.Watch.Requests) / s.Watch.At.Sub(c.daemon.Watch.At).Seconds()
-	ceiling := min(s.Watch.RequestsPerSecond, c.config.Poll.RequestsPerSecond)
-	return spent+float64(time.Second/politePause) <= ceiling
-}
-
-// agencyOfDaemon is how the daemon sees an agency; nil if it does not watch it.
-func (c *checker) agencyOfDaemon(id string) *poller.AgencyStatus {
-	for i, a := range c.daemon.Watch.Agencies {
-		if a.AgencyID == id {
-			return &c.daemon.Watch.Agencies[i]
-		}
-	}
-	return nil
 }
 
 // page says where status page, health and metrics would be, or are.

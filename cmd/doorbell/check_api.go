@@ -1,9 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,49 +17,153 @@ import (
 	"doorbell/poller/watch"
 )
 
-// api asks for access of every agency, and learns of the answers of one.
+const (
+	// mostAsked is how many requests are sent for one agency, at most: a walk until it shows how pages are numbered, and the
+	// contact requests of two insertions, each read twice if need be to find their id.
+	mostAsked  = 8
+	newestSize = 20 // contact requests, as a poll begins
+	// unsplitSize is how many insertions no service splits into pages.
+	unsplitSize = 20
+)
+
+// api asks once for the list of every agency, as run would, and learns the dialect of the answers for one. Beside a daemon it
+// shows what that knows and sends nothing: there is one budget.
 func (c *checker) api(ctx context.Context) error {
-	if err := c.newAsker(); err != nil {
-		c.report.refuse(sectionConfig, configError(err, ""))
-		return nil
-	}
-	most := mostAsked
 	if c.report.DaemonRunning {
 		c.accessOfDaemon()
-		c.listOne(ctx)
-		most = politeRequests - 1
 	} else {
+		if err := c.open(); err != nil {
+			c.report.refuse(sectionConfig, configError(err, ""))
+			return nil
+		}
 		c.accessOfAll(ctx)
+		c.answered()
 	}
-	if c.best != nil {
-		defer c.best.stop()
-	}
-	if c.best != nil && ctx.Err() == nil {
-		c.report.Learned = c.asker.learn(ctx, c.best, most)
-		c.learned(c.best)
-	}
-	c.answered()
-	c.budget()
+	c.speed()
 	return ctx.Err()
 }
 
-// accessOfDaemon takes what the daemon knows. Nothing is asked twice.
+// checkedAnswers is what all answers together tell.
+type checkedAnswers struct {
+	Requests     int    `json:"requests"` // that were sent
+	Failed       int    `json:"failed"`   // without a good answer
+	MinMillis    int64  `json:"minMillis"`
+	MedianMillis int64  `json:"medianMillis"`
+	MaxMillis    int64  `json:"maxMillis"`
+	Protocol     string `json:"protocol,omitempty"` // HTTP/1.1 or HTTP/2.0; empty: there was no answer
+	ClockTold    bool   `json:"clockTold"`
+	SkewSeconds  int64  `json:"skewSeconds"` // the API's clock minus ours
+}
+
+var errEnough = errors.New("enough was asked")
+
+// open makes the client. It sends no more requests than it may, and none sooner.
+func (c *checker) open() (err error) {
+	o := c.config.pollerOptions()
+	if len(o.IDFields) == 0 {
+		o.IDFields = listings.IDFields
+	}
+	every, next := time.Duration(float64(time.Second)/o.RequestsPerSecond), time.Now()
+	o.API.IDFields, o.API.Transport = o.IDFields, roundTripper(c.exchange(listings.NewTransport(listings.TransportOptions{Timeout: o.API.Timeout})))
+	o.API.Before = func(ctx context.Context, _ listings.Request) error {
+		if c.left <= 0 {
+			return errEnough
+		}
+		c.left--
+		select {
+		case <-time.After(time.Until(next)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		next = time.Now().Add(every)
+		return nil
+	}
+	o.API.After = func(_ listings.Request, outcome listings.Outcome) {
+		c.took = append(c.took, outcome.Duration)
+		if outcome.Err != nil {
+			c.answers.Failed++
+		}
+	}
+	c.o = o
+	c.client, err = listings.New(o.API)
+	return err
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip calls f.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// exchange notes what a client does not tell of answers.
+func (c *checker) exchange(under http.RoundTripper) func(*http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		sent := time.Now()
+		resp, err := under.RoundTrip(r)
+		if err != nil {
+			return nil, err
+		}
+		a := &c.answers
+		a.Protocol = resp.Proto
+		if date, err := http.ParseTime(strings.TrimSpace(resp.Header.Get("Date"))); err == nil {
+			// The header is cut to whole seconds: the middle of its second against the middle of the exchange.
+			skew := int64(date.Add(time.Second/2).Sub(sent.Add(time.Since(sent)/2)).Round(time.Second) / time.Second)
+			if !a.ClockTold || max(skew, -skew) < max(a.SkewSeconds, -a.SkewSeconds) {
+				a.ClockTold, a.SkewSeconds = true, skew
+			}
+		}
+		return resp, nil
+	}
+}
+
+// clockTolerance is a skew in seconds that nobody needs to mend.
+const clockTolerance = 10
+
+// answered sums up the answers and holds the two clocks against each other.
+func (c *checker) answered() {
+	a := &c.answers
+	c.report.Answers, c.report.Requests = a, len(c.took)
+	if a.Requests = len(c.took); a.Requests > 0 {
+		took := slices.Sorted(slices.Values(c.took))
+		a.MinMillis, a.MedianMillis, a.MaxMillis = took[0].Milliseconds(), took[len(took)/2].Milliseconds(), took[len(took)-1].Milliseconds()
+	}
+	if a.Protocol == "" {
+		return
+	}
+	c.report.ok(sectionAPI, "%s answered over %s in %d / %d / %d ms (least, median, most)", several(a.Requests, "request"), a.Protocol, a.MinMillis, a.MedianMillis, a.MaxMillis)
+	switch skew := a.SkewSeconds; {
+	case !a.ClockTold:
+		c.report.warn(sectionAPI, "the API does not say what time it is (no Date header)", "keep the clock of this machine right")
+	case skew > clockTolerance || skew < -clockTolerance:
+		c.report.warn(sectionAPI, fmt.Sprintf("the clocks differ: the API's is %+d s from ours", skew), "set the clock of this machine (NTP); if it is right, tell the provider")
+	default:
+		c.report.ok(sectionAPI, "its clock and ours agree within %d s", max(1, skew, -skew))
+	}
+}
+
+// accessOfDaemon takes what the daemon knows.
 func (c *checker) accessOfDaemon() {
 	for _, a := range c.config.Agencies {
-		seen := c.agencyOfDaemon(a.ID)
 		found := checkedAgency{AgencyID: a.ID, Access: accessNotAsked, Insertions: -1}
-		switch {
-		case seen == nil:
+		at := slices.IndexFunc(c.daemon.Watch.Agencies, func(s poller.AgencyStatus) bool { return s.AgencyID == a.ID })
+		if at < 0 {
 			c.note(levelWarn, found, "not watched by the daemon", "restart it to watch another agency")
+			c.report.Agencies = append(c.report.Agencies, found)
+			continue
+		}
+		switch seen := c.daemon.Watch.Agencies[at]; {
 		case len(seen.Halts) > 0:
-			found.Access, found.Insertions = accessHalted, seen.Insertions
 			h := seen.Halts[0]
-			found.Status, found.ProbableReason = h.Status, h.ProbableReason
+			found.Access, found.Insertions, found.Status, found.ProbableReason = accessHalted, seen.Insertions, h.Status, h.ProbableReason
 			c.note(levelFail, found, haltText(string(h.Scope), h.Status, h.ProbableReason), h.Advice)
 		case seen.LastGoodAnswer.IsZero():
 			c.note(levelWarn, found, "has not answered the daemon yet", "wait, and see `doorbell status`")
 		default:
 			found.Access, found.Insertions = accessOK, seen.Insertions
+			if c.report.Learned == nil {
+				c.learned(&learned{AgencyID: a.ID, Insertions: learnedInsertions{Dialect: seen.Dialects[listings.OperationInsertions]}, ContactRequests: learnedContactRequests{
+					Dialect: seen.Dialects[listings.OperationContactRequests], Read: true,
+				}})
+			}
 		}
 		c.report.Agencies = append(c.report.Agencies, found)
 	}
@@ -90,43 +198,6 @@ func (c *checker) note(level string, a checkedAgency, text, remedy string) {
 	c.notes = append(c.notes, &notes{level, text, remedy, []checkedAgency{a}})
 }
 
-// listOne asks for the first agency that the daemon finds well, if there is room in the budget for both.
-func (c *checker) listOne(ctx context.Context) {
-	for i, a := range c.config.Agencies {
-		seen := c.agencyOfDaemon(a.ID)
-		if c.report.Agencies[i].Access != accessOK || seen.State == "backing_off" {
-			continue
-		}
-		if !c.room(ctx) {
-			c.report.ok(sectionDaemon, "it needs the budget for itself; nothing more is asked of the API")
-			return
-		}
-		c.report.ok(sectionDaemon, "there is room in its budget: at most %d requests, one a second", politeRequests)
-		l, _ := c.list(ctx, a.ID)
-		if l.err == nil {
-			c.keep(l)
-			return
-		}
-		f, found := failureOf(l.err), &c.report.Agencies[i]
-		found.Access, found.Status = accessFailed, f.status
-		if f.class == watch.ClassRefused {
-			found.Access = accessRefused
-		}
-		c.report.fail(sectionAPI, fmt.Sprintf("%s: %s", a.ID, f.text), "the daemon had good answers: is its key another one? See `doorbell status`")
-		return
-	}
-}
-
-// list asks for the list of an agency as run would: where a key is refused, with the other one, if it was not refused before.
-func (c *checker) list(ctx context.Context, agencyID string) (l *pausedWalk, other bool) {
-	access := c.keys[agencyID]
-	l = c.asker.list(ctx, agencyID, access.Key, access.Dialects)
-	if failureOf(l.err).class != watch.ClassRefused || access.Next.IsZero() {
-		return l, false
-	}
-	return c.asker.list(ctx, agencyID, access.Next, access.Dialects), true
-}
-
 // refusal is an agency that was refused.
 type refusal struct {
 	agency int // index
@@ -134,10 +205,11 @@ type refusal struct {
 }
 
 // accessOfAll asks once for the list of every agency. A key that needs patience and a base URL at which nobody answers are
-// not asked again; a halt is not either.
+// not asked again; a halt is not either. The list that shows the most is read on.
 func (c *checker) accessOfAll(ctx context.Context) {
 	busy, down := map[string]bool{}, false
 	var refused []refusal
+	var best *pausedWalk
 	c.announce()
 	for i, a := range c.config.Agencies {
 		found := checkedAgency{AgencyID: a.ID, Access: accessNotAsked, Insertions: -1}
@@ -147,21 +219,40 @@ func (c *checker) accessOfAll(ctx context.Context) {
 			found.Access, found.Status, found.ProbableReason = accessHalted, halt.Status, halt.ProbableReason
 			c.note(levelFail, found, haltText(string(halt.Scope), halt.Status, halt.ProbableReason), halt.Advice)
 		} else if !busy[key] && !down && ctx.Err() == nil {
-			l, other := c.list(ctx, a.ID)
-			f := c.judge(&found, l)
-			if other && l.err == nil {
-				c.note(levelWarn, found, "one key is refused, the other one works; run would go on with that", "`doorbell keys verify` compares both")
+			l := c.list(ctx, a.ID, access.Key)
+			if failureOf(l.err).class == watch.ClassRefused && !access.Next.IsZero() { // as run would
+				if l = c.list(ctx, a.ID, access.Next); l.err == nil {
+					c.note(levelWarn, found, "one key is refused, the other one works; run would go on with that", "`doorbell keys verify` compares both")
+				}
 			}
+			f := c.judge(&found, l)
 			busy[key], down = busy[key] || f.class == watch.ClassBusy, f.class == watch.ClassDown
 			var status *listings.StatusError
 			if f.class == watch.ClassRefused && errors.As(l.err, &status) {
 				refused = append(refused, refusal{i, status})
 			}
+			if l.err == nil && (best == nil || l.records() > best.records()) {
+				best, l = l, best
+			}
+			if l != nil {
+				l.stop()
+			}
 		}
 		c.report.Agencies = append(c.report.Agencies, found)
 	}
-	c.refused(refused)
+	for _, r := range refused { // why, by what is known of the other agencies of the key, with the words of a halt
+		a := &c.report.Agencies[r.agency]
+		reason, advice := poller.Refusal(a.AgencyID, r.err, c.others(r.agency))
+		a.ProbableReason = reason
+		c.note(levelFail, *a, fmt.Sprintf("access refused with status %d, %s; run would halt there", a.Status, probably(reason)), advice)
+	}
 	c.access()
+	if best != nil {
+		defer best.stop()
+		if ctx.Err() == nil {
+			c.learned(c.learn(ctx, best))
+		}
+	}
 }
 
 // announce warns of a long wait.
@@ -177,8 +268,7 @@ func (c *checker) announce() {
 func (c *checker) judge(found *checkedAgency, l *pausedWalk) (f failure) {
 	if l.err == nil {
 		found.Access, found.Status = accessOK, 200
-		found.Insertions, found.AtLeast = max(l.records(), l.page.Total), l.mayHoldMore() && l.page.Total < 0
-		c.keep(l)
+		found.Insertions, found.AtLeast = max(l.records(), l.page.Total), l.page.Total < 0 && l.mayHoldMore()
 		return f
 	}
 	f = failureOf(l.err)
@@ -255,16 +345,6 @@ func namesOf(list []checkedAgency) string {
 	return text
 }
 
-// refused says why, by what is known of the other agencies of the key, with the words of a halt.
-func (c *checker) refused(list []refusal) {
-	for _, r := range list {
-		a := &c.report.Agencies[r.agency]
-		reason, advice := poller.Refusal(a.AgencyID, r.err, c.others(r.agency))
-		a.ProbableReason = reason
-		c.note(levelFail, *a, fmt.Sprintf("access refused with status %d, %s; run would halt there", a.Status, probably(reason)), advice)
-	}
-}
-
 // others counts how the other agencies of the same key fared.
 func (c *checker) others(agency int) (n events.AgenciesOfKey) {
 	key := c.config.Agencies[agency].Key.Fingerprint()
@@ -284,14 +364,348 @@ func (c *checker) others(agency int) (n events.AgenciesOfKey) {
 	return n
 }
 
-// keep keeps the list that shows the most; the others need not go on.
-func (c *checker) keep(l *pausedWalk) {
-	if c.best != nil && c.best.records() >= l.records() {
-		l.stop()
+// pausedWalk is a walk over an agency's insertions that has paused after its first page.
+type pausedWalk struct {
+	agencyID string
+	key      listings.Key
+	walk     *listings.Walk
+	next     func() (*listings.InsertionsPage, error, bool)
+	stop     func()
+	page     *listings.InsertionsPage // the first
+	err      error                    // nil: access
+	left     int                      // requests
+}
+
+// list begins a walk: it asks for one page, and for smaller ones while the API refuses the size.
+func (c *checker) list(ctx context.Context, agencyID string, key listings.Key) *pausedWalk {
+	c.left = mostAsked
+	l := &pausedWalk{agencyID: agencyID, key: key}
+	l.walk = c.client.Walk(key, agencyID, listings.WalkOptions{
+		PageSize: c.o.PageSize, Filter: c.o.Filter, FirstSize: c.size, MaxPages: 3, Dialect: c.keys[agencyID].Dialects[listings.OperationInsertions],
+	})
+	l.next, l.stop = iter.Pull2(l.walk.Pages(ctx))
+	if l.page, l.err, _ = l.next(); l.err == nil {
+		c.size, l.left = cmp.Or(l.size(), -1), c.left
+	}
+	return l
+}
+
+// size is how many insertions were asked for; 0: it was left to the API.
+func (l *pausedWalk) size() int { return l.walk.Verdict().Size }
+
+func (l *pausedWalk) records() int { return len(l.page.Insertions) }
+
+// more says whether the list surely holds more than its first page.
+func (l *pausedWalk) more() bool { return l.page.Total > l.records() }
+
+// mayHoldMore says whether it may. A page that is not full says nothing: services cap.
+func (l *pausedWalk) mayHoldMore() bool {
+	few := unsplitSize
+	if size := l.size(); size > 0 {
+		few = min(few, size)
+	}
+	return l.more() || l.page.Total < 0 && l.records() >= few
+}
+
+// Answers to a question about the API's habits.
+const (
+	yes     = "yes"
+	no      = "no"
+	unknown = "unknown" // what was there to see did not tell
+)
+
+// learned is the dialect of the answers for one agency: what the store remembers of it, and what else the answers showed. Nothing
+// in it is a value from a record.
+type learned struct {
+	AgencyID        string                 `json:"agencyId"`
+	Insertions      learnedInsertions      `json:"insertions"`
+	ContactRequests learnedContactRequests `json:"contactRequests"`
+}
+
+// learnedInsertions is what the list of insertions showed.
+type learnedInsertions struct {
+	listings.Dialect
+	Records      int      `json:"records"`
+	Unreadable   int      `json:"unreadable"`
+	PageHeeded   string   `json:"pageHeeded"`             // yes, no, unknown
+	Asked        int      `json:"askedPageSize"`          // 0: none
+	RefusedSizes []int    `json:"refusedSizes,omitempty"` // in the order in which they were tried
+	Troubles     []string `json:"troubles,omitempty"`
+
+	more, mayHoldMore bool
+	total             int
+}
+
+// learnedContactRequests is what the contact requests of one insertion showed.
+type learnedContactRequests struct {
+	listings.Dialect
+	Read         bool     `json:"read"` // false: nothing else says anything but Troubles
+	Records      int      `json:"records"`
+	Unreadable   int      `json:"unreadable"`
+	IDCandidates []string `json:"idCandidates,omitempty"` // members that could be the id, best first
+	Troubles     []string `json:"troubles,omitempty"`
+
+	refused failure // of an insertion that the list shows
+}
+
+// learn goes on with a good list until the answers show their dialect. What fails is said in words; a refusal, and a call for
+// patience, end all.
+func (c *checker) learn(ctx context.Context, l *pausedWalk) *learned {
+	c.left = l.left
+	known := c.keys[l.agencyID].Dialects
+	out := &learned{AgencyID: l.agencyID}
+	out.Insertions = learnedInsertions{
+		Dialect: known[listings.OperationInsertions].Learned(l.page.Dialect()), Records: l.records(), Unreadable: l.page.Unreadable,
+		Asked: l.size(), RefusedSizes: l.walk.Verdict().Refused, more: l.more(), mayHoldMore: l.mayHoldMore(), total: l.page.Total,
+	}
+	r := &out.ContactRequests
+	r.Dialect = known[listings.OperationContactRequests]
+	if c.contacts(ctx, l, r) {
+		i := &out.Insertions
+		for more := i.Records > 0; more && i.FirstPage == ""; {
+			page, err, ok := l.next()
+			i.FirstPage, more = l.walk.Verdict().FirstPage, ok && err == nil
+			i.mayHoldMore = i.mayHoldMore && (i.FirstPage == listings.PagesIgnored || i.more || more && len(page.Insertions) > 0)
+			if err != nil && !errors.Is(err, errEnough) {
+				i.Troubles = append(i.Troubles, "another page: "+failureOf(err).text)
+			}
+		}
+	}
+	return out
+}
+
+// contacts reads the contact requests of the first insertion, and of one more if it has none or cannot be read; twice, to see
+// which member is their id, unless that is known. It returns false where nothing more may be asked.
+func (c *checker) contacts(ctx context.Context, l *pausedWalk, r *learnedContactRequests) bool {
+	known := r.Dialect
+	read := func(reference string) (*listings.ContactRequestsPage, bool) {
+		page, err := c.client.ContactRequests(ctx, l.key, l.agencyID, reference, listings.ContactRequestsQuery{
+			NumberOfItemsPerPage: newestSize, SortBy: "createdAt", SortOrder: "desc", Expect: listings.Expect{Dialect: known},
+		})
+		if err == nil {
+			return page, true
+		}
+		f := failureOf(err)
+		if !r.Read {
+			r.refused = f
+		}
+		r.Troubles = append(r.Troubles, "contact requests: "+f.text)
+		return nil, ctx.Err() == nil && !slices.Contains([]watch.Class{watch.ClassRefused, watch.ClassBusy, watch.ClassDown}, f.class)
+	}
+	for _, n := range slices.Compact([]int{0, l.records() / 2}) {
+		if n >= l.records() {
+			break
+		}
+		reference := l.page.Insertions[n].Reference
+		page, goOn := read(reference)
+		switch {
+		case !goOn:
+			return false
+		case page == nil:
+			continue
+		}
+		r.Read, r.Records, r.Unreadable, r.Dialect = true, len(page.ContactRequests), page.Unreadable, r.Learned(page.Dialect())
+		if r.Records == 0 {
+			continue
+		}
+		if known.IDField == "" {
+			again, goOn := read(reference)
+			if again != nil {
+				r.IDCandidates, r.IDField = listings.LearnID(c.o.IDFields, reference, page.ContactRequests, again.ContactRequests)
+			}
+			return goOn
+		}
+		break
+	}
+	return true
+}
+
+// learned says what the answers of an agency showed.
+func (c *checker) learned(l *learned) {
+	i, r, known := &l.Insertions, &l.ContactRequests, c.keys[l.AgencyID].Dialects
+	switch i.FirstPage {
+	case "":
+		i.PageHeeded = unknown
+	case listings.PagesIgnored:
+		i.PageHeeded = no
+	default:
+		i.PageHeeded = yes
+	}
+	if i.PageHeeded != yes {
+		i.FirstPage = unknown
+	}
+	i.Dialect, r.Dialect = i.Printable(), r.Printable()
+	r.CreatedForm = cmp.Or(r.CreatedForm, unknown)
+	c.report.Learned = l
+	for n, a := range c.report.Agencies {
+		if a.AgencyID == l.AgencyID {
+			c.report.Agencies[n].AtLeast = a.AtLeast && i.mayHoldMore
+		}
+	}
+	c.learnedInsertions(*i)
+	c.moved(known[listings.OperationInsertions], i.Path)
+	c.learnedContactRequests(*r)
+	if r.Records > 0 {
+		c.moved(known[listings.OperationContactRequests], r.Path)
+	}
+	for _, t := range append(i.Troubles, r.Troubles...) {
+		if r.Read {
+			c.report.warn(sectionAnswers, t, "")
+		}
+	}
+}
+
+// moved says that records do not stand where the store remembers them.
+func (c *checker) moved(known listings.Dialect, path string) {
+	if before := known.Printable().Path; known.Known && before != path {
+		c.report.warn(sectionAnswers, "they stood at "+placeOf(before)+" before", "run would say watch.schema_drifted and go on from there; if it is not meant, ask the provider")
+	}
+}
+
+func placeOf(path string) string {
+	if path == "" {
+		return "the top of the answer"
+	}
+	return path
+}
+
+func totalText(told bool) string {
+	if told {
+		return "a total is told"
+	}
+	return "no total is told"
+}
+
+func (c *checker) learnedInsertions(i learnedInsertions) {
+	text := fmt.Sprintf("insertions stand at %s; %s; ", placeOf(i.Path), totalText(i.TotalTold))
+	const remedy = "set DOORBELL_PAGE_SIZE to more than there are insertions, or split them with DOORBELL_INSERTIONS_FILTER, and ask the provider"
+	switch {
+	case i.PageHeeded == no && i.more:
+		c.report.fail(sectionAnswers, text+"page=2 repeats the first page: the rest of the list cannot be read",
+			fmt.Sprintf("set DOORBELL_PAGE_SIZE to more than %d, so that one page holds all, or split them with DOORBELL_INSERTIONS_FILTER", i.total))
+	case i.PageHeeded == no && i.mayHoldMore:
+		c.report.warn(sectionAnswers, text+"page=2 repeats the first page: if the list is longer, the rest cannot be read", remedy)
+	case i.PageHeeded == no:
+		c.report.ok(sectionAnswers, "%spage=2 repeats the first page, which holds all", text)
+	case i.PageHeeded == yes:
+		c.report.ok(sectionAnswers, "%spages count from %s", text, i.FirstPage)
+	default:
+		c.report.ok(sectionAnswers, "%show pages are numbered did not show", text)
+	}
+	if i.Unreadable > 0 {
+		c.report.warn(sectionAnswers, fmt.Sprintf("%d of the elements of the list hold no propertyReferenceId", i.Unreadable), "walks will be partial; ask the provider")
+	}
+	if len(i.RefusedSizes) > 0 {
+		remedy := ""
+		if i.Asked > 0 {
+			remedy = fmt.Sprintf("set DOORBELL_PAGE_SIZE=%d, to save a refused request for every walk", i.Asked)
+		}
+		c.report.warn(sectionAnswers, "page sizes that the API refuses: "+strings.Trim(fmt.Sprint(i.RefusedSizes), "[]"), remedy)
+	}
+}
+
+func (c *checker) learnedContactRequests(r learnedContactRequests) {
+	switch {
+	case r.refused.class == watch.ClassRefused:
+		c.report.fail(sectionAnswers, "contact requests of an insertion that the list shows are refused: "+r.refused.text,
+			"ask the provider whether the key may read contact requests; run would halt that insertion, or all contact requests of the agency if others are refused too")
+		return
+	case !r.Read && len(r.Troubles) > 0:
+		c.report.fail(sectionAnswers, strings.Join(r.Troubles, "; "), "if it stays so for all insertions, no lead is seen: ask the provider, or name the place of the records in DOORBELL_RECORDS_PATH")
+		return
+	case !r.Read:
+		c.report.ok(sectionAnswers, "contact requests were not looked at: the list is empty")
 		return
 	}
-	if c.best != nil {
-		c.best.stop()
+	text := fmt.Sprintf("contact requests stand at %s; %s", placeOf(r.Path), totalText(r.TotalTold))
+	if r.Records == 0 && r.CreatedForm == unknown {
+		c.report.ok(sectionAnswers, "%s; the insertions looked at have none, so ids and times did not show", text)
+		return
 	}
-	c.best = l
+	c.report.ok(sectionAnswers, "%s", text)
+	c.identity(r)
+	c.times(r)
+}
+
+func (c *checker) identity(r learnedContactRequests) {
+	switch {
+	case r.IDField == "" && len(r.IDCandidates) > 0:
+		c.report.warn(sectionAnswers, fmt.Sprintf("%s tells contact requests apart, but changes on every request", strings.Join(r.IDCandidates, ", ")),
+			"name a better member in DOORBELL_CONTACT_ID_FIELDS; else they are told apart by their content")
+	case r.IDField == "":
+		c.report.warn(sectionAnswers, "no known member tells contact requests apart",
+			"name one in DOORBELL_CONTACT_ID_FIELDS; else they are told apart by their content, and two equal ones in the same second are one")
+	case len(r.IDCandidates) > 1:
+		c.report.ok(sectionAnswers, "/%s is taken for their id; candidates were %s", r.IDField, strings.Join(r.IDCandidates, ", "))
+	default:
+		c.report.ok(sectionAnswers, "/%s is taken for their id", r.IDField)
+	}
+}
+
+func (c *checker) times(r learnedContactRequests) {
+	const remedy = "old and new ones cannot be told apart at the first poll of an insertion; ask the provider for createdAt as RFC 3339"
+	switch r.CreatedForm {
+	case listings.FormOffset:
+		c.report.ok(sectionAnswers, "their creation time can be read: date and time with an offset")
+	case listings.FormZoneless:
+		c.report.ok(sectionAnswers, "their creation time has no offset; it is read as %s (DOORBELL_TIMEZONE)", c.config.Poll.Timezone)
+	case listings.FormSeconds, listings.FormMilliseconds:
+		c.report.ok(sectionAnswers, "their creation time can be read: %s since 1970", r.CreatedForm)
+	case listings.FormAbsent:
+		c.report.warn(sectionAnswers, "they have no creation time that is known", remedy)
+	case listings.FormMixed:
+		c.report.warn(sectionAnswers, "their creation times have several forms, or some have none", "those without are taken for old at the first poll of an insertion")
+	default:
+		c.report.warn(sectionAnswers, "their creation time cannot be read", remedy)
+	}
+}
+
+// speed points to the command that says how fast contact requests are found.
+func (c *checker) speed() {
+	insertions := 0
+	for _, a := range c.report.Agencies {
+		insertions += max(a.Insertions, 0)
+	}
+	if insertions == 0 {
+		return
+	}
+	command := "doorbell plan"
+	if !c.report.DaemonRunning {
+		command = fmt.Sprintf("doorbell plan --insertions %d --agencies %d", insertions, len(c.report.Agencies))
+	}
+	c.report.ok(sectionBudget, "%s at %g requests/s: `%s` says how fast contact requests are found", several(insertions, "insertion"), c.config.Poll.RequestsPerSecond, command)
+}
+
+// failure is what went wrong with a request, in words without the insertion that was asked for, and what run makes of it.
+type failure struct {
+	text   string
+	status int // 0: no answer
+	class  watch.Class
+}
+
+func failureOf(err error) failure {
+	var of interface {
+		error
+		String() string // what was asked for
+	}
+	f := failure{text: "failed", class: watch.Classify(err)}
+	if !errors.As(err, &of) {
+		return f
+	}
+	f.text = strings.TrimPrefix(of.Error(), of.String()+": ")
+	switch e := of.(type) {
+	case *listings.StatusError:
+		f.status = e.Status
+		if e.Body == listings.BodyHTML {
+			f.text += ", as HTML"
+		}
+		if e.RetryAfter > 0 {
+			f.text += fmt.Sprintf(", to be asked again after %s", e.RetryAfter.Round(time.Second))
+		}
+	case *listings.TransportError:
+		f.text = "no answer (" + f.text + ")"
+	case *listings.DriftError:
+		f.status, f.text = e.Status, "not the answer of this API: "+f.text
+	}
+	return f
 }

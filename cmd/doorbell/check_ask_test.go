@@ -127,13 +127,13 @@ func TestCheckFindsOutHowPagesAreNumberedAndWhetherTheyAreHeeded(t *testing.T) {
 		first, heeded string
 		requests      int
 	}{
-		"from 1":                 {habits{insertions: 300, standard: 20, most: 500, first: 1}, "1", yes, 7},
-		"from 0":                 {habits{insertions: 300, standard: 20, most: 500}, "0", yes, 6},
+		"from 1":                 {habits{insertions: 300, standard: 20, most: 500, first: 1}, "1", yes, 5},
+		"from 0":                 {habits{insertions: 300, standard: 20, most: 500}, "0", yes, 4},
 		"from 0, one page":       {habits{insertions: 3, standard: 20, most: 500}, "0", yes, 4},
 		"from 1, one page":       {habits{insertions: 3, standard: 20, most: 500, first: 1}, "1", yes, 5},
 		"from 0, past the end":   {habits{insertions: 3, standard: 20, most: 500, ends: true}, "0", yes, 5},
 		"from 1, past the end":   {habits{insertions: 3, standard: 20, most: 500, first: 1, ends: true}, "1", yes, 6},
-		"ignored":                {habits{insertions: 300, standard: 20, most: 500, deaf: true}, unknown, no, 7},
+		"ignored":                {habits{insertions: 300, standard: 20, most: 500, deaf: true}, unknown, no, 5},
 		"no insertion to see it": {habits{standard: 20, most: 500}, unknown, unknown, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -149,68 +149,18 @@ func TestCheckFindsOutHowPagesAreNumberedAndWhetherTheyAreHeeded(t *testing.T) {
 	}
 }
 
-func TestCheckFindsOutSizes(t *testing.T) {
-	t.Parallel()
-	big := habits{insertions: 300, standard: 20, most: 500, first: 1}
-	insertions := func(h habits, settings ...string) (learnedInsertions, []string) {
-		t.Helper()
-		r, asked := askedBy(t, h, settings...)
-		return r.Learned.Insertions, asked
-	}
-	if i, _ := insertions(big); i.Default != 20 || i.Largest != 200 || i.Capped || !i.TotalTold || i.Path != "/results" {
-		t.Errorf("%+v", i)
-	}
-	capped := big
-	capped.most = 30
-	if i, _ := insertions(capped); !i.Capped || i.Largest != 30 {
-		t.Errorf("%+v", i)
-	}
-	capped.hidesTotal = true
-	if i, _ := insertions(capped); !i.Capped || i.Largest != 30 || !i.MayHoldMore || i.TotalTold {
-		t.Errorf("without a total: %+v", i)
-	}
-	capped.insertions = 30
-	if i, asked := insertions(capped); i.MayHoldMore || i.Capped || len(asked) != 5 {
-		t.Errorf("with as many as fit a page: %+v\n%q", i, asked)
-	}
-	ignored := big
-	ignored.deaf, ignored.hidesTotal = true, true
-	if i, _ := insertions(ignored); !i.MayHoldMore || i.Capped {
-		t.Errorf("with pages that are ignored, and no total: %+v", i)
-	}
-	refusing := big
-	refusing.refuses = []string{"50", "200"}
-	if i, _ := insertions(refusing); !slices.Equal(i.RefusedSizes, []int{50}) || i.Asked != 20 {
-		t.Errorf("%+v", i)
-	}
-	refusing.refuses = []string{"200"}
-	if i, _ := insertions(refusing); !slices.Equal(i.RefusedSizes, []int{200}) {
-		t.Errorf("%+v", i)
-	}
-	refusing.refuses = []string{"50", "20"}
-	if i, _ := insertions(refusing); i.Default != 20 || i.Asked != 0 {
-		t.Errorf("%+v", i)
-	}
-	if _, asked := insertions(big, "DOORBELL_PAGE_SIZE=30"); strings.Contains(strings.Join(asked, " "), "pageSize=200") {
-		t.Errorf("a configured size was exceeded: %q", asked)
-	}
-}
-
-func TestCheckFindsOutOrderAndIdentityAndTimes(t *testing.T) {
+func TestCheckFindsOutIdentityAndTimes(t *testing.T) {
 	t.Parallel()
 	h := habits{insertions: 3, standard: 20, most: 500, first: 1, requests: 8, created: rfc}
 	got, _ := askedBy(t, h)
-	if c := got.Learned.ContactRequests; c.OrderHeeded != yes || c.NumberHeeded != yes || c.IDField != "id" || c.CreatedForm != "rfc3339" || c.Path != "/leads" || !c.TotalTold {
+	if c := got.Learned.ContactRequests; c.IDField != "id" || c.CreatedForm != "rfc3339" || c.Path != "/leads" || !c.TotalTold {
 		t.Errorf("%+v", c)
-	}
-	if got.Learned.Conditional != none {
-		t.Errorf("conditional requests: %s", got.Learned.Conditional)
 	}
 	unsorted := h
 	unsorted.unsorted, unsorted.withoutID, unsorted.hidesTotal = true, true, true
 	unsorted.created = func(at time.Time) any { return at.UnixMilli() }
 	got, _ = askedBy(t, unsorted)
-	if c := got.Learned.ContactRequests; c.OrderHeeded != no || c.NumberHeeded != no || c.IDField != "" || len(c.IDCandidates) > 0 || c.CreatedForm != "milliseconds" || c.TotalTold {
+	if c := got.Learned.ContactRequests; c.IDField != "" || len(c.IDCandidates) > 0 || c.CreatedForm != "milliseconds" || c.TotalTold {
 		t.Errorf("%+v", c)
 	}
 	for form, created := range map[string]func(time.Time) any{
@@ -289,23 +239,6 @@ func TestCheckTellsOfAnswersAndClock(t *testing.T) {
 	}))
 	if a := r.Answers; !a.ClockTold || a.SkewSeconds < -3602 || a.SkewSeconds > -3598 || a.Protocol != "HTTP/1.1" || a.MaxMillis < a.MinMillis || a.Failed != 0 {
 		t.Errorf("%+v", a)
-	}
-}
-
-func TestCheckSeesWhetherAConditionIsHonoured(t *testing.T) {
-	t.Parallel()
-	for want, honours := range map[string]bool{yes: true, no: false} {
-		r, _ := askedBy(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("ETag", `"v1"`)
-			if honours && r.Header.Get("If-None-Match") == `"v1"` {
-				w.WriteHeader(http.StatusNotModified)
-				return
-			}
-			habits{insertions: 3, standard: 20, most: 500, first: 1}.ServeHTTP(w, r)
-		}))
-		if r.Learned.Conditional != want {
-			t.Errorf("conditional requests: %s", r.Learned.Conditional)
-		}
 	}
 }
 

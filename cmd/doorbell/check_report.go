@@ -37,7 +37,6 @@ type checkReport struct {
 	Agencies      []checkedAgency `json:"agencies"`
 	Answers       *checkedAnswers `json:"answers,omitempty"`
 	Learned       *learned        `json:"learned,omitempty"`
-	Budget        *checkedBudget  `json:"budget,omitempty"`
 }
 
 // checkLine is one finding.

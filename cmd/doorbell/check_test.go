@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -99,7 +97,7 @@ func TestCheckSaysThatRunWouldWorkAndLeavesNothingBehind(t *testing.T) {
 	fresh := filepath.Join(s.dir, "data")
 	r, text := checked(t, s, exitDone, s.with("DOORBELL_DATA_DIR="+fresh), "doorbell run would work", "A100: access, 4 insertions",
 		"insertions stand at /results; a total is told", "pages count from", "/id is taken for their id", "date and time with an offset",
-		"8 insertions at 1000 requests/s", "which is free", "is not there yet; run makes it")
+		"8 insertions at 1000 requests/s: `doorbell plan --insertions 8 --agencies 2`", "which is free", "is not there yet; run makes it")
 	if n := s.asked("A100") + s.asked("B200"); n != 2*r.Requests || r.Requests > mostAsked+1 {
 		t.Errorf("%d requests for two reports, told are %d each", n, r.Requests)
 	}
@@ -128,10 +126,10 @@ func TestCheckNamesTheMembersOfItsObjectAsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := slices.Sorted(maps.Keys(o))
-	if want := strings.Fields("agencies answers budget daemonRunning exitCode learned lines ok requests"); !slices.Equal(names, want) {
+	if want := strings.Fields("agencies answers daemonRunning exitCode learned lines ok requests"); !slices.Equal(names, want) {
 		t.Errorf("members are %v", names)
 	}
-	for _, name := range append(names, "expectedStalenessSeconds", "neededRequestsPerSecond") {
+	for _, name := range names {
 		if !strings.Contains(readText(t, readme), "`"+name+"`") {
 			t.Errorf("the README does not know %s", name)
 		}
@@ -265,49 +263,9 @@ func TestCheckSeesPagesThatAreIgnoredAndSizesThatAreRefused(t *testing.T) {
 		}
 		behind.ServeHTTP(w, r)
 	})
-	r, _ = checked(t, s, exitDone, refusing, "pageSize=20 is taken", "refused: 50", "set DOORBELL_PAGE_SIZE=20", "70 insertions", "one warning")
-	if c := r.Learned.ContactRequests; c.OrderHeeded != yes || c.NumberHeeded != yes || r.Requests > mostAsked {
-		t.Errorf("%d requests, %+v", r.Requests, c)
-	}
-}
-
-func TestCheckHoldsTheBudgetAgainstTheInsertions(t *testing.T) {
-	t.Parallel()
-	s := newScene(t, "A100")
-	r, _ := checked(t, s, exitDone, s.with("DOORBELL_MAX_STALENESS=1ms"), "more than the 1ms of DOORBELL_MAX_STALENESS", "set DOORBELL_REQUESTS_PER_SECOND to 4100")
-	if r.Budget.MaxStalenessSeconds != 0.001 || r.Budget.NeededRequestsPerSecond != 4100 {
-		t.Errorf("%+v", r.Budget)
-	}
-	for _, tt := range []struct {
-		insertions, pages       int
-		interval, limit         time.Duration
-		staleness, mean, needed float64
-		level, says             string
-	}{
-		{10, 3, 30 * time.Second, 0, 30, 15, 0.0035, levelOK, "found after about 15s, half of them within 15s; no insertion waits longer than 30s"},
-		{9000, 182, 30 * time.Second, 0, 7230, 536, 3.2, levelOK, "(walks take 1.5)"},
-		{9000, 1000, 30 * time.Second, 0, 7230, 562, 3.2, levelOK, "(walks take 1.7)"}, // more than a third never goes to walks
-		{9000, 182, 30 * time.Second, time.Hour, 3600, 626, 3.8, levelOK, "DOORBELL_MAX_STALENESS allows 1h"},
-		{9000, 182, 30 * time.Second, 20 * time.Minute, 2584, 1292, 9.1, levelWarn, "more than the 20m of DOORBELL_MAX_STALENESS"},
-		{100000, 2002, 30 * time.Second, 0, 80030, 6248, 35, levelWarn, "is found after about 1h44m"},
-		{10, 3, time.Hour, 0, 3600, 1800, 0, levelWarn, "for DOORBELL_POLL_INTERVAL is long"},
-		{10, 3, time.Hour, time.Minute, 54, 27, 0.2, levelOK, "no insertion waits longer than 54s"}, // it lowers the interval
-		{0, 2, 30 * time.Second, 0, 0, 0, 0, levelOK, "no insertion is known"},
-	} {
-		p := Poll{RequestsPerSecond: 5, PollInterval: tt.interval, WalkInterval: 2 * time.Minute, MaxStaleness: AutoDuration(tt.limit)}
-		b := newBudget(p, tt.insertions, tt.pages)
-		for what, v := range map[string][2]float64{
-			"staleness": {b.StalenessSeconds, tt.staleness}, "mean": {b.MeanLatencySeconds, tt.mean}, "needed": {b.NeededRequestsPerSecond, tt.needed},
-		} {
-			if math.Abs(v[0]-v[1]) > 0.002*v[1]+1e-4 {
-				t.Errorf("%d insertions: %s is %g, want %g", tt.insertions, what, v[0], v[1])
-			}
-		}
-		var r checkReport
-		b.report(&r)
-		if len(r.Lines) != 1 || r.Lines[0].Level != tt.level || !strings.Contains(r.Lines[0].Text, tt.says) || (tt.level == levelWarn) != (r.Lines[0].Remedy != "") {
-			t.Errorf("%d insertions: %+v, want %s with %q", tt.insertions, r.Lines, tt.level, tt.says)
-		}
+	r, _ = checked(t, s, exitDone, refusing, "page sizes that the API refuses: 50", "set DOORBELL_PAGE_SIZE=20", "70 insertions", "one warning")
+	if i := r.Learned.Insertions; i.Asked != 20 || r.Requests > mostAsked {
+		t.Errorf("%d requests, %+v", r.Requests, i)
 	}
 }
 
@@ -411,42 +369,20 @@ func TestCheckSaysThatTheDaemonHoldsTheStoreAndDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestCheckIsPoliteBesideADaemon shows another key, so that its requests can be told from those of the daemon.
-func TestCheckIsPoliteBesideADaemon(t *testing.T) {
+// TestCheckAsksNothingBesideADaemon shows another key, so that its requests could be told from those of the daemon.
+func TestCheckAsksNothingBesideADaemon(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100", "B200")
 	label := s.model.AddKey(otherKey, "A100", "B200")
-	d := launch(t, s.with("DOORBELL_POLL_INTERVAL=1h", "DOORBELL_WALK_INTERVAL=1h"), "run")
+	d := launch(t, s.environ, "run")
 	subscribeTo(t, natsURL(t, s.dir)).baselined(t, "A100", "B200")
-	s.model.KeepLog(-1)
-
-	got := run(t, s.with("DOORBELL_API_KEY="+otherKey), "check", "--json")
-	var r checkReport
-	if err := json.Unmarshal([]byte(got.stdout), &r); err != nil || got.code != exitDone || !r.DaemonRunning {
-		t.Fatalf("exit code %d, %v:\n%s%s", got.code, err, got.stdout, got.stderr)
+	r, _ := checked(t, s, exitDone, s.with("DOORBELL_API_KEY="+otherKey, "DOORBELL_AGENCIES=A100,B200,C300"), "the daemon works", "A100: access, 4 insertions",
+		"C300: not watched by the daemon", "insertions stand at /results", "8 insertions at 1000 requests/s: `doorbell plan` says")
+	if want := map[string]string{"A100": accessOK, "B200": accessOK, "C300": accessNotAsked}; !maps.Equal(r.access(), want) || r.Requests != 0 || !r.DaemonRunning {
+		t.Errorf("%v after %d requests", r.access(), r.Requests)
 	}
-	log := s.model.Log(sandbox.Filter{Key: label})
-	if len(log) != r.Requests || len(log) == 0 || len(log) > politeRequests {
-		t.Fatalf("%d requests, told are %d", len(log), r.Requests)
-	}
-	// A busy machine may bring one late and the next in time; that shortens one pause and not all of them together.
-	for n := range log[1:] {
-		if pause := log[n+1].At.Sub(log[n].At); pause < politePause/2 {
-			t.Errorf("two requests within %v", pause)
-		}
-	}
-	if least, took := time.Duration(len(log)-1)*politePause-politePause/4, log[len(log)-1].At.Sub(log[0].At); took < least {
-		t.Errorf("%d requests took %v, want at least %v", len(log), took, least)
-	}
-	if want := map[string]string{"A100": accessOK, "B200": accessOK}; !maps.Equal(r.access(), want) {
-		t.Errorf("%v", r.access())
-	}
-
-	before := s.model.Requests(sandbox.Filter{Key: label})
-	got = run(t, s.with("DOORBELL_API_KEY="+otherKey, "DOORBELL_REQUESTS_PER_SECOND=0.5"), "check")
-	has(t, got.stdout, "it needs the budget for itself; nothing more is asked of the API")
-	if s.model.Requests(sandbox.Filter{Key: label}) != before {
-		t.Error("it was asked beyond the budget")
+	if n := s.model.Requests(sandbox.Filter{Key: label}); n != 0 {
+		t.Errorf("%d requests beside a daemon", n)
 	}
 	d.stop(t)
 }

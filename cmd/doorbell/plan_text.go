@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -139,4 +140,26 @@ func (r *planReport) knownText() string {
 		return fmt.Sprintf("Learned from %s, which is little: the figures will change.", several(r.LearnedFrom, "contact request")) + missing
 	}
 	return fmt.Sprintf("Learned from %s.", several(r.LearnedFrom, "contact request")) + missing
+}
+
+// roundUp keeps two digits.
+func roundUp(v float64) float64 {
+	if v <= 0 {
+		return 0
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(v))-1)
+	up, _ := strconv.ParseFloat(fmt.Sprintf("%.2g", math.Ceil(v/unit-1e-9)*unit), 64) // is a number
+	return up
+}
+
+// rounded is a duration as people say it.
+func rounded(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < 10*time.Minute:
+		return d.Round(time.Second).String()
+	}
+	text := d.Round(time.Minute).String()
+	return text[:len(text)-len("0s")]
 }

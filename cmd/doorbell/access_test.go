@@ -49,7 +49,7 @@ func (s scene) mustSayHalted(t *testing.T, running bool) {
 	if text.code != exitDone {
 		t.Fatalf("status: %+v", text)
 	}
-	has(t, text.stdout, "B200 is halted (agency)", "403, agency_not_linked", "doorbell resume B200")
+	has(t, text.stdout, "B200 is halted: the key may not read this agency", "doorbell resume B200")
 	if strings.Contains(text.stdout, "A100 is halted") {
 		t.Errorf("A100 is well:\n%s", text.stdout)
 	}

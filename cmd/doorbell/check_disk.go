@@ -78,7 +78,7 @@ func (c *checker) space(dir string) {
 		wanted += max(0, int64(b.StreamMax)-size(filepath.Join(b.DataDir, daemon.StreamFolder)))
 		what += " and DOORBELL_STREAM_MAX"
 	}
-	text := fmt.Sprintf("%s free; %s may take %s more", bytesText(free), what, bytesText(wanted))
+	text := fmt.Sprintf("%s free; %s may take %s more", ops.BytesText(free), what, ops.BytesText(wanted))
 	switch {
 	case free < leastSpace:
 		c.report.fail(sectionDisk, text, "make space on the disk of "+b.DataDir)
@@ -101,16 +101,4 @@ func size(path string) (n int64) {
 		return nil
 	})
 	return n
-}
-
-func bytesText(n int64) string {
-	for _, u := range []struct {
-		name   string
-		factor int64
-	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
-		if n >= u.factor {
-			return fmt.Sprintf("%.3g %s", float64(n)/float64(u.factor), u.name)
-		}
-	}
-	return fmt.Sprintf("%d bytes", n)
 }

@@ -201,7 +201,7 @@ func TestAnOutletThatIsOffIsTroubleAndTheWatchGoesOn(t *testing.T) {
 	if got.code != exitFailed {
 		t.Errorf("status --check: %+v", got)
 	}
-	has(t, got.stdout, "webhook alerts is switched off: the webhook answers 410 Gone")
+	has(t, got.stdout, "webhook alerts is switched off (", "Last error: the webhook answers 410 Gone")
 	mustBePrivate(t, got.stdout+got.stderr+d.stderr.String())
 	d.stop(t)
 }

@@ -52,5 +52,5 @@ func TestStatusAndLogSayWhoWaitsForNATS(t *testing.T) {
 	}
 	has(t, got.stderr, "doorbell: NATS is not connected\n")
 	has(t, run(t, environ, "events", "ls").stderr, "the event log is empty")
-	has(t, got.stdout, "A100, B200 wait for the stream, the first since ", "doorbell run --alone")
+	has(t, got.stdout, "2 agencies wait for the stream, since ", "A100, B200", "doorbell run --alone")
 }

@@ -119,7 +119,7 @@ func (w stopped) Write(p []byte) (int, error) {
 // needSpace refuses what would fill a disk.
 func needSpace(dir string, bytes int64) error {
 	if free, known := freeSpace(dir); known && free < bytes+leastSpace {
-		return ioError(fmt.Errorf("%s has %s free; a copy takes %s, and %s have to be left", dir, bytesText(free), bytesText(bytes), bytesText(leastSpace)), "make space there, or choose another disk")
+		return ioError(fmt.Errorf("%s has %s free; a copy takes %s, and %s have to be left", dir, ops.BytesText(free), ops.BytesText(bytes), ops.BytesText(leastSpace)), "make space there, or choose another disk")
 	}
 	return nil
 }
@@ -206,6 +206,6 @@ func (c *CompactCmd) Run(ctx context.Context, p *program) error {
 	if c.JSON {
 		return json.NewEncoder(p.stdout).Encode(done)
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s takes %s; it took %s\n", filepath.Join(dir, daemon.StoreFile), bytesText(done.After), bytesText(done.Before))
+	_, err = fmt.Fprintf(p.stdout, "%s takes %s; it took %s\n", filepath.Join(dir, daemon.StoreFile), ops.BytesText(done.After), ops.BytesText(done.Before))
 	return err
 }

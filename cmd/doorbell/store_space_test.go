@@ -36,7 +36,7 @@ func TestAStoreThatIsNearlyFullIsAnAlarmEverywhere(t *testing.T) {
 	if got.code != exitFailed {
 		t.Errorf("exit code %d", got.code)
 	}
-	has(t, got.stdout, "The store is nearly full: it holds", "of 1 MiB (DOORBELL_STORE_MAX)", "raise DOORBELL_STORE_MAX")
+	has(t, got.stdout, "The store is nearly full", "of 1 MiB (DOORBELL_STORE_MAX)", "raise DOORBELL_STORE_MAX")
 	d.stop(t)
 	has(t, run(t, environ, "status").stdout, "The store is nearly full") // with nobody to ask
 	holdsNobody(t, d.stderr.String()+got.stdout)

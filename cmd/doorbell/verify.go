@@ -199,7 +199,7 @@ func printReport(w io.Writer, r store.Report) error {
 func reportText(r store.Report) string {
 	return strings.Join([]string{
 		ops.Counted(r.Agencies, "agency"), ops.Counted(r.Insertions, "insertion"), ops.Counted(r.ContactRequests, "contact request"),
-		ops.Counted(r.Events, "event"), bytesText(r.Bytes),
+		ops.Counted(r.Events, "event"), ops.BytesText(r.Bytes),
 	}, ", ")
 }
 

@@ -2,12 +2,8 @@ package ops
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
-
-// failingLong is how long an outlet may take nothing before that is trouble.
-const failingLong = 5 * time.Minute
 
 // ForwarderStatus is how a forwarder of the daemon brings one kind of events to one destination. Counters begin with the process.
 type ForwarderStatus struct {
@@ -50,45 +46,4 @@ func (s Status) forwarderTable(o TextOptions) []string {
 		t.add(style, f.Name, f.Kind, f.Destination, fmt.Sprint(f.Events), ago(f.LastSent, s.Watch.At), fmt.Sprint(f.Waiting), fmt.Sprint(f.DeadLetters))
 	}
 	return append([]string{""}, t.lines(o)...)
-}
-
-// forwarderTroubles are what is wrong with outlets.
-func (s Status) forwarderTroubles(o TextOptions) (lines []string) {
-	add := func(format string, args ...any) {
-		lines = append(append(lines, ""), o.wrap(fmt.Sprintf(format, args...), 0)...)
-	}
-	for _, f := range s.Forwarders {
-		who := s.lane(f)
-		switch {
-		case f.Off:
-			add("%s is switched off: %s; what waits is kept. Give it another address, or restart doorbell to try again", who, f.LastError)
-		case f.LastError != "":
-			add("%s: %s, %s%s", who, f.LastError, ago(f.LastErrorAt, s.Watch.At), failing(f, s.Watch.At))
-		}
-		if f.Problem != "" {
-			add("%s waits: %s", who, f.Problem)
-		}
-		if f.DeadLetters > 0 {
-			add("%s: %d refused for good since the start; doorbell dlq ls shows those that are still there", who, f.DeadLetters)
-		}
-	}
-	return lines
-}
-
-// lane names what of a forwarder a sentence is about, and where to if it has several destinations for that.
-func (s Status) lane(f ForwarderStatus) string {
-	who := strings.TrimRight(f.Name+" "+f.Kind, " ")
-	for _, other := range s.Forwarders {
-		if other.Name == f.Name && other.Kind == f.Kind && other.Destination != f.Destination {
-			return who + " to " + f.Destination
-		}
-	}
-	return who
-}
-
-func failing(f ForwarderStatus, now time.Time) string {
-	if f.FailingSince.IsZero() {
-		return ""
-	}
-	return fmt.Sprintf("; nothing is taken since %s", age(f.FailingSince, now))
 }

@@ -14,8 +14,8 @@ func TestOfSeveralDestinationsTheOneThatFailsIsNamed(t *testing.T) {
 		{Name: "webhook", Kind: "leads", Destination: "crm-1", LastError: "no", LastErrorAt: at},
 	}}
 	s.Watch.At = at
-	text := strings.Join(s.forwarderTroubles(TextOptions{}), "\n")
-	for _, want := range []string{"\nemail leads to mail-1: no, ", "\nemail leads to mail-2: 2 refused for good since the start; ", "\nwebhook leads: no, "} {
+	text := strings.Join(s.Lines(TextOptions{}), "\n")
+	for _, want := range []string{"\nemail leads to mail-1: no, ", "\nemail leads to mail-2: 2 permanently rejected since the start; ", "\nwebhook leads to crm-1: no, "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}

@@ -10,7 +10,7 @@ import (
 
 func TestTheStatusIsReadableInFewLines(t *testing.T) {
 	now := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
-	s := Status{Version: "1", Running: true, Started: now.Add(-time.Hour), Watch: poller.Status{
+	s := Status{Version: "1", Running: true, NATS: NATSStatus{Connected: true}, Started: now.Add(-time.Hour), Watch: poller.Status{
 		At: now, BaseURL: "https://api.example.org", RequestsPerSecond: 5, Effective: 2.5, LastMinute: 17, Requests: 812,
 		Agencies: []poller.AgencyStatus{
 			{AgencyID: "A100", State: "watching", Insertions: 8, Freshness: &poller.Freshness{
@@ -40,7 +40,7 @@ func TestTheStatusIsReadableInFewLines(t *testing.T) {
 	}
 	s.Watch.Agencies[1].LastWalk = poller.WalkStatus{At: now.Add(-2 * time.Minute), Reason: "fewer_than_total", Pages: 203, Insertions: 9999}
 	b.Reset()
-	if err := s.WriteText(&b); err != nil || !strings.Contains(b.String(), "\nB200: the last walk, 2m0s ago, was not complete (fewer than total): 9999 insertions in 203 requests\n") {
+	if err := s.WriteText(&b); err != nil || !strings.Contains(b.String(), "\nB200: the last walk, 2m0s ago, was not complete (fewer than total): 9,999 insertions in 203 requests\n") {
 		t.Errorf("%v: why the walk was partial is not in\n%s", err, b.String())
 	}
 	s.Running, s.Watch.Agencies[0].Freshness, s.Watch.Agencies[1].Freshness = false, nil, nil

@@ -136,17 +136,6 @@ func short(text string, n int) string {
 	return string(runes[:n-1]) + "…"
 }
 
-// Counted is a number of things: 1 event, 2 events.
-func Counted(n int, one string) string {
-	switch stem, y := strings.CutSuffix(one, "y"); {
-	case n == 1:
-		return "1 " + one
-	case y:
-		return fmt.Sprintf("%d %sies", n, stem)
-	}
-	return fmt.Sprintf("%d %ss", n, one)
-}
-
 // shownWhole are the members of contact requests in which no person stands. What is added to them later is masked until it is
 // known to be harmless.
 var shownWhole = []string{

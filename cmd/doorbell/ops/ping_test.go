@@ -23,26 +23,26 @@ func TestAllIsWellOnlyIfEverythingIs(t *testing.T) {
 		"":               func(*Health, *Status) {},
 		"NATS: away":     func(h *Health, _ *Status) { *h = NewHealth(Check{Name: "NATS", Text: "away"}) },
 		"polling: hangs": func(h *Health, _ *Status) { *h = NewHealth(Check{Name: "polling", Text: "hangs", Live: true}) },
-		"B200 is halted; see doorbell status": func(_ *Health, s *Status) {
+		"B200 is halted: the API refuses access; see doorbell status": func(_ *Health, s *Status) {
 			s.Watch.Agencies[1].State, s.Watch.Agencies[1].Halts = "halted", []poller.HaltStatus{{}}
 		},
-		"B200 is halted in part, A100 holds a change; see": func(_ *Health, s *Status) {
+		"B200 is halted: the API refuses access; A100 lacks 0 of 0 insertions; see": func(_ *Health, s *Status) {
 			s.Watch.Agencies[0], s.Watch.Agencies[1] = s.Watch.Agencies[1], s.Watch.Agencies[0]
 			s.Watch.Agencies[0].Halts, s.Watch.Agencies[1].Held = []poller.HaltStatus{{}}, &poller.HeldStatus{}
 		},
-		"A100: nothing good is heard;": func(_ *Health, s *Status) { s.Watch.Agencies[0].Alarms = []poller.Alarm{{Kind: "stale"}} },
-		"A100 does not get an answer;": func(_ *Health, s *Status) { s.Watch.Agencies[0].State = "backing_off" },
-		"the API does not answer;":     func(_ *Health, s *Status) { s.Watch.Down = "in 3s" },
-		"the disk is full;":            func(_ *Health, s *Status) { s.Watch.NoSpace = true },
-		"the store is nearly full;":    func(_ *Health, s *Status) { s.Store.Alarm = true },
-		"the store is full;":           func(_ *Health, s *Status) { s.Store.Full, s.Store.Alarm, s.Watch.NoSpace = true, true, true },
-		"slack is off, mail takes nothing": func(_ *Health, s *Status) {
+		"A100: no good answer about ;":                            func(_ *Health, s *Status) { s.Watch.Agencies[0].Alarms = []poller.Alarm{{Kind: "stale"}} },
+		"A100: the API fails;":                                    func(_ *Health, s *Status) { s.Watch.Agencies[0].State = "backing_off" },
+		"The API does not answer;":                                func(_ *Health, s *Status) { s.Watch.Down = "in 3s" },
+		"The disk is full: polling stopped until there is space;": func(_ *Health, s *Status) { s.Watch.NoSpace = true },
+		"The store is nearly full;":                               func(_ *Health, s *Status) { s.Store.Alarm = true },
+		"The store is full: polling stopped until there is room;": func(_ *Health, s *Status) { s.Store.Full, s.Store.Alarm, s.Watch.NoSpace = true, true, true },
+		"slack is switched off; mail gets nothing from NATS": func(_ *Health, s *Status) {
 			s.Forwarders = []ForwarderStatus{{Name: "slack", Off: true}, {Name: "slack", Off: true}, {Name: "mail", Problem: "x"}}
 		},
 		"slack leads: it waits": func(_ *Health, s *Status) {
 			s.Forwarders = []ForwarderStatus{{Name: "slack", Kind: "leads", Destination: "x", Problem: "it waits"}}
 		},
-		"Z1 is halted, Z2 is halted, Z3 is halted, and 1 more;": func(_ *Health, s *Status) {
+		"4 agencies are halted: the API refuses access;": func(_ *Health, s *Status) {
 			for n := range 4 {
 				a := poller.AgencyStatus{AgencyID: fmt.Sprint("Z", n+1), State: "halted", Halts: []poller.HaltStatus{{}}}
 				s.Watch.Agencies = append(s.Watch.Agencies, a)

@@ -60,9 +60,6 @@ type RelayStatus struct {
 	OldestWaiting time.Time `json:"oldestWaiting,omitzero"` // when the oldest of those that wait was recorded
 }
 
-// Troubled says whether anything is halted, held, full, not published or does not answer, or an outlet takes nothing.
-func (s Status) Troubled() bool { return s.Trouble() != "" }
-
 // Counts that end in what can be added up over time by whoever looks now and then. All begin with the process, or with the
 // connection to NATS.
 
@@ -131,17 +128,6 @@ func NewStoreStatus(is store.Space) StoreStatus {
 		s.Advice = spaceAdvice
 	}
 	return s
-}
-
-// sentences are none where there is nothing to say.
-func (s StoreStatus) sentences() []string {
-	switch share := fmt.Sprintf("%d of %d MiB (DOORBELL_STORE_MAX)", s.InUse>>20, s.Max>>20); {
-	case s.Full:
-		return []string{fmt.Sprintf("The store is full: it holds %s, and nothing is asked until there is room", share), s.Advice}
-	case s.Alarm:
-		return []string{fmt.Sprintf("The store is nearly full: it holds %s", share), s.Advice}
-	}
-	return nil
 }
 
 // InOrder returns the agencies as people see them, on the page and in the terminal: what is halted first, then what else is ill,

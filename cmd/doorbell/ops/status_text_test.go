@@ -44,14 +44,14 @@ func TestWhatWantsALookComesFirst(t *testing.T) {
 
 func TestARefusalOfManyAgenciesIsToldOnce(t *testing.T) {
 	text := strings.Join(large().Lines(TextOptions{}), "\n")
-	want := "A007, A027, A047, A067, A087 and 5 more are halted (agency), the first since 2026-11-21T06:23:00Z: 403, key_rejected\n  Ask for"
+	want := "10 agencies are halted: the API refuses the key, since 2026-11-21T06:23:00Z\n  A007, A027, A047, A067, A087 and 5 more\n  Ask for"
 	if !strings.Contains(text, want) || strings.Count(text, "Ask for the valid key") != 1 {
 		t.Errorf("no %q in\n%s", want, text)
 	}
-	if !strings.Contains(text, "200 agencies with 10000 insertions: 10 halted, 1 held, 189 watching\n") {
+	if !strings.Contains(text, "200 agencies with 10,000 insertions: 10 halted, 1 held, 189 watching\n") {
 		t.Errorf("they are not counted:\n%s", text)
 	}
-	if n := strings.Count(text, "\nA"); n != 200+200+2+3 { // two tables with their heads, three paragraphs
+	if n := strings.Count(text, "\nA"); n != 200+200+2+2 { // two tables with their heads, two paragraphs that are not of many
 		t.Errorf("%d lines begin with an agency", n)
 	}
 }
@@ -111,15 +111,15 @@ func TestTroubleIsWhatAPersonShouldLookAt(t *testing.T) {
 		return poller.AgencyStatus{AgencyID: id, State: WaitingForStream, WatchStart: since}
 	}
 	for want, change := range map[string]func(*Status){
-		"":                      func(*Status) {},
-		"NATS is not connected": func(s *Status) { s.NATS.Connected = false },
-		"NATS takes no events: stream is missing": func(s *Status) { s.NATS.Problem = "stream is missing" },
-		"events of A100 wait for NATS":            func(s *Status) { s.Relay[0].OldestWaiting, s.Relay[1].OldestWaiting = long, lately },
-		"events of 2 agencies wait for NATS":      func(s *Status) { s.Relay[0].OldestWaiting, s.Relay[1].OldestWaiting = long, long },
+		"":                                       func(*Status) {},
+		"NATS is not connected":                  func(s *Status) { s.NATS.Connected = false },
+		"NATS does not take events":              func(s *Status) { s.NATS.Problem = "stream is missing" },
+		"Events of A100 are not published":       func(s *Status) { s.Relay[0].OldestWaiting, s.Relay[1].OldestWaiting = long, lately },
+		"Events of 2 agencies are not published": func(s *Status) { s.Relay[0].OldestWaiting, s.Relay[1].OldestWaiting = long, long },
 		"B200 waits for the stream": func(s *Status) {
 			s.Watch.Agencies = []poller.AgencyStatus{agency("A100", lately), agency("B200", long)}
 		},
-		"NATS is not connected, B200 waits for the stream": func(s *Status) {
+		"NATS is not connected; B200 waits for the stream": func(s *Status) {
 			s.NATS.Connected, s.Watch.Agencies = false, []poller.AgencyStatus{agency("B200", long)}
 		},
 	} {

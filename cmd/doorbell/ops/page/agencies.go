@@ -76,9 +76,9 @@ func newAgencyList(s ops.Status, list []trouble, c chart, q url.Values) agencyLi
 			r.Note = "see above"
 		}
 		r.leads, r.Spark = c.agency(a.AgencyID)
-		r.Leads = number(r.leads)
+		r.Leads = ops.Number(r.leads)
 		if n := waiting[a.AgencyID]; n > 0 {
-			r.Waiting = number(int(min(n, 1e15)))
+			r.Waiting = ops.Number(int(min(n, 1e15)))
 		}
 		if r.matches(l.Query) {
 			l.Rows = append(l.Rows, r)
@@ -105,24 +105,24 @@ func agencyTones(list []trouble) map[string]tone {
 func newAgencyRow(a poller.AgencyStatus, now time.Time) agencyRow {
 	r := agencyRow{
 		Key: "a-" + events.Token(a.AgencyID), ID: plain(a.AgencyID, 64), Value: a.AgencyID, State: stateBadge(a.State),
-		Insertions: number(a.Insertions), insertions: a.Insertions, Walk: at(a.LastCompleteWalk, now), Oldest: "–", Latency: "–",
+		Insertions: ops.Number(a.Insertions), insertions: a.Insertions, Walk: at(a.LastCompleteWalk, now), Oldest: "–", Latency: "–",
 	}
 	if l := a.LastWalk; !l.Complete && l.Reason != "" {
 		r.Verdict = partial(l.Reason)
 	}
 	if o, ok := oldest(a, now); ok {
-		r.oldest, r.Oldest = o, span(o.Round(time.Second))
+		r.oldest, r.Oldest = o, ops.Span(o.Round(time.Second))
 	}
 	if n := firstPolls(a); n > 0 {
-		r.Late = number(n) + " never yet"
+		r.Late = ops.Number(n) + " never yet"
 	}
 	if f := a.Freshness; f != nil {
 		if f.PastCap > 0 {
-			r.Late = number(f.PastCap) + " too long"
+			r.Late = ops.Number(f.PastCap) + " too long"
 		}
 		if f.Latency.ContactRequests > 0 {
 			r.latency = f.Latency.MedianSeconds
-			r.Latency, r.P95 = span(seconds(f.Latency.MedianSeconds)), span(seconds(f.Latency.P95Seconds))
+			r.Latency, r.P95 = ops.Span(seconds(f.Latency.MedianSeconds)), ops.Span(seconds(f.Latency.P95Seconds))
 		}
 	}
 	if a.Key == "next" {

@@ -62,7 +62,7 @@ func newChart(s ops.Status) chart {
 	for n := range hours {
 		t := first.Add(time.Duration(n) * time.Hour)
 		hours[n] = moment{ISO: t.Format(time.RFC3339), Text: t.Format("15:04"), Full: t.Format("2006-01-02 15:04") + " UTC", Form: "minute"}
-		c.Hours = append(c.Hours, hourRow{hours[n], number(leads[n]), number(all[n])})
+		c.Hours = append(c.Hours, hourRow{hours[n], ops.Number(leads[n]), ops.Number(all[n])})
 	}
 	c.Leads = newPanel("leads", "Leads per hour", "lead", leads, hours)
 	c.Events = newPanel("events", "Events per hour", "event", all, hours)
@@ -86,12 +86,12 @@ func newPanel(id, name, noun string, counts [chartHours]int, hours []moment) pan
 		height := max(2.5, 100*float64(c)/float64(p.Most))
 		p.Bars = append(p.Bars, bar{
 			X: fmt.Sprint(10*n + 1), Y: fmt.Sprintf("%.4g", 100-height), Height: fmt.Sprintf("%.4g", height), Running: n == chartHours-1,
-			Title: hours[n].Text + " UTC: " + count(c, noun, noun+"s"),
+			Title: hours[n].Text + " UTC: " + ops.Counted(c, noun),
 		})
 	}
 	p.Description = "None in the last 24 hours."
 	if p.Total > 0 {
-		p.Description = fmt.Sprintf("%s in the last 24 hours, most in the hour from %s UTC: %s.", count(p.Total, noun, noun+"s"), hours[best].Text, number(p.Most))
+		p.Description = fmt.Sprintf("%s in the last 24 hours, most in the hour from %s UTC: %s.", ops.Counted(p.Total, noun), hours[best].Text, ops.Number(p.Most))
 	}
 	return p
 }
@@ -118,4 +118,4 @@ func (c chart) agency(id string) (total int, path string) {
 }
 
 // MostText is the number of the fullest hour.
-func (p panel) MostText() string { return number(p.Most) }
+func (p panel) MostText() string { return ops.Number(p.Most) }

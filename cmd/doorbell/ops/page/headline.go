@@ -10,24 +10,6 @@ import (
 	"doorbell/poller"
 )
 
-// kinds of troubles, the most pressing first: in the title of the window, and in the headline.
-var kinds = []struct{ name, title, one, many string }{
-	{"full", "store full", "nothing is asked for lack of space", "nothing is asked for lack of space"},
-	{"down", "API down", "the API does not answer", "the API does not answer"},
-	{"halted", "%d halted", "1 agency is halted", "%d agencies are halted"},
-	{"nats", "NATS away", "NATS takes no events", "NATS takes no events"},
-	{"stale", "%d unheard", "nothing is heard of 1 agency", "nothing is heard of %d agencies"},
-	{"held", "%d held", "1 change is held back", "%d changes are held back"},
-	{"insertion", "%d halted", "1 insertion is halted", "%d insertions are halted"},
-	{"outlet", "%d outlets", "1 outlet takes nothing", "%d outlets take nothing"},
-	{"failing", "%d failing", "the API fails for 1 agency", "the API fails for %d agencies"},
-	{"relay", "%d unpublished", "events of 1 agency are not published", "events of %d agencies are not published"},
-	{"gap_detected", "%d gaps", "1 gap", "%d gaps"},
-	{"schema_drifted", "%d drifted", "1 drift of answers", "%d drifts of answers"},
-	{"alarm", "%d alarms", "1 alarm", "%d alarms"},
-	{"nearly", "store nearly full", "the store is nearly full", "the store is nearly full"},
-}
-
 // headline is the state of everything, in the window's title, in words, and by a shape.
 type headline struct {
 	Tone  tone
@@ -52,16 +34,16 @@ func (v *view) headline(s ops.Status, list []trouble) headline {
 		return troubled(list)
 	}
 	agencies := len(s.Watch.Agencies)
-	h := headline{Tone: well, Shape: "disc", Text: "All is well", title: count(agencies, "agency", "agencies")}
+	h := headline{Tone: well, Shape: "disc", Text: "All is well", title: ops.Counted(agencies, "agency")}
 	switch fresh := learning(s.Watch.Agencies); {
 	case agencies == 0:
 		return headline{Tone: busy, Shape: "ring", Text: "No agency is watched", title: "no agency", Sub: "Name one in DOORBELL_AGENCIES, or with its key in DOORBELL_API_KEYS."}
 	case fresh == agencies:
-		h = headline{Tone: busy, Shape: "ring", Text: "Getting to know " + count(agencies, "agency", "agencies"), title: "starting"}
+		h = headline{Tone: busy, Shape: "ring", Text: "Getting to know " + ops.Counted(agencies, "agency"), title: "starting"}
 		h.Sub = "What is there already is learned, not announced. After that, everything new rings here."
 		return h
 	case fresh > 0:
-		h.Sub = fmt.Sprintf("Getting to know %s more.", number(fresh))
+		h.Sub = fmt.Sprintf("Getting to know %s more.", ops.Number(fresh))
 		return h
 	}
 	h.Sub = v.watching(s)
@@ -74,7 +56,7 @@ func (v *view) watching(s ops.Status) string {
 	for _, a := range s.Watch.Agencies {
 		insertions += a.Insertions
 	}
-	return fmt.Sprintf("Watching %s of %s.", count(insertions, "insertion", "insertions"), count(len(s.Watch.Agencies), "agency", "agencies"))
+	return fmt.Sprintf("Watching %s of %s.", ops.Counted(insertions, "insertion"), ops.Counted(len(s.Watch.Agencies), "agency"))
 }
 
 func learning(list []poller.AgencyStatus) (n int) {
@@ -114,14 +96,14 @@ func troubled(list []trouble) headline {
 		}
 	}
 	var said []string
-	for _, k := range kinds {
-		n := len(counts[k.name]) + more[k.name]
+	for _, k := range ops.TroubleKinds {
+		n := len(counts[k.Name]) + more[k.Name]
 		if n == 0 {
 			continue
 		}
-		text, title := k.many, k.title
+		text, title := k.Many, k.Title
 		if n == 1 {
-			text = k.one
+			text = k.One
 		}
 		said = append(said, counted(text, n))
 		if h.title == "" {
@@ -132,12 +114,12 @@ func troubled(list []trouble) headline {
 	return h
 }
 
-func counted(text string, n int) string { return strings.Replace(text, "%d", number(n), 1) }
+func counted(text string, n int) string { return strings.Replace(text, "%d", ops.Number(n), 1) }
 
 // sentence joins at most three things.
 func sentence(said []string) string {
 	if more := len(said) - 3; more > 0 {
-		said = append(slices.Clone(said[:3]), count(more, "other thing", "other things"))
+		said = append(slices.Clone(said[:3]), ops.Counted(more, "other thing"))
 	}
 	text := strings.Join(said, ", ")
 	if i := strings.LastIndex(text, ", "); i >= 0 {
@@ -154,5 +136,5 @@ func uptime(s ops.Status) string {
 	if s.Started.IsZero() {
 		return ""
 	}
-	return "up " + span(s.Watch.At.Sub(s.Started).Round(time.Second))
+	return "up " + ops.Span(s.Watch.At.Sub(s.Started).Round(time.Second))
 }

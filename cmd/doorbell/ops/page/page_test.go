@@ -97,17 +97,17 @@ func TestEveryTroubleIsToldWithWhatEndsIt(t *testing.T) {
 	page := shown(t, of(s, list), "/", false)
 	says(t, title(page), "■ 1 halted – doorbell")
 	says(t, words(page), "A100 is halted: the key may not read this agency", "ask the provider&#39;s account manager to link it, then resume it.", "doorbell resume A100",
-		"B200 lacks 611 of 1,187 insertions", "in 18 min", "doorbell approve B200", "C300: nothing good is heard of contact requests", "502 Bad Gateway", "doorbell check",
-		"An insertion of B200 is halted: altau##H1#0034", "B200: answers about contact requests are not what they were", "--agency B200 --type watch.schema_drifted",
-		"slack leads takes nothing", "12 events wait, and are tried again", "The store is nearly full", "raise DOORBELL_STORE_MAX", "NATS does not take events", "1,244 events wait",
-		"maximum bytes exceeded", "2.5 now: the API asked for patience", "37 insertions wait longer than 33 min", "last was partial: a page failed", "doorbell dlq ls")
+		"B200 lacks 611 of 1,187 insertions", "in 18 min", "doorbell approve B200", "C300: no good answer about contact requests", "502 Bad Gateway", "doorbell check",
+		"An insertion of B200 is halted: altau##H1#0034", "B200: answers about contact requests have changed their form", "--agency B200 --type watch.schema_drifted",
+		"slack leads takes nothing", "12 events waiting. doorbell retries by itself", "The store is nearly full", "raise DOORBELL_STORE_MAX", "NATS does not take events", "(1,244 waiting)",
+		"maximum bytes exceeded", "2.5 now: the API asked for patience", "37 insertions past 33 min", "last was partial: a page failed", "doorbell dlq ls")
 	saysNot(t, page, "All is well", "<form method", "or sign in")
 }
 
 func TestWhoMayActGetsButtonsAndOthersCommands(t *testing.T) {
 	s, list := troubledScene(now)
 	page := shown(t, of(s, list), "/", true)
-	says(t, page, `action="actions/resume"`, `name="agency" value="A100"`, `name="insertion" value="altau##H1#0034"`, `action="actions/approve"`, "Tell that 611 insertions of B200 disappeared",
+	says(t, page, `action="actions/resume"`, `name="agency" value="A100"`, `name="insertion" value="altau##H1#0034"`, `action="actions/approve"`, "Announce that 611 insertions of B200 disappeared",
 		`action="actions/poll"`)
 	saysNot(t, page, "doorbell resume A100", `href="signin"`)
 	o := of(s, list)
@@ -145,7 +145,7 @@ func TestADeadAPIIsOneTroubleAndNotThatOfItsAgencies(t *testing.T) {
 		s.Watch.Agencies[n].State, s.Watch.Agencies[n].LastError = "backing_off", "connection refused"
 	}
 	page := shown(t, of(s, list), "/", false)
-	says(t, words(page), "The API does not answer", "Nobody answers at https://api.example.com", "The next try is in 20 s.", "connection refused")
+	says(t, words(page), "The API does not answer", "There is no connection to https://api.example.com", "The next try is in 20 s.", "connection refused")
 	if n := strings.Count(page, "<article"); n != 1 {
 		t.Errorf("%d troubles", n)
 	}

@@ -94,9 +94,9 @@ func steps(s ops.Status) []step {
 		never += firstPolls(a)
 	}
 	list := []step{
-		{Text: "Read the list of insertions", Detail: count(insertions, "insertion", "insertions") + " so far", Done: walked == len(agencies)},
+		{Text: "Read the list of insertions", Detail: ops.Counted(insertions, "insertion") + " so far", Done: walked == len(agencies)},
 		{Text: "Read it once more, to be sure that it is all", Detail: "until two lists agree"},
-		{Text: "Ask every insertion for its contact requests", Detail: fmt.Sprintf("%s of %s", number(insertions-min(never, insertions)), number(insertions)), Share: insertions - min(never, insertions), All: insertions},
+		{Text: "Ask every insertion for its contact requests", Detail: fmt.Sprintf("%s of %s", ops.Number(insertions-min(never, insertions)), ops.Number(insertions)), Share: insertions - min(never, insertions), All: insertions},
 		{Text: "Watch", Detail: "from here on, what appears is news"},
 	}
 	list[2].Done = list[0].Done && insertions > 0 && never == 0
@@ -126,7 +126,7 @@ type figure struct {
 
 func figures(s ops.Status, c chart) []figure {
 	return []figure{
-		{Name: "Leads in 24 hours", Value: number(c.Leads.Total), Sub: number(c.Leads.Last) + " in this hour"},
+		{Name: "Leads in 24 hours", Value: ops.Number(c.Leads.Total), Sub: ops.Number(c.Leads.Last) + " in this hour"},
 		latencyFigure(s.Watch.Latency), budgetFigure(s), oldestFigure(s), insertionsFigure(s), waitingFigure(s),
 	}
 }
@@ -134,8 +134,8 @@ func figures(s ops.Status, c chart) []figure {
 func latencyFigure(l poller.Latency) figure {
 	f := figure{Name: "From lead to event", Value: "–", Sub: "no lead yet since the start"}
 	if l.ContactRequests > 0 {
-		f.Value, f.Unit = span(seconds(l.MedianSeconds)), "median"
-		f.Sub = "95 % within " + span(seconds(l.P95Seconds))
+		f.Value, f.Unit = ops.Span(seconds(l.MedianSeconds)), "median"
+		f.Sub = "95 % within " + ops.Span(seconds(l.P95Seconds))
 	}
 	return f
 }
@@ -144,7 +144,7 @@ func latencyFigure(l poller.Latency) figure {
 func budgetFigure(s ops.Status) figure {
 	w := s.Watch
 	spent := float64(w.LastMinute) / 60
-	f := figure{Name: "Requests a second", Value: rate(spent), Unit: "of " + rate(w.RequestsPerSecond), Bar: true, Sub: number(int(min(w.Requests, 1e15))) + " since the start"}
+	f := figure{Name: "Requests a second", Value: rate(spent), Unit: "of " + rate(w.RequestsPerSecond), Bar: true, Sub: ops.Number(int(min(w.Requests, 1e15))) + " since the start"}
 	if w.RequestsPerSecond > 0 {
 		f.Share = int(math.Round(100 * min(1, spent/w.RequestsPerSecond)))
 	}
@@ -173,10 +173,10 @@ func oldestFigure(s ops.Status) figure {
 		}
 	}
 	if longest >= 0 {
-		f.Value, f.Sub = span(longest.Round(time.Second)), "should stay below "+span(most)
+		f.Value, f.Sub = ops.Span(longest.Round(time.Second)), "should stay below "+ops.Span(most)
 	}
 	if past > 0 {
-		f.Tone, f.Sub = warn, count(past, "insertion waits", "insertions wait")+" longer than "+span(most)
+		f.Tone, f.Sub = warn, ops.Counted(past, "insertion")+" past "+ops.Span(most)
 	}
 	return f
 }
@@ -197,16 +197,16 @@ func insertionsFigure(s ops.Status) figure {
 	for _, a := range s.Watch.Agencies {
 		n, never = n+a.Insertions, never+firstPolls(a)
 	}
-	f := figure{Name: "Insertions", Value: number(n), Sub: "of " + count(len(s.Watch.Agencies), "agency", "agencies")}
+	f := figure{Name: "Insertions", Value: ops.Number(n), Sub: "of " + ops.Counted(len(s.Watch.Agencies), "agency")}
 	if never > 0 {
-		f.Sub = number(never) + " not polled yet"
+		f.Sub = ops.Number(never) + " not polled yet"
 	}
 	return f
 }
 
 func waitingFigure(s ops.Status) figure {
-	n := int(min(pending(s), 1e12))
-	f := figure{Name: "Waiting for NATS", Value: number(n), Sub: "all events are published"}
+	n := int(min(s.Pending(), 1e12))
+	f := figure{Name: "Waiting for NATS", Value: ops.Number(n), Sub: "all events are published"}
 	if n > 0 {
 		f.Sub = "events, kept in the log"
 	}
@@ -245,9 +245,9 @@ type storeView struct {
 }
 
 func newStoreView(s ops.Status) storeView {
-	v := storeView{State: badge{well, "disc", "has room"}, Text: bytesText(s.Store.InUse)}
+	v := storeView{State: badge{well, "disc", "has room"}, Text: ops.BytesText(s.Store.InUse)}
 	if s.Store.Max > 0 {
-		v.Text += " of " + bytesText(s.Store.Max)
+		v.Text += " of " + ops.BytesText(s.Store.Max)
 		v.Share = int(min(100, 100*float64(s.Store.InUse)/float64(s.Store.Max)))
 	}
 	switch {
@@ -272,8 +272,8 @@ type forwarderRow struct {
 func forwarderRows(s ops.Status) (rows []forwarderRow) {
 	for _, f := range s.Forwarders {
 		r := forwarderRow{
-			Key: "f" + key(f.Name, f.Kind, f.Destination), Name: plain(f.Name+" "+f.Kind, 60), Destination: middle(f.Destination, 80), State: badge{well, "disc", "works"},
-			Sent: number(int(min(f.Events, 1e15))), Waiting: number(int(min(f.Waiting, 1e15))), Last: at(f.LastSent, s.Watch.At), DeadLetters: int(min(f.DeadLetters, 1e9)),
+			Key: "f" + key(f.Name, f.Kind, f.Destination), Name: plain(f.Name+" "+f.Kind, 60), Destination: ops.Middle(f.Destination, 80), State: badge{well, "disc", "works"},
+			Sent: ops.Number(int(min(f.Events, 1e15))), Waiting: ops.Number(int(min(f.Waiting, 1e15))), Last: at(f.LastSent, s.Watch.At), DeadLetters: int(min(f.DeadLetters, 1e9)),
 		}
 		switch {
 		case f.Off:

@@ -1,0 +1,444 @@
+package ops
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller"
+)
+
+// Trouble is something that a person should know, and how it ends. Page, terminal, log and ping tell it in the same words. Its
+// texts may hold what came from outside: whoever shows them bounds them and keeps control characters out.
+type Trouble struct {
+	Key     string // the same as long as it lasts
+	Kind    string // one of TroubleKinds
+	Bad     bool   // something does not work; else it is a warning
+	Passing bool   // it may pass by itself: `doorbell status --check` does not mind it yet
+	Agency  string // or the forwarder; empty: it is about everything
+	Label   string // of one among several
+	Title   string // a sentence without a full stop
+	Text    string // what it means, and what to do
+	Error   string // what was said last
+	Since   time.Time
+	Do      Remedy
+
+	Alike string // those that have it in common may be told as one; empty: never
+	Many  string // the title of several, with %s for their number
+}
+
+// Remedy is how a person ends a trouble.
+type Remedy struct {
+	Verb      string // resume or approve; empty: there is only a command
+	Reference string // of an insertion, for resume
+	Confirm   string // what approve does
+	Command   string
+}
+
+// TroubleKinds are the kinds of troubles, the most pressing first: with the title of a window, and words for one and for many.
+var TroubleKinds = []struct{ Name, Title, One, Many string }{
+	{"full", "store full", "polling stopped for lack of space", "polling stopped for lack of space"},
+	{"down", "API down", "the API does not answer", "the API does not answer"},
+	{"halted", "%d halted", "1 agency is halted", "%d agencies are halted"},
+	{"nats", "NATS away", "NATS takes no events", "NATS takes no events"},
+	{"stale", "%d stale", "1 agency gets no good answer", "%d agencies get no good answer"},
+	{"held", "%d held", "1 change is held back", "%d changes are held back"},
+	{"insertion", "%d halted", "1 insertion is halted", "%d insertions are halted"},
+	{"waiting", "%d waiting", "1 agency waits for the stream", "%d agencies wait for the stream"},
+	{"outlet", "%d outlets", "1 outlet takes nothing", "%d outlets take nothing"},
+	{"failing", "%d failing", "the API fails for 1 agency", "the API fails for %d agencies"},
+	{"relay", "%d unpublished", "events of 1 agency are not published", "events of %d agencies are not published"},
+	{"gap_detected", "%d gaps", "1 gap", "%d gaps"},
+	{"schema_drifted", "%d drifted", "1 drift of answers", "%d drifts of answers"},
+	{"alarm", "%d alarms", "1 alarm", "%d alarms"},
+	{"nearly", "store nearly full", "the store is nearly full", "the store is nearly full"},
+}
+
+const (
+	// waitsLong is how long events, or the begin of a watch, may wait for NATS before that is more than passing.
+	waitsLong = time.Minute
+	// hiccup is how long an outlet may take nothing before that is worth a word, and failingLong before it is more than passing.
+	hiccup      = time.Minute
+	failingLong = 5 * time.Minute
+)
+
+// Troubles are those of a status, the most pressing first.
+func (s Status) Troubles() []Trouble {
+	all := s.storeTroubles()
+	if s.Watch.Down != "" {
+		all = append(all, s.downTrouble())
+	}
+	for _, a := range InOrder(s.Watch.Agencies) {
+		all = append(all, s.agencyTroubles(a)...)
+	}
+	all = append(append(all, s.natsTroubles()...), s.forwarderTroubles()...)
+	rank := func(t Trouble) int {
+		for n, k := range TroubleKinds {
+			if k.Name == t.Kind {
+				return n
+			}
+		}
+		return len(TroubleKinds)
+	}
+	slices.SortStableFunc(all, func(x, y Trouble) int { return cmp.Compare(rank(x), rank(y)) })
+	return all
+}
+
+// Grouped puts troubles that are alike into one group, at the place of the first, where there are more than apart of them.
+func Grouped(all []Trouble, apart int) (groups [][]Trouble) {
+	alike, place := map[string]int{}, map[string]int{}
+	for _, t := range all {
+		alike[t.Alike]++
+	}
+	for _, t := range all {
+		if t.Alike == "" || alike[t.Alike] <= apart {
+			groups = append(groups, []Trouble{t})
+			continue
+		}
+		n, known := place[t.Alike]
+		if !known {
+			n = len(groups)
+			place[t.Alike], groups = n, append(groups, nil)
+		}
+		groups[n] = append(groups[n], t)
+	}
+	return groups
+}
+
+// TitleOf is the title of a group.
+func TitleOf(group []Trouble) string {
+	if len(group) == 1 {
+		return group[0].Title
+	}
+	return strings.Replace(group[0].Many, "%s", Number(len(group)), 1)
+}
+
+// mostInALine is how many troubles a single line tells.
+const mostInALine = 3
+
+// Trouble says in a line what a person should look at; empty if there is nothing. It is for a log and a mail of cron: Lines say it all.
+func (s Status) Trouble() string {
+	all := slices.DeleteFunc(s.Troubles(), func(t Trouble) bool { return t.Passing })
+	groups := Grouped(all, 1)
+	var words []string
+	for _, g := range groups[:min(len(groups), mostInALine)] {
+		words = append(words, TitleOf(g))
+	}
+	if more := len(groups) - mostInALine; more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(slices.Compact(words), "; ")
+}
+
+// Troubled says whether anything is halted, held, full, not published or does not answer, or an outlet takes nothing.
+func (s Status) Troubled() bool { return s.Trouble() != "" }
+
+// refusals say why access was refused, as far as it is known.
+var refusals = map[string]string{
+	"key_rejected":          "the API refuses the key",
+	"agency_not_linked":     "the key may not read this agency",
+	"insertion_not_allowed": "the API refuses this insertion",
+	"edge_challenge":        "a gateway or firewall refuses us",
+}
+
+// operations name what is asked.
+var operations = map[string]string{"insertions": "the list of insertions", "contact_requests": "contact requests"}
+
+func operation(op string) string { return cmp.Or(operations[op], strings.ReplaceAll(op, "_", " ")) }
+
+func (s Status) agencyTroubles(a poller.AgencyStatus) (all []Trouble) {
+	add := func(kind string, t Trouble) {
+		t.Kind, t.Agency, t.Label = kind, a.AgencyID, cmp.Or(t.Label, a.AgencyID)
+		t.Key = strings.Join([]string{kind, a.AgencyID, t.Key}, "\x00")
+		all = append(all, t)
+	}
+	id := a.AgencyID
+	if a.State == WaitingForStream {
+		add("waiting", Trouble{
+			Passing: s.Watch.At.Sub(a.WatchStart) <= waitsLong, Since: a.WatchStart, Alike: "waiting", Title: id + " waits for the stream", Many: "%s agencies wait for the stream",
+			Text: "The stream may hold what a store before this one has published. Polling begins when NATS answers. If no doorbell has published there before, restart with the command below.",
+			Do:   Remedy{Command: "doorbell run --alone"},
+		})
+	}
+	for _, h := range a.Halts {
+		add(haltTrouble(id, h))
+	}
+	if a.Held != nil {
+		add("held", s.heldTrouble(id, *a.Held))
+	}
+	stale := false
+	for _, l := range a.Alarms {
+		stale = stale || l.Kind == "stale"
+		add(alarmTrouble(a, l))
+	}
+	if a.State == "stale" && !stale { // the event is on its way
+		stale = true
+		add(alarmTrouble(a, poller.Alarm{Kind: "stale", Operation: "contact_requests", Since: a.LastGoodAnswer}))
+	}
+	if a.State == "backing_off" && s.Watch.Down == "" && !stale {
+		add("failing", Trouble{
+			Error: a.LastError, Alike: "failing", Title: id + ": the API fails", Many: "The API fails for %s agencies",
+			Text: "doorbell waits longer after each failure and retries by itself. There is nothing to do unless it lasts.", Do: Remedy{Command: "doorbell check"},
+		})
+	}
+	return all
+}
+
+func haltTrouble(id string, h poller.HaltStatus) (kind string, t Trouble) {
+	why := cmp.Or(refusals[h.ProbableReason], "the API refuses access")
+	if h.Status > 0 && h.Status != 403 {
+		why += fmt.Sprintf(" (%d)", h.Status)
+	}
+	t = Trouble{
+		Bad: true, Since: h.Since, Key: string(h.Scope) + "\x00" + h.PropertyReferenceID, Alike: "halt " + string(h.Scope) + " " + h.ProbableReason + " " + strconv.Itoa(h.Status),
+		Text: stopped(strings.Replace(h.Advice, "run: "+h.Resume, "resume it", 1)), Do: Remedy{Verb: "resume", Reference: h.PropertyReferenceID, Command: h.Resume},
+	}
+	switch h.Scope {
+	case events.ScopeContactRequests:
+		t.Title, t.Many = fmt.Sprintf("Contact requests of %s are halted: %s", id, why), "Contact requests of %s agencies are halted: "+why
+	case events.ScopeInsertion:
+		t.Label = id + " " + Middle(h.PropertyReferenceID, 80)
+		t.Title, t.Many = fmt.Sprintf("An insertion of %s is halted: %s", id, Middle(h.PropertyReferenceID, 80)), "%s insertions are halted: "+why
+		return "insertion", t
+	default:
+		t.Title, t.Many = fmt.Sprintf("%s is halted: %s", id, why), "%s agencies are halted: "+why
+	}
+	return "halted", t
+}
+
+// stopped ends a sentence.
+func stopped(text string) string {
+	if text == "" || strings.ContainsAny(text[len(text)-1:], ".!?") {
+		return text
+	}
+	return text + "."
+}
+
+func (s Status) heldTrouble(id string, h poller.HeldStatus) Trouble {
+	title := fmt.Sprintf("%s lacks %s of %s", id, Number(h.Missing), Counted(h.Known, "insertion"))
+	if h.Reason == "empty_list" {
+		title = fmt.Sprintf("%s lists nothing any more: %s missing", id, Counted(h.Missing, "insertion"))
+	}
+	until := "by the next complete walk"
+	if wait := h.Until.Sub(s.Watch.At).Round(time.Second); wait > 0 {
+		until = "in " + Span(wait)
+	}
+	return Trouble{
+		Title: title, Alike: "held", Many: "%s agencies lack too many insertions at once to be believed",
+		Text: "That is too many at once to be believed, so nothing is announced yet. If they stay away, it is announced " + until +
+			". If you know that it is true, approve it.",
+		Do: Remedy{Verb: "approve", Command: h.Approve, Confirm: fmt.Sprintf("Announce that %s of %s disappeared", Counted(h.Missing, "insertion"), id)},
+	}
+}
+
+func alarmTrouble(a poller.AgencyStatus, l poller.Alarm) (kind string, t Trouble) {
+	id, what := a.AgencyID, operation(l.Operation)
+	t = Trouble{
+		Since: l.Since, Key: l.Operation + "\x00" + l.PropertyReferenceID, Label: id + ", " + what, Alike: "alarm " + l.Kind + " " + l.Operation,
+		Do: Remedy{Command: "doorbell events ls --agency " + Shell(id) + " --type watch." + l.Kind},
+	}
+	switch l.Kind {
+	case "stale":
+		t.Bad, t.Error, t.Do = true, a.LastError, Remedy{Command: "doorbell check"}
+		t.Title, t.Many = fmt.Sprintf("%s: no good answer about %s", id, what), "No good answer about "+what+" of %s agencies"
+		t.Text = "What happens there is not seen while this lasts. doorbell keeps trying, and catches up by itself."
+	case "schema_drifted":
+		t.Title, t.Many = fmt.Sprintf("%s: answers about %s have changed their form", id, what), "Answers about "+what+" of %s agencies have changed their form"
+		t.Text = "What can be read is still announced; the event says what was expected and what was found."
+	case "gap_detected":
+		t.Title, t.Many = fmt.Sprintf("%s: not everything can be seen of %s", id, what), "Not everything can be seen of "+what+", in %s places"
+		if l.PropertyReferenceID != "" {
+			t.Label = id + " " + Middle(l.PropertyReferenceID, 80)
+			t.Title = fmt.Sprintf("%s: contact requests of %s cannot be read", id, Middle(l.PropertyReferenceID, 80))
+		}
+		t.Text = "Something may be missing from the events. The event says since when, and how far doorbell could see."
+	default:
+		name := strings.ReplaceAll(l.Kind, "_", " ")
+		t.Title, t.Many = id+": "+name, "%s times "+name
+		return "alarm", t
+	}
+	return l.Kind, t
+}
+
+func (s Status) downTrouble() Trouble {
+	t := Trouble{
+		Kind: "down", Key: "down", Bad: true, Title: "The API does not answer", Do: Remedy{Command: "doorbell check"},
+		Text: "There is no connection to " + s.Watch.BaseURL + ". doorbell retries by itself, and catches up.",
+	}
+	if next, err := time.Parse(time.RFC3339, s.Watch.Down); err == nil {
+		wait := "is due"
+		if d := next.Sub(s.Watch.At).Round(time.Second); d > time.Second {
+			wait = "is in " + Span(d)
+		}
+		t.Text += " The next try " + wait + "."
+	}
+	for _, a := range s.Watch.Agencies {
+		t.Error = cmp.Or(t.Error, a.LastError)
+	}
+	return t
+}
+
+func (s Status) storeTroubles() (all []Trouble) {
+	t := Trouble{Key: "full", Do: Remedy{Command: "doorbell status"}}
+	share := fmt.Sprintf("It holds %s of %s (DOORBELL_STORE_MAX). ", BytesText(s.Store.InUse), BytesText(s.Store.Max))
+	switch {
+	case s.Store.Full:
+		t.Kind, t.Bad, t.Title, t.Text = "full", true, "The store is full: polling stopped until there is room", share+"To go on: "+stopped(s.Store.Advice)
+		all = append(all, t)
+	case s.Store.Alarm:
+		t.Kind, t.Title, t.Text, t.Do = "nearly", "The store is nearly full", share+"Before it is full: "+stopped(s.Store.Advice), Remedy{}
+		all = append(all, t)
+	}
+	if s.Watch.NoSpace && !s.Store.Full {
+		all = append(all, Trouble{
+			Kind: "full", Key: "disk", Bad: true, Title: "The disk is full: polling stopped until there is space",
+			Text: "Make space for " + s.DataDir + "; doorbell goes on by itself.", Do: Remedy{Command: "df -h " + Shell(s.DataDir)},
+		})
+	}
+	return all
+}
+
+// Pending is how many events wait for NATS.
+func (s Status) Pending() (n uint64) {
+	for _, r := range s.Relay {
+		n += min(r.Pending, 1e9)
+	}
+	return n
+}
+
+func (s Status) natsTroubles() (all []Trouble) {
+	if !s.Running {
+		return nil
+	}
+	if !s.NATS.Connected || s.NATS.Problem != "" {
+		t := Trouble{
+			Kind: "nats", Key: "nats", Bad: true, Title: "NATS is not connected", Error: s.NATS.Problem, Do: Remedy{Command: "doorbell check"},
+			Text: "Nothing is lost: events are kept in the log and published in order (" + Number(int(s.Pending())) + " waiting). Until then nobody hears of anything.",
+		}
+		if s.NATS.Connected {
+			t.Title = "NATS does not take events"
+		}
+		all = append(all, t)
+	}
+	for _, r := range s.Relay {
+		long := !r.OldestWaiting.IsZero() && s.Watch.At.Sub(r.OldestWaiting) > waitsLong
+		if !long && (r.Problem == "" || r.Problem == s.NATS.Problem) {
+			continue
+		}
+		all = append(all, Trouble{
+			Kind: "relay", Key: "relay\x00" + r.AgencyID, Agency: r.AgencyID, Label: r.AgencyID, Passing: !long, Since: r.OldestWaiting, Alike: "relay", Error: r.Problem,
+			Title: "Events of " + r.AgencyID + " are not published", Many: "Events of %s agencies are not published",
+			Text: "Nothing is lost: events are kept in the log (" + Number(int(min(r.Pending, 1e9))) + " waiting). doorbell retries by itself.", Do: Remedy{Command: "doorbell verify"},
+		})
+	}
+	return all
+}
+
+func (s Status) forwarderTroubles() (all []Trouble) {
+	for _, f := range s.Forwarders {
+		who := strings.TrimSpace(f.Name + " " + f.Kind)
+		t := Trouble{
+			Kind: "outlet", Key: strings.Join([]string{"outlet", f.Name, f.Kind, f.Destination}, "\x00"), Agency: who, Label: who, Error: f.LastError, Since: f.FailingSince,
+			Do: Remedy{Command: "doorbell forward " + Shell(f.Name) + " --test"}, Passing: !f.ill(s.Watch.At),
+		}
+		switch {
+		case f.Off:
+			t.Bad, t.Title = true, who+" is switched off"
+			t.Text = "The outlet said that it is gone. " + Counted(int(min(f.Waiting, 1e9)), "event") + " kept for it. Give it another address, or restart doorbell to try again."
+		case !f.FailingSince.IsZero() && s.Watch.At.Sub(f.FailingSince) > hiccup:
+			t.Title, t.Text = who+" takes nothing", Counted(int(min(f.Waiting, 1e9)), "event")+" waiting. doorbell retries by itself."
+		case f.Problem != "":
+			t.Title, t.Error, t.Text = who+" gets nothing from NATS", f.Problem, "It goes on by itself when it does."
+		default:
+			continue
+		}
+		if f.Destination != "" {
+			t.Title += " (" + Middle(f.Destination, 60) + ")"
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// Counted is a number of things: 1 event, 2 events.
+func Counted(n int, one string) string {
+	switch stem, y := strings.CutSuffix(one, "y"); {
+	case n == 1:
+		return "1 " + one
+	case y:
+		return Number(n) + " " + stem + "ies"
+	}
+	return Number(n) + " " + one + "s"
+}
+
+// Number has separators, and at most nine characters.
+func Number(n int) string {
+	switch {
+	case n >= 1e10:
+		return strconv.FormatFloat(float64(n)/1e9, 'g', 4, 64) + " G"
+	case n >= 1e7:
+		return strconv.FormatFloat(float64(n)/1e6, 'g', 4, 64) + " M"
+	}
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// Span is a duration for people: one figure, two where the first is small.
+func Span(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d < 10*time.Second && d >= 100*time.Millisecond && d%time.Second != 0:
+		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
+	case d < 100*time.Second:
+		return fmt.Sprintf("%d s", int(d.Round(time.Second).Seconds()))
+	case d < 10*time.Minute && d%time.Minute >= 30*time.Second:
+		return fmt.Sprintf("%d½ min", int(d.Minutes()))
+	case d < 100*time.Minute:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return strings.TrimSuffix(fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60), " 0 min")
+	}
+	return fmt.Sprintf("%d days", int(d.Hours())/24)
+}
+
+// BytesText is a number of bytes for people.
+func BytesText(n int64) string {
+	for _, u := range []struct {
+		name   string
+		factor int64
+	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if n >= u.factor {
+			return fmt.Sprintf("%.3g %s", float64(n)/float64(u.factor), u.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
+// Middle cuts in the middle, for names whose end says as much as their beginning.
+func Middle(text string, n int) string {
+	if len(text) > 8*n {
+		text = text[:4*n] + text[len(text)-4*n:]
+	}
+	runes := []rune(Printable(strings.Join(strings.Fields(text), " ")))
+	if len(runes) <= n {
+		return string(runes)
+	}
+	return string(runes[:n/2]) + "…" + string(runes[len(runes)-n/2+1:])
+}
+
+// Shell writes a word so that it can be pasted into a command line.
+func Shell(word string) string {
+	simple := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-.,:/=@%+", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !simple(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -31,6 +31,7 @@ type agency struct {
 	counted          time.Time // begin of the last walk that counted for what is missing
 	marks            marks
 	knownPages       knownPages // of the last walk
+	imports          int64      // of the store, when that walk began
 
 	wishes chan struct{} // a page of the list is worth more than a poll
 

@@ -101,3 +101,28 @@ func TestAKnownPageHidesNoChange(t *testing.T) {
 		}
 	})
 }
+
+// TestAKnownPageIsReadAgainWhenTheStreamWasToldOtherwise: another store has told of a change that the API took back before we
+// looked. Every page is as it was.
+func TestAKnownPageIsReadAgainWhenTheStreamWasToldOtherwise(t *testing.T) {
+	all := listed(8)
+	withLists(t, 6, func(int) []string { return all }, func(w *world, log []told) {
+		e, err := events.New(&events.InsertionChanged{
+			Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, PropertyReferenceID: "a#3##", Episode: 1, Revision: 1,
+			Record: []byte(strings.Replace(all[3], `"x"`, `"y"`, 1)),
+		})
+		w.must(err)
+		e = e.Stamp(1, time.Now(), "theother").WithSequence(1)
+		w.must(w.store.Import("A100", []events.Event{e}, events.Cursor{Sequence: 1, ID: e.ID}))
+		w.pass(5 * time.Minute)
+		var back []told
+		for _, e := range w.log("A100") {
+			if e.Type == events.TypeInsertionChanged && e.StoreID != "theother" {
+				back = append(back, e)
+			}
+		}
+		if len(back) != 1 || back[0].body["revision"] != 2.0 || !strings.Contains(string(back[0].Data), `"before":"y","after":"x"`) {
+			t.Errorf("it told %v", back)
+		}
+	})
+}

@@ -85,6 +85,9 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		a.refused = "" // it is decided
 		a.mu.Unlock()
 	}()
+	if n := a.p.store.Imports(); n != a.imports { // what the store holds was decided by the stream, not by those pages
+		a.imports, a.knownPages = n, nil
+	}
 	w := a.newWalk()
 	defer func() { a.knownPages = w.after }()
 	key := a.keyFor(listings.OperationInsertions)

@@ -2,6 +2,9 @@ package store
 
 import (
 	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -21,8 +24,9 @@ import (
 //
 // Both are asked when an unsent event is about to be sent (Unsent), in the order of the log: by then the stream was read.
 //
-// The snapshot stays as it is. Where the API went to a state and back while the stream was told of the first alone, and the store was
-// set back to before both, nothing is told: the poller finds what the snapshot has. The next change says what it is then.
+// Of an insertion, the last imported word also becomes what the snapshot has: the next reading is compared with what the stream was
+// told, so that an API which went to a state and back meanwhile makes a change. Of a contact request it does not: the snapshot has no
+// record that an older one could be compared with.
 
 var (
 	bucketImports  = []byte("imports")       // agency: when what was imported was recorded
@@ -51,7 +55,7 @@ func (tx *Tx) imports(agency string) (m imports, exists bool) {
 // remembered by its id alone. One whose id was imported before moves to its new sequence, so that the log has each id that came
 // in once, and always the event that the cursor names: the stream lost it, and another doorbell has sent it again.
 func (s *Store) Import(agency string, list []events.Event, c events.Cursor) error {
-	return s.update(func(tx *Tx) error {
+	err := s.update(func(tx *Tx) error {
 		m, _ := tx.imports(agency)
 		top := tx.LastSequence(agency)
 		if err := tx.markSaid(agency, list, m); err != nil {
@@ -92,7 +96,14 @@ func (s *Store) Import(agency string, list []events.Event, c events.Cursor) erro
 		}
 		return tx.setCursor(agency, c)
 	})
+	if err == nil && len(list) > 0 {
+		s.imports.Add(1)
+	}
+	return err
 }
+
+// Imports counts what Import has taken over since the store was opened. What was read of a snapshot before may be another now.
+func (s *Store) Imports() int64 { return s.imports.Load() }
 
 func (tx *Tx) importEvent(e events.Event, place bool) error {
 	sequence := binary.BigEndian.AppendUint64(nil, e.Sequence)
@@ -101,7 +112,7 @@ func (tx *Tx) importEvent(e events.Event, place bool) error {
 	}
 	entity := e.Entity()
 	if w, exists := tx.lastWord(e.AgencyID, entity); !exists || w.store == e.StoreID || !e.RecordedTime.Before(w.recorded) {
-		if err := tx.putLastWord(entity, e, e.ID); err != nil {
+		if err := errors.Join(tx.putLastWord(entity, e, e.ID), tx.adopt(e)); err != nil {
 			return err
 		}
 	}
@@ -110,6 +121,27 @@ func (tx *Tx) importEvent(e events.Event, place bool) error {
 	}
 	e.Position = 0
 	return tx.putEvent(e.Sequence, e)
+}
+
+// adopt makes what the stream was told of a listed insertion what is remembered of it.
+func (tx *Tx) adopt(e events.Event) error {
+	var p struct {
+		Episode, Revision int
+		Record            json.RawMessage
+	}
+	if !strings.HasPrefix(string(e.Type), "insertion.") || e.Type == events.TypeInsertionDisappeared || json.Unmarshal(e.Data, &p) != nil {
+		return nil
+	}
+	i, known, err := tx.Insertion(e.AgencyID, e.Reference)
+	digest, noHash := hex.DecodeString(tx.store.digest(e.Type, p.Record))
+	if !known || !i.GoneSince.IsZero() || p.Episode < i.Episode || noHash != nil || len(digest) != len(i.Digest) || i.Digest == [32]byte(digest) {
+		return err
+	}
+	if p.Episode > i.Episode {
+		i.Episode, i.Revision = p.Episode, 0
+	}
+	i.Digest, i.Revision = [32]byte(digest), max(i.Revision, p.Revision)
+	return errors.Join(err, tx.PutInsertion(e.AgencyID, i), tx.PutRecord(e.AgencyID, e.Reference, p.Record))
 }
 
 // Unsent returns the first events of an agency that the stream has not taken, in order: at most maxEvents, and no further ones
@@ -145,7 +177,7 @@ func (s *Store) Unsent(agency string, maxEvents, maxBytes int) ([]events.Event, 
 // unsent returns events from the first one on that was not told, up to the next that was, and the keys of those before it.
 func (tx *Tx) unsent(agency string, maxEvents, maxBytes int) (found []events.Event, told [][]byte) {
 	_, imported := tx.imports(agency)
-	words := map[string]bool{} // entities about which the events that were found say something else
+	words := map[string]string{} // the states in which the events that were found leave their entities
 	size := 0
 	for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, unsent)) {
 		if size += len(v); len(found)+len(told) > 0 && (len(found)+len(told) >= maxEvents || size > maxBytes) {
@@ -162,7 +194,7 @@ func (tx *Tx) unsent(agency string, maxEvents, maxBytes int) (found []events.Eve
 				continue
 			}
 			e = now
-			words[e.Entity()] = true
+			words[e.Entity()] = e.State(tx.store.digest)
 		}
 		found = append(found, e)
 	}
@@ -170,8 +202,9 @@ func (tx *Tx) unsent(agency string, maxEvents, maxBytes int) (found []events.Eve
 }
 
 // told decides about an unsent event whether the stream has told it. Where the id is taken, but by something that happened
-// before, the event gets another one. The last words of entities in said do not count any more.
-func (tx *Tx) told(e events.Event, said map[string]bool) (_ events.Event, told bool) {
+// before, the event gets another one. Who found it after we had said the same has read a snapshot that an import had changed. In said
+// are states that count instead of the last words.
+func (tx *Tx) told(e events.Event, said map[string]string) (_ events.Event, told bool) {
 	taken := tx.importedAs(e.AgencyID, e.ID) != 0
 	if e.Type == events.TypeContactRequestCreated || e.Type == events.TypeContactRequestRedacted && taken {
 		return e, taken
@@ -180,16 +213,17 @@ func (tx *Tx) told(e events.Event, said map[string]bool) (_ events.Event, told b
 	if entity == "" {
 		return e, taken
 	}
-	if w, exists := tx.lastWord(e.AgencyID, entity); exists && w.id != "" && !said[entity] {
-		state := w.state
-		if last, there := tx.imported(e.AgencyID, w.id); there { // as it is compared now
-			state = last.State(tx.store.digest)
-		}
-		known := w.id == e.ID || state != "" && state == e.State(tx.store.digest)
-		outdated := taken && !e.Time.After(w.recorded) && !tx.setBack(e, w) // another store has seen it too, and more since
-		if known || outdated {
-			return e, true
-		}
+	w, _ := tx.lastWord(e.AgencyID, entity)
+	if state, found := said[entity]; found {
+		w = lastWord{state: state}
+	}
+	if last, there := tx.imported(e.AgencyID, w.id); there { // as it is compared now
+		w.state = last.State(tx.store.digest)
+	}
+	known := w.id == e.ID || w.state != "" && w.state == e.State(tx.store.digest)
+	outdated := w.id != "" && taken && !e.Time.After(w.recorded) && !tx.setBack(e, w) // another store has seen it too, and more since
+	if known || outdated {
+		return e, true
 	}
 	for tx.importedAs(e.AgencyID, e.ID) != 0 {
 		e = e.Again()
@@ -269,7 +303,7 @@ func (tx *Tx) imported(agency, id string) (e events.Event, there bool) {
 }
 
 // lastWord is the last that the stream has told of an entity. It has no id where we have said it. The state is that of when it came
-// in: the log may not have the event any more, or never had it.
+// in, or was said: the log may not have the event any more, or never had it.
 type lastWord struct {
 	id, store, state string
 	recorded         time.Time
@@ -279,11 +313,7 @@ func (tx *Tx) putLastWord(entity string, e events.Event, id string) error {
 	if entity == "" {
 		return nil
 	}
-	state := ""
-	if id != "" {
-		state = e.State(tx.store.digest)
-	}
-	w := key(id, e.StoreID, state, strconv.FormatInt(e.RecordedTime.UnixMilli(), 10))
+	w := key(id, e.StoreID, e.State(tx.store.digest), strconv.FormatInt(e.RecordedTime.UnixMilli(), 10))
 	return tx.put(bucketLastWord, key(e.AgencyID, entity), w)
 }
 

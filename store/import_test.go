@@ -1,7 +1,9 @@
 package store_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -539,5 +541,55 @@ func TestAStateThatCameInIsRememberedWhenItsEventIsTrimmed(t *testing.T) {
 	appended(t, s, change(t, 1, `{"rent":"B"}`, newer))
 	if list, err := s.Unsent("A100", 10, 1<<20); err != nil || len(list) != 0 {
 		t.Errorf("told again: %d %v", len(list), err)
+	}
+}
+
+// TestTheSnapshotTakesWhatTheStreamWasTold: the API went from A to B, of which another store told, and back. What is read next is
+// compared with B.
+func TestTheSnapshotTakesWhatTheStreamWasTold(t *testing.T) {
+	const a, b, c = `{"rent":1}`, `{"rent":2}`, `{"rent":3}`
+	now := func(s *store.Store) (i store.Insertion, record string) {
+		if err := s.View(func(tx *store.Tx) (err error) {
+			i, _, err = tx.Insertion("A100", "a#b##")
+			record = string(tx.Record("A100", "a#b##"))
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return i, record
+	}
+	remembered := func(record string, gone time.Time) *store.Store {
+		s := open(t, t.TempDir())
+		update(t, s, func(tx *store.Tx) error {
+			i := store.Insertion{Reference: "a#b##", Digest: sha256.Sum256([]byte(record)), Episode: 1, Revision: 1, GoneSince: gone}
+			return errors.Join(tx.PutInsertion("A100", i), tx.PutRecord("A100", "a#b##", []byte(record)))
+		})
+		return s
+	}
+	s := remembered(a, time.Time{})
+	told := said(t, change(t, 2, b, time.Unix(1, 0)), 5)
+	imports(t, s, told)
+	if i, record := now(s); record != b || i.Revision != 2 || i.Digest != sha256.Sum256([]byte(b)) || s.Imports() != 1 {
+		t.Errorf("%s, %+v after %d imports", record, i, s.Imports())
+	}
+	back := change(t, 3, a, newer)
+	appended(t, s, back)
+	if got := ids(t, s); !slices.Equal(got, []string{told.ID, back.ID}) {
+		t.Errorf("the log %v", got)
+	}
+
+	// What was found before the import and is found again after it is told once.
+	s = remembered(c, time.Time{})
+	found := appended(t, s, change(t, 1, c, newer))
+	imports(t, s, told)
+	appended(t, s, change(t, 3, c, newer))
+	if got := ids(t, s); !slices.Equal(got, []string{told.ID, found.ID}) {
+		t.Errorf("the log %v", got)
+	}
+
+	s = remembered(c, time.Unix(9, 0)) // what is gone comes back as something else
+	imports(t, s, told)
+	if i, record := now(s); record != c || i.GoneSince.IsZero() {
+		t.Errorf("%s, %+v", record, i)
 	}
 }

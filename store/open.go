@@ -86,6 +86,7 @@ type Store struct {
 	digest   func(t events.Type, record json.RawMessage) string
 	onAppend atomic.Pointer[func(agency string)]
 	commits  atomic.Int64
+	imports  atomic.Int64
 
 	broken  atomic.Pointer[error] // by damage that was met
 	damaged chan struct{}         // is closed then

@@ -32,7 +32,7 @@ const (
 )
 
 // memoryForm is the first byte of each chunk. A chunk of another form is forgotten.
-const memoryForm = 2
+const memoryForm = 3
 
 // recollection is what a process before this one wrote of an agency's schedule.
 type recollection struct {
@@ -82,11 +82,7 @@ func memoryName(reference string) uint64 { return hashOf([]byte(reference)) }
 
 func (r remembrance) append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, r.name)
-	last := milliseconds(r.LastPoll)
-	if r.Guessed {
-		last = -last // so that a remembrance stays as small as it is
-	}
-	b = binary.BigEndian.AppendUint64(b, uint64(last))
+	b = binary.BigEndian.AppendUint64(b, uint64(milliseconds(r.LastPoll)))
 	b = binary.BigEndian.AppendUint32(b, uint32(max(0, milliseconds(r.Born)/1000)))
 	for _, f := range []float32{r.Leads, r.Expected, r.Burst} {
 		b = binary.BigEndian.AppendUint32(b, math.Float32bits(f))
@@ -111,11 +107,7 @@ func moment(ms int64) time.Time {
 // readRemembrance reads what append wrote, and says whether it can be meant.
 func readRemembrance(b []byte) (r remembrance, ok bool) {
 	r.name = binary.BigEndian.Uint64(b)
-	last := int64(binary.BigEndian.Uint64(b[8:]))
-	if r.Guessed = last < 0; r.Guessed {
-		last = -max(last, -math.MaxInt64)
-	}
-	r.LastPoll = moment(last)
+	r.LastPoll = moment(int64(binary.BigEndian.Uint64(b[8:])))
 	r.Born = moment(int64(binary.BigEndian.Uint32(b[16:])) * 1000)
 	for n, f := range []*float32{&r.Leads, &r.Expected, &r.Burst} {
 		*f = math.Float32frombits(binary.BigEndian.Uint32(b[20+4*n:]))

@@ -258,7 +258,7 @@ func (s *Schedule) Rates(a Agency) (rates []RateCount, learned float64) {
 	for n := range g.items {
 		switch i := &g.items[n]; {
 		case i.where == free:
-		case i.flags&unread != 0:
+		case i.unread:
 			count[octave(g.mean())]++
 		default:
 			count[octave(float64(i.rate))]++

@@ -1,36 +1,30 @@
-// Package schedule decides what is asked next. It is a pure structure: no clock, no goroutine, no network and no store; the
+// Package schedule decides what is polled next. It is a pure structure: no clock, no goroutine, no network and no store; the
 // caller says what time it is. It is not safe for concurrent use.
 //
 // A poll of an insertion shows all contact requests since the poll before, so with contact requests at rate λ and polls
 // every T the mean latency is T/2. Under one budget for all insertions the mean over all contact requests is least at
 // T ∝ 1/√λ (Sia, Cho and Cho, "Efficient monitoring algorithm for fast news alerts", 2007): neither taking turns nor
-// polling in proportion to λ. The same as a rule for one decision is the Whittle index: an insertion that was not polled
-// for a time a is worth W(a) = ∫ u dc(u), where c(u) are the contact requests to expect within u; with c = λu that is
-// λa²/2. What is worth most is asked next.
+// polling in proportion to λ. So an insertion is due S/√λ after its last poll, and what is due first is polled first. S is
+// Σ√λ divided by the polls a second that are left for it; as walks, pauses and a slow API take their part of the budget, it
+// follows how long those that were polled in turn had really waited. Due times lie between Interval and a share of the cap.
 //
-// So an insertion with rate λ is due S/√λ after its last poll, and what is due first is asked first. S is Σ√λ divided by the
-// polls a second that are left for it; as walks, pauses and a slow API take their part of the budget, S follows how long
-// those that were polled in turn had really waited. Due times are within Interval and a share of the cap.
-//
-// λ is learned. Insertions of an agency share a curve μ(age); each differs from it by a factor that is learned from its
-// own contact requests n and how many the curve let expect, R, both fading over 80 days; and a contact request makes more
-// of them likely for two hours: λ = μ·factor(n, R) + 0.1·burst/2h. An age that is not known is guessed from the first
-// answer. Being late loses time but no knowledge, since a poll
-// shows the past too: there is no need to explore.
-//
-// Pages of the agency's list compete by the same index: with insertions that appear there, and with changes of records
-// that betray contact requests (hints), if these turn out to.
+// λ is learned (rate.go): from a curve over ages that insertions of an agency share, from the contact requests of the
+// insertion itself, and from those of the last hours. Being late loses time but no knowledge, since a poll shows the past
+// too: there is no need to explore. Where changes of records in the agency's list betray contact requests (hints.go),
+// pages of the list compete with polls.
 //
 // No insertion waits longer than the cap: as many turns as that takes go to those that wait the longest. What is urgent
-// comes before all else, with seven turns of ten as long as others wait. Agencies share the turns fairly. What is in
-// flight is not given out again before its result. Nothing is polled more often than Options.Interval; the rest of the
-// budget is not spent.
+// comes first, with seven turns of ten as long as others wait; what failed gets every second. Agencies share the turns
+// fairly. What is in flight is not given out again before its result. Nothing is polled more often than Options.Interval;
+// the rest of the budget is not spent.
 //
-//	Add, Urge ──► heap by due, urgent ──Next──► in flight ──Polled──► λ anew, heap
-//	                  ▲                             └──────Put──────► wait, then Retry
+//	Add, Urge ──► heaps by due ──Next──► in flight ──Polled──► λ anew, heap
+//	                  ▲                      └──────Put──────► wait, then Retry
 package schedule
 
 import (
+	"cmp"
+	"container/heap"
 	"math"
 	"slices"
 	"time"
@@ -67,19 +61,17 @@ const (
 	Retry      // it failed and has waited
 )
 
-// Whys are all reasons but None, and how they are called.
 var whys = [...]string{"none", "index", "cap", "urgent", "hint", "walk", "retry"}
 
 func (w Why) String() string { return whys[w] }
 
 // Memory is what a restart must know of an insertion. The zero value is one that is not known.
 type Memory struct {
-	Born     time.Time // when it was published, as far as known
+	Born     time.Time // when it was published; zero: not known
 	LastPoll time.Time // last good answer; zero: never
 	Leads    float32   // contact requests, each faded by its age; as of LastPoll, as what follows
 	Expected float32   // how many an insertion of its ages would have had
 	Burst    float32   // contact requests of the last hours
-	Guessed  bool      // Born is no more than a guess
 }
 
 // Turn is what to ask now. Walk names an agency, all other reasons an insertion.
@@ -95,23 +87,25 @@ type Schedule struct {
 	agencies []*agency // by handle; nil: free
 	count    int
 
-	now, shift int64 // the latest moment by our clock, and how far that is ahead of the caller's
-	began      int64 // the first moment
+	now    int64     // nanoseconds since the first moment; it never goes back
+	latest time.Time // the same by the caller's clock
+	order  int64     // of what became urgent
 
-	ready, asleep, byAge queue[*agency] // by virtual time; by the moment at which there will be something to do; by the oldest that waits
-	virtual, ahead       int64          // the virtual time, and how far an agency may be ahead of it
-	sharesIn             int            // turns until the weights are set anew
-	shared               int            // insertions when they were set last
+	virtual float64 // of the agency that had a turn last
 
-	cap          int64
-	ages         ages
-	relaxedUntil int64
-	odd          bool // the last turn under half pressure was for the oldest
-	pressed      int  // turns under pressure
+	oldest  []waiting // those that must be polled first, for the cap
+	lookAt  int64     // when it is looked again who they are
+	every   int       // so many turns of spared are theirs
+	pressed int       // turns since there are any
 
-	pace   float64 // nanoseconds for a turn
-	turnAt int64   // 0: the last call of Next gave out nothing
+	pace   float64 // nanoseconds that a turn takes
+	turnAt int64   // when one was given last; 0: then there was nothing
 }
+
+const (
+	second  = int64(time.Second)
+	maxSpan = 30 * 24 * time.Hour // bounds what is configured, and how far the clock jumps ahead at once
+)
 
 // New returns an empty schedule.
 func New(o Options) *Schedule {
@@ -119,14 +113,124 @@ func New(o Options) *Schedule {
 		o.Budget = 5
 	}
 	o.Budget = min(max(o.Budget, 1e-6), 1e6)
-	s := &Schedule{o: o, interval: int64(min(max(o.Interval, 0), maxSpan))}
-	s.o.Staleness = min(max(o.Staleness, 0), maxSpan)
-	s.ready = queue[*agency]{key: func(g *agency) int64 { return g.ready }, place: func(g *agency) *int32 { return &g.place[0] }}
-	s.asleep = queue[*agency]{key: func(g *agency) int64 { return g.wakes }, place: func(g *agency) *int32 { return &g.place[1] }}
-	s.byAge = queue[*agency]{key: (*agency).oldest, place: func(g *agency) *int32 { return &g.place[2] }}
-	s.pace = float64(second) / o.Budget
-	s.resize()
-	return s
+	o.Staleness = min(max(o.Staleness, 0), maxSpan)
+	return &Schedule{o: o, interval: int64(min(max(o.Interval, 0), maxSpan)), now: 1, pace: float64(second) / o.Budget}
+}
+
+// tick sets our clock. Where the caller's is set back, ours goes on from where it was; where that jumps ahead very far,
+// ours does not.
+func (s *Schedule) tick(now time.Time) int64 {
+	switch d := now.Sub(s.latest); {
+	case s.latest.IsZero() || d < -5*time.Second:
+		s.latest = now
+	case d > 0:
+		s.now += int64(min(d, maxSpan))
+		s.latest = now
+	}
+	return s.now
+}
+
+// inside is a moment by our clock, outside the reverse.
+func (s *Schedule) inside(t time.Time) int64 { return s.now + int64(t.Sub(s.latest)) }
+
+func (s *Schedule) outside(t int64) time.Time { return s.latest.Add(time.Duration(t - s.now)) }
+
+// answered is the moment of an answer, which may have come some time ago: it says nothing about how the clock stands now.
+func (s *Schedule) answered(at time.Time) int64 {
+	if t := s.inside(at); !s.latest.IsZero() && t <= s.now {
+		return t
+	}
+	return s.tick(at)
+}
+
+// later is a moment until which something waits. It is not further ahead than our clock may jump: else what waits would
+// not come back after a longer jump of the caller's clock that ours has still to see.
+func (s *Schedule) later(t time.Time) int64 { return min(s.inside(t), s.now+int64(maxSpan)) }
+
+// item is an insertion.
+type item struct {
+	last      int64 // last good answer; of one that never had one, an interval before it was added
+	due       int64 // in its heap
+	rate      float32
+	leads     float32
+	expected  float32
+	burst     float32
+	born      uint32 // seconds since 1970; 0: not known
+	sight     uint32 // the last walk that saw the record, in ticks
+	changed   uint32 // the members that had changed when any of them had last
+	changedAt uint32
+	place     int32 // in its heap; in the list of free slots, the next
+	where     where
+	urgent    Why
+	unread    bool // never had a good answer
+	awaited   bool // a contact request is known that no walk can have betrayed yet
+}
+
+// where an item is. The first three are heaps.
+type where uint8
+
+const (
+	planned where = iota // by when it is its turn
+	urgent               // by when they became so
+	delayed              // after a failure: by when they may come back
+	flying
+	free
+)
+
+// agency is what waits at one of them, and what was learned there.
+type agency struct {
+	s      *Schedule
+	handle Agency
+	items  []item // by slot
+	free   int32  // the first free slot; -1: none
+	heaps  [flying]slots
+	aloft  int // how many are in flight
+	count  int
+	turns  int // given so far
+
+	paused  int64 // nothing is given out before
+	probing bool  // one at a time
+	given   [len(whys)]uint64
+
+	roots, rates float64 // Σ√λ and Σλ, a second
+	price        float64 // S, in nanoseconds·√(1/s)
+	lateness     float64 // how long those polled in their turn had waited, against what was planned; smoothed
+	ready        float64 // virtual time
+
+	curve curve
+	pages pages
+	hints hints
+}
+
+// slots is a heap of items by their due times. It is used by package heap, and nothing is pushed or popped but by put and
+// heap.Remove.
+type slots struct {
+	g    *agency
+	list []uint32
+}
+
+func (h *slots) Len() int           { return len(h.list) }
+func (h *slots) Less(a, b int) bool { return h.g.items[h.list[a]].due < h.g.items[h.list[b]].due }
+func (h *slots) Push(any)           {}
+func (h *slots) Pop() any           { h.list = h.list[:len(h.list)-1]; return nil }
+
+func (h *slots) Swap(a, b int) {
+	h.list[a], h.list[b] = h.list[b], h.list[a]
+	h.g.items[h.list[a]].place, h.g.items[h.list[b]].place = int32(a), int32(b)
+}
+
+func (h *slots) put(slot uint32) {
+	h.g.items[slot].place = int32(len(h.list))
+	h.list = append(h.list, slot)
+	heap.Fix(h, len(h.list)-1)
+}
+
+// first is the slot that is due first, -1 if there is none.
+func (h *slots) first() int64 {
+	if len(h.list) == 0 {
+		return -1
+	}
+	return int64(h.list[0])
 }
 
 // Enter adds an agency. learned is what Learned returned of it, in this process or another; nil or anything else: nothing.
@@ -136,87 +240,82 @@ func (s *Schedule) Enter(learned []byte) Agency {
 		n = len(s.agencies)
 		s.agencies = append(s.agencies, nil)
 	}
-	g := newAgency(s, Agency(n))
-	s.agencies[n] = g
+	g := &agency{s: s, handle: Agency(n), free: -1, lateness: 1, ready: s.virtual}
+	for h := range g.heaps {
+		g.heaps[h].g = g
+	}
 	g.recall(learned)
-	s.sharesIn = 0
+	g.curve.fit()
+	s.agencies[n] = g
 	return g.handle
 }
 
 // Leave takes an agency out, with all of its insertions. None of them may be in flight.
 func (s *Schedule) Leave(a Agency) {
-	g := s.agencies[a]
-	g.countAges(false)
-	s.ready.drop(g)
-	s.asleep.drop(g)
-	s.byAge.drop(g)
+	s.count -= s.agencies[a].count
 	s.agencies[a] = nil
-	s.count -= g.count
-	s.resize()
+	s.oldest, s.lookAt = nil, 0
 }
 
 // Add puts an insertion into the schedule. One that was never polled waits its turn as any other; see Urge.
 func (s *Schedule) Add(a Agency, m Memory, now time.Time) Insertion {
 	g, t := s.agencies[a], s.tick(now)
-	slot := g.slot()
-	i := &g.items[slot]
-	*i = item{
-		last: t - s.interval, flags: unread, place: [2]int32{-1, -1},
-		leads: sane(m.Leads), expected: sane(m.Expected), burst: sane(m.Burst),
+	slot := uint32(g.free)
+	if g.free >= 0 {
+		g.free = g.items[slot].place
+	} else {
+		slot = uint32(len(g.items))
+		g.items = append(g.items, item{})
 	}
+	i := &g.items[slot]
+	*i = item{last: t - s.interval, where: free, unread: true, leads: sane(m.Leads), expected: sane(m.Expected), burst: sane(m.Burst)}
 	if !m.Born.IsZero() {
-		i.born = s.birth(m.Born)
+		i.born = uint32(min(max(m.Born.Unix(), 1), math.MaxUint32))
 	}
 	if !m.LastPoll.IsZero() {
-		i.last, i.flags = min(s.inside(m.LastPoll), t), 0
-		if i.born == 0 {
-			i.born, m.Guessed = birthOf(t-int64(usualAge)*second), true
-		}
-		if m.Guessed {
-			i.flags = guessed
-		}
-	} else {
-		g.unread++
-		g.appeared(i, t)
+		i.last, i.unread = min(s.inside(m.LastPoll), t), false
 	}
 	g.count++
 	s.count++
-	g.rank(i, t)
-	s.resize()
-	s.recount(g)
+	g.rank(i)
+	if g.count == 1 {
+		g.price = g.roots / s.o.Budget * 1e9
+	}
 	g.wait(slot)
-	g.settle()
-	s.touch(g)
+	s.lookAt = 0
 	return Insertion{a, slot}
 }
 
-// Grow makes room for so many more insertions of an agency at once.
+// sane is a number of a memory from outside.
+func sane(x float32) float32 {
+	if !(x > 0) {
+		return 0
+	}
+	return min(x, 1e6)
+}
+
+// Grow makes room for so many more insertions of an agency at once, and some that come later.
 func (s *Schedule) Grow(a Agency, n int) {
 	g := s.agencies[a]
-	g.items = append(make([]item, 0, len(g.items)+n), g.items...)
+	g.items = append(make([]item, 0, len(g.items)+n+n/16), g.items...)
+	g.heaps[planned].list = append(make([]uint32, 0, cap(g.items)), g.heaps[planned].list...)
 }
 
 // Remove takes an insertion out of the schedule; it may be in flight.
 func (s *Schedule) Remove(name Insertion) {
 	g := s.agencies[name.Agency]
 	i := &g.items[name.Slot]
-	g.leave(name.Slot)
-	if i.urgent != None {
-		g.urgent--
+	if i.where == free {
+		return
 	}
-	if i.flags&unread != 0 {
-		g.unread--
-	}
-	g.roots -= math.Sqrt(float64(i.rate))
-	g.rates -= float64(i.rate)
+	g.move(name.Slot, free, 0)
+	g.weigh(i, 0)
 	if g.count--; g.count == 0 {
-		g.roots, g.rates = 0, 0
+		g.roots, g.rates = 0, 0 // without what rounding left
 	}
 	s.count--
-	*i = item{place: [2]int32{int32(g.free)}}
-	g.free = name.Slot
-	s.resize()
-	s.changed(g)
+	*i = item{where: free, place: g.free}
+	g.free = int32(name.Slot)
 }
 
 // Urge lets an insertion be polled soon, before all that is not urgent, for a reason: Urgent or Hint. One that is urgent
@@ -227,18 +326,9 @@ func (s *Schedule) Urge(name Insertion, why Why) {
 	if i.urgent != None || i.where == free {
 		return
 	}
-	i.urgent = why
-	g.urgent++
-	if i.where == flying {
-		return // its result queues it
-	}
-	if i.where == delayed {
-		g.leave(name.Slot)
+	if i.urgent = why; i.where != flying { // else its result queues it
 		g.wait(name.Slot)
-	} else {
-		g.enqueue(name.Slot)
 	}
-	s.touch(g)
 }
 
 // Pause gives out nothing of an agency before until, or until the next call if that is years away; the zero time ends a
@@ -248,12 +338,12 @@ func (s *Schedule) Pause(a Agency, until time.Time, probing bool) {
 	g.probing, g.paused = probing, math.MinInt64
 	switch {
 	case until.IsZero():
-	case s.now != 0 && until.After(s.outside(s.now).AddDate(1, 0, 0)):
-		g.paused = math.MaxInt64 // until somebody ends it
+	case !s.latest.IsZero() && until.After(s.latest.AddDate(1, 0, 0)):
+		g.paused = math.MaxInt64
 	default:
 		g.paused = s.later(until)
 	}
-	s.changed(g)
+	s.lookAt = 0
 }
 
 // Polled ends the flight of an insertion, if it is in flight, with a good answer that was received at a moment. created
@@ -265,66 +355,376 @@ func (s *Schedule) Polled(name Insertion, at time.Time, created []time.Time) {
 	if i.where == free {
 		return
 	}
-	t := max(i.last, s.past(at))
-	g.leave(name.Slot)
+	t := max(i.last, s.answered(at))
 	g.answer(i, t, created)
-	if i.flags&unread != 0 {
-		g.unread--
-	}
-	i.last, i.flags = t, i.flags&^(unread|failed)
-	g.rank(i, t)
+	i.last, i.unread = t, false
+	g.rank(i)
 	g.wait(name.Slot)
-	s.changed(g)
 }
 
 // Put ends the flight of an insertion, if it is in flight, without a good answer: it is asked again from a moment on. When
 // it was polled last stays as it was.
 func (s *Schedule) Put(name Insertion, until time.Time) {
 	g := s.agencies[name.Agency]
-	i := &g.items[name.Slot]
-	if i.where == free {
-		return
-	}
-	flew := i.where == flying
-	i.flags |= failed
-	switch {
+	switch i := &g.items[name.Slot]; {
+	case i.where == free:
 	case i.urgent == None:
-		g.leave(name.Slot)
-		g.delay(name.Slot, s.later(until))
-	case flew:
-		g.leave(name.Slot)
+		g.move(name.Slot, delayed, s.later(until))
+	case i.where == flying:
 		g.wait(name.Slot)
 	}
-	s.changed(g)
 }
 
-// changed looks anew at whether an agency may be asked.
-func (s *Schedule) changed(g *agency) {
-	g.countAges(!g.blocked(s.now))
-	s.touch(g)
-}
-
-// sane is a number of a memory from outside.
-func sane(x float32) float32 {
-	if !(x > 0) {
-		return 0
+// move takes an item from where it is to somewhere else.
+func (g *agency) move(slot uint32, to where, due int64) {
+	i := &g.items[slot]
+	if i.where < flying {
+		heap.Remove(&g.heaps[i.where], int(i.place))
+	} else if i.where == flying {
+		g.aloft--
 	}
-	return min(x, 1e6)
+	i.where, i.due = to, due
+	if to < flying {
+		g.heaps[to].put(slot)
+	} else if to == flying {
+		g.aloft++
+	}
 }
 
-// slot finds a free one.
-func (g *agency) slot() uint32 {
-	if slot := g.free; slot != none {
-		g.free = uint32(g.items[slot].place[0])
-		return slot
+// wait lets an item wait for its turn.
+func (g *agency) wait(slot uint32) {
+	if i := &g.items[slot]; i.urgent == None {
+		g.move(slot, planned, i.last+int64(g.after(slot)))
+		return
 	}
-	if n := len(g.items); n == cap(g.items) {
-		more := n/16 + 1 // append alone would keep a quarter free
-		if n < 1024 {
-			more = n/32 + 1
+	g.s.order++
+	g.move(slot, urgent, g.s.order)
+}
+
+// after is how long after its last poll an insertion is polled again: S/√λ, within the interval and a share of the cap. The
+// shares differ, so that those that were polled together do not all come back together.
+func (g *agency) after(slot uint32) float64 {
+	share := 0.8 + 0.1*float64(slot*2654435761>>16)/(1<<16)
+	most := max(share*g.s.cap(), float64(g.s.interval))
+	return min(max(g.price/math.Sqrt(float64(g.items[slot].rate)), float64(g.s.interval)), most)
+}
+
+// reprice sets S and all due times anew.
+func (g *agency) reprice(factor float64) {
+	g.price, g.lateness = g.price*factor, 1
+	for _, slot := range g.heaps[planned].list {
+		g.items[slot].due = g.items[slot].last + int64(g.after(slot))
+	}
+	heap.Init(&g.heaps[planned])
+}
+
+// learn corrects S by a poll in turn. On average over the polls the square root of λ times the time waited is Σ√λ divided
+// by the polls a second, whatever was planned: where those polled had waited for longer than planned, the budget is smaller
+// than S says. When S is off by a fifth, all is planned anew.
+func (g *agency) learn(slot uint32, now int64) {
+	i := &g.items[slot]
+	p := g.after(slot)
+	if p < g.price/math.Sqrt(float64(i.rate)) { // the cap lets it be polled
+		return
+	}
+	r := float64(now-i.last) / max(p, 1)
+	g.lateness += (min(max(r, 0.1), 10) - g.lateness) / 32
+	if g.lateness > 1.2 || g.lateness < 1/1.2 {
+		g.reprice(g.lateness)
+	}
+}
+
+// Next gives out what to ask now. With None it says how long there will be nothing; zero means until something is added,
+// urged or resumed. The caller sends no more than the budget, and asks only when it could send.
+func (s *Schedule) Next(now time.Time) (Turn, time.Duration) {
+	t := s.tick(now)
+	if turn, ok := s.press(t); ok {
+		return turn, 0
+	}
+	var best *agency
+	var slot int64
+	var why Why
+	wakes := int64(math.MaxInt64)
+	for _, g := range s.agencies {
+		if g == nil || best != nil && max(g.ready, s.virtual) >= max(best.ready, s.virtual) {
+			continue
 		}
-		g.items = append(make([]item, 0, n+more), g.items...)
+		if n, w := g.take(t); w != None {
+			best, slot, why = g, n, w
+		} else {
+			wakes = min(wakes, g.wakes(t))
+		}
 	}
-	g.items = append(g.items, item{})
-	return uint32(len(g.items) - 1)
+	if best != nil {
+		return s.give(best, slot, why), 0
+	}
+	s.turnAt = 0
+	if wakes == math.MaxInt64 {
+		return Turn{}, 0
+	}
+	return Turn{}, time.Duration(max(wakes-t, int64(time.Millisecond)))
 }
+
+func (g *agency) blocked(now int64) bool { return now < g.paused || g.probing && g.aloft > 0 }
+
+// take says what is best to ask at an agency now: seven turns of ten go to what is urgent, of the others every second to
+// what failed, as long as others wait.
+func (g *agency) take(now int64) (slot int64, why Why) {
+	if g.blocked(now) {
+		return -1, None
+	}
+	slot, index := g.best(now)
+	if n := g.heaps[urgent].first(); n >= 0 && (slot < 0 || g.turns%10 < 7) {
+		return n, g.items[n].urgent
+	}
+	if n := g.heaps[delayed].first(); n >= 0 && g.items[n].due <= now && (slot < 0 || g.turns%2 == 0) {
+		return n, Retry
+	}
+	if v := g.pageIndex(now); v > 0 && v > index*(1-g.hints.j) {
+		return -1, Walk
+	}
+	if slot < 0 {
+		return -1, None
+	}
+	return slot, Index
+}
+
+// best is the insertion whose turn comes first, if its interval has passed, and what it is worth: an insertion that was not
+// polled for a time a is worth ∫ u dc(u), where c(u) are the contact requests to expect within u (the Whittle index); with
+// c = λu that is λa²/2. Where only the interval keeps it back, there is budget to spare, and the others come sooner.
+func (g *agency) best(now int64) (slot int64, index float64) {
+	for {
+		slot = g.heaps[planned].first()
+		if slot < 0 {
+			return -1, -1
+		}
+		i := &g.items[slot]
+		if a := now - i.last; a >= g.s.interval {
+			return slot, float64(i.rate) * float64(a) * float64(a) * 0.5e-18
+		}
+		if g.price <= float64(g.s.interval)*math.Sqrt(leastRate/day) {
+			return -1, -1 // all are polled as often as they may be
+		}
+		g.reprice(1 / 1.2)
+	}
+}
+
+// wakes is when there will be something to do.
+func (g *agency) wakes(now int64) int64 {
+	if g.probing && g.aloft > 0 {
+		return math.MaxInt64
+	}
+	if now < g.paused {
+		return g.paused
+	}
+	at := g.pageDue()
+	if n := g.heaps[planned].first(); n >= 0 {
+		at = min(at, g.items[n].last+g.s.interval)
+	}
+	if n := g.heaps[delayed].first(); n >= 0 {
+		at = min(at, g.items[n].due)
+	}
+	return at
+}
+
+// give notes a turn.
+func (s *Schedule) give(g *agency, slot int64, why Why) Turn {
+	s.step()
+	s.charge(g)
+	g.given[why]++
+	g.turns++
+	if why == Walk {
+		g.pages.asked = s.now
+		return Turn{why, Insertion{Agency: g.handle}}
+	}
+	if why == Index {
+		g.learn(uint32(slot), s.now)
+	}
+	g.items[slot].urgent = None
+	g.move(uint32(slot), flying, 0)
+	return Turn{why, Insertion{g.handle, uint32(slot)}}
+}
+
+// step measures how long a turn takes: walks of the caller and a slow API make it longer than the budget says.
+func (s *Schedule) step() {
+	least := float64(second) / s.o.Budget
+	if s.turnAt > 0 {
+		s.pace = max(s.pace+(min(float64(s.now-s.turnAt), 8*least)-s.pace)/64, least)
+	}
+	s.turnAt = s.now
+}
+
+// Fairness. Agencies share the turns by start-time fair queueing: each has a virtual time that moves on by 1/share with
+// each of its turns, and the one that is behind comes first; one that had nothing to do starts at the virtual time of the
+// others and has saved nothing. What would be best for all together is a share in proportion to Σ√λ. Every agency has half
+// of what is fair by the number of its insertions, and the rest goes to those that would be given more than that.
+//
+// One that is very small beside the others is not kept waiting for as long as that: it has a turn a minute, as long as
+// such turns are no more than a tenth of all.
+const (
+	floor   = 0.52 // of a fair share; a little more than half, as shares are not hit exactly
+	atLeast = 60   // seconds
+	atMost  = 10   // turns for each agency
+)
+
+// charge moves the virtual time of an agency on by a turn.
+func (s *Schedule) charge(g *agency) {
+	roots, above, n := 0.0, 0.0, 0
+	for _, g := range s.agencies {
+		if g != nil {
+			roots += g.roots
+			n++
+		}
+	}
+	fair := func(g *agency) float64 { return floor * float64(g.count) / max(float64(s.count), 1) }
+	more := func(g *agency) float64 { return max(g.roots/max(roots, 1e-30)-fair(g), 0) }
+	for _, g := range s.agencies {
+		if g != nil {
+			above += more(g)
+		}
+	}
+	share := fair(g) + (1-floor)*more(g)/max(above, 1e-30)
+	s.virtual = max(s.virtual, g.ready)
+	g.ready = s.virtual + min(1/max(share, 1e-7), max(atLeast*s.o.Budget, atMost*float64(n)))
+}
+
+// waiting is an insertion that waits, and since when.
+type waiting struct {
+	Insertion
+	last int64
+}
+
+// spared: one of so many turns is for others even where the oldest need all. What has failed, and agencies whose pause has
+// passed since it was looked, are not among the oldest, and where the cap cannot be held they would wait for ever.
+const spared = 16
+
+// press gives out the oldest insertion if it must be its turn now.
+func (s *Schedule) press(now int64) (Turn, bool) {
+	if now >= s.lookAt {
+		s.look(now)
+	}
+	if len(s.oldest) == 0 {
+		return Turn{}, false
+	}
+	if s.pressed++; s.pressed%(spared/(spared-s.every)) == 0 {
+		return Turn{}, false
+	}
+	for len(s.oldest) > 0 {
+		o := s.oldest[0]
+		g := s.agencies[o.Agency]
+		i := &g.items[o.Slot]
+		if i.where > urgent || i.last != o.last || g.blocked(now) {
+			s.oldest = s.oldest[1:]
+			continue
+		}
+		if now-i.last < s.interval {
+			break
+		}
+		why := cmp.Or(i.urgent, Cap)
+		if int64(o.Slot) == g.heaps[planned].first() {
+			why = Index // it would have been its turn anyway
+		}
+		return s.give(g, int64(o.Slot), why), true
+	}
+	return Turn{}, false
+}
+
+// look finds those that must be polled first so that none becomes older than the cap. It counts what waits by age: if all
+// that are older than some age take longer to be polled than the youngest of them has time, their turn has come. Half of
+// the turns are theirs as long as that is enough, so that what is urgent is not kept waiting.
+func (s *Schedule) look(now int64) {
+	const buckets = 64
+	count, width, most := [buckets]int{}, int64(s.cap())/48, int64(s.cap())
+	bucket := func(i *item) int64 { return min(max(now-i.last, 0)/max(width, 1), buckets-1) }
+	s.each(now, func(_ Insertion, i *item) { count[bucket(i)]++ })
+	margin := min(second+int64(4*s.pace), most/8)
+	s.oldest, s.every = s.oldest[:0], 0
+	for _, every := range []int{spared / 2, spared - 1} {
+		slack, older, from := math.Inf(1), 0, int64(-1)
+		for b := int64(buckets - 1); b >= 0; b-- {
+			older += count[b]
+			left := float64(most-margin-(b+1)*width) - float64(older)*s.pace*spared/float64(every)
+			if count[b] > 0 && left <= 0 {
+				from = b
+			}
+			if count[b] > 0 {
+				slack = min(slack, left)
+			}
+		}
+		if from < 0 {
+			if s.every == 0 { // neither time nor turns for others use up more of a slack than the time that passes
+				s.lookAt = now + int64(min(slack/2, 60e9, float64(most)/8)) + 1
+			}
+			break
+		}
+		s.every, s.oldest = every, s.oldest[:0]
+		s.each(now, func(name Insertion, i *item) {
+			if bucket(i) >= from {
+				s.oldest = append(s.oldest, waiting{name, i.last})
+			}
+		})
+		s.lookAt = now + min(max(width/2, second), 60*second)
+	}
+	slices.SortFunc(s.oldest, func(a, b waiting) int { return cmp.Compare(a.last, b.last) })
+}
+
+// each calls a function for all that may be given out.
+func (s *Schedule) each(now int64, do func(Insertion, *item)) {
+	for _, g := range s.agencies {
+		if g == nil || g.blocked(now) {
+			continue
+		}
+		for h := planned; h <= urgent; h++ {
+			for _, slot := range g.heaps[h].list {
+				do(Insertion{g.handle, slot}, &g.items[slot])
+			}
+		}
+	}
+}
+
+// cap is how long an insertion may wait, in nanoseconds.
+func (s *Schedule) cap() float64 {
+	turns := float64(s.count) / s.o.Budget * 1e9
+	most := float64(s.interval) + 4*turns
+	if s.o.Staleness > 0 {
+		most = max(float64(s.o.Staleness), float64(s.interval)+1.1*turns+1e9)
+	}
+	return max(most, 2e9)
+}
+
+// Memory is what a restart must know of an insertion.
+func (s *Schedule) Memory(name Insertion) Memory {
+	i := &s.agencies[name.Agency].items[name.Slot]
+	m := Memory{Leads: i.leads, Expected: i.expected, Burst: i.burst}
+	if i.born != 0 {
+		m.Born = time.Unix(int64(i.born), 0).UTC()
+	}
+	if !i.unread {
+		m.LastPoll = s.outside(i.last)
+	}
+	return m
+}
+
+// Len is the number of insertions of an agency in the schedule.
+func (s *Schedule) Len(a Agency) int { return s.agencies[a].count }
+
+// Oldest is when the agency's insertion that waits the longest was polled last; zero if there is none, or it never was.
+func (s *Schedule) Oldest(a Agency) time.Time {
+	g, oldest := s.agencies[a], int64(math.MaxInt64)
+	for n := range g.items {
+		switch i := &g.items[n]; {
+		case i.where == free:
+		case i.unread:
+			return time.Time{}
+		default:
+			oldest = min(oldest, i.last)
+		}
+	}
+	if g.count == 0 {
+		return time.Time{}
+	}
+	return s.outside(oldest)
+}
+
+// Count is how many turns were given for each reason, by Why, since the agency was entered.
+func (s *Schedule) Count(a Agency) [len(whys)]uint64 { return s.agencies[a].given }

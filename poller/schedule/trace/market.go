@@ -1,3 +1,9 @@
+// Package trace judges the scheduler: it makes up a market, lets the scheduler poll it in virtual time, and says how long
+// the contact requests of the market waited until they were found, against what taking turns and a scheduler that knows the
+// true rates would need.
+//
+// The market is seeded. It knows nothing of the scheduler, and the scheduler nothing of it but what a request shows. A
+// request takes no time and none fails.
 package trace
 
 import (
@@ -38,9 +44,7 @@ type Market struct {
 	Insertions int           // 10,000; always so many at once, as each that goes is followed by another
 	Agencies   int           // 1; they have equally many
 	Span       time.Duration // 15 days; from the first moment of the simulation to the last
-	Equal      bool          // all have one rate that never changes
-	Factor     float64       // 1; more or fewer contact requests
-	Hot        float64       // 1; the first half of the slots has so many times more
+	Hot        float64       // 1; the first half of the slots has so many times more contact requests
 }
 
 func (m Market) withDefaults() Market {
@@ -51,9 +55,6 @@ func (m Market) withDefaults() Market {
 	m.Agencies = max(m.Agencies, 1)
 	if m.Span <= 0 {
 		m.Span = 15 * Day
-	}
-	if m.Factor == 0 {
-		m.Factor = 1
 	}
 	if m.Hot == 0 {
 		m.Hot = 1
@@ -76,7 +77,6 @@ type Insertion struct {
 	slot        int32
 	first, last int32   // of its contact requests; last does not belong to them
 	rate        float64 // contact requests a day at age 0, without those that others bring about
-	flat        bool    // for ever
 }
 
 // New makes the trace of a market: equal ones are equal.
@@ -108,12 +108,9 @@ func (t *Trace) fill(slot int) {
 	life := lifetime(medianLife[offer]*math.Exp(lifeSpread*lifeSpread), r)
 	born := -time.Duration(r.Float64() * float64(life))
 	for born < t.Span {
-		one := Insertion{slot: int32(slot), Born: born, Gone: born + life, rate: t.Factor * (1 - offspring) * atFirst[offer] * attractiveness(r)}
+		one := Insertion{slot: int32(slot), Born: born, Gone: born + life, rate: (1 - offspring) * atFirst[offer] * attractiveness(r)}
 		if 2*slot < t.Market.Insertions {
 			one.rate *= t.Hot
-		}
-		if t.Equal {
-			one.rate, one.flat = t.Factor*0.25*(1-offspring), true
 		}
 		t.add(one, r)
 		born, life = one.Gone, lifetime(medianLife[offer], r)
@@ -140,10 +137,13 @@ func inDays(d time.Duration) float64 { return float64(d) / float64(Day) }
 func (t *Trace) add(one Insertion, r *rand.Rand) {
 	one.first = int32(len(t.Leads))
 	end := inDays(min(one.Gone, t.Span) - one.Born)
-	for age := one.next(0, r); age < end; age = one.next(age, r) {
+	next := func(age float64) float64 { // as if all hours were the busiest
+		return ageOf(expected(age) + r.ExpFloat64()/(one.rate*heaviest))
+	}
+	for age := next(0); age < end; age = next(age) {
 		t.come(one, age, 1, r)
 	}
-	for bump := bumpEvery; bump < end && !one.flat; bump += bumpEvery {
+	for bump := bumpEvery; bump < end; bump += bumpEvery {
 		t.bump(one, bump, end, r)
 	}
 	for k := int(one.first); k < len(t.Leads); k++ {
@@ -153,14 +153,6 @@ func (t *Trace) add(one Insertion, r *rand.Rand) {
 	slices.Sort(own)
 	one.last = int32(len(t.Leads))
 	t.Insertions = append(t.Insertions, one)
-}
-
-// next is the age at which the next one comes to an insertion whose rate decays, in a week without nights.
-func (i *Insertion) next(age float64, r *rand.Rand) float64 {
-	if i.flat {
-		return age + r.ExpFloat64()/(i.rate*heaviest)
-	}
-	return ageOf(expected(age) + r.ExpFloat64()/(i.rate*heaviest))
 }
 
 // bump adds those that come because the insertion was lifted to the top at an age.
@@ -215,16 +207,8 @@ func ageOf(expected float64) float64 {
 // Rate is how many contact requests a day come to an insertion at a moment, whatever the hour, those that others bring
 // about included on average.
 func (i *Insertion) Rate(at time.Duration) float64 {
-	return i.base(at) / (1 - offspring)
-}
-
-// base is the same without those that others bring about.
-func (i *Insertion) base(at time.Duration) float64 {
 	age := inDays(at - i.Born)
-	if i.flat || age < 0 {
-		return i.rate
-	}
-	rate := i.rate * decay(age)
+	rate := i.rate * decay(max(age, 0)) / (1 - offspring)
 	if age > bumpEvery {
 		rate *= 1 + bumpPeak*math.Exp(-math.Mod(age, bumpEvery)/bumpFades)
 	}

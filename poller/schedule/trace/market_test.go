@@ -15,14 +15,6 @@ func near(t *testing.T, what string, got, want, off float64) {
 	}
 }
 
-// many is how large a market is, a third with the race detector.
-func many(insertions int) int {
-	if raced {
-		return insertions / 3
-	}
-	return insertions
-}
-
 // fourteen counts what comes to each insertion in 14 days, the most first.
 func fourteen(t *Trace) (counts []int, sum int) {
 	for i := range t.Insertions {
@@ -42,10 +34,7 @@ func fourteen(t *Trace) (counts []int, sum int) {
 func TestAFewInsertionsGetMostAndHalfOfThemNothing(t *testing.T) {
 	n := 0.0
 	var perDay, none, top float64
-	for seed := range uint64(4) {
-		if raced && seed > 0 {
-			break
-		}
+	for seed := range uint64(2) {
 		tr := New(Market{Seed: seed, Span: 14 * Day})
 		counts, sum := fourteen(tr)
 		perDay += float64(sum) / 14 / float64(tr.Market.Insertions)
@@ -119,7 +108,7 @@ func TestLivesAreAsLongAsInTheFacts(t *testing.T) {
 
 // The trace must have as many contact requests as the rates say that the oracle knows.
 func TestAsManyComeAsTheRatesSay(t *testing.T) {
-	tr := New(Market{Seed: 1, Insertions: many(20_000), Span: 14 * Day})
+	tr := New(Market{Seed: 1, Insertions: 10_000, Span: 14 * Day})
 	want, came := 0.0, 0
 	for i := range tr.Insertions {
 		one := &tr.Insertions[i]
@@ -137,7 +126,7 @@ func TestAsManyComeAsTheRatesSay(t *testing.T) {
 }
 
 func TestWhatIsLiftedGetsMoreForADay(t *testing.T) {
-	tr := New(Market{Seed: 1, Insertions: many(40_000)})
+	tr := New(Market{Seed: 1, Insertions: 20_000})
 	before, after := 0, 0
 	for i := range tr.Insertions {
 		for _, at := range tr.Of(i) {
@@ -150,22 +139,6 @@ func TestWhatIsLiftedGetsMoreForADay(t *testing.T) {
 		}
 	}
 	near(t, "the day after against the day before", float64(after)/float64(before), 1+3*(1-1/math.E), 0.5)
-}
-
-func TestOneContactRequestBringsAboutOthers(t *testing.T) {
-	tr := New(Market{Seed: 1, Insertions: many(20_000), Equal: true})
-	soon, all := 0, 0
-	for i := range tr.Insertions {
-		of := tr.Of(i)
-		for k := 1; k < len(of); k++ {
-			all++
-			if of[k]-of[k-1] < excitation {
-				soon++
-			}
-		}
-	}
-	// 0.15 · (1−1/e) of their own, and those that come anyway
-	near(t, "followed within two hours", float64(soon)/float64(all), 0.115, 0.035)
 }
 
 func TestNightsAreQuiet(t *testing.T) {

@@ -62,6 +62,8 @@ var badForwardInputs = []struct {
 	{"mail password alone", []string{"DOORBELL_EMAIL_PASSWORD=" + sentinel}, "DOORBELL_EMAIL_SMTP", "is not set, and mail needs it"},
 	{"mailed alerts alone", []string{mailSet, mailFrom, "DOORBELL_EMAIL_ALERTS_TO=it@agency.example"}, "DOORBELL_EMAIL_ALERTS_TO", "access.>,watch.> into DOORBELL_EMAIL_TYPES"},
 	{"recipient of alerts that is none", []string{mailSet, mailFrom, mailTo, "DOORBELL_EMAIL_ALERTS_TO=" + sentinel}, "DOORBELL_EMAIL_ALERTS_TO", "no address of mail"},
+	{"language that is none", []string{"DOORBELL_LANGUAGE=A100=de,*=Deutsch"}, "DOORBELL_LANGUAGE", "write en, de, fr or it"},
+	{"one name for all agencies", []string{"DOORBELL_AGENCY_NAMES=Muster Immobilien AG"}, "DOORBELL_AGENCY_NAMES", "write A100=Muster Immobilien AG"},
 	{"sender that is none", []string{mailSet, "DOORBELL_EMAIL_FROM=" + sentinel, mailTo}, "DOORBELL_EMAIL_FROM", "no address of mail"},
 	{"two senders", []string{mailSet, "DOORBELL_EMAIL_FROM=a@x.example,b@x.example", mailTo}, "DOORBELL_EMAIL_FROM", "no address of mail"},
 	{"recipient that is none", []string{mailSet, mailFrom, "DOORBELL_EMAIL_TO=" + sentinel}, "DOORBELL_EMAIL_TO", "at place 1 what is no address of mail"},
@@ -132,6 +134,16 @@ func TestSecretsAndRecipientsByAgency(t *testing.T) {
 	}
 	if got := recipients("a@x.example; b@x.example;"); !slices.Equal(got, []string{"a@x.example", "b@x.example"}) {
 		t.Errorf("the recipients are %q", got)
+	}
+}
+
+func TestLanguagesAndNamesByAgency(t *testing.T) {
+	f := readForward(t, "DOORBELL_LANGUAGE=A100=de,*=fr", "DOORBELL_AGENCY_NAMES=A100=Muster, Söhne & Co. AG,B200=Exemple SA").Forward
+	if f.Language.language("A100") != "de" || f.Language.language("C300") != "fr" || readForward(t).Forward.Language.language("A100") != "en" {
+		t.Errorf("the languages are %s", f.Language.masked())
+	}
+	if f.AgencyNames.revealed("A100") != "Muster, Söhne & Co. AG" || f.AgencyNames.revealed("B200") != "Exemple SA" || f.AgencyNames.revealed("C300") != "" {
+		t.Errorf("the names are %s", f.AgencyNames.masked())
 	}
 }
 

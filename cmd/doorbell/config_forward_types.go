@@ -10,6 +10,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/forward"
+	leads "doorbell/events/forward/message"
 )
 
 // PerAgencyURL is PerAgency with values that may hold = and commas, as addresses with a query do. A comma separates only where an
@@ -56,6 +57,45 @@ func (p *PerAgencyMail) Decode(text string) error {
 
 // masked shows all: it is no secret who gets mail.
 func (p PerAgencyMail) masked() string { return p.shown(Secret.Reveal) }
+
+// PerAgencyLanguage is PerAgency with languages.
+type PerAgencyLanguage struct{ PerAgency }
+
+// Decode refuses what is no language that leads are told in.
+func (p *PerAgencyLanguage) Decode(text string) error {
+	if err := p.PerAgency.Decode(text); err != nil {
+		return err
+	}
+	for agency, v := range p.all() {
+		if !slices.Contains(leads.Languages, leads.Language(v.Reveal())) {
+			return advise("names%s no language that there is; write en, de, fr or it", whose(agency))
+		}
+	}
+	return nil
+}
+
+func (p PerAgencyLanguage) masked() string { return p.shown(Secret.Reveal) }
+
+// language is that of an agency.
+func (p PerAgencyLanguage) language(agency string) leads.Language {
+	return leads.Language(p.revealed(agency))
+}
+
+// PerAgencyName is PerAgency with what people call the agencies.
+type PerAgencyName struct{ PerAgency }
+
+// Decode refuses one name for all.
+func (p *PerAgencyName) Decode(text string) error {
+	if err := p.decode(text, "name", func(string) bool { return false }); err != nil {
+		return err
+	}
+	if !p.of(anyAgency).IsZero() {
+		return advice("gives one name to all agencies; write A100=Muster Immobilien AG")
+	}
+	return nil
+}
+
+func (p PerAgencyName) masked() string { return p.shown(Secret.Reveal) }
 
 // decode reads entries of which bare ones are for all agencies.
 func (p *PerAgency) decode(text, what string, bare func(string) bool) error {

@@ -128,7 +128,7 @@ func settingsOf(g group, prefix string, fields any) []*Setting {
 func mayBeFile(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[Secret](), reflect.TypeFor[PerAgency](), reflect.TypeFor[PerAgencyURL](), reflect.TypeFor[PerAgencyWhsec](),
-		reflect.TypeFor[PerAgencyMail]():
+		reflect.TypeFor[PerAgencyMail](), reflect.TypeFor[PerAgencyLanguage](), reflect.TypeFor[PerAgencyName]():
 		return true
 	}
 	return false

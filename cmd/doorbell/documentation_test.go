@@ -144,6 +144,8 @@ var examples = map[string]string{
 	"DOORBELL_EMAIL_FROM":        "leads@agency.example",
 	"DOORBELL_EMAIL_TO":          "'A100=nora@agency.example;max@agency.example,*=leads@agency.example'",
 	"DOORBELL_EMAIL_ALERTS_TO":   "it@agency.example",
+	"DOORBELL_LANGUAGE":          "en",
+	"DOORBELL_AGENCY_NAMES":      "'A100=Muster Immobilien AG'",
 	"DOORBELL_EMAIL_AGENCIES":    "A100",
 	"DOORBELL_EMAIL_MIN_SCORE":   "50",
 	"DOORBELL_WEBHOOK_AGENCIES":  "A100",
@@ -193,7 +195,7 @@ func meaning(s *Setting) string {
 		text += " From " + low + " to " + s.field.Tag.Get("max") + "."
 	}
 	switch {
-	case s.Secret && s.field.Type == reflect.TypeFor[PerAgencyMail]():
+	case s.Secret && slices.Contains([]reflect.Type{reflect.TypeFor[PerAgencyMail](), reflect.TypeFor[PerAgencyLanguage](), reflect.TypeFor[PerAgencyName]()}, s.field.Type):
 		text += " Also as " + s.Name + fileSuffix + "."
 	case s.Secret:
 		text += " Secret: also as " + s.Name + fileSuffix + "."

@@ -147,6 +147,9 @@ func testForwarder(ctx context.Context, p *program, c *Config, f forwarder, asJS
 			fmt.Fprintln(p.stdout, printable(t.text()))
 		}
 	}
+	if _, isSlack := f.Routes[0].Outlet.(*guarded).Outlet.(*slack.Outlet); isSlack && c.Forward.SlackPeople == string(slack.Short) && !asJSON {
+		fmt.Fprintln(p.stdout, "Of a person Slack shows the first name and an initial; with DOORBELL_SLACK_PEOPLE=full it shows e-mail and phone too, and links to write and call.")
+	}
 	if asJSON {
 		if err := p.printJSON(trials); err != nil {
 			return err
@@ -439,6 +442,7 @@ func slackRoutes(c *Config, _ string) ([]forward.Route, error) {
 		open: func(value string) (forward.Outlet, error) {
 			return slack.New(slack.Options{
 				URL: value, People: slack.People(f.SlackPeople), AllowPlaintext: c.Base.AllowPlaintext, Zone: zurich(), UserAgent: "doorbell/" + version(),
+				Language: f.Language.language, AgencyName: f.AgencyNames.revealed,
 			})
 		},
 	}.routes()
@@ -476,6 +480,7 @@ func emailRoutes(c *Config, name string) ([]forward.Route, error) {
 			return email.New(email.Options{
 				SMTP: string(f.EmailSMTP), Password: f.EmailPassword.Reveal(), From: string(f.EmailFrom), To: recipients(value),
 				OpenImmo: f.EmailOpenimmo, Operators: slices.Contains(operators, value), AllowPlaintext: c.Base.AllowPlaintext, Name: name,
+				Language: f.Language.language, AgencyName: f.AgencyNames.revealed,
 			})
 		},
 	}.routes()

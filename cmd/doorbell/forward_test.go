@@ -232,6 +232,7 @@ func TestATestSaysWhatEachOutletAnswers(t *testing.T) {
 		says   string
 	}{
 		{"slack", 200, exitDone, "has taken a test contact request"},
+		{"slack", 200, exitDone, "DOORBELL_SLACK_PEOPLE=full"},
 		{"email", 200, exitDone, "has taken a test contact request"},
 		{"webhook", 200, exitDone, "has taken a test contact request"},
 		{"webhook", 400, exitFailed, "refuses a test contact request: the webhook answers 400 Bad Request"},

@@ -29,8 +29,9 @@ var house = map[string][]string{
 	"events/relay":             {"events", "events/stream"},
 	"events/replay":            {"events", "events/stream"},
 	"events/forward":           {"events", "events/stream"},
-	"events/forward/slack":     {"events", "events/forward"},
-	"events/forward/email":     {"events", "events/forward"},
+	"events/forward/message":   {"events"},
+	"events/forward/slack":     {"events", "events/forward", "events/forward/message"},
+	"events/forward/email":     {"events", "events/forward", "events/forward/message"},
 	"events/forward/webhook":   {"events", "events/forward"},
 	"store":                    {"events"},
 	"poller/watch":             {"poller/listings", "store", "events"}, // of the store only what it remembers, see pure

@@ -15,10 +15,11 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/forward"
+	"doorbell/events/forward/message"
 )
 
-// message is a mail before it is sent.
-type message struct {
+// letter is a mail before it is sent.
+type letter struct {
 	id       string // without its brackets
 	thread   string // likewise; empty where there is none
 	from     mail.Address
@@ -30,11 +31,13 @@ type message struct {
 }
 
 // compose makes the mail of a delivery.
-func (o *Outlet) compose(d forward.Delivery, now time.Time) message {
+func (o *Outlet) compose(d forward.Delivery, now time.Time) letter {
 	_, host, _ := cutLast(o.from.Address, "@")
-	m := message{
+	m := letter{
 		id: messageID(d, o.name) + "@" + host, from: o.from, to: o.to, date: now.In(o.location),
-		page:    writer{location: o.location, now: now, commands: o.commands}.view(d),
+		page: page{message.Write(d.Events, d.Test, message.Options{
+			Language: o.language, Name: o.agencyName, Location: o.location, Operators: o.commands,
+		})},
 		replyTo: replyTo(d),
 	}
 	if t := thread(d); t != "" {
@@ -54,11 +57,11 @@ func messageID(d forward.Delivery, forwarder string) string {
 		ids = append(ids, e.ID)
 	}
 	id := ids[0]
-	if len(ids) > 1 || !isDomain(id) || len(id) > 63 {
+	if len(ids) > 1 || !message.IsDomain(id) || len(id) > 63 {
 		id = hash(append([]string{"delivery"}, ids...)...)
 	}
 	if o := d.Events[0].Origin; o != events.OriginLive && o != "" && !strings.ContainsFunc(string(o), notPlain) {
-		id += "." + cut(string(o), maxName)
+		id += "." + message.Cut(string(o), maxName)
 	}
 	if d.Test {
 		id += ".test"
@@ -106,16 +109,16 @@ func replyTo(d forward.Delivery) *mail.Address {
 	case *events.ContactRequestChanged:
 		c = p.Contact
 	}
-	address := personAddress(c.Email)
+	address := message.Address(c.Email)
 	if address == "" {
 		return nil
 	}
-	return &mail.Address{Name: plainName(joined(" ", c.FirstName, c.LastName)), Address: address}
+	return &mail.Address{Name: plainName(strings.TrimSpace(c.FirstName + " " + c.LastName)), Address: address}
 }
 
 // plainName is a name if it looks like one, else nothing: a name that looks like an address would hide the real one.
 func plainName(name string) string {
-	name = line(name, 64)
+	name = message.Line(name, 64)
 	for _, r := range name {
 		if !unicode.IsLetter(r) && !unicode.IsMark(r) && !strings.ContainsRune(" -'’", r) {
 			return ""
@@ -125,7 +128,7 @@ func plainName(name string) string {
 }
 
 // bytes is the mail as it is sent.
-func (m message) bytes() ([]byte, error) {
+func (m letter) bytes() ([]byte, error) {
 	g := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithEncoding(gomail.EncodingQP))
 	if err := g.From(m.from.String()); err != nil {
 		return nil, err
@@ -174,7 +177,7 @@ const maxPlain = 66
 // looks like one, which would be decoded to characters that nobody looked at. It is done here because the library begins the
 // value on a line of its own, which some readers show as a space.
 func subject(s string) string {
-	s = line(s, maxSubject+32)
+	s = message.Line(s, message.MaxSubject+32)
 	if len(s) <= maxPlain && !strings.Contains(s, "=?") && !strings.ContainsFunc(s, func(r rune) bool { return r > '~' }) {
 		return s
 	}

@@ -19,6 +19,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/forward"
+	"doorbell/events/forward/message"
 )
 
 // hostile are texts that somebody could write into a form to do harm.
@@ -169,7 +170,7 @@ func harmless(t testing.TB, o *Outlet, d forward.Delivery) {
 		}
 	}
 	subject, err := new(mime.WordDecoder).DecodeHeader(h.Get("Subject"))
-	if err != nil || len([]rune(subject)) > maxSubject+32 || unseen(subject) {
+	if err != nil || len([]rune(subject)) > message.MaxSubject+32 || unseen(subject) {
 		t.Errorf("subject %q, %v", subject, err)
 	}
 	if to, err := h.AddressList("To"); err != nil || len(to) != len(o.to) {

@@ -133,7 +133,7 @@ func TestALeadReachesAMailboxWhole(t *testing.T) {
 	}
 	r := read()
 	for name, want := range map[string]string{
-		"Subject":        "New contact request: Helle 3.5-Zimmerwohnung im Seefeld, 8008 Zürich",
+		"Subject":        "Frau Nora Beispiel, Helle 3.5-Zimmerwohnung im Seefeld, 8008 Zürich",
 		"Message-ID":     "<uiztpjutghje6ctysbx22p2x4w.email@agency.example>",
 		"Reply-To":       "Nora Beispiel <nora.beispiel@example.org>",
 		"Auto-Submitted": "auto-generated",

@@ -7,6 +7,14 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/forward"
+	"doorbell/events/forward/message"
+)
+
+// Lengths of what stands in a feedback.
+const (
+	maxWord    = 100
+	maxTitle   = 200
+	maxMessage = 10000
 )
 
 // OpenImmo feedback is how portals hand contact requests to the CRMs of this market. Version 1.2.5 is written, with the elements
@@ -69,7 +77,7 @@ func feedbacks(d forward.Delivery, now time.Time, l *time.Location) [][]byte {
 		f := files[e.AgencyID]
 		if f == nil {
 			f = &feedback{Version: "1.2.5", Sender: sender{
-				Name: or(line(created.Contact.Portal, maxWord), "doorbell"), Datum: now.In(l).Format("02.01.2006"), MaklerID: line(e.AgencyID, maxWord),
+				Name: or(message.Line(created.Contact.Portal, maxWord), "doorbell"), Datum: now.In(l).Format("02.01.2006"), MaklerID: message.Line(e.AgencyID, maxWord),
 			}}
 			files[e.AgencyID] = f
 			order = append(order, e.AgencyID)
@@ -101,14 +109,14 @@ func mark(e events.Event, test bool) string {
 
 func objektOf(p *events.ContactRequestCreated, mark string) objekt {
 	s := p.Insertion
-	page, _ := webLink(s.URL)
+	page := message.Page(s.URL)
 	o := objekt{
-		OobjID: line(p.PropertyReferenceID, maxTitle), ExposeURL: string(page), Vermarktungsart: vermarktungsart[s.OfferType],
-		Bezeichnung: line(s.Title, maxTitle), Strasse: line(s.Street, maxWord), Ort: line(s.Locality, maxWord),
+		OobjID: message.Line(p.PropertyReferenceID, maxTitle), ExposeURL: string(page), Vermarktungsart: vermarktungsart[s.OfferType],
+		Bezeichnung: message.Line(s.Title, maxTitle), Strasse: message.Line(s.Street, maxWord), Ort: message.Line(s.Locality, maxWord),
 		Interessent: interessentOf(p, mark),
 	}
 	if s.Price != nil {
-		o.Preis, o.Wae = line(s.Price.Amount.String(), 32), line(s.Price.Currency, 8)
+		o.Preis, o.Wae = message.Line(s.Price.Amount.String(), 32), message.Line(s.Price.Currency, 8)
 	}
 	return o
 }
@@ -117,16 +125,16 @@ var vermarktungsart = map[string]string{"RENT": "Miete", "BUY": "Kauf", "SALE": 
 
 func interessentOf(p *events.ContactRequestCreated, mark string) interessent {
 	c := p.Contact
-	message, _ := lines(c.Message, maxMessage)
+	text, _ := message.Lines(c.Message, maxMessage)
 	i := interessent{
-		IntID: line(p.ContactRequestID, maxWord), Anrede: line(c.Salutation, 30), Vorname: line(c.FirstName, maxWord),
-		Nachname: or(line(c.LastName, maxWord), line(c.FullName, maxWord)), Firma: line(c.Company, maxWord),
-		Email: line(c.Email, maxAddress), Bevorzugt: "BRIEF", Wunsch: "DETAIL", Anfrage: mark + strings.Join(message, "\n"),
+		IntID: message.Line(p.ContactRequestID, maxWord), Anrede: message.Line(c.Salutation, 30), Vorname: message.Line(c.FirstName, maxWord),
+		Nachname: or(message.Line(c.LastName, maxWord), message.Line(c.FullName, maxWord)), Firma: message.Line(c.Company, maxWord),
+		Email: message.Line(c.Email, maxAddress), Bevorzugt: "BRIEF", Wunsch: "DETAIL", Anfrage: mark + strings.Join(text, "\n"),
 	}
 	if a := c.Address; a != nil {
-		i.Strasse, i.Plz, i.Ort = line(a.Street, maxWord), line(a.PostalCode, 16), line(a.Locality, maxWord)
+		i.Strasse, i.Plz, i.Ort = message.Line(a.Street, maxWord), message.Line(a.PostalCode, 16), message.Line(a.Locality, maxWord)
 	}
-	switch number := line(or(c.Phone, c.PhoneRaw), 40); {
+	switch number := message.Line(or(c.Phone, c.PhoneRaw), 40); {
 	case number == "":
 	case mobile(c.Phone):
 		i.Mobil, i.Bevorzugt = number, "MOBIL"

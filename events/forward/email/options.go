@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"doorbell/events/forward/message"
 )
 
 // Options say where mail goes and how.
@@ -28,6 +30,9 @@ type Options struct {
 	OpenImmo bool
 	// Operators are to get the alerts: those who run doorbell, and to whom a command line is of use.
 	Operators bool
+	// Language and AgencyName say how an agency's leads are told, and what it is called; nil: in English, by its id.
+	Language   func(agency string) message.Language
+	AgencyName func(agency string) string
 	// AllowPlaintext are names of hosts that may be spoken to without TLS if they offer none. The loopback always may.
 	AllowPlaintext []string
 
@@ -45,6 +50,10 @@ type settings struct {
 	to       []mail.Address
 	openImmo bool
 	commands bool
+	language func(agency string) message.Language
+
+	agencyName func(agency string) string
+
 	name     string
 	location *time.Location
 	roots    *x509.CertPool
@@ -68,7 +77,7 @@ const (
 )
 
 func (o Options) check() (settings, error) {
-	s := settings{openImmo: o.OpenImmo, commands: o.Operators, name: o.Name, location: o.Location, roots: o.RootCAs, dial: o.Dial}
+	s := settings{openImmo: o.OpenImmo, commands: o.Operators, language: o.Language, agencyName: o.AgencyName, name: o.Name, location: o.Location, roots: o.RootCAs, dial: o.Dial}
 	var err error
 	if s.server, err = parseServer(o.SMTP, o.Password, o.AllowPlaintext); err != nil {
 		return settings{}, err
@@ -200,7 +209,7 @@ func parseAddress(text string) (mail.Address, error) {
 		return mail.Address{}, errTooLongFor
 	case strings.ContainsFunc(a.Address, func(r rune) bool { return r <= ' ' || r > '~' || r == '<' || r == '>' }):
 		return mail.Address{}, errNotASCII
-	case !isDomain(domain):
+	case !message.IsDomain(domain):
 		return mail.Address{}, errNotInUse
 	}
 	return *a, nil
@@ -212,17 +221,6 @@ func cutLast(s, sep string) (before, after string, found bool) {
 		return s, "", false
 	}
 	return s[:i], s[i+len(sep):], true
-}
-
-// isDomain asks for letters, digits, dots and hyphens where they may be. One word is enough: mail may stay in the house.
-func isDomain(domain string) bool {
-	for label := range strings.SplitSeq(domain, ".") {
-		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' ||
-			strings.ContainsFunc(label, func(r rune) bool { return r == '_' || notPlain(r) }) {
-			return false
-		}
-	}
-	return true
 }
 
 // notPlain is true for what is no letter, digit, _ or - of ASCII.

@@ -5,12 +5,30 @@ import (
 	"html/template"
 	"strings"
 	"unicode/utf8"
+
+	"doorbell/events/forward/message"
 )
 
 //go:embed mail.html
 var htmlSource string
 
-var htmlTemplate = template.Must(template.New("mail").Parse(htmlSource))
+var htmlTemplate = template.Must(template.New("mail").Funcs(template.FuncMap{
+	"url": func(u message.URL) template.URL { return template.URL(u) },
+}).Parse(htmlSource))
+
+// page is a message as a mail.
+type page struct{ message.Message }
+
+// Color is that of the tone.
+func (p page) Color() template.CSS {
+	return map[message.Tone]template.CSS{message.Lead: "#1a5fb4", message.Quiet: "#5e5c64", message.Good: "#1e7b4b", message.Alert: "#c01c28"}[p.Tone]
+}
+
+// Loud says that somebody has to do something.
+func (p page) Loud() bool { return p.Tone == message.Alert }
+
+// Index says that a list of what follows is of use.
+func (p page) Index() bool { return len(p.Items) > 1 }
 
 // html is the page for those who see it: one column, no remote content, light and dark.
 func (p page) html() (string, error) {
@@ -30,11 +48,20 @@ func (p page) text() string {
 	paragraph(&b, strings.ToUpper(p.Label))
 	paragraph(&b, p.Mark)
 	paragraph(&b, p.Heading)
-	for i, item := range p.Items {
-		if i > 0 || p.Heading != "" {
+	if p.Index() {
+		for _, i := range p.Items {
+			if i.Group != "" {
+				b.WriteString(i.Group + "\n")
+			}
+			b.WriteString(indent + i.Line + "\n")
+		}
+		b.WriteString("\n")
+	}
+	for n, i := range p.Items {
+		if n > 0 || p.Heading != "" {
 			paragraph(&b, rule)
 		}
-		item.text(&b)
+		text(&b, i)
 	}
 	paragraph(&b, "-- \n"+strings.Join(p.Foot, "\n"))
 	return strings.TrimRight(b.String(), "\n") + "\n"
@@ -46,15 +73,18 @@ func paragraph(b *strings.Builder, s string) {
 	}
 }
 
-func (i item) text(b *strings.Builder) {
+func text(b *strings.Builder, i message.Item) {
+	paragraph(b, strings.ToUpper(i.Group))
 	paragraph(b, i.Label)
-	paragraph(b, joined("\n", i.Heading, i.Under))
+	paragraph(b, strings.Trim(i.Heading+"\n"+i.Under, "\n"))
 	if len(i.Quote) > 0 {
 		paragraph(b, "> "+strings.Join(i.Quote, "\n> "))
 	}
 	paragraph(b, i.Note)
 	paragraph(b, i.Advice)
-	paragraph(b, prefixed(indent+"$ ", i.Command))
+	if i.Command != "" {
+		paragraph(b, indent+"$ "+i.Command)
+	}
 	widest := 0
 	for _, f := range i.Facts {
 		widest = max(widest, min(utf8.RuneCountInString(f.Label), 28))

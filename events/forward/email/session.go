@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/wneessen/go-mail/smtp"
+
+	"doorbell/events/forward/message"
 )
 
 // session is a connection on which mail can be sent: greeted, under TLS where it must be, authenticated.
@@ -138,7 +140,7 @@ func (o *Outlet) choose(offer []string, secret bool) smtp.Auth {
 
 // helloName is how we introduce ourselves: our full name, or else our address, as RFC 5321 wants it.
 func helloName(conn net.Conn) string {
-	if name, err := os.Hostname(); err == nil && strings.Contains(name, ".") && isDomain(name) {
+	if name, err := os.Hostname(); err == nil && strings.Contains(name, ".") && message.IsDomain(name) {
 		return name
 	}
 	a, err := netip.ParseAddrPort(conn.LocalAddr().String())

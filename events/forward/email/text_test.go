@@ -1,9 +1,7 @@
 package email
 
 import (
-	"encoding/json"
 	"mime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,98 +10,15 @@ import (
 	"doorbell/events/forward"
 )
 
-func TestPricesAreWrittenAsInSwitzerland(t *testing.T) {
-	for _, row := range []struct{ amount, currency, interval, want string }{
-		{"2890", "CHF", "MONTH", "CHF 2’890.– a month"},
-		{"2890.5", "CHF", "MONTH", "CHF 2’890.50 a month"},
-		{"2890.00", "CHF", "", "CHF 2’890.–"},
-		{"1250000", "CHF", "", "CHF 1’250’000.–"},
-		{"999", "EUR", "WEEK", "EUR 999.– a week"},
-		{"-5", "CHF", "", "CHF -5.–"},
-		{"12.345", "CHF", "", "CHF 12.345"},
-		{"1e3", "CHF", "SEASON", "CHF 1e3 per season"},
-		{"", "CHF", "MONTH", ""},
-		{"300", "", "", "300.–"},
-	} {
-		if got := price(&events.Price{Amount: json.Number(row.amount), Currency: row.currency, Interval: row.interval}); got != row.want {
-			t.Errorf("%+v: %q", row, got)
-		}
-	}
-	if got := price(nil); got != "" {
-		t.Error(got)
-	}
-}
-
-func TestTimesAgoAreInOneUnit(t *testing.T) {
-	for ago, want := range map[time.Duration]string{
-		-time.Hour: "just now", 3 * time.Second: "just now", 54 * time.Second: "54 seconds ago", 5 * time.Minute: "5 minutes ago",
-		3 * time.Hour: "3 hours ago", 50 * time.Hour: "2 days ago",
-	} {
-		if got := since(now.Add(-ago), now); got != want {
-			t.Errorf("%s: %q", ago, got)
-		}
-	}
-}
-
-func TestScoresAreShownAsTheyAre(t *testing.T) {
-	for raw, want := range map[string]string{`72.5`: "72.5", `"high"`: "high", `null`: "", ``: "", `{"a":1}`: "", `true`: ""} {
-		if got := scalar(json.RawMessage(raw)); got != want {
-			t.Errorf("%s: %q", raw, got)
-		}
-	}
-}
-
-func TestTextsKeepTheirLinesAndLoseWhatCannotBeSeen(t *testing.T) {
-	got, wasCut := lines("  Hello\r\n\r\n\r\n\u202eworld\u200b \t x\v\u2028end\x00  ", 100)
-	if want := []string{"Hello", "", "world   x", "", "end"}; !slices.Equal(got, want) || wasCut {
-		t.Errorf("%q, %t", got, wasCut)
-	}
-	got, wasCut = lines(strings.Repeat("é", 50), 10)
-	if want := []string{strings.Repeat("é", 9) + "…"}; !slices.Equal(got, want) || !wasCut {
-		t.Errorf("%q, %t", got, wasCut)
-	}
-	if got := line("a\n b\u00a0\tc  "+strings.Repeat("x", 100), 10); got != "a b c xxx…" {
-		t.Errorf("%q", got)
-	}
-}
-
-func TestALinkLeadsToWhatItSays(t *testing.T) {
-	for text, want := range map[string]string{
-		"nora@example.org": "mailto:nora@example.org?subject=A%20%26%20B", "nora+x@example.org": "mailto:nora%2Bx@example.org?subject=A%20%26%20B",
-		"nora": "", "nora@example.org,x@example.org": "", "Nora <nora@example.org>": "", "nora@exämple.org": "", "a?cc=x@example.org": "mailto:a%3Fcc%3Dx@example.org?subject=A%20%26%20B",
-		"nora@localhost": "", "\"a b\"@example.org": "",
-	} {
-		if got := string(mailLink(text, "A & B")); got != want {
-			t.Errorf("%q: %q", text, got)
-		}
-	}
-	for text, want := range map[string]string{
-		"+41790000123": "tel:+41790000123", "079 000 01 23": "tel:0790000123", "+41 (0)79 000-01.23": "tel:+41790000123",
-		"*#21#": "", "1234": "", "call me": "", "+4179000012345678": "",
-	} {
-		if got := string(telLink(text)); got != want {
-			t.Errorf("%q: %q", text, got)
-		}
-	}
-	for text, want := range map[string]string{
-		"https://www.portal.example/d/1?a=b#c": "https://www.portal.example/d/1?a=b#c portal.example", "javascript:alert(1)": " ", "//portal.example": " ",
-		"https://u:p@portal.example": " ", "https://port al.example": " ", "ftp://portal.example": " ", "https://portal.example/ü": "https://portal.example/%C3%BC portal.example",
-	} {
-		if link, host := webLink(text); string(link)+" "+host != want {
-			t.Errorf("%q: %q %q", text, link, host)
-		}
-	}
-}
-
-func TestTheSubjectNamesThePropertyAndNotThePerson(t *testing.T) {
+func TestTheSubjectNamesThePersonAndThePlace(t *testing.T) {
 	o := newOutlet(t, nil)
 	want := map[string]string{
-		"contact_request.created":  "New contact request: Helle 3.5-Zimmerwohnung im Seefeld, 8008 Zürich",
+		"contact_request.created":  "Frau Nora Beispiel, Helle 3.5-Zimmerwohnung im Seefeld, 8008 Zürich",
 		"contact_request.redacted": "Contact request erased: seefeld#1203#H2#0305",
-		"test":                     "[TEST] New contact request: Helle 3.5-Zimmerwohnung im Seefeld, 8008 Zürich",
-		"replayed":                 "[replayed] New contact request: Helle 3.5-Zimmerwohnung im Seefeld, 8008 Zürich",
-		"sparse":                   "New contact request: seefeld#1203#H2#0305",
-		"digest":                   "2 new contact requests and 2 changes",
+		"test":                     "[TEST] Frau Nora Beispiel, Helle 3.5-Zimmerwohnung im Seefeld, 8008 Zürich",
+		"replayed":                 "[replayed] Frau Nora Beispiel, Helle 3.5-Zimmerwohnung im Seefeld, 8008 Zürich",
+		"sparse":                   "Somebody without a name, seefeld#1203#H2#0305",
+		"digest":                   "2 new contact requests, 2 changes",
 		"access.halted":            "[doorbell alert] A100: The API refuses the key",
 		"halts":                    "[doorbell alert] 3 agencies: The API refuses the key",
 		"watch.recovered":          "[doorbell] A100: All is well again: the API answers",
@@ -112,9 +27,6 @@ func TestTheSubjectNamesThePropertyAndNotThePerson(t *testing.T) {
 		got := o.compose(d, now).page.Subject
 		if want[name] != "" && got != want[name] {
 			t.Errorf("%s: %q", name, got)
-		}
-		if strings.Contains(got, "Nora") || strings.Contains(got, "Beispiel") {
-			t.Errorf("%s: the subject names a person", name)
 		}
 	}
 }

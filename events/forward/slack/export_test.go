@@ -4,9 +4,11 @@ import (
 	"time"
 
 	"doorbell/events/forward"
+	"doorbell/events/forward/message"
 )
 
 // Render is what an outlet would post.
 func Render(p People, d forward.Delivery) ([]byte, error) {
-	return look{full: p == Full, zone: time.FixedZone("CET", 3600)}.render(d)
+	o := message.Options{Short: p == Short, Location: time.FixedZone("CET", 3600), Operators: true}
+	return render(message.Write(d.Events, d.Test, o), forward.IsAlert(d.Events[0].Type))
 }

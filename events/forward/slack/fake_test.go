@@ -131,13 +131,13 @@ func checkMessage(body []byte) error {
 	if m.Text == nil || *m.Text == "" || len(m.Blocks) == 0 {
 		return errors.New("no text or no blocks")
 	}
-	all, count := []readText{{Type: "plain_text", Text: *m.Text}}, 0
+	all, count := []readText{{Type: "fallback", Text: *m.Text}}, 0
 	lists := [][]readBlock{m.Blocks}
 	for _, a := range m.Attachments {
 		if !regexp.MustCompile(`^#[0-9a-f]{6}$`).MatchString(a.Color) || len(a.Blocks) == 0 {
 			return errors.New("an attachment without colour or blocks")
 		}
-		all, lists = append(all, readText{Type: "plain_text", Text: a.Fallback}), append(lists, a.Blocks)
+		all, lists = append(all, readText{Type: "fallback", Text: a.Fallback}), append(lists, a.Blocks)
 	}
 	for _, list := range lists {
 		count += len(list)
@@ -188,12 +188,11 @@ func (b readBlock) check() ([]readText, error) {
 }
 
 var (
-	ourMention = regexp.MustCompile(`<!date\^-?\d+\^\{date_short_pretty\} at \{time\} \(\{ago\}\)\|[0-9A-Za-z ,:+-]+>`)
-	ourLink    = regexp.MustCompile(`<(?:https?|mailto|tel):[A-Za-z0-9._~:/?#\[\]@!$'()+,;=%&-]+\|[A-Za-z0-9 .-]+>`)
-	entity     = regexp.MustCompile(`&(?:amp|lt|gt);`)
+	ourLink = regexp.MustCompile(`<(?:https?|mailto|tel):[A-Za-z0-9._~:/?#\[\]@!$'()+,;=%&-]+\|[A-Za-z0-9 .-]+(?:[’ a-zÉé-]*)>`)
+	entity  = regexp.MustCompile(`&(?:amp|lt|gt);`)
 )
 
-// check: 1 to limit characters however they are counted, nothing that steers, and no < or & that is not ours.
+// check: 1 to limit characters however they are counted, nothing that steers, and where markup counts no < or & that is not ours.
 func (t readText) check(limit int) error {
 	units := len(utf16.Encode([]rune(t.Text)))
 	if units == 0 || units > limit {
@@ -201,15 +200,17 @@ func (t readText) check(limit int) error {
 	}
 	rest := t.Text
 	switch t.Type {
-	case "plain_text":
+	case "plain_text": // which Slack shows as it is
 		if t.Verbatim {
 			return errors.New("plain_text has no verbatim")
 		}
+		rest = strings.NewReplacer("<", "", ">", "", "&", "").Replace(rest)
+	case "fallback":
 	case "mrkdwn":
 		if !t.Verbatim {
 			return errors.New("mrkdwn that is not verbatim")
 		}
-		rest = ourLink.ReplaceAllString(ourMention.ReplaceAllString(rest, ""), "")
+		rest = ourLink.ReplaceAllString(rest, "")
 	default:
 		return fmt.Errorf("text of type %q", t.Type)
 	}

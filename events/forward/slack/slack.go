@@ -1,3 +1,17 @@
+// Package slack is the receiver for Slack's incoming webhooks: it draws messages that people read (package message), posts them, and
+// says what the answer means. When to send, how often to try and what to remember is the business of package forward.
+//
+// One contact request is a card: who, about which property, what they wrote, facts, and links. With [Short] the name is cut to first name
+// and initial, and no address or number is shown, nor what looks like one in the message. Several that waited together are one message,
+// a list by property. Alerts have a coloured bar, what it means, what to do and what to type.
+//
+// Texts of strangers stand in plain_text, in which nothing is markup. Only links that package message has made, and commands without a
+// character that means anything to Slack, are mrkdwn. Nobody is pinged, nothing is unfurled, and no message is larger than Slack takes.
+// Links are no buttons: a click on a button is also sent to the app that posted it, and an incoming webhook has none that answers, so
+// that Slack marks the button as failed.
+//
+// Whoever knows the webhook's address can post to the channel. It is in no error, no log and no Traits; an error names the host at
+// most, and of an answer only words that Slack documents.
 package slack
 
 import (
@@ -11,6 +25,7 @@ import (
 	"time"
 
 	"doorbell/events/forward"
+	"doorbell/events/forward/message"
 )
 
 // People says how much of a person a message shows.
@@ -31,8 +46,11 @@ type Options struct {
 	People People
 	// AllowPlaintext are host names that may be spoken to without TLS.
 	AllowPlaintext []string
-	// Zone is the time zone of times that Slack does not write in the reader's own; nil is UTC.
+	// Zone is the time zone of all times; nil is UTC.
 	Zone *time.Location
+	// Language and AgencyName say how an agency's leads are told, and what it is called; nil: in English, by its id.
+	Language   func(agency string) message.Language
+	AgencyName func(agency string) string
 	// UserAgent names us to the other side; empty is "doorbell".
 	UserAgent string
 }
@@ -51,7 +69,7 @@ type Outlet struct {
 	address string
 	agent   string
 	client  *http.Client
-	look    look
+	reader  message.Options
 	traits  forward.Traits
 }
 
@@ -62,23 +80,16 @@ func New(o Options) (*Outlet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("slack: %w", err)
 	}
-	l := look{zone: time.UTC}
-	switch o.People {
-	case Short, "":
-	case Full:
-		l.full = true
-	default:
+	if o.People != Short && o.People != Full && o.People != "" {
 		return nil, fmt.Errorf("slack: people are shown %q or %q, nothing else", Short, Full)
-	}
-	if o.Zone != nil {
-		l.zone = o.Zone
 	}
 	agent := o.UserAgent
 	if agent == "" {
 		agent = "doorbell"
 	}
 	return &Outlet{
-		address: address.String(), agent: agent, client: newClient(), look: l,
+		address: address.String(), agent: agent, client: newClient(),
+		reader: message.Options{Language: o.Language, Name: o.AgencyName, Location: o.Zone, Short: o.People != Full, Operators: true},
 		traits: forward.Traits{Destination: destination(address), Pace: pace, Digest: digest},
 	}, nil
 }
@@ -92,10 +103,12 @@ func destination(address *url.URL) string {
 // Traits: a message a second, lists of at most 20, and a name that is a hash of the address.
 func (o *Outlet) Traits() forward.Traits { return o.traits }
 
-// Send posts the delivery as one message. Besides what [forward.Outlet] says: an event of a type that this version cannot show
-// is a Never where it stands alone, and a line in a list. Slack cannot tell a message that is sent twice.
+// Send posts the delivery as one message. Slack cannot tell a message that is sent twice.
 func (o *Outlet) Send(ctx context.Context, d forward.Delivery) error {
-	body, err := o.look.render(d)
+	if len(d.Events) == 0 {
+		return &forward.Never{Reason: "a delivery without an event"}
+	}
+	body, err := render(message.Write(d.Events, d.Test, o.reader), forward.IsAlert(d.Events[0].Type))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,226 @@
+package message
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"doorbell/events"
+)
+
+// alert is an event that tells how the watch itself is.
+type alert struct {
+	Item
+	detail string // the agency, as people call it
+	agency string
+}
+
+// maxAgencies is how many agencies are named where the same happened to several.
+const maxAgencies = 60
+
+// alerts make one message. What happened alike to several agencies is told once: a refused key halts all that use it.
+func (w writer) alerts(all []events.Event) Message {
+	var groups [][]alert
+	for _, e := range all {
+		a := w.alert(e)
+		same := slices.IndexFunc(groups, func(g []alert) bool { return g[0].Heading == a.Heading && g[0].Under == a.Under })
+		if same < 0 {
+			groups = append(groups, nil)
+			same = len(groups) - 1
+		}
+		groups[same] = append(groups[same], a)
+	}
+	m := Message{Tone: groups[0][0].Tone, Foot: []string{"Sent by doorbell, which watches your listings for new contact requests."}}
+	for _, g := range groups {
+		m.Items = append(m.Items, w.together(g))
+		if g[0].Tone == Alert {
+			m.Tone = Alert
+		}
+	}
+	m.Label, m.Subject = "State of the watch", "[doorbell] "
+	if m.Tone == Alert {
+		m.Label, m.Subject = "Alert", "[doorbell alert] "
+	}
+	what := groups[0][0].Heading
+	if len(groups) > 1 {
+		what = w.count(len(all), "%s message", "%s messages")
+		m.Heading = what
+	}
+	who := agencies(slices.Concat(groups...))
+	whose := who[0]
+	if len(who) > 1 {
+		whose = w.count(len(who), "%s agency", "%s agencies")
+	}
+	m.Subject += Cut(whose+": "+what, MaxSubject)
+	m.Title = Cut(what+": "+whose, MaxSubject)
+	return m
+}
+
+// together tells a group by its first, with all of its agencies.
+func (w writer) together(group []alert) Item {
+	i := group[0].Item
+	list := agencies(group)
+	text := strings.Join(list[:min(len(list), maxAgencies)], ", ")
+	if more := len(list) - maxAgencies; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	label := "Agency"
+	if len(list) > 1 {
+		label = w.count(len(list), "%s agency", "%s agencies")
+		if strings.HasSuffix(i.Command, " "+group[0].agency) {
+			i.Note = "What is told here of " + group[0].agency + " holds for each of the agencies."
+		}
+	}
+	i.Line = i.Heading + ": " + Cut(text, maxTitle)
+	i.Facts = append([]Fact{{Label: label, Text: text}}, i.Facts...)
+	return i
+}
+
+func agencies(group []alert) []string {
+	var list []string
+	known := map[string]bool{}
+	for _, a := range group {
+		if !known[a.detail] {
+			known[a.detail] = true
+			list = append(list, a.detail)
+		}
+	}
+	return list
+}
+
+func (w writer) alert(e events.Event) alert {
+	p, _ := e.Payload()
+	i := Item{Tone: Quiet}
+	insertion := func(reference string) Fact { return Fact{Label: "Insertion", Text: Line(reference, maxTitle)} }
+	switch p := p.(type) {
+	case *events.AccessHalted:
+		i = w.halted(p)
+	case *events.AccessResumed:
+		i = Item{
+			Tone: Good, Heading: "Access works again", Under: "doorbell polls again, because " + or(causes[p.Cause], "it may") + ".",
+			Facts: facts(Fact{Label: "Halted", Text: scope(p.Scope)}, Fact{Label: "Halted since", Text: w.when(p.HaltedAt)}, insertion(p.PropertyReferenceID)),
+		}
+	case *events.AccessKeySwitched:
+		i.Heading, i.Under = "The other API key is in use now", "One of the two keys was refused; the other works. Nothing was missed."
+		i.Advice = Line(p.Advice, maxSentence)
+		i.Facts = facts(Fact{Label: "Refused", Text: key(p.From)}, Fact{Label: "In use", Text: key(p.To)})
+	case *events.WatchBaselined:
+		i = Item{Tone: Good, Heading: "The watch has begun", Under: "From here on, what appears is new."}
+		if !p.Complete {
+			i.Tone, i.Under = Quiet, i.Under+" Not all insertions could be read; some may be told late."
+		}
+		i.Facts = facts(Fact{Label: "Insertions", Text: fmt.Sprint(p.Insertions)})
+	case *events.WatchStale:
+		i = w.stale(p)
+	case *events.WatchRecovered:
+		i = Item{Tone: Good, Heading: "All is well again: " + or(endings[p.Ends], Line(p.Ends, maxWord)), Facts: facts(
+			Fact{Label: "Since", Text: w.when(p.Since)}, Fact{Label: "Operation", Text: operation(p.Operation)}, insertion(p.PropertyReferenceID))}
+	case *events.WatchGapDetected:
+		i = w.gap(p)
+	case *events.WatchSchemaDrifted:
+		i = Item{
+			Tone: Alert, Heading: "Answers of the API look different", Under: "The API has changed the form of its answers, or something else answers in its place.",
+			Advice: "If contact requests keep arriving, nothing has to be done. If not, ask the provider what has changed, and look for a newer doorbell.", Command: "doorbell check",
+			Facts: facts(Fact{Label: "Operation", Text: operation(p.Operation)}, insertion(p.PropertyReferenceID),
+				Fact{Label: "Expected", Text: Line(p.Expected, maxSentence)}, Fact{Label: "Found", Text: Line(p.Found, maxSentence)}),
+		}
+	case *events.WatchChangeHeld:
+		i = Item{
+			Tone: Alert, Heading: "Many insertions are gone at once", Under: "doorbell does not believe it yet, and reports none of them as gone.",
+			Advice: "If they were really taken down, approve it. If not, do nothing: it is believed only if the API keeps saying so.", Command: Line(p.Approve, maxTitle),
+			Facts: facts(Fact{Label: "Missing", Text: fmt.Sprintf("%d of %d", p.Missing, p.Known)}, Fact{Label: "Believed at", Text: w.when(p.Until)}),
+		}
+	case *events.WatchStreamRepaired:
+		i.Heading, i.Under = "The stream was repaired", "The stream in NATS did not hold what doorbell remembers, and was mended. Nothing is lost."
+		i.Facts = facts(Fact{Label: "Reason", Text: operation(p.Reason)}, Fact{Label: "Sequences", Text: fmt.Sprintf("%d to %d", p.FromSequence, p.ToSequence)},
+			Fact{Label: "Sent again", Text: fmt.Sprint(p.SentAgain)})
+	default:
+		i.Heading, i.Under = or(Line(string(e.Type), maxWord), "An event without a type"), unknown
+	}
+	if !w.Operators {
+		i.Command = ""
+		if i.Advice != "" {
+			i.Advice = "Tell whoever runs doorbell for you."
+			if i.Tone == Alert {
+				i.Advice += " Until this is settled, look into the portal yourself."
+			}
+		}
+	}
+	i.Facts = append(i.Facts, facts(Fact{Label: "Observed", Text: w.when(e.Time)})...)
+	return alert{Item: i, agency: Line(e.AgencyID, maxWord), detail: or(w.agency(e.AgencyID), "an agency without an id")}
+}
+
+var causes = map[string]string{"key_changed": "there is another key", "operator": "somebody asked for it", "retry_succeeded": "another try worked"}
+
+var endings = map[string]string{
+	"stale": "the API answers", "change_held": "a held change is decided",
+	"schema_drifted": "answers look as before", "gap_detected": "everything can be seen",
+}
+
+var refusals = map[string]string{
+	"key_rejected": "The API refuses the key", "agency_not_linked": "The API refuses this agency",
+	"insertion_not_allowed": "The API refuses an insertion", "edge_challenge": "Something before the API keeps doorbell out",
+}
+
+func (w writer) halted(p *events.AccessHalted) Item {
+	others := p.Evidence.OtherAgenciesOfKey
+	return Item{
+		Tone: Alert, Heading: or(refusals[p.ProbableReason], "The API refuses access"),
+		Under:  "doorbell has stopped polling, and sees no new contact requests here until this is settled.",
+		Advice: Line(p.Advice, maxSentence), Command: Line(p.Resume, maxTitle),
+		Facts: facts(
+			Fact{Label: "Halted", Text: scope(p.Scope)}, Fact{Label: "Insertion", Text: Line(p.PropertyReferenceID, maxTitle)},
+			Fact{Label: "Answer", Text: fmt.Sprintf("%d to a request for %s", p.Status, operation(p.Operation))},
+			Fact{Label: "Last good answer", Text: w.when(p.ObservedAfter)}, Fact{Label: "Key", Text: key(p.Key)},
+			Fact{Label: "Same key", Text: fmt.Sprintf("of the other agencies %d work, %d are refused, %d unknown", others.Working, others.Refused, others.Unknown)},
+		),
+	}
+}
+
+func (w writer) stale(p *events.WatchStale) Item {
+	i := Item{
+		Tone: Alert, Heading: "The API has not answered for too long",
+		Under:  "New contact requests may be waiting there. doorbell keeps trying and will catch up; nothing is lost.",
+		Advice: "Look at what doorbell says of itself, and whether the service of the listings has a disturbance.", Command: "doorbell status",
+		Facts: facts(Fact{Label: "Operation", Text: operation(p.Operation)}, Fact{Label: "Last good answer", Text: or(w.when(p.LastSuccessAt), "never")}),
+	}
+	const most = 3
+	for _, e := range p.Errors[max(0, len(p.Errors)-most):] {
+		i.Facts = append(i.Facts, Fact{Label: "Error", Text: joined(", ", Line(e.Text, maxTitle), w.when(e.At))})
+	}
+	return i
+}
+
+var gaps = map[string]string{
+	"window_full":     "More contact requests came at once than the API shows",
+	"walk_incomplete": "Not all insertions can be read",
+	"unreadable":      "An insertion cannot be read",
+	"time_unknown":    "It cannot be told when contact requests were written",
+}
+
+func (w writer) gap(p *events.WatchGapDetected) Item {
+	reached := fmt.Sprint(p.Reached)
+	if p.Total != nil {
+		reached += fmt.Sprintf(" of %d", *p.Total)
+	}
+	return Item{
+		Tone: Alert, Heading: or(gaps[p.Reason], "Not everything can be seen"), Under: "doorbell knows that it does not see everything here.",
+		Advice: "Look into the portal itself for contact requests of this time that did not arrive.",
+		Facts: facts(Fact{Label: "Insertion", Text: Line(p.PropertyReferenceID, maxTitle)}, Fact{Label: "Operation", Text: operation(p.Operation)},
+			Fact{Label: "Reached", Text: reached}, Fact{Label: "From", Text: w.when(p.From)}, Fact{Label: "To", Text: w.when(p.To)}),
+	}
+}
+
+func scope(s events.Scope) string {
+	switch s {
+	case events.ScopeContactRequests:
+		return "all contact requests of the agency"
+	case events.ScopeInsertion:
+		return "the contact requests of one insertion"
+	}
+	return "everything of the agency"
+}
+
+func operation(o string) string { return strings.ReplaceAll(Line(o, maxWord), "_", " ") }
+
+func key(k events.KeyRef) string { return joined(", ", Line(k.Slot, 32), Line(k.Fingerprint, 64)) }

@@ -1,0 +1,244 @@
+package message
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode"
+
+	"doorbell/events"
+)
+
+// item tells one event that is no alert, and the place that it is about. Whatever cannot be read is told as far as the envelope knows
+// it: no lead is lost because it is odd.
+func (w writer) item(e events.Event) (i Item, place string) {
+	p, _ := e.Payload()
+	switch p := p.(type) {
+	case *events.ContactRequestCreated:
+		i = w.request(p)
+		place = w.placeOf(p.Insertion)
+	case *events.ContactRequestChanged:
+		i = w.request(&events.ContactRequestCreated{
+			Common: p.Common, PropertyReferenceID: p.PropertyReferenceID, Contact: p.Contact, Insertion: p.Insertion, CreatedAt: p.CreatedAt,
+			Score: p.Score, Defects: p.Defects,
+		})
+		i.Label, i.Tone, place = w.t("Contact request changed"), Quiet, w.placeOf(p.Insertion)
+		i.Facts = append(facts(Fact{Label: w.t("Changed"), Text: names(p.ChangedFields)}), i.Facts...)
+	case *events.ContactRequestRedacted:
+		i = Item{
+			Label:  w.t("Contact request erased"),
+			Advice: w.t("The portal has erased the data of this person. Erase it too: in your mail, your CRM and your notes."),
+			Facts: facts(
+				Fact{Label: w.t("Contact request"), Text: Line(p.ContactRequestID, maxWord)},
+				Fact{Label: w.t("Wrote"), Text: w.when(p.CreatedAt)}, Fact{Label: w.t("Erased fields"), Text: names(p.RedactedFields)},
+				Fact{Label: w.t("Seen"), Text: w.when(p.ObservedAt)}),
+		}
+	case *events.InsertionAppeared:
+		i, place = w.insertion(w.t("Insertion appeared"), p.Insertion, p.ObservedAt, nil)
+	case *events.InsertionChanged:
+		i, place = w.insertion(w.t("Insertion changed"), p.Insertion, p.ObservedAt, p.Changes)
+	case *events.InsertionDisappeared:
+		i, place = w.insertion(w.t("Insertion disappeared"), p.Insertion, p.ObservedAt, nil)
+		i.Facts = append(i.Facts, facts(Fact{Label: w.t("Last seen"), Text: w.when(p.LastSeenAt)})...)
+	case *events.InsertionReappeared:
+		i, place = w.insertion(w.t("Insertion is back"), p.Insertion, p.ObservedAt, p.Changes)
+		i.Facts = append(i.Facts, facts(Fact{Label: w.t("Was gone since"), Text: w.when(p.DisappearedAt)})...)
+	default:
+		i = Item{Label: Line(string(e.Type), maxWord), Facts: facts(Fact{Label: w.t("Seen"), Text: w.when(e.Time)}), Note: w.t(unknown)}
+	}
+	if i.Tone == "" {
+		i.Tone = Quiet
+	}
+	place = or(place, or(Line(e.Reference, maxTitle), w.t("Agency")+" "+w.agency(e.AgencyID)))
+	i.Heading = or(i.Heading, place)
+	i.Line = or(i.Line, i.Label)
+	return i, place
+}
+
+const unknown = "This version of doorbell cannot show more of it; the event itself holds everything."
+
+// request tells who wrote, how to reach them, what they wrote, and about what.
+func (w writer) request(p *events.ContactRequestCreated) Item {
+	c, place := p.Contact, w.placeOf(p.Insertion)
+	i := Item{
+		Label: w.t("New contact request"), Tone: Lead, Heading: or(w.nameOf(c), w.t("Somebody without a name")),
+		Under: w.t("about") + " " + or(place, or(Line(p.PropertyReferenceID, maxTitle), w.t("an unknown property"))),
+	}
+	if w.list { // the group says it
+		i.Under = ""
+	}
+	text, wasCut := c.Message, false
+	if w.Short {
+		text = spare(text, c)
+	}
+	if i.Quote, wasCut = Lines(text, w.most); wasCut {
+		i.Note = w.t("The message is longer than this; the whole of it is in your portal.")
+	}
+	written := p.CreatedAt
+	if written.IsZero() {
+		written = p.ObservedAt
+	}
+	mail, call := mailLink(c.Email, place), telLink(c.Phone, c.PhoneRaw)
+	if !w.Short {
+		if mail != "" {
+			i.Actions = append(i.Actions, Link{w.t("Write a mail"), mail})
+		}
+		if call != "" {
+			i.Actions = append(i.Actions, Link{w.t("Call"), call})
+		}
+		i.Facts = facts(
+			Fact{w.t("E-mail"), Line(c.Email, maxAddress), mail}, Fact{w.t("Phone"), Line(or(c.PhoneRaw, c.Phone), maxWord), call},
+			Fact{Label: w.t("Prefers"), Text: Line(c.PreferredContact, maxWord)})
+		if c.Email == "" && c.Phone == "" && c.PhoneRaw == "" {
+			i.Note = joined(" ", i.Note, w.t("The portal told no way to reach this person; look there."))
+		}
+	}
+	label := w.t("Wrote")
+	if p.CreatedAt.IsZero() {
+		label = w.t("Seen")
+	}
+	score := scalar(p.Score)
+	i.Facts = append(i.Facts, facts(Fact{Label: label, Text: w.when(written)}, Fact{Label: w.t("Score"), Text: score})...)
+	i.Facts = append(append(i.Facts, w.about(c)...), w.property(p.Insertion)...)
+	i.Line = joined(" · ", Cut(i.Heading, 60), w.when(written), labelled(w.t("Score"), Cut(score, 20)))
+	if p.Truncated {
+		i.Note = joined(" ", i.Note, w.t("Parts were left out, because the whole was too large to send."))
+	}
+	if len(p.Defects) > 0 {
+		i.Note = joined(" ", i.Note, w.t("The portal sent a record with faults; parts of this may be missing."))
+	}
+	return i
+}
+
+// about is what else is known of a person.
+func (w writer) about(c events.Contact) []Fact {
+	speaks, _, _ := strings.Cut(strings.ToLower(c.Language), "-")
+	if name := languageNames[speaks]; name != "" {
+		speaks = w.t(name)
+	} else {
+		speaks = Line(c.Language, 32)
+	}
+	all := []Fact{{Label: w.t("Speaks"), Text: speaks}, {Label: w.t("Portal"), Text: Line(c.Portal, maxWord)}}
+	if w.Short {
+		return facts(all...)
+	}
+	address := ""
+	if a := c.Address; a != nil {
+		address = Line(joined(", ", a.Street, joined(" ", a.PostalCode, a.Locality), a.Country), maxTitle)
+	}
+	return facts(append([]Fact{{Label: w.t("Company"), Text: Line(c.Company, maxWord)}, {Label: w.t("Lives at"), Text: address}}, all...)...)
+}
+
+var languageNames = map[string]string{"de": "German", "fr": "French", "it": "Italian", "rm": "Romansh", "en": "English"}
+
+// nameOf is how a person is called: salutation and names, else the whole name, else the company. In short it is the first name and the
+// initial of the family name, which ends with what tells it from others: of "von Beispiel" that is B.
+func (w writer) nameOf(c events.Contact) string {
+	first, last, whole := Line(c.FirstName, maxWord), Line(c.LastName, maxWord), Line(c.FullName, maxWord)
+	if !w.Short {
+		name := or(joined(" ", first, last), whole)
+		if name == "" {
+			return Line(c.Company, maxWord)
+		}
+		return joined(" ", Line(c.Salutation, 30), name)
+	}
+	if first+last == "" {
+		first, last = splitName(whole)
+	}
+	first, _, _ = strings.Cut(first, " ")
+	if all := strings.Fields(last); len(all) > 0 {
+		last = initial(all[len(all)-1])
+	}
+	name := joined(" ", Cut(first, 30), last)
+	if hide(name) != name { // an address or a number, where a name should be
+		return ""
+	}
+	return name
+}
+
+// placeOf is how a property is called: its title and where it is.
+func (w writer) placeOf(s events.InsertionSummary) string {
+	return joined(", ", or(Line(s.Title, 100), Line(s.Street, maxWord)), Line(joined(" ", s.PostalCode, s.Locality), maxWord))
+}
+
+// property are the facts of an insertion; in a digest all in one.
+func (w writer) property(s events.InsertionSummary) []Fact {
+	page, host := webLink(s.URL)
+	rooms, space := Line(s.Rooms.String(), 16), Line(s.LivingSpace.String(), 16)
+	switch rooms {
+	case "":
+	case "1":
+		rooms = w.t("1 room")
+	default:
+		rooms += " " + w.t("rooms")
+	}
+	if space != "" {
+		space += " m²"
+	}
+	offer := strings.ToLower(Line(s.OfferType, 32))
+	switch offer {
+	case "rent":
+		offer = w.t("to rent")
+	case "buy", "sale":
+		offer = w.t("for sale")
+	}
+	all := facts(
+		Fact{Label: w.t("Where"), Text: joined(", ", Line(s.Street, maxWord), Line(joined(" ", s.PostalCode, s.Locality), maxWord))},
+		Fact{Label: w.t("Size"), Text: joined(", ", rooms, space)},
+		Fact{Label: w.t("Price"), Text: w.price(s.Price)},
+		Fact{Label: w.t("Offer"), Text: joined(", ", offer, labelled(w.t("ranked"), strings.ToLower(Line(s.RankType, 32))))},
+	)
+	if !w.list {
+		return append(all, facts(Fact{w.t("Page"), host, page})...)
+	}
+	var texts []string
+	for _, f := range all {
+		texts = append(texts, f.Text)
+	}
+	return facts(Fact{w.t("Property"), joined(" · ", texts...), page})
+}
+
+func (w writer) insertion(label string, s events.InsertionSummary, observed time.Time, list []events.Change) (Item, string) {
+	place := w.placeOf(s)
+	i := Item{Label: label, Heading: place, Facts: append(facts(Fact{Label: w.t("Seen"), Text: w.when(observed)}), w.property(s)...)}
+	const most = 20
+	for _, c := range list[:min(len(list), most)] {
+		i.Facts = append(i.Facts, Fact{Label: member(c.Path), Text: w.difference(c)})
+	}
+	if more := len(list) - most; more > 0 {
+		i.Facts = append(i.Facts, Fact{Label: "…", Text: w.count(more, "%s more change", "%s more changes")})
+	}
+	return i, place
+}
+
+// member is the end of a pointer in words: /prices/rent/gross is rent gross.
+func member(pointer string) string {
+	parts := strings.Split(Line(pointer, maxTitle), "/")
+	var b strings.Builder
+	for _, r := range strings.Join(parts[max(0, len(parts)-2):], " ") {
+		if unicode.IsUpper(r) {
+			b.WriteByte(' ')
+			r = unicode.ToLower(r)
+		}
+		b.WriteRune(r)
+	}
+	return or(Line(b.String(), 60), "…")
+}
+
+func (w writer) difference(c events.Change) string {
+	value := func(raw json.RawMessage) string { return Line(or(scalar(raw), string(raw)), 80) }
+	before, after := value(c.Before), value(c.After)
+	switch {
+	case before == "" && after == "":
+		return w.t("changed")
+	case before == "":
+		return w.t("new:") + " " + after
+	case after == "":
+		return w.t("removed, was:") + " " + before
+	}
+	return before + " → " + after
+}
+
+func names(list []string) string {
+	return Line(strings.Join(list[:min(len(list), 50)], ", "), maxTitle)
+}

@@ -1,0 +1,235 @@
+// Package message says in words what happened, once for all places where people read: a [Message] is neutral, and Slack, mail and
+// whatever comes next only draw it.
+//
+// [Write] makes one of the events that are sent together. A single event is one [Item]: a heading, what a person wrote, facts, links.
+// Several are a digest, item after item and grouped by property, or bundles of alerts that are alike. Leads are told in the language
+// of the agency; alerts in English.
+//
+// Names, messages and titles come from people whom nobody knows. Every text here is cleaned of what cannot be seen and cut to a length,
+// and every address that becomes a link was taken apart and put together again. What is left to who draws it is the escaping.
+package message
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"doorbell/events"
+)
+
+// Options say who reads.
+type Options struct {
+	Language  func(agency string) Language // nil: English
+	Name      func(agency string) string   // what people call an agency; nil or empty: its id alone
+	Location  *time.Location               // of all times; nil: UTC
+	Short     bool                         // of a person show first name and initial, and no way to reach them
+	Operators bool                         // readers run doorbell: tell them what to type
+}
+
+// Tone is how a message is meant.
+type Tone string
+
+// The tones, from the most pleasant on.
+const (
+	Lead  Tone = "lead"  // a person wrote
+	Good  Tone = "good"  // something is well again
+	Quiet Tone = "quiet" // something to know
+	Alert Tone = "alert" // somebody has to do something
+)
+
+// Message is what is said of the events of one delivery.
+type Message struct {
+	Language Language
+	Tone     Tone
+	Subject  string // of a mail
+	Title    string // of what has no label: a chat, a notification
+	Label    string // what kind of message this is
+	Mark     string // why this is no news: a test, a replay
+	Heading  string // of several items
+	Items    []Item
+	Foot     []string
+}
+
+// Item is one event, or several alerts that say the same.
+type Item struct {
+	Group   string // above the first item of a property, in a digest
+	Line    string // the item in one line
+	Label   string // what happened, in a digest
+	Heading string
+	Under   string // below the heading
+	Quote   []string
+	Note    string
+	Advice  string
+	Command string
+	Facts   []Fact
+	Actions []Link // ways to the person
+	Tone    Tone
+}
+
+// Fact is a label with a value, which may lead somewhere.
+type Fact struct {
+	Label, Text string
+	URL         URL
+}
+
+// Link is an address with its text.
+type Link struct {
+	Text string
+	URL  URL
+}
+
+// facts leaves out those without a value.
+func facts(all ...Fact) []Fact {
+	return slices.DeleteFunc(all, func(f Fact) bool { return f.Text == "" })
+}
+
+// Lengths, in characters, of what is shown.
+const (
+	maxWord     = 100
+	maxTitle    = 200
+	MaxSubject  = 160
+	maxSentence = 1000
+	maxMessage  = 10000 // of what a person wrote
+	maxInDigest = 800
+)
+
+// writer tells events to somebody.
+type writer struct {
+	Options
+	words
+	list bool // several events: each is told in short
+	most int  // characters of what a person wrote
+}
+
+// Write says what happened. There is at least one event, and all are alerts or none is.
+func Write(all []events.Event, test bool, o Options) Message {
+	w := writer{Options: o, most: maxMessage}
+	if w.Location == nil {
+		w.Location = time.UTC
+	}
+	if len(all) > 1 {
+		w.list, w.most = true, max(200, maxInDigest-4*len(all))
+	}
+	alerts := IsAlert(all[0].Type)
+	if o.Language != nil && !alerts {
+		w.words.language = o.Language(all[0].AgencyID)
+	}
+	var m Message
+	switch {
+	case alerts:
+		m = w.alerts(all)
+	case len(all) == 1:
+		m = w.single(all[0])
+	default:
+		m = w.digest(all)
+	}
+	m.Language = w.tag()
+	w.mark(&m, all, test)
+	return m
+}
+
+// IsAlert says whether an event tells how the watch itself is.
+func IsAlert(t events.Type) bool {
+	return strings.HasPrefix(string(t), "access.") || strings.HasPrefix(string(t), "watch.")
+}
+
+// mark says at the top what is no news.
+func (w writer) mark(m *Message, all []events.Event, test bool) {
+	every := func(origin events.Origin) bool {
+		return !slices.ContainsFunc(all, func(e events.Event) bool { return e.Origin != origin })
+	}
+	prefix := ""
+	switch {
+	case test:
+		prefix, m.Mark = "TEST", w.t("This is a test of doorbell. Nobody wrote, and nothing happened.")
+		if w.Short {
+			m.Mark += " " + w.t("A person is shown in short here. E-mail and phone are in the portal, and here with DOORBELL_SLACK_PEOPLE=full.")
+		}
+	case every(events.OriginReplay):
+		prefix, m.Mark = w.t("replayed"), w.t("This was sent again on request. It may be old, and somebody may have answered already.")
+	case every(events.OriginBaseline):
+		prefix, m.Mark = w.t("not new"), w.t("This was there before the watch began. It may be old, and somebody may have answered already.")
+	case slices.ContainsFunc(all, func(e events.Event) bool { return e.Origin != events.OriginLive && e.Origin != "" }):
+		m.Mark = w.t("Some of this is not new: it was sent again on request, or was there before the watch began.")
+	}
+	if prefix != "" {
+		m.Subject, m.Title = "["+prefix+"] "+m.Subject, "["+prefix+"] "+m.Title
+	}
+}
+
+// agency is how an agency is called.
+func (w writer) agency(id string) string {
+	id = Line(id, maxWord)
+	if w.Name == nil {
+		return id
+	}
+	if name := Line(w.Name(id), maxWord); name != "" {
+		return name + " (" + id + ")"
+	}
+	return id
+}
+
+func (w writer) single(e events.Event) Message {
+	i, place := w.item(e)
+	m := Message{
+		Tone: i.Tone, Label: i.Label, Items: []Item{i},
+		Title: Cut(joined(": ", i.Label, i.Heading), MaxSubject), Subject: Cut(joined(": ", i.Label, place), MaxSubject),
+		Foot: []string{
+			joined(" · ", labelled(w.t("Reference"), Line(e.Reference, maxTitle)), labelled(w.t("Agency"), w.agency(e.AgencyID))),
+			labelled(w.t("Event"), Line(e.ID, maxWord)),
+		},
+	}
+	if e.Type == events.TypeContactRequestCreated { // the person and the place say enough
+		m.Subject = Cut(joined(", ", i.Heading, place), MaxSubject)
+	} else if e.Type == events.TypeContactRequestChanged {
+		m.Subject = Cut(i.Label+": "+joined(", ", i.Heading, place), MaxSubject)
+	}
+	m.Items[0].Label = "" // the message says it
+	if w.Short && e.Type == events.TypeContactRequestCreated {
+		m.Foot = append([]string{w.t("A person is shown in short here. E-mail and phone are in the portal, and here with DOORBELL_SLACK_PEOPLE=full.")}, m.Foot...)
+	}
+	return m
+}
+
+// digest is several events, by property: the one of which the first event came first.
+func (w writer) digest(all []events.Event) Message {
+	m := Message{Label: w.t("Digest"), Tone: Quiet, Foot: []string{w.t("These waited together and are one message.")}}
+	var order []string
+	groups, places, requests := map[string][]Item{}, map[string]string{}, 0
+	for _, e := range all {
+		i, place := w.item(e)
+		if e.Type == events.TypeContactRequestCreated {
+			requests++
+			m.Tone = Lead
+		}
+		i.Facts = append(i.Facts, facts(Fact{Label: w.t("Reference"), Text: joined(" · ", Line(e.Reference, maxTitle), w.agency(e.AgencyID))})...)
+		key := e.AgencyID + "\x00" + e.Reference
+		if groups[key] == nil {
+			order = append(order, key)
+		}
+		groups[key], places[key] = append(groups[key], i), place
+	}
+	for _, key := range order {
+		groups[key][0].Group = places[key]
+		if n := len(groups[key]); n > 1 {
+			groups[key][0].Group = fmt.Sprintf("%d × %s", n, places[key])
+		}
+		m.Items = append(m.Items, groups[key]...)
+	}
+	m.Heading = joined(", ", w.count(requests, "%s new contact request", "%s new contact requests"), w.count(len(all)-requests, "%s change", "%s changes"))
+	place := ""
+	if len(order) == 1 {
+		place = places[order[0]]
+	}
+	m.Title = Cut(joined(": ", m.Heading, place), MaxSubject)
+	m.Subject = m.Title
+	return m
+}
+
+func labelled(label, text string) string {
+	if text == "" {
+		return ""
+	}
+	return label + " " + text
+}

@@ -1,0 +1,232 @@
+package message
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"doorbell/events"
+)
+
+// Language is one in which leads are told.
+type Language string
+
+// The languages. The zero value is English.
+const (
+	English Language = "en"
+	German  Language = "de"
+	French  Language = "fr"
+	Italian Language = "it"
+)
+
+// Languages are all there are.
+var Languages = []Language{English, German, French, Italian}
+
+// words speak a language. What they say in English is what the code says.
+type words struct{ language Language }
+
+func (w words) tag() Language {
+	if w.language == "" {
+		return English
+	}
+	return w.language
+}
+
+// t translates. A word without a translation, which a test does not allow, is told in English.
+func (w words) t(english string) string {
+	row, known := table[english]
+	if at := map[Language]int{German: 0, French: 1, Italian: 2}; known && w.tag() != English {
+		return row[at[w.language]]
+	}
+	return english
+}
+
+// count is a number with its noun; nothing is empty.
+func (w words) count(n int, one, many string) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return strings.Replace(w.t(one), "%s", "1", 1)
+	}
+	return strings.Replace(w.t(many), "%s", w.grouped(fmt.Sprint(n)), 1)
+}
+
+// habits are how a language writes numbers and days. Money is written as in Switzerland: what is whole ends with a dash.
+type habits struct {
+	group, whole string // between thousands; after an amount without a part
+	date         string // day of the week, day, month, year
+	days, months string
+}
+
+var customs = map[Language]habits{
+	English: {"’", ".–", "%s %d %s %d", "Sun Mon Tue Wed Thu Fri Sat", "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec"},
+	German:  {"’", ".–", "%s %d. %s %d", "So. Mo. Di. Mi. Do. Fr. Sa.", "Januar Februar März April Mai Juni Juli August September Oktober November Dezember"},
+	French:  {"\u00a0", ".–", "%s %d %s %d", "dim. lun. mar. mer. jeu. ven. sam.", "janvier février mars avril mai juin juillet août septembre octobre novembre décembre"},
+	Italian: {"’", ".–", "%s %d %s %d", "dom lun mar mer gio ven sab", "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre"},
+}
+
+// when is a time where the readers are, to the minute, with its zone; empty for none.
+func (w writer) when(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	t = t.In(w.Location)
+	h := customs[w.tag()]
+	day, month := strings.Fields(h.days)[t.Weekday()], strings.Fields(h.months)[t.Month()-1]
+	return fmt.Sprintf(h.date, day, t.Day(), month, t.Year()) + t.Format(", 15:04 MST")
+}
+
+// price is an amount of money: CHF 2’890.– a month.
+func (w words) price(p *events.Price) string {
+	if p == nil || p.Amount == "" {
+		return ""
+	}
+	interval := Line(p.Interval, 32)
+	switch interval {
+	case "", "ONETIME":
+		interval = ""
+	case "MONTH", "YEAR", "WEEK", "DAY":
+		interval = w.t(map[string]string{"MONTH": "a month", "YEAR": "a year", "WEEK": "a week", "DAY": "a day"}[interval])
+	default:
+		interval = "/ " + strings.ToLower(interval)
+	}
+	return joined(" ", Line(p.Currency, 8), w.amount(p.Amount.String()), interval)
+}
+
+// amount writes a number. What is no plain number stays as it is.
+func (w words) amount(n string) string {
+	n = Line(n, 32)
+	whole, fraction, _ := strings.Cut(strings.TrimPrefix(n, "-"), ".")
+	if whole == "" || strings.Trim(whole+fraction, "0123456789") != "" {
+		return n
+	}
+	switch fraction = strings.TrimRight(fraction, "0"); len(fraction) {
+	case 0:
+		fraction = customs[w.tag()].whole
+	case 1:
+		fraction = "." + fraction + "0"
+	default:
+		fraction = "." + fraction
+	}
+	sign := ""
+	if strings.HasPrefix(n, "-") {
+		sign = "-"
+	}
+	return sign + w.grouped(whole) + fraction
+}
+
+func (w words) grouped(digits string) string {
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + customs[w.tag()].group + digits[i:]
+	}
+	return digits
+}
+
+// table has German, French and Italian, as they are written in Switzerland, for what the code says in English.
+var table = map[string][3]string{
+	"%s change":               {"%s Änderung", "%s modification", "%s modifica"},
+	"%s changes":              {"%s Änderungen", "%s modifications", "%s modifiche"},
+	"%s more change":          {"%s weitere Änderung", "%s autre modification", "%s altra modifica"},
+	"%s more changes":         {"%s weitere Änderungen", "%s autres modifications", "%s altre modifiche"},
+	"%s new contact request":  {"%s neue Kontaktanfrage", "%s nouvelle demande de contact", "%s nuova richiesta di contatto"},
+	"%s new contact requests": {"%s neue Kontaktanfragen", "%s nouvelles demandes de contact", "%s nuove richieste di contatto"},
+	"1 room":                  {"1 Zimmer", "1 pièce", "1 locale"},
+	"Agency":                  {"Agentur", "Agence", "Agenzia"},
+	"Call":                    {"Anrufen", "Appeler", "Chiamare"},
+	"Changed":                 {"Geändert", "Modifié", "Modificato"},
+	"Company":                 {"Firma", "Société", "Ditta"},
+	"Contact request":         {"Kontaktanfrage", "Demande de contact", "Richiesta di contatto"},
+	"Contact request changed": {"Kontaktanfrage geändert", "Demande de contact modifiée", "Richiesta di contatto modificata"},
+	"Contact request erased":  {"Kontaktanfrage gelöscht", "Demande de contact effacée", "Richiesta di contatto cancellata"},
+	"Digest":                  {"Sammelmeldung", "Récapitulatif", "Riepilogo"},
+	"E-mail":                  {"E-Mail", "E-mail", "E-mail"},
+	"English":                 {"Englisch", "Anglais", "Inglese"},
+	"Erased fields":           {"Gelöschte Angaben", "Données effacées", "Dati cancellati"},
+	"Event":                   {"Ereignis", "Événement", "Evento"},
+	"French":                  {"Französisch", "Français", "Francese"},
+	"German":                  {"Deutsch", "Allemand", "Tedesco"},
+	"Insertion appeared":      {"Neues Inserat", "Nouvelle annonce", "Nuovo annuncio"},
+	"Insertion changed":       {"Inserat geändert", "Annonce modifiée", "Annuncio modificato"},
+	"Insertion disappeared":   {"Inserat nicht mehr da", "Annonce disparue", "Annuncio scomparso"},
+	"Insertion is back":       {"Inserat wieder da", "Annonce de retour", "Annuncio di nuovo presente"},
+	"Italian":                 {"Italienisch", "Italien", "Italiano"},
+	"Last seen":               {"Zuletzt gesehen", "Vu la dernière fois", "Visto l’ultima volta"},
+	"Lives at":                {"Adresse", "Adresse", "Indirizzo"},
+	"New contact request":     {"Neue Kontaktanfrage", "Nouvelle demande de contact", "Nuova richiesta di contatto"},
+	"Offer":                   {"Angebot", "Offre", "Offerta"},
+	"Page":                    {"Seite", "Page", "Pagina"},
+	"Phone":                   {"Telefon", "Téléphone", "Telefono"},
+	"Portal":                  {"Portal", "Portail", "Portale"},
+	"Prefers":                 {"Bevorzugt", "Préfère", "Preferisce"},
+	"Price":                   {"Preis", "Prix", "Prezzo"},
+	"Property":                {"Objekt", "Objet", "Oggetto"},
+	"Reference":               {"Referenz", "Référence", "Riferimento"},
+	"Romansh":                 {"Rätoromanisch", "Romanche", "Romancio"},
+	"Score":                   {"Bewertung", "Score", "Punteggio"},
+	"Seen":                    {"Gesehen", "Vu", "Visto"},
+	"Size":                    {"Grösse", "Taille", "Dimensioni"},
+	"Somebody without a name": {"Jemand ohne Namen", "Une personne sans nom", "Una persona senza nome"},
+	"Speaks":                  {"Spricht", "Parle", "Parla"},
+	"Was gone since":          {"War weg seit", "Absent depuis", "Assente dal"},
+	"Where":                   {"Ort", "Lieu", "Luogo"},
+	"Write a mail":            {"E-Mail schreiben", "Écrire un e-mail", "Scrivere un’e-mail"},
+	"Wrote":                   {"Geschrieben", "Écrit", "Scritto"},
+	"a day":                   {"pro Tag", "par jour", "al giorno"},
+	"a month":                 {"pro Monat", "par mois", "al mese"},
+	"a week":                  {"pro Woche", "par semaine", "alla settimana"},
+	"a year":                  {"pro Jahr", "par an", "all’anno"},
+	"about":                   {"zu:", "au sujet de :", "riguardo a:"},
+	"an unknown property":     {"einem unbekannten Objekt", "un objet inconnu", "un oggetto sconosciuto"},
+	"changed":                 {"geändert", "modifié", "modificato"},
+	"for sale":                {"zu verkaufen", "à vendre", "in vendita"},
+	"new:":                    {"neu:", "nouveau :", "nuovo:"},
+	"not new":                 {"nicht neu", "pas nouveau", "non nuovo"},
+	"ranked":                  {"Rang", "rang", "rango"},
+	"removed, was:":           {"entfernt, war:", "supprimé, était :", "rimosso, era:"},
+	"replayed":                {"erneut gesendet", "renvoyé", "inviato di nuovo"},
+	"rooms":                   {"Zimmer", "pièces", "locali"},
+	"to rent":                 {"zu mieten", "à louer", "in affitto"},
+	"These waited together and are one message.": {
+		"Diese haben zusammen gewartet und sind eine Meldung.", "Ces événements ont attendu ensemble et font un seul message.", "Questi eventi hanno atteso insieme e sono un solo messaggio.",
+	},
+	"A person is shown in short here. E-mail and phone are in the portal, and here with DOORBELL_SLACK_PEOPLE=full.": {
+		"Personen stehen hier gekürzt. E-Mail und Telefon sind im Portal, und hier mit DOORBELL_SLACK_PEOPLE=full.",
+		"Les personnes sont abrégées ici. E-mail et téléphone se trouvent sur le portail, et ici avec DOORBELL_SLACK_PEOPLE=full.",
+		"Le persone sono abbreviate qui. E-mail e telefono sono sul portale, e qui con DOORBELL_SLACK_PEOPLE=full.",
+	},
+	"Parts were left out, because the whole was too large to send.": {
+		"Teile fehlen, weil das Ganze zu gross zum Senden war.", "Des parties manquent, car le tout était trop volumineux.", "Mancano delle parti, perché il tutto era troppo grande.",
+	},
+	"Some of this is not new: it was sent again on request, or was there before the watch began.": {
+		"Nicht alles davon ist neu: Einiges wurde auf Wunsch erneut gesendet oder war schon vorher da.",
+		"Tout n’est pas nouveau : une partie a été renvoyée sur demande ou existait déjà avant.",
+		"Non tutto è nuovo: una parte è stata inviata di nuovo su richiesta o esisteva già prima.",
+	},
+	"The message is longer than this; the whole of it is in your portal.": {
+		"Die Nachricht ist länger; ganz steht sie in Ihrem Portal.", "Le message est plus long ; il se trouve en entier sur votre portail.", "Il messaggio è più lungo; il testo completo è sul vostro portale.",
+	},
+	"The portal has erased the data of this person. Erase it too: in your mail, your CRM and your notes.": {
+		"Das Portal hat die Daten dieser Person gelöscht. Bitte löschen Sie sie auch: in E-Mails, CRM und Notizen.",
+		"Le portail a effacé les données de cette personne. Effacez-les aussi : dans vos e-mails, votre CRM et vos notes.",
+		"Il portale ha cancellato i dati di questa persona. Cancellateli anche voi: da e-mail, CRM e appunti.",
+	},
+	"The portal sent a record with faults; parts of this may be missing.": {
+		"Das Portal hat einen fehlerhaften Datensatz gesendet; es kann etwas fehlen.", "Le portail a envoyé des données défectueuses ; il peut manquer quelque chose.", "Il portale ha inviato dati difettosi; può mancare qualcosa.",
+	},
+	"The portal told no way to reach this person; look there.": {
+		"Das Portal nennt keine Kontaktangaben; schauen Sie dort nach.", "Le portail n’indique aucun moyen de joindre cette personne ; consultez-le.", "Il portale non indica come raggiungere questa persona; consultatelo.",
+	},
+	"This is a test of doorbell. Nobody wrote, and nothing happened.": {
+		"Dies ist ein Test von doorbell. Niemand hat geschrieben, und nichts ist geschehen.", "Ceci est un test de doorbell. Personne n’a écrit et rien ne s’est passé.", "Questo è un test di doorbell. Nessuno ha scritto e nulla è successo.",
+	},
+	unknown: {
+		"Mehr davon kann diese Version von doorbell nicht zeigen; im Ereignis selbst steht alles.", "Cette version de doorbell ne peut pas en montrer davantage ; l’événement contient tout.", "Questa versione di doorbell non può mostrare di più; l’evento contiene tutto.",
+	},
+	"This was sent again on request. It may be old, and somebody may have answered already.": {
+		"Dies wurde auf Wunsch erneut gesendet. Es kann alt und schon beantwortet sein.", "Ceci a été renvoyé sur demande. C’est peut-être ancien et déjà traité.", "Questo è stato inviato di nuovo su richiesta. Può essere vecchio e già evaso.",
+	},
+	"This was there before the watch began. It may be old, and somebody may have answered already.": {
+		"Dies war schon da, bevor die Überwachung begann. Es kann alt und schon beantwortet sein.", "Ceci existait avant le début de la surveillance. C’est peut-être ancien et déjà traité.", "Questo esisteva prima dell’inizio della sorveglianza. Può essere vecchio e già evaso.",
+	},
+}

@@ -1,0 +1,98 @@
+package message
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events"
+)
+
+// said are the texts that leads are told with: every literal that the code hands to t and count.
+func said(t *testing.T) map[string]bool {
+	t.Helper()
+	all := map[string]bool{unknown: true}
+	for _, tag := range languageNames {
+		all[tag] = true
+	}
+	for _, file := range []string{"message.go", "lead.go", "words.go"} {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if s, ok := call.Fun.(*ast.SelectorExpr); !ok || s.Sel.Name != "t" && s.Sel.Name != "count" {
+				return true
+			}
+			for _, argument := range call.Args {
+				ast.Inspect(argument, func(n ast.Node) bool {
+					if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+						text, err := strconv.Unquote(l.Value)
+						if err != nil {
+							t.Fatal(err)
+						}
+						all[text] = true
+					}
+					return true
+				})
+			}
+			return true
+		})
+	}
+	for _, key := range []string{"MONTH", "YEAR", "WEEK", "DAY"} {
+		delete(all, key) // what the API says
+	}
+	return all
+}
+
+func TestTheTableOfWordsIsComplete(t *testing.T) {
+	all := said(t)
+	for english := range all {
+		row, known := table[english]
+		for i, text := range row {
+			if !known || text == "" || strings.Count(text, "%s") != strings.Count(english, "%s") || strings.Contains(text, "ß") {
+				t.Errorf("%q in %s: %q", english, Languages[i+1], text)
+			}
+		}
+	}
+	for english := range table {
+		if !all[english] {
+			t.Errorf("nobody says %q", english)
+		}
+	}
+	for _, l := range Languages {
+		h := customs[l]
+		if len(strings.Fields(h.days)) != 7 || len(strings.Fields(h.months)) != 12 || h.group == "" || h.date == "" {
+			t.Errorf("%s: %+v", l, h)
+		}
+	}
+}
+
+func TestTimesAndPricesFollowTheLanguage(t *testing.T) {
+	zurich, err := time.LoadLocation("Europe/Zurich")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 11, 20, 9, 41, 0, 0, time.UTC)
+	price := &events.Price{Amount: "1250000", Currency: "CHF", Interval: "MONTH"}
+	for language, want := range map[Language]string{
+		"":      "Fri 20 Nov 2026, 10:41 CET; CHF 1’250’000.– a month; 2 new contact requests",
+		German:  "Fr. 20. November 2026, 10:41 CET; CHF 1’250’000.– pro Monat; 2 neue Kontaktanfragen",
+		French:  "ven. 20 novembre 2026, 10:41 CET; CHF 1\u00a0250\u00a0000.– par mois; 2 nouvelles demandes de contact",
+		Italian: "ven 20 novembre 2026, 10:41 CET; CHF 1’250’000.– al mese; 2 nuove richieste di contatto",
+	} {
+		w := writer{Options: Options{Location: zurich}, words: words{language}}
+		got := w.when(at) + "; " + w.price(price) + "; " + w.count(2, "%s new contact request", "%s new contact requests")
+		if got != want {
+			t.Errorf("%s: %q", language, got)
+		}
+	}
+}

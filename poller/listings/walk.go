@@ -175,7 +175,7 @@ func (w *Walk) readUsual(ctx context.Context, yield func(*InsertionsPage, error)
 		}
 		var pages int
 		e, pages = w.pass(ctx, size, yield)
-		if errors.Is(e.err, ErrBodyTooLarge) || pages == 0 && isRefusedSize(e.err) {
+		if errors.Is(e.err, ErrBodyTooLarge) || pages == 0 && IsRefusedSize(e.err) {
 			w.refused = append(w.refused, size)
 			continue
 		}
@@ -254,7 +254,7 @@ func (w *Walk) fits(records int) bool {
 func (w *Walk) halved(ctx context.Context, records int, yield func(*InsertionsPage, error) bool) end {
 	r := w.reading(max(1, min(records, max(w.o.PageSize, w.verdict.Size))/2), yield)
 	e := r.run(ctx)
-	if e.single || r.pages == 0 && isRefusedSize(e.err) {
+	if e.single || r.pages == 0 && IsRefusedSize(e.err) {
 		return end{reason: ReasonPageIgnored}
 	}
 	return e
@@ -281,8 +281,8 @@ func (w *Walk) conclude(e end) {
 	}
 }
 
-// isRefusedSize says whether a first page may have been refused because of the number of records that was asked for.
-func isRefusedSize(err error) bool {
+// IsRefusedSize says whether a request may have been refused because of the number of records that was asked for.
+func IsRefusedSize(err error) bool {
 	return slices.Contains([]int{
 		http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity,
 	}, statusOf(err))

@@ -116,7 +116,7 @@ func (p Poll) effects(prior Prior, d contactsDiff, c *CatchUp, v Verdict, recove
 	i := prior.Insertion
 	if recovered {
 		e.Over = &prior.Gap
-		e.tell(&events.WatchRecovered{Common: events.Common{AgencyID: p.AgencyID, ObservedAt: at.UTC()}, Ends: Gap, Since: prior.Gap.Since})
+		e.tell(GapEnds(p.AgencyID, prior.Gap, at.UTC()))
 	}
 	settles := settlesAtOnce(i, v, at)
 	for _, put := range d.Puts {

@@ -130,18 +130,9 @@ func RetryAfter(err error) time.Duration {
 	return min(max(status.RetryAfter, time.Second), LongestKeyWait)
 }
 
-// RefusedSize says whether the API refused the number of contact requests that was asked for, or answered with more than
-// we read.
+// RefusedSize says whether the API refused the number of records that was asked for, or answered with more than we read.
 func RefusedSize(err error) bool {
-	var status *listings.StatusError
-	if !errors.As(err, &status) {
-		return errors.Is(err, listings.ErrBodyTooLarge)
-	}
-	switch status.Status {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity:
-		return true
-	}
-	return false
+	return listings.IsRefusedSize(err) || errors.Is(err, listings.ErrBodyTooLarge)
 }
 
 // LongestKeyWait bounds how long a key waits, whatever Retry-After says.

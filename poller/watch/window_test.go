@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/store"
 )
@@ -144,5 +145,21 @@ func TestAnAnswerWithoutNewsAndOrderSettlesOnlyWhatItShows(t *testing.T) {
 		if got := c.s.settled(c.e); got != c.want {
 			t.Errorf("%s: %t, want %t", c.name, got, c.want)
 		}
+	}
+}
+
+func TestTheEndOfAGapNamesItsOperationAndInsertion(t *testing.T) {
+	prior := Prior{
+		Insertion: store.Insertion{Reference: "a#b##", Polled: true, OpenSince: epoch, Start: epoch},
+		Gap:       store.Trouble{Scope: TroubleWindow, Name: "a#b##", Since: epoch, Told: true},
+	}
+	p := Poll{AgencyID: "A100", Rules: NewRules(nil, nil), CatchUp: NewCatchUp()}
+	j := Judge(p, prior, Answer{SortBy: "createdAt", Descending: true, Asked: 20}, epoch.Add(time.Hour))
+	if len(j.Events) != 1 || j.Over == nil {
+		t.Fatalf("%+v", j)
+	}
+	e, is := j.Events[0].(*events.WatchRecovered)
+	if !is || e.Ends != Gap || e.Operation != "contact_requests" || e.PropertyReferenceID != "a#b##" || !e.Since.Equal(epoch) {
+		t.Errorf("%+v", j.Events[0])
 	}
 }

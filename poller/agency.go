@@ -4,9 +4,9 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
@@ -43,14 +43,14 @@ type agency struct {
 	remembering sync.Mutex // held while the memory of the schedule is written
 	written     written    // guarded by remembering
 
-	owed   []owedHalt // guarded by committing
-	trying *backoff   // the other key is tried with contact requests
-	trials int        // only of the goroutine that walks
+	allowed atomic.Pointer[watch.Access]
+	owed    []watch.AccessChange // in force and not stored, because the disk was full; guarded by committing
+
+	trying *backoff // the other key is tried with contact requests
+	trials int      // only of the goroutine that walks
 
 	mu        sync.Mutex
-	keys      watch.Keys
 	trial     string // the insertion with which a key is being tried
-	halts     map[haltScope]store.Halt
 	looks     map[string]*look
 	busy      map[string]chan struct{} // insertions that are being polled; closed when done
 	walkNow   chan struct{}
@@ -61,13 +61,10 @@ type agency struct {
 	walkBegan time.Time // the last one
 	underWay  bool      // it is
 	lastError string
-	lastGood  time.Time // last good answer to anything
-	goodKey   string    // fingerprint of the key that it was given to
 
-	goodQuestion    time.Time     // when it was sent
-	refusedQuestion time.Time     // when the list was asked for that was refused last
-	refused         string        // that it showed, until it is decided what follows
-	evidence        chan struct{} // some agency was answered
+	answers    watch.KeyAnswers
+	refusedKey string        // to which the list was refused, until it is decided what follows
+	evidence   chan struct{} // some agency was answered
 
 	lastAnswer time.Time // last good answer of contact requests
 	confirming bool      // several were refused: polls wait for what the list says
@@ -82,32 +79,27 @@ type agency struct {
 	sizes   watch.Sizes
 }
 
-// haltScope names what a halt covers.
-type haltScope struct {
-	scope     events.Scope
-	reference string
-}
-
 func newAgency(p *Poller, k AgencyKeys) *agency {
 	retiring, end := context.WithCancel(context.Background())
-	return &agency{
+	a := &agency{
 		retiring: retiring, end: end,
-		p: p, id: k.ID, began: time.Now(), keys: watch.NewKeys(k.Key, k.Next), trying: newBackoff(time.Second, p.o.RetryMax),
+		p: p, id: k.ID, began: time.Now(), trying: newBackoff(time.Second, p.o.RetryMax),
 		walking: newBackoff(time.Second, p.o.RetryMax), asking: newBackoff(time.Second, p.o.RetryMax),
-		halts: map[haltScope]store.Halt{}, looks: map[string]*look{}, busy: map[string]chan struct{}{},
+		looks: map[string]*look{}, busy: map[string]chan struct{}{},
 		walkNow: make(chan struct{}, 1), evidence: make(chan struct{}, 1), wishes: make(chan struct{}, 1), marks: newMarks(p.o.IgnoreInsertion),
 		health: map[listings.Operation]*health{
 			listings.OperationInsertions: {}, listings.OperationContactRequests: {},
 		},
 		saved: map[troubleName]store.Trouble{}, touched: map[troubleName]struct{}{},
 	}
+	a.allowed.Store(&watch.Access{AgencyID: k.ID, Keys: watch.NewKeys(k.Key, k.Next)})
+	return a
 }
 
 // load reads what the store knows: it notes the begin of the watch of a new agency, ends halts of other keys, and schedules
 // the insertions.
 func (a *agency) load() error {
-	var halts []store.Halt
-	var keys store.Keys
+	var remembered watch.Access
 	var polled []resumed
 	var known recollection
 	now := time.Now()
@@ -117,12 +109,13 @@ func (a *agency) load() error {
 			return err
 		}
 		a.recall(state)
-		keys = state.Keys
 		a.sizes = watch.SizesOf(state, now.Add(watch.ProbeFirst/2+rand.N(watch.ProbeFirst)))
 		a.clock.Known, a.clock.Skew = state.SkewKnown, state.ClockSkew
-		if halts, err = tx.Halts(a.id); err != nil {
+		halts, err := tx.Halts(a.id)
+		if err != nil {
 			return err
 		}
+		remembered = watch.RestoreAccess(a.id, state.Keys, halts)
 		known = recallMemory(tx, a.id)
 		return tx.Insertions(a.id, func(i store.Insertion) error {
 			if a.count(i, now) {
@@ -140,7 +133,12 @@ func (a *agency) load() error {
 	if err := a.begin(now); err != nil {
 		return err
 	}
-	if err := a.restore(keys, halts); err != nil {
+	configured := a.access().Keys
+	a.allowed.Store(&remembered)
+	_, err = a.changeAccess(func(x watch.Access) watch.AccessChange {
+		return x.Configure(configured.Current, configured.Next, time.Now())
+	})
+	if err != nil {
 		return err
 	}
 	troubles, err := a.troubles() // not before: with a halt the refusals end that came before its end

@@ -164,15 +164,7 @@ func (a *agency) silenceLimit(op listings.Operation) time.Duration {
 
 // asksInsertions says whether there are insertions whose contact requests are asked for.
 func (a *agency) asksInsertions() bool {
-	asked := a.p.turns.count(a.id)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for scope := range a.halts {
-		if scope.scope == events.ScopeInsertion {
-			asked--
-		}
-	}
-	return asked > 0
+	return a.p.turns.count(a.id) > a.access().HaltedInsertions(func(string) bool { return true })
 }
 
 // excuse notes that silence up to now means nothing, if the health is so.

@@ -199,8 +199,8 @@ func (a *agency) troubles() (list []store.Trouble, err error) {
 
 // shows says whether a key is one of those that are configured.
 func (a *agency) shows(fingerprint string) bool {
-	ring := a.ring()
-	return fingerprint == ring.Current.Fingerprint() || fingerprint == ring.Next.Fingerprint()
+	keys := a.access().Keys
+	return fingerprint == keys.Current.Fingerprint() || fingerprint == keys.Next.Fingerprint()
 }
 
 func (a *agency) restoreLook(t store.Trouble, now time.Time) (until time.Time) {

@@ -3,7 +3,6 @@ package poller
 import (
 	"time"
 
-	"doorbell/events"
 	"doorbell/poller/watch"
 )
 
@@ -147,11 +146,11 @@ func (s standing) behind() bool { return s.late > 0 && 10*s.late >= s.answerable
 // aside says whether an insertion is not polled in turn for a reason of its own, which is told otherwise: a halt, a refusal
 // that the list is to explain, a failure that becomes a gap.
 func (a *agency) aside(reference string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if _, halted := a.halts[haltScope{events.ScopeInsertion, reference}]; halted {
+	if _, halted := a.access().Insertion(reference); halted {
 		return true
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	l := a.looks[reference]
 	if l == nil {
 		return false

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
@@ -91,7 +90,7 @@ func (a *agency) mayAsk(r listings.Request) error {
 func (a *agency) undecided(r listings.Request) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.refused != "" && a.refused == r.Key
+	return a.refusedKey != "" && a.refusedKey == r.Key
 }
 
 // newsWithin is how soon a walk that waits notices a halt or another key.
@@ -305,13 +304,6 @@ func (a *agency) pause() {
 // spaceEvery is how often it is tried whether a full disk has space again.
 const spaceEvery = 5 * time.Second
 
-// owedHalt is a halt that is in force and could not be written: nothing is asked for its scope, though the disk is full.
-type owedHalt struct {
-	halt  store.Halt
-	event *events.AccessHalted // nil: it waits for its reason
-	keys  watch.Keys
-}
-
 // waitForSpace asks nothing while nothing could be remembered. A walk waits here; a poll goes back into the schedule.
 func (a *agency) waitForSpace(ctx context.Context, r listings.Request) error {
 	for a.p.full.Load() {
@@ -412,27 +404,5 @@ func (p *Poller) tryToWrite() error {
 			}
 		}
 		return nil
-	})
-}
-
-// pay writes the halts that are owed. The caller holds committing.
-func (a *agency) pay() error {
-	for len(a.owed) > 0 {
-		o := a.owed[0]
-		if err := a.writeHalt(o); err != nil {
-			return err
-		}
-		a.owed = a.owed[1:]
-	}
-	return nil
-}
-
-// writeHalt makes a halt, its event and what is known of the keys one transaction.
-func (a *agency) writeHalt(o owedHalt) error {
-	return a.commit(func(tx *store.Tx) (told []events.Payload, err error) {
-		if o.event != nil {
-			told = append(told, o.event)
-		}
-		return told, errors.Join(tx.PutHalt(a.id, o.halt), putKeys(tx, a.id, o.keys.Stored()))
 	})
 }

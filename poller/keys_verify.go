@@ -55,8 +55,8 @@ func (p *Poller) VerifyKeys(ctx context.Context) (KeyReport, error) {
 	defer p.verifying.Unlock()
 	var list []AgencyKeys
 	for _, a := range p.watched() {
-		r := a.ring()
-		list = append(list, AgencyKeys{ID: a.id, Key: r.Current, Next: r.Next})
+		keys := a.access().Keys
+		list = append(list, AgencyKeys{ID: a.id, Key: keys.Current, Next: keys.Next})
 	}
 	return verifyKeys(ctx, p.verifier, list, p.o)
 }

@@ -6,6 +6,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
+	"doorbell/poller/watch"
 	"doorbell/store"
 )
 
@@ -28,10 +29,9 @@ func TestAHaltThatWasOwedIsWrittenBeforeItEnds(t *testing.T) {
 		Request: listings.Request{Operation: listings.OperationInsertions, AgencyID: "A100", Key: a.keyFor(listings.OperationInsertions).Fingerprint()},
 		Status:  403, Body: listings.BodyNone,
 	}
-	halt := store.Halt{Scope: events.ScopeAgency, Operation: "insertions", Status: 403, Since: time.Now(), Key: refusal.Request.Key}
-	a.explain(&halt, a.ring())
-	a.halts[haltScope{scope: events.ScopeAgency}] = halt
-	a.owed = []owedHalt{{halt, a.haltEvent(halt, a.ring(), events.AgenciesOfKey{}), a.ring()}}
+	c := a.access().Refuse(watch.Scope{Scope: events.ScopeAgency}, watch.Refused{StatusError: refusal, At: time.Now()})
+	a.allowed.Store(&c.Access)
+	a.owed = []watch.AccessChange{c}
 	if ended, err := p.Resume("A100", ""); err != nil || ended != 1 {
 		t.Fatalf("%d ended, %v", ended, err)
 	}

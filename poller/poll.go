@@ -367,7 +367,7 @@ func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequ
 	if err != nil {
 		return nil, err
 	}
-	if err := p.a.wellAsked(p.reference, key); err != nil {
+	if err := p.a.answeredWell(listings.OperationContactRequests, p.reference, key); err != nil {
 		return nil, err
 	}
 	if err := p.a.learn(listings.OperationContactRequests, p.reference, page.Dialect(), len(page.ContactRequests), page.Received); err != nil {

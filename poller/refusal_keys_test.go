@@ -42,7 +42,7 @@ func TestARefusalUnderAKeyIsForgottenWhenTheInsertionWasAnsweredUnderAnother(t *
 
 // TestADeadKeyIsBlamedOnNoAgency deactivates the one key of many agencies: each of them has been answered well a moment before.
 func TestADeadKeyIsBlamedOnNoAgency(t *testing.T) {
-	ids := make([]string, 40)
+	ids := make([]string, 200)
 	for n := range ids {
 		ids[n] = fmt.Sprintf("A%d", n)
 	}
@@ -50,6 +50,7 @@ func TestADeadKeyIsBlamedOnNoAgency(t *testing.T) {
 		for _, id := range ids {
 			w.publish(id, "a#1##", "a#2##")
 		}
+		w.options.RequestsPerSecond = 50
 		w.start()
 		w.pass(10 * time.Minute)
 		w.must(w.model.DeactivateKey(testKey))

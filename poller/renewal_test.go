@@ -26,13 +26,15 @@ func TestAHaltThatIsResumedWhileItIsRenewedEnds(t *testing.T) {
 	a := p.agency("A100")
 	for range 100 {
 		h := store.Halt{Scope: events.ScopeInsertion, Reference: "a#1##", Operation: "contact_requests", Status: 403, Since: time.Now()}
-		a.halts[haltScope{h.Scope, h.Reference}] = h
+		halted := a.access().With(h)
+		a.allowed.Store(&halted)
 		if err := s.Update(func(tx *store.Tx) error { return tx.PutHalt(a.id, h) }); err != nil {
 			t.Fatal(err)
 		}
 		var both sync.WaitGroup
 		both.Go(func() {
-			if _, err := a.renewHalt(h.Reference); err != nil {
+			refused := &listings.StatusError{Status: 403}
+			if err := a.refusedContacts(h.Reference, refused, time.Now().Add(-time.Hour)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -46,8 +48,8 @@ func TestAHaltThatIsResumedWhileItIsRenewedEnds(t *testing.T) {
 		if err := s.View(func(tx *store.Tx) (err error) { kept, err = tx.Halts(a.id); return err }); err != nil {
 			t.Fatal(err)
 		}
-		if len(kept)+len(a.currentHalts()) > 0 {
-			t.Fatalf("halted for another day, without a word: in the store %d, in memory %d", len(kept), len(a.currentHalts()))
+		if len(kept)+len(a.access().Halts) > 0 {
+			t.Fatalf("halted for another day, without a word: in the store %d, in memory %d", len(kept), len(a.access().Halts))
 		}
 	}
 }

@@ -140,14 +140,15 @@ func (p *Poller) Status() (Status, error) {
 
 func (a *agency) status(state store.Agency) AgencyStatus {
 	s := AgencyStatus{AgencyID: a.id, WatchStart: state.WatchStart, LastCompleteWalk: state.LastCompleteWalk, Dialects: shownDialects(state)}
-	for _, h := range a.currentHalts() {
+	x := a.access()
+	for _, h := range x.List("") {
 		s.Halts = append(s.Halts, haltStatus(a.id, h))
 	}
 	s.Held = heldStatus(a.id, state.Held)
-	s.Alarms, s.Key = a.alarms(state), a.ring().Slot(a.keyFor(listings.OperationInsertions).Fingerprint()).Slot
+	s.Alarms, s.Key = a.alarms(state), x.Keys.Slot(x.Keys.Shown(listings.OperationInsertions).Fingerprint()).Slot
 	s.OldestPoll, s.FirstPolls = a.p.turns.waiting(a.id)
 	a.mu.Lock()
-	s.Insertions, s.Disappeared, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.gone, a.lastWalk, a.lastError, a.lastGood
+	s.Insertions, s.Disappeared, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.gone, a.lastWalk, a.lastError, a.answers.Good
 	s.Walks = a.ended
 	waited := a.waited.histogram(latencyBounds)
 	a.mu.Unlock()
@@ -293,13 +294,13 @@ func RememberedAccess(tx *store.Tx, k AgencyKeys) (Access, error) {
 	if err != nil {
 		return Access{}, err
 	}
-	r, same := watch.NewKeys(k.Key, k.Next).Restore(watch.KnownKeys(state.Keys, halts))
-	access := Access{Key: r.Shown(listings.OperationInsertions), Dialects: dialects(state)}
-	if other := r.Other(); other != access.Key && !r.WasRefused(other.Fingerprint()) {
+	x := watch.RestoreAccess(k.ID, state.Keys, halts).Configure(k.Key, k.Next, time.Now())
+	access := Access{Key: x.Keys.Shown(listings.OperationInsertions), Dialects: dialects(state)}
+	if other := x.Keys.Other(); other != access.Key && !x.Keys.WasRefused(other.Fingerprint()) {
 		access.Next = other
 	}
-	for _, h := range halts {
-		if h.Scope != events.ScopeInsertion && same {
+	for s, h := range x.Halts {
+		if s.Scope != events.ScopeInsertion {
 			access.Halt = &h
 		}
 	}
@@ -310,7 +311,7 @@ func RememberedAccess(tx *store.Tx, k AgencyKeys) (Access, error) {
 func ResumeRemembered(s *store.Store, agencyID, reference string) (ended int, err error) {
 	err = s.Update(func(tx *store.Tx) error {
 		ended = 0
-		_, known, err := tx.Agency(agencyID)
+		state, known, err := tx.Agency(agencyID)
 		if err != nil {
 			return err
 		}
@@ -321,34 +322,9 @@ func ResumeRemembered(s *store.Store, agencyID, reference string) (ended int, er
 		if err != nil {
 			return err
 		}
-		halts = slices.DeleteFunc(halts, func(h store.Halt) bool { return reference != "" && h.Reference != reference })
-		told, err := endAll(tx, agencyID, halts, "operator")
-		if err = errors.Join(err, appendEvents(tx, told)); err != nil {
-			return err
-		}
-		ended = len(halts)
-		if refusedKeys(halts) { // both may be tried
-			return putKeys(tx, agencyID, store.Keys{})
-		}
-		return nil
+		c := watch.RestoreAccess(agencyID, state.Keys, halts).Resume(reference, time.Now())
+		ended = len(c.Ended)
+		return errors.Join(putAccess(tx, c), appendEvents(tx, c.Events))
 	})
 	return ended, err
-}
-
-// endAll forgets halts, and the refusals of before, and returns what says so; also that there was one, if that waited for its
-// reason.
-func endAll(tx *store.Tx, agencyID string, list []store.Halt, cause string) (told []events.Payload, err error) {
-	state, _, err := tx.Agency(agencyID)
-	for _, h := range list {
-		if !h.Asked.IsZero() {
-			key := watch.Keys{Known: state.Keys}.Slot(h.Key)
-			told = append(told, watch.HaltEvent(agencyID, h, key, events.AgenciesOfKey{}, time.Time{}))
-		}
-		told = append(told, &events.AccessResumed{
-			Common: events.Common{AgencyID: agencyID, ObservedAt: time.Now()}, PropertyReferenceID: h.Reference,
-			Scope: h.Scope, HaltedAt: h.Since, Cause: cause,
-		})
-		err = errors.Join(err, tx.DeleteHalt(agencyID, h))
-	}
-	return told, errors.Join(err, forgetRefusals(tx, agencyID, list))
 }

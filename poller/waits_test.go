@@ -72,7 +72,8 @@ func TestInsertionsThatFailByThemselvesAreNotLateBesides(t *testing.T) {
 		case 1:
 			a.look(reference).refusal = &refusal{at: now}
 		case 2:
-			a.halts[haltScope{events.ScopeInsertion, reference}] = store.Halt{}
+			halted := a.access().With(store.Halt{Scope: events.ScopeInsertion, Reference: reference})
+			a.allowed.Store(&halted)
 		}
 	}
 	if got := p.looks(t, 20, now, 30); len(got) != 0 { // eight of the others

@@ -22,7 +22,7 @@ import (
 
 // walks walks the agency's insertions again and again until ctx is done.
 func (a *agency) walks(ctx context.Context) error {
-	if err := a.tellHalt(ctx); err != nil { // of the process before
+	if err := a.explainHalt(ctx); err != nil { // of the process before
 		return err
 	}
 	if err := a.waitForWalk(ctx); err != nil {
@@ -34,7 +34,7 @@ func (a *agency) walks(ctx context.Context) error {
 			err = a.keepTroubles()
 		}
 		if err == nil {
-			err = a.tellHalt(ctx)
+			err = a.explainHalt(ctx)
 		}
 		if err != nil && errors.Is(err, store.ErrNoSpace) {
 			next, err = a.afterCommitError(err)
@@ -82,7 +82,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	defer a.walkBegins(time.Now())()
 	defer func() {
 		a.mu.Lock()
-		a.refused = "" // it is decided
+		a.refusedKey = "" // it is decided
 		a.mu.Unlock()
 	}()
 	if n := a.p.store.Imports(); n != a.imports { // what the store holds was decided by the stream, not by those pages
@@ -107,7 +107,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 			return 0, nil // the key has changed: from the start, with the new one
 		case watch.ClassRefused:
 			told := a.tell(listings.OperationInsertions, "", watch.ClassRefused, err)
-			if err := errors.Join(told, a.refusedKey(events.ScopeAgency, err)); err != nil {
+			if err := errors.Join(told, a.refused(watch.Scope{Scope: events.ScopeAgency}, err)); err != nil {
 				return a.afterCommitError(err)
 			}
 			return time.Hour, nil
@@ -116,7 +116,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 			break
 		}
 		a.excuse(listings.OperationInsertions, time.Now(), unbroken)
-		if err := a.worked(listings.OperationInsertions, key); err != nil {
+		if err := a.answeredWell(listings.OperationInsertions, "", key); err != nil {
 			return a.afterCommitError(err)
 		}
 		if err := w.page(page); err != nil {
@@ -427,7 +427,7 @@ func (w *walk) end(v listings.Verdict) (again bool, err error) {
 	a.mirror(listings.OperationInsertions, e.State.Operation(string(listings.OperationInsertions)))
 	for _, reference := range e.Outside {
 		a.forget(reference)
-		a.dropHalts([]store.Halt{{Scope: events.ScopeInsertion, Reference: reference}})
+		a.dropHalt(reference)
 	}
 	return e.Again, nil
 }
@@ -525,11 +525,19 @@ func (w *walk) announceGone(reference string) error {
 
 // withdrawn counts a disappeared insertion. A halt of its own went with it.
 func (a *agency) withdrawn(reference string) {
+	a.dropHalt(reference)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.known--
 	a.gone++
-	delete(a.halts, haltScope{events.ScopeInsertion, reference})
+}
+
+// dropHalt follows the store, where the halt of an insertion went with the insertion. The caller holds committing.
+func (a *agency) dropHalt(reference string) {
+	if h, halted := a.access().Insertion(reference); halted {
+		x := a.access().Without(h)
+		a.allowed.Store(&x)
+	}
 }
 
 // keepScheduled makes sure that everything a complete walk saw is polled.

@@ -1,7 +1,9 @@
 package watch
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -126,14 +128,282 @@ func (r Keys) Switched() Keys {
 	return r
 }
 
-// KnownKeys is what is known of keys, also where a halt was written before pairs were known.
-func KnownKeys(known store.Keys, halts []store.Halt) store.Keys {
+// Scope names what a halt covers.
+type Scope struct {
+	events.Scope
+	Reference string // where it is one insertion
+}
+
+// Access is what may be asked of an agency: its keys, and the scopes that are halted. It is a value, and nothing changes one
+// that exists: a decision about access makes another one.
+type Access struct {
+	AgencyID string
+	Keys     Keys
+	Halts    map[Scope]store.Halt
+}
+
+// AccessChange is a decision about access: the access from now on, and what goes with it into one transaction.
+type AccessChange struct {
+	Access
+	Halted, Ended []store.Halt
+	Events        []events.Payload
+	// KeyRefused: one of the pair was refused and the other one is to be tried. KeyWorks: the one that was tried works.
+	KeyRefused, KeyWorks bool
+}
+
+// RestoreAccess is what is remembered of an agency's access.
+func RestoreAccess(agencyID string, known store.Keys, halts []store.Halt) Access {
+	x := Access{AgencyID: agencyID, Keys: Keys{Known: known}, Halts: make(map[Scope]store.Halt, len(halts))}
 	for _, h := range halts {
-		if known.Current == "" && h.Scope != events.ScopeInsertion {
-			known = store.Keys{Current: h.Key, Refused: []string{h.Key}}
+		x.Halts[scopeOf(h)] = h
+		if x.Keys.Known.Current == "" && h.Scope != events.ScopeInsertion { // nothing more is known of its key
+			x.Keys.Known = store.Keys{Current: h.Key, Refused: []string{h.Key}}
 		}
 	}
-	return known
+	return x
+}
+
+func scopeOf(h store.Halt) Scope { return Scope{h.Scope, h.Reference} }
+
+// With is the access with one more halt.
+func (x Access) With(h store.Halt) Access {
+	all := maps.Clone(x.Halts)
+	if all == nil {
+		all = map[Scope]store.Halt{}
+	}
+	all[scopeOf(h)] = h
+	x.Halts = all
+	return x
+}
+
+// Without is the access without some halts.
+func (x Access) Without(list ...store.Halt) Access {
+	x.Halts = maps.Clone(x.Halts)
+	for _, h := range list {
+		delete(x.Halts, scopeOf(h))
+	}
+	return x
+}
+
+// Agency is the halt of the whole agency; its status is 0 if there is none.
+func (x Access) Agency() store.Halt { return x.Halts[Scope{Scope: events.ScopeAgency}] }
+
+// Insertion is the halt of one insertion, if it is halted.
+func (x Access) Insertion(reference string) (h store.Halt, halted bool) {
+	h, halted = x.Halts[Scope{events.ScopeInsertion, reference}]
+	return h, halted
+}
+
+// HaltedInsertions counts the insertions that are halted, of those that pass.
+func (x Access) HaltedInsertions(pass func(reference string) bool) (n int) {
+	for s := range x.Halts {
+		if s.Scope == events.ScopeInsertion && pass(s.Reference) {
+			n++
+		}
+	}
+	return n
+}
+
+// List is all halts, oldest first; of one insertion alone where it is named.
+func (x Access) List(reference string) []store.Halt {
+	list := slices.Collect(maps.Values(x.Halts))
+	list = slices.DeleteFunc(list, func(h store.Halt) bool { return reference != "" && h.Reference != reference })
+	slices.SortFunc(list, func(x, y store.Halt) int {
+		return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(x.Reference, y.Reference))
+	})
+	return list
+}
+
+// RetryRefused is how often a halted insertion is tried again while its agency is well.
+const RetryRefused = 24 * time.Hour
+
+// IsHalted says whether a request must not be made.
+func (x Access) IsHalted(r listings.Request, now time.Time) bool {
+	if _, halted := x.Halts[Scope{Scope: events.ScopeAgency}]; halted {
+		return true
+	}
+	if r.Operation != listings.OperationContactRequests {
+		return false
+	}
+	if _, halted := x.Halts[Scope{Scope: events.ScopeContactRequests}]; halted {
+		return true
+	}
+	h, halted := x.Insertion(r.Reference)
+	return halted && now.Sub(h.Tried) < RetryRefused
+}
+
+// KeyAnswers is what the requests of an agency were answered last, as far as it tells of keys.
+type KeyAnswers struct {
+	Good      time.Time // the last good answer to anything
+	GoodKey   string    // fingerprint of the key that it was given to
+	GoodAsked time.Time // when its question was sent
+	// RefusedAsked is when the list was asked for that was refused last.
+	RefusedAsked time.Time
+}
+
+// Other is another agency, which may have the same key.
+type Other struct {
+	Access
+	KeyAnswers
+}
+
+// Refused is a refusal, and what may tell its reason. Nothing is asked for that.
+type Refused struct {
+	*listings.StatusError
+	At time.Time
+	KeyAnswers
+	Others []Other
+}
+
+// Refuse is the access after a refusal that means a whole scope: the other key is tried, or the scope is halted. Where it is
+// halted already nothing changes, also not what is not stored yet.
+func (x Access) Refuse(s Scope, r Refused) AccessChange {
+	if _, already := x.Halts[s]; already {
+		return AccessChange{Access: x}
+	}
+	if s.Scope != events.ScopeInsertion {
+		keys, try := x.Keys.Refuse(r.Operation)
+		if x.Keys = keys; try {
+			return AccessChange{Access: x, KeyRefused: true}
+		}
+	}
+	h := store.Halt{
+		Scope: s.Scope, Reference: s.Reference, Operation: string(r.Operation), Status: r.Status, Since: r.At.UTC(), Tried: r.At.UTC(),
+		Key: r.Request.Key, Body: string(r.Body), Asked: r.RefusedAsked.UTC(),
+	}
+	c, _ := x.explain(h, r.KeyAnswers, r.Others, false)
+	return c
+}
+
+// Explain tells of a halt of the agency whose event waits for its reason, if that is settled by now or the time is over; else
+// it waits on.
+func (x Access) Explain(answers KeyAnswers, others []Other, over bool) (c AccessChange, waits bool) {
+	h := x.Agency()
+	if h.Asked.IsZero() {
+		return AccessChange{Access: x}, false
+	}
+	return x.explain(h, answers, others, over)
+}
+
+// explain writes into a halt why it probably came, by what others of the key were answered since its question. Where they are
+// still asked, its event waits for what one of them is answered.
+func (x Access) explain(h store.Halt, answers KeyAnswers, others []Other, over bool) (c AccessChange, waits bool) {
+	count, since := othersOfKey(h.Key, h.Asked, others)
+	reason, settled := Reason(h.Scope, events.Evidence{Body: h.Body, OtherAgenciesOfKey: count}, since)
+	h.ProbableReason, h.Advice = reason, Advice(reason, x.AgencyID, h.Reference)
+	if h.Scope != events.ScopeInsertion && len(x.Keys.Known.Refused) > 1 {
+		h.Advice = "Both keys were refused, this one last. " + h.Advice
+	}
+	if settled || over {
+		h.Asked = time.Time{}
+		c.Events = []events.Payload{x.haltEvent(h, count, answers.Good)}
+	}
+	c.Access, c.Halted = x.With(h), []store.Halt{h}
+	return c, c.Events == nil
+}
+
+// othersOfKey counts the other agencies of a key by what is already known. One works if a question was answered well that is
+// younger than asked; since counts those whose list was refused so.
+func othersOfKey(key string, asked time.Time, all []Other) (n events.AgenciesOfKey, since int) {
+	for _, o := range all {
+		if key != o.Keys.Known.Current && key != o.Keys.Known.Next {
+			continue
+		}
+		_, halted := o.Halts[Scope{Scope: events.ScopeAgency}]
+		// A key that contact requests were refused to still opens the list, if it is shown there.
+		listed := !halted && o.Keys.Shown(listings.OperationInsertions).Fingerprint() == key
+		switch {
+		case o.Keys.WasRefused(key) && !listed:
+			n.Refused++
+			if !o.RefusedAsked.Before(asked) {
+				since++
+			}
+		case o.GoodKey == key && !o.GoodAsked.Before(asked):
+			n.Working++
+		default:
+			n.Unknown++
+		}
+	}
+	return n, since
+}
+
+// Retried is the access after a halted insertion was tried again in vain: it waits for another day, without a word.
+func (x Access) Retried(reference string, now time.Time) AccessChange {
+	h, halted := x.Insertion(reference)
+	if !halted {
+		return AccessChange{Access: x}
+	}
+	h.Tried = now.UTC()
+	return AccessChange{Access: x.With(h), Halted: []store.Halt{h}}
+}
+
+// Answered is the access after a good answer to a request that showed a key. One that was tried with this operation is the
+// active one from now on, and halts of insertions that were refused to the other one end. So does that of an insertion that was
+// tried again.
+func (x Access) Answered(o listings.Operation, reference string, key listings.Key, now time.Time) (c AccessChange) {
+	c.Access = x
+	if before := x.Keys; before.Tries(o) && before.Shown(o) == key {
+		c.KeyWorks, x.Keys = true, before.Switched()
+		from, to := before.Slot(before.Active().Fingerprint()), before.Slot(key.Fingerprint())
+		other := slices.DeleteFunc(x.List(""), func(h store.Halt) bool { return h.Key == to.Fingerprint })
+		c.Access = x
+		c.Events = []events.Payload{&events.AccessKeySwitched{
+			Common: events.Common{AgencyID: x.AgencyID, ObservedAt: now.UTC()}, From: from, To: to, Advice: switchAdvice(to.Slot),
+		}}
+		c.end(other, "key_changed", now)
+	}
+	if h, halted := c.Insertion(reference); halted {
+		c.end([]store.Halt{h}, "retry_succeeded", now)
+	}
+	return c
+}
+
+// Resume is the access after a person has ended halts: all, or that of one insertion. Where a key was refused, both may be tried
+// again, the current one first.
+func (x Access) Resume(reference string, now time.Time) AccessChange {
+	list := x.List(reference)
+	if KeyWasRefused(list) {
+		x.Keys = x.Keys.Anew()
+	}
+	c := AccessChange{Access: x}
+	c.end(list, "operator", now)
+	return c
+}
+
+// Configure is the access with the pair of keys that is configured now. Another pair ends the halts under the one before; of
+// insertions those that were not refused to the key which is shown now.
+func (x Access) Configure(current, next listings.Key, now time.Time) AccessChange {
+	keys, same := NewKeys(current, next).Restore(x.Keys.Known)
+	shown := keys.Active().Fingerprint()
+	over := slices.DeleteFunc(x.List(""), func(h store.Halt) bool {
+		if h.Scope == events.ScopeInsertion {
+			return h.Key == shown
+		}
+		return same
+	})
+	x.Keys = keys
+	c := AccessChange{Access: x}
+	c.end(over, "key_changed", now)
+	return c
+}
+
+// KeyWasRefused says whether one of the halts came of refused keys.
+func KeyWasRefused(list []store.Halt) bool {
+	return slices.ContainsFunc(list, func(h store.Halt) bool { return h.Scope != events.ScopeInsertion })
+}
+
+// end ends halts and says so; also that there was one, if its event waited for its reason.
+func (c *AccessChange) end(list []store.Halt, cause string, now time.Time) {
+	for _, h := range list {
+		if !h.Asked.IsZero() {
+			c.Events = append(c.Events, c.haltEvent(h, events.AgenciesOfKey{}, time.Time{}))
+		}
+		c.Events = append(c.Events, &events.AccessResumed{
+			Common: events.Common{AgencyID: c.AgencyID, ObservedAt: now.UTC()}, PropertyReferenceID: h.Reference,
+			Scope: h.Scope, HaltedAt: h.Since, Cause: cause,
+		})
+	}
+	c.Access, c.Ended = c.Without(list...), append(c.Ended, list...)
 }
 
 // Reason is why a scope was probably refused, by answers to questions that are younger than the refused one: an answer of before
@@ -158,13 +428,13 @@ func Reason(scope events.Scope, e events.Evidence, since int) (reason string, se
 	return "unknown", others.Unknown == 0
 }
 
-// HaltEvent tells a halt. after is the last good answer before it.
-func HaltEvent(agencyID string, h store.Halt, key events.KeyRef, others events.AgenciesOfKey, after time.Time) *events.AccessHalted {
+// haltEvent announces a halt. after is the last good answer before it.
+func (x Access) haltEvent(h store.Halt, others events.AgenciesOfKey, after time.Time) *events.AccessHalted {
 	return &events.AccessHalted{
-		Common: events.Common{AgencyID: agencyID, ObservedAt: h.Since, ObservedAfter: after}, PropertyReferenceID: h.Reference,
+		Common: events.Common{AgencyID: x.AgencyID, ObservedAt: h.Since, ObservedAfter: after}, PropertyReferenceID: h.Reference,
 		Scope: h.Scope, Operation: h.Operation, Status: h.Status, ProbableReason: h.ProbableReason,
 		Evidence: events.Evidence{Body: h.Body, OtherAgenciesOfKey: others},
-		Key:      key, Advice: h.Advice, Resume: ResumeCommand(agencyID, h.Reference),
+		Key:      x.Keys.Slot(h.Key), Advice: h.Advice, Resume: ResumeCommand(x.AgencyID, h.Reference),
 	}
 }
 
@@ -197,7 +467,7 @@ func ResumeCommand(agencyID, reference string) string {
 	return fmt.Sprintf("doorbell resume %s --insertion %q", agencyID, reference)
 }
 
-func SwitchAdvice(to string) string {
+func switchAdvice(to string) string {
 	if to == "next" {
 		return "The API refuses the current key and accepts the next one, which is used from now on. Make it the current key and remove the old one."
 	}

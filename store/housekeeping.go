@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -192,11 +191,10 @@ func ignoreNoSpace(err error) error {
 	return err
 }
 
-// trimEvents, trimBytes and trimTime bound one transaction of Trim: others wait for it.
+// trimEvents and trimBytes bound one transaction of Trim: others wait for it.
 const (
 	trimEvents = 1000
 	trimBytes  = 8 << 20
-	trimTime   = 50 * time.Millisecond
 )
 
 // Trim removes events that were recorded before a moment, the oldest of each agency first, at most so many of them. What is
@@ -226,20 +224,17 @@ func (s *Store) Trim(before time.Time, most int) (trimmed int, err error) {
 }
 
 // trimSome removes up to most events of an agency in one transaction. What they are is found out before it, so that nobody
-// waits while events are read.
+// waits while events are read, unless something was committed in between.
 func (s *Store) trimSome(agency string, before time.Time, most int) (trimmed int, err error) {
-	upTo, err := read(s, func(tx *Tx) uint64 { return tx.trimmable(agency, before, most) })
-	if err != nil || upTo == 0 {
-		return 0, err
-	}
-	err = s.update(func(tx *Tx) error {
-		trimmed, err = tx.removeEvents(agency, min(upTo, tx.keptFrom(agency)-1)) // the cursor may have moved
-		return err
-	})
+	var old [][]byte
+	err = s.change(s.update, func(tx *Tx) (bool, error) {
+		old = tx.trimmable(agency, before, most)
+		return len(old) > 0, nil
+	}, func(tx *Tx) error { return tx.delete(bucketLog, old...) })
 	if err != nil {
 		return 0, err
 	}
-	return trimmed, nil
+	return len(old), nil
 }
 
 // keptFrom is the first event of an agency that stays whatever its age: that of the cursor, which is never after the newest.
@@ -247,30 +242,17 @@ func (tx *Tx) keptFrom(agency string) uint64 {
 	return max(1, min(tx.cursor(agency).Sequence, tx.LastSequence(agency)))
 }
 
-// trimmable is the sequence up to which events may go, 0 if none may.
-func (tx *Tx) trimmable(agency string, before time.Time, most int) (upTo uint64) {
+// trimmable are the keys of the events that may go.
+func (tx *Tx) trimmable(agency string, before time.Time, most int) (old [][]byte) {
 	keep, size := tx.keptFrom(agency), 0
 	for k, v := range tx.ascend(bucketLog, prefix(agency), prefix(agency)) {
 		l := entry(k, v)
-		if l.n >= keep || most <= 0 || size >= trimBytes || !l.head().RecordedTime.Before(before) {
+		if l.n >= keep || len(old) >= most || size >= trimBytes || !l.head().RecordedTime.Before(before) {
 			break
 		}
-		upTo, size, most = l.n, size+len(v), most-1
+		old, size = append(old, logKey(agency, l.n)), size+len(v)
 	}
-	return upTo
-}
-
-// removeEvents removes the events of an agency up to a sequence, as many as there is time for.
-func (tx *Tx) removeEvents(agency string, upTo uint64) (n int, err error) {
-	var keys [][]byte
-	began := time.Now()
-	for k := range tx.ascend(bucketLog, prefix(agency), prefix(agency)) {
-		if binary.BigEndian.Uint64(k) > upTo || len(keys) >= trimEvents || time.Since(began) > trimTime {
-			break
-		}
-		keys = append(keys, append(prefix(agency), k...))
-	}
-	return len(keys), tx.delete(bucketLog, keys...)
+	return old
 }
 
 // oldestTrimmable is when the oldest event was recorded that may go, of all agencies; zero if none may.

@@ -197,19 +197,17 @@ type Place struct{ Sequence, Position uint64 }
 
 // HeadsAfter returns the heads of the next events of an agency after a place, at most so many of them, and the place behind
 // them; it is the same place where nothing follows. Payloads are not read.
-func (s *Store) HeadsAfter(agency string, at Place, most int) (heads []events.Head, next Place, err error) {
-	next, err = s.follow(agency, at, most, 1<<62, func(l logged) { heads = append(heads, l.head()) })
-	return heads, next, err
+func (s *Store) HeadsAfter(agency string, at Place, most int) ([]events.Head, Place, error) {
+	return follow(s, agency, at, most, 1<<62, logged.head)
 }
 
 // EventsAfter is HeadsAfter with whole events; they end also where they hold maxBytes.
-func (s *Store) EventsAfter(agency string, at Place, maxEvents, maxBytes int) (found []events.Event, next Place, err error) {
-	next, err = s.follow(agency, at, maxEvents, maxBytes, func(l logged) { found = append(found, l.event()) })
-	return found, next, err
+func (s *Store) EventsAfter(agency string, at Place, maxEvents, maxBytes int) ([]events.Event, Place, error) {
+	return follow(s, agency, at, maxEvents, maxBytes, logged.event)
 }
 
-func (s *Store) follow(agency string, at Place, most, maxBytes int, visit func(logged)) (Place, error) {
-	return read(s, func(tx *Tx) Place {
+func follow[T any](s *Store, agency string, at Place, most, maxBytes int, decoded func(logged) T) (found []T, next Place, err error) {
+	next, err = read(s, func(tx *Tx) Place {
 		from := logKey(agency, at.Sequence+1)
 		for range 2 {
 			for k, v := range tx.ascend(bucketLog, prefix(agency), from) {
@@ -221,7 +219,7 @@ func (s *Store) follow(agency string, at Place, most, maxBytes int, visit func(l
 					return at
 				}
 				if most, maxBytes = most-1, maxBytes-len(v); l.position == 0 || l.position > at.Position {
-					visit(l)
+					found = append(found, decoded(l))
 				}
 				at.Position = max(at.Position, l.position)
 				if l.n < unsent {
@@ -232,36 +230,35 @@ func (s *Store) follow(agency string, at Place, most, maxBytes int, visit func(l
 		}
 		return at
 	})
+	return found, next, err
 }
 
 // HeadsBefore returns heads of an agency backwards, from the newest one where before is the zero value: at most so many, and
 // where to go on. What is published between two calls is met twice; its position tells.
-func (s *Store) HeadsBefore(agency string, before uint64, most int) (heads []events.Head, next uint64, err error) {
-	next, err = s.back(agency, before, most, 1<<62, func(l logged) { heads = append(heads, l.head()) })
-	return heads, next, err
+func (s *Store) HeadsBefore(agency string, before uint64, most int) ([]events.Head, uint64, error) {
+	return back(s, agency, before, most, 1<<62, logged.head)
 }
 
 // EventsBefore is HeadsBefore with whole events; they end also where they hold maxBytes.
-func (s *Store) EventsBefore(agency string, before uint64, maxEvents, maxBytes int) (found []events.Event, next uint64, err error) {
-	next, err = s.back(agency, before, maxEvents, maxBytes, func(l logged) { found = append(found, l.event()) })
-	return found, next, err
+func (s *Store) EventsBefore(agency string, before uint64, maxEvents, maxBytes int) ([]events.Event, uint64, error) {
+	return back(s, agency, before, maxEvents, maxBytes, logged.event)
 }
 
-func (s *Store) back(agency string, before uint64, most, maxBytes int, visit func(logged)) (uint64, error) {
+func back[T any](s *Store, agency string, before uint64, most, maxBytes int, decoded func(logged) T) (found []T, next uint64, err error) {
 	if before == 0 {
 		before = ^uint64(0)
 	}
-	return read(s, func(tx *Tx) (next uint64) {
+	err = s.View(func(tx *Tx) error {
 		for k, v := range tx.descend(bucketLog, prefix(agency), logKey(agency, before)) {
 			if most <= 0 || maxBytes <= 0 {
 				break
 			}
 			l := entry(k, v)
-			visit(l)
-			next, most, maxBytes = l.n, most-1, maxBytes-len(v)
+			found, next, most, maxBytes = append(found, decoded(l)), l.n, most-1, maxBytes-len(v)
 		}
-		return next
+		return nil
 	})
+	return found, next, err
 }
 
 // Lookup returns the event of a head, if the log still has it. It may be published by now.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -389,13 +390,13 @@ func readID(dir string) (string, error) {
 // writeID repeats the identity outside of the file, so that a truncated file is noticed.
 func writeID(dir, id string) error {
 	path := filepath.Join(dir, idFileName)
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	_ = os.Remove(path + ".new") // of a start that was cut short
+	err := writeFile(path+".new", func(w io.Writer) error {
+		_, err := io.WriteString(w, id+"\n")
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	_, err = f.WriteString(id + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("store: %w", err)
+		return err
 	}
 	if err := os.Rename(path+".new", path); err != nil {
 		return fmt.Errorf("store: %w", err)
@@ -405,10 +406,10 @@ func writeID(dir, id string) error {
 
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("store: %w", err)
+	if err == nil {
+		err = errors.Join(d.Sync(), d.Close())
 	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	return nil

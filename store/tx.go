@@ -93,6 +93,10 @@ var errUnchanged = errors.New("unchanged")
 // between, write finds what look has read: nothing is read twice. Else look has another look first, in the transaction of
 // write. What look does not ask for costs no commit, and waits for none.
 func (s *Store) Change(look func(*Tx) (bool, error), write func(*Tx) error) error {
+	return s.change(s.Update, look, write)
+}
+
+func (s *Store) change(update func(func(*Tx) error) error, look func(*Tx) (bool, error), write func(*Tx) error) error {
 	var seen *Tx
 	var commit int
 	wanted := false
@@ -104,7 +108,7 @@ func (s *Store) Change(look func(*Tx) (bool, error), write func(*Tx) error) erro
 	if err != nil || !wanted {
 		return err
 	}
-	err = s.Update(func(tx *Tx) error {
+	err = update(func(tx *Tx) error {
 		if tx.commit() == commit {
 			tx.names, tx.groups = seen.names, seen.groups
 			return write(tx)

@@ -110,7 +110,6 @@ type Config struct {
 	Agencies []Agency  // of Poll, in the order of the configuration
 	Warnings []string  // sentences about what was odd but not wrong
 	Settings []Setting // every variable of the groups that were read
-	Files    []string  // files that values came from; another text in one is a reason to read again
 }
 
 // group is a set of variables that a command reads.
@@ -157,7 +156,7 @@ func readConfig(environ []string, further ...group) (*Config, error) {
 		r.checkForward(c)
 	}
 	r.warnUnknown()
-	c.Warnings, c.Settings, c.Files = r.warnings, r.shown(), r.files
+	c.Warnings, c.Settings = r.warnings, r.shown()
 	return c, r.err()
 }
 

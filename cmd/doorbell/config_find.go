@@ -92,7 +92,6 @@ func (r *reader) credential(name string) string {
 
 // readSecret returns the text of a file; what is wrong with it is reported and gives nothing.
 func (r *reader) readSecret(name, path string) string {
-	r.files = append(r.files, path)
 	text, trouble := readFile(path)
 	if trouble == "" && strings.TrimSpace(text) == "" {
 		trouble = "is empty; write the value into it"

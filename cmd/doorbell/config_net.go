@@ -135,7 +135,6 @@ func (r *reader) checkFile(name, path string) {
 	if path == "" || !r.good(name) {
 		return
 	}
-	r.files = append(r.files, path)
 	if _, trouble := readFile(path); trouble != "" {
 		r.wrong(name, "names "+path+", which "+trouble)
 	}

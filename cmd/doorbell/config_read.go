@@ -57,7 +57,6 @@ type reader struct {
 	settings []*Setting
 	problems []Problem
 	warnings []string
-	files    []string
 
 	noSecrets bool // they are left out of what is read from now on
 }

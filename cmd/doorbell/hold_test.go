@@ -30,7 +30,7 @@ func TestAHeldChangeIsToldOnceAPersonApprovesIt(t *testing.T) {
 				t.Errorf("the event says %v", got)
 			}
 			text := run(t, s.environ, "status")
-			has(t, text.stdout, "A100 lacks ", "doorbell approve A100")
+			has(t, text.stdout, "A100 lists nothing any more: ", "doorbell approve A100")
 			if got := run(t, s.environ, "status", "--check"); got.code != exitFailed {
 				t.Errorf("status --check: %+v", got)
 			}

@@ -55,12 +55,12 @@ func TestARotationFromTheSecondKeyToTheEndOfTheFirst(t *testing.T) {
 	s.model.AddKey(otherKey, "A100")
 	reload := func(text string) {
 		t.Helper()
-		seen := strings.Count(d.stderr.String(), "read again")
+		seen := strings.Count(d.stderr.String(), "were reloaded")
 		rewrite(t, file, text)
 		if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the file is read again", func() bool { return strings.Count(d.stderr.String(), "read again") > seen })
+		eventually(t, "the file is read again", func() bool { return strings.Count(d.stderr.String(), "were reloaded") > seen })
 	}
 	reload("A100=" + testKey + "|" + otherKey + "\nB200=" + testKey + "|" + otherKey + "\n")
 	if r := s.verified(t, exitFailed); !r.Agencies[0].Ready || r.Agencies[1].Ready || r.Agencies[1].Next.Status != 403 || *r.Agencies[0].Next.Insertions != 4 {

@@ -16,7 +16,7 @@ import (
 
 // newLogger writes to w as the configuration says: JSON lines for machines, text for a terminal. The level may be
 // changed while running. Attributes have the same key on every line, see TestEveryLogLineHasKnownKeys; payloads, keys and
-// people have none. What is repeated is bounded, see calmHandler.
+// people have none. What is repeated is bounded, see dedupeHandler.
 func newLogger(w io.Writer, b Base, t terminal) (*slog.Logger, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	level.Set(logLevels[b.LogLevel])
@@ -24,7 +24,7 @@ func newLogger(w io.Writer, b Base, t terminal) (*slog.Logger, *slog.LevelVar) {
 	if b.LogFormat == "text" || b.LogFormat == "auto" && t.is {
 		h = newTextHandler(w, level, t)
 	}
-	return slog.New(newCalm(h)), level
+	return slog.New(newDedupe(h)), level
 }
 
 // logger is what commands that run for long log with.
@@ -174,13 +174,13 @@ func quotedValue(text string) string {
 }
 
 // What is said of one thing again and again is bounded: of lines with the same message about the same thing, a few in a row are
-// logged and then one every calmEvery, with how many there were in between. The same words twice are one every calmEvery from the
+// logged and then one every dedupeEvery, with how many there were in between. The same words twice are one every dedupeEvery from the
 // beginning. The last line is never lost, it may come late: so the end of a failure is seen even if it came and went all day.
 const (
-	calmEvery = 10 * time.Minute
-	calmBurst = 4
-	// mostCalmed bounds the memory.
-	mostCalmed = 10_000
+	dedupeEvery = 10 * time.Minute
+	dedupeBurst = 4
+	// mostDeduped bounds the memory.
+	mostDeduped = 10_000
 )
 
 // sameThing are the attributes that say what a line is about; the others say how it is.
@@ -190,47 +190,49 @@ var sameThing = []string{"agency", "operation", "forwarder", "lane", "destinatio
 // also in the same words, and follows what a person did.
 const toldOnce = "scope"
 
-// calmHandler is a slog.Handler that keeps a lasting failure from filling the log.
-type calmHandler struct {
+// dedupeHandler is a slog.Handler that keeps a lasting failure from filling the log.
+type dedupeHandler struct {
 	next  slog.Handler
 	about string // attributes of a With that are in sameThing
-	all   *calmed
+	all   *deduped
 }
 
-func newCalm(next slog.Handler) *calmHandler {
-	return &calmHandler{next: next, all: &calmed{things: map[string]*calmThing{}}}
+func newDedupe(next slog.Handler) *dedupeHandler {
+	return &dedupeHandler{next: next, all: &deduped{things: map[string]*repeatedLine{}}}
 }
 
 // loud is the same log without the bound: for answers to what a person does, who does it again and wants to hear again.
 func loud(log *slog.Logger) *slog.Logger {
-	if h, ok := log.Handler().(*calmHandler); ok {
+	if h, ok := log.Handler().(*dedupeHandler); ok {
 		return slog.New(h.next)
 	}
 	return log
 }
 
-// calmed is what was said, by message and thing. It is shared by all loggers that come from one.
-type calmed struct {
+// deduped is what was said, by message and thing. It is shared by all loggers that come from one.
+type deduped struct {
 	mu     sync.Mutex
-	things map[string]*calmThing
+	things map[string]*repeatedLine
 }
 
-// calmThing is what was said of one thing.
-type calmThing struct {
+// repeatedLine is what was said of one thing.
+type repeatedLine struct {
 	last   time.Time // when a line was logged
 	words  string    // of that line
 	debt   time.Duration
 	unsaid int
-	held   *slog.Record // the newest line that was not logged
-	timer  *time.Timer  // logs it
-	by     *calmHandler // does
+	held   *slog.Record   // the newest line that was not logged
+	timer  *time.Timer    // logs it
+	by     *dedupeHandler // does
 }
 
 // Enabled is that of the next handler.
-func (h *calmHandler) Enabled(ctx context.Context, l slog.Level) bool { return h.next.Enabled(ctx, l) }
+func (h *dedupeHandler) Enabled(ctx context.Context, l slog.Level) bool {
+	return h.next.Enabled(ctx, l)
+}
 
 // WithAttrs remembers what the lines will be about.
-func (h *calmHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (h *dedupeHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	c := *h
 	c.next = h.next.WithAttrs(attrs)
 	for _, a := range attrs {
@@ -242,14 +244,14 @@ func (h *calmHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 // WithGroup is that of the next handler: nothing of ours makes groups.
-func (h *calmHandler) WithGroup(name string) slog.Handler {
+func (h *dedupeHandler) WithGroup(name string) slog.Handler {
 	c := *h
 	c.next = h.next.WithGroup(name)
 	return &c
 }
 
 // Handle logs a line, or keeps it for later.
-func (h *calmHandler) Handle(ctx context.Context, r slog.Record) error {
+func (h *dedupeHandler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level < slog.LevelInfo || isToldOnce(r) { // who asks for debug lines wants them all
 		return h.next.Handle(ctx, r)
 	}
@@ -278,7 +280,7 @@ func isToldOnce(r slog.Record) (is bool) {
 }
 
 // told splits a line into what it is about and what it says of that.
-func (h *calmHandler) told(r slog.Record) (about, words string) {
+func (h *dedupeHandler) told(r slog.Record) (about, words string) {
 	var a, w strings.Builder
 	a.WriteString(r.Level.String() + "\x00" + r.Message + h.about)
 	r.Attrs(func(attr slog.Attr) bool {
@@ -293,35 +295,35 @@ func (h *calmHandler) told(r slog.Record) (about, words string) {
 }
 
 // thing finds what was said of something, and forgets what is long ago where there is too much of it.
-func (c *calmed) thing(about string, now time.Time) *calmThing {
+func (c *deduped) thing(about string, now time.Time) *repeatedLine {
 	if c.things[about] == nil {
 		for name, t := range c.things {
-			if len(c.things) < mostCalmed {
+			if len(c.things) < mostDeduped {
 				break
 			}
 			if t.held == nil && t.owes(now) == 0 {
 				delete(c.things, name)
 			}
 		}
-		c.things[about] = &calmThing{}
+		c.things[about] = &repeatedLine{}
 	}
 	return c.things[about]
 }
 
-// owes is how long nothing would have to be said until calmBurst lines may follow each other again.
-func (t *calmThing) owes(now time.Time) time.Duration { return max(0, t.debt-now.Sub(t.last)) }
+// owes is how long nothing would have to be said until dedupeBurst lines may follow each other again.
+func (t *repeatedLine) owes(now time.Time) time.Duration { return max(0, t.debt-now.Sub(t.last)) }
 
-func (t *calmThing) mayBeSaid(words string, now time.Time) bool {
-	if words == t.words && !t.last.IsZero() && now.Sub(t.last) < calmEvery {
+func (t *repeatedLine) mayBeSaid(words string, now time.Time) bool {
+	if words == t.words && !t.last.IsZero() && now.Sub(t.last) < dedupeEvery {
 		return false
 	}
-	return t.owes(now) <= (calmBurst-1)*calmEvery
+	return t.owes(now) <= (dedupeBurst-1)*dedupeEvery
 }
 
 // say notes that a line is logged, and returns how many were not before it.
-func (t *calmThing) say(words string, now time.Time) (unsaid int) {
+func (t *repeatedLine) say(words string, now time.Time) (unsaid int) {
 	unsaid = t.unsaid
-	t.debt = t.owes(now) + calmEvery
+	t.debt = t.owes(now) + dedupeEvery
 	t.words, t.last, t.unsaid, t.held = words, now, 0, nil
 	if t.timer != nil {
 		t.timer.Stop()
@@ -330,13 +332,13 @@ func (t *calmThing) say(words string, now time.Time) (unsaid int) {
 }
 
 // hold keeps the newest line until it may be said. The caller holds the lock.
-func (h *calmHandler) hold(about string, t *calmThing, r slog.Record) {
+func (h *dedupeHandler) hold(about string, t *repeatedLine, r slog.Record) {
 	t.unsaid++
 	kept := r.Clone()
 	t.held, t.by = &kept, h
-	wait := max(t.owes(r.Time)-(calmBurst-1)*calmEvery, 0)
+	wait := max(t.owes(r.Time)-(dedupeBurst-1)*dedupeEvery, 0)
 	if _, words := h.told(r); words == t.words {
-		wait = max(wait, calmEvery-r.Time.Sub(t.last))
+		wait = max(wait, dedupeEvery-r.Time.Sub(t.last))
 	}
 	if t.timer != nil {
 		t.timer.Stop()
@@ -346,18 +348,18 @@ func (h *calmHandler) hold(about string, t *calmThing, r slog.Record) {
 
 // lastWords logs what is still kept: the process is about to end.
 func lastWords(log *slog.Logger) {
-	h, ok := log.Handler().(*calmHandler)
+	h, ok := log.Handler().(*dedupeHandler)
 	if !ok {
 		return
 	}
 	h.all.mu.Lock()
-	var kept []*calmThing
+	var kept []*repeatedLine
 	for _, t := range h.all.things {
 		if t.held != nil {
 			kept = append(kept, t)
 		}
 	}
-	slices.SortFunc(kept, func(a, b *calmThing) int { return a.held.Time.Compare(b.held.Time) })
+	slices.SortFunc(kept, func(a, b *repeatedLine) int { return a.held.Time.Compare(b.held.Time) })
 	h.all.mu.Unlock()
 	for _, t := range kept {
 		t.by.release(t)
@@ -365,7 +367,7 @@ func lastWords(log *slog.Logger) {
 }
 
 // release logs the line that was kept, at its own time.
-func (h *calmHandler) release(t *calmThing) {
+func (h *dedupeHandler) release(t *repeatedLine) {
 	h.all.mu.Lock()
 	r := t.held
 	if r == nil {

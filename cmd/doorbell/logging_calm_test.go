@@ -21,7 +21,7 @@ func calmLog(t *testing.T, live func(log *slog.Logger)) string {
 			}
 			return a
 		}})
-		live(slog.New(newCalm(text)))
+		live(slog.New(newDedupe(text)))
 		time.Sleep(2 * time.Hour)
 	})
 	return out.String()
@@ -51,7 +51,7 @@ func TestAFailureThatChangesIsLoggedButNotWithoutBound(t *testing.T) {
 		}
 	})
 	lines := strings.Split(strings.TrimSpace(got), "\n")
-	for n := range calmBurst {
+	for n := range dedupeBurst {
 		if want := fmt.Sprintf(`msg="a poll failed" err="timeout %d"`, n); lines[n] != want {
 			t.Errorf("line %d is %s, want %s", n, lines[n], want)
 		}
@@ -131,7 +131,7 @@ func TestWhatIsAskedForTheFirstTimeIsLogged(t *testing.T) {
 		t.Errorf("what was asked is not there:\n%s", got)
 	}
 	before, _, _ := strings.Cut(got, "approve")
-	if n := strings.Count(before, "poll"); n != calmBurst {
+	if n := strings.Count(before, "poll"); n != dedupeBurst {
 		t.Errorf("%d lines before it:\n%s", n, got)
 	}
 }
@@ -158,13 +158,13 @@ func TestOneThingDoesNotSilenceAnother(t *testing.T) {
 }
 
 func TestWhatWasSaidLongAgoIsForgotten(t *testing.T) {
-	c := &calmed{things: map[string]*calmThing{}}
+	c := &deduped{things: map[string]*repeatedLine{}}
 	began := time.Now()
-	for n := range 3 * mostCalmed {
-		now := began.Add(time.Duration(n) * calmEvery / 1000)
+	for n := range 3 * mostDeduped {
+		now := began.Add(time.Duration(n) * dedupeEvery / 1000)
 		c.thing(fmt.Sprint(n), now).say("x", now)
 	}
-	if n := len(c.things); n > mostCalmed {
+	if n := len(c.things); n > mostDeduped {
 		t.Errorf("%d things are remembered", n)
 	}
 }

@@ -128,7 +128,7 @@ func TestALongOutageFillsNoLogAndItsEndsAreInIt(t *testing.T) {
 func (o outage) live(t *testing.T, seed uint64, dir string) {
 	d := newDay(t, seed, dir)
 	defer d.end()
-	d.options.Log = slog.New(newCalm(slog.NewJSONHandler(&d.log, &slog.HandlerOptions{Level: slog.LevelInfo})))
+	d.options.Log = slog.New(newDedupe(slog.NewJSONHandler(&d.log, &slog.HandlerOptions{Level: slog.LevelInfo})))
 	d.options.Poller.PollInterval, d.options.Poller.WalkInterval = 30*time.Second, 2*time.Minute
 	d.cable()
 	d.begin()

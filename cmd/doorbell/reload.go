@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"os"
@@ -14,12 +13,9 @@ import (
 	"doorbell/store"
 )
 
-const (
-	// lookForKeysEvery is how often the files that values came from are looked at.
-	lookForKeysEvery = 25 * time.Second
-	// settled is how long a text must stay before it is read: half a file names fewer agencies than the whole.
-	settled = 500 * time.Millisecond
-)
+// readKeysEvery is how often the configuration is read again. What two readings in a row say alike counts: half a file names
+// fewer agencies than the whole.
+const readKeysEvery = 10 * time.Second
 
 // keyReader tells the poller again whom to watch and with which keys, when a file has changed and on SIGHUP. What is wrong
 // with a file that is just being replaced is said, and what was configured before stays.
@@ -29,62 +25,69 @@ type keyReader struct {
 	log     *slog.Logger
 	loud    *slog.Logger // for what somebody has just done and waits to hear of
 
-	// What counts is what stands in the files. A modification time may stay the same when they are replaced, and one that
-	// is looked at after the reading may belong to a text that was not read.
-	files map[string][sha256.Size]byte
-	told  []poller.AgencyKeys // what the poller has
-	heard []string            // warnings that were logged
-	again bool                // the poller could not take it: try it once more
+	seen   keyReading // the last one
+	acted  keyReading // the last one that the poller, or the log, was told
+	told   []poller.AgencyKeys
+	warned []string
+	again  bool // the poller could not take it: try it once more
+}
+
+// keyReading is what the configuration said once.
+type keyReading struct {
+	agencies []poller.AgencyKeys
+	problem  string // why it cannot be used
+}
+
+func (r keyReading) equal(other keyReading) bool {
+	return r.problem == other.problem && slices.Equal(r.agencies, other.agencies)
 }
 
 func newKeyReader(environ []string, c *Config, hup <-chan os.Signal, log *slog.Logger) *keyReader {
-	r := &keyReader{environ: environ, hup: hup, log: log, loud: loud(log), told: c.pollerOptions().Agencies, heard: c.Warnings}
-	r.files = make(map[string][sha256.Size]byte, len(c.Files))
-	for _, f := range c.Files {
-		r.files[f] = [sha256.Size]byte{} // the first look reads, as the file may have changed since the start
-	}
-	return r
+	now := keyReading{agencies: c.pollerOptions().Agencies}
+	return &keyReader{environ: environ, hup: hup, log: log, loud: loud(log), seen: now, acted: now, told: now.agencies, warned: c.Warnings}
 }
 
 // run reads until ctx ends. Only set can fail.
 func (r *keyReader) run(ctx context.Context, set func([]poller.AgencyKeys) error) error {
-	tick := time.NewTicker(lookForKeysEvery)
+	tick := time.NewTicker(readKeysEvery)
 	defer tick.Stop()
 	for {
+		asked := false
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-r.hup:
-			r.look()
+			asked = true
 		case <-tick.C:
-			if !r.look() && !r.again || !r.settle(ctx) {
-				continue
+		}
+		c, err := readConfig(r.environ, groupPoll)
+		now := keyReading{}
+		if err != nil {
+			now.problem = err.Error()
+		} else {
+			now.agencies = c.pollerOptions().Agencies
+		}
+		settled := now.equal(r.seen)
+		r.seen = now
+		if !asked && (!settled || now.equal(r.acted) && !r.again) {
+			continue
+		}
+		r.acted = now
+		if err != nil {
+			r.again = false
+			r.loud.Error("the changed configuration is refused; agencies and keys stay as they were", "err", err)
+			continue
+		}
+		for _, w := range c.Warnings {
+			if !slices.Contains(r.warned, w) {
+				r.loud.Warn(w)
 			}
 		}
-		if err := r.read(set); err != nil {
+		r.warned = c.Warnings
+		if err := r.tell(now.agencies, set); err != nil {
 			return err
 		}
 	}
-}
-
-func (r *keyReader) read(set func([]poller.AgencyKeys) error) error {
-	c, err := readConfig(r.environ, groupPoll)
-	for _, f := range c.Files {
-		if _, known := r.files[f]; !known {
-			r.files[f] = [sha256.Size]byte{}
-		}
-	}
-	if err != nil {
-		r.loud.Error("the changed configuration is refused; agencies and keys stay as they were", "err", err)
-		return nil
-	}
-	for _, w := range c.Warnings {
-		if !slices.Contains(r.heard, w) {
-			r.loud.Warn(w)
-		}
-	}
-	r.heard = c.Warnings
-	return r.tell(c.pollerOptions().Agencies, set)
 }
 
 func (r *keyReader) tell(list []poller.AgencyKeys, set func([]poller.AgencyKeys) error) error {
@@ -109,33 +112,6 @@ func (r *keyReader) tell(list []poller.AgencyKeys, set func([]poller.AgencyKeys)
 		return err
 	}
 	r.told = list
-	r.loud.Info("agencies and keys are read again", "agencies", len(list))
+	r.loud.Info("agencies and keys were reloaded", "agencies", len(list))
 	return nil
-}
-
-// settle waits until the files stay as they are. Those that go on changing are read after the next look.
-func (r *keyReader) settle(ctx context.Context) bool {
-	for range 5 {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(settled):
-		}
-		if !r.look() {
-			return true
-		}
-	}
-	r.again = true
-	return false
-}
-
-// look says whether what stands in the files is another text than at the last look.
-func (r *keyReader) look() (changed bool) {
-	for f, before := range r.files {
-		text, _ := readFile(f) // what is wrong with it is for the reading to say
-		if now := sha256.Sum256([]byte(text)); now != before {
-			r.files[f], changed = now, true
-		}
-	}
-	return changed
 }

@@ -150,10 +150,10 @@ func TestASignalHasTheFilesReadAtOnce(t *testing.T) {
 
 func TestAFileIsNotReadWhileItIsBeingWritten(t *testing.T) {
 	reread(t, "A100=a-key\nB200=b-key\n", func(r *rereading) {
-		time.Sleep(lookForKeysEvery - settled/2)
+		time.Sleep(readKeysEvery / 2)
 		for _, text := range []string{"A", "A100=c-key\n", "A100=c-key\nB2"} {
 			r.write(text)
-			time.Sleep(settled * 3 / 4)
+			time.Sleep(readKeysEvery)
 			synctest.Wait()
 			r.wants()
 		}

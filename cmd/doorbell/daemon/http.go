@@ -99,7 +99,7 @@ func (a *Daemon) serveHTTP(ctx context.Context) error {
 		ShowPeople: a.o.ShowPeople, TokenConfigured: token != "",
 	})
 	return ops.ServeHTTP(ctx, a.web, ops.HTTPOptions{
-		Page: shown, Metrics: metrics.Handler(a.status), Schemas: ops.Schemas(),
+		Page: shown, Metrics: metrics.Handler(ops.Shared(a.status)), Schemas: ops.Schemas(),
 		Health: a.Health, Verbs: a.Verbs(), Token: token, Log: a.o.Log.With("part", "http"),
 	})
 }

@@ -27,7 +27,7 @@ func (a *Daemon) answerOnce(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- ops.ServeMicro(ctx, ops.MicroOptions{
-			Conn: conn, Prefix: a.o.SubjectPrefix, StoreID: a.store.ID(), Version: a.o.Version, Status: a.status, Log: a.o.Log.With("part", "micro"),
+			Conn: conn, Prefix: a.o.SubjectPrefix, StoreID: a.store.ID(), Version: a.o.Version, Status: ops.Shared(a.status), Log: a.o.Log.With("part", "micro"),
 		})
 	}()
 	select {

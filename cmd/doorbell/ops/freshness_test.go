@@ -3,6 +3,7 @@ package ops
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"doorbell/poller"
@@ -48,4 +49,22 @@ func TestTheStatusIsReadableInFewLines(t *testing.T) {
 	if err := s.WriteText(&b); err != nil || strings.Contains(b.String(), "OLDEST POLL") {
 		t.Errorf("of a stopped daemon (%v):\n%s", err, b.String())
 	}
+}
+
+func TestASharedStatusIsReadOnceASecondAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read := 0
+		status := Shared(func() (Status, error) { read++; return Status{}, nil })
+		for range 3 {
+			for range 100 {
+				if _, err := status(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		if read != 3 {
+			t.Errorf("it was read %d times in 3 seconds", read)
+		}
+	})
 }

@@ -37,11 +37,8 @@ func DiscoverySubjects() []string {
 	return []string{micro.APIPrefix + ".*." + microName, micro.APIPrefix + ".*." + microName + ".>"}
 }
 
-// Bounds of what a micro service does: requests that wait, and how old the status may be that it tells.
-const (
-	microQueue = 256
-	microFresh = time.Second
-)
+// microQueue bounds the requests that wait.
+const microQueue = 256
 
 // ServeMicro is the NATS micro service doorbell (ADR-32): discovery and statistics for everybody, and one endpoint, status, which
 // only reads. All instances answer, for each is another daemon. It ends with nil when ctx does, and with an error when the
@@ -51,7 +48,7 @@ const (
 // to a stream or to JetStream's own subjects, could let us do it with the rights of the relay. Here a reply goes to an inbox
 // or nowhere.
 func ServeMicro(ctx context.Context, o MicroOptions) error {
-	m := newDesk(o)
+	m := newService(o)
 	requests := make(chan *nats.Msg, microQueue)
 	closed := o.Conn.StatusChanged(nats.CLOSED)
 	for _, subject := range m.subjects() {
@@ -76,26 +73,22 @@ func ServeMicro(ctx context.Context, o MicroOptions) error {
 
 var errMicroClosed = errors.New("micro service: the connection is closed")
 
-// desk answers requests, one after the other.
-type desk struct {
+// service answers requests, one after the other.
+type service struct {
 	o        MicroOptions
 	identity micro.ServiceIdentity
 	endpoint micro.EndpointInfo
 	stats    micro.EndpointStats
 	started  time.Time
 	room     int // bytes that an answer may have
-
-	known   Status // as of a moment ago
-	knownAt time.Time
-	told    map[string]*nats.Msg // answers with it, by agency; the one about all under ""
 }
 
-func newDesk(o MicroOptions) *desk {
+func newService(o MicroOptions) *service {
 	subject, version := o.Prefix+".admin.status", "0.0.0"
 	if versionForm.MatchString(o.Version) {
 		version = strings.TrimPrefix(o.Version, "v")
 	}
-	return &desk{
+	return &service{
 		o: o, started: time.Now().UTC(),
 		identity: micro.ServiceIdentity{Name: microName, ID: rand.Text(), Version: version, Metadata: map[string]string{"storeId": o.StoreID}},
 		endpoint: micro.EndpointInfo{Name: "status", Subject: subject, Metadata: map[string]string{
@@ -106,7 +99,7 @@ func newDesk(o MicroOptions) *desk {
 }
 
 // subjects are all that it listens to.
-func (m *desk) subjects() []string {
+func (m *service) subjects() []string {
 	all := []string{m.endpoint.Subject}
 	for _, verb := range []micro.Verb{micro.PingVerb, micro.InfoVerb, micro.StatsVerb} {
 		p := micro.APIPrefix + "." + verb.String()
@@ -116,7 +109,7 @@ func (m *desk) subjects() []string {
 }
 
 // serve answers one request, if its reply goes to an inbox.
-func (m *desk) serve(r *nats.Msg) {
+func (m *service) serve(r *nats.Msg) {
 	if !strings.HasPrefix(r.Reply, "_INBOX") {
 		return
 	}
@@ -148,7 +141,7 @@ func packed(v any) *nats.Msg {
 }
 
 // status answers with the status, and counts.
-func (m *desk) status(request []byte) *nats.Msg {
+func (m *service) status(request []byte) *nats.Msg {
 	began := time.Now()
 	reply, err := m.answer(request)
 	if err != nil {
@@ -172,8 +165,8 @@ const shortenedHeader = "doorbell-shortened"
 
 // answer is the status of all, or of one agency. What is too large for a message of this server goes without the figures of each
 // hour, and then without those of freshness, and says so in a header.
-func (m *desk) answer(request []byte) (*nats.Msg, error) {
-	s, err := m.lately()
+func (m *service) answer(request []byte) (*nats.Msg, error) {
+	s, err := m.o.Status()
 	if err != nil {
 		return nil, err
 	}
@@ -188,33 +181,16 @@ func (m *desk) answer(request []byte) (*nats.Msg, error) {
 			return nil, err
 		}
 	}
-	if told := m.told[q.AgencyID]; told != nil && len(told.Data) <= m.room {
-		return &nats.Msg{Data: told.Data, Header: told.Header}, nil
-	}
 	for _, without := range []string{"", "hours", "hours, freshness"} {
 		reply := packed(s.without(without))
 		if len(reply.Data) <= m.room {
 			if without != "" {
 				reply.Header = nats.Header{shortenedHeader: {without}}
 			}
-			m.told[q.AgencyID] = reply
-			return &nats.Msg{Data: reply.Data, Header: reply.Header}, nil
+			return reply, nil
 		}
 	}
 	return nil, fmt.Errorf(`%w: the status of %d agencies is larger than a message may be here; ask for one: {"agencyId":"…"}`, errTooLarge, len(s.Watch.Agencies))
-}
-
-// lately is the status as of a moment ago: who asks without a break costs no more than that.
-func (m *desk) lately() (Status, error) {
-	if time.Since(m.knownAt) < microFresh {
-		return m.known, nil
-	}
-	s, err := m.o.Status()
-	if err != nil {
-		return Status{}, err
-	}
-	m.known, m.knownAt, m.told = s, time.Now(), map[string]*nats.Msg{}
-	return s, nil
 }
 
 // versionForm is what a micro service may have as a version.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"doorbell/poller"
@@ -38,7 +37,7 @@ func TestAnAnswerThatIsTooLargeForAMessageIsShortenedAndSaysSo(t *testing.T) {
 	}{
 		{200, "", false}, {700, "hours", false}, {2000, "hours, freshness", false}, {10_000, "", true},
 	} {
-		m := newDesk(MicroOptions{Prefix: "listings", Status: func() (Status, error) { return crowd(tt.agencies), nil }})
+		m := newService(MicroOptions{Prefix: "listings", Status: func() (Status, error) { return crowd(tt.agencies), nil }})
 		m.room = 1<<20 - 1<<10
 		reply, err := m.answer(nil)
 		switch {
@@ -55,49 +54,9 @@ func TestAnAnswerThatIsTooLargeForAMessageIsShortenedAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestTheMicroServiceReadsTheStatusOnceASecondAtMost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // no second passes in it
-		read := 0
-		m := newDesk(MicroOptions{Prefix: "listings", Status: func() (Status, error) { read++; return crowd(1), nil }})
-		m.room = 1 << 20
-		for range 1000 {
-			if _, err := m.answer(nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if read != 1 {
-			t.Errorf("read %d times", read)
-		}
-	})
-}
-
-func TestWhoAsksTheMicroServiceWithoutABreakCostsLittle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // no second passes in it
-		m := newDesk(MicroOptions{Prefix: "listings", Status: func() (Status, error) { return crowd(200), nil }})
-		m.room = 1 << 20
-		for _, request := range []string{"", `{"agencyId":"A7"}`} {
-			var first byte
-			place := &first
-			written := 0
-			for range 100 {
-				reply, err := m.answer([]byte(request))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if at := &reply.Data[0]; at != place {
-					place, written = at, written+1
-				}
-			}
-			if written != 1 {
-				t.Errorf("%q: the answer was written %d times", request, written)
-			}
-		}
-	})
-}
-
 func TestAVersionThatIsNoneIsZero(t *testing.T) {
 	for version, want := range map[string]string{"devel": "0.0.0", "v1.2.3": "1.2.3", "1.2.3-rc.1": "1.2.3-rc.1", "v1.2": "0.0.0"} {
-		if got := newDesk(MicroOptions{Version: version}).identity.Version; got != want {
+		if got := newService(MicroOptions{Version: version}).identity.Version; got != want {
 			t.Errorf("%s: %s", version, got)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"doorbell/poller"
@@ -32,6 +33,25 @@ type Status struct {
 	// PublishFailures counts attempts to publish that failed, by what that means: full, gone, busy, unknown and others.
 	PublishFailures map[string]uint64 `json:"publishFailures,omitempty"`
 	Ready           *bool             `json:"ready,omitempty"` // as /readyz; nil: of a daemon that does not run
+}
+
+// Shared lets all who ask within a second have the same status: whoever asks without a break costs no more than that.
+func Shared(status func() (Status, error)) func() (Status, error) {
+	var (
+		mu   sync.Mutex
+		last Status
+		err  error
+		at   time.Time
+	)
+	return func() (Status, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(at) >= time.Second {
+			last, err = status()
+			at = time.Now()
+		}
+		return last, err
+	}
 }
 
 // WaitingForStream is the state of an agency whose watch has begun, and of which nothing is asked before the stream was read.

@@ -6,14 +6,9 @@
 package metrics
 
 import (
-	"bytes"
-	"maps"
 	"net/http"
-	"net/url"
 	"runtime"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -22,75 +17,15 @@ import (
 	"doorbell/cmd/doorbell/ops"
 )
 
-// fresh is how old figures may be that several scrapes share. So it costs little to ask without a break, or to ask and not read.
-const fresh = time.Second
-
-// mostScrapes bounds those that wait for figures at once; one more is answered 503. Who reads slowly has his answer, and takes no
-// place.
-const mostScrapes = 16
-
-// Handler answers scrapes. A status that is an error makes it answer 500.
+// Handler answers scrapes. A status that is an error makes it answer 500. Many may ask at once: see ops.Shared.
 func Handler(status func() (ops.Status, error)) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		&collector{status: status, descs: describe()},
 	)
-	return &shared{gathered: promhttp.HandlerFor(r, promhttp.HandlerOpts{}), places: make(chan struct{}, mostScrapes), last: map[string]*answer{}}
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 }
-
-// shared gives the same answer to all who ask within a moment.
-type shared struct {
-	gathered http.Handler
-	places   chan struct{}
-
-	mu   sync.Mutex
-	last map[string]*answer // by encoding, of which there are two
-}
-
-func (s *shared) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	encoding := "identity"
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		encoding = "gzip"
-	}
-	select {
-	case s.places <- struct{}{}:
-	default:
-		http.Error(w, "too many scrapes wait", http.StatusServiceUnavailable)
-		return
-	}
-	a := s.lately(encoding)
-	<-s.places
-	maps.Copy(w.Header(), a.header)
-	w.WriteHeader(a.status)
-	w.Write(a.body.Bytes()) //nolint:errcheck // a reader who left
-}
-
-// lately is the answer as of a moment ago.
-func (s *shared) lately(encoding string) *answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if a := s.last[encoding]; a != nil && time.Since(a.at) < fresh {
-		return a
-	}
-	a := &answer{header: http.Header{}, status: http.StatusOK}
-	s.gathered.ServeHTTP(a, &http.Request{Method: http.MethodGet, URL: &url.URL{}, Header: http.Header{"Accept-Encoding": {encoding}}})
-	a.at = time.Now()
-	s.last[encoding] = a
-	return a
-}
-
-// answer is one that is kept until it is whole. It implements http.ResponseWriter.
-type answer struct {
-	at     time.Time
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (a *answer) Header() http.Header         { return a.header }
-func (a *answer) WriteHeader(status int)      { a.status = status }
-func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
 // collector is a prometheus.Collector that counts nothing itself.
 type collector struct {

@@ -6,12 +6,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -195,57 +192,11 @@ func TestLabelsAreFew(t *testing.T) {
 	}
 }
 
-func TestTheStatusIsAskedOncePerScrapeAndOnceASecondAtMost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		asked := 0
-		h := Handler(func() (ops.Status, error) { asked++; return busy(), nil })
-		for range 3 {
-			for range 100 {
-				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil))
-			}
-			time.Sleep(fresh)
-		}
-		if asked != 3 {
-			t.Errorf("it was asked %d times in 3 seconds", asked)
-		}
-	})
-}
-
 func TestAStatusThatCannotBeHadIsAnError(t *testing.T) {
 	w := httptest.NewRecorder()
 	Handler(func() (ops.Status, error) { return ops.Status{}, errors.New("the store is closed") }).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusInternalServerError {
 		t.Errorf("it answers %d", w.Code)
-	}
-}
-
-func TestScrapesAtTheSameTimeAreBounded(t *testing.T) {
-	leave := make(chan struct{})
-	h := Handler(func() (ops.Status, error) { <-leave; return busy(), nil })
-	codes := make(chan int, mostScrapes)
-	var all sync.WaitGroup
-	for range mostScrapes {
-		all.Go(func() {
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-			codes <- w.Code
-		})
-	}
-	for places := h.(*shared).places; len(places) < mostScrapes; {
-		runtime.Gosched()
-	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	close(leave)
-	all.Wait()
-	close(codes)
-	if w.Code != http.StatusServiceUnavailable {
-		t.Errorf("one too many is answered %d", w.Code)
-	}
-	for code := range codes {
-		if code != http.StatusOK {
-			t.Errorf("one of those that may is answered %d", code)
-		}
 	}
 }
 
@@ -259,7 +210,7 @@ func BenchmarkScrapeOf200Agencies(b *testing.B) {
 		s.Watch.Agencies = append(s.Watch.Agencies, one)
 		s.Relay = append(s.Relay, ops.RelayStatus{AgencyID: one.AgencyID})
 	}
-	h := Handler(func() (ops.Status, error) { return s, nil }).(*shared).gathered
+	h := Handler(func() (ops.Status, error) { return s, nil })
 	b.ReportAllocs()
 	size := 0
 	for b.Loop() {

@@ -20,7 +20,7 @@ func TestWhoReadsNoMetricsKeepsOutNoScrape(t *testing.T) {
 	for n := range 500 {
 		s.Watch.Agencies = append(s.Watch.Agencies, poller.AgencyStatus{AgencyID: fmt.Sprint("A", n), State: "watching"})
 	}
-	inner := Handler(func() (ops.Status, error) { asked++; return s, nil })
+	inner := Handler(ops.Shared(func() (ops.Status, error) { asked++; return s, nil }))
 	begun, left := make(chan struct{}, readers), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host == "slow" {

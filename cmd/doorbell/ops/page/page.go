@@ -16,7 +16,6 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
-	"sync"
 	"time"
 
 	"doorbell/cmd/doorbell/ops"
@@ -25,7 +24,7 @@ import (
 
 // Options are what the page shows.
 type Options struct {
-	// Status may be called at any time, and is not called by two requests at once.
+	// Status may be called at any time, by several at once.
 	Status func() (ops.Status, error)
 	// Recent returns the newest events of all agencies, at most n, the oldest of them first. nil: there are none.
 	Recent func(n int) []events.Event
@@ -43,7 +42,7 @@ type Options struct {
 // served here. An answer to them may redirect to ./?done=WORD&agency=ID, and the page says so; the words are
 // those of notices.
 func Handler(o Options) http.Handler {
-	h := &handler{o: o, readers: make(chan struct{}, mostReaders)}
+	h := &handler{o: o, shared: ops.Shared(o.Status), readers: make(chan struct{}, mostReaders)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, "page") })
 	mux.HandleFunc("GET /fragment", func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, "fragment") })
@@ -54,33 +53,17 @@ func Handler(o Options) http.Handler {
 
 type handler struct {
 	o       Options
+	shared  func() (ops.Status, error)
 	readers chan struct{} // one for each stream of events
-
-	mu   sync.Mutex
-	last ops.Status
-	at   time.Time
-}
-
-// fresh is how old a status may be that several pages share.
-const fresh = time.Second
-
-// status is that of now; many open pages ask for it once a second together.
-func (h *handler) status(shared bool) (ops.Status, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if shared && time.Since(h.at) < fresh {
-		return h.last, nil
-	}
-	s, err := h.o.Status()
-	if err == nil {
-		h.last, h.at = s, time.Now()
-	}
-	return s, err
 }
 
 func (h *handler) serve(w http.ResponseWriter, r *http.Request, name string) {
 	q := r.URL.Query()
-	s, err := h.status(name == "fragment" && q.Get("done") == "")
+	status := h.o.Status // and not as of a moment ago: something may just have been done
+	if name == "fragment" && q.Get("done") == "" {
+		status = h.shared
+	}
+	s, err := status()
 	if err != nil {
 		http.Error(w, "doorbell cannot read its status; its log says why", http.StatusServiceUnavailable)
 		return

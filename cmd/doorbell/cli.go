@@ -17,26 +17,26 @@ type grammar struct {
 	Demo    DemoCmd    `cmd:"" group:"run" help:"Show everything at work against a made-up API, without any configuration."`
 	Sandbox SandboxCmd `cmd:"" group:"run" help:"Serve a made-up listings API."`
 
-	Check   CheckCmd   `cmd:"" group:"before" help:"Say whether run would work, and what the API's answers are like."`
-	Plan    PlanCmd    `cmd:"" group:"before" help:"Say how fast contact requests are found with so many requests."`
+	Check   CheckCmd   `cmd:"" group:"before" help:"Check whether run would work here and now."`
+	Plan    PlanCmd    `cmd:"" group:"before" help:"Estimate how fast contact requests are found."`
 	Config  ConfigCmd  `cmd:"" group:"before" help:"Print the configuration that is in effect."`
 	Version VersionCmd `cmd:"" group:"before" help:"Print the version."`
 
-	Status  StatusCmd  `cmd:"" group:"steer" help:"Say how the daemon is."`
-	Poll    PollCmd    `cmd:"" group:"steer" help:"Ask for an agency now instead of when its turn comes."`
+	Status  StatusCmd  `cmd:"" group:"steer" help:"Show the state of the daemon."`
+	Poll    PollCmd    `cmd:"" group:"steer" help:"Poll an agency now."`
 	Resume  ResumeCmd  `cmd:"" group:"steer" help:"End the halt of an agency or insertion."`
-	Approve ApproveCmd `cmd:"" group:"steer" help:"Believe a change that is held because it is too large."`
+	Approve ApproveCmd `cmd:"" group:"steer" help:"Approve a held change."`
 	Keys    KeysCmd    `cmd:"" group:"steer" help:"Compare the two keys of a rotation."`
 
 	Events EventsCmd `cmd:"" group:"events" help:"Read events."`
 	Replay ReplayCmd `cmd:"" group:"events" help:"Publish events of the event log once more, on subjects of their own."`
 
-	Forward ForwardCmd `cmd:"" group:"outlets" help:"Bring news to Slack, mail or a webhook, beside doorbell run or on another machine."`
-	DLQ     DLQCmd     `cmd:"" group:"outlets" name:"dlq" help:"Events that an outlet refused for good."`
+	Forward ForwardCmd `cmd:"" group:"outlets" help:"Send events to Slack, mail or a webhook, beside doorbell run or on another machine."`
+	DLQ     DLQCmd     `cmd:"" group:"outlets" name:"dlq" help:"Handle events that an outlet permanently rejected."`
 
 	Backup  BackupCmd  `cmd:"" group:"store" help:"Copy the store into a file, also while the daemon runs."`
-	Compact CompactCmd `cmd:"" group:"store" help:"Give the space that the store does not use back to the disk."`
-	Verify  VerifyCmd  `cmd:"" group:"store" help:"Say whether a store is sound, and the stream what the event log says."`
+	Compact CompactCmd `cmd:"" group:"store" help:"Shrink the store's file."`
+	Verify  VerifyCmd  `cmd:"" group:"store" help:"Verify a store, and the stream against its event log."`
 
 	Schema SchemaCmd `cmd:"" group:"contract" help:"Print what events look like, for machines."`
 }
@@ -47,7 +47,7 @@ var groups = kong.Groups{
 	"before":  "Before it runs:",
 	"steer":   "See and steer it:",
 	"events":  "Read events:",
-	"outlets": "Bring them to people:",
+	"outlets": "Send them to people:",
 	"store":   "Keep the store:",
 
 	"contract": "Build on it:",

@@ -17,7 +17,7 @@ import (
 
 // DLQCmd holds the commands about dead letters: events that an outlet refused for good.
 type DLQCmd struct {
-	Ls    DLQLsCmd    `cmd:"" group:"commands" help:"List the events that outlets refused for good, and why."`
+	Ls    DLQLsCmd    `cmd:"" group:"commands" help:"List the events that outlets permanently rejected, and why."`
 	Retry DLQRetryCmd `cmd:"" group:"commands" help:"Send them once more."`
 	Drop  DLQDropCmd  `cmd:"" group:"commands" help:"Erase them."`
 }

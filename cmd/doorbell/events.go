@@ -310,7 +310,7 @@ type EventFilter struct {
 	Until        Moment  `placeholder:"MOMENT" help:"Only what was recorded before this moment."`
 	FromSequence *uint64 `placeholder:"N" help:"Only events of this sequence or a higher one; each agency counts its own."`
 	ToSequence   *uint64 `placeholder:"N" help:"Only events of this sequence or a lower one."`
-	Origin       string  `placeholder:"ORIGIN" help:"Only news (live), or only what was there before the watch began (baseline)."`
+	Origin       string  `placeholder:"ORIGIN" help:"Only what is new (live), or only what was there before the watch began (baseline)."`
 }
 
 // valid refuses what no event can be.

@@ -114,7 +114,7 @@ func TestAPersonSeesAHaltOnThePageAndEndsItThere(t *testing.T) {
 	}
 	w.do(chromedp.Click(chromedp.CSS(".trouble form button")))
 	w.until("document.title === '2 agencies – doorbell' && document.getElementById('headline-text').textContent === 'All is well'")
-	w.until("document.getElementById('notice').textContent === 'B200 is asked for again.'")
+	w.until("document.getElementById('notice').textContent === 'B200 is polled again.'")
 	s.goesOn(t, "B200", 3)
 
 	if over := w.text("document.documentElement.scrollWidth - innerWidth"); over != "0" {

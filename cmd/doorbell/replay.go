@@ -46,7 +46,7 @@ const (
 // Help is printed by --help below the flags.
 func (ReplayCmd) Help() string {
 	return "Events keep their id, sequence, time and payload, with origin replay. They go to a stream of their own, LISTINGS_REPLAY, which keeps " +
-		"them for a day; consumers of news hear nothing of it. What is recorded while it runs is not replayed. One job is one choice of events: " +
+		"them for a day; consumers of the events stream do not see them. What is recorded while it runs is not replayed. One job is one choice of events: " +
 		"take another name for another, or for one that begins earlier. Without filters all of the event log is meant.\n\n" +
 		"Example:\n  doorbell replay --type contact_request.created --since 2026-11-19T00:00:00Z --job crm-2 --dry-run"
 }
@@ -316,7 +316,7 @@ func (c *ReplayCmd) concluded(ctx context.Context, p *program, b Base, done sent
 		return failed(fmt.Errorf("at sequence %d of %s: %w", done.Next.Sequence, done.Next.AgencyID, err), "this goes on: "+c.goesOn(*done.Next, until))
 	}
 	if err == nil && done.Refused > 0 {
-		return failed(fmt.Errorf("%s refused for good by %s", ops.Counted(done.Refused, "event"), c.To), "the daemon's log, or --test of doorbell forward, says more")
+		return failed(fmt.Errorf("%s permanently rejected by %s", ops.Counted(done.Refused, "event"), c.To), "the daemon's log, or --test of doorbell forward, says more")
 	}
 	return nil
 }

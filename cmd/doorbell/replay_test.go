@@ -266,10 +266,10 @@ func TestMoreThanAThousandEventsAreAskedFor(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	has(t, got.stderr, "1001 events would be replayed, and there is nobody to ask", "--yes does it")
-	if got = run(t, environ, "replay", "--rate", "0", "--yes"); got.code != 0 || !strings.HasPrefix(got.stdout, "1001 events replayed") {
+	if got = run(t, environ, "replay", "--rate", "0", "--yes"); got.code != 0 || !strings.HasPrefix(got.stdout, "1,001 events replayed") {
 		t.Errorf("with --yes: %+v", got)
 	}
-	if got = run(t, environ, "replay", "--rate", "0", "--type", "contact_request.created"); got.code != 0 || !strings.HasPrefix(got.stdout, "1000 events replayed") {
+	if got = run(t, environ, "replay", "--rate", "0", "--type", "contact_request.created"); got.code != 0 || !strings.HasPrefix(got.stdout, "1,000 events replayed") {
 		t.Errorf("a thousand: %+v", got)
 	}
 	if got = run(t, environ, "replay", "--to", "-"); got.code != 0 || len(lines(got.stdout)) != 1001 {

@@ -17,7 +17,7 @@ import (
 // StatusCmd is `doorbell status`.
 type StatusCmd struct {
 	JSON  bool `name:"json" help:"Print JSON; with --watch one object a line, whenever the daemon was asked."`
-	Check bool `xor:"how" help:"Exit with 1 if anything is halted, held, stale, full or not answering, if NATS is not connected, or events or an agency wait for it for a minute, if an outlet is off or takes nothing for five minutes, or if no daemon runs."`
+	Check bool `xor:"how" help:"Exit with 1 if anything needs attention: halted, held, stale, full or not answering; NATS not connected, or events waiting for it for a minute; an outlet off, or taking nothing for five minutes; no daemon running."`
 	Watch bool `xor:"how" help:"Ask again every two seconds, until stopped; also through a restart of the daemon."`
 }
 
@@ -186,7 +186,7 @@ func (w *statusWatch) nobody() {
 	}
 	w.away = time.Now()
 	if w.asJSON || !w.p.terminalOf(w.p.stdout).moves {
-		fmt.Fprintf(w.p.stderr, "nobody answers in %s; asked again every %s\n", printable(w.base.DataDir), watchEvery)
+		fmt.Fprintf(w.p.stderr, "no daemon answers in %s; retrying every %s\n", printable(w.base.DataDir), watchEvery)
 	}
 }
 
@@ -212,7 +212,7 @@ func (w *statusWatch) frame(t terminal) []string {
 	now := time.Now()
 	head := now.UTC().Format("15:04:05") + " UTC; every " + watchEvery.String() + ", Ctrl-C ends it"
 	if !w.away.IsZero() {
-		head = fmt.Sprintf("nobody has answered in %s for %s; it is asked again every %s", w.base.DataDir, now.Sub(w.away).Round(time.Second), watchEvery)
+		head = fmt.Sprintf("no daemon has answered in %s for %s; retrying every %s", w.base.DataDir, now.Sub(w.away).Round(time.Second), watchEvery)
 	}
 	o := ops.TextOptions{Width: t.width, Height: max(t.height-1, 1), Color: t.color}
 	lines := []string{o.Headline(head)}

@@ -75,7 +75,7 @@ func TestTheWatchDrawsInPlaceFollowsTheWindowAndLivesThroughARestart(t *testing.
 	seen.await(t, `\x1b\[\?2026h\x1b\[H[^\n]*\n[^\n]*\n[^\n]*\x1b\[J`) // three lines
 	resize(t, terminal, 100, 30)
 	d.stop(t)
-	seen.await(t, "nobody has answered in "+s.dir+" for ")
+	seen.await(t, "no daemon has answered in "+s.dir+" for ")
 	before := len(seen.String())
 	launch(t, s.environ, "run")
 	eventually(t, "the daemon on the screen", func() bool {

@@ -78,7 +78,7 @@ func noDaemon(b Base) error {
 
 // ResumeCmd is `doorbell resume`.
 type ResumeCmd struct {
-	Agency    string `arg:"" help:"Agency that is asked for again."`
+	Agency    string `arg:"" help:"Agency to poll again."`
 	Insertion string `placeholder:"REFERENCE" help:"End only the halt of this insertion."`
 	JSON      bool   `name:"json" help:"Print JSON."`
 }
@@ -116,7 +116,7 @@ func (c *ResumeCmd) Run(ctx context.Context, p *program) error {
 	if ended > 1 {
 		halts = fmt.Sprintf("%d halts", ended)
 	}
-	fmt.Fprintf(p.stdout, "%s is asked for again; %s ended\n", what, halts)
+	fmt.Fprintf(p.stdout, "%s is polled again; %s ended\n", what, halts)
 	return nil
 }
 
@@ -128,7 +128,7 @@ type ApproveCmd struct {
 
 // Help is printed by --help below the flags.
 func (ApproveCmd) Help() string {
-	return "First look at the agency's list: what is missing from it is told as disappeared.\n\nExample:\n  doorbell approve A100"
+	return "First look at the agency's list: what is missing from it is announced as disappeared.\n\nExample:\n  doorbell approve A100"
 }
 
 // Validate refuses what is no agency.
@@ -151,7 +151,7 @@ func (c *ApproveCmd) Run(ctx context.Context, p *program) error {
 		fmt.Fprintf(p.stdout, "nothing is held for %s\n", c.Agency)
 		return nil
 	}
-	fmt.Fprintf(p.stdout, "the change of %s is told by the next complete walk that still shows it\n", c.Agency)
+	fmt.Fprintf(p.stdout, "the change of %s is announced by the next complete walk that still shows it\n", c.Agency)
 	return nil
 }
 

@@ -84,15 +84,15 @@ func (v *said) ofUs(t events.Type) string {
 	words := func(s string) string { return strings.ReplaceAll(s, "_", " ") }
 	switch t {
 	case events.TypeAccessHalted:
-		return fmt.Sprintf("%d, reason %s: nothing is asked for this %s until %s, or another key", v.Status, v.ProbableReason, words(v.Scope), v.Resume)
+		return fmt.Sprintf("%d, reason %s: polling stopped for this %s until %s, or another key", v.Status, v.ProbableReason, words(v.Scope), v.Resume)
 	case events.TypeAccessResumed:
-		return fmt.Sprintf("this %s is asked for again: %s", words(v.Scope), words(v.Cause))
+		return fmt.Sprintf("polling resumed for this %s (%s)", words(v.Scope), words(v.Cause))
 	case events.TypeAccessKeySwitched:
 		return fmt.Sprintf("the %s key is refused; the %s one works and is used from now on", slot(v.From), slot(v.To))
 	case events.TypeWatchBaselined:
-		return fmt.Sprintf("%s known; from here on what appears is news", Counted(v.Insertions, "insertion"))
+		return fmt.Sprintf("%s known; anything new from now on is announced", Counted(v.Insertions, "insertion"))
 	case events.TypeWatchStale:
-		return "nothing good is heard of " + words(v.Operation)
+		return "no successful response about " + words(v.Operation)
 	case events.TypeWatchRecovered:
 		return strings.TrimSpace(words(v.Operation)+" "+words(v.Ends)) + " is over"
 	case events.TypeWatchGapDetected:
@@ -100,9 +100,9 @@ func (v *said) ofUs(t events.Type) string {
 	case events.TypeWatchSchemaDrifted:
 		return fmt.Sprintf("%s: expected %s, found %s", words(v.Operation), short(v.Expected, 60), short(v.Found, 80))
 	case events.TypeWatchChangeHeld:
-		return fmt.Sprintf("%d of %d insertions are missing (%s): %s tells it now", v.Missing, v.Known, words(v.Reason), v.Approve)
+		return fmt.Sprintf("%d of %d insertions are missing (%s): %s announces it now", v.Missing, v.Known, words(v.Reason), v.Approve)
 	case events.TypeWatchStreamRepaired:
-		return fmt.Sprintf("the stream was mended (%s), %s sent again", words(v.Reason), Counted(v.SentAgain, "event"))
+		return fmt.Sprintf("the stream was repaired (%s), %s sent again", words(v.Reason), Counted(v.SentAgain, "event"))
 	}
 	return ""
 }

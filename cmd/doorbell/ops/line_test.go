@@ -34,8 +34,8 @@ func TestEveryEventLineSaysMoreThanItsType(t *testing.T) {
 func TestTheLineOfAnAccessSaysWhatHoldsNow(t *testing.T) {
 	for eventType, want := range map[string]string{
 		"access.key_switched":   "the current key is refused; the next one works and is used from now on",
-		"access.halted":         "403, reason key_rejected: nothing is asked for this agency until doorbell resume A100, or another key",
-		"watch.stream_repaired": "the stream was mended (tail lost), 5 events sent again",
+		"access.halted":         "403, reason key_rejected: polling stopped for this agency until doorbell resume A100, or another key",
+		"watch.stream_repaired": "the stream was repaired (tail lost), 5 events sent again",
 	} {
 		if got := exampleLine(t, eventType); got != want {
 			t.Errorf("%s: %q, want %q", eventType, got, want)

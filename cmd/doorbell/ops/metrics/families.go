@@ -36,7 +36,7 @@ var (
 
 // The API.
 var (
-	apiUp = add("api_up", gauge, "0 while nobody answers at the base URL of the API: no connection, no name, no TLS.")
+	apiUp = add("api_up", gauge, "0 while there is no connection to the base URL of the API: no name, no TCP, no TLS.")
 
 	requestsTotal = add("requests_total", counter,
 		"Requests to the API by what came of them: the HTTP status, or what broke (dns, dial, refused, tls, timeout, read, canceled).",
@@ -58,9 +58,9 @@ var (
 		"Scopes of the agency that are not asked for any more, because the API answered 401 or 403: agency, contact_requests or insertion.",
 		"agency", "scope")
 	changeHeld = add("change_held", gauge,
-		"1 while so many insertions are missing at once that it is not believed yet; doorbell approve believes it.", "agency")
+		"1 while so many insertions are missing at once that it is not announced yet; doorbell approve does.", "agency")
 	alarms = add("alarms", gauge,
-		"What keeps us from seeing: stale (nothing good is heard), schema_drifted (answers are not what they were), gap_detected (not all can be seen).",
+		"What keeps us from seeing: stale (no successful response), schema_drifted (answers have changed their form), gap_detected (not all can be seen).",
 		"agency", "kind")
 	insertions = add("insertions", gauge, "Insertions of the agency that the last walks have listed.", "agency")
 	lastGood   = add("last_good_answer_timestamp_seconds", gauge,

@@ -119,7 +119,7 @@ func (p *tab) mustBeResumed(s *site) {
 	if text := s.posted(); text != "resume A100  same-origin" {
 		p.Errorf("posted was %q", text)
 	}
-	if text := p.text("document.getElementById('notice').textContent"); text != "A100 is asked for again." {
+	if text := p.text("document.getElementById('notice').textContent"); text != "A100 is polled again." {
 		p.Errorf("the notice says %q", text)
 	}
 	if text := p.text("document.title"); text != "2 agencies – doorbell" {
@@ -242,7 +242,7 @@ func worksWithoutScript(t *testing.T, b context.Context) {
 		t.Errorf("%s agencies are found", rows)
 	}
 	p.do(chromedp.Click(chromedp.CSS(".trouble form button")))
-	for text := ""; !strings.Contains(text, "A100 is asked for again."); {
+	for text := ""; !strings.Contains(text, "A100 is polled again."); {
 		if p.ctx.Err() != nil {
 			t.Fatalf("it says %q", text)
 		}

@@ -259,10 +259,10 @@ func TestHostileTextStaysTextAndShort(t *testing.T) {
 
 func TestAnActionIsReportedInFixedWordsOnly(t *testing.T) {
 	o := of(busyScene(now))
-	says(t, words(shown(t, o, "/?done=resumed&agency=A100", true)), "A100 is asked for again.")
+	says(t, words(shown(t, o, "/?done=resumed&agency=A100", true)), "A100 is polled again.")
 	says(t, words(shown(t, o, "/?done=signedin", true)), "You are signed in and can act.")
 	for _, query := range []string{"?done=resumed&agency=Z999", "?done=Your+account+is+closed", "?done=", "?agency=A100"} {
-		saysNot(t, words(shown(t, o, "/"+query, true)), "Z999", "closed", "is asked for again")
+		saysNot(t, words(shown(t, o, "/"+query, true)), "Z999", "closed", "is polled again")
 	}
 }
 

@@ -97,7 +97,7 @@ func steps(s ops.Status) []step {
 		{Text: "Read the list of insertions", Detail: ops.Counted(insertions, "insertion") + " so far", Done: walked == len(agencies)},
 		{Text: "Read it once more, to be sure that it is all", Detail: "until two lists agree"},
 		{Text: "Ask every insertion for its contact requests", Detail: fmt.Sprintf("%s of %s", ops.Number(insertions-min(never, insertions)), ops.Number(insertions)), Share: insertions - min(never, insertions), All: insertions},
-		{Text: "Watch", Detail: "from here on, what appears is news"},
+		{Text: "Watch", Detail: "anything new from now on is announced"},
 	}
 	list[2].Done = list[0].Done && insertions > 0 && never == 0
 	for n := range list {

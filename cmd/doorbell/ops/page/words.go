@@ -40,7 +40,7 @@ var states = map[string]badge{
 	"watching":           {well, "disc", "watching"},
 	"held":               {warn, "diamond", "change held"},
 	"backing_off":        {warn, "triangle", "API fails"},
-	"stale":              {bad, "triangle", "hears nothing"},
+	"stale":              {bad, "triangle", "no good answer"},
 	"halted":             {bad, "square", "halted"},
 	"waiting_for_stream": {warn, "ring", "waits for NATS"},
 }
@@ -71,9 +71,9 @@ func partial(reason string) string {
 
 // notices are what an action of the page may report, by the word that its redirect carries. Other words say nothing.
 var notices = map[string]string{
-	"resumed":   "is asked for again.",
+	"resumed":   "is polled again.",
 	"nothalted": "is not halted.",
-	"approved":  "The next complete walk that still shows the change tells it.",
+	"approved":  "Approved: the next complete walk that still shows the change announces it.",
 	"notheld":   "holds nothing back.",
 	"polled":    "is walked now, and its insertions are polled in their next turns.",
 	"signedin":  "You are signed in and can act.",

@@ -15,10 +15,10 @@ func (c *checker) outlets() {
 	for _, f := range all {
 		var to []string
 		for _, r := range f.distinct() {
-			to = append(to, r.Outlet.Traits().Destination)
+			to = append(to, r.Filter.Whose())
 		}
 		f.close()
-		c.report.ok(sectionOutlets, "%s to %s; not tried here: doorbell forward %s --test sends a test", f.Name, strings.Join(some(to), ", "), f.Name)
+		c.report.ok(sectionOutlets, "%s for %s; not tried here: doorbell forward %s --test sends a test", f.Name, strings.Join(some(to), ", "), f.Name)
 	}
 }
 

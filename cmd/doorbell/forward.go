@@ -217,7 +217,7 @@ func outcomeOf(err error) (word, reason string) {
 }
 
 func (t trial) text() string {
-	switch head := t.Forwarder + ": " + t.Destination + t.whose(); t.Outcome {
+	switch head := t.Forwarder + " (" + (forward.Filter{Agencies: t.Agencies, Except: t.Except}).Whose() + ")"; t.Outcome {
 	case "taken":
 		return head + " has taken a test " + t.Kind
 	case "off":
@@ -227,26 +227,6 @@ func (t trial) text() string {
 	default:
 		return head + " does not take a test " + t.Kind + " now: " + t.Reason
 	}
-}
-
-// whose tells destinations apart for those who know agencies and not hashes.
-func (t trial) whose() string {
-	switch {
-	case len(t.Agencies) > 0:
-		return " (" + someOf(t.Agencies) + ")"
-	case len(t.Except) > 0:
-		return " (all but " + someOf(t.Except) + ")"
-	}
-	return ""
-}
-
-// someOf has the first five, and how many there are more.
-func someOf(agencies []string) string {
-	const most = 5
-	if len(agencies) <= most {
-		return strings.Join(agencies, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(agencies[:most], ", "), len(agencies)-most)
 }
 
 // streamProblem says what is wrong with the way from the stream, empty for nothing.

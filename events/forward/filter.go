@@ -106,6 +106,24 @@ func (f Filter) covers(agency string) bool {
 	return (f.Agencies == nil || slices.Contains(f.Agencies, agency)) && !slices.Contains(f.Except, agency)
 }
 
+// Whose says of which agencies a filter takes events, as it was configured.
+func (f Filter) Whose() string {
+	some := func(agencies []string) string {
+		const most = 5
+		if len(agencies) <= most {
+			return strings.Join(agencies, ", ")
+		}
+		return fmt.Sprintf("%s and %d more", strings.Join(agencies[:most], ", "), len(agencies)-most)
+	}
+	switch {
+	case f.Agencies != nil:
+		return some(f.Agencies)
+	case len(f.Except) > 0:
+		return "all but " + some(f.Except)
+	}
+	return "all agencies"
+}
+
 func (f Filter) wantsScore(e events.Event) bool {
 	if f.MinScore == nil {
 		return true

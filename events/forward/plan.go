@@ -30,6 +30,11 @@ func (f *Forwarder) plan() (lanes []*lane) {
 		}
 	}
 	for _, l := range lanes {
+		var whose []string
+		for _, f := range l.filters {
+			whose = append(whose, f.Whose())
+		}
+		l.status.s.Whose = strings.Join(whose, ", ")
 		l.consumer = "doorbell-" + f.o.Name + "-" + string(l.kind)
 		if slices.ContainsFunc(lanes, func(other *lane) bool { return other != l && other.kind == l.kind }) {
 			l.consumer += "-" + l.dest.name

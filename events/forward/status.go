@@ -14,6 +14,7 @@ type Status struct {
 // LaneStatus is how one lane is. Counters begin with the process.
 type LaneStatus struct {
 	Destination string    `json:"destination"`
+	Whose       string    `json:"whose"` // the agencies, as they were configured
 	Kind        Kind      `json:"kind"`
 	Waiting     uint64    `json:"waiting"` // with the one in hand; at most half a minute old
 	Sent        uint64    `json:"sent"`    // deliveries; a digest is one

@@ -138,7 +138,7 @@ func (a *Daemon) forwarderStatus() []ops.ForwarderStatus {
 		}
 		for _, l := range now.Status().Lanes {
 			all = append(all, ops.ForwarderStatus{
-				Name: r.Name, Destination: l.Destination, Kind: string(l.Kind), Waiting: l.Waiting, Sent: l.Sent, Events: l.Events,
+				Name: r.Name, Destination: l.Destination, Whose: l.Whose, Kind: string(l.Kind), Waiting: l.Waiting, Sent: l.Sent, Events: l.Events,
 				LastSent: l.LastSent.UTC(), Attempts: l.Attempts, LastError: l.LastError, LastErrorAt: l.LastErrorAt.UTC(),
 				FailingSince: r.failingSince(l.Destination).UTC(), DeadLetters: l.DeadLetters, Off: l.Off, Problem: l.Problem,
 			})

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -9,6 +10,7 @@ import (
 type ForwarderStatus struct {
 	Name         string    `json:"name"`
 	Destination  string    `json:"destination,omitempty"` // a host and a hash; empty: it is not at work
+	Whose        string    `json:"whose,omitempty"`       // the agencies that it is for, as they were configured
 	Kind         string    `json:"kind,omitempty"`        // leads or alerts
 	Waiting      uint64    `json:"waiting"`
 	Sent         uint64    `json:"sent"`   // messages; a digest is one
@@ -23,6 +25,9 @@ type ForwarderStatus struct {
 	Problem      string    `json:"problem,omitempty"` // why nothing comes from NATS
 }
 
+// To is where it goes, as a person knows it.
+func (f ForwarderStatus) To() string { return cmp.Or(f.Whose, f.Destination) }
+
 // ill says whether a person should look at it.
 func (f ForwarderStatus) ill(now time.Time) bool {
 	return f.Off || f.Destination == "" && f.Problem != "" || !f.FailingSince.IsZero() && now.Sub(f.FailingSince) > failingLong
@@ -34,7 +39,7 @@ func (s Status) forwarderTable(o TextOptions) []string {
 		return nil
 	}
 	t := table{}
-	t.add(styleBold, "FORWARDER", "KIND", "TO", "SENT", "LAST", "WAITING", "DEAD LETTERS")
+	t.add(styleBold, "FORWARDER", "KIND", "FOR", "SENT", "LAST", "WAITING", "DEAD LETTERS")
 	for _, f := range s.Forwarders {
 		if f.Destination == "" {
 			continue
@@ -43,7 +48,7 @@ func (s Status) forwarderTable(o TextOptions) []string {
 		if f.ill(s.Watch.At) {
 			style = styleRed
 		}
-		t.add(style, f.Name, f.Kind, f.Destination, fmt.Sprint(f.Events), ago(f.LastSent, s.Watch.At), fmt.Sprint(f.Waiting), fmt.Sprint(f.DeadLetters))
+		t.add(style, f.Name, f.Kind, f.To(), fmt.Sprint(f.Events), ago(f.LastSent, s.Watch.At), fmt.Sprint(f.Waiting), fmt.Sprint(f.DeadLetters))
 	}
 	return append([]string{""}, t.lines(o)...)
 }

@@ -200,7 +200,7 @@ func (s Status) remarks(o TextOptions) (lines []string) {
 		}
 	}
 	for _, f := range s.Forwarders {
-		who := strings.TrimSpace(f.Name + " " + f.Kind + " to " + f.Destination)
+		who := strings.TrimSpace(f.Name + " " + f.Kind + " for " + f.To())
 		if f.LastError != "" && !f.Off && (f.FailingSince.IsZero() || s.Watch.At.Sub(f.FailingSince) <= hiccup) {
 			add("%s: %s, %s", who, f.LastError, ago(f.LastErrorAt, s.Watch.At))
 		}

@@ -356,8 +356,8 @@ func (s Status) forwarderTroubles() (all []Trouble) {
 		default:
 			continue
 		}
-		if f.Destination != "" {
-			t.Title += " (" + Middle(f.Destination, 60) + ")"
+		if f.To() != "" {
+			t.Title += " (" + Middle(f.To(), 60) + ")"
 		}
 		all = append(all, t)
 	}

@@ -353,28 +353,23 @@ func (p *backoff) trouble(scope, name string) (t store.Trouble, failing bool) {
 	}, p.failures > 0
 }
 
-// admit says whether a request may go now, and if not, how long to wait before asking again. Whoever is admitted must
-// report: failed, succeeded or dismissed.
-func (p *backoff) admit(now time.Time) (ticket time.Time, wait time.Duration, ok bool) {
+// wait is how long a request must wait before it may go; zero: it may go now.
+func (p *backoff) wait(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case now.Before(p.until):
-		return ticket, p.until.Sub(now), false
-	case p.failures == 0:
-		return ticket, 0, true
-	case !p.probe.IsZero():
-		return ticket, time.Second, false
+	if p.failures > 0 && !p.probe.IsZero() {
+		return max(p.until.Sub(now), time.Second)
 	}
-	p.probe = now
-	return now, 0, true
+	return max(p.until.Sub(now), 0)
 }
 
-// valid says whether who was admitted with a ticket still is: nothing has failed since, or the ticket is the one try.
-func (p *backoff) valid(ticket time.Time) bool {
+// try says that a request goes now; after a failure it is the only one until it is over: failed, succeeded or dismissed.
+func (p *backoff) try(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.failures == 0 || !ticket.IsZero() && p.probe.Equal(ticket)
+	if p.failures > 0 {
+		p.probe = now
+	}
 }
 
 // failedSince says whether something has failed since a moment, and until when to wait then.
@@ -382,15 +377,6 @@ func (p *backoff) failedSince(moment time.Time) (until time.Time, failed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.until, p.failures > 0 && p.failedAt.After(moment)
-}
-
-// release gives back the ticket of a request that was not sent.
-func (p *backoff) release(ticket time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.probe.Equal(ticket) {
-		p.probe = time.Time{}
-	}
 }
 
 // dismissed ends a try that told nothing, of a request that was sent, or would have been, at a moment.

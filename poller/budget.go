@@ -2,137 +2,87 @@ package poller
 
 import (
 	"context"
-	"math"
-	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
-// budget spends the requests per second that we may send to the base URL, over all keys and for everything. It is a
-// ceiling: requests are spaced evenly, without bursts, so that no window of time ever holds more. That counts across
-// restarts too: the first request waits as if the process before had sent one just before its end. While polls wait, walks
-// get at most every third request.
+// budget holds the requests per second that we may send to the base URL, over all keys and for everything. It is a ceiling:
+// requests are spaced evenly, so that no window of time ever holds more. That counts across restarts too: the first request
+// waits as if the process before had sent one just before its end.
+//
+// A token is taken at the moment of sending, never ahead: a timer that fires late moves all that follows, and makes no burst.
 type budget struct {
-	ceiling float64       // requests per second
-	every   time.Duration // between two requests
-	slack   time.Duration // how much of a delay is made up; less than every
+	ceiling float64 // requests per second
+	pace    float64 // of the limiter, while the API asks for no patience
 
-	mu    sync.Mutex
-	last  time.Time // when the last one was granted, or was due if it was late and that is made up
-	polls []waiter
-	walks []waiter
-
-	favored map[string]bool // agencies whose next page goes before all polls
-
-	turn   int // polls granted in a row while a walk waited
-	spent  uint64
-	minute lastMinute // of what was spent
-	wake   chan struct{}
+	mu      sync.Mutex
+	limiter *rate.Limiter
+	spent   uint64
+	minute  lastMinute // of what was spent
 
 	slowed time.Time // when the API asked us to slow down last
 	factor float64   // of the ceiling that was left then
 	pleas  float64   // share of the last answers that asked for it, smoothed
 }
 
-// shortSpacing is what a sleeping goroutine keeps well. Where less lies between two requests, every timer that fires late
-// would cost much of the budget, so as much as one interval is made up, never more: two requests may then go together.
-// The pace is one request a second less, so that no second ever holds more than it may.
-const shortSpacing = 10 * time.Millisecond
+// From so many requests a second on, every timer that fires late would cost much of the budget, so one of them is made up:
+// two requests may then go together. The pace is one request a second less, so that no second ever holds more than it may.
+const fastPace = 100
 
 func newBudget(perSecond float64) *budget {
-	b := &budget{ceiling: perSecond, every: interval(perSecond), last: time.Now(), wake: make(chan struct{}, 1)}
-	b.favored = map[string]bool{}
-	if b.every < shortSpacing {
-		b.slack, b.every = b.every, interval(perSecond-1)
+	b := &budget{ceiling: perSecond, pace: perSecond}
+	burst := 1
+	if perSecond > fastPace {
+		b.pace, burst = perSecond-1, 2
 	}
+	b.limiter = rate.NewLimiter(rate.Limit(b.pace), burst)
+	b.limiter.AllowN(time.Now(), burst)
 	return b
 }
 
-func interval(perSecond float64) time.Duration {
-	return time.Duration(math.Ceil(float64(time.Second) / perSecond))
-}
-
-// waiter is a request that waits to be sent, of an agency where that matters.
-type waiter struct {
-	agency  string
-	granted chan struct{}
-}
-
-// wait blocks until the caller may send one request, or ctx is done.
-func (b *budget) wait(ctx context.Context, walk bool) error { return b.waitAs(ctx, walk, "") }
-
-// waitAs is wait for a request of an agency.
-func (b *budget) waitAs(ctx context.Context, walk bool, agencyID string) error {
-	if err := ctx.Err(); err != nil {
-		return err
+// wait blocks until one request may be sent, or ctx is done, and counts it. It is for who sends one after the other.
+func (b *budget) wait(ctx context.Context) error {
+	for {
+		now := time.Now()
+		d := b.until(now)
+		if d == 0 && b.take(now) {
+			return nil
+		}
+		if err := sleep(ctx, d); err != nil {
+			return err
+		}
 	}
+}
+
+// until is how long it is until a request may be sent; zero: now.
+func (b *budget) until(now time.Time) time.Duration {
 	b.mu.Lock()
-	if !walk && b.atOnce() {
-		b.mu.Unlock()
-		return nil
+	defer b.mu.Unlock()
+	b.setPace(now)
+	missing := 1 - b.limiter.TokensAt(now)
+	if missing <= 0 {
+		return 0
 	}
-	granted := make(chan struct{})
-	q := &b.polls
-	if walk {
-		q = &b.walks
-	}
-	*q = append(*q, waiter{agencyID, granted})
-	b.mu.Unlock()
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
-	select {
-	case <-granted:
-		return nil
-	case <-ctx.Done():
-		b.leave(granted)
-		return ctx.Err()
-	}
+	return time.Duration(missing/float64(b.limiter.Limit())*float64(time.Second)) + 1
 }
 
-// atOnce grants a poll where one is due and nobody waits: then there is nothing to decide. The caller holds b.mu.
-func (b *budget) atOnce() bool {
-	if len(b.polls)+len(b.walks) > 0 {
+// take counts a request that is sent now, and says whether it may be.
+func (b *budget) take(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.limiter.AllowN(now, 1) {
 		return false
 	}
-	now := time.Now()
-	if now.Before(b.last.Add(b.spacing(now))) {
-		return false
-	}
-	b.turn++
-	b.spend(now)
+	b.spent++
+	b.minute.add(now)
 	return true
 }
 
-// leave takes a waiter out of its queue.
-func (b *budget) leave(granted chan struct{}) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, q := range []*[]waiter{&b.polls, &b.walks} {
-		*q = slices.DeleteFunc(*q, func(w waiter) bool { return w.granted == granted })
-	}
-}
-
-// run grants until ctx is done. Who gets the next request is decided at the moment it is free, not before.
-func (b *budget) run(ctx context.Context) error {
-	for {
-		now := time.Now()
-		if wait := b.until(now); wait > 0 {
-			if err := sleep(ctx, wait); err != nil {
-				return err
-			}
-			continue // the API may have asked to slow down meanwhile
-		}
-		if b.grant(now) {
-			continue
-		}
-		select {
-		case <-b.wake:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+// setPace lets the limiter give what the API stands. The caller holds b.mu.
+func (b *budget) setPace(now time.Time) {
+	b.limiter.SetLimitAt(now, rate.Limit(b.pace*b.share(now)))
 }
 
 // Where the API asks for patience, the ceiling is halved, and comes back to its whole height within a minute after it asked last.
@@ -168,6 +118,7 @@ func (b *budget) slow(sent, now time.Time) {
 	}
 	b.factor = max(b.share(now)/2, least)
 	b.slowed = now
+	b.setPace(now)
 }
 
 // resume goes on where the process before had been asked for patience and had no good answer since.
@@ -192,62 +143,41 @@ func (b *budget) effective(now time.Time) float64 {
 	return b.ceiling * b.share(now)
 }
 
-// spacing is the time between two requests. The caller holds b.mu.
-func (b *budget) spacing(now time.Time) time.Duration {
-	return time.Duration(float64(b.every) / b.share(now))
-}
-
-// until is how long it is to the next request.
-func (b *budget) until(now time.Time) time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.last.Add(b.spacing(now)).Sub(now)
-}
-
-// grant lets one of those who wait go, if there is one. The caller has waited until it is due.
-func (b *budget) grant(now time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	q := &b.polls
-	if b.bringForward() || len(b.walks) > 0 && (len(b.polls) == 0 || b.turn >= 2) {
-		q = &b.walks
-	}
-	if len(*q) == 0 {
-		return false
-	}
-	if q == &b.walks {
-		b.turn = 0
-	} else {
-		b.turn++
-	}
-	close((*q)[0].granted)
-	*q = (*q)[1:]
-	b.spend(now)
-	return true
-}
-
-// spend counts a request that is granted now. The caller holds b.mu.
-func (b *budget) spend(now time.Time) {
-	b.spent++
-	b.minute.add(now)
-	b.last = b.last.Add(b.spacing(now))
-	if made := now.Add(-b.slack); b.last.Before(made) {
-		b.last = made
-	}
-}
-
-// count is the number of requests granted so far.
+// count is the number of requests sent so far.
 func (b *budget) count() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.spent
 }
 
-// lately is the number of requests granted in the last minute.
+// lately is the number of requests sent in the last minute.
 func (b *budget) lately(now time.Time) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.minute.sum(now)
+}
+
+// lastMinute counts requests by the second. The zero value has counted none.
+type lastMinute [60]struct {
+	second int64
+	count  int
+}
+
+func (m *lastMinute) add(now time.Time) {
+	s := &m[now.Unix()%60]
+	if s.second != now.Unix() {
+		s.second, s.count = now.Unix(), 0
+	}
+	s.count++
+}
+
+func (m *lastMinute) sum(now time.Time) (n int) {
+	for _, s := range m {
+		if age := now.Unix() - s.second; age >= 0 && age < 60 {
+			n += s.count
+		}
+	}
+	return n
 }
 
 // sleep waits for d or until ctx is done.
@@ -260,23 +190,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// favor lets the next request of the agency's walk go before all polls, once: the one that waits, or the one that comes.
-func (b *budget) favor(agencyID string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.favored[agencyID] = true
-}
-
-// bringForward puts the request of a favored walk before all others that wait, if there is one. The caller holds b.mu.
-func (b *budget) bringForward() bool {
-	n := slices.IndexFunc(b.walks, func(w waiter) bool { return b.favored[w.agency] })
-	if n < 0 {
-		return false
-	}
-	w := b.walks[n]
-	delete(b.favored, w.agency)
-	b.walks = slices.Insert(slices.Delete(b.walks, n, n+1), 0, w)
-	return true
 }

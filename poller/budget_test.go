@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"doorbell/poller/listings"
+	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 )
 
 func TestWalksGetAThirdOfTheBudgetWhilePollsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(10)
+		d := alone(newBudget(10))
 		ctx, stop := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		var mu sync.Mutex
@@ -21,7 +22,7 @@ func TestWalksGetAThirdOfTheBudgetWhilePollsWait(t *testing.T) {
 		for _, walk := range []bool{true, false} {
 			for range 30 {
 				all.Go(func() {
-					if b.wait(ctx, walk) != nil {
+					if d.wait(ctx, request(walk), nil) != nil {
 						return
 					}
 					mu.Lock()
@@ -32,7 +33,7 @@ func TestWalksGetAThirdOfTheBudgetWhilePollsWait(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		go b.run(ctx)
+		all.Go(func() { _ = d.run(ctx, nil) })
 		time.Sleep(3050 * time.Millisecond)
 		synctest.Wait()
 		mu.Lock()
@@ -48,6 +49,16 @@ func TestWalksGetAThirdOfTheBudgetWhilePollsWait(t *testing.T) {
 		stop()
 		all.Wait()
 	})
+}
+
+// alone is a dispatcher without a schedule.
+func alone(b *budget) *dispatcher { return newDispatcher(b, newTurns(schedule.Options{}), new(sign)) }
+
+func request(walk bool) listings.Request {
+	if walk {
+		return listings.Request{Operation: listings.OperationInsertions}
+	}
+	return listings.Request{Operation: listings.OperationContactRequests, Reference: "a#1##"}
 }
 
 func TestTheClockIsBelievedWhenAnswersAgree(t *testing.T) {

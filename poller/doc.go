@@ -1,14 +1,12 @@
 // Package poller watches: it walks each agency's insertions, polls each insertion's contact requests, compares what it
 // reads with what the store remembers, and commits what changed together with the events that follow.
 //
-//	schedule ─ which insertion next          budget ─ may a request go now
-//	    │                                        │
-//	  polls ──► poll ── listings.ContactRequests ┤
-//	  walks ──► walk ── listings.Insertions ─────┘
-//	              │
-//	           watch (pure) ──► one store.Update: snapshot + events (+ halt)
+//	schedule ─ which insertion next ─┐
+//	pages of walks, further pages ───┴► dispatcher ── token of the budget, admitted? ──► listings
+//	                                                                                       │
+//	              agency: one store.Update of snapshot + events (+ halt) ◄── watch (pure) ◄┘
 //
-// Goroutines are named as drawn: one walks per agency, some polls for all of them, one budget; beside them a monitor of
+// One goroutine is the dispatcher, one for each agency walks, and each poll under way has its own; beside them a monitor of
 // silence, and one that waits for space on a full disk. Whoever reads an answer commits it before it asks again. What an answer
 // means is decided in poller/watch, by what is remembered; commit makes one transaction of changes and events.
 //

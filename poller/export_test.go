@@ -24,7 +24,8 @@ func (p *Poller) HearSchedule(f func(News)) {
 
 // GiveWalk serves a turn that the schedule gives to a page of an agency's list.
 func (p *Poller) GiveWalk(agencyID string) error {
-	return p.serve(context.Background(), turn{agency: agencyID, why: schedule.Walk})
+	p.wish(agencyID)
+	return nil
 }
 
 // Planned is what the schedule remembers of an insertion.
@@ -34,9 +35,9 @@ func (p *Poller) Planned(agencyID, reference string) (m schedule.Memory) {
 }
 
 // Crew lets no more than so many polls be under way at once.
-func (p *Poller) Crew(most int) { p.crew.most = most }
+func (p *Poller) Crew(most int) { p.dispatcher.most = most }
 
 // SendAgain stands in front of a request that is sent once more.
 func (p *Poller) SendAgain(ctx context.Context, r listings.Request) error {
-	return p.attempt(ctx, r, time.Now(), true)
+	return gate{p}.Admit(ctx, r, time.Now(), true)
 }

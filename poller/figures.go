@@ -84,19 +84,12 @@ type figures struct {
 	mu       sync.Mutex
 	outcomes map[operationOutcome]uint64
 	took     map[listings.Operation]*lengths
+	mean     time.Duration // of the answers to polls
 }
 
 type operationOutcome struct {
 	operation listings.Operation
 	outcome   string
-}
-
-// counted counts what comes of requests before it is handed on.
-func (f *figures) counted(then func(listings.Request, listings.Outcome)) func(listings.Request, listings.Outcome) {
-	return func(r listings.Request, o listings.Outcome) {
-		f.add(r.Operation, o)
-		then(r, o)
-	}
 }
 
 func (f *figures) add(op listings.Operation, o listings.Outcome) {
@@ -111,18 +104,20 @@ func (f *figures) add(op listings.Operation, o listings.Outcome) {
 		f.took[op] = &lengths{}
 	}
 	f.took[op].add(requestBounds, o.Duration)
+	if op == listings.OperationContactRequests {
+		if f.mean == 0 {
+			f.mean = o.Duration
+		}
+		f.mean += (o.Duration - f.mean) / 8
+	}
 }
 
-// usual are the statuses with a name of their own among outcomes: a service may answer anything, and figures must not grow.
-var usual = func() map[int]string {
-	names := map[int]string{}
-	for status := 100; status < 600; status++ {
-		if http.StatusText(status) != "" {
-			names[status] = strconv.Itoa(status)
-		}
-	}
-	return names
-}()
+// answer is how long polls take to be answered, smoothed; zero before there was one.
+func (f *figures) answer() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mean
+}
 
 // stages are what can break; see RequestCount.
 var stages = []string{
@@ -135,8 +130,8 @@ func outcome(o listings.Outcome) string {
 	if errors.As(o.Err, &broken) && slices.Contains(stages, broken.Stage) {
 		return broken.Stage
 	}
-	if name := usual[o.Status]; name != "" {
-		return name
+	if http.StatusText(o.Status) != "" { // a service may answer anything, and figures must not grow
+		return strconv.Itoa(o.Status)
 	}
 	if class := o.Status / 100; 1 <= class && class <= 5 {
 		return fmt.Sprintf("%dxx", class)

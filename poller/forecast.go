@@ -33,7 +33,7 @@ type AgencyOutlook struct {
 // Outlook is how the watch stands now. It may be called at any time.
 func (p *Poller) Outlook() Outlook {
 	o := p.o.outlook()
-	o.Answer = p.crew.takes()
+	o.Answer = p.figures.answer()
 	for _, a := range p.watched() {
 		one := AgencyOutlook{AgencyID: a.id}
 		one.Rates, one.ContactRequests = p.turns.rates(a.id)
@@ -60,7 +60,7 @@ func (o Options) outlook() Outlook {
 // Plan is what may be expected of the watch as one plan for all agencies, and how many requests one walk of each takes.
 func (o Outlook) Plan() (p schedule.Plan, requests int) {
 	p = schedule.Plan{
-		Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness, Answer: max(o.Answer, 0), AtOnce: mostCrew,
+		Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness, Answer: max(o.Answer, 0), AtOnce: mostPolls,
 	}
 	place := map[float64]int{} // many agencies have the same rates
 	slowest := max(o.WalkInterval.Seconds(), 1e-3)

@@ -175,26 +175,3 @@ func (a *agency) freshness(now time.Time, all *latencyHour) *Freshness {
 	all.addAll(&a.latencies, now)
 	return f
 }
-
-// lastMinute counts requests by the second. The zero value has counted none.
-type lastMinute [60]struct {
-	second int64
-	count  int
-}
-
-func (m *lastMinute) add(now time.Time) {
-	s := &m[now.Unix()%60]
-	if s.second != now.Unix() {
-		s.second, s.count = now.Unix(), 0
-	}
-	s.count++
-}
-
-func (m *lastMinute) sum(now time.Time) (n int) {
-	for _, s := range m {
-		if age := now.Unix() - s.second; age >= 0 && age < 60 {
-			n += s.count
-		}
-	}
-	return n
-}

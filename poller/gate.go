@@ -13,66 +13,84 @@ import (
 	"doorbell/store"
 )
 
-// before stands in front of every request: halted scopes are not asked, a key or base URL that needs patience gets it,
-// and the budget has the last word.
-func (p *Poller) before(ctx context.Context, r listings.Request) error {
-	a := p.agency(r.AgencyID)
-	if a == nil {
-		return fmt.Errorf("agency %s is not watched: %w", r.AgencyID, context.Canceled) // it has just been retired
-	}
-	if err := a.mayAsk(r); err != nil {
-		return err
-	}
-	if err := a.waitForSpace(ctx, r); err != nil {
-		return err
-	}
-	// The key first: who waits long for a key must not hold the one try at the base URL meanwhile.
-	reasons := keyAndBase{p.keyBackoff(r.Key), p.base}
+// gate is what the client of the API asks before every request, and tells what came of it.
+type gate struct{ p *Poller }
+
+// Wait lets a request go when its turn has come: halted scopes are not asked, a key or base URL that needs patience gets it,
+// nothing is asked while nothing could be remembered, and the dispatcher has the last word. A walk, which has a goroutine of
+// its own, waits where it has to; a poll goes back into the schedule.
+func (g gate) Wait(ctx context.Context, r listings.Request) error {
 	for {
-		tickets, err := a.admitted(ctx, r, reasons)
-		if err != nil {
+		err := g.p.dispatcher.wait(ctx, r, func(now time.Time) error { return g.p.admit(r, now) })
+		var early *unready
+		if !errors.As(err, &early) {
 			return err
 		}
-		err = p.budget.waitAs(ctx, r.Operation == listings.OperationInsertions, r.AgencyID)
-		if err == nil {
-			err = a.mayAsk(r)
+		if r.Operation != listings.OperationInsertions {
+			return &watch.WaitError{Until: early.until}
 		}
-		if err == nil && reasons.stillAdmit(tickets) {
-			p.crew.sent(pollName{r.AgencyID, r.Reference}, time.Now())
-			return nil
-		}
-		reasons.release(tickets)
-		if err != nil {
+		if err := sleep(ctx, min(time.Until(early.until), newsWithin)); err != nil {
 			return err
 		}
 	}
 }
 
-// attempt stands immediately in front of every request that is sent, when its connection is there: what it is for may have
-// halted since before let it pass, its key or the base URL may have failed, the disk may be full. One that is sent once more is
-// one more, and waits for the budget first.
-func (p *Poller) attempt(ctx context.Context, r listings.Request, passed time.Time, again bool) error {
+// newsWithin is how soon a walk that waits notices a halt or another key.
+const newsWithin = 5 * time.Second
+
+// unready says that the disk, a key or the base URL is to be waited for.
+type unready struct{ until time.Time }
+
+func (*unready) Error() string { return "it is too early to ask" }
+
+// admit decides whether a request is sent now. After a failure of its key or the base URL it is the one that may try.
+func (p *Poller) admit(r listings.Request, now time.Time) error {
+	if err := p.mayAsk(r); err != nil {
+		return err
+	}
+	if p.full.Load() {
+		return &unready{now.Add(spaceEvery)}
+	}
+	key := p.keyBackoff(r.Key)
+	if wait := max(key.wait(now), p.base.wait(now)); wait > 0 {
+		return &unready{now.Add(wait)}
+	}
+	key.try(now)
+	p.base.try(now)
+	return nil
+}
+
+// Admit stands immediately in front of every request that is sent, when its connection is there: what it is for may have
+// halted since it was let go, its key or the base URL may have failed, the disk may be full. One that is sent once more is one
+// more, and waits for the budget first.
+func (g gate) Admit(ctx context.Context, r listings.Request, since time.Time, again bool) error {
+	p := g.p
 	if again {
-		if err := p.budget.wait(ctx, r.Operation == listings.OperationInsertions); err != nil {
+		if err := p.dispatcher.wait(ctx, r, nil); err != nil {
 			return err
 		}
 	}
-	a := p.agency(r.AgencyID)
-	if a == nil {
-		return fmt.Errorf("agency %s is not watched: %w", r.AgencyID, context.Canceled) // it has just been retired
-	}
-	if err := a.mayAsk(r); err != nil {
+	if err := p.mayAsk(r); err != nil {
 		return err
 	}
 	if p.full.Load() {
 		return &watch.WaitError{Until: time.Now().Add(spaceEvery)}
 	}
-	for _, reason := range (keyAndBase{p.keyBackoff(r.Key), p.base}) {
-		if until, failed := reason.failedSince(passed); failed {
+	for _, b := range []*backoff{p.keyBackoff(r.Key), p.base} {
+		if until, failed := b.failedSince(since); failed {
 			return &watch.WaitError{Until: until}
 		}
 	}
 	return nil
+}
+
+// mayAsk says whether anything of the agency of a request may be asked.
+func (p *Poller) mayAsk(r listings.Request) error {
+	a := p.agency(r.AgencyID)
+	if a == nil {
+		return fmt.Errorf("agency %s is not watched: %w", r.AgencyID, context.Canceled) // it has just been retired
+	}
+	return a.mayAsk(r)
 }
 
 // mayAsk says whether a request may be made at all: its scope is not halted, and its key is still the configured one.
@@ -93,90 +111,28 @@ func (a *agency) undecided(r listings.Request) bool {
 	return a.refusedKey != "" && a.refusedKey == r.Key
 }
 
-// newsWithin is how soon a walk that waits notices a halt or another key.
-const newsWithin = 5 * time.Second
-
-// keyAndBase are what a request may have to wait for. They give a ticket each.
-type (
-	keyAndBase [2]*backoff
-	tickets    [2]time.Time
-)
-
-// admitted asks every reason; a walk, which has a goroutine of its own, waits where it has to.
-func (a *agency) admitted(ctx context.Context, r listings.Request, all keyAndBase) (given tickets, err error) {
-	for n, reason := range all {
-		for {
-			now := time.Now()
-			ticket, wait, ok := reason.admit(now)
-			if ok {
-				given[n] = ticket
-				break
-			}
-			err := error(&watch.WaitError{Until: now.Add(wait)})
-			if r.Operation == listings.OperationInsertions {
-				if err = sleep(ctx, min(wait, newsWithin)); err == nil {
-					err = a.mayAsk(r)
-				}
-			}
-			if err != nil {
-				for i, earlier := range all[:n] {
-					earlier.release(given[i])
-				}
-				return given, err
-			}
-		}
-	}
-	return given, nil
+// Done hears of every request that was let go: it keeps the patience with key and base URL.
+func (g gate) Done(r listings.Request, o listings.Outcome) {
+	g.p.figures.add(r.Operation, o)
+	g.p.done(r, o)
 }
 
-// stillAdmit says whether nothing has failed while a request waited for the budget.
-func (all keyAndBase) stillAdmit(given tickets) bool {
-	for n, reason := range all {
-		if !reason.valid(given[n]) {
-			return false
-		}
-	}
-	return true
-}
-
-func (all keyAndBase) release(given tickets) {
-	for n, reason := range all {
-		reason.release(given[n])
-	}
-}
-
-func (all keyAndBase) dismiss(sent time.Time) {
-	for _, reason := range all {
-		reason.dismissed(sent)
-	}
-}
-
-// after is told of every request that was made: it keeps the patience with key and base URL.
-func (p *Poller) after(r listings.Request, o listings.Outcome) {
+func (p *Poller) done(r listings.Request, o listings.Outcome) {
 	key := p.keyBackoff(r.Key)
 	now := time.Now()
 	sent := now.Add(-o.Duration)
-	if r.Operation == listings.OperationContactRequests {
-		p.crew.took(pollName{r.AgencyID, r.Reference}, o.Duration, o.Err == nil, now)
-	}
-	changed := false
 	class := watch.Classify(o.Err)
 	if o.Status != 0 {
 		p.budget.answered(class == watch.ClassBusy)
 	}
+	if a := p.agency(r.AgencyID); a != nil && (class == watch.ClassNone || class == watch.ClassRefused) {
+		p.answered(a, r.Key, class == watch.ClassNone, r.Operation, sent, now)
+	}
+	changed := false
 	switch class {
-	case watch.ClassNone:
-		if a := p.agency(r.AgencyID); a != nil {
-			p.answered(a, r.Key, true, r.Operation, sent, now)
-		}
-		changed = either(p.answers(sent), p.serves(key, r, sent))
-	case watch.ClassRefused:
-		if a := p.agency(r.AgencyID); a != nil {
-			p.answered(a, r.Key, false, r.Operation, sent, now)
-		}
-		changed = either(p.answers(sent), p.serves(key, r, sent))
-	case watch.ClassAside, watch.ClassDrift:
-		changed = either(p.answers(sent), p.serves(key, r, sent))
+	case watch.ClassNone, watch.ClassRefused, watch.ClassAside, watch.ClassDrift:
+		answers := p.answers(sent)
+		changed = p.serves(key, r, sent) || answers
 	case watch.ClassBusy:
 		p.answers(sent)
 		p.budget.slow(sent, now)
@@ -186,17 +142,16 @@ func (p *Poller) after(r listings.Request, o listings.Outcome) {
 		p.baseDown(sent, now, o.Err)
 		key.dismissed(sent)
 		changed = true
-	case watch.ClassTransient:
+	default:
 		var status *listings.StatusError
-		if errors.As(o.Err, &status) {
+		if class == watch.ClassTransient && errors.As(o.Err, &status) {
 			changed = p.answers(sent) // an unhappy answer is an answer
 			if status.Status == http.StatusServiceUnavailable {
 				p.budget.slow(sent, now) // it may be too much for it, though it does not say so
 			}
 		}
-		keyAndBase{key, p.base}.dismiss(sent)
-	default:
-		keyAndBase{key, p.base}.dismiss(sent)
+		key.dismissed(sent)
+		p.base.dismissed(sent)
 	}
 	if changed {
 		p.touchAll(troubleName{troubleKey, r.Key}, troubleName{troubleBase, ""})
@@ -212,8 +167,6 @@ func (p *Poller) touchAll(names ...troubleName) {
 		}
 	}
 }
-
-func either(a, b bool) bool { return a || b }
 
 func (p *Poller) baseDown(sent, now time.Time, err error) {
 	before, _, _ := p.base.state()
@@ -303,22 +256,6 @@ func (a *agency) pause() {
 
 // spaceEvery is how often it is tried whether a full disk has space again.
 const spaceEvery = 5 * time.Second
-
-// waitForSpace asks nothing while nothing could be remembered. A walk waits here; a poll goes back into the schedule.
-func (a *agency) waitForSpace(ctx context.Context, r listings.Request) error {
-	for a.p.full.Load() {
-		if r.Operation != listings.OperationInsertions {
-			return &watch.WaitError{Until: time.Now().Add(spaceEvery)}
-		}
-		if err := sleep(ctx, spaceEvery); err != nil {
-			return err
-		}
-		if err := a.mayAsk(r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // outOfSpace stops the asking. What was to be written may be larger than what is tried, so each time is longer.
 func (p *Poller) outOfSpace(err error) {

@@ -66,39 +66,47 @@ func (p *Poller) VerifyKeys(ctx context.Context) (KeyReport, error) {
 func VerifyKeys(ctx context.Context, o Options) (KeyReport, error) {
 	o = o.withDefaults()
 	b := newBudget(o.RequestsPerSecond)
-	o.API.Before = func(ctx context.Context, _ listings.Request) error { return b.wait(ctx, true) }
+	o.API.Gate = verifyGate{wait: func(ctx context.Context, _ listings.Request) error { return b.wait(ctx) }}
 	client, err := listings.New(o.API)
 	if err != nil {
 		return KeyReport{}, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = b.run(ctx) // ends with ctx
-	}()
-	defer func() {
-		cancel()
-		<-ended
-	}()
 	return verifyKeys(ctx, client, o.Agencies, o)
 }
 
-// beforeVerify stands in front of these requests: where the API asked for patience it gets it, and the budget has the last
-// word. Halts and refused keys are no reason to wait: to know about them is what these requests are for.
-func (p *Poller) beforeVerify(ctx context.Context, r listings.Request) error {
+// verifyGate stands in front of these requests. Halts and refused keys are no reason to wait: to know about them is what these
+// requests are for.
+type verifyGate struct {
+	wait func(context.Context, listings.Request) error
+	p    *Poller // nil: none runs
+}
+
+func (g verifyGate) Wait(ctx context.Context, r listings.Request) error { return g.wait(ctx, r) }
+
+func (g verifyGate) Admit(ctx context.Context, r listings.Request, _ time.Time, again bool) error {
+	if again {
+		return g.wait(ctx, r)
+	}
+	return nil
+}
+
+// Done obeys a plea for patience, as that of all other requests does. All else is only reported.
+func (g verifyGate) Done(r listings.Request, o listings.Outcome) {
+	if g.p == nil {
+		return
+	}
+	g.p.figures.add(r.Operation, o)
+	if watch.Classify(o.Err) == watch.ClassBusy {
+		g.p.done(r, o)
+	}
+}
+
+// waitToVerify gives the API the patience that it asked for; the dispatcher has the last word.
+func (p *Poller) waitToVerify(ctx context.Context, r listings.Request) error {
 	if _, _, until := p.keyBackoff(r.Key).state(); time.Until(until) > 0 {
 		return fmt.Errorf("the API asked for patience until %s", until.UTC().Format(time.RFC3339))
 	}
-	return p.budget.wait(ctx, true)
-}
-
-// afterVerify obeys a plea for patience, as after does. All else is only reported.
-func (p *Poller) afterVerify(r listings.Request, o listings.Outcome) {
-	if watch.Classify(o.Err) == watch.ClassBusy {
-		p.after(r, o)
-	}
+	return p.dispatcher.wait(ctx, r, nil)
 }
 
 func verifyKeys(ctx context.Context, client *listings.Client, list []AgencyKeys, o Options) (KeyReport, error) {

@@ -27,7 +27,7 @@ import (
 // Options of New. Zero values mean the defaults that stand beside them.
 type Options struct {
 	Store    *store.Store
-	API      listings.Options // Before, Attempt and After are set by the poller
+	API      listings.Options // Gate is set by the poller
 	Agencies []AgencyKeys     // whom to watch
 	Logger   *slog.Logger     // default: none
 
@@ -97,14 +97,15 @@ func (o Options) withDefaults() Options {
 
 // Poller watches agencies. Make it with New, start it with Run.
 type Poller struct {
-	o        Options
-	store    *store.Store
-	client   *listings.Client
-	verifier *listings.Client // asks what decides nothing
-	log      *slog.Logger
-	rules    watch.Rules
-	budget   *budget
-	base     *backoff // nobody answers at the base URL
+	o          Options
+	store      *store.Store
+	client     *listings.Client
+	verifier   *listings.Client // asks what decides nothing
+	log        *slog.Logger
+	rules      watch.Rules
+	budget     *budget
+	dispatcher *dispatcher
+	base       *backoff // nobody answers at the base URL
 
 	setting   sync.Mutex // held by SetAgencies
 	verifying sync.Mutex // held by VerifyKeys
@@ -113,7 +114,6 @@ type Poller struct {
 
 	figures figures
 	turns   *turns
-	crew    *crew
 	mu      sync.Mutex
 	keys    map[string]*backoff // by fingerprint: the API asks for patience
 	down    atomic.Bool         // nobody answered at the base URL, once in this process
@@ -138,15 +138,15 @@ func New(o Options) (*Poller, error) {
 		keys:  map[string]*backoff{},
 		came:  make(chan struct{}, 1), filled: make(chan struct{}, 1),
 	}
-	p.crew = newCrew(p.budget.effective)
-	o.API.Before, o.API.Attempt, o.API.After = p.before, p.attempt, p.figures.counted(p.after)
+	p.dispatcher = newDispatcher(p.budget, p.turns, &p.signs.polls)
+	o.API.Gate = gate{p}
 	o.API.IDFields, o.API.IgnoreInsertions, o.API.IgnoreContactRequests = o.IDFields, o.IgnoreInsertion, o.IgnoreContact
 	client, err := listings.New(o.API)
 	if err != nil {
 		return nil, err
 	}
 	p.client = client
-	o.API.Before, o.API.Attempt, o.API.After = p.beforeVerify, nil, p.figures.counted(p.afterVerify)
+	o.API.Gate = verifyGate{p.waitToVerify, p}
 	if p.verifier, err = listings.New(o.API); err != nil {
 		return nil, err
 	}
@@ -170,12 +170,19 @@ func New(o Options) (*Poller, error) {
 // store.ErrUnknownOutcome.
 func (p *Poller) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return p.budget.run(ctx) })
 	g.Go(func() error { return p.vigil(ctx) })
 	g.Go(func() error { return p.watchSpace(ctx) })
 	g.Go(func() error { return p.keepMemories(ctx) })
 	g.Go(func() error { return p.startWalks(ctx, g) })
-	g.Go(func() error { return p.polls(ctx, g) })
+	g.Go(func() error {
+		return p.dispatcher.run(ctx, func(t turn) {
+			if t.why == schedule.Walk {
+				p.wish(t.agency)
+				return
+			}
+			g.Go(func() error { return p.serve(ctx, t) })
+		})
+	})
 	err := g.Wait()
 	if errors.Is(err, context.Canceled) {
 		return p.keepAllMemories()
@@ -183,48 +190,9 @@ func (p *Poller) Run(ctx context.Context) error {
 	return err
 }
 
-// polls takes insertions from the schedule and lets them be polled, as many at once as the budget needs.
-func (p *Poller) polls(ctx context.Context, g *errgroup.Group) error {
-	for ctx.Err() == nil {
-		p.signs.polls.give()
-		t, wait, room := p.crew.begin(time.Now(), p.turns.next)
-		switch {
-		case t.why != schedule.None:
-			g.Go(func() error { return p.work(ctx, t) })
-		case room:
-			p.idle(ctx, p.turns.nudge, wait)
-		default:
-			p.idle(ctx, p.crew.moved, 0)
-		}
-	}
-	return ctx.Err()
-}
-
-// work serves a turn, and goes on as long as there is another one to take: that wakes nobody.
-func (p *Poller) work(ctx context.Context, t turn) error {
-	for {
-		err := p.serve(ctx, t)
-		p.crew.end(t.name())
-		if err != nil || ctx.Err() != nil {
-			return err
-		}
-		if t, _, _ = p.crew.begin(time.Now(), p.turns.next); t.why == schedule.None {
-			p.crew.poke()
-			p.turns.poke() // when there will be one may have changed
-			return nil
-		}
-	}
-}
-
-// serve polls an insertion of an agency that is watched, or lets its walk go on. Without a good answer it is put back into
-// the schedule.
+// serve polls an insertion of an agency that is watched. Without a good answer it is put back into the schedule.
 func (p *Poller) serve(ctx context.Context, t turn) error {
-	if t.why == schedule.Walk {
-		if a := p.agency(t.agency); a != nil {
-			a.wish()
-		}
-		return nil
-	}
+	defer p.dispatcher.end(t)
 	put := func(until time.Time) {
 		p.turns.changeOne(t.agency, t.reference, func(s *schedule.Schedule, i schedule.Insertion) { s.Put(i, until) })
 	}
@@ -241,20 +209,6 @@ func (p *Poller) serve(ctx context.Context, t turn) error {
 		}
 		return err
 	}, later)
-}
-
-// idle waits until somebody wakes it or a time is over, at most a minute; zero: nobody knows how long it takes.
-func (p *Poller) idle(ctx context.Context, wake <-chan struct{}, wait time.Duration) {
-	if wait == 0 || wait > time.Minute {
-		wait = time.Minute
-	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-wake:
-	case <-ctx.Done():
-	}
 }
 
 // AgencyIDs lists the watched agencies in the order of the configuration.

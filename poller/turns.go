@@ -52,8 +52,6 @@ type turn struct {
 	why               schedule.Why
 }
 
-func (t turn) name() pollName { return pollName{t.agency, t.reference} }
-
 func newTurns(o schedule.Options) *turns {
 	return &turns{
 		options: o, schedule: schedule.New(o), byID: map[string]*party{}, byHandle: map[schedule.Agency]*party{},

@@ -11,13 +11,19 @@ import (
 // because records betray contact requests or much appears. Its wishes let a walk go on before the polls that wait, or begin
 // one, but they give way to everything that makes a walk wait.
 
+func (p *Poller) wish(agencyID string) {
+	if a := p.agency(agencyID); a != nil {
+		a.wish()
+	}
+}
+
 // wish lets the next page of the agency's list be asked before any poll, now if a walk is under way, else as soon as one
 // may begin. Where walks wait after a failure, for a key or for the base URL, or the agency is halted, nothing happens.
 func (a *agency) wish() {
 	if a.walksWait() {
 		return
 	}
-	a.p.budget.favor(a.id)
+	a.p.dispatcher.favor(a.id)
 	a.mu.Lock()
 	underWay := a.underWay
 	a.mu.Unlock()

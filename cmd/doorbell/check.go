@@ -63,7 +63,9 @@ type checker struct {
 
 	o       poller.Options
 	client  *listings.Client
-	left    int // requests for the agency that is asked about
+	left    int           // requests for the agency that is asked about
+	every   time.Duration // between two requests
+	next    time.Time
 	size    int // of a page of insertions that the API took; -1: it was left to the API; 0: nothing is known
 	took    []time.Duration
 	answers checkedAnswers

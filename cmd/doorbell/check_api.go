@@ -63,30 +63,43 @@ func (c *checker) open() (err error) {
 	if len(o.IDFields) == 0 {
 		o.IDFields = listings.IDFields
 	}
-	every, next := time.Duration(float64(time.Second)/o.RequestsPerSecond), time.Now()
+	c.every, c.next = time.Duration(float64(time.Second)/o.RequestsPerSecond), time.Now()
 	o.API.IDFields, o.API.Transport = o.IDFields, roundTripper(c.exchange(listings.NewTransport(listings.TransportOptions{Timeout: o.API.Timeout})))
-	o.API.Before = func(ctx context.Context, _ listings.Request) error {
-		if c.left <= 0 {
-			return errEnough
-		}
-		c.left--
-		select {
-		case <-time.After(time.Until(next)):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		next = time.Now().Add(every)
-		return nil
-	}
-	o.API.After = func(_ listings.Request, outcome listings.Outcome) {
-		c.took = append(c.took, outcome.Duration)
-		if outcome.Err != nil {
-			c.answers.Failed++
-		}
-	}
+	o.API.Gate = c
 	c.o = o
 	c.client, err = listings.New(o.API)
 	return err
+}
+
+// Wait is that of listings.Gate.
+func (c *checker) Wait(ctx context.Context, _ listings.Request) error {
+	if c.left <= 0 {
+		return errEnough
+	}
+	c.left--
+	select {
+	case <-time.After(time.Until(c.next)):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	c.next = time.Now().Add(c.every)
+	return nil
+}
+
+// Admit is that of listings.Gate: what is sent once more is one more.
+func (c *checker) Admit(ctx context.Context, r listings.Request, _ time.Time, again bool) error {
+	if again {
+		return c.Wait(ctx, r)
+	}
+	return nil
+}
+
+// Done is that of listings.Gate.
+func (c *checker) Done(_ listings.Request, outcome listings.Outcome) {
+	c.took = append(c.took, outcome.Duration)
+	if outcome.Err != nil {
+		c.answers.Failed++
+	}
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

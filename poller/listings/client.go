@@ -24,15 +24,7 @@ type Options struct {
 	MaxBody   int64             // 32 MiB; for a body as it comes and as it is unpacked
 	Version   string            // dev; sent as User-Agent doorbell/<version>
 
-	// Before is called before every HTTP request, also those of a walk: the budget, and the place to refuse. Its error ends
-	// the call and is wrapped. Default: none.
-	Before func(context.Context, Request) error
-	// Attempt is called immediately before a request that Before let pass is sent, with a connection at hand, and again for
-	// each time that it is sent once more because its connection was gone; passed is when Before had let it pass. Its error
-	// ends the call and is wrapped. Default: what is sent again passes Before again.
-	Attempt func(ctx context.Context, r Request, passed time.Time, again bool) error
-	// After is told of every HTTP request that Before let pass. Default: none.
-	After func(Request, Outcome)
+	Gate Gate // default: none
 
 	TimeZone *time.Location // Europe/Zurich; of times that name none
 
@@ -43,6 +35,24 @@ type Options struct {
 	// JSON pointers to what is left out of digests: a change of it alone does not make another answer.
 	IgnoreInsertions, IgnoreContactRequests []string
 }
+
+// Gate stands in front of all requests, and hears what came of them. The errors of Wait and Admit end a call, and are wrapped.
+type Gate interface {
+	// Wait blocks until a request may be made, also each of a walk: the budget, and the place to refuse.
+	Wait(context.Context, Request) error
+	// Admit is called immediately before a request is sent, with a connection at hand, and again for each time that it is sent
+	// once more because its connection was gone. since is when Wait let it go.
+	Admit(ctx context.Context, r Request, since time.Time, again bool) error
+	// Done hears of every request that Wait let go.
+	Done(Request, Outcome)
+}
+
+// open is a gate that lets all pass.
+type open struct{}
+
+func (open) Wait(context.Context, Request) error                   { return nil }
+func (open) Admit(context.Context, Request, time.Time, bool) error { return nil }
+func (open) Done(Request, Outcome)                                 {}
 
 const defaultTimeout = 30 * time.Second
 
@@ -56,19 +66,8 @@ func (o Options) withDefaults() Options {
 	if o.Version == "" {
 		o.Version = "dev"
 	}
-	if o.Before == nil {
-		o.Before = func(context.Context, Request) error { return nil }
-	}
-	if o.Attempt == nil {
-		o.Attempt = func(ctx context.Context, r Request, _ time.Time, again bool) error {
-			if again {
-				return o.Before(ctx, r)
-			}
-			return nil
-		}
-	}
-	if o.After == nil {
-		o.After = func(Request, Outcome) {}
+	if o.Gate == nil {
+		o.Gate = open{}
 	}
 	if o.TimeZone == nil {
 		o.TimeZone, _ = time.LoadLocation("Europe/Zurich") // is embedded

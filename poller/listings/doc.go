@@ -18,7 +18,7 @@
 // Nothing that was read ever stands in an error, and neither does the key: a [Key] cannot print itself. Everything is
 // bounded: headers, bodies before and after unpacking, depth, time, pages.
 //
-// It does not know events or a store, and does not decide when to ask again: Options.Before stands in front of every
-// request, Options.Attempt in front of each time that net/http sends it, and whoever calls backs off. No redirect is followed.
+// It does not know events or a store, and does not decide when to ask again: a [Gate] stands in front of every
+// request and of each time that net/http sends it, and whoever calls backs off. No redirect is followed.
 // All of it is safe for concurrent use, except a [Walk], which is one reading.
 package listings

@@ -20,7 +20,7 @@ import (
 var ErrBodyTooLarge = errors.New("body is larger than allowed")
 
 // RequestError wraps what came of a request and has no type of its own: ErrReference, ErrBodyTooLarge, a key that cannot
-// be sent, an error of Options.Before.
+// be sent, an error of the Gate.
 type RequestError struct {
 	Request
 	Err error

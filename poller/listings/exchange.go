@@ -58,7 +58,7 @@ func printable(s string) string {
 type Outcome struct {
 	Status   int // 0 if there was no answer
 	Err      error
-	Duration time.Duration // without the time that Before took
+	Duration time.Duration // without the time that Gate.Wait took
 }
 
 // ErrReference is wrapped by the error for a reference or an agency id that cannot be asked for: empty, "." or ".."
@@ -161,7 +161,7 @@ func (c *Client) ask(ctx context.Context, key Key, r Request, query string, expe
 	if err != nil {
 		return nil, &RequestError{r, err}
 	}
-	if err := c.o.Before(ctx, r); err != nil {
+	if err := c.o.Gate.Wait(ctx, r); err != nil {
 		return nil, &RequestError{r, err}
 	}
 	sent := time.Now()
@@ -172,7 +172,7 @@ func (c *Client) ask(ctx context.Context, key Key, r Request, query string, expe
 		outcome.Status = x.status
 		x.sent, x.received, x.expect = sent, received, expect
 	}
-	c.o.After(r, outcome)
+	c.o.Gate.Done(r, outcome)
 	if err != nil {
 		x.release()
 		return nil, err
@@ -185,8 +185,8 @@ func (c *Client) ask(ctx context.Context, key Key, r Request, query string, expe
 func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.Header) (*exchange, error) {
 	limited, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
-	passed := time.Now()
-	tried := &attempts{cancel: cancel, admit: func(again bool) error { return c.o.Attempt(limited, r, passed, again) }}
+	since := time.Now()
+	tried := &attempts{cancel: cancel, admit: func(again bool) error { return c.o.Gate.Admit(limited, r, since, again) }}
 	req := (&http.Request{Method: http.MethodGet, URL: to, Header: header}).WithContext(tried.watched(limited))
 	resp, err := c.o.Transport.RoundTrip(req)
 	switch {

@@ -221,12 +221,14 @@ func TestDripsAndSilenceEndWithTheTimeLimit(t *testing.T) {
 	}
 }
 
-func TestTheTimeThatBeforeTakesDoesNotCount(t *testing.T) {
+func TestTheTimeInFrontOfTheGateDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := raw(t, func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]") })
 		var outcome Outcome
-		c.o.Before = func(context.Context, Request) error { time.Sleep(time.Hour); return nil }
-		c.o.After = func(_ Request, o Outcome) { outcome = o }
+		c.o.Gate = hooks{
+			wait: func(Request) error { time.Sleep(time.Hour); return nil },
+			done: func(o Outcome) { outcome = o },
+		}
 		page, err := c.insertions(t)
 		if err != nil {
 			t.Fatal(err)
@@ -283,12 +285,12 @@ func TestWhoDoesNotAnswerIsToldApart(t *testing.T) {
 	}
 }
 
-func TestBeforeStandsInFrontOfEveryRequest(t *testing.T) {
+func TestTheGateStandsInFrontOfEveryRequest(t *testing.T) {
 	a := serve(t, body("[]"))
 	stop := errors.New("stop")
 	var asked []Request
 	c := a.client(t, func(o *Options) {
-		o.Before = func(_ context.Context, r Request) error { asked = append(asked, r); return stop }
+		o.Gate = hooks{wait: func(r Request) error { asked = append(asked, r); return stop }}
 	})
 	_, err := c.contactRequests(t)
 	if !errors.Is(err, stop) || !is[*RequestError](err) || len(a.requests()) != 0 {

@@ -132,13 +132,13 @@ func TestWhatHTTP2SendsAgainIsAdmitted(t *testing.T) {
 			t.Run(fmt.Sprint(name, ", may be sent again: ", may), func(t *testing.T) {
 				var seen, told atomic.Int32
 				no := errors.New("no")
-				c := framed(t, Options{Attempt: func(_ context.Context, _ Request, _ time.Time, again bool) error {
+				c := framed(t, Options{Gate: hooks{admit: func(again bool) error {
 					if again && !may {
 						return no
 					}
 					told.Add(1)
 					return nil
-				}}, func(_ int, c net.Conn) {
+				}}}, func(_ int, c net.Conn) {
 					speakHTTP2(c, func(stream uint32) ([]byte, bool) {
 						if seen.Add(1) == 2 {
 							return refuse(stream)
@@ -166,12 +166,12 @@ func TestAStreamThatEndsEarlyCostsNoOther(t *testing.T) {
 			var connections, streams atomic.Int32
 			var refuses atomic.Bool
 			first := make(chan uint32, 1)
-			c := framed(t, Options{Attempt: func(context.Context, Request, time.Time, bool) error {
+			c := framed(t, Options{Gate: hooks{admit: func(bool) error {
 				if refuses.Load() {
 					return errors.New("no")
 				}
 				return nil
-			}}, func(_ int, c net.Conn) {
+			}}}, func(_ int, c net.Conn) {
 				connections.Add(1)
 				speakHTTP2(c, func(stream uint32) ([]byte, bool) {
 					switch streams.Add(1) {

@@ -128,7 +128,7 @@ func TestAnAnswerMayBeLeftOutIfNothingHasChanged(t *testing.T) {
 		fmt.Fprint(w, "["+both+"]")
 	})
 	var last Outcome
-	c := a.client(t, func(o *Options) { o.After = func(_ Request, out Outcome) { last = out } })
+	c := a.client(t, func(o *Options) { o.Gate = hooks{done: func(out Outcome) { last = out }} })
 	first, err := c.Insertions(t.Context(), testKey, "A100", InsertionsQuery{})
 	if err != nil || first.ETag != tag || first.LastModified != since || first.NotModified || len(first.Insertions) != 1 {
 		t.Fatalf("%+v %v", first, err)

@@ -263,7 +263,7 @@ func TestAConnectionThatHungUpIsNotAskedAtAll(t *testing.T) {
 		c := newClient(t, func(o *Options) {
 			o.BaseURL = "http://localhost"
 			o.Transport = NewTransport(TransportOptions{Dial: piped(t, func(c net.Conn) { _, _ = io.WriteString(c, good) })})
-			o.Attempt = func(context.Context, Request, time.Time, bool) error { asked++; return nil }
+			o.Gate = hooks{admit: func(bool) error { asked++; return nil }}
 		})
 		for range 5 {
 			if _, err := c.insertions(t); err != nil {
@@ -309,29 +309,24 @@ func forgetful(t *testing.T, seen *atomic.Int64) string {
 }
 
 func TestEveryAttemptIsAdmitted(t *testing.T) {
-	for name, change := range map[string]func(*Options, *atomic.Int64){
-		"by itself": func(o *Options, told *atomic.Int64) {
-			o.Attempt = func(context.Context, Request, time.Time, bool) error { told.Add(1); return nil }
-		},
-		"as before the first": func(o *Options, told *atomic.Int64) {
-			o.Before = func(context.Context, Request) error { told.Add(1); return nil }
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var seen, told atomic.Int64
-			c := newClient(t, func(o *Options) {
-				o.BaseURL = forgetful(t, &seen)
-				change(o, &told)
-			})
-			for range 4 {
-				if _, err := c.insertions(t); err != nil {
-					t.Error(err)
-				}
+	var seen, told, again atomic.Int64
+	c := newClient(t, func(o *Options) {
+		o.BaseURL = forgetful(t, &seen)
+		o.Gate = hooks{admit: func(once bool) error {
+			told.Add(1)
+			if once {
+				again.Add(1)
 			}
-			if seen.Load() <= 4 || told.Load() != seen.Load() {
-				t.Errorf("the API has seen %d requests, %d were told", seen.Load(), told.Load())
-			}
-		})
+			return nil
+		}}
+	})
+	for range 4 {
+		if _, err := c.insertions(t); err != nil {
+			t.Error(err)
+		}
+	}
+	if seen.Load() <= 4 || told.Load() != seen.Load() || again.Load() != seen.Load()-4 {
+		t.Errorf("the API has seen %d requests, %d were admitted, %d of them as sent once more", seen.Load(), told.Load(), again.Load())
 	}
 }
 
@@ -340,12 +335,12 @@ func TestWhatMustNotBeSentIsNot(t *testing.T) {
 	var refuses atomic.Bool
 	no := errors.New("no")
 	c := s.client(t, func(o *Options) {
-		o.Attempt = func(context.Context, Request, time.Time, bool) error {
+		o.Gate = hooks{admit: func(bool) error {
 			if refuses.Load() {
 				return no
 			}
 			return nil
-		}
+		}}
 	})
 	if _, err := c.insertions(t); err != nil {
 		t.Fatal(err)
@@ -367,12 +362,12 @@ func TestWhatMustNotBeSentAgainIsNot(t *testing.T) {
 	no := errors.New("no")
 	c := newClient(t, func(o *Options) {
 		o.BaseURL = forgetful(t, &seen)
-		o.Attempt = func(_ context.Context, _ Request, _ time.Time, again bool) error {
+		o.Gate = hooks{admit: func(again bool) error {
 			if again {
 				return no
 			}
 			return nil
-		}
+		}}
 	})
 	_, first := c.insertions(t)
 	_, second := c.insertions(t)

@@ -283,12 +283,12 @@ func TestAWalkThatIsNotReadToItsEndIsPartial(t *testing.T) {
 	n := 0
 	c := newClient(t, func(o *Options) {
 		o.BaseURL = server.URL
-		o.Before = func(context.Context, Request) error {
+		o.Gate = hooks{wait: func(Request) error {
 			if n++; n == 6 {
 				return stop
 			}
 			return nil
-		}
+		}}
 	})
 	untouched := c.Walk(testKey, "A100", WalkOptions{})
 	if v := untouched.Verdict(); v.Complete || v.Reason == "" {

@@ -1,0 +1,193 @@
+package poller
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"doorbell/poller/listings"
+	"doorbell/poller/schedule"
+)
+
+// dispatcher sends: it waits for a token of the budget, chooses who gets it, and lets that request go at once if it is
+// admitted; else the token is kept for the next one. What is chosen late is chosen by all that is known.
+//
+// Pages of walks, further questions of a poll and what is sent again wait here, in order; polls are chosen from the schedule
+// when their token is there, as long as not too many are under way. While polls wait, walks get at most every third request.
+type dispatcher struct {
+	budget *budget
+	turns  *turns
+	alive  *sign
+	most   int // polls under way
+
+	mu       sync.Mutex
+	waiting  []*waiter
+	favored  map[string]bool // agencies whose next page goes before all polls
+	polls    int             // sent since the last page
+	underWay int             // polls of the schedule
+	chosen   turn            // has its turn, and has asked for nothing yet
+	chosenAt time.Time
+}
+
+// waiter is a request that waits to be sent.
+type waiter struct {
+	request listings.Request
+	admit   func(time.Time) error
+	granted chan error
+}
+
+func (w *waiter) isWalk() bool { return w.request.Operation == listings.OperationInsertions }
+
+const (
+	mostPolls = 64          // under way: what hangs backs off by itself
+	startsIn  = time.Second // is the time in which a poll that was chosen should ask
+)
+
+func newDispatcher(b *budget, t *turns, alive *sign) *dispatcher {
+	return &dispatcher{budget: b, turns: t, alive: alive, most: mostPolls, favored: map[string]bool{}}
+}
+
+// wait blocks until the request is to be sent now, or ctx is done. Its error is that of admit, which is asked immediately
+// before and must not wait; nil admits always.
+func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(time.Time) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w := &waiter{r, admit, make(chan error, 1)}
+	d.mu.Lock()
+	d.waiting = append(d.waiting, w)
+	if d.chosen.agency == r.AgencyID && d.chosen.reference == r.Reference {
+		d.chosen = turn{}
+	}
+	d.mu.Unlock()
+	d.turns.poke()
+	select {
+	case err := <-w.granted:
+		return err
+	case <-ctx.Done():
+	}
+	d.mu.Lock()
+	n := slices.Index(d.waiting, w)
+	if n >= 0 {
+		d.waiting = slices.Delete(d.waiting, n, n+1)
+	}
+	d.mu.Unlock()
+	if n >= 0 {
+		return ctx.Err()
+	}
+	return <-w.granted // was just being decided
+}
+
+// run sends until ctx is done. begin starts what is chosen from the schedule, without waiting for it; who was given an insertion
+// calls end.
+func (d *dispatcher) run(ctx context.Context, begin func(turn)) error {
+	for ctx.Err() == nil {
+		d.alive.give()
+		now := time.Now()
+		if wait := d.budget.until(now); wait > 0 {
+			_ = sleep(ctx, min(wait, time.Minute)) // the API may have asked to slow down meanwhile
+			continue
+		}
+		w, t, wait := d.choose(now)
+		switch {
+		case w != nil:
+			w.granted <- d.send(w, now)
+		case t.why != schedule.None:
+			begin(t)
+		default:
+			d.idle(ctx, wait)
+		}
+	}
+	return ctx.Err()
+}
+
+// idle waits until somebody wakes it or a time is over, at most a minute; zero: nobody knows how long it takes.
+func (d *dispatcher) idle(ctx context.Context, wait time.Duration) {
+	if wait == 0 || wait > time.Minute {
+		wait = time.Minute
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-d.turns.nudge:
+	case <-ctx.Done():
+	}
+}
+
+// choose says who gets the token that there is: a request that waits or a turn of the schedule; else how long to wait.
+func (d *dispatcher) choose(now time.Time) (w *waiter, t turn, wait time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	page := slices.IndexFunc(d.waiting, func(w *waiter) bool { return w.isWalk() && d.favored[w.request.AgencyID] })
+	if page >= 0 {
+		delete(d.favored, d.waiting[page].request.AgencyID)
+		return d.pop(page), t, 0
+	}
+	page = slices.IndexFunc(d.waiting, (*waiter).isWalk)
+	if page >= 0 && d.polls >= 2 {
+		return d.pop(page), t, 0
+	}
+	if poll := slices.IndexFunc(d.waiting, func(w *waiter) bool { return !w.isWalk() }); poll >= 0 {
+		return d.pop(poll), t, 0
+	}
+	if starts := d.chosenAt.Add(startsIn).Sub(now); d.chosen.why != schedule.None && starts > 0 {
+		return nil, t, starts
+	}
+	if d.underWay < d.most {
+		t, wait = d.turns.next(now)
+		if t.reference != "" {
+			d.underWay++
+			d.chosen, d.chosenAt = t, now
+		}
+		if t.why != schedule.None {
+			return nil, t, 0
+		}
+	}
+	if page >= 0 {
+		return d.pop(page), t, 0
+	}
+	return nil, t, wait
+}
+
+// pop takes out one of those that wait. The caller holds d.mu.
+func (d *dispatcher) pop(n int) *waiter {
+	w := d.waiting[n]
+	d.waiting = slices.Delete(d.waiting, n, n+1)
+	return w
+}
+
+// send admits a request and takes the token for it.
+func (d *dispatcher) send(w *waiter, now time.Time) error {
+	if w.admit != nil {
+		if err := w.admit(now); err != nil {
+			return err
+		}
+	}
+	d.budget.take(now)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.polls++; w.isWalk() {
+		d.polls = 0
+	}
+	return nil
+}
+
+// end says that what was chosen from the schedule is over.
+func (d *dispatcher) end(t turn) {
+	d.mu.Lock()
+	d.underWay--
+	if d.chosen == t {
+		d.chosen = turn{}
+	}
+	d.mu.Unlock()
+	d.turns.poke()
+}
+
+// favor lets the next request of the agency's walk go before all polls, once: the one that waits, or the one that comes.
+func (d *dispatcher) favor(agencyID string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.favored[agencyID] = true
+}

@@ -1,10 +1,11 @@
 package sandbox
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
+
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // maxControlBody bounds what Control reads.
@@ -144,57 +145,17 @@ func reply(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body) // the other side is gone or has it
 }
 
-// patch applies a merge patch to a record; if it does not fit, the record stays
-// as it was.
+// patch applies a merge patch to a record; if it does not fit, the record stays as it was.
 func patch[T any](record *T, p json.RawMessage) error {
-	text, err := json.Marshal(record)
+	before, err := json.Marshal(record)
 	if err != nil {
 		return errBody
 	}
-	before, okBefore := decodeAny(text).(map[string]any)
-	change, okChange := decodeAny(p).(map[string]any)
-	if !okBefore || !okChange {
-		return errBody
-	}
-	merged, err := json.Marshal(merge(before, change))
-	if err != nil {
-		return errBody
-	}
-	var after T
-	d := json.NewDecoder(bytes.NewReader(merged))
-	d.DisallowUnknownFields()
-	if d.Decode(&after) != nil {
+	var after T // a copy that shares nothing with the record
+	if json.Unmarshal(before, &after) != nil || len(p) == 0 || p[0] != '{' ||
+		jsonv2.Unmarshal(p, &after, jsonv2.RejectUnknownMembers(true)) != nil {
 		return errBody
 	}
 	*record = after
 	return nil
-}
-
-// decodeAny keeps the texts of numbers; nil if it is no JSON.
-func decodeAny(text []byte) any {
-	var v any
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	if d.Decode(&v) != nil {
-		return nil
-	}
-	return v
-}
-
-func merge(target, change map[string]any) map[string]any {
-	if target == nil {
-		target = map[string]any{}
-	}
-	for name, value := range change {
-		switch value := value.(type) {
-		case nil:
-			delete(target, name)
-		case map[string]any:
-			inner, _ := target[name].(map[string]any)
-			target[name] = merge(inner, value)
-		default:
-			target[name] = value
-		}
-	}
-	return target
 }

@@ -176,10 +176,49 @@ type GeneratorOptions struct {
 // moving: evenly, without the rhythm of a real market. It may work beside other
 // changes to the same model. It is not safe for concurrent use itself.
 type Generator struct {
-	model   *Model
+	maker
 	options GeneratorOptions
-	random  *rand.Rand
-	number  int // of the last reference
+}
+
+// maker puts into a model what is made up.
+type maker struct {
+	model  *Model
+	random *rand.Rand
+	number int // of the last reference
+}
+
+// publish adds an insertion of such an age.
+func (g *maker) publish(agencyID string, age time.Duration) string {
+	g.number++
+	record := newInsertion(g.random, g.number)
+	record.CreatedAt = g.model.now().Add(-age)
+	_ = g.model.Publish(agencyID, record) // the agency exists
+	return record.Reference
+}
+
+// write adds a contact request from somebody new; it returns the id.
+func (g *maker) write(agencyID, reference string, age time.Duration) string {
+	record := newContactRequest(g.random)
+	record.CreatedAt = g.model.now().Add(-age)
+	id, _ := g.model.AddContactRequest(agencyID, reference, record) // the insertion exists
+	return id
+}
+
+// stock publishes so many insertions that are up to sixty days old, each with a few contact requests.
+func (g *maker) stock(agencyID string, n, requests int) (references []string) {
+	for range n {
+		age := g.upTo(60 * day)
+		reference := g.publish(agencyID, age)
+		for range requests {
+			g.write(agencyID, reference, g.upTo(age))
+		}
+		references = append(references, reference)
+	}
+	return references
+}
+
+func (g *maker) upTo(d time.Duration) time.Duration {
+	return time.Duration(g.random.Int64N(int64(d) + 1))
 }
 
 // NewGenerator returns a generator that has done nothing yet.
@@ -188,7 +227,7 @@ func NewGenerator(m *Model, o GeneratorOptions) *Generator {
 		o.Agencies = []string{"A100", "B200"}
 	}
 	o.Insertions = cmp.Or(o.Insertions, 12)
-	return &Generator{model: m, options: o, random: rand.New(rand.NewPCG(o.Seed, 0))}
+	return &Generator{maker{model: m, random: rand.New(rand.NewPCG(o.Seed, 0))}, o}
 }
 
 // Seed makes the agencies, their insertions and the old contact requests. Keys
@@ -196,18 +235,8 @@ func NewGenerator(m *Model, o GeneratorOptions) *Generator {
 func (g *Generator) Seed() {
 	for _, id := range g.options.Agencies {
 		g.model.AddAgency(id)
-		for range g.options.Insertions {
-			age := g.upTo(60 * 24 * time.Hour)
-			reference := g.publish(id, age)
-			for range g.options.History {
-				g.contactRequest(id, reference, g.upTo(age))
-			}
-		}
+		g.stock(id, g.options.Insertions, g.options.History)
 	}
-}
-
-func (g *Generator) upTo(d time.Duration) time.Duration {
-	return time.Duration(g.random.Int64N(int64(d) + 1))
 }
 
 // Run does one thing after the other, at exponentially distributed intervals,
@@ -236,7 +265,7 @@ func (g *Generator) Step() {
 		return
 	}
 	if reference, ok := g.anyOf(g.model.listedReferences(id)); ok {
-		g.contactRequest(id, reference, 0)
+		g.write(id, reference, 0)
 	}
 }
 
@@ -258,34 +287,13 @@ func (g *Generator) change(id string) {
 
 // publishAny publishes something new or, one time in three, something old again.
 func (g *Generator) publishAny(id string) {
-	if record, ok := g.withdrawn(id); ok && g.random.IntN(3) == 0 {
+	if old := g.model.records(id, false); len(old) > 0 && g.random.IntN(3) == 0 {
+		record := pick(g.random, old...)
 		record.CreatedAt = time.Time{}
 		_ = g.model.Publish(id, record) // the agency exists
 		return
 	}
 	g.publish(id, 0)
-}
-
-func (g *Generator) withdrawn(id string) (Insertion, bool) {
-	records := g.model.withdrawnRecords(id)
-	if len(records) == 0 {
-		return Insertion{}, false
-	}
-	return pick(g.random, records...), true
-}
-
-func (g *Generator) publish(id string, age time.Duration) string {
-	g.number++
-	record := newInsertion(g.random, g.number)
-	record.CreatedAt = g.model.now().Add(-age)
-	_ = g.model.Publish(id, record) // the agency was added by Seed, or nothing is to be done
-	return record.Reference
-}
-
-func (g *Generator) contactRequest(id, reference string, age time.Duration) {
-	record := newContactRequest(g.random)
-	record.CreatedAt = g.model.now().Add(-age)
-	_, _ = g.model.AddContactRequest(id, reference, record) // as with publish
 }
 
 func (g *Generator) anyOf(references []string) (string, bool) {

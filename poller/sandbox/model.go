@@ -415,25 +415,13 @@ func (m *Model) Withdraw(agencyID, reference string) error {
 	return nil
 }
 
-func (m *Model) listedReferences(agencyID string) []string {
+// records are those of an agency's insertions, in order of first publication: the visible or the withdrawn ones.
+func (m *Model) records(agencyID string, listed bool) (records []Insertion) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var references []string
-	if a := m.agencies[agencyID]; a != nil {
-		for _, i := range a.listed {
-			references = append(references, i.reference)
-		}
-	}
-	return references
-}
-
-func (m *Model) withdrawnRecords(agencyID string) []Insertion {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var records []Insertion
 	if a := m.agencies[agencyID]; a != nil {
 		for _, i := range a.known {
-			if !i.listed {
+			if i.listed == listed {
 				records = append(records, i.current().record.clone())
 			}
 		}
@@ -441,15 +429,15 @@ func (m *Model) withdrawnRecords(agencyID string) []Insertion {
 	return records
 }
 
-// listedRecord returns the record of a visible insertion.
-func (m *Model) listedRecord(agencyID, reference string) (Insertion, bool) {
+func (m *Model) listedReferences(agencyID string) (references []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i := m.insertion(agencyID, reference)
-	if i == nil || !i.listed {
-		return Insertion{}, false
+	if a := m.agencies[agencyID]; a != nil {
+		for _, i := range a.listed {
+			references = append(references, i.reference)
+		}
 	}
-	return i.current().record.clone(), true
+	return references
 }
 
 // ContactRequest is an inquiry about an insertion. The JSON form is what

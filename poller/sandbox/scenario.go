@@ -60,13 +60,12 @@ type Play struct {
 	Handler  http.Handler
 	Scenario Scenario
 
+	maker
 	options   ScenarioOptions
 	rendering Rendering
-	random    *rand.Rand
 	begun     atomic.Int64 // when, by the model's clock, in nanoseconds
 	steps     []step
 	rules     []timedRule
-	published int
 }
 
 // step is something that happens so long after the beginning.
@@ -99,7 +98,8 @@ func (s Scenario) Open(o ScenarioOptions) *Play {
 		o.Speed = s.Speed
 	}
 	o.Model.Seed = cmp.Or(o.Model.Seed, o.Seed)
-	p := &Play{Model: NewModel(o.Model), Scenario: s, options: o, random: rand.New(&lockedSource{source: rand.NewPCG(o.Seed, 3)})}
+	p := &Play{Model: NewModel(o.Model), Scenario: s, options: o}
+	p.maker = maker{model: p.Model, random: rand.New(&lockedSource{source: rand.NewPCG(o.Seed, 3)})}
 	p.rendering = mustRendering(cmp.Or(s.rendering, "flat"))
 	if o.Rendering != nil {
 		p.rendering = *o.Rendering
@@ -159,35 +159,6 @@ func (p *Play) after(d time.Duration, do func()) { p.steps = append(p.steps, ste
 // misbehave adds rules; the first that applies decides.
 func (p *Play) misbehave(from, until time.Duration, rule Rule) {
 	p.rules = append(p.rules, timedRule{from, until, rule})
-}
-
-// stock publishes so many insertions that are up to sixty days old, each with a few contact requests.
-func (p *Play) stock(agencyID string, n, requests int) (references []string) {
-	for range n {
-		age := time.Duration(p.random.Int64N(int64(60 * day)))
-		reference := p.publish(agencyID, age)
-		for range requests {
-			p.write(agencyID, reference, time.Duration(p.random.Int64N(int64(age)+1)))
-		}
-		references = append(references, reference)
-	}
-	return references
-}
-
-func (p *Play) publish(agencyID string, age time.Duration) string {
-	p.published++
-	record := newInsertion(p.random, p.published)
-	record.CreatedAt = p.Model.now().Add(-age)
-	_ = p.Model.Publish(agencyID, record) // the agency exists
-	return record.Reference
-}
-
-// write adds a contact request from somebody new; it returns the id.
-func (p *Play) write(agencyID, reference string, age time.Duration) string {
-	record := newContactRequest(p.random)
-	record.CreatedAt = p.Model.now().Add(-age)
-	id, _ := p.Model.AddContactRequest(agencyID, reference, record) // the insertion exists
-	return id
 }
 
 // withdraw takes insertions off the list, which nothing else does.
@@ -532,7 +503,7 @@ func relist(p *Play) {
 	for n, away := range []time.Duration{2 * day, 5 * day, 20 * day, 60 * day, 90 * day} {
 		leaves := day + time.Duration(n)*12*time.Hour
 		reference := references[n]
-		record, _ := p.Model.listedRecord("A100", reference)
+		record := p.Model.records("A100", true)[n]
 		record.CreatedAt = time.Time{}
 		p.after(leaves, func() { p.withdraw("A100", reference) })
 		p.after(leaves+away, func() { _ = p.Model.Publish("A100", record) }) // the agency exists

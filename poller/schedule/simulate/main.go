@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"doorbell/poller/schedule"
 	"doorbell/poller/schedule/trace"
 )
 
@@ -177,28 +178,26 @@ func (m *measured) least() float64 {
 
 func (m *measured) print(to io.Writer) {
 	fmt.Fprintf(to, "\n%s: %s\n  %-9s %9s %9s %9s %9s\n", m.name, m.about, "", "mean", "median", "95 %", "in 5 min")
-	line := func(name string, mean, median, p95 func(f *figures) time.Duration, five func(f *figures) float64) {
-		of := func(d func(*figures) time.Duration) string {
-			return short(time.Duration(m.mean(func(n int) float64 { return float64(d(m.seeds[n])) })))
+	line := func(name string, of func(f *figures) schedule.Forecast) {
+		fmt.Fprintf(to, "  %-9s", name)
+		for _, d := range []func(f schedule.Forecast) time.Duration{
+			func(f schedule.Forecast) time.Duration { return f.Mean },
+			func(f schedule.Forecast) time.Duration { return f.Median },
+			func(f schedule.Forecast) time.Duration { return f.P95 },
+		} {
+			fmt.Fprintf(to, " %9s", short(time.Duration(m.mean(func(n int) float64 { return float64(d(of(m.seeds[n]))) }))))
 		}
-		fmt.Fprintf(to, "  %-9s %9s %9s %9s %8.0f%%", name, of(mean), of(median), of(p95), 100*m.mean(func(n int) float64 { return five(m.seeds[n]) }))
+		fmt.Fprintf(to, " %8.0f%%\n", 100*m.mean(func(n int) float64 { return of(m.seeds[n]).WithinFive }))
 	}
-	quantile := func(part float64) func(f *figures) time.Duration {
-		return func(f *figures) time.Duration { return f.Quantile(part) }
-	}
-	line("turns", func(f *figures) time.Duration { return f.Turns.Mean }, func(f *figures) time.Duration { return f.Turns.Median },
-		func(f *figures) time.Duration { return f.Turns.P95 }, func(f *figures) float64 { return f.Turns.WithinFive })
-	fmt.Fprintln(to)
-	line("oracle", func(f *figures) time.Duration { return f.Oracle.Mean }, func(f *figures) time.Duration { return f.Oracle.Median },
-		func(f *figures) time.Duration { return f.Oracle.P95 }, func(f *figures) float64 { return f.Oracle.WithinFive })
-	fmt.Fprintln(to)
-	line("doorbell", func(f *figures) time.Duration { return f.Mean() }, quantile(0.5), quantile(0.95),
-		func(f *figures) float64 { return f.Within(5 * time.Minute) })
-	part := func(n func(f *figures) int) float64 {
-		return 100 * m.mean(func(k int) float64 { return float64(n(m.seeds[k])) / float64(max(m.seeds[k].Requests, 1)) })
-	}
+	line("turns", func(f *figures) schedule.Forecast { return f.Turns })
+	line("oracle", func(f *figures) schedule.Forecast { return f.Oracle })
+	line("doorbell", func(f *figures) schedule.Forecast {
+		return schedule.Forecast{Mean: f.Mean(), Median: f.Quantile(0.5), P95: f.Quantile(0.95), WithinFive: f.Within(5 * time.Minute)}
+	})
 	fmt.Fprintf(to, "  %.2f × turns, %.3f × oracle; %.3f a second, walks %.1f %%, urgent %.1f %%\n", m.better(), m.against(),
-		m.mean(func(n int) float64 { return m.seeds[n].perSecond() }), part(func(f *figures) int { return f.Walks }), part(func(f *figures) int { return f.Urgents }))
+		m.mean(func(n int) float64 { return m.seeds[n].perSecond() }),
+		100*m.mean(func(n int) float64 { return float64(m.seeds[n].Walks) / float64(m.seeds[n].Requests) }),
+		100*m.mean(func(n int) float64 { return float64(m.seeds[n].Urgents) / float64(m.seeds[n].Requests) }))
 }
 
 func judge(to io.Writer, all []*measured) {

@@ -232,8 +232,7 @@ func (tx *Tx) putJSON(bucket, key []byte, value any) error {
 	return tx.put(bucket, key, v)
 }
 
-// writer and reader are the form of the many small values: varints and fixed hashes. The first byte
-// of every value is its version. A reader remembers the first failure; the caller asks for it once, at the end.
+// writer and reader are the form of the many small values: varints and fixed hashes. A reader remembers the first failure; the caller asks for it once, at the end.
 type writer struct{ b []byte }
 
 func (w *writer) byte(v byte)    { w.b = append(w.b, v) }
@@ -252,28 +251,7 @@ type reader struct {
 	bad bool
 }
 
-func (r *reader) byte() byte {
-	if len(r.b) == 0 {
-		r.bad = true
-		return 0
-	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
-}
-
-func (r *reader) uint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) int() int { return int(r.uint()) }
-
+// take returns the next bytes, zeros where there are not so many.
 func (r *reader) take(n int) []byte {
 	if n < 0 || n > len(r.b) {
 		r.bad, r.b = true, nil
@@ -284,18 +262,26 @@ func (r *reader) take(n int) []byte {
 	return v
 }
 
-func (r *reader) varint() int64 {
-	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
+func (r *reader) byte() byte { return r.take(1)[0] }
+func (r *reader) int() int   { return int(r.uint()) }
+
+func (r *reader) uint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	r.skip(n)
 	return v
 }
 
+// skip goes behind a varint of so many bytes; 0 and less say that there is none.
+func (r *reader) skip(n int) {
+	if n == 0 {
+		n = -1
+	}
+	r.take(n)
+}
+
 func (r *reader) time() time.Time {
-	v := r.varint()
+	v, n := binary.Varint(r.b)
+	r.skip(n)
 	if v == 0 {
 		return time.Time{}
 	}

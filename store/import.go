@@ -111,13 +111,20 @@ func (tx *Tx) importEvent(e events.Event, place bool) error {
 		return err
 	}
 	entity := e.Entity()
-	if w, exists := tx.lastWord(e.AgencyID, entity); !exists || w.store == e.StoreID || !e.RecordedTime.Before(w.recorded) {
-		if err := errors.Join(tx.putLastWord(entity, e, e.ID), tx.adopt(e)); err != nil {
+	w, exists := tx.lastWord(e.AgencyID, entity)
+	last := !exists || w.store == e.StoreID || !e.RecordedTime.Before(w.recorded)
+	if last {
+		if err := tx.putLastWord(entity, e, e.ID); err != nil {
 			return err
 		}
 	}
 	if !place {
 		return nil
+	}
+	if last { // and behind all that the log has
+		if err := tx.adopt(e); err != nil {
+			return err
+		}
 	}
 	e.Position = 0
 	return tx.putEvent(e.Sequence, e)

@@ -38,22 +38,40 @@ func (l *lane) attach(ctx context.Context) (jetstream.Consumer, error) {
 	}
 	l.f.clean(ctx, stream)
 	c, err := stream.Consumer(ctx, l.consumer)
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
 		return l.make(ctx, stream)
+	case err != nil:
+		return nil, fmt.Errorf("consumer %s: %w", l.consumer, err)
+	case l.isNew() && l.inUse(c.CachedInfo()):
+		return nil, errInUse
+	case l.isNew() && !l.ofAnother():
+		l.adopt(ctx, c.CachedInfo())
 	}
-	if err != nil {
+	// What was in hand of the one that is there would come back only after AckWait.
+	if err := l.f.state.save(); err != nil {
+		return nil, err
+	}
+	if err := stream.DeleteConsumer(ctx, l.consumer); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil, fmt.Errorf("consumer %s: %w", l.consumer, err)
 	}
-	if l.isNew() && l.inUse(c.CachedInfo()) {
-		return nil, errInUse
+	return l.make(ctx, stream)
+}
+
+// adopt begins where a consumer stands: the state was lost, and it knows the most.
+func (l *lane) adopt(ctx context.Context, info *jetstream.ConsumerInfo) {
+	at := &position{Sequence: info.AckFloor.Stream}
+	if m, err := getMessage(ctx, l.f.js, l.f.o.Stream, map[string]any{"seq": at.Sequence}); err == nil {
+		at.ID = m.header.Get(nats.MsgIdHdr)
 	}
-	if l.mustRemake() {
-		if err := stream.DeleteConsumer(ctx, l.consumer); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-			return nil, fmt.Errorf("consumer %s: %w", l.consumer, err)
-		}
-		return l.make(ctx, stream)
-	}
-	return l.adapt(ctx, stream, c)
+	l.remembered(func(s *laneState) { s.Position = at })
+	l.begin(info.Created)
+}
+
+// ofAnother says that a consumer of the lane's name, if there is one, is that of another lane: of a destination that is no more.
+func (l *lane) ofAnother() (is bool) {
+	l.f.state.look(func(m *memory) { is = !m.FirstStart.IsZero() })
+	return is
 }
 
 // inUse says whether somebody else pulls from the consumer, or did a minute ago: each would acknowledge what is for the other.
@@ -70,41 +88,6 @@ func (l *lane) isNew() (is bool) {
 	return is
 }
 
-func (l *lane) mustRemake() (remake bool) {
-	l.remembered(func(s *laneState) { remake = s.Remake })
-	return remake
-}
-
-// adapt brings a consumer that is there up to date. Where it begins cannot be changed, and need not be.
-func (l *lane) adapt(ctx context.Context, stream jetstream.Stream, c jetstream.Consumer) (jetstream.Consumer, error) {
-	have, want := c.CachedInfo().Config, l.config()
-	want.DeliverPolicy, want.OptStartSeq, want.OptStartTime = have.DeliverPolicy, have.OptStartSeq, have.OptStartTime
-	if !alike(have, want) {
-		have.FilterSubject, have.FilterSubjects = want.FilterSubject, want.FilterSubjects
-		have.AckWait, have.MaxAckPending, have.MaxDeliver = want.AckWait, want.MaxAckPending, want.MaxDeliver
-		have.InactiveThreshold = want.InactiveThreshold
-		changed, err := stream.UpdateConsumer(ctx, have)
-		if err != nil {
-			return nil, fmt.Errorf("consumer %s: %w", l.consumer, err)
-		}
-		c = changed
-	}
-	l.begin(c.CachedInfo().Created, time.Time{})
-	return c, nil
-}
-
-func alike(a, b jetstream.ConsumerConfig) bool {
-	return slices.Equal(filters(a), filters(b)) && a.AckWait == b.AckWait && a.MaxAckPending == b.MaxAckPending &&
-		a.MaxDeliver == b.MaxDeliver && a.InactiveThreshold == b.InactiveThreshold
-}
-
-func filters(c jetstream.ConsumerConfig) []string {
-	if c.FilterSubject != "" {
-		return []string{c.FilterSubject}
-	}
-	return slices.Sorted(slices.Values(c.FilterSubjects))
-}
-
 // config is the consumer but for where it begins.
 func (l *lane) config() jetstream.ConsumerConfig {
 	c := jetstream.ConsumerConfig{
@@ -113,7 +96,7 @@ func (l *lane) config() jetstream.ConsumerConfig {
 		AckPolicy:         jetstream.AckExplicitPolicy,
 		AckWait:           l.f.o.AckWait,
 		MaxDeliver:        -1, // our own limit does not forget the message
-		MaxAckPending:     1,  // one in hand: the order stays, a crash leaves one in doubt
+		MaxAckPending:     mostInHand,
 		InactiveThreshold: l.f.o.Retention,
 	}
 	l.narrow(&c)
@@ -144,21 +127,17 @@ func knowsSeveral(nc *nats.Conn) bool {
 
 // make makes the consumer. What it must not deliver again is passed over later: it may begin too early, never too late.
 func (l *lane) make(ctx context.Context, stream jetstream.Stream) (jetstream.Consumer, error) {
-	l.remembered(func(s *laneState) { s.Remake = false }) // a crash after the next step must not make it a second time
-	if err := l.f.state.save(); err != nil {
-		return nil, err
-	}
-	c, began := l.config(), time.Time{}
-	var since time.Time
+	c := l.config()
+	var since, began time.Time
 	var at *position
 	l.remembered(func(s *laneState) { since, at = s.Since, s.Position })
 	waited := time.Since(l.started)
 	switch {
+	case !since.IsZero() && at != nil && l.stillAt(ctx, *at):
+		c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, at.Sequence+1
 	case !since.IsZero():
 		c.DeliverPolicy = jetstream.DeliverAllPolicy
-		if at != nil && l.stillAt(ctx, *at) {
-			c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, at.Sequence+1
-		}
+		l.remembered(func(s *laneState) { s.Early = true })
 	case waited < time.Second && !l.late:
 		c.DeliverPolicy = jetstream.DeliverNewPolicy
 	default: // NATS or the stream was away at first: what came meanwhile is news
@@ -172,8 +151,15 @@ func (l *lane) make(ctx context.Context, stream jetstream.Stream) (jetstream.Con
 	if err != nil {
 		return nil, fmt.Errorf("consumer %s: %w", l.consumer, err)
 	}
+	info := made.CachedInfo()
 	l.f.o.Log.Info("consumer made", "forwarder", l.f.o.Name, "consumer", l.consumer, "again", !since.IsZero())
-	l.begin(made.CachedInfo().Created, began)
+	if began.IsZero() {
+		began = info.Created
+	}
+	if at == nil && since.IsZero() { // else a crash before the first message would begin anew, or with all there is
+		l.remembered(func(s *laneState) { s.Position = l.beforeFirst(ctx, info) })
+	}
+	l.begin(began)
 	return made, nil
 }
 
@@ -183,21 +169,26 @@ func (l *lane) stillAt(ctx context.Context, at position) bool {
 	return err == nil && at.ID != "" && m.header.Get(nats.MsgIdHdr) == at.ID
 }
 
-// begin remembers the consumer, and when the lane began if that is not known.
-func (l *lane) begin(created, began time.Time) {
-	if began.IsZero() {
-		began = created
+// beforeFirst is where a new lane stands: behind what was there before it. It is nil where nothing was.
+func (l *lane) beforeFirst(ctx context.Context, info *jetstream.ConsumerInfo) *position {
+	seq := info.AckFloor.Stream
+	m, err := getMessage(ctx, l.f.js, l.f.o.Stream, map[string]any{"seq": seq})
+	if err != nil {
+		return nil
 	}
-	l.remembered(func(s *laneState) {
+	return &position{Sequence: seq, ID: m.header.Get(nats.MsgIdHdr)}
+}
+
+// begin remembers the consumer, and when the lane began if that is not known.
+func (l *lane) begin(began time.Time) {
+	l.f.state.change(func(m *memory) {
+		s := m.Lanes[l.key]
 		s.Consumer = l.consumer
 		if s.Since.IsZero() {
-			s.Since, s.First = began.UTC().Truncate(time.Millisecond), created.UTC() // recorded times have no more digits
+			s.Since = began.UTC().Truncate(time.Millisecond) // recorded times have no more digits
 		}
-		l.early = !s.First.Equal(created)
-	})
-	l.f.state.change(func(m *memory) {
-		if since := m.Lanes[l.key].Since; m.FirstStart.IsZero() || since.Before(m.FirstStart) {
-			m.FirstStart = since
+		if m.FirstStart.IsZero() || s.Since.Before(m.FirstStart) {
+			m.FirstStart = s.Since
 		}
 	})
 	l.save()

@@ -92,7 +92,7 @@ func (l *lane) bury(ctx context.Context, m *item, attempts int, reason string) e
 		return fmt.Errorf("dead letters: %w", err)
 	}
 	letter := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: m.event.Data}
-	for name, values := range m.header {
+	for name, values := range m.message.Headers() {
 		if !strings.HasPrefix(strings.ToLower(name), "nats-") { // a fence or a batch would be obeyed once more
 			letter.Header[name] = values
 		}

@@ -36,7 +36,7 @@ type Options struct {
 	Log       *slog.Logger  // default: nothing is logged
 
 	Tries     int           // after how many a message is suspected; default 30, which is about two hours
-	AckWait   time.Duration // after which the server delivers again what nobody tells it about, as after a crash; default 2 s
+	AckWait   time.Duration // after which the server gives to another what is in hand here; default 30 s
 	SendLimit time.Duration // how long one Send may take; default 1 min
 	Drain     time.Duration // how long a Send may go on after the end of Run's context; default 5 s
 	Settle    time.Duration // for how long halts that follow another one of the same cause are gathered; default 30 s
@@ -52,7 +52,7 @@ func (o Options) withDefaults() Options {
 	for _, d := range []struct {
 		of      *time.Duration
 		without time.Duration
-	}{{&o.AckWait, 2 * time.Second}, {&o.SendLimit, time.Minute}, {&o.Drain, 5 * time.Second}, {&o.Settle, 30 * time.Second}} {
+	}{{&o.AckWait, 30 * time.Second}, {&o.SendLimit, time.Minute}, {&o.Drain, 5 * time.Second}, {&o.Settle, 30 * time.Second}} {
 		if *d.of <= 0 {
 			*d.of = d.without
 		}

@@ -46,7 +46,7 @@ func TestLeadsComeOneByOneInTheirOrderAndNotTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := info.CachedInfo().Config
-		if c.MaxAckPending != 1 || c.FilterSubject != "listings.v1.*.contact_request.created" || c.InactiveThreshold != 720*time.Hour {
+		if c.MaxAckPending != mostInHand || c.FilterSubject != "listings.v1.*.contact_request.created" || c.InactiveThreshold != 720*time.Hour {
 			t.Errorf("%+v", c)
 		}
 	})

@@ -3,7 +3,10 @@ package forward
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
+
+	"doorbell/events"
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/nats-io/nats.go"
@@ -20,17 +23,19 @@ type lane struct {
 	consumer string
 	status   board
 
-	started time.Time // when the lane began to look for its consumer
-	late    bool      // it was not there at once
-	usedAt  time.Time // when somebody else was seen to use the consumer, and how far it was then
-	usedTo  uint64
-	early   bool                 // the consumer begins earlier than the lane did
-	tried   []uint64             // the places of what was tried last, as one
-	singly  uint64               // up to this place there are no digests: one was refused
-	causes  map[string]time.Time // when halts of a cause were told last
-	said    string               // the problem that the log has
-	unsaved bool                 // the log has it that the state cannot be written
-	strange bool                 // the log has it that there are foreign messages
+	started  time.Time // when the lane began to look for its consumer
+	late     bool      // it was not there at once
+	usedAt   time.Time // when somebody else was seen to use the consumer, and how far it was then
+	usedTo   uint64
+	queue    []*item              // what is in hand, in the order of the stream
+	batch    int                  // how many of them are tried as one: what is tried again is the same delivery
+	attempts int                  // how often they were tried
+	proven   uint64               // the place of one that the outlet does not take, though it takes others
+	singly   uint64               // up to this place there are no digests: one was refused
+	causes   map[string]time.Time // when halts of a cause were told last
+	said     string               // the problem that the log has
+	unsaved  bool                 // the log has it that the state cannot be written
+	strange  bool                 // the log has it that there are foreign messages
 }
 
 func newLane(f *Forwarder, d *destination, k Kind) *lane {
@@ -69,6 +74,9 @@ func (l *lane) run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			l.save()
+			for _, i := range l.queue {
+				_ = i.message.Nak() // for whoever goes on without the state
+			}
 			return nil
 		case l.f.o.Conn.IsClosed():
 			return ErrClosed
@@ -97,29 +105,99 @@ func (l *lane) trouble(text string) {
 	l.said = text
 }
 
-// pull takes one message after the other in hand until one cannot be had.
+// pull takes messages in hand and brings them to their end, as long as they can be had.
 func (l *lane) pull(ctx context.Context, c jetstream.Consumer) error {
+	l.queue, l.batch, l.attempts = nil, 0, 0 // the consumer was made anew: they come again
 	for ctx.Err() == nil {
 		l.turn()
 		if l.dest.off.Load() {
 			l.rest(ctx, c)
 			continue
 		}
-		m, err := c.Next(jetstream.FetchContext(ctx))
-		if errors.Is(err, nats.ErrTimeout) { // nothing came
-			if l.status.read().Attempts > 0 { // one waits for its next try, and others behind it
-				l.count(ctx, c)
-			}
-			continue
-		}
-		if err != nil {
+		if err := l.fill(ctx, c); err != nil {
 			return err
 		}
-		if err := l.handle(ctx, m); err != nil {
+		for len(l.queue) > 0 && !l.queue[0].wanted() {
+			if err := l.finish(1); err != nil {
+				return err
+			}
+		}
+		if len(l.queue) == 0 {
+			continue
+		}
+		if err := l.work(ctx, c); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
+}
+
+// fill takes what is there in hand, as much as a delivery can hold. With empty hands it waits for the first.
+func (l *lane) fill(ctx context.Context, c jetstream.Consumer) error {
+	if len(l.queue) == 0 {
+		m, err := c.Next(jetstream.FetchContext(ctx))
+		if errors.Is(err, nats.ErrTimeout) { // nothing came
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		l.take(m)
+	}
+	need := max(2, l.dest.traits.Digest)
+	for size := 0; len(l.queue) < mostInHand && size < mostBytes; {
+		if all := l.kind == Alerts && need > 2; !all && l.wanted() >= need { // halts of many agencies are one delivery
+			break
+		}
+		batch, err := c.FetchNoWait(min(need, mostInHand-len(l.queue)))
+		if err != nil {
+			return err
+		}
+		came := 0
+		for m := range batch.Messages() {
+			came++
+			size += len(m.Data())
+			l.take(m)
+		}
+		if came == 0 {
+			break
+		}
+	}
+	l.status.write(func(s *LaneStatus) { s.Waiting = l.waiting() })
+	return nil
+}
+
+// wanted is how many of the queue are to be sent.
+func (l *lane) wanted() (n int) {
+	for _, i := range l.queue {
+		if i.wanted() {
+			n++
+		}
+	}
+	return n
+}
+
+// waiting is how many are not done, as far as the last message tells.
+func (l *lane) waiting() uint64 {
+	if n := len(l.queue); n > 0 {
+		return uint64(n) + l.queue[n-1].pending
+	}
+	return 0
+}
+
+// take puts a message into the queue, unless it is there: the server delivers again what it hears nothing of for long.
+func (l *lane) take(m jetstream.Msg) {
+	i := &item{lane: l, message: m}
+	meta, err := m.Metadata()
+	if err == nil {
+		i.place, i.pending = meta.Sequence.Stream, meta.NumPending
+		if slices.ContainsFunc(l.queue, func(other *item) bool { return other.place == i.place }) {
+			return
+		}
+		i.event, err = events.Decode(m.Headers(), m.Data())
+	}
+	i.foreign = err != nil || m.Subject() != events.Subject(l.f.o.Prefix, i.event.AgencyID, i.event.Type)
+	l.queue = append(l.queue, i)
 }
 
 // rest is what a lane does that may not send: it tells what waits.
@@ -136,15 +214,17 @@ func (l *lane) count(ctx context.Context, c jetstream.Consumer) {
 	}
 }
 
-// holdOn tells the server that a message is being worked on, until the returned function is called.
-func (l *lane) holdOn(m jetstream.Msg) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for sleep(ctx, l.f.o.AckWait/3) {
-			_ = m.InProgress() // a connection that is away: the server delivers again, and the mark knows
+// pause waits between two attempts, and tells meanwhile what waits behind.
+func (l *lane) pause(ctx context.Context, c jetstream.Consumer, wait time.Duration) error {
+	for end := time.Now().Add(wait); ; {
+		l.count(ctx, c)
+		l.turn()
+		left := time.Until(end)
+		if !sleep(ctx, min(left, 30*time.Second)) {
+			return ctx.Err()
 		}
-	}()
-	return func() { cancel(); <-ended }
+		if left <= 30*time.Second {
+			return nil
+		}
+	}
 }

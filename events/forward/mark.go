@@ -13,15 +13,11 @@ import (
 // named is how many events of an agency a lane remembers one by one. The others are remembered by the highest of them.
 const named = 32
 
-// outOfTurn is how many that are done before their turn are remembered. A delivery holds no more.
-const outOfTurn = 2 * mostAhead
-
 // anew is how many beginnings are told apart.
 const anew = 8
 
 // mark is what a lane has done of one agency's events. The newest are known by name, which is exact whatever happened to the
-// stream: sequences that are used again by a restored store, events that the relay sends again late, halts that were sent before
-// their turn. Those that were done before them are known by number and time: an event is one of them only if neither is higher than in
+// stream: sequences that are used again by a restored store, events that the relay sends again late. Those that were done before them are known by number and time: an event is one of them only if neither is higher than in
 // one of the bounds. There is one bound for each time that the numbers began anew, as they do with a new store; a single one would
 // swallow what is new, since all events of one commit have one time.
 type mark struct {
@@ -31,9 +27,6 @@ type mark struct {
 	Below []bound `json:"below,omitempty"`
 	// Named are sequence, recorded time in milliseconds, and half of the id; in the order in which they were done.
 	Named []string `json:"named,omitempty"`
-	// Ahead are those that are done before their turn, until it comes. Others stand before them that are not done, so no bound may
-	// be made of them.
-	Ahead []string `json:"ahead,omitempty"`
 }
 
 type bound struct {
@@ -52,7 +45,7 @@ func (m *mark) has(e events.Event) bool {
 		return false
 	}
 	name := nameOf(e)
-	return slices.Contains(m.Named, name) || slices.Contains(m.Ahead, name) ||
+	return slices.Contains(m.Named, name) ||
 		slices.ContainsFunc(m.Below, func(b bound) bool { return b.covers(bound{e.Sequence, e.RecordedTime}) })
 }
 
@@ -62,26 +55,6 @@ func (m *mark) add(e events.Event) {
 		return
 	}
 	m.Named = append(m.Named, nameOf(e))
-	m.trim()
-}
-
-// addAhead remembers an event that is done before its turn.
-func (m *mark) addAhead(e events.Event) {
-	if m.has(e) {
-		return
-	}
-	m.Ahead = append(m.Ahead, nameOf(e))
-	m.Ahead = m.Ahead[max(0, len(m.Ahead)-outOfTurn):] // better one doubled than one lost
-}
-
-// turn says that it is an event's turn: all before it are done.
-func (m *mark) turn(e events.Event) {
-	at := slices.Index(m.Ahead, nameOf(e))
-	if at < 0 {
-		return
-	}
-	m.Named = append(m.Named, m.Ahead[at])
-	m.Ahead = slices.Delete(m.Ahead, at, at+1)
 	m.trim()
 }
 
@@ -136,11 +109,6 @@ func (m *mark) join(other *mark) {
 	for _, name := range other.Named {
 		if !slices.Contains(m.Named, name) {
 			m.Named = append(m.Named, name)
-		}
-	}
-	for _, name := range other.Ahead {
-		if !slices.Contains(m.Ahead, name) {
-			m.Ahead = append(m.Ahead, name)
 		}
 	}
 	m.trim()

@@ -79,9 +79,6 @@ func (h handover) settle(l *lane) *laneState {
 		*s = *before
 		s.Agencies = before.copyAgencies() // others look at what there was
 		was, s.Filters = before.Filters, l.filters
-		s.Remake = before.Remake || before.Consumer != "" && before.Consumer != l.consumer
-	} else {
-		s.Remake = len(h.old) > 0 // a consumer of this name is that of another lane
 	}
 	gained, donors := h.gained(l, was)
 	switch {
@@ -185,7 +182,7 @@ func (h handover) takeOver(s *laneState, was coverage, gained map[string][]*lane
 			}
 		}
 	}
-	s.Remake = true
+	s.Early = true
 }
 
 // widen lets agencies in that were not there before: they begin at the time since, the others where they began.
@@ -196,7 +193,7 @@ func (h handover) widen(s *laneState, was coverage, gained map[string][]*laneSta
 				s.mark(agency).Since = began
 			}
 		}
-		s.Since = since
+		s.Since, s.Early = since, true
 		return
 	}
 	for agency := range gained {
@@ -241,9 +238,18 @@ func (s *laneState) mark(agency string) *mark {
 func (s *laneState) copyAgencies() map[string]*mark {
 	marks := map[string]*mark{}
 	for agency, m := range s.Agencies {
-		marks[agency] = &mark{Since: m.Since, Below: slices.Clone(m.Below), Named: slices.Clone(m.Named), Ahead: slices.Clone(m.Ahead)}
+		marks[agency] = &mark{Since: m.Since, Below: slices.Clone(m.Below), Named: slices.Clone(m.Named)}
 	}
 	return marks
+}
+
+// old says whether an event is from before the lane's business began. By its time it is told only where it has to be: clocks differ.
+func (s *laneState) old(e events.Event) bool {
+	if e.RecordedTime.Before(s.Types[e.Type]) {
+		return true
+	}
+	m := s.Agencies[e.AgencyID]
+	return (s.Early || m != nil && !m.Since.IsZero()) && e.RecordedTime.Before(s.since(e.AgencyID))
 }
 
 // since is from when on an agency's events are the lane's business.

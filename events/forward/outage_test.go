@@ -133,6 +133,33 @@ func TestADigestThatIsRefusedIsSentOneByOneAndOnlyTheBadOneIsBuried(t *testing.T
 	})
 }
 
+func TestAfterADigestThatIsRefusedComeDigestsAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 10)
+		w := newWorld(t, leadsTo(s))
+		w.run(time.Second)
+		for range 40 {
+			w.lead("A100")
+		}
+		bad := w.history[3].ID
+		s.will(func(d Delivery) error {
+			if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.ID == bad }) {
+				return &Never{Reason: "invalid_blocks"}
+			}
+			return nil
+		})
+		w.run(time.Minute)
+		wantIDs(t, s, slices.Concat(w.history[:3], w.history[4:]))
+		var sizes []int
+		for _, d := range s.deliveries() {
+			sizes = append(sizes, len(d.Events))
+		}
+		if want := []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 10, 10, 10}; !slices.Equal(sizes, want) {
+			t.Errorf("deliveries of %d, want %d", sizes, want)
+		}
+	})
+}
+
 func TestRetryAfterIsObeyedByAllLanesOfTheDestination(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)

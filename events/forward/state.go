@@ -38,11 +38,9 @@ type memory struct {
 type laneState struct {
 	// Since is when the lane began, by the server's clock. Zero: it has not begun yet.
 	Since time.Time `json:"since,omitzero"`
-	// First is when the lane's first consumer was made. A consumer of another age begins earlier than where the lane is.
-	First    time.Time `json:"first,omitzero"`
+	// Early: a consumer has begun before where the lane was, so what is older than the lane has to be told by its time.
+	Early    bool      `json:"early,omitempty"`
 	Consumer string    `json:"consumer,omitempty"`
-	// Remake: the consumer has to begin earlier than where it stands.
-	Remake   bool      `json:"remake,omitempty"`
 	Filters  []Filter  `json:"filters"`
 	Position *position `json:"position,omitempty"`
 	// Types are since when the lane takes a type that it did not take from the beginning.

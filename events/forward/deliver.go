@@ -1,0 +1,327 @@
+package forward
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"time"
+
+	"doorbell/events"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	digestAbove = 5       // so many may wait before digests are made
+	mostInHand  = 1000    // messages
+	mostBytes   = 8 << 20 // that they may take, more or less
+)
+
+// item is a message in hand.
+type item struct {
+	lane    *lane
+	message jetstream.Msg
+	event   events.Event
+	place   uint64 // in the stream
+	pending uint64 // how many wait behind it
+	foreign bool   // no event of ours
+	sent    bool   // before its turn, to find out whether the outlet takes anything
+}
+
+// wanted says whether an event is the lane's business and not done.
+func (i *item) wanted() (wanted bool) {
+	l := i.lane
+	if i.foreign || i.sent || i.event.Origin != events.OriginLive || kindOf(i.event.Type) != l.kind {
+		return false
+	}
+	for _, f := range l.filters {
+		wanted = wanted || f.wants(i.event)
+	}
+	if !wanted {
+		return false
+	}
+	l.f.state.look(func(m *memory) {
+		s := m.Lanes[l.key]
+		wanted = !s.old(i.event) && !s.Agencies[i.event.AgencyID].has(i.event)
+	})
+	return wanted
+}
+
+// errCut ends a lane where a test wants it to end.
+var errCut = errors.New("cut")
+
+// The steps at which a test can cut.
+const (
+	stepSent   = "sent"
+	stepMarked = "marked"
+	stepBuried = "buried"
+	stepDone   = "done"
+)
+
+func (l *lane) step(name string) error {
+	if l.f.cut != nil && l.f.cut(name) {
+		return errCut
+	}
+	return nil
+}
+
+// work makes one attempt to deliver what stands at the head of the queue, and does what the outcome demands.
+func (l *lane) work(ctx context.Context, c jetstream.Consumer) error {
+	if l.batch == 0 {
+		if err := l.choose(ctx, c); err != nil {
+			return err
+		}
+	}
+	l.attempts++
+	l.status.write(func(s *LaneStatus) { s.Attempts = l.attempts })
+	together := l.together()
+	err := l.deliver(ctx, together)
+	var never *Never
+	var off *Off
+	switch {
+	case err == nil:
+		return l.done(together)
+	case errors.Is(err, errStopped):
+		return ctx.Err()
+	case errors.As(err, &off):
+		l.switchOff(err)
+		return nil
+	case errors.As(err, &never) && (never.Partly || len(together) == 1):
+		return l.giveUp(ctx, c, together, err)
+	case errors.As(err, &never): // one of them may be why: each for itself, and then digests again
+		l.split()
+		return nil
+	case l.attempts >= l.f.o.Tries && after(err) == 0 && len(together) > 1:
+		l.split()
+	case l.attempts >= l.f.o.Tries && after(err) == 0:
+		if err := l.probe(ctx, c); err != nil {
+			return err
+		}
+		if l.proven == together[0].place {
+			return l.giveUp(ctx, c, together, err)
+		}
+	}
+	return l.later(ctx, c, err)
+}
+
+// choose says how many of the queue are sent as one. The first halt of a cause is told at once: it may be mended before others are
+// refused. What follows within Options.Settle waits for its end and is one.
+func (l *lane) choose(ctx context.Context, c jetstream.Consumer) error {
+	l.batch, l.attempts = 1, 0
+	head := l.queue[0]
+	if l.dest.traits.Digest < 2 || head.place <= l.singly {
+		return nil
+	}
+	cause := haltKey(head.event)
+	if cause != "" {
+		if told := l.causes[cause]; time.Since(told) < l.f.o.Settle {
+			if !sleep(ctx, time.Until(told.Add(l.f.o.Settle))) {
+				return ctx.Err()
+			}
+			if err := l.fill(ctx, c); err != nil {
+				return err
+			}
+		}
+		maps.DeleteFunc(l.causes, func(_ string, told time.Time) bool { return time.Since(told) > l.f.o.Settle })
+		l.causes[cause] = time.Now()
+	}
+	count, halts, last := 0, 0, 0
+	for n, i := range l.queue {
+		if !i.wanted() {
+			continue
+		}
+		same := cause != "" && haltKey(i.event) == cause
+		if !same && count-halts >= l.dest.traits.Digest {
+			break
+		}
+		if cause == "" && haltKey(i.event) != "" { // it is told with those that belong to it
+			break
+		}
+		count, last = count+1, n+1
+		if same {
+			halts++
+		}
+	}
+	if count > digestAbove || halts > 1 {
+		l.batch = last
+	}
+	return nil
+}
+
+// together are the items of the batch that are sent.
+func (l *lane) together() (together []*item) {
+	known := map[string]bool{}
+	for _, i := range l.queue[:l.batch] {
+		if i.wanted() && !known[i.event.ID] {
+			known[i.event.ID] = true
+			together = append(together, i)
+		}
+	}
+	return together
+}
+
+// split sends what was one delivery one by one.
+func (l *lane) split() { l.singly, l.batch = l.queue[l.batch-1].place, 0 }
+
+// haltKey tells halts apart that have causes of their own: those with one key and one probable reason are one.
+func haltKey(e events.Event) string {
+	if e.Type != events.TypeAccessHalted {
+		return ""
+	}
+	var p struct {
+		ProbableReason string        `json:"probableReason"`
+		Key            events.KeyRef `json:"key"`
+	}
+	if json.Unmarshal(e.Data, &p) != nil || p.Key.Fingerprint == "" {
+		return ""
+	}
+	return p.Key.Fingerprint + " " + p.ProbableReason
+}
+
+// deliver sends items as one.
+func (l *lane) deliver(ctx context.Context, together []*item) error {
+	d := Delivery{Events: make([]events.Event, len(together))}
+	for n, i := range together {
+		d.Events[n] = i.event
+	}
+	if err := l.dest.send(ctx, d, l.f.o.SendLimit, l.f.o.Drain); err != nil {
+		return err
+	}
+	l.status.write(func(s *LaneStatus) {
+		s.Sent, s.Events, s.LastSent = s.Sent+1, s.Events+uint64(len(together)), time.Now()
+	})
+	return nil
+}
+
+// done remembers and acknowledges, in this order: a crash in between finds what was done.
+func (l *lane) done(together []*item) error {
+	if err := l.step(stepSent); err != nil {
+		return err
+	}
+	l.remember(together)
+	if err := l.step(stepMarked); err != nil {
+		return err
+	}
+	e := together[0].event
+	if l.attempts > 1 {
+		l.f.o.Log.Info("the outlet has taken the message", "forwarder", l.f.o.Name, "lane", l.key, "event_id", e.ID, "agency", e.AgencyID, "attempt", l.attempts)
+	}
+	l.f.o.Log.Debug("forwarded", "forwarder", l.f.o.Name, "lane", l.key, "events", len(together), "event_id", e.ID)
+	l.status.write(func(s *LaneStatus) { s.LastError, s.LastErrorAt = "", time.Time{} })
+	return l.finish(l.batch)
+}
+
+// remember writes down what is done.
+func (l *lane) remember(together []*item) {
+	l.remembered(func(s *laneState) {
+		for _, i := range together {
+			s.mark(i.event.AgencyID).add(i.event)
+		}
+	})
+	l.save()
+}
+
+// finish acknowledges the first of the queue and has done with them.
+func (l *lane) finish(n int) error {
+	for _, i := range l.queue[:n] {
+		if i.foreign {
+			l.refuse()
+		}
+		l.remembered(func(s *laneState) {
+			s.Position = &position{Sequence: i.place, ID: i.message.Headers().Get(nats.MsgIdHdr)}
+			if i.sent { // it is its turn
+				s.mark(i.event.AgencyID).add(i.event)
+			}
+		})
+		if err := i.message.Ack(); err != nil {
+			return err
+		}
+	}
+	waiting := l.waiting() - uint64(n)
+	l.queue, l.batch, l.attempts = l.queue[n:], 0, 0
+	l.status.write(func(s *LaneStatus) { s.Waiting, s.Attempts = waiting, 0 })
+	return l.step(stepDone)
+}
+
+// refuse counts what is no event of ours.
+func (l *lane) refuse() {
+	l.status.write(func(s *LaneStatus) { s.Foreign++ })
+	if !l.strange {
+		l.strange = true
+		l.f.o.Log.Error("the stream holds a message that is no event of ours; it is passed over, like all others of its kind",
+			"forwarder", l.f.o.Name, "lane", l.key, "stream", l.f.o.Stream)
+	}
+}
+
+// complain tells what an outlet said.
+func (l *lane) complain(err error) string {
+	why := reason(err)
+	l.status.write(func(s *LaneStatus) { s.LastError, s.LastErrorAt = why, time.Now() })
+	return why
+}
+
+// switchOff stops sending to the destination.
+func (l *lane) switchOff(err error) {
+	if !l.dest.off.Swap(true) {
+		l.f.o.Log.Error("the outlet is gone: nothing more is sent to it until doorbell is started anew, what is for it waits in the stream",
+			"forwarder", l.f.o.Name, "destination", l.dest.name, "err", l.complain(err))
+	}
+	l.status.write(func(s *LaneStatus) { s.Off = true })
+}
+
+// later waits before the next attempt.
+func (l *lane) later(ctx context.Context, c jetstream.Consumer, err error) error {
+	why, wait := l.complain(err), max(pause(l.attempts), after(err))
+	if l.attempts == 1 || l.attempts%l.f.o.Tries == 0 {
+		e := l.queue[0].event
+		l.f.o.Log.Warn("the outlet does not take a message; it is tried again", "forwarder", l.f.o.Name, "lane", l.key,
+			"event_id", e.ID, "agency", e.AgencyID, "attempt", l.attempts, "err", why)
+	}
+	return l.pause(ctx, c, wait)
+}
+
+// giveUp makes a dead letter of each message, and then has done with them. A letter that cannot be written is tried again: the
+// message must be somewhere.
+func (l *lane) giveUp(ctx context.Context, c jetstream.Consumer, together []*item, err error) error {
+	e, why := together[0].event, l.complain(err)
+	for _, i := range together {
+		if err := l.bury(context.WithoutCancel(ctx), i, l.attempts, why); err != nil {
+			l.status.write(func(s *LaneStatus) { s.LastError = "no dead letter can be written: " + err.Error() })
+			l.f.o.Log.Error("a message was refused for good and no dead letter can be written; it is tried again", "forwarder", l.f.o.Name,
+				"lane", l.key, "event_id", e.ID, "refused", why, "err", err.Error())
+			return l.pause(ctx, c, pause(l.attempts))
+		}
+	}
+	if err := l.step(stepBuried); err != nil {
+		return err
+	}
+	l.remember(together)
+	l.status.write(func(s *LaneStatus) { s.DeadLetters += uint64(len(together)) })
+	l.f.o.Log.Error("a message is among the dead letters", "forwarder", l.f.o.Name, "lane", l.key, "event_id", e.ID, "events", len(together),
+		"agency", e.AgencyID, "attempt", l.attempts, "err", why)
+	return l.finish(l.batch)
+}
+
+// probe finds out whether the message or the outlet is why a message is not taken after so many tries: it sends the next one. If
+// that is taken, or refused for good, the outlet works. A crash before its turn doubles it.
+func (l *lane) probe(ctx context.Context, c jetstream.Consumer) error {
+	if l.proven == l.queue[0].place {
+		return nil
+	}
+	if err := l.fill(ctx, c); err != nil {
+		return err
+	}
+	for _, i := range l.queue[1:] {
+		if !i.wanted() {
+			continue
+		}
+		err := l.deliver(ctx, []*item{i})
+		if i.sent = err == nil; i.sent || errors.As(err, new(*Never)) {
+			l.proven = l.queue[0].place
+		}
+		return nil
+	}
+	return nil // nobody waits behind it, so nobody is kept waiting
+}

@@ -335,9 +335,26 @@ func unpack(r io.Reader, h http.Header) (io.ReadCloser, error) {
 	case "", "identity":
 		return io.NopCloser(r), nil
 	case "gzip", "x-gzip":
-		return gzip.NewReader(r)
+		g := gunzip{unpackers.Get().(*gzip.Reader)}
+		if err := g.Reset(r); err != nil {
+			_ = g.Close()
+			return nil, err
+		}
+		return g, nil
 	}
 	return nil, errEncoding
+}
+
+// unpackers are used again: each takes 40 KiB.
+var unpackers = sync.Pool{New: func() any { return new(gzip.Reader) }}
+
+type gunzip struct{ *gzip.Reader }
+
+// Close gives the unpacker back, which must not hold on to what it read from.
+func (g gunzip) Close() error {
+	_ = g.Reset(strings.NewReader(""))
+	unpackers.Put(g.Reader)
+	return nil
 }
 
 // mostErrorBody is how much of the body of an error answer is looked at. A longer one costs the connection.

@@ -183,10 +183,12 @@ func TestAFileThatWouldRetireEverybodyIsRefusedAndTheNextOneIsNot(t *testing.T) 
 func TestWhatTheFullDiskRefusedIsToldAgain(t *testing.T) {
 	reread(t, "A100=a-key\n", func(r *rereading) {
 		r.fails(store.ErrNoSpace)
-		r.change("A100=b-key\n")
+		r.write("A100=b-key\n")
+		time.Sleep(2*readKeysEvery + time.Second) // one reading, and one that agrees
+		synctest.Wait()
 		r.wants(agencyLine("A100", "b-key", ""))
 		r.fails(nil)
-		time.Sleep(30 * time.Second)
+		time.Sleep(readKeysEvery)
 		synctest.Wait()
 		r.wants(agencyLine("A100", "b-key", ""))
 		time.Sleep(time.Hour)

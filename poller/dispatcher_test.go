@@ -180,3 +180,101 @@ func TestInsertionsThatHangKeepOthersFromNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestNothingIsStartedForAnAgencyAfterItsFirstRefusal lets the list be refused while 64 of its polls are under way.
+func TestNothingIsStartedForAnAgencyAfterItsFirstRefusal(t *testing.T) {
+	inWorld(t, sandbox.Options{KeepLog: 100_000}, sandbox.Flat(), []string{"A100", "B200"}, func(w *world) {
+		for n := range 100 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.publish("B200", "b#1##")
+		var refuses atomic.Bool
+		var underWay, most atomic.Int64
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Operation == sandbox.OperationContactRequests {
+				return &sandbox.Fault{Delay: 9 * time.Second}
+			}
+			if refuses.Load() && c.AgencyID == "A100" {
+				most.Store(underWay.Load())
+				return &sandbox.Fault{Status: http.StatusForbidden}
+			}
+			return nil
+		})
+		w.options.API.Transport = counting{w.options.API.Transport, &underWay}
+		w.options.RequestsPerSecond, w.options.PollInterval = 40, time.Second
+		w.start()
+		w.pass(3 * time.Minute)
+		for n := range 2500 { // more than a first answer shows: who was asked has further questions
+			w.write("A100", fmt.Sprintf("a#%d##", n%100), 0)
+		}
+		refuses.Store(true)
+		w.must(w.poller.GiveWalk("A100"))
+		w.pass(5 * time.Minute)
+		var refused time.Time
+		after := 0
+		for _, c := range w.model.Log(sandbox.Filter{AgencyID: "A100"}) {
+			if !refused.IsZero() && c.At.After(refused) {
+				after++
+			}
+			if c.Status == http.StatusForbidden && refused.IsZero() {
+				refused = c.At
+			}
+		}
+		if refused.IsZero() || after > 0 || most.Load() < 64 {
+			t.Errorf("%d requests were started after the refusal of %v, with %d under way", after, refused, most.Load())
+		}
+		if w.status("A100").State != "halted" || w.status("B200").State == "halted" {
+			t.Errorf("A100 is %s, B200 %s", w.status("A100").State, w.status("B200").State)
+		}
+	})
+}
+
+// counting is a transport that counts what is under way.
+type counting struct {
+	http.RoundTripper
+	n *atomic.Int64
+}
+
+func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.n.Add(1)
+	defer c.n.Add(-1)
+	return c.RoundTripper.RoundTrip(r)
+}
+
+// TestAnAPIThatAnswersAfter29SecondsStarvesNobody lets 200 agencies share one key.
+func TestAnAPIThatAnswersAfter29SecondsStarvesNobody(t *testing.T) {
+	const agencies, perSecond = 200, 50
+	var ids []string
+	for n := range agencies {
+		ids = append(ids, fmt.Sprintf("A%d", n))
+	}
+	inWorld(t, sandbox.Options{KeepLog: 100_000}, sandbox.Flat(), ids, func(w *world) {
+		for _, id := range ids {
+			w.publish(id, id+"#1##", id+"#2##")
+		}
+		w.model.SetFault(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Delay: 29 * time.Second} })
+		w.options.RequestsPerSecond = perSecond
+		w.start()
+		w.pass(15 * time.Minute)
+		log := w.model.Log(sandbox.Filter{})
+		if n := peak(log, time.Second); n > perSecond {
+			t.Errorf("%d requests within a second, at %d a second", n, perSecond)
+		}
+		pages, polls := map[string]int{}, map[string]int{}
+		for _, c := range log {
+			if c.Operation == sandbox.OperationInsertions {
+				pages[c.AgencyID]++
+			} else {
+				polls[c.Reference]++
+			}
+		}
+		for _, id := range ids {
+			if pages[id] < 6 || polls[id+"#1##"] < 2 || polls[id+"#2##"] < 2 {
+				t.Errorf("%s was walked with %d requests, and polled %d and %d times", id, pages[id], polls[id+"#1##"], polls[id+"#2##"])
+			}
+			if s := w.status(id); s.LastError != "" {
+				t.Errorf("%s: %s", id, s.LastError)
+			}
+		}
+	})
+}

@@ -178,96 +178,92 @@ type Latency struct {
 	WithinFiveMinutes float64 `json:"withinFiveMinutes"`
 }
 
-// latencies counts them by the hour and, within it, by how long they took, from a second on in steps of a quarter of an
-// octave.
-type latencies struct{ hours [latencyHours]*latencyHour }
-
-const (
-	latencyHours = 24
-	latencySteps = 4  // an octave
-	latencyBins  = 88 // up to 48 days
-)
+// latencies counts them by the hour.
+type latencies [latencyHours]latencyHour
 
 type latencyHour struct {
-	hour        int64 // since 1970
-	bins        [latencyBins]uint32
-	count       uint32
-	oneMinute   uint32
-	fiveMinutes uint32
-	seconds     float64
+	hour int64 // since 1970
+	lengths
 }
+
+const latencyHours = 24
+
+// dayBounds are those of the buckets of latencies: a second, then steps of a quarter of an octave up to 48 days, and the minutes
+// of which the share is told.
+var dayBounds = func() (bounds []float64) {
+	for n := range 88 {
+		bounds = append(bounds, math.Exp2(float64(n)/4))
+	}
+	bounds = append(bounds, 60, 300)
+	slices.Sort(bounds)
+	return bounds
+}()
 
 // add counts one that was seen at a moment.
 func (l *latencies) add(latency time.Duration, at time.Time) {
-	latency = max(latency, 0)
-	number := at.Unix() / 3600
-	h := l.hours[number%latencyHours]
-	if h == nil || h.hour != number {
-		h = &latencyHour{hour: number}
-		l.hours[number%latencyHours] = h
+	hour := at.Unix() / 3600
+	h := &l[hour%latencyHours]
+	if h.hour != hour {
+		*h = latencyHour{hour: hour}
 	}
-	h.count++
-	h.seconds += latency.Seconds()
-	h.bins[latencyBin(latency)]++
-	if latency <= time.Minute {
-		h.oneMinute++
-	}
-	if latency <= 5*time.Minute {
-		h.fiveMinutes++
-	}
+	h.lengths.add(dayBounds, latency)
 }
 
-func latencyBin(latency time.Duration) int {
-	if latency <= time.Second {
-		return 0
+// addTo adds what was counted in the last 24 hours.
+func (l *latencies) addTo(all *lengths, now time.Time) {
+	for _, h := range l {
+		if h.count == 0 || h.hour <= now.Unix()/3600-latencyHours {
+			continue
+		}
+		if all.buckets == nil {
+			all.buckets = make([]uint64, len(dayBounds))
+		}
+		all.count += h.count
+		all.seconds += h.seconds
+		for n, count := range h.buckets {
+			all.buckets[n] += count
+		}
 	}
-	return min(1+int(latencySteps*math.Log2(latency.Seconds())), latencyBins-1)
 }
 
 // figures are those of the last 24 hours.
 func (l *latencies) figures(now time.Time) Latency {
-	var all latencyHour
-	all.addAll(l, now)
-	return all.figures()
+	var all lengths
+	l.addTo(&all, now)
+	return all.latency()
 }
 
-// addAll adds what was counted in the last 24 hours.
-func (h *latencyHour) addAll(l *latencies, now time.Time) {
-	for _, one := range l.hours {
-		if one == nil || one.hour <= now.Unix()/3600-latencyHours {
-			continue
-		}
-		h.count += one.count
-		h.seconds += one.seconds
-		h.oneMinute += one.oneMinute
-		h.fiveMinutes += one.fiveMinutes
-		for n, count := range one.bins {
-			h.bins[n] += count
-		}
-	}
-}
-
-func (h *latencyHour) figures() Latency {
-	if h.count == 0 {
+func (t *lengths) latency() Latency {
+	if t.count == 0 {
 		return Latency{}
 	}
-	n := float64(h.count)
+	n := float64(t.count)
 	return Latency{
-		ContactRequests: int(h.count), MeanSeconds: rounded(h.seconds / n),
-		MedianSeconds: h.quantile(0.5), P95Seconds: h.quantile(0.95),
-		WithinOneMinute: rounded(float64(h.oneMinute) / n), WithinFiveMinutes: rounded(float64(h.fiveMinutes) / n),
+		ContactRequests: int(t.count), MeanSeconds: rounded(t.seconds / n),
+		MedianSeconds: t.quantile(0.5), P95Seconds: t.quantile(0.95),
+		WithinOneMinute: rounded(t.within(60) / n), WithinFiveMinutes: rounded(t.within(300) / n),
 	}
 }
 
-// quantile is, in seconds, what a share of them took at the most: the middle of the bin in which it lies.
-func (h *latencyHour) quantile(share float64) float64 {
-	rank, sum := uint32(math.Ceil(share*float64(h.count))), uint32(0)
-	for n, count := range h.bins {
-		if sum += count; sum >= rank {
-			return rounded(math.Exp2((float64(n) - 0.5) / latencySteps))
+// within is how many took no longer than a bound of days.
+func (t *lengths) within(bound float64) (n float64) {
+	for k, count := range t.buckets {
+		if dayBounds[k] <= bound {
+			n += float64(count)
 		}
 	}
-	return 0
+	return n
+}
+
+// quantile is, in seconds, what a share of them took at the most: the middle of the bucket in which it lies.
+func (t *lengths) quantile(share float64) float64 {
+	rank, sum := uint64(math.Ceil(share*float64(t.count))), uint64(0)
+	for n, count := range t.buckets {
+		if sum += count; sum >= rank {
+			return rounded(math.Sqrt(dayBounds[max(n-1, 0)] * dayBounds[n]))
+		}
+	}
+	return rounded(dayBounds[len(dayBounds)-1])
 }
 
 // rounded leaves what a figure says, and no digits of chance.

@@ -104,13 +104,9 @@ func (a AgencyOutlook) WalkRequests(size int) int {
 const MostPlanned = 10_000_000
 
 // rates are how the rates of an agency's insertions lie, and from how many contact requests that was learned.
-func (t *turns) rates(agencyID string) ([]schedule.RateCount, float64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if p := t.byID[agencyID]; p != nil {
-		return t.schedule.Rates(p.handle)
-	}
-	return nil, 0
+func (t *turns) rates(agencyID string) (rates []schedule.RateCount, learned float64) {
+	t.look(agencyID, func(s *schedule.Schedule, p *party) { rates, learned = s.Rates(p.handle) })
+	return rates, learned
 }
 
 // RememberedOutlook is how a watch with these options would stand at its start, by what a stopped daemon remembers. Its

@@ -3,6 +3,7 @@ package poller
 import (
 	"time"
 
+	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 )
 
@@ -29,22 +30,18 @@ type Hints struct {
 
 // hints are those of an agency.
 func (t *turns) hints(agencyID string) (h Hints) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p := t.byID[agencyID]
-	if p == nil {
-		return h
-	}
-	f := t.schedule.Hints(p.handle)
-	h = Hints{Acting: f.Acting, Recall: rounded(f.Recall), Rate: rounded(f.Rate), Measured: f.Trials}
-	for n, name := range p.members.names {
-		if f.Bits&(1<<n) != 0 {
-			h.Members = append(h.Members, pointer("/"+watch.EscapePointer.Replace(name)))
+	t.look(agencyID, func(s *schedule.Schedule, p *party) {
+		f := s.Hints(p.handle)
+		h = Hints{Acting: f.Acting, Recall: rounded(f.Recall), Rate: rounded(f.Rate), Measured: f.Trials}
+		for n, name := range p.members.names {
+			if f.Bits&(1<<n) != 0 {
+				h.Members = append(h.Members, pointer("/"+watch.EscapePointer.Replace(name)))
+			}
 		}
-	}
-	if f.Bits&otherMembers != 0 {
-		h.Members = append(h.Members, "others")
-	}
+		if f.Bits&otherMembers != 0 {
+			h.Members = append(h.Members, "others")
+		}
+	})
 	return h
 }
 
@@ -55,26 +52,21 @@ type wait struct {
 	never     bool // was it polled
 }
 
-// waits are those of chunk n, from 0, and whether there is such a chunk: so the lock is never held for long.
-func (t *turns) waits(agencyID string, n int) (all []wait, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p := t.byID[agencyID]
-	first := n * memoryChunk
-	if p == nil || first >= len(p.references) {
-		return nil, false
-	}
-	for slot := first; slot < min(first+memoryChunk, len(p.references)); slot++ {
-		reference := p.references[slot]
-		switch {
-		case reference == "":
-		case p.came[slot] != 0:
-			all = append(all, wait{reference, time.Unix(int64(p.came[slot]), 0), true})
-		default:
-			all = append(all, wait{reference, t.schedule.Memory(p.slots[reference]).LastPoll, false})
+// waits are those of all insertions of an agency.
+func (t *turns) waits(agencyID string) (all []wait) {
+	t.look(agencyID, func(s *schedule.Schedule, p *party) {
+		all = make([]wait, 0, len(p.slots))
+		for slot, reference := range p.references {
+			switch {
+			case reference == "":
+			case p.came[slot] != 0:
+				all = append(all, wait{reference, time.Unix(int64(p.came[slot]), 0), true})
+			default:
+				all = append(all, wait{reference, s.Memory(p.slots[reference]).LastPoll, false})
+			}
 		}
-	}
-	return all, true
+	})
+	return all
 }
 
 // cap is how long an insertion may wait at the most: what is configured, else four times what taking turns needs with the
@@ -106,18 +98,13 @@ func grace(most time.Duration) time.Duration { return max(most/10, 10*time.Secon
 
 func (a *agency) standing(now time.Time) standing {
 	s := standing{cap: a.p.turns.cap()}
-	for n := 0; ; n++ {
-		list, ok := a.p.turns.waits(a.id, n)
-		if !ok {
-			return s
-		}
-		for _, w := range list {
-			if s.add(w, now) && a.aside(w.reference) {
-				s.answerable--
-				s.late--
-			}
+	for _, w := range a.p.turns.waits(a.id) {
+		if s.add(w, now) && a.aside(w.reference) {
+			s.answerable--
+			s.late--
 		}
 	}
+	return s
 }
 
 // add counts an insertion, and says whether it is late.
@@ -160,7 +147,7 @@ func (a *agency) aside(reference string) bool {
 }
 
 // freshness is that of an agency; its latencies are added to those of all.
-func (a *agency) freshness(now time.Time, all *latencyHour) *Freshness {
+func (a *agency) freshness(now time.Time, all *lengths) *Freshness {
 	s := a.standing(now)
 	f := &Freshness{
 		Insertions: s.insertions, NeverPolled: s.never, CapSeconds: rounded(s.cap.Seconds()), PastCap: s.past,
@@ -172,6 +159,6 @@ func (a *agency) freshness(now time.Time, all *latencyHour) *Freshness {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f.Latency = a.latencies.figures(now)
-	all.addAll(&a.latencies, now)
+	a.latencies.addTo(all, now)
 	return f
 }

@@ -94,19 +94,14 @@ func (m *marks) read(slot int, now []uint32, first bool) (changed []string) {
 
 // places are the slots of insertions, -1 for those that are not in the schedule.
 func (t *turns) places(agencyID string, list []recordRead) []int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	slots := make([]int, len(list))
-	p := t.byID[agencyID]
-	for n, h := range list {
-		slots[n] = -1
-		if p == nil {
-			continue
+	slots := slices.Repeat([]int{-1}, len(list))
+	t.look(agencyID, func(_ *schedule.Schedule, p *party) {
+		for n, h := range list {
+			if i, ok := p.slots[h.reference]; ok {
+				slots[n] = int(i.Slot)
+			}
 		}
-		if i, ok := p.slots[h.reference]; ok {
-			slots[n] = int(i.Slot)
-		}
-	}
+	})
 	return slots
 }
 

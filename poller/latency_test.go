@@ -73,10 +73,10 @@ func TestTheLatencyOfSeveralAgenciesIsThatOfAllTheirContactRequests(t *testing.T
 		together.add(time.Hour, now)
 	}
 	slow.add(time.Hour, now.Add(-25*time.Hour)) // forgotten
-	var all latencyHour
-	all.addAll(&quick, now)
-	all.addAll(&slow, now)
-	if got, want := all.figures(), together.figures(now); got != want || got.ContactRequests != 100 {
+	var all lengths
+	quick.addTo(&all, now)
+	slow.addTo(&all, now)
+	if got, want := all.latency(), together.figures(now); got != want || got.ContactRequests != 100 {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

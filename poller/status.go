@@ -128,13 +128,13 @@ func (p *Poller) Status() (Status, error) {
 	if err != nil {
 		return s, err
 	}
-	var all latencyHour
+	var all lengths
 	for n := range s.Agencies { // takes a while: not inside of a transaction
 		if a := p.agency(s.Agencies[n].AgencyID); a != nil {
 			s.Agencies[n].Freshness = a.freshness(now, &all)
 		}
 	}
-	s.Latency = all.figures()
+	s.Latency = all.latency()
 	return s, nil
 }
 

@@ -87,36 +87,33 @@ func (t *turns) party(agencyID string, learned []byte) *party {
 }
 
 // learned is what a restart must know of an agency beside the memory of its insertions.
-func (t *turns) learned(agencyID string) []byte {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p := t.byID[agencyID]
-	if p == nil {
-		return nil
-	}
-	return p.members.encode(t.schedule.Learned(p.handle))
+func (t *turns) learned(agencyID string) (learned []byte) {
+	t.look(agencyID, func(s *schedule.Schedule, p *party) { learned = p.members.encode(s.Learned(p.handle)) })
+	return learned
 }
 
-// change changes the schedule.
-func (t *turns) change(agencyID string, do func(*schedule.Schedule, *party)) {
+// look does something with an agency of the schedule, if it is there.
+func (t *turns) look(agencyID string, do func(*schedule.Schedule, *party)) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	if p := t.byID[agencyID]; p != nil { // else it is just coming, or has left
 		do(t.schedule, p)
 	}
-	t.mu.Unlock()
+}
+
+// change is look where there may be something to do afterwards.
+func (t *turns) change(agencyID string, do func(*schedule.Schedule, *party)) {
+	t.look(agencyID, do)
 	t.poke()
 }
 
 // changeOne changes what is planned of one insertion, if it is in the schedule.
 func (t *turns) changeOne(agencyID, reference string, do func(*schedule.Schedule, schedule.Insertion)) {
-	t.mu.Lock()
-	if p := t.byID[agencyID]; p != nil {
+	t.change(agencyID, func(s *schedule.Schedule, p *party) {
 		if i, ok := p.slots[reference]; ok {
-			do(t.schedule, i)
+			do(s, i)
 		}
-	}
-	t.mu.Unlock()
-	t.poke()
+	})
 }
 
 // next gives out what to ask now; otherwise it says how long there will be nothing, zero if nobody knows.
@@ -136,23 +133,17 @@ func (t *turns) next(now time.Time) (turn, time.Duration) {
 
 // leave takes an agency out of the schedule. Nothing of it may be in flight.
 func (t *turns) leave(agencyID string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if p := t.byID[agencyID]; p != nil {
-		t.schedule.Leave(p.handle)
+	t.look(agencyID, func(s *schedule.Schedule, p *party) {
+		s.Leave(p.handle)
 		delete(t.byID, agencyID)
 		delete(t.byHandle, p.handle)
-	}
+	})
 }
 
 // count is the number of an agency's insertions in the schedule.
-func (t *turns) count(agencyID string) int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if p := t.byID[agencyID]; p != nil {
-		return t.schedule.Len(p.handle)
-	}
-	return 0
+func (t *turns) count(agencyID string) (n int) {
+	t.look(agencyID, func(s *schedule.Schedule, p *party) { n = s.Len(p.handle) })
+	return n
 }
 
 // without are those of some references that are not in the schedule.
@@ -172,13 +163,8 @@ func (t *turns) without(agencyID string, references map[string]struct{}) (missin
 
 // waiting is how an agency's insertions wait: since when the one that waits the longest, and how many were never polled.
 func (t *turns) waiting(agencyID string) (since time.Time, first int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p := t.byID[agencyID]
-	if p == nil {
-		return time.Time{}, 0
-	}
-	return t.schedule.Oldest(p.handle), p.first
+	t.look(agencyID, func(s *schedule.Schedule, p *party) { since, first = s.Oldest(p.handle), p.first })
+	return since, first
 }
 
 // reasons are why something was asked, in the order in which they are shown.
@@ -186,31 +172,28 @@ var reasons = []schedule.Why{schedule.Index, schedule.Cap, schedule.Urgent, sche
 
 // figures are how many turns an agency was given for each reason, by its name. Those for a walk are pages of the list.
 func (t *turns) figures(agencyID string) map[string]uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	all := make(map[string]uint64, len(reasons))
 	for _, why := range reasons {
 		all[why.String()] = 0
-		if p := t.byID[agencyID]; p != nil {
-			all[why.String()] = t.schedule.Count(p.handle)[why]
-		}
 	}
+	t.look(agencyID, func(s *schedule.Schedule, p *party) {
+		for _, why := range reasons {
+			all[why.String()] = s.Count(p.handle)[why]
+		}
+	})
 	return all
 }
 
 // polled says that an insertion was polled with a good answer, and when the contact requests were created that were not
 // known before.
 func (t *turns) polled(agencyID, reference string, at time.Time, created []time.Time) {
-	t.mu.Lock()
-	if p := t.byID[agencyID]; p != nil {
+	t.change(agencyID, func(s *schedule.Schedule, p *party) {
 		if i, ok := p.slots[reference]; ok {
-			t.schedule.Polled(i, at, created)
+			s.Polled(i, at, created)
 			p.read(i)
 			t.tell(news{agency: agencyID, reference: reference, created: created})
 		}
-	}
-	t.mu.Unlock()
-	t.poke()
+	})
 }
 
 // grow makes room for so many insertions at once.

@@ -456,6 +456,7 @@ func (s *Schedule) Next(now time.Time) (Turn, time.Duration) {
 		}
 	}
 	if best != nil {
+		best.turns++ // not those under pressure: where they are every second one, the others would all be odd
 		return s.give(best, slot, why), 0
 	}
 	s.turnAt = 0
@@ -532,7 +533,6 @@ func (s *Schedule) give(g *agency, slot int64, why Why) Turn {
 	s.step()
 	s.charge(g)
 	g.given[why]++
-	g.turns++
 	if why == Walk {
 		g.pages.asked = s.now
 		return Turn{why, Insertion{Agency: g.handle}}

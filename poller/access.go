@@ -75,12 +75,12 @@ func (a *agency) putAccess(c watch.AccessChange) (watch.AccessChange, error) {
 
 // writeAccess makes decisions about access one transaction.
 func (a *agency) writeAccess(list []watch.AccessChange) error {
-	return a.commit(func(tx *store.Tx) (all []events.Payload, err error) {
+	return a.commit(func(*store.Tx) (watch.Effects, error) {
+		e := watch.Effects{Access: list}
 		for _, c := range list {
-			all = append(all, c.Events...)
-			err = errors.Join(err, putAccess(tx, c))
+			e.Events = append(e.Events, c.Events...)
 		}
-		return all, err
+		return e, nil
 	})
 }
 

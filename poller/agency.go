@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
@@ -189,51 +190,25 @@ func (a *agency) line(polled []resumed, known recollection, waiting map[string]t
 // silent baseline of the difference begins.
 func (a *agency) begin(now time.Time) error {
 	filter := a.p.o.Filter.Encode()
-	return a.p.store.Update(func(tx *store.Tx) error {
+	a.committing.Lock()
+	defer a.committing.Unlock()
+	return a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
 		state, exists, err := tx.Agency(a.id)
-		if err != nil || exists && state.Filter == filter && !state.AwaitsStream {
-			return err
-		}
-		if !exists || state.AwaitsStream {
-			heard, err := tx.WatchedBefore(a.id)
-			if err != nil {
-				return err
-			}
+		switch {
+		case err != nil || exists && state.Filter == filter && !state.AwaitsStream:
+			return e, err
+		case !exists || state.AwaitsStream:
+			before, err := tx.WatchedBefore(a.id)
 			if !exists {
 				state.WatchStart = now.UTC()
 			}
-			state.HeardUntil, state.Filter, state.AwaitsStream = heard.UTC(), filter, false
-			return tx.PutAgency(a.id, state)
+			state.HeardUntil, state.Filter, state.AwaitsStream = before.UTC(), filter, false
+			e.State = &state
+			return e, err
 		}
-		a.p.log.Info("the filter has changed: what comes and goes by it is not told", "agency", a.id)
-		return a.refilter(tx, state, filter, now.UTC())
+		a.p.log.Info("filter changed: what comes and goes by it is not announced", "agency", a.id)
+		return watch.Refilter(a.id, state, filter, holds(insertions(tx, a.id)), now.UTC()), nil
 	})
-}
-
-// refilter begins the baseline of another filter. Where the first one has not come to its end, there is no difference
-// yet: contact requests count from the begin of the watch.
-func (a *agency) refilter(tx *store.Tx, state store.Agency, filter string, now time.Time) error {
-	if state.Held != nil {
-		if err := appendEvent(tx, watch.HoldEnds(a.id, *state.Held, now)); err != nil {
-			return err
-		}
-	}
-	state.Filter, state.Held = filter, nil
-	first := !state.Baselined && (state.BaselineReason == "" || state.BaselineSince.Equal(state.WatchStart))
-	state.BaselineReason, state.BaselineSince = watch.BaselineFilter, now
-	if first {
-		state.BaselineSince = state.WatchStart
-		seen := false
-		if err := tx.Insertions(a.id, func(store.Insertion) error { seen = true; return nil }); err != nil {
-			return err
-		}
-		if !seen {
-			state.BaselineReason, state.BaselineSince = "", time.Time{} // it simply goes on
-		}
-	}
-	state.Baselined, state.CompleteWalks, state.Announced = false, 0, 0
-	state.PartialWalks, state.PartialReason = 0, ""
-	return tx.PutAgency(a.id, state)
 }
 
 // enter waits until nobody else polls the insertion; leave lets the next one in.
@@ -337,13 +312,9 @@ func (a *agency) learnClock(e listings.Envelope) error {
 	if !learned {
 		return nil
 	}
-	return a.p.store.Update(func(tx *store.Tx) error {
-		state, _, err := tx.Agency(a.id)
-		if err != nil {
-			return err
-		}
+	return a.commitState(func(state *store.Agency) []events.Payload {
 		state.ClockSkew, state.SkewKnown = skew, true
-		return tx.PutAgency(a.id, state)
+		return nil
 	})
 }
 

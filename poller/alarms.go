@@ -78,8 +78,8 @@ func wasAway(looked, now time.Time) bool { return now.Round(0).Sub(looked.Round(
 func (a *agency) recall(state store.Agency) {
 	for _, op := range operations {
 		o := state.Operation(string(op))
-		a.mirror(op, o)
 		h := a.health[op]
+		h.Operation = o
 		if h.good = o.LastGood; h.good.IsZero() {
 			h.good = state.WatchStart
 		}
@@ -92,13 +92,6 @@ func (a *agency) recall(state store.Agency) {
 		h.behind = op == listings.OperationContactRequests && !h.StaleSince.IsZero() // until somebody has looked
 	}
 	a.lastAnswer = state.Operation(string(listings.OperationContactRequests)).LastGood
-}
-
-// mirror copies what was written of an operation.
-func (a *agency) mirror(op listings.Operation, o store.Operation) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.health[op].Operation = o
 }
 
 // noteGood puts the last successes into what is written anyway: that of a restart is as old as the last write.
@@ -184,26 +177,14 @@ func unbroken(h *health) bool { return len(h.errors) == 0 }
 // inGap is that of one of which it was said that walks are not complete; there is a list all the same.
 func inGap(h *health) bool { return !h.GapSince.IsZero() }
 
-// updateOperation changes what is remembered of an operation, with what there is to tell of it, and the copy of it.
+// updateOperation changes what is remembered of an operation, with the events that say so.
 func (a *agency) updateOperation(op listings.Operation, change func(*store.Operation) []events.Payload) error {
-	a.committing.Lock()
-	defer a.committing.Unlock()
-	var o store.Operation
-	err := a.commit(func(tx *store.Tx) ([]events.Payload, error) {
-		state, _, err := tx.Agency(a.id)
-		if err != nil {
-			return nil, err
-		}
-		a.noteGood(&state)
-		o = state.Operation(string(op))
+	return a.commitState(func(state *store.Agency) []events.Payload {
+		o := state.Operation(string(op))
 		list := change(&o)
 		state.SetOperation(string(op), o)
-		return list, tx.PutAgency(a.id, state)
+		return list
 	})
-	if err == nil {
-		a.mirror(op, o)
-	}
-	return err
 }
 
 // noteSuccess notes a success, and ends the alarms that it ends: a complete walk; a good answer of contact requests, unless many

@@ -1,8 +1,8 @@
 package poller
 
 import (
-	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -102,32 +102,13 @@ func (a *agency) writeTroubles(puts, deletes []store.Trouble, list []events.Payl
 	if len(puts)+len(deletes) == 0 {
 		return nil
 	}
-	err := a.commit(func(tx *store.Tx) (_ []events.Payload, err error) {
-		for _, t := range puts {
-			err = errors.Join(err, tx.PutTrouble(a.id, t))
-		}
-		for _, t := range deletes {
-			err = errors.Join(err, tx.DeleteTrouble(a.id, t))
-		}
-		return list, err
+	err := a.commit(func(*store.Tx) (watch.Effects, error) {
+		return watch.Effects{Troubles: puts, Over: deletes, Events: list}, nil
 	})
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, t := range puts {
-		n := troubleName{t.Scope, t.Name}
-		if err != nil {
-			a.touched[n] = struct{}{} // the next one tries again
-			continue
+	if err != nil {
+		for _, t := range slices.Concat(puts, deletes) {
+			a.touch(t.Scope, t.Name) // the next one tries again
 		}
-		a.saved[n] = t
-	}
-	for _, t := range deletes {
-		n := troubleName{t.Scope, t.Name}
-		if err != nil {
-			a.touched[n] = struct{}{}
-			continue
-		}
-		delete(a.saved, n)
 	}
 	return err
 }

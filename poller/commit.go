@@ -1,24 +1,91 @@
 package poller
 
 import (
+	"errors"
+
 	"doorbell/events"
+	"doorbell/poller/watch"
 	"doorbell/store"
 )
 
-// commit makes one transaction of what is decided about the agency and what says so, and repeats in the log what events say of the
-// watch. Who keeps what was decided in memory, too, holds committing from its reading to that.
-func (a *agency) commit(decide func(*store.Tx) ([]events.Payload, error)) error {
-	var list []events.Payload
-	err := a.p.store.Update(func(tx *store.Tx) (err error) {
-		if list, err = decide(tx); err != nil {
-			return err
-		}
-		return appendEvents(tx, list)
-	})
-	if err == nil {
-		a.told(list)
+// commit is the one way to change what is remembered of the agency: it reads, decides, makes one transaction of that with the events
+// that say so, and keeps up with it in memory and in the log. Where nothing changes there is no transaction. decide may be called
+// twice. The caller holds committing, from before its reading to the end.
+func (a *agency) commit(decide func(*store.Tx) (watch.Effects, error)) error {
+	var e watch.Effects
+	err := a.p.store.Change(func(tx *store.Tx) (_ bool, err error) {
+		e, err = decide(tx)
+		return !e.Empty(), err
+	}, func(tx *store.Tx) error { return write(tx, a.id, e) })
+	if err != nil || e.Empty() {
+		return err
 	}
-	return err
+	a.mu.Lock()
+	if e.State != nil {
+		for _, op := range operations {
+			a.health[op].Operation = e.State.Operation(string(op))
+		}
+	}
+	for _, t := range e.Troubles {
+		a.saved[troubleName{t.Scope, t.Name}] = t
+	}
+	for _, t := range e.Over {
+		delete(a.saved, troubleName{t.Scope, t.Name})
+	}
+	a.mu.Unlock()
+	for _, reference := range e.Unhalted {
+		if h, halted := a.access().Insertion(reference); halted {
+			x := a.access().Without(h)
+			a.allowed.Store(&x)
+		}
+	}
+	a.logEvents(e.Events)
+	return nil
+}
+
+// commitState is commit of a change of the agency's own state.
+func (a *agency) commitState(change func(state *store.Agency) []events.Payload) error {
+	a.committing.Lock()
+	defer a.committing.Unlock()
+	return a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
+		state, _, err := tx.Agency(a.id)
+		a.noteGood(&state)
+		e.Events = change(&state)
+		e.State = &state
+		return e, err
+	})
+}
+
+// write puts a decision into a transaction. What it decided about access comes last: it may write into the state.
+func write(tx *store.Tx, agencyID string, e watch.Effects) (err error) {
+	if e.State != nil {
+		err = tx.PutAgency(agencyID, *e.State)
+	}
+	for _, i := range e.Insertions {
+		err = errors.Join(err, tx.PutInsertion(agencyID, i))
+	}
+	for reference, record := range e.Records {
+		err = errors.Join(err, tx.PutRecord(agencyID, reference, record))
+	}
+	for _, c := range e.Contacts {
+		err = errors.Join(err, tx.PutContactRequest(agencyID, e.Reference, c))
+	}
+	if !e.Polled.IsZero() {
+		err = errors.Join(err, tx.NotePoll(agencyID, e.Reference, e.Polled))
+	}
+	for _, t := range e.Troubles {
+		err = errors.Join(err, tx.PutTrouble(agencyID, t))
+	}
+	for _, t := range e.Over {
+		err = errors.Join(err, tx.DeleteTrouble(agencyID, t))
+	}
+	for _, reference := range e.Unhalted {
+		err = errors.Join(err, tx.DeleteHalt(agencyID, store.Halt{Scope: events.ScopeInsertion, Reference: reference}))
+	}
+	for _, c := range e.Access {
+		err = errors.Join(err, putAccess(tx, c))
+	}
+	return errors.Join(err, appendEvents(tx, e.Events))
 }
 
 // appendEvents puts events into the log, in order.
@@ -40,8 +107,8 @@ func appendEvent(tx *store.Tx, p events.Payload) error {
 	return err
 }
 
-// told says in the log what events have said of the watch, once they are committed.
-func (a *agency) told(list []events.Payload) {
+// logEvents repeats in the log what events say of the watch, once they are committed.
+func (a *agency) logEvents(list []events.Payload) {
 	if len(list) == 0 {
 		return
 	}

@@ -407,52 +407,31 @@ func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q
 // errIdentity ends the judgement of an answer where it has to be decided first what tells contact requests apart.
 var errIdentity = errors.New("no identity")
 
-// judge judges an answer by what is remembered and commits what it changes. Where that is nothing, it costs no commit. Where
-// identify is wanted, it stops with errIdentity instead of judging without.
+// judge judges an answer by what is remembered and commits what it changes. Where identify is wanted, it stops with errIdentity
+// instead of judging without.
 func (p *poll) judge(page *listings.ContactRequestsPage, a watch.Answer, identify bool) (j watch.Judged, err error) {
-	err = p.change(func(tx *store.Tx) (watch.Effects, bool, error) {
-		prior, err := p.prior(tx)
-		if err != nil {
-			return j.Effects, false, err
-		}
+	err = p.commit(func(prior watch.Prior) (watch.Effects, error) {
 		w := p.watched()
 		if _, decided := watch.Identified(w, prior, a.Identities); identify && !decided {
-			return j.Effects, false, errIdentity
+			return watch.Effects{}, errIdentity
 		}
 		j = watch.Judge(w, prior, a, page.Received)
-		return j.Effects, j.Changes, nil
+		return j.Effects, nil
 	})
 	return j, err
 }
 
-// commit makes one transaction of what is decided by what is remembered.
-func (p *poll) commit(decide func(watch.Prior) watch.Effects) error {
-	return p.change(func(tx *store.Tx) (watch.Effects, bool, error) {
-		prior, err := p.prior(tx)
-		if err != nil {
-			return watch.Effects{}, false, err
-		}
-		return decide(prior), true, nil
-	})
-}
-
-// change makes one transaction of what is decided, where that is anything.
-func (p *poll) change(decide func(*store.Tx) (e watch.Effects, changes bool, err error)) error {
-	var e watch.Effects
-	done := false
+// commit makes one transaction of what is decided by what is remembered of the insertion.
+func (p *poll) commit(decide func(watch.Prior) (watch.Effects, error)) error {
 	p.a.committing.Lock()
 	defer p.a.committing.Unlock()
-	err := p.a.p.store.Change(func(tx *store.Tx) (changes bool, err error) {
-		e, changes, err = decide(tx)
-		return changes, err
-	}, func(tx *store.Tx) error {
-		done = true
-		return p.write(tx, e)
+	return p.a.commit(func(tx *store.Tx) (watch.Effects, error) {
+		prior, err := p.prior(tx)
+		if err != nil {
+			return watch.Effects{}, err
+		}
+		return decide(prior)
 	})
-	if err == nil && done {
-		p.committed(e)
-	}
-	return err
 }
 
 // prior is what the store knows of the insertion and its agency.
@@ -489,45 +468,11 @@ func (p *poll) watched() watch.Poll {
 	}
 }
 
-func (p *poll) write(tx *store.Tx, e watch.Effects) (err error) {
-	id := p.a.id
-	if e.Over != nil {
-		err = tx.DeleteTrouble(id, *e.Over)
-	}
-	if e.Gap != nil {
-		err = errors.Join(err, tx.PutTrouble(id, *e.Gap))
-	}
-	for _, c := range e.Contacts {
-		err = errors.Join(err, tx.PutContactRequest(id, p.reference, c))
-	}
-	if e.State != nil {
-		err = errors.Join(err, tx.PutAgency(id, *e.State))
-	}
-	if !e.Polled.IsZero() {
-		err = errors.Join(err, tx.NotePoll(id, p.reference, e.Polled))
-	}
-	if e.Insertion != nil {
-		err = errors.Join(err, tx.PutInsertion(id, *e.Insertion))
-	}
-	return errors.Join(err, appendEvents(tx, e.Events))
-}
-
-// committed keeps up with what was committed.
-func (p *poll) committed(e watch.Effects) {
-	p.a.told(e.Events)
-	p.a.mu.Lock()
-	defer p.a.mu.Unlock()
-	if e.Over != nil {
-		delete(p.a.saved, troubleName{watch.TroubleWindow, p.reference})
-	}
-	if e.Gap != nil {
-		p.a.saved[troubleName{watch.TroubleWindow, p.reference}] = *e.Gap
-	}
-}
-
 // end ends a catch-up that no answer closed by itself.
 func (p *poll) end(v watch.Verdict) error {
-	err := p.commit(func(prior watch.Prior) watch.Effects { return watch.Close(p.watched(), prior, v, time.Now()) })
+	err := p.commit(func(prior watch.Prior) (watch.Effects, error) {
+		return watch.Close(p.watched(), prior, v, time.Now()), nil
+	})
 	if err == nil {
 		p.verdict = v
 	}
@@ -540,8 +485,8 @@ func (p *poll) learnIdentity(ctx context.Context, prints *watch.Identities, q wa
 	if err != nil {
 		return err
 	}
-	return p.commit(func(prior watch.Prior) watch.Effects {
-		return watch.LearnIdentity(p.watched(), prior, prints, again.ContactRequests, time.Now())
+	return p.commit(func(prior watch.Prior) (watch.Effects, error) {
+		return watch.LearnIdentity(p.watched(), prior, prints, again.ContactRequests, time.Now()), nil
 	})
 }
 

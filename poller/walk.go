@@ -315,39 +315,19 @@ func (w *walk) firstSights(page *listings.InsertionsPage) []watch.Listed {
 func (w *walk) take(sights []watch.Listed) error {
 	a := w.a
 	var d watch.PageDiff
-	var told []events.Payload
 	a.committing.Lock()
 	defer a.committing.Unlock()
-	err := a.p.store.Change(func(tx *store.Tx) (_ bool, err error) {
-		d, err = w.diff(tx, sights)
-		return slices.ContainsFunc(d.Insertions, func(i watch.InsertionDiff) bool { return i.Write }), err
-	}, func(tx *store.Tx) error {
+	err := a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
+		if d, err = w.diff(tx, sights); err != nil || !slices.ContainsFunc(d.Insertions, func(i watch.InsertionDiff) bool { return i.Write }) {
+			return e, err
+		}
 		state, _, err := tx.Agency(a.id)
-		told = d.Drift.Remember(&state, a.id, listings.OperationInsertions, sights[0].At)
-		announced := 0
-		for n, i := range d.Insertions {
-			if i.Write {
-				err = errors.Join(err, tx.PutInsertion(a.id, i.Next))
-			}
-			if i.NewRecord {
-				err = errors.Join(err, tx.PutRecord(a.id, sights[n].Reference, sights[n].Record))
-			}
-			if i.Event != nil {
-				told = append(told, i.Event)
-				if i.Fresh && i.Next.Baseline {
-					announced++
-				}
-			}
-		}
-		if state.Announced += announced; announced > 0 || d.Drift.New() {
-			err = errors.Join(err, tx.PutAgency(a.id, state))
-		}
-		return errors.Join(err, appendEvents(tx, told))
+		e = d.Effects(a.id, state, sights)
+		return e, err
 	})
 	if err != nil {
 		return err
 	}
-	a.told(told)
 	var published []newcomer
 	for n, i := range d.Insertions {
 		if i.Fresh {
@@ -402,20 +382,14 @@ func (w *walk) end(v listings.Verdict) (again bool, err error) {
 	}
 	rules := watch.WalkRules{PageSize: a.p.o.PageSize, Interval: a.p.o.WalkInterval, Confirm: a.p.o.Confirm, HoldFor: a.p.o.HoldFor}
 	var e watch.WalkEnd
-	err = a.commit(func(tx *store.Tx) ([]events.Payload, error) {
+	err = a.commit(func(tx *store.Tx) (watch.Effects, error) {
 		state, _, err := tx.Agency(a.id)
 		if err != nil {
-			return nil, err
+			return watch.Effects{}, err
 		}
 		e = watch.EndWalk(a.id, rules, state, insertions(tx, a.id), walked, now)
-		for _, i := range e.Insertions {
-			err = errors.Join(err, tx.PutInsertion(a.id, i))
-		}
-		for _, reference := range e.Outside {
-			err = errors.Join(err, tx.DeleteHalt(a.id, store.Halt{Scope: events.ScopeInsertion, Reference: reference}))
-		}
 		a.noteGood(&e.State)
-		return e.Events, errors.Join(err, tx.PutAgency(a.id, e.State))
+		return watch.Effects{State: &e.State, Insertions: e.Insertions, Unhalted: e.Outside, Events: e.Events}, nil
 	})
 	if err != nil {
 		return false, err
@@ -424,10 +398,8 @@ func (w *walk) end(v listings.Verdict) (again bool, err error) {
 	if e.Counts {
 		a.counted = w.began
 	}
-	a.mirror(listings.OperationInsertions, e.State.Operation(string(listings.OperationInsertions)))
 	for _, reference := range e.Outside {
 		a.forget(reference)
-		a.dropHalt(reference)
 	}
 	return e.Again, nil
 }
@@ -443,6 +415,14 @@ func insertions(tx *store.Tx, agencyID string) iter.Seq[store.Insertion] {
 			return nil
 		})
 	}
+}
+
+// holds says whether there is anything in a sequence.
+func holds[T any](all iter.Seq[T]) bool {
+	for range all {
+		return true
+	}
+	return false
 }
 
 // tookLast is how long the walk before took; zero if this process has made none.
@@ -503,41 +483,28 @@ func (w *walk) announceGone(reference string) error {
 	done := false
 	w.a.committing.Lock()
 	defer w.a.committing.Unlock()
-	err := w.a.commit(func(tx *store.Tx) (_ []events.Payload, err error) {
+	err := w.a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
 		var k watch.Known
+		done = false
 		k.Insertion, k.Exists, err = tx.Insertion(w.a.id, reference)
 		if err != nil || !k.Exists || !k.GoneSince.IsZero() || k.Missing < watch.Confirmations(k.Insertion, w.a.p.o.Confirm) {
-			return nil, err
+			return e, err
 		}
 		k.Record = tx.Record(w.a.id, reference)
 		s := watch.Observation{AgencyID: w.a.id, At: time.Now().UTC(), After: k.LastSeen}
 		next, payload := watch.Disappeared(s, k)
 		done = true
-		halt := store.Halt{Scope: events.ScopeInsertion, Reference: reference}
-		return []events.Payload{payload}, errors.Join(tx.PutInsertion(w.a.id, next), tx.DeleteHalt(w.a.id, halt))
+		e.Insertions, e.Unhalted, e.Events = []store.Insertion{next}, []string{reference}, []events.Payload{payload}
+		return e, nil
 	})
 	if err == nil && done {
 		w.published--
-		w.a.withdrawn(reference)
+		w.a.mu.Lock()
+		w.a.known--
+		w.a.gone++
+		w.a.mu.Unlock()
 	}
 	return err
-}
-
-// withdrawn counts a disappeared insertion. A halt of its own went with it.
-func (a *agency) withdrawn(reference string) {
-	a.dropHalt(reference)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.known--
-	a.gone++
-}
-
-// dropHalt follows the store, where the halt of an insertion went with the insertion. The caller holds committing.
-func (a *agency) dropHalt(reference string) {
-	if h, halted := a.access().Insertion(reference); halted {
-		x := a.access().Without(h)
-		a.allowed.Store(&x)
-	}
 }
 
 // keepScheduled makes sure that everything a complete walk saw is polled.

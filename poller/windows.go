@@ -104,9 +104,9 @@ func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) er
 	}
 	found := 0
 	if wide != page {
-		err := p.commit(func(prior watch.Prior) (e watch.Effects) {
+		err := p.commit(func(prior watch.Prior) (e watch.Effects, _ error) {
 			e, found = watch.JudgeWidest(p.watched(), prior, answerOf(wide, watch.NewestFirst(wide.Size)), wide.Received)
-			return e
+			return e, nil
 		})
 		if err != nil {
 			return err

@@ -36,14 +36,27 @@ type Poll struct {
 	CatchUp  *CatchUp
 }
 
-// Effects is what a decision about an insertion's contact requests changes: one transaction.
+// Effects is what a decision changes of what is remembered: one transaction, with the events that say so.
 type Effects struct {
-	State     *store.Agency    // nil: as it was
-	Insertion *store.Insertion // nil: as it was
-	Polled    time.Time        // zero: its last poll stays
+	State      *store.Agency // nil: as it was
+	Insertions []store.Insertion
+	Records    map[string][]byte // of insertions, by reference
+
+	Reference string    // the insertion of the following
+	Polled    time.Time // zero: its last poll stays
 	Contacts  []store.ContactRequest
-	Gap, Over *store.Trouble // that is told, and that has ended
-	Events    []events.Payload
+
+	Troubles, Over []store.Trouble // that go on, and that have ended
+	Unhalted       []string        // insertions whose halt goes with them
+	Access         []AccessChange
+
+	Events []events.Payload
+}
+
+// Empty says whether there is nothing to write.
+func (e Effects) Empty() bool {
+	return e.State == nil && len(e.Insertions)+len(e.Records)+len(e.Contacts)+len(e.Troubles)+len(e.Over)+len(e.Unhalted)+
+		len(e.Access)+len(e.Events) == 0 && e.Polled.IsZero()
 }
 
 func (e *Effects) tell(p ...events.Payload) { e.Events = append(e.Events, p...) }
@@ -53,7 +66,6 @@ type Judged struct {
 	Effects
 	CatchUp *CatchUp
 	Verdict Verdict
-	Changes bool   // there is something to write
 	Rules   string // what decides which contact requests are the same, and where they stand
 	New     int
 	Since   map[string]time.Time
@@ -67,8 +79,9 @@ func Judge(p Poll, prior Prior, a Answer, at time.Time) Judged {
 	j := Judged{CatchUp: p.CatchUp.Clone(), Rules: rulesOf(prior.State, d), New: d.New, Since: d.Since, Waits: waits(d.Events, s)}
 	j.Verdict = j.CatchUp.judge(p.circumstances(prior, a), a, d)
 	recovered := prior.Gap.Name != "" && j.Verdict != Open && j.CatchUp.Whole
-	j.Changes = len(d.Puts) > 0 || mustWrite(prior.Insertion, d, j.Verdict) || recovered
-	j.Effects = p.effects(prior, d, j.CatchUp, j.Verdict, recovered, at)
+	if len(d.Puts) > 0 || mustWrite(prior.Insertion, d, j.Verdict) || recovered {
+		j.Effects = p.effects(prior, d, j.CatchUp, j.Verdict, recovered, at)
+	}
 	return j
 }
 
@@ -80,8 +93,8 @@ func JudgeWidest(p Poll, prior Prior, a Answer, at time.Time) (e Effects, found 
 	c.judge(p.circumstances(prior, a), a, d)
 	prior.Insertion.LastWide = at.UTC()
 	e = p.effects(prior, d, p.CatchUp, ClosedOverlap, prior.Gap.Name != "" && c.Whole, at)
-	if e.Insertion == nil {
-		e.Insertion = &prior.Insertion
+	if len(e.Insertions) == 0 {
+		e.Insertions = []store.Insertion{prior.Insertion}
 	}
 	return e, d.New
 }
@@ -114,8 +127,9 @@ func (p Poll) circumstances(prior Prior, a Answer) circumstances {
 
 func (p Poll) effects(prior Prior, d contactsDiff, c *CatchUp, v Verdict, recovered bool, at time.Time) (e Effects) {
 	i := prior.Insertion
+	e.Reference = i.Reference
 	if recovered {
-		e.Over = &prior.Gap
+		e.Over = []store.Trouble{prior.Gap}
 		e.tell(GapEnds(p.AgencyID, prior.Gap, at.UTC()))
 	}
 	settles := settlesAtOnce(i, v, at)
@@ -139,7 +153,7 @@ func (p Poll) effects(prior Prior, d contactsDiff, c *CatchUp, v Verdict, recove
 	}
 	if v == Open {
 		i.OpenSince = at.UTC()
-		e.Insertion = &i
+		e.Insertions = []store.Insertion{i}
 		return e
 	}
 	e.Polled = at.UTC()
@@ -151,7 +165,7 @@ func (p Poll) effects(prior Prior, d contactsDiff, c *CatchUp, v Verdict, recove
 
 // Close ends a catch-up that no answer closed by itself. Where it is given up, an event says so.
 func Close(p Poll, prior Prior, v Verdict, now time.Time) Effects {
-	e := Effects{Polled: now.UTC()}
+	e := Effects{Reference: prior.Insertion.Reference, Polled: now.UTC()}
 	if v == ClosedGivenUp {
 		p.tellGap(&e, prior, now.UTC())
 	}
@@ -166,8 +180,7 @@ func Close(p Poll, prior Prior, v Verdict, now time.Time) Effects {
 // told their time, also of a catch-up that failed or was killed and has begun anew.
 func (p Poll) close(e *Effects, prior Prior, c *CatchUp, at time.Time) {
 	i := prior.Insertion
-	next := closeCatchUp(i, c, at.UTC(), p.Skew)
-	e.Insertion = &next
+	e.Insertions = []store.Insertion{closeCatchUp(i, c, at.UTC(), p.Skew)}
 	if i.Polled || !i.Baseline {
 		return
 	}
@@ -209,7 +222,7 @@ func (p Poll) tellGap(e *Effects, prior Prior, now time.Time) {
 	if p.CatchUp.Total >= 0 {
 		gap.Total = &p.CatchUp.Total
 	}
-	e.Gap = &store.Trouble{Scope: TroubleWindow, Name: prior.Insertion.Reference, Failures: missing, Since: now, Told: true}
+	e.Troubles = []store.Trouble{{Scope: TroubleWindow, Name: prior.Insertion.Reference, Failures: missing, Since: now, Told: true}}
 	e.tell(gap)
 }
 

@@ -300,6 +300,31 @@ type PageDiff struct {
 	Drift      Drift
 }
 
+// Effects is what is to be written where a page changes anything.
+func (d PageDiff) Effects(agencyID string, state store.Agency, page []Listed) (e Effects) {
+	e.tell(d.Drift.Remember(&state, agencyID, listings.OperationInsertions, page[0].At)...)
+	announced := 0
+	e.Records = map[string][]byte{}
+	for n, i := range d.Insertions {
+		if i.Write {
+			e.Insertions = append(e.Insertions, i.Next)
+		}
+		if i.NewRecord {
+			e.Records[page[n].Reference] = page[n].Record
+		}
+		if i.Event != nil {
+			e.tell(i.Event)
+			if i.Fresh && i.Next.Baseline {
+				announced++
+			}
+		}
+	}
+	if state.Announced += announced; announced > 0 || d.Drift.New() {
+		e.State = &state
+	}
+	return e
+}
+
 // DiffPage compares the records of a page with what is known of their references. It is a pure function.
 func DiffPage(s Observation, a store.Agency, page []Known, read []Listed, r Rules) PageDiff {
 	t := newTally()

@@ -251,3 +251,23 @@ func grown(h store.Held, reason string, absent, published int) bool {
 	_, more := Implausible(absent-h.Missing, published, 1)
 	return more || reason == "empty_list" && h.Reason != reason
 }
+
+// Refilter begins the baseline of another filter. Where the first one has not come to its end, there is no difference yet: contact
+// requests count from the begin of the watch, and where nothing was seen at all it simply goes on.
+func Refilter(agencyID string, state store.Agency, filter string, seen bool, now time.Time) (e Effects) {
+	if state.Held != nil {
+		e.tell(HoldEnds(agencyID, *state.Held, now))
+	}
+	first := !state.Baselined && (state.BaselineReason == "" || state.BaselineSince.Equal(state.WatchStart))
+	state.Filter, state.Held = filter, nil
+	switch state.BaselineReason, state.BaselineSince = BaselineFilter, now; {
+	case first && seen:
+		state.BaselineSince = state.WatchStart
+	case first:
+		state.BaselineReason, state.BaselineSince = "", time.Time{}
+	}
+	state.Baselined, state.CompleteWalks, state.Announced = false, 0, 0
+	state.PartialWalks, state.PartialReason = 0, ""
+	e.State = &state
+	return e
+}

@@ -155,7 +155,7 @@ func TestTheEndOfAGapNamesItsOperationAndInsertion(t *testing.T) {
 	}
 	p := Poll{AgencyID: "A100", Rules: NewRules(nil, nil), CatchUp: NewCatchUp()}
 	j := Judge(p, prior, Answer{SortBy: "createdAt", Descending: true, Asked: 20}, epoch.Add(time.Hour))
-	if len(j.Events) != 1 || j.Over == nil {
+	if len(j.Events) != 1 || len(j.Over) != 1 {
 		t.Fatalf("%+v", j)
 	}
 	e, is := j.Events[0].(*events.WatchRecovered)

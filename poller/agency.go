@@ -109,7 +109,7 @@ func (a *agency) load() error {
 		if err != nil {
 			return err
 		}
-		a.recall(state)
+		a.restoreHealth(state)
 		a.sizes = watch.SizesOf(state, now.Add(watch.ProbeFirst/2+rand.N(watch.ProbeFirst)))
 		a.clock.Known, a.clock.Skew = state.SkewKnown, state.ClockSkew
 		halts, err := tx.Halts(a.id)

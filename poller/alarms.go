@@ -26,22 +26,22 @@ type health struct {
 	store.Operation                  // the copy of what is remembered of it, alarms and dialect among it
 	sizeTried       time.Time        // last time that the configured page size was asked for
 	lastWalk        listings.Verdict // of this process
-	pathTold        time.Time        // last time another path was told
+	pathAnnounced   time.Time        // last time another path was told
 }
 
 // staleAfter is the least time without anything good that is an alarm.
 const staleAfter = 5 * time.Minute
 
-// vigilEvery is how often the watch is looked at for silence.
-const vigilEvery = time.Minute
+// silenceEvery is how often that is checked.
+const silenceEvery = time.Minute
 
 var operations = []listings.Operation{listings.OperationInsertions, listings.OperationContactRequests}
 
-// vigil tells when nothing good is heard for too long, until ctx is done. Silence is a failure.
-func (p *Poller) vigil(ctx context.Context) error {
+// monitorSilence raises an alarm where an operation has no successful response for too long, until ctx is done.
+func (p *Poller) monitorSilence(ctx context.Context) error {
 	for looked := time.Now(); ; looked = time.Now() {
 		p.signs.vigil.give()
-		if err := sleep(ctx, vigilEvery); err != nil {
+		if err := sleep(ctx, silenceEvery); err != nil {
 			return err
 		}
 		away := wasAway(looked, time.Now())
@@ -51,14 +51,14 @@ func (p *Poller) vigil(ctx context.Context) error {
 				a.excuse(listings.OperationContactRequests, time.Now(), always)
 			}
 			judge := func(context.Context) error {
-				return errors.Join(a.judgeSilence(listings.OperationInsertions, time.Now()),
-					a.judgeSilence(listings.OperationContactRequests, time.Now()), a.judgeWaits(time.Now()))
+				return errors.Join(a.checkSilence(listings.OperationInsertions, time.Now()),
+					a.checkSilence(listings.OperationContactRequests, time.Now()), a.checkLateness(time.Now()))
 			}
 			if err := a.while(ctx, judge, func() {}); err != nil && !errors.Is(err, store.ErrNoSpace) {
 				return err
 			}
 		}
-		p.judgeStaleness()
+		p.checkCap()
 	}
 }
 
@@ -72,10 +72,10 @@ func (a *agency) succeededBefore(at time.Time) {
 
 // wasAway says whether nobody looked for long, by the clock of the wall: the machine slept, or the clock has jumped. Then
 // everything seems old, and it was not the API's silence.
-func wasAway(looked, now time.Time) bool { return now.Round(0).Sub(looked.Round(0)) > 3*vigilEvery }
+func wasAway(looked, now time.Time) bool { return now.Round(0).Sub(looked.Round(0)) > 3*silenceEvery }
 
-// recall sets the alarms as the store remembers them.
-func (a *agency) recall(state store.Agency) {
+// restoreHealth sets the alarms as the store remembers them.
+func (a *agency) restoreHealth(state store.Agency) {
 	for _, op := range operations {
 		o := state.Operation(string(op))
 		h := a.health[op]
@@ -107,9 +107,9 @@ func (a *agency) noteGood(state *store.Agency) {
 	}
 }
 
-// judgeSilence raises the alarm of one operation where it is due. Where nothing went wrong since we began,
+// checkSilence raises the alarm of one operation where it is due. Where nothing went wrong since we began,
 // a last success that is old only tells how long we were away.
-func (a *agency) judgeSilence(op listings.Operation, now time.Time) error {
+func (a *agency) checkSilence(op listings.Operation, now time.Time) error {
 	if a.isHalted(listings.Request{Operation: op, AgencyID: a.id}) {
 		a.excuse(op, now, always)
 		return nil
@@ -130,14 +130,14 @@ func (a *agency) judgeSilence(op listings.Operation, now time.Time) error {
 	if !due {
 		return nil
 	}
-	err := a.tellStale(op, now, errs)
+	err := a.raiseStale(op, now, errs)
 	if err == nil { // else it is told at the next look
-		a.p.log.Error("nothing good was heard for long", "agency", a.id, "operation", string(op), "since", good)
+		a.p.log.Error("no successful response for long", "agency", a.id, "operation", string(op), "since", good)
 	}
 	return err
 }
 
-func (a *agency) tellStale(op listings.Operation, now time.Time, errs []events.StaleError) error {
+func (a *agency) raiseStale(op listings.Operation, now time.Time, errs []events.StaleError) error {
 	return a.updateOperation(op, func(o *store.Operation) []events.Payload {
 		return watch.Raise(o, watch.Stale, now, &events.WatchStale{
 			Common:    events.Common{AgencyID: a.id, ObservedAt: now, ObservedAfter: o.LastGood},
@@ -269,7 +269,7 @@ func (a *agency) stale() bool {
 	return false
 }
 
-// judgeWaits raises the alarm of contact requests where at least a tenth of an agency's insertions is late, at every look
+// checkLateness raises the alarm of contact requests where at least a tenth of an agency's insertions is late, at every look
 // for as long as silence would have to last. There are good answers, but not enough of them: the API is slow, or lets us
 // ask too little. That it has asked for patience is no excuse, as it is none for silence: we do not see.
 //
@@ -277,10 +277,10 @@ func (a *agency) stale() bool {
 // that fail by themselves are not counted, each of them becomes a gap that is told.
 //
 // An alarm that is on, whatever for, ends when less than a tenth is late and an answer was good since.
-func (a *agency) judgeWaits(now time.Time) error {
+func (a *agency) checkLateness(now time.Time) error {
 	op := listings.OperationContactRequests
 	if a.isHalted(listings.Request{Operation: op, AgencyID: a.id}) || !a.asksInsertions() {
-		return nil // judgeSilence keeps calm
+		return nil // checkSilence notes the calm
 	}
 	s := a.standing(now)
 	a.mu.Lock()
@@ -298,9 +298,9 @@ func (a *agency) judgeWaits(now time.Time) error {
 	case over:
 		return a.endAlarms(op, true, false, now)
 	case due:
-		err := a.tellStale(op, now, s.complain(errs, now))
+		err := a.raiseStale(op, now, s.complain(errs, now))
 		if err == nil {
-			a.p.log.Error("too many insertions wait for too long", "agency", a.id, "late", s.late, "of", s.answerable, "cap", s.cap)
+			a.p.log.Error("too many insertions are past the cap", "agency", a.id, "late", s.late, "of", s.answerable, "cap", s.cap)
 		}
 		return err
 	}
@@ -316,9 +316,9 @@ func (s standing) complain(errs []events.StaleError, now time.Time) []events.Sta
 	return errs[max(0, len(errs)-maxErrors):]
 }
 
-// judgeStaleness says in the log when the cap cannot be held for the insertions that are there, and again when it can.
+// checkCap says in the log when the cap cannot be held for the insertions that are there, and again when it can.
 // The schedule then does what is possible: all take turns.
-func (p *Poller) judgeStaleness() {
+func (p *Poller) checkCap() {
 	if p.o.MaxStaleness == 0 {
 		return
 	}

@@ -84,7 +84,7 @@ func (a *agency) keepTroubles() error {
 		switch {
 		case is && now != was:
 			puts = append(puts, now)
-		case !is && had && (!was.Told || forgotten): // else tellReadable ends what was told
+		case !is && had && (!was.Told || forgotten): // else clearUnreadable ends what was told
 			deletes = append(deletes, was)
 		}
 	}
@@ -203,8 +203,8 @@ func (a *agency) restoreLook(t store.Trouble, now time.Time) (until time.Time) {
 // unreadableAfter is how many failures in a row make an insertion unreadable, see also watch.UnreadableFor.
 const unreadableAfter = 3
 
-// tellUnreadable says, once, that the contact requests of an insertion cannot be read while those of others can.
-func (a *agency) tellUnreadable(reference string, now time.Time) error {
+// raiseUnreadable says, once, that the contact requests of an insertion cannot be read while those of others can.
+func (a *agency) raiseUnreadable(reference string, now time.Time) error {
 	if failures, _, _ := a.asking.state(); failures >= operationLimit {
 		return nil // nobody's can be read: that is another alarm
 	}
@@ -227,8 +227,8 @@ func (a *agency) tellUnreadable(reference string, now time.Time) error {
 	}})
 }
 
-// tellReadable says that an insertion can be read again, if it was said that it cannot.
-func (a *agency) tellReadable(reference string, now time.Time) error {
+// clearUnreadable says that an insertion can be read again, if it was said that it cannot.
+func (a *agency) clearUnreadable(reference string, now time.Time) error {
 	a.committing.Lock()
 	defer a.committing.Unlock()
 	a.mu.Lock()

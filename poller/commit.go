@@ -122,11 +122,11 @@ func (a *agency) logEvents(list []events.Payload) {
 		case *events.AccessKeySwitched:
 			log.Warn("access goes on with the other key", "refused", e.From.Slot, "works", e.To.Slot)
 		case *events.WatchSchemaDrifted:
-			log.Warn("the answers have another shape", "operation", e.Operation, "expected", e.Expected, "found", e.Found)
+			log.Warn("answers have another form than before", "operation", e.Operation, "expected", e.Expected, "found", e.Found)
 		case *events.WatchBaselined:
-			log.Info("baselined: from here on what appears is news", "insertions", e.Insertions, "complete", e.Complete)
+			log.Info("baselined: what appears from now on is announced", "insertions", e.Insertions, "complete", e.Complete)
 		case *events.WatchChangeHeld:
-			log.Warn("a change too large to believe is held", "missing", e.Missing, "known", e.Known)
+			log.Warn("implausible change held", "missing", e.Missing, "known", e.Known)
 		case *events.WatchGapDetected:
 			switch e.Reason {
 			case "walk_incomplete":
@@ -137,7 +137,7 @@ func (a *agency) logEvents(list []events.Payload) {
 				log.Warn("the contact requests of an insertion cannot be read", "reference", e.PropertyReferenceID, "since", e.From)
 			}
 		case *events.WatchRecovered:
-			log.Info("an alarm is over", "operation", e.Operation, "reference", e.PropertyReferenceID, "ends", e.Ends, "since", e.Since)
+			log.Info("alarm cleared", "operation", e.Operation, "reference", e.PropertyReferenceID, "ends", e.Ends, "since", e.Since)
 		}
 	}
 }

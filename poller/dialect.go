@@ -6,6 +6,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
+	"doorbell/poller/watch"
 	"doorbell/store"
 )
 
@@ -13,8 +14,8 @@ import (
 // lists end, which sizes are taken. It stands in the store; a health holds a copy. What tells contact requests apart is learned
 // in watch.LearnIdentity.
 
-// pathToldEvery bounds how often another path is told, where two machines of the API answer in different ones.
-const pathToldEvery = time.Hour
+// pathEvery bounds how often another path is told, where two machines of the API answer in different ones.
+const pathEvery = time.Hour
 
 // dialect is what is known of the answers to an operation.
 func (a *agency) dialect(op listings.Operation) listings.Dialect {
@@ -59,7 +60,7 @@ func (a *agency) learn(op listings.Operation, reference string, shown listings.D
 	}
 	a.mu.Lock()
 	h := a.health[op]
-	quiet := time.Since(h.pathTold) < pathToldEvery
+	quiet := time.Since(h.pathAnnounced) < pathEvery
 	a.mu.Unlock()
 	told := false
 	err := a.updateOperation(op, func(o *store.Operation) []events.Payload {
@@ -76,7 +77,7 @@ func (a *agency) learn(op listings.Operation, reference string, shown listings.D
 	})
 	if err == nil && told {
 		a.mu.Lock()
-		h.pathTold = time.Now()
+		h.pathAnnounced = time.Now()
 		a.mu.Unlock()
 	}
 	return err
@@ -126,18 +127,6 @@ func (a *agency) endsEmpty(now time.Time) bool {
 	return !at.IsZero() && now.Sub(at) < endsAsBefore
 }
 
-// The larger a page, the fewer requests a walk costs. How many insertions the API gives at once is found by asking for more
-// with the first page of a walk: no request is made for that alone, unless it fails.
-
-// largerPages are tried one after the other, each by a walk of its own.
-var largerPages = []int{100, 200, 500, 1000}
-
-// largerPageAgain is how often a page that was too large is tried again; one that was fine before sooner.
-const (
-	largerPageAgain = 7 * 24 * time.Hour
-	lostPageAgain   = 24 * time.Hour
-)
-
 // largerPage is the size to read with where more than usual is known or hoped to do, and how many references the last walk
 // has shown. 0: the usual size, also as long as walks fail: a larger one would be asked for in vain, and each try be two.
 func (a *agency) largerPage(now time.Time) (size, known int, err error) {
@@ -150,7 +139,7 @@ func (a *agency) largerPage(now time.Time) (size, known int, err error) {
 		return 0, 0, nil
 	}
 	known = max(published, last.References)
-	next := nextPage(d, last, a.p.o.PageSize, a.p.client.Limits())
+	next := watch.NextPage(d, last, a.p.o.PageSize, a.p.client.Limits())
 	if next == 0 || now.Before(d.LargerAgain) {
 		return d.Largest, known, nil
 	}
@@ -165,58 +154,6 @@ func (a *agency) largerPage(now time.Time) (size, known int, err error) {
 	return next, known, nil
 }
 
-// nextPage is the size to try beyond what is known after a walk; 0: none, because the list fits on a page as it is, or because
-// a larger one would be too much for us or take too long.
-func nextPage(d store.Dialect, v listings.Verdict, usual int, l listings.Limits) int {
-	if !v.Complete || v.References <= v.Fullest || v.Fullest == 0 {
-		return 0
-	}
-	for _, size := range largerPages {
-		if size <= max(usual, d.Largest, v.Fullest) {
-			continue
-		}
-		times := float64(size) / float64(v.Fullest)
-		if times*float64(v.Bytes) > float64(l.MaxBody)/2 || times*v.Took.Seconds() > l.Timeout.Seconds()/2 {
-			return 0
-		}
-		return size
-	}
-	return 0
-}
-
-// learnSizes is what is known after a walk that was to be read with a larger size, beside the one before.
-func learnSizes(d store.Dialect, before, v listings.Verdict, larger int, l listings.Limits, now time.Time) store.Dialect {
-	tried := larger > d.Largest
-	switch {
-	case v.TooLarge && tried:
-		d.LargerAgain = now.Add(largerPageAgain)
-	case v.TooLarge:
-		d.Largest, d.LargerAgain = smallerPage(larger), now.Add(lostPageAgain)
-	case !v.Complete || v.Size != larger: // nothing is known
-	case v.Took > l.Timeout/2:
-		d.Largest, d.LargerAgain = smallerPage(larger), now.Add(largerPageAgain)
-	case !tried:
-	case v.Fullest <= before.Fullest:
-		d.LargerAgain = now.Add(largerPageAgain)
-	default:
-		d.Largest = larger
-		if v.Fullest < larger && v.References > v.Fullest { // there is more: that is the API's bound
-			d.Largest, d.LargerAgain = v.Fullest, now.Add(largerPageAgain)
-		}
-	}
-	return d
-}
-
-// smallerPage is the size below another one; 0: the usual one.
-func smallerPage(than int) (size int) {
-	for _, s := range largerPages {
-		if s < than {
-			size = s
-		}
-	}
-	return size
-}
-
 // learnPage remembers what a walk says about the size of pages.
 func (a *agency) learnPage(larger int, v listings.Verdict, now time.Time) error {
 	a.mu.Lock()
@@ -227,7 +164,7 @@ func (a *agency) learnPage(larger int, v listings.Verdict, now time.Time) error 
 	if larger == 0 {
 		return nil
 	}
-	after := learnSizes(before, last, v, larger, a.p.client.Limits(), now.UTC())
+	after := watch.LearnPage(before, last, v, larger, a.p.client.Limits(), now.UTC())
 	if after == before {
 		return nil
 	}

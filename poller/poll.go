@@ -54,7 +54,7 @@ func (a *agency) polled(reference string, c watch.Class, err error, sent, now ti
 			a.touch(troubleInsertion, reference)
 		}
 		a.answered(sent)
-		return due, a.tellReadable(reference, now)
+		return due, a.clearUnreadable(reference, now)
 	case watch.ClassRefused:
 		return due, a.refusedContacts(reference, err, sent)
 	case watch.ClassHalted:
@@ -80,7 +80,7 @@ func (a *agency) setAside(reference string, c watch.Class, err error, sent, now 
 	a.unanswered(reference, sent, now)
 	due := a.retry(reference).failed(reference, now, now)
 	a.touch(troubleInsertion, reference)
-	return due, a.tellUnreadable(reference, now)
+	return due, a.raiseUnreadable(reference, now)
 }
 
 // goneForGood ends the polls of a disappeared insertion that the API does not know any more. Of a listed one, the list
@@ -170,14 +170,14 @@ func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error
 	if c == watch.ClassNone {
 		a.p.turns.polled(a.id, reference, p.look.at, p.look.tellable(a.skew(), p.look.at))
 	}
-	if told := a.tell(listings.OperationContactRequests, reference, c, err); told != nil {
+	if told := a.noteOutcome(listings.OperationContactRequests, reference, c, err); told != nil {
 		return watch.ClassFatal, told
 	}
 	return c, err
 }
 
-// tell lets the vigil know what came of asking.
-func (a *agency) tell(op listings.Operation, reference string, c watch.Class, err error) error {
+// noteOutcome notes in the health of an operation what came of a request.
+func (a *agency) noteOutcome(op listings.Operation, reference string, c watch.Class, err error) error {
 	switch c {
 	case watch.ClassNone:
 		return a.noteSuccess(op, reference, time.Now())

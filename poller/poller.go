@@ -162,7 +162,7 @@ func New(o Options) (*Poller, error) {
 			return nil, fmt.Errorf("agency %s: %w", k.ID, err)
 		}
 	}
-	p.judgeStaleness()
+	p.checkCap()
 	return p, nil
 }
 
@@ -170,7 +170,7 @@ func New(o Options) (*Poller, error) {
 // store.ErrUnknownOutcome.
 func (p *Poller) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return p.vigil(ctx) })
+	g.Go(func() error { return p.monitorSilence(ctx) })
 	g.Go(func() error { return p.watchSpace(ctx) })
 	g.Go(func() error { return p.keepMemories(ctx) })
 	g.Go(func() error { return p.startWalks(ctx, g) })

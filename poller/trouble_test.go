@@ -48,7 +48,7 @@ func TestAnAlarmOfAnInsertionIsToldOnceAndEndedWhoeverKeepsTroublesMeanwhile(t *
 			}
 		})
 		for range 2 {
-			if err := a.tellUnreadable(reference, long); err != nil {
+			if err := a.raiseUnreadable(reference, long); err != nil {
 				t.Fatal(err)
 			}
 			both.Wait()
@@ -58,7 +58,7 @@ func TestAnAlarmOfAnInsertionIsToldOnceAndEndedWhoeverKeepsTroublesMeanwhile(t *
 		if err := a.keepTroubles(); err != nil { // of another poll
 			t.Fatal(err)
 		}
-		if err := a.tellReadable(reference, long); err != nil {
+		if err := a.clearUnreadable(reference, long); err != nil {
 			t.Fatal(err)
 		}
 	}

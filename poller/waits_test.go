@@ -23,7 +23,7 @@ func (p *Poller) looks(t *testing.T, waiting int, from time.Time, minutes int) (
 		a.mu.Lock()
 		a.health["contact_requests"].good = now
 		a.mu.Unlock()
-		if err := a.judgeWaits(now); err != nil {
+		if err := a.checkLateness(now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -146,7 +146,7 @@ func TestHintsAreToldByTheMembersThatBetray(t *testing.T) {
 
 func TestAMachineThatSleptWasAway(t *testing.T) {
 	looked := time.Now()
-	if wasAway(looked, looked.Add(2*vigilEvery)) || !wasAway(looked, looked.Add(4*vigilEvery)) {
+	if wasAway(looked, looked.Add(2*silenceEvery)) || !wasAway(looked, looked.Add(4*silenceEvery)) {
 		t.Error("two minutes between two looks are no sleep, four are")
 	}
 	wall := looked.Round(0)

@@ -106,7 +106,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		case watch.ClassWaiting:
 			return 0, nil // the key has changed: from the start, with the new one
 		case watch.ClassRefused:
-			told := a.tell(listings.OperationInsertions, "", watch.ClassRefused, err)
+			told := a.noteOutcome(listings.OperationInsertions, "", watch.ClassRefused, err)
 			if err := errors.Join(told, a.refused(watch.Scope{Scope: events.ScopeAgency}, err)); err != nil {
 				return a.afterCommitError(err)
 			}
@@ -164,7 +164,7 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 	a.touch(troubleWalks, "")
 	if !v.Complete {
 		now := time.Now()
-		if err := a.tellPartial(v, now); err != nil {
+		if err := a.notePartial(v, now); err != nil {
 			return a.afterCommitError(err)
 		}
 		return min(time.Until(a.walking.failed(v.Reason, now, now)), a.p.o.WalkInterval), nil
@@ -174,7 +174,7 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 	if err := w.keepScheduled(); err != nil {
 		return 0, err
 	}
-	if err := a.tell(listings.OperationInsertions, "", watch.ClassNone, nil); err != nil {
+	if err := a.noteOutcome(listings.OperationInsertions, "", watch.ClassNone, nil); err != nil {
 		return a.afterCommitError(err)
 	}
 	if err := w.withdraw(ctx); err != nil {
@@ -189,13 +189,13 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 	return jitter(a.p.o.WalkInterval), nil
 }
 
-// tellPartial lets the vigil know why a walk is not complete: a failure, or what is odd in how the API pages.
-func (a *agency) tellPartial(v listings.Verdict, now time.Time) error {
+// notePartial notes in the health of the list why a walk is not complete: a failure, or what is odd in how the API pages.
+func (a *agency) notePartial(v listings.Verdict, now time.Time) error {
 	if v.Pages > 0 {
 		a.excuse(listings.OperationInsertions, now, always) // there is a list; that it is not all of it is another alarm
 	}
 	if v.Err != nil {
-		return a.tell(listings.OperationInsertions, "", watch.Classify(v.Err), v.Err)
+		return a.noteOutcome(listings.OperationInsertions, "", watch.Classify(v.Err), v.Err)
 	}
 	return a.noteFailure(listings.OperationInsertions, "", "partial", errors.New("walk is partial: "+v.Reason), now)
 }
@@ -450,8 +450,8 @@ func (w *walk) withdraw(ctx context.Context) error {
 	return nil
 }
 
-// lastLookPatience is how many walks more than needed may pass before an insertion counts as gone without a last look.
-const lastLookPatience = 5
+// lastPollWalks is how many walks more than needed may pass before an insertion counts as gone without a last look.
+const lastPollWalks = 5
 
 // lastLook polls an insertion once more. What only might have been seen later is waited for, but not for ever. After a
 // refusal no further one is asked: the next walk finds this one waiting, and goes on.
@@ -473,7 +473,7 @@ func (w *walk) lastLook(ctx context.Context, reference string) (looked, refused 
 	switch c {
 	case watch.ClassTransient, watch.ClassBusy, watch.ClassDown, watch.ClassWaiting, watch.ClassDrift:
 		i, err := w.a.insertion(reference)
-		return i.Missing >= watch.Confirmations(i, w.a.p.o.Confirm)+lastLookPatience, false, err
+		return i.Missing >= watch.Confirmations(i, w.a.p.o.Confirm)+lastPollWalks, false, err
 	}
 	return true, false, nil
 }

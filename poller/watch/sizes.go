@@ -1,15 +1,43 @@
 package watch
 
 import (
+	"cmp"
 	"time"
 
 	"doorbell/poller/listings"
 	"doorbell/store"
 )
 
-// windowSizes are the numbers of contact requests that are asked for, one after the other, while a window stays open and
-// the count grows.
-var windowSizes = []int{20, 50, 100, 200, 500, 1000}
+// ladder are sizes that are asked for, one after the other, as long as a larger one brings more.
+type ladder []int
+
+var (
+	windowSizes = ladder{20, 50, 100, 200, 500, 1000} // of contact requests, while a window stays open and the count grows
+	pageSizes   = ladder{100, 200, 500, 1000}         // of insertions, each tried by a walk of its own
+)
+
+// above is the next larger size; 0: there is none.
+func (l ladder) above(n int) int {
+	for _, size := range l {
+		if size > n {
+			return size
+		}
+	}
+	return 0
+}
+
+// below is the next smaller size; 0: there is none.
+func (l ladder) below(n int) (below int) {
+	for _, size := range l {
+		if size < n {
+			below = size
+		}
+	}
+	return below
+}
+
+// atLeast is the smallest size that shows as many, or the largest.
+func (l ladder) atLeast(n int) int { return cmp.Or(l.above(n-1), l[len(l)-1]) }
 
 // WithoutNumber as a size asks for as many as the API likes.
 const WithoutNumber = -1
@@ -83,14 +111,12 @@ func (w *Sizes) Answered(size int) {
 
 // Next is the number to ask for after an answer to a smaller one; 0 if none brings more.
 func (w *Sizes) Next(asked, count int, now time.Time) int {
-	for _, size := range windowSizes {
-		switch {
-		case size <= max(asked, count) || asked == 0 && size == windowSizes[0]:
-		case w.Largest == 0 || size <= w.Largest || w.mayProbe(now):
-			return size
-		default:
-			return 0
-		}
+	if asked == 0 {
+		asked = windowSizes[0]
+	}
+	size := windowSizes.above(max(asked, count))
+	if size == 0 || w.Largest == 0 || size <= w.Largest || w.mayProbe(now) {
+		return size
 	}
 	return 0
 }
@@ -125,12 +151,7 @@ func (w Sizes) Below(size int) int {
 	if w.Largest > 0 && w.Largest < size {
 		return w.unrefused(w.Largest)
 	}
-	for n := len(windowSizes) - 1; n >= 0; n-- {
-		if windowSizes[n] < size {
-			return w.unrefused(windowSizes[n])
-		}
-	}
-	return 0
+	return w.unrefused(windowSizes.below(size))
 }
 
 // RefusedFirst learns that a first number was refused.
@@ -155,11 +176,50 @@ func (w *Sizes) Hear(total, count int) { w.Totals = w.Totals || total > count &&
 func (w *Sizes) Capped(count int) { w.Largest, w.Most = CapOf(count), min(w.Most, count) }
 
 // CapOf is the smallest number that shows as many as a service shows at most.
-func CapOf(count int) int {
-	for _, size := range windowSizes {
-		if size >= count {
-			return size
+func CapOf(count int) int { return windowSizes.atLeast(count) }
+
+// The larger a page of insertions, the fewer requests a walk costs. How many the API gives at once is found by asking for more with
+// the first page of a walk: no request is made for that alone, unless it fails.
+
+// pageAgain is how often a page that was too large is tried again; one that was fine before sooner.
+const (
+	pageAgain     = 7 * 24 * time.Hour
+	lostPageAgain = 24 * time.Hour
+)
+
+// NextPage is the size to try beyond what is known after a walk; 0: none, because the list fits on a page as it is, or because a
+// larger one would be too much for us or take too long.
+func NextPage(d store.Dialect, v listings.Verdict, usual int, l listings.Limits) int {
+	if !v.Complete || v.References <= v.Fullest || v.Fullest == 0 {
+		return 0
+	}
+	size := pageSizes.above(max(usual, d.Largest, v.Fullest))
+	times := float64(size) / float64(v.Fullest)
+	if times*float64(v.Bytes) > float64(l.MaxBody)/2 || times*v.Took.Seconds() > l.Timeout.Seconds()/2 {
+		return 0
+	}
+	return size
+}
+
+// LearnPage is what is known of the size of pages after a walk that was to be read with a larger one, beside the walk before.
+func LearnPage(d store.Dialect, before, v listings.Verdict, larger int, l listings.Limits, now time.Time) store.Dialect {
+	tried := larger > d.Largest
+	switch {
+	case v.TooLarge && tried:
+		d.LargerAgain = now.Add(pageAgain)
+	case v.TooLarge:
+		d.Largest, d.LargerAgain = pageSizes.below(larger), now.Add(lostPageAgain)
+	case !v.Complete || v.Size != larger: // nothing is known
+	case v.Took > l.Timeout/2:
+		d.Largest, d.LargerAgain = pageSizes.below(larger), now.Add(pageAgain)
+	case !tried:
+	case v.Fullest <= before.Fullest:
+		d.LargerAgain = now.Add(pageAgain)
+	default:
+		d.Largest = larger
+		if v.Fullest < larger && v.References > v.Fullest { // there is more: that is the API's bound
+			d.Largest, d.LargerAgain = v.Fullest, now.Add(pageAgain)
 		}
 	}
-	return windowSizes[len(windowSizes)-1]
+	return d
 }

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -68,5 +69,45 @@ func TestNothingIsSentAfterARefusalWhileACommitHangs(t *testing.T) {
 	gate{a.p}.Done(list, listings.Outcome{Status: 403, Err: refused})
 	if err := (gate{a.p}).Admit(t.Context(), poll, time.Now(), false); err == nil {
 		t.Error("contact requests are asked for after the agency was refused")
+	}
+}
+
+// TestAHaltActsBeforeItIsStored refuses the list while another commit hangs: nothing may be asked from then on.
+func TestAHaltActsBeforeItIsStored(t *testing.T) {
+	a := anAgency(t)
+	hangs, release, stored := make(chan struct{}), make(chan struct{}), make(chan error, 2)
+	go func() {
+		stored <- a.p.store.Update(func(*store.Tx) error {
+			close(hangs)
+			<-release
+			return nil
+		})
+	}()
+	<-hangs
+	list := listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id, Key: a.keyFor(listings.OperationInsertions).Fingerprint()}
+	go func() {
+		stored <- a.refused(watch.Scope{Scope: events.ScopeAgency}, &listings.StatusError{Request: list, Status: 403, Body: listings.BodyNone})
+	}()
+	for end := time.Now().Add(2 * time.Minute); !a.isHalted(list); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Error("the halt waits for the disk")
+			break
+		}
+	}
+	close(release)
+	for range 2 {
+		if err := <-stored; err != nil {
+			t.Error(err)
+		}
+	}
+	err := a.p.store.View(func(tx *store.Tx) error {
+		halts, err := tx.Halts(a.id)
+		if len(halts) != 1 {
+			t.Errorf("stored: %v", halts)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -1,6 +1,11 @@
 package main
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"doorbell/events/forward"
+)
 
 // outlets says where news would be brought. Nothing is sent there: that is for a person to want.
 func (c *checker) outlets() {
@@ -15,7 +20,14 @@ func (c *checker) outlets() {
 	for _, f := range all {
 		var to []string
 		for _, r := range f.distinct() {
-			to = append(to, r.Filter.Whose())
+			whose := r.Filter.Whose()
+			both := slices.ContainsFunc(f.Routes, func(other forward.Route) bool {
+				return other.Outlet == r.Outlet && other.Filter.Only != r.Filter.Only
+			})
+			if r.Filter.Only != "" && !both {
+				whose = string(r.Filter.Only) + " of " + whose
+			}
+			to = append(to, whose)
 		}
 		f.close()
 		c.report.ok(sectionOutlets, "%s for %s; not tried here: doorbell forward %s --test sends a test", f.Name, strings.Join(some(to), ", "), f.Name)

@@ -143,9 +143,6 @@ func (w writer) mark(m *Message, all []events.Event, test bool) {
 	switch {
 	case test:
 		prefix, m.Mark = "TEST", w.t("This is a test of doorbell. Nobody wrote, and nothing happened.")
-		if w.Short {
-			m.Mark += " " + w.t("A person is shown in short here. E-mail and phone are in the portal, and here with DOORBELL_SLACK_PEOPLE=full.")
-		}
 	case every(events.OriginReplay):
 		prefix, m.Mark = w.t("replayed"), w.t("This was sent again on request. It may be old, and somebody may have answered already.")
 	case every(events.OriginBaseline):

@@ -47,11 +47,11 @@ func (l *lane) attach(ctx context.Context) (jetstream.Consumer, error) {
 		return nil, errInUse
 	case l.isNew() && !l.ofAnother():
 		l.adopt(ctx, c.CachedInfo())
+	case !l.isNew():
+		l.believe(ctx, c.CachedInfo())
 	}
+	l.save()
 	// What was in hand of the one that is there would come back only after AckWait.
-	if err := l.f.state.save(); err != nil {
-		return nil, err
-	}
 	if err := stream.DeleteConsumer(ctx, l.consumer); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil, fmt.Errorf("consumer %s: %w", l.consumer, err)
 	}
@@ -60,12 +60,31 @@ func (l *lane) attach(ctx context.Context) (jetstream.Consumer, error) {
 
 // adopt begins where a consumer stands: the state was lost, and it knows the most.
 func (l *lane) adopt(ctx context.Context, info *jetstream.ConsumerInfo) {
+	at := l.floor(ctx, info)
+	l.remembered(func(s *laneState) { s.Position = at })
+	l.begin(info.Created)
+}
+
+// believe goes on where the lane's own consumer stands, if that is further on than the state, which could not be written or comes
+// from a backup.
+func (l *lane) believe(ctx context.Context, info *jetstream.ConsumerInfo) {
+	behind := false
+	l.remembered(func(s *laneState) {
+		behind = s.Consumer == l.consumer && info.AckFloor.Consumer > 0 && (s.Position == nil || s.Position.Sequence < info.AckFloor.Stream)
+	})
+	if behind {
+		at := l.floor(ctx, info)
+		l.remembered(func(s *laneState) { s.Position = at })
+	}
+}
+
+// floor is the message up to which all is acknowledged.
+func (l *lane) floor(ctx context.Context, info *jetstream.ConsumerInfo) *position {
 	at := &position{Sequence: info.AckFloor.Stream}
 	if m, err := getMessage(ctx, l.f.js, l.f.o.Stream, map[string]any{"seq": at.Sequence}); err == nil {
 		at.ID = m.header.Get(nats.MsgIdHdr)
 	}
-	l.remembered(func(s *laneState) { s.Position = at })
-	l.begin(info.Created)
+	return at
 }
 
 // ofAnother says that a consumer of the lane's name, if there is one, is that of another lane: of a destination that is no more.
@@ -130,11 +149,14 @@ func (l *lane) make(ctx context.Context, stream jetstream.Stream) (jetstream.Con
 	c := l.config()
 	var since, began time.Time
 	var at *position
-	l.remembered(func(s *laneState) { since, at = s.Since, s.Position })
+	var early bool
+	l.remembered(func(s *laneState) { since, at, early = s.Since, s.Position, s.Early })
 	waited := time.Since(l.started)
 	switch {
 	case !since.IsZero() && at != nil && l.stillAt(ctx, *at):
 		c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, at.Sequence+1
+	case !since.IsZero() && at == nil && !early && stream.CachedInfo().Created.Before(since): // nothing came yet: by the server's clock
+		c.DeliverPolicy, c.OptStartTime = jetstream.DeliverByStartTimePolicy, &since
 	case !since.IsZero():
 		c.DeliverPolicy = jetstream.DeliverAllPolicy
 		l.remembered(func(s *laneState) { s.Early = true })

@@ -305,7 +305,8 @@ func (l *lane) giveUp(ctx context.Context, c jetstream.Consumer, together []*ite
 }
 
 // probe finds out whether the message or the outlet is why a message is not taken after so many tries: it sends the next one. If
-// that is taken, or refused for good, the outlet works. A crash before its turn doubles it.
+// that is taken, or refused for good, the outlet works. A restart before its turn doubles it: it cannot be remembered as done, as what
+// is done may cover what has a lower number.
 func (l *lane) probe(ctx context.Context, c jetstream.Consumer) error {
 	if l.proven == l.queue[0].place {
 		return nil

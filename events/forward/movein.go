@@ -154,6 +154,7 @@ func (h handover) names() []string {
 // takeOver gives a lane what others leave behind. Its consumer has to begin where the last of them stands.
 func (h handover) takeOver(s *laneState, was coverage, gained map[string][]*laneState, donors []*laneState) {
 	first := s.Since.IsZero()
+	s.Consumer = ""  // what is there stands behind what others leave
 	since := h.begun // of agencies that come from nowhere
 	for _, d := range gained[anyOther] {
 		since = earlier(since, d.Since)

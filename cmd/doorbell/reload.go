@@ -106,6 +106,7 @@ func (r *keyReader) tell(list []poller.AgencyKeys, set func([]poller.AgencyKeys)
 			"were, a restart takes it", "err", err)
 		return nil
 	case r.again:
+		r.told = nil // a part of it may be in force: also what was told before is told again
 		r.log.Error("agencies and keys wait for space", "err", err)
 		return nil
 	case err != nil:

@@ -196,6 +196,21 @@ func TestWhatTheFullDiskRefusedIsToldAgain(t *testing.T) {
 	})
 }
 
+func TestAFileThatGoesBackWhileTheDiskIsFullIsToldToo(t *testing.T) {
+	reread(t, "A100=a-key\n", func(r *rereading) {
+		r.fails(store.ErrNoSpace)
+		r.write("A100=b-key\n")
+		time.Sleep(2*readKeysEvery + time.Second)
+		synctest.Wait()
+		r.wants(agencyLine("A100", "b-key", ""))
+		r.fails(nil)
+		r.write("A100=a-key\n")
+		r.hup <- os.Interrupt
+		synctest.Wait()
+		r.wants(agencyLine("A100", "a-key", ""))
+	})
+}
+
 func TestWhoIsNotDecidedYetIsToldAgain(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	r := &keyReader{log: quiet, loud: quiet}

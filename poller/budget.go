@@ -18,7 +18,9 @@ type budget struct {
 	pace    float64 // of the limiter, while the API asks for no patience
 
 	mu      sync.Mutex
-	limiter *rate.Limiter
+	limiter *rate.Limiter // for those that are let go
+	sending *rate.Limiter // the same once more, for those that have their connection
+	held    int           // how many of them wait
 	spent   uint64
 	minute  lastMinute // of what was spent
 
@@ -39,6 +41,7 @@ func newBudget(perSecond float64) *budget {
 	}
 	b.limiter = rate.NewLimiter(rate.Limit(b.pace), burst)
 	b.limiter.AllowN(time.Now(), burst)
+	b.sending = rate.NewLimiter(rate.Limit(b.pace), burst)
 	return b
 }
 
@@ -56,16 +59,48 @@ func (b *budget) wait(ctx context.Context) error {
 	}
 }
 
+// send blocks until a request that was let go, and has its connection by now, may be sent, or ctx is done: those that waited for
+// theirs do not go together. Where a connection is at hand it waits for nothing.
+func (b *budget) send(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held++
+	defer func() { b.held-- }()
+	for {
+		now := time.Now()
+		b.setPace(now)
+		wait := untilToken(b.sending, now)
+		if wait == 0 && b.sending.AllowN(now, 1) {
+			return nil
+		}
+		b.mu.Unlock()
+		err := sleep(ctx, wait)
+		b.mu.Lock()
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // until is how long it is until a request may be sent; zero: now.
 func (b *budget) until(now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.setPace(now)
-	missing := 1 - b.limiter.TokensAt(now)
+	wait := untilToken(b.limiter, now)
+	if b.held > 1 { // who is let go now would only wait behind them
+		wait = max(wait, untilToken(b.sending, now), time.Millisecond)
+	}
+	return wait
+}
+
+// untilToken is how long it is until a limiter has a token. What is rounded is not to let two come too close.
+func untilToken(l *rate.Limiter, now time.Time) time.Duration {
+	missing := 1 - l.TokensAt(now)
 	if missing <= 0 {
 		return 0
 	}
-	return time.Duration(missing/float64(b.limiter.Limit())*float64(time.Second)) + 1
+	return time.Duration(missing/float64(l.Limit())*float64(time.Second)) + 1
 }
 
 // take counts a request that is sent now, and says whether it may be.
@@ -80,9 +115,11 @@ func (b *budget) take(now time.Time) bool {
 	return true
 }
 
-// setPace lets the limiter give what the API stands. The caller holds b.mu.
+// setPace lets the limiters give what the API stands. The caller holds b.mu.
 func (b *budget) setPace(now time.Time) {
-	b.limiter.SetLimitAt(now, rate.Limit(b.pace*b.share(now)))
+	limit := rate.Limit(b.pace * b.share(now))
+	b.limiter.SetLimitAt(now, limit)
+	b.sending.SetLimitAt(now, limit)
 }
 
 // Where the API asks for patience, the ceiling is halved, and comes back to its whole height within a minute after it asked last.

@@ -70,6 +70,9 @@ func (g gate) Admit(ctx context.Context, r listings.Request, since time.Time, ag
 			return err
 		}
 	}
+	if err := p.budget.send(ctx); err != nil {
+		return err
+	}
 	if err := p.mayAsk(r); err != nil {
 		return err
 	}

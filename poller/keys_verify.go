@@ -85,9 +85,14 @@ func (g verifyGate) Wait(ctx context.Context, r listings.Request) error { return
 
 func (g verifyGate) Admit(ctx context.Context, r listings.Request, _ time.Time, again bool) error {
 	if again {
-		return g.wait(ctx, r)
+		if err := g.wait(ctx, r); err != nil {
+			return err
+		}
 	}
-	return nil
+	if g.p == nil { // one is asked after the other
+		return nil
+	}
+	return g.p.budget.send(ctx)
 }
 
 // Done obeys a plea for patience, as that of all other requests does. All else is only reported.

@@ -107,13 +107,10 @@ func TestAKnownPageHidesNoChange(t *testing.T) {
 func TestAKnownPageIsReadAgainWhenTheStreamWasToldOtherwise(t *testing.T) {
 	all := listed(8)
 	withLists(t, 6, func(int) []string { return all }, func(w *world, log []told) {
-		e, err := events.New(&events.InsertionChanged{
+		w.imports(&events.InsertionChanged{
 			Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, PropertyReferenceID: "a#3##", Episode: 1, Revision: 1,
 			Record: []byte(strings.Replace(all[3], `"x"`, `"y"`, 1)),
 		})
-		w.must(err)
-		e = e.Stamp(1, time.Now(), "theother").WithSequence(1)
-		w.must(w.store.Import("A100", []events.Event{e}, events.Cursor{Sequence: 1, ID: e.ID}))
 		w.pass(5 * time.Minute)
 		var back []told
 		for _, e := range w.log("A100") {
@@ -125,4 +122,57 @@ func TestAKnownPageIsReadAgainWhenTheStreamWasToldOtherwise(t *testing.T) {
 			t.Errorf("it told %v", back)
 		}
 	})
+}
+
+// TestWhatTheStreamTookForGoneIsToldAsBack: another store has told that an insertion disappeared, which the API lists.
+func TestWhatTheStreamTookForGoneIsToldAsBack(t *testing.T) {
+	all := listed(8)
+	withLists(t, 6, func(int) []string { return all }, func(w *world, log []told) {
+		w.imports(&events.InsertionDisappeared{
+			Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, PropertyReferenceID: "a#3##", Episode: 1, LastSeenAt: time.Now(), WalksWithout: 2, Record: []byte(all[3]),
+		})
+		w.pass(30 * time.Minute)
+		if back := count(w.log("A100"), events.TypeInsertionReappeared); back != 1 {
+			t.Errorf("told %d times that it is back", back)
+		}
+	})
+}
+
+// TestWhatTheStreamWasToldAsBackIsToldAsGone: another store has seen it go and come back, and now the API withdraws it.
+func TestWhatTheStreamWasToldAsBackIsToldAsGone(t *testing.T) {
+	all := listed(8)
+	var withdrawn atomic.Bool
+	withLists(t, 6, func(int) []string {
+		if withdrawn.Load() {
+			return all[1:]
+		}
+		return all
+	}, func(w *world, log []told) {
+		common := events.Common{AgencyID: "A100", ObservedAt: time.Now()}
+		w.imports(
+			&events.InsertionDisappeared{Common: common, PropertyReferenceID: "a#0##", Episode: 1, LastSeenAt: time.Now(), WalksWithout: 2, Record: []byte(all[0])},
+			&events.InsertionReappeared{Common: common, PropertyReferenceID: "a#0##", Episode: 2, DisappearedAt: time.Now(), Record: []byte(all[0])},
+		)
+		w.pass(10 * time.Minute)
+		withdrawn.Store(true)
+		w.pass(30 * time.Minute)
+		log = w.log("A100")
+		gone, back := count(log, events.TypeInsertionDisappeared), count(log, events.TypeInsertionReappeared)
+		if gone != 2 || back != 1 {
+			t.Errorf("%d disappeared, %d reappeared, of which one each was imported: %v", gone, back, log)
+		}
+	})
+}
+
+// imports lets the stream hold what another store has published.
+func (w *world) imports(list ...events.Payload) {
+	w.t.Helper()
+	var all []events.Event
+	for n, p := range list {
+		e, err := events.New(p)
+		w.must(err)
+		all = append(all, e.Stamp(uint64(n+1), time.Now(), "theother").WithSequence(uint64(n+1)))
+	}
+	last := all[len(all)-1]
+	w.must(w.store.Import("A100", all, events.Cursor{Sequence: last.Sequence, ID: last.ID}))
 }

@@ -25,7 +25,8 @@ import (
 // Both are asked when an unsent event is about to be sent (Unsent), in the order of the log: by then the stream was read.
 //
 // Of an insertion, the last imported word also becomes what the snapshot has: the next reading is compared with what the stream was
-// told, so that an API which went to a state and back meanwhile makes a change. Of a contact request it does not: the snapshot has no
+// told, so that an API which went to a state and back meanwhile makes a change, and one that lists again what the stream took for
+// gone makes a publication. Of a contact request it does not: the snapshot has no
 // record that an older one could be compared with.
 
 var (
@@ -130,25 +131,38 @@ func (tx *Tx) importEvent(e events.Event, place bool) error {
 	return tx.putEvent(e.Sequence, e)
 }
 
-// adopt makes what the stream was told of a listed insertion what is remembered of it.
+// adopt makes what the stream was told of an insertion what is remembered of it: that it is gone, that it is back, or what it is.
+// A change of one that is gone is older than its end.
 func (tx *Tx) adopt(e events.Event) error {
 	var p struct {
 		Episode, Revision int
 		Record            json.RawMessage
 	}
-	if !strings.HasPrefix(string(e.Type), "insertion.") || e.Type == events.TypeInsertionDisappeared || json.Unmarshal(e.Data, &p) != nil {
+	if !strings.HasPrefix(string(e.Type), "insertion.") || json.Unmarshal(e.Data, &p) != nil {
 		return nil
 	}
 	i, known, err := tx.Insertion(e.AgencyID, e.Reference)
-	digest, noHash := hex.DecodeString(tx.store.digest(e.Type, p.Record))
-	if !known || !i.GoneSince.IsZero() || p.Episode < i.Episode || noHash != nil || len(digest) != len(i.Digest) || i.Digest == [32]byte(digest) {
+	if err != nil || !known || i.Outside || p.Episode < i.Episode {
 		return err
 	}
-	if p.Episode > i.Episode {
+	if e.Type == events.TypeInsertionDisappeared {
+		if i.GoneSince.IsZero() || p.Episode > i.Episode {
+			i.Episode, i.GoneSince = p.Episode, e.RecordedTime
+			return tx.PutInsertion(e.AgencyID, i)
+		}
+		return nil
+	}
+	next := p.Episode > i.Episode
+	digest, noHash := hex.DecodeString(tx.store.digest(e.Type, p.Record))
+	if noHash != nil || len(digest) != len(i.Digest) || !next && (!i.GoneSince.IsZero() || i.Digest == [32]byte(digest)) {
+		return nil
+	}
+	if next {
 		i.Episode, i.Revision = p.Episode, 0
+		i.Missing, i.Moved, i.LastSeen, i.GoneSince = 0, false, time.Time{}, time.Time{}
 	}
 	i.Digest, i.Revision = [32]byte(digest), max(i.Revision, p.Revision)
-	return errors.Join(err, tx.PutInsertion(e.AgencyID, i), tx.PutRecord(e.AgencyID, e.Reference, p.Record))
+	return errors.Join(tx.PutInsertion(e.AgencyID, i), tx.PutRecord(e.AgencyID, e.Reference, p.Record))
 }
 
 // Unsent returns the first events of an agency that the stream has not taken, in order: at most maxEvents, and no further ones

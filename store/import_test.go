@@ -593,3 +593,56 @@ func TestTheSnapshotTakesWhatTheStreamWasTold(t *testing.T) {
 		t.Errorf("%s, %+v", record, i)
 	}
 }
+
+// TestTheSnapshotTakesWhatTheStreamWasToldOfEndAndReturn: another store told that it is gone, and perhaps that it is back.
+func TestTheSnapshotTakesWhatTheStreamWasToldOfEndAndReturn(t *testing.T) {
+	const record = `{"rent":1}`
+	episode := func(p events.Payload, sequence uint64) events.Event {
+		e, err := events.New(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return said(t, e, sequence)
+	}
+	common := events.Common{AgencyID: "A100", ObservedAt: time.Unix(1, 0)}
+	gone := episode(&events.InsertionDisappeared{Common: common, PropertyReferenceID: "a#b##", Episode: 1, Record: []byte(record)}, 5)
+	back := episode(&events.InsertionReappeared{Common: common, PropertyReferenceID: "a#b##", Episode: 2, Record: []byte(record)}, 6)
+	goneAgain := episode(&events.InsertionDisappeared{Common: common, PropertyReferenceID: "a#b##", Episode: 2, Record: []byte(record)}, 7)
+	before := store.Insertion{Reference: "a#b##", Digest: sha256.Sum256([]byte(record)), Episode: 1, Revision: 3, Missing: 1, LastSeen: time.Unix(2, 0).UTC()}
+	published := before
+	published.Episode, published.Revision, published.Missing, published.LastSeen = 2, 0, 0, time.Time{}
+	outside := before
+	outside.Outside, outside.GoneSince = true, time.Unix(3, 0).UTC()
+	with := func(i store.Insertion, episode int, gone time.Time) store.Insertion {
+		i.Episode, i.GoneSince = episode, gone
+		return i
+	}
+	for name, c := range map[string]struct {
+		before store.Insertion
+		list   []events.Event
+		want   store.Insertion
+	}{
+		"gone":                      {before, []events.Event{gone}, with(before, 1, gone.RecordedTime)},
+		"gone and back":             {before, []events.Event{gone, back}, published},
+		"back":                      {before, []events.Event{back}, published},
+		"gone, back and gone again": {before, []events.Event{gone, back, goneAgain}, with(published, 2, goneAgain.RecordedTime)},
+		"gone, as we know":          {with(before, 1, time.Unix(4, 0).UTC()), []events.Event{gone}, with(before, 1, time.Unix(4, 0).UTC())},
+		"gone before it came back":  {with(before, 2, time.Time{}), []events.Event{gone}, with(before, 2, time.Time{})},
+		"outside of the filter":     {outside, []events.Event{gone, back}, outside},
+	} {
+		s := open(t, t.TempDir())
+		update(t, s, func(tx *store.Tx) error {
+			return errors.Join(tx.PutInsertion("A100", c.before), tx.PutRecord("A100", "a#b##", []byte(record)))
+		})
+		imports(t, s, c.list...)
+		if err := s.View(func(tx *store.Tx) error {
+			got, _, err := tx.Insertion("A100", "a#b##")
+			if got != c.want {
+				t.Errorf("%s:\n%+v, want\n%+v", name, got, c.want)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

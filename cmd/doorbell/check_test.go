@@ -130,8 +130,8 @@ func TestCheckNamesTheMembersOfItsObjectAsDocumented(t *testing.T) {
 		t.Errorf("members are %v", names)
 	}
 	for _, name := range names {
-		if !strings.Contains(readText(t, readme), "`"+name+"`") {
-			t.Errorf("the README does not know %s", name)
+		if !strings.Contains(readText(t, commandsPage), "`"+name+"`") {
+			t.Errorf("the page of commands does not know %s", name)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Base is what every command may read. The tags are the whole truth about a variable: its name is the field's in upper
-// case, and README, the environment example and `doorbell config` are made from them. min, max and choice are checked
+// case, and the page of settings, the environment example and `doorbell config` are made from them. min, max and choice are checked
 // for every field alike.
 type Base struct {
 	DataDir        string        `split_words:"true" default:"./data" desc:"Directory of doorbell.db, store-id, doorbell.sock and jetstream/; made with mode 0700 if missing."`

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -12,29 +14,31 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the tables made from the code into README.md and deploy/doorbell.env.example")
+var update = flag.Bool("update", false, "write the tables made from the code into deploy/settings.md and deploy/doorbell.env.example")
 
 const (
-	readme     = "../../README.md"
-	envExample = "../../deploy/doorbell.env.example"
+	settingsPage = "../../deploy/settings.md"
+	commandsPage = "README.md"
+	operatePage  = "../../deploy/operate.md"
+	envExample   = "../../deploy/doorbell.env.example"
 )
 
-func TestREADMEListsEveryVariableAsTheCodeReadsIt(t *testing.T) {
+func TestThePageOfSettingsListsEveryVariableAsTheCodeReadsIt(t *testing.T) {
 	const begin, end = "<!-- configuration -->\n", "<!-- /configuration -->"
-	have := readText(t, readme)
+	have := readText(t, settingsPage)
 	before, rest, ok := strings.Cut(have, begin)
 	_, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		t.Fatalf("README.md has no place for the table between %q and %q", begin, end)
+		t.Fatalf("settings.md has no place for the table between %q and %q", begin, end)
 	}
-	hold(t, readme, have, before+begin+configurationTable()+end+after)
+	hold(t, settingsPage, have, before+begin+configurationTable()+end+after)
 }
 
-func TestREADMEListsEveryCommandInTheOrderOfTheGrammar(t *testing.T) {
-	_, rest, _ := strings.Cut(readText(t, readme), "\n| command | what it does |\n|---|---|\n")
+func TestThePageOfCommandsListsEveryCommandInTheOrderOfTheGrammar(t *testing.T) {
+	_, rest, _ := strings.Cut(readText(t, commandsPage), "\n| command | what it does |\n|---|---|\n")
 	table, _, ok := strings.Cut(rest, "\n\n")
 	if !ok {
-		t.Fatal("README.md has no table of commands")
+		t.Fatal("the page of commands has no table of commands")
 	}
 	known := commands(t)
 	var listed []string
@@ -48,21 +52,34 @@ func TestREADMEListsEveryCommandInTheOrderOfTheGrammar(t *testing.T) {
 		}
 	}
 	if listed = slices.Compact(listed); !slices.Equal(listed, known) {
-		t.Errorf("README.md lists\n%q, the program has\n%q", listed, known)
+		t.Errorf("the page lists\n%q, the program has\n%q", listed, known)
 	}
 }
 
-func TestTheProgramInTheREADMECompiles(t *testing.T) {
-	_, rest, ok := strings.Cut(readText(t, readme), "```go\n")
-	program, _, ok2 := strings.Cut(rest, "```\n")
-	if !ok || !ok2 {
-		t.Fatal("README.md shows no Go program")
-	}
-	path := write(t, "main.go", program, 0o600)
-	vet := exec.Command("go", "vet", "-trimpath", path) // with what binary was compiled for
-	vet.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := vet.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+// TestEveryLinkOfThePagesLeadsToAFile looks at links within the repository.
+func TestEveryLinkOfThePagesLeadsToAFile(t *testing.T) {
+	const root = "../.."
+	pages := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != root {
+			return cmp.Or(err, fs.SkipDir)
+		}
+		if d.Name() == "node_modules" {
+			return fs.SkipDir
+		}
+		if filepath.Ext(path) != ".md" {
+			return nil
+		}
+		pages++
+		for _, link := range regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`).FindAllStringSubmatch(readText(t, path), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(path), link[1])); err != nil && !strings.Contains(link[1], "://") {
+				t.Errorf("%s: %s leads nowhere", path, link[1])
+			}
+		}
+		return nil
+	})
+	if err != nil || pages < 8 {
+		t.Fatal(pages, err)
 	}
 }
 
@@ -215,7 +232,7 @@ func hold(t *testing.T, path, have, want string) {
 		}
 		return
 	}
-	t.Errorf("%s does not say what the code does; run: go test ./cmd/doorbell -run 'README|EnvironmentExample' -update", path)
+	t.Errorf("%s does not say what the code does; run: go test ./cmd/doorbell -run 'PageOfSettings|EnvironmentExample' -update", path)
 }
 
 func readText(t *testing.T, path string) string {

@@ -9,12 +9,12 @@ import (
 	"doorbell/store"
 )
 
-// blocks are the shell commands of a section of the README, with another directory for the backups.
+// blocks are the shell commands of a section of the page on operating, with another directory for the backups.
 func blocks(t *testing.T, section, backups string) (all [][]string) {
 	t.Helper()
-	_, text, ok := strings.Cut(readText(t, readme), "\n## "+section+"\n")
+	_, text, ok := strings.Cut(readText(t, operatePage), "\n## "+section+"\n")
 	if !ok {
-		t.Fatalf("README.md has no section %s", section)
+		t.Fatalf("the page has no section %s", section)
 	}
 	text, _, _ = strings.Cut(text, "\n## ")
 	for {
@@ -28,12 +28,12 @@ func blocks(t *testing.T, section, backups string) (all [][]string) {
 	}
 }
 
-// TestARestoreAsTheREADMESaysGoesOnWhereTheBackupWas does what the README says, word for word.
-func TestARestoreAsTheREADMESaysGoesOnWhereTheBackupWas(t *testing.T) {
+// TestARestoreAsThePageSaysGoesOnWhereTheBackupWas does what deploy/operate.md says, word for word.
+func TestARestoreAsThePageSaysGoesOnWhereTheBackupWas(t *testing.T) {
 	t.Parallel()
 	commands := blocks(t, "Keep it", t.TempDir())
 	if len(commands) != 2 || len(commands[0]) != 1 || len(commands[1]) != 2 {
-		t.Fatalf("the README says %q", commands)
+		t.Fatalf("the page says %q", commands)
 	}
 	s := newScene(t, "A100")
 	shell := func(line string) {

@@ -147,7 +147,7 @@ func TestWhatTheStreamWasToldAsBackIsToldAsGone(t *testing.T) {
 			return all[1:]
 		}
 		return all
-	}, func(w *world, log []told) {
+	}, func(w *world, _ []told) {
 		common := events.Common{AgencyID: "A100", ObservedAt: time.Now()}
 		w.imports(
 			&events.InsertionDisappeared{Common: common, PropertyReferenceID: "a#0##", Episode: 1, LastSeenAt: time.Now(), WalksWithout: 2, Record: []byte(all[0])},
@@ -156,7 +156,7 @@ func TestWhatTheStreamWasToldAsBackIsToldAsGone(t *testing.T) {
 		w.pass(10 * time.Minute)
 		withdrawn.Store(true)
 		w.pass(30 * time.Minute)
-		log = w.log("A100")
+		log := w.log("A100")
 		gone, back := count(log, events.TypeInsertionDisappeared), count(log, events.TypeInsertionReappeared)
 		if gone != 2 || back != 1 {
 			t.Errorf("%d disappeared, %d reappeared, of which one each was imported: %v", gone, back, log)

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -19,6 +20,7 @@ type tracer struct {
 	at    int           // of the first call that is struck; 0: none
 	times int           // how many from there on; negative: all
 	errno syscall.Errno // that they return; 0: SIGKILL instead of the call
+	slow  time.Duration // what a sync of the store takes; 0: as long as it does
 
 	pid    int
 	calls  int      // that were seen
@@ -199,6 +201,11 @@ func (t *tracer) look(tid int) {
 	}
 	t.calls++
 	t.names = append(t.names, name)
+	if t.slow > 0 && regs.Orig_rax == syscall.SYS_FDATASYNC && strings.HasSuffix(name, "/doorbell.db") {
+		regs.Orig_rax, regs.Rdi, regs.Rsi, regs.Rdx = syscall.SYS_POLL, 0, 0, uint64(t.slow.Milliseconds()) // of nothing: it sleeps
+		_ = syscall.PtraceSetRegs(tid, &regs)
+		return
+	}
 	if t.at == 0 || t.calls < t.at || t.times >= 0 && t.calls >= t.at+t.times {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"syscall"
+	"time"
 )
 
 // tracer strikes at system calls where it knows the registers.
@@ -13,6 +14,7 @@ type tracer struct {
 	below      string
 	at, times  int
 	errno      syscall.Errno
+	slow       time.Duration
 	pid, calls int
 	struck     int
 	names      []string

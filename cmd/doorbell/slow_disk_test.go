@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"net/http"
+	"regexp"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"doorbell/poller/sandbox"
+)
+
+var slowSync = flag.Duration("slow.sync", 250*time.Millisecond, "how long a sync of the store takes in TestASlowDisk; a commit makes two")
+
+// TestASlowDiskDelaysOnlyWhatIsStored: the budget holds, no agency starves, the daemon answers, a refused agency is not asked again
+// while its halt waits to be stored, and after a kill nothing is lost. `go test ./cmd/doorbell -run TestASlowDisk -slow.sync 2s` is the long form.
+func TestASlowDiskDelaysOnlyWhatIsStored(t *testing.T) {
+	t.Parallel()
+	const perSecond = 10
+	agencies := []string{"A100", "B200"}
+	s := sceneOf(t, 1, agencies)
+	s.model.KeepLog(100_000)
+	began := time.Now().Truncate(time.Second)
+	faster := regexp.MustCompile("^DOORBELL_(REQUESTS_PER_SECOND|POLL_INTERVAL|WALK_INTERVAL)=")
+	s.environ = slices.DeleteFunc(s.environ, faster.MatchString) // the tracer hands over what it is given: the first of two would count
+	s.environ = s.with("DOORBELL_REQUESTS_PER_SECOND=10", "DOORBELL_POLL_INTERVAL=1s", "DOORBELL_WALK_INTERVAL=15s")
+	var said bytes.Buffer
+	slow := &tracer{slow: *slowSync, below: s.dir}
+	if err := slow.run(s.environ, &said, binary(t), "run"); err != nil {
+		t.Skipf("this machine lets no program be traced: %v", err)
+	}
+	defer func() {
+		_ = syscall.Kill(slow.pid, syscall.SIGKILL)
+		<-slow.gone
+		holdsNobody(t, said.String())
+		if t.Failed() {
+			t.Log(said.String())
+		}
+	}()
+	url := natsURL(t, s.dir)
+	sub := subscribeTo(t, url)
+	sub.baselined(t, agencies...)
+	for _, a := range agencies {
+		sub.request(t, s.ring(t, a))
+	}
+
+	// The refusal: what is read next of A100 is a 403, and its halt takes seconds to be stored.
+	if err := s.model.UnlinkKey(testKey, "A100"); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range agencies[1:] {
+		s.goesOn(t, a, 20)
+	}
+	var refused time.Time
+	for _, r := range s.model.Log(sandbox.Filter{AgencyID: "A100"}) {
+		switch {
+		case r.Status == http.StatusForbidden && refused.IsZero():
+			refused = r.At
+		case !refused.IsZero() && r.Operation == sandbox.OperationContactRequests && r.At.Sub(refused) > time.Second:
+			t.Errorf("a poll of the refused agency %s after the first 403", r.At.Sub(refused))
+		}
+	}
+	if asked := len(s.model.Log(sandbox.Filter{AgencyID: "A100", Status: http.StatusForbidden})); refused.IsZero() || asked > 3 {
+		t.Errorf("the agency was refused %d times", asked)
+	}
+	if got := run(t, s.environ, "status"); got.code != exitDone {
+		t.Errorf("the daemon does not answer: %+v", got)
+	}
+
+	// What happens while the agency is halted is found when it is not any more, by a process that was killed in between.
+	if err := s.model.LinkKey(testKey, "A100"); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range agencies {
+		s.ring(t, a)
+	}
+	s.goesOn(t, "B200", 5)
+	_ = syscall.Kill(slow.pid, syscall.SIGKILL)
+	<-slow.gone
+	all := s.model.Log(sandbox.Filter{})
+	for i, r := range all { // it is counted where it arrives: two may have been under way
+		for j := i; j < len(all) && all[j].At.Sub(r.At) < 2*time.Second; j++ {
+			if window := all[j].At.Sub(r.At); float64(j-i) > perSecond*window.Seconds()+2 {
+				t.Fatalf("%d requests within %s at %d a second", j-i+1, window, perSecond)
+			}
+		}
+	}
+	d := launch(t, s.environ, "run")
+	if got := run(t, s.environ, "resume", "A100"); got.code != exitDone {
+		t.Errorf("%+v", got)
+	}
+	o := oracle{model: s.model, from: began, until: began}
+	o.mustKeepItsPromises(t, natsURL(t, s.dir), patience)
+	d.stop(t)
+}

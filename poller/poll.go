@@ -112,14 +112,8 @@ func (a *agency) insertion(reference string) (i store.Insertion, err error) {
 	return i, err
 }
 
-// retire ends the polls of an insertion that disappeared long enough ago. Where none did, the store need not be asked.
+// retire ends the polls of an insertion that disappeared long enough ago, as this process or an import has learned.
 func (a *agency) retire(reference string, now time.Time) error {
-	a.mu.Lock()
-	none := a.gone == 0
-	a.mu.Unlock()
-	if none {
-		return nil
-	}
 	i, err := a.insertion(reference)
 	if err == nil && !i.GoneSince.IsZero() && now.Sub(i.GoneSince) > watch.LateArrivals {
 		a.forget(reference)

@@ -204,7 +204,7 @@ func (a *agency) notePartial(v listings.Verdict, now time.Time) error {
 func (a *agency) walked(w *walk, v listings.Verdict) {
 	a.mu.Lock()
 	a.lastWalk = WalkStatus{At: w.began, Took: time.Since(w.began), Complete: v.Complete, Reason: v.Reason, Pages: v.Pages, Insertions: v.References}
-	a.known = w.published
+	a.known, a.gone = w.published, w.late
 	if v.Complete {
 		a.ended.Complete++
 	} else {
@@ -245,6 +245,7 @@ type walk struct {
 	published int                 // insertions that are published after it
 	absent    []string            // missed often enough to be told
 	gone      map[string]struct{} // disappeared before
+	late      int                 // disappeared ones that are still polled
 	held      bool                // a change too large to believe waits
 
 	appeared int            // references that were never seen before, or had disappeared
@@ -394,7 +395,7 @@ func (w *walk) end(v listings.Verdict) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	w.published, w.absent, w.gone, w.held = e.Published, e.Absent, e.Gone, e.Held
+	w.published, w.absent, w.gone, w.late, w.held = e.Published, e.Absent, e.Gone, e.Late, e.Held
 	if e.Counts {
 		a.counted = w.began
 	}

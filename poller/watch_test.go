@@ -1,6 +1,7 @@
 package poller_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"doorbell/poller"
 	"doorbell/poller/listings"
 	"doorbell/poller/sandbox"
+	"doorbell/store"
 )
 
 func bothRenderings(t *testing.T, test func(t *testing.T, r sandbox.Rendering)) {
@@ -589,6 +591,34 @@ func TestThePollsGoOnAfterAnInsertionIsGone(t *testing.T) {
 		w.pass(time.Hour)
 		if n := w.model.Requests(sandbox.Filter{Reference: "a#1##"}) - before; n != 0 {
 			t.Errorf("%d requests more than two days after it was gone", n)
+		}
+	})
+}
+
+func TestThePollsEndOfAnInsertionThatIsGoneByAnImport(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##", "a#2##")
+		w.options.PollInterval = 10 * time.Minute
+		w.start()
+		w.pass(10 * time.Minute)
+		w.must(w.model.Withdraw("A100", "a#1##"))
+		w.must(w.store.Update(func(tx *store.Tx) error {
+			i, _, err := tx.Insertion("A100", "a#1##")
+			i.GoneSince, i.Episode = time.Now().UTC(), i.Episode+1
+			return errors.Join(err, tx.PutInsertion("A100", i))
+		}))
+		w.pass(time.Hour)
+		if s := w.status("A100"); s.Insertions != 1 || s.Disappeared != 1 {
+			t.Errorf("%d insertions, %d disappeared", s.Insertions, s.Disappeared)
+		}
+		w.pass(49 * time.Hour)
+		before := w.model.Requests(sandbox.Filter{Reference: "a#1##"})
+		w.pass(time.Hour)
+		if n := w.model.Requests(sandbox.Filter{Reference: "a#1##"}) - before; n != 0 {
+			t.Errorf("%d requests more than two days after it was gone", n)
+		}
+		if s := w.status("A100"); s.Disappeared != 0 {
+			t.Errorf("%d disappeared that are still polled", s.Disappeared)
 		}
 	})
 }

@@ -37,6 +37,7 @@ type WalkEnd struct {
 	Outside    []string            // left out by another filter than before: not asked any more
 	Absent     []string            // missed often enough to be told
 	Gone       map[string]struct{} // disappeared before
+	Late       int                 // of those: still polled, because of what arrives late
 	Published  int                 // insertions
 	Counts     bool                // it is another walk than the one before for what is missing
 	Held       bool                // a change too large to believe waits
@@ -122,6 +123,7 @@ func (e *walkEnd) countMissing(all iter.Seq[store.Insertion]) {
 	for i := range all {
 		if !i.GoneSince.IsZero() {
 			e.Gone[i.Reference] = struct{}{}
+			e.countLate(i)
 			continue
 		}
 		e.Published++
@@ -133,6 +135,12 @@ func (e *walkEnd) countMissing(all iter.Seq[store.Insertion]) {
 		if i.Missing >= Confirmations(i, e.rules.Confirm) {
 			e.Absent = append(e.Absent, i.Reference)
 		}
+	}
+}
+
+func (e *walkEnd) countLate(i store.Insertion) {
+	if !i.Outside && e.now.Sub(i.GoneSince) <= LateArrivals {
+		e.Late++
 	}
 }
 
@@ -160,6 +168,8 @@ func (e *walkEnd) partial(all iter.Seq[store.Insertion]) {
 	for i := range all {
 		if i.GoneSince.IsZero() {
 			e.Published++
+		} else {
+			e.countLate(i)
 		}
 	}
 	if w.Pages == 0 || w.Reason == listings.ReasonCanceled {

@@ -44,10 +44,9 @@ func (a *agency) putAccess(c watch.AccessChange) (watch.AccessChange, error) {
 	if len(c.Halted)+len(c.Ended)+len(c.Events) == 0 && reflect.DeepEqual(before.Keys.Stored(), c.Keys.Stored()) {
 		return c, nil
 	}
-	err := a.writeAccess(append(slices.Clip(a.owed), c))
+	err := a.commit(func(*store.Tx) (watch.Effects, error) { return watch.Effects{Access: []watch.AccessChange{c}}, nil })
 	switch {
 	case err == nil:
-		a.owed = nil
 	case len(c.Ended) > 0:
 		a.allowed.Store(&before)
 		return c, err
@@ -73,30 +72,14 @@ func (a *agency) putAccess(c watch.AccessChange) (watch.AccessChange, error) {
 	return c, err
 }
 
-// writeAccess makes decisions about access one transaction.
-func (a *agency) writeAccess(list []watch.AccessChange) error {
-	return a.commit(func(*store.Tx) (watch.Effects, error) {
-		e := watch.Effects{Access: list}
-		for _, c := range list {
-			e.Events = append(e.Events, c.Events...)
-		}
-		return e, nil
-	})
-}
-
-// pay writes what is owed since the disk was full. The caller holds committing.
+// pay writes what is owed since the disk was full, if anything is.
 func (a *agency) pay() error {
-	if len(a.owed) == 0 {
-		return nil
-	}
-	err := a.writeAccess(a.owed)
-	if err == nil {
-		a.owed = nil
-	}
-	return err
+	a.committing.Lock()
+	defer a.committing.Unlock()
+	return a.commit(func(*store.Tx) (e watch.Effects, _ error) { return e, nil })
 }
 
-// putAccess writes a decision about access, but for its events.
+// putAccess writes a decision about access.
 func putAccess(tx *store.Tx, c watch.AccessChange) (err error) {
 	for _, h := range c.Halted {
 		err = errors.Join(err, tx.PutHalt(c.AgencyID, h))
@@ -110,7 +93,7 @@ func putAccess(tx *store.Tx, c watch.AccessChange) (err error) {
 		state.Keys = known
 		err = errors.Join(err, tx.PutAgency(c.AgencyID, state))
 	}
-	return errors.Join(err, err2)
+	return errors.Join(err, err2, appendEvents(tx, c.Events))
 }
 
 // isHalted says whether a request must not be made. It is asked before every single one.

@@ -2,6 +2,7 @@ package poller
 
 import (
 	"errors"
+	"slices"
 
 	"doorbell/events"
 	"doorbell/poller/watch"
@@ -10,16 +11,18 @@ import (
 
 // commit is the one way to change what is remembered of the agency: it reads, decides, makes one transaction of that with the events
 // that say so, and keeps up with it in memory and in the log. Where nothing changes there is no transaction. decide may be called
-// twice. The caller holds committing, from before its reading to the end.
+// twice. The caller holds committing, from before its reading to the end. What is owed since the disk was full goes in front.
 func (a *agency) commit(decide func(*store.Tx) (watch.Effects, error)) error {
 	var e watch.Effects
 	err := a.p.store.Change(func(tx *store.Tx) (_ bool, err error) {
 		e, err = decide(tx)
+		e.Access = append(slices.Clip(a.owed), e.Access...)
 		return !e.Empty(), err
 	}, func(tx *store.Tx) error { return write(tx, a.id, e) })
 	if err != nil || e.Empty() {
 		return err
 	}
+	a.owed = nil
 	a.mu.Lock()
 	if e.State != nil {
 		for _, op := range operations {
@@ -39,6 +42,9 @@ func (a *agency) commit(decide func(*store.Tx) (watch.Effects, error)) error {
 			a.allowed.Store(&x)
 		}
 	}
+	for _, c := range e.Access {
+		a.logEvents(c.Events)
+	}
 	a.logEvents(e.Events)
 	return nil
 }
@@ -56,7 +62,7 @@ func (a *agency) commitState(change func(state *store.Agency) []events.Payload) 
 	})
 }
 
-// write puts a decision into a transaction. What it decided about access comes last: it may write into the state.
+// write puts a decision into a transaction. What it decided about access comes after the state, into which it may write.
 func write(tx *store.Tx, agencyID string, e watch.Effects) (err error) {
 	if e.State != nil {
 		err = tx.PutAgency(agencyID, *e.State)
@@ -79,11 +85,11 @@ func write(tx *store.Tx, agencyID string, e watch.Effects) (err error) {
 	for _, t := range e.Over {
 		err = errors.Join(err, tx.DeleteTrouble(agencyID, t))
 	}
-	for _, reference := range e.Unhalted {
-		err = errors.Join(err, tx.DeleteHalt(agencyID, store.Halt{Scope: events.ScopeInsertion, Reference: reference}))
-	}
 	for _, c := range e.Access {
 		err = errors.Join(err, putAccess(tx, c))
+	}
+	for _, reference := range e.Unhalted {
+		err = errors.Join(err, tx.DeleteHalt(agencyID, store.Halt{Scope: events.ScopeInsertion, Reference: reference}))
 	}
 	return errors.Join(err, appendEvents(tx, e.Events))
 }

@@ -326,10 +326,7 @@ func (p *Poller) untilWritten(ctx context.Context) error {
 // tryToWrite writes what is owed, and something of every agency in any case.
 func (p *Poller) tryToWrite() error {
 	for _, a := range p.watched() {
-		a.committing.Lock()
-		err := a.pay()
-		a.committing.Unlock()
-		if err != nil {
+		if err := a.pay(); err != nil {
 			return err
 		}
 	}

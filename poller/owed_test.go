@@ -26,13 +26,7 @@ func TestAHaltThatWasOwedIsWrittenBeforeItEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := p.agency("A100")
-	refusal := &listings.StatusError{
-		Request: listings.Request{Operation: listings.OperationInsertions, AgencyID: "A100", Key: a.keyFor(listings.OperationInsertions).Fingerprint()},
-		Status:  403, Body: listings.BodyNone,
-	}
-	c := a.access().Refuse(watch.Scope{Scope: events.ScopeAgency}, watch.Refused{StatusError: refusal, At: time.Now()})
-	a.allowed.Store(&c.Access)
-	a.owed = []watch.AccessChange{c}
+	a.oweHalt(watch.Scope{Scope: events.ScopeAgency})
 	if ended, err := p.Resume("A100", ""); err != nil || ended != 1 {
 		t.Fatalf("%d ended, %v", ended, err)
 	}
@@ -109,5 +103,68 @@ func TestAHaltActsBeforeItIsStored(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestWhatIsOwedGoesInFrontOfTheEndOfAnInsertion lets a halted insertion disappear before the halt could be written.
+func TestWhatIsOwedGoesInFrontOfTheEndOfAnInsertion(t *testing.T) {
+	a := anAgency(t)
+	a.oweHalt(watch.Scope{Scope: events.ScopeInsertion, Reference: "a#1##"})
+	a.committing.Lock()
+	err := a.commit(func(*store.Tx) (watch.Effects, error) { return watch.Effects{Unhalted: []string{"a#1##"}}, nil })
+	a.committing.Unlock()
+	if err == nil {
+		err = a.p.tryToWrite()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.mustHold(t, 0)
+	if list := a.access().List(""); len(list) > 0 {
+		t.Errorf("in force: %v", list)
+	}
+}
+
+// TestWhatIsOwedIsWrittenBeforeAnAgencyIsRetired is a key file that changes before the disk was tried again.
+func TestWhatIsOwedIsWrittenBeforeAnAgencyIsRetired(t *testing.T) {
+	a := anAgency(t)
+	other := AgencyKeys{ID: "B200", Key: listings.NewKey("11111111-2222-4333-8444-555555555555")}
+	if err := a.p.SetAgencies([]AgencyKeys{{ID: a.id, Key: other.Key}, other}); err != nil {
+		t.Fatal(err)
+	}
+	a.oweHalt(watch.Scope{Scope: events.ScopeAgency})
+	if err := a.p.SetAgencies([]AgencyKeys{other}); err != nil {
+		t.Fatal(err)
+	}
+	a.mustHold(t, 1)
+}
+
+// oweHalt is what a refusal leaves whose commit found no space.
+func (a *agency) oweHalt(scope watch.Scope) {
+	refusal := &listings.StatusError{
+		Request: listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id, Key: a.keyFor(listings.OperationInsertions).Fingerprint()},
+		Status:  403, Body: listings.BodyNone,
+	}
+	c := a.access().Refuse(scope, watch.Refused{StatusError: refusal, At: time.Now()})
+	a.allowed.Store(&c.Access)
+	a.owed = []watch.AccessChange{c}
+}
+
+// mustHold wants that many halts in the store, and that the one that there was is told.
+func (a *agency) mustHold(t *testing.T, halts int) {
+	t.Helper()
+	err := a.p.store.View(func(tx *store.Tx) error {
+		list, err := tx.Halts(a.id)
+		if len(list) != halts {
+			t.Errorf("stored: %v", list)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	log, err := a.p.store.Unsent(a.id, 100, 1<<20)
+	if err != nil || len(log) != 1 || log[0].Type != events.TypeAccessHalted {
+		t.Errorf("told: %v, %v", log, err)
 	}
 }

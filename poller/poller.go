@@ -256,6 +256,13 @@ func (p *Poller) SetAgencies(list []AgencyKeys) error {
 	if err := before.accepts(list); err != nil {
 		return err
 	}
+	for _, a := range before.order { // what is owed of one that is retired would be forgotten with it
+		if !slices.ContainsFunc(list, func(k AgencyKeys) bool { return k.ID == a.id }) {
+			if err := a.pay(); err != nil {
+				return fmt.Errorf("agency %s: %w", a.id, err)
+			}
+		}
+	}
 	after, err := p.next(before, list)
 	if err != nil {
 		return err

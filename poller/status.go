@@ -1,7 +1,6 @@
 package poller
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -324,7 +323,7 @@ func ResumeRemembered(s *store.Store, agencyID, reference string) (ended int, er
 		}
 		c := watch.RestoreAccess(agencyID, state.Keys, halts).Resume(reference, time.Now())
 		ended = len(c.Ended)
-		return errors.Join(putAccess(tx, c), appendEvents(tx, c.Events))
+		return putAccess(tx, c)
 	})
 	return ended, err
 }

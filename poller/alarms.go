@@ -16,21 +16,12 @@ import (
 // health is how well one operation of an agency goes: what was good last, what went wrong, and which alarms are on.
 // The alarms stand in the store; this is their copy.
 type health struct {
-	good   time.Time           // last complete walk, or last good answer of contact requests
-	failed time.Time           // last failure of this process
-	calm   time.Time           // last moment at which silence meant nothing
-	timely time.Time           // last look at which less than a tenth of the insertions was late; zero: there was none
-	behind bool                // the last look found more, and the alarm may not end
-	errors []events.StaleError // the last ten, since good
-
+	watch.Liveness
 	store.Operation                  // the copy of what is remembered of it, alarms and dialect among it
 	sizeTried       time.Time        // last time that the configured page size was asked for
 	lastWalk        listings.Verdict // of this process
 	pathAnnounced   time.Time        // last time another path was told
 }
-
-// staleAfter is the least time without anything good that is an alarm.
-const staleAfter = 5 * time.Minute
 
 // silenceEvery is how often that is checked.
 const silenceEvery = time.Minute
@@ -65,8 +56,8 @@ func (p *Poller) monitorSilence(ctx context.Context) error {
 // succeededBefore takes the last good answer that the process before remembered for one. The store is told of it by walks only,
 // and those may be rarer than a silence that is an alarm.
 func (a *agency) succeededBefore(at time.Time) {
-	if h := a.health[listings.OperationContactRequests]; at.After(h.good) {
-		h.good = at
+	if h := a.health[listings.OperationContactRequests]; at.After(h.Good) {
+		h.Good = at
 	}
 }
 
@@ -80,16 +71,16 @@ func (a *agency) restoreHealth(state store.Agency) {
 		o := state.Operation(string(op))
 		h := a.health[op]
 		h.Operation = o
-		if h.good = o.LastGood; h.good.IsZero() {
-			h.good = state.WatchStart
+		if h.Good = o.LastGood; h.Good.IsZero() {
+			h.Good = state.WatchStart
 		}
-		if h.good.IsZero() {
-			h.good = a.began // of one that is new
+		if h.Good.IsZero() {
+			h.Good = a.began // of one that is new
 		}
 		if inGap(h) {
-			h.calm = a.began
+			h.Calm = a.began
 		}
-		h.behind = op == listings.OperationContactRequests && !h.StaleSince.IsZero() // until somebody has looked
+		h.Behind = op == listings.OperationContactRequests && !h.StaleSince.IsZero() // until somebody has looked
 	}
 	a.lastAnswer = state.Operation(string(listings.OperationContactRequests)).LastGood
 }
@@ -100,15 +91,14 @@ func (a *agency) noteGood(state *store.Agency) {
 	defer a.mu.Unlock()
 	for _, op := range operations {
 		o := state.Operation(string(op))
-		if good := a.health[op].good.UTC().Round(0); good.After(o.LastGood) && good.After(state.WatchStart) {
+		if good := a.health[op].Good.UTC().Round(0); good.After(o.LastGood) && good.After(state.WatchStart) {
 			o.LastGood = good
 			state.SetOperation(string(op), o)
 		}
 	}
 }
 
-// checkSilence raises the alarm of one operation where it is due. Where nothing went wrong since we began,
-// a last success that is old only tells how long we were away.
+// checkSilence raises the alarm of one operation where it is due.
 func (a *agency) checkSilence(op listings.Operation, now time.Time) error {
 	if a.isHalted(listings.Request{Operation: op, AgencyID: a.id}) {
 		a.excuse(op, now, always)
@@ -120,12 +110,8 @@ func (a *agency) checkSilence(op listings.Operation, now time.Time) error {
 	}
 	a.mu.Lock()
 	h := a.health[op]
-	good, errs := h.good, append([]events.StaleError(nil), h.errors...)
-	quiet := min(now.Sub(good), now.Sub(h.calm))
-	if h.failed.IsZero() {
-		quiet = min(quiet, now.Sub(a.began))
-	}
-	due := h.StaleSince.IsZero() && quiet >= a.silenceLimit(op)
+	good, errs := h.Good, watch.LastErrors(h.Errors...)
+	due := h.StaleSince.IsZero() && h.Silent(a.began, a.staleAfter(op), now)
 	a.mu.Unlock()
 	if !due {
 		return nil
@@ -146,13 +132,13 @@ func (a *agency) raiseStale(op listings.Operation, now time.Time, errs []events.
 	})
 }
 
-// silenceLimit is how long an operation may be silent. The caller holds a.mu.
-func (a *agency) silenceLimit(op listings.Operation) time.Duration {
+// staleAfter is how long an operation may be without a successful response. The caller holds a.mu.
+func (a *agency) staleAfter(op listings.Operation) time.Duration {
 	interval := a.p.o.PollInterval
 	if op == listings.OperationInsertions {
 		interval = max(a.p.o.WalkInterval, a.lastWalk.Took) // a walk over many takes its time
 	}
-	return max(3*interval, staleAfter)
+	return watch.StaleAfter(interval)
 }
 
 // asksInsertions says whether there are insertions whose contact requests are asked for.
@@ -165,14 +151,14 @@ func (a *agency) excuse(op listings.Operation, now time.Time, so func(*health) b
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if h := a.health[op]; so(h) {
-		h.calm = now
+		h.Calm = now
 	}
 }
 
 func always(*health) bool { return true }
 
 // unbroken is the health of an operation of which nothing has failed since it was good: a walk may just take long.
-func unbroken(h *health) bool { return len(h.errors) == 0 }
+func unbroken(h *health) bool { return len(h.Errors) == 0 }
 
 // inGap is that of one of which it was said that walks are not complete; there is a list all the same.
 func inGap(h *health) bool { return !h.GapSince.IsZero() }
@@ -192,8 +178,8 @@ func (a *agency) updateOperation(op listings.Operation, change func(*store.Opera
 func (a *agency) noteSuccess(op listings.Operation, reference string, at time.Time) error {
 	a.mu.Lock()
 	h := a.health[op]
-	h.good, h.errors = at, nil
-	other, stale, drift := h.DriftReference, !h.behind, !h.DriftSince.IsZero()
+	h.Good, h.Errors = at, nil
+	other, stale, drift := h.DriftReference, !h.Behind, !h.DriftSince.IsZero()
 	a.mu.Unlock()
 	return a.endAlarms(op, stale, drift && (other == reference || !a.stillFails(other)), at)
 }
@@ -224,25 +210,15 @@ func (a *agency) stillFails(reference string) bool {
 	return failures > 0
 }
 
-// maxErrors is how many errors are kept for a watch.StaleSince.
-const maxErrors = 10
-
 // noteFailure notes a failure, and says it where an answer was not what it should be.
 func (a *agency) noteFailure(op listings.Operation, reference string, c watch.Class, err error, at time.Time) error {
-	one := events.StaleError{At: at, Operation: string(op), Class: string(c), Text: err.Error()}
-	var status *listings.StatusError
-	if errors.As(err, &status) {
-		one.Status = status.Status
-	}
 	a.mu.Lock()
 	h := a.health[op]
-	h.failed = at
-	h.errors = append(h.errors, one)
-	h.errors = h.errors[max(0, len(h.errors)-maxErrors):]
-	told := !h.DriftSince.IsZero()
+	h.Fail(op, c, err, at)
+	raised := !h.DriftSince.IsZero()
 	a.mu.Unlock()
 	var drift *listings.DriftError
-	if told || !errors.As(err, &drift) {
+	if raised || !errors.As(err, &drift) {
 		return nil
 	}
 	return a.updateOperation(op, func(o *store.Operation) []events.Payload {
@@ -273,8 +249,7 @@ func (a *agency) stale() bool {
 // for as long as silence would have to last. There are good answers, but not enough of them: the API is slow, or lets us
 // ask too little. That it has asked for patience is no excuse, as it is none for silence: we do not see.
 //
-// Time away is: in the first cap after a start, or after a halt, everything may be late because nobody asked. Insertions
-// that fail by themselves are not counted, each of them becomes a gap that is told.
+// Insertions that fail by themselves are not counted, each of them becomes a gap that is told.
 //
 // An alarm that is on, whatever for, ends when less than a tenth is late and an answer was good since.
 func (a *agency) checkLateness(now time.Time) error {
@@ -285,14 +260,9 @@ func (a *agency) checkLateness(now time.Time) error {
 	s := a.standing(now)
 	a.mu.Lock()
 	h := a.health[op]
-	h.behind = s.behind()
-	away := now.Sub(a.began) < s.cap || now.Sub(h.calm) < s.cap
-	if !h.behind || away || h.timely.IsZero() {
-		h.timely = now
-	}
-	due := h.StaleSince.IsZero() && now.Sub(h.timely) >= a.silenceLimit(op)
-	over := !h.StaleSince.IsZero() && !h.behind && h.good.After(h.StaleSince)
-	errs := append([]events.StaleError(nil), h.errors...)
+	due := h.Late(s.behind(), a.began, s.cap, a.staleAfter(op), now) && h.StaleSince.IsZero()
+	over := !h.StaleSince.IsZero() && !h.Behind && h.Good.After(h.StaleSince)
+	errs := watch.LastErrors(h.Errors...)
 	a.mu.Unlock()
 	switch {
 	case over:
@@ -309,11 +279,10 @@ func (a *agency) checkLateness(now time.Time) error {
 
 // complain adds what is wrong to the last errors.
 func (s standing) complain(errs []events.StaleError, now time.Time) []events.StaleError {
-	errs = append(errs, events.StaleError{
+	return watch.LastErrors(append(errs, events.StaleError{
 		At: now, Operation: string(listings.OperationContactRequests), Class: "late",
 		Text: fmt.Sprintf("%d of %d insertions wait for longer than %s", s.late, s.answerable, s.cap.Round(time.Second)),
-	})
-	return errs[max(0, len(errs)-maxErrors):]
+	})...)
 }
 
 // checkCap says in the log when the cap cannot be held for the insertions that are there, and again when it can.

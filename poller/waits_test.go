@@ -21,7 +21,7 @@ func (p *Poller) looks(t *testing.T, waiting int, from time.Time, minutes int) (
 			p.polledAt(fmt.Sprintf("a#%d##", k), now)
 		}
 		a.mu.Lock()
-		a.health["contact_requests"].good = now
+		a.health["contact_requests"].Good = now
 		a.mu.Unlock()
 		if err := a.checkLateness(now); err != nil {
 			t.Fatal(err)
@@ -87,7 +87,7 @@ func TestInsertionsThatFailByThemselvesAreNotLateBesides(t *testing.T) {
 func TestTimeInWhichNobodyAskedMakesNothingLate(t *testing.T) {
 	for name, away := range map[string]func(a *agency, until time.Time){
 		"a start": func(a *agency, until time.Time) { a.began = until },
-		"a halt":  func(a *agency, until time.Time) { a.health["contact_requests"].calm = until },
+		"a halt":  func(a *agency, until time.Time) { a.health["contact_requests"].Calm = until },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := polledBefore(t, 100, 20*time.Hour)

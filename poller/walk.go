@@ -137,7 +137,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 func (a *agency) newWalk() *walk {
 	return &walk{
 		a: a, began: time.Now().UTC(), seen: map[string]struct{}{}, before: a.knownPages, after: knownPages{},
-		trusting: a.trusting, second: a.second,
+		appearing: watch.Appearing{Confirmed: a.second, Trusted: a.trusting},
 	}
 }
 
@@ -248,15 +248,12 @@ type walk struct {
 	late      int                 // disappeared ones that are still polled
 	held      bool                // a change too large to believe waits
 
-	appeared int            // references that were never seen before, or had disappeared
-	listed   int            // of those that are published, or were by then
-	waiting  []watch.Listed // those of them that are told only when the walk is over
-	bytes    int            // of their records
-	overflow bool           // there were too many to keep
-	before   knownPages     // of the walk before
-	after    knownPages     // of this one
-	trusting bool           // the walk before has shown that nothing is to be held
-	second   bool           // the walk before has shown a mass appearance
+	appearing watch.Appearing
+	waiting   []watch.Listed // those of them that are told only when the walk is over
+	bytes     int            // of their records
+	overflow  bool           // there were too many to keep
+	before    knownPages     // of the walk before
+	after     knownPages     // of this one
 }
 
 // page commits what a page tells: changed insertions and their events, in one transaction; nothing if nothing changed.
@@ -519,10 +516,6 @@ func (w *walk) keepScheduled() error {
 	return err
 }
 
-// fewAppear is how many insertions may appear in one walk and be told page by page; of more the end of the walk is waited
-// for. Only then it is known whether as many have vanished: the list of somebody else would be told as both.
-const fewAppear = 5
-
 // mostWaiting bounds the records that wait for the end of a walk, in bytes. With more of them another walk follows.
 const mostWaiting = 16 << 20
 
@@ -550,10 +543,10 @@ func (w *walk) postpone(sights []watch.Listed) (now []watch.Listed, err error) {
 		}
 		return nil
 	})
-	w.appeared += len(later)
-	w.listed += len(now)
-	if err != nil || !baselined || w.trusting || w.appeared <= fewAppear {
-		w.listed += len(later)
+	w.appearing.New += len(later)
+	w.appearing.Listed += len(now)
+	if err != nil || !baselined || !w.appearing.Waits() {
+		w.appearing.Listed += len(later)
 		return sights, err
 	}
 	for _, s := range later {
@@ -567,22 +560,16 @@ func (w *walk) postpone(sights []watch.Listed) (now []watch.Listed, err error) {
 	return now, nil
 }
 
-// appear tells at the end of a walk what was kept back. A mass appearance is told only by a second walk in a row, because
-// the first may have begun in our list and ended in that of somebody else; and not while it is held together with a mass
-// disappearance, or where most of what is known was not seen. What is not told is found again by the next walk. It says
-// whether another walk is to follow at once.
+// appear tells at the end of a walk what was kept back, if it is believed. What is not told is found again by the next walk. It
+// says whether another walk is to follow at once.
 func (w *walk) appear() (again bool, err error) {
-	mass := w.appeared > fewAppear && w.appeared*10 > w.published*3
-	if !w.held { // it may be that of a walk that is not complete
-		_, w.held = watch.Implausible(w.published-w.listed, w.published, w.listed)
-	}
-	first := mass && !w.second && !w.trusting
-	w.a.second, w.a.trusting = first && !w.held, false
-	if mass && (w.held || first) {
+	believed, confirm := w.appearing.Believed(w.published, w.held)
+	w.a.second, w.a.trusting = confirm, false
+	if !believed {
 		for _, s := range w.waiting {
 			delete(w.seen, s.Reference)
 		}
-		return w.a.second, nil
+		return confirm, nil
 	}
 	for _, page := range byPage(w.waiting) {
 		if err := w.take(page); err != nil {
@@ -657,7 +644,7 @@ func (w *walk) again(page *listings.InsertionsPage) {
 			continue
 		}
 		w.seen[i.Reference] = struct{}{}
-		w.listed++
+		w.appearing.Listed++
 	}
 	if repeated {
 		return

@@ -218,6 +218,35 @@ func Implausible(missing, known, listed int) (reason string, held bool) {
 	return "", false
 }
 
+// fewAppear is how many insertions may appear in one walk and be told page by page; of more the end of the walk is waited
+// for. Only then it is known whether as many have vanished: the list of somebody else would be told as both.
+const fewAppear = 5
+
+// Appearing counts what a walk has shown.
+type Appearing struct {
+	New       int  // references that were never seen before, or had disappeared
+	Listed    int  // of those that are published, or were by then
+	Confirmed bool // the walk before has shown a mass appearance
+	Trusted   bool // the walk before has shown that nothing is to be held
+}
+
+// Waits says whether what appears waits for the end of the walk.
+func (a Appearing) Waits() bool { return !a.Trusted && a.New > fewAppear }
+
+// Believed says, at the end of a walk, whether what was kept back is told, else whether another walk is to confirm it at once. A
+// mass appearance is told only by a second walk in a row, because the first may have begun in our list and ended in that of
+// somebody else; and not while it is held together with a mass disappearance, or where most of what is known was not seen.
+func (a Appearing) Believed(published int, held bool) (believed, confirm bool) {
+	if a.New <= fewAppear || a.New*10 <= published*3 {
+		return true, false
+	}
+	if !held { // it may be that of a walk that is not complete
+		_, held = Implausible(published-a.Listed, published, a.Listed)
+	}
+	seen := a.Confirmed || a.Trusted
+	return seen && !held, !seen && !held
+}
+
 func summary(i listings.Insertion) events.InsertionSummary {
 	if len(i.Record) == 0 {
 		return events.InsertionSummary{}

@@ -186,7 +186,7 @@ func (a *agency) line(polled []resumed, known recollection, waiting map[string]t
 	})
 }
 
-// begin notes the begin of the watch, once. Under another filter than before, what comes and goes by it is no news: a
+// begin notes the begin of the watch, once. Under another filter than before, what comes and goes by it is not announced: a
 // silent baseline of the difference begins.
 func (a *agency) begin(now time.Time) error {
 	filter := a.p.o.Filter.Encode()
@@ -283,7 +283,7 @@ func (a *agency) wakeWalk() {
 	}
 }
 
-// doubtList asks for a walk now because the list may be wrong. One that fails is asked when its patience ends.
+// doubtList asks for a walk now because the list may be wrong. One that fails is asked when its back-off ends.
 func (a *agency) doubtList() {
 	if failures, _, _ := a.walking.state(); failures == 0 {
 		a.wakeWalk()

@@ -31,7 +31,7 @@ var operations = []listings.Operation{listings.OperationInsertions, listings.Ope
 // monitorSilence raises an alarm where an operation has no successful response for too long, until ctx is done.
 func (p *Poller) monitorSilence(ctx context.Context) error {
 	for looked := time.Now(); ; looked = time.Now() {
-		p.signs.vigil.give()
+		p.heartbeats.staleness.beat()
 		if err := sleep(ctx, silenceEvery); err != nil {
 			return err
 		}
@@ -247,7 +247,7 @@ func (a *agency) stale() bool {
 
 // checkLateness raises the alarm of contact requests where at least a tenth of an agency's insertions is late, at every look
 // for as long as silence would have to last. There are good answers, but not enough of them: the API is slow, or lets us
-// ask too little. That it has asked for patience is no excuse, as it is none for silence: we do not see.
+// ask too little. That it answers 429 is no excuse, as it is none for silence: we do not see.
 //
 // Insertions that fail by themselves are not counted, each of them becomes a gap that is told.
 //

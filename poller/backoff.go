@@ -19,7 +19,7 @@ const (
 	troublePolls     = "contact_requests" // those of the agency, whichever insertion is asked
 	troubleWalks     = "insertions"       // the list
 	troubleKey       = "key"              // the API asks a key for patience; its name is the fingerprint
-	troubleBase      = "base"             // nobody answers at the base URL
+	troubleBase      = "base"             // the base URL does not answer
 )
 
 type troubleName struct{ scope, name string }

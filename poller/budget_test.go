@@ -52,7 +52,9 @@ func TestWalksGetAThirdOfTheBudgetWhilePollsWait(t *testing.T) {
 }
 
 // alone is a dispatcher without a schedule.
-func alone(b *budget) *dispatcher { return newDispatcher(b, newTurns(schedule.Options{}), new(sign)) }
+func alone(b *budget) *dispatcher {
+	return newDispatcher(b, newTurns(schedule.Options{}), new(heartbeat))
+}
 
 func request(walk bool) listings.Request {
 	if walk {

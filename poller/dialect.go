@@ -14,7 +14,7 @@ import (
 // lists end, which sizes are taken. It stands in the store; a health holds a copy. What tells contact requests apart is learned
 // in watch.LearnIdentity.
 
-// pathEvery bounds how often another path is told, where two machines of the API answer in different ones.
+// pathEvery bounds how often another path is announced, where two machines of the API answer in different ones.
 const pathEvery = time.Hour
 
 // dialect is what is known of the answers to an operation.
@@ -62,12 +62,12 @@ func (a *agency) learn(op listings.Operation, reference string, shown listings.D
 	h := a.health[op]
 	quiet := time.Since(h.pathAnnounced) < pathEvery
 	a.mu.Unlock()
-	told := false
+	announce := false
 	err := a.updateOperation(op, func(o *store.Operation) []events.Payload {
 		before := dialectOf(o.Dialect)
 		after := before.Learned(shown)
 		o.Path, o.Learned, o.TotalTold, o.CreatedForm = after.Path, true, after.TotalTold, after.CreatedForm
-		if told = before.Known && before.Path != after.Path && !quiet; !told {
+		if announce = before.Known && before.Path != after.Path && !quiet; !announce {
 			return nil
 		}
 		return []events.Payload{&events.WatchSchemaDrifted{
@@ -75,7 +75,7 @@ func (a *agency) learn(op listings.Operation, reference string, shown listings.D
 			Expected: "records at " + pointer(before.Path), Found: "records at " + pointer(after.Path),
 		}}
 	})
-	if err == nil && told {
+	if err == nil && announce {
 		a.mu.Lock()
 		h.pathAnnounced = time.Now()
 		a.mu.Unlock()
@@ -83,7 +83,7 @@ func (a *agency) learn(op listings.Operation, reference string, shown listings.D
 	return err
 }
 
-// looksLikePointer is what a pointer made of names looks like. Others are not told: nobody knows what they hold.
+// looksLikePointer is what a pointer made of names looks like. Others are not shown: nobody knows what they hold.
 var looksLikePointer = regexp.MustCompile(`^(/[A-Za-z_$][A-Za-z0-9_.-]{0,39}){1,4}$`)
 
 // pointer names a JSON pointer to people: that of the whole body is empty.

@@ -18,7 +18,7 @@ import (
 type dispatcher struct {
 	budget *budget
 	turns  *turns
-	alive  *sign
+	alive  *heartbeat
 	most   int // polls under way
 
 	mu       sync.Mutex
@@ -44,7 +44,7 @@ const (
 	startsIn  = time.Second // is the time in which a poll that was chosen should ask
 )
 
-func newDispatcher(b *budget, t *turns, alive *sign) *dispatcher {
+func newDispatcher(b *budget, t *turns, alive *heartbeat) *dispatcher {
 	return &dispatcher{budget: b, turns: t, alive: alive, most: mostPolls, favored: map[string]bool{}}
 }
 
@@ -83,7 +83,7 @@ func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(ti
 // calls end.
 func (d *dispatcher) run(ctx context.Context, begin func(turn)) error {
 	for ctx.Err() == nil {
-		d.alive.give()
+		d.alive.beat()
 		now := time.Now()
 		if wait := d.budget.until(now); wait > 0 {
 			_ = sleep(ctx, min(wait, time.Minute)) // the API may have asked to slow down meanwhile

@@ -95,7 +95,7 @@ func (g verifyGate) Admit(ctx context.Context, r listings.Request, _ time.Time, 
 	return g.p.budget.send(ctx)
 }
 
-// Done obeys a plea for patience, as that of all other requests does. All else is only reported.
+// Done obeys a Retry-After, as that of all other requests does. All else is only reported.
 func (g verifyGate) Done(r listings.Request, o listings.Outcome) {
 	if g.p == nil {
 		return
@@ -106,10 +106,10 @@ func (g verifyGate) Done(r listings.Request, o listings.Outcome) {
 	}
 }
 
-// waitToVerify gives the API the patience that it asked for; the dispatcher has the last word.
+// waitToVerify refuses while the key backs off, and waits for its turn otherwise.
 func (p *Poller) waitToVerify(ctx context.Context, r listings.Request) error {
 	if _, _, until := p.keyBackoff(r.Key).state(); time.Until(until) > 0 {
-		return fmt.Errorf("the API asked for patience until %s", until.UTC().Format(time.RFC3339))
+		return fmt.Errorf("the API asked to wait until %s; try again then", until.UTC().Format(time.RFC3339))
 	}
 	return p.dispatcher.wait(ctx, r, nil)
 }

@@ -133,7 +133,7 @@ func TestVerifyingKeepsToTheBudgetAndToAPleaForPatience(t *testing.T) {
 		})
 		w.verify()
 		before := w.model.Requests(sandbox.Filter{Key: "key-2"})
-		if r := w.verify(); r.MayGiveUp || !strings.Contains(r.Agencies[0].Next.Problem, "patience") {
+		if r := w.verify(); r.MayGiveUp || !strings.Contains(r.Agencies[0].Next.Problem, "asked to wait until") {
 			t.Errorf("%+v", r.Agencies[0].Next)
 		}
 		if n := w.model.Requests(sandbox.Filter{Key: "key-2"}) - before; n > 0 {

@@ -164,8 +164,8 @@ func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error
 	if c == watch.ClassNone {
 		a.p.turns.polled(a.id, reference, p.look.at, p.look.tellable(a.skew(), p.look.at))
 	}
-	if told := a.noteOutcome(listings.OperationContactRequests, reference, c, err); told != nil {
-		return watch.ClassFatal, told
+	if failed := a.noteOutcome(listings.OperationContactRequests, reference, c, err); failed != nil {
+		return watch.ClassFatal, failed
 	}
 	return c, err
 }

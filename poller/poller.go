@@ -105,7 +105,7 @@ type Poller struct {
 	rules      watch.Rules
 	budget     *budget
 	dispatcher *dispatcher
-	base       *backoff // nobody answers at the base URL
+	base       *backoff // the base URL does not answer
 
 	setting   sync.Mutex // held by SetAgencies
 	verifying sync.Mutex // held by VerifyKeys
@@ -115,14 +115,14 @@ type Poller struct {
 	figures figures
 	turns   *turns
 	mu      sync.Mutex
-	keys    map[string]*backoff // by fingerprint: the API asks for patience
-	down    atomic.Bool         // nobody answered at the base URL, once in this process
+	keys    map[string]*backoff // by fingerprint: the API answered 429, or 503 with Retry-After
+	down    atomic.Bool         // the base URL did not answer, once in this process
 	full    atomic.Bool         // the disk: nothing could be remembered
 	waiting atomic.Bool         // for space, as was said
 	space   *backoff
 	filled  chan struct{} // the disk has just become full
 
-	signs signs // of life
+	heartbeats heartbeats
 
 	overdue atomic.Bool // there are more insertions than the allowed staleness has time for
 }
@@ -138,7 +138,7 @@ func New(o Options) (*Poller, error) {
 		keys:  map[string]*backoff{},
 		came:  make(chan struct{}, 1), filled: make(chan struct{}, 1),
 	}
-	p.dispatcher = newDispatcher(p.budget, p.turns, &p.signs.polls)
+	p.dispatcher = newDispatcher(p.budget, p.turns, &p.heartbeats.polls)
 	o.API.Gate = gate{p}
 	o.API.IDFields, o.API.IgnoreInsertions, o.API.IgnoreContactRequests = o.IDFields, o.IgnoreInsertion, o.IgnoreContact
 	client, err := listings.New(o.API)
@@ -419,22 +419,22 @@ func (p *Poller) startWalks(ctx context.Context, g *errgroup.Group) error {
 	}
 }
 
-// signs of life say when the loops of Run turned last.
-type signs struct {
-	polls sign // takes what is next from the schedule; turns once a minute at least
-	vigil sign // looks for silence, once a minute
+// heartbeats say when the loops of Run turned last.
+type heartbeats struct {
+	polls     heartbeat // takes what is next from the schedule; turns once a minute at least
+	staleness heartbeat // checks for silence, once a minute
 }
 
-// sign is the last one of a loop.
-type sign struct{ at atomic.Pointer[time.Time] }
+// heartbeat is the last one of a loop.
+type heartbeat struct{ at atomic.Pointer[time.Time] }
 
-func (s *sign) give() {
+func (h *heartbeat) beat() {
 	now := time.Now()
-	s.at.Store(&now)
+	h.at.Store(&now)
 }
 
-func (s *sign) last() time.Time {
-	if at := s.at.Load(); at != nil {
+func (h *heartbeat) last() time.Time {
+	if at := h.at.Load(); at != nil {
 		return *at
 	}
 	return time.Time{}
@@ -442,7 +442,9 @@ func (s *sign) last() time.Time {
 
 // Turned says when the loop that polls and the one that looks for silence turned last; zero before Run. Each does once a minute
 // at least, whatever the API does and however little may be sent: one that has not for some minutes hangs.
-func (p *Poller) Turned() (polls, vigil time.Time) { return p.signs.polls.last(), p.signs.vigil.last() }
+func (p *Poller) Turned() (polls, staleness time.Time) {
+	return p.heartbeats.polls.last(), p.heartbeats.staleness.last()
+}
 
 // NoSpace says whether nothing is asked because nothing could be remembered: the disk or the store is full.
 func (p *Poller) NoSpace() bool { return p.full.Load() }

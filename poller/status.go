@@ -16,10 +16,10 @@ type Status struct {
 	At                time.Time `json:"at"`
 	BaseURL           string    `json:"baseUrl"`
 	RequestsPerSecond float64   `json:"requestsPerSecond"`          // the ceiling
-	Effective         float64   `json:"effectiveRequestsPerSecond"` // what is left of it where the API asked for patience
+	Effective         float64   `json:"effectiveRequestsPerSecond"` // what is left of it where the API answered 429, or 503 with Retry-After
 	LastMinute        int       `json:"requestsLastMinute"`
 	Requests          uint64    `json:"requests"`          // since the start of the process
-	Down              string    `json:"down,omitempty"`    // nobody answers at the base URL; the next try
+	Down              string    `json:"down,omitempty"`    // the base URL does not answer; the next try
 	NoSpace           bool      `json:"noSpace,omitempty"` // the disk is full: nothing is asked
 
 	RequestCounts    []RequestCount      `json:"requestCounts,omitempty"`

@@ -106,8 +106,8 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		case watch.ClassWaiting:
 			return 0, nil // the key has changed: from the start, with the new one
 		case watch.ClassRefused:
-			told := a.noteOutcome(listings.OperationInsertions, "", watch.ClassRefused, err)
-			if err := errors.Join(told, a.refused(watch.Scope{Scope: events.ScopeAgency}, err)); err != nil {
+			noted := a.noteOutcome(listings.OperationInsertions, "", watch.ClassRefused, err)
+			if err := errors.Join(noted, a.refused(watch.Scope{Scope: events.ScopeAgency}, err)); err != nil {
 				return a.afterCommitError(err)
 			}
 			return time.Hour, nil

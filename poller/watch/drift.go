@@ -83,7 +83,7 @@ const (
 // Drift is what is drift among the differences of some records.
 type Drift struct {
 	forms   map[string]bool      // by key: is no change of a record
-	told    []form               // was never told
+	added   []form               // was never announced
 	remains map[string]time.Time // to be remembered; nil: nothing new
 	wide    bool                 // most show it now; else it is only remembered
 }
@@ -141,16 +141,16 @@ func (t tally) judge(remembered map[string]time.Time, at time.Time, inForce func
 		case sure[k] || most(t.count[k], t.known):
 			d.wide = true
 			if !fresh(late) {
-				d.told = append(d.told, f)
+				d.added = append(d.added, f)
 			}
 		case !fresh(late) || !inForce(live[late]):
 			continue
 		}
 		d.forms[k], met[late] = true, true
 	}
-	slices.SortFunc(d.told, func(a, b form) int { return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.after, b.after)) })
+	slices.SortFunc(d.added, func(a, b form) int { return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.after, b.after)) })
 	if len(met) > 0 {
-		d.remains = remember(live, met, len(d.told) > maxDrifts, at)
+		d.remains = remember(live, met, len(d.added) > maxDrifts, at)
 	}
 	return d
 }
@@ -214,10 +214,10 @@ func (d Drift) Remember(state *store.Agency, agencyID string, op listings.Operat
 	o := state.Operation(string(op))
 	o.Drifts = d.remains
 	state.SetOperation(string(op), o)
-	if len(d.told) == 0 {
+	if len(d.added) == 0 {
 		return nil
 	}
-	expected, found := describeForms(d.told)
+	expected, found := describeForms(d.added)
 	return []events.Payload{&events.WatchSchemaDrifted{
 		Common: events.Common{AgencyID: agencyID, ObservedAt: at}, Operation: string(op), Expected: expected, Found: found,
 	}}

@@ -14,10 +14,10 @@ type Class string
 
 const (
 	ClassNone      Class = ""
-	ClassTransient Class = "transient" // try again later, with patience
+	ClassTransient Class = "transient" // back off, then try again
 	ClassAside     Class = "set aside" // this insertion or page alone waits
 	ClassBusy      Class = "busy"      // the API asks us to slow down: the key waits
-	ClassDown      Class = "down"      // nobody answers at the base URL: everything waits
+	ClassDown      Class = "down"      // the base URL does not answer: everything waits
 	ClassRefused   Class = "halt"      // 403 or 401: stop asking
 	ClassHalted    Class = "halted"    // we had stopped asking
 	ClassWaiting   Class = "waiting"   // it is too early to ask

@@ -89,9 +89,7 @@ func TestASlowDiskDelaysOnlyWhatIsStored(t *testing.T) {
 		}
 	}
 	d := launch(t, s.environ, "run")
-	if got := run(t, s.environ, "resume", "A100"); got.code != exitDone {
-		t.Errorf("%+v", got)
-	}
+	eventually(t, "the agency is resumed", func() bool { return run(t, s.environ, "resume", "A100").code == exitDone })
 	o := oracle{model: s.model, from: began, until: began}
 	o.mustKeepItsPromises(t, natsURL(t, s.dir), patience)
 	d.stop(t)

@@ -143,6 +143,9 @@ func isHeaderText(s string) bool {
 	return len(s) <= maxToken
 }
 
+// ResentHeader marks a message that the stream held before and had lost, and that was published once more.
+const ResentHeader = "doorbell-resent"
+
 const (
 	attributePrefix = "ce-"
 	msgIDHeader     = "Nats-Msg-Id"

@@ -42,9 +42,10 @@ func (i *item) wanted() (wanted bool) {
 	if !wanted {
 		return false
 	}
+	resent := i.message.Headers().Get(events.ResentHeader) != ""
 	l.f.state.look(func(m *memory) {
 		s := m.Lanes[l.key]
-		wanted = !s.old(i.event) && !s.Agencies[i.event.AgencyID].has(i.event)
+		wanted = !s.old(i.event, resent) && !s.Agencies[i.event.AgencyID].has(i.event)
 	})
 	return wanted
 }

@@ -244,13 +244,14 @@ func (s *laneState) copyAgencies() map[string]*mark {
 	return marks
 }
 
-// old says whether an event is from before the lane's business began. By its time it is told only where it has to be: clocks differ.
-func (s *laneState) old(e events.Event) bool {
+// old says whether an event is from before the lane's business began. By its time it is told only where it has to be, as clocks differ:
+// also of what the stream had lost, since a lane that began at an empty stream gets all that a restored store sends again.
+func (s *laneState) old(e events.Event, resent bool) bool {
 	if e.RecordedTime.Before(s.Types[e.Type]) {
 		return true
 	}
 	m := s.Agencies[e.AgencyID]
-	return (s.Early || m != nil && !m.Since.IsZero()) && e.RecordedTime.Before(s.since(e.AgencyID))
+	return (s.Early || resent || m != nil && !m.Since.IsZero()) && e.RecordedTime.Before(s.since(e.AgencyID))
 }
 
 // since is from when on an agency's events are the lane's business.

@@ -3,6 +3,7 @@ package forward
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,6 +40,33 @@ func TestARebuiltStreamNeitherFloodsNorSkips(t *testing.T) {
 			time.Sleep(30 * time.Second)
 		})
 		wantIDs(t, s, w.history[before:])
+	})
+}
+
+// TestANewForwarderSendsNothingOfAStoreThatIsRestoredBesideIt is a backup on a new machine: the stream is empty, there is no state, and
+// the relay sends again what the log holds.
+func TestANewForwarderSendsNothingOfAStoreThatIsRestoredBesideIt(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		for range 30 {
+			w.lead("A100")
+			w.lead("B200")
+		}
+		time.Sleep(time.Hour)
+		past := slices.Clone(w.history)
+		if err := w.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
+			t.Fatal(err)
+		}
+		w.makeStream()
+		w.run(time.Minute, func() {
+			time.Sleep(time.Second)
+			for _, e := range past {
+				w.put(e, map[string]string{events.ResentHeader: "1"})
+			}
+			w.lead("A100")
+		})
+		wantIDs(t, s, w.history[len(past):])
 	})
 }
 
@@ -92,7 +120,7 @@ func TestAnEventThatIsSentAgainBehindLaterOnesIsNotMissed(t *testing.T) {
 			}
 			time.Sleep(20 * time.Second)
 			w.history = append(w.history, lost)
-			w.put(lost, map[string]string{"doorbell-resent": "1"})
+			w.put(lost, map[string]string{events.ResentHeader: "1"})
 		})
 		wantIDs(t, s, w.history)
 	})

@@ -276,7 +276,7 @@ func (w *world) rebuild() {
 	all := slices.Clone(w.history)
 	slices.SortStableFunc(all, func(a, b events.Event) int { return strings.Compare(a.AgencyID, b.AgencyID) })
 	for _, e := range all {
-		w.put(e, map[string]string{"doorbell-resent": "1"})
+		w.put(e, map[string]string{events.ResentHeader: "1"})
 	}
 }
 

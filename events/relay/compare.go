@@ -178,7 +178,7 @@ func (c *comparer) meet(m *stored) error {
 		c.found.Foreign++
 		return nil
 	}
-	if sequence < c.highest && m.value(headerResent) == "" {
+	if sequence < c.highest && m.value(events.ResentHeader) == "" {
 		c.note(&c.found.Misplaced, sequence)
 	}
 	c.highest = max(c.highest, sequence)

@@ -24,8 +24,6 @@ const (
 	headerBatch        = "Nats-Batch-Id"
 	headerBatchPlace   = "Nats-Batch-Sequence"
 	headerBatchCommit  = "Nats-Batch-Commit"
-	// headerResent marks what the stream held before and had lost.
-	headerResent = "doorbell-resent"
 )
 
 // errNoBatches: the server acknowledged a message of a batch singly, so it has stored it.
@@ -40,7 +38,7 @@ func (r *Relay) message(e events.Event, maxMessage int, resent bool) *nats.Msg {
 	m := &nats.Msg{Subject: events.Subject(r.o.Prefix, e.AgencyID, e.Type), Header: nats.Header(e.Header()), Data: e.Data}
 	m.Header[headerStream] = []string{r.o.Stream}
 	if resent {
-		m.Header[headerResent] = []string{"1"}
+		m.Header[events.ResentHeader] = []string{"1"}
 	}
 	return m
 }

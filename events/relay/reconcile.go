@@ -112,7 +112,7 @@ func (l *lane) meet(m *stored) error {
 		return err
 	case ours && known.Sequence > l.place.Sequence: // it need not be sent again
 		l.told.places[known.ID] = m.Sequence
-		if !l.told.anew && m.value(headerResent) == "" { // nor what should stand before it: it does, or was removed
+		if !l.told.anew && m.value(events.ResentHeader) == "" { // nor what should stand before it: it does, or was removed
 			l.advance(known, m.Sequence)
 		}
 		return nil
@@ -202,7 +202,7 @@ func (l *lane) mend(ctx context.Context, reason string) error {
 		if err != nil {
 			return err
 		}
-		if ours && !l.told.anew && newest.value(headerResent) == "" { // what was sent again may stand behind later ones
+		if ours && !l.told.anew && newest.value(events.ResentHeader) == "" { // what was sent again may stand behind later ones
 			l.advance(e, newest.Sequence)
 		} else if l.fence, err = l.readForward(ctx, 0); err != nil {
 			return err

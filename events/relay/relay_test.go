@@ -267,7 +267,7 @@ func TestAMessageHasTheHeadersOfTheContract(t *testing.T) {
 				t.Errorf("header %s is %q, want %q", name, got, value)
 			}
 		}
-		if m.Header.Get(headerResent) != "" {
+		if m.Header.Get(events.ResentHeader) != "" {
 			t.Error("a first copy is marked as sent again")
 		}
 		if got, err := events.Decode(m.Header, m.Data); err != nil || got.ID != e.ID || string(got.Data) != string(e.Data) {

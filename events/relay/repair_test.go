@@ -35,7 +35,7 @@ func (b *bell) stray(subject string) {
 func (b *bell) resent(agency string) (n int) {
 	b.t.Helper()
 	for _, m := range held(b.t, b.js, events.AgencyFilter("listings", agency)) {
-		if m.Header.Get(headerResent) == "1" {
+		if m.Header.Get(events.ResentHeader) == "1" {
 			n++
 		}
 	}

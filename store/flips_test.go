@@ -56,8 +56,8 @@ func TestAFlippedByteIsHarmlessOrDamage(t *testing.T) {
 					t.Fatalf("seed %d, flip %d: nothing came of it: %v\n%.3000s", seed, from, err, complaint.String())
 				}
 				switch {
-				case mode == "open" && last == "reading" && strings.Contains(complaint.String(), "out of memory"):
-					count["died"]++ // bbolt wants room for an entry that says that it is huge; nothing is written
+				case (mode == "open" && last == "reading" || last == "damaged") && strings.Contains(complaint.String(), "out of memory"):
+					count["died"]++ // bbolt runs in a circle, at times until that is found; nothing is written
 				case last == "wrong" || err != nil && last != "verifying":
 					t.Errorf("seed %d, flip %d: %s: %v\n%.3000s", seed, from-1, last, err, complaint.String())
 				case err != nil:

@@ -116,7 +116,7 @@ func (a *agency) load() error {
 		if err != nil {
 			return err
 		}
-		remembered = watch.RestoreAccess(a.id, state.Keys, halts)
+		remembered = watch.RestoreAccess(a.id, state.Keys, halts, now)
 		known = recallMemory(tx, a.id)
 		return tx.Insertions(a.id, func(i store.Insertion) error {
 			if a.count(i, now) {

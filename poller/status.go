@@ -293,7 +293,7 @@ func RememberedAccess(tx *store.Tx, k AgencyKeys) (Access, error) {
 	if err != nil {
 		return Access{}, err
 	}
-	x := watch.RestoreAccess(k.ID, state.Keys, halts).Configure(k.Key, k.Next, time.Now())
+	x := watch.RestoreAccess(k.ID, state.Keys, halts, time.Now()).Configure(k.Key, k.Next, time.Now())
 	access := Access{Key: x.Keys.Shown(listings.OperationInsertions), Dialects: dialects(state)}
 	if other := x.Keys.Other(); other != access.Key && !x.Keys.WasRefused(other.Fingerprint()) {
 		access.Next = other
@@ -321,7 +321,7 @@ func ResumeRemembered(s *store.Store, agencyID, reference string) (ended int, er
 		if err != nil {
 			return err
 		}
-		c := watch.RestoreAccess(agencyID, state.Keys, halts).Resume(reference, time.Now())
+		c := watch.RestoreAccess(agencyID, state.Keys, halts, time.Now()).Resume(reference, time.Now())
 		ended = len(c.Ended)
 		return putAccess(tx, c)
 	})

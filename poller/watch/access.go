@@ -151,10 +151,13 @@ type AccessChange struct {
 	KeyRefused, KeyWorks bool
 }
 
-// RestoreAccess is what is remembered of an agency's access.
-func RestoreAccess(agencyID string, known store.Keys, halts []store.Halt) Access {
+// RestoreAccess is what is remembered of an agency's access. A try in the future, because the clock was set back, counts as one now.
+func RestoreAccess(agencyID string, known store.Keys, halts []store.Halt, now time.Time) Access {
 	x := Access{AgencyID: agencyID, Keys: Keys{Known: known}, Halts: make(map[Scope]store.Halt, len(halts))}
 	for _, h := range halts {
+		if h.Tried.After(now) {
+			h.Tried = now
+		}
 		x.Halts[scopeOf(h)] = h
 		if x.Keys.Known.Current == "" && h.Scope != events.ScopeInsertion { // nothing more is known of its key
 			x.Keys.Known = store.Keys{Current: h.Key, Refused: []string{h.Key}}
@@ -268,7 +271,7 @@ func (x Access) Refuse(s Scope, r Refused) AccessChange {
 		}
 	}
 	h := store.Halt{
-		Scope: s.Scope, Reference: s.Reference, Operation: string(r.Operation), Status: r.Status, Since: r.At.UTC(), Tried: r.At.UTC(),
+		Scope: s.Scope, Reference: s.Reference, Operation: string(r.Operation), Status: r.Status, Since: r.At.UTC(), Tried: r.At,
 		Key: r.Request.Key, Body: string(r.Body), Asked: r.RefusedAsked.UTC(),
 	}
 	c, _ := x.explain(h, r.KeyAnswers, r.Others, false)
@@ -333,7 +336,7 @@ func (x Access) Retried(reference string, now time.Time) AccessChange {
 	if !halted {
 		return AccessChange{Access: x}
 	}
-	h.Tried = now.UTC()
+	h.Tried = now // with what the monotonic clock says, as the day until the next try counts by that
 	return AccessChange{Access: x.With(h), Halted: []store.Halt{h}}
 }
 

@@ -139,7 +139,7 @@ func TestNoOrderOfAnswersAsksAHaltedScopeOrSwitchesTwice(t *testing.T) {
 					rt.Fatalf("%v is halted, but may be asked", s)
 				}
 			}
-			again := RestoreAccess("A100", x.Keys.Stored(), x.List("")).Configure(oneKey, otherKey, now)
+			again := RestoreAccess("A100", x.Keys.Stored(), x.List(""), now).Configure(oneKey, otherKey, now)
 			if KeyWasRefused(again.Ended) || again.Keys.Active() != x.Keys.Active() || again.Keys.Known.Trying != x.Keys.Known.Trying {
 				rt.Fatalf("after a restart %+v, before %+v", again, x)
 			}
@@ -156,5 +156,23 @@ func TestAHaltedInsertionIsAskedOnceADay(t *testing.T) {
 	}
 	if c := x.Retried("a#1##", epoch.Add(RetryRefused)); !c.IsHalted(asked, epoch.Add(RetryRefused+time.Hour)) || len(c.Events) != 0 {
 		t.Errorf("tried again in vain: %+v", c)
+	}
+}
+
+func TestAClockThatIsSetBackLengthensNoHalt(t *testing.T) {
+	asked := listings.Request{Operation: listings.OperationContactRequests, Reference: "a#1##"}
+	h := store.Halt{Scope: events.ScopeInsertion, Reference: "a#1##", Tried: epoch.AddDate(1, 0, 0)}
+	x := RestoreAccess("A100", store.Keys{}, []store.Halt{h}, epoch)
+	if !x.IsHalted(asked, epoch.Add(RetryRefused-1)) || x.IsHalted(asked, epoch.Add(RetryRefused)) {
+		t.Error("after a restart it is not tried again in a day")
+	}
+	now := time.Now()
+	refused := Refused{StatusError: &listings.StatusError{Status: 403, Request: asked}, At: now}
+	for name, c := range map[string]AccessChange{
+		"halted": Access{}.Refuse(Scope{events.ScopeInsertion, "a#1##"}, refused), "tried again": x.Retried("a#1##", now),
+	} {
+		if h, _ := c.Insertion("a#1##"); h.Tried != now { // == compares what the monotonic clock says too
+			t.Errorf("%s: %v has no monotonic reading of its own", name, h.Tried)
+		}
 	}
 }

@@ -162,13 +162,12 @@ func (a *Daemon) setAgencies(list []poller.AgencyKeys) error {
 	if errors.Is(err, poller.ErrRetiresAll) && d.wantsOneOf(list) {
 		return ErrUndecided
 	}
-	if err != nil {
-		return err
+	if err == nil || errors.Is(err, store.ErrNoSpace) { // of the change that waits for space a part may be in force
+		d.mu.Lock()
+		d.wanted = list
+		d.mu.Unlock()
 	}
-	d.mu.Lock()
-	d.wanted = list
-	d.mu.Unlock()
-	return nil
+	return err
 }
 
 // wantsOneOf says whether somebody of a list was wanted before.

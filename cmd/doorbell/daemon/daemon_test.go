@@ -96,32 +96,64 @@ func TestWhoStaysButIsNotDecidedYetIsNobodyWhoRetires(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- a.admitOthers(ctx) }()
-	watched := func(want ...string) func() bool {
-		return func() bool {
-			now, err := a.poller.Status()
-			var ids []string
-			for _, w := range now.Agencies {
-				ids = append(ids, w.AgencyID)
-			}
-			slices.Sort(ids)
-			return err == nil && slices.Equal(ids, want)
-		}
-	}
 	d.admit("B200")
-	eventually(t, "one is watched", watched("B200"))
+	eventually(t, "one is watched", a.watching("B200"))
 	if err := a.setAgencies(listed("A100", "C300")); !errors.Is(err, ErrUndecided) {
 		t.Errorf("it is not told again when A100 is decided: %v", err)
 	}
 	d.admit("A100")
-	eventually(t, "both are watched", watched("A100", "B200"))
+	eventually(t, "both are watched", a.watching("A100", "B200"))
 	if err := a.setAgencies(listed("A100", "C300")); err != nil {
 		t.Errorf("the second time: %v", err)
 	}
 	d.admit("C300")
-	eventually(t, "the change has come", watched("A100", "C300"))
+	eventually(t, "the change has come", a.watching("A100", "C300"))
 	if err := a.setAgencies(listed("B200")); !errors.Is(err, poller.ErrRetiresAll) {
 		t.Errorf("nobody stays: %v", err)
 	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// watching says whether the poller watches exactly these agencies.
+func (a *Daemon) watching(want ...string) func() bool {
+	return func() bool {
+		now, err := a.poller.Status()
+		var ids []string
+		for _, w := range now.Agencies {
+			ids = append(ids, w.AgencyID)
+		}
+		slices.Sort(ids)
+		return err == nil && slices.Equal(ids, want)
+	}
+}
+
+// TestWhoIsAdmittedWhileAChangeWaitsForSpaceDoesNotTakeItBack is about another list of agencies that the full disk kept out.
+func TestWhoIsAdmittedWhileAChangeWaitsForSpaceDoesNotTakeItBack(t *testing.T) {
+	a, _ := open(t, "B200")
+	d := &a.admission
+	d.wanted, d.known["B200"], d.known["C300"] = listed("B200"), true, true
+	err := a.store.Update(func(tx *store.Tx) error { return tx.PutAgency("C300", store.Agency{AwaitsStream: true}) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound := func(most int64) {
+		if err := store.NewHousekeeping(store.HousekeepingOptions{Store: a.store, Retention: time.Hour, Max: most}).RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bound(1)
+	if err := a.setAgencies(listed("B200", "C300")); !errors.Is(err, store.ErrNoSpace) {
+		t.Fatalf("into a store that is full: %v", err)
+	}
+	bound(0)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.admitOthers(ctx) }()
+	d.poke()
+	eventually(t, "the change has come", a.watching("B200", "C300"))
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)

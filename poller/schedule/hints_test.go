@@ -7,15 +7,14 @@ import (
 	"doorbell/poller/schedule"
 )
 
-// walked lets a list of one page be read every ten seconds. Each insertion gets a contact request every ten minutes. Bit 0
-// of its record changes with each, bit 1 on every reading.
-func walked(turns int, counter, stamp bool) (*drive, schedule.Agency, []schedule.Insertion) {
-	const every = 10 * time.Minute
+// walked lets a list of one page be read every ten seconds. Each of a hundred insertions gets a contact request every so often.
+// Bit 0 of its record changes with each, bit 1 on every reading.
+func walked(turns int, every time.Duration, counter, stamp bool) (*drive, schedule.Agency, []schedule.Insertion) {
 	d := newDrive(schedule.Options{})
 	a := d.s.Enter(nil)
 	list := d.add(a, 100, 0, polled(-1))
 	latest := func(i schedule.Insertion, t time.Time) time.Time {
-		phase := time.Duration(i.Slot) * 6 * time.Second
+		phase := time.Duration(i.Slot) * every / 100
 		return epoch.Add(t.Sub(epoch.Add(phase)).Truncate(every) + phase)
 	}
 	seen := map[schedule.Insertion]time.Time{}
@@ -51,7 +50,7 @@ func walked(turns int, counter, stamp bool) (*drive, schedule.Agency, []schedule
 }
 
 func TestAMemberThatBetraysContactRequestsIsActedOn(t *testing.T) {
-	d, a, list := walked(20_000, true, true)
+	d, a, list := walked(20_000, 10*time.Minute, true, true)
 	h := d.s.Hints(a)
 	if !h.Acting || h.Bits != 1 || h.Recall < 0.8 || h.Rate > 0.1 {
 		t.Fatalf("hints are %+v", h)
@@ -73,8 +72,15 @@ func TestAMemberThatBetraysContactRequestsIsActedOn(t *testing.T) {
 }
 
 func TestAMemberThatChangesOnEveryReadingIsNotActedOn(t *testing.T) {
-	d, a, _ := walked(20_000, false, true)
+	d, a, _ := walked(20_000, 10*time.Minute, false, true)
 	if h := d.s.Hints(a); h.Acting || d.whys[schedule.Hint] > 0 || h.Trials == 0 {
 		t.Fatalf("hints are %+v, turns %v", h, d.whys)
+	}
+}
+
+func TestChangesThatContactRequestsExplainAreNoNoise(t *testing.T) {
+	d, a, _ := walked(20_000, 40*time.Second, true, false) // at a quarter of the readings
+	if h := d.s.Hints(a); !h.Acting || h.Bits != 1 || h.Recall < 0.8 || h.Rate > 0.1 {
+		t.Fatalf("hints are %+v", h)
 	}
 }

@@ -335,6 +335,8 @@ func (s *Schedule) Urge(name Insertion, why Why) {
 // pause. With probing, afterwards one insertion is given out at a time.
 func (s *Schedule) Pause(a Agency, until time.Time, probing bool) {
 	g := s.agencies[a]
+	held := func() bool { return g.probing || g.paused != math.MinInt64 }
+	before := held()
 	g.probing, g.paused = probing, math.MinInt64
 	switch {
 	case until.IsZero():
@@ -343,7 +345,9 @@ func (s *Schedule) Pause(a Agency, until time.Time, probing bool) {
 	default:
 		g.paused = s.later(until)
 	}
-	s.lookAt = 0
+	if held() != before { // else it is still the same that wait the longest
+		s.lookAt = 0
+	}
 }
 
 // Polled ends the flight of an insertion, if it is in flight, with a good answer that was received at a moment. created

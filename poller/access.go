@@ -417,8 +417,8 @@ func (a *agency) tryContactRequests(ctx context.Context) (wait time.Duration, er
 	if !a.access().Keys.Tries(listings.OperationContactRequests) {
 		return forever, nil
 	}
-	if _, _, until := a.trying.state(); time.Until(until) > 0 {
-		return time.Until(until), nil
+	if wait := a.trying.state().Wait(time.Now()); wait > 0 {
+		return wait, nil
 	}
 	reference, err := a.trialReference()
 	if err != nil || reference == "" {

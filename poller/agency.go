@@ -285,7 +285,7 @@ func (a *agency) wakeWalk() {
 
 // doubtList asks for a walk now because the list may be wrong. One that fails is asked when its back-off ends.
 func (a *agency) doubtList() {
-	if failures, _, _ := a.walking.state(); failures == 0 {
+	if a.walking.state().Failures == 0 {
 		a.wakeWalk()
 	}
 }

@@ -206,8 +206,7 @@ func (a *agency) endAlarms(op listings.Operation, stale, drift bool, at time.Tim
 
 // stillFails says whether an insertion is still asked, in vain.
 func (a *agency) stillFails(reference string) bool {
-	failures, _, _ := a.retries(reference).state()
-	return failures > 0
+	return a.retries(reference).state().Failures > 0
 }
 
 // noteFailure notes a failure, and says it where an answer was not what it should be.

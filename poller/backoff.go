@@ -31,69 +31,60 @@ func (a *agency) touch(scope, name string) {
 	a.touched[troubleName{scope, name}] = struct{}{}
 }
 
-// trouble is how a trouble stands now, and whether it is one.
-func (a *agency) trouble(n troubleName) (store.Trouble, bool) {
+// backoffOf is the back-off of what a trouble is about; nil if that has not failed. The caller holds a.mu.
+func (a *agency) backoffOf(n troubleName) *backoff {
 	switch n.scope {
 	case troublePolls:
-		return a.asking.trouble(n.scope, n.name)
+		return a.asking
 	case troubleWalks:
-		return a.walking.trouble(n.scope, n.name)
+		return a.walking
 	case troubleKey:
-		return a.p.keyBackoff(n.name).trouble(n.scope, n.name)
+		return a.p.keyBackoff(n.name)
 	case troubleBase:
-		return a.p.base.trouble(n.scope, n.name)
-	case watch.TroubleWindow:
-		return store.Trouble{}, false // is written where it is told
+		return a.p.base
 	}
-	a.mu.Lock()
-	l := a.looks[n.name]
-	if l == nil {
-		a.mu.Unlock()
-		return store.Trouble{}, false
+	if l := a.looks[n.name]; l != nil && n.scope == troubleInsertion {
+		return l.retry
 	}
-	refused, retry := l.refusal, l.retry
-	a.mu.Unlock()
-	t, failing := retry.trouble(n.scope, n.name)
-	if refused != nil {
-		t.Since, t.Status = refused.at.UTC().Round(0), refused.answer.Status
-		t.Body, t.Key = string(refused.answer.Body), refused.answer.Request.Key
+	return nil // that of a window is written where it is told
+}
+
+// trouble is how a trouble stands now, and whether it is one. The caller holds a.mu.
+func (a *agency) trouble(n troubleName) (t store.Trouble, failing bool) {
+	t = a.backoffOf(n).state().Trouble(n.scope, n.name)
+	failing = t.Failures > 0
+	if l := a.looks[n.name]; l != nil && n.scope == troubleInsertion && l.refusal != nil {
+		t.Since, t.Status = l.refusal.at.UTC().Round(0), l.refusal.answer.Status
+		t.Body, t.Key = string(l.refusal.answer.Body), l.refusal.answer.Request.Key
+		failing = true
 	}
-	return t, failing || refused != nil
+	return t, failing
 }
 
 // keepTroubles writes the troubles that have changed, in one transaction; nothing if none has.
 func (a *agency) keepTroubles() error {
 	a.committing.Lock()
 	defer a.committing.Unlock()
-	a.mu.Lock()
-	touched := a.touched
-	if len(touched) == 0 {
-		a.mu.Unlock()
-		return nil
-	}
-	a.touched = map[troubleName]struct{}{}
-	a.mu.Unlock()
 	var puts, deletes []store.Trouble
-	for n := range touched {
+	var list []events.Payload
+	a.mu.Lock()
+	for n := range a.touched {
 		now, is := a.trouble(n)
-		a.mu.Lock()
 		was, had := a.saved[n]
 		forgotten := a.looks[n.name] == nil
-		a.mu.Unlock()
 		now.Told = was.Told
 		switch {
 		case is && now != was:
 			puts = append(puts, now)
 		case !is && had && (!was.Told || forgotten): // else clearUnreadable ends what was told
 			deletes = append(deletes, was)
+			if was.Told {
+				list = append(list, watch.GapEnds(a.id, was, time.Now()))
+			}
 		}
 	}
-	var list []events.Payload
-	for _, t := range deletes {
-		if t.Told {
-			list = append(list, watch.GapEnds(a.id, t, time.Now()))
-		}
-	}
+	clear(a.touched)
+	a.mu.Unlock()
 	return a.writeTroubles(puts, deletes, list)
 }
 
@@ -117,23 +108,25 @@ func (a *agency) writeTroubles(puts, deletes []store.Trouble, list []events.Payl
 func (a *agency) restoreTroubles(list []store.Trouble, now time.Time) map[string]time.Time {
 	waiting := map[string]time.Time{}
 	for _, t := range list {
-		a.saved[troubleName{t.Scope, t.Name}] = t
+		n := troubleName{t.Scope, t.Name}
+		a.saved[n] = t
+		switch {
+		case t.Scope == troubleInsertion:
+			a.restoreRefusal(t)
+			a.retry(t.Name)
+		case t.Scope == troubleKey && !a.shows(t.Name): // nobody would ever hear that its patience is over
+			a.touch(t.Scope, t.Name)
+			continue
+		}
+		a.mu.Lock()
+		b := a.backoffOf(n)
+		a.mu.Unlock()
+		after := b.change(func(b watch.Backoff) watch.Backoff { return b.Restored(t, now) })
 		switch t.Scope {
-		case troublePolls:
-			a.asking.restore(t, now, a.p.o.RetryMax)
-		case troubleWalks:
-			a.walking.restore(t, now, a.p.o.RetryMax)
 		case troubleKey:
-			if !a.shows(t.Name) { // nobody would ever hear that its patience is over
-				a.touch(t.Scope, t.Name)
-				continue
-			}
-			a.p.keyBackoff(t.Name).restore(t, now, watch.LongestKeyWait)
 			a.p.budget.resume(now)
-		case troubleBase:
-			a.p.base.restore(t, now, a.p.o.RetryMax)
 		case troubleInsertion:
-			waiting[t.Name] = a.restoreLook(t, now)
+			waiting[t.Name] = after.Until
 		}
 	}
 	return waiting
@@ -184,20 +177,16 @@ func (a *agency) shows(fingerprint string) bool {
 	return fingerprint == keys.Current.Fingerprint() || fingerprint == keys.Next.Fingerprint()
 }
 
-func (a *agency) restoreLook(t store.Trouble, now time.Time) (until time.Time) {
-	l := a.look(t.Name)
-	retry := a.retry(t.Name)
-	retry.restore(t, now, a.p.o.RetryMax)
+// restoreRefusal goes on with the refusal of an insertion, unless it says nothing of the key that is shown now.
+func (a *agency) restoreRefusal(t store.Trouble) {
 	if (t.Status == http.StatusForbidden || t.Status == http.StatusUnauthorized) && t.Key == a.keyFor(listings.OperationContactRequests).Fingerprint() {
-		l.refusal = &refusal{at: t.Since, answer: &listings.StatusError{
+		a.look(t.Name).refusal = &refusal{at: t.Since, answer: &listings.StatusError{
 			Request: listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: t.Name, Key: t.Key},
 			Status:  t.Status, Body: listings.BodyKind(t.Body),
 		}}
 	} else if t.Status != 0 {
-		a.touch(t.Scope, t.Name) // it says nothing of this key, nor of the other one another day
+		a.touch(t.Scope, t.Name)
 	}
-	_, _, until = retry.state()
-	return until
 }
 
 // unreadableAfter is how many failures in a row make an insertion unreadable, see also watch.UnreadableFor.
@@ -205,14 +194,14 @@ const unreadableAfter = 3
 
 // raiseUnreadable says, once, that the contact requests of an insertion cannot be read while those of others can.
 func (a *agency) raiseUnreadable(reference string, now time.Time) error {
-	if failures, _, _ := a.asking.state(); failures >= operationLimit {
+	if a.asking.state().Failures >= operationLimit {
 		return nil // nobody's can be read: that is another alarm
 	}
 	a.committing.Lock()
 	defer a.committing.Unlock()
 	n := troubleName{troubleInsertion, reference}
-	t, failing := a.trouble(n)
 	a.mu.Lock()
+	t, failing := a.trouble(n)
 	told := a.saved[n].Told
 	a.mu.Unlock()
 	long := max(3*a.p.o.PollInterval, watch.UnreadableFor)
@@ -240,141 +229,49 @@ func (a *agency) clearUnreadable(reference string, now time.Time) error {
 	return a.writeTroubles(nil, []store.Trouble{t}, []events.Payload{watch.GapEnds(a.id, t, now)})
 }
 
-// backoff is the back-off of one thing that fails: an insertion, an operation of an agency, a key, the base URL. It
-// counts failures in a row and says when to try again; after a failure requests go one at a time, until one succeeds.
-//
-// Answers come in another order than their questions were sent. What was sent before the last failure says nothing about
-// what came after it: it neither ends the back-off nor lengthens it. Safe for concurrent use. A nil one has not failed.
+// backoff is a watch.Backoff that all share whom it makes wait. A nil one has not failed.
 type backoff struct {
-	mu       sync.Mutex
-	first    time.Duration
-	longest  time.Duration
-	failures int
-	since    time.Time // the first of them
-	failedAt time.Time
-	until    time.Time
-	probe    time.Time // when the one that may try was let go; zero: nobody was
-	last     string    // what failed last
+	mu sync.Mutex
+	is watch.Backoff
 }
 
 func newBackoff(first, longest time.Duration) *backoff {
-	return &backoff{first: first, longest: longest}
+	return &backoff{is: watch.NewBackoff(first, longest)}
 }
 
-// failed counts a failure of what, of a request that was sent at a moment, and returns when to try again.
-func (p *backoff) failed(what string, sent, now time.Time) time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.failures > 0 && !sent.After(p.failedAt) {
-		return p.until
-	}
-	if p.failures == 0 {
-		p.since = now
-	}
-	p.failures++
-	p.last, p.failedAt, p.probe = what, now, time.Time{}
-	p.until = now.Add(watch.Delay(p.first, p.longest, p.failures))
-	return p.until
+func (b *backoff) state() watch.Backoff {
+	return b.change(func(b watch.Backoff) watch.Backoff { return b })
 }
 
-// begged counts a failure of who says when to come back, after wait, whatever the back-off says; zero: nothing was said. An
-// answer that was under way when another one begged may only lengthen the wait.
-func (p *backoff) begged(sent, now time.Time, wait time.Duration) {
-	p.mu.Lock()
-	underWay := p.failures > 0 && !sent.After(p.failedAt)
-	p.mu.Unlock()
-	p.failed("", sent, now)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if until := now.Add(wait); wait > 0 && (!underWay || until.After(p.until)) {
-		p.until = until
+func (b *backoff) change(to func(watch.Backoff) watch.Backoff) watch.Backoff {
+	if b == nil {
+		return watch.Backoff{}
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.is = to(b.is)
+	return b.is
 }
 
-// succeeded ends the back-off, and says whether it did.
-func (p *backoff) succeeded(sent time.Time) bool {
-	if p == nil {
-		return false
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.failures == 0 || !sent.After(p.failedAt) {
-		return false
-	}
-	p.failures, p.since, p.until, p.failedAt, p.probe, p.last = 0, time.Time{}, time.Time{}, time.Time{}, time.Time{}, ""
-	return true
+// failed counts a failure, and returns when to try again.
+func (b *backoff) failed(what string, sent, now time.Time) time.Time {
+	return b.change(func(b watch.Backoff) watch.Backoff { return b.Failed(what, sent, now) }).Until
 }
 
-// restore goes on where a process before this one was. A moment that is implausibly far away, because a clock jumped, is
-// not waited for.
-func (p *backoff) restore(t store.Trouble, now time.Time, longest time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if t.Failures <= 0 || p.failures > 0 && !t.Until.After(p.until) {
-		return
-	}
-	p.failures, p.since, p.failedAt, p.probe, p.last = t.Failures, t.Since, now, time.Time{}, t.Last
-	if t.Until.Before(now) { // the failure was before that; what was answered since is news
-		p.failedAt = t.Until
-	}
-	if p.until = t.Until; p.until.After(now.Add(longest)) {
-		p.until = now.Add(longest)
-	}
+// succeeded says whether a success has ended the back-off.
+func (b *backoff) succeeded(sent time.Time) (ended bool) {
+	b.change(func(b watch.Backoff) watch.Backoff {
+		after := b.Succeeded(sent)
+		ended = after.Failures < b.Failures
+		return after
+	})
+	return ended
 }
 
-// trouble is what a restart must know; without failures there is none.
-func (p *backoff) trouble(scope, name string) (t store.Trouble, failing bool) {
-	if p == nil {
-		return store.Trouble{Scope: scope, Name: name}, false
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return store.Trouble{
-		Scope: scope, Name: name, Failures: p.failures, Since: p.since.UTC().Round(0), Until: p.until.UTC().Round(0), Last: p.last,
-	}, p.failures > 0
+func (b *backoff) try(now time.Time) {
+	b.change(func(b watch.Backoff) watch.Backoff { return b.Probed(now) })
 }
 
-// wait is how long a request must wait before it may go; zero: it may go now.
-func (p *backoff) wait(now time.Time) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.failures > 0 && !p.probe.IsZero() {
-		return max(p.until.Sub(now), time.Second)
-	}
-	return max(p.until.Sub(now), 0)
-}
-
-// try says that a request goes now; after a failure it is the only one until it is over: failed, succeeded or dismissed.
-func (p *backoff) try(now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.failures > 0 {
-		p.probe = now
-	}
-}
-
-// failedSince says whether something has failed since a moment, and until when to wait then.
-func (p *backoff) failedSince(moment time.Time) (until time.Time, failed bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.until, p.failures > 0 && p.failedAt.After(moment)
-}
-
-// dismissed ends a try that told nothing, of a request that was sent, or would have been, at a moment.
-func (p *backoff) dismissed(sent time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.probe.IsZero() && !sent.Before(p.probe) {
-		p.probe = time.Time{}
-	}
-}
-
-// state returns the failures in a row, what failed last and when the next try is due.
-func (p *backoff) state() (failures int, last string, until time.Time) {
-	if p == nil {
-		return 0, "", time.Time{}
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.failures, p.last, p.until
+func (b *backoff) dismissed(sent time.Time) {
+	b.change(func(b watch.Backoff) watch.Backoff { return b.Dismissed(sent) })
 }

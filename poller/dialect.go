@@ -130,7 +130,7 @@ func (a *agency) endsEmpty(now time.Time) bool {
 // largerPage is the size to read with where more than usual is known or hoped to do, and how many references the last walk
 // has shown. 0: the usual size, also as long as walks fail: a larger one would be asked for in vain, and each try be two.
 func (a *agency) largerPage(now time.Time) (size, known int, err error) {
-	failures, _, _ := a.walking.state()
+	failures := a.walking.state().Failures
 	a.mu.Lock()
 	h := a.health[listings.OperationInsertions]
 	d, last, published := h.Dialect, h.lastWalk, a.known

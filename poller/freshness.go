@@ -142,8 +142,7 @@ func (a *agency) aside(reference string) bool {
 	if l == nil {
 		return false
 	}
-	failures, _, _ := l.retry.state()
-	return l.refusal != nil || failures > 0
+	return l.refusal != nil || l.retry.state().Failures > 0
 }
 
 // freshness is that of an agency; its latencies are added to those of all.

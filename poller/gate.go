@@ -52,7 +52,7 @@ func (p *Poller) admit(r listings.Request, now time.Time) error {
 		return &unready{now.Add(spaceEvery)}
 	}
 	key := p.keyBackoff(r.Key)
-	if wait := max(key.wait(now), p.base.wait(now)); wait > 0 {
+	if wait := max(key.state().Wait(now), p.base.state().Wait(now)); wait > 0 {
 		return &unready{now.Add(wait)}
 	}
 	key.try(now)
@@ -79,9 +79,9 @@ func (g gate) Admit(ctx context.Context, r listings.Request, since time.Time, ag
 	if p.full.Load() {
 		return &watch.WaitError{Until: time.Now().Add(spaceEvery)}
 	}
-	for _, b := range []*backoff{p.keyBackoff(r.Key), p.base} {
-		if until, failed := b.failedSince(since); failed {
-			return &watch.WaitError{Until: until}
+	for _, b := range []watch.Backoff{p.keyBackoff(r.Key).state(), p.base.state()} {
+		if b.FailedSince(since) {
+			return &watch.WaitError{Until: b.Until}
 		}
 	}
 	return nil
@@ -172,7 +172,7 @@ func (p *Poller) touchAll(names ...troubleName) {
 }
 
 func (p *Poller) baseDown(sent, now time.Time, err error) {
-	before, _, _ := p.base.state()
+	before := p.base.state().Failures
 	p.base.failed(p.o.API.BaseURL, sent, now)
 	if first := !p.down.Swap(true); first || before == 0 { // also where the process before has found it down
 		p.log.Warn("the API does not answer; is the base URL right, and the network?", "err", err)
@@ -190,11 +190,10 @@ func (p *Poller) answers(sent time.Time) bool {
 
 // beg lets a key wait because the API asked for patience, and says so when it begins.
 func (p *Poller) beg(key *backoff, r listings.Request, sent, now time.Time, wait time.Duration) {
-	before, _, _ := key.state()
-	key.begged(sent, now, wait)
+	before := key.state().Failures
+	after := key.change(func(b watch.Backoff) watch.Backoff { return b.Begged(sent, now, wait) })
 	if before == 0 {
-		_, _, until := key.state()
-		p.log.Warn("the API asks for patience: what uses this key waits", "key", r.Key, "wait", until.Sub(now).Round(time.Second))
+		p.log.Warn("the API asks for patience: what uses this key waits", "key", r.Key, "wait", after.Until.Sub(now).Round(time.Second))
 	}
 }
 
@@ -240,13 +239,13 @@ func (a *agency) pause() {
 		until = now.Add(forever)
 	}
 	for _, reason := range []*backoff{a.p.keyBackoff(a.keyFor(asked.Operation).Fingerprint()), a.p.base, a.asking} {
-		failures, _, next := reason.state()
-		if failures == 0 || reason == a.asking && failures < operationLimit {
+		b := reason.state()
+		if b.Failures == 0 || reason == a.asking && b.Failures < operationLimit {
 			continue
 		}
 		oneByOne = true
-		if next.After(until) {
-			until = next
+		if b.Until.After(until) {
+			until = b.Until
 		}
 	}
 	a.mu.Lock()
@@ -309,8 +308,7 @@ func (p *Poller) watchSpace(ctx context.Context) error {
 
 // untilWritten tries to write until it works.
 func (p *Poller) untilWritten(ctx context.Context) error {
-	_, _, until := p.space.state()
-	if err := sleep(ctx, time.Until(until)); err != nil {
+	if err := sleep(ctx, time.Until(p.space.state().Until)); err != nil {
 		return err
 	}
 	for {

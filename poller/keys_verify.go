@@ -108,7 +108,7 @@ func (g verifyGate) Done(r listings.Request, o listings.Outcome) {
 
 // waitToVerify refuses while the key backs off, and waits for its turn otherwise.
 func (p *Poller) waitToVerify(ctx context.Context, r listings.Request) error {
-	if _, _, until := p.keyBackoff(r.Key).state(); time.Until(until) > 0 {
+	if until := p.keyBackoff(r.Key).state().Until; time.Until(until) > 0 {
 		return fmt.Errorf("the API asked to wait until %s; try again then", until.UTC().Format(time.RFC3339))
 	}
 	return p.dispatcher.wait(ctx, r, nil)

@@ -95,7 +95,7 @@ func (a *agency) goneForGood(reference string, err error) (bool, error) {
 		return false, err
 	}
 	if i.GoneSince.IsZero() {
-		if failures, _, _ := a.retries(reference).state(); failures == 0 {
+		if a.retries(reference).state().Failures == 0 {
 			a.doubtList() // once: as long as it goes on, the list has nothing new to say
 		}
 		return false, nil
@@ -127,7 +127,7 @@ const operationLimit = 3
 // unanswered counts a failure of the operation. Where it backs off, one insertion at a time is asked; the one that failed
 // waits for its own turn anyway.
 func (a *agency) unanswered(reference string, sent, now time.Time) {
-	if failures, last, _ := a.asking.state(); failures > 0 && last == reference {
+	if b := a.asking.state(); b.Failures > 0 && b.Last == reference {
 		return
 	}
 	a.asking.failed(reference, sent, now)

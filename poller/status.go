@@ -109,8 +109,8 @@ func (p *Poller) Status() (Status, error) {
 	}
 	s.NoSpace = p.full.Load()
 	s.RequestCounts, s.RequestDurations = p.figures.requests(), p.figures.durations()
-	if n, _, until := p.base.state(); n > 0 {
-		s.Down = until.UTC().Format(time.RFC3339)
+	if b := p.base.state(); b.Failures > 0 {
+		s.Down = b.Until.UTC().Format(time.RFC3339)
 	}
 	err := p.store.View(func(tx *store.Tx) error {
 		for _, a := range p.watched() {
@@ -202,9 +202,6 @@ func heldStatus(agencyID string, h *store.Held) *HeldStatus {
 
 // state names how an agency stands, as its heartbeat says it.
 func (a *agency) state(state store.Agency) string {
-	walks, _, _ := a.walking.state()
-	polls, _, _ := a.asking.state()
-	down, _, _ := a.p.base.state()
 	switch {
 	case a.isHalted(listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id}):
 		return "halted"
@@ -212,7 +209,7 @@ func (a *agency) state(state store.Agency) string {
 		return "held"
 	case a.stale():
 		return "stale"
-	case walks > 0 || polls >= operationLimit || down > 0:
+	case a.walking.state().Failures > 0 || a.asking.state().Failures >= operationLimit || a.p.base.state().Failures > 0:
 		return "backing_off"
 	case state.CompleteWalks == 0:
 		return "starting"

@@ -55,8 +55,8 @@ func (a *agency) walks(ctx context.Context) error {
 // waitForWalk waits for what the process before would have waited for, so that one that crashes again and again walks no
 // more often: the end of a back-off, else the next walk after the last one.
 func (a *agency) waitForWalk(ctx context.Context) error {
-	if failures, _, until := a.walking.state(); failures > 0 {
-		return a.untilNextWalk(ctx, time.Until(until))
+	if b := a.walking.state(); b.Failures > 0 {
+		return a.untilNextWalk(ctx, time.Until(b.Until))
 	}
 	var state store.Agency
 	err := a.p.store.View(func(tx *store.Tx) (err error) {
@@ -370,13 +370,13 @@ func (w *walk) end(v listings.Verdict) (again bool, err error) {
 	a := w.a
 	a.committing.Lock()
 	defer a.committing.Unlock()
-	t, _ := a.walking.trouble(troubleWalks, "")
+	failing := a.walking.state()
 	now := time.Now()
 	walked := watch.Walked{
 		Verdict: v, Began: w.began, Seen: w.seen, Fresh: w.fresh, KeptBack: len(w.waiting) > 0 || w.overflow, Counted: a.counted, TookLast: a.tookLast(),
 	}
-	if t.Failures > 0 {
-		walked.Failing = now.Sub(t.Since)
+	if failing.Failures > 0 {
+		walked.Failing = now.Sub(failing.Since)
 	}
 	rules := watch.WalkRules{PageSize: a.p.o.PageSize, Interval: a.p.o.WalkInterval, Confirm: a.p.o.Confirm, HoldFor: a.p.o.HoldFor}
 	var e watch.WalkEnd
@@ -455,7 +455,7 @@ const lastPollWalks = 5
 // refusal no further one is asked: the next walk finds this one waiting, and goes on.
 func (w *walk) lastLook(ctx context.Context, reference string) (looked, refused bool, err error) {
 	c, sent := watch.ClassWaiting, time.Now()
-	if failures, _, until := w.a.asking.state(); failures < operationLimit || sent.After(until) {
+	if b := w.a.asking.state(); b.Failures < operationLimit || sent.After(b.Until) {
 		c, err = w.a.poll(ctx, reference)
 	}
 	switch c {

@@ -42,7 +42,7 @@ func (a *agency) walksWait() bool {
 	}
 	key := a.keyFor(listings.OperationInsertions).Fingerprint()
 	for _, reason := range []*backoff{a.walking, a.p.base, a.p.keyBackoff(key)} {
-		if failures, _, _ := reason.state(); failures > 0 {
+		if reason.state().Failures > 0 {
 			return true
 		}
 	}

@@ -4,7 +4,119 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"doorbell/store"
 )
+
+// Backoff is how one thing fails: an insertion, an operation of an agency, a key, the base URL. It counts failures in a row and
+// says when to try again; after a failure requests go one at a time, until one succeeds. It is a value: what an answer makes of
+// it is another one.
+//
+// Answers come in another order than their questions were sent. What was sent before the last failure says nothing about
+// what came after it: it neither ends the back-off nor lengthens it.
+type Backoff struct {
+	first, longest time.Duration
+
+	Failures int       // in a row
+	Since    time.Time // the first of them
+	Until    time.Time // nothing is asked before
+	Last     string    // what failed last
+
+	failedAt time.Time
+	probe    time.Time // when the one that may try was let go; zero: nobody was
+}
+
+// NewBackoff has not failed. It waits for first after one failure, and for longest after many.
+func NewBackoff(first, longest time.Duration) Backoff { return Backoff{first: first, longest: longest} }
+
+// Failed is the back-off after a failure of what, of a request that was sent at a moment.
+func (b Backoff) Failed(what string, sent, now time.Time) Backoff {
+	if b.underWay(sent) {
+		return b
+	}
+	if b.Failures == 0 {
+		b.Since = now
+	}
+	b.Failures++
+	b.Last, b.failedAt, b.probe = what, now, time.Time{}
+	b.Until = now.Add(Delay(b.first, b.longest, b.Failures))
+	return b
+}
+
+// underWay says whether what was sent at a moment was on its way at the last failure.
+func (b Backoff) underWay(sent time.Time) bool { return b.Failures > 0 && !sent.After(b.failedAt) }
+
+// Begged is the back-off after a failure of who says when to come back, after wait, whatever the back-off says; zero: nothing was
+// said. An answer that was under way when another one begged may only lengthen the wait.
+func (b Backoff) Begged(sent, now time.Time, wait time.Duration) Backoff {
+	underWay := b.underWay(sent)
+	b = b.Failed("", sent, now)
+	if until := now.Add(wait); wait > 0 && (!underWay || until.After(b.Until)) {
+		b.Until = until
+	}
+	return b
+}
+
+// Succeeded is the back-off after a success: over, unless that was under way at the last failure.
+func (b Backoff) Succeeded(sent time.Time) Backoff {
+	if b.underWay(sent) {
+		return b
+	}
+	return NewBackoff(b.first, b.longest)
+}
+
+// Probed is the back-off when a request goes; after a failure it is the only one until it is over: failed, succeeded or dismissed.
+func (b Backoff) Probed(now time.Time) Backoff {
+	if b.Failures > 0 {
+		b.probe = now
+	}
+	return b
+}
+
+// Dismissed is the back-off after a request that told nothing, and was sent, or would have been, at a moment.
+func (b Backoff) Dismissed(sent time.Time) Backoff {
+	if !sent.Before(b.probe) {
+		b.probe = time.Time{}
+	}
+	return b
+}
+
+// Wait is how long a request must wait before it may go; zero: it may go now.
+func (b Backoff) Wait(now time.Time) time.Duration {
+	if !b.probe.IsZero() {
+		return max(b.Until.Sub(now), time.Second)
+	}
+	return max(b.Until.Sub(now), 0)
+}
+
+// FailedSince says whether something has failed since a moment.
+func (b Backoff) FailedSince(moment time.Time) bool {
+	return b.Failures > 0 && b.failedAt.After(moment)
+}
+
+// Restored is the back-off that goes on where a process before this one was, if that waits for longer. A moment that is implausibly
+// far away, because a clock jumped, is not waited for.
+func (b Backoff) Restored(t store.Trouble, now time.Time) Backoff {
+	if t.Failures <= 0 || b.Failures > 0 && !t.Until.After(b.Until) {
+		return b
+	}
+	b.Failures, b.Since, b.Last, b.probe = t.Failures, t.Since, t.Last, time.Time{}
+	b.failedAt, b.Until = now, t.Until
+	if t.Until.Before(now) { // the failure was before that; what was answered since is news
+		b.failedAt = t.Until
+	}
+	if latest := now.Add(b.longest); b.Until.After(latest) {
+		b.Until = latest
+	}
+	return b
+}
+
+// Trouble is what a restart must know; without failures there is none.
+func (b Backoff) Trouble(scope, name string) store.Trouble {
+	return store.Trouble{
+		Scope: scope, Name: name, Failures: b.Failures, Since: b.Since.UTC().Round(0), Until: b.Until.UTC().Round(0), Last: b.Last,
+	}
+}
 
 // Delay is how long to wait after so many failures in a row: twice as long each time, up to the longest, and a fifth more or less.
 func Delay(first, longest time.Duration, failures int) (d time.Duration) {

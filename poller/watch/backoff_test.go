@@ -1,0 +1,75 @@
+package watch
+
+import (
+	"testing"
+	"time"
+
+	"doorbell/store"
+)
+
+func at(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
+
+func TestWhatWasUnderWayAtAFailureSaysNothingOfItsEnd(t *testing.T) {
+	b := NewBackoff(10*time.Second, time.Hour).Failed("a", at(0), at(5))
+	for name, after := range map[string]Backoff{
+		"another failure": b.Failed("b", at(5), at(9)), "a success": b.Succeeded(at(5)), "a shorter plea": b.Begged(at(5), at(6), time.Second),
+	} {
+		if after != b {
+			t.Errorf("%s: %+v", name, after)
+		}
+	}
+	if after := b.Begged(at(5), at(6), time.Hour); after.Failures != 1 || after.Until != at(6+3600) {
+		t.Errorf("a longer plea: %+v", after)
+	}
+	if after := b.Begged(at(6), at(7), time.Second); after.Failures != 2 || after.Until != at(8) {
+		t.Errorf("a plea of who was asked later: %+v", after)
+	}
+	if again := b.Failed("b", at(6), at(8)); again.Failures != 2 || again.Since != b.Since || again.Last != "b" || !again.Until.After(b.Until) {
+		t.Errorf("the next failure: %+v", again)
+	}
+	if over := b.Succeeded(at(6)); over != NewBackoff(10*time.Second, time.Hour) {
+		t.Errorf("a success later: %+v", over)
+	}
+}
+
+func TestAfterAFailureOneRequestGoesAtATime(t *testing.T) {
+	b := NewBackoff(time.Second, time.Second).Probed(at(0))
+	if b.Wait(at(0)) != 0 {
+		t.Error("without a failure all go")
+	}
+	b = b.Failed("", at(0), at(1))
+	if b.Wait(at(1)) == 0 || b.Wait(at(3)) != 0 {
+		t.Errorf("waits %v, later %v", b.Wait(at(1)), b.Wait(at(3)))
+	}
+	b = b.Probed(at(3))
+	if b.Wait(at(3)) == 0 || b.Dismissed(at(2)).Wait(at(3)) == 0 {
+		t.Error("a second one goes")
+	}
+	if b.Dismissed(at(3)).Wait(at(3)) != 0 || b.Failed("", at(3), at(4)).Wait(at(9)) != 0 {
+		t.Error("it is over, and none goes")
+	}
+}
+
+func TestARestartIsNoLessPatientAndBelievesNoClockThatJumped(t *testing.T) {
+	was := NewBackoff(time.Minute, time.Hour).Failed("a", at(0), at(1)).Failed("b", at(2), at(3)).Trouble("scope", "name")
+	b := NewBackoff(time.Minute, time.Hour).Restored(was, at(4))
+	if again := b.Trouble("scope", "name"); again != was || b.Failed("c", at(5), at(6)).Failures != 3 {
+		t.Errorf("%+v became %+v", was, again)
+	}
+	if b.Succeeded(at(4)) != b || b.Succeeded(at(5)).Failures != 0 {
+		t.Error("what was sent before the restart has ended it, or what was sent after it has not")
+	}
+	far := was
+	far.Until = at(1e8)
+	if got := NewBackoff(time.Minute, time.Hour).Restored(far, at(4)); got.Until != at(4+3600) {
+		t.Errorf("waits until %v", got.Until)
+	}
+	if got := b.Restored(store.Trouble{Failures: 1, Until: b.Until}, at(4)); got != b {
+		t.Errorf("one that waits for no longer: %+v", got)
+	}
+	past := was
+	past.Until = at(4)
+	if got := NewBackoff(time.Minute, time.Hour).Restored(past, at(100)); got.Succeeded(at(50)).Failures != 0 {
+		t.Error("an answer after the end of the wait is no news")
+	}
+}

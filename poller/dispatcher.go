@@ -23,10 +23,9 @@ type dispatcher struct {
 
 	mu       sync.Mutex
 	waiting  []*waiter
-	favored  map[string]bool // agencies whose next page goes before all polls
-	polls    int             // sent since the last page
-	underWay int             // polls of the schedule
-	chosen   turn            // has its turn, and has asked for nothing yet
+	polls    int  // sent since the last page
+	underWay int  // polls of the schedule
+	chosen   turn // has its turn, and has asked for nothing yet
 	chosenAt time.Time
 }
 
@@ -45,7 +44,7 @@ const (
 )
 
 func newDispatcher(b *budget, t *turns, alive *heartbeat) *dispatcher {
-	return &dispatcher{budget: b, turns: t, alive: alive, most: mostPolls, favored: map[string]bool{}}
+	return &dispatcher{budget: b, turns: t, alive: alive, most: mostPolls}
 }
 
 // wait blocks until the request is to be sent now, or ctx is done. Its error is that of admit, which is asked immediately
@@ -120,9 +119,8 @@ func (d *dispatcher) idle(ctx context.Context, wait time.Duration) {
 func (d *dispatcher) choose(now time.Time) (w *waiter, t turn, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	page := slices.IndexFunc(d.waiting, func(w *waiter) bool { return w.isWalk() && d.favored[w.request.AgencyID] })
+	page := slices.IndexFunc(d.waiting, func(w *waiter) bool { return w.isWalk() && d.turns.favors(w.request.AgencyID) })
 	if page >= 0 {
-		delete(d.favored, d.waiting[page].request.AgencyID)
 		return d.pop(page), t, 0
 	}
 	page = slices.IndexFunc(d.waiting, (*waiter).isWalk)
@@ -183,11 +181,4 @@ func (d *dispatcher) end(t turn) {
 	}
 	d.mu.Unlock()
 	d.turns.poke()
-}
-
-// favor lets the next request of the agency's walk go before all polls, once: the one that waits, or the one that comes.
-func (d *dispatcher) favor(agencyID string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.favored[agencyID] = true
 }

@@ -44,6 +44,7 @@ type party struct {
 	came       []uint32 // by slot: when one came that was never polled, in seconds since 1970; 0: it was
 	first      int      // how many of them were not
 	members    bits
+	favored    bool // the next page of its list goes before all polls
 }
 
 // turn is what to ask now. Without a reference it is a page of the agency's list.
@@ -239,4 +240,15 @@ func (p *party) remove(s *schedule.Schedule, reference string) {
 		delete(p.slots, reference)
 		p.references[i.Slot] = ""
 	}
+}
+
+// favor lets the next page of an agency's list go before all polls, once: the one that waits, or the one that comes.
+func (t *turns) favor(agencyID string) {
+	t.look(agencyID, func(_ *schedule.Schedule, p *party) { p.favored = true })
+}
+
+// favors says whether a page of an agency's list goes before all polls, which is over then.
+func (t *turns) favors(agencyID string) (favored bool) {
+	t.look(agencyID, func(_ *schedule.Schedule, p *party) { favored, p.favored = p.favored, false })
+	return favored
 }

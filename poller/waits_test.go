@@ -162,3 +162,24 @@ func TestAnAgencyThatIsNotInTheScheduleIsNotPutThereByAChange(t *testing.T) {
 		t.Error("it is in the schedule")
 	}
 }
+
+func TestAFavorIsOnePageAndGoesWithItsAgency(t *testing.T) {
+	d := alone(newBudget(1000))
+	page, poll := &waiter{request: request(true)}, &waiter{request: request(false)}
+	page.request.AgencyID = "A100"
+	d.turns.enter("A100", nil)
+	first := func(what string, want *waiter) {
+		t.Helper()
+		d.waiting = []*waiter{poll, page}
+		if got, _, _ := d.choose(time.Now()); got != want {
+			t.Errorf("%s: %+v goes first", what, got.request)
+		}
+	}
+	d.turns.favor("A100")
+	first("favored", page)
+	first("once more", poll)
+	d.turns.favor("A100")
+	d.turns.leave("A100")
+	d.turns.enter("A100", nil)
+	first("retired and named again", poll)
+}

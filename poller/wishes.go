@@ -23,7 +23,7 @@ func (a *agency) wish() {
 	if a.walksWait() {
 		return
 	}
-	a.p.dispatcher.favor(a.id)
+	a.p.turns.favor(a.id)
 	a.mu.Lock()
 	underWay := a.underWay
 	a.mu.Unlock()

@@ -4,8 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
-	"math"
+	"maps"
 	"slices"
 	"time"
 
@@ -16,149 +17,93 @@ import (
 // What the schedule has learned is written every few minutes and at a clean stop, so that a restart goes on where the
 // process before it was. It decides only when something is asked: a crash that loses some minutes of it asks a little
 // too early, or knows a little too late that an insertion waits for long, and no event is lost or doubled by that.
-
+//
+// Chunk 0 holds what was learned of the agency as a whole, the others hold insertions. Each begins with its form.
 const (
-	// memoryEvery is how often it is written, if anything was learned.
-	memoryEvery = 5 * time.Minute
-	// memoryChunk is how many insertions stand in one chunk, memoryBatch how many chunks in one transaction.
-	memoryChunk = 1000
-	memoryBatch = 4
-	// memorySize is that of one insertion.
-	memorySize = 32
-	// maxChunks bounds what is believed of the number of a chunk.
-	maxChunks = 10_000
-	// maxLearned bounds what the schedule may want to know of an agency as a whole.
-	maxLearned = 64 << 10
+	memoryEvery = 5 * time.Minute // how often what has changed is written
+	memoryChunk = 4000            // insertions in a chunk, and so in a transaction
+	memoryForm  = 3               // a chunk of another form is forgotten
 )
 
-// memoryForm is the first byte of each chunk. A chunk of another form is forgotten.
-const memoryForm = 3
-
-// recollection is what a process before this one wrote of an agency's schedule.
-type recollection struct {
-	learned []byte
-	items   map[uint64]inscription // by name
-	written written
+// saved is an insertion in a chunk.
+type saved struct {
+	Name     uint64 // a hash of its reference: one that means another, once in a very long time, gives it a wrong rate to begin with
+	LastPoll int64  // milliseconds since 1970; 0: not known, as below
+	Born     uint32 // seconds since 1970
+	Leads    float32
+	Expected float32
+	Burst    float32
 }
 
-// lastPoll is when any insertion was polled last, before now; zero if that is not known.
-func (m recollection) lastPoll(now time.Time) (last time.Time) {
-	for _, b := range m.items {
-		if one, _ := readRemembrance(b[:]); one.LastPoll.After(last) && !one.LastPoll.After(now) {
-			last = one.LastPoll
-		}
+var savedSize = binary.Size(saved{})
+
+func savedFrom(reference string, m schedule.Memory) saved {
+	return saved{
+		savedName(reference), max(0, m.LastPoll.UnixMilli()), uint32(max(0, m.Born.Unix())), m.Leads, m.Expected, m.Burst,
 	}
-	return last
 }
 
-// written is a hash of each chunk in the store, 0 where unknown, so that nothing is written twice.
-type written []uint64
-
-func (w *written) note(n int, chunk []byte) {
-	for n >= len(*w) {
-		*w = append(*w, 0)
-	}
-	(*w)[n] = hashOf(chunk)
-}
-
-func (w written) holds(n int, chunk []byte) bool { return n < len(w) && w[n] == hashOf(chunk) }
-
-func hashOf(b []byte) uint64 {
-	sum := sha256.Sum256(b)
+func savedName(reference string) uint64 {
+	sum := sha256.Sum256([]byte(reference))
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// remembrance is one insertion in a chunk. Its name is a hash of its reference: one that means another insertion, once in
-// a very long time, gives that a wrong rate to begin with.
-type remembrance struct {
-	name uint64
-	schedule.Memory
-}
-
-// inscription is a remembrance as it is written. A start reads very many: they stay where they were read.
-type inscription *[memorySize]byte
-
-func memoryName(reference string) uint64 { return hashOf([]byte(reference)) }
-
-func (r remembrance) append(b []byte) []byte {
-	b = binary.BigEndian.AppendUint64(b, r.name)
-	b = binary.BigEndian.AppendUint64(b, uint64(milliseconds(r.LastPoll)))
-	b = binary.BigEndian.AppendUint32(b, uint32(max(0, milliseconds(r.Born)/1000)))
-	for _, f := range []float32{r.Leads, r.Expected, r.Burst} {
-		b = binary.BigEndian.AppendUint32(b, math.Float32bits(f))
+// memory is what was saved. The schedule bounds the numbers.
+func (s saved) memory() schedule.Memory {
+	m := schedule.Memory{Leads: s.Leads, Expected: s.Expected, Burst: s.Burst}
+	if s.LastPoll > 0 {
+		m.LastPoll = time.UnixMilli(s.LastPoll)
 	}
-	return b
-}
-
-func milliseconds(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
-}
-
-func moment(ms int64) time.Time {
-	if ms <= 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms)
-}
-
-// readRemembrance reads what append wrote, and says whether it can be meant.
-func readRemembrance(b []byte) (r remembrance, ok bool) {
-	r.name = binary.BigEndian.Uint64(b)
-	r.LastPoll = moment(int64(binary.BigEndian.Uint64(b[8:])))
-	r.Born = moment(int64(binary.BigEndian.Uint32(b[16:])) * 1000)
-	for n, f := range []*float32{&r.Leads, &r.Expected, &r.Burst} {
-		*f = math.Float32frombits(binary.BigEndian.Uint32(b[20+4*n:]))
-		if !(*f >= 0 && *f < 1e9) {
-			return r, false
-		}
-	}
-	return r, true
-}
-
-// recallMemory reads what was written of an agency's schedule. Whatever it is, a start goes on.
-func recallMemory(tx *store.Tx, agencyID string) (m recollection) {
-	var chunks [][]byte
-	count := 0
-	tx.Schedule(agencyID, func(n int, chunk []byte) {
-		if n > maxChunks {
-			return
-		}
-		m.written.note(n, chunk)
-		if len(chunk) == 0 || chunk[0] != memoryForm {
-			return
-		}
-		if chunk = chunk[1:]; n == 0 {
-			m.learned = slices.Clone(chunk[:min(len(chunk), maxLearned)])
-			return
-		}
-		chunks = append(chunks, slices.Clone(chunk))
-		count += len(chunk) / memorySize
-	})
-	m.items = make(map[uint64]inscription, count)
-	for _, chunk := range chunks {
-		for ; len(chunk) >= memorySize; chunk = chunk[memorySize:] {
-			m.add(inscription(chunk))
-		}
+	if s.Born > 0 {
+		m.Born = time.Unix(int64(s.Born), 0)
 	}
 	return m
 }
 
-// add takes what can be meant. Of one that stands in two chunks, because a process was killed between them, the younger
-// one counts.
-func (m recollection) add(b inscription) {
-	one, ok := readRemembrance(b[:])
-	if !ok {
-		return
-	}
-	if other, twice := m.items[one.name]; twice {
-		if before, _ := readRemembrance(other[:]); !one.LastPoll.After(before.LastPoll) {
+// recollection is what a process before this one wrote of an agency's schedule.
+type recollection struct {
+	learned []byte
+	items   map[uint64]saved // by name
+	written written
+}
+
+// written is what the store holds: the hash of each chunk, so that nothing is written twice.
+type written map[int][sha256.Size]byte
+
+// recallMemory reads what was written of an agency's schedule. Whatever it is, a start goes on. Of an insertion that stands in two
+// chunks, because a process was killed between them, the younger one counts.
+func recallMemory(tx *store.Tx, agencyID string) recollection {
+	m := recollection{items: map[uint64]saved{}, written: written{}}
+	tx.Schedule(agencyID, func(n int, chunk []byte) {
+		m.written[n] = sha256.Sum256(chunk)
+		if len(chunk) == 0 || chunk[0] != memoryForm {
 			return
 		}
+		if n == 0 {
+			m.learned = append(m.learned, chunk[1:]...)
+			return
+		}
+		list := make([]saved, len(chunk[1:])/savedSize)
+		if _, err := binary.Decode(chunk[1:], binary.BigEndian, list); err != nil {
+			return // cannot be: it is no larger
+		}
+		for _, one := range list {
+			if before, twice := m.items[one.Name]; !twice || one.LastPoll > before.LastPoll {
+				m.items[one.Name] = one
+			}
+		}
+	})
+	return m
+}
+
+// lastPoll is when any insertion was polled last, before now; zero if that is not known.
+func (m recollection) lastPoll(now time.Time) (last time.Time) {
+	for _, one := range m.items {
+		if at := one.memory().LastPoll; at.After(last) && !at.After(now) {
+			last = at
+		}
 	}
-	m.items[one.name] = b
+	return last
 }
 
 // resumed is what a start must know of an insertion that is polled; there may be very many.
@@ -175,11 +120,8 @@ func resumedFrom(i store.Insertion) resumed {
 
 // resume is what the schedule is told of an insertion. One whose last poll is not known, or lies in the future because the
 // clock has jumped, takes its place at a moment.
-func (m recollection) resume(i resumed, now, place time.Time) (one schedule.Memory) {
-	if b, found := m.items[memoryName(i.reference)]; found {
-		r, _ := readRemembrance(b[:])
-		one = r.Memory
-	}
+func (m recollection) resume(i resumed, now, place time.Time) schedule.Memory {
+	one := m.items[savedName(i.reference)].memory()
 	if one.Born.IsZero() || one.Born.After(now) {
 		one.Born = i.appeared
 	}
@@ -192,40 +134,26 @@ func (m recollection) resume(i resumed, now, place time.Time) (one schedule.Memo
 	return one
 }
 
-// memories are those of the insertions of chunk n, from 1, and whether there is such a chunk. What chunk 0 holds is
-// learned.
-func (t *turns) memories(agencyID string, n int) (references []string, all []schedule.Memory, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p := t.byID[agencyID]
-	first := (n - 1) * memoryChunk
-	if p == nil || first >= len(p.references) {
-		return nil, nil, false
-	}
-	for _, reference := range p.references[first:min(first+memoryChunk, len(p.references))] {
-		if reference != "" {
-			references = append(references, reference)
-			all = append(all, t.schedule.Memory(p.slots[reference]))
-		}
-	}
-	return references, all, true
-}
-
 // chunk is chunk n of what is to be remembered, and whether there is one.
-func (t *turns) chunk(agencyID string, n int) ([]byte, bool) {
-	b := []byte{memoryForm}
-	if n == 0 {
-		learned := t.learned(agencyID)
-		if len(learned) > maxLearned {
-			return b, true
+func (t *turns) chunk(agencyID string, n int) (chunk []byte, is bool) {
+	t.look(agencyID, func(s *schedule.Schedule, p *party) {
+		chunk = []byte{memoryForm}
+		if n == 0 {
+			chunk, is = append(chunk, p.members.encode(s.Learned(p.handle))...), true
+			return
 		}
-		return append(b, learned...), true
-	}
-	references, all, ok := t.memories(agencyID, n)
-	for i, reference := range references {
-		b = remembrance{memoryName(reference), all[i]}.append(b)
-	}
-	return b, ok
+		rest := p.references[min((n-1)*memoryChunk, len(p.references)):]
+		var list []saved
+		for _, reference := range rest[:min(memoryChunk, len(rest))] {
+			if reference != "" {
+				list = append(list, savedFrom(reference, s.Memory(p.slots[reference])))
+			}
+		}
+		if b, err := binary.Append(chunk, binary.BigEndian, list); err == nil { // which it always is
+			chunk, is = b, len(rest) > 0
+		}
+	})
+	return chunk, is
 }
 
 // keepMemories writes what the schedule has learned, until ctx is done.
@@ -260,7 +188,7 @@ func (p *Poller) keepAllMemories() error {
 	return nil
 }
 
-// keepMemory writes what the schedule has learned since the last time: few chunks in one transaction, and the schedule goes
+// keepMemory writes what the schedule has learned since the last time: one chunk in one transaction, and the schedule goes
 // on meanwhile. A full disk has no place for it; it can wait.
 func (a *agency) keepMemory() error {
 	a.remembering.Lock()
@@ -275,56 +203,76 @@ func (a *agency) keepMemory() error {
 	return err
 }
 
-// numbered is a chunk that is to be written.
-type numbered struct {
-	n     int
-	bytes []byte
-}
-
 func (a *agency) writeMemory() error {
-	var batch []numbered
-	for n := 0; ; n++ {
-		b, ok := a.p.turns.chunk(a.id, n)
-		if ok && !a.written.holds(n, b) {
-			batch = append(batch, numbered{n, b})
+	n := 0
+	for ; ; n++ {
+		chunk, is := a.p.turns.chunk(a.id, n)
+		if !is {
+			break
 		}
-		if len(batch) == memoryBatch || !ok && len(batch) > 0 {
-			if err := a.putMemory(batch); err != nil {
-				return err
-			}
-			batch = nil
+		sum := sha256.Sum256(chunk)
+		if before, known := a.written[n]; known && before == sum {
+			continue
 		}
-		if !ok {
-			return a.trimMemory(n)
+		if err := a.p.store.Update(func(tx *store.Tx) error { return tx.PutSchedule(a.id, n, chunk) }); err != nil {
+			return err
 		}
+		a.written[n] = sum
 	}
-}
-
-func (a *agency) putMemory(batch []numbered) error {
-	err := a.p.store.Update(func(tx *store.Tx) error {
-		for _, c := range batch {
-			if err := tx.PutSchedule(a.id, c.n, c.bytes); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil {
-		for _, c := range batch {
-			a.written.note(c.n, c.bytes)
-		}
-	}
-	return err
-}
-
-// trimMemory forgets chunks from n on, once all others are written: what stood there stands before now.
-func (a *agency) trimMemory(n int) error {
-	if n >= len(a.written) {
+	if n == 0 || n >= len(a.written) {
 		return nil
 	}
+	// What stood in the others stands before now.
 	err := a.p.store.Update(func(tx *store.Tx) error { return tx.TrimSchedule(a.id, n) })
 	if err == nil {
-		a.written = a.written[:n]
+		maps.DeleteFunc(a.written, func(k int, _ [sha256.Size]byte) bool { return k >= n })
 	}
 	return err
+}
+
+// members gives the top-level members of an agency's records a bit each, in the order in which they were first seen to
+// change. All others share the last one. The zero value knows none.
+type members struct{ names []string }
+
+const (
+	ownBits      = 31      // members that have one of their own
+	otherMembers = 1 << 31 // all others
+	longestName  = 255     // of a member that gets one
+)
+
+// of is the bit of a member, which it gets now if it has none.
+func (m *members) of(name string) uint32 {
+	n := slices.Index(m.names, name)
+	if n < 0 {
+		if n = len(m.names); n == ownBits || len(name) > longestName {
+			return otherMembers
+		}
+		m.names = append(m.names, name)
+	}
+	return 1 << n
+}
+
+// learnedForm holds what was learned of bits, and whose they are: apart from each other neither means anything.
+type learnedForm struct {
+	Members []string        `json:"members"`
+	Learned json.RawMessage `json:"learned"`
+}
+
+func (m *members) encode(learned []byte) []byte {
+	b, err := json.Marshal(learnedForm{m.names, learned})
+	if err != nil {
+		return nil // cannot be
+	}
+	return b
+}
+
+// restore takes the names from what encode returned, and returns what was learned of their bits. Of anything else it takes
+// nothing.
+func (m *members) restore(all []byte) (learned []byte) {
+	var l learnedForm
+	if json.Unmarshal(all, &l) != nil || len(l.Members) > ownBits {
+		return nil
+	}
+	m.names = l.Members
+	return l.Learned
 }

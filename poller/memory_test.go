@@ -1,8 +1,11 @@
 package poller
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,16 +46,26 @@ func remembering(t *testing.T, dir string, insertions int) *Poller {
 	return p
 }
 
+// chunkOf is a chunk of insertions.
+func chunkOf(t *testing.T, list ...saved) []byte {
+	t.Helper()
+	chunk, err := binary.Append([]byte{memoryForm}, binary.BigEndian, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chunk
+}
+
 // polledBefore is the same, where the process before has polled all of them so long ago.
 func polledBefore(t *testing.T, insertions int, ago time.Duration) *Poller {
 	t.Helper()
 	dir := t.TempDir()
 	p := remembering(t, dir, insertions)
-	chunk := []byte{memoryForm}
+	var list []saved
 	for n := range insertions {
-		one := remembrance{memoryName(fmt.Sprintf("a#%d##", n)), schedule.Memory{LastPoll: time.Now().Add(-ago)}}
-		chunk = one.append(chunk)
+		list = append(list, savedFrom(fmt.Sprintf("a#%d##", n), schedule.Memory{LastPoll: time.Now().Add(-ago)}))
 	}
+	chunk := chunkOf(t, list...)
 	if err := p.store.Update(func(tx *store.Tx) error { return tx.PutSchedule("A100", 1, chunk) }); err != nil {
 		t.Fatal(err)
 	}
@@ -81,16 +94,9 @@ func (p *Poller) memoryOf(reference string) (m schedule.Memory) {
 }
 
 func TestANonsensicalMemoryOfAnInsertionIsNone(t *testing.T) {
-	for name, one := range map[string]schedule.Memory{
-		"no number": {Leads: float32(math.NaN())}, "negative": {Expected: -1}, "endless": {Burst: float32(math.Inf(1))},
-	} {
-		if got, ok := readRemembrance(remembrance{1, one}.append(nil)); ok {
-			t.Errorf("%s: %+v", name, got)
-		}
-	}
 	now := time.Now()
-	r := recollection{items: map[uint64]inscription{}}
-	r.add(inscription(remembrance{memoryName("a#1##"), schedule.Memory{Born: now.Add(time.Hour), LastPoll: now.Add(time.Hour)}}.append(nil)))
+	one := savedFrom("a#1##", schedule.Memory{Born: now.Add(time.Hour), LastPoll: now.Add(time.Hour)})
+	r := recollection{items: map[uint64]saved{one.Name: one}}
 	first := now.Add(-time.Hour)
 	if got := r.resume(resumed{reference: "a#1##", appeared: first}, now, now); !got.Born.Equal(first) || !got.LastPoll.IsZero() {
 		t.Errorf("of one that was never polled, with times to come: %+v", got)
@@ -108,7 +114,7 @@ func (p *Poller) chunks() map[int]int {
 
 func TestARestartKnowsWhatTheScheduleHadLearned(t *testing.T) {
 	dir := t.TempDir()
-	p := remembering(t, dir, 2500)
+	p := remembering(t, dir, 2*memoryChunk-1500)
 	want := schedule.Memory{
 		Born: time.Now().Add(-300 * time.Hour).Truncate(time.Second), LastPoll: time.Now().Add(-40 * time.Minute).Truncate(time.Millisecond),
 		Leads: 3.5, Expected: 1.25, Burst: 0.125,
@@ -117,8 +123,8 @@ func TestARestartKnowsWhatTheScheduleHadLearned(t *testing.T) {
 		q.add(s, "learned#1##", want, time.Now())
 		q.members.of("views")
 	})
-	p.polledAt("a#2499##", time.Now())
-	late := p.memoryOf("a#2499##")
+	p.polledAt("a#6499##", time.Now())
+	late := p.memoryOf("a#6499##")
 	p.keep(t)
 	if err := p.store.Update(func(tx *store.Tx) error {
 		return tx.PutInsertion("A100", store.Insertion{Reference: "learned#1##", Polled: true, FirstSeen: time.Now()})
@@ -136,7 +142,7 @@ func TestARestartKnowsWhatTheScheduleHadLearned(t *testing.T) {
 	if got := p.turns.byID["A100"].members.names; len(got) != 1 || got[0] != "views" {
 		t.Errorf("what is learned of the agency as a whole: %v", got)
 	}
-	if got := p.memoryOf("a#2499##"); got.LastPoll.Sub(late.LastPoll).Abs() > time.Millisecond {
+	if got := p.memoryOf("a#6499##"); got.LastPoll.Sub(late.LastPoll).Abs() > time.Millisecond {
 		t.Errorf("last poll %s, want %s", got.LastPoll, late.LastPoll)
 	}
 }
@@ -144,8 +150,8 @@ func TestARestartKnowsWhatTheScheduleHadLearned(t *testing.T) {
 func TestTheMemoryOfTheScheduleIsSmallAndWrittenOnlyWhenSomethingWasLearned(t *testing.T) {
 	dir := t.TempDir()
 	p := remembering(t, dir, 10_500)
-	if n := p.keep(t); n != 3 {
-		t.Errorf("%d transactions for twelve chunks, want three", n)
+	if n := p.keep(t); n != 4 {
+		t.Errorf("%d transactions for four chunks", n)
 	}
 	total := 0
 	for _, size := range p.chunks() {
@@ -158,8 +164,8 @@ func TestTheMemoryOfTheScheduleIsSmallAndWrittenOnlyWhenSomethingWasLearned(t *t
 		t.Errorf("%d transactions though nothing was polled", n)
 	}
 	p.polledAt("a#77##", time.Now().Add(time.Second))
-	if n := p.keep(t); n != 1 {
-		t.Errorf("%d transactions after one poll", n)
+	if n := p.keep(t); n != 2 {
+		t.Errorf("%d transactions after one poll, want one for the insertion and one for the agency", n)
 	}
 	p.polledAt("a#77##", time.Now().Add(2*time.Second))
 	p.full.Store(true)
@@ -178,10 +184,10 @@ func TestTheMemoryOfTheScheduleIsSmallAndWrittenOnlyWhenSomethingWasLearned(t *t
 
 func TestChunksThatAreNotNeededAnyMoreAreForgotten(t *testing.T) {
 	dir := t.TempDir()
-	p := remembering(t, dir, 3500)
+	p := remembering(t, dir, memoryChunk+500)
 	p.keep(t)
 	err := p.store.Update(func(tx *store.Tx) error {
-		for n := range 3500 {
+		for n := range memoryChunk + 500 {
 			i := store.Insertion{Reference: fmt.Sprintf("a#%d##", n), Polled: true, GoneSince: time.Now().Add(-60 * time.Hour)}
 			if n%100 != 0 {
 				if err := tx.PutInsertion("A100", i); err != nil {
@@ -201,7 +207,7 @@ func TestChunksThatAreNotNeededAnyMoreAreForgotten(t *testing.T) {
 	if n := p.keep(t); n != 2 {
 		t.Errorf("%d transactions, want one to write and one to forget", n)
 	}
-	if got := p.chunks(); len(got) != 2 || got[1] != 1+35*memorySize {
+	if got := p.chunks(); len(got) != 2 || got[1] != 1+45*savedSize {
 		t.Errorf("the store holds chunks %v", got)
 	}
 }
@@ -209,15 +215,14 @@ func TestChunksThatAreNotNeededAnyMoreAreForgotten(t *testing.T) {
 func TestGarbageInTheMemoryOfTheScheduleStopsNoStart(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(r *rapid.T) {
-		chunks := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 3*memorySize), 1, 4).Draw(r, "chunks")
+		chunks := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 3*savedSize), 1, 4).Draw(r, "chunks")
 		p := remembering(t, dir, 3)
 		err := p.store.Update(func(tx *store.Tx) error {
 			for n, chunk := range chunks {
 				if n > 0 {
 					chunk = append([]byte{memoryForm}, chunk...)
 					if len(chunk) > 9 && rapid.Bool().Draw(r, "ours") {
-						one := remembrance{name: memoryName("a#1##")}.append(nil)
-						copy(chunk[1:9], one)
+						copy(chunk[1:9], chunkOf(t, savedFrom("a#1##", schedule.Memory{}))[1:])
 					}
 				}
 				if err := tx.PutSchedule("A100", n, chunk); err != nil {
@@ -270,8 +275,8 @@ func TestTheYoungerOfTwoMemoriesOfAnInsertionCounts(t *testing.T) {
 	now := time.Now()
 	err := p.store.Update(func(tx *store.Tx) error {
 		for n, ago := range []time.Duration{3 * time.Hour, time.Hour, 2 * time.Hour} {
-			one := remembrance{memoryName("a#0##"), schedule.Memory{LastPoll: now.Add(-ago), Leads: float32(n)}}
-			if err := tx.PutSchedule("A100", n+1, one.append([]byte{memoryForm})); err != nil {
+			one := savedFrom("a#0##", schedule.Memory{LastPoll: now.Add(-ago), Leads: float32(n)})
+			if err := tx.PutSchedule("A100", n+1, chunkOf(t, one)); err != nil {
 				return err
 			}
 		}
@@ -286,4 +291,49 @@ func TestTheYoungerOfTwoMemoriesOfAnInsertionCounts(t *testing.T) {
 	if m := remembering(t, dir, 0).memoryOf("a#0##"); m.Leads != 1 {
 		t.Errorf("resumed with %+v", m)
 	}
+}
+
+func TestMembersKeepTheirBitsOverARestart(t *testing.T) {
+	var m members
+	for n := range 40 {
+		want := uint32(1) << min(n, ownBits)
+		if got := m.of(fmt.Sprint("member", n)); got != want {
+			t.Fatalf("member %d has bit %b", n, got)
+		}
+	}
+	var again members
+	if rest := again.restore(m.encode([]byte(`{"learned":1}`))); string(rest) != `{"learned":1}` {
+		t.Errorf("what was learned came back as %q", rest)
+	}
+	if got := again.of("member30"); got != 1<<30 {
+		t.Errorf("the last member with a bit of its own has %b", got)
+	}
+	if got := again.of("member0"); got != 1 {
+		t.Errorf("the first member has %b", got)
+	}
+}
+
+func TestAnEndlessNameGetsNoBitOfItsOwn(t *testing.T) {
+	var m members
+	if got := m.of(strings.Repeat("x", 256)); got != otherMembers || len(m.names) != 0 {
+		t.Errorf("it got %b", got)
+	}
+}
+
+func FuzzNamesOfMembersAreRestoredOrNothingIs(f *testing.F) {
+	var m members
+	m.of("modified")
+	f.Add(m.encode([]byte(`{"version":3}`)))
+	f.Add([]byte(`{"members":["a","b"],"learned":7}`))
+	f.Add([]byte(`{"members":[` + strings.Repeat(`"a",`, ownBits) + `"b"],"learned":7}`))
+	f.Fuzz(func(t *testing.T, stored []byte) {
+		var m, again members
+		learned := m.restore(stored)
+		if len(m.names) > ownBits {
+			t.Errorf("%d names", len(m.names))
+		}
+		if len(learned) > 0 && string(again.restore(m.encode(learned))) == "" || !slices.Equal(again.names, m.names) && len(learned) > 0 {
+			t.Errorf("%q and %q came back as %q", m.names, learned, again.names)
+		}
+	})
 }

@@ -43,7 +43,7 @@ type party struct {
 	references []string // by slot
 	came       []uint32 // by slot: when one came that was never polled, in seconds since 1970; 0: it was
 	first      int      // how many of them were not
-	members    bits
+	members    members
 	favored    bool // the next page of its list goes before all polls
 }
 
@@ -85,12 +85,6 @@ func (t *turns) party(agencyID string, learned []byte) *party {
 		t.byID[agencyID], t.byHandle[p.handle] = p, p
 	}
 	return p
-}
-
-// learned is what a restart must know of an agency beside the memory of its insertions.
-func (t *turns) learned(agencyID string) (learned []byte) {
-	t.look(agencyID, func(s *schedule.Schedule, p *party) { learned = p.members.encode(s.Learned(p.handle)) })
-	return learned
 }
 
 // look does something with an agency of the schedule, if it is there.

@@ -26,15 +26,14 @@ type agency struct {
 	pausing    sync.Mutex // held while pause looks and acts
 	committing sync.Mutex // held while what is remembered of the agency changes, in the store and in memory; see commit
 
-	trusting, second bool      // of the next walk; the walks' own, as the following
-	failedWalk       bool      // the log says so
-	pages            int       // of the last complete walk; 0: there was none
-	counted          time.Time // begin of the last walk that counted for what is missing
-	marks            marks
+	trusting, second bool       // of the next walk; the walks' own, as the following
+	failedWalk       bool       // the log says so
+	pages            int        // of the last complete walk; 0: there was none
+	counted          time.Time  // begin of the last walk that counted for what is missing
 	knownPages       knownPages // of the last walk
 	imports          int64      // of the store, when that walk began
 
-	wishes chan struct{} // a page of the list is worth more than a poll
+	walkSoon chan struct{} // a page of the list is worth more than a poll
 
 	retiring context.Context // ends when the agency is not watched any more
 	end      context.CancelFunc
@@ -87,7 +86,7 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 		p: p, id: k.ID, began: time.Now(), trying: newBackoff(time.Second, p.o.RetryMax),
 		walking: newBackoff(time.Second, p.o.RetryMax), asking: newBackoff(time.Second, p.o.RetryMax),
 		looks: map[string]*look{}, busy: map[string]chan struct{}{},
-		walkNow: make(chan struct{}, 1), evidence: make(chan struct{}, 1), wishes: make(chan struct{}, 1), marks: newMarks(p.o.IgnoreInsertion),
+		walkNow: make(chan struct{}, 1), evidence: make(chan struct{}, 1), walkSoon: make(chan struct{}, 1),
 		health: map[listings.Operation]*health{
 			listings.OperationInsertions: {}, listings.OperationContactRequests: {},
 		},
@@ -129,7 +128,7 @@ func (a *agency) load() error {
 		return err
 	}
 	a.written = known.written
-	a.p.turns.enter(a.id, known.learned)
+	a.p.scheduler.enter(a.id, known.learned)
 	a.succeededBefore(known.lastPoll(now))
 	if err := a.begin(now); err != nil {
 		return err
@@ -171,7 +170,7 @@ func (a *agency) count(i store.Insertion, now time.Time) bool {
 // open; later what the process before had to wait for; all others as if that went on. Those that were polled nobody knows
 // when are spread over an interval, so that a restart is no burst.
 func (a *agency) line(polled []resumed, known recollection, waiting map[string]time.Time, now time.Time) {
-	a.p.turns.change(a.id, func(s *schedule.Schedule, p *party) {
+	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) {
 		p.grow(s, len(polled))
 		for n, i := range polled {
 			back := a.p.o.PollInterval * time.Duration(len(polled)-n) / time.Duration(len(polled))
@@ -251,13 +250,13 @@ func (a *agency) forget(reference string) {
 	a.touched[troubleName{troubleInsertion, reference}] = struct{}{}
 	a.touched[troubleName{watch.TroubleWindow, reference}] = struct{}{}
 	a.mu.Unlock()
-	a.p.turns.change(a.id, func(s *schedule.Schedule, p *party) { p.remove(s, reference) })
+	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) { p.remove(s, reference) })
 }
 
 // urge lets an insertion be polled soon.
 func (a *agency) urge(reference string) {
 	now := time.Now()
-	a.p.turns.change(a.id, func(s *schedule.Schedule, p *party) {
+	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) {
 		s.Urge(p.add(s, reference, schedule.Memory{}, now), schedule.Urgent)
 	})
 }
@@ -270,7 +269,7 @@ func (a *agency) forgetOthers(troubles []store.Trouble) {
 			troubled[t.Name] = struct{}{}
 		}
 	}
-	for _, reference := range a.p.turns.without(a.id, troubled) {
+	for _, reference := range a.p.scheduler.without(a.id, troubled) {
 		a.forget(reference)
 	}
 }

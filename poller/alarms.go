@@ -143,7 +143,7 @@ func (a *agency) staleAfter(op listings.Operation) time.Duration {
 
 // asksInsertions says whether there are insertions whose contact requests are asked for.
 func (a *agency) asksInsertions() bool {
-	return a.p.turns.count(a.id) > a.access().HaltedInsertions(func(string) bool { return true })
+	return a.p.scheduler.count(a.id) > a.access().HaltedInsertions(func(string) bool { return true })
 }
 
 // excuse notes that silence up to now means nothing, if the health is so.
@@ -292,7 +292,7 @@ func (p *Poller) checkCap() {
 	}
 	insertions := 0
 	for _, a := range p.watched() {
-		insertions += p.turns.count(a.id)
+		insertions += p.scheduler.count(a.id)
 	}
 	needed := float64(insertions) / p.o.MaxStaleness.Seconds()
 	over := needed > p.o.RequestsPerSecond

@@ -16,10 +16,10 @@ import (
 // Pages of walks, further questions of a poll and what is sent again wait here, in order; polls are chosen from the schedule
 // when their token is there, as long as not too many are under way. While polls wait, walks get at most every third request.
 type dispatcher struct {
-	budget *budget
-	turns  *turns
-	alive  *heartbeat
-	most   int // polls under way
+	budget    *budget
+	scheduler *scheduler
+	alive     *heartbeat
+	most      int // polls under way
 
 	mu       sync.Mutex
 	waiting  []*waiter
@@ -43,8 +43,8 @@ const (
 	startsIn  = time.Second // is the time in which a poll that was chosen should ask
 )
 
-func newDispatcher(b *budget, t *turns, alive *heartbeat) *dispatcher {
-	return &dispatcher{budget: b, turns: t, alive: alive, most: mostPolls}
+func newDispatcher(b *budget, t *scheduler, alive *heartbeat) *dispatcher {
+	return &dispatcher{budget: b, scheduler: t, alive: alive, most: mostPolls}
 }
 
 // wait blocks until the request is to be sent now, or ctx is done. Its error is that of admit, which is asked immediately
@@ -60,7 +60,7 @@ func (d *dispatcher) wait(ctx context.Context, r listings.Request, admit func(ti
 		d.chosen = turn{}
 	}
 	d.mu.Unlock()
-	d.turns.poke()
+	d.scheduler.poke()
 	select {
 	case err := <-w.granted:
 		return err
@@ -110,7 +110,7 @@ func (d *dispatcher) idle(ctx context.Context, wait time.Duration) {
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-d.turns.nudge:
+	case <-d.scheduler.nudge:
 	case <-ctx.Done():
 	}
 }
@@ -119,7 +119,7 @@ func (d *dispatcher) idle(ctx context.Context, wait time.Duration) {
 func (d *dispatcher) choose(now time.Time) (w *waiter, t turn, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	page := slices.IndexFunc(d.waiting, func(w *waiter) bool { return w.isWalk() && d.turns.favors(w.request.AgencyID) })
+	page := slices.IndexFunc(d.waiting, func(w *waiter) bool { return w.isWalk() && d.scheduler.takePriority(w.request.AgencyID) })
 	if page >= 0 {
 		return d.pop(page), t, 0
 	}
@@ -134,7 +134,7 @@ func (d *dispatcher) choose(now time.Time) (w *waiter, t turn, wait time.Duratio
 		return nil, t, starts
 	}
 	if d.underWay < d.most {
-		t, wait = d.turns.next(now)
+		t, wait = d.scheduler.next(now)
 		if t.reference != "" {
 			d.underWay++
 			d.chosen, d.chosenAt = t, now
@@ -180,5 +180,5 @@ func (d *dispatcher) end(t turn) {
 		d.chosen = turn{}
 	}
 	d.mu.Unlock()
-	d.turns.poke()
+	d.scheduler.poke()
 }

@@ -19,18 +19,18 @@ type News struct {
 
 // HearSchedule hears what the schedule is told. It must be called before Run.
 func (p *Poller) HearSchedule(f func(News)) {
-	p.turns.heard = func(n news) { f(News{n.agency, n.reference, n.created, n.seen, n.changed, n.page, n.of}) }
+	p.scheduler.heard = func(n news) { f(News{n.agency, n.reference, n.created, n.seen, n.changed, n.page, n.of}) }
 }
 
 // GiveWalk serves a turn that the schedule gives to a page of an agency's list.
 func (p *Poller) GiveWalk(agencyID string) error {
-	p.wish(agencyID)
+	p.prioritizeWalk(agencyID)
 	return nil
 }
 
 // Planned is what the schedule remembers of an insertion.
 func (p *Poller) Planned(agencyID, reference string) (m schedule.Memory) {
-	p.turns.changeOne(agencyID, reference, func(s *schedule.Schedule, i schedule.Insertion) { m = s.Memory(i) })
+	p.scheduler.changeOne(agencyID, reference, func(s *schedule.Schedule, i schedule.Insertion) { m = s.Memory(i) })
 	return m
 }
 

@@ -36,7 +36,7 @@ func (p *Poller) Outlook() Outlook {
 	o.Answer = p.figures.answer()
 	for _, a := range p.watched() {
 		one := AgencyOutlook{AgencyID: a.id}
-		one.Rates, one.ContactRequests = p.turns.rates(a.id)
+		one.Rates, one.ContactRequests = p.scheduler.rates(a.id)
 		a.mu.Lock()
 		one.Pages = a.lastWalk.Pages
 		one.PageSize = a.health[listings.OperationInsertions].Dialect.Largest
@@ -104,8 +104,8 @@ func (a AgencyOutlook) WalkRequests(size int) int {
 const MostPlanned = 10_000_000
 
 // rates are how the rates of an agency's insertions lie, and from how many contact requests that was learned.
-func (t *turns) rates(agencyID string) (rates []schedule.RateCount, learned float64) {
-	t.look(agencyID, func(s *schedule.Schedule, p *party) { rates, learned = s.Rates(p.handle) })
+func (t *scheduler) rates(agencyID string) (rates []schedule.RateCount, learned float64) {
+	t.look(agencyID, func(s *schedule.Schedule, p *scheduled) { rates, learned = s.Rates(p.handle) })
 	return rates, learned
 }
 

@@ -29,8 +29,8 @@ type Hints struct {
 }
 
 // hints are those of an agency.
-func (t *turns) hints(agencyID string) (h Hints) {
-	t.look(agencyID, func(s *schedule.Schedule, p *party) {
+func (t *scheduler) hints(agencyID string) (h Hints) {
+	t.look(agencyID, func(s *schedule.Schedule, p *scheduled) {
 		f := s.Hints(p.handle)
 		h = Hints{Acting: f.Acting, Recall: rounded(f.Recall), Rate: rounded(f.Rate), Measured: f.Trials}
 		for n, name := range p.members.names {
@@ -53,8 +53,8 @@ type wait struct {
 }
 
 // waits are those of all insertions of an agency.
-func (t *turns) waits(agencyID string) (all []wait) {
-	t.look(agencyID, func(s *schedule.Schedule, p *party) {
+func (t *scheduler) waits(agencyID string) (all []wait) {
+	t.look(agencyID, func(s *schedule.Schedule, p *scheduled) {
 		all = make([]wait, 0, len(p.slots))
 		for slot, reference := range p.references {
 			switch {
@@ -71,7 +71,7 @@ func (t *turns) waits(agencyID string) (all []wait) {
 
 // cap is how long an insertion may wait at the most: what is configured, else four times what taking turns needs with the
 // whole budget. An alarm for less than three intervals would say nothing.
-func (t *turns) cap() time.Duration {
+func (t *scheduler) cap() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.options.Staleness > 0 {
@@ -97,8 +97,8 @@ type standing struct {
 func grace(most time.Duration) time.Duration { return max(most/10, 10*time.Second) }
 
 func (a *agency) standing(now time.Time) standing {
-	s := standing{cap: a.p.turns.cap()}
-	for _, w := range a.p.turns.waits(a.id) {
+	s := standing{cap: a.p.scheduler.cap()}
+	for _, w := range a.p.scheduler.waits(a.id) {
 		if s.add(w, now) && a.aside(w.reference) {
 			s.answerable--
 			s.late--
@@ -150,7 +150,7 @@ func (a *agency) freshness(now time.Time, all *lengths) *Freshness {
 	s := a.standing(now)
 	f := &Freshness{
 		Insertions: s.insertions, NeverPolled: s.never, CapSeconds: rounded(s.cap.Seconds()), PastCap: s.past,
-		Turns: a.p.turns.figures(a.id), Hints: a.p.turns.hints(a.id),
+		Turns: a.p.scheduler.figures(a.id), Hints: a.p.scheduler.hints(a.id),
 	}
 	if !s.oldest.IsZero() {
 		f.OldestSeconds = rounded(max(0, now.Sub(s.oldest)).Seconds())

@@ -253,7 +253,7 @@ func (a *agency) pause() {
 		until = now.Add(time.Hour) // the end of the walk comes first
 	}
 	a.mu.Unlock()
-	a.p.turns.change(a.id, func(s *schedule.Schedule, p *party) { s.Pause(p.handle, until, oneByOne) })
+	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) { s.Pause(p.handle, until, oneByOne) })
 }
 
 // spaceEvery is how often it is tried whether a full disk has space again.

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -11,11 +12,13 @@ import (
 	"doorbell/poller/watch"
 )
 
-// recordRead is what a walk read of an insertion: which members of its record are other than at the last reading. They may
+// reading is what a walk read of an insertion: which members of its record are other than at the last reading. They may
 // betray that a contact request has come, and whether they do is for the schedule to learn.
-type recordRead struct {
+type reading struct {
 	reference string
 	members   []string
+	marks     []uint32 // of the members that no digest holds
+	first     bool     // marks of before do not count
 }
 
 // tellSeen tells the schedule what a walk has read of some insertions, once it is committed.
@@ -23,26 +26,11 @@ func (a *agency) tellSeen(sights []watch.Listed, d watch.PageDiff) {
 	if len(sights) == 0 {
 		return
 	}
-	list := make([]recordRead, len(sights))
+	list := make([]reading, len(sights))
 	for n, s := range sights {
-		list[n] = recordRead{s.Reference, changedMembers(d.Insertions[n].Event)}
+		list[n] = reading{s.Reference, changedMembers(d.Insertions[n].Event), s.Marks, d.Insertions[n].Published}
 	}
-	a.tellMarks(list, func(n int) ([]uint32, bool) { return sights[n].Marks, d.Insertions[n].Published })
-	a.p.turns.seen(a.id, list, sights[0].At)
-}
-
-// tellMarks adds the members that have changed by their marks. first says of one that what was read before does not count.
-func (a *agency) tellMarks(list []recordRead, marks func(n int) (now []uint32, first bool)) {
-	if len(a.marks.names) == 0 || len(list) == 0 {
-		return
-	}
-	slots := a.p.turns.places(a.id, list)
-	for n, slot := range slots {
-		if slot >= 0 {
-			now, first := marks(n)
-			list[n].members = append(list[n].members, a.marks.read(slot, now, first)...)
-		}
-	}
+	a.p.scheduler.seen(a.id, list, sights[0].At)
 }
 
 // changedMembers are the top-level members that an event tells as changed.
@@ -66,13 +54,11 @@ func topMember(pointer string) string {
 }
 
 // marks tell whether members that no digest holds have changed: what users ignore first is a counter of views, or of contact
-// requests. They are kept by the slots of the schedule, in memory only, and are those of the goroutine that walks.
+// requests. They are kept by the slots of the schedule, in memory only.
 type marks struct {
 	names []string // top-level members that are ignored, or of which a part is
 	last  []uint32 // by slot, one for each name
 }
-
-func newMarks(ignored []string) marks { return marks{names: listings.Watched(ignored)} }
 
 // read returns which of the members are other than at the last reading; none at the first one of a slot.
 func (m *marks) read(slot int, now []uint32, first bool) (changed []string) {
@@ -92,40 +78,75 @@ func (m *marks) read(slot int, now []uint32, first bool) (changed []string) {
 	return changed
 }
 
-// places are the slots of insertions, -1 for those that are not in the schedule.
-func (t *turns) places(agencyID string, list []recordRead) []int {
-	slots := slices.Repeat([]int{-1}, len(list))
-	t.look(agencyID, func(_ *schedule.Schedule, p *party) {
-		for n, h := range list {
-			if i, ok := p.slots[h.reference]; ok {
-				slots[n] = int(i.Slot)
-			}
+// members gives the top-level members of an agency's records a bit each, in the order in which they were first seen to
+// change. All others share the last one. The zero value knows none.
+type members struct{ names []string }
+
+const (
+	ownBits      = 31      // members that have one of their own
+	otherMembers = 1 << 31 // all others
+	longestName  = 255     // of a member that gets one
+)
+
+// of is the bit of a member, which it gets now if it has none.
+func (m *members) of(name string) uint32 {
+	n := slices.Index(m.names, name)
+	if n < 0 {
+		if n = len(m.names); n == ownBits || len(name) > longestName {
+			return otherMembers
 		}
-	})
-	return slots
+		m.names = append(m.names, name)
+	}
+	return 1 << n
+}
+
+// learnedForm holds what was learned of bits, and whose they are: apart from each other neither means anything.
+type learnedForm struct {
+	Members []string        `json:"members"`
+	Learned json.RawMessage `json:"learned"`
+}
+
+func (m *members) encode(learned []byte) []byte {
+	b, err := json.Marshal(learnedForm{m.names, learned})
+	if err != nil {
+		return nil // cannot be
+	}
+	return b
+}
+
+// restore takes the names from what encode returned, and returns what was learned of their bits. Of anything else it takes
+// nothing.
+func (m *members) restore(all []byte) (learned []byte) {
+	var l learnedForm
+	if json.Unmarshal(all, &l) != nil || len(l.Members) > ownBits {
+		return nil
+	}
+	m.names = l.Members
+	return l.Learned
 }
 
 // seen says what a walk has read of insertions.
-func (t *turns) seen(agencyID string, list []recordRead, at time.Time) {
-	t.change(agencyID, func(s *schedule.Schedule, p *party) {
-		for _, h := range list {
-			i, ok := p.slots[h.reference]
+func (t *scheduler) seen(agencyID string, list []reading, at time.Time) {
+	t.change(agencyID, func(s *schedule.Schedule, p *scheduled) {
+		for _, r := range list {
+			i, ok := p.slots[r.reference]
 			if !ok {
 				continue
 			}
 			var changed uint32
-			for _, name := range h.members {
+			members := append(r.members, p.marks.read(int(i.Slot), r.marks, r.first)...)
+			for _, name := range members {
 				changed |= p.members.of(name)
 			}
 			s.Seen(i, changed, at)
-			t.tell(news{agency: agencyID, reference: h.reference, seen: true, changed: h.members})
+			t.tell(news{agency: agencyID, reference: r.reference, seen: true, changed: members})
 		}
 	})
 }
 
 // walked says that a walk has read a page, of as many as the last complete one had; 0 where that is not known.
-func (t *turns) walked(agencyID string, page, of int, at time.Time) {
-	t.change(agencyID, func(s *schedule.Schedule, p *party) {
+func (t *scheduler) walked(agencyID string, page, of int, at time.Time) {
+	t.change(agencyID, func(s *schedule.Schedule, p *scheduled) {
 		s.Read(p.handle, page, of, at)
 		t.tell(news{agency: agencyID, page: page, of: of})
 	})

@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"maps"
-	"slices"
 	"time"
 
 	"doorbell/poller/schedule"
@@ -135,8 +133,8 @@ func (m recollection) resume(i resumed, now, place time.Time) schedule.Memory {
 }
 
 // chunk is chunk n of what is to be remembered, and whether there is one.
-func (t *turns) chunk(agencyID string, n int) (chunk []byte, is bool) {
-	t.look(agencyID, func(s *schedule.Schedule, p *party) {
+func (t *scheduler) chunk(agencyID string, n int) (chunk []byte, is bool) {
+	t.look(agencyID, func(s *schedule.Schedule, p *scheduled) {
 		chunk = []byte{memoryForm}
 		if n == 0 {
 			chunk, is = append(chunk, p.members.encode(s.Learned(p.handle))...), true
@@ -206,7 +204,7 @@ func (a *agency) keepMemory() error {
 func (a *agency) writeMemory() error {
 	n := 0
 	for ; ; n++ {
-		chunk, is := a.p.turns.chunk(a.id, n)
+		chunk, is := a.p.scheduler.chunk(a.id, n)
 		if !is {
 			break
 		}
@@ -228,51 +226,4 @@ func (a *agency) writeMemory() error {
 		maps.DeleteFunc(a.written, func(k int, _ [sha256.Size]byte) bool { return k >= n })
 	}
 	return err
-}
-
-// members gives the top-level members of an agency's records a bit each, in the order in which they were first seen to
-// change. All others share the last one. The zero value knows none.
-type members struct{ names []string }
-
-const (
-	ownBits      = 31      // members that have one of their own
-	otherMembers = 1 << 31 // all others
-	longestName  = 255     // of a member that gets one
-)
-
-// of is the bit of a member, which it gets now if it has none.
-func (m *members) of(name string) uint32 {
-	n := slices.Index(m.names, name)
-	if n < 0 {
-		if n = len(m.names); n == ownBits || len(name) > longestName {
-			return otherMembers
-		}
-		m.names = append(m.names, name)
-	}
-	return 1 << n
-}
-
-// learnedForm holds what was learned of bits, and whose they are: apart from each other neither means anything.
-type learnedForm struct {
-	Members []string        `json:"members"`
-	Learned json.RawMessage `json:"learned"`
-}
-
-func (m *members) encode(learned []byte) []byte {
-	b, err := json.Marshal(learnedForm{m.names, learned})
-	if err != nil {
-		return nil // cannot be
-	}
-	return b
-}
-
-// restore takes the names from what encode returned, and returns what was learned of their bits. Of anything else it takes
-// nothing.
-func (m *members) restore(all []byte) (learned []byte) {
-	var l learnedForm
-	if json.Unmarshal(all, &l) != nil || len(l.Members) > ownBits {
-		return nil
-	}
-	m.names = l.Members
-	return l.Learned
 }

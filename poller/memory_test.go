@@ -85,11 +85,11 @@ func (p *Poller) keep(t *testing.T) (commits int64) {
 }
 
 func (p *Poller) polledAt(reference string, at time.Time) {
-	p.turns.changeOne("A100", reference, func(s *schedule.Schedule, i schedule.Insertion) { s.Polled(i, at, nil) })
+	p.scheduler.changeOne("A100", reference, func(s *schedule.Schedule, i schedule.Insertion) { s.Polled(i, at, nil) })
 }
 
 func (p *Poller) memoryOf(reference string) (m schedule.Memory) {
-	p.turns.changeOne("A100", reference, func(s *schedule.Schedule, i schedule.Insertion) { m = s.Memory(i) })
+	p.scheduler.changeOne("A100", reference, func(s *schedule.Schedule, i schedule.Insertion) { m = s.Memory(i) })
 	return m
 }
 
@@ -119,7 +119,7 @@ func TestARestartKnowsWhatTheScheduleHadLearned(t *testing.T) {
 		Born: time.Now().Add(-300 * time.Hour).Truncate(time.Second), LastPoll: time.Now().Add(-40 * time.Minute).Truncate(time.Millisecond),
 		Leads: 3.5, Expected: 1.25, Burst: 0.125,
 	}
-	p.turns.change("A100", func(s *schedule.Schedule, q *party) {
+	p.scheduler.change("A100", func(s *schedule.Schedule, q *scheduled) {
 		q.add(s, "learned#1##", want, time.Now())
 		q.members.of("views")
 	})
@@ -139,7 +139,7 @@ func TestARestartKnowsWhatTheScheduleHadLearned(t *testing.T) {
 		got.Leads != want.Leads || got.Expected != want.Expected || got.Burst != want.Burst {
 		t.Errorf("resumed %+v, want %+v", got, want)
 	}
-	if got := p.turns.byID["A100"].members.names; len(got) != 1 || got[0] != "views" {
+	if got := p.scheduler.byID["A100"].members.names; len(got) != 1 || got[0] != "views" {
 		t.Errorf("what is learned of the agency as a whole: %v", got)
 	}
 	if got := p.memoryOf("a#6499##"); got.LastPoll.Sub(late.LastPoll).Abs() > time.Millisecond {

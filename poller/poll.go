@@ -162,7 +162,7 @@ func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error
 		return watch.ClassCanceled, ctx.Err()
 	}
 	if c == watch.ClassNone {
-		a.p.turns.polled(a.id, reference, p.look.at, p.look.tellable(a.skew(), p.look.at))
+		a.p.scheduler.polled(a.id, reference, p.look.at, p.look.tellable(a.skew(), p.look.at))
 	}
 	if failed := a.noteOutcome(listings.OperationContactRequests, reference, c, err); failed != nil {
 		return watch.ClassFatal, failed

@@ -112,15 +112,15 @@ type Poller struct {
 	registry  atomic.Pointer[registry]
 	came      chan struct{} // somebody new is in the registry
 
-	figures figures
-	turns   *turns
-	mu      sync.Mutex
-	keys    map[string]*backoff // by fingerprint: the API answered 429, or 503 with Retry-After
-	down    atomic.Bool         // the base URL did not answer, once in this process
-	full    atomic.Bool         // the disk: nothing could be remembered
-	waiting atomic.Bool         // for space, as was said
-	space   *backoff
-	filled  chan struct{} // the disk has just become full
+	figures   figures
+	scheduler *scheduler
+	mu        sync.Mutex
+	keys      map[string]*backoff // by fingerprint: the API answered 429, or 503 with Retry-After
+	down      atomic.Bool         // the base URL did not answer, once in this process
+	full      atomic.Bool         // the disk: nothing could be remembered
+	waiting   atomic.Bool         // for space, as was said
+	space     *backoff
+	filled    chan struct{} // the disk has just become full
 
 	heartbeats heartbeats
 
@@ -134,11 +134,11 @@ func New(o Options) (*Poller, error) {
 	p := &Poller{
 		o: o, store: o.Store, log: o.Logger, rules: watch.NewRules(o.IgnoreInsertion, o.IgnoreContact),
 		budget: newBudget(o.RequestsPerSecond), base: newBackoff(time.Second, o.RetryMax), space: newBackoff(spaceEvery, o.RetryMax),
-		turns: newTurns(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}),
-		keys:  map[string]*backoff{},
-		came:  make(chan struct{}, 1), filled: make(chan struct{}, 1),
+		scheduler: newScheduler(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}, listings.Watched(o.IgnoreInsertion)),
+		keys:      map[string]*backoff{},
+		came:      make(chan struct{}, 1), filled: make(chan struct{}, 1),
 	}
-	p.dispatcher = newDispatcher(p.budget, p.turns, &p.heartbeats.polls)
+	p.dispatcher = newDispatcher(p.budget, p.scheduler, &p.heartbeats.polls)
 	o.API.Gate = gate{p}
 	o.API.IDFields, o.API.IgnoreInsertions, o.API.IgnoreContactRequests = o.IDFields, o.IgnoreInsertion, o.IgnoreContact
 	client, err := listings.New(o.API)
@@ -177,7 +177,7 @@ func (p *Poller) Run(ctx context.Context) error {
 	g.Go(func() error {
 		return p.dispatcher.run(ctx, func(t turn) {
 			if t.why == schedule.Walk {
-				p.wish(t.agency)
+				p.prioritizeWalk(t.agency)
 				return
 			}
 			g.Go(func() error { return p.serve(ctx, t) })
@@ -194,7 +194,7 @@ func (p *Poller) Run(ctx context.Context) error {
 func (p *Poller) serve(ctx context.Context, t turn) error {
 	defer p.dispatcher.end(t)
 	put := func(until time.Time) {
-		p.turns.changeOne(t.agency, t.reference, func(s *schedule.Schedule, i schedule.Insertion) { s.Put(i, until) })
+		p.scheduler.changeOne(t.agency, t.reference, func(s *schedule.Schedule, i schedule.Insertion) { s.Put(i, until) })
 	}
 	later := func() { put(time.Now().Add(time.Second)) } // of an agency that is just coming or going
 	a := p.agency(t.agency)
@@ -308,10 +308,10 @@ func (p *Poller) next(before *registry, list []AgencyKeys) (*registry, error) {
 		}
 		a := newAgency(p, k)
 		if err := a.load(); err != nil {
-			p.turns.leave(k.ID)
+			p.scheduler.leave(k.ID)
 			for _, came := range after.order {
 				if before.byID[came.id] == nil {
-					p.turns.leave(came.id)
+					p.scheduler.leave(came.id)
 				}
 			}
 			return nil, fmt.Errorf("agency %s: %w", k.ID, err)
@@ -339,7 +339,7 @@ func (p *Poller) retire(before, after *registry) (err error) {
 	for _, a := range gone {
 		a.active.Wait()
 		err = errors.Join(err, a.keepMemory())
-		p.turns.leave(a.id)
+		p.scheduler.leave(a.id)
 		p.log.Info("agency is retired; what is remembered of it stays", "agency", a.id)
 	}
 	return err
@@ -509,19 +509,19 @@ func (p *Poller) PollNow(agencyID string) (done PolledNow, err error) {
 	if a.isHalted(listings.Request{Operation: listings.OperationInsertions, AgencyID: agencyID}) {
 		return done, fmt.Errorf("%w: %s", ErrHalted, agencyID)
 	}
-	p.turns.change(agencyID, func(s *schedule.Schedule, party *party) {
-		list := party.longest(s, max(1, int(p.o.RequestsPerSecond*nowWithin.Seconds())))
+	p.scheduler.change(agencyID, func(s *schedule.Schedule, q *scheduled) {
+		list := q.longest(s, max(1, int(p.o.RequestsPerSecond*nowWithin.Seconds())))
 		for _, i := range list {
 			s.Urge(i, schedule.Urgent)
 		}
-		done = PolledNow{Insertions: len(list), Of: len(party.slots)}
+		done = PolledNow{Insertions: len(list), Of: len(q.slots)}
 	})
 	a.wakeWalk()
 	return done, nil
 }
 
 // longest are the insertions that were polled the longest ago, at most so many.
-func (p *party) longest(s *schedule.Schedule, most int) []schedule.Insertion {
+func (p *scheduled) longest(s *schedule.Schedule, most int) []schedule.Insertion {
 	type waiting struct {
 		schedule.Insertion
 		since time.Time

@@ -145,7 +145,7 @@ func (a *agency) status(state store.Agency) AgencyStatus {
 	}
 	s.Held = heldStatus(a.id, state.Held)
 	s.Alarms, s.Key = a.alarms(state), x.Keys.Slot(x.Keys.Shown(listings.OperationInsertions).Fingerprint()).Slot
-	s.OldestPoll, s.FirstPolls = a.p.turns.waiting(a.id)
+	s.OldestPoll, s.FirstPolls = a.p.scheduler.waiting(a.id)
 	a.mu.Lock()
 	s.Insertions, s.Disappeared, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.gone, a.lastWalk, a.lastError, a.answers.Good
 	s.Walks = a.ended

@@ -91,7 +91,7 @@ func TestTimeInWhichNobodyAskedMakesNothingLate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := polledBefore(t, 100, 20*time.Hour)
-			p.o.RequestsPerSecond, p.turns.options.Budget = 0.2, 0.2 // a sweep takes 500 s, the cap is four times that
+			p.o.RequestsPerSecond, p.scheduler.options.Budget = 0.2, 0.2 // a sweep takes 500 s, the cap is four times that
 			a := p.agency("A100")
 			now := time.Now()
 			a.began = now.Add(-24 * time.Hour)
@@ -136,10 +136,10 @@ func TestTheLastMinuteIsSixtySeconds(t *testing.T) {
 
 func TestHintsAreToldByTheMembersThatBetray(t *testing.T) {
 	p := polledBefore(t, 3, time.Minute)
-	if h := p.turns.hints("A100"); h.Acting || h.Measured != 0 || len(h.Members) != 0 {
+	if h := p.scheduler.hints("A100"); h.Acting || h.Measured != 0 || len(h.Members) != 0 {
 		t.Errorf("nothing was measured, but %+v", h)
 	}
-	if h := p.turns.hints("nobody"); h.Acting {
+	if h := p.scheduler.hints("nobody"); h.Acting {
 		t.Errorf("of nobody: %+v", h)
 	}
 }
@@ -156,18 +156,18 @@ func TestAMachineThatSleptWasAway(t *testing.T) {
 }
 
 func TestAnAgencyThatIsNotInTheScheduleIsNotPutThereByAChange(t *testing.T) {
-	turns := newTurns(schedule.Options{})
-	turns.change("A100", func(*schedule.Schedule, *party) { t.Error("changed") })
-	if turns.count("A100") != 0 || len(turns.byID) != 0 {
+	s := newScheduler(schedule.Options{}, nil)
+	s.change("A100", func(*schedule.Schedule, *scheduled) { t.Error("changed") })
+	if s.count("A100") != 0 || len(s.byID) != 0 {
 		t.Error("it is in the schedule")
 	}
 }
 
-func TestAFavorIsOnePageAndGoesWithItsAgency(t *testing.T) {
+func TestPriorityIsOnePageAndGoesWithItsAgency(t *testing.T) {
 	d := alone(newBudget(1000))
 	page, poll := &waiter{request: request(true)}, &waiter{request: request(false)}
 	page.request.AgencyID = "A100"
-	d.turns.enter("A100", nil)
+	d.scheduler.enter("A100", nil)
 	first := func(what string, want *waiter) {
 		t.Helper()
 		d.waiting = []*waiter{poll, page}
@@ -175,11 +175,11 @@ func TestAFavorIsOnePageAndGoesWithItsAgency(t *testing.T) {
 			t.Errorf("%s: %+v goes first", what, got.request)
 		}
 	}
-	d.turns.favor("A100")
-	first("favored", page)
+	d.scheduler.prioritize("A100")
+	first("prioritized", page)
 	first("once more", poll)
-	d.turns.favor("A100")
-	d.turns.leave("A100")
-	d.turns.enter("A100", nil)
+	d.scheduler.prioritize("A100")
+	d.scheduler.leave("A100")
+	d.scheduler.enter("A100", nil)
 	first("retired and named again", poll)
 }

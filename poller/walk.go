@@ -122,7 +122,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		if err := w.page(page); err != nil {
 			return a.afterCommitError(err)
 		}
-		a.p.turns.walked(a.id, w.pages, a.pages, page.Received)
+		a.p.scheduler.walked(a.id, w.pages, a.pages, page.Received)
 		w.pages++
 	}
 	if ctx.Err() != nil {
@@ -507,7 +507,7 @@ func (w *walk) announceGone(reference string) error {
 
 // keepScheduled makes sure that everything a complete walk saw is polled.
 func (w *walk) keepScheduled() error {
-	missing := w.a.p.turns.without(w.a.id, w.seen)
+	missing := w.a.p.scheduler.without(w.a.id, w.seen)
 	if len(missing) == 0 {
 		return nil
 	}
@@ -635,12 +635,12 @@ func (w *walk) again(page *listings.InsertionsPage) {
 	p := w.before.find(page)
 	repeated := w.after[p.records] != nil // page 1 may be the first one once more
 	decided := true
-	reads := make([]recordRead, len(page.Insertions))
+	reads := make([]reading, len(page.Insertions))
 	for n, i := range page.Insertions {
-		reads[n].reference = i.Reference
+		reads[n] = reading{reference: i.Reference, marks: i.Marks}
 		if _, seen := w.seen[i.Reference]; seen {
 			decided = false
-			page.Insertions[n].Marks = nil // by another record than this one
+			reads[n].marks = nil // by another record than this one
 			continue
 		}
 		w.seen[i.Reference] = struct{}{}
@@ -649,8 +649,7 @@ func (w *walk) again(page *listings.InsertionsPage) {
 	if repeated {
 		return
 	}
-	w.a.tellMarks(reads, func(n int) ([]uint32, bool) { return page.Insertions[n].Marks, false })
-	w.a.p.turns.seen(w.a.id, reads, page.Received)
+	w.a.p.scheduler.seen(w.a.id, reads, page.Received)
 	if decided {
 		w.after.add(page, p)
 	}
@@ -712,7 +711,7 @@ func (a *agency) plan(list []newcomer) {
 		return
 	}
 	now := time.Now()
-	a.p.turns.change(a.id, func(s *schedule.Schedule, p *party) {
+	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) {
 		for _, n := range list {
 			one := p.add(s, n.reference, schedule.Memory{Born: n.born}, now)
 			if n.urgent {

@@ -7,23 +7,23 @@ import (
 	"doorbell/poller/listings"
 )
 
-// A walk begins when its interval is over, or at once where the list is in doubt. The schedule may wish for pages more often,
-// because records betray contact requests or much appears. Its wishes let a walk go on before the polls that wait, or begin
-// one, but they give way to everything that makes a walk wait.
+// A walk begins when its interval is over, or at once where the list is in doubt. The schedule may give pages priority, because
+// records betray contact requests or much appears: a walk goes on before the polls that wait, or begins sooner. That gives way
+// to everything that makes a walk wait.
 
-func (p *Poller) wish(agencyID string) {
+func (p *Poller) prioritizeWalk(agencyID string) {
 	if a := p.agency(agencyID); a != nil {
-		a.wish()
+		a.prioritizeWalk()
 	}
 }
 
-// wish lets the next page of the agency's list be asked before any poll, now if a walk is under way, else as soon as one
-// may begin. Where walks wait after a failure, for a key or for the base URL, or the agency is halted, nothing happens.
-func (a *agency) wish() {
+// prioritizeWalk lets the next page of the agency's list be asked before any poll, now if a walk is under way, else as soon as
+// one may begin. Where walks wait after a failure, for a key or for the base URL, or the agency is halted, nothing happens.
+func (a *agency) prioritizeWalk() {
 	if a.walksWait() {
 		return
 	}
-	a.p.turns.favor(a.id)
+	a.p.scheduler.prioritize(a.id)
 	a.mu.Lock()
 	underWay := a.underWay
 	a.mu.Unlock()
@@ -31,7 +31,7 @@ func (a *agency) wish() {
 		return
 	}
 	select {
-	case a.wishes <- struct{}{}:
+	case a.walkSoon <- struct{}{}:
 	default:
 	}
 }
@@ -49,17 +49,17 @@ func (a *agency) walksWait() bool {
 	return false
 }
 
-// wished is when a walk that is wished for may begin. No record is read again sooner than an insertion is polled again.
-func (a *agency) wished() time.Time {
+// soonest is when a walk that has priority may begin. No record is read again sooner than an insertion is polled again.
+func (a *agency) soonest() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.walkBegan.Add(min(a.p.o.PollInterval, a.p.o.WalkInterval))
 }
 
-// walkBegins notes the begin of a walk; what was wished for is on its way. The returned function notes its end.
+// walkBegins notes the begin of a walk; what had priority is on its way. The returned function notes its end.
 func (a *agency) walkBegins(at time.Time) (ends func()) {
 	select {
-	case <-a.wishes:
+	case <-a.walkSoon:
 	default:
 	}
 	set := func(underWay bool) {
@@ -71,7 +71,7 @@ func (a *agency) walkBegins(at time.Time) (ends func()) {
 	return func() { set(false) }
 }
 
-// untilNextWalk waits, until somebody wants a walk now, or the schedule wishes for one and it may begin.
+// untilNextWalk waits, until somebody wants a walk now, or the schedule gives one priority and it may begin.
 func (a *agency) untilNextWalk(ctx context.Context, wait time.Duration) error {
 	due := time.Now().Add(wait)
 	t := time.NewTimer(wait)
@@ -82,8 +82,8 @@ func (a *agency) untilNextWalk(ctx context.Context, wait time.Duration) error {
 			return nil
 		case <-a.walkNow:
 			return nil
-		case <-a.wishes:
-			if at := a.wished(); at.Before(due) && !a.walksWait() {
+		case <-a.walkSoon:
+			if at := a.soonest(); at.Before(due) && !a.walksWait() {
 				due = at
 				t.Reset(time.Until(at))
 			}

@@ -8,13 +8,14 @@ import (
 	"doorbell/poller/schedule"
 )
 
-// turns is the schedule by the names of agencies and insertions. Safe for concurrent use.
-type turns struct {
+// scheduler is the schedule by the names of agencies and insertions. Safe for concurrent use.
+type scheduler struct {
 	options  schedule.Options
+	watched  []string // members of records that no digest holds, see marks
 	mu       sync.Mutex
 	schedule *schedule.Schedule
-	byID     map[string]*party
-	byHandle map[schedule.Agency]*party
+	byID     map[string]*scheduled
+	byHandle map[schedule.Agency]*scheduled
 	nudge    chan struct{} // there may be something to do
 
 	heard func(news) // tests listen to what the schedule is told; nil: nobody does
@@ -29,14 +30,14 @@ type news struct {
 	page, of          int         // of the list; without a reference
 }
 
-func (t *turns) tell(n news) {
+func (t *scheduler) tell(n news) {
 	if t.heard != nil {
 		t.heard(n)
 	}
 }
 
-// party is an agency in the schedule.
-type party struct {
+// scheduled is an agency in the schedule.
+type scheduled struct {
 	id         string
 	handle     schedule.Agency
 	slots      map[string]schedule.Insertion
@@ -44,7 +45,8 @@ type party struct {
 	came       []uint32 // by slot: when one came that was never polled, in seconds since 1970; 0: it was
 	first      int      // how many of them were not
 	members    members
-	favored    bool // the next page of its list goes before all polls
+	marks      marks
+	pageFirst  bool // the next page of its list goes before all polls
 }
 
 // turn is what to ask now. Without a reference it is a page of the agency's list.
@@ -53,42 +55,36 @@ type turn struct {
 	why               schedule.Why
 }
 
-func newTurns(o schedule.Options) *turns {
-	return &turns{
-		options: o, schedule: schedule.New(o), byID: map[string]*party{}, byHandle: map[schedule.Agency]*party{},
+func newScheduler(o schedule.Options, watched []string) *scheduler {
+	return &scheduler{
+		options: o, watched: watched, schedule: schedule.New(o), byID: map[string]*scheduled{}, byHandle: map[schedule.Agency]*scheduled{},
 		nudge: make(chan struct{}, 1),
 	}
 }
 
 // poke wakes whoever waits for a turn.
-func (t *turns) poke() {
+func (t *scheduler) poke() {
 	select {
 	case t.nudge <- struct{}{}:
 	default:
 	}
 }
 
-// enter puts an agency into the schedule, unless it is there, with what learned returned of it in this process or
-// another; nil or anything else: nothing.
-func (t *turns) enter(agencyID string, learned []byte) {
+// enter puts an agency into the schedule, unless it is there, with what a process before has saved of it; nil or anything else:
+// nothing.
+func (t *scheduler) enter(agencyID string, saved []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.party(agencyID, learned)
-}
-
-// party returns an agency of the schedule, which enters it if need be. The caller holds t.mu.
-func (t *turns) party(agencyID string, learned []byte) *party {
-	p := t.byID[agencyID]
-	if p == nil {
-		p = &party{id: agencyID, slots: map[string]schedule.Insertion{}}
-		p.handle = t.schedule.Enter(p.members.restore(learned))
-		t.byID[agencyID], t.byHandle[p.handle] = p, p
+	if t.byID[agencyID] != nil {
+		return
 	}
-	return p
+	p := &scheduled{id: agencyID, slots: map[string]schedule.Insertion{}, marks: marks{names: t.watched}}
+	p.handle = t.schedule.Enter(p.members.restore(saved))
+	t.byID[agencyID], t.byHandle[p.handle] = p, p
 }
 
 // look does something with an agency of the schedule, if it is there.
-func (t *turns) look(agencyID string, do func(*schedule.Schedule, *party)) {
+func (t *scheduler) look(agencyID string, do func(*schedule.Schedule, *scheduled)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p := t.byID[agencyID]; p != nil { // else it is just coming, or has left
@@ -97,14 +93,14 @@ func (t *turns) look(agencyID string, do func(*schedule.Schedule, *party)) {
 }
 
 // change is look where there may be something to do afterwards.
-func (t *turns) change(agencyID string, do func(*schedule.Schedule, *party)) {
+func (t *scheduler) change(agencyID string, do func(*schedule.Schedule, *scheduled)) {
 	t.look(agencyID, do)
 	t.poke()
 }
 
 // changeOne changes what is planned of one insertion, if it is in the schedule.
-func (t *turns) changeOne(agencyID, reference string, do func(*schedule.Schedule, schedule.Insertion)) {
-	t.change(agencyID, func(s *schedule.Schedule, p *party) {
+func (t *scheduler) changeOne(agencyID, reference string, do func(*schedule.Schedule, schedule.Insertion)) {
+	t.change(agencyID, func(s *schedule.Schedule, p *scheduled) {
 		if i, ok := p.slots[reference]; ok {
 			do(s, i)
 		}
@@ -112,7 +108,7 @@ func (t *turns) changeOne(agencyID, reference string, do func(*schedule.Schedule
 }
 
 // next gives out what to ask now; otherwise it says how long there will be nothing, zero if nobody knows.
-func (t *turns) next(now time.Time) (turn, time.Duration) {
+func (t *scheduler) next(now time.Time) (turn, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n, wait := t.schedule.Next(now)
@@ -127,8 +123,8 @@ func (t *turns) next(now time.Time) (turn, time.Duration) {
 }
 
 // leave takes an agency out of the schedule. Nothing of it may be in flight.
-func (t *turns) leave(agencyID string) {
-	t.look(agencyID, func(s *schedule.Schedule, p *party) {
+func (t *scheduler) leave(agencyID string) {
+	t.look(agencyID, func(s *schedule.Schedule, p *scheduled) {
 		s.Leave(p.handle)
 		delete(t.byID, agencyID)
 		delete(t.byHandle, p.handle)
@@ -136,13 +132,13 @@ func (t *turns) leave(agencyID string) {
 }
 
 // count is the number of an agency's insertions in the schedule.
-func (t *turns) count(agencyID string) (n int) {
-	t.look(agencyID, func(s *schedule.Schedule, p *party) { n = s.Len(p.handle) })
+func (t *scheduler) count(agencyID string) (n int) {
+	t.look(agencyID, func(s *schedule.Schedule, p *scheduled) { n = s.Len(p.handle) })
 	return n
 }
 
 // without are those of some references that are not in the schedule.
-func (t *turns) without(agencyID string, references map[string]struct{}) (missing []string) {
+func (t *scheduler) without(agencyID string, references map[string]struct{}) (missing []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.byID[agencyID]
@@ -157,8 +153,8 @@ func (t *turns) without(agencyID string, references map[string]struct{}) (missin
 }
 
 // waiting is how an agency's insertions wait: since when the one that waits the longest, and how many were never polled.
-func (t *turns) waiting(agencyID string) (since time.Time, first int) {
-	t.look(agencyID, func(s *schedule.Schedule, p *party) { since, first = s.Oldest(p.handle), p.first })
+func (t *scheduler) waiting(agencyID string) (since time.Time, first int) {
+	t.look(agencyID, func(s *schedule.Schedule, p *scheduled) { since, first = s.Oldest(p.handle), p.first })
 	return since, first
 }
 
@@ -166,12 +162,12 @@ func (t *turns) waiting(agencyID string) (since time.Time, first int) {
 var reasons = []schedule.Why{schedule.Index, schedule.Cap, schedule.Urgent, schedule.Hint, schedule.Walk, schedule.Retry}
 
 // figures are how many turns an agency was given for each reason, by its name. Those for a walk are pages of the list.
-func (t *turns) figures(agencyID string) map[string]uint64 {
+func (t *scheduler) figures(agencyID string) map[string]uint64 {
 	all := make(map[string]uint64, len(reasons))
 	for _, why := range reasons {
 		all[why.String()] = 0
 	}
-	t.look(agencyID, func(s *schedule.Schedule, p *party) {
+	t.look(agencyID, func(s *schedule.Schedule, p *scheduled) {
 		for _, why := range reasons {
 			all[why.String()] = s.Count(p.handle)[why]
 		}
@@ -181,8 +177,8 @@ func (t *turns) figures(agencyID string) map[string]uint64 {
 
 // polled says that an insertion was polled with a good answer, and when the contact requests were created that were not
 // known before.
-func (t *turns) polled(agencyID, reference string, at time.Time, created []time.Time) {
-	t.change(agencyID, func(s *schedule.Schedule, p *party) {
+func (t *scheduler) polled(agencyID, reference string, at time.Time, created []time.Time) {
+	t.change(agencyID, func(s *schedule.Schedule, p *scheduled) {
 		if i, ok := p.slots[reference]; ok {
 			s.Polled(i, at, created)
 			p.read(i)
@@ -192,7 +188,7 @@ func (t *turns) polled(agencyID, reference string, at time.Time, created []time.
 }
 
 // grow makes room for so many insertions at once.
-func (p *party) grow(s *schedule.Schedule, n int) {
+func (p *scheduled) grow(s *schedule.Schedule, n int) {
 	s.Grow(p.handle, n)
 	if len(p.slots) == 0 {
 		p.slots = make(map[string]schedule.Insertion, n)
@@ -201,7 +197,7 @@ func (p *party) grow(s *schedule.Schedule, n int) {
 }
 
 // add puts an insertion into the schedule, unless it is there.
-func (p *party) add(s *schedule.Schedule, reference string, m schedule.Memory, now time.Time) schedule.Insertion {
+func (p *scheduled) add(s *schedule.Schedule, reference string, m schedule.Memory, now time.Time) schedule.Insertion {
 	if i, ok := p.slots[reference]; ok {
 		return i
 	}
@@ -219,7 +215,7 @@ func (p *party) add(s *schedule.Schedule, reference string, m schedule.Memory, n
 }
 
 // read notes that an insertion was polled, or need not be any more.
-func (p *party) read(i schedule.Insertion) {
+func (p *scheduled) read(i schedule.Insertion) {
 	if p.came[i.Slot] != 0 {
 		p.came[i.Slot] = 0
 		p.first--
@@ -227,7 +223,7 @@ func (p *party) read(i schedule.Insertion) {
 }
 
 // remove takes an insertion out of the schedule.
-func (p *party) remove(s *schedule.Schedule, reference string) {
+func (p *scheduled) remove(s *schedule.Schedule, reference string) {
 	if i, ok := p.slots[reference]; ok {
 		s.Remove(i)
 		p.read(i)
@@ -236,13 +232,13 @@ func (p *party) remove(s *schedule.Schedule, reference string) {
 	}
 }
 
-// favor lets the next page of an agency's list go before all polls, once: the one that waits, or the one that comes.
-func (t *turns) favor(agencyID string) {
-	t.look(agencyID, func(_ *schedule.Schedule, p *party) { p.favored = true })
+// prioritize lets the next page of an agency's list go before all polls, once: the one that waits, or the one that comes.
+func (t *scheduler) prioritize(agencyID string) {
+	t.look(agencyID, func(_ *schedule.Schedule, p *scheduled) { p.pageFirst = true })
 }
 
-// favors says whether a page of an agency's list goes before all polls, which is over then.
-func (t *turns) favors(agencyID string) (favored bool) {
-	t.look(agencyID, func(_ *schedule.Schedule, p *party) { favored, p.favored = p.favored, false })
-	return favored
+// takePriority says whether a page of an agency's list goes before all polls, which is over then.
+func (t *scheduler) takePriority(agencyID string) (is bool) {
+	t.look(agencyID, func(_ *schedule.Schedule, p *scheduled) { is, p.pageFirst = p.pageFirst, false })
+	return is
 }

@@ -120,7 +120,7 @@ func (a *agency) refusedContacts(reference string, err error, sent time.Time) er
 		return fmt.Errorf("agency %s: a refusal without an answer: %w", a.id, err)
 	}
 	l := a.look(reference)
-	a.touch(troubleInsertion, reference)
+	a.markDirty(failureInsertion, reference)
 	a.mu.Lock()
 	l.refusal = &refusal{answer, time.Now()}
 	waiting := 0
@@ -216,7 +216,7 @@ func (a *agency) admit(reference string) {
 	for r, l := range a.looks {
 		if l.refusal != nil && (reference == "" || r == reference) {
 			l.refusal = nil
-			a.touched[troubleName{troubleInsertion, r}] = struct{}{}
+			a.dirty[failureName{failureInsertion, r}] = struct{}{}
 		}
 	}
 }

@@ -71,12 +71,12 @@ type agency struct {
 	freed      time.Time // the last halt of more than one insertion ended
 	clock      watch.Clock
 	latencies  latencies
-	waited     lengths // the same, since the start
+	waited     histogram // the same, since the start
 
-	health  map[listings.Operation]*health
-	saved   map[troubleName]store.Trouble // as the store holds them
-	touched map[troubleName]struct{}      // may have changed since
-	sizes   watch.Sizes
+	health map[listings.Operation]*health
+	saved  map[failureName]store.Failure // as the store holds them
+	dirty  map[failureName]struct{}      // may have changed since
+	sizes  watch.Sizes
 }
 
 func newAgency(p *Poller, k AgencyKeys) *agency {
@@ -90,7 +90,7 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 		health: map[listings.Operation]*health{
 			listings.OperationInsertions: {}, listings.OperationContactRequests: {},
 		},
-		saved: map[troubleName]store.Trouble{}, touched: map[troubleName]struct{}{},
+		saved: map[failureName]store.Failure{}, dirty: map[failureName]struct{}{},
 	}
 	a.allowed.Store(&watch.Access{AgencyID: k.ID, Keys: watch.NewKeys(k.Key, k.Next)})
 	return a
@@ -141,12 +141,12 @@ func (a *agency) load() error {
 	if err != nil {
 		return err
 	}
-	troubles, err := a.troubles() // not before: with a halt the refusals end that came before its end
+	failures, err := a.failures() // not before: with a halt the refusals end that came before its end
 	if err != nil {
 		return err
 	}
-	a.line(polled, known, a.restoreTroubles(troubles, now), now)
-	a.forgetOthers(troubles)
+	a.line(polled, known, a.restoreFailures(failures, now), now)
+	a.forgetOthers(failures)
 	a.pause()
 	return nil
 }
@@ -243,12 +243,12 @@ func (a *agency) leave(reference string) {
 	delete(a.busy, reference)
 }
 
-// forget drops an insertion that is not polled any more. What was told of it is ended by keepTroubles.
+// forget drops an insertion that is not polled any more. What was told of it is ended by keepFailures.
 func (a *agency) forget(reference string) {
 	a.mu.Lock()
 	delete(a.looks, reference)
-	a.touched[troubleName{troubleInsertion, reference}] = struct{}{}
-	a.touched[troubleName{watch.TroubleWindow, reference}] = struct{}{}
+	a.dirty[failureName{failureInsertion, reference}] = struct{}{}
+	a.dirty[failureName{watch.FailureWindow, reference}] = struct{}{}
 	a.mu.Unlock()
 	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) { p.remove(s, reference) })
 }
@@ -261,15 +261,15 @@ func (a *agency) urge(reference string) {
 	})
 }
 
-// forgetOthers drops the troubles of insertions that are not polled any more.
-func (a *agency) forgetOthers(troubles []store.Trouble) {
-	troubled := map[string]struct{}{}
-	for _, t := range troubles {
-		if t.Scope == troubleInsertion || t.Scope == watch.TroubleWindow {
-			troubled[t.Name] = struct{}{}
+// forgetOthers drops the failures of insertions that are not polled any more.
+func (a *agency) forgetOthers(failures []store.Failure) {
+	failured := map[string]struct{}{}
+	for _, t := range failures {
+		if t.Scope == failureInsertion || t.Scope == watch.FailureWindow {
+			failured[t.Name] = struct{}{}
 		}
 	}
-	for _, reference := range a.p.scheduler.without(a.id, troubled) {
+	for _, reference := range a.p.scheduler.without(a.id, failured) {
 		a.forget(reference)
 	}
 }

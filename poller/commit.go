@@ -29,11 +29,11 @@ func (a *agency) commit(decide func(*store.Tx) (watch.Effects, error)) error {
 			a.health[op].Operation = e.State.Operation(string(op))
 		}
 	}
-	for _, t := range e.Troubles {
-		a.saved[troubleName{t.Scope, t.Name}] = t
+	for _, t := range e.Failures {
+		a.saved[failureName{t.Scope, t.Name}] = t
 	}
 	for _, t := range e.Over {
-		delete(a.saved, troubleName{t.Scope, t.Name})
+		delete(a.saved, failureName{t.Scope, t.Name})
 	}
 	a.mu.Unlock()
 	for _, reference := range e.Unhalted {
@@ -79,11 +79,11 @@ func write(tx *store.Tx, agencyID string, e watch.Effects) (err error) {
 	if !e.Polled.IsZero() {
 		err = errors.Join(err, tx.NotePoll(agencyID, e.Reference, e.Polled))
 	}
-	for _, t := range e.Troubles {
-		err = errors.Join(err, tx.PutTrouble(agencyID, t))
+	for _, t := range e.Failures {
+		err = errors.Join(err, tx.PutFailure(agencyID, t))
 	}
 	for _, t := range e.Over {
-		err = errors.Join(err, tx.DeleteTrouble(agencyID, t))
+		err = errors.Join(err, tx.DeleteFailure(agencyID, t))
 	}
 	for _, c := range e.Access {
 		err = errors.Join(err, putAccess(tx, c))

@@ -39,5 +39,5 @@ func (p *Poller) Crew(most int) { p.dispatcher.most = most }
 
 // SendAgain stands in front of a request that is sent once more.
 func (p *Poller) SendAgain(ctx context.Context, r listings.Request) error {
-	return gate{p}.Admit(ctx, r, time.Now(), true)
+	return admission{p}.Admit(ctx, r, time.Now(), true)
 }

@@ -146,18 +146,18 @@ func (a *agency) aside(reference string) bool {
 }
 
 // freshness is that of an agency; its latencies are added to those of all.
-func (a *agency) freshness(now time.Time, all *lengths) *Freshness {
+func (a *agency) freshness(now time.Time, all *histogram) *Freshness {
 	s := a.standing(now)
 	f := &Freshness{
 		Insertions: s.insertions, NeverPolled: s.never, CapSeconds: rounded(s.cap.Seconds()), PastCap: s.past,
-		Turns: a.p.scheduler.figures(a.id), Hints: a.p.scheduler.hints(a.id),
+		Turns: a.p.scheduler.turns(a.id), Hints: a.p.scheduler.hints(a.id),
 	}
 	if !s.oldest.IsZero() {
 		f.OldestSeconds = rounded(max(0, now.Sub(s.oldest)).Seconds())
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	f.Latency = a.latencies.figures(now)
+	f.Latency = a.latencies.latency(now)
 	a.latencies.addTo(all, now)
 	return f
 }

@@ -100,7 +100,7 @@ func (g verifyGate) Done(r listings.Request, o listings.Outcome) {
 	if g.p == nil {
 		return
 	}
-	g.p.figures.add(r.Operation, o)
+	g.p.stats.add(r.Operation, o)
 	if watch.Classify(o.Err) == watch.ClassBusy {
 		g.p.done(r, o)
 	}

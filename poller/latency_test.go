@@ -11,7 +11,7 @@ import (
 func TestLatencyFiguresAreThoseOfWhatWasCounted(t *testing.T) {
 	now := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 	var l latencies
-	if f := l.figures(now); f != (Latency{}) {
+	if f := l.latency(now); f != (Latency{}) {
 		t.Errorf("of nothing: %+v", f)
 	}
 	var all []float64
@@ -30,7 +30,7 @@ func TestLatencyFiguresAreThoseOfWhatWasCounted(t *testing.T) {
 		l.add(time.Duration(seconds*float64(time.Second)), now.Add(-time.Duration(n)*16*time.Second)) // over 22 hours
 	}
 	slices.Sort(all)
-	f := l.figures(now)
+	f := l.latency(now)
 	near := func(what string, got, want, by float64) {
 		t.Helper()
 		if math.Abs(got-want) > by*want {
@@ -49,14 +49,14 @@ func TestLatencyIsForgottenAfterADay(t *testing.T) {
 	now := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 	var l latencies
 	l.add(time.Hour, now)
-	if f := l.figures(now.Add(23 * time.Hour)); f.ContactRequests != 1 {
+	if f := l.latency(now.Add(23 * time.Hour)); f.ContactRequests != 1 {
 		t.Errorf("after 23 hours: %+v", f)
 	}
-	if f := l.figures(now.Add(24 * time.Hour)); f.ContactRequests != 0 {
+	if f := l.latency(now.Add(24 * time.Hour)); f.ContactRequests != 0 {
 		t.Errorf("after 24 hours: %+v", f)
 	}
 	l.add(time.Minute, now.Add(24*time.Hour)) // in the place of the first
-	if f := l.figures(now.Add(24 * time.Hour)); f.ContactRequests != 1 || f.MeanSeconds != 60 {
+	if f := l.latency(now.Add(24 * time.Hour)); f.ContactRequests != 1 || f.MeanSeconds != 60 {
 		t.Errorf("the next day: %+v", f)
 	}
 }
@@ -73,10 +73,10 @@ func TestTheLatencyOfSeveralAgenciesIsThatOfAllTheirContactRequests(t *testing.T
 		together.add(time.Hour, now)
 	}
 	slow.add(time.Hour, now.Add(-25*time.Hour)) // forgotten
-	var all lengths
+	var all histogram
 	quick.addTo(&all, now)
 	slow.addTo(&all, now)
-	if got, want := all.latency(), together.figures(now); got != want || got.ContactRequests != 100 {
+	if got, want := all.latency(), together.latency(now); got != want || got.ContactRequests != 100 {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
@@ -87,7 +87,7 @@ func TestNoLatencyIsTooOdd(t *testing.T) {
 	for _, d := range []time.Duration{math.MinInt64, -time.Hour, 0, 1, time.Second, math.MaxInt64} {
 		l.add(d, now)
 	}
-	if f := l.figures(now); f.ContactRequests != 6 || f.MedianSeconds > 1 || f.MeanSeconds < 0 {
+	if f := l.latency(now); f.ContactRequests != 6 || f.MedianSeconds > 1 || f.MeanSeconds < 0 {
 		t.Errorf("%+v", f)
 	}
 }

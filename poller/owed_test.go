@@ -56,12 +56,12 @@ func TestNothingIsSentAfterARefusalWhileACommitHangs(t *testing.T) {
 	poll := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: "a#1##", Key: list.Key}
 	a.committing.Lock()
 	defer a.committing.Unlock()
-	if err := (gate{a.p}).Admit(t.Context(), poll, time.Now(), false); err != nil {
+	if err := (admission{a.p}).Admit(t.Context(), poll, time.Now(), false); err != nil {
 		t.Fatal(err)
 	}
 	refused := &listings.StatusError{Request: list, Status: 403, Body: listings.BodyNone}
-	gate{a.p}.Done(list, listings.Outcome{Status: 403, Err: refused})
-	if err := (gate{a.p}).Admit(t.Context(), poll, time.Now(), false); err == nil {
+	admission{a.p}.Done(list, listings.Outcome{Status: 403, Err: refused})
+	if err := (admission{a.p}).Admit(t.Context(), poll, time.Now(), false); err == nil {
 		t.Error("contact requests are asked for after the agency was refused")
 	}
 }

@@ -35,7 +35,7 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool
 	}
 	until, err = a.polled(reference, c, err, sent, now)
 	if err == nil {
-		err = a.keepTroubles()
+		err = a.keepFailures()
 	}
 	if err != nil {
 		wait, err := a.afterCommitError(err)
@@ -51,7 +51,7 @@ func (a *agency) polled(reference string, c watch.Class, err error, sent, now ti
 	case watch.ClassNone:
 		if a.retries(reference).succeeded(now) {
 			a.p.log.Info("polls of an insertion work again", "agency", a.id, "reference", reference)
-			a.touch(troubleInsertion, reference)
+			a.markDirty(failureInsertion, reference)
 		}
 		a.answered(sent)
 		return due, a.clearUnreadable(reference, now)
@@ -79,7 +79,7 @@ func (a *agency) setAside(reference string, c watch.Class, err error, sent, now 
 	}
 	a.unanswered(reference, sent, now)
 	due := a.retry(reference).failed(reference, now, now)
-	a.touch(troubleInsertion, reference)
+	a.markDirty(failureInsertion, reference)
 	return due, a.raiseUnreadable(reference, now)
 }
 
@@ -131,13 +131,13 @@ func (a *agency) unanswered(reference string, sent, now time.Time) {
 		return
 	}
 	a.asking.failed(reference, sent, now)
-	a.touch(troublePolls, "")
+	a.markDirty(failurePolls, "")
 	a.pause()
 }
 
 func (a *agency) answered(sent time.Time) {
 	if a.asking.succeeded(sent) {
-		a.touch(troublePolls, "")
+		a.markDirty(failurePolls, "")
 		a.note(nil)
 		a.pause()
 	}
@@ -446,7 +446,7 @@ func (p *poll) prior(tx *store.Tx) (r watch.Prior, err error) {
 	known, err3 := tx.ContactRequests(id, p.reference)
 	fields, err4 := tx.FieldNames(id)
 	p.a.mu.Lock()
-	gap := p.a.saved[troubleName{watch.TroubleWindow, p.reference}]
+	gap := p.a.saved[failureName{watch.FailureWindow, p.reference}]
 	p.a.mu.Unlock()
 	return watch.Prior{
 		State: state, Insertion: i, Known: known, Record: tx.Record(id, p.reference), Fields: fields, Gap: gap,

@@ -112,7 +112,7 @@ type Poller struct {
 	registry  atomic.Pointer[registry]
 	came      chan struct{} // somebody new is in the registry
 
-	figures   figures
+	stats     stats
 	scheduler *scheduler
 	mu        sync.Mutex
 	keys      map[string]*backoff // by fingerprint: the API answered 429, or 503 with Retry-After
@@ -139,7 +139,7 @@ func New(o Options) (*Poller, error) {
 		came:      make(chan struct{}, 1), filled: make(chan struct{}, 1),
 	}
 	p.dispatcher = newDispatcher(p.budget, p.scheduler, &p.heartbeats.polls)
-	o.API.Gate = gate{p}
+	o.API.Gate = admission{p}
 	o.API.IDFields, o.API.IgnoreInsertions, o.API.IgnoreContactRequests = o.IDFields, o.IgnoreInsertion, o.IgnoreContact
 	client, err := listings.New(o.API)
 	if err != nil {

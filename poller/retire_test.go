@@ -234,7 +234,7 @@ func TestF49_WhatIsUnderWayEndsBeforeTheRetirementDoes(t *testing.T) {
 	})
 }
 
-func TestF49_WhoComesBackWithAnOldTroubleStopsNobody(t *testing.T) {
+func TestF49_WhoComesBackWithAnOldFailureStopsNobody(t *testing.T) {
 	two(t, func(w *world, a, b poller.AgencyKeys) {
 		w.model.SetFault(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Status: 429} })
 		w.pass(10 * time.Minute)

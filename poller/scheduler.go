@@ -161,8 +161,8 @@ func (t *scheduler) waiting(agencyID string) (since time.Time, first int) {
 // reasons are why something was asked, in the order in which they are shown.
 var reasons = []schedule.Why{schedule.Index, schedule.Cap, schedule.Urgent, schedule.Hint, schedule.Walk, schedule.Retry}
 
-// figures are how many turns an agency was given for each reason, by its name. Those for a walk are pages of the list.
-func (t *scheduler) figures(agencyID string) map[string]uint64 {
+// turns are how many turns an agency was given for each reason, by its name. Those for a walk are pages of the list.
+func (t *scheduler) turns(agencyID string) map[string]uint64 {
 	all := make(map[string]uint64, len(reasons))
 	for _, why := range reasons {
 		all[why.String()] = 0

@@ -8,7 +8,7 @@ import (
 )
 
 func TestTheLoopsGiveSignsOfLifeWhateverTheAPIDoes(t *testing.T) {
-	for name, trouble := range map[string]func(*world){
+	for name, failure := range map[string]func(*world){
 		"nothing": func(*world) {},
 		"a halt":  func(w *world) { w.must(w.model.DeactivateKey(testKey)) },
 		"an outage": func(w *world) {
@@ -25,7 +25,7 @@ func TestTheLoopsGiveSignsOfLifeWhateverTheAPIDoes(t *testing.T) {
 				w.publish("A100", "a#1##")
 				w.start()
 				w.pass(10 * time.Minute)
-				trouble(w)
+				failure(w)
 				p := w.poller
 				for range 20 {
 					w.pass(17 * time.Minute)

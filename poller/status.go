@@ -108,7 +108,7 @@ func (p *Poller) Status() (Status, error) {
 		Agencies: make([]AgencyStatus, 0, len(p.watched())),
 	}
 	s.NoSpace = p.full.Load()
-	s.RequestCounts, s.RequestDurations = p.figures.requests(), p.figures.durations()
+	s.RequestCounts, s.RequestDurations = p.stats.requests(), p.stats.durations()
 	if b := p.base.state(); b.Failures > 0 {
 		s.Down = b.Until.UTC().Format(time.RFC3339)
 	}
@@ -127,7 +127,7 @@ func (p *Poller) Status() (Status, error) {
 	if err != nil {
 		return s, err
 	}
-	var all lengths
+	var all histogram
 	for n := range s.Agencies { // takes a while: not inside of a transaction
 		if a := p.agency(s.Agencies[n].AgencyID); a != nil {
 			s.Agencies[n].Freshness = a.freshness(now, &all)
@@ -149,7 +149,7 @@ func (a *agency) status(state store.Agency) AgencyStatus {
 	a.mu.Lock()
 	s.Insertions, s.Disappeared, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.gone, a.lastWalk, a.lastError, a.answers.Good
 	s.Walks = a.ended
-	waited := a.waited.histogram(latencyBounds)
+	waited := a.waited.export(latencyBounds)
 	a.mu.Unlock()
 	s.Latencies = &waited
 	s.State = a.state(state)
@@ -177,7 +177,7 @@ func (a *agency) alarms(state store.Agency) []Alarm {
 	return list
 }
 
-func insertionAlarm(t store.Trouble) Alarm {
+func insertionAlarm(t store.Failure) Alarm {
 	return Alarm{Kind: watch.Gap, Operation: string(listings.OperationContactRequests), PropertyReferenceID: t.Name, Since: t.Since}
 }
 
@@ -255,11 +255,11 @@ func remembered(tx *store.Tx, id string) (AgencyStatus, error) {
 	for _, h := range halts {
 		s.Halts = append(s.Halts, haltStatus(id, h))
 	}
-	troubles, err := tx.Troubles(id)
+	failures, err := tx.Failures(id)
 	if err != nil {
 		return s, err
 	}
-	for _, t := range troubles {
+	for _, t := range failures {
 		if t.Told {
 			s.Alarms = append(s.Alarms, insertionAlarm(t))
 		}

@@ -31,7 +31,7 @@ func (a *agency) walks(ctx context.Context) error {
 	for {
 		next, err := a.walkOnce(ctx)
 		if err == nil {
-			err = a.keepTroubles()
+			err = a.keepFailures()
 		}
 		if err == nil {
 			err = a.explainHalt(ctx)
@@ -161,7 +161,7 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 		return a.afterCommitError(err)
 	}
 	a.walked(w, v)
-	a.touch(troubleWalks, "")
+	a.markDirty(failureWalks, "")
 	if !v.Complete {
 		now := time.Now()
 		if err := a.notePartial(v, now); err != nil {

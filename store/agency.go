@@ -196,9 +196,9 @@ func (tx *Tx) DeleteHalt(agency string, h Halt) error {
 
 func haltKey(agency string, h Halt) []byte { return key(agency, string(h.Scope), h.Reference) }
 
-// Trouble is something that fails: an operation of an agency, one insertion, a key, the base URL. It is remembered so that
+// Failure is something that fails again and again: an operation of an agency, one insertion, a key, the base URL. It is remembered so that
 // a restart asks no sooner than the process before it would have.
-type Trouble struct {
+type Failure struct {
 	Scope    string    `json:"scope"`            // the poller's word for what fails
 	Name     string    `json:"name,omitempty"`   // which one: a reference, the fingerprint of a key
 	Failures int       `json:"failures"`         // in a row
@@ -208,22 +208,22 @@ type Trouble struct {
 	Status   int       `json:"status,omitempty"` // of the last answer, 0 if there was none
 	Body     string    `json:"body,omitempty"`   // kind of its body, in the words of access.halted
 	Key      string    `json:"key,omitempty"`    // fingerprint of the key that was shown
-	Last     string    `json:"last,omitempty"`   // which one failed last, where several share the trouble
+	Last     string    `json:"last,omitempty"`   // which one failed last, where several share it
 }
 
-// Troubles returns the troubles of an agency.
-func (tx *Tx) Troubles(agency string) ([]Trouble, error) {
-	return allJSON[Trouble](tx, bucketTroubles, agency), nil
+// Failures returns the failures of an agency.
+func (tx *Tx) Failures(agency string) ([]Failure, error) {
+	return allJSON[Failure](tx, bucketFailures, agency), nil
 }
 
-// PutTrouble remembers a trouble of an agency; there is one of each scope and name.
-func (tx *Tx) PutTrouble(agency string, t Trouble) error {
-	return tx.putJSON(bucketTroubles, key(agency, t.Scope, t.Name), t)
+// PutFailure remembers a failure of an agency; there is one of each scope and name.
+func (tx *Tx) PutFailure(agency string, t Failure) error {
+	return tx.putJSON(bucketFailures, key(agency, t.Scope, t.Name), t)
 }
 
-// DeleteTrouble forgets a trouble that has ended.
-func (tx *Tx) DeleteTrouble(agency string, t Trouble) error {
-	return tx.delete(bucketTroubles, key(agency, t.Scope, t.Name))
+// DeleteFailure forgets a failure that has ended.
+func (tx *Tx) DeleteFailure(agency string, t Failure) error {
+	return tx.delete(bucketFailures, key(agency, t.Scope, t.Name))
 }
 
 // PutSchedule remembers chunk n, from 0, of an agency's schedule.

@@ -272,8 +272,8 @@ func everything(s *store.Store) (string, error) {
 		err = errors.Join(err, s.View(func(tx *store.Tx) error {
 			a, known, err := tx.Agency(agency)
 			halts, err2 := tx.Halts(agency)
-			troubles, err3 := tx.Troubles(agency)
-			fmt.Fprintln(&b, agency, known, a.WatchStart, halts, troubles)
+			failures, err3 := tx.Failures(agency)
+			fmt.Fprintln(&b, agency, known, a.WatchStart, halts, failures)
 			tx.Schedule(agency, func(n int, chunk []byte) { fmt.Fprintf(&b, "%d %s\n", n, chunk) })
 			err4 := tx.Insertions(agency, func(i store.Insertion) error { fmt.Fprintln(&b, i); return nil })
 			return errors.Join(err, err2, err3, err4)

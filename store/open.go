@@ -38,12 +38,12 @@ var (
 	bucketLog        = []byte("log")
 	bucketCursors    = []byte("cursors")
 	bucketHalts      = []byte("halts")
-	bucketTroubles   = []byte("troubles")
+	bucketFailures   = []byte("troubles")
 	bucketSchedule   = []byte("schedule") // what the schedule has learned, an agency's in chunks
 
 	buckets = [][]byte{
 		bucketMeta, bucketAgencies, bucketInsertions, bucketRecords, bucketContacts, bucketFieldNames, bucketLog,
-		bucketCursors, bucketHalts, bucketTroubles, bucketSchedule, bucketImports, bucketImported, bucketLastWord,
+		bucketCursors, bucketHalts, bucketFailures, bucketSchedule, bucketImports, bucketImported, bucketLastWord,
 	}
 	keyMeta = []byte("store")
 )

@@ -112,7 +112,7 @@ func (l *Liveness) Late(behind bool, began time.Time, limit, after time.Duration
 }
 
 // GapEnds tells that the gap of one insertion has ended.
-func GapEnds(agencyID string, t store.Trouble, at time.Time) events.Payload {
+func GapEnds(agencyID string, t store.Failure, at time.Time) events.Payload {
 	return &events.WatchRecovered{
 		Common: events.Common{AgencyID: agencyID, ObservedAt: at}, Operation: string(listings.OperationContactRequests),
 		PropertyReferenceID: t.Name, Ends: Gap, Since: t.Since,

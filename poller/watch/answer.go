@@ -9,9 +9,9 @@ import (
 	"doorbell/store"
 )
 
-// TroubleWindow is the scope of a store.Trouble: not all contact requests of an insertion can be seen, and an event said so.
+// FailureWindow is the scope of a store.Failure: not all contact requests of an insertion can be seen, and an event said so.
 // Its Failures are how many were missing by the total, 0 if unknown.
-const TroubleWindow = "window"
+const FailureWindow = "window"
 
 // Prior is what is remembered when contact requests of an insertion are judged.
 type Prior struct {
@@ -20,7 +20,7 @@ type Prior struct {
 	Known     []store.ContactRequest
 	Record    []byte        // of the insertion, as last read
 	Fields    []string      // that the agency's contact requests ever had
-	Gap       store.Trouble // that was told of the insertion; its Name is empty if there is none
+	Gap       store.Failure // that was told of the insertion; its Name is empty if there is none
 }
 
 // Poll is the poll that an answer belongs to.
@@ -46,7 +46,7 @@ type Effects struct {
 	Polled    time.Time // zero: its last poll stays
 	Contacts  []store.ContactRequest
 
-	Troubles, Over []store.Trouble // that go on, and that have ended
+	Failures, Over []store.Failure // that go on, and that have ended
 	Unhalted       []string        // insertions whose halt goes with them
 	Access         []AccessChange
 
@@ -55,7 +55,7 @@ type Effects struct {
 
 // Empty says whether there is nothing to write.
 func (e Effects) Empty() bool {
-	return e.State == nil && len(e.Insertions)+len(e.Records)+len(e.Contacts)+len(e.Troubles)+len(e.Over)+len(e.Unhalted)+
+	return e.State == nil && len(e.Insertions)+len(e.Records)+len(e.Contacts)+len(e.Failures)+len(e.Over)+len(e.Unhalted)+
 		len(e.Access)+len(e.Events) == 0 && e.Polled.IsZero()
 }
 
@@ -129,7 +129,7 @@ func (p Poll) effects(prior Prior, d contactsDiff, c *CatchUp, v Verdict, recove
 	i := prior.Insertion
 	e.Reference = i.Reference
 	if recovered {
-		e.Over = []store.Trouble{prior.Gap}
+		e.Over = []store.Failure{prior.Gap}
 		e.tell(GapEnds(p.AgencyID, prior.Gap, at.UTC()))
 	}
 	settles := settlesAtOnce(i, v, at)
@@ -222,7 +222,7 @@ func (p Poll) tellGap(e *Effects, prior Prior, now time.Time) {
 	if p.CatchUp.Total >= 0 {
 		gap.Total = &p.CatchUp.Total
 	}
-	e.Troubles = []store.Trouble{{Scope: TroubleWindow, Name: prior.Insertion.Reference, Failures: missing, Since: now, Told: true}}
+	e.Failures = []store.Failure{{Scope: FailureWindow, Name: prior.Insertion.Reference, Failures: missing, Since: now, Told: true}}
 	e.tell(gap)
 }
 

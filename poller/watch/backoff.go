@@ -96,7 +96,7 @@ func (b Backoff) FailedSince(moment time.Time) bool {
 
 // Restored is the back-off that goes on where a process before this one was, if that waits for longer. A moment that is implausibly
 // far away, because a clock jumped, is not waited for.
-func (b Backoff) Restored(t store.Trouble, now time.Time) Backoff {
+func (b Backoff) Restored(t store.Failure, now time.Time) Backoff {
 	if t.Failures <= 0 || b.Failures > 0 && !t.Until.After(b.Until) {
 		return b
 	}
@@ -111,9 +111,9 @@ func (b Backoff) Restored(t store.Trouble, now time.Time) Backoff {
 	return b
 }
 
-// Trouble is what a restart must know; without failures there is none.
-func (b Backoff) Trouble(scope, name string) store.Trouble {
-	return store.Trouble{
+// Failure is what a restart must know; without failures there is none.
+func (b Backoff) Failure(scope, name string) store.Failure {
+	return store.Failure{
 		Scope: scope, Name: name, Failures: b.Failures, Since: b.Since.UTC().Round(0), Until: b.Until.UTC().Round(0), Last: b.Last,
 	}
 }

@@ -51,9 +51,9 @@ func TestAfterAFailureOneRequestGoesAtATime(t *testing.T) {
 }
 
 func TestARestartIsNoLessPatientAndBelievesNoClockThatJumped(t *testing.T) {
-	was := NewBackoff(time.Minute, time.Hour).Failed("a", at(0), at(1)).Failed("b", at(2), at(3)).Trouble("scope", "name")
+	was := NewBackoff(time.Minute, time.Hour).Failed("a", at(0), at(1)).Failed("b", at(2), at(3)).Failure("scope", "name")
 	b := NewBackoff(time.Minute, time.Hour).Restored(was, at(4))
-	if again := b.Trouble("scope", "name"); again != was || b.Failed("c", at(5), at(6)).Failures != 3 {
+	if again := b.Failure("scope", "name"); again != was || b.Failed("c", at(5), at(6)).Failures != 3 {
 		t.Errorf("%+v became %+v", was, again)
 	}
 	if b.Succeeded(at(4)) != b || b.Succeeded(at(5)).Failures != 0 {
@@ -64,7 +64,7 @@ func TestARestartIsNoLessPatientAndBelievesNoClockThatJumped(t *testing.T) {
 	if got := NewBackoff(time.Minute, time.Hour).Restored(far, at(4)); got.Until != at(4+3600) {
 		t.Errorf("waits until %v", got.Until)
 	}
-	if got := b.Restored(store.Trouble{Failures: 1, Until: b.Until}, at(4)); got != b {
+	if got := b.Restored(store.Failure{Failures: 1, Until: b.Until}, at(4)); got != b {
 		t.Errorf("one that waits for no longer: %+v", got)
 	}
 	past := was

@@ -151,7 +151,7 @@ func TestAnAnswerWithoutNewsAndOrderSettlesOnlyWhatItShows(t *testing.T) {
 func TestTheEndOfAGapNamesItsOperationAndInsertion(t *testing.T) {
 	prior := Prior{
 		Insertion: store.Insertion{Reference: "a#b##", Polled: true, OpenSince: epoch, Start: epoch},
-		Gap:       store.Trouble{Scope: TroubleWindow, Name: "a#b##", Since: epoch, Told: true},
+		Gap:       store.Failure{Scope: FailureWindow, Name: "a#b##", Since: epoch, Told: true},
 	}
 	p := Poll{AgencyID: "A100", Rules: NewRules(nil, nil), CatchUp: NewCatchUp()}
 	j := Judge(p, prior, Answer{SortBy: "createdAt", Descending: true, Asked: 20}, epoch.Add(time.Hour))

@@ -12,48 +12,48 @@ import (
 	"doorbell/store"
 )
 
-// Scopes of troubles. A trouble outlives the process, so that one that crashes again and again asks no more often than one
+// Scopes of failures. A failure outlives the process, so that one that crashes again and again asks no more often than one
 // that lives.
 const (
-	troubleInsertion = "insertion"        // the contact requests of one insertion; its name is the reference
-	troublePolls     = "contact_requests" // those of the agency, whichever insertion is asked
-	troubleWalks     = "insertions"       // the list
-	troubleKey       = "key"              // the API asks a key for patience; its name is the fingerprint
-	troubleBase      = "base"             // the base URL does not answer
+	failureInsertion = "insertion"        // the contact requests of one insertion; its name is the reference
+	failurePolls     = "contact_requests" // those of the agency, whichever insertion is asked
+	failureWalks     = "insertions"       // the list
+	failureKey       = "key"              // the API asks a key for patience; its name is the fingerprint
+	failureBase      = "base"             // the base URL does not answer
 )
 
-type troubleName struct{ scope, name string }
+type failureName struct{ scope, name string }
 
-// touch notes that a trouble may have begun, changed or ended; keepTroubles writes it.
-func (a *agency) touch(scope, name string) {
+// markDirty notes that a failure may have begun, changed or ended; keepFailures writes it.
+func (a *agency) markDirty(scope, name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.touched[troubleName{scope, name}] = struct{}{}
+	a.dirty[failureName{scope, name}] = struct{}{}
 }
 
-// backoffOf is the back-off of what a trouble is about; nil if that has not failed. The caller holds a.mu.
-func (a *agency) backoffOf(n troubleName) *backoff {
+// backoffOf is the back-off of what a failure is about; nil if that has not failed. The caller holds a.mu.
+func (a *agency) backoffOf(n failureName) *backoff {
 	switch n.scope {
-	case troublePolls:
+	case failurePolls:
 		return a.asking
-	case troubleWalks:
+	case failureWalks:
 		return a.walking
-	case troubleKey:
+	case failureKey:
 		return a.p.keyBackoff(n.name)
-	case troubleBase:
+	case failureBase:
 		return a.p.base
 	}
-	if l := a.looks[n.name]; l != nil && n.scope == troubleInsertion {
+	if l := a.looks[n.name]; l != nil && n.scope == failureInsertion {
 		return l.retry
 	}
 	return nil // that of a window is written where it is told
 }
 
-// trouble is how a trouble stands now, and whether it is one. The caller holds a.mu.
-func (a *agency) trouble(n troubleName) (t store.Trouble, failing bool) {
-	t = a.backoffOf(n).state().Trouble(n.scope, n.name)
+// failure is how a failure stands now, and whether it is one. The caller holds a.mu.
+func (a *agency) failure(n failureName) (t store.Failure, failing bool) {
+	t = a.backoffOf(n).state().Failure(n.scope, n.name)
 	failing = t.Failures > 0
-	if l := a.looks[n.name]; l != nil && n.scope == troubleInsertion && l.refusal != nil {
+	if l := a.looks[n.name]; l != nil && n.scope == failureInsertion && l.refusal != nil {
 		t.Since, t.Status = l.refusal.at.UTC().Round(0), l.refusal.answer.Status
 		t.Body, t.Key = string(l.refusal.answer.Body), l.refusal.answer.Request.Key
 		failing = true
@@ -61,15 +61,15 @@ func (a *agency) trouble(n troubleName) (t store.Trouble, failing bool) {
 	return t, failing
 }
 
-// keepTroubles writes the troubles that have changed, in one transaction; nothing if none has.
-func (a *agency) keepTroubles() error {
+// keepFailures writes the failures that have changed, in one transaction; nothing if none has.
+func (a *agency) keepFailures() error {
 	a.committing.Lock()
 	defer a.committing.Unlock()
-	var puts, deletes []store.Trouble
+	var puts, deletes []store.Failure
 	var list []events.Payload
 	a.mu.Lock()
-	for n := range a.touched {
-		now, is := a.trouble(n)
+	for n := range a.dirty {
+		now, is := a.failure(n)
 		was, had := a.saved[n]
 		forgotten := a.looks[n.name] == nil
 		now.Told = was.Told
@@ -83,39 +83,39 @@ func (a *agency) keepTroubles() error {
 			}
 		}
 	}
-	clear(a.touched)
+	clear(a.dirty)
 	a.mu.Unlock()
-	return a.writeTroubles(puts, deletes, list)
+	return a.writeFailures(puts, deletes, list)
 }
 
-// writeTroubles writes troubles, and what belongs into the same transaction.
-func (a *agency) writeTroubles(puts, deletes []store.Trouble, list []events.Payload) error {
+// writeFailures writes failures, and what belongs into the same transaction.
+func (a *agency) writeFailures(puts, deletes []store.Failure, list []events.Payload) error {
 	if len(puts)+len(deletes) == 0 {
 		return nil
 	}
 	err := a.commit(func(*store.Tx) (watch.Effects, error) {
-		return watch.Effects{Troubles: puts, Over: deletes, Events: list}, nil
+		return watch.Effects{Failures: puts, Over: deletes, Events: list}, nil
 	})
 	if err != nil {
 		for _, t := range slices.Concat(puts, deletes) {
-			a.touch(t.Scope, t.Name) // the next one tries again
+			a.markDirty(t.Scope, t.Name) // the next one tries again
 		}
 	}
 	return err
 }
 
-// restoreTroubles goes on with the troubles of the process before. It returns the insertions that wait, and until when.
-func (a *agency) restoreTroubles(list []store.Trouble, now time.Time) map[string]time.Time {
+// restoreFailures goes on with the failures of the process before. It returns the insertions that wait, and until when.
+func (a *agency) restoreFailures(list []store.Failure, now time.Time) map[string]time.Time {
 	waiting := map[string]time.Time{}
 	for _, t := range list {
-		n := troubleName{t.Scope, t.Name}
+		n := failureName{t.Scope, t.Name}
 		a.saved[n] = t
 		switch {
-		case t.Scope == troubleInsertion:
+		case t.Scope == failureInsertion:
 			a.restoreRefusal(t)
 			a.retry(t.Name)
-		case t.Scope == troubleKey && !a.shows(t.Name): // nobody would ever hear that its patience is over
-			a.touch(t.Scope, t.Name)
+		case t.Scope == failureKey && !a.shows(t.Name): // nobody would ever hear that its patience is over
+			a.markDirty(t.Scope, t.Name)
 			continue
 		}
 		a.mu.Lock()
@@ -123,9 +123,9 @@ func (a *agency) restoreTroubles(list []store.Trouble, now time.Time) map[string
 		a.mu.Unlock()
 		after := b.change(func(b watch.Backoff) watch.Backoff { return b.Restored(t, now) })
 		switch t.Scope {
-		case troubleKey:
+		case failureKey:
 			a.p.budget.resume(now)
-		case troubleInsertion:
+		case failureInsertion:
 			waiting[t.Name] = after.Until
 		}
 	}
@@ -142,18 +142,18 @@ func forgetRefusals(tx *store.Tx, agencyID string, ended []store.Halt) error {
 	for _, h := range ended {
 		covered[h.Reference] = true
 	}
-	list, err := tx.Troubles(agencyID)
+	list, err := tx.Failures(agencyID)
 	if err != nil {
 		return err
 	}
 	for _, t := range list {
-		if t.Scope != troubleInsertion || t.Status == 0 || !covered[""] && !covered[t.Name] {
+		if t.Scope != failureInsertion || t.Status == 0 || !covered[""] && !covered[t.Name] {
 			continue
 		}
 		t.Status, t.Body, t.Key = 0, "", ""
-		keep := tx.PutTrouble
+		keep := tx.PutFailure
 		if t.Failures == 0 && !t.Told {
-			keep = tx.DeleteTrouble
+			keep = tx.DeleteFailure
 		}
 		if err := keep(agencyID, t); err != nil {
 			return err
@@ -162,10 +162,10 @@ func forgetRefusals(tx *store.Tx, agencyID string, ended []store.Halt) error {
 	return nil
 }
 
-// troubles are those that the process before had.
-func (a *agency) troubles() (list []store.Trouble, err error) {
+// failures are those that the process before had.
+func (a *agency) failures() (list []store.Failure, err error) {
 	err = a.p.store.View(func(tx *store.Tx) error {
-		list, err = tx.Troubles(a.id)
+		list, err = tx.Failures(a.id)
 		return err
 	})
 	return list, err
@@ -178,14 +178,14 @@ func (a *agency) shows(fingerprint string) bool {
 }
 
 // restoreRefusal goes on with the refusal of an insertion, unless it says nothing of the key that is shown now.
-func (a *agency) restoreRefusal(t store.Trouble) {
+func (a *agency) restoreRefusal(t store.Failure) {
 	if (t.Status == http.StatusForbidden || t.Status == http.StatusUnauthorized) && t.Key == a.keyFor(listings.OperationContactRequests).Fingerprint() {
 		a.look(t.Name).refusal = &refusal{at: t.Since, answer: &listings.StatusError{
 			Request: listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: t.Name, Key: t.Key},
 			Status:  t.Status, Body: listings.BodyKind(t.Body),
 		}}
 	} else if t.Status != 0 {
-		a.touch(t.Scope, t.Name)
+		a.markDirty(t.Scope, t.Name)
 	}
 }
 
@@ -199,9 +199,9 @@ func (a *agency) raiseUnreadable(reference string, now time.Time) error {
 	}
 	a.committing.Lock()
 	defer a.committing.Unlock()
-	n := troubleName{troubleInsertion, reference}
+	n := failureName{failureInsertion, reference}
 	a.mu.Lock()
-	t, failing := a.trouble(n)
+	t, failing := a.failure(n)
 	told := a.saved[n].Told
 	a.mu.Unlock()
 	long := max(3*a.p.o.PollInterval, watch.UnreadableFor)
@@ -209,7 +209,7 @@ func (a *agency) raiseUnreadable(reference string, now time.Time) error {
 		return nil
 	}
 	t.Told = true
-	return a.writeTroubles([]store.Trouble{t}, nil, []events.Payload{&events.WatchGapDetected{
+	return a.writeFailures([]store.Failure{t}, nil, []events.Payload{&events.WatchGapDetected{
 		Common:    events.Common{AgencyID: a.id, ObservedAt: now},
 		Operation: string(listings.OperationContactRequests), PropertyReferenceID: reference,
 		Reason: "unreadable", From: t.Since, To: now,
@@ -221,12 +221,12 @@ func (a *agency) clearUnreadable(reference string, now time.Time) error {
 	a.committing.Lock()
 	defer a.committing.Unlock()
 	a.mu.Lock()
-	t, had := a.saved[troubleName{troubleInsertion, reference}]
+	t, had := a.saved[failureName{failureInsertion, reference}]
 	a.mu.Unlock()
 	if !had || !t.Told {
 		return nil
 	}
-	return a.writeTroubles(nil, []store.Trouble{t}, []events.Payload{watch.GapEnds(a.id, t, now)})
+	return a.writeFailures(nil, []store.Failure{t}, []events.Payload{watch.GapEnds(a.id, t, now)})
 }
 
 // backoff is a watch.Backoff that all share whom it makes wait. A nil one has not failed.

@@ -48,14 +48,14 @@ var (
 	latencyBounds = []float64{5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 21600, 86400}
 )
 
-// lengths counts durations for a Histogram. The zero value has counted none.
-type lengths struct {
+// histogram counts durations for a Histogram. The zero value has counted none.
+type histogram struct {
 	buckets []uint64 // as many as there are bounds; not cumulative; nil: nothing was counted
 	count   uint64
 	seconds float64
 }
 
-func (t *lengths) add(bounds []float64, d time.Duration) {
+func (t *histogram) add(bounds []float64, d time.Duration) {
 	if t.buckets == nil {
 		t.buckets = make([]uint64, len(bounds))
 	}
@@ -67,7 +67,7 @@ func (t *lengths) add(bounds []float64, d time.Duration) {
 	}
 }
 
-func (t *lengths) histogram(bounds []float64) Histogram {
+func (t *histogram) export(bounds []float64) Histogram {
 	h := Histogram{Count: t.count, Seconds: t.seconds, Buckets: make([]Bucket, len(bounds))}
 	sum := uint64(0)
 	for n, bound := range bounds {
@@ -79,11 +79,11 @@ func (t *lengths) histogram(bounds []float64) Histogram {
 	return h
 }
 
-// figures counts requests to the API. The zero value has counted none.
-type figures struct {
+// stats counts requests to the API. The zero value has counted none.
+type stats struct {
 	mu       sync.Mutex
 	outcomes map[operationOutcome]uint64
-	took     map[listings.Operation]*lengths
+	took     map[listings.Operation]*histogram
 	mean     time.Duration // of the answers to polls
 }
 
@@ -92,16 +92,16 @@ type operationOutcome struct {
 	outcome   string
 }
 
-func (f *figures) add(op listings.Operation, o listings.Outcome) {
+func (f *stats) add(op listings.Operation, o listings.Outcome) {
 	name := outcome(o)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.outcomes == nil {
-		f.outcomes, f.took = map[operationOutcome]uint64{}, map[listings.Operation]*lengths{}
+		f.outcomes, f.took = map[operationOutcome]uint64{}, map[listings.Operation]*histogram{}
 	}
 	f.outcomes[operationOutcome{op, name}]++
 	if f.took[op] == nil {
-		f.took[op] = &lengths{}
+		f.took[op] = &histogram{}
 	}
 	f.took[op].add(requestBounds, o.Duration)
 	if op == listings.OperationContactRequests {
@@ -113,7 +113,7 @@ func (f *figures) add(op listings.Operation, o listings.Outcome) {
 }
 
 // answer is how long polls take to be answered, smoothed; zero before there was one.
-func (f *figures) answer() time.Duration {
+func (f *stats) answer() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.mean
@@ -140,7 +140,7 @@ func outcome(o listings.Outcome) string {
 }
 
 // requests are the counts in order.
-func (f *figures) requests() []RequestCount {
+func (f *stats) requests() []RequestCount {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	list := make([]RequestCount, 0, len(f.outcomes))
@@ -154,15 +154,15 @@ func (f *figures) requests() []RequestCount {
 }
 
 // durations are those of both operations.
-func (f *figures) durations() (list []OperationDuration) {
+func (f *stats) durations() (list []OperationDuration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, op := range operations {
 		t := f.took[op]
 		if t == nil {
-			t = &lengths{}
+			t = &histogram{}
 		}
-		list = append(list, OperationDuration{string(op), t.histogram(requestBounds)})
+		list = append(list, OperationDuration{string(op), t.export(requestBounds)})
 	}
 	return list
 }
@@ -183,7 +183,7 @@ type latencies [latencyHours]latencyHour
 
 type latencyHour struct {
 	hour int64 // since 1970
-	lengths
+	histogram
 }
 
 const latencyHours = 24
@@ -206,11 +206,11 @@ func (l *latencies) add(latency time.Duration, at time.Time) {
 	if h.hour != hour {
 		*h = latencyHour{hour: hour}
 	}
-	h.lengths.add(dayBounds, latency)
+	h.histogram.add(dayBounds, latency)
 }
 
 // addTo adds what was counted in the last 24 hours.
-func (l *latencies) addTo(all *lengths, now time.Time) {
+func (l *latencies) addTo(all *histogram, now time.Time) {
 	for _, h := range l {
 		if h.count == 0 || h.hour <= now.Unix()/3600-latencyHours {
 			continue
@@ -226,14 +226,14 @@ func (l *latencies) addTo(all *lengths, now time.Time) {
 	}
 }
 
-// figures are those of the last 24 hours.
-func (l *latencies) figures(now time.Time) Latency {
-	var all lengths
+// latency is that of the last 24 hours.
+func (l *latencies) latency(now time.Time) Latency {
+	var all histogram
 	l.addTo(&all, now)
 	return all.latency()
 }
 
-func (t *lengths) latency() Latency {
+func (t *histogram) latency() Latency {
 	if t.count == 0 {
 		return Latency{}
 	}
@@ -246,7 +246,7 @@ func (t *lengths) latency() Latency {
 }
 
 // within is how many took no longer than a bound of days.
-func (t *lengths) within(bound float64) (n float64) {
+func (t *histogram) within(bound float64) (n float64) {
 	for k, count := range t.buckets {
 		if dayBounds[k] <= bound {
 			n += float64(count)
@@ -256,7 +256,7 @@ func (t *lengths) within(bound float64) (n float64) {
 }
 
 // quantile is, in seconds, what a share of them took at the most: the middle of the bucket in which it lies.
-func (t *lengths) quantile(share float64) float64 {
+func (t *histogram) quantile(share float64) float64 {
 	rank, sum := uint64(math.Ceil(share*float64(t.count))), uint64(0)
 	for n, count := range t.buckets {
 		if sum += count; sum >= rank {

@@ -13,13 +13,13 @@ import (
 	"doorbell/store"
 )
 
-// gate is what the client of the API asks before every request, and tells what came of it.
-type gate struct{ p *Poller }
+// admission is what the client of the API asks before every request, and tells what came of it.
+type admission struct{ p *Poller }
 
 // Wait lets a request go when its turn has come: halted scopes are not asked, a key or base URL that needs patience gets it,
 // nothing is asked while nothing could be remembered, and the dispatcher has the last word. A walk, which has a goroutine of
 // its own, waits where it has to; a poll goes back into the schedule.
-func (g gate) Wait(ctx context.Context, r listings.Request) error {
+func (g admission) Wait(ctx context.Context, r listings.Request) error {
 	for {
 		err := g.p.dispatcher.wait(ctx, r, func(now time.Time) error { return g.p.admit(r, now) })
 		var early *unready
@@ -63,7 +63,7 @@ func (p *Poller) admit(r listings.Request, now time.Time) error {
 // Admit stands immediately in front of every request that is sent, when its connection is there: what it is for may have
 // halted since it was let go, its key or the base URL may have failed, the disk may be full. One that is sent once more is one
 // more, and waits for the budget first.
-func (g gate) Admit(ctx context.Context, r listings.Request, since time.Time, again bool) error {
+func (g admission) Admit(ctx context.Context, r listings.Request, since time.Time, again bool) error {
 	p := g.p
 	if again {
 		if err := p.dispatcher.wait(ctx, r, nil); err != nil {
@@ -115,8 +115,8 @@ func (a *agency) undecided(r listings.Request) bool {
 }
 
 // Done hears of every request that was let go: it keeps the patience with key and base URL.
-func (g gate) Done(r listings.Request, o listings.Outcome) {
-	g.p.figures.add(r.Operation, o)
+func (g admission) Done(r listings.Request, o listings.Outcome) {
+	g.p.stats.add(r.Operation, o)
 	g.p.done(r, o)
 }
 
@@ -157,16 +157,16 @@ func (p *Poller) done(r listings.Request, o listings.Outcome) {
 		p.base.dismissed(sent)
 	}
 	if changed {
-		p.touchAll(troubleName{troubleKey, r.Key}, troubleName{troubleBase, ""})
+		p.markAllDirty(failureName{failureKey, r.Key}, failureName{failureBase, ""})
 		p.pauseAll()
 	}
 }
 
-// touchAll notes that troubles that agencies share have changed: each of them may have written it down.
-func (p *Poller) touchAll(names ...troubleName) {
+// markAllDirty notes that failures that agencies share have changed: each of them may have written it down.
+func (p *Poller) markAllDirty(names ...failureName) {
 	for _, a := range p.watched() {
 		for _, n := range names {
-			a.touch(n.scope, n.name)
+			a.markDirty(n.scope, n.name)
 		}
 	}
 }

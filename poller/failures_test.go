@@ -32,10 +32,10 @@ func (a *agency) failThrice(reference string) {
 	for range 3 {
 		a.retry(reference).failed(reference, time.Now(), time.Now())
 	}
-	a.touch(troubleInsertion, reference)
+	a.markDirty(failureInsertion, reference)
 }
 
-func TestAnAlarmOfAnInsertionIsToldOnceAndEndedWhoeverKeepsTroublesMeanwhile(t *testing.T) {
+func TestAnAlarmOfAnInsertionIsToldOnceAndEndedWhoeverKeepsFailuresMeanwhile(t *testing.T) {
 	a := anAgency(t)
 	long := time.Now().Add(time.Hour)
 	for n := range 40 {
@@ -43,7 +43,7 @@ func TestAnAlarmOfAnInsertionIsToldOnceAndEndedWhoeverKeepsTroublesMeanwhile(t *
 		a.failThrice(reference)
 		var both sync.WaitGroup
 		both.Go(func() {
-			if err := a.keepTroubles(); err != nil {
+			if err := a.keepFailures(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -54,8 +54,8 @@ func TestAnAlarmOfAnInsertionIsToldOnceAndEndedWhoeverKeepsTroublesMeanwhile(t *
 			both.Wait()
 		}
 		a.retry(reference).succeeded(long)
-		a.touch(troubleInsertion, reference)
-		if err := a.keepTroubles(); err != nil { // of another poll
+		a.markDirty(failureInsertion, reference)
+		if err := a.keepFailures(); err != nil { // of another poll
 			t.Fatal(err)
 		}
 		if err := a.clearUnreadable(reference, long); err != nil {
@@ -77,21 +77,21 @@ func TestAnAlarmOfAnInsertionIsToldOnceAndEndedWhoeverKeepsTroublesMeanwhile(t *
 
 func TestAGapOfAWindowStandsInTheStatusUntilItEnds(t *testing.T) {
 	a := anAgency(t)
-	told := store.Trouble{Scope: watch.TroubleWindow, Name: "a#1##", Since: time.Unix(1, 0).UTC(), Told: true}
-	if err := a.p.store.Update(func(tx *store.Tx) error { return tx.PutTrouble(a.id, told) }); err != nil {
+	told := store.Failure{Scope: watch.FailureWindow, Name: "a#1##", Since: time.Unix(1, 0).UTC(), Told: true}
+	if err := a.p.store.Update(func(tx *store.Tx) error { return tx.PutFailure(a.id, told) }); err != nil {
 		t.Fatal(err)
 	}
-	a.saved[troubleName{watch.TroubleWindow, "a#1##"}] = told
+	a.saved[failureName{watch.FailureWindow, "a#1##"}] = told
 	if all := a.alarms(store.Agency{}); len(all) != 1 {
 		t.Errorf("%v", all)
 	}
 	a.forget("a#1##")
-	if err := a.keepTroubles(); err != nil {
+	if err := a.keepFailures(); err != nil {
 		t.Fatal(err)
 	}
 	left := 0
 	err := a.p.store.View(func(tx *store.Tx) error {
-		all, err := tx.Troubles(a.id)
+		all, err := tx.Failures(a.id)
 		left = len(all)
 		return err
 	})

@@ -11,15 +11,15 @@ import (
 )
 
 func TestAHistogramCountsWhatTookNoLongerThanEachBound(t *testing.T) {
-	var c lengths
+	var c histogram
 	bounds := []float64{1, 10}
-	if h := c.histogram(bounds); h.Count != 0 || len(h.Buckets) != 2 {
+	if h := c.export(bounds); h.Count != 0 || len(h.Buckets) != 2 {
 		t.Errorf("nothing is %+v", h)
 	}
 	for _, d := range []time.Duration{-time.Minute, time.Second, time.Second + 1, 10 * time.Second, 11 * time.Second} {
 		c.add(bounds, d)
 	}
-	h := c.histogram(bounds)
+	h := c.export(bounds)
 	if want := []Bucket{{1, 2}, {10, 4}}; h.Count != 5 || !slices.Equal(h.Buckets, want) || h.Seconds < 23 || h.Seconds > 23.1 {
 		t.Errorf("%+v", h)
 	}

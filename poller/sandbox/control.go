@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -151,11 +152,45 @@ func patch[T any](record *T, p json.RawMessage) error {
 	if err != nil {
 		return errBody
 	}
+	changes := members(p)
+	if changes == nil {
+		return errBody
+	}
+	text, err := json.Marshal(merge(members(before), changes))
 	var after T // a copy that shares nothing with the record
-	if json.Unmarshal(before, &after) != nil || len(p) == 0 || p[0] != '{' ||
-		jsonv2.Unmarshal(p, &after, jsonv2.RejectUnknownMembers(true)) != nil {
+	if err != nil || jsonv2.Unmarshal(text, &after, jsonv2.RejectUnknownMembers(true)) != nil {
 		return errBody
 	}
 	*record = after
 	return nil
+}
+
+// merge is MergePatch of RFC 7396 for two objects: null removes a member, an object is merged into what is there, anything
+// else takes its place.
+func merge(target, changes map[string]any) map[string]any {
+	for name, change := range changes {
+		switch change := change.(type) {
+		case nil:
+			delete(target, name)
+		case map[string]any:
+			inner, _ := target[name].(map[string]any)
+			if inner == nil {
+				inner = map[string]any{}
+			}
+			target[name] = merge(inner, change)
+		default:
+			target[name] = change
+		}
+	}
+	return target
+}
+
+// members are those of a JSON object, numbers as they are written; nil if it is none.
+func members(text []byte) (m map[string]any) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if d.Decode(&m) != nil {
+		return nil
+	}
+	return m
 }

@@ -101,6 +101,7 @@ func TestControlRefusesWhatDoesNotFitAndChangesNothing(t *testing.T) {
 		{"/insertions", `{"agencyId":"Z999","insertion":{"propertyReferenceId":"x"}}`, 404},
 		{"/insertions/edit", `{"agencyId":"A100","propertyReferenceId":"r","patch":{"rankType":7}}`, 400},
 		{"/insertions/edit", `{"agencyId":"A100","propertyReferenceId":"r","patch":{"colour":"red"}}`, 400},
+		{"/insertions/edit", `{"agencyId":"A100","propertyReferenceId":"r","patch":{"RankType":"TOP"}}`, 400},
 		{"/insertions/edit", `{"agencyId":"A100","propertyReferenceId":"r","patch":[]}`, 400},
 		{"/insertions/edit", `{"agencyId":"A100","propertyReferenceId":"r"}`, 400},
 		{"/insertions/edit", `{"agencyId":"A100","propertyReferenceId":"unknown","patch":{}}`, 404},
@@ -131,5 +132,27 @@ func TestAPatchThatChangesNothingIsNoNewVersion(t *testing.T) {
 		`{"agencyId":"A100","propertyReferenceId":"seefeld#1203#H2#0306","patch":{"rankType":"STANDARD"}}`, 200)
 	if i := m.Truth().Insertions[0]; len(i.Versions) != 1 {
 		t.Errorf("%d versions", len(i.Versions))
+	}
+}
+
+// TestAPatchIsAMergePatchAtEveryDepth has what RFC 7396 says of nulls and of objects, under extra too.
+func TestAPatchIsAMergePatchAtEveryDepth(t *testing.T) {
+	m := newModel(Options{})
+	must(t, m.Publish("A100", sample()))
+	c := controlled{t, Control(m)}
+	for _, step := range []struct{ patch, want string }{
+		{`{"extra":{"lister":{"name":"x","seats":[1,null]},"views":null}}`, `{"lister":{"name":"x","seats":[1,null]}}`},
+		{`{"extra":{"lister":{"name":null,"none":null,"big":12345678901234567890}}}`, `{"lister":{"big":12345678901234567890,"seats":[1,null]}}`},
+		{`{"extra":{"lister":7}}`, `{"lister":7}`},
+		{`{"extra":{"lister":{"a":{"b":null}}}}`, `{"lister":{"a":{}}}`},
+		{`{"extra":null}`, `null`},
+	} {
+		c.post("/insertions/edit", `{"agencyId":"A100","propertyReferenceId":"seefeld#1203#H2#0306","patch":`+step.patch+`}`, 200)
+		versions := m.Truth().Insertions[0].Versions
+		got, err := json.Marshal(versions[len(versions)-1].Record.Extra)
+		must(t, err)
+		if string(got) != step.want {
+			t.Errorf("%s makes it %s, want %s", step.patch, got, step.want)
+		}
 	}
 }

@@ -384,3 +384,21 @@ func TestWhatFailedGetsEveryOtherTurn(t *testing.T) {
 		t.Fatalf("%d of 200 turns were for what failed: %v", n, d.whys)
 	}
 }
+
+func TestUrgentOnesFailedOnesAndTheOthersShareTheTurns(t *testing.T) {
+	d := newDrive(schedule.Options{})
+	a := d.s.Enter(nil)
+	d.add(a, 300, 1, polled(-1))
+	for _, i := range d.add(a, 300, 1, polled(-1)) {
+		d.s.Put(i, at(0))
+	}
+	for _, i := range d.add(a, 300, 1, polled(-1)) {
+		d.s.Urge(i, schedule.Urgent)
+	}
+	d.run(200)
+	for why, want := range map[schedule.Why]int{schedule.Urgent: 140, schedule.Retry: 30, schedule.Index: 30} {
+		if n := d.whys[why]; n < want-2 || n > want+2 {
+			t.Errorf("%d of 200 turns were for %s ones, want %d: %v", n, why, want, d.whys)
+		}
+	}
+}

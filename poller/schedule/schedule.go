@@ -186,7 +186,8 @@ type agency struct {
 	heaps  [flying]slots
 	aloft  int // how many are in flight
 	count  int
-	turns  int // given so far
+	turns  int // given so far, those under pressure not among them
+	rest   int // of these, to what was not urgent
 
 	paused  int64 // nothing is given out before
 	probing bool  // one at a time
@@ -460,7 +461,10 @@ func (s *Schedule) Next(now time.Time) (Turn, time.Duration) {
 		}
 	}
 	if best != nil {
-		best.turns++ // not those under pressure: where they are every second one, the others would all be odd
+		best.turns++
+		if why != Urgent && why != Hint {
+			best.rest++
+		}
 		return s.give(best, slot, why), 0
 	}
 	s.turnAt = 0
@@ -472,8 +476,8 @@ func (s *Schedule) Next(now time.Time) (Turn, time.Duration) {
 
 func (g *agency) blocked(now int64) bool { return now < g.paused || g.probing && g.aloft > 0 }
 
-// take says what is best to ask at an agency now: seven turns of ten go to what is urgent, of the others every second to
-// what failed, as long as others wait.
+// take says what is best to ask at an agency now: seven turns of ten go to what is urgent, of the rest every second to what
+// failed, as long as others wait. The two are counted apart: else one would choose which of the other's turns there are.
 func (g *agency) take(now int64) (slot int64, why Why) {
 	if g.blocked(now) {
 		return -1, None
@@ -482,7 +486,7 @@ func (g *agency) take(now int64) (slot int64, why Why) {
 	if n := g.heaps[urgent].first(); n >= 0 && (slot < 0 || g.turns%10 < 7) {
 		return n, g.items[n].urgent
 	}
-	if n := g.heaps[delayed].first(); n >= 0 && g.items[n].due <= now && (slot < 0 || g.turns%2 == 0) {
+	if n := g.heaps[delayed].first(); n >= 0 && g.items[n].due <= now && (slot < 0 || g.rest%2 == 0) {
 		return n, Retry
 	}
 	if v := g.pageIndex(now); v > 0 && v > index*(1-g.hints.j) {

@@ -175,12 +175,12 @@ func (c caller) entry(r *http.Request) *Request {
 
 // answer is what is about to be sent.
 type answer struct {
-	status  int
-	body    []byte
-	plain   bool // never compressed
-	header  http.Header
-	receipt receipt
-	promise *promise // nil: the answer has no validators
+	status    int
+	body      []byte
+	plain     bool // never compressed
+	header    http.Header
+	receipt   receipt
+	validated *validated // nil: the answer has no validators
 }
 
 // receipt remembers what an answer shows, to be counted as served once it left.
@@ -207,14 +207,18 @@ func (a *api) answer(c caller, r *http.Request, fault *Fault) answer {
 	if c.call.Operation == OperationInsertions {
 		read = a.model.insertions
 	}
-	p, receipt, status := read(c, shape, fault)
+	p, shown, status := read(c, shape, fault)
 	if status != http.StatusOK {
 		return refused(status)
 	}
-	number := a.answers.Add(1)
+	p.base, p.hideTotals = shape.PageBase, shape.NoTotals
 	p.self = &url.URL{Scheme: "http", Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
-	tree := shape.envelope(&p)
-	ans := answer{status: http.StatusOK, body: shape.write(tree, number), header: http.Header{}, receipt: receipt}
+	envelope := shape.insertions
+	if p.window {
+		envelope = shape.window
+	}
+	tree := p.fill(envelope)
+	ans := answer{status: http.StatusOK, body: shape.write(tree, a.answers.Add(1)), header: http.Header{}, receipt: shown}
 	if shape.TotalsInHeader {
 		ans.header.Set("X-Total-Count", strconv.Itoa(p.total))
 		if next, ok := p.next().(string); ok {
@@ -229,7 +233,7 @@ func (a *api) answer(c caller, r *http.Request, fault *Fault) answer {
 		ans.body = slices.Concat(ans.body, fault.Trailing)
 	}
 	if !fault.readable(c.call.Operation) {
-		ans.receipt.served, ans.receipt.names, ans.promise = nil, nil, nil
+		ans.receipt, ans.validated = receipt{}, nil
 	}
 	return ans
 }
@@ -308,20 +312,20 @@ func (m *Model) insertions(c caller, r Rendering, f *Fault) (page, receipt, int)
 	var list []*insertion
 	filtered := v.Get("offerType")+v.Get("rankType")+v.Get("searchQuery") != ""
 	for _, i := range slices.Backward(m.agencies[c.call.AgencyID].listed) {
-		if !f.leavesOut(i.reference) && (!filtered || selected(v, &i.current().record)) {
+		if !f.leavesOut(i.reference) && (!filtered || selected(v, &i.current().Record)) {
 			list = append(list, i)
 		}
 	}
-	p := page{number: number, size: size, total: len(list)}
+	p := page{number: number - r.PageBase, size: size, total: len(list)}
 	switch {
 	case status != http.StatusOK:
 		return p, receipt{}, status
 	case r.PageIgnored:
-		p.number = r.PageBase
-	case number-r.PageBase > p.total: // before the product can overflow
+		p.number = 0
+	case p.number > p.total: // before the product can overflow
 		p.offset = p.total + 1
 	default:
-		p.offset = (number - r.PageBase) * size
+		p.offset = p.number * size
 	}
 	if p.offset > 0 && p.offset >= p.total {
 		switch r.PastEnd {
@@ -329,7 +333,7 @@ func (m *Model) insertions(c caller, r Rendering, f *Fault) (page, receipt, int)
 			p.offset = p.total
 		case LastPageAgain:
 			p.offset = max(p.total-1, 0) / size * size
-			p.number = p.offset/size + r.PageBase
+			p.number = p.offset / size
 		default:
 			return p, receipt{}, r.PastEnd
 		}
@@ -337,7 +341,7 @@ func (m *Model) insertions(c caller, r Rendering, f *Fault) (page, receipt, int)
 	var shown receipt
 	for _, i := range list[p.offset:min(p.offset+size, len(list))] {
 		p.records = append(p.records, r.insertionRecord(i.current(), f.damage(len(p.records))))
-		shown.add(&i.current().served, i.reference)
+		shown.add(&i.current().Served, i.reference)
 	}
 	return p, shown, http.StatusOK
 }
@@ -376,87 +380,65 @@ func (m *Model) window(c caller, r Rendering, f *Fault) (page, receipt, int) {
 	if !ascending { // the exact reverse, also among equals
 		slices.Reverse(visible)
 	}
-	p := page{number: r.PageBase, size: size, total: len(visible), window: true}
+	p := page{size: size, total: len(visible), window: true}
 	var shown receipt
 	for _, one := range visible[:min(size, len(visible))] {
 		version := one.versionAt(at)
 		p.records = append(p.records, r.contactRequestRecord(version, c.target.reference, f.damage(len(p.records))))
-		shown.add(&version.served, one.id)
+		shown.add(&version.Served, one.id)
 	}
 	return p, shown, http.StatusOK
 }
 
-// promise is what a validator stands for: an answer that one key was served.
-type promise struct {
-	names  []string // key, address and validator
-	hash   [32]byte
-	served receipt
-}
-
-// validators are those that were given, and since when each address has the answer it has. The zero value is empty.
+// validators remember, for each key and address, the newest answer: a 304 stands for that one alone.
 type validators struct {
-	mu    sync.Mutex
-	given map[string]*promise
-	since map[string]*state // by key and address
+	mu     sync.Mutex
+	newest map[string]*validated
 }
 
-type state struct {
-	hash [32]byte
-	at   time.Time
+type validated struct {
+	hash  [32]byte
+	since time.Time // when it became what it is
+	left  bool      // one left to its last byte
 }
 
-// mostPromises bounds the memory. Beyond it everything is forgotten, which costs answers with a body and is never wrong.
-const mostPromises = 20_000
+// mostValidated bounds the memory. Beyond it everything is forgotten, which costs answers with a body and is never wrong.
+const mostValidated = 20_000
 
-// condition gives an answer its validators, or puts a 304 in its place if what the request names is still so.
-// If-None-Match wins.
+// condition gives an answer its validators, or puts a 304 in its place if the client has it. If-None-Match wins.
 func (v *validators) condition(ans *answer, k Conditional, question string, hash [32]byte, asked http.Header, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.given == nil || len(v.given) > mostPromises {
-		v.given, v.since = map[string]*promise{}, map[string]*state{}
+	if v.newest == nil || len(v.newest) > mostValidated {
+		v.newest = map[string]*validated{}
 	}
-	p := &promise{hash: hash, served: ans.receipt}
-	validator := asked.Get("If-Modified-Since")
+	n := v.newest[question]
+	if n == nil || n.hash != hash {
+		n = &validated{hash: hash, since: now}
+		v.newest[question] = n
+	}
+	ans.validated = n
+	tag, date := fmt.Sprintf(`W/"%x"`, hash[:12]), n.since.UTC().Format(http.TimeFormat)
+	tags := asked.Get("If-None-Match")
+	has := k.ETag && slices.Contains(strings.Split(strings.ReplaceAll(tags, " ", ""), ","), tag)
 	if k.ETag {
-		tag := fmt.Sprintf(`W/"%x"`, hash[:12])
 		ans.header.Set("ETag", tag)
-		p.names = append(p.names, question+" "+tag)
-		if tags := asked.Get("If-None-Match"); tags != "" {
-			if validator = ""; slices.Contains(strings.Split(strings.ReplaceAll(tags, " ", ""), ","), tag) {
-				validator = tag
-			}
-		}
 	}
 	if k.LastModified {
-		s := v.since[question]
-		if s == nil || s.hash != hash {
-			s = &state{hash, now}
-			v.since[question] = s
-		}
-		date := s.at.UTC().Format(http.TimeFormat)
 		ans.header.Set("Last-Modified", date)
-		p.names = append(p.names, question+" "+date)
+		has = has || (tags == "" || !k.ETag) && asked.Get("If-Modified-Since") == date
 	}
-	ans.promise = p
-	if old := v.given[question+" "+validator]; old != nil && old.hash == hash {
-		ans.status, ans.body, ans.receipt, ans.promise = http.StatusNotModified, nil, old.served, nil
+	if has && n.left {
+		ans.status, ans.body = http.StatusNotModified, nil
 	}
 }
 
-// keep remembers an answer that left, or forgets one whose last byte did not.
-func (v *validators) keep(p *promise, left bool) {
-	if p == nil {
-		return
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, name := range p.names {
-		if left {
-			v.given[name] = p
-		} else if v.given[name] == p {
-			delete(v.given, name)
-		}
+// keep notes whether an answer left to its last byte.
+func (v *validators) keep(n *validated, left bool) {
+	if n != nil {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		n.left = left
 	}
 }
 
@@ -510,9 +492,9 @@ func (a *api) send(w http.ResponseWriter, r *http.Request, c caller, ans answer,
 		return
 	}
 	a.model.settle(entry, c, ans.receipt)
-	a.given.keep(ans.promise, true)
+	a.given.keep(ans.validated, true)
 	if err := write(w, body[end:]); err != nil {
-		a.given.keep(ans.promise, false)
+		a.given.keep(ans.validated, false)
 		a.model.takeBack(entry, ans.receipt)
 	}
 }

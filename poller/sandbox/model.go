@@ -181,6 +181,14 @@ func (m *Model) insertion(agencyID, reference string) *insertion {
 	return nil
 }
 
+// visible finds an insertion that is on the list, to be changed. The lock is held.
+func (m *Model) visible(verb, agencyID, reference string) (*insertion, error) {
+	if i := m.insertion(agencyID, reference); i != nil && i.listed {
+		return i, nil
+	}
+	return nil, fmt.Errorf("%s %s of %s: %w", verb, reference, agencyID, ErrNotFound)
+}
+
 // remember adds a new insertion to the index of references. The lock is held.
 func (m *Model) remember(a *agency, i *insertion) {
 	a.known = append(a.known, i)
@@ -299,18 +307,11 @@ type insertion struct {
 	reference       string
 	listed          bool
 	visible         []Interval
-	versions        []*insertionVersion
+	versions        []*Version[Insertion]
 	contactRequests []*contactRequest // ascending by creation time
 }
 
-type insertionVersion struct {
-	from   time.Time
-	record Insertion
-	tree   object // the record as JSON, made once; never changed
-	served Served
-}
-
-func (i *insertion) current() *insertionVersion { return i.versions[len(i.versions)-1] }
+func (i *insertion) current() *Version[Insertion] { return i.versions[len(i.versions)-1] }
 
 // Publish makes an insertion visible. A reference that was withdrawn comes back
 // with its contact requests and the id it had; one that is visible gets the new
@@ -346,7 +347,7 @@ func (m *Model) Publish(agencyID string, record Insertion) error {
 // complete fills in what the agency left to the platform. The lock is held.
 func (m *Model) complete(i *insertion, record *Insertion, now time.Time) {
 	if record.ID == 0 && len(i.versions) > 0 {
-		record.ID = i.current().record.ID
+		record.ID = i.current().Record.ID
 	}
 	if record.ID == 0 {
 		record.ID = 4_001_000_000 + int64(m.next())
@@ -363,11 +364,11 @@ func (m *Model) complete(i *insertion, record *Insertion, now time.Time) {
 func (m *Model) Edit(agencyID, reference string, change func(*Insertion)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i := m.insertion(agencyID, reference)
-	if i == nil || !i.listed {
-		return fmt.Errorf("edit %s of %s: %w", reference, agencyID, ErrNotFound)
+	i, err := m.visible("edit", agencyID, reference)
+	if err != nil {
+		return err
 	}
-	before := i.current().record
+	before := i.current().Record
 	after := before.clone()
 	change(&after)
 	after.Reference = reference
@@ -381,11 +382,11 @@ func (m *Model) Edit(agencyID, reference string, change func(*Insertion)) error 
 func (m *Model) Touch(agencyID, reference string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i := m.insertion(agencyID, reference)
-	if i == nil || !i.listed {
-		return fmt.Errorf("touch %s of %s: %w", reference, agencyID, ErrNotFound)
+	i, err := m.visible("touch", agencyID, reference)
+	if err != nil {
+		return err
 	}
-	return i.revise(i.current().record, m.options.Now())
+	return i.revise(i.current().Record, m.options.Now())
 }
 
 func (i *insertion) revise(record Insertion, now time.Time) error {
@@ -395,7 +396,7 @@ func (i *insertion) revise(record Insertion, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("record %s of %s: %w", i.reference, i.agencyID, err)
 	}
-	i.versions = append(i.versions, &insertionVersion{from: now, record: record, tree: tree})
+	i.versions = append(i.versions, &Version[Insertion]{From: now, Record: record, tree: tree})
 	return nil
 }
 
@@ -404,9 +405,9 @@ func (i *insertion) revise(record Insertion, now time.Time) error {
 func (m *Model) Withdraw(agencyID, reference string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i := m.insertion(agencyID, reference)
-	if i == nil || !i.listed {
-		return fmt.Errorf("withdraw %s of %s: %w", reference, agencyID, ErrNotFound)
+	i, err := m.visible("withdraw", agencyID, reference)
+	if err != nil {
+		return err
 	}
 	i.listed = false
 	i.visible[len(i.visible)-1].Until = m.options.Now()
@@ -422,7 +423,7 @@ func (m *Model) records(agencyID string, listed bool) (records []Insertion) {
 	if a := m.agencies[agencyID]; a != nil {
 		for _, i := range a.known {
 			if i.listed == listed {
-				records = append(records, i.current().record.clone())
+				records = append(records, i.current().Record.clone())
 			}
 		}
 	}
@@ -477,17 +478,10 @@ type contactRequest struct {
 	sequence    uint64
 	visibleFrom time.Time
 	redactedAt  time.Time
-	versions    []*contactRequestVersion
+	versions    []*Version[ContactRequest]
 }
 
-type contactRequestVersion struct {
-	from   time.Time
-	record ContactRequest
-	extra  object
-	served Served
-}
-
-func (c *contactRequest) current() *contactRequestVersion { return c.versions[len(c.versions)-1] }
+func (c *contactRequest) current() *Version[ContactRequest] { return c.versions[len(c.versions)-1] }
 
 // AddContactRequest adds an inquiry to an insertion, visible or withdrawn, and
 // returns its id. It appears in answers from the moment of this call on, or
@@ -522,7 +516,7 @@ func (m *Model) AddContactRequest(agencyID, reference string, record ContactRequ
 	}
 	m.requests[c.id] = c
 	i.contactRequests = append(i.contactRequests, c)
-	i.sortContactRequests()
+	slices.SortFunc(i.contactRequests, byCreation)
 	return c.id, nil
 }
 
@@ -546,7 +540,7 @@ func (m *Model) EditContactRequest(id string, change func(*ContactRequest)) erro
 	if c == nil {
 		return fmt.Errorf("edit contact request %s: %w", id, ErrNotFound)
 	}
-	before := c.current().record
+	before := c.current().Record
 	after := before.clone()
 	change(&after)
 	after.ID, after.VisibleFrom = before.ID, before.VisibleFrom
@@ -560,7 +554,7 @@ func (m *Model) EditContactRequest(id string, change func(*ContactRequest)) erro
 	if after.Redacted && !before.Redacted {
 		c.redactedAt = now
 	}
-	c.owner.sortContactRequests()
+	slices.SortFunc(c.owner.contactRequests, byCreation)
 	return nil
 }
 
@@ -580,29 +574,25 @@ func (c *contactRequest) revise(record ContactRequest, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("contact request %s: %w", c.id, err)
 	}
-	c.versions = append(c.versions, &contactRequestVersion{from: now, record: record, extra: extra})
+	c.versions = append(c.versions, &Version[ContactRequest]{From: now, Record: record, tree: extra})
 	return nil
 }
 
-// sortContactRequests keeps those of one moment in the order of their adding.
-func (i *insertion) sortContactRequests() {
-	slices.SortStableFunc(i.contactRequests, byCreation)
-}
-
+// byCreation keeps those of one moment in the order of their adding.
 func byCreation(x, y *contactRequest) int {
 	return cmp.Or(
-		x.current().record.CreatedAt.Compare(y.current().record.CreatedAt),
+		x.current().Record.CreatedAt.Compare(y.current().Record.CreatedAt),
 		cmp.Compare(x.sequence, y.sequence))
 }
 
 func compareScores(x, y *contactRequest) int {
-	return cmp.Or(cmp.Compare(x.current().record.Score, y.current().record.Score), byCreation(x, y))
+	return cmp.Or(cmp.Compare(x.current().Record.Score, y.current().Record.Score), byCreation(x, y))
 }
 
 // versionAt is the newest version that had begun, or the first.
-func (c *contactRequest) versionAt(t time.Time) *contactRequestVersion {
+func (c *contactRequest) versionAt(t time.Time) *Version[ContactRequest] {
 	for _, v := range slices.Backward(c.versions) {
-		if !v.from.After(t) {
+		if !v.From.After(t) {
 			return v
 		}
 	}

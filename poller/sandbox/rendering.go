@@ -56,25 +56,28 @@ type Rendering struct {
 	renames            map[string]string // by a fault
 }
 
-// slot is a place of an envelope that each answer fills in.
-type slot string
+// slot is a place of an envelope that each answer fills in, or leaves out.
+type slot func(*page) any
 
-const (
-	records  slot = "records" // the array
-	record   slot = "record"  // one of it
-	recordID slot = "id of the record"
-	rankType slot = "rankType of the record"
-	total    slot = "total"
-	pages    slot = "pages"
-	number   slot = "number of the page"
-	size     slot = "size of the page"
-	offset   slot = "offset"
-	more     slot = "more follow"
-	first    slot = "is the first page"
-	last     slot = "is the last page"
-	empty    slot = "has no records"
-	self     slot = "address"
-	next     slot = "address of the next page"
+// absent is what a slot says that is not shown; the member is left out.
+type absent struct{}
+
+var (
+	records  slot = func(p *page) any { return p.records }
+	record   slot = func(p *page) any { return p.record }
+	recordID slot = func(p *page) any { return p.record.get("id") }
+	rankType slot = func(p *page) any { return p.record.get("rankType") }
+	total    slot = func(p *page) any { return p.unlessHidden(p.total) }
+	pages    slot = func(p *page) any { return p.unlessHidden(p.pages()) }
+	number   slot = func(p *page) any { return p.base + p.number }
+	size     slot = func(p *page) any { return p.size }
+	offset   slot = func(p *page) any { return p.offset }
+	more     slot = func(p *page) any { return p.more() }
+	first    slot = func(p *page) any { return p.number == 0 }
+	last     slot = func(p *page) any { return p.number+1 >= p.pages() }
+	empty    slot = func(p *page) any { return len(p.records) == 0 }
+	self     slot = func(p *page) any { return p.self.String() }
+	next     slot = (*page).next
 )
 
 // Renderings returns the envelopes that services of this kind are known to use, for both operations, each with paging,
@@ -242,86 +245,56 @@ var Zurich = func() *time.Location {
 
 // page is what an answer has to show: one page of insertions, or one window of contact requests.
 type page struct {
-	records      []any
-	number, size int // the number counted from PageBase
-	offset       int // of the first record
-	total        int
-	window       bool     // of contact requests
-	self         *url.URL // what was asked
+	records    []any
+	record     object // that is being shown
+	number     int    // from 0
+	base       int    // what the first one is called
+	size       int
+	offset     int // of the first record
+	total      int
+	window     bool // of contact requests
+	hideTotals bool
+	self       *url.URL // what was asked
 }
 
 func (p *page) pages() int { return (p.total + p.size - 1) / p.size }
 
 func (p *page) more() bool { return p.offset+len(p.records) < p.total }
 
-// next is the address of the next page; nil if there is none.
+func (p *page) unlessHidden(n int) any {
+	if p.hideTotals {
+		return absent{}
+	}
+	return n
+}
+
+// next is the address of the next page.
 func (p *page) next() any {
 	if p.window || !p.more() {
-		return nil
+		return absent{}
 	}
 	u := *p.self
 	q := u.Query()
-	q.Set("page", strconv.Itoa(p.number+1))
+	q.Set("page", strconv.Itoa(p.base+p.number+1))
 	q.Set("pageSize", strconv.Itoa(p.size))
 	u.RawQuery = q.Encode()
 	return u.String()
 }
 
-// envelope is the tree of a whole answer.
-func (r Rendering) envelope(p *page) any {
-	shape := r.insertions
-	if p.window {
-		shape = r.window
-	}
-	return fill(shape, func(s slot) (any, bool) {
-		switch s {
-		case records:
-			return p.records, true
-		case total:
-			return p.total, !r.NoTotals
-		case pages:
-			return p.pages(), !r.NoTotals
-		case number:
-			return p.number, true
-		case size:
-			return p.size, true
-		case offset:
-			return p.offset, true
-		case more:
-			return p.more(), true
-		case first:
-			return p.number == r.PageBase, true
-		case last:
-			return p.number-r.PageBase+1 >= p.pages(), true
-		case empty:
-			return len(p.records) == 0, true
-		case self:
-			return p.self.String(), true
-		}
-		return p.next(), p.next() != nil
-	})
-}
-
-// fill returns the shape with its slots filled in; a member whose slot is not shown is
-// left out, and an object of such members alone.
-func fill(shape any, value func(slot) (any, bool)) any {
+// fill returns the shape with its slots filled in, without members that are absent and objects of such members alone.
+func (p *page) fill(shape any) any {
 	switch shape := shape.(type) {
 	case slot:
-		v, _ := value(shape)
-		return v
+		return shape(p)
 	case object:
 		filled := make(object, 0, len(shape))
 		for _, m := range shape {
-			if s, ok := m.value.(slot); ok {
-				if v, shown := value(s); shown {
-					filled = append(filled, member{m.name, v})
-				}
-				continue
+			if v := p.fill(m.value); v != (absent{}) {
+				filled = append(filled, member{m.name, v})
 			}
-			inner := fill(m.value, value)
-			if o, ok := inner.(object); !ok || len(o) > 0 {
-				filled = append(filled, member{m.name, inner})
-			}
+		}
+		if len(filled) == 0 {
+			return absent{}
 		}
 		return filled
 	}
@@ -353,27 +326,18 @@ func insertionTree(i Insertion) (object, error) {
 }
 
 // insertionRecord is one insertion as this answer shows it.
-func (r Rendering) insertionRecord(v *insertionVersion, d Damage) any {
+func (r Rendering) insertionRecord(v *Version[Insertion], d Damage) any {
 	o := v.tree
 	if !r.UpdatedAt {
 		o = o[:len(o)-1]
 	}
-	o = d.do(o)
-	return fill(r.insertion, func(s slot) (any, bool) {
-		switch s {
-		case recordID:
-			return o.get("id"), true
-		case rankType:
-			return o.get("rankType"), true
-		}
-		return o, true
-	})
+	return (&page{record: d.do(o)}).fill(r.insertion)
 }
 
 // contactRequestRecord is one contact request as this rendering shows it: a redacted person is all null, what was never
 // given is left out.
-func (r Rendering) contactRequestRecord(v *contactRequestVersion, of string, d Damage) any {
-	c := v.record
+func (r Rendering) contactRequestRecord(v *Version[ContactRequest], of string, d Damage) any {
+	c := v.Record
 	var person object
 	text := func(name, text string) {
 		switch {
@@ -420,7 +384,7 @@ func (r Rendering) contactRequestRecord(v *contactRequestVersion, of string, d D
 	if c.Status != "" {
 		o = append(o, member{"status", c.Status})
 	}
-	for _, m := range v.extra {
+	for _, m := range v.tree {
 		o = o.with(m.name, m.value)
 	}
 	return d.do(o)

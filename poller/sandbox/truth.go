@@ -17,37 +17,44 @@ type Truth struct {
 
 // InsertionTruth is the past of one reference of one agency.
 type InsertionTruth struct {
-	AgencyID  string             `json:"agencyId"`
-	Reference string             `json:"propertyReferenceId"`
-	Visible   []Interval         `json:"visible"`
-	Versions  []InsertionVersion `json:"versions"` // oldest first
-	Served    Served             `json:"served"`   // in lists, all versions together
-}
-
-// InsertionVersion is a record, valid from a moment to the next version.
-type InsertionVersion struct {
-	From   time.Time `json:"from"`
-	Record Insertion `json:"record"`
-	Served Served    `json:"served"`
+	AgencyID  string               `json:"agencyId"`
+	Reference string               `json:"propertyReferenceId"`
+	Visible   []Interval           `json:"visible"`
+	Versions  []Version[Insertion] `json:"versions"` // oldest first
+	Served    Served               `json:"served"`   // in lists, all versions together
 }
 
 // ContactRequestTruth is the past of one contact request.
 type ContactRequestTruth struct {
-	AgencyID    string                  `json:"agencyId"`
-	Reference   string                  `json:"propertyReferenceId"`
-	ID          string                  `json:"id"`
-	CreatedAt   time.Time               `json:"createdAt"`
-	VisibleFrom time.Time               `json:"visibleFrom"`
-	RedactedAt  time.Time               `json:"redactedAt,omitzero"`
-	Versions    []ContactRequestVersion `json:"versions"` // oldest first
-	Served      Served                  `json:"served"`   // all versions together
+	AgencyID    string                    `json:"agencyId"`
+	Reference   string                    `json:"propertyReferenceId"`
+	ID          string                    `json:"id"`
+	CreatedAt   time.Time                 `json:"createdAt"`
+	VisibleFrom time.Time                 `json:"visibleFrom"`
+	RedactedAt  time.Time                 `json:"redactedAt,omitzero"`
+	Versions    []Version[ContactRequest] `json:"versions"` // oldest first
+	Served      Served                    `json:"served"`   // all versions together
 }
 
-// ContactRequestVersion is a record, valid from a moment to the next version.
-type ContactRequestVersion struct {
-	From   time.Time      `json:"from"`
-	Record ContactRequest `json:"record"`
-	Served Served         `json:"served"`
+// Version is a record, valid from a moment to the next version.
+type Version[T any] struct {
+	From   time.Time `json:"from"`
+	Record T         `json:"record"`
+	Served Served    `json:"served"`
+
+	tree object // what answers show of it beside what the rendering decides, made once; never changed
+}
+
+// past copies all versions, and says how often they were served together.
+func past[T interface{ clone() T }](versions []*Version[T]) (all []Version[T], served Served) {
+	for _, v := range versions {
+		all = append(all, Version[T]{From: v.From, Record: v.Record.clone(), Served: v.Served})
+		if served.Count == 0 || v.Served.Count > 0 && v.Served.First.Before(served.First) {
+			served.First = v.Served.First
+		}
+		served.Count += v.Served.Count
+	}
+	return all, served
 }
 
 // Interval is a span of time, From included, Until not. A zero Until means that
@@ -88,14 +95,6 @@ func (s *Served) takeBack() {
 	}
 }
 
-func (s Served) plus(other Served) Served {
-	if s.Count == 0 || other.Count > 0 && other.First.Before(s.First) {
-		s.First = other.First
-	}
-	s.Count += other.Count
-	return s
-}
-
 // Insertion looks up one reference of one agency.
 func (t Truth) Insertion(agencyID, reference string) (InsertionTruth, bool) {
 	for _, i := range t.Insertions {
@@ -127,32 +126,18 @@ func (m *Model) Truth() Truth {
 	}
 	for _, id := range t.Agencies {
 		for _, i := range m.agencies[id].known {
-			t.Insertions = append(t.Insertions, i.truth())
+			one := InsertionTruth{AgencyID: id, Reference: i.reference, Visible: slices.Clone(i.visible)}
+			one.Versions, one.Served = past(i.versions)
+			t.Insertions = append(t.Insertions, one)
 			for _, c := range i.contactRequests {
-				t.ContactRequests = append(t.ContactRequests, c.truth())
+				one := ContactRequestTruth{
+					AgencyID: id, Reference: i.reference, ID: c.id,
+					CreatedAt: c.current().Record.CreatedAt, VisibleFrom: c.visibleFrom, RedactedAt: c.redactedAt,
+				}
+				one.Versions, one.Served = past(c.versions)
+				t.ContactRequests = append(t.ContactRequests, one)
 			}
 		}
-	}
-	return t
-}
-
-func (i *insertion) truth() InsertionTruth {
-	t := InsertionTruth{AgencyID: i.agencyID, Reference: i.reference, Visible: slices.Clone(i.visible)}
-	for _, v := range i.versions {
-		t.Versions = append(t.Versions, InsertionVersion{v.from, v.record.clone(), v.served})
-		t.Served = t.Served.plus(v.served)
-	}
-	return t
-}
-
-func (c *contactRequest) truth() ContactRequestTruth {
-	t := ContactRequestTruth{
-		AgencyID: c.owner.agencyID, Reference: c.owner.reference, ID: c.id,
-		CreatedAt: c.current().record.CreatedAt, VisibleFrom: c.visibleFrom, RedactedAt: c.redactedAt,
-	}
-	for _, v := range c.versions {
-		t.Versions = append(t.Versions, ContactRequestVersion{v.from, v.record.clone(), v.served})
-		t.Served = t.Served.plus(v.served)
 	}
 	return t
 }

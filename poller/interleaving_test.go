@@ -124,7 +124,7 @@ func styles() []sandbox.Rendering {
 			r.WindowSizes = sandbox.Sizes{Most: 100, TooLarge: 413}
 		}),
 		style("epoch milliseconds", func(r *sandbox.Rendering) { r.TimeLayout = sandbox.EpochMilliseconds }),
-		style("conditional", func(r *sandbox.Rendering) { r.Conditional = sandbox.Conditional{ETag: true, LastModified: true} }),
+		style("conditional", func(r *sandbox.Rendering) { r.Conditional = true }),
 	}
 }
 

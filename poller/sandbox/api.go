@@ -54,7 +54,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		} else {
 			c.call.Operation, c.call.AgencyID, c.target = "", "", nil
 		}
-		a.send(w, r, c, refused(status), c.entry(r), nil)
+		a.send(w, r, c, refused(status), c.entry(r), &Fault{})
 		return
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
@@ -62,7 +62,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := a.model.identify(call, authorization)
 	entry := c.entry(r)
 	fault := a.model.faultFor(c.call)
-	if fault != nil && fault.Delay > 0 {
+	if fault.Delay > 0 {
 		if !wait(r.Context(), fault.Delay) {
 			a.model.settleBroken(entry, c)
 			return
@@ -225,11 +225,11 @@ func (a *api) answer(c caller, r *http.Request, fault *Fault) answer {
 			ans.header.Set("Link", fmt.Sprintf(`<%s>; rel="next"`, next))
 		}
 	}
-	if shape.Conditional != (Conditional{}) {
+	if shape.Conditional {
 		shape.Steady = true
-		a.given.condition(&ans, shape.Conditional, c.key.label+" "+r.URL.RequestURI(), sha256.Sum256(shape.write(tree, 0)), r.Header, a.model.now())
+		a.given.condition(&ans, c.key.label+" "+r.URL.RequestURI(), sha256.Sum256(shape.write(tree, 0)), r.Header, a.model.now())
 	}
-	if fault != nil && len(fault.Trailing) > 0 && ans.status == http.StatusOK {
+	if len(fault.Trailing) > 0 && ans.status == http.StatusOK {
 		ans.body = slices.Concat(ans.body, fault.Trailing)
 	}
 	if !fault.readable(c.call.Operation) {
@@ -364,10 +364,7 @@ func (m *Model) window(c caller, r Rendering, f *Fault) (page, receipt, int) {
 	case !c.target.listed && m.options.WithdrawnStatus != http.StatusOK:
 		return page{}, receipt{}, m.options.WithdrawnStatus
 	}
-	at := m.options.Now()
-	if f != nil {
-		at = at.Add(-f.Age)
-	}
+	at := m.options.Now().Add(-f.Age)
 	var visible []*contactRequest
 	for _, c := range c.target.contactRequests {
 		if !at.Before(c.visibleFrom) && !f.leavesOut(c.id) {
@@ -406,7 +403,7 @@ type validated struct {
 const mostValidated = 20_000
 
 // condition gives an answer its validators, or puts a 304 in its place if the client has it. If-None-Match wins.
-func (v *validators) condition(ans *answer, k Conditional, question string, hash [32]byte, asked http.Header, now time.Time) {
+func (v *validators) condition(ans *answer, question string, hash [32]byte, asked http.Header, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.newest == nil || len(v.newest) > mostValidated {
@@ -420,14 +417,12 @@ func (v *validators) condition(ans *answer, k Conditional, question string, hash
 	ans.validated = n
 	tag, date := fmt.Sprintf(`W/"%x"`, hash[:12]), n.since.UTC().Format(http.TimeFormat)
 	tags := asked.Get("If-None-Match")
-	has := k.ETag && slices.Contains(strings.Split(strings.ReplaceAll(tags, " ", ""), ","), tag)
-	if k.ETag {
-		ans.header.Set("ETag", tag)
+	has := slices.Contains(strings.Split(strings.ReplaceAll(tags, " ", ""), ","), tag)
+	if tags == "" {
+		has = asked.Get("If-Modified-Since") == date
 	}
-	if k.LastModified {
-		ans.header.Set("Last-Modified", date)
-		has = has || (tags == "" || !k.ETag) && asked.Get("If-Modified-Since") == date
-	}
+	ans.header.Set("ETag", tag)
+	ans.header.Set("Last-Modified", date)
 	if has && n.left {
 		ans.status, ans.body = http.StatusNotModified, nil
 	}
@@ -460,22 +455,10 @@ func compress(body []byte) []byte {
 	return out.Bytes()
 }
 
-func acceptsGzip(h http.Header) bool {
-	for _, coding := range strings.Split(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
-		name, parameters, _ := strings.Cut(strings.ReplaceAll(coding, " ", ""), ";")
-		if strings.EqualFold(name, "gzip") {
-			weight, given := strings.CutPrefix(parameters, "q=")
-			q, err := strconv.ParseFloat(weight, 64)
-			return !given || err == nil && q > 0
-		}
-	}
-	return false
-}
-
 // send writes an answer and settles the entry. All but the last byte goes first; then the answer is counted; then the last
 // byte leaves. So whoever has the whole answer finds it counted, and whoever hung up before is not served.
 func (a *api) send(w http.ResponseWriter, r *http.Request, c caller, ans answer, entry *Request, fault *Fault) {
-	if fault != nil && fault.CutAfter < 0 {
+	if fault.CutAfter < 0 {
 		a.model.settleBroken(entry, c)
 		abort(w, fault.Reset)
 	}
@@ -502,7 +485,7 @@ func (a *api) send(w http.ResponseWriter, r *http.Request, c caller, ans answer,
 // drip sends all but the end of a body, in one go or in the pieces of a fault.
 func drip(w http.ResponseWriter, r *http.Request, body []byte, fault *Fault) error {
 	const pieces = 20
-	if fault == nil || fault.Drip <= 0 {
+	if fault.Drip <= 0 {
 		return writeSome(w, body)
 	}
 	for n := range pieces {
@@ -537,10 +520,10 @@ func (a *api) head(w http.ResponseWriter, r *http.Request, ans answer, fault *Fa
 	h.Set("Content-Type", "application/json")
 	h.Set("Vary", "Accept-Encoding")
 	body := ans.body
-	if fault != nil && fault.Header.Get("Content-Encoding") != "" {
+	if fault.Header.Get("Content-Encoding") != "" {
 		ans.plain = true // the fault's word, not ours
 	}
-	if !ans.plain && len(body) >= compressible && acceptsGzip(r.Header) {
+	if !ans.plain && len(body) >= compressible && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		body = compress(body)
 		h.Set("Content-Encoding", "gzip")
 	}
@@ -548,10 +531,8 @@ func (a *api) head(w http.ResponseWriter, r *http.Request, ans answer, fault *Fa
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	maps.Copy(h, ans.header)
-	if fault != nil {
-		for name, values := range fault.Header {
-			h[http.CanonicalHeaderKey(name)] = values
-		}
+	for name, values := range fault.Header {
+		h[http.CanonicalHeaderKey(name)] = values
 	}
 	w.WriteHeader(ans.status)
 	return body

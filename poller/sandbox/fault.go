@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -81,42 +82,36 @@ func (d Damage) do(o object) object {
 
 // damage is what is wrong with the n-th record of an answer.
 func (f *Fault) damage(n int) Damage {
-	if f == nil || n > 0 {
+	if n > 0 {
 		return ""
 	}
 	return f.Damage
 }
 
-func (f *Fault) leavesOut(name string) bool { return f != nil && slices.Contains(f.Without, name) }
+func (f *Fault) leavesOut(name string) bool { return slices.Contains(f.Without, name) }
 
 // Good says whether an answer of the operation with this fault counts as serving what it shows, given that it is granted
 // and leaves to its last byte.
 func (f *Fault) Good(operation string) bool {
-	return f.readable(operation) && (f == nil || f.CutAfter == 0 && f.CutShare == 0)
+	return f.readable(operation) && f.CutAfter == 0 && f.CutShare == 0
 }
 
 // readable is Good, cuts aside: those may lie behind the end.
 func (f *Fault) readable(operation string) bool {
-	return f == nil || !f.replaces() && len(f.Trailing) == 0 &&
+	return !f.replaces() && len(f.Trailing) == 0 &&
 		(f.Rename[reference] == "" || operation == OperationContactRequests) && f.Header.Get("Content-Encoding") == ""
 }
 
 // replaces says whether the honest answer is not given at all.
-func (f *Fault) replaces() bool { return f != nil && (f.Status != 0 || f.Body != nil) }
+func (f *Fault) replaces() bool { return f.Status != 0 || f.Body != nil }
 
 func (f *Fault) answer() answer {
-	status := f.Status
-	if status == 0 {
-		status = http.StatusOK
-	}
-	return answer{status: status, body: f.Body, plain: true}
+	return answer{status: cmp.Or(f.Status, http.StatusOK), body: f.Body, plain: true}
 }
 
 // cut is the number of bytes of the body that leave, if not all do.
 func (f *Fault) cut(body int) (bytes int, cut bool) {
 	switch {
-	case f == nil:
-		return body, false
 	case f.CutAfter > 0 && f.CutAfter < body:
 		return f.CutAfter, true
 	case f.CutShare > 0 && f.CutShare < 1 && body > 0:
@@ -127,9 +122,6 @@ func (f *Fault) cut(body int) (bytes int, cut bool) {
 
 // rendering is how an answer is shown.
 func (f *Fault) rendering(r Rendering) Rendering {
-	if f == nil {
-		return r
-	}
 	if f.Rendering != nil {
 		steady, seed := r.Steady, r.Seed
 		r = *f.Rendering
@@ -147,14 +139,17 @@ func (m *Model) SetFault(f func(Call) *Fault) {
 	m.fault = f
 }
 
+// faultFor is what is wrong with the answer to a call, maybe nothing.
 func (m *Model) faultFor(c Call) *Fault {
 	m.mu.Lock()
-	f := m.fault
+	decide := m.fault
 	m.mu.Unlock()
-	if f == nil {
-		return nil
+	if decide != nil {
+		if f := decide(c); f != nil {
+			return f
+		}
 	}
-	return f(c)
+	return &Fault{}
 }
 
 // Refuse answers with a status and a body of JSON.

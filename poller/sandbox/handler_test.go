@@ -257,7 +257,7 @@ func TestAnAnswerIsCompressedOnlyOnRequest(t *testing.T) {
 	h := New(m, steady(Flat()))
 	plainBody := ask(h, testKey, insertionsPath("A100")).Body.Bytes()
 	for coding, want := range map[string]string{
-		"": "", "identity": "", "gzip": "gzip", "br, gzip;q=0.5": "gzip", "gzip;q=0": "", "gzip; q=0.0": "", "deflate": "",
+		"": "", "identity": "", "gzip": "gzip", "br, gzip": "gzip", "deflate": "",
 	} {
 		r := httptest.NewRequest(http.MethodGet, insertionsPath("A100"), nil)
 		r.Header.Set("Authorization", "ApiKey "+testKey)

@@ -35,10 +35,14 @@ type Rendering struct {
 	MaxWindow   int   // larger ones are capped in silence
 	WindowSizes Sizes // those that are refused
 
-	NoTotals       bool        // leave the totals out of the envelopes
-	TotalsInHeader bool        // tell the total in X-Total-Count, and the next page in Link
-	UpdatedAt      bool        // show updatedAt in insertions
-	Conditional    Conditional // how conditional requests are answered
+	NoTotals       bool // leave the totals out of the envelopes
+	TotalsInHeader bool // tell the total in X-Total-Count, and the next page in Link
+	UpdatedAt      bool // show updatedAt in insertions
+
+	// Conditional answers have a weak ETag and the second since when they are what they are; If-None-Match and
+	// If-Modified-Since are honoured. A 304 is given only to a key that was served the answer it stands for, and counts as
+	// serving what that answer held.
+	Conditional bool
 
 	// Steady gives every answer the same member order and no white space. If unset both differ from answer to answer, in
 	// a way that Seed decides.
@@ -216,13 +220,6 @@ func NumberID(id string) string {
 	h := sha256.Sum256([]byte(id))
 	n := binary.BigEndian.Uint64(h[:])>>8 | 1<<54 | 1 // odd, so that rounding always shows
 	return strconv.FormatUint(n, 10)
-}
-
-// Conditional is how conditional requests are answered. A 304 is given only to a key that was served the answer it stands
-// for, and counts as serving what that answer held.
-type Conditional struct {
-	ETag         bool // a weak ETag; If-None-Match is honoured
-	LastModified bool // the second since when the answer is what it is; If-Modified-Since is honoured
 }
 
 // Layouts of [Rendering].TimeLayout beside those of package time. The last two are numbers.

@@ -77,7 +77,7 @@ func TestAModelIsDrivenAndInterrogatedOverHTTP(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	counts := read[[]Count](c, "/requests")
-	if len(counts) != 4 || counts[1] != (Count{"A100", OperationInsertions, "key-1", 200, 1}) {
+	if len(counts) != 4 || counts[1] != (Count{Filter{AgencyID: "A100", Operation: OperationInsertions, Key: "key-1", Status: 200}, 1}) {
 		t.Errorf("%+v", counts)
 	}
 }

@@ -184,7 +184,8 @@ type Generator struct {
 type maker struct {
 	model  *Model
 	random *rand.Rand
-	number int // of the last reference
+	number int                  // of the last reference
+	lag    func() time.Duration // until a new contact request is visible; nil: none
 }
 
 // publish adds an insertion of such an age.
@@ -199,8 +200,19 @@ func (g *maker) publish(agencyID string, age time.Duration) string {
 // write adds a contact request from somebody new; it returns the id.
 func (g *maker) write(agencyID, reference string, age time.Duration) string {
 	record := newContactRequest(g.random)
-	record.CreatedAt = g.model.now().Add(-age)
+	now := g.model.now()
+	if record.CreatedAt = now.Add(-age); g.lag != nil {
+		record.VisibleFrom = now.Add(g.lag())
+	}
 	id, _ := g.model.AddContactRequest(agencyID, reference, record) // the insertion exists
+	return id
+}
+
+// somebodyWrites adds a contact request to any insertion on the list; without one it returns no id.
+func (g *maker) somebodyWrites(agencyID string) (id string) {
+	if listed := g.model.listedReferences(agencyID); len(listed) > 0 {
+		id = g.write(agencyID, pick(g.random, listed...), 0)
+	}
 	return id
 }
 
@@ -264,9 +276,7 @@ func (g *Generator) Step() {
 		g.change(id)
 		return
 	}
-	if reference, ok := g.anyOf(g.model.listedReferences(id)); ok {
-		g.write(id, reference, 0)
-	}
+	g.somebodyWrites(id)
 }
 
 // change keeps the stock between half and twice what it was at the start.
@@ -277,11 +287,9 @@ func (g *Generator) change(id string) {
 	case len(listed) == 0 || kind >= 8 && len(listed) < 2*g.options.Insertions:
 		g.publishAny(id)
 	case kind >= 6 && 2*len(listed) > g.options.Insertions:
-		reference, _ := g.anyOf(listed)
-		_ = g.model.Withdraw(id, reference) // or another was quicker
+		_ = g.model.Withdraw(id, pick(g.random, listed...)) // or another was quicker
 	default:
-		reference, _ := g.anyOf(listed)
-		_ = g.model.Edit(id, reference, func(i *Insertion) { edit(g.random, i) }) // likewise
+		_ = g.model.Edit(id, pick(g.random, listed...), func(i *Insertion) { edit(g.random, i) }) // likewise
 	}
 }
 
@@ -294,11 +302,4 @@ func (g *Generator) publishAny(id string) {
 		return
 	}
 	g.publish(id, 0)
-}
-
-func (g *Generator) anyOf(references []string) (string, bool) {
-	if len(references) == 0 {
-		return "", false
-	}
-	return pick(g.random, references...), true
 }

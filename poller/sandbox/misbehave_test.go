@@ -236,22 +236,3 @@ func TestAResetIsSeenByTheClient(t *testing.T) {
 		}
 	}
 }
-
-func TestALagHidesForAWhile(t *testing.T) {
-	c := newClock()
-	m := newModel(Options{Now: c.now})
-	publish(t, m, "A100", "r")
-	m.SetLag(func(ContactRequest) time.Duration { return 5 * time.Minute })
-	id := add(t, m, "A100", "r", ContactRequest{})
-	h := New(m, Flat())
-	if got := ids(t, h, "r", ""); len(got) != 0 {
-		t.Error(got)
-	}
-	c.advance(5 * time.Minute)
-	if got := ids(t, h, "r", ""); !slices.Equal(got, []string{id}) {
-		t.Error(got)
-	}
-	if got, _ := m.Truth().ContactRequest(id); got.VisibleFrom.Sub(got.CreatedAt) != 5*time.Minute {
-		t.Errorf("%+v", got)
-	}
-}

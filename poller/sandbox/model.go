@@ -70,7 +70,6 @@ type Model struct {
 	requests   map[string]*contactRequest
 	sequence   uint64 // counts publications and contact requests
 	fault      func(Call) *Fault
-	lag        func(ContactRequest) time.Duration // nil: none
 	ledger     ledger
 }
 
@@ -503,9 +502,6 @@ func (m *Model) AddContactRequest(agencyID, reference string, record ContactRequ
 	if record.CreatedAt.IsZero() {
 		record.CreatedAt = now
 	}
-	if record.VisibleFrom.IsZero() && m.lag != nil {
-		record.VisibleFrom = now.Add(m.lag(record))
-	}
 	if record.VisibleFrom.Before(now) {
 		record.VisibleFrom = now
 	}
@@ -518,16 +514,6 @@ func (m *Model) AddContactRequest(agencyID, reference string, record ContactRequ
 	i.contactRequests = append(i.contactRequests, c)
 	slices.SortFunc(i.contactRequests, byCreation)
 	return c.id, nil
-}
-
-// SetLag makes new contact requests that do not say so themselves visible so long
-// after they are added. Late visibility hides nothing for good and breaks no
-// answer: what is shown is served. A nil function ends it; the function must not
-// call the model.
-func (m *Model) SetLag(lag func(ContactRequest) time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.lag = lag
 }
 
 // EditContactRequest changes a contact request in place: its status, its score,

@@ -172,10 +172,7 @@ func (p *Play) withdraw(agencyID string, references ...string) {
 func (p *Play) drizzle(interval time.Duration) {
 	for at := interval; at < p.Scenario.Lasts; at += interval {
 		p.after(at, func() {
-			id := pick(p.random, p.Scenario.Agencies...)
-			if listed := p.Model.listedReferences(id); len(listed) > 0 {
-				p.write(id, pick(p.random, listed...), 0)
-			}
+			p.somebodyWrites(pick(p.random, p.Scenario.Agencies...))
 		})
 	}
 }
@@ -361,8 +358,7 @@ func village(p *Play, agencyID string) {
 	references := p.stock(agencyID, 8, 2)
 	for n := 0; time.Duration(n)*day < p.Scenario.Lasts; n++ {
 		p.after(time.Duration((float64(n)+p.random.Float64())*float64(day)), func() {
-			listed := p.Model.listedReferences(agencyID)
-			id := p.write(agencyID, pick(p.random, listed...), 0)
+			id := p.somebodyWrites(agencyID)
 			if n%2 == 0 {
 				odd := pick(p.random, oddMessages...)
 				_ = p.Model.EditContactRequest(id, func(c *ContactRequest) { c.Message = odd }) // it was added
@@ -436,9 +432,9 @@ func schemaShift(p *Play) {
 func replicaLag(p *Play) {
 	flapping := p.stock("A100", 12, 3)[5]
 	p.drizzle(2 * time.Minute)
-	p.Model.SetLag(func(ContactRequest) time.Duration {
+	p.lag = func() time.Duration {
 		return time.Duration((90 + 510*p.random.Float64()) / p.options.Speed * float64(time.Second))
-	})
+	}
 	p.misbehave(0, p.Scenario.Lasts, Rule{Operation: OperationInsertions, Decide: func(Call) *Fault {
 		if p.now()%(10*time.Minute) < 9*time.Minute+20*time.Second {
 			return nil

@@ -180,7 +180,7 @@ func TestRequestsAreCountedByAgencyOperationReferenceKeyAndStatus(t *testing.T) 
 	for _, c := range m.Counts() {
 		total += c.Requests
 	}
-	if total != 157 || !slices.Contains(m.Counts(), Count{"A100", OperationContactRequests, "key-2", 403, 1}) {
+	if total != 157 || !slices.Contains(m.Counts(), Count{Filter{AgencyID: "A100", Operation: OperationContactRequests, Key: "key-2", Status: 403}, 1}) {
 		t.Errorf("%+v", m.Counts())
 	}
 }

@@ -170,20 +170,17 @@ type Request struct {
 
 // Filter selects requests. Empty fields select all.
 type Filter struct {
-	AgencyID  string
-	Operation string
-	Reference string
-	Key       string
-	Status    int
-}
-
-// Count is a number of requests that have all this in common.
-type Count struct {
 	AgencyID  string `json:"agencyId"`
 	Operation string `json:"operation"`
+	Reference string `json:"-"`
 	Key       string `json:"key"`
 	Status    int    `json:"status"`
-	Requests  int    `json:"requests"`
+}
+
+// Count is a number of requests that have all this in common, but for the reference.
+type Count struct {
+	Filter
+	Requests int `json:"requests"`
 }
 
 // ledger counts every request, by references too as far as the model knows
@@ -256,7 +253,7 @@ func (m *Model) Counts() []Count {
 	}
 	counts := []Count{}
 	for c, requests := range united {
-		counts = append(counts, Count{c.AgencyID, c.Operation, c.Key, c.Status, requests})
+		counts = append(counts, Count{c, requests})
 	}
 	slices.SortFunc(counts, func(x, y Count) int {
 		return cmp.Or(cmp.Compare(x.AgencyID, y.AgencyID), cmp.Compare(x.Operation, y.Operation),

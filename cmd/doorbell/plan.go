@@ -11,6 +11,7 @@ import (
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller"
 	"doorbell/poller/schedule"
+	"doorbell/poller/schedule/trace"
 	"doorbell/store"
 )
 
@@ -95,7 +96,7 @@ func assumed(p Poll, insertions, agencies int) poller.Outlook {
 	}
 	for n := range agencies {
 		share := insertions*(n+1)/agencies - insertions*n/agencies
-		o.Agencies = append(o.Agencies, poller.AgencyOutlook{Rates: schedule.Market(float64(share))})
+		o.Agencies = append(o.Agencies, poller.AgencyOutlook{Rates: trace.Rates(float64(share))})
 	}
 	return o
 }

@@ -15,6 +15,7 @@ import (
 
 	"doorbell/poller"
 	"doorbell/poller/schedule"
+	"doorbell/poller/schedule/trace"
 	"doorbell/store"
 )
 
@@ -46,7 +47,7 @@ func TestPlanForANumberNeedsNoConfiguration(t *testing.T) {
 	has(t, text, "10000 insertions of one agency, made up", "REQUESTS/S MEAN MEDIAN 95 %", "→ 5 ",
 		"Walks take 1.7 requests/s: 202 requests every 2m (DOORBELL_WALK_INTERVAL), pages of 50; fewer where the API gives larger ones, which is tried (DOORBELL_PAGE_SIZE).",
 		"Every 10m they take 0.34", "A mean of 5m takes", "Assumed: how contact requests spread over insertions")
-	p := schedule.Plan{Rates: schedule.Market(10000), Budget: 5, Walks: 202.0 / 120, Interval: 30 * time.Second}
+	p := schedule.Plan{Rates: trace.Rates(10000), Budget: 5, Walks: 202.0 / 120, Interval: 30 * time.Second}
 	for n, budget := range []float64{2.5, 5, 10, 20} {
 		p.Budget = budget
 		row, f := r.Budgets[n], p.Forecast()
@@ -230,7 +231,7 @@ func TestAWalkTakesAsManyRequestsAsTheLastOneOrAPageForEachSize(t *testing.T) {
 		{120, 0, 0, 20, 5},
 		{1200, 9, 0, 200, 9},
 	} {
-		a := poller.AgencyOutlook{Rates: schedule.Market(float64(tt.insertions)), Pages: tt.pages, PageSize: tt.found}
+		a := poller.AgencyOutlook{Rates: trace.Rates(float64(tt.insertions)), Pages: tt.pages, PageSize: tt.found}
 		if got := a.WalkRequests(tt.size); got != tt.want {
 			t.Errorf("%+v: %d", tt, got)
 		}

@@ -229,27 +229,6 @@ func duration(seconds float64) time.Duration {
 	return time.Duration(seconds * 1e9)
 }
 
-// market are shares, in millionths, of the insertions of a made-up market by octaves of their rate: the first is that of
-// leastOctave contact requests a day and up to double of it, and so on. They were counted over 2.4 million insertions of
-// the market of package trace, whose constants say how it is made, each at one moment of its life; a test counts anew.
-// The market is fitted to public figures; it is nobody's data.
-var market = [...]float64{
-	7, 38, 195, 815, 2754, 7570, 17720, 34798, 59185, 86537, 111853, 129787, 135490,
-	126868, 106603, 78739, 51050, 28353, 13543, 5470, 1882, 573, 138, 28, 4,
-}
-
-const leastOctave = 1.0 / (1 << 17)
-
-// Market is how the rates of a number of insertions are likely to lie where nothing is known yet.
-func Market(insertions float64) []RateCount {
-	rates := make([]RateCount, len(market))
-	for k, share := range market {
-		// The middle of the octave: where it matters, its insertions thin out towards the top.
-		rates[k] = RateCount{PerDay: leastOctave * math.Exp2(float64(k)) * math.Sqrt2, Count: within(insertions, 0, mostCount) * share / 1e6}
-	}
-	return rates
-}
-
 // Rates are how the rates of an agency's insertions lie, and from how many contact requests that was learned. Those that
 // were never polled count as what the others are on average.
 func (s *Schedule) Rates(a Agency) (rates []RateCount, learned float64) {

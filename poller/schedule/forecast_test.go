@@ -81,18 +81,18 @@ func TestACapBelowTheIntervalLowersIt(t *testing.T) {
 			t.Errorf("%v under a cap of %v is %v, want %v", tt.interval, tt.staleness, got, tt.want)
 		}
 	}
-	p := schedule.Plan{Rates: schedule.Market(8), Budget: 5, Interval: 30 * time.Second, Staleness: 10 * time.Second}
+	p := schedule.Plan{Rates: trace.Rates(8), Budget: 5, Interval: 30 * time.Second, Staleness: 10 * time.Second}
 	if f := p.Forecast(); f.Oldest != 9*time.Second {
 		t.Errorf("the oldest is %v", f.Oldest)
 	}
 }
 
 func TestWalksGetAThirdWhilePollsWaitAndTheRestWhereTheyDoNot(t *testing.T) {
-	p := schedule.Plan{Rates: schedule.Market(10000), Budget: 3, Walks: 2, Interval: 30 * time.Second}
+	p := schedule.Plan{Rates: trace.Rates(10000), Budget: 3, Walks: 2, Interval: 30 * time.Second}
 	f := p.Forecast()
 	near(t, "walks of a busy schedule", f.Walks, 1, 1e-9)
 	near(t, "polls of a busy schedule", f.Polls, 2, 1e-9)
-	p.Rates = schedule.Market(3)
+	p.Rates = trace.Rates(3)
 	f = p.Forecast()
 	near(t, "walks of an idle schedule", f.Walks, 2, 1e-9)
 	near(t, "polls of an idle schedule", f.Polls, 0.1, 1e-9)
@@ -102,7 +102,7 @@ func TestWalksGetAThirdWhilePollsWaitAndTheRestWhereTheyDoNot(t *testing.T) {
 }
 
 func TestTheBudgetNeededIsTheLeastThatIsEnough(t *testing.T) {
-	p := schedule.Plan{Rates: schedule.Market(10000), Walks: 0.5, Interval: 30 * time.Second}
+	p := schedule.Plan{Rates: trace.Rates(10000), Walks: 0.5, Interval: 30 * time.Second}
 	for _, tt := range []struct {
 		wished time.Duration
 		figure func(schedule.Forecast) time.Duration
@@ -274,8 +274,8 @@ func (o *observed) sum(all []latency) {
 	o.median, o.p95, o.five = quantile(0.5), quantile(0.95), found(300)
 }
 
-// TestTheMarketOfAForecastIsThatOfTheSimulator counts insertions of the simulator's market by their rates.
-func TestTheMarketOfAForecastIsThatOfTheSimulator(t *testing.T) {
+// TestTheRatesThatAPlanAssumesAreThoseOfTheMarket counts the insertions of a trace by their rates.
+func TestTheRatesThatAPlanAssumesAreThoseOfTheMarket(t *testing.T) {
 	made := map[int]float64{}
 	sample, sum, roots := 0.0, 0.0, 0.0
 	simulated := trace.New(trace.Market{Seed: 1, Insertions: 60_000, Span: time.Hour})
@@ -290,18 +290,18 @@ func TestTheMarketOfAForecastIsThatOfTheSimulator(t *testing.T) {
 		sum += rate
 		roots += math.Sqrt(rate)
 	}
-	tableSum, tableRoots, count := 0.0, 0.0, 0.0
-	for _, r := range schedule.Market(sample) {
+	saidSum, saidRoots, count := 0.0, 0.0, 0.0
+	for _, r := range trace.Rates(sample) {
 		if got := made[octave(r.PerDay)]; math.Abs(got-r.Count) > 5*math.Sqrt(r.Count)+3 {
-			t.Errorf("rates of 2^%d a day: %.0f of %.0f, the table says %.0f", octave(r.PerDay), got, sample, r.Count)
+			t.Errorf("rates of 2^%d a day: %.0f of %.0f, %.0f are said", octave(r.PerDay), got, sample, r.Count)
 		}
-		tableSum += r.Count * r.PerDay
-		tableRoots += r.Count * math.Sqrt(r.PerDay)
+		saidSum += r.Count * r.PerDay
+		saidRoots += r.Count * math.Sqrt(r.PerDay)
 		count += r.Count
 	}
 	near(t, "insertions", count, 60_000, 1e-9)
-	near(t, "contact requests", tableSum, sum, 0.08) // a few of them weigh much
-	near(t, "gain over taking turns", count*tableSum/tableRoots/tableRoots, sample*sum/roots/roots, 0.06)
+	near(t, "contact requests", saidSum, sum, 0.08) // a few of them weigh much
+	near(t, "gain over taking turns", count*saidSum/saidRoots/saidRoots, sample*sum/roots/roots, 0.06)
 }
 
 func octave(rate float64) int { return int(math.Floor(math.Log2(rate))) }

@@ -2,15 +2,19 @@
 // the contact requests of the market waited until they were found, against what taking turns and a scheduler that knows the
 // true rates would need.
 //
-// The market is seeded. It knows nothing of the scheduler, and the scheduler nothing of it but what a request shows. A
-// request takes no time and none fails.
+// The market is the only one there is: what a plan assumes of insertions that nobody knows yet are its rates, too. It is
+// fitted to public figures and nobody's data. It is seeded. It knows nothing of the scheduler, and the scheduler nothing of
+// it but what a request shows. A request takes no time and none fails.
 package trace
 
 import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
+
+	"doorbell/poller/schedule"
 )
 
 // Day is a day.
@@ -214,6 +218,47 @@ func (i *Insertion) Rate(at time.Duration) float64 {
 	}
 	return rate
 }
+
+// leastOctave is where the octaves of Rates begin, in contact requests a day.
+const leastOctave = 1.0 / (1 << 17)
+
+// Rates is how the rates of so many insertions lie at any moment, an octave in each count.
+func Rates(insertions float64) []schedule.RateCount {
+	rates := make([]schedule.RateCount, 25)
+	for k, share := range octaves() {
+		// The middle of the octave: where it matters, its insertions thin out towards the top.
+		rates[k] = schedule.RateCount{PerDay: leastOctave * math.Exp2(float64(k)) * math.Sqrt2, Count: insertions * share}
+	}
+	return rates
+}
+
+// octaves are the shares: over all ages that an insertion may have now, how likely its attractiveness brings its rate there.
+var octaves = sync.OnceValue(func() (shares [25]float64) {
+	const step = 0.25
+	normal := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
+	less := func(factor float64) float64 { return normal(math.Log(factor)/attraction + attraction/2) }
+	sum := 0.0
+	for offer, median := range medianLife {
+		mean := median * math.Exp(lifeSpread*lifeSpread/2)
+		likely := [2]float64{rentShare, 1 - rentShare}[offer] / mean
+		for age := step / 2; age < inDays(longest); age += step {
+			here := likely * normal(math.Log(median/age)/lifeSpread)
+			average := Insertion{rate: (1 - offspring) * atFirst[offer]}
+			rate, below := average.Rate(days(age)), 0.0
+			for k := range shares {
+				top := leastOctave * math.Exp2(float64(k+1)) / rate
+				part := here * ((1-topShare)*less(top) + topShare*less(top/topFactor))
+				shares[k] += part - below
+				sum += part - below
+				below = part
+			}
+		}
+	}
+	for k := range shares {
+		shares[k] /= sum
+	}
+	return shares
+})
 
 // Weights of the days, Monday first, and of the hours, from midnight, in percent.
 var (

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"doorbell/poller/schedule"
@@ -125,15 +126,15 @@ func simulate(args []string, to io.Writer) error {
 
 // measure simulates a row with all seeds, as many at a time as there are processors.
 func (m *measured) measure(from, until uint64) {
-	places, done := make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{})
+	var all sync.WaitGroup
+	places := make(chan struct{}, runtime.GOMAXPROCS(0))
 	start := func(market trace.Market) *figures {
 		f := &figures{}
-		go func() {
+		all.Go(func() {
 			places <- struct{}{}
 			f.Figures = m.run.Simulate(market)
 			<-places
-			done <- struct{}{}
-		}()
+		})
 		return f
 	}
 	for seed := from; seed <= until; seed++ {
@@ -144,9 +145,7 @@ func (m *measured) measure(from, until uint64) {
 			m.one = append(m.one, start(market))
 		}
 	}
-	for range len(m.seeds) + len(m.one) {
-		<-done
-	}
+	all.Wait()
 }
 
 // mean is a figure on average over the seeds.
@@ -180,12 +179,11 @@ func (m *measured) print(to io.Writer) {
 	fmt.Fprintf(to, "\n%s: %s\n  %-9s %9s %9s %9s %9s\n", m.name, m.about, "", "mean", "median", "95 %", "in 5 min")
 	line := func(name string, of func(f *figures) schedule.Forecast) {
 		fmt.Fprintf(to, "  %-9s", name)
-		for _, d := range []func(f schedule.Forecast) time.Duration{
-			func(f schedule.Forecast) time.Duration { return f.Mean },
-			func(f schedule.Forecast) time.Duration { return f.Median },
-			func(f schedule.Forecast) time.Duration { return f.P95 },
-		} {
-			fmt.Fprintf(to, " %9s", short(time.Duration(m.mean(func(n int) float64 { return float64(d(of(m.seeds[n]))) }))))
+		for k := range 3 {
+			fmt.Fprintf(to, " %9s", short(time.Duration(m.mean(func(n int) float64 {
+				f := of(m.seeds[n])
+				return float64([]time.Duration{f.Mean, f.Median, f.P95}[k])
+			}))))
 		}
 		fmt.Fprintf(to, " %8.0f%%\n", 100*m.mean(func(n int) float64 { return of(m.seeds[n]).WithinFive }))
 	}

@@ -8,6 +8,7 @@
 package trace
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -52,17 +53,8 @@ type Market struct {
 }
 
 func (m Market) withDefaults() Market {
-	m.Insertions = max(m.Insertions, 0)
-	if m.Insertions == 0 {
-		m.Insertions = 10_000
-	}
-	m.Agencies = max(m.Agencies, 1)
-	if m.Span <= 0 {
-		m.Span = 15 * Day
-	}
-	if m.Hot == 0 {
-		m.Hot = 1
-	}
+	m.Insertions, m.Agencies = cmp.Or(m.Insertions, 10_000), cmp.Or(m.Agencies, 1)
+	m.Span, m.Hot = cmp.Or(m.Span, 15*Day), cmp.Or(m.Hot, 1)
 	return m
 }
 

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -22,10 +23,9 @@ type Run struct {
 
 // Records says what the records of the list tell from one reading to the next.
 type Records struct {
-	Betray    bool    // each contact request changes a member, as a counter would
-	Edits     float64 // changes a day of another member, that have nothing to do with contact requests
-	Always    bool    // another member changes on every reading
-	OneMember bool    // all of this happens to one member
+	Betray bool    // each contact request changes a member, as a counter would
+	Edits  float64 // changes a day of another member, that have nothing to do with contact requests
+	Always bool    // another member changes on every reading
 }
 
 // Figures are what a run showed between the end of its warm-up and its end.
@@ -47,8 +47,8 @@ type Figures struct {
 
 // Share is what one agency got.
 type Share struct {
-	Requests, Leads int
-	Sum             time.Duration // of latencies
+	Requests int
+	Sum      time.Duration // of latencies
 }
 
 // Mean is the mean latency.
@@ -92,9 +92,9 @@ type simulation struct {
 	known  []state
 	slots  []record
 	byName map[schedule.Insertion]int32
-	pages  [][]time.Duration // by agency: when each page was read
-	cursor []int             // by agency: the page to be read
-	sent   []time.Duration   // the last moments in which something was sent, as a ring
+	pages  []int           // by agency: how many its list has
+	cursor []int           // by agency: the page to be read
+	sent   []time.Duration // the last moments in which something was sent, as a ring
 	sends  int
 	draw   *rand.Rand
 }
@@ -111,7 +111,7 @@ type state struct {
 
 // record is what the list showed of a slot.
 type record struct {
-	shown int32         // -1: nothing yet
+	shown int32         // -1: none
 	next  int32         // contact request that is younger than the last reading
 	edit  time.Duration // the next edit
 }
@@ -121,33 +121,21 @@ const history = 20
 
 // Simulate makes up a market and lets the schedule poll it.
 func (o Run) Simulate(m Market) *Figures {
-	if m.Insertions == 0 {
-		m.Insertions = 10_000
-	}
-	if o.Budget <= 0 {
-		o.Budget = 5
-	}
-	if o.Page <= 0 {
-		o.Page = 100
-	}
-	if o.WarmUp <= 0 {
-		o.WarmUp = Day
-	}
-	if o.Measured <= 0 {
-		o.Measured = 14 * Day
-	}
+	m = m.withDefaults()
+	o.Budget, o.Page = cmp.Or(o.Budget, 5), cmp.Or(o.Page, 100)
+	o.WarmUp, o.Measured = cmp.Or(o.WarmUp, Day), cmp.Or(o.Measured, 14*Day)
 	most := o.Interval + time.Duration(4*float64(m.Insertions)/o.Budget*float64(time.Second))
 	m.Span = o.WarmUp + o.Measured + most // what comes at the end must be found after it
 	t := New(m)
 	s := &simulation{
-		Run: o, t: t, end: o.WarmUp + o.Measured, known: make([]state, len(t.Insertions)), slots: make([]record, t.Market.Insertions),
+		Run: o, t: t, end: o.WarmUp + o.Measured, known: make([]state, len(t.Insertions)), slots: make([]record, m.Insertions),
 		s:      schedule.New(schedule.Options{Budget: o.Budget, Interval: o.Interval}),
 		f:      &Figures{Span: o.Measured, Cap: most, Tightest: math.MaxInt64, Agencies: make([]Share, t.Agencies)},
 		byName: map[schedule.Insertion]int32{}, cursor: make([]int, t.Agencies), sent: make([]time.Duration, int(math.Ceil(o.Budget))),
 		draw: rand.New(rand.NewPCG(t.Seed, 1<<40)),
 	}
 	for i := range s.slots {
-		s.slots[i].shown = -1
+		s.slots[i].shown = -1 // nothing yet
 	}
 	for i := range s.known {
 		s.known[i].next = s.t.Insertions[i].first
@@ -155,7 +143,7 @@ func (o Run) Simulate(m Market) *Figures {
 	for k := range t.Agencies {
 		lo, hi := s.span(k)
 		s.s.Enter(nil)
-		s.pages = append(s.pages, make([]time.Duration, (hi-lo+o.Page-1)/o.Page))
+		s.pages = append(s.pages, (hi-lo+o.Page-1)/o.Page)
 		for range s.pages[k] {
 			s.read(k, 0) // who begins has read the list
 		}
@@ -217,7 +205,6 @@ func (s *simulation) send(agency int, at time.Duration) {
 
 func (s *simulation) found(agency int, latency time.Duration) {
 	s.f.Latencies = append(s.f.Latencies, latency)
-	s.f.Agencies[agency].Leads++
 	s.f.Agencies[agency].Sum += latency
 }
 
@@ -267,8 +254,7 @@ func (s *simulation) walk(agency int, at time.Duration) {
 
 // read reads the next page of an agency's list. What is new in it, and what it does not show any more, is urgent.
 func (s *simulation) read(agency int, at time.Duration) {
-	page, of := s.cursor[agency], len(s.pages[agency])
-	s.pages[agency][page] = at
+	page, of := s.cursor[agency], s.pages[agency]
 	s.cursor[agency] = (page + 1) % of
 	lo, hi := s.span(agency)
 	lo += page * s.Page
@@ -331,9 +317,6 @@ func (s *simulation) changed(r *record, at time.Duration) (members uint32) {
 	}
 	if s.Records.Always {
 		members |= stamp
-	}
-	if s.Records.OneMember && members != 0 {
-		return counter
 	}
 	return members
 }

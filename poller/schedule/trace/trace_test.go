@@ -53,7 +53,6 @@ func TestRecordsThatBetrayAreUsedAndThoseThatLieCostLittle(t *testing.T) {
 	}{
 		"volatile": {Records{Always: true}, 1.08},
 		"edits":    {Records{Edits: 20}, 1.08},
-		"blurred":  {Records{Betray: true, Always: true, OneMember: true}, 1.08},
 		"betray":   {Records{Betray: true, Edits: 20, Always: true}, 0.4}, // it takes half a day to learn that
 	} {
 		f := small(Market{}, Run{Records: tt.records})

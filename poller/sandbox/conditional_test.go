@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -81,4 +82,26 @@ func TestOnlyARenderingThatIsToldSoIsConditional(t *testing.T) {
 	if w := again(h, testKey, insertionsPath("A100"), "If-None-Match", "*"); w.Code != http.StatusOK {
 		t.Error(w.Code)
 	}
+}
+
+func TestAnAnswerThatDidNotArriveIsNoReasonFor304(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModel(Options{})
+		m.AddKey(otherKey, "A100")
+		publish(t, m, "A100", "r")
+		r := steady(Flat())
+		r.Conditional = true
+		h := New(m, r)
+		p := listen(t, h)
+		tag := ask(h, otherKey, contactRequestsPath("r")).Header().Get("ETag") // of the same answer
+		whole := p.exchange(t, contactRequestsPath("r")+"?sortBy=score", -1)
+		p.exchange(t, contactRequestsPath("r"), len(whole)-1)
+		synctest.Wait()
+		if w := again(h, testKey, contactRequestsPath("r"), "If-None-Match", tag); w.Code != http.StatusOK {
+			t.Error(w.Code)
+		}
+		if w := again(h, testKey, contactRequestsPath("r"), "If-None-Match", tag); w.Code != http.StatusNotModified {
+			t.Errorf("%d once it has arrived", w.Code)
+		}
+	})
 }

@@ -41,7 +41,7 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool
 		wait, err := a.afterCommitError(err)
 		return false, now.Add(wait), err
 	}
-	return c == watch.ClassNone, until, a.retire(reference, now)
+	return c == watch.ClassNone, until, nil
 }
 
 // polled says until when an insertion waits after what came of its poll; where the answer was good, that is nothing.
@@ -110,15 +110,6 @@ func (a *agency) insertion(reference string) (i store.Insertion, err error) {
 		return err
 	})
 	return i, err
-}
-
-// retire ends the polls of an insertion that disappeared long enough ago, as this process or an import has learned.
-func (a *agency) retire(reference string, now time.Time) error {
-	i, err := a.insertion(reference)
-	if err == nil && !i.GoneSince.IsZero() && now.Sub(i.GoneSince) > watch.LateArrivals {
-		a.forget(reference)
-	}
-	return err
 }
 
 // operationLimit is how many different insertions must fail in a row before the whole operation backs off.

@@ -152,6 +152,18 @@ func (t *scheduler) without(agencyID string, references map[string]struct{}) (mi
 	return missing
 }
 
+// among are those of some references that are in the schedule.
+func (t *scheduler) among(agencyID string, references []string) (there []string) {
+	t.look(agencyID, func(_ *schedule.Schedule, p *scheduled) {
+		for _, reference := range references {
+			if _, ok := p.slots[reference]; ok {
+				there = append(there, reference)
+			}
+		}
+	})
+	return there
+}
+
 // waiting is how an agency's insertions wait: since when the one that waits the longest, and how many were never polled.
 func (t *scheduler) waiting(agencyID string) (since time.Time, first int) {
 	t.look(agencyID, func(s *schedule.Schedule, p *scheduled) { since, first = s.Oldest(p.handle), p.first })

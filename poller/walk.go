@@ -396,7 +396,7 @@ func (w *walk) end(v listings.Verdict) (again bool, err error) {
 	if e.Counts {
 		a.counted = w.began
 	}
-	for _, reference := range e.Outside {
+	for _, reference := range a.p.scheduler.among(a.id, append(e.Outside, e.Over...)) {
 		a.forget(reference)
 	}
 	return e.Again, nil

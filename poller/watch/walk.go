@@ -38,6 +38,7 @@ type WalkEnd struct {
 	Absent     []string            // missed often enough to be told
 	Gone       map[string]struct{} // disappeared before
 	Late       int                 // of those: still polled, because of what arrives late
+	Over       []string            // of those: not polled any more
 	Published  int                 // insertions
 	Counts     bool                // it is another walk than the one before for what is missing
 	Held       bool                // a change too large to believe waits
@@ -141,6 +142,8 @@ func (e *walkEnd) countMissing(all iter.Seq[store.Insertion]) {
 func (e *walkEnd) countLate(i store.Insertion) {
 	if !i.Outside && e.now.Sub(i.GoneSince) <= LateArrivals {
 		e.Late++
+	} else {
+		e.Over = append(e.Over, i.Reference)
 	}
 }
 

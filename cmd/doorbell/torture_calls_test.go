@@ -57,7 +57,7 @@ const sampledRaced = 8
 func TestAFaultAtAnyCallThatChangesAFileLosesAndDoublesNothing(t *testing.T) {
 	first := &tracer{}
 	play := newThreePolls(t)
-	if err := play.live(t, first); errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS) {
+	if err := play.live(t, first); untraceable(err) {
 		t.Skipf("this machine lets no program be traced: %v", err)
 	} else if err != nil {
 		t.Fatal(err)
@@ -264,4 +264,9 @@ func (p *threePolls) mend(t *testing.T) {
 		t.Fatal("the second life does not ask")
 	}
 	p.oracle.mustKeepItsPromises(t, url, patience)
+}
+
+// untraceable says whether a machine lets no program be traced.
+func untraceable(err error) bool {
+	return errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS)
 }

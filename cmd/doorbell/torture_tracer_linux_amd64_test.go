@@ -7,8 +7,8 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
-	"time"
 	"unsafe"
 )
 
@@ -20,7 +20,7 @@ type tracer struct {
 	at    int           // of the first call that is struck; 0: none
 	times int           // how many from there on; negative: all
 	errno syscall.Errno // that they return; 0: SIGKILL instead of the call
-	slow  time.Duration // what a sync of the store takes; 0: as long as it does
+	slow  atomic.Int64  // milliseconds that a sync of the store takes; 0: as long as it does
 
 	pid    int
 	calls  int      // that were seen
@@ -201,8 +201,8 @@ func (t *tracer) look(tid int) {
 	}
 	t.calls++
 	t.names = append(t.names, name)
-	if t.slow > 0 && regs.Orig_rax == syscall.SYS_FDATASYNC && strings.HasSuffix(name, "/doorbell.db") {
-		regs.Orig_rax, regs.Rdi, regs.Rsi, regs.Rdx = syscall.SYS_POLL, 0, 0, uint64(t.slow.Milliseconds()) // of nothing: it sleeps
+	if slow := t.slow.Load(); slow > 0 && regs.Orig_rax == syscall.SYS_FDATASYNC && strings.HasSuffix(name, "/doorbell.db") {
+		regs.Orig_rax, regs.Rdi, regs.Rsi, regs.Rdx = syscall.SYS_POLL, 0, 0, uint64(slow) // of nothing: it sleeps
 		_ = syscall.PtraceSetRegs(tid, &regs)
 		return
 	}

@@ -2,12 +2,12 @@ package poller
 
 import (
 	"context"
-	"math/rand/v2"
+	"errors"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
@@ -96,120 +96,6 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 	return a
 }
 
-// load reads what the store knows: it notes the begin of the watch of a new agency, ends halts of other keys, and schedules
-// the insertions.
-func (a *agency) load() error {
-	var remembered watch.Access
-	var polled []resumed
-	var known recollection
-	now := time.Now()
-	err := a.p.store.View(func(tx *store.Tx) error {
-		state, _, err := tx.Agency(a.id)
-		if err != nil {
-			return err
-		}
-		a.restoreHealth(state)
-		a.sizes = watch.SizesOf(state, now.Add(watch.ProbeFirst/2+rand.N(watch.ProbeFirst)))
-		a.clock.Known, a.clock.Skew = state.SkewKnown, state.ClockSkew
-		halts, err := tx.Halts(a.id)
-		if err != nil {
-			return err
-		}
-		remembered = watch.RestoreAccess(a.id, state.Keys, halts, now)
-		known = recallMemory(tx, a.id)
-		return tx.Insertions(a.id, func(i store.Insertion) error {
-			if a.count(i, now) {
-				polled = append(polled, resumedFrom(i))
-			}
-			return nil
-		})
-	})
-	if err != nil {
-		return err
-	}
-	a.written = known.written
-	a.p.scheduler.enter(a.id, known.learned)
-	a.succeededBefore(known.lastPoll(now))
-	if err := a.begin(now); err != nil {
-		return err
-	}
-	configured := a.access().Keys
-	a.allowed.Store(&remembered)
-	_, err = a.changeAccess(func(x watch.Access) watch.AccessChange {
-		return x.Configure(configured.Current, configured.Next, time.Now())
-	})
-	if err != nil {
-		return err
-	}
-	failures, err := a.failures() // not before: with a halt the refusals end that came before its end
-	if err != nil {
-		return err
-	}
-	a.line(polled, known, a.restoreFailures(failures, now), now)
-	a.forgetOthers(failures)
-	a.pause()
-	return nil
-}
-
-// count counts an insertion, and says whether it is polled.
-func (a *agency) count(i store.Insertion, now time.Time) bool {
-	switch {
-	case i.Outside:
-		return false
-	case i.GoneSince.IsZero():
-		a.known++
-	case now.Sub(i.GoneSince) > watch.LateArrivals:
-		return false
-	default:
-		a.gone++
-	}
-	return true
-}
-
-// line schedules what is polled: at once what must not wait, which is what appeared after the baseline and windows that are
-// open; later what the process before had to wait for; all others as if that went on. Those that were polled nobody knows
-// when are spread over an interval, so that a restart is no burst.
-func (a *agency) line(polled []resumed, known recollection, waiting map[string]time.Time, now time.Time) {
-	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) {
-		p.grow(s, len(polled))
-		for n, i := range polled {
-			back := a.p.o.PollInterval * time.Duration(len(polled)-n) / time.Duration(len(polled))
-			one := p.add(s, i.reference, known.resume(i, now, now.Add(-back)), now)
-			switch until := waiting[i.reference]; {
-			case until.After(now):
-				s.Put(one, until)
-			case i.urgent:
-				s.Urge(one, schedule.Urgent)
-			}
-		}
-	})
-}
-
-// begin notes the begin of the watch, once. Under another filter than before, what comes and goes by it is not announced: a
-// silent baseline of the difference begins.
-func (a *agency) begin(now time.Time) error {
-	filter := a.p.o.Filter.Encode()
-	a.committing.Lock()
-	defer a.committing.Unlock()
-	return a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
-		state, exists, err := tx.Agency(a.id)
-		switch {
-		case err != nil || exists && state.Filter == filter && !state.AwaitsStream:
-			return e, err
-		case !exists || state.AwaitsStream:
-			before, err := tx.WatchedBefore(a.id)
-			if !exists {
-				state.WatchStart = now.UTC()
-			}
-			state.HeardUntil, state.Filter, state.AwaitsStream = before.UTC(), filter, false
-			e.State = &state
-			return e, err
-		}
-		a.p.log.Info("filter changed: what comes and goes by it is not announced", "agency", a.id)
-		return watch.Refilter(a.id, state, filter, holds(insertions(tx, a.id)), now.UTC()), nil
-	})
-}
-
 // enter waits until nobody else polls the insertion; leave lets the next one in.
 func (a *agency) enter(ctx context.Context, reference string) error {
 	for {
@@ -261,19 +147,6 @@ func (a *agency) urge(reference string) {
 	})
 }
 
-// forgetOthers drops the failures of insertions that are not polled any more.
-func (a *agency) forgetOthers(failures []store.Failure) {
-	failured := map[string]struct{}{}
-	for _, t := range failures {
-		if t.Scope == failureInsertion || t.Scope == watch.FailureWindow {
-			failured[t.Name] = struct{}{}
-		}
-	}
-	for _, reference := range a.p.scheduler.without(a.id, failured) {
-		a.forget(reference)
-	}
-}
-
 // wakeWalk asks for a walk now.
 func (a *agency) wakeWalk() {
 	select {
@@ -302,23 +175,104 @@ func (a *agency) note(err error) bool {
 	return changed
 }
 
-// learnClock hears an answer, and remembers what it taught.
-func (a *agency) learnClock(e listings.Envelope) error {
-	a.mu.Lock()
-	learned := a.clock.Hear(e)
-	skew := a.clock.Skew
-	a.mu.Unlock()
-	if !learned {
-		return nil
-	}
-	return a.commitState(func(state *store.Agency) []events.Payload {
-		state.ClockSkew, state.SkewKnown = skew, true
-		return nil
-	})
-}
-
 func (a *agency) skew() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.clock.Skew
+}
+
+// leaveOff lets nothing begin for the agency any more and asks what is under way to end.
+func (a *agency) leaveOff() {
+	a.pausing.Lock()
+	defer a.pausing.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.end()
+}
+
+// while does something for the agency as long as it is watched; otherwise it does the other thing, if any. An end
+// because it was retired is no error.
+func (a *agency) while(ctx context.Context, do func(context.Context) error, otherwise func()) error {
+	a.mu.Lock()
+	retired := a.retiring.Err() != nil
+	if !retired {
+		a.active.Add(1)
+	}
+	watching := a.watchingUnder(ctx)
+	a.mu.Unlock()
+	if retired {
+		otherwise()
+		return nil
+	}
+	defer a.active.Done()
+	err := do(watching)
+	if ctx.Err() == nil && a.retiring.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// watching is the context of all that is done for an agency under another one, which is that of Run.
+type watching struct {
+	under, ctx context.Context
+	stop       func() // nil: there is none yet
+}
+
+// watchingUnder returns a context that ends with ctx or when the agency is retired. The caller holds a.mu.
+func (a *agency) watchingUnder(ctx context.Context) context.Context {
+	w := &a.watching
+	if w.under == ctx {
+		return w.ctx
+	}
+	if w.stop != nil {
+		w.stop() // the one before is over
+	}
+	w.under = ctx
+	var cancel context.CancelFunc
+	w.ctx, cancel = context.WithCancel(ctx)
+	detach := context.AfterFunc(a.retiring, cancel)
+	w.stop = func() { detach(); cancel() }
+	return w.ctx
+}
+
+// insertions are all that are remembered of an agency.
+func insertions(tx *store.Tx, agencyID string) iter.Seq[store.Insertion] {
+	return func(yield func(store.Insertion) bool) {
+		enough := errors.New("enough")
+		_ = tx.Insertions(agencyID, func(i store.Insertion) error {
+			if !yield(i) {
+				return enough
+			}
+			return nil
+		})
+	}
+}
+
+// holds says whether there is anything in a sequence.
+func holds[T any](all iter.Seq[T]) bool {
+	for range all {
+		return true
+	}
+	return false
+}
+
+func (a *agency) insertion(reference string) (i store.Insertion, err error) {
+	err = a.p.store.View(func(tx *store.Tx) (err error) {
+		i, _, err = tx.Insertion(a.id, reference)
+		return err
+	})
+	return i, err
+}
+
+// windows is a copy of what was learned of the windows of an agency; learned changes it.
+func (a *agency) windows() watch.Sizes {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.sizes
+}
+
+func (a *agency) learned(change func(*watch.Sizes)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change(&a.sizes)
 }

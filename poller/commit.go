@@ -3,6 +3,7 @@ package poller
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"doorbell/events"
 	"doorbell/poller/watch"
@@ -146,4 +147,14 @@ func (a *agency) logEvents(list []events.Payload) {
 			log.Info("alarm cleared", "operation", e.Operation, "reference", e.PropertyReferenceID, "ends", e.Ends, "since", e.Since)
 		}
 	}
+}
+
+// afterCommitError lets a full disk pass: nothing was changed, it is tried again.
+func (a *agency) afterCommitError(err error) (time.Duration, error) {
+	if !errors.Is(err, store.ErrNoSpace) {
+		return 0, err
+	}
+	a.note(err)
+	a.p.outOfSpace(err)
+	return spaceEvery, nil
 }

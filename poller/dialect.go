@@ -174,3 +174,18 @@ func (a *agency) learnPage(larger int, v listings.Verdict, now time.Time) error 
 		return nil
 	})
 }
+
+// learnClock hears an answer, and remembers what it taught.
+func (a *agency) learnClock(e listings.Envelope) error {
+	a.mu.Lock()
+	learned := a.clock.Hear(e)
+	skew := a.clock.Skew
+	a.mu.Unlock()
+	if !learned {
+		return nil
+	}
+	return a.commitState(func(state *store.Agency) []events.Payload {
+		state.ClockSkew, state.SkewKnown = skew, true
+		return nil
+	})
+}

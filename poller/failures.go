@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -275,3 +276,11 @@ func (b *backoff) try(now time.Time) {
 func (b *backoff) dismissed(sent time.Time) {
 	b.change(func(b watch.Backoff) watch.Backoff { return b.Dismissed(sent) })
 }
+
+// jitter spreads an interval by a tenth, so that agencies do not march in step.
+func jitter(d time.Duration) time.Duration {
+	return d - d/20 + rand.N(d/10+1)
+}
+
+// operationLimit is how many different insertions must fail in a row before the whole operation backs off.
+const operationLimit = 3

@@ -5,11 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
-	"math/rand/v2"
 	"net/http"
-	"slices"
 	"time"
 
 	"doorbell/poller/listings"
@@ -103,17 +99,6 @@ func (a *agency) goneForGood(reference string, err error) (bool, error) {
 	a.forget(reference)
 	return true, nil
 }
-
-func (a *agency) insertion(reference string) (i store.Insertion, err error) {
-	err = a.p.store.View(func(tx *store.Tx) (err error) {
-		i, _, err = tx.Insertion(a.id, reference)
-		return err
-	})
-	return i, err
-}
-
-// operationLimit is how many different insertions must fail in a row before the whole operation backs off.
-const operationLimit = 3
 
 // unanswered counts a failure of the operation. Where it backs off, one insertion at a time is asked; the one that failed
 // waits for its own turn anyway.
@@ -341,9 +326,6 @@ func (p *poll) remember(page *listings.ContactRequestsPage) {
 	}
 }
 
-// small is a count as it is remembered, once for each insertion.
-func small(n int) int32 { return int32(min(n, math.MaxInt32)) }
-
 // ask puts one question to the API.
 func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequestsPage, error) {
 	key := p.a.keyFor(listings.OperationContactRequests)
@@ -482,149 +464,6 @@ func answerOf(page *listings.ContactRequestsPage, q watch.Question) watch.Answer
 	}
 }
 
-// look is what the process remembers of the polls of one insertion; a restart forgets it at no harm. There is one for every
-// insertion: what most have no need of stands elsewhere.
-type look struct {
-	body, records listings.Sum // of the last answer that was committed with its window closed
-	rules         string       // under which it was
-	at            time.Time
-	wide          int64 // when the widest window is due, in nanoseconds since 1970; 0: not known yet
-	total         int32 // as last told, -1 unknown
-	first         int32 // how many to ask for at first, where a smaller window tells nothing; 0: as few as usual
-	hidden        int32 // how many of those remembered it did not show, -1 unknown
-	whole         bool  // that answer showed all there is
-
-	slow       *slow   // nil: no larger number has failed
-	growth     *growth // nil: the total never grew by more than was found
-	validators asked
-	untold     map[string]time.Time // what the schedule does not know yet; see arrived
-	retry      *backoff             // nil: it has not failed; made under agency.mu
-	refusal    *refusal             // nil: there is none that waits for what the next complete walk says
-}
-
-// refusal is a 403 at one insertion.
-type refusal struct {
-	answer *listings.StatusError
-	at     time.Time
-}
-
-// growth is what was learned of a total that grew by more than was found.
-type growth struct {
-	explained int       // the largest total for which the widest window was read
-	vain      int       // how often a total was the reason and nothing was found
-	patient   time.Time // until when a total is no reason
-}
-
-// look returns the memory of an insertion's polls, making it.
-func (a *agency) look(reference string) *look {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	l := a.looks[reference]
-	if l == nil {
-		l = &look{total: -1, hidden: -1}
-		a.looks[reference] = l
-	}
-	return l
-}
-
-// retry returns the back-off of an insertion that has failed, making it. Most never do, and there are many.
-func (a *agency) retry(reference string) *backoff {
-	l := a.look(reference)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if l.retry == nil {
-		l.retry = newBackoff(a.p.o.PollInterval, a.p.o.RetryMax)
-	}
-	return l.retry
-}
-
-// retries returns the back-off of an insertion; nil if it has not failed.
-func (a *agency) retries(reference string) *backoff {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if l := a.looks[reference]; l != nil {
-		return l.retry
-	}
-	return nil
-}
-
-// arrived keeps the creation times, by id, of the contact requests that a catch-up has shown and that were not known before
-// it began. What a poll that failed half-way has shown is told to the schedule by the next one.
-func (l *look) arrived(since map[string]time.Time) {
-	if len(since) == 0 {
-		return
-	}
-	if l.untold == nil {
-		l.untold = map[string]time.Time{}
-	}
-	maps.Copy(l.untold, since)
-}
-
-// tellable takes out what arrived, in our clock and oldest first: zero where the time is not known, and never later than
-// the answer that showed it.
-func (l *look) tellable(skew time.Duration, received time.Time) []time.Time {
-	if len(l.untold) == 0 {
-		return nil
-	}
-	created := make([]time.Time, 0, len(l.untold))
-	for _, t := range l.untold {
-		if !t.IsZero() {
-			t = t.Add(-skew)
-		}
-		if t.After(received) {
-			t = received
-		}
-		created = append(created, t)
-	}
-	l.untold = nil
-	slices.SortFunc(created, time.Time.Compare)
-	return created
-}
-
-// validators let a question be asked as "only if something has changed". They belong to the answer whose hash is
-// remembered, and are never trusted for longer than verifyEvery.
-type validators struct {
-	size           int // how many were asked for
-	etag, modified string
-	until          time.Time // the next question is unconditional from then on
-	denied         int       // answers since that nothing has changed
-}
-
-// asked is what an insertion was answered last that a question can be tied to; nil where there is nothing.
-type asked struct{ *validators }
-
-// current are the validators; zero where there are none.
-func (a asked) current() validators {
-	if a.validators == nil {
-		return validators{}
-	}
-	return *a.validators
-}
-
-// deny counts an answer that nothing has changed.
-func (a asked) deny() {
-	if a.validators != nil {
-		a.denied++
-	}
-}
-
-// verifyEvery is how often, at least, an insertion is asked without a condition.
-const verifyEvery = time.Hour
-
-// confirm takes over the validators of an answer that is remembered.
-func (a *asked) confirm(e listings.Envelope) {
-	v := validators{size: e.Size, etag: e.ETag, modified: e.LastModified, until: e.Received.Add(verifyEvery - rand.N(verifyEvery/6))}
-	if *a = (asked{}); v.known() {
-		a.validators = &v
-	}
-}
-
-func (v validators) expect() listings.Expect {
-	return listings.Expect{ETag: v.etag, LastModified: v.modified}
-}
-
-func (v validators) known() bool { return v.etag != "" || v.modified != "" }
-
 // expect is what the next question may be left unanswered for, and the answer that need not be decoded; nothing where all
 // of it is wanted in any case.
 func (p *poll) expect(size int) listings.Expect {
@@ -667,4 +506,100 @@ func (p *poll) doubt(page *listings.ContactRequestsPage) func(context.Context) e
 func (p *poll) distrust() {
 	p.a.learned(func(w *watch.Sizes) { w.Liar = true })
 	p.a.p.log.Warn("the API says that contact requests have not changed where they have; it is not asked that way any more", "agency", p.a.id)
+}
+
+// grow asks for a larger number. There is no page where the API does not give one.
+func (p *poll) grow(ctx context.Context, size int, page *listings.ContactRequestsPage) (*listings.ContactRequestsPage, error) {
+	if p.look.slow.given(size, time.Now()) {
+		return nil, nil
+	}
+	next, err := p.ask(ctx, watch.NewestFirst(size))
+	if watch.RefusedSize(err) {
+		p.a.learned(func(w *watch.Sizes) { w.Largest = max(page.Size, watch.CapOf(len(page.ContactRequests))) })
+		return nil, nil
+	}
+	if err != nil {
+		p.look.slow = p.look.slow.failed(err, size, time.Now())
+		return nil, err
+	}
+	p.a.learned(func(w *watch.Sizes) { w.Lift(size, len(next.ContactRequests)) })
+	return next, nil
+}
+
+// wideDue says whether the daily time has come to read the widest window of an insertion that is not seen whole.
+func (p *poll) wideDue(now time.Time) bool {
+	return !p.look.whole && p.look.wide != 0 && now.UnixNano() >= p.look.wide
+}
+
+// widen reads the widest window where it is time, or where a total tells of something unseen.
+func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) error {
+	now := time.Now()
+	if p.catchUp.Whole {
+		return nil
+	}
+	due, grew := p.wideDue(now), p.grew(page.Total, now)
+	if !due && !grew {
+		return nil
+	}
+	wide, err := p.askWidest(ctx, page)
+	if err != nil {
+		return err
+	}
+	found := 0
+	if wide != page {
+		err := p.commit(func(prior watch.Prior) (e watch.Effects, _ error) {
+			e, found = watch.JudgeWidest(p.watched(), prior, answerOf(wide, watch.NewestFirst(wide.Size)), wide.Received)
+			return e, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	p.look.wide = wideSlot(p.a.id, p.reference, now).UnixNano()
+	if grew {
+		p.look.learnGrowth(page.Total, found, now)
+	}
+	return nil
+}
+
+// grew says whether the total is larger than it was by more than was found, for a reason that is not known yet.
+func (p *poll) grew(total int, now time.Time) bool {
+	l := p.look
+	if l.total < 0 || total-int(l.total) <= p.catchUp.New {
+		return false
+	}
+	return l.growth == nil || total > l.growth.explained && !now.Before(l.growth.patient)
+}
+
+// askWidest asks for as many as this service shows at once: the last answer itself, if it takes no larger number.
+func (p *poll) askWidest(ctx context.Context, page *listings.ContactRequestsPage) (*listings.ContactRequestsPage, error) {
+	least := max(page.Size, len(page.ContactRequests))
+	refused := false
+	size := 0
+	for p.a.learned(func(w *watch.Sizes) { size = w.Widest(time.Now()) }); size > least; size = p.a.windows().Below(size) {
+		wide, err := p.ask(ctx, watch.NewestFirst(size))
+		if watch.RefusedSize(err) {
+			refused = true
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		count := len(wide.ContactRequests)
+		p.a.learned(func(w *watch.Sizes) {
+			w.Hear(wide.Total, count)
+			w.Lift(size, count)
+			switch {
+			case refused:
+				w.Largest = size
+			case wide.Total > count && w.Totals:
+				w.Capped(count)
+			}
+		})
+		return wide, nil
+	}
+	if refused {
+		p.a.learned(func(w *watch.Sizes) { w.Largest = watch.CapOf(least) })
+	}
+	return page, nil
 }

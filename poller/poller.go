@@ -220,29 +220,6 @@ func (p *Poller) AgencyIDs() []string {
 	return slices.Clip(ids)
 }
 
-// registry is who is watched. Once in use it is replaced as a whole and never changed, so that it can be read at any time.
-type registry struct {
-	byID  map[string]*agency
-	order []*agency // of the configuration
-}
-
-func newRegistry(size int) *registry { return &registry{byID: make(map[string]*agency, size)} }
-
-func (r *registry) add(a *agency) {
-	r.byID[a.id] = a
-	r.order = append(r.order, a)
-}
-
-// agency returns a watched agency, nil if it is not watched.
-func (p *Poller) agency(id string) *agency { return p.registry.Load().byID[id] }
-
-// watched returns the watched agencies in the order of the configuration.
-func (p *Poller) watched() []*agency { return p.registry.Load().order }
-
-// ErrRetiresAll is returned by SetAgencies when none of the agencies that are watched would stay. That is rather a
-// mistake than a wish; a restart does it.
-var ErrRetiresAll = errors.New("none of the watched agencies is left")
-
 // SetAgencies says who is watched from now on and with which keys; it may be called while Run is under way. A new agency
 // is watched at once. One that is not named any more is retired: nothing is asked and nothing is said of it, and what is
 // remembered stays; named again, it goes on from there. A changed pair of keys ends the halts under the one before.
@@ -276,24 +253,6 @@ func (p *Poller) SetAgencies(list []AgencyKeys) error {
 				return fmt.Errorf("agency %s: %w", k.ID, err)
 			}
 		}
-	}
-	return nil
-}
-
-func (r *registry) accepts(list []AgencyKeys) error {
-	named := make(map[string]bool, len(list))
-	stay := 0
-	for _, k := range list {
-		if named[k.ID] {
-			return fmt.Errorf("agency %s is named twice", k.ID)
-		}
-		named[k.ID] = true
-		if r.byID[k.ID] != nil {
-			stay++
-		}
-	}
-	if stay == 0 && len(r.order) > 0 {
-		return ErrRetiresAll
 	}
 	return nil
 }
@@ -345,60 +304,6 @@ func (p *Poller) retire(before, after *registry) (err error) {
 	return err
 }
 
-// leaveOff lets nothing begin for the agency any more and asks what is under way to end.
-func (a *agency) leaveOff() {
-	a.pausing.Lock()
-	defer a.pausing.Unlock()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.end()
-}
-
-// while does something for the agency as long as it is watched; otherwise it does the other thing, if any. An end
-// because it was retired is no error.
-func (a *agency) while(ctx context.Context, do func(context.Context) error, otherwise func()) error {
-	a.mu.Lock()
-	retired := a.retiring.Err() != nil
-	if !retired {
-		a.active.Add(1)
-	}
-	watching := a.watchingUnder(ctx)
-	a.mu.Unlock()
-	if retired {
-		otherwise()
-		return nil
-	}
-	defer a.active.Done()
-	err := do(watching)
-	if ctx.Err() == nil && a.retiring.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
-}
-
-// watching is the context of all that is done for an agency under another one, which is that of Run.
-type watching struct {
-	under, ctx context.Context
-	stop       func() // nil: there is none yet
-}
-
-// watchingUnder returns a context that ends with ctx or when the agency is retired. The caller holds a.mu.
-func (a *agency) watchingUnder(ctx context.Context) context.Context {
-	w := &a.watching
-	if w.under == ctx {
-		return w.ctx
-	}
-	if w.stop != nil {
-		w.stop() // the one before is over
-	}
-	w.under = ctx
-	var cancel context.CancelFunc
-	w.ctx, cancel = context.WithCancel(ctx)
-	detach := context.AfterFunc(a.retiring, cancel)
-	w.stop = func() { detach(); cancel() }
-	return w.ctx
-}
-
 // startWalks starts the walks of all who are watched, also of those who come later.
 func (p *Poller) startWalks(ctx context.Context, g *errgroup.Group) error {
 	walking := map[*agency]bool{}
@@ -417,27 +322,6 @@ func (p *Poller) startWalks(ctx context.Context, g *errgroup.Group) error {
 			return ctx.Err()
 		}
 	}
-}
-
-// heartbeats say when the loops of Run turned last.
-type heartbeats struct {
-	polls     heartbeat // takes what is next from the schedule; turns once a minute at least
-	staleness heartbeat // checks for silence, once a minute
-}
-
-// heartbeat is the last one of a loop.
-type heartbeat struct{ at atomic.Pointer[time.Time] }
-
-func (h *heartbeat) beat() {
-	now := time.Now()
-	h.at.Store(&now)
-}
-
-func (h *heartbeat) last() time.Time {
-	if at := h.at.Load(); at != nil {
-		return *at
-	}
-	return time.Time{}
 }
 
 // Turned says when the loop that polls and the one that looks for silence turned last; zero before Run. Each does once a minute

@@ -5,9 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"iter"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -141,16 +139,6 @@ func (a *agency) newWalk() *walk {
 	}
 }
 
-// afterCommitError lets a full disk pass: nothing was changed, it is tried again.
-func (a *agency) afterCommitError(err error) (time.Duration, error) {
-	if !errors.Is(err, store.ErrNoSpace) {
-		return 0, err
-	}
-	a.note(err)
-	a.p.outOfSpace(err)
-	return spaceEvery, nil
-}
-
 func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time.Duration, error) {
 	again, err := w.end(v)
 	if err != nil {
@@ -228,11 +216,6 @@ func hint(err error) slog.Attr {
 		return slog.String("hint", "is the base URL the address of the API?")
 	}
 	return slog.Attr{}
-}
-
-// jitter spreads an interval by a tenth, so that agencies do not march in step.
-func jitter(d time.Duration) time.Duration {
-	return d - d/20 + rand.N(d/10+1)
 }
 
 // walk is one reading of all pages.
@@ -400,27 +383,6 @@ func (w *walk) end(v listings.Verdict) (again bool, err error) {
 		a.forget(reference)
 	}
 	return e.Again, nil
-}
-
-// insertions are all that are remembered of an agency.
-func insertions(tx *store.Tx, agencyID string) iter.Seq[store.Insertion] {
-	return func(yield func(store.Insertion) bool) {
-		enough := errors.New("enough")
-		_ = tx.Insertions(agencyID, func(i store.Insertion) error {
-			if !yield(i) {
-				return enough
-			}
-			return nil
-		})
-	}
-}
-
-// holds says whether there is anything in a sequence.
-func holds[T any](all iter.Seq[T]) bool {
-	for range all {
-		return true
-	}
-	return false
 }
 
 // tookLast is how long the walk before took; zero if this process has made none.

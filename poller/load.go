@@ -1,0 +1,137 @@
+package poller
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"doorbell/poller/schedule"
+	"doorbell/poller/watch"
+	"doorbell/store"
+)
+
+// load reads what the store knows: it notes the begin of the watch of a new agency, ends halts of other keys, and schedules
+// the insertions.
+func (a *agency) load() error {
+	var remembered watch.Access
+	var polled []resumed
+	var known recollection
+	now := time.Now()
+	err := a.p.store.View(func(tx *store.Tx) error {
+		state, _, err := tx.Agency(a.id)
+		if err != nil {
+			return err
+		}
+		a.restoreHealth(state)
+		a.sizes = watch.SizesOf(state, now.Add(watch.ProbeFirst/2+rand.N(watch.ProbeFirst)))
+		a.clock.Known, a.clock.Skew = state.SkewKnown, state.ClockSkew
+		halts, err := tx.Halts(a.id)
+		if err != nil {
+			return err
+		}
+		remembered = watch.RestoreAccess(a.id, state.Keys, halts, now)
+		known = recallMemory(tx, a.id)
+		return tx.Insertions(a.id, func(i store.Insertion) error {
+			if a.count(i, now) {
+				polled = append(polled, resumedFrom(i))
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	a.written = known.written
+	a.p.scheduler.enter(a.id, known.learned)
+	a.succeededBefore(known.lastPoll(now))
+	if err := a.begin(now); err != nil {
+		return err
+	}
+	configured := a.access().Keys
+	a.allowed.Store(&remembered)
+	_, err = a.changeAccess(func(x watch.Access) watch.AccessChange {
+		return x.Configure(configured.Current, configured.Next, time.Now())
+	})
+	if err != nil {
+		return err
+	}
+	failures, err := a.failures() // not before: with a halt the refusals end that came before its end
+	if err != nil {
+		return err
+	}
+	a.line(polled, known, a.restoreFailures(failures, now), now)
+	a.forgetOthers(failures)
+	a.pause()
+	return nil
+}
+
+// count counts an insertion, and says whether it is polled.
+func (a *agency) count(i store.Insertion, now time.Time) bool {
+	switch {
+	case i.Outside:
+		return false
+	case i.GoneSince.IsZero():
+		a.known++
+	case now.Sub(i.GoneSince) > watch.LateArrivals:
+		return false
+	default:
+		a.gone++
+	}
+	return true
+}
+
+// line schedules what is polled: at once what must not wait, which is what appeared after the baseline and windows that are
+// open; later what the process before had to wait for; all others as if that went on. Those that were polled nobody knows
+// when are spread over an interval, so that a restart is no burst.
+func (a *agency) line(polled []resumed, known recollection, waiting map[string]time.Time, now time.Time) {
+	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) {
+		p.grow(s, len(polled))
+		for n, i := range polled {
+			back := a.p.o.PollInterval * time.Duration(len(polled)-n) / time.Duration(len(polled))
+			one := p.add(s, i.reference, known.resume(i, now, now.Add(-back)), now)
+			switch until := waiting[i.reference]; {
+			case until.After(now):
+				s.Put(one, until)
+			case i.urgent:
+				s.Urge(one, schedule.Urgent)
+			}
+		}
+	})
+}
+
+// begin notes the begin of the watch, once. Under another filter than before, what comes and goes by it is not announced: a
+// silent baseline of the difference begins.
+func (a *agency) begin(now time.Time) error {
+	filter := a.p.o.Filter.Encode()
+	a.committing.Lock()
+	defer a.committing.Unlock()
+	return a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
+		state, exists, err := tx.Agency(a.id)
+		switch {
+		case err != nil || exists && state.Filter == filter && !state.AwaitsStream:
+			return e, err
+		case !exists || state.AwaitsStream:
+			before, err := tx.WatchedBefore(a.id)
+			if !exists {
+				state.WatchStart = now.UTC()
+			}
+			state.HeardUntil, state.Filter, state.AwaitsStream = before.UTC(), filter, false
+			e.State = &state
+			return e, err
+		}
+		a.p.log.Info("filter changed: what comes and goes by it is not announced", "agency", a.id)
+		return watch.Refilter(a.id, state, filter, holds(insertions(tx, a.id)), now.UTC()), nil
+	})
+}
+
+// forgetOthers drops the failures of insertions that are not polled any more.
+func (a *agency) forgetOthers(failures []store.Failure) {
+	failured := map[string]struct{}{}
+	for _, t := range failures {
+		if t.Scope == failureInsertion || t.Scope == watch.FailureWindow {
+			failured[t.Name] = struct{}{}
+		}
+	}
+	for _, reference := range a.p.scheduler.without(a.id, failured) {
+		a.forget(reference)
+	}
+}

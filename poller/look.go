@@ -1,0 +1,217 @@
+package poller
+
+import (
+	"hash/fnv"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"doorbell/poller/listings"
+	"doorbell/poller/watch"
+)
+
+// look is what the process remembers of the polls of one insertion; a restart forgets it at no harm. There is one for every
+// insertion: what most have no need of stands elsewhere.
+type look struct {
+	body, records listings.Sum // of the last answer that was committed with its window closed
+	rules         string       // under which it was
+	at            time.Time
+	wide          int64 // when the widest window is due, in nanoseconds since 1970; 0: not known yet
+	total         int32 // as last told, -1 unknown
+	first         int32 // how many to ask for at first, where a smaller window tells nothing; 0: as few as usual
+	hidden        int32 // how many of those remembered it did not show, -1 unknown
+	whole         bool  // that answer showed all there is
+
+	slow       *slow   // nil: no larger number has failed
+	growth     *growth // nil: the total never grew by more than was found
+	validators asked
+	untold     map[string]time.Time // what the schedule does not know yet; see arrived
+	retry      *backoff             // nil: it has not failed; made under agency.mu
+	refusal    *refusal             // nil: there is none that waits for what the next complete walk says
+}
+
+// refusal is a 403 at one insertion.
+type refusal struct {
+	answer *listings.StatusError
+	at     time.Time
+}
+
+// growth is what was learned of a total that grew by more than was found.
+type growth struct {
+	explained int       // the largest total for which the widest window was read
+	vain      int       // how often a total was the reason and nothing was found
+	patient   time.Time // until when a total is no reason
+}
+
+// look returns the memory of an insertion's polls, making it.
+func (a *agency) look(reference string) *look {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l := a.looks[reference]
+	if l == nil {
+		l = &look{total: -1, hidden: -1}
+		a.looks[reference] = l
+	}
+	return l
+}
+
+// retry returns the back-off of an insertion that has failed, making it. Most never do, and there are many.
+func (a *agency) retry(reference string) *backoff {
+	l := a.look(reference)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l.retry == nil {
+		l.retry = newBackoff(a.p.o.PollInterval, a.p.o.RetryMax)
+	}
+	return l.retry
+}
+
+// retries returns the back-off of an insertion; nil if it has not failed.
+func (a *agency) retries(reference string) *backoff {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l := a.looks[reference]; l != nil {
+		return l.retry
+	}
+	return nil
+}
+
+// arrived keeps the creation times, by id, of the contact requests that a catch-up has shown and that were not known before
+// it began. What a poll that failed half-way has shown is told to the schedule by the next one.
+func (l *look) arrived(since map[string]time.Time) {
+	if len(since) == 0 {
+		return
+	}
+	if l.untold == nil {
+		l.untold = map[string]time.Time{}
+	}
+	maps.Copy(l.untold, since)
+}
+
+// tellable takes out what arrived, in our clock and oldest first: zero where the time is not known, and never later than
+// the answer that showed it.
+func (l *look) tellable(skew time.Duration, received time.Time) []time.Time {
+	if len(l.untold) == 0 {
+		return nil
+	}
+	created := make([]time.Time, 0, len(l.untold))
+	for _, t := range l.untold {
+		if !t.IsZero() {
+			t = t.Add(-skew)
+		}
+		if t.After(received) {
+			t = received
+		}
+		created = append(created, t)
+	}
+	l.untold = nil
+	slices.SortFunc(created, time.Time.Compare)
+	return created
+}
+
+// validators let a question be asked as "only if something has changed". They belong to the answer whose hash is
+// remembered, and are never trusted for longer than verifyEvery.
+type validators struct {
+	size           int // how many were asked for
+	etag, modified string
+	until          time.Time // the next question is unconditional from then on
+	denied         int       // answers since that nothing has changed
+}
+
+// asked is what an insertion was answered last that a question can be tied to; nil where there is nothing.
+type asked struct{ *validators }
+
+// current are the validators; zero where there are none.
+func (a asked) current() validators {
+	if a.validators == nil {
+		return validators{}
+	}
+	return *a.validators
+}
+
+// deny counts an answer that nothing has changed.
+func (a asked) deny() {
+	if a.validators != nil {
+		a.denied++
+	}
+}
+
+// verifyEvery is how often, at least, an insertion is asked without a condition.
+const verifyEvery = time.Hour
+
+// confirm takes over the validators of an answer that is remembered.
+func (a *asked) confirm(e listings.Envelope) {
+	v := validators{size: e.Size, etag: e.ETag, modified: e.LastModified, until: e.Received.Add(verifyEvery - rand.N(verifyEvery/6))}
+	if *a = (asked{}); v.known() {
+		a.validators = &v
+	}
+}
+
+func (v validators) expect() listings.Expect {
+	return listings.Expect{ETag: v.etag, LastModified: v.modified}
+}
+
+func (v validators) known() bool { return v.etag != "" || v.modified != "" }
+
+// small is a count as it is remembered, once for each insertion.
+func small(n int) int32 { return int32(min(n, math.MaxInt32)) }
+
+// slow is a larger number that fails again and again where a smaller one is answered: after some tries it is left alone
+// for a day, because what cannot be seen must be told.
+type slow struct {
+	size, failures int
+	since          time.Time
+}
+
+const slowLimit = 3
+
+func (s *slow) given(size int, now time.Time) bool {
+	return s != nil && s.failures >= slowLimit && size >= s.size && now.Sub(s.since) < watch.ProbeEvery
+}
+
+// failed returns what is known after one more failure.
+func (s *slow) failed(err error, size int, now time.Time) *slow {
+	switch watch.Classify(err) {
+	case watch.ClassTransient, watch.ClassAside, watch.ClassDrift:
+	default:
+		return s
+	}
+	if s == nil || s.size != size || now.Sub(s.since) >= watch.ProbeEvery {
+		s = &slow{size: size, since: now}
+	}
+	s.failures++
+	return s
+}
+
+// widestEvery is how often the widest window is read where a smaller one looked closed, beside whenever a total grew by
+// more than was found: late arrivals sort lower.
+const widestEvery = 24 * time.Hour
+
+// wideSlot is when the widest window of an insertion is read next after t: once a day, each insertion at its own time of
+// the day, so that they do not come all at once.
+func wideSlot(agency, reference string, t time.Time) time.Time {
+	h := fnv.New64a()
+	h.Write([]byte(agency + "\x00" + reference))
+	slot := t.Truncate(widestEvery).Add(time.Duration(h.Sum64() % uint64(widestEvery)))
+	if !slot.After(t) {
+		slot = slot.Add(widestEvery)
+	}
+	return slot
+}
+
+// learnGrowth keeps a total that counts something else from being a reason at every poll.
+func (l *look) learnGrowth(total, found int, now time.Time) {
+	if l.growth == nil {
+		l.growth = new(growth)
+	}
+	g := l.growth
+	g.explained = total
+	if found > 0 {
+		g.vain = 0
+		return
+	}
+	g.vain++
+	g.patient = now.Add(min(time.Minute<<min(g.vain, 12), widestEvery))
+}

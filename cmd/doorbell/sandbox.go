@@ -29,18 +29,18 @@ type madeUp struct {
 
 // SandboxCmd is `doorbell sandbox`. It reads no environment.
 type SandboxCmd struct {
-	Listen          string   `default:"127.0.0.1:3668" placeholder:"HOST:PORT" help:"Address of the API; a free port is taken if this one is in use."`
-	Control         string   `default:"127.0.0.1:3669" placeholder:"HOST:PORT" help:"Address of the control, which changes the API and tells what was true; a free port is taken if this one is in use."`
-	Seed            int64    `default:"1" help:"Number from which people and properties are made up."`
-	Rendering       string   `placeholder:"NAME" help:"Form of the answers, which the API's description leaves open; listed above. Default flat, or that of the scenario."`
-	Scenario        string   `placeholder:"NAME" help:"Tell a story; listed above. It brings its own agencies, and the flags below have no effect."`
-	Speed           float64  `placeholder:"FACTOR" help:"How much faster than in life the scenario happens. Default that of the scenario."`
-	Agencies        []string `default:"A100,B200" help:"Agencies that exist."`
-	Insertions      int      `default:"12" help:"Insertions of each agency at the start."`
-	History         int      `default:"3" help:"Contact requests that each insertion has at the start."`
-	ContactRequests float64  `name:"contact-requests-per-minute" default:"10" help:"New contact requests a minute, over all agencies."`
-	Changes         float64  `name:"changes-per-minute" default:"5" help:"Edits, withdrawals and publications a minute, over all agencies."`
-	JSON            bool     `name:"json" help:"Print one JSON object, with the addresses and what to watch them with; everything else goes to standard error."`
+	Listen          string    `default:"127.0.0.1:3668" placeholder:"HOST:PORT" help:"Address of the API; a free port is taken if this one is in use."`
+	Control         string    `default:"127.0.0.1:3669" placeholder:"HOST:PORT" help:"Address of the control, which changes the API and tells what was true; a free port is taken if this one is in use."`
+	Seed            int64     `default:"1" help:"Number from which people and properties are made up."`
+	Rendering       string    `placeholder:"NAME" help:"Form of the answers, which the API's description leaves open; listed above. Default flat, or that of the scenario."`
+	Scenario        string    `placeholder:"NAME" help:"Tell a story; listed above. It brings its own agencies, and the flags below have no effect."`
+	Speed           float64   `placeholder:"FACTOR" help:"How much faster than in life the scenario happens. Default that of the scenario."`
+	Agencies        AgencyIDs `default:"A100,B200" help:"Agencies that exist."`
+	Insertions      int       `default:"12" help:"Insertions of each agency at the start."`
+	History         int       `default:"3" help:"Contact requests that each insertion has at the start."`
+	ContactRequests float64   `name:"contact-requests-per-minute" default:"10" help:"New contact requests a minute, over all agencies."`
+	Changes         float64   `name:"changes-per-minute" default:"5" help:"Edits, withdrawals and publications a minute, over all agencies."`
+	JSON            bool      `name:"json" help:"Print one JSON object, with the addresses and what to watch them with; everything else goes to standard error."`
 }
 
 // Help is printed by --help below the flags.
@@ -134,10 +134,8 @@ func (c *SandboxCmd) validFlow() error {
 	if len(c.Agencies) == 0 {
 		return errors.New("--agencies: is empty; write one or more, like A100,B200")
 	}
-	for _, agency := range c.Agencies {
-		if err := validAgency("--agencies", agency, false); err != nil {
-			return err
-		}
+	if err := c.Agencies.Decode(strings.Join(c.Agencies, ",")); err != nil {
+		return fmt.Errorf("--agencies: %w", err)
 	}
 	agencies := len(c.Agencies)
 	switch {
@@ -198,6 +196,7 @@ What a sandbox made up is gone when it ends, so begin the next one with a new da
 	fmt.Fprint(w, "\nTake the key away from an agency, and give it, or another key, to one:\n\n")
 	change("keys/unlink", `{"key":%q,"agencies":[%q]}`, madeUpKey, agency)
 	change("keys", `{"key":%q,"agencies":[%q]}`, madeUpKey, agency)
+	fmt.Fprintf(w, "\nAn agency that met a 403 stays halted when its key is given back, until you type: ./doorbell resume %s\n", agency)
 	fmt.Fprintf(w, "\nSee what was true:\n\n  curl %s/truth\n\nCtrl-C ends it.\n", control)
 }
 

@@ -53,6 +53,7 @@ func TestTheSandboxRefusesToMakeUpWhatCannotBeOrIsTooMuch(t *testing.T) {
 		{"--changes-per-minute=1e9", "--changes-per-minute: write a number"},
 		{"--agencies=A100,,B200", "--agencies: "},
 		{"--agencies=a/b", "--agencies: "},
+		{"--agencies=A100,B200,A100", "--agencies: names agency A100 twice; remove one"},
 		{"--agencies=", "--agencies: is empty; write one or more"},
 	} {
 		got := run(t, nil, append([]string{"sandbox", "--listen=127.0.0.1:0", "--control=127.0.0.1:0"}, strings.Fields(tt.args)...)...)
@@ -151,6 +152,9 @@ func TestWhatTheSandboxSaysToTypeIsTaken(t *testing.T) {
 	lines := regexp.MustCompile(`(?m)^  curl (http://[^/ ]+/(\S+)) -d '(.*)'$`).FindAllStringSubmatch(c.stdout.String(), -1)
 	if len(lines) != 6 {
 		t.Fatalf("%d commands are found in\n%s", len(lines), c.stdout.String())
+	}
+	if !strings.Contains(c.stdout.String(), "until you type: ./doorbell resume A100\n") {
+		t.Error("it does not say how doorbell asks again once the key is given back")
 	}
 	want := map[string]int{"keys/unlink": http.StatusForbidden}
 	for _, line := range lines {

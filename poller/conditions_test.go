@@ -97,6 +97,24 @@ func TestAnAnswerThatHasNotChangedIsNotSentAgain(t *testing.T) {
 	})
 }
 
+// TestAnUnchangedAnswerOpensNoTransaction takes the store away: whoever only looked into it would end the watch.
+func TestAnUnchangedAnswerOpensNoTransaction(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.options.PollInterval, w.options.WalkInterval = time.Second, time.Hour
+		w.publish("A100", "a#1##", "a#2##")
+		w.write("A100", "a#1##", time.Hour)
+		w.start()
+		w.pass(20*time.Minute + time.Second) // what the schedule learned was just written
+		before := w.model.Requests(sandbox.Filter{})
+		w.must(w.store.Close())
+		w.stop = nil // what it has to write at its end, it cannot
+		w.pass(4 * time.Minute)
+		if n := w.model.Requests(sandbox.Filter{}) - before; n < 400 {
+			t.Errorf("%d polls in four minutes without the store, want two a second", n)
+		}
+	})
+}
+
 func TestAnAPIThatLiesAboutChangesIsFoundOut(t *testing.T) {
 	never := func(string, string) bool { return true }
 	for name, c := range map[string]*condition{

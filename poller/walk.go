@@ -251,21 +251,21 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 		w.again(page)
 		return nil
 	}
-	sights, err := w.postpone(w.firstSights(page))
+	listed, err := w.postpone(w.unseen(page))
 	if err != nil {
 		return err
 	}
-	if err := w.take(sights); err != nil {
+	if err := w.take(listed); err != nil {
 		return err
 	}
-	w.remember(page, len(sights))
+	w.remember(page, len(listed))
 	return nil
 }
 
-// firstSights is what a page shows and this walk has not seen yet. Where a reference stands twice, on pages that moved or
-// because the API lists it so, the first sight of a walk decides, and of two on one page the smaller digest: else every
+// unseen is what a page shows that this walk has not seen yet. Where a reference stands twice, on pages that moved or
+// because the API lists it so, the first record of a walk decides, and of two on one page the smaller digest: else every
 // walk would find a change. References that could not even be asked for are left out.
-func (w *walk) firstSights(page *listings.InsertionsPage) []watch.Listed {
+func (w *walk) unseen(page *listings.InsertionsPage) []watch.Listed {
 	place := make(map[string]int, len(page.Insertions))
 	var first []watch.Listed
 	for _, i := range page.Insertions {
@@ -276,14 +276,14 @@ func (w *walk) firstSights(page *listings.InsertionsPage) []watch.Listed {
 		if _, seen := w.seen[i.Reference]; seen {
 			continue
 		}
-		sight := watch.Listed{Insertion: i, At: page.Received.UTC()}
+		one := watch.Listed{Insertion: i, At: page.Received.UTC()}
 		n, twice := place[i.Reference]
 		switch {
 		case !twice:
 			place[i.Reference] = len(first)
-			first = append(first, sight)
+			first = append(first, one)
 		case bytes.Compare(i.Digest[:], first[n].Digest[:]) < 0:
-			first[n] = sight
+			first[n] = one
 		}
 	}
 	for reference := range place {
@@ -292,49 +292,49 @@ func (w *walk) firstSights(page *listings.InsertionsPage) []watch.Listed {
 	return first
 }
 
-// take commits what some sights tell, if they tell anything.
-func (w *walk) take(sights []watch.Listed) error {
+// take commits what some records change, if anything.
+func (w *walk) take(listed []watch.Listed) error {
 	a := w.a
 	var d watch.PageDiff
 	a.committing.Lock()
 	defer a.committing.Unlock()
 	err := a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
-		if d, err = w.diff(tx, sights); err != nil || !slices.ContainsFunc(d.Insertions, func(i watch.InsertionDiff) bool { return i.Write }) {
+		if d, err = w.diff(tx, listed); err != nil || !slices.ContainsFunc(d.Insertions, func(i watch.InsertionDiff) bool { return i.Write }) {
 			return e, err
 		}
 		state, _, err := tx.Agency(a.id)
-		e = d.Effects(a.id, state, sights)
+		e = d.Effects(a.id, state, listed)
 		return e, err
 	})
 	if err != nil {
 		return err
 	}
-	var published []newcomer
+	var published []entry
 	for n, i := range d.Insertions {
 		if i.Fresh {
 			w.fresh++
 		}
 		if i.Published {
-			a.admit(sights[n].Reference) // a refusal of another episode says nothing
-			published = append(published, a.newcomer(sights[n].Insertion, i))
+			a.admit(listed[n].Reference) // a refusal of another episode says nothing
+			published = append(published, a.entryOf(listed[n].Insertion, i))
 		}
 	}
 	a.plan(published)
-	a.tellSeen(sights, d)
+	a.tellSeen(listed, d)
 	return nil
 }
 
-// diff compares sights of one page with what the store holds of their references.
-func (w *walk) diff(tx *store.Tx, sights []watch.Listed) (d watch.PageDiff, err error) {
-	if len(sights) == 0 {
+// diff compares records of one page with what the store holds of their references.
+func (w *walk) diff(tx *store.Tx, listed []watch.Listed) (d watch.PageDiff, err error) {
+	if len(listed) == 0 {
 		return d, nil
 	}
 	state, _, err := tx.Agency(w.a.id)
 	if err != nil {
 		return d, err
 	}
-	all := make([]watch.Known, len(sights))
-	for n, read := range sights {
+	all := make([]watch.Known, len(listed))
+	for n, read := range listed {
 		k := &all[n]
 		if k.Insertion, k.Exists, err = tx.Insertion(w.a.id, read.Reference); err != nil {
 			return d, err
@@ -344,8 +344,8 @@ func (w *walk) diff(tx *store.Tx, sights []watch.Listed) (d watch.PageDiff, err 
 		}
 	}
 	emit := w.a.p.o.Announce && state.BaselineReason != watch.BaselineFilter
-	s := watch.Observation{AgencyID: w.a.id, At: sights[0].At, After: watch.LastWithout(state), Emit: emit}
-	return watch.DiffPage(s, state, all, sights, w.a.p.rules), nil
+	s := watch.Observation{AgencyID: w.a.id, At: listed[0].At, After: watch.LastWithout(state), Emit: emit}
+	return watch.DiffPage(s, state, all, listed, w.a.p.rules), nil
 }
 
 // end commits what the walk as a whole says. It returns whether another walk should follow at once.
@@ -482,7 +482,7 @@ func (w *walk) keepScheduled() error {
 const mostWaiting = 16 << 20
 
 // postpone keeps back what appears, where it is more than a few.
-func (w *walk) postpone(sights []watch.Listed) (now []watch.Listed, err error) {
+func (w *walk) postpone(listed []watch.Listed) (now []watch.Listed, err error) {
 	var later []watch.Listed
 	baselined := false
 	err = w.a.p.store.View(func(tx *store.Tx) error {
@@ -492,7 +492,7 @@ func (w *walk) postpone(sights []watch.Listed) (now []watch.Listed, err error) {
 			return err
 		}
 		baselined = state.Baselined
-		for _, s := range sights {
+		for _, s := range listed {
 			i, exists, err := tx.Insertion(w.a.id, s.Reference)
 			if err != nil {
 				return err
@@ -509,7 +509,7 @@ func (w *walk) postpone(sights []watch.Listed) (now []watch.Listed, err error) {
 	w.appearing.Listed += len(now)
 	if err != nil || !baselined || !w.appearing.Waits() {
 		w.appearing.Listed += len(later)
-		return sights, err
+		return listed, err
 	}
 	for _, s := range later {
 		if w.bytes += len(s.Record); w.bytes > mostWaiting {
@@ -543,10 +543,10 @@ func (w *walk) appear() (again bool, err error) {
 	return w.overflow, nil
 }
 
-// byPage parts sights by the page that showed them: each is one transaction.
-func byPage(sights []watch.Listed) (pages [][]watch.Listed) {
-	for n, s := range sights {
-		if n == 0 || !s.At.Equal(sights[n-1].At) {
+// byPage parts records by the page that showed them: each is one transaction.
+func byPage(listed []watch.Listed) (pages [][]watch.Listed) {
+	for n, s := range listed {
+		if n == 0 || !s.At.Equal(listed[n-1].At) {
 			pages = append(pages, nil)
 		}
 		pages[len(pages)-1] = append(pages[len(pages)-1], s)
@@ -633,17 +633,17 @@ func (w *walk) remember(page *listings.InsertionsPage, decided int) {
 	w.after.add(page, p)
 }
 
-// newcomer is an insertion that comes into the schedule.
-type newcomer struct {
+// entry is an insertion that comes into the schedule.
+type entry struct {
 	reference string
 	born      time.Time
 	urgent    bool
 }
 
-// newcomer says how what a walk has just found is polled: what appeared or came back after the baseline at once. What was
+// entryOf says how what a walk has just found is polled: what appeared or came back after the baseline at once. What was
 // there before us takes its turn; who wrote to one of them meanwhile is news whenever that turn comes.
-func (a *agency) newcomer(read listings.Insertion, d watch.InsertionDiff) newcomer {
-	return newcomer{read.Reference, a.born(read, appearedAt(d.Next)), !d.Fresh || !d.Next.Baseline}
+func (a *agency) entryOf(read listings.Insertion, d watch.InsertionDiff) entry {
+	return entry{read.Reference, a.born(read, appearedAt(d.Next)), !d.Fresh || !d.Next.Baseline}
 }
 
 // appearedAt is when an insertion was seen first, if it appeared then. Zero: it was there before us, nobody knows for how long.
@@ -668,7 +668,7 @@ func (a *agency) born(read listings.Insertion, appeared time.Time) time.Time {
 }
 
 // plan puts insertions into the schedule, unless they are there.
-func (a *agency) plan(list []newcomer) {
+func (a *agency) plan(list []entry) {
 	if len(list) == 0 {
 		return
 	}
@@ -684,7 +684,7 @@ func (a *agency) plan(list []newcomer) {
 }
 
 // planned reads from the store what is to be planned of references.
-func (a *agency) planned(references []string) (list []newcomer, err error) {
+func (a *agency) planned(references []string) (list []entry, err error) {
 	err = a.p.store.View(func(tx *store.Tx) error {
 		for _, reference := range references {
 			i, exists, err := tx.Insertion(a.id, reference)
@@ -693,7 +693,7 @@ func (a *agency) planned(references []string) (list []newcomer, err error) {
 			}
 			if exists {
 				read := listings.Insertion{Reference: reference, Record: tx.Record(a.id, reference)}
-				list = append(list, newcomer{reference: reference, born: a.born(read, appearedAt(i))})
+				list = append(list, entry{reference: reference, born: a.born(read, appearedAt(i))})
 			}
 		}
 		return nil

@@ -26,7 +26,7 @@ func TestTheHelpOfTheSandboxListsEveryScenarioAndRendering(t *testing.T) {
 }
 
 func TestWhatTheSandboxDoesNotHaveIsAUsageErrorThatListsWhatItHas(t *testing.T) {
-	for flag, name := range map[string]string{"--scenario": "zurich-hot", "--rendering": "paged-model"} {
+	for flag, name := range map[string]string{"--scenario": "zurich-hot", "--rendering": "data-nested"} {
 		got := run(t, nil, "sandbox", flag, "zurich-\x1b[2Jcold")
 		if got.code != exitUsage || !strings.HasPrefix(got.stderr, "doorbell: "+flag) || !strings.Contains(got.stderr, name) || got.stdout != "" {
 			t.Errorf("%s: %+v", flag, got)

@@ -340,7 +340,7 @@ func (m *Model) insertions(c caller, r Rendering, f *Fault) (page, receipt, int)
 	}
 	var shown receipt
 	for _, i := range list[p.offset:min(p.offset+size, len(list))] {
-		p.records = append(p.records, r.insertionRecord(i.current(), f.damage(len(p.records))))
+		p.records = append(p.records, r.insertionRecord(i.current(), f.note(len(p.records))))
 		shown.add(&i.current().Served, i.reference)
 	}
 	return p, shown, http.StatusOK
@@ -381,7 +381,7 @@ func (m *Model) window(c caller, r Rendering, f *Fault) (page, receipt, int) {
 	var shown receipt
 	for _, one := range visible[:min(size, len(visible))] {
 		version := one.versionAt(at)
-		p.records = append(p.records, r.contactRequestRecord(version, c.target.reference, f.damage(len(p.records))))
+		p.records = append(p.records, r.contactRequestRecord(version, c.target.reference, f.note(len(p.records))))
 		shown.add(&version.Served, one.id)
 	}
 	return p, shown, http.StatusOK

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -167,15 +166,15 @@ func patch[T any](record *T, p json.RawMessage) error {
 
 // merge is MergePatch of RFC 7396 for two objects: null removes a member, an object is merged into what is there, anything
 // else takes its place.
-func merge(target, changes map[string]any) map[string]any {
+func merge(target, changes object) object {
 	for name, change := range changes {
 		switch change := change.(type) {
 		case nil:
 			delete(target, name)
-		case map[string]any:
-			inner, _ := target[name].(map[string]any)
+		case object:
+			inner, _ := target[name].(object)
 			if inner == nil {
-				inner = map[string]any{}
+				inner = object{}
 			}
 			target[name] = merge(inner, change)
 		default:
@@ -183,14 +182,4 @@ func merge(target, changes map[string]any) map[string]any {
 		}
 	}
 	return target
-}
-
-// members are those of a JSON object, numbers as they are written; nil if it is none.
-func members(text []byte) (m map[string]any) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	if d.Decode(&m) != nil {
-		return nil
-	}
-	return m
 }

@@ -32,7 +32,7 @@
 // [Model.SetFault] is the one hook through which an answer can be made to
 // misbehave; it is consulted for every call and returns nil for an honest one.
 // [FaultNamed] has ready misbehaviour, [Misbehave] says which calls get it. A
-// fault that leaves nothing readable serves nothing: [Fault.Good] tells.
+// fault that leaves nothing readable serves nothing.
 //
 // The package imports nothing else of this module, so that it cannot share the
 // client's misunderstandings. It knows no events, keeps nothing on disk and opens

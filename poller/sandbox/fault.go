@@ -21,7 +21,7 @@ type Call struct {
 }
 
 // Fault is what happens to one answer instead of the honest thing. Fields can be combined; [FaultNamed] has ready ones,
-// and [Misbehave] says which calls get them. [Fault.Good] says after which of them an answer still serves what it shows.
+// and [Misbehave] says which calls get them.
 type Fault struct {
 	// Delay before anything else; it ends early when the client goes.
 	Delay time.Duration
@@ -53,50 +53,22 @@ type Fault struct {
 	Rename map[string]string
 	// Rendering is another shape for this answer, which serves what it shows.
 	Rendering *Rendering
-	// Damage is done to the first record, by a member "note" more. The record can be read around it, so it is served.
-	Damage Damage
+	// Note is the value, as raw text, of a member "note" more in the first record. The record can be read around it, so it
+	// is served.
+	Note string
 }
 
-// Damage is what is wrong inside one record.
-type Damage string
-
-// The zero value is none.
-const (
-	BadUTF8       Damage = "bad_utf8"
-	HalfSurrogate Damage = "half_surrogate" // an escape of half a character
-	NameTwice     Damage = "name_twice"
-)
-
-// do adds a member that no parser takes without a word. Both of a name that stands twice say something else.
-func (d Damage) do(o object) object {
-	switch d {
-	case BadUTF8:
-		return append(slices.Clip(o), member{"note", rawText("\"caf\xe9\"")})
-	case HalfSurrogate:
-		return append(slices.Clip(o), member{"note", rawText(`"half \ud83d"`)})
-	case NameTwice:
-		return append(slices.Clip(o), member{"note", "first"}, member{"note", "second"})
-	}
-	return o
-}
-
-// damage is what is wrong with the n-th record of an answer.
-func (f *Fault) damage(n int) Damage {
+// note is that of the n-th record of an answer.
+func (f *Fault) note(n int) string {
 	if n > 0 {
 		return ""
 	}
-	return f.Damage
+	return f.Note
 }
 
 func (f *Fault) leavesOut(name string) bool { return slices.Contains(f.Without, name) }
 
-// Good says whether an answer of the operation with this fault counts as serving what it shows, given that it is granted
-// and leaves to its last byte.
-func (f *Fault) Good(operation string) bool {
-	return f.readable(operation) && f.CutAfter == 0 && f.CutShare == 0
-}
-
-// readable is Good, cuts aside: those may lie behind the end.
+// readable says whether an answer of the operation with this fault serves what it shows, if it leaves to its last byte.
 func (f *Fault) readable(operation string) bool {
 	return !f.replaces() && len(f.Trailing) == 0 &&
 		(f.Rename[reference] == "" || operation == OperationContactRequests) && f.Header.Get("Content-Encoding") == ""
@@ -157,13 +129,6 @@ func Refuse(status int) Fault {
 	return Fault{Status: status, Body: refused(status).body}
 }
 
-// RefuseUntil is Refuse with a Retry-After of this text, whatever it is.
-func RefuseUntil(status int, retryAfter string) Fault {
-	f := Refuse(status)
-	f.Header = http.Header{"Retry-After": {retryAfter}}
-	return f
-}
-
 // Instead answers with status 200, this type and this body.
 func Instead(contentType, body string) Fault {
 	return Fault{Body: []byte(body), Header: http.Header{"Content-Type": {contentType}}}
@@ -188,6 +153,11 @@ func faults() map[string]Fault {
 		htmlPage = "<!DOCTYPE html><html><head><title>Maintenance</title></head><body><h1>Back soon</h1></body></html>"
 	)
 	as := func(status int, f Fault) Fault { f.Status = status; return f }
+	until := func(status int, retryAfter string) Fault {
+		f := Refuse(status)
+		f.Header = http.Header{"Retry-After": {retryAfter}}
+		return f
+	}
 	reshaped := mustRendering("data-nested")
 	return map[string]Fault{
 		"400":           Refuse(400),
@@ -196,14 +166,14 @@ func faults() map[string]Fault {
 		"404":           Refuse(404),
 		"410":           Refuse(410),
 		"429":           Refuse(429),
-		"429_seconds":   RefuseUntil(429, "20"),
-		"429_date":      RefuseUntil(429, "Fri, 31 Dec 1999 23:59:59 GMT"),
-		"429_negative":  RefuseUntil(429, "-5"),
-		"429_huge":      RefuseUntil(429, "99999999999999999999"),
+		"429_seconds":   until(429, "20"),
+		"429_date":      until(429, "Fri, 31 Dec 1999 23:59:59 GMT"),
+		"429_negative":  until(429, "-5"),
+		"429_huge":      until(429, "99999999999999999999"),
 		"500":           Refuse(500),
 		"502":           as(502, Instead(htmlType, htmlPage)),
 		"503":           Refuse(503),
-		"503_seconds":   RefuseUntil(503, "20"),
+		"503_seconds":   until(503, "20"),
 		"redirect":      {Status: 302, Body: []byte{}, Header: http.Header{"Location": {"http://elsewhere.example/"}}},
 
 		"html":         Instead(htmlType, htmlPage),
@@ -225,13 +195,13 @@ func faults() map[string]Fault {
 		"drip":       {Drip: 20 * time.Second},
 		"stuck":      {Delay: time.Hour},
 
-		"stale":               {Age: 10 * time.Minute},
-		"renamed":             {Rename: map[string]string{"offerType": "offer_kind", "language": "lang_code"}},
-		"unnamed":             {Rename: map[string]string{reference: "ref"}},
-		"reshaped":            {Rendering: &reshaped},
-		string(BadUTF8):       {Damage: BadUTF8},
-		string(HalfSurrogate): {Damage: HalfSurrogate},
-		string(NameTwice):     {Damage: NameTwice},
+		"stale":          {Age: 10 * time.Minute},
+		"renamed":        {Rename: map[string]string{"offerType": "offer_kind", "language": "lang_code"}},
+		"unnamed":        {Rename: map[string]string{reference: "ref"}},
+		"reshaped":       {Rendering: &reshaped},
+		"bad_utf8":       {Note: "\"caf\xe9\""},
+		"half_surrogate": {Note: `"half \ud83d"`}, // an escape of half a character
+		"name_twice":     {Note: `"first","note":"second"`},
 	}
 }
 
@@ -239,21 +209,21 @@ func faults() map[string]Fault {
 type Rule struct {
 	Operation, AgencyID, Reference string
 
-	From, Until time.Time // by the model's clock; Until not included
-	Further     bool      // only pages of a list behind the first, which is asked for without page
-	Share       float64   // this part of the calls selected, as the seed decides; zero: all
+	Further bool    // only pages of a list behind the first, which is asked for without page
+	Share   float64 // this part of the calls selected, as the seed decides; zero: all
 
 	Fault Fault
 	// Decide is asked instead of Fault, if it is set. It may return nil.
 	Decide func(Call) *Fault
+
+	during func() bool // nil: always
 }
 
 func (r *Rule) selects(c Call) bool {
 	return (r.Operation == "" || r.Operation == c.Operation) &&
 		(r.AgencyID == "" || r.AgencyID == c.AgencyID) &&
 		(r.Reference == "" || r.Reference == c.Reference) &&
-		!c.At.Before(r.From) && (r.Until.IsZero() || c.At.Before(r.Until)) &&
-		(!r.Further || c.Query.Has("page"))
+		(!r.Further || c.Query.Has("page")) && (r.during == nil || r.during())
 }
 
 // Misbehave returns a function for [Model.SetFault]: of the rules that select a call, and whose share it belongs to, the

@@ -377,21 +377,10 @@ func (m *Model) Edit(agencyID, reference string, change func(*Insertion)) error 
 	return i.revise(after, m.options.Now())
 }
 
-// Touch bumps updatedAt of a visible insertion and changes nothing else.
-func (m *Model) Touch(agencyID, reference string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	i, err := m.visible("touch", agencyID, reference)
-	if err != nil {
-		return err
-	}
-	return i.revise(i.current().Record, m.options.Now())
-}
-
 func (i *insertion) revise(record Insertion, now time.Time) error {
 	record = record.clone()
 	record.UpdatedAt = now
-	tree, err := insertionTree(record)
+	tree, err := record.tree()
 	if err != nil {
 		return fmt.Errorf("record %s of %s: %w", i.reference, i.agencyID, err)
 	}
@@ -556,11 +545,11 @@ func (m *Model) Redact(id string) error {
 
 func (c *contactRequest) revise(record ContactRequest, now time.Time) error {
 	record = record.clone()
-	extra, err := treeOf(record.Extra)
+	tree, err := record.tree()
 	if err != nil {
 		return fmt.Errorf("contact request %s: %w", c.id, err)
 	}
-	c.versions = append(c.versions, &Version[ContactRequest]{From: now, Record: record, tree: extra})
+	c.versions = append(c.versions, &Version[ContactRequest]{From: now, Record: record, tree: tree})
 	return nil
 }
 

@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/url"
 	"slices"
@@ -69,8 +69,8 @@ type absent struct{}
 var (
 	records  slot = func(p *page) any { return p.records }
 	record   slot = func(p *page) any { return p.record }
-	recordID slot = func(p *page) any { return p.record.get("id") }
-	rankType slot = func(p *page) any { return p.record.get("rankType") }
+	recordID slot = func(p *page) any { return p.record["id"] }
+	rankType slot = func(p *page) any { return p.record["rankType"] }
 	total    slot = func(p *page) any { return p.unlessHidden(p.total) }
 	pages    slot = func(p *page) any { return p.unlessHidden(p.pages()) }
 	number   slot = func(p *page) any { return p.base + p.number }
@@ -87,61 +87,55 @@ var (
 // Renderings returns the envelopes that services of this kind are known to use, for both operations, each with paging,
 // names and times of its own. All of them show the whole model, honestly.
 func Renderings() []Rendering {
-	paging := object{{"page", number}, {"pageSize", size}, {"hasNextPage", more}, {"totalItems", total}, {"totalPages", pages}}
-	spring := object{
-		{"content", records}, {"number", number}, {"size", size}, {"first", first}, {"last", last}, {"empty", empty}, {"totalElements", total}, {"totalPages", pages},
-	}
+	paging := object{"page": number, "pageSize": size, "hasNextPage": more, "totalItems": total, "totalPages": pages}
+	search := object{"results": records, "from": offset, "size": size, "total": total}
 	items := object{
-		{"items", records}, {"start", offset}, {"page", number}, {"itemsPerPage", size}, {"hasNextPage", more}, {"resultCount", total}, {"pageCount", pages},
-	}
-	search := object{{"results", records}, {"from", offset}, {"size", size}, {"total", total}}
-	springModel := object{
-		{"content", records}, {"page", object{{"size", size}, {"number", number}, {"totalElements", total}, {"totalPages", pages}}},
-	}
-	hal := func(name string) object {
-		return object{
-			{"_embedded", object{{name, records}}},
-			{"_links", object{{"self", object{{"href", self}}}, {"next", object{{"href", next}}}}},
-			{"page", object{{"size", size}, {"number", number}, {"totalElements", total}, {"totalPages", pages}}},
-		}
+		"items": records, "start": offset, "page": number, "itemsPerPage": size, "hasNextPage": more, "resultCount": total, "pageCount": pages,
 	}
 	nested := func(name string) object {
 		return object{
-			{"success", true},
-			{"status", object{{"code", 200}, {"message", "OK"}}},
-			{"data", object{{name, records}, {"page", number}, {"size", size}, {"total", total}}},
+			"success": true, "status": object{"code": 200, "message": "OK"},
+			"data": object{name: records, "page": number, "size": size, "total": total},
+		}
+	}
+	hal := func(name string) object {
+		return object{
+			"_embedded": object{name: records}, "_links": object{"self": object{"href": self}, "next": object{"href": next}},
+			"page": object{"size": size, "number": number, "totalElements": total, "totalPages": pages},
 		}
 	}
 	list := []Rendering{
 		{ // the plainest reading of the description: contact requests are a plain array
-			Name: "flat", PageBase: 1, insertions: object{{"results", records}, {"page", number}, {"pageSize", size}, {"total", total}}, window: records,
+			Name: "flat", PageBase: 1, insertions: object{"results": records, "page": number, "pageSize": size, "total": total}, window: records,
 		},
 		{ // differs from flat wherever it can
 			Name: "nested", MaxPageSize: 50, Window: 25, MaxWindow: 50, TimeLayout: TimeNoColon, Person: "contact",
-			insertions: spring, insertion: object{{"insertion", record}},
-			window: object{{"items", records}, {"numberOfItemsPerPage", size}, {"totalNumberOfItems", total}},
+			insertions: object{
+				"content": records, "number": number, "size": size, "first": first, "last": last, "empty": empty, "totalElements": total, "totalPages": pages,
+			},
+			insertion: object{"insertion": record},
+			window:    object{"items": records, "numberOfItemsPerPage": size, "totalNumberOfItems": total},
 		},
 		{
 			Name: "search", insertions: search, window: search,
-			insertion: object{{"id", recordID}, {"listing", record}, {"listingType", object{{"type", rankType}}}},
+			insertion: object{"id": recordID, "listing": record, "listingType": object{"type": rankType}},
 		},
 		{
-			Name: "leads", PageBase: 1, TimeLayout: TimeZoneless, Zone: Zurich, Person: "sender", insertion: object{{"listing", record}},
-			insertions: object{{"listings", records}, {"page", number}, {"pageSize", size}, {"totalCount", total}},
-			window:     object{{"leads", records}, {"count", total}},
+			Name: "leads", PageBase: 1, TimeLayout: TimeZoneless, Zone: Zurich, Person: "sender", insertion: object{"listing": record},
+			insertions: object{"listings": records, "page": number, "pageSize": size, "totalCount": total},
+			window:     object{"leads": records, "count": total},
 		},
-		{Name: "paged-model", TimeLayout: EpochMilliseconds, insertions: springModel, window: springModel},
 		{Name: "items", PageBase: 1, insertions: items, window: items},
 		{
 			Name: "data", PageBase: 1, TimeLayout: EpochSeconds, IDs: IDNumber,
-			insertions: object{{"data", records}, {"pagination", paging}}, window: object{{"data", records}, {"meta", paging}},
+			insertions: object{"data": records, "pagination": paging}, window: object{"data": records, "meta": paging},
 		},
 		{Name: "data-nested", PageBase: 1, insertions: nested("insertions"), window: nested("contactRequests")},
 		{Name: "array", PageBase: 1, TotalsInHeader: true, insertions: records, window: records},
-		{Name: "hal", insertions: hal("insertions"), window: hal("contactRequests")},
+		{Name: "hal", TimeLayout: EpochMilliseconds, insertions: hal("insertions"), window: hal("contactRequests")},
 		{
-			Name: "snake", PageBase: 1, SnakeCase: true, insertions: object{{"results", records}, {"page", number}, {"pageSize", size}, {"totalCount", total}},
-			window: object{{"contactRequests", records}, {"totalCount", total}},
+			Name: "snake", PageBase: 1, SnakeCase: true, insertions: object{"results": records, "page": number, "pageSize": size, "totalCount": total},
+			window: object{"contactRequests": records, "totalCount": total},
 		},
 	}
 	for n := range list {
@@ -284,10 +278,10 @@ func (p *page) fill(shape any) any {
 	case slot:
 		return shape(p)
 	case object:
-		filled := make(object, 0, len(shape))
-		for _, m := range shape {
-			if v := p.fill(m.value); v != (absent{}) {
-				filled = append(filled, member{m.name, v})
+		filled := object{}
+		for name, value := range shape {
+			if v := p.fill(value); v != any(absent{}) {
+				filled[name] = v
 			}
 		}
 		if len(filled) == 0 {
@@ -298,184 +292,121 @@ func (p *page) fill(shape any) any {
 	return shape
 }
 
-// reference is the member that the description promises, updatedAt the last of an insertion's tree.
-const (
-	reference = "propertyReferenceId"
-	updatedAt = "updatedAt"
-)
+// reference is the member that the description promises.
+const reference = "propertyReferenceId"
 
-// insertionTree is the record as all renderings show it, updatedAt included.
-func insertionTree(i Insertion) (object, error) {
-	extra, err := treeOf(i.Extra)
-	if err != nil {
-		return nil, err
-	}
-	created, updated := i.CreatedAt, i.UpdatedAt
+// tree is what every answer shows of the record, but for updatedAt.
+func (i Insertion) tree() (object, error) {
+	created, extra := i.CreatedAt, i.Extra
 	i.Extra, i.CreatedAt, i.UpdatedAt = nil, time.Time{}, time.Time{}
-	tree, err := treeOf(i)
+	tree, err := treeOf(i, extra)
+	if err == nil {
+		tree["createdAt"] = created
+	}
+	return tree, err
+}
+
+// personal are the members that hold the person of a contact request.
+var personal = []string{"salutation", "firstName", "lastName", "email", "language", "message", "phone"}
+
+// tree is what every answer shows of the record: a redacted person is all null, what was never given is left out.
+func (c ContactRequest) tree() (object, error) {
+	created, redacted, extra := c.CreatedAt, c.Redacted, c.Extra
+	c.Extra, c.CreatedAt, c.VisibleFrom, c.Redacted = nil, time.Time{}, time.Time{}, false
+	tree, err := treeOf(c, extra)
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range extra {
-		tree = tree.with(m.name, m.value)
+	if extra["createdAt"] == nil {
+		tree["createdAt"] = created
 	}
-	return tree.with("createdAt", created).with(updatedAt, updated), nil
+	if redacted {
+		for _, name := range personal {
+			tree[name] = nil
+		}
+	}
+	return tree, nil
 }
 
 // insertionRecord is one insertion as this answer shows it.
-func (r Rendering) insertionRecord(v *Version[Insertion], d Damage) any {
-	o := v.tree
-	if !r.UpdatedAt {
-		o = o[:len(o)-1]
+func (r Rendering) insertionRecord(v *Version[Insertion], note string) any {
+	o := noted(v.tree, note)
+	if r.UpdatedAt {
+		o = maps.Clone(o)
+		o["updatedAt"] = v.Record.UpdatedAt
 	}
-	return (&page{record: d.do(o)}).fill(r.insertion)
+	return (&page{record: o}).fill(r.insertion)
 }
 
-// contactRequestRecord is one contact request as this rendering shows it: a redacted person is all null, what was never
-// given is left out.
-func (r Rendering) contactRequestRecord(v *Version[ContactRequest], of string, d Damage) any {
-	c := v.Record
-	var person object
-	text := func(name, text string) {
-		switch {
-		case c.Redacted:
-			person = append(person, member{name, nil})
-		case text != "":
-			person = append(person, member{name, text})
-		}
-	}
-	text("salutation", c.Salutation)
-	text("firstName", c.FirstName)
-	text("lastName", c.LastName)
-	text("email", c.Email)
-	text("language", c.Language)
-	text("message", c.Message)
-	var o object
+// contactRequestRecord is one contact request as this rendering shows it.
+func (r Rendering) contactRequestRecord(v *Version[ContactRequest], of, note string) any {
+	o := maps.Clone(noted(v.tree, note))
 	switch r.IDs {
 	case IDNumber:
-		o = object{{"id", json.Number(NumberID(c.ID))}}
+		o["id"] = json.Number(NumberID(v.Record.ID))
 	case IDNumberText:
-		o = object{{"id", NumberID(c.ID)}}
+		o["id"] = NumberID(v.Record.ID)
 	case IDAbsent:
-	default:
-		o = object{{"id", c.ID}}
+		delete(o, "id")
 	}
-	o = append(o, member{"createdAt", c.CreatedAt}, member{"score", scoreText(c.Score)})
 	if r.Person == "" {
-		text("phone", c.Phone)
-		o = append(o, person...)
-	} else {
-		numbers := []any{}
-		if c.Phone != "" {
-			numbers = append(numbers, object{{"type", "MOBILE"}, {"number", c.Phone}})
+		return o
+	}
+	numbers := []any{}
+	if phone := o["phone"]; phone != nil {
+		numbers = append(numbers, object{"type": "MOBILE", "number": phone})
+	}
+	person := object{"phoneNumbers": numbers}
+	for _, name := range personal {
+		if value, given := o[name]; given && name != "phone" {
+			person[name] = value
 		}
-		o = append(o, member{reference, of}, member{r.Person, append(person, member{"phoneNumbers", numbers})})
+		delete(o, name)
 	}
-	if len(c.ViewingTimes) > 0 {
-		times := []any{}
-		for _, t := range c.ViewingTimes {
-			times = append(times, t)
-		}
-		o = append(o, member{"viewingTimes", times})
-	}
-	if c.Status != "" {
-		o = append(o, member{"status", c.Status})
-	}
-	for _, m := range v.tree {
-		o = o.with(m.name, m.value)
-	}
-	return d.do(o)
+	o[reference], o[r.Person] = of, person
+	return o
 }
 
-func scoreText(v float64) json.Number {
-	text, err := json.Marshal(v)
-	if err != nil { // NaN and infinity have no JSON
-		return "0"
+// noted returns a copy with the member "note" more that [Fault].Note holds, or the object as it is.
+func noted(o object, note string) object {
+	if note != "" {
+		o = maps.Clone(o)
+		o["note"] = rawText(note)
 	}
-	return json.Number(text)
+	return o
 }
 
-// object is a JSON object whose members have an order of their own. A value is nil, a bool, string, int, json.Number,
-// time.Time, rawText, an object or a []any of them.
-type object []member
-
-type member struct {
-	name  string
-	value any
-}
+// object is a JSON object. A value is what a decoder that uses numbers makes of JSON, an int, a time.Time, a rawText, an
+// object or a []any of these.
+type object = map[string]any
 
 // rawText is written as it is, whether it is JSON or not.
 type rawText string
 
-// with returns a copy in which the member has the value.
-func (o object) with(name string, value any) object {
-	c := slices.DeleteFunc(slices.Clone(o), func(m member) bool { return m.name == name })
-	return append(c, member{name, value})
-}
-
-// get returns the value of a member; nil if there is none.
-func (o object) get(name string) any {
-	for _, m := range o {
-		if m.name == name {
-			return m.value
-		}
-	}
-	return nil
-}
-
 var errNotJSON = errors.New("an extra member is not JSON")
 
-// treeOf turns what encoding/json makes of v, an object, into a tree. The parser's own error is left out: it would quote
-// the record.
-func treeOf(v any) (object, error) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil, errNotJSON
+// treeOf turns a record into a tree, with extra members beside its own or in their place. The parser's own error is left
+// out: it would quote the record.
+func treeOf(record any, extra map[string]json.RawMessage) (object, error) {
+	tree := object{}
+	for _, v := range []any{record, extra} {
+		text, err := json.Marshal(v)
+		if err != nil {
+			return nil, errNotJSON
+		}
+		maps.Copy(tree, members(text))
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	tree, err := readValue(d)
-	if err != nil {
-		return nil, errNotJSON
-	}
-	o, _ := tree.(object)
-	return o, nil
+	return tree, nil
 }
 
-func readValue(d *json.Decoder) (any, error) {
-	token, err := d.Token()
-	if err != nil {
-		return nil, err
+// members are those of a JSON object, numbers as they are written; nil if it is none.
+func members(text []byte) (m object) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if d.Decode(&m) != nil {
+		return nil
 	}
-	switch token {
-	case json.Delim('{'):
-		o := object{}
-		for d.More() {
-			name, err := d.Token()
-			if err != nil {
-				return nil, err
-			}
-			value, err := readValue(d)
-			if err != nil {
-				return nil, err
-			}
-			o = append(o, member{name.(string), value})
-		}
-		_, err = d.Token()
-		return o, err
-	case json.Delim('['):
-		a := []any{}
-		for d.More() {
-			value, err := readValue(d)
-			if err != nil {
-				return nil, err
-			}
-			a = append(a, value)
-		}
-		_, err = d.Token()
-		return a, err
-	}
-	return token, nil
+	return m
 }
 
 // write renders a tree; answer is the number of the answer, which decides member order and white space unless the
@@ -496,22 +427,14 @@ func pick[T any](r *rand.Rand, choices ...T) T { return choices[r.IntN(len(choic
 type writer struct {
 	rendering    Rendering
 	out          []byte
-	shuffle      *rand.Rand // nil: members as the trees have them
+	shuffle      *rand.Rand // nil: members stand by name
 	colon, comma string
 }
 
 func (w *writer) value(v any) {
 	switch v := v.(type) {
-	case nil:
-		w.out = append(w.out, "null"...)
-	case bool:
-		w.out = strconv.AppendBool(w.out, v)
 	case string:
 		w.text(v)
-	case int:
-		w.out = strconv.AppendInt(w.out, int64(v), 10)
-	case json.Number:
-		w.out = append(w.out, v...)
 	case rawText:
 		w.out = append(w.out, v...)
 	case time.Time:
@@ -528,27 +451,24 @@ func (w *writer) value(v any) {
 		}
 		w.out = append(w.out, ']')
 	default:
-		panic(fmt.Sprintf("sandbox: a tree cannot hold a %T", v))
+		text, _ := json.Marshal(v) // a number, a bool or nil
+		w.out = append(w.out, text...)
 	}
 }
 
 func (w *writer) object(o object) {
-	var order []int
+	names := slices.Sorted(maps.Keys(o))
 	if w.shuffle != nil {
-		order = w.shuffle.Perm(len(o))
+		w.shuffle.Shuffle(len(names), func(x, y int) { names[x], names[y] = names[y], names[x] })
 	}
 	w.out = append(w.out, '{')
-	for n := range o {
+	for n, name := range names {
 		if n > 0 {
 			w.out = append(w.out, w.comma...)
 		}
-		m := o[n]
-		if order != nil {
-			m = o[order[n]]
-		}
-		w.text(w.rendering.memberName(m.name))
+		w.text(w.rendering.memberName(name))
 		w.out = append(w.out, w.colon...)
-		w.value(m.value)
+		w.value(o[name])
 	}
 	w.out = append(w.out, '}')
 }
@@ -577,8 +497,8 @@ func (r Rendering) memberName(name string) string {
 		return name
 	}
 	var b strings.Builder
-	for i, c := range name {
-		if unicode.IsUpper(c) && i > 0 {
+	for _, c := range name {
+		if unicode.IsUpper(c) {
 			b.WriteByte('_')
 		}
 		b.WriteRune(unicode.ToLower(c))

@@ -119,12 +119,11 @@ func sample() Insertion {
 	}
 }
 
-const sampleRecord = `{"propertyReferenceId":"seefeld#1203#H2#0306","id":4001234570,"offerType":"RENT","rankType":"STANDARD",` +
-	`"address":{"street":"Beispielstrasse 12","postalCode":"8008","locality":"Zürich"},` +
-	`"characteristics":{"numberOfRooms":2.5,"livingSpace":61},` +
-	`"prices":{"currency":"CHF","rent":{"net":1980,"extra":210,"gross":2190,"interval":"MONTH"}},` +
-	`"localization":{"primary":"de","de":{"text":{"title":"2.5-Zimmerwohnung mit Balkon"}}},` +
-	`"availableFrom":"2027-01-01","lister":{},"views":12345678901234567890,"createdAt":"%s"}`
+const sampleRecord = `{"address":{"locality":"Zürich","postalCode":"8008","street":"Beispielstrasse 12"},"availableFrom":"2027-01-01",` +
+	`"characteristics":{"livingSpace":61,"numberOfRooms":2.5},"createdAt":"%s","id":4001234570,"lister":{},` +
+	`"localization":{"de":{"text":{"title":"2.5-Zimmerwohnung mit Balkon"}},"primary":"de"},"offerType":"RENT",` +
+	`"prices":{"currency":"CHF","rent":{"extra":210,"gross":2190,"interval":"MONTH","net":1980}},` +
+	`"propertyReferenceId":"seefeld#1203#H2#0306","rankType":"STANDARD","views":12345678901234567890}`
 
 func inquiry() ContactRequest {
 	return ContactRequest{
@@ -143,18 +142,18 @@ func TestBothRenderingsShowTheSameRecordsInTheirOwnShape(t *testing.T) {
 	add(t, m, "A100", sample().Reference, inquiry())
 	for target, want := range map[string]map[string]string{
 		insertionsPath("A100"): {
-			"flat": `{"results":[` + fmt.Sprintf(sampleRecord, "2026-11-20T08:55:00.000+01:00") + `],"page":1,"pageSize":20,"total":1}`,
+			"flat": `{"page":1,"pageSize":20,"results":[` + fmt.Sprintf(sampleRecord, "2026-11-20T08:55:00.000+01:00") + `],"total":1}`,
 			"nested": `{"content":[{"insertion":` + fmt.Sprintf(sampleRecord, "2026-11-20T08:55:00+0100") + `}],` +
-				`"number":0,"size":20,"first":true,"last":true,"empty":false,"totalElements":1,"totalPages":1}`,
+				`"empty":false,"first":true,"last":true,"number":0,"size":20,"totalElements":1,"totalPages":1}`,
 		},
 		contactRequestsPath(sample().Reference): {
-			"flat": `[{"id":"7f0c2b1e-6d1f-4a53-9a57-2f6f0d0f4c11","createdAt":"2026-11-20T10:41:07.250+01:00","score":72.5,` +
-				`"salutation":"Frau","firstName":"Nora","lastName":"Beispiel-zq7","email":"nora.beispiel-zq7@example.org","language":"de",` +
-				`"message":` + message + `,"phone":"079 000 01 23","viewingTimes":["SAT_MORNING"],"status":"NEW"}]`,
-			"nested": `{"items":[{"id":"7f0c2b1e-6d1f-4a53-9a57-2f6f0d0f4c11","createdAt":"2026-11-20T10:41:07+0100","score":72.5,` +
-				`"propertyReferenceId":"seefeld#1203#H2#0306","contact":{"salutation":"Frau","firstName":"Nora","lastName":"Beispiel-zq7",` +
-				`"email":"nora.beispiel-zq7@example.org","language":"de","message":` + message + `,` +
-				`"phoneNumbers":[{"type":"MOBILE","number":"079 000 01 23"}]},"viewingTimes":["SAT_MORNING"],"status":"NEW"}],` +
+			"flat": `[{"createdAt":"2026-11-20T10:41:07.250+01:00","email":"nora.beispiel-zq7@example.org","firstName":"Nora",` +
+				`"id":"7f0c2b1e-6d1f-4a53-9a57-2f6f0d0f4c11","language":"de","lastName":"Beispiel-zq7","message":` + message +
+				`,"phone":"079 000 01 23","salutation":"Frau","score":72.5,"status":"NEW","viewingTimes":["SAT_MORNING"]}]`,
+			"nested": `{"items":[{"contact":{"email":"nora.beispiel-zq7@example.org","firstName":"Nora","language":"de",` +
+				`"lastName":"Beispiel-zq7","message":` + message + `,"phoneNumbers":[{"number":"079 000 01 23","type":"MOBILE"}],` +
+				`"salutation":"Frau"},"createdAt":"2026-11-20T10:41:07+0100","id":"7f0c2b1e-6d1f-4a53-9a57-2f6f0d0f4c11",` +
+				`"propertyReferenceId":"seefeld#1203#H2#0306","score":72.5,"status":"NEW","viewingTimes":["SAT_MORNING"]}],` +
 				`"numberOfItemsPerPage":%d,"totalNumberOfItems":1}`,
 		},
 	} {

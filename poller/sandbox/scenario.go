@@ -65,19 +65,13 @@ type Play struct {
 	rendering Rendering
 	begun     atomic.Int64 // when, by the model's clock, in nanoseconds
 	steps     []step
-	rules     []timedRule
+	rules     []Rule
 }
 
 // step is something that happens so long after the beginning.
 type step struct {
 	at time.Duration
 	do func()
-}
-
-// timedRule is a rule that holds from and until so long after the beginning; until zero: for ever.
-type timedRule struct {
-	from, until time.Duration
-	Rule
 }
 
 // lockedSource makes randomness that calls and steps can share.
@@ -113,6 +107,9 @@ func (s Scenario) Open(o ScenarioOptions) *Play {
 	slices.SortStableFunc(p.steps, func(x, y step) int { return cmp.Compare(x.at, y.at) })
 	p.Handler = New(p.Model, p.rendering)
 	p.begin()
+	if len(p.rules) > 0 {
+		p.Model.SetFault(Misbehave(o.Seed, p.rules...))
+	}
 	return p
 }
 
@@ -128,20 +125,8 @@ func (p *Play) Run(ctx context.Context) {
 	}
 }
 
-// begin makes now the beginning, of the rules too.
-func (p *Play) begin() {
-	p.begun.Store(p.Model.now().UnixNano())
-	var rules []Rule
-	for _, r := range p.rules {
-		if r.From = p.moment(r.from); r.until > 0 {
-			r.Until = p.moment(r.until)
-		}
-		rules = append(rules, r.Rule)
-	}
-	if len(rules) > 0 {
-		p.Model.SetFault(Misbehave(p.options.Seed, rules...))
-	}
-}
+// begin makes now the beginning.
+func (p *Play) begin() { p.begun.Store(p.Model.now().UnixNano()) }
 
 // moment is so long after the beginning, by the model's clock.
 func (p *Play) moment(d time.Duration) time.Time {
@@ -156,9 +141,11 @@ func (p *Play) now() time.Duration {
 // after plans something for so long after the beginning.
 func (p *Play) after(d time.Duration, do func()) { p.steps = append(p.steps, step{d, do}) }
 
-// misbehave adds rules; the first that applies decides.
+// misbehave adds a rule that holds from and until so long after the beginning; until zero: for ever. The first that applies
+// decides.
 func (p *Play) misbehave(from, until time.Duration, rule Rule) {
-	p.rules = append(p.rules, timedRule{from, until, rule})
+	rule.during = func() bool { now := p.now(); return now >= from && (until == 0 || now < until) }
+	p.rules = append(p.rules, rule)
 }
 
 // withdraw takes insertions off the list, which nothing else does.
@@ -389,18 +376,16 @@ func hotInsertion(p *Play, agencyID string) {
 
 func mondayUpload(p *Play) {
 	p.rendering.UpdatedAt = true
-	references := p.stock("A100", 60, 2)
-	const begin, end = 30 * time.Minute, 210 * time.Minute
-	for n, reference := range references {
-		at := begin + (end-begin)*time.Duration(n)/time.Duration(len(references))
-		if n%5 < 2 {
-			p.after(at, func() {
-				p.withdraw("A100", reference)
+	p.stock("A100", 60, 2)
+	for n, record := range p.Model.records("A100", true) {
+		p.after(time.Duration(30+3*n)*time.Minute, func() {
+			if n%5 < 2 {
+				p.withdraw("A100", record.Reference)
 				p.publish("A100", 0)
-			})
-			continue
-		}
-		p.after(at, func() { _ = p.Model.Touch("A100", reference) }) // it is listed
+				return
+			}
+			_ = p.Model.Publish("A100", record) // the agency exists
+		})
 	}
 	p.drizzle(20 * time.Minute)
 }

@@ -15,7 +15,7 @@ func TestAnyRecordSurvivesTheRendering(t *testing.T) {
 	value := rapid.Deferred(func() *rapid.Generator[any] { return anyJSON(3) })
 	rapid.Check(t, func(t *rapid.T) {
 		want := map[string]any{"x": value.Draw(t, "value")}
-		tree, err := treeOf(want)
+		tree, err := treeOf(want, nil)
 		noErrorRapid(t, err)
 		r := Flat()
 		r.Seed = rapid.Uint64().Draw(t, "seed")

@@ -11,14 +11,12 @@ import (
 // maxControlBody bounds what Control reads.
 const maxControlBody = 1 << 20
 
-// Control drives and interrogates a model from another process. It belongs on a
-// listener of its own, never on the one of the API, and asks for no key.
+// Control drives and interrogates a model from another process. It belongs on a listener of its own, never on the one of
+// the API, and asks for no key.
 //
-// Changes are POST with a JSON body and answer 200 with JSON; 400 is a body that
-// is not what the path takes (unknown members included), 404 something that the
-// model does not hold, 409 an id that is taken.
+// Changes are POST with a JSON body and answer 200 with JSON; 400 is a body with other members than these, or with values
+// that do not fit, 404 something that the model does not hold, 409 an id that is taken.
 //
-//	curl $C/agencies -d '{"agencyId":"A100"}'
 //	curl $C/keys -d '{"key":"7d5c…","agencies":["A100","B200"]}'          → {"label":"key-1"}
 //	curl $C/keys/unlink -d '{"key":"7d5c…","agencies":["B200"]}'          from now on 403 for B200
 //	curl $C/keys/deactivate -d '{"key":"7d5c…"}'
@@ -31,102 +29,74 @@ const maxControlBody = 1 << 20
 //	curl $C/truth                                                          → a Truth
 //	curl $C/requests                                                       → an array of Count
 //
-// Insertions and contact requests have the members of [Insertion] and
-// [ContactRequest]; a patch is a JSON merge patch (RFC 7396) of one.
+// Insertions and contact requests have the members of [Insertion] and [ContactRequest]; a patch is a JSON merge patch
+// (RFC 7396) of one. A daemon that was refused with 403 asks again only after `doorbell resume`, or with another key.
 func Control(m *Model) http.Handler {
 	mux := http.NewServeMux()
-	post(mux, "/agencies", func(b struct {
-		AgencyID string `json:"agencyId"`
-	},
-	) (any, error) {
-		m.AddAgency(b.AgencyID)
-		return nil, nil
-	})
-	controlKeys(mux, m)
-	controlInsertions(mux, m)
-	controlContactRequests(mux, m)
-	get(mux, "/truth", func() any { return m.Truth() })
-	get(mux, "/requests", func() any { return m.Counts() })
+	for path, change := range map[string]func(change) (any, error){
+		"/keys": func(c change) (any, error) {
+			return map[string]string{"label": m.AddKey(c.Key, c.Agencies...)}, nil
+		},
+		"/keys/unlink":         func(c change) (any, error) { return nil, m.UnlinkKey(c.Key, c.Agencies...) },
+		"/keys/deactivate":     func(c change) (any, error) { return nil, m.DeactivateKey(c.Key) },
+		"/insertions":          func(c change) (any, error) { return nil, m.Publish(c.AgencyID, c.Insertion) },
+		"/insertions/withdraw": func(c change) (any, error) { return nil, m.Withdraw(c.AgencyID, c.Reference) },
+		"/insertions/edit": func(c change) (any, error) {
+			var bad error
+			err := m.Edit(c.AgencyID, c.Reference, func(i *Insertion) { bad = patch(i, c.Patch) })
+			return nil, errors.Join(bad, err)
+		},
+		"/contact-requests": func(c change) (any, error) {
+			id, err := m.AddContactRequest(c.AgencyID, c.Reference, c.ContactRequest)
+			return map[string]string{"id": id}, err
+		},
+		"/contact-requests/redact": func(c change) (any, error) { return nil, m.Redact(c.ID) },
+		"/contact-requests/edit": func(c change) (any, error) {
+			var bad error
+			err := m.EditContactRequest(c.ID, func(r *ContactRequest) { bad = patch(r, c.Patch) })
+			return nil, errors.Join(bad, err)
+		},
+	} {
+		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { post(w, r, change) })
+	}
+	mux.HandleFunc("GET /truth", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, m.Truth()) })
+	mux.HandleFunc("GET /requests", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, m.Counts()) })
 	return mux
 }
 
-func controlKeys(mux *http.ServeMux, m *Model) {
-	type body struct {
-		Key      string   `json:"key"`
-		Agencies []string `json:"agencies"`
+// change is what a body may hold; each path takes some of it.
+type change struct {
+	Key            string          `json:"key"`
+	Agencies       []string        `json:"agencies"`
+	AgencyID       string          `json:"agencyId"`
+	Reference      string          `json:"propertyReferenceId"`
+	Insertion      Insertion       `json:"insertion"`
+	ID             string          `json:"id"`
+	ContactRequest ContactRequest  `json:"contactRequest"`
+	Patch          json.RawMessage `json:"patch"`
+}
+
+func post(w http.ResponseWriter, r *http.Request, do func(change) (any, error)) {
+	var body change
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxControlBody))
+	d.DisallowUnknownFields()
+	var result any
+	err := errBody
+	if d.Decode(&body) == nil && !d.More() {
+		result, err = do(body)
 	}
-	post(mux, "/keys", func(b body) (any, error) {
-		return map[string]string{"label": m.AddKey(b.Key, b.Agencies...)}, nil
-	})
-	post(mux, "/keys/unlink", func(b body) (any, error) { return nil, m.UnlinkKey(b.Key, b.Agencies...) })
-	post(mux, "/keys/deactivate", func(b body) (any, error) { return nil, m.DeactivateKey(b.Key) })
-}
-
-func controlInsertions(mux *http.ServeMux, m *Model) {
-	type body struct {
-		AgencyID  string          `json:"agencyId"`
-		Reference string          `json:"propertyReferenceId"`
-		Insertion Insertion       `json:"insertion"`
-		Patch     json.RawMessage `json:"patch"`
-	}
-	post(mux, "/insertions", func(b body) (any, error) { return nil, m.Publish(b.AgencyID, b.Insertion) })
-	post(mux, "/insertions/withdraw", func(b body) (any, error) { return nil, m.Withdraw(b.AgencyID, b.Reference) })
-	post(mux, "/insertions/edit", func(b body) (any, error) {
-		var bad error
-		err := m.Edit(b.AgencyID, b.Reference, func(i *Insertion) { bad = patch(i, b.Patch) })
-		return nil, errors.Join(bad, err)
-	})
-}
-
-func controlContactRequests(mux *http.ServeMux, m *Model) {
-	type body struct {
-		AgencyID       string          `json:"agencyId"`
-		Reference      string          `json:"propertyReferenceId"`
-		ContactRequest ContactRequest  `json:"contactRequest"`
-		ID             string          `json:"id"`
-		Patch          json.RawMessage `json:"patch"`
-	}
-	post(mux, "/contact-requests", func(b body) (any, error) {
-		id, err := m.AddContactRequest(b.AgencyID, b.Reference, b.ContactRequest)
-		return map[string]string{"id": id}, err
-	})
-	post(mux, "/contact-requests/redact", func(b body) (any, error) { return nil, m.Redact(b.ID) })
-	post(mux, "/contact-requests/edit", func(b body) (any, error) {
-		var bad error
-		err := m.EditContactRequest(b.ID, func(c *ContactRequest) { bad = patch(c, b.Patch) })
-		return nil, errors.Join(bad, err)
-	})
-}
-
-func get(mux *http.ServeMux, path string, read func() any) {
-	mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, http.StatusOK, read())
-	})
-}
-
-func post[T any](mux *http.ServeMux, path string, change func(T) (any, error)) {
-	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
-		var body T
-		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxControlBody))
-		d.DisallowUnknownFields()
-		if d.Decode(&body) != nil || d.More() {
-			reply(w, http.StatusBadRequest, map[string]string{"error": errBody.Error()})
-			return
-		}
-		result, err := change(body)
-		if err != nil {
-			reply(w, statusOf(err), map[string]string{"error": err.Error()})
-			return
-		}
-		if result == nil {
-			result = struct{}{}
-		}
+	switch {
+	case err == nil && result == nil:
+		reply(w, http.StatusOK, struct{}{})
+	case err == nil:
 		reply(w, http.StatusOK, result)
-	})
+	default:
+		reply(w, statusOf(err), map[string]string{"error": err.Error()})
+	}
 }
 
-// errBody is returned for a body or patch that does not fit. It does not say
-// where: the parser's own words would quote what it read.
+// errBody is returned for a body or patch that does not fit. It does not say where: the parser's own words would quote what
+// it read.
 var errBody = errors.New("the body is not the JSON that this path takes")
 
 func statusOf(err error) int {

@@ -36,7 +36,7 @@ func TestAModelIsDrivenAndInterrogatedOverHTTP(t *testing.T) {
 	m := NewModel(Options{KeepLog: -1})
 	api := New(m, Flat())
 	c := controlled{t, Control(m)}
-	c.post("/agencies", `{"agencyId":"A100"}`, 200)
+	m.AddAgency("A100")
 	if got := c.post("/keys", `{"key":"k","agencies":["A100"]}`, 200); got["label"] != "key-1" {
 		t.Errorf("%v", got)
 	}
@@ -73,7 +73,7 @@ func TestAModelIsDrivenAndInterrogatedOverHTTP(t *testing.T) {
 	if len(i.Versions) != 2 || i.Visible[0].Until.IsZero() || i.Served.Count != 1 || i.Versions[1].Record.Prices.Rent.Gross != 2690 {
 		t.Errorf("%+v", i)
 	}
-	if r.Served.Count != 1 || r.RedactedAt.IsZero() || len(r.Versions) != 3 || r.Versions[1].Record.LastName != "Muster-zq7" {
+	if r.Served.Count != 1 || len(r.Versions) != 3 || !r.Versions[2].Record.Redacted || r.Versions[1].Record.LastName != "Muster-zq7" {
 		t.Errorf("%+v", r)
 	}
 	counts := read[[]Count](c, "/requests")
@@ -93,9 +93,9 @@ func TestControlRefusesWhatDoesNotFitAndChangesNothing(t *testing.T) {
 		path, body string
 		status     int
 	}{
-		{"/agencies", `{"agency":"A100"}`, 400},
-		{"/agencies", `{"agencyId":"A100"} {}`, 400},
-		{"/agencies", ``, 400},
+		{"/keys", `{"agency":"A100"}`, 400},
+		{"/keys", `{"key":"k"} {}`, 400},
+		{"/keys", ``, 400},
 		{"/insertions", `{"agencyId":"A100","insertion":{"propertyReferenceId":"x","colour":"red"}}`, 400},
 		{"/insertions", `{"agencyId":"A100","insertion":{}}`, 400},
 		{"/insertions", `{"agencyId":"Z999","insertion":{"propertyReferenceId":"x"}}`, 404},

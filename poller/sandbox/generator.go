@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -87,13 +86,14 @@ func newInsertion(r *rand.Rand, number int) Insertion {
 		Prices: Prices{Currency: "CHF", Rent: Rent{Net: net, Extra: extra, Gross: net + extra, Interval: "MONTH"}},
 	}
 	if i.OfferType == "BUY" {
-		i.Prices = Prices{Currency: "CHF", Buy: Buy{Price: 400 * net}}
+		i.Prices = Prices{Currency: "CHF"}
+		i.Prices.Buy.Price = 400 * net
 	} else if chance(r, 15) { // now and then only the gross rent is told
 		i.Prices.Rent.Net, i.Prices.Rent.Extra = 0, 0
 	}
-	text := Localized{Text{Title: fmt.Sprintf(pick(r, languages[language].titles...), rooms)}}
-	i.Localization.Primary = language
-	*map[string]*Localized{"de": &i.Localization.DE, "fr": &i.Localization.FR, "it": &i.Localization.IT, "en": &i.Localization.EN}[language] = text
+	i.Localization = Localization{Primary: language}
+	text := map[string]*Localized{"de": &i.Localization.DE, "fr": &i.Localization.FR, "it": &i.Localization.IT, "en": &i.Localization.EN}[language]
+	text.Text.Title = fmt.Sprintf(pick(r, languages[language].titles...), rooms)
 	if chance(r, 90) {
 		i.Address.Street = fmt.Sprintf("%s %d", pick(r, streets...), 1+r.IntN(120))
 	}
@@ -153,28 +153,17 @@ func newContactRequest(r *rand.Rand) ContactRequest {
 
 // GeneratorOptions say how much there is and how fast it moves.
 type GeneratorOptions struct {
-	// Seed decides everything that is invented; with the same seed, options and
-	// clock two models come out equal.
-	Seed uint64
-	// Agencies that have insertions. Default A100 and B200.
-	Agencies []string
-	// Insertions per agency at the start. Default 12.
-	Insertions int
-	// ContactRequestsPerMinute over all agencies while Run runs. Zero: none.
-	ContactRequestsPerMinute float64
-	// ChangesPerMinute over all agencies while Run runs: edits, withdrawals,
-	// first and repeated publications, in such shares that the number of
-	// insertions stays about the same. Zero: none.
-	ChangesPerMinute float64
-	// History is the number of contact requests that each insertion already has
-	// at the start, made since it was created, at most sixty days before. Default
-	// none.
-	History int
+	Seed       uint64   // decides everything that is invented: with equal options and clocks two models come out equal
+	Agencies   []string // that have insertions
+	Insertions int      // of each agency at the start
+	History    int      // contact requests of each insertion at the start, made since it was created, at most sixty days before
+	// ContactRequestsPerMinute and ChangesPerMinute are over all agencies while Run runs. Changes are edits, withdrawals,
+	// first and repeated publications, in such shares that the number of insertions stays about the same.
+	ContactRequestsPerMinute, ChangesPerMinute float64
 }
 
-// Generator fills a model with synthetic people and properties and keeps it
-// moving: evenly, without the rhythm of a real market. It may work beside other
-// changes to the same model. It is not safe for concurrent use itself.
+// Generator fills a model with synthetic people and properties and keeps it moving: evenly, without the rhythm of a real
+// market. It may work beside other changes to the same model. It is not safe for concurrent use itself.
 type Generator struct {
 	maker
 	options GeneratorOptions
@@ -235,15 +224,10 @@ func (g *maker) upTo(d time.Duration) time.Duration {
 
 // NewGenerator returns a generator that has done nothing yet.
 func NewGenerator(m *Model, o GeneratorOptions) *Generator {
-	if len(o.Agencies) == 0 {
-		o.Agencies = []string{"A100", "B200"}
-	}
-	o.Insertions = cmp.Or(o.Insertions, 12)
 	return &Generator{maker{model: m, random: rand.New(rand.NewPCG(o.Seed, 0))}, o}
 }
 
-// Seed makes the agencies, their insertions and the old contact requests. Keys
-// are the caller's to add.
+// Seed makes the agencies, their insertions and the old contact requests. Keys are the caller's to add.
 func (g *Generator) Seed() {
 	for _, id := range g.options.Agencies {
 		g.model.AddAgency(id)
@@ -251,24 +235,16 @@ func (g *Generator) Seed() {
 	}
 }
 
-// Run does one thing after the other, at exponentially distributed intervals,
-// until the context ends. With both rates zero it only waits for that.
+// Run does one thing after the other, at exponentially distributed intervals, until the context ends.
 func (g *Generator) Run(ctx context.Context) {
 	rate := g.options.ContactRequestsPerMinute + g.options.ChangesPerMinute
-	if rate <= 0 {
-		<-ctx.Done()
-		return
-	}
-	for {
-		if !wait(ctx, time.Duration(g.random.ExpFloat64()/rate*float64(time.Minute))) || ctx.Err() != nil {
-			return
-		}
+	for rate > 0 && wait(ctx, time.Duration(g.random.ExpFloat64()/rate*float64(time.Minute))) && ctx.Err() == nil {
 		g.Step()
 	}
 }
 
-// Step does one thing: it adds a contact request or makes a change, in the
-// proportion of the two rates; with both zero it adds a contact request.
+// Step does one thing: it adds a contact request or makes a change, in the proportion of the two rates; with both zero it
+// adds a contact request.
 func (g *Generator) Step() {
 	id := pick(g.random, g.options.Agencies...)
 	requests, changes := g.options.ContactRequestsPerMinute, g.options.ChangesPerMinute
@@ -285,21 +261,17 @@ func (g *Generator) change(id string) {
 	kind := g.random.IntN(10)
 	switch {
 	case len(listed) == 0 || kind >= 8 && len(listed) < 2*g.options.Insertions:
-		g.publishAny(id)
+		old := g.model.records(id, false)
+		if len(old) == 0 || g.random.IntN(3) > 0 {
+			g.publish(id, 0)
+			return
+		}
+		record := pick(g.random, old...) // something old again, one time in three
+		record.CreatedAt = time.Time{}
+		_ = g.model.Publish(id, record) // the agency exists
 	case kind >= 6 && 2*len(listed) > g.options.Insertions:
 		_ = g.model.Withdraw(id, pick(g.random, listed...)) // or another was quicker
 	default:
 		_ = g.model.Edit(id, pick(g.random, listed...), func(i *Insertion) { edit(g.random, i) }) // likewise
 	}
-}
-
-// publishAny publishes something new or, one time in three, something old again.
-func (g *Generator) publishAny(id string) {
-	if old := g.model.records(id, false); len(old) > 0 && g.random.IntN(3) == 0 {
-		record := pick(g.random, old...)
-		record.CreatedAt = time.Time{}
-		_ = g.model.Publish(id, record) // the agency exists
-		return
-	}
-	g.publish(id, 0)
 }

@@ -21,7 +21,7 @@ func market(t *testing.T) (*Model, http.Handler) {
 		{Reference: "r1", OfferType: "RENT", RankType: "TOP", Address: Address{PostalCode: "8005", Locality: "Zürich"}},
 		{Reference: "r2", OfferType: "RENT", RankType: "STANDARD", Address: Address{PostalCode: "8005", Locality: "Zürich"}},
 		{Reference: "r3", OfferType: "BUY", RankType: "TOP", Address: Address{PostalCode: "3011", Locality: "Bern", Street: "Weg 8005"}},
-		{Reference: "r4", OfferType: "RENT", RankType: "TOP", Address: Address{PostalCode: "3011", Locality: "Bern"}, Localization: Localization{DE: Localized{Text{Title: "Loft am Fluss"}}}},
+		{Reference: "r4", OfferType: "RENT", RankType: "TOP", Address: Address{PostalCode: "3011", Locality: "Bern"}, Localization: titled("Loft am Fluss")},
 	} {
 		must(t, m.Publish("A100", i))
 	}

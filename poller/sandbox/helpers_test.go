@@ -177,6 +177,13 @@ func (p *pipes) exchange(t testing.TB, target string, n int) []byte {
 	return b
 }
 
+// titled are texts in German.
+func titled(title string) Localization {
+	l := Localization{Primary: "de"}
+	l.DE.Text.Title = title
+	return l
+}
+
 func rawMembers(x string) map[string]json.RawMessage {
 	return map[string]json.RawMessage{"x": json.RawMessage(x)}
 }

@@ -94,7 +94,7 @@ func NewModel(o Options) *Model {
 		keys:       map[string]*key{},
 		references: map[string][]*insertion{},
 		requests:   map[string]*contactRequest{},
-		ledger:     newLedger(o.KeepLog),
+		ledger:     ledger{counters: map[Filter]int{}, keep: o.KeepLog},
 	}
 }
 
@@ -259,7 +259,9 @@ type Characteristics struct {
 type Prices struct {
 	Currency string `json:"currency,omitempty"`
 	Rent     Rent   `json:"rent,omitzero"`
-	Buy      Buy    `json:"buy,omitzero"`
+	Buy      struct {
+		Price int `json:"price,omitzero"`
+	} `json:"buy,omitzero"`
 }
 
 // Rent is what a tenant pays per interval.
@@ -268,11 +270,6 @@ type Rent struct {
 	Extra    int    `json:"extra,omitzero"`
 	Gross    int    `json:"gross,omitzero"`
 	Interval string `json:"interval,omitempty"`
-}
-
-// Buy is what a buyer pays.
-type Buy struct {
-	Price int `json:"price,omitzero"`
 }
 
 // Localization holds the texts, by language.
@@ -286,12 +283,9 @@ type Localization struct {
 
 // Localized is what a record says in one language.
 type Localized struct {
-	Text Text `json:"text,omitzero"`
-}
-
-// Text is a title.
-type Text struct {
-	Title string `json:"title,omitempty"`
+	Text struct {
+		Title string `json:"title,omitempty"`
+	} `json:"text,omitzero"`
 }
 
 func (i Insertion) clone() Insertion {
@@ -465,7 +459,6 @@ type contactRequest struct {
 	id          string
 	sequence    uint64
 	visibleFrom time.Time
-	redactedAt  time.Time
 	versions    []*Version[ContactRequest]
 }
 
@@ -522,12 +515,8 @@ func (m *Model) EditContactRequest(id string, change func(*ContactRequest)) erro
 	if reflect.DeepEqual(before, after) {
 		return nil
 	}
-	now := m.options.Now()
-	if err := c.revise(after, now); err != nil {
+	if err := c.revise(after, m.options.Now()); err != nil {
 		return err
-	}
-	if after.Redacted && !before.Redacted {
-		c.redactedAt = now
 	}
 	slices.SortFunc(c.owner.contactRequests, byCreation)
 	return nil

@@ -47,7 +47,7 @@ func anyJSON(depth int) *rapid.Generator[any] {
 
 func TestAModelIsUsedByManyAtOnce(t *testing.T) {
 	m := newModel(Options{KeepLog: 100})
-	g := NewGenerator(m, GeneratorOptions{ContactRequestsPerMinute: 6e6, ChangesPerMinute: 6e6})
+	g := NewGenerator(m, GeneratorOptions{Agencies: []string{"A100", "B200"}, Insertions: 12, ContactRequestsPerMinute: 6e6, ChangesPerMinute: 6e6})
 	g.Seed()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -78,7 +78,7 @@ func TestAModelIsUsedByManyAtOnce(t *testing.T) {
 
 func BenchmarkPage(b *testing.B) {
 	m := newModel(Options{})
-	g := NewGenerator(m, GeneratorOptions{Insertions: 1000, History: 20})
+	g := NewGenerator(m, GeneratorOptions{Agencies: []string{"A100"}, Insertions: 1000, History: 20})
 	g.Seed()
 	h := New(m, Flat())
 	ref := m.Truth().Insertions[0].Reference

@@ -31,7 +31,6 @@ type ContactRequestTruth struct {
 	ID          string                    `json:"id"`
 	CreatedAt   time.Time                 `json:"createdAt"`
 	VisibleFrom time.Time                 `json:"visibleFrom"`
-	RedactedAt  time.Time                 `json:"redactedAt,omitzero"`
 	Versions    []Version[ContactRequest] `json:"versions"` // oldest first
 	Served      Served                    `json:"served"`   // all versions together
 }
@@ -57,25 +56,18 @@ func past[T interface{ clone() T }](versions []*Version[T]) (all []Version[T], s
 	return all, served
 }
 
-// Interval is a span of time, From included, Until not. A zero Until means that
-// it has not ended.
+// Interval is a span of time, From included, Until not. A zero Until means that it has not ended.
 type Interval struct {
 	From  time.Time `json:"from"`
 	Until time.Time `json:"until,omitzero"`
 }
 
-// Contains says whether t lies in the interval.
-func (i Interval) Contains(t time.Time) bool {
-	return !t.Before(i.From) && (i.Until.IsZero() || t.Before(i.Until))
-}
-
 // VisibleAt says whether the insertion was on the list at t.
 func (i InsertionTruth) VisibleAt(t time.Time) bool {
-	return slices.ContainsFunc(i.Visible, func(v Interval) bool { return v.Contains(t) })
+	return slices.ContainsFunc(i.Visible, func(v Interval) bool { return !t.Before(v.From) && (v.Until.IsZero() || t.Before(v.Until)) })
 }
 
-// Served counts good answers that held a record: status 200, or a 304 that stands
-// for one, written to the last byte.
+// Served counts good answers that held a record: status 200, or a 304 that stands for one, written to the last byte.
 type Served struct {
 	Count int       `json:"count"`
 	First time.Time `json:"first,omitzero"` // zero: never
@@ -97,26 +89,23 @@ func (s *Served) takeBack() {
 
 // Insertion looks up one reference of one agency.
 func (t Truth) Insertion(agencyID, reference string) (InsertionTruth, bool) {
-	for _, i := range t.Insertions {
-		if i.AgencyID == agencyID && i.Reference == reference {
-			return i, true
-		}
-	}
-	return InsertionTruth{}, false
+	return find(t.Insertions, func(i InsertionTruth) bool { return i.AgencyID == agencyID && i.Reference == reference })
 }
 
 // ContactRequest looks up one contact request.
 func (t Truth) ContactRequest(id string) (ContactRequestTruth, bool) {
-	for _, c := range t.ContactRequests {
-		if c.ID == id {
-			return c, true
-		}
-	}
-	return ContactRequestTruth{}, false
+	return find(t.ContactRequests, func(c ContactRequestTruth) bool { return c.ID == id })
 }
 
-// Truth returns a copy of the whole past. Who has read an answer to its end
-// finds it counted here.
+// find returns the first that is wanted.
+func find[T any](all []T, wanted func(T) bool) (found T, ok bool) {
+	if n := slices.IndexFunc(all, wanted); n >= 0 {
+		return all[n], true
+	}
+	return found, false
+}
+
+// Truth returns a copy of the whole past. Who has read an answer to its end finds it counted here.
 func (m *Model) Truth() Truth {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -132,7 +121,7 @@ func (m *Model) Truth() Truth {
 			for _, c := range i.contactRequests {
 				one := ContactRequestTruth{
 					AgencyID: id, Reference: i.reference, ID: c.id,
-					CreatedAt: c.current().Record.CreatedAt, VisibleFrom: c.visibleFrom, RedactedAt: c.redactedAt,
+					CreatedAt: c.current().Record.CreatedAt, VisibleFrom: c.visibleFrom,
 				}
 				one.Versions, one.Served = past(c.versions)
 				t.ContactRequests = append(t.ContactRequests, one)
@@ -142,8 +131,8 @@ func (m *Model) Truth() Truth {
 	return t
 }
 
-// The two operations of the API, as [Request], [Call] and [Filter] name them. A
-// request for anything else has the operation "".
+// The two operations of the API, as [Request], [Call] and [Filter] name them. A request for anything else has the
+// operation "".
 const (
 	OperationInsertions      = "insertions"
 	OperationContactRequests = "contact_requests"
@@ -153,19 +142,17 @@ const (
 type Request struct {
 	At        time.Time `json:"at"` // arrival
 	Operation string    `json:"operation"`
-	// AgencyID is the one in the path or, for contact requests, the one that
-	// owns the reference; empty if the model knows no such agency.
+	// AgencyID is the one in the path or, for contact requests, the one that owns the reference; empty if the model knows
+	// no such agency.
 	AgencyID  string `json:"agencyId"`
 	Reference string `json:"propertyReferenceId,omitempty"` // as decoded from the path, also when unknown
 	Key       string `json:"key"`                           // label; empty without a known key
 	RawPath   string `json:"rawPath"`                       // as received, still escaped
 	RawQuery  string `json:"rawQuery"`
 	// Status that was sent; 0 if the client was gone, or cut off, before one was.
-	Status int  `json:"status"`
-	Broken bool `json:"broken,omitempty"` // not written to the last byte
-	// Served are the references or the ids in a good answer, or in the one that a
-	// 304 stands for.
-	Served []string `json:"served,omitempty"`
+	Status int      `json:"status"`
+	Broken bool     `json:"broken,omitempty"` // not written to the last byte
+	Served []string `json:"served,omitempty"` // references or ids in a good answer, or in the one that a 304 stands for
 }
 
 // Filter selects requests. Empty fields select all.
@@ -183,17 +170,12 @@ type Count struct {
 	Requests int `json:"requests"`
 }
 
-// ledger counts every request, by references too as far as the model knows
-// them, and keeps the newest whole ones if told to. What a stranger can invent
-// (agencies, references, keys, paths) never becomes a counter.
+// ledger counts every request, by references too as far as the model knows them, and keeps the newest whole ones if
+// [Options].KeepLog says so. What a stranger can invent (agencies, references, keys, paths) never becomes a counter.
 type ledger struct {
 	counters map[Filter]int
 	keep     int
 	log      []*Request
-}
-
-func newLedger(keep int) ledger {
-	return ledger{counters: map[Filter]int{}, keep: keep}
 }
 
 func (l *ledger) add(r *Request, known bool) {
@@ -226,10 +208,9 @@ func (f Filter) selects(r Filter) bool {
 		(f.Status == 0 || f.Status == r.Status)
 }
 
-// Requests says how many requests the filter selects, of all that were ever
-// answered. A request counts when its answer is complete or given up, so that
-// who has read an answer finds it counted. A reference that the model does not
-// know is not counted by itself; ask [Model.Log].
+// Requests says how many requests the filter selects, of all that were ever answered. A request counts when its answer is
+// complete or given up, so that who has read an answer finds it counted. A reference that the model does not know is not
+// counted by itself; see [Model.Log].
 func (m *Model) Requests(f Filter) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -269,8 +250,7 @@ func (m *Model) KeepLog(n int) {
 	m.ledger.keep, m.ledger.log = n, nil
 }
 
-// Log returns the remembered requests that the filter selects, in the order of
-// their answers.
+// Log returns the remembered requests that the filter selects, in the order of their answers.
 func (m *Model) Log(f Filter) []Request {
 	m.mu.Lock()
 	defer m.mu.Unlock()

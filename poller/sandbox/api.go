@@ -41,33 +41,27 @@ func New(m *Model, r Rendering) http.Handler {
 	if r.insertions == nil {
 		panic("sandbox: a Rendering starts from one of Renderings()")
 	}
-	return &api{model: m, rendering: r}
+	return &api{model: m, rendering: r, given: validators{newest: map[string]*validated{}}}
 }
 
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	call, known := route(r.URL.EscapedPath())
-	authorization := r.Header.Values("Authorization")
-	if status := unaskable(r, known); status != 0 {
-		c := a.model.identify(call, authorization)
-		if status == http.StatusMethodNotAllowed {
-			w.Header().Set("Allow", http.MethodGet)
-		} else {
-			c.call.Operation, c.call.AgencyID, c.target = "", "", nil
-		}
-		a.send(w, r, c, refused(status), c.entry(r), &Fault{})
-		return
-	}
+	call, status := route(r)
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	call.Query = query
+	authorization := r.Header.Values("Authorization")
 	c := a.model.identify(call, authorization)
 	entry := c.entry(r)
+	if status != http.StatusOK {
+		a.send(w, r, c, refused(status), entry, &Fault{})
+		return
+	}
 	fault := a.model.faultFor(c.call)
 	if fault.Delay > 0 {
 		if !wait(r.Context(), fault.Delay) {
 			a.model.settleBroken(entry, c)
 			return
 		}
-		// What is true is decided when the answer leaves, not when it was asked.
+		// What is true is decided when the answer leaves, not when the request came.
 		late := a.model.identify(call, authorization)
 		c.key, c.refused, c.target = late.key, late.refused, late.target
 	}
@@ -85,40 +79,33 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.send(w, r, c, ans, entry, fault)
 }
 
-// unaskable returns the status of what is none of the two operations, or zero.
-func unaskable(r *http.Request, known bool) int {
-	switch {
-	case r.URL.RawPath != "" && r.URL.EscapedPath() != r.URL.RawPath:
-		return http.StatusBadRequest // bytes that should have been escaped, such as #
-	case !known:
-		return http.StatusNotFound
-	case r.Method != http.MethodGet:
-		return http.StatusMethodNotAllowed
+// route reads what a request is for; the status is 200, or why it is for none of the two operations.
+func route(r *http.Request) (Call, int) {
+	path := r.URL.EscapedPath()
+	if r.URL.RawPath != "" && path != r.URL.RawPath {
+		return Call{}, http.StatusBadRequest // bytes that should have been escaped, such as #
 	}
-	return 0
+	call, known := parsePath(path)
+	switch {
+	case !known:
+		return Call{}, http.StatusNotFound
+	case r.Method != http.MethodGet:
+		return call, http.StatusMethodNotAllowed
+	}
+	return call, http.StatusOK
 }
 
-// caller is who asks, and what is known about it from path and key alone.
-type caller struct {
-	call    Call
-	key     *key
-	refused bool       // with 403
-	target  *insertion // contact requests only; nil: no such reference
-}
-
-// route reads a path as received. Each segment is decoded once, and only after the path was split, because a reference may
-// hold a slash itself.
-func route(path string) (Call, bool) {
+// parsePath reads a path as received. Each segment is decoded once, and only after the path was split, because a reference
+// may hold a slash itself.
+func parsePath(path string) (Call, bool) {
 	if rest, ok := strings.CutPrefix(path, "/insertion-funnel/integration/"); ok {
 		escaped, ok := strings.CutSuffix(rest, "/insertions")
 		agencyID, valid := segment(escaped)
 		return Call{Operation: OperationInsertions, AgencyID: agencyID}, ok && valid
 	}
-	if rest, ok := strings.CutPrefix(path, "/ubm-contact-request/property/"); ok {
-		reference, valid := segment(rest)
-		return Call{Operation: OperationContactRequests, Reference: reference}, valid
-	}
-	return Call{}, false
+	rest, ok := strings.CutPrefix(path, "/ubm-contact-request/property/")
+	reference, valid := segment(rest)
+	return Call{Operation: OperationContactRequests, Reference: reference}, ok && valid
 }
 
 func segment(escaped string) (string, bool) {
@@ -127,6 +114,14 @@ func segment(escaped string) (string, bool) {
 	}
 	s, err := url.PathUnescape(escaped)
 	return s, err == nil
+}
+
+// caller is who asks, and what is known about it from path and key alone.
+type caller struct {
+	call    Call
+	key     *key
+	refused bool       // with 403
+	target  *insertion // contact requests only; nil: no such reference
 }
 
 // identify finds out who asks and whether it may.
@@ -238,36 +233,26 @@ func (a *api) answer(c caller, r *http.Request, fault *Fault) answer {
 	return ans
 }
 
-var errQuery = errors.New("bad query parameter")
-
 // integer reads a parameter; present and empty is no integer.
-func integer(v url.Values, name string, ifAbsent, least int) (int, error) {
+func integer(v url.Values, name string, ifAbsent, least int) (n int, ok bool) {
 	if !v.Has(name) {
-		return ifAbsent, nil
+		return ifAbsent, true
 	}
 	n, err := strconv.Atoi(v.Get(name))
-	if err != nil || n < least {
-		return 0, errQuery
-	}
-	return n, nil
+	return n, err == nil && n >= least
 }
 
 // oneOf says whether a parameter has its other value instead of the default.
-func oneOf(v url.Values, name, ifAbsent, other string) (bool, error) {
-	if value := v.Get(name); v.Has(name) && value != ifAbsent {
-		if value != other {
-			return false, errQuery
-		}
-		return true, nil
-	}
-	return false, nil
+func oneOf(v url.Values, name, ifAbsent, other string) (has, ok bool) {
+	value := v.Get(name)
+	return value == other, !v.Has(name) || value == ifAbsent || value == other
 }
 
 // take reads a size parameter and caps it; the status is 200, or why not.
 func (s Sizes) take(v url.Values, name string, ifAbsent, most int) (size, status int) {
-	n, err := integer(v, name, ifAbsent, 1)
+	n, ok := integer(v, name, ifAbsent, 1)
 	switch {
-	case err != nil:
+	case !ok:
 		return 0, http.StatusBadRequest
 	case !v.Has(name):
 	case s.Any != 0:
@@ -305,8 +290,8 @@ func (m *Model) insertions(c caller, r Rendering, f *Fault) (page, receipt, int)
 	defer m.mu.Unlock()
 	v := c.call.Query
 	size, status := r.PageSizes.take(v, "pageSize", r.PageSize, r.MaxPageSize)
-	number, err := integer(v, "page", r.PageBase, r.PageBase)
-	if status == http.StatusOK && err != nil {
+	number, ok := integer(v, "page", r.PageBase, r.PageBase)
+	if status == http.StatusOK && !ok {
 		status = http.StatusBadRequest
 	}
 	var list []*insertion
@@ -352,12 +337,12 @@ func (m *Model) window(c caller, r Rendering, f *Fault) (page, receipt, int) {
 	defer m.mu.Unlock()
 	v := c.call.Query
 	size, status := r.WindowSizes.take(v, "numberOfItemsPerPage", r.Window, r.MaxWindow)
-	byScore, byErr := oneOf(v, "sortBy", "createdAt", "score")
-	ascending, orderErr := oneOf(v, "sortOrder", "desc", "asc")
+	byScore, byOK := oneOf(v, "sortBy", "createdAt", "score")
+	ascending, orderOK := oneOf(v, "sortOrder", "desc", "asc")
 	switch {
 	case status != http.StatusOK:
 		return page{}, receipt{}, status
-	case byErr != nil || orderErr != nil:
+	case !byOK || !orderOK:
 		return page{}, receipt{}, http.StatusBadRequest
 	case c.target == nil:
 		return page{}, receipt{}, http.StatusNotFound
@@ -399,16 +384,10 @@ type validated struct {
 	left  bool      // one left to its last byte
 }
 
-// mostValidated bounds the memory. Beyond it everything is forgotten, which costs answers with a body and is never wrong.
-const mostValidated = 20_000
-
 // condition gives an answer its validators, or puts a 304 in its place if the client has it. If-None-Match wins.
 func (v *validators) condition(ans *answer, question string, hash [32]byte, asked http.Header, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.newest == nil || len(v.newest) > mostValidated {
-		v.newest = map[string]*validated{}
-	}
 	n := v.newest[question]
 	if n == nil || n.hash != hash {
 		n = &validated{hash: hash, since: now}
@@ -516,6 +495,9 @@ func abort(w http.ResponseWriter, reset bool) {
 // head writes status and header and returns the body as it goes over the wire.
 func (a *api) head(w http.ResponseWriter, r *http.Request, ans answer, fault *Fault) []byte {
 	h := w.Header()
+	if ans.status == http.StatusMethodNotAllowed {
+		h.Set("Allow", http.MethodGet)
+	}
 	h.Set("Date", a.model.now().UTC().Format(http.TimeFormat))
 	h.Set("Content-Type", "application/json")
 	h.Set("Vary", "Accept-Encoding")

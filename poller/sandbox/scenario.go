@@ -40,18 +40,14 @@ func ScenarioNamed(name string) (Scenario, bool) {
 
 // ScenarioOptions of [Scenario.Open]. Only Key is needed.
 type ScenarioOptions struct {
-	// Seed decides everything that is invented.
-	Seed uint64
-	// Key opens the agencies. NextKey is the one that replaces it where a key is replaced; the provider makes it valid
-	// when the story says so.
-	Key, NextKey string
-	// Rendering replaces the scenario's own, as far as the story allows.
-	Rendering *Rendering
+	Seed      uint64     // decides everything that is invented
+	Key       string     // opens the agencies
+	NextKey   string     // replaces Key where a key is replaced; the provider makes it valid when the story says so
+	Rendering *Rendering // replaces the scenario's own, as far as the story allows
 	// Speed is how much faster than the model's clock it happens. Zero: the scenario's own. Delays and Retry-After of
 	// single answers stay what they are.
 	Speed float64
-	// Model is passed on; Now is the clock that all follows. Its Seed decides the ids alone, and is Seed if it is zero.
-	Model Options
+	Model Options // Now is the clock that all follows; its Seed decides the ids alone, and is Seed if it is zero
 }
 
 // Play is a scenario that has been set up.
@@ -66,24 +62,13 @@ type Play struct {
 	begun     atomic.Int64 // when, by the model's clock, in nanoseconds
 	steps     []step
 	rules     []Rule
+	mu        sync.Mutex // held while the story goes on: by its steps, and by its rules where they make something up
 }
 
 // step is something that happens so long after the beginning.
 type step struct {
 	at time.Duration
 	do func()
-}
-
-// lockedSource makes randomness that calls and steps can share.
-type lockedSource struct {
-	mu     sync.Mutex
-	source rand.Source
-}
-
-func (s *lockedSource) Uint64() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.source.Uint64()
 }
 
 // Open sets everything up as it is at the beginning. Nothing moves before Run.
@@ -93,7 +78,7 @@ func (s Scenario) Open(o ScenarioOptions) *Play {
 	}
 	o.Model.Seed = cmp.Or(o.Model.Seed, o.Seed)
 	p := &Play{Model: NewModel(o.Model), Scenario: s, options: o}
-	p.maker = maker{model: p.Model, random: rand.New(&lockedSource{source: rand.NewPCG(o.Seed, 3)})}
+	p.maker = maker{model: p.Model, random: rand.New(rand.NewPCG(o.Seed, 3))}
 	p.rendering = mustRendering(cmp.Or(s.rendering, "flat"))
 	if o.Rendering != nil {
 		p.rendering = *o.Rendering
@@ -121,7 +106,9 @@ func (p *Play) Run(ctx context.Context) {
 		if s.at > p.Scenario.Lasts || !wait(ctx, p.moment(s.at).Sub(p.Model.now())) || ctx.Err() != nil {
 			return
 		}
+		p.mu.Lock()
 		s.do()
+		p.mu.Unlock()
 	}
 }
 
@@ -431,12 +418,11 @@ func replicaLag(p *Play) {
 func pageShift(p *Play) {
 	p.rendering.PageSize, p.rendering.MaxPageSize = 10, 10
 	steady := p.stock("A100", 40, 1)
-	var lock sync.Mutex
 	var passing []string
 	p.drizzle(10 * time.Minute)
 	p.misbehave(0, p.Scenario.Lasts, Rule{Operation: OperationInsertions, Further: true, Decide: func(Call) *Fault {
-		lock.Lock()
-		defer lock.Unlock()
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		switch gone := p.random.IntN(3); {
 		case gone == 0 && len(passing) > 0:
 			p.withdraw("A100", passing[0])

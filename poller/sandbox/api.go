@@ -152,20 +152,17 @@ func (m *Model) identify(call Call, authorization []string) caller {
 		return c
 	}
 	c.target = owners[0]
-	linked := slices.IndexFunc(owners, func(i *insertion) bool { return c.key != nil && c.key.agencies[i.agencyID] })
+	linked := slices.IndexFunc(owners, func(i *insertion) bool { return c.key != nil && c.key.agencies[i.AgencyID] })
 	if linked >= 0 {
 		c.target = owners[linked]
 	}
-	c.call.AgencyID = c.target.agencyID
-	c.refused = c.refused || linked < 0 || !c.target.listed && m.options.WithdrawnStatus == http.StatusForbidden
+	c.call.AgencyID = c.target.AgencyID
+	c.refused = c.refused || linked < 0 || !c.target.listed() && m.options.WithdrawnStatus == http.StatusForbidden
 	return c
 }
 
 func (c caller) entry(r *http.Request) *Request {
-	return &Request{
-		At: c.call.At, Operation: c.call.Operation, AgencyID: c.call.AgencyID, Reference: c.call.Reference,
-		Key: c.call.Key, RawPath: r.URL.EscapedPath(), RawQuery: r.URL.RawQuery,
-	}
+	return &Request{Call: c.call, RawPath: r.URL.EscapedPath(), RawQuery: r.URL.RawQuery}
 }
 
 // answer is what is about to be sent.
@@ -297,7 +294,7 @@ func (m *Model) insertions(c caller, r Rendering, f *Fault) (page, receipt, int)
 	var list []*insertion
 	filtered := v.Get("offerType")+v.Get("rankType")+v.Get("searchQuery") != ""
 	for _, i := range slices.Backward(m.agencies[c.call.AgencyID].listed) {
-		if !f.leavesOut(i.reference) && (!filtered || selected(v, &i.current().Record)) {
+		if !f.leavesOut(i.Reference) && (!filtered || selected(v, &newest(i.Versions).Record)) {
 			list = append(list, i)
 		}
 	}
@@ -325,8 +322,9 @@ func (m *Model) insertions(c caller, r Rendering, f *Fault) (page, receipt, int)
 	}
 	var shown receipt
 	for _, i := range list[p.offset:min(p.offset+size, len(list))] {
-		p.records = append(p.records, r.insertionRecord(i.current(), f.note(len(p.records))))
-		shown.add(&i.current().Served, i.reference)
+		version := newest(i.Versions)
+		p.records = append(p.records, r.insertionRecord(version, f.note(len(p.records))))
+		shown.add(&version.Served, i.Reference)
 	}
 	return p, shown, http.StatusOK
 }
@@ -346,13 +344,13 @@ func (m *Model) window(c caller, r Rendering, f *Fault) (page, receipt, int) {
 		return page{}, receipt{}, http.StatusBadRequest
 	case c.target == nil:
 		return page{}, receipt{}, http.StatusNotFound
-	case !c.target.listed && m.options.WithdrawnStatus != http.StatusOK:
+	case !c.target.listed() && m.options.WithdrawnStatus != http.StatusOK:
 		return page{}, receipt{}, m.options.WithdrawnStatus
 	}
 	at := m.options.Now().Add(-f.Age)
 	var visible []*contactRequest
 	for _, c := range c.target.contactRequests {
-		if !at.Before(c.visibleFrom) && !f.leavesOut(c.id) {
+		if !at.Before(c.VisibleFrom) && !f.leavesOut(c.ID) {
 			visible = append(visible, c)
 		}
 	}
@@ -366,8 +364,8 @@ func (m *Model) window(c caller, r Rendering, f *Fault) (page, receipt, int) {
 	var shown receipt
 	for _, one := range visible[:min(size, len(visible))] {
 		version := one.versionAt(at)
-		p.records = append(p.records, r.contactRequestRecord(version, c.target.reference, f.note(len(p.records))))
-		shown.add(&version.Served, one.id)
+		p.records = append(p.records, r.contactRequestRecord(version, c.target.Reference, f.note(len(p.records))))
+		shown.add(&version.Served, one.ID)
 	}
 	return p, shown, http.StatusOK
 }

@@ -10,13 +10,15 @@ import (
 	"time"
 )
 
-// Call is what a request for one of the two operations asks, as far as a fault may want to know.
+// Call is what a request asks, and who asks it.
 type Call struct {
-	At        time.Time
+	At        time.Time // arrival
 	Operation string
-	AgencyID  string // as in [Request]
-	Reference string
-	Key       string // label
+	// AgencyID is the one in the path or, for contact requests, the one that owns the reference; empty if the model knows
+	// no such agency.
+	AgencyID  string
+	Reference string // as decoded from the path, also when unknown
+	Key       string // label; empty without a known key
 	Query     url.Values
 }
 

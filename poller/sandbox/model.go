@@ -18,11 +18,10 @@ import (
 )
 
 var (
-	// ErrNotFound is returned when a change names an agency, a key, an insertion
-	// or a contact request that the model does not hold.
+	// ErrNotFound is returned when a change names an agency, a key, an insertion or a contact request that the model
+	// does not hold.
 	ErrNotFound = errors.New("not found")
-	// ErrExists is returned when a contact request is added with an id that is
-	// already taken.
+	// ErrExists is returned when a contact request is added with an id that is already taken.
 	ErrExists = errors.New("already there")
 	// ErrInvalid is returned when a change has no reference.
 	ErrInvalid = errors.New("reference is empty")
@@ -30,37 +29,24 @@ var (
 
 // Options of a [Model]. The zero value is usable.
 type Options struct {
-	// Now is the clock of the API. It decides what is visible and is what the
-	// Date header shows. Default time.Now, which is right in a synctest bubble.
+	// Now is the clock of the API. It decides what is visible and is what the Date header shows. Default time.Now,
+	// which is right in a synctest bubble.
 	Now func() time.Time
-	// Seed decides the ids that the model gives to contact requests. The same
-	// seed and the same order of changes give the same ids.
+	// Seed decides the ids that the model gives to contact requests. The same seed and the same order of changes give
+	// the same ids.
 	Seed uint64
-	// WithdrawnStatus answers contact requests of a withdrawn insertion: 200
-	// (default) serves them as before, 404 and 403 refuse.
+	// WithdrawnStatus answers contact requests of a withdrawn insertion: 200 (default) serves them as before, 404 and
+	// 403 refuse.
 	WithdrawnStatus int
-	// KeepLog is the number of requests that [Model.Log] remembers: 0 none,
-	// negative all. Counters are always kept.
+	// KeepLog is the number of requests that [Model.Log] remembers: 0 none, negative all. Counters are always kept.
 	KeepLog int
-}
-
-func (o Options) withDefaults() Options {
-	clock := o.Now
-	if clock == nil {
-		clock = time.Now
-	}
-	o.Now = func() time.Time { return wall(clock()) }
-	if o.WithdrawnStatus == 0 {
-		o.WithdrawnStatus = http.StatusOK
-	}
-	return o
 }
 
 // wall makes times comparable by ==, as they are after a trip through JSON.
 func wall(t time.Time) time.Time { return t.Round(0).UTC() }
 
-// Model is the world behind the API. All methods are safe for concurrent use;
-// none blocks, so a model works inside a synctest bubble.
+// Model is the world behind the API. All methods are safe for concurrent use; none blocks, so a model works inside a
+// synctest bubble.
 type Model struct {
 	mu         sync.Mutex
 	options    Options
@@ -74,7 +60,6 @@ type Model struct {
 }
 
 type agency struct {
-	id     string
 	known  []*insertion // in order of first publication
 	listed []*insertion // visible ones, in order of publication
 }
@@ -87,7 +72,12 @@ type key struct {
 
 // NewModel returns an empty model: no agency, no key.
 func NewModel(o Options) *Model {
-	o = o.withDefaults()
+	clock := o.Now
+	if clock == nil {
+		clock = time.Now
+	}
+	o.Now = func() time.Time { return wall(clock()) }
+	o.WithdrawnStatus = cmp.Or(o.WithdrawnStatus, http.StatusOK)
 	return &Model{
 		options:    o,
 		agencies:   map[string]*agency{},
@@ -110,13 +100,12 @@ func (m *Model) AddAgency(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.agencies[id] == nil {
-		m.agencies[id] = &agency{id: id}
+		m.agencies[id] = &agency{}
 	}
 }
 
-// AddKey makes a key valid and links it to the agencies; it returns the label
-// under which requests with this key are counted ("key-1", "key-2", … in order
-// of adding). A key that was deactivated is valid again. The agencies need not
+// AddKey makes a key valid and links it to the agencies; it returns the label under which requests with this key are
+// counted ("key-1", "key-2", … in order of adding). A key that was deactivated is valid again. The agencies need not
 // exist: a link to one that does not is answered with 403.
 func (m *Model) AddKey(value string, agencies ...string) string {
 	m.mu.Lock()
@@ -142,8 +131,7 @@ func (m *Model) LinkKey(value string, agencies ...string) error {
 	})
 }
 
-// UnlinkKey takes agencies away from a key, which is answered with 403 for them
-// from now on.
+// UnlinkKey takes agencies away from a key, which is answered with 403 for them from now on.
 func (m *Model) UnlinkKey(value string, agencies ...string) error {
 	return m.changeKey("unlink", value, func(k *key) {
 		for _, id := range agencies {
@@ -152,8 +140,7 @@ func (m *Model) UnlinkKey(value string, agencies ...string) error {
 	})
 }
 
-// DeactivateKey ends a key, the last step of a rotation. Until then the old and
-// the new key are both valid.
+// DeactivateKey ends a key, the last step of a rotation. Until then the old and the new key are both valid.
 func (m *Model) DeactivateKey(value string) error {
 	return m.changeKey("deactivate", value, func(k *key) { k.active = false })
 }
@@ -169,11 +156,10 @@ func (m *Model) changeKey(verb, value string, change func(*key)) error {
 	return nil
 }
 
-// insertion returns nil if the agency never published the reference. The lock
-// is held.
+// insertion returns nil if the agency never published the reference. The lock is held.
 func (m *Model) insertion(agencyID, reference string) *insertion {
 	for _, i := range m.references[reference] {
-		if i.agencyID == agencyID {
+		if i.AgencyID == agencyID {
 			return i
 		}
 	}
@@ -182,7 +168,7 @@ func (m *Model) insertion(agencyID, reference string) *insertion {
 
 // visible finds an insertion that is on the list, to be changed. The lock is held.
 func (m *Model) visible(verb, agencyID, reference string) (*insertion, error) {
-	if i := m.insertion(agencyID, reference); i != nil && i.listed {
+	if i := m.insertion(agencyID, reference); i != nil && i.listed() {
 		return i, nil
 	}
 	return nil, fmt.Errorf("%s %s of %s: %w", verb, reference, agencyID, ErrNotFound)
@@ -191,9 +177,9 @@ func (m *Model) visible(verb, agencyID, reference string) (*insertion, error) {
 // remember adds a new insertion to the index of references. The lock is held.
 func (m *Model) remember(a *agency, i *insertion) {
 	a.known = append(a.known, i)
-	owners := append(m.references[i.reference], i)
-	slices.SortFunc(owners, func(x, y *insertion) int { return strings.Compare(x.agencyID, y.agencyID) })
-	m.references[i.reference] = owners
+	owners := append(m.references[i.Reference], i)
+	slices.SortFunc(owners, func(x, y *insertion) int { return strings.Compare(x.AgencyID, y.AgencyID) })
+	m.references[i.Reference] = owners
 }
 
 // next returns a number that was never given before. The lock is held.
@@ -202,8 +188,7 @@ func (m *Model) next() uint64 {
 	return m.sequence
 }
 
-// newID has the form of a UUID and depends only on the seed and the number of
-// changes before it. The lock is held.
+// newID has the form of a UUID and depends only on the seed and the number of changes before it. The lock is held.
 func (m *Model) newID() string {
 	var in [16]byte
 	binary.BigEndian.PutUint64(in[:8], m.options.Seed)
@@ -220,9 +205,8 @@ func (m *Model) now() time.Time {
 	return m.options.Now()
 }
 
-// Insertion is the record of a published property. Everything but the reference
-// may be left out; zero values do not appear in answers. The JSON form is the
-// one of the API's record, so that [Control] takes records as they are.
+// Insertion is the record of a published property. Everything but the reference may be left out; zero values do not
+// appear in answers. The JSON form is the one of the API's record, so that [Control] takes records as they are.
 type Insertion struct {
 	Reference       string          `json:"propertyReferenceId"`
 	ID              int64           `json:"id,omitzero"` // zero: given by the model
@@ -293,22 +277,19 @@ func (i Insertion) clone() Insertion {
 	return i
 }
 
-// insertion is a reference of one agency with its whole past. Contact requests
-// belong to the reference: published again, it has the old ones back.
+// insertion is a reference of one agency with its whole past. Contact requests belong to the reference: published
+// again, it has the old ones back.
 type insertion struct {
-	agencyID        string
-	reference       string
-	listed          bool
-	visible         []Interval
-	versions        []*Version[Insertion]
+	InsertionTruth
 	contactRequests []*contactRequest // ascending by creation time
 }
 
-func (i *insertion) current() *Version[Insertion] { return i.versions[len(i.versions)-1] }
+func (i *insertion) listed() bool {
+	return len(i.Visible) > 0 && i.Visible[len(i.Visible)-1].Until.IsZero()
+}
 
-// Publish makes an insertion visible. A reference that was withdrawn comes back
-// with its contact requests and the id it had; one that is visible gets the new
-// record in place of the old.
+// Publish makes an insertion visible. A reference that was withdrawn comes back with its contact requests and the id it
+// had; one that is visible gets the new record in place of the old.
 func (m *Model) Publish(agencyID string, record Insertion) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -321,17 +302,18 @@ func (m *Model) Publish(agencyID string, record Insertion) error {
 	}
 	i := m.insertion(agencyID, record.Reference)
 	if i == nil {
-		i = &insertion{agencyID: agencyID, reference: record.Reference}
-		m.remember(a, i)
+		i = &insertion{InsertionTruth: InsertionTruth{AgencyID: agencyID, Reference: record.Reference}}
 	}
 	now := m.options.Now()
 	m.complete(i, &record, now)
 	if err := i.revise(record, now); err != nil {
 		return err
 	}
-	if !i.listed {
-		i.listed = true
-		i.visible = append(i.visible, Interval{From: now})
+	if len(i.Versions) == 1 {
+		m.remember(a, i)
+	}
+	if !i.listed() {
+		i.Visible = append(i.Visible, Interval{From: now})
 		a.listed = append(a.listed, i)
 	}
 	return nil
@@ -339,8 +321,8 @@ func (m *Model) Publish(agencyID string, record Insertion) error {
 
 // complete fills in what the agency left to the platform. The lock is held.
 func (m *Model) complete(i *insertion, record *Insertion, now time.Time) {
-	if record.ID == 0 && len(i.versions) > 0 {
-		record.ID = i.current().Record.ID
+	if record.ID == 0 && len(i.Versions) > 0 {
+		record.ID = newest(i.Versions).Record.ID
 	}
 	if record.ID == 0 {
 		record.ID = 4_001_000_000 + int64(m.next())
@@ -351,9 +333,8 @@ func (m *Model) complete(i *insertion, record *Insertion, now time.Time) {
 	record.CreatedAt = wall(record.CreatedAt)
 }
 
-// Edit changes the record of a visible insertion. The function may change
-// everything but the reference and must not call the model; if it changes
-// nothing, nothing happened.
+// Edit changes the record of a visible insertion. The function may change everything but the reference and must not
+// call the model; if it changes nothing, nothing happened.
 func (m *Model) Edit(agencyID, reference string, change func(*Insertion)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -361,7 +342,7 @@ func (m *Model) Edit(agencyID, reference string, change func(*Insertion)) error 
 	if err != nil {
 		return err
 	}
-	before := i.current().Record
+	before := newest(i.Versions).Record
 	after := before.clone()
 	change(&after)
 	after.Reference = reference
@@ -371,19 +352,16 @@ func (m *Model) Edit(agencyID, reference string, change func(*Insertion)) error 
 	return i.revise(after, m.options.Now())
 }
 
-func (i *insertion) revise(record Insertion, now time.Time) error {
-	record = record.clone()
+func (i *insertion) revise(record Insertion, now time.Time) (err error) {
 	record.UpdatedAt = now
-	tree, err := record.tree()
-	if err != nil {
-		return fmt.Errorf("record %s of %s: %w", i.reference, i.agencyID, err)
+	if i.Versions, err = revised(i.Versions, record, now); err != nil {
+		return fmt.Errorf("record %s of %s: %w", i.Reference, i.AgencyID, err)
 	}
-	i.versions = append(i.versions, &Version[Insertion]{From: now, Record: record, tree: tree})
 	return nil
 }
 
-// Withdraw takes a visible insertion off the list. What is asked about its
-// contact requests afterwards is decided by [Options].WithdrawnStatus.
+// Withdraw takes a visible insertion off the list. What is asked about its contact requests afterwards is decided by
+// [Options].WithdrawnStatus.
 func (m *Model) Withdraw(agencyID, reference string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -391,8 +369,7 @@ func (m *Model) Withdraw(agencyID, reference string) error {
 	if err != nil {
 		return err
 	}
-	i.listed = false
-	i.visible[len(i.visible)-1].Until = m.options.Now()
+	i.Visible[len(i.Visible)-1].Until = m.options.Now()
 	a := m.agencies[agencyID]
 	a.listed = slices.DeleteFunc(a.listed, func(x *insertion) bool { return x == i })
 	return nil
@@ -404,8 +381,8 @@ func (m *Model) records(agencyID string, listed bool) (records []Insertion) {
 	defer m.mu.Unlock()
 	if a := m.agencies[agencyID]; a != nil {
 		for _, i := range a.known {
-			if i.listed == listed {
-				records = append(records, i.current().Record.clone())
+			if i.listed() == listed {
+				records = append(records, newest(i.Versions).Record.clone())
 			}
 		}
 	}
@@ -417,14 +394,14 @@ func (m *Model) listedReferences(agencyID string) (references []string) {
 	defer m.mu.Unlock()
 	if a := m.agencies[agencyID]; a != nil {
 		for _, i := range a.listed {
-			references = append(references, i.reference)
+			references = append(references, i.Reference)
 		}
 	}
 	return references
 }
 
-// ContactRequest is an inquiry about an insertion. The JSON form is what
-// [Control] takes; how an answer shows it is up to the [Rendering].
+// ContactRequest is an inquiry about an insertion. The JSON form is what [Control] takes; how an answer shows it is up
+// to the [Rendering].
 type ContactRequest struct {
 	ID string `json:"id,omitempty"` // empty: given by the model
 	// CreatedAt may lie in the past, for old and for late ones. Zero: now.
@@ -455,18 +432,13 @@ func (c ContactRequest) clone() ContactRequest {
 }
 
 type contactRequest struct {
-	owner       *insertion
-	id          string
-	sequence    uint64
-	visibleFrom time.Time
-	versions    []*Version[ContactRequest]
+	ContactRequestTruth
+	owner    *insertion
+	sequence uint64
 }
 
-func (c *contactRequest) current() *Version[ContactRequest] { return c.versions[len(c.versions)-1] }
-
-// AddContactRequest adds an inquiry to an insertion, visible or withdrawn, and
-// returns its id. It appears in answers from the moment of this call on, or
-// later if VisibleFrom says so, whatever CreatedAt is.
+// AddContactRequest adds an inquiry to an insertion, visible or withdrawn, and returns its id. It appears in answers
+// from the moment of this call on, or later if VisibleFrom says so, whatever CreatedAt is.
 func (m *Model) AddContactRequest(agencyID, reference string, record ContactRequest) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -488,19 +460,20 @@ func (m *Model) AddContactRequest(agencyID, reference string, record ContactRequ
 		record.VisibleFrom = now
 	}
 	record.CreatedAt, record.VisibleFrom = wall(record.CreatedAt), wall(record.VisibleFrom)
-	c := &contactRequest{owner: i, id: record.ID, sequence: m.next(), visibleFrom: record.VisibleFrom}
+	c := &contactRequest{owner: i, sequence: m.next(), ContactRequestTruth: ContactRequestTruth{
+		AgencyID: agencyID, Reference: reference, ID: record.ID, VisibleFrom: record.VisibleFrom,
+	}}
 	if err := c.revise(record, now); err != nil {
 		return "", err
 	}
-	m.requests[c.id] = c
+	m.requests[c.ID] = c
 	i.contactRequests = append(i.contactRequests, c)
 	slices.SortFunc(i.contactRequests, byCreation)
-	return c.id, nil
+	return c.ID, nil
 }
 
-// EditContactRequest changes a contact request in place: its status, its score,
-// anything but its id and its visibility. Nothing changed, nothing happened. The
-// function must not call the model.
+// EditContactRequest changes a contact request in place: its status, its score, anything but its id and its visibility.
+// Nothing changed, nothing happened. The function must not call the model.
 func (m *Model) EditContactRequest(id string, change func(*ContactRequest)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -508,7 +481,7 @@ func (m *Model) EditContactRequest(id string, change func(*ContactRequest)) erro
 	if c == nil {
 		return fmt.Errorf("edit contact request %s: %w", id, ErrNotFound)
 	}
-	before := c.current().Record
+	before := newest(c.Versions).Record
 	after := before.clone()
 	change(&after)
 	after.ID, after.VisibleFrom = before.ID, before.VisibleFrom
@@ -522,8 +495,8 @@ func (m *Model) EditContactRequest(id string, change func(*ContactRequest)) erro
 	return nil
 }
 
-// Redact erases the person from a contact request: the record stays, its
-// personal fields are null in every answer from now on.
+// Redact erases the person from a contact request: the record stays, its personal fields are null in every answer from
+// now on.
 func (m *Model) Redact(id string) error {
 	return m.EditContactRequest(id, func(c *ContactRequest) {
 		c.Redacted = true
@@ -532,33 +505,30 @@ func (m *Model) Redact(id string) error {
 	})
 }
 
-func (c *contactRequest) revise(record ContactRequest, now time.Time) error {
-	record = record.clone()
-	tree, err := record.tree()
-	if err != nil {
-		return fmt.Errorf("contact request %s: %w", c.id, err)
+func (c *contactRequest) revise(record ContactRequest, now time.Time) (err error) {
+	if c.Versions, err = revised(c.Versions, record, now); err != nil {
+		return fmt.Errorf("contact request %s: %w", c.ID, err)
 	}
-	c.versions = append(c.versions, &Version[ContactRequest]{From: now, Record: record, tree: tree})
 	return nil
 }
 
 // byCreation keeps those of one moment in the order of their adding.
 func byCreation(x, y *contactRequest) int {
 	return cmp.Or(
-		x.current().Record.CreatedAt.Compare(y.current().Record.CreatedAt),
+		newest(x.Versions).Record.CreatedAt.Compare(newest(y.Versions).Record.CreatedAt),
 		cmp.Compare(x.sequence, y.sequence))
 }
 
 func compareScores(x, y *contactRequest) int {
-	return cmp.Or(cmp.Compare(x.current().Record.Score, y.current().Record.Score), byCreation(x, y))
+	return cmp.Or(cmp.Compare(newest(x.Versions).Record.Score, newest(y.Versions).Record.Score), byCreation(x, y))
 }
 
 // versionAt is the newest version that had begun, or the first.
 func (c *contactRequest) versionAt(t time.Time) *Version[ContactRequest] {
-	for _, v := range slices.Backward(c.versions) {
+	for _, v := range slices.Backward(c.Versions) {
 		if !v.From.After(t) {
 			return v
 		}
 	}
-	return c.versions[0]
+	return c.Versions[0]
 }

@@ -159,6 +159,7 @@ func TestAChangeOfSomethingThatIsNotThereIsAnError(t *testing.T) {
 	for name, c := range map[string]struct{ got, want error }{
 		"publish in an unknown agency":      {m.Publish("Z999", Insertion{Reference: "r"}), ErrNotFound},
 		"publish without reference":         {m.Publish("A100", Insertion{}), ErrInvalid},
+		"publish what is not JSON":          {m.Publish("A100", Insertion{Reference: "new", Extra: rawMembers("{")}), errNotJSON},
 		"edit unknown":                      {m.Edit("B200", "r", func(*Insertion) {}), ErrNotFound},
 		"edit withdrawn":                    {m.Edit("A100", "gone", func(*Insertion) {}), ErrNotFound},
 		"withdraw twice":                    {m.Withdraw("A100", "gone"), ErrNotFound},

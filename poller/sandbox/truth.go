@@ -17,22 +17,22 @@ type Truth struct {
 
 // InsertionTruth is the past of one reference of one agency.
 type InsertionTruth struct {
-	AgencyID  string               `json:"agencyId"`
-	Reference string               `json:"propertyReferenceId"`
-	Visible   []Interval           `json:"visible"`
-	Versions  []Version[Insertion] `json:"versions"` // oldest first
-	Served    Served               `json:"served"`   // in lists, all versions together
+	AgencyID  string                `json:"agencyId"`
+	Reference string                `json:"propertyReferenceId"`
+	Visible   []Interval            `json:"visible"`
+	Versions  []*Version[Insertion] `json:"versions"` // oldest first
+	Served    Served                `json:"served"`   // in lists, all versions together
 }
 
 // ContactRequestTruth is the past of one contact request.
 type ContactRequestTruth struct {
-	AgencyID    string                    `json:"agencyId"`
-	Reference   string                    `json:"propertyReferenceId"`
-	ID          string                    `json:"id"`
-	CreatedAt   time.Time                 `json:"createdAt"`
-	VisibleFrom time.Time                 `json:"visibleFrom"`
-	Versions    []Version[ContactRequest] `json:"versions"` // oldest first
-	Served      Served                    `json:"served"`   // all versions together
+	AgencyID    string                     `json:"agencyId"`
+	Reference   string                     `json:"propertyReferenceId"`
+	ID          string                     `json:"id"`
+	CreatedAt   time.Time                  `json:"createdAt"`
+	VisibleFrom time.Time                  `json:"visibleFrom"`
+	Versions    []*Version[ContactRequest] `json:"versions"` // oldest first
+	Served      Served                     `json:"served"`   // all versions together
 }
 
 // Version is a record, valid from a moment to the next version.
@@ -44,10 +44,28 @@ type Version[T any] struct {
 	tree object // what answers show of it beside what the rendering decides, made once; never changed
 }
 
+// recorded is an [Insertion] or a [ContactRequest].
+type recorded[T any] interface {
+	clone() T
+	tree() (object, error)
+}
+
+// revised adds a version to those of a record.
+func revised[T recorded[T]](versions []*Version[T], record T, now time.Time) ([]*Version[T], error) {
+	tree, err := record.tree()
+	if err != nil {
+		return versions, err
+	}
+	return append(versions, &Version[T]{From: now, Record: record.clone(), tree: tree}), nil
+}
+
+// newest is the last of the versions.
+func newest[T any](versions []*Version[T]) *Version[T] { return versions[len(versions)-1] }
+
 // past copies all versions, and says how often they were served together.
-func past[T interface{ clone() T }](versions []*Version[T]) (all []Version[T], served Served) {
+func past[T recorded[T]](versions []*Version[T]) (all []*Version[T], served Served) {
 	for _, v := range versions {
-		all = append(all, Version[T]{From: v.From, Record: v.Record.clone(), Served: v.Served})
+		all = append(all, &Version[T]{From: v.From, Record: v.Record.clone(), Served: v.Served})
 		if served.Count == 0 || v.Served.Count > 0 && v.Served.First.Before(served.First) {
 			served.First = v.Served.First
 		}
@@ -115,15 +133,14 @@ func (m *Model) Truth() Truth {
 	}
 	for _, id := range t.Agencies {
 		for _, i := range m.agencies[id].known {
-			one := InsertionTruth{AgencyID: id, Reference: i.reference, Visible: slices.Clone(i.visible)}
-			one.Versions, one.Served = past(i.versions)
+			one := i.InsertionTruth
+			one.Visible = slices.Clone(i.Visible)
+			one.Versions, one.Served = past(i.Versions)
 			t.Insertions = append(t.Insertions, one)
 			for _, c := range i.contactRequests {
-				one := ContactRequestTruth{
-					AgencyID: id, Reference: i.reference, ID: c.id,
-					CreatedAt: c.current().Record.CreatedAt, VisibleFrom: c.visibleFrom,
-				}
-				one.Versions, one.Served = past(c.versions)
+				one := c.ContactRequestTruth
+				one.CreatedAt = newest(c.Versions).Record.CreatedAt
+				one.Versions, one.Served = past(c.Versions)
 				t.ContactRequests = append(t.ContactRequests, one)
 			}
 		}
@@ -140,19 +157,12 @@ const (
 
 // Request is one request that the API received and answered.
 type Request struct {
-	At        time.Time `json:"at"` // arrival
-	Operation string    `json:"operation"`
-	// AgencyID is the one in the path or, for contact requests, the one that owns the reference; empty if the model knows
-	// no such agency.
-	AgencyID  string `json:"agencyId"`
-	Reference string `json:"propertyReferenceId,omitempty"` // as decoded from the path, also when unknown
-	Key       string `json:"key"`                           // label; empty without a known key
-	RawPath   string `json:"rawPath"`                       // as received, still escaped
-	RawQuery  string `json:"rawQuery"`
-	// Status that was sent; 0 if the client was gone, or cut off, before one was.
-	Status int      `json:"status"`
-	Broken bool     `json:"broken,omitempty"` // not written to the last byte
-	Served []string `json:"served,omitempty"` // references or ids in a good answer, or in the one that a 304 stands for
+	Call
+	RawPath  string // as received, still escaped
+	RawQuery string
+	Status   int      // that was sent; 0 if the client was gone, or cut off, before one was
+	Broken   bool     // not written to the last byte
+	Served   []string // references or ids in a good answer, or in the one that a 304 stands for
 }
 
 // Filter selects requests. Empty fields select all.

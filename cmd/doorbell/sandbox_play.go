@@ -14,14 +14,14 @@ import (
 // nextMadeUpKey replaces madeUpKey where a scenario replaces it.
 const nextMadeUpKey = "00000000-5a4d-4b0b-8a11-d00fbe110001"
 
-// scenarioSettings are what a client is told to set, so that a scenario can be watched in minutes.
+// scenarioSettings are what a client has to set, so that a scenario can be watched in minutes.
 var scenarioSettings = map[string]string{
 	"key-rotation":  "DOORBELL_API_KEY_NEXT=" + nextMadeUpKey,
 	"mass-vanish":   "DOORBELL_HOLD_FOR=2m",
 	"monday-upload": "DOORBELL_IGNORE_FIELDS=insertion:/updatedAt",
 }
 
-// findScenario returns nil if none is asked for.
+// findScenario returns nil if none is given.
 func findScenario(name string) (*sandbox.Scenario, error) {
 	if name == "" {
 		return nil, nil
@@ -57,7 +57,7 @@ func (c *SandboxCmd) play(ctx context.Context, s sandbox.Scenario, rendering *sa
 	return m
 }
 
-// tell waits for somebody to ask, lets the scenario happen, and returns when it is over.
+// tell waits for the first request, lets the scenario happen, and returns when it is over.
 func tell(ctx context.Context, w io.Writer, p *sandbox.Play) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -68,7 +68,7 @@ func tell(ctx context.Context, w io.Writer, p *sandbox.Play) {
 			return
 		}
 	}
-	fmt.Fprintf(w, "Somebody asked: scenario %s begins.\n", p.Scenario.Name)
+	fmt.Fprintf(w, "The first request: scenario %s begins.\n", p.Scenario.Name)
 	p.Run(ctx)
 	if ctx.Err() == nil {
 		fmt.Fprintln(w, "The scenario is over; the API goes on as it was left.")

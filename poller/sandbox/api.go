@@ -116,7 +116,7 @@ func segment(escaped string) (string, bool) {
 	return s, err == nil
 }
 
-// caller is who asks, and what is known about it from path and key alone.
+// caller is who sent a request, and what is known about it from path and key alone.
 type caller struct {
 	call    Call
 	key     *key
@@ -124,7 +124,7 @@ type caller struct {
 	target  *insertion // contact requests only; nil: no such reference
 }
 
-// identify finds out who asks and whether it may.
+// identify finds out who sent a request and whether it may.
 func (m *Model) identify(call Call, authorization []string) caller {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -192,7 +192,7 @@ func refused(status int) answer {
 	return answer{status: status, body: []byte(body)}
 }
 
-// answer is the honest one to a caller who may ask, as far as the fault lets it be.
+// answer is the honest one to a caller who is not refused, as far as the fault lets it be.
 func (a *api) answer(c caller, r *http.Request, fault *Fault) answer {
 	shape := fault.rendering(a.rendering)
 	read := a.model.window
@@ -383,7 +383,7 @@ type validated struct {
 }
 
 // condition gives an answer its validators, or puts a 304 in its place if the client has it. If-None-Match wins.
-func (v *validators) condition(ans *answer, question string, hash [32]byte, asked http.Header, now time.Time) {
+func (v *validators) condition(ans *answer, question string, hash [32]byte, request http.Header, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	n := v.newest[question]
@@ -393,10 +393,10 @@ func (v *validators) condition(ans *answer, question string, hash [32]byte, aske
 	}
 	ans.validated = n
 	tag, date := fmt.Sprintf(`W/"%x"`, hash[:12]), n.since.UTC().Format(http.TimeFormat)
-	tags := asked.Get("If-None-Match")
+	tags := request.Get("If-None-Match")
 	has := slices.Contains(strings.Split(strings.ReplaceAll(tags, " ", ""), ","), tag)
 	if tags == "" {
-		has = asked.Get("If-Modified-Since") == date
+		has = request.Get("If-Modified-Since") == date
 	}
 	ans.header.Set("ETag", tag)
 	ans.header.Set("Last-Modified", date)
@@ -483,7 +483,7 @@ func abort(w http.ResponseWriter, reset bool) {
 	}
 	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
 		if tcp, ok := conn.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // unsent bytes are dropped, and the other side told so
+			_ = tcp.SetLinger(0) // unsent bytes are dropped, and the other side sees a reset
 		}
 		conn.Close()
 	}

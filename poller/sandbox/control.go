@@ -12,7 +12,7 @@ import (
 const maxControlBody = 1 << 20
 
 // Control drives and interrogates a model from another process. It belongs on a listener of its own, never on the one of
-// the API, and asks for no key.
+// the API, and needs no key.
 //
 // Changes are POST with a JSON body and answer 200 with JSON; 400 is a body with other members than these, or with values
 // that do not fit, 404 something that the model does not hold, 409 an id that is taken.
@@ -30,7 +30,7 @@ const maxControlBody = 1 << 20
 //	curl $C/requests                                                       → an array of Count
 //
 // Insertions and contact requests have the members of [Insertion] and [ContactRequest]; a patch is a JSON merge patch
-// (RFC 7396) of one. A daemon that was refused with 403 asks again only after `doorbell resume`, or with another key.
+// (RFC 7396) of one. A daemon that was refused with 403 sends requests again only after `doorbell resume`, or with another key.
 func Control(m *Model) http.Handler {
 	mux := http.NewServeMux()
 	for path, change := range map[string]func(change) (any, error){

@@ -9,7 +9,7 @@
 //	tests, Generator, Control ──▶ Model ◀── New(model, rendering): the API
 //	                               │
 //	                               └──▶ Truth, Requests, Log: what was true,
-//	                                    what was served to whom, who asked what
+//	                                    what was served to whom, who requested what
 //
 // [Renderings] has the envelopes that such services use, as data; [Scenarios] are whole stories, played in time with
 // the model's clock, virtual or real. [Generator] is an even flow of changes.

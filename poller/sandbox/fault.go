@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Call is what a request asks, and who asks it.
+// Call is what a request is for, and who sent it.
 type Call struct {
 	At        time.Time // arrival
 	Operation string
@@ -51,7 +51,7 @@ type Fault struct {
 	// Without leaves out these references or ids, as if they did not exist; what is left is served.
 	Without []string
 	// Rename calls members of these names by others. Insertions without the name that is promised, propertyReferenceId,
-	// serve nothing; contact requests are asked for by it, and are served without.
+	// serve nothing; contact requests, whose path has it, are served without.
 	Rename map[string]string
 	// Rendering is another shape for this answer, which serves what it shows.
 	Rendering *Rendering
@@ -211,11 +211,11 @@ func faults() map[string]Fault {
 type Rule struct {
 	Operation, AgencyID, Reference string
 
-	Further bool    // only pages of a list behind the first, which is asked for without page
+	Further bool    // only pages of a list behind the first, which is read without page
 	Share   float64 // this part of the calls selected, as the seed decides; zero: all
 
 	Fault Fault
-	// Decide is asked instead of Fault, if it is set. It may return nil.
+	// Decide is called instead of Fault, if it is set. It may return nil.
 	Decide func(Call) *Fault
 
 	during func() bool // nil: always

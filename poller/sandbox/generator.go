@@ -12,8 +12,8 @@ import (
 // it turns up, personal data turned up.
 const Marker = "-zq7"
 
-// What is made up is made of these. No surname is one that somebody could have, with its marker, and nobody can have a
-// number whose subscriber part starts with 000; the verbs of the spellings take its last four digits. References are four
+// What is made up is made of these. No person has such a surname, with its marker, or a number whose subscriber part starts
+// with 000; the verbs of the spellings take its last four digits. References are four
 // segments as agencies fill them in: ending empty, empty in the middle, with whatever a path cannot bear; the verb takes a
 // number that makes the reference unique.
 var (
@@ -88,7 +88,7 @@ func newInsertion(r *rand.Rand, number int) Insertion {
 	if i.OfferType == "BUY" {
 		i.Prices = Prices{Currency: "CHF"}
 		i.Prices.Buy.Price = 400 * net
-	} else if chance(r, 15) { // now and then only the gross rent is told
+	} else if chance(r, 15) { // now and then only the gross rent is given
 		i.Prices.Rent.Net, i.Prices.Rent.Extra = 0, 0
 	}
 	i.Localization = Localization{Primary: language}

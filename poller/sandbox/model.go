@@ -360,7 +360,7 @@ func (i *insertion) revise(record Insertion, now time.Time) (err error) {
 	return nil
 }
 
-// Withdraw takes a visible insertion off the list. What is asked about its contact requests afterwards is decided by
+// Withdraw takes a visible insertion off the list. What its contact requests are answered with afterwards is decided by
 // [Options].WithdrawnStatus.
 func (m *Model) Withdraw(agencyID, reference string) error {
 	m.mu.Lock()

@@ -36,7 +36,7 @@ type Rendering struct {
 	WindowSizes Sizes // those that are refused
 
 	NoTotals       bool // leave the totals out of the envelopes
-	TotalsInHeader bool // tell the total in X-Total-Count, and the next page in Link
+	TotalsInHeader bool // show the total in X-Total-Count, and the next page in Link
 	UpdatedAt      bool // show updatedAt in insertions
 
 	// Conditional answers have a weak ETag and the second since when they are what they are; If-None-Match and
@@ -144,7 +144,7 @@ func Renderings() []Rendering {
 	return list
 }
 
-// withDefaults fills in what most have: 20 to a page and to a window unless asked, 100 at most, and times of an hour that
+// withDefaults fills in what most have: 20 to a page and to a window unless requested, 100 at most, and times of an hour that
 // is not UTC's, so that client and server seldom agree on a clock by accident.
 func (r Rendering) withDefaults() Rendering {
 	if r.PageSize = 20; r.MaxPageSize == 0 {
@@ -245,7 +245,7 @@ type page struct {
 	total      int
 	window     bool // of contact requests
 	hideTotals bool
-	self       *url.URL // what was asked
+	self       *url.URL // as requested
 }
 
 func (p *page) pages() int { return (p.total + p.size - 1) / p.size }

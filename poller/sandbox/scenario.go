@@ -21,7 +21,7 @@ type Scenario struct {
 	Description string        // what happens
 	Outcome     string        // what a good client makes of it
 	Agencies    []string      // that the key opens at the start
-	Speed       float64       // at which it is worth watching, unless told otherwise
+	Speed       float64       // at which it is worth watching, unless another is given
 	Lasts       time.Duration // of its own time; afterwards nothing happens any more
 
 	rendering string // empty: flat
@@ -197,7 +197,21 @@ func Scenarios() []Scenario {
 			Description: "Between 02 and 05 h on Monday 40 % of the insertions are replaced and every updatedAt is bumped.",
 			Outcome:     "Only real changes are announced; updatedAt alone is none if it is ignored.",
 			Agencies:    []string{"A100"}, Speed: 120, Lasts: 5 * time.Hour,
-			set: mondayUpload,
+			set: func(p *Play) {
+				p.rendering.UpdatedAt = true
+				p.stock("A100", 60, 2)
+				for n, record := range p.Model.records("A100", true) {
+					p.after(time.Duration(30+3*n)*time.Minute, func() {
+						if n%5 < 2 {
+							p.withdraw("A100", record.Reference)
+							p.publish("A100", 0)
+							return
+						}
+						_ = p.Model.Publish("A100", record) // the agency exists
+					})
+				}
+				p.drizzle(20 * time.Minute)
+			},
 		},
 		{
 			Name:        "key-rotation",
@@ -234,7 +248,7 @@ func Scenarios() []Scenario {
 		{
 			Name:        "edge-challenge",
 			Description: "After 20 minutes a firewall answers 403: with a page to one agency, with the address of a captcha to the other.",
-			Outcome:     "Both halt, and are told to ask the provider to admit their address.",
+			Outcome:     "Both halt, with the advice to have the provider admit their address.",
 			Agencies:    []string{"A100", "B200"}, Speed: 60, Lasts: 2 * time.Hour,
 			set: func(p *Play) {
 				p.peaceful()
@@ -249,63 +263,168 @@ func Scenarios() []Scenario {
 			Description: "For two hours a third of the answers is wrong: 5xx, resets, cut JSON, HTML with 200, bodies that drip, 429 with Retry-After.",
 			Outcome:     "No false event, and full recovery in the hour after.",
 			Agencies:    []string{"A100", "B200"}, Speed: 30, Lasts: 3 * time.Hour,
-			set: slowAndFlaky,
+			set: func(p *Play) {
+				p.peaceful()
+				for _, name := range []string{
+					"500", "502", "503", "503_seconds", "429_seconds", "429_negative", "reset", "reset_body", "hangup", "cut", "cut_late",
+					"html", "null", "object", "error", "empty", "garbage", "late", "drip",
+				} {
+					f, _ := FaultNamed(name)
+					p.misbehave(0, 2*time.Hour, Rule{Share: 0.02, Fault: f})
+				}
+			},
 		},
 		{
 			Name:        "schema-shift",
 			Description: "After an hour items becomes results, rankType is called otherwise, and ids that were numbers become texts.",
 			Outcome:     "watch.schema_drifted; nothing vanishes, nothing is new.",
 			Agencies:    []string{"A100"}, Speed: 60, Lasts: 2 * time.Hour,
-			rendering: "items", set: schemaShift,
+			rendering: "items", set: func(p *Play) {
+				p.stock("A100", 15, 3)
+				p.drizzle(5 * time.Minute)
+				after := Flat()
+				after.IDs, after.PageBase = IDNumberText, p.rendering.PageBase
+				if p.rendering.Name == after.Name {
+					after = Nested()
+					after.IDs = IDNumberText
+				}
+				p.rendering.IDs = IDNumber
+				p.misbehave(time.Hour, 0, Rule{Fault: Fault{Rendering: &after, Rename: map[string]string{"rankType": "ranking"}}})
+			},
 		},
 		{
 			Name:        "replica-lag",
 			Description: "Contact requests become visible 90 to 600 s after they were made, and one insertion is missing from the list for 40 s in every ten minutes.",
 			Outcome:     "Nothing lost, nothing twice, nothing disappears.",
 			Agencies:    []string{"A100"}, Speed: 10, Lasts: 2 * time.Hour,
-			set: replicaLag,
+			set: func(p *Play) {
+				flapping := p.stock("A100", 12, 3)[5]
+				p.drizzle(2 * time.Minute)
+				p.lag = func() time.Duration {
+					return time.Duration((90 + 510*p.random.Float64()) / p.options.Speed * float64(time.Second))
+				}
+				p.misbehave(0, p.Scenario.Lasts, Rule{Operation: OperationInsertions, Decide: func(Call) *Fault {
+					if p.now()%(10*time.Minute) < 9*time.Minute+20*time.Second {
+						return nil
+					}
+					return &Fault{Without: []string{flapping}}
+				}})
+			},
 		},
 		{
 			Name:        "page-shift",
-			Description: "Whenever a further page is asked for, insertions have come and gone in the meantime, so that records move between pages.",
+			Description: "Whenever a further page is read, insertions have come and gone in the meantime, so that records move between pages.",
 			Outcome:     "No disappearance that did not happen.",
 			Agencies:    []string{"A100"}, Speed: 60, Lasts: 2 * time.Hour,
-			set: pageShift,
+			set: func(p *Play) {
+				p.rendering.PageSize, p.rendering.MaxPageSize = 10, 10
+				steady := p.stock("A100", 40, 1)
+				var passing []string
+				p.drizzle(10 * time.Minute)
+				p.misbehave(0, p.Scenario.Lasts, Rule{Operation: OperationInsertions, Further: true, Decide: func(Call) *Fault {
+					p.mu.Lock()
+					defer p.mu.Unlock()
+					switch gone := p.random.IntN(3); {
+					case gone == 0 && len(passing) > 0:
+						p.withdraw("A100", passing[0])
+						passing = passing[1:]
+					case gone == 1 && len(passing) < len(steady)/2:
+						passing = append(passing, p.publish("A100", 0))
+					}
+					return nil
+				}})
+			},
 		},
 		{
 			Name:        "capped-pages",
 			Description: "45 insertions each: sizes are capped at 10 (A100), page is ignored (B200), the last page comes again for ever (C300), sizes but 2 to 20 are refused (D400).",
-			Outcome:     "Walks that are complete, or partial and said to be so; never a loop.",
+			Outcome:     "Walks that are complete, or reported as partial; never a loop.",
 			Agencies:    []string{"A100", "B200", "C300", "D400"}, Speed: 60, Lasts: 2 * time.Hour,
-			set: cappedPages,
+			set: func(p *Play) {
+				for _, id := range p.Scenario.Agencies {
+					p.stock(id, 45, 0)
+				}
+				p.drizzle(5 * time.Minute)
+				traps := map[string]func(*Rendering){
+					"A100": func(r *Rendering) { r.MaxPageSize = 10 },
+					"B200": func(r *Rendering) { r.PageIgnored = true },
+					"C300": func(r *Rendering) { r.PastEnd = LastPageAgain },
+					"D400": func(r *Rendering) { r.PageSizes = Sizes{Least: 2, Most: 20} },
+				}
+				for _, id := range p.Scenario.Agencies {
+					r := p.rendering
+					r.MaxPageSize = min(r.MaxPageSize, 20)
+					traps[id](&r)
+					p.misbehave(0, 0, Rule{Operation: OperationInsertions, AgencyID: id, Fault: Fault{Rendering: &r}})
+				}
+			},
 		},
 		{
 			Name:        "ref-torture",
 			Description: "References with empty segments, #, /, %, ?, ä, spaces, emoji and 4 kB, each with contact requests.",
 			Outcome:     "An exact round trip in paths, ids and payloads.",
 			Agencies:    []string{"A100"}, Speed: 60, Lasts: 2 * time.Hour,
-			set: refTorture,
+			set: func(p *Play) {
+				for _, reference := range []string{
+					"A1###x", "a#b##", "###x", "#", "##", "/", "//", "a/b#c/d##", "%", "%2F", "100%25#a##", "ä#ö#ü#ß", " ", "a b# c #d #", "?x=1&y=2#z##",
+					"+", "a+b c", "a;b\\c", "\"quotes\"'", "🏠#🔑##", "e\u0301#é##", "a#b", "LA-644238", "a.b..c#...#", strings.Repeat("lang#", 3) + strings.Repeat("x", 4<<10),
+				} {
+					_ = p.Model.Publish("A100", Insertion{Reference: reference, OfferType: "RENT"}) // the agency exists
+					p.write("A100", reference, time.Hour)
+				}
+				p.drizzle(2 * time.Minute)
+			},
 		},
 		{
 			Name:        "relist",
 			Description: "References are withdrawn and come back after 2 to 90 days, with their old contact requests.",
 			Outcome:     "insertion.reappeared; no old contact request is announced as new.",
 			Agencies:    []string{"A100"}, Speed: 8640, Lasts: 100 * day,
-			set: relist,
+			set: func(p *Play) {
+				references := p.stock("A100", 10, 4)
+				p.drizzle(2 * day)
+				for n, away := range []time.Duration{2 * day, 5 * day, 20 * day, 60 * day, 90 * day} {
+					leaves := day + time.Duration(n)*12*time.Hour
+					reference := references[n]
+					record := p.Model.records("A100", true)[n]
+					record.CreatedAt = time.Time{}
+					p.after(leaves, func() { p.withdraw("A100", reference) })
+					p.after(leaves+away, func() { _ = p.Model.Publish("A100", record) }) // the agency exists
+					p.after(leaves+away+day, func() { p.write("A100", reference, 0) })
+				}
+			},
 		},
 		{
 			Name:        "mass-vanish",
 			Description: "After 20 minutes the list of one agency is empty for 10 minutes, by mistake, and 60 % of another's insertions are really gone.",
 			Outcome:     "watch.change_held for both; the mistake is forgotten, the truth believed after more walks.",
 			Agencies:    []string{"A100", "B200"}, Speed: 10, Lasts: 2 * time.Hour,
-			set: massVanish,
+			set: func(p *Play) {
+				p.stock("A100", 30, 1)
+				going := p.stock("B200", 30, 1)[:18]
+				p.drizzle(10 * time.Minute)
+				p.misbehave(20*time.Minute, 30*time.Minute, Rule{Operation: OperationInsertions, AgencyID: "A100", Decide: func(Call) *Fault {
+					return &Fault{Without: p.Model.listedReferences("A100")}
+				}})
+				p.after(20*time.Minute, func() { p.withdraw("B200", going...) })
+			},
 		},
 		{
 			Name:        "gdpr-null",
 			Description: "From minute 20 on the persons of old contact requests become null, one a minute.",
 			Outcome:     "contact_request.redacted, once for each.",
 			Agencies:    []string{"A100"}, Speed: 30, Lasts: 2 * time.Hour,
-			set: gdprNull,
+			set: func(p *Play) {
+				p.stock("A100", 10, 5)
+				p.drizzle(10 * time.Minute)
+				var old []string
+				for _, c := range p.Model.Truth().ContactRequests {
+					old = append(old, c.ID)
+				}
+				for n, id := range old {
+					p.after(20*time.Minute+time.Duration(n)*time.Minute, func() { _ = p.Model.Redact(id) }) // it was added
+				}
+			},
 		},
 	}
 }
@@ -358,144 +477,5 @@ func hotInsertion(p *Play, agencyID string) {
 			span = 3 * float64(time.Hour)
 		}
 		p.after(6*time.Minute+time.Duration(p.random.Float64()*span), func() { p.write(agencyID, reference, 0) })
-	}
-}
-
-func mondayUpload(p *Play) {
-	p.rendering.UpdatedAt = true
-	p.stock("A100", 60, 2)
-	for n, record := range p.Model.records("A100", true) {
-		p.after(time.Duration(30+3*n)*time.Minute, func() {
-			if n%5 < 2 {
-				p.withdraw("A100", record.Reference)
-				p.publish("A100", 0)
-				return
-			}
-			_ = p.Model.Publish("A100", record) // the agency exists
-		})
-	}
-	p.drizzle(20 * time.Minute)
-}
-
-func slowAndFlaky(p *Play) {
-	p.peaceful()
-	for _, name := range []string{
-		"500", "502", "503", "503_seconds", "429_seconds", "429_negative", "reset", "reset_body", "hangup", "cut", "cut_late",
-		"html", "null", "object", "error", "empty", "garbage", "late", "drip",
-	} {
-		f, _ := FaultNamed(name)
-		p.misbehave(0, 2*time.Hour, Rule{Share: 0.02, Fault: f})
-	}
-}
-
-func schemaShift(p *Play) {
-	p.stock("A100", 15, 3)
-	p.drizzle(5 * time.Minute)
-	after := Flat()
-	after.IDs, after.PageBase = IDNumberText, p.rendering.PageBase
-	if p.rendering.Name == after.Name {
-		after = Nested()
-		after.IDs = IDNumberText
-	}
-	p.rendering.IDs = IDNumber
-	p.misbehave(time.Hour, 0, Rule{Fault: Fault{Rendering: &after, Rename: map[string]string{"rankType": "ranking"}}})
-}
-
-func replicaLag(p *Play) {
-	flapping := p.stock("A100", 12, 3)[5]
-	p.drizzle(2 * time.Minute)
-	p.lag = func() time.Duration {
-		return time.Duration((90 + 510*p.random.Float64()) / p.options.Speed * float64(time.Second))
-	}
-	p.misbehave(0, p.Scenario.Lasts, Rule{Operation: OperationInsertions, Decide: func(Call) *Fault {
-		if p.now()%(10*time.Minute) < 9*time.Minute+20*time.Second {
-			return nil
-		}
-		return &Fault{Without: []string{flapping}}
-	}})
-}
-
-func pageShift(p *Play) {
-	p.rendering.PageSize, p.rendering.MaxPageSize = 10, 10
-	steady := p.stock("A100", 40, 1)
-	var passing []string
-	p.drizzle(10 * time.Minute)
-	p.misbehave(0, p.Scenario.Lasts, Rule{Operation: OperationInsertions, Further: true, Decide: func(Call) *Fault {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		switch gone := p.random.IntN(3); {
-		case gone == 0 && len(passing) > 0:
-			p.withdraw("A100", passing[0])
-			passing = passing[1:]
-		case gone == 1 && len(passing) < len(steady)/2:
-			passing = append(passing, p.publish("A100", 0))
-		}
-		return nil
-	}})
-}
-
-func cappedPages(p *Play) {
-	for _, id := range p.Scenario.Agencies {
-		p.stock(id, 45, 0)
-	}
-	p.drizzle(5 * time.Minute)
-	traps := map[string]func(*Rendering){
-		"A100": func(r *Rendering) { r.MaxPageSize = 10 },
-		"B200": func(r *Rendering) { r.PageIgnored = true },
-		"C300": func(r *Rendering) { r.PastEnd = LastPageAgain },
-		"D400": func(r *Rendering) { r.PageSizes = Sizes{Least: 2, Most: 20} },
-	}
-	for _, id := range p.Scenario.Agencies {
-		r := p.rendering
-		r.MaxPageSize = min(r.MaxPageSize, 20)
-		traps[id](&r)
-		p.misbehave(0, 0, Rule{Operation: OperationInsertions, AgencyID: id, Fault: Fault{Rendering: &r}})
-	}
-}
-
-func refTorture(p *Play) {
-	for _, reference := range []string{
-		"A1###x", "a#b##", "###x", "#", "##", "/", "//", "a/b#c/d##", "%", "%2F", "100%25#a##", "ä#ö#ü#ß", " ", "a b# c #d #", "?x=1&y=2#z##",
-		"+", "a+b c", "a;b\\c", "\"quotes\"'", "🏠#🔑##", "e\u0301#é##", "a#b", "LA-644238", "a.b..c#...#", strings.Repeat("lang#", 3) + strings.Repeat("x", 4<<10),
-	} {
-		_ = p.Model.Publish("A100", Insertion{Reference: reference, OfferType: "RENT"}) // the agency exists
-		p.write("A100", reference, time.Hour)
-	}
-	p.drizzle(2 * time.Minute)
-}
-
-func relist(p *Play) {
-	references := p.stock("A100", 10, 4)
-	p.drizzle(2 * day)
-	for n, away := range []time.Duration{2 * day, 5 * day, 20 * day, 60 * day, 90 * day} {
-		leaves := day + time.Duration(n)*12*time.Hour
-		reference := references[n]
-		record := p.Model.records("A100", true)[n]
-		record.CreatedAt = time.Time{}
-		p.after(leaves, func() { p.withdraw("A100", reference) })
-		p.after(leaves+away, func() { _ = p.Model.Publish("A100", record) }) // the agency exists
-		p.after(leaves+away+day, func() { p.write("A100", reference, 0) })
-	}
-}
-
-func massVanish(p *Play) {
-	p.stock("A100", 30, 1)
-	going := p.stock("B200", 30, 1)[:18]
-	p.drizzle(10 * time.Minute)
-	p.misbehave(20*time.Minute, 30*time.Minute, Rule{Operation: OperationInsertions, AgencyID: "A100", Decide: func(Call) *Fault {
-		return &Fault{Without: p.Model.listedReferences("A100")}
-	}})
-	p.after(20*time.Minute, func() { p.withdraw("B200", going...) })
-}
-
-func gdprNull(p *Play) {
-	p.stock("A100", 10, 5)
-	p.drizzle(10 * time.Minute)
-	var old []string
-	for _, c := range p.Model.Truth().ContactRequests {
-		old = append(old, c.ID)
-	}
-	for n, id := range old {
-		p.after(20*time.Minute+time.Duration(n)*time.Minute, func() { _ = p.Model.Redact(id) }) // it was added
 	}
 }

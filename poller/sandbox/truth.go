@@ -9,7 +9,7 @@ import (
 
 // Truth is everything that was ever true, for whoever judges a client.
 type Truth struct {
-	At              time.Time             `json:"at"` // when it was asked
+	At              time.Time             `json:"at"` // when it was read
 	Agencies        []string              `json:"agencies"`
 	Insertions      []InsertionTruth      `json:"insertions"`      // by agency, in order of first publication
 	ContactRequests []ContactRequestTruth `json:"contactRequests"` // by insertion, oldest first

@@ -43,8 +43,9 @@ type agency struct {
 	remembering sync.Mutex // held while the memory of the schedule is written
 	written     written    // guarded by remembering
 
-	allowed atomic.Pointer[watch.Access]
-	owed    []watch.AccessChange // in force and not stored, because the disk was full; guarded by committing
+	snapshot atomic.Pointer[snapshot] // only commit replaces it
+	allowed  atomic.Pointer[watch.Access]
+	owed     []watch.AccessChange // in force and not stored, because the disk was full; guarded by committing
 
 	trying *backoff // the other key is tried with contact requests
 	trials int      // only of the goroutine that walks
@@ -74,8 +75,7 @@ type agency struct {
 	waited     histogram // the same, since the start
 
 	health map[listings.Operation]*health
-	saved  map[failureName]store.Failure // as the store holds them
-	dirty  map[failureName]struct{}      // may have changed since
+	dirty  map[failureName]struct{} // may have changed since they were stored
 	sizes  watch.Sizes
 }
 
@@ -90,8 +90,9 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 		health: map[listings.Operation]*health{
 			listings.OperationInsertions: {}, listings.OperationContactRequests: {},
 		},
-		saved: map[failureName]store.Failure{}, dirty: map[failureName]struct{}{},
+		dirty: map[failureName]struct{}{},
 	}
+	a.snapshot.Store(&snapshot{})
 	a.allowed.Store(&watch.Access{AgencyID: k.ID, Keys: watch.NewKeys(k.Key, k.Next)})
 	return a
 }
@@ -134,7 +135,6 @@ func (a *agency) forget(reference string) {
 	a.mu.Lock()
 	delete(a.looks, reference)
 	a.dirty[failureName{failureInsertion, reference}] = struct{}{}
-	a.dirty[failureName{watch.FailureWindow, reference}] = struct{}{}
 	a.mu.Unlock()
 	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) { p.remove(s, reference) })
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/poller/listings"
 	"doorbell/poller/watch"
 	"doorbell/store"
 )
@@ -24,19 +25,7 @@ func (a *agency) commit(decide func(*store.Tx) (watch.Effects, error)) error {
 		return err
 	}
 	a.owed = nil
-	a.mu.Lock()
-	if e.State != nil {
-		for _, op := range operations {
-			a.health[op].Operation = e.State.Operation(string(op))
-		}
-	}
-	for _, t := range e.Failures {
-		a.saved[failureName{t.Scope, t.Name}] = t
-	}
-	for _, t := range e.Over {
-		delete(a.saved, failureName{t.Scope, t.Name})
-	}
-	a.mu.Unlock()
+	a.publish(e)
 	for _, reference := range e.Unhalted {
 		if h, halted := a.access().Insertion(reference); halted {
 			x := a.access().Without(h)
@@ -50,17 +39,61 @@ func (a *agency) commit(decide func(*store.Tx) (watch.Effects, error)) error {
 	return nil
 }
 
+// snapshot is what the store holds of the agency as a whole, for all to read who make no transaction.
+type snapshot struct {
+	state  store.Agency
+	alarms watch.Alarms
+}
+
+// published is the snapshot that the last commit has published.
+func (a *agency) published() snapshot { return *a.snapshot.Load() }
+
+// publish makes a snapshot of what was committed.
+func (a *agency) publish(e watch.Effects) {
+	s := a.published()
+	if e.State != nil {
+		s.state = *e.State
+	}
+	for _, c := range e.Access {
+		s.state.Keys = c.Keys.Stored()
+	}
+	s.alarms = s.alarms.After(e)
+	a.snapshot.Store(&s)
+}
+
 // commitState is commit of a change of the agency's own state.
-func (a *agency) commitState(change func(state *store.Agency) []events.Payload) error {
+func (a *agency) commitState(change func(*store.Agency, *watch.Effects)) error {
 	a.committing.Lock()
 	defer a.committing.Unlock()
 	return a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
 		state, _, err := tx.Agency(a.id)
 		a.noteGood(&state)
-		e.Events = change(&state)
 		e.State = &state
+		change(&state, &e)
 		return e, err
 	})
+}
+
+// commitOperation is commit of a change of what is remembered of an operation.
+func (a *agency) commitOperation(op listings.Operation, change func(*store.Operation, *watch.Effects)) error {
+	return a.commitState(func(state *store.Agency, e *watch.Effects) {
+		o := state.Operation(string(op))
+		change(&o, e)
+		state.SetOperation(string(op), o)
+	})
+}
+
+// noteGood puts the last successes into what is written anyway: that of a restart is as old as the last write.
+func (a *agency) noteGood(state *store.Agency) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, op := range operations {
+		o := state.Operation(string(op))
+		if good := a.health[op].LastGood(state.WatchStart); good.After(o.LastGood) {
+			o.LastGood = good
+			state.SetOperation(string(op), o)
+		}
+	}
 }
 
 // write puts a decision into a transaction. What it decided about access comes after the state, into which it may write.
@@ -83,8 +116,14 @@ func write(tx *store.Tx, agencyID string, e watch.Effects) (err error) {
 	for _, t := range e.Failures {
 		err = errors.Join(err, tx.PutFailure(agencyID, t))
 	}
-	for _, t := range e.Over {
+	for _, t := range e.Ended {
 		err = errors.Join(err, tx.DeleteFailure(agencyID, t))
+	}
+	for _, alarm := range e.Raised {
+		err = errors.Join(err, tx.PutAlarm(agencyID, alarm))
+	}
+	for _, id := range e.Cleared {
+		err = errors.Join(err, tx.DeleteAlarm(agencyID, id))
 	}
 	for _, c := range e.Access {
 		err = errors.Join(err, putAccess(tx, c))
@@ -130,17 +169,23 @@ func (a *agency) logEvents(list []events.Payload) {
 			log.Warn("access goes on with the other key", "refused", e.From.Slot, "works", e.To.Slot)
 		case *events.WatchSchemaDrifted:
 			log.Warn("answers have another form than before", "operation", e.Operation, "expected", e.Expected, "found", e.Found)
+		case *events.WatchStale:
+			last := ""
+			if n := len(e.Errors); n > 0 {
+				last = e.Errors[n-1].Text
+			}
+			log.Error("no successful response for too long, or too few", "operation", e.Operation, "since", e.LastSuccessAt, "last", last)
 		case *events.WatchBaselined:
 			log.Info("baselined: what appears from now on is announced", "insertions", e.Insertions, "complete", e.Complete)
 		case *events.WatchChangeHeld:
 			log.Warn("implausible change held", "missing", e.Missing, "known", e.Known)
 		case *events.WatchGapDetected:
 			switch e.Reason {
-			case "walk_incomplete":
+			case watch.Incomplete:
 				log.Warn("the list of insertions cannot be read to its end", "insertions", e.Reached)
-			case "window_full":
+			case watch.WindowFull:
 				log.Warn("not all contact requests of an insertion can be seen", "reached", e.Reached)
-			case "unreadable":
+			case watch.Unreadable:
 				log.Warn("the contact requests of an insertion cannot be read", "reference", e.PropertyReferenceID, "since", e.From)
 			}
 		case *events.WatchRecovered:

@@ -11,17 +11,14 @@ import (
 )
 
 // The dialect of an agency's API is learned from its answers: where records stand, how times are written and pages numbered, how
-// lists end, which sizes are taken. It stands in the store; a health holds a copy. What tells contact requests apart is learned
-// in watch.LearnIdentity.
+// lists end, which sizes are taken. What tells contact requests apart is learned in watch.LearnIdentity.
 
 // pathEvery bounds how often another path is announced, where two machines of the API answer in different ones.
 const pathEvery = time.Hour
 
 // dialect is what is known of the answers to an operation.
 func (a *agency) dialect(op listings.Operation) listings.Dialect {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return dialectOf(a.health[op].Dialect)
+	return dialectOf(a.published().state.Operation(string(op)).Dialect)
 }
 
 func dialectOf(d store.Dialect) listings.Dialect {
@@ -60,24 +57,23 @@ func (a *agency) learn(op listings.Operation, reference string, shown listings.D
 	}
 	a.mu.Lock()
 	h := a.health[op]
-	quiet := time.Since(h.pathAnnounced) < pathEvery
+	quiet := at.Sub(h.pathAnnounced) < pathEvery
 	a.mu.Unlock()
 	announce := false
-	err := a.updateOperation(op, func(o *store.Operation) []events.Payload {
+	err := a.commitOperation(op, func(o *store.Operation, e *watch.Effects) {
 		before := dialectOf(o.Dialect)
 		after := before.Learned(shown)
 		o.Path, o.Learned, o.TotalTold, o.CreatedForm = after.Path, true, after.TotalTold, after.CreatedForm
-		if announce = before.Known && before.Path != after.Path && !quiet; !announce {
-			return nil
+		if announce = before.Known && before.Path != after.Path && !quiet; announce {
+			e.Events = append(e.Events, &events.WatchSchemaDrifted{
+				Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op), PropertyReferenceID: reference,
+				Expected: "records at " + pointer(before.Path), Found: "records at " + pointer(after.Path),
+			})
 		}
-		return []events.Payload{&events.WatchSchemaDrifted{
-			Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op), PropertyReferenceID: reference,
-			Expected: "records at " + pointer(before.Path), Found: "records at " + pointer(after.Path),
-		}}
 	})
 	if err == nil && announce {
 		a.mu.Lock()
-		h.pathAnnounced = time.Now()
+		h.pathAnnounced = at
 		a.mu.Unlock()
 	}
 	return err
@@ -102,14 +98,15 @@ const sizeAgain = 24 * time.Hour
 
 // firstSize is the page size to begin a walk with, where what is configured was refused; 0: what is configured.
 func (a *agency) firstSize(now time.Time) int {
+	size := a.published().state.Operation(string(listings.OperationInsertions)).Size
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	h := a.health[listings.OperationInsertions]
 	if h.sizeTried.IsZero() {
 		h.sizeTried = a.began
 	}
-	if h.Dialect.Size != 0 && now.Sub(h.sizeTried) < sizeAgain {
-		return h.Dialect.Size
+	if size != 0 && now.Sub(h.sizeTried) < sizeAgain {
+		return size
 	}
 	h.sizeTried = now
 	return 0
@@ -121,57 +118,48 @@ const endsAsBefore = 48 * time.Hour
 
 // endsEmpty says whether the agency's list is known to end with an empty page.
 func (a *agency) endsEmpty(now time.Time) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	at := a.health[listings.OperationInsertions].Dialect.EndsEmpty
+	at := a.published().state.Operation(string(listings.OperationInsertions)).EndsEmpty
 	return !at.IsZero() && now.Sub(at) < endsAsBefore
 }
 
 // largerPage is the size to read with where more than usual is known or hoped to do, and how many references the last walk
 // has shown. 0: the usual size, also as long as walks fail: a larger one would be asked for in vain, and each try be two.
-func (a *agency) largerPage(now time.Time) (size, known int, err error) {
-	failures := a.walking.state().Failures
-	a.mu.Lock()
-	h := a.health[listings.OperationInsertions]
-	d, last, published := h.Dialect, h.lastWalk, a.known
-	a.mu.Unlock()
-	if !a.p.o.largerPages || d.Size != 0 || failures > 0 {
-		return 0, 0, nil
+func (a *agency) largerPage(now time.Time) (size, known int) {
+	state := a.published().state
+	d := state.Operation(string(listings.OperationInsertions)).Dialect
+	if !a.p.o.largerPages || d.Size != 0 || a.walking.state().Failures > 0 {
+		return 0, 0
 	}
+	a.mu.Lock()
+	last, published := a.health[listings.OperationInsertions].lastWalk, a.known
+	a.mu.Unlock()
 	known = max(published, last.References)
 	next := watch.NextPage(d, last, a.p.o.PageSize, a.p.client.Limits())
-	if next == 0 || now.Before(d.LargerAgain) {
-		return d.Largest, known, nil
+	if next == 0 || now.Before(d.LargerAgain) || !state.Baselined {
+		return d.Largest, known
 	}
-	var state store.Agency
-	err = a.p.store.View(func(tx *store.Tx) (err error) {
-		state, _, err = tx.Agency(a.id)
-		return err
-	})
-	if err != nil || !state.Baselined {
-		return d.Largest, known, err
-	}
-	return next, known, nil
+	return next, known
 }
 
 // learnPage remembers what a walk says about the size of pages.
 func (a *agency) learnPage(larger int, v listings.Verdict, now time.Time) error {
 	a.mu.Lock()
 	h := a.health[listings.OperationInsertions]
-	before, last := h.Dialect, h.lastWalk
+	last := h.lastWalk
 	h.lastWalk = v
 	a.mu.Unlock()
 	if larger == 0 {
 		return nil
 	}
+	op := listings.OperationInsertions
+	before := a.published().state.Operation(string(op)).Dialect
 	after := watch.LearnPage(before, last, v, larger, a.p.client.Limits(), now.UTC())
 	if after == before {
 		return nil
 	}
 	a.p.log.Debug("size of pages", "agency", a.id, "tried", larger, "largest", after.Largest)
-	return a.updateOperation(listings.OperationInsertions, func(o *store.Operation) []events.Payload {
+	return a.commitOperation(op, func(o *store.Operation, _ *watch.Effects) {
 		o.Largest, o.LargerAgain = after.Largest, after.LargerAgain
-		return nil
 	})
 }
 
@@ -184,8 +172,5 @@ func (a *agency) learnClock(e listings.Envelope) error {
 	if !learned {
 		return nil
 	}
-	return a.commitState(func(state *store.Agency) []events.Payload {
-		state.ClockSkew, state.SkewKnown = skew, true
-		return nil
-	})
+	return a.commitState(func(state *store.Agency, _ *watch.Effects) { state.ClockSkew, state.SkewKnown = skew, true })
 }

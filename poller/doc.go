@@ -7,7 +7,7 @@
 //	              agency: one store.Update of snapshot + events (+ halt) ◄── watch (pure) ◄┘
 //
 // One goroutine is the dispatcher, one for each agency walks, and each poll under way has its own; beside them a monitor of
-// silence, and one that waits for space on a full disk. Whoever reads an answer commits it before it asks again. What an answer
+// staleness, and one that waits for space on a full disk. Whoever reads an answer commits it before it asks again. What an answer
 // means is decided in poller/watch, by what is remembered; commit makes one transaction of changes and events.
 //
 // # What is believed
@@ -30,7 +30,8 @@
 // Never more than the budget, whatever happens. A refusal (403, 401) stops all requests for its scope until a person or
 // another key ends the halt; where there is a second key, it is tried once before. Everything that fails is tried again,
 // after a back-off that grows and outlives a restart, for ever. What an error means is looked up in one table, see
-// watch.Classify. When nothing good is heard for too long, an event says so, and another one that it is over.
+// watch.Classify. Without a successful response for too long an event says so, and another one that it is over: an alarm, see
+// the table in poller/watch. Each commit publishes a snapshot of the agency with its alarms; the status reads that.
 //
 // The package knows no NATS and no environment. How requests are made and read is the business of poller/listings, which
 // insertion is next that of poller/schedule.

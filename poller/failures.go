@@ -1,13 +1,12 @@
 package poller
 
 import (
+	"maps"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
-	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/poller/watch"
 	"doorbell/store"
@@ -47,7 +46,7 @@ func (a *agency) backoffOf(n failureName) *backoff {
 	if l := a.looks[n.name]; l != nil && n.scope == failureInsertion {
 		return l.retry
 	}
-	return nil // that of a window is written where it is told
+	return nil
 }
 
 // failure is how a failure stands now, and whether it is one. The caller holds a.mu.
@@ -62,45 +61,41 @@ func (a *agency) failure(n failureName) (t store.Failure, failing bool) {
 	return t, failing
 }
 
-// keepFailures writes the failures that have changed, in one transaction; nothing if none has.
+// keepFailures writes the failures that have changed, and ends the alarms of insertions that are not polled any more, in one
+// transaction; nothing if nothing has changed.
 func (a *agency) keepFailures() error {
 	a.committing.Lock()
 	defer a.committing.Unlock()
-	var puts, deletes []store.Failure
-	var list []events.Payload
 	a.mu.Lock()
-	for n := range a.dirty {
-		now, is := a.failure(n)
-		was, had := a.saved[n]
-		forgotten := a.looks[n.name] == nil
-		now.Told = was.Told
-		switch {
-		case is && now != was:
-			puts = append(puts, now)
-		case !is && had && (!was.Told || forgotten): // else clearUnreadable ends what was told
-			deletes = append(deletes, was)
-			if was.Told {
-				list = append(list, watch.GapEnds(a.id, was, time.Now()))
-			}
-		}
-	}
-	clear(a.dirty)
+	dirty := a.dirty
+	a.dirty = map[failureName]struct{}{}
 	a.mu.Unlock()
-	return a.writeFailures(puts, deletes, list)
-}
-
-// writeFailures writes failures, and what belongs into the same transaction.
-func (a *agency) writeFailures(puts, deletes []store.Failure, list []events.Payload) error {
-	if len(puts)+len(deletes) == 0 {
+	if len(dirty) == 0 {
 		return nil
 	}
-	err := a.commit(func(*store.Tx) (watch.Effects, error) {
-		return watch.Effects{Failures: puts, Over: deletes, Events: list}, nil
+	err := a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for n := range dirty {
+			was, had := tx.Failure(a.id, n.scope, n.name)
+			switch is, failing := a.failure(n); {
+			case failing && is != was:
+				e.Failures = append(e.Failures, is)
+			case !failing && had:
+				e.Ended = append(e.Ended, was)
+			}
+			if n.scope == failureInsertion && a.looks[n.name] == nil {
+				for _, kind := range []string{watch.Unreadable, watch.WindowFull} {
+					e.Clear(a.published().alarms, watch.AlarmOf(kind, listings.OperationContactRequests, n.name), a.id, time.Now())
+				}
+			}
+		}
+		return e, nil
 	})
 	if err != nil {
-		for _, t := range slices.Concat(puts, deletes) {
-			a.markDirty(t.Scope, t.Name) // the next one tries again
-		}
+		a.mu.Lock()
+		maps.Copy(a.dirty, dirty) // the next one tries again
+		a.mu.Unlock()
 	}
 	return err
 }
@@ -109,8 +104,6 @@ func (a *agency) writeFailures(puts, deletes []store.Failure, list []events.Payl
 func (a *agency) restoreFailures(list []store.Failure, now time.Time) map[string]time.Time {
 	waiting := map[string]time.Time{}
 	for _, t := range list {
-		n := failureName{t.Scope, t.Name}
-		a.saved[n] = t
 		switch {
 		case t.Scope == failureInsertion:
 			a.restoreRefusal(t)
@@ -120,7 +113,7 @@ func (a *agency) restoreFailures(list []store.Failure, now time.Time) map[string
 			continue
 		}
 		a.mu.Lock()
-		b := a.backoffOf(n)
+		b := a.backoffOf(failureName{t.Scope, t.Name})
 		a.mu.Unlock()
 		after := b.change(func(b watch.Backoff) watch.Backoff { return b.Restored(t, now) })
 		switch t.Scope {
@@ -153,7 +146,7 @@ func forgetRefusals(tx *store.Tx, agencyID string, ended []store.Halt) error {
 		}
 		t.Status, t.Body, t.Key = 0, "", ""
 		keep := tx.PutFailure
-		if t.Failures == 0 && !t.Told {
+		if t.Failures == 0 {
 			keep = tx.DeleteFailure
 		}
 		if err := keep(agencyID, t); err != nil {
@@ -188,46 +181,6 @@ func (a *agency) restoreRefusal(t store.Failure) {
 	} else if t.Status != 0 {
 		a.markDirty(t.Scope, t.Name)
 	}
-}
-
-// unreadableAfter is how many failures in a row make an insertion unreadable, see also watch.UnreadableFor.
-const unreadableAfter = 3
-
-// raiseUnreadable says, once, that the contact requests of an insertion cannot be read while those of others can.
-func (a *agency) raiseUnreadable(reference string, now time.Time) error {
-	if a.asking.state().Failures >= operationLimit {
-		return nil // nobody's can be read: that is another alarm
-	}
-	a.committing.Lock()
-	defer a.committing.Unlock()
-	n := failureName{failureInsertion, reference}
-	a.mu.Lock()
-	t, failing := a.failure(n)
-	told := a.saved[n].Told
-	a.mu.Unlock()
-	long := max(3*a.p.o.PollInterval, watch.UnreadableFor)
-	if !failing || told || t.Failures < unreadableAfter || now.Sub(t.Since) < long {
-		return nil
-	}
-	t.Told = true
-	return a.writeFailures([]store.Failure{t}, nil, []events.Payload{&events.WatchGapDetected{
-		Common:    events.Common{AgencyID: a.id, ObservedAt: now},
-		Operation: string(listings.OperationContactRequests), PropertyReferenceID: reference,
-		Reason: "unreadable", From: t.Since, To: now,
-	}})
-}
-
-// clearUnreadable says that an insertion can be read again, if it was said that it cannot.
-func (a *agency) clearUnreadable(reference string, now time.Time) error {
-	a.committing.Lock()
-	defer a.committing.Unlock()
-	a.mu.Lock()
-	t, had := a.saved[failureName{failureInsertion, reference}]
-	a.mu.Unlock()
-	if !had || !t.Told {
-		return nil
-	}
-	return a.writeFailures(nil, []store.Failure{t}, []events.Payload{watch.GapEnds(a.id, t, now)})
 }
 
 // backoff is a watch.Backoff that all share whom it makes wait. A nil one has not failed.

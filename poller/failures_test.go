@@ -58,7 +58,7 @@ func TestAnAlarmOfAnInsertionIsToldOnceAndEndedWhoeverKeepsFailuresMeanwhile(t *
 		if err := a.keepFailures(); err != nil { // of another poll
 			t.Fatal(err)
 		}
-		if err := a.clearUnreadable(reference, long); err != nil {
+		if err := a.clear(long, watch.AlarmOf(watch.Unreadable, "contact_requests", reference)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -77,25 +77,19 @@ func TestAnAlarmOfAnInsertionIsToldOnceAndEndedWhoeverKeepsFailuresMeanwhile(t *
 
 func TestAGapOfAWindowStandsInTheStatusUntilItEnds(t *testing.T) {
 	a := anAgency(t)
-	told := store.Failure{Scope: watch.FailureWindow, Name: "a#1##", Since: time.Unix(1, 0).UTC(), Told: true}
-	if err := a.p.store.Update(func(tx *store.Tx) error { return tx.PutFailure(a.id, told) }); err != nil {
+	full := store.Alarm{AlarmID: watch.AlarmOf(watch.WindowFull, "contact_requests", "a#1##"), Since: time.Unix(1, 0).UTC()}
+	if err := a.raise(full, &events.WatchGapDetected{Common: events.Common{AgencyID: a.id}, Operation: full.Operation, Reason: watch.WindowFull}); err != nil {
 		t.Fatal(err)
 	}
-	a.saved[failureName{watch.FailureWindow, "a#1##"}] = told
-	if all := a.alarms(store.Agency{}); len(all) != 1 {
+	if all := a.status().Alarms; len(all) != 1 || all[0] != (Alarm{"gap_detected", "contact_requests", "a#1##", full.Since}) {
 		t.Errorf("%v", all)
 	}
 	a.forget("a#1##")
 	if err := a.keepFailures(); err != nil {
 		t.Fatal(err)
 	}
-	left := 0
-	err := a.p.store.View(func(tx *store.Tx) error {
-		all, err := tx.Failures(a.id)
-		left = len(all)
-		return err
-	})
-	if err != nil || left != 0 || len(a.alarms(store.Agency{})) != 0 {
-		t.Errorf("left %d: %v", left, err)
+	kept, err := Remembered(a.p.store)
+	if err != nil || len(kept.Agencies[0].Alarms) != 0 || len(a.status().Alarms) != 0 {
+		t.Errorf("left %v, %v: %v", kept.Agencies[0].Alarms, a.status().Alarms, err)
 	}
 }

@@ -37,9 +37,9 @@ func (p *Poller) Outlook() Outlook {
 	for _, a := range p.watched() {
 		one := AgencyOutlook{AgencyID: a.id}
 		one.Rates, one.ContactRequests = p.scheduler.rates(a.id)
+		one.PageSize = a.published().state.Operation(string(listings.OperationInsertions)).Largest
 		a.mu.Lock()
 		one.Pages = a.lastWalk.Pages
-		one.PageSize = a.health[listings.OperationInsertions].Dialect.Largest
 		a.mu.Unlock()
 		o.Agencies = append(o.Agencies, one)
 	}

@@ -21,7 +21,7 @@ func (a *agency) load() error {
 		if err != nil {
 			return err
 		}
-		a.restoreHealth(state)
+		a.publish(watch.Effects{State: &state, Raised: tx.Alarms(a.id)})
 		a.sizes = watch.SizesOf(state, now.Add(watch.ProbeFirst/2+rand.N(watch.ProbeFirst)))
 		a.clock.Known, a.clock.Skew = state.SkewKnown, state.ClockSkew
 		halts, err := tx.Halts(a.id)
@@ -42,7 +42,7 @@ func (a *agency) load() error {
 	}
 	a.written = known.written
 	a.p.scheduler.enter(a.id, known.learned)
-	a.succeededBefore(known.lastPoll(now))
+	a.restoreHealth(known.lastPoll(now))
 	if err := a.begin(now); err != nil {
 		return err
 	}
@@ -123,15 +123,20 @@ func (a *agency) begin(now time.Time) error {
 	})
 }
 
-// forgetOthers drops the failures of insertions that are not polled any more.
+// forgetOthers drops the failures and alarms of insertions that are not polled any more.
 func (a *agency) forgetOthers(failures []store.Failure) {
-	failured := map[string]struct{}{}
+	failed := map[string]struct{}{}
 	for _, t := range failures {
-		if t.Scope == failureInsertion || t.Scope == watch.FailureWindow {
-			failured[t.Name] = struct{}{}
+		if t.Scope == failureInsertion {
+			failed[t.Name] = struct{}{}
 		}
 	}
-	for _, reference := range a.p.scheduler.without(a.id, failured) {
+	for id := range a.published().alarms {
+		if id.Reference != "" {
+			failed[id.Reference] = struct{}{}
+		}
+	}
+	for _, reference := range a.p.scheduler.without(a.id, failed) {
 		a.forget(reference)
 	}
 }

@@ -50,7 +50,7 @@ func (a *agency) polled(reference string, c watch.Class, err error, sent, now ti
 			a.markDirty(failureInsertion, reference)
 		}
 		a.answered(sent)
-		return due, a.clearUnreadable(reference, now)
+		return due, a.clear(now, watch.AlarmOf(watch.Unreadable, listings.OperationContactRequests, reference))
 	case watch.ClassRefused:
 		return due, a.refusedContacts(reference, err, sent)
 	case watch.ClassHalted:
@@ -418,11 +418,8 @@ func (p *poll) prior(tx *store.Tx) (r watch.Prior, err error) {
 	state, _, err2 := tx.Agency(id)
 	known, err3 := tx.ContactRequests(id, p.reference)
 	fields, err4 := tx.FieldNames(id)
-	p.a.mu.Lock()
-	gap := p.a.saved[failureName{watch.FailureWindow, p.reference}]
-	p.a.mu.Unlock()
 	return watch.Prior{
-		State: state, Insertion: i, Known: known, Record: tx.Record(id, p.reference), Fields: fields, Gap: gap,
+		State: state, Insertion: i, Known: known, Record: tx.Record(id, p.reference), Fields: fields, Alarms: p.a.published().alarms,
 	}, errors.Join(err, err2, err3, err4)
 }
 

@@ -170,7 +170,7 @@ func New(o Options) (*Poller, error) {
 // store.ErrUnknownOutcome.
 func (p *Poller) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return p.monitorSilence(ctx) })
+	g.Go(func() error { return p.monitorStaleness(ctx) })
 	g.Go(func() error { return p.watchSpace(ctx) })
 	g.Go(func() error { return p.keepMemories(ctx) })
 	g.Go(func() error { return p.startWalks(ctx, g) })
@@ -340,7 +340,13 @@ func (p *Poller) Approve(agencyID string) (held bool, err error) {
 	if a == nil {
 		return false, fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
 	}
-	if held, err = ApproveRemembered(p.store, agencyID); err != nil || !held {
+	a.committing.Lock()
+	err = a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
+		e, held, err = approve(tx, agencyID)
+		return e, err
+	})
+	a.committing.Unlock()
+	if err != nil || !held {
 		return held, err
 	}
 	p.log.Info("the held change is approved", "agency", agencyID)
@@ -350,24 +356,30 @@ func (p *Poller) Approve(agencyID string) (held bool, err error) {
 
 // ApproveRemembered does in the store of a stopped daemon what Approve does in a running one.
 func ApproveRemembered(s *store.Store, agencyID string) (held bool, err error) {
-	err = s.Update(func(tx *store.Tx) error {
-		held = false
-		state, known, err := tx.Agency(agencyID)
-		if err != nil {
+	err = s.Update(func(tx *store.Tx) (err error) {
+		var e watch.Effects
+		if e, held, err = approve(tx, agencyID); err != nil {
 			return err
 		}
-		if !known {
-			return fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
-		}
-		if held = state.Held != nil; !held {
-			return nil
-		}
-		h := *state.Held
-		h.Approved, h.Until = true, time.Now().UTC()
-		state.Held = &h
-		return tx.PutAgency(agencyID, state)
+		return write(tx, agencyID, e)
 	})
 	return held, err
+}
+
+func approve(tx *store.Tx, agencyID string) (e watch.Effects, held bool, err error) {
+	state, known, err := tx.Agency(agencyID)
+	switch {
+	case err != nil:
+		return e, false, err
+	case !known:
+		return e, false, fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
+	case state.Held == nil:
+		return e, false, nil
+	}
+	h := *state.Held
+	h.Approved, h.Until = true, time.Now().UTC()
+	state.Held, e.State = &h, &state
+	return e, true, nil
 }
 
 // ErrHalted is returned when an agency is to be asked that is halted.

@@ -7,7 +7,7 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-func TestTheLoopsGiveSignsOfLifeWhateverTheAPIDoes(t *testing.T) {
+func TestTheLoopsBeatWhateverTheAPIDoes(t *testing.T) {
 	for name, failure := range map[string]func(*world){
 		"nothing": func(*world) {},
 		"a halt":  func(w *world) { w.must(w.model.DeactivateKey(testKey)) },
@@ -29,17 +29,17 @@ func TestTheLoopsGiveSignsOfLifeWhateverTheAPIDoes(t *testing.T) {
 				p := w.poller
 				for range 20 {
 					w.pass(17 * time.Minute)
-					polls, vigil := p.Turned()
+					polls, staleness := p.Turned()
 					if since := time.Since(polls); since > 2*time.Minute {
 						t.Errorf("polls: none since %s", since)
 					}
-					if since := time.Since(vigil); since > 2*time.Minute {
-						t.Errorf("vigil: none since %s", since)
+					if since := time.Since(staleness); since > 2*time.Minute {
+						t.Errorf("staleness: none since %s", since)
 					}
 				}
 				w.halt()
 				time.Sleep(time.Hour)
-				if polls, vigil := p.Turned(); time.Since(polls) < time.Hour || time.Since(vigil) < time.Hour {
+				if polls, staleness := p.Turned(); time.Since(polls) < time.Hour || time.Since(staleness) < time.Hour {
 					t.Error("one after their end")
 				}
 			})

@@ -1,12 +1,15 @@
 package poller
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"doorbell/events"
 	"doorbell/poller/listings"
+	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 	"doorbell/store"
 )
@@ -99,124 +102,149 @@ type HeldStatus struct {
 	Approve string    `json:"approve"`
 }
 
-// Status describes the watch as it stands. It may be called at any time.
+// Freshness is how long the insertions of an agency wait for a poll, and what is asked why.
+type Freshness struct {
+	Insertions    int               `json:"insertions"`    // that are polled
+	NeverPolled   int               `json:"neverPolled"`   // of those
+	OldestSeconds float64           `json:"oldestSeconds"` // since the last poll of the one that waits the longest
+	CapSeconds    float64           `json:"capSeconds"`    // none should wait longer
+	PastCap       int               `json:"pastCap"`       // so many do
+	Turns         map[string]uint64 `json:"turns"`         // since the start of the process, by reason; a walk's are pages
+	Latency       Latency           `json:"latency"`       // of contact requests that came in
+	Hints         Hints             `json:"hints"`
+}
+
+// Hints is how well changes of the records of a list betray contact requests, as measured.
+type Hints struct {
+	Acting   bool     `json:"acting"`            // insertions whose record hints are polled soon
+	Recall   float64  `json:"recall"`            // share of the contact requests that the members betray
+	Rate     float64  `json:"rate"`              // share of the readings of a record at which one of them changed without any
+	Measured int      `json:"measured"`          // contact requests that this is measured with
+	Members  []string `json:"members,omitempty"` // of records, that betray the most, as JSON pointers
+}
+
+// Status describes the watch as it stands. It may be called at any time: it waits for no commit.
 func (p *Poller) Status() (Status, error) {
 	now := time.Now()
+	watched := p.watched()
 	s := Status{
 		At: now.UTC(), BaseURL: p.o.API.BaseURL, RequestsPerSecond: p.o.RequestsPerSecond, Requests: p.budget.count(),
-		Effective: rounded(p.budget.effective(now)), LastMinute: p.budget.lately(now),
-		Agencies: make([]AgencyStatus, 0, len(p.watched())),
+		Effective: rounded(p.budget.effective(now)), LastMinute: p.budget.lately(now), NoSpace: p.full.Load(),
+		Agencies: make([]AgencyStatus, len(watched)),
 	}
-	s.NoSpace = p.full.Load()
 	s.RequestCounts, s.RequestDurations = p.stats.requests(), p.stats.durations()
 	if b := p.base.state(); b.Failures > 0 {
 		s.Down = b.Until.UTC().Format(time.RFC3339)
 	}
-	err := p.store.View(func(tx *store.Tx) error {
-		for _, a := range p.watched() {
-			state, _, err := tx.Agency(a.id)
-			if err != nil {
-				return err
-			}
-			one := a.status(state)
-			one.LastSequence = tx.LastSequence(a.id)
-			s.Agencies = append(s.Agencies, one)
+	var all histogram
+	for n, a := range watched {
+		s.Agencies[n] = a.status()
+		s.Agencies[n].Freshness = a.freshness(now, &all)
+	}
+	s.Latency = all.latency()
+	return s, p.store.View(func(tx *store.Tx) error { // which the stream gives
+		for n, a := range watched {
+			s.Agencies[n].LastSequence = tx.LastSequence(a.id)
 		}
 		return nil
 	})
-	if err != nil {
-		return s, err
-	}
-	var all histogram
-	for n := range s.Agencies { // takes a while: not inside of a transaction
-		if a := p.agency(s.Agencies[n].AgencyID); a != nil {
-			s.Agencies[n].Freshness = a.freshness(now, &all)
-		}
-	}
-	s.Latency = all.latency()
-	return s, nil
 }
 
-func (a *agency) status(state store.Agency) AgencyStatus {
-	s := AgencyStatus{AgencyID: a.id, WatchStart: state.WatchStart, LastCompleteWalk: state.LastCompleteWalk, Dialects: shownDialects(state)}
-	x := a.access()
-	for _, h := range x.List("") {
-		s.Halts = append(s.Halts, haltStatus(a.id, h))
-	}
-	s.Held = heldStatus(a.id, state.Held)
-	s.Alarms, s.Key = a.alarms(state), x.Keys.Slot(x.Keys.Shown(listings.OperationInsertions).Fingerprint()).Slot
+func (a *agency) status() AgencyStatus {
+	is, x := a.published(), a.access()
+	s := statusOf(a.id, is, x.List(""))
+	s.State, s.Key = a.state(is), x.Keys.Slot(x.Keys.Shown(listings.OperationInsertions).Fingerprint()).Slot
 	s.OldestPoll, s.FirstPolls = a.p.scheduler.waiting(a.id)
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	s.Insertions, s.Disappeared, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.gone, a.lastWalk, a.lastError, a.answers.Good
 	s.Walks = a.ended
 	waited := a.waited.export(latencyBounds)
-	a.mu.Unlock()
 	s.Latencies = &waited
-	s.State = a.state(state)
 	return s
 }
 
-func haltStatus(agencyID string, h store.Halt) HaltStatus {
-	return HaltStatus{
-		Scope: h.Scope, PropertyReferenceID: h.Reference, Since: h.Since, Status: h.Status,
-		ProbableReason: h.ProbableReason, Advice: h.Advice, Resume: watch.ResumeCommand(agencyID, h.Reference),
+// statusOf is what a snapshot and halts tell.
+func statusOf(agencyID string, is snapshot, halts []store.Halt) AgencyStatus {
+	s := AgencyStatus{
+		AgencyID: agencyID, WatchStart: is.state.WatchStart, LastCompleteWalk: is.state.LastCompleteWalk, Dialects: shownDialects(is.state),
 	}
-}
-
-// alarms are those of whole operations, and of insertions that cannot be read.
-func (a *agency) alarms(state store.Agency) []Alarm {
-	list := operationAlarms(state)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, t := range a.saved {
-		if t.Told {
-			list = append(list, insertionAlarm(t))
-		}
+	for _, h := range halts {
+		s.Halts = append(s.Halts, HaltStatus{
+			Scope: h.Scope, PropertyReferenceID: h.Reference, Since: h.Since, Status: h.Status,
+			ProbableReason: h.ProbableReason, Advice: h.Advice, Resume: watch.ResumeCommand(agencyID, h.Reference),
+		})
 	}
-	slices.SortFunc(list, func(x, y Alarm) int { return x.Since.Compare(y.Since) })
-	return list
-}
-
-func insertionAlarm(t store.Failure) Alarm {
-	return Alarm{Kind: watch.Gap, Operation: string(listings.OperationContactRequests), PropertyReferenceID: t.Name, Since: t.Since}
-}
-
-func operationAlarms(state store.Agency) (list []Alarm) {
-	for _, op := range operations {
-		o := state.Operation(string(op))
-		for _, kind := range watch.Alarms {
-			if since := watch.Since(o, kind); !since.IsZero() {
-				list = append(list, Alarm{Kind: kind, Operation: string(op), Since: since})
-			}
-		}
+	if h := is.state.Held; h != nil {
+		s.Held = &HeldStatus{Reason: h.Reason, Until: h.Until, Missing: h.Missing, Known: h.Known, Approve: "doorbell approve " + agencyID}
 	}
-	return list
-}
-
-func heldStatus(agencyID string, h *store.Held) *HeldStatus {
-	if h == nil {
-		return nil
+	for _, alarm := range is.alarms {
+		s.Alarms = append(s.Alarms, Alarm{
+			Kind: watch.Ends(alarm.Kind), Operation: alarm.Operation, PropertyReferenceID: alarm.Reference, Since: alarm.Since,
+		})
 	}
-	return &HeldStatus{Reason: h.Reason, Until: h.Until, Missing: h.Missing, Known: h.Known, Approve: "doorbell approve " + agencyID}
+	slices.SortFunc(s.Alarms, func(x, y Alarm) int {
+		return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(y.Operation, x.Operation), cmp.Compare(x.Kind, y.Kind),
+			cmp.Compare(x.PropertyReferenceID, y.PropertyReferenceID))
+	})
+	return s
 }
 
 // state names how an agency stands, as its heartbeat says it.
-func (a *agency) state(state store.Agency) string {
+func (a *agency) state(is snapshot) string {
+	stale := false
+	for id := range is.alarms {
+		stale = stale || id.Kind == watch.Stale
+	}
 	switch {
 	case a.isHalted(listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id}):
 		return "halted"
-	case state.Held != nil:
+	case is.state.Held != nil:
 		return "held"
-	case a.stale():
+	case stale:
 		return "stale"
 	case a.walking.state().Failures > 0 || a.asking.state().Failures >= operationLimit || a.p.base.state().Failures > 0:
 		return "backing_off"
-	case state.CompleteWalks == 0:
+	case is.state.CompleteWalks == 0:
 		return "starting"
-	case !state.Baselined:
+	case !is.state.Baselined:
 		return "baselining"
 	}
 	return "watching"
+}
+
+// freshness is that of an agency; its latencies are added to those of all.
+func (a *agency) freshness(now time.Time, all *histogram) *Freshness {
+	s := a.standing(now)
+	f := &Freshness{
+		Insertions: s.Insertions, NeverPolled: s.Never, CapSeconds: rounded(s.Cap.Seconds()), PastCap: s.Past,
+		Turns: a.p.scheduler.turns(a.id), Hints: a.p.scheduler.hints(a.id),
+	}
+	if !s.Oldest.IsZero() {
+		f.OldestSeconds = rounded(max(0, now.Sub(s.Oldest)).Seconds())
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f.Latency = a.latencies.latency(now)
+	a.latencies.addTo(all, now)
+	return f
+}
+
+// hints are those of an agency.
+func (t *scheduler) hints(agencyID string) (h Hints) {
+	t.look(agencyID, func(s *schedule.Schedule, p *scheduled) {
+		f := s.Hints(p.handle)
+		h = Hints{Acting: f.Acting, Recall: rounded(f.Recall), Rate: rounded(f.Rate), Measured: f.Trials}
+		for n, name := range p.members.names {
+			if f.Bits&(1<<n) != 0 {
+				h.Members = append(h.Members, pointer("/"+watch.EscapePointer.Replace(name)))
+			}
+		}
+		if f.Bits&otherMembers != 0 {
+			h.Members = append(h.Members, "others")
+		}
+	})
+	return h
 }
 
 // Remembered describes what the store of a stopped daemon knows.
@@ -241,29 +269,12 @@ func Remembered(s *store.Store) (Status, error) {
 
 func remembered(tx *store.Tx, id string) (AgencyStatus, error) {
 	state, _, err := tx.Agency(id)
-	if err != nil {
+	halts, err2 := tx.Halts(id)
+	if err := errors.Join(err, err2); err != nil {
 		return AgencyStatus{}, err
 	}
-	s := AgencyStatus{
-		AgencyID: id, State: "stopped", WatchStart: state.WatchStart, LastCompleteWalk: state.LastCompleteWalk,
-		LastSequence: tx.LastSequence(id), Held: heldStatus(id, state.Held), Alarms: operationAlarms(state), Dialects: shownDialects(state),
-	}
-	halts, err := tx.Halts(id)
-	if err != nil {
-		return s, err
-	}
-	for _, h := range halts {
-		s.Halts = append(s.Halts, haltStatus(id, h))
-	}
-	failures, err := tx.Failures(id)
-	if err != nil {
-		return s, err
-	}
-	for _, t := range failures {
-		if t.Told {
-			s.Alarms = append(s.Alarms, insertionAlarm(t))
-		}
-	}
+	s := statusOf(id, snapshot{state, watch.Alarms{}.After(watch.Effects{Raised: tx.Alarms(id)})}, halts)
+	s.State, s.LastSequence = "stopped", tx.LastSequence(id)
 	return s, tx.Insertions(id, func(i store.Insertion) error {
 		if i.GoneSince.IsZero() {
 			s.Insertions++

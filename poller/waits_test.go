@@ -10,9 +10,9 @@ import (
 	"doorbell/store"
 )
 
-// looks lets the vigil look at an agency of a hundred insertions for a while, of which so many wait and all others are
+// checks lets the staleness monitor check an agency of a hundred insertions for a while, of which so many wait and all others are
 // polled in time.
-func (p *Poller) looks(t *testing.T, waiting int, from time.Time, minutes int) (list []events.Type) {
+func (p *Poller) checks(t *testing.T, waiting int, from time.Time, minutes int) (list []events.Type) {
 	t.Helper()
 	a := p.agency("A100")
 	for n := range minutes {
@@ -23,7 +23,7 @@ func (p *Poller) looks(t *testing.T, waiting int, from time.Time, minutes int) (
 		a.mu.Lock()
 		a.health["contact_requests"].Good = now
 		a.mu.Unlock()
-		if err := a.checkLateness(now); err != nil {
+		if err := a.checkStale("contact_requests", now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,20 +42,20 @@ func TestATenthOfTheInsertionsThatIsLateForLongIsStale(t *testing.T) {
 	a := p.agency("A100")
 	now := time.Now()
 	a.began = now.Add(-24 * time.Hour)
-	if got := p.looks(t, 9, now, 30); len(got) != 0 {
+	if got := p.checks(t, 9, now, 30); len(got) != 0 {
 		t.Errorf("nine of a hundred: %v", got)
 	}
 	now = now.Add(30 * time.Minute)
-	if got := p.looks(t, 10, now, 7); len(got) != 0 { // the tenth is late after three
+	if got := p.checks(t, 10, now, 7); len(got) != 0 { // the tenth is late after three
 		t.Errorf("for less than five minutes: %v", got)
 	}
 	if f := a.freshness(now.Add(6*time.Minute), new(histogram)); f.PastCap != 10 || f.Insertions != 100 || f.CapSeconds != 180 {
 		t.Errorf("%+v", f)
 	}
-	if got := p.looks(t, 10, now.Add(7*time.Minute), 21); fmt.Sprint(got) != "[watch.stale]" {
+	if got := p.checks(t, 10, now.Add(7*time.Minute), 21); fmt.Sprint(got) != "[watch.stale]" {
 		t.Errorf("ten of a hundred: %v", got)
 	}
-	if got := p.looks(t, 9, now.Add(28*time.Minute), 1); fmt.Sprint(got) != "[watch.stale watch.recovered]" {
+	if got := p.checks(t, 9, now.Add(28*time.Minute), 1); fmt.Sprint(got) != "[watch.stale watch.recovered]" {
 		t.Errorf("and nine again: %v", got)
 	}
 }
@@ -76,10 +76,10 @@ func TestInsertionsThatFailByThemselvesAreNotLateBesides(t *testing.T) {
 			a.allowed.Store(&halted)
 		}
 	}
-	if got := p.looks(t, 20, now, 30); len(got) != 0 { // eight of the others
+	if got := p.checks(t, 20, now, 30); len(got) != 0 { // eight of the others
 		t.Errorf("%v", got)
 	}
-	if got := p.looks(t, 21, now.Add(30*time.Minute), 30); fmt.Sprint(got) != "[watch.stale]" { // nine of 88
+	if got := p.checks(t, 21, now.Add(30*time.Minute), 30); fmt.Sprint(got) != "[watch.stale]" { // nine of 88
 		t.Errorf("%v", got)
 	}
 }
@@ -96,24 +96,13 @@ func TestTimeInWhichNobodyAskedMakesNothingLate(t *testing.T) {
 			now := time.Now()
 			a.began = now.Add(-24 * time.Hour)
 			away(a, now)
-			if got := p.looks(t, 100, now, 33); len(got) != 0 {
+			if got := p.checks(t, 100, now, 33); len(got) != 0 {
 				t.Errorf("%v within the cap", got)
 			}
-			if got := p.looks(t, 100, now.Add(33*time.Minute), 10); fmt.Sprint(got) != "[watch.stale]" {
+			if got := p.checks(t, 100, now.Add(33*time.Minute), 10); fmt.Sprint(got) != "[watch.stale]" {
 				t.Errorf("%v beyond it", got)
 			}
 		})
-	}
-}
-
-func TestWhatIsLateIsCountedFromATenthOn(t *testing.T) {
-	for s, want := range map[standing]bool{
-		{late: 0, answerable: 0}: false, {late: 0, answerable: 8}: false, {late: 1, answerable: 8}: true, {late: 1, answerable: 10}: true,
-		{late: 1, answerable: 11}: false, {late: 9, answerable: 100}: false, {late: 1000, answerable: 10_000}: true,
-	} {
-		if got := s.behind(); got != want {
-			t.Errorf("%d of %d: %t", s.late, s.answerable, got)
-		}
 	}
 }
 
@@ -145,12 +134,12 @@ func TestHintsAreToldByTheMembersThatBetray(t *testing.T) {
 }
 
 func TestAMachineThatSleptWasAway(t *testing.T) {
-	looked := time.Now()
-	if wasAway(looked, looked.Add(2*silenceEvery)) || !wasAway(looked, looked.Add(4*silenceEvery)) {
-		t.Error("two minutes between two looks are no sleep, four are")
+	checked := time.Now()
+	if wasAway(checked, checked.Add(2*checkEvery)) || !wasAway(checked, checked.Add(4*checkEvery)) {
+		t.Error("two minutes between two checks are no sleep, four are")
 	}
-	wall := looked.Round(0)
-	if !wasAway(looked, wall.Add(time.Hour)) {
+	wall := checked.Round(0)
+	if !wasAway(checked, wall.Add(time.Hour)) {
 		t.Error("an hour by the clock of the wall")
 	}
 }

@@ -93,9 +93,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		PageSize: a.p.o.PageSize, Filter: a.p.o.Filter, Dialect: a.dialect(listings.OperationInsertions),
 		EndsEmpty: a.endsEmpty(w.began), FirstSize: a.firstSize(w.began), Known: w.known,
 	}
-	if o.Larger, o.LastShown, err = a.largerPage(w.began); err != nil {
-		return 0, err
-	}
+	o.Larger, o.LastShown = a.largerPage(w.began)
 	pages := a.p.client.Walk(key, a.id, o)
 	for page, err := range pages.Pages(ctx) {
 		switch watch.Classify(err) {
@@ -357,6 +355,7 @@ func (w *walk) end(v listings.Verdict) (again bool, err error) {
 	now := time.Now()
 	walked := watch.Walked{
 		Verdict: v, Began: w.began, Seen: w.seen, Fresh: w.fresh, KeptBack: len(w.waiting) > 0 || w.overflow, Counted: a.counted, TookLast: a.tookLast(),
+		Alarms: a.published().alarms,
 	}
 	if failing.Failures > 0 {
 		walked.Failing = now.Sub(failing.Since)
@@ -369,8 +368,8 @@ func (w *walk) end(v listings.Verdict) (again bool, err error) {
 			return watch.Effects{}, err
 		}
 		e = watch.EndWalk(a.id, rules, state, insertions(tx, a.id), walked, now)
-		a.noteGood(&e.State)
-		return watch.Effects{State: &e.State, Insertions: e.Insertions, Unhalted: e.Outside, Events: e.Events}, nil
+		a.noteGood(e.State)
+		return e.Effects, nil
 	})
 	if err != nil {
 		return false, err
@@ -379,7 +378,7 @@ func (w *walk) end(v listings.Verdict) (again bool, err error) {
 	if e.Counts {
 		a.counted = w.began
 	}
-	for _, reference := range a.p.scheduler.among(a.id, append(e.Outside, e.Over...)) {
+	for _, reference := range a.p.scheduler.among(a.id, slices.Concat(e.Unhalted, e.Over)) {
 		a.forget(reference)
 	}
 	return e.Again, nil

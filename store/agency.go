@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"maps"
 	"time"
@@ -92,14 +93,6 @@ type Operation struct {
 	Dialect
 	// LastGood is the last good answer that was written; younger ones may have been heard.
 	LastGood time.Time `json:"lastGood,omitzero"`
-	// StaleSince, DriftSince and GapSince are when a watch.stale, watch.schema_drifted or watch.gap_detected of the whole
-	// operation was told that has not ended; zero: none.
-	StaleSince time.Time `json:"staleSince,omitzero"`
-	DriftSince time.Time `json:"driftSince,omitzero"`
-	GapSince   time.Time `json:"gapSince,omitzero"`
-	// DriftFound is what the last drift found, DriftReference where it was one insertion.
-	DriftFound     string `json:"driftFound,omitempty"`
-	DriftReference string `json:"driftReference,omitempty"`
 	// PartialWalks counts walks in a row that could not be complete.
 	PartialWalks int `json:"partialWalks,omitempty"`
 	// Drifts are the members that came, went or took another type in most records at once, by the poller's short name for
@@ -204,7 +197,6 @@ type Failure struct {
 	Failures int       `json:"failures"`         // in a row
 	Since    time.Time `json:"since"`            // the first of them
 	Until    time.Time `json:"until"`            // nothing is asked before
-	Told     bool      `json:"told,omitempty"`   // an event has said that it goes on
 	Status   int       `json:"status,omitempty"` // of the last answer, 0 if there was none
 	Body     string    `json:"body,omitempty"`   // kind of its body, in the words of access.halted
 	Key      string    `json:"key,omitempty"`    // fingerprint of the key that was shown
@@ -212,8 +204,18 @@ type Failure struct {
 }
 
 // Failures returns the failures of an agency.
-func (tx *Tx) Failures(agency string) ([]Failure, error) {
-	return allJSON[Failure](tx, bucketFailures, agency), nil
+func (tx *Tx) Failures(agency string) (all []Failure, err error) {
+	for k, v := range tx.ascend(bucketFailures, prefix(agency), prefix(agency)) {
+		if !bytes.HasPrefix(k, prefix(alarmScope)) {
+			all = append(all, decodeJSON[Failure](bucketFailures, v))
+		}
+	}
+	return all, nil
+}
+
+// Failure returns a failure of an agency, and whether it is remembered.
+func (tx *Tx) Failure(agency, scope, name string) (Failure, bool) {
+	return getJSON[Failure](tx, bucketFailures, key(agency, scope, name))
 }
 
 // PutFailure remembers a failure of an agency; there is one of each scope and name.
@@ -224,6 +226,46 @@ func (tx *Tx) PutFailure(agency string, t Failure) error {
 // DeleteFailure forgets a failure that has ended.
 func (tx *Tx) DeleteFailure(agency string, t Failure) error {
 	return tx.delete(bucketFailures, key(agency, t.Scope, t.Name))
+}
+
+// AlarmID names an alarm of an agency; there is one of each.
+type AlarmID struct {
+	Kind      string `json:"kind"`
+	Operation string `json:"operation"`
+	Reference string `json:"propertyReferenceId,omitempty"` // of the insertion that it is about; empty: the whole operation
+}
+
+// Alarm is a state that an event has told, and that another event ends.
+type Alarm struct {
+	AlarmID
+	Since   time.Time `json:"since"`
+	Example string    `json:"example,omitempty"` // the reference that shows it, of one about the whole operation
+	Missing int       `json:"missing,omitempty"` // how many contact requests are, as far as a total tells
+}
+
+// alarmScope is where alarms stand among failures.
+const alarmScope = "alarm"
+
+func (a AlarmID) key(agency string) []byte {
+	return key(agency, alarmScope, a.Kind, a.Operation, a.Reference)
+}
+
+// Alarms returns the alarms of an agency that are on.
+func (tx *Tx) Alarms(agency string) (all []Alarm) {
+	for _, v := range tx.ascend(bucketFailures, prefix(agency, alarmScope), prefix(agency, alarmScope)) {
+		all = append(all, decodeJSON[Alarm](bucketFailures, v))
+	}
+	return all
+}
+
+// PutAlarm remembers an alarm of an agency.
+func (tx *Tx) PutAlarm(agency string, a Alarm) error {
+	return tx.putJSON(bucketFailures, a.key(agency), a)
+}
+
+// DeleteAlarm forgets an alarm that has ended.
+func (tx *Tx) DeleteAlarm(agency string, a AlarmID) error {
+	return tx.delete(bucketFailures, a.key(agency))
 }
 
 // PutSchedule remembers chunk n, from 0, of an agency's schedule.

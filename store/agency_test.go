@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -133,4 +134,39 @@ func TestAUUIDIsKeptIn16Bytes(t *testing.T) {
 			t.Errorf("%s becomes %q, %d", id, packed, flag)
 		}
 	}
+}
+
+func TestAlarmsAndFailuresAreKeptApart(t *testing.T) {
+	s := openEmpty(t)
+	failure := Failure{Scope: "insertion", Name: "a#b##", Failures: 3}
+	one := Alarm{AlarmID: AlarmID{Kind: "window_full", Operation: "contact_requests", Reference: "a#b##"}, Missing: 7}
+	other := Alarm{AlarmID: AlarmID{Kind: "stale", Operation: "insertions"}, Example: "a#1##"}
+	write := func(do func(tx *Tx) error) {
+		t.Helper()
+		if err := s.Update(do); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(failures []Failure, alarms []Alarm) {
+		t.Helper()
+		err := s.View(func(tx *Tx) error {
+			got, err := tx.Failures("A100")
+			if !slices.Equal(got, failures) || !slices.Equal(tx.Alarms("A100"), alarms) || len(tx.Alarms("A1")) != 0 {
+				t.Errorf("%v, %v", got, tx.Alarms("A100"))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(func(tx *Tx) error {
+		return errors.Join(tx.PutAlarm("A100", one), tx.PutFailure("A100", failure), tx.PutAlarm("A100", other))
+	})
+	want([]Failure{failure}, []Alarm{other, one})
+	write(func(tx *Tx) error {
+		one.Missing = 8
+		return errors.Join(tx.PutAlarm("A100", one), tx.DeleteAlarm("A100", other.AlarmID), tx.DeleteFailure("A100", failure))
+	})
+	want(nil, []Alarm{one})
 }

@@ -273,7 +273,7 @@ func everything(s *store.Store) (string, error) {
 			a, known, err := tx.Agency(agency)
 			halts, err2 := tx.Halts(agency)
 			failures, err3 := tx.Failures(agency)
-			fmt.Fprintln(&b, agency, known, a.WatchStart, halts, failures)
+			fmt.Fprintln(&b, agency, known, a.WatchStart, halts, failures, tx.Alarms(agency))
 			tx.Schedule(agency, func(n int, chunk []byte) { fmt.Fprintf(&b, "%d %s\n", n, chunk) })
 			err4 := tx.Insertions(agency, func(i store.Insertion) error { fmt.Fprintln(&b, i); return nil })
 			return errors.Join(err, err2, err3, err4)

@@ -1,7 +1,10 @@
 package watch
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -10,50 +13,77 @@ import (
 	"doorbell/store"
 )
 
-// Kinds of alarms of a whole operation, as watch.recovered names what it ends.
+// Kinds of alarms: what keeps us from seeing. An event raises each, watch.recovered clears it.
+//
+//	Stale       of an operation   nothing good for too long, or too many insertions late  until there is, and few are
+//	Drifted     of an operation   an answer is not what it should be                      until one is, also of the insertion that showed it
+//	Incomplete  of the list       walks come to no end, three times in a row              until a walk is complete
+//	Unreadable  of an insertion   its answers fail while others do not                    until one is good
+//	WindowFull  of an insertion   no answer reaches back to what is known                 until all of them were shown
 const (
-	Stale   = "stale"          // nothing good for too long, or too much of it too late
-	Drifted = "schema_drifted" // an answer that is not what it should be
-	Gap     = "gap_detected"   // walks that are not complete
+	Stale      = "stale"
+	Drifted    = "schema_drifted"
+	Incomplete = "walk_incomplete"
+	Unreadable = "unreadable"
+	WindowFull = "window_full"
 )
 
-// Alarms are all kinds.
-var Alarms = []string{Stale, Drifted, Gap}
+// gap is what events call the kinds that tell of something that may never be seen; their reason is the kind.
+const gap = "gap_detected"
 
-// since is where an operation remembers since when an alarm is on; zero: it is not.
-func since(o *store.Operation, kind string) *time.Time {
+// Ends is what events call a kind of alarm.
+func Ends(kind string) string {
 	switch kind {
-	case Stale:
-		return &o.StaleSince
-	case Drifted:
-		return &o.DriftSince
+	case Incomplete, Unreadable, WindowFull:
+		return gap
 	}
-	return &o.GapSince
+	return kind
 }
 
-// Since is when an alarm of an operation was raised that has not ended; zero: there is none.
-func Since(o store.Operation, kind string) time.Time { return *since(&o, kind) }
-
-// Raise turns an alarm of an operation on and tells it, unless it is on.
-func Raise(o *store.Operation, kind string, at time.Time, event events.Payload) []events.Payload {
-	if s := since(o, kind); s.IsZero() {
-		*s = at.UTC()
-		return []events.Payload{event}
-	}
-	return nil
+// AlarmOf names the alarm of a kind, of an operation or of one insertion's contact requests.
+func AlarmOf(kind string, op listings.Operation, reference string) store.AlarmID {
+	return store.AlarmID{Kind: kind, Operation: string(op), Reference: reference}
 }
 
-// Clear turns an alarm of an operation off and tells it, if it is on.
-func Clear(o *store.Operation, kind, agencyID, op string, at time.Time) []events.Payload {
-	s := since(o, kind)
-	if s.IsZero() {
-		return nil
+// Alarms are those of an agency that are on. It is a value: nobody changes it.
+type Alarms map[store.AlarmID]store.Alarm
+
+// After are the alarms after a decision.
+func (on Alarms) After(e Effects) Alarms {
+	if len(e.Raised)+len(e.Cleared) == 0 {
+		return on
 	}
-	event := &events.WatchRecovered{Common: events.Common{AgencyID: agencyID, ObservedAt: at}, Operation: op, Ends: kind, Since: *s}
-	if *s = (time.Time{}); kind == Drifted {
-		event.PropertyReferenceID, o.DriftFound, o.DriftReference = o.DriftReference, "", ""
+	after := maps.Clone(on)
+	if after == nil {
+		after = Alarms{}
 	}
-	return []events.Payload{event}
+	for _, a := range e.Raised {
+		after[a.AlarmID] = a
+	}
+	for _, id := range e.Cleared {
+		delete(after, id)
+	}
+	return after
+}
+
+// Raise turns an alarm on, with the event that says so, unless it is on.
+func (e *Effects) Raise(on Alarms, a store.Alarm, event events.Payload) {
+	if _, is := on[a.AlarmID]; !is {
+		a.Since = a.Since.UTC()
+		e.Raised = append(e.Raised, a)
+		e.tell(event)
+	}
+}
+
+// Clear turns an alarm off, with the event that says so, if it is on.
+func (e *Effects) Clear(on Alarms, id store.AlarmID, agencyID string, at time.Time) {
+	if a, is := on[id]; is {
+		e.Cleared = append(e.Cleared, id)
+		e.tell(&events.WatchRecovered{
+			Common: events.Common{AgencyID: agencyID, ObservedAt: at}, Operation: a.Operation,
+			PropertyReferenceID: cmp.Or(a.Reference, a.Example), Ends: Ends(a.Kind), Since: a.Since,
+		})
+	}
 }
 
 // Liveness is how well an operation of an agency has gone, as far as this process has seen. What is remembered beyond it is that the
@@ -103,18 +133,94 @@ func (l Liveness) Silent(began time.Time, after time.Duration, now time.Time) bo
 
 // Late takes a check of how many insertions are late, and says whether too many of them have been at every check for too long. Time
 // away is: in the first cap after a start, or after a halt, everything may be late because nobody asked.
-func (l *Liveness) Late(behind bool, began time.Time, limit, after time.Duration, now time.Time) bool {
-	l.Behind = behind
-	if away := now.Sub(began) < limit || now.Sub(l.Calm) < limit; !behind || away || l.Timely.IsZero() {
+func (l *Liveness) Late(s Standing, began time.Time, after time.Duration, now time.Time) bool {
+	l.Behind = s.behind()
+	if away := now.Sub(began) < s.Cap || now.Sub(l.Calm) < s.Cap; !l.Behind || away || l.Timely.IsZero() {
 		l.Timely = now
 	}
 	return now.Sub(l.Timely) >= after
 }
 
-// GapEnds tells that the gap of one insertion has ended.
-func GapEnds(agencyID string, t store.Failure, at time.Time) events.Payload {
-	return &events.WatchRecovered{
-		Common: events.Common{AgencyID: agencyID, ObservedAt: at}, Operation: string(listings.OperationContactRequests),
-		PropertyReferenceID: t.Name, Ends: Gap, Since: t.Since,
+// Check decides at a check about the alarm that an operation is stale, which is on since a moment; zero: it is off. It is raised
+// where silence lasts for too long, or lateness as long: then there are good answers, but not enough of them, because the API is
+// slow or lets us ask too little. That it answers 429 is no excuse: we do not see. It ends when few are late and an answer was
+// good since.
+func (l *Liveness) Check(op listings.Operation, s Standing, on, began time.Time, after time.Duration, now time.Time) (raise, clear bool, errs []events.StaleError) {
+	late := l.Late(s, began, after, now)
+	switch {
+	case !on.IsZero():
+		return false, !l.Behind && l.Good.After(on), nil
+	case l.Silent(began, after, now):
+		return true, false, LastErrors(l.Errors...)
+	case late:
+		return true, false, LastErrors(append(LastErrors(l.Errors...), events.StaleError{
+			At: now, Operation: string(op), Class: "late",
+			Text: fmt.Sprintf("%d of %d insertions wait for longer than %s", s.late, s.answerable, s.Cap.Round(time.Second)),
+		})...)
 	}
+	return false, false, nil
+}
+
+// LastGood is the last success as the store remembers it; zero: there was none since the watch began.
+func (l Liveness) LastGood(watchStart time.Time) time.Time {
+	if good := l.Good.UTC().Round(0); good.After(watchStart) {
+		return good
+	}
+	return time.Time{}
+}
+
+// Wait is how an insertion waits: since its last good answer, or since it came into the schedule.
+type Wait struct {
+	Reference string
+	Since     time.Time
+	Never     bool // was it polled
+}
+
+// Standing is how the insertions of an agency wait at a moment. The zero value has none.
+type Standing struct {
+	Cap              time.Duration // none should wait longer
+	Insertions       int
+	Never, Past      int       // of those: never polled, and past the cap
+	Oldest           time.Time // since when the one waits that waits the longest
+	answerable, late int       // of those that do not fail by themselves: how many, and how many are past the cap for sure
+}
+
+// Stand counts how insertions wait. Those that are aside for a reason of their own, which is told otherwise, are not late.
+func Stand(waits []Wait, limit time.Duration, aside func(reference string) bool, now time.Time) Standing {
+	grace := max(limit/10, 10*time.Second) // an answer takes its time
+	s := Standing{Cap: limit, Insertions: len(waits), answerable: len(waits)}
+	for _, w := range waits {
+		age := now.Sub(w.Since)
+		if w.Never {
+			s.Never++
+		}
+		if age > limit {
+			s.Past++
+		}
+		if s.Oldest.IsZero() || w.Since.Before(s.Oldest) {
+			s.Oldest = w.Since
+		}
+		switch {
+		case age <= limit+grace:
+		case aside(w.Reference):
+			s.answerable--
+		default:
+			s.late++
+		}
+	}
+	return s
+}
+
+// behind says whether at least a tenth of the insertions that could be answered is late.
+func (s Standing) behind() bool { return s.late > 0 && 10*s.late >= s.answerable }
+
+// Cannot be read: so many failures in a row, for three intervals and so long at least.
+const (
+	unreadableAfter = 3
+	unreadableFor   = 5 * time.Minute
+)
+
+// CannotRead says whether an insertion of which polls fail is unreadable.
+func (b Backoff) CannotRead(interval time.Duration, now time.Time) bool {
+	return b.Failures >= unreadableAfter && now.Sub(b.Since) >= max(3*interval, unreadableFor)
 }

@@ -9,18 +9,23 @@ import (
 	"doorbell/store"
 )
 
-// FailureWindow is the scope of a store.Failure: not all contact requests of an insertion can be seen, and an event said so.
-// Its Failures are how many were missing by the total, 0 if unknown.
-const FailureWindow = "window"
-
 // Prior is what is remembered when contact requests of an insertion are judged.
 type Prior struct {
 	State     store.Agency
 	Insertion store.Insertion // with its last poll
 	Known     []store.ContactRequest
-	Record    []byte        // of the insertion, as last read
-	Fields    []string      // that the agency's contact requests ever had
-	Gap       store.Failure // that was told of the insertion; its Name is empty if there is none
+	Record    []byte   // of the insertion, as last read
+	Fields    []string // that the agency's contact requests ever had
+	Alarms    Alarms   // that are on
+}
+
+// full is the alarm that the insertion's window is full, and whether it is on.
+func (r Prior) full() (a store.Alarm, is bool) {
+	id := AlarmOf(WindowFull, listings.OperationContactRequests, r.Insertion.Reference)
+	if a, is = r.Alarms[id]; !is {
+		a.AlarmID = id
+	}
+	return a, is
 }
 
 // Poll is the poll that an answer belongs to.
@@ -46,17 +51,19 @@ type Effects struct {
 	Polled    time.Time // zero: its last poll stays
 	Contacts  []store.ContactRequest
 
-	Failures, Over []store.Failure // that go on, and that have ended
-	Unhalted       []string        // insertions whose halt goes with them
-	Access         []AccessChange
+	Failures, Ended []store.Failure // that go on, and that are over
+	Unhalted        []string        // insertions whose halt goes with them
+	Access          []AccessChange
+	Raised          []store.Alarm
+	Cleared         []store.AlarmID
 
 	Events []events.Payload
 }
 
 // Empty says whether there is nothing to write.
 func (e Effects) Empty() bool {
-	return e.State == nil && len(e.Insertions)+len(e.Records)+len(e.Contacts)+len(e.Failures)+len(e.Over)+len(e.Unhalted)+
-		len(e.Access)+len(e.Events) == 0 && e.Polled.IsZero()
+	return e.State == nil && len(e.Insertions)+len(e.Records)+len(e.Contacts)+len(e.Failures)+len(e.Ended)+len(e.Unhalted)+
+		len(e.Access)+len(e.Raised)+len(e.Cleared)+len(e.Events) == 0 && e.Polled.IsZero()
 }
 
 func (e *Effects) tell(p ...events.Payload) { e.Events = append(e.Events, p...) }
@@ -78,7 +85,8 @@ func Judge(p Poll, prior Prior, a Answer, at time.Time) Judged {
 	d := diffContactRequests(s, prior.Known, a)
 	j := Judged{CatchUp: p.CatchUp.Clone(), Rules: rulesOf(prior.State, d), New: d.New, Since: d.Since, Waits: waits(d.Events, s)}
 	j.Verdict = j.CatchUp.judge(p.circumstances(prior, a), a, d)
-	recovered := prior.Gap.Name != "" && j.Verdict != Open && j.CatchUp.Whole
+	_, full := prior.full()
+	recovered := full && j.Verdict != Open && j.CatchUp.Whole
 	if len(d.Puts) > 0 || mustWrite(prior.Insertion, d, j.Verdict) || recovered {
 		j.Effects = p.effects(prior, d, j.CatchUp, j.Verdict, recovered, at)
 	}
@@ -92,7 +100,8 @@ func JudgeWidest(p Poll, prior Prior, a Answer, at time.Time) (e Effects, found 
 	c := p.CatchUp.Clone()
 	c.judge(p.circumstances(prior, a), a, d)
 	prior.Insertion.LastWide = at.UTC()
-	e = p.effects(prior, d, p.CatchUp, ClosedOverlap, prior.Gap.Name != "" && c.Whole, at)
+	_, full := prior.full()
+	e = p.effects(prior, d, p.CatchUp, ClosedOverlap, full && c.Whole, at)
 	if len(e.Insertions) == 0 {
 		e.Insertions = []store.Insertion{prior.Insertion}
 	}
@@ -129,8 +138,8 @@ func (p Poll) effects(prior Prior, d contactsDiff, c *CatchUp, v Verdict, recove
 	i := prior.Insertion
 	e.Reference = i.Reference
 	if recovered {
-		e.Over = []store.Failure{prior.Gap}
-		e.tell(GapEnds(p.AgencyID, prior.Gap, at.UTC()))
+		full, _ := prior.full()
+		e.Clear(prior.Alarms, full.AlarmID, p.AgencyID, at.UTC())
 	}
 	settles := settlesAtOnce(i, v, at)
 	for _, put := range d.Puts {
@@ -210,20 +219,21 @@ func (p Poll) tellGap(e *Effects, prior Prior, now time.Time) {
 	if p.Sizes.Totals {
 		missing = max(0, p.CatchUp.Total-len(prior.Known))
 	}
-	if prior.Gap.Name != "" && !p.CatchUp.Newest.Ordered && missing <= prior.Gap.Failures {
+	full, is := prior.full()
+	if is && !p.CatchUp.Newest.Ordered && missing <= full.Missing {
 		return
 	}
 	gap := &events.WatchGapDetected{
 		Common:    events.Common{AgencyID: p.AgencyID, ObservedAt: now},
 		Operation: string(listings.OperationContactRequests), PropertyReferenceID: prior.Insertion.Reference,
-		Reason: "window_full", Reached: p.reached(prior),
+		Reason: WindowFull, Reached: p.reached(prior),
 	}
 	gap.From, gap.To = p.between(prior, now)
 	if p.CatchUp.Total >= 0 {
 		gap.Total = &p.CatchUp.Total
 	}
-	e.Failures = []store.Failure{{Scope: FailureWindow, Name: prior.Insertion.Reference, Failures: missing, Since: now, Told: true}}
-	e.tell(gap)
+	full.Since, full.Missing = now, missing
+	e.Raise(nil, full, gap) // also where it is on: this is another gap
 }
 
 // reached counts the contact requests that answers of this catch-up showed, also those before a restart.

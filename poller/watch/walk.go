@@ -28,35 +28,30 @@ type Walked struct {
 	Counted  time.Time     // begin of the last walk that counted for what is missing; zero: none of this process
 	TookLast time.Duration // the walk before
 	Failing  time.Duration // for how long walks have failed
+	Alarms   Alarms        // that are on
 }
 
 // WalkEnd is what follows from a walk as a whole.
 type WalkEnd struct {
-	State      store.Agency
-	Insertions []store.Insertion   // that are other than before
-	Outside    []string            // left out by another filter than before: not asked any more
-	Absent     []string            // missed often enough to be told
-	Gone       map[string]struct{} // disappeared before
-	Late       int                 // of those: still polled, because of what arrives late
-	Over       []string            // of those: not polled any more
-	Published  int                 // insertions
-	Counts     bool                // it is another walk than the one before for what is missing
-	Held       bool                // a change too large to believe waits
-	Again      bool                // another walk should follow at once, because the baseline is not settled
-	Events     []events.Payload
+	Effects                       // Unhalted are left out by another filter than before: not asked any more
+	Absent    []string            // missed often enough to be told
+	Gone      map[string]struct{} // disappeared before
+	Late      int                 // of those: still polled, because of what arrives late
+	Over      []string            // of those: not polled any more
+	Published int                 // insertions
+	Counts    bool                // it is another walk than the one before for what is missing
+	Held      bool                // a change too large to believe waits
+	Again     bool                // another walk should follow at once, because the baseline is not settled
 }
 
 // structuralLimit is how many walks in a row may stay partial for the same reason in the API's structure before the
 // baseline ends without a complete one.
 const structuralLimit = 3
 
-// UnreadableFor is how long something must fail at least to be told as a gap.
-const UnreadableFor = 5 * time.Minute
-
 // EndWalk says what a walk as a whole changes, by all that is remembered of the agency: only a complete one counts towards
 // disappearing.
 func EndWalk(agencyID string, r WalkRules, state store.Agency, all iter.Seq[store.Insertion], w Walked, now time.Time) WalkEnd {
-	e := walkEnd{WalkEnd{State: state}, agencyID, r, w, now.UTC()}
+	e := walkEnd{WalkEnd{Effects: Effects{State: &state}}, agencyID, r, w, now.UTC()}
 	if w.Complete {
 		e.complete(all)
 	} else {
@@ -73,14 +68,12 @@ type walkEnd struct {
 	now      time.Time
 }
 
-func (e *walkEnd) tell(p ...events.Payload) { e.Events = append(e.Events, p...) }
-
 func (e *walkEnd) common() events.Common {
 	return events.Common{AgencyID: e.agencyID, ObservedAt: e.now}
 }
 
 func (e *walkEnd) complete(all iter.Seq[store.Insertion]) {
-	w, s := e.walk, &e.State
+	w, s := e.walk, e.State
 	e.learnEnd()
 	refiltered := refiltering(*s)
 	e.Counts = !s.Baselined || refiltered || s.Held != nil && s.Held.Approved || e.countsAfter(s.LastCompleteWalk)
@@ -157,16 +150,16 @@ func (e *walkEnd) leaveOutside() {
 		i.Outside, i.GoneSince = true, e.walk.Began
 		i.Missing, i.Moved, i.LastSeen = 0, false, time.Time{}
 		e.Insertions[n] = i
-		e.Outside = append(e.Outside, i.Reference)
+		e.Unhalted = append(e.Unhalted, i.Reference)
 	}
-	e.Published -= len(e.Outside)
+	e.Published -= len(e.Unhalted)
 }
 
 // partial counts walks that came to no end. Some cannot be complete because of how the API pages: where three in a row
 // say so, the baseline ends without. Where they go on, whatever the reason, it is said that not all can be seen; a list of
 // which not even the first page can be read is silent, which is another alarm.
 func (e *walkEnd) partial(all iter.Seq[store.Insertion]) {
-	w, s := e.walk, &e.State
+	w, s := e.walk, e.State
 	e.Held = s.Held != nil && e.now.Before(s.Held.Until)
 	for i := range all {
 		if i.GoneSince.IsZero() {
@@ -186,11 +179,11 @@ func (e *walkEnd) partial(all iter.Seq[store.Insertion]) {
 		e.baselined(false)
 	}
 	o := s.Operation(string(listings.OperationInsertions))
-	if o.PartialWalks++; o.PartialWalks >= structuralLimit && (w.Structural || w.Failing >= UnreadableFor) {
-		e.tell(Raise(&o, Gap, e.now, &events.WatchGapDetected{
+	if o.PartialWalks++; o.PartialWalks >= structuralLimit && (w.Structural || w.Failing >= unreadableFor) {
+		e.Raise(w.Alarms, store.Alarm{AlarmID: AlarmOf(Incomplete, listings.OperationInsertions, ""), Since: e.now}, &events.WatchGapDetected{
 			Common: e.common(), Operation: string(listings.OperationInsertions),
-			Reason: "walk_incomplete", Reached: w.References, From: s.LastCompleteWalk, To: e.now,
-		})...)
+			Reason: Incomplete, Reached: w.References, From: s.LastCompleteWalk, To: e.now,
+		})
 	}
 	s.SetOperation(string(listings.OperationInsertions), o)
 }
@@ -209,13 +202,13 @@ func (e *walkEnd) learnEnd() {
 	case e.walk.Size == 0:
 		o.Size = -1 // is left to the API
 	}
-	e.tell(Clear(&o, Gap, e.agencyID, op, e.now)...)
+	e.Clear(e.walk.Alarms, AlarmOf(Incomplete, listings.OperationInsertions, ""), e.agencyID, e.now)
 	e.State.SetOperation(op, o)
 }
 
 // baselined ends a baseline: from here on what appears is news.
 func (e *walkEnd) baselined(complete bool) {
-	s := &e.State
+	s := e.State
 	s.Baselined = true
 	reason, began := BaselineFirst, s.WatchStart
 	if s.BaselineReason != "" {
@@ -228,7 +221,7 @@ func (e *walkEnd) baselined(complete bool) {
 
 // hold keeps an implausible change from being believed before its time, and says when that has passed.
 func (e *walkEnd) hold(absent int) {
-	w, s := e.walk, &e.State
+	w, s := e.walk, e.State
 	reason, odd := Implausible(absent, e.Published, len(w.Seen))
 	switch {
 	case odd && (s.Held == nil || grown(*s.Held, reason, absent, e.Published)):

@@ -58,7 +58,7 @@ func TestNothingIsGoneBeforeEnoughCompleteWalksMissedIt(t *testing.T) {
 					}
 				}
 			}, Walked{Verdict: v, Began: now, Seen: seen, Counted: counted}, now)
-			state = e.State
+			state = *e.State
 			if !v.Complete {
 				if len(e.Insertions)+len(e.Absent)+len(e.Events) > 0 || e.State.LastCompleteWalk != before.LastCompleteWalk {
 					rt.Fatalf("a walk that is not complete decides: %+v", e)
@@ -102,7 +102,7 @@ func TestAMassThatIsMissingIsHeldUntilCompleteWalksHaveShownItForLong(t *testing
 	var told []events.Type
 	walk := func(now time.Time, seen map[string]struct{}) WalkEnd {
 		e := EndWalk("A100", walkRules, state, slices.Values(all), Walked{Verdict: listings.Verdict{Complete: true, Pages: 1}, Began: now, Seen: seen}, now)
-		state = e.State
+		state = *e.State
 		for _, i := range e.Insertions {
 			n := slices.IndexFunc(all, func(k store.Insertion) bool { return k.Reference == i.Reference })
 			all[n] = i
@@ -136,22 +136,6 @@ func TestAMassThatIsMissingIsHeldUntilCompleteWalksHaveShownItForLong(t *testing
 	walk(now.Add(22*time.Minute), listed(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19))
 	if fmt.Sprint(told) != "[watch.change_held watch.recovered]" {
 		t.Errorf("told %v", told)
-	}
-}
-
-func TestAnAlarmIsRaisedOnceAndClearedOnce(t *testing.T) {
-	for _, kind := range Alarms {
-		var o store.Operation
-		event := &events.WatchStale{Common: events.Common{AgencyID: "A100"}}
-		if len(Raise(&o, kind, epoch, event)) != 1 || len(Raise(&o, kind, epoch.Add(time.Hour), event)) != 0 || !Since(o, kind).Equal(epoch) {
-			t.Errorf("%s: %+v", kind, o)
-		}
-		cleared := Clear(&o, kind, "A100", "insertions", epoch.Add(time.Minute))
-		if len(cleared) != 1 || len(Clear(&o, kind, "A100", "insertions", epoch)) != 0 || !Since(o, kind).IsZero() {
-			t.Errorf("%s: %v, %+v", kind, cleared, o)
-		} else if e := cleared[0].(*events.WatchRecovered); e.Ends != kind || !e.Since.Equal(epoch) {
-			t.Errorf("%s: %+v", kind, e)
-		}
 	}
 }
 

@@ -149,17 +149,18 @@ func TestAnAnswerWithoutNewsAndOrderSettlesOnlyWhatItShows(t *testing.T) {
 }
 
 func TestTheEndOfAGapNamesItsOperationAndInsertion(t *testing.T) {
+	full := store.Alarm{AlarmID: AlarmOf(WindowFull, "contact_requests", "a#b##"), Since: epoch}
 	prior := Prior{
 		Insertion: store.Insertion{Reference: "a#b##", Polled: true, OpenSince: epoch, Start: epoch},
-		Gap:       store.Failure{Scope: FailureWindow, Name: "a#b##", Since: epoch, Told: true},
+		Alarms:    Alarms{full.AlarmID: full},
 	}
 	p := Poll{AgencyID: "A100", Rules: NewRules(nil, nil), CatchUp: NewCatchUp()}
 	j := Judge(p, prior, Answer{SortBy: "createdAt", Descending: true, Asked: 20}, epoch.Add(time.Hour))
-	if len(j.Events) != 1 || len(j.Over) != 1 {
+	if len(j.Events) != 1 || len(j.Cleared) != 1 {
 		t.Fatalf("%+v", j)
 	}
 	e, is := j.Events[0].(*events.WatchRecovered)
-	if !is || e.Ends != Gap || e.Operation != "contact_requests" || e.PropertyReferenceID != "a#b##" || !e.Since.Equal(epoch) {
+	if !is || e.Ends != gap || e.Operation != "contact_requests" || e.PropertyReferenceID != "a#b##" || !e.Since.Equal(epoch) {
 		t.Errorf("%+v", j.Events[0])
 	}
 }

@@ -1,7 +1,6 @@
 package poller
 
 import (
-	"regexp"
 	"time"
 
 	"doorbell/events"
@@ -67,7 +66,7 @@ func (a *agency) learn(op listings.Operation, reference string, shown listings.D
 		if announce = before.Known && before.Path != after.Path && !quiet; announce {
 			e.Events = append(e.Events, &events.WatchSchemaDrifted{
 				Common: events.Common{AgencyID: a.id, ObservedAt: at}, Operation: string(op), PropertyReferenceID: reference,
-				Expected: "records at " + pointer(before.Path), Found: "records at " + pointer(after.Path),
+				Expected: "records at " + watch.DescribePointer(before.Path), Found: "records at " + watch.DescribePointer(after.Path),
 			})
 		}
 	})
@@ -77,20 +76,6 @@ func (a *agency) learn(op listings.Operation, reference string, shown listings.D
 		a.mu.Unlock()
 	}
 	return err
-}
-
-// looksLikePointer is what a pointer made of names looks like. Others are not shown: nobody knows what they hold.
-var looksLikePointer = regexp.MustCompile(`^(/[A-Za-z_$][A-Za-z0-9_.-]{0,39}){1,4}$`)
-
-// pointer names a JSON pointer to people: that of the whole body is empty.
-func pointer(path string) string {
-	switch {
-	case path == "":
-		return "the root"
-	case looksLikePointer.MatchString(path):
-		return path
-	}
-	return "an odd name"
 }
 
 // sizeAgain is how often a page size that was refused is asked for again.

@@ -81,7 +81,7 @@ func TestAGapOfAWindowStandsInTheStatusUntilItEnds(t *testing.T) {
 	if err := a.raise(full, &events.WatchGapDetected{Common: events.Common{AgencyID: a.id}, Operation: full.Operation, Reason: watch.WindowFull}); err != nil {
 		t.Fatal(err)
 	}
-	if all := a.status().Alarms; len(all) != 1 || all[0] != (Alarm{"gap_detected", "contact_requests", "a#1##", full.Since}) {
+	if all := a.status(time.Now()).Alarms; len(all) != 1 || all[0] != (Alarm{"gap_detected", "contact_requests", "a#1##", full.Since}) {
 		t.Errorf("%v", all)
 	}
 	a.forget("a#1##")
@@ -89,7 +89,7 @@ func TestAGapOfAWindowStandsInTheStatusUntilItEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept, err := Remembered(a.p.store)
-	if err != nil || len(kept.Agencies[0].Alarms) != 0 || len(a.status().Alarms) != 0 {
-		t.Errorf("left %v, %v: %v", kept.Agencies[0].Alarms, a.status().Alarms, err)
+	if err != nil || len(kept.Agencies[0].Alarms) != 0 || len(a.status(time.Now()).Alarms) != 0 {
+		t.Errorf("left %v, %v: %v", kept.Agencies[0].Alarms, a.status(time.Now()).Alarms, err)
 	}
 }

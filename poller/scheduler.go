@@ -43,7 +43,6 @@ type scheduled struct {
 	slots      map[string]schedule.Insertion
 	references []string // by slot
 	came       []uint32 // by slot: when one came that was never polled, in seconds since 1970; 0: it was
-	first      int      // how many of them were not
 	members    members
 	marks      marks
 	pageFirst  bool // the next page of its list goes before all polls
@@ -164,12 +163,6 @@ func (t *scheduler) among(agencyID string, references []string) (there []string)
 	return there
 }
 
-// waiting is how an agency's insertions wait: since when the one that waits the longest, and how many were never polled.
-func (t *scheduler) waiting(agencyID string) (since time.Time, first int) {
-	t.look(agencyID, func(s *schedule.Schedule, p *scheduled) { since, first = s.Oldest(p.handle), p.first })
-	return since, first
-}
-
 // reasons are why something was asked, in the order in which they are shown.
 var reasons = []schedule.Why{schedule.Index, schedule.Cap, schedule.Urgent, schedule.Hint, schedule.Walk, schedule.Retry}
 
@@ -193,7 +186,7 @@ func (t *scheduler) polled(agencyID, reference string, at time.Time, created []t
 	t.change(agencyID, func(s *schedule.Schedule, p *scheduled) {
 		if i, ok := p.slots[reference]; ok {
 			s.Polled(i, at, created)
-			p.read(i)
+			p.came[i.Slot] = 0
 			t.tell(news{agency: agencyID, reference: reference, created: created})
 		}
 	})
@@ -221,24 +214,15 @@ func (p *scheduled) add(s *schedule.Schedule, reference string, m schedule.Memor
 	p.references[i.Slot] = reference
 	if m.LastPoll.IsZero() {
 		p.came[i.Slot] = uint32(now.Unix())
-		p.first++
 	}
 	return i
-}
-
-// read notes that an insertion was polled, or need not be any more.
-func (p *scheduled) read(i schedule.Insertion) {
-	if p.came[i.Slot] != 0 {
-		p.came[i.Slot] = 0
-		p.first--
-	}
 }
 
 // remove takes an insertion out of the schedule.
 func (p *scheduled) remove(s *schedule.Schedule, reference string) {
 	if i, ok := p.slots[reference]; ok {
 		s.Remove(i)
-		p.read(i)
+		p.came[i.Slot] = 0
 		delete(p.slots, reference)
 		p.references[i.Slot] = ""
 	}

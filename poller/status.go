@@ -138,8 +138,10 @@ func (p *Poller) Status() (Status, error) {
 	}
 	var all histogram
 	for n, a := range watched {
-		s.Agencies[n] = a.status()
-		s.Agencies[n].Freshness = a.freshness(now, &all)
+		s.Agencies[n] = a.status(now)
+		a.mu.Lock()
+		a.latencies.addTo(&all, now)
+		a.mu.Unlock()
 	}
 	s.Latency = all.latency()
 	return s, p.store.View(func(tx *store.Tx) error { // which the stream gives
@@ -150,11 +152,15 @@ func (p *Poller) Status() (Status, error) {
 	})
 }
 
-func (a *agency) status() AgencyStatus {
+func (a *agency) status(now time.Time) AgencyStatus {
 	is, x := a.published(), a.access()
 	s := statusOf(a.id, is, x.List(""))
 	s.State, s.Key = a.state(is), x.Keys.Slot(x.Keys.Shown(listings.OperationInsertions).Fingerprint()).Slot
-	s.OldestPoll, s.FirstPolls = a.p.scheduler.waiting(a.id)
+	standing := a.standing(now)
+	if s.FirstPolls = standing.Never; standing.Never == 0 {
+		s.OldestPoll = standing.Oldest
+	}
+	s.Freshness = a.freshness(standing, now)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s.Insertions, s.Disappeared, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.gone, a.lastWalk, a.lastError, a.answers.Good
@@ -213,9 +219,8 @@ func (a *agency) state(is snapshot) string {
 	return "watching"
 }
 
-// freshness is that of an agency; its latencies are added to those of all.
-func (a *agency) freshness(now time.Time, all *histogram) *Freshness {
-	s := a.standing(now)
+// freshness is that of an agency.
+func (a *agency) freshness(s watch.Standing, now time.Time) *Freshness {
 	f := &Freshness{
 		Insertions: s.Insertions, NeverPolled: s.Never, CapSeconds: rounded(s.Cap.Seconds()), PastCap: s.Past,
 		Turns: a.p.scheduler.turns(a.id), Hints: a.p.scheduler.hints(a.id),
@@ -226,7 +231,6 @@ func (a *agency) freshness(now time.Time, all *histogram) *Freshness {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f.Latency = a.latencies.latency(now)
-	a.latencies.addTo(all, now)
 	return f
 }
 
@@ -237,7 +241,7 @@ func (t *scheduler) hints(agencyID string) (h Hints) {
 		h = Hints{Acting: f.Acting, Recall: rounded(f.Recall), Rate: rounded(f.Rate), Measured: f.Trials}
 		for n, name := range p.members.names {
 			if f.Bits&(1<<n) != 0 {
-				h.Members = append(h.Members, pointer("/"+watch.EscapePointer.Replace(name)))
+				h.Members = append(h.Members, watch.DescribePointer("/"+watch.EscapePointer.Replace(name)))
 			}
 		}
 		if f.Bits&otherMembers != 0 {

@@ -49,7 +49,7 @@ func TestATenthOfTheInsertionsThatIsLateForLongIsStale(t *testing.T) {
 	if got := p.checks(t, 10, now, 7); len(got) != 0 { // the tenth is late after three
 		t.Errorf("for less than five minutes: %v", got)
 	}
-	if f := a.freshness(now.Add(6*time.Minute), new(histogram)); f.PastCap != 10 || f.Insertions != 100 || f.CapSeconds != 180 {
+	if f := a.status(now.Add(6 * time.Minute)).Freshness; f.PastCap != 10 || f.Insertions != 100 || f.CapSeconds != 180 {
 		t.Errorf("%+v", f)
 	}
 	if got := p.checks(t, 10, now.Add(7*time.Minute), 21); fmt.Sprint(got) != "[watch.stale]" {

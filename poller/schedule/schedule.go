@@ -716,23 +716,5 @@ func (s *Schedule) Memory(name Insertion) Memory {
 // Len is the number of insertions of an agency in the schedule.
 func (s *Schedule) Len(a Agency) int { return s.agencies[a].count }
 
-// Oldest is when the agency's insertion that waits the longest was polled last; zero if there is none, or it never was.
-func (s *Schedule) Oldest(a Agency) time.Time {
-	g, oldest := s.agencies[a], int64(math.MaxInt64)
-	for n := range g.items {
-		switch i := &g.items[n]; {
-		case i.where == free:
-		case i.unread:
-			return time.Time{}
-		default:
-			oldest = min(oldest, i.last)
-		}
-	}
-	if g.count == 0 {
-		return time.Time{}
-	}
-	return s.outside(oldest)
-}
-
 // Count is how many turns were given for each reason, by Why, since the agency was entered.
 func (s *Schedule) Count(a Agency) [len(whys)]uint64 { return s.agencies[a].given }

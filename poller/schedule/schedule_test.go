@@ -209,7 +209,6 @@ func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 		}
 		for _, a := range agencies {
 			s.Pause(a, time.Time{}, false)
-			s.Oldest(a)
 		}
 		given := map[schedule.Insertion]bool{}
 		for range 100 {

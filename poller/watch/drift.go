@@ -179,7 +179,7 @@ const maxDescribed = 8
 func describeForms(list []form) (expected, found string) {
 	var before, after []string
 	for _, f := range list[:min(len(list), maxDescribed)] {
-		path := describePath(f.path)
+		path := DescribePointer(f.path)
 		before, after = append(before, f.before+" at "+path), append(after, f.after+" at "+path)
 	}
 	more := ""
@@ -189,8 +189,11 @@ func describeForms(list []form) (expected, found string) {
 	return strings.Join(before, ", ") + more, strings.Join(after, ", ") + more
 }
 
-// describePath is a pointer as far as it looks like the names of members: a name may hold anything, a person too.
-func describePath(pointer string) string {
+// DescribePointer is a JSON pointer for people, as far as it looks like the names of members: a name may hold anything, a person too.
+func DescribePointer(pointer string) string {
+	if pointer == "" {
+		return "the root"
+	}
 	tokens := strings.Split(pointer, "/")[1:]
 	for n, token := range tokens {
 		if n == maxDescribed {

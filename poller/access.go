@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"slices"
 	"time"
@@ -17,9 +18,6 @@ import (
 // refusalLimit is how many still-listed insertions must be refused, without a good answer between, before all contact
 // requests of an agency halt.
 const refusalLimit = 3
-
-// access is what may be asked at this moment. Only changeAccess replaces it.
-func (a *agency) access() watch.Access { return *a.allowed.Load() }
 
 // changeAccess decides about access and makes it so, in memory and in the store. What stops requests is in force before it is
 // stored: none is started after a refusal was read, even if the commit takes long. Where the disk is full it stays in force, and is
@@ -77,23 +75,6 @@ func (a *agency) pay() error {
 	a.committing.Lock()
 	defer a.committing.Unlock()
 	return a.commit(func(*store.Tx) (e watch.Effects, _ error) { return e, nil })
-}
-
-// putAccess writes a decision about access.
-func putAccess(tx *store.Tx, c watch.AccessChange) (err error) {
-	for _, h := range c.Halted {
-		err = errors.Join(err, tx.PutHalt(c.AgencyID, h))
-	}
-	for _, h := range c.Ended {
-		err = errors.Join(err, tx.DeleteHalt(c.AgencyID, h))
-	}
-	err = errors.Join(err, forgetRefusals(tx, c.AgencyID, c.Ended))
-	state, exists, err2 := tx.Agency(c.AgencyID)
-	if known := c.Keys.Stored(); exists && !reflect.DeepEqual(state.Keys, known) {
-		state.Keys = known
-		err = errors.Join(err, tx.PutAgency(c.AgencyID, state))
-	}
-	return errors.Join(err, err2, appendEvents(tx, c.Events))
 }
 
 // isHalted says whether a request must not be made. It is asked before every single one.
@@ -477,4 +458,22 @@ func (a *agency) trialReference() (string, error) {
 func Refusal(agencyID string, refused *listings.StatusError, others events.AgenciesOfKey) (reason, remedy string) {
 	reason, _ = watch.Reason(events.ScopeAgency, events.Evidence{Body: string(refused.Body), OtherAgenciesOfKey: others}, others.Refused)
 	return reason, watch.Advice(reason, agencyID, "")
+}
+
+// shows says whether a key is one of those that are configured.
+func (a *agency) shows(fingerprint string) bool {
+	keys := a.access().Keys
+	return fingerprint == keys.Current.Fingerprint() || fingerprint == keys.Next.Fingerprint()
+}
+
+// restoreRefusal goes on with the refusal of an insertion, unless it says nothing of the key that is shown now.
+func (a *agency) restoreRefusal(t store.Failure) {
+	if (t.Status == http.StatusForbidden || t.Status == http.StatusUnauthorized) && t.Key == a.keyFor(listings.OperationContactRequests).Fingerprint() {
+		a.look(t.Name).refusal = &refusal{at: t.Since, answer: &listings.StatusError{
+			Request: listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: t.Name, Key: t.Key},
+			Status:  t.Status, Body: listings.BodyKind(t.Body),
+		}}
+	} else if t.Status != 0 {
+		a.markDirty(t.Scope, t.Name)
+	}
 }

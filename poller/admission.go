@@ -162,15 +162,6 @@ func (p *Poller) done(r listings.Request, o listings.Outcome) {
 	}
 }
 
-// markAllDirty notes that failures that agencies share have changed: each of them may have written it down.
-func (p *Poller) markAllDirty(names ...failureName) {
-	for _, a := range p.watched() {
-		for _, n := range names {
-			a.markDirty(n.scope, n.name)
-		}
-	}
-}
-
 func (p *Poller) baseDown(sent, now time.Time, err error) {
 	before := p.base.state().Failures
 	p.base.failed(p.o.API.BaseURL, sent, now)
@@ -204,15 +195,6 @@ func (p *Poller) serves(key *backoff, r listings.Request, sent time.Time) bool {
 		p.log.Info("the API serves the key again", "key", r.Key)
 	}
 	return ended
-}
-
-func (p *Poller) keyBackoff(name string) *backoff {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.keys[name] == nil {
-		p.keys[name] = newBackoff(time.Second, watch.LongestKeyWait)
-	}
-	return p.keys[name]
 }
 
 // pauseAll looks anew at what keeps the polls of each agency.

@@ -79,6 +79,16 @@ type agency struct {
 	sizes  watch.Sizes
 }
 
+// health is how well one operation of an agency goes, as far as only this process knows.
+type health struct {
+	watch.Liveness
+	sizeTried     time.Time // last time that the configured page size was asked for
+	lastWalk      listings.Verdict
+	pathAnnounced time.Time // last time another path was told
+}
+
+var operations = []listings.Operation{listings.OperationInsertions, listings.OperationContactRequests}
+
 func newAgency(p *Poller, k AgencyKeys) *agency {
 	retiring, end := context.WithCancel(context.Background())
 	a := &agency{

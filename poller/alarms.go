@@ -13,18 +13,8 @@ import (
 	"doorbell/store"
 )
 
-// health is how well one operation of an agency goes, as far as only this process knows.
-type health struct {
-	watch.Liveness
-	sizeTried     time.Time // last time that the configured page size was asked for
-	lastWalk      listings.Verdict
-	pathAnnounced time.Time // last time another path was told
-}
-
 // checkEvery is how often the staleness monitor checks.
 const checkEvery = time.Minute
-
-var operations = []listings.Operation{listings.OperationInsertions, listings.OperationContactRequests}
 
 // monitorStaleness raises an alarm where an operation has no successful response for too long, until ctx is done.
 func (p *Poller) monitorStaleness(ctx context.Context) error {

@@ -2,6 +2,7 @@ package poller
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"time"
 
@@ -47,6 +48,9 @@ type snapshot struct {
 
 // published is the snapshot that the last commit has published.
 func (a *agency) published() snapshot { return *a.snapshot.Load() }
+
+// access is what may be asked at this moment. Only changeAccess replaces it.
+func (a *agency) access() watch.Access { return *a.allowed.Load() }
 
 // publish makes a snapshot of what was committed.
 func (a *agency) publish(e watch.Effects) {
@@ -132,6 +136,53 @@ func write(tx *store.Tx, agencyID string, e watch.Effects) (err error) {
 		err = errors.Join(err, tx.DeleteHalt(agencyID, store.Halt{Scope: events.ScopeInsertion, Reference: reference}))
 	}
 	return errors.Join(err, appendEvents(tx, e.Events))
+}
+
+// putAccess writes a decision about access.
+func putAccess(tx *store.Tx, c watch.AccessChange) (err error) {
+	for _, h := range c.Halted {
+		err = errors.Join(err, tx.PutHalt(c.AgencyID, h))
+	}
+	for _, h := range c.Ended {
+		err = errors.Join(err, tx.DeleteHalt(c.AgencyID, h))
+	}
+	err = errors.Join(err, forgetRefusals(tx, c.AgencyID, c.Ended))
+	state, exists, err2 := tx.Agency(c.AgencyID)
+	if known := c.Keys.Stored(); exists && !reflect.DeepEqual(state.Keys, known) {
+		state.Keys = known
+		err = errors.Join(err, tx.PutAgency(c.AgencyID, state))
+	}
+	return errors.Join(err, err2, appendEvents(tx, c.Events))
+}
+
+// forgetRefusals forgets that insertions were refused, those of the halts that end, or all of the agency where one is not
+// that of an insertion: what was answered before says nothing about after. Their failures stay.
+func forgetRefusals(tx *store.Tx, agencyID string, ended []store.Halt) error {
+	if len(ended) == 0 {
+		return nil
+	}
+	covered := make(map[string]bool, len(ended))
+	for _, h := range ended {
+		covered[h.Reference] = true
+	}
+	list, err := tx.Failures(agencyID)
+	if err != nil {
+		return err
+	}
+	for _, t := range list {
+		if t.Scope != failureInsertion || t.Status == 0 || !covered[""] && !covered[t.Name] {
+			continue
+		}
+		t.Status, t.Body, t.Key = 0, "", ""
+		keep := tx.PutFailure
+		if t.Failures == 0 {
+			keep = tx.DeleteFailure
+		}
+		if err := keep(agencyID, t); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // appendEvents puts events into the log, in order.

@@ -9,7 +9,7 @@ import (
 	"doorbell/cmd/doorbell/daemon"
 )
 
-// TestADamagedStreamIsBuiltAnewFromTheEventLog flips one bit in a message that the stream has acknowledged.
+// TestADamagedStreamIsBuiltAnewFromTheEventLog flips one bit in the file without which the server cannot recover a stream.
 func TestADamagedStreamIsBuiltAnewFromTheEventLog(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100", "B200")
@@ -22,16 +22,16 @@ func TestADamagedStreamIsBuiltAnewFromTheEventLog(t *testing.T) {
 		sub.request(t, s.ring(t, "B200"))
 	}
 	d.stop(t)
-	blocks, err := filepath.Glob(filepath.Join(s.dir, daemon.StreamFolder, "jetstream/*/streams/LISTINGS/msgs/*.blk"))
-	if err != nil || len(blocks) != 1 {
-		t.Fatal(blocks, err)
+	metas, err := filepath.Glob(filepath.Join(s.dir, daemon.StreamFolder, "jetstream/*/streams/LISTINGS/meta.inf"))
+	if err != nil || len(metas) != 1 {
+		t.Fatal(metas, err)
 	}
-	b, err := os.ReadFile(blocks[0])
+	b, err := os.ReadFile(metas[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	b[len(b)/2] ^= 1
-	if err := os.WriteFile(blocks[0], b, 0o600); err != nil {
+	if err := os.WriteFile(metas[0], b, 0o600); err != nil {
 		t.Fatal(err)
 	}
 
@@ -51,13 +51,13 @@ func TestADamagedStreamIsBuiltAnewFromTheEventLog(t *testing.T) {
 		t.Errorf("%d contact requests", n)
 	}
 	d.stop(t)
-	has(t, d.stderr.String(), "are set aside", "checksum of a record", "built anew")
+	has(t, d.stderr.String(), "was moved aside", "could not be recovered", "stream LISTINGS")
 	holdsNobody(t, d.stderr.String())
-	asides, err := filepath.Glob(filepath.Join(s.dir, "jetstream.corrupt-*", "DOORBELL/streams/LISTINGS/msgs/1.blk"))
+	asides, err := filepath.Glob(filepath.Join(s.dir, "jetstream.damaged-*", "DOORBELL/streams/LISTINGS/meta.inf"))
 	if err != nil || len(asides) != 1 {
 		t.Fatal(asides, err)
 	}
 	if kept, err := os.ReadFile(asides[0]); err != nil || string(kept) != string(b) {
-		t.Error("what was set aside is not what was there")
+		t.Error("what was moved aside is not what was there")
 	}
 }

@@ -46,7 +46,7 @@ func (s *Server) serverOptions() (*server.Options, error) {
 	}
 	// An account made in code gets JetStream only after the start, when guests are in already: one made by
 	// configuration has it from the beginning.
-	if err := o.ProcessConfigString("accounts { " + account + " { jetstream: enabled }, " + pulseAccount + " { jetstream: enabled } }"); err != nil {
+	if err := o.ProcessConfigString("accounts { " + account + " { jetstream: enabled }, " + probeAccount + " { jetstream: enabled } }"); err != nil {
 		return nil, err
 	}
 	return o, nil
@@ -54,25 +54,51 @@ func (s *Server) serverOptions() (*server.Options, error) {
 
 // boot starts an inner server and waits for it. The caller holds s.changing, or is the only one who knows s.
 func (s *Server) boot(ctx context.Context) error {
-	if err := errors.Join(ctx.Err(), s.probe()); err != nil {
-		return err
+	for again := true; again; {
+		if err := errors.Join(ctx.Err(), s.probe()); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		s.booted = time.Now()
+		s.mu.Unlock()
+		if err := s.prepare(); err != nil {
+			return err
+		}
+		inner, err := s.launch(ctx)
+		if err != nil {
+			return err
+		}
+		if again, err = s.unrecovered(inner); again || err != nil {
+			s.ended = stop(inner)
+			if err = errors.Join(err, s.gone(ctx, s.options.StartTimeout)); err != nil {
+				return err
+			}
+			continue
+		}
+		s.mu.Lock()
+		if a, ok := inner.Addr().(*net.TCPAddr); ok {
+			s.port = a.Port
+		}
+		s.running = inner
+		s.mu.Unlock()
 	}
-	s.booted = time.Now()
-	if err := errors.Join(s.giveUp(), s.mend(ctx)); err != nil {
-		return err
-	}
+	return nil
+}
+
+// launch starts an inner server that nobody else knows yet. One that fails by itself is counted, see prepare.
+func (s *Server) launch(ctx context.Context) (*server.Server, error) {
 	o, err := s.serverOptions()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	gate := newDoor(s.options, s.password)
 	o.CustomClientAuthentication = gate
 	inner, err := server.NewServer(o)
 	if err != nil {
-		return fmt.Errorf("configure: %w", err)
+		return nil, fmt.Errorf("configure: %w", err)
 	}
 	if err := gate.attach(inner); err != nil {
-		return err
+		return nil, err
 	}
 	log := &logger{log: s.options.Logger, fatal: make(chan string, 1)}
 	inner.SetLoggerV2(log, false, false, false)
@@ -80,24 +106,13 @@ func (s *Server) boot(ctx context.Context) error {
 	go func() { inner.Start(); close(started) }()
 	if err := await(ctx, inner, started, log.fatal, s.startLimit()); err != nil {
 		s.ended = abandon(inner, started)
-		if errors.Is(err, errNotReady) {
-			err = errors.Join(err, s.wasSlow())
+		if ctx.Err() == nil && s.tryToWrite(ctx) == nil {
+			err = errors.Join(err, s.mark(s.failures()+1))
 		}
-		return errors.Join(err, s.gone(context.Background(), stopLimit))
+		return nil, errors.Join(err, s.gone(context.Background(), stopLimit))
 	}
-	if err := s.wasReady(); err != nil {
-		s.options.Logger.Warn("the start is counted as one that failed", "err", err.Error())
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if a, ok := inner.Addr().(*net.TCPAddr); ok {
-		s.port = a.Port
-	}
-	s.running = inner
-	return nil
+	return inner, nil
 }
-
-var errNotReady = errors.New("not ready")
 
 // slowDisk is how many bytes a second are read of a folder at least: after a crash the server may read all of it before it is
 // ready. A healthy one must not be taken for one that hangs.

@@ -38,7 +38,7 @@ func newDoor(o Options, password string) *door {
 
 // attach gives the users their accounts, which exist only once the server does.
 func (d *door) attach(s *server.Server) error {
-	for name, users := range map[string][]*server.User{account: {d.relay, d.service, d.guest}, pulseAccount: {d.pulse}} {
+	for name, users := range map[string][]*server.User{account: {d.relay, d.service, d.guest}, probeAccount: {d.pulse}} {
 		a, err := s.LookupAccount(name)
 		if err != nil {
 			return fmt.Errorf("account %s: %w", name, err)

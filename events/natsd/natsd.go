@@ -19,8 +19,8 @@
 // A second account, which nobody else can enter, holds the pulse: a stream of one message, written anew at every look of
 // [Server.Run], because only a write shows that writes work. A server that does not is restarted.
 //
-// Before the server reads what it has written, that is checked; a stream or consumer that is damaged is set aside, beside
-// the folder, for whoever publishes to build it anew.
+// A stream that the server cannot recover is moved aside, beside the folder, for whoever publishes to make it anew. So is the
+// stream of Options.Stream after three starts in a row that failed in the server, and everything after six.
 //
 // The package does not know what is published. It makes no other streams.
 package natsd
@@ -64,6 +64,7 @@ const relayInbox = "_RELAY"
 type Options struct {
 	StoreDir          string        // JetStream's own folder; nobody else may use it, see Start
 	Listen            string        // host:port, port 0 for a free one; "off" or empty: in process only
+	Stream            string        // the stream that its publisher can make anew: the first to go when the server does not start
 	MaxStore          int64         // bytes that all streams together may take; default 8 GiB
 	ProtectedSubjects string        // where guests may not publish, e.g. "listings.v1.>"; empty: nowhere
 	OwnSubjects       []string      // others of the kind: what is said there comes from this process, e.g. "listings.heartbeat.>"
@@ -111,13 +112,13 @@ type Server struct {
 
 	changing sync.Mutex      // held while the server is replaced or ended
 	ended    <-chan struct{} // closed when the server before has ended; nil: there was none
-	booted   time.Time       // when the server was started last
 
 	mu      sync.Mutex // never held while anything is waited for
 	port    int        // server.RANDOM_PORT until the first start has found one
 	running *server.Server
 	abort   context.CancelFunc // ends a Restart that is under way; nil: none is
 	pulse   *pulse             // of the running server; made by the first look
+	booted  time.Time          // when the server was started last
 	status  Status
 	figures Figures
 	backoff backoff

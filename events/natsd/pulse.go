@@ -10,9 +10,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// pulseAccount holds the stream of the pulse. Guests cannot see it.
+// probeAccount holds the stream of the pulse. Guests cannot see it.
 const (
-	pulseAccount = "PULSE"
+	probeAccount = "PULSE"
 	pulseStream  = "PULSE"
 )
 

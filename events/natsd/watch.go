@@ -121,6 +121,14 @@ func (s *Server) well() {
 	now := time.Now()
 	s.backoff.worked(now)
 	s.mu.Lock()
+	healthy := now.Sub(s.booted)
+	s.mu.Unlock()
+	if healthy > healthyFor {
+		if err := s.unmark(); err != nil {
+			s.options.Logger.Warn("the start is counted as one that failed", "err", err.Error())
+		}
+	}
+	s.mu.Lock()
 	was := s.status
 	s.status.Problem, s.status.Since = "", time.Time{}
 	s.mu.Unlock()

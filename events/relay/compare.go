@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/stream"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -132,7 +133,36 @@ func (c *comparer) extent() (err error) {
 	return nil
 }
 
+// readStream reads all messages of the agency.
 func (c *comparer) readStream(ctx context.Context) error {
+	if c.o.Embedded {
+		return c.readEach(ctx)
+	}
+	return c.readByConsumer(ctx)
+}
+
+// readEach asks for one message after the other: a consumer waits for ever for those that a damaged stream counts and does
+// not have.
+func (c *comparer) readEach(ctx context.Context) error {
+	for at := uint64(0); ; {
+		ask, cancel := context.WithTimeout(ctx, c.o.AckWait)
+		m, err := stream.Get(ask, c.o.Conn, c.o.Stream, query{Sequence: at + 1, Next: events.AgencyFilter(c.o.Prefix, c.agency)})
+		cancel()
+		if err != nil {
+			return fmt.Errorf("read stream %s after %d: %w", c.o.Stream, at, err)
+		}
+		if m == nil {
+			return nil
+		}
+		at = m.Sequence
+		if err := c.meet((*stored)(m)); err != nil {
+			return err
+		}
+	}
+}
+
+// readByConsumer is the quick way where the server is far.
+func (c *comparer) readByConsumer(ctx context.Context) error {
 	ask, cancel := context.WithTimeout(ctx, c.o.AckWait)
 	defer cancel()
 	consumer, err := c.js.OrderedConsumer(ask, c.o.Stream, jetstream.OrderedConsumerConfig{
@@ -399,4 +429,56 @@ func (r *Relay) Resend(ctx context.Context, agency string) (sent int, err error)
 		return sent, fmt.Errorf("relay: %w", err)
 	}
 	return sent, nil
+}
+
+// compareAll compares an embedded stream with the log, some time after each connect and once a day, and sends again what is
+// missing: a server that meets damage in its files drops messages without a word.
+func (r *Relay) compareAll(ctx context.Context) error {
+	for {
+		s, ok := r.link.wait(ctx)
+		if !ok || !sleep(ctx, r.o.CompareIn, nil) {
+			return nil
+		}
+		if s.connected.Err() != nil {
+			continue
+		}
+		agencies, err := r.o.Log.Agencies()
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrLog, err)
+		}
+		for _, a := range agencies {
+			if err = r.compareAndResend(ctx, a); err != nil {
+				break
+			}
+		}
+		switch {
+		case errors.Is(err, ErrLog):
+			return err
+		case err != nil && ctx.Err() == nil:
+			r.o.Logger.Warn("the stream could not be compared with the event log; it is tried again", "err", err.Error())
+			continue
+		}
+		if !sleep(ctx, compareEvery, s.connected.Done()) {
+			return nil
+		}
+	}
+}
+
+// compareEvery is how often a stream is compared whose server was not started anew.
+const compareEvery = 24 * time.Hour
+
+func (r *Relay) compareAndResend(ctx context.Context, agency string) error {
+	found, err := Compare(ctx, r.o, []string{agency})
+	if err != nil {
+		return err
+	}
+	if len(found[0].Different) > 0 {
+		r.o.Logger.Error("messages of the stream are not those of the event log", "agency", agency, "count", len(found[0].Different),
+			"advice", "run doorbell verify")
+	}
+	if len(found[0].Missing) == 0 {
+		return nil
+	}
+	_, err = r.Resend(ctx, agency)
+	return err
 }

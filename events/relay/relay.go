@@ -25,8 +25,9 @@
 //     again, with the same id and sequence and the header doorbell-resent.
 //   - Nothing at n, but the stream goes on beyond it: it expired, or somebody erased or purged it. It stays removed.
 //
-// What was found is told by watch.stream_repaired, an event like any other. [Compare] reads both from end to end, and
-// [Relay.Resend] sends again what only a person can decide about.
+// What was found is told by watch.stream_repaired, an event like any other. [Compare] reads both from end to end. What is
+// missing in the middle of an embedded stream, from which nobody can erase, is found so in the background after each start of
+// the server, and once a day, and sent again; of any other stream a person decides, and [Relay.Resend] does it.
 //
 // # Older servers
 //
@@ -107,6 +108,7 @@ type Options struct {
 	BatchBytes  int           // most payload bytes in one batch that has several events; default 2 MiB
 	AckWait     time.Duration // how long to wait for an answer; default 5 s
 	LookEvery   time.Duration // how often to verify without a reason; default 1 h
+	CompareIn   time.Duration // how long after a connect an embedded stream is compared with the log; default 3 min
 
 	// Synced is called whenever the log has all that the stream holds of an agency, by who has looked: it must wait for nothing.
 	Synced func(agency string)
@@ -133,6 +135,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.LookEvery <= 0 {
 		o.LookEvery = time.Hour
+	}
+	if o.CompareIn <= 0 {
+		o.CompareIn = 3 * time.Minute // by then the server has forgotten the ids of what it lost
 	}
 	if o.Synced == nil {
 		o.Synced = func(string) {}
@@ -191,6 +196,9 @@ func New(o Options) (*Relay, error) {
 func (r *Relay) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.supervise(ctx, g) })
+	if r.o.Embedded {
+		g.Go(func() error { return r.compareAll(ctx) })
+	}
 	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("relay: %w", err)
 	}

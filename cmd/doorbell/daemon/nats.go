@@ -58,8 +58,8 @@ func (a *Daemon) startServer(ctx context.Context) error {
 	s, err := natsd.Start(ctx, natsd.Options{
 		StoreDir: filepath.Join(o.DataDir, StreamFolder), Listen: o.NATSListen, MaxStore: AccountLimit,
 		ProtectedSubjects: events.StreamSubjects(o.SubjectPrefix), OwnSubjects: []string{o.SubjectPrefix + ".heartbeat.>"},
-		ServiceSubjects: append(ops.DiscoverySubjects(), ops.AdminSubjects(o.SubjectPrefix)),
-		GuestUser:       o.NATS.User, GuestPassword: o.NATS.Password, GuestToken: o.NATS.Token,
+		Stream: o.Stream, ServiceSubjects: append(ops.DiscoverySubjects(), ops.AdminSubjects(o.SubjectPrefix)),
+		GuestUser: o.NATS.User, GuestPassword: o.NATS.Password, GuestToken: o.NATS.Token,
 		Logger: a.o.Log.With("part", "nats-server"), LookEvery: o.LookEvery,
 	})
 	switch {

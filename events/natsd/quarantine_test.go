@@ -1,0 +1,123 @@
+package natsd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// onFolder makes a folder with a stream of three messages, by a server that has ended.
+func onFolder(t *testing.T) Options {
+	t.Helper()
+	o := Options{StoreDir: filepath.Join(t.TempDir(), "jetstream"), Stream: "LISTINGS"}
+	s, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, js := connect(t, s)
+	makeStream(t, js, 3)
+	s.Shutdown()
+	return o
+}
+
+// fail starts a server that has no time, until so many starts have failed: a fast one may be ready all the same.
+func fail(t *testing.T, o Options, times int) {
+	t.Helper()
+	o.StartTimeout = time.Nanosecond
+	for (&Server{options: o}).failures() < times {
+		s, err := Start(t.Context(), o)
+		if err == nil {
+			s.Shutdown()
+		} else if !errors.Is(err, errNotReady) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// startAndLook starts a server, and says what it told and which folders stand aside.
+func startAndLook(t *testing.T, o Options) (s *Server, said string) {
+	t.Helper()
+	var out buffer
+	o.Logger = slog.New(slog.NewTextHandler(&out, nil))
+	s, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	return s, out.String()
+}
+
+func TestAFolderThatKeepsTheServerFromStartingIsMovedAsideAfterThreeStarts(t *testing.T) {
+	o := onFolder(t)
+	fail(t, o, failuresBeforeStream)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Start(cancelled, o); err == nil || (&Server{options: o}).failures() != failuresBeforeStream { // one that is called off
+		t.Fatal("it started, or counts")
+	}
+	s, said := startAndLook(t, o)
+	kept, err := filepath.Glob(filepath.Join(filepath.Dir(o.StoreDir), quarantinePrefix+"*", "DOORBELL/streams/LISTINGS/msgs/1.blk"))
+	if err != nil || len(kept) != 1 || len(s.quarantined()) != 1 || !strings.Contains(said, "stream LISTINGS") {
+		t.Fatalf("%v %v\n%s", kept, err, said)
+	}
+	_, js := connect(t, s)
+	makeStream(t, js, 1) // it is gone, so it can be made
+}
+
+func TestEverythingIsMovedAsideWhereItIsNotTheStream(t *testing.T) {
+	o := onFolder(t)
+	fail(t, o, failuresBeforeAll)
+	s, said := startAndLook(t, o)
+	if n := len(s.quarantined()); n != 2 || strings.Count(said, "a damaged folder of JetStream") != 1 {
+		t.Fatalf("%d moved aside\n%s", n, said)
+	}
+}
+
+func TestAPanicOfTheServerCountsAndAnotherDoesNot(t *testing.T) {
+	s := &Server{options: Options{StoreDir: t.TempDir()}}
+	for trace, want := range map[string]int{
+		"": 2, "panic: x\ngoroutine 7:\ndoorbell/poller.(*agency).walk": 2,
+		"panic: x\ngoroutine 7:\ngithub.com/nats-io/nats-server/v2/server.(*fileStore).recoverMsgs": 3,
+	} {
+		if err := os.WriteFile(s.markerFile(), []byte("2\n"+trace), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if n := s.failures(); n != want {
+			t.Errorf("%d, want %d: %s", n, want, trace)
+		}
+	}
+}
+
+func TestAStreamThatTheServerCannotRecoverIsMovedAside(t *testing.T) {
+	o := onFolder(t)
+	if err := os.WriteFile(filepath.Join(o.StoreDir, "jetstream/DOORBELL/streams/LISTINGS/meta.inf"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, said := startAndLook(t, o)
+	if n := len(s.quarantined()); n != 1 || !strings.Contains(said, "could not be recovered") {
+		t.Fatalf("%d moved aside\n%s", n, said)
+	}
+	if err := s.Healthy(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTooManyFoldersThatWereMovedAsideAreForAPerson(t *testing.T) {
+	o := onFolder(t)
+	for n := range mostQuarantined {
+		if err := os.Mkdir(filepath.Join(filepath.Dir(o.StoreDir), quarantinePrefix+string(rune('a'+n))), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(o.StoreDir, "jetstream/DOORBELL/streams/LISTINGS/meta.inf"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Start(t.Context(), o); !errors.Is(err, ErrQuarantineFull) {
+		t.Fatalf("%v", err)
+	}
+}

@@ -1,0 +1,224 @@
+package relay
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"doorbell/events/natsd"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+var (
+	damages    = flag.Int("damages", 60, "how many damaged folders are tried")
+	damageSeed = flag.Uint64("damage-seed", 0, "the seed of one damage that failed; 0: all")
+)
+
+const delivered = 60 // events of each agency in a folder that is damaged
+
+// damageable are two folders of a server that has taken all of a log: one as it stands when the power fails, and one as it is
+// left by a server that was shut down.
+func damageable(t *testing.T) (b *bell, folders [2]string) {
+	t.Helper()
+	folders = [2]string{t.TempDir(), t.TempDir()}
+	b = newBell(t, func(o *natsd.Options) { o.StoreDir = filepath.Join(folders[1], "jetstream") })
+	b.o.MaxBytes = 125_000 // makes several blocks
+	for range 3 {
+		b.log.ring(t, "A100", delivered/3)
+		b.log.ring(t, "B200", delivered/3)
+		b.deliver()
+	}
+	if _, err := b.stream().CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "crm", AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(folders[0], "jetstream"), os.DirFS(filepath.Join(folders[1], "jetstream"))); err != nil {
+		t.Fatal(err)
+	}
+	b.nc.Close()
+	b.server.Shutdown()
+	return b, folders
+}
+
+// damage changes one place of one file, and says which.
+func damage(t *testing.T, r *rand.Rand, dir string) string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(filepath.Join(dir, "jetstream/jetstream/DOORBELL"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil || len(files) < 6 {
+		t.Fatal(err, files)
+	}
+	slices.Sort(files)
+	if r.IntN(2) == 0 { // most of the bytes are in blocks
+		files = slices.DeleteFunc(files, func(f string) bool { return !strings.HasSuffix(f, ".blk") })
+	}
+	path := files[r.IntN(len(files))]
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	what := "empty"
+	if len(data) > 0 {
+		at := r.IntN(len(data))
+		switch r.IntN(5) {
+		case 0, 1, 2:
+			data[at] ^= 1 << r.IntN(8)
+			what = fmt.Sprint("flip at ", at)
+		case 3:
+			data = data[:at/64*64]
+			what = fmt.Sprint("cut at ", at/64*64)
+		case 4:
+			clear(data[at:min(len(data), at+64)])
+			what = fmt.Sprint("zeros at ", at)
+		}
+	}
+	if err = os.WriteFile(path, data, 0o600); r.IntN(20) == 0 {
+		err, what = os.Remove(path), "removed"
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Base(filepath.Dir(path)) + "/" + filepath.Base(path) + ": " + what
+}
+
+// TestNoDamageOfTheStreamsFolderLosesAnEvent damages a folder in one place, as it was left in peace or by a crash, and looks
+// whether the stream tells all of the log again. `go test ./events/relay -run TestNoDamage -damages 6000` is the long form.
+func TestNoDamageOfTheStreamsFolderLosesAnEvent(t *testing.T) {
+	b, folders := damageable(t)
+	outcomes := map[string]int{}
+	for seed := range uint64(*damages) {
+		if *damageSeed != 0 && seed+1 != *damageSeed {
+			continue
+		}
+		r := rand.New(rand.NewPCG(seed+1, 0))
+		dir := filepath.Join(t.TempDir(), "data")
+		if err := os.CopyFS(dir, os.DirFS(folders[r.IntN(2)])); err != nil {
+			t.Fatal(err)
+		}
+		what := damage(t, r, dir)
+		outcome, err := afterDamage(t, b, dir)
+		if err != nil {
+			t.Errorf("-damage-seed %d: %s: %v", seed+1, what, err)
+		}
+		outcomes[outcome]++
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Log(outcomes)
+}
+
+// afterDamage starts a server on a damaged folder, as often as it takes, and a relay at it.
+func afterDamage(t *testing.T, template *bell, dir string) (outcome string, err error) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	o := natsd.Options{StoreDir: filepath.Join(dir, "jetstream"), Stream: "LISTINGS", Logger: slog.New(slog.NewTextHandler(logTo(t), nil))}
+	s, starts := (*natsd.Server)(nil), 0
+	for ; s == nil && starts < 8; starts++ {
+		if s, err = natsd.Start(ctx, o); err != nil {
+			outcome = "started late, "
+		}
+	}
+	if s == nil {
+		return "never started", err
+	}
+	defer s.Shutdown()
+	b := *template
+	b.t, b.server, b.log = t, s, template.log.copyOf()
+	b.nc = b.connect()
+	defer b.nc.Close()
+	if b.js, err = jetstream.New(b.nc); err != nil {
+		return "", err
+	}
+	b.o.Conn, b.o.Log = b.nc, b.log
+	r := b.relay()
+	if err := r.Drain(ctx); err != nil {
+		return "", err
+	}
+	for _, a := range []string{"A100", "B200"} {
+		if err := r.RunOnce(ctx); err != nil {
+			return "", err
+		}
+		if err := r.compareAndResend(ctx, a); err != nil {
+			return "", err
+		}
+		if err := r.Drain(ctx); err != nil {
+			return "", err
+		}
+		found, err := Compare(ctx, b.o, []string{a})
+		if err != nil {
+			return "", err
+		}
+		if c := found[0]; len(c.Missing)+len(c.Doubled)+len(c.Different)+len(c.Unlogged) > 0 {
+			return "", fmt.Errorf("%+v", c)
+		}
+	}
+	if err := b.consumed(ctx); err != nil {
+		return "", err
+	}
+	aside, err := filepath.Glob(filepath.Join(dir, "jetstream.damaged-*"))
+	switch n := len(b.log.list("A100")) + len(b.log.list("B200")); {
+	case err != nil:
+		return "", err
+	case len(aside) > 0:
+		return outcome + "moved aside", nil
+	case n > 2*delivered:
+		return outcome + "mended", nil
+	}
+	return outcome + "nothing missing", nil
+}
+
+// consumed reads the stream as everybody else does, until all of the log was there.
+func (b *bell) consumed(ctx context.Context) error {
+	want := map[string]bool{}
+	for _, a := range []string{"A100", "B200"} {
+		for _, e := range b.log.list(a) {
+			want[e.ID] = true
+		}
+	}
+	c, err := b.js.CreateOrUpdateConsumer(ctx, "LISTINGS", jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy})
+	if err != nil {
+		return err
+	}
+	for len(want) > 0 {
+		m, err := c.Next(jetstream.FetchMaxWait(20 * time.Second))
+		if err != nil {
+			return fmt.Errorf("a consumer lacks %d events: %w", len(want), err)
+		}
+		if err := m.Ack(); err != nil {
+			return err
+		}
+		delete(want, m.Headers().Get("ce-id"))
+	}
+	return nil
+}
+
+func TestWhatAnEmbeddedStreamLacksIsSentAgainByItself(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		b.log.ring(t, "A100", 20)
+		b.log.ring(t, "B200", 5)
+		b.deliver()
+		b.erase(5, 6)
+		stop := b.start(b.relay())
+		time.Sleep(10 * time.Minute)
+		stop()
+		b.wantRepairs("A100", "missing 5-6 sent 2")
+		b.wantRepairs("B200")
+		b.wantCompared(Comparison{AgencyID: "A100", Logged: 21, Streamed: 21})
+	})
+}

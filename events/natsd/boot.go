@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"path/filepath"
+	"runtime/metrics"
 	"strconv"
 	"syscall"
 	"time"
@@ -109,6 +110,9 @@ func (s *Server) launch(ctx context.Context) (*server.Server, error) {
 		if ctx.Err() == nil && s.tryToWrite(ctx) == nil {
 			err = errors.Join(err, s.mark(s.failures()+1))
 		}
+		if errors.Is(err, ErrTooMuchMemory) {
+			return nil, err
+		}
 		return nil, errors.Join(err, s.gone(context.Background(), stopLimit))
 	}
 	return inner, nil
@@ -132,19 +136,35 @@ func (s *Server) startLimit() time.Duration {
 	return s.options.StartTimeout + time.Duration(bytes/slowDisk)*time.Second
 }
 
+// ErrTooMuchMemory: a server that starts takes more memory than any healthy one, as damage can make it do without end. Nothing ends
+// it but the end of the process, which should come at once; the start is counted as one that failed.
+var ErrTooMuchMemory = errors.New("the server takes too much memory while it starts")
+
+// mostStartMemory is what a start may add to the heap. A healthy server reads block after block, of 8 MiB each.
+const mostStartMemory = 1 << 30
+
 // await returns nil when the server takes connections, or why it does not. A damaged folder can keep a server busy for
 // ever.
 func await(ctx context.Context, inner *server.Server, started <-chan struct{}, fatal <-chan string, limit time.Duration) error {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
-	select {
-	case <-started:
-	case text := <-fatal:
-		return fmt.Errorf("start: %s", text)
-	case <-ctx.Done():
-		return fmt.Errorf("start: %w", ctx.Err())
-	case <-deadline.C:
-		return fmt.Errorf("start: %w after %s", errNotReady, limit)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for before, waiting := heap(), true; waiting; {
+		select {
+		case <-started:
+			waiting = false
+		case text := <-fatal:
+			return fmt.Errorf("start: %s", text)
+		case <-ctx.Done():
+			return fmt.Errorf("start: %w", ctx.Err())
+		case <-deadline.C:
+			return fmt.Errorf("start: %w after %s", errNotReady, limit)
+		case <-tick.C:
+			if heap() > before+mostStartMemory {
+				return fmt.Errorf("start: %w", ErrTooMuchMemory)
+			}
+		}
 	}
 	select {
 	case text := <-fatal: // it logs what is fatal, and returns
@@ -155,6 +175,13 @@ func await(ctx context.Context, inner *server.Server, started <-chan struct{}, f
 		return errors.New("start: takes no connections")
 	}
 	return nil
+}
+
+// heap is how many bytes the objects of this process take.
+func heap() uint64 {
+	objects := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(objects)
+	return objects[0].Value.Uint64()
 }
 
 // stopLimit is how long a server may take to end. All that it acknowledged is on disk before: one that hangs is left.

@@ -54,6 +54,8 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		err := s.RunOnce(ctx)
 		switch {
+		case errors.Is(err, ErrTooMuchMemory):
+			return fmt.Errorf("embedded NATS server: %w", err)
 		case !errors.Is(err, ErrWillNotEnd):
 			unending = time.Time{}
 		case unending.IsZero():

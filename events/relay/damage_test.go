@@ -4,10 +4,12 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -126,15 +128,20 @@ func TestNoDamageOfTheStreamsFolderLosesAnEvent(t *testing.T) {
 func afterDamage(t *testing.T, template *bell, dir string) (outcome string, err error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	o := natsd.Options{StoreDir: filepath.Join(dir, "jetstream"), Stream: "LISTINGS", Logger: slog.New(slog.NewTextHandler(logTo(t), nil))}
-	s, starts := (*natsd.Server)(nil), 0
-	for ; s == nil && starts < 8; starts++ {
-		if s, err = natsd.Start(ctx, o); err != nil {
-			outcome = "started late, "
+	for n := 1; ; n++ { // damage may be the end of the process that starts it first
+		c := exec.CommandContext(ctx, os.Args[0])
+		c.Env = append(os.Environ(), startedFolder+"="+filepath.Join(dir, "jetstream"))
+		out, err := c.CombinedOutput()
+		if err == nil {
+			break
+		}
+		if outcome = "started late, "; n == 8 {
+			return "never started", fmt.Errorf("%w: %.2000s", err, out)
 		}
 	}
-	if s == nil {
-		return "never started", err
+	s, err := natsd.Start(ctx, embedded(filepath.Join(dir, "jetstream"), logTo(t)))
+	if err != nil {
+		return "not started again", err
 	}
 	defer s.Shutdown()
 	b := *template
@@ -180,6 +187,22 @@ func afterDamage(t *testing.T, template *bell, dir string) (outcome string, err 
 		return outcome + "mended", nil
 	}
 	return outcome + "nothing missing", nil
+}
+
+// startedFolder names the folder on which this program, instead of testing, starts a server and ends it.
+const startedFolder = "RELAY_TEST_STARTED_FOLDER"
+
+func embedded(folder string, log io.Writer) natsd.Options {
+	return natsd.Options{StoreDir: folder, Stream: "LISTINGS", Logger: slog.New(slog.NewTextHandler(log, nil))}
+}
+
+func startOnce(folder string) {
+	s, err := natsd.Start(context.Background(), embedded(folder, os.Stderr))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	s.Shutdown()
 }
 
 // consumed reads the stream as everybody else does, until all of the log was there.

@@ -69,7 +69,7 @@ func (s *Server) boot(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if again, err = s.unrecovered(inner); again || err != nil {
+		if again, err = s.unrecovered(ctx, inner); again || err != nil {
 			s.ended = stop(inner)
 			if err = errors.Join(err, s.gone(ctx, s.options.StartTimeout)); err != nil {
 				return err

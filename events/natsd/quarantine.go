@@ -100,23 +100,29 @@ func (s *Server) streamFolder(account, name string) string {
 }
 
 // unrecovered moves aside the streams that a server, which nobody else knows yet, says it cannot recover or serve. It is true
-// if there were any: the server has to be started anew.
-func (s *Server) unrecovered(inner *server.Server) (found bool, err error) {
+// if there were any: the server has to be started anew. Without space nothing is known of them.
+func (s *Server) unrecovered(ctx context.Context, inner *server.Server) (found bool, err error) {
+	broken := map[string]string{}
 	for _, e := range inner.Healthz(&server.HealthzOptions{Details: true}).Errors {
 		if e.Type == server.HealthzErrorStream && e.Stream != "" && !strings.Contains(e.Error, "write error") {
-			found = true
-			err = errors.Join(err, s.remove(s.streamFolder(e.Account, e.Stream), e.Error))
+			broken[s.streamFolder(e.Account, e.Stream)] = e.Error
 		}
 	}
-	if found || err != nil {
-		return found, err
+	if len(broken) == 0 {
+		if broken, err = s.offline(ctx, inner); err != nil {
+			return false, err
+		}
 	}
-	offline, err := s.offline(inner)
-	for name, why := range offline {
-		found = true
-		err = errors.Join(err, s.remove(s.streamFolder(account, name), why))
+	if len(broken) == 0 {
+		return false, nil
 	}
-	return found, err
+	if full := s.tryToWrite(ctx); full != nil {
+		return false, fmt.Errorf("%w to %s: %w", errNoRoom, s.options.StoreDir, full)
+	}
+	for folder, why := range broken {
+		err = errors.Join(err, s.remove(folder, why))
+	}
+	return true, err
 }
 
 // remove moves a stream aside, or deletes it if nothing was ever written to it: the process was killed while it was made.
@@ -127,8 +133,8 @@ func (s *Server) remove(folder, why string) error {
 	return s.quarantine(folder, why)
 }
 
-// offline are the streams that the server has, but does not serve, as it does where a consumer cannot be recovered.
-func (s *Server) offline(inner *server.Server) (map[string]string, error) {
+// offline are the folders of streams that the server has, but does not serve, as it does where a consumer cannot be recovered.
+func (s *Server) offline(ctx context.Context, inner *server.Server) (map[string]string, error) {
 	nc, err := nats.Connect("", nats.InProcessServer(inner), nats.UserInfo(relayUser, s.password), nats.NoReconnect(),
 		nats.CustomInboxPrefix(relayInbox), nats.Timeout(s.options.StuckAfter))
 	if err != nil {
@@ -139,15 +145,14 @@ func (s *Server) offline(inner *server.Server) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.options.StuckAfter)
+	ctx, cancel := context.WithTimeout(ctx, s.options.StuckAfter)
 	defer cancel()
 	found := map[string]string{}
 	folders, err := filepath.Glob(s.streamFolder(account, "*"))
 	for _, folder := range folders {
-		name := filepath.Base(folder)
 		var refused *jetstream.APIError
-		if _, err := js.Stream(ctx, name); errors.As(err, &refused) && refused.ErrorCode == streamOffline {
-			found[name] = refused.Description
+		if _, err := js.Stream(ctx, filepath.Base(folder)); errors.As(err, &refused) && refused.ErrorCode == streamOffline {
+			found[folder] = refused.Description
 		}
 	}
 	return found, err

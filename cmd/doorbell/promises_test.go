@@ -119,7 +119,8 @@ var promises = []struct {
 		"events": "TestTheBytesOfEveryTypeNeverChange TestIDsNeverChange",
 	}},
 	{"The embedded server acknowledges what it has written, and is started anew when it wedges.", map[string]string{
-		"events/natsd": "TestTheServerWritesBeforeItAcknowledges TestAServerThatDoesNotAnswerAWriteIsRestarted TestDamagedFilesAreMendedOrSetAsideAndNothingIsMissingInSilence",
+		"events/natsd": "TestTheServerWritesBeforeItAcknowledges TestAServerThatDoesNotAnswerAWriteIsRestarted TestAStreamThatTheServerCannotRecoverIsMovedAside",
+		"events/relay": "TestNoDamageOfTheStreamsFolderLosesAnEvent",
 	}},
 	{"A NATS that hangs holds up neither the polling nor the end.", map[string]string{
 		"cmd/doorbell": "TestAnEmbeddedServerThatReadsNothingAnyMoreDoesNotHoldUpThePollingNorTheEnd TestADaemonWhoseNATSHangsEndsInTime TestAConnectionThatCannotBeClosedHoldsNothingUp",

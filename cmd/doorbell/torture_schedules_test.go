@@ -199,8 +199,8 @@ func newDay(t *testing.T, seed uint64, dir string) *day {
 	log := slog.New(slog.NewTextHandler(&d.log, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	d.options = daemon.Options{
 		NATSListen: "off", SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: 720 * time.Hour, StreamMax: 1 << 30,
-		LookEvery: 2 * time.Minute, // most of what happens in a day would be looks
-		Log:       log,
+		CheckEvery: 2 * time.Minute, // most of what happens in a day would be checks
+		Log:        log,
 		Poller: poller.Options{
 			API: listings.Options{BaseURL: "http://127.0.0.1:1", Transport: transport}, PollInterval: 20 * time.Minute, WalkInterval: 30 * time.Minute,
 		},

@@ -92,7 +92,7 @@ func (s *Server) launch(ctx context.Context) (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	gate := newDoor(s.options, s.password)
+	gate := newAuthenticator(s.options, s.password)
 	o.CustomClientAuthentication = gate
 	inner, err := server.NewServer(o)
 	if err != nil {

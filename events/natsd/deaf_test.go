@@ -38,15 +38,15 @@ func TestAServerThatReadsNothingAnyMoreDoesNotHoldUpItsEnd(t *testing.T) {
 	s := start(t)
 	w := &way{Server: s, over: make(chan struct{})}
 	defer close(w.over)
-	nc, err := nats.Connect("", nats.InProcessServer(w), nats.UserInfo(pulseUser, s.password), nats.NoReconnect())
+	nc, err := nats.Connect("", nats.InProcessServer(w), nats.UserInfo(probeUser, s.password), nats.NoReconnect())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.mu.Lock()
-	s.pulse = &pulse{nc: nc}
+	s.writeProbe = &writeProbe{nc: nc}
 	s.mu.Unlock()
 	w.deaf.Store(true)
-	if err := nc.Publish(pulseStream, nil); err != nil {
+	if err := nc.Publish(probeStream, nil); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})

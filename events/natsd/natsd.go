@@ -16,7 +16,7 @@
 // consumer or choose a reply subject make the server itself publish somewhere. Whoever must be kept out has to be kept
 // off the port: Listen "off", or credentials.
 //
-// A second account, which nobody else can enter, holds the pulse: a stream of one message, written anew at every look of
+// A second account, which nobody else can enter, holds the write probe: a stream of one message, written anew at every check of
 // [Server.Run], because only a write shows that writes work. A server that does not is restarted.
 //
 // A stream that the server cannot recover is moved aside, beside the folder, for whoever publishes to make it anew. So is the
@@ -74,7 +74,7 @@ type Options struct {
 	GuestToken        string        // or this; all empty: nothing
 	Logger            *slog.Logger  // default: nothing is logged
 	StartTimeout      time.Duration // default 30 s
-	LookEvery         time.Duration // how often Run looks whether the server works; default 15 s
+	CheckEvery        time.Duration // how often Run checks whether the server works; default 15 s
 	StuckAfter        time.Duration // how long a write may take before it counts as one that never ends; default 38 s
 }
 
@@ -91,8 +91,8 @@ func (o Options) withDefaults() Options {
 	if o.StartTimeout <= 0 {
 		o.StartTimeout = 30 * time.Second
 	}
-	if o.LookEvery <= 0 {
-		o.LookEvery = 15 * time.Second
+	if o.CheckEvery <= 0 {
+		o.CheckEvery = 15 * time.Second
 	}
 	if o.StuckAfter <= 0 {
 		o.StuckAfter = 38 * time.Second
@@ -113,15 +113,15 @@ type Server struct {
 	changing sync.Mutex      // held while the server is replaced or ended
 	ended    <-chan struct{} // closed when the server before has ended; nil: there was none
 
-	mu      sync.Mutex // never held while anything is waited for
-	port    int        // server.RANDOM_PORT until the first start has found one
-	running *server.Server
-	abort   context.CancelFunc // ends a Restart that is under way; nil: none is
-	pulse   *pulse             // of the running server; made by the first look
-	booted  time.Time          // when the server was started last
-	status  Status
-	figures Figures
-	backoff backoff
+	mu         sync.Mutex // never held while anything is waited for
+	port       int        // server.RANDOM_PORT until the first start has found one
+	running    *server.Server
+	abort      context.CancelFunc // ends a Restart that is under way; nil: none is
+	writeProbe *writeProbe        // of the running server; made by the first check
+	booted     time.Time          // when the server was started last
+	status     Status
+	stats      Stats
+	backoff    backoff
 }
 
 // Start brings a server up and returns when it takes connections and its streams are readable. It gives up when ctx ends
@@ -270,14 +270,14 @@ func (s *Server) Shutdown() {
 // end takes the running server away from everybody and stops it. The caller holds s.changing.
 func (s *Server) end(ctx context.Context, abort context.CancelFunc, limit time.Duration) error {
 	s.mu.Lock()
-	inner, pulse := s.running, s.pulse
-	s.running, s.pulse, s.abort = nil, nil, abort
+	inner, probe := s.running, s.writeProbe
+	s.running, s.writeProbe, s.abort = nil, nil, abort
 	s.mu.Unlock()
 	if inner != nil {
 		s.ended = stop(inner)
 	}
-	if pulse != nil {
-		go pulse.nc.Close() // it writes what it has left, for a minute to a server that does not read
+	if probe != nil {
+		go probe.nc.Close() // it writes what it has left, for a minute to a server that does not read
 	}
 	return s.gone(ctx, limit)
 }

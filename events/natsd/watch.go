@@ -13,10 +13,10 @@ import (
 )
 
 // A server that met a full disk answers no publish any more, also when there is space again, until it is restarted; other
-// faults of a disk do the same. Nobody would notice but by silence, so Run looks: Healthz, which knows of failed writes,
+// faults of a disk do the same. Nobody would notice but by silence, so Run checks: Healthz, which knows of failed writes,
 // and a write of our own, which knows of everything else.
 
-// Status is how the server stood when Run looked last.
+// Status is how the server stood when Run checked last.
 type Status struct {
 	Problem  string    // in words; empty: it takes writes
 	Since    time.Time // of the problem
@@ -39,11 +39,11 @@ var (
 // willNotEndFor is how long a server may neither work nor end before Run gives up.
 const willNotEndFor = 2 * time.Minute
 
-// Run looks after the server until ctx ends, and then returns nil: one that takes no writes is restarted, if there is space
+// Run checks the server until ctx ends, and then returns nil: one that takes no writes is restarted, if there is space
 // to write. Slow is not stuck: a write may take Options.StuckAfter. It returns an error only when the server neither works
 // nor ends, and a new process is needed.
 func (s *Server) Run(ctx context.Context) error {
-	tick := time.NewTicker(s.options.LookEvery)
+	tick := time.NewTicker(s.options.CheckEvery)
 	defer tick.Stop()
 	var unending time.Time // since when it does not end
 	for {
@@ -66,26 +66,26 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// RunOnce looks once, and restarts the server if that is due. It is nil if the server works, or works again. Neither it nor
+// RunOnce checks once, and restarts the server if that is due. It is nil if the server works, or works again. Neither it nor
 // Run may be called while one of them runs.
 func (s *Server) RunOnce(ctx context.Context) error {
-	err := s.look(ctx)
+	err := s.check(ctx)
 	if err != nil && !certain(err) {
-		err = s.look(ctx)
+		err = s.check(ctx)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err == nil {
-		s.well()
+		s.setHealthy()
 		return nil
 	}
 	if full := s.tryToWrite(ctx); full != nil {
 		err = fmt.Errorf("%w to %s: %w", errNoRoom, s.options.StoreDir, full)
 	}
-	changed := s.ill(err)
+	changed := s.setProblem(err)
 	if !errors.Is(err, errNoRoom) && !errors.Is(err, errLimit) && s.backoff.due(time.Now()) {
-		return s.revive(ctx, err)
+		return s.restartFor(ctx, err)
 	}
 	if changed {
 		s.options.Logger.Error("embedded NATS server takes no events; they wait in the log", "err", err.Error())
@@ -93,33 +93,33 @@ func (s *Server) RunOnce(ctx context.Context) error {
 	return err
 }
 
-// certain says whether one look is enough to believe what it found.
+// certain says whether one check is enough to believe what it found.
 func certain(err error) bool {
 	return errors.Is(err, errStuck) || errors.Is(err, errIll) || errors.Is(err, errDown) || errors.Is(err, errLimit)
 }
 
-// revive restarts a server that does not work.
-func (s *Server) revive(ctx context.Context, why error) error {
+// restartFor restarts a server that does not work.
+func (s *Server) restartFor(ctx context.Context, why error) error {
 	s.backoff.used(time.Now())
 	s.options.Logger.Warn("embedded NATS server is restarted", "why", why.Error())
 	if err := s.Restart(ctx); err != nil {
 		if ctx.Err() == nil {
-			s.ill(err)
+			s.setProblem(err)
 		}
 		return err
 	}
 	s.mu.Lock()
 	s.status.Restarts++
 	s.mu.Unlock()
-	if err := s.look(ctx); err != nil {
-		return err // the next look tells it
+	if err := s.check(ctx); err != nil {
+		return err // the next check tells it
 	}
-	s.well()
+	s.setHealthy()
 	return nil
 }
 
-// well notes that the server works.
-func (s *Server) well() {
+// setHealthy notes that the server works.
+func (s *Server) setHealthy() {
 	now := time.Now()
 	s.backoff.worked(now)
 	s.mu.Lock()
@@ -139,8 +139,8 @@ func (s *Server) well() {
 	}
 }
 
-// ill notes that it does not, and says whether that is news.
-func (s *Server) ill(err error) bool {
+// setProblem notes that it does not, and says whether it is another problem than before.
+func (s *Server) setProblem(err error) bool {
 	text := err.Error()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,22 +152,22 @@ func (s *Server) ill(err error) bool {
 	return was != text
 }
 
-// look is nil if the server answers for its streams and takes a write. It waits for that for StuckAfter.
-func (s *Server) look(ctx context.Context) error {
+// check is nil if the server answers for its streams and takes a write. It waits for that for StuckAfter.
+func (s *Server) check(ctx context.Context) error {
 	s.mu.Lock()
-	inner, p := s.running, s.pulse
+	inner, p := s.running, s.writeProbe
 	s.mu.Unlock()
 	if inner == nil {
 		return errDown
 	}
 	if p == nil || p.nc.IsClosed() {
-		p = &pulse{}
+		p = &writeProbe{}
 	}
 	limited, cancel := context.WithTimeout(ctx, s.options.StuckAfter)
 	defer cancel()
 	// What is asked may wait for a lock that is never given back: then the asking is left behind.
 	found := make(chan error, 1)
-	go func() { found <- s.feel(limited, inner, p) }()
+	go func() { found <- s.checkNow(limited, inner, p) }()
 	select {
 	case err := <-found:
 		return err
@@ -183,16 +183,16 @@ func (s *Server) look(ctx context.Context) error {
 	}
 }
 
-// feel is look without a limit of its own.
-func (s *Server) feel(ctx context.Context, inner *server.Server, p *pulse) error {
+// checkNow is check without a limit of its own.
+func (s *Server) checkNow(ctx context.Context, inner *server.Server, p *writeProbe) error {
 	if err := s.confirmed(ctx, inner); err != nil {
 		return err
 	}
-	if err := s.enter(p, inner); err != nil {
+	if err := s.connectProbe(p, inner); err != nil {
 		return err
 	}
 	s.measure(inner)
-	acknowledged := p.beat(ctx)
+	acknowledged := p.write(ctx)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -278,7 +278,7 @@ func (b *backoff) used(now time.Time) {
 	b.next = now.Add(b.gap)
 }
 
-// worked notes a look that found nothing wrong.
+// worked notes a check that found nothing wrong.
 func (b *backoff) worked(now time.Time) {
 	if b.gap = min(b.gap, longestWell); now.Sub(b.next) > calmAfter {
 		b.gap = 0

@@ -148,12 +148,12 @@ func TestAServerWhoseJetStreamIsOffIsRestarted(t *testing.T) {
 // silence makes a server not answer the write of a look, though Healthz finds nothing wrong.
 func silence(t *testing.T, s *Server) {
 	t.Helper()
-	nc, err := nats.Connect("", nats.InProcessServer(s), nats.UserInfo(pulseUser, s.password))
+	nc, err := nats.Connect("", nats.InProcessServer(s), nats.UserInfo(probeUser, s.password))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	if _, err := nc.SubscribeSync(pulseStream); err != nil { // hears it, and says nothing
+	if _, err := nc.SubscribeSync(probeStream); err != nil { // hears it, and says nothing
 		t.Fatal(err)
 	}
 	if err := nc.Flush(); err != nil {
@@ -162,7 +162,7 @@ func silence(t *testing.T, s *Server) {
 }
 
 func TestAServerThatDoesNotAnswerAWriteIsRestarted(t *testing.T) {
-	s := start(t, func(o *Options) { o.StuckAfter, o.LookEvery = 500*time.Millisecond, 50*time.Millisecond })
+	s := start(t, func(o *Options) { o.StuckAfter, o.CheckEvery = 500*time.Millisecond, 50*time.Millisecond })
 	silence(t, s)
 	if err := s.Healthy(); err != nil {
 		t.Fatal(err)
@@ -179,7 +179,7 @@ func TestAServerThatDoesNotAnswerAWriteIsRestarted(t *testing.T) {
 
 func TestAWedgeIsNoticedWithinAMinute(t *testing.T) {
 	o := Options{}.withDefaults()
-	if longest := o.LookEvery + o.StuckAfter*11/10; longest > 58*time.Second || o.StuckAfter < 30*time.Second {
+	if longest := o.CheckEvery + o.StuckAfter*11/10; longest > 58*time.Second || o.StuckAfter < 30*time.Second {
 		t.Fatalf("a wedge is noticed after %s, and a write may take %s", longest, o.StuckAfter)
 	}
 }
@@ -215,7 +215,7 @@ const slowServer = "DOORBELL_TEST_SLOW_SERVER"
 func serveSlowly(folder string) error {
 	ctx, stop := context.WithTimeout(context.Background(), 12*time.Second)
 	defer stop()
-	s, err := Start(ctx, Options{StoreDir: folder, LookEvery: 100 * time.Millisecond, StuckAfter: 8 * time.Second})
+	s, err := Start(ctx, Options{StoreDir: folder, CheckEvery: 100 * time.Millisecond, StuckAfter: 8 * time.Second})
 	if err != nil {
 		return err
 	}

@@ -77,9 +77,9 @@ type Options struct {
 
 	// The rest is for tests in which time or connections are not the system's.
 
-	Socket    net.Listener                                                // instead of the one in DataDir
-	LookEvery time.Duration                                               // of the embedded server; 0: its default
-	InProcess func(nats.InProcessConnProvider) nats.InProcessConnProvider // the relay's way to the embedded server
+	Socket     net.Listener                                                // instead of the one in DataDir
+	CheckEvery time.Duration                                               // of the embedded server; 0: its default
+	InProcess  func(nats.InProcessConnProvider) nats.InProcessConnProvider // the relay's way to the embedded server
 }
 
 // Accept is what is not guessed about a store. Alone: no store before it has watched what it has not.

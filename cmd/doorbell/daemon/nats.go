@@ -60,7 +60,7 @@ func (a *Daemon) startServer(ctx context.Context) error {
 		ProtectedSubjects: events.StreamSubjects(o.SubjectPrefix), OwnSubjects: []string{o.SubjectPrefix + ".heartbeat.>"},
 		Stream: o.Stream, ServiceSubjects: append(ops.DiscoverySubjects(), ops.AdminSubjects(o.SubjectPrefix)),
 		GuestUser: o.NATS.User, GuestPassword: o.NATS.Password, GuestToken: o.NATS.Token,
-		Logger: a.o.Log.With("part", "nats-server"), LookEvery: o.LookEvery,
+		Logger: a.o.Log.With("part", "nats-server"), CheckEvery: o.CheckEvery,
 	})
 	switch {
 	case errors.Is(err, natsd.ErrPortInUse):

@@ -117,7 +117,7 @@ func eventCounts(appended, published map[events.Type]uint64) (list []ops.EventCo
 
 // embeddedFigures are those of the embedded server.
 func embeddedFigures(s *natsd.Server) *ops.NATSServer {
-	f := s.Figures()
+	f := s.Stats()
 	all := &ops.NATSServer{
 		Connections: f.Connections, Subscriptions: f.Subscriptions, InMessages: f.InMessages, InBytes: f.InBytes,
 		OutMessages: f.OutMessages, OutBytes: f.OutBytes, SlowConsumers: f.SlowConsumers, Restarts: s.Status().Restarts,

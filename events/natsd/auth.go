@@ -11,23 +11,23 @@ import (
 // Users of this process, all with the password that exists only in memory.
 const (
 	relayUser   = "relay"
-	pulseUser   = "pulse"
+	probeUser   = "probe"
 	serviceUser = "service"
 )
 
-// door decides who comes in, and as which user.
-type door struct {
-	relay, pulse, service, guest *server.User
+// authenticator decides who comes in, and as which user.
+type authenticator struct {
+	relay, probe, service, guest *server.User
 
-	password            string // of relay, pulse and service
+	password            string // of relay, probe and service
 	user, secret, token string // what guests have to show
 	open                bool   // guests have to show nothing
 }
 
-func newDoor(o Options, password string) *door {
-	return &door{
+func newAuthenticator(o Options, password string) *authenticator {
+	return &authenticator{
 		relay:    &server.User{Username: relayUser},
-		pulse:    &server.User{Username: pulseUser},
+		probe:    &server.User{Username: probeUser},
 		service:  &server.User{Username: serviceUser, Permissions: serviceLimits(o)},
 		guest:    &server.User{Username: "guest", Permissions: guestLimits(o)},
 		password: password,
@@ -37,8 +37,8 @@ func newDoor(o Options, password string) *door {
 }
 
 // attach gives the users their accounts, which exist only once the server does.
-func (d *door) attach(s *server.Server) error {
-	for name, users := range map[string][]*server.User{account: {d.relay, d.service, d.guest}, probeAccount: {d.pulse}} {
+func (d *authenticator) attach(s *server.Server) error {
+	for name, users := range map[string][]*server.User{account: {d.relay, d.service, d.guest}, probeAccount: {d.probe}} {
 		a, err := s.LookupAccount(name)
 		if err != nil {
 			return fmt.Errorf("account %s: %w", name, err)
@@ -51,15 +51,15 @@ func (d *door) attach(s *server.Server) error {
 }
 
 // Check implements server.Authentication.
-func (d *door) Check(c server.ClientAuthentication) bool {
+func (d *authenticator) Check(c server.ClientAuthentication) bool {
 	shown := c.GetOpts()
 	switch {
 	case c.Kind() != server.CLIENT:
 		return false
 	case same(shown.Username, relayUser) && same(shown.Password, d.password):
 		c.RegisterUser(d.relay)
-	case same(shown.Username, pulseUser) && same(shown.Password, d.password):
-		c.RegisterUser(d.pulse)
+	case same(shown.Username, probeUser) && same(shown.Password, d.password):
+		c.RegisterUser(d.probe)
 	case same(shown.Username, serviceUser) && same(shown.Password, d.password):
 		c.RegisterUser(d.service)
 	case d.admits(shown):
@@ -70,7 +70,7 @@ func (d *door) Check(c server.ClientAuthentication) bool {
 	return true
 }
 
-func (d *door) admits(shown *server.ClientOpts) bool {
+func (d *authenticator) admits(shown *server.ClientOpts) bool {
 	if d.open {
 		return shown.Username == "" && shown.Password == "" && shown.Token == ""
 	}

@@ -13,7 +13,7 @@ func TestFiguresAreThoseOfTheAccountThatHoldsTheStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Shutdown()
-	if f := s.Figures(); len(f.Streams) > 0 {
+	if f := s.Stats(); len(f.Streams) > 0 {
 		t.Errorf("at the start: %+v", f)
 	}
 	relay, err := s.Connect("relay")
@@ -48,7 +48,7 @@ func TestFiguresAreThoseOfTheAccountThatHoldsTheStreams(t *testing.T) {
 	if err := s.RunOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f := s.Figures()
+	f := s.Stats()
 	// What it sent it counts in a goroutine of its own, when it has been received already: the last answers may be missing.
 	if f.Connections != 2 || f.InMessages < 5 || f.OutMessages == 0 || f.InBytes == 0 || len(f.Streams) != 1 {
 		t.Fatalf("%+v", f)

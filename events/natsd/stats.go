@@ -7,9 +7,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Figures are those of the account that holds the streams, when Run looked last, or at the start. What is counted is counted since the server
+// Stats are the counts of the account that holds the streams, when Run checked last, or at the start. What is counted is counted since the server
 // was started last.
-type Figures struct {
+type Stats struct {
 	Connections   int
 	Subscriptions int
 	InMessages    int64 // that came to the server
@@ -17,27 +17,27 @@ type Figures struct {
 	OutMessages   int64 // that it sent
 	OutBytes      int64
 	SlowConsumers int64
-	Streams       []StreamFigures // by name
+	Streams       []StreamStats // by name
 }
 
-// StreamFigures are those of one stream.
-type StreamFigures struct {
+// StreamStats are those of one stream.
+type StreamStats struct {
 	Name      string
 	Messages  uint64
 	Bytes     uint64
 	Consumers int
 }
 
-// Figures never waits.
-func (s *Server) Figures() Figures {
+// Stats never waits.
+func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.figures
+	return s.stats
 }
 
-// measure takes the figures of a server. It may wait for locks of the server.
+// measure reads the stats of a server. It may wait for locks of the server.
 func (s *Server) measure(inner *server.Server) {
-	var f Figures
+	var f Stats
 	if all, err := inner.AccountStatz(&server.AccountStatzOptions{Accounts: []string{account}, IncludeUnused: true}); err == nil {
 		for _, a := range all.Accounts {
 			f.Connections, f.Subscriptions, f.SlowConsumers = a.Conns, int(a.NumSubs), a.SlowConsumers
@@ -46,11 +46,11 @@ func (s *Server) measure(inner *server.Server) {
 	}
 	if d, err := inner.JszAccount(&server.JSzOptions{Account: account, Streams: true}); err == nil {
 		for _, one := range d.Streams {
-			f.Streams = append(f.Streams, StreamFigures{one.Name, one.State.Msgs, one.State.Bytes, one.State.Consumers})
+			f.Streams = append(f.Streams, StreamStats{one.Name, one.State.Msgs, one.State.Bytes, one.State.Consumers})
 		}
 	}
-	slices.SortFunc(f.Streams, func(a, b StreamFigures) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(f.Streams, func(a, b StreamStats) int { return cmp.Compare(a.Name, b.Name) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.figures = f
+	s.stats = f
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// probeAccount holds the stream of the pulse. Guests cannot see it.
+// probeAccount holds the stream of the write probe. Guests cannot see it.
 const (
 	probeAccount = "PULSE"
-	pulseStream  = "PULSE"
+	probeStream  = "PULSE"
 )
 
 var (
@@ -21,20 +21,20 @@ var (
 	errLimit = errors.New("the limit of JetStream is reached")
 )
 
-// pulse is the connection on which the server is asked to write.
-type pulse struct {
+// writeProbe is the connection on which the server is asked to write.
+type writeProbe struct {
 	nc *nats.Conn
 	js jetstream.JetStream
 }
 
-// enter connects to the server, if that has not been done, and keeps the connection while this server runs.
-func (s *Server) enter(p *pulse, inner *server.Server) error {
+// connectProbe connects to the server, if that has not been done, and keeps the connection while this server runs.
+func (s *Server) connectProbe(p *writeProbe, inner *server.Server) error {
 	if p.nc != nil {
 		return nil
 	}
 	// A machine under load takes its time here as well.
-	nc, err := nats.Connect("", nats.InProcessServer(inner), nats.UserInfo(pulseUser, s.password), nats.NoReconnect(),
-		nats.Timeout(s.options.StuckAfter), nats.Name("pulse"))
+	nc, err := nats.Connect("", nats.InProcessServer(inner), nats.UserInfo(probeUser, s.password), nats.NoReconnect(),
+		nats.Timeout(s.options.StuckAfter), nats.Name("probe"))
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
@@ -50,35 +50,35 @@ func (s *Server) enter(p *pulse, inner *server.Server) error {
 		nc.Close()
 		return errDown
 	}
-	s.pulse = p
+	s.writeProbe = p
 	return nil
 }
 
-// beat writes one message, and makes the stream for it if it is not there. The channel gets one value.
-func (p *pulse) beat(ctx context.Context) <-chan error {
+// write writes one message, and makes the stream for it if it is not there. The channel gets one value.
+func (p *writeProbe) write(ctx context.Context) <-chan error {
 	done := make(chan error, 1)
 	go func() {
-		_, err := p.js.Publish(ctx, pulseStream, nil)
+		_, err := p.js.Publish(ctx, probeStream, nil)
 		if errors.Is(err, jetstream.ErrNoStreamResponse) {
-			if err = p.make(ctx); err == nil {
-				_, err = p.js.Publish(ctx, pulseStream, nil)
+			if err = p.makeStream(ctx); err == nil {
+				_, err = p.js.Publish(ctx, probeStream, nil)
 			}
 		}
-		done <- p.judge(err)
+		done <- classify(err)
 	}()
 	return done
 }
 
-func (p *pulse) make(ctx context.Context) error {
+func (p *writeProbe) makeStream(ctx context.Context) error {
 	_, err := p.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: pulseStream, Subjects: []string{pulseStream}, MaxMsgs: 1, Discard: jetstream.DiscardOld, Duplicates: 0,
+		Name: probeStream, Subjects: []string{probeStream}, MaxMsgs: 1, Discard: jetstream.DiscardOld, Duplicates: 0,
 		Description: "written to see whether writes work",
 	})
 	return err
 }
 
-// judge tells a server that refuses for want of room under its own limit, which no restart changes, from one that is broken.
-func (p *pulse) judge(err error) error {
+// classify tells a server that refuses for want of room under its own limit, which no restart changes, from one that is broken.
+func classify(err error) error {
 	var refused *jetstream.APIError
 	switch {
 	case err == nil:

@@ -491,3 +491,34 @@ func TestATakeoverThatCannotBeCommittedEndsTheRelayAlsoWhereTheNextMessageDoesNo
 		}
 	})
 }
+
+// TestARestoredBackupKnowsWhatWasSentAgainBehindLaterEvents: what stands late in the stream was told too, also by an earlier life of
+// the same store.
+func TestARestoredBackupKnowsWhatWasSentAgainBehindLaterEvents(t *testing.T) {
+	for name, before := range map[string]int{"from before the first event": 0, "from the middle": 10} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := newBell(t)
+				first := b.doorbell(t.TempDir())
+				first.ring(upTo(1, before)...)
+				first.publish()
+				backup := first.copyTo()
+				first.ring(upTo(before+1, 20)...)
+				first.publish()
+				b.erase(15)
+				time.Sleep(3 * time.Minute)
+				if sent, err := first.relay().Resend(t.Context(), "A100"); err != nil || sent != 1 {
+					t.Fatalf("%d sent again, %v", sent, err)
+				}
+				first.publish()
+				time.Sleep(3 * time.Minute) // the server forgets the ids
+
+				second := b.doorbell(backup)
+				second.publish()
+				second.ring(upTo(before+1, 21)...) // found again
+				second.publish()
+				second.wantOnce(upTo(1, 21)...)
+			})
+		})
+	}
+}

@@ -331,14 +331,19 @@ func (l *lane) adopt(e events.Event, m *stored) error {
 }
 
 // late is an event whose sequence the published part of the log has for another one: two stores counted on their own. Its
-// id is remembered, if that is wanted. Where the log has nothing at that sequence any more, one of our own was trimmed.
+// id is remembered, if that is wanted. One of our own is not where the log begins behind it: it was trimmed. In the middle of the log
+// it is of an earlier life of this store, and was sent again behind later ones.
 func (l *lane) late(e events.Event, m *stored) (wanted bool, err error) {
 	there, err := l.logged(e.Sequence)
 	switch {
 	case err != nil:
 		return false, err
 	case there == nil: // perhaps it was imported, then trimmed
-		return e.StoreID != l.r.o.StoreID, nil
+		first, err := l.r.o.Log.Read(l.agency, 0, 1, 1)
+		if err != nil {
+			return false, fmt.Errorf("%w: %w", ErrLog, err)
+		}
+		return e.StoreID != l.r.o.StoreID || len(first) == 0 || first[0].Sequence < e.Sequence, nil
 	case there.ID == e.ID:
 		return false, nil
 	}

@@ -19,6 +19,9 @@ import (
 	"doorbell/events"
 	"doorbell/events/relay"
 	"doorbell/store"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // EventsCmd holds the commands about events.
@@ -230,7 +233,7 @@ type EventsTailCmd struct {
 
 // Help is printed by --help below the flags.
 func (EventsTailCmd) Help() string {
-	return "Without --all and --since it begins with what comes next.\n\nExample:\n  doorbell events tail --type contact_request.created --since 2h"
+	return "Without --all and --since it begins with what comes next. Times are UTC.\n\nExample:\n  doorbell events tail --type contact_request.created --since 2h"
 }
 
 // Validate refuses agencies and types that cannot be.
@@ -265,6 +268,10 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer nc.Close()
+	if c.Agency != "" && !known(ctx, nc, config, p.environ, c.Agency) {
+		fmt.Fprintf(p.stderr, "%s is not watched here, and stream %s holds nothing of it; waiting for its first event (upper and lower case differ)\n",
+			c.Agency, config.Base.Stream)
+	}
 	o := relay.TailOptions{
 		Stream: config.Base.Stream, Prefix: config.Base.SubjectPrefix, Agency: c.Agency, Type: events.Type(c.Type),
 		All: c.All, Since: c.Since.Time(time.Now()),
@@ -273,6 +280,8 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program) error {
 		switch {
 		case errors.Is(err, relay.ErrForeign):
 			fmt.Fprintln(p.stderr, "a message that is no event was stepped over")
+		case err != nil && ctx.Err() != nil: // ended before it had begun
+			return nil
 		case err != nil:
 			return failed(err, "check NATS_URL and DOORBELL_STREAM")
 		default:
@@ -282,6 +291,25 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program) error {
 		}
 	}
 	return nil
+}
+
+// known says whether an agency is one to wait for: this configuration watches it, or the stream has something of it. A stream that does
+// not say is believed to.
+func known(ctx context.Context, nc *nats.Conn, c *Config, environ []string, agency string) bool {
+	watching, _ := readConfig(environ, groupPoll) // what else is wrong there is not of this command
+	if _, has := watching.Poll.APIKeys.values[agency]; has || slices.Contains(watching.Poll.Agencies, agency) {
+		return true
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return true
+	}
+	stream, err := js.Stream(ctx, c.Base.Stream)
+	if err != nil {
+		return true
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(events.AgencyFilter(c.Base.SubjectPrefix, agency)))
+	return err != nil || len(info.State.Subjects) > 0
 }
 
 // printEvent writes one event: as CloudEvents JSON, or as a line for people.

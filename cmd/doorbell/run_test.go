@@ -201,6 +201,29 @@ func TestEventsTailMasksPeopleAndShowsThemAsJSON(t *testing.T) {
 	mustBeCloudEvents(t, objects.stdout.String(), one)
 }
 
+func TestEventsTailSaysThatItWaitsForAnAgencyNobodyKnows(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	launch(t, s.environ, "run")
+	subscribeTo(t, natsURL(t, s.dir)).baselined(t, "A100")
+	stranger := launch(t, s.environ, "events", "tail", "--all", "--agency", "a100")
+	watched := launch(t, s.environ, "events", "tail", "--all", "--agency", "A100")
+	elsewhere := launch(t, append(slices.Clone(s.environ), "DOORBELL_AGENCIES=B200"), "events", "tail", "--all", "--agency", "A100")
+	newcomer := launch(t, append(slices.Clone(s.environ), "DOORBELL_AGENCIES=B200"), "events", "tail", "--all", "--agency", "B200")
+
+	stranger.stderr.await(t, `^a100 is not watched here, and stream LISTINGS holds nothing of it; waiting .*\n`)
+	watched.stdout.await(t, `watch\.baselined.*\n`)
+	elsewhere.stdout.await(t, `watch\.baselined.*\n`)
+	for _, c := range []*child{stranger, watched, elsewhere, newcomer} {
+		c.stop(t)
+	}
+	for _, c := range []*child{watched, elsewhere, newcomer} {
+		if text := c.stderr.String(); strings.Contains(text, "not watched") {
+			t.Errorf("an agency that is known is said to be none: %s", text)
+		}
+	}
+}
+
 func mustBeCloudEvents(t *testing.T, text, id string) {
 	t.Helper()
 	found := 0

@@ -355,15 +355,15 @@ func printCounts(p *program, c ops.EventCounts, asJSON bool) error {
 		return p.printJSON(c)
 	}
 	t := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "AGENCY\tTYPE\tEVENTS\tSEQUENCES")
+	fmt.Fprintln(t, "AGENCY\tTYPE\tEVENTS")
 	for _, a := range c.Agencies {
 		types := slices.SortedFunc(maps.Keys(a.Types), func(x, y events.Type) int {
 			return cmp.Or(cmp.Compare(a.Types[y], a.Types[x]), cmp.Compare(x, y))
 		})
 		for _, kind := range types {
-			fmt.Fprintf(t, "%s\t%s\t%d\t\n", a.AgencyID, kind, a.Types[kind])
+			fmt.Fprintf(t, "%s\t%s\t%d\n", a.AgencyID, kind, a.Types[kind])
 		}
-		fmt.Fprintf(t, "%s\tall\t%d\t%d to %d\n", a.AgencyID, a.Total, a.FirstSequence, a.LastSequence)
+		fmt.Fprintf(t, "%s\tsequences %d to %d\t%d\n", a.AgencyID, a.FirstSequence, a.LastSequence, a.Total)
 	}
 	if len(c.Agencies) > 0 {
 		if err := t.Flush(); err != nil {

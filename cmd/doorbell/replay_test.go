@@ -242,7 +242,7 @@ func TestADryRunCountsAndDoesNothing(t *testing.T) {
 	if got.code != 0 || got.stderr != "" {
 		t.Errorf("got %+v", got)
 	}
-	has(t, text, "AGENCY TYPE EVENTS SEQUENCES A100 contact_request.created 5 A100 all 5 1 to 5 B200 contact_request.created 4 B200 access.halted 1 B200 all 5 1 to 5 10 events would be replayed")
+	has(t, text, "AGENCY TYPE EVENTS A100 contact_request.created 5 A100 sequences 1 to 5 5 B200 contact_request.created 4 B200 access.halted 1 B200 sequences 1 to 5 5 10 events would be replayed")
 	got = run(t, environ, "replay", "--dry-run", "--json", "--type", "access.>")
 	var c ops.EventCounts
 	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil || c.Total != 1 || c.Agencies[0].Types["access.halted"] != 1 || c.Agencies[0].AgencyID != "B200" {

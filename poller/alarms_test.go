@@ -242,6 +242,9 @@ func TestAMassAppearanceBesideAMassDisappearanceIsHeldToo(t *testing.T) {
 		if held, err := w.poller.Approve("A100"); err != nil || !held {
 			t.Fatalf("approve: %t, %v", held, err)
 		}
+		if h := w.status("A100").Held; h == nil || h.Until.After(time.Now()) {
+			t.Errorf("approved, and held %+v", h)
+		}
 		w.pass(10 * time.Minute)
 		list := w.since("A100", 2)
 		if gone, come := count(list, events.TypeInsertionDisappeared), count(list, events.TypeInsertionAppeared); gone != 40 || come != 40 {

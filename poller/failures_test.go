@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -91,5 +92,27 @@ func TestAGapOfAWindowStandsInTheStatusUntilItEnds(t *testing.T) {
 	kept, err := Remembered(a.p.store)
 	if err != nil || len(kept.Agencies[0].Alarms) != 0 || len(a.status(time.Now()).Alarms) != 0 {
 		t.Errorf("left %v, %v: %v", kept.Agencies[0].Alarms, a.status(time.Now()).Alarms, err)
+	}
+}
+
+func TestTheStatusWaitsForNoCommit(t *testing.T) {
+	a := anAgency(t)
+	a.committing.Lock()
+	defer a.committing.Unlock()
+	err := a.p.store.Update(func(*store.Tx) error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := a.p.Status()
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(2 * time.Minute): // only ends a hang
+			return errors.New("it waits")
+		}
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

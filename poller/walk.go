@@ -56,13 +56,9 @@ func (a *agency) waitForWalk(ctx context.Context) error {
 	if b := a.walking.state(); b.Failures > 0 {
 		return a.untilNextWalk(ctx, time.Until(b.Until))
 	}
-	var state store.Agency
-	err := a.p.store.View(func(tx *store.Tx) (err error) {
-		state, _, err = tx.Agency(a.id)
-		return err
-	})
-	if err != nil || !state.Baselined {
-		return err
+	state := a.published().state
+	if !state.Baselined {
+		return nil
 	}
 	a.mu.Lock()
 	a.walkBegan = state.LastCompleteWalk

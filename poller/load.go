@@ -14,7 +14,7 @@ import (
 func (a *agency) load() error {
 	var remembered watch.Access
 	var polled []resumed
-	var known recollection
+	var known persisted
 	now := time.Now()
 	err := a.p.store.View(func(tx *store.Tx) error {
 		state, _, err := tx.Agency(a.id)
@@ -29,7 +29,7 @@ func (a *agency) load() error {
 			return err
 		}
 		remembered = watch.RestoreAccess(a.id, state.Keys, halts, now)
-		known = recallMemory(tx, a.id)
+		known = loadMemory(tx, a.id)
 		return tx.Insertions(a.id, func(i store.Insertion) error {
 			if a.count(i, now) {
 				polled = append(polled, resumedFrom(i))
@@ -82,7 +82,7 @@ func (a *agency) count(i store.Insertion, now time.Time) bool {
 // line schedules what is polled: at once what must not wait, which is what appeared after the baseline and windows that are
 // open; later what the process before had to wait for; all others as if that went on. Those that were polled nobody knows
 // when are spread over an interval, so that a restart is no burst.
-func (a *agency) line(polled []resumed, known recollection, waiting map[string]time.Time, now time.Time) {
+func (a *agency) line(polled []resumed, known persisted, waiting map[string]time.Time, now time.Time) {
 	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) {
 		p.grow(s, len(polled))
 		for n, i := range polled {

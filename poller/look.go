@@ -27,7 +27,7 @@ type look struct {
 	slow       *slow   // nil: no larger number has failed
 	growth     *growth // nil: the total never grew by more than was found
 	validators asked
-	untold     map[string]time.Time // what the schedule does not know yet; see arrived
+	unreported map[string]time.Time // what the schedule does not know yet; see arrived
 	retry      *backoff             // nil: it has not failed; made under agency.mu
 	refusal    *refusal             // nil: there is none that waits for what the next complete walk says
 }
@@ -42,7 +42,7 @@ type refusal struct {
 type growth struct {
 	explained int       // the largest total for which the widest window was read
 	vain      int       // how often a total was the reason and nothing was found
-	patient   time.Time // until when a total is no reason
+	until     time.Time // until when a total is no reason
 }
 
 // look returns the memory of an insertion's polls, making it.
@@ -84,20 +84,20 @@ func (l *look) arrived(since map[string]time.Time) {
 	if len(since) == 0 {
 		return
 	}
-	if l.untold == nil {
-		l.untold = map[string]time.Time{}
+	if l.unreported == nil {
+		l.unreported = map[string]time.Time{}
 	}
-	maps.Copy(l.untold, since)
+	maps.Copy(l.unreported, since)
 }
 
 // tellable takes out what arrived, in our clock and oldest first: zero where the time is not known, and never later than
 // the answer that showed it.
 func (l *look) tellable(skew time.Duration, received time.Time) []time.Time {
-	if len(l.untold) == 0 {
+	if len(l.unreported) == 0 {
 		return nil
 	}
-	created := make([]time.Time, 0, len(l.untold))
-	for _, t := range l.untold {
+	created := make([]time.Time, 0, len(l.unreported))
+	for _, t := range l.unreported {
 		if !t.IsZero() {
 			t = t.Add(-skew)
 		}
@@ -106,7 +106,7 @@ func (l *look) tellable(skew time.Duration, received time.Time) []time.Time {
 		}
 		created = append(created, t)
 	}
-	l.untold = nil
+	l.unreported = nil
 	slices.SortFunc(created, time.Time.Compare)
 	return created
 }
@@ -213,5 +213,5 @@ func (l *look) learnGrowth(total, found int, now time.Time) {
 		return
 	}
 	g.vain++
-	g.patient = now.Add(min(time.Minute<<min(g.vain, 12), widestEvery))
+	g.until = now.Add(min(time.Minute<<min(g.vain, 12), widestEvery))
 }

@@ -58,8 +58,8 @@ func (s saved) memory() schedule.Memory {
 	return m
 }
 
-// recollection is what a process before this one wrote of an agency's schedule.
-type recollection struct {
+// persisted is what a process before this one wrote of an agency's schedule.
+type persisted struct {
 	learned []byte
 	items   map[uint64]saved // by name
 	written written
@@ -68,10 +68,10 @@ type recollection struct {
 // written is what the store holds: the hash of each chunk, so that nothing is written twice.
 type written map[int][sha256.Size]byte
 
-// recallMemory reads what was written of an agency's schedule. Whatever it is, a start goes on. Of an insertion that stands in two
+// loadMemory reads what was written of an agency's schedule. Whatever it is, a start goes on. Of an insertion that stands in two
 // chunks, because a process was killed between them, the younger one counts.
-func recallMemory(tx *store.Tx, agencyID string) recollection {
-	m := recollection{items: map[uint64]saved{}, written: written{}}
+func loadMemory(tx *store.Tx, agencyID string) persisted {
+	m := persisted{items: map[uint64]saved{}, written: written{}}
 	tx.Schedule(agencyID, func(n int, chunk []byte) {
 		m.written[n] = sha256.Sum256(chunk)
 		if len(chunk) == 0 || chunk[0] != memoryForm {
@@ -95,7 +95,7 @@ func recallMemory(tx *store.Tx, agencyID string) recollection {
 }
 
 // lastPoll is when any insertion was polled last, before now; zero if that is not known.
-func (m recollection) lastPoll(now time.Time) (last time.Time) {
+func (m persisted) lastPoll(now time.Time) (last time.Time) {
 	for _, one := range m.items {
 		if at := one.memory().LastPoll; at.After(last) && !at.After(now) {
 			last = at
@@ -118,7 +118,7 @@ func resumedFrom(i store.Insertion) resumed {
 
 // resume is what the schedule is told of an insertion. One whose last poll is not known, or lies in the future because the
 // clock has jumped, takes its place at a moment.
-func (m recollection) resume(i resumed, now, place time.Time) schedule.Memory {
+func (m persisted) resume(i resumed, now, place time.Time) schedule.Memory {
 	one := m.items[savedName(i.reference)].memory()
 	if one.Born.IsZero() || one.Born.After(now) {
 		one.Born = i.appeared

@@ -96,7 +96,7 @@ func (p *Poller) memoryOf(reference string) (m schedule.Memory) {
 func TestANonsensicalMemoryOfAnInsertionIsNone(t *testing.T) {
 	now := time.Now()
 	one := savedFrom("a#1##", schedule.Memory{Born: now.Add(time.Hour), LastPoll: now.Add(time.Hour)})
-	r := recollection{items: map[uint64]saved{one.Name: one}}
+	r := persisted{items: map[uint64]saved{one.Name: one}}
 	first := now.Add(-time.Hour)
 	if got := r.resume(resumed{reference: "a#1##", appeared: first}, now, now); !got.Born.Equal(first) || !got.LastPoll.IsZero() {
 		t.Errorf("of one that was never polled, with times to come: %+v", got)

@@ -565,7 +565,7 @@ func (p *poll) grew(total int, now time.Time) bool {
 	if l.total < 0 || total-int(l.total) <= p.catchUp.New {
 		return false
 	}
-	return l.growth == nil || total > l.growth.explained && !now.Before(l.growth.patient)
+	return l.growth == nil || total > l.growth.explained && !now.Before(l.growth.until)
 }
 
 // askWidest asks for as many as this service shows at once: the last answer itself, if it takes no larger number.

@@ -93,25 +93,9 @@ func (p *Poller) mayAsk(r listings.Request) error {
 	if a == nil {
 		return fmt.Errorf("agency %s is not watched: %w", r.AgencyID, context.Canceled) // it has just been retired
 	}
-	return a.mayAsk(r)
-}
-
-// mayAsk says whether a request may be made at all: its scope is not halted, and its key is still the configured one.
-func (a *agency) mayAsk(r listings.Request) error {
-	switch {
-	case a.isHalted(r):
-		return watch.ErrHalted
-	case a.outdated(r), a.onTrial(r), a.undecided(r):
-		return &watch.WaitError{Until: time.Now()}
-	}
-	return nil
-}
-
-// undecided says whether the list was refused to the key of a request, and it is not decided yet what follows.
-func (a *agency) undecided(r listings.Request) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.refusedKey != "" && a.refusedKey == r.Key
+	return a.refusals.Allow(a.access(), r, time.Now())
 }
 
 // Done hears of every request that was let go: it keeps the patience with key and base URL.
@@ -129,7 +113,7 @@ func (p *Poller) done(r listings.Request, o listings.Outcome) {
 		p.budget.answered(class == watch.ClassBusy)
 	}
 	if a := p.agency(r.AgencyID); a != nil && (class == watch.ClassNone || class == watch.ClassRefused) {
-		p.answered(a, r.Key, class == watch.ClassNone, r.Operation, sent, now)
+		p.answered(a, r, class == watch.ClassNone, sent, now)
 	}
 	changed := false
 	switch class {
@@ -209,7 +193,7 @@ const forever = 100 * 365 * 24 * time.Hour
 
 // pause stops or lets go the agency's polls, as halts and patience say. Where something failed, one at a time is let go.
 func (a *agency) pause() {
-	a.pausing.Lock() // who looks last has the last word
+	a.pausing.Lock() // the last state wins
 	defer a.pausing.Unlock()
 	if a.retiring.Err() != nil {
 		return // another agency of this id may be in the schedule by now
@@ -217,9 +201,14 @@ func (a *agency) pause() {
 	now := time.Now()
 	until, oneByOne := time.Time{}, false
 	asked := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id}
-	if a.isHalted(asked) || a.onTrial(asked) {
+	a.mu.Lock()
+	switch {
+	case a.refusals.IsHalted(a.access(), asked, now), a.refusals.OnTrial(a.access(), asked):
 		until = now.Add(forever)
+	case a.refusals.AllWait:
+		until = now.Add(time.Hour) // the end of the walk comes first
 	}
+	a.mu.Unlock()
 	for _, reason := range []*backoff{a.p.keyBackoff(a.keyFor(asked.Operation).Fingerprint()), a.p.base, a.asking} {
 		b := reason.state()
 		if b.Failures == 0 || reason == a.asking && b.Failures < operationLimit {
@@ -230,11 +219,6 @@ func (a *agency) pause() {
 			until = b.Until
 		}
 	}
-	a.mu.Lock()
-	if a.confirming && until.Before(now.Add(time.Hour)) {
-		until = now.Add(time.Hour) // the end of the walk comes first
-	}
-	a.mu.Unlock()
 	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) { s.Pause(p.handle, until, oneByOne) })
 }
 

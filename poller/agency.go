@@ -51,7 +51,7 @@ type agency struct {
 	trials int      // only of the goroutine that walks
 
 	mu        sync.Mutex
-	trial     string // the insertion with which a key is being tried
+	refusals  watch.Refusals
 	looks     map[string]*look
 	busy      map[string]chan struct{} // insertions that are being polled; closed when done
 	walkNow   chan struct{}
@@ -63,16 +63,10 @@ type agency struct {
 	underWay  bool      // it is
 	lastError string
 
-	answers    watch.KeyAnswers
-	refusedKey string        // to which the list was refused, until it is decided what follows
-	evidence   chan struct{} // some agency was answered
-
-	lastAnswer time.Time // last good answer of contact requests
-	confirming bool      // several were refused: polls wait for what the list says
-	freed      time.Time // the last halt of more than one insertion ended
-	clock      watch.Clock
-	latencies  latencies
-	waited     histogram // the same, since the start
+	evidence  chan struct{} // some agency was answered
+	clock     watch.Clock
+	latencies latencies
+	waited    histogram // the same, since the start
 
 	health map[listings.Operation]*health
 	dirty  map[failureName]struct{} // may have changed since they were stored
@@ -106,6 +100,9 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 	a.allowed.Store(&watch.Access{AgencyID: k.ID, Keys: watch.NewKeys(k.Key, k.Next)})
 	return a
 }
+
+// keyFor is the key to show with requests of an operation.
+func (a *agency) keyFor(o listings.Operation) listings.Key { return a.access().Keys.Shown(o) }
 
 // enter waits until nobody else polls the insertion; leave lets the next one in.
 func (a *agency) enter(ctx context.Context, reference string) error {
@@ -144,6 +141,7 @@ func (a *agency) leave(reference string) {
 func (a *agency) forget(reference string) {
 	a.mu.Lock()
 	delete(a.looks, reference)
+	delete(a.refusals.Waiting, reference)
 	a.dirty[failureName{failureInsertion, reference}] = struct{}{}
 	a.mu.Unlock()
 	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) { p.remove(s, reference) })
@@ -158,9 +156,12 @@ func (a *agency) urge(reference string) {
 }
 
 // wakeWalk asks for a walk now.
-func (a *agency) wakeWalk() {
+func (a *agency) wakeWalk() { wake(a.walkNow) }
+
+// wake signals a channel of one place, which remembers a signal until it is received.
+func wake(c chan<- struct{}) {
 	select {
-	case a.walkNow <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

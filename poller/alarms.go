@@ -62,7 +62,7 @@ func (a *agency) restoreHealth(lastPoll time.Time) {
 	}
 	h := a.health[listings.OperationContactRequests]
 	_, h.Behind = s.alarms[watch.AlarmOf(watch.Stale, listings.OperationContactRequests, "")] // until the first check
-	a.lastAnswer = s.state.Operation(string(listings.OperationContactRequests)).LastGood
+	a.refusals.LastAnswer = s.state.Operation(string(listings.OperationContactRequests)).LastGood
 	if lastPoll.After(h.Good) {
 		h.Good = lastPoll
 	}
@@ -153,8 +153,9 @@ func (a *agency) aside(reference string) bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	_, refused := a.refusals.Waiting[reference]
 	l := a.looks[reference]
-	return l != nil && (l.refusal != nil || l.retry.state().Failures > 0)
+	return refused || l != nil && l.retry.state().Failures > 0
 }
 
 // waits are how all insertions of an agency wait.

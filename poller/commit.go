@@ -204,6 +204,13 @@ func appendEvent(tx *store.Tx, p events.Payload) error {
 	return err
 }
 
+// pay writes what is owed since the disk was full, if anything is.
+func (a *agency) pay() error {
+	a.committing.Lock()
+	defer a.committing.Unlock()
+	return a.commit(func(*store.Tx) (e watch.Effects, _ error) { return e, nil })
+}
+
 // logEvents repeats in the log what events say of the watch, once they are committed.
 func (a *agency) logEvents(list []events.Payload) {
 	if len(list) == 0 {

@@ -31,9 +31,8 @@ func (a *agency) backoffOf(n failureName) *backoff {
 func (a *agency) failure(n failureName) (t store.Failure, failing bool) {
 	t = a.backoffOf(n).state().Failure(n.scope, n.name)
 	failing = t.Failures > 0
-	if l := a.looks[n.name]; l != nil && n.scope == failureInsertion && l.refusal != nil {
-		t.Since, t.Status = l.refusal.at.UTC().Round(0), l.refusal.answer.Status
-		t.Body, t.Key = string(l.refusal.answer.Body), l.refusal.answer.Request.Key
+	if r, refused := a.refusals.Waiting[n.name]; refused && n.scope == failureInsertion {
+		t.Since, t.Status, t.Body, t.Key = r.At.UTC().Round(0), r.Status, string(r.Body), r.Request.Key
 		failing = true
 	}
 	return t, failing

@@ -29,13 +29,6 @@ type look struct {
 	validators asked
 	unreported map[string]time.Time // what the schedule does not know yet; see arrived
 	retry      *backoff             // nil: it has not failed; made under agency.mu
-	refusal    *refusal             // nil: there is none that waits for what the next complete walk says
-}
-
-// refusal is a 403 at one insertion.
-type refusal struct {
-	answer *listings.StatusError
-	at     time.Time
 }
 
 // growth is what was learned of a total that grew by more than was found.

@@ -130,7 +130,7 @@ func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error
 	err := p.run(ctx)
 	c := watch.Classify(err)
 	var status *listings.StatusError
-	if c == watch.ClassRefused && errors.As(err, &status) && a.outdated(status.Request) {
+	if c == watch.ClassRefused && errors.As(err, &status) && !a.access().Shows(status.Request) {
 		err = &watch.WaitError{Until: time.Now()} // the key has changed: again, with the new one
 		return watch.ClassWaiting, err
 	}

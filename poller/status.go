@@ -163,7 +163,7 @@ func (a *agency) status(now time.Time) AgencyStatus {
 	s.Freshness = a.freshness(standing, now)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s.Insertions, s.Disappeared, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.gone, a.lastWalk, a.lastError, a.answers.Good
+	s.Insertions, s.Disappeared, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.gone, a.lastWalk, a.lastError, a.refusals.Good
 	s.Walks = a.ended
 	waited := a.waited.export(latencyBounds)
 	s.Latencies = &waited

@@ -7,6 +7,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/schedule"
+	"doorbell/poller/watch"
 	"doorbell/store"
 )
 
@@ -70,7 +71,7 @@ func TestInsertionsThatFailByThemselvesAreNotLateBesides(t *testing.T) {
 		case 0:
 			a.retry(reference).failed(reference, now, now)
 		case 1:
-			a.look(reference).refusal = &refusal{at: now}
+			a.refusals.Restore(reference, watch.Refusal{At: now})
 		case 2:
 			halted := a.access().With(store.Halt{Scope: events.ScopeInsertion, Reference: reference})
 			a.allowed.Store(&halted)

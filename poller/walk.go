@@ -72,13 +72,8 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	if a.isHalted(listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id}) {
 		return time.Hour, ctx.Err() // resume wakes us
 	}
-	defer a.confirmed()
+	defer a.walkDecided()
 	defer a.walkBegins(time.Now())()
-	defer func() {
-		a.mu.Lock()
-		a.refusedKey = "" // it is decided
-		a.mu.Unlock()
-	}()
 	if n := a.p.store.Imports(); n != a.imports { // what the store holds was decided by the stream, not by those pages
 		a.imports, a.knownPages = n, nil
 	}
@@ -162,7 +157,7 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 	if err := w.withdraw(ctx); err != nil {
 		return a.afterCommitError(err)
 	}
-	if err := a.judgeRefused(w); err != nil {
+	if err := a.decideRefusals(watch.Listing{Began: w.began, Seen: w.seen, Gone: w.gone, Published: w.published}); err != nil {
 		return a.afterCommitError(err)
 	}
 	if again || more {
@@ -309,7 +304,7 @@ func (w *walk) take(listed []watch.Listed) error {
 			w.fresh++
 		}
 		if i.Published {
-			a.admit(listed[n].Reference) // a refusal of another episode says nothing
+			a.withdrawRefusal(listed[n].Reference) // a refusal of another episode says nothing
 			published = append(published, a.entryOf(listed[n].Insertion, i))
 		}
 	}

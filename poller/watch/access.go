@@ -148,7 +148,8 @@ type AccessChange struct {
 	Halted, Ended []store.Halt
 	Events        []events.Payload
 	// KeyRefused: one of the pair was refused and the other one is to be tried. KeyWorks: the one that was tried works.
-	KeyRefused, KeyWorks bool
+	// Outdated: the refused request showed a key that is not shown any more.
+	KeyRefused, KeyWorks, Outdated bool
 }
 
 // RestoreAccess is what is remembered of an agency's access. A try in the future, because the clock was set back, counts as one now.
@@ -220,7 +221,12 @@ func (x Access) List(reference string) []store.Halt {
 // RetryRefused is how often a halted insertion is tried again while its agency is well.
 const RetryRefused = 24 * time.Hour
 
-// IsHalted says whether a request must not be made.
+// Shows says whether a request shows the key that it would show now. The answer to another one decides nothing.
+func (x Access) Shows(q listings.Request) bool {
+	return q.Key == x.Keys.Shown(q.Operation).Fingerprint()
+}
+
+// IsHalted says whether the scope of a request is halted.
 func (x Access) IsHalted(r listings.Request, now time.Time) bool {
 	if _, halted := x.Halts[Scope{Scope: events.ScopeAgency}]; halted {
 		return true
@@ -233,6 +239,157 @@ func (x Access) IsHalted(r listings.Request, now time.Time) bool {
 	}
 	h, halted := x.Insertion(r.Reference)
 	return halted && now.Sub(h.Tried) < RetryRefused
+}
+
+// RefusalLimit is how many still-listed insertions must be refused, without a good answer between, before all contact requests of
+// an agency halt.
+const RefusalLimit = 3
+
+// Refusal is a refusal of the contact requests of one insertion.
+type Refusal struct {
+	*listings.StatusError
+	At time.Time
+}
+
+// Refusals is what answers have said of access that is not decided yet. An insertion whose contact requests were refused waits for
+// the next complete walk, which tells whether the agency is refused, the insertion gone, or only this one not ours to read. Where
+// several were refused and none was answered since, all wait for it. The zero value is that of an agency that was asked nothing.
+type Refusals struct {
+	KeyAnswers
+	Waiting    map[string]Refusal // by reference
+	AllWait    bool
+	LastAnswer time.Time // the last good one of contact requests
+	HaltEnded  time.Time // the last halt of more than one insertion
+	ListKey    string    // fingerprint of a key to which the list was refused, until what follows is in force
+	Trial      string    // the insertion with which the other key is being tried
+}
+
+// IsHalted says whether a request must not be made because its scope is halted, or may soon be.
+func (r *Refusals) IsHalted(x Access, q listings.Request, now time.Time) bool {
+	_, waits := r.Waiting[q.Reference]
+	return x.IsHalted(q, now) || waits && q.Operation == listings.OperationContactRequests
+}
+
+// OnTrial says whether a request must wait because a key is being tried: contact requests wait for what the list says, and all but
+// one for what that one is answered.
+func (r *Refusals) OnTrial(x Access, q listings.Request) bool {
+	return q.Operation == listings.OperationContactRequests && x.Keys.Known.Trying != "" &&
+		(!x.Keys.Tries(q.Operation) || q.Reference != r.Trial || q.Reference == "")
+}
+
+// Allow says why a request must not be made now: its scope is halted, or its key is not the one to show, was refused the list, or
+// is being tried.
+func (r *Refusals) Allow(x Access, q listings.Request, now time.Time) error {
+	switch {
+	case r.IsHalted(x, q, now):
+		return ErrHalted
+	case !x.Shows(q), r.OnTrial(x, q), r.ListKey != "" && r.ListKey == q.Key:
+		return &WaitError{Until: now}
+	}
+	return nil
+}
+
+// Hear notes what a request was answered, as far as it tells of its key. Where the list was refused, nothing more is sent with that
+// key, however long a commit that is under way keeps the walk from deciding what follows.
+func (r *Refusals) Hear(q listings.Request, good bool, sent, now time.Time) {
+	switch {
+	case good:
+		r.Good, r.GoodKey, r.GoodAsked = now.UTC(), q.Key, sent
+	case q.Operation == listings.OperationInsertions:
+		r.RefusedAsked, r.ListKey = sent, q.Key
+	}
+}
+
+// Refuse lets an insertion wait whose contact requests were refused, and says whether it does. What was asked before a halt ended
+// decides nothing after it.
+func (r *Refusals) Refuse(reference string, answer *listings.StatusError, sent, now time.Time) bool {
+	if sent.Before(r.HaltEnded) {
+		return false
+	}
+	r.Restore(reference, Refusal{answer, now})
+	since := 0
+	for _, one := range r.Waiting {
+		if !r.LastAnswer.After(one.At) {
+			since++
+		}
+	}
+	r.AllWait = r.AllWait || since >= RefusalLimit
+	return true
+}
+
+// Restore lets an insertion wait as it did for the process before.
+func (r *Refusals) Restore(reference string, one Refusal) {
+	if r.Waiting == nil {
+		r.Waiting = map[string]Refusal{}
+	}
+	r.Waiting[reference] = one
+}
+
+// Walked is after a walk, whatever came of it: all that it says of access is in force. It says whether polls waited for it.
+func (r *Refusals) Walked() (waited bool) {
+	waited, r.AllWait, r.ListKey = r.AllWait, false, ""
+	return waited
+}
+
+// Follow ends what a decision about access answers: what was refused to another key, or before the end of a halt, says nothing. It
+// returns the insertions that wait no longer.
+func (r *Refusals) Follow(before Access, c AccessChange, now time.Time) (over []string) {
+	if KeyWasRefused(c.Ended) {
+		r.HaltEnded = now
+	}
+	contacts := listings.OperationContactRequests
+	all := c.KeyWorks || before.Keys.Shown(contacts) != c.Keys.Shown(contacts) || KeyWasRefused(c.Ended) || KeyWasRefused(c.Halted)
+	for reference := range r.Waiting {
+		if all || slices.ContainsFunc(c.Ended, func(h store.Halt) bool { return h.Reference == reference }) {
+			over = append(over, reference)
+			delete(r.Waiting, reference)
+		}
+	}
+	return over
+}
+
+// Listing is what a complete walk tells of insertions.
+type Listing struct {
+	Began      time.Time
+	Seen, Gone map[string]struct{} // Gone disappeared before
+	Published  int
+}
+
+// HaltDue is a scope that halts because a walk has listed what was refused.
+type HaltDue struct {
+	Scope
+	*listings.StatusError
+}
+
+// Decide says what a complete walk decides about the insertions that wait for it. One that is still listed halts, if others are
+// answered; if none is, all contact requests of the agency halt. As long as neither is known the next walk decides, as it does
+// about what was refused while this one was under way. One that disappeared is not polled any more, which is no alarm.
+func (r *Refusals) Decide(x Access, l Listing) (halts []HaltDue, gone []string) {
+	var listed []string
+	answered := false
+	for reference, one := range r.Waiting {
+		if one.At.After(l.Began) {
+			continue
+		}
+		if _, is := l.Seen[reference]; is {
+			listed = append(listed, reference)
+			answered = answered || r.LastAnswer.After(one.At)
+		} else if _, is := l.Gone[reference]; is {
+			gone = append(gone, reference)
+		}
+	}
+	slices.Sort(listed)
+	halted := x.HaltedInsertions(func(reference string) bool { _, is := l.Seen[reference]; return is })
+	switch {
+	case !answered && len(listed) >= RefusalLimit:
+		return []HaltDue{{Scope{Scope: events.ScopeContactRequests}, r.Waiting[listed[0]].StatusError}}, gone
+	case !answered && len(listed)+halted < l.Published: // one is left that may be answered
+		return nil, gone
+	}
+	for _, reference := range listed {
+		halts = append(halts, HaltDue{Scope{events.ScopeInsertion, reference}, r.Waiting[reference].StatusError})
+	}
+	return halts, gone
 }
 
 // KeyAnswers is what the requests of an agency were answered last, as far as it tells of keys.
@@ -259,8 +416,11 @@ type Refused struct {
 }
 
 // Refuse is the access after a refusal that means a whole scope: the other key is tried, or the scope is halted. Where it is
-// halted already nothing changes, also not what is not stored yet.
+// halted already nothing changes, also not what is not stored yet; nor does it by a refusal of a key that is not shown any more.
 func (x Access) Refuse(s Scope, r Refused) AccessChange {
+	if !x.Shows(r.Request) {
+		return AccessChange{Access: x, Outdated: true}
+	}
 	if _, already := x.Halts[s]; already {
 		return AccessChange{Access: x}
 	}

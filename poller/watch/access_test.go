@@ -3,6 +3,7 @@ package watch
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -167,6 +168,7 @@ func TestAClockThatIsSetBackLengthensNoHalt(t *testing.T) {
 		t.Error("after a restart it is not tried again in a day")
 	}
 	now := time.Now()
+	asked.Key = Access{}.Keys.Shown(asked.Operation).Fingerprint()
 	refused := Refused{StatusError: &listings.StatusError{Status: 403, Request: asked}, At: now}
 	for name, c := range map[string]AccessChange{
 		"halted": Access{}.Refuse(Scope{events.ScopeInsertion, "a#1##"}, refused), "tried again": x.Retried("a#1##", now),
@@ -174,5 +176,161 @@ func TestAClockThatIsSetBackLengthensNoHalt(t *testing.T) {
 		if h, _ := c.Insertion("a#1##"); h.Tried != now { // == compares what the monotonic clock says too
 			t.Errorf("%s: %v has no monotonic reading of its own", name, h.Tried)
 		}
+	}
+}
+
+// refusedAt is what an agency remembers after contact requests of insertions were refused, each a minute after the one before it.
+func refusedAt(references ...string) *Refusals {
+	r := &Refusals{}
+	for n, reference := range references {
+		at := epoch.Add(time.Duration(n) * time.Minute)
+		r.Refuse(reference, &listings.StatusError{Status: 403, Request: listings.Request{Reference: reference}}, at, at)
+	}
+	return r
+}
+
+func set(references ...string) map[string]struct{} {
+	all := map[string]struct{}{}
+	for _, reference := range references {
+		all[reference] = struct{}{}
+	}
+	return all
+}
+
+func TestACompleteWalkDecidesAboutRefusedInsertions(t *testing.T) {
+	later := epoch.Add(time.Hour)
+	all := set("a", "b", "c", "d")
+	b := store.Halt{Scope: events.ScopeInsertion, Reference: "b"}
+	for name, test := range map[string]struct {
+		refused    *Refusals
+		access     Access
+		walk       Listing
+		halt, gone string
+	}{
+		"one of four, nothing answered since":         {refusedAt("a"), Access{}, Listing{later, all, nil, 4}, "[]", "[]"},
+		"three of four, nothing answered since":       {refusedAt("c", "b", "a"), Access{}, Listing{later, all, nil, 4}, "[contact_requests]", "[]"},
+		"the only one":                                {refusedAt("a"), Access{}, Listing{later, set("a"), nil, 1}, "[insertion a]", "[]"},
+		"the only one that is not halted":             {refusedAt("a"), Access{}.With(b), Listing{later, set("a", "b"), nil, 2}, "[insertion a]", "[]"},
+		"no longer listed, not gone yet":              {refusedAt("a"), Access{}, Listing{later, set("b"), nil, 2}, "[]", "[]"},
+		"no longer listed, gone":                      {refusedAt("a"), Access{}, Listing{later, set("b"), set("a"), 1}, "[]", "[a]"},
+		"one gone, another one listed alone":          {refusedAt("a", "b"), Access{}, Listing{later, set("b"), set("a"), 1}, "[insertion b]", "[a]"},
+		"refused while the walk was under way":        {refusedAt("a"), Access{}, Listing{epoch.Add(-time.Second), set("a"), nil, 1}, "[]", "[]"},
+		"two before the walk and one while under way": {refusedAt("a", "b", "c"), Access{}, Listing{epoch.Add(90 * time.Second), all, nil, 4}, "[]", "[]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			halts, gone := test.refused.Decide(test.access, test.walk)
+			if got := scopes(halts); got != test.halt || fmt.Sprint(gone) != test.gone {
+				t.Errorf("halts %v, gone %v; want %v and %v", got, gone, test.halt, test.gone)
+			}
+		})
+	}
+}
+
+func scopes(halts []HaltDue) string {
+	list := []string{}
+	for _, h := range halts {
+		if h.StatusError == nil || h.Scope.Reference != "" && h.Request.Reference != h.Scope.Reference {
+			return "the refusal of another one"
+		}
+		list = append(list, strings.TrimSpace(fmt.Sprintf("%s %s", h.Scope.Scope, h.Scope.Reference)))
+	}
+	return fmt.Sprint(list)
+}
+
+func TestWhereOthersAreAnsweredEachRefusedInsertionHalts(t *testing.T) {
+	r := refusedAt("c", "b", "a")
+	r.LastAnswer = epoch.Add(time.Second)
+	halts, _ := r.Decide(Access{}, Listing{epoch.Add(time.Hour), set("a", "b", "c", "d"), nil, 4})
+	if got := scopes(halts); got != "[insertion a insertion b insertion c]" {
+		t.Error(got)
+	}
+}
+
+func TestThreeRefusalsWithoutAnAnswerBetweenLetAllWaitForTheWalk(t *testing.T) {
+	r := refusedAt("a", "b")
+	if r.AllWait {
+		t.Error("two")
+	}
+	r.LastAnswer = epoch.Add(30 * time.Second) // between the two
+	answer := &listings.StatusError{Status: 403}
+	for n, reference := range []string{"b", "c", "d"} {
+		r.Refuse(reference, answer, epoch.Add(time.Hour), epoch.Add(time.Hour))
+		if want := n == 2; r.AllWait != want {
+			t.Errorf("%d refused since an answer: all wait is %v", n+1, r.AllWait)
+		}
+	}
+	if !r.Walked() || r.AllWait || r.Walked() || len(r.Waiting) != 4 {
+		t.Errorf("after the walk: %+v", r)
+	}
+}
+
+func TestWhatWasAskedBeforeAHaltEndedDecidesNothing(t *testing.T) {
+	x := Access{AgencyID: "A100", Keys: NewKeys(oneKey, listings.Key{})}
+	for scope, decides := range map[events.Scope]bool{events.ScopeAgency: false, events.ScopeContactRequests: false, events.ScopeInsertion: true} {
+		r := refusedAt("a", "b")
+		halted := x.With(store.Halt{Scope: scope, Reference: map[bool]string{true: "a"}[decides]})
+		ended := epoch.Add(time.Hour)
+		over := r.Follow(halted, halted.Resume("", ended), ended)
+		if _, waits := r.Waiting["b"]; waits != decides || !slices.Contains(over, "a") {
+			t.Errorf("%s: %v wait no longer", scope, over)
+		}
+		if r.Refuse("a", &listings.StatusError{Status: 403}, ended.Add(-time.Second), ended.Add(time.Second)) != decides {
+			t.Errorf("%s: the answer to a question of before its end: decides is not %v", scope, decides)
+		}
+		if !r.Refuse("a", &listings.StatusError{Status: 403}, ended.Add(time.Second), ended.Add(2*time.Second)) {
+			t.Errorf("%s: the answer to a question of after its end decides nothing", scope)
+		}
+	}
+}
+
+func TestARefusalSaysNothingOfAnotherKey(t *testing.T) {
+	x := Access{AgencyID: "A100", Keys: NewKeys(oneKey, otherKey)}
+	if r, c := refusedAt("a", "b"), x.Refuse(whole, refusedList(x, epoch)); !c.KeyRefused || len(r.Follow(x, c, epoch)) != 2 || len(r.Waiting) != 0 {
+		t.Errorf("the other key is tried: %+v", r)
+	}
+	trial := x.Refuse(whole, refusedList(x, epoch)).Access
+	late := trial.Refuse(whole, refusedList(x, epoch)) // shows the key of before
+	if !late.Outdated || len(late.Halted)+len(late.Events) != 0 || late.Keys.Stored().Trying != trial.Keys.Stored().Trying {
+		t.Errorf("refused again with the key of before: %+v", late)
+	}
+	works := trial.Answered(listings.OperationInsertions, "", otherKey, epoch)
+	if r := refusedAt("a"); len(r.Follow(trial, works, epoch)) != 1 {
+		t.Errorf("the other key works: %+v", r)
+	}
+}
+
+func TestNoRequestIsAllowedAfterARefusalWasRead(t *testing.T) {
+	x := Access{AgencyID: "A100", Keys: NewKeys(oneKey, otherKey)}
+	key := oneKey.Fingerprint()
+	list := listings.Request{Operation: listings.OperationInsertions, AgencyID: "A100", Key: key}
+	poll := func(reference string) listings.Request {
+		return listings.Request{Operation: listings.OperationContactRequests, AgencyID: "A100", Reference: reference, Key: key}
+	}
+	allowed := func(r *Refusals, x Access, q listings.Request) bool { return r.Allow(x, q, epoch) == nil }
+	r := refusedAt("a")
+	if allowed(r, x, poll("a")) || !allowed(r, x, poll("b")) || !allowed(r, x, list) {
+		t.Error("one insertion was refused")
+	}
+	r.Hear(poll("b"), false, epoch, epoch)
+	if !allowed(r, x, list) {
+		t.Error("the list is not asked after contact requests were refused")
+	}
+	r.Hear(list, false, epoch, epoch)
+	if allowed(r, x, poll("b")) || allowed(r, x, list) {
+		t.Error("the list was refused, and it is not decided yet what follows")
+	}
+	if r.Walked(); !allowed(r, x, list) {
+		t.Error("it is decided")
+	}
+	contacts := refusedList(x, epoch)
+	contacts.Operation = listings.OperationContactRequests
+	tries := x.Refuse(Scope{Scope: events.ScopeContactRequests}, contacts).Access
+	other := poll("b")
+	other.Key = otherKey.Fingerprint()
+	if r = (&Refusals{}); allowed(r, tries, other) || allowed(r, tries, poll("b")) || !allowed(r, tries, list) {
+		t.Error("a key is tried with contact requests, and one insertion at a time")
+	}
+	if r.Trial = "b"; !allowed(r, tries, other) || allowed(r, tries, poll("b")) {
+		t.Error("it is tried with this insertion")
 	}
 }

@@ -5,12 +5,82 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
+	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/poller/watch"
+	"doorbell/store"
 )
+
+// AgencyKeys names an agency and the keys that open it. Next is zero outside a rotation; it is shown only after Key was
+// refused, and then for good if it works.
+type AgencyKeys struct {
+	ID        string
+	Key, Next listings.Key
+}
+
+// tryContactRequests polls one insertion if the other key is to be tried with contact requests, and says how long to
+// wait before the next try. One without a plain answer is tried again with another insertion. The error is fatal.
+func (a *agency) tryContactRequests(ctx context.Context) (wait time.Duration, err error) {
+	if !a.access().Keys.Tries(listings.OperationContactRequests) {
+		return forever, nil
+	}
+	if wait := a.trying.state().Wait(time.Now()); wait > 0 {
+		return wait, nil
+	}
+	reference, err := a.trialReference()
+	if err != nil || reference == "" {
+		return forever, err // without insertions there is nothing to ask; the next walk looks again
+	}
+	trial := func(reference string) {
+		a.mu.Lock()
+		a.refusals.Trial = reference
+		a.mu.Unlock()
+	}
+	trial(reference)
+	defer trial("")
+	sent := time.Now()
+	c, err := a.poll(ctx, reference)
+	switch c {
+	case watch.ClassCanceled:
+		return 0, ctx.Err()
+	case watch.ClassFatal:
+		return a.afterCommitError(err)
+	case watch.ClassRefused:
+		if err := a.refused(watch.Scope{Scope: events.ScopeContactRequests}, err); err != nil {
+			return a.afterCommitError(err)
+		}
+	}
+	if !a.access().Keys.Tries(listings.OperationContactRequests) {
+		a.trying.succeeded(time.Now())
+		return forever, nil
+	}
+	return time.Until(a.trying.failed(reference, sent, time.Now())), nil
+}
+
+// trialReference is a published insertion, another one each time; empty if there is none that may be asked.
+func (a *agency) trialReference() (string, error) {
+	var all []string
+	err := a.p.store.View(func(tx *store.Tx) error {
+		return tx.Insertions(a.id, func(i store.Insertion) error {
+			if i.GoneSince.IsZero() && i.Missing == 0 { // of one that may be gone a refusal says nothing
+				all = append(all, i.Reference)
+			}
+			return nil
+		})
+	})
+	all = slices.DeleteFunc(all, func(reference string) bool {
+		return a.isHalted(listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: reference})
+	})
+	if err != nil || len(all) == 0 {
+		return "", err
+	}
+	a.trials++
+	return all[(a.trials-1)%len(all)], nil
+}
 
 // KeyReport compares the two keys of each agency. It holds no key.
 type KeyReport struct {

@@ -68,10 +68,18 @@ func (p *PerAgencyLanguage) Decode(text string) error {
 	}
 	for agency, v := range p.all() {
 		if !slices.Contains(leads.Languages, leads.Language(v.Reveal())) {
-			return advise("names%s no language that there is; write en, de, fr or it", whose(agency))
+			return advise("names%s %s, in which nothing is told; write en, de, fr or it", whose(agency), shortWord(v.Reveal()))
 		}
 	}
 	return nil
+}
+
+// shortWord quotes what is too short to be a secret in the wrong place.
+func shortWord(text string) string {
+	if len(text) > 8 || !plain(text) {
+		return "something"
+	}
+	return strconv.Quote(text)
 }
 
 func (p PerAgencyLanguage) masked() string { return p.shown(Secret.Reveal) }

@@ -353,4 +353,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
 	fmt.Fprintf(w, "doorbell: %s.\n", Printable(err.Error()))
+	if errors.Is(err, errWrongToken) {
+		fmt.Fprintln(w, "Load the page anew: the browser asks for a user name, which may be any, and a password, which is the value of DOORBELL_HTTP_TOKEN.")
+	}
 }

@@ -373,6 +373,11 @@ func TestABrowserAsksItsPersonForTheToken(t *testing.T) {
 			t.Errorf("%s: %s %v %s", path, got.Status, got.Header["Www-Authenticate"], got.body)
 		}
 	}
+	wrong := append([]string{"Accept", "text/html,*/*"}, asPassword("wrong-wrong-wrong-wrong")...)
+	if got := s.ask(t, "GET", "/", "", wrong...); got.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(got.Header.Get("Content-Type"), "text/plain") ||
+		!strings.Contains(got.body, "password, which is the value of DOORBELL_HTTP_TOKEN") {
+		t.Errorf("with a wrong token: %s %s", got.Status, got.body)
+	}
 	if got := s.ask(t, "GET", "/status", ""); !strings.Contains(got.body, `{"error":"this needs the token`) {
 		t.Errorf("a program is told %s", got.body)
 	}

@@ -7,6 +7,23 @@ import (
 	"doorbell/events/forward"
 )
 
+// onlyStrangers are the agencies of an outlet that is for none which is watched.
+func (c *checker) onlyStrangers(f forwarder) (names []string) {
+	for _, r := range f.Routes {
+		if r.Filter.Agencies == nil {
+			return nil
+		}
+		for _, id := range r.Filter.Agencies {
+			if _, watched := c.keys[id]; watched {
+				return nil
+			}
+			names = append(names, id)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // outlets says where news would be brought. Nothing is sent there: that is for a person to want.
 func (c *checker) outlets() {
 	all, err := c.config.forwarders()
@@ -30,6 +47,11 @@ func (c *checker) outlets() {
 			to = append(to, whose)
 		}
 		f.close()
+		if names := c.onlyStrangers(f); len(names) > 0 {
+			c.report.warn(sectionOutlets, f.Name+" is only for agencies that are not watched, so nothing is sent there: "+forward.Filter{Agencies: names}.Whose(),
+				"name a watched one in its settings, or * for all others; upper and lower case differ")
+			continue
+		}
 		c.report.ok(sectionOutlets, "%s for %s; not tried here: doorbell forward %s --test sends a test", f.Name, strings.Join(some(to), ", "), f.Name)
 	}
 }

@@ -34,6 +34,9 @@ func (c *checker) outlets() {
 	if len(all) == 0 {
 		c.report.ok(sectionOutlets, "none is configured: events go to NATS alone")
 	}
+	if !c.config.Base.PingURL.IsZero() {
+		c.report.ok(sectionOutlets, "DOORBELL_PING_URL, %s, is called each minute while all is well; not tried here", c.config.Base.PingURL.Fingerprint())
+	}
 	for _, f := range all {
 		var to []string
 		for _, r := range f.distinct() {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"doorbell/cmd/doorbell/daemon"
@@ -114,10 +115,26 @@ func (c *checker) configuration() {
 	} else {
 		text += fmt.Sprintf(", with %d keys", len(keys))
 	}
-	c.report.ok(sectionConfig, "%s", text)
+	c.report.ok(sectionConfig, "%s%s", text, c.keySources())
 	for _, w := range c.config.Warnings {
 		c.report.warn(sectionConfig, w, "")
 	}
+}
+
+// keySources names the variables that keys are read from: there a refused one is replaced.
+func (c *checker) keySources() string {
+	var names []string
+	for _, s := range c.config.Settings {
+		if !strings.HasPrefix(s.Name, "DOORBELL_API_KEY") || s.Source == sourceDefault {
+			continue
+		}
+		name := s.Name
+		if path, is := strings.CutPrefix(s.Source, sourceFile); is {
+			name += " (file " + path + ")"
+		}
+		names = append(names, name)
+	}
+	return " from " + strings.Join(names, " and ")
 }
 
 func agenciesText(n int) string {

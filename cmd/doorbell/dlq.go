@@ -112,7 +112,7 @@ func (b *letterbox) list(ctx context.Context, forwarder string) ([]forward.Lette
 		if forwarder == "" || l.Forwarder == forwarder {
 			list = append(list, l)
 		}
-		if !slices.Contains(known, l.Forwarder) {
+		if !l.Unreadable && !slices.Contains(known, l.Forwarder) {
 			known = append(known, l.Forwarder)
 		}
 	}
@@ -221,8 +221,8 @@ func retryError(err error, l forward.Letter) error {
 	switch {
 	case errors.Is(err, forward.ErrNoOutlet):
 		return fmt.Errorf("no outlet is configured for it: it is of the forwarder %s, for %s", l.Forwarder, l.Destination)
-	case errors.Is(err, forward.ErrNoLetter):
-		return forward.ErrNoLetter
+	case errors.Is(err, forward.ErrNoLetter), errors.Is(err, forward.ErrUnreadable):
+		return err
 	}
 	word, reason := outcomeOf(err)
 	return fmt.Errorf("%s: %s", map[string]string{"refused": "refused", "off": "switched off", "later": "not taken now"}[word], reason)
@@ -250,17 +250,21 @@ func eachLetter(ctx context.Context, p *program, config *Config, c *letterChoice
 	if err != nil {
 		return err
 	}
-	outcomes, bad := []letterOutcome{}, 0
+	outcomes, bad, missing := []letterOutcome{}, 0, 0
 	for _, l := range c.choose(list) {
 		if ctx.Err() != nil {
 			break
 		}
 		o := letterOutcome{Number: l.Number, Outcome: done}
 		err := forward.ErrNoLetter
-		if l.Forwarder != "" {
+		if !l.At.IsZero() {
 			err = do(b, l)
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, forward.ErrNoLetter):
+			missing++
+			o.Outcome, o.Reason = "failed", forward.ErrNoLetter.Error()
+		case err != nil:
 			o.Outcome, o.Reason = "failed", err.Error()
 			bad++
 		}
@@ -276,10 +280,21 @@ func eachLetter(ctx context.Context, p *program, config *Config, c *letterChoice
 	} else if len(outcomes) == 0 {
 		fmt.Fprintln(p.stdout, "no dead letters")
 	}
-	if bad > 0 {
-		return failed(fmt.Errorf("%d of %d dead letters stay", bad, len(outcomes)), "")
+	switch {
+	case bad > 0:
+		return failed(fmt.Errorf("%d of %d dead letters stay", bad, len(outcomes)-missing), "")
+	case missing > 0:
+		return failed(fmt.Errorf("no dead letter has %s", numbered(missing, len(outcomes))), "doorbell dlq ls shows those that there are")
 	}
 	return nil
+}
+
+// numbered says of how many numbers something is said.
+func numbered(some, all int) string {
+	if all == 1 {
+		return "this number"
+	}
+	return fmt.Sprintf("%d of these %d numbers", some, all)
 }
 
 // choose are the letters that are meant; one that is not there has its number alone.

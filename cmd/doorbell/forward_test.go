@@ -178,7 +178,8 @@ func TestADeadLetterIsDropped(t *testing.T) {
 	d := launch(t, s.with(p.webhook()), "run")
 	d.stderr.await(t, "among the dead letters") // the alert that the watch has begun
 	eventually(t, "status tells", func() bool { return strings.Contains(run(t, s.environ, "status").stdout, "doorbell dlq ls") })
-	if got := run(t, s.environ, "dlq", "drop", "7"); got.code != exitFailed || !strings.Contains(got.stdout, "7 failed: there is no such dead letter") {
+	got := run(t, s.environ, "dlq", "drop", "7")
+	if got.code != exitFailed || !strings.Contains(got.stdout, "7 failed: there is no such dead letter") || !strings.Contains(got.stderr, "no dead letter has this number") {
 		t.Errorf("one that is not there: %+v", got)
 	}
 	if got := run(t, s.environ, "dlq", "drop", "1"); got.code != exitDone || got.stdout != "1 dropped\n" {

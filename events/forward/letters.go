@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"strings"
 	"time"
 
 	"doorbell/events"
@@ -19,6 +20,8 @@ import (
 var (
 	// ErrNoLetter: there is no dead letter with the number.
 	ErrNoLetter = errors.New("there is no such dead letter")
+	// ErrUnreadable: what has the number was not written by a forwarder, or is damaged. It can only be dropped.
+	ErrUnreadable = errors.New("it cannot be read, as no forwarder wrote it")
 	// ErrNoOutlet: nothing that is configured takes the letter.
 	ErrNoOutlet = errors.New("no outlet is configured for this letter")
 	// ErrNotErased: the letter could not be taken away. Guests of the embedded server may not do it.
@@ -37,6 +40,8 @@ type Letter struct {
 	Reason      string      `json:"reason"`
 	Attempts    int         `json:"attempts"`
 	At          time.Time   `json:"at"` // when it was given up
+	// Unreadable: a message of somebody else among the letters. Only Number, Reason and At are known of it.
+	Unreadable bool `json:"unreadable,omitempty"`
 }
 
 // DeadLetters is what outlets refused for good, of all forwarders. It is for one goroutine at a time.
@@ -58,8 +63,7 @@ func OpenDeadLetters(conn *nats.Conn, prefix, stream string) (*DeadLetters, erro
 	return &DeadLetters{js: js, prefix: prefix, stream: deadStream(stream), next: map[string]time.Time{}}, nil
 }
 
-// List yields the letters, oldest first. A stream that was never made is an empty one. What is in the stream and no letter of ours is
-// left out.
+// List yields the letters, oldest first. A stream that was never made is an empty one.
 func (d *DeadLetters) List(ctx context.Context) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
 		for next := uint64(1); ; {
@@ -72,7 +76,7 @@ func (d *DeadLetters) List(ctx context.Context) iter.Seq2[Letter, error] {
 				return
 			}
 			next = m.place + 1
-			if l, _, ok := d.read(m); ok && !yield(l, nil) {
+			if l, _ := d.read(m); !yield(l, nil) {
 				return
 			}
 		}
@@ -86,9 +90,9 @@ func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(for
 	if err != nil {
 		return err
 	}
-	l, e, ok := d.read(m)
-	if !ok {
-		return fmt.Errorf("%w: %d", ErrNoLetter, number)
+	l, e := d.read(m)
+	if l.Unreadable {
+		return fmt.Errorf("dead letter %d: %w", number, ErrUnreadable)
 	}
 	o := choose(routes(l.Forwarder), l.Destination, e)
 	if o == nil {
@@ -120,20 +124,16 @@ func choose(routes []Route, destination string, e events.Event) Outlet {
 	return nil
 }
 
-// Drop erases a letter: nothing of it is left in the server's files.
+// Drop erases a letter, also an unreadable one: nothing of it is left in the server's files.
 func (d *DeadLetters) Drop(ctx context.Context, number uint64) error {
-	m, err := d.get(ctx, number, false)
-	if err != nil {
+	if _, err := d.get(ctx, number, false); err != nil {
 		return err
-	}
-	if _, _, ok := d.read(m); !ok {
-		return fmt.Errorf("%w: %d", ErrNoLetter, number)
 	}
 	var a struct {
 		Error   *jetstream.APIError `json:"error"`
 		Success bool                `json:"success"`
 	}
-	err = d.ask(ctx, "STREAM.MSG.DELETE", map[string]any{"seq": number}, &a)
+	err := d.ask(ctx, "STREAM.MSG.DELETE", map[string]any{"seq": number}, &a)
 	switch {
 	case err != nil:
 		return fmt.Errorf("dead letter %d: %w (%w)", number, ErrNotErased, err)
@@ -164,8 +164,8 @@ func (d *DeadLetters) get(ctx context.Context, number uint64, orLater bool) (*pl
 		want["next_by_subj"] = deadSubjects(d.prefix)
 	}
 	m, err := getMessage(ctx, d.js, d.stream, want)
-	if errors.Is(err, ErrNoLetter) {
-		return nil, fmt.Errorf("%w: %d", err, number)
+	if errors.Is(err, ErrNoLetter) || err == nil && !strings.HasPrefix(m.subject, strings.TrimSuffix(deadSubjects(d.prefix), ">")) {
+		return nil, fmt.Errorf("%w: %d", ErrNoLetter, number)
 	}
 	return m, err
 }
@@ -175,17 +175,18 @@ func (d *DeadLetters) ask(ctx context.Context, verb string, question, into any) 
 }
 
 // read recognises a letter.
-func (d *DeadLetters) read(m *placed) (l Letter, e events.Event, ok bool) {
+func (d *DeadLetters) read(m *placed) (Letter, events.Event) {
 	e, err := events.Decode(m.header, m.data)
-	if err != nil {
-		return l, e, false
+	forwarder := m.header.Get(headerForwarder)
+	if err != nil || ValidName(forwarder) != nil || m.subject != deadSubject(d.prefix, forwarder, e) {
+		return Letter{Number: m.place, At: m.at.UTC(), Reason: ErrUnreadable.Error(), Unreadable: true}, e
 	}
-	l = Letter{
+	l := Letter{
 		Number: m.place, Type: e.Type, AgencyID: e.AgencyID, Reference: e.Reference, ID: e.ID, At: m.at.UTC(),
-		Forwarder: m.header.Get(headerForwarder), Destination: m.header.Get(headerDestination), Reason: m.header.Get(headerReason),
+		Forwarder: forwarder, Destination: m.header.Get(headerDestination), Reason: m.header.Get(headerReason),
 	}
 	l.Attempts, _ = strconv.Atoi(m.header.Get(headerAttempts))
-	return l, e, ValidName(l.Forwarder) == nil && m.subject == deadSubject(d.prefix, l.Forwarder, e)
+	return l, e
 }
 
 // getMessage asks a stream's leader for a message.

@@ -234,3 +234,25 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		}
 	}
 }
+
+func TestWhatNoForwarderWroteIsListedAndCanBeDropped(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s))
+		w.bury(s, 1)
+		if _, err := w.js.Publish(t.Context(), "listings.dlq.slack.A.contact_request.created", []byte("Secret Person")); err != nil {
+			t.Fatal(err)
+		}
+		l := w.letters()
+		if len(l) != 2 || l[0].Unreadable || l[1] != (Letter{Number: 2, At: l[1].At, Reason: ErrUnreadable.Error(), Unreadable: true}) {
+			t.Fatalf("%+v", l)
+		}
+		d := w.deadLetters()
+		if err := d.Resend(t.Context(), 2, func(string) []Route { return []Route{leadsTo(s)} }); !errors.Is(err, ErrUnreadable) {
+			t.Error(err)
+		}
+		if err := d.Drop(t.Context(), 2); err != nil || len(w.letters()) != 1 {
+			t.Error(err)
+		}
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"doorbell/events"
@@ -102,6 +103,7 @@ type Forwarder struct {
 	js    jetstream.JetStream
 	state *stateFile
 	lanes []*lane
+	early sync.Once // says that the stream is not there yet
 
 	cut func(step string) bool // of tests: ends a lane at a step, as a crash would
 }

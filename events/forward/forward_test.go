@@ -360,6 +360,25 @@ func TestNATSMayBeAwayAndComeBack(t *testing.T) {
 	})
 }
 
+func TestAStreamThatIsBeingMadeIsNoTrouble(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, leadsTo(newScript("a", 20)), leadsTo(newScript("b", 20)))
+		if err := w.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
+			t.Fatal(err)
+		}
+		_, stop := w.start()
+		time.Sleep(20 * time.Second)
+		w.makeStream()
+		time.Sleep(time.Minute)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		if log := w.log.String(); strings.Contains(log, "WARN") || strings.Count(log, "not there yet") != 1 {
+			t.Error(log)
+		}
+	})
+}
+
 func TestAStreamThatIsMissingAtTheStartIsWaitedForAndNothingOfItIsMissed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
@@ -371,6 +390,9 @@ func TestAStreamThatIsMissingAtTheStartIsWaitedForAndNothingOfItIsMissed(t *test
 		time.Sleep(time.Hour)
 		if p := f.Status().Lanes[0].Problem; !strings.Contains(p, "missing") {
 			t.Error(p)
+		}
+		if n := strings.Count(w.log.String(), "not there yet"); n != 1 {
+			t.Errorf("the first minute was told %d times", n)
 		}
 		w.makeStream()
 		w.lead("A100") // before the forwarder has looked again

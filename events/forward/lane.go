@@ -67,7 +67,7 @@ func (l *lane) run(ctx context.Context) error {
 		l.turn()
 		c, err := l.attach(ctx)
 		if err == nil {
-			l.trouble("")
+			l.trouble(nil)
 			retry.Reset()
 			err = l.pull(ctx, c)
 		}
@@ -84,7 +84,7 @@ func (l *lane) run(ctx context.Context) error {
 			return err
 		}
 		l.late = true
-		l.trouble(err.Error())
+		l.trouble(err)
 		if !sleep(ctx, retry.NextBackOff()) {
 			return nil
 		}
@@ -94,12 +94,23 @@ func (l *lane) run(ctx context.Context) error {
 // turn notes that the lane is not stuck.
 func (l *lane) turn() { l.status.write(func(s *LaneStatus) { s.Turned = time.Now() }) }
 
-// trouble says why nothing comes from NATS, once.
-func (l *lane) trouble(text string) {
+// trouble says why nothing comes from NATS, once. A stream that is missing in the first minute is being made: that is no trouble yet.
+func (l *lane) trouble(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
 	l.status.write(func(s *LaneStatus) { s.Problem = text })
-	if text != "" && text != l.said {
+	switch {
+	case text == l.said:
+	case errors.Is(err, errNoStream) && time.Since(l.started) < time.Minute:
+		l.f.early.Do(func() {
+			l.f.o.Log.Info("waiting for the stream, which is not there yet", "forwarder", l.f.o.Name, "stream", l.f.o.Stream)
+		})
+		return
+	case err != nil:
 		l.f.o.Log.Warn("the forwarder waits", "forwarder", l.f.o.Name, "lane", l.key, "err", text)
-	} else if text == "" && l.said != "" {
+	default:
 		l.f.o.Log.Info("the forwarder goes on", "forwarder", l.f.o.Name, "lane", l.key)
 	}
 	l.said = text

@@ -215,7 +215,7 @@ func (l *lane) take(m jetstream.Msg) {
 func (l *lane) rest(ctx context.Context, c jetstream.Consumer) {
 	l.status.write(func(s *LaneStatus) { s.Off = true })
 	l.count(ctx, c)
-	sleep(ctx, time.Minute)
+	sleep(ctx, 5*time.Second)
 }
 
 // count asks how many wait.

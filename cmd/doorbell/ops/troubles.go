@@ -348,7 +348,7 @@ func (s Status) forwarderTroubles() (all []Trouble) {
 		switch {
 		case f.Off:
 			t.Bad, t.Title = true, who+" is switched off"
-			t.Text = "The outlet said that it is gone. " + Counted(int(min(f.Waiting, 1e9)), "event") + " kept for it. Give it another address, or restart doorbell to try again."
+			t.Text = "The outlet said that it is gone. " + Counted(int(min(f.Waiting, 1e9)), "event") + " kept for it. Only a restart of doorbell switches it on: give it another address first, or see with the test that this one works again."
 		case !f.FailingSince.IsZero() && s.Watch.At.Sub(f.FailingSince) > hiccup:
 			t.Title, t.Text = who+" takes nothing", Counted(int(min(f.Waiting, 1e9)), "event")+" waiting. doorbell retries by itself."
 		case f.Problem != "":

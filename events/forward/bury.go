@@ -21,6 +21,7 @@ const (
 	headerAttempts    = "doorbell-attempts"
 	headerForwarder   = "doorbell-forwarder"
 	headerDestination = "doorbell-destination"
+	headerHad         = "doorbell-had"
 )
 
 // deadWindow is how long the server knows that a letter is there already. They are few.
@@ -80,7 +81,7 @@ func EnsureDeadLetters(ctx context.Context, conn *nats.Conn, c jetstream.StreamC
 
 // bury writes a dead letter. The same one twice is one: the server tells it by its id for a while, and afterwards by a look at the
 // newest on its subject.
-func (l *lane) bury(ctx context.Context, m *item, attempts int, reason string) error {
+func (l *lane) bury(ctx context.Context, m *item, attempts int, reason string, had []string) error {
 	js, o := l.f.js, l.f.o
 	subject := deadSubject(o.Prefix, o.Name, m.event)
 	id := o.Name + "/" + l.dest.name + "/" + m.event.ID
@@ -102,6 +103,9 @@ func (l *lane) bury(ctx context.Context, m *item, attempts int, reason string) e
 	letter.Header.Set(headerDestination, l.dest.name)
 	letter.Header.Set(headerReason, reason)
 	letter.Header.Set(headerAttempts, strconv.Itoa(attempts))
+	if len(had) > 0 {
+		letter.Header.Set(headerHad, strings.Join(had, " "))
+	}
 	fit(letter, m.event, o.Conn.MaxPayload())
 	return l.post(ctx, letter)
 }

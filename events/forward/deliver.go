@@ -287,8 +287,12 @@ func (l *lane) later(ctx context.Context, c jetstream.Consumer, err error) error
 // message must be somewhere.
 func (l *lane) giveUp(ctx context.Context, c jetstream.Consumer, together []*item, err error) error {
 	e, why := together[0].event, l.complain(err)
+	var had []string
+	if never := (*Never)(nil); errors.As(err, &never) {
+		had = never.Had
+	}
 	for _, i := range together {
-		if err := l.bury(context.WithoutCancel(ctx), i, l.attempts, why); err != nil {
+		if err := l.bury(context.WithoutCancel(ctx), i, l.attempts, why, had); err != nil {
 			l.status.write(func(s *LaneStatus) { s.LastError = "no dead letter can be written: " + err.Error() })
 			l.f.o.Log.Error("a message was refused for good and no dead letter can be written; it is tried again", "forwarder", l.f.o.Name,
 				"lane", l.key, "event_id", e.ID, "refused", why, "err", err.Error())

@@ -16,6 +16,8 @@ type Delivery struct {
 	Events []events.Event
 	// Test marks a made-up event, which a person sends to see whether the outlet works. The message says so.
 	Test bool
+	// Had is what a *Never said of those who have it already, where a dead letter is sent again.
+	Had []string
 }
 
 // Outlet is a place outside that takes messages: a Slack channel, recipients of mail, a webhook.
@@ -57,6 +59,8 @@ type Never struct {
 	Reason string
 	// Partly: some of those whom the outlet serves have it. A digest is not sent to them once more in pieces.
 	Partly bool
+	// Had tells by names that show nobody who has it. It stands in the dead letter, and comes back in Delivery.Had.
+	Had []string
 }
 
 func (e *Never) Error() string { return fmt.Sprintf("refused: %s", e.Reason) }

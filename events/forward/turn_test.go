@@ -2,6 +2,7 @@ package forward
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,7 +66,7 @@ func TestADigestThatSomeHaveIsNotSentOneByOne(t *testing.T) {
 		s.will(func(d Delivery) error {
 			if len(d.Events) > 1 {
 				calls++
-				return &Never{Reason: "one of two recipients is unknown", Partly: true}
+				return &Never{Reason: "one of two recipients is unknown", Partly: true, Had: []string{"0a", "1b"}}
 			}
 			return nil
 		})
@@ -81,7 +82,14 @@ func TestADigestThatSomeHaveIsNotSentOneByOne(t *testing.T) {
 			}
 			letters++
 		}
-		if sent := len(s.ids()); letters+sent != 12 || letters < 6 || calls != 1 {
+		if err := w.deadLetters().Resend(t.Context(), 1, func(string) []Route { return []Route{leadsTo(s)} }); err != nil {
+			t.Fatal(err)
+		}
+		again := s.deliveries()
+		if had := again[len(again)-1].Had; !slices.Equal(had, []string{"0a", "1b"}) {
+			t.Errorf("the outlet hears that %q have it", had)
+		}
+		if sent := len(s.ids()); letters+sent != 13 || letters < 6 || calls != 1 {
 			t.Errorf("%d of 12 are dead letters, %d were sent alone, %d digests", letters, sent, calls)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -317,6 +318,26 @@ func TestWhoTookAMailDoesNotGetItTwice(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestADeadLetterIsSentToThoseAloneWhoDoNotHaveIt(t *testing.T) {
+	const one, two = "office@agency.example", "zurich@agency.example"
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{rcpt: map[string]string{two: "550 5.1.1 unknown"}}
+		var refused *forward.Never
+		if err := s.outlet(t, nil).Send(t.Context(), delivery(t)); !errors.As(err, &refused) || len(refused.Had) != 1 || strings.Contains(refused.Had[0], "office") {
+			t.Fatalf("%+v", refused)
+		}
+		s.rcpt = nil
+		d := delivery(t)
+		d.Had = refused.Had
+		if err := s.outlet(t, nil).Send(t.Context(), d); err != nil { // another process: it remembers nothing
+			t.Fatal(err)
+		}
+		if len(s.for_) != 2 || !slices.Equal(s.for_[0], []string{one}) || !slices.Equal(s.for_[1], []string{two}) {
+			t.Errorf("%v", s.for_)
+		}
+	})
 }
 
 func TestOfTwoRefusalsTheHopefulOneDecides(t *testing.T) {

@@ -2,7 +2,10 @@ package email
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/wneessen/go-mail/smtp"
@@ -25,6 +28,7 @@ func (o *Outlet) Send(ctx context.Context, d forward.Delivery) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendLimit)
 	defer cancel()
+	o.taken.add(m.id, o.named(d.Had))
 	missing := o.taken.missing(m.id, addresses(o.to))
 	if len(missing) == 0 {
 		return nil
@@ -37,6 +41,28 @@ func (o *Outlet) Send(ctx context.Context, d forward.Delivery) error {
 	took, refused := transaction(s.client, o.from.Address, missing, text)
 	o.taken.add(m.id, took)
 	return o.verdict(ctx, m.id, refused)
+}
+
+// nameOf is an address in a dead letter, which names nobody.
+func nameOf(address string) string {
+	sum := sha256.Sum256([]byte(address))
+	return hex.EncodeToString(sum[:8])
+}
+
+// had are the names of those who have a mail.
+func (o *Outlet) had(id string) (names []string) {
+	missing := o.taken.missing(id, addresses(o.to))
+	for _, a := range addresses(o.to) {
+		if !slices.Contains(missing, a) {
+			names = append(names, nameOf(a))
+		}
+	}
+	return names
+}
+
+// named are the recipients with these names.
+func (o *Outlet) named(names []string) []string {
+	return slices.DeleteFunc(addresses(o.to), func(a string) bool { return !slices.Contains(names, nameOf(a)) })
 }
 
 // refusal is why a recipient does not get a mail; without an address, why nobody does.
@@ -111,7 +137,7 @@ func (o *Outlet) verdict(ctx context.Context, id string, refused []refusal) erro
 	case *forward.Later:
 		return &forward.Later{After: v.After, Reason: v.Reason + note}
 	case *forward.Never:
-		return &forward.Never{Reason: v.Reason + note, Partly: true}
+		return &forward.Never{Reason: v.Reason + note, Partly: true, Had: o.had(id)}
 	}
 	return worst
 }

@@ -147,6 +147,11 @@ func misuse(err error) error {
 	if argument, missing := strings.CutPrefix(text, `expected "<`); missing {
 		name, _, _ := strings.Cut(argument, ">")
 		text = strings.TrimPrefix(command, "doorbell ") + ": " + strings.ToUpper(name) + " is missing"
+		for _, p := range parse.Context.Selected().Positional {
+			if p.Name == name && p.Enum != "" {
+				text += "; write one of " + strings.ReplaceAll(p.Enum, ",", ", ")
+			}
+		}
 	}
 	return usageError(text, command+" --help shows how")
 }

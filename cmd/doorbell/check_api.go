@@ -257,6 +257,7 @@ func (c *checker) accessOfAll(ctx context.Context) {
 		a := &c.report.Agencies[r.agency]
 		reason, advice := poller.Refusal(a.AgencyID, r.err, c.others(r.agency))
 		a.ProbableReason = reason
+		advice = strings.Replace(advice, "run: "+watch.ResumeCommand(a.AgencyID, ""), "check again", 1) // nothing is halted yet
 		c.note(levelFail, *a, fmt.Sprintf("access refused with status %d, %s; run would halt there", a.Status, probably(reason)), advice)
 	}
 	c.access()
@@ -332,6 +333,9 @@ func (c *checker) access() {
 		c.report.ok(sectionAPI, "%s: access, %s", a.AgencyID, a.holds())
 	}
 	for _, n := range c.notes {
+		if first := n.agencies[0].AgencyID; len(n.agencies) > 1 { // each has a command of its own
+			n.remedy = strings.Replace(n.remedy, "run: "+watch.ResumeCommand(first, ""), "run for each of them: doorbell resume AGENCY", 1)
+		}
 		c.report.add(checkLine{Section: sectionAPI, Level: n.level, Text: namesOf(n.agencies) + ": " + n.text, Remedy: n.remedy})
 	}
 	if len(skipped) > 0 && !c.report.DaemonRunning {

@@ -22,6 +22,7 @@ import (
 
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/poller/sandbox"
+	"doorbell/poller/watch"
 	"doorbell/store"
 )
 
@@ -144,6 +145,11 @@ func TestCheckTellsAWrongKeyFromAnAgencyThatIsNotLinked(t *testing.T) {
 		t.Errorf("%v after %d requests", r.access(), r.Requests)
 	}
 	r.failsOnlyIn(t, sectionAPI)
+	for _, l := range r.Lines {
+		if strings.Contains(l.Remedy, "doorbell resume") || l.Level == levelFail && !strings.Contains(l.Remedy, "check again") {
+			t.Errorf("what is not halted cannot be resumed: %s", l.Remedy)
+		}
+	}
 
 	if err := s.model.UnlinkKey(testKey, "A100"); err != nil {
 		t.Fatal(err)
@@ -353,6 +359,19 @@ func TestCheckSeesWhatTheStoreOfAStoppedDaemonSays(t *testing.T) {
 	}
 	checked(t, s, exitDone, s.environ, "A100: access") // another key would end the halt
 	checked(t, s, exitConfig, s.with("DOORBELL_BASE_URL=http://127.0.0.1:1"), "remembers the API at")
+}
+
+func TestWhatEndsSeveralHaltsIsNotToldOfOneAgencyAlone(t *testing.T) {
+	c := &checker{report: &checkReport{}}
+	for _, id := range []string{"A100", "B200"} {
+		c.note(levelFail, checkedAgency{AgencyID: id}, "halted", watch.Advice("key_rejected", id, ""))
+	}
+	c.note(levelFail, checkedAgency{AgencyID: "C300"}, "halted otherwise", watch.Advice("unknown", "C300", ""))
+	c.access()
+	both, one := c.report.Lines[0].Remedy, c.report.Lines[1].Remedy
+	if !strings.HasSuffix(both, "run for each of them: doorbell resume AGENCY") || !strings.HasSuffix(one, "run: doorbell resume C300") {
+		t.Errorf("%q\n%q", both, one)
+	}
 }
 
 func TestCheckSaysThatTheDaemonHoldsTheStoreAndDoesNotAnswer(t *testing.T) {

@@ -13,11 +13,11 @@ import (
 	"doorbell/store"
 )
 
-// admission is what the client of the API asks before every request, and tells what came of it.
+// admission is what the client of the API asks before every request, and what notes how it ended.
 type admission struct{ p *Poller }
 
-// Wait lets a request go when its turn has come: halted scopes are not asked, a key or base URL that needs patience gets it,
-// nothing is asked while nothing could be remembered, and the dispatcher has the last word. A walk, which has a goroutine of
+// Wait lets a request go when its turn has come: nothing is sent to halted scopes, nor while a key or the base URL backs off,
+// nor while nothing could be stored; the dispatcher decides last. A walk, which has a goroutine of
 // its own, waits where it has to; a poll goes back into the schedule.
 func (g admission) Wait(ctx context.Context, r listings.Request) error {
 	for {
@@ -29,14 +29,14 @@ func (g admission) Wait(ctx context.Context, r listings.Request) error {
 		if r.Operation != listings.OperationInsertions {
 			return &watch.WaitError{Until: early.until}
 		}
-		if err := sleep(ctx, min(time.Until(early.until), newsWithin)); err != nil {
+		if err := sleep(ctx, min(time.Until(early.until), noticeWithin)); err != nil {
 			return err
 		}
 	}
 }
 
-// newsWithin is how soon a walk that waits notices a halt or another key.
-const newsWithin = 5 * time.Second
+// noticeWithin is how soon a walk that waits notices a halt or another key.
+const noticeWithin = 5 * time.Second
 
 // unready says that the disk, a key or the base URL is to be waited for.
 type unready struct{ until time.Time }
@@ -87,7 +87,8 @@ func (g admission) Admit(ctx context.Context, r listings.Request, since time.Tim
 	return nil
 }
 
-// mayAsk says whether anything of the agency of a request may be asked.
+// mayAsk says whether a request may be made at all: its agency is watched, its scope is not halted, and its key is still the
+// configured one.
 func (p *Poller) mayAsk(r listings.Request) error {
 	a := p.agency(r.AgencyID)
 	if a == nil {
@@ -98,7 +99,7 @@ func (p *Poller) mayAsk(r listings.Request) error {
 	return a.refusals.Allow(a.access(), r, time.Now())
 }
 
-// Done hears of every request that was let go: it keeps the patience with key and base URL.
+// Done notes the end of every request that was admitted: the back-off of its key and the base URL follows it.
 func (g admission) Done(r listings.Request, o listings.Outcome) {
 	g.p.stats.add(r.Operation, o)
 	g.p.done(r, o)
@@ -123,7 +124,7 @@ func (p *Poller) done(r listings.Request, o listings.Outcome) {
 	case watch.ClassBusy:
 		p.answers(sent)
 		p.budget.slow(sent, now)
-		p.beg(key, r, sent, now, watch.RetryAfter(o.Err))
+		p.slowDown(key, r, sent, now, watch.RetryAfter(o.Err))
 		changed = true
 	case watch.ClassDown:
 		p.baseDown(sent, now, o.Err)
@@ -132,7 +133,7 @@ func (p *Poller) done(r listings.Request, o listings.Outcome) {
 	default:
 		var status *listings.StatusError
 		if class == watch.ClassTransient && errors.As(o.Err, &status) {
-			changed = p.answers(sent) // an unhappy answer is an answer
+			changed = p.answers(sent) // an error status is an answer
 			if status.Status == http.StatusServiceUnavailable {
 				p.budget.slow(sent, now) // it may be too much for it, though it does not say so
 			}
@@ -154,7 +155,7 @@ func (p *Poller) baseDown(sent, now time.Time, err error) {
 	}
 }
 
-// answers notes that somebody answers at the base URL, and says whether that is news.
+// answers notes that the base URL answers, and says whether that ended a back-off.
 func (p *Poller) answers(sent time.Time) bool {
 	ended := p.base.succeeded(sent)
 	if ended {
@@ -163,8 +164,8 @@ func (p *Poller) answers(sent time.Time) bool {
 	return ended
 }
 
-// beg lets a key wait because the API asked for patience, and says so when it begins.
-func (p *Poller) beg(key *backoff, r listings.Request, sent, now time.Time, wait time.Duration) {
+// slowDown lets a key back off because the API asked for it, and logs when that begins.
+func (p *Poller) slowDown(key *backoff, r listings.Request, sent, now time.Time, wait time.Duration) {
 	before := key.state().Failures
 	after := key.change(func(b watch.Backoff) watch.Backoff { return b.Begged(sent, now, wait) })
 	if before == 0 {
@@ -172,7 +173,7 @@ func (p *Poller) beg(key *backoff, r listings.Request, sent, now time.Time, wait
 	}
 }
 
-// serves notes that the API serves a key, and says whether that is news.
+// serves notes that the API serves a key, and says whether that ended a back-off.
 func (p *Poller) serves(key *backoff, r listings.Request, sent time.Time) bool {
 	ended := key.succeeded(sent)
 	if ended {
@@ -191,7 +192,7 @@ func (p *Poller) pauseAll() {
 // forever is the pause of what only a person ends.
 const forever = 100 * 365 * 24 * time.Hour
 
-// pause stops or lets go the agency's polls, as halts and patience say. Where something failed, one at a time is let go.
+// pause stops or resumes the polls of the agency, as halts and back-offs say. Where something failed, one at a time is sent.
 func (a *agency) pause() {
 	a.pausing.Lock() // the last state wins
 	defer a.pausing.Unlock()

@@ -19,7 +19,7 @@ type News struct {
 
 // HearSchedule hears what the schedule is told. It must be called before Run.
 func (p *Poller) HearSchedule(f func(News)) {
-	p.scheduler.heard = func(n news) { f(News{n.agency, n.reference, n.created, n.seen, n.changed, n.page, n.of}) }
+	p.scheduler.observed = func(n observation) { f(News{n.agency, n.reference, n.created, n.seen, n.changed, n.page, n.of}) }
 }
 
 // GiveWalk serves a turn that the schedule gives to a page of an agency's list.

@@ -139,7 +139,7 @@ func (t *scheduler) seen(agencyID string, list []reading, at time.Time) {
 				changed |= p.members.of(name)
 			}
 			s.Seen(i, changed, at)
-			t.tell(news{agency: agencyID, reference: r.reference, seen: true, changed: members})
+			t.observe(observation{agency: agencyID, reference: r.reference, seen: true, changed: members})
 		}
 	})
 }
@@ -148,6 +148,6 @@ func (t *scheduler) seen(agencyID string, list []reading, at time.Time) {
 func (t *scheduler) walked(agencyID string, page, of int, at time.Time) {
 	t.change(agencyID, func(s *schedule.Schedule, p *scheduled) {
 		s.Read(p.handle, page, of, at)
-		t.tell(news{agency: agencyID, page: page, of: of})
+		t.observe(observation{agency: agencyID, page: page, of: of})
 	})
 }

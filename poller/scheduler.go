@@ -18,11 +18,11 @@ type scheduler struct {
 	byHandle map[schedule.Agency]*scheduled
 	nudge    chan struct{} // there may be something to do
 
-	heard func(news) // tests listen to what the schedule is told; nil: nobody does
+	observed func(observation) // what tests see of what the schedule is told; nil: nothing
 }
 
-// news is what the schedule is told.
-type news struct {
+// observation is what the schedule is told.
+type observation struct {
 	agency, reference string
 	created           []time.Time // by a poll
 	seen              bool        // by a walk
@@ -30,9 +30,9 @@ type news struct {
 	page, of          int         // of the list; without a reference
 }
 
-func (t *scheduler) tell(n news) {
-	if t.heard != nil {
-		t.heard(n)
+func (t *scheduler) observe(n observation) {
+	if t.observed != nil {
+		t.observed(n)
 	}
 }
 
@@ -187,7 +187,7 @@ func (t *scheduler) polled(agencyID, reference string, at time.Time, created []t
 		if i, ok := p.slots[reference]; ok {
 			s.Polled(i, at, created)
 			p.came[i.Slot] = 0
-			t.tell(news{agency: agencyID, reference: reference, created: created})
+			t.observe(observation{agency: agencyID, reference: reference, created: created})
 		}
 	})
 }

@@ -188,18 +188,6 @@ func (p *Poller) Resume(agencyID, reference string) (ended int, err error) {
 	return len(c.Ended), nil
 }
 
-// configure gives the agency the pair of keys that is configured now.
-func (a *agency) configure(k AgencyKeys) error {
-	if now, keys := watch.NewKeys(k.Key, k.Next), a.access().Keys; now.Current == keys.Current && now.Next == keys.Next {
-		return nil
-	}
-	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Configure(k.Key, k.Next, time.Now()) })
-	if err == nil {
-		a.askAgain()
-	}
-	return err
-}
-
 // evidenceWithin is how long the event of a halt waits for what others of its key are answered.
 const evidenceWithin = 30 * time.Second
 

@@ -48,7 +48,6 @@ type agency struct {
 	owed     []watch.AccessChange // in force and not stored, because the disk was full; guarded by committing
 
 	trying *backoff // the other key is tried with contact requests
-	trials int      // only of the goroutine that walks
 
 	mu        sync.Mutex
 	refusals  watch.Refusals

@@ -22,6 +22,18 @@ type AgencyKeys struct {
 	Key, Next listings.Key
 }
 
+// configure gives the agency the pair of keys that is configured now.
+func (a *agency) configure(k AgencyKeys) error {
+	if now, keys := watch.NewKeys(k.Key, k.Next), a.access().Keys; now.Current == keys.Current && now.Next == keys.Next {
+		return nil
+	}
+	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Configure(k.Key, k.Next, time.Now()) })
+	if err == nil {
+		a.askAgain()
+	}
+	return err
+}
+
 // tryContactRequests polls one insertion if the other key is to be tried with contact requests, and says how long to
 // wait before the next try. One without a plain answer is tried again with another insertion. The error is fatal.
 func (a *agency) tryContactRequests(ctx context.Context) (wait time.Duration, err error) {
@@ -78,8 +90,7 @@ func (a *agency) trialReference() (string, error) {
 	if err != nil || len(all) == 0 {
 		return "", err
 	}
-	a.trials++
-	return all[(a.trials-1)%len(all)], nil
+	return all[a.trying.state().Failures%len(all)], nil
 }
 
 // KeyReport compares the two keys of each agency. It holds no key.

@@ -291,10 +291,7 @@ func (p *Poller) retire(before, after *registry) (err error) {
 		}
 	}
 	p.registry.Store(after)
-	select {
-	case p.came <- struct{}{}:
-	default:
-	}
+	wake(p.came)
 	for _, a := range gone {
 		a.active.Wait()
 		err = errors.Join(err, a.keepMemory())

@@ -27,12 +27,8 @@ func (a *agency) prioritizeWalk() {
 	a.mu.Lock()
 	underWay := a.underWay
 	a.mu.Unlock()
-	if underWay {
-		return
-	}
-	select {
-	case a.walkSoon <- struct{}{}:
-	default:
+	if !underWay {
+		wake(a.walkSoon)
 	}
 }
 

@@ -152,26 +152,36 @@ func (v validators) known() bool { return v.etag != "" || v.modified != "" }
 func small(n int) int32 { return int32(min(n, math.MaxInt32)) }
 
 // slow is a larger number that fails again and again where a smaller one is answered: after some tries it is left alone
-// for a day, because what cannot be seen must be told.
+// for an hour, because what cannot be seen must be told.
 type slow struct {
 	size, failures int
 	since          time.Time
 }
 
-const slowLimit = 3
+const (
+	slowLimit = 3
+	slowAgain = time.Hour
+)
 
 func (s *slow) given(size int, now time.Time) bool {
-	return s != nil && s.failures >= slowLimit && size >= s.size && now.Sub(s.since) < watch.ProbeEvery
+	return s != nil && s.failures >= slowLimit && size >= s.size && now.Sub(s.since) < slowAgain
+}
+
+// isSlow says whether an error may be that of a number that is too large.
+func isSlow(err error) bool {
+	switch watch.Classify(err) {
+	case watch.ClassTransient, watch.ClassAside, watch.ClassDrift:
+		return true
+	}
+	return false
 }
 
 // failed returns what is known after one more failure.
 func (s *slow) failed(err error, size int, now time.Time) *slow {
-	switch watch.Classify(err) {
-	case watch.ClassTransient, watch.ClassAside, watch.ClassDrift:
-	default:
+	if !isSlow(err) {
 		return s
 	}
-	if s == nil || s.size != size || now.Sub(s.since) >= watch.ProbeEvery {
+	if s == nil || s.size != size || now.Sub(s.since) >= slowAgain {
 		s = &slow{size: size, since: now}
 	}
 	s.failures++

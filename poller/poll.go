@@ -264,7 +264,7 @@ func (p *poll) fromOtherSides(ctx context.Context, page *listings.ContactRequest
 		}
 	}
 	// There are more than any answer held: that is as many as this service shows.
-	if count := len(page.ContactRequests); p.catchUp.Most == count &&
+	if count := len(page.ContactRequests); p.catchUp.Most == count && p.look.slow == nil && // else a larger answer was none
 		(len(p.catchUp.Shown) > count || p.a.windows().Totals && page.Total > count) {
 		p.a.learned(func(w *watch.Sizes) { w.Capped(count) })
 	}
@@ -312,6 +312,9 @@ func (p *poll) remember(page *listings.ContactRequestsPage) {
 	l.at, l.total, l.hidden = page.Received, small(c.Total), small(c.Newest.Hidden)
 	if l.wide == 0 {
 		l.wide = wideSlot(p.a.id, p.reference, time.Now()).UnixNano()
+	}
+	if again := time.Now().Add(slowAgain).UnixNano(); p.verdict == watch.ClosedGivenUp && l.slow != nil {
+		l.wide = min(l.wide, again)
 	}
 	l.first = 0
 	if !c.Newest.Ordered && len(c.Newest.IDs) > 1 {
@@ -519,6 +522,9 @@ func (p *poll) grow(ctx context.Context, size int, page *listings.ContactRequest
 		p.look.slow = p.look.slow.failed(err, size, time.Now())
 		return nil, err
 	}
+	if s := p.look.slow; s != nil && size >= s.size {
+		p.look.slow = nil
+	}
 	p.a.learned(func(w *watch.Sizes) { w.Lift(size, len(next.ContactRequests)) })
 	return next, nil
 }
@@ -539,6 +545,10 @@ func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) er
 		return nil
 	}
 	wide, err := p.askWidest(ctx, page)
+	if !grew && isSlow(err) { // the regular window is read all the same
+		p.look.wide = now.Add(slowAgain).UnixNano()
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -552,7 +562,7 @@ func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) er
 			return err
 		}
 	}
-	p.look.wide = wideSlot(p.a.id, p.reference, now).UnixNano()
+	p.look.wide, p.look.slow = wideSlot(p.a.id, p.reference, now).UnixNano(), nil
 	if grew {
 		p.look.learnGrowth(page.Total, found, now)
 	}

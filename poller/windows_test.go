@@ -534,3 +534,35 @@ func TestATotalInAHeaderThatGrowsIsHeard(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatALargerWindowFailedToShowIsFoundSoonAfterItIsAnsweredAgain(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		for n := range 3 {
+			w.write("A100", "a#1##", time.Duration(n+1)*24*time.Hour)
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if size, _ := strconv.Atoi(c.Query.Get("numberOfItemsPerPage")); c.Operation == sandbox.OperationContactRequests && size > 20 {
+				return &sandbox.Fault{Status: http.StatusInternalServerError}
+			}
+			return nil
+		})
+		for n := range 60 {
+			w.write("A100", "a#1##", time.Duration(n)*time.Second)
+		}
+		w.pass(90 * time.Minute)
+		if n := len(announced(w.log("A100"))); n < 20 || n == 60 {
+			t.Fatalf("%d announced while larger windows fail", n)
+		}
+		if n := count(w.log("A100"), events.TypeWatchGapDetected); n != 1 {
+			t.Errorf("%d gaps are told, want that of the window: %v", n, w.log("A100"))
+		}
+		w.model.SetFault(nil)
+		w.pass(70 * time.Minute)
+		if n := len(announced(w.log("A100"))); n != 60 {
+			t.Errorf("%d of 60 announced", n)
+		}
+	})
+}

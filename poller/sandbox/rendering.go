@@ -437,6 +437,8 @@ func (w *writer) value(v any) {
 		w.text(v)
 	case rawText:
 		w.out = append(w.out, v...)
+	case json.Number:
+		w.out = append(w.out, v...)
 	case time.Time:
 		w.time(v)
 	case object:
@@ -451,13 +453,14 @@ func (w *writer) value(v any) {
 		}
 		w.out = append(w.out, ']')
 	default:
-		text, _ := json.Marshal(v) // a number, a bool or nil
+		text, _ := json.Marshal(v) // an int, a bool or nil
 		w.out = append(w.out, text...)
 	}
 }
 
 func (w *writer) object(o object) {
-	names := slices.Sorted(maps.Keys(o))
+	names := slices.AppendSeq(make([]string, 0, len(o)), maps.Keys(o))
+	slices.Sort(names)
 	if w.shuffle != nil {
 		w.shuffle.Shuffle(len(names), func(x, y int) { names[x], names[y] = names[y], names[x] })
 	}

@@ -90,7 +90,7 @@ type comparer struct {
 
 	first, last uint64 // of the log; 0: it is empty
 	seen        []uint64
-	elsewhere   map[string]struct{} // ids that the stream holds under another sequence, from another store
+	elsewhere   map[string]struct{} // ids that the stream holds under another sequence
 	page        []events.Event
 	highest     uint64
 	ahead       []events.Head // in the stream, behind the end of the log as it was read
@@ -105,6 +105,9 @@ func (c *comparer) run(ctx context.Context) (err error) {
 		return err
 	}
 	if err := c.unlogged(); err != nil {
+		return err
+	}
+	if err := c.twice(); err != nil {
 		return err
 	}
 	_, err = c.missing(c.list)
@@ -316,39 +319,84 @@ func (c *comparer) missing(visit func([]events.Event) error) (sent int, err erro
 	if c.last == 0 {
 		return 0, nil
 	}
+	visited := map[string]struct{}{}
+	err = c.pages(func(page []events.Event) error {
+		var absent []events.Event
+		for _, e := range page {
+			c.found.Logged++
+			if _, before := visited[e.ID]; before || !c.absent(e) {
+				continue
+			}
+			visited[e.ID] = struct{}{}
+			absent = append(absent, e)
+		}
+		if len(absent) == 0 {
+			return nil
+		}
+		if err := visit(absent); err != nil {
+			return err
+		}
+		sent += len(absent)
+		return nil
+	})
+	return sent, err
+}
+
+// pages goes through the log as it was when the comparison began.
+func (c *comparer) pages(visit func([]events.Event) error) error {
 	for after := c.first - 1; after < c.last; {
 		page, err := c.o.Log.Read(c.agency, after, importEvents, importBytes)
 		if err != nil {
-			return sent, fmt.Errorf("%w: %w", ErrLog, err)
+			return fmt.Errorf("%w: %w", ErrLog, err)
 		}
-		var absent []events.Event
-		for _, e := range page {
-			if after = e.Sequence; e.Sequence > c.last {
-				break
-			}
-			if c.found.Logged++; c.absent(e) {
-				absent = append(absent, e)
-			}
+		for len(page) > 0 && page[len(page)-1].Sequence > c.last {
+			page = page[:len(page)-1]
 		}
 		if len(page) == 0 {
-			return sent, nil
+			return nil
 		}
-		if len(absent) > 0 {
-			if err := visit(absent); err != nil {
-				return sent, err
-			}
-			sent += len(absent)
+		after = page[len(page)-1].Sequence
+		if err := visit(page); err != nil {
+			return err
 		}
 	}
-	return sent, nil
+	return nil
+}
+
+// twice finds what the log has under two sequences, since another doorbell has told it too, and the stream under one of them: it is
+// not missing.
+func (c *comparer) twice() error {
+	absent := map[string]struct{}{}
+	_, err := c.missing(func(list []events.Event) error {
+		for _, e := range list {
+			absent[e.ID] = struct{}{}
+		}
+		return nil
+	})
+	if err != nil || len(absent) == 0 {
+		return err
+	}
+	return c.pages(func(page []events.Event) error {
+		for _, e := range page {
+			if _, found := absent[e.ID]; found && c.isSeen(e) {
+				c.strange(e.ID)
+			}
+		}
+		return nil
+	})
+}
+
+// isSeen says whether the stream holds an event under its sequence.
+func (c *comparer) isSeen(e events.Event) bool {
+	bit := e.Sequence - c.first
+	return c.seen[bit/64]&(1<<(bit%64)) != 0
 }
 
 // absent says whether an event was published and is not in the stream, though not for its age.
 func (c *comparer) absent(e events.Event) bool {
-	bit := e.Sequence - c.first
 	_, elsewhere := c.elsewhere[e.ID]
 	switch {
-	case elsewhere || c.seen[bit/64]&(1<<(bit%64)) != 0:
+	case elsewhere || c.isSeen(e):
 		return false
 	case c.o.MaxAge > 0 && time.Since(e.RecordedTime) > c.o.MaxAge:
 		c.found.Expired++

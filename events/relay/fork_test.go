@@ -165,6 +165,12 @@ func TestALogThatHoldsALeadTwiceSendsItAgainOnce(t *testing.T) {
 	}
 	first.publish()
 	first.wantOnce(upTo(1, 6)...)
+	if c := first.compared("A100"); len(c.Missing) > 0 {
+		t.Errorf("missing %v, but all are there", c.Missing)
+	}
+	if n, err := first.relay().Resend(t.Context(), "A100"); n > 0 || err != nil {
+		t.Errorf("%d sent again on request, %v", n, err)
+	}
 }
 
 // TestForeignEventsUnderSequencesOfOursAreRememberedPageByPage: each commit is an fsync, and nothing else goes on meanwhile.

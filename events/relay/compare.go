@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -185,15 +186,35 @@ func (c *comparer) readByConsumer(ctx context.Context) error {
 	}
 	defer messages.Stop()
 	for left := info.NumPending; left > 0; left-- {
-		m, err := messages.Next(jetstream.NextContext(ctx))
+		m, err := c.next(ctx, consumer, messages)
 		if err != nil {
 			return fmt.Errorf("read stream %s: %w", c.o.Stream, err)
+		}
+		if m == nil {
+			return nil
 		}
 		if err := c.meet(&stored{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// next returns the next message, nil where those that were there have been removed or have expired meanwhile.
+func (c *comparer) next(ctx context.Context, consumer jetstream.Consumer, messages jetstream.MessagesContext) (jetstream.Msg, error) {
+	wait, cancel := context.WithTimeout(ctx, c.o.AckWait)
+	defer cancel()
+	m, err := messages.Next(jetstream.NextContext(wait))
+	if err == nil || wait.Err() == nil {
+		return m, err
+	}
+	again, cancel := context.WithTimeout(ctx, c.o.AckWait)
+	defer cancel()
+	info, failed := consumer.Info(again)
+	if failed != nil || info.NumPending > 0 {
+		return nil, cmp.Or(failed, err)
+	}
+	return nil, nil
 }
 
 // forget leaves nothing behind on the server, where it can; it forgets by itself after a while.

@@ -1,7 +1,9 @@
 package relay
 
 import (
+	"bytes"
 	"fmt"
+	"net"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	"doorbell/events/natsd"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -175,5 +178,55 @@ func TestACompareWithoutItsStreamSaysSo(t *testing.T) {
 	b.log.ring(t, "A100", 1)
 	if _, err := Compare(t.Context(), b.o, nil); err == nil || !strings.Contains(err.Error(), jetstream.ErrStreamNotFound.Error()) {
 		t.Errorf("%v", err)
+	}
+}
+
+// eraser is a way to a server on which something happens before the first messages are asked for.
+type eraser struct {
+	server nats.InProcessConnProvider
+	erase  func()
+}
+
+func (e *eraser) InProcessConn() (net.Conn, error) {
+	c, err := e.server.InProcessConn()
+	return eraserConn{c, e}, err
+}
+
+type eraserConn struct {
+	net.Conn
+	*eraser
+}
+
+func (c eraserConn) Write(b []byte) (int, error) {
+	if erase := c.erase; erase != nil && bytes.Contains(b, []byte("CONSUMER.MSG.NEXT")) {
+		c.eraser.erase = nil
+		erase()
+	}
+	return c.Conn.Write(b)
+}
+
+// TestACompareEndsWhereMessagesGoMeanwhile: the agency's own events wait for it where it is to send again what is missing.
+func TestACompareEndsWhereMessagesGoMeanwhile(t *testing.T) {
+	for name, left := range map[string]int{"all of them": 0, "some of them": 3} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := newBell(t)
+				b.log.ring(t, "A100", 10)
+				b.deliver()
+				b.o.Embedded = false // another server is read by a consumer
+				b.o.Conn = b.connect(nats.InProcessServer(&eraser{server: b.server, erase: func() {
+					if err := b.stream().Purge(t.Context(), jetstream.WithPurgeKeep(uint64(left))); err != nil {
+						t.Error(err)
+					}
+				}}))
+				began := time.Now()
+				if c := b.compared("A100"); c.Streamed != left {
+					t.Errorf("%+v", c)
+				}
+				if d := time.Since(began); d > time.Minute {
+					t.Errorf("it took %s", d)
+				}
+			})
+		})
 	}
 }

@@ -49,18 +49,18 @@ type agency struct {
 
 	trying *backoff // the other key is tried with contact requests
 
-	mu        sync.Mutex
-	refusals  watch.Refusals
-	looks     map[string]*look
-	busy      map[string]chan struct{} // insertions that are being polled; closed when done
-	walkNow   chan struct{}
-	known     int // published insertions, as of the last walk
-	gone      int // disappeared ones that are still polled
-	lastWalk  WalkStatus
-	ended     WalkCounts
-	walkBegan time.Time // the last one
-	underWay  bool      // it is
-	lastError string
+	mu         sync.Mutex
+	refusals   watch.Refusals
+	pollStates map[string]*pollState
+	busy       map[string]chan struct{} // insertions that are being polled; closed when done
+	walkNow    chan struct{}
+	known      int // published insertions, as of the last walk
+	gone       int // disappeared ones that are still polled
+	lastWalk   WalkStatus
+	ended      WalkCounts
+	walkBegan  time.Time // the last one
+	underWay   bool      // it is
+	lastError  string
 
 	evidence  chan struct{} // some agency was answered
 	clock     watch.Clock
@@ -88,7 +88,7 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 		retiring: retiring, end: end,
 		p: p, id: k.ID, began: time.Now(), trying: newBackoff(time.Second, p.o.RetryMax),
 		walking: newBackoff(time.Second, p.o.RetryMax), asking: newBackoff(time.Second, p.o.RetryMax),
-		looks: map[string]*look{}, busy: map[string]chan struct{}{},
+		pollStates: map[string]*pollState{}, busy: map[string]chan struct{}{},
 		walkNow: make(chan struct{}, 1), evidence: make(chan struct{}, 1), walkSoon: make(chan struct{}, 1),
 		health: map[listings.Operation]*health{
 			listings.OperationInsertions: {}, listings.OperationContactRequests: {},
@@ -139,7 +139,7 @@ func (a *agency) leave(reference string) {
 // forget drops an insertion that is not polled any more. What was told of it is ended by keepFailures.
 func (a *agency) forget(reference string) {
 	a.mu.Lock()
-	delete(a.looks, reference)
+	delete(a.pollStates, reference)
 	delete(a.refusals.Waiting, reference)
 	a.dirty[failureName{failureInsertion, reference}] = struct{}{}
 	a.mu.Unlock()

@@ -154,13 +154,13 @@ func (a *agency) aside(reference string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	_, refused := a.refusals.Waiting[reference]
-	l := a.looks[reference]
+	l := a.pollStates[reference]
 	return refused || l != nil && l.retry.state().Failures > 0
 }
 
 // waits are how all insertions of an agency wait.
 func (t *scheduler) waits(agencyID string) (all []watch.Wait) {
-	t.look(agencyID, func(s *schedule.Schedule, p *scheduled) {
+	t.view(agencyID, func(s *schedule.Schedule, p *scheduled) {
 		all = make([]watch.Wait, 0, len(p.slots))
 		for slot, reference := range p.references {
 			switch {

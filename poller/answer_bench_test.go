@@ -90,7 +90,7 @@ func polled(b *testing.B, known int) (*poll, *growingBody) {
 			b.Fatal(c, err)
 		}
 	}
-	return &poll{a: a, reference: "seefeld1#1203#H2#0", look: a.look("seefeld1#1203#H2#0")}, bodies
+	return &poll{a: a, reference: "seefeld1#1203#H2#0", state: a.pollState("seefeld1#1203#H2#0")}, bodies
 }
 
 // growingBody is an answer in which one more contact request may come to stand above the others.

@@ -21,7 +21,7 @@ func (a *agency) backoffOf(n failureName) *backoff {
 	case failureBase:
 		return a.p.base
 	}
-	if l := a.looks[n.name]; l != nil && n.scope == failureInsertion {
+	if l := a.pollStates[n.name]; l != nil && n.scope == failureInsertion {
 		return l.retry
 	}
 	return nil
@@ -61,7 +61,7 @@ func (a *agency) keepFailures() error {
 			case !failing && had:
 				e.Ended = append(e.Ended, was)
 			}
-			if n.scope == failureInsertion && a.looks[n.name] == nil {
+			if n.scope == failureInsertion && a.pollStates[n.name] == nil {
 				for _, kind := range []string{watch.Unreadable, watch.WindowFull} {
 					e.Clear(a.published().alarms, watch.AlarmOf(kind, listings.OperationContactRequests, n.name), a.id, time.Now())
 				}

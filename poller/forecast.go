@@ -105,7 +105,7 @@ const MostPlanned = 10_000_000
 
 // rates are how the rates of an agency's insertions lie, and from how many contact requests that was learned.
 func (t *scheduler) rates(agencyID string) (rates []schedule.RateCount, learned float64) {
-	t.look(agencyID, func(s *schedule.Schedule, p *scheduled) { rates, learned = s.Rates(p.handle) })
+	t.view(agencyID, func(s *schedule.Schedule, p *scheduled) { rates, learned = s.Rates(p.handle) })
 	return rates, learned
 }
 

@@ -274,6 +274,7 @@ func TestF24_WhereAllContactRequestsAreRefusedToBothKeysWalksGoOn(t *testing.T) 
 
 func TestF24_ATrialWithContactRequestsWaitsForAPlainAnswer(t *testing.T) {
 	rotating(t, func(w *world) {
+		w.model.KeepLog(10_000)
 		before := len(w.log("A100"))
 		w.refuse(map[string]int{"key-1": 403, "key-2": 500})
 		w.pass(5 * time.Minute)
@@ -286,6 +287,13 @@ func TestF24_ATrialWithContactRequestsWaitsForAPlainAnswer(t *testing.T) {
 		}
 		if n := w.model.Requests(sandbox.Filter{Key: "key-2", Operation: sandbox.OperationContactRequests}); n < 5 || n > 80 {
 			t.Errorf("the other key was tried %d times in an hour", n)
+		}
+		tried := map[string]bool{}
+		for _, r := range w.model.Log(sandbox.Filter{Key: "key-2", Operation: sandbox.OperationContactRequests}) {
+			tried[r.Reference] = true
+		}
+		if len(tried) != 4 {
+			t.Errorf("it was tried with %v only", tried)
 		}
 		if n := w.lists("A100", "key-2", 0); n > 0 {
 			t.Errorf("%d lists with the key that is being tried", n)

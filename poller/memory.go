@@ -134,7 +134,7 @@ func (m persisted) resume(i resumed, now, place time.Time) schedule.Memory {
 
 // chunk is chunk n of what is to be remembered, and whether there is one.
 func (t *scheduler) chunk(agencyID string, n int) (chunk []byte, is bool) {
-	t.look(agencyID, func(s *schedule.Schedule, p *scheduled) {
+	t.view(agencyID, func(s *schedule.Schedule, p *scheduled) {
 		chunk = []byte{memoryForm}
 		if n == 0 {
 			chunk, is = append(chunk, p.members.encode(s.Learned(p.handle))...), true

@@ -126,7 +126,7 @@ func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error
 		return watch.ClassCanceled, err
 	}
 	defer a.leave(reference)
-	p := &poll{a: a, reference: reference, look: a.look(reference)}
+	p := &poll{a: a, reference: reference, state: a.pollState(reference)}
 	err := p.run(ctx)
 	c := watch.Classify(err)
 	var status *listings.StatusError
@@ -138,7 +138,7 @@ func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error
 		return watch.ClassCanceled, ctx.Err()
 	}
 	if c == watch.ClassNone {
-		a.p.scheduler.polled(a.id, reference, p.look.at, p.look.tellable(a.skew(), p.look.at))
+		a.p.scheduler.polled(a.id, reference, p.state.at, p.state.tellable(a.skew(), p.state.at))
 	}
 	if failed := a.noteOutcome(listings.OperationContactRequests, reference, c, err); failed != nil {
 		return watch.ClassFatal, failed
@@ -161,7 +161,7 @@ func (a *agency) noteOutcome(op listings.Operation, reference string, c watch.Cl
 type poll struct {
 	a         *agency
 	reference string
-	look      *look
+	state     *pollState
 	catchUp   *watch.CatchUp
 	verdict   watch.Verdict
 	rules     string // under which the first answer was committed
@@ -174,7 +174,7 @@ func (p *poll) run(ctx context.Context) error {
 	}
 	p.catchUp = watch.NewCatchUp()
 	doubt := p.doubt(first)
-	p.look.body, p.look.records = listings.Sum{}, listings.Sum{}
+	p.state.body, p.state.records = listings.Sum{}, listings.Sum{}
 	if err := p.catchUpFrom(ctx, first); err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (p *poll) run(ctx context.Context) error {
 func (p *poll) askFirst(ctx context.Context) (*listings.ContactRequestsPage, error) {
 	var refusal error
 	var sizes []int
-	p.a.learned(func(w *watch.Sizes) { sizes = w.First(int(p.look.first), time.Now()) })
+	p.a.learned(func(w *watch.Sizes) { sizes = w.First(int(p.state.first), time.Now()) })
 	for n, size := range sizes {
 		q := watch.NewestFirst(max(size, 0))
 		if q.Expect = p.expect(q.NumberOfItemsPerPage); n > 0 {
@@ -264,7 +264,7 @@ func (p *poll) fromOtherSides(ctx context.Context, page *listings.ContactRequest
 		}
 	}
 	// There are more than any answer held: that is as many as this service shows.
-	if count := len(page.ContactRequests); p.catchUp.Most == count && p.look.slow == nil && // else a larger answer was none
+	if count := len(page.ContactRequests); p.catchUp.Most == count && p.state.slow == nil && // else a larger answer was none
 		(len(p.catchUp.Shown) > count || p.a.windows().Totals && page.Total > count) {
 		p.a.learned(func(w *watch.Sizes) { w.Capped(count) })
 	}
@@ -289,22 +289,22 @@ func (p *poll) alsoAsk(ctx context.Context, q watch.Question) error {
 // unchanged says whether nothing has happened since this very answer was committed.
 func (p *poll) unchanged(page *listings.ContactRequestsPage) bool {
 	if page.NotModified {
-		p.look.validators.deny()
-		p.look.at = page.Received
+		p.state.validators.deny()
+		p.state.at = page.Received
 		return true
 	}
 	if !page.Same {
 		return false
 	}
-	p.look.body = page.Body
-	p.look.validators.confirm(page.Envelope)
-	p.look.at = page.Received
+	p.state.body = page.Body
+	p.state.validators.confirm(page.Envelope)
+	p.state.at = page.Received
 	return true
 }
 
 // remember keeps what lets the next poll tell at once that nothing has changed.
 func (p *poll) remember(page *listings.ContactRequestsPage) {
-	l, c := p.look, p.catchUp
+	l, c := p.state, p.catchUp
 	l.body, l.records, l.rules, l.whole = page.Body, page.Records, p.rules, c.Whole
 	if page.Total != c.Total {
 		l.body, l.records = listings.Sum{}, listings.Sum{} // the same answer would tell of another total than was told last
@@ -369,7 +369,7 @@ func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q
 		}
 		p.rules = cmp.Or(p.rules, w.Rules) // the one text that all share
 	})
-	p.look.arrived(j.Since)
+	p.state.arrived(j.Since)
 	p.a.announced(j.Waits, page.Received)
 	return nil
 }
@@ -431,7 +431,7 @@ func (p *poll) watched() watch.Poll {
 	o := p.a.p.o
 	return watch.Poll{
 		AgencyID: p.a.id, Announce: o.Announce, Rules: p.a.p.rules, IDFields: o.IDFields, Skew: p.a.skew(),
-		Looked: p.look.at, Hidden: int(p.look.hidden), Sizes: p.a.windows(), CatchUp: p.catchUp,
+		Looked: p.state.at, Hidden: int(p.state.hidden), Sizes: p.a.windows(), CatchUp: p.catchUp,
 	}
 }
 
@@ -467,11 +467,11 @@ func answerOf(page *listings.ContactRequestsPage, q watch.Question) watch.Answer
 // expect is what the next question may be left unanswered for, and the answer that need not be decoded; nothing where all
 // of it is wanted in any case.
 func (p *poll) expect(size int) listings.Expect {
-	now, v := time.Now(), p.look.validators.current()
-	if p.look.body == (listings.Sum{}) || p.wideDue(now) || p.look.rules != p.a.windows().Rules {
+	now, v := time.Now(), p.state.validators.current()
+	if p.state.body == (listings.Sum{}) || p.wideDue(now) || p.state.rules != p.a.windows().Rules {
 		return listings.Expect{}
 	}
-	e := listings.Expect{Known: func(h listings.Sum) bool { return h == p.look.body || h == p.look.records }}
+	e := listings.Expect{Known: func(h listings.Sum) bool { return h == p.state.body || h == p.state.records }}
 	if v.size == size && !p.a.windows().Liar && now.Before(v.until) {
 		e.ETag, e.LastModified = v.etag, v.modified
 	}
@@ -482,8 +482,8 @@ func (p *poll) expect(size int) listings.Expect {
 // changed, it is not asked that way again as long as the process lives. What it returns asks, if need be, once the answer
 // is committed.
 func (p *poll) doubt(page *listings.ContactRequestsPage) func(context.Context) error {
-	v := p.look.validators.current()
-	if !v.known() || v.size != page.Size || p.a.windows().Liar || page.Body == p.look.body {
+	v := p.state.validators.current()
+	if !v.known() || v.size != page.Size || p.a.windows().Liar || page.Body == p.state.body {
 		return func(context.Context) error { return nil }
 	}
 	if page.ETag == v.etag && page.LastModified == v.modified {
@@ -510,7 +510,7 @@ func (p *poll) distrust() {
 
 // grow asks for a larger number. There is no page where the API does not give one.
 func (p *poll) grow(ctx context.Context, size int, page *listings.ContactRequestsPage) (*listings.ContactRequestsPage, error) {
-	if p.look.slow.given(size, time.Now()) {
+	if p.state.slow.given(size, time.Now()) {
 		return nil, nil
 	}
 	next, err := p.ask(ctx, watch.NewestFirst(size))
@@ -519,11 +519,11 @@ func (p *poll) grow(ctx context.Context, size int, page *listings.ContactRequest
 		return nil, nil
 	}
 	if err != nil {
-		p.look.slow = p.look.slow.failed(err, size, time.Now())
+		p.state.slow = p.state.slow.failed(err, size, time.Now())
 		return nil, err
 	}
-	if s := p.look.slow; s != nil && size >= s.size {
-		p.look.slow = nil
+	if s := p.state.slow; s != nil && size >= s.size {
+		p.state.slow = nil
 	}
 	p.a.learned(func(w *watch.Sizes) { w.Lift(size, len(next.ContactRequests)) })
 	return next, nil
@@ -531,7 +531,7 @@ func (p *poll) grow(ctx context.Context, size int, page *listings.ContactRequest
 
 // wideDue says whether the daily time has come to read the widest window of an insertion that is not seen whole.
 func (p *poll) wideDue(now time.Time) bool {
-	return !p.look.whole && p.look.wide != 0 && now.UnixNano() >= p.look.wide
+	return !p.state.whole && p.state.wide != 0 && now.UnixNano() >= p.state.wide
 }
 
 // widen reads the widest window where it is time, or where a total tells of something unseen.
@@ -546,7 +546,7 @@ func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) er
 	}
 	wide, err := p.askWidest(ctx, page)
 	if !grew && isSlow(err) { // the regular window is read all the same
-		p.look.wide = now.Add(slowAgain).UnixNano()
+		p.state.wide = now.Add(slowAgain).UnixNano()
 		return nil
 	}
 	if err != nil {
@@ -562,16 +562,16 @@ func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) er
 			return err
 		}
 	}
-	p.look.wide, p.look.slow = wideSlot(p.a.id, p.reference, now).UnixNano(), nil
+	p.state.wide, p.state.slow = wideSlot(p.a.id, p.reference, now).UnixNano(), nil
 	if grew {
-		p.look.learnGrowth(page.Total, found, now)
+		p.state.learnGrowth(page.Total, found, now)
 	}
 	return nil
 }
 
 // grew says whether the total is larger than it was by more than was found, for a reason that is not known yet.
 func (p *poll) grew(total int, now time.Time) bool {
-	l := p.look
+	l := p.state
 	if l.total < 0 || total-int(l.total) <= p.catchUp.New {
 		return false
 	}

@@ -82,8 +82,8 @@ func (t *scheduler) enter(agencyID string, saved []byte) {
 	t.byID[agencyID], t.byHandle[p.handle] = p, p
 }
 
-// look does something with an agency of the schedule, if it is there.
-func (t *scheduler) look(agencyID string, do func(*schedule.Schedule, *scheduled)) {
+// view does something with an agency of the schedule, if it is there.
+func (t *scheduler) view(agencyID string, do func(*schedule.Schedule, *scheduled)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p := t.byID[agencyID]; p != nil { // else it is just coming, or has left
@@ -91,9 +91,9 @@ func (t *scheduler) look(agencyID string, do func(*schedule.Schedule, *scheduled
 	}
 }
 
-// change is look where there may be something to do afterwards.
+// change is view where there may be something to do afterwards.
 func (t *scheduler) change(agencyID string, do func(*schedule.Schedule, *scheduled)) {
-	t.look(agencyID, do)
+	t.view(agencyID, do)
 	t.poke()
 }
 
@@ -123,7 +123,7 @@ func (t *scheduler) next(now time.Time) (turn, time.Duration) {
 
 // leave takes an agency out of the schedule. Nothing of it may be in flight.
 func (t *scheduler) leave(agencyID string) {
-	t.look(agencyID, func(s *schedule.Schedule, p *scheduled) {
+	t.view(agencyID, func(s *schedule.Schedule, p *scheduled) {
 		s.Leave(p.handle)
 		delete(t.byID, agencyID)
 		delete(t.byHandle, p.handle)
@@ -132,7 +132,7 @@ func (t *scheduler) leave(agencyID string) {
 
 // count is the number of an agency's insertions in the schedule.
 func (t *scheduler) count(agencyID string) (n int) {
-	t.look(agencyID, func(s *schedule.Schedule, p *scheduled) { n = s.Len(p.handle) })
+	t.view(agencyID, func(s *schedule.Schedule, p *scheduled) { n = s.Len(p.handle) })
 	return n
 }
 
@@ -153,7 +153,7 @@ func (t *scheduler) without(agencyID string, references map[string]struct{}) (mi
 
 // among are those of some references that are in the schedule.
 func (t *scheduler) among(agencyID string, references []string) (there []string) {
-	t.look(agencyID, func(_ *schedule.Schedule, p *scheduled) {
+	t.view(agencyID, func(_ *schedule.Schedule, p *scheduled) {
 		for _, reference := range references {
 			if _, ok := p.slots[reference]; ok {
 				there = append(there, reference)
@@ -172,7 +172,7 @@ func (t *scheduler) turns(agencyID string) map[string]uint64 {
 	for _, why := range reasons {
 		all[why.String()] = 0
 	}
-	t.look(agencyID, func(s *schedule.Schedule, p *scheduled) {
+	t.view(agencyID, func(s *schedule.Schedule, p *scheduled) {
 		for _, why := range reasons {
 			all[why.String()] = s.Count(p.handle)[why]
 		}
@@ -230,11 +230,11 @@ func (p *scheduled) remove(s *schedule.Schedule, reference string) {
 
 // prioritize lets the next page of an agency's list go before all polls, once: the one that waits, or the one that comes.
 func (t *scheduler) prioritize(agencyID string) {
-	t.look(agencyID, func(_ *schedule.Schedule, p *scheduled) { p.pageFirst = true })
+	t.view(agencyID, func(_ *schedule.Schedule, p *scheduled) { p.pageFirst = true })
 }
 
 // takePriority says whether a page of an agency's list goes before all polls, which is over then.
 func (t *scheduler) takePriority(agencyID string) (is bool) {
-	t.look(agencyID, func(_ *schedule.Schedule, p *scheduled) { is, p.pageFirst = p.pageFirst, false })
+	t.view(agencyID, func(_ *schedule.Schedule, p *scheduled) { is, p.pageFirst = p.pageFirst, false })
 	return is
 }

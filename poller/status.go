@@ -236,7 +236,7 @@ func (a *agency) freshness(s watch.Standing, now time.Time) *Freshness {
 
 // hints are those of an agency.
 func (t *scheduler) hints(agencyID string) (h Hints) {
-	t.look(agencyID, func(s *schedule.Schedule, p *scheduled) {
+	t.view(agencyID, func(s *schedule.Schedule, p *scheduled) {
 		f := s.Hints(p.handle)
 		h = Hints{Acting: f.Acting, Recall: rounded(f.Recall), Rate: rounded(f.Rate), Measured: f.Trials}
 		for n, name := range p.members.names {

@@ -12,9 +12,9 @@ import (
 	"doorbell/poller/watch"
 )
 
-// look is what the process remembers of the polls of one insertion; a restart forgets it at no harm. There is one for every
+// pollState is what the process remembers of the polls of one insertion; a restart forgets it at no harm. There is one for every
 // insertion: what most have no need of stands elsewhere.
-type look struct {
+type pollState struct {
 	body, records listings.Sum // of the last answer that was committed with its window closed
 	rules         string       // under which it was
 	at            time.Time
@@ -38,21 +38,21 @@ type growth struct {
 	until     time.Time // until when a total is no reason
 }
 
-// look returns the memory of an insertion's polls, making it.
-func (a *agency) look(reference string) *look {
+// pollState returns the memory of an insertion's polls, making it.
+func (a *agency) pollState(reference string) *pollState {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	l := a.looks[reference]
+	l := a.pollStates[reference]
 	if l == nil {
-		l = &look{total: -1, hidden: -1}
-		a.looks[reference] = l
+		l = &pollState{total: -1, hidden: -1}
+		a.pollStates[reference] = l
 	}
 	return l
 }
 
 // retry returns the back-off of an insertion that has failed, making it. Most never do, and there are many.
 func (a *agency) retry(reference string) *backoff {
-	l := a.look(reference)
+	l := a.pollState(reference)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if l.retry == nil {
@@ -65,7 +65,7 @@ func (a *agency) retry(reference string) *backoff {
 func (a *agency) retries(reference string) *backoff {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if l := a.looks[reference]; l != nil {
+	if l := a.pollStates[reference]; l != nil {
 		return l.retry
 	}
 	return nil
@@ -73,7 +73,7 @@ func (a *agency) retries(reference string) *backoff {
 
 // arrived keeps the creation times, by id, of the contact requests that a catch-up has shown and that were not known before
 // it began. What a poll that failed half-way has shown is told to the schedule by the next one.
-func (l *look) arrived(since map[string]time.Time) {
+func (l *pollState) arrived(since map[string]time.Time) {
 	if len(since) == 0 {
 		return
 	}
@@ -85,7 +85,7 @@ func (l *look) arrived(since map[string]time.Time) {
 
 // tellable takes out what arrived, in our clock and oldest first: zero where the time is not known, and never later than
 // the answer that showed it.
-func (l *look) tellable(skew time.Duration, received time.Time) []time.Time {
+func (l *pollState) tellable(skew time.Duration, received time.Time) []time.Time {
 	if len(l.unreported) == 0 {
 		return nil
 	}
@@ -205,7 +205,7 @@ func wideSlot(agency, reference string, t time.Time) time.Time {
 }
 
 // learnGrowth keeps a total that counts something else from being a reason at every poll.
-func (l *look) learnGrowth(total, found int, now time.Time) {
+func (l *pollState) learnGrowth(total, found int, now time.Time) {
 	if l.growth == nil {
 		l.growth = new(growth)
 	}

@@ -25,9 +25,9 @@ var logKeys = map[string]string{
 	"consumer": "name", "line": "of the NATS server", "forwarder": "name", "lane": "of a forwarder", "destination": "host and hash of an outlet", "outlets": "how many",
 	"again": "it was there before", "refused": "slot of a key, or what an outlet said", "tried": "slot of a key, or size of a page", "works": "slot of a key",
 	"cause": "of the end of a halt", "complete": "of a walk", "pages": "of a walk", "largest": "page", "missing": "insertions", "known": "insertions",
-	"reached": "how far it went", "allowed": "staleness", "needed": "requests a second", "requests_per_second": "budget", "late": "insertions", "of": "so many",
-	"cap": "longest wait", "expected": "of the answers, as paths and types", "found": "instead of it", "key": "fingerprint", "api": "address", "data": "directory", "store": "id", "backup_of": "time of a copy",
-	"damage": "of a stream's files", "folder": "of a stream", "then": "what is done about it", "now": "where it was put", "set_aside_so_far": "folders",
+	"reached": "how far it went", "allowed": "staleness", "needed": "requests a second", "requests_per_second": "budget", "last": "when it was well",
+	"expected": "of the answers, as paths and types", "found": "instead of it", "key": "fingerprint", "api": "address", "data": "directory", "store": "id", "backup_of": "time of a copy",
+	"folder": "of a stream", "gone": "streams and consumers", "then": "what is done about it", "now": "where it was put", "moved_aside_so_far": "folders",
 	"aside": "files", "in_use": "bytes", "most": "bytes", "job": "of a replay", "verb": "that was asked for over HTTP",
 }
 

@@ -108,7 +108,9 @@ func (s *Server) launch(ctx context.Context) (*server.Server, error) {
 	if err := await(ctx, inner, started, log.fatal, s.startLimit()); err != nil {
 		s.ended = abandon(inner, started)
 		if ctx.Err() == nil && s.tryToWrite(ctx) == nil {
-			err = errors.Join(err, s.mark(s.failures()+1))
+			n := s.starts()
+			n.failed++
+			err = errors.Join(err, s.mark(n))
 		}
 		if errors.Is(err, ErrTooMuchMemory) {
 			return nil, err

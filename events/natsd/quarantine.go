@@ -40,28 +40,50 @@ var (
 
 func (s *Server) markerFile() string { return filepath.Join(s.options.StoreDir, ".starting") }
 
-// failures reads the marker: how many starts failed in a row, and whether the process died in the server since. The marker
-// stands from before a start until the server has been healthy for five minutes; a panic writes its trace behind the count.
-func (s *Server) failures() (n int) {
+// starts is what the marker says of the starts before.
+type starts struct {
+	failed int  // in a row
+	moved  bool // Options.Stream was moved aside since: what stands there is another one
+}
+
+// starts reads the marker. It stands from before a start until the server has been healthy for five minutes; a panic writes its
+// trace behind it, and is a start that failed, too.
+func (s *Server) starts() (n starts) {
 	b, err := os.ReadFile(s.markerFile())
 	if err != nil {
-		return 0
+		return n
 	}
-	count, trace, _ := bytes.Cut(b, []byte("\n"))
-	n, _ = strconv.Atoi(string(count)) // what cannot be read counts nothing
-	if bytes.Contains(trace, []byte("nats-server/v2/server")) {
-		n++
+	line, trace, _ := bytes.Cut(b, []byte("\n"))
+	count, moved, _ := strings.Cut(string(line), " ")
+	n.failed, _ = strconv.Atoi(count) // what cannot be read counts nothing
+	if n.moved = moved != ""; diedInServer(trace) {
+		n.failed++
 	}
 	return n
 }
 
+// diedInServer says whether a trace is of the end of the process in the server. Of some ends it shows all goroutines, the one that
+// died first. Who sends a signal, as systemd's watchdog does, gets all of them, and there was no fault.
+func diedInServer(trace []byte) bool {
+	if bytes.HasPrefix(trace, []byte("SIGABRT")) || bytes.HasPrefix(trace, []byte("SIGQUIT")) {
+		return false
+	}
+	_, died, _ := bytes.Cut(trace, []byte("\ngoroutine "))
+	died, _, _ = bytes.Cut(died, []byte("\n\n"))
+	return bytes.Contains(died, []byte("nats-server/v2/server"))
+}
+
 // mark writes the marker, and lets a panic add to it.
-func (s *Server) mark(failures int) error {
+func (s *Server) mark(n starts) error {
 	f, err := os.OpenFile(s.markerFile(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(f, failures)
+	line := strconv.Itoa(n.failed)
+	if n.moved {
+		line += " moved"
+	}
+	_, err = fmt.Fprintln(f, line)
 	return errors.Join(err, debug.SetCrashOutput(f, debug.CrashOptions{}), f.Close())
 }
 
@@ -82,15 +104,16 @@ func (s *Server) prepare() error {
 	if err := os.RemoveAll(filepath.Join(root, probeAccount)); err != nil { // ours, and worth nothing
 		return err
 	}
-	n := s.failures()
+	n := s.starts()
 	var err error
-	switch {
-	case n >= failuresBeforeAll:
-		if err = s.quarantine(root, fmt.Sprintf("%d starts in a row failed", n)); err == nil {
-			n = 0
+	switch why := fmt.Sprintf("%d starts in a row failed", n.failed); {
+	case n.failed >= failuresBeforeAll:
+		if err = s.quarantine(root, why); err == nil {
+			n = starts{}
 		}
-	case n >= failuresBeforeStream && s.options.Stream != "":
-		err = s.quarantine(s.streamFolder(account, s.options.Stream), fmt.Sprintf("%d starts in a row failed", n))
+	case n.failed >= failuresBeforeStream && s.options.Stream != "" && !n.moved:
+		err = s.quarantine(s.streamFolder(account, s.options.Stream), why)
+		n.moved = err == nil
 	}
 	return errors.Join(err, s.mark(n))
 }

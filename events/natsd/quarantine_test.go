@@ -5,8 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -29,7 +31,7 @@ func onFolder(t *testing.T) Options {
 func fail(t *testing.T, o Options, times int) {
 	t.Helper()
 	o.StartTimeout = time.Nanosecond
-	for (&Server{options: o}).failures() < times {
+	for (&Server{options: o}).starts().failed < times {
 		s, err := Start(t.Context(), o)
 		if err == nil {
 			s.Shutdown()
@@ -57,7 +59,7 @@ func TestAFolderThatKeepsTheServerFromStartingIsMovedAsideAfterThreeStarts(t *te
 	fail(t, o, failuresBeforeStream)
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Start(cancelled, o); err == nil || (&Server{options: o}).failures() != failuresBeforeStream { // one that is called off
+	if _, err := Start(cancelled, o); err == nil || (&Server{options: o}).starts().failed != failuresBeforeStream { // one that is called off
 		t.Fatal("it started, or counts")
 	}
 	s, said := startAndLook(t, o)
@@ -67,6 +69,48 @@ func TestAFolderThatKeepsTheServerFromStartingIsMovedAsideAfterThreeStarts(t *te
 	}
 	_, js := connect(t, s)
 	makeStream(t, js, 1) // it is gone, so it can be made
+}
+
+func TestAStreamThatWasMadeAnewStaysHoweverSoonTheServerIsStartedAgain(t *testing.T) {
+	o := onFolder(t)
+	fail(t, o, failuresBeforeStream)
+	s, _ := startAndLook(t, o)
+	_, js := connect(t, s)
+	makeStream(t, js, 1)
+	if s.Shutdown(); len(s.quarantined()) != 1 {
+		t.Fatalf("%d moved aside", len(s.quarantined()))
+	}
+	for range 2 { // each within the five minutes after which the count ends
+		s, said := startAndLook(t, o)
+		_, js := connect(t, s)
+		if _, err := js.Stream(t.Context(), o.Stream); err != nil || len(s.quarantined()) != 1 {
+			t.Fatalf("%d moved aside, %v\n%s", len(s.quarantined()), err, said)
+		}
+		s.Shutdown()
+	}
+}
+
+func TestAProcessThatIsAskedToDieIsNoDamage(t *testing.T) {
+	const folder = "DOORBELL_TEST_NATSD_DIES"
+	if dir := os.Getenv(folder); dir != "" {
+		if _, err := Start(t.Context(), Options{StoreDir: dir}); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(os.Getpid(), syscall.SIGABRT); err != nil { // as systemd's watchdog does
+			t.Fatal(err)
+		}
+		select {}
+	}
+	dir := t.TempDir()
+	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	c.Env = append(os.Environ(), folder+"="+dir)
+	out, err := c.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "SIGABRT") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if n := (&Server{options: Options{StoreDir: dir}}).starts().failed; n != 0 {
+		t.Errorf("it counts: %d", n)
+	}
 }
 
 func TestEverythingIsMovedAsideWhereItIsNotTheStream(t *testing.T) {
@@ -82,12 +126,13 @@ func TestAPanicOfTheServerCountsAndAnotherDoesNot(t *testing.T) {
 	s := &Server{options: Options{StoreDir: t.TempDir()}}
 	for trace, want := range map[string]int{
 		"": 2, "panic: x\ngoroutine 7:\ndoorbell/poller.(*agency).walk": 2,
-		"panic: x\ngoroutine 7:\ngithub.com/nats-io/nats-server/v2/server.(*fileStore).recoverMsgs": 3,
+		"fatal error: x\n\ngoroutine 7:\ndoorbell/poller.(*agency).walk\n\ngoroutine 8:\ngithub.com/nats-io/nats-server/v2/server.(*Server).Start": 2,
+		"panic: x\ngoroutine 7:\ngithub.com/nats-io/nats-server/v2/server.(*fileStore).recoverMsgs":                                                3,
 	} {
 		if err := os.WriteFile(s.markerFile(), []byte("2\n"+trace), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if n := s.failures(); n != want {
+		if n := s.starts().failed; n != want {
 			t.Errorf("%d, want %d: %s", n, want, trace)
 		}
 	}

@@ -3,6 +3,9 @@ package poller
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -114,5 +117,49 @@ func TestTheStatusWaitsForNoCommit(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+func TestWhatAPollTellsOfAnInsertionThatAWalkEndedMeanwhileEnds(t *testing.T) {
+	var a *agency
+	const reference = "a#1##"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		a.forget(reference) // as the end of a walk does
+		if err := a.keepFailures(); err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `"nothing"`)
+	}))
+	t.Cleanup(server.Close)
+	s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	p, err := New(Options{
+		Store: s, API: listings.Options{BaseURL: server.URL},
+		Agencies: []AgencyKeys{{ID: "A100", Key: listings.NewKey("11111111-2222-4333-8444-555555555555")}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a = p.agency("A100")
+	a.urge(reference)
+	go p.dispatcher.run(t.Context(), func(turn) {})
+	if _, _, err := a.pollScheduled(t.Context(), reference); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.noteSuccess(listings.OperationContactRequests, "a#2##", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	left, err := a.failures()
+	left = slices.DeleteFunc(left, func(f store.Failure) bool { return f.Scope != failureInsertion })
+	if all := a.published().alarms; err != nil || len(left) != 0 || len(all) != 0 {
+		t.Errorf("left %v, %v: %v", all, left, err)
+	}
+	told, _, err := s.EventsAfter(a.id, store.Place{}, 10, 1<<20)
+	if err != nil || len(told) != 2 || told[0].Type != events.TypeWatchSchemaDrifted || told[1].Type != events.TypeWatchRecovered {
+		t.Errorf("%v: %v", told, err)
 	}
 }

@@ -30,6 +30,9 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool
 		return false, now.Add(wait), err
 	}
 	until, err = a.polled(reference, c, err, sent, now)
+	if len(a.p.scheduler.among(a.id, []string{reference})) == 0 { // a walk has ended its polls meanwhile: what this one told ends, too
+		a.forget(reference)
+	}
 	if err == nil {
 		err = a.keepFailures()
 	}

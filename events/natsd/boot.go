@@ -107,7 +107,7 @@ func (s *Server) launch(ctx context.Context) (*server.Server, error) {
 	go func() { inner.Start(); close(started) }()
 	if err := await(ctx, inner, started, log.fatal, s.startLimit()); err != nil {
 		s.ended = abandon(inner, started)
-		if ctx.Err() == nil && s.tryToWrite(ctx) == nil {
+		if s.options.Stream != "" && ctx.Err() == nil && s.tryToWrite(ctx) == nil {
 			n := s.starts()
 			n.failed++
 			err = errors.Join(err, s.mark(n))

@@ -19,8 +19,8 @@
 // A second account, which nobody else can enter, holds the write probe: a stream of one message, written anew at every check of
 // [Server.Run], because only a write shows that writes work. A server that does not is restarted.
 //
-// A stream that the server cannot recover is moved aside, beside the folder, for whoever publishes to make it anew. So is the
-// stream of Options.Stream after three starts in a row that failed in the server, and everything after six.
+// Where Options.Stream is set, a stream that the server cannot recover is moved aside, beside the folder, for whoever publishes to
+// make it anew. So is that stream after three starts in a row that failed in the server, and everything after six.
 //
 // The package does not know what is published. It makes no other streams.
 package natsd
@@ -64,7 +64,7 @@ const relayInbox = "_RELAY"
 type Options struct {
 	StoreDir          string        // JetStream's own folder; nobody else may use it, see Start
 	Listen            string        // host:port, port 0 for a free one; "off" or empty: in process only
-	Stream            string        // the stream that its publisher can make anew: the first to go when the server does not start
+	Stream            string        // the stream that its publisher can make anew: the first to go when the server does not start; empty: nothing is moved aside
 	MaxStore          int64         // bytes that all streams together may take; default 8 GiB
 	ProtectedSubjects string        // where guests may not publish, e.g. "listings.v1.>"; empty: nowhere
 	OwnSubjects       []string      // others of the kind: what is said there comes from this process, e.g. "listings.heartbeat.>"

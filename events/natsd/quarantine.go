@@ -104,6 +104,9 @@ func (s *Server) prepare() error {
 	if err := os.RemoveAll(filepath.Join(root, probeAccount)); err != nil { // ours, and worth nothing
 		return err
 	}
+	if s.options.Stream == "" {
+		return nil
+	}
 	n := s.starts()
 	var err error
 	switch why := fmt.Sprintf("%d starts in a row failed", n.failed); {
@@ -111,7 +114,7 @@ func (s *Server) prepare() error {
 		if err = s.quarantine(root, why); err == nil {
 			n = starts{}
 		}
-	case n.failed >= failuresBeforeStream && s.options.Stream != "" && !n.moved:
+	case n.failed >= failuresBeforeStream && !n.moved:
 		err = s.quarantine(s.streamFolder(account, s.options.Stream), why)
 		n.moved = err == nil
 	}
@@ -125,6 +128,9 @@ func (s *Server) streamFolder(account, name string) string {
 // unrecovered moves aside the streams that a server, which nobody else knows yet, says it cannot recover or serve. It is true
 // if there were any: the server has to be started anew. Without space nothing is known of them.
 func (s *Server) unrecovered(ctx context.Context, inner *server.Server) (found bool, err error) {
+	if s.options.Stream == "" {
+		return false, nil
+	}
 	broken := map[string]string{}
 	for _, e := range inner.Healthz(&server.HealthzOptions{Details: true}).Errors {
 		if e.Type == server.HealthzErrorStream && e.Stream != "" && !strings.Contains(e.Error, "write error") {

@@ -93,7 +93,7 @@ func TestAStreamThatWasMadeAnewStaysHoweverSoonTheServerIsStartedAgain(t *testin
 func TestAProcessThatIsAskedToDieIsNoDamage(t *testing.T) {
 	const folder = "DOORBELL_TEST_NATSD_DIES"
 	if dir := os.Getenv(folder); dir != "" {
-		if _, err := Start(t.Context(), Options{StoreDir: dir}); err != nil {
+		if _, err := Start(t.Context(), Options{StoreDir: dir, Stream: "LISTINGS"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := syscall.Kill(os.Getpid(), syscall.SIGABRT); err != nil { // as systemd's watchdog does
@@ -149,6 +149,17 @@ func TestAStreamThatTheServerCannotRecoverIsMovedAside(t *testing.T) {
 	}
 	if err := s.Healthy(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestWhoNamesNoStreamMovesNothingAside(t *testing.T) {
+	o := onFolder(t)
+	fail(t, o, failuresBeforeStream)
+	o.Stream = ""
+	s, said := startAndLook(t, o)
+	_, js := connect(t, s)
+	if _, err := js.Stream(t.Context(), "LISTINGS"); err != nil || len(s.quarantined()) != 0 || s.starts().failed != failuresBeforeStream {
+		t.Fatalf("%v, %d moved aside\n%s", err, len(s.quarantined()), said)
 	}
 }
 

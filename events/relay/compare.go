@@ -515,10 +515,8 @@ func (r *Relay) compareAll(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrLog, err)
 		}
-		for _, a := range agencies {
-			if err = r.compareAndResend(ctx, a); err != nil {
-				break
-			}
+		for _, a := range agencies { // one that cannot be compared keeps no other from it
+			err = errors.Join(err, r.compareAndResend(ctx, a))
 		}
 		switch {
 		case errors.Is(err, ErrLog):

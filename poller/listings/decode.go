@@ -93,7 +93,7 @@ func (doc *document) decode(text []byte) (root value, wrong string) {
 	case err != nil:
 		return value{}, fmt.Sprintf("no JSON at byte %d", offset(err))
 	}
-	if end := d.InputOffset(); len(bytes.TrimSpace(text[end:])) > 0 {
+	if end := d.InputOffset(); len(bytes.Trim(text[end:], " \t\r\n")) > 0 { // JSON's own white space
 		return value{}, fmt.Sprintf("more after the JSON, at byte %d", end)
 	}
 	return value{doc, 0}, ""

@@ -170,7 +170,7 @@ func (e *EventTypes) Decode(text string) error {
 	}
 	for i, name := range names {
 		if name != ">" && !knownType(name) {
-			return advise("has at entry %d no type of event; did you mean %s?", i+1, nearest(name, typesAndGroups()))
+			return advise("has at entry %d no type of event; did you mean %s?", i+1, nearest(strings.Replace(name, "lead", "contact_request", 1), typesAndGroups()))
 		}
 	}
 	*e = names

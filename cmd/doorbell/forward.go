@@ -195,9 +195,9 @@ func alertPattern(pattern string) bool {
 // outcomeOf puts an outlet's error into words. What is none of the errors that outlets promise may hold an address: it is not quoted.
 func outcomeOf(err error) (word, reason string) {
 	var (
-		later *forward.Later
-		never *forward.Never
-		off   *forward.Off
+		later *forward.Retry
+		never *forward.Permanent
+		off   *forward.Gone
 	)
 	switch {
 	case errors.As(err, &never):
@@ -504,7 +504,7 @@ func guard(o forward.Outlet) *guarded { return &guarded{Outlet: o} }
 func (g *guarded) Send(ctx context.Context, d forward.Delivery) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = &forward.Never{Reason: fmt.Sprintf("it cannot be told: a fault of doorbell, %T", p)} // the value may quote a person
+			err = &forward.Permanent{Reason: fmt.Sprintf("it cannot be told: a fault of doorbell, %T", p)} // the value may quote a person
 		}
 		g.note(err)
 	}()
@@ -515,7 +515,7 @@ func (g *guarded) Send(ctx context.Context, d forward.Delivery) (err error) {
 func (g *guarded) note(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err == nil || errors.As(err, new(*forward.Never)) {
+	if err == nil || errors.As(err, new(*forward.Permanent)) {
 		g.failing, g.said = time.Time{}, ""
 		return
 	}

@@ -436,7 +436,7 @@ func (c clumsy) Send(context.Context, forward.Delivery) error {
 
 func TestAnOutletThatPanicsRefusesTheDelivery(t *testing.T) {
 	err := guard(clumsy{}).Send(t.Context(), forward.Delivery{})
-	if !errors.As(err, new(*forward.Never)) || strings.Contains(err.Error(), sentinel) {
+	if !errors.As(err, new(*forward.Permanent)) || strings.Contains(err.Error(), sentinel) {
 		t.Errorf("it is %v", err)
 	}
 }
@@ -460,14 +460,14 @@ func TestAnOutletThatTakesNothingForLongIsTrouble(t *testing.T) {
 			t.Errorf("%+v: trouble is %t", tt.f, s.Troubled())
 		}
 	}
-	g := guard(clumsy{err: &forward.Later{Reason: "busy"}})
+	g := guard(clumsy{err: &forward.Retry{Reason: "busy"}})
 	_ = g.Send(t.Context(), forward.Delivery{})
 	first := g.FailingSince()
 	_ = g.Send(t.Context(), forward.Delivery{})
 	if first.IsZero() || !g.FailingSince().Equal(first) {
 		t.Error("it does not know since when nothing is taken")
 	}
-	g.Outlet = clumsy{err: &forward.Never{Reason: "odd"}}
+	g.Outlet = clumsy{err: &forward.Permanent{Reason: "odd"}}
 	if _ = g.Send(t.Context(), forward.Delivery{}); !g.FailingSince().IsZero() {
 		t.Error("who refuses one delivery is said to take nothing")
 	}

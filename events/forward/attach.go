@@ -36,6 +36,7 @@ func (l *lane) attach(ctx context.Context) (jetstream.Consumer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stream %s: %w", l.f.o.Stream, err)
 	}
+	l.stream = stream.CachedInfo().Created
 	l.f.clean(ctx, stream)
 	c, err := stream.Consumer(ctx, l.consumer)
 	switch {
@@ -45,11 +46,8 @@ func (l *lane) attach(ctx context.Context) (jetstream.Consumer, error) {
 		return nil, fmt.Errorf("consumer %s: %w", l.consumer, err)
 	case l.isNew() && l.inUse(c.CachedInfo()):
 		return nil, errInUse
-	case l.isNew() && !l.ofAnother():
-		l.adopt(ctx, c.CachedInfo())
-	case !l.isNew():
-		l.believe(ctx, c.CachedInfo())
 	}
+	l.follow(ctx, c.CachedInfo())
 	l.save()
 	// What was in hand of the one that is there would come back only after AckWait.
 	if err := stream.DeleteConsumer(ctx, l.consumer); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -58,39 +56,30 @@ func (l *lane) attach(ctx context.Context) (jetstream.Consumer, error) {
 	return l.make(ctx, stream)
 }
 
-// adopt begins where a consumer stands: the state was lost, and it knows the most.
-func (l *lane) adopt(ctx context.Context, info *jetstream.ConsumerInfo) {
-	at := l.floor(ctx, info)
-	l.remembered(func(s *laneState) { s.Position = at })
-	l.begin(info.Created)
-}
-
-// believe goes on where the lane's own consumer stands, if that is further on than the state, which could not be written or comes
-// from a backup.
-func (l *lane) believe(ctx context.Context, info *jetstream.ConsumerInfo) {
-	behind := false
+// follow goes on where the consumer stands, if that is further on than the state: which was lost, could not be written, or comes from a
+// backup. A consumer of the lane's name may be that of another lane, of a destination that is no more.
+func (l *lane) follow(ctx context.Context, info *jetstream.ConsumerInfo) {
+	var lost, behind bool
 	l.remembered(func(s *laneState) {
+		lost = l.f.fresh && s.Since.IsZero()
 		behind = s.Consumer == l.consumer && info.AckFloor.Consumer > 0 && (s.Position == nil || s.Position.Sequence < info.AckFloor.Stream)
 	})
-	if behind {
-		at := l.floor(ctx, info)
+	if lost || behind {
+		at := l.at(ctx, info.AckFloor.Stream)
 		l.remembered(func(s *laneState) { s.Position = at })
 	}
-}
-
-// floor is the message up to which all is acknowledged.
-func (l *lane) floor(ctx context.Context, info *jetstream.ConsumerInfo) *position {
-	at := &position{Sequence: info.AckFloor.Stream}
-	if m, err := getMessage(ctx, l.f.js, l.f.o.Stream, map[string]any{"seq": at.Sequence}); err == nil {
-		at.ID = m.header.Get(nats.MsgIdHdr)
+	if lost {
+		l.begin(info.Created)
 	}
-	return at
 }
 
-// ofAnother says that a consumer of the lane's name, if there is one, is that of another lane: of a destination that is no more.
-func (l *lane) ofAnother() (is bool) {
-	l.f.state.look(func(m *memory) { is = !m.FirstStart.IsZero() })
-	return is
+// at is a message of the stream as a position; without an id where there is none.
+func (l *lane) at(ctx context.Context, sequence uint64) *position {
+	p := &position{Sequence: sequence, Stream: l.stream}
+	if m, err := getMessage(ctx, l.f.js, l.f.o.Stream, map[string]any{"seq": sequence}); err == nil {
+		p.ID = m.header.Get(nats.MsgIdHdr)
+	}
+	return p
 }
 
 // inUse says whether somebody else pulls from the consumer, or did a minute ago: each would acknowledge what is for the other.
@@ -118,18 +107,12 @@ func (l *lane) config() jetstream.ConsumerConfig {
 		MaxAckPending:     mostInHand,
 		InactiveThreshold: l.f.o.Retention,
 	}
-	l.narrow(&c)
-	return c
-}
-
-// narrow sets the filters of a consumer.
-func (l *lane) narrow(c *jetstream.ConsumerConfig) {
-	subjects := l.subjects(l.f.o.Prefix, knowsSeveral(l.f.o.Conn))
-	if len(subjects) == 1 {
+	if subjects := l.subjects(l.f.o.Prefix, knowsSeveral(l.f.o.Conn)); len(subjects) == 1 {
 		c.FilterSubject = subjects[0]
 	} else {
 		c.FilterSubjects = subjects
 	}
+	return c
 }
 
 // knowsSeveral says whether the server takes consumers with several filters: from 2.10 on. It is not tried out: an older one would
@@ -153,7 +136,7 @@ func (l *lane) make(ctx context.Context, stream jetstream.Stream) (jetstream.Con
 	l.remembered(func(s *laneState) { since, at, early = s.Since, s.Position, s.Early })
 	waited := time.Since(l.started)
 	switch {
-	case !since.IsZero() && at != nil && l.stillAt(ctx, *at):
+	case !since.IsZero() && at != nil && at.ID != "" && l.at(ctx, at.Sequence).is(at): // the stream is the one in which the lane was
 		c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, at.Sequence+1
 	case !since.IsZero() && at == nil && !early && stream.CachedInfo().Created.Before(since): // nothing came yet: by the server's clock
 		c.DeliverPolicy, c.OptStartTime = jetstream.DeliverByStartTimePolicy, &since
@@ -179,26 +162,12 @@ func (l *lane) make(ctx context.Context, stream jetstream.Stream) (jetstream.Con
 		began = info.Created
 	}
 	if at == nil && since.IsZero() { // else a crash before the first message would begin anew, or with all there is
-		l.remembered(func(s *laneState) { s.Position = l.beforeFirst(ctx, info) })
+		if before := l.at(ctx, info.AckFloor.Stream); before.ID != "" {
+			l.remembered(func(s *laneState) { s.Position = before })
+		}
 	}
 	l.begin(began)
 	return made, nil
-}
-
-// stillAt says whether the stream is the one in which the lane was: then it need not begin before where it was.
-func (l *lane) stillAt(ctx context.Context, at position) bool {
-	m, err := getMessage(ctx, l.f.js, l.f.o.Stream, map[string]any{"seq": at.Sequence})
-	return err == nil && at.ID != "" && m.header.Get(nats.MsgIdHdr) == at.ID
-}
-
-// beforeFirst is where a new lane stands: behind what was there before it. It is nil where nothing was.
-func (l *lane) beforeFirst(ctx context.Context, info *jetstream.ConsumerInfo) *position {
-	seq := info.AckFloor.Stream
-	m, err := getMessage(ctx, l.f.js, l.f.o.Stream, map[string]any{"seq": seq})
-	if err != nil {
-		return nil
-	}
-	return &position{Sequence: seq, ID: m.header.Get(nats.MsgIdHdr)}
 }
 
 // begin remembers the consumer, and when the lane began if that is not known.
@@ -209,8 +178,8 @@ func (l *lane) begin(began time.Time) {
 		if s.Since.IsZero() {
 			s.Since = began.UTC().Truncate(time.Millisecond) // recorded times have no more digits
 		}
-		if m.FirstStart.IsZero() || s.Since.Before(m.FirstStart) {
-			m.FirstStart = s.Since
+		if first := &m.Periods[0]; first.From.IsZero() || s.Since.Before(first.From) {
+			first.From = s.Since
 		}
 	})
 	l.save()

@@ -120,12 +120,12 @@ func TestKilledAtEveryStepNoLeadIsLostAndAtMostOneIsDoubled(t *testing.T) {
 }
 
 func TestKilledBetweenLetterAndEndThereIsOneLetter(t *testing.T) {
-	for _, step := range []string{stepBuried, stepDone} {
+	for _, step := range []string{stepDead, stepDone} {
 		for _, pause := range []time.Duration{time.Minute, 3 * time.Hour} {
 			t.Run(step+" "+pause.String(), func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
 					s := newScript("a", 10)
-					s.will(func(Delivery) error { return &Never{Reason: "no"} })
+					s.will(func(Delivery) error { return &Permanent{Reason: "no"} })
 					w := newWorld(t, leadsTo(s))
 					if !w.crash(step, 1, func() { w.lead("A100") }) {
 						t.Fatal("it was never there")

@@ -44,8 +44,8 @@ func (i *item) wanted() (wanted bool) {
 	}
 	resent := i.message.Headers().Get(events.ResentHeader) != ""
 	l.f.state.look(func(m *memory) {
-		s := m.Lanes[l.key]
-		wanted = !s.old(i.event, resent) && !s.Agencies[i.event.AgencyID].has(i.event)
+		early := m.Lanes[l.key].Early || resent // a lane that began at an empty stream gets all that a restored store sends again
+		wanted = (!early || m.took(i.event)) && !m.done(l.kind, i.event)
 	})
 	return wanted
 }
@@ -57,7 +57,7 @@ var errCut = errors.New("cut")
 const (
 	stepSent   = "sent"
 	stepMarked = "marked"
-	stepBuried = "buried"
+	stepDead   = "dead"
 	stepDone   = "done"
 )
 
@@ -79,19 +79,19 @@ func (l *lane) work(ctx context.Context, c jetstream.Consumer) error {
 	l.status.write(func(s *LaneStatus) { s.Attempts = l.attempts })
 	together := l.together()
 	err := l.deliver(ctx, together)
-	var never *Never
-	var off *Off
+	var permanent *Permanent
+	var gone *Gone
 	switch {
 	case err == nil:
 		return l.done(together)
 	case errors.Is(err, errStopped):
 		return ctx.Err()
-	case errors.As(err, &off):
+	case errors.As(err, &gone):
 		l.switchOff(err)
 		return nil
-	case errors.As(err, &never) && (never.Partly || len(together) == 1):
+	case errors.As(err, &permanent) && (permanent.Partly || len(together) == 1):
 		return l.giveUp(ctx, c, together, err)
-	case errors.As(err, &never): // one of them may be why: each for itself, and then digests again
+	case errors.As(err, &permanent): // one of them may be why: each for itself, and then digests again
 		l.split()
 		return nil
 	case l.attempts >= l.f.o.Tries && after(err) == 0 && len(together) > 1:
@@ -216,9 +216,9 @@ func (l *lane) done(together []*item) error {
 
 // remember writes down what is done.
 func (l *lane) remember(together []*item) {
-	l.remembered(func(s *laneState) {
+	l.f.state.change(func(m *memory) {
 		for _, i := range together {
-			s.mark(i.event.AgencyID).add(i.event)
+			m.add(l.kind, i.event)
 		}
 	})
 	l.save()
@@ -230,10 +230,10 @@ func (l *lane) finish(n int) error {
 		if i.foreign {
 			l.refuse()
 		}
-		l.remembered(func(s *laneState) {
-			s.Position = &position{Sequence: i.place, ID: i.message.Headers().Get(nats.MsgIdHdr)}
+		l.f.state.change(func(m *memory) {
+			m.Lanes[l.key].Position = &position{i.place, i.message.Headers().Get(nats.MsgIdHdr), l.stream}
 			if i.sent { // it is its turn
-				s.mark(i.event.AgencyID).add(i.event)
+				m.add(l.kind, i.event)
 			}
 		})
 		if err := i.message.Ack(); err != nil {
@@ -288,18 +288,18 @@ func (l *lane) later(ctx context.Context, c jetstream.Consumer, err error) error
 func (l *lane) giveUp(ctx context.Context, c jetstream.Consumer, together []*item, err error) error {
 	e, why := together[0].event, l.complain(err)
 	var had []string
-	if never := (*Never)(nil); errors.As(err, &never) {
-		had = never.Had
+	if permanent := (*Permanent)(nil); errors.As(err, &permanent) {
+		had = permanent.Had
 	}
 	for _, i := range together {
-		if err := l.bury(context.WithoutCancel(ctx), i, l.attempts, why, had); err != nil {
+		if err := l.toDeadLetters(context.WithoutCancel(ctx), i, l.attempts, why, had); err != nil {
 			l.status.write(func(s *LaneStatus) { s.LastError = "no dead letter can be written: " + err.Error() })
 			l.f.o.Log.Error("a message was refused for good and no dead letter can be written; it is tried again", "forwarder", l.f.o.Name,
 				"lane", l.key, "event_id", e.ID, "refused", why, "err", err.Error())
 			return l.pause(ctx, c, pause(l.attempts))
 		}
 	}
-	if err := l.step(stepBuried); err != nil {
+	if err := l.step(stepDead); err != nil {
 		return err
 	}
 	l.remember(together)
@@ -324,7 +324,7 @@ func (l *lane) probe(ctx context.Context, c jetstream.Consumer) error {
 			continue
 		}
 		err := l.deliver(ctx, []*item{i})
-		if i.sent = err == nil; i.sent || errors.As(err, new(*Never)) {
+		if i.sent = err == nil; i.sent || errors.As(err, new(*Permanent)) {
 			l.proven = l.queue[0].place
 		}
 		return nil

@@ -45,7 +45,7 @@ func (d *destination) send(ctx context.Context, delivery Delivery, limit, drain 
 	}
 	defer func() { d.turn <- struct{}{} }()
 	if d.off.Load() {
-		return &Off{Reason: "it was switched off before"}
+		return &Gone{Reason: "it was switched off before"}
 	}
 	if !sleep(ctx, time.Until(d.next)) {
 		return errStopped
@@ -60,9 +60,9 @@ func (d *destination) send(ctx context.Context, delivery Delivery, limit, drain 
 
 // after is how long an outlet wants to be left alone.
 func after(err error) time.Duration {
-	var later *Later
-	if errors.As(err, &later) {
-		return min(later.After, longestAfter)
+	var retry *Retry
+	if errors.As(err, &retry) {
+		return min(retry.After, longestAfter)
 	}
 	return 0
 }
@@ -95,16 +95,16 @@ func pause(attempts int) time.Duration {
 // reason is what an error of an outlet may be quoted with. Of an error that is none of ours only the kind is told: it may hold an
 // address, which may be a secret.
 func reason(err error) string {
-	var later *Later
-	var never *Never
-	var off *Off
+	var retry *Retry
+	var permanent *Permanent
+	var gone *Gone
 	switch {
-	case errors.As(err, &never):
-		return plain(never.Reason)
-	case errors.As(err, &off):
-		return plain(off.Reason)
-	case errors.As(err, &later):
-		return plain(later.Reason)
+	case errors.As(err, &permanent):
+		return plain(permanent.Reason)
+	case errors.As(err, &gone):
+		return plain(gone.Reason)
+	case errors.As(err, &retry):
+		return plain(retry.Reason)
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
 	case errors.Is(err, context.Canceled):

@@ -13,10 +13,10 @@
 //	messages in hand → is the first ours? live? wanted? done already? → with those behind it, for a digest
 //	  → Outlet.Send → state file → acknowledge
 //
-// What Send returns decides what follows. Nil: done. [Off]: nothing more is sent to the destination until the program is started
-// anew; what waits, waits. [Never]: a copy goes to the dead letters, then the message is done; a digest is tried one by one first.
-// [Later], and every other error: the same delivery is tried again after a pause, which grows from a second to five minutes and is never
-// shorter than Later.After.
+// What Send returns decides what follows. Nil: done. [Gone]: nothing more is sent to the destination until the program is started
+// anew; what waits, waits. [Permanent]: a copy goes to the dead letters, then the message is done; a digest is tried one by one first.
+// [Retry], and every other error: the same delivery is tried again after a pause, which grows from a second to five minutes and is never
+// shorter than Retry.After.
 //
 // After many tries a message counts as one that the outlet cannot take, though it does not say so, but only if the outlet takes the
 // next one. An outlet that takes nothing is down, and then everything waits, however long: an outage makes no dead letters.
@@ -28,14 +28,15 @@
 //
 // # What is remembered
 //
-// The state file holds, agency by agency, how far all is done ([mark]), and the place in the stream. At every start the consumer is
-// made anew behind that place, so that what was in hand at a crash is there again at once. Where the stream is another one, the
-// consumer begins with all there is, and what was done, or recorded before the lane began, is passed over. Without the file the
-// consumer that is there counts; without both, everything begins now. A forwarder never sends what was there before it.
+// The state file holds how far all is done, agency by agency ([checkpoint]), what the routes took from when on ([period]), and for each
+// lane its place in the stream. At every start the consumer is made anew behind that place, so that what was in hand at a crash is there
+// again at once. Where the stream is another one, the consumer begins with all there is, and what is done, or was not wanted when it was
+// recorded, is passed over. Without the file the consumer that is there counts; without both, everything begins now. A forwarder
+// never sends what was there before it.
 //
 // The file is written after the send and before the acknowledgement. So nothing is lost whatever happens, and a crash between
 // send and write doubles one message at most.
 //
-// An agency that moves from one destination to another, as when the URL of a channel changes, takes along what was done and
-// what waits. A destination that is no longer configured, with nobody in its place, is forgotten.
+// The leads of an agency have one destination, and so have its alerts. An agency that moves from one to another, as when the URL of a
+// channel changes, takes along what was done and what waits.
 package forward

@@ -33,9 +33,9 @@ var DefaultTypes = []string{string(events.TypeContactRequestCreated), "access.>"
 // Filter says what a route takes. The zero value takes [DefaultTypes] of every agency.
 type Filter struct {
 	// Types are types of the contract, or patterns that end in ".>", such as access.> for all that begin so; nil: DefaultTypes.
-	Types []string `json:"types,omitempty"`
+	Types []string `json:"types,omitzero"`
 	// Agencies are agency ids; nil: all.
-	Agencies []string `json:"agencies,omitempty"`
+	Agencies []string `json:"agencies,omitzero"`
 	// Except are agencies that this route leaves to others.
 	Except []string `json:"except,omitempty"`
 	// MinScore is the least score of a contact request; nil: any. One whose score is missing, null or no number passes: better
@@ -106,6 +106,15 @@ func (f Filter) covers(agency string) bool {
 	return (f.Agencies == nil || slices.Contains(f.Agencies, agency)) && !slices.Contains(f.Except, agency)
 }
 
+// meets says whether two filters take leads, or alerts, of one agency.
+func (f Filter) meets(other Filter) bool {
+	const anyOther = "\x00" // no agency is called so
+	agencies := slices.Concat(f.Agencies, f.Except, other.Agencies, other.Except, []string{anyOther})
+	both := func(k Kind) bool { return patterns([]Filter{f}, k) != nil && patterns([]Filter{other}, k) != nil }
+	return slices.ContainsFunc([]Kind{Leads, Alerts}, both) &&
+		slices.ContainsFunc(agencies, func(a string) bool { return f.covers(a) && other.covers(a) })
+}
+
 // Whose says of which agencies a filter takes events, as it was configured.
 func (f Filter) Whose() string {
 	some := func(agencies []string) string {
@@ -149,32 +158,26 @@ func scoreOf(e events.Event) (float64, bool) {
 	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
 }
 
-// narrow are the known types of one kind that the filter takes, in as few patterns as possible that do not overlap: the server
-// wants it so.
-func (f Filter) narrow(k Kind) []string {
-	if f.Only != "" && f.Only != k {
-		return nil
-	}
-	var narrow []string
+// patterns are the known types of one kind that any of the filters takes, in as few patterns as possible.
+func patterns(filters []Filter, k Kind) (all []string) {
 	for _, group := range groups(k) {
-		all := true
 		var some []string
+		whole := true
 		for _, t := range events.Types {
 			if !strings.HasPrefix(string(t), group) {
 				continue
 			}
-			if f.wantsType(t) {
+			wanted := slices.ContainsFunc(filters, func(f Filter) bool { return (f.Only == "" || f.Only == k) && f.wantsType(t) })
+			if whole = whole && wanted; wanted {
 				some = append(some, string(t))
-			} else {
-				all = false
 			}
 		}
-		if all {
+		if whole {
 			some = []string{group + ">"}
 		}
-		narrow = append(narrow, some...)
+		all = append(all, some...)
 	}
-	return narrow
+	return all
 }
 
 // groups are how the types of a kind begin.

@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Route is an outlet and what it gets. Routes whose outlets have one destination share its lanes, and the first one's outlet.
+// Route is an outlet and what it gets. Routes whose outlets have one destination share its lanes, and the first one's outlet. What an
+// agency's leads are sent to is one destination, and so it is with its alerts.
 type Route struct {
 	Outlet Outlet
 	Filter Filter
@@ -86,6 +87,13 @@ func (o Options) validate() error {
 			return fmt.Errorf("%w %s: %w", ErrOptions, o.Name, err)
 		}
 	}
+	for n, r := range o.Routes {
+		for _, other := range o.Routes[:n] {
+			if r.Outlet.Traits().Destination != other.Outlet.Traits().Destination && r.Filter.meets(other.Filter) {
+				return fmt.Errorf("%w %s: two destinations for one agency want two forwarders", ErrOptions, o.Name)
+			}
+		}
+	}
 	return nil
 }
 
@@ -103,6 +111,7 @@ type Forwarder struct {
 	js    jetstream.JetStream
 	state *stateFile
 	lanes []*lane
+	fresh bool      // nothing was remembered
 	early sync.Once // says that the stream is not there yet
 
 	cut func(step string) bool // of tests: ends a lane at a step, as a crash would
@@ -136,7 +145,13 @@ func (f *Forwarder) Close() { f.state.close() }
 // good. It may be called once.
 func (f *Forwarder) Run(ctx context.Context) error {
 	defer f.Close()
-	f.moveIn()
+	f.state.change(func(m *memory) {
+		f.fresh = !m.begun()
+		m.reroute(f.lanes, time.Now(), f.o.Retention)
+	})
+	if err := f.state.save(); err != nil {
+		f.o.Log.Error("the forwarder cannot write its state", "forwarder", f.o.Name, "err", err.Error())
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	for _, l := range f.lanes {
 		g.Go(func() error { return l.run(ctx) })

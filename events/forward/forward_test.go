@@ -63,7 +63,7 @@ func TestTheStateIsForNobodyElseToRead(t *testing.T) {
 			t.Fatalf("%v %v", info.Mode(), err)
 		}
 		text, err := os.ReadFile(path)
-		if err != nil || strings.Contains(string(text), "ecret") || !strings.Contains(string(text), `"firstStart"`) {
+		if err != nil || strings.Contains(string(text), "ecret") || !strings.Contains(string(text), `"periods":[{"from":"`) {
 			t.Errorf("%s %v", text, err)
 		}
 	})
@@ -106,9 +106,10 @@ func TestADamagedStateIsRefusedAndLeftAsItIs(t *testing.T) {
 		w := newWorld(t, leadsTo(newScript("a", 20)))
 		path := filepath.Join(w.o.Dir, "forward-slack.json")
 		for _, text := range []string{
-			"", "{", "null", "[]", `{"version":1,"name":"slack"}`, `{"version":1,"name":"slack","lanes":{"a/leads":null}}`,
-			`{"version":1,"name":"mail","lanes":{}}`, `{"version":2,"name":"slack","lanes":{}}`, `{"version":1,"name":"slack","lanes":{}}x`,
-			`{"version":1,"name":"slack","lanes":{"a/leads":{"agencies":{"A":null}}}}`, `{"version":1,"name":"slack","lanes":{"a/leads":{}}}`,
+			"", "{", "null", "[]", `{"version":2,"name":"slack"}`, `{"version":2,"name":"slack","done":{},"lanes":{"a/leads":null}}`,
+			`{"version":2,"name":"mail","done":{},"lanes":{}}`, `{"version":3,"name":"slack","done":{},"lanes":{}}`,
+			`{"version":2,"name":"slack","done":{},"lanes":{}}x`, `{"version":2,"name":"slack","lanes":{}}`,
+			`{"version":1,"name":"slack","lanes":{}}`, `{"version":2,"name":"slack","done":{},"lanes":{"a/leads":{}}}`,
 		} {
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
@@ -180,7 +181,7 @@ func TestLeadsDoNotWaitBehindAlerts(t *testing.T) {
 		s := newScript("a", 20)
 		s.will(func(d Delivery) error {
 			if IsAlert(d.Events[0].Type) {
-				return &Later{Reason: "no alerts"}
+				return &Retry{Reason: "no alerts"}
 			}
 			return nil
 		})
@@ -238,7 +239,7 @@ func TestThePaceIsKeptOverAllLanesOfADestination(t *testing.T) {
 func TestAnOutletThatIsOffGetsNothingMoreAndLosesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
-		s.will(func(Delivery) error { return &Off{Reason: "410 gone"} })
+		s.will(func(Delivery) error { return &Gone{Reason: "410 gone"} })
 		w := newWorld(t, Route{Outlet: s})
 		f, stop := w.start()
 		time.Sleep(time.Second)
@@ -362,7 +363,7 @@ func TestNATSMayBeAwayAndComeBack(t *testing.T) {
 
 func TestAStreamThatIsBeingMadeIsNoTrouble(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newWorld(t, leadsTo(newScript("a", 20)), leadsTo(newScript("b", 20)))
+		w := newWorld(t, leadsTo(newScript("a", 20), "A100"), leadsTo(newScript("b", 20), "B200"))
 		if err := w.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
 			t.Fatal(err)
 		}
@@ -447,10 +448,11 @@ func TestAConsumerIsNarrowedToWhatIsWanted(t *testing.T) {
 		{[]Filter{{}}, Leads, true, "[p.v1.*.contact_request.created]"},
 		{[]Filter{{}}, Alerts, true, "[p.v1.*.access.> p.v1.*.watch.>]"},
 		{[]Filter{{}}, Alerts, false, "[p.v1.>]"},
-		{[]Filter{{Types: []string{">"}}}, Leads, true, "[p.v1.*.contact_request.> p.v1.*.insertion.>]"},
+		{[]Filter{{Types: []string{">"}}}, Leads, true, "[p.v1.*.insertion.> p.v1.*.contact_request.>]"},
 		{[]Filter{{Types: []string{"access.>", "access.halted"}, Agencies: []string{"A", "B C"}}}, Alerts, true, "[p.v1.A.access.> p.v1.B=20C.access.>]"},
 		{[]Filter{{Agencies: []string{"A"}}, {Types: []string{"contact_request.>"}}}, Leads, true, "[p.v1.*.contact_request.>]"},
-		{[]Filter{{Agencies: []string{"A"}, Types: []string{"contact_request.>"}}, {}}, Leads, true, "[p.v1.>]"}, // they overlap
+		{[]Filter{{Agencies: []string{"A"}, Types: []string{"contact_request.>"}}, {}}, Leads, true, "[p.v1.*.contact_request.>]"},
+		{[]Filter{{Agencies: []string{"B", "A"}}, {Agencies: []string{"A"}, Types: []string{"insertion.changed"}}}, Leads, true, "[p.v1.A.insertion.changed p.v1.B.insertion.changed p.v1.A.contact_request.created p.v1.B.contact_request.created]"},
 		{[]Filter{{Agencies: []string{}}}, Leads, true, "[p.v1.>]"},
 	} {
 		l := newLane(nil, newDestination(s), c.kind)

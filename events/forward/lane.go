@@ -25,6 +25,7 @@ type lane struct {
 
 	started  time.Time // when the lane began to look for its consumer
 	late     bool      // it was not there at once
+	stream   time.Time // when the stream of its consumer was made
 	usedAt   time.Time // when somebody else was seen to use the consumer, and how far it was then
 	usedTo   uint64
 	queue    []*item              // what is in hand, in the order of the stream
@@ -196,7 +197,7 @@ func (l *lane) waiting() uint64 {
 	return 0
 }
 
-// take puts a message into the queue, unless it is there: the server delivers again what it hears nothing of for long.
+// take puts a message into the queue, unless it is there: the server delivers again what is not acknowledged for long.
 func (l *lane) take(m jetstream.Msg) {
 	i := &item{lane: l, message: m}
 	meta, err := m.Metadata()

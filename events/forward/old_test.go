@@ -83,7 +83,7 @@ func TestTheOldServerForwardsTooWithOneFilterOnly(t *testing.T) {
 	s.will(func(d Delivery) error {
 		for _, e := range d.Events {
 			if e.ID == bad {
-				return &Never{Reason: "no"}
+				return &Permanent{Reason: "no"}
 			}
 		}
 		return nil

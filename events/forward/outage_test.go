@@ -106,23 +106,9 @@ func TestADigestHoldsOnlyWhatIsWanted(t *testing.T) {
 	})
 }
 
-func TestADigestThatIsRefusedIsSentOneByOneAndOnlyTheBadOneIsBuried(t *testing.T) {
+func TestADigestThatIsRefusedIsSentOneByOneAndOnlyTheBadOneIsADeadLetter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := newScript("a", 20)
-		w := newWorld(t, leadsTo(s))
-		w.run(time.Second)
-		for range 10 {
-			w.lead("A100")
-		}
-		bad := w.history[3].ID
-		s.will(func(d Delivery) error {
-			if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.ID == bad }) {
-				return &Never{Reason: "invalid_blocks"}
-			}
-			return nil
-		})
-		w.run(time.Minute)
-		wantIDs(t, s, slices.Concat(w.history[:3], w.history[4:]))
+		w, s, bad := oneIsBad(t, 20, 10)
 		if n := s.called(); n != 11 { // the digest, and each of the ten
 			t.Errorf("called %d times", n)
 		}
@@ -135,21 +121,7 @@ func TestADigestThatIsRefusedIsSentOneByOneAndOnlyTheBadOneIsBuried(t *testing.T
 
 func TestAfterADigestThatIsRefusedComeDigestsAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := newScript("a", 10)
-		w := newWorld(t, leadsTo(s))
-		w.run(time.Second)
-		for range 40 {
-			w.lead("A100")
-		}
-		bad := w.history[3].ID
-		s.will(func(d Delivery) error {
-			if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.ID == bad }) {
-				return &Never{Reason: "invalid_blocks"}
-			}
-			return nil
-		})
-		w.run(time.Minute)
-		wantIDs(t, s, slices.Concat(w.history[:3], w.history[4:]))
+		_, s, _ := oneIsBad(t, 10, 40)
 		var sizes []int
 		for _, d := range s.deliveries() {
 			sizes = append(sizes, len(d.Events))
@@ -160,13 +132,33 @@ func TestAfterADigestThatIsRefusedComeDigestsAgain(t *testing.T) {
 	})
 }
 
+// oneIsBad has so many leads wait, of which one is refused whatever it comes with, and wants all others to arrive.
+func oneIsBad(t *testing.T, digest, leads int) (w *world, s *script, bad string) {
+	s = newScript("a", digest)
+	w = newWorld(t, leadsTo(s))
+	w.run(time.Second)
+	for range leads {
+		w.lead("A100")
+	}
+	bad = w.history[3].ID
+	s.will(func(d Delivery) error {
+		if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.ID == bad }) {
+			return &Permanent{Reason: "invalid_blocks"}
+		}
+		return nil
+	})
+	w.run(time.Minute)
+	wantIDs(t, s, slices.Concat(w.history[:3], w.history[4:]))
+	return w, s, bad
+}
+
 func TestRetryAfterIsObeyedByAllLanesOfTheDestination(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
 		w := newWorld(t, Route{Outlet: s})
 		_, stop := w.start()
 		time.Sleep(time.Second)
-		s.will(func(Delivery) error { s.answer = nil; return &Later{After: 10 * time.Minute, Reason: "429"} })
+		s.will(func(Delivery) error { s.answer = nil; return &Retry{After: 10 * time.Minute, Reason: "429"} })
 		w.lead("A100")
 		time.Sleep(time.Second)
 		w.halt("A100", "k")
@@ -214,14 +206,14 @@ func TestAMessageThatIsNeverTakenHoldsUpTheOthersForTwoHours(t *testing.T) {
 		time.Sleep(time.Second)
 		s.will(func(d Delivery) error {
 			if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.ID == w.history[0].ID }) {
-				return &Later{Reason: "500"}
+				return &Retry{Reason: "500"}
 			}
 			return nil
 		})
 		w.lead("A100")
 		time.Sleep(4 * time.Hour)
 		if n := len(w.letters()); n != 0 {
-			t.Error("buried although nobody waits")
+			t.Error("a dead letter although nobody waits")
 		}
 		for range 3 {
 			w.lead("A100")
@@ -247,7 +239,7 @@ func TestAMessageInTheMiddleOfABacklogThatIsNeverTakenIsFound(t *testing.T) {
 		}
 		s.will(func(d Delivery) error {
 			if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.ID == w.history[5].ID }) {
-				return &Later{Reason: "500"}
+				return &Retry{Reason: "500"}
 			}
 			return nil
 		})
@@ -282,7 +274,7 @@ func TestADeliveryThatIsTriedAgainIsTheSame(t *testing.T) {
 			}
 			seen[kind] = ids
 			tries++
-			return &Later{Reason: "greylisted"}
+			return &Retry{Reason: "greylisted"}
 		})
 		w.run(30*time.Minute, func() {
 			time.Sleep(time.Minute)
@@ -300,7 +292,7 @@ func TestADeliveryThatIsTriedAgainIsTheSame(t *testing.T) {
 func TestADeadLetterThatCannotBeWrittenKeepsTheMessage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
-		s.will(func(Delivery) error { return &Never{Reason: "no"} })
+		s.will(func(Delivery) error { return &Permanent{Reason: "no"} })
 		w := newWorld(t, leadsTo(s))
 		w.o.Manage = false
 		f, stop := w.start()
@@ -341,7 +333,7 @@ func TestErrorsOfOutletsAreNotQuotedUnlessTheyAreOurs(t *testing.T) {
 		if strings.Contains(text+w.log.String(), "s3cret") {
 			t.Error("a secret is told")
 		}
-		s.will(func(Delivery) error { return &Never{Reason: "ä\r\nx: y" + strings.Repeat("z", 10_000)} })
+		s.will(func(Delivery) error { return &Permanent{Reason: "ä\r\nx: y" + strings.Repeat("z", 10_000)} })
 		w.run(10 * time.Minute)
 		if l := w.letters(); len(l) != 1 || strings.ContainsAny(l[0].Reason, "\r\nä") || len(l[0].Reason) > 300 {
 			t.Errorf("%+v", l)
@@ -382,7 +374,7 @@ func TestALaneGivesSignsOfLifeWhateverItWaitsFor(t *testing.T) {
 			time.Sleep(10 * time.Minute)
 			quiet(time.Minute)
 		}
-		s.will(func(Delivery) error { return &Later{After: time.Hour, Reason: "429"} })
+		s.will(func(Delivery) error { return &Retry{After: time.Hour, Reason: "429"} })
 		w.lead("A100")
 		w.halt("A100", "k")
 		for range 20 {

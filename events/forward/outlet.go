@@ -16,15 +16,15 @@ type Delivery struct {
 	Events []events.Event
 	// Test marks a made-up event, which a person sends to see whether the outlet works. The message says so.
 	Test bool
-	// Had is what a *Never said of those who have it already, where a dead letter is sent again.
+	// Had is what a *Permanent said of those who have it already, where a dead letter is sent again.
 	Had []string
 }
 
 // Outlet is a place outside that takes messages: a Slack channel, recipients of mail, a webhook.
 //
 // Send is called for one delivery at a time. It renders, sends, and waits for the answer, at most as long as ctx allows. Nil
-// means that the outlet has taken the message. A *[Later], *[Never] or *[Off] says what the answer means; any other error is
-// as good as a Later without a time. Errors hold no person's data and no secret, which an outlet's address may be.
+// means that the outlet has taken the message. A *[Retry], *[Permanent] or *[Gone] says what the answer means; any other error is
+// as good as a Retry without a time. Errors hold no person's data and no secret, which an outlet's address may be.
 //
 // Whether a message was taken is unknown where the answer is lost: then it is sent once more. What the receiver can tell it by
 // (Message-ID, webhook-id) must therefore be the same for the same delivery.
@@ -46,16 +46,16 @@ type Traits struct {
 	Digest int
 }
 
-// Later: try again, not before After if that is longer than the pipeline's own back-off.
-type Later struct {
+// Retry: try again, not before After if that is longer than the pipeline's own back-off.
+type Retry struct {
 	After  time.Duration
 	Reason string // for log, status and dead letters; no person's data
 }
 
-func (e *Later) Error() string { return fmt.Sprintf("not taken now: %s", e.Reason) }
+func (e *Retry) Error() string { return fmt.Sprintf("not taken now: %s", e.Reason) }
 
-// Never: this delivery can never be taken, others may.
-type Never struct {
+// Permanent: this delivery can never be taken, others may.
+type Permanent struct {
 	Reason string
 	// Partly: some of those whom the outlet serves have it. A digest is not sent to them once more in pieces.
 	Partly bool
@@ -63,12 +63,12 @@ type Never struct {
 	Had []string
 }
 
-func (e *Never) Error() string { return fmt.Sprintf("refused: %s", e.Reason) }
+func (e *Permanent) Error() string { return fmt.Sprintf("refused: %s", e.Reason) }
 
-// Off: the outlet is gone or no longer wanted; nothing more is sent to it until the configuration changes.
-type Off struct{ Reason string }
+// Gone: the outlet is gone or no longer wanted; nothing more is sent to it until the configuration changes.
+type Gone struct{ Reason string }
 
-func (e *Off) Error() string { return fmt.Sprintf("switched off: %s", e.Reason) }
+func (e *Gone) Error() string { return fmt.Sprintf("switched off: %s", e.Reason) }
 
 // IsAlert says whether an event is one of those that tell how the watch itself is (access.*, watch.*), and not what happens at the
 // listings. Alerts travel in a lane of their own, so that no lead waits behind them.

@@ -17,7 +17,7 @@ func (f *Forwarder) plan() (lanes []*lane) {
 			destinations[name] = newDestination(r.Outlet)
 		}
 		for _, k := range []Kind{Leads, Alerts} {
-			if len(r.Filter.narrow(k)) == 0 {
+			if len(patterns([]Filter{r.Filter}, k)) == 0 {
 				continue
 			}
 			l := byKey[laneKey(name, k)]
@@ -45,80 +45,31 @@ func (f *Forwarder) plan() (lanes []*lane) {
 
 func laneKey(destination string, k Kind) string { return destination + "/" + string(k) }
 
-// subjects are what a consumer is narrowed to. They do not overlap. Too many of them are as good as none.
+// subjects are what a consumer is narrowed to: the types of all filters, of the agencies of all filters. They do not overlap. Too many of
+// them are as good as none. All that comes is filtered once more.
 func (l *lane) subjects(prefix string, several bool) []string {
 	const most = 100
-	var all []string
-	for _, f := range l.filters {
-		agencies := []string{"*"}
-		if f.Agencies != nil {
-			agencies = nil
+	agencies := []string{"*"}
+	if !slices.ContainsFunc(l.filters, func(f Filter) bool { return f.Agencies == nil }) {
+		agencies = nil
+		for _, f := range l.filters {
 			for _, a := range f.Agencies {
-				if !slices.Contains(f.Except, a) {
+				if f.covers(a) {
 					agencies = append(agencies, events.Token(a))
 				}
 			}
 		}
-		for _, t := range f.narrow(l.kind) {
-			for _, a := range agencies {
-				all = append(all, prefix+".v1."+a+"."+t)
-			}
+		slices.Sort(agencies)
+		agencies = slices.Compact(agencies)
+	}
+	var all []string
+	for _, t := range patterns(l.filters, l.kind) {
+		for _, a := range agencies {
+			all = append(all, prefix+".v1."+a+"."+t)
 		}
 	}
-	all = apart(all)
-	switch {
-	case len(all) == 1:
-		return all
-	case len(all) == 0 || len(all) > most || !several:
+	if len(all) == 0 || len(all) > most || len(all) > 1 && !several {
 		return []string{events.StreamSubjects(prefix)}
 	}
 	return all
-}
-
-// apart leaves out subjects that others cover. Where two overlap and neither covers the other, nothing is narrowed.
-func apart(all []string) []string {
-	slices.Sort(all)
-	all = slices.Compact(all)
-	var kept []string
-	for i, s := range all {
-		if !slices.ContainsFunc(all, func(other string) bool { return other != s && covers(other, s) }) {
-			kept = append(kept, all[i])
-		}
-	}
-	for i, s := range kept {
-		if slices.ContainsFunc(kept[i+1:], func(other string) bool { return overlap(s, other) }) {
-			return nil
-		}
-	}
-	return kept
-}
-
-// covers says whether every subject of b is one of a. Both may hold * and end in >.
-func covers(a, b string) bool {
-	x, y := strings.Split(a, "."), strings.Split(b, ".")
-	for i, token := range x {
-		switch {
-		case i >= len(y):
-			return false
-		case token == ">":
-			return true
-		case y[i] == ">", token != "*" && token != y[i]:
-			return false
-		}
-	}
-	return len(x) == len(y)
-}
-
-// overlap says whether a subject can be one of both.
-func overlap(a, b string) bool {
-	x, y := strings.Split(a, "."), strings.Split(b, ".")
-	for i := range min(len(x), len(y)) {
-		if x[i] == ">" || y[i] == ">" {
-			return true
-		}
-		if x[i] != y[i] && x[i] != "*" && y[i] != "*" {
-			return false
-		}
-	}
-	return len(x) == len(y)
 }

@@ -102,14 +102,14 @@ func (r *replayer) flush(ctx context.Context, l *replayLane) error {
 		return nil
 	}
 	err := r.send(ctx, l.dest, together)
-	var never *Never
+	var permanent *Permanent
 	switch {
 	case err == nil:
 		r.sum.Deliveries++
 		r.sum.Events += len(together)
-	case errors.As(err, &never) && (len(together) == 1 || never.Partly):
+	case errors.As(err, &permanent) && (len(together) == 1 || permanent.Partly):
 		r.sum.Refused += len(together)
-	case errors.As(err, &never):
+	case errors.As(err, &permanent):
 		for _, e := range together {
 			l.waiting = []events.Event{e}
 			if err := r.flush(ctx, l); err != nil {
@@ -128,14 +128,14 @@ func (r *replayer) flush(ctx context.Context, l *replayLane) error {
 func (r *replayer) send(ctx context.Context, d *destination, together []events.Event) error {
 	for n := 1; ; n++ {
 		err := d.send(ctx, Delivery{Events: together}, time.Minute, time.Second)
-		var never *Never
-		var off *Off
+		var permanent *Permanent
+		var gone *Gone
 		switch {
-		case err == nil, errors.As(err, &never):
+		case err == nil, errors.As(err, &permanent):
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.As(err, &off), n == replayTries:
+		case errors.As(err, &gone), n == replayTries:
 			return fmt.Errorf("%s: %s", d.name, reason(err))
 		}
 		if !sleep(ctx, pause(n)) {

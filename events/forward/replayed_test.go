@@ -80,7 +80,7 @@ func TestAReplayGoesOnAfterWhatIsRefusedAndEndsWhereNothingIsTaken(t *testing.T)
 		a.will(func(d Delivery) error {
 			for _, e := range d.Events {
 				if e.ID == list[1].ID {
-					return &Never{Reason: "no"}
+					return &Permanent{Reason: "no"}
 				}
 			}
 			return nil
@@ -119,9 +119,9 @@ func TestATestIsMarkedAndHasNoRealPerson(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	a.will(func(Delivery) error { return &Never{Reason: "no"} })
-	var never *Never
-	if err := SendTest(t.Context(), a, false); !errors.As(err, &never) {
+	a.will(func(Delivery) error { return &Permanent{Reason: "no"} })
+	var permanent *Permanent
+	if err := SendTest(t.Context(), a, false); !errors.As(err, &permanent) {
 		t.Error(err)
 	}
 }

@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
-
-	"doorbell/events"
 )
 
 var (
@@ -21,15 +19,17 @@ var (
 	ErrState = errors.New("the state file of the forwarder cannot be used")
 )
 
-const stateVersion = 1
+const stateVersion = 2
 
 // memory is what the state file holds.
 type memory struct {
 	Version int    `json:"version"`
 	Name    string `json:"name"`
-	// FirstStart is when the forwarder began, as the server told it.
-	FirstStart time.Time             `json:"firstStart,omitzero"`
-	Lanes      map[string]*laneState `json:"lanes"`
+	// Periods are what the routes took from when on, oldest first.
+	Periods []period `json:"periods"`
+	// Done is by kind and agency.
+	Done  map[string]*checkpoint `json:"done"`
+	Lanes map[string]*laneState  `json:"lanes"`
 	// Leftover are consumers that nobody needs any more and that are not deleted yet.
 	Leftover []string `json:"leftover,omitempty"`
 }
@@ -38,20 +38,12 @@ type memory struct {
 type laneState struct {
 	// Since is when the lane began, by the server's clock. Zero: it has not begun yet.
 	Since time.Time `json:"since,omitzero"`
-	// Early: a consumer has begun before where the lane was, so what is older than the lane has to be told by its time.
+	// Early: a consumer has begun before where the lane was, so what the routes did not take has to be told by its time. It is
+	// told by it only where it has to be, as clocks differ.
 	Early    bool      `json:"early,omitempty"`
 	Consumer string    `json:"consumer,omitempty"`
 	Filters  []Filter  `json:"filters"`
 	Position *position `json:"position,omitempty"`
-	// Types are since when the lane takes a type that it did not take from the beginning.
-	Types    map[events.Type]time.Time `json:"types,omitempty"`
-	Agencies map[string]*mark          `json:"agencies"`
-}
-
-// position is a message up to which, and with which, all is done.
-type position struct {
-	Sequence uint64 `json:"sequence"`
-	ID       string `json:"id"`
 }
 
 // stateFile is the memory, its file, and the lock on it.
@@ -91,7 +83,7 @@ func (s *stateFile) close() { s.release() }
 
 // readMemory is strict: what is half read would flood, or lose.
 func readMemory(path, name string) (memory, error) {
-	fresh := memory{Version: stateVersion, Name: name, Lanes: map[string]*laneState{}}
+	fresh := memory{Version: stateVersion, Name: name, Done: map[string]*checkpoint{}, Lanes: map[string]*laneState{}}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fresh, nil
@@ -101,9 +93,14 @@ func readMemory(path, name string) (memory, error) {
 	}
 	var m memory
 	d := json.NewDecoder(bytes.NewReader(data))
-	if err := d.Decode(&m); err != nil || d.More() || m.Version < 1 || !m.whole() {
-		return memory{}, fmt.Errorf("%w: %s is damaged. Restore it from a backup; or move it away: then the forwarder goes on where its "+
-			"consumer in NATS stands, and one that is gone as well begins anew with what comes from now on", ErrState, path)
+	err = d.Decode(&m)
+	const moveAway = "move it away: then the forwarder goes on where its consumer in NATS stands, and one that is gone as well begins anew " +
+		"with what comes from now on"
+	if err == nil && m.Version == 1 {
+		return memory{}, fmt.Errorf("%w: %s was written by an earlier version of doorbell; %s", ErrState, path, moveAway)
+	}
+	if err != nil || d.More() || m.Version < 1 || m.Version == stateVersion && !m.whole() {
+		return memory{}, fmt.Errorf("%w: %s is damaged. Restore it from a backup; or %s", ErrState, path, moveAway)
 	}
 	if m.Version > stateVersion {
 		return memory{}, fmt.Errorf("%w: %s was written by a later version of doorbell", ErrState, path)
@@ -117,16 +114,11 @@ func readMemory(path, name string) (memory, error) {
 // whole says that nothing is missing that the code relies on.
 func (m memory) whole() bool {
 	for _, l := range m.Lanes {
-		if l == nil || l.Agencies == nil {
+		if l == nil || len(m.Periods) == 0 {
 			return false
 		}
-		for _, a := range l.Agencies {
-			if a == nil {
-				return false
-			}
-		}
 	}
-	return m.Lanes != nil
+	return m.Lanes != nil && m.Done != nil
 }
 
 // change alters the memory, which the next save writes.

@@ -117,7 +117,7 @@ func (s *script) will(answer func(Delivery) error) {
 	s.answer = answer
 }
 
-func (s *script) down() { s.will(func(Delivery) error { return &Later{Reason: "down"} }) }
+func (s *script) down() { s.will(func(Delivery) error { return &Retry{Reason: "down"} }) }
 func (s *script) up()   { s.will(nil) }
 
 func (s *script) deliveries() []Delivery {

@@ -111,7 +111,7 @@ const patience = 5 * time.Minute
 func judged(ctx context.Context, err error) error {
 	var f *failure
 	if !errors.As(err, &f) {
-		return &forward.Later{Reason: "sending failed"}
+		return &forward.Retry{Reason: "sending failed"}
 	}
 	if f.code == 0 && ctx.Err() != nil {
 		f.words = "no answer in time"
@@ -124,13 +124,13 @@ func judged(ctx context.Context, err error) error {
 	}
 	switch {
 	case f.permanent() && f.aboutUs():
-		return &forward.Later{After: patience, Reason: f.Error() + f.hint()}
+		return &forward.Retry{After: patience, Reason: f.Error() + f.hint()}
 	case f.permanent():
-		return &forward.Never{Reason: f.Error()}
+		return &forward.Permanent{Reason: f.Error()}
 	case f.setup:
-		return &forward.Later{After: patience, Reason: f.Error()}
+		return &forward.Retry{After: patience, Reason: f.Error()}
 	}
-	return &forward.Later{Reason: f.Error()}
+	return &forward.Retry{Reason: f.Error()}
 }
 
 func (f *failure) permanent() bool { return 500 <= f.code && f.code <= 599 }

@@ -34,17 +34,17 @@ type letter struct {
 func (o *Outlet) compose(d forward.Delivery, now time.Time) letter {
 	_, host, _ := cutLast(o.from.Address, "@")
 	m := letter{
-		id: messageID(d, o.name) + "@" + host, from: o.from, to: o.to, date: now.In(o.location),
+		id: messageID(d, o.Name) + "@" + host, from: o.from, to: o.to, date: now.In(o.Location),
 		page: page{message.Write(d.Events, d.Test, message.Options{
-			Language: o.language, Name: o.agencyName, Location: o.location, Operators: o.commands,
+			Language: o.Language, Name: o.AgencyName, Location: o.Location, Operators: o.Operators,
 		})},
 		replyTo: replyTo(d),
 	}
 	if t := thread(d); t != "" {
 		m.thread = t + "@" + host
 	}
-	if o.openImmo {
-		m.feedback = feedbacks(d, now, o.location)
+	if o.OpenImmo {
+		m.feedback = feedbacks(d, now, o.Location)
 	}
 	return m
 }

@@ -35,12 +35,12 @@ func TestMailIsAnOutletLikeAnyOther(t *testing.T) {
 		},
 		Answers: []forwardtest.Answer{
 			{Name: "taken", Open: scripted("x", ""), Want: forwardtest.Done},
-			{Name: "451 to a recipient", Open: scripted("RCPT", "451 4.3.0 later"), Want: forwardtest.Later},
-			{Name: "550 to a recipient", Open: scripted("RCPT", "550 5.1.1 unknown"), Want: forwardtest.Never},
-			{Name: "550 to the sender", Open: scripted("MAIL", "550 5.7.1 no"), Want: forwardtest.Later, After: time.Minute},
-			{Name: "554 to the content", Open: scripted(".", "554 5.6.0 no"), Want: forwardtest.Never},
-			{Name: "cut after the content", Open: scripted(".", cutOff), Want: forwardtest.Later},
-			{Name: "421", Open: scripted("", "421 4.3.2 closing"), Want: forwardtest.Later},
+			{Name: "451 to a recipient", Open: scripted("RCPT", "451 4.3.0 later"), Want: forwardtest.Retry},
+			{Name: "550 to a recipient", Open: scripted("RCPT", "550 5.1.1 unknown"), Want: forwardtest.Permanent},
+			{Name: "550 to the sender", Open: scripted("MAIL", "550 5.7.1 no"), Want: forwardtest.Retry, After: time.Minute},
+			{Name: "554 to the content", Open: scripted(".", "554 5.6.0 no"), Want: forwardtest.Permanent},
+			{Name: "cut after the content", Open: scripted(".", cutOff), Want: forwardtest.Retry},
+			{Name: "421", Open: scripted("", "421 4.3.2 closing"), Want: forwardtest.Retry},
 		},
 		Silent: scripted("", silence),
 		Away: func(t *testing.T) forward.Outlet {

@@ -25,24 +25,24 @@
 // One transaction serves all recipients. Some may be refused while others are taken; then the mail is sent to those that
 // take it, and this outlet remembers for whom it still has to be sent, so that a retry doubles nothing. (It remembers in
 // memory: after a restart a retry goes to all of them again, under the same Message-ID; a dead letter says who has it.) A recipient who takes nothing for an
-// hour while others do holds them up no longer: what is Later below is Never then, for that recipient, until one is taken.
+// hour while others do holds them up no longer: what is Retry below is Permanent then, for that recipient, until one is taken.
 //
-//	connection, TLS, greeting, EHLO    anything but yes            Later
-//	no STARTTLS offered, bad certificate                           Later, in 5 minutes or more; the reason says what to set
-//	AUTH                               4xx                         Later
-//	                                   5xx, or no usable method    Later, in 5 minutes or more
-//	MAIL FROM                          4xx                         Later
-//	                                   5xx                         Later, in 5 minutes or more: no mail of ours would be taken
-//	RCPT TO, DATA                      4xx, 421                    Later
-//	                                   530, x.7.x, x.2.2           Later, in 5 minutes or more
-//	                                   other 5xx                   Never
-//	after the content                  4xx                         Later
-//	                                   5xx                         Never, but x.2.2 (mailbox full): Later
-//	                                   no answer                   Later: unknown, the Message-ID tells
+//	connection, TLS, greeting, EHLO    anything but yes            Retry
+//	no STARTTLS offered, bad certificate                           Retry, in 5 minutes or more; the reason says what to set
+//	AUTH                               4xx                         Retry
+//	                                   5xx, or no usable method    Retry, in 5 minutes or more
+//	MAIL FROM                          4xx                         Retry
+//	                                   5xx                         Retry, in 5 minutes or more: no mail of ours would be taken
+//	RCPT TO, DATA                      4xx, 421                    Retry
+//	                                   530, x.7.x, x.2.2           Retry, in 5 minutes or more
+//	                                   other 5xx                   Permanent
+//	after the content                  4xx                         Retry
+//	                                   5xx                         Permanent, but x.2.2 (mailbox full): Retry
+//	                                   no answer                   Retry: unknown, the Message-ID tells
 //	QUIT                               anything                    taken already
 //
-// A refused password (535) or sender is Later and neither Never nor Off. It is the setup that is wrong and not the message:
-// as Never, every lead that comes until somebody notices would be a dead letter, and Off would need a restart where a
+// A refused password (535) or sender is Retry and neither Permanent nor Gone. It is the setup that is wrong and not the message:
+// as Permanent, every lead that comes until somebody notices would be a dead letter, and Gone would need a restart where a
 // provider merely had a bad hour. The wait keeps accounts from being locked. The same holds for refusals of who we are
 // (x.7.x, "relaying denied") before the content was sent; a refusal of the content itself is about this one mail.
 package email

@@ -45,19 +45,10 @@ type Options struct {
 
 // settings are options that have been checked.
 type settings struct {
-	server   server
-	from     mail.Address
-	to       []mail.Address
-	openImmo bool
-	commands bool
-	language func(agency string) message.Language
-
-	agencyName func(agency string) string
-
-	name     string
-	location *time.Location
-	roots    *x509.CertPool
-	dial     func(ctx context.Context, network, address string) (net.Conn, error)
+	Options
+	server server
+	from   mail.Address
+	to     []mail.Address
 }
 
 // server is an SMTP server and how it is spoken to.
@@ -77,28 +68,27 @@ const (
 )
 
 func (o Options) check() (settings, error) {
-	s := settings{openImmo: o.OpenImmo, commands: o.Operators, language: o.Language, agencyName: o.AgencyName, name: o.Name, location: o.Location, roots: o.RootCAs, dial: o.Dial}
+	s := settings{Options: o}
 	var err error
 	if s.server, err = parseServer(o.SMTP, o.Password, o.AllowPlaintext); err != nil {
 		return settings{}, err
 	}
+	s.Password = "" // it stands in one place
 	if s.from, err = parseAddress(o.From); err != nil {
 		return settings{}, errors.New("mail sender: want one address such as leads@agency.example, " + err.Error())
 	}
 	if s.to, err = parseRecipients(o.To); err != nil {
 		return settings{}, err
 	}
-	if s.name == "" {
-		s.name = "email"
-	}
-	if len(s.name) > maxName || strings.ContainsFunc(s.name, notPlain) {
+	s.Name = or(s.Name, "email")
+	if len(s.Name) > maxName || strings.ContainsFunc(s.Name, notPlain) {
 		return settings{}, errors.New("forwarder name: want up to 32 letters, digits, _ and -")
 	}
-	if s.location == nil {
-		s.location = zurich()
+	if s.Location == nil {
+		s.Location = zurich()
 	}
-	if s.dial == nil {
-		s.dial = new(net.Dialer).DialContext
+	if s.Dial == nil {
+		s.Dial = new(net.Dialer).DialContext
 	}
 	return s, nil
 }

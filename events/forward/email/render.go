@@ -61,7 +61,7 @@ func (p page) text() string {
 		if n > 0 || p.Heading != "" {
 			paragraph(&b, rule)
 		}
-		text(&b, i)
+		text(&b, i, p.Language)
 	}
 	paragraph(&b, "-- \n"+strings.Join(p.Foot, "\n"))
 	return strings.TrimRight(b.String(), "\n") + "\n"
@@ -73,7 +73,7 @@ func paragraph(b *strings.Builder, s string) {
 	}
 }
 
-func text(b *strings.Builder, i message.Item) {
+func text(b *strings.Builder, i message.Item, l message.Language) {
 	paragraph(b, strings.ToUpper(i.Group))
 	paragraph(b, i.Label)
 	paragraph(b, strings.Trim(i.Heading+"\n"+i.Under, "\n"))
@@ -90,7 +90,7 @@ func text(b *strings.Builder, i message.Item) {
 		widest = max(widest, min(utf8.RuneCountInString(f.Label), 28))
 	}
 	for _, f := range i.Facts {
-		b.WriteString(f.Label + ":" + strings.Repeat(" ", max(0, widest-utf8.RuneCountInString(f.Label))+2) + f.Text + "\n")
+		b.WriteString(f.Label + strings.TrimRight(l.Colon(), " ") + strings.Repeat(" ", max(0, widest-utf8.RuneCountInString(f.Label))+2) + f.Text + "\n")
 		if strings.HasPrefix(string(f.URL), "http") {
 			b.WriteString(indent + string(f.URL) + "\n")
 		}

@@ -141,8 +141,8 @@ const (
 
 // outcome names what Send answered.
 func outcome(err error) string {
-	var l *forward.Later
-	var n *forward.Never
+	var l *forward.Retry
+	var n *forward.Permanent
 	switch {
 	case err == nil:
 		return taken
@@ -324,7 +324,7 @@ func TestADeadLetterIsSentToThoseAloneWhoDoNotHaveIt(t *testing.T) {
 	const one, two = "office@agency.example", "zurich@agency.example"
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{rcpt: map[string]string{two: "550 5.1.1 unknown"}}
-		var refused *forward.Never
+		var refused *forward.Permanent
 		if err := s.outlet(t, nil).Send(t.Context(), delivery(t)); !errors.As(err, &refused) || len(refused.Had) != 1 || strings.Contains(refused.Had[0], "office") {
 			t.Fatalf("%+v", refused)
 		}

@@ -19,12 +19,12 @@ const sendLimit = 5 * time.Minute
 // Send sends a delivery to those recipients that do not have it yet. See the package for what the answers mean.
 func (o *Outlet) Send(ctx context.Context, d forward.Delivery) error {
 	if len(d.Events) == 0 {
-		return &forward.Never{Reason: "a delivery without an event"}
+		return &forward.Permanent{Reason: "a delivery without an event"}
 	}
 	m := o.compose(d, time.Now())
 	text, err := m.bytes()
 	if err != nil {
-		return &forward.Never{Reason: "the mail cannot be written"}
+		return &forward.Permanent{Reason: "the mail cannot be written"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendLimit)
 	defer cancel()
@@ -122,10 +122,10 @@ func (o *Outlet) verdict(ctx context.Context, id string, refused []refusal) erro
 	var worst error
 	for _, r := range refused {
 		v := judged(ctx, r.err)
-		if later, is := v.(*forward.Later); is && have > 0 && r.to != "" && o.taken.refusing(r.to, time.Now()) >= refusingLong {
-			v = &forward.Never{Reason: later.Reason + ", for more than an hour"}
+		if retry, is := v.(*forward.Retry); is && have > 0 && r.to != "" && o.taken.refusing(r.to, time.Now()) >= refusingLong {
+			v = &forward.Permanent{Reason: retry.Reason + ", for more than an hour"}
 		}
-		if _, later := v.(*forward.Later); later || worst == nil {
+		if _, later := v.(*forward.Retry); later || worst == nil {
 			worst = v
 		}
 	}
@@ -134,10 +134,10 @@ func (o *Outlet) verdict(ctx context.Context, id string, refused []refusal) erro
 	}
 	note := fmt.Sprintf(" (%d of %d recipients have it)", have, len(o.to))
 	switch v := worst.(type) {
-	case *forward.Later:
-		return &forward.Later{After: v.After, Reason: v.Reason + note}
-	case *forward.Never:
-		return &forward.Never{Reason: v.Reason + note, Partly: true, Had: o.had(id)}
+	case *forward.Retry:
+		return &forward.Retry{After: v.After, Reason: v.Reason + note}
+	case *forward.Permanent:
+		return &forward.Permanent{Reason: v.Reason + note, Partly: true, Had: o.had(id)}
 	}
 	return worst
 }

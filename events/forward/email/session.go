@@ -27,7 +27,7 @@ type session struct {
 // open makes a session. Everything that happens on it ends with ctx.
 func (o *Outlet) open(ctx context.Context) (*session, error) {
 	address := net.JoinHostPort(o.server.host, o.server.port)
-	raw, err := o.dial(ctx, "tcp", address)
+	raw, err := o.Dial(ctx, "tcp", address)
 	if err != nil {
 		return nil, failed(stepConnect, err)
 	}
@@ -96,7 +96,7 @@ func (o *Outlet) startTLS(c *smtp.Client) error {
 // certificate of a mail server on this machine is rarely made out to that name.
 func (o *Outlet) tls() *tls.Config {
 	return &tls.Config{
-		ServerName: o.server.host, RootCAs: o.roots, MinVersion: tls.VersionTLS12,
+		ServerName: o.server.host, RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12,
 		InsecureSkipVerify: o.server.loopback,
 	}
 }

@@ -23,10 +23,10 @@ type Want string
 
 // The four outcomes.
 const (
-	Done  Want = "done"
-	Later Want = "later"
-	Never Want = "never"
-	Off   Want = "off"
+	Done      Want = "done"
+	Retry     Want = "later"
+	Permanent Want = "never"
+	Gone      Want = "off"
 )
 
 // Answer is one row of the table of outcomes.
@@ -35,7 +35,7 @@ type Answer struct {
 	// Open makes an outlet whose other end answers so.
 	Open func(t *testing.T) forward.Outlet
 	Want Want
-	// After is what a Later has to say at least. Zero: it has to say none.
+	// After is what a Retry has to say at least. Zero: it has to say none.
 	After time.Duration
 }
 
@@ -231,31 +231,31 @@ func (s Suite) answer(t *testing.T, a Answer) {
 	if got := outcome(err); got != a.Want {
 		t.Fatalf("%s (%v), want %s", got, err, a.Want)
 	}
-	var later *forward.Later
-	if errors.As(err, &later) && (later.After < a.After || a.After == 0 && later.After != 0) {
-		t.Errorf("after %s, want %s", later.After, a.After)
+	var retry *forward.Retry
+	if errors.As(err, &retry) && (retry.After < a.After || a.After == 0 && retry.After != 0) {
+		t.Errorf("after %s, want %s", retry.After, a.After)
 	}
 }
 
 func outcome(err error) Want {
-	var never *forward.Never
-	var off *forward.Off
+	var permanent *forward.Permanent
+	var gone *forward.Gone
 	switch {
 	case err == nil:
 		return Done
-	case errors.As(err, &never):
-		return Never
-	case errors.As(err, &off):
-		return Off
+	case errors.As(err, &permanent):
+		return Permanent
+	case errors.As(err, &gone):
+		return Gone
 	}
-	return Later
+	return Retry
 }
 
 func (s Suite) away(t *testing.T) {
 	err := s.send(t, s.Away(t), one(Lead("A100", 1)))
-	var later *forward.Later
-	if !errors.As(err, &later) || later.Reason == "" {
-		t.Errorf("%v: want a *forward.Later with a reason", err)
+	var retry *forward.Retry
+	if !errors.As(err, &retry) || retry.Reason == "" {
+		t.Errorf("%v: want a *forward.Retry with a reason", err)
 	}
 }
 
@@ -266,7 +266,7 @@ func (s Suite) silent(t *testing.T) {
 	begin := time.Now()
 	err := o.Send(ctx, one(Lead("A100", 1)))
 	s.clean(t, err)
-	if outcome(err) != Later {
+	if outcome(err) != Retry {
 		t.Errorf("%v: want one to be tried again", err)
 	}
 	if d := time.Since(begin); d > 5*time.Second {
@@ -280,7 +280,7 @@ func (s Suite) cancelled(t *testing.T) {
 	cancel()
 	err := p.Outlet.Send(ctx, one(Lead("A100", 1)))
 	s.clean(t, err)
-	if outcome(err) != Later || len(p.Took()) != 0 {
+	if outcome(err) != Retry || len(p.Took()) != 0 {
 		t.Errorf("%v, and %d messages arrived", err, len(p.Took()))
 	}
 }

@@ -22,15 +22,15 @@ func (p poster) Traits() forward.Traits { return forward.Traits{Destination: "po
 
 func (p poster) Send(ctx context.Context, d forward.Delivery) error {
 	if ctx.Err() != nil {
-		return &forward.Later{Reason: "cancelled"}
+		return &forward.Retry{Reason: "cancelled"}
 	}
 	body, err := json.Marshal(d)
 	if err != nil {
-		return &forward.Never{Reason: "no JSON"}
+		return &forward.Permanent{Reason: "no JSON"}
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(body))
 	if err != nil {
-		return &forward.Never{Reason: "no request"}
+		return &forward.Permanent{Reason: "no request"}
 	}
 	r.Header.Set("Id", d.Events[0].ID)
 	if d.Test {
@@ -39,7 +39,7 @@ func (p poster) Send(ctx context.Context, d forward.Delivery) error {
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	answer, err := client.Do(r)
 	if err != nil {
-		return &forward.Later{Reason: "network"}
+		return &forward.Retry{Reason: "network"}
 	}
 	defer answer.Body.Close()
 	_, _ = io.CopyN(io.Discard, answer.Body, 4096)
@@ -47,21 +47,21 @@ func (p poster) Send(ctx context.Context, d forward.Delivery) error {
 	case answer.StatusCode < 300:
 		return nil
 	case answer.StatusCode == http.StatusGone:
-		return &forward.Off{Reason: "410"}
+		return &forward.Gone{Reason: "410"}
 	case answer.StatusCode == http.StatusTooManyRequests, answer.StatusCode >= 500:
-		return &forward.Later{Reason: "busy", After: time.Duration(seconds) * time.Second}
+		return &forward.Retry{Reason: "busy", After: time.Duration(seconds) * time.Second}
 	}
-	return &forward.Never{Reason: "refused"}
+	return &forward.Permanent{Reason: "refused"}
 }
 
 func TestTheSmallestOutletPasses(t *testing.T) {
 	s := forwardtest.HTTP(func(_ *testing.T, url string) forward.Outlet { return poster{url} },
 		forwardtest.Reply{Status: 200, Want: forwardtest.Done},
 		[]forwardtest.Reply{
-			{Status: 429, Header: map[string]string{"Retry-After": "30"}, Want: forwardtest.Later, After: 30 * time.Second},
-			{Status: 503, Want: forwardtest.Later},
-			{Status: 410, Want: forwardtest.Off},
-			{Status: 400, Want: forwardtest.Never},
+			{Status: 429, Header: map[string]string{"Retry-After": "30"}, Want: forwardtest.Retry, After: 30 * time.Second},
+			{Status: 503, Want: forwardtest.Retry},
+			{Status: 410, Want: forwardtest.Gone},
+			{Status: 400, Want: forwardtest.Permanent},
 		})
 	s.Secrets = []string{"s3cret"}
 	works := s.Works

@@ -69,7 +69,7 @@ func HTTP(open func(t *testing.T, url string) forward.Outlet, good Reply, replie
 
 // endless is an error page without an end, more or less: nobody may want to read all of it.
 func endless(good Reply) Reply {
-	return Reply{Status: http.StatusBadGateway, Body: strings.Repeat("no ", 5<<20), Want: Later, Header: good.Header}
+	return Reply{Status: http.StatusBadGateway, Body: strings.Repeat("no ", 5<<20), Want: Retry, Header: good.Header}
 }
 
 func answer(w http.ResponseWriter, r Reply) {

@@ -67,7 +67,7 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 	if w.list { // the group says it
 		i.Under = ""
 	}
-	text, wasCut := c.Message, false
+	text, wasCut := untagged(c.Message), false
 	if w.Short {
 		text = spare(text, c)
 	}

@@ -171,7 +171,7 @@ func (w writer) single(e events.Event) Message {
 	i, place := w.item(e)
 	m := Message{
 		Tone: i.Tone, Label: i.Label, Items: []Item{i},
-		Title: Cut(joined(": ", i.Label, i.Heading), MaxSubject), Subject: Cut(joined(": ", i.Label, place), MaxSubject),
+		Title: Cut(joined(w.tag().Colon(), i.Label, i.Heading), MaxSubject), Subject: Cut(joined(w.tag().Colon(), i.Label, place), MaxSubject),
 		Foot: []string{
 			joined(" · ", labelled(w.t("Reference"), Line(e.Reference, maxTitle)), labelled(w.t("Agency"), w.agency(e.AgencyID))),
 			labelled(w.t("Event"), Line(e.ID, maxWord)),
@@ -180,7 +180,7 @@ func (w writer) single(e events.Event) Message {
 	if e.Type == events.TypeContactRequestCreated { // the person and the place say enough
 		m.Subject = Cut(joined(", ", i.Heading, place), MaxSubject)
 	} else if e.Type == events.TypeContactRequestChanged {
-		m.Subject = Cut(i.Label+": "+joined(", ", i.Heading, place), MaxSubject)
+		m.Subject = Cut(i.Label+w.tag().Colon()+joined(", ", i.Heading, place), MaxSubject)
 	}
 	m.Items[0].Label = "" // the message says it
 	if w.Short && e.Type == events.TypeContactRequestCreated {
@@ -219,7 +219,7 @@ func (w writer) digest(all []events.Event) Message {
 	if len(order) == 1 {
 		place = places[order[0]]
 	}
-	m.Title = Cut(joined(": ", m.Heading, place), MaxSubject)
+	m.Title = Cut(joined(w.tag().Colon(), m.Heading, place), MaxSubject)
 	m.Subject = m.Title
 	return m
 }

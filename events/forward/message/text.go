@@ -2,6 +2,7 @@ package message
 
 import (
 	"encoding/json"
+	"html"
 	"net/mail"
 	"net/url"
 	"regexp"
@@ -30,6 +31,22 @@ func Lines(s string, most int) (text []string, wasCut bool) {
 		}
 	}
 	return text, short != s
+}
+
+// The tags that portals and mail programs put into a message. Whatever else stands between angle brackets is what somebody wrote.
+var (
+	endsLine = regexp.MustCompile(`(?i)<br\b[^<>]*>|</(?:p|div|li|h[1-6]|tr)\s*>`)
+	aTag     = regexp.MustCompile(`(?i)</?(?:html|head|body|p|div|span|a|b|i|u|em|strong|font|small|ul|ol|li|h[1-6]|table|tbody|tr|td|blockquote)\b[^<>]*>`)
+)
+
+// untagged is a message that was written in HTML, as text. Where there is no tag nothing is changed.
+func untagged(s string) string {
+	s = bounded(s, 2*maxMessage)
+	text := aTag.ReplaceAllString(endsLine.ReplaceAllString(s, "\n"), "")
+	if text == s {
+		return s
+	}
+	return html.UnescapeString(text)
 }
 
 // bounded keeps what can be of use of a very long text, so that nothing is done for the rest.

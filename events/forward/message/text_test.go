@@ -80,3 +80,16 @@ func TestALinkLeadsToWhatItSays(t *testing.T) {
 		}
 	}
 }
+
+func TestAMessageInHTMLIsReadAsText(t *testing.T) {
+	for text, want := range map[string]string{
+		"<p>Bonjour,<br/>je suis &quot;là&quot; &amp; libre <b>samedi</b>.</p><p>3 &lt; 4?</p>": "Bonjour,\nje suis \"là\" & libre samedi.\n3 < 4?",
+		"<DIV class='x'>one</DIV><a href=\"https://evil.example\">two</a>":                      "one\ntwo",
+		"3 < 4 &amp; <script>x</script> <3 a@b <nora@example.org>":                              "3 < 4 &amp; <script>x</script> <3 a@b <nora@example.org>",
+		"<pre <b": "<pre <b",
+	} {
+		if got, _ := Lines(untagged(text), 1000); strings.Join(got, "\n") != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}

@@ -36,10 +36,19 @@ func (w words) tag() Language {
 func (w words) t(english string) string {
 	row, known := table[english]
 	if at := map[Language]int{German: 0, French: 1, Italian: 2}; known && w.tag() != English {
-		return row[at[w.language]]
+		return spaced.Replace(row[at[w.language]])
 	}
 	return english
 }
+
+// spaced keeps what stands before a colon or a semicolon in French on its line.
+var spaced = strings.NewReplacer(" :", "\u00a0:", " ;", "\u00a0;")
+
+// Colon is what stands between a label and its value.
+func (l Language) Colon() string { return spaced.Replace(customs[words{l}.tag()].colon) }
+
+// Quoted is what somebody wrote, in quotation marks.
+func (l Language) Quoted(s string) string { return fmt.Sprintf(customs[words{l}.tag()].quoted, s) }
 
 // count is a number with its noun; nothing is empty.
 func (w words) count(n int, one, many string) string {
@@ -57,13 +66,15 @@ type habits struct {
 	group, whole string // between thousands; after an amount without a part
 	date         string // day of the week, day, month, year
 	days, months string
+	colon        string
+	quoted       string
 }
 
 var customs = map[Language]habits{
-	English: {"’", ".–", "%s %d %s %d", "Sun Mon Tue Wed Thu Fri Sat", "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec"},
-	German:  {"’", ".–", "%s %d. %s %d", "So. Mo. Di. Mi. Do. Fr. Sa.", "Januar Februar März April Mai Juni Juli August September Oktober November Dezember"},
-	French:  {"\u00a0", ".–", "%s %d %s %d", "dim. lun. mar. mer. jeu. ven. sam.", "janvier février mars avril mai juin juillet août septembre octobre novembre décembre"},
-	Italian: {"’", ".–", "%s %d %s %d", "dom lun mar mer gio ven sab", "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre"},
+	English: {"’", ".–", "%s %d %s %d", "Sun Mon Tue Wed Thu Fri Sat", "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec", ": ", "“%s”"},
+	German:  {"’", ".–", "%s %d. %s %d", "So. Mo. Di. Mi. Do. Fr. Sa.", "Januar Februar März April Mai Juni Juli August September Oktober November Dezember", ": ", "«%s»"},
+	French:  {"\u00a0", ".–", "%s %d %s %d", "dim. lun. mar. mer. jeu. ven. sam.", "janvier février mars avril mai juin juillet août septembre octobre novembre décembre", " : ", "«\u00a0%s\u00a0»"},
+	Italian: {"’", ".–", "%s %d %s %d", "dom lun mar mer gio ven sab", "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre", ": ", "«%s»"},
 }
 
 // when is a time where the readers are, to the minute, with its zone; empty for none.

@@ -96,3 +96,19 @@ func TestTimesAndPricesFollowTheLanguage(t *testing.T) {
 		}
 	}
 }
+
+func TestColonsAndQuotesFollowTheLanguage(t *testing.T) {
+	for language, want := range map[Language]string{
+		"": "New contact request: “x”", German: "Neue Kontaktanfrage: «x»", Italian: "Nuova richiesta di contatto: «x»",
+		French: "Nouvelle demande de contact\u00a0: «\u00a0x\u00a0»",
+	} {
+		if got := (words{language}).t("New contact request") + language.Colon() + language.Quoted("x"); got != want {
+			t.Errorf("%q: %q", language, got)
+		}
+	}
+	for english := range table {
+		if text := (words{French}).t(english); strings.Contains(text, " :") || strings.Contains(text, " ;") {
+			t.Errorf("%q begins a line with a colon", text)
+		}
+	}
+}

@@ -1,16 +1,13 @@
 package slack
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
-	"time"
+
+	"doorbell/events/forward"
 )
 
 // parseAddress takes what can be an incoming webhook, Slack's own or of a service that speaks like it. Its errors never quote
@@ -28,7 +25,7 @@ func parseAddress(s string, allowPlaintext []string) (*url.URL, error) {
 	switch {
 	case u.Scheme != "https" && u.Scheme != "http":
 		return nil, errors.New("the webhook URL must begin with https://")
-	case u.Scheme == "http" && !mayBePlain(host, allowPlaintext):
+	case u.Scheme == "http" && !forward.MayBePlain(host, allowPlaintext):
 		return nil, fmt.Errorf("the webhook URL speaks plain http to %q, which would show people's data to everybody on the way; write https://", shown(host))
 	case u.User != nil:
 		return nil, errors.New("the webhook URL must hold no user and password")
@@ -51,39 +48,4 @@ func shown(host string) string {
 		return "the host"
 	}
 	return host
-}
-
-func mayBePlain(host string, allowed []string) bool {
-	if host == "localhost" || slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, host) }) {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
-}
-
-// newClient bounds everything, and follows no redirect: it would carry people's data to whoever is named there. Proxies of
-// the environment count for https only, where they cannot read along.
-func newClient() *http.Client {
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
-	return &http.Client{
-		Transport: &http.Transport{
-			Proxy:                  proxy,
-			DialContext:            dialer.DialContext,
-			ForceAttemptHTTP2:      true,
-			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout:    10 * time.Second,
-			MaxResponseHeaderBytes: 64 << 10,
-			DisableCompression:     true, // what an answer unpacks to would have to be bounded too
-			MaxIdleConns:           1,
-			IdleConnTimeout:        90 * time.Second,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
-
-func proxy(r *http.Request) (*url.URL, error) {
-	if r.URL.Scheme != "https" {
-		return nil, nil
-	}
-	return http.ProxyFromEnvironment(r)
 }

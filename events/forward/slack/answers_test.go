@@ -26,8 +26,8 @@ func TestAMessageASecondIsTakenAndAFasterOneWaits(t *testing.T) {
 	if err := o.Send(t.Context(), one(t)); err != nil {
 		t.Fatal(err)
 	}
-	var later *forward.Later
-	if err := o.Send(t.Context(), one(t)); !errors.As(err, &later) || later.After != time.Second {
+	var retry *forward.Retry
+	if err := o.Send(t.Context(), one(t)); !errors.As(err, &retry) || retry.After != time.Second {
 		t.Errorf("too fast: %v", err)
 	}
 	for _, k := range kinds(t) {
@@ -43,17 +43,17 @@ func TestAMessageASecondIsTakenAndAFasterOneWaits(t *testing.T) {
 
 // outcome is what an error means, in a word.
 func outcome(err error) string {
-	var later *forward.Later
-	var never *forward.Never
-	var off *forward.Off
+	var retry *forward.Retry
+	var permanent *forward.Permanent
+	var gone *forward.Gone
 	switch {
 	case err == nil:
 		return "taken"
-	case errors.As(err, &later):
-		return fmt.Sprintf("later %v", later.After)
-	case errors.As(err, &never):
+	case errors.As(err, &retry):
+		return fmt.Sprintf("later %v", retry.After)
+	case errors.As(err, &permanent):
 		return "never"
-	case errors.As(err, &off):
+	case errors.As(err, &gone):
 		return "off"
 	}
 	return "?"

@@ -19,17 +19,17 @@ func TestItIsAnOutletLikeAllOthers(t *testing.T) {
 		return o
 	}
 	s := forwardtest.HTTP(open, forwardtest.Reply{Status: 200, Body: "ok", Want: forwardtest.Done}, []forwardtest.Reply{
-		{Status: 200, Body: "<html>log in</html>", Want: forwardtest.Later},
-		{Status: 204, Want: forwardtest.Later},
-		{Status: 400, Body: "invalid_payload", Want: forwardtest.Never},
-		{Status: 403, Body: "action_prohibited", Want: forwardtest.Off},
-		{Status: 403, Want: forwardtest.Later},
-		{Status: 404, Body: "no_service", Want: forwardtest.Off},
-		{Status: 404, Want: forwardtest.Later},
-		{Status: 410, Body: "channel_is_archived", Want: forwardtest.Off},
-		{Status: 429, Header: map[string]string{"Retry-After": "30"}, Want: forwardtest.Later, After: 30 * time.Second},
-		{Status: 500, Body: "rollup_error", Want: forwardtest.Later},
-		{Status: 503, Header: map[string]string{"Retry-After": "7"}, Want: forwardtest.Later, After: 7 * time.Second},
+		{Status: 200, Body: "<html>log in</html>", Want: forwardtest.Retry},
+		{Status: 204, Want: forwardtest.Retry},
+		{Status: 400, Body: "invalid_payload", Want: forwardtest.Permanent},
+		{Status: 403, Body: "action_prohibited", Want: forwardtest.Gone},
+		{Status: 403, Want: forwardtest.Retry},
+		{Status: 404, Body: "no_service", Want: forwardtest.Gone},
+		{Status: 404, Want: forwardtest.Retry},
+		{Status: 410, Body: "channel_is_archived", Want: forwardtest.Gone},
+		{Status: 429, Header: map[string]string{"Retry-After": "30"}, Want: forwardtest.Retry, After: 30 * time.Second},
+		{Status: 500, Body: "rollup_error", Want: forwardtest.Retry},
+		{Status: 503, Header: map[string]string{"Retry-After": "7"}, Want: forwardtest.Retry, After: 7 * time.Second},
 	})
 	s.Secrets = []string{"sEcReT", secretPath}
 	s.Check = func(t *testing.T, m string) {

@@ -106,13 +106,13 @@ func render(m message.Message, alerts bool) ([]byte, error) {
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false)
 		if err := e.Encode(p); err != nil {
-			return nil, &forward.Never{Reason: "the message cannot be written"}
+			return nil, &forward.Permanent{Reason: "the message cannot be written"}
 		}
 		if body := bytes.TrimSuffix(b.Bytes(), []byte("\n")); len(body) <= maxWhole {
 			return body, nil
 		}
 	}
-	return nil, &forward.Never{Reason: "too large for Slack"} // of a digest its events come one by one
+	return nil, &forward.Permanent{Reason: "too large for Slack"} // of a digest its events come one by one
 }
 
 func emoji(t message.Tone, alerts bool) string {
@@ -142,10 +142,10 @@ func (p *post) card(m message.Message, size int) {
 	}
 	b.section(i.Under, size)
 	if len(i.Quote) > 0 {
-		b.section("“"+fit(strings.Join(i.Quote, "\n"), size)+"”", maxSection)
+		b.section(m.Language.Quoted(fit(strings.Join(i.Quote, "\n"), size)), maxSection)
 	}
 	b.section(i.Advice, size)
-	b.section(lines(i.Facts, size), maxSection)
+	b.section(lines(i.Facts, m.Language, size), maxSection)
 	b.marked(links(i))
 	b.context(kept(size, append([]string{m.Mark, i.Note}, m.Foot...)...)...)
 }
@@ -207,20 +207,20 @@ func (p *post) alerts(m message.Message, size int) {
 			b.section(command, size)
 		}
 		b.context(kept(size, i.Note)...)
-		b.section(lines(i.Facts, size), maxSection)
+		b.section(lines(i.Facts, m.Language, size), maxSection)
 		p.Attachments = append(p.Attachments, bar{Color: colors[i.Tone], Fallback: escaper.Replace(fit(i.Line, maxFallback/5)), Blocks: b})
 	}
 	(*blocks)(&p.Blocks).context(kept(size, m.Mark)...)
 }
 
 // lines are facts, one on each. What is a link already is none.
-func lines(all []message.Fact, size int) string {
+func lines(all []message.Fact, l message.Language, size int) string {
 	var list []string
 	for _, f := range all {
 		if strings.HasPrefix(string(f.URL), "http") {
 			continue
 		}
-		list = append(list, fit(f.Label, size)+": "+fit(f.Text, size))
+		list = append(list, fit(f.Label, size)+l.Colon()+fit(f.Text, size))
 	}
 	return strings.Join(list, "\n")
 }

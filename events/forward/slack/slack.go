@@ -15,7 +15,6 @@
 package slack
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -66,11 +65,10 @@ const (
 
 // Outlet posts to one incoming webhook. It is safe for concurrent use.
 type Outlet struct {
-	address string
-	agent   string
-	client  *http.Client
-	reader  message.Options
-	traits  forward.Traits
+	forward.Poster
+	agent  string
+	reader message.Options
+	traits forward.Traits
 }
 
 // New makes an outlet and asks nothing of the network. The error is an address that is no webhook's, or an unknown People; it
@@ -88,7 +86,7 @@ func New(o Options) (*Outlet, error) {
 		agent = "doorbell"
 	}
 	return &Outlet{
-		address: address.String(), agent: agent, client: newClient(),
+		Poster: forward.NewPoster(address), agent: agent,
 		reader: message.Options{Language: o.Language, Name: o.AgencyName, Location: o.Zone, Short: o.People != Full, Operators: true},
 		traits: forward.Traits{Destination: destination(address), Pace: pace, Digest: digest},
 	}, nil
@@ -106,7 +104,7 @@ func (o *Outlet) Traits() forward.Traits { return o.traits }
 // Send posts the delivery as one message. Slack cannot tell a message that is sent twice.
 func (o *Outlet) Send(ctx context.Context, d forward.Delivery) error {
 	if len(d.Events) == 0 {
-		return &forward.Never{Reason: "a delivery without an event"}
+		return &forward.Permanent{Reason: "a delivery without an event"}
 	}
 	body, err := render(message.Write(d.Events, d.Test, o.reader), forward.IsAlert(d.Events[0].Type))
 	if err != nil {
@@ -114,15 +112,9 @@ func (o *Outlet) Send(ctx context.Context, d forward.Delivery) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, o.address, bytes.NewReader(body))
+	response, err := o.Post(ctx, http.Header{"Content-Type": {"application/json; charset=utf-8"}, "User-Agent": {o.agent}}, body)
 	if err != nil {
-		return &forward.Never{Reason: "the request cannot be made"} // the address was parsed before: does not happen
-	}
-	request.Header.Set("Content-Type", "application/json; charset=utf-8")
-	request.Header.Set("User-Agent", o.agent)
-	response, err := o.client.Do(request)
-	if err != nil {
-		return &forward.Later{Reason: unreachable(err)}
+		return err
 	}
 	defer response.Body.Close()
 	return judge(response, time.Now())

@@ -22,16 +22,16 @@ func TestTheWebhookIsAnOutletLikeAllOthers(t *testing.T) {
 		if http.StatusText(status) == "" && status%100 < 90 {
 			continue
 		}
-		r := forwardtest.Reply{Status: status, Want: forwardtest.Never, Header: map[string]string{"Retry-After": "30"}}
+		r := forwardtest.Reply{Status: status, Want: forwardtest.Permanent, Header: map[string]string{"Retry-After": "30"}}
 		switch expected(status) {
 		case "done":
 			r.Want = forwardtest.Done
 		case "later":
-			r.Want = forwardtest.Later
+			r.Want = forwardtest.Retry
 		case "off":
-			r.Want = forwardtest.Off
+			r.Want = forwardtest.Gone
 		case "later 7s":
-			r.Want, r.After = forwardtest.Later, 30*time.Second
+			r.Want, r.After = forwardtest.Retry, 30*time.Second
 		}
 		replies = append(replies, r)
 	}

@@ -7,17 +7,14 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -64,10 +61,9 @@ type Options struct {
 
 // Outlet posts events. It may be used by one goroutine at a time.
 type Outlet struct {
+	forward.Poster
 	o           Options
-	url         *url.URL
 	keys        [][]byte
-	transport   *http.Transport
 	destination string
 }
 
@@ -84,7 +80,7 @@ func New(o Options) (*Outlet, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = usualTimeout
 	}
-	return &Outlet{o: o, url: to, keys: keys, transport: newTransport(o.Timeout), destination: destination(to)}, nil
+	return &Outlet{o: o, Poster: forward.NewPoster(to), keys: keys, destination: destination(to)}, nil
 }
 
 // address reads a URL that may be posted to.
@@ -93,16 +89,10 @@ func address(text string, plaintext []string) (*url.URL, error) {
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil {
 		return nil, ErrAddress
 	}
-	host := strings.ToLower(u.Hostname())
-	if u.Scheme == "http" && !loopback(host) && !slices.Contains(plaintext, host) {
+	if u.Scheme == "http" && !forward.MayBePlain(strings.ToLower(u.Hostname()), plaintext) {
 		return nil, ErrPlaintext
 	}
 	return u, nil
-}
-
-func loopback(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
 }
 
 // destination is the host and a short hash of the whole address, which may hold a token.
@@ -122,38 +112,27 @@ func (w *Outlet) Traits() forward.Traits {
 	return forward.Traits{Destination: w.destination, Pace: pace, Digest: 1}
 }
 
-// Close gives idle connections back.
-func (w *Outlet) Close() { w.transport.CloseIdleConnections() }
-
 // Send implements forward.Outlet.
 func (w *Outlet) Send(ctx context.Context, d forward.Delivery) error {
 	if len(d.Events) != 1 {
-		return &forward.Never{Reason: "a webhook takes one event at a time"}
+		return &forward.Permanent{Reason: "a webhook takes one event at a time"}
 	}
 	whole, cancel := context.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()
-	request, err := w.request(whole, d.Events[0], d.Test)
+	answer, err := w.Post(whole, w.header(d.Events[0], d.Test), d.Events[0].Data)
 	if err != nil {
-		return &forward.Never{Reason: "the event cannot be posted"}
-	}
-	answer, err := w.transport.RoundTrip(request) // and not a client, so nobody follows a redirect
-	if err != nil {
-		return &forward.Later{Reason: trouble(err)}
+		return err
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusSwitchingProtocols { // there the body is the connection, whose end no context brings
 		_, _ = io.CopyN(io.Discard, answer.Body, mostRead)
 	}
-	return verdict(answer.StatusCode, answer.Header.Get("Retry-After"), time.Now())
+	return verdict(answer, time.Now())
 }
 
-// request is the post of an event.
-func (w *Outlet) request(ctx context.Context, e events.Event, test bool) (*http.Request, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url.String(), bytes.NewReader(e.Data))
-	if err != nil {
-		return nil, err // it may quote the address
-	}
-	h := request.Header
+// header is what is posted beside an event's payload.
+func (w *Outlet) header(e events.Event, test bool) http.Header {
+	h := http.Header{}
 	for name, values := range e.Header() {
 		if strings.HasPrefix(name, "ce-") {
 			h.Set(name, values[0])
@@ -171,26 +150,31 @@ func (w *Outlet) request(ctx context.Context, e events.Event, test bool) (*http.
 	if len(w.keys) > 0 {
 		h.Set(headerSignature, sign(w.keys, e.ID, timestamp, e.Data))
 	}
-	return request, nil
+	return h
 }
 
-// newTransport is bounded in every respect that http.DefaultTransport leaves open. Proxies from the environment count for
-// https only, where they cannot read people's data.
-func newTransport(timeout time.Duration) *http.Transport {
-	dialer := &net.Dialer{Timeout: min(timeout, 10*time.Second), KeepAlive: 30 * time.Second}
-	return &http.Transport{
-		Proxy: func(r *http.Request) (*url.URL, error) {
-			if r.URL.Scheme != "https" {
-				return nil, nil
-			}
-			return http.ProxyFromEnvironment(r)
-		},
-		DialContext:            dialer.DialContext,
-		ForceAttemptHTTP2:      true,
-		TLSHandshakeTimeout:    min(timeout, 10*time.Second),
-		MaxResponseHeaderBytes: 64 << 10,
-		DisableCompression:     true,
-		MaxIdleConnsPerHost:    1,
-		IdleConnTimeout:        90 * time.Second,
+// verdict says what an answer means. Nothing of its body is looked at, let alone quoted.
+//
+// A redirect is not followed, for the person's data would go where nobody has configured it. It says something about the
+// address and nothing about the event: with a corrected address, or when whoever is in between has gone, the event is taken.
+// So it is tried again, as far as the pipeline's patience goes.
+func verdict(response *http.Response, now time.Time) error {
+	status := response.StatusCode
+	reason := "the webhook answers " + strconv.Itoa(status)
+	if text := http.StatusText(status); text != "" {
+		reason += " " + text
 	}
+	switch {
+	case status >= 200 && status < 300:
+		return nil
+	case status >= 300 && status < 400:
+		return &forward.Retry{Reason: reason + ", a redirect, which is not followed; set the address that it leads to"}
+	case status == http.StatusGone:
+		return &forward.Gone{Reason: reason + ": it is no longer wanted there"}
+	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests, status >= 500:
+		return &forward.Retry{After: forward.RetryAfter(response, now), Reason: reason}
+	case status >= 400:
+		return &forward.Permanent{Reason: reason}
+	}
+	return &forward.Retry{Reason: fmt.Sprintf("the webhook answers with status %d, which is none", status)}
 }

@@ -235,17 +235,17 @@ func expected(status int) string {
 }
 
 func outcome(err error) string {
-	var later *forward.Later
+	var retry *forward.Retry
 	switch {
 	case err == nil:
 		return "done"
-	case errors.As(err, new(*forward.Never)):
+	case errors.As(err, new(*forward.Permanent)):
 		return "never"
-	case errors.As(err, new(*forward.Off)):
+	case errors.As(err, new(*forward.Gone)):
 		return "off"
-	case errors.As(err, &later) && later.After > 0:
-		return "later " + later.After.String()
-	case errors.As(err, &later):
+	case errors.As(err, &retry) && retry.After > 0:
+		return "later " + retry.After.String()
+	case errors.As(err, &retry):
 		return "later"
 	}
 	return "untyped: " + err.Error()
@@ -265,21 +265,21 @@ func TestRetryAfterIsReadAndBounded(t *testing.T) {
 		" 12 ":                            {12 * time.Second, 12 * time.Second},
 		"-5":                              {0, 0},
 		"soon":                            {0, 0},
-		"1.5":                             {0, 0},
+		"1.5":                             {1500 * time.Millisecond, 1500 * time.Millisecond},
 		soon:                              {60 * time.Second, 91 * time.Second},
 		"Fri, 01 Jan 1999 00:00:00 GMT":   {0, 0},
-		"Fri, 31 Dec 9999 23:59:59 GMT":   {24 * time.Hour, 24 * time.Hour},
-		"99999999":                        {24 * time.Hour, 24 * time.Hour},
-		"99999999999999999999999999":      {24 * time.Hour, 24 * time.Hour},
-		strings.Repeat("9", 1000) + "999": {24 * time.Hour, 24 * time.Hour},
+		"Fri, 31 Dec 9999 23:59:59 GMT":   {time.Hour, time.Hour},
+		"99999999":                        {time.Hour, time.Hour},
+		"99999999999999999999999999":      {time.Hour, time.Hour},
+		strings.Repeat("9", 1000) + "999": {time.Hour, time.Hour},
 	} {
 		header = text
-		var later *forward.Later
-		if err := w.Send(t.Context(), one(lead(t))); !errors.As(err, &later) {
+		var retry *forward.Retry
+		if err := w.Send(t.Context(), one(lead(t))); !errors.As(err, &retry) {
 			t.Fatalf("%q: %v", text, err)
 		}
-		if later.After < want[0] || later.After > want[1] {
-			t.Errorf("%q is %s, want %s", text, later.After, want[0])
+		if retry.After < want[0] || retry.After > want[1] {
+			t.Errorf("%q is %s, want %s", text, retry.After, want[0])
 		}
 	}
 }
@@ -299,11 +299,11 @@ func TestANetworkThatFailsIsTriedAgainAndSaidWithoutTheAddress(t *testing.T) {
 	defer close(release)
 	cut := receive(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	for where, want := range map[string]string{
-		gone.URL:                       "nobody listens at the webhook's address",
-		untrusted.URL:                  "the certificate of the webhook is not good for its host",
-		slow.URL:                       "the webhook does not answer in time",
-		cut.URL:                        "the connection to the webhook failed",
-		"https://doorbell-zq7.invalid": "the host of the webhook is not found",
+		gone.URL:                       "the connection is refused",
+		untrusted.URL:                  "the host's certificate is not trusted",
+		slow.URL:                       "no answer in time",
+		cut.URL:                        "the connection failed",
+		"https://doorbell-zq7.invalid": "the host is not found",
 	} {
 		o := webhook.Options{URL: where + "/sentinel-token"}
 		if where == slow.URL {
@@ -311,8 +311,8 @@ func TestANetworkThatFailsIsTriedAgainAndSaidWithoutTheAddress(t *testing.T) {
 		}
 		w := open(t, o)
 		err := w.Send(t.Context(), one(lead(t)))
-		var later *forward.Later
-		if !errors.As(err, &later) || later.Reason != want {
+		var retry *forward.Retry
+		if !errors.As(err, &retry) || retry.Reason != want {
 			t.Errorf("it says %v, want %q", err, want)
 		}
 	}

@@ -21,10 +21,10 @@ func (w *world) deadLetters() *DeadLetters {
 	return d
 }
 
-// bury makes dead letters of so many leads.
-func (w *world) bury(s *script, n int) {
+// refuse makes dead letters of so many leads.
+func (w *world) refuse(s *script, n int) {
 	w.t.Helper()
-	s.will(func(Delivery) error { return &Never{Reason: "400 invalid_payload"} })
+	s.will(func(Delivery) error { return &Permanent{Reason: "400 invalid_payload"} })
 	w.run(time.Minute, func() {
 		for range n {
 			w.lead("A 1")
@@ -38,7 +38,7 @@ func TestADeadLetterIsTheMessageWithTheReason(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("chan-1", 20)
 		w := newWorld(t, leadsTo(s))
-		w.bury(s, 1)
+		w.refuse(s, 1)
 		stream, err := w.js.Stream(t.Context(), "LISTINGS_DLQ")
 		if err != nil {
 			t.Fatal(err)
@@ -74,7 +74,7 @@ func TestADeadLetterIsTheMessageWithTheReason(t *testing.T) {
 func TestFencesOfTheEventAreNotObeyedOnceMore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
-		s.will(func(Delivery) error { return &Never{Reason: "no"} })
+		s.will(func(Delivery) error { return &Permanent{Reason: "no"} })
 		w := newWorld(t, leadsTo(s))
 		w.run(time.Minute, func() {
 			for n := range 2 {
@@ -105,7 +105,7 @@ func TestALetterThatIsTakenIsGone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s, other := newScript("a", 20), newScript("b", 20)
 		w := newWorld(t, leadsTo(s))
-		w.bury(s, 3)
+		w.refuse(s, 3)
 		d := w.deadLetters()
 		routes := func(name string) []Route {
 			if name != "slack" {
@@ -150,7 +150,7 @@ func TestALetterThatNoOutletTakesStays(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
 		w := newWorld(t, leadsTo(s))
-		w.bury(s, 1)
+		w.refuse(s, 1)
 		err := retry(t, w.deadLetters(), 1, func(string) []Route { return []Route{leadsTo(newScript("b", 0), "Z")} })
 		if !errors.Is(err, ErrNoOutlet) || len(w.letters()) != 1 {
 			t.Error(err)
@@ -205,7 +205,7 @@ func TestAGuestOfTheEmbeddedServerCanForward(t *testing.T) {
 	bad := w.history[1].ID
 	o.will(func(d Delivery) error {
 		if d.Events[0].ID == bad {
-			return &Never{Reason: "no"}
+			return &Permanent{Reason: "no"}
 		}
 		return nil
 	})
@@ -239,7 +239,7 @@ func TestWhatNoForwarderWroteIsListedAndCanBeDropped(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
 		w := newWorld(t, leadsTo(s))
-		w.bury(s, 1)
+		w.refuse(s, 1)
 		if _, err := w.js.Publish(t.Context(), "listings.dlq.slack.A.contact_request.created", []byte("Secret Person")); err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// numbered is an event as far as a mark looks at it.
+// numbered is an event as far as a checkpoint looks at it.
 func numbered(sequence uint64, at time.Time, id string) events.Event {
 	return events.Event{ID: id, Sequence: sequence, RecordedTime: at.UTC().Truncate(time.Millisecond)}
 }
@@ -37,12 +37,12 @@ func history(t *rapid.T) (all []events.Event) {
 	return all
 }
 
-func TestAMarkTakesNothingForDoneThatIsNot(t *testing.T) {
+func TestACheckpointTakesNothingForDoneThatIsNot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var m mark
+		var c checkpoint
 		var skipped []events.Event
 		for _, e := range history(t) {
-			if m.has(e) {
+			if c.has(e) {
 				t.Fatalf("event %d of %s is taken for done", e.Sequence, e.RecordedTime)
 			}
 			// One that is passed over now comes later, as a halt behind one that was sent before its turn.
@@ -50,88 +50,58 @@ func TestAMarkTakesNothingForDoneThatIsNot(t *testing.T) {
 				skipped = append(skipped, e)
 				continue
 			}
-			m.add(e)
+			c.add(e)
 			if len(skipped) > 0 && rapid.IntRange(0, 5).Draw(t, "now") == 0 {
-				if m.has(skipped[0]) && len(m.Named) < named {
+				if c.has(skipped[0]) && len(c.Recent) < recent {
 					t.Fatalf("event %d is taken for done", skipped[0].Sequence)
 				}
-				m.add(skipped[0])
+				c.add(skipped[0])
 				skipped = skipped[1:]
 			}
 		}
 	})
 }
 
-func TestAMarkKnowsAllThatIsDone(t *testing.T) {
+func TestACheckpointKnowsAllThatIsDone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var m mark
+		var c checkpoint
 		all, anews := history(t), 0
 		for n, e := range all {
 			if n > 0 && e.Sequence <= all[n-1].Sequence {
 				anews++
 			}
-			if anews >= anew {
+			if anews >= mostBounds {
 				return // it may forget the oldest
 			}
-			m.add(e)
-			text, err := json.Marshal(m)
+			c.add(e)
+			text, err := json.Marshal(c)
 			if err != nil {
 				t.Fatal(err)
 			}
-			m = mark{}
-			if err := json.Unmarshal(text, &m); err != nil {
+			c = checkpoint{}
+			if err := json.Unmarshal(text, &c); err != nil {
 				t.Fatal(err)
 			}
 			for _, done := range all[:n+1] {
-				if !m.has(done) {
+				if !c.has(done) {
 					t.Fatalf("event %d of %d is forgotten", done.Sequence, n+1)
 				}
 			}
 		}
-		if len(m.Named) > named || len(m.Below) > anew {
+		if len(c.Recent) > recent || len(c.Below) > mostBounds {
 			t.Fatal("it grows")
 		}
 	})
 }
 
-func TestAMarkThatJoinsAnotherKnowsWhatBothKnew(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		all := history(t)
-		for n := 1; n < len(all); n++ {
-			if all[n].Sequence <= all[n-1].Sequence {
-				all = all[:n]
-				break
-			}
-		}
-		cut := rapid.IntRange(0, len(all)).Draw(t, "cut")
-		var one, other mark
-		for n, e := range all {
-			if n < cut {
-				one.add(e)
-			} else {
-				other.add(e)
-			}
-		}
-		one.join(&other)
-		for _, e := range all {
-			if !one.has(e) {
-				t.Fatalf("event %d is forgotten", e.Sequence)
-			}
-		}
-		if next := numbered(all[len(all)-1].Sequence+1, all[len(all)-1].RecordedTime, "next"); one.has(next) {
-			t.Fatal("what comes next is taken for done")
-		}
-	})
-}
-
 func TestAClockThatGoesBackMakesNothingDone(t *testing.T) {
-	var m mark
+	var c checkpoint
 	at := time.UnixMilli(1_700_000_000_000)
 	for n := range uint64(100) {
 		e := numbered(n+1, at.Add(-time.Duration(n)*time.Minute), fmt.Sprint(n))
-		if m.has(e) {
+		if c.has(e) {
 			t.Fatal(n)
 		}
-		m.add(e)
+		c.add(e)
 	}
 }

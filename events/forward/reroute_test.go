@@ -1,6 +1,10 @@
 package forward
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -93,20 +97,33 @@ func TestWhatTheNewHomeHasPassedIsSentAllTheSame(t *testing.T) {
 	})
 }
 
-func TestASecondAddressBeginsNow(t *testing.T) {
+func TestTwoAddressesForOneAgencyAreRefused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		one, two := newScript("one", 20), newScript("two", 20)
-		w := newWorld(t, leadsTo(one))
-		w.run(time.Minute, func() { w.lead("A100") })
-		w.lead("A100")
-		w.o.Routes = append(w.o.Routes, leadsTo(two))
-		w.run(time.Minute, func() { w.lead("A100") })
-		wantIDs(t, one, w.history)
-		wantIDs(t, two, w.history[2:])
-		w.rebuild()
-		w.run(time.Minute, func() { w.lead("A100") })
-		wantIDs(t, one, w.history)
-		wantIDs(t, two, w.history[2:])
+		w := newWorld(t)
+		rest := leadsTo(two)
+		rest.Filter.Except = []string{"A100"}
+		alerts := Route{Outlet: two, Filter: Filter{Only: Alerts}}
+		for _, c := range []struct {
+			routes []Route
+			want   bool
+		}{
+			{[]Route{leadsTo(one), leadsTo(two)}, false},
+			{[]Route{leadsTo(one, "A100", "B200"), leadsTo(two, "B200")}, false},
+			{[]Route{leadsTo(one, "B200"), rest}, false},
+			{[]Route{leadsTo(one, "A100"), rest}, true},
+			{[]Route{leadsTo(one), alerts}, true},
+			{[]Route{leadsTo(one), leadsTo(one)}, true},
+		} {
+			w.o.Routes = c.routes
+			f, err := New(w.o)
+			if (err == nil) != c.want || err != nil && !errors.Is(err, ErrOptions) {
+				t.Errorf("%+v: %v", c.routes, err)
+			}
+			if err == nil {
+				f.Close()
+			}
+		}
 	})
 }
 
@@ -167,19 +184,100 @@ func TestAnotherAddressForAnotherAgencyInheritsNothing(t *testing.T) {
 		w := newWorld(t, leadsTo(one, "A100"))
 		w.run(time.Minute, func() { w.lead("A100") })
 		w.lead("B200")
+		time.Sleep(time.Second)
 		w.o.Routes = []Route{leadsTo(two, "B200")} // its consumer has the name of the one before
 		w.run(time.Minute, func() { w.lead("B200") })
 		wantIDs(t, two, w.history[2:])
 	})
 }
 
-func TestWhatIsBuriedIsDone(t *testing.T) {
+func TestADeadLetterIsDone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
 		w := newWorld(t, leadsTo(s))
-		w.bury(s, 2)
+		w.refuse(s, 2)
 		w.rebuild()
 		w.run(time.Minute, func() { w.lead("A 1") })
 		wantIDs(t, s, w.history[2:])
+	})
+}
+
+func TestWhatWasNotWantedWhenItCameIsNotSentLater(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		one, two := newScript("one", 20), newScript("two", 20)
+		least := func(score float64) []Route {
+			r := leadsTo(one, "A100")
+			r.Filter.MinScore = &score
+			return []Route{r, leadsTo(two, "B200")}
+		}
+		w := newWorld(t, least(50)...)
+		scored := func(score string) {
+			w.publish(w.stamp(&events.ContactRequestCreated{
+				Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, ContactRequestID: fmt.Sprint(len(w.history)), Score: []byte(score),
+			}, "A100"))
+		}
+		two.down()
+		w.run(time.Minute, func() {
+			w.lead("B200") // waits, so that all go back behind it
+			scored("10")
+			scored("60")
+		})
+		w.o.Routes = least(5)
+		w.run(time.Minute, func() { scored("10") })
+		wantIDs(t, one, w.history[2:])
+		two.up()
+		w.o.Routes = []Route{leadsTo(two, "B200")}
+		w.run(time.Minute)
+		w.o.Routes = least(5)
+		w.run(time.Minute)
+		wantIDs(t, one, w.history[2:])
+		wantIDs(t, two, w.history[:1])
+	})
+}
+
+func TestAStateThatIsBehindDoublesNothingThoughTheRoutesChangeToo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 1)
+		w := newWorld(t, leadsTo(s, "A100"))
+		w.run(time.Second, func() { w.lead("A100") })
+		path := filepath.Join(w.o.Dir, "forward-slack.json")
+		backup, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.run(5*time.Minute, w.fifty)
+		if err := os.WriteFile(path, backup, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.o.Routes = []Route{leadsTo(s, "A100", "B200")}
+		w.run(5*time.Minute, func() {
+			w.lead("A100")
+			w.lead("B200")
+		})
+		wantIDs(t, s, w.history)
+	})
+}
+
+func TestAChangeOfRoutesAfterTheStreamWasMadeAnewLosesNothingThatWaits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a, b, c := newScript("a", 1), newScript("b", 1), newScript("c", 1)
+		w := newWorld(t, leadsTo(a, "A100"), leadsTo(b, "B200"))
+		w.run(5*time.Minute, func() {
+			for range 20 {
+				w.lead("A100")
+				w.lead("B200")
+			}
+		})
+		a.down()
+		w.history = nil // the stream begins anew, and so do its numbers
+		w.rebuild()
+		w.run(5*time.Minute, func() {
+			w.lead("A100")
+			w.lead("B200")
+			w.lead("B200")
+		})
+		w.o.Routes = []Route{leadsTo(c, "A100"), leadsTo(b, "B200")}
+		w.run(5 * time.Minute)
+		wantIDs(t, c, w.history[:1])
 	})
 }

@@ -1,0 +1,120 @@
+package forward
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// What receivers that post over HTTP have in common. What an answer means is theirs.
+
+// Poster is an address that is posted to, which may be a secret, with a client for it: bounded in every respect, and it follows no redirect,
+// which would carry people's data to whoever is named there. Proxies of the environment count for https only, where they cannot read along.
+type Poster struct {
+	address string
+	client  *http.Client
+}
+
+// NewPoster asks nothing of the network.
+func NewPoster(address *url.URL) Poster {
+	const connecting = 10 * time.Second
+	dialer := &net.Dialer{Timeout: connecting, KeepAlive: 30 * time.Second}
+	return Poster{address.String(), &http.Client{
+		Transport: &http.Transport{
+			Proxy: func(r *http.Request) (*url.URL, error) {
+				if r.URL.Scheme != "https" {
+					return nil, nil
+				}
+				return http.ProxyFromEnvironment(r)
+			},
+			DialContext:            dialer.DialContext,
+			ForceAttemptHTTP2:      true,
+			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+			TLSHandshakeTimeout:    connecting,
+			MaxResponseHeaderBytes: 64 << 10,
+			DisableCompression:     true, // what an answer unpacks to would have to be bounded too
+			MaxIdleConns:           1,
+			IdleConnTimeout:        90 * time.Second,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Post sends a body. Its error is a *Retry with a reason in words of ours: those of the network quote the address.
+func (p Poster) Post(ctx context.Context, header http.Header, body []byte) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.address, bytes.NewReader(body))
+	if err != nil {
+		return nil, &Permanent{Reason: "the request cannot be made"} // the address was parsed before: does not happen
+	}
+	request.Header = header
+	response, err := p.client.Do(request)
+	if err != nil {
+		return nil, &Retry{Reason: unreachable(err)}
+	}
+	return response, nil
+}
+
+// Close gives idle connections back.
+func (p Poster) Close() { p.client.CloseIdleConnections() }
+
+// MayBePlain says whether a host may be spoken to without TLS: this machine, and those that are allowed by name.
+func MayBePlain(host string, allowed []string) bool {
+	if host == "localhost" || slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, host) }) {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// RetryAfter is how long an answer wants to be waited for, an hour at most; 0 if it says nothing that can be read.
+func RetryAfter(response *http.Response, now time.Time) time.Duration {
+	value := strings.TrimSpace(response.Header.Get("Retry-After"))
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		if !(seconds > 0) { // no number is none either
+			return 0
+		}
+		return time.Duration(min(seconds, longestAfter.Seconds()) * float64(time.Second))
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	return min(max(at.Sub(now), 0), longestAfter)
+}
+
+// unreachable says why there is no answer.
+func unreachable(err error) string {
+	var (
+		dns         *net.DNSError
+		certificate *tls.CertificateVerificationError
+		unknown     x509.UnknownAuthorityError
+		timeout     net.Error
+		op          *net.OpError
+	)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "stopped while sending"
+	case errors.As(err, &op) && op.Op == "proxyconnect":
+		return "the proxy of HTTPS_PROXY cannot be reached"
+	case errors.As(err, &dns):
+		return "the host is not found"
+	case errors.As(err, &certificate), errors.As(err, &unknown):
+		return "the host's certificate is not trusted"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "the connection is refused"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return "no answer in time"
+	}
+	return "the connection failed"
+}

@@ -10,6 +10,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/poller/listings"
+	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 	"doorbell/store"
 )
@@ -42,11 +43,11 @@ func (a *agency) changeAccess(decide func(watch.Access) watch.AccessChange) (wat
 		a.owed = append(a.owed, c)
 	}
 	a.allowed.Store(&c.Access)
-	a.mu.Lock()
-	for _, reference := range a.refusals.Follow(before, c, time.Now()) {
-		a.dirty[failureName{failureInsertion, reference}] = struct{}{}
+	var over []string
+	a.changeRefusals(func(r *watch.Refusals) { over = r.Follow(before, c, time.Now()) })
+	for _, reference := range over {
+		a.markDirty(failureInsertion, reference)
 	}
-	a.mu.Unlock()
 	for _, h := range c.Ended {
 		if h.Reference != "" {
 			a.urge(h.Reference)
@@ -58,9 +59,39 @@ func (a *agency) changeAccess(decide func(watch.Access) watch.AccessChange) (wat
 
 // isHalted says whether a request must not be made because of a refusal.
 func (a *agency) isHalted(r listings.Request) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.refusals.IsHalted(a.access(), r, time.Now())
+	return a.refusals.Load().IsHalted(a.access(), r, time.Now())
+}
+
+// forever is the pause of what only a person ends.
+const forever = 100 * 365 * 24 * time.Hour
+
+// pause stops or resumes the polls of the agency, as halts and back-offs say. Where something failed, one at a time is sent.
+func (a *agency) pause() {
+	a.pausing.Lock() // the last state wins
+	defer a.pausing.Unlock()
+	if a.retiring.Err() != nil {
+		return // another agency of this id may be in the schedule by now
+	}
+	now := time.Now()
+	until, oneByOne := time.Time{}, false
+	asked := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id}
+	switch r := a.refusals.Load(); {
+	case r.IsHalted(a.access(), asked, now), r.OnTrial(a.access(), asked):
+		until = now.Add(forever)
+	case r.AllWait:
+		until = now.Add(time.Hour) // the end of the walk comes first
+	}
+	for _, reason := range []*backoff{a.p.keyBackoff(a.keyFor(asked.Operation).Fingerprint()), a.p.base, a.asking} {
+		b := reason.state()
+		if b.Failures == 0 || reason == a.asking && b.Failures < operationLimit {
+			continue
+		}
+		oneByOne = true
+		if b.Until.After(until) {
+			until = b.Until
+		}
+	}
+	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) { s.Pause(p.handle, until, oneByOne) })
 }
 
 // refusedContacts lets an insertion wait whose contact requests were refused, and asks for the list.
@@ -73,9 +104,8 @@ func (a *agency) refusedContacts(reference string, err error, sent time.Time) er
 	if !errors.As(err, &answer) {
 		return fmt.Errorf("agency %s: a refusal without an answer: %w", a.id, err)
 	}
-	a.mu.Lock()
-	waits := a.refusals.Refuse(reference, answer, sent, time.Now())
-	a.mu.Unlock()
+	waits := false
+	a.changeRefusals(func(r *watch.Refusals) { waits = r.Refuse(reference, answer, sent, time.Now()) })
 	if waits {
 		a.markDirty(failureInsertion, reference)
 		a.pause()
@@ -86,11 +116,9 @@ func (a *agency) refusedContacts(reference string, err error, sent time.Time) er
 
 // withdrawRefusal lets an insertion wait no longer because it was refused.
 func (a *agency) withdrawRefusal(reference string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if _, waits := a.refusals.Waiting[reference]; waits {
-		delete(a.refusals.Waiting, reference)
-		a.dirty[failureName{failureInsertion, reference}] = struct{}{}
+	if _, waits := a.refusals.Load().Waiting[reference]; waits {
+		a.changeRefusals(func(r *watch.Refusals) { delete(r.Waiting, reference) })
+		a.markDirty(failureInsertion, reference)
 	}
 }
 
@@ -104,9 +132,7 @@ func (a *agency) haltedUntil(reference string, otherwise time.Time) time.Time {
 
 // decideRefusals does what a complete walk decides about the insertions whose contact requests were refused.
 func (a *agency) decideRefusals(l watch.Listing) error {
-	a.mu.Lock()
-	halts, gone := a.refusals.Decide(a.access(), l)
-	a.mu.Unlock()
+	halts, gone := a.refusals.Load().Decide(a.access(), l)
 	for _, reference := range gone {
 		a.forget(reference)
 	}
@@ -121,10 +147,8 @@ func (a *agency) decideRefusals(l watch.Listing) error {
 
 // walkDecided lets what waited for a walk go on.
 func (a *agency) walkDecided() {
-	a.mu.Lock()
-	waited := a.refusals.Walked()
-	a.mu.Unlock()
-	if waited {
+	waited := false
+	if a.changeRefusals(func(r *watch.Refusals) { waited = r.Walked() }); waited {
 		a.pause()
 	}
 }
@@ -136,7 +160,7 @@ func (a *agency) refused(scope watch.Scope, cause error) error {
 		return fmt.Errorf("agency %s: halt without a refusal: %w", a.id, cause)
 	}
 	c, err := a.changeAccess(func(x watch.Access) watch.AccessChange {
-		return x.Refuse(scope, watch.Refused{StatusError: status, At: time.Now(), KeyAnswers: a.keyAnswers(), Others: a.p.others(a)})
+		return x.Refuse(scope, watch.Refused{StatusError: status, At: time.Now(), KeyAnswers: a.refusals.Load().KeyAnswers, Others: a.p.others(a)})
 	})
 	if c.KeyRefused {
 		keys := c.Keys
@@ -145,7 +169,7 @@ func (a *agency) refused(scope watch.Scope, cause error) error {
 			"refused", keys.Slot(status.Request.Key).Slot, "tried", keys.Slot(keys.Other().Fingerprint()).Slot)
 	}
 	if c.KeyRefused || c.Outdated {
-		a.askAgain()
+		a.wakeWalk()
 	}
 	return err
 }
@@ -153,9 +177,7 @@ func (a *agency) refused(scope watch.Scope, cause error) error {
 // answeredWell takes a good answer to a request that showed a key: a key that was tried works, a halted insertion is answered.
 func (a *agency) answeredWell(op listings.Operation, reference string, key listings.Key) error {
 	if op == listings.OperationContactRequests {
-		a.mu.Lock()
-		a.refusals.LastAnswer = time.Now()
-		a.mu.Unlock()
+		a.changeRefusals(func(r *watch.Refusals) { r.LastAnswer = time.Now() })
 	}
 	x := a.access()
 	if _, halted := x.Insertion(reference); !halted && (!x.Keys.Tries(op) || x.Keys.Shown(op) != key) {
@@ -163,12 +185,6 @@ func (a *agency) answeredWell(op listings.Operation, reference string, key listi
 	}
 	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Answered(op, reference, key, time.Now()) })
 	return err
-}
-
-// askAgain walks after halts have ended or the key has changed. No event waits for the reason of a halt any more.
-func (a *agency) askAgain() {
-	a.wakeWalk()
-	wake(a.evidence)
 }
 
 // ErrUnknownAgency is returned when an agency is named that is not watched.
@@ -184,7 +200,7 @@ func (p *Poller) Resume(agencyID, reference string) (ended int, err error) {
 	if err != nil || len(c.Ended) == 0 {
 		return 0, err
 	}
-	a.askAgain()
+	a.wakeWalk()
 	return len(c.Ended), nil
 }
 
@@ -195,58 +211,33 @@ const evidenceWithin = 30 * time.Second
 // itself stands in the store before.
 func (a *agency) explainHalt(ctx context.Context) error {
 	for began := time.Now(); ; {
-		waits := false
+		waits, again := false, time.Second
 		_, err := a.changeAccess(func(x watch.Access) (c watch.AccessChange) {
-			if c, waits = x.Explain(a.keyAnswers(), a.p.others(a), time.Since(began) >= evidenceWithin); waits {
+			if c, waits = x.Explain(a.refusals.Load().KeyAnswers, a.p.others(a), time.Since(began) >= evidenceWithin); waits {
 				return watch.AccessChange{Access: x}
 			}
 			return c
 		})
-		wait := evidenceWithin - time.Since(began)
-		if err != nil {
-			waits = true
-			wait, err = a.afterCommitError(err)
+		if err == nil && !waits {
+			return nil
 		}
-		if err != nil || !waits {
+		if err != nil {
+			again, err = a.afterCommitError(err)
+		}
+		if err = errors.Join(err, sleep(ctx, again)); err != nil {
 			return err
 		}
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-a.evidence:
-		case <-ctx.Done():
-		}
-		if t.Stop(); ctx.Err() != nil {
-			return ctx.Err()
-		}
 	}
-}
-
-// keyAnswers is what the agency was answered last, as far as it tells of keys.
-func (a *agency) keyAnswers() watch.KeyAnswers {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.refusals.KeyAnswers
 }
 
 // others is what is known of the access of all other agencies.
 func (p *Poller) others(a *agency) (all []watch.Other) {
 	for _, o := range p.watched() {
 		if o != a {
-			all = append(all, watch.Other{Access: o.access(), KeyAnswers: o.keyAnswers()})
+			all = append(all, watch.Other{Access: o.access(), KeyAnswers: o.refusals.Load().KeyAnswers})
 		}
 	}
 	return all
-}
-
-// answered notes what an agency was answered, and lets those know whose halts wait for it.
-func (p *Poller) answered(a *agency, r listings.Request, good bool, sent, now time.Time) {
-	a.mu.Lock()
-	a.refusals.Hear(r, good, sent, now)
-	a.mu.Unlock()
-	for _, other := range p.watched() {
-		wake(other.evidence)
-	}
 }
 
 // Refusal says why an agency was probably refused and what to do about it, as the watch would say it at its halt. others
@@ -265,12 +256,11 @@ func (a *agency) shows(fingerprint string) bool {
 // restoreRefusal goes on with the refusal of an insertion, unless it says nothing of the key that is shown now.
 func (a *agency) restoreRefusal(t store.Failure) {
 	if (t.Status == http.StatusForbidden || t.Status == http.StatusUnauthorized) && t.Key == a.keyFor(listings.OperationContactRequests).Fingerprint() {
-		a.mu.Lock()
-		a.refusals.Restore(t.Name, watch.Refusal{At: t.Since, StatusError: &listings.StatusError{
+		one := watch.Refusal{At: t.Since, StatusError: &listings.StatusError{
 			Request: listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: t.Name, Key: t.Key},
 			Status:  t.Status, Body: listings.BodyKind(t.Body),
-		}})
-		a.mu.Unlock()
+		}}
+		a.changeRefusals(func(r *watch.Refusals) { r.Restore(t.Name, one) })
 	} else if t.Status != 0 {
 		a.markDirty(t.Scope, t.Name)
 	}

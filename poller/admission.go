@@ -8,18 +8,25 @@ import (
 	"time"
 
 	"doorbell/poller/listings"
-	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 	"doorbell/store"
 )
 
-// admission is what the client of the API asks before every request, and what notes how it ended.
-type admission struct{ p *Poller }
+// admission is what a client of the API asks before every request, and what notes how it ended.
+type admission struct {
+	p *Poller
+	// verifying: the requests only compare keys. Halts and refused keys are no reason to wait: to know about them is what these
+	// requests are for. A Retry-After is obeyed, and all else that they are answered is only reported.
+	verifying bool
+}
 
 // Wait lets a request go when its turn has come: nothing is sent to halted scopes, nor while a key or the base URL backs off,
 // nor while nothing could be stored; the dispatcher decides last. A walk, which has a goroutine of
 // its own, waits where it has to; a poll goes back into the schedule.
 func (g admission) Wait(ctx context.Context, r listings.Request) error {
+	if g.verifying {
+		return g.p.waitToVerify(ctx, r)
+	}
 	for {
 		err := g.p.dispatcher.wait(ctx, r, func(now time.Time) error { return g.p.admit(r, now) })
 		var early *unready
@@ -70,7 +77,7 @@ func (g admission) Admit(ctx context.Context, r listings.Request, since time.Tim
 			return err
 		}
 	}
-	if err := p.budget.send(ctx); err != nil {
+	if err := p.budget.send(ctx); err != nil || g.verifying {
 		return err
 	}
 	if err := p.mayAsk(r); err != nil {
@@ -87,6 +94,14 @@ func (g admission) Admit(ctx context.Context, r listings.Request, since time.Tim
 	return nil
 }
 
+// waitToVerify refuses while the key backs off, and waits for its turn otherwise.
+func (p *Poller) waitToVerify(ctx context.Context, r listings.Request) error {
+	if until := p.keyBackoff(r.Key).state().Until; time.Until(until) > 0 {
+		return fmt.Errorf("the API asked to wait until %s; try again then", until.UTC().Format(time.RFC3339))
+	}
+	return p.dispatcher.wait(ctx, r, nil)
+}
+
 // mayAsk says whether a request may be made at all: its agency is watched, its scope is not halted, and its key is still the
 // configured one.
 func (p *Poller) mayAsk(r listings.Request) error {
@@ -94,15 +109,15 @@ func (p *Poller) mayAsk(r listings.Request) error {
 	if a == nil {
 		return fmt.Errorf("agency %s is not watched: %w", r.AgencyID, context.Canceled) // it has just been retired
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.refusals.Allow(a.access(), r, time.Now())
+	return a.refusals.Load().Allow(a.access(), r, time.Now())
 }
 
 // Done notes the end of every request that was admitted: the back-off of its key and the base URL follows it.
 func (g admission) Done(r listings.Request, o listings.Outcome) {
 	g.p.stats.add(r.Operation, o)
-	g.p.done(r, o)
+	if !g.verifying || watch.Classify(o.Err) == watch.ClassBusy {
+		g.p.done(r, o)
+	}
 }
 
 func (p *Poller) done(r listings.Request, o listings.Outcome) {
@@ -114,17 +129,20 @@ func (p *Poller) done(r listings.Request, o listings.Outcome) {
 		p.budget.answered(class == watch.ClassBusy)
 	}
 	if a := p.agency(r.AgencyID); a != nil && (class == watch.ClassNone || class == watch.ClassRefused) {
-		p.answered(a, r, class == watch.ClassNone, sent, now)
+		a.changeRefusals(func(x *watch.Refusals) { x.Observe(r, class == watch.ClassNone, sent, now) })
 	}
 	changed := false
 	switch class {
 	case watch.ClassNone, watch.ClassRefused, watch.ClassAside, watch.ClassDrift:
-		answers := p.answers(sent)
-		changed = p.serves(key, r, sent) || answers
+		changed = p.answers(sent)
+		if key.succeeded(sent) {
+			p.log.Info("the API serves the key again", "key", r.Key)
+			changed = true
+		}
 	case watch.ClassBusy:
 		p.answers(sent)
 		p.budget.slow(sent, now)
-		p.slowDown(key, r, sent, now, watch.RetryAfter(o.Err))
+		p.throttle(key, r, sent, now, watch.RetryAfter(o.Err))
 		changed = true
 	case watch.ClassDown:
 		p.baseDown(sent, now, o.Err)
@@ -164,81 +182,19 @@ func (p *Poller) answers(sent time.Time) bool {
 	return ended
 }
 
-// slowDown lets a key back off because the API asked for it, and logs when that begins.
-func (p *Poller) slowDown(key *backoff, r listings.Request, sent, now time.Time, wait time.Duration) {
+// throttle lets a key back off because the API asked for it, and logs when that begins.
+func (p *Poller) throttle(key *backoff, r listings.Request, sent, now time.Time, wait time.Duration) {
 	before := key.state().Failures
-	after := key.change(func(b watch.Backoff) watch.Backoff { return b.Begged(sent, now, wait) })
+	after := key.change(func(b watch.Backoff) watch.Backoff { return b.Throttled(sent, now, wait) })
 	if before == 0 {
-		p.log.Warn("the API asks for patience: what uses this key waits", "key", r.Key, "wait", after.Until.Sub(now).Round(time.Second))
+		p.log.Warn("the API throttles a key: its requests wait", "key", r.Key, "wait", after.Until.Sub(now).Round(time.Second))
 	}
-}
-
-// serves notes that the API serves a key, and says whether that ended a back-off.
-func (p *Poller) serves(key *backoff, r listings.Request, sent time.Time) bool {
-	ended := key.succeeded(sent)
-	if ended {
-		p.log.Info("the API serves the key again", "key", r.Key)
-	}
-	return ended
 }
 
 // pauseAll looks anew at what keeps the polls of each agency.
 func (p *Poller) pauseAll() {
 	for _, a := range p.watched() {
 		a.pause()
-	}
-}
-
-// forever is the pause of what only a person ends.
-const forever = 100 * 365 * 24 * time.Hour
-
-// pause stops or resumes the polls of the agency, as halts and back-offs say. Where something failed, one at a time is sent.
-func (a *agency) pause() {
-	a.pausing.Lock() // the last state wins
-	defer a.pausing.Unlock()
-	if a.retiring.Err() != nil {
-		return // another agency of this id may be in the schedule by now
-	}
-	now := time.Now()
-	until, oneByOne := time.Time{}, false
-	asked := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id}
-	a.mu.Lock()
-	switch {
-	case a.refusals.IsHalted(a.access(), asked, now), a.refusals.OnTrial(a.access(), asked):
-		until = now.Add(forever)
-	case a.refusals.AllWait:
-		until = now.Add(time.Hour) // the end of the walk comes first
-	}
-	a.mu.Unlock()
-	for _, reason := range []*backoff{a.p.keyBackoff(a.keyFor(asked.Operation).Fingerprint()), a.p.base, a.asking} {
-		b := reason.state()
-		if b.Failures == 0 || reason == a.asking && b.Failures < operationLimit {
-			continue
-		}
-		oneByOne = true
-		if b.Until.After(until) {
-			until = b.Until
-		}
-	}
-	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) { s.Pause(p.handle, until, oneByOne) })
-}
-
-// spaceEvery is how often it is tried whether a full disk has space again.
-const spaceEvery = 5 * time.Second
-
-// outOfSpace stops the asking. What was to be written may be larger than what is tried, so each time is longer.
-func (p *Poller) outOfSpace(err error) {
-	if p.full.Swap(true) {
-		return
-	}
-	now := time.Now()
-	p.space.failed("", now, now)
-	select {
-	case p.filled <- struct{}{}:
-	default:
-	}
-	if !p.waiting.Swap(true) {
-		p.log.Error("polling waits for space", "err", err)
 	}
 }
 

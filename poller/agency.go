@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,18 +27,19 @@ type agency struct {
 	pausing    sync.Mutex // held while pause looks and acts
 	committing sync.Mutex // held while what is remembered of the agency changes, in the store and in memory; see commit
 
-	trusting, second bool       // of the next walk; the walks' own, as the following
-	failedWalk       bool       // the log says so
-	pages            int        // of the last complete walk; 0: there was none
-	counted          time.Time  // begin of the last walk that counted for what is missing
-	knownPages       knownPages // of the last walk
-	imports          int64      // of the store, when that walk began
+	second     bool                // walk of a mass appearance comes next; the walks' own, as the following
+	atOnce     int                 // complete walks since one was waited for
+	believed   map[string]struct{} // references that appeared and are told by the next walk that shows them
+	failedWalk bool                // the log says so
+	pages      int                 // of the last complete walk; 0: there was none
+	counted    time.Time           // begin of the last walk that counted for what is missing
+	knownPages knownPages          // of the last walk
+	imports    int64               // of the store, when that walk began
 
 	walkSoon chan struct{} // a page of the list is worth more than a poll
 
 	retiring context.Context // ends when the agency is not watched any more
 	end      context.CancelFunc
-	watching watching       // guarded by mu
 	active   sync.WaitGroup // walks and polls under way
 
 	remembering sync.Mutex // held while the memory of the schedule is written
@@ -45,12 +47,12 @@ type agency struct {
 
 	snapshot atomic.Pointer[snapshot] // only commit replaces it
 	allowed  atomic.Pointer[watch.Access]
-	owed     []watch.AccessChange // in force and not stored, because the disk was full; guarded by committing
+	refusals atomic.Pointer[watch.Refusals] // only changeRefusals replaces it
+	owed     []watch.AccessChange           // in force and not stored, because the disk was full; guarded by committing
 
 	trying *backoff // the other key is tried with contact requests
 
 	mu         sync.Mutex
-	refusals   watch.Refusals
 	pollStates map[string]*pollState
 	busy       map[string]chan struct{} // insertions that are being polled; closed when done
 	walkNow    chan struct{}
@@ -62,7 +64,6 @@ type agency struct {
 	underWay   bool      // it is
 	lastError  string
 
-	evidence  chan struct{} // some agency was answered
 	clock     watch.Clock
 	latencies latencies
 	waited    histogram // the same, since the start
@@ -89,15 +90,41 @@ func newAgency(p *Poller, k AgencyKeys) *agency {
 		p: p, id: k.ID, began: time.Now(), trying: newBackoff(time.Second, p.o.RetryMax),
 		walking: newBackoff(time.Second, p.o.RetryMax), asking: newBackoff(time.Second, p.o.RetryMax),
 		pollStates: map[string]*pollState{}, busy: map[string]chan struct{}{},
-		walkNow: make(chan struct{}, 1), evidence: make(chan struct{}, 1), walkSoon: make(chan struct{}, 1),
+		walkNow: make(chan struct{}, 1), walkSoon: make(chan struct{}, 1),
 		health: map[listings.Operation]*health{
 			listings.OperationInsertions: {}, listings.OperationContactRequests: {},
 		},
 		dirty: map[failureName]struct{}{},
 	}
 	a.snapshot.Store(&snapshot{})
+	a.refusals.Store(&watch.Refusals{})
 	a.allowed.Store(&watch.Access{AgencyID: k.ID, Keys: watch.NewKeys(k.Key, k.Next)})
 	return a
+}
+
+// snapshot is what the store holds of the agency as a whole, for all to read who make no transaction.
+type snapshot struct {
+	state  store.Agency
+	alarms watch.Alarms
+}
+
+// published is the snapshot that the last commit has published.
+func (a *agency) published() snapshot { return *a.snapshot.Load() }
+
+// access is what may be asked at this moment. Only changeAccess replaces it.
+func (a *agency) access() watch.Access { return *a.allowed.Load() }
+
+// changeRefusals replaces what answers have said of access that is not decided yet. change may be called twice. It takes no lock,
+// so that a refusal is in force as soon as it was read, and whoever looks before a request waits for nobody.
+func (a *agency) changeRefusals(change func(*watch.Refusals)) {
+	for {
+		before := a.refusals.Load()
+		after := *before
+		after.Waiting = maps.Clone(before.Waiting)
+		if change(&after); a.refusals.CompareAndSwap(before, &after) {
+			return
+		}
+	}
 }
 
 // keyFor is the key to show with requests of an operation.
@@ -138,9 +165,9 @@ func (a *agency) leave(reference string) {
 
 // forget drops an insertion that is not polled any more. What was told of it is ended by keepFailures.
 func (a *agency) forget(reference string) {
+	a.changeRefusals(func(r *watch.Refusals) { delete(r.Waiting, reference) })
 	a.mu.Lock()
 	delete(a.pollStates, reference)
-	delete(a.refusals.Waiting, reference)
 	a.dirty[failureName{failureInsertion, reference}] = struct{}{}
 	a.mu.Unlock()
 	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) { p.remove(s, reference) })
@@ -200,49 +227,26 @@ func (a *agency) leaveOff() {
 	a.end()
 }
 
-// while does something for the agency as long as it is watched; otherwise it does the other thing, if any. An end
-// because it was retired is no error.
+// while does something for the agency as long as it is watched; otherwise it does the other thing. An end because it was retired
+// is no error.
 func (a *agency) while(ctx context.Context, do func(context.Context) error, otherwise func()) error {
 	a.mu.Lock()
-	retired := a.retiring.Err() != nil
-	if !retired {
-		a.active.Add(1)
-	}
-	watching := a.watchingUnder(ctx)
-	a.mu.Unlock()
-	if retired {
+	if a.retiring.Err() != nil {
+		a.mu.Unlock()
 		otherwise()
 		return nil
 	}
+	a.active.Add(1)
+	a.mu.Unlock()
 	defer a.active.Done()
-	err := do(watching)
+	watched, end := context.WithCancel(ctx)
+	defer end()
+	defer context.AfterFunc(a.retiring, end)()
+	err := do(watched)
 	if ctx.Err() == nil && a.retiring.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
-}
-
-// watching is the context of all that is done for an agency under another one, which is that of Run.
-type watching struct {
-	under, ctx context.Context
-	stop       func() // nil: there is none yet
-}
-
-// watchingUnder returns a context that ends with ctx or when the agency is retired. The caller holds a.mu.
-func (a *agency) watchingUnder(ctx context.Context) context.Context {
-	w := &a.watching
-	if w.under == ctx {
-		return w.ctx
-	}
-	if w.stop != nil {
-		w.stop() // the one before is over
-	}
-	w.under = ctx
-	var cancel context.CancelFunc
-	w.ctx, cancel = context.WithCancel(ctx)
-	detach := context.AfterFunc(a.retiring, cancel)
-	w.stop = func() { detach(); cancel() }
-	return w.ctx
 }
 
 // insertions are all that are remembered of an agency.

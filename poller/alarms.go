@@ -62,7 +62,9 @@ func (a *agency) restoreHealth(lastPoll time.Time) {
 	}
 	h := a.health[listings.OperationContactRequests]
 	_, h.Behind = s.alarms[watch.AlarmOf(watch.Stale, listings.OperationContactRequests, "")] // until the first check
-	a.refusals.LastAnswer = s.state.Operation(string(listings.OperationContactRequests)).LastGood
+	a.changeRefusals(func(r *watch.Refusals) {
+		r.LastAnswer = s.state.Operation(string(listings.OperationContactRequests)).LastGood
+	})
 	if lastPoll.After(h.Good) {
 		h.Good = lastPoll
 	}
@@ -153,7 +155,7 @@ func (a *agency) aside(reference string) bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_, refused := a.refusals.Waiting[reference]
+	_, refused := a.refusals.Load().Waiting[reference]
 	l := a.pollStates[reference]
 	return refused || l != nil && l.retry.state().Failures > 0
 }

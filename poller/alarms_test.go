@@ -305,7 +305,7 @@ func TestTheListOfSomebodyElseInMidWalkTellsNothing(t *testing.T) {
 	})
 }
 
-func TestManyNewInsertionsAloneAreAllToldByTheirWalk(t *testing.T) {
+func TestManyNewInsertionsAloneAreAllToldWithinMinutes(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##")
 		w.start()
@@ -542,7 +542,7 @@ func TestAResumedAgencyIsNotCalledStaleForTheTimeOfItsHalt(t *testing.T) {
 		w.must(w.model.UnlinkKey(testKey, "A100"))
 		w.pass(24 * time.Hour)
 		before := len(w.log("A100"))
-		w.must(w.model.LinkKey(testKey, "A100"))
+		w.model.AddKey(testKey, "A100")
 		w.model.SetFault(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Delay: 20 * time.Second} })
 		_, err := w.poller.Resume("A100", "")
 		w.must(err)

@@ -31,7 +31,7 @@ func benchmarkAnswer(b *testing.B, known int) {
 	b.ReportAllocs()
 	began := processorTime()
 	for b.Loop() {
-		page, err := p.ask(b.Context(), watch.Question{NumberOfItemsPerPage: 20, SortBy: "createdAt", SortOrder: "desc", Expect: p.expect(20)})
+		page, err := p.ask(b.Context(), watch.Question{NumberOfItemsPerPage: 20, SortBy: "createdAt", SortOrder: "desc", Expect: listings.Expect{Known: p.known()}})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 // A token is taken at the moment of sending, never ahead: a timer that fires late moves all that follows, and makes no burst.
 type budget struct {
 	ceiling float64 // requests per second
-	pace    float64 // of the limiter, while the API asks for no patience
+	pace    float64 // of the limiter, while the API does not throttle
 
 	mu      sync.Mutex
 	limiter *rate.Limiter // for those that are let go
@@ -24,9 +24,9 @@ type budget struct {
 	spent   uint64
 	minute  lastMinute // of what was spent
 
-	slowed time.Time // when the API asked us to slow down last
-	factor float64   // of the ceiling that was left then
-	pleas  float64   // share of the last answers that asked for it, smoothed
+	slowed    time.Time // when the API asked us to slow down last
+	factor    float64   // of the ceiling that was left then
+	throttled float64   // share of the last answers that asked for it, smoothed
 }
 
 // From so many requests a second on, every timer that fires late would cost much of the budget, so one of them is made up:
@@ -122,23 +122,23 @@ func (b *budget) setPace(now time.Time) {
 	b.sending.SetLimitAt(now, limit)
 }
 
-// Where the API asks for patience, the ceiling is halved, and comes back to its whole height within a minute after it asked last.
-// A few pleas cost half of it at the most: their key has waited as well. Where more than fewPleas of the answers are one, what is
-// sent is too much for the API, and it is halved again and again, down to leastFactor.
+// Where the API throttles (429, or 503), the ceiling is halved, and comes back to its whole height within a minute after the last
+// such answer. A few of them cost half of it at the most: their key has waited as well. Where they are more than tolerated of all,
+// what is sent is too much for the API, and the ceiling is halved again and again, down to leastFactor.
 const (
 	leastFactor  = 1.0 / 16
-	fewPleas     = 0.15
+	tolerated    = 0.15
 	recoversOver = time.Minute
-	pleasOver    = 32 // answers that the share of pleas is smoothed over
+	smoothedOver = 32 // answers
 )
 
-// answered counts an answer, good or not, that asked for patience or did not.
-func (b *budget) answered(plea bool) {
+// answered counts an answer, good or not, that was throttled or was not.
+func (b *budget) answered(throttled bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.pleas -= b.pleas / pleasOver
-	if plea {
-		b.pleas += 1.0 / pleasOver
+	b.throttled -= b.throttled / smoothedOver
+	if throttled {
+		b.throttled += 1.0 / smoothedOver
 	}
 }
 
@@ -150,7 +150,7 @@ func (b *budget) slow(sent, now time.Time) {
 		return
 	}
 	least := leastFactor
-	if b.pleas <= fewPleas {
+	if b.throttled <= tolerated {
 		least = min(b.share(now), 0.5)
 	}
 	b.factor = max(b.share(now)/2, least)
@@ -158,7 +158,7 @@ func (b *budget) slow(sent, now time.Time) {
 	b.setPace(now)
 }
 
-// resume goes on where the process before had been asked for patience and had no good answer since.
+// resume goes on where the process before was throttled and had no good answer since.
 func (b *budget) resume(now time.Time) {
 	if b.effective(now) == b.ceiling {
 		b.slow(now, now)
@@ -173,7 +173,7 @@ func (b *budget) share(now time.Time) float64 {
 	return min(b.factor+(1-b.factor)*float64(now.Sub(b.slowed))/float64(recoversOver), 1)
 }
 
-// effective is how many requests per second may be sent now: the ceiling, or less where the API asked for patience.
+// effective is how many requests per second may be sent now: the ceiling, or less where the API throttles.
 func (b *budget) effective(now time.Time) float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -53,7 +53,7 @@ func TestWalksGetAThirdOfTheBudgetWhilePollsWait(t *testing.T) {
 
 // alone is a dispatcher without a schedule.
 func alone(b *budget) *dispatcher {
-	return newDispatcher(b, newScheduler(schedule.Options{}, nil), new(heartbeat))
+	return newDispatcher(b, newScheduler(schedule.Options{}), new(heartbeat))
 }
 
 func request(walk bool) listings.Request {
@@ -66,7 +66,7 @@ func request(walk bool) listings.Request {
 func TestTheClockIsBelievedWhenAnswersAgree(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 9, 0, 0, 300e6, time.UTC)
 	hear := func(c *watch.Clock, skew time.Duration) {
-		c.Hear(listings.Envelope{Date: begin.Add(skew).Truncate(time.Second), Sent: begin.Add(-50 * time.Millisecond), Received: begin})
+		c.Observe(listings.Envelope{Date: begin.Add(skew).Truncate(time.Second), Sent: begin.Add(-50 * time.Millisecond), Received: begin})
 	}
 	for _, x := range []struct {
 		name  string

@@ -37,7 +37,7 @@ func holdWindows(t *testing.T, perSecond float64, at []time.Time) {
 
 func every(perSecond float64) time.Duration { return time.Duration(float64(time.Second) / perSecond) }
 
-// crowd lets walks and polls come and go at random for the budget, and the API ask for patience, until so many requests
+// crowd lets walks and polls come and go at random for the budget, and the API throttle, until so many requests
 // were granted. It returns when.
 func crowd(b *budget, r *rand.Rand, requests int) (at []time.Time) {
 	ctx, stop := context.WithCancel(context.Background())
@@ -55,10 +55,10 @@ func crowd(b *budget, r *rand.Rand, requests int) (at []time.Time) {
 	every := every(b.ceiling)
 	for begun := 0; begun < requests; {
 		for range r.IntN(8) {
-			walk, patience := r.IntN(3) == 0, time.Duration(1+r.Int64N(int64(40*every)))
+			walk, timeout := r.IntN(3) == 0, time.Duration(1+r.Int64N(int64(40*every)))
 			begun++
 			all.Go(func() {
-				mine, cancel := context.WithTimeout(ctx, patience)
+				mine, cancel := context.WithTimeout(ctx, timeout)
 				defer cancel()
 				wait(mine, walk)
 			})
@@ -143,12 +143,12 @@ func TestTheBudgetIsHalvedAtAPleaAndComesBackWithinAMinute(t *testing.T) {
 	for _, perSecond := range paces {
 		b := newBudget(perSecond)
 		now := time.Now().Add(time.Hour)
-		for range pleasOver {
+		for range smoothedOver {
 			b.answered(true)
 		}
 		for n, want := range []float64{1, 2, 4, 8, 16, 16, 16} {
 			if got := b.effective(now); !near(got, perSecond/want) {
-				t.Errorf("%g a second, after %d pleas: %g", perSecond, n, got)
+				t.Errorf("%g a second, after %d throttled answers: %g", perSecond, n, got)
 			}
 			b.slow(now, now)
 			b.slow(now, now) // that one was under way when the first plea came

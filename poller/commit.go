@@ -40,18 +40,6 @@ func (a *agency) commit(decide func(*store.Tx) (watch.Effects, error)) error {
 	return nil
 }
 
-// snapshot is what the store holds of the agency as a whole, for all to read who make no transaction.
-type snapshot struct {
-	state  store.Agency
-	alarms watch.Alarms
-}
-
-// published is the snapshot that the last commit has published.
-func (a *agency) published() snapshot { return *a.snapshot.Load() }
-
-// access is what may be asked at this moment. Only changeAccess replaces it.
-func (a *agency) access() watch.Access { return *a.allowed.Load() }
-
 // publish makes a snapshot of what was committed.
 func (a *agency) publish(e watch.Effects) {
 	s := a.published()
@@ -260,4 +248,23 @@ func (a *agency) afterCommitError(err error) (time.Duration, error) {
 	a.note(err)
 	a.p.outOfSpace(err)
 	return spaceEvery, nil
+}
+
+// spaceEvery is how often it is tried whether a full disk has space again.
+const spaceEvery = 5 * time.Second
+
+// outOfSpace stops the asking. What was to be written may be larger than what is tried, so each time is longer.
+func (p *Poller) outOfSpace(err error) {
+	if p.full.Swap(true) {
+		return
+	}
+	now := time.Now()
+	p.space.failed("", now, now)
+	select {
+	case p.filled <- struct{}{}:
+	default:
+	}
+	if !p.waiting.Swap(true) {
+		p.log.Error("polling waits for space", "err", err)
+	}
 }

@@ -151,7 +151,7 @@ func (a *agency) learnPage(larger int, v listings.Verdict, now time.Time) error 
 // learnClock hears an answer, and remembers what it taught.
 func (a *agency) learnClock(e listings.Envelope) error {
 	a.mu.Lock()
-	learned := a.clock.Hear(e)
+	learned := a.clock.Observe(e)
 	skew := a.clock.Skew
 	a.mu.Unlock()
 	if !learned {

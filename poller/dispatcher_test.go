@@ -50,7 +50,7 @@ func TestTheBudgetIsSpentHoweverLongAnswersTake(t *testing.T) {
 		{60, 500 * time.Millisecond, 31},
 	} {
 		t.Run(fmt.Sprintf("%g a second, %s", x.perSecond, x.takes), func(t *testing.T) {
-			inWorld(t, sandbox.Options{KeepLog: -1}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+			inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 				for n := range 160 {
 					w.publish("A100", fmt.Sprintf("a#%d##", n))
 				}
@@ -80,7 +80,7 @@ func TestTheBudgetIsSpentHoweverLongAnswersTake(t *testing.T) {
 }
 
 func TestNoMorePollsAreUnderWayThanTheBound(t *testing.T) {
-	inWorld(t, sandbox.Options{KeepLog: -1}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 200 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
@@ -96,7 +96,7 @@ func TestNoMorePollsAreUnderWayThanTheBound(t *testing.T) {
 }
 
 func TestAnAPIThatHangsIsGivenNoMorePollsThanTheBound(t *testing.T) {
-	inWorld(t, sandbox.Options{KeepLog: -1}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 200 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
@@ -132,7 +132,7 @@ func TestRequestsThatWaitedForTheirConnectionsDoNotGoTogether(t *testing.T) {
 		agencies = append(agencies, fmt.Sprintf("A%d", n))
 	}
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), agencies, func(w *world) {
-		w.model.KeepLog(10_000)
+		w.model.KeepLog()
 		opens := time.Now().Add(6 * time.Second)
 		transport := listings.NewTransport(listings.TransportOptions{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			select {
@@ -159,7 +159,7 @@ func TestALastLookThatTakesLongHoldsUpNobodyElse(t *testing.T) {
 		for n := range 100 {
 			w.publish("B200", fmt.Sprintf("b#%d##", n))
 		}
-		w.model.KeepLog(10_000)
+		w.model.KeepLog()
 		w.options.PollInterval = 5 * time.Second
 		w.start()
 		w.pass(5 * time.Minute)
@@ -183,7 +183,7 @@ func TestALastLookThatTakesLongHoldsUpNobodyElse(t *testing.T) {
 }
 
 func TestInsertionsThatHangKeepOthersFromNothing(t *testing.T) {
-	inWorld(t, sandbox.Options{KeepLog: -1}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 600 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
@@ -213,7 +213,7 @@ func TestInsertionsThatHangKeepOthersFromNothing(t *testing.T) {
 
 // TestNothingIsStartedForAnAgencyAfterItsFirstRefusal lets the list be refused while 64 of its polls are under way.
 func TestNothingIsStartedForAnAgencyAfterItsFirstRefusal(t *testing.T) {
-	inWorld(t, sandbox.Options{KeepLog: 100_000}, sandbox.Flat(), []string{"A100", "B200"}, func(w *world) {
+	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100", "B200"}, func(w *world) {
 		for n := range 100 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
@@ -278,7 +278,7 @@ func TestAnAPIThatAnswersAfter29SecondsStarvesNobody(t *testing.T) {
 	for n := range agencies {
 		ids = append(ids, fmt.Sprintf("A%d", n))
 	}
-	inWorld(t, sandbox.Options{KeepLog: 100_000}, sandbox.Flat(), ids, func(w *world) {
+	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), ids, func(w *world) {
 		for _, id := range ids {
 			w.publish(id, id+"#1##", id+"#2##")
 		}

@@ -29,9 +29,15 @@
 //
 // Never more than the budget, whatever happens. A refusal (403, 401) stops all requests for its scope until a person or
 // another key ends the halt; where there is a second key, it is tried once before. Everything that fails is tried again,
-// after a back-off that grows and outlives a restart, for ever. What an error means is looked up in one table, see
+// after a back-off that grows and outlives a restart, for ever. What an error means is said in one place, see
 // watch.Classify. Without a successful response for too long an event says so, and another one that it is over: an alarm, see
 // the table in poller/watch. Each commit publishes a snapshot of the agency with its alarms; the status reads that.
+//
+// # The files
+//
+// From above, a file uses those further down only: status and poller; load, memory and forecast, for the start and for what a restart
+// must know; walk, priority and poll, which read; keys; failures, dialect and alarms; admission, dispatcher and budget, which stand
+// before every request; access and commit, which change what is remembered; agency, registry, scheduler and backoff, which hold it.
 //
 // The package knows no NATS and no environment. How requests are made and read is the business of poller/listings, which
 // insertion is next that of poller/schedule.

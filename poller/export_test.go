@@ -8,12 +8,12 @@ import (
 	"doorbell/poller/schedule"
 )
 
-// News is what the schedule is told of an insertion: what a poll found, or which members of its record a walk found changed.
+// News is what the schedule is told of an insertion: what a poll found, or whether a walk found its record changed.
 type News struct {
 	Agency, Reference string
 	Created           []time.Time
 	Seen              bool
-	Changed           []string
+	Changed           bool
 	Page, Of          int // of the list, where no insertion is named
 }
 
@@ -39,5 +39,5 @@ func (p *Poller) Crew(most int) { p.dispatcher.most = most }
 
 // SendAgain stands in front of a request that is sent once more.
 func (p *Poller) SendAgain(ctx context.Context, r listings.Request) error {
-	return admission{p}.Admit(ctx, r, time.Now(), true)
+	return admission{p: p}.Admit(ctx, r, time.Now(), true)
 }

@@ -31,7 +31,7 @@ func (a *agency) backoffOf(n failureName) *backoff {
 func (a *agency) failure(n failureName) (t store.Failure, failing bool) {
 	t = a.backoffOf(n).state().Failure(n.scope, n.name)
 	failing = t.Failures > 0
-	if r, refused := a.refusals.Waiting[n.name]; refused && n.scope == failureInsertion {
+	if r, refused := a.refusals.Load().Waiting[n.name]; refused && n.scope == failureInsertion {
 		t.Since, t.Status, t.Body, t.Key = r.At.UTC().Round(0), r.Status, string(r.Body), r.Request.Key
 		failing = true
 	}

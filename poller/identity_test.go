@@ -122,3 +122,25 @@ func TestARedactionOverWhichIdsComeBackIsNoNews(t *testing.T) {
 		w.wants(ofContacts(w.log("A100")), "contact_request.created", "contact_request.created", "contact_request.redacted")
 	})
 }
+
+func TestAnErasureBesideItsLateTwinSpeaksAgainstNoId(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		set := bodies(w)
+		w.start()
+		w.pass(5 * time.Minute)
+		at := time.Now().UTC().Format(time.RFC3339)
+		set([]m{{"id": 1, "createdAt": at, "email": "a@x", "message": "x"}})
+		w.pass(5 * time.Minute)
+		set([]m{{"id": 2, "createdAt": at, "email": "a@x", "message": "x"}, {"id": 1, "createdAt": at, "email": nil, "message": nil}})
+		w.pass(5 * time.Minute)
+		list := ofContacts(w.log("A100"))
+		slices.SortFunc(list, func(a, b told) int { return strings.Compare(string(a.Type), string(b.Type)) })
+		w.wants(list, "contact_request.created", "contact_request.created", "contact_request.redacted")
+		for _, e := range list {
+			if e.body["identity"] != "id" {
+				t.Errorf("%s by %v", e.Type, e.body["identity"])
+			}
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -120,11 +121,10 @@ func styles() []sandbox.Rendering {
 		style("416 past the end", func(r *sandbox.Rendering) { r.MaxPageSize, r.PastEnd = 5, 416 }),
 		style("the last page again", func(r *sandbox.Rendering) { r.MaxPageSize, r.PastEnd = 5, sandbox.LastPageAgain }),
 		style("sizes refused", func(r *sandbox.Rendering) {
-			r.PageSizes = sandbox.Sizes{Any: 422}
-			r.WindowSizes = sandbox.Sizes{Most: 100, TooLarge: 413}
+			r.PageSizes = sandbox.Sizes{Least: math.MaxInt, Status: 422}
+			r.WindowSizes = sandbox.Sizes{Most: 100, Status: 413}
 		}),
 		style("epoch milliseconds", func(r *sandbox.Rendering) { r.TimeLayout = sandbox.EpochMilliseconds }),
-		style("conditional", func(r *sandbox.Rendering) { r.Conditional = true }),
 	}
 }
 
@@ -320,7 +320,7 @@ func (s *simulation) happenToLead(h happening, l *inquiry) {
 		l.statuses++
 		s.must(s.model.EditContactRequest(l.id, func(c *sandbox.ContactRequest) { c.Status = fmt.Sprintf("S%d", h.how%3) }))
 	case "redact":
-		if truth, _ := s.model.Truth().ContactRequest(l.id); s.loose && (l.untimed || truth.Served.Count == 0) {
+		if truth, _ := s.model.Truth().ContactRequest(l.id); s.loose && (l.untimed || truth.Served == 0) {
 			return // nobody could know it again
 		}
 		if l.redacted.IsZero() {
@@ -342,8 +342,8 @@ var faults = []*sandbox.Fault{
 	{Body: []byte("{}")},
 	{Status: 200},
 	{Body: []byte(`{"error":"Nora cannot be read"}`)},
-	{CutAfter: 20},
-	{CutAfter: -1},
+	{Cut: 0.1},
+	{Cut: -1},
 	{Delay: 45 * time.Second},
 	{Delay: 20 * time.Second},
 }
@@ -476,7 +476,7 @@ func (s *simulation) judgeInsertion(i sandbox.InsertionTruth, all []told, say fu
 		}
 		form = now
 	}
-	if listed := i.VisibleAt(time.Now()); listed != published && (listed || i.Served.Count > 0) {
+	if listed := i.VisibleAt(time.Now()); listed != published && (listed || i.Served > 0) {
 		say("%s: listed %v, told as published %v; true %v, told %v", i.Reference, listed, published, i.Visible, of(all, i.Reference))
 	} else if last := i.Versions[len(i.Versions)-1].Record.AvailableFrom; listed && form != last && !s.switches {
 		say("%s has the form %s, told was %s", i.Reference, last, form)
@@ -584,7 +584,7 @@ func (s *simulation) judgeLeads(all []told, truth sandbox.Truth, say func(string
 		c, _ := truth.ContactRequest(l.id)
 		least, most := s.expect(l, c)
 		if n := len(created[l]); n < least || n > most {
-			say("inquiry %d of %s was told %d times, want %d to %d: %+v; visible %v, served %d", l.number, l.reference, n, least, most, *l, c.VisibleFrom, c.Served.Count)
+			say("inquiry %d of %s was told %d times, want %d to %d: %+v; visible %v, served %d", l.number, l.reference, n, least, most, *l, c.VisibleFrom, c.Served)
 		}
 		if changed[l] > l.statuses {
 			say("inquiry %d changed %d times after %d edits", l.number, changed[l], l.statuses)
@@ -619,7 +619,7 @@ func (s *simulation) expect(l *inquiry, c sandbox.ContactRequestTruth) (least, m
 	switch {
 	case l.old && s.announce:
 		return 1, 1
-	case l.old, c.Served.Count == 0:
+	case l.old, c.Served == 0:
 		return 0, 0
 	case l.created.Before(s.begin.Truncate(time.Second)) && !l.untimed:
 		return 0, 1 // made before the watch, seen later: late, or old

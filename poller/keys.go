@@ -29,7 +29,7 @@ func (a *agency) configure(k AgencyKeys) error {
 	}
 	_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Configure(k.Key, k.Next, time.Now()) })
 	if err == nil {
-		a.askAgain()
+		a.wakeWalk()
 	}
 	return err
 }
@@ -48,9 +48,7 @@ func (a *agency) tryContactRequests(ctx context.Context) (wait time.Duration, er
 		return forever, err // without insertions there is nothing to ask; the next walk looks again
 	}
 	trial := func(reference string) {
-		a.mu.Lock()
-		a.refusals.Trial = reference
-		a.mu.Unlock()
+		a.changeRefusals(func(r *watch.Refusals) { r.Trial = reference })
 	}
 	trial(reference)
 	defer trial("")
@@ -147,7 +145,7 @@ func (p *Poller) VerifyKeys(ctx context.Context) (KeyReport, error) {
 func VerifyKeys(ctx context.Context, o Options) (KeyReport, error) {
 	o = o.withDefaults()
 	b := newBudget(o.RequestsPerSecond)
-	o.API.Gate = verifyGate{wait: func(ctx context.Context, _ listings.Request) error { return b.wait(ctx) }}
+	o.API.Gate = oneByOne{b}
 	client, err := listings.New(o.API)
 	if err != nil {
 		return KeyReport{}, err
@@ -155,45 +153,19 @@ func VerifyKeys(ctx context.Context, o Options) (KeyReport, error) {
 	return verifyKeys(ctx, client, o.Agencies, o)
 }
 
-// verifyGate stands in front of these requests. Halts and refused keys are no reason to wait: to know about them is what these
-// requests are for.
-type verifyGate struct {
-	wait func(context.Context, listings.Request) error
-	p    *Poller // nil: none runs
-}
+// oneByOne is the gate of a client that no poller has: it sends one request after the other, within the budget.
+type oneByOne struct{ budget *budget }
 
-func (g verifyGate) Wait(ctx context.Context, r listings.Request) error { return g.wait(ctx, r) }
+func (g oneByOne) Wait(ctx context.Context, _ listings.Request) error { return g.budget.wait(ctx) }
 
-func (g verifyGate) Admit(ctx context.Context, r listings.Request, _ time.Time, again bool) error {
+func (g oneByOne) Admit(ctx context.Context, _ listings.Request, _ time.Time, again bool) error {
 	if again {
-		if err := g.wait(ctx, r); err != nil {
-			return err
-		}
+		return g.budget.wait(ctx)
 	}
-	if g.p == nil { // one is asked after the other
-		return nil
-	}
-	return g.p.budget.send(ctx)
+	return nil
 }
 
-// Done obeys a Retry-After, as that of all other requests does. All else is only reported.
-func (g verifyGate) Done(r listings.Request, o listings.Outcome) {
-	if g.p == nil {
-		return
-	}
-	g.p.stats.add(r.Operation, o)
-	if watch.Classify(o.Err) == watch.ClassBusy {
-		g.p.done(r, o)
-	}
-}
-
-// waitToVerify refuses while the key backs off, and waits for its turn otherwise.
-func (p *Poller) waitToVerify(ctx context.Context, r listings.Request) error {
-	if until := p.keyBackoff(r.Key).state().Until; time.Until(until) > 0 {
-		return fmt.Errorf("the API asked to wait until %s; try again then", until.UTC().Format(time.RFC3339))
-	}
-	return p.dispatcher.wait(ctx, r, nil)
-}
+func (oneByOne) Done(listings.Request, listings.Outcome) {}
 
 func verifyKeys(ctx context.Context, client *listings.Client, list []AgencyKeys, o Options) (KeyReport, error) {
 	report := KeyReport{Agencies: []AgencyKeyReport{}}

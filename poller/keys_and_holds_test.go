@@ -14,7 +14,7 @@ import (
 )
 
 func TestWhatWaitsForTheBudgetObeysRetryAfterToo(t *testing.T) {
-	inWorld(t, sandbox.Options{KeepLog: -1}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 100 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
@@ -52,7 +52,7 @@ func TestATryWhoseAgencyGotAnotherKeyIsLetGo(t *testing.T) {
 		var stuck atomic.Bool
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
 			switch {
-			case step.CompareAndSwap(0, 1): // the key is asked for patience
+			case step.CompareAndSwap(0, 1): // the key is throttled
 				return &sandbox.Fault{Status: 429}
 			case c.AgencyID == "A100" || c.Reference == "a#1##":
 				if step.CompareAndSwap(1, 2) {

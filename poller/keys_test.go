@@ -178,7 +178,7 @@ func TestF24_AnAnswerThatDecidesNothingNeitherSwitchesNorHalts(t *testing.T) {
 		"a time-out":             {Delay: time.Minute},
 		"another page":           {Body: []byte("<html>maintenance</html>")},
 		"a missing service":      {Status: 404},
-		"a plea for patience":    {Status: 429, Header: http.Header{"Retry-After": {"120"}}},
+		"a 429 with Retry-After": {Status: 429, Header: http.Header{"Retry-After": {"120"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rotating(t, func(w *world) {
@@ -274,7 +274,7 @@ func TestF24_WhereAllContactRequestsAreRefusedToBothKeysWalksGoOn(t *testing.T) 
 
 func TestF24_ATrialWithContactRequestsWaitsForAPlainAnswer(t *testing.T) {
 	rotating(t, func(w *world) {
-		w.model.KeepLog(10_000)
+		w.model.KeepLog()
 		before := len(w.log("A100"))
 		w.refuse(map[string]int{"key-1": 403, "key-2": 500})
 		w.pass(5 * time.Minute)

@@ -100,7 +100,7 @@ func TestVerifyingComparesEachAgencyAndLeavesOutWhoHasOneKey(t *testing.T) {
 		if r.MayGiveUp || !r.Agencies[0].Ready || r.Agencies[1].Ready || r.Agencies[2].Next != nil || !strings.Contains(r.Text, "B200") || strings.Contains(r.Text, "C300") {
 			t.Errorf("%+v", r)
 		}
-		w.must(w.model.LinkKey(newKey, "B200"))
+		w.model.AddKey(newKey, "B200")
 		if r := w.verify(); !r.MayGiveUp {
 			t.Errorf("%+v", r)
 		}
@@ -115,9 +115,9 @@ func TestVerifyingComparesEachAgencyAndLeavesOutWhoHasOneKey(t *testing.T) {
 	})
 }
 
-func TestVerifyingKeepsToTheBudgetAndToAPleaForPatience(t *testing.T) {
+func TestVerifyingKeepsToTheBudgetAndToRetryAfter(t *testing.T) {
 	rotating(t, func(w *world) {
-		w.model.KeepLog(-1)
+		w.model.KeepLog()
 		for range 20 {
 			w.verify()
 		}

@@ -20,7 +20,7 @@ import (
 const (
 	memoryEvery = 5 * time.Minute // how often what has changed is written
 	memoryChunk = 4000            // insertions in a chunk, and so in a transaction
-	memoryForm  = 3               // a chunk of another form is forgotten
+	memoryForm  = 4               // a chunk of another form is forgotten
 )
 
 // saved is an insertion in a chunk.
@@ -137,7 +137,7 @@ func (t *scheduler) chunk(agencyID string, n int) (chunk []byte, is bool) {
 	t.view(agencyID, func(s *schedule.Schedule, p *scheduled) {
 		chunk = []byte{memoryForm}
 		if n == 0 {
-			chunk, is = append(chunk, p.members.encode(s.Learned(p.handle))...), true
+			chunk, is = append(chunk, s.Learned(p.handle)...), true
 			return
 		}
 		rest := p.references[min((n-1)*memoryChunk, len(p.references)):]

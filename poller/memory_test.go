@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,12 +119,18 @@ func TestARestartKnowsWhatTheScheduleHadLearned(t *testing.T) {
 		Leads: 3.5, Expected: 1.25, Burst: 0.125,
 	}
 	p.scheduler.change("A100", func(s *schedule.Schedule, q *scheduled) {
-		q.add(s, "learned#1##", want, time.Now())
-		q.members.of("views")
+		i := q.add(s, "learned#1##", want, time.Now())
+		s.Seen(i, false, time.Now().Add(time.Minute))
+		s.Seen(i, true, time.Now().Add(2*time.Minute))
 	})
 	p.polledAt("a#6499##", time.Now())
 	late := p.memoryOf("a#6499##")
 	p.keep(t)
+	learned := func() string {
+		q := p.scheduler.byID["A100"]
+		return string(p.scheduler.schedule.Learned(q.handle))
+	}
+	whole := learned()
 	if err := p.store.Update(func(tx *store.Tx) error {
 		return tx.PutInsertion("A100", store.Insertion{Reference: "learned#1##", Polled: true, FirstSeen: time.Now()})
 	}); err != nil {
@@ -139,8 +144,8 @@ func TestARestartKnowsWhatTheScheduleHadLearned(t *testing.T) {
 		got.Leads != want.Leads || got.Expected != want.Expected || got.Burst != want.Burst {
 		t.Errorf("resumed %+v, want %+v", got, want)
 	}
-	if got := p.scheduler.byID["A100"].members.names; len(got) != 1 || got[0] != "views" {
-		t.Errorf("what is learned of the agency as a whole: %v", got)
+	if got := learned(); got != whole || !strings.Contains(got, `"Changes":1`) {
+		t.Errorf("what is learned of the agency as a whole: %s, want %s", got, whole)
 	}
 	if got := p.memoryOf("a#6499##"); got.LastPoll.Sub(late.LastPoll).Abs() > time.Millisecond {
 		t.Errorf("last poll %s, want %s", got.LastPoll, late.LastPoll)
@@ -291,49 +296,4 @@ func TestTheYoungerOfTwoMemoriesOfAnInsertionCounts(t *testing.T) {
 	if m := remembering(t, dir, 0).memoryOf("a#0##"); m.Leads != 1 {
 		t.Errorf("resumed with %+v", m)
 	}
-}
-
-func TestMembersKeepTheirBitsOverARestart(t *testing.T) {
-	var m members
-	for n := range 40 {
-		want := uint32(1) << min(n, ownBits)
-		if got := m.of(fmt.Sprint("member", n)); got != want {
-			t.Fatalf("member %d has bit %b", n, got)
-		}
-	}
-	var again members
-	if rest := again.restore(m.encode([]byte(`{"learned":1}`))); string(rest) != `{"learned":1}` {
-		t.Errorf("what was learned came back as %q", rest)
-	}
-	if got := again.of("member30"); got != 1<<30 {
-		t.Errorf("the last member with a bit of its own has %b", got)
-	}
-	if got := again.of("member0"); got != 1 {
-		t.Errorf("the first member has %b", got)
-	}
-}
-
-func TestAnEndlessNameGetsNoBitOfItsOwn(t *testing.T) {
-	var m members
-	if got := m.of(strings.Repeat("x", 256)); got != otherMembers || len(m.names) != 0 {
-		t.Errorf("it got %b", got)
-	}
-}
-
-func FuzzNamesOfMembersAreRestoredOrNothingIs(f *testing.F) {
-	var m members
-	m.of("modified")
-	f.Add(m.encode([]byte(`{"version":3}`)))
-	f.Add([]byte(`{"members":["a","b"],"learned":7}`))
-	f.Add([]byte(`{"members":[` + strings.Repeat(`"a",`, ownBits) + `"b"],"learned":7}`))
-	f.Fuzz(func(t *testing.T, stored []byte) {
-		var m, again members
-		learned := m.restore(stored)
-		if len(m.names) > ownBits {
-			t.Errorf("%d names", len(m.names))
-		}
-		if len(learned) > 0 && string(again.restore(m.encode(learned))) == "" || !slices.Equal(again.names, m.names) && len(learned) > 0 {
-			t.Errorf("%q and %q came back as %q", m.names, learned, again.names)
-		}
-	})
 }

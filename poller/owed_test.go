@@ -2,6 +2,7 @@ package poller
 
 import (
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,14 +55,16 @@ func TestNothingIsSentAfterARefusalWhileACommitHangs(t *testing.T) {
 	a := anAgency(t)
 	list := listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id, Key: a.keyFor(listings.OperationInsertions).Fingerprint()}
 	poll := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: "a#1##", Key: list.Key}
-	a.committing.Lock()
-	defer a.committing.Unlock()
-	if err := (admission{a.p}).Admit(t.Context(), poll, time.Now(), false); err != nil {
+	for _, busy := range []sync.Locker{&a.committing, &a.pausing, &a.mu} {
+		busy.Lock()
+		defer busy.Unlock()
+	}
+	if err := (admission{p: a.p}).Admit(t.Context(), poll, time.Now(), false); err != nil {
 		t.Fatal(err)
 	}
 	refused := &listings.StatusError{Request: list, Status: 403, Body: listings.BodyNone}
-	admission{a.p}.Done(list, listings.Outcome{Status: 403, Err: refused})
-	if err := (admission{a.p}).Admit(t.Context(), poll, time.Now(), false); err == nil {
+	admission{p: a.p}.Done(list, listings.Outcome{Status: 403, Err: refused})
+	if err := (admission{p: a.p}).Admit(t.Context(), poll, time.Now(), false); err == nil {
 		t.Error("contact requests are asked for after the agency was refused")
 	}
 }

@@ -188,7 +188,7 @@ func TestLargePagesThatAreSlowBrokenOrTooMuchAreGivenUp(t *testing.T) {
 		"a failure":      {Status: 500},
 		"a bad gateway":  sandbox.Instead("text/html", "<html>"),
 		"nothing":        sandbox.Instead("application/json", `{"results":[],"page":1,"pageSize":20,"total":0}`),
-		"cut in its end": {CutShare: 0.9},
+		"cut in its end": {Cut: 0.9},
 	} {
 		if raced && name != "slow" && name != "a failure" {
 			continue

@@ -176,13 +176,12 @@ func (p *poll) run(ctx context.Context) error {
 		return err
 	}
 	p.catchUp = watch.NewCatchUp()
-	doubt := p.doubt(first)
 	p.state.body, p.state.records = listings.Sum{}, listings.Sum{}
 	if err := p.catchUpFrom(ctx, first); err != nil {
 		return err
 	}
 	p.remember(first)
-	return doubt(ctx)
+	return nil
 }
 
 // askFirst asks for the newest few, or for what was learned to do instead.
@@ -190,11 +189,9 @@ func (p *poll) askFirst(ctx context.Context) (*listings.ContactRequestsPage, err
 	var refusal error
 	var sizes []int
 	p.a.learned(func(w *watch.Sizes) { sizes = w.First(int(p.state.first), time.Now()) })
-	for n, size := range sizes {
+	for _, size := range sizes {
 		q := watch.NewestFirst(max(size, 0))
-		if q.Expect = p.expect(q.NumberOfItemsPerPage); n > 0 {
-			q.Expect.ETag, q.Expect.LastModified = "", ""
-		}
+		q.Expect.Known = p.known()
 		page, err := p.ask(ctx, q)
 		if watch.RefusedSize(err) {
 			refusal = cmp.Or(refusal, err)
@@ -291,18 +288,10 @@ func (p *poll) alsoAsk(ctx context.Context, q watch.Question) error {
 
 // unchanged says whether nothing has happened since this very answer was committed.
 func (p *poll) unchanged(page *listings.ContactRequestsPage) bool {
-	if page.NotModified {
-		p.state.validators.deny()
-		p.state.at = page.Received
-		return true
+	if page.Same {
+		p.state.body, p.state.at = page.Body, page.Received
 	}
-	if !page.Same {
-		return false
-	}
-	p.state.body = page.Body
-	p.state.validators.confirm(page.Envelope)
-	p.state.at = page.Received
-	return true
+	return page.Same
 }
 
 // remember keeps what lets the next poll tell at once that nothing has changed.
@@ -326,10 +315,6 @@ func (p *poll) remember(page *listings.ContactRequestsPage) {
 			l.first = small(watch.CapOf(len(c.Newest.IDs)))
 		}
 	}
-	l.validators = asked{}
-	if p.verdict != watch.ClosedGivenUp {
-		l.validators.confirm(page.Envelope)
-	}
 }
 
 // ask puts one question to the API.
@@ -352,7 +337,7 @@ func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequ
 // answer commits what an answer tells: new and changed contact requests with their events, and whether the window is
 // closed, in one transaction; nothing if nothing changed.
 func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q watch.Question) error {
-	p.a.learned(func(w *watch.Sizes) { w.Hear(page.Total, len(page.ContactRequests)) })
+	p.a.learned(func(w *watch.Sizes) { w.Observe(page.Total, len(page.ContactRequests)) })
 	a := answerOf(page, q)
 	a.Identities = watch.IdentitiesOf(p.reference, page.ContactRequests)
 	j, err := p.judge(page, a, true)
@@ -467,48 +452,12 @@ func answerOf(page *listings.ContactRequestsPage, q watch.Question) watch.Answer
 	}
 }
 
-// expect is what the next question may be left unanswered for, and the answer that need not be decoded; nothing where all
-// of it is wanted in any case.
-func (p *poll) expect(size int) listings.Expect {
-	now, v := time.Now(), p.state.validators.current()
-	if p.state.body == (listings.Sum{}) || p.wideDue(now) || p.state.rules != p.a.windows().Rules {
-		return listings.Expect{}
+// known says which answer need not be decoded, by its hash; nil where all of it is wanted in any case.
+func (p *poll) known() func(listings.Sum) bool {
+	if p.state.body == (listings.Sum{}) || p.wideDue(time.Now()) || p.state.rules != p.a.windows().Rules {
+		return nil
 	}
-	e := listings.Expect{Known: func(h listings.Sum) bool { return h == p.state.body || h == p.state.records }}
-	if v.size == size && !p.a.windows().Liar && now.Before(v.until) {
-		e.ETag, e.LastModified = v.etag, v.modified
-	}
-	return e
-}
-
-// doubt looks at an answer that is not the remembered one: where the API had said, or still says, that nothing has
-// changed, it is not asked that way again as long as the process lives. What it returns asks, if need be, once the answer
-// is committed.
-func (p *poll) doubt(page *listings.ContactRequestsPage) func(context.Context) error {
-	v := p.state.validators.current()
-	if !v.known() || v.size != page.Size || p.a.windows().Liar || page.Body == p.state.body {
-		return func(context.Context) error { return nil }
-	}
-	if page.ETag == v.etag && page.LastModified == v.modified {
-		p.distrust()
-	}
-	return func(ctx context.Context) error {
-		if v.denied == 0 || p.a.windows().Liar {
-			return nil
-		}
-		q := watch.NewestFirst(page.Size)
-		q.Expect = v.expect()
-		again, err := p.ask(ctx, q)
-		if err == nil && again.NotModified {
-			p.distrust()
-		}
-		return err
-	}
-}
-
-func (p *poll) distrust() {
-	p.a.learned(func(w *watch.Sizes) { w.Liar = true })
-	p.a.p.log.Warn("the API says that contact requests have not changed where they have; it is not asked that way any more", "agency", p.a.id)
+	return func(h listings.Sum) bool { return h == p.state.body || h == p.state.records }
 }
 
 // grow asks for a larger number. There is no page where the API does not give one.
@@ -597,7 +546,7 @@ func (p *poll) askWidest(ctx context.Context, page *listings.ContactRequestsPage
 		}
 		count := len(wide.ContactRequests)
 		p.a.learned(func(w *watch.Sizes) {
-			w.Hear(wide.Total, count)
+			w.Observe(wide.Total, count)
 			w.Lift(size, count)
 			switch {
 			case refused:

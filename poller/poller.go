@@ -3,97 +3,21 @@ package poller
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"doorbell/events"
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
 	"doorbell/poller/watch"
 	"doorbell/store"
 )
-
-// Options of New. Zero values mean the defaults that stand beside them.
-type Options struct {
-	Store    *store.Store
-	API      listings.Options // Gate is set by the poller
-	Agencies []AgencyKeys     // whom to watch
-	Logger   *slog.Logger     // default: none
-
-	Announce          bool          // BASELINE=emit: what was there before is announced, marked as baseline
-	RequestsPerSecond float64       // 5; ceiling over everything
-	PollInterval      time.Duration // 30 s; least time between two regular polls of one insertion
-	MaxStaleness      time.Duration // 0: four times what taking turns needs; no insertion waits longer, as far as the ceiling allows
-	WalkInterval      time.Duration // 2 min; wished time between walks of an agency
-	PageSize          int           // insertions per page; 0: 50, and larger pages where the API gives them
-	RetryMax          time.Duration // 5 min; longest back-off
-	Confirm           int           // 2; complete walks that must miss an insertion
-	HoldFor           time.Duration // 30 min; how long an implausible change is not believed
-	Filter            url.Values    // the API's own filters
-	IgnoreInsertion   []string      // RFC 6901 pointers left out of digests
-	IgnoreContact     []string
-	IDFields          []string // candidates for the id of a contact request; default listings.IDFields
-
-	largerPages bool // PageSize was left to us
-}
-
-// Digest is what the poller compares of a record, as text, by the type of its event: what is ignored is not in it. It is empty
-// where the record cannot be compared.
-func (o Options) Digest(t events.Type, record json.RawMessage) string {
-	digest, ignore := listings.Digest, o.IgnoreInsertion
-	if strings.HasPrefix(string(t), "contact_request.") {
-		digest, ignore = listings.ContactRequestDigest, o.IgnoreContact
-	}
-	sum, err := digest(record, ignore)
-	if err != nil {
-		return ""
-	}
-	return hex.EncodeToString(sum[:])
-}
-
-func (o Options) withDefaults() Options {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.RequestsPerSecond <= 0 {
-		o.RequestsPerSecond = 5
-	}
-	if o.PollInterval <= 0 {
-		o.PollInterval = 30 * time.Second
-	}
-	o.MaxStaleness = max(o.MaxStaleness, 0)
-	o.PollInterval = schedule.CapLowers(o.PollInterval, o.MaxStaleness)
-	if o.WalkInterval <= 0 {
-		o.WalkInterval = 2 * time.Minute
-	}
-	if o.PageSize <= 0 {
-		o.PageSize, o.largerPages = 50, true
-	}
-	if o.RetryMax <= 0 {
-		o.RetryMax = 5 * time.Minute
-	}
-	if o.Confirm <= 0 {
-		o.Confirm = 2
-	}
-	if o.HoldFor <= 0 {
-		o.HoldFor = 30 * time.Minute
-	}
-	if len(o.IDFields) == 0 {
-		o.IDFields = listings.IDFields
-	}
-	return o
-}
 
 // Poller watches agencies. Make it with New, start it with Run.
 type Poller struct {
@@ -134,19 +58,19 @@ func New(o Options) (*Poller, error) {
 	p := &Poller{
 		o: o, store: o.Store, log: o.Logger, rules: watch.NewRules(o.IgnoreInsertion, o.IgnoreContact),
 		budget: newBudget(o.RequestsPerSecond), base: newBackoff(time.Second, o.RetryMax), space: newBackoff(spaceEvery, o.RetryMax),
-		scheduler: newScheduler(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}, listings.Watched(o.IgnoreInsertion)),
+		scheduler: newScheduler(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}),
 		keys:      map[string]*backoff{},
 		came:      make(chan struct{}, 1), filled: make(chan struct{}, 1),
 	}
 	p.dispatcher = newDispatcher(p.budget, p.scheduler, &p.heartbeats.polls)
-	o.API.Gate = admission{p}
+	o.API.Gate = admission{p: p}
 	o.API.IDFields, o.API.IgnoreInsertions, o.API.IgnoreContactRequests = o.IDFields, o.IgnoreInsertion, o.IgnoreContact
 	client, err := listings.New(o.API)
 	if err != nil {
 		return nil, err
 	}
 	p.client = client
-	o.API.Gate = verifyGate{p.waitToVerify, p}
+	o.API.Gate = admission{p, true}
 	if p.verifier, err = listings.New(o.API); err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"hash/fnv"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -24,9 +23,8 @@ type pollState struct {
 	hidden        int32 // how many of those remembered it did not show, -1 unknown
 	whole         bool  // that answer showed all there is
 
-	slow       *slow   // nil: no larger number has failed
-	growth     *growth // nil: the total never grew by more than was found
-	validators asked
+	slow       *slow                // nil: no larger number has failed
+	growth     *growth              // nil: the total never grew by more than was found
 	unreported map[string]time.Time // what the schedule does not know yet; see arrived
 	retry      *backoff             // nil: it has not failed; made under agency.mu
 }
@@ -103,50 +101,6 @@ func (l *pollState) tellable(skew time.Duration, received time.Time) []time.Time
 	slices.SortFunc(created, time.Time.Compare)
 	return created
 }
-
-// validators let a question be asked as "only if something has changed". They belong to the answer whose hash is
-// remembered, and are never trusted for longer than verifyEvery.
-type validators struct {
-	size           int // how many were asked for
-	etag, modified string
-	until          time.Time // the next question is unconditional from then on
-	denied         int       // answers since that nothing has changed
-}
-
-// asked is what an insertion was answered last that a question can be tied to; nil where there is nothing.
-type asked struct{ *validators }
-
-// current are the validators; zero where there are none.
-func (a asked) current() validators {
-	if a.validators == nil {
-		return validators{}
-	}
-	return *a.validators
-}
-
-// deny counts an answer that nothing has changed.
-func (a asked) deny() {
-	if a.validators != nil {
-		a.denied++
-	}
-}
-
-// verifyEvery is how often, at least, an insertion is asked without a condition.
-const verifyEvery = time.Hour
-
-// confirm takes over the validators of an answer that is remembered.
-func (a *asked) confirm(e listings.Envelope) {
-	v := validators{size: e.Size, etag: e.ETag, modified: e.LastModified, until: e.Received.Add(verifyEvery - rand.N(verifyEvery/6))}
-	if *a = (asked{}); v.known() {
-		a.validators = &v
-	}
-}
-
-func (v validators) expect() listings.Expect {
-	return listings.Expect{ETag: v.etag, LastModified: v.modified}
-}
-
-func (v validators) known() bool { return v.etag != "" || v.modified != "" }
 
 // small is a count as it is remembered, once for each insertion.
 func small(n int) int32 { return int32(min(n, math.MaxInt32)) }

@@ -43,6 +43,9 @@ func TestARefusalUnderAKeyIsForgottenWhenTheInsertionWasAnsweredUnderAnother(t *
 // TestADeadKeyIsBlamedOnNoAgency deactivates the one key of many agencies: each of them has been answered well a moment before.
 func TestADeadKeyIsBlamedOnNoAgency(t *testing.T) {
 	ids := make([]string, 200)
+	if raced {
+		ids = ids[:40]
+	}
 	for n := range ids {
 		ids[n] = fmt.Sprintf("A%d", n)
 	}
@@ -52,7 +55,7 @@ func TestADeadKeyIsBlamedOnNoAgency(t *testing.T) {
 		}
 		w.options.RequestsPerSecond = 50
 		w.start()
-		w.pass(10 * time.Minute)
+		w.pass(5 * time.Minute)
 		w.must(w.model.DeactivateKey(testKey))
 		w.pass(10 * time.Minute)
 		for _, id := range ids {
@@ -74,7 +77,7 @@ func TestAHaltWhoseReasonIsNotKnownYetIsInForceAndToldAfterARestart(t *testing.T
 	for name, then := range map[string]func(w *world){
 		"another is answered": func(w *world) { w.pass(3 * time.Minute) },
 		"a person resumes": func(w *world) {
-			w.must(w.model.LinkKey(testKey, "A100")) // else it is refused once more
+			w.model.AddKey(testKey, "A100") // else it is refused once more
 			if n, err := w.poller.Resume("A100", ""); n != 1 || err != nil {
 				w.t.Fatal(n, err)
 			}

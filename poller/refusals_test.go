@@ -37,7 +37,7 @@ func refusedUnderWay(t *testing.T, test func(w *world)) {
 			t.Fatalf("status: %+v", s)
 		}
 		w.model.SetFault(nil)
-		w.must(w.model.LinkKey(testKey, "A100"))
+		w.model.AddKey(testKey, "A100")
 		test(w)
 	})
 }
@@ -138,7 +138,7 @@ func TestNothingIsSentOnceMoreWhileAllWaits(t *testing.T) {
 					switch {
 					case c.Reference == "a#1##":
 						slow.Add(1)
-						return &sandbox.Fault{Delay: 25 * time.Second, CutAfter: -1}
+						return &sandbox.Fault{Delay: 25 * time.Second, Cut: -1}
 					case busy.Load():
 						return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"600"}}}
 					}

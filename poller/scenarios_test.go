@@ -121,7 +121,7 @@ func (w *world) judge(began time.Time) {
 			w.t.Errorf("%s was announced %d times", r.ID, n)
 		case n == 1 && r.CreatedAt.Before(began.Truncate(time.Second)) && !late:
 			w.t.Errorf("%s is %s older than the watch and was announced", r.ID, began.Sub(r.CreatedAt))
-		case n == 0 && r.Served.Count > 0 && !r.CreatedAt.Before(began):
+		case n == 0 && r.Served > 0 && !r.CreatedAt.Before(began):
 			w.t.Errorf("%s of %s %q was shown and not announced", r.ID, r.AgencyID, r.Reference)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 // scheduler is the schedule by the names of agencies and insertions. Safe for concurrent use.
 type scheduler struct {
 	options  schedule.Options
-	watched  []string // members of records that no digest holds, see marks
 	mu       sync.Mutex
 	schedule *schedule.Schedule
 	byID     map[string]*scheduled
@@ -26,7 +25,7 @@ type observation struct {
 	agency, reference string
 	created           []time.Time // by a poll
 	seen              bool        // by a walk
-	changed           []string    // members of the record, by name
+	changed           bool        // the record had
 	page, of          int         // of the list; without a reference
 }
 
@@ -43,9 +42,8 @@ type scheduled struct {
 	slots      map[string]schedule.Insertion
 	references []string // by slot
 	came       []uint32 // by slot: when one came that was never polled, in seconds since 1970; 0: it was
-	members    members
-	marks      marks
-	pageFirst  bool // the next page of its list goes before all polls
+	marks      []uint32 // by slot: that of its record at the last reading; 0: there was none
+	pageFirst  bool     // the next page of its list goes before all polls
 }
 
 // turn is what to ask now. Without a reference it is a page of the agency's list.
@@ -54,9 +52,9 @@ type turn struct {
 	why               schedule.Why
 }
 
-func newScheduler(o schedule.Options, watched []string) *scheduler {
+func newScheduler(o schedule.Options) *scheduler {
 	return &scheduler{
-		options: o, watched: watched, schedule: schedule.New(o), byID: map[string]*scheduled{}, byHandle: map[schedule.Agency]*scheduled{},
+		options: o, schedule: schedule.New(o), byID: map[string]*scheduled{}, byHandle: map[schedule.Agency]*scheduled{},
 		nudge: make(chan struct{}, 1),
 	}
 }
@@ -77,8 +75,7 @@ func (t *scheduler) enter(agencyID string, saved []byte) {
 	if t.byID[agencyID] != nil {
 		return
 	}
-	p := &scheduled{id: agencyID, slots: map[string]schedule.Insertion{}, marks: marks{names: t.watched}}
-	p.handle = t.schedule.Enter(p.members.restore(saved))
+	p := &scheduled{id: agencyID, slots: map[string]schedule.Insertion{}, handle: t.schedule.Enter(saved)}
 	t.byID[agencyID], t.byHandle[p.handle] = p, p
 }
 
@@ -192,13 +189,47 @@ func (t *scheduler) polled(agencyID, reference string, at time.Time, created []t
 	})
 }
 
+// reading is what a walk read of an insertion. That its record has changed may betray that a contact request has come, and whether
+// it does is for the schedule to learn.
+type reading struct {
+	reference string
+	changed   bool   // in what a digest holds
+	mark      uint32 // of the rest; 0: it is as it was
+}
+
+// seen says what a walk has read of insertions.
+func (t *scheduler) seen(agencyID string, list []reading, at time.Time) {
+	t.change(agencyID, func(s *schedule.Schedule, p *scheduled) {
+		for _, r := range list {
+			i, ok := p.slots[r.reference]
+			if !ok {
+				continue
+			}
+			if mark := &p.marks[i.Slot]; r.mark != 0 {
+				r.changed = r.changed || *mark != 0 && *mark != r.mark
+				*mark = r.mark
+			}
+			s.Seen(i, r.changed, at)
+			t.observe(observation{agency: agencyID, reference: r.reference, seen: true, changed: r.changed})
+		}
+	})
+}
+
+// walked says that a walk has read a page, of as many as the last complete one had; 0 where that is not known.
+func (t *scheduler) walked(agencyID string, page, of int, at time.Time) {
+	t.change(agencyID, func(s *schedule.Schedule, p *scheduled) {
+		s.Read(p.handle, page, of, at)
+		t.observe(observation{agency: agencyID, page: page, of: of})
+	})
+}
+
 // grow makes room for so many insertions at once.
 func (p *scheduled) grow(s *schedule.Schedule, n int) {
 	s.Grow(p.handle, n)
 	if len(p.slots) == 0 {
 		p.slots = make(map[string]schedule.Insertion, n)
 	}
-	p.references, p.came = slices.Grow(p.references, n), slices.Grow(p.came, n)
+	p.references, p.came, p.marks = slices.Grow(p.references, n), slices.Grow(p.came, n), slices.Grow(p.marks, n)
 }
 
 // add puts an insertion into the schedule, unless it is there.
@@ -209,7 +240,7 @@ func (p *scheduled) add(s *schedule.Schedule, reference string, m schedule.Memor
 	i := s.Add(p.handle, m, now)
 	p.slots[reference] = i
 	for int(i.Slot) >= len(p.references) {
-		p.references, p.came = append(p.references, ""), append(p.came, 0)
+		p.references, p.came, p.marks = append(p.references, ""), append(p.came, 0), append(p.marks, 0)
 	}
 	p.references[i.Slot] = reference
 	if m.LastPoll.IsZero() {
@@ -222,7 +253,7 @@ func (p *scheduled) add(s *schedule.Schedule, reference string, m schedule.Memor
 func (p *scheduled) remove(s *schedule.Schedule, reference string) {
 	if i, ok := p.slots[reference]; ok {
 		s.Remove(i)
-		p.came[i.Slot] = 0
+		p.came[i.Slot], p.marks[i.Slot] = 0, 0
 		delete(p.slots, reference)
 		p.references[i.Slot] = ""
 	}

@@ -16,12 +16,12 @@ import (
 type ear struct {
 	mu    sync.Mutex
 	polls map[string][][]time.Time // by reference
-	walks map[string][][]string    // by reference
+	walks map[string][]bool        // by reference: whether the record had changed
 	pages []string
 }
 
 func (w *world) ear() *ear {
-	e := &ear{polls: map[string][][]time.Time{}, walks: map[string][][]string{}}
+	e := &ear{polls: map[string][][]time.Time{}, walks: map[string][]bool{}}
 	hear := func(n poller.News) {
 		e.mu.Lock()
 		defer e.mu.Unlock()

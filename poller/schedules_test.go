@@ -79,7 +79,7 @@ func TestAKeyThatWaitsKeepsNoOtherWaiting(t *testing.T) {
 }
 
 func TestAnAnswerThatWasUnderWayDoesNotEndRetryAfter(t *testing.T) {
-	inWorld(t, sandbox.Options{KeepLog: -1}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 20 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
@@ -118,7 +118,7 @@ func TestAGoneInsertionThatFailsIsNotAskedForEver(t *testing.T) {
 }
 
 func TestARefusedLastLookIsNotAskedAgain(t *testing.T) {
-	inWorld(t, sandbox.Options{WithdrawnStatus: 403, KeepLog: -1}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+	inWorld(t, sandbox.Options{WithdrawnStatus: 403, KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##")
 		w.options.PollInterval = time.Hour
 		w.start()
@@ -133,7 +133,7 @@ func TestARefusedLastLookIsNotAskedAgain(t *testing.T) {
 }
 
 func TestLastLooksStopAtARefusal(t *testing.T) {
-	inWorld(t, sandbox.Options{KeepLog: -1}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		var all []string
 		for n := range 40 {
 			all = append(all, fmt.Sprintf("a#%d##", n))

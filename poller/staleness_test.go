@@ -69,7 +69,7 @@ func (j *journal) lines(with string) (found []string) {
 }
 
 func TestMoreInsertionsThanTheAllowedStalenessHasTimeForAreSaidOnce(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+	inWorld(t, sandbox.Options{WithdrawnStatus: 404}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", references(70)...)
 		j := &journal{}
 		w.options.Logger = slog.New(slog.NewTextHandler(j, nil))
@@ -93,7 +93,6 @@ func TestMoreInsertionsThanTheAllowedStalenessHasTimeForAreSaidOnce(t *testing.T
 		if got := j.lines(held); len(got) != 0 {
 			t.Errorf("it was taken back: %q", got)
 		}
-		w.model.SetWithdrawnStatus(404)
 		for _, reference := range references(21) {
 			w.must(w.model.Withdraw("A100", reference))
 		}

@@ -116,11 +116,10 @@ type Freshness struct {
 
 // Hints is how well changes of the records of a list betray contact requests, as measured.
 type Hints struct {
-	Acting   bool     `json:"acting"`            // insertions whose record hints are polled soon
-	Recall   float64  `json:"recall"`            // share of the contact requests that the members betray
-	Rate     float64  `json:"rate"`              // share of the readings of a record at which one of them changed without any
-	Measured int      `json:"measured"`          // contact requests that this is measured with
-	Members  []string `json:"members,omitempty"` // of records, that betray the most, as JSON pointers
+	Acting   bool    `json:"acting"`   // insertions whose record has changed are polled soon
+	Recall   float64 `json:"recall"`   // share of the contact requests that changes betray
+	Rate     float64 `json:"rate"`     // share of the readings at which a record has changed without any
+	Measured int     `json:"measured"` // contact requests that this is measured with
 }
 
 // Status describes the watch as it stands. It may be called at any time: it waits for no commit.
@@ -163,7 +162,7 @@ func (a *agency) status(now time.Time) AgencyStatus {
 	s.Freshness = a.freshness(standing, now)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s.Insertions, s.Disappeared, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.gone, a.lastWalk, a.lastError, a.refusals.Good
+	s.Insertions, s.Disappeared, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.gone, a.lastWalk, a.lastError, a.refusals.Load().Good
 	s.Walks = a.ended
 	waited := a.waited.export(latencyBounds)
 	s.Latencies = &waited
@@ -239,14 +238,6 @@ func (t *scheduler) hints(agencyID string) (h Hints) {
 	t.view(agencyID, func(s *schedule.Schedule, p *scheduled) {
 		f := s.Hints(p.handle)
 		h = Hints{Acting: f.Acting, Recall: rounded(f.Recall), Rate: rounded(f.Rate), Measured: f.Trials}
-		for n, name := range p.members.names {
-			if f.Bits&(1<<n) != 0 {
-				h.Members = append(h.Members, watch.DescribePointer("/"+watch.EscapePointer.Replace(name)))
-			}
-		}
-		if f.Bits&otherMembers != 0 {
-			h.Members = append(h.Members, "others")
-		}
 	})
 	return h
 }

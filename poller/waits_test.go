@@ -71,7 +71,7 @@ func TestInsertionsThatFailByThemselvesAreNotLateBesides(t *testing.T) {
 		case 0:
 			a.retry(reference).failed(reference, now, now)
 		case 1:
-			a.refusals.Restore(reference, watch.Refusal{At: now})
+			a.changeRefusals(func(r *watch.Refusals) { r.Restore(reference, watch.Refusal{At: now}) })
 		case 2:
 			halted := a.access().With(store.Halt{Scope: events.ScopeInsertion, Reference: reference})
 			a.allowed.Store(&halted)
@@ -124,16 +124,6 @@ func TestTheLastMinuteIsSixtySeconds(t *testing.T) {
 	}
 }
 
-func TestHintsAreToldByTheMembersThatBetray(t *testing.T) {
-	p := polledBefore(t, 3, time.Minute)
-	if h := p.scheduler.hints("A100"); h.Acting || h.Measured != 0 || len(h.Members) != 0 {
-		t.Errorf("nothing was measured, but %+v", h)
-	}
-	if h := p.scheduler.hints("nobody"); h.Acting {
-		t.Errorf("of nobody: %+v", h)
-	}
-}
-
 func TestAMachineThatSleptWasAway(t *testing.T) {
 	checked := time.Now()
 	if wasAway(checked, checked.Add(2*checkEvery)) || !wasAway(checked, checked.Add(4*checkEvery)) {
@@ -146,7 +136,7 @@ func TestAMachineThatSleptWasAway(t *testing.T) {
 }
 
 func TestAnAgencyThatIsNotInTheScheduleIsNotPutThereByAChange(t *testing.T) {
-	s := newScheduler(schedule.Options{}, nil)
+	s := newScheduler(schedule.Options{})
 	s.change("A100", func(*schedule.Schedule, *scheduled) { t.Error("changed") })
 	if s.count("A100") != 0 || len(s.byID) != 0 {
 		t.Error("it is in the schedule")

@@ -124,7 +124,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 func (a *agency) newWalk() *walk {
 	return &walk{
 		a: a, began: time.Now().UTC(), seen: map[string]struct{}{}, before: a.knownPages, after: knownPages{},
-		appearing: watch.Appearing{Confirmed: a.second, Trusted: a.trusting},
+		appearing: watch.Appearing{Confirmed: a.second},
 	}
 }
 
@@ -133,10 +133,7 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 	if err != nil {
 		return a.afterCommitError(err)
 	}
-	more, err := w.appear()
-	if err != nil {
-		return a.afterCommitError(err)
-	}
+	more := w.appear()
 	a.walked(w, v)
 	a.markDirty(failureWalks, "")
 	if !v.Complete {
@@ -160,11 +157,16 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 	if err := a.decideRefusals(watch.Listing{Began: w.began, Seen: w.seen, Gone: w.gone, Published: w.published}); err != nil {
 		return a.afterCommitError(err)
 	}
-	if again || more {
+	if a.atOnce++; again || more && a.atOnce <= mostAtOnce {
 		return 0, nil
 	}
+	a.atOnce = 0
 	return jitter(a.p.o.WalkInterval), nil
 }
+
+// mostAtOnce is how many walks in a row follow at once because of what appears: one confirms it and one tells it. Where others appear at
+// every reading, more would only find others.
+const mostAtOnce = 2
 
 // notePartial notes in the health of the list why a walk is not complete: a failure, or what is odd in how the API pages.
 func (a *agency) notePartial(v listings.Verdict, now time.Time) error {
@@ -201,7 +203,8 @@ func (a *agency) walked(w *walk, v listings.Verdict) {
 
 // hint says what to look at where an answer is not that of the API. Where there is nothing to say, the log leaves it out.
 func hint(err error) slog.Attr {
-	if watch.Classify(err) == watch.ClassDrift || watch.Status(http.StatusNotFound)(err) {
+	var status *listings.StatusError
+	if watch.Classify(err) == watch.ClassDrift || errors.As(err, &status) && status.Status == http.StatusNotFound {
 		return slog.String("hint", "is the base URL the address of the API?")
 	}
 	return slog.Attr{}
@@ -221,11 +224,9 @@ type walk struct {
 	held      bool                // a change too large to believe waits
 
 	appearing watch.Appearing
-	waiting   []watch.Listed // those of them that are told only when the walk is over
-	bytes     int            // of their records
-	overflow  bool           // there were too many to keep
-	before    knownPages     // of the walk before
-	after     knownPages     // of this one
+	postponed []string   // of them: references that are told by the next walk, if they are believed
+	before    knownPages // of the walk before
+	after     knownPages // of this one
 }
 
 // page commits what a page tells: changed insertions and their events, in one transaction; nothing if nothing changed.
@@ -304,12 +305,21 @@ func (w *walk) take(listed []watch.Listed) error {
 			w.fresh++
 		}
 		if i.Published {
+			delete(a.believed, listed[n].Reference)
 			a.withdrawRefusal(listed[n].Reference) // a refusal of another episode says nothing
 			published = append(published, a.entryOf(listed[n].Insertion, i))
 		}
 	}
 	a.plan(published)
-	a.tellSeen(listed, d)
+	if len(listed) == 0 {
+		return nil
+	}
+	reads := make([]reading, len(listed))
+	for n, i := range d.Insertions {
+		_, changed := i.Event.(*events.InsertionChanged)
+		reads[n] = reading{listed[n].Reference, changed, listed[n].Mark}
+	}
+	a.p.scheduler.seen(a.id, reads, listed[0].At)
 	return nil
 }
 
@@ -345,7 +355,7 @@ func (w *walk) end(v listings.Verdict) (again bool, err error) {
 	failing := a.walking.state()
 	now := time.Now()
 	walked := watch.Walked{
-		Verdict: v, Began: w.began, Seen: w.seen, Fresh: w.fresh, KeptBack: len(w.waiting) > 0 || w.overflow, Counted: a.counted, TookLast: a.tookLast(),
+		Verdict: v, Began: w.began, Seen: w.seen, Fresh: w.fresh, KeptBack: len(w.postponed) > 0, Counted: a.counted, TookLast: a.tookLast(),
 		Alarms: a.published().alarms,
 	}
 	if failing.Failures > 0 {
@@ -468,12 +478,9 @@ func (w *walk) keepScheduled() error {
 	return err
 }
 
-// mostWaiting bounds the records that wait for the end of a walk, in bytes. With more of them another walk follows.
-const mostWaiting = 16 << 20
-
-// postpone keeps back what appears, where it is more than a few.
+// postpone leaves out what appears, where it is more than a few and not believed yet.
 func (w *walk) postpone(listed []watch.Listed) (now []watch.Listed, err error) {
-	var later []watch.Listed
+	var later []string
 	baselined := false
 	err = w.a.p.store.View(func(tx *store.Tx) error {
 		now, later = nil, nil
@@ -487,10 +494,11 @@ func (w *walk) postpone(listed []watch.Listed) (now []watch.Listed, err error) {
 			if err != nil {
 				return err
 			}
-			if exists && i.GoneSince.IsZero() {
+			_, believed := w.a.believed[s.Reference]
+			if believed || exists && i.GoneSince.IsZero() {
 				now = append(now, s)
 			} else {
-				later = append(later, s)
+				later = append(later, s.Reference)
 			}
 		}
 		return nil
@@ -501,47 +509,31 @@ func (w *walk) postpone(listed []watch.Listed) (now []watch.Listed, err error) {
 		w.appearing.Listed += len(later)
 		return listed, err
 	}
-	for _, s := range later {
-		if w.bytes += len(s.Record); w.bytes > mostWaiting {
-			w.overflow = true
-			delete(w.seen, s.Reference) // nothing remembers it, so nobody may poll it
-			continue
-		}
-		w.waiting = append(w.waiting, s)
-	}
+	w.postponed = append(w.postponed, later...)
 	return now, nil
 }
 
-// appear tells at the end of a walk what was kept back, if it is believed. What is not told is found again by the next walk. It
-// says whether another walk is to follow at once.
-func (w *walk) appear() (again bool, err error) {
-	believed, confirm := w.appearing.Believed(w.published, w.held)
-	w.a.second, w.a.trusting = confirm, false
-	if !believed {
-		for _, s := range w.waiting {
-			delete(w.seen, s.Reference)
-		}
-		return confirm, nil
-	}
-	for _, page := range byPage(w.waiting) {
-		if err := w.take(page); err != nil {
-			return false, err
-		}
-	}
-	w.published += len(w.waiting)
-	w.a.trusting = w.overflow
-	return w.overflow, nil
-}
+// mostBelieved bounds the references that are remembered until a walk shows them once more.
+const mostBelieved = 100_000
 
-// byPage parts records by the page that showed them: each is one transaction.
-func byPage(listed []watch.Listed) (pages [][]watch.Listed) {
-	for n, s := range listed {
-		if n == 0 || !s.At.Equal(listed[n-1].At) {
-			pages = append(pages, nil)
-		}
-		pages[len(pages)-1] = append(pages[len(pages)-1], s)
+// appear decides at the end of a walk about what was postponed. Nothing remembers it, so nobody polls it; the next walk that shows some
+// of it tells that, and is to follow at once.
+func (w *walk) appear() (again bool) {
+	believed, confirm := w.appearing.Believed(w.published, w.held)
+	w.a.second = confirm
+	for _, reference := range w.postponed {
+		delete(w.seen, reference)
 	}
-	return pages
+	if !believed || len(w.postponed) == 0 {
+		return confirm
+	}
+	if w.a.believed == nil || len(w.a.believed)+len(w.postponed) > mostBelieved {
+		w.a.believed = map[string]struct{}{}
+	}
+	for _, reference := range w.postponed {
+		w.a.believed[reference] = struct{}{}
+	}
+	return true
 }
 
 // knownPages are the pages of the last walk that need not be looked at when they come again, by the hashes of their bodies and
@@ -589,10 +581,10 @@ func (w *walk) again(page *listings.InsertionsPage) {
 	decided := true
 	reads := make([]reading, len(page.Insertions))
 	for n, i := range page.Insertions {
-		reads[n] = reading{reference: i.Reference, marks: i.Marks}
+		reads[n] = reading{reference: i.Reference, mark: i.Mark}
 		if _, seen := w.seen[i.Reference]; seen {
 			decided = false
-			reads[n].marks = nil // by another record than this one
+			reads[n].mark = 0 // by another record than this one
 			continue
 		}
 		w.seen[i.Reference] = struct{}{}

@@ -3,7 +3,6 @@ package poller_test
 import (
 	"fmt"
 	"net/url"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -94,7 +93,7 @@ func TestAnAgencyThatIsResumedIsNotSilentAtOnce(t *testing.T) {
 		w.pass(10 * time.Minute)
 		w.model.UnlinkKey(testKey, "A100")
 		w.pass(24 * time.Hour)
-		w.must(w.model.LinkKey(testKey, "A100"))
+		w.model.AddKey(testKey, "A100")
 		w.model.SetFault(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Delay: 12 * time.Second} })
 		if _, err := w.poller.Resume("A100", ""); err != nil {
 			t.Fatal(err)
@@ -258,6 +257,66 @@ func TestABaselineThatDoesNotSettleIsNoReasonToWalkWithoutEnd(t *testing.T) {
 	})
 }
 
+// TestReferencesThatAlwaysChangeAreNoReasonToWalkWithoutEnd shows others at every reading: a few, or so many that they must be confirmed.
+func TestABatchThatOnlyEveryOtherReadingShowsIsTold(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		var n atomic.Int64
+		var grown atomic.Bool
+		w.model.SetFault(onList(func(c sandbox.Call) *sandbox.Fault {
+			if c.Query.Get("page") == "" {
+				n.Add(1)
+			}
+			body, all := []byte(`{"results":[{"propertyReferenceId":"a#0##"}`), 60
+			if grown.Load() && n.Load()%2 == 0 {
+				all = 70
+			}
+			for i := range all - 1 {
+				body = fmt.Appendf(body, `,{"propertyReferenceId":"b#%d##"}`, i)
+			}
+			return &sandbox.Fault{Body: fmt.Appendf(body, `],"total":%d}`, all)}
+		}))
+		w.start()
+		w.pass(10 * time.Minute)
+		grown.Store(true)
+		w.pass(30 * time.Minute)
+		if told := count(w.log("A100"), events.TypeInsertionAppeared); told != 10 {
+			t.Errorf("%d of 10 are told", told)
+		}
+	})
+}
+
+func TestReferencesThatAlwaysChangeAreNoReasonToWalkWithoutEnd(t *testing.T) {
+	for _, others := range []int{10, 40} {
+		t.Run(fmt.Sprint(others), func(t *testing.T) {
+			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+				var n, changing atomic.Int64
+				w.model.SetFault(onList(func(c sandbox.Call) *sandbox.Fault {
+					if c.Query.Get("page") == "" {
+						n.Add(1)
+					}
+					body := []byte(`{"results":[{"propertyReferenceId":"a#0##"}`)
+					for i := range 99 {
+						reading := n.Load() * changing.Load()
+						if i >= others {
+							reading = 0
+						}
+						body = fmt.Appendf(body, `,{"propertyReferenceId":"b#%d#%d#"}`, reading, i)
+					}
+					return &sandbox.Fault{Body: append(body, `],"total":100}`...)}
+				}))
+				w.start()
+				w.pass(10 * time.Minute)
+				before := n.Load()
+				changing.Store(1)
+				w.pass(time.Hour)
+				if walks := n.Load() - before; walks > 120 {
+					t.Errorf("%d walks in an hour", walks)
+				}
+			})
+		})
+	}
+}
+
 func TestAnEmptyListUnderAnotherFilterIsNotBelievedAtOnce(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 20 {
@@ -292,35 +351,6 @@ func TestAFilterThatShowsNothingIsBelievedInTheEnd(t *testing.T) {
 		w.start()
 		w.pass(time.Hour)
 		w.wants(w.since("A100", 1), events.TypeWatchBaselined)
-	})
-}
-
-func TestMoreThanCanWaitEndsNoProcess(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.publish("A100", "a#1##")
-		w.start()
-		w.pass(10 * time.Minute)
-		var body strings.Builder
-		fmt.Fprintf(&body, `{"results":[{"propertyReferenceId":"a#1##"}`)
-		for n := range 60 {
-			fmt.Fprintf(&body, `,{"propertyReferenceId":"z#%d##","t":%q}`, n, strings.Repeat("x", 400<<10))
-		}
-		body.WriteString(`]}`)
-		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
-			if c.Operation != sandbox.OperationInsertions {
-				return &sandbox.Fault{Body: []byte(`[]`)}
-			}
-			if c.Query.Get("page") != "" {
-				return &sandbox.Fault{Delay: 10 * time.Second}
-			}
-			return &sandbox.Fault{Body: []byte(body.String()), Delay: 10 * time.Second}
-		})
-		for n, left := 0, 30; n != 60; left-- { // each walk reads 24 MB
-			w.pass(10 * time.Second)
-			if n = count(w.log("A100"), events.TypeInsertionAppeared); n > 60 || left == 0 {
-				t.Fatalf("%d appeared", n)
-			}
-		}
 	})
 }
 

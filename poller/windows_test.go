@@ -380,7 +380,7 @@ func judgeGap(t *testing.T, h *hostile, gap told, began time.Time, all int) {
 
 func TestNoFailureOrKillInACatchUpLosesALead(t *testing.T) {
 	ways := map[string]sandbox.Fault{
-		"times out": {Delay: 2 * time.Minute}, "fails": {Status: 500}, "is cut": {CutAfter: 300}, "hangs up": {CutAfter: -1},
+		"times out": {Delay: 2 * time.Minute}, "fails": {Status: 500}, "is cut": {Cut: 0.7}, "hangs up": {Cut: -1},
 	}
 	for way, fault := range ways {
 		for _, most := range []int{0, 100} {
@@ -403,7 +403,7 @@ func TestNoFailureOrKillInACatchUpLosesALead(t *testing.T) {
 							}
 							failed <- struct{}{}
 							f := fault
-							if f.CutAfter > 0 {
+							if f.Cut > 0 {
 								f.Body = []byte(fmt.Sprintf(`{"items":[%400s`, " "))
 							}
 							return &f

@@ -97,9 +97,7 @@ func TestAHaltOutlastsEveryRestartUntilAPersonEndsIt(t *testing.T) {
 	s.staysSilent(t, "B200", "A100")
 
 	missed := s.ring(t, "B200")
-	if err := s.model.LinkKey(testKey, "B200"); err != nil {
-		t.Fatal(err)
-	}
+	s.model.AddKey(testKey, "B200")
 	s.resume(t)
 	if cause := sub.event(t, "access.resumed", "B200").member(t, "cause"); cause != "operator" {
 		t.Errorf("resumed because of %v", cause)
@@ -172,9 +170,7 @@ func TestAHaltCanBeEndedWhileTheDaemonIsStopped(t *testing.T) {
 		}
 	}
 	missed := s.ring(t, "B200")
-	if err := s.model.LinkKey(testKey, "B200"); err != nil {
-		t.Fatal(err)
-	}
+	s.model.AddKey(testKey, "B200")
 	s.resume(t)
 	if got := run(t, s.environ, "status", "--check"); got.code != exitFailed || strings.Contains(got.stdout, "halted") {
 		t.Errorf("status --check after the end of the halt, with no daemon: %+v", got)

@@ -270,7 +270,7 @@ func TestCheckSaysWhatTheStoreRemembers(t *testing.T) {
 		t.Errorf("beside the daemon: %+v", r.Learned)
 	}
 	d.stop(t)
-	s.model.KeepLog(-1)
+	s.model.KeepLog()
 	r, _ = checked(t, s, exitDone, s.environ, "insertions stand at /results; a total is told; pages count from 1", "/id is taken for their id", "date and time with an offset")
 	if len(r.Learned.ContactRequests.IDCandidates) > 0 {
 		t.Errorf("the id was learned a second time: %+v", r.Learned.ContactRequests)

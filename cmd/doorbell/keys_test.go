@@ -66,9 +66,7 @@ func TestARotationFromTheSecondKeyToTheEndOfTheFirst(t *testing.T) {
 	if r := s.verified(t, exitFailed); !r.Agencies[0].Ready || r.Agencies[1].Ready || r.Agencies[1].Next.Status != 403 || *r.Agencies[0].Next.Insertions != 4 {
 		t.Errorf("%+v", r)
 	}
-	if err := s.model.LinkKey(otherKey, "B200"); err != nil {
-		t.Fatal(err)
-	}
+	s.model.AddKey(otherKey, "B200")
 	if r := s.verified(t, exitDone); !r.MayGiveUp {
 		t.Errorf("%+v", r)
 	}

@@ -150,7 +150,7 @@ func (o oracle) judgeContactRequests(all []message, truth sandbox.Truth, say say
 		switch {
 		case !ok || r.AgencyID != m.body.AgencyID || r.Reference != m.body.PropertyReferenceID:
 			say("contact request %s was never made at %s", m.body.ContactRequestID, m.body.AgencyID)
-		case r.Served.Count == 0:
+		case r.Served == 0:
 			say("contact request %s was announced and never served", r.ID)
 		case r.CreatedAt.Before(o.from):
 			say("contact request %s is older than the watch and was announced", r.ID)
@@ -160,7 +160,7 @@ func (o oracle) judgeContactRequests(all []message, truth sandbox.Truth, say say
 		switch n := announced[r.ID]; {
 		case n > 1:
 			say("contact request %s was announced %d times", r.ID, n)
-		case n == 0 && r.Served.Count > 0 && !r.CreatedAt.Before(o.until):
+		case n == 0 && r.Served > 0 && !r.CreatedAt.Before(o.until):
 			say("contact request %s of %s was shown and is lost (created %s)", r.ID, r.AgencyID, r.CreatedAt.Format(time.RFC3339Nano))
 		}
 	}
@@ -251,7 +251,7 @@ func (o oracle) settled(all []message) []string {
 	}
 	for _, r := range truth.ContactRequests {
 		i, _ := truth.Insertion(r.AgencyID, r.Reference)
-		reachable := r.Served.Count > 0 || i.VisibleAt(now) // else its insertion may have gone before anybody asked
+		reachable := r.Served > 0 || i.VisibleAt(now) // else its insertion may have gone before anybody asked
 		if !r.CreatedAt.Before(o.until) && reachable && !told[r.ID] {
 			missing = append(missing, "contact request "+r.ID)
 		}

@@ -71,7 +71,7 @@ func behave(d *day) { d.model.SetFault(nil) }
 
 var outages = []outage{
 	{"the API is down", 24 * time.Hour, func(d *day) { d.cable().cut.Store(true) }, func(d *day) { d.cable().cut.Store(false) }, "the API does not answer", "the API answers again"},
-	{"429 to everything", 24 * time.Hour, misbehave("429", sandbox.Rule{Share: 1}), behave, "the API asks for patience", "the API serves the key again"},
+	{"429 to everything", 24 * time.Hour, misbehave("429", sandbox.Rule{Share: 1}), behave, "the API throttles a key", "the API serves the key again"},
 	{"503 to some", 6 * time.Hour, misbehave("503", sandbox.Rule{Share: 0.5}), behave, "503", "walks are complete again"},
 	{"contact requests cannot be read", 6 * time.Hour, misbehave("html", sandbox.Rule{Share: 0.4, Operation: sandbox.OperationContactRequests}), behave, "a poll failed", "polls of an insertion work again"},
 	{"NATS is away", 12 * time.Hour, (*day).natsGoes, (*day).natsComes, "takes no events", "works again"},

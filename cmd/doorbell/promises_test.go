@@ -65,7 +65,7 @@ var promises = []struct {
 		"cmd/doorbell": "TestWhatHappensAtTheAPIGivesExactlyItsEvent",
 	}},
 	{"An answer that brings nothing new writes nothing.", map[string]string{
-		"poller": "TestASweepWithoutNewsWritesNothing TestAnAnswerThatHasNotChangedIsNotSentAgain",
+		"poller": "TestASweepWithoutNewsWritesNothing TestAnUnchangedAnswerOpensNoTransaction",
 	}},
 	{"Records are found by what they look like; another form is one drift and no change of each.", map[string]string{
 		"poller":          "TestAnotherShapeIsToldOnceAndNothingElse TestAMemberThatComesEverywhereIsOneDriftAndNoChange TestADriftQuotesNothingAndIsBounded TestADefectIsThatOfItsRecordAlone",

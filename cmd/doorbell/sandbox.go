@@ -17,6 +17,9 @@ import (
 // madeUpKey opens the agencies of the made-up API. It has the form of a real one and opens nothing else.
 const madeUpKey = "00000000-5a4d-4b0b-8a11-d00fbe110000"
 
+// nextMadeUpKey replaces madeUpKey where a scenario replaces it.
+const nextMadeUpKey = "00000000-5a4d-4b0b-8a11-d00fbe110001"
+
 // madeUp is a made-up API that is being served.
 type madeUp struct {
 	model    *sandbox.Model
@@ -168,13 +171,7 @@ func (c *SandboxCmd) serve(ctx context.Context, rendering *sandbox.Rendering, l 
 
 // greet says how to watch the API, and how to change it.
 func (m madeUp) greet(w io.Writer, control string) {
-	agency, reference := m.agencies[0], "test#1##"
-	for _, i := range m.model.Truth().Insertions {
-		if i.AgencyID == agency {
-			reference = i.Reference
-			break
-		}
-	}
+	agency := m.agencies[0]
 	fmt.Fprintf(w, `The made-up listings API is at %s, for agencies %s.
 Watch it from another terminal; the intervals are short so that what you change is soon seen:
 
@@ -183,14 +180,14 @@ Watch it from another terminal; the intervals are short so that what you change 
 See the events in a third one: ./doorbell events tail --all
 What a sandbox made up is gone when it ends, so begin the next one with a new data directory (DOORBELL_DATA_DIR).
 
-%sChange it by hand: a person writes; an insertion appears, is edited, is withdrawn.
+%sChange it by hand: an insertion appears, a person writes about it, it is edited and withdrawn.
 
 `, m.url, strings.Join(m.agencies, ", "), m.url, strings.Join(m.agencies, ","), madeUpKey, m.settings, m.story)
 	change := func(path, body string, values ...any) {
 		fmt.Fprintf(w, "  curl %s/%s -d '%s'\n", control, path, fmt.Sprintf(body, values...))
 	}
-	change("contact-requests", `{"agencyId":%q,"propertyReferenceId":%q,"contactRequest":{"lastName":"Muster","message":"Guten Tag"}}`, agency, reference)
 	change("insertions", `{"agencyId":%q,"insertion":{"propertyReferenceId":"test#1##","offerType":"RENT"}}`, agency)
+	change("contact-requests", `{"agencyId":%q,"propertyReferenceId":"test#1##","contactRequest":{"lastName":"Muster","message":"Guten Tag"}}`, agency)
 	change("insertions/edit", `{"agencyId":%q,"propertyReferenceId":"test#1##","patch":{"rankType":"TOP"}}`, agency)
 	change("insertions/withdraw", `{"agencyId":%q,"propertyReferenceId":"test#1##"}`, agency)
 	fmt.Fprint(w, "\nTake the key away from an agency, and give it, or another key, to one:\n\n")
@@ -216,6 +213,78 @@ func renderingNames() (names []string) {
 		names = append(names, r.Name)
 	}
 	return names
+}
+
+// scenarioSettings are what a client has to set, so that a scenario can be watched in minutes.
+var scenarioSettings = map[string]string{
+	"key-rotation":  "DOORBELL_API_KEY_NEXT=" + nextMadeUpKey,
+	"mass-vanish":   "DOORBELL_HOLD_FOR=2m",
+	"monday-upload": "DOORBELL_IGNORE_FIELDS=insertion:/updatedAt",
+}
+
+// findScenario returns nil if none is given.
+func findScenario(name string) (*sandbox.Scenario, error) {
+	if name == "" {
+		return nil, nil
+	}
+	s, ok := sandbox.ScenarioNamed(name)
+	if !ok {
+		var names []string
+		for _, s := range sandbox.Scenarios() {
+			names = append(names, s.Name)
+		}
+		return nil, usageError("--scenario: there is none of this name", "choose one of "+strings.Join(names, ", "))
+	}
+	return &s, nil
+}
+
+// play serves a scenario as it is before it begins, until ctx ends.
+func (c *SandboxCmd) play(ctx context.Context, s sandbox.Scenario, rendering *sandbox.Rendering, l net.Listener) madeUp {
+	p := s.Open(sandbox.ScenarioOptions{
+		Seed: uint64(c.Seed), Key: madeUpKey, NextKey: nextMadeUpKey, Rendering: rendering, Speed: c.Speed, Model: modelOptions(),
+	})
+	speed := s.Speed
+	if c.Speed > 0 {
+		speed = c.Speed
+	}
+	m := madeUp{model: p.Model, url: "http://" + l.Addr().String(), agencies: s.Agencies, play: p, settings: "DOORBELL_REQUESTS_PER_SECOND=50 "}
+	if more := scenarioSettings[s.Name]; more != "" {
+		m.settings += more + " "
+	}
+	lasts := time.Duration(float64(s.Lasts) / speed).Round(time.Second)
+	m.story = fmt.Sprintf("Scenario %s: %s\nWhat must come out: %s\nIt begins with the first request and takes %s, %g times as fast as in life.\n\n",
+		s.Name, s.Description, s.Outcome, lasts, speed)
+	go serveUntil(ctx, l, p.Handler)
+	return m
+}
+
+// tell waits for the first request, lets the scenario happen, and returns when it is over.
+func tell(ctx context.Context, w io.Writer, p *sandbox.Play) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for p.Model.Requests(sandbox.Filter{}) == 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+	fmt.Fprintf(w, "The first request: scenario %s begins.\n", p.Scenario.Name)
+	p.Run(ctx)
+	if ctx.Err() == nil {
+		fmt.Fprintln(w, "The scenario is over; the API goes on as it was left.")
+	}
+}
+
+// sandboxHelp lists what can be chosen.
+func sandboxHelp() string {
+	var b strings.Builder
+	b.WriteString("Example:\n  doorbell sandbox --scenario zurich-hot\n\nScenarios:\n")
+	for _, s := range sandbox.Scenarios() {
+		fmt.Fprintf(&b, "  %-19s %s\n", s.Name, s.Description)
+	}
+	b.WriteString("\nRenderings:\n  " + strings.Join(renderingNames(), ", "))
+	return b.String()
 }
 
 // serveMadeUp fills a model, keeps it moving and serves it, until ctx ends.

@@ -147,7 +147,16 @@ func TestTheSandboxSpeaksEveryRendering(t *testing.T) {
 
 func TestWhatTheSandboxSaysToTypeIsTaken(t *testing.T) {
 	t.Parallel()
-	c := launch(t, nil, "sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
+	for _, insertions := range []string{"12", "0"} {
+		t.Run(insertions+" insertions", func(t *testing.T) {
+			t.Parallel()
+			typeWhatTheSandboxSays(t, "--insertions", insertions, "--changes-per-minute", "0")
+		})
+	}
+}
+
+func typeWhatTheSandboxSays(t *testing.T, flags ...string) {
+	c := launch(t, nil, append([]string{"sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"}, flags...)...)
 	found := c.stdout.await(t, `(?s)API is at (http://\S+), for.*DOORBELL_API_KEY=(\S+).*Ctrl-C ends it`)
 	lines := regexp.MustCompile(`(?m)^  curl (http://[^/ ]+/(\S+)) -d '(.*)'$`).FindAllStringSubmatch(c.stdout.String(), -1)
 	if len(lines) != 6 {

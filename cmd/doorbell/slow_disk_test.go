@@ -22,7 +22,7 @@ func TestASlowDiskDelaysOnlyWhatIsStored(t *testing.T) {
 	const perSecond = 10
 	agencies := []string{"A100", "B200"}
 	s := sceneOf(t, 5, agencies)
-	s.model.KeepLog(100_000)
+	s.model.KeepLog()
 	began := time.Now().Truncate(time.Second)
 	faster := regexp.MustCompile("^DOORBELL_(REQUESTS_PER_SECOND|POLL_INTERVAL|WALK_INTERVAL)=")
 	s.environ = slices.DeleteFunc(s.environ, faster.MatchString) // the tracer hands over what it is given: the first of two would count
@@ -73,9 +73,7 @@ func TestASlowDiskDelaysOnlyWhatIsStored(t *testing.T) {
 	}
 
 	// What happens while the agency is halted is found when it is not any more, by a process that was killed in between.
-	if err := s.model.LinkKey(testKey, "A100"); err != nil {
-		t.Fatal(err)
-	}
+	s.model.AddKey(testKey, "A100")
 	for _, a := range agencies {
 		s.ring(t, a)
 	}

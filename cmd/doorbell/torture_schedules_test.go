@@ -384,7 +384,7 @@ var dayHappenings = []func(*day){
 
 // weathers are faults of answers that a client can see to be faults, and delays.
 var weathers = strings.Fields(`400 404 410 429 429_seconds 429_date 429_huge 500 502 503 503_seconds redirect html empty null object error
-	unsuccessful garbage encoding wrong_type cut cut_late hangup reset late drip stuck unnamed`)
+	unsuccessful garbage encoding wrong_type cut cut_late hangup late stall stuck unnamed`)
 
 // ofContacts are faults after which an insertion is truly another one.
 var ofContacts = strings.Fields("renamed reshaped bad_utf8 half_surrogate name_twice stale")
@@ -457,7 +457,7 @@ func (d *day) halted(id string) bool {
 
 func (d *day) allow() {
 	if d.refused != "" {
-		d.must(d.model.LinkKey(d.key, d.refused))
+		d.model.AddKey(d.key, d.refused)
 		d.refused = ""
 	}
 }

@@ -117,7 +117,7 @@ func New(o Options) (*Client, error) {
 		return nil, errors.New("version: holds a control character")
 	}
 	return &Client{
-		o: o, base: base, ignored: tokens(o.IgnoreInsertions), watched: Watched(o.IgnoreInsertions),
+		o: o, base: base, ignored: tokens(o.IgnoreInsertions), watched: topMembers(tokens(o.IgnoreInsertions)),
 		unread: unread(o.IgnoreContactRequests, o.IDFields), idNames: plainNames(o.IDFields),
 	}, nil
 }

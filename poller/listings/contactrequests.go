@@ -75,7 +75,7 @@ func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference
 
 func (c *Client) contactRequestsPage(x *exchange, size int) (*ContactRequestsPage, error) {
 	page := &ContactRequestsPage{Envelope: c.envelope(x, size)}
-	if page.NotModified || page.recognise(x) {
+	if page.recognise(x) {
 		return page, nil
 	}
 	l, total, err := x.locate(contactRequestRecords, c.idNames, c.o.ContactRequestsPath)

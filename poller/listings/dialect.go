@@ -73,7 +73,7 @@ func (d Dialect) Printable() Dialect {
 
 // LearnID finds the member that tells contact requests apart, by two readings of those of one insertion. The candidates are
 // present and distinct within both; the id is the first of them that is the same in both, for contact requests of equal content. It
-// is empty if there is none. What came or went in between says nothing.
+// is empty if there is none. What only came or only went in between says nothing: of two equal ones one may have been erased.
 func LearnID(fields []string, reference string, first, second []ContactRequest) (candidates []string, id string) {
 	for _, field := range fields {
 		before, after := idsByContent(field, reference, first), idsByContent(field, reference, second)
@@ -84,13 +84,18 @@ func LearnID(fields []string, reference string, first, second []ContactRequest) 
 		steady := true
 		for content, ids := range before {
 			again := after[content]
-			steady = steady && (again == nil || !slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(again, id) }))
+			steady = steady && (within(ids, again) || within(again, ids))
 		}
 		if id == "" && steady {
 			id = field
 		}
 	}
 	return candidates, id
+}
+
+// within says whether all ids of one list stand in another.
+func within(ids, all []string) bool {
+	return !slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(all, id) })
 }
 
 // idsByContent is what a member says of contact requests, by their fingerprints; nil if it is absent from one, or the same in two.

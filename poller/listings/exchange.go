@@ -104,39 +104,16 @@ func (c *Client) address(r Request, query string) (*url.URL, error) {
 	return &u, nil
 }
 
-// maxValidator bounds what is remembered of an answer to ask for the next one with.
-const maxValidator = 256
-
-// validator is a validator as it was sent, or empty if it is too long or holds what no header should.
-func validator(s string) string {
-	odd := func(r rune) bool { return r < ' ' || r > '~' }
-	if s = strings.TrimSpace(s); len(s) > maxValidator || strings.ContainsFunc(s, odd) {
-		return ""
-	}
-	return s
-}
-
-// header is what goes along with a request. One that is conditional keeps asking for a fresh look: what answers may be left
-// out, but not stale.
-func (c *Client) header(key Key, expect Expect) http.Header {
-	h := http.Header{
+// header is what goes along with a request. None is conditional: that nothing has changed is seen by the answer itself, and an API
+// that is wrong about its own changes hides nothing.
+func (c *Client) header(key Key) http.Header {
+	return http.Header{
 		"Authorization":   {"ApiKey " + key.reveal()},
 		"Accept":          {"application/json"},
 		"Accept-Encoding": {"gzip"},
 		"Cache-Control":   {"no-cache"},
 		"User-Agent":      {"doorbell/" + c.o.Version},
 	}
-	if v := validator(expect.ETag); v != "" {
-		h["If-None-Match"] = []string{v}
-	}
-	if v := validator(expect.LastModified); v != "" {
-		h["If-Modified-Since"] = []string{v}
-	}
-	return h
-}
-
-func isConditional(h http.Header) bool {
-	return h.Get("If-None-Match") != "" || h.Get("If-Modified-Since") != ""
 }
 
 // exchange is one request and its good answer, the body read to its end.
@@ -150,8 +127,7 @@ type exchange struct {
 	sent, received time.Time
 }
 
-// ask sends one request. It returns a whole body with status 200, an answer that nothing has changed if expect allows for
-// one, or one of the errors of this package.
+// ask sends one request. It returns a whole body with status 200, or one of the errors of this package.
 func (c *Client) ask(ctx context.Context, key Key, r Request, query string, expect Expect) (*exchange, error) {
 	r.Key = key.Fingerprint()
 	if err := key.Validate(); err != nil {
@@ -165,7 +141,7 @@ func (c *Client) ask(ctx context.Context, key Key, r Request, query string, expe
 		return nil, &RequestError{r, err}
 	}
 	sent := time.Now()
-	x, err := c.send(ctx, r, to, c.header(key, expect))
+	x, err := c.send(ctx, r, to, c.header(key))
 	received := time.Now()
 	outcome := Outcome{Err: err, Duration: received.Sub(sent)}
 	if x != nil {
@@ -204,9 +180,6 @@ func (c *Client) send(ctx context.Context, r Request, to *url.URL, header http.H
 	}
 	defer resp.Body.Close()
 	x := &exchange{request: r, status: resp.StatusCode, header: resp.Header}
-	if resp.StatusCode == http.StatusNotModified && isConditional(header) {
-		return x, nil
-	}
 	if resp.StatusCode != http.StatusOK {
 		return x, refusal(r, resp)
 	}
@@ -273,13 +246,7 @@ func retryAfter(header string, now time.Time) time.Duration {
 }
 
 func (c *Client) envelope(x *exchange, size int) Envelope {
-	e := Envelope{Total: -1, Date: dateOf(x.header), Sent: x.sent, Received: x.received, Size: size}
-	if x.status == http.StatusNotModified {
-		e.NotModified = true
-		return e
-	}
-	e.ETag, e.LastModified = validator(x.header.Get("Etag")), validator(x.header.Get("Last-Modified"))
-	return e
+	return Envelope{Total: -1, Date: dateOf(x.header), Sent: x.sent, Received: x.received, Size: size}
 }
 
 // errEncoding is about one that we did not ask for.

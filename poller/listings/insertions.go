@@ -28,10 +28,6 @@ type Envelope struct {
 
 	// Found: Path leads to a list. Else the answer says by its total alone that there are no records.
 	Found bool
-	// ETag and LastModified are what a later request may be made conditional with; empty if the API gave none.
-	ETag, LastModified string
-	// NotModified: the answer is the one that Expect names. It holds no records, and no hashes or validators either.
-	NotModified bool
 	// Same: the caller knows the answer, and its records are not read. If it is the same byte by byte it was not decoded, and
 	// holds no path or total either, which are as they were; else of insertions there is what digests leave out.
 	Same bool
@@ -39,8 +35,7 @@ type Envelope struct {
 
 // Expect is what the caller remembers of an earlier answer to the same question. It is never a parameter of the question.
 type Expect struct {
-	Dialect            Dialect
-	ETag, LastModified string // what the answer may be left out for, if nothing has changed since; empty: it may not
+	Dialect Dialect
 	// Known says whether an answer is known by the hash of its body or of its records; nil: none is.
 	Known func(Sum) bool
 }
@@ -96,9 +91,10 @@ type Insertion struct {
 	Record    json.RawMessage // compact, member order and texts as sent, always proper JSON
 	Digest    [32]byte        // of the record, see Digest; without Options.IgnoreInsertions
 	Defects   []string        // what is wrong with the record: the Defect constants, sorted
-	// Marks are those of the members that are Watched, in their order. Where the page is the same byte by byte there are none:
-	// not even they have changed.
-	Marks []uint32
+	// Mark is that of the members that are ignored, or of which a part is: what users ignore first is a counter of views, or of
+	// contact requests, and a change of it may still betray one. It is made under keys of the process and of no use to another one.
+	// 0: nobody has looked, because the page is the same byte by byte, or nothing is ignored.
+	Mark uint32
 }
 
 // Insertions reads one page of the published insertions of an agency.
@@ -113,7 +109,7 @@ func (c *Client) Insertions(ctx context.Context, key Key, agency string, q Inser
 
 func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) {
 	page := &InsertionsPage{Envelope: c.envelope(x, size)}
-	if page.NotModified || page.recognise(x) {
+	if page.recognise(x) {
 		return page, nil
 	}
 	l, total, err := x.locate(insertionRecords, nil, c.o.InsertionsPath)
@@ -131,7 +127,7 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 			return nil, x.drift("insertions of the agency that was asked for", "one of another")
 		}
 		found = append(found, v)
-		page.Insertions = append(page.Insertions, Insertion{Reference: reference, Marks: v.marks(c.watched)})
+		page.Insertions = append(page.Insertions, Insertion{Reference: reference, Mark: v.mark(c.watched)})
 		x.room.canonical = append(append(v.appendCanonical(x.room.canonical, c.ignored, 0), reference...), 0)
 	}
 	if page.located(x, l, total) {
@@ -145,45 +141,28 @@ func (c *Client) insertionsPage(x *exchange, size int) (*InsertionsPage, error) 
 	return page, nil
 }
 
-// A mark tells whether a member of a record that is ignored has changed all the same: what users ignore first is a counter
-// of views, or of contact requests. Marks are made under keys of the process and are of no use to another one.
-
-// mostMarks bounds what is kept of an insertion.
-const mostMarks = 16
-
-// Marks of members that are not as others are. No other mark is one of them.
-const (
-	MarkUnknown uint32 = iota // nobody has looked
-	MarkAbsent                // there is none
-	firstMark
-)
-
-// Watched are the top-level members of a record that pointers lead to or through, the first sixteen: those whose marks are
-// made.
-func Watched(pointers []string) (names []string) {
-	for _, t := range tokens(pointers) {
-		if !slices.Contains(names, t[0]) && len(names) < mostMarks {
+// topMembers are the top-level members of a record that pointers lead to or through.
+func topMembers(pointers [][]string) (names []string) {
+	for _, t := range pointers {
+		if !slices.Contains(names, t[0]) {
 			names = append(names, t[0])
 		}
 	}
 	return names
 }
 
-// marks are those of a record.
-func (v value) marks(watched []string) []uint32 {
-	if len(watched) == 0 {
-		return nil
-	}
-	marks := make([]uint32, len(watched))
-	for n := range marks {
-		marks[n] = MarkAbsent
+// mark is that of some members of a record, in whatever order they stand.
+func (v value) mark(names []string) (mark uint32) {
+	if len(names) == 0 {
+		return 0
 	}
 	for m := range v.members() {
-		if n := slices.Index(watched, m.called().text); n >= 0 {
-			marks[n] = max(uint32(sumOf(m.appendCanonical(nil, nil, 0))[0]), firstMark)
+		if slices.Contains(names, m.called().text) {
+			text := append([]byte(m.called().canonical), ':')
+			mark ^= uint32(sumOf(m.appendCanonical(text, nil, 0))[0])
 		}
 	}
-	return marks
+	return max(mark, 1)
 }
 
 // object is the members of the record.

@@ -245,12 +245,12 @@ func TestWhatIsIgnoredIsMarked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for change, want := range map[[2]string]string{
-		{`"views":1,`, `"views":2,`}:                      "a/0 ",
-		{`{"seen":1,"x"`, `{"seen":7,"x"`}:                "a/1 ",
-		{`"b","views":1`, `"b","views":3`}:                "b/0 ",
+		{`"views":1,`, `"views":2,`}:                      "a ",
+		{`{"seen":1,"x"`, `{"seen":7,"x"`}:                "a ",
+		{`"b","views":1`, `"b","views":3`}:                "b ",
 		{`"seen":1,"x":"\n"`, `"x":"\u000a", "seen" : 1`}: "", // as it was
 		{`"stats":{"x":1}`, `"stats" : { "x" : 1 }`}:      "", // as it was
-		{`"x":"\n"`, `"x":"\r"`}:                          "a/1 digest of a ",
+		{`"x":"\n"`, `"x":"\r"`}:                          "a digest of a ",
 	} {
 		now, err := c.insertionsPage(listAnswer(strings.Replace(page, change[0], change[1], 1)), 0)
 		if err != nil {
@@ -258,10 +258,8 @@ func TestWhatIsIgnoredIsMarked(t *testing.T) {
 		}
 		changed := ""
 		for n, i := range now.Insertions {
-			for m := range i.Marks {
-				if i.Marks[m] != before.Insertions[n].Marks[m] {
-					changed += fmt.Sprintf("%s/%d ", i.Reference, m)
-				}
+			if i.Mark != before.Insertions[n].Mark {
+				changed += i.Reference + " "
 			}
 			if i.Digest != before.Insertions[n].Digest {
 				changed += "digest of " + i.Reference + " "
@@ -273,25 +271,28 @@ func TestWhatIsIgnoredIsMarked(t *testing.T) {
 	}
 }
 
-func TestAMarkTellsWhetherAMemberIsThere(t *testing.T) {
-	page, err := watching(t).insertionsPage(listAnswer(`{"data":[{"propertyReferenceId":"a","views":null}]}`), 0)
-	if err != nil {
-		t.Fatal(err)
+func TestAMarkTellsOfEachMemberAndOfWhetherItIsThere(t *testing.T) {
+	mark := func(record string) uint32 {
+		page, err := watching(t).insertionsPage(listAnswer(`{"data":[{"propertyReferenceId":"a"`+record+`}]}`), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return page.Insertions[0].Mark
 	}
-	if m := page.Insertions[0].Marks; len(m) != 2 || m[0] <= MarkAbsent || m[1] != MarkAbsent {
-		t.Errorf("marks %v", m)
+	marks := map[uint32]string{}
+	for _, record := range []string{
+		``, `,"views":null`, `,"views":1`, `,"stats":1`, `,"views":1,"stats":1`, `,"views":2,"stats":2`, `,"views":1,"stats":2`, `,"views":2,"stats":1`,
+	} {
+		m := mark(record)
+		if other, is := marks[m]; is || m == 0 {
+			t.Errorf("%s has the mark %d of %q", record, m, other)
+		}
+		marks[m] = record
 	}
-}
-
-func TestOnlyTheFirstMembersAreWatched(t *testing.T) {
-	var all []string
-	for n := range 40 {
-		all = append(all, fmt.Sprintf("/m~1%d/x", n/2))
+	if mark(`,"stats":2,"views":1`) != mark(`,"views":1,"stats":2`) {
+		t.Error("the order of members is a change")
 	}
-	if got := Watched(all); len(got) != 16 || got[3] != "m/3" {
+	if got := topMembers(tokens([]string{"", "/m~1x/y", "/m~1x", "/z"})); !slices.Equal(got, []string{"m/x", "z"}) {
 		t.Errorf("watched: %q", got)
-	}
-	if got := Watched([]string{""}); len(got) != 0 {
-		t.Errorf("of the whole record: %q", got)
 	}
 }

@@ -115,75 +115,20 @@ func TestAnErrorSaysNoNameThatDoesNotLookLikeOne(t *testing.T) {
 	assertNoSentinel(t, err2)
 }
 
-func TestAnAnswerMayBeLeftOutIfNothingHasChanged(t *testing.T) {
-	const tag, since = `W/"x1"`, "Fri, 20 Nov 2026 09:00:00 GMT"
-	a := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Date", "Fri, 20 Nov 2026 09:41:07 GMT")
-		w.Header().Set("ETag", tag)
-		w.Header().Set("Last-Modified", since)
-		if r.Header.Get("If-None-Match") == tag || r.Header.Get("If-Modified-Since") == since {
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
-		fmt.Fprint(w, "["+both+"]")
+func TestARequestIsNotConditionalAndSoA304IsARefusal(t *testing.T) {
+	a := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("ETag", `"x1"`)
+		w.WriteHeader(http.StatusNotModified)
 	})
-	var last Outcome
-	c := a.client(t, func(o *Options) { o.Gate = hooks{done: func(out Outcome) { last = out }} })
-	first, err := c.Insertions(t.Context(), testKey, "A100", InsertionsQuery{})
-	if err != nil || first.ETag != tag || first.LastModified != since || first.NotModified || len(first.Insertions) != 1 {
-		t.Fatalf("%+v %v", first, err)
-	}
-	for _, expect := range []Expect{{ETag: tag}, {LastModified: since}, {ETag: first.ETag, LastModified: first.LastModified, Dialect: Dialect{Path: "/odd", Known: true}}} {
-		i, err := c.Insertions(t.Context(), testKey, "A100", InsertionsQuery{PageSize: 50, Expect: expect})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := c.ContactRequests(t.Context(), testKey, "A100", "a#b##", ContactRequestsQuery{NumberOfItemsPerPage: 50, Expect: expect})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range []Envelope{i.Envelope, r.Envelope} {
-			if !e.NotModified || e.Found || e.Total != -1 || e.Size != 50 || e.Date.IsZero() || e.Sent.IsZero() || e.Received.Before(e.Sent) || e.Body != (Sum{}) {
-				t.Errorf("%+v", e)
-			}
-		}
-		if len(i.Insertions)+len(r.ContactRequests) > 0 || last.Status != http.StatusNotModified || last.Err != nil {
-			t.Errorf("%+v", last)
-		}
-	}
-	for i, h := range a.heads {
-		if h.Get("Cache-Control") != "no-cache" {
-			t.Error("a stale answer would do")
-		}
-		if i > 0 && h.Get("If-None-Match") == "" && h.Get("If-Modified-Since") == "" {
-			t.Error("not conditional")
-		}
-	}
-}
-
-func TestAnAnswerThatWasNotAllowedToBeLeftOutIsARefusal(t *testing.T) {
-	a := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) })
-	for _, expect := range []Expect{{}, {ETag: "x\ny"}, {ETag: strings.Repeat("x", 257)}, {LastModified: "ä"}} {
-		page, err := a.client(t).Insertions(t.Context(), testKey, "A100", InsertionsQuery{Expect: expect})
-		if page != nil || statusOf(err) != http.StatusNotModified {
-			t.Errorf("%+v: %v", expect, err)
+	c := a.client(t)
+	for range 2 {
+		if page, err := c.Insertions(t.Context(), testKey, "A100", InsertionsQuery{}); page != nil || statusOf(err) != http.StatusNotModified {
+			t.Errorf("%+v %v", page, err)
 		}
 	}
 	for _, h := range a.heads {
-		if h.Get("If-None-Match") != "" || h.Get("If-Modified-Since") != "" {
-			t.Error("what no header holds was sent")
-		}
-	}
-}
-
-func TestValidatorsAreBounded(t *testing.T) {
-	for tag, want := range map[string]string{
-		`"a"`: `"a"`, ` W/"a b" `: `W/"a b"`, "": "", "a\x7f": "", "ä": "", strings.Repeat("x", 256): strings.Repeat("x", 256), strings.Repeat("x", 257): "",
-	} {
-		x := &exchange{room: new(room), request: Request{AgencyID: "A100"}, status: 200, header: http.Header{"Etag": {tag}, "Last-Modified": {tag}}, body: []byte(`[]`)}
-		page, err := bare(t).insertionsPage(x, 0)
-		if err != nil || page.ETag != want || page.LastModified != want {
-			t.Errorf("%q: %+v %v", tag, page, err)
+		if h.Get("If-None-Match")+h.Get("If-Modified-Since") != "" || h.Get("Cache-Control") != "no-cache" {
+			t.Error("a stale answer would do")
 		}
 	}
 }

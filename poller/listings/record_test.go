@@ -393,7 +393,7 @@ func TestAnIDTellsApartInBothReadings(t *testing.T) {
 		}
 		return all
 	}
-	const form = `{"id":%d,"email":"n%d@example.org"}`
+	const form, twins = `{"id":%d,"email":"n%d@example.org"}`, `{"id":%d,"email":"n@example.org","other":%d}`
 	for _, row := range []struct {
 		first, second []ContactRequest
 		candidates    int
@@ -405,6 +405,9 @@ func TestAnIDTellsApartInBothReadings(t *testing.T) {
 		{list(form, 1, 1), list(form, 1, 2), 0, ""},
 		{list(form, 1, 2), list(form, 2, 1), 1, ""},
 		{list(form, 1, 2), list(`{"x":%d,"email":"n%d@example.org"}`, 1, 2), 0, ""},
+		{list(twins, 1, 2), list(twins, 2), 1, "id"}, // the other one was erased in between
+		{list(twins, 2), list(twins, 1, 2), 1, "id"},
+		{list(twins, 1, 2), list(twins, 2, 3), 1, ""}, // places
 	} {
 		if candidates, id := LearnID([]string{"uuid", "id"}, "a#b##", row.first, row.second); len(candidates) != row.candidates || id != row.id {
 			t.Errorf("%q of %q", id, candidates)

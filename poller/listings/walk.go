@@ -219,7 +219,7 @@ func (w *Walk) mayMend(e end) bool {
 }
 
 // isAnswerOfSize says whether a failure may have to do with how much was asked for. Nothing has that comes of the key, of
-// patience that the API asks for, or of there being no API at all.
+// throttling by the API, or of there being no API at all.
 func isAnswerOfSize(err error) bool {
 	if status, ok := errors.AsType[*StatusError](err); ok {
 		asks := status.Status == http.StatusTooManyRequests || status.Status == http.StatusServiceUnavailable && status.RetryAfter > 0

@@ -1,20 +1,16 @@
 package sandbox
 
 import (
-	"bytes"
-	"compress/gzip"
+	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -24,7 +20,6 @@ type api struct {
 	model     *Model
 	rendering Rendering
 	answers   atomic.Uint64
-	given     validators
 }
 
 // New returns the API of the model, seen through one rendering; several may stand before one model. It answers
@@ -41,42 +36,41 @@ func New(m *Model, r Rendering) http.Handler {
 	if r.insertions == nil {
 		panic("sandbox: a Rendering starts from one of Renderings()")
 	}
-	return &api{model: m, rendering: r, given: validators{newest: map[string]*validated{}}}
+	return &api{model: m, rendering: r}
 }
 
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	call, status := route(r)
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	call.Query = query
-	authorization := r.Header.Values("Authorization")
-	c := a.model.identify(call, authorization)
-	entry := c.entry(r)
-	if status != http.StatusOK {
-		a.send(w, r, c, refused(status), entry, &Fault{})
-		return
+	query, malformed := url.ParseQuery(r.URL.RawQuery)
+	call.Query, call.At = query, a.model.now()
+	x := &exchange{Request: Request{Call: call}}
+	a.model.identify(x, r.Header.Values("Authorization"))
+	fault := &Fault{}
+	if status == http.StatusOK {
+		fault = a.model.faultFor(x.Call)
 	}
-	fault := a.model.faultFor(c.call)
 	if fault.Delay > 0 {
 		if !wait(r.Context(), fault.Delay) {
-			a.model.settleBroken(entry, c)
+			a.model.settle(x, false)
 			return
 		}
 		// What is true is decided when the answer leaves, not when the request came.
-		late := a.model.identify(call, authorization)
-		c.key, c.refused, c.target = late.key, late.refused, late.target
+		a.model.identify(x, r.Header.Values("Authorization"))
 	}
 	var ans answer
 	switch {
+	case status != http.StatusOK:
+		ans = refused(status)
 	case fault.replaces():
-		ans = fault.answer()
-	case c.refused:
+		ans = answer{status: cmp.Or(fault.Status, http.StatusOK), body: fault.Body}
+	case x.refused:
 		ans = refused(http.StatusForbidden)
-	case err != nil:
+	case malformed != nil:
 		ans = refused(http.StatusBadRequest)
 	default:
-		ans = a.answer(c, r, fault)
+		ans = a.answer(x, r, fault)
 	}
-	a.send(w, r, c, ans, entry, fault)
+	a.send(w, r, x, ans, fault)
 }
 
 // route reads what a request is for; the status is 200, or why it is for none of the two operations.
@@ -116,74 +110,60 @@ func segment(escaped string) (string, bool) {
 	return s, err == nil
 }
 
-// caller is who sent a request, and what is known about it from path and key alone.
-type caller struct {
-	call    Call
-	key     *key
+// exchange is one request and its answer.
+type exchange struct {
+	Request
+	key     *key       // nil: none that is known
 	refused bool       // with 403
 	target  *insertion // contact requests only; nil: no such reference
+	shown   []*int     // by the answer: how often they were served, one more once it has left
 }
 
-// identify finds out who sent a request and whether it may.
-func (m *Model) identify(call Call, authorization []string) caller {
+// show notes that a record stands in the answer.
+func (x *exchange) show(served *int, name string) {
+	x.shown, x.Served = append(x.shown, served), append(x.Served, name)
+}
+
+// showNothing is for an answer that cannot be read or did not leave whole.
+func (x *exchange) showNothing() { x.shown, x.Served = nil, nil }
+
+// identify finds out from path and key who sent a request and whether it may.
+func (m *Model) identify(x *exchange, authorization []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	call.At = m.options.Now()
-	c := caller{call: call}
 	if len(authorization) == 1 {
 		if value, ok := strings.CutPrefix(authorization[0], "ApiKey "); ok {
-			c.key = m.keys[value]
+			x.key = m.keys[value]
 		}
 	}
-	c.refused = c.key == nil || !c.key.active
-	if c.key != nil {
-		c.call.Key = c.key.label
+	if x.key != nil {
+		x.Key = x.key.label
 	}
-	if call.Operation == OperationInsertions {
-		if m.agencies[call.AgencyID] == nil {
-			c.call.AgencyID, c.refused = "", true
+	x.refused = x.key == nil || !x.key.active
+	if x.Operation == OperationInsertions {
+		if m.agencies[x.AgencyID] == nil {
+			x.AgencyID, x.refused = "", true
 		}
-		c.refused = c.refused || !c.key.agencies[call.AgencyID]
-		return c
+		x.refused = x.refused || !x.key.agencies[x.AgencyID]
+		return
 	}
-	// The same reference may belong to several agencies; then the first by id is meant that the key may see.
-	owners := m.references[call.Reference]
+	// The same reference may belong to several agencies; then the one is meant that was published first, of those that the
+	// key may see.
+	owners := m.references[x.Reference]
 	if len(owners) == 0 {
-		return c
+		return
 	}
-	c.target = owners[0]
-	linked := slices.IndexFunc(owners, func(i *insertion) bool { return c.key != nil && c.key.agencies[i.AgencyID] })
-	if linked >= 0 {
-		c.target = owners[linked]
-	}
-	c.call.AgencyID = c.target.AgencyID
-	c.refused = c.refused || linked < 0 || !c.target.listed() && m.options.WithdrawnStatus == http.StatusForbidden
-	return c
-}
-
-func (c caller) entry(r *http.Request) *Request {
-	return &Request{Call: c.call, RawPath: r.URL.EscapedPath(), RawQuery: r.URL.RawQuery}
+	linked := slices.IndexFunc(owners, func(i *insertion) bool { return x.key != nil && x.key.agencies[i.AgencyID] })
+	x.target = owners[max(linked, 0)]
+	x.AgencyID = x.target.AgencyID
+	x.refused = x.refused || linked < 0 || !x.target.listed() && m.options.WithdrawnStatus == http.StatusForbidden
 }
 
 // answer is what is about to be sent.
 type answer struct {
-	status    int
-	body      []byte
-	plain     bool // never compressed
-	header    http.Header
-	receipt   receipt
-	validated *validated // nil: the answer has no validators
-}
-
-// receipt remembers what an answer shows, to be counted as served once it left.
-type receipt struct {
-	served []*Served
-	names  []string
-}
-
-func (r *receipt) add(s *Served, name string) {
-	r.served = append(r.served, s)
-	r.names = append(r.names, name)
+	status int
+	body   []byte
+	header http.Header
 }
 
 // refused has the same body for every cause, as the status is the same too.
@@ -193,39 +173,26 @@ func refused(status int) answer {
 }
 
 // answer is the honest one to a caller who is not refused, as far as the fault lets it be.
-func (a *api) answer(c caller, r *http.Request, fault *Fault) answer {
+func (a *api) answer(x *exchange, r *http.Request, fault *Fault) answer {
 	shape := fault.rendering(a.rendering)
-	read := a.model.window
-	if c.call.Operation == OperationInsertions {
-		read = a.model.insertions
+	read, envelope := a.model.window, shape.window
+	if x.Operation == OperationInsertions {
+		read, envelope = a.model.insertions, shape.insertions
 	}
-	p, shown, status := read(c, shape, fault)
+	p, status := read(x, shape, fault)
 	if status != http.StatusOK {
 		return refused(status)
 	}
-	p.base, p.hideTotals = shape.PageBase, shape.NoTotals
-	p.self = &url.URL{Scheme: "http", Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
-	envelope := shape.insertions
-	if p.window {
-		envelope = shape.window
-	}
 	tree := p.fill(envelope)
-	ans := answer{status: http.StatusOK, body: shape.write(tree, a.answers.Add(1)), header: http.Header{}, receipt: shown}
+	ans := answer{status: http.StatusOK, body: shape.write(tree, a.answers.Add(1)), header: http.Header{}}
 	if shape.TotalsInHeader {
 		ans.header.Set("X-Total-Count", strconv.Itoa(p.total))
-		if next, ok := p.next().(string); ok {
-			ans.header.Set("Link", fmt.Sprintf(`<%s>; rel="next"`, next))
-		}
 	}
-	if shape.Conditional {
-		shape.Steady = true
-		a.given.condition(&ans, c.key.label+" "+r.URL.RequestURI(), sha256.Sum256(shape.write(tree, 0)), r.Header, a.model.now())
+	if fault.Edit != nil {
+		ans.body = fault.Edit(ans.body)
 	}
-	if len(fault.Trailing) > 0 && ans.status == http.StatusOK {
-		ans.body = slices.Concat(ans.body, fault.Trailing)
-	}
-	if !fault.readable(c.call.Operation) {
-		ans.receipt, ans.validated = receipt{}, nil
+	if !fault.readable(x.Operation, ans) {
+		x.showNothing()
 	}
 	return ans
 }
@@ -251,22 +218,15 @@ func (s Sizes) take(v url.Values, name string, ifAbsent, most int) (size, status
 	switch {
 	case !ok:
 		return 0, http.StatusBadRequest
-	case !v.Has(name):
-	case s.Any != 0:
-		return 0, s.Any
-	case n < s.Least:
-		return 0, http.StatusRequestedRangeNotSatisfiable
-	case s.Most > 0 && n > s.Most && s.TooLarge != 0:
-		return 0, s.TooLarge
-	case s.Most > 0 && n > s.Most:
-		return 0, http.StatusBadRequest
+	case v.Has(name) && (n < s.Least || s.Most > 0 && n > s.Most):
+		return 0, cmp.Or(s.Status, http.StatusBadRequest)
 	}
 	return min(n, most), http.StatusOK
 }
 
 // selected says whether an insertion matches all filters. A search for digits only is one for a postal code, anything else
 // must occur word by word.
-func selected(v url.Values, i *Insertion) bool {
+func selected(v url.Values, i Insertion) bool {
 	if offer, rank := v.Get("offerType"), v.Get("rankType"); offer != "" && offer != i.OfferType || rank != "" && rank != i.RankType {
 		return false
 	}
@@ -282,10 +242,10 @@ func selected(v url.Values, i *Insertion) bool {
 }
 
 // insertions reads one page: the newest publication first.
-func (m *Model) insertions(c caller, r Rendering, f *Fault) (page, receipt, int) {
+func (m *Model) insertions(x *exchange, r Rendering, f *Fault) (page, int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v := c.call.Query
+	v := x.Query
 	size, status := r.PageSizes.take(v, "pageSize", r.PageSize, r.MaxPageSize)
 	number, ok := integer(v, "page", r.PageBase, r.PageBase)
 	if status == http.StatusOK && !ok {
@@ -293,15 +253,15 @@ func (m *Model) insertions(c caller, r Rendering, f *Fault) (page, receipt, int)
 	}
 	var list []*insertion
 	filtered := v.Get("offerType")+v.Get("rankType")+v.Get("searchQuery") != ""
-	for _, i := range slices.Backward(m.agencies[c.call.AgencyID].listed) {
-		if !f.leavesOut(i.Reference) && (!filtered || selected(v, &newest(i.Versions).Record)) {
+	for _, i := range slices.Backward(m.agencies[x.AgencyID].insertions) {
+		if i.listed() && !f.leavesOut(i.Reference) && (!filtered || selected(v, newest(i.Versions).Record)) {
 			list = append(list, i)
 		}
 	}
-	p := page{number: number - r.PageBase, size: size, total: len(list)}
+	p := page{shape: r, number: number - r.PageBase, size: size, total: len(list)}
 	switch {
 	case status != http.StatusOK:
-		return p, receipt{}, status
+		return p, status
 	case r.PageIgnored:
 		p.number = 0
 	case p.number > p.total: // before the product can overflow
@@ -317,39 +277,37 @@ func (m *Model) insertions(c caller, r Rendering, f *Fault) (page, receipt, int)
 			p.offset = max(p.total-1, 0) / size * size
 			p.number = p.offset / size
 		default:
-			return p, receipt{}, r.PastEnd
+			return p, r.PastEnd
 		}
 	}
-	var shown receipt
 	for _, i := range list[p.offset:min(p.offset+size, len(list))] {
-		version := newest(i.Versions)
-		p.records = append(p.records, r.insertionRecord(version, f.note(len(p.records))))
-		shown.add(&version.Served, i.Reference)
+		p.records = append(p.records, r.insertionRecord(newest(i.Versions)))
+		x.show(&i.Served, i.Reference)
 	}
-	return p, shown, http.StatusOK
+	return p, http.StatusOK
 }
 
 // window reads the contact requests of one insertion.
-func (m *Model) window(c caller, r Rendering, f *Fault) (page, receipt, int) {
+func (m *Model) window(x *exchange, r Rendering, f *Fault) (page, int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v := c.call.Query
+	v := x.Query
 	size, status := r.WindowSizes.take(v, "numberOfItemsPerPage", r.Window, r.MaxWindow)
 	byScore, byOK := oneOf(v, "sortBy", "createdAt", "score")
 	ascending, orderOK := oneOf(v, "sortOrder", "desc", "asc")
 	switch {
 	case status != http.StatusOK:
-		return page{}, receipt{}, status
+		return page{}, status
 	case !byOK || !orderOK:
-		return page{}, receipt{}, http.StatusBadRequest
-	case c.target == nil:
-		return page{}, receipt{}, http.StatusNotFound
-	case !c.target.listed() && m.options.WithdrawnStatus != http.StatusOK:
-		return page{}, receipt{}, m.options.WithdrawnStatus
+		return page{}, http.StatusBadRequest
+	case x.target == nil:
+		return page{}, http.StatusNotFound
+	case !x.target.listed() && m.options.WithdrawnStatus != http.StatusOK:
+		return page{}, m.options.WithdrawnStatus
 	}
 	at := m.options.Now().Add(-f.Age)
 	var visible []*contactRequest
-	for _, c := range c.target.contactRequests {
+	for _, c := range x.target.contactRequests {
 		if !at.Before(c.VisibleFrom) && !f.leavesOut(c.ID) {
 			visible = append(visible, c)
 		}
@@ -360,176 +318,65 @@ func (m *Model) window(c caller, r Rendering, f *Fault) (page, receipt, int) {
 	if !ascending { // the exact reverse, also among equals
 		slices.Reverse(visible)
 	}
-	p := page{size: size, total: len(visible), window: true}
-	var shown receipt
+	p := page{shape: r, size: size, total: len(visible)}
 	for _, one := range visible[:min(size, len(visible))] {
-		version := one.versionAt(at)
-		p.records = append(p.records, r.contactRequestRecord(version, c.target.Reference, f.note(len(p.records))))
-		shown.add(&version.Served, one.ID)
+		p.records = append(p.records, r.contactRequestRecord(one.versionAt(at), x.target.Reference))
+		x.show(&one.Served, one.ID)
 	}
-	return p, shown, http.StatusOK
+	return p, http.StatusOK
 }
 
-// validators remember, for each key and address, the newest answer: a 304 stands for that one alone.
-type validators struct {
-	mu     sync.Mutex
-	newest map[string]*validated
-}
-
-type validated struct {
-	hash  [32]byte
-	since time.Time // when it became what it is
-	left  bool      // one left to its last byte
-}
-
-// condition gives an answer its validators, or puts a 304 in its place if the client has it. If-None-Match wins.
-func (v *validators) condition(ans *answer, question string, hash [32]byte, request http.Header, now time.Time) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	n := v.newest[question]
-	if n == nil || n.hash != hash {
-		n = &validated{hash: hash, since: now}
-		v.newest[question] = n
-	}
-	ans.validated = n
-	tag, date := fmt.Sprintf(`W/"%x"`, hash[:12]), n.since.UTC().Format(http.TimeFormat)
-	tags := request.Get("If-None-Match")
-	has := slices.Contains(strings.Split(strings.ReplaceAll(tags, " ", ""), ","), tag)
-	if tags == "" {
-		has = request.Get("If-Modified-Since") == date
-	}
-	ans.header.Set("ETag", tag)
-	ans.header.Set("Last-Modified", date)
-	if has && n.left {
-		ans.status, ans.body = http.StatusNotModified, nil
-	}
-}
-
-// keep notes whether an answer left to its last byte.
-func (v *validators) keep(n *validated, left bool) {
-	if n != nil {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		n.left = left
-	}
-}
-
-// compressible is the least body that is worth compressing.
-const compressible = 1 << 10
-
-var compressors = sync.Pool{New: func() any {
-	z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
-	return z
-}}
-
-func compress(body []byte) []byte {
-	var out bytes.Buffer
-	z := compressors.Get().(*gzip.Writer)
-	defer compressors.Put(z)
-	z.Reset(&out)
-	_, _ = z.Write(body) // into memory
-	_ = z.Close()
-	return out.Bytes()
-}
-
-// send writes an answer and settles the entry. All but the last byte goes first; then the answer is counted; then the last
-// byte leaves. So whoever has the whole answer finds it counted, and whoever hung up before is not served.
-func (a *api) send(w http.ResponseWriter, r *http.Request, c caller, ans answer, entry *Request, fault *Fault) {
-	if fault.CutAfter < 0 {
-		a.model.settleBroken(entry, c)
-		abort(w, fault.Reset)
-	}
-	entry.Status = ans.status
-	body := a.head(w, r, ans, fault)
-	if n, cut := fault.cut(len(body)); cut {
-		_ = write(w, body[:n]) // broken either way
-		a.model.settleBroken(entry, c)
-		abort(w, fault.Reset)
-	}
-	end := max(len(body)-1, 0)
-	if err := drip(w, r, body[:end], fault); err != nil || r.Context().Err() != nil {
-		a.model.settleBroken(entry, c)
-		return
-	}
-	a.model.settle(entry, c, ans.receipt)
-	a.given.keep(ans.validated, true)
-	if err := write(w, body[end:]); err != nil {
-		a.given.keep(ans.validated, false)
-		a.model.takeBack(entry, ans.receipt)
-	}
-}
-
-// drip sends all but the end of a body, in one go or in the pieces of a fault.
-func drip(w http.ResponseWriter, r *http.Request, body []byte, fault *Fault) error {
-	const pieces = 20
-	if fault.Drip <= 0 {
-		return writeSome(w, body)
-	}
-	for n := range pieces {
-		if err := write(w, body[len(body)*n/pieces:len(body)*(n+1)/pieces]); err != nil {
-			return err
-		}
-		if !wait(r.Context(), fault.Drip/pieces) {
-			return r.Context().Err()
-		}
-	}
-	return nil
-}
-
-// abort ends the connection in the middle of things; it does not return.
-func abort(w http.ResponseWriter, reset bool) {
-	if !reset {
+// send writes an answer and settles the exchange. All but the last byte goes first; then the answer is counted; then the
+// last byte leaves. So whoever has the whole answer finds it counted, and whoever hung up before is not served.
+func (a *api) send(w http.ResponseWriter, r *http.Request, x *exchange, ans answer, fault *Fault) {
+	if fault.Cut < 0 {
+		a.model.settle(x, false)
 		panic(http.ErrAbortHandler)
 	}
-	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
-		if tcp, ok := conn.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // unsent bytes are dropped, and the other side sees a reset
-		}
-		conn.Close()
+	x.Status = ans.status
+	a.head(w, ans, fault)
+	body := ans.body
+	end := max(len(body)-1, 0)
+	if fault.Cut > 0 {
+		_ = write(w, body[:min(int(fault.Cut*float64(len(body))), end)]) // broken either way
+		a.model.settle(x, false)
+		panic(http.ErrAbortHandler)
 	}
-	panic(http.ErrAbortHandler)
+	_, err := w.Write(body[:end])
+	if err == nil && fault.Stall > 0 {
+		err = write(w, nil)
+	}
+	if err != nil || !wait(r.Context(), fault.Stall) || r.Context().Err() != nil {
+		a.model.settle(x, false)
+		return
+	}
+	a.model.settle(x, true)
+	if write(w, body[end:]) != nil {
+		a.model.takeBack(x)
+	}
 }
 
-// head writes status and header and returns the body as it goes over the wire.
-func (a *api) head(w http.ResponseWriter, r *http.Request, ans answer, fault *Fault) []byte {
+// head writes status and header.
+func (a *api) head(w http.ResponseWriter, ans answer, fault *Fault) {
 	h := w.Header()
 	if ans.status == http.StatusMethodNotAllowed {
 		h.Set("Allow", http.MethodGet)
 	}
 	h.Set("Date", a.model.now().UTC().Format(http.TimeFormat))
 	h.Set("Content-Type", "application/json")
-	h.Set("Vary", "Accept-Encoding")
-	body := ans.body
-	if fault.Header.Get("Content-Encoding") != "" {
-		ans.plain = true // the fault's word, not ours
-	}
-	if !ans.plain && len(body) >= compressible && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		body = compress(body)
-		h.Set("Content-Encoding", "gzip")
-	}
-	if ans.status != http.StatusNoContent && ans.status != http.StatusNotModified {
-		h.Set("Content-Length", strconv.Itoa(len(body)))
+	if ans.status != http.StatusNoContent {
+		h.Set("Content-Length", strconv.Itoa(len(ans.body)))
 	}
 	maps.Copy(h, ans.header)
 	for name, values := range fault.Header {
 		h[http.CanonicalHeaderKey(name)] = values
 	}
 	w.WriteHeader(ans.status)
-	return body
-}
-
-// writeSome does not write nothing, which a 304 must not even try.
-func writeSome(w http.ResponseWriter, b []byte) error {
-	if len(b) == 0 {
-		return nil
-	}
-	_, err := w.Write(b)
-	return err
 }
 
 // write hands bytes to the connection, not only to a buffer before it.
 func write(w http.ResponseWriter, b []byte) error {
-	if err := writeSome(w, b); err != nil {
+	if _, err := w.Write(b); err != nil {
 		return err
 	}
 	err := http.NewResponseController(w).Flush()

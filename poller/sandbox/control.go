@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -15,7 +16,7 @@ const maxControlBody = 1 << 20
 // the API, and needs no key.
 //
 // Changes are POST with a JSON body and answer 200 with JSON; 400 is a body with other members than these, or with values
-// that do not fit, 404 something that the model does not hold, 409 an id that is taken.
+// that do not fit or an id that is taken, 404 something that the model does not hold.
 //
 //	curl $C/keys -d '{"key":"7d5c…","agencies":["A100","B200"]}'          → {"label":"key-1"}
 //	curl $C/keys/unlink -d '{"key":"7d5c…","agencies":["B200"]}'          from now on 403 for B200
@@ -29,8 +30,8 @@ const maxControlBody = 1 << 20
 //	curl $C/truth                                                          → a Truth
 //	curl $C/requests                                                       → an array of Count
 //
-// Insertions and contact requests have the members of [Insertion] and [ContactRequest]; a patch is a JSON merge patch
-// (RFC 7396) of one. A daemon that was refused with 403 sends requests again only after `doorbell resume`, or with another key.
+// Insertions and contact requests have the members of [Insertion] and [ContactRequest]; a patch has those that change, and
+// null for those that go. A member below extra is replaced whole. A daemon that was refused with 403 sends requests again only after `doorbell resume`, or with another key.
 func Control(m *Model) http.Handler {
 	mux := http.NewServeMux()
 	for path, change := range map[string]func(change) (any, error){
@@ -86,12 +87,14 @@ func post(w http.ResponseWriter, r *http.Request, do func(change) (any, error)) 
 		result, err = do(body)
 	}
 	switch {
-	case err == nil && result == nil:
+	case errors.Is(err, ErrNotFound):
+		reply(w, http.StatusNotFound, map[string]string{"error": err.Error()})
+	case err != nil:
+		reply(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
+	case result == nil:
 		reply(w, http.StatusOK, struct{}{})
-	case err == nil:
-		reply(w, http.StatusOK, result)
 	default:
-		reply(w, statusOf(err), map[string]string{"error": err.Error()})
+		reply(w, http.StatusOK, result)
 	}
 }
 
@@ -99,57 +102,18 @@ func post(w http.ResponseWriter, r *http.Request, do func(change) (any, error)) 
 // it read.
 var errBody = errors.New("the body is not the JSON that this path takes")
 
-func statusOf(err error) int {
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return http.StatusNotFound
-	case errors.Is(err, ErrExists):
-		return http.StatusConflict
-	}
-	return http.StatusBadRequest
-}
-
 func reply(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body) // the other side is gone or has it
 }
 
-// patch applies a merge patch to a record; if it does not fit, the record stays as it was.
-func patch[T any](record *T, p json.RawMessage) error {
-	before, err := json.Marshal(record)
-	if err != nil {
-		return errBody
-	}
-	changes := members(p)
-	if changes == nil {
-		return errBody
-	}
-	text, err := json.Marshal(merge(members(before), changes))
-	var after T // a copy that shares nothing with the record
-	if err != nil || jsonv2.Unmarshal(text, &after, jsonv2.RejectUnknownMembers(true)) != nil {
+// patch changes the members of a record that a patch holds; if it does not fit, the record stays as it was.
+func patch[T recorded[T]](record *T, p json.RawMessage) error {
+	after := (*record).clone()
+	if !bytes.HasPrefix(p, []byte("{")) || jsonv2.Unmarshal(p, &after, jsonv2.RejectUnknownMembers(true)) != nil {
 		return errBody
 	}
 	*record = after
 	return nil
-}
-
-// merge is MergePatch of RFC 7396 for two objects: null removes a member, an object is merged into what is there, anything
-// else takes its place.
-func merge(target, changes object) object {
-	for name, change := range changes {
-		switch change := change.(type) {
-		case nil:
-			delete(target, name)
-		case object:
-			inner, _ := target[name].(object)
-			if inner == nil {
-				inner = object{}
-			}
-			target[name] = merge(inner, change)
-		default:
-			target[name] = change
-		}
-	}
-	return target
 }

@@ -12,15 +12,16 @@
 //	                                    what was served to whom, who requested what
 //
 // [Renderings] has the envelopes that such services use, as data; [Scenarios] are whole stories, played in time with
-// the model's clock, virtual or real. [Generator] is an even flow of changes.
+// the model's clock, virtual or real. [Generator] is an even flow of changes, without the young and old insertions, busy hours
+// and hits of a market. That is made up in poller/schedule/trace alone, for the scheduler and for plans.
 //
 // A [Model] holds agencies, insertions, contact requests and keys. It is driven by method calls, by a [Generator] of
 // synthetic people and properties, or from another process by [Control]. It forgets nothing: [Model.Truth] says when
-// each insertion was visible and with which record, when each contact request was made, became visible and was first
-// served in a good answer. A test can hold what a client believes against it.
+// each insertion was visible and with which record, when each contact request was made and became visible, and how often
+// each was served in a good answer. A test can hold what a client believes against it.
 //
 // An answer is good, and what it shows is "served", when it had status 200 and its last byte was handed to the
-// connection. Whether the client read it, no server can know. A 304 serves what the answer it stands for held.
+// connection. Whether the client read it, no server can know.
 //
 // [Model.SetFault] is the one hook through which an answer can be made to misbehave; it is consulted for every call and
 // returns nil for an honest one. [FaultNamed] has ready misbehaviour, [Misbehave] says which calls get it. A fault that

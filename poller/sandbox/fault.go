@@ -1,11 +1,14 @@
 package sandbox
 
 import (
-	"cmp"
+	"bytes"
+	"encoding/json"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -27,82 +30,51 @@ type Call struct {
 type Fault struct {
 	// Delay before anything else; it ends early when the client goes.
 	Delay time.Duration
-	// Status and Body replace the answer, as they are and never compressed. With both zero the honest answer is given; a
-	// Body alone comes with status 200. Neither is counted as serving anything.
+	// Status and Body replace the answer. With both zero the honest answer is given; a Body alone comes with status 200.
+	// Neither is counted as serving anything.
 	Status int
 	Body   []byte
 	// Header is set on the answer, honest or not. A Content-Encoding that the body does not have makes it unreadable.
 	Header http.Header
-	// Trailing follows the body, which cannot be read then.
-	Trailing []byte
-	// Drip is how long the body takes, in twenty pieces.
-	Drip time.Duration
-	// CutAfter aborts the connection after so many bytes of the body as sent (which may be compressed); negative: before
-	// the status. Zero, or as much as the body: not at all.
-	CutAfter int
-	// CutShare aborts after this share of the body, between 0 and 1.
-	CutShare float64
-	// Reset makes a cut a reset of the connection where it is one of TCP.
-	Reset bool
+	// Edit changes the body of an honest answer. What is shown is served if that can still be read: it is JSON, and
+	// insertions have the member that is promised, propertyReferenceId, which contact requests can do without.
+	Edit func([]byte) []byte
+	// Stall is how long the last byte stays away.
+	Stall time.Duration
+	// Cut aborts the connection after this share of the body, at the latest before its last byte; negative: before the
+	// status. Zero: not at all.
+	Cut float64
 
-	// Age shows the contact requests that were true so long ago, as a replica that lags behind does. It serves the
-	// versions that it shows.
+	// Age shows the contact requests that were true so long ago, as a replica that lags behind does.
 	Age time.Duration
 	// Without leaves out these references or ids, as if they did not exist; what is left is served.
 	Without []string
-	// Rename calls members of these names by others. Insertions without the name that is promised, propertyReferenceId,
-	// serve nothing; contact requests, whose path has it, are served without.
-	Rename map[string]string
 	// Rendering is another shape for this answer, which serves what it shows.
 	Rendering *Rendering
-	// Note is the value, as raw text, of a member "note" more in the first record. The record can be read around it, so it
-	// is served.
-	Note string
-}
-
-// note is that of the n-th record of an answer.
-func (f *Fault) note(n int) string {
-	if n > 0 {
-		return ""
-	}
-	return f.Note
 }
 
 func (f *Fault) leavesOut(name string) bool { return slices.Contains(f.Without, name) }
 
-// readable says whether an answer of the operation with this fault serves what it shows, if it leaves to its last byte.
-func (f *Fault) readable(operation string) bool {
-	return !f.replaces() && len(f.Trailing) == 0 &&
-		(f.Rename[reference] == "" || operation == OperationContactRequests) && f.Header.Get("Content-Encoding") == ""
+// readable says whether an honest answer with this fault serves what it shows, if it leaves to its last byte.
+func (f *Fault) readable(operation string, a answer) bool {
+	if f.Header.Get("Content-Encoding") != "" {
+		return false
+	}
+	return f.Edit == nil ||
+		json.Valid(a.body) && (operation == OperationContactRequests || bytes.Contains(a.body, []byte(strconv.Quote(reference))))
 }
 
 // replaces says whether the honest answer is not given at all.
 func (f *Fault) replaces() bool { return f.Status != 0 || f.Body != nil }
 
-func (f *Fault) answer() answer {
-	return answer{status: cmp.Or(f.Status, http.StatusOK), body: f.Body, plain: true}
-}
-
-// cut is the number of bytes of the body that leave, if not all do.
-func (f *Fault) cut(body int) (bytes int, cut bool) {
-	switch {
-	case f.CutAfter > 0 && f.CutAfter < body:
-		return f.CutAfter, true
-	case f.CutShare > 0 && f.CutShare < 1 && body > 0:
-		return min(int(f.CutShare*float64(body)), body-1), true
-	}
-	return body, false
-}
-
 // rendering is how an answer is shown.
 func (f *Fault) rendering(r Rendering) Rendering {
-	if f.Rendering != nil {
-		steady, seed := r.Steady, r.Seed
-		r = *f.Rendering
-		r.Steady, r.Seed = steady || r.Steady, seed
+	if f.Rendering == nil {
+		return r
 	}
-	r.renames = f.Rename
-	return r
+	other := *f.Rendering
+	other.Steady, other.Seed = r.Steady || other.Steady, r.Seed
+	return other
 }
 
 // SetFault makes the function decide over every call of the two operations, also those that would be refused; nil from it
@@ -141,7 +113,7 @@ func Instead(contentType, body string) Fault {
 //
 //   - refusals: 400 403_html 403_challenge 404 410 429 429_seconds 429_date 429_negative 429_huge 500 502 503 503_seconds redirect
 //   - bodies with status 200: html empty null object error unsuccessful garbage encoding wrong_type
-//   - connections: cut cut_late hangup reset reset_body late drip stuck
+//   - connections: cut cut_late hangup late stall stuck
 //   - content: stale renamed unnamed reshaped bad_utf8 half_surrogate name_twice
 func FaultNamed(name string) (Fault, bool) {
 	f, ok := faults()[name]
@@ -160,7 +132,7 @@ func faults() map[string]Fault {
 		f.Header = http.Header{"Retry-After": {retryAfter}}
 		return f
 	}
-	reshaped := mustRendering("data-nested")
+	reshaped, _ := RenderingNamed("data-nested") // it exists
 	return map[string]Fault{
 		"400":           Refuse(400),
 		"403_html":      as(403, Instead(htmlType, "<html><head><title>403 Forbidden</title></head><body>Blocked</body></html>")),
@@ -184,26 +156,44 @@ func faults() map[string]Fault {
 		"object":       Instead(jsonType, "{}"),
 		"error":        Instead(jsonType, `{"error":{"code":"INTERNAL","message":"try again later"}}`),
 		"unsuccessful": Instead(jsonType, `{"success":false,"message":"try again later"}`),
-		"garbage":      {Trailing: []byte(`{"more":`)},
+		"garbage":      {Edit: func(body []byte) []byte { return append(body, `{"more":`...) }},
 		"encoding":     {Header: http.Header{"Content-Encoding": {"br"}}},
 		"wrong_type":   {Header: http.Header{"Content-Type": {htmlType}}},
 
-		"cut":        {CutShare: 0.5},
-		"cut_late":   {CutShare: 0.999},
-		"hangup":     {CutAfter: -1},
-		"reset":      {CutAfter: -1, Reset: true},
-		"reset_body": {CutShare: 0.5, Reset: true},
-		"late":       {Delay: 10 * time.Second},
-		"drip":       {Drip: 20 * time.Second},
-		"stuck":      {Delay: time.Hour},
+		"cut":      {Cut: 0.5},
+		"cut_late": {Cut: 0.999},
+		"hangup":   {Cut: -1},
+		"late":     {Delay: 10 * time.Second},
+		"stall":    {Stall: 20 * time.Second},
+		"stuck":    {Delay: time.Hour},
 
 		"stale":          {Age: 10 * time.Minute},
-		"renamed":        {Rename: map[string]string{"offerType": "offer_kind", "language": "lang_code"}},
-		"unnamed":        {Rename: map[string]string{reference: "ref"}},
+		"renamed":        {Edit: rename("offerType", "offer_kind", "language", "lang_code")},
+		"unnamed":        {Edit: rename(reference, "ref")},
 		"reshaped":       {Rendering: &reshaped},
-		"bad_utf8":       {Note: "\"caf\xe9\""},
-		"half_surrogate": {Note: `"half \ud83d"`}, // an escape of half a character
-		"name_twice":     {Note: `"first","note":"second"`},
+		"bad_utf8":       {Edit: note("\"caf\xe9\"")},
+		"half_surrogate": {Edit: note(`"half \ud83d"`)}, // an escape of half a character
+		"name_twice":     {Edit: note(`"first","note":"second"`)},
+	}
+}
+
+// rename calls members by other names: old, new, old, new.
+func rename(names ...string) func([]byte) []byte {
+	for n := range names {
+		names[n] = strconv.Quote(names[n])
+	}
+	r := strings.NewReplacer(names...)
+	return func(body []byte) []byte { return []byte(r.Replace(string(body))) }
+}
+
+// note gives the first record one member more, with this text as its value. Every record has a createdAt.
+func note(value string) func([]byte) []byte {
+	return func(body []byte) []byte {
+		before, after, found := bytes.Cut(body, []byte(`"created`))
+		if !found {
+			return body
+		}
+		return slices.Concat(before, []byte(`"note":`+value+`,"created`), after)
 	}
 }
 

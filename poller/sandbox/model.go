@@ -12,20 +12,13 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
 
-var (
-	// ErrNotFound is returned when a change names an agency, a key, an insertion or a contact request that the model
-	// does not hold.
-	ErrNotFound = errors.New("not found")
-	// ErrExists is returned when a contact request is added with an id that is already taken.
-	ErrExists = errors.New("already there")
-	// ErrInvalid is returned when a change has no reference.
-	ErrInvalid = errors.New("reference is empty")
-)
+// ErrNotFound is returned when a change names an agency, a key, an insertion or a contact request that the model does not
+// hold.
+var ErrNotFound = errors.New("not found")
 
 // Options of a [Model]. The zero value is usable.
 type Options struct {
@@ -38,8 +31,8 @@ type Options struct {
 	// WithdrawnStatus answers contact requests of a withdrawn insertion: 200 (default) serves them as before, 404 and
 	// 403 refuse.
 	WithdrawnStatus int
-	// KeepLog is the number of requests that [Model.Log] remembers: 0 none, negative all. Counters are always kept.
-	KeepLog int
+	// KeepLog lets [Model.Log] remember all requests. Counters are always kept.
+	KeepLog bool
 }
 
 // wall makes times comparable by ==, as they are after a trip through JSON.
@@ -52,16 +45,16 @@ type Model struct {
 	options    Options
 	agencies   map[string]*agency
 	keys       map[string]*key
-	references map[string][]*insertion // ascending by agency id
+	references map[string][]*insertion // in order of the first publication
 	requests   map[string]*contactRequest
 	sequence   uint64 // counts publications and contact requests
 	fault      func(Call) *Fault
-	ledger     ledger
+	counters   map[Filter]int // of requests; by reference as far as the model knows it
+	log        []*Request
 }
 
 type agency struct {
-	known  []*insertion // in order of first publication
-	listed []*insertion // visible ones, in order of publication
+	insertions []*insertion // in order of the last publication; those that are not listed, too
 }
 
 type key struct {
@@ -84,15 +77,8 @@ func NewModel(o Options) *Model {
 		keys:       map[string]*key{},
 		references: map[string][]*insertion{},
 		requests:   map[string]*contactRequest{},
-		ledger:     ledger{counters: map[Filter]int{}, keep: o.KeepLog},
+		counters:   map[Filter]int{},
 	}
-}
-
-// SetWithdrawnStatus changes [Options].WithdrawnStatus from now on.
-func (m *Model) SetWithdrawnStatus(status int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.options.WithdrawnStatus = status
 }
 
 // AddAgency makes an agency exist. Adding it again changes nothing.
@@ -104,9 +90,9 @@ func (m *Model) AddAgency(id string) {
 	}
 }
 
-// AddKey makes a key valid and links it to the agencies; it returns the label under which requests with this key are
-// counted ("key-1", "key-2", … in order of adding). A key that was deactivated is valid again. The agencies need not
-// exist: a link to one that does not is answered with 403.
+// AddKey makes a key valid and links it to the agencies, beside those that it has; it returns the label under which requests
+// with this key are counted ("key-1", "key-2", … in order of adding). A key that was deactivated is valid again. The agencies
+// need not exist: a link to one that does not is answered with 403.
 func (m *Model) AddKey(value string, agencies ...string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,15 +106,6 @@ func (m *Model) AddKey(value string, agencies ...string) string {
 		k.agencies[id] = true
 	}
 	return k.label
-}
-
-// LinkKey authorises a key for further agencies.
-func (m *Model) LinkKey(value string, agencies ...string) error {
-	return m.changeKey("link", value, func(k *key) {
-		for _, id := range agencies {
-			k.agencies[id] = true
-		}
-	})
 }
 
 // UnlinkKey takes agencies away from a key, which is answered with 403 for them from now on.
@@ -172,14 +149,6 @@ func (m *Model) visible(verb, agencyID, reference string) (*insertion, error) {
 		return i, nil
 	}
 	return nil, fmt.Errorf("%s %s of %s: %w", verb, reference, agencyID, ErrNotFound)
-}
-
-// remember adds a new insertion to the index of references. The lock is held.
-func (m *Model) remember(a *agency, i *insertion) {
-	a.known = append(a.known, i)
-	owners := append(m.references[i.Reference], i)
-	slices.SortFunc(owners, func(x, y *insertion) int { return strings.Compare(x.AgencyID, y.AgencyID) })
-	m.references[i.Reference] = owners
 }
 
 // next returns a number that was never given before. The lock is held.
@@ -294,7 +263,7 @@ func (m *Model) Publish(agencyID string, record Insertion) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if record.Reference == "" {
-		return fmt.Errorf("publish in %s: %w", agencyID, ErrInvalid)
+		return fmt.Errorf("publish in agency %s: the reference is empty", agencyID)
 	}
 	a := m.agencies[agencyID]
 	if a == nil {
@@ -305,22 +274,6 @@ func (m *Model) Publish(agencyID string, record Insertion) error {
 		i = &insertion{InsertionTruth: InsertionTruth{AgencyID: agencyID, Reference: record.Reference}}
 	}
 	now := m.options.Now()
-	m.complete(i, &record, now)
-	if err := i.revise(record, now); err != nil {
-		return err
-	}
-	if len(i.Versions) == 1 {
-		m.remember(a, i)
-	}
-	if !i.listed() {
-		i.Visible = append(i.Visible, Interval{From: now})
-		a.listed = append(a.listed, i)
-	}
-	return nil
-}
-
-// complete fills in what the agency left to the platform. The lock is held.
-func (m *Model) complete(i *insertion, record *Insertion, now time.Time) {
 	if record.ID == 0 && len(i.Versions) > 0 {
 		record.ID = newest(i.Versions).Record.ID
 	}
@@ -330,7 +283,18 @@ func (m *Model) complete(i *insertion, record *Insertion, now time.Time) {
 	if record.CreatedAt.IsZero() {
 		record.CreatedAt = now
 	}
-	record.CreatedAt = wall(record.CreatedAt)
+	record.CreatedAt, record.UpdatedAt = wall(record.CreatedAt), now
+	if err := revise(&i.Versions, record, now); err != nil {
+		return err
+	}
+	if len(i.Versions) == 1 {
+		m.references[i.Reference] = append(m.references[i.Reference], i)
+	}
+	if !i.listed() {
+		i.Visible = append(i.Visible, Interval{From: now})
+		a.insertions = append(slices.DeleteFunc(a.insertions, func(x *insertion) bool { return x == i }), i)
+	}
+	return nil
 }
 
 // Edit changes the record of a visible insertion. The function may change everything but the reference and must not
@@ -349,15 +313,8 @@ func (m *Model) Edit(agencyID, reference string, change func(*Insertion)) error 
 	if reflect.DeepEqual(before, after) {
 		return nil
 	}
-	return i.revise(after, m.options.Now())
-}
-
-func (i *insertion) revise(record Insertion, now time.Time) (err error) {
-	record.UpdatedAt = now
-	if i.Versions, err = revised(i.Versions, record, now); err != nil {
-		return fmt.Errorf("record %s of %s: %w", i.Reference, i.AgencyID, err)
-	}
-	return nil
+	after.UpdatedAt = m.options.Now()
+	return revise(&i.Versions, after, after.UpdatedAt)
 }
 
 // Withdraw takes a visible insertion off the list. What its contact requests are answered with afterwards is decided by
@@ -370,17 +327,15 @@ func (m *Model) Withdraw(agencyID, reference string) error {
 		return err
 	}
 	i.Visible[len(i.Visible)-1].Until = m.options.Now()
-	a := m.agencies[agencyID]
-	a.listed = slices.DeleteFunc(a.listed, func(x *insertion) bool { return x == i })
 	return nil
 }
 
-// records are those of an agency's insertions, in order of first publication: the visible or the withdrawn ones.
+// records are those of an agency's insertions, in order of their last publication: the visible or the withdrawn ones.
 func (m *Model) records(agencyID string, listed bool) (records []Insertion) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if a := m.agencies[agencyID]; a != nil {
-		for _, i := range a.known {
+		for _, i := range a.insertions {
 			if i.listed() == listed {
 				records = append(records, newest(i.Versions).Record.clone())
 			}
@@ -390,12 +345,8 @@ func (m *Model) records(agencyID string, listed bool) (records []Insertion) {
 }
 
 func (m *Model) listedReferences(agencyID string) (references []string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if a := m.agencies[agencyID]; a != nil {
-		for _, i := range a.listed {
-			references = append(references, i.Reference)
-		}
+	for _, record := range m.records(agencyID, true) {
+		references = append(references, record.Reference)
 	}
 	return references
 }
@@ -447,7 +398,7 @@ func (m *Model) AddContactRequest(agencyID, reference string, record ContactRequ
 		return "", fmt.Errorf("contact request for %s of %s: %w", reference, agencyID, ErrNotFound)
 	}
 	if m.requests[record.ID] != nil {
-		return "", fmt.Errorf("contact request %s: %w", record.ID, ErrExists)
+		return "", fmt.Errorf("contact request %s is there already", record.ID)
 	}
 	now := m.options.Now()
 	if record.ID == "" {
@@ -461,9 +412,9 @@ func (m *Model) AddContactRequest(agencyID, reference string, record ContactRequ
 	}
 	record.CreatedAt, record.VisibleFrom = wall(record.CreatedAt), wall(record.VisibleFrom)
 	c := &contactRequest{owner: i, sequence: m.next(), ContactRequestTruth: ContactRequestTruth{
-		AgencyID: agencyID, Reference: reference, ID: record.ID, VisibleFrom: record.VisibleFrom,
+		AgencyID: agencyID, Reference: reference, ID: record.ID, CreatedAt: record.CreatedAt, VisibleFrom: record.VisibleFrom,
 	}}
-	if err := c.revise(record, now); err != nil {
+	if err := revise(&c.Versions, record, now); err != nil {
 		return "", err
 	}
 	m.requests[c.ID] = c
@@ -488,9 +439,10 @@ func (m *Model) EditContactRequest(id string, change func(*ContactRequest)) erro
 	if reflect.DeepEqual(before, after) {
 		return nil
 	}
-	if err := c.revise(after, m.options.Now()); err != nil {
+	if err := revise(&c.Versions, after, m.options.Now()); err != nil {
 		return err
 	}
+	c.CreatedAt = after.CreatedAt
 	slices.SortFunc(c.owner.contactRequests, byCreation)
 	return nil
 }
@@ -505,18 +457,9 @@ func (m *Model) Redact(id string) error {
 	})
 }
 
-func (c *contactRequest) revise(record ContactRequest, now time.Time) (err error) {
-	if c.Versions, err = revised(c.Versions, record, now); err != nil {
-		return fmt.Errorf("contact request %s: %w", c.ID, err)
-	}
-	return nil
-}
-
 // byCreation keeps those of one moment in the order of their adding.
 func byCreation(x, y *contactRequest) int {
-	return cmp.Or(
-		newest(x.Versions).Record.CreatedAt.Compare(newest(y.Versions).Record.CreatedAt),
-		cmp.Compare(x.sequence, y.sequence))
+	return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.sequence, y.sequence))
 }
 
 func compareScores(x, y *contactRequest) int {
@@ -524,7 +467,7 @@ func compareScores(x, y *contactRequest) int {
 }
 
 // versionAt is the newest version that had begun, or the first.
-func (c *contactRequest) versionAt(t time.Time) *Version[ContactRequest] {
+func (c *contactRequest) versionAt(t time.Time) Version[ContactRequest] {
 	for _, v := range slices.Backward(c.Versions) {
 		if !v.From.After(t) {
 			return v

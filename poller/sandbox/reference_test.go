@@ -16,7 +16,7 @@ var torture = []string{
 }
 
 func TestAReferenceSurvivesThePath(t *testing.T) {
-	m := newModel(Options{KeepLog: -1})
+	m := newModel(Options{KeepLog: true})
 	server := httptest.NewServer(New(m, steady(Flat())))
 	defer server.Close()
 	for _, ref := range torture {
@@ -31,10 +31,7 @@ func TestAReferenceSurvivesThePath(t *testing.T) {
 		log := m.Log(Filter{})
 		got := log[len(log)-1]
 		if answer.StatusCode != 200 || got.Reference != ref || len(got.Served) != 1 || got.Served[0] != want {
-			t.Errorf("%q: status %d, reference %q, path %q", ref, answer.StatusCode, got.Reference, got.RawPath)
-		}
-		if got.RawPath != "/ubm-contact-request/property/"+url.PathEscape(ref) {
-			t.Errorf("%q: path %q is not as sent", ref, got.RawPath)
+			t.Errorf("%q: status %d, reference %q", ref, answer.StatusCode, got.Reference)
 		}
 	}
 }
@@ -65,8 +62,8 @@ func TestTheSameReferenceOfTwoAgenciesIsTwoInsertions(t *testing.T) {
 	m := newModel(Options{})
 	m.AddKey("only-b", "B200")
 	m.AddKey("neither", "C300")
-	publish(t, m, "B200", "x#1##")
 	publish(t, m, "A100", "x#1##")
+	publish(t, m, "B200", "x#1##")
 	a := add(t, m, "A100", "x#1##", ContactRequest{})
 	b := add(t, m, "B200", "x#1##", ContactRequest{})
 	h := New(m, Flat())
@@ -91,13 +88,9 @@ func TestWhatAWithdrawnInsertionAnswersIsASwitch(t *testing.T) {
 		publish(t, m, "A100", "r")
 		add(t, m, "A100", "r", ContactRequest{})
 		must(t, m.Withdraw("A100", "r"))
-		h := New(m, Flat())
-		if got := ask(h, testKey, contactRequestsPath("r")).Code; got != want {
-			t.Errorf("WithdrawnStatus %d: %d, want %d", status, got, want)
-		}
-		m.SetWithdrawnStatus(http.StatusOK)
-		if got := len(ids(t, h, "r", "")); got != 1 {
-			t.Errorf("%d contact requests of a withdrawn insertion, want 1", got)
+		w := ask(New(m, Flat()), testKey, contactRequestsPath("r"))
+		if w.Code != want || want == http.StatusOK && len(under(t, w.Body.Bytes(), "id")) != 1 {
+			t.Errorf("WithdrawnStatus %d: %d %s, want %d", status, w.Code, w.Body, want)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"maps"
 	"math/rand/v2"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,13 +35,8 @@ type Rendering struct {
 	WindowSizes Sizes // those that are refused
 
 	NoTotals       bool // leave the totals out of the envelopes
-	TotalsInHeader bool // show the total in X-Total-Count, and the next page in Link
+	TotalsInHeader bool // show the total in X-Total-Count
 	UpdatedAt      bool // show updatedAt in insertions
-
-	// Conditional answers have a weak ETag and the second since when they are what they are; If-None-Match and
-	// If-Modified-Since are honoured. A 304 is given only to a key that was served the answer it stands for, and counts as
-	// serving what that answer held.
-	Conditional bool
 
 	// Steady gives every answer the same member order and no white space. If unset both differ from answer to answer, in
 	// a way that Seed decides.
@@ -55,9 +49,8 @@ type Rendering struct {
 	SnakeCase  bool           // names of members, but for the one that is promised: propertyReferenceId
 	Person     string         // the member that holds the person of a contact request; empty: none, the fields stand beside the others
 
-	insertions, window any               // envelopes: slots, and objects that hold some
-	insertion          any               // what a record of the list is: the slot record, or an object that holds it
-	renames            map[string]string // by a fault
+	insertions, window any // envelopes: slots, and objects that hold some
+	insertion          any // what a record of the list is: the slot record, or an object that holds it
 }
 
 // slot is a place of an envelope that each answer fills in, or leaves out.
@@ -73,15 +66,13 @@ var (
 	rankType slot = func(p *page) any { return p.record["rankType"] }
 	total    slot = func(p *page) any { return p.unlessHidden(p.total) }
 	pages    slot = func(p *page) any { return p.unlessHidden(p.pages()) }
-	number   slot = func(p *page) any { return p.base + p.number }
+	number   slot = func(p *page) any { return p.shape.PageBase + p.number }
 	size     slot = func(p *page) any { return p.size }
 	offset   slot = func(p *page) any { return p.offset }
 	more     slot = func(p *page) any { return p.more() }
 	first    slot = func(p *page) any { return p.number == 0 }
 	last     slot = func(p *page) any { return p.number+1 >= p.pages() }
 	empty    slot = func(p *page) any { return len(p.records) == 0 }
-	self     slot = func(p *page) any { return p.self.String() }
-	next     slot = (*page).next
 )
 
 // Renderings returns the envelopes that services of this kind are known to use, for both operations, each with paging,
@@ -100,7 +91,7 @@ func Renderings() []Rendering {
 	}
 	hal := func(name string) object {
 		return object{
-			"_embedded": object{name: records}, "_links": object{"self": object{"href": self}, "next": object{"href": next}},
+			"_embedded": object{name: records}, "_links": object{"self": object{"href": "/"}},
 			"page": object{"size": size, "number": number, "totalElements": total, "totalPages": pages},
 		}
 	}
@@ -175,28 +166,19 @@ func RenderingNamed(name string) (Rendering, bool) {
 	return Rendering{}, false
 }
 
-func mustRendering(name string) Rendering {
-	r, ok := RenderingNamed(name)
-	if !ok {
-		panic("sandbox: there is no rendering " + name)
-	}
-	return r
-}
-
 // Flat is the plainest reading of the description.
-func Flat() Rendering { return mustRendering("flat") }
+func Flat() Rendering { return Renderings()[0] }
 
 // Nested differs from [Flat] wherever it can.
-func Nested() Rendering { return mustRendering("nested") }
+func Nested() Rendering { return Renderings()[1] }
 
 // LastPageAgain as [Rendering].PastEnd serves the last page for every number behind it, for ever.
 const LastPageAgain = -1
 
 // Sizes are the sizes that are refused. The zero value refuses none; what is too large is then capped in silence.
 type Sizes struct {
-	Least, Most int // others are refused, with 416 and TooLarge; zero: no such bound
-	TooLarge    int // status of what is above Most; zero: 400
-	Any         int // status of every number that is given at all; zero: taken
+	Least, Most int // others are refused; zero: no such bound
+	Status      int // with this; zero: 400
 }
 
 // IDs is how contact requests are identified.
@@ -236,16 +218,13 @@ var Zurich = func() *time.Location {
 
 // page is what an answer has to show: one page of insertions, or one window of contact requests.
 type page struct {
-	records    []any
-	record     object // that is being shown
-	number     int    // from 0
-	base       int    // what the first one is called
-	size       int
-	offset     int // of the first record
-	total      int
-	window     bool // of contact requests
-	hideTotals bool
-	self       *url.URL // as requested
+	shape   Rendering
+	records []any
+	record  object // that is being shown
+	number  int    // from 0
+	size    int
+	offset  int // of the first record
+	total   int
 }
 
 func (p *page) pages() int { return (p.total + p.size - 1) / p.size }
@@ -253,26 +232,13 @@ func (p *page) pages() int { return (p.total + p.size - 1) / p.size }
 func (p *page) more() bool { return p.offset+len(p.records) < p.total }
 
 func (p *page) unlessHidden(n int) any {
-	if p.hideTotals {
+	if p.shape.NoTotals {
 		return absent{}
 	}
 	return n
 }
 
-// next is the address of the next page.
-func (p *page) next() any {
-	if p.window || !p.more() {
-		return absent{}
-	}
-	u := *p.self
-	q := u.Query()
-	q.Set("page", strconv.Itoa(p.base+p.number+1))
-	q.Set("pageSize", strconv.Itoa(p.size))
-	u.RawQuery = q.Encode()
-	return u.String()
-}
-
-// fill returns the shape with its slots filled in, without members that are absent and objects of such members alone.
+// fill returns the shape with its slots filled in, without members that are absent.
 func (p *page) fill(shape any) any {
 	switch shape := shape.(type) {
 	case slot:
@@ -284,9 +250,6 @@ func (p *page) fill(shape any) any {
 				filled[name] = v
 			}
 		}
-		if len(filled) == 0 {
-			return absent{}
-		}
 		return filled
 	}
 	return shape
@@ -296,41 +259,25 @@ func (p *page) fill(shape any) any {
 const reference = "propertyReferenceId"
 
 // tree is what every answer shows of the record, but for updatedAt.
-func (i Insertion) tree() (object, error) {
-	created, extra := i.CreatedAt, i.Extra
-	i.Extra, i.CreatedAt, i.UpdatedAt = nil, time.Time{}, time.Time{}
-	tree, err := treeOf(i, extra)
-	if err == nil {
-		tree["createdAt"] = created
-	}
-	return tree, err
-}
+func (i Insertion) tree() (object, error) { return treeOf(i, i.CreatedAt, "updatedAt") }
 
 // personal are the members that hold the person of a contact request.
 var personal = []string{"salutation", "firstName", "lastName", "email", "language", "message", "phone"}
 
 // tree is what every answer shows of the record: a redacted person is all null, what was never given is left out.
 func (c ContactRequest) tree() (object, error) {
-	created, redacted, extra := c.CreatedAt, c.Redacted, c.Extra
-	c.Extra, c.CreatedAt, c.VisibleFrom, c.Redacted = nil, time.Time{}, time.Time{}, false
-	tree, err := treeOf(c, extra)
-	if err != nil {
-		return nil, err
-	}
-	if extra["createdAt"] == nil {
-		tree["createdAt"] = created
-	}
-	if redacted {
+	tree, err := treeOf(c, c.CreatedAt, "visibleFrom", "redacted")
+	if err == nil && c.Redacted {
 		for _, name := range personal {
 			tree[name] = nil
 		}
 	}
-	return tree, nil
+	return tree, err
 }
 
 // insertionRecord is one insertion as this answer shows it.
-func (r Rendering) insertionRecord(v *Version[Insertion], note string) any {
-	o := noted(v.tree, note)
+func (r Rendering) insertionRecord(v Version[Insertion]) any {
+	o := v.tree
 	if r.UpdatedAt {
 		o = maps.Clone(o)
 		o["updatedAt"] = v.Record.UpdatedAt
@@ -339,8 +286,8 @@ func (r Rendering) insertionRecord(v *Version[Insertion], note string) any {
 }
 
 // contactRequestRecord is one contact request as this rendering shows it.
-func (r Rendering) contactRequestRecord(v *Version[ContactRequest], of, note string) any {
-	o := maps.Clone(noted(v.tree, note))
+func (r Rendering) contactRequestRecord(v Version[ContactRequest], of string) any {
+	o := maps.Clone(v.tree)
 	switch r.IDs {
 	case IDNumber:
 		o["id"] = json.Number(NumberID(v.Record.ID))
@@ -367,35 +314,26 @@ func (r Rendering) contactRequestRecord(v *Version[ContactRequest], of, note str
 	return o
 }
 
-// noted returns a copy with the member "note" more that [Fault].Note holds, or the object as it is.
-func noted(o object, note string) object {
-	if note != "" {
-		o = maps.Clone(o)
-		o["note"] = rawText(note)
-	}
-	return o
-}
-
-// object is a JSON object. A value is what a decoder that uses numbers makes of JSON, an int, a time.Time, a rawText, an
-// object or a []any of these.
+// object is a JSON object. A value is what a decoder that uses numbers makes of JSON, an int, a time.Time, an object or a
+// []any of these.
 type object = map[string]any
 
-// rawText is written as it is, whether it is JSON or not.
-type rawText string
+var errNotJSON = errors.New("an extra member of the record is not JSON")
 
-var errNotJSON = errors.New("an extra member is not JSON")
-
-// treeOf turns a record into a tree, with extra members beside its own or in their place. The parser's own error is left
-// out: it would quote the record.
-func treeOf(record any, extra map[string]json.RawMessage) (object, error) {
-	tree := object{}
-	for _, v := range []any{record, extra} {
-		text, err := json.Marshal(v)
-		if err != nil {
-			return nil, errNotJSON
-		}
-		maps.Copy(tree, members(text))
+// treeOf turns a record into a tree without the hidden members, with extra ones beside its own or in their place. The
+// parser's own error is left out: it would quote the record.
+func treeOf(record any, created time.Time, hidden ...string) (object, error) {
+	text, err := json.Marshal(record)
+	if err != nil {
+		return nil, errNotJSON
 	}
+	tree := members(text)
+	extra, _ := tree["extra"].(object)
+	for _, name := range append(hidden, "extra") {
+		delete(tree, name)
+	}
+	tree["createdAt"] = created
+	maps.Copy(tree, extra)
 	return tree, nil
 }
 
@@ -435,8 +373,6 @@ func (w *writer) value(v any) {
 	switch v := v.(type) {
 	case string:
 		w.text(v)
-	case rawText:
-		w.out = append(w.out, v...)
 	case json.Number:
 		w.out = append(w.out, v...)
 	case time.Time:
@@ -493,9 +429,6 @@ func (w *writer) time(t time.Time) {
 }
 
 func (r Rendering) memberName(name string) string {
-	if other, renamed := r.renames[name]; renamed {
-		return other
-	}
 	if !r.SnakeCase || name == reference {
 		return name
 	}

@@ -11,27 +11,6 @@ import (
 	"time"
 )
 
-func TestFlatPagesReachTheEnd(t *testing.T) {
-	m := newModel(Options{})
-	for n := range 45 {
-		publish(t, m, "A100", fmt.Sprint("r", n))
-	}
-	h := New(m, Flat())
-	seen := map[string]bool{}
-	for page, size := range []int{20, 20, 5, 0} {
-		got := listed(t, h, "A100", fmt.Sprint("page=", page+1))
-		if len(got.Results) != size || *got.Total != 45 || got.Page != page+1 || got.PageSize != 20 {
-			t.Errorf("page %d: %d records, total %d, page %d, size %d", page+1, len(got.Results), *got.Total, got.Page, got.PageSize)
-		}
-		for _, ref := range got.references() {
-			seen[ref] = true
-		}
-	}
-	if len(seen) != 45 {
-		t.Errorf("%d references in all pages, want 45", len(seen))
-	}
-}
-
 type nestedPage struct {
 	Content []struct {
 		Insertion map[string]any `json:"insertion"`

@@ -79,7 +79,7 @@ func (s Scenario) Open(o ScenarioOptions) *Play {
 	o.Model.Seed = cmp.Or(o.Model.Seed, o.Seed)
 	p := &Play{Model: NewModel(o.Model), Scenario: s, options: o}
 	p.maker = maker{model: p.Model, random: rand.New(rand.NewPCG(o.Seed, 3))}
-	p.rendering = mustRendering(cmp.Or(s.rendering, "flat"))
+	p.rendering, _ = RenderingNamed(cmp.Or(s.rendering, "flat")) // it exists
 	if o.Rendering != nil {
 		p.rendering = *o.Rendering
 	}
@@ -260,17 +260,17 @@ func Scenarios() []Scenario {
 		},
 		{
 			Name:        "slow-and-flaky",
-			Description: "For two hours a third of the answers is wrong: 5xx, resets, cut JSON, HTML with 200, bodies that drip, 429 with Retry-After.",
+			Description: "For two hours a third of the answers is wrong: 5xx, hang-ups, cut JSON, HTML with 200, bodies that stall, 429 with Retry-After.",
 			Outcome:     "No false event, and full recovery in the hour after.",
 			Agencies:    []string{"A100", "B200"}, Speed: 30, Lasts: 3 * time.Hour,
 			set: func(p *Play) {
 				p.peaceful()
 				for _, name := range []string{
-					"500", "502", "503", "503_seconds", "429_seconds", "429_negative", "reset", "reset_body", "hangup", "cut", "cut_late",
-					"html", "null", "object", "error", "empty", "garbage", "late", "drip",
+					"500", "502", "503", "503_seconds", "429_seconds", "429_negative", "hangup", "cut", "cut_late",
+					"html", "null", "object", "error", "empty", "garbage", "late", "stall",
 				} {
 					f, _ := FaultNamed(name)
-					p.misbehave(0, 2*time.Hour, Rule{Share: 0.02, Fault: f})
+					p.misbehave(0, 2*time.Hour, Rule{Share: 0.023, Fault: f})
 				}
 			},
 		},
@@ -289,7 +289,7 @@ func Scenarios() []Scenario {
 					after.IDs = IDNumberText
 				}
 				p.rendering.IDs = IDNumber
-				p.misbehave(time.Hour, 0, Rule{Fault: Fault{Rendering: &after, Rename: map[string]string{"rankType": "ranking"}}})
+				p.misbehave(time.Hour, 0, Rule{Fault: Fault{Rendering: &after, Edit: rename("rankType", "ranking")}})
 			},
 		},
 		{
@@ -349,7 +349,9 @@ func Scenarios() []Scenario {
 					"A100": func(r *Rendering) { r.MaxPageSize = 10 },
 					"B200": func(r *Rendering) { r.PageIgnored = true },
 					"C300": func(r *Rendering) { r.PastEnd = LastPageAgain },
-					"D400": func(r *Rendering) { r.PageSizes = Sizes{Least: 2, Most: 20} },
+					"D400": func(r *Rendering) {
+						r.PageSizes = Sizes{Least: 2, Most: 20, Status: http.StatusRequestedRangeNotSatisfiable}
+					},
 				}
 				for _, id := range p.Scenario.Agencies {
 					r := p.rendering

@@ -32,7 +32,7 @@ func playing(t *testing.T, name string, test func(*stage)) {
 		t.Fatalf("there is no %s", name)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		p := s.Open(ScenarioOptions{Seed: 1, Key: testKey, NextKey: otherKey, Speed: 1, Model: Options{KeepLog: -1}})
+		p := s.Open(ScenarioOptions{Seed: 1, Key: testKey, NextKey: otherKey, Speed: 1, Model: Options{KeepLog: true}})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { p.Run(ctx); close(ended) }()
@@ -441,7 +441,7 @@ func TestCappedPagesSetsEveryTrap(t *testing.T) {
 		s.expect("page ignored", s.list("B200", "page=3"), s.list("B200", ""))
 		s.expect("the last page again", s.list("C300", "page=9"), s.list("C300", "page=3"))
 		s.expect("which is short", len(s.list("C300", "page=9")), 5)
-		for query, want := range map[string]int{"pageSize=1": 416, "pageSize=50": 400, "pageSize=20": 200, "": 200} {
+		for query, want := range map[string]int{"pageSize=1": 416, "pageSize=50": 416, "pageSize=20": 200, "": 200} {
 			status, _ := s.get(testKey, insertionsPath("D400")+"?"+query)
 			s.expect("D400 "+query, status, want)
 		}

@@ -16,7 +16,7 @@ import (
 
 func TestWhatGoodAnswersShowedIsRemembered(t *testing.T) {
 	c := newClock()
-	m := newModel(Options{Now: c.now, KeepLog: -1})
+	m := newModel(Options{Now: c.now, KeepLog: true})
 	m.AddKey(otherKey, "A100")
 	h := New(m, Flat())
 	publish(t, m, "A100", "r1", "r2")
@@ -33,22 +33,22 @@ func TestWhatGoodAnswersShowedIsRemembered(t *testing.T) {
 	truth := m.Truth()
 	a, _ := truth.ContactRequest(first)
 	b, _ := truth.ContactRequest(second)
-	if a.Served.Count != 1 || a.Served.First != c.t {
+	if a.Served != 1 {
 		t.Errorf("the older: %+v", a.Served)
 	}
-	if b.Served.Count != 2 || b.Served.First != c.t.Add(-time.Minute) {
+	if b.Served != 2 {
 		t.Errorf("the newer: %+v", b.Served)
 	}
 	r1, _ := truth.Insertion("A100", "r1")
 	r2, _ := truth.Insertion("A100", "r2")
-	if r1.Served.Count != 0 || r2.Served.Count != 1 || r2.Versions[0].Served.First != c.t {
+	if r1.Served != 0 || r2.Served != 1 {
 		t.Errorf("insertions %+v %+v", r1.Served, r2.Served)
 	}
 	log := m.Log(Filter{})
 	if got := log[3]; !slices.Equal(got.Served, []string{second, first}) || got.AgencyID != "A100" || got.At != c.t {
 		t.Errorf("%+v", got)
 	}
-	if got := log[4]; !slices.Equal(got.Served, []string{"r2"}) || got.RawQuery != "pageSize=1" {
+	if got := log[4]; !slices.Equal(got.Served, []string{"r2"}) || got.Query.Get("pageSize") != "1" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -58,20 +58,20 @@ func TestWhatGoodAnswersShowedIsRemembered(t *testing.T) {
 func TestWhoHangsUpBeforeTheLastByteIsNotServed(t *testing.T) {
 	for _, message := range []string{"short", strings.Repeat("long ", 4000)} {
 		synctest.Test(t, func(t *testing.T) {
-			m := newModel(Options{KeepLog: -1})
+			m := newModel(Options{KeepLog: true})
 			publish(t, m, "A100", "r")
 			id := add(t, m, "A100", "r", ContactRequest{Message: message})
 			p := listen(t, New(m, steady(Flat())))
-			served := func() Served { synctest.Wait(); c, _ := m.Truth().ContactRequest(id); return c.Served }
+			served := func() int { synctest.Wait(); c, _ := m.Truth().ContactRequest(id); return c.Served }
 
 			whole := p.exchange(t, contactRequestsPath("r"), -1)
-			if got := served(); got.Count != 1 {
+			if got := served(); got != 1 {
 				t.Fatalf("a whole answer: %+v", got)
 			}
 			head := bytes.Index(whole, []byte("\r\n\r\n")) + 4
 			for _, n := range []int{0, 1, head - 1, head, head + 1, (head + len(whole)) / 2, len(whole) - 1} {
 				p.exchange(t, contactRequestsPath("r"), n)
-				if got := served(); got.Count != 1 {
+				if got := served(); got != 1 {
 					t.Errorf("%d of %d bytes read: counted as served", n, len(whole))
 				}
 				log := m.Log(Filter{})
@@ -80,7 +80,7 @@ func TestWhoHangsUpBeforeTheLastByteIsNotServed(t *testing.T) {
 				}
 			}
 			p.exchange(t, contactRequestsPath("r"), len(whole))
-			if got := served(); got.Count != 2 {
+			if got := served(); got != 2 {
 				t.Errorf("the whole again: %+v", got)
 			}
 		})
@@ -100,26 +100,26 @@ func TestAnAnswerUnderWayIsNotServedYet(t *testing.T) {
 		_, err = io.CopyN(io.Discard, c, 10_000)
 		must(t, err)
 		synctest.Wait()
-		if c, _ := m.Truth().ContactRequest(id); c.Served.Count != 0 || m.Requests(Filter{}) != 0 {
+		if c, _ := m.Truth().ContactRequest(id); c.Served != 0 || m.Requests(Filter{}) != 0 {
 			t.Errorf("half an answer: %+v", c.Served)
 		}
 		_, err = io.Copy(io.Discard, c)
 		must(t, err)
-		if c, _ := m.Truth().ContactRequest(id); c.Served.Count != 1 || m.Requests(Filter{}) != 1 {
+		if c, _ := m.Truth().ContactRequest(id); c.Served != 1 || m.Requests(Filter{}) != 1 {
 			t.Errorf("the whole answer: %+v", c.Served)
 		}
 	})
 }
 
 func TestWhoLeftBeforeTheAnswerIsNotServed(t *testing.T) {
-	m := newModel(Options{KeepLog: -1})
+	m := newModel(Options{KeepLog: true})
 	publish(t, m, "A100", "r")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, insertionsPath("A100"), nil)
 	r.Header.Set("Authorization", "ApiKey "+testKey)
 	New(m, Flat()).ServeHTTP(httptest.NewRecorder(), r) // which takes everything
-	if i, _ := m.Truth().Insertion("A100", "r"); i.Served.Count != 0 || !m.Log(Filter{})[0].Broken {
+	if i, _ := m.Truth().Insertion("A100", "r"); i.Served != 0 || !m.Log(Filter{})[0].Broken {
 		t.Errorf("%+v", i.Served)
 	}
 }
@@ -131,8 +131,8 @@ func TestWhoHasTheAnswerFindsItCounted(t *testing.T) {
 	p := listen(t, New(m, Flat()))
 	for n := range 200 {
 		p.exchange(t, contactRequestsPath("r"), -1)
-		if c, _ := m.Truth().ContactRequest(id); c.Served.Count != n+1 || m.Requests(Filter{}) != n+1 {
-			t.Fatalf("after %d answers: served %d, requests %d", n+1, c.Served.Count, m.Requests(Filter{}))
+		if c, _ := m.Truth().ContactRequest(id); c.Served != n+1 || m.Requests(Filter{}) != n+1 {
+			t.Fatalf("after %d answers: served %d, requests %d", n+1, c.Served, m.Requests(Filter{}))
 		}
 	}
 }
@@ -173,7 +173,7 @@ func TestRequestsAreCountedByAgencyOperationReferenceKeyAndStatus(t *testing.T) 
 			t.Errorf("%+v: %d, want %d", c.filter, got, c.want)
 		}
 	}
-	if got := len(m.ledger.counters); got > 10 {
+	if got := len(m.counters); got > 10 {
 		t.Errorf("%d counters", got)
 	}
 	total := 0
@@ -185,25 +185,23 @@ func TestRequestsAreCountedByAgencyOperationReferenceKeyAndStatus(t *testing.T) 
 	}
 }
 
-func TestTheLogKeepsTheNewestUpToItsBound(t *testing.T) {
-	m := newModel(Options{KeepLog: 5})
+func TestRequestsAreLoggedOnWish(t *testing.T) {
+	m := newModel(Options{})
 	h := New(m, Flat())
-	for n := range 23 {
+	for n := range 3 {
 		ask(h, testKey, insertionsPath("A100")+fmt.Sprint("?page=", n+1))
+		if log := m.Log(Filter{AgencyID: "A100"}); n == 0 && len(log) != 0 || n > 0 && (len(log) != 1 || log[0].Query.Get("page") != fmt.Sprint(n+1)) {
+			t.Errorf("%+v", log)
+		}
+		m.KeepLog()
 	}
-	log := m.Log(Filter{AgencyID: "A100"})
-	if len(log) != 5 || log[0].RawQuery != "page=19" || log[4].RawQuery != "page=23" || len(m.ledger.log) > 10 {
-		t.Errorf("%d entries, %+v", len(log), log)
-	}
-	m.KeepLog(0)
-	ask(h, testKey, insertionsPath("A100"))
-	if log := m.Log(Filter{}); len(log) != 0 || m.Requests(Filter{}) != 24 {
-		t.Errorf("%d entries without a log", len(log))
+	if got := m.Requests(Filter{}); got != 3 {
+		t.Errorf("%d requests", got)
 	}
 }
 
 func TestAFaultReplacesDelaysOrCutsAnAnswer(t *testing.T) {
-	m := newModel(Options{KeepLog: -1})
+	m := newModel(Options{KeepLog: true})
 	publish(t, m, "A100", "r")
 	id := add(t, m, "A100", "r", ContactRequest{Message: strings.Repeat("long ", 4000)})
 	server := httptest.NewServer(New(m, Flat()))
@@ -233,9 +231,10 @@ func TestAFaultReplacesDelaysOrCutsAnAnswer(t *testing.T) {
 		"status and body":   {Fault{Status: 403, Body: []byte("<html>")}, 403, "<html>", false},
 		"body alone":        {Fault{Body: []byte("null")}, 200, "null", false},
 		"no content":        {Fault{Status: 204}, 204, "", false},
-		"cut in the body":   {Fault{CutAfter: 10}, 200, "", true},
-		"cut a given body":  {Fault{Body: []byte(`{"a":1}`), CutAfter: 3}, 200, `{"a`, true},
-		"cut before all":    {Fault{CutAfter: -1}, 0, "", true},
+		"cut in the body":   {Fault{Cut: 0.01}, 200, "", true},
+		"cut a given body":  {Fault{Body: []byte(`{"a":1}`), Cut: 0.43}, 200, `{"a`, true},
+		"cut its last byte": {Fault{Body: []byte(`{"a":1}`), Cut: 1}, 200, `{"a":1`, true},
+		"cut before all":    {Fault{Cut: -1}, 0, "", true},
 	} {
 		fault = &c.fault
 		status, body, header, err := get()
@@ -250,13 +249,13 @@ func TestAFaultReplacesDelaysOrCutsAnAnswer(t *testing.T) {
 			t.Errorf("%s: logged as %+v", name, last)
 		}
 	}
-	if c, _ := m.Truth().ContactRequest(id); c.Served.Count != 0 {
-		t.Errorf("served %d times", c.Served.Count)
+	if c, _ := m.Truth().ContactRequest(id); c.Served != 0 {
+		t.Errorf("served %d times", c.Served)
 	}
 	if c := calls[0]; c.AgencyID != "A100" || c.Reference != "r" || c.Operation != OperationContactRequests || c.Key != "key-1" {
 		t.Errorf("%+v", c)
 	}
-	fault = &Fault{Header: http.Header{"X-Cache": {"stale"}}, CutAfter: 1 << 30}
+	fault = &Fault{Header: http.Header{"X-Cache": {"stale"}}}
 	if status, _, header, err := get(); status != 200 || err != nil || header.Get("X-Cache") != "stale" {
 		t.Errorf("an honest answer with one header more: %d %v", status, err)
 	}
@@ -264,14 +263,14 @@ func TestAFaultReplacesDelaysOrCutsAnAnswer(t *testing.T) {
 	if status, _, _, err := get(); status != 200 || err != nil {
 		t.Errorf("without faults: %d %v", status, err)
 	}
-	if c, _ := m.Truth().ContactRequest(id); c.Served.Count != 2 {
-		t.Errorf("served %d times, want 2", c.Served.Count)
+	if c, _ := m.Truth().ContactRequest(id); c.Served != 2 {
+		t.Errorf("served %d times, want 2", c.Served)
 	}
 }
 
 func TestADelayEndsWithTheClientAndTellsTheTruthOfItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newModel(Options{KeepLog: -1})
+		m := newModel(Options{KeepLog: true})
 		publish(t, m, "A100", "r")
 		p := listen(t, New(m, Flat()))
 		m.SetFault(func(Call) *Fault { return &Fault{Delay: time.Hour} })

@@ -11,35 +11,34 @@ import (
 type Truth struct {
 	At              time.Time             `json:"at"` // when it was read
 	Agencies        []string              `json:"agencies"`
-	Insertions      []InsertionTruth      `json:"insertions"`      // by agency, in order of first publication
+	Insertions      []InsertionTruth      `json:"insertions"`      // by agency, in order of the last publication
 	ContactRequests []ContactRequestTruth `json:"contactRequests"` // by insertion, oldest first
 }
 
 // InsertionTruth is the past of one reference of one agency.
 type InsertionTruth struct {
-	AgencyID  string                `json:"agencyId"`
-	Reference string                `json:"propertyReferenceId"`
-	Visible   []Interval            `json:"visible"`
-	Versions  []*Version[Insertion] `json:"versions"` // oldest first
-	Served    Served                `json:"served"`   // in lists, all versions together
+	AgencyID  string               `json:"agencyId"`
+	Reference string               `json:"propertyReferenceId"`
+	Visible   []Interval           `json:"visible"`
+	Versions  []Version[Insertion] `json:"versions"` // oldest first
+	Served    int                  `json:"served"`   // good lists that held it: status 200, written to the last byte
 }
 
 // ContactRequestTruth is the past of one contact request.
 type ContactRequestTruth struct {
-	AgencyID    string                     `json:"agencyId"`
-	Reference   string                     `json:"propertyReferenceId"`
-	ID          string                     `json:"id"`
-	CreatedAt   time.Time                  `json:"createdAt"`
-	VisibleFrom time.Time                  `json:"visibleFrom"`
-	Versions    []*Version[ContactRequest] `json:"versions"` // oldest first
-	Served      Served                     `json:"served"`   // all versions together
+	AgencyID    string                    `json:"agencyId"`
+	Reference   string                    `json:"propertyReferenceId"`
+	ID          string                    `json:"id"`
+	CreatedAt   time.Time                 `json:"createdAt"`
+	VisibleFrom time.Time                 `json:"visibleFrom"`
+	Versions    []Version[ContactRequest] `json:"versions"` // oldest first
+	Served      int                       `json:"served"`   // good answers that held it, as above
 }
 
 // Version is a record, valid from a moment to the next version.
 type Version[T any] struct {
 	From   time.Time `json:"from"`
 	Record T         `json:"record"`
-	Served Served    `json:"served"`
 
 	tree object // what answers show of it beside what the rendering decides, made once; never changed
 }
@@ -50,29 +49,17 @@ type recorded[T any] interface {
 	tree() (object, error)
 }
 
-// revised adds a version to those of a record.
-func revised[T recorded[T]](versions []*Version[T], record T, now time.Time) ([]*Version[T], error) {
+// revise adds a version to those of a record.
+func revise[T recorded[T]](versions *[]Version[T], record T, now time.Time) error {
 	tree, err := record.tree()
-	if err != nil {
-		return versions, err
+	if err == nil {
+		*versions = append(*versions, Version[T]{From: now, Record: record.clone(), tree: tree})
 	}
-	return append(versions, &Version[T]{From: now, Record: record.clone(), tree: tree}), nil
+	return err
 }
 
 // newest is the last of the versions.
-func newest[T any](versions []*Version[T]) *Version[T] { return versions[len(versions)-1] }
-
-// past copies all versions, and says how often they were served together.
-func past[T recorded[T]](versions []*Version[T]) (all []*Version[T], served Served) {
-	for _, v := range versions {
-		all = append(all, &Version[T]{From: v.From, Record: v.Record.clone(), Served: v.Served})
-		if served.Count == 0 || v.Served.Count > 0 && v.Served.First.Before(served.First) {
-			served.First = v.Served.First
-		}
-		served.Count += v.Served.Count
-	}
-	return all, served
-}
+func newest[T any](versions []Version[T]) Version[T] { return versions[len(versions)-1] }
 
 // Interval is a span of time, From included, Until not. A zero Until means that it has not ended.
 type Interval struct {
@@ -83,26 +70,6 @@ type Interval struct {
 // VisibleAt says whether the insertion was on the list at t.
 func (i InsertionTruth) VisibleAt(t time.Time) bool {
 	return slices.ContainsFunc(i.Visible, func(v Interval) bool { return !t.Before(v.From) && (v.Until.IsZero() || t.Before(v.Until)) })
-}
-
-// Served counts good answers that held a record: status 200, or a 304 that stands for one, written to the last byte.
-type Served struct {
-	Count int       `json:"count"`
-	First time.Time `json:"first,omitzero"` // zero: never
-}
-
-func (s *Served) add(at time.Time) {
-	if s.Count == 0 {
-		s.First = at
-	}
-	s.Count++
-}
-
-// takeBack undoes add for an answer whose last byte could not be written.
-func (s *Served) takeBack() {
-	if s.Count--; s.Count == 0 {
-		s.First = time.Time{}
-	}
 }
 
 // Insertion looks up one reference of one agency.
@@ -123,7 +90,7 @@ func find[T any](all []T, wanted func(T) bool) (found T, ok bool) {
 	return found, false
 }
 
-// Truth returns a copy of the whole past. Who has read an answer to its end finds it counted here.
+// Truth returns the whole past, whose records are shared with the model. Who has read an answer to its end finds it counted here.
 func (m *Model) Truth() Truth {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -132,15 +99,13 @@ func (m *Model) Truth() Truth {
 		Agencies: slices.Sorted(maps.Keys(m.agencies)),
 	}
 	for _, id := range t.Agencies {
-		for _, i := range m.agencies[id].known {
+		for _, i := range m.agencies[id].insertions {
 			one := i.InsertionTruth
-			one.Visible = slices.Clone(i.Visible)
-			one.Versions, one.Served = past(i.Versions)
+			one.Visible, one.Versions = slices.Clone(i.Visible), slices.Clone(i.Versions)
 			t.Insertions = append(t.Insertions, one)
 			for _, c := range i.contactRequests {
 				one := c.ContactRequestTruth
-				one.CreatedAt = newest(c.Versions).Record.CreatedAt
-				one.Versions, one.Served = past(c.Versions)
+				one.Versions = slices.Clone(c.Versions)
 				t.ContactRequests = append(t.ContactRequests, one)
 			}
 		}
@@ -158,11 +123,9 @@ const (
 // Request is one request that the API received and answered.
 type Request struct {
 	Call
-	RawPath  string // as received, still escaped
-	RawQuery string
-	Status   int      // that was sent; 0 if the client was gone, or cut off, before one was
-	Broken   bool     // not written to the last byte
-	Served   []string // references or ids in a good answer, or in the one that a 304 stands for
+	Status int      // that was sent; 0 if the client was gone, or cut off, before one was
+	Broken bool     // not written to the last byte
+	Served []string // references or ids in a good answer
 }
 
 // Filter selects requests. Empty fields select all.
@@ -180,36 +143,6 @@ type Count struct {
 	Requests int `json:"requests"`
 }
 
-// ledger counts every request, by references too as far as the model knows them, and keeps the newest whole ones if
-// [Options].KeepLog says so. What a stranger can invent (agencies, references, keys, paths) never becomes a counter.
-type ledger struct {
-	counters map[Filter]int
-	keep     int
-	log      []*Request
-}
-
-func (l *ledger) add(r *Request, known bool) {
-	counter := Filter{AgencyID: r.AgencyID, Operation: r.Operation, Key: r.Key, Status: r.Status}
-	if known {
-		counter.Reference = r.Reference
-	}
-	l.counters[counter]++
-	if l.keep == 0 {
-		return
-	}
-	l.log = append(l.log, r)
-	if l.keep > 0 && len(l.log) >= 2*l.keep {
-		l.log = slices.Clone(l.newest())
-	}
-}
-
-func (l *ledger) newest() []*Request {
-	if l.keep < 0 || len(l.log) <= l.keep {
-		return l.log
-	}
-	return l.log[len(l.log)-l.keep:]
-}
-
 func (f Filter) selects(r Filter) bool {
 	return (f.AgencyID == "" || f.AgencyID == r.AgencyID) &&
 		(f.Operation == "" || f.Operation == r.Operation) &&
@@ -225,7 +158,7 @@ func (m *Model) Requests(f Filter) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := 0
-	for counter, requests := range m.ledger.counters {
+	for counter, requests := range m.counters {
 		if f.selects(counter) {
 			n += requests
 		}
@@ -238,7 +171,7 @@ func (m *Model) Counts() []Count {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	united := map[Filter]int{}
-	for counter, requests := range m.ledger.counters {
+	for counter, requests := range m.counters {
 		counter.Reference = ""
 		united[counter] += requests
 	}
@@ -253,19 +186,19 @@ func (m *Model) Counts() []Count {
 	return counts
 }
 
-// KeepLog changes [Options].KeepLog and forgets what was logged before.
-func (m *Model) KeepLog(n int) {
+// KeepLog logs requests from now on, and forgets what was logged before.
+func (m *Model) KeepLog() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.ledger.keep, m.ledger.log = n, nil
+	m.options.KeepLog, m.log = true, nil
 }
 
-// Log returns the remembered requests that the filter selects, in the order of their answers.
+// Log returns the logged requests that the filter selects, in the order of their answers.
 func (m *Model) Log(f Filter) []Request {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var selected []Request
-	for _, r := range m.ledger.newest() {
+	for _, r := range m.log {
 		if f.selects(Filter{r.AgencyID, r.Operation, r.Reference, r.Key, r.Status}) {
 			selected = append(selected, *r)
 		}
@@ -273,30 +206,35 @@ func (m *Model) Log(f Filter) []Request {
 	return selected
 }
 
-// settle counts a request, and what its answer shows as served.
-func (m *Model) settle(entry *Request, c caller, r receipt) {
+// settle counts a request and, if its answer leaves whole, what it shows as served. What a stranger can invent (agencies,
+// references, keys, paths) never becomes a counter.
+func (m *Model) settle(x *exchange, whole bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	entry.Served = r.names
-	m.ledger.add(entry, c.target != nil)
-	now := m.options.Now()
-	for _, s := range r.served {
-		s.add(now)
+	if !whole {
+		x.Broken = true
+		x.showNothing()
 	}
-}
-
-// settleBroken counts a request whose answer did not leave whole.
-func (m *Model) settleBroken(entry *Request, c caller) {
-	entry.Broken = true
-	m.settle(entry, c, receipt{})
+	counter := Filter{AgencyID: x.AgencyID, Operation: x.Operation, Key: x.Key, Status: x.Status}
+	if x.target != nil {
+		counter.Reference = x.Reference
+	}
+	m.counters[counter]++
+	if m.options.KeepLog {
+		m.log = append(m.log, &x.Request)
+	}
+	for _, served := range x.shown {
+		*served++
+	}
 }
 
 // takeBack says that the last byte did not leave after all.
-func (m *Model) takeBack(entry *Request, r receipt) {
+func (m *Model) takeBack(x *exchange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	entry.Broken, entry.Served = true, nil
-	for _, s := range r.served {
-		s.takeBack()
+	for _, served := range x.shown {
+		*served--
 	}
+	x.Broken = true
+	x.showNothing()
 }

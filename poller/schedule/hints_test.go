@@ -8,7 +8,7 @@ import (
 )
 
 // walked lets a list of one page be read every ten seconds. Each of a hundred insertions gets a contact request every so often.
-// Bit 0 of its record changes with each, bit 1 on every reading.
+// Its record changes with each where it is a counter, and on every reading where it is a stamp.
 func walked(turns int, every time.Duration, counter, stamp bool) (*drive, schedule.Agency, []schedule.Insertion) {
 	d := newDrive(schedule.Options{})
 	a := d.s.Enter(nil)
@@ -34,14 +34,8 @@ func walked(turns int, every time.Duration, counter, stamp bool) (*drive, schedu
 			continue
 		}
 		for _, i := range list {
-			changed := uint32(0)
-			if x := latest(i, d.now); counter && x.After(seen[i]) {
-				changed = 1
-			}
-			if stamp {
-				changed |= 2
-			}
-			d.s.Seen(i, changed, d.now)
+			x := latest(i, d.now)
+			d.s.Seen(i, stamp || counter && x.After(seen[i]), d.now)
 			seen[i] = d.now
 		}
 		d.s.Read(a, 0, 1, d.now)
@@ -49,38 +43,39 @@ func walked(turns int, every time.Duration, counter, stamp bool) (*drive, schedu
 	return d, a, list
 }
 
-func TestAMemberThatBetraysContactRequestsIsActedOn(t *testing.T) {
-	d, a, list := walked(20_000, 10*time.Minute, true, true)
+func TestRecordsThatBetrayContactRequestsAreActedOn(t *testing.T) {
+	d, a, list := walked(20_000, 10*time.Minute, true, false)
 	h := d.s.Hints(a)
-	if !h.Acting || h.Bits != 1 || h.Recall < 0.8 || h.Rate > 0.1 {
+	if !h.Acting || h.Recall < 0.8 || h.Rate > 0.1 {
 		t.Fatalf("hints are %+v", h)
 	}
 	d.now = d.now.Add(time.Second)
-	d.s.Seen(list[0], 0, d.now)
+	d.s.Seen(list[0], false, d.now)
 	d.now = d.now.Add(time.Second)
-	d.s.Seen(list[0], 2, d.now) // the stamp says nothing
-	if turn, _ := d.s.Next(d.now); turn.Why == schedule.Hint {
-		t.Fatal("an insertion is urgent whose stamp has changed")
+	if turn, _ := d.s.Next(d.now); turn.Why == schedule.Hint && turn.Insertion == list[0] {
+		t.Fatal("an insertion is urgent whose record has not changed")
 	}
-	d.s.Seen(list[0], 3, d.now.Add(time.Second))
+	d.s.Seen(list[0], true, d.now.Add(time.Second))
 	d.now = d.now.Add(2 * time.Second)
 	next(t, d.s, d.now, schedule.Hint, list[0])
 	again := schedule.New(schedule.Options{})
-	if after := again.Hints(again.Enter(d.s.Learned(a))); !after.Acting || after.Bits != h.Bits || after.Trials < h.Trials {
+	if after := again.Hints(again.Enter(d.s.Learned(a))); !after.Acting || after.Trials < h.Trials {
 		t.Fatalf("after a restart hints are %+v", after)
 	}
 }
 
-func TestAMemberThatChangesOnEveryReadingIsNotActedOn(t *testing.T) {
-	d, a, _ := walked(20_000, 10*time.Minute, false, true)
-	if h := d.s.Hints(a); h.Acting || d.whys[schedule.Hint] > 0 || h.Trials == 0 {
-		t.Fatalf("hints are %+v, turns %v", h, d.whys)
+func TestRecordsThatChangeOnEveryReadingAreNotActedOn(t *testing.T) {
+	for _, counter := range []bool{false, true} {
+		d, a, _ := walked(20_000, 10*time.Minute, counter, true)
+		if h := d.s.Hints(a); h.Acting || d.whys[schedule.Hint] > 0 || h.Trials != 0 && h.Recall != 0 {
+			t.Fatalf("hints are %+v, turns %v", h, d.whys)
+		}
 	}
 }
 
 func TestChangesThatContactRequestsExplainAreNoNoise(t *testing.T) {
 	d, a, _ := walked(20_000, 40*time.Second, true, false) // at a quarter of the readings
-	if h := d.s.Hints(a); !h.Acting || h.Bits != 1 || h.Recall < 0.8 || h.Rate > 0.1 {
+	if h := d.s.Hints(a); !h.Acting || h.Recall < 0.8 || h.Rate > 0.1 {
 		t.Fatalf("hints are %+v", h)
 	}
 }

@@ -189,7 +189,7 @@ type learned struct {
 }
 
 // learnedVersion changes with what the numbers mean.
-const learnedVersion = 3
+const learnedVersion = 4
 
 // Learned is what a restart must know of an agency beside the memory of its insertions: about a kilobyte.
 func (s *Schedule) Learned(a Agency) []byte {
@@ -201,8 +201,8 @@ func (s *Schedule) Learned(a Agency) []byte {
 	return b
 }
 
-// recall takes up what was learned before. What is damaged in any way is forgotten as a whole.
-func (g *agency) recall(b []byte) {
+// restore takes up what was learned before. What is damaged in any way is forgotten as a whole.
+func (g *agency) restore(b []byte) {
 	l := learned{}
 	if json.Unmarshal(b, &l) != nil || l.Version != learnedVersion {
 		return

@@ -93,10 +93,10 @@ type Schedule struct {
 
 	virtual float64 // of the agency that had a turn last
 
-	oldest  []waiting // those that must be polled first, for the cap
-	lookAt  int64     // when it is looked again who they are
-	every   int       // so many turns of spared are theirs
-	pressed int       // turns since there are any
+	waiting      []waiting // those that must be polled first, for the cap
+	checkAt      int64     // when they are found anew
+	every        int       // so many turns of spared are theirs
+	overdueTurns int       // turns since there are any
 
 	pace   float64 // nanoseconds that a turn takes
 	turnAt int64   // when one was given last; 0: then there was nothing
@@ -156,10 +156,9 @@ type item struct {
 	expected  float32
 	burst     float32
 	born      uint32 // seconds since 1970; 0: not known
-	sight     uint32 // the last walk that saw the record, in ticks
-	changed   uint32 // the members that had changed when any of them had last
-	changedAt uint32
-	place     int32 // in its heap; in the list of free slots, the next
+	readAt    uint32 // by the last walk that showed the record, in ticks; 0: by none
+	changedAt uint32 // when the record had last changed; 0: never
+	place     int32  // in its heap; in the list of free slots, the next
 	where     where
 	urgent    Why
 	unread    bool // never had a good answer
@@ -173,21 +172,21 @@ const (
 	planned where = iota // by when it is its turn
 	urgent               // by when they became so
 	delayed              // after a failure: by when they may come back
-	flying
+	inFlight
 	free
 )
 
 // agency is what waits at one of them, and what was learned there.
 type agency struct {
-	s      *Schedule
-	handle Agency
-	items  []item // by slot
-	free   int32  // the first free slot; -1: none
-	heaps  [flying]slots
-	aloft  int // how many are in flight
-	count  int
-	turns  int // given so far, those under pressure not among them
-	rest   int // of these, to what was not urgent
+	s       *Schedule
+	handle  Agency
+	items   []item // by slot
+	free    int32  // the first free slot; -1: none
+	heaps   [inFlight]slots
+	pending int // how many are in flight
+	count   int
+	turns   int // given so far, those under pressure not among them
+	rest    int // of these, to what was not urgent
 
 	paused  int64 // nothing is given out before
 	probing bool  // one at a time
@@ -245,7 +244,7 @@ func (s *Schedule) Enter(learned []byte) Agency {
 	for h := range g.heaps {
 		g.heaps[h].g = g
 	}
-	g.recall(learned)
+	g.restore(learned)
 	g.curve.fit()
 	s.agencies[n] = g
 	return g.handle
@@ -255,7 +254,7 @@ func (s *Schedule) Enter(learned []byte) Agency {
 func (s *Schedule) Leave(a Agency) {
 	s.count -= s.agencies[a].count
 	s.agencies[a] = nil
-	s.oldest, s.lookAt = nil, 0
+	s.waiting, s.checkAt = nil, 0
 }
 
 // Add puts an insertion into the schedule. One that was never polled waits its turn as any other; see Urge.
@@ -283,7 +282,7 @@ func (s *Schedule) Add(a Agency, m Memory, now time.Time) Insertion {
 		g.price = g.roots / s.o.Budget * 1e9
 	}
 	g.wait(slot)
-	s.lookAt = 0
+	s.checkAt = 0
 	return Insertion{a, slot}
 }
 
@@ -327,7 +326,7 @@ func (s *Schedule) Urge(name Insertion, why Why) {
 	if i.urgent != None || i.where == free {
 		return
 	}
-	if i.urgent = why; i.where != flying { // else its result queues it
+	if i.urgent = why; i.where != inFlight { // else its result queues it
 		g.wait(name.Slot)
 	}
 }
@@ -347,7 +346,7 @@ func (s *Schedule) Pause(a Agency, until time.Time, probing bool) {
 		g.paused = s.later(until)
 	}
 	if held() != before { // else it is still the same that wait the longest
-		s.lookAt = 0
+		s.checkAt = 0
 	}
 }
 
@@ -375,7 +374,7 @@ func (s *Schedule) Put(name Insertion, until time.Time) {
 	case i.where == free:
 	case i.urgent == None:
 		g.move(name.Slot, delayed, s.later(until))
-	case i.where == flying:
+	case i.where == inFlight:
 		g.wait(name.Slot)
 	}
 }
@@ -383,16 +382,16 @@ func (s *Schedule) Put(name Insertion, until time.Time) {
 // move takes an item from where it is to somewhere else.
 func (g *agency) move(slot uint32, to where, due int64) {
 	i := &g.items[slot]
-	if i.where < flying {
+	if i.where < inFlight {
 		heap.Remove(&g.heaps[i.where], int(i.place))
-	} else if i.where == flying {
-		g.aloft--
+	} else if i.where == inFlight {
+		g.pending--
 	}
 	i.where, i.due = to, due
-	if to < flying {
+	if to < inFlight {
 		g.heaps[to].put(slot)
-	} else if to == flying {
-		g.aloft++
+	} else if to == inFlight {
+		g.pending++
 	}
 }
 
@@ -443,7 +442,7 @@ func (g *agency) learn(slot uint32, now int64) {
 // urged or resumed. The caller sends no more than the budget, and asks only when it could send.
 func (s *Schedule) Next(now time.Time) (Turn, time.Duration) {
 	t := s.tick(now)
-	if turn, ok := s.press(t); ok {
+	if turn, ok := s.overdue(t); ok {
 		return turn, 0
 	}
 	var best *agency
@@ -474,7 +473,7 @@ func (s *Schedule) Next(now time.Time) (Turn, time.Duration) {
 	return Turn{}, time.Duration(max(wakes-t, int64(time.Millisecond)))
 }
 
-func (g *agency) blocked(now int64) bool { return now < g.paused || g.probing && g.aloft > 0 }
+func (g *agency) blocked(now int64) bool { return now < g.paused || g.probing && g.pending > 0 }
 
 // take says what is best to ask at an agency now: seven turns of ten go to what is urgent, of the rest every second to what
 // failed, as long as others wait. The two are counted apart: else one would choose which of the other's turns there are.
@@ -520,7 +519,7 @@ func (g *agency) best(now int64) (slot int64, index float64) {
 
 // wakes is when there will be something to do.
 func (g *agency) wakes(now int64) int64 {
-	if g.probing && g.aloft > 0 {
+	if g.probing && g.pending > 0 {
 		return math.MaxInt64
 	}
 	if now < g.paused {
@@ -549,7 +548,7 @@ func (s *Schedule) give(g *agency, slot int64, why Why) Turn {
 		g.learn(uint32(slot), s.now)
 	}
 	g.items[slot].urgent = None
-	g.move(uint32(slot), flying, 0)
+	g.move(uint32(slot), inFlight, 0)
 	return Turn{why, Insertion{g.handle, uint32(slot)}}
 }
 
@@ -606,23 +605,23 @@ type waiting struct {
 // passed since it was looked, are not among the oldest, and where the cap cannot be held they would wait for ever.
 const spared = 16
 
-// press gives out the oldest insertion if it must be its turn now.
-func (s *Schedule) press(now int64) (Turn, bool) {
-	if now >= s.lookAt {
-		s.look(now)
+// overdue gives out the insertion that waits the longest, if it must be polled now for the cap.
+func (s *Schedule) overdue(now int64) (Turn, bool) {
+	if now >= s.checkAt {
+		s.findOverdue(now)
 	}
-	if len(s.oldest) == 0 {
+	if len(s.waiting) == 0 {
 		return Turn{}, false
 	}
-	if s.pressed++; s.pressed%(spared/(spared-s.every)) == 0 {
+	if s.overdueTurns++; s.overdueTurns%(spared/(spared-s.every)) == 0 {
 		return Turn{}, false
 	}
-	for len(s.oldest) > 0 {
-		o := s.oldest[0]
+	for len(s.waiting) > 0 {
+		o := s.waiting[0]
 		g := s.agencies[o.Agency]
 		i := &g.items[o.Slot]
 		if i.where > urgent || i.last != o.last || g.blocked(now) {
-			s.oldest = s.oldest[1:]
+			s.waiting = s.waiting[1:]
 			continue
 		}
 		if now-i.last < s.interval {
@@ -637,16 +636,16 @@ func (s *Schedule) press(now int64) (Turn, bool) {
 	return Turn{}, false
 }
 
-// look finds those that must be polled first so that none becomes older than the cap. It counts what waits by age: if all
+// findOverdue finds those that must be polled first so that none becomes older than the cap. It counts what waits by age: if all
 // that are older than some age take longer to be polled than the youngest of them has time, their turn has come. Half of
 // the turns are theirs as long as that is enough, so that what is urgent is not kept waiting.
-func (s *Schedule) look(now int64) {
+func (s *Schedule) findOverdue(now int64) {
 	const buckets = 64
 	count, width, most := [buckets]int{}, int64(s.cap())/48, int64(s.cap())
 	bucket := func(i *item) int64 { return min(max(now-i.last, 0)/max(width, 1), buckets-1) }
 	s.each(now, func(_ Insertion, i *item) { count[bucket(i)]++ })
 	margin := min(second+int64(4*s.pace), most/8)
-	s.oldest, s.every = s.oldest[:0], 0
+	s.waiting, s.every = s.waiting[:0], 0
 	for _, every := range []int{spared / 2, spared - 1} {
 		slack, older, from := math.Inf(1), 0, int64(-1)
 		for b := int64(buckets - 1); b >= 0; b-- {
@@ -661,19 +660,19 @@ func (s *Schedule) look(now int64) {
 		}
 		if from < 0 {
 			if s.every == 0 { // neither time nor turns for others use up more of a slack than the time that passes
-				s.lookAt = now + int64(min(slack/2, 60e9, float64(most)/8)) + 1
+				s.checkAt = now + int64(min(slack/2, 60e9, float64(most)/8)) + 1
 			}
 			break
 		}
-		s.every, s.oldest = every, s.oldest[:0]
+		s.every, s.waiting = every, s.waiting[:0]
 		s.each(now, func(name Insertion, i *item) {
 			if bucket(i) >= from {
-				s.oldest = append(s.oldest, waiting{name, i.last})
+				s.waiting = append(s.waiting, waiting{name, i.last})
 			}
 		})
-		s.lookAt = now + min(max(width/2, second), 60*second)
+		s.checkAt = now + min(max(width/2, second), 60*second)
 	}
-	slices.SortFunc(s.oldest, func(a, b waiting) int { return cmp.Compare(a.last, b.last) })
+	slices.SortFunc(s.waiting, func(a, b waiting) int { return cmp.Compare(a.last, b.last) })
 }
 
 // each calls a function for all that may be given out.

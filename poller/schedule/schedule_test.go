@@ -126,7 +126,7 @@ func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := schedule.New(schedule.Options{Interval: time.Minute})
 		agencies := []schedule.Agency{s.Enter(nil), s.Enter(nil), s.Enter(nil)}
-		known, flying := map[schedule.Insertion]bool{}, map[schedule.Insertion]bool{}
+		known, inFlight := map[schedule.Insertion]bool{}, map[schedule.Insertion]bool{}
 		minute := 0
 		draw := func(rt *rapid.T) (i schedule.Insertion, ok bool) {
 			var list []schedule.Insertion
@@ -154,7 +154,7 @@ func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 				}
 			},
 			"remove": func(rt *rapid.T) {
-				if i, ok := draw(rt); ok && !flying[i] {
+				if i, ok := draw(rt); ok && !inFlight[i] {
 					s.Remove(i)
 					delete(known, i)
 				}
@@ -165,7 +165,7 @@ func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 			},
 			"see": func(rt *rapid.T) {
 				if i, ok := draw(rt); ok {
-					s.Seen(i, rapid.Uint32().Draw(rt, "changed"), at(minute))
+					s.Seen(i, rapid.Bool().Draw(rt, "changed"), at(minute))
 				}
 			},
 			"pause": func(rt *rapid.T) {
@@ -178,10 +178,10 @@ func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 			},
 			"result": func(rt *rapid.T) {
 				i, ok := draw(rt)
-				if !ok || !flying[i] {
+				if !ok || !inFlight[i] {
 					return
 				}
-				delete(flying, i)
+				delete(inFlight, i)
 				if rapid.Bool().Draw(rt, "good") {
 					created := at(minute - rapid.IntRange(-10, 1000).Draw(rt, "created"))
 					s.Polled(i, at(minute), []time.Time{created, {}})
@@ -194,17 +194,17 @@ func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 				turn, wait := s.Next(at(minute))
 				i := turn.Insertion
 				switch {
-				case turn.Why == schedule.None && wait == 0 && stuck(known, flying):
-					rt.Fatalf("%d of %d are in flight, and no other will ever be due", len(flying), len(known))
+				case turn.Why == schedule.None && wait == 0 && stuck(known, inFlight):
+					rt.Fatalf("%d of %d are in flight, and no other will ever be due", len(inFlight), len(known))
 				case turn.Why == schedule.None || turn.Why == schedule.Walk:
-				case flying[i] || !known[i]:
-					rt.Fatalf("%v was given out, known %t, in flight %t", i, known[i], flying[i])
+				case inFlight[i] || !known[i]:
+					rt.Fatalf("%v was given out, known %t, in flight %t", i, known[i], inFlight[i])
 				default:
-					flying[i] = true
+					inFlight[i] = true
 				}
 			},
 		})
-		for i := range flying {
+		for i := range inFlight {
 			s.Polled(i, at(minute), nil)
 		}
 		for _, a := range agencies {
@@ -224,12 +224,12 @@ func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 }
 
 // stuck says whether an agency has something to be given out and nothing in flight: one that is probing waits for that.
-func stuck(known, flying map[schedule.Insertion]bool) bool {
+func stuck(known, inFlight map[schedule.Insertion]bool) bool {
 	waiting := map[schedule.Agency]bool{}
 	for i := range known {
 		waiting[i.Agency] = true
 	}
-	for i := range flying {
+	for i := range inFlight {
 		delete(waiting, i.Agency)
 	}
 	return len(waiting) > 0

@@ -289,9 +289,9 @@ func (r *Refusals) Allow(x Access, q listings.Request, now time.Time) error {
 	return nil
 }
 
-// Hear notes what a request was answered, as far as it tells of its key. Where the list was refused, nothing more is sent with that
+// Observe notes what a request was answered, as far as it tells of its key. Where the list was refused, nothing more is sent with that
 // key, however long a commit that is under way keeps the walk from deciding what follows.
-func (r *Refusals) Hear(q listings.Request, good bool, sent, now time.Time) {
+func (r *Refusals) Observe(q listings.Request, good bool, sent, now time.Time) {
 	switch {
 	case good:
 		r.Good, r.GoodKey, r.GoodAsked = now.UTC(), q.Key, sent
@@ -615,8 +615,8 @@ func Advice(reason, agencyID, reference string) string {
 			"Check the agency's id, ask the provider's account manager to link it, then " + end
 	case "key_rejected":
 		return "The API refuses this key for every agency that uses it: it is wrong, expired or deactivated. Ask the " +
-			"provider's account manager for the valid key and write it into the key file (picked up within 30 s), or set " +
-			"DOORBELL_API_KEY and restart. If the key is right, " + end
+			"provider's account manager for the valid key and replace it where doorbell gets it from: a file is read again within " +
+			"30 s, the environment at the next start. If the key is right, " + end
 	}
 	return "The API refuses access: the key is wrong or deactivated, the agency does not exist there, or it is not linked to " +
 		"the key. Check both with the provider's account manager. A changed key ends the halt: in the key file within 30 s, in the " +

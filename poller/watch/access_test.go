@@ -311,11 +311,11 @@ func TestNoRequestIsAllowedAfterARefusalWasRead(t *testing.T) {
 	if allowed(r, x, poll("a")) || !allowed(r, x, poll("b")) || !allowed(r, x, list) {
 		t.Error("one insertion was refused")
 	}
-	r.Hear(poll("b"), false, epoch, epoch)
+	r.Observe(poll("b"), false, epoch, epoch)
 	if !allowed(r, x, list) {
 		t.Error("the list is not asked after contact requests were refused")
 	}
-	r.Hear(list, false, epoch, epoch)
+	r.Observe(list, false, epoch, epoch)
 	if allowed(r, x, poll("b")) || allowed(r, x, list) {
 		t.Error("the list was refused, and it is not decided yet what follows")
 	}
@@ -332,5 +332,15 @@ func TestNoRequestIsAllowedAfterARefusalWasRead(t *testing.T) {
 	}
 	if r.Trial = "b"; !allowed(r, tries, other) || allowed(r, tries, poll("b")) {
 		t.Error("it is tried with this insertion")
+	}
+}
+
+// TestAdviceIsTrueWhereverTheKeyComesFrom: it may be in a file, in the environment, of one agency or of all.
+func TestAdviceIsTrueWhereverTheKeyComesFrom(t *testing.T) {
+	for _, reason := range []string{"key_rejected", "unknown"} {
+		advice := Advice(reason, "A100", "")
+		if strings.Contains(advice, "DOORBELL_") || !strings.Contains(advice, "file") || !strings.Contains(advice, "environment") {
+			t.Errorf("%s: %s", reason, advice)
+		}
 	}
 }

@@ -171,7 +171,6 @@ func TestAMassAppearanceIsBelievedTheSecondTime(t *testing.T) {
 		{"a small part", Appearing{New: 30, Listed: 100}, false, true, false},
 		{"for the first time", Appearing{New: 31, Listed: 100}, false, false, true},
 		{"for the second time", Appearing{New: 31, Listed: 100, Confirmed: true}, false, true, false},
-		{"after a walk too large to keep", Appearing{New: 31, Listed: 100, Trusted: true}, false, true, false},
 		{"with a mass disappearance", Appearing{New: 31, Listed: 100, Confirmed: true}, true, false, false},
 		{"with one that no complete walk has held", Appearing{New: 31, Listed: 60, Confirmed: true}, false, false, false},
 		{"while one is held", Appearing{New: 31, Listed: 100}, true, false, false},

@@ -46,9 +46,9 @@ func (b Backoff) Failed(what string, sent, now time.Time) Backoff {
 // underWay says whether what was sent at a moment was on its way at the last failure.
 func (b Backoff) underWay(sent time.Time) bool { return b.Failures > 0 && !sent.After(b.failedAt) }
 
-// Begged is the back-off after a failure of who says when to come back, after wait, whatever the back-off says; zero: nothing was
-// said. An answer that was under way when another one begged may only lengthen the wait.
-func (b Backoff) Begged(sent, now time.Time, wait time.Duration) Backoff {
+// Throttled is the back-off after a 429 or 503, which wins where it says how long to wait; zero: it does not. An answer that was
+// under way at another one may only lengthen the wait.
+func (b Backoff) Throttled(sent, now time.Time, wait time.Duration) Backoff {
 	underWay := b.underWay(sent)
 	b = b.Failed("", sent, now)
 	if until := now.Add(wait); wait > 0 && (!underWay || until.After(b.Until)) {

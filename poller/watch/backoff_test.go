@@ -12,16 +12,16 @@ func at(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.
 func TestWhatWasUnderWayAtAFailureSaysNothingOfItsEnd(t *testing.T) {
 	b := NewBackoff(10*time.Second, time.Hour).Failed("a", at(0), at(5))
 	for name, after := range map[string]Backoff{
-		"another failure": b.Failed("b", at(5), at(9)), "a success": b.Succeeded(at(5)), "a shorter plea": b.Begged(at(5), at(6), time.Second),
+		"another failure": b.Failed("b", at(5), at(9)), "a success": b.Succeeded(at(5)), "a shorter wait": b.Throttled(at(5), at(6), time.Second),
 	} {
 		if after != b {
 			t.Errorf("%s: %+v", name, after)
 		}
 	}
-	if after := b.Begged(at(5), at(6), time.Hour); after.Failures != 1 || after.Until != at(6+3600) {
+	if after := b.Throttled(at(5), at(6), time.Hour); after.Failures != 1 || after.Until != at(6+3600) {
 		t.Errorf("a longer plea: %+v", after)
 	}
-	if after := b.Begged(at(6), at(7), time.Second); after.Failures != 2 || after.Until != at(8) {
+	if after := b.Throttled(at(6), at(7), time.Second); after.Failures != 2 || after.Until != at(8) {
 		t.Errorf("a plea of who was asked later: %+v", after)
 	}
 	if again := b.Failed("b", at(6), at(8)); again.Failures != 2 || again.Since != b.Since || again.Last != "b" || !again.Until.After(b.Until) {

@@ -160,7 +160,7 @@ func TestTheKeyNeverFollowsARedirect(t *testing.T) {
 
 func TestWhatIsNotTheAPIsDoingHasItsClass(t *testing.T) {
 	for want, errs := range map[Class][]error{
-		ClassCanceled: {context.Canceled, fmt.Errorf("x: %w", context.DeadlineExceeded), &listings.TransportError{Stage: listings.StageCanceled, Err: context.Canceled}},
+		ClassCanceled: {context.Canceled, fmt.Errorf("x: %w", context.DeadlineExceeded), &listings.TransportError{Stage: listings.StageCanceled, Err: context.Canceled}, &listings.TransportError{Stage: listings.StageDial, Err: context.Canceled}},
 		ClassHalted:   {&listings.RequestError{Err: ErrHalted}},
 		ClassWaiting:  {&listings.RequestError{Err: &WaitError{}}},
 		ClassAside:    {&listings.RequestError{Err: listings.ErrReference}, &listings.RequestError{Err: listings.ErrBodyTooLarge}},

@@ -25,8 +25,8 @@ type Clock struct {
 	agreed      int
 }
 
-// Hear takes the Date of an answer, and says whether the clock is known by now and was not before.
-func (c *Clock) Hear(e listings.Envelope) bool {
+// Observe takes the Date of an answer, and says whether the clock is known by now and was not before.
+func (c *Clock) Observe(e listings.Envelope) bool {
 	if c.Known || e.Date.IsZero() {
 		return false
 	}

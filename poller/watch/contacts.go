@@ -619,7 +619,7 @@ func unfit(field string, prints *Identities, known []store.ContactRequest) (why 
 }
 
 // moved says whether an id that is known stands for another contact request now, while the one that had it stands beside
-// with another: then it counts places.
+// with another: then it counts places. One whose person was erased is no other.
 func moved(field string, prints *Identities, known []store.ContactRequest) bool {
 	was := make(map[string]store.Short, len(known))
 	for n := range known {
@@ -637,7 +637,9 @@ func moved(field string, prints *Identities, known []store.ContactRequest) bool 
 	byContent := make(map[store.Short]string, len(prints.requests))
 	for n, id := range prints.identified(field) {
 		fingerprint := prints.short(n)
-		ids[id], byContent[fingerprint] = fingerprint, id
+		if byContent[fingerprint] = id; !anonymous(prints.requests[n]) {
+			ids[id] = fingerprint
+		}
 	}
 	for id, fingerprint := range was {
 		now, shown := ids[id]

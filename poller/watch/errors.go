@@ -29,90 +29,62 @@ const (
 // ErrHalted is returned instead of a request for a scope that is halted.
 var ErrHalted = errors.New("halted")
 
-// rows is the one table of what errors mean; the first row that fits counts.
-var rows = []struct {
-	fits  func(error) bool
-	means Class
-}{
-	{func(err error) bool { return err == nil }, ClassNone},
-	{is[*WaitError], ClassWaiting},
-	{isError(ErrHalted), ClassHalted},
-
-	{Status(http.StatusUnauthorized, http.StatusForbidden), ClassRefused},
-	{Status(http.StatusTooManyRequests), ClassBusy},
-	{busy, ClassBusy},
-	// What was asked does not please, whoever asks and however often: a reference that a firewall dislikes, a page too far.
-	{Status(
-		http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusConflict,
-		http.StatusGone, http.StatusLengthRequired, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge,
-		http.StatusRequestURITooLong, http.StatusUnsupportedMediaType, http.StatusRequestedRangeNotSatisfiable,
-		http.StatusExpectationFailed, http.StatusUnprocessableEntity, http.StatusRequestHeaderFieldsTooLarge,
-	), ClassAside},
-	{is[*listings.StatusError], ClassTransient}, // 5xx, redirects, and what nobody expects
-
-	{stage(listings.StageCanceled), ClassCanceled},
-	{stage(listings.StageDNS, listings.StageDial, listings.StageRefused, listings.StageTLS), ClassDown},
-	{is[*listings.TransportError], ClassTransient}, // time-outs, resets, cut bodies
-
-	{is[*listings.DriftError], ClassDrift},
-	{isError(listings.ErrBodyTooLarge), ClassAside},
-	{isError(listings.ErrReference), ClassAside},
-	{isError(context.Canceled), ClassCanceled},
-	{isError(context.DeadlineExceeded), ClassCanceled},
-}
-
-// Classify looks an error up in the table. What is not there is our own doing, or the store's.
+// Classify is the one place that says what an error means. What is not there is our own doing, or the store's.
 func Classify(err error) Class {
-	for _, row := range rows {
-		if row.fits(err) {
-			return row.means
-		}
+	var waits *WaitError
+	var answer *listings.StatusError
+	var broken *listings.TransportError
+	var drift *listings.DriftError
+	switch {
+	case err == nil:
+		return ClassNone
+	case errors.As(err, &waits):
+		return ClassWaiting
+	case errors.Is(err, ErrHalted):
+		return ClassHalted
+	case errors.As(err, &answer):
+		return classOfStatus(answer)
+	case errors.As(err, &broken):
+		return classOfBreak(broken)
+	case errors.As(err, &drift):
+		return ClassDrift
+	case errors.Is(err, listings.ErrBodyTooLarge), errors.Is(err, listings.ErrReference):
+		return ClassAside
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return ClassCanceled
 	}
 	return ClassFatal
 }
 
-func is[T error](err error) bool {
-	var wanted T
-	return errors.As(err, &wanted)
-}
-
-func isError(wanted error) func(error) bool {
-	return func(err error) bool { return errors.Is(err, wanted) }
-}
-
-func Status(codes ...int) func(error) bool {
-	return func(err error) bool {
-		var answer *listings.StatusError
-		if !errors.As(err, &answer) {
-			return false
+func classOfStatus(answer *listings.StatusError) Class {
+	switch answer.Status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return ClassRefused
+	case http.StatusTooManyRequests:
+		return ClassBusy
+	case http.StatusServiceUnavailable:
+		if RetryAfter(answer) > 0 {
+			return ClassBusy
 		}
-		for _, code := range codes {
-			if answer.Status == code {
-				return true
-			}
-		}
-		return false
+	// What was asked does not please, whoever asks and however often: a reference that a firewall dislikes, a page too far.
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusConflict,
+		http.StatusGone, http.StatusLengthRequired, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge,
+		http.StatusRequestURITooLong, http.StatusUnsupportedMediaType, http.StatusRequestedRangeNotSatisfiable,
+		http.StatusExpectationFailed, http.StatusUnprocessableEntity, http.StatusRequestHeaderFieldsTooLarge:
+		return ClassAside
 	}
+	return ClassTransient // 5xx, redirects, and what nobody expects
 }
 
-// busy is a service that says when it wants to be asked again.
-func busy(err error) bool {
-	return Status(http.StatusServiceUnavailable)(err) && RetryAfter(err) > 0
-}
-
-func stage(stages ...string) func(error) bool {
-	return func(err error) bool {
-		var broken *listings.TransportError
-		if !errors.As(err, &broken) {
-			return false
-		}
-		for _, s := range stages {
-			if broken.Stage == s {
-				return true
-			}
-		}
-		return errors.Is(broken.Err, context.Canceled) && stages[0] == listings.StageCanceled
+func classOfBreak(broken *listings.TransportError) Class {
+	if broken.Stage == listings.StageCanceled || errors.Is(broken.Err, context.Canceled) {
+		return ClassCanceled
 	}
+	switch broken.Stage {
+	case listings.StageDNS, listings.StageDial, listings.StageRefused, listings.StageTLS:
+		return ClassDown
+	}
+	return ClassTransient // time-outs, resets, cut bodies
 }
 
 // WaitError is returned instead of a request for which it is too early. Polls share their workers, so they are put back

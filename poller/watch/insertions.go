@@ -224,18 +224,18 @@ const fewAppear = 5
 
 // Appearing counts what a walk has shown.
 type Appearing struct {
-	New       int  // references that were never seen before, or had disappeared
+	New       int  // references that were never seen before, or had disappeared; without those that the walk before has made believed
 	Listed    int  // of those that are published, or were by then
 	Confirmed bool // the walk before has shown a mass appearance
-	Trusted   bool // the walk before has shown that nothing is to be held
 }
 
-// Waits says whether what appears waits for the end of the walk.
-func (a Appearing) Waits() bool { return !a.Trusted && a.New > fewAppear }
+// Waits says whether what appears waits until the walk has ended.
+func (a Appearing) Waits() bool { return a.New > fewAppear }
 
-// Believed says, at the end of a walk, whether what was kept back is told, else whether another walk is to confirm it at once. A
-// mass appearance is told only by a second walk in a row, because the first may have begun in our list and ended in that of
-// somebody else; and not while it is held together with a mass disappearance, or where most of what is known was not seen.
+// Believed says, at the end of a walk, whether what appeared is told when the next one shows it too, else whether another walk is
+// to confirm it at once. A mass appearance is believed only by a second walk in a row, because the first may have begun in our
+// list and ended in that of somebody else; and not while it is held together with a mass disappearance, or where most of what is
+// known was not seen.
 func (a Appearing) Believed(published int, held bool) (believed, confirm bool) {
 	if a.New <= fewAppear || a.New*10 <= published*3 {
 		return true, false
@@ -243,8 +243,7 @@ func (a Appearing) Believed(published int, held bool) (believed, confirm bool) {
 	if !held { // it may be that of a walk that is not complete
 		_, held = Implausible(published-a.Listed, published, a.Listed)
 	}
-	seen := a.Confirmed || a.Trusted
-	return seen && !held, !seen && !held
+	return a.Confirmed && !held, !a.Confirmed && !held
 }
 
 func summary(i listings.Insertion) events.InsertionSummary {

@@ -50,7 +50,6 @@ type Sizes struct {
 	Most          int       // contact requests in the largest answer so far
 	Probe         time.Time // when a number that was of no use may be asked for again
 	Totals        bool      // a total was more than the count of its answer
-	Liar          bool      // the API answered that nothing had changed where something had
 	Rules         string    // under which contact requests are told apart
 }
 
@@ -168,8 +167,8 @@ func (w *Sizes) Lift(asked, count int) {
 	}
 }
 
-// Hear learns whether the totals tell more than the count of their own answer.
-func (w *Sizes) Hear(total, count int) { w.Totals = w.Totals || total > count && count > 0 }
+// Observe learns whether the totals tell more than the count of their own answer.
+func (w *Sizes) Observe(total, count int) { w.Totals = w.Totals || total > count && count > 0 }
 
 // Capped learns that no answer holds more than count, whatever is asked for. What was returned at once before proves nothing any
 // more.

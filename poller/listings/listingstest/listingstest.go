@@ -13,8 +13,8 @@
 //	{"odd":[ … ]}
 //
 // Left of the arrow: the operation (insertions, contact_requests, or both: then it is two fixtures), where the records
-// were found before (learned, - for the root), the validator the question is made conditional with (etag), and how the
-// body travels: by its length if nothing is said, chunked or until close, gzip (with the header) or packed (without),
+// were found before (learned, - for the root), and how the body
+// travels: by its length if nothing is said, chunked or until close, gzip (with the header) or packed (without),
 // with garbage after it, without the last n bytes (cut n), without the last chunk (endless). Bare: nothing is added to
 // what stands there.
 //
@@ -49,12 +49,11 @@ const (
 
 // Kinds of outcomes.
 const (
-	Records     = "records" // also none of them
-	Drift       = "drift"
-	Status      = "status"
-	Transport   = "transport"
-	TooLarge    = "too large"
-	NotModified = "not modified"
+	Records   = "records" // also none of them
+	Drift     = "drift"
+	Status    = "status"
+	Transport = "transport"
+	TooLarge  = "too large"
 )
 
 // Fixture is one answer and what it means.
@@ -63,7 +62,6 @@ type Fixture struct {
 	Comment   string // why it is there; may be empty
 	Operation string
 	Learned   *string // JSON pointer to where records were found before; nil: nothing is known
-	ETag      string  // what the question is made conditional with; empty: it is not
 	Wire      []byte  // all that goes over the connection, which is closed then
 	Body      []byte  // of it, unpacked and whole, whatever happens to it on the way
 	Want      Outcome

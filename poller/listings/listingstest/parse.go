@@ -74,8 +74,6 @@ func (f *Fixture) answer(text string, settings []string) {
 		case word == "learned":
 			path := strings.TrimPrefix(value, "-")
 			f.Learned = &path
-		case word == "etag":
-			f.ETag = value
 		default:
 			panic("unknown setting " + word)
 		}
@@ -190,7 +188,7 @@ func parseOutcome(text string) Outcome {
 func (o *Outcome) result(text string) {
 	word, value, _ := strings.Cut(text, " ")
 	switch {
-	case slices.Contains([]string{Drift, Transport, TooLarge, NotModified}, text):
+	case slices.Contains([]string{Drift, Transport, TooLarge}, text):
 		o.Kind = text
 	case word == Status:
 		code, kind, _ := strings.Cut(value, " ")

@@ -12,10 +12,10 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"doorbell/poller/schedule"
 	"doorbell/poller/schedule/trace"
@@ -34,39 +34,36 @@ var rows = []row{
 	{name: "births", about: "records say when they were published", run: trace.Run{Births: true}},
 	{name: "1k-5", about: "1,000 insertions, 5 a second", market: trace.Market{Insertions: 1000}},
 	{name: "10k-1", about: "10,000 insertions, 1 a second", run: trace.Run{Budget: 1}},
-	{name: "betray-100", about: "records betray contact requests, 100 on a page", run: trace.Run{Records: trace.Records{Betray: true}}},
-	{name: "betray-20", about: "the same, 20 on a page", run: trace.Run{Page: 20, Records: trace.Records{Betray: true}}},
-	{name: "volatile", about: "records change on every reading", run: trace.Run{Records: trace.Records{Always: true}}},
-	{name: "edits", about: "20 edits a day of each record", run: trace.Run{Records: trace.Records{Edits: 20}}},
-	{name: "betray-edits", about: "records betray, and others of their members are edited and change on every reading", run: trace.Run{Records: trace.Records{Betray: true, Edits: 20, Always: true}}},
+	{name: "betray-100", about: "records betray contact requests, 100 on a page", run: trace.Run{Betray: true}},
+	{name: "betray-20", about: "the same, 20 on a page", run: trace.Run{Page: 20, Betray: true}},
+	{name: "betray-edits", about: "records betray, and are edited twice a day", run: trace.Run{Betray: true, Edits: 2}},
 	{name: "two", about: "two agencies, the first 20 times hotter", market: trace.Market{Agencies: 2, Hot: 20}, together: true},
 	{name: "eight", about: "8 insertions, an interval of 30 s", market: trace.Market{Insertions: 8}, run: trace.Run{Interval: 30 * time.Second}},
 }
+
+// result is what a row showed with one seed.
+type result struct {
+	*trace.Figures
+	together *trace.Figures // nil: not simulated
+}
+
+func (r result) better() float64  { return float64(r.Turns.Mean) / float64(r.Found.Mean) }
+func (r result) against() float64 { return float64(r.Found.Mean) / float64(r.Oracle.Mean) }
 
 // goals are what must be reached on average over the seeds.
 var goals = []struct {
 	row, what string
 	most      bool // else least
 	than      float64
-	figure    func(m *measured) float64
+	figure    func(result) float64
 }{
-	{"10k-5", "times better than taking turns", false, 2.15, (*measured).better},
-	{"10k-5", "times what an oracle needs", true, 1.17, (*measured).against},
-	{"betray-100", "times better than taking turns", false, 15, (*measured).better},
-	{"two", "times what all insertions in one agency need", true, 1.05, (*measured).apart},
-	{"two", "of its fair share gets the agency that has less", false, 0.5, (*measured).least},
-	{"eight", "requests a second", true, 0.3, func(m *measured) float64 { return m.seeds[0].perSecond() }},
+	{"10k-5", "times better than taking turns", false, 2.15, result.better},
+	{"10k-5", "times what an oracle needs", true, 1.17, result.against},
+	{"betray-100", "times better than taking turns", false, 15, result.better},
+	{"two", "times what all insertions in one agency need", true, 1.05, func(r result) float64 { return float64(r.Found.Mean) / float64(r.together.Found.Mean) }},
+	{"two", "of its fair share gets the agency that has less", false, 0.5, func(r result) float64 { return 2 * float64(slices.Min(r.Requests)) / r.PerSecond() / r.Span.Seconds() }},
+	{"eight", "requests a second", true, 0.3, func(r result) float64 { return r.PerSecond() }},
 }
-
-// measured are the figures of a row, by seed.
-type measured struct {
-	row
-	seeds, one []*figures
-}
-
-type figures struct{ *trace.Figures }
-
-func (f *figures) perSecond() float64 { return float64(f.Requests) / f.Span.Seconds() }
 
 func main() {
 	if err := simulate(os.Args[1:], os.Stdout); err != nil {
@@ -89,19 +86,14 @@ func simulate(args []string, to io.Writer) error {
 	if err := set.Parse(args); err != nil {
 		return err
 	}
-	first, last, two := strings.Cut(*seeds, "-")
-	if !two {
+	var first, last uint32
+	switch n, _ := fmt.Sscanf(*seeds, "%d-%d", &first, &last); {
+	case n == 1:
 		last = first
+	case n == 0 || last < first:
+		return fmt.Errorf("seeds: %q is no seed and no range like 1-5", *seeds)
 	}
-	from, err := strconv.ParseUint(first, 10, 32)
-	if err != nil {
-		return fmt.Errorf("seeds: %q is no number", first)
-	}
-	until, err := strconv.ParseUint(last, 10, 32)
-	if err != nil || until < from {
-		return fmt.Errorf("seeds: %q is no number from %d on", last, from)
-	}
-	var all []*measured
+	all := map[string][]result{}
 	for _, name := range strings.Split(*wished, ",") {
 		k := slices.Index(names, name)
 		if k < 0 {
@@ -115,104 +107,82 @@ func simulate(args []string, to io.Writer) error {
 		if *rate > 0 {
 			r.run.Budget = *rate
 		}
-		m := &measured{row: r}
-		m.measure(from, until)
-		m.print(to)
-		all = append(all, m)
+		all[name] = r.simulate(first, last)
+		r.print(to, all[name])
 	}
 	judge(to, all)
 	return nil
 }
 
-// measure simulates a row with all seeds, as many at a time as there are processors.
-func (m *measured) measure(from, until uint64) {
-	var all sync.WaitGroup
-	places := make(chan struct{}, runtime.GOMAXPROCS(0))
-	start := func(market trace.Market) *figures {
-		f := &figures{}
-		all.Go(func() {
-			places <- struct{}{}
-			f.Figures = m.run.Simulate(market)
-			<-places
-		})
-		return f
+// simulate runs a row with all seeds, as many at a time as there are processors.
+func (r row) simulate(first, last uint32) []result {
+	var running errgroup.Group
+	running.SetLimit(runtime.GOMAXPROCS(0))
+	start := func(f **trace.Figures, m trace.Market) {
+		running.Go(func() error { *f = r.run.Simulate(m); return nil })
 	}
-	for seed := from; seed <= until; seed++ {
-		market := m.market
-		market.Seed = seed
-		m.seeds = append(m.seeds, start(market))
-		if market.Agencies = 1; m.together {
-			m.one = append(m.one, start(market))
+	results := make([]result, last-first+1)
+	for n := range results {
+		market := r.market
+		market.Seed = uint64(first) + uint64(n)
+		start(&results[n].Figures, market)
+		if market.Agencies = 1; r.together {
+			start(&results[n].together, market)
 		}
 	}
-	all.Wait()
+	_ = running.Wait() // nothing fails
+	return results
 }
 
 // mean is a figure on average over the seeds.
-func (m *measured) mean(figure func(n int) float64) (sum float64) {
-	for n := range m.seeds {
-		sum += figure(n) / float64(len(m.seeds))
+func mean(results []result, figure func(result) float64) (sum float64) {
+	for _, r := range results {
+		sum += figure(r) / float64(len(results))
 	}
 	return sum
 }
 
-func (m *measured) better() float64 {
-	return m.mean(func(n int) float64 { return float64(m.seeds[n].Turns.Mean) / float64(m.seeds[n].Mean()) })
-}
-
-func (m *measured) against() float64 {
-	return m.mean(func(n int) float64 { return float64(m.seeds[n].Mean()) / float64(m.seeds[n].Oracle.Mean) })
-}
-
-func (m *measured) apart() float64 {
-	return m.mean(func(n int) float64 { return float64(m.seeds[n].Mean()) / float64(m.one[n].Mean()) })
-}
-
-func (m *measured) least() float64 {
-	return m.mean(func(n int) float64 {
-		f := m.seeds[n]
-		return float64(min(f.Agencies[0].Requests, f.Agencies[1].Requests)) / float64(f.Requests) * 2
-	})
-}
-
-func (m *measured) print(to io.Writer) {
-	fmt.Fprintf(to, "\n%s: %s\n  %-9s %9s %9s %9s %9s\n", m.name, m.about, "", "mean", "median", "95 %", "in 5 min")
-	line := func(name string, of func(f *figures) schedule.Forecast) {
-		fmt.Fprintf(to, "  %-9s", name)
+func (r row) print(to io.Writer, results []result) {
+	fmt.Fprintf(to, "\n%s: %s\n  %-9s %9s %9s %9s %9s\n", r.name, r.about, "", "mean", "median", "95 %", "in 5 min")
+	for _, line := range []struct {
+		name string
+		of   func(result) schedule.Forecast
+	}{
+		{"turns", func(r result) schedule.Forecast { return r.Turns }},
+		{"oracle", func(r result) schedule.Forecast { return r.Oracle }},
+		{"doorbell", func(r result) schedule.Forecast { return r.Found }},
+	} {
+		fmt.Fprintf(to, "  %-9s", line.name)
 		for k := range 3 {
-			fmt.Fprintf(to, " %9s", short(time.Duration(m.mean(func(n int) float64 {
-				f := of(m.seeds[n])
+			d := mean(results, func(r result) float64 {
+				f := line.of(r)
 				return float64([]time.Duration{f.Mean, f.Median, f.P95}[k])
-			}))))
+			})
+			fmt.Fprintf(to, " %9s", short(time.Duration(d)))
 		}
-		fmt.Fprintf(to, " %8.0f%%\n", 100*m.mean(func(n int) float64 { return of(m.seeds[n]).WithinFive }))
+		fmt.Fprintf(to, " %8.0f%%\n", 100*mean(results, func(r result) float64 { return line.of(r).WithinFive }))
 	}
-	line("turns", func(f *figures) schedule.Forecast { return f.Turns })
-	line("oracle", func(f *figures) schedule.Forecast { return f.Oracle })
-	line("doorbell", func(f *figures) schedule.Forecast {
-		return schedule.Forecast{Mean: f.Mean(), Median: f.Quantile(0.5), P95: f.Quantile(0.95), WithinFive: f.Within(5 * time.Minute)}
-	})
-	fmt.Fprintf(to, "  %.2f × turns, %.3f × oracle; %.3f a second, walks %.1f %%, urgent %.1f %%\n", m.better(), m.against(),
-		m.mean(func(n int) float64 { return m.seeds[n].perSecond() }),
-		100*m.mean(func(n int) float64 { return float64(m.seeds[n].Walks) / float64(m.seeds[n].Requests) }),
-		100*m.mean(func(n int) float64 { return float64(m.seeds[n].Urgents) / float64(m.seeds[n].Requests) }))
+	fmt.Fprintf(to, "  %.2f × turns, %.3f × oracle; %.3f a second, walks %.1f %%, urgent %.1f %%\n",
+		mean(results, result.better), mean(results, result.against), mean(results, func(r result) float64 { return r.PerSecond() }),
+		100*mean(results, func(r result) float64 { return r.Walks }), 100*mean(results, func(r result) float64 { return r.Urgents }))
 }
 
-func judge(to io.Writer, all []*measured) {
+// judge says which goals are reached, and which promises were broken.
+func judge(to io.Writer, all map[string][]result) {
 	fmt.Fprintf(to, "\ngoals\n")
 	mark := map[bool]string{true: "ok", false: "NO"}
-	for _, m := range all {
-		for _, g := range goals {
-			if g.row != m.name {
-				continue
-			}
-			x := g.figure(m)
-			fmt.Fprintf(to, "  %s  %s: %.3f %s (%g)\n", mark[x == g.than || (x < g.than) == g.most], m.name, x, g.what, g.than)
+	for _, g := range goals {
+		if results := all[g.row]; results != nil {
+			x := mean(results, g.figure)
+			fmt.Fprintf(to, "  %s  %s: %.3f %s (%g)\n", mark[x == g.than || (x < g.than) == g.most], g.row, x, g.what, g.than)
 		}
-		for n, f := range append(slices.Clone(m.seeds), m.one...) {
-			if !f.Kept() {
-				fmt.Fprintf(to, "  NO  %s, run %d: oldest %s with a cap of %s, %d missed, %d early, one more than the budget in %s\n",
-					m.name, n+1, short(f.Oldest), short(f.Cap), f.Missed, f.Early, f.Tightest)
+	}
+	for name, results := range all {
+		for _, r := range results {
+			for _, f := range []*trace.Figures{r.Figures, r.together} {
+				if f != nil && !f.Kept() {
+					fmt.Fprintf(to, "  NO  %s: oldest %s with a cap of %s, %d missed, %d early\n", name, short(f.Oldest), short(f.Cap), f.Missed, f.Early)
+				}
 			}
 		}
 	}

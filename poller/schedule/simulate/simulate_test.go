@@ -30,7 +30,7 @@ func TestEveryRowHasItsFiguresAndTheGoalsFollow(t *testing.T) {
 }
 
 func TestWhatIsNotThereIsRefused(t *testing.T) {
-	for _, args := range [][]string{{"-seeds", "x"}, {"-seeds", "2-1"}, {"-seeds", "1-"}, {"-row", "none"}} {
+	for _, args := range [][]string{{"-seeds", "x"}, {"-seeds", "2-1"}, {"-row", "none"}} {
 		if simulate(args, io.Discard) == nil {
 			t.Errorf("%q is taken", args)
 		}

@@ -17,103 +17,77 @@ type Run struct {
 	Page     int           // 100; insertions on a page of the list
 	WarmUp   time.Duration // 1 day
 	Measured time.Duration // 14 days
-	Births   bool          // the records say when they were published
-	Records  Records
+	Births   bool          // the records of the list say when they were published
+	Betray   bool          // each contact request changes a member of the record, as a counter would
+	Edits    float64       // changes of the record a day that have nothing to do with contact requests
 }
 
-// Records says what the records of the list tell from one reading to the next.
-type Records struct {
-	Betray bool    // each contact request changes a member, as a counter would
-	Edits  float64 // changes a day of another member, that have nothing to do with contact requests
-	Always bool    // another member changes on every reading
-}
-
-// Figures are what a run showed between the end of its warm-up and its end.
+// Figures are what a run showed between the end of its warm-up and its end, as far as forecasts have the same: Mean,
+// Median, P95 and WithinFive.
 type Figures struct {
-	Latencies []time.Duration // of contact requests, ascending
-	Missed    int             // of them never found
-	Requests  int             // of all kinds
-	Walks     int             // for pages of lists
-	Urgents   int             // for insertions that were urgent
-	Span      time.Duration
-	Cap       time.Duration // that an insertion might have waited
-	Oldest    time.Duration // and did, from the first moment on
-	Tightest  time.Duration // the shortest time in which one more was sent than the budget allows for a second
-	Early     int           // polls that came before the interval had passed, though nothing was urgent
-	Agencies  []Share
+	Found         schedule.Forecast
+	Turns, Oracle schedule.Forecast // with the true rates, on average over the span
 
-	Turns, Oracle schedule.Forecast // with the true rates, on average over the span; Mean, Median, P95 and WithinFive
+	Requests []int   // of all kinds, by agency
+	Walks    float64 // share of them for pages of lists
+	Urgents  float64 // and for insertions that were urgent
+	Span     time.Duration
+
+	// What was promised.
+	Cap    time.Duration // that an insertion might have waited
+	Oldest time.Duration // and did, from the first moment on
+	Early  int           // polls that came before the interval had passed, though nothing was urgent
+	Missed int           // contact requests that were never found
 }
 
-// Share is what one agency got.
-type Share struct {
-	Requests int
-	Sum      time.Duration // of latencies
-}
-
-// Mean is the mean latency.
-func (f *Figures) Mean() time.Duration {
-	sum := time.Duration(0)
-	for _, a := range f.Agencies {
-		sum += a.Sum
+// PerSecond is how many requests were sent.
+func (f *Figures) PerSecond() float64 {
+	sum := 0
+	for _, n := range f.Requests {
+		sum += n
 	}
-	return sum / time.Duration(max(len(f.Latencies), 1))
+	return float64(sum) / f.Span.Seconds()
 }
 
-// Quantile is the latency that a part of the contact requests did not exceed.
-func (f *Figures) Quantile(part float64) time.Duration {
-	if len(f.Latencies) == 0 {
-		return 0
-	}
-	return f.Latencies[int(part*float64(len(f.Latencies)-1))]
-}
-
-// Within is the part of the contact requests that was found so soon.
-func (f *Figures) Within(d time.Duration) float64 {
-	n, _ := slices.BinarySearch(f.Latencies, d+1)
-	return float64(n) / float64(max(len(f.Latencies), 1))
-}
-
-// Kept says whether what is promised was kept: no insertion older than the cap, never more than the budget.
-func (f *Figures) Kept() bool {
-	return f.Tightest >= time.Second && f.Early == 0 && f.Missed == 0 && f.Oldest <= f.Cap
-}
+// Kept says whether all was found, no insertion waited longer than the cap, and none was polled too early.
+func (f *Figures) Kept() bool { return f.Early == 0 && f.Missed == 0 && f.Oldest <= f.Cap }
 
 // epoch is the beginning of a trace.
 var epoch = time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
 
-// simulation is a run under way.
+// simulation is a run under way. A request is sent when the budget has room for one.
 type simulation struct {
 	Run
-	t      *Trace
-	s      *schedule.Schedule
-	f      *Figures
-	end    time.Duration
-	known  []state
-	slots  []record
-	byName map[schedule.Insertion]int32
-	pages  []int           // by agency: how many its list has
-	cursor []int           // by agency: the page to be read
-	sent   []time.Duration // the last moments in which something was sent, as a ring
-	sends  int
-	draw   *rand.Rand
+	*Trace
+	schedule  *schedule.Schedule
+	f         *Figures
+	end       time.Duration
+	latencies []time.Duration // of contact requests
+	walks     int
+	urgents   int
+	known     []state
+	shown     []record // by slot
+	handles   map[schedule.Insertion]int32
+	pages     []int // by agency: how many its list has
+	cursor    []int // by agency: the page to be read
+	random    *rand.Rand
 }
 
 // state is what is known of an insertion.
 type state struct {
-	name schedule.Insertion
-	last time.Duration // poll
-	next int32         // contact request that was not found yet
-	told bool          // it was polled before
-	in   bool          // the schedule has it
-	gone bool          // it is polled for the last time
+	handle schedule.Insertion
+	last   time.Duration // poll
+	next   int32         // contact request that was not found yet
+	polled bool          // before
+	in     bool          // the schedule has it
+	gone   bool          // it is polled for the last time
 }
 
 // record is what the list showed of a slot.
 type record struct {
-	shown int32         // -1: none
-	next  int32         // contact request that is younger than the last reading
-	edit  time.Duration // the next edit
+	insertion int32         // -1: none
+	next      int32         // contact request that is younger than the last reading
+	edit      time.Duration // the next edit
 }
 
 // history is how many contact requests an answer shows.
@@ -124,25 +98,25 @@ func (o Run) Simulate(m Market) *Figures {
 	m = m.withDefaults()
 	o.Budget, o.Page = cmp.Or(o.Budget, 5), cmp.Or(o.Page, 100)
 	o.WarmUp, o.Measured = cmp.Or(o.WarmUp, Day), cmp.Or(o.Measured, 14*Day)
-	most := o.Interval + time.Duration(4*float64(m.Insertions)/o.Budget*float64(time.Second))
-	m.Span = o.WarmUp + o.Measured + most // what comes at the end must be found after it
+	longest := o.Interval + time.Duration(4*float64(m.Insertions)/o.Budget*float64(time.Second))
+	m.Span = o.WarmUp + o.Measured + longest // what comes at the end must be found after it
 	t := New(m)
 	s := &simulation{
-		Run: o, t: t, end: o.WarmUp + o.Measured, known: make([]state, len(t.Insertions)), slots: make([]record, m.Insertions),
-		s:      schedule.New(schedule.Options{Budget: o.Budget, Interval: o.Interval}),
-		f:      &Figures{Span: o.Measured, Cap: most, Tightest: math.MaxInt64, Agencies: make([]Share, t.Agencies)},
-		byName: map[schedule.Insertion]int32{}, cursor: make([]int, t.Agencies), sent: make([]time.Duration, int(math.Ceil(o.Budget))),
-		draw: rand.New(rand.NewPCG(t.Seed, 1<<40)),
+		Run: o, Trace: t, end: o.WarmUp + o.Measured, known: make([]state, len(t.Insertions)), shown: make([]record, m.Insertions),
+		schedule: schedule.New(schedule.Options{Budget: o.Budget, Interval: o.Interval}),
+		f:        &Figures{Span: o.Measured, Cap: longest, Requests: make([]int, t.Agencies)},
+		handles:  map[schedule.Insertion]int32{}, cursor: make([]int, t.Agencies),
+		random: rand.New(rand.NewPCG(t.Seed, 1<<40)),
 	}
-	for i := range s.slots {
-		s.slots[i].shown = -1 // nothing yet
+	for i := range s.shown {
+		s.shown[i].insertion = -1 // nothing yet
 	}
 	for i := range s.known {
-		s.known[i].next = s.t.Insertions[i].first
+		s.known[i].next = t.Insertions[i].first
 	}
 	for k := range t.Agencies {
 		lo, hi := s.span(k)
-		s.s.Enter(nil)
+		s.schedule.Enter(nil)
 		s.pages = append(s.pages, (hi-lo+o.Page-1)/o.Page)
 		for range s.pages[k] {
 			s.read(k, 0) // who begins has read the list
@@ -155,101 +129,85 @@ func (o Run) Simulate(m Market) *Figures {
 
 // span are the slots of an agency, from lo to before hi.
 func (s *simulation) span(agency int) (lo, hi int) {
-	n, k := s.t.Market.Insertions, s.t.Agencies
+	n, k := s.Market.Insertions, s.Agencies
 	return (agency*n + k - 1) / k, ((agency+1)*n + k - 1) / k
 }
 
 // run asks whenever the budget allows it, until all that came before the end must have been found.
 func (s *simulation) run() {
 	gap := float64(time.Second) / s.Budget
-	sweep, walked := s.t.sweep(s.Budget, s.Page), time.Duration(0)
-	pages := (s.t.Market.Insertions + s.Page - 1) / s.Page
-	for free, k := 0.0, 0; free < float64(s.end+s.f.Cap); {
+	sweep, walked := s.sweep(s.Budget, s.Page), time.Duration(0)
+	pages := (s.Market.Insertions + s.Page - 1) / s.Page
+	for free, k := 0.0, 0; free < float64(s.end+s.f.Cap); free += gap {
 		at := time.Duration(math.Ceil(free))
 		if at-walked > sweep/time.Duration(pages) {
-			walked, k = at, (k+1)%s.t.Agencies
+			walked, k = at, (k+1)%s.Agencies
 			s.walk(k, at)
-			free += gap
 			continue
 		}
-		turn, pause := s.s.Next(epoch.Add(at))
+		turn, pause := s.schedule.Next(epoch.Add(at))
 		switch turn.Why {
 		case schedule.None:
-			free = float64(at) + max(gap, float64(pause))
-			continue
+			free = float64(at) + max(gap, float64(pause)) - gap
 		case schedule.Walk:
 			s.walk(int(turn.Insertion.Agency), at)
 		default:
 			s.poll(turn, at)
 		}
-		free += gap
 	}
 	s.judge(float64(pages) / sweep.Seconds())
 }
 
 func (s *simulation) measures(at time.Duration) bool { return at >= s.WarmUp && at < s.end }
 
-// send counts a request, and looks whether there were more of them in a second than the budget allows.
-func (s *simulation) send(agency int, at time.Duration) {
-	last := &s.sent[s.sends%len(s.sent)]
-	if s.sends >= len(s.sent) {
-		s.f.Tightest = min(s.f.Tightest, at-*last)
+// send counts a request, if this is the time to count.
+func (s *simulation) send(agency int, at time.Duration) (counted bool) {
+	if counted = s.measures(at); counted {
+		s.f.Requests[agency]++
 	}
-	*last = at
-	s.sends++
-	if s.measures(at) {
-		s.f.Requests++
-		s.f.Agencies[agency].Requests++
-	}
-}
-
-func (s *simulation) found(agency int, latency time.Duration) {
-	s.f.Latencies = append(s.f.Latencies, latency)
-	s.f.Agencies[agency].Sum += latency
+	return counted
 }
 
 func (s *simulation) poll(turn schedule.Turn, at time.Duration) {
-	i, in := s.byName[turn.Insertion]
+	i, in := s.handles[turn.Insertion]
 	if !in {
 		panic("an insertion was asked that is not in the schedule")
 	}
-	one, k, agency := &s.t.Insertions[i], &s.known[i], int(turn.Insertion.Agency)
-	s.send(agency, at)
-	if turn.Why == schedule.Urgent || turn.Why == schedule.Hint {
-		if s.measures(at) {
-			s.f.Urgents++
-		}
-	} else if k.told && at-k.last < s.Interval {
+	one, k := &s.Insertions[i], &s.known[i]
+	urgent := turn.Why == schedule.Urgent || turn.Why == schedule.Hint
+	if s.send(int(turn.Insertion.Agency), at) && urgent {
+		s.urgents++
+	}
+	if !urgent && k.polled && at-k.last < s.Interval {
 		s.f.Early++
 	}
 	s.f.Oldest = max(s.f.Oldest, at-k.last)
 	var created []time.Time
-	for ; k.next < one.last && s.t.Leads[k.next] <= at; k.next++ {
-		x := s.t.Leads[k.next]
+	for ; k.next < one.last && s.Leads[k.next] <= at; k.next++ {
+		x := s.Leads[k.next]
 		if s.measures(x) {
-			s.found(agency, at-x)
+			s.latencies = append(s.latencies, at-x)
 		}
 		created = append(created, epoch.Add(x))
 	}
-	if !k.told {
+	if !k.polled {
 		created = created[max(0, len(created)-history):]
 	}
-	k.last, k.told = at, true
-	s.s.Polled(turn.Insertion, epoch.Add(at), created)
+	k.last, k.polled = at, true
+	s.schedule.Polled(turn.Insertion, epoch.Add(at), created)
 	if k.gone {
 		k.in = false
-		s.s.Remove(turn.Insertion)
-		delete(s.byName, turn.Insertion)
+		s.schedule.Remove(turn.Insertion)
+		delete(s.handles, turn.Insertion)
 	}
 }
 
 // walk asks for the next page of an agency's list.
 func (s *simulation) walk(agency int, at time.Duration) {
-	s.send(agency, at)
-	s.read(agency, at)
-	if s.measures(at) {
-		s.f.Walks++
+	if s.send(agency, at) {
+		s.walks++
 	}
+	s.read(agency, at)
 }
 
 // read reads the next page of an agency's list. What is new in it, and what it does not show any more, is urgent.
@@ -259,74 +217,60 @@ func (s *simulation) read(agency int, at time.Duration) {
 	lo, hi := s.span(agency)
 	lo += page * s.Page
 	for slot := lo; slot < min(lo+s.Page, hi); slot++ {
-		i := s.slots[slot].shown
-		if i >= 0 && s.t.Insertions[i].Gone > at {
-			s.s.Seen(s.known[i].name, s.changed(&s.slots[slot], at), epoch.Add(at))
+		if i := s.shown[slot].insertion; i >= 0 && s.Insertions[i].Gone > at {
+			s.schedule.Seen(s.known[i].handle, s.changed(&s.shown[slot], at), epoch.Add(at))
 			continue
 		}
 		s.replace(slot, at)
 	}
-	s.s.Read(schedule.Agency(agency), page, of, epoch.Add(at))
+	s.schedule.Read(schedule.Agency(agency), page, of, epoch.Add(at))
 }
 
 // replace puts the insertion that a slot holds at a moment in the place of the one that the list showed before.
 func (s *simulation) replace(slot int, at time.Duration) {
-	before, i := s.slots[slot].shown, s.t.slots[slot]
+	before, i := s.shown[slot].insertion, s.slots[slot]
 	if before >= 0 {
 		s.known[before].gone = true
-		s.s.Urge(s.known[before].name, schedule.Urgent)
+		s.schedule.Urge(s.known[before].handle, schedule.Urgent)
 		i = before + 1
 	}
-	for s.t.Insertions[i].Gone <= at {
+	for s.Insertions[i].Gone <= at {
 		i++
 	}
-	one := s.t.Insertions[i]
+	one := s.Insertions[i]
 	var m schedule.Memory
-	if before >= 0 || s.Births {
+	switch {
+	case s.Births:
 		m.Born = epoch.Add(one.Born)
-	}
-	if before >= 0 && !s.Births {
+	case before >= 0:
 		m.Born = epoch.Add(at) // the list did not show it before
 	}
-	name := s.s.Add(schedule.Agency(s.t.Agency(slot)), m, epoch.Add(at))
-	s.known[i].name, s.known[i].last, s.known[i].in, s.byName[name] = name, at, true, i
+	handle := s.schedule.Add(schedule.Agency(s.Agency(slot)), m, epoch.Add(at))
+	s.known[i].handle, s.known[i].last, s.known[i].in, s.handles[handle] = handle, at, true, i
 	if before >= 0 {
-		s.s.Urge(name, schedule.Urgent)
+		s.schedule.Urge(handle, schedule.Urgent)
 	}
-	s.slots[slot] = record{shown: i, next: one.first, edit: at + s.pause()}
-	s.changed(&s.slots[slot], at)
+	s.shown[slot] = record{insertion: i, next: one.first, edit: at + s.pause()}
+	s.changed(&s.shown[slot], at)
 }
 
-// The members of records.
-const (
-	counter = 1 << iota
-	edited
-	stamp
-)
-
-// changed says which members of a record have changed since the last reading.
-func (s *simulation) changed(r *record, at time.Duration) (members uint32) {
-	for last := s.t.Insertions[r.shown].last; r.next < last && s.t.Leads[r.next] <= at; r.next++ {
-		if s.Records.Betray {
-			members |= counter
-		}
+// changed says whether a record has changed since the last reading: a counter of contact requests, or by an edit.
+func (s *simulation) changed(r *record, at time.Duration) (changed bool) {
+	for last := s.Insertions[r.insertion].last; r.next < last && s.Leads[r.next] <= at; r.next++ {
+		changed = changed || s.Betray
 	}
 	if r.edit <= at {
-		members |= edited
-		r.edit = at + s.pause()
+		changed, r.edit = true, at+s.pause()
 	}
-	if s.Records.Always {
-		members |= stamp
-	}
-	return members
+	return changed
 }
 
 // pause is until the next edit.
 func (s *simulation) pause() time.Duration {
-	if s.Records.Edits == 0 {
+	if s.Edits == 0 {
 		return 1 << 62
 	}
-	return days(s.draw.ExpFloat64() / s.Records.Edits)
+	return days(s.random.ExpFloat64() / s.Edits)
 }
 
 // finish counts what was never found, and how long those have waited that wait at the end.
@@ -338,14 +282,28 @@ func (s *simulation) finish() {
 			continue
 		}
 		s.f.Oldest = max(s.f.Oldest, end-k.last)
-		for _, x := range s.t.Leads[k.next:s.t.Insertions[i].last] {
+		for _, x := range s.Leads[k.next:s.Insertions[i].last] {
 			if s.measures(x) {
-				s.found(int(k.name.Agency), end-x)
+				s.latencies = append(s.latencies, end-x)
 				s.f.Missed++
 			}
 		}
 	}
-	slices.Sort(s.f.Latencies)
+	requests := s.f.PerSecond() * s.f.Span.Seconds()
+	s.f.Walks, s.f.Urgents = float64(s.walks)/requests, float64(s.urgents)/requests
+	n := len(s.latencies)
+	if n == 0 {
+		return
+	}
+	slices.Sort(s.latencies)
+	sum := time.Duration(0)
+	for _, l := range s.latencies {
+		sum += l
+	}
+	within, _ := slices.BinarySearch(s.latencies, 5*time.Minute+1)
+	s.f.Found = schedule.Forecast{
+		Mean: sum / time.Duration(n), Median: s.latencies[(n-1)/2], P95: s.latencies[(n-1)*95/100], WithinFive: float64(within) / float64(n),
+	}
 }
 
 // judge foresees, four times a day, what taking turns and a schedule that knows the true rates would need.
@@ -353,8 +311,8 @@ func (s *simulation) judge(walks float64) {
 	weight := 0.0
 	for at := s.WarmUp; at < s.end; at += Day / 4 {
 		p, sum := schedule.Plan{Budget: s.Budget, Interval: s.Interval, Walks: walks}, 0.0
-		for i := range s.t.Insertions {
-			if one := &s.t.Insertions[i]; one.Born <= at && at < one.Gone {
+		for i := range s.Insertions {
+			if one := &s.Insertions[i]; one.Born <= at && at < one.Gone {
 				rate := one.Rate(at)
 				p.Rates, sum = append(p.Rates, schedule.RateCount{PerDay: rate, Count: 1}), sum+rate
 			}

@@ -11,9 +11,9 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// TestAFewPleasCostHalfOfTheBudgetAtTheMost lets every twentieth answer be 429 with Retry-After: 1, whatever is sent.
-func TestAFewPleasCostHalfOfTheBudgetAtTheMost(t *testing.T) {
-	inWorld(t, sandbox.Options{KeepLog: -1}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+// TestAFewThrottledAnswersCostHalfOfTheBudgetAtTheMost lets every twentieth answer be 429 with Retry-After: 1, whatever is sent.
+func TestAFewThrottledAnswersCostHalfOfTheBudgetAtTheMost(t *testing.T) {
+	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 400 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
@@ -27,7 +27,7 @@ func TestAFewPleasCostHalfOfTheBudgetAtTheMost(t *testing.T) {
 		}
 		whole := spent(10 * time.Minute)
 		if whole < 4.5 {
-			t.Fatalf("%.2f requests a second without a plea", whole)
+			t.Fatalf("%.2f requests a second without a 429", whole)
 		}
 		var n atomic.Uint32
 		w.model.SetFault(func(sandbox.Call) *sandbox.Fault {
@@ -40,19 +40,19 @@ func TestAFewPleasCostHalfOfTheBudgetAtTheMost(t *testing.T) {
 		})
 		spent(time.Minute)
 		if got := spent(20 * time.Minute); got < 0.45*whole {
-			t.Errorf("%.2f of %.2f requests a second with pleas", got, whole)
+			t.Errorf("%.2f of %.2f requests a second with every twentieth answer 429", got, whole)
 		}
 		w.model.SetFault(nil)
 		w.pass(time.Minute)
 		if got := spent(time.Minute); got < 0.95*whole {
-			t.Errorf("%.2f of %.2f requests a second a minute after the last plea", got, whole)
+			t.Errorf("%.2f of %.2f requests a second a minute after the last 429", got, whole)
 		}
 	})
 }
 
 // TestAnAPIThatTakesAFifthOfTheBudgetIsGivenLittleMore holds the other side: where most is refused, most is left out.
 func TestAnAPIThatTakesAFifthOfTheBudgetIsGivenLittleMore(t *testing.T) {
-	inWorld(t, sandbox.Options{KeepLog: -1}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 400 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}

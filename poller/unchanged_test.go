@@ -1,101 +1,12 @@
 package poller_test
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"fmt"
-	"io"
-	"net/http"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"doorbell/poller/sandbox"
 )
-
-// condition answers questions that are asked only if something has changed.
-type condition struct {
-	tag       func(body []byte) string     // of an answer
-	unchanged func(asked, tag string) bool // whether it is left out
-	asked     atomic.Int64                 // conditional questions
-	left      atomic.Int64                 // answers that were left out
-	whole     atomic.Int64                 // answers that were given
-}
-
-func bodyTag(body []byte) string { return fmt.Sprintf(`"%x"`, sha256.Sum256(body)) }
-
-func (c *condition) before(inner http.RoundTripper) http.RoundTripper {
-	return tripper(func(r *http.Request) (*http.Response, error) {
-		resp, err := inner.RoundTrip(r)
-		if err != nil || resp.StatusCode != 200 || !strings.Contains(r.URL.Path, "ubm-contact-request") {
-			return resp, err
-		}
-		body, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil {
-			return nil, err
-		}
-		tag, asked := c.tag(body), r.Header.Get("If-None-Match")
-		if asked != "" {
-			c.asked.Add(1)
-		}
-		resp.Header.Set("ETag", tag)
-		if asked != "" && c.unchanged(asked, tag) {
-			c.left.Add(1)
-			resp.StatusCode, body = http.StatusNotModified, nil
-			resp.ContentLength = 0
-			resp.Header.Del("Content-Length")
-		} else {
-			c.whole.Add(1)
-		}
-		resp.Body = io.NopCloser(bytes.NewReader(body))
-		return resp, nil
-	})
-}
-
-func equal(asked, tag string) bool { return asked == tag }
-
-func conditional(t *testing.T, c *condition, test func(*world, *hostile)) {
-	t.Helper()
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		w.options.API.Transport = c.before(w.options.API.Transport)
-		h := &hostile{}
-		h.take(w)
-		w.publish("A100", "a#1##")
-		h.add("a#1##", 5, 10*24*time.Hour)
-		w.start()
-		w.pass(10 * time.Minute)
-		test(w, h)
-	})
-}
-
-func TestAnAnswerThatHasNotChangedIsNotSentAgain(t *testing.T) {
-	c := &condition{tag: bodyTag, unchanged: equal}
-	conditional(t, c, func(w *world, h *hostile) {
-		commits := w.store.Commits()
-		c.whole.Store(0)
-		w.pass(10 * time.Hour)
-		if whole, left := c.whole.Load(), c.left.Load(); whole < 10 || whole > 14 || left < 1000 {
-			t.Errorf("%d whole answers and %d left out in ten hours without news, want one an hour", whole, left)
-		}
-		walks := w.model.Requests(sandbox.Filter{Operation: sandbox.OperationInsertions})
-		if n := int(w.store.Commits() - commits); n > walks {
-			t.Errorf("%d commits in hours without news", n)
-		}
-		live := h.add("a#1##", 30, 0)
-		w.pass(time.Minute)
-		h.judge(w, live)
-		if got := announced(w.log("A100")); len(got) != 30 {
-			t.Errorf("%d of 30 announced in a minute", len(got))
-		}
-		left := c.left.Load()
-		w.pass(10 * time.Minute)
-		if c.left.Load() == left {
-			t.Error("questions are not conditional any more after news")
-		}
-	})
-}
 
 // TestAnUnchangedAnswerOpensNoTransaction takes the store away: whoever only looked into it would end the watch.
 func TestAnUnchangedAnswerOpensNoTransaction(t *testing.T) {
@@ -113,37 +24,6 @@ func TestAnUnchangedAnswerOpensNoTransaction(t *testing.T) {
 			t.Errorf("%d polls in four minutes without the store, want two a second", n)
 		}
 	})
-}
-
-func TestAnAPIThatLiesAboutChangesIsFoundOut(t *testing.T) {
-	never := func(string, string) bool { return true }
-	for name, c := range map[string]*condition{
-		"one tag for everything":      {tag: func([]byte) string { return `"1"` }, unchanged: equal},
-		"never any change":            {tag: bodyTag, unchanged: never},
-		"one tag, and never a change": {tag: func([]byte) string { return `W/"1"` }, unchanged: never},
-	} {
-		t.Run(name, func(t *testing.T) {
-			conditional(t, c, func(w *world, h *hostile) {
-				live := h.add("a#1##", 1, 0)
-				w.pass(61 * time.Minute)
-				h.judge(w, live)
-				if got := announced(w.log("A100")); len(got) != 1 {
-					t.Error("not announced within an hour")
-				}
-				asked := c.asked.Load()
-				live = append(live, h.add("a#1##", 1, 0)...)
-				w.pass(time.Minute)
-				h.judge(w, live)
-				if got := announced(w.log("A100")); len(got) != 2 {
-					t.Error("still taken in")
-				}
-				w.pass(2 * time.Hour)
-				if c.asked.Load() != asked {
-					t.Error("asked again whether anything had changed")
-				}
-			})
-		})
-	}
 }
 
 func TestALateArrivalIsFoundWithinADayWhereOneQuestionADayMaySee(t *testing.T) {

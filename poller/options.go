@@ -1,0 +1,86 @@
+package poller
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/listings"
+	"doorbell/poller/schedule"
+	"doorbell/store"
+)
+
+// Options of New. Zero values mean the defaults that stand beside them.
+type Options struct {
+	Store    *store.Store
+	API      listings.Options // Gate is set by the poller
+	Agencies []AgencyKeys     // whom to watch
+	Logger   *slog.Logger     // default: none
+
+	Announce          bool          // BASELINE=emit: what was there before is announced, marked as baseline
+	RequestsPerSecond float64       // 5; ceiling over everything
+	PollInterval      time.Duration // 30 s; least time between two regular polls of one insertion
+	MaxStaleness      time.Duration // 0: four times what taking turns needs; no insertion waits longer, as far as the ceiling allows
+	WalkInterval      time.Duration // 2 min; wished time between walks of an agency
+	PageSize          int           // insertions per page; 0: 50, and larger pages where the API gives them
+	RetryMax          time.Duration // 5 min; longest back-off
+	Confirm           int           // 2; complete walks that must miss an insertion
+	HoldFor           time.Duration // 30 min; how long an implausible change is not believed
+	Filter            url.Values    // the API's own filters
+	IgnoreInsertion   []string      // RFC 6901 pointers left out of digests
+	IgnoreContact     []string
+	IDFields          []string // candidates for the id of a contact request; default listings.IDFields
+
+	largerPages bool // PageSize was left to us
+}
+
+// Digest is what the poller compares of a record, as text, by the type of its event: what is ignored is not in it. It is empty
+// where the record cannot be compared.
+func (o Options) Digest(t events.Type, record json.RawMessage) string {
+	digest, ignore := listings.Digest, o.IgnoreInsertion
+	if strings.HasPrefix(string(t), "contact_request.") {
+		digest, ignore = listings.ContactRequestDigest, o.IgnoreContact
+	}
+	sum, err := digest(record, ignore)
+	if err != nil {
+		return ""
+	}
+	return hex.EncodeToString(sum[:])
+}
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.RequestsPerSecond <= 0 {
+		o.RequestsPerSecond = 5
+	}
+	if o.PollInterval <= 0 {
+		o.PollInterval = 30 * time.Second
+	}
+	o.MaxStaleness = max(o.MaxStaleness, 0)
+	o.PollInterval = schedule.CapLowers(o.PollInterval, o.MaxStaleness)
+	if o.WalkInterval <= 0 {
+		o.WalkInterval = 2 * time.Minute
+	}
+	if o.PageSize <= 0 {
+		o.PageSize, o.largerPages = 50, true
+	}
+	if o.RetryMax <= 0 {
+		o.RetryMax = 5 * time.Minute
+	}
+	if o.Confirm <= 0 {
+		o.Confirm = 2
+	}
+	if o.HoldFor <= 0 {
+		o.HoldFor = 30 * time.Minute
+	}
+	if len(o.IDFields) == 0 {
+		o.IDFields = listings.IDFields
+	}
+	return o
+}

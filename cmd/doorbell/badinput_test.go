@@ -80,6 +80,9 @@ func TestRunRefusesBadSettingsAndWritesNothing(t *testing.T) {
 		words   []string
 	}{
 		"no base URL":               {[]string{"DOORBELL_BASE_URL="}, []string{"DOORBELL_BASE_URL is not set; write"}},
+		"agency instead of its key": {[]string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=A100"}, []string{"DOORBELL_API_KEYS names an agency without its key; write A100=key"}},
+		"base URL of FTP":           {[]string{"DOORBELL_BASE_URL=ftp://api.example.com"}, []string{"DOORBELL_BASE_URL does not begin with https://"}},
+		"type as people call it":    {[]string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=lead.created"}, []string{"did you mean contact_request.created?"}},
 		"base URL without scheme":   {[]string{"DOORBELL_BASE_URL=api.example.com"}, []string{"DOORBELL_BASE_URL", "write it like https://"}},
 		"plain http to elsewhere":   {[]string{"DOORBELL_BASE_URL=http://api.example.com"}, []string{"DOORBELL_ALLOW_PLAINTEXT"}},
 		"no agency":                 {[]string{"DOORBELL_AGENCIES="}, []string{"DOORBELL_AGENCIES is not set; write"}},

@@ -295,7 +295,7 @@ func (c *checker) judge(found *checkedAgency, l *pausedWalk) (f failure) {
 	case f.class == watch.ClassDown:
 		c.report.fail(sectionAPI, fmt.Sprintf("%s: %s", c.config.Poll.BaseURL.masked(), f.text), "is DOORBELL_BASE_URL right? If so, look at DNS, network, proxy and certificates")
 	case f.class == watch.ClassBusy:
-		c.note(levelFail, *found, f.text, "the API asks for patience: try again later, with a lower DOORBELL_REQUESTS_PER_SECOND")
+		c.note(levelFail, *found, f.text, "the API throttles us: try again later, with a lower DOORBELL_REQUESTS_PER_SECOND")
 	case f.status/100 == 2, f.status/100 == 3, f.status == 404:
 		c.note(levelFail, *found, f.text, "is DOORBELL_BASE_URL the API's own? It is what stands before /insertion-funnel/…; a login page or gateway may stand in between. If the records stand in an odd place, name it in DOORBELL_RECORDS_PATH")
 	default:

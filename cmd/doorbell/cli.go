@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -60,15 +62,20 @@ type Moment struct {
 	ago time.Duration
 }
 
-// UnmarshalText reads RFC 3339 or a positive duration.
+// UnmarshalText reads RFC 3339, a positive duration, or a number of days.
 func (m *Moment) UnmarshalText(text []byte) error {
 	if at, err := time.Parse(time.RFC3339, string(text)); err == nil {
 		*m = Moment{at: at}
 		return nil
 	}
 	ago, err := time.ParseDuration(string(text))
+	if number, days := strings.CutSuffix(string(text), "d"); days {
+		var n uint64
+		n, err = strconv.ParseUint(number, 10, 16)
+		ago = time.Duration(n) * 24 * time.Hour
+	}
 	if err != nil || ago <= 0 {
-		return errors.New("is neither a time like 2026-11-20T09:00:00Z nor a duration like 2h")
+		return errors.New("is neither a time like 2026-11-20T09:00:00Z nor a duration like 2h or 5d")
 	}
 	*m = Moment{ago: ago}
 	return nil
@@ -82,8 +89,9 @@ func (m Moment) Time(now time.Time) time.Time {
 	return m.at
 }
 
-func validAgency(name, id string, optional bool) error {
-	if optional {
+// validAgency refuses an id that cannot be. One that is not given is the parser's to miss.
+func validAgency(name, id string) error {
+	if id == "" {
 		return nil
 	}
 	if err := checkAgencyID(id); err != nil {
@@ -140,10 +148,19 @@ func habitual(args []string) []string {
 // misuse is the usage error of the parser, with the command that says how it is meant.
 func misuse(err error) error {
 	var parse *kong.ParseError
+	if strings.HasPrefix(err.Error(), "unexpected argument restore") {
+		return usageError("there is no command restore", "stop the daemon, put the backup into DOORBELL_DATA_DIR as doorbell.db, and start it once with doorbell run --restored")
+	}
 	if !errors.As(err, &parse) || parse.Context.Selected() == nil {
 		return usageError(err.Error(), "doorbell --help lists the commands, doorbell COMMAND --help their flags")
 	}
 	command, text := parse.Context.Selected().FullPath(), err.Error()
+	if flag := notParsed.FindStringSubmatch(text); flag != nil {
+		text = flag[1] + ": is no whole number; write it like 5"
+		if flag[2] == "duration" {
+			text = flag[1] + ": is no duration; write it like 30s, 5m or 2h"
+		}
+	}
 	if argument, missing := strings.CutPrefix(text, `expected "<`); missing {
 		name, _, _ := strings.Cut(argument, ">")
 		text = strings.TrimPrefix(command, "doorbell ") + ": " + strings.ToUpper(name) + " is missing"
@@ -155,6 +172,9 @@ func misuse(err error) error {
 	}
 	return usageError(text, command+" --help shows how")
 }
+
+// notParsed is what the parser says of a flag whose value is no number or no duration, with the text that it quotes.
+var notParsed = regexp.MustCompile(`^(--[a-z-]+): expected (?:a valid 64 bit )?(int|duration)\b`)
 
 // emptyValue refuses a value that was given and says nothing, as of a variable that is not set: it would count as not given.
 func emptyValue(command *kong.Context) error {

@@ -175,14 +175,34 @@ func TestWhateverPrintsAlsoPrintsJSON(t *testing.T) {
 
 func TestAMomentIsATimeOrADurationAgo(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	for text, want := range map[string]time.Time{"2h": now.Add(-2 * time.Hour), "2026-11-20T09:00:00+01:00": now.Add(-4 * time.Hour)} {
+	for text, want := range map[string]time.Time{"2h": now.Add(-2 * time.Hour), "5d": now.Add(-5 * 24 * time.Hour), "2026-11-20T09:00:00+01:00": now.Add(-4 * time.Hour)} {
 		var m Moment
 		if err := m.UnmarshalText([]byte(text)); err != nil || !m.Time(now).Equal(want) {
 			t.Errorf("%s: %v, %v", text, m.Time(now), err)
 		}
 	}
+	for _, text := range []string{"", "d", "-1d", "0d", "70000d", "1.5d", "2", "2x"} {
+		if err := new(Moment).UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q is a moment", text)
+		}
+	}
 	if !(Moment{}).Time(now).IsZero() {
 		t.Error("no moment is one")
+	}
+}
+
+func TestWhatCannotBeParsedIsAnsweredInOurWords(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"approve":              "approve: AGENCY is missing",
+		"events ls --limit x":  "--limit: is no whole number; write it like 5",
+		"events ls --limit -1": "--limit: is no whole number; write it like 5",
+		"demo --for 10":        "--for: is no duration; write it like 30s, 5m or 2h",
+		"restore backup.db":    "put the backup into DOORBELL_DATA_DIR as doorbell.db, and start it once with doorbell run --restored",
+	} {
+		if got := run(t, nil, strings.Fields(line)...); got.code != exitUsage || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: %+v", line, got)
+		}
 	}
 }
 

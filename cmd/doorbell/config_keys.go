@@ -37,8 +37,12 @@ func (r *reader) resolveAgencies(p Poll) []Agency {
 	return agencies
 }
 
-// agencyInKey reports a key for all agencies that is an agency and its key: every request would be refused.
+// agencyInKey reports a key for all agencies that is an agency, or one and its key: every request would be refused.
 func (r *reader) agencyInKey(p Poll) (found bool) {
+	if only := p.APIKeys.values[anyAgency].Reveal(); only != "" && p.isAgency(only) {
+		r.wrong("DOORBELL_API_KEYS", "names an agency without its key; write A100=key")
+		return true
+	}
 	const what, remedy = "holds what looks like an agency and its key", "; write the key alone, or A100=key into DOORBELL_API_KEYS"
 	for _, one := range []struct {
 		name string

@@ -13,7 +13,7 @@ import (
 func (r *reader) checkURL(name, text string, plaintext Hosts) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
-		r.wrong(name, "is no address with a scheme; write it like https://api.example.com")
+		r.wrong(name, "does not begin with https://; write it like https://api.example.com")
 		return
 	}
 	host := strings.ToLower(u.Hostname())

@@ -137,7 +137,7 @@ func (c *EventsShowCmd) query() (q ops.EventQuery, err error) {
 		if err != nil || n == 0 {
 			return q, errors.New("SEQUENCE: is no number from 1 on; write agency and sequence: A100 1842")
 		}
-		return ops.EventQuery{AgencyID: c.Which[0], FromSequence: n, ToSequence: n}, validAgency("AGENCY", c.Which[0], false)
+		return ops.EventQuery{AgencyID: c.Which[0], FromSequence: n, ToSequence: n}, validAgency("AGENCY", c.Which[0])
 	}
 	return q, errors.New("ID: write the ce-id of one event, or agency and sequence: A100 1842")
 }
@@ -241,7 +241,7 @@ func (c *EventsTailCmd) Validate() error {
 	if c.Type != "" && !knownType(c.Type) {
 		return errNoType
 	}
-	return validAgency("--agency", c.Agency, c.Agency == "")
+	return validAgency("--agency", c.Agency)
 }
 
 var errNoType = errors.New("--type: there is none of this name; write one like contact_request.created, or access.> for several")
@@ -355,7 +355,7 @@ func (f *EventFilter) valid() error {
 	case f.FromSequence != nil && f.ToSequence != nil && *f.FromSequence > *f.ToSequence:
 		return errors.New("--from-sequence: is higher than --to-sequence")
 	}
-	return validAgency("--agency", f.Agency, f.Agency == "")
+	return validAgency("--agency", f.Agency)
 }
 
 // query is what the flags mean at a moment.

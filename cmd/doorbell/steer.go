@@ -35,7 +35,7 @@ func (PollCmd) Help() string {
 }
 
 // Validate refuses agencies that cannot be.
-func (c *PollCmd) Validate() error { return validAgency("AGENCY", c.Agency, false) }
+func (c *PollCmd) Validate() error { return validAgency("AGENCY", c.Agency) }
 
 // Run lets the daemon ask for an agency now. Without a daemon there is nobody to ask.
 func (c *PollCmd) Run(ctx context.Context, p *program) error {
@@ -89,7 +89,7 @@ func (ResumeCmd) Help() string {
 }
 
 // Validate refuses agencies that cannot be.
-func (c *ResumeCmd) Validate() error { return validAgency("AGENCY", c.Agency, false) }
+func (c *ResumeCmd) Validate() error { return validAgency("AGENCY", c.Agency) }
 
 // Run ends halts, through the daemon or, if none runs, in the store.
 func (c *ResumeCmd) Run(ctx context.Context, p *program) error {
@@ -132,7 +132,7 @@ func (ApproveCmd) Help() string {
 }
 
 // Validate refuses what is no agency.
-func (c *ApproveCmd) Validate() error { return validAgency("AGENCY", c.Agency, false) }
+func (c *ApproveCmd) Validate() error { return validAgency("AGENCY", c.Agency) }
 
 // Run believes a held change, through the daemon or, if none runs, in the store.
 func (c *ApproveCmd) Run(ctx context.Context, p *program) error {

@@ -124,7 +124,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 func (a *agency) newWalk() *walk {
 	return &walk{
 		a: a, began: time.Now().UTC(), seen: map[string]struct{}{}, before: a.knownPages, after: knownPages{},
-		appearing: watch.Appearing{Confirmed: a.second},
+		appearing: watch.Appearing{Confirmed: time.Since(a.massAt) < max(a.p.o.HoldFor, 3*a.p.o.WalkInterval)},
 	}
 }
 
@@ -133,7 +133,10 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 	if err != nil {
 		return a.afterCommitError(err)
 	}
-	more := w.appear()
+	more, err := w.appear()
+	if err != nil {
+		return a.afterCommitError(err)
+	}
 	a.walked(w, v)
 	a.markDirty(failureWalks, "")
 	if !v.Complete {
@@ -157,16 +160,11 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 	if err := a.decideRefusals(watch.Listing{Began: w.began, Seen: w.seen, Gone: w.gone, Published: w.published}); err != nil {
 		return a.afterCommitError(err)
 	}
-	if a.atOnce++; again || more && a.atOnce <= mostAtOnce {
+	if again || more {
 		return 0, nil
 	}
-	a.atOnce = 0
 	return jitter(a.p.o.WalkInterval), nil
 }
-
-// mostAtOnce is how many walks in a row follow at once because of what appears: one confirms it and one tells it. Where others appear at
-// every reading, more would only find others.
-const mostAtOnce = 2
 
 // notePartial notes in the health of the list why a walk is not complete: a failure, or what is odd in how the API pages.
 func (a *agency) notePartial(v listings.Verdict, now time.Time) error {
@@ -224,9 +222,11 @@ type walk struct {
 	held      bool                // a change too large to believe waits
 
 	appearing watch.Appearing
-	postponed []string   // of them: references that are told by the next walk, if they are believed
-	before    knownPages // of the walk before
-	after     knownPages // of this one
+	waiting   []watch.Listed // those of them that are told only when the walk is over
+	bytes     int            // of their records
+	left      bool           // there were more than can wait
+	before    knownPages     // of the walk before
+	after     knownPages     // of this one
 }
 
 // page commits what a page tells: changed insertions and their events, in one transaction; nothing if nothing changed.
@@ -305,7 +305,6 @@ func (w *walk) take(listed []watch.Listed) error {
 			w.fresh++
 		}
 		if i.Published {
-			delete(a.believed, listed[n].Reference)
 			a.withdrawRefusal(listed[n].Reference) // a refusal of another episode says nothing
 			published = append(published, a.entryOf(listed[n].Insertion, i))
 		}
@@ -355,7 +354,7 @@ func (w *walk) end(v listings.Verdict) (again bool, err error) {
 	failing := a.walking.state()
 	now := time.Now()
 	walked := watch.Walked{
-		Verdict: v, Began: w.began, Seen: w.seen, Fresh: w.fresh, KeptBack: len(w.postponed) > 0, Counted: a.counted, TookLast: a.tookLast(),
+		Verdict: v, Began: w.began, Seen: w.seen, Fresh: w.fresh, KeptBack: len(w.waiting) > 0, Counted: a.counted, TookLast: a.tookLast(),
 		Alarms: a.published().alarms,
 	}
 	if failing.Failures > 0 {
@@ -478,9 +477,12 @@ func (w *walk) keepScheduled() error {
 	return err
 }
 
-// postpone leaves out what appears, where it is more than a few and not believed yet.
+// mostWaiting bounds the records that wait for the end of a walk, in bytes. What is more is found again by a walk that follows.
+const mostWaiting = 16 << 20
+
+// postpone keeps back what appears, where it is more than a few.
 func (w *walk) postpone(listed []watch.Listed) (now []watch.Listed, err error) {
-	var later []string
+	var later []watch.Listed
 	baselined := false
 	err = w.a.p.store.View(func(tx *store.Tx) error {
 		now, later = nil, nil
@@ -494,11 +496,10 @@ func (w *walk) postpone(listed []watch.Listed) (now []watch.Listed, err error) {
 			if err != nil {
 				return err
 			}
-			_, believed := w.a.believed[s.Reference]
-			if believed || exists && i.GoneSince.IsZero() {
+			if exists && i.GoneSince.IsZero() {
 				now = append(now, s)
 			} else {
-				later = append(later, s.Reference)
+				later = append(later, s)
 			}
 		}
 		return nil
@@ -509,31 +510,54 @@ func (w *walk) postpone(listed []watch.Listed) (now []watch.Listed, err error) {
 		w.appearing.Listed += len(later)
 		return listed, err
 	}
-	w.postponed = append(w.postponed, later...)
+	for _, s := range later {
+		if w.bytes += len(s.Record); w.bytes > mostWaiting && len(w.waiting) > 0 {
+			w.left = true
+			delete(w.seen, s.Reference) // nothing remembers it, so nobody may poll it
+			continue
+		}
+		w.waiting = append(w.waiting, s)
+	}
 	return now, nil
 }
 
-// mostBelieved bounds the references that are remembered until a walk shows them once more.
-const mostBelieved = 100_000
+// appear tells at the end of a walk what was kept back, if it is believed. What is not told is found again by the next walk. It
+// says whether that is to follow at once.
+func (w *walk) appear() (again bool, err error) {
+	if len(w.waiting) == 0 {
+		return false, nil
+	}
+	told, confirm := w.appearing.Believed(w.published, w.held)
+	if confirm {
+		w.a.massAt = w.began
+	}
+	if !told {
+		for _, s := range w.waiting {
+			delete(w.seen, s.Reference)
+		}
+		return confirm, nil
+	}
+	if w.appearing.Mass(w.published) && !w.left {
+		w.a.massAt = time.Time{} // another one is confirmed anew
+	}
+	for _, page := range byPage(w.waiting) {
+		if err := w.take(page); err != nil {
+			return false, err
+		}
+	}
+	w.published += len(w.waiting)
+	return w.left, nil
+}
 
-// appear decides at the end of a walk about what was postponed. Nothing remembers it, so nobody polls it; the next walk that shows some
-// of it tells that, and is to follow at once.
-func (w *walk) appear() (again bool) {
-	believed, confirm := w.appearing.Believed(w.published, w.held)
-	w.a.second = confirm
-	for _, reference := range w.postponed {
-		delete(w.seen, reference)
+// byPage parts records by the page that showed them: each is one transaction.
+func byPage(listed []watch.Listed) (pages [][]watch.Listed) {
+	for n, s := range listed {
+		if n == 0 || !s.At.Equal(listed[n-1].At) {
+			pages = append(pages, nil)
+		}
+		pages[len(pages)-1] = append(pages[len(pages)-1], s)
 	}
-	if !believed || len(w.postponed) == 0 {
-		return confirm
-	}
-	if w.a.believed == nil || len(w.a.believed)+len(w.postponed) > mostBelieved {
-		w.a.believed = map[string]struct{}{}
-	}
-	for _, reference := range w.postponed {
-		w.a.believed[reference] = struct{}{}
-	}
-	return true
+	return pages
 }
 
 // knownPages are the pages of the last walk that need not be looked at when they come again, by the hashes of their bodies and

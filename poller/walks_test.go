@@ -258,33 +258,6 @@ func TestABaselineThatDoesNotSettleIsNoReasonToWalkWithoutEnd(t *testing.T) {
 }
 
 // TestReferencesThatAlwaysChangeAreNoReasonToWalkWithoutEnd shows others at every reading: a few, or so many that they must be confirmed.
-func TestABatchThatOnlyEveryOtherReadingShowsIsTold(t *testing.T) {
-	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
-		var n atomic.Int64
-		var grown atomic.Bool
-		w.model.SetFault(onList(func(c sandbox.Call) *sandbox.Fault {
-			if c.Query.Get("page") == "" {
-				n.Add(1)
-			}
-			body, all := []byte(`{"results":[{"propertyReferenceId":"a#0##"}`), 60
-			if grown.Load() && n.Load()%2 == 0 {
-				all = 70
-			}
-			for i := range all - 1 {
-				body = fmt.Appendf(body, `,{"propertyReferenceId":"b#%d##"}`, i)
-			}
-			return &sandbox.Fault{Body: fmt.Appendf(body, `],"total":%d}`, all)}
-		}))
-		w.start()
-		w.pass(10 * time.Minute)
-		grown.Store(true)
-		w.pass(30 * time.Minute)
-		if told := count(w.log("A100"), events.TypeInsertionAppeared); told != 10 {
-			t.Errorf("%d of 10 are told", told)
-		}
-	})
-}
-
 func TestReferencesThatAlwaysChangeAreNoReasonToWalkWithoutEnd(t *testing.T) {
 	for _, others := range []int{10, 40} {
 		t.Run(fmt.Sprint(others), func(t *testing.T) {

@@ -224,20 +224,23 @@ const fewAppear = 5
 
 // Appearing counts what a walk has shown.
 type Appearing struct {
-	New       int  // references that were never seen before, or had disappeared; without those that the walk before has made believed
+	New       int  // references that were never seen before, or had disappeared
 	Listed    int  // of those that are published, or were by then
-	Confirmed bool // the walk before has shown a mass appearance
+	Confirmed bool // a walk not long before has shown a mass appearance
 }
 
-// Waits says whether what appears waits until the walk has ended.
+// Waits says whether what appears waits for the end of the walk.
 func (a Appearing) Waits() bool { return a.New > fewAppear }
 
-// Believed says, at the end of a walk, whether what appeared is told when the next one shows it too, else whether another walk is
-// to confirm it at once. A mass appearance is believed only by a second walk in a row, because the first may have begun in our
-// list and ended in that of somebody else; and not while it is held together with a mass disappearance, or where most of what is
-// known was not seen.
+// Mass says whether so much appears that one walk alone is not believed.
+func (a Appearing) Mass(published int) bool { return a.Waits() && a.New*10 > published*3 }
+
+// Believed says, at the end of a walk, whether what was kept back is told, else whether another walk is to confirm it at once. A
+// mass appearance is told only by a second walk that shows one, because the first may have begun in our list and ended in that of
+// somebody else; and not while it is held together with a mass disappearance, or where most of what is known was not seen. A walk
+// between them that shows none, because it fails or lags, says nothing against it.
 func (a Appearing) Believed(published int, held bool) (believed, confirm bool) {
-	if a.New <= fewAppear || a.New*10 <= published*3 {
+	if !a.Mass(published) {
 		return true, false
 	}
 	if !held { // it may be that of a walk that is not complete

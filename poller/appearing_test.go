@@ -1,0 +1,175 @@
+package poller_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/sandbox"
+)
+
+// readings answers requests for the list: show says what the reading with this number, beginning with 1, is answered.
+func (w *world) readings(show func(n int) *sandbox.Fault) {
+	var mu sync.Mutex
+	var n int
+	var now *sandbox.Fault
+	w.model.SetFault(onList(func(c sandbox.Call) *sandbox.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if c.Query.Get("page") == "" {
+			n++
+			now = show(n)
+		}
+		return now
+	}))
+}
+
+// shows is an answer with so many references of each kind on its one page.
+func shows(of map[string]int) *sandbox.Fault {
+	var records []string
+	for kind, all := range of {
+		for n := range all {
+			records = append(records, fmt.Sprintf(`{"propertyReferenceId":"%s#%d##"}`, kind, n))
+		}
+	}
+	return &sandbox.Fault{Body: fmt.Appendf(nil, `{"results":[%s],"total":%d}`, strings.Join(records, ","), len(records))}
+}
+
+func TestWhatAppearsIsToldWhereSomeReadingsDoNotShowIt(t *testing.T) {
+	for name, between := range map[string]*sandbox.Fault{
+		"every other reading lags":        shows(map[string]int{"a": 60}),
+		"every other reading shows a few": shows(map[string]int{"a": 60, "c": 10}),
+		"every other reading fails":       {Status: 500},
+	} {
+		for _, news := range []int{10, 40, 400} {
+			t.Run(fmt.Sprint(name, ", ", news), func(t *testing.T) {
+				inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+					var grown atomic.Bool
+					w.readings(func(n int) *sandbox.Fault {
+						switch {
+						case !grown.Load():
+							return shows(map[string]int{"a": 60})
+						case n%2 == 0:
+							return between
+						}
+						return shows(map[string]int{"a": 60, "b": news})
+					})
+					w.start()
+					w.pass(10 * time.Minute)
+					grown.Store(true)
+					w.pass(time.Hour)
+					told := 0
+					for _, e := range w.log("A100") {
+						if e.Type == events.TypeInsertionAppeared && strings.HasPrefix(e.body["propertyReferenceId"].(string), "b#") {
+							told++
+						}
+					}
+					if told != news {
+						t.Errorf("%d of %d are told", told, news)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A reading that begins in our list and ends in that of somebody else is confirmed by no other that is wrong.
+func TestAWrongListAfterAMixedOneTellsNothing(t *testing.T) {
+	ours, mixed := shows(map[string]int{"a": 60}), shows(map[string]int{"a": 60, "b": 40})
+	foreign, short := shows(map[string]int{"b": 60}), shows(map[string]int{"a": 10, "b": 20})
+	for name, c := range map[string]struct {
+		first []*sandbox.Fault
+		after time.Duration
+		then  []*sandbox.Fault
+	}{
+		"all foreign at once":       {first: []*sandbox.Fault{mixed, foreign, foreign}},
+		"all foreign in a row":      {first: []*sandbox.Fault{foreign, foreign, mixed}},
+		"cut short at once":         {first: []*sandbox.Fault{mixed, short, short}},
+		"all foreign a day later":   {[]*sandbox.Fault{mixed}, 24 * time.Hour, []*sandbox.Fault{foreign, foreign}},
+		"mixed again a day later":   {[]*sandbox.Fault{mixed}, 24 * time.Hour, []*sandbox.Fault{mixed}},
+		"cut short some walks on":   {[]*sandbox.Fault{mixed}, 5 * time.Minute, []*sandbox.Fault{short}},
+		"all foreign some walks on": {[]*sandbox.Fault{mixed}, 5 * time.Minute, []*sandbox.Fault{foreign}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+				wrong := make(chan *sandbox.Fault, 5)
+				w.readings(func(int) *sandbox.Fault {
+					select {
+					case wrong := <-wrong:
+						return wrong
+					default:
+						return ours
+					}
+				})
+				w.start()
+				w.pass(10 * time.Minute)
+				for _, fault := range c.first {
+					wrong <- fault
+				}
+				w.pass(c.after)
+				for _, fault := range c.then {
+					wrong <- fault
+				}
+				w.pass(time.Hour)
+				if told := count(w.log("A100"), events.TypeInsertionAppeared); told > 0 || len(wrong) > 0 {
+					t.Errorf("%d appeared; %d readings were not made", told, len(wrong))
+				}
+			})
+		})
+	}
+}
+
+func TestAMassAppearanceConfirmsNoOther(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		lists := []*sandbox.Fault{shows(map[string]int{"a": 60}), shows(map[string]int{"a": 60, "b": 40}), shows(map[string]int{"a": 60, "b": 40, "c": 60})}
+		var now, wrong atomic.Int64 // the list that is shown, and how often the next one is
+		w.readings(func(int) *sandbox.Fault {
+			if wrong.Add(-1) >= 0 {
+				return lists[now.Load()+1]
+			}
+			return lists[now.Load()]
+		})
+		w.start()
+		w.pass(10 * time.Minute)
+		now.Store(1)
+		w.pass(5 * time.Minute)
+		wrong.Store(1)
+		w.pass(time.Hour)
+		if told := count(w.log("A100"), events.TypeInsertionAppeared); told != 40 || wrong.Load() >= 0 {
+			t.Errorf("%d appeared, want 40", told)
+		}
+	})
+}
+
+func TestMoreThanCanWaitIsToldByTheWalkThatFollows(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		w.publish("A100", "a#1##")
+		w.start()
+		w.pass(10 * time.Minute)
+		var body strings.Builder
+		fmt.Fprintf(&body, `{"results":[{"propertyReferenceId":"a#1##"}`)
+		for n := range 60 {
+			fmt.Fprintf(&body, `,{"propertyReferenceId":"z#%d##","t":%q}`, n, strings.Repeat("x", 400<<10))
+		}
+		body.WriteString(`]}`)
+		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
+			if c.Operation != sandbox.OperationInsertions {
+				return &sandbox.Fault{Body: []byte(`[]`)}
+			}
+			if c.Query.Get("page") != "" {
+				return &sandbox.Fault{Delay: 10 * time.Second}
+			}
+			return &sandbox.Fault{Body: []byte(body.String()), Delay: 10 * time.Second}
+		})
+		for n, left := 0, 14; n != 60; left-- { // each walk reads 24 MB; none waits for its interval
+			w.pass(10 * time.Second)
+			if n = count(w.log("A100"), events.TypeInsertionAppeared); n > 60 || left == 0 {
+				t.Fatalf("%d appeared", n)
+			}
+		}
+	})
+}

@@ -165,11 +165,15 @@ func TestMoreThanCanWaitIsToldByTheWalkThatFollows(t *testing.T) {
 			}
 			return &sandbox.Fault{Body: []byte(body.String()), Delay: 10 * time.Second}
 		})
-		for n, left := 0, 14; n != 60; left-- { // each walk reads 24 MB; none waits for its interval
+		told := func() int { return count(w.log("A100"), events.TypeInsertionAppeared) }
+		for left := 60; told() == 0 && left > 0; left-- { // each walk reads 24 MB
 			w.pass(10 * time.Second)
-			if n = count(w.log("A100"), events.TypeInsertionAppeared); n > 60 || left == 0 {
-				t.Fatalf("%d appeared", n)
-			}
+		}
+		if first := told(); first == 0 || first == 60 {
+			t.Fatalf("%d appeared at first", first)
+		}
+		if w.pass(45 * time.Second); told() != 60 {
+			t.Errorf("%d appeared", told())
 		}
 	})
 }

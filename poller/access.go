@@ -42,9 +42,10 @@ func (a *agency) changeAccess(decide func(watch.Access) watch.AccessChange) (wat
 	case errors.Is(err, store.ErrNoSpace):
 		a.owed = append(a.owed, c)
 	}
+	now := time.Now() // what was asked before it may have been refused by the old one
 	a.allowed.Store(&c.Access)
 	var over []string
-	a.changeRefusals(func(r *watch.Refusals) { over = r.Follow(before, c, time.Now()) })
+	a.changeRefusals(func(r *watch.Refusals) { over = r.Follow(before, c, now) })
 	for _, reference := range over {
 		a.markDirty(failureInsertion, reference)
 	}
@@ -94,19 +95,15 @@ func (a *agency) pause() {
 	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) { s.Pause(p.handle, until, oneByOne) })
 }
 
-// refusedContacts lets an insertion wait whose contact requests were refused, and asks for the list.
-func (a *agency) refusedContacts(reference string, err error, sent time.Time) error {
-	retried, commitErr := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Retried(reference, time.Now()) })
-	if len(retried.Halted) > 0 || commitErr != nil {
-		return commitErr
+// refusedContacts does what follows where the contact requests of an insertion were refused: the list is asked for, or a halted one
+// waits for another day. That it waits is in force already.
+func (a *agency) refusedContacts(reference string) error {
+	if _, halted := a.access().Insertion(reference); halted {
+		_, err := a.changeAccess(func(x watch.Access) watch.AccessChange { return x.Retried(reference, time.Now()) })
+		a.withdrawRefusal(reference)
+		return err
 	}
-	var answer *listings.StatusError
-	if !errors.As(err, &answer) {
-		return fmt.Errorf("agency %s: a refusal without an answer: %w", a.id, err)
-	}
-	waits := false
-	a.changeRefusals(func(r *watch.Refusals) { waits = r.Refuse(reference, answer, sent, time.Now()) })
-	if waits {
+	if _, waits := a.refusals.Load().Waiting[reference]; waits {
 		a.markDirty(failureInsertion, reference)
 		a.pause()
 		a.doubtList()

@@ -129,7 +129,9 @@ func (p *Poller) done(r listings.Request, o listings.Outcome) {
 		p.budget.answered(class == watch.ClassBusy)
 	}
 	if a := p.agency(r.AgencyID); a != nil && (class == watch.ClassNone || class == watch.ClassRefused) {
-		a.changeRefusals(func(x *watch.Refusals) { x.Observe(r, class == watch.ClassNone, sent, now) })
+		var refused *listings.StatusError // of a good answer nil
+		errors.As(o.Err, &refused)
+		a.changeRefusals(func(x *watch.Refusals) { x.Observe(a.access(), r, refused, sent, now) })
 	}
 	changed := false
 	switch class {

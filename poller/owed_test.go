@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"errors"
 	"runtime"
 	"sync"
 	"testing"
@@ -106,6 +107,23 @@ func TestAHaltActsBeforeItIsStored(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNothingIsAskedOfARefusedInsertionWhileACommitTakesLong is a refusal that is read while the disk is slow.
+func TestNothingIsAskedOfARefusedInsertionWhileACommitTakesLong(t *testing.T) {
+	a := anAgency(t)
+	a.committing.Lock()
+	defer a.committing.Unlock()
+	q := listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: "a#1##"}
+	q.Key = a.keyFor(q.Operation).Fingerprint()
+	admission{p: a.p}.Done(q, listings.Outcome{Status: 403, Err: &listings.StatusError{Request: q, Status: 403, Body: listings.BodyNone}})
+	if err := a.p.mayAsk(q); !errors.Is(err, watch.ErrHalted) {
+		t.Errorf("%v", err)
+	}
+	q.Reference = "a#2##"
+	if err := a.p.mayAsk(q); err != nil {
+		t.Errorf("another one: %v", err)
 	}
 }
 

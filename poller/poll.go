@@ -55,7 +55,7 @@ func (a *agency) polled(reference string, c watch.Class, err error, sent, now ti
 		a.answered(sent)
 		return due, a.clear(now, watch.AlarmOf(watch.Unreadable, listings.OperationContactRequests, reference))
 	case watch.ClassRefused:
-		return due, a.refusedContacts(reference, err, sent)
+		return due, a.refusedContacts(reference)
 	case watch.ClassHalted:
 		return a.haltedUntil(reference, due), nil
 	case watch.ClassWaiting:

@@ -33,8 +33,7 @@ func TestAHaltThatIsResumedWhileItIsRenewedEnds(t *testing.T) {
 		}
 		var both sync.WaitGroup
 		both.Go(func() {
-			refused := &listings.StatusError{Status: 403}
-			if err := a.refusedContacts(h.Reference, refused, time.Now().Add(-time.Hour)); err != nil {
+			if err := a.refusedContacts(h.Reference); err != nil {
 				t.Error(err)
 			}
 		})

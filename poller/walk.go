@@ -423,7 +423,7 @@ func (w *walk) lastLook(ctx context.Context, reference string) (looked, refused 
 	case watch.ClassFatal, watch.ClassCanceled:
 		return false, false, err
 	case watch.ClassRefused:
-		return false, true, w.a.refusedContacts(reference, err, sent)
+		return false, true, w.a.refusedContacts(reference)
 	case watch.ClassNone:
 		w.a.answered(sent)
 	case watch.ClassTransient, watch.ClassDrift:

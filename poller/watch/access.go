@@ -289,22 +289,24 @@ func (r *Refusals) Allow(x Access, q listings.Request, now time.Time) error {
 	return nil
 }
 
-// Observe notes what a request was answered, as far as it tells of its key. Where the list was refused, nothing more is sent with that
-// key, however long a commit that is under way keeps the walk from deciding what follows.
-func (r *Refusals) Observe(q listings.Request, good bool, sent, now time.Time) {
+// Observe notes what a request was answered, as far as it tells of access; refused is nil where it was answered well. What may have
+// halted is asked nothing more from here on, however long a commit that is under way keeps the walk or poll from deciding what
+// follows: an insertion waits, and where the list was refused nothing more is sent with that key.
+func (r *Refusals) Observe(x Access, q listings.Request, refused *listings.StatusError, sent, now time.Time) {
 	switch {
-	case good:
+	case refused == nil:
 		r.Good, r.GoodKey, r.GoodAsked = now.UTC(), q.Key, sent
 	case q.Operation == listings.OperationInsertions:
 		r.RefusedAsked, r.ListKey = sent, q.Key
+	case x.Shows(q):
+		r.refuse(q.Reference, refused, sent, now)
 	}
 }
 
-// Refuse lets an insertion wait whose contact requests were refused, and says whether it does. What was asked before a halt ended
-// decides nothing after it.
-func (r *Refusals) Refuse(reference string, answer *listings.StatusError, sent, now time.Time) bool {
+// refuse lets an insertion wait whose contact requests were refused. What was asked before a halt ended decides nothing after it.
+func (r *Refusals) refuse(reference string, answer *listings.StatusError, sent, now time.Time) {
 	if sent.Before(r.HaltEnded) {
-		return false
+		return
 	}
 	r.Restore(reference, Refusal{answer, now})
 	since := 0
@@ -314,7 +316,6 @@ func (r *Refusals) Refuse(reference string, answer *listings.StatusError, sent, 
 		}
 	}
 	r.AllWait = r.AllWait || since >= RefusalLimit
-	return true
 }
 
 // Restore lets an insertion wait as it did for the process before.

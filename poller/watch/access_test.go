@@ -184,7 +184,7 @@ func refusedAt(references ...string) *Refusals {
 	r := &Refusals{}
 	for n, reference := range references {
 		at := epoch.Add(time.Duration(n) * time.Minute)
-		r.Refuse(reference, &listings.StatusError{Status: 403, Request: listings.Request{Reference: reference}}, at, at)
+		r.refuse(reference, &listings.StatusError{Status: 403, Request: listings.Request{Reference: reference}}, at, at)
 	}
 	return r
 }
@@ -254,7 +254,7 @@ func TestThreeRefusalsWithoutAnAnswerBetweenLetAllWaitForTheWalk(t *testing.T) {
 	r.LastAnswer = epoch.Add(30 * time.Second) // between the two
 	answer := &listings.StatusError{Status: 403}
 	for n, reference := range []string{"b", "c", "d"} {
-		r.Refuse(reference, answer, epoch.Add(time.Hour), epoch.Add(time.Hour))
+		r.refuse(reference, answer, epoch.Add(time.Hour), epoch.Add(time.Hour))
 		if want := n == 2; r.AllWait != want {
 			t.Errorf("%d refused since an answer: all wait is %v", n+1, r.AllWait)
 		}
@@ -274,11 +274,13 @@ func TestWhatWasAskedBeforeAHaltEndedDecidesNothing(t *testing.T) {
 		if _, waits := r.Waiting["b"]; waits != decides || !slices.Contains(over, "a") {
 			t.Errorf("%s: %v wait no longer", scope, over)
 		}
-		if r.Refuse("a", &listings.StatusError{Status: 403}, ended.Add(-time.Second), ended.Add(time.Second)) != decides {
-			t.Errorf("%s: the answer to a question of before its end: decides is not %v", scope, decides)
-		}
-		if !r.Refuse("a", &listings.StatusError{Status: 403}, ended.Add(time.Second), ended.Add(2*time.Second)) {
-			t.Errorf("%s: the answer to a question of after its end decides nothing", scope)
+		q := listings.Request{Operation: listings.OperationContactRequests, Reference: "a", Key: oneKey.Fingerprint()}
+		for asked, decides := range map[time.Duration]bool{-time.Second: decides, time.Second: true} {
+			r.Observe(x, q, &listings.StatusError{Status: 403}, ended.Add(asked), ended.Add(2*time.Second))
+			if _, waits := r.Waiting["a"]; waits != decides {
+				t.Errorf("%s: refused %s after its end: waits is %v", scope, asked, waits)
+			}
+			delete(r.Waiting, "a")
 		}
 	}
 }
@@ -311,12 +313,16 @@ func TestNoRequestIsAllowedAfterARefusalWasRead(t *testing.T) {
 	if allowed(r, x, poll("a")) || !allowed(r, x, poll("b")) || !allowed(r, x, list) {
 		t.Error("one insertion was refused")
 	}
-	r.Observe(poll("b"), false, epoch, epoch)
-	if !allowed(r, x, list) {
-		t.Error("the list is not asked after contact requests were refused")
+	no := &listings.StatusError{Status: 403}
+	late := poll("c")
+	late.Key = otherKey.Fingerprint()
+	r.Observe(x, late, no, epoch, epoch)
+	r.Observe(x, poll("b"), no, epoch, epoch)
+	if allowed(r, x, poll("b")) || !allowed(r, x, poll("c")) || !allowed(r, x, list) {
+		t.Error("another one was refused, and a third with a key that is not shown any more")
 	}
-	r.Observe(list, false, epoch, epoch)
-	if allowed(r, x, poll("b")) || allowed(r, x, list) {
+	r.Observe(x, list, no, epoch, epoch)
+	if allowed(r, x, poll("d")) || allowed(r, x, list) {
 		t.Error("the list was refused, and it is not decided yet what follows")
 	}
 	if r.Walked(); !allowed(r, x, list) {

@@ -64,6 +64,28 @@ func TestRecordsThatBetrayContactRequestsAreActedOn(t *testing.T) {
 	}
 }
 
+// A list that is never read betrays nothing.
+func TestTheListIsReadEveryFewSecondsWhereRecordsBetrayContactRequests(t *testing.T) {
+	for betrays, want := range map[bool][2]int{true: {100, 300}, false: {0, 0}} {
+		d, a, _ := walked(20_000, 10*time.Minute, betrays, !betrays)
+		pages := 0
+		for range 10 * 60 * 5 { // ten minutes
+			d.now = d.now.Add(200 * time.Millisecond)
+			switch turn, _ := d.s.Next(d.now); turn.Why {
+			case schedule.None:
+			case schedule.Walk:
+				pages++
+				d.s.Read(a, 0, 1, d.now)
+			default:
+				d.s.Polled(turn.Insertion, d.now, nil)
+			}
+		}
+		if pages < want[0] || pages > want[1] {
+			t.Errorf("read %d times in ten minutes where records betray is %t, want %d to %d", pages, betrays, want[0], want[1])
+		}
+	}
+}
+
 func TestRecordsThatChangeOnEveryReadingAreNotActedOn(t *testing.T) {
 	for _, counter := range []bool{false, true} {
 		d, a, _ := walked(20_000, 10*time.Minute, counter, true)

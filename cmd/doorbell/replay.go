@@ -279,7 +279,7 @@ func (c *ReplayCmd) send(ctx context.Context, p *program, b Base, log eventLog, 
 	to.listen(func(reason string) {
 		fmt.Fprintf(p.stderr, "%s does not take it now, and is tried again: %s\n", c.To, printable(reason))
 	})
-	sum, err := forward.SendReplayed(ctx, to.Routes, false, list, told)
+	sum, err := forward.SendReplayed(ctx, to.Routes, list, told)
 	done.Replayed = sum
 	if isTerminal(p.stderr) && sum.Deliveries > 0 {
 		fmt.Fprintln(p.stderr)

@@ -44,7 +44,7 @@ func TestReplayedEventsGoThroughTheOutletsAtTheirPace(t *testing.T) {
 		routes := []Route{leadsTo(a), leadsTo(b, "B200"), leadsTo(a, "A100")}
 		list := past(t, "A100", "B200", "A100", "A100", "B200")
 		begin, told := time.Now(), 0
-		r, err := SendReplayed(t.Context(), routes, false, each(list, nil), func(Replayed) { told++ })
+		r, err := SendReplayed(t.Context(), routes, each(list, nil), func(Replayed) { told++ })
 		if err != nil || r != (Replayed{Deliveries: 7, Events: 7}) || told != 7 {
 			t.Errorf("%+v %v, told %d", r, err, told)
 		}
@@ -61,18 +61,6 @@ func TestReplayedEventsGoThroughTheOutletsAtTheirPace(t *testing.T) {
 	})
 }
 
-func TestAReplayCanBeOfDigests(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		a := newScript("a", 3)
-		list := past(t, "A", "A", "A", "B", "B")
-		r, err := SendReplayed(t.Context(), []Route{leadsTo(a)}, true, each(list, nil), func(Replayed) {})
-		if err != nil || r != (Replayed{Deliveries: 2, Events: 5}) {
-			t.Errorf("%+v %v", r, err)
-		}
-		wantIDs(t, a, list)
-	})
-}
-
 func TestAReplayGoesOnAfterWhatIsRefusedAndEndsWhereNothingIsTaken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := newScript("a", 3)
@@ -85,17 +73,17 @@ func TestAReplayGoesOnAfterWhatIsRefusedAndEndsWhereNothingIsTaken(t *testing.T)
 			}
 			return nil
 		})
-		r, err := SendReplayed(t.Context(), []Route{leadsTo(a)}, true, each(list, nil), func(Replayed) {})
+		r, err := SendReplayed(t.Context(), []Route{leadsTo(a)}, each(list, nil), func(Replayed) {})
 		if err != nil || r != (Replayed{Deliveries: 3, Events: 3, Refused: 1}) {
 			t.Errorf("%+v %v", r, err)
 		}
 		a.down()
-		if r, err = SendReplayed(t.Context(), []Route{leadsTo(a)}, false, each(list, nil), func(Replayed) {}); err == nil || r.Events != 0 {
+		if r, err = SendReplayed(t.Context(), []Route{leadsTo(a)}, each(list, nil), func(Replayed) {}); err == nil || r.Events != 0 {
 			t.Errorf("%+v %v", r, err)
 		}
 		a.up()
 		broken := errors.New("the log is broken")
-		if r, err = SendReplayed(t.Context(), []Route{leadsTo(a)}, false, each(list, broken), func(Replayed) {}); !errors.Is(err, broken) || r.Events != 4 {
+		if r, err = SendReplayed(t.Context(), []Route{leadsTo(a)}, each(list, broken), func(Replayed) {}); !errors.Is(err, broken) || r.Events != 4 {
 			t.Errorf("%+v %v", r, err)
 		}
 	})

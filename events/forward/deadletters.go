@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -85,7 +86,7 @@ func (d *DeadLetters) List(ctx context.Context) iter.Seq2[Letter, error] {
 }
 
 // Resend sends a letter once more, as a delivery of its own. Whoever may then drops it. The routes are those of the
-// letter's forwarder: the one with the letter's destination sends it, else the first whose filter wants it.
+// letter's forwarder.
 func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(forwarder string) []Route) error {
 	m, err := d.get(ctx, number, false)
 	if err != nil {
@@ -111,15 +112,13 @@ func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(for
 	return nil
 }
 
+// choose is the outlet of a letter: of the routes that want it today its own, else another one, else its own though it wants no such event.
 func choose(routes []Route, destination string, e events.Event) Outlet {
-	for _, r := range routes {
-		if r.Outlet.Traits().Destination == destination {
-			return r.Outlet
-		}
-	}
-	for _, r := range routes {
-		if r.Filter.wants(e) {
-			return r.Outlet
+	own := func(r Route) bool { return r.Outlet.Traits().Destination == destination }
+	wants := func(r Route) bool { return r.Filter.wants(e) }
+	for _, fits := range []func(Route) bool{func(r Route) bool { return own(r) && wants(r) }, wants, own} {
+		if n := slices.IndexFunc(routes, fits); n >= 0 {
+			return routes[n].Outlet
 		}
 	}
 	return nil

@@ -136,6 +136,11 @@ func TestALetterThatIsTakenIsGone(t *testing.T) {
 				t.Errorf("%d: %v", n, err)
 			}
 		}
+		elsewhere := []Route{leadsTo(s, "Z"), leadsTo(other)} // its agency has another destination now
+		if err := d.Resend(t.Context(), 3, func(string) []Route { return elsewhere }); err != nil {
+			t.Fatal(err)
+		}
+		wantIDs(t, other, w.history[2:3])
 		s.traits.Destination = "moved" // the address is another one now
 		if err := retry(t, d, 3, func(string) []Route { return []Route{leadsTo(s)} }); err != nil {
 			t.Fatal(err)

@@ -94,14 +94,13 @@ func (l *lane) work(ctx context.Context, c jetstream.Consumer) error {
 	case errors.As(err, &permanent): // one of them may be why: each for itself, and then digests again
 		l.split()
 		return nil
-	case l.attempts >= l.f.o.Tries && after(err) == 0 && len(together) > 1:
+	case l.attempts >= l.f.o.Tries && len(together) > 1:
 		l.split()
-	case l.attempts >= l.f.o.Tries && after(err) == 0:
+	case l.attempts >= l.f.o.Tries && l.proven == together[0].place:
+		return l.giveUp(ctx, c, together, err)
+	case l.attempts >= l.f.o.Tries:
 		if err := l.probe(ctx, c); err != nil {
 			return err
-		}
-		if l.proven == together[0].place {
-			return l.giveUp(ctx, c, together, err)
 		}
 	}
 	return l.later(ctx, c, err)
@@ -310,12 +309,9 @@ func (l *lane) giveUp(ctx context.Context, c jetstream.Consumer, together []*ite
 }
 
 // probe finds out whether the message or the outlet is why a message is not taken after so many tries: it sends the next one. If
-// that is taken, or refused for good, the outlet works. A restart before its turn doubles it: it cannot be remembered as done, as what
+// that is taken, or refused for good, the outlet works, and the message has one more try. A restart before its turn doubles it: it cannot be remembered as done, as what
 // is done may cover what has a lower number.
 func (l *lane) probe(ctx context.Context, c jetstream.Consumer) error {
-	if l.proven == l.queue[0].place {
-		return nil
-	}
 	if err := l.fill(ctx, c); err != nil {
 		return err
 	}

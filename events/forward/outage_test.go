@@ -199,32 +199,63 @@ func TestAnOutletThatIsDownForHalfADayMakesNoDeadLetters(t *testing.T) {
 }
 
 func TestAMessageThatIsNeverTakenHoldsUpTheOthersForTwoHours(t *testing.T) {
+	for _, answer := range []*Retry{{Reason: "500"}, {Reason: "429", After: 4 * time.Minute}} {
+		t.Run(answer.Reason, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newScript("a", 20)
+				w := newWorld(t, leadsTo(s))
+				_, stop := w.start()
+				time.Sleep(time.Second)
+				s.will(func(d Delivery) error {
+					if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.ID == w.history[0].ID }) {
+						return answer
+					}
+					return nil
+				})
+				w.lead("A100")
+				time.Sleep(4 * time.Hour)
+				if n := len(w.letters()); n != 0 {
+					t.Error("a dead letter although nobody waits")
+				}
+				for range 3 {
+					w.lead("A100")
+				}
+				time.Sleep(20 * time.Minute)
+				if err := stop(); err != nil {
+					t.Fatal(err)
+				}
+				wantIDs(t, s, w.history[1:])
+				if l := w.letters(); len(l) != 1 || l[0].ID != w.history[0].ID || l[0].Attempts < 30 || l[0].Reason != answer.Reason {
+					t.Errorf("%+v", l)
+				}
+			})
+		})
+	}
+}
+
+// The outlet takes one message, and then none of those that were tried before: what is tried once more may be taken now.
+func TestAMessageIsTriedOnceMoreAfterTheOutletTookAnother(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
+		s.down()
 		w := newWorld(t, leadsTo(s))
 		_, stop := w.start()
 		time.Sleep(time.Second)
-		s.will(func(d Delivery) error {
-			if slices.ContainsFunc(d.Events, func(e events.Event) bool { return e.ID == w.history[0].ID }) {
-				return &Retry{Reason: "500"}
-			}
-			return nil
-		})
 		w.lead("A100")
+		w.lead("A100")
+		s.will(func(d Delivery) error {
+			if d.Events[0].ID == w.history[1].ID { // it begins to work just when the other one is tried
+				s.answer = nil
+				return nil
+			}
+			return &Retry{Reason: "500"}
+		})
 		time.Sleep(4 * time.Hour)
-		if n := len(w.letters()); n != 0 {
-			t.Error("a dead letter although nobody waits")
-		}
-		for range 3 {
-			w.lead("A100")
-		}
-		time.Sleep(10 * time.Minute)
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
-		wantIDs(t, s, w.history[1:])
-		if l := w.letters(); len(l) != 1 || l[0].ID != w.history[0].ID || l[0].Attempts < 30 || l[0].Reason != "500" {
-			t.Errorf("%+v", l)
+		if l := w.letters(); len(l) != 0 || len(s.ids()) != 2 {
+			t.Errorf("%+v, %d events", l, len(s.ids()))
 		}
 	})
 }

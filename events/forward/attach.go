@@ -37,6 +37,9 @@ func (l *lane) attach(ctx context.Context) (jetstream.Consumer, error) {
 		return nil, fmt.Errorf("stream %s: %w", l.f.o.Stream, err)
 	}
 	l.stream = stream.CachedInfo().Created
+	if now := stream.CachedInfo().TimeStamp; !now.IsZero() { // an old server does not tell the time
+		l.f.state.change(func(m *memory) { m.begunBy(now) })
+	}
 	l.f.clean(ctx, stream)
 	c, err := stream.Consumer(ctx, l.consumer)
 	switch {

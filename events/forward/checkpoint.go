@@ -113,6 +113,14 @@ func (m *memory) took(e events.Event) bool {
 	return false
 }
 
+// begunBy sets right what begins in the future by the server's clock, because ours was ahead when the routes changed: what is recorded until
+// then would not be sent to an agency's new destination.
+func (m *memory) begunBy(now time.Time) {
+	if last := &m.Periods[len(m.Periods)-1]; last.From.After(now) {
+		last.From = now.UTC().Truncate(time.Millisecond)
+	}
+}
+
 // begun says whether the forwarder has ever begun.
 func (m *memory) begun() bool { return len(m.Periods) > 0 && !m.Periods[0].From.IsZero() }
 

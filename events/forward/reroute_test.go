@@ -32,6 +32,27 @@ func TestWhatWaitsMovesToTheNewAddress(t *testing.T) {
 	})
 }
 
+func TestAClockThatIsAheadLosesNothingOfAnAgencyThatIsAdded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s, "A100"))
+		w.run(time.Minute, func() { w.lead("A100") })
+		w.lead("B200")
+		time.Sleep(time.Second)
+		w.o.Routes = []Route{leadsTo(s, "A100", "B200")}
+		f, stop := w.start(func(f *Forwarder) {
+			f.state.change(func(m *memory) { m.reroute(f.lanes, time.Now().Add(time.Hour), 0) })
+		})
+		time.Sleep(time.Second)
+		w.lead("B200")
+		time.Sleep(time.Minute)
+		if err := stop(); err != nil {
+			t.Fatal(err, f.Status())
+		}
+		wantIDs(t, s, []events.Event{w.history[0], w.history[2]})
+	})
+}
+
 func TestAnAgencyThatGetsAnAddressOfItsOwnTakesAlongWhatWaits(t *testing.T) {
 	for _, order := range []string{"the old one last", "the old one first"} {
 		t.Run(order, func(t *testing.T) { takesAlong(t, order == "the old one first") })

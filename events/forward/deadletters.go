@@ -2,7 +2,6 @@ package forward
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -48,9 +47,11 @@ type Letter struct {
 
 // DeadLetters is what outlets refused for good, of all forwarders. It is for one goroutine at a time.
 type DeadLetters struct {
-	js             jetstream.JetStream
-	prefix, stream string
-	next           map[string]time.Time // by destination: nothing is sent to it before
+	js     jetstream.JetStream
+	prefix string
+	name   string               // of the stream
+	found  jetstream.Stream     // nil: it was not asked for yet
+	next   map[string]time.Time // by destination: nothing is sent to it before
 }
 
 // answerLimit is how long an answer of the server is waited for.
@@ -62,7 +63,7 @@ func OpenDeadLetters(conn *nats.Conn, prefix, stream string) (*DeadLetters, erro
 	if err != nil {
 		return nil, fmt.Errorf("dead letters: %w", err)
 	}
-	return &DeadLetters{js: js, prefix: prefix, stream: deadStream(stream), next: map[string]time.Time{}}, nil
+	return &DeadLetters{js: js, prefix: prefix, name: deadStream(stream), next: map[string]time.Time{}}, nil
 }
 
 // List yields the letters, oldest first. A stream that was never made is an empty one.
@@ -77,7 +78,7 @@ func (d *DeadLetters) List(ctx context.Context) iter.Seq2[Letter, error] {
 				yield(Letter{}, err)
 				return
 			}
-			next = m.place + 1
+			next = m.Sequence + 1
 			if l, _ := d.read(m); !yield(l, nil) {
 				return
 			}
@@ -104,7 +105,7 @@ func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(for
 	if !sleep(ctx, time.Until(d.next[traits.Destination])) {
 		return ctx.Err()
 	}
-	err = o.Send(ctx, Delivery{Events: []events.Event{e}, Had: strings.Fields(m.header.Get(headerHad))})
+	err = o.Send(ctx, Delivery{Events: []events.Event{e}, Had: strings.Fields(m.Header.Get(headerHad))})
 	d.next[traits.Destination] = time.Now().Add(traits.Pace)
 	if err != nil {
 		return fmt.Errorf("dead letter %d: %w", number, err)
@@ -129,112 +130,64 @@ func (d *DeadLetters) Drop(ctx context.Context, number uint64) error {
 	if _, err := d.get(ctx, number, false); err != nil {
 		return err
 	}
-	var a struct {
-		Error   *jetstream.APIError `json:"error"`
-		Success bool                `json:"success"`
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	letters, err := d.stream(ctx)
+	if err == nil {
+		err = letters.SecureDeleteMsg(ctx, number)
 	}
-	err := d.ask(ctx, "STREAM.MSG.DELETE", map[string]any{"seq": number}, &a)
-	switch {
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("dead letter %d: %w (%w)", number, ErrNotErased, err)
-	case a.Error != nil:
-		return fmt.Errorf("dead letter %d: %w (%w)", number, ErrNotErased, a.Error)
-	case !a.Success:
-		return fmt.Errorf("dead letter %d: %w", number, ErrNotErased)
 	}
 	return nil
 }
 
-// placed is a message of a stream.
-type placed struct {
-	subject string
-	place   uint64
-	at      time.Time
-	header  nats.Header
-	data    []byte
+func (d *DeadLetters) stream(ctx context.Context) (_ jetstream.Stream, err error) {
+	if d.found == nil {
+		d.found, err = d.js.Stream(ctx, d.name)
+	}
+	return d.found, err
 }
 
-// get returns a message, or the first one from there on. It asks the stream's leader: replicas may be behind.
-func (d *DeadLetters) get(ctx context.Context, number uint64, orLater bool) (*placed, error) {
-	want := map[string]any{"seq": number}
+// get returns a message, or the first one from there on.
+func (d *DeadLetters) get(ctx context.Context, number uint64, orLater bool) (*jetstream.RawStreamMsg, error) {
 	if number == 0 {
 		return nil, fmt.Errorf("%w: 0", ErrNoLetter)
 	}
+	var options []jetstream.GetMsgOpt
 	if orLater {
-		want["next_by_subj"] = deadSubjects(d.prefix)
+		options = append(options, jetstream.WithGetMsgSubject(deadSubjects(d.prefix)))
 	}
-	m, err := getMessage(ctx, d.js, d.stream, want)
-	if errors.Is(err, ErrNoLetter) || err == nil && !strings.HasPrefix(m.subject, strings.TrimSuffix(deadSubjects(d.prefix), ">")) {
-		return nil, fmt.Errorf("%w: %d", ErrNoLetter, number)
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	letters, err := d.stream(ctx)
+	var m *jetstream.RawStreamMsg
+	if err == nil {
+		m, err = letters.GetMsg(ctx, number, options...)
 	}
-	return m, err
-}
-
-func (d *DeadLetters) ask(ctx context.Context, verb string, question, into any) error {
-	return askServer(ctx, d.js.Conn(), verb+"."+d.stream, question, into)
-}
-
-// read recognises a letter.
-func (d *DeadLetters) read(m *placed) (Letter, events.Event) {
-	e, err := events.Decode(m.header, m.data)
-	forwarder := m.header.Get(headerForwarder)
-	if err != nil || ValidName(forwarder) != nil || m.subject != deadSubject(d.prefix, forwarder, e) {
-		return Letter{Number: m.place, At: m.at.UTC(), Reason: ErrUnreadable.Error(), Unreadable: true}, e
-	}
-	l := Letter{
-		Number: m.place, Type: e.Type, AgencyID: e.AgencyID, Reference: e.Reference, ID: e.ID, At: m.at.UTC(),
-		Forwarder: forwarder, Destination: m.header.Get(headerDestination), Reason: m.header.Get(headerReason),
-	}
-	l.Attempts, _ = strconv.Atoi(m.header.Get(headerAttempts))
-	return l, e
-}
-
-// getMessage asks a stream's leader for a message.
-func getMessage(ctx context.Context, js jetstream.JetStream, stream string, want map[string]any) (*placed, error) {
-	var a struct {
-		Error   *jetstream.APIError `json:"error"`
-		Message *struct {
-			Subject  string    `json:"subject"`
-			Sequence uint64    `json:"seq"`
-			Header   []byte    `json:"hdrs"`
-			Data     []byte    `json:"data"`
-			Time     time.Time `json:"time"`
-		} `json:"message"`
-	}
-	err := askServer(ctx, js.Conn(), "STREAM.MSG.GET."+stream, want, &a)
 	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrMsgNotFound),
+		err == nil && !strings.HasPrefix(m.Subject, strings.TrimSuffix(deadSubjects(d.prefix), ">")):
+		return nil, fmt.Errorf("%w: %d", ErrNoLetter, number)
 	case err != nil:
-		return nil, err
-	case a.Error != nil && a.Error.Code == 404: // no such message, or no such stream
-		return nil, ErrNoLetter
-	case a.Error != nil:
-		return nil, fmt.Errorf("stream %s: %w", stream, a.Error)
-	case a.Message == nil || a.Message.Sequence == 0:
-		return nil, fmt.Errorf("stream %s: the answer cannot be understood", stream)
-	}
-	m := &placed{subject: a.Message.Subject, place: a.Message.Sequence, at: a.Message.Time, data: a.Message.Data}
-	if len(a.Message.Header) > 0 {
-		m.header, _ = nats.DecodeHeadersMsg(a.Message.Header) // what cannot be read is none of ours
+		return nil, fmt.Errorf("dead letters: %w", err)
 	}
 	return m, nil
 }
 
-// askServer asks JetStream something that the client library has no words for, or too many.
-func askServer(ctx context.Context, nc *nats.Conn, verb string, question, into any) error {
-	q, err := json.Marshal(question)
-	if err != nil {
-		return err
+// read recognises a letter.
+func (d *DeadLetters) read(m *jetstream.RawStreamMsg) (Letter, events.Event) {
+	e, err := events.Decode(m.Header, m.Data)
+	forwarder := m.Header.Get(headerForwarder)
+	if err != nil || ValidName(forwarder) != nil || m.Subject != deadSubject(d.prefix, forwarder, e) {
+		return Letter{Number: m.Sequence, At: m.Time.UTC(), Reason: ErrUnreadable.Error(), Unreadable: true}, e
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
-	defer cancel()
-	reply, err := nc.RequestWithContext(ctx, "$JS.API."+verb, q)
-	if err != nil {
-		return fmt.Errorf("no answer from NATS: %w", err)
+	l := Letter{
+		Number: m.Sequence, Type: e.Type, AgencyID: e.AgencyID, Reference: e.Reference, ID: e.ID, At: m.Time.UTC(),
+		Forwarder: forwarder, Destination: m.Header.Get(headerDestination), Reason: m.Header.Get(headerReason),
 	}
-	if json.Unmarshal(reply.Data, into) != nil {
-		return errors.New("NATS: the answer cannot be understood")
-	}
-	return nil
+	l.Attempts, _ = strconv.Atoi(m.Header.Get(headerAttempts))
+	return l, e
 }
 
 // Headers of a dead letter beside those of its event.
@@ -274,7 +227,7 @@ func DeadLetterConfig(prefix, stream string, retention time.Duration, maxBytes i
 		Storage:           jetstream.FileStorage,
 		Replicas:          max(1, replicas),
 		Duplicates:        deadWindow,
-		AllowDirect:       true,
+		AllowDirect:       false, // replicas may be behind
 	}
 	if maxBytes > 0 {
 		c.MaxBytes = maxBytes
@@ -304,14 +257,19 @@ func EnsureDeadLetters(ctx context.Context, conn *nats.Conn, c jetstream.StreamC
 // toDeadLetters writes a dead letter. The same one twice is one: the server tells it by its id for a while, and afterwards by a look at the
 // newest on its subject.
 func (l *lane) toDeadLetters(ctx context.Context, m *item, attempts int, reason string, had []string) error {
-	js, o := l.f.js, l.f.o
+	o := l.f.o
 	subject := deadSubject(o.Prefix, o.Name, m.event)
 	id := o.Name + "/" + l.dest.name + "/" + m.event.ID
-	last, err := getMessage(ctx, js, deadStream(o.Stream), map[string]any{"last_by_subj": subject})
-	if err == nil && last.header.Get(nats.MsgIdHdr) == id {
-		return nil
+	asking, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	letters, err := l.f.js.Stream(asking, deadStream(o.Stream))
+	if err == nil {
+		var last *jetstream.RawStreamMsg
+		if last, err = letters.GetLastMsgForSubject(asking, subject); err == nil && last.Header.Get(nats.MsgIdHdr) == id {
+			return nil
+		}
 	}
-	if err != nil && !errors.Is(err, ErrNoLetter) {
+	if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return fmt.Errorf("dead letters: %w", err)
 	}
 	letter := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: m.event.Data}

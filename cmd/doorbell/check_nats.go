@@ -12,6 +12,7 @@ import (
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
+	"doorbell/events/stream"
 )
 
 // nats looks at where events would go. It makes no stream and changes none.
@@ -101,7 +102,7 @@ func (c *checker) stream(ctx context.Context, nc *nats.Conn) {
 		}
 		c.report.fail(sectionNATS, err.Error()+different, "change that stream, or choose another DOORBELL_STREAM and DOORBELL_SUBJECT_PREFIX; doorbell changes no stream of an external server")
 	case err != nil:
-		c.report.fail(sectionNATS, "JetStream does not answer: "+err.Error(), "enable JetStream for this account, and allow doorbell to use its API")
+		c.report.fail(sectionNATS, "the stream cannot be looked at: "+stream.Explain(nc, err).Error(), "enable JetStream for this account, and allow doorbell to use its API")
 	case f.Missing:
 		c.report.ok(sectionNATS, "JetStream API level %d; stream %s is missing; run makes it", f.Level, b.Stream)
 	case len(f.Different) > 0:

@@ -18,6 +18,7 @@ import (
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 	"doorbell/events/relay"
+	"doorbell/events/stream"
 	"doorbell/store"
 
 	"github.com/nats-io/nats.go"
@@ -283,7 +284,7 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program) error {
 		case err != nil && ctx.Err() != nil: // ended before it had begun
 			return nil
 		case err != nil:
-			return failed(err, "check NATS_URL and DOORBELL_STREAM")
+			return failed(stream.Explain(nc, err), "check NATS_URL and DOORBELL_STREAM")
 		default:
 			if err := printEvent(p.stdout, e, c.JSON, line); err != nil {
 				return err

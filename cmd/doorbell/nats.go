@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"doorbell/events/natsd"
+	"doorbell/events/stream"
 )
 
 // natsPatience is how long a command waits for NATS.
@@ -33,14 +33,6 @@ func connected(ctx context.Context, nc *nats.Conn) bool {
 	return true
 }
 
-// noConnection says why there is no connection, in our words: the library's may quote what it was given.
-func noConnection(nc *nats.Conn, url string) error {
-	if errors.Is(nc.LastError(), nats.ErrAuthorization) {
-		return fmt.Errorf("NATS at %s refuses our credentials", natsd.Redact(url))
-	}
-	return fmt.Errorf("no connection to NATS at %s", natsd.Redact(url))
-}
-
 // connectStream connects to the NATS that holds the stream: the configured one, or that of the daemon in the data directory.
 func connectStream(ctx context.Context, c *Config) (*nats.Conn, error) {
 	dial, err := c.streamServer(ctx)
@@ -53,7 +45,7 @@ func connectStream(ctx context.Context, c *Config) (*nats.Conn, error) {
 	}
 	if !connected(ctx, nc) {
 		defer nc.Close()
-		return nil, failed(noConnection(nc, dial.URL), "start doorbell run, or check NATS_URL and the other NATS_* settings")
+		return nil, failed(stream.Explain(nc, stream.ErrNotConnected), "start doorbell run, or check NATS_URL and the other NATS_* settings")
 	}
 	return nc, nil
 }

@@ -25,6 +25,7 @@ import (
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
+	"doorbell/events/stream"
 	"doorbell/store"
 )
 
@@ -397,17 +398,16 @@ type ownStream struct {
 	relay  *relay.Relay
 	conn   *nats.Conn
 	server *natsd.Server // nil with an external NATS
-	url    string        // empty: of the embedded one
 }
 
 func (s *ownStream) compare(ctx context.Context) ([]relay.Comparison, error) {
 	found, err := s.relay.Compare(ctx, nil)
-	return found, daemon.NoConnection(err, s.conn, s.url)
+	return found, stream.Explain(s.conn, err)
 }
 
 func (s *ownStream) resend(ctx context.Context, agencyID string) (int, error) {
 	sent, err := s.relay.Resend(ctx, agencyID)
-	return sent, daemon.NoConnection(err, s.conn, s.url)
+	return sent, stream.Explain(s.conn, err)
 }
 
 func (s *ownStream) close() {
@@ -421,7 +421,7 @@ func (s *ownStream) close() {
 
 // openStream connects to the external NATS, or starts the embedded one without a port. The store's lock protects its folder.
 func openStream(ctx context.Context, c *Config, kept *store.Store) (s *ownStream, err error) {
-	s = &ownStream{url: string(c.NATS.URL)}
+	s = &ownStream{}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -442,7 +442,7 @@ func openStream(ctx context.Context, c *Config, kept *store.Store) (s *ownStream
 		return s, configError(err, "check the NATS_* settings")
 	}
 	if !connected(ctx, s.conn) {
-		return s, failed(noConnection(s.conn, string(c.NATS.URL)), "see `doorbell check` about NATS")
+		return s, failed(stream.Explain(s.conn, stream.ErrNotConnected), "see `doorbell check` about NATS")
 	}
 	b := c.Base
 	s.relay, err = relay.New(relay.Options{

@@ -9,13 +9,14 @@ import (
 	"strings"
 	"time"
 
+	"doorbell/events/stream"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Reasons why nothing comes from NATS.
 var (
-	errNoConnection = errors.New("no connection to NATS")
 	errNoStream     = errors.New("the stream is missing")
 	errInUse        = errors.New("another forwarder of this name, with another data directory, is at work on this NATS; stop it, or give this one another name")
 	// ErrClosed: the connection was closed for good.
@@ -25,38 +26,38 @@ var (
 // attach finds the lane's consumer, or makes it where the lane goes on.
 func (l *lane) attach(ctx context.Context) (jetstream.Consumer, error) {
 	if !l.f.o.Conn.IsConnected() {
-		return nil, errNoConnection
+		return nil, stream.ErrNotConnected
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*answerLimit)
 	defer cancel()
-	stream, err := l.f.js.Stream(ctx, l.f.o.Stream)
+	events, err := l.f.js.Stream(ctx, l.f.o.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, fmt.Errorf("%w: %s", errNoStream, l.f.o.Stream)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("stream %s: %w", l.f.o.Stream, err)
 	}
-	l.stream = stream.CachedInfo().Created
-	if now := stream.CachedInfo().TimeStamp; !now.IsZero() { // an old server does not tell the time
+	l.stream = events.CachedInfo().Created
+	if now := events.CachedInfo().TimeStamp; !now.IsZero() { // an old server does not tell the time
 		l.f.state.change(func(m *memory) { m.begunBy(now) })
 	}
-	l.f.clean(ctx, stream)
-	c, err := stream.Consumer(ctx, l.consumer)
+	l.f.clean(ctx, events)
+	c, err := events.Consumer(ctx, l.consumer)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		return l.make(ctx, stream)
+		return l.make(ctx, events)
 	case err != nil:
 		return nil, fmt.Errorf("consumer %s: %w", l.consumer, err)
 	case l.isNew() && l.inUse(c.CachedInfo()):
 		return nil, errInUse
 	}
-	l.follow(ctx, stream, c.CachedInfo())
+	l.follow(ctx, events, c.CachedInfo())
 	l.save()
 	// What was in hand of the one that is there would come back only after AckWait.
-	if err := stream.DeleteConsumer(ctx, l.consumer); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+	if err := events.DeleteConsumer(ctx, l.consumer); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil, fmt.Errorf("consumer %s: %w", l.consumer, err)
 	}
-	return l.make(ctx, stream)
+	return l.make(ctx, events)
 }
 
 // follow goes on where the consumer stands, if that is further on than the state: which was lost, could not be written, or comes from a

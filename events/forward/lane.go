@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/stream"
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/nats-io/nats.go"
@@ -99,7 +100,7 @@ func (l *lane) turn() { l.status.write(func(s *LaneStatus) { s.Turned = time.Now
 func (l *lane) trouble(err error) {
 	text := ""
 	if err != nil {
-		text = err.Error()
+		text = stream.Explain(l.f.o.Conn, err).Error()
 	}
 	l.status.write(func(s *LaneStatus) { s.Problem = text })
 	switch {

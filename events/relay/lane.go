@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/stream"
 )
 
 // lane publishes the events of one agency.
@@ -333,7 +334,7 @@ func (l *lane) store() error {
 func (l *lane) note(err error) {
 	text := ""
 	if err != nil {
-		text = err.Error()
+		text = stream.Explain(l.r.o.Conn, err).Error()
 	}
 	l.show(func(a *AgencyStatus) {
 		if a.Problem != text {

@@ -23,7 +23,7 @@ var (
 	// ErrStreamUnfit: the stream is there, but must not or cannot hold our events as it is.
 	ErrStreamUnfit = stream.ErrUnfit
 	// ErrNotConnected: there is no connection at the moment.
-	ErrNotConnected = errors.New("no connection to NATS")
+	ErrNotConnected = stream.ErrNotConnected
 )
 
 // margin is what the relay adds to the headers of an event: fence, stream, batch. The fence repeats the agency's token.

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"doorbell/events/stream"
+
 	"github.com/cenkalti/backoff/v4"
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
@@ -112,10 +114,10 @@ func (k *link) shutLocked(problem string) {
 }
 
 // lost shuts the gate and ends what waits for an answer.
-func (k *link) lost() {
+func (k *link) lost(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.shutLocked(ErrNotConnected.Error())
+	k.shutLocked(err.Error())
 	k.disconnect()
 }
 
@@ -169,7 +171,7 @@ func (r *Relay) supervise(ctx context.Context, g *errgroup.Group) error {
 			retry.Reset()
 			check = s == nats.CONNECTED
 			if !check {
-				r.link.lost()
+				r.link.lost(stream.Explain(r.o.Conn, ErrNotConnected))
 			}
 		}
 		if r.o.Conn.IsClosed() {
@@ -239,6 +241,7 @@ func (r *Relay) wake(ctx context.Context, g *errgroup.Group, all bool) error {
 func (r *Relay) check(ctx context.Context) (session, error) {
 	u, err := r.inspect(ctx)
 	if err != nil {
+		err = stream.Explain(r.o.Conn, err)
 		r.link.shut(err.Error())
 		return session{}, err
 	}

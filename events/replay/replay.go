@@ -38,7 +38,7 @@ var (
 	// ErrJob: the name of a job is none.
 	ErrJob = errors.New("job: want 1 to 64 letters, digits, _ and -")
 	// ErrNotConnected: no NATS server answers.
-	ErrNotConnected = errors.New("no NATS server answers")
+	ErrNotConnected = stream.ErrNotConnected
 	// ErrNoStream: the stream is missing, and is not to be made; or it was deleted meanwhile.
 	ErrNoStream = stream.ErrMissing
 	// ErrUnfit: the stream is there but cannot hold what is replayed.
@@ -129,7 +129,7 @@ func (j *Job) connected(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if time.Now().After(deadline) || j.o.Conn.IsClosed() {
-			return ErrNotConnected
+			return stream.Explain(j.o.Conn, ErrNotConnected)
 		}
 	}
 	return nil

@@ -24,14 +24,14 @@ func (a *Daemon) Verbs() ops.Verbs {
 		DropLetter: a.dropLetter,
 		Compare: func(ctx context.Context) (any, error) {
 			found, err := a.currentRelay().Compare(ctx, nil)
-			return found, a.noConnection(err)
+			return found, a.explained(err)
 		},
 		Resend: func(ctx context.Context, agencyID string) (int, error) {
 			if last, err := a.store.Last(agencyID); err != nil || last == 0 {
 				return 0, errors.Join(err, poller.ErrUnknownAgency)
 			}
 			sent, err := a.currentRelay().Resend(ctx, agencyID)
-			return sent, a.noConnection(err)
+			return sent, a.explained(err)
 		},
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"doorbell/events"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
-	"doorbell/events/replay"
+	"doorbell/events/stream"
 )
 
 // TryNATS says whether the address of an embedded server can be taken, and gives it back.
@@ -119,23 +119,12 @@ func (a *Daemon) dial(opts ...nats.Option) (*nats.Conn, error) {
 	return natsd.Connect(a.o.NATS, a.o.Log.With("part", "nats"))
 }
 
-// noConnection is NoConnection of the relay's.
-func (a *Daemon) noConnection(err error) error {
+// explained is an error of what needs NATS, over the relay's connection.
+func (a *Daemon) explained(err error) error {
 	a.mu.Lock()
 	conn := a.conn
 	a.mu.Unlock()
-	return NoConnection(err, conn, a.natsURL())
-}
-
-// NoConnection is an error of what needs NATS. Where the connection is gone it says so: the client library speaks of its buffers.
-func NoConnection(err error, conn *nats.Conn, url string) error {
-	switch {
-	case err == nil || conn.IsConnected() && !errors.Is(err, nats.ErrReconnectBufExceeded) && !errors.Is(err, replay.ErrNotConnected):
-		return err
-	case url == "":
-		return relay.ErrNotConnected
-	}
-	return fmt.Errorf("%w at %s", relay.ErrNotConnected, natsd.Redact(url))
+	return stream.Explain(conn, err)
 }
 
 // HangUp closes a connection. What it does not close in time ends with the process: a write to a server that does not read

@@ -13,6 +13,7 @@ import (
 	"doorbell/events"
 	"doorbell/events/relay"
 	"doorbell/events/replay"
+	"doorbell/events/stream"
 	"doorbell/store"
 )
 
@@ -49,7 +50,7 @@ func Replay(ctx context.Context, o Options, s *store.Store, conn *nats.Conn, q o
 		Choice: choiceOf(q.Query),
 	})
 	if err != nil {
-		return replay.Progress{}, hintOf(NoConnection(err, conn, o.NATS.URL), o.SubjectPrefix)
+		return replay.Progress{}, hintOf(stream.Explain(conn, err), o.SubjectPrefix)
 	}
 	tell := func(p replay.Progress) error {
 		return told(ops.ReplayProgress{
@@ -74,7 +75,7 @@ func Replay(ctx context.Context, o Options, s *store.Store, conn *nats.Conn, q o
 	if ctx.Err() != nil {
 		return p, ctx.Err() // nobody listens
 	}
-	return p, errors.Join(hintOf(NoConnection(err, conn, o.NATS.URL), o.SubjectPrefix), tell(p))
+	return p, errors.Join(hintOf(stream.Explain(conn, err), o.SubjectPrefix), tell(p))
 }
 
 // choiceOf is which events of the log a query means.

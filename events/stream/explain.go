@@ -1,0 +1,74 @@
+package stream
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ErrNotConnected: there is no connection at the moment.
+var ErrNotConnected = errors.New("no connection to NATS")
+
+// Explain says why something failed that needs NATS, and where that is. The client library speaks of buffers and deadlines where the server
+// is away, did not let us in, or does not allow what was asked. Nothing that proves who we are is in the text. An error that says enough
+// stays as it is.
+func Explain(nc *nats.Conn, err error) error {
+	last := nc.LastError()
+	switch {
+	case err == nil:
+		return nil
+	case !nc.IsConnected(), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, ErrNotConnected):
+		return &explained{fmt.Sprintf("%s%s: %s", ErrNotConnected, at(nc), away(last)), ErrNotConnected}
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		return &explained{"JetStream is off for this account of NATS" + at(nc), err}
+	case errors.Is(last, nats.ErrPermissionViolation) && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)):
+		_, what, _ := strings.Cut(last.Error(), nats.ErrPermissionViolation.Error()+": ")
+		return &explained{fmt.Sprintf("NATS%s does not allow it: %s", at(nc), what), err}
+	}
+	return err
+}
+
+type explained struct {
+	text string
+	err  error
+}
+
+func (e *explained) Error() string { return e.text }
+func (e *explained) Unwrap() error { return e.err }
+
+// away is what the last try to connect ended with. Where nobody answers the library remembers nothing.
+func away(last error) string {
+	var (
+		certificate *tls.CertificateVerificationError
+		unknown     x509.UnknownAuthorityError
+	)
+	switch {
+	case errors.Is(last, nats.ErrAuthorization), errors.Is(last, nats.ErrAuthExpired), errors.Is(last, nats.ErrAuthRevoked),
+		errors.Is(last, nats.ErrAccountAuthExpired):
+		return "it refuses our credentials"
+	case errors.As(last, &certificate), errors.As(last, &unknown):
+		return "its certificate is not trusted"
+	}
+	return "no server answers"
+}
+
+// at is where the servers are, without user and password; nothing where the server is in this process.
+func at(nc *nats.Conn) string {
+	if nc.Opts.InProcessServer != nil {
+		return ""
+	}
+	var all []string
+	for _, server := range nc.Servers() {
+		if u, err := url.Parse(server); err == nil {
+			all = append(all, u.Scheme+"://"+u.Host)
+		}
+	}
+	return " at " + strings.Join(all, ", ")
+}

@@ -41,7 +41,7 @@ var house = map[string][]string{
 	"cmd/doorbell/ops/metrics": {"cmd/doorbell/ops", "poller"},
 	"cmd/doorbell/daemon": {
 		"cmd/doorbell/ops", "cmd/doorbell/ops/page", "cmd/doorbell/ops/metrics", "poller", "store", "events", "events/natsd", "events/relay",
-		"events/replay", "events/forward",
+		"events/replay", "events/stream", "events/forward",
 	},
 	"cmd/doorbell": nil, // everything
 
@@ -69,7 +69,7 @@ var onlyInTests = map[string][]string{
 // heavy libraries and the only rooms that import them. A room with " (tests)" has them in its tests alone.
 var heavy = map[string][]string{
 	"go.etcd.io/bbolt":                         {"store", "cmd/doorbell (tests)"},
-	"github.com/nats-io/nats-server/v2":        {"events/natsd", "events/relay (tests)", "events/forward (tests)", "cmd/doorbell (tests)"},
+	"github.com/nats-io/nats-server/v2":        {"events/natsd", "events/relay (tests)", "events/stream (tests)", "events/forward (tests)", "cmd/doorbell (tests)"},
 	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/stream", "events/forward", "events/natsd", "cmd/doorbell", "cmd/doorbell/daemon", "cmd/doorbell/ops"},
 	"github.com/kelseyhightower/envconfig":     {"cmd/doorbell"},
 	"github.com/alecthomas/kong":               {"cmd/doorbell"},

@@ -93,6 +93,9 @@ func TestADaemonThatStartsLeavesTheCopyOfAVerifyAtWorkAlone(t *testing.T) {
 	if err != nil || r.StoreID != s.ID() {
 		t.Errorf("%+v, %v", r, err)
 	}
+	if err := server.Shutdown(t.Context()); err != nil { // its handler may be at work still
+		t.Error(err)
+	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
 		t.Errorf("%v is left: %v", left, err)
 	}

@@ -17,8 +17,8 @@ import (
 
 // Reasons why nothing comes from NATS.
 var (
-	errNoStream     = errors.New("the stream is missing")
-	errInUse        = errors.New("another forwarder of this name, with another data directory, is at work on this NATS; stop it, or give this one another name")
+	errNoStream = errors.New("the stream is missing")
+	errInUse    = errors.New("another forwarder of this name, with another data directory, is at work on this NATS; stop it, or give this one another name")
 	// ErrClosed: the connection was closed for good.
 	ErrClosed = errors.New("the connection to NATS was closed")
 )

@@ -21,7 +21,7 @@ func TestTheSubjectNamesThePersonAndThePlace(t *testing.T) {
 		"digest":                   "2 new contact requests, 2 changes",
 		"access.halted":            "[doorbell alert] A100: The API refuses the key",
 		"halts":                    "[doorbell alert] 3 agencies: The API refuses the key",
-		"watch.recovered":          "[doorbell] A100: All is well again: the API answers",
+		"watch.recovered":          "[doorbell] A100: The API answers again",
 	}
 	for name, d := range deliveries(t) {
 		got := o.compose(d, now).page.Subject

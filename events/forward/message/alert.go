@@ -37,7 +37,7 @@ func (w writer) alerts(all []events.Event) Message {
 			m.Tone = Alert
 		}
 	}
-	m.Label, m.Subject = "State of the watch", "[doorbell] "
+	m.Label, m.Subject = "Status", "[doorbell] "
 	if m.Tone == Alert {
 		m.Label, m.Subject = "Alert", "[doorbell alert] "
 	}
@@ -68,7 +68,7 @@ func (w writer) together(group []alert) Item {
 	if len(list) > 1 {
 		label = w.count(len(list), "%s agency", "%s agencies")
 		if strings.HasSuffix(i.Command, " "+group[0].agency) {
-			i.Note = "What is told here of " + group[0].agency + " holds for each of the agencies."
+			i.Note = "The details are those of " + group[0].agency + "; they apply to each agency."
 		}
 	}
 	i.Line = i.Heading + ": " + Cut(text, maxTitle)
@@ -97,41 +97,41 @@ func (w writer) alert(e events.Event) alert {
 		i = w.halted(p)
 	case *events.AccessResumed:
 		i = Item{
-			Tone: Good, Heading: "Access works again", Under: "doorbell polls again, because " + or(causes[p.Cause], "it may") + ".",
+			Tone: Good, Heading: "Access restored", Under: "Polling resumed, because " + or(causes[p.Cause], "access is allowed") + ".",
 			Facts: facts(Fact{Label: "Halted", Text: scope(p.Scope)}, Fact{Label: "Halted since", Text: w.when(p.HaltedAt)}, insertion(p.PropertyReferenceID)),
 		}
 	case *events.AccessKeySwitched:
-		i.Heading, i.Under = "The other API key is in use now", "One of the two keys was refused; the other works. Nothing was missed."
+		i.Heading, i.Under = "Switched to the other API key", "One of the two keys was refused; the other works. Nothing was missed."
 		i.Advice = Line(p.Advice, maxSentence)
 		i.Facts = facts(Fact{Label: "Refused", Text: key(p.From)}, Fact{Label: "In use", Text: key(p.To)})
 	case *events.WatchBaselined:
-		i = Item{Tone: Good, Heading: "The watch has begun", Under: "From here on, what appears is new."}
+		i = Item{Tone: Good, Heading: "Now watching", Under: "Anything new from now on is announced."}
 		if !p.Complete {
-			i.Tone, i.Under = Quiet, i.Under+" Not all insertions could be read; some may be told late."
+			i.Tone, i.Under = Quiet, i.Under+" Not all insertions could be read; some may be announced late."
 		}
 		i.Facts = facts(Fact{Label: "Insertions", Text: fmt.Sprint(p.Insertions)})
 	case *events.WatchStale:
 		i = w.stale(p)
 	case *events.WatchRecovered:
-		i = Item{Tone: Good, Heading: "All is well again: " + or(endings[p.Ends], Line(p.Ends, maxWord)), Facts: facts(
+		i = Item{Tone: Good, Heading: or(endings[p.Ends], "Recovered: "+Line(p.Ends, maxWord)), Facts: facts(
 			Fact{Label: "Since", Text: w.when(p.Since)}, Fact{Label: "Operation", Text: operation(p.Operation)}, insertion(p.PropertyReferenceID))}
 	case *events.WatchGapDetected:
 		i = w.gap(p)
 	case *events.WatchSchemaDrifted:
 		i = Item{
-			Tone: Alert, Heading: "Answers of the API look different", Under: "The API has changed the form of its answers, or something else answers in its place.",
-			Advice: "If contact requests keep arriving, nothing has to be done. If not, ask the provider what has changed, and look for a newer doorbell.", Command: "doorbell check",
+			Tone: Alert, Heading: "The API's answers have changed", Under: "The API has changed the form of its answers, or something else answers in its place.",
+			Advice: "If contact requests keep arriving, there is nothing to do. Otherwise ask the provider what has changed, and check for a newer doorbell.", Command: "doorbell check",
 			Facts: facts(Fact{Label: "Operation", Text: operation(p.Operation)}, insertion(p.PropertyReferenceID),
 				Fact{Label: "Expected", Text: Line(p.Expected, maxSentence)}, Fact{Label: "Found", Text: Line(p.Found, maxSentence)}),
 		}
 	case *events.WatchChangeHeld:
 		i = Item{
-			Tone: Alert, Heading: "Many insertions are gone at once", Under: "doorbell does not believe it yet, and reports none of them as gone.",
-			Advice: "If they were really taken down, approve it. If not, do nothing: it is believed only if the API keeps saying so.", Command: Line(p.Approve, maxTitle),
-			Facts: facts(Fact{Label: "Missing", Text: fmt.Sprintf("%d of %d", p.Missing, p.Known)}, Fact{Label: "Believed at", Text: w.when(p.Until)}),
+			Tone: Alert, Heading: "Many insertions disappeared at once", Under: "This may be a mistake of the API, so none of them is reported as gone yet.",
+			Advice: "If they were really taken down, approve the change. If not, do nothing: it takes effect only if the API keeps showing it.", Command: Line(p.Approve, maxTitle),
+			Facts: facts(Fact{Label: "Missing", Text: fmt.Sprintf("%d of %d", p.Missing, p.Known)}, Fact{Label: "Takes effect", Text: w.when(p.Until)}),
 		}
 	case *events.WatchStreamRepaired:
-		i.Heading, i.Under = "The stream was repaired", "The stream in NATS did not hold what doorbell remembers, and was mended. Nothing is lost."
+		i.Heading, i.Under = "The stream was repaired", "The stream in NATS did not match the event log and was repaired. Nothing is lost."
 		i.Facts = facts(Fact{Label: "Reason", Text: operation(p.Reason)}, Fact{Label: "Sequences", Text: fmt.Sprintf("%d to %d", p.FromSequence, p.ToSequence)},
 			Fact{Label: "Sent again", Text: fmt.Sprint(p.SentAgain)})
 	default:
@@ -140,9 +140,9 @@ func (w writer) alert(e events.Event) alert {
 	if !w.Operators {
 		i.Command = ""
 		if i.Advice != "" {
-			i.Advice = "Tell whoever runs doorbell for you."
+			i.Advice = "Tell whoever operates doorbell for you."
 			if i.Tone == Alert {
-				i.Advice += " Until this is settled, look into the portal yourself."
+				i.Advice += " Until this is settled, check the portal yourself."
 			}
 		}
 	}
@@ -150,23 +150,23 @@ func (w writer) alert(e events.Event) alert {
 	return alert{Item: i, agency: Line(e.AgencyID, maxWord), detail: or(w.agency(e.AgencyID), "an agency without an id")}
 }
 
-var causes = map[string]string{"key_changed": "there is another key", "operator": "somebody asked for it", "retry_succeeded": "another try worked"}
+var causes = map[string]string{"key_changed": "the key was replaced", "operator": "an operator asked for it", "retry_succeeded": "a retry succeeded"}
 
 var endings = map[string]string{
-	"stale": "the API answers", "change_held": "a held change is decided",
-	"schema_drifted": "answers look as before", "gap_detected": "everything can be seen",
+	"stale": "The API answers again", "change_held": "The held change is settled",
+	"schema_drifted": "Answers have the usual form again", "gap_detected": "Everything can be read again",
 }
 
 var refusals = map[string]string{
 	"key_rejected": "The API refuses the key", "agency_not_linked": "The API refuses this agency",
-	"insertion_not_allowed": "The API refuses an insertion", "edge_challenge": "Something before the API keeps doorbell out",
+	"insertion_not_allowed": "The API refuses an insertion", "edge_challenge": "A firewall or gateway blocks doorbell",
 }
 
 func (w writer) halted(p *events.AccessHalted) Item {
 	others := p.Evidence.OtherAgenciesOfKey
 	return Item{
 		Tone: Alert, Heading: or(refusals[p.ProbableReason], "The API refuses access"),
-		Under:  "doorbell has stopped polling, and sees no new contact requests here until this is settled.",
+		Under:  "Polling stopped: no new contact requests are seen here until this is settled.",
 		Advice: Line(p.Advice, maxSentence), Command: Line(p.Resume, maxTitle),
 		Facts: facts(
 			Fact{Label: "Halted", Text: scope(p.Scope)}, Fact{Label: "Insertion", Text: Line(p.PropertyReferenceID, maxTitle)},
@@ -179,9 +179,9 @@ func (w writer) halted(p *events.AccessHalted) Item {
 
 func (w writer) stale(p *events.WatchStale) Item {
 	i := Item{
-		Tone: Alert, Heading: "The API has not answered for too long",
-		Under:  "New contact requests may be waiting there. doorbell keeps trying and will catch up; nothing is lost.",
-		Advice: "Look at what doorbell says of itself, and whether the service of the listings has a disturbance.", Command: "doorbell status",
+		Tone: Alert, Heading: "No successful response for too long",
+		Under:  "New contact requests may be waiting there. doorbell keeps trying and catches up; nothing is lost.",
+		Advice: "Check the status, and whether the listings service has an outage.", Command: "doorbell status",
 		Facts: facts(Fact{Label: "Operation", Text: operation(p.Operation)}, Fact{Label: "Last good answer", Text: or(w.when(p.LastSuccessAt), "never")}),
 	}
 	const most = 3
@@ -192,10 +192,10 @@ func (w writer) stale(p *events.WatchStale) Item {
 }
 
 var gaps = map[string]string{
-	"window_full":     "More contact requests came at once than the API shows",
+	"window_full":     "More contact requests arrived at once than the API shows",
 	"walk_incomplete": "Not all insertions can be read",
 	"unreadable":      "An insertion cannot be read",
-	"time_unknown":    "It cannot be told when contact requests were written",
+	"time_unknown":    "It is not known when contact requests were written",
 }
 
 func (w writer) gap(p *events.WatchGapDetected) Item {
@@ -204,8 +204,8 @@ func (w writer) gap(p *events.WatchGapDetected) Item {
 		reached += fmt.Sprintf(" of %d", *p.Total)
 	}
 	return Item{
-		Tone: Alert, Heading: or(gaps[p.Reason], "Not everything can be seen"), Under: "doorbell knows that it does not see everything here.",
-		Advice: "Look into the portal itself for contact requests of this time that did not arrive.",
+		Tone: Alert, Heading: or(gaps[p.Reason], "Not everything can be seen"), Under: "doorbell cannot see everything here.",
+		Advice: "Check the portal itself for contact requests from this period that did not arrive.",
 		Facts: facts(Fact{Label: "Insertion", Text: Line(p.PropertyReferenceID, maxTitle)}, Fact{Label: "Operation", Text: operation(p.Operation)},
 			Fact{Label: "Reached", Text: reached}, Fact{Label: "From", Text: w.when(p.From)}, Fact{Label: "To", Text: w.when(p.To)}),
 	}

@@ -2,8 +2,10 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"doorbell/events"
@@ -35,12 +37,25 @@ type lane struct {
 	landed   []events.Event // unsent ones that the look has found in the stream, not committed yet
 	unsent   []events.Event // the next ones, as the look has read them; nil: it has not
 	imported imported
+	fenced   bool // somebody has written since our last message
+	rival    rival
 	failures int    // in a row
 	said     string // the failure that is in the log as the last one; empty: it ended
 
 	shown  sync.Mutex
 	status AgencyStatus
 }
+
+// rival is another doorbell that publishes the same agency.
+type rival struct {
+	contested atomic.Bool // nothing is published until [Relay.TakeOver]
+	taken     int         // events of others that the look has found
+	times     int         // how often it came in between, each within an hour of the one before
+	last      time.Time
+}
+
+// contestedAfter is how often another doorbell may come in between before we leave the agency to it.
+const contestedAfter = 3
 
 // repair is a lost tail that is being sent again.
 type repair struct {
@@ -113,6 +128,13 @@ func (l *lane) run(ctx context.Context) error {
 			continue
 		case c == classLog:
 			return err
+		case c == classContested:
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-l.poked:
+			}
+			continue
 		case c.suspicious():
 			l.r.link.suspect(s, err.Error())
 		}
@@ -145,7 +167,10 @@ func (l *lane) work(ctx context.Context, s session) error {
 	err := l.publishAll(work, s)
 	if err != nil {
 		l.doubt = true
-		if classify(err) == classTooMany {
+		switch classify(err) {
+		case classFence, classDuplicate:
+			l.fenced = true
+		case classTooMany:
 			l.most = max(1, l.most/2)
 		}
 	}
@@ -156,11 +181,19 @@ func (l *lane) work(ctx context.Context, s session) error {
 }
 
 func (l *lane) publishAll(ctx context.Context, s session) error {
+	if l.rival.contested.Load() {
+		return l.contested()
+	}
 	if l.doubt || l.verified != s.number {
 		if err := l.synchronise(ctx); err != nil {
 			return err
 		}
-		l.doubt, l.verified = false, s.number
+		refused := l.fenced && l.verified != 0
+		l.doubt, l.fenced, l.verified = false, false, s.number
+		if refused && l.rival.taken > 0 && l.rival.again(time.Now()) {
+			l.r.o.Logger.Error("another doorbell publishes this agency: nothing more is published here", "agency", l.agency)
+			return l.contested()
+		}
 		l.r.o.Synced(l.agency)
 	}
 	for {
@@ -174,6 +207,28 @@ func (l *lane) publishAll(ctx context.Context, s session) error {
 			return err
 		}
 	}
+}
+
+// again notes that another doorbell came in between, and says whether that was once too often. What the look at a start finds is of
+// an earlier life of the store, or of one that was lost; what refuses us afterwards is written by somebody who lives.
+func (v *rival) again(now time.Time) bool {
+	if now.Sub(v.last) > time.Hour {
+		v.times = 0
+	}
+	v.times, v.last = v.times+1, now
+	if v.times < contestedAfter {
+		return false
+	}
+	v.times = 0
+	v.contested.Store(true)
+	return true
+}
+
+// errContested: another doorbell publishes the same agency.
+var errContested = errors.New("another doorbell publishes this agency")
+
+func (l *lane) contested() error {
+	return fmt.Errorf("%w. Stop the other one, or leave the agency to it; then run: doorbell takeover %s", errContested, l.agency)
 }
 
 func (l *lane) synchronise(ctx context.Context) error {

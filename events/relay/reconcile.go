@@ -39,7 +39,7 @@ func (l *lane) verify(ctx context.Context) error {
 		return err
 	}
 	l.cursor, l.place, l.created = c, c, info.Created.UTC()
-	l.incoming, l.landed, l.unsent = importing{}, nil, nil
+	l.incoming, l.landed, l.unsent, l.rival.taken = importing{}, nil, nil, 0
 	l.fences, l.told = map[string]uint64{}, told{places: map[string]uint64{}}
 	if c.Sequence > 0 && !info.Created.Equal(c.StreamCreated) {
 		return l.mend(ctx, reasonRecreated)
@@ -382,6 +382,7 @@ func (l *lane) takeOver() error {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
 	l.incoming, l.unsent = importing{}, nil // what waits may have been told
+	l.rival.taken += len(page)
 	l.cursor = cursor
 	l.show(func(a *AgencyStatus) { a.Acknowledged = l.cursor.Sequence })
 	if len(news) == 0 {

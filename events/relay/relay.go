@@ -37,6 +37,9 @@
 //
 // # What it promises
 //
+// Where another doorbell, that lives, publishes the same agency, the fence refuses one of them again and again. After the third time
+// that one publishes nothing more of the agency until a person decides ([Relay.TakeOver]), or a restart; its log goes on.
+//
 // Nothing that goes wrong at the server or on the way stops a relay for good; it backs off and tries for ever. Agencies do
 // not wait for each other, but share a bound on the bytes in flight. Only an error of the log itself, whose outcome nobody
 // knows, ends [Relay.Run]. The relay never knows what an insertion is, and never writes to the log but through [Log].
@@ -247,13 +250,24 @@ func (r *Relay) Drain(ctx context.Context) error {
 	}
 }
 
-// pending says whether any agency has an unsent event.
+// TakeOver publishes an agency again that was left to another doorbell: what that has published is taken into the log first. It is
+// false where that was not so.
+func (r *Relay) TakeOver(agency string) bool {
+	l := r.lane(agency)
+	defer poke(l.poked)
+	return l.rival.contested.CompareAndSwap(true, false)
+}
+
+// pending says whether any agency has an unsent event that may be published.
 func (r *Relay) pending() (bool, error) {
 	agencies, err := r.o.Log.Agencies()
 	if err != nil {
 		return false, fmt.Errorf("relay: %w: %w", ErrLog, err)
 	}
 	for _, a := range agencies {
+		if r.lane(a).rival.contested.Load() {
+			continue
+		}
 		n, err := r.o.Log.CountUnsent(a)
 		if err != nil {
 			return false, fmt.Errorf("relay: %w: %w", ErrLog, err)

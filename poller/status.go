@@ -35,7 +35,7 @@ type Status struct {
 // AgencyStatus is how the watch of one agency stands.
 type AgencyStatus struct {
 	AgencyID         string       `json:"agencyId"`
-	State            string       `json:"state"` // starting, baselining, watching, held, backing_off, stale or halted; of a daemon also waiting_for_stream
+	State            string       `json:"state"` // starting, baselining, watching, held, backing_off, stale or halted; of a daemon also waiting_for_stream and contested
 	WatchStart       time.Time    `json:"watchStart"`
 	Insertions       int          `json:"insertions"`
 	Disappeared      int          `json:"disappeared"` // still polled for last contact requests

@@ -155,6 +155,43 @@ func (c *ApproveCmd) Run(ctx context.Context, p *program) error {
 	return nil
 }
 
+// TakeOverCmd is `doorbell takeover`.
+type TakeOverCmd struct {
+	Agency string `arg:"" help:"Agency to publish."`
+	JSON   bool   `name:"json" help:"Print JSON."`
+}
+
+// Help is printed by --help below the flags.
+func (TakeOverCmd) Help() string {
+	return "Where two doorbells publish the same agency to one stream, one of them stops publishing it and says so. First stop the other one, or " +
+		"take the agency away from it. What it has published is taken into the log here.\n\nExample:\n  doorbell takeover A100"
+}
+
+// Validate refuses what is no agency.
+func (c *TakeOverCmd) Validate() error { return validAgency("AGENCY", c.Agency) }
+
+// Run tells the daemon. Without one there is nothing to do: it publishes from its start on.
+func (c *TakeOverCmd) Run(ctx context.Context, p *program) error {
+	config, err := readConfig(p.environ)
+	if err != nil {
+		return err
+	}
+	taken, err := config.Base.client().TakeOver(ctx, c.Agency)
+	switch {
+	case errors.Is(err, ops.ErrNoAnswer):
+		return noDaemon(config.Base)
+	case err != nil:
+		return agencyError(err)
+	case c.JSON:
+		return json.NewEncoder(p.stdout).Encode(ops.TakeOverAnswer{Taken: taken})
+	case taken:
+		fmt.Fprintf(p.stdout, "%s is published here again\n", c.Agency)
+	default:
+		fmt.Fprintf(p.stdout, "%s was not left to another doorbell\n", c.Agency)
+	}
+	return nil
+}
+
 func approve(ctx context.Context, b Base, agencyID string) (bool, error) {
 	held, err := b.client().Approve(ctx, agencyID)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {

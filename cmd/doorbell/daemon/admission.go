@@ -133,6 +133,12 @@ func (d *admission) waiting() (ids []string) {
 func (a *Daemon) watch() (poller.Status, error) {
 	d := &a.admission
 	s, err := a.poller.Status()
+	contested := a.contested()
+	for n, w := range s.Agencies {
+		if slices.Contains(contested, w.AgencyID) && w.State != "halted" {
+			s.Agencies[n].State = ops.Contested
+		}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, k := range d.wanted {

@@ -61,7 +61,25 @@ func (a *Daemon) Health() ops.Health {
 	for _, r := range a.forwarders {
 		checks = append(checks, alive("forwarder "+r.Name, r.turned(), forwarderLimit))
 	}
-	return ops.NewHealth(append(checks, a.space(), a.publisher(publisher.Open, publisher.Problem), a.admission.check())...)
+	return ops.NewHealth(append(checks, a.space(), a.publisher(publisher.Open, publisher.Problem), a.alone(), a.admission.check())...)
+}
+
+// contested are the agencies that another doorbell publishes.
+func (a *Daemon) contested() (list []string) {
+	for _, one := range a.currentRelay().Status().Agencies {
+		if one.Contested {
+			list = append(list, one.AgencyID)
+		}
+	}
+	return list
+}
+
+// alone is fine if no other doorbell publishes an agency of ours.
+func (a *Daemon) alone() ops.Check {
+	if list := a.contested(); len(list) > 0 {
+		return ops.Check{Name: "publishing", Text: "another doorbell publishes " + ops.Counted(len(list), "agency") + " of ours; see doorbell status"}
+	}
+	return ops.Check{Name: "publishing", OK: true}
 }
 
 // space is fine if what is found can be remembered.

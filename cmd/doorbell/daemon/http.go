@@ -26,6 +26,12 @@ func (a *Daemon) Verbs() ops.Verbs {
 			found, err := a.currentRelay().Compare(ctx, nil)
 			return found, a.explained(err)
 		},
+		TakeOver: func(agencyID string) (bool, error) {
+			if last, err := a.store.Last(agencyID); err != nil || last == 0 {
+				return false, errors.Join(err, poller.ErrUnknownAgency)
+			}
+			return a.currentRelay().TakeOver(agencyID), nil
+		},
 		Resend: func(ctx context.Context, agencyID string) (int, error) {
 			if last, err := a.store.Last(agencyID); err != nil || last == 0 {
 				return 0, errors.Join(err, poller.ErrUnknownAgency)

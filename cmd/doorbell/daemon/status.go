@@ -98,7 +98,7 @@ func (a *Daemon) relayed(agencies []relay.AgencyStatus) (list []ops.RelayStatus,
 		p := progress[n]
 		list = append(list, ops.RelayStatus{
 			AgencyID: l.AgencyID, Acknowledged: p.Cursor.Sequence, Pending: uint64(p.Unsent), OldestWaiting: p.Oldest,
-			Foreign: l.Foreign, Problem: l.Problem,
+			Foreign: l.Foreign, Problem: l.Problem, Contested: l.Contested,
 		})
 	}
 	return list, nil

@@ -57,6 +57,9 @@ func Shared(status func() (Status, error)) func() (Status, error) {
 // WaitingForStream is the state of an agency whose watch has begun, and of which nothing is asked before the stream was read.
 const WaitingForStream = "waiting_for_stream"
 
+// Contested is the state of an agency that another doorbell publishes as well: what is found stays in the log here.
+const Contested = "contested"
+
 // NATSStatus is where events go.
 type NATSStatus struct {
 	URL       string `json:"url,omitempty"` // without credentials; empty: in process only
@@ -76,6 +79,7 @@ type RelayStatus struct {
 	Pending      uint64 `json:"pending"`      // events that wait
 	Foreign      int    `json:"foreign,omitempty"`
 	Problem      string `json:"problem,omitempty"`
+	Contested    bool   `json:"contested,omitempty"` // another doorbell publishes the agency; see doorbell takeover
 
 	OldestWaiting time.Time `json:"oldestWaiting,omitzero"` // when the oldest of those that wait was recorded
 }

@@ -326,7 +326,16 @@ func (s Status) natsTroubles() (all []Trouble) {
 	}
 	for _, r := range s.Relay {
 		long := !r.OldestWaiting.IsZero() && s.Watch.At.Sub(r.OldestWaiting) > waitsLong
-		if !long && (r.Problem == "" || r.Problem == s.NATS.Problem) {
+		if !long && !r.Contested && (r.Problem == "" || r.Problem == s.NATS.Problem) {
+			continue
+		}
+		if r.Contested {
+			all = append(all, Trouble{
+				Kind: "contested", Key: "contested\x00" + r.AgencyID, Agency: r.AgencyID, Label: r.AgencyID, Bad: true, Since: r.OldestWaiting, Alike: "contested",
+				Title: "Another doorbell publishes " + r.AgencyID, Many: "Another doorbell publishes %s agencies",
+				Text: "Publishing stopped here; polling goes on, and events are kept in the log (" + Number(int(min(r.Pending, 1e9))) + " waiting). Stop the other doorbell, or leave the agency to it. Then take it over with the command below.",
+				Do:   Remedy{Command: "doorbell takeover " + Shell(r.AgencyID)},
+			})
 			continue
 		}
 		all = append(all, Trouble{

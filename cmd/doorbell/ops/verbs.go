@@ -33,6 +33,8 @@ type Verbs struct {
 	// caller's making: this room knows no relay.
 	Compare func(ctx context.Context) (any, error)
 	Resend  func(ctx context.Context, agencyID string) (sent int, err error)
+	// TakeOver publishes an agency again that was left to another doorbell; false: it was not.
+	TakeOver func(agencyID string) (taken bool, err error)
 	// Events and CountEvents read the event log, which may take long.
 	Events      func(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, error]
 	CountEvents func(ctx context.Context, q EventQuery) (EventCounts, error)
@@ -42,7 +44,7 @@ type Verbs struct {
 	DropLetter func(ctx context.Context, number uint64) error
 }
 
-// AgencyRequest is the body of POST /resume, /approve, /poll and /resend.
+// AgencyRequest is the body of POST /resume, /approve, /poll, /takeover and /resend.
 type AgencyRequest struct {
 	AgencyID            string `json:"agencyId"`
 	PropertyReferenceID string `json:"propertyReferenceId,omitempty"` // of /resume alone; empty: the agency and all of its insertions
@@ -50,13 +52,16 @@ type AgencyRequest struct {
 
 func (q AgencyRequest) complete() bool { return q.AgencyID != "" }
 
-// ResumeAnswer, ApproveAnswer and ResendAnswer are the answers to it.
+// ResumeAnswer, ApproveAnswer, TakeOverAnswer and ResendAnswer are the answers to it.
 type (
 	ResumeAnswer struct {
 		Ended int `json:"ended"` // halts that were ended
 	}
 	ApproveAnswer struct {
 		Held bool `json:"held"` // whether a change was held that is approved now
+	}
+	TakeOverAnswer struct {
+		Taken bool `json:"taken"` // whether it was left to another doorbell until now
 	}
 	ResendAnswer struct {
 		Sent int `json:"sent"` // events
@@ -91,7 +96,7 @@ type ReplayProgress struct {
 // nothing is the question or the answer that has no body.
 type nothing struct{}
 
-// Handler serves the verbs, all JSON: GET /status and /outlook, POST /resume, /approve, /poll, /keys/verify, /compare, /resend,
+// Handler serves the verbs, all JSON: GET /status and /outlook, POST /resume, /approve, /poll, /takeover, /keys/verify, /compare, /resend,
 // /events, /events/count, /replay and /dlq/drop, of which /events and /replay send a line each for many; and GET /backup, the
 // bytes of a copy of the store.
 func Handler(v Verbs) http.Handler {
@@ -104,6 +109,10 @@ func Handler(v Verbs) http.Handler {
 	}))
 	mux.Handle("POST /approve", verb(func(_ context.Context, q AgencyRequest) (a ApproveAnswer, err error) {
 		a.Held, err = v.Approve(q.AgencyID)
+		return a, err
+	}))
+	mux.Handle("POST /takeover", verb(func(_ context.Context, q AgencyRequest) (a TakeOverAnswer, err error) {
+		a.Taken, err = v.TakeOver(q.AgencyID)
 		return a, err
 	}))
 	mux.Handle("POST /poll", verb(func(_ context.Context, q AgencyRequest) (poller.PolledNow, error) { return v.Poll(q.AgencyID) }))
@@ -393,6 +402,12 @@ func (c *Client) Resume(ctx context.Context, q AgencyRequest) (int, error) {
 func (c *Client) Approve(ctx context.Context, agencyID string) (held bool, err error) {
 	a, err := ask[ApproveAnswer](ctx, c, http.MethodPost, "/approve", AgencyRequest{AgencyID: agencyID})
 	return a.Held, err
+}
+
+// TakeOver publishes an agency again that was left to another doorbell.
+func (c *Client) TakeOver(ctx context.Context, agencyID string) (taken bool, err error) {
+	a, err := ask[TakeOverAnswer](ctx, c, http.MethodPost, "/takeover", AgencyRequest{AgencyID: agencyID})
+	return a.Taken, err
 }
 
 // Poll lets an agency be polled now.

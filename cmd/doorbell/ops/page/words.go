@@ -43,6 +43,7 @@ var states = map[string]badge{
 	"stale":              {bad, "triangle", "no good answer"},
 	"halted":             {bad, "square", "halted"},
 	"waiting_for_stream": {warn, "ring", "waits for NATS"},
+	"contested":          {bad, "square", "published twice"},
 }
 
 func stateBadge(state string) badge {

@@ -51,7 +51,7 @@ func (l *lane) attach(ctx context.Context) (jetstream.Consumer, error) {
 	case l.isNew() && l.inUse(c.CachedInfo()):
 		return nil, errInUse
 	}
-	l.follow(ctx, events, c.CachedInfo())
+	l.follow(ctx, c.CachedInfo())
 	l.save()
 	// What was in hand of the one that is there would come back only after AckWait.
 	if err := events.DeleteConsumer(ctx, l.consumer); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -62,14 +62,14 @@ func (l *lane) attach(ctx context.Context) (jetstream.Consumer, error) {
 
 // follow goes on where the consumer stands, if that is further on than the state: which was lost, could not be written, or comes from a
 // backup. A consumer of the lane's name may be that of another lane, of a destination that is no more.
-func (l *lane) follow(ctx context.Context, stream jetstream.Stream, info *jetstream.ConsumerInfo) {
+func (l *lane) follow(ctx context.Context, info *jetstream.ConsumerInfo) {
 	var lost, behind bool
 	l.remembered(func(s *laneState) {
 		lost = l.f.fresh && s.Since.IsZero()
 		behind = s.Consumer == l.consumer && info.AckFloor.Consumer > 0 && (s.Position == nil || s.Position.Sequence < info.AckFloor.Stream)
 	})
 	if lost || behind {
-		at := l.at(ctx, stream, info.AckFloor.Stream)
+		at := l.at(ctx, info.AckFloor.Stream)
 		l.remembered(func(s *laneState) { s.Position = at })
 	}
 	if lost {
@@ -78,9 +78,9 @@ func (l *lane) follow(ctx context.Context, stream jetstream.Stream, info *jetstr
 }
 
 // at is a message of the stream as a position; without an id where there is none.
-func (l *lane) at(ctx context.Context, stream jetstream.Stream, sequence uint64) *position {
+func (l *lane) at(ctx context.Context, sequence uint64) *position {
 	p := &position{Sequence: sequence, Stream: l.stream}
-	if m, err := stream.GetMsg(ctx, sequence); err == nil {
+	if m, err := stream.Get(ctx, l.f.o.Conn, l.f.o.Stream, stream.Query{Sequence: sequence}); err == nil && m != nil {
 		p.ID = m.Header.Get(nats.MsgIdHdr)
 	}
 	return p
@@ -140,7 +140,7 @@ func (l *lane) make(ctx context.Context, stream jetstream.Stream) (jetstream.Con
 	l.remembered(func(s *laneState) { since, at, early = s.Since, s.Position, s.Early })
 	waited := time.Since(l.started)
 	switch {
-	case !since.IsZero() && at != nil && at.ID != "" && l.at(ctx, stream, at.Sequence).is(at): // the stream is the one in which the lane was
+	case !since.IsZero() && at != nil && at.ID != "" && l.at(ctx, at.Sequence).is(at): // the stream is the one in which the lane was
 		c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, at.Sequence+1
 	case !since.IsZero() && at == nil && !early && stream.CachedInfo().Created.Before(since): // nothing came yet: by the server's clock
 		c.DeliverPolicy, c.OptStartTime = jetstream.DeliverByStartTimePolicy, &since
@@ -166,7 +166,7 @@ func (l *lane) make(ctx context.Context, stream jetstream.Stream) (jetstream.Con
 		began = info.Created
 	}
 	if at == nil && since.IsZero() { // else a crash before the first message would begin anew, or with all there is
-		if before := l.at(ctx, stream, info.AckFloor.Stream); before.ID != "" {
+		if before := l.at(ctx, info.AckFloor.Stream); before.ID != "" {
 			l.remembered(func(s *laneState) { s.Position = before })
 		}
 	}

@@ -49,8 +49,7 @@ type Letter struct {
 type DeadLetters struct {
 	js     jetstream.JetStream
 	prefix string
-	name   string               // of the stream
-	found  jetstream.Stream     // nil: it was not asked for yet
+	stream string
 	next   map[string]time.Time // by destination: nothing is sent to it before
 }
 
@@ -63,7 +62,7 @@ func OpenDeadLetters(conn *nats.Conn, prefix, stream string) (*DeadLetters, erro
 	if err != nil {
 		return nil, fmt.Errorf("dead letters: %w", err)
 	}
-	return &DeadLetters{js: js, prefix: prefix, name: deadStream(stream), next: map[string]time.Time{}}, nil
+	return &DeadLetters{js: js, prefix: prefix, stream: deadStream(stream), next: map[string]time.Time{}}, nil
 }
 
 // List yields the letters, oldest first. A stream that was never made is an empty one.
@@ -132,7 +131,7 @@ func (d *DeadLetters) Drop(ctx context.Context, number uint64) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	letters, err := d.stream(ctx)
+	letters, err := d.js.Stream(ctx, d.stream)
 	if err == nil {
 		err = letters.SecureDeleteMsg(ctx, number)
 	}
@@ -142,41 +141,38 @@ func (d *DeadLetters) Drop(ctx context.Context, number uint64) error {
 	return nil
 }
 
-func (d *DeadLetters) stream(ctx context.Context) (_ jetstream.Stream, err error) {
-	if d.found == nil {
-		d.found, err = d.js.Stream(ctx, d.name)
-	}
-	return d.found, err
-}
-
 // get returns a message, or the first one from there on.
-func (d *DeadLetters) get(ctx context.Context, number uint64, orLater bool) (*jetstream.RawStreamMsg, error) {
+func (d *DeadLetters) get(ctx context.Context, number uint64, orLater bool) (*stream.Message, error) {
 	if number == 0 {
 		return nil, fmt.Errorf("%w: 0", ErrNoLetter)
 	}
-	var options []jetstream.GetMsgOpt
+	q := stream.Query{Sequence: number}
 	if orLater {
-		options = append(options, jetstream.WithGetMsgSubject(deadSubjects(d.prefix)))
+		q.Next = deadSubjects(d.prefix)
 	}
+	m, err := look(ctx, d.js.Conn(), d.stream, q)
+	if err == nil && (m == nil || !strings.HasPrefix(m.Subject, strings.TrimSuffix(deadSubjects(d.prefix), ">"))) {
+		return nil, fmt.Errorf("%w: %d", ErrNoLetter, number)
+	}
+	return m, err
+}
+
+// look is a message of the letters, nil if there is none: where nothing died there is no stream.
+func look(ctx context.Context, nc *nats.Conn, name string, q stream.Query) (*stream.Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	letters, err := d.stream(ctx)
-	var m *jetstream.RawStreamMsg
-	if err == nil {
-		m, err = letters.GetMsg(ctx, number, options...)
+	m, err := stream.Get(ctx, nc, name, q)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, nil
 	}
-	switch {
-	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrMsgNotFound),
-		err == nil && !strings.HasPrefix(m.Subject, strings.TrimSuffix(deadSubjects(d.prefix), ">")):
-		return nil, fmt.Errorf("%w: %d", ErrNoLetter, number)
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("dead letters: %w", err)
 	}
 	return m, nil
 }
 
 // read recognises a letter.
-func (d *DeadLetters) read(m *jetstream.RawStreamMsg) (Letter, events.Event) {
+func (d *DeadLetters) read(m *stream.Message) (Letter, events.Event) {
 	e, err := events.Decode(m.Header, m.Data)
 	forwarder := m.Header.Get(headerForwarder)
 	if err != nil || ValidName(forwarder) != nil || m.Subject != deadSubject(d.prefix, forwarder, e) {
@@ -227,7 +223,7 @@ func DeadLetterConfig(prefix, stream string, retention time.Duration, maxBytes i
 		Storage:           jetstream.FileStorage,
 		Replicas:          max(1, replicas),
 		Duplicates:        deadWindow,
-		AllowDirect:       false, // replicas may be behind
+		AllowDirect:       true,
 	}
 	if maxBytes > 0 {
 		c.MaxBytes = maxBytes
@@ -260,17 +256,12 @@ func (l *lane) toDeadLetters(ctx context.Context, m *item, attempts int, reason 
 	o := l.f.o
 	subject := deadSubject(o.Prefix, o.Name, m.event)
 	id := o.Name + "/" + l.dest.name + "/" + m.event.ID
-	asking, cancel := context.WithTimeout(ctx, answerLimit)
-	defer cancel()
-	letters, err := l.f.js.Stream(asking, deadStream(o.Stream))
-	if err == nil {
-		var last *jetstream.RawStreamMsg
-		if last, err = letters.GetLastMsgForSubject(asking, subject); err == nil && last.Header.Get(nats.MsgIdHdr) == id {
-			return nil
-		}
+	last, err := look(ctx, o.Conn, deadStream(o.Stream), stream.Query{Last: subject})
+	if err != nil {
+		return err
 	}
-	if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return fmt.Errorf("dead letters: %w", err)
+	if last != nil && last.Header.Get(nats.MsgIdHdr) == id {
+		return nil
 	}
 	letter := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: m.event.Data}
 	for name, values := range m.message.Headers() {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -155,6 +156,7 @@ type Message struct {
 	Sequence uint64 // its place in the stream
 	Header   nats.Header
 	Data     []byte
+	Time     time.Time
 }
 
 // Query says which message is wanted: the one at Sequence; or the next of a filter from there on; or the filter's last.
@@ -183,10 +185,11 @@ func Get(ctx context.Context, nc *nats.Conn, stream string, q Query) (*Message, 
 	var a struct {
 		Error   *jetstream.APIError `json:"error"`
 		Message *struct {
-			Subject  string `json:"subject"`
-			Sequence uint64 `json:"seq"`
-			Header   []byte `json:"hdrs"`
-			Data     []byte `json:"data"`
+			Subject  string    `json:"subject"`
+			Sequence uint64    `json:"seq"`
+			Header   []byte    `json:"hdrs"`
+			Data     []byte    `json:"data"`
+			Time     time.Time `json:"time"`
 		} `json:"message"`
 	}
 	switch {
@@ -199,7 +202,7 @@ func Get(ctx context.Context, nc *nats.Conn, stream string, q Query) (*Message, 
 	case a.Message == nil || a.Message.Sequence == 0:
 		return nil, fmt.Errorf("look: %w", ErrAnswer)
 	}
-	m := &Message{Subject: a.Message.Subject, Sequence: a.Message.Sequence, Data: a.Message.Data}
+	m := &Message{Subject: a.Message.Subject, Sequence: a.Message.Sequence, Data: a.Message.Data, Time: a.Message.Time}
 	if len(a.Message.Header) > 0 {
 		if m.Header, err = nats.DecodeHeadersMsg(a.Message.Header); err != nil {
 			m.Header = nil

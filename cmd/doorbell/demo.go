@@ -105,7 +105,7 @@ func (d *demo) open(ctx context.Context, dir string, c *DemoCmd) error {
 		return err
 	}
 	o := daemon.Options{
-		DataDir: dir, Version: version(), NATSListen: natsListen, HTTPListen: httpListen, ShowPeople: true,
+		DataDir: dir, Version: release, NATSListen: natsListen, HTTPListen: httpListen, ShowPeople: true,
 		SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: 24 * time.Hour, StreamMax: 1 << 30,
 		Log: slog.New(slog.DiscardHandler),
 		Poller: poller.Options{

@@ -214,7 +214,7 @@ func TestTheProgramOfTheImageIsStatic(t *testing.T) {
 		t.Fatal(err)
 	}
 	head, err := exec.Command("git", "-C", top, "rev-parse", "HEAD").Output()
-	if err == nil && (v.Revision != strings.TrimSpace(string(head)) || v.Version == "devel") {
+	if err == nil && (v.Revision != strings.TrimSpace(string(head)) || v.Version != release) {
 		t.Errorf("version %+v, built from %s", v, head)
 	}
 	for _, args := range [][]string{i.command, i.healthy[1:]} {

@@ -243,3 +243,15 @@ func readText(t *testing.T, path string) string {
 	}
 	return string(text)
 }
+
+func TestTheChangelogBeginsWithTheVersionThatTheProgramSays(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(top, "deploy", "changelog.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, newest, _ := strings.Cut(string(text), "\n## ")
+	newest, _, _ = strings.Cut(newest, "\n")
+	if got := run(t, nil, "version"); newest != release || !strings.HasPrefix(got.stdout, "doorbell "+newest+" (") {
+		t.Errorf("the changelog begins with %q, the program says %q", newest, got.stdout)
+	}
+}

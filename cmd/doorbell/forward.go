@@ -421,7 +421,7 @@ func slackRoutes(c *Config, _ string) ([]forward.Route, error) {
 		leads: f.SlackURL.PerAgency, alerts: f.SlackAlertsURL.PerAgency, otherwise: f.SlackURL.revealed,
 		open: func(value string) (forward.Outlet, error) {
 			return slack.New(slack.Options{
-				URL: value, People: slack.People(f.SlackPeople), AllowPlaintext: c.Base.AllowPlaintext, Zone: zurich(), UserAgent: "doorbell/" + version(),
+				URL: value, People: slack.People(f.SlackPeople), AllowPlaintext: c.Base.AllowPlaintext, Zone: zurich(), UserAgent: "doorbell/" + release,
 				Language: f.Language.language, AgencyName: f.AgencyNames.revealed,
 			})
 		},
@@ -477,7 +477,7 @@ func webhookRoutes(c *Config, _ string) ([]forward.Route, error) {
 	}
 	var routes []forward.Route
 	for _, s := range sharesOf(union(f.WebhookURL.order, f.WebhookSecret.order), of, f.WebhookAgencies) {
-		o, err := webhook.New(webhook.Options{URL: s.value.url, Secrets: s.value.secrets, AllowPlaintext: c.Base.AllowPlaintext, Version: version()})
+		o, err := webhook.New(webhook.Options{URL: s.value.url, Secrets: s.value.secrets, AllowPlaintext: c.Base.AllowPlaintext, Version: release})
 		if err != nil {
 			return nil, err
 		}

@@ -64,15 +64,15 @@ type Version struct {
 	Platform string `json:"platform"`
 }
 
-// readVersion reads what the Go command wrote into the program. It is also the version in the User-Agent.
+// release is the version that deploy/changelog.md begins with.
+const release = "1.0.0"
+
+// readVersion adds what the Go command wrote into the program.
 func readVersion() Version {
-	v := Version{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := Version{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
-	}
-	if m := info.Main.Version; m != "" && m != "(devel)" {
-		v.Version = m
 	}
 	for _, s := range info.Settings {
 		switch s.Key {
@@ -99,9 +99,10 @@ func (c *VersionCmd) Run(_ context.Context, p *program) error {
 	if c.JSON {
 		return p.printJSON(v)
 	}
-	_, err := fmt.Fprintf(p.stdout, "doorbell %s (%s, %s)\n", v.Version, v.Go, v.Platform)
+	build := v.Go + ", " + v.Platform
+	if v.Revision != "" {
+		build = "revision " + v.Revision[:min(12, len(v.Revision))] + ", " + build
+	}
+	_, err := fmt.Fprintf(p.stdout, "doorbell %s (%s)\n", v.Version, build)
 	return err
 }
-
-// version is the short form, as in the User-Agent.
-func version() string { return readVersion().Version }

@@ -88,7 +88,7 @@ func daemonError(err error, dir string) error {
 func (c *Config) daemonOptions(log *slog.Logger) daemon.Options {
 	b := c.Base
 	o := daemon.Options{
-		DataDir: b.DataDir, Version: version(), Log: log, Poller: c.pollerOptions(), NATS: c.NATS.dial(), NATSListen: b.NATSListen, CheckStore: soundFile,
+		DataDir: b.DataDir, Version: release, Log: log, Poller: c.pollerOptions(), NATS: c.NATS.dial(), NATSListen: b.NATSListen, CheckStore: soundFile,
 		SubjectPrefix: b.SubjectPrefix, Stream: b.Stream, ManageStream: b.StreamManage == "auto", Retention: b.Retention,
 		StoreMax: int64(b.StoreMax), StreamMax: int64(b.StreamMax),
 		HTTPToken: b.HTTPToken.Reveal(), ShowPeople: b.ShowPeople, PingURL: b.PingURL.Reveal(),
@@ -104,7 +104,7 @@ func (c *Config) pollerOptions() poller.Options {
 	p := c.Poll
 	o := poller.Options{
 		API: listings.Options{
-			BaseURL: string(p.BaseURL), Timeout: p.RequestTimeout, MaxBody: int64(p.MaxBody), Version: version(),
+			BaseURL: string(p.BaseURL), Timeout: p.RequestTimeout, MaxBody: int64(p.MaxBody), Version: release,
 			TimeZone: p.Timezone.Location, AllowPlaintext: c.Base.AllowPlaintext,
 		},
 		Announce: p.Baseline == "emit", RequestsPerSecond: p.RequestsPerSecond, PollInterval: p.PollInterval, MaxStaleness: time.Duration(p.MaxStaleness),

@@ -88,7 +88,7 @@ func status(ctx context.Context, b Base) (ops.Status, error) {
 	if err != nil {
 		return ops.Status{}, ioError(err, "")
 	}
-	s = ops.Status{Version: version(), StoreID: kept.ID(), DataDir: b.DataDir, Watch: w}
+	s = ops.Status{Version: release, StoreID: kept.ID(), DataDir: b.DataDir, Watch: w}
 	s.Store = ops.NewStoreStatus(store.NewSpace(inUse, int64(b.StoreMax)))
 	for _, a := range w.Agencies {
 		progress, err := kept.Progress(a.AgencyID)

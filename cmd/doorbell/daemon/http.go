@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,13 +29,13 @@ func (a *Daemon) Verbs() ops.Verbs {
 		},
 		TakeOver: func(agencyID string) (bool, error) {
 			if last, err := a.store.Last(agencyID); err != nil || last == 0 {
-				return false, errors.Join(err, poller.ErrUnknownAgency)
+				return false, cmp.Or(err, fmt.Errorf("%w: %s", poller.ErrUnknownAgency, agencyID))
 			}
 			return a.currentRelay().TakeOver(agencyID), nil
 		},
 		Resend: func(ctx context.Context, agencyID string) (int, error) {
 			if last, err := a.store.Last(agencyID); err != nil || last == 0 {
-				return 0, errors.Join(err, poller.ErrUnknownAgency)
+				return 0, cmp.Or(err, fmt.Errorf("%w: %s", poller.ErrUnknownAgency, agencyID))
 			}
 			sent, err := a.currentRelay().Resend(ctx, agencyID)
 			return sent, a.explained(err)

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"math"
+	"slices"
 	"time"
 
 	"doorbell/events"
@@ -53,9 +55,8 @@ func (c Comparison) CountMissing() (n int) {
 }
 
 const (
-	mostListed   = 1000    // entries of each list
-	mostCompared = 1 << 30 // sequences of one agency, a bit each
-	mostStrange  = 1 << 20 // ids of another store
+	mostListed = 1000    // entries of each list
+	mostAhead  = 1 << 20 // messages behind the end of the log
 )
 
 // Compare reads the whole stream and the whole log of agencies, all of the log's where none is named, and says how they
@@ -73,7 +74,7 @@ func Compare(ctx context.Context, o Options, agencies []string) (found []Compari
 		}
 	}
 	for _, a := range agencies {
-		c := comparer{o: o, js: js, agency: a, elsewhere: map[string]struct{}{}}
+		c := newComparer(o, js, a)
 		if err := c.run(ctx); err != nil {
 			return found, fmt.Errorf("compare %s: %w", events.Token(a), err)
 		}
@@ -82,23 +83,25 @@ func Compare(ctx context.Context, o Options, agencies []string) (found []Compari
 	return found, nil
 }
 
-// comparer compares one agency. It holds a page of the log, and a bit for every event of it.
+// comparer compares one agency. It holds a page of the log, and a hash of the id of each message.
 type comparer struct {
 	o      Options
 	js     jetstream.JetStream
 	agency string
 	found  Comparison
 
-	first, last uint64 // of the log; 0: it is empty
-	seen        []uint64
-	elsewhere   map[string]struct{} // ids that the stream holds under another sequence
+	first, last uint64              // of the log; 0: it is empty
+	streamed    map[uint64]struct{} // hashes of ids
 	page        []events.Event
 	highest     uint64
 	ahead       []events.Head // in the stream, behind the end of the log as it was read
 }
 
+func newComparer(o Options, js jetstream.JetStream, agency string) *comparer {
+	return &comparer{o: o, js: js, agency: agency, streamed: map[uint64]struct{}{}, found: Comparison{AgencyID: agency}}
+}
+
 func (c *comparer) run(ctx context.Context) (err error) {
-	c.found.AgencyID = c.agency
 	if err := c.extent(); err != nil {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
@@ -108,10 +111,15 @@ func (c *comparer) run(ctx context.Context) (err error) {
 	if err := c.unlogged(); err != nil {
 		return err
 	}
-	if err := c.twice(); err != nil {
+	if err := c.trimmed(); err != nil {
 		return err
 	}
-	_, err = c.missing(c.list)
+	_, err = c.missing(func(absent []events.Event) error {
+		for _, e := range absent {
+			c.span(&c.found.Missing, e.Sequence)
+		}
+		return nil
+	})
 	return err
 }
 
@@ -121,20 +129,9 @@ func (c *comparer) extent() (err error) {
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	c.first, c.last = list[0].Sequence, list[0].Sequence
-	for after := c.first; len(list) > 0; after = c.last {
-		if list, err = c.o.Log.Read(c.agency, after, importEvents, importBytes); err != nil {
-			return err
-		}
-		if n := len(list); n > 0 {
-			c.last = list[n-1].Sequence
-		}
-	}
-	if c.last-c.first >= mostCompared {
-		return errors.New("the log reaches too far to be compared")
-	}
-	c.seen = make([]uint64, (c.last-c.first)/64+1)
-	return nil
+	end, err := c.o.Log.Cursor(c.agency)
+	c.first, c.last = list[0].Sequence, end.Sequence
+	return err
 }
 
 // readStream reads all messages of the agency.
@@ -236,12 +233,17 @@ func (c *comparer) meet(m *stored) error {
 		c.note(&c.found.Misplaced, sequence)
 	}
 	c.highest = max(c.highest, sequence)
+	hash := maphash.String(seed, id)
+	_, twice := c.streamed[hash]
+	c.streamed[hash] = struct{}{}
 	if sequence < c.first {
-		c.strange(id)
 		c.found.Trimmed++
 		return nil
 	}
-	if sequence > c.last && len(c.ahead) < mostStrange {
+	if twice {
+		c.note(&c.found.Doubled, sequence)
+	}
+	if sequence > c.last && len(c.ahead) < mostAhead {
 		c.ahead = append(c.ahead, events.Head{ID: id, Sequence: sequence})
 		return nil
 	}
@@ -252,21 +254,14 @@ func (c *comparer) meet(m *stored) error {
 	case e == nil:
 		c.span(&c.found.Unlogged, sequence)
 		return nil
-	case e.ID != id:
-		c.strange(id)
+	case e.ID != id, !samePayload(*e, m):
 		c.note(&c.found.Different, sequence)
-	case !samePayload(*e, m):
-		c.note(&c.found.Different, sequence)
-	}
-	bit := sequence - c.first
-	if c.seen[bit/64]&(1<<(bit%64)) != 0 {
-		c.note(&c.found.Doubled, sequence)
-	}
-	if e.ID == id {
-		c.seen[bit/64] |= 1 << (bit % 64)
 	}
 	return nil
 }
+
+// seed is of the hashes of ids. Two of a million ids have one with a probability of one in thirty million.
+var seed = maphash.MakeSeed()
 
 // unlogged lists what the log does not have of what stands behind its end in the stream: it may have been published meanwhile, or
 // have been taken by the stream without the log knowing yet.
@@ -294,10 +289,15 @@ func (c *comparer) unlogged() error {
 	return nil
 }
 
-func (c *comparer) strange(id string) {
-	if len(c.elsewhere) < mostStrange {
-		c.elsewhere[id] = struct{}{}
+// trimmed takes back what counted as unlogged because the log has forgotten it meanwhile.
+func (c *comparer) trimmed() error {
+	list, err := c.o.Log.Read(c.agency, 0, 1, 1)
+	if err != nil || len(list) == 0 {
+		return err
 	}
+	first := list[0].Sequence
+	c.found.Unlogged = slices.DeleteFunc(c.found.Unlogged, func(r Range) bool { return r.From >= c.first && r.To < first })
+	return nil
 }
 
 // samePayload compares also with what is left of an event that was too large for its server.
@@ -317,18 +317,11 @@ func (c *comparer) logged(sequence uint64) (*events.Event, error) {
 		}
 		c.page = page
 	}
-	low, high := 0, len(c.page)
-	for low < high {
-		if middle := (low + high) / 2; c.page[middle].Sequence < sequence {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
-	if low == len(c.page) || c.page[low].Sequence != sequence {
+	n, found := slices.BinarySearchFunc(c.page, sequence, func(e events.Event, s uint64) int { return cmp.Compare(e.Sequence, s) })
+	if !found {
 		return nil, nil
 	}
-	return &c.page[low], nil
+	return &c.page[n], nil
 }
 
 // missing goes through the log and hands over the pages of what the stream should hold and does not.
@@ -384,53 +377,16 @@ func (c *comparer) pages(visit func([]events.Event) error) error {
 	return nil
 }
 
-// twice finds what the log has under two sequences, since another doorbell has told it too, and the stream under one of them: it is
-// not missing.
-func (c *comparer) twice() error {
-	absent := map[string]struct{}{}
-	_, err := c.missing(func(list []events.Event) error {
-		for _, e := range list {
-			absent[e.ID] = struct{}{}
-		}
-		return nil
-	})
-	if err != nil || len(absent) == 0 {
-		return err
-	}
-	return c.pages(func(page []events.Event) error {
-		for _, e := range page {
-			if _, found := absent[e.ID]; found && c.isSeen(e) {
-				c.strange(e.ID)
-			}
-		}
-		return nil
-	})
-}
-
-// isSeen says whether the stream holds an event under its sequence.
-func (c *comparer) isSeen(e events.Event) bool {
-	bit := e.Sequence - c.first
-	return c.seen[bit/64]&(1<<(bit%64)) != 0
-}
-
 // absent says whether an event was published and is not in the stream, though not for its age.
 func (c *comparer) absent(e events.Event) bool {
-	_, elsewhere := c.elsewhere[e.ID]
-	switch {
-	case elsewhere || c.isSeen(e):
+	if _, there := c.streamed[maphash.String(seed, e.ID)]; there {
 		return false
-	case c.o.MaxAge > 0 && time.Since(e.RecordedTime) > c.o.MaxAge:
+	}
+	if c.o.MaxAge > 0 && time.Since(e.RecordedTime) > c.o.MaxAge {
 		c.found.Expired++
 		return false
 	}
 	return true
-}
-
-func (c *comparer) list(absent []events.Event) error {
-	for _, e := range absent {
-		c.span(&c.found.Missing, e.Sequence)
-	}
-	return nil
 }
 
 func (c *comparer) note(list *[]uint64, sequence uint64) {
@@ -472,7 +428,7 @@ func (r *Relay) Resend(ctx context.Context, agency string) (sent int, err error)
 	if err := l.verify(ctx); err != nil {
 		return 0, fmt.Errorf("relay: %w", err)
 	}
-	c := comparer{o: r.o, js: r.js, agency: agency, elsewhere: map[string]struct{}{}}
+	c := newComparer(r.o, r.js, agency)
 	if err := c.run(ctx); err != nil {
 		return 0, fmt.Errorf("relay: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/events"
 	"doorbell/events/natsd"
 
 	"github.com/nats-io/nats.go"
@@ -228,5 +229,32 @@ func TestACompareEndsWhereMessagesGoMeanwhile(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// trimming is a log that forgets its first events after it was looked at once.
+type trimming struct {
+	Log
+	forgets uint64
+	looked  bool
+}
+
+func (l *trimming) Read(agency string, after uint64, most, bytes int) ([]events.Event, error) {
+	if l.looked {
+		after = max(after, l.forgets)
+	}
+	l.looked = true
+	return l.Log.Read(agency, after, most, bytes)
+}
+
+func TestWhatTheLogForgetsMeanwhileIsNotUnlogged(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 5)
+	b.deliver()
+	o := b.o
+	o.Log = &trimming{Log: b.log, forgets: 2}
+	found, err := Compare(t.Context(), o, []string{"A100"})
+	if err != nil || !found[0].Well() || found[0].Logged != 3 || found[0].Streamed != 5 {
+		t.Errorf("%+v, %v", found, err)
 	}
 }

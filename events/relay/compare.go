@@ -424,7 +424,7 @@ func (r *Relay) Resend(ctx context.Context, agency string) (sent int, err error)
 	}
 	l := r.lane(agency)
 	defer l.lock()()
-	l.doubt = true // whatever happens, the next work looks
+	l.synced = 0 // whatever happens, the next work looks
 	if err := l.verify(ctx); err != nil {
 		return 0, fmt.Errorf("relay: %w", err)
 	}

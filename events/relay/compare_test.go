@@ -147,13 +147,14 @@ func TestWhatTheLogLacksOrHasOtherwiseIsFound(t *testing.T) {
 	time.Sleep(150 * time.Millisecond) // the server has forgotten the ids
 	b.erase(4)
 	send(4, log[3].ID, "Anders als zuvor")              // another payload
-	send(7, "another", "Guten Tag")                     // another id, and twice
+	send(5, log[4].ID, "Anders als zuvor")              // twice, of another payload
+	send(7, "another", "Guten Tag")                     // another id
 	send(11, "unlogged", "Guten Tag")                   // a log of elsewhere
 	b.stray("listings.v1.A100.contact_request.created") // nobody's
 	got := b.compared("A100")
 	want := Comparison{
-		AgencyID: "A100", Logged: 10, Streamed: 13, Foreign: 1, Unlogged: []Range{{11, 11}}, Different: []uint64{4, 7},
-		Doubled: []uint64{7}, Misplaced: []uint64{4, 7},
+		AgencyID: "A100", Logged: 10, Streamed: 14, Foreign: 1, Unlogged: []Range{{11, 11}}, Different: []uint64{4, 5, 7},
+		Doubled: []uint64{5}, Misplaced: []uint64{4, 5, 7},
 	}
 	if !reflect.DeepEqual(got, want) || got.Well() {
 		t.Errorf("found %+v\nwant  %+v", got, want)
@@ -169,7 +170,7 @@ func TestWhatTheLogLacksOrHasOtherwiseIsFound(t *testing.T) {
 	b.log.mu.Lock()
 	b.log.events["A100"] = log[8:] // as when the log is trimmed
 	b.log.mu.Unlock()
-	if got := b.compared("A100"); got.Trimmed != 9 || got.Logged != 2 || len(got.Missing) != 0 {
+	if got := b.compared("A100"); got.Trimmed != 10 || got.Logged != 2 || len(got.Missing) != 0 {
 		t.Errorf("trimmed: %+v", got)
 	}
 }

@@ -22,8 +22,7 @@ type lane struct {
 	running bool          // guarded by Relay.mu
 
 	working  chan struct{} // capacity 1; full while somebody works on the lane, who may be resting: see lock
-	verified uint64        // number of the session in which verify succeeded last
-	doubt    bool          // something failed since
+	synced   uint64        // number of the session in which log and stream were found in line; 0: something has failed since
 	created  time.Time     // of the stream, at the last verify
 	cursor   events.Cursor
 	place    events.Cursor     // newest event known to be in the stream; behind the cursor while a lost tail is sent again
@@ -166,7 +165,7 @@ func (l *lane) work(ctx context.Context, s session) error {
 	defer context.AfterFunc(s.connected, cancel)()
 	err := l.publishAll(work, s)
 	if err != nil {
-		l.doubt = true
+		l.synced = 0
 		switch classify(err) {
 		case classFence, classDuplicate:
 			l.fenced = true
@@ -184,12 +183,12 @@ func (l *lane) publishAll(ctx context.Context, s session) error {
 	if l.rival.contested.Load() {
 		return l.contested()
 	}
-	if l.doubt || l.verified != s.number {
+	if l.synced != s.number {
 		if err := l.synchronise(ctx); err != nil {
 			return err
 		}
-		refused := l.fenced && l.verified != 0
-		l.doubt, l.fenced, l.verified = false, false, s.number
+		refused := l.fenced
+		l.synced, l.fenced = s.number, false
 		if refused && l.rival.taken > 0 && l.rival.again(time.Now()) {
 			l.r.o.Logger.Error("another doorbell publishes this agency: nothing more is published here", "agency", l.agency)
 			return l.contested()

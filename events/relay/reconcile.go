@@ -69,21 +69,25 @@ func (l *lane) look(ctx context.Context, after uint64) error {
 	if err != nil {
 		return err
 	}
-	for last == after { // nothing there: what is the last one before?
+	if last == after { // nothing there: what is the last one before?
 		m, err := l.r.get(ctx, query{Last: l.filter})
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if m == nil {
+		case m == nil:
 			last = 0
-			break
-		}
-		if m.Sequence <= after {
+		case m.Sequence <= after:
 			last = m.Sequence
-			break
-		}
-		if last, err = l.readForward(ctx, after); err != nil { // it came in between
-			return err
+		default: // it came in between
+			if last, err = l.readForward(ctx, after); err != nil {
+				return err
+			}
+			if last == after { // a server that finds it from behind only
+				last = m.Sequence
+				if err := cmp.Or(l.meet(m), l.flush()); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	l.fence = last

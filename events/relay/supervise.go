@@ -98,6 +98,12 @@ func (k *link) open(u usable) session {
 	return k.session
 }
 
+func (k *link) usable() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.isOpen
+}
+
 // shut ends the session for everybody.
 func (k *link) shut(problem string) {
 	k.mu.Lock()
@@ -157,8 +163,11 @@ func (r *Relay) supervise(ctx context.Context, g *errgroup.Group) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-alive.C: // there is nothing to do but to turn
-			continue
+		case <-alive.C:
+			if r.link.usable() {
+				continue
+			}
+			check = true
 		case <-r.begun:
 			poked = false
 		case <-r.link.suspected:

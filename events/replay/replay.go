@@ -28,6 +28,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/time/rate"
 )
 
 // MaxAge is how long the stream keeps what was replayed.
@@ -79,7 +80,7 @@ type Job struct {
 	o     Options
 	js    jetstream.JetStream
 	most  int // bytes that headers and payload of one event may take
-	pace  pace
+	rate  *rate.Limiter
 	lanes map[string]*lane
 }
 
@@ -109,7 +110,7 @@ func Open(ctx context.Context, o Options) (*Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
-	j := &Job{o: o, js: js, pace: newPace(o.Rate), lanes: map[string]*lane{}}
+	j := &Job{o: o, js: js, rate: limiter(o.Rate), lanes: map[string]*lane{}}
 	if err := j.connected(ctx); err != nil {
 		return nil, err
 	}
@@ -163,7 +164,7 @@ func (j *Job) put(ctx context.Context, e events.Event) (there bool, err error) {
 	if l.known && l.holds(e) {
 		return true, l.mustBe(e)
 	}
-	if err := j.pace.wait(ctx); err != nil {
+	if err := j.rate.Wait(ctx); err != nil {
 		return false, err
 	}
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMultiplier(2),
@@ -194,35 +195,12 @@ func final(err error) bool {
 	return false
 }
 
-// pace lets so many pass a second.
-type pace struct {
-	every time.Duration
-	due   time.Time
-}
-
-func newPace(rate float64) pace {
-	if rate <= 0 {
-		return pace{}
+// limiter lets so many pass a second. Lost time is made up for a little: timers are late.
+func limiter(perSecond float64) *rate.Limiter {
+	if perSecond <= 0 {
+		return rate.NewLimiter(rate.Inf, 1)
 	}
-	return pace{every: time.Duration(float64(time.Second) / rate)}
-}
-
-// slack is how much lost time is made up for: less than timers are late.
-const slack = 20 * time.Millisecond
-
-func (p *pace) wait(ctx context.Context) error {
-	if p.every == 0 {
-		return ctx.Err()
-	}
-	now := time.Now()
-	if late := now.Add(-slack); p.due.Before(late) {
-		p.due = late
-	}
-	if d := p.due.Sub(now); d > 0 && !sleep(ctx, d) {
-		return ctx.Err()
-	}
-	p.due = p.due.Add(p.every)
-	return ctx.Err()
+	return rate.NewLimiter(rate.Limit(perSecond), 1+int(perSecond/50))
 }
 
 // sleep is false if ctx ended.

@@ -173,7 +173,7 @@ func (r *Relay) supervise(ctx context.Context, g *errgroup.Group) error {
 		case <-r.link.suspected:
 			check = true
 		case <-hourly.C:
-			check = true
+			check, said = true, "" // what goes on is said again
 		case <-again.C:
 			check = true
 		case s := <-status:

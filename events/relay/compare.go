@@ -424,8 +424,8 @@ func (r *Relay) Resend(ctx context.Context, agency string) (sent int, err error)
 	}
 	l := r.lane(agency)
 	defer l.lock()()
-	l.synced = 0 // whatever happens, the next work looks
-	if err := l.verify(ctx); err != nil {
+	l.synced = 0 // whatever happens, the next work reconciles
+	if err := l.reconcile(ctx); err != nil {
 		return 0, fmt.Errorf("relay: %w", err)
 	}
 	c := newComparer(r.o, r.js, agency)

@@ -8,14 +8,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// class is what a failure means for the next step. After every failure the lane looks before it sends again; the class
+// class is what a failure means for the next step. After every failure the lane reconciles before it sends again; the class
 // decides how soon, and whether the gate is checked first.
 type class string
 
 const (
-	classFence         class = "fence"         // somebody wrote, or our own message has landed: look at once
-	classDuplicate     class = "duplicate"     // an id is there already: look at once
-	classUnknown       class = "unknown"       // nobody knows what happened: look at once
+	classFence         class = "fence"         // somebody wrote, or our own message has landed: reconcile at once
+	classDuplicate     class = "duplicate"     // an id is there already: reconcile at once
+	classUnknown       class = "unknown"       // the outcome is unknown: reconcile at once
 	classBusy          class = "busy"          // not now: wait
 	classFull          class = "full"          // no space: wait, the log keeps the events
 	classTooMany       class = "too many"      // the server is configured for smaller batches: send less at once
@@ -82,8 +82,8 @@ func classify(err error) class {
 	return classUnknown
 }
 
-// lookAtOnce says that waiting would bring nothing, at the first failure in a row.
-func (c class) lookAtOnce() bool {
+// reconcileAtOnce says that waiting would bring nothing, at the first failure in a row.
+func (c class) reconcileAtOnce() bool {
 	return c == classFence || c == classDuplicate || c == classUnknown || c == classTooMany
 }
 

@@ -27,14 +27,14 @@ type lane struct {
 	cursor   events.Cursor
 	place    events.Cursor     // newest event known to be in the stream; behind the cursor while a lost tail is sent again
 	fence    uint64            // place of the agency's last message in the stream, whoever wrote it
-	fences   map[string]uint64 // the same by subject, where the server wants it so; since the last look
+	fences   map[string]uint64 // the same by subject, where the server wants it so; since the last reconcile
 	most     int               // events in one batch
 	repair   repair
-	told     told
-	strays   strays
+	streamed streamed
+	foreign  foreign
 	incoming importing
-	landed   []events.Event // unsent ones that the look has found in the stream, not committed yet
-	unsent   []events.Event // the next ones, as the look has read them; nil: it has not
+	landed   []events.Event // unsent ones that reconciling has found in the stream, not committed yet
+	unsent   []events.Event // the next ones, as reconciling has read them; nil: it has not
 	imported imported
 	fenced   bool // somebody has written since our last message
 	rival    rival
@@ -48,7 +48,7 @@ type lane struct {
 // rival is another doorbell that publishes the same agency.
 type rival struct {
 	contested atomic.Bool // nothing is published until [Relay.TakeOver]
-	taken     int         // events of others that the look has found
+	taken     int         // events of others that reconciling has found
 	times     int         // how often it came in between, each within an hour of the one before
 	last      time.Time
 }
@@ -62,7 +62,7 @@ type repair struct {
 	from, to uint64
 	upTo     uint64 // what is counted already
 	sent     int
-	again    bool // it was begun before this look: what the stream holds by now, we have sent
+	again    bool // it was begun before this reconcile: what the stream holds by now, we have sent
 }
 
 // count takes events up to a sequence as sent again.
@@ -73,15 +73,15 @@ func (p *repair) count(sequence uint64) {
 	}
 }
 
-// told is what the stream, that has lost a tail of ours, holds, since the last look.
-type told struct {
+// streamed is what the stream, that has lost a tail of ours, holds, since the last reconcile.
+type streamed struct {
 	places map[string]uint64 // by id: these need not be sent again
 	above  bool              // some continue behind our cursor: they are taken over when the tail is there again
 	anew   bool              // the stream was made anew: where one event stands, those before it may be missing
 }
 
-// strays are messages that are not ours.
-type strays struct {
+// foreign are messages that are not ours.
+type foreign struct {
 	seen       uint64    // highest place in the stream that was counted
 	created    time.Time // of that stream
 	unreported int
@@ -138,7 +138,7 @@ func (l *lane) run(ctx context.Context) error {
 			l.r.link.suspect(s, err.Error())
 		}
 		failures++
-		if failures == 1 && c.lookAtOnce() {
+		if failures == 1 && c.reconcileAtOnce() {
 			continue
 		}
 		if !sleep(ctx, retry.NextBackOff(), nil) {
@@ -151,7 +151,7 @@ func (l *lane) run(ctx context.Context) error {
 func (l *lane) finish(ctx context.Context, s session) error {
 	for failures := 1; ; failures++ {
 		err := l.work(ctx, s)
-		if err == nil || ctx.Err() != nil || !classify(err).lookAtOnce() || failures == 3 {
+		if err == nil || ctx.Err() != nil || !classify(err).reconcileAtOnce() || failures == 3 {
 			return err
 		}
 	}
@@ -196,9 +196,9 @@ func (l *lane) publishAll(ctx context.Context, s session) error {
 		l.r.o.Synced(l.agency)
 	}
 	for {
-		if l.told.above && l.place.Sequence >= l.cursor.Sequence {
-			l.told.above = false
-			if err := l.look(ctx, 0); err != nil {
+		if l.streamed.above && l.place.Sequence >= l.cursor.Sequence {
+			l.streamed.above = false
+			if err := l.readOn(ctx, 0); err != nil {
 				return err
 			}
 		}
@@ -208,7 +208,7 @@ func (l *lane) publishAll(ctx context.Context, s session) error {
 	}
 }
 
-// again notes that another doorbell came in between, and says whether that was once too often. What the look at a start finds is of
+// again notes that another doorbell came in between, and says whether that was once too often. What the reconcile at a start finds is of
 // an earlier life of the store, or of one that was lost; what refuses us afterwards is written by somebody who lives.
 func (v *rival) again(now time.Time) bool {
 	if now.Sub(v.last) > time.Hour {
@@ -231,11 +231,11 @@ func (l *lane) contested() error {
 }
 
 func (l *lane) synchronise(ctx context.Context) error {
-	if err := l.r.looks.Acquire(ctx, 1); err != nil {
+	if err := l.r.reconciling.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer l.r.looks.Release(1)
-	return l.verify(ctx)
+	defer l.r.reconciling.Release(1)
+	return l.reconcile(ctx)
 }
 
 // publishNext sends the next batch. It is false if there is none.
@@ -301,7 +301,7 @@ func (l *lane) resendNext(ctx context.Context, s session) error {
 		return err
 	}
 	for _, e := range batch {
-		l.told.places[e.ID] = place
+		l.streamed.places[e.ID] = place
 	}
 	l.advance(batch[len(batch)-1], place)
 	l.repair.count(l.place.Sequence)
@@ -313,17 +313,17 @@ func (l *lane) resendNext(ctx context.Context, s session) error {
 func (l *lane) needless(batch []events.Event) int {
 	for i, e := range batch {
 		expired := l.r.o.MaxAge > 0 && time.Since(e.RecordedTime) > l.r.o.MaxAge
-		if !expired && !l.isHeard(e) {
+		if !expired && !l.isStreamed(e) {
 			return i
 		}
 	}
 	return len(batch)
 }
 
-// isHeard says whether an event of a lost tail stands in the stream, though under another sequence.
-func (l *lane) isHeard(e events.Event) bool {
-	_, told := l.told.places[e.ID]
-	return told && e.Sequence != 0
+// isStreamed says whether an event of a lost tail stands in the stream, though under another sequence.
+func (l *lane) isStreamed(e events.Event) bool {
+	_, there := l.streamed.places[e.ID]
+	return there && e.Sequence != 0
 }
 
 // distinct counts the events before the first that the stream holds already, or whose id stands before it already. A server
@@ -331,7 +331,7 @@ func (l *lane) isHeard(e events.Event) bool {
 func (l *lane) distinct(batch []events.Event) int {
 	seen := make(map[string]struct{}, len(batch))
 	for i, e := range batch {
-		if _, twice := seen[e.ID]; twice || l.isHeard(e) {
+		if _, twice := seen[e.ID]; twice || l.isStreamed(e) {
 			return i
 		}
 		seen[e.ID] = struct{}{}
@@ -341,8 +341,8 @@ func (l *lane) distinct(batch []events.Event) int {
 
 // passOver takes needless events up to e as published.
 func (l *lane) passOver(e events.Event) error {
-	place, there := l.told.places[e.ID]
-	l.advance(e, place) // 0: the next look begins at the front
+	place, there := l.streamed.places[e.ID]
+	l.advance(e, place) // 0: the next reconcile begins at the front
 	switch {
 	case there && l.repair.again:
 		l.repair.count(e.Sequence)
@@ -370,8 +370,8 @@ func (l *lane) store() error {
 			return err
 		}
 	}
-	if l.told.above {
-		l.place.StreamSequence = 0 // whatever happens, the next look begins at the front
+	if l.streamed.above {
+		l.place.StreamSequence = 0 // whatever happens, the next reconcile begins at the front
 	}
 	if l.place == l.cursor {
 		return nil
@@ -383,7 +383,7 @@ func (l *lane) store() error {
 	return nil
 }
 
-// note shows how the last work ended. A failure is logged when it is another one than before; one that the next look may
+// note shows how the last work ended. A failure is logged when it is another one than before; one that the next reconcile may
 // explain, only when it comes again.
 func (l *lane) note(err error) {
 	text := ""
@@ -402,7 +402,7 @@ func (l *lane) note(err error) {
 	} else {
 		l.r.countFailed(c)
 	}
-	if text == l.said || l.failures == 1 && c.lookAtOnce() {
+	if text == l.said || l.failures == 1 && c.reconcileAtOnce() {
 		return
 	}
 	l.said = text

@@ -29,7 +29,7 @@ const (
 // errNoBatches: the server acknowledged a message of a batch singly, so it has stored it.
 var errNoBatches = errors.New("the server does not treat the batch as one")
 
-// errNotSeen: a message came after the look.
+// errNotSeen: a message came after the reconcile.
 var errNotSeen = &jetstream.APIError{Code: 400, ErrorCode: 10071, Description: "wrong last sequence: a message came in between"}
 
 // message is an event as it is published, without fence and batch.
@@ -44,7 +44,7 @@ func (r *Relay) message(e events.Event, maxMessage int, resent bool) *nats.Msg {
 }
 
 // publish sends messages of one agency, all or none, if the last message of a filter, or where it is empty of the first message's own
-// subject, still stands at fence. It returns the place of the last one. After an error nobody knows what the stream holds: look.
+// subject, still stands at fence. It returns the place of the last one. After an error it is not known what the stream holds: reconcile.
 func (r *Relay) publish(ctx context.Context, filter string, fence uint64, messages []*nats.Msg) (uint64, error) {
 	first := messages[0]
 	first.Header[headerFence] = []string{strconv.FormatUint(fence, 10)}
@@ -173,7 +173,7 @@ func (m manner) String() string {
 }
 
 // send publishes events of the agency in order, and moves the fence behind the last one, whose place it returns. One by one, some
-// may have landed when there is an error: the look that follows finds them.
+// may have landed when there is an error: the reconcile that follows finds them.
 func (l *lane) send(ctx context.Context, s session, list []events.Event, resent bool) (place uint64, err error) {
 	messages := make([]*nats.Msg, len(list))
 	for i, e := range list {
@@ -220,7 +220,7 @@ func (l *lane) sendAgain(ctx context.Context, s session, list []events.Event) er
 	return nil
 }
 
-// ownFence is the place of the last message of one subject. It is asked for once after each look. Where there is none it would
+// ownFence is the place of the last message of one subject. It is asked for once after each reconcile. Where there is none it would
 // fence nothing: so the agency's last message has to be where we saw it, also for the others of a stream that was made anew.
 func (l *lane) ownFence(ctx context.Context, subject string, last uint64) (filter string, fence uint64, err error) {
 	if fence, known := l.fences[subject]; known {
@@ -233,7 +233,7 @@ func (l *lane) ownFence(ctx context.Context, subject string, last uint64) (filte
 	if err != nil {
 		return "", 0, err
 	}
-	if newest != last || fence > last { // it came after the look
+	if newest != last || fence > last { // it came after the reconcile
 		return "", 0, errNotSeen
 	}
 	l.fences[subject] = fence

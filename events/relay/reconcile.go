@@ -24,12 +24,12 @@ const (
 	reasonMissing   = "missing" // not at the end, and sent again on request
 )
 
-// reportEvery bounds how often strays are reported: each report is an event in the stream that the strays are in.
+// reportEvery bounds how often foreign messages are reported: each report is an event in the stream that they are in.
 const reportEvery = time.Minute
 
-// verify finds out what the stream holds of this agency, and brings place and fence up to date with it: after a doubt and
+// reconcile finds out what the stream holds of this agency, and brings place and fence up to date with it: after a doubt and
 // at the beginning of each session.
-func (l *lane) verify(ctx context.Context) error {
+func (l *lane) reconcile(ctx context.Context) error {
 	c, err := l.r.o.Log.Cursor(l.agency)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrLog, err)
@@ -40,31 +40,31 @@ func (l *lane) verify(ctx context.Context) error {
 	}
 	l.cursor, l.place, l.created = c, c, info.Created.UTC()
 	l.incoming, l.landed, l.unsent, l.rival.taken = importing{}, nil, nil, 0
-	l.fences, l.told = map[string]uint64{}, told{places: map[string]uint64{}}
+	l.fences, l.streamed = map[string]uint64{}, streamed{places: map[string]uint64{}}
 	if c.Sequence > 0 && !info.Created.Equal(c.StreamCreated) {
-		return l.mend(ctx, reasonRecreated)
+		return l.reconcileLoss(ctx, reasonRecreated)
 	}
 	if c.StreamSequence == 0 {
-		return l.look(ctx, 0)
+		return l.readOn(ctx, 0)
 	}
 	if info.State.LastSeq < c.StreamSequence {
-		return l.mend(ctx, reasonTailLost)
+		return l.reconcileLoss(ctx, reasonTailLost)
 	}
 	m, err := l.r.get(ctx, query{Sequence: c.StreamSequence})
 	if err != nil {
 		return err
 	}
 	if m != nil && m.value("ce-id") != c.ID {
-		return l.mend(ctx, reasonTailLost)
+		return l.reconcileLoss(ctx, reasonTailLost)
 	}
 	l.repair = repair{} // in place, or removed on purpose
-	return l.look(ctx, c.StreamSequence)
+	return l.readOn(ctx, c.StreamSequence)
 }
 
-// look reads what the stream holds of the agency after a place in the stream: our next events have landed, those that the
+// readOn reads what the stream holds of the agency after a place in the stream: our next events have landed, those that the
 // log does not have are taken over, all else is stepped over. The fence becomes the last message that was seen; whatever
 // arrives later fails the fence.
-func (l *lane) look(ctx context.Context, after uint64) error {
+func (l *lane) readOn(ctx context.Context, after uint64) error {
 	last, err := l.readForward(ctx, after)
 	if err != nil {
 		return err
@@ -115,30 +115,30 @@ func (l *lane) meet(m *stored) error {
 	case err != nil:
 		return err
 	case ours && known.Sequence > l.place.Sequence: // it need not be sent again
-		l.told.places[known.ID] = m.Sequence
-		if !l.told.anew && m.value(events.ResentHeader) == "" { // nor what should stand before it: it does, or was removed
+		l.streamed.places[known.ID] = m.Sequence
+		if !l.streamed.anew && m.value(events.ResentHeader) == "" { // nor what should stand before it: it does, or was removed
 			l.advance(known, m.Sequence)
 		}
 		return nil
 	case ours:
 		return nil
 	}
-	e, ok := l.newcomer(m)
+	e, ok := l.importable(m)
 	switch {
 	case !ok:
-		l.strayed(m)
+		l.countForeign(m)
 		return nil
-	case l.told.above || l.place.Sequence < l.cursor.Sequence: // were the cursor to move now, the lost tail would not be sent again
-		l.told.places[e.ID] = m.Sequence
+	case l.streamed.above || l.place.Sequence < l.cursor.Sequence: // were the cursor to move now, the lost tail would not be sent again
+		l.streamed.places[e.ID] = m.Sequence
 		if e.Sequence > l.cursor.Sequence {
-			l.told.above = true
+			l.streamed.above = true
 			return nil
 		}
 	}
 	if landed, err := l.land(e, m); err != nil || landed {
 		return err
 	}
-	return l.adopt(e, m)
+	return l.importEvent(e, m)
 }
 
 // land is true if an event of the stream is our next unsent one: the answer to its batch was lost.
@@ -160,7 +160,7 @@ func (l *lane) land(e events.Event, m *stored) (bool, error) {
 		if len(l.incoming.page) == 0 {
 			break
 		}
-		if err := l.takeOver(); err != nil { // after which it may be told
+		if err := l.commitImport(); err != nil { // after which it may be published already
 			return false, err
 		}
 	}
@@ -173,28 +173,28 @@ func (l *lane) land(e events.Event, m *stored) (bool, error) {
 	return true, nil
 }
 
-// isSent says whether an event of the stream is this unsent one, and not what the store has told before it was set back: that has
+// isSent says whether an event of the stream is this unsent one, and not what the store had published before it was set back: that has
 // the same id, and perhaps happened before.
 func isSent(unsent, e events.Event) bool {
 	return unsent.ID == e.ID && unsent.StoreID == e.StoreID && unsent.RecordedTime.Equal(e.RecordedTime)
 }
 
-// flush commits what the look has found.
+// flush commits what reconciling has found.
 func (l *lane) flush() error {
 	if len(l.landed) > 0 {
 		landed := l.landed
 		l.landed, l.unsent = nil, nil
 		return l.commit(landed, l.place.StreamSequence)
 	}
-	return l.takeOver()
+	return l.commitImport()
 }
 
-// mend handles a stream that lost what it had acknowledged. It finds the newest event that is still in place; what follows it, up
+// reconcileLoss handles a stream that lost what it had acknowledged. It finds the newest event that is still in place; what follows it, up
 // to the cursor, and is nowhere in the stream is sent again by the lane. Of a stream that was made anew nothing is in place, so all
 // of it is read. The cursor stays until that is done: were the process to end now, the next one would find the same, less what has
 // been sent by then.
-func (l *lane) mend(ctx context.Context, reason string) error {
-	l.place, l.told.anew = events.Cursor{}, reason == reasonRecreated
+func (l *lane) reconcileLoss(ctx context.Context, reason string) error {
+	l.place, l.streamed.anew = events.Cursor{}, reason == reasonRecreated
 	newest, err := l.r.get(ctx, query{Last: l.filter})
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func (l *lane) mend(ctx context.Context, reason string) error {
 		if err != nil {
 			return err
 		}
-		if ours && !l.told.anew && newest.value(events.ResentHeader) == "" { // what was sent again may stand behind later ones
+		if ours && !l.streamed.anew && newest.value(events.ResentHeader) == "" { // what was sent again may stand behind later ones
 			l.advance(e, newest.Sequence)
 		} else if l.fence, err = l.readForward(ctx, 0); err != nil {
 			return err
@@ -219,13 +219,13 @@ func (l *lane) mend(ctx context.Context, reason string) error {
 	return l.settle()
 }
 
-// strayed notes a message that is not ours, once.
-func (l *lane) strayed(m *stored) {
-	if m.Sequence <= l.strays.seen && l.strays.created.Equal(l.created) {
+// countForeign notes a message that is not ours, once.
+func (l *lane) countForeign(m *stored) {
+	if m.Sequence <= l.foreign.seen && l.foreign.created.Equal(l.created) {
 		return
 	}
-	l.strays.seen, l.strays.created = m.Sequence, l.created
-	l.strays.unreported++
+	l.foreign.seen, l.foreign.created = m.Sequence, l.created
+	l.foreign.unreported++
 	l.show(func(s *AgencyStatus) { s.Foreign++ })
 	l.r.o.Logger.Debug("message stepped over", "agency", l.agency, "stream_sequence", m.Sequence)
 }
@@ -238,15 +238,15 @@ func (l *lane) settle() error {
 	if err := l.reportImport(); err != nil {
 		return err
 	}
-	if l.strays.unreported == 0 || time.Since(l.strays.reported) < reportEvery && !l.strays.reported.IsZero() {
+	if l.foreign.unreported == 0 || time.Since(l.foreign.reported) < reportEvery && !l.foreign.reported.IsZero() {
 		return nil
 	}
-	l.r.o.Logger.Warn("the stream holds messages that are not ours", "agency", l.agency, "count", l.strays.unreported,
-		"last_stream_sequence", l.strays.seen)
+	l.r.o.Logger.Warn("the stream holds messages that are not ours", "agency", l.agency, "count", l.foreign.unreported,
+		"last_stream_sequence", l.foreign.seen)
 	if err := l.report(reasonForeign, l.place.Sequence, l.place.Sequence, 0); err != nil {
 		return err
 	}
-	l.strays.unreported, l.strays.reported = 0, time.Now()
+	l.foreign.unreported, l.foreign.reported = 0, time.Now()
 	return nil
 }
 
@@ -278,7 +278,7 @@ const (
 	maxSequence = 1 << 62
 )
 
-// importing is what a look has found in the stream that the log does not have.
+// importing is what a reconcile has found in the stream that the log does not have.
 type importing struct {
 	page  []events.Event // in the order of the stream
 	news  []events.Event // those of them that continue the log
@@ -293,9 +293,9 @@ type imported struct {
 	reported time.Time
 }
 
-// newcomer returns the event that a message is, if it is one of this agency in every respect. That the log does not have it
+// importable returns the event that a message is, if it is one of this agency in every respect. That the log does not have it
 // is known already.
-func (l *lane) newcomer(m *stored) (events.Event, bool) {
+func (l *lane) importable(m *stored) (events.Event, bool) {
 	sequence, id, ok := m.claim()
 	if !ok || sequence > maxSequence {
 		return events.Event{}, false
@@ -306,8 +306,8 @@ func (l *lane) newcomer(m *stored) (events.Event, bool) {
 	return e, ok
 }
 
-// adopt takes a message over that is an event of this agency and not in the log.
-func (l *lane) adopt(e events.Event, m *stored) error {
+// importEvent takes a message into the log that is an event of this agency and not in it.
+func (l *lane) importEvent(e events.Event, m *stored) error {
 	late := e.Sequence <= max(l.place.Sequence, l.cursor.Sequence)
 	if late {
 		if wanted, err := l.late(e, m); err != nil || !wanted {
@@ -329,7 +329,7 @@ func (l *lane) adopt(e events.Event, m *stored) error {
 		l.advance(e, m.Sequence)
 	}
 	if len(l.incoming.page) >= importEvents || l.incoming.bytes >= importBytes {
-		return l.takeOver()
+		return l.commitImport()
 	}
 	return nil
 }
@@ -351,7 +351,7 @@ func (l *lane) late(e events.Event, m *stored) (wanted bool, err error) {
 	case there.ID == e.ID:
 		return false, nil
 	}
-	l.strayed(m)
+	l.countForeign(m)
 	return true, nil
 }
 
@@ -372,8 +372,8 @@ func (l *lane) logged(sequence uint64) (*events.Event, error) {
 	return &found[0], nil
 }
 
-// takeOver commits the page that was read. While a lost tail is sent again the cursor stays.
-func (l *lane) takeOver() error {
+// commitImport commits the page that was read. While a lost tail is sent again the cursor stays.
+func (l *lane) commitImport() error {
 	page, news := l.incoming.page, l.incoming.news
 	if len(page) == 0 {
 		return nil
@@ -385,7 +385,7 @@ func (l *lane) takeOver() error {
 	if err := l.r.o.Log.Import(l.agency, page, cursor); err != nil {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
-	l.incoming, l.unsent = importing{}, nil // what waits may have been told
+	l.incoming, l.unsent = importing{}, nil // what waits may be published already
 	l.rival.taken += len(page)
 	l.cursor = cursor
 	l.show(func(a *AgencyStatus) { a.Acknowledged = l.cursor.Sequence })
@@ -450,7 +450,7 @@ func (m *stored) value(name string) string {
 	return ""
 }
 
-// recognise returns the event of the log that a message is. It is false for what is not ours: a stray, and also an event
+// recognise returns the event of the log that a message is. It is false for what is not ours: a foreign message, and also an event
 // of ours that this log does not have. The second kind is taken over.
 func (l *lane) recognise(m *stored) (events.Event, bool, error) {
 	sequence, id, ok := m.claim()

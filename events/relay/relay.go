@@ -7,25 +7,25 @@
 // has acknowledged, its place n in the stream, and when that stream was created. The relay reads what is unsent, gives it the
 // numbers that follow the cursor's, and publishes it in atomic batches. The first message of a batch carries a fence: it is
 // refused if the last message of this agency is not the one that the relay saw last. So a late copy of a batch, a second relay,
-// or a stray publisher cannot slip in between unseen. Only after the acknowledgement do the numbers and the cursor come into
-// the log, in one durable commit. Were the process to end before, the next look would find what has landed, by its id.
+// or a foreign publisher cannot slip in between unseen. Only after the acknowledgement do the numbers and the cursor come into
+// the log, in one durable commit. Were the process to end before, the next reconcile would find what has landed, by its id.
 //
 // Every failure is in doubt: a timeout does not say whether the batch has landed. After any failure, at the start, after
-// every reconnect and once an hour the relay therefore looks before it sends ([lane.verify], [lane.look]); when it has, the agency
+// every reconnect and once an hour the relay therefore reconciles before it sends ([lane.reconcile], [lane.readOn]); when it has, the agency
 // is synced:
 //
 //   - Messages after n that are the next unsent events have landed, under the numbers that they carry: the cursor moves over
 //     them. Messages that are no events of this agency are stepped over, counted and reported.
 //   - Events of this agency that the log does not have are taken into it, as acknowledged: the stream is the second memory
-//     where the log is a restored backup, a new one after a lost store, or that of a second doorbell. Unsent events, that nobody
-//     has seen yet, get the numbers behind them, and those that the stream has told are dropped: ids decide what is the same,
+//     where the log is a restored backup, a new one after a lost store, or that of a second doorbell. Unsent events, which nobody
+//     has seen yet, get the numbers behind them, and those that the stream holds are dropped: ids decide what is the same,
 //     ce-storeid only tells whose it was. Where two stores have both published under one number, the ids alone are remembered.
 //   - Another creation time, a last sequence below n, or another message at n: the stream has lost what it had
 //     acknowledged. What follows the newest event still in place, and in a stream that was made anew all that it lacks, is sent
 //     again, with the same id and sequence and the header doorbell-resent.
 //   - Nothing at n, but the stream goes on beyond it: it expired, or somebody erased or purged it. It stays removed.
 //
-// What was found is told by watch.stream_repaired, an event like any other. [Compare] reads both from end to end. What is
+// What was found is announced by watch.stream_repaired, an event like any other. [Compare] reads both from end to end. What is
 // missing in the middle of an embedded stream, from which nobody can erase, is found so in the background after each start of
 // the server, and once a day, and sent again; of any other stream a person decides, and [Relay.Resend] does it.
 //
@@ -33,7 +33,7 @@
 //
 // What a server can do is asked, never tried. Before API level 2 it takes no atomic batches and knows no fence over several
 // subjects: events go one by one then, each fenced by its own subject. A late copy is refused all the same, because it has the
-// subject of the first; only another writer's event of another type may come in between unseen until the next look.
+// subject of the first; only another writer's event of another type may come in between unseen until the next reconcile.
 //
 // # What it promises
 //
@@ -75,7 +75,7 @@ type Log interface {
 	// and more than one only while their payloads together stay under maxBytes.
 	Read(agency string, after uint64, maxEvents, maxBytes int) ([]events.Event, error)
 	// Unsent returns, within the same bounds, the first events that the stream has not taken: they have no sequence. Those that
-	// Import has shown to be told are dropped.
+	// Import has shown to be published are dropped.
 	Unsent(agency string, maxEvents, maxBytes int) ([]events.Event, error)
 	// CountUnsent says how many there are; some of them may be dropped.
 	CountUnsent(agency string) (int, error)
@@ -107,11 +107,11 @@ type Options struct {
 	StoreID  string        // names the store in the stream's metadata
 	Logger   *slog.Logger  // default: nothing is logged
 
-	BatchEvents int           // most events in one batch; default and most 1,000
-	BatchBytes  int           // most payload bytes in one batch that has several events; default 2 MiB
-	AckWait     time.Duration // how long to wait for an answer; default 5 s
-	LookEvery   time.Duration // how often to verify without a reason; default 1 h
-	CompareIn   time.Duration // how long after a connect an embedded stream is compared with the log; default 3 min
+	BatchEvents    int           // most events in one batch; default and most 1,000
+	BatchBytes     int           // most payload bytes in one batch that has several events; default 2 MiB
+	AckWait        time.Duration // how long to wait for an answer; default 5 s
+	ReconcileEvery time.Duration // how often to verify without a reason; default 1 h
+	CompareIn      time.Duration // how long after a connect an embedded stream is compared with the log; default 3 min
 
 	// Synced is called whenever the log has all that the stream holds of an agency, by who has looked: it must wait for nothing.
 	Synced func(agency string)
@@ -136,8 +136,8 @@ func (o Options) withDefaults() Options {
 	if o.AckWait <= 0 {
 		o.AckWait = 5 * time.Second
 	}
-	if o.LookEvery <= 0 {
-		o.LookEvery = time.Hour
+	if o.ReconcileEvery <= 0 {
+		o.ReconcileEvery = time.Hour
 	}
 	if o.CompareIn <= 0 {
 		o.CompareIn = 3 * time.Minute // by then the server has forgotten the ids of what it lost
@@ -160,11 +160,11 @@ var ErrClosed = errors.New("the NATS connection is closed")
 
 // Relay publishes one event log. Its methods may be called from any goroutine; Run only once at a time.
 type Relay struct {
-	o      Options
-	js     jetstream.JetStream
-	link   *link
-	budget *semaphore.Weighted // in batches
-	looks  *semaphore.Weighted // in agencies: each may hold a page of what it imports
+	o           Options
+	js          jetstream.JetStream
+	link        *link
+	budget      *semaphore.Weighted // in batches
+	reconciling *semaphore.Weighted // in agencies: each may hold a page of what it imports
 
 	mu        sync.Mutex
 	lanes     map[string]*lane
@@ -189,7 +189,7 @@ func New(o Options) (*Relay, error) {
 	r := &Relay{
 		o: o, js: js, link: newLink(), lanes: map[string]*lane{}, begun: make(chan struct{}, 1),
 		published: map[events.Type]uint64{}, failures: map[string]uint64{},
-		budget: semaphore.NewWeighted(inFlight), looks: semaphore.NewWeighted(inFlight),
+		budget: semaphore.NewWeighted(inFlight), reconciling: semaphore.NewWeighted(inFlight),
 	}
 	r.turn()
 	return r, nil

@@ -16,7 +16,7 @@ import (
 
 // Errors that say what somebody has to change. The relay goes on trying.
 var (
-	// ErrOldServer: nobody knows whether the server can be used.
+	// ErrOldServer: it is not known whether the server can be used.
 	ErrOldServer = errors.New("NATS server too old: version " + oldestServer + " or later is needed")
 	// ErrNoStream: the stream is missing, and we are not to make it.
 	ErrNoStream = errors.New("stream is missing and STREAM_MANAGE forbids to make it")
@@ -161,11 +161,11 @@ func (f features) known(c jetstream.StreamConfig) jetstream.StreamConfig {
 
 // Found is what Check found at a server.
 type Found struct {
-	Level     int      // of JetStream's API; 0: not told
+	Level     int      // of JetStream's API; 0: unknown
 	OneByOne  bool     // events are published singly: the server, or the stream, takes no atomic batches
 	Missing   bool     // there is no stream of that name; the relay makes it if it may
 	Different []string // how the stream differs from what it should be, in words
-	StoreID   string   // of the store that the stream was made for; empty: not told
+	StoreID   string   // of the store that the stream was made for; empty: unknown
 	Messages  uint64
 }
 

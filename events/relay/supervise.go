@@ -37,7 +37,7 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	return ctx.Err() == nil
 }
 
-// session is a look at server and stream that found both usable. Each has a number: lanes verify once per session.
+// session is a check of server and stream that found both usable. Each has a number: lanes reconcile once per session.
 type session struct {
 	number     uint64
 	manner     manner          // how the server takes events
@@ -149,7 +149,7 @@ func poke(c chan struct{}) {
 func (r *Relay) supervise(ctx context.Context, g *errgroup.Group) error {
 	status := r.o.Conn.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
 	defer r.o.Conn.RemoveStatusListener(status)
-	hourly, alive := time.NewTicker(r.o.LookEvery), time.NewTicker(time.Minute)
+	hourly, alive := time.NewTicker(r.o.ReconcileEvery), time.NewTicker(time.Minute)
 	defer hourly.Stop()
 	defer alive.Stop()
 	retry, again := newRetry(), time.NewTimer(time.Hour)

@@ -20,7 +20,7 @@ type RunCmd struct {
 	Restored bool `xor:"begin" help:"For one start: accept the store that was put into the data directory, a backup for instance."`
 	Moved    bool `help:"For one start: DOORBELL_BASE_URL is the new address of the API that the store remembers."`
 	Fresh    bool `xor:"begin" help:"For one start: set the store aside under a name with the time, and begin anew."`
-	Alone    bool `help:"For one start: watch agencies that are new to the store at once, without waiting until NATS says what a store before it has told of them."`
+	Alone    bool `help:"For one start: watch agencies that are new to the store at once, without waiting for NATS to say what an earlier store has published of them."`
 }
 
 // Validate refuses flags that contradict each other.

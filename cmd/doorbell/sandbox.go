@@ -36,7 +36,7 @@ type SandboxCmd struct {
 	Control         string    `default:"127.0.0.1:3669" placeholder:"HOST:PORT" help:"Address of the control, which changes the API and tells what was true; a free port is taken if this one is in use."`
 	Seed            int64     `default:"1" help:"Number from which people and properties are made up."`
 	Rendering       string    `placeholder:"NAME" help:"Form of the answers, which the API's description leaves open; listed above. Default flat, or that of the scenario."`
-	Scenario        string    `placeholder:"NAME" help:"Tell a story; listed above. It brings its own agencies, and the flags below have no effect."`
+	Scenario        string    `placeholder:"NAME" help:"Play a scenario; listed above. It brings its own agencies, and the flags below have no effect."`
 	Speed           float64   `placeholder:"FACTOR" help:"How much faster than in life the scenario happens. Default that of the scenario."`
 	Agencies        AgencyIDs `default:"A100,B200" help:"Agencies that exist."`
 	Insertions      int       `default:"12" help:"Insertions of each agency at the start."`

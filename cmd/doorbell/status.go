@@ -23,8 +23,8 @@ type StatusCmd struct {
 
 // Help is printed by --help below the flags.
 func (StatusCmd) Help() string {
-	return "Asks the daemon over its socket; if none runs, it reads what the store remembers. What is wrong comes with the command that ends " +
-		"it. Agencies that want a look come first.\n\nExamples:\n  doorbell status\n  doorbell status --check || echo look at it\n  doorbell status --watch"
+	return "Asks the daemon over its socket; if none runs, it reads what the store remembers. Each problem comes with the command " +
+		"that solves it. Agencies that need attention come first.\n\nExamples:\n  doorbell status\n  doorbell status --check || echo look at it\n  doorbell status --watch"
 }
 
 // Run prints how the daemon is.

@@ -19,12 +19,12 @@ import (
 
 // KeysCmd holds the commands about keys.
 type KeysCmd struct {
-	Verify KeysVerifyCmd `cmd:"" group:"commands" help:"Say whether the current key may be given up."`
+	Verify KeysVerifyCmd `cmd:"" group:"commands" help:"Check whether the current key can be retired."`
 }
 
 // PollCmd is `doorbell poll`.
 type PollCmd struct {
-	Agency string `arg:"" help:"Agency that is asked for."`
+	Agency string `arg:"" help:"Agency to poll."`
 	JSON   bool   `name:"json" help:"Print JSON."`
 }
 
@@ -85,7 +85,7 @@ type ResumeCmd struct {
 
 // Help is printed by --help below the flags.
 func (ResumeCmd) Help() string {
-	return "First make sure that the key is right: each refusal halts it again.\n\nExample:\n  doorbell resume A100"
+	return "Make sure that the key is right first: a refusal halts the agency again.\n\nExample:\n  doorbell resume A100"
 }
 
 // Validate refuses agencies that cannot be.
@@ -128,7 +128,7 @@ type ApproveCmd struct {
 
 // Help is printed by --help below the flags.
 func (ApproveCmd) Help() string {
-	return "First look at the agency's list: what is missing from it is announced as disappeared.\n\nExample:\n  doorbell approve A100"
+	return "Check the agency's list first: what is missing from it is announced as disappeared.\n\nExample:\n  doorbell approve A100"
 }
 
 // Validate refuses what is no agency.
@@ -244,11 +244,11 @@ type KeysVerifyCmd struct {
 
 // Help is printed by --help below the flags.
 func (KeysVerifyCmd) Help() string {
-	return "Asks for the list of each agency once with each of its two keys, through the daemon if one runs. Exits with 0 only if the " +
-		"current key is not needed any more.\n\nExample:\n  doorbell keys verify"
+	return "Requests the list of each agency once with each of its two keys, through the daemon if one runs. Exits with 0 only if the " +
+		"current key is no longer needed.\n\nExample:\n  doorbell keys verify"
 }
 
-// Run compares the two keys of each agency and says whether the current one may be given up.
+// Run compares the two keys of each agency and says whether the current one can be retired.
 func (c *KeysVerifyCmd) Run(ctx context.Context, p *program) error {
 	config, err := readConfig(p.environ)
 	if err != nil {

@@ -317,7 +317,7 @@ func (s Status) natsTroubles() (all []Trouble) {
 	if !s.NATS.Connected || s.NATS.Problem != "" {
 		t := Trouble{
 			Kind: "nats", Key: "nats", Bad: true, Title: "NATS is not connected", Error: s.NATS.Problem, Do: Remedy{Command: "doorbell check"},
-			Text: "Nothing is lost: events are kept in the log and published in order (" + Number(int(s.Pending())) + " waiting). Until then nobody hears of anything.",
+			Text: "Nothing is lost: events are kept in the log and published in order (" + Number(int(s.Pending())) + " waiting). Until then nothing is delivered.",
 		}
 		if s.NATS.Connected {
 			t.Title = "NATS does not take events"

@@ -238,3 +238,18 @@ func TestTheRelayGivesSignsOfLifeAlsoWithoutAStream(t *testing.T) {
 		}
 	})
 }
+
+func TestAConnectionWhoseReturnWasMissedIsUsedWithinAMinute(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		b.log.ring(t, "A100", 1)
+		r := b.relay()
+		stop := b.start(r)
+		within(t, time.Second, "published", func() bool { return b.published("A100") })
+		r.link.lost(ErrNotConnected) // the client drops a change of status that nobody takes at once
+		b.log.ring(t, "A100", 1)
+		within(t, 2*time.Minute, "published again", func() bool { return b.published("A100") })
+		stop()
+		exactlyOnce(t, b.js, b.log, "A100", 0)
+	})
+}

@@ -128,6 +128,6 @@ func (c *Config) pollerOptions() poller.Options {
 func (n NATS) dial() natsd.Dial {
 	return natsd.Dial{
 		URL: string(n.URL), Creds: n.Creds, NKey: n.Nkey, User: n.User, Password: n.Password.Reveal(), Token: n.Token.Reveal(),
-		CA: n.CA, Cert: n.Cert, Key: n.Key, Name: natsd.Name(),
+		CA: n.CA, Cert: n.Cert, Key: n.Key,
 	}
 }

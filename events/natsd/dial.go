@@ -1,9 +1,9 @@
 package natsd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/url"
 	"os"
@@ -19,7 +19,6 @@ type Dial struct {
 	Creds, NKey           string // files
 	User, Password, Token string
 	CA, Cert, Key         string // files, PEM
-	Name                  string // shown to the operators of the server; default doorbell@host
 }
 
 // ErrDial is wrapped by what is wrong with a Dial itself: trying again will not help.
@@ -29,9 +28,7 @@ var ErrDial = errors.New("NATS connection settings")
 // Nothing is published late: without a connection a publish fails. Errors and log lines show no user info, password,
 // token or key. The caller closes the connection.
 func Connect(d Dial, log *slog.Logger) (*nats.Conn, error) {
-	if log == nil {
-		log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	if err := d.check(); err != nil {
 		return nil, err
 	}
@@ -39,19 +36,15 @@ func Connect(d Dial, log *slog.Logger) (*nats.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := d.Name
-	if name == "" {
-		name = Name()
-	}
-	nc, err := nats.Connect(d.URL, append(resilient(name, log), auth...)...)
+	nc, err := nats.Connect(d.URL, append(resilient(clientName(), log), auth...)...)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %s", ErrDial, Redact(d.URL), d.withoutSecrets(err))
+		return nil, fmt.Errorf("%w: %s: %w", ErrDial, Redact(d.URL), err)
 	}
 	return nc, nil
 }
 
-// Name is doorbell@host.
-func Name() string {
+// clientName is what the operators of a server see: doorbell@host.
+func clientName() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -61,12 +54,11 @@ func Name() string {
 
 // check finds what the client library would report with the URL, and the password in it, in the text.
 func (d Dial) check() error {
-	for _, one := range strings.Split(d.URL, ",") {
-		if one = strings.TrimSpace(one); one == "" {
-			return fmt.Errorf("%w: a URL is empty", ErrDial)
-		}
-		if _, err := url.Parse(one); err != nil && strings.Contains(one, "://") {
+	for one := range strings.SplitSeq(d.URL, ",") {
+		if u, err := parse(one); err != nil {
 			return fmt.Errorf("%w: a URL cannot be read", ErrDial)
+		} else if u.Host == "" {
+			return fmt.Errorf("%w: a URL is empty", ErrDial)
 		}
 	}
 	if (d.Cert == "") != (d.Key == "") {
@@ -76,7 +68,7 @@ func (d Dial) check() error {
 }
 
 func (d Dial) options() ([]nats.Option, error) {
-	var o []nats.Option
+	o := []nats.Option{nats.UserInfo(d.User, d.Password), nats.Token(d.Token)}
 	if d.Creds != "" {
 		if _, err := os.Stat(d.Creds); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrDial, err)
@@ -90,12 +82,6 @@ func (d Dial) options() ([]nats.Option, error) {
 		}
 		o = append(o, nkey)
 	}
-	if d.User != "" {
-		o = append(o, nats.UserInfo(d.User, d.Password))
-	}
-	if d.Token != "" {
-		o = append(o, nats.Token(d.Token))
-	}
 	if d.CA != "" {
 		o = append(o, nats.RootCAs(d.CA))
 	}
@@ -103,26 +89,6 @@ func (d Dial) options() ([]nats.Option, error) {
 		o = append(o, nats.ClientCert(d.Cert, d.Key))
 	}
 	return o, nil
-}
-
-// withoutSecrets is the text of an error with everything cut out that must not be seen.
-func (d Dial) withoutSecrets(err error) string {
-	text := err.Error()
-	secrets := []string{d.Password, d.Token}
-	for _, one := range strings.Split(d.URL, ",") {
-		if u, err := parse(one); err == nil && u.User != nil {
-			secrets = append(secrets, u.User.String())
-			if p, ok := u.User.Password(); ok {
-				secrets = append(secrets, p)
-			}
-		}
-	}
-	for _, s := range secrets {
-		if s != "" {
-			text = strings.ReplaceAll(text, s, "[redacted]")
-		}
-	}
-	return text
 }
 
 // parse reads a URL as the client library does: without a scheme it is a nats:// one.
@@ -136,7 +102,7 @@ func parse(one string) (*url.URL, error) {
 // Redact is a list of NATS URLs without user, password and token.
 func Redact(urls string) string {
 	var out []string
-	for _, one := range strings.Split(urls, ",") {
+	for one := range strings.SplitSeq(urls, ",") {
 		u, err := parse(one)
 		if err != nil {
 			out = append(out, "[unreadable]")

@@ -51,7 +51,7 @@ func TestADamagedStreamIsBuiltAnewFromTheEventLog(t *testing.T) {
 		t.Errorf("%d contact requests", n)
 	}
 	d.stop(t)
-	has(t, d.stderr.String(), "was moved aside", "could not be recovered", "stream LISTINGS")
+	has(t, d.stderr.String(), "was moved aside", "stream not found", "stream LISTINGS")
 	holdsNobody(t, d.stderr.String())
 	asides, err := filepath.Glob(filepath.Join(s.dir, "jetstream.damaged-*", "DOORBELL/streams/LISTINGS/meta.inf"))
 	if err != nil || len(asides) != 1 {

@@ -3,7 +3,9 @@ package natsd
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -16,36 +18,32 @@ const (
 )
 
 // authenticator decides who comes in, and as which user.
-type authenticator struct {
-	relay, probe, service, guest *server.User
+type authenticator struct{ logins []login }
 
-	password            string // of relay, probe and service
-	user, secret, token string // what guests have to show
-	open                bool   // guests have to show nothing
+// login is what has to be shown: name and password, or a token.
+type login struct {
+	name, password, token string
+	user                  *server.User
 }
 
-func newAuthenticator(o Options, password string) *authenticator {
-	return &authenticator{
-		relay:    &server.User{Username: relayUser},
-		probe:    &server.User{Username: probeUser},
-		service:  &server.User{Username: serviceUser, Permissions: serviceLimits(o)},
-		guest:    &server.User{Username: "guest", Permissions: guestLimits(o)},
-		password: password,
-		user:     o.GuestUser, secret: o.GuestPassword, token: o.GuestToken,
-		open: o.open(),
+// admit fills it in, once the server has the accounts.
+func (d *authenticator) admit(o Options, password string, s *server.Server) error {
+	streams, err := s.LookupAccount(account)
+	probes, errProbes := s.LookupAccount(probeAccount)
+	if err := errors.Join(err, errProbes); err != nil {
+		return fmt.Errorf("accounts: %w", err)
 	}
-}
-
-// attach gives the users their accounts, which exist only once the server does.
-func (d *authenticator) attach(s *server.Server) error {
-	for name, users := range map[string][]*server.User{account: {d.relay, d.service, d.guest}, probeAccount: {d.probe}} {
-		a, err := s.LookupAccount(name)
-		if err != nil {
-			return fmt.Errorf("account %s: %w", name, err)
-		}
-		for _, u := range users {
-			u.Account = a
-		}
+	guest := &server.User{Username: "guest", Account: streams, Permissions: guestLimits(o)}
+	d.logins = []login{
+		{relayUser, password, "", &server.User{Username: relayUser, Account: streams}},
+		{probeUser, password, "", &server.User{Username: probeUser, Account: probes}},
+		{serviceUser, password, "", &server.User{Username: serviceUser, Account: streams, Permissions: serviceLimits(o)}},
+	}
+	if o.GuestToken != "" {
+		d.logins = append(d.logins, login{"", "", o.GuestToken, guest})
+	}
+	if o.open() || o.GuestUser+o.GuestPassword != "" {
+		d.logins = append(d.logins, login{o.GuestUser, o.GuestPassword, "", guest})
 	}
 	return nil
 }
@@ -53,31 +51,17 @@ func (d *authenticator) attach(s *server.Server) error {
 // Check implements server.Authentication.
 func (d *authenticator) Check(c server.ClientAuthentication) bool {
 	shown := c.GetOpts()
-	switch {
-	case c.Kind() != server.CLIENT:
-		return false
-	case same(shown.Username, relayUser) && same(shown.Password, d.password):
-		c.RegisterUser(d.relay)
-	case same(shown.Username, probeUser) && same(shown.Password, d.password):
-		c.RegisterUser(d.probe)
-	case same(shown.Username, serviceUser) && same(shown.Password, d.password):
-		c.RegisterUser(d.service)
-	case d.admits(shown):
-		c.RegisterUser(d.guest)
-	default:
+	i := slices.IndexFunc(d.logins, func(l login) bool {
+		if l.token != "" {
+			return same(shown.Token, l.token)
+		}
+		return same(shown.Username, l.name) && same(shown.Password, l.password)
+	})
+	if i < 0 || c.Kind() != server.CLIENT {
 		return false
 	}
+	c.RegisterUser(d.logins[i].user)
 	return true
-}
-
-func (d *authenticator) admits(shown *server.ClientOpts) bool {
-	if d.open {
-		return shown.Username == "" && shown.Password == "" && shown.Token == ""
-	}
-	if d.token != "" && same(shown.Token, d.token) {
-		return true
-	}
-	return d.user+d.secret != "" && same(shown.Username, d.user) && same(shown.Password, d.secret)
 }
 
 // same compares in constant time, also texts of different lengths.

@@ -55,7 +55,7 @@ func (s *Server) serverOptions() (*server.Options, error) {
 
 // boot starts an inner server and waits for it. The caller holds s.changing, or is the only one who knows s.
 func (s *Server) boot(ctx context.Context) error {
-	for again := true; again; {
+	for {
 		if err := errors.Join(ctx.Err(), s.probe()); err != nil {
 			return err
 		}
@@ -69,21 +69,21 @@ func (s *Server) boot(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if again, err = s.unrecovered(ctx, inner); again || err != nil {
-			s.ended = stop(inner)
-			if err = errors.Join(err, s.gone(ctx, s.options.StartTimeout)); err != nil {
-				return err
+		moved, err := s.moveBroken(ctx, inner)
+		if !moved && err == nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if a, ok := inner.Addr().(*net.TCPAddr); ok {
+				s.port = a.Port
 			}
-			continue
+			s.running = inner
+			return nil
 		}
-		s.mu.Lock()
-		if a, ok := inner.Addr().(*net.TCPAddr); ok {
-			s.port = a.Port
+		s.stop(inner, nil)
+		if err = errors.Join(err, s.gone(ctx, endLimit)); err != nil {
+			return err
 		}
-		s.running = inner
-		s.mu.Unlock()
 	}
-	return nil
 }
 
 // launch starts an inner server that nobody else knows yet. One that fails by itself is counted, see prepare.
@@ -92,13 +92,13 @@ func (s *Server) launch(ctx context.Context) (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	gate := newAuthenticator(s.options, s.password)
+	gate := &authenticator{}
 	o.CustomClientAuthentication = gate
 	inner, err := server.NewServer(o)
 	if err != nil {
 		return nil, fmt.Errorf("configure: %w", err)
 	}
-	if err := gate.attach(inner); err != nil {
+	if err := gate.admit(s.options, s.password, inner); err != nil {
 		return nil, err
 	}
 	log := &logger{log: s.options.Logger, fatal: make(chan string, 1)}
@@ -106,16 +106,14 @@ func (s *Server) launch(ctx context.Context) (*server.Server, error) {
 	started := make(chan struct{})
 	go func() { inner.Start(); close(started) }()
 	if err := await(ctx, inner, started, log.fatal, s.startLimit()); err != nil {
-		s.ended = abandon(inner, started)
+		s.stop(inner, started)
 		if s.options.Stream != "" && ctx.Err() == nil && s.tryToWrite(ctx) == nil {
-			n := s.starts()
-			n.failed++
-			err = errors.Join(err, s.mark(n))
+			err = errors.Join(err, s.mark(s.failedStarts()+1))
 		}
-		if errors.Is(err, ErrTooMuchMemory) {
-			return nil, err
+		if !errors.Is(err, ErrWillNotEnd) {
+			_ = s.gone(context.Background(), stopLimit) // whoever starts the next one waits longer
 		}
-		return nil, errors.Join(err, s.gone(context.Background(), stopLimit))
+		return nil, fmt.Errorf("start: %w", err)
 	}
 	return inner, nil
 }
@@ -126,55 +124,61 @@ const slowDisk = 32 << 20
 
 // startLimit is how long a start may take.
 func (s *Server) startLimit() time.Duration {
-	var bytes int64
-	_ = filepath.WalkDir(s.options.StoreDir, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			if info, err := d.Info(); err == nil {
-				bytes += info.Size()
-			}
-		}
-		return nil // what cannot be read counts nothing
-	})
+	bytes, _ := bytesIn(s.options.StoreDir) // what cannot be read counts nothing
 	return s.options.StartTimeout + time.Duration(bytes/slowDisk)*time.Second
 }
 
-// ErrTooMuchMemory: a server that starts takes more memory than any healthy one, as damage can make it do without end. Nothing ends
-// it but the end of the process, which should come at once; the start is counted as one that failed.
-var ErrTooMuchMemory = errors.New("the server takes too much memory while it starts")
+// bytesIn is how much the files of a folder hold.
+func bytesIn(folder string) (n int64, err error) {
+	err = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			n += info.Size()
+		}
+		return err
+	})
+	return n, err
+}
+
+// errTooMuchMemory: damage can make a server that starts take memory without end. Nothing ends it but the end of the process,
+// which should come at once; the start is counted as one that failed.
+var errTooMuchMemory = fmt.Errorf("%w: it takes too much memory", ErrWillNotEnd)
 
 // mostStartMemory is what a start may add to the heap. A healthy server reads block after block, of 8 MiB each.
 const mostStartMemory = 1 << 30
 
+var errNotReady = errors.New("not ready")
+
 // await returns nil when the server takes connections, or why it does not. A damaged folder can keep a server busy for
 // ever.
 func await(ctx context.Context, inner *server.Server, started <-chan struct{}, fatal <-chan string, limit time.Duration) error {
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
+	deadline := time.After(limit)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for before, waiting := heap(), true; waiting; {
 		select {
 		case <-started:
 			waiting = false
-		case text := <-fatal:
-			return fmt.Errorf("start: %s", text)
 		case <-ctx.Done():
-			return fmt.Errorf("start: %w", ctx.Err())
-		case <-deadline.C:
-			return fmt.Errorf("start: %w after %s", errNotReady, limit)
+			return ctx.Err()
+		case <-deadline:
+			return fmt.Errorf("%w after %s", errNotReady, limit)
 		case <-tick.C:
 			if heap() > before+mostStartMemory {
-				return fmt.Errorf("start: %w", ErrTooMuchMemory)
+				return errTooMuchMemory
 			}
 		}
 	}
 	select {
 	case text := <-fatal: // it logs what is fatal, and returns
-		return fmt.Errorf("start: %s", text)
+		return errors.New(text)
 	default:
 	}
 	if !inner.ReadyForConnections(time.Second) {
-		return errors.New("start: takes no connections")
+		return errors.New("takes no connections")
 	}
 	return nil
 }
@@ -184,30 +188,4 @@ func heap() uint64 {
 	objects := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(objects)
 	return objects[0].Value.Uint64()
-}
-
-// stopLimit is how long a server may take to end. All that it acknowledged is on disk before: one that hangs is left.
-const stopLimit = 3 * time.Second
-
-// abandon ends a server whose start is given up, when the start is over: one that is shut down before would go on to open
-// the folder, and nothing could end it any more. The channel is closed when it has ended.
-func abandon(inner *server.Server, started <-chan struct{}) <-chan struct{} {
-	ended := make(chan struct{})
-	go func() {
-		<-started
-		<-stop(inner)
-		close(ended)
-	}()
-	return ended
-}
-
-// stop shuts a server down; the channel is closed when that is done.
-func stop(inner *server.Server) <-chan struct{} {
-	ended := make(chan struct{})
-	go func() {
-		inner.Shutdown()
-		inner.WaitForShutdown()
-		close(ended)
-	}()
-	return ended
 }

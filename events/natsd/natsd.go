@@ -26,11 +26,11 @@
 package natsd
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"strconv"
@@ -79,24 +79,12 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Listen == "" {
-		o.Listen = "off"
-	}
-	if o.MaxStore <= 0 {
-		o.MaxStore = 8 << 30
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
-	}
-	if o.StartTimeout <= 0 {
-		o.StartTimeout = 30 * time.Second
-	}
-	if o.CheckEvery <= 0 {
-		o.CheckEvery = 15 * time.Second
-	}
-	if o.StuckAfter <= 0 {
-		o.StuckAfter = 38 * time.Second
-	}
+	o.Listen = cmp.Or(o.Listen, "off")
+	o.MaxStore = cmp.Or(o.MaxStore, 8<<30)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.StartTimeout = cmp.Or(o.StartTimeout, 30*time.Second)
+	o.CheckEvery = cmp.Or(o.CheckEvery, 15*time.Second)
+	o.StuckAfter = cmp.Or(o.StuckAfter, 38*time.Second)
 	return o
 }
 
@@ -113,15 +101,13 @@ type Server struct {
 	changing sync.Mutex      // held while the server is replaced or ended
 	ended    <-chan struct{} // closed when the server before has ended; nil: there was none
 
-	mu         sync.Mutex // never held while anything is waited for
-	port       int        // server.RANDOM_PORT until the first start has found one
-	running    *server.Server
-	abort      context.CancelFunc // ends a Restart that is under way; nil: none is
-	writeProbe *writeProbe        // of the running server; made by the first check
-	booted     time.Time          // when the server was started last
-	status     Status
-	stats      Stats
-	backoff    backoff
+	mu      sync.Mutex // never held while anything is waited for
+	port    int        // server.RANDOM_PORT until the first start has found one
+	running *server.Server
+	booted  time.Time // when the server was started last
+	status  Status
+	stats   Stats
+	backoff backoff
 }
 
 // Start brings a server up and returns when it takes connections and its streams are readable. It gives up when ctx ends
@@ -149,11 +135,8 @@ func (s *Server) resolve() error {
 		return nil
 	}
 	host, portText, err := net.SplitHostPort(s.options.Listen)
-	if err != nil {
-		return fmt.Errorf("%q: %w", s.options.Listen, ErrAddress)
-	}
-	port, err := strconv.ParseUint(portText, 10, 16)
-	if err != nil {
+	port, errPort := strconv.ParseUint(portText, 10, 16)
+	if err != nil || errPort != nil {
 		return fmt.Errorf("%q: %w", s.options.Listen, ErrAddress)
 	}
 	if !loopback(host) && s.options.open() {
@@ -187,19 +170,17 @@ func (s *Server) ClientURL() string {
 
 // Connect makes a connection of the relay user inside the process. It survives Restart. The caller closes it.
 func (s *Server) Connect(name string, opts ...nats.Option) (*nats.Conn, error) {
-	all := append(resilient(name, s.options.Logger),
-		nats.InProcessServer(s), nats.UserInfo(relayUser, s.password), nats.CustomInboxPrefix(relayInbox))
-	nc, err := nats.Connect("", append(all, opts...)...)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the embedded NATS server: %w", err)
-	}
-	return nc, nil
+	return s.connect(relayUser, name, append(opts, nats.CustomInboxPrefix(relayInbox))...)
 }
 
 // ConnectService is Connect for a service that guests may ask: it may listen on Options.ServiceSubjects and to discovery ($SRV),
 // and answer to inboxes.
-func (s *Server) ConnectService(name string, opts ...nats.Option) (*nats.Conn, error) {
-	all := append(resilient(name, s.options.Logger), nats.InProcessServer(s), nats.UserInfo(serviceUser, s.password))
+func (s *Server) ConnectService(name string) (*nats.Conn, error) {
+	return s.connect(serviceUser, name)
+}
+
+func (s *Server) connect(user, name string, opts ...nats.Option) (*nats.Conn, error) {
+	all := append(resilient(name, s.options.Logger), nats.InProcessServer(s), nats.UserInfo(user, s.password))
 	nc, err := nats.Connect("", append(all, opts...)...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the embedded NATS server: %w", err)
@@ -210,41 +191,37 @@ func (s *Server) ConnectService(name string, opts ...nats.Option) (*nats.Conn, e
 // InProcessConn opens a pipe to the server that runs now; who is at the other end still has to say who he is. It makes a
 // Server a nats.InProcessConnProvider.
 func (s *Server) InProcessConn() (net.Conn, error) {
+	inner := s.current()
+	if inner == nil {
+		return nil, fmt.Errorf("embedded NATS server: %w", errDown)
+	}
+	return inner.InProcessConn()
+}
+
+// current is the server that runs now; nil if none does.
+func (s *Server) current() *server.Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running == nil {
-		return nil, errors.New("embedded NATS server: not running")
-	}
-	return s.running.InProcessConn()
+	return s.running
 }
 
-// Healthy is nil if the server answers for all its streams. After a full disk it is an error until Restart, also when
-// there is space again.
-func (s *Server) Healthy() error {
-	s.mu.Lock()
-	inner := s.running
-	s.mu.Unlock()
-	if inner == nil {
-		return errors.New("embedded NATS server: not running")
-	}
-	if err := health(inner); err != nil {
-		return fmt.Errorf("embedded NATS server: %w", err)
-	}
-	return nil
-}
-
-// ErrWillNotEnd is returned by Restart when the server that runs cannot be ended: a second one on its folder would destroy
-// what it holds. Only the end of the process helps.
+// ErrWillNotEnd is returned by Restart and Run when the server cannot be ended: a second one on its folder would destroy what it
+// holds. Only the end of the process helps.
 var ErrWillNotEnd = errors.New("the server does not end")
 
+const (
+	// endLimit is how long a server that is replaced may take to end.
+	endLimit = 2 * time.Minute
+	// stopLimit is the same at the end of the process. All that it acknowledged is on disk before: one that hangs is left.
+	stopLimit = 3 * time.Second
+)
+
 // Restart ends the server and starts it anew on the same folder and port. After an error it is down, and Restart may be
-// called again. It ends early, with an error, when ctx ends or Shutdown is called.
+// called again. It ends early, with an error, when ctx ends.
 func (s *Server) Restart(ctx context.Context) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	err := s.end(ctx, cancel, s.options.StartTimeout)
+	err := s.end(ctx, endLimit)
 	if err == nil {
 		err = s.boot(ctx)
 	}
@@ -257,29 +234,36 @@ func (s *Server) Restart(ctx context.Context) error {
 // Shutdown ends the server and returns when it has ended, after three seconds at the latest: what it acknowledged is on
 // disk. It may be called twice.
 func (s *Server) Shutdown() {
-	s.mu.Lock()
-	if s.abort != nil {
-		s.abort()
-	}
-	s.mu.Unlock()
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	_ = s.end(context.Background(), nil, stopLimit) // left behind: the process is about to end
+	_ = s.end(context.Background(), stopLimit) // left behind: the process is about to end
 }
 
 // end takes the running server away from everybody and stops it. The caller holds s.changing.
-func (s *Server) end(ctx context.Context, abort context.CancelFunc, limit time.Duration) error {
+func (s *Server) end(ctx context.Context, limit time.Duration) error {
 	s.mu.Lock()
-	inner, probe := s.running, s.writeProbe
-	s.running, s.writeProbe, s.abort = nil, nil, abort
+	inner := s.running
+	s.running = nil
 	s.mu.Unlock()
 	if inner != nil {
-		s.ended = stop(inner)
-	}
-	if probe != nil {
-		go probe.nc.Close() // it writes what it has left, for a minute to a server that does not read
+		s.stop(inner, nil)
 	}
 	return s.gone(ctx, limit)
+}
+
+// stop shuts a server down when its start is over: one that is shut down before would go on to open the folder, and nothing
+// could end it any more.
+func (s *Server) stop(inner *server.Server, started <-chan struct{}) {
+	ended := make(chan struct{})
+	s.ended = ended
+	go func() {
+		if started != nil {
+			<-started
+		}
+		inner.Shutdown()
+		inner.WaitForShutdown()
+		close(ended)
+	}()
 }
 
 // gone waits for the end of the server that was stopped last.

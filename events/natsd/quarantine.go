@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,39 +26,29 @@ import (
 // word are found by whoever compares the stream with the log.
 
 const (
-	failuresBeforeStream = 3 // starts that failed before Options.Stream is moved aside
-	failuresBeforeAll    = 6 // and before everything is
+	failuresBeforeStream = 3 // starts that failed before Options.Stream is moved aside, which is counted like one
+	failuresBeforeAll    = 7 // and before everything is
 	healthyFor           = 5 * time.Minute
 	quarantinePrefix     = "jetstream.damaged-"
 	mostQuarantined      = 8 // a disk that damages more is not worth another try
 )
 
-var (
-	errNotReady = errors.New("not ready")
-	// ErrQuarantineFull is returned when so much was moved aside that a person has to look first.
-	ErrQuarantineFull = errors.New("too many damaged folders were moved aside already")
-)
+// ErrQuarantineFull is returned when so much was moved aside that a person has to look first.
+var ErrQuarantineFull = errors.New("too many damaged folders were moved aside already")
 
 func (s *Server) markerFile() string { return filepath.Join(s.options.StoreDir, ".starting") }
 
-// starts is what the marker says of the starts before.
-type starts struct {
-	failed int  // in a row
-	moved  bool // Options.Stream was moved aside since: what stands there is another one
-}
-
-// starts reads the marker. It stands from before a start until the server has been healthy for five minutes; a panic writes its
-// trace behind it, and is a start that failed, too.
-func (s *Server) starts() (n starts) {
+// failedStarts is how many starts in a row have failed. The marker stands from before a start until the server has been healthy for
+// five minutes; a panic writes its trace behind the number, and is a start that failed, too.
+func (s *Server) failedStarts() int {
 	b, err := os.ReadFile(s.markerFile())
 	if err != nil {
-		return n
+		return 0
 	}
 	line, trace, _ := bytes.Cut(b, []byte("\n"))
-	count, moved, _ := strings.Cut(string(line), " ")
-	n.failed, _ = strconv.Atoi(count) // what cannot be read counts nothing
-	if n.moved = moved != ""; diedInServer(trace) {
-		n.failed++
+	n, _ := strconv.Atoi(string(line)) // what cannot be read counts nothing
+	if diedInServer(trace) {
+		n++
 	}
 	return n
 }
@@ -74,16 +65,12 @@ func diedInServer(trace []byte) bool {
 }
 
 // mark writes the marker, and lets a panic add to it.
-func (s *Server) mark(n starts) error {
+func (s *Server) mark(failed int) error {
 	f, err := os.OpenFile(s.markerFile(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	line := strconv.Itoa(n.failed)
-	if n.moved {
-		line += " moved"
-	}
-	_, err = fmt.Fprintln(f, line)
+	_, err = fmt.Fprintln(f, failed)
 	return errors.Join(err, debug.SetCrashOutput(f, debug.CrashOptions{}), f.Close())
 }
 
@@ -100,108 +87,91 @@ func (s *Server) prepare() error {
 	if err := os.MkdirAll(s.options.StoreDir, 0o700); err != nil {
 		return err
 	}
-	root := filepath.Join(s.options.StoreDir, "jetstream")
-	if err := os.RemoveAll(filepath.Join(root, probeAccount)); err != nil { // ours, and worth nothing
+	if err := os.RemoveAll(s.folder(probeAccount)); err != nil { // ours, and worth nothing
 		return err
 	}
 	if s.options.Stream == "" {
 		return nil
 	}
-	n := s.starts()
 	var err error
-	switch why := fmt.Sprintf("%d starts in a row failed", n.failed); {
-	case n.failed >= failuresBeforeAll:
-		if err = s.quarantine(root, why); err == nil {
-			n = starts{}
-		}
-	case n.failed >= failuresBeforeStream && !n.moved:
-		err = s.quarantine(s.streamFolder(account, s.options.Stream), why)
-		n.moved = err == nil
+	n := s.failedStarts()
+	switch {
+	case n >= failuresBeforeAll:
+		err, n = s.quarantine(s.folder(), "no start succeeded since the stream was moved aside"), 0
+	case n == failuresBeforeStream:
+		err, n = s.quarantine(s.folder(account, "streams", s.options.Stream), fmt.Sprintf("%d starts in a row failed", n)), n+1
 	}
-	return errors.Join(err, s.mark(n))
+	if err != nil {
+		return err
+	}
+	return s.mark(n)
 }
 
-func (s *Server) streamFolder(account, name string) string {
-	return filepath.Join(s.options.StoreDir, "jetstream", account, "streams", name)
+// folder is one of the server's, below that of all its files.
+func (s *Server) folder(path ...string) string {
+	return filepath.Join(append([]string{s.options.StoreDir, "jetstream"}, path...)...)
 }
 
-// unrecovered moves aside the streams that a server, which nobody else knows yet, says it cannot recover or serve. It is true
-// if there were any: the server has to be started anew. Without space nothing is known of them.
-func (s *Server) unrecovered(ctx context.Context, inner *server.Server) (found bool, err error) {
+// moveBroken moves aside the streams that a server, which nobody else knows yet, has not recovered or does not serve. It is true if
+// there were any: the server has to be started anew. Without space nothing is known of them.
+func (s *Server) moveBroken(ctx context.Context, inner *server.Server) (found bool, err error) {
 	if s.options.Stream == "" {
 		return false, nil
 	}
-	broken := map[string]string{}
-	for _, e := range inner.Healthz(&server.HealthzOptions{Details: true}).Errors {
-		if e.Type == server.HealthzErrorStream && e.Stream != "" && !strings.Contains(e.Error, "write error") {
-			broken[s.streamFolder(e.Account, e.Stream)] = e.Error
-		}
+	broken, err := s.broken(ctx, inner)
+	if err != nil || len(broken) == 0 {
+		return false, err
 	}
-	if len(broken) == 0 {
-		if broken, err = s.offline(ctx, inner); err != nil {
-			return false, err
-		}
-	}
-	if len(broken) == 0 {
-		return false, nil
-	}
-	if full := s.tryToWrite(ctx); full != nil {
-		return false, fmt.Errorf("%w to %s: %w", errNoRoom, s.options.StoreDir, full)
+	if err := s.tryToWrite(ctx); err != nil {
+		return false, err
 	}
 	for folder, why := range broken {
-		err = errors.Join(err, s.remove(folder, why))
+		if n, errRead := bytesIn(folder); n == 0 && errRead == nil { // the process was killed while it was made
+			err = errors.Join(err, os.RemoveAll(folder))
+		} else {
+			err = errors.Join(err, s.quarantine(folder, why))
+		}
 	}
 	return true, err
 }
 
-// remove moves a stream aside, or deletes it if nothing was ever written to it: the process was killed while it was made.
-func (s *Server) remove(folder, why string) error {
-	if empty(folder) {
-		return os.RemoveAll(folder)
-	}
-	return s.quarantine(folder, why)
-}
-
-// offline are the folders of streams that the server has, but does not serve, as it does where a consumer cannot be recovered.
-func (s *Server) offline(ctx context.Context, inner *server.Server) (map[string]string, error) {
-	nc, err := nats.Connect("", nats.InProcessServer(inner), nats.UserInfo(relayUser, s.password), nats.NoReconnect(),
-		nats.CustomInboxPrefix(relayInbox), nats.Timeout(s.options.StuckAfter))
+// broken are the folders of streams that the server refuses to tell of, with its reason: it could not recover the stream, or has taken
+// it offline for a consumer.
+func (s *Server) broken(ctx context.Context, inner *server.Server) (map[string]string, error) {
+	nc, js, err := s.ask(inner, relayUser)
 	if err != nil {
 		return nil, err
 	}
 	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, s.options.StuckAfter)
 	defer cancel()
 	found := map[string]string{}
-	folders, err := filepath.Glob(s.streamFolder(account, "*"))
+	folders, err := filepath.Glob(s.folder(account, "streams", "*"))
 	for _, folder := range folders {
 		var refused *jetstream.APIError
-		if _, err := js.Stream(ctx, filepath.Base(folder)); errors.As(err, &refused) && refused.ErrorCode == streamOffline {
+		if _, err := js.Stream(ctx, filepath.Base(folder)); errors.As(err, &refused) && slices.Contains(unserved, refused.ErrorCode) {
 			found[folder] = refused.Description
 		}
 	}
 	return found, err
 }
 
-// streamOffline is the server's word for a stream that it has and does not serve, with the reason.
-const streamOffline jetstream.ErrorCode = 10194
+// unserved are the codes of a stream that there is not, and of one that is offline.
+var unserved = []jetstream.ErrorCode{jetstream.JSErrCodeStreamNotFound, 10194}
 
-// empty says whether a folder holds no byte.
-func empty(folder string) bool {
-	found := errors.New("a byte")
-	return filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		if info, err := d.Info(); err != nil || info.Size() > 0 {
-			return found
-		}
-		return nil
-	}) == nil
+// ask makes a connection to one server, for one question.
+func (s *Server) ask(inner *server.Server, user string) (*nats.Conn, jetstream.JetStream, error) {
+	nc, err := nats.Connect("", nats.InProcessServer(inner), nats.UserInfo(user, s.password), nats.NoReconnect(),
+		nats.CustomInboxPrefix(relayInbox), nats.Timeout(s.options.StuckAfter)) // a machine under load takes its time
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect: %w", err)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		nc.Close()
+		return nil, nil, err
+	}
+	return nc, js, nil
 }
 
 // quarantine moves a folder out of the server's way, into one that is named for the moment, and names what was in it. What
@@ -213,7 +183,7 @@ func (s *Server) quarantine(folder, why string) error {
 	if n := len(s.quarantined()); n >= mostQuarantined {
 		return fmt.Errorf("%w: %d beside %s; check the disk, and delete those that nobody needs", ErrQuarantineFull, n, s.options.StoreDir)
 	}
-	inner, err := filepath.Rel(filepath.Join(s.options.StoreDir, "jetstream"), folder)
+	inner, err := filepath.Rel(s.folder(), folder)
 	if err != nil {
 		return err
 	}

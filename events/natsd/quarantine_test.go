@@ -1,6 +1,7 @@
 package natsd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -11,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // onFolder makes a folder with a stream of three messages, by a server that has ended.
@@ -31,7 +34,7 @@ func onFolder(t *testing.T) Options {
 func fail(t *testing.T, o Options, times int) {
 	t.Helper()
 	o.StartTimeout = time.Nanosecond
-	for (&Server{options: o}).starts().failed < times {
+	for (&Server{options: o}).failedStarts() < times {
 		s, err := Start(t.Context(), o)
 		if err == nil {
 			s.Shutdown()
@@ -59,7 +62,7 @@ func TestAFolderThatKeepsTheServerFromStartingIsMovedAsideAfterThreeStarts(t *te
 	fail(t, o, failuresBeforeStream)
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Start(cancelled, o); err == nil || (&Server{options: o}).starts().failed != failuresBeforeStream { // one that is called off
+	if _, err := Start(cancelled, o); err == nil || (&Server{options: o}).failedStarts() != failuresBeforeStream { // one that is called off
 		t.Fatal("it started, or counts")
 	}
 	s, said := startAndLook(t, o)
@@ -108,7 +111,7 @@ func TestAProcessThatIsAskedToDieIsNoDamage(t *testing.T) {
 	if err == nil || !strings.Contains(string(out), "SIGABRT") {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if n := (&Server{options: Options{StoreDir: dir}}).starts().failed; n != 0 {
+	if n := (&Server{options: Options{StoreDir: dir}}).failedStarts(); n != 0 {
 		t.Errorf("it counts: %d", n)
 	}
 }
@@ -132,7 +135,7 @@ func TestAPanicOfTheServerCountsAndAnotherDoesNot(t *testing.T) {
 		if err := os.WriteFile(s.markerFile(), []byte("2\n"+trace), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if n := s.starts().failed; n != want {
+		if n := s.failedStarts(); n != want {
 			t.Errorf("%d, want %d: %s", n, want, trace)
 		}
 	}
@@ -144,11 +147,33 @@ func TestAStreamThatTheServerCannotRecoverIsMovedAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, said := startAndLook(t, o)
-	if n := len(s.quarantined()); n != 1 || !strings.Contains(said, "could not be recovered") {
+	if n := len(s.quarantined()); n != 1 || !strings.Contains(said, "stream not found") {
 		t.Fatalf("%d moved aside\n%s", n, said)
 	}
-	if err := s.Healthy(); err != nil {
+	if err := health(s.running); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestAStreamThatTheServerTakesOfflineForADamagedConsumerIsMovedAside(t *testing.T) {
+	o := onFolder(t)
+	s, _ := startAndLook(t, o)
+	_, js := connect(t, s)
+	if _, err := js.CreateConsumer(t.Context(), "LISTINGS", jetstream.ConsumerConfig{Durable: "crm"}); err != nil {
+		t.Fatal(err)
+	}
+	s.Shutdown()
+	meta := filepath.Join(o.StoreDir, "jetstream/DOORBELL/streams/LISTINGS/obs/crm/meta.inf")
+	b, err := os.ReadFile(meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(meta, bytes.Replace(b, []byte("durable_name"), []byte("durable_nime"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, said := startAndLook(t, o)
+	if n := len(s.quarantined()); n != 1 || !strings.Contains(said, "unsupported consumer") || !strings.Contains(said, "consumer crm") {
+		t.Fatalf("%d moved aside\n%s", n, said)
 	}
 }
 
@@ -158,7 +183,7 @@ func TestWhoNamesNoStreamMovesNothingAside(t *testing.T) {
 	o.Stream = ""
 	s, said := startAndLook(t, o)
 	_, js := connect(t, s)
-	if _, err := js.Stream(t.Context(), "LISTINGS"); err != nil || len(s.quarantined()) != 0 || s.starts().failed != failuresBeforeStream {
+	if _, err := js.Stream(t.Context(), "LISTINGS"); err != nil || len(s.quarantined()) != 0 || s.failedStarts() != failuresBeforeStream {
 		t.Fatalf("%v, %d moved aside\n%s", err, len(s.quarantined()), said)
 	}
 }

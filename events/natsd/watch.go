@@ -1,15 +1,19 @@
 package natsd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // A server that met a full disk answers no publish any more, also when there is space again, until it is restarted; other
@@ -31,13 +35,17 @@ func (s *Server) Status() Status {
 }
 
 var (
+	errDown   = errors.New("the server is not running")
 	errStuck  = errors.New("a write is not acknowledged")
-	errIll    = errors.New("the server says of itself")
 	errNoRoom = errors.New("nothing can be written")
+	errLimit  = errors.New("the limit of JetStream is reached")
 )
 
-// willNotEndFor is how long a server may neither work nor end before Run gives up.
-const willNotEndFor = 2 * time.Minute
+// probeAccount holds the stream of the write probe. Guests cannot see it.
+const (
+	probeAccount = "PULSE"
+	probeStream  = "PULSE"
+)
 
 // Run checks the server until ctx ends, and then returns nil: one that takes no writes is restarted, if there is space
 // to write. Slow is not stuck: a write may take Options.StuckAfter. It returns an error only when the server neither works
@@ -45,22 +53,13 @@ const willNotEndFor = 2 * time.Minute
 func (s *Server) Run(ctx context.Context) error {
 	tick := time.NewTicker(s.options.CheckEvery)
 	defer tick.Stop()
-	var unending time.Time // since when it does not end
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		err := s.RunOnce(ctx)
-		switch {
-		case errors.Is(err, ErrTooMuchMemory):
-			return fmt.Errorf("embedded NATS server: %w", err)
-		case !errors.Is(err, ErrWillNotEnd):
-			unending = time.Time{}
-		case unending.IsZero():
-			unending = time.Now()
-		case time.Since(unending) > willNotEndFor:
+		if err := s.RunOnce(ctx); errors.Is(err, ErrWillNotEnd) {
 			return fmt.Errorf("embedded NATS server: %w", err)
 		}
 	}
@@ -70,9 +69,6 @@ func (s *Server) Run(ctx context.Context) error {
 // Run may be called while one of them runs.
 func (s *Server) RunOnce(ctx context.Context) error {
 	err := s.check(ctx)
-	if err != nil && !certain(err) {
-		err = s.check(ctx)
-	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -81,7 +77,7 @@ func (s *Server) RunOnce(ctx context.Context) error {
 		return nil
 	}
 	if full := s.tryToWrite(ctx); full != nil {
-		err = fmt.Errorf("%w to %s: %w", errNoRoom, s.options.StoreDir, full)
+		err = full
 	}
 	changed := s.setProblem(err)
 	if !errors.Is(err, errNoRoom) && !errors.Is(err, errLimit) && s.backoff.due(time.Now()) {
@@ -91,11 +87,6 @@ func (s *Server) RunOnce(ctx context.Context) error {
 		s.options.Logger.Error("embedded NATS server takes no events; they wait in the log", "err", err.Error())
 	}
 	return err
-}
-
-// certain says whether one check is enough to believe what it found.
-func certain(err error) bool {
-	return errors.Is(err, errStuck) || errors.Is(err, errIll) || errors.Is(err, errDown) || errors.Is(err, errLimit)
 }
 
 // restartFor restarts a server that does not work.
@@ -154,73 +145,90 @@ func (s *Server) setProblem(err error) bool {
 
 // check is nil if the server answers for its streams and takes a write. It waits for that for StuckAfter.
 func (s *Server) check(ctx context.Context) error {
-	s.mu.Lock()
-	inner, p := s.running, s.writeProbe
-	s.mu.Unlock()
+	inner := s.current()
 	if inner == nil {
 		return errDown
-	}
-	if p == nil || p.nc.IsClosed() {
-		p = &writeProbe{}
 	}
 	limited, cancel := context.WithTimeout(ctx, s.options.StuckAfter)
 	defer cancel()
 	// What is asked may wait for a lock that is never given back: then the asking is left behind.
 	found := make(chan error, 1)
-	go func() { found <- s.checkNow(limited, inner, p) }()
+	go func() { found <- s.checkNow(limited, inner) }()
 	select {
 	case err := <-found:
 		return err
-	case <-limited.Done():
-	}
-	select {
-	case err := <-found: // it knows more
-		return err
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(s.options.StuckAfter / 10):
+	case <-time.After(s.options.StuckAfter * 11 / 10):
 		return errStuck
 	}
 }
 
-// checkNow is check without a limit of its own.
-func (s *Server) checkNow(ctx context.Context, inner *server.Server, p *writeProbe) error {
-	if err := s.confirmed(ctx, inner); err != nil {
-		return err
-	}
-	if err := s.connectProbe(p, inner); err != nil {
-		return err
-	}
+// checkNow is check without a limit of its own. A stream that is being made has a folder but does not exist yet, on a slow disk for
+// seconds: so bad health that may pass is asked again. A write that failed is never answered, but the health tells.
+func (s *Server) checkNow(ctx context.Context, inner *server.Server) error {
 	s.measure(inner)
-	acknowledged := p.write(ctx)
-	tick := time.NewTicker(time.Second)
+	wrote := make(chan error, 1)
+	go func() { wrote <- s.write(ctx, inner) }()
+	tick := time.NewTicker(min(time.Second, s.options.StuckAfter/10))
 	defer tick.Stop()
-	for {
+	for written := false; ; {
+		ill := health(inner)
+		if written && ill == nil || ill != nil && final(ill) {
+			return ill
+		}
 		select {
-		case err := <-acknowledged:
-			return err
-		case <-tick.C: // a write that failed is never answered, but Healthz tells
-			if err := health(inner); err != nil && final(err) {
+		case err := <-wrote:
+			if err != nil {
 				return err
 			}
+			written = true
+		case <-tick.C:
+		case <-ctx.Done():
+			return cmp.Or(ill, errStuck)
 		}
 	}
 }
 
-// confirmed is health, asked until it is good, or bad for sure. A stream that is being made has a folder but does not exist
-// yet, on a slow disk for seconds.
-func (s *Server) confirmed(ctx context.Context, inner *server.Server) error {
-	for {
-		err := health(inner)
-		if err == nil || final(err) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(min(time.Second, s.options.StuckAfter/10)):
+// write has the server write one message, into a stream that is made if it is not there.
+func (s *Server) write(ctx context.Context, inner *server.Server) error {
+	nc, js, err := s.ask(inner, probeUser)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	_, err = js.Publish(ctx, probeStream, nil)
+	if errors.Is(err, jetstream.ErrNoStreamResponse) {
+		_, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+			Name: probeStream, Subjects: []string{probeStream}, MaxMsgs: 1, Description: "written to see whether writes work",
+		})
+		if err == nil {
+			_, err = js.Publish(ctx, probeStream, nil)
 		}
 	}
+	var refused *jetstream.APIError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refused) && slices.Contains(atLimit, refused.ErrorCode):
+		return fmt.Errorf("%w: %w", errLimit, err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
+		return errStuck
+	}
+	return fmt.Errorf("write: %w", err)
+}
+
+// atLimit are the codes by which the server refuses for want of room under its own limit, which no restart changes: resources,
+// storage, bytes of the stream.
+var atLimit = []jetstream.ErrorCode{10023, 10047, 10077}
+
+// health is what the server says of itself.
+func health(inner *server.Server) error {
+	h := inner.Healthz(&server.HealthzOptions{})
+	if h.StatusCode != 200 {
+		return fmt.Errorf("the server says of itself: %d %s", h.StatusCode, h.Error)
+	}
+	return nil
 }
 
 // final says of a bad health whether it stays, whatever happens: the server remembers a failed write, and does not turn
@@ -235,12 +243,15 @@ func (s *Server) tryToWrite(ctx context.Context) error {
 	defer cancel()
 	tried := make(chan error, 1)
 	go func() { tried <- writeTo(s.options.StoreDir) }()
+	err := errStuck
 	select {
-	case err := <-tried:
-		return err
+	case err = <-tried:
 	case <-ctx.Done():
-		return errStuck
 	}
+	if err != nil {
+		return fmt.Errorf("%w to %s: %w", errNoRoom, s.options.StoreDir, err)
+	}
+	return nil
 }
 
 func writeTo(folder string) error {

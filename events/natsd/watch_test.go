@@ -164,7 +164,7 @@ func silence(t *testing.T, s *Server) {
 func TestAServerThatDoesNotAnswerAWriteIsRestarted(t *testing.T) {
 	s := start(t, func(o *Options) { o.StuckAfter, o.CheckEvery = 500*time.Millisecond, 50*time.Millisecond })
 	silence(t, s)
-	if err := s.Healthy(); err != nil {
+	if err := health(s.running); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())

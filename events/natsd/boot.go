@@ -15,12 +15,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// probe binds the address once. The server itself would only log that it is taken, and look alive.
-func (s *Server) probe() error {
-	if s.options.Listen == "off" || s.port == server.RANDOM_PORT {
-		return nil
-	}
-	address := net.JoinHostPort(s.host, strconv.Itoa(s.port))
+// TryListen binds an address once, and says with ErrPortInUse or ErrAddress why that cannot be done. The server itself would only log
+// it, and look alive.
+func TryListen(address string) error {
 	l, err := net.Listen("tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -56,8 +53,13 @@ func (s *Server) serverOptions() (*server.Options, error) {
 // boot starts an inner server and waits for it. The caller holds s.changing, or is the only one who knows s.
 func (s *Server) boot(ctx context.Context) error {
 	for {
-		if err := errors.Join(ctx.Err(), s.probe()); err != nil {
+		if err := ctx.Err(); err != nil {
 			return err
+		}
+		if s.options.Listen != "off" && s.port != server.RANDOM_PORT {
+			if err := TryListen(net.JoinHostPort(s.host, strconv.Itoa(s.port))); err != nil {
+				return err
+			}
 		}
 		s.mu.Lock()
 		s.booted = time.Now()

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -23,23 +21,19 @@ func TryNATS(address string) error {
 	if address == "off" {
 		return nil
 	}
-	l, err := net.Listen("tcp", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return portInUse(address)
-	}
-	if err != nil {
-		return listenError(fmt.Errorf("%s: %w", address, err))
-	}
-	return l.Close()
+	return listenError(address, natsd.TryListen(address))
 }
 
-func portInUse(address string) error {
-	return badConfig(fmt.Errorf("DOORBELL_NATS_LISTEN: %s is %w", address, errInUse),
-		"set DOORBELL_NATS_LISTEN to a free address, or to off; if a NATS server runs there already, set NATS_URL to it")
-}
-
-func listenError(err error) error {
-	return badConfig(fmt.Errorf("DOORBELL_NATS_LISTEN: %w", err), "use 127.0.0.1:4222, or set NATS_USER and NATS_PASSWORD, or NATS_TOKEN")
+// listenError says what to do about an address that cannot be listened on; it is nil for any other error.
+func listenError(address string, err error) error {
+	switch {
+	case errors.Is(err, natsd.ErrPortInUse):
+		return badConfig(fmt.Errorf("DOORBELL_NATS_LISTEN: %s is %w", address, errInUse),
+			"set DOORBELL_NATS_LISTEN to a free address, or to off; if a NATS server runs there already, set NATS_URL to it")
+	case errors.Is(err, natsd.ErrAddress), errors.Is(err, natsd.ErrNeedsCredentials):
+		return badConfig(fmt.Errorf("DOORBELL_NATS_LISTEN: %w", err), "use 127.0.0.1:4222, or set NATS_USER and NATS_PASSWORD, or NATS_TOKEN")
+	}
+	return nil
 }
 
 func (a *Daemon) openNATS(ctx context.Context) error {
@@ -62,12 +56,10 @@ func (a *Daemon) startServer(ctx context.Context) error {
 		GuestUser: o.NATS.User, GuestPassword: o.NATS.Password, GuestToken: o.NATS.Token,
 		Logger: a.o.Log.With("part", "nats-server"), CheckEvery: o.CheckEvery,
 	})
-	switch {
-	case errors.Is(err, natsd.ErrPortInUse):
-		return portInUse(o.NATSListen)
-	case errors.Is(err, natsd.ErrAddress), errors.Is(err, natsd.ErrNeedsCredentials):
-		return listenError(err)
-	case err != nil:
+	if refused := listenError(o.NATSListen, err); refused != nil {
+		return refused
+	}
+	if err != nil {
 		return badDisk(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(o.DataDir, StreamFolder)+" and at the space on its disk")
 	}
 	a.server = s

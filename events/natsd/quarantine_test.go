@@ -175,6 +175,32 @@ func TestAStreamThatTheServerTakesOfflineForADamagedConsumerIsMovedAside(t *test
 	if n := len(s.quarantined()); n != 1 || !strings.Contains(said, "unsupported consumer") || !strings.Contains(said, "consumer crm") {
 		t.Fatalf("%d moved aside\n%s", n, said)
 	}
+	_, js = connect(t, s)
+	makeStream(t, js, 1) // nothing of it is left in the server
+}
+
+func TestNoStreamAndNoStartIsJudgedWhileNothingCanBeWritten(t *testing.T) {
+	disk := smallDisk(t, "8m")
+	o := onFolder(t)
+	folder := filepath.Join(disk, "jetstream")
+	if err := os.CopyFS(folder, os.DirFS(o.StoreDir)); err != nil {
+		t.Fatal(err)
+	}
+	o.StoreDir = folder
+	if err := os.WriteFile(filepath.Join(o.StoreDir, "jetstream/DOORBELL/streams/LISTINGS/meta.inf"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, disk)
+	s := &Server{options: o}
+	if _, err := Start(t.Context(), o); !errors.Is(err, errNoRoom) || len(s.quarantined()) > 0 {
+		t.Fatalf("%v, %d moved aside", err, len(s.quarantined()))
+	}
+	o.StartTimeout = time.Nanosecond
+	for range 3 {
+		if _, err := Start(t.Context(), o); err == nil || s.failedStarts() > 0 {
+			t.Fatalf("%v, %d starts count as failed", err, s.failedStarts())
+		}
+	}
 }
 
 func TestWhoNamesNoStreamMovesNothingAside(t *testing.T) {
@@ -200,5 +226,42 @@ func TestTooManyFoldersThatWereMovedAsideAreForAPerson(t *testing.T) {
 	}
 	if _, err := Start(t.Context(), o); !errors.Is(err, ErrQuarantineFull) {
 		t.Fatalf("%v", err)
+	}
+}
+
+// A process that is killed while it makes a stream leaves a folder without one.
+func TestAStreamThatWasNeverFinishedIsRemovedAndKeepsNoServerIll(t *testing.T) {
+	o := onFolder(t)
+	if err := os.MkdirAll(filepath.Join(o.StoreDir, "jetstream/DOORBELL/streams/LISTINGS_REPLAY/msgs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s, said := startAndLook(t, o)
+	if err := s.RunOnce(t.Context()); err != nil || s.Status().Restarts > 0 || len(s.quarantined()) > 0 {
+		t.Fatalf("%v, %+v\n%s", err, s.Status(), said)
+	}
+	_, js := connect(t, s)
+	if n := messages(t, js); n != 3 {
+		t.Errorf("%d messages", n)
+	}
+}
+
+func TestALargeFolderMayTakeLongerToStart(t *testing.T) {
+	dir := t.TempDir()
+	s := &Server{options: Options{StoreDir: dir, StartTimeout: time.Second}}
+	if got := s.startLimit(); got != time.Second {
+		t.Errorf("an empty folder has %v", got)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "jetstream", "msgs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	block := filepath.Join(dir, "jetstream", "msgs", "1.blk")
+	if err := os.WriteFile(block, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(block, 4<<30); err != nil { // holes
+		t.Fatal(err)
+	}
+	if got, want := s.startLimit(), 129*time.Second; got != want {
+		t.Errorf("4 GiB have %v, want %v", got, want)
 	}
 }

@@ -143,6 +143,12 @@ func TestAServerWhoseJetStreamIsOffIsRestarted(t *testing.T) {
 	if n := messages(t, js); n != 4 || s.Status().Restarts != 1 {
 		t.Fatalf("%d messages, %d restarts", n, s.Status().Restarts)
 	}
+	if err := s.running.ShutdownJetStream(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RunOnce(t.Context()); err == nil || s.Status().Restarts != 1 {
+		t.Fatalf("%v, %d restarts: the next one waits", err, s.Status().Restarts)
+	}
 }
 
 // silence makes a server not answer the write of a look, though Healthz finds nothing wrong.

@@ -187,8 +187,18 @@ func (a *agency) answeredWell(op listings.Operation, reference string, key listi
 // ErrUnknownAgency is returned when an agency is named that is not watched.
 var ErrUnknownAgency = errors.New("agency is not watched")
 
-// Resume ends the halts of an agency, or of one insertion of it, and asks again at once. It returns how many it ended.
+// AllAgencies stands for every agency where halts are ended. No id is written so.
+const AllAgencies = "*"
+
+// Resume ends the halts of an agency, of AllAgencies, or of one insertion, and polls again at once. It returns how many it ended.
 func (p *Poller) Resume(agencyID, reference string) (ended int, err error) {
+	if agencyID == AllAgencies {
+		for _, a := range p.watched() {
+			n, failed := p.Resume(a.id, reference)
+			ended, err = ended+n, errors.Join(err, failed)
+		}
+		return ended, err
+	}
 	a := p.agency(agencyID)
 	if a == nil {
 		return 0, fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)

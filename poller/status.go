@@ -311,6 +311,14 @@ func RememberedAccess(tx *store.Tx, k AgencyKeys) (Access, error) {
 
 // ResumeRemembered ends halts in the store of a stopped daemon, as Resume does in a running one.
 func ResumeRemembered(s *store.Store, agencyID, reference string) (ended int, err error) {
+	if agencyID == AllAgencies {
+		all, err := s.Agencies()
+		for _, id := range all {
+			n, failed := ResumeRemembered(s, id, reference)
+			ended, err = ended+n, errors.Join(err, failed)
+		}
+		return ended, err
+	}
 	err = s.Update(func(tx *store.Tx) error {
 		ended = 0
 		state, known, err := tx.Agency(agencyID)

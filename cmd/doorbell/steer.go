@@ -78,24 +78,38 @@ func noDaemon(b Base) error {
 
 // ResumeCmd is `doorbell resume`.
 type ResumeCmd struct {
-	Agency    string `arg:"" help:"Agency to poll again."`
+	Agency    string `arg:"" optional:"" help:"Agency to poll again."`
+	All       bool   `help:"End the halts of all agencies."`
 	Insertion string `placeholder:"REFERENCE" help:"End only the halt of this insertion."`
 	JSON      bool   `name:"json" help:"Print JSON."`
 }
 
 // Help is printed by --help below the flags.
 func (ResumeCmd) Help() string {
-	return "Make sure that the key is right first: a refusal halts the agency again.\n\nExample:\n  doorbell resume A100"
+	return "Make sure that the key is right first: a refusal halts the agency again.\n\nExamples:\n  doorbell resume A100\n  doorbell resume --all"
 }
 
 // Validate refuses agencies that cannot be.
-func (c *ResumeCmd) Validate() error { return validAgency("AGENCY", c.Agency) }
+func (c *ResumeCmd) Validate() error {
+	switch {
+	case c.All && (c.Agency != "" || c.Insertion != ""):
+		return errors.New("--all is for all agencies: leave AGENCY and --insertion out")
+	case c.Agency == "" && !c.All:
+		return errors.New("AGENCY: name the agency, or write --all")
+	case c.All:
+		return nil
+	}
+	return validAgency("AGENCY", c.Agency)
+}
 
 // Run ends halts, through the daemon or, if none runs, in the store.
 func (c *ResumeCmd) Run(ctx context.Context, p *program) error {
 	config, err := readConfig(p.environ)
 	if err != nil {
 		return err
+	}
+	if c.All {
+		c.Agency = poller.AllAgencies
 	}
 	ended, err := resume(ctx, config.Base, c)
 	if err != nil {
@@ -108,9 +122,15 @@ func (c *ResumeCmd) Run(ctx context.Context, p *program) error {
 	if c.Insertion != "" {
 		what += fmt.Sprintf(" %q", c.Insertion)
 	}
-	if ended == 0 {
+	switch {
+	case ended == 0 && c.All:
+		fmt.Fprintln(p.stdout, "no agency is halted")
+		return nil
+	case ended == 0:
 		fmt.Fprintf(p.stdout, "%s is not halted\n", what)
 		return nil
+	case c.All:
+		what = "every agency"
 	}
 	halts := "one halt"
 	if ended > 1 {

@@ -178,7 +178,7 @@ func (s Status) troubles(o TextOptions) (lines []string) {
 			lines = append(lines, o.wrap("Last error: "+first.Error, 2)...)
 		}
 		lines = append(lines, o.wrap(first.Text, 2)...)
-		if c := first.Do.Command; c != "" {
+		if c := CommandOf(group); c != "" {
 			lines = append(lines, o.wrap("→ "+c, 2)...)
 		}
 	}

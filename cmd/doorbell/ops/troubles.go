@@ -45,6 +45,7 @@ var TroubleKinds = []struct{ Name, Title, One, Many string }{
 	{"down", "API down", "the API does not answer", "the API does not answer"},
 	{"halted", "%d halted", "1 agency is halted", "%d agencies are halted"},
 	{"nats", "NATS away", "NATS takes no events", "NATS takes no events"},
+	{"contested", "%d contested", "another doorbell publishes 1 agency", "another doorbell publishes %d agencies"},
 	{"stale", "%d stale", "1 agency gets no good answer", "%d agencies get no good answer"},
 	{"held", "%d held", "1 change is held back", "%d changes are held back"},
 	{"insertion", "%d halted", "1 insertion is halted", "%d insertions are halted"},
@@ -115,6 +116,18 @@ func TitleOf(group []Trouble) string {
 		return group[0].Title
 	}
 	return strings.Replace(group[0].Many, "%s", Number(len(group)), 1)
+}
+
+// CommandOf is the command that ends all of a group.
+func CommandOf(group []Trouble) string {
+	first := group[0]
+	switch {
+	case len(group) == 1 || first.Do.Command == "":
+		return first.Do.Command
+	case first.Do.Verb == "resume":
+		return "doorbell resume --all"
+	}
+	return strings.ReplaceAll(first.Do.Command, " --agency "+Shell(first.Agency), "")
 }
 
 // mostInALine is how many troubles a single line tells.

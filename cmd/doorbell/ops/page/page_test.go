@@ -133,9 +133,12 @@ func TestWhatSharesACauseIsOneTrouble(t *testing.T) {
 	if n := strings.Count(page, "<article"); n != 1 {
 		t.Errorf("%d troubles", n)
 	}
-	if n := strings.Count(page, `action="actions/resume"`); n != 200 {
+	if n := strings.Count(page, `action="actions/resume"`); n != 201 { // and all at once
 		t.Errorf("%d can be resumed", n)
 	}
+	says(t, words(page), "Resume all")
+	says(t, words(shown(t, of(s, list), "/?done=resumed&agency=*", true)), "All agencies are polled again.")
+	says(t, words(shown(t, of(s, list), "/", false)), "doorbell resume --all")
 }
 
 func TestADeadAPIIsOneTroubleAndNotThatOfItsAgencies(t *testing.T) {

@@ -3,10 +3,10 @@ package page
 import (
 	"fmt"
 	"hash/fnv"
-	"strings"
 	"time"
 
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/poller"
 )
 
 // trouble is one of ops, or several that are alike, fit to stand in the page.
@@ -38,7 +38,7 @@ type action struct {
 
 // Many of a kind become one: a key that 200 agencies share is one trouble.
 const (
-	mostAlike  = 3
+	mostAlike  = 1
 	mostListed = 250
 )
 
@@ -51,8 +51,12 @@ func troubles(s ops.Status) (list []trouble) {
 			continue
 		}
 		all := trouble{Key: key("group", group[0].Alike), kind: t.kind, Tone: t.Tone, Shape: t.Shape, Title: plain(ops.TitleOf(group), 200), Text: t.Text, Error: t.Error}
-		if t.Do != nil && t.Do.Verb == "" {
-			all.Do = &action{Command: strings.ReplaceAll(t.Do.Command, " --agency "+ops.Shell(t.agency), "")}
+		switch {
+		case t.Do == nil:
+		case t.Do.Verb == "":
+			all.Do = &action{Command: plain(ops.CommandOf(group), 400)}
+		case t.Do.Verb == "resume":
+			all.Do = &action{Verb: "resume", Agency: poller.AllAgencies, Button: "Resume all", Command: plain(ops.CommandOf(group), 400)}
 		}
 		for n, one := range group {
 			item := newTrouble(one, s.Watch.At)
@@ -75,7 +79,7 @@ func troubles(s ops.Status) (list []trouble) {
 }
 
 // shapes of kinds that have another than a triangle.
-var shapes = map[string]string{"halted": "square", "insertion": "square", "full": "square", "held": "diamond", "waiting": "ring"}
+var shapes = map[string]string{"halted": "square", "insertion": "square", "full": "square", "contested": "square", "held": "diamond", "waiting": "ring"}
 
 func newTrouble(o ops.Trouble, now time.Time) trouble {
 	t := trouble{

@@ -77,7 +77,7 @@ func TestAWellDaemonSaysSoWithItsFigures(t *testing.T) {
 	says(t, title(page), "2 agencies – doorbell")
 	says(t, words(page), "All is well", "Watching 1,599 insertions of 2 agencies", "42 s median", "95 % within 4½ min", "3.1 of 5", "should stay below 33 min",
 		"A100 watching 412 73 s ago", "all events are published", "embedded, nats://127.0.0.1:4222 , stream LISTINGS", "143 MiB of 8 GiB", "slack leads works")
-	saysNot(t, page, "Needs a look", "<form method", "What happens now")
+	saysNot(t, page, "Needs attention", "<form method", "What happens now")
 	says(t, page, "Set DOORBELL_HTTP_TOKEN")
 }
 
@@ -180,7 +180,7 @@ func TestNothingThatIsTroubledIsCalledWell(t *testing.T) {
 			t.Errorf("%s: no trouble, so this test says nothing", name)
 		}
 		page := shown(t, of(s, nil), "/", false)
-		if strings.Contains(page, "All is well") || !strings.Contains(page, "Needs a look") {
+		if strings.Contains(page, "All is well") || !strings.Contains(page, "Needs attention") {
 			t.Errorf("%s: all is said to be well", name)
 		}
 		if strings.HasPrefix(title(page), "2 agencies") || strings.Contains(title(page), "%") {

@@ -165,7 +165,7 @@ func rate(r float64) string {
 }
 
 func oldestFigure(s ops.Status) figure {
-	f := figure{Name: "Oldest poll", Value: "–", Sub: "nothing was polled yet"}
+	f := figure{Name: "Longest unchecked", Value: "–", Sub: "nothing was polled yet"}
 	longest, most, past := time.Duration(-1), time.Duration(0), 0
 	for _, a := range s.Watch.Agencies {
 		if o, ok := oldest(a, s.Watch.At); ok {

@@ -80,7 +80,8 @@ func (l *lane) follow(ctx context.Context, info *jetstream.ConsumerInfo) {
 // at is a message of the stream as a position; without an id where there is none.
 func (l *lane) at(ctx context.Context, sequence uint64) *position {
 	p := &position{Sequence: sequence, Stream: l.stream}
-	if m, err := stream.Get(ctx, l.f.o.Conn, l.f.o.Stream, stream.Query{Sequence: sequence}); err == nil && m != nil {
+	messages := stream.Client{Conn: l.f.o.Conn, Stream: l.f.o.Stream, Wait: answerLimit}
+	if m, err := messages.Get(ctx, stream.Query{Sequence: sequence}); err == nil && m != nil {
 		p.ID = m.Header.Get(nats.MsgIdHdr)
 	}
 	return p

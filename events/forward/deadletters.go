@@ -68,16 +68,14 @@ func OpenDeadLetters(conn *nats.Conn, prefix, stream string) (*DeadLetters, erro
 // List yields the letters, oldest first. A stream that was never made is an empty one.
 func (d *DeadLetters) List(ctx context.Context) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
-		for next := uint64(1); ; {
-			m, err := d.get(ctx, next, true)
-			if errors.Is(err, ErrNoLetter) {
+		for m, err := range letters(d.js.Conn(), d.stream).Read(ctx, deadSubjects(d.prefix), 0) {
+			if errors.Is(err, jetstream.ErrStreamNotFound) {
 				return
 			}
 			if err != nil {
-				yield(Letter{}, err)
+				yield(Letter{}, fmt.Errorf("dead letters: %w", err))
 				return
 			}
-			next = m.Sequence + 1
 			if l, _ := d.read(m); !yield(l, nil) {
 				return
 			}
@@ -88,7 +86,7 @@ func (d *DeadLetters) List(ctx context.Context) iter.Seq2[Letter, error] {
 // Resend sends a letter once more, as a delivery of its own. Whoever may then drops it. The routes are those of the
 // letter's forwarder.
 func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(forwarder string) []Route) error {
-	m, err := d.get(ctx, number, false)
+	m, err := d.get(ctx, number)
 	if err != nil {
 		return err
 	}
@@ -126,14 +124,14 @@ func choose(routes []Route, destination string, e events.Event) Outlet {
 
 // Drop erases a letter, also an unreadable one: nothing of it is left in the server's files.
 func (d *DeadLetters) Drop(ctx context.Context, number uint64) error {
-	if _, err := d.get(ctx, number, false); err != nil {
+	if _, err := d.get(ctx, number); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	letters, err := d.js.Stream(ctx, d.stream)
+	s, err := d.js.Stream(ctx, d.stream)
 	if err == nil {
-		err = letters.SecureDeleteMsg(ctx, number)
+		err = s.SecureDeleteMsg(ctx, number)
 	}
 	if err != nil {
 		return fmt.Errorf("dead letter %d: %w (%w)", number, ErrNotErased, err)
@@ -141,27 +139,25 @@ func (d *DeadLetters) Drop(ctx context.Context, number uint64) error {
 	return nil
 }
 
-// get returns a message, or the first one from there on.
-func (d *DeadLetters) get(ctx context.Context, number uint64, orLater bool) (*stream.Message, error) {
+// get returns the message of a letter.
+func (d *DeadLetters) get(ctx context.Context, number uint64) (*stream.Message, error) {
 	if number == 0 {
 		return nil, fmt.Errorf("%w: 0", ErrNoLetter)
 	}
-	q := stream.Query{Sequence: number}
-	if orLater {
-		q.Next = deadSubjects(d.prefix)
-	}
-	m, err := look(ctx, d.js.Conn(), d.stream, q)
+	m, err := look(ctx, d.js.Conn(), d.stream, stream.Query{Sequence: number})
 	if err == nil && (m == nil || !strings.HasPrefix(m.Subject, strings.TrimSuffix(deadSubjects(d.prefix), ">"))) {
 		return nil, fmt.Errorf("%w: %d", ErrNoLetter, number)
 	}
 	return m, err
 }
 
+func letters(nc *nats.Conn, name string) stream.Client {
+	return stream.Client{Conn: nc, Stream: name, Wait: answerLimit}
+}
+
 // look is a message of the letters, nil if there is none: where nothing died there is no stream.
 func look(ctx context.Context, nc *nats.Conn, name string, q stream.Query) (*stream.Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
-	defer cancel()
-	m, err := stream.Get(ctx, nc, name, q)
+	m, err := letters(nc, name).Get(ctx, q)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, nil
 	}

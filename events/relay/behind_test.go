@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/events/stream"
+
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 )
@@ -28,7 +30,7 @@ func damaged(t *testing.T, place string) (nc *nats.Conn, asked *atomic.Int32) {
 	asked = new(atomic.Int32)
 	if _, err := nc.Subscribe("$JS.API.STREAM.MSG.GET.LISTINGS", func(m *nats.Msg) {
 		asked.Add(1)
-		var q query
+		var q stream.Query
 		answer := `{"error":{"code":404,"err_code":10037}}`
 		if json.Unmarshal(m.Data, &q) == nil && q.Last != "" {
 			answer = `{"message":{"subject":"listings.v1.A100.test","seq":` + place + `}}`

@@ -142,24 +142,19 @@ func (c *comparer) readStream(ctx context.Context) error {
 	return c.readByConsumer(ctx)
 }
 
-// readEach asks for one message after the other: a consumer waits for ever for those that a damaged stream counts and does
-// not have.
+// readEach reads also a stream that is damaged.
 func (c *comparer) readEach(ctx context.Context) error {
-	for at := uint64(0); ; {
-		ask, cancel := context.WithTimeout(ctx, c.o.AckWait)
-		m, err := stream.Get(ask, c.o.Conn, c.o.Stream, query{Sequence: at + 1, Next: events.AgencyFilter(c.o.Prefix, c.agency)})
-		cancel()
+	at := uint64(0)
+	for m, err := range c.o.client().Read(ctx, events.AgencyFilter(c.o.Prefix, c.agency), at) {
 		if err != nil {
 			return fmt.Errorf("read stream %s after %d: %w", c.o.Stream, at, err)
 		}
-		if m == nil {
-			return nil
-		}
 		at = m.Sequence
-		if err := c.meet((*stored)(m)); err != nil {
+		if err := c.meet(m); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // readByConsumer is the quick way where the server is far.
@@ -190,7 +185,7 @@ func (c *comparer) readByConsumer(ctx context.Context) error {
 		if m == nil {
 			return nil
 		}
-		if err := c.meet(&stored{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}); err != nil {
+		if err := c.meet(&stream.Message{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}); err != nil {
 			return err
 		}
 	}
@@ -222,14 +217,14 @@ func (c *comparer) forget(ctx context.Context, consumer jetstream.Consumer) {
 }
 
 // meet compares one message.
-func (c *comparer) meet(m *stored) error {
+func (c *comparer) meet(m *stream.Message) error {
 	c.found.Streamed++
-	sequence, id, ok := m.claim()
+	sequence, id, ok := claim(m)
 	if e, err := events.Decode(m.Header, m.Data); !ok || err != nil || e.AgencyID != c.agency {
 		c.found.Foreign++
 		return nil
 	}
-	if sequence < c.highest && m.value(events.ResentHeader) == "" {
+	if sequence < c.highest && m.Header.Get(events.ResentHeader) == "" {
 		c.note(&c.found.Misplaced, sequence)
 	}
 	c.highest = max(c.highest, sequence)
@@ -301,7 +296,7 @@ func (c *comparer) trimmed() error {
 }
 
 // samePayload compares also with what is left of an event that was too large for its server.
-func samePayload(e events.Event, m *stored) bool {
+func samePayload(e events.Event, m *stream.Message) bool {
 	if bytes.Equal(e.Data, m.Data) {
 		return true
 	}

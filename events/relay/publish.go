@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -78,7 +77,7 @@ func mark(messages []*nats.Msg) {
 
 // publishOne returns the place of a message that is published alone.
 func (r *Relay) publishOne(ctx context.Context, m *nats.Msg) (uint64, error) {
-	a, err := r.request(ctx, m)
+	a, err := r.stream.Publish(ctx, m)
 	switch {
 	case err != nil:
 		return 0, err
@@ -94,7 +93,7 @@ func (r *Relay) publishOne(ctx context.Context, m *nats.Msg) (uint64, error) {
 // only sent, the last one commits.
 func (r *Relay) publishBatch(ctx context.Context, messages []*nats.Msg) (uint64, error) {
 	last := len(messages) - 1
-	a, err := r.request(ctx, messages[0])
+	a, err := r.stream.Publish(ctx, messages[0])
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("begin batch: %w", err)
@@ -106,7 +105,7 @@ func (r *Relay) publishBatch(ctx context.Context, messages []*nats.Msg) (uint64,
 			return 0, fmt.Errorf("fill batch: %w", err)
 		}
 	}
-	a, err = r.request(ctx, messages[last])
+	a, err = r.stream.Publish(ctx, messages[last])
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("commit batch: %w", err)
@@ -114,36 +113,6 @@ func (r *Relay) publishBatch(ctx context.Context, messages []*nats.Msg) (uint64,
 		return 0, stream.ErrAnswer
 	}
 	return a.Sequence, nil
-}
-
-// answer is what JetStream says to a message; all zero where it only staged it.
-type answer struct {
-	Stream    string              `json:"stream"`
-	Sequence  uint64              `json:"seq"`
-	Duplicate bool                `json:"duplicate"`
-	Batch     string              `json:"batch"`
-	Count     int                 `json:"count"`
-	Error     *jetstream.APIError `json:"error"`
-}
-
-func (r *Relay) request(ctx context.Context, m *nats.Msg) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.o.AckWait)
-	defer cancel()
-	reply, err := r.o.Conn.RequestMsgWithContext(ctx, m)
-	if err != nil {
-		return answer{}, err
-	}
-	var a answer
-	if len(reply.Data) == 0 {
-		return a, nil
-	}
-	if json.Unmarshal(reply.Data, &a) != nil {
-		return answer{}, stream.ErrAnswer
-	}
-	if a.Error != nil {
-		return answer{}, a.Error
-	}
-	return a, nil
 }
 
 // manner is how a server takes events.
@@ -242,7 +211,7 @@ func (l *lane) ownFence(ctx context.Context, subject string, last uint64) (filte
 
 // placeOfLast is where the last message of a filter stands, 0 if there is none.
 func (r *Relay) placeOfLast(ctx context.Context, filter string) (uint64, error) {
-	m, err := r.get(ctx, query{Last: filter})
+	m, err := r.stream.Get(ctx, stream.Query{Last: filter})
 	if err != nil || m == nil {
 		return 0, err
 	}

@@ -3,7 +3,6 @@ package relay
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -50,11 +49,11 @@ func (l *lane) reconcile(ctx context.Context) error {
 	if info.State.LastSeq < c.StreamSequence {
 		return l.reconcileLoss(ctx, reasonTailLost)
 	}
-	m, err := l.r.get(ctx, query{Sequence: c.StreamSequence})
+	m, err := l.r.stream.Get(ctx, stream.Query{Sequence: c.StreamSequence})
 	if err != nil {
 		return err
 	}
-	if m != nil && m.value("ce-id") != c.ID {
+	if m != nil && m.Header.Get("ce-id") != c.ID {
 		return l.reconcileLoss(ctx, reasonTailLost)
 	}
 	l.repair = repair{} // in place, or removed on purpose
@@ -70,7 +69,7 @@ func (l *lane) readOn(ctx context.Context, after uint64) error {
 		return err
 	}
 	if last == after { // nothing there: what is the last one before?
-		m, err := l.r.get(ctx, query{Last: l.filter})
+		m, err := l.r.stream.Get(ctx, stream.Query{Last: l.filter})
 		switch {
 		case err != nil:
 			return err
@@ -96,9 +95,8 @@ func (l *lane) readOn(ctx context.Context, after uint64) error {
 
 // readForward returns the last place that it read, or after if there was none.
 func (l *lane) readForward(ctx context.Context, after uint64) (uint64, error) {
-	for {
-		m, err := l.r.get(ctx, query{Sequence: after + 1, Next: l.filter})
-		if err != nil || m == nil {
+	for m, err := range l.r.stream.Read(ctx, l.filter, after) {
+		if err != nil {
 			return after, cmp.Or(l.flush(), err)
 		}
 		if err := l.meet(m); err != nil {
@@ -106,17 +104,18 @@ func (l *lane) readForward(ctx context.Context, after uint64) (uint64, error) {
 		}
 		after = m.Sequence
 	}
+	return after, l.flush()
 }
 
 // meet takes notice of one message.
-func (l *lane) meet(m *stored) error {
+func (l *lane) meet(m *stream.Message) error {
 	known, ours, err := l.recognise(m)
 	switch {
 	case err != nil:
 		return err
 	case ours && known.Sequence > l.place.Sequence: // it need not be sent again
 		l.streamed.places[known.ID] = m.Sequence
-		if !l.streamed.anew && m.value(events.ResentHeader) == "" { // nor what should stand before it: it does, or was removed
+		if !l.streamed.anew && m.Header.Get(events.ResentHeader) == "" { // nor what should stand before it: it does, or was removed
 			l.advance(known, m.Sequence)
 		}
 		return nil
@@ -142,7 +141,7 @@ func (l *lane) meet(m *stored) error {
 }
 
 // land is true if an event of the stream is our next unsent one: the answer to its batch was lost.
-func (l *lane) land(e events.Event, m *stored) (bool, error) {
+func (l *lane) land(e events.Event, m *stream.Message) (bool, error) {
 	if e.Sequence <= max(l.place.Sequence, l.cursor.Sequence) {
 		return false, nil
 	}
@@ -195,7 +194,7 @@ func (l *lane) flush() error {
 // been sent by then.
 func (l *lane) reconcileLoss(ctx context.Context, reason string) error {
 	l.place, l.streamed.anew = events.Cursor{}, reason == reasonRecreated
-	newest, err := l.r.get(ctx, query{Last: l.filter})
+	newest, err := l.r.stream.Get(ctx, stream.Query{Last: l.filter})
 	if err != nil {
 		return err
 	}
@@ -206,7 +205,7 @@ func (l *lane) reconcileLoss(ctx context.Context, reason string) error {
 		if err != nil {
 			return err
 		}
-		if ours && !l.streamed.anew && newest.value(events.ResentHeader) == "" { // what was sent again may stand behind later ones
+		if ours && !l.streamed.anew && newest.Header.Get(events.ResentHeader) == "" { // what was sent again may stand behind later ones
 			l.advance(e, newest.Sequence)
 		} else if l.fence, err = l.readForward(ctx, 0); err != nil {
 			return err
@@ -220,7 +219,7 @@ func (l *lane) reconcileLoss(ctx context.Context, reason string) error {
 }
 
 // countForeign notes a message that is not ours, once.
-func (l *lane) countForeign(m *stored) {
+func (l *lane) countForeign(m *stream.Message) {
 	if m.Sequence <= l.foreign.seen && l.foreign.created.Equal(l.created) {
 		return
 	}
@@ -295,8 +294,8 @@ type imported struct {
 
 // importable returns the event that a message is, if it is one of this agency in every respect. That the log does not have it
 // is known already.
-func (l *lane) importable(m *stored) (events.Event, bool) {
-	sequence, id, ok := m.claim()
+func (l *lane) importable(m *stream.Message) (events.Event, bool) {
+	sequence, id, ok := claim(m)
 	if !ok || sequence > maxSequence {
 		return events.Event{}, false
 	}
@@ -307,7 +306,7 @@ func (l *lane) importable(m *stored) (events.Event, bool) {
 }
 
 // importEvent takes a message into the log that is an event of this agency and not in it.
-func (l *lane) importEvent(e events.Event, m *stored) error {
+func (l *lane) importEvent(e events.Event, m *stream.Message) error {
 	late := e.Sequence <= max(l.place.Sequence, l.cursor.Sequence)
 	if late {
 		if wanted, err := l.late(e, m); err != nil || !wanted {
@@ -337,7 +336,7 @@ func (l *lane) importEvent(e events.Event, m *stored) error {
 // late is an event whose sequence the published part of the log has for another one: two stores counted on their own. Its
 // id is remembered, if that is wanted. One of our own is not where the log begins behind it: it was trimmed. In the middle of the log
 // it is of an earlier life of this store, and was sent again behind later ones.
-func (l *lane) late(e events.Event, m *stored) (wanted bool, err error) {
+func (l *lane) late(e events.Event, m *stream.Message) (wanted bool, err error) {
 	there, err := l.logged(e.Sequence)
 	switch {
 	case err != nil:
@@ -423,37 +422,17 @@ func (l *lane) reportImport() error {
 	return nil
 }
 
-// stored is a message in the stream.
-type stored stream.Message
-
-type query = stream.Query
-
-// get returns a message, or nil if there is none.
-func (r *Relay) get(ctx context.Context, q query) (*stored, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.o.AckWait)
-	defer cancel()
-	m, err := stream.Get(ctx, r.o.Conn, r.o.Stream, q)
-	return (*stored)(m), err
-}
-
 // claim is which event a message says it is.
-func (m *stored) claim() (sequence uint64, id string, ok bool) {
-	id = m.value("ce-id")
-	sequence, err := strconv.ParseUint(m.value("ce-sequence"), 10, 64)
-	return sequence, id, err == nil && sequence > 0 && id != "" && m.value(nats.MsgIdHdr) == id
-}
-
-func (m *stored) value(name string) string {
-	if v := m.Header[name]; len(v) > 0 {
-		return v[0]
-	}
-	return ""
+func claim(m *stream.Message) (sequence uint64, id string, ok bool) {
+	id = m.Header.Get("ce-id")
+	sequence, err := strconv.ParseUint(m.Header.Get("ce-sequence"), 10, 64)
+	return sequence, id, err == nil && sequence > 0 && id != "" && m.Header.Get(nats.MsgIdHdr) == id
 }
 
 // recognise returns the event of the log that a message is. It is false for what is not ours: a foreign message, and also an event
 // of ours that this log does not have. The second kind is taken over.
-func (l *lane) recognise(m *stored) (events.Event, bool, error) {
-	sequence, id, ok := m.claim()
+func (l *lane) recognise(m *stream.Message) (events.Event, bool, error) {
+	sequence, id, ok := claim(m)
 	if !ok {
 		return events.Event{}, false, nil
 	}
@@ -462,7 +441,7 @@ func (l *lane) recognise(m *stored) (events.Event, bool, error) {
 		return events.Event{}, false, fmt.Errorf("%w: %w", ErrLog, err)
 	}
 	if len(found) == 0 || found[0].Sequence != sequence || found[0].ID != id ||
-		found[0].StoreID != m.value("ce-storeid") || m.Subject != events.Subject(l.r.o.Prefix, l.agency, found[0].Type) {
+		found[0].StoreID != m.Header.Get("ce-storeid") || m.Subject != events.Subject(l.r.o.Prefix, l.agency, found[0].Type) {
 		return events.Event{}, false, nil
 	}
 	return found[0], true, nil
@@ -473,9 +452,6 @@ func (r *Relay) state(ctx context.Context) (*jetstream.StreamInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.AckWait)
 	defer cancel()
 	s, err := r.js.Stream(ctx, r.o.Stream)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, &jetstream.APIError{Code: 404, ErrorCode: jetstream.JSErrCodeStreamNotFound, Description: "stream not found"}
-	}
 	if err != nil {
 		return nil, fmt.Errorf("stream %s: %w", r.o.Stream, err)
 	}

@@ -55,6 +55,7 @@ import (
 	"time"
 
 	"doorbell/events"
+	"doorbell/events/stream"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -151,6 +152,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+func (o Options) client() stream.Client {
+	return stream.Client{Conn: o.Conn, Stream: o.Stream, Wait: o.AckWait}
+}
+
 // ErrLog is wrapped by an error of the Log. It ends the relay, and should end the process: a commit that failed may have
 // happened.
 var ErrLog = errors.New("event log")
@@ -162,6 +167,7 @@ var ErrClosed = errors.New("the NATS connection is closed")
 type Relay struct {
 	o           Options
 	js          jetstream.JetStream
+	stream      stream.Client
 	link        *link
 	budget      *semaphore.Weighted // in batches
 	reconciling *semaphore.Weighted // in agencies: each may hold a page of what it imports
@@ -187,7 +193,7 @@ func New(o Options) (*Relay, error) {
 		return nil, fmt.Errorf("relay: %w", err)
 	}
 	r := &Relay{
-		o: o, js: js, link: newLink(), lanes: map[string]*lane{}, begun: make(chan struct{}, 1),
+		o: o, js: js, stream: o.client(), link: newLink(), lanes: map[string]*lane{}, begun: make(chan struct{}, 1),
 		published: map[events.Type]uint64{}, failures: map[string]uint64{},
 		budget: semaphore.NewWeighted(inFlight), reconciling: semaphore.NewWeighted(inFlight),
 	}

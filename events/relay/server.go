@@ -51,7 +51,7 @@ func (r *Relay) inspect(ctx context.Context) (u usable, err error) {
 		return u, err
 	}
 	want := f.known(r.o.StreamConfig())
-	found, err := r.stream(ctx, want)
+	found, err := r.ensure(ctx, want)
 	u.different = found.Different
 	if err != nil {
 		return u, err
@@ -65,8 +65,8 @@ func (r *Relay) inspect(ctx context.Context) (u usable, err error) {
 	return u, nil
 }
 
-// stream returns the stream as it is, made or changed first if that is our business.
-func (r *Relay) stream(ctx context.Context, want jetstream.StreamConfig) (stream.Found, error) {
+// ensure returns the stream as it is, made or changed first if that is our business.
+func (r *Relay) ensure(ctx context.Context, want jetstream.StreamConfig) (stream.Found, error) {
 	f, err := stream.Ensure(ctx, r.js, want, stream.Rights{Manage: r.o.Manage, Embedded: r.o.Embedded})
 	if errors.Is(err, stream.ErrMissing) {
 		err = fmt.Errorf("%w: %s", ErrNoStream, r.o.Stream)

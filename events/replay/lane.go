@@ -2,7 +2,6 @@ package replay
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -69,9 +68,6 @@ func (j *Job) try(ctx context.Context, l *lane, e events.Event) (there bool, err
 		return false, err
 	}
 	m.Header[headerFence] = []string{strconv.FormatUint(fence, 10)}
-	if int64(m.Size()-len(m.Subject)) > j.o.Conn.MaxPayload() {
-		return false, nats.ErrMaxPayload
-	}
 	place, err := j.publish(ctx, m)
 	if err != nil {
 		l.known = false
@@ -162,31 +158,16 @@ func (j *Job) recognise(m *stream.Message) (events.Event, error) {
 
 // lastOn returns the last message of a filter, nil if there is none.
 func (j *Job) lastOn(ctx context.Context, filter string) (*stream.Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, j.o.AckWait)
-	defer cancel()
-	m, err := stream.Get(ctx, j.o.Conn, j.o.Stream, stream.Query{Last: filter})
+	m, err := j.stream.Get(ctx, stream.Query{Last: filter})
 	return m, sentence(err)
 }
 
 // publish returns the place that a message got.
 func (j *Job) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, j.o.AckWait)
-	defer cancel()
-	reply, err := j.o.Conn.RequestMsgWithContext(ctx, m)
-	if err != nil {
-		return 0, err
-	}
-	var a struct {
-		Stream    string              `json:"stream"`
-		Sequence  uint64              `json:"seq"`
-		Duplicate bool                `json:"duplicate"`
-		Error     *jetstream.APIError `json:"error"`
-	}
+	a, err := j.stream.Publish(ctx, m)
 	switch {
-	case json.Unmarshal(reply.Data, &a) != nil:
-		return 0, stream.ErrAnswer
-	case a.Error != nil:
-		return 0, sentence(a.Error)
+	case err != nil:
+		return 0, sentence(err)
 	case a.Sequence == 0 || a.Stream != j.o.Stream || a.Duplicate: // of a duplicate the next look tells more
 		return 0, stream.ErrAnswer
 	}

@@ -77,11 +77,12 @@ type Progress struct {
 
 // Job is a replay under way.
 type Job struct {
-	o     Options
-	js    jetstream.JetStream
-	most  int // bytes that headers and payload of one event may take
-	rate  *rate.Limiter
-	lanes map[string]*lane
+	o      Options
+	js     jetstream.JetStream
+	stream stream.Client
+	most   int // bytes that headers and payload of one event may take
+	rate   *rate.Limiter
+	lanes  map[string]*lane
 }
 
 // ValidJob checks the name of a job, which becomes part of subjects. The error does not quote it.
@@ -110,7 +111,7 @@ func Open(ctx context.Context, o Options) (*Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
-	j := &Job{o: o, js: js, rate: limiter(o.Rate), lanes: map[string]*lane{}}
+	j := &Job{o: o, js: js, stream: stream.Client{Conn: o.Conn, Stream: o.Stream, Wait: o.AckWait}, rate: limiter(o.Rate), lanes: map[string]*lane{}}
 	if err := j.connected(ctx); err != nil {
 		return nil, err
 	}

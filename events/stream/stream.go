@@ -1,5 +1,5 @@
 // Package stream makes sure that a stream can hold what is published to it: [Ensure] makes one that is missing, changes one of
-// our own server to what it should be, and of any other says how it differs. [Get] reads a message of it.
+// our own server to what it should be, and of any other says how it differs. A [Client] reads and publishes its messages.
 package stream
 
 import (
@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -159,6 +160,13 @@ type Message struct {
 	Time     time.Time
 }
 
+// Client reads and publishes messages of one stream. It tries once: who calls decides what a failure means.
+type Client struct {
+	Conn   *nats.Conn
+	Stream string
+	Wait   time.Duration // for each answer
+}
+
 // Query says which message is wanted: the one at Sequence; or the next of a filter from there on; or the filter's last.
 type Query struct {
 	Sequence uint64 `json:"seq,omitempty"`
@@ -173,12 +181,14 @@ const noMessage jetstream.ErrorCode = 10037
 
 // Get returns a message, or nil if there is none. It asks the leader of the stream and not, as a direct get would, a replica that may
 // be behind: what is decided by it is whether events are sent again.
-func Get(ctx context.Context, nc *nats.Conn, stream string, q Query) (*Message, error) {
+func (c Client) Get(ctx context.Context, q Query) (*Message, error) {
 	ask, err := json.Marshal(q)
 	if err != nil {
 		return nil, err
 	}
-	reply, err := nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, ask)
+	ctx, cancel := context.WithTimeout(ctx, c.Wait)
+	defer cancel()
+	reply, err := c.Conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+c.Stream, ask)
 	if err != nil {
 		return nil, fmt.Errorf("look: %w", err)
 	}
@@ -209,4 +219,47 @@ func Get(ctx context.Context, nc *nats.Conn, stream string, q Query) (*Message, 
 		}
 	}
 	return m, nil
+}
+
+// Read yields the messages of a filter behind a place, one request each, until there is none or with the first error. A consumer would
+// wait for ever for those that a damaged stream counts and does not have.
+func (c Client) Read(ctx context.Context, filter string, after uint64) iter.Seq2[*Message, error] {
+	return func(yield func(*Message, error) bool) {
+		for {
+			m, err := c.Get(ctx, Query{Sequence: after + 1, Next: filter})
+			if err == nil && m == nil || !yield(m, err) || err != nil {
+				return
+			}
+			after = m.Sequence
+		}
+	}
+}
+
+// Ack is what JetStream says to a message; all zero where it only staged it, as one of a batch.
+type Ack struct {
+	Stream    string              `json:"stream"`
+	Sequence  uint64              `json:"seq"`
+	Duplicate bool                `json:"duplicate"`
+	Batch     string              `json:"batch"`
+	Count     int                 `json:"count"`
+	Error     *jetstream.APIError `json:"error"`
+}
+
+// Publish sends a message and waits for the answer. After an error that is no [jetstream.APIError] nobody knows whether the stream
+// holds the message.
+func (c Client) Publish(ctx context.Context, m *nats.Msg) (a Ack, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Wait)
+	defer cancel()
+	reply, err := c.Conn.RequestMsgWithContext(ctx, m)
+	switch {
+	case err != nil:
+		return Ack{}, err
+	case len(reply.Data) == 0:
+		return Ack{}, nil
+	case json.Unmarshal(reply.Data, &a) != nil:
+		return Ack{}, ErrAnswer
+	case a.Error != nil:
+		return Ack{}, a.Error
+	}
+	return a, nil
 }

@@ -58,3 +58,18 @@ func TestAMessageThatIsFoundFromBehindOnlyIsTheFence(t *testing.T) {
 		t.Errorf("fence %d, foreign message at %d, %d questions", l.fence, l.foreign.seen, asked.Load())
 	}
 }
+
+func TestAMessageThatIsFoundFromBehindOnlyIsTheFenceAlsoAfterALoss(t *testing.T) {
+	nc, _ := damaged(t, "7")
+	r, err := New(Options{Log: newMemLog(), Conn: nc, Prefix: "listings", Stream: "LISTINGS"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := r.lane("A100")
+	if err := l.reconcileLoss(t.Context(), reasonTailLost); err != nil {
+		t.Fatal(err)
+	}
+	if l.fence != 7 {
+		t.Errorf("fence %d", l.fence)
+	}
+}

@@ -329,9 +329,18 @@ func (c *comparer) missing(visit func([]events.Event) error) (sent int, err erro
 		return 0, nil
 	}
 	visited := map[string]struct{}{}
-	err = c.pages(func(page []events.Event) error {
+	for after := c.first - 1; after < c.last; {
+		page, err := c.o.Log.Read(c.agency, after, importEvents, importBytes)
+		if err != nil {
+			return sent, fmt.Errorf("%w: %w", ErrLog, err)
+		}
 		var absent []events.Event
+		last := after
 		for _, e := range page {
+			if e.Sequence > c.last {
+				break
+			}
+			last = e.Sequence
 			c.found.Logged++
 			if _, before := visited[e.ID]; before || !c.absent(e) {
 				continue
@@ -339,37 +348,19 @@ func (c *comparer) missing(visit func([]events.Event) error) (sent int, err erro
 			visited[e.ID] = struct{}{}
 			absent = append(absent, e)
 		}
+		if last == after {
+			return sent, nil
+		}
+		after = last
 		if len(absent) == 0 {
-			return nil
+			continue
 		}
 		if err := visit(absent); err != nil {
-			return err
+			return sent, err
 		}
 		sent += len(absent)
-		return nil
-	})
-	return sent, err
-}
-
-// pages goes through the log as it was when the comparison began.
-func (c *comparer) pages(visit func([]events.Event) error) error {
-	for after := c.first - 1; after < c.last; {
-		page, err := c.o.Log.Read(c.agency, after, importEvents, importBytes)
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrLog, err)
-		}
-		for len(page) > 0 && page[len(page)-1].Sequence > c.last {
-			page = page[:len(page)-1]
-		}
-		if len(page) == 0 {
-			return nil
-		}
-		after = page[len(page)-1].Sequence
-		if err := visit(page); err != nil {
-			return err
-		}
 	}
-	return nil
+	return sent, nil
 }
 
 // absent says whether an event was published and is not in the stream, though not for its age.

@@ -116,18 +116,11 @@ func (l *lane) run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil && c != classLog:
 			return nil
-		case err == nil:
-			failures = 0
-			retry.Reset()
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-l.poked:
-			}
-			continue
 		case c == classLog:
 			return err
-		case c == classContested:
+		case err == nil, c == classContested:
+			failures = 0
+			retry.Reset()
 			select {
 			case <-ctx.Done():
 				return nil

@@ -53,7 +53,7 @@ func TestTheOldServerGetsEveryEventOnceAndNothingItDoesNotKnow(t *testing.T) {
 	exactlyOnce(t, b.js, b.log, "B200", 0)
 	for _, m := range held(t, b.js, "listings.v1.>") {
 		for name := range m.Header {
-			if strings.HasPrefix(name, "Nats-Batch") || name == headerFenceSubject {
+			if strings.HasPrefix(name, "Nats-Batch") || name == "Nats-Expected-Last-Subject-Sequence-Subject" {
 				t.Fatalf("the server was sent a %s", name)
 			}
 		}

@@ -15,14 +15,11 @@ import (
 	"github.com/nats-io/nuid"
 )
 
-// Headers of JetStream that a relay sends.
+// Headers of a batch.
 const (
-	headerStream       = "Nats-Expected-Stream"
-	headerFence        = "Nats-Expected-Last-Subject-Sequence"
-	headerFenceSubject = "Nats-Expected-Last-Subject-Sequence-Subject"
-	headerBatch        = "Nats-Batch-Id"
-	headerBatchPlace   = "Nats-Batch-Sequence"
-	headerBatchCommit  = "Nats-Batch-Commit"
+	headerBatch       = "Nats-Batch-Id"
+	headerBatchPlace  = "Nats-Batch-Sequence"
+	headerBatchCommit = "Nats-Batch-Commit"
 )
 
 // errNoBatches: the server acknowledged a message of a batch singly, so it has stored it.
@@ -35,7 +32,7 @@ var errNotSeen = &jetstream.APIError{Code: 400, ErrorCode: 10071, Description: "
 func (r *Relay) message(e events.Event, maxMessage int, resent bool) *nats.Msg {
 	e = e.Fit(maxMessage)
 	m := &nats.Msg{Subject: events.Subject(r.o.Prefix, e.AgencyID, e.Type), Header: nats.Header(e.Header()), Data: e.Data}
-	m.Header[headerStream] = []string{r.o.Stream}
+	m.Header[jetstream.ExpectedStreamHeader] = []string{r.o.Stream}
 	if resent {
 		m.Header[events.ResentHeader] = []string{"1"}
 	}
@@ -46,9 +43,9 @@ func (r *Relay) message(e events.Event, maxMessage int, resent bool) *nats.Msg {
 // subject, still stands at fence. It returns the place of the last one. After an error it is not known what the stream holds: reconcile.
 func (r *Relay) publish(ctx context.Context, filter string, fence uint64, messages []*nats.Msg) (uint64, error) {
 	first := messages[0]
-	first.Header[headerFence] = []string{strconv.FormatUint(fence, 10)}
+	first.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(fence, 10)}
 	if filter != "" {
-		first.Header[headerFenceSubject] = []string{filter}
+		first.Header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{filter}
 	}
 	if len(messages) > 1 {
 		mark(messages)

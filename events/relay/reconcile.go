@@ -63,34 +63,34 @@ func (l *lane) reconcile(ctx context.Context) error {
 // readOn reads what the stream holds of the agency after a place in the stream: our next events have landed, those that the
 // log does not have are taken over, all else is stepped over. The fence becomes the last message that was seen; whatever
 // arrives later fails the fence.
-func (l *lane) readOn(ctx context.Context, after uint64) error {
-	last, err := l.readForward(ctx, after)
-	if err != nil {
+func (l *lane) readOn(ctx context.Context, after uint64) (err error) {
+	if l.fence, err = l.readToEnd(ctx, after); err != nil {
 		return err
 	}
-	if last == after { // nothing there: what is the last one before?
-		m, err := l.r.stream.Get(ctx, stream.Query{Last: l.filter})
-		switch {
-		case err != nil:
-			return err
-		case m == nil:
-			last = 0
-		case m.Sequence <= after:
-			last = m.Sequence
-		default: // it came in between
-			if last, err = l.readForward(ctx, after); err != nil {
-				return err
-			}
-			if last == after { // a server that finds it from behind only
-				last = m.Sequence
-				if err := cmp.Or(l.meet(m), l.flush()); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	l.fence = last
 	return l.settle()
+}
+
+// readToEnd returns the place of the last message of the agency, also where it is not behind after; 0 if there is none.
+func (l *lane) readToEnd(ctx context.Context, after uint64) (uint64, error) {
+	last, err := l.readForward(ctx, after)
+	if err != nil || last > after {
+		return last, err
+	}
+	m, err := l.r.stream.Get(ctx, stream.Query{Last: l.filter})
+	if err != nil || m == nil {
+		return 0, err
+	}
+	if m.Sequence <= after {
+		return m.Sequence, nil
+	}
+	last, err = l.readForward(ctx, after) // it came in between
+	if err != nil || last > after {
+		return last, err
+	}
+	if err := l.meet(m); err != nil { // a server that finds it from behind only
+		return 0, err
+	}
+	return m.Sequence, l.flush()
 }
 
 // readForward returns the last place that it read, or after if there was none.
@@ -207,7 +207,7 @@ func (l *lane) reconcileLoss(ctx context.Context, reason string) error {
 		}
 		if ours && !l.streamed.anew && newest.Header.Get(events.ResentHeader) == "" { // what was sent again may stand behind later ones
 			l.advance(e, newest.Sequence)
-		} else if l.fence, err = l.readForward(ctx, 0); err != nil {
+		} else if l.fence, err = l.readToEnd(ctx, 0); err != nil {
 			return err
 		}
 	}

@@ -46,6 +46,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,24 +126,11 @@ const inFlight = 4
 const serverBatch = 1000
 
 func (o Options) withDefaults() Options {
-	if o.Replicas <= 0 {
-		o.Replicas = 1
-	}
-	if o.BatchEvents <= 0 || o.BatchEvents > serverBatch {
-		o.BatchEvents = serverBatch
-	}
-	if o.BatchBytes <= 0 {
-		o.BatchBytes = 2 << 20
-	}
-	if o.AckWait <= 0 {
-		o.AckWait = 5 * time.Second
-	}
-	if o.ReconcileEvery <= 0 {
-		o.ReconcileEvery = time.Hour
-	}
-	if o.CompareIn <= 0 {
-		o.CompareIn = 3 * time.Minute // by then the server has forgotten the ids of what it lost
-	}
+	o.BatchEvents = min(cmp.Or(o.BatchEvents, serverBatch), serverBatch)
+	o.BatchBytes = cmp.Or(o.BatchBytes, 2<<20)
+	o.AckWait = cmp.Or(o.AckWait, 5*time.Second)
+	o.ReconcileEvery = cmp.Or(o.ReconcileEvery, time.Hour)
+	o.CompareIn = cmp.Or(o.CompareIn, 3*time.Minute) // by then the server has forgotten the ids of what it lost
 	if o.Synced == nil {
 		o.Synced = func(string) {}
 	}

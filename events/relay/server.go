@@ -31,8 +31,8 @@ const margin = 1024
 
 // usable is a server and a stream that can be used.
 type usable struct {
-	maxMessage int // the most bytes that one message may take
-	manner     manner
+	maxMessage int      // bytes that headers and payload of one message may take together
+	manner     manner   // how the server takes events
 	different  []string // how an external stream differs from what it should be
 }
 
@@ -185,23 +185,18 @@ func Check(ctx context.Context, o Options) (f Found, err error) {
 	if err != nil {
 		return f, err
 	}
-	s, err := js.Stream(ctx, o.Stream)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
+	found, err := stream.Ensure(ctx, js, server.known(o.StreamConfig()), stream.Rights{})
+	if errors.Is(err, stream.ErrMissing) {
 		f.Missing = true
 		return f, o.mayMake(ctx, js)
 	}
-	if err != nil {
-		return f, fmt.Errorf("stream %s: %w", o.Stream, err)
+	if found.Info == nil {
+		return f, err
 	}
-	have := s.CachedInfo()
-	f.Messages, f.StoreID = have.State.Msgs, have.Config.Metadata["store_id"]
-	if o.StoreID == "" {
-		o.StoreID = f.StoreID
-	}
-	want := server.known(o.StreamConfig())
-	f.OneByOne = server.manner(have.Config.AllowAtomicPublish) != inBatches
-	f.Different = stream.Differences(want, have.Config)
-	return f, stream.Unfit(want, have.Config)
+	have := found.Info.Config
+	f.Messages, f.StoreID, f.Different = found.Info.State.Msgs, have.Metadata["store_id"], found.Different
+	f.OneByOne = server.manner(have.AllowAtomicPublish) != inBatches
+	return f, err
 }
 
 // mayMake says why the missing stream could not be made; nil if nothing is known to be in the way.

@@ -40,7 +40,7 @@ func (r *Relay) Status() Status {
 	connected := r.o.Conn.IsConnected() // may wait for a server that reads nothing: nobody waits with it for the gate
 	k := r.link
 	k.mu.Lock()
-	s := Status{Connected: connected, Open: k.isOpen, Problem: k.problem, Differences: slices.Clone(k.different)}
+	s := Status{Connected: connected, Open: k.isOpen, Problem: k.problem, Differences: slices.Clone(k.session.different)}
 	k.mu.Unlock()
 	r.mu.Lock()
 	s.Published, s.Failures = maps.Clone(r.published), maps.Clone(r.failures)

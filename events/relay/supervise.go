@@ -39,10 +39,9 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 
 // session is a check of server and stream that found both usable. Each has a number: lanes reconcile once per session.
 type session struct {
-	number     uint64
-	manner     manner          // how the server takes events
-	maxMessage int             // bytes that headers and payload of one message may take together
-	connected  context.Context // ends when the connection is lost: an answer under way will not come
+	usable
+	number    uint64
+	connected context.Context // ends when the connection is lost: an answer under way will not come
 }
 
 // link is the gate between lanes and server: open while the last check was good.
@@ -52,7 +51,6 @@ type link struct {
 	session   session
 	isOpen    bool
 	problem   string
-	different []string
 	suspected chan struct{} // a lane found the gate should not be open; capacity 1
 
 	connected  context.Context
@@ -89,8 +87,8 @@ func (k *link) open(u usable) session {
 	if k.connected.Err() != nil {
 		k.connected, k.disconnect = context.WithCancel(context.Background())
 	}
-	k.session = session{number: k.session.number + 1, manner: u.manner, maxMessage: u.maxMessage, connected: k.connected}
-	k.problem, k.different = "", u.different
+	k.session = session{usable: u, number: k.session.number + 1, connected: k.connected}
+	k.problem = ""
 	if !k.isOpen {
 		k.isOpen = true
 		close(k.opened)
@@ -98,7 +96,7 @@ func (k *link) open(u usable) session {
 	return k.session
 }
 
-func (k *link) usable() bool {
+func (k *link) isUsable() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.isOpen
@@ -159,23 +157,20 @@ func (r *Relay) supervise(ctx context.Context, g *errgroup.Group) error {
 	said := ""
 	for {
 		r.turn()
-		check, poked := false, true
+		check, poked := true, true
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-alive.C:
-			if r.link.usable() {
+			if r.link.isUsable() {
 				continue
 			}
-			check = true
 		case <-r.begun:
-			poked = false
+			check, poked = false, false
 		case <-r.link.suspected:
-			check = true
 		case <-hourly.C:
-			check, said = true, "" // what goes on is said again
+			said = "" // what goes on is said again
 		case <-again.C:
-			check = true
 		case s := <-status:
 			retry.Reset()
 			check = s == nats.CONNECTED

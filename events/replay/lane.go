@@ -13,12 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Headers of a replayed event beside its envelope.
-const (
-	headerReplay = "doorbell-replay"
-	headerStream = "Nats-Expected-Stream"
-	headerFence  = "Nats-Expected-Last-Subject-Sequence"
-)
+// headerReplay names the job, beside the envelope of the event.
+const headerReplay = "doorbell-replay"
 
 // lane is what is known of an agency in the stream.
 type lane struct {
@@ -67,7 +63,7 @@ func (j *Job) try(ctx context.Context, l *lane, e events.Event) (there bool, err
 	if err != nil {
 		return false, err
 	}
-	m.Header[headerFence] = []string{strconv.FormatUint(fence, 10)}
+	m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(fence, 10)}
 	place, err := j.publish(ctx, m)
 	if err != nil {
 		l.known = false
@@ -139,7 +135,7 @@ func (j *Job) message(e events.Event) *nats.Msg {
 	m.Header[nats.MsgIdHdr] = []string{j.o.Job + "/" + e.ID}
 	m.Header[headerReplay] = []string{j.o.Job}
 	m.Header[headerChoice] = []string{j.o.Choice.text()}
-	m.Header[headerStream] = []string{j.o.Stream}
+	m.Header[jetstream.ExpectedStreamHeader] = []string{j.o.Stream}
 	return m
 }
 

@@ -102,7 +102,9 @@ func Differences(want, have jetstream.StreamConfig) []string {
 	note("duplicate window", want.Duplicates, have.Duplicates)
 	note("atomic publish", want.AllowAtomicPublish, have.AllowAtomicPublish)
 	note("direct get", want.AllowDirect, have.AllowDirect)
-	note("store id", want.Metadata["store_id"], have.Metadata["store_id"])
+	if id := want.Metadata["store_id"]; id != "" {
+		note("store id", id, have.Metadata["store_id"])
+	}
 	return d
 }
 

@@ -203,31 +203,16 @@ func deadSubject(prefix, name string, e events.Event) string {
 }
 
 // DeadLetterConfig is the stream of dead letters as it should be, beside a stream of events.
-func DeadLetterConfig(prefix, stream string, retention time.Duration, maxBytes int64, replicas int) jetstream.StreamConfig {
-	c := jetstream.StreamConfig{
-		Name:              deadStream(stream),
-		Description:       "doorbell: what outlets refused for good",
-		Subjects:          []string{deadSubjects(prefix)},
-		Retention:         jetstream.LimitsPolicy,
-		MaxConsumers:      -1,
-		MaxMsgs:           -1,
-		MaxMsgsPerSubject: -1,
-		MaxMsgSize:        -1,
-		MaxBytes:          -1,
-		MaxAge:            retention,
-		Discard:           jetstream.DiscardNew,
-		Storage:           jetstream.FileStorage,
-		Replicas:          max(1, replicas),
-		Duplicates:        deadWindow,
-		AllowDirect:       true,
-	}
-	if maxBytes > 0 {
-		c.MaxBytes = maxBytes
-	}
-	if retention > 0 {
-		c.Duplicates = min(c.Duplicates, retention)
-	}
-	return c
+func DeadLetterConfig(prefix, listings string, retention time.Duration, maxBytes int64, replicas int) jetstream.StreamConfig {
+	return stream.Complete(jetstream.StreamConfig{
+		Name:        deadStream(listings),
+		Description: "doorbell: what outlets refused for good",
+		Subjects:    []string{deadSubjects(prefix)},
+		MaxBytes:    maxBytes,
+		MaxAge:      retention,
+		Replicas:    replicas,
+		Duplicates:  deadWindow,
+	})
 }
 
 // EnsureDeadLetters makes a stream if it is missing. One that is there is changed only if the server is the daemon's own, where guests,

@@ -82,31 +82,17 @@ func (r *Relay) ensure(ctx context.Context, want jetstream.StreamConfig) (stream
 
 // StreamConfig is the stream as it should be.
 func (o Options) StreamConfig() jetstream.StreamConfig {
-	c := jetstream.StreamConfig{
+	c := stream.Complete(jetstream.StreamConfig{
 		Name:               o.Stream,
 		Description:        "doorbell: what happened at the listings API",
 		Subjects:           []string{events.StreamSubjects(o.Prefix)},
-		Retention:          jetstream.LimitsPolicy,
-		MaxConsumers:       -1,
-		MaxMsgs:            -1,
-		MaxMsgsPerSubject:  -1,
-		MaxMsgSize:         -1,
-		MaxBytes:           -1,
+		MaxBytes:           o.MaxBytes,
 		MaxAge:             o.MaxAge,
-		Discard:            jetstream.DiscardNew, // a full stream says so instead of forgetting
-		Storage:            jetstream.FileStorage,
-		Replicas:           max(1, o.Replicas),
+		Replicas:           o.Replicas,
 		Duplicates:         2 * time.Minute, // beyond it the fence does the work
-		AllowDirect:        true,
 		AllowAtomicPublish: true,
 		Metadata:           map[string]string{"app": "doorbell"},
-	}
-	if o.MaxBytes > 0 {
-		c.MaxBytes = o.MaxBytes
-	}
-	if o.MaxAge > 0 {
-		c.Duplicates = min(c.Duplicates, o.MaxAge)
-	}
+	})
 	if o.StoreID != "" {
 		c.Metadata["store_id"] = o.StoreID
 	}

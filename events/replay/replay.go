@@ -277,24 +277,16 @@ const margin = 1024
 
 // Config is the stream as it is made.
 func (o Options) Config() jetstream.StreamConfig {
-	c := jetstream.StreamConfig{
+	return stream.Complete(jetstream.StreamConfig{
 		Name:        o.Stream,
 		Description: "doorbell: events that were replayed on request",
 		Subjects:    []string{o.Prefix + ".replay.>"},
-		Retention:   jetstream.LimitsPolicy,
-		Storage:     jetstream.FileStorage,
-		Discard:     jetstream.DiscardNew, // a full stream says so instead of forgetting
 		MaxAge:      MaxAge,
-		MaxBytes:    -1,
-		Replicas:    max(1, o.Replicas),
+		MaxBytes:    o.MaxBytes,
+		Replicas:    o.Replicas,
 		Duplicates:  2 * time.Minute,
-		AllowDirect: true,
 		Metadata:    map[string]string{"app": "doorbell"},
-	}
-	if o.MaxBytes > 0 {
-		c.MaxBytes = o.MaxBytes
-	}
-	return c
+	})
 }
 
 // openStream makes the stream if it is missing, and makes sure that it can be used.

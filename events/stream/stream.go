@@ -30,6 +30,17 @@ const LeastMessage = 4096
 // subjectsOverlap is the server's word for a second stream on the same subjects.
 const subjectsOverlap jetstream.ErrorCode = 10065
 
+// Complete fills in what all our streams have: they stand in files, and refuse what they have no room for instead of forgetting.
+func Complete(c jetstream.StreamConfig) jetstream.StreamConfig {
+	c.Retention, c.Storage, c.Discard = jetstream.LimitsPolicy, jetstream.FileStorage, jetstream.DiscardNew
+	c.MaxConsumers, c.MaxMsgs, c.MaxMsgsPerSubject, c.MaxMsgSize = -1, -1, -1, -1
+	c.MaxBytes, c.Replicas, c.AllowDirect = unlimited(c.MaxBytes), max(1, c.Replicas), true
+	if c.MaxAge > 0 {
+		c.Duplicates = min(c.Duplicates, c.MaxAge)
+	}
+	return c
+}
+
 // Rights say what Ensure may do.
 type Rights struct {
 	Manage   bool // make the stream if it is missing

@@ -230,8 +230,11 @@ func move(from, to string) error {
 		return err
 	}
 	err := os.Rename(from, to)
-	if err != nil {
-		_ = os.Remove(filepath.Dir(to)) // if it is empty
+	if err == nil {
+		return nil
+	}
+	for dir := filepath.Dir(to); os.Remove(dir) == nil; dir = filepath.Dir(dir) { // what is empty of those that were made
+		continue
 	}
 	return err
 }

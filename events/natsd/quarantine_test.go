@@ -179,17 +179,32 @@ func TestAStreamThatTheServerTakesOfflineForADamagedConsumerIsMovedAside(t *test
 	makeStream(t, js, 1) // nothing of it is left in the server
 }
 
-func TestNoStreamAndNoStartIsJudgedWhileNothingCanBeWritten(t *testing.T) {
-	disk := smallDisk(t, "8m")
+// onDisk is onFolder with a stream that cannot be recovered, on a file system of its own.
+func onDisk(t *testing.T, folder string) Options {
+	t.Helper()
 	o := onFolder(t)
-	folder := filepath.Join(disk, "jetstream")
 	if err := os.CopyFS(folder, os.DirFS(o.StoreDir)); err != nil {
 		t.Fatal(err)
 	}
 	o.StoreDir = folder
-	if err := os.WriteFile(filepath.Join(o.StoreDir, "jetstream/DOORBELL/streams/LISTINGS/meta.inf"), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "jetstream/DOORBELL/streams/LISTINGS/meta.inf"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return o
+}
+
+func TestAFolderThatIsAFileSystemOfItsOwnKeepsWhatIsMovedAside(t *testing.T) {
+	o := onDisk(t, smallDisk(t, "8m"))
+	s, said := startAndLook(t, o)
+	kept, err := filepath.Glob(filepath.Join(o.StoreDir, quarantinePrefix+"*", "DOORBELL/streams/LISTINGS/meta.inf"))
+	if err != nil || len(kept) != 1 || len(s.quarantined()) != 1 {
+		t.Fatalf("%v, %v\n%s", err, kept, said)
+	}
+}
+
+func TestNoStreamAndNoStartIsJudgedWhileNothingCanBeWritten(t *testing.T) {
+	disk := smallDisk(t, "8m")
+	o := onDisk(t, filepath.Join(disk, "jetstream"))
 	fill(t, disk)
 	s := &Server{options: o}
 	if _, err := Start(t.Context(), o); !errors.Is(err, errNoRoom) || len(s.quarantined()) > 0 {
@@ -199,6 +214,21 @@ func TestNoStreamAndNoStartIsJudgedWhileNothingCanBeWritten(t *testing.T) {
 	for range 3 {
 		if _, err := Start(t.Context(), o); err == nil || s.failedStarts() > 0 {
 			t.Fatalf("%v, %d starts count as failed", err, s.failedStarts())
+		}
+	}
+}
+
+func TestFiveHealthyMinutesEndTheCountOfStarts(t *testing.T) {
+	o := onFolder(t)
+	fail(t, o, 2)
+	s, _ := startAndLook(t, o)
+	for _, runs := range []time.Duration{healthyFor - time.Minute, healthyFor + time.Minute} {
+		s.booted = time.Now().Add(-runs)
+		if err := s.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := s.failedStarts(); (n == 0) != (runs > healthyFor) {
+			t.Errorf("after %v %d starts count", runs, n)
 		}
 	}
 }

@@ -114,17 +114,14 @@ func (s *Server) setHealthy() {
 	now := time.Now()
 	s.backoff.worked(now)
 	s.mu.Lock()
-	healthy := now.Sub(s.booted)
+	was, runs := s.status, now.Sub(s.booted)
+	s.status.Problem, s.status.Since = "", time.Time{}
 	s.mu.Unlock()
-	if healthy > healthyFor {
+	if runs > healthyFor {
 		if err := s.unmark(); err != nil {
 			s.options.Logger.Warn("the start is counted as one that failed", "err", err.Error())
 		}
 	}
-	s.mu.Lock()
-	was := s.status
-	s.status.Problem, s.status.Since = "", time.Time{}
-	s.mu.Unlock()
 	if was.Problem != "" {
 		s.options.Logger.Info("embedded NATS server works again", "after", now.Sub(was.Since).Round(time.Second).String())
 	}

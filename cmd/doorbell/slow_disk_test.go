@@ -2,18 +2,56 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"net/http"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"syscall"
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller/sandbox"
 )
 
 var slowSync = flag.Duration("slow.sync", 250*time.Millisecond, "how long a sync of the store takes in TestASlowDisk; a commit makes two")
+
+// A server whose disk takes a second for each sync is slow, and not stuck: it is not restarted, and events arrive.
+func TestASlowDiskOfTheStreamIsNoReasonToRestartTheServer(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	var said bytes.Buffer
+	slow := &tracer{below: filepath.Join(s.dir, daemon.StreamFolder), every: true}
+	if err := slow.run(s.environ, &said, binary(t), "run"); untraceable(err) {
+		t.Skipf("this machine lets no program be traced: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = syscall.Kill(slow.pid, syscall.SIGKILL)
+		<-slow.gone
+		if t.Failed() {
+			t.Log(said.String())
+		}
+	}()
+	sub := subscribeTo(t, natsURL(t, s.dir))
+	sub.baselined(t, "A100")
+	slow.slow.Store(1000)
+	for end := time.Now().Add(35 * time.Second); time.Now().Before(end); { // in which the server is checked twice
+		sub.request(t, s.ring(t, "A100"))
+	}
+	var status ops.Status
+	got := run(t, s.environ, "status", "--json")
+	if err := json.Unmarshal([]byte(got.stdout), &status); err != nil || status.NATS.Server == nil {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if n := status.NATS; n.Server.Restarts != 0 || n.Problem != "" || !n.Connected {
+		t.Errorf("%+v, %+v", n, n.Server)
+	}
+}
 
 // TestASlowDiskDelaysOnlyWhatIsStored: the budget holds, no agency starves, the daemon answers, a refused agency is not asked again
 // while its halt waits to be stored, and after a kill nothing is lost. `go test ./cmd/doorbell -run TestASlowDisk -slow.sync 2s` is the long form.

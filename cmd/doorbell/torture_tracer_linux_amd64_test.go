@@ -21,6 +21,7 @@ type tracer struct {
 	times int           // how many from there on; negative: all
 	errno syscall.Errno // that they return; 0: SIGKILL instead of the call
 	slow  atomic.Int64  // milliseconds that a sync of the store takes; 0: as long as it does
+	every bool          // every sync below takes so long, and not only the store's
 
 	pid    int
 	calls  int      // that were seen
@@ -201,7 +202,8 @@ func (t *tracer) look(tid int) {
 	}
 	t.calls++
 	t.names = append(t.names, name)
-	if slow := t.slow.Load(); slow > 0 && regs.Orig_rax == syscall.SYS_FDATASYNC && strings.HasSuffix(name, "/doorbell.db") {
+	syncs := regs.Orig_rax == syscall.SYS_FDATASYNC || regs.Orig_rax == syscall.SYS_FSYNC
+	if slow := t.slow.Load(); slow > 0 && syncs && (t.every || strings.HasSuffix(name, "/doorbell.db")) {
 		regs.Orig_rax, regs.Rdi, regs.Rsi, regs.Rdx = syscall.SYS_POLL, 0, 0, uint64(slow) // of nothing: it sleeps
 		_ = syscall.PtraceSetRegs(tid, &regs)
 		return

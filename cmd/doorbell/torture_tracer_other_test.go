@@ -15,6 +15,7 @@ type tracer struct {
 	at, times  int
 	errno      syscall.Errno
 	slow       atomic.Int64
+	every      bool
 	pid, calls int
 	struck     int
 	names      []string

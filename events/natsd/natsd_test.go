@@ -21,12 +21,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if folder := os.Getenv(slowServer); folder != "" {
-		if err := serveSlowly(folder); err != nil {
-			fmt.Println(err)
-		}
-		return
-	}
 	ats.Register()
 	code := m.Run()
 	ats.Unregister()

@@ -3,10 +3,8 @@ package natsd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -211,59 +209,5 @@ func TestRestartsThatDoNotHelpBecomeRare(t *testing.T) {
 	b.used(at.Add(time.Hour))
 	if !b.due(at.Add(time.Hour + leastGap)) {
 		t.Fatal("after a long calm it does not begin anew")
-	}
-}
-
-// slowServer is where the test binary finds its folder when it is the server of TestASlowDiskIsNoWedge.
-const slowServer = "DOORBELL_TEST_SLOW_SERVER"
-
-// serveSlowly runs a server under its own eyes, published to all the time, and says how often it was restarted.
-func serveSlowly(folder string) error {
-	ctx, stop := context.WithTimeout(context.Background(), 12*time.Second)
-	defer stop()
-	s, err := Start(ctx, Options{StoreDir: folder, CheckEvery: 100 * time.Millisecond, StuckAfter: 8 * time.Second})
-	if err != nil {
-		return err
-	}
-	nc, err := s.Connect("relay")
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return err
-	}
-	if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "LISTINGS", Subjects: []string{"listings.v1.>"}}); err != nil {
-		return err
-	}
-	written := make(chan int, 1)
-	go func() {
-		n := 0
-		for ctx.Err() == nil {
-			if _, err := js.Publish(ctx, "listings.v1.A100.test", make([]byte, 2000)); err == nil {
-				n++
-			}
-		}
-		written <- n
-	}()
-	if err := s.Run(ctx); err != nil {
-		return err
-	}
-	_, err = fmt.Printf("restarts=%d written=%v problem=%q\n", s.Status().Restarts, <-written > 0, s.Status().Problem)
-	return err
-}
-
-func TestASlowDiskIsNoWedge(t *testing.T) {
-	strace, err := exec.LookPath("strace")
-	if err != nil {
-		t.Skipf("a disk cannot be made slow without strace: %v", err)
-	}
-	cmd := exec.CommandContext(t.Context(), strace, "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync",
-		"-e", "inject=fsync,fdatasync:delay_enter=1000000", os.Args[0])
-	cmd.Env = append(os.Environ(), slowServer+"="+t.TempDir(), "GODEBUG=asyncpreemptoff=1") // strace loses a thread that a signal meets in its delay
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), `restarts=0 written=true problem=""`) {
-		t.Fatalf("%v\n%s", err, out)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"doorbell/schemas/skiptest"
+
 	"doorbell/schemas"
 	"doorbell/schemas/schematest"
 )
@@ -179,7 +181,7 @@ func TestHeadersAndHeartbeatsOfAnotherFormAreRefused(t *testing.T) {
 func TestTheParserOfAsyncAPITakesTheDocument(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("interop/node_modules/@asyncapi/parser"); err != nil {
-		t.Skip("the AsyncAPI parser is not installed; run, at the top of the repository: npm ci --ignore-scripts --prefix schemas/interop")
+		skiptest.Skipf(t, "the AsyncAPI parser is not installed; run, at the top of the repository: npm ci --ignore-scripts --prefix schemas/interop")
 	}
 	out, _ := exec.Command("node", "interop/asyncapi.mjs", schemas.AsyncAPIName, spoiled(t)).CombinedOutput() // it exits with 1
 	var read, found []string

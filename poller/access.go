@@ -51,7 +51,7 @@ func (a *agency) changeAccess(decide func(watch.Access) watch.AccessChange) (wat
 	}
 	for _, h := range c.Ended {
 		if h.Reference != "" {
-			a.urge(h.Reference)
+			a.prioritize(h.Reference)
 		}
 	}
 	a.pause()

@@ -27,7 +27,7 @@ type agency struct {
 	pausing    sync.Mutex // held while pause looks and acts
 	committing sync.Mutex // held while what is remembered of the agency changes, in the store and in memory; see commit
 
-	massAt     time.Time  // when a walk began whose mass appearance another one is to confirm; the walks' own, as the following
+	mass       mass       // appearance that another walk is to confirm; the walks' own, as the following
 	failedWalk bool       // the log says so
 	pages      int        // of the last complete walk; 0: there was none
 	counted    time.Time  // begin of the last walk that counted for what is missing
@@ -171,11 +171,11 @@ func (a *agency) forget(reference string) {
 	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) { p.remove(s, reference) })
 }
 
-// urge lets an insertion be polled soon.
-func (a *agency) urge(reference string) {
+// prioritize lets an insertion be polled soon.
+func (a *agency) prioritize(reference string) {
 	now := time.Now()
 	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) {
-		s.Urge(p.add(s, reference, schedule.Memory{}, now), schedule.Urgent)
+		s.Prioritize(p.add(s, reference, schedule.Memory{}, now), schedule.Urgent)
 	})
 }
 

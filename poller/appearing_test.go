@@ -1,6 +1,7 @@
 package poller_test
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"sync"
@@ -93,6 +94,7 @@ func TestAWrongListAfterAMixedOneTellsNothing(t *testing.T) {
 		"mixed again a day later":   {[]*sandbox.Fault{mixed}, 24 * time.Hour, []*sandbox.Fault{mixed}},
 		"cut short some walks on":   {[]*sandbox.Fault{mixed}, 5 * time.Minute, []*sandbox.Fault{short}},
 		"all foreign some walks on": {[]*sandbox.Fault{mixed}, 5 * time.Minute, []*sandbox.Fault{foreign}},
+		"another mixed one":         {[]*sandbox.Fault{mixed}, 10 * time.Minute, []*sandbox.Fault{shows(map[string]int{"a": 60, "c": 40})}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
@@ -174,6 +176,97 @@ func TestMoreThanCanWaitIsToldByTheWalkThatFollows(t *testing.T) {
 		}
 		if w.pass(45 * time.Second); told() != 60 {
 			t.Errorf("%d appeared", told())
+		}
+	})
+}
+
+// cutShort is a list that says of itself that there is more.
+func cutShort(of map[string]int) *sandbox.Fault {
+	f := shows(of)
+	f.Body = append(bytes.TrimSuffix(f.Body, []byte("}")), '0', '}')
+	return f
+}
+
+// The list was never complete, and is days later.
+func TestWhatTheFirstCompleteWalkShowsBringsTheContactRequestsOfTheWholeWatch(t *testing.T) {
+	for _, news := range []int{3, 10, 40} {
+		t.Run(fmt.Sprint(news), func(t *testing.T) {
+			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+				for n := range 20 {
+					w.publish("A100", fmt.Sprintf("a#%d##", n))
+				}
+				w.options.PollInterval, w.options.WalkInterval = time.Hour, 30*time.Minute
+				partial := cutShort(map[string]int{"a": 20})
+				w.model.SetFault(onList(func(sandbox.Call) *sandbox.Fault { return partial }))
+				w.start()
+				w.pass(24 * time.Hour)
+				if n := count(w.log("A100"), events.TypeWatchBaselined); n != 1 {
+					t.Fatalf("%v", w.log("A100"))
+				}
+				var ids []string
+				for n := range news {
+					w.publish("A100", fmt.Sprintf("b#%d##", n))
+					ids = append(ids, w.write("A100", fmt.Sprintf("b#%d##", n), 0))
+				}
+				w.pass(96 * time.Hour)
+				w.model.SetFault(nil)
+				w.pass(6 * time.Hour)
+				got, lost := announced(w.log("A100")), 0
+				for _, id := range ids {
+					if got[id] != 1 {
+						lost++
+					}
+				}
+				if lost > 0 {
+					t.Errorf("%d of %d leads are lost", lost, news)
+				}
+				for _, e := range w.log("A100") {
+					if after, is := e.body["observedAfter"]; e.Type == events.TypeInsertionAppeared && is {
+						t.Errorf("appeared after %s, when no walk was complete", after)
+						break
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestTheShortListOfSomebodyElseTellsNothing(t *testing.T) {
+	for _, foreign := range []int{10, 17, 30} {
+		t.Run(fmt.Sprint(foreign), func(t *testing.T) {
+			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+				var wrong atomic.Bool
+				w.readings(func(int) *sandbox.Fault {
+					if wrong.Load() {
+						return shows(map[string]int{"z": foreign})
+					}
+					return shows(map[string]int{"a": 60})
+				})
+				w.start()
+				w.pass(10 * time.Minute)
+				wrong.Store(true)
+				w.pass(5 * time.Minute)
+				wrong.Store(false)
+				w.pass(time.Hour)
+				if told := count(w.log("A100"), events.TypeInsertionAppeared); told > 0 || count(w.log("A100"), events.TypeWatchChangeHeld) != 1 {
+					t.Errorf("%v", w.log("A100"))
+				}
+			})
+		})
+	}
+}
+
+func TestWhatReplacesMostOfAListThatIsNeverCompleteIsTold(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		var now atomic.Value
+		now.Store(cutShort(map[string]int{"a": 20}))
+		w.model.SetFault(onList(func(sandbox.Call) *sandbox.Fault { return now.Load().(*sandbox.Fault) }))
+		w.start()
+		w.pass(time.Hour)
+		now.Store(cutShort(map[string]int{"b": 20}))
+		w.pass(48 * time.Hour)
+		if n := count(w.log("A100"), events.TypeInsertionAppeared); n != 20 {
+			t.Errorf("%d of 20 are told after two days: %v", n, w.log("A100"))
 		}
 	})
 }

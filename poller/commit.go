@@ -222,7 +222,7 @@ func (a *agency) logEvents(list []events.Payload) {
 			}
 			log.Error("no successful response for too long, or too few", "operation", e.Operation, "since", e.LastSuccessAt, "last", last)
 		case *events.WatchBaselined:
-			log.Info("baselined: what appears from now on is announced", "insertions", e.Insertions, "complete", e.Complete)
+			log.Info("baselined: anything new from now on is announced", "insertions", e.Insertions, "complete", e.Complete)
 		case *events.WatchChangeHeld:
 			log.Warn("implausible change held", "missing", e.Missing, "known", e.Known)
 		case *events.WatchGapDetected:

@@ -145,7 +145,7 @@ func TestWhatAPollTellsOfAnInsertionThatAWalkEndedMeanwhileEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	a = p.agency("A100")
-	a.urge(reference)
+	a.prioritize(reference)
 	go p.dispatcher.run(t.Context(), func(turn) {})
 	if _, _, err := a.pollScheduled(t.Context(), reference); err != nil {
 		t.Fatal(err)

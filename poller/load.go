@@ -92,7 +92,7 @@ func (a *agency) line(polled []resumed, known persisted, waiting map[string]time
 			case until.After(now):
 				s.Put(one, until)
 			case i.urgent:
-				s.Urge(one, schedule.Urgent)
+				s.Prioritize(one, schedule.Urgent)
 			}
 		}
 	})

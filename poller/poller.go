@@ -329,7 +329,7 @@ func (p *Poller) PollNow(agencyID string) (done PolledNow, err error) {
 	p.scheduler.change(agencyID, func(s *schedule.Schedule, q *scheduled) {
 		list := q.longest(s, max(1, int(p.o.RequestsPerSecond*nowWithin.Seconds())))
 		for _, i := range list {
-			s.Urge(i, schedule.Urgent)
+			s.Prioritize(i, schedule.Urgent)
 		}
 		done = PolledNow{Insertions: len(list), Of: len(q.slots)}
 	})

@@ -122,10 +122,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 }
 
 func (a *agency) newWalk() *walk {
-	return &walk{
-		a: a, began: time.Now().UTC(), seen: map[string]struct{}{}, before: a.knownPages, after: knownPages{},
-		appearing: watch.Appearing{Confirmed: time.Since(a.massAt) < max(a.p.o.HoldFor, 3*a.p.o.WalkInterval)},
-	}
+	return &walk{a: a, began: time.Now().UTC(), seen: map[string]struct{}{}, before: a.knownPages, after: knownPages{}}
 }
 
 func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time.Duration, error) {
@@ -342,7 +339,7 @@ func (w *walk) diff(tx *store.Tx, listed []watch.Listed) (d watch.PageDiff, err 
 		}
 	}
 	emit := w.a.p.o.Announce && state.BaselineReason != watch.BaselineFilter
-	s := watch.Observation{AgencyID: w.a.id, At: listed[0].At, After: watch.LastWithout(state), Emit: emit}
+	s := watch.Observation{AgencyID: w.a.id, At: listed[0].At, After: state.LastToldWalk, Emit: emit}
 	return watch.DiffPage(s, state, all, listed, w.a.p.rules), nil
 }
 
@@ -525,20 +522,33 @@ func (w *walk) postpone(listed []watch.Listed) (now []watch.Listed, err error) {
 // says whether that is to follow at once.
 func (w *walk) appear() (again bool, err error) {
 	if len(w.waiting) == 0 {
+		w.a.mass.rest = false
 		return false, nil
 	}
+	before := w.a.mass
+	recent := w.began.Sub(before.at) < max(w.a.p.o.HoldFor, 3*w.a.p.o.WalkInterval)
+	same := recent && before.shows(w.waiting)
+	w.appearing.Confirmed = same && !before.foreign
+	w.appearing.Lasting = same && w.began.Sub(before.since) >= w.a.p.o.HoldFor
 	told, confirm := w.appearing.Believed(w.published, w.held)
-	if confirm {
-		w.a.massAt = w.began
+	if w.appearing.Mass(w.published) && !w.held {
+		w.a.mass = massOf(w.waiting, w.began)
+		w.a.mass.foreign = w.appearing.Foreign(w.published)
+		if same {
+			w.a.mass.since = before.since
+		}
 	}
 	if !told {
 		for _, s := range w.waiting {
 			delete(w.seen, s.Reference)
 		}
-		return confirm, nil
+		return confirm && !recent, nil // what is another one each time is confirmed by none
 	}
-	if w.appearing.Mass(w.published) && !w.left {
-		w.a.massAt = time.Time{} // another one is confirmed anew
+	switch {
+	case w.left:
+		w.a.mass.rest = true
+	case before.rest, w.appearing.Mass(w.published):
+		w.a.mass = mass{} // another one is confirmed anew
 	}
 	for _, page := range byPage(w.waiting) {
 		if err := w.take(page); err != nil {
@@ -547,6 +557,36 @@ func (w *walk) appear() (again bool, err error) {
 	}
 	w.published += len(w.waiting)
 	return w.left, nil
+}
+
+// mass is what appeared in a walk that another one is to confirm.
+type mass struct {
+	at, since  time.Time // when the last such walk began, and the first of those in a row that showed the same
+	references map[string]struct{}
+	foreign    bool // it may be the list of somebody else
+	rest       bool // it is believed, and more of it is to be told
+}
+
+func massOf(waiting []watch.Listed, at time.Time) mass {
+	m := mass{at: at, since: at, references: make(map[string]struct{}, len(waiting))}
+	for _, s := range waiting {
+		m.references[s.Reference] = struct{}{}
+	}
+	return m
+}
+
+// shows says whether most of these were in it.
+func (m mass) shows(waiting []watch.Listed) bool {
+	if m.rest {
+		return true
+	}
+	same := 0
+	for _, s := range waiting {
+		if _, is := m.references[s.Reference]; is {
+			same++
+		}
+	}
+	return 2*same > len(waiting)
 }
 
 // byPage parts records by the page that showed them: each is one transaction.
@@ -683,7 +723,7 @@ func (a *agency) plan(list []entry) {
 		for _, n := range list {
 			one := p.add(s, n.reference, schedule.Memory{Born: n.born}, now)
 			if n.urgent {
-				s.Urge(one, schedule.Urgent)
+				s.Prioritize(one, schedule.Urgent)
 			}
 		}
 	})

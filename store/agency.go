@@ -24,15 +24,15 @@ type Agency struct {
 	ClockSkew time.Duration `json:"clockSkew,omitempty"`
 	SkewKnown bool          `json:"skewKnown,omitempty"`
 
-	// Baselined: from here on what appears is news.
+	// Baselined: anything new from now on is announced.
 	Baselined bool `json:"baselined,omitempty"`
 	// Announced counts insertions announced while baselining.
 	Announced int `json:"announced,omitempty"`
 	// CompleteWalks counts complete walks; LastCompleteWalk is when the last of them began.
 	CompleteWalks    int       `json:"completeWalks,omitempty"`
 	LastCompleteWalk time.Time `json:"lastCompleteWalk,omitzero"`
-	// LastToldWalk is when the last complete walk began that left nothing of what it had shown to be told later; zero in a
-	// store of before, where it is LastCompleteWalk.
+	// LastToldWalk is when the last complete walk began that left nothing of what it had shown to be told later; zero if
+	// there was none.
 	LastToldWalk time.Time `json:"lastToldWalk,omitzero"`
 	// PartialWalks counts walks in a row that stayed partial for PartialReason, a reason in the API's structure.
 	PartialWalks  int    `json:"partialWalks,omitempty"`

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/schemas/skiptest"
+
 	"doorbell/store"
 )
 
@@ -18,7 +20,7 @@ func smallDisk(t *testing.T, size string) (dir string, fill, free func()) {
 	t.Helper()
 	dir = t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-		t.Skipf("a small file system cannot be mounted here, which needs root: %v", err)
+		skiptest.Skipf(t, "a small file system cannot be mounted here, which needs root: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, 0); err != nil {

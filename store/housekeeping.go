@@ -70,7 +70,7 @@ func (h *Housekeeping) Run(ctx context.Context) error {
 		case <-trim.C:
 			err = h.RunOnce(ctx)
 		case <-look.C:
-			err = h.look(ctx)
+			err = h.check(ctx)
 		}
 	}
 	return err
@@ -81,7 +81,7 @@ func (h *Housekeeping) RunOnce(ctx context.Context) error {
 	if err := h.trim(ctx, h.o.Store.now().Add(-h.o.Retention)); err != nil {
 		return err
 	}
-	return h.look(ctx)
+	return h.check(ctx)
 }
 
 // Space is how it was at the last look.
@@ -121,8 +121,8 @@ func (h *Housekeeping) trim(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// look finds out how much the store holds, makes room where it is too much, and says what has changed.
-func (h *Housekeeping) look(ctx context.Context) error {
+// check finds out how much the store holds, makes room where it is too much, and says what has changed.
+func (h *Housekeeping) check(ctx context.Context) error {
 	inUse, err := h.o.Store.InUse()
 	if err != nil {
 		return err

@@ -30,9 +30,9 @@ import (
 // record that an older one could be compared with.
 
 var (
-	bucketImports  = []byte("imports")       // agency: when what was imported was recorded
-	bucketImported = []byte("imported")      // agency 0x00 id: sequence
-	bucketLastWord = []byte("imported_word") // agency 0x00 entity: lastWord
+	bucketImports   = []byte("imports")       // agency: when what was imported was recorded
+	bucketImported  = []byte("imported")      // agency 0x00 id: sequence
+	bucketLastState = []byte("imported_word") // agency 0x00 entity: lastWord
 )
 
 // MaxImport is the highest sequence that is imported: there is room to count on.
@@ -112,10 +112,10 @@ func (tx *Tx) importEvent(e events.Event, place bool) error {
 		return err
 	}
 	entity := e.Entity()
-	w, exists := tx.lastWord(e.AgencyID, entity)
+	w, exists := tx.lastState(e.AgencyID, entity)
 	last := !exists || w.store == e.StoreID || !e.RecordedTime.Before(w.recorded)
 	if last {
-		if err := tx.putLastWord(entity, e, e.ID); err != nil {
+		if err := tx.putLastState(entity, e, e.ID); err != nil {
 			return err
 		}
 	}
@@ -123,7 +123,7 @@ func (tx *Tx) importEvent(e events.Event, place bool) error {
 		return nil
 	}
 	if last { // and behind all that the log has
-		if err := tx.adopt(e); err != nil {
+		if err := tx.importState(e); err != nil {
 			return err
 		}
 	}
@@ -131,9 +131,9 @@ func (tx *Tx) importEvent(e events.Event, place bool) error {
 	return tx.putEvent(e.Sequence, e)
 }
 
-// adopt makes what the stream was told of an insertion what is remembered of it: that it is gone, that it is back, or what it is.
+// importState makes what the stream was told of an insertion what is remembered of it: that it is gone, that it is back, or what it is.
 // A change of one that is gone is older than its end.
-func (tx *Tx) adopt(e events.Event) error {
+func (tx *Tx) importState(e events.Event) error {
 	var p struct {
 		Episode, Revision int
 		Record            json.RawMessage
@@ -234,9 +234,9 @@ func (tx *Tx) told(e events.Event, said map[string]string) (_ events.Event, told
 	if entity == "" {
 		return e, taken
 	}
-	w, _ := tx.lastWord(e.AgencyID, entity)
+	w, _ := tx.lastState(e.AgencyID, entity)
 	if state, found := said[entity]; found {
-		w = lastWord{state: state}
+		w = lastState{state: state}
 	}
 	if last, there := tx.imported(e.AgencyID, w.id); there { // as it is compared now
 		w.state = last.State(tx.store.digest)
@@ -254,7 +254,7 @@ func (tx *Tx) told(e events.Event, said map[string]string) (_ events.Event, told
 
 // setBack says whether an event whose id is taken was found after this store was set back: what has the id is of the same store,
 // and another entry of its log. The clock of a machine may be set back with it, so times do not tell which of them was first.
-func (tx *Tx) setBack(e events.Event, w lastWord) bool {
+func (tx *Tx) setBack(e events.Event, w lastState) bool {
 	before, there := tx.imported(e.AgencyID, e.ID)
 	return there && w.store == e.StoreID && !before.RecordedTime.Equal(e.RecordedTime)
 }
@@ -262,7 +262,7 @@ func (tx *Tx) setBack(e events.Event, w lastWord) bool {
 // said is the entry of an event whose id may be another one than it was appended with. It notes that we have said the last word
 // about what the event is about.
 func (tx *Tx) said(e events.Event) ([]byte, error) {
-	if err := tx.putLastWord(e.Entity(), e, ""); err != nil {
+	if err := tx.putLastState(e.Entity(), e, ""); err != nil {
 		return nil, err
 	}
 	return encodeEvent(e)
@@ -294,10 +294,10 @@ func (tx *Tx) markSaid(agency string, list []events.Event, m imports) error {
 			break
 		}
 		entity := e.Entity()
-		if _, exists := tx.lastWord(agency, entity); exists {
+		if _, exists := tx.lastState(agency, entity); exists {
 			continue
 		}
-		if err := tx.putLastWord(entity, e, ""); err != nil {
+		if err := tx.putLastState(entity, e, ""); err != nil {
 			return err
 		}
 	}
@@ -323,28 +323,28 @@ func (tx *Tx) imported(agency, id string) (e events.Event, there bool) {
 	return e, e.ID == id
 }
 
-// lastWord is the last that the stream has told of an entity. It has no id where we have said it. The state is that of when it came
+// lastState is the last that the stream has told of an entity. It has no id where we have said it. The state is that of when it came
 // in, or was said: the log may not have the event any more, or never had it.
-type lastWord struct {
+type lastState struct {
 	id, store, state string
 	recorded         time.Time
 }
 
-func (tx *Tx) putLastWord(entity string, e events.Event, id string) error {
+func (tx *Tx) putLastState(entity string, e events.Event, id string) error {
 	if entity == "" {
 		return nil
 	}
 	w := key(id, e.StoreID, e.State(tx.store.digest), strconv.FormatInt(e.RecordedTime.UnixMilli(), 10))
-	return tx.put(bucketLastWord, key(e.AgencyID, entity), w)
+	return tx.put(bucketLastState, key(e.AgencyID, entity), w)
 }
 
-func (tx *Tx) lastWord(agency, entity string) (w lastWord, exists bool) {
-	parts := strings.Split(string(tx.get(bucketLastWord, key(agency, entity))), "\x00")
+func (tx *Tx) lastState(agency, entity string) (w lastState, exists bool) {
+	parts := strings.Split(string(tx.get(bucketLastState, key(agency, entity))), "\x00")
 	if len(parts) != 4 {
 		return w, false
 	}
 	ms, err := strconv.ParseInt(parts[3], 10, 64)
-	return lastWord{parts[0], parts[1], parts[2], time.UnixMilli(ms)}, err == nil
+	return lastState{parts[0], parts[1], parts[2], time.UnixMilli(ms)}, err == nil
 }
 
 // WatchedBefore is the moment since which contact requests are news to an agency whose watch is begun by this store, but

@@ -43,7 +43,7 @@ var (
 
 	buckets = [][]byte{
 		bucketMeta, bucketAgencies, bucketInsertions, bucketRecords, bucketContacts, bucketFieldNames, bucketLog,
-		bucketCursors, bucketHalts, bucketFailures, bucketSchedule, bucketImports, bucketImported, bucketLastWord,
+		bucketCursors, bucketHalts, bucketFailures, bucketSchedule, bucketImports, bucketImported, bucketLastState,
 	}
 	keyMeta = []byte("store")
 )

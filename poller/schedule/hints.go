@@ -78,7 +78,7 @@ func (s *Schedule) Seen(name Insertion, changed bool, at time.Time) {
 		h.choose()
 	}
 	if changed && h.j > 0 && !explained {
-		s.Urge(name, Hint)
+		s.Prioritize(name, Hint)
 	}
 }
 

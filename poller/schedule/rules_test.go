@@ -111,7 +111,7 @@ func TestABunchThatIsNearTheCapIsPolledInTime(t *testing.T) {
 	d.add(a, 2000, 50, polled(0))
 	d.add(b, 1800, 0.001, polled(-7)) // 13 minutes are left, it takes 6
 	for _, i := range d.add(a, 1500, 50, polled(0)) {
-		d.s.Urge(i, schedule.Urgent)
+		d.s.Prioritize(i, schedule.Urgent)
 	}
 	d.run(20_000)
 	if d.worst > 20*time.Minute {
@@ -124,7 +124,7 @@ func TestUrgentOnesLeaveThreeTurnsOfTenToOthers(t *testing.T) {
 	a := d.s.Enter(nil)
 	d.add(a, 500, 1, polled(-1))
 	for _, i := range d.add(a, 500, 1, polled(0)) {
-		d.s.Urge(i, schedule.Urgent)
+		d.s.Prioritize(i, schedule.Urgent)
 	}
 	d.run(100)
 	if n := d.whys[schedule.Urgent]; n < 68 || n > 72 {
@@ -156,7 +156,7 @@ func TestASmallAgencyHasATurnAMinuteBesideALargeOne(t *testing.T) {
 	d := newDrive(schedule.Options{Interval: time.Minute})
 	large, small := d.s.Enter(nil), d.s.Enter(nil)
 	for _, i := range d.add(large, 9000, 1, polled(-1)) {
-		d.s.Urge(i, schedule.Urgent)
+		d.s.Prioritize(i, schedule.Urgent)
 	}
 	one := d.add(small, 1, 1, polled(-1))[0]
 	d.run(9000) // half an hour
@@ -393,7 +393,7 @@ func TestUrgentOnesFailedOnesAndTheOthersShareTheTurns(t *testing.T) {
 		d.s.Put(i, at(0))
 	}
 	for _, i := range d.add(a, 300, 1, polled(-1)) {
-		d.s.Urge(i, schedule.Urgent)
+		d.s.Prioritize(i, schedule.Urgent)
 	}
 	d.run(200)
 	for why, want := range map[schedule.Why]int{schedule.Urgent: 140, schedule.Retry: 30, schedule.Index: 30} {

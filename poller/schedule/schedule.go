@@ -318,9 +318,9 @@ func (s *Schedule) Remove(name Insertion) {
 	g.free = int32(name.Slot)
 }
 
-// Urge lets an insertion be polled soon, before all that is not urgent, for a reason: Urgent or Hint. One that is urgent
+// Prioritize lets an insertion be polled soon, before all that is not urgent, for a reason: Urgent or Hint. One that is urgent
 // already keeps its place, one that is in flight is polled once more, one that waits after a failure waits no longer.
-func (s *Schedule) Urge(name Insertion, why Why) {
+func (s *Schedule) Prioritize(name Insertion, why Why) {
 	g := s.agencies[name.Agency]
 	i := &g.items[name.Slot]
 	if i.urgent != None || i.where == free {

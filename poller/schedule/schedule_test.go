@@ -39,17 +39,17 @@ func TestUrgentOnesComeFirstInTheOrderInWhichTheyBecameSo(t *testing.T) {
 	for range 3 {
 		i = append(i, s.Add(a, polled(0), at(0)))
 	}
-	s.Urge(i[2], schedule.Hint)
-	s.Urge(i[1], schedule.Urgent)
-	s.Urge(i[2], schedule.Urgent)
+	s.Prioritize(i[2], schedule.Hint)
+	s.Prioritize(i[1], schedule.Urgent)
+	s.Prioritize(i[2], schedule.Urgent)
 	next(t, s, at(0), schedule.Hint, i[2])
 	next(t, s, at(0), schedule.Urgent, i[1])
 	nothing(t, s, at(0), time.Minute)
-	s.Urge(i[2], schedule.Urgent) // while it is in flight
+	s.Prioritize(i[2], schedule.Urgent) // while it is in flight
 	s.Polled(i[2], at(0), nil)
 	next(t, s, at(0), schedule.Urgent, i[2])
 	s.Put(i[2], at(30))
-	s.Urge(i[2], schedule.Urgent) // it waits no longer
+	s.Prioritize(i[2], schedule.Urgent) // it waits no longer
 	next(t, s, at(0), schedule.Urgent, i[2])
 }
 
@@ -96,7 +96,7 @@ func TestWhatWasRemovedIsNotGivenOut(t *testing.T) {
 	s := schedule.New(schedule.Options{})
 	a := s.Enter(nil)
 	i, k := s.Add(a, polled(-60), at(0)), s.Add(a, polled(-60), at(0))
-	s.Urge(i, schedule.Urgent)
+	s.Prioritize(i, schedule.Urgent)
 	s.Remove(i)
 	s.Remove(k)
 	nothing(t, s, at(1), 0)
@@ -110,7 +110,7 @@ func TestWhatWasRemovedIsNotGivenOut(t *testing.T) {
 func TestAnAgencyThatLeftIsNotGivenOut(t *testing.T) {
 	s := schedule.New(schedule.Options{})
 	a, b := s.Enter(nil), s.Enter(nil)
-	s.Urge(s.Add(a, polled(-60), at(0)), schedule.Urgent)
+	s.Prioritize(s.Add(a, polled(-60), at(0)), schedule.Urgent)
 	i := s.Add(b, polled(-60), at(0))
 	s.Leave(a)
 	next(t, s, at(1), schedule.Index, i)
@@ -150,7 +150,7 @@ func TestNothingIsLostOrGivenOutTwice(t *testing.T) {
 			},
 			"urge": func(rt *rapid.T) {
 				if i, ok := draw(rt); ok {
-					s.Urge(i, schedule.Urgent)
+					s.Prioritize(i, schedule.Urgent)
 				}
 			},
 			"remove": func(rt *rapid.T) {

@@ -173,6 +173,8 @@ func TestAMassAppearanceIsBelievedTheSecondTime(t *testing.T) {
 		{"for the second time", Appearing{New: 31, Listed: 100, Confirmed: true}, false, true, false},
 		{"with a mass disappearance", Appearing{New: 31, Listed: 100, Confirmed: true}, true, false, false},
 		{"with one that no complete walk has held", Appearing{New: 31, Listed: 60, Confirmed: true}, false, false, false},
+		{"with one that no complete walk has held, for long", Appearing{New: 31, Listed: 60, Lasting: true}, false, true, false},
+		{"a small part, while a mass disappearance is held", Appearing{New: 30, Listed: 100}, true, false, false},
 		{"while one is held", Appearing{New: 31, Listed: 100}, true, false, false},
 	} {
 		if believed, confirm := c.a.Believed(100, c.held); believed != c.believed || confirm != c.confirm {

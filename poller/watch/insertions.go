@@ -123,24 +123,16 @@ func contactStart(a store.Agency) time.Time {
 		begin = a.HeardUntil // of a watch that was lost with its store; what it has told is known by its id
 	}
 	begin = begin.Truncate(time.Second)
-	if !a.Baselined || a.LastCompleteWalk.IsZero() {
+	if !a.Baselined || a.LastToldWalk.IsZero() {
 		if a.BaselineSince.After(begin) {
 			return a.BaselineSince.Truncate(time.Second)
 		}
 		return begin
 	}
-	if start := LastWithout(a).Add(-LateArrivals); start.After(begin) {
+	if start := a.LastToldWalk.Add(-LateArrivals); start.After(begin) {
 		return start
 	}
 	return begin
-}
-
-// LastWithout is the last complete walk that had not shown what is told now.
-func LastWithout(a store.Agency) time.Time {
-	if a.LastToldWalk.IsZero() {
-		return a.LastCompleteWalk
-	}
-	return a.LastToldWalk
 }
 
 // reappeared is a reference that had disappeared and is listed again: a new episode, told by one event.
@@ -226,7 +218,8 @@ const fewAppear = 5
 type Appearing struct {
 	New       int  // references that were never seen before, or had disappeared
 	Listed    int  // of those that are published, or were by then
-	Confirmed bool // a walk not long before has shown a mass appearance
+	Confirmed bool // a walk not long before has shown most of the same
+	Lasting   bool // such walks have gone on for as long as a change is held
 }
 
 // Waits says whether what appears waits for the end of the walk.
@@ -235,18 +228,26 @@ func (a Appearing) Waits() bool { return a.New > fewAppear }
 // Mass says whether so much appears that one walk alone is not believed.
 func (a Appearing) Mass(published int) bool { return a.Waits() && a.New*10 > published*3 }
 
-// Believed says, at the end of a walk, whether what was kept back is told, else whether another walk is to confirm it at once. A
-// mass appearance is told only by a second walk that shows one, because the first may have begun in our list and ended in that of
-// somebody else; and not while it is held together with a mass disappearance, or where most of what is known was not seen. A walk
-// between them that shows none, because it fails or lags, says nothing against it.
+// Believed says, at the end of a walk, whether what was kept back is told, else whether another walk is to confirm it at once.
+// Nothing is while a mass disappearance is held: both may be the list of somebody else. A mass appearance is told only by a second
+// walk that shows it, because the first may have begun in our list and ended in that of somebody else; where no walk is complete and
+// most of what is known was not seen, only after some time. A walk between them that shows none, because it fails or lags, says
+// nothing against it.
 func (a Appearing) Believed(published int, held bool) (believed, confirm bool) {
-	if !a.Mass(published) {
-		return true, false
+	if held || !a.Mass(published) {
+		return !held, false
 	}
-	if !held { // it may be that of a walk that is not complete
-		_, held = Implausible(published-a.Listed, published, a.Listed)
+	if a.Foreign(published) {
+		return a.Lasting, false
 	}
-	return a.Confirmed && !held, !a.Confirmed && !held
+	return a.Confirmed, !a.Confirmed
+}
+
+// Foreign says whether so little of what is known was seen that it may be the list of somebody else. Of a walk that is not complete
+// nothing else says so.
+func (a Appearing) Foreign(published int) bool {
+	_, foreign := Implausible(published-a.Listed, published, a.Listed)
+	return foreign
 }
 
 func summary(i listings.Insertion) events.InsertionSummary {

@@ -90,7 +90,7 @@ func (e *walkEnd) complete(all iter.Seq[store.Insertion]) {
 		e.leaveOutside()
 	}
 	s.CompleteWalks++
-	if s.LastToldWalk = LastWithout(*s); !w.KeptBack {
+	if !w.KeptBack {
 		s.LastToldWalk = w.Began
 	}
 	s.LastCompleteWalk = w.Began
@@ -206,7 +206,7 @@ func (e *walkEnd) learnEnd() {
 	e.State.SetOperation(op, o)
 }
 
-// baselined ends a baseline: from here on what appears is news.
+// baselined ends a baseline: anything new from now on is announced.
 func (e *walkEnd) baselined(complete bool) {
 	s := e.State
 	s.Baselined = true

@@ -231,7 +231,7 @@ func (s *simulation) replace(slot int, at time.Duration) {
 	before, i := s.shown[slot].insertion, s.slots[slot]
 	if before >= 0 {
 		s.known[before].gone = true
-		s.schedule.Urge(s.known[before].handle, schedule.Urgent)
+		s.schedule.Prioritize(s.known[before].handle, schedule.Urgent)
 		i = before + 1
 	}
 	for s.Insertions[i].Gone <= at {
@@ -248,7 +248,7 @@ func (s *simulation) replace(slot int, at time.Duration) {
 	handle := s.schedule.Add(schedule.Agency(s.Agency(slot)), m, epoch.Add(at))
 	s.known[i].handle, s.known[i].last, s.known[i].in, s.handles[handle] = handle, at, true, i
 	if before >= 0 {
-		s.schedule.Urge(handle, schedule.Urgent)
+		s.schedule.Prioritize(handle, schedule.Urgent)
 	}
 	s.shown[slot] = record{insertion: i, next: one.first, edit: at + s.pause()}
 	s.changed(&s.shown[slot], at)

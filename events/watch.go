@@ -2,7 +2,7 @@ package events
 
 import "time"
 
-// WatchBaselined: from here on what appears is news.
+// WatchBaselined: anything new from now on is announced.
 type WatchBaselined struct {
 	Common
 	Reason     string    `json:"reason"` // first or filter_changed

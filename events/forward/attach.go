@@ -23,8 +23,8 @@ var (
 	ErrClosed = errors.New("the connection to NATS was closed")
 )
 
-// attach finds the lane's consumer, or makes it where the lane goes on.
-func (l *lane) attach(ctx context.Context) (jetstream.Consumer, error) {
+// attach finds the worker's consumer, or makes it where the worker goes on.
+func (l *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 	if !l.f.o.Conn.IsConnected() {
 		return nil, stream.ErrNotConnected
 	}
@@ -37,10 +37,11 @@ func (l *lane) attach(ctx context.Context) (jetstream.Consumer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stream %s: %w", l.f.o.Stream, err)
 	}
-	l.stream = events.CachedInfo().Created
-	if now := events.CachedInfo().TimeStamp; !now.IsZero() { // an old server does not tell the time
-		l.f.state.change(func(m *memory) { m.begunBy(now) })
+	if now := events.CachedInfo().TimeStamp; !now.IsZero() && l.stream.IsZero() { // an old server does not tell the time
+		began := now.Add(-time.Since(l.started)) // what came while NATS or the stream was away is news
+		l.f.state.change(func(m *memory) { m.begunBy(began) })
 	}
+	l.stream = events.CachedInfo().Created
 	l.f.clean(ctx, events)
 	c, err := events.Consumer(ctx, l.consumer)
 	switch {
@@ -61,16 +62,16 @@ func (l *lane) attach(ctx context.Context) (jetstream.Consumer, error) {
 }
 
 // follow goes on where the consumer stands, if that is further on than the state: which was lost, could not be written, or comes from a
-// backup. A consumer of the lane's name may be that of another lane, of a destination that is no more.
-func (l *lane) follow(ctx context.Context, info *jetstream.ConsumerInfo) {
+// backup. A consumer of the worker's name may be that of another worker, of a destination that is no more.
+func (l *worker) follow(ctx context.Context, info *jetstream.ConsumerInfo) {
 	var lost, behind bool
-	l.remembered(func(s *laneState) {
+	l.remembered(func(s *workerState) {
 		lost = l.f.fresh && s.Since.IsZero()
 		behind = s.Consumer == l.consumer && info.AckFloor.Consumer > 0 && (s.Position == nil || s.Position.Sequence < info.AckFloor.Stream)
 	})
 	if lost || behind {
 		at := l.at(ctx, info.AckFloor.Stream)
-		l.remembered(func(s *laneState) { s.Position = at })
+		l.remembered(func(s *workerState) { s.Position = at })
 	}
 	if lost {
 		l.begin(info.Created)
@@ -78,7 +79,7 @@ func (l *lane) follow(ctx context.Context, info *jetstream.ConsumerInfo) {
 }
 
 // at is a message of the stream as a position; without an id where there is none.
-func (l *lane) at(ctx context.Context, sequence uint64) *position {
+func (l *worker) at(ctx context.Context, sequence uint64) *position {
 	p := &position{Sequence: sequence, Stream: l.stream}
 	messages := stream.Client{Conn: l.f.o.Conn, Stream: l.f.o.Stream, Wait: answerLimit}
 	if m, err := messages.Get(ctx, stream.Query{Sequence: sequence}); err == nil && m != nil {
@@ -88,21 +89,21 @@ func (l *lane) at(ctx context.Context, sequence uint64) *position {
 }
 
 // inUse says whether somebody else pulls from the consumer, or did a minute ago: each would acknowledge what is for the other.
-func (l *lane) inUse(info *jetstream.ConsumerInfo) bool {
+func (l *worker) inUse(info *jetstream.ConsumerInfo) bool {
 	if info.NumWaiting > 0 || !l.usedAt.IsZero() && info.Delivered.Consumer != l.usedTo {
 		l.usedAt, l.usedTo = time.Now(), info.Delivered.Consumer
 	}
 	return !l.usedAt.IsZero() && time.Since(l.usedAt) < time.Minute
 }
 
-// isNew says that the lane has not begun, as far as it knows.
-func (l *lane) isNew() (is bool) {
-	l.remembered(func(s *laneState) { is = s.Since.IsZero() })
+// isNew says that the worker has not begun, as far as it knows.
+func (l *worker) isNew() (is bool) {
+	l.remembered(func(s *workerState) { is = s.Since.IsZero() })
 	return is
 }
 
 // config is the consumer but for where it begins.
-func (l *lane) config() jetstream.ConsumerConfig {
+func (l *worker) config() jetstream.ConsumerConfig {
 	c := jetstream.ConsumerConfig{
 		Durable: l.consumer, Name: l.consumer,
 		Description:       "doorbell: " + string(l.kind) + " for " + l.dest.name,
@@ -133,21 +134,21 @@ func knowsSeveral(nc *nats.Conn) bool {
 }
 
 // make makes the consumer. What it must not deliver again is passed over later: it may begin too early, never too late.
-func (l *lane) make(ctx context.Context, stream jetstream.Stream) (jetstream.Consumer, error) {
+func (l *worker) make(ctx context.Context, stream jetstream.Stream) (jetstream.Consumer, error) {
 	c := l.config()
 	var since, began time.Time
 	var at *position
 	var early bool
-	l.remembered(func(s *laneState) { since, at, early = s.Since, s.Position, s.Early })
+	l.remembered(func(s *workerState) { since, at, early = s.Since, s.Position, s.Early })
 	waited := time.Since(l.started)
 	switch {
-	case !since.IsZero() && at != nil && at.ID != "" && l.at(ctx, at.Sequence).is(at): // the stream is the one in which the lane was
+	case !since.IsZero() && at != nil && at.ID != "" && l.at(ctx, at.Sequence).is(at): // the stream is the one in which the worker was
 		c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, at.Sequence+1
 	case !since.IsZero() && at == nil && !early && stream.CachedInfo().Created.Before(since): // nothing came yet: by the server's clock
 		c.DeliverPolicy, c.OptStartTime = jetstream.DeliverByStartTimePolicy, &since
 	case !since.IsZero():
 		c.DeliverPolicy = jetstream.DeliverAllPolicy
-		l.remembered(func(s *laneState) { s.Early = true })
+		l.remembered(func(s *workerState) { s.Early = true })
 	case waited < time.Second && !l.late:
 		c.DeliverPolicy = jetstream.DeliverNewPolicy
 	default: // NATS or the stream was away at first: what came meanwhile is news
@@ -168,15 +169,15 @@ func (l *lane) make(ctx context.Context, stream jetstream.Stream) (jetstream.Con
 	}
 	if at == nil && since.IsZero() { // else a crash before the first message would begin anew, or with all there is
 		if before := l.at(ctx, info.AckFloor.Stream); before.ID != "" {
-			l.remembered(func(s *laneState) { s.Position = before })
+			l.remembered(func(s *workerState) { s.Position = before })
 		}
 	}
 	l.begin(began)
 	return made, nil
 }
 
-// begin remembers the consumer, and when the lane began if that is not known.
-func (l *lane) begin(began time.Time) {
+// begin remembers the consumer, and when the worker began if that is not known.
+func (l *worker) begin(began time.Time) {
 	l.f.state.change(func(m *memory) {
 		s := m.Lanes[l.key]
 		s.Consumer = l.consumer

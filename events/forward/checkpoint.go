@@ -12,9 +12,9 @@ import (
 )
 
 // The memory has three parts. A [checkpoint] for each kind and agency says what was done of it, wherever it was sent. A [period] says what
-// the routes took at a time. A [laneState] is a place in the stream, where a lane goes on.
+// the routes took at a time. A [workerState] is a place in the stream, where a worker goes on.
 //
-// So an agency that moves from one destination to another needs nothing of its own: its checkpoint stays. All lanes of the kind go back to
+// So an agency that moves from one destination to another needs nothing of its own: its checkpoint stays. All workers of the kind go back to
 // where the last of them stands, and what is done, or was not wanted when it was recorded, is passed over.
 
 const (
@@ -113,11 +113,11 @@ func (m *memory) took(e events.Event) bool {
 	return false
 }
 
-// begunBy sets right what begins in the future by the server's clock, because ours was ahead when the routes changed: what is recorded until
-// then would not be sent to an agency's new destination.
-func (m *memory) begunBy(now time.Time) {
-	if last := &m.Periods[len(m.Periods)-1]; last.From.After(now) {
-		last.From = now.UTC().Truncate(time.Millisecond)
+// begunBy sets right what begins later than the forwarder did by the server's clock, because ours was ahead when the routes changed: what is
+// recorded until then would not be sent to an agency's new destination.
+func (m *memory) begunBy(began time.Time) {
+	if last := &m.Periods[len(m.Periods)-1]; last.From.After(began) {
+		last.From = began.UTC().Truncate(time.Millisecond)
 	}
 }
 
@@ -138,9 +138,9 @@ func (m *memory) add(k Kind, e events.Event) {
 	m.Done[key].add(e)
 }
 
-// reroute brings the memory into line with today's routes. Where they are others than at the last start a new period begins, and each lane
-// goes back to where the last of its kind stands, also one that is no more. A kind that had no lane begins with what is new.
-func (m *memory) reroute(lanes []*lane, now time.Time, retention time.Duration) {
+// reroute brings the memory into line with today's routes. Where they are others than at the last start a new period begins, and each worker
+// goes back to where the last of its kind stands, also one that is no more. A kind that had no worker begins with what is new.
+func (m *memory) reroute(lanes []*worker, now time.Time, retention time.Duration) {
 	same := len(lanes) == len(m.Lanes)
 	for _, l := range lanes {
 		same = same && m.Lanes[l.key] != nil && equal(m.Lanes[l.key].Filters, l.filters)
@@ -149,13 +149,13 @@ func (m *memory) reroute(lanes []*lane, now time.Time, retention time.Duration) 
 		return
 	}
 	before := m.Lanes
-	m.Lanes = map[string]*laneState{}
+	m.Lanes = map[string]*workerState{}
 	begins := period{From: now.UTC().Truncate(time.Millisecond)} // recorded times have no more digits
 	for _, l := range lanes {
-		s := &laneState{Filters: l.filters}
+		s := &workerState{Filters: l.filters}
 		for key, other := range before {
 			switch {
-			case !strings.HasSuffix(key, laneKey("", l.kind)) || other.Since.IsZero():
+			case !strings.HasSuffix(key, workerKey("", l.kind)) || other.Since.IsZero():
 			case s.Since.IsZero():
 				s.Since, s.Position, s.Early = other.Since, other.Position, true
 				if key == l.key { // the only one of its kind so far: its consumer may stand further on than the state
@@ -179,7 +179,7 @@ func (m *memory) reroute(lanes []*lane, now time.Time, retention time.Duration) 
 	}
 	slices.Sort(m.Leftover)
 	m.Leftover = slices.DeleteFunc(slices.Compact(m.Leftover), func(c string) bool {
-		return slices.ContainsFunc(lanes, func(l *lane) bool { return l.consumer == c })
+		return slices.ContainsFunc(lanes, func(l *worker) bool { return l.consumer == c })
 	})
 	if !m.begun() {
 		m.Periods, begins.From = nil, time.Time{}

@@ -83,6 +83,20 @@ func (d *DeadLetters) List(ctx context.Context) iter.Seq2[Letter, error] {
 	}
 }
 
+// Count is how many there are; none where their stream is not there yet.
+func (d *DeadLetters) Count(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	s, err := d.js.Stream(ctx, d.stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("dead letters: %w", err)
+	}
+	return s.CachedInfo().State.Msgs, nil
+}
+
 // Resend sends a letter once more, as a delivery of its own. Whoever may then drops it. The routes are those of the
 // letter's forwarder.
 func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(forwarder string) []Route) error {
@@ -233,7 +247,7 @@ func EnsureDeadLetters(ctx context.Context, conn *nats.Conn, c jetstream.StreamC
 
 // toDeadLetters writes a dead letter. The same one twice is one: the server tells it by its id for a while, and afterwards by a look at the
 // newest on its subject.
-func (l *lane) toDeadLetters(ctx context.Context, m *item, attempts int, reason string, had []string) error {
+func (l *worker) toDeadLetters(ctx context.Context, m *item, attempts int, reason string, had []string) error {
 	o := l.f.o
 	subject := deadSubject(o.Prefix, o.Name, m.event)
 	id := o.Name + "/" + l.dest.name + "/" + m.event.ID
@@ -274,7 +288,7 @@ func fit(letter *nats.Msg, e events.Event, most int64) {
 }
 
 // post publishes a letter and makes the stream, if it is missing and ours to make.
-func (l *lane) post(ctx context.Context, letter *nats.Msg) error {
+func (l *worker) post(ctx context.Context, letter *nats.Msg) error {
 	o := l.f.o
 	publish := func() error {
 		ctx, cancel := context.WithTimeout(ctx, answerLimit)

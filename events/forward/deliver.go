@@ -21,7 +21,7 @@ const (
 
 // item is a message in hand.
 type item struct {
-	lane    *lane
+	lane    *worker
 	message jetstream.Msg
 	event   events.Event
 	place   uint64 // in the stream
@@ -30,7 +30,7 @@ type item struct {
 	sent    bool   // before its turn, to find out whether the outlet takes anything
 }
 
-// wanted says whether an event is the lane's business and not done.
+// wanted says whether an event is the worker's business and not done.
 func (i *item) wanted() (wanted bool) {
 	l := i.lane
 	if i.foreign || i.sent || i.event.Origin != events.OriginLive || kindOf(i.event.Type) != l.kind {
@@ -44,13 +44,13 @@ func (i *item) wanted() (wanted bool) {
 	}
 	resent := i.message.Headers().Get(events.ResentHeader) != ""
 	l.f.state.look(func(m *memory) {
-		early := m.Lanes[l.key].Early || resent // a lane that began at an empty stream gets all that a restored store sends again
+		early := m.Lanes[l.key].Early || resent // a worker that began at an empty stream gets all that a restored store sends again
 		wanted = (!early || m.took(i.event)) && !m.done(l.kind, i.event)
 	})
 	return wanted
 }
 
-// errCut ends a lane where a test wants it to end.
+// errCut ends a worker where a test wants it to end.
 var errCut = errors.New("cut")
 
 // The steps at which a test can cut.
@@ -61,7 +61,7 @@ const (
 	stepDone   = "done"
 )
 
-func (l *lane) step(name string) error {
+func (l *worker) step(name string) error {
 	if l.f.cut != nil && l.f.cut(name) {
 		return errCut
 	}
@@ -69,14 +69,14 @@ func (l *lane) step(name string) error {
 }
 
 // work makes one attempt to deliver what stands at the head of the queue, and does what the outcome demands.
-func (l *lane) work(ctx context.Context, c jetstream.Consumer) error {
+func (l *worker) work(ctx context.Context, c jetstream.Consumer) error {
 	if l.batch == 0 {
 		if err := l.choose(ctx, c); err != nil {
 			return err
 		}
 	}
 	l.attempts++
-	l.status.write(func(s *LaneStatus) { s.Attempts = l.attempts })
+	l.status.write(func(s *WorkerStatus) { s.Attempts = l.attempts })
 	together := l.together()
 	err := l.deliver(ctx, together)
 	var permanent *Permanent
@@ -108,7 +108,7 @@ func (l *lane) work(ctx context.Context, c jetstream.Consumer) error {
 
 // choose says how many of the queue are sent as one. The first halt of a cause is told at once: it may be mended before others are
 // refused. What follows within Options.Settle waits for its end and is one.
-func (l *lane) choose(ctx context.Context, c jetstream.Consumer) error {
+func (l *worker) choose(ctx context.Context, c jetstream.Consumer) error {
 	l.batch, l.attempts = 1, 0
 	head := l.queue[0]
 	if l.dest.traits.Digest < 2 || head.place <= l.singly {
@@ -151,7 +151,7 @@ func (l *lane) choose(ctx context.Context, c jetstream.Consumer) error {
 }
 
 // together are the items of the batch that are sent.
-func (l *lane) together() (together []*item) {
+func (l *worker) together() (together []*item) {
 	known := map[string]bool{}
 	for _, i := range l.queue[:l.batch] {
 		if i.wanted() && !known[i.event.ID] {
@@ -163,7 +163,7 @@ func (l *lane) together() (together []*item) {
 }
 
 // split sends what was one delivery one by one.
-func (l *lane) split() { l.singly, l.batch = l.queue[l.batch-1].place, 0 }
+func (l *worker) split() { l.singly, l.batch = l.queue[l.batch-1].place, 0 }
 
 // haltKey tells halts apart that have causes of their own: those with one key and one probable reason are one.
 func haltKey(e events.Event) string {
@@ -181,7 +181,7 @@ func haltKey(e events.Event) string {
 }
 
 // deliver sends items as one.
-func (l *lane) deliver(ctx context.Context, together []*item) error {
+func (l *worker) deliver(ctx context.Context, together []*item) error {
 	d := Delivery{Events: make([]events.Event, len(together))}
 	for n, i := range together {
 		d.Events[n] = i.event
@@ -189,14 +189,14 @@ func (l *lane) deliver(ctx context.Context, together []*item) error {
 	if err := l.dest.send(ctx, d, l.f.o.SendLimit, l.f.o.Drain); err != nil {
 		return err
 	}
-	l.status.write(func(s *LaneStatus) {
+	l.status.write(func(s *WorkerStatus) {
 		s.Sent, s.Events, s.LastSent = s.Sent+1, s.Events+uint64(len(together)), time.Now()
 	})
 	return nil
 }
 
 // done remembers and acknowledges, in this order: a crash in between finds what was done.
-func (l *lane) done(together []*item) error {
+func (l *worker) done(together []*item) error {
 	if err := l.step(stepSent); err != nil {
 		return err
 	}
@@ -209,12 +209,12 @@ func (l *lane) done(together []*item) error {
 		l.f.o.Log.Info("the outlet has taken the message", "forwarder", l.f.o.Name, "lane", l.key, "event_id", e.ID, "agency", e.AgencyID, "attempt", l.attempts)
 	}
 	l.f.o.Log.Debug("forwarded", "forwarder", l.f.o.Name, "lane", l.key, "events", len(together), "event_id", e.ID)
-	l.status.write(func(s *LaneStatus) { s.LastError, s.LastErrorAt = "", time.Time{} })
+	l.status.write(func(s *WorkerStatus) { s.LastError, s.LastErrorAt = "", time.Time{} })
 	return l.finish(l.batch)
 }
 
 // remember writes down what is done.
-func (l *lane) remember(together []*item) {
+func (l *worker) remember(together []*item) {
 	l.f.state.change(func(m *memory) {
 		for _, i := range together {
 			m.add(l.kind, i.event)
@@ -224,7 +224,7 @@ func (l *lane) remember(together []*item) {
 }
 
 // finish acknowledges the first of the queue and has done with them.
-func (l *lane) finish(n int) error {
+func (l *worker) finish(n int) error {
 	for _, i := range l.queue[:n] {
 		if i.foreign {
 			l.refuse()
@@ -241,13 +241,13 @@ func (l *lane) finish(n int) error {
 	}
 	waiting := l.waiting() - uint64(n)
 	l.queue, l.batch, l.attempts = l.queue[n:], 0, 0
-	l.status.write(func(s *LaneStatus) { s.Waiting, s.Attempts = waiting, 0 })
+	l.status.write(func(s *WorkerStatus) { s.Waiting, s.Attempts = waiting, 0 })
 	return l.step(stepDone)
 }
 
 // refuse counts what is no event of ours.
-func (l *lane) refuse() {
-	l.status.write(func(s *LaneStatus) { s.Foreign++ })
+func (l *worker) refuse() {
+	l.status.write(func(s *WorkerStatus) { s.Foreign++ })
 	if !l.strange {
 		l.strange = true
 		l.f.o.Log.Error("the stream holds a message that is no event of ours; it is passed over, like all others of its kind",
@@ -256,23 +256,23 @@ func (l *lane) refuse() {
 }
 
 // complain tells what an outlet said.
-func (l *lane) complain(err error) string {
+func (l *worker) complain(err error) string {
 	why := reason(err)
-	l.status.write(func(s *LaneStatus) { s.LastError, s.LastErrorAt = why, time.Now() })
+	l.status.write(func(s *WorkerStatus) { s.LastError, s.LastErrorAt = why, time.Now() })
 	return why
 }
 
 // switchOff stops sending to the destination.
-func (l *lane) switchOff(err error) {
+func (l *worker) switchOff(err error) {
 	if !l.dest.off.Swap(true) {
 		l.f.o.Log.Error("the outlet is gone: nothing more is sent to it until doorbell is started anew, what is for it waits in the stream",
 			"forwarder", l.f.o.Name, "destination", l.dest.name, "err", l.complain(err))
 	}
-	l.status.write(func(s *LaneStatus) { s.Off = true })
+	l.status.write(func(s *WorkerStatus) { s.Off = true })
 }
 
 // later waits before the next attempt.
-func (l *lane) later(ctx context.Context, c jetstream.Consumer, err error) error {
+func (l *worker) later(ctx context.Context, c jetstream.Consumer, err error) error {
 	why, wait := l.complain(err), max(pause(l.attempts), after(err))
 	if l.attempts == 1 || l.attempts%l.f.o.Tries == 0 {
 		e := l.queue[0].event
@@ -284,7 +284,7 @@ func (l *lane) later(ctx context.Context, c jetstream.Consumer, err error) error
 
 // giveUp makes a dead letter of each message, and then has done with them. A letter that cannot be written is tried again: the
 // message must be somewhere.
-func (l *lane) giveUp(ctx context.Context, c jetstream.Consumer, together []*item, err error) error {
+func (l *worker) giveUp(ctx context.Context, c jetstream.Consumer, together []*item, err error) error {
 	e, why := together[0].event, l.complain(err)
 	var had []string
 	if permanent := (*Permanent)(nil); errors.As(err, &permanent) {
@@ -292,7 +292,7 @@ func (l *lane) giveUp(ctx context.Context, c jetstream.Consumer, together []*ite
 	}
 	for _, i := range together {
 		if err := l.toDeadLetters(context.WithoutCancel(ctx), i, l.attempts, why, had); err != nil {
-			l.status.write(func(s *LaneStatus) { s.LastError = "no dead letter can be written: " + err.Error() })
+			l.status.write(func(s *WorkerStatus) { s.LastError = "no dead letter can be written: " + err.Error() })
 			l.f.o.Log.Error("a message was refused for good and no dead letter can be written; it is tried again", "forwarder", l.f.o.Name,
 				"lane", l.key, "event_id", e.ID, "refused", why, "err", err.Error())
 			return l.pause(ctx, c, pause(l.attempts))
@@ -302,7 +302,7 @@ func (l *lane) giveUp(ctx context.Context, c jetstream.Consumer, together []*ite
 		return err
 	}
 	l.remember(together)
-	l.status.write(func(s *LaneStatus) { s.DeadLetters += uint64(len(together)) })
+	l.status.write(func(s *WorkerStatus) { s.DeadLetters += uint64(len(together)) })
 	l.f.o.Log.Error("a message is among the dead letters", "forwarder", l.f.o.Name, "lane", l.key, "event_id", e.ID, "events", len(together),
 		"agency", e.AgencyID, "attempt", l.attempts, "err", why)
 	return l.finish(l.batch)
@@ -311,7 +311,7 @@ func (l *lane) giveUp(ctx context.Context, c jetstream.Consumer, together []*ite
 // probe finds out whether the message or the outlet is why a message is not taken after so many tries: it sends the next one. If
 // that is taken, or refused for good, the outlet works, and the message has one more try. A restart before its turn doubles it: it cannot be remembered as done, as what
 // is done may cover what has a lower number.
-func (l *lane) probe(ctx context.Context, c jetstream.Consumer) error {
+func (l *worker) probe(ctx context.Context, c jetstream.Consumer) error {
 	if err := l.fill(ctx, c); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"unicode"
 )
 
-// destination is an outlet with its pace, which all lanes to it share.
+// destination is an outlet with its pace, which all workers to it share.
 type destination struct {
 	name   string
 	outlet Outlet

@@ -11,7 +11,7 @@ import (
 	"doorbell/events"
 )
 
-// Kind of what a lane carries.
+// Kind of what a worker carries.
 type Kind string
 
 // Leads are all that happens at the listings; alerts tell how the watch itself is. See [IsAlert].

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Route is an outlet and what it gets. Routes whose outlets have one destination share its lanes, and the first one's outlet. What an
+// Route is an outlet and what it gets. Routes whose outlets have one destination share its workers, and the first one's outlet. What an
 // agency's leads are sent to is one destination, and so it is with its alerts.
 type Route struct {
 	Outlet Outlet
@@ -107,14 +107,14 @@ func ValidName(name string) error {
 
 // Forwarder is a pipeline from the stream to outlets.
 type Forwarder struct {
-	o     Options
-	js    jetstream.JetStream
-	state *stateFile
-	lanes []*lane
-	fresh bool      // nothing was remembered
-	early sync.Once // says that the stream is not there yet
+	o       Options
+	js      jetstream.JetStream
+	state   *stateFile
+	workers []*worker
+	fresh   bool      // nothing was remembered
+	early   sync.Once // says that the stream is not there yet
 
-	cut func(step string) bool // of tests: ends a lane at a step, as a crash would
+	cut func(step string) bool // of tests: ends a worker at a step, as a crash would
 }
 
 // New checks the options, takes the lock on the state file, and reads it. It asks nothing of NATS. The forwarder has the lock until
@@ -133,7 +133,7 @@ func New(o Options) (*Forwarder, error) {
 		return nil, err
 	}
 	f := &Forwarder{o: o, js: js, state: s}
-	f.lanes = f.plan()
+	f.workers = f.plan()
 	return f, nil
 }
 
@@ -147,13 +147,13 @@ func (f *Forwarder) Run(ctx context.Context) error {
 	defer f.Close()
 	f.state.change(func(m *memory) {
 		f.fresh = !m.begun()
-		m.reroute(f.lanes, time.Now(), f.o.Retention)
+		m.reroute(f.workers, time.Now(), f.o.Retention)
 	})
 	if err := f.state.save(); err != nil {
 		f.o.Log.Error("the forwarder cannot write its state", "forwarder", f.o.Name, "err", err.Error())
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	for _, l := range f.lanes {
+	for _, l := range f.workers {
 		g.Go(func() error { return l.run(ctx) })
 	}
 	return g.Wait()

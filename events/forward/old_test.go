@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/schemas/skiptest"
+
 	"github.com/nats-io/nats.go"
 )
 
@@ -25,7 +27,7 @@ func debian(t *testing.T) *nats.Conn {
 	}
 	out, err := exec.Command(path, "-v").Output()
 	if err != nil || !strings.Contains(string(out), "v2.9.") {
-		t.Skipf("there is no nats-server 2.9 of Debian: apt-get install nats-server, or name it by %s", oldServer)
+		skiptest.Skipf(t, "there is no nats-server 2.9 of Debian: apt-get install nats-server, or name it by %s", oldServer)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"doorbell/events"
 )
 
-// plan makes the lanes of the routes: for each destination one for leads and one for alerts, as far as its filters take any.
-func (f *Forwarder) plan() (lanes []*lane) {
+// plan makes the workers of the routes: for each destination one for leads and one for alerts, as far as its filters take any.
+func (f *Forwarder) plan() (lanes []*worker) {
 	destinations := map[string]*destination{}
-	byKey := map[string]*lane{}
+	byKey := map[string]*worker{}
 	for _, r := range f.o.Routes {
 		name := r.Outlet.Traits().Destination
 		if destinations[name] == nil {
@@ -20,7 +20,7 @@ func (f *Forwarder) plan() (lanes []*lane) {
 			if len(patterns([]Filter{r.Filter}, k)) == 0 {
 				continue
 			}
-			l := byKey[laneKey(name, k)]
+			l := byKey[workerKey(name, k)]
 			if l == nil {
 				l = newLane(f, destinations[name], k)
 				byKey[l.key] = l
@@ -36,18 +36,18 @@ func (f *Forwarder) plan() (lanes []*lane) {
 		}
 		l.status.s.Whose = strings.Join(whose, ", ")
 		l.consumer = "doorbell-" + f.o.Name + "-" + string(l.kind)
-		if slices.ContainsFunc(lanes, func(other *lane) bool { return other != l && other.kind == l.kind }) {
+		if slices.ContainsFunc(lanes, func(other *worker) bool { return other != l && other.kind == l.kind }) {
 			l.consumer += "-" + l.dest.name
 		}
 	}
 	return lanes
 }
 
-func laneKey(destination string, k Kind) string { return destination + "/" + string(k) }
+func workerKey(destination string, k Kind) string { return destination + "/" + string(k) }
 
 // subjects are what a consumer is narrowed to: the types of all filters, of the agencies of all filters. They do not overlap. Too many of
 // them are as good as none. All that comes is filtered once more.
-func (l *lane) subjects(prefix string, several bool) []string {
+func (l *worker) subjects(prefix string, several bool) []string {
 	const most = 100
 	agencies := []string{"*"}
 	if !slices.ContainsFunc(l.filters, func(f Filter) bool { return f.Agencies == nil }) {

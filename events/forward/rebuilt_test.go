@@ -134,7 +134,7 @@ func TestWithoutAStateTheConsumerCounts(t *testing.T) {
 		time.Sleep(time.Second)
 		w.run(time.Minute, func() { w.lead("A100") })
 		w.lead("A100")
-		w.halt("A100", "a") // for another lane, which the other one's begin must not keep from looking
+		w.halt("A100", "a") // for another worker, which the other one's begin must not keep from looking
 		if err := os.Remove(filepath.Join(w.o.Dir, "forward-slack.json")); err != nil {
 			t.Fatal(err)
 		}

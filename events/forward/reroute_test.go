@@ -41,7 +41,7 @@ func TestAClockThatIsAheadLosesNothingOfAnAgencyThatIsAdded(t *testing.T) {
 		time.Sleep(time.Second)
 		w.o.Routes = []Route{leadsTo(s, "A100", "B200")}
 		f, stop := w.start(func(f *Forwarder) {
-			f.state.change(func(m *memory) { m.reroute(f.lanes, time.Now().Add(time.Hour), 0) })
+			f.state.change(func(m *memory) { m.reroute(f.workers, time.Now().Add(time.Hour), 0) })
 		})
 		time.Sleep(time.Second)
 		w.lead("B200")
@@ -50,6 +50,31 @@ func TestAClockThatIsAheadLosesNothingOfAnAgencyThatIsAdded(t *testing.T) {
 			t.Fatal(err, f.Status())
 		}
 		wantIDs(t, s, []events.Event{w.history[0], w.history[2]})
+	})
+}
+
+func TestAClockThatIsAheadLosesNothingOfAnAgencyThatIsAddedWhileNATSIsAway(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newScript("a", 20)
+		w := newWorld(t, leadsTo(s, "A100"))
+		w.run(time.Minute, func() { w.lead("A100") })
+		if err := w.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
+			t.Fatal(err)
+		}
+		before := w.stamp(&events.ContactRequestCreated{Common: events.Common{AgencyID: "B200", ObservedAt: time.Now()}, ContactRequestID: "1"}, "B200")
+		time.Sleep(time.Second)
+		w.o.Routes = []Route{leadsTo(s, "A100", "B200")}
+		w.start(func(f *Forwarder) {
+			f.state.change(func(m *memory) { m.reroute(f.workers, time.Now().Add(time.Hour), 0) })
+		})
+		time.Sleep(20 * time.Minute)
+		after := w.stamp(&events.ContactRequestCreated{Common: events.Common{AgencyID: "B200", ObservedAt: time.Now()}, ContactRequestID: "2"}, "B200")
+		time.Sleep(20 * time.Minute)
+		w.makeStream()
+		w.publish(before)
+		w.publish(after)
+		time.Sleep(time.Minute)
+		wantIDs(t, s, []events.Event{w.history[0], after})
 	})
 }
 

@@ -28,17 +28,17 @@ type memory struct {
 	// Periods are what the routes took from when on, oldest first.
 	Periods []period `json:"periods"`
 	// Done is by kind and agency.
-	Done  map[string]*checkpoint `json:"done"`
-	Lanes map[string]*laneState  `json:"lanes"`
+	Done  map[string]*checkpoint  `json:"done"`
+	Lanes map[string]*workerState `json:"lanes"`
 	// Leftover are consumers that nobody needs any more and that are not deleted yet.
 	Leftover []string `json:"leftover,omitempty"`
 }
 
-// laneState is what is remembered of a lane.
-type laneState struct {
-	// Since is when the lane began, by the server's clock. Zero: it has not begun yet.
+// workerState is what is remembered of a worker.
+type workerState struct {
+	// Since is when the worker began, by the server's clock. Zero: it has not begun yet.
 	Since time.Time `json:"since,omitzero"`
-	// Early: a consumer has begun before where the lane was, so what the routes did not take has to be told by its time. It is
+	// Early: a consumer has begun before where the worker was, so what the routes did not take has to be told by its time. It is
 	// told by it only where it has to be, as clocks differ.
 	Early    bool      `json:"early,omitempty"`
 	Consumer string    `json:"consumer,omitempty"`
@@ -83,7 +83,7 @@ func (s *stateFile) close() { s.release() }
 
 // readMemory is strict: what is half read would flood, or lose.
 func readMemory(path, name string) (memory, error) {
-	fresh := memory{Version: stateVersion, Name: name, Done: map[string]*checkpoint{}, Lanes: map[string]*laneState{}}
+	fresh := memory{Version: stateVersion, Name: name, Done: map[string]*checkpoint{}, Lanes: map[string]*workerState{}}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fresh, nil

@@ -7,12 +7,12 @@ import (
 
 // Status is how a forwarder is.
 type Status struct {
-	Name  string       `json:"name"`
-	Lanes []LaneStatus `json:"lanes"`
+	Name  string         `json:"name"`
+	Lanes []WorkerStatus `json:"lanes"`
 }
 
-// LaneStatus is how one lane is. Counters begin with the process.
-type LaneStatus struct {
+// WorkerStatus is how one worker is. Counters begin with the process.
+type WorkerStatus struct {
 	Destination string    `json:"destination"`
 	Whose       string    `json:"whose"` // the agencies, as they were configured
 	Kind        Kind      `json:"kind"`
@@ -28,7 +28,7 @@ type LaneStatus struct {
 	Off         bool      `json:"off"`               // nothing is sent until the program is started anew
 	Problem     string    `json:"problem,omitempty"` // why nothing comes from NATS
 
-	// Turned is when the lane turned last. It does at least every half minute where nothing comes, and as long as an outlet may
+	// Turned is when the worker turned last. It does at least every half minute where nothing comes, and as long as an outlet may
 	// ask for patience where something does.
 	Turned time.Time `json:"-"`
 }
@@ -36,25 +36,25 @@ type LaneStatus struct {
 // Status may be called at any time.
 func (f *Forwarder) Status() Status {
 	s := Status{Name: f.o.Name}
-	for _, l := range f.lanes {
+	for _, l := range f.workers {
 		s.Lanes = append(s.Lanes, l.status.read())
 	}
 	return s
 }
 
-// board is a LaneStatus that is read while it is written.
+// board is a WorkerStatus that is read while it is written.
 type board struct {
 	mu sync.Mutex
-	s  LaneStatus
+	s  WorkerStatus
 }
 
-func (b *board) read() LaneStatus {
+func (b *board) read() WorkerStatus {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.s
 }
 
-func (b *board) write(change func(*LaneStatus)) {
+func (b *board) write(change func(*WorkerStatus)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	change(&b.s)

@@ -50,7 +50,7 @@ func TestAMessageThatIsFoundFromBehindOnlyIsTheFence(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	l := r.lane("A100")
+	l := r.worker("A100")
 	if err := l.readOn(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestAMessageThatIsFoundFromBehindOnlyIsTheFenceAlsoAfterALoss(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := r.lane("A100")
+	l := r.worker("A100")
 	if err := l.reconcileLoss(t.Context(), reasonTailLost); err != nil {
 		t.Fatal(err)
 	}

@@ -156,7 +156,7 @@ func TestARepairWhoseReportCannotBeWrittenIsReportedLater(t *testing.T) {
 	}
 }
 
-// started runs a relay until its agencies are published and their lanes rest no more.
+// started runs a relay until its agencies are published and their workers rest no more.
 func (b *bell) started(t *testing.T, agencies ...string) (r *Relay, stop func()) {
 	t.Helper()
 	for _, a := range agencies {

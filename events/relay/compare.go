@@ -408,8 +408,11 @@ func (r *Relay) Resend(ctx context.Context, agency string) (sent int, err error)
 	if err != nil {
 		return 0, fmt.Errorf("relay: %w", err)
 	}
-	l := r.lane(agency)
+	l := r.worker(agency)
 	defer l.lock()()
+	if l.rival.contested.Load() {
+		return 0, fmt.Errorf("relay: %w", l.contested())
+	}
 	l.synced = 0 // whatever happens, the next work reconciles
 	if err := l.reconcile(ctx); err != nil {
 		return 0, fmt.Errorf("relay: %w", err)
@@ -442,10 +445,10 @@ func (r *Relay) Resend(ctx context.Context, agency string) (sent int, err error)
 	return sent, nil
 }
 
-// compareAll compares an embedded stream with the log, some time after each connect and once a day, and sends again what is
-// missing: a server that meets damage in its files drops messages without a word.
+// compareAll compares the stream with the log once a day, and an embedded one some time after each connect: a server that meets damage in
+// its files drops messages without a word. What an embedded stream lacks is sent again; of another one it is told.
 func (r *Relay) compareAll(ctx context.Context) error {
-	for {
+	for told := map[string]int{}; ; {
 		s, ok := r.link.wait(ctx)
 		if !ok || !sleep(ctx, r.o.CompareIn, nil) {
 			return nil
@@ -458,16 +461,22 @@ func (r *Relay) compareAll(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", ErrLog, err)
 		}
 		for _, a := range agencies { // one that cannot be compared keeps no other from it
-			err = errors.Join(err, r.compareAndResend(ctx, a))
+			err = errors.Join(err, r.compareOne(ctx, a, told))
 		}
 		switch {
 		case errors.Is(err, ErrLog):
 			return err
 		case err != nil && ctx.Err() == nil:
 			r.o.Logger.Warn("the stream could not be compared with the event log; it is tried again", "err", err.Error())
-			continue
+			if r.o.Embedded {
+				continue
+			}
 		}
-		if !sleep(ctx, compareEvery, s.connected.Done()) {
+		interrupted := s.connected.Done()
+		if !r.o.Embedded {
+			interrupted = nil // a connection that comes and goes is no reason to read everything
+		}
+		if !sleep(ctx, compareEvery, interrupted) {
 			return nil
 		}
 	}
@@ -476,7 +485,8 @@ func (r *Relay) compareAll(ctx context.Context) error {
 // compareEvery is how often a stream is compared whose server was not started anew.
 const compareEvery = 24 * time.Hour
 
-func (r *Relay) compareAndResend(ctx context.Context, agency string) error {
+// compareOne sends again what is missing in an embedded stream. Told is how much was missing in another one when it was told last.
+func (r *Relay) compareOne(ctx context.Context, agency string, told map[string]int) error {
 	found, err := Compare(ctx, r.o, []string{agency})
 	if err != nil {
 		return err
@@ -485,9 +495,15 @@ func (r *Relay) compareAndResend(ctx context.Context, agency string) error {
 		r.o.Logger.Error("messages of the stream are not those of the event log", "agency", agency, "count", len(found[0].Different),
 			"advice", "run doorbell verify")
 	}
-	if len(found[0].Missing) == 0 {
-		return nil
+	missing := found[0].CountMissing()
+	if missing > 0 && r.o.Embedded {
+		_, err = r.Resend(ctx, agency)
+		return err
 	}
-	_, err = r.Resend(ctx, agency)
-	return err
+	if missing > told[agency] {
+		r.o.Logger.Warn("the stream lacks events that it had", "agency", agency, "count", missing,
+			"advice", "if nobody erased them on purpose, run doorbell verify --repair")
+	}
+	told[agency] = missing
+	return nil
 }

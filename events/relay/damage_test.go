@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -160,7 +161,7 @@ func afterDamage(t *testing.T, template *bell, dir string) (outcome string, err 
 		if err := r.RunOnce(ctx); err != nil {
 			return "", err
 		}
-		if err := r.compareAndResend(ctx, a); err != nil {
+		if err := r.compareOne(ctx, a, map[string]int{}); err != nil {
 			return "", err
 		}
 		if err := r.Drain(ctx); err != nil {
@@ -243,5 +244,24 @@ func TestWhatAnEmbeddedStreamLacksIsSentAgainByItself(t *testing.T) {
 		b.wantRepairs("A100", "missing 5-6 sent 2")
 		b.wantRepairs("B200")
 		b.wantCompared(Comparison{AgencyID: "A100", Logged: 21, Streamed: 21})
+	})
+}
+
+func TestWhatAnotherStreamLacksIsToldOnceAndLeftToAPerson(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		b.o.Embedded = false
+		var text bytes.Buffer
+		b.o.Logger = slog.New(slog.NewTextHandler(&text, nil))
+		b.log.ring(t, "A100", 20)
+		b.deliver()
+		b.erase(5, 6)
+		stop := b.start(b.relay())
+		time.Sleep(3 * 24 * time.Hour)
+		stop()
+		b.wantRepairs("A100")
+		if n := strings.Count(text.String(), "the stream lacks events that it had"); n != 1 || !strings.Contains(text.String(), "count=2") {
+			t.Errorf("it is told %d times: %s", n, &text)
+		}
 	})
 }

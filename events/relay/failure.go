@@ -8,12 +8,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// class is what a failure means for the next step. After every failure the lane reconciles before it sends again; the class
+// class is what a failure means for the next step. After every failure the worker reconciles before it sends again; the class
 // decides how soon, and whether the gate is checked first.
 type class string
 
 const (
-	classFence         class = "fence"         // somebody wrote, or our own message has landed: reconcile at once
+	classFence         class = "fence"         // somebody wrote, or our own message has arrived: reconcile at once
 	classDuplicate     class = "duplicate"     // an id is there already: reconcile at once
 	classUnknown       class = "unknown"       // the outcome is unknown: reconcile at once
 	classBusy          class = "busy"          // not now: wait
@@ -56,7 +56,7 @@ var classes = map[jetstream.ErrorCode]class{
 	10076: classGone,          // JetStream is not enabled
 }
 
-// classify sorts any error of a lane.
+// classify sorts any error of a worker.
 func classify(err error) class {
 	var answer *jetstream.APIError
 	switch {

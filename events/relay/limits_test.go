@@ -275,6 +275,42 @@ func TestTailFollowsUntilItsContextEnds(t *testing.T) {
 	}
 }
 
+func TestTailGoesOnWhereTheStreamIsMadeAnew(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 3)
+	b.deliver()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got := make(chan string)
+	go func() {
+		defer close(got)
+		for e, err := range Tail(ctx, b.nc, TailOptions{Stream: "LISTINGS", Prefix: "listings"}) {
+			switch {
+			case errors.Is(err, ErrAnew):
+				got <- "anew"
+			case err != nil:
+				got <- err.Error()
+			default:
+				got <- fmt.Sprint(e.AgencyID, "/", e.Sequence)
+			}
+		}
+	}()
+	eventually(t, "consumer", func() bool { return b.stream().CachedInfo().State.Consumers == 1 })
+	b.makeAnew()
+	b.log.ring(t, "B200", 1)
+	b.deliver()
+	seen := map[string]bool{}
+	for !seen["B200/1"] || !seen["A100/3"] {
+		text, more := <-got
+		if !more || text == "" {
+			t.Fatalf("it ended; seen is %v", seen)
+		}
+		if seen[text] = true; !seen["anew"] {
+			t.Errorf("%s, and nothing was said", text)
+		}
+	}
+}
+
 func TestAnotherStreamThatHoldsOurSubjectsGetsNothing(t *testing.T) {
 	b := newBell(t)
 	other := b.o.StreamConfig()

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"doorbell/schemas/skiptest"
 )
 
 // oldServer names the binary of Debian's nats-server, version 2.9.10; .ci/run installs it.
@@ -21,10 +23,10 @@ func oldBinary(t testing.TB) string {
 	}
 	out, err := exec.Command(path, "-v").Output()
 	if err != nil {
-		t.Skipf("there is no nats-server of Debian: apt-get install nats-server, or name it by %s", oldServer)
+		skiptest.Skipf(t, "there is no nats-server of Debian: apt-get install nats-server, or name it by %s", oldServer)
 	}
 	if !strings.Contains(string(out), "v2.9.") {
-		t.Skipf("%s is %s, not the 2.9 that this is about; name one by %s", path, strings.TrimSpace(string(out)), oldServer)
+		skiptest.Skipf(t, "%s is %s, not the 2.9 that this is about; name one by %s", path, strings.TrimSpace(string(out)), oldServer)
 	}
 	return path
 }
@@ -80,7 +82,7 @@ func TestTheOldServerIsFencedBySubject(t *testing.T) {
 	if err := second.RunOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := first.Drain(t.Context()); err != nil { // still believes that nothing has landed
+	if err := first.Drain(t.Context()); err != nil { // still believes that nothing has arrived
 		t.Fatal(err)
 	}
 	exactlyOnce(t, b.js, b.log, "A100", 0)

@@ -139,8 +139,8 @@ func (m manner) String() string {
 }
 
 // send publishes events of the agency in order, and moves the fence behind the last one, whose place it returns. One by one, some
-// may have landed when there is an error: the reconcile that follows finds them.
-func (l *lane) send(ctx context.Context, s session, list []events.Event, resent bool) (place uint64, err error) {
+// may have arrived when there is an error: the reconcile that follows finds them.
+func (l *worker) send(ctx context.Context, s session, list []events.Event, resent bool) (place uint64, err error) {
 	messages := make([]*nats.Msg, len(list))
 	for i, e := range list {
 		messages[i] = l.r.message(e, s.maxMessage, resent)
@@ -157,7 +157,7 @@ func (l *lane) send(ctx context.Context, s session, list []events.Event, resent 
 	return place, nil
 }
 
-func (l *lane) sendSingly(ctx context.Context, s session, messages []*nats.Msg) (last uint64, err error) {
+func (l *worker) sendSingly(ctx context.Context, s session, messages []*nats.Msg) (last uint64, err error) {
 	last = l.fence
 	for _, m := range messages {
 		filter, fence := l.filter, last
@@ -177,7 +177,7 @@ func (l *lane) sendSingly(ctx context.Context, s session, messages []*nats.Msg) 
 }
 
 // sendAgain publishes events that the stream held once. They stand behind later ones then.
-func (l *lane) sendAgain(ctx context.Context, s session, list []events.Event) error {
+func (l *worker) sendAgain(ctx context.Context, s session, list []events.Event) error {
 	for batch := range slices.Chunk(list, l.most) {
 		if _, err := l.send(ctx, s, batch, true); err != nil {
 			return err
@@ -188,7 +188,7 @@ func (l *lane) sendAgain(ctx context.Context, s session, list []events.Event) er
 
 // ownFence is the place of the last message of one subject. It is asked for once after each reconcile. Where there is none it would
 // fence nothing: so the agency's last message has to be where we saw it, also for the others of a stream that was made anew.
-func (l *lane) ownFence(ctx context.Context, subject string, last uint64) (filter string, fence uint64, err error) {
+func (l *worker) ownFence(ctx context.Context, subject string, last uint64) (filter string, fence uint64, err error) {
 	if fence, known := l.fences[subject]; known {
 		return "", fence, nil
 	}

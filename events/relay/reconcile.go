@@ -28,7 +28,7 @@ const reportEvery = time.Minute
 
 // reconcile finds out what the stream holds of this agency, and brings place and fence up to date with it: after a doubt and
 // at the beginning of each session.
-func (l *lane) reconcile(ctx context.Context) error {
+func (l *worker) reconcile(ctx context.Context) error {
 	c, err := l.r.o.Log.Cursor(l.agency)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrLog, err)
@@ -38,7 +38,7 @@ func (l *lane) reconcile(ctx context.Context) error {
 		return err
 	}
 	l.cursor, l.place, l.created = c, c, info.Created.UTC()
-	l.incoming, l.landed, l.unsent, l.rival.taken = importing{}, nil, nil, 0
+	l.incoming, l.confirmed, l.unsent, l.rival.taken = importing{}, nil, nil, 0
 	l.fences, l.streamed = map[string]uint64{}, streamed{places: map[string]uint64{}}
 	if c.Sequence > 0 && !info.Created.Equal(c.StreamCreated) {
 		return l.reconcileLoss(ctx, reasonRecreated)
@@ -60,10 +60,10 @@ func (l *lane) reconcile(ctx context.Context) error {
 	return l.readOn(ctx, c.StreamSequence)
 }
 
-// readOn reads what the stream holds of the agency after a place in the stream: our next events have landed, those that the
+// readOn reads what the stream holds of the agency after a place in the stream: our next events have arrived, those that the
 // log does not have are taken over, all else is stepped over. The fence becomes the last message that was seen; whatever
 // arrives later fails the fence.
-func (l *lane) readOn(ctx context.Context, after uint64) (err error) {
+func (l *worker) readOn(ctx context.Context, after uint64) (err error) {
 	if l.fence, err = l.readToEnd(ctx, after); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (l *lane) readOn(ctx context.Context, after uint64) (err error) {
 }
 
 // readToEnd returns the place of the last message of the agency, also where it is not behind after; 0 if there is none.
-func (l *lane) readToEnd(ctx context.Context, after uint64) (uint64, error) {
+func (l *worker) readToEnd(ctx context.Context, after uint64) (uint64, error) {
 	last, err := l.readForward(ctx, after)
 	if err != nil || last > after {
 		return last, err
@@ -94,7 +94,7 @@ func (l *lane) readToEnd(ctx context.Context, after uint64) (uint64, error) {
 }
 
 // readForward returns the last place that it read, or after if there was none.
-func (l *lane) readForward(ctx context.Context, after uint64) (uint64, error) {
+func (l *worker) readForward(ctx context.Context, after uint64) (uint64, error) {
 	for m, err := range l.r.stream.Read(ctx, l.filter, after) {
 		if err != nil {
 			return after, cmp.Or(l.flush(), err)
@@ -108,7 +108,7 @@ func (l *lane) readForward(ctx context.Context, after uint64) (uint64, error) {
 }
 
 // meet takes notice of one message.
-func (l *lane) meet(m *stream.Message) error {
+func (l *worker) meet(m *stream.Message) error {
 	known, ours, err := l.recognise(m)
 	switch {
 	case err != nil:
@@ -134,14 +134,14 @@ func (l *lane) meet(m *stream.Message) error {
 			return nil
 		}
 	}
-	if landed, err := l.land(e, m); err != nil || landed {
+	if arrived, err := l.confirm(e, m); err != nil || arrived {
 		return err
 	}
 	return l.importEvent(e, m)
 }
 
-// land is true if an event of the stream is our next unsent one: the answer to its batch was lost.
-func (l *lane) land(e events.Event, m *stream.Message) (bool, error) {
+// confirm is true if an event of the stream is our next unsent one: the answer to its batch was lost.
+func (l *worker) confirm(e events.Event, m *stream.Message) (bool, error) {
 	if e.Sequence <= max(l.place.Sequence, l.cursor.Sequence) {
 		return false, nil
 	}
@@ -164,7 +164,7 @@ func (l *lane) land(e events.Event, m *stream.Message) (bool, error) {
 		}
 	}
 	next := l.unsent[0].WithSequence(e.Sequence)
-	l.landed, l.unsent = append(l.landed, next), l.unsent[1:]
+	l.confirmed, l.unsent = append(l.confirmed, next), l.unsent[1:]
 	l.advance(next, m.Sequence)
 	if len(l.unsent) == 0 {
 		return true, l.flush()
@@ -179,20 +179,20 @@ func isSent(unsent, e events.Event) bool {
 }
 
 // flush commits what reconciling has found.
-func (l *lane) flush() error {
-	if len(l.landed) > 0 {
-		landed := l.landed
-		l.landed, l.unsent = nil, nil
-		return l.commit(landed, l.place.StreamSequence)
+func (l *worker) flush() error {
+	if len(l.confirmed) > 0 {
+		arrived := l.confirmed
+		l.confirmed, l.unsent = nil, nil
+		return l.commit(arrived, l.place.StreamSequence)
 	}
 	return l.commitImport()
 }
 
 // reconcileLoss handles a stream that lost what it had acknowledged. It finds the newest event that is still in place; what follows it, up
-// to the cursor, and is nowhere in the stream is sent again by the lane. Of a stream that was made anew nothing is in place, so all
+// to the cursor, and is nowhere in the stream is sent again by the worker. Of a stream that was made anew nothing is in place, so all
 // of it is read. The cursor stays until that is done: were the process to end now, the next one would find the same, less what has
 // been sent by then.
-func (l *lane) reconcileLoss(ctx context.Context, reason string) error {
+func (l *worker) reconcileLoss(ctx context.Context, reason string) error {
 	l.place, l.streamed.anew = events.Cursor{}, reason == reasonRecreated
 	newest, err := l.r.stream.Get(ctx, stream.Query{Last: l.filter})
 	if err != nil {
@@ -219,7 +219,7 @@ func (l *lane) reconcileLoss(ctx context.Context, reason string) error {
 }
 
 // countForeign notes a message that is not ours, once.
-func (l *lane) countForeign(m *stream.Message) {
+func (l *worker) countForeign(m *stream.Message) {
 	if m.Sequence <= l.foreign.seen && l.foreign.created.Equal(l.created) {
 		return
 	}
@@ -229,8 +229,8 @@ func (l *lane) countForeign(m *stream.Message) {
 	l.r.o.Logger.Debug("message stepped over", "agency", l.agency, "stream_sequence", m.Sequence)
 }
 
-// settle makes what was found durable: the cursor where events have landed, the reports where there is something to tell.
-func (l *lane) settle() error {
+// settle makes what was found durable: the cursor where events have arrived, the reports where there is something to tell.
+func (l *worker) settle() error {
 	if err := l.store(); err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func (l *lane) settle() error {
 }
 
 // report appends watch.stream_repaired to the agency's own log, from where it is published like any event.
-func (l *lane) report(reason string, from, to uint64, sent int) error {
+func (l *worker) report(reason string, from, to uint64, sent int) error {
 	from = min(from, to) // nothing was missing
 	e, err := events.New(&events.WatchStreamRepaired{
 		Common:       events.Common{AgencyID: l.agency, ObservedAt: time.Now()},
@@ -294,7 +294,7 @@ type imported struct {
 
 // importable returns the event that a message is, if it is one of this agency in every respect. That the log does not have it
 // is known already.
-func (l *lane) importable(m *stream.Message) (events.Event, bool) {
+func (l *worker) importable(m *stream.Message) (events.Event, bool) {
 	sequence, id, ok := claim(m)
 	if !ok || sequence > maxSequence {
 		return events.Event{}, false
@@ -306,7 +306,7 @@ func (l *lane) importable(m *stream.Message) (events.Event, bool) {
 }
 
 // importEvent takes a message into the log that is an event of this agency and not in it.
-func (l *lane) importEvent(e events.Event, m *stream.Message) error {
+func (l *worker) importEvent(e events.Event, m *stream.Message) error {
 	late := e.Sequence <= max(l.place.Sequence, l.cursor.Sequence)
 	if late {
 		if wanted, err := l.late(e, m); err != nil || !wanted {
@@ -336,7 +336,7 @@ func (l *lane) importEvent(e events.Event, m *stream.Message) error {
 // late is an event whose sequence the published part of the log has for another one: two stores counted on their own. Its
 // id is remembered, if that is wanted. One of our own is not where the log begins behind it: it was trimmed. In the middle of the log
 // it is of an earlier life of this store, and was sent again behind later ones.
-func (l *lane) late(e events.Event, m *stream.Message) (wanted bool, err error) {
+func (l *worker) late(e events.Event, m *stream.Message) (wanted bool, err error) {
 	there, err := l.logged(e.Sequence)
 	switch {
 	case err != nil:
@@ -355,7 +355,7 @@ func (l *lane) late(e events.Event, m *stream.Message) (wanted bool, err error) 
 }
 
 // logged is the event that the log has at a sequence, or will have with the page that was read; nil if there is none.
-func (l *lane) logged(sequence uint64) (*events.Event, error) {
+func (l *worker) logged(sequence uint64) (*events.Event, error) {
 	for i := range l.incoming.page {
 		if l.incoming.page[i].Sequence == sequence {
 			return &l.incoming.page[i], nil
@@ -372,7 +372,7 @@ func (l *lane) logged(sequence uint64) (*events.Event, error) {
 }
 
 // commitImport commits the page that was read. While a lost tail is sent again the cursor stays.
-func (l *lane) commitImport() error {
+func (l *worker) commitImport() error {
 	page, news := l.incoming.page, l.incoming.news
 	if len(page) == 0 {
 		return nil
@@ -404,7 +404,7 @@ func (l *lane) commitImport() error {
 
 // reportImport tells what was taken over, at most once a minute. Reports alone are not reported: two doorbells of one agency
 // would never end.
-func (l *lane) reportImport() error {
+func (l *worker) reportImport() error {
 	d := &l.imported
 	if d.events == 0 || time.Since(d.reported) < reportEvery && !d.reported.IsZero() {
 		return nil
@@ -431,7 +431,7 @@ func claim(m *stream.Message) (sequence uint64, id string, ok bool) {
 
 // recognise returns the event of the log that a message is. It is false for what is not ours: a foreign message, and also an event
 // of ours that this log does not have. The second kind is taken over.
-func (l *lane) recognise(m *stream.Message) (events.Event, bool, error) {
+func (l *worker) recognise(m *stream.Message) (events.Event, bool, error) {
 	sequence, id, ok := claim(m)
 	if !ok {
 		return events.Event{}, false, nil

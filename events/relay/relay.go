@@ -8,13 +8,13 @@
 // numbers that follow the cursor's, and publishes it in atomic batches. The first message of a batch carries a fence: it is
 // refused if the last message of this agency is not the one that the relay saw last. So a late copy of a batch, a second relay,
 // or a foreign publisher cannot slip in between unseen. Only after the acknowledgement do the numbers and the cursor come into
-// the log, in one durable commit. Were the process to end before, the next reconcile would find what has landed, by its id.
+// the log, in one durable commit. Were the process to end before, the next reconcile would find what has arrived, by its id.
 //
-// Every failure is in doubt: a timeout does not say whether the batch has landed. After any failure, at the start, after
-// every reconnect and once an hour the relay therefore reconciles before it sends ([lane.reconcile], [lane.readOn]); when it has, the agency
+// Every failure is in doubt: a timeout does not say whether the batch has arrived. After any failure, at the start, after
+// every reconnect and once an hour the relay therefore reconciles before it sends ([worker.reconcile], [worker.readOn]); when it has, the agency
 // is synced:
 //
-//   - Messages after n that are the next unsent events have landed, under the numbers that they carry: the cursor moves over
+//   - Messages after n that are the next unsent events have arrived, under the numbers that they carry: the cursor moves over
 //     them. Messages that are no events of this agency are stepped over, counted and reported.
 //   - Events of this agency that the log does not have are taken into it, as acknowledged: the stream is the second memory
 //     where the log is a restored backup, a new one after a lost store, or that of a second doorbell. Unsent events, which nobody
@@ -27,7 +27,7 @@
 //
 // What was found is announced by watch.stream_repaired, an event like any other. [Compare] reads both from end to end. What is
 // missing in the middle of an embedded stream, from which nobody can erase, is found so in the background after each start of
-// the server, and once a day, and sent again; of any other stream a person decides, and [Relay.Resend] does it.
+// the server, and once a day, and sent again; of any other stream it is told once a day, a person decides, and [Relay.Resend] does it.
 //
 // # Older servers
 //
@@ -113,7 +113,7 @@ type Options struct {
 	BatchBytes     int           // most payload bytes in one batch that has several events; default 2 MiB
 	AckWait        time.Duration // how long to wait for an answer; default 5 s
 	ReconcileEvery time.Duration // how often to verify without a reason; default 1 h
-	CompareIn      time.Duration // how long after a connect an embedded stream is compared with the log; default 3 min
+	CompareIn      time.Duration // how long after a connect the stream is compared with the log; default 3 min
 
 	// Synced is called whenever the log has all that the stream holds of an agency, by who has looked: it must wait for nothing.
 	Synced func(agency string)
@@ -161,11 +161,11 @@ type Relay struct {
 	reconciling *semaphore.Weighted // in agencies: each may hold a page of what it imports
 
 	mu        sync.Mutex
-	lanes     map[string]*lane
+	workers   map[string]*worker
 	published map[events.Type]uint64 // see Status
 	failures  map[string]uint64
 
-	begun chan struct{} // capacity 1: a log has grown whose lane does not run yet
+	begun chan struct{} // capacity 1: a log has grown whose worker does not run yet
 
 	turned atomic.Pointer[time.Time] // when the supervisor did last
 }
@@ -181,7 +181,7 @@ func New(o Options) (*Relay, error) {
 		return nil, fmt.Errorf("relay: %w", err)
 	}
 	r := &Relay{
-		o: o, js: js, stream: o.client(), link: newLink(), lanes: map[string]*lane{}, begun: make(chan struct{}, 1),
+		o: o, js: js, stream: o.client(), link: newLink(), workers: map[string]*worker{}, begun: make(chan struct{}, 1),
 		published: map[events.Type]uint64{}, failures: map[string]uint64{},
 		budget: semaphore.NewWeighted(inFlight), reconciling: semaphore.NewWeighted(inFlight),
 	}
@@ -193,9 +193,7 @@ func New(o Options) (*Relay, error) {
 func (r *Relay) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.supervise(ctx, g) })
-	if r.o.Embedded {
-		g.Go(func() error { return r.compareAll(ctx) })
-	}
+	g.Go(func() error { return r.compareAll(ctx) })
 	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("relay: %w", err)
 	}
@@ -215,7 +213,7 @@ func (r *Relay) RunOnce(ctx context.Context) error {
 	}
 	var failed []error
 	for _, a := range agencies {
-		l := r.lane(a)
+		l := r.worker(a)
 		if err := l.finish(ctx, s); err != nil {
 			failed = append(failed, fmt.Errorf("agency %s: %w", l.token, err))
 		}
@@ -247,7 +245,7 @@ func (r *Relay) Drain(ctx context.Context) error {
 // TakeOver publishes an agency again that was left to another doorbell: what that has published is taken into the log first. It is
 // false where that was not so.
 func (r *Relay) TakeOver(agency string) bool {
-	l := r.lane(agency)
+	l := r.worker(agency)
 	defer poke(l.poked)
 	return l.rival.contested.CompareAndSwap(true, false)
 }
@@ -259,7 +257,7 @@ func (r *Relay) pending() (bool, error) {
 		return false, fmt.Errorf("relay: %w: %w", ErrLog, err)
 	}
 	for _, a := range agencies {
-		if r.lane(a).rival.contested.Load() {
+		if r.worker(a).rival.contested.Load() {
 			continue
 		}
 		n, err := r.o.Log.CountUnsent(a)
@@ -273,13 +271,13 @@ func (r *Relay) pending() (bool, error) {
 	return false, nil
 }
 
-func (r *Relay) lane(agency string) *lane {
+func (r *Relay) worker(agency string) *worker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l, ok := r.lanes[agency]
+	l, ok := r.workers[agency]
 	if !ok {
 		l = newLane(r, agency)
-		r.lanes[agency] = l
+		r.workers[agency] = l
 	}
 	return l
 }
@@ -291,18 +289,18 @@ func (r *Relay) Begin() { poke(r.begun) }
 func (r *Relay) appended(agency string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if l := r.lanes[agency]; l != nil && l.running {
+	if l := r.workers[agency]; l != nil && l.running {
 		poke(l.poked)
 	} else {
 		poke(r.begun)
 	}
 }
 
-func (r *Relay) all() []*lane {
+func (r *Relay) all() []*worker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make([]*lane, 0, len(r.lanes))
-	for _, l := range r.lanes {
+	all := make([]*worker, 0, len(r.workers))
+	for _, l := range r.workers {
 		all = append(all, l)
 	}
 	return all

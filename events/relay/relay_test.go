@@ -334,7 +334,7 @@ func TestTheStatusCountsWhatWasPublishedAndWhatFailed(t *testing.T) {
 	}
 	b.log.ring(t, "A100", 1)
 	b.nc.Close()
-	l := r.lane("A100")
+	l := r.worker("A100")
 	_ = l.finish(t.Context(), session{connected: t.Context(), number: 1, usable: usable{maxMessage: 1 << 20}})
 	if s := r.Status(); s.Failures["gone"] != 1 || s.Published[events.TypeContactRequestCreated] != 7 {
 		t.Errorf("failed %v, published %v", s.Failures, s.Published)

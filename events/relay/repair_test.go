@@ -429,7 +429,7 @@ func TestAStreamMadeAnewIsNoticedAlsoBeforeTheFirstEventOfAType(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.manner = bySubject
-	l := r.lane("A100")
+	l := r.worker("A100")
 	if err := l.finish(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}

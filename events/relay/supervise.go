@@ -37,21 +37,21 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	return ctx.Err() == nil
 }
 
-// session is a check of server and stream that found both usable. Each has a number: lanes reconcile once per session.
+// session is a check of server and stream that found both usable. Each has a number: workers reconcile once per session.
 type session struct {
 	usable
 	number    uint64
 	connected context.Context // ends when the connection is lost: an answer under way will not come
 }
 
-// link is the gate between lanes and server: open while the last check was good.
+// link is the gate between workers and server: open while the last check was good.
 type link struct {
 	mu        sync.Mutex
 	opened    chan struct{} // closed while open
 	session   session
 	isOpen    bool
 	problem   string
-	suspected chan struct{} // a lane found the gate should not be open; capacity 1
+	suspected chan struct{} // a worker found the gate should not be open; capacity 1
 
 	connected  context.Context
 	disconnect context.CancelFunc
@@ -143,7 +143,7 @@ func poke(c chan struct{}) {
 	}
 }
 
-// supervise opens and shuts the gate, starts a lane for each agency, and wakes them when there is something to do.
+// supervise opens and shuts the gate, starts a worker for each agency, and wakes them when there is something to do.
 func (r *Relay) supervise(ctx context.Context, g *errgroup.Group) error {
 	status := r.o.Conn.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
 	defer r.o.Conn.RemoveStatusListener(status)
@@ -212,14 +212,14 @@ func (r *Relay) turn() {
 	r.turned.Store(&now)
 }
 
-// wake starts the lanes of new agencies and pokes all, if wanted.
+// wake starts the workers of new agencies and pokes all, if wanted.
 func (r *Relay) wake(ctx context.Context, g *errgroup.Group, all bool) error {
 	agencies, err := r.o.Log.Agencies()
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
 	for _, a := range agencies {
-		l := r.lane(a)
+		l := r.worker(a)
 		r.mu.Lock()
 		running := l.running
 		l.running = true

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,9 @@ func TestOfTwoDoorbellsOneLeavesTheAgencyToTheOtherUntilItIsTakenOver(t *testing
 	}
 	if err := left.Drain(t.Context()); err != nil {
 		t.Errorf("the end of the process waits for a person: %v", err)
+	}
+	if sent, err := left.Resend(t.Context(), "A100"); sent > 0 || !errors.Is(err, errContested) {
+		t.Errorf("what is left to the other is sent again: %d, %v", sent, err)
 	}
 	if !left.TakeOver("A100") || left.TakeOver("A100") {
 		t.Error("it was left to the other once")

@@ -77,12 +77,12 @@ type Progress struct {
 
 // Job is a replay under way.
 type Job struct {
-	o      Options
-	js     jetstream.JetStream
-	stream stream.Client
-	most   int // bytes that headers and payload of one event may take
-	rate   *rate.Limiter
-	lanes  map[string]*lane
+	o       Options
+	js      jetstream.JetStream
+	stream  stream.Client
+	most    int // bytes that headers and payload of one event may take
+	rate    *rate.Limiter
+	workers map[string]*worker
 }
 
 // ValidJob checks the name of a job, which becomes part of subjects. The error does not quote it.
@@ -111,7 +111,7 @@ func Open(ctx context.Context, o Options) (*Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
-	j := &Job{o: o, js: js, stream: stream.Client{Conn: o.Conn, Stream: o.Stream, Wait: o.AckWait}, rate: limiter(o.Rate), lanes: map[string]*lane{}}
+	j := &Job{o: o, js: js, stream: stream.Client{Conn: o.Conn, Stream: o.Stream, Wait: o.AckWait}, rate: limiter(o.Rate), workers: map[string]*worker{}}
 	if err := j.connected(ctx); err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (j *Job) Run(ctx context.Context, list iter.Seq2[events.Event, error], told
 
 // put publishes an event, and tries for a while. It is true if the event was there already.
 func (j *Job) put(ctx context.Context, e events.Event) (there bool, err error) {
-	l := j.lane(e.AgencyID)
+	l := j.worker(e.AgencyID)
 	if l.known && l.holds(e) {
 		return true, l.mustBe(e)
 	}

@@ -104,11 +104,11 @@ func words(err error) string {
 	return "the server does not follow the protocol"
 }
 
-// patience is how long a wrong setup is left alone: somebody has to change it, and accounts are locked after too many tries.
-const patience = 5 * time.Minute
+// setupRetryDelay is how long a wrong setup is left alone: somebody has to change it, and accounts are locked after too many tries.
+const setupRetryDelay = 5 * time.Minute
 
-// judged says what a failure means for the delivery.
-func judged(ctx context.Context, err error) error {
+// asOutcome says what a failure means for the delivery.
+func asOutcome(ctx context.Context, err error) error {
 	var f *failure
 	if !errors.As(err, &f) {
 		return &forward.Retry{Reason: "sending failed"}
@@ -124,11 +124,11 @@ func judged(ctx context.Context, err error) error {
 	}
 	switch {
 	case f.permanent() && f.aboutUs():
-		return &forward.Retry{After: patience, Reason: f.Error() + f.hint()}
+		return &forward.Retry{After: setupRetryDelay, Reason: f.Error() + f.hint()}
 	case f.permanent():
 		return &forward.Permanent{Reason: f.Error()}
 	case f.setup:
-		return &forward.Retry{After: patience, Reason: f.Error()}
+		return &forward.Retry{After: setupRetryDelay, Reason: f.Error()}
 	}
 	return &forward.Retry{Reason: f.Error()}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"doorbell/schemas/skiptest"
+
 	"doorbell/events"
 )
 
@@ -45,7 +47,7 @@ func judge(t *testing.T) (address string, readings func() reading) {
 	t.Helper()
 	python := "/usr/bin/python3" // Debian's, which sees Debian's packages
 	if exec.Command(python, "-c", "import aiosmtpd").Run() != nil {
-		t.Skip("aiosmtpd is not here: apt-get install python3-aiosmtpd")
+		skiptest.Skipf(t, "aiosmtpd is not here: apt-get install python3-aiosmtpd")
 	}
 	c := exec.Command(python, "testdata/receive.py")
 	in, err := c.StdinPipe()

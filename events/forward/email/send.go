@@ -35,7 +35,7 @@ func (o *Outlet) Send(ctx context.Context, d forward.Delivery) error {
 	}
 	s, err := o.open(ctx)
 	if err != nil {
-		return judged(ctx, err)
+		return asOutcome(ctx, err)
 	}
 	defer s.close()
 	took, refused := transaction(s.client, o.from.Address, missing, text)
@@ -121,7 +121,7 @@ func (o *Outlet) verdict(ctx context.Context, id string, refused []refusal) erro
 	have := len(o.to) - len(o.taken.missing(id, addresses(o.to)))
 	var worst error
 	for _, r := range refused {
-		v := judged(ctx, r.err)
+		v := asOutcome(ctx, r.err)
 		if retry, is := v.(*forward.Retry); is && have > 0 && r.to != "" && o.taken.refusing(r.to, time.Now()) >= refusingLong {
 			v = &forward.Permanent{Reason: retry.Reason + ", for more than an hour"}
 		}

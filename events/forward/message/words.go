@@ -61,8 +61,8 @@ func (w words) count(n int, one, many string) string {
 	return strings.Replace(w.t(many), "%s", w.grouped(fmt.Sprint(n)), 1)
 }
 
-// habits are how a language writes numbers and days. Money is written as in Switzerland: what is whole ends with a dash.
-type habits struct {
+// locale are how a language writes numbers and days. Money is written as in Switzerland: what is whole ends with a dash.
+type locale struct {
 	group, whole string // between thousands; after an amount without a part
 	date         string // day of the week, day, month, year
 	days, months string
@@ -70,7 +70,7 @@ type habits struct {
 	quoted       string
 }
 
-var customs = map[Language]habits{
+var customs = map[Language]locale{
 	English: {"’", ".–", "%s %d %s %d", "Sun Mon Tue Wed Thu Fri Sat", "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec", ": ", "“%s”"},
 	German:  {"’", ".–", "%s %d. %s %d", "So. Mo. Di. Mi. Do. Fr. Sa.", "Januar Februar März April Mai Juni Juli August September Oktober November Dezember", ": ", "«%s»"},
 	French:  {"\u00a0", ".–", "%s %d %s %d", "dim. lun. mar. mer. jeu. ven. sam.", "janvier février mars avril mai juin juillet août septembre octobre novembre décembre", " : ", "«\u00a0%s\u00a0»"},

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"doorbell/schemas/skiptest"
 )
 
 // interop is where the foreign programs are, Slack's type definitions and the TypeScript compiler among them.
@@ -61,7 +63,7 @@ func compile(t *testing.T, program string) ([]byte, error) {
 	}
 	compiler := filepath.Join(modules, "typescript", "bin", "tsc")
 	if _, err := os.Stat(compiler); err != nil {
-		t.Skip("Slack's type definitions are not installed; run, at the top of the repository: npm ci --prefix schemas/interop")
+		skiptest.Skipf(t, "Slack's type definitions are not installed; run, at the top of the repository: npm ci --prefix schemas/interop")
 	}
 	folder := t.TempDir()
 	if err := os.Symlink(modules, filepath.Join(folder, "node_modules")); err != nil {

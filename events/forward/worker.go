@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// lane brings one kind of events to one destination, one after the other.
-type lane struct {
+// worker brings one kind of events to one destination, one after the other.
+type worker struct {
 	f        *Forwarder
 	key      string
 	kind     Kind
@@ -24,7 +24,7 @@ type lane struct {
 	consumer string
 	status   board
 
-	started  time.Time // when the lane began to look for its consumer
+	started  time.Time // when the worker began to look for its consumer
 	late     bool      // it was not there at once
 	stream   time.Time // when the stream of its consumer was made
 	usedAt   time.Time // when somebody else was seen to use the consumer, and how far it was then
@@ -40,19 +40,19 @@ type lane struct {
 	strange  bool                 // the log has it that there are foreign messages
 }
 
-func newLane(f *Forwarder, d *destination, k Kind) *lane {
-	l := &lane{f: f, key: laneKey(d.name, k), kind: k, dest: d, causes: map[string]time.Time{}}
-	l.status.s = LaneStatus{Destination: d.name, Kind: k, Turned: time.Now()}
+func newLane(f *Forwarder, d *destination, k Kind) *worker {
+	l := &worker{f: f, key: workerKey(d.name, k), kind: k, dest: d, causes: map[string]time.Time{}}
+	l.status.s = WorkerStatus{Destination: d.name, Kind: k, Turned: time.Now()}
 	return l
 }
 
-// remembered reads or changes what is remembered of the lane.
-func (l *lane) remembered(do func(*laneState)) {
+// remembered reads or changes what is remembered of the worker.
+func (l *worker) remembered(do func(*workerState)) {
 	l.f.state.change(func(m *memory) { do(m.Lanes[l.key]) })
 }
 
-// save writes the state. The server knows the lane's position too: a state that is not written is no reason to stop.
-func (l *lane) save() {
+// save writes the state. The server knows the worker's position too: a state that is not written is no reason to stop.
+func (l *worker) save() {
 	err := l.f.state.save()
 	if err != nil && !l.unsaved {
 		l.f.o.Log.Error("the forwarder cannot write its state: a crash may double messages", "forwarder", l.f.o.Name, "err", err.Error())
@@ -61,7 +61,7 @@ func (l *lane) save() {
 }
 
 // run pulls until ctx ends. Whatever fails on the side of NATS is waited for.
-func (l *lane) run(ctx context.Context) error {
+func (l *worker) run(ctx context.Context) error {
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(200*time.Millisecond), backoff.WithMultiplier(2),
 		backoff.WithMaxInterval(10*time.Second), backoff.WithMaxElapsedTime(0))
 	l.started = time.Now()
@@ -93,16 +93,16 @@ func (l *lane) run(ctx context.Context) error {
 	}
 }
 
-// turn notes that the lane is not stuck.
-func (l *lane) turn() { l.status.write(func(s *LaneStatus) { s.Turned = time.Now() }) }
+// turn notes that the worker is not stuck.
+func (l *worker) turn() { l.status.write(func(s *WorkerStatus) { s.Turned = time.Now() }) }
 
 // trouble says why nothing comes from NATS, once. A stream that is missing in the first minute is being made: that is no trouble yet.
-func (l *lane) trouble(err error) {
+func (l *worker) trouble(err error) {
 	text := ""
 	if err != nil {
 		text = stream.Explain(l.f.o.Conn, err).Error()
 	}
-	l.status.write(func(s *LaneStatus) { s.Problem = text })
+	l.status.write(func(s *WorkerStatus) { s.Problem = text })
 	switch {
 	case text == l.said:
 	case errors.Is(err, errNoStream) && time.Since(l.started) < time.Minute:
@@ -119,7 +119,7 @@ func (l *lane) trouble(err error) {
 }
 
 // pull takes messages in hand and brings them to their end, as long as they can be had.
-func (l *lane) pull(ctx context.Context, c jetstream.Consumer) error {
+func (l *worker) pull(ctx context.Context, c jetstream.Consumer) error {
 	l.queue, l.batch, l.attempts = nil, 0, 0 // the consumer was made anew: they come again
 	for ctx.Err() == nil {
 		l.turn()
@@ -146,7 +146,7 @@ func (l *lane) pull(ctx context.Context, c jetstream.Consumer) error {
 }
 
 // fill takes what is there in hand, as much as a delivery can hold. With empty hands it waits for the first.
-func (l *lane) fill(ctx context.Context, c jetstream.Consumer) error {
+func (l *worker) fill(ctx context.Context, c jetstream.Consumer) error {
 	if len(l.queue) == 0 {
 		m, err := c.Next(jetstream.FetchContext(ctx))
 		if errors.Is(err, nats.ErrTimeout) { // nothing came
@@ -176,12 +176,12 @@ func (l *lane) fill(ctx context.Context, c jetstream.Consumer) error {
 			break
 		}
 	}
-	l.status.write(func(s *LaneStatus) { s.Waiting = l.waiting() })
+	l.status.write(func(s *WorkerStatus) { s.Waiting = l.waiting() })
 	return nil
 }
 
 // wanted is how many of the queue are to be sent.
-func (l *lane) wanted() (n int) {
+func (l *worker) wanted() (n int) {
 	for _, i := range l.queue {
 		if i.wanted() {
 			n++
@@ -191,7 +191,7 @@ func (l *lane) wanted() (n int) {
 }
 
 // waiting is how many are not done, as far as the last message tells.
-func (l *lane) waiting() uint64 {
+func (l *worker) waiting() uint64 {
 	if n := len(l.queue); n > 0 {
 		return uint64(n) + l.queue[n-1].pending
 	}
@@ -199,7 +199,7 @@ func (l *lane) waiting() uint64 {
 }
 
 // take puts a message into the queue, unless it is there: the server delivers again what is not acknowledged for long.
-func (l *lane) take(m jetstream.Msg) {
+func (l *worker) take(m jetstream.Msg) {
 	i := &item{lane: l, message: m}
 	meta, err := m.Metadata()
 	if err == nil {
@@ -213,22 +213,22 @@ func (l *lane) take(m jetstream.Msg) {
 	l.queue = append(l.queue, i)
 }
 
-// rest is what a lane does that may not send: it tells what waits.
-func (l *lane) rest(ctx context.Context, c jetstream.Consumer) {
-	l.status.write(func(s *LaneStatus) { s.Off = true })
+// rest is what a worker does that may not send: it tells what waits.
+func (l *worker) rest(ctx context.Context, c jetstream.Consumer) {
+	l.status.write(func(s *WorkerStatus) { s.Off = true })
 	l.count(ctx, c)
 	sleep(ctx, 5*time.Second)
 }
 
 // count asks how many wait.
-func (l *lane) count(ctx context.Context, c jetstream.Consumer) {
+func (l *worker) count(ctx context.Context, c jetstream.Consumer) {
 	if info, err := c.Info(ctx); err == nil {
-		l.status.write(func(s *LaneStatus) { s.Waiting = info.NumPending + uint64(info.NumAckPending) })
+		l.status.write(func(s *WorkerStatus) { s.Waiting = info.NumPending + uint64(info.NumAckPending) })
 	}
 }
 
 // pause waits between two attempts, and tells meanwhile what waits behind.
-func (l *lane) pause(ctx context.Context, c jetstream.Consumer, wait time.Duration) error {
+func (l *worker) pause(ctx context.Context, c jetstream.Consumer, wait time.Duration) error {
 	for end := time.Now().Add(wait); ; {
 		l.count(ctx, c)
 		l.turn()

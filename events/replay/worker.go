@@ -16,11 +16,11 @@ import (
 // headerReplay names the job, beside the envelope of the event.
 const headerReplay = "doorbell-replay"
 
-// lane is what is known of an agency in the stream.
-type lane struct {
+// worker is what is known of an agency in the stream.
+type worker struct {
 	agency string
 	known  bool
-	doubt  bool // a message was sent and not answered: it may have landed
+	doubt  bool // a message was sent and not answered: it may have arrived
 	last   uint64
 	id     string
 	// fences are the places in the stream of the last message on each subject, as far as they were looked up. A fence on the
@@ -28,35 +28,35 @@ type lane struct {
 	fences map[string]uint64
 }
 
-func (j *Job) lane(agency string) *lane {
-	l, ok := j.lanes[agency]
+func (j *Job) worker(agency string) *worker {
+	l, ok := j.workers[agency]
 	if !ok {
-		l = &lane{agency: agency}
-		j.lanes[agency] = l
+		l = &worker{agency: agency}
+		j.workers[agency] = l
 	}
 	return l
 }
 
 // holds says whether an event is up to the last one in the stream.
-func (l *lane) holds(e events.Event) bool { return e.Sequence <= l.last }
+func (l *worker) holds(e events.Event) bool { return e.Sequence <= l.last }
 
 // mustBe makes sure that the last event in the stream is one of this log. A log that began anew has others.
-func (l *lane) mustBe(e events.Event) error {
+func (l *worker) mustBe(e events.Event) error {
 	if e.Sequence == l.last && e.ID != l.id {
 		return fmt.Errorf("%w: event %d of %s is another one there", ErrForeign, e.Sequence, l.agency)
 	}
 	return nil
 }
 
-// try looks, if need be, and publishes once. After an error nobody knows whether the event has landed, so the next try looks.
-func (j *Job) try(ctx context.Context, l *lane, e events.Event) (there bool, err error) {
+// try looks, if need be, and publishes once. After an error nobody knows whether the event has arrived, so the next try looks.
+func (j *Job) try(ctx context.Context, l *worker, e events.Event) (there bool, err error) {
 	if err := j.look(ctx, l); err != nil {
 		return false, err
 	}
 	if l.holds(e) {
-		landed := l.doubt // it is this run that has sent it
+		arrived := l.doubt // it is this run that has sent it
 		l.doubt = false
-		return !landed, l.mustBe(e)
+		return !arrived, l.mustBe(e)
 	}
 	m := j.message(e)
 	fence, err := j.fence(ctx, l, m.Subject)
@@ -77,7 +77,7 @@ func (j *Job) try(ctx context.Context, l *lane, e events.Event) (there bool, err
 
 // look asks for the last event of the agency, if that is not known. If it is beyond what this run has published, without a
 // doubt, somebody else has published it.
-func (j *Job) look(ctx context.Context, l *lane) error {
+func (j *Job) look(ctx context.Context, l *worker) error {
 	if l.known {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (j *Job) look(ctx context.Context, l *lane) error {
 
 // fence is the place of the last message on a subject; 0 if there is none. That message is older than what is published next,
 // else it would be behind the agency's last one, which was looked up before: then the next look finds it.
-func (j *Job) fence(ctx context.Context, l *lane, subject string) (uint64, error) {
+func (j *Job) fence(ctx context.Context, l *worker, subject string) (uint64, error) {
 	if place, ok := l.fences[subject]; ok {
 		return place, nil
 	}

@@ -12,8 +12,8 @@ import (
 	"doorbell/events/stream"
 )
 
-// lane publishes the events of one agency.
-type lane struct {
+// worker publishes the events of one agency.
+type worker struct {
 	r       *Relay
 	agency  string
 	token   string
@@ -21,25 +21,25 @@ type lane struct {
 	poked   chan struct{} // capacity 1
 	running bool          // guarded by Relay.mu
 
-	working  chan struct{} // capacity 1; full while somebody works on the lane, who may be resting: see lock
-	synced   uint64        // number of the session in which log and stream were found in line; 0: something has failed since
-	created  time.Time     // of the stream, at the last verify
-	cursor   events.Cursor
-	place    events.Cursor     // newest event known to be in the stream; behind the cursor while a lost tail is sent again
-	fence    uint64            // place of the agency's last message in the stream, whoever wrote it
-	fences   map[string]uint64 // the same by subject, where the server wants it so; since the last reconcile
-	most     int               // events in one batch
-	repair   repair
-	streamed streamed
-	foreign  foreign
-	incoming importing
-	landed   []events.Event // unsent ones that reconciling has found in the stream, not committed yet
-	unsent   []events.Event // the next ones, as reconciling has read them; nil: it has not
-	imported imported
-	fenced   bool // somebody has written since our last message
-	rival    rival
-	failures int    // in a row
-	said     string // the failure that is in the log as the last one; empty: it ended
+	working   chan struct{} // capacity 1; full while somebody works on the worker, who may be resting: see lock
+	synced    uint64        // number of the session in which log and stream were found in line; 0: something has failed since
+	created   time.Time     // of the stream, at the last verify
+	cursor    events.Cursor
+	place     events.Cursor     // newest event known to be in the stream; behind the cursor while a lost tail is sent again
+	fence     uint64            // place of the agency's last message in the stream, whoever wrote it
+	fences    map[string]uint64 // the same by subject, where the server wants it so; since the last reconcile
+	most      int               // events in one batch
+	repair    repair
+	streamed  streamed
+	foreign   foreign
+	incoming  importing
+	confirmed []events.Event // unsent ones that reconciling has found in the stream, not committed yet
+	unsent    []events.Event // the next ones, as reconciling has read them; nil: it has not
+	imported  imported
+	fenced    bool // somebody has written since our last message
+	rival     rival
+	failures  int    // in a row
+	said      string // the failure that is in the log as the last one; empty: it ended
 
 	shown  sync.Mutex
 	status AgencyStatus
@@ -88,23 +88,23 @@ type foreign struct {
 	reported   time.Time
 }
 
-func newLane(r *Relay, agency string) *lane {
-	return &lane{
+func newLane(r *Relay, agency string) *worker {
+	return &worker{
 		r: r, agency: agency, token: events.Token(agency), filter: events.AgencyFilter(r.o.Prefix, agency),
 		poked: make(chan struct{}, 1), working: make(chan struct{}, 1), most: r.o.BatchEvents,
 		status: AgencyStatus{AgencyID: agency},
 	}
 }
 
-// lock makes everybody else wait who wants to work on the lane, until the function that it returns is called. It is no mutex,
+// lock makes everybody else wait who wants to work on the worker, until the function that it returns is called. It is no mutex,
 // because a test in virtual time would stand still where one is waited for while its holder waits for a timer.
-func (l *lane) lock() (unlock func()) {
+func (l *worker) lock() (unlock func()) {
 	l.working <- struct{}{}
 	return func() { <-l.working }
 }
 
 // run works whenever it is poked, and the gate is open, until ctx ends.
-func (l *lane) run(ctx context.Context) error {
+func (l *worker) run(ctx context.Context) error {
 	retry, failures := newRetry(), 0
 	for {
 		s, ok := l.r.link.wait(ctx)
@@ -141,7 +141,7 @@ func (l *lane) run(ctx context.Context) error {
 }
 
 // finish is run, once, without waiting for anything.
-func (l *lane) finish(ctx context.Context, s session) error {
+func (l *worker) finish(ctx context.Context, s session) error {
 	for failures := 1; ; failures++ {
 		err := l.work(ctx, s)
 		if err == nil || ctx.Err() != nil || !classify(err).reconcileAtOnce() || failures == 3 {
@@ -150,8 +150,8 @@ func (l *lane) finish(ctx context.Context, s session) error {
 	}
 }
 
-// work brings the lane up to date with the stream if need be, and publishes until nothing is left.
-func (l *lane) work(ctx context.Context, s session) error {
+// work brings the worker up to date with the stream if need be, and publishes until nothing is left.
+func (l *worker) work(ctx context.Context, s session) error {
 	defer l.lock()()
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -172,7 +172,7 @@ func (l *lane) work(ctx context.Context, s session) error {
 	return err
 }
 
-func (l *lane) publishAll(ctx context.Context, s session) error {
+func (l *worker) publishAll(ctx context.Context, s session) error {
 	if l.rival.contested.Load() {
 		return l.contested()
 	}
@@ -219,11 +219,11 @@ func (v *rival) again(now time.Time) bool {
 // errContested: another doorbell publishes the same agency.
 var errContested = errors.New("another doorbell publishes this agency")
 
-func (l *lane) contested() error {
+func (l *worker) contested() error {
 	return fmt.Errorf("%w. Stop the other one, or leave the agency to it; then run: doorbell takeover %s", errContested, l.agency)
 }
 
-func (l *lane) synchronise(ctx context.Context) error {
+func (l *worker) synchronise(ctx context.Context) error {
 	if err := l.r.reconciling.Acquire(ctx, 1); err != nil {
 		return err
 	}
@@ -232,7 +232,7 @@ func (l *lane) synchronise(ctx context.Context) error {
 }
 
 // publishNext sends the next batch. It is false if there is none.
-func (l *lane) publishNext(ctx context.Context, s session) (bool, error) {
+func (l *worker) publishNext(ctx context.Context, s session) (bool, error) {
 	if err := l.r.budget.Acquire(ctx, 1); err != nil {
 		return false, err
 	}
@@ -260,7 +260,7 @@ func (l *lane) publishNext(ctx context.Context, s session) (bool, error) {
 }
 
 // commit notes that unsent events stand in the stream under the sequences that they have by now, the last of them at a place.
-func (l *lane) commit(batch []events.Event, place uint64) error {
+func (l *worker) commit(batch []events.Event, place uint64) error {
 	l.advance(batch[len(batch)-1], place)
 	if err := l.r.o.Log.Publish(l.agency, batch, l.place); err != nil {
 		return fmt.Errorf("%w: %w", ErrLog, err)
@@ -270,13 +270,13 @@ func (l *lane) commit(batch []events.Event, place uint64) error {
 }
 
 // moved notes that the cursor is where the place is, durably.
-func (l *lane) moved() {
+func (l *worker) moved() {
 	l.cursor = l.place
 	l.show(func(a *AgencyStatus) { a.Acknowledged = l.cursor.Sequence })
 }
 
 // resendNext sends the next batch of a lost tail again.
-func (l *lane) resendNext(ctx context.Context, s session) error {
+func (l *worker) resendNext(ctx context.Context, s session) error {
 	batch, err := l.r.o.Log.Read(l.agency, l.place.Sequence, l.most, l.r.o.BatchBytes)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrLog, err)
@@ -303,7 +303,7 @@ func (l *lane) resendNext(ctx context.Context, s session) error {
 
 // needless counts the events at the front that were acknowledged once, and that the stream would have forgotten by now had
 // it not lost them, or holds under another sequence.
-func (l *lane) needless(batch []events.Event) int {
+func (l *worker) needless(batch []events.Event) int {
 	for i, e := range batch {
 		expired := l.r.o.MaxAge > 0 && time.Since(e.RecordedTime) > l.r.o.MaxAge
 		if !expired && !l.isStreamed(e) {
@@ -314,14 +314,14 @@ func (l *lane) needless(batch []events.Event) int {
 }
 
 // isStreamed says whether an event of a lost tail stands in the stream, though under another sequence.
-func (l *lane) isStreamed(e events.Event) bool {
+func (l *worker) isStreamed(e events.Event) bool {
 	_, there := l.streamed.places[e.ID]
 	return there && e.Sequence != 0
 }
 
 // distinct counts the events before the first that the stream holds already, or whose id stands before it already. A server
 // would refuse such a batch for ever.
-func (l *lane) distinct(batch []events.Event) int {
+func (l *worker) distinct(batch []events.Event) int {
 	seen := make(map[string]struct{}, len(batch))
 	for i, e := range batch {
 		if _, twice := seen[e.ID]; twice || l.isStreamed(e) {
@@ -333,7 +333,7 @@ func (l *lane) distinct(batch []events.Event) int {
 }
 
 // passOver takes needless events up to e as published.
-func (l *lane) passOver(e events.Event) error {
+func (l *worker) passOver(e events.Event) error {
 	place, there := l.streamed.places[e.ID]
 	l.advance(e, place) // 0: the next reconcile begins at the front
 	switch {
@@ -347,12 +347,12 @@ func (l *lane) passOver(e events.Event) error {
 }
 
 // advance notes an event as standing at a place in the stream.
-func (l *lane) advance(e events.Event, place uint64) {
+func (l *worker) advance(e events.Event, place uint64) {
 	l.place = events.Cursor{Sequence: e.Sequence, ID: e.ID, StreamSequence: place, StreamCreated: l.created}
 }
 
 // store makes the place durable, unless a lost tail is still being sent again; when that is done, it is reported first.
-func (l *lane) store() error {
+func (l *worker) store() error {
 	if l.place.Sequence < l.cursor.Sequence {
 		return nil
 	}
@@ -378,7 +378,7 @@ func (l *lane) store() error {
 
 // note shows how the last work ended. A failure is logged when it is another one than before; one that the next reconcile may
 // explain, only when it comes again.
-func (l *lane) note(err error) {
+func (l *worker) note(err error) {
 	text := ""
 	if err != nil {
 		text = stream.Explain(l.r.o.Conn, err).Error()
@@ -406,7 +406,7 @@ func (l *lane) note(err error) {
 	l.r.o.Logger.Warn("events wait in the log", "agency", l.agency, "class", string(c), "err", text)
 }
 
-func (l *lane) show(change func(*AgencyStatus)) {
+func (l *worker) show(change func(*AgencyStatus)) {
 	l.shown.Lock()
 	defer l.shown.Unlock()
 	change(&l.status)

@@ -33,7 +33,7 @@ type Follower struct {
 	mu          sync.Mutex
 	places      map[string]store.Place // how far each agency is counted
 	hours       map[string]*agencyHours
-	recent      []spot // the newest of all, by time of record
+	recent      []loggedHead // the newest of all, by time of record
 	appended    map[events.Type]uint64
 	subscribers map[chan events.Event]struct{}
 	ended       bool
@@ -46,6 +46,7 @@ const (
 	followBreak   = time.Millisecond
 
 	keptRecent      = 100
+	keptLeads       = 40 // also where they are older than those
 	mostSubscribers = 64
 	subscriberRoom  = 256
 	// newsFor is how old news may be by its time of record, at the last look. What is older, and new in the log, the stream has held before.
@@ -54,8 +55,8 @@ const (
 	mostShown = 16 << 10
 )
 
-// spot is where an event of the log stands.
-type spot struct {
+// loggedHead is where an event of the log stands.
+type loggedHead struct {
 	agency string
 	events.Head
 }
@@ -224,7 +225,7 @@ func (f *Follower) forget(agency string) {
 	defer f.mu.Unlock()
 	delete(f.places, agency)
 	f.hours[agency] = &agencyHours{}
-	f.recent = slices.DeleteFunc(f.recent, func(p spot) bool { return p.agency == agency })
+	f.recent = slices.DeleteFunc(f.recent, func(p loggedHead) bool { return p.agency == agency })
 }
 
 // count adds events of one agency in the order of the log.
@@ -235,12 +236,27 @@ func (f *Follower) count(agency string, heads []events.Head) {
 	for _, h := range heads {
 		f.hours[agency].add(h, now)
 	}
-	for _, h := range heads[max(0, len(heads)-keptRecent):] {
-		f.recent = append(f.recent, spot{agency, h})
+	for _, h := range heads {
+		f.recent = append(f.recent, loggedHead{agency, h})
 	}
-	slices.SortStableFunc(f.recent, func(a, b spot) int { return a.RecordedTime.Compare(b.RecordedTime) })
-	f.recent = slices.DeleteFunc(f.recent, func(p spot) bool { return p.RecordedTime.After(now.Add(time.Hour)) }) // the clock was wrong
-	f.recent = slices.Delete(f.recent, 0, max(0, len(f.recent)-keptRecent))
+	slices.SortStableFunc(f.recent, func(a, b loggedHead) int { return a.RecordedTime.Compare(b.RecordedTime) })
+	f.recent = slices.DeleteFunc(f.recent, func(p loggedHead) bool { return p.RecordedTime.After(now.Add(time.Hour)) }) // the clock was wrong
+	f.recent = kept(f.recent)
+}
+
+// kept leaves out what is not shown any more of events in their order.
+func kept(list []loggedHead) []loggedHead {
+	leads := 0
+	for n := len(list) - 1; n >= 0; n-- {
+		isLead := list[n].Type == events.TypeContactRequestCreated
+		if isLead {
+			leads++
+		}
+		if len(list)-n > keptRecent && (!isLead || leads > keptLeads) {
+			list = slices.Delete(list, n, n+1)
+		}
+	}
+	return list
 }
 
 // tell counts what is news, and shows it to those who subscribe.
@@ -255,7 +271,7 @@ func (f *Follower) tell(agency string, fresh []events.Head) error {
 		return nil
 	}
 	for _, h := range fresh {
-		e, ok, err := f.load(spot{agency, h})
+		e, ok, err := f.load(loggedHead{agency, h})
 		if err != nil {
 			return err
 		}
@@ -275,7 +291,7 @@ func known(t events.Type) events.Type {
 }
 
 // load reads an event, if the log still has it.
-func (f *Follower) load(p spot) (e events.Event, ok bool, err error) {
+func (f *Follower) load(p loggedHead) (e events.Event, ok bool, err error) {
 	e, ok, err = f.store.Lookup(p.agency, p.Head)
 	if errors.Is(err, store.ErrDamaged) {
 		return e, false, nil // others say so
@@ -304,11 +320,11 @@ func (f *Follower) Appended() map[events.Type]uint64 {
 	return maps.Clone(f.appended)
 }
 
-// Recent are the newest events of all agencies by time of record, at most n and never more than 100, the oldest of them first.
-// Large ones are shortened; see events.Event.Fit.
-func (f *Follower) Recent(n int) []events.Event {
+// Recent are the newest events of all agencies by time of record, the oldest of them first: 100, and before them as many contact
+// requests that 40 of these are there. Large ones are shortened; see events.Event.Fit.
+func (f *Follower) Recent() []events.Event {
 	f.mu.Lock()
-	places := slices.Clone(f.recent[max(0, len(f.recent)-max(0, n)):])
+	places := slices.Clone(f.recent)
 	f.mu.Unlock()
 	all := make([]events.Event, 0, len(places))
 	for _, p := range places {

@@ -268,16 +268,33 @@ func TestTheNewestOfAllAgenciesAreShownInOrder(t *testing.T) {
 		}
 		f, stop := following(t, s)
 		defer stop()
-		if got := names(f.Recent(1000)); !slices.Equal(got, want[keptRecent:]) {
+		if got := names(f.Recent()); !slices.Equal(got, want[keptRecent:]) {
 			t.Errorf("recent are %v", got)
 		}
 		say(t, s, appeared("A100", "new"))
 		time.Sleep(followEvery)
-		if got := names(f.Recent(2)); !slices.Equal(got, []string{"B200/199", "A100/new"}) {
+		if got := names(f.Recent()); !slices.Equal(got[len(got)-2:], []string{"B200/199", "A100/new"}) {
 			t.Errorf("the last two are %v", got)
 		}
-		if got := f.Recent(-1); len(got) > 0 {
-			t.Errorf("less than none are %d", len(got))
+	})
+}
+
+func TestLeadsAreShownAlsoBehindMuchElse(t *testing.T) {
+	inTime(t, func(t *testing.T, dir string) {
+		s := openLog(t, dir, "A100")
+		for n := range 2 * keptLeads {
+			say(t, s, lead("A100", fmt.Sprint(n), ""))
+			time.Sleep(time.Second)
+		}
+		for n := range 2 * keptRecent {
+			say(t, s, appeared("A100", fmt.Sprint(n)))
+			time.Sleep(time.Second)
+		}
+		f, stop := following(t, s)
+		defer stop()
+		leads := slices.DeleteFunc(f.Recent(), func(e events.Event) bool { return e.Type != events.TypeContactRequestCreated })
+		if got := f.Recent(); len(got) != keptLeads+keptRecent || len(leads) != keptLeads {
+			t.Errorf("%d are shown, %d leads", len(got), len(leads))
 		}
 	})
 }
@@ -356,7 +373,7 @@ func TestALargeEventIsShownShortened(t *testing.T) {
 	say(t, s, large)
 	f := NewFollower(s)
 	followNow(t, f)
-	if list := f.Recent(1); len(list) != 1 || len(list[0].Data) > mostShown {
+	if list := f.Recent(); len(list) != 1 || len(list[0].Data) > mostShown {
 		t.Errorf("%d events", len(list))
 	}
 }
@@ -377,7 +394,7 @@ func TestATrimmedLogIsFollowedOn(t *testing.T) {
 		say(t, s, appeared("A100", "new"))
 		time.Sleep(followEvery)
 		wantCounted(t, f, "A100", "0:0/6 ") // they were recorded, trimmed or not
-		if got := names(f.Recent(9)); !slices.Equal(got, []string{"A100/4", "A100/new"}) {
+		if got := names(f.Recent()); !slices.Equal(got, []string{"A100/4", "A100/new"}) {
 			t.Errorf("what was trimmed is shown: %v", got)
 		}
 	})
@@ -419,7 +436,7 @@ func TestWhatAnImportPutsBetweenIsCountedWhereItBelongsAndIsNoNews(t *testing.T)
 			t.Errorf("appended: %v", got)
 		}
 		want := []string{"A100/first", "A100/r", "A100/r", "A100/r", "A100/own", "A100/second", "A100/third"}
-		if got := names(f.Recent(keptRecent)); !slices.Equal(got, want) {
+		if got := names(f.Recent()); !slices.Equal(got, want) {
 			t.Errorf("recent are %v", got)
 		}
 	})
@@ -486,7 +503,7 @@ func TestAClockThatWasWrongHidesNothing(t *testing.T) {
 		say(t, s, appeared("A100", "now"))
 		f := NewFollower(s)
 		followNow(t, f)
-		if got := names(f.Recent(keptRecent)); !slices.Equal(got, []string{"A100/now"}) {
+		if got := names(f.Recent()); !slices.Equal(got, []string{"A100/now"}) {
 			t.Errorf("the newest are %v", got)
 		}
 	})

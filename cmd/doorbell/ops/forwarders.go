@@ -39,7 +39,7 @@ func (s Status) forwarderTable(o TextOptions) []string {
 		return nil
 	}
 	t := table{}
-	t.add(styleBold, "FORWARDER", "KIND", "FOR", "SENT", "LAST", "WAITING", "DEAD LETTERS")
+	t.add(styleBold, "FORWARDER", "KIND", "FOR", "SENT", "LAST", "WAITING", "REJECTED")
 	for _, f := range s.Forwarders {
 		if f.Destination == "" {
 			continue

@@ -13,11 +13,29 @@ func TestOfSeveralDestinationsTheOneThatFailsIsNamed(t *testing.T) {
 		{Name: "email", Kind: "leads", Destination: "h-2", Whose: "all but A100", DeadLetters: 2},
 		{Name: "webhook", Kind: "leads", Destination: "crm-1", LastError: "no", LastErrorAt: at},
 	}}
-	s.Watch.At = at
+	s.Watch.At, s.Running, s.DeadLetters, s.NATS.Connected = at, true, 2, true
 	text := strings.Join(s.Lines(TextOptions{}), "\n")
-	for _, want := range []string{"\nemail leads for A100: no, ", "\nemail leads for all but A100: 2 permanently rejected since the start; ", "\nwebhook leads for crm-1: no, "} {
+	for _, want := range []string{"\nemail leads for A100: no, ", "all but A100  0     none yet  0        2", "2 events permanently rejected by an outlet", "→ doorbell dlq ls", "\nwebhook leads for crm-1: no, "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}
+	}
+	if h := NewHeadline(s); h.Text != "Outlets rejected 2 events for good" || s.Troubled() {
+		t.Errorf("%+v; %s", h, s.Trouble())
+	}
+}
+
+func TestOneOutletThatIsOffIsOneTrouble(t *testing.T) {
+	s := Status{Running: true, NATS: NATSStatus{Connected: true}, Forwarders: []ForwarderStatus{
+		{Name: "slack", Kind: "leads", Destination: "hooks.slack.com-1", Off: true}, {Name: "slack", Kind: "alerts", Destination: "hooks.slack.com-1", Off: true},
+	}}
+	if h := NewHeadline(s); h.Text != "1 outlet takes nothing" || s.Trouble() != "slack is switched off, for leads and alerts" {
+		t.Errorf("%+v; %s", h, s.Trouble())
+	}
+}
+
+func TestWhatDoesNotRunIsNotCalledWell(t *testing.T) {
+	if lines := (Status{DataDir: "data"}).Lines(TextOptions{}); !strings.HasPrefix(lines[0], "doorbell is not running, so nothing is watched.") {
+		t.Errorf("it begins with %q", lines[0])
 	}
 }

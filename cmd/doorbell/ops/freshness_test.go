@@ -36,7 +36,7 @@ func TestTheStatusIsReadableInFewLines(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, b.String())
 		}
 	}
-	if n := strings.Count(b.String(), "\n"); n > 11 {
+	if n := strings.Count(b.String(), "\n"); n > 13 {
 		t.Errorf("%d lines for two agencies:\n%s", n, b.String())
 	}
 	s.Watch.Agencies[1].LastWalk = poller.WalkStatus{At: now.Add(-2 * time.Minute), Reason: "fewer_than_total", Pages: 203, Insertions: 9999}
@@ -46,7 +46,7 @@ func TestTheStatusIsReadableInFewLines(t *testing.T) {
 	}
 	s.Running, s.Watch.Agencies[0].Freshness, s.Watch.Agencies[1].Freshness = false, nil, nil
 	b.Reset()
-	if err := s.WriteText(&b); err != nil || strings.Contains(b.String(), "OLDEST POLL") {
+	if err := s.WriteText(&b); err != nil || strings.Contains(b.String(), "LONGEST UNCHECKED") {
 		t.Errorf("of a stopped daemon (%v):\n%s", err, b.String())
 	}
 }

@@ -29,19 +29,45 @@ func Printable(line string) string {
 	}, line)
 }
 
-// Told is what an event says, in parts: what Line says behind the type.
-func Told(e events.Event, people bool) []string {
+// Telling is an event in words of people.
+type Telling struct {
+	What  string   // happened: "New lead"
+	Title string   // of the insertion; may be empty
+	Rest  []string // what else there is to say
+}
+
+// whats are the types as people call them.
+var whats = map[events.Type]string{
+	events.TypeContactRequestCreated:  "New lead",
+	events.TypeContactRequestChanged:  "Lead changed",
+	events.TypeContactRequestRedacted: "Lead redacted",
+	events.TypeInsertionAppeared:      "New insertion",
+	events.TypeInsertionChanged:       "Insertion changed",
+	events.TypeInsertionDisappeared:   "Insertion gone",
+	events.TypeInsertionReappeared:    "Insertion is back",
+	events.TypeAccessHalted:           "Polling stopped",
+	events.TypeAccessResumed:          "Polling resumed",
+	events.TypeAccessKeySwitched:      "Next key in use",
+	events.TypeWatchBaselined:         "Watching",
+	events.TypeWatchStale:             "No answers",
+	events.TypeWatchRecovered:         "Recovered",
+	events.TypeWatchGapDetected:       "Not all can be seen",
+	events.TypeWatchSchemaDrifted:     "Answers have changed",
+	events.TypeWatchChangeHeld:        "Large change held",
+	events.TypeWatchStreamRepaired:    "Stream repaired",
+}
+
+// Tell puts an event into words. Without people it holds no person's data; with people, the name of a new contact request's and the
+// beginning of its message.
+func Tell(e events.Event, people bool) Telling {
 	var v said
 	// What cannot be read is left out: this is for the eye, CloudEvents JSON is for programs.
 	_ = json.Unmarshal(e.Data, &v)
-	var parts []string
-	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
-	if e.Reference != "" {
-		add("%s", e.Reference)
+	t := Telling{What: whats[e.Type], Title: short(v.Insertion.Title, 40)}
+	if t.What == "" {
+		t.What = short(string(e.Type), 40)
 	}
-	if v.Insertion.Title != "" {
-		add("“%s”", short(v.Insertion.Title, 40))
-	}
+	add := func(format string, args ...any) { t.Rest = append(t.Rest, fmt.Sprintf(format, args...)) }
 	if people && e.Type == events.TypeContactRequestCreated {
 		name := strings.TrimSpace(v.Contact.FirstName + " " + v.Contact.LastName + v.Contact.FullName)
 		add("from %s: %s", short(name, 50), short(v.Contact.Message, 50))
@@ -62,7 +88,19 @@ func Told(e events.Event, people bool) []string {
 	if text := v.ofUs(e.Type); text != "" {
 		add("%s", text)
 	}
-	return parts
+	return t
+}
+
+// Told is what Line says behind the type, in parts.
+func Told(e events.Event, people bool) (parts []string) {
+	t := Tell(e, people)
+	if e.Reference != "" {
+		parts = append(parts, e.Reference)
+	}
+	if t.Title != "" {
+		parts = append(parts, "“"+t.Title+"”")
+	}
+	return append(parts, t.Rest...)
 }
 
 // said is what lines tell of payloads, whatever their type.
@@ -84,7 +122,7 @@ func (v *said) ofUs(t events.Type) string {
 	words := func(s string) string { return strings.ReplaceAll(s, "_", " ") }
 	switch t {
 	case events.TypeAccessHalted:
-		return fmt.Sprintf("%d, reason %s: polling stopped for this %s until %s, or another key", v.Status, v.ProbableReason, words(v.Scope), v.Resume)
+		return fmt.Sprintf("%s: polling stopped for this %s until %s, or another key", RefusalText(v.Status, v.ProbableReason), words(v.Scope), v.Resume)
 	case events.TypeAccessResumed:
 		return fmt.Sprintf("polling resumed for this %s (%s)", words(v.Scope), words(v.Cause))
 	case events.TypeAccessKeySwitched:

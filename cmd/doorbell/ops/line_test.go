@@ -31,10 +31,18 @@ func TestEveryEventLineSaysMoreThanItsType(t *testing.T) {
 	}
 }
 
+func TestEveryTypeHasAName(t *testing.T) {
+	for _, eventType := range events.Types {
+		if told := Tell(events.Event{Type: eventType}, false); told.What == "" || told.What == string(eventType) {
+			t.Errorf("%s is called %q", eventType, told.What)
+		}
+	}
+}
+
 func TestTheLineOfAnAccessSaysWhatHoldsNow(t *testing.T) {
 	for eventType, want := range map[string]string{
 		"access.key_switched":   "the current key is refused; the next one works and is used from now on",
-		"access.halted":         "403, reason key_rejected: polling stopped for this agency until doorbell resume A100, or another key",
+		"access.halted":         "the API refuses the key: polling stopped for this agency until doorbell resume A100, or another key",
 		"watch.stream_repaired": "the stream was repaired (tail lost), 5 events sent again",
 	} {
 		if got := exampleLine(t, eventType); got != want {

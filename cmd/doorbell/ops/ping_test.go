@@ -36,7 +36,7 @@ func TestAllIsWellOnlyIfEverythingIs(t *testing.T) {
 		"The disk is full: polling stopped until there is space;": func(_ *Health, s *Status) { s.Watch.NoSpace = true },
 		"The store is nearly full;":                               func(_ *Health, s *Status) { s.Store.Alarm = true },
 		"The store is full: polling stopped until there is room;": func(_ *Health, s *Status) { s.Store.Full, s.Store.Alarm, s.Watch.NoSpace = true, true, true },
-		"slack is switched off; mail gets nothing from NATS": func(_ *Health, s *Status) {
+		"slack is switched off, for leads and alerts; mail gets nothing from NATS": func(_ *Health, s *Status) {
 			s.Forwarders = []ForwarderStatus{{Name: "slack", Off: true}, {Name: "slack", Off: true}, {Name: "mail", Problem: "x"}}
 		},
 		"slack leads: it waits": func(_ *Health, s *Status) {

@@ -19,18 +19,18 @@ func (s Status) WriteText(w io.Writer) error {
 	return err
 }
 
-// Lines renders the status for people. Agencies that want a look come first. What is wrong stands at the end, where the eye is when
-// all of it has passed; but where only so many lines are seen at once it stands above the agencies, of which some are left out.
+// Lines renders the status for people: a headline, what wants attention, and then how everything stands, the agencies that want a look
+// first. Where only so many lines are seen at once, some are left out.
 func (s Status) Lines(o TextOptions) []string {
-	head, agencies, fresh := s.head(o), s.agencyTable(o), s.freshness(o)
-	forwarders, troubles := s.forwarderTable(o), s.troubles(o)
+	headline, troubles, facts := s.headline(o), s.troubles(o), s.facts(o)
+	agencies, fresh, forwarders := s.agencyTable(o), s.freshness(o), s.forwarderTable(o)
 	if o.Height <= 0 {
-		return slices.Concat(head, agencies, fresh, forwarders, troubles)
+		return slices.Concat(headline, troubles, facts, agencies, fresh, forwarders)
 	}
-	if most := max(o.Height/2, 1); len(troubles) > most {
+	if most := max(o.Height/3, 1); len(troubles) > most {
 		troubles = append(troubles[:most-1], o.cut(fmt.Sprintf("… and %d more lines: doorbell status prints all", len(troubles)-most+1)))
 	}
-	shown := slices.Concat(head, troubles, forwarders)
+	shown := slices.Concat(headline, troubles, facts, forwarders)
 	if len(shown)+len(agencies)+len(fresh) <= o.Height {
 		return slices.Concat(shown, agencies, fresh)
 	}
@@ -41,15 +41,37 @@ func (s Status) Lines(o TextOptions) []string {
 	return shown[:min(len(shown), o.Height)]
 }
 
-func (s Status) head(o TextOptions) (lines []string) {
+func (s Status) headline(o TextOptions) (lines []string) {
+	if !s.Running {
+		for _, l := range o.wrap("doorbell is not running, so nothing is watched. This is what "+s.DataDir+" remembers:", 0) {
+			lines = append(lines, o.styled(l, styleYellow))
+		}
+		return lines
+	}
+	h, style := NewHeadline(s), styleBold
+	for _, t := range s.Troubles() {
+		if style == styleBold {
+			style = styleYellow
+		}
+		if t.Bad {
+			style = styleRed
+		}
+	}
+	for _, l := range o.wrap(strings.TrimSpace(h.Text+". "+h.Sub), 0) {
+		lines = append(lines, o.styled(l, style))
+	}
+	return lines
+}
+
+// facts are what holds for all.
+func (s Status) facts(o TextOptions) (lines []string) {
 	add := func(style, format string, args ...any) {
 		for _, l := range o.wrap(fmt.Sprintf(format, args...), 0) {
 			lines = append(lines, o.styled(l, style))
 		}
 	}
-	if !s.Running {
-		add(styleYellow, "doorbell is not running; this is what %s remembers", s.DataDir)
-	} else {
+	if s.Running {
+		lines = []string{""}
 		add(styleNone, "doorbell %s, up %s, %s (%d in the last minute), at most %s a second, to %s",
 			s.Version, age(s.Started, s.Watch.At), Counted(int(s.Watch.Requests), "request"), s.Watch.LastMinute, s.ceiling(), s.Watch.BaseURL)
 		style := styleNone
@@ -91,7 +113,7 @@ func (s Status) counted() string {
 
 func (s Status) agencyTable(o TextOptions) []string {
 	t := table{}
-	t.add(styleBold, "AGENCY", "STATE", "INSERTIONS", "LAST COMPLETE WALK", "EVENTS", "WAITING")
+	t.add(styleBold, "AGENCY", "STATE", "INSERTIONS", "LAST FULL SYNC", "EVENTS", "WAITING")
 	for _, a := range InOrder(s.Watch.Agencies) {
 		style := styleNone
 		switch rank(a) {
@@ -204,9 +226,6 @@ func (s Status) remarks(o TextOptions) (lines []string) {
 		if f.LastError != "" && !f.Off && (f.FailingSince.IsZero() || s.Watch.At.Sub(f.FailingSince) <= hiccup) {
 			add("%s: %s, %s", who, f.LastError, ago(f.LastErrorAt, s.Watch.At))
 		}
-		if f.DeadLetters > 0 {
-			add("%s: %d permanently rejected since the start; doorbell dlq ls shows those that are still there", who, f.DeadLetters)
-		}
 	}
 	return lines
 }
@@ -226,17 +245,26 @@ func (s Status) freshness(o TextOptions) []string {
 		return nil
 	}
 	t := table{}
-	t.add(styleBold, "AGENCY", "OLDEST POLL", "CAP", "PAST CAP", "MEAN", "MEDIAN", "95 %", "WITHIN 5 MIN", "ASKED WHY")
+	row := func(style string, cells ...string) {
+		if o.Width > 0 && o.Width < wideTable { // what matters least is left out
+			cells = append(cells[:4:4], cells[5:8]...)
+		}
+		t.add(style, cells...)
+	}
+	row(styleBold, "AGENCY", "LONGEST UNCHECKED", "SHOULD BE", "TOO LONG", "MEAN", "MEDIAN", "95 %", "WITHIN 5 MIN", "POLLED WHY")
 	for _, a := range InOrder(s.Watch.Agencies) {
 		if f := a.Freshness; f != nil {
 			l := latency(f.Latency)
-			t.add(styleNone, a.AgencyID, seconds(f.OldestSeconds), seconds(f.CapSeconds), fmt.Sprint(f.PastCap), l[0], l[1], l[2], l[3],
+			row(styleNone, a.AgencyID, seconds(f.OldestSeconds), seconds(f.CapSeconds), fmt.Sprint(f.PastCap), l[0], l[1], l[2], l[3],
 				reasons(f.Turns)+hints(f.Hints)+first(f.NeverPolled))
 		}
 	}
 	title := o.wrap("How long insertions wait for a poll, and contact requests of the last 24 h waited for their event:", 0)
 	return slices.Concat([]string{""}, title, t.lines(o))
 }
+
+// wideTable is how wide a terminal must be for the whole table.
+const wideTable = 120
 
 func latency(l poller.Latency) [4]string {
 	if l.ContactRequests == 0 {
@@ -319,24 +347,36 @@ func (o TextOptions) cut(line string) string {
 }
 
 // wrap breaks a sentence into lines; all are indented by so many spaces, those after the first by two more.
-func (o TextOptions) wrap(text string, indent int) (lines []string) {
-	margin := strings.Repeat(" ", indent)
-	if o.Width <= 0 {
-		return []string{o.cut(margin + text)}
-	}
-	line := margin
-	for word := range strings.FieldsSeq(text) {
-		switch empty := strings.TrimSpace(line) == ""; {
-		case empty:
-			line += word
-		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > o.Width:
-			lines = append(lines, o.cut(line))
-			line = margin + "  " + word
-		default:
-			line += " " + word
+func (o TextOptions) wrap(text string, indent int) []string {
+	return Fit(strings.Repeat(" ", indent)+strings.Join(strings.Fields(text), " "), indent+2, o.Width)
+}
+
+// Fit breaks a line between words where it is wider than a terminal, whose width is 0 if there is none. What follows is indented by so many
+// spaces. A word stays whole: it may be there to be copied.
+func Fit(line string, indent, width int) (lines []string) {
+	rest := []rune(Printable(line))
+	for width > 0 && len(rest) > width {
+		word := 0 // the first one's beginning
+		for word < len(rest) && rest[word] == ' ' {
+			word++
 		}
+		at := width
+		for at > word && rest[at] != ' ' {
+			at--
+		}
+		if at <= word { // it is longer than the line
+			for at = word; at < len(rest) && rest[at] != ' '; {
+				at++
+			}
+		}
+		lines = append(lines, strings.TrimRight(string(rest[:at]), " "))
+		text := strings.TrimLeft(string(rest[at:]), " ")
+		if text == "" {
+			return lines
+		}
+		rest = []rune(strings.Repeat(" ", indent) + text)
 	}
-	return append(lines, o.cut(line))
+	return append(lines, string(rest))
 }
 
 // table is rows of cells. Columns are as wide as their widest cell.

@@ -78,7 +78,7 @@ func TestAStatusFitsWhateverTerminal(t *testing.T) {
 		}
 	}
 	small := Status{Running: true, Watch: poller.Status{Agencies: s.Watch.Agencies[:2]}}
-	if got := small.Lines(TextOptions{Width: 100, Height: 24}); !strings.Contains(strings.Join(got, "\n"), "OLDEST POLL") || strings.Contains(strings.Join(got, "\n"), "more") {
+	if got := small.Lines(TextOptions{Width: 100, Height: 24}); !strings.Contains(strings.Join(got, "\n"), "LONGEST UNCHECKED") || strings.Contains(strings.Join(got, "\n"), "more") {
 		t.Errorf("of a small one something is left out:\n%s", strings.Join(got, "\n"))
 	}
 }
@@ -135,5 +135,26 @@ func TestTroubleIsWhatAPersonShouldLookAt(t *testing.T) {
 	s := Status{Watch: poller.Status{At: now}} // of a daemon that does not run
 	if got := s.Trouble(); got != "" {
 		t.Errorf("%q of NATS, which nobody asked for", got)
+	}
+}
+
+func TestALineThatIsTooWideIsBrokenBetweenWords(t *testing.T) {
+	for _, tt := range []struct {
+		line   string
+		indent int
+		width  int
+		want   []string
+	}{
+		{"a line", 2, 0, []string{"a line"}},
+		{"a line that fits", 2, 16, []string{"a line that fits"}},
+		{"one two three", 2, 8, []string{"one two", "  three"}},
+		{"  ok    one two", 8, 12, []string{"  ok    one", "        two"}},
+		{"https://a.example/very/long next", 2, 10, []string{"https://a.example/very/long", "  next"}},
+		{"a b c", 8, 3, []string{"a b", "        c"}},
+		{"   ", 2, 2, []string{""}},
+	} {
+		if got := Fit(tt.line, tt.indent, tt.width); !slices.Equal(got, tt.want) {
+			t.Errorf("%q at %d: %q, want %q", tt.line, tt.width, got, tt.want)
+		}
 	}
 }

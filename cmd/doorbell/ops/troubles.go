@@ -3,6 +3,7 @@ package ops
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ type Trouble struct {
 	Key     string // the same as long as it lasts
 	Kind    string // one of TroubleKinds
 	Bad     bool   // something does not work; else it is a warning
-	Passing bool   // it may pass by itself: `doorbell status --check` does not mind it yet
+	Passing bool   // it may pass by itself, or wait: `doorbell status --check` does not mind it
 	Agency  string // or the forwarder; empty: it is about everything
 	Label   string // of one among several
 	Title   string // a sentence without a full stop
@@ -51,6 +52,7 @@ var TroubleKinds = []struct{ Name, Title, One, Many string }{
 	{"insertion", "%d halted", "1 insertion is halted", "%d insertions are halted"},
 	{"waiting", "%d waiting", "1 agency waits for the stream", "%d agencies wait for the stream"},
 	{"outlet", "%d outlets", "1 outlet takes nothing", "%d outlets take nothing"},
+	{"letters", "%d rejected", "an outlet rejected 1 event for good", "outlets rejected %d events for good"},
 	{"failing", "%d failing", "the API fails for 1 agency", "the API fails for %d agencies"},
 	{"relay", "%d unpublished", "events of 1 agency are not published", "events of %d agencies are not published"},
 	{"gap_detected", "%d gaps", "1 gap", "%d gaps"},
@@ -158,6 +160,15 @@ var refusals = map[string]string{
 	"edge_challenge":        "a gateway or firewall refuses us",
 }
 
+// RefusalText says in words why access was refused: "the API refuses the key".
+func RefusalText(status int, reason string) string {
+	why := cmp.Or(refusals[reason], "the API refuses access")
+	if status > 0 && status != http.StatusForbidden {
+		why += fmt.Sprintf(" (%d)", status)
+	}
+	return why
+}
+
 // operations name what is asked.
 var operations = map[string]string{"insertions": "the list of insertions", "contact_requests": "contact requests"}
 
@@ -202,10 +213,7 @@ func (s Status) agencyTroubles(a poller.AgencyStatus) (all []Trouble) {
 }
 
 func haltTrouble(id string, h poller.HaltStatus) (kind string, t Trouble) {
-	why := cmp.Or(refusals[h.ProbableReason], "the API refuses access")
-	if h.Status > 0 && h.Status != 403 {
-		why += fmt.Sprintf(" (%d)", h.Status)
-	}
+	why := RefusalText(h.Status, h.ProbableReason)
 	t = Trouble{
 		Bad: true, Since: h.Since, Key: string(h.Scope) + "\x00" + h.PropertyReferenceID, Alike: "halt " + string(h.Scope) + " " + h.ProbableReason + " " + strconv.Itoa(h.Status),
 		Text: stopped(strings.Replace(h.Advice, "run: "+h.Resume, "resume it", 1)), Do: Remedy{Verb: "resume", Reference: h.PropertyReferenceID, Command: h.Resume},
@@ -369,9 +377,11 @@ func (s Status) forwarderTroubles() (all []Trouble) {
 		}
 		switch {
 		case f.Off:
-			t.Bad, t.Title = true, who+" is switched off"
+			t.Bad, t.Title, t.Alike = true, who+" is switched off", "off "+f.Name+" "+f.Destination
+			t.Many = f.Name + " is switched off, for leads and alerts"
 			t.Text = "The outlet said that it is gone. " + Counted(int(min(f.Waiting, 1e9)), "event") + " kept for it. Only a restart of doorbell switches it on: give it another address first, or see with the test that this one works again."
 		case !f.FailingSince.IsZero() && s.Watch.At.Sub(f.FailingSince) > hiccup:
+			t.Alike, t.Many = "failing "+f.Name+" "+f.Destination, f.Name+" takes nothing, neither leads nor alerts"
 			t.Title, t.Text = who+" takes nothing", Counted(int(min(f.Waiting, 1e9)), "event")+" waiting. doorbell retries by itself."
 		case f.Problem != "":
 			t.Title, t.Error, t.Text = who+" gets nothing from NATS", f.Problem, "It goes on by itself when it does."
@@ -382,6 +392,13 @@ func (s Status) forwarderTroubles() (all []Trouble) {
 			t.Title += " (" + Middle(f.To(), 60) + ")"
 		}
 		all = append(all, t)
+	}
+	if n := int(min(s.DeadLetters, 1e9)); n > 0 {
+		all = append(all, Trouble{
+			Kind: "letters", Key: "letters", Passing: true, Title: Counted(n, "event") + " permanently rejected by an outlet",
+			Text: "They are kept as dead letters, with the reason. When that is mended, doorbell dlq retry sends them once more; doorbell dlq drop lets them go.",
+			Do:   Remedy{Command: "doorbell dlq ls"},
+		})
 	}
 	return all
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"doorbell/schemas/skiptest"
 )
 
 const (
@@ -203,7 +205,7 @@ func promtool(t *testing.T, stdin string, args ...string) {
 	if program == "" {
 		var err error
 		if program, err = exec.LookPath("promtool"); err != nil {
-			t.Skip("promtool is not here: set DOORBELL_TEST_PROMTOOL, or install Debian's package prometheus")
+			skiptest.Skipf(t, "promtool is not here: set DOORBELL_TEST_PROMTOOL, or install Debian's package prometheus")
 		}
 	}
 	c := exec.CommandContext(t.Context(), program, args...)

@@ -39,6 +39,7 @@ var sortings = []sorting{
 // agencyRow is one agency.
 type agencyRow struct {
 	Key, ID    string
+	Name       string // for people; may be empty
 	Value      string // the id as it is, for forms
 	State      badge
 	Note       string
@@ -59,7 +60,7 @@ type agencyRow struct {
 	latency    float64
 }
 
-func newAgencyList(s ops.Status, list []trouble, c chart, q url.Values) agencyList {
+func (h *handler) agencies(s ops.Status, list []trouble, c chart, q url.Values) agencyList {
 	l := agencyList{Query: plain(q.Get("q"), 100), Sort: sortings[0].Name, Sorts: sortings, Total: len(s.Watch.Agencies)}
 	order := sortings[0]
 	if n := slices.IndexFunc(sortings, func(o sorting) bool { return o.Name == q.Get("sort") }); n >= 0 {
@@ -72,11 +73,14 @@ func newAgencyList(s ops.Status, list []trouble, c chart, q url.Values) agencyLi
 	tones := agencyTones(list)
 	for _, a := range ops.InOrder(s.Watch.Agencies) {
 		r := newAgencyRow(a, s.Watch.At)
+		r.Name = strings.TrimSpace(strings.TrimPrefix(h.name(a.AgencyID), r.ID))
 		if r.State.Tone == well && tones[r.ID] != "" {
 			r.Note = "see above"
 		}
 		r.leads, r.Spark = c.agency(a.AgencyID)
-		r.Leads = ops.Number(r.leads)
+		if r.Leads = ops.Number(r.leads); r.leads == 0 && a.LastCompleteWalk.IsZero() {
+			r.Leads = "–" // nobody knows yet
+		}
 		if n := waiting[a.AgencyID]; n > 0 {
 			r.Waiting = ops.Number(int(min(n, 1e15)))
 		}
@@ -105,7 +109,7 @@ func agencyTones(list []trouble) map[string]tone {
 func newAgencyRow(a poller.AgencyStatus, now time.Time) agencyRow {
 	r := agencyRow{
 		Key: "a-" + events.Token(a.AgencyID), ID: plain(a.AgencyID, 64), Value: a.AgencyID, State: stateBadge(a.State),
-		Insertions: ops.Number(a.Insertions), insertions: a.Insertions, Walk: at(a.LastCompleteWalk, now), Oldest: "–", Latency: "–",
+		Insertions: insertionsText(a.Insertions, !a.LastCompleteWalk.IsZero()), insertions: a.Insertions, Walk: at(a.LastCompleteWalk, now), Oldest: "–", Latency: "–",
 	}
 	if l := a.LastWalk; !l.Complete && l.Reason != "" {
 		r.Verdict = partial(l.Reason)
@@ -133,11 +137,19 @@ func newAgencyRow(a poller.AgencyStatus, now time.Time) agencyRow {
 
 // matches says whether all words of a query are in the agency's id or state.
 func (r *agencyRow) matches(query string) bool {
-	text := strings.ToLower(r.ID + " " + r.State.Word + " " + r.Note)
+	text := strings.ToLower(r.ID + " " + r.Name + " " + r.State.Word + " " + r.Note)
 	for word := range strings.FieldsSeq(strings.ToLower(query)) {
 		if !strings.Contains(text, word) {
 			return false
 		}
 	}
 	return true
+}
+
+// insertionsText shows no zero that is not known yet.
+func insertionsText(n int, walked bool) string {
+	if n == 0 && !walked {
+		return "–"
+	}
+	return ops.Number(n)
 }

@@ -87,9 +87,14 @@ func tailMoves(t *testing.T, b context.Context) {
 	e := anEvent(7, time.Now())
 	s.happen(e)
 	p.until(count + " === 4 && " + newest + ".includes('" + e.Reference + "')")
-	if text := p.text(newest); !strings.Contains(text, "contact_request.created") || strings.Contains(text, nobody) || strings.Contains(text, "Nora") {
+	if text := p.text(newest); !strings.Contains(text, "New lead") || !strings.Contains(text, "now") || strings.Contains(text, nobody) || strings.Contains(text, "Nora") {
 		t.Errorf("it says %q", text)
 	}
+	p.do(chromedp.Click(chromedp.CSS("#leads-only")))
+	if other := p.text("[...document.querySelectorAll('#tail-list li')].some(li => li.checkVisibility() !== li.className.includes('contact_request'))"); other != "false" {
+		t.Error("not the leads alone are shown")
+	}
+	p.do(chromedp.Click(chromedp.CSS("#leads-only")))
 	p.do(chromedp.Click(chromedp.CSS("#pause")))
 	s.happen(anEvent(8, time.Now()))
 	p.until("document.getElementById('pause').textContent === 'Go on (1)' && " + count + " === 4")

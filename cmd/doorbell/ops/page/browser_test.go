@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/schemas/skiptest"
+
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -66,7 +68,7 @@ func (s *site) now() (ops.Status, error) {
 	return s.status, nil
 }
 
-func (s *site) recent(int) []events.Event {
+func (s *site) recent() []events.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.list
@@ -113,7 +115,7 @@ func browser(t testing.TB) context.Context {
 	if path == "" {
 		var err error
 		if path, err = exec.LookPath("chromium"); err != nil {
-			t.Skip("there is no chromium here; install Debian's package of that name, or name another in DOORBELL_TEST_CHROMIUM")
+			skiptest.Skipf(t, "there is no chromium here; install Debian's package of that name, or name another in DOORBELL_TEST_CHROMIUM")
 		}
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()))

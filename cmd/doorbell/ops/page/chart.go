@@ -12,16 +12,14 @@ const chartHours = 24
 
 // chart is the last 24 hours, of all agencies.
 type chart struct {
-	Leads, Events panel
-	Hours         []hourRow // the newest last
-	Axis          []moment
+	Leads panel
+	Hours []hourRow // the newest last
 
 	agencies map[string]*[chartHours]int // leads
 }
 
 // panel is one row of bars; they stand on a ground of 240 by 100.
 type panel struct {
-	ID, Name    string
 	Total, Most int
 	Last        int // of the hour that runs
 	Bars        []bar
@@ -36,15 +34,17 @@ type bar struct {
 
 // hourRow is an hour for those who read the figures.
 type hourRow struct {
-	At            moment
-	Leads, Events string
+	At    moment
+	Leads string
+
+	leads int
 }
 
 func newChart(s ops.Status) chart {
 	now := s.Watch.At.UTC()
 	first := now.Truncate(time.Hour).Add(-(chartHours - 1) * time.Hour)
 	c := chart{agencies: map[string]*[chartHours]int{}}
-	var leads, all [chartHours]int
+	var leads [chartHours]int
 	for _, a := range s.Hours {
 		own := &[chartHours]int{}
 		c.agencies[a.AgencyID] = own
@@ -55,22 +55,20 @@ func newChart(s ops.Status) chart {
 			}
 			own[n] += h.Leads
 			leads[n] += h.Leads
-			all[n] += h.Events
 		}
 	}
 	hours := make([]moment, chartHours)
 	for n := range hours {
 		t := first.Add(time.Duration(n) * time.Hour)
 		hours[n] = moment{ISO: t.Format(time.RFC3339), Text: t.Format("15:04"), Full: t.Format("2006-01-02 15:04") + " UTC", Form: "minute"}
-		c.Hours = append(c.Hours, hourRow{hours[n], ops.Number(leads[n]), ops.Number(all[n])})
+		c.Hours = append(c.Hours, hourRow{hours[n], ops.Number(leads[n]), leads[n]})
 	}
-	c.Leads = newPanel("leads", "Leads per hour", "lead", leads, hours)
-	c.Events = newPanel("events", "Events per hour", "event", all, hours)
+	c.Leads = newPanel(leads, hours)
 	return c
 }
 
-func newPanel(id, name, noun string, counts [chartHours]int, hours []moment) panel {
-	p := panel{ID: id, Name: name, Last: counts[chartHours-1]}
+func newPanel(counts [chartHours]int, hours []moment) panel {
+	p := panel{Last: counts[chartHours-1]}
 	best := 0
 	for n, c := range counts {
 		p.Total += c
@@ -86,12 +84,12 @@ func newPanel(id, name, noun string, counts [chartHours]int, hours []moment) pan
 		height := max(2.5, 100*float64(c)/float64(p.Most))
 		p.Bars = append(p.Bars, bar{
 			X: fmt.Sprint(10*n + 1), Y: fmt.Sprintf("%.4g", 100-height), Height: fmt.Sprintf("%.4g", height), Running: n == chartHours-1,
-			Title: hours[n].Text + " UTC: " + ops.Counted(c, noun),
+			Title: hours[n].Text + " UTC: " + ops.Counted(c, "lead"),
 		})
 	}
 	p.Description = "None in the last 24 hours."
 	if p.Total > 0 {
-		p.Description = fmt.Sprintf("%s in the last 24 hours, most in the hour from %s UTC: %s.", ops.Counted(p.Total, noun), hours[best].Text, ops.Number(p.Most))
+		p.Description = fmt.Sprintf("%s in the last 24 hours, most in the hour from %s UTC: %s.", ops.Counted(p.Total, "lead"), hours[best].Text, ops.Number(p.Most))
 	}
 	return p
 }

@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"strings"
 	"time"
 
 	"doorbell/cmd/doorbell/ops"
@@ -26,13 +27,15 @@ import (
 type Options struct {
 	// Status may be called at any time, by several at once.
 	Status func() (ops.Status, error)
-	// Recent returns the newest events of all agencies, at most n, the oldest of them first. nil: there are none.
-	Recent func(n int) []events.Event
+	// Recent returns the newest events of all agencies, the oldest of them first. nil: there are none.
+	Recent func() []events.Event
 	// Subscribe returns what comes from now on, until the function that it returns is called. A closed channel ends the
 	// reader's stream; it comes again. nil: there is no live tail.
 	Subscribe func() (<-chan events.Event, func())
 	// ShowPeople: the data of people are shown. Else names, messages and the API's records are masked.
 	ShowPeople bool
+	// AgencyName is what people call an agency, empty if there is nothing but its id. May be nil.
+	AgencyName func(agencyID string) string
 	// TokenConfigured: there is a token to sign in with, so a link leads there.
 	TokenConfigured bool
 }
@@ -57,6 +60,15 @@ type handler struct {
 	readers chan struct{} // one for each stream of events
 }
 
+// name is an agency as the page calls it.
+func (h *handler) name(agencyID string) string {
+	id := plain(agencyID, 64)
+	if h.o.AgencyName == nil {
+		return id
+	}
+	return strings.TrimSpace(id + " " + plain(h.o.AgencyName(agencyID), 80))
+}
+
 func (h *handler) serve(w http.ResponseWriter, r *http.Request, name string) {
 	q := r.URL.Query()
 	status := h.o.Status // and not as of a moment ago: something may just have been done
@@ -70,7 +82,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, name string) {
 	}
 	v := h.view(s, q, ops.AccessOf(r.Context()))
 	if name == "page" {
-		v.Tail = h.recent()
+		v.Tail = h.recent(s.Watch.At)
 	}
 	var b bytes.Buffer
 	if err := templates.ExecuteTemplate(&b, name, v); err != nil {

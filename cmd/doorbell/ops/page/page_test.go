@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -37,7 +38,7 @@ func shown(t testing.TB, o Options, path string, act bool) string {
 // of are the options of a scene.
 func of(s ops.Status, list []events.Event) Options {
 	return Options{
-		Status: func() (ops.Status, error) { return s, nil }, Recent: func(int) []events.Event { return list },
+		Status: func() (ops.Status, error) { return s, nil }, Recent: func() []events.Event { return list },
 		Subscribe: func() (<-chan events.Event, func()) { return make(chan events.Event), func() {} },
 	}
 }
@@ -73,11 +74,13 @@ func saysNot(t *testing.T, page string, none ...string) {
 }
 
 func TestAWellDaemonSaysSoWithItsFigures(t *testing.T) {
-	page := shown(t, of(busyScene(now)), "/", false)
+	o := of(busyScene(now))
+	o.AgencyName = func(id string) string { return map[string]string{"A100": "Muster Immobilien AG"}[id] }
+	page := shown(t, o, "/", false)
 	says(t, title(page), "2 agencies – doorbell")
 	says(t, words(page), "All is well", "Watching 1,599 insertions of 2 agencies", "42 s median", "95 % within 4½ min", "3.1 of 5", "should stay below 33 min",
-		"A100 watching 412 73 s ago", "all events are published", "embedded, nats://127.0.0.1:4222 , stream LISTINGS", "143 MiB of 8 GiB", "slack leads works")
-	saysNot(t, page, "Needs attention", "<form method", "What happens now")
+		"A100 Muster Immobilien AG watching 412 73 s ago", "Last lead", "New lead · Bel appartement de 4.5 pièces · B200 · ", "embedded, nats://127.0.0.1:4222 , stream LISTINGS", "143 MiB of 8 GiB", "slack leads works")
+	saysNot(t, page, "Needs attention", "<form method", "What happens now", "Waiting for NATS")
 	says(t, page, "Set DOORBELL_HTTP_TOKEN")
 }
 
@@ -85,6 +88,24 @@ func TestADaemonThatHasJustStartedSaysWhatHappensNowAndNext(t *testing.T) {
 	page := shown(t, of(emptyScene(now)), "/", false)
 	says(t, title(page), "◌ starting – doorbell")
 	says(t, words(page), "Getting to know 2 agencies", "What happens now", "Read the list of insertions", "2 of 400", "Nothing has happened yet", "A100 first walk 250 none yet")
+}
+
+func TestWhatIsNotKnownYetIsNoZero(t *testing.T) {
+	s := base(now)
+	for n := range 200 {
+		s.Watch.Agencies = append(s.Watch.Agencies, poller.AgencyStatus{AgencyID: fmt.Sprint("A", n), State: "starting"})
+	}
+	text := words(shown(t, of(s, nil), "/", false))
+	says(t, text, "Last lead – none yet", "Leads in 24 hours – not watching yet", "Insertions – of 200 agencies", "A7 first walk – none yet – – –")
+	saysNot(t, text, "0 insertion", "0 of 0", "0 in this hour")
+}
+
+func TestWhatIsHaltedDoesNotColourTheFiguresOfOthers(t *testing.T) {
+	s, _ := busyScene(now)
+	s.Watch.Agencies[0].State, s.Watch.Agencies[0].Freshness.PastCap, s.Watch.Agencies[0].Freshness.OldestSeconds = "halted", 412, 90_000
+	if f := oldestFigure(s); f.Tone != "" || f.Value != "4 min" {
+		t.Errorf("%+v", f)
+	}
 }
 
 func TestWithoutAgenciesItSaysHowToNameOne(t *testing.T) {
@@ -113,7 +134,7 @@ func TestWhoMayActGetsButtonsAndOthersCommands(t *testing.T) {
 	o := of(s, list)
 	o.TokenConfigured = true
 	page = shown(t, o, "/", false)
-	says(t, page, `<a href="signin">Sign in</a> with DOORBELL_HTTP_TOKEN`, `<code>doorbell resume A100</code> <a class="soft" href="signin">or sign in</a>`)
+	says(t, page, `<a href="signin"`, `<code>doorbell resume A100</code> <a class="soft" href="signin">or sign in</a>`)
 	if asked := strings.Count(page, `class="soft" href="signin"`); asked != 3 { // two halts and what is held: not of what no button ends
 		t.Errorf("%d troubles lead to where to sign in", asked)
 	}
@@ -302,7 +323,7 @@ func TestHoursThatAreNotOfTheLastDayAreNotDrawn(t *testing.T) {
 		{At: now.Truncate(time.Hour).Add(time.Hour), Leads: 100},
 	}}}
 	c := newChart(s)
-	if c.Leads.Total != 7 || c.Leads.Last != 3 || c.Leads.Most != 4 || c.Events.Total != 9 || len(c.Hours) != 24 {
+	if c.Leads.Total != 7 || c.Leads.Last != 3 || c.Leads.Most != 4 || len(c.Hours) != 24 {
 		t.Errorf("%+v", c)
 	}
 	if n, path := c.agency("A100"); n != 7 || path != "M0 16v-16h2v16zM69 16v-12h2v12z" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,31 +14,43 @@ import (
 
 const (
 	mostReaders = 32 // streams at once
-	shownEvents = 60 // of the past
 	heartbeat   = 15 * time.Second
 )
 
 // tailLine is an event as the page has it.
 type tailLine struct {
-	ID, Agency, Type, Group string
-	Text                    string
-	At                      moment
-	Old                     bool // was there before the watch
+	ID, Type, Group string
+	telling
+	At  moment
+	Old bool // was there before the watch
+}
+
+// telling is what the page says of an event, and the stream with it.
+type telling struct {
+	What      string `json:"what"`
+	Title     string `json:"title,omitempty"`
+	Agency    string `json:"agency"`
+	Reference string `json:"reference,omitempty"`
+	Detail    string `json:"detail,omitempty"`
+}
+
+func (h *handler) tell(e events.Event) telling {
+	t := ops.Tell(e, h.o.ShowPeople)
+	return telling{plain(t.What, 64), plain(t.Title, 80), h.name(e.AgencyID), plain(e.Reference, 120), plain(strings.Join(t.Rest, "  "), 400)}
 }
 
 // recent are the newest events, the newest first.
-func (h *handler) recent() (list []tailLine) {
+func (h *handler) recent(now time.Time) (list []tailLine) {
 	if h.o.Recent == nil {
 		return nil
 	}
-	all := h.o.Recent(shownEvents)
-	for n := len(all) - 1; n >= 0; n-- {
-		e := all[n]
-		t := e.RecordedTime.UTC()
-		list = append(list, tailLine{
-			ID: plain(e.ID, 64), Agency: plain(e.AgencyID, 64), Type: plain(string(e.Type), 64), Group: group(e.Type), Text: h.line(e), Old: e.Origin == events.OriginBaseline,
-			At: moment{ISO: t.Format("2006-01-02T15:04:05.000Z"), Text: t.Format("15:04:05"), Full: t.Format("2006-01-02 15:04:05") + " UTC", Form: "clock"},
-		})
+	for _, e := range slices.Backward(h.o.Recent()) {
+		l := tailLine{
+			ID: plain(e.ID, 64), Type: plain(string(e.Type), 64), Group: group(e.Type), telling: h.tell(e), Old: e.Origin == events.OriginBaseline,
+			At: at(e.RecordedTime, now),
+		}
+		l.At.Form, l.At.Text = "ago", l.At.Ago
+		list = append(list, l)
 	}
 	return list
 }
@@ -101,7 +114,7 @@ func (s *sender) past(last string) error {
 	if s.h.o.Recent == nil {
 		return nil
 	}
-	all := s.h.o.Recent(shownEvents)
+	all := s.h.o.Recent()
 	from := 0
 	for n, e := range all {
 		s.sent[e.ID] = true
@@ -162,9 +175,12 @@ func (s *sender) write(text []byte) error {
 	return err
 }
 
-// cloudEvent is an event as CloudEvents JSON in one line, with its line for people; masked unless people are shown.
+// cloudEvent is an event as CloudEvents JSON in one line, with what the page says of it; masked unless people are shown.
 func (h *handler) cloudEvent(e events.Event) ([]byte, bool) {
-	line, err := json.Marshal(h.line(e))
+	told, err := json.Marshal(struct {
+		telling
+		Line string `json:"line"`
+	}{h.tell(e), h.line(e)})
 	if err != nil {
 		return nil, false
 	}
@@ -178,6 +194,5 @@ func (h *handler) cloudEvent(e events.Event) ([]byte, bool) {
 	if err != nil || len(data) < 2 {
 		return nil, false
 	}
-	data = append(data[:len(data)-1], `,"line":`...)
-	return append(append(data, line...), '}'), true
+	return append(append(data[:len(data)-1], ','), told[1:]...), true
 }

@@ -53,7 +53,7 @@ func TestAReaderGetsTheNewestEventsAndEachOfThoseThatFollowOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		past := someEvents(time.Now(), 5)
 		news := make(chan events.Event, 10)
-		o := Options{Recent: func(int) []events.Event { return past }, Subscribe: func() (<-chan events.Event, func()) { return news, func() {} }}
+		o := Options{Recent: func() []events.Event { return past }, Subscribe: func() (<-chan events.Event, func()) { return news, func() {} }}
 		next := anEvent(6, time.Now())
 		news <- past[4] // came between the two looks
 		news <- next

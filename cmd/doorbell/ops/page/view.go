@@ -6,9 +6,11 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/events"
 	"doorbell/poller"
 )
 
@@ -45,11 +47,11 @@ func (h *handler) view(s ops.Status, q url.Values, may ops.Access) *view {
 		Notice: notice(q, s),
 	}
 	v.Troubles = troubles(s)
-	v.Headline = v.headline(s, v.Troubles)
+	v.Headline = newHeadline(s, v.Troubles)
 	v.Steps = steps(s)
 	v.Chart = newChart(s)
-	v.Figures = figures(s, v.Chart)
-	v.Agencies = newAgencyList(s, v.Troubles, v.Chart, q)
+	v.Figures = h.figures(s, v.Chart)
+	v.Agencies = h.agencies(s, v.Troubles, v.Chart, q)
 	v.NATS, v.Store = newNATSView(s), newStoreView(s)
 	v.Forwarders = forwarderRows(s)
 	return v
@@ -85,7 +87,7 @@ type step struct {
 // steps are told until the first agency is watched.
 func steps(s ops.Status) []step {
 	agencies := s.Watch.Agencies
-	if len(agencies) == 0 || learning(agencies) < len(agencies) {
+	if len(agencies) == 0 || ops.Learning(agencies) < len(agencies) {
 		return nil
 	}
 	walked, insertions, never := 0, 0, 0
@@ -101,6 +103,9 @@ func steps(s ops.Status) []step {
 		{Text: "Read it once more, to be sure that it is all", Detail: "until two lists agree"},
 		{Text: "Ask every insertion for its contact requests", Detail: fmt.Sprintf("%s of %s", ops.Number(insertions-min(never, insertions)), ops.Number(insertions)), Share: insertions - min(never, insertions), All: insertions},
 		{Text: "Watch", Detail: "anything new from now on is announced"},
+	}
+	if insertions == 0 { // nobody knows yet how many there are
+		list[0].Detail, list[2].Detail = "", ""
 	}
 	list[2].Done = list[0].Done && insertions > 0 && never == 0
 	for n := range list {
@@ -127,11 +132,46 @@ type figure struct {
 	Share                  int // of 100, for the bar
 }
 
-func figures(s ops.Status, c chart) []figure {
-	return []figure{
-		{Name: "Leads in 24 hours", Value: ops.Number(c.Leads.Total), Sub: ops.Number(c.Leads.Last) + " in this hour"},
-		latencyFigure(s.Watch.Latency), budgetFigure(s), oldestFigure(s), insertionsFigure(s), waitingFigure(s),
+func (h *handler) figures(s ops.Status, c chart) []figure {
+	list := []figure{
+		h.lastLeadFigure(s, c), leadsFigure(s, c), latencyFigure(s.Watch.Latency), oldestFigure(s), insertionsFigure(s), budgetFigure(s),
 	}
+	if w := waitingFigure(s); s.Pending() > 0 || w.Tone != "" {
+		list = append(list, w)
+	}
+	return list
+}
+
+// lastLeadFigure is what people look for first.
+func (h *handler) lastLeadFigure(s ops.Status, c chart) figure {
+	f := figure{Name: "Last lead", Value: "–", Sub: "none in 24 hours"}
+	if h.o.Recent != nil {
+		for _, e := range slices.Backward(h.o.Recent()) {
+			if e.Type == events.TypeContactRequestCreated && e.Origin != events.OriginBaseline {
+				t := h.tell(e)
+				f.Value, f.Sub = at(e.RecordedTime, s.Watch.At).Ago, strings.TrimPrefix(t.Title+" · "+t.Agency, " · ")
+				return f
+			}
+		}
+	}
+	for n, hour := range slices.Backward(c.Hours) {
+		if hour.leads > 0 {
+			f.Value, f.Sub = "about "+ops.Span(time.Duration(len(c.Hours)-n)*time.Hour)+" ago", ""
+			return f
+		}
+	}
+	if ops.Learning(s.Watch.Agencies) == len(s.Watch.Agencies) {
+		f.Sub = "none yet"
+	}
+	return f
+}
+
+func leadsFigure(s ops.Status, c chart) figure {
+	f := figure{Name: "Leads in 24 hours", Value: ops.Number(c.Leads.Total), Sub: ops.Number(c.Leads.Last) + " in this hour"}
+	if c.Leads.Total == 0 && ops.Learning(s.Watch.Agencies) == len(s.Watch.Agencies) {
+		f.Value, f.Sub = "–", "not watching yet"
+	}
+	return f
 }
 
 func latencyFigure(l poller.Latency) figure {
@@ -168,6 +208,9 @@ func oldestFigure(s ops.Status) figure {
 	f := figure{Name: "Longest unchecked", Value: "–", Sub: "nothing was polled yet"}
 	longest, most, past := time.Duration(-1), time.Duration(0), 0
 	for _, a := range s.Watch.Agencies {
+		if a.State == "halted" {
+			continue // nothing is polled there, which is told as such
+		}
 		if o, ok := oldest(a, s.Watch.At); ok {
 			longest = max(longest, o)
 		}
@@ -200,7 +243,8 @@ func insertionsFigure(s ops.Status) figure {
 	for _, a := range s.Watch.Agencies {
 		n, never = n+a.Insertions, never+firstPolls(a)
 	}
-	f := figure{Name: "Insertions", Value: ops.Number(n), Sub: "of " + ops.Counted(len(s.Watch.Agencies), "agency")}
+	walked := slices.ContainsFunc(s.Watch.Agencies, func(a poller.AgencyStatus) bool { return !a.LastCompleteWalk.IsZero() })
+	f := figure{Name: "Insertions", Value: insertionsText(n, walked), Sub: "of " + ops.Counted(len(s.Watch.Agencies), "agency")}
 	if never > 0 {
 		f.Sub = ops.Number(never) + " not polled yet"
 	}
@@ -209,10 +253,7 @@ func insertionsFigure(s ops.Status) figure {
 
 func waitingFigure(s ops.Status) figure {
 	n := int(min(s.Pending(), 1e12))
-	f := figure{Name: "Waiting for NATS", Value: ops.Number(n), Sub: "all events are published"}
-	if n > 0 {
-		f.Sub = "events, kept in the log"
-	}
+	f := figure{Name: "Waiting for NATS", Value: ops.Number(n), Sub: "events, kept in the log"}
 	if !s.NATS.Connected || s.NATS.Problem != "" {
 		f.Tone, f.Sub = bad, "NATS takes none now"
 	}

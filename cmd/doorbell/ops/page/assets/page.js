@@ -12,10 +12,19 @@
     minute: new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }),
     day: new Intl.DateTimeFormat('en', { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }),
   };
+  const ago = at => {
+    const s = Math.max(0, Math.round((Date.now() - at) / 1000));
+    if (s < 2) return 'now';
+    if (s < 100) return s + ' s ago';
+    if (s < 6000) return Math.floor(s / 60) + ' min ago';
+    return s < 72000 ? forms.minute.format(at) : forms.day.format(at);
+  };
   const local = root => {
     for (const t of root.querySelectorAll('time[data-form]')) {
-      const at = new Date(t.dateTime);
-      if (forms[t.dataset.form] && !isNaN(at)) t.textContent = forms[t.dataset.form].format(at);
+      const at = new Date(t.dateTime), form = forms[t.dataset.form];
+      if (isNaN(at) || !form && t.dataset.form !== 'ago') continue;
+      const text = form ? form.format(at) : ago(at);
+      if (t.textContent !== text) t.textContent = text;
     }
   };
 
@@ -100,6 +109,7 @@
       const text = await answer.text();
       if (mine !== asked) return;
       show(text);
+      local(list);
       lost('');
     } catch {
       if (mine !== asked) return;
@@ -163,15 +173,20 @@
   const line = e => {
     const type = String(e.type), over = /\.(resumed|recovered|baselined)$/.test(type) ? ' over' : '';
     const li = element('li', type.split('.')[0].replace(/[^a-z_]/g, '') + over + ' fresh');
-    const at = element('time'), meta = element('span', 'tail-meta');
+    const at = element('time'), main = element('span', 'tail-main'), what = element('b', 'what', e.what), text = element('span', 'tail-text');
     li.dataset.id = e.id;
+    what.title = type.slice(0, 64);
     at.dateTime = e.recordedtime;
-    at.dataset.form = 'clock';
+    at.dataset.form = 'ago';
     at.title = String(e.recordedtime).replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC');
-    meta.append(at, ' ', element('b', '', String(e.data && e.data.agencyId).slice(0, 64)), ' ', element('span', 'type', type.slice(0, 64)));
-    if (e.origin === 'baseline') meta.append(' ', element('span', 'old', 'was there before'));
-    li.append(meta, element('span', 'tail-text', e.line));
-    local(meta);
+    main.append(what);
+    if (e.title) main.append(' · ', element('span', 'title', e.title));
+    main.append(' · ', e.agency, ' · ', at);
+    if (e.origin === 'baseline') main.append(' · ', element('span', 'old', 'was there before'));
+    if (e.reference) text.append(element('span', 'ref', e.reference), ' ');
+    if (e.detail) text.append(e.detail);
+    li.append(main, text);
+    local(main);
     return li;
   };
   const draw = () => {
@@ -183,7 +198,9 @@
     const reading = list.scrollTop > 0, height = list.scrollHeight;
     for (const e of waiting) list.prepend(line(e));
     waiting = [];
-    while (list.children.length > kept) list.lastChild.remove();
+    for (const of of ['.contact_request', ':not(.contact_request)']) {
+      for (const li of [...list.querySelectorAll('li' + of)].slice(kept)) li.remove();
+    }
     for (const n of [...list.childNodes]) if (n.nodeType !== Node.ELEMENT_NODE) n.remove();
     if (reading) list.scrollTop += list.scrollHeight - height;
     $('tail-empty').hidden = list.children.length > 0;
@@ -217,6 +234,11 @@
     if (source) source.close();
     source = null;
   };
+  const only = $('leads-only');
+  only.addEventListener('click', () => {
+    only.setAttribute('aria-pressed', String(list.classList.toggle('leads-only')));
+    list.scrollTop = 0;
+  });
   pause.addEventListener('click', () => {
     paused = !paused;
     pause.setAttribute('aria-pressed', String(paused));
@@ -240,6 +262,7 @@
 
   $('zone').textContent = 'Times are those of your zone (' + zone + ').';
   pause.hidden = state.textContent === 'not live';
+  only.hidden = false;
   dress(document);
   local(document);
   $('renewing').className = 'on';

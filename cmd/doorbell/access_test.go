@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller/sandbox"
 	"doorbell/store"
@@ -46,14 +47,14 @@ func halted(t *testing.T) (scene, *child) {
 func (s scene) mustSayHalted(t *testing.T, running bool) {
 	t.Helper()
 	text := run(t, s.environ, "status")
-	if text.code != exitDone {
+	if text.code != exit.Done {
 		t.Fatalf("status: %+v", text)
 	}
 	has(t, text.stdout, "B200 is halted: the key may not read this agency", "doorbell resume B200")
 	if strings.Contains(text.stdout, "A100 is halted") {
 		t.Errorf("A100 is well:\n%s", text.stdout)
 	}
-	if got := run(t, s.environ, "status", "--check"); got.code != exitFailed {
+	if got := run(t, s.environ, "status", "--check"); got.code != exit.CodeFailed {
 		t.Errorf("status --check: exit code %d:\n%s", got.code, got.stderr)
 	}
 	var status ops.Status
@@ -76,7 +77,7 @@ func TestAHaltOutlastsEveryRestartUntilAPersonEndsIt(t *testing.T) {
 	for _, end := range []struct {
 		signal os.Signal
 		code   int
-	}{{syscall.SIGTERM, exitDone}, {syscall.SIGKILL, -1}} {
+	}{{syscall.SIGTERM, exit.Done}, {syscall.SIGKILL, -1}} {
 		if code := d.end(t, end.signal); code != end.code {
 			t.Errorf("exit code %d after %v, want %d", code, end.signal, end.code)
 		}
@@ -103,14 +104,14 @@ func TestAHaltOutlastsEveryRestartUntilAPersonEndsIt(t *testing.T) {
 		t.Errorf("resumed because of %v", cause)
 	}
 	sub.request(t, missed)
-	if got := run(t, s.environ, "status", "--check"); got.code != exitDone {
+	if got := run(t, s.environ, "status", "--check"); got.code != exit.Done {
 		t.Errorf("status --check after the end of the halt: %+v", got)
 	}
-	if got := run(t, s.environ, "resume", "B200"); got.code != exitDone || got.stdout != "B200 is not halted\n" {
+	if got := run(t, s.environ, "resume", "B200"); got.code != exit.Done || got.stdout != "B200 is not halted\n" {
 		t.Errorf("resume without a halt: %+v", got)
 	}
 	for _, verb := range []string{"resume", "approve"} {
-		if got := run(t, s.environ, verb, "C300"); got.code != exitFailed || got.stderr != notWatched {
+		if got := run(t, s.environ, verb, "C300"); got.code != exit.CodeFailed || got.stderr != notWatched {
 			t.Errorf("%s of an agency that is not watched: %+v", verb, got)
 		}
 	}
@@ -127,7 +128,7 @@ func TestAHaltOutlastsEveryRestartUntilAPersonEndsIt(t *testing.T) {
 func (s scene) resume(t *testing.T) {
 	t.Helper()
 	got := run(t, s.environ, "resume", "B200")
-	if got.code != exitDone || !strings.Contains(got.stdout, "one halt ended") {
+	if got.code != exit.Done || !strings.Contains(got.stdout, "one halt ended") {
 		t.Fatalf("resume: %+v", got)
 	}
 }
@@ -165,14 +166,14 @@ func TestAHaltCanBeEndedWhileTheDaemonIsStopped(t *testing.T) {
 	d.stop(t)
 	s.mustSayHalted(t, false)
 	for _, verb := range []string{"resume", "approve"} {
-		if got := run(t, s.environ, verb, "C300"); got.code != exitFailed || got.stderr != notWatched {
+		if got := run(t, s.environ, verb, "C300"); got.code != exit.CodeFailed || got.stderr != notWatched {
 			t.Errorf("%s of an agency that is not watched: %+v", verb, got)
 		}
 	}
 	missed := s.ring(t, "B200")
 	s.model.AddKey(testKey, "B200")
 	s.resume(t)
-	if got := run(t, s.environ, "status", "--check"); got.code != exitFailed || strings.Contains(got.stdout, "halted") {
+	if got := run(t, s.environ, "status", "--check"); got.code != exit.CodeFailed || strings.Contains(got.stdout, "halted") {
 		t.Errorf("status --check after the end of the halt, with no daemon: %+v", got)
 	}
 	launch(t, s.environ, "run")
@@ -206,7 +207,7 @@ func TestWithoutADaemonAndWithoutAStoreThereIsNothingToAskOrEnd(t *testing.T) {
 	for _, args := range [][]string{{"status"}, {"status", "--json"}, {"resume", "A100"}} {
 		dir := filepath.Join(t.TempDir(), "data")
 		got := run(t, []string{"DOORBELL_DATA_DIR=" + dir}, args...)
-		if got.code != exitFailed || got.stdout != "" {
+		if got.code != exit.CodeFailed || got.stdout != "" {
 			t.Errorf("%q: %+v", args, got)
 		}
 		has(t, got.stderr, "there is no store in "+dir, "DOORBELL_DATA_DIR")
@@ -227,7 +228,7 @@ func TestADaemonThatHoldsTheStoreAndDoesNotAnswerIsUnavailable(t *testing.T) {
 	before := tree(t, dir)
 	for _, args := range [][]string{{"status", "--check"}, {"resume", "A100"}} {
 		got := run(t, []string{"DOORBELL_DATA_DIR=" + dir}, args...)
-		if got.code != exitUnavailable || got.stdout != "" {
+		if got.code != exit.CodeUnavailable || got.stdout != "" {
 			t.Errorf("%q: %+v", args, got)
 		}
 		has(t, got.stderr, "holds the store and does not answer", dir)

@@ -14,6 +14,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/store"
 )
 
@@ -54,8 +55,8 @@ func mustBeRefused(t *testing.T, environ []string, words ...string) {
 
 func mustSay(t *testing.T, code int, stderr string, words ...string) {
 	t.Helper()
-	if code != exitConfig {
-		t.Errorf("exit code %d, want %d", code, exitConfig)
+	if code != exit.CodeConfig {
+		t.Errorf("exit code %d, want %d", code, exit.CodeConfig)
 	}
 	sentences := 0
 	for line := range strings.Lines(stderr) {
@@ -158,8 +159,8 @@ func TestRunRefusesADataDirectoryInUse(t *testing.T) {
 	sub := subscribeTo(t, natsURL(t, s.dir))
 	sub.baselined(t, "A100")
 	got := run(t, s.environ, "run")
-	if got.code != exitIO {
-		t.Errorf("exit code %d, want %d", got.code, exitIO)
+	if got.code != exit.CodeIO {
+		t.Errorf("exit code %d, want %d", got.code, exit.CodeIO)
 	}
 	has(t, got.stderr, "DOORBELL_DATA_DIR", s.dir, "stop the other doorbell", "process ")
 	sub.request(t, s.ring(t, "A100")) // the one that runs is not disturbed
@@ -276,8 +277,8 @@ func TestADamagedStoreIsNamedAndKept(t *testing.T) {
 	before := tree(t, dir)
 	for _, command := range []string{"run", "status"} {
 		got := run(t, fit("DOORBELL_DATA_DIR="+dir, "DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off"), command)
-		if got.code != exitIO {
-			t.Errorf("%s: exit code %d, want %d", command, got.code, exitIO)
+		if got.code != exit.CodeIO {
+			t.Errorf("%s: exit code %d, want %d", command, got.code, exit.CodeIO)
 		}
 		has(t, got.stderr, file, "backup")
 	}

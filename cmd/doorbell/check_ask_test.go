@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -12,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"doorbell/poller/listings"
+	"doorbell/cmd/doorbell/check"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/poller/sandbox"
 )
 
@@ -91,7 +91,7 @@ func (h habits) window(r *http.Request) map[string]any {
 func rfc(at time.Time) any { return at.Format(time.RFC3339) }
 
 // askedBy runs `doorbell check` against an API of such habits. It may exit with the codes that are wanted, and says nothing of a record.
-func askedBy(t *testing.T, h http.Handler, settings ...string) (checkReport, []string) {
+func askedBy(t *testing.T, h http.Handler, settings ...string) (check.Report, []string) {
 	t.Helper()
 	var mu sync.Mutex
 	var asked []string
@@ -103,13 +103,13 @@ func askedBy(t *testing.T, h http.Handler, settings ...string) (checkReport, []s
 		h.ServeHTTP(w, r)
 	}), settings...)
 	got := run(t, environ, "check", "--json")
-	var r checkReport
+	var r check.Report
 	if err := json.Unmarshal([]byte(got.stdout), &r); err != nil {
 		t.Fatalf("%v: %s%s", err, got.stdout, got.stderr)
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if len(asked) > mostAsked || len(asked) != r.Requests || r.Answers.Requests != r.Requests {
+	if len(asked) > check.MostAsked || len(asked) != r.Requests || r.Answers.Requests != r.Requests {
 		t.Errorf("%d requests, %d counted:\n%s", len(asked), r.Requests, strings.Join(asked, "\n"))
 	}
 	for _, secret := range []string{sandbox.Marker, "geheim", "2025-", "1760000000", "1760003600", testKey} {
@@ -127,14 +127,14 @@ func TestCheckFindsOutHowPagesAreNumberedAndWhetherTheyAreHeeded(t *testing.T) {
 		first, heeded string
 		requests      int
 	}{
-		"from 1":                 {habits{insertions: 300, standard: 20, most: 500, first: 1}, "1", yes, 5},
-		"from 0":                 {habits{insertions: 300, standard: 20, most: 500}, "0", yes, 4},
-		"from 0, one page":       {habits{insertions: 3, standard: 20, most: 500}, "0", yes, 4},
-		"from 1, one page":       {habits{insertions: 3, standard: 20, most: 500, first: 1}, "1", yes, 5},
-		"from 0, past the end":   {habits{insertions: 3, standard: 20, most: 500, ends: true}, "0", yes, 5},
-		"from 1, past the end":   {habits{insertions: 3, standard: 20, most: 500, first: 1, ends: true}, "1", yes, 6},
-		"ignored":                {habits{insertions: 300, standard: 20, most: 500, deaf: true}, unknown, no, 5},
-		"no insertion to see it": {habits{standard: 20, most: 500}, unknown, unknown, 1},
+		"from 1":                 {habits{insertions: 300, standard: 20, most: 500, first: 1}, "1", check.Yes, 5},
+		"from 0":                 {habits{insertions: 300, standard: 20, most: 500}, "0", check.Yes, 4},
+		"from 0, one page":       {habits{insertions: 3, standard: 20, most: 500}, "0", check.Yes, 4},
+		"from 1, one page":       {habits{insertions: 3, standard: 20, most: 500, first: 1}, "1", check.Yes, 5},
+		"from 0, past the end":   {habits{insertions: 3, standard: 20, most: 500, ends: true}, "0", check.Yes, 5},
+		"from 1, past the end":   {habits{insertions: 3, standard: 20, most: 500, first: 1, ends: true}, "1", check.Yes, 6},
+		"ignored":                {habits{insertions: 300, standard: 20, most: 500, deaf: true}, check.Unknown, check.No, 5},
+		"no insertion to see it": {habits{standard: 20, most: 500}, check.Unknown, check.Unknown, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -181,7 +181,7 @@ func TestCheckFindsOutIdentityAndTimes(t *testing.T) {
 		}
 	}
 	h.requests = 0
-	if got, _ = askedBy(t, h); got.Learned.ContactRequests.CreatedForm != unknown || !got.Learned.ContactRequests.Read {
+	if got, _ = askedBy(t, h); got.Learned.ContactRequests.CreatedForm != check.Unknown || !got.Learned.ContactRequests.Read {
 		t.Errorf("%+v", got.Learned.ContactRequests)
 	}
 }
@@ -242,20 +242,6 @@ func TestCheckTellsOfAnswersAndClock(t *testing.T) {
 	}
 }
 
-func TestAFailureNamesNoInsertion(t *testing.T) {
-	t.Parallel()
-	r := listings.Request{Operation: listings.OperationContactRequests, AgencyID: "A100", Reference: "geheim#1##"}
-	for _, err := range []error{
-		&listings.StatusError{Request: r, Status: 403, Body: listings.BodyChallenge},
-		&listings.TransportError{Request: r, Stage: listings.StageRefused, Err: errors.New("refused")},
-		&listings.DriftError{Request: r, Expected: "a", Found: "b"}, &listings.RequestError{Request: r, Err: listings.ErrReference}, errors.New("geheim"),
-	} {
-		if f := failureOf(err); strings.Contains(f.text, "geheim") || f.text == "" {
-			t.Errorf("%T: %q", err, f.text)
-		}
-	}
-}
-
 // TestCheckSaysWhatTheStoreRemembers has an API that writes its answers otherwise than it did when it was watched.
 func TestCheckSaysWhatTheStoreRemembers(t *testing.T) {
 	t.Parallel()
@@ -265,13 +251,13 @@ func TestCheckSaysWhatTheStoreRemembers(t *testing.T) {
 	sub := subscribeTo(t, natsURL(t, s.dir))
 	sub.baselined(t, "A100")
 	sub.request(t, s.ring(t, "A100"))
-	r, _ := checked(t, s, exitDone, s.environ, "the daemon works", "insertions stand at /results; a total is told; pages count from 1", "/id is taken for their id")
+	r, _ := checked(t, s, exit.Done, s.environ, "the daemon works", "insertions stand at /results; a total is told; pages count from 1", "/id is taken for their id")
 	if r.Learned.Insertions.FirstPage != "1" || r.Learned.ContactRequests.CreatedForm != "rfc3339" {
 		t.Errorf("beside the daemon: %+v", r.Learned)
 	}
 	d.stop(t)
 	s.model.KeepLog()
-	r, _ = checked(t, s, exitDone, s.environ, "insertions stand at /results; a total is told; pages count from 1", "/id is taken for their id", "date and time with an offset")
+	r, _ = checked(t, s, exit.Done, s.environ, "insertions stand at /results; a total is told; pages count from 1", "/id is taken for their id", "date and time with an offset")
 	if len(r.Learned.ContactRequests.IDCandidates) > 0 {
 		t.Errorf("the id was learned a second time: %+v", r.Learned.ContactRequests)
 	}
@@ -288,7 +274,7 @@ func TestCheckSaysWhatTheStoreRemembers(t *testing.T) {
 		})
 	}
 	answer(`{"elsewhere":[{"propertyReferenceId":"` + s.model.Truth().Insertions[0].Reference + `"}],"total":1}`)
-	checked(t, s, exitDone, s.environ, "insertions stand at /elsewhere", "they stood at /results before", "run would say watch.schema_drifted")
+	checked(t, s, exit.Done, s.environ, "insertions stand at /elsewhere", "they stood at /results before", "run would say watch.schema_drifted")
 	answer(`{"elsewhere":[]}`) // is none only where records were
-	checked(t, s, exitFailed, s.environ, "not the answer of this API: expected an array of objects with propertyReferenceId at /results")
+	checked(t, s, exit.CodeFailed, s.environ, "not the answer of this API: expected an array of objects with propertyReferenceId at /results")
 }

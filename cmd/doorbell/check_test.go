@@ -20,15 +20,16 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"doorbell/cmd/doorbell/check"
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/poller/sandbox"
-	"doorbell/poller/watch"
 	"doorbell/store"
 )
 
 // checked runs `doorbell check` twice, as text and as JSON, wants the exit code, and finds no secret, no person and
 // nothing changed in the data directory.
-func checked(t *testing.T, s scene, want int, environ []string, words ...string) (checkReport, string) {
+func checked(t *testing.T, s scene, want int, environ []string, words ...string) (check.Report, string) {
 	t.Helper()
 	before := files(t, s.dir)
 	text := run(t, environ, "check")
@@ -46,11 +47,11 @@ func checked(t *testing.T, s scene, want int, environ []string, words ...string)
 		}
 	}
 	has(t, strings.Join(strings.Fields(text.stdout+text.stderr), " "), words...)
-	var r checkReport
+	var r check.Report
 	if err := json.Unmarshal([]byte(object.stdout), &r); err != nil {
 		t.Fatalf("no JSON object: %v\n%s", err, object.stdout)
 	}
-	if r.ExitCode != want || r.OK != (want == exitDone) {
+	if r.ExitCode != want || r.OK != (want == exit.Done) {
 		t.Errorf("the object says %v, %d", r.OK, r.ExitCode)
 	}
 	if after := files(t, s.dir); !maps.Equal(before, after) {
@@ -71,7 +72,7 @@ func files(t *testing.T, dir string) map[string]string {
 	return tree(t, dir)
 }
 
-func (r checkReport) access() map[string]string {
+func accessOf(r check.Report) map[string]string {
 	found := map[string]string{}
 	for _, a := range r.Agencies {
 		found[a.AgencyID] = a.Access
@@ -80,13 +81,13 @@ func (r checkReport) access() map[string]string {
 }
 
 // failsOnlyIn wants the failures of a report to be of these sections.
-func (r checkReport) failsOnlyIn(t *testing.T, sections ...string) {
+func failsOnlyIn(t *testing.T, r check.Report, sections ...string) {
 	t.Helper()
 	for _, l := range r.Lines {
-		if l.Level == levelFail && !slices.Contains(sections, l.Section) {
+		if l.Level == check.LevelFail && !slices.Contains(sections, l.Section) {
 			t.Errorf("%s: %s", l.Section, l.Text)
 		}
-		if l.Level == levelFail && l.Remedy == "" {
+		if l.Level == check.LevelFail && l.Remedy == "" {
 			t.Errorf("nobody says what to do about: %s", l.Text)
 		}
 	}
@@ -96,10 +97,10 @@ func TestCheckSaysThatRunWouldWorkAndLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100", "B200")
 	fresh := filepath.Join(s.dir, "data")
-	r, text := checked(t, s, exitDone, s.with("DOORBELL_DATA_DIR="+fresh), "doorbell run would work", "A100: access, 4 insertions",
+	r, text := checked(t, s, exit.Done, s.with("DOORBELL_DATA_DIR="+fresh), "doorbell run would work", "A100: access, 4 insertions",
 		"insertions stand at /results; a total is told", "pages count from", "/id is taken for their id", "date and time with an offset",
 		"8 insertions at 1000 requests/s: `doorbell plan --insertions 8 --agencies 2`", "which is free", "is not there yet; run makes it")
-	if n := s.asked("A100") + s.asked("B200"); n != 2*r.Requests || r.Requests > mostAsked+1 {
+	if n := s.asked("A100") + s.asked("B200"); n != 2*r.Requests || r.Requests > check.MostAsked+1 {
 		t.Errorf("%d requests for two reports, told are %d each", n, r.Requests)
 	}
 	if n := s.asked("B200"); n > 2 {
@@ -112,7 +113,7 @@ func TestCheckSaysThatRunWouldWorkAndLeavesNothingBehind(t *testing.T) {
 		t.Errorf("%s was made", fresh)
 	}
 	for _, l := range r.Lines {
-		if l.Level != levelOK {
+		if l.Level != check.LevelOK {
 			t.Errorf("%s: %s", l.Level, l.Text)
 		}
 	}
@@ -140,13 +141,13 @@ func TestCheckNamesTheMembersOfItsObjectAsDocumented(t *testing.T) {
 func TestCheckTellsAWrongKeyFromAnAgencyThatIsNotLinked(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100", "B200")
-	r, _ := checked(t, s, exitFailed, s.with("DOORBELL_API_KEY="+otherKey), "A100, B200: access refused with status 403, probably key_rejected", "Ask the provider's account manager for the valid key")
-	if want := map[string]string{"A100": accessRefused, "B200": accessRefused}; !maps.Equal(r.access(), want) || r.Requests != 2 || r.Learned != nil {
-		t.Errorf("%v after %d requests", r.access(), r.Requests)
+	r, _ := checked(t, s, exit.CodeFailed, s.with("DOORBELL_API_KEY="+otherKey), "A100, B200: the API refuses the key; run would halt there", "Ask the provider's account manager for the valid key")
+	if want := map[string]string{"A100": check.AccessRefused, "B200": check.AccessRefused}; !maps.Equal(accessOf(r), want) || r.Requests != 2 || r.Learned != nil {
+		t.Errorf("%v after %d requests", accessOf(r), r.Requests)
 	}
-	r.failsOnlyIn(t, sectionAPI)
+	failsOnlyIn(t, r, check.SectionAPI)
 	for _, l := range r.Lines {
-		if strings.Contains(l.Remedy, "doorbell resume") || l.Level == levelFail && !strings.Contains(l.Remedy, "check again") {
+		if strings.Contains(l.Remedy, "doorbell resume") || l.Level == check.LevelFail && !strings.Contains(l.Remedy, "check again") {
 			t.Errorf("what is not halted cannot be resumed: %s", l.Remedy)
 		}
 	}
@@ -154,7 +155,7 @@ func TestCheckTellsAWrongKeyFromAnAgencyThatIsNotLinked(t *testing.T) {
 	if err := s.model.UnlinkKey(testKey, "A100"); err != nil {
 		t.Fatal(err)
 	}
-	r, _ = checked(t, s, exitFailed, s.environ, "A100: access refused with status 403, probably agency_not_linked", "B200: access, 4 insertions", "insertions stand at")
+	r, _ = checked(t, s, exit.CodeFailed, s.environ, "A100: the key may not read this agency; run", "B200: access, 4 insertions", "insertions stand at")
 	if r.Learned == nil || r.Learned.AgencyID != "B200" || r.Agencies[0].ProbableReason != "agency_not_linked" {
 		t.Errorf("learned of %+v; %+v", r.Learned, r.Agencies)
 	}
@@ -173,11 +174,11 @@ func TestCheckStaysShortForManyAgencies(t *testing.T) {
 	if err := s.model.UnlinkKey(testKey, agencies[:10]...); err != nil {
 		t.Fatal(err)
 	}
-	r, text := checked(t, s, exitFailed, s.environ, "A100, B100, C100, D100, E100, F100 and 4 more: access refused", "16 agencies: access, 64 insertions")
+	r, text := checked(t, s, exit.CodeFailed, s.environ, "A100, B100, C100, D100, E100, F100 and 4 more: the key may not read", "16 agencies: access, 64 insertions")
 	if lines := strings.Count(text, "\n"); lines > 35 {
 		t.Errorf("%d lines are too many to read", lines)
 	}
-	if most := len(agencies) + mostAsked - 1; r.Requests > most || len(r.Agencies) != len(agencies) {
+	if most := len(agencies) + check.MostAsked - 1; r.Requests > most || len(r.Agencies) != len(agencies) {
 		t.Errorf("%d requests for %d agencies", r.Requests, len(r.Agencies))
 	}
 }
@@ -197,18 +198,18 @@ func TestCheckSaysWhatIsWrongWithTheBaseURL(t *testing.T) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = w.Write([]byte("<html><title>Login " + sandbox.Marker + "</title></html>"))
 	})
-	r, _ := checked(t, s, exitFailed, html, "found HTML", "is DOORBELL_BASE_URL the API's own?")
-	r.failsOnlyIn(t, sectionAPI)
+	r, _ := checked(t, s, exit.CodeFailed, html, "found HTML", "is DOORBELL_BASE_URL the API's own?")
+	failsOnlyIn(t, r, check.SectionAPI)
 
 	none := faced(t, s, http.NotFound)
-	checked(t, s, exitFailed, none, "status 404 Not Found", "is DOORBELL_BASE_URL the API's own?")
+	checked(t, s, exit.CodeFailed, none, "status 404 Not Found", "is DOORBELL_BASE_URL the API's own?")
 
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.Close()
-	r, _ = checked(t, s, exitFailed, s.with("DOORBELL_BASE_URL=http://"+l.Addr().String()), "no answer (refused: connection refused)", "is DOORBELL_BASE_URL right?", "B200: not asked")
+	r, _ = checked(t, s, exit.CodeFailed, s.with("DOORBELL_BASE_URL=http://"+l.Addr().String()), "no answer (refused: connection refused)", "is DOORBELL_BASE_URL right, host, port", "B200: not asked")
 	if r.Requests != 1 {
 		t.Errorf("%d requests to where nobody is", r.Requests)
 	}
@@ -220,7 +221,7 @@ func TestCheckObeysACallForPatience(t *testing.T) {
 	s.model.SetFault(func(sandbox.Call) *sandbox.Fault {
 		return &sandbox.Fault{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"60"}}}
 	})
-	r, _ := checked(t, s, exitFailed, s.environ, "status 429 Too Many Requests, to be asked again after 1m0s", "B200: not asked")
+	r, _ := checked(t, s, exit.CodeFailed, s.environ, "status 429 Too Many Requests, to be asked again after 1m0s", "B200: not asked")
 	if r.Requests != 1 {
 		t.Errorf("%d requests", r.Requests)
 	}
@@ -235,8 +236,8 @@ func TestCheckSaysWhenContactRequestsAreRefused(t *testing.T) {
 		}
 		return nil
 	})
-	r, _ := checked(t, s, exitFailed, s.environ, "contact requests of an insertion that the list shows are refused: status 403 Forbidden")
-	r.failsOnlyIn(t, sectionAnswers)
+	r, _ := checked(t, s, exit.CodeFailed, s.environ, "contact requests of an insertion that the list shows are refused: status 403 Forbidden")
+	failsOnlyIn(t, r, check.SectionAnswers)
 	if r.Requests != 2 {
 		t.Errorf("%d requests", r.Requests)
 	}
@@ -256,9 +257,9 @@ func TestCheckSeesPagesThatAreIgnoredAndSizesThatAreRefused(t *testing.T) {
 		r.URL.RawQuery = q.Encode()
 		behind.ServeHTTP(w, r)
 	})
-	r, _ := checked(t, s, exitFailed, deaf, "page=2 repeats the first page: the rest of the list cannot be read", "set DOORBELL_PAGE_SIZE to more than")
-	r.failsOnlyIn(t, sectionAnswers)
-	if r.Requests > mostAsked || r.Learned.Insertions.PageHeeded != no {
+	r, _ := checked(t, s, exit.CodeFailed, deaf, "page=2 repeats the first page: the rest of the list cannot be read", "set DOORBELL_PAGE_SIZE to more than")
+	failsOnlyIn(t, r, check.SectionAnswers)
+	if r.Requests > check.MostAsked || r.Learned.Insertions.PageHeeded != check.No {
 		t.Errorf("%d requests, %+v", r.Requests, r.Learned.Insertions)
 	}
 
@@ -269,8 +270,8 @@ func TestCheckSeesPagesThatAreIgnoredAndSizesThatAreRefused(t *testing.T) {
 		}
 		behind.ServeHTTP(w, r)
 	})
-	r, _ = checked(t, s, exitDone, refusing, "page sizes that the API refuses: 50", "set DOORBELL_PAGE_SIZE=20", "70 insertions", "one warning")
-	if i := r.Learned.Insertions; i.Asked != 20 || r.Requests > mostAsked {
+	r, _ = checked(t, s, exit.Done, refusing, "page sizes that the API refuses: 50", "set DOORBELL_PAGE_SIZE=20", "70 insertions", "one warning")
+	if i := r.Learned.Insertions; i.Asked != 20 || r.Requests > check.MostAsked {
 		t.Errorf("%d requests, %+v", r.Requests, i)
 	}
 }
@@ -283,21 +284,21 @@ func TestCheckRefusesAsRunWouldAndSaysThatItWould(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	r, _ := checked(t, s, exitConfig, s.with("DOORBELL_NATS_LISTEN="+l.Addr().String()), "is in use by another program", "A100: access")
-	r.failsOnlyIn(t, sectionNATS)
-	r, _ = checked(t, s, exitConfig, s.with("DOORBELL_HTTP_LISTEN="+l.Addr().String()), "set DOORBELL_HTTP_LISTEN to a free address", "A100: access")
-	r.failsOnlyIn(t, sectionPage)
-	r, _ = checked(t, s, exitConfig, s.with("DOORBELL_DATA_DIR="+write(t, "file", "none", 0o600)), "DOORBELL_DATA_DIR", "choose another directory")
-	r.failsOnlyIn(t, sectionDisk)
-	r, _ = checked(t, s, exitConfig, s.with("DOORBELL_DATA_DIR="+s.dir+strings.Repeat("/deep", 30)), "choose a shorter data directory")
-	r.failsOnlyIn(t, sectionDisk)
+	r, _ := checked(t, s, exit.CodeConfig, s.with("DOORBELL_NATS_LISTEN="+l.Addr().String()), "is in use by another program", "A100: access")
+	failsOnlyIn(t, r, check.SectionNATS)
+	r, _ = checked(t, s, exit.CodeConfig, s.with("DOORBELL_HTTP_LISTEN="+l.Addr().String()), "set DOORBELL_HTTP_LISTEN to a free address", "A100: access")
+	failsOnlyIn(t, r, check.SectionPage)
+	r, _ = checked(t, s, exit.CodeConfig, s.with("DOORBELL_DATA_DIR="+write(t, "file", "none", 0o600)), "DOORBELL_DATA_DIR", "choose another directory")
+	failsOnlyIn(t, r, check.SectionDisk)
+	r, _ = checked(t, s, exit.CodeConfig, s.with("DOORBELL_DATA_DIR="+s.dir+strings.Repeat("/deep", 30)), "choose a shorter data directory")
+	failsOnlyIn(t, r, check.SectionDisk)
 
 	before := s.asked("A100")
 	bad := s.with("DOORBELL_POLL_INTERVAL=often")
 	got, object := run(t, bad, "check"), run(t, bad, "check", "--json")
 	has(t, got.stderr, "DOORBELL_POLL_INTERVAL", "write it like 30s")
 	has(t, object.stdout, "DOORBELL_POLL_INTERVAL", `"exitCode": 78`)
-	if got.code != exitConfig || object.code != exitConfig || s.asked("A100") != before {
+	if got.code != exit.CodeConfig || object.code != exit.CodeConfig || s.asked("A100") != before {
 		t.Errorf("exit codes %d and %d", got.code, object.code)
 	}
 }
@@ -321,13 +322,13 @@ func TestCheckSeesADataDirectoryThatItMayNotWrite(t *testing.T) {
 	mode := s.dir + " has mode 0555, and doorbell runs as user"
 	for _, dir := range []string{s.dir, filepath.Join(s.dir, "below")} {
 		c := launchAs(t, nobody, s.with("DOORBELL_DATA_DIR="+dir), "check")
-		if code := c.exit(t); code != exitConfig {
+		if code := c.exit(t); code != exit.CodeConfig {
 			t.Errorf("exit code %d", code)
 		}
 		has(t, strings.Join(strings.Fields(c.stdout.String()), " "), s.dir+" may not be written", mode, "chmod -R u+rwX "+s.dir)
 	}
 	c := launchAs(t, nobody, s.environ, "run")
-	if code := c.exit(t); code != exitConfig {
+	if code := c.exit(t); code != exit.CodeConfig {
 		t.Errorf("run: exit code %d", code)
 	}
 	has(t, c.stderr.String(), mode)
@@ -339,7 +340,7 @@ func TestCheckSeesADataDirectoryThatItMayNotWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	c = launchAs(t, nobody, s.environ, "run")
-	if code := c.exit(t); code != exitConfig {
+	if code := c.exit(t); code != exit.CodeConfig {
 		t.Errorf("run: exit code %d", code)
 	}
 	has(t, c.stderr.String(), path+" has mode 0400, and doorbell runs as user")
@@ -353,25 +354,12 @@ func TestCheckSeesWhatTheStoreOfAStoppedDaemonSays(t *testing.T) {
 	subscribeTo(t, natsURL(t, s.dir)).event(t, "access.halted", "A100")
 	d.stop(t)
 	asked := s.asked("A100")
-	r, _ := checked(t, s, exitFailed, wrong, "A100: halted (agency): status 403, reason unknown; nothing was asked", "run: doorbell resume A100")
-	if r.access()["A100"] != accessHalted || s.asked("A100") != asked {
-		t.Errorf("%v; it was asked %d times", r.access(), s.asked("A100")-asked)
+	r, _ := checked(t, s, exit.CodeFailed, wrong, "A100: the agency is halted, because the API refuses access; nothing was asked", "run: doorbell resume A100")
+	if accessOf(r)["A100"] != check.AccessHalted || s.asked("A100") != asked {
+		t.Errorf("%v; it was asked %d times", accessOf(r), s.asked("A100")-asked)
 	}
-	checked(t, s, exitDone, s.environ, "A100: access") // another key would end the halt
-	checked(t, s, exitConfig, s.with("DOORBELL_BASE_URL=http://127.0.0.1:1"), "remembers the API at")
-}
-
-func TestWhatEndsSeveralHaltsIsNotToldOfOneAgencyAlone(t *testing.T) {
-	c := &checker{report: &checkReport{}}
-	for _, id := range []string{"A100", "B200"} {
-		c.note(levelFail, checkedAgency{AgencyID: id}, "halted", watch.Advice("key_rejected", id, ""))
-	}
-	c.note(levelFail, checkedAgency{AgencyID: "C300"}, "halted otherwise", watch.Advice("unknown", "C300", ""))
-	c.access()
-	both, one := c.report.Lines[0].Remedy, c.report.Lines[1].Remedy
-	if !strings.HasSuffix(both, "run for each of them: doorbell resume AGENCY") || !strings.HasSuffix(one, "run: doorbell resume C300") {
-		t.Errorf("%q\n%q", both, one)
-	}
+	checked(t, s, exit.Done, s.environ, "A100: access") // another key would end the halt
+	checked(t, s, exit.CodeConfig, s.with("DOORBELL_BASE_URL=http://127.0.0.1:1"), "remembers the API at")
 }
 
 func TestCheckSaysThatTheDaemonHoldsTheStoreAndDoesNotAnswer(t *testing.T) {
@@ -382,7 +370,7 @@ func TestCheckSaysThatTheDaemonHoldsTheStoreAndDoesNotAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer kept.Close()
-	r, _ := checked(t, s, exitUnavailable, s.environ, "the daemon holds the store and does not answer")
+	r, _ := checked(t, s, exit.CodeUnavailable, s.environ, "the daemon holds the store and does not answer")
 	if r.Requests != 0 || s.asked("A100") != 0 {
 		t.Error("the API was asked")
 	}
@@ -395,10 +383,10 @@ func TestCheckAsksNothingBesideADaemon(t *testing.T) {
 	label := s.model.AddKey(otherKey, "A100", "B200")
 	d := launch(t, s.environ, "run")
 	subscribeTo(t, natsURL(t, s.dir)).baselined(t, "A100", "B200")
-	r, _ := checked(t, s, exitDone, s.with("DOORBELL_API_KEY="+otherKey, "DOORBELL_AGENCIES=A100,B200,C300"), "the daemon works", "A100: access, 4 insertions",
+	r, _ := checked(t, s, exit.Done, s.with("DOORBELL_API_KEY="+otherKey, "DOORBELL_AGENCIES=A100,B200,C300"), "the daemon works", "A100: access, 4 insertions",
 		"C300: not watched by the daemon", "insertions stand at /results", "8 insertions at 1000 requests/s: `doorbell plan` says")
-	if want := map[string]string{"A100": accessOK, "B200": accessOK, "C300": accessNotAsked}; !maps.Equal(r.access(), want) || r.Requests != 0 || !r.DaemonRunning {
-		t.Errorf("%v after %d requests", r.access(), r.Requests)
+	if want := map[string]string{"A100": check.AccessOK, "B200": check.AccessOK, "C300": check.AccessNotAsked}; !maps.Equal(accessOf(r), want) || r.Requests != 0 || !r.DaemonRunning {
+		t.Errorf("%v after %d requests", accessOf(r), r.Requests)
 	}
 	if n := s.model.Requests(sandbox.Filter{Key: label}); n != 0 {
 		t.Errorf("%d requests beside a daemon", n)
@@ -430,9 +418,9 @@ func TestCheckComparesTheStreamOfAnExternalNATSAndChangesNothing(t *testing.T) {
 	s := newScene(t, "A100")
 	far := natsServer(t)
 	environ := s.with("NATS_URL=" + far.ClientURL())
-	r, _ := checked(t, s, exitDone, environ, "external, "+far.ClientURL()+" answers: version "+server.VERSION, "stream LISTINGS is missing; run makes it")
-	r.failsOnlyIn(t)
-	checked(t, s, exitFailed, append(environ, "DOORBELL_STREAM_MANAGE=off"), "stream LISTINGS is missing, and DOORBELL_STREAM_MANAGE forbids to make it")
+	r, _ := checked(t, s, exit.Done, environ, "external, "+far.ClientURL()+" answers: version "+server.VERSION, "stream LISTINGS is missing; run makes it")
+	failsOnlyIn(t, r)
+	checked(t, s, exit.CodeFailed, append(environ, "DOORBELL_STREAM_MANAGE=off"), "stream LISTINGS is missing, and DOORBELL_STREAM_MANAGE forbids to make it")
 
 	nc, err := nats.Connect(far.ClientURL())
 	if err != nil {
@@ -452,32 +440,32 @@ func TestCheckComparesTheStreamOfAnExternalNATSAndChangesNothing(t *testing.T) {
 	if _, err := js.CreateStream(ctx, foreign); err != nil {
 		t.Fatal(err)
 	}
-	checked(t, s, exitDone, environ, "warn", "can be used, but differs", "max messages is 7, should be -1", "discard is DiscardOld, should be DiscardNew")
+	checked(t, s, exit.Done, environ, "warn", "can be used, but differs", "max messages is 7, should be -1", "discard is DiscardOld, should be DiscardNew")
 	foreign.AllowAtomicPublish = false
 	if _, err := js.UpdateStream(ctx, foreign); err == nil { // usable, and slower
-		checked(t, s, exitDone, environ, "events are published one by one")
+		checked(t, s, exit.Done, environ, "events are published one by one")
 	}
 	foreign.MaxMsgSize = 1000
 	if _, err := js.UpdateStream(ctx, foreign); err == nil {
-		r, _ = checked(t, s, exitFailed, environ, "it takes only small messages", "doorbell changes no stream of an external server")
-		r.failsOnlyIn(t, sectionNATS)
+		r, _ = checked(t, s, exit.CodeFailed, environ, "it takes only small messages", "doorbell changes no stream of an external server")
+		failsOnlyIn(t, r, check.SectionNATS)
 	}
 	if have, err := js.Stream(ctx, "LISTINGS"); err != nil || have.CachedInfo().Config.MaxMsgs != 7 {
 		t.Errorf("the stream was changed: %v", err)
 	}
-	checked(t, s, exitFailed, append(environ, "DOORBELL_STREAM=MORE"), "stream LISTINGS holds listings.v1.> already")
+	checked(t, s, exit.CodeFailed, append(environ, "DOORBELL_STREAM=MORE"), "stream LISTINGS holds listings.v1.> already")
 }
 
 func TestCheckSaysWhyAnExternalNATSIsNotReached(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100")
 	locked := natsServer(t, func(o *server.Options) { o.Authorization = "another-" + sentinel })
-	r, _ := checked(t, s, exitFailed, s.with("NATS_URL="+locked.ClientURL(), "NATS_TOKEN="+sentinel), "refuses our credentials", "NATS_TOKEN")
-	r.failsOnlyIn(t, sectionNATS)
+	r, _ := checked(t, s, exit.CodeFailed, s.with("NATS_URL="+locked.ClientURL(), "NATS_TOKEN="+sentinel), "refuses our credentials", "NATS_TOKEN")
+	failsOnlyIn(t, r, check.SectionNATS)
 	bare := natsServer(t, func(o *server.Options) { o.JetStream = false })
-	checked(t, s, exitFailed, s.with("NATS_URL="+bare.ClientURL()), "enable JetStream for this account")
-	r, _ = checked(t, s, exitFailed, s.with("NATS_URL=nats://guest:"+sentinel+"@127.0.0.1:1"), "nats://127.0.0.1:1 does not answer within")
-	r.failsOnlyIn(t, sectionNATS)
+	checked(t, s, exit.CodeFailed, s.with("NATS_URL="+bare.ClientURL()), "enable JetStream for this account")
+	r, _ = checked(t, s, exit.CodeFailed, s.with("NATS_URL=nats://guest:"+sentinel+"@127.0.0.1:1"), "nats://127.0.0.1:1 does not answer within")
+	failsOnlyIn(t, r, check.SectionNATS)
 }
 
 func TestCheckShowsTheSecondKeyWhereRunWould(t *testing.T) {
@@ -487,14 +475,14 @@ func TestCheckShowsTheSecondKeyWhereRunWould(t *testing.T) {
 	if err := s.model.DeactivateKey(testKey); err != nil {
 		t.Fatal(err)
 	}
-	checked(t, s, exitDone, s.environ, "doorbell run would work", "A100: access", "the other one works")
+	checked(t, s, exit.Done, s.environ, "doorbell run would work", "A100: access", "the other one works")
 	d := launch(t, s.environ, "run")
 	sub := subscribeTo(t, natsURL(t, s.dir))
 	sub.event(t, "access.key_switched", "A100")
 	sub.baselined(t, "A100")
 	d.stop(t)
 	before := s.model.Requests(sandbox.Filter{Status: 403})
-	checked(t, s, exitDone, s.environ, "doorbell run would work", "A100: access")
+	checked(t, s, exit.Done, s.environ, "doorbell run would work", "A100: access")
 	if n := s.model.Requests(sandbox.Filter{Status: 403}) - before; n > 0 {
 		t.Errorf("%d requests with a key that is known to be refused", n)
 	}
@@ -505,7 +493,7 @@ func TestCheckShowsTheSecondKeyWhereRunWould(t *testing.T) {
 	subscribeTo(t, natsURL(t, s.dir)).event(t, "access.halted", "A100")
 	d.stop(t)
 	asked := s.asked("A100")
-	checked(t, s, exitFailed, s.environ, "A100: halted (agency): status 403", "doorbell resume A100")
+	checked(t, s, exit.CodeFailed, s.environ, "A100: the agency is halted", "doorbell resume A100")
 	if n := s.asked("A100") - asked; n > 0 {
 		t.Errorf("a halted agency was asked for %d times", n)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/poller/sandbox"
 )
 
@@ -129,7 +130,7 @@ func (c *child) end(t *testing.T, signal os.Signal) int {
 // stop ends it as a supervisor would and wants exit code 0.
 func (c *child) stop(t *testing.T) {
 	t.Helper()
-	if code := c.end(t, syscall.SIGTERM); code != exitDone {
+	if code := c.end(t, syscall.SIGTERM); code != exit.Done {
 		t.Errorf("exit code %d after SIGTERM:\n%s", code, c.stderr.String())
 	}
 }

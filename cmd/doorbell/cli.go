@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/exit"
 )
 
 // grammar is the command line. Each command is a struct of its flags; what it does stands in the file of its noun.
@@ -69,6 +72,10 @@ func (m *Moment) UnmarshalText(text []byte) error {
 		*m = Moment{at: at}
 		return nil
 	}
+	if at, err := time.Parse(time.DateOnly, string(text)); err == nil {
+		*m = Moment{at: at}
+		return nil
+	}
 	ago, err := time.ParseDuration(string(text))
 	if number, days := strings.CutSuffix(string(text), "d"); days {
 		var n uint64
@@ -76,7 +83,7 @@ func (m *Moment) UnmarshalText(text []byte) error {
 		ago = time.Duration(n) * 24 * time.Hour
 	}
 	if err != nil || ago <= 0 {
-		return errors.New("is neither a time like 2026-11-20T09:00:00Z nor a duration like 2h or 5d")
+		return errors.New("is neither a time like 2026-11-20T09:00:00Z nor a day like 2026-11-20, both in UTC, nor a duration like 2h or 5d")
 	}
 	*m = Moment{ago: ago}
 	return nil
@@ -95,7 +102,7 @@ func validAgency(name, id string) error {
 	if id == "" {
 		return nil
 	}
-	if err := checkAgencyID(id); err != nil {
+	if err := config.CheckAgencyID(id); err != nil {
 		return errors.New(name + ": " + err.Error())
 	}
 	return nil
@@ -113,7 +120,7 @@ func (p *program) execute(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	command, err := parser.Parse(habitual(args))
+	command, err := parser.Parse(normalizeArgs(args))
 	if answered {
 		return nil
 	}
@@ -121,7 +128,7 @@ func (p *program) execute(ctx context.Context, args []string) error {
 		err = emptyValue(command)
 	}
 	if err != nil {
-		return misuse(err)
+		return asUsageError(err)
 	}
 	return command.Run()
 }
@@ -135,8 +142,8 @@ func newParser(more ...kong.Option) (*kong.Kong, error) {
 	)...)
 }
 
-// habitual takes what people type at other programs for what it is here.
-func habitual(args []string) []string {
+// normalizeArgs takes what people type at other programs for what it is here.
+func normalizeArgs(args []string) []string {
 	switch {
 	case slices.Equal(args, []string{"--version"}):
 		return []string{"version"}
@@ -146,21 +153,24 @@ func habitual(args []string) []string {
 	return args
 }
 
-// misuse is the usage error of the parser, with the command that says how it is meant.
-func misuse(err error) error {
+// asUsageError is the usage error of the parser, with the command that says how it is meant.
+func asUsageError(err error) error {
 	var parse *kong.ParseError
 	if strings.HasPrefix(err.Error(), "unexpected argument restore") {
-		return usageError("there is no command restore", "stop the daemon, put the backup into DOORBELL_DATA_DIR as doorbell.db, and start it once with doorbell run --restored")
+		return exit.Usage("there is no command restore", "stop the daemon, put the backup into DOORBELL_DATA_DIR as doorbell.db, and start it once with doorbell run --restored")
 	}
 	if !errors.As(err, &parse) || parse.Context.Selected() == nil {
-		return usageError(err.Error(), "doorbell --help lists the commands, doorbell COMMAND --help their flags")
+		return exit.Usage(err.Error(), "doorbell --help lists the commands, doorbell COMMAND --help their flags")
 	}
 	command, text := parse.Context.Selected().FullPath(), err.Error()
 	if flag := notParsed.FindStringSubmatch(text); flag != nil {
-		text = flag[1] + ": is no whole number; write it like 5"
+		text = flag[1] + ": is no whole number from 0 on; write it like 5"
 		if flag[2] == "duration" {
 			text = flag[1] + ": is no duration; write it like 30s, 5m or 2h"
 		}
+	}
+	if flag := dashed.FindStringSubmatch(text); flag != nil {
+		text = flag[1] + ": its value begins with a dash; write it without, like 2h or 5"
 	}
 	if argument, missing := strings.CutPrefix(text, `expected "<`); missing {
 		name, _, _ := strings.Cut(argument, ">")
@@ -171,8 +181,11 @@ func misuse(err error) error {
 			}
 		}
 	}
-	return usageError(text, command+" --help shows how")
+	return exit.Usage(text, command+" --help shows how")
 }
+
+// dashed is what the parser says of a value that looks like a flag.
+var dashed = regexp.MustCompile(`^(--[a-z-]+): expected .* but got "-`)
 
 // notParsed is what the parser says of a flag whose value is no number or no duration, with the text that it quotes.
 var notParsed = regexp.MustCompile(`^(--[a-z-]+): expected (?:a valid 64 bit )?(int|duration)\b`)

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/exit"
 )
 
 // result is what a run of the whole program left.
@@ -60,7 +63,7 @@ func TestConfigShowsValuesSourcesAndNoSecret(t *testing.T) {
 	}
 	got.holdsNoSecret(t)
 	table := strings.Join(strings.Fields(got.stdout), " ")
-	fingerprint, second := newSecret(sentinel).Fingerprint(), newSecret(sentinel+"2").Fingerprint()
+	fingerprint, second := config.NewSecret(sentinel).Fingerprint(), config.NewSecret(sentinel+"2").Fingerprint()
 	for _, want := range []string{
 		"DOORBELL_BASE_URL https://api.example.com environment", "DOORBELL_POLL_INTERVAL 30s default",
 		"DOORBELL_HTTP_TOKEN " + fingerprint + " environment", "DOORBELL_API_KEYS A100=" + fingerprint + "|" + second + " file " + file,
@@ -72,7 +75,7 @@ func TestConfigShowsValuesSourcesAndNoSecret(t *testing.T) {
 	}
 	got = run(t, environ, "config", "--json")
 	got.holdsNoSecret(t)
-	var settings []Setting
+	var settings []config.Setting
 	if err := json.Unmarshal([]byte(got.stdout), &settings); err != nil || len(settings) < 40 {
 		t.Errorf("%d settings, %v", len(settings), err)
 	}
@@ -81,7 +84,7 @@ func TestConfigShowsValuesSourcesAndNoSecret(t *testing.T) {
 func TestConfigPrintsAlsoWhatIsNotGoodEnough(t *testing.T) {
 	got := run(t, fit("DOORBELL_PAGE_SIZE=x", "DOORBELL_BASE_URL=https://u:"+sentinel+"@host"), "config")
 	got.holdsNoSecret(t)
-	if got.code != exitConfig || !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), "DOORBELL_PAGE_SIZE (not usable) environment") {
+	if got.code != exit.CodeConfig || !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), "DOORBELL_PAGE_SIZE (not usable) environment") {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -119,7 +122,7 @@ func TestUsageErrorsExitWithTwo(t *testing.T) {
 	} {
 		got := run(t, nil, args...)
 		_, hint, _ := strings.Cut(got.stderr, "\n  doorbell ")
-		if got.code != exitUsage || !strings.HasPrefix(got.stderr, "doorbell: ") || !strings.Contains(hint, "--help") || got.stdout != "" {
+		if got.code != exit.CodeUsage || !strings.HasPrefix(got.stderr, "doorbell: ") || !strings.Contains(hint, "--help") || got.stdout != "" {
 			t.Errorf("%q: got %+v", args, got)
 		}
 		if strings.ContainsAny(got.stderr, "\x1b") {
@@ -195,12 +198,12 @@ func TestWhatCannotBeParsedIsAnsweredInOurWords(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		"approve":              "approve: AGENCY is missing",
-		"events ls --limit x":  "--limit: is no whole number; write it like 5",
-		"events ls --limit -1": "--limit: is no whole number; write it like 5",
+		"events ls --limit x":  "--limit: is no whole number from 0 on; write it like 5",
+		"events ls --limit -1": "--limit: is no whole number from 0 on; write it like 5",
 		"demo --for 10":        "--for: is no duration; write it like 30s, 5m or 2h",
 		"restore backup.db":    "put the backup into DOORBELL_DATA_DIR as doorbell.db, and start it once with doorbell run --restored",
 	} {
-		if got := run(t, nil, strings.Fields(line)...); got.code != exitUsage || !strings.Contains(got.stderr, want) {
+		if got := run(t, nil, strings.Fields(line)...); got.code != exit.CodeUsage || !strings.Contains(got.stderr, want) {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
@@ -223,13 +226,13 @@ func TestAnEmptyValueIsNotTakenForNone(t *testing.T) {
 		"sandbox --scenario= --listen=:0": "--scenario: is empty",
 	} {
 		got := run(t, environ, strings.Fields(args)...)
-		if got.code != exitUsage || got.stdout != "" || strings.Count(got.stderr, "doorbell: ") != 1 {
+		if got.code != exit.CodeUsage || got.stdout != "" || strings.Count(got.stderr, "doorbell: ") != 1 {
 			t.Errorf("%s: %+v", args, got)
 		}
 		has(t, got.stderr, sentence)
 	}
 	for _, args := range [][]string{{"backup", ""}, {"resume", ""}, {"poll", ""}} {
-		if got := run(t, environ, args...); got.code != exitUsage {
+		if got := run(t, environ, args...); got.code != exit.CodeUsage {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"doorbell/cmd/doorbell/exit"
 )
 
 func TestASecretComesFromAFileWithoutItsLineEnd(t *testing.T) {
@@ -32,13 +34,13 @@ func TestAFileThatOthersCanReadIsWarnedAbout(t *testing.T) {
 
 func TestAFileThatHoldsNoUsableSecretIsRefused(t *testing.T) {
 	for text, says := range map[string]string{
-		"": "is empty", " \n": "is empty", strings.Repeat("x", largestFile+1): "larger than 1 MiB", sentinel + "\nsecond": "no header can carry",
+		"": "is empty", " \n": "is empty", strings.Repeat("x", 1<<20+1): "larger than 1 MiB", sentinel + "\nsecond": "no header can carry",
 		sentinel + "\x00": "no variable can hold",
 	} {
 		file := write(t, "key", text, 0o600)
 		got := run(t, fit("DOORBELL_API_KEY=", "DOORBELL_API_KEY_FILE="+file), "config")
 		got.holdsNoSecret(t)
-		if got.code != exitConfig || !strings.Contains(got.stderr, says) {
+		if got.code != exit.CodeConfig || !strings.Contains(got.stderr, says) {
 			t.Errorf("%.20q: got %d\n%s", text, got.code, got.stderr)
 		}
 	}
@@ -50,7 +52,7 @@ func TestAFileThatMayNotBeReadIsRefused(t *testing.T) {
 	}
 	file := write(t, "key", sentinel, 0)
 	got := run(t, fit("DOORBELL_API_KEY=", "DOORBELL_API_KEY_FILE="+file), "config")
-	if got.code != exitConfig || !strings.Contains(got.stderr, "may not read") {
+	if got.code != exit.CodeConfig || !strings.Contains(got.stderr, "may not read") {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -114,7 +116,7 @@ func TestAProxyThatIsNoneIsRefused(t *testing.T) {
 		got := run(t, fit(proxy), "config")
 		got.holdsNoSecret(t)
 		name, _, _ := strings.Cut(proxy, "=")
-		if got.code != exitConfig || !strings.Contains(got.stderr, name+" is no address of a proxy; write it like http://") {
+		if got.code != exit.CodeConfig || !strings.Contains(got.stderr, name+" is no address of a proxy; write it like http://") {
 			t.Errorf("%s: %d\n%s", proxy, got.code, got.stderr)
 		}
 	}
@@ -134,16 +136,5 @@ func TestWhatTheEmbeddedServerDoesNotReadIsWarnedAbout(t *testing.T) {
 	}
 	if c := mustRead(t, fit("NATS_USER=u", "NATS_PASSWORD=p")); len(c.Warnings) > 0 {
 		t.Errorf("warned: %q", c.Warnings)
-	}
-}
-
-func TestDistanceCountsEdits(t *testing.T) {
-	for _, tt := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"same", "same", 0}} {
-		if got := distance(tt.a, tt.b); got != tt.want || distance(tt.b, tt.a) != tt.want {
-			t.Errorf("%s, %s: %d, want %d", tt.a, tt.b, got, tt.want)
-		}
 	}
 }

@@ -4,6 +4,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/receivers"
 )
 
 // whsec is a secret of Standard Webhooks.
@@ -83,17 +87,17 @@ var badForwardInputs = []struct {
 }
 
 // byAgency says who has which value: "A100=x *=y".
-func byAgency(p PerAgency) string {
+func byAgency(p config.PerAgency) string {
 	var all []string
-	for agency, v := range p.all() {
+	for agency, v := range p.All() {
 		all = append(all, agency+"="+v.Reveal())
 	}
 	return strings.Join(all, " ")
 }
 
-func readForward(t *testing.T, environ ...string) *Config {
+func readForward(t *testing.T, environ ...string) *config.Config {
 	t.Helper()
-	c, err := readConfig(environ, groupForward)
+	c, err := config.Read(environ, config.GroupForward)
 	if err != nil {
 		t.Fatalf("refused: %v", err)
 	}
@@ -134,29 +138,29 @@ func TestSecretsAndRecipientsByAgency(t *testing.T) {
 	if got, want := byAgency(c.Forward.EmailTo.PerAgency), "A100=a@x.example; b@x.example *=Nora <n@x.example>"; got != want {
 		t.Errorf("the recipients are %s, want %s", got, want)
 	}
-	if got := recipients("a@x.example; b@x.example;"); !slices.Equal(got, []string{"a@x.example", "b@x.example"}) {
+	if got := config.Recipients("a@x.example; b@x.example;"); !slices.Equal(got, []string{"a@x.example", "b@x.example"}) {
 		t.Errorf("the recipients are %q", got)
 	}
 }
 
 func TestLanguagesAndNamesByAgency(t *testing.T) {
 	f := readForward(t, "DOORBELL_LANGUAGE=A100=de,*=fr", "DOORBELL_AGENCY_NAMES=A100=Muster, Söhne & Co. AG,B200=Exemple SA").Forward
-	if f.Language.language("A100") != "de" || f.Language.language("C300") != "fr" || readForward(t).Forward.Language.language("A100") != "en" {
-		t.Errorf("the languages are %s", f.Language.masked())
+	if f.Language.Language("A100") != "de" || f.Language.Language("C300") != "fr" || readForward(t).Forward.Language.Language("A100") != "en" {
+		t.Errorf("the languages are %s", f.Language.Masked())
 	}
-	if f.AgencyNames.revealed("A100") != "Muster, Söhne & Co. AG" || f.AgencyNames.revealed("B200") != "Exemple SA" || f.AgencyNames.revealed("C300") != "" {
-		t.Errorf("the names are %s", f.AgencyNames.masked())
+	if f.AgencyNames.Revealed("A100") != "Muster, Söhne & Co. AG" || f.AgencyNames.Revealed("B200") != "Exemple SA" || f.AgencyNames.Revealed("C300") != "" {
+		t.Errorf("the names are %s", f.AgencyNames.Masked())
 	}
 }
 
 func TestTheDefaultsOfForwardAreThoseOfTheContract(t *testing.T) {
 	c := readForward(t)
 	f := c.Forward
-	usual := EventTypes{"contact_request.created", "access.>", "watch.>"}
+	usual := config.EventTypes{"contact_request.created", "access.>", "watch.>"}
 	if f.SlackPeople != "short" || f.EmailOpenimmo || !slices.Equal(f.SlackTypes, usual) || !slices.Equal(f.EmailTypes, usual) || !slices.Equal(f.WebhookTypes, usual) {
 		t.Errorf("the defaults are %+v", f)
 	}
-	if f.SlackMinScore.least != nil || f.SlackAgencies != nil || !f.SlackURL.isZero() {
+	if f.SlackMinScore.Least != nil || f.SlackAgencies != nil || !f.SlackURL.IsZero() {
 		t.Errorf("what has no default is %+v", f)
 	}
 	if len(c.Warnings) > 0 {
@@ -178,7 +182,7 @@ func TestOddSettingsOfForwardersAreWarnedAbout(t *testing.T) {
 		{[]string{"DOORBELL_SLACK_URLS=" + hook}, "did you mean DOORBELL_SLACK_URL?"},
 		{[]string{"DOORBELL_EMAIL_SMTP_FILE=/x"}, "did you mean DOORBELL_EMAIL_SMTP?"},
 	} {
-		c, err := readConfig(fit(tt.environ...), groupPoll, groupForward)
+		c, err := config.Read(fit(tt.environ...), config.GroupPoll, config.GroupForward)
 		if err != nil {
 			t.Errorf("%q: %v", tt.environ, err)
 			continue
@@ -192,7 +196,7 @@ func TestOddSettingsOfForwardersAreWarnedAbout(t *testing.T) {
 func TestConfigShowsHostsAndRecipientsAndNoSecret(t *testing.T) {
 	got := run(t, fit("DOORBELL_SLACK_URL=A100="+hook+",*=https://other.example/"+sentinel, mailSet, mailFrom, mailTo, "DOORBELL_EMAIL_MIN_SCORE=0.5",
 		"DOORBELL_WEBHOOK_URL="+hook, "DOORBELL_WEBHOOK_SECRET="+whsec), "config")
-	if got.code != exitDone {
+	if got.code != exit.Done {
 		t.Fatalf("exit code %d: %s", got.code, got.stderr)
 	}
 	has(t, got.stdout, "A100=hooks.example.com(sha256:", "*=other.example(sha256:", "*=nora@agency.example", "Leads <leads@agency.example>", "0.5")
@@ -204,7 +208,7 @@ func TestConfigShowsHostsAndRecipientsAndNoSecret(t *testing.T) {
 
 func TestAnAlertsChannelThatGetsNothingIsNoRouteAndIsWarnedAbout(t *testing.T) {
 	c := readForward(t, "DOORBELL_SLACK_URL="+hook, "DOORBELL_SLACK_ALERTS_URL="+hook+"/alerts", "DOORBELL_SLACK_TYPES=contact_request.created")
-	f, err := c.forwarder("slack", "slack")
+	f, err := receivers.New(c, "slack", "slack", release)
 	if err != nil || len(f.Routes) != 1 {
 		t.Errorf("%d routes, want 1: a test would say that the other one works (%v)", len(f.Routes), err)
 	}
@@ -212,7 +216,7 @@ func TestAnAlertsChannelThatGetsNothingIsNoRouteAndIsWarnedAbout(t *testing.T) {
 		t.Errorf("warned: %q", c.Warnings)
 	}
 	c = readForward(t, "DOORBELL_SLACK_URL="+hook, "DOORBELL_SLACK_ALERTS_URL="+hook+"/alerts", "DOORBELL_SLACK_TYPES=access.>")
-	if f, err = c.forwarder("slack", "slack"); err != nil || len(f.Routes) != 1 {
+	if f, err = receivers.New(c, "slack", "slack", release); err != nil || len(f.Routes) != 1 {
 		t.Errorf("%d routes, want 1 (%v)", len(f.Routes), err)
 	}
 }

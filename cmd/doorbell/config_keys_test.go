@@ -3,10 +3,12 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"doorbell/cmd/doorbell/config"
 )
 
 // watched says who is watched with which keys: "A100=key|next B200=key".
-func watched(c *Config) string {
+func watched(c *config.Config) string {
 	var all []string
 	for _, a := range c.Agencies {
 		text := a.ID + "=" + a.Key.Reveal()
@@ -74,8 +76,8 @@ func TestManyMissingKeysAreOneSentence(t *testing.T) {
 	for i := range 30 {
 		ids += "B" + string(rune('A'+i%26)) + strings.Repeat("x", i) + ","
 	}
-	_, err := readConfig(fit("DOORBELL_API_KEY=", "DOORBELL_AGENCIES="+strings.TrimSuffix(ids, ",")), groupPoll)
-	if err == nil || strings.Count(err.Error(), "\n") != 0 || !strings.Contains(err.Error(), "and 21 more") {
+	_, err := config.Read(fit("DOORBELL_API_KEY=", "DOORBELL_API_KEYS=A1=key", "DOORBELL_AGENCIES="+strings.TrimSuffix(ids, ",")), config.GroupPoll)
+	if err == nil || strings.Count(err.Error(), "\n") != 0 || !strings.Contains(err.Error(), "and 20 more") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -85,12 +87,12 @@ func FuzzKeysByAgencyQuoteNothing(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		var p PerAgency
+		var p config.PerAgency
 		if err := p.Decode(text); err != nil {
 			return
 		}
-		for _, agency := range p.order {
-			if checkAgencyID(agency) != nil || p.of(agency).IsZero() {
+		for _, agency := range p.Named {
+			if config.CheckAgencyID(agency) != nil || p.Of(agency).IsZero() {
 				t.Errorf("agency %q was let through", agency)
 			}
 		}

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/exit"
 )
 
 // fit is an environment that is good enough to run; more comes after it and wins.
@@ -19,9 +22,9 @@ func fit(more ...string) []string {
 	}, more...)
 }
 
-func mustRead(t *testing.T, environ []string) *Config {
+func mustRead(t *testing.T, environ []string) *config.Config {
 	t.Helper()
-	c, err := readConfig(environ, groupPoll)
+	c, err := config.Read(environ, config.GroupPoll)
 	if err != nil {
 		t.Fatalf("refused: %v", err)
 	}
@@ -30,7 +33,7 @@ func mustRead(t *testing.T, environ []string) *Config {
 
 func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 	c := mustRead(t, fit())
-	b := Base{
+	b := config.Base{
 		DataDir: "./data", NATSListen: "127.0.0.1:4222", SubjectPrefix: "listings", Stream: "LISTINGS", StreamManage: "auto",
 		Retention: 720 * time.Hour, StoreMax: 8 << 30, StreamMax: 4 << 30, HTTPListen: "127.0.0.1:3667", LogLevel: "info", LogFormat: "auto",
 	}
@@ -41,10 +44,10 @@ func TestDefaultsAreThoseOfTheContract(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Poll{
-		BaseURL: "https://api.example.com", Agencies: AgencyIDs{"A100", "B200"}, APIKey: c.Poll.APIKey, Baseline: "silent",
+	p := config.Poll{
+		BaseURL: "https://api.example.com", Agencies: config.AgencyIDs{"A100", "B200"}, APIKey: c.Poll.APIKey, Baseline: "silent",
 		RequestsPerSecond: 5, PollInterval: 30 * time.Second, WalkInterval: 2 * time.Minute, RequestTimeout: 30 * time.Second,
-		RetryMax: 5 * time.Minute, MaxBody: 32 << 20, ConfirmDisappeared: 2, HoldFor: 30 * time.Minute, Timezone: Zone{zone},
+		RetryMax: 5 * time.Minute, MaxBody: 32 << 20, ConfirmDisappeared: 2, HoldFor: 30 * time.Minute, Timezone: config.Zone{Location: zone},
 	}
 	if !reflect.DeepEqual(c.Poll, p) {
 		t.Errorf("Poll is %+v, want %+v", c.Poll, p)
@@ -72,11 +75,11 @@ func TestEverySettingArrives(t *testing.T) {
 	p := c.Poll
 	for what, ok := range map[string]bool{
 		"data dir": c.Base.DataDir == "/var/lib/doorbell", "store max": c.Base.StoreMax == 1e9, "stream max": c.Base.StreamMax == 1<<20,
-		"token": c.Base.HTTPToken.Reveal() == "t-0123456789abcdef", "people": c.Base.ShowPeople, "hosts": slices.Equal(c.Base.AllowPlaintext, Hosts{"api.internal", "other"}),
+		"token": c.Base.HTTPToken.Reveal() == "t-0123456789abcdef", "people": c.Base.ShowPeople, "hosts": slices.Equal(c.Base.AllowPlaintext, config.Hosts{"api.internal", "other"}),
 		"base url": p.BaseURL == "http://api.internal/v1", "staleness": time.Duration(p.MaxStaleness) == 10*time.Minute, "page size": p.PageSize == 20,
-		"filter":  p.filter().Get("offerType") == "RENT" && p.filter().Get("searchQuery") == "8005",
-		"ignored": reflect.DeepEqual(p.IgnoreFields, Pointers{[]string{"/views", "/a~1b"}, []string{"/read"}}),
-		"records": reflect.DeepEqual(p.RecordsPath, Pointers{Insertion: []string{"/data/items"}}), "ids": slices.Equal(p.ContactIDFields, Names{"id", "leadId"}),
+		"filter":  p.Filter().Get("offerType") == "RENT" && p.Filter().Get("searchQuery") == "8005",
+		"ignored": reflect.DeepEqual(p.IgnoreFields, config.Pointers{Insertion: []string{"/views", "/a~1b"}, ContactRequest: []string{"/read"}}),
+		"records": reflect.DeepEqual(p.RecordsPath, config.Pointers{Insertion: []string{"/data/items"}}), "ids": slices.Equal(p.ContactIDFields, config.Names{"id", "leadId"}),
 		"nats": c.NATS.URL == "nats://ours:4222" && c.NATS.User == "u" && c.NATS.Password.Reveal() == "p", "timezone": p.Timezone.String() == "UTC",
 		"agencies": len(c.Agencies) == 2 && c.Agencies[0].Key.Reveal() == "a" && c.Agencies[0].Next.Reveal() == "n" && c.Agencies[1].Next.IsZero(),
 	} {
@@ -85,7 +88,7 @@ func TestEverySettingArrives(t *testing.T) {
 		}
 	}
 	for _, s := range c.Settings {
-		if s.Group != groupNATS && s.Source == sourceDefault && s.Name != "DOORBELL_API_KEY" && s.Name != "DOORBELL_API_KEY_NEXT" {
+		if s.Group != config.GroupNATS && s.Source == config.SourceDefault && s.Name != "DOORBELL_API_KEY" && s.Name != "DOORBELL_API_KEY_NEXT" {
 			t.Errorf("%s was set and is said to be the default", s.Name)
 		}
 	}
@@ -95,7 +98,7 @@ func TestEverySettingArrives(t *testing.T) {
 }
 
 // sourceOf is where `doorbell config` says that a value comes from.
-func sourceOf(c *Config, name string) string {
+func sourceOf(c *config.Config, name string) string {
 	for _, s := range c.Settings {
 		if s.Name == name {
 			return s.Source
@@ -112,7 +115,7 @@ func TestEmptyCountsAsNotSet(t *testing.T) {
 }
 
 func TestACommandReadsOnlyItsOwnGroup(t *testing.T) {
-	c, err := readConfig([]string{"DOORBELL_API_KEY=" + sentinel, "DOORBELL_PAGE_SIZE=nonsense"})
+	c, err := config.Read([]string{"DOORBELL_API_KEY=" + sentinel, "DOORBELL_PAGE_SIZE=nonsense"})
 	if err != nil {
 		t.Fatalf("a command without Poll minds what is in it: %v", err)
 	}
@@ -153,7 +156,7 @@ var badInputs = []struct {
 	{"agency that is a key", []string{"DOORBELL_AGENCIES=7f0c2b1e-6d1f-4a53-9a57-2f6f0d0f4c11"}, "DOORBELL_AGENCIES", "looks like an API key"},
 	{"agency that is there twice", []string{"DOORBELL_AGENCIES=A100,B200,A100"}, "DOORBELL_AGENCIES", "A100 twice"},
 	{"comma without an agency", []string{"DOORBELL_AGENCIES=A100,,B200"}, "DOORBELL_AGENCIES", "place 2"},
-	{"no key", []string{"DOORBELL_API_KEY="}, "DOORBELL_API_KEYS", "no key for A100, B200; add A100=key"},
+	{"no key", []string{"DOORBELL_API_KEY="}, "DOORBELL_API_KEY", "is not set; write the key for all agencies, or one for each into DOORBELL_API_KEYS, like A100=key"},
 	{"key missing for one agency", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=A100=" + sentinel}, "DOORBELL_API_KEYS", "no key for B200; add B200=key"},
 	{"key that no header can carry", []string{"DOORBELL_API_KEY=" + sentinel + "\nx"}, "DOORBELL_API_KEY", "no header can carry: byte 34"},
 	{"key with a letter that is not ASCII", []string{"DOORBELL_API_KEYS=A100=é" + sentinel}, "DOORBELL_API_KEYS", "for A100 that no header can carry: byte 1"},
@@ -231,8 +234,8 @@ func TestBadInputGetsASentenceWithAdvice(t *testing.T) {
 			dir := t.TempDir()
 			for _, args := range [][]string{{"config"}, {"config", "--json"}} {
 				got := run(t, fit(append([]string{"DOORBELL_DATA_DIR=" + dir}, tt.environ...)...), args...)
-				if got.code != exitConfig {
-					t.Fatalf("exit code %d, want %d:\n%s", got.code, exitConfig, got.stderr)
+				if got.code != exit.CodeConfig {
+					t.Fatalf("exit code %d, want %d:\n%s", got.code, exit.CodeConfig, got.stderr)
 				}
 				var sentences []string
 				for line := range strings.Lines(got.stderr) {
@@ -265,9 +268,9 @@ func TestSeveralProblemsAreReportedTogether(t *testing.T) {
 }
 
 func TestTheErrorHasATypeAndNames(t *testing.T) {
-	_, err := readConfig(nil, groupPoll)
-	var config *ConfigError
-	if !errors.As(err, &config) || len(config.Problems) != 2 || config.Problems[0].Name != "DOORBELL_BASE_URL" {
+	_, err := config.Read(nil, config.GroupPoll)
+	var cfg *config.Error
+	if !errors.As(err, &cfg) || len(cfg.Problems) != 2 || cfg.Problems[0].Name != "DOORBELL_BASE_URL" {
 		t.Errorf("got %#v", err)
 	}
 }
@@ -294,7 +297,7 @@ func TestTwoReadingsAtTheSameTimeDoNotMeet(t *testing.T) {
 	for i := range 8 {
 		go func() {
 			size := i + 1
-			c, err := readConfig(fit(fmt.Sprintf("DOORBELL_PAGE_SIZE=%d", size), "DOORBELL_RETENTION=x"), groupPoll)
+			c, err := config.Read(fit(fmt.Sprintf("DOORBELL_PAGE_SIZE=%d", size), "DOORBELL_RETENTION=x"), config.GroupPoll)
 			if err == nil || int(c.Poll.PageSize) != size {
 				err = fmt.Errorf("page size %d, want %d; error %w", c.Poll.PageSize, size, err)
 			} else {
@@ -313,23 +316,6 @@ func TestTwoReadingsAtTheSameTimeDoNotMeet(t *testing.T) {
 	slices.Sort(after)
 	if !slices.Equal(before, after) {
 		t.Error("a reading left something in the environment of the process")
-	}
-}
-
-func TestTheTagsOfEveryFieldAreFit(t *testing.T) {
-	for _, g := range documented() {
-		for _, s := range g.settings {
-			tag := s.field.Tag
-			if s.Description == "" || !strings.HasSuffix(s.Description, ".") {
-				t.Errorf("%s: description %q is no sentence", s.Name, s.Description)
-			}
-			if low, high := tag.Get("min"), tag.Get("max"); low != "" && !(0 < limit(s.field.Type, low) && limit(s.field.Type, low) < limit(s.field.Type, high)) {
-				t.Errorf("%s: %q to %q is no range", s.Name, low, high)
-			}
-			if name := strings.TrimPrefix(s.Name, "DOORBELL_"); name == "PORT" || strings.HasPrefix(name, "PORT_") || strings.HasPrefix(name, "SERVICE_") {
-				t.Errorf("%s: Kubernetes sets such names", s.Name)
-			}
-		}
 	}
 }
 

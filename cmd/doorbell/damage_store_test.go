@@ -10,14 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/check"
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
 )
 
 // mustBeDamage wants the end of a process that met damage: 74, one sentence that names the file, what to do, and no trace.
 func (s scene) mustBeDamage(t *testing.T, what string, code int, stderr string) {
 	t.Helper()
-	if code != exitIO {
-		t.Errorf("%s: exit code %d, want %d", what, code, exitIO)
+	if code != exit.CodeIO {
+		t.Errorf("%s: exit code %d, want %d", what, code, exit.CodeIO)
 	}
 	has(t, stderr, "doorbell: damaged store: "+filepath.Join(s.dir, daemon.StoreFile)+": ", "backup", "doorbell run --restored")
 	if regexp.MustCompile("goroutine |panic|assert|exit status|signal:").MatchString(stderr) {
@@ -86,15 +88,15 @@ func TestAStoreThatIsDamagedWhileItIsStoppedEndsTheStart(t *testing.T) {
 				if strings.Contains(c.stdout.String(), "0 agencies") {
 					t.Errorf("%s: counts what it cannot read: %s", name, c.stdout.String())
 				}
-				if code != exitIO {
+				if code != exit.CodeIO {
 					t.Errorf("%s: exit code %d", name, code)
 				}
 				continue
 			}
 			s.mustBeDamage(t, name+": "+args[0], code, c.stderr.String())
 		}
-		r, _ := checked(t, s, exitIO, s.environ, "damaged store: "+path+": ", "backup", "`doorbell run --restored`", "A100: access")
-		r.failsOnlyIn(t, sectionDisk)
+		r, _ := checked(t, s, exit.CodeIO, s.environ, "damaged store: "+path+": ", "backup", "`doorbell run --restored`", "A100: access")
+		failsOnlyIn(t, r, check.SectionDisk)
 		mustBeUntouched(t, s.dir, before)
 		overwrite(t, path, 0, whole)
 	}
@@ -174,7 +176,7 @@ func TestAStoreWhoseNewerHeadIsUnreadableGoesOnFromTheCommitBefore(t *testing.T)
 		}
 		overwrite(t, path, newer+16+60, "torn")
 		v := launch(t, s.environ, "verify", "--file", path)
-		if v.exit(t) == exitIO {
+		if v.exit(t) == exit.CodeIO {
 			d = launch(t, s.environ, "run")
 			s.mustBeDamage(t, "run", d.exit(t), d.stderr.String())
 			overwrite(t, path, 0, whole)

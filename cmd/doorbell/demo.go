@@ -14,7 +14,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 	"doorbell/events/natsd"
@@ -54,14 +56,14 @@ func (c *DemoCmd) Run(ctx context.Context, p *program) error {
 	}
 	dir, err := os.MkdirTemp("", "doorbell")
 	if err != nil {
-		return ioError(err, "")
+		return exit.IO(err, "")
 	}
 	defer os.RemoveAll(dir)
 	d := &demo{out: p.stdout, counts: map[events.Type]int{}, began: time.Now()}
 	if c.JSON {
 		d.out, d.objects = p.stderr, p.stdout
 	}
-	d.tty = isTerminal(d.out)
+	d.terminal = p.terminalOf(d.out)
 	if err := d.open(ctx, dir, c); err != nil {
 		return err
 	}
@@ -72,14 +74,14 @@ func (c *DemoCmd) Run(ctx context.Context, p *program) error {
 
 // demo is one run of it.
 type demo struct {
-	out     io.Writer // for people
-	objects io.Writer // for programs; nil: there are none
-	tty     bool
-	api     madeUp
-	daemon  *daemon.Daemon
-	nats    string // URL
-	page    string // URL
-	began   time.Time
+	out      io.Writer // for people
+	objects  io.Writer // for programs; nil: there are none
+	terminal terminal
+	api      madeUp
+	daemon   *daemon.Daemon
+	nats     string // URL
+	page     string // URL
+	began    time.Time
 
 	counts    map[events.Type]int
 	latencies []time.Duration
@@ -90,7 +92,7 @@ type demo struct {
 func (d *demo) open(ctx context.Context, dir string, c *DemoCmd) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return ioError(err, "")
+		return exit.IO(err, "")
 	}
 	d.api = serveMadeUp(ctx, sandbox.NewModel(sandbox.Options{Seed: uint64(c.Seed)}), sandbox.Flat(), l, sandbox.GeneratorOptions{
 		Seed: uint64(c.Seed), Agencies: []string{"A100", "B200"}, Insertions: 25, History: 4,
@@ -127,10 +129,10 @@ func (d *demo) open(ctx context.Context, dir string, c *DemoCmd) error {
 // freeAddress returns the address, or one with a free port if it is in use, and says so.
 func freeAddress(w io.Writer, what, flag, address string) (string, error) {
 	if address == "off" {
-		return "", usageError(flag+": the demo needs an address", "leave it out, or give one like 127.0.0.1:0")
+		return "", exit.Usage(flag+": the demo needs an address", "leave it out, or give one like 127.0.0.1:0")
 	}
-	if host, _, err := net.SplitHostPort(address); err == nil && !loopback(host) {
-		return "", usageError(flag+": the demo lets nobody in from other machines", "give an address like 127.0.0.1:0")
+	if host, _, err := net.SplitHostPort(address); err == nil && !config.Loopback(host) {
+		return "", exit.Usage(flag+": the demo lets nobody in from other machines", "give an address like 127.0.0.1:0")
 	}
 	l, err := listen(w, what, address)
 	if err != nil {
@@ -143,7 +145,7 @@ func (d *demo) run(ctx context.Context) error {
 	defer d.daemon.Close()
 	nc, err := natsd.Connect(natsd.Dial{URL: d.nats}, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return failed(err, "")
+		return exit.Failed(err, "")
 	}
 	defer nc.Close()
 	d.greet()
@@ -199,7 +201,7 @@ func (d *demo) print(ctx context.Context, nc *nats.Conn) error {
 				d.clear()
 				select {
 				case err := <-failure:
-					return failed(err, "")
+					return exit.Failed(err, "")
 				default:
 					return nil
 				}
@@ -233,13 +235,13 @@ func (d *demo) show(e events.Event) error {
 	if d.objects != nil {
 		return printEvent(d.objects, e, true, nil)
 	}
-	_, err := fmt.Fprintln(d.out, ops.Line(e, true)) // its people are made up
+	_, err := fmt.Fprintln(d.out, d.terminal.fitEvent(ops.Line(e, true), e.Type)) // its people are made up
 	return err
 }
 
 // showProgress draws how far the first look at everything is, on one line of a terminal, until it is over.
 func (d *demo) showProgress() {
-	if !d.tty {
+	if !d.terminal.is {
 		return
 	}
 	s, err := d.daemon.Verbs().Status()

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"doorbell/cmd/doorbell/exit"
 )
 
 // startDemo starts a demo that keeps its files in a directory of the test's.
@@ -28,7 +30,7 @@ func mustLeaveNothing(t *testing.T, dir string) {
 func TestTheDemoShowsContactRequestsAndEndsByItself(t *testing.T) {
 	t.Parallel()
 	d, dir := startDemo(t, "--for", "8s")
-	if code := d.exit(t); code != exitDone {
+	if code := d.exit(t); code != exit.Done {
 		t.Errorf("exit code %d:\n%s", code, d.stderr.String())
 	}
 	text := d.stdout.String()
@@ -59,7 +61,7 @@ func TestTheDemoRingsWithinTenSecondsAndStopsAtOnce(t *testing.T) {
 		t.Errorf("the first contact request took %s", took)
 	}
 	d.stdout.await(t, `contact_request\.created +\S`)
-	if code := d.end(t, syscall.SIGINT); code != exitDone {
+	if code := d.end(t, syscall.SIGINT); code != exit.Done {
 		t.Errorf("exit code %d after SIGINT:\n%s", code, d.stderr.String())
 	}
 	has(t, d.stdout.String(), " events in ", "contact_request.created\n")

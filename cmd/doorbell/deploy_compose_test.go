@@ -1,12 +1,15 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"doorbell/cmd/doorbell/config"
 )
 
 const composeFile = deployDir + "/compose.yaml"
@@ -20,8 +23,13 @@ func compose(t *testing.T) node {
 	return all[0]
 }
 
+// alone is the file that has doorbell and nothing else.
+func alone(t *testing.T) node { return documents(t, readText(t, deployDir+"/alone.compose.yaml"))[0] }
+
 func TestEveryContainerOfComposeIsConfined(t *testing.T) {
-	for name, s := range compose(t).at("services").fields() {
+	services := maps.Clone(compose(t).at("services").fields())
+	services["doorbell alone"] = alone(t).at("services.doorbell")
+	for name, s := range services {
 		s.wants(t, name, "read_only", "true")
 		s.wants(t, name, "restart", "unless-stopped")
 		if got := s.at("cap_drop").texts(); !slices.Equal(got, []string{"ALL"}) {
@@ -35,10 +43,13 @@ func TestEveryContainerOfComposeIsConfined(t *testing.T) {
 				t.Errorf("%s: %s is open to other machines", name, port)
 			}
 		}
-		if name != "doorbell" && !regexp.MustCompile(`:v?\d+\.\d+\.\d+(-\w+)?$`).MatchString(s.at("image").text()) {
+		if strings.HasPrefix(name, "doorbell") {
+			continue // it has the check of its image, and that image
+		}
+		if !regexp.MustCompile(`:v?\d+\.\d+\.\d+(-\w+)?$`).MatchString(s.at("image").text()) {
 			t.Errorf("%s: the image %s is not pinned", name, s.at("image").text())
 		}
-		if name != "doorbell" && len(s.at("healthcheck.test").texts()) < 2 { // it has that of its image
+		if len(s.at("healthcheck.test").texts()) < 2 {
 			t.Errorf("%s is not checked", name)
 		}
 	}
@@ -77,6 +88,27 @@ func TestEveryFileThatComposeNamesIsThere(t *testing.T) {
 	}
 }
 
+func TestTheConfigurationOfDoorbellAloneIsTaken(t *testing.T) {
+	values := map[string]string{"${DOORBELL_BASE_URL:?}": "https://api.example.com", "${DOORBELL_API_KEYS:?}": "A100=key", "${DOORBELL_SLACK_URL:-}": ""}
+	c := alone(t)
+	environ := []string{}
+	for name, v := range c.at("services.doorbell.environment").fields() {
+		value, known := values[v.text()]
+		if !known {
+			t.Errorf("%s is %s", name, v.text())
+		}
+		environ = append(environ, name+"="+value)
+	}
+	wantTaken(t, environ)
+	if volumes := c.at("services.doorbell.volumes").texts(); !slices.Equal(volumes, []string{"doorbell:/data"}) || len(c.at("volumes").fields()) != 1 {
+		t.Errorf("what it remembers is kept in %q", volumes)
+	}
+	build := c.at("services.doorbell.build")
+	if _, err := os.Stat(filepath.Join(deployDir, build.at("context").text(), build.at("dockerfile").text())); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTheConfigurationOfComposeIsTaken(t *testing.T) {
 	_, last := instructions(t)
 	environ := strings.Fields(rest(t, last, "ENV"))
@@ -105,7 +137,7 @@ func TestTheConfigurationOfComposeIsTaken(t *testing.T) {
 		}
 	}
 	wantTaken(t, environ)
-	c, _ := readConfig(environ, groupPoll, groupForward)
+	c, _ := config.Read(environ, config.GroupPoll, config.GroupForward)
 	if c.NATS.Password.IsZero() || c.Base.HTTPToken.IsZero() || len(c.Agencies) != 1 {
 		t.Error("a secret is not read")
 	}
@@ -114,7 +146,7 @@ func TestTheConfigurationOfComposeIsTaken(t *testing.T) {
 // wantTaken fails the test if run would refuse the environment or warn about it.
 func wantTaken(t *testing.T, environ []string) {
 	t.Helper()
-	c, err := readConfig(environ, groupPoll, groupForward)
+	c, err := config.Read(environ, config.GroupPoll, config.GroupForward)
 	if err != nil {
 		t.Error(err)
 	}

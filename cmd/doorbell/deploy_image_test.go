@@ -15,7 +15,12 @@ import (
 	"syscall"
 	"testing"
 
+	"doorbell/schemas/skiptest"
+
 	"github.com/alecthomas/kong"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/exit"
 )
 
 const dockerfile = deployDir + "/Dockerfile"
@@ -175,11 +180,11 @@ func makeImage(t *testing.T) image {
 	_, last := instructions(t)
 	i := image{root: shortDir(t)}
 	i.entry, i.command = words(t, rest(t, last, "ENTRYPOINT")), words(t, rest(t, last, "CMD"))
-	_, check, ok := strings.Cut(rest(t, last, "HEALTHCHECK"), " CMD ")
+	_, checking, ok := strings.Cut(rest(t, last, "HEALTHCHECK"), " CMD ")
 	if !ok {
 		t.Fatal("HEALTHCHECK has no command")
 	}
-	i.healthy = words(t, check)
+	i.healthy = words(t, checking)
 	i.environ = strings.Fields(rest(t, last, "ENV"))
 	for _, dir := range []string{"data", "etc/ssl/certs"} {
 		if err := os.MkdirAll(filepath.Join(i.root, dir), 0o755); err != nil {
@@ -222,7 +227,7 @@ func TestTheProgramOfTheImageIsStatic(t *testing.T) {
 			t.Errorf("doorbell %q: %v", args, err)
 		}
 	}
-	if c, err := readConfig(i.environ); err != nil || c.Base.DataDir != "/data" || len(c.Warnings) > 0 && !strings.HasSuffix(c.Warnings[0], "no effect yet") {
+	if c, err := config.Read(i.environ); err != nil || c.Base.DataDir != "/data" || len(c.Warnings) > 0 && !strings.HasSuffix(c.Warnings[0], "no effect yet") {
 		t.Errorf("%v %v %q", err, c.Base, c.Warnings)
 	}
 }
@@ -247,7 +252,7 @@ func TestTheImageRunsReadOnlyAsAnotherUser(t *testing.T) {
 		foreignProgram(t, "", name, "nothing is run as in the image")
 	}
 	if os.Geteuid() != 0 || exec.Command("unshare", "--mount", "mount", "--make-rprivate", "/").Run() != nil {
-		t.Skip("this user may make no namespace of mounts, so nothing is run as in the image")
+		skiptest.Skipf(t, "this user may make no namespace of mounts, so nothing is run as in the image")
 	}
 	i, data, s := makeImage(t), shortDir(t), newScene(t, "A100", "B200")
 	if err := os.Chown(data, 65532, 65532); err != nil {
@@ -263,18 +268,18 @@ func TestTheImageRunsReadOnlyAsAnotherUser(t *testing.T) {
 		return c.exit(t), c.stdout.String() + c.stderr.String()
 	}
 	d.stderr.await(t, `"watching"`)
-	if code, text := healthy(); code != exitDone {
+	if code, text := healthy(); code != exit.Done {
 		t.Errorf("exit code %d\n%s", code, text)
 	}
 	d.stderr.await(t, "B200.*halted|halted.*B200")
-	if code, text := healthy(); code != exitDone || !strings.Contains(text, "B200 is halted") {
+	if code, text := healthy(); code != exit.Done || !strings.Contains(text, "B200 is halted") {
 		t.Errorf("with a halted agency: exit code %d\n%s", code, text)
 	}
 	s.goesOn(t, "A100", 3)
 	if err := d.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if code, text := healthy(); code != exitUnavailable {
+	if code, text := healthy(); code != exit.CodeUnavailable {
 		t.Errorf("a daemon that hangs: exit code %d\n%s", code, text)
 	}
 	if err := d.cmd.Process.Signal(syscall.SIGCONT); err != nil {
@@ -290,7 +295,7 @@ func TestTheContextOfTheImageHasAllThatGitTracks(t *testing.T) {
 	}
 	out, err := exec.Command("git", "-C", top, "ls-files", "--cached", "--ignored", "--exclude-from="+ignored).CombinedOutput()
 	if err != nil {
-		t.Skipf("git does not list what it tracks here (%v), so nobody knows what .dockerignore leaves out", err)
+		skiptest.Skipf(t, "git does not list what it tracks here (%v), so nobody knows what .dockerignore leaves out", err)
 	}
 	if len(out) > 0 {
 		t.Errorf("without these, the version of the image says that the tree was changed:\n%s", out)

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"doorbell/cmd/doorbell/config"
 )
 
 const kubernetesDir = deployDir + "/kubernetes"
@@ -198,9 +200,9 @@ func isConfigured(t *testing.T, c node, objects []node) {
 		}
 	}
 	wantTaken(t, environ)
-	config, _ := readConfig(environ, groupPoll, groupForward)
-	if config.Base.HTTPListen != "0.0.0.0:3667" || config.Base.DataDir != "/data/doorbell" || config.Base.HTTPToken.IsZero() {
-		t.Errorf("it listens on %s, keeps its data in %s", config.Base.HTTPListen, config.Base.DataDir)
+	cfg, _ := config.Read(environ, config.GroupPoll, config.GroupForward)
+	if cfg.Base.HTTPListen != "0.0.0.0:3667" || cfg.Base.DataDir != "/data/doorbell" || cfg.Base.HTTPToken.IsZero() {
+		t.Errorf("it listens on %s, keeps its data in %s", cfg.Base.HTTPListen, cfg.Base.DataDir)
 	}
 }
 
@@ -268,5 +270,25 @@ func TestTheSidecarIsANativeOne(t *testing.T) {
 	pod.wants(t, "the pod", "initContainers.0.restartPolicy", "Always")
 	if len(pod.at("containers").list()) != 1 {
 		t.Error("there is no application beside it")
+	}
+}
+
+// TestThePodForBackupsReachesTheStore: as the user of doorbell, and on the claim of its only pod.
+func TestThePodForBackupsReachesTheStore(t *testing.T) {
+	pod := documents(t, readText(t, filepath.Join(kubernetesDir, "files.yaml")))[0]
+	set := documents(t, readText(t, filepath.Join(kubernetesDir, "base", "statefulset.yaml")))[0]
+	claim := set.at("spec.volumeClaimTemplates").list()[0].at("metadata.name").text() + "-" + set.at("metadata.name").text() + "-0"
+	volume := pod.at("spec.volumes").list()[0]
+	volume.wants(t, "the pod's volume", "persistentVolumeClaim.claimName", claim)
+	for _, path := range []string{"runAsUser", "runAsGroup", "fsGroup", "runAsNonRoot"} {
+		pod.wants(t, "the pod", "spec.securityContext."+path, set.at("spec.template.spec.securityContext."+path).text())
+	}
+	mount := pod.at("spec.containers").list()[0].at("volumeMounts").list()[0]
+	mount.wants(t, "the pod's mount", "mountPath", "/data")
+	operating := readText(t, filepath.Join(deployDir, "operate.md"))
+	for _, text := range []string{"files:/data/doorbell/doorbell.db", "deploy/kubernetes/files.yaml", "wait --for=delete pod/doorbell-0"} {
+		if !strings.Contains(operating, text) {
+			t.Errorf("operate.md has no %q", text)
+		}
 	}
 }

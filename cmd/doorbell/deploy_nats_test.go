@@ -19,6 +19,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/events/forward"
 	"doorbell/events/relay"
 	"doorbell/events/replay"
@@ -38,7 +40,7 @@ const consumerFile = natsDir + "/consumer.json"
 // definitions are what stands in these files, made from the code and the defaults of the configuration.
 func definitions(t *testing.T) map[string]string {
 	t.Helper()
-	c, err := readConfig(nil)
+	c, err := config.Read(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,15 +130,15 @@ func TestTheDefinitionsMakeWhatADaemonMakes(t *testing.T) {
 	eventually(t, "the log knows what the stream has taken", func() bool {
 		return !strings.Contains(run(t, s.environ, "events", "ls").stdout, "waits for the stream")
 	})
-	if got := run(t, s.environ, "replay", "--job", "try", "--yes"); got.code != exitDone {
+	if got := run(t, s.environ, "replay", "--job", "try", "--yes"); got.code != exit.Done {
 		t.Fatalf("%s%s", got.stdout, got.stderr)
 	}
 	made, far := newGuest(t, url), startFar(t)
 	fresh := newGuest(t, far.url())
 	for file, name := range streamFiles {
-		var config jetstream.StreamConfig
-		strictly(t, filepath.Join(natsDir, file), &config)
-		byFile, err := fresh.js.CreateStream(t.Context(), config)
+		var cfg jetstream.StreamConfig
+		strictly(t, filepath.Join(natsDir, file), &cfg)
+		byFile, err := fresh.js.CreateStream(t.Context(), cfg)
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
@@ -174,13 +176,13 @@ func TestTheNATSCommandTakesTheDefinitions(t *testing.T) {
 	}
 	js := newGuest(t, far.url()).js
 	for file, name := range streamFiles {
-		var config jetstream.StreamConfig
-		strictly(t, filepath.Join(natsDir, file), &config)
+		var cfg jetstream.StreamConfig
+		strictly(t, filepath.Join(natsDir, file), &cfg)
 		s, err := js.Stream(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := stream.Differences(config, s.CachedInfo().Config); len(d) > 0 {
+		if d := stream.Differences(cfg, s.CachedInfo().Config); len(d) > 0 {
 			t.Errorf("%s: %q", name, d)
 		}
 	}
@@ -283,9 +285,9 @@ func TestTheAccountsLetTheRelayPublishAndGuestsRead(t *testing.T) {
 func TestTheRelayTakesAStreamThatTheFileMade(t *testing.T) {
 	t.Parallel()
 	s, far := newScene(t, "A100"), startFar(t)
-	var config jetstream.StreamConfig
-	strictly(t, filepath.Join(natsDir, "listings.json"), &config)
-	if _, err := newGuest(t, far.url()).js.CreateStream(t.Context(), config); err != nil {
+	var cfg jetstream.StreamConfig
+	strictly(t, filepath.Join(natsDir, "listings.json"), &cfg)
+	if _, err := newGuest(t, far.url()).js.CreateStream(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
 	d := launch(t, s.with("NATS_URL="+far.url(), "DOORBELL_RETENTION=720h", "DOORBELL_STREAM_MANAGE=off"), "run")

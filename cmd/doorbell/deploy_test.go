@@ -9,6 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"doorbell/schemas/skiptest"
+
+	"doorbell/cmd/doorbell/config"
 )
 
 const deployDir = "../../deploy"
@@ -42,7 +46,7 @@ func foreignProgram(t *testing.T, variable, name, whatIsNotTested string) string
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Skipf("%s is not here, so %s", name, whatIsNotTested)
+		skiptest.Skipf(t, "%s is not here, so %s", name, whatIsNotTested)
 	}
 	return path
 }
@@ -53,11 +57,11 @@ var settingName = regexp.MustCompile(`\b(?:DOORBELL|NATS)_[A-Z][A-Z0-9_]*\b`)
 var notSettings = []string{"NATS_MSG_ID"}
 
 func TestEverySettingInDeployExists(t *testing.T) {
-	known := append(knownNames(), notSettings...)
-	for _, s := range settingsOf(groupNATS, "NATS", &NATS{}) {
+	known := append([]string{"DOORBELL_NATS_URL"}, notSettings...)
+	for _, s := range config.All() {
 		known = append(known, s.Name)
 		if s.Secret {
-			known = append(known, s.Name+fileSuffix)
+			known = append(known, s.Name+config.FileSuffix)
 		}
 	}
 	found := 0
@@ -65,7 +69,7 @@ func TestEverySettingInDeployExists(t *testing.T) {
 		for _, name := range settingName.FindAllString(text, -1) {
 			found++
 			if !slices.Contains(known, name) {
-				t.Errorf("deploy/%s: there is no setting %s; did you mean %s?", file, name, nearest(name, known))
+				t.Errorf("deploy/%s: there is no setting %s; did you mean %s?", file, name, config.Nearest(name, known))
 			}
 		}
 	}
@@ -76,11 +80,9 @@ func TestEverySettingInDeployExists(t *testing.T) {
 
 // secretNames are the names of all settings that can come from a file, as a credential is named.
 func secretNames() (names []string) {
-	for _, g := range documented() {
-		for _, s := range g.settings {
-			if s.Secret {
-				names = append(names, credentialName(s.Name))
-			}
+	for _, s := range config.All() {
+		if s.Secret {
+			names = append(names, credentialName(s.Name))
 		}
 	}
 	slices.Sort(names)

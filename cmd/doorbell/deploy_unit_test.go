@@ -11,6 +11,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/schemas/skiptest"
 )
 
 const unitFile = deployDir + "/doorbell.service"
@@ -51,7 +54,7 @@ func TestTheUnitHandsOverEverySecretThatIsThere(t *testing.T) {
 
 func TestTheUnitDoesNotRestartWhatARestartDoesNotMend(t *testing.T) {
 	text := readText(t, unitFile)
-	has(t, text, fmt.Sprintf("\nRestartPreventExitStatus=%d\n", exitConfig), "\nRestart=on-failure\n", "\nType=notify\n")
+	has(t, text, fmt.Sprintf("\nRestartPreventExitStatus=%d\n", exit.CodeConfig), "\nRestart=on-failure\n", "\nType=notify\n")
 }
 
 // asPID1 makes a systemd of its own the first process of new namespaces, with nothing but the unit to start: $1 is a folder with
@@ -115,7 +118,7 @@ func startUnderSystemd(t *testing.T, keys, more string) *underSystemd {
 		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
 	}
 	if err := cmd.Start(); err != nil {
-		t.Skipf("this machine allows no namespaces (%v), so the unit is not run by systemd", err)
+		skiptest.Skipf(t, "this machine allows no namespaces (%v), so the unit is not run by systemd", err)
 	}
 	u.pid1 = cmd.Process.Pid
 	t.Cleanup(func() {
@@ -133,11 +136,11 @@ func controlGroup(t *testing.T) string {
 	t.Helper()
 	mounted := regexp.MustCompile(`(?m)^\S+ \S+ \S+ \S+ (\S+) .* - cgroup2 `).FindStringSubmatch(readText(t, "/proc/self/mountinfo"))
 	if mounted == nil {
-		t.Skip("no control groups of version 2 are mounted, so the unit is not run by systemd")
+		skiptest.Skipf(t, "no control groups of version 2 are mounted, so the unit is not run by systemd")
 	}
 	group, err := os.MkdirTemp(mounted[1], "doorbell")
 	if err != nil {
-		t.Skipf("no control group can be made (%v), so the unit is not run by systemd", err)
+		skiptest.Skipf(t, "no control group can be made (%v), so the unit is not run by systemd", err)
 	}
 	t.Cleanup(func() {
 		eventually(t, "the control group is empty", func() bool { return removeGroup(group) == nil })
@@ -192,7 +195,7 @@ func needSystemd(t *testing.T) {
 		foreignProgram(t, "", name, "the unit is not run by systemd")
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("only root may start a systemd of its own, so the unit is not run by systemd")
+		skiptest.Skipf(t, "only root may start a systemd of its own, so the unit is not run by systemd")
 	}
 }
 
@@ -243,7 +246,7 @@ func TestTheUnitRunsUnderSystemdWithAllItsRestrictions(t *testing.T) {
 		t.Error(out)
 	}
 	u.awaits(t, "ActiveState", "inactive") // and not failed
-	if code := u.show("ExecMainStatus"); code != strconv.Itoa(exitDone) {
+	if code := u.show("ExecMainStatus"); code != strconv.Itoa(exit.Done) {
 		t.Errorf("exit code %s", code)
 	}
 	holdsNobody(t, u.text())
@@ -253,7 +256,7 @@ func TestSystemdLeavesAMisconfiguredDaemonAlone(t *testing.T) {
 	needSystemd(t)
 	u := startUnderSystemd(t, "", "RestartSec=100ms\nEnvironment=DOORBELL_BASE_URL=ftp://api.example.com\n")
 	u.awaits(t, "ActiveState", "failed")
-	if code, again := u.show("ExecMainStatus"), u.show("NRestarts"); code != strconv.Itoa(exitConfig) || again != "0" {
+	if code, again := u.show("ExecMainStatus"), u.show("NRestarts"); code != strconv.Itoa(exit.CodeConfig) || again != "0" {
 		t.Errorf("exit code %s, %s restarts", code, again)
 	}
 	has(t, u.text(), "DOORBELL_BASE_URL")

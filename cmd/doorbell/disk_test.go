@@ -13,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/schemas/skiptest"
+
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 	"doorbell/poller/sandbox"
@@ -27,7 +30,7 @@ func smallDisk(t *testing.T, dir, size string) {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size+",mode=0700"); err != nil {
-		t.Skipf("a small disk cannot be mounted here, which takes root: %v", err)
+		skiptest.Skipf(t, "a small disk cannot be mounted here, which takes root: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
@@ -143,7 +146,7 @@ func TestAFullDiskLosesAndDoublesNothing(t *testing.T) {
 		s := b.status()
 		return s.Watch.NoSpace && s.Troubled()
 	})
-	if got := run(t, runEnviron(dir, "", "", "A100"), "status", "--check"); got.code != exitFailed {
+	if got := run(t, runEnviron(dir, "", "", "A100"), "status", "--check"); got.code != exit.CodeFailed {
 		t.Errorf("status --check: %+v", got)
 	}
 	asked := b.status().Watch.Requests
@@ -191,7 +194,7 @@ func TestACommandThatMeetsAFullDiskEndsWithTheCodeOfTheDisk(t *testing.T) {
 	}
 	fill(t, dir)
 	got := run(t, fit("DOORBELL_DATA_DIR="+dir), "resume", "A100")
-	if got.code != exitIO || !strings.Contains(got.stderr, "space") {
+	if got.code != exit.CodeIO || !strings.Contains(got.stderr, "space") {
 		t.Errorf("%+v", got)
 	}
 }

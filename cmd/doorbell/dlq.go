@@ -11,7 +11,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/options"
+	"doorbell/cmd/doorbell/receivers"
 	"doorbell/events/forward"
 )
 
@@ -85,7 +89,7 @@ type letterbox struct {
 	daemon  *ops.Client // of an embedded server, whose guests may not erase; else nil
 }
 
-func openLetterbox(ctx context.Context, c *Config) (*letterbox, error) {
+func openLetterbox(ctx context.Context, c *config.Config) (*letterbox, error) {
 	conn, err := connectStream(ctx, c)
 	if err != nil {
 		return nil, err
@@ -93,21 +97,24 @@ func openLetterbox(ctx context.Context, c *Config) (*letterbox, error) {
 	letters, err := forward.OpenDeadLetters(conn, c.Base.SubjectPrefix, c.Base.Stream)
 	if err != nil {
 		conn.Close()
-		return nil, failed(err, "check the NATS_* settings")
+		return nil, exit.Failed(err, "check the NATS_* settings")
 	}
 	b := &letterbox{conn: conn, letters: letters}
 	if c.NATS.URL == "" {
-		b.daemon = c.Base.client()
+		b.daemon = options.Client(c.Base)
 	}
 	return b, nil
 }
 
 // list is bounded by the stream. A forwarder that nobody knows, and of which there is no letter, is an error: it may be a slip.
 func (b *letterbox) list(ctx context.Context, forwarder string) ([]forward.Letter, error) {
-	list, known := []forward.Letter{}, kindNames()
+	list, known := []forward.Letter{}, []string{}
+	for _, k := range receivers.Kinds {
+		known = append(known, k.Name)
+	}
 	for l, err := range b.letters.List(ctx) {
 		if err != nil {
-			return nil, failed(err, "is the NATS server up, and has this user the right to read the stream of dead letters?")
+			return nil, exit.Failed(err, "is the NATS server up, and has this user the right to read the stream of dead letters?")
 		}
 		if forwarder == "" || l.Forwarder == forwarder {
 			list = append(list, l)
@@ -117,7 +124,7 @@ func (b *letterbox) list(ctx context.Context, forwarder string) ([]forward.Lette
 		}
 	}
 	if forwarder != "" && len(list) == 0 && !slices.Contains(known, forwarder) {
-		return nil, failed(fmt.Errorf("no dead letter is of a forwarder %s", printable(forwarder)), "doorbell knows of "+strings.Join(known, ", "))
+		return nil, exit.Failed(fmt.Errorf("no dead letter is of a forwarder %s", printable(forwarder)), "doorbell knows of "+strings.Join(known, ", "))
 	}
 	return list, nil
 }
@@ -136,11 +143,11 @@ func (b *letterbox) drop(ctx context.Context, number uint64) error {
 
 // Run lists.
 func (c *DLQLsCmd) Run(ctx context.Context, p *program) error {
-	config, err := readConfig(p.environ)
+	cfg, err := config.Read(p.environ)
 	if err != nil {
 		return err
 	}
-	b, err := openLetterbox(ctx, config)
+	b, err := openLetterbox(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -173,27 +180,27 @@ type letterOutcome struct {
 
 // Run sends.
 func (c *DLQRetryCmd) Run(ctx context.Context, p *program) error {
-	config, err := readConfig(p.environ, groupForward)
+	cfg, err := config.Read(p.environ, config.GroupForward)
 	if err != nil {
 		return err
 	}
-	p.warn(config.Warnings)
-	forwarders, err := config.forwarders()
+	p.warn(cfg.Warnings)
+	configured, err := receivers.All(cfg, release)
 	if err != nil {
 		return err
 	}
-	if len(forwarders) == 0 {
-		return configError(errors.New("no outlet is configured"), "set the variables of the outlet as for doorbell run, like DOORBELL_SLACK_URL")
+	if len(configured) == 0 {
+		return exit.Config(errors.New("no outlet is configured"), "set the variables of the outlet as for doorbell run, like DOORBELL_SLACK_URL")
 	}
 	defer func() {
-		for _, f := range forwarders {
-			f.close()
+		for _, f := range configured {
+			f.Close()
 		}
 	}()
-	return eachLetter(ctx, p, config, &c.letterChoice, "sent", func(b *letterbox, l forward.Letter) error {
+	return eachLetter(ctx, p, cfg, &c.letterChoice, "sent", func(b *letterbox, l forward.Letter) error {
 		sending, cancel := context.WithTimeout(ctx, 2*time.Minute)
 		defer cancel()
-		err := b.letters.Resend(sending, l.Number, func(string) []forward.Route { return routesFor(forwarders, l) })
+		err := b.letters.Resend(sending, l.Number, func(string) []forward.Route { return routesFor(configured, l) })
 		if err != nil {
 			return retryError(err, l)
 		}
@@ -205,10 +212,10 @@ func (c *DLQRetryCmd) Run(ctx context.Context, p *program) error {
 }
 
 // routesFor are the routes of the letter's forwarder; where that had a name of its own, those that lead to the letter's destination.
-func routesFor(forwarders []forwarder, l forward.Letter) (routes []forward.Route) {
+func routesFor(forwarders []receivers.Forwarder, l forward.Letter) (routes []forward.Route) {
 	for _, f := range forwarders {
 		for _, r := range f.Routes {
-			if f.Name == l.Forwarder || !slices.Contains(kindNames(), l.Forwarder) && r.Outlet.Traits().Destination == l.Destination {
+			if f.Name == l.Forwarder || !receivers.IsKind(l.Forwarder) && r.Outlet.Traits().Destination == l.Destination {
 				routes = append(routes, r)
 			}
 		}
@@ -224,24 +231,24 @@ func retryError(err error, l forward.Letter) error {
 	case errors.Is(err, forward.ErrNoLetter), errors.Is(err, forward.ErrUnreadable):
 		return err
 	}
-	word, reason := outcomeOf(err)
+	word, reason := receivers.Outcome(err)
 	return fmt.Errorf("%s: %s", map[string]string{"refused": "refused", "off": "switched off", "later": "not taken now"}[word], reason)
 }
 
 // Run erases.
 func (c *DLQDropCmd) Run(ctx context.Context, p *program) error {
-	config, err := readConfig(p.environ)
+	cfg, err := config.Read(p.environ)
 	if err != nil {
 		return err
 	}
-	return eachLetter(ctx, p, config, &c.letterChoice, "dropped", func(b *letterbox, l forward.Letter) error {
+	return eachLetter(ctx, p, cfg, &c.letterChoice, "dropped", func(b *letterbox, l forward.Letter) error {
 		return b.drop(ctx, l.Number)
 	})
 }
 
 // eachLetter does something with every letter that was chosen, and says what came of it.
-func eachLetter(ctx context.Context, p *program, config *Config, c *letterChoice, done string, do func(*letterbox, forward.Letter) error) error {
-	b, err := openLetterbox(ctx, config)
+func eachLetter(ctx context.Context, p *program, cfg *config.Config, c *letterChoice, done string, do func(*letterbox, forward.Letter) error) error {
+	b, err := openLetterbox(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -282,9 +289,9 @@ func eachLetter(ctx context.Context, p *program, config *Config, c *letterChoice
 	}
 	switch {
 	case bad > 0:
-		return failed(fmt.Errorf("%d of %d dead letters stay", bad, len(outcomes)-missing), "")
+		return exit.Failed(fmt.Errorf("%d of %d dead letters stay", bad, len(outcomes)-missing), "")
 	case missing > 0:
-		return failed(fmt.Errorf("no dead letter has %s", numbered(missing, len(outcomes))), "doorbell dlq ls shows those that there are")
+		return exit.Failed(fmt.Errorf("no dead letter has %s", numbered(missing, len(outcomes))), "doorbell dlq ls shows those that there are")
 	}
 	return nil
 }

@@ -7,11 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"doorbell/cmd/doorbell/config"
 )
 
 var update = flag.Bool("update", false, "write the tables made from the code into deploy/settings.md and deploy/doorbell.env.example")
@@ -106,7 +107,7 @@ func TestTheEnvironmentExampleCanBeReadAndIsComplete(t *testing.T) {
 	environ = slices.DeleteFunc(environ, func(e string) bool { return strings.Contains(e, "/etc/doorbell/") })
 	environ = append(environ, "DOORBELL_API_KEY=k", "DOORBELL_EMAIL_PASSWORD=p", "DOORBELL_SLACK_URL=https://hooks.example.com/s",
 		"DOORBELL_WEBHOOK_URL=https://hooks.example.com/w", "DOORBELL_WEBHOOK_SECRET=whsec_dGhpcy1rZXktaGFzLTI0LWJ5dGVzLW9r")
-	c, err := readConfig(environ, groupPoll, groupForward)
+	c, err := config.Read(environ, config.GroupPoll, config.GroupForward)
 	if err != nil {
 		t.Errorf("the example is refused: %v", err)
 	}
@@ -120,15 +121,17 @@ func TestTheEnvironmentExampleCanBeReadAndIsComplete(t *testing.T) {
 
 func configurationTable() string {
 	var b strings.Builder
-	for _, g := range documented() {
-		fmt.Fprintf(&b, "\n| %s | default | meaning |\n|---|---|---|\n", g.title)
-		for _, s := range g.settings {
-			standard := "–"
-			if s.Default != "" {
-				standard = "`" + s.Default + "`"
-			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.Name, standard, strings.ReplaceAll(meaning(s), "|", `\|`))
+	title := ""
+	for _, s := range config.All() {
+		if group := string(s.Group); group != title {
+			title = group
+			fmt.Fprintf(&b, "\n| %s | default | meaning |\n|---|---|---|\n", title)
 		}
+		standard := "–"
+		if s.Default != "" {
+			standard = "`" + s.Default + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.Name, standard, strings.ReplaceAll(s.Meaning(), "|", `\|`))
 	}
 	return b.String() + "\n"
 }
@@ -137,11 +140,13 @@ func environmentExample() string {
 	var b strings.Builder
 	b.WriteString("# Every variable of doorbell with its default. systemd reads it as EnvironmentFile=; a shell reads it too.\n" +
 		"# What is commented out is as the program has it. A secret is better off in a file (mode 0600) than here.\n")
-	for _, g := range documented() {
-		fmt.Fprintf(&b, "\n# --- %s ---\n", g.title)
-		for _, s := range g.settings {
-			fmt.Fprintf(&b, "\n# %s\n%s\n", meaning(s), assignment(s))
+	title := ""
+	for _, s := range config.All() {
+		if group := string(s.Group); group != title {
+			title = group
+			fmt.Fprintf(&b, "\n# --- %s ---\n", title)
 		}
+		fmt.Fprintf(&b, "\n# %s\n%s\n", s.Meaning(), assignment(s))
 	}
 	return b.String()
 }
@@ -172,11 +177,11 @@ var examples = map[string]string{
 }
 
 // assignment is the line of a variable. What has no other place than this file is not commented out.
-func assignment(s *Setting) string {
+func assignment(s *config.Setting) string {
 	line := s.Name + "=" + s.Default
 	switch example := examples[s.Name]; {
 	case s.Secret && example == "":
-		line = s.Name + fileSuffix + "=/etc/doorbell/" + strings.ToLower(strings.TrimPrefix(s.Name, "DOORBELL_"))
+		line = s.Name + config.FileSuffix + "=/etc/doorbell/" + strings.ToLower(strings.TrimPrefix(s.Name, "DOORBELL_"))
 	case example != "":
 		line = s.Name + "=" + example
 	case s.Default == "":
@@ -186,38 +191,6 @@ func assignment(s *Setting) string {
 		return line
 	}
 	return "#" + line
-}
-
-type documentedGroup struct {
-	title    string
-	settings []*Setting
-}
-
-func documented() []documentedGroup {
-	return []documentedGroup{
-		{"Base", settingsOf(groupBase, "DOORBELL", &Base{})},
-		{"Poll", settingsOf(groupPoll, "DOORBELL", &Poll{})},
-		{"Forward", settingsOf(groupForward, "DOORBELL", &Forward{})},
-		{"NATS", settingsOf(groupNATS, "NATS", &NATS{})},
-	}
-}
-
-// meaning is the description with what the tags say about the values.
-func meaning(s *Setting) string {
-	text := s.Description
-	if choice := s.field.Tag.Get("choice"); choice != "" {
-		text += " One of " + strings.ReplaceAll(choice, ",", ", ") + "."
-	}
-	if low := s.field.Tag.Get("min"); low != "" {
-		text += " From " + low + " to " + s.field.Tag.Get("max") + "."
-	}
-	switch {
-	case s.Secret && slices.Contains([]reflect.Type{reflect.TypeFor[PerAgencyMail](), reflect.TypeFor[PerAgencyLanguage](), reflect.TypeFor[PerAgencyName]()}, s.field.Type):
-		text += " Also as " + s.Name + fileSuffix + "."
-	case s.Secret:
-		text += " Secret: also as " + s.Name + fileSuffix + "."
-	}
-	return text
 }
 
 // hold compares a file with what the code says, or with -update writes it.

@@ -23,6 +23,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/options"
 )
 
 // EventsCmd holds the commands about events.
@@ -60,24 +64,24 @@ func (c *EventsLsCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	q.Newest = c.Limit
-	config, err := readConfig(p.environ)
+	cfg, err := config.Read(p.environ)
 	if err != nil {
 		return err
 	}
-	log, err := openLog(ctx, config.Base)
+	log, err := openLog(ctx, cfg.Base)
 	if err != nil {
 		return err
 	}
 	defer log.close()
-	n := 0
+	n, t := 0, p.terminalOf(p.stdout)
 	for e, err := range log.Events(ctx, q) {
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			return logError(err, config.Base)
+			return logError(err, cfg.Base)
 		}
-		if err := printEvent(p.stdout, e.Event, c.JSON, func(events.Event) string { return listed(e) }); err != nil {
+		if err := printEvent(p.stdout, e.Event, c.JSON, func(events.Event) string { return t.fitEvent(listed(e), e.Event.Type) }); err != nil {
 			return err
 		}
 		n++
@@ -149,11 +153,11 @@ func (c *EventsShowCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	config, err := readConfig(p.environ)
+	cfg, err := config.Read(p.environ)
 	if err != nil {
 		return err
 	}
-	log, err := openLog(ctx, config.Base)
+	log, err := openLog(ctx, cfg.Base)
 	if err != nil {
 		return err
 	}
@@ -163,20 +167,20 @@ func (c *EventsShowCmd) Run(ctx context.Context, p *program) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			return logError(err, config.Base)
+			return logError(err, cfg.Base)
 		case c.JSON:
 			return printEvent(p.stdout, e.Event, true, nil)
 		}
-		return showEvent(p.stdout, e, config.Base)
+		return showEvent(p.stdout, e, cfg.Base)
 	}
 	if ctx.Err() != nil {
 		return nil
 	}
-	return failed(errors.New(noEvent(ctx, log)), "doorbell events ls lists them; what is older than DOORBELL_RETENTION may be gone")
+	return exit.Failed(errors.New(noEvent(ctx, log)), "doorbell events ls lists them; what is older than DOORBELL_RETENTION may be gone")
 }
 
 // showEvent writes an event for people to read, without people: what happened, the envelope, the payload.
-func showEvent(w io.Writer, e ops.LoggedEvent, b Base) error {
+func showEvent(w io.Writer, e ops.LoggedEvent, b config.Base) error {
 	var text bytes.Buffer
 	fmt.Fprintln(&text, strings.Join(append([]string{string(e.Event.Type), "of", e.Event.AgencyID}, ops.Told(e.Event, false)...), " "))
 	fmt.Fprintln(&text)
@@ -200,7 +204,7 @@ func showEvent(w io.Writer, e ops.LoggedEvent, b Base) error {
 }
 
 // envelopeOf is what stands around the payload, as names and values.
-func envelopeOf(e ops.LoggedEvent, b Base) [][2]string {
+func envelopeOf(e ops.LoggedEvent, b config.Base) [][2]string {
 	header := e.Event.Header()
 	all := [][2]string{{"subject", events.Subject(b.SubjectPrefix, e.Event.AgencyID, e.Event.Type)}}
 	for _, name := range []string{"ce-id", "ce-sequence", "ce-subject", "ce-time", "ce-recordedtime", "ce-origin", "ce-dataschema", "ce-storeid"} {
@@ -239,7 +243,7 @@ func (EventsTailCmd) Help() string {
 
 // Validate refuses agencies and types that cannot be.
 func (c *EventsTailCmd) Validate() error {
-	if c.Type != "" && !knownType(c.Type) {
+	if c.Type != "" && !config.KnownType(c.Type) {
 		return errNoType
 	}
 	return validAgency("--agency", c.Agency)
@@ -247,46 +251,41 @@ func (c *EventsTailCmd) Validate() error {
 
 var errNoType = errors.New("--type: there is none of this name; write one like contact_request.created, or access.> for several")
 
-// knownType says whether a type, or a group of them as access.>, exists.
-func knownType(name string) bool {
-	group, several := strings.CutSuffix(name, ">")
-	return slices.ContainsFunc(events.Types, func(t events.Type) bool {
-		return string(t) == name || several && strings.HasSuffix(group, ".") && strings.HasPrefix(string(t), group)
-	})
-}
-
 // Run prints events of the stream as they come.
 func (c *EventsTailCmd) Run(ctx context.Context, p *program) error {
 	if c.Since.Time(time.Now()).After(time.Now()) {
-		return usageError("--since: lies in the future", "leave it out to begin with what comes next")
+		return exit.Usage("--since: lies in the future", "leave it out to begin with what comes next")
 	}
-	config, err := readConfig(p.environ)
+	cfg, err := config.Read(p.environ)
 	if err != nil {
 		return err
 	}
-	nc, err := connectStream(ctx, config)
+	nc, err := connectStream(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	if c.Agency != "" && !known(ctx, nc, config, p.environ, c.Agency) {
+	if c.Agency != "" && !known(ctx, nc, cfg, p.environ, c.Agency) {
 		fmt.Fprintf(p.stderr, "%s is not watched here, and stream %s holds nothing of it; waiting for its first event (upper and lower case differ)\n",
-			c.Agency, config.Base.Stream)
+			c.Agency, cfg.Base.Stream)
 	}
 	o := relay.TailOptions{
-		Stream: config.Base.Stream, Prefix: config.Base.SubjectPrefix, Agency: c.Agency, Type: events.Type(c.Type),
+		Stream: cfg.Base.Stream, Prefix: cfg.Base.SubjectPrefix, Agency: c.Agency, Type: events.Type(c.Type),
 		All: c.All, Since: c.Since.Time(time.Now()),
 	}
+	t := p.terminalOf(p.stdout)
 	for e, err := range relay.Tail(ctx, nc, o) {
 		switch {
 		case errors.Is(err, relay.ErrForeign):
 			fmt.Fprintln(p.stderr, "a message that is no event was stepped over")
+		case errors.Is(err, relay.ErrAnew):
+			fmt.Fprintln(p.stderr, err)
 		case err != nil && ctx.Err() != nil: // ended before it had begun
 			return nil
 		case err != nil:
-			return failed(stream.Explain(nc, err), "check NATS_URL and DOORBELL_STREAM")
+			return exit.Failed(stream.Explain(nc, err), "check NATS_URL and DOORBELL_STREAM")
 		default:
-			if err := printEvent(p.stdout, e, c.JSON, line); err != nil {
+			if err := printEvent(p.stdout, e, c.JSON, func(e events.Event) string { return t.fitEvent(ops.Line(e, false), e.Type) }); err != nil {
 				return err
 			}
 		}
@@ -296,9 +295,9 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program) error {
 
 // known says whether an agency is one to wait for: this configuration watches it, or the stream has something of it. A stream that does
 // not say is believed to.
-func known(ctx context.Context, nc *nats.Conn, c *Config, environ []string, agency string) bool {
-	watching, _ := readConfig(environ, groupPoll) // what else is wrong there is not of this command
-	if _, has := watching.Poll.APIKeys.values[agency]; has || slices.Contains(watching.Poll.Agencies, agency) {
+func known(ctx context.Context, nc *nats.Conn, c *config.Config, environ []string, agency string) bool {
+	watching, _ := config.Read(environ, config.GroupPoll) // what else is wrong there is not of this command
+	if slices.Contains(watching.Poll.APIKeys.Named, agency) || slices.Contains(watching.Poll.Agencies, agency) {
 		return true
 	}
 	js, err := jetstream.New(nc)
@@ -327,9 +326,6 @@ func printEvent(w io.Writer, e events.Event, asJSON bool, line func(events.Event
 	return err
 }
 
-// line describes an event in one line without people.
-func line(e events.Event) string { return ops.Line(e, false) }
-
 // EventFilter are the flags that choose events of the log.
 type EventFilter struct {
 	Agency       string  `placeholder:"AGENCY" help:"Only events of this agency."`
@@ -345,7 +341,7 @@ type EventFilter struct {
 // valid refuses what no event can be.
 func (f *EventFilter) valid() error {
 	switch {
-	case f.Type != "" && !knownType(f.Type):
+	case f.Type != "" && !config.KnownType(f.Type):
 		return errNoType
 	case f.Origin != "" && f.Origin != string(events.OriginLive) && f.Origin != string(events.OriginBaseline):
 		return errors.New("--origin: write live or baseline")
@@ -373,9 +369,9 @@ func (f *EventFilter) query(now time.Time) (ops.EventQuery, error) {
 	}
 	switch {
 	case q.Since.After(now):
-		return q, usageError("--since: lies in the future", "write a moment like 2026-11-20T09:00:00Z, or 2h for that long ago")
+		return q, exit.Usage("--since: lies in the future", "write a moment like 2026-11-20T09:00:00Z, or 2h for that long ago")
 	case !q.Since.IsZero() && !q.Until.IsZero() && !q.Since.Before(q.Until):
-		return q, usageError("--until: is not after --since", "write a later moment, or leave one of them out")
+		return q, exit.Usage("--until: is not after --since", "write a later moment, or leave one of them out")
 	}
 	return q, nil
 }
@@ -394,8 +390,8 @@ type openedLog struct {
 
 // openLog returns the log of the daemon in the data directory; if none runs, that of its store, which nothing writes to as long as it
 // is not closed.
-func openLog(ctx context.Context, b Base) (openedLog, error) {
-	client := b.client()
+func openLog(ctx context.Context, b config.Base) (openedLog, error) {
+	client := options.Client(b)
 	if _, err := client.Status(ctx); err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return openedLog{client, nil}, nil
 	}
@@ -418,12 +414,12 @@ func noEvent(ctx context.Context, log eventLog) string {
 }
 
 // logError says what to do about a log that cannot be read.
-func logError(err error, b Base) error {
+func logError(err error, b config.Base) error {
 	switch {
 	case errors.Is(err, ops.ErrNoAnswer):
-		return failed(fmt.Errorf("the daemon was asked: %w", err), "look at its log, and ask again")
+		return exit.Failed(fmt.Errorf("the daemon was asked: %w", err), "look at its log, and ask again")
 	case errors.Is(err, store.ErrDamaged):
-		return storeError(err, b.DataDir)
+		return exit.Store(err, b.DataDir)
 	}
-	return failed(err, ops.Hint(err))
+	return exit.Failed(err, ops.Hint(err))
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/events"
 	"doorbell/poller/sandbox"
 	"doorbell/store"
@@ -96,7 +97,7 @@ func TestTheLogIsListedWithoutADaemonAndNothingIsChanged(t *testing.T) {
 		t.Fatalf("%d lines: %+v", len(list), got)
 	}
 	has(t, got.stderr, "the newest 50; --limit 0 prints all")
-	has(t, list[49], "B200        -  access.halted", "403, reason key_rejected", "(waits for the stream)", time.Now().UTC().Format("2006-01-02"))
+	has(t, list[49], "B200        -  access.halted", "the API refuses the key", "(waits for the stream)", time.Now().UTC().Format("2006-01-02"))
 	fields := strings.Fields(list[49])
 	has(t, run(t, environ, "events", "show", fields[len(fields)-1]).stdout, "access.halted")
 	has(t, list[48], "B200        -", "contact_request.created", "see#", "“Ruhig & <zentral>”  score 7.25")
@@ -224,7 +225,7 @@ func TestALogThatBeginsLaterIsReadFromThere(t *testing.T) {
 		}
 	}
 	got := run(t, environ, "events", "show", "A100", "5")
-	if got.code != exitFailed || got.stdout != "" {
+	if got.code != exit.CodeFailed || got.stdout != "" {
 		t.Errorf("got %+v", got)
 	}
 	has(t, got.stderr, "holds no such event", "DOORBELL_RETENTION")
@@ -266,7 +267,7 @@ func TestReadingTheLogRefusesWhatCannotBe(t *testing.T) {
 		"ls --agency A/1":                         "--agency: ",
 		"ls --type nothing":                       "--type: there is none of this name",
 		"ls --type contact>":                      "--type: there is none of this name",
-		"ls --since tomorrow":                     "is neither a time like 2026-11-20T09:00:00Z nor a duration like 2h",
+		"ls --since tomorrow":                     "is neither a time like 2026-11-20T09:00:00Z nor a day like 2026-11-20, both in UTC, nor a duration like 2h",
 		"ls --since 2999-01-01T00:00:00Z":         "--since: lies in the future",
 		"ls --since 1h --until 2h":                "--until: is not after --since",
 		"ls --from-sequence 5 --to-sequence 4":    "--from-sequence: is higher than --to-sequence",
@@ -286,7 +287,7 @@ func TestReadingTheLogRefusesWhatCannotBe(t *testing.T) {
 		"show A100 1 2":                           "write the ce-id of one event, or agency and sequence",
 	} {
 		got := run(t, environ, append([]string{"events"}, strings.Fields(args)...)...)
-		if got.code != exitUsage || got.stdout != "" || strings.Count(got.stderr, "doorbell: ") != 1 {
+		if got.code != exit.CodeUsage || got.stdout != "" || strings.Count(got.stderr, "doorbell: ") != 1 {
 			t.Errorf("%s: got %+v", args, got)
 		}
 		has(t, got.stderr, sentence)
@@ -298,7 +299,7 @@ func TestReadingTheLogRefusesWhatCannotBe(t *testing.T) {
 		"show aaaaaaaaaaaaaaaaaaaaaaaaaa": "the event log holds no such event",
 	} {
 		got := run(t, environ, append([]string{"events"}, strings.Fields(args)...)...)
-		if got.code != exitFailed || got.stdout != "" {
+		if got.code != exit.CodeFailed || got.stdout != "" {
 			t.Errorf("%s: got %+v", args, got)
 		}
 		has(t, got.stderr, sentence)
@@ -309,7 +310,7 @@ func TestTheLogOfAStoreThatCannotBeReadIsNotThere(t *testing.T) {
 	t.Parallel()
 	empty := shortDir(t)
 	got := run(t, fit("DOORBELL_DATA_DIR="+empty), "events", "ls")
-	if got.code != exitFailed {
+	if got.code != exit.CodeFailed {
 		t.Errorf("got %+v", got)
 	}
 	has(t, got.stderr, "there is no store in "+empty)
@@ -322,7 +323,7 @@ func TestTheLogOfAStoreThatCannotBeReadIsNotThere(t *testing.T) {
 	}
 	defer held.Close()
 	got = run(t, environ, "events", "show", "A100", "1")
-	if got.code != exitUnavailable {
+	if got.code != exit.CodeUnavailable {
 		t.Errorf("got %+v", got)
 	}
 	has(t, got.stderr, "holds the store and does not answer")

@@ -11,9 +11,12 @@ import (
 	"syscall"
 	"testing"
 
+	"doorbell/schemas/skiptest"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/events"
 	"doorbell/poller/sandbox"
 )
@@ -191,7 +194,7 @@ func (b *talker) await(t *testing.T, what string, fits func(message) bool) {
 
 func (b *talker) command(t *testing.T, args ...string) {
 	t.Helper()
-	if got := run(t, b.environ, args...); got.code != exitDone {
+	if got := run(t, b.environ, args...); got.code != exit.Done {
 		t.Fatalf("%q: %+v", args, got)
 	}
 }
@@ -221,7 +224,7 @@ func npm(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(interop, "node_modules", "@nats-io", "jetstream")); err != nil {
-		t.Skip("nats.js is not installed; run, at the top of the repository: npm ci --ignore-scripts --prefix schemas/interop")
+		skiptest.Skipf(t, "nats.js is not installed; run, at the top of the repository: npm ci --ignore-scripts --prefix schemas/interop")
 	}
 	return path
 }
@@ -234,7 +237,7 @@ func natsCommand(t *testing.T) string {
 		path, _ = exec.LookPath("nats")
 	}
 	if path == "" {
-		t.Skip("there is no nats command; set DOORBELL_TEST_NATS to one of version 0.3 (github.com/nats-io/natscli)")
+		skiptest.Skipf(t, "there is no nats command; set DOORBELL_TEST_NATS to one of version 0.3 (github.com/nats-io/natscli)")
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
-	"reflect"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,7 +12,9 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/receivers"
 	"doorbell/events/forward"
 )
 
@@ -59,7 +57,7 @@ func TestANewContactRequestArrivesAtEachOutletOnce(t *testing.T) {
 		}
 	}
 	status := run(t, s.environ, "status", "--check")
-	if status.code != exitDone {
+	if status.code != exit.Done {
 		t.Errorf("status --check: %+v", status)
 	}
 	has(t, status.stdout, "FORWARDER", "slack", "email", "webhook", "leads", "alerts")
@@ -147,17 +145,17 @@ func TestAForwarderRunsAloneWithoutTheKey(t *testing.T) {
 	f.stderr.await(t, "among the dead letters")
 	settings := s.with(p.environ()...)
 	list := run(t, s.environ, "dlq", "ls")
-	if list.code != exitDone || strings.Count(list.stdout, "\n") != 2 {
+	if list.code != exit.Done || strings.Count(list.stdout, "\n") != 2 {
 		t.Fatalf("dlq ls: %+v", list)
 	}
 	has(t, list.stdout, "webhook", "A100", "contact_request.created", "the webhook answers 400 Bad Request")
 	retry := run(t, settings, "dlq", "retry", "1")
-	if retry.code != exitFailed || !strings.Contains(retry.stdout, "1 failed: refused: the webhook answers 400") {
+	if retry.code != exit.CodeFailed || !strings.Contains(retry.stdout, "1 failed: refused: the webhook answers 400") {
 		t.Errorf("retry while it is refused: %+v", retry)
 	}
 	p.answer(http.StatusOK)
 	retry = run(t, settings, "dlq", "retry", "--all", "--json")
-	if retry.code != exitDone || !strings.Contains(retry.stdout, `"outcome": "sent"`) {
+	if retry.code != exit.Done || !strings.Contains(retry.stdout, `"outcome": "sent"`) {
 		t.Errorf("retry: %+v", retry)
 	}
 	if all := p.hooked("contact_request.created"); len(all) != 2 || !strings.Contains(all[1].body, refused) {
@@ -179,15 +177,16 @@ func TestADeadLetterIsDropped(t *testing.T) {
 	d.stderr.await(t, "among the dead letters") // the alert that the watch has begun
 	eventually(t, "status tells", func() bool { return strings.Contains(run(t, s.environ, "status").stdout, "doorbell dlq ls") })
 	got := run(t, s.environ, "dlq", "drop", "7")
-	if got.code != exitFailed || !strings.Contains(got.stdout, "7 failed: there is no such dead letter") || !strings.Contains(got.stderr, "no dead letter has this number") {
+	if got.code != exit.CodeFailed || !strings.Contains(got.stdout, "7 failed: there is no such dead letter") || !strings.Contains(got.stderr, "no dead letter has this number") {
 		t.Errorf("one that is not there: %+v", got)
 	}
-	if got := run(t, s.environ, "dlq", "drop", "1"); got.code != exitDone || got.stdout != "1 dropped\n" {
+	if got := run(t, s.environ, "dlq", "drop", "1"); got.code != exit.Done || got.stdout != "1 dropped\n" {
 		t.Errorf("drop: %+v", got)
 	}
 	if got := run(t, s.environ, "dlq", "ls", "--json"); got.stdout != "[]\n" {
 		t.Errorf("afterwards: %+v", got)
 	}
+	eventually(t, "status tells of none", func() bool { return !strings.Contains(run(t, s.environ, "status").stdout, "doorbell dlq ls") })
 	d.stop(t)
 }
 
@@ -199,7 +198,7 @@ func TestAnOutletThatIsOffIsTroubleAndTheWatchGoesOn(t *testing.T) {
 	d.stderr.await(t, "the outlet is gone")
 	s.goesOn(t, "A100", 5)
 	got := run(t, s.environ, "status", "--check")
-	if got.code != exitFailed {
+	if got.code != exit.CodeFailed {
 		t.Errorf("status --check: %+v", got)
 	}
 	has(t, got.stdout, "webhook alerts is switched off (", "Last error: the webhook answers 410 Gone")
@@ -216,7 +215,7 @@ func TestAForwarderThatCannotBeginDoesNotEndTheDaemon(t *testing.T) {
 	d := launch(t, s.with(p.webhook()), "run")
 	d.stderr.await(t, "forwarder failed; retrying")
 	s.goesOn(t, "A100", 5)
-	if got := run(t, s.environ, "status", "--check"); got.code != exitFailed || !strings.Contains(got.stdout, "forward-webhook.json is damaged") {
+	if got := run(t, s.environ, "status", "--check"); got.code != exit.CodeFailed || !strings.Contains(got.stdout, "forward-webhook.json is damaged") {
 		t.Errorf("status --check: %+v", got)
 	}
 	d.stop(t)
@@ -232,15 +231,15 @@ func TestATestSaysWhatEachOutletAnswers(t *testing.T) {
 		code   int
 		says   string
 	}{
-		{"slack", 200, exitDone, "has taken a test contact request"},
-		{"slack", 200, exitDone, "DOORBELL_SLACK_PEOPLE=full"},
-		{"email", 200, exitDone, "has taken a test contact request"},
-		{"webhook", 200, exitDone, "has taken a test contact request"},
-		{"webhook", 400, exitFailed, "refuses a test contact request: the webhook answers 400 Bad Request"},
-		{"webhook", 410, exitFailed, "wants nothing any more: the webhook answers 410 Gone"},
-		{"webhook", 500, exitFailed, "does not take a test contact request now: the webhook answers 500"},
-		{"email", 500, exitFailed, "does not take a test contact request now: "},
-		{"slack", 404, exitFailed, "slack"},
+		{"slack", 200, exit.Done, "has taken a test contact request"},
+		{"slack", 200, exit.Done, "DOORBELL_SLACK_PEOPLE=full"},
+		{"email", 200, exit.Done, "has taken a test contact request"},
+		{"webhook", 200, exit.Done, "has taken a test contact request"},
+		{"webhook", 400, exit.CodeFailed, "refuses a test contact request: the webhook answers 400 Bad Request"},
+		{"webhook", 410, exit.CodeFailed, "wants nothing any more: the webhook answers 410 Gone"},
+		{"webhook", 500, exit.CodeFailed, "does not take a test contact request now: the webhook answers 500"},
+		{"email", 500, exit.CodeFailed, "does not take a test contact request now: "},
+		{"slack", 404, exit.CodeFailed, "slack"},
 	} {
 		p.answer(tt.status)
 		got := run(t, environ, "forward", tt.kind, "--test")
@@ -264,12 +263,12 @@ func TestATestSaysWhatEachOutletAnswers(t *testing.T) {
 func TestATestSaysWhoseEventsGoWhere(t *testing.T) {
 	c := readForward(t, "DOORBELL_EMAIL_SMTP=smtp://127.0.0.1:1", "DOORBELL_EMAIL_FROM=leads@agency.example",
 		"DOORBELL_EMAIL_TO=A100=nora@agency.example,*=office@agency.example")
-	f, err := c.forwarder("email", "email")
-	if err != nil || len(f.distinct()) != 2 {
-		t.Fatalf("%d outlets, %v", len(f.distinct()), err)
+	f, err := receivers.New(c, "email", "email", release)
+	if err != nil || len(f.Distinct()) != 2 {
+		t.Fatalf("%d outlets, %v", len(f.Distinct()), err)
 	}
 	for i, want := range []string{" (A100) does not take", " (all but A100) does not take"} {
-		if got := try(t.Context(), "email", f.distinct()[i]).text(); !strings.Contains(got, want) || strings.Contains(got, "@") {
+		if got := try(t.Context(), "email", f.Distinct()[i]).text(); !strings.Contains(got, want) || strings.Contains(got, "@") {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -281,12 +280,12 @@ func TestATestSaysWhoseEventsGoWhere(t *testing.T) {
 func TestForwardSaysWhatIsMissing(t *testing.T) {
 	for kind, needed := range map[string]string{"slack": "DOORBELL_SLACK_URL", "email": "DOORBELL_EMAIL_TO", "webhook": "DOORBELL_WEBHOOK_URL"} {
 		got := run(t, []string{"DOORBELL_DATA_DIR=" + shortDir(t)}, "forward", kind)
-		if got.code != exitConfig || !strings.HasPrefix(got.stderr, "doorbell: "+needed+" is not set\n") {
+		if got.code != exit.CodeConfig || !strings.HasPrefix(got.stderr, "doorbell: "+needed+" is not set\n") {
 			t.Errorf("%s: %+v", kind, got)
 		}
 	}
 	got := run(t, []string{"DOORBELL_DATA_DIR=" + shortDir(t), "DOORBELL_WEBHOOK_URL=" + hook, "DOORBELL_NATS_LISTEN=off"}, "forward", "webhook")
-	if got.code != exitFailed || !strings.Contains(got.stderr, "DOORBELL_NATS_LISTEN is off") {
+	if got.code != exit.CodeFailed || !strings.Contains(got.stderr, "DOORBELL_NATS_LISTEN is off") {
 		t.Errorf("without a way to NATS: %+v", got)
 	}
 }
@@ -296,7 +295,7 @@ func TestAReplayToAnOutletGoesOnWhereItStopped(t *testing.T) {
 	p := newPlace(t)
 	environ := append(logged(t, 9, "A100", "B200"), p.environ()...)
 	got := run(t, environ, "replay", "--to", "webhook")
-	if got.code != exitDone || got.stdout != "10 events sent to webhook; refused: 0; not wanted there: 0\n" {
+	if got.code != exit.Done || got.stdout != "10 events sent to webhook; refused: 0; not wanted there: 0\n" {
 		t.Fatalf("got %+v", got)
 	}
 	posts := p.hooked("contact_request.created")
@@ -310,12 +309,12 @@ func TestAReplayToAnOutletGoesOnWhereItStopped(t *testing.T) {
 	}
 	mustBePrivate(t, got.stdout+got.stderr)
 	got = run(t, append(environ, "DOORBELL_WEBHOOK_MIN_SCORE=7.5"), "replay", "--to", "webhook", "--type", "contact_request.>")
-	if got.code != exitDone || got.stdout != "0 events sent to webhook; refused: 0; not wanted there: 9\n" {
+	if got.code != exit.Done || got.stdout != "0 events sent to webhook; refused: 0; not wanted there: 9\n" {
 		t.Errorf("below the score: %+v", got)
 	}
 	p.answer(http.StatusGone)
 	got = run(t, environ, "replay", "--to", "webhook", "--agency", "A100")
-	if got.code != exitFailed || !strings.Contains(got.stderr, "at sequence 1 of A100") {
+	if got.code != exit.CodeFailed || !strings.Contains(got.stderr, "at sequence 1 of A100") {
 		t.Fatalf("stopped: %+v", got)
 	}
 	_, command, ok := strings.Cut(got.stderr, "this goes on: doorbell ")
@@ -324,120 +323,8 @@ func TestAReplayToAnOutletGoesOnWhereItStopped(t *testing.T) {
 	}
 	p.answer(http.StatusOK)
 	got = run(t, environ, strings.Fields(command)...)
-	if got.code != exitDone || !strings.HasPrefix(got.stdout, "5 events sent to webhook") {
+	if got.code != exit.Done || !strings.HasPrefix(got.stdout, "5 events sent to webhook") {
 		t.Errorf("going on: %+v", got)
-	}
-}
-
-func TestAgenciesAreSharedOutByTheirValue(t *testing.T) {
-	type shares = []share[string]
-	for _, tt := range []struct {
-		name string
-		p    string
-		only []string
-		want shares
-	}{
-		{"none", "", nil, nil},
-		{"all", "https://a", nil, shares{{value: "https://a"}}},
-		{"all, of some", "https://a", []string{"A100"}, shares{{value: "https://a", agencies: []string{"A100"}}}},
-		{"each its own", "A100=https://a,B200=https://b", nil, shares{{value: "https://a", agencies: []string{"A100"}}, {value: "https://b", agencies: []string{"B200"}}}},
-		{"two together", "A100=https://a,B200=https://b,C300=https://a", nil, shares{{value: "https://a", agencies: []string{"A100", "C300"}}, {value: "https://b", agencies: []string{"B200"}}}},
-		{"the others", "A100=https://a,*=https://b", nil, shares{{value: "https://a", agencies: []string{"A100"}}, {value: "https://b", except: []string{"A100"}}}},
-		{"the others, of some", "A100=https://a,*=https://b", []string{"A100", "C300"}, shares{{value: "https://a", agencies: []string{"A100"}}, {value: "https://b", agencies: []string{"C300"}}}},
-		{"the others are nobody", "A100=https://a,*=https://b", []string{"A100"}, shares{{value: "https://a", agencies: []string{"A100"}}}},
-		{"nobody", "A100=https://a", []string{"B200"}, nil},
-		{"named as the others", "A100=https://b,B200=https://a,*=https://b", nil, shares{{value: "https://a", agencies: []string{"B200"}}, {value: "https://b", except: []string{"B200"}}}},
-	} {
-		var p PerAgencyURL
-		if err := p.Decode(tt.p); err != nil {
-			t.Fatal(err)
-		}
-		if got := sharesOf(p.order, p.revealed, tt.only); !reflect.DeepEqual(got, tt.want) {
-			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
-		}
-	}
-}
-
-func TestSlackAlertsMayGoElsewhere(t *testing.T) {
-	c := readForward(t, "DOORBELL_SLACK_URL=A100=https://h.example/a,*=https://h.example/b", "DOORBELL_SLACK_ALERTS_URL=https://h.example/ops")
-	f, err := c.forwarder("slack", "slack")
-	if err != nil || len(f.Routes) != 3 || len(f.distinct()) != 3 {
-		t.Fatalf("%d routes, %v; want 3", len(f.Routes), err)
-	}
-	for i, want := range []forward.Filter{{Only: forward.Leads, Agencies: []string{"A100"}}, {Only: forward.Leads, Except: []string{"A100"}}, {Only: forward.Alerts}} {
-		want.Types = c.Forward.SlackTypes
-		if got := f.Routes[i].Filter; !reflect.DeepEqual(got, want) {
-			t.Errorf("route %d has %+v, want %+v", i, got, want)
-		}
-	}
-	one := readForward(t, "DOORBELL_SLACK_URL=https://h.example/a")
-	if f, err := one.forwarder("slack", "slack"); err != nil || len(f.Routes) != 2 || len(f.distinct()) != 1 {
-		t.Errorf("%d routes, %v; want 2 to one outlet", len(f.Routes), err)
-	}
-}
-
-func TestMailedAlertsMayGoElsewhereAndElseToTheOneForAll(t *testing.T) {
-	base := []string{mailSet, mailFrom}
-	for _, tt := range []struct {
-		name    string
-		environ []string
-		want    []forward.Filter
-	}{
-		{
-			"others",
-			[]string{"DOORBELL_EMAIL_TO=A100=nora@x.example,*=leads@x.example", "DOORBELL_EMAIL_ALERTS_TO=it@x.example"},
-			[]forward.Filter{{Only: forward.Leads, Agencies: []string{"A100"}}, {Only: forward.Leads, Except: []string{"A100"}}, {Only: forward.Alerts}},
-		},
-		{
-			"the one for all",
-			[]string{"DOORBELL_EMAIL_TO=A100=nora@x.example,*=leads@x.example"},
-			[]forward.Filter{{Only: forward.Leads, Agencies: []string{"A100"}}, {Only: forward.Leads, Except: []string{"A100"}}, {Only: forward.Alerts}},
-		},
-		{
-			"rather them than nobody",
-			[]string{"DOORBELL_EMAIL_TO=A100=nora@x.example"},
-			[]forward.Filter{{Only: forward.Leads, Agencies: []string{"A100"}}, {Only: forward.Alerts, Agencies: []string{"A100"}}},
-		},
-	} {
-		c := readForward(t, append(tt.environ, base...)...)
-		f, err := c.forwarder("email", "email")
-		if err != nil || len(f.Routes) != len(tt.want) {
-			t.Errorf("%s: %d routes, %v; want %d", tt.name, len(f.Routes), err, len(tt.want))
-			continue
-		}
-		for i, want := range tt.want {
-			got := f.Routes[i].Filter
-			if slices.Contains(got.Types, "watch.baselined") || slices.Contains(got.Types, "watch.>") || !slices.Contains(got.Types, "watch.stale") {
-				t.Errorf("%s: types %q", tt.name, got.Types)
-			}
-			want.Types = got.Types
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("%s: route %d has %+v, want %+v", tt.name, i, got, want)
-			}
-		}
-	}
-	named := readForward(t, append(base, mailTo, "DOORBELL_EMAIL_TYPES=watch.baselined")...)
-	if f, err := named.forwarder("email", "email"); err != nil || len(f.Routes) != 1 || !slices.Contains(f.Routes[0].Filter.Types, "watch.baselined") {
-		t.Errorf("what is named is not mailed: %+v, %v", f.Routes, err)
-	}
-}
-
-// clumsy is an outlet with a fault.
-type clumsy struct{ err error }
-
-func (c clumsy) Traits() forward.Traits { return forward.Traits{Destination: "clumsy"} }
-
-func (c clumsy) Send(context.Context, forward.Delivery) error {
-	if c.err == nil {
-		panic("Nora " + sentinel)
-	}
-	return c.err
-}
-
-func TestAnOutletThatPanicsRefusesTheDelivery(t *testing.T) {
-	err := guard(clumsy{}).Send(t.Context(), forward.Delivery{})
-	if !errors.As(err, new(*forward.Permanent)) || strings.Contains(err.Error(), sentinel) {
-		t.Errorf("it is %v", err)
 	}
 }
 
@@ -459,16 +346,5 @@ func TestAnOutletThatTakesNothingForLongIsTrouble(t *testing.T) {
 		if s.Troubled() != tt.want {
 			t.Errorf("%+v: trouble is %t", tt.f, s.Troubled())
 		}
-	}
-	g := guard(clumsy{err: &forward.Retry{Reason: "busy"}})
-	_ = g.Send(t.Context(), forward.Delivery{})
-	first := g.FailingSince()
-	_ = g.Send(t.Context(), forward.Delivery{})
-	if first.IsZero() || !g.FailingSince().Equal(first) {
-		t.Error("it does not know since when nothing is taken")
-	}
-	g.Outlet = clumsy{err: &forward.Permanent{Reason: "odd"}}
-	if _ = g.Send(t.Context(), forward.Delivery{}); !g.FailingSince().IsZero() {
-		t.Error("who refuses one delivery is said to take nothing")
 	}
 }

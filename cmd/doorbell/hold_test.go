@@ -4,6 +4,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"doorbell/cmd/doorbell/exit"
 )
 
 // TestAHeldChangeIsToldOnceAPersonApprovesIt empties the list, which nobody believes, and says that it is true: to the
@@ -17,7 +19,7 @@ func TestAHeldChangeIsToldOnceAPersonApprovesIt(t *testing.T) {
 			d := launch(t, s.environ, "run")
 			sub := subscribeTo(t, natsURL(t, s.dir))
 			sub.baselined(t, "A100")
-			if got := run(t, s.environ, "approve", "A100"); got.code != exitDone || got.stdout != "nothing is held for A100\n" {
+			if got := run(t, s.environ, "approve", "A100"); got.code != exit.Done || got.stdout != "nothing is held for A100\n" {
 				t.Errorf("nothing is held: %+v", got)
 			}
 			for _, i := range s.model.Truth().Insertions {
@@ -31,13 +33,13 @@ func TestAHeldChangeIsToldOnceAPersonApprovesIt(t *testing.T) {
 			}
 			text := run(t, s.environ, "status")
 			has(t, text.stdout, "A100 lists nothing any more: ", "doorbell approve A100")
-			if got := run(t, s.environ, "status", "--check"); got.code != exitFailed {
+			if got := run(t, s.environ, "status", "--check"); got.code != exit.CodeFailed {
 				t.Errorf("status --check: %+v", got)
 			}
 			if stopped {
 				d.end(t, syscall.SIGTERM)
 			}
-			if got := run(t, s.environ, "approve", "A100"); got.code != exitDone || !strings.Contains(got.stdout, "A100") {
+			if got := run(t, s.environ, "approve", "A100"); got.code != exit.Done || !strings.Contains(got.stdout, "A100") {
 				t.Errorf("approve: %+v", got)
 			}
 			if stopped {
@@ -46,7 +48,7 @@ func TestAHeldChangeIsToldOnceAPersonApprovesIt(t *testing.T) {
 			}
 			sub.event(t, "insertion.disappeared", "A100")
 			sub.event(t, "watch.recovered", "A100")
-			if got := run(t, s.environ, "approve", "Z900"); got.code != exitFailed || !strings.Contains(got.stderr, "Z900") {
+			if got := run(t, s.environ, "approve", "Z900"); got.code != exit.CodeFailed || !strings.Contains(got.stderr, "Z900") {
 				t.Errorf("an unknown agency: %+v", got)
 			}
 		})

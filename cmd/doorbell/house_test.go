@@ -19,6 +19,7 @@ import (
 var house = map[string][]string{
 	"schemas":                  {},
 	"schemas/schematest":       {"schemas"},
+	"schemas/skiptest":         {},
 	"poller/listings":          {},
 	"poller/schedule":          {},
 	"poller/schedule/trace":    {"poller/schedule"}, // it judges the scheduler and runs nothing
@@ -43,6 +44,16 @@ var house = map[string][]string{
 		"cmd/doorbell/ops", "cmd/doorbell/ops/page", "cmd/doorbell/ops/metrics", "poller", "store", "events", "events/natsd", "events/relay",
 		"events/replay", "events/stream", "events/forward",
 	},
+	"cmd/doorbell/config": {"events", "events/forward", "events/forward/message", "events/forward/webhook"}, // what may be configured
+	"cmd/doorbell/receivers": {
+		"cmd/doorbell/config", "events/forward", "events/forward/slack", "events/forward/email", "events/forward/webhook",
+	},
+	"cmd/doorbell/options": {"cmd/doorbell/config", "cmd/doorbell/daemon", "cmd/doorbell/ops", "poller", "poller/listings", "events/natsd"},
+	"cmd/doorbell/exit":    {"cmd/doorbell/config", "cmd/doorbell/daemon", "store"},
+	"cmd/doorbell/check": {
+		"cmd/doorbell/config", "cmd/doorbell/daemon", "cmd/doorbell/exit", "cmd/doorbell/ops", "cmd/doorbell/options", "cmd/doorbell/receivers",
+		"poller", "poller/listings", "poller/watch", "store", "events", "events/natsd", "events/relay", "events/forward", "events/stream",
+	},
 	"cmd/doorbell": nil, // everything
 
 	"poller/listings/listingstest": {},
@@ -51,7 +62,7 @@ var house = map[string][]string{
 }
 
 // helpersOfTests may be imported by the tests of every room, and by nothing else.
-var helpersOfTests = []string{"schemas/schematest", "poller/listings/listingstest", "events/forward/forwardtest"}
+var helpersOfTests = []string{"schemas/schematest", "schemas/skiptest", "poller/listings/listingstest", "events/forward/forwardtest"}
 
 // onlyInTests are further imports of tests, each for its reason.
 var onlyInTests = map[string][]string{
@@ -70,8 +81,8 @@ var onlyInTests = map[string][]string{
 var heavy = map[string][]string{
 	"go.etcd.io/bbolt":                         {"store", "cmd/doorbell (tests)"},
 	"github.com/nats-io/nats-server/v2":        {"events/natsd", "events/relay (tests)", "events/stream (tests)", "events/forward (tests)", "cmd/doorbell (tests)"},
-	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/stream", "events/forward", "events/natsd", "cmd/doorbell", "cmd/doorbell/daemon", "cmd/doorbell/ops"},
-	"github.com/kelseyhightower/envconfig":     {"cmd/doorbell"},
+	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/stream", "events/forward", "events/natsd", "cmd/doorbell", "cmd/doorbell/daemon", "cmd/doorbell/ops", "cmd/doorbell/options", "cmd/doorbell/check"},
+	"github.com/kelseyhightower/envconfig":     {"cmd/doorbell/config"},
 	"github.com/alecthomas/kong":               {"cmd/doorbell"},
 	"github.com/prometheus/client_golang":      {"cmd/doorbell/ops/metrics", "cmd/doorbell (tests)"},
 	"github.com/chromedp/chromedp":             testsOnly,
@@ -191,14 +202,6 @@ func TestEventsImportsTheStandardLibraryOnly(t *testing.T) {
 			if first, _, _ := strings.Cut(imported, "/"); strings.Contains(first, ".") {
 				t.Errorf("%s: imports %s; whoever decodes an event would have to take it along", s.path, imported)
 			}
-		}
-	}
-}
-
-func TestTheEnvironmentIsReadInOnePlace(t *testing.T) {
-	for _, s := range sources(t) {
-		if !s.test && slices.Contains(s.imports, "github.com/kelseyhightower/envconfig") && s.path != "cmd/doorbell/config_read.go" {
-			t.Errorf("%s reads the environment; only cmd/doorbell/config_read.go does", s.path)
 		}
 	}
 }

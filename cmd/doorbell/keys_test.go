@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/poller"
 	"doorbell/poller/sandbox"
 )
@@ -35,7 +37,7 @@ func (s scene) verified(t *testing.T, code int) poller.KeyReport {
 	if err := json.Unmarshal([]byte(got.stdout), &r); err != nil || got.code != code || text.code != code {
 		t.Fatalf("keys verify: %v, want exit code %d: %+v %+v", err, code, text, got)
 	}
-	has(t, text.stdout, "current", "next", newSecret(testKey).Fingerprint(), newSecret(otherKey).Fingerprint(), r.Text)
+	has(t, text.stdout, "current", "next", config.NewSecret(testKey).Fingerprint(), config.NewSecret(otherKey).Fingerprint(), r.Text)
 	return r
 }
 
@@ -47,7 +49,7 @@ func TestARotationFromTheSecondKeyToTheEndOfTheFirst(t *testing.T) {
 	sub := subscribeTo(t, url)
 	sub.baselined(t, "A100", "B200")
 	got := run(t, s.environ, "keys", "verify")
-	if got.code != exitConfig || got.stdout != "" {
+	if got.code != exit.CodeConfig || got.stdout != "" {
 		t.Errorf("without a next key: %+v", got)
 	}
 	has(t, got.stderr, "no next key", "DOORBELL_API_KEY_NEXT", "A100=key|next")
@@ -63,11 +65,11 @@ func TestARotationFromTheSecondKeyToTheEndOfTheFirst(t *testing.T) {
 		eventually(t, "the file is read again", func() bool { return strings.Count(d.stderr.String(), "were reloaded") > seen })
 	}
 	reload("A100=" + testKey + "|" + otherKey + "\nB200=" + testKey + "|" + otherKey + "\n")
-	if r := s.verified(t, exitFailed); !r.Agencies[0].Ready || r.Agencies[1].Ready || r.Agencies[1].Next.Status != 403 || *r.Agencies[0].Next.Insertions != 4 {
+	if r := s.verified(t, exit.CodeFailed); !r.Agencies[0].Ready || r.Agencies[1].Ready || r.Agencies[1].Next.Status != 403 || *r.Agencies[0].Next.Insertions != 4 {
 		t.Errorf("%+v", r)
 	}
 	s.model.AddKey(otherKey, "B200")
-	if r := s.verified(t, exitDone); !r.MayGiveUp {
+	if r := s.verified(t, exit.Done); !r.MayGiveUp {
 		t.Errorf("%+v", r)
 	}
 	if err := s.model.DeactivateKey(testKey); err != nil {
@@ -81,7 +83,7 @@ func TestARotationFromTheSecondKeyToTheEndOfTheFirst(t *testing.T) {
 		return len(both) == 2
 	})
 	sub.request(t, s.ring(t, "A100"))
-	s.verified(t, exitDone)
+	s.verified(t, exit.Done)
 	reload("A100=" + otherKey + "\n") // B200 is retired
 	asked := s.asked("B200")
 	s.goesOn(t, "A100", 30)
@@ -112,17 +114,17 @@ func TestKeysAreVerifiedWithoutADaemonToo(t *testing.T) {
 	t.Parallel()
 	s, file := rotation(t, "A100="+testKey+"|"+otherKey+"\nB200="+testKey+"\n")
 	s.model.AddKey(otherKey, "A100")
-	if r := s.verified(t, exitFailed); !strings.Contains(r.Agencies[1].Text, "only one") {
+	if r := s.verified(t, exit.CodeFailed); !strings.Contains(r.Agencies[1].Text, "only one") {
 		t.Errorf("%+v", r)
 	}
 	rewrite(t, file, "A100="+testKey+"|"+otherKey+"\n")
-	s.verified(t, exitDone)
+	s.verified(t, exit.Done)
 	rewrite(t, file, "A100="+testKey+"\n")
-	if got := run(t, s.environ, "keys", "verify"); got.code != exitConfig {
+	if got := run(t, s.environ, "keys", "verify"); got.code != exit.CodeConfig {
 		t.Errorf("without a next key: %+v", got)
 	}
 	rewrite(t, file, "A100=\n")
-	if got := run(t, s.environ, "keys", "verify"); got.code != exitConfig || !strings.Contains(got.stderr, "DOORBELL_API_KEYS") {
+	if got := run(t, s.environ, "keys", "verify"); got.code != exit.CodeConfig || !strings.Contains(got.stderr, "DOORBELL_API_KEYS") {
 		t.Errorf("with a broken file: %+v", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/store"
 )
 
@@ -42,7 +43,7 @@ func TestADaemonThatMeetsAStoreInUseIsStartedAgainByItsSupervisor(t *testing.T) 
 		t.Fatal(err)
 	}
 	got := run(t, s.environ, "run")
-	if slices.Contains(noRestart(t), got.code) || got.code != exitIO {
+	if slices.Contains(noRestart(t), got.code) || got.code != exit.CodeIO {
 		t.Errorf("%+v", got)
 	}
 	has(t, got.stderr, "in use by process", "wait if it is a command")
@@ -60,7 +61,7 @@ func TestASecondDaemonSaysThatTheStoreIsHeldAndNothingOfPorts(t *testing.T) {
 	d := launch(t, s.environ, "run")
 	at := strings.TrimPrefix(natsURL(t, s.dir), "nats://")
 	got := run(t, s.with("DOORBELL_NATS_LISTEN="+at), "run")
-	if got.code != exitIO || strings.Contains(got.stderr, "in use by another program") {
+	if got.code != exit.CodeIO || strings.Contains(got.stderr, "in use by another program") {
 		t.Errorf("%+v", got)
 	}
 	has(t, got.stderr, "stop the other doorbell")
@@ -77,7 +78,7 @@ func TestTheStatusOfAStoppedDaemonIsReadBesideOthersAndChangesNothing(t *testing
 	}
 	defer reader.Close()
 	got := run(t, environ, "status")
-	if got.code != exitDone {
+	if got.code != exit.Done {
 		t.Errorf("%+v", got)
 	}
 	has(t, got.stdout, "doorbell is not running", "A100")

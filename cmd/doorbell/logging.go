@@ -12,12 +12,14 @@ import (
 	"sync"
 	"time"
 	"unicode"
+
+	"doorbell/cmd/doorbell/config"
 )
 
 // newLogger writes to w as the configuration says: JSON lines for machines, text for a terminal. The level may be
 // changed while running. Attributes have the same key on every line, see TestEveryLogLineHasKnownKeys; payloads, keys and
 // people have none. What is repeated is bounded, see dedupeHandler.
-func newLogger(w io.Writer, b Base, t terminal) (*slog.Logger, *slog.LevelVar) {
+func newLogger(w io.Writer, b config.Base, t terminal) (*slog.Logger, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	level.Set(logLevels[b.LogLevel])
 	var h slog.Handler = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: readable})
@@ -28,13 +30,13 @@ func newLogger(w io.Writer, b Base, t terminal) (*slog.Logger, *slog.LevelVar) {
 }
 
 // logger is what commands that run for long log with.
-func (p *program) logger(b Base) *slog.Logger {
+func (p *program) logger(b config.Base) *slog.Logger {
 	log, _ := newLogger(p.stderr, b, p.terminalOf(p.stderr))
 	return log
 }
 
-// quiet is for what logs, where there is a person to talk to and no log.
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+// discardLog is for what logs, where there is a person to talk to and no log.
+func discardLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // readable writes durations as 30s in JSON too, not as nanoseconds.
 func readable(_ []string, a slog.Attr) slog.Attr {
@@ -103,8 +105,9 @@ func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup leaves groups out: nothing of ours makes any.
 func (h *textHandler) WithGroup(string) slog.Handler { return h }
 
-// Styles of a log line.
+// Styles on a terminal.
 const (
+	bold     = "\x1b[1m"
 	dim      = "\x1b[2m"
 	yellow   = "\x1b[33m"
 	red      = "\x1b[31m"
@@ -144,10 +147,7 @@ func (h *textHandler) levelName(l slog.Level) string {
 }
 
 func (h *textHandler) styled(style, text string) string {
-	if !h.color || style == "" {
-		return text
-	}
-	return style + text + endStyle
+	return terminal{color: h.color}.styled(style, text)
 }
 
 // attr is an attribute with a space before it; nothing for an empty one.
@@ -346,8 +346,8 @@ func (h *dedupeHandler) hold(about string, t *repeatedLine, r slog.Record) {
 	t.timer = time.AfterFunc(wait, func() { h.release(t) })
 }
 
-// lastWords logs what is still kept: the process is about to end.
-func lastWords(log *slog.Logger) {
+// flushLog logs what is still kept: the process is about to end.
+func flushLog(log *slog.Logger) {
 	h, ok := log.Handler().(*dedupeHandler)
 	if !ok {
 		return

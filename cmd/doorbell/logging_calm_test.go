@@ -108,7 +108,7 @@ func TestWhatIsKeptIsLoggedBeforeTheEnd(t *testing.T) {
 		time.Sleep(time.Second) // what was kept comes in the order of its times
 		log.Warn("x")
 		log.Warn("x")
-		lastWords(log)
+		flushLog(log)
 		log.Info("the end")
 	})
 	lines := strings.Split(strings.TrimSpace(got), "\n")

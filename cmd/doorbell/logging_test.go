@@ -9,12 +9,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"doorbell/cmd/doorbell/config"
 )
 
 func TestLogsAreJSONUnlessAPersonReads(t *testing.T) {
 	for format, isJSON := range map[string]bool{"auto": true, "json": true, "text": false} {
 		var out bytes.Buffer
-		log, _ := newLogger(&out, Base{LogLevel: "info", LogFormat: format}, terminal{})
+		log, _ := newLogger(&out, config.Base{LogLevel: "info", LogFormat: format}, terminal{})
 		log.Info("walk", "agency", "A100\x1b[2J")
 		if json.Valid(out.Bytes()) != isJSON || strings.Contains(out.String(), "\x1b") {
 			t.Errorf("%s: %q", format, out.String())
@@ -49,7 +51,7 @@ func TestALineForPeopleIsReadable(t *testing.T) {
 func TestDurationsInLogsAreWrittenAsPeopleReadThem(t *testing.T) {
 	for _, format := range []string{"json", "text"} {
 		var out bytes.Buffer
-		log, _ := newLogger(&out, Base{LogLevel: "info", LogFormat: format}, terminal{})
+		log, _ := newLogger(&out, config.Base{LogLevel: "info", LogFormat: format}, terminal{})
 		log.With("allowed", 30*time.Second).Info("x", "reached", 50*time.Second)
 		if strings.Contains(out.String(), "0000000000") || strings.Count(out.String(), "30s") != 1 || strings.Count(out.String(), "50s") != 1 {
 			t.Errorf("%s: %s", format, out.String())
@@ -59,7 +61,7 @@ func TestDurationsInLogsAreWrittenAsPeopleReadThem(t *testing.T) {
 
 func TestTheLevelCanBeChangedWhileRunning(t *testing.T) {
 	var out bytes.Buffer
-	log, level := newLogger(&out, Base{LogLevel: "error", LogFormat: "json"}, terminal{})
+	log, level := newLogger(&out, config.Base{LogLevel: "error", LogFormat: "json"}, terminal{})
 	log.Warn("x")
 	if out.Len() > 0 {
 		t.Error("a warning at level error")

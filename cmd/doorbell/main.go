@@ -15,6 +15,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"syscall"
+
+	"doorbell/cmd/doorbell/exit"
 )
 
 func main() {
@@ -30,7 +32,7 @@ func main() {
 // touches no global state, so that several of them can run in one process.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	p := &program{stdin: stdin, stdout: stdout, stderr: stderr, environ: environ}
-	return report(stderr, p.execute(ctx, args))
+	return report(stderr, p.terminalOf(stderr), p.execute(ctx, args))
 }
 
 // program is what a command may use of the world.
@@ -50,7 +52,7 @@ func untilSignal(parent context.Context) context.Context {
 		<-signals
 		cancel()
 		<-signals
-		os.Exit(exitFailed)
+		os.Exit(exit.CodeFailed)
 	}()
 	return ctx
 }

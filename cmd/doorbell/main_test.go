@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"doorbell/cmd/doorbell/exit"
 )
 
 // TestWhatAServerSaysBeyondItsAnswerIsNotPrinted is about a gateway that tells a length too short.
@@ -96,14 +98,14 @@ func TestAProxyThatIsAwayOrNoneIsNamedWithoutItsPassword(t *testing.T) {
 	away := strings.Replace(gone.URL, "://", "://user:S3cret-of-proxy@", 1)
 	says := "the proxy " + gone.URL + " of HTTPS_PROXY does not connect to the API: connection refused"
 	c, d := launch(t, environ(away), "check"), launch(t, environ(away), "run")
-	if code := c.exit(t); code != exitFailed {
+	if code := c.exit(t); code != exit.CodeFailed {
 		t.Errorf("exit code %d", code)
 	}
 	d.stderr.await(t, regexp.QuoteMeta(says))
 	d.stop(t)
 	printed := strings.Join(strings.Fields(c.stdout.String()), " ")
 	has(t, printed, says, "is HTTPS_PROXY right, and does the proxy run?")
-	if strings.Contains(printed, "is DOORBELL_BASE_URL right?") {
+	if strings.Contains(printed, "is DOORBELL_BASE_URL right") {
 		t.Errorf("the API is blamed for its proxy:\n%s", printed)
 	}
 	holdsNoSecret(c.stdout.String() + c.stderr.String() + d.stderr.String())
@@ -115,7 +117,7 @@ func TestAProxyThatIsAwayOrNoneIsNamedWithoutItsPassword(t *testing.T) {
 	}
 	for _, command := range []string{"check", "run"} {
 		refused := launch(t, environ("http://user:S3cret-of-proxy@[proxy"), command)
-		if code := refused.exit(t); code != exitConfig {
+		if code := refused.exit(t); code != exit.CodeConfig {
 			t.Errorf("%s: exit code %d", command, code)
 		}
 		has(t, refused.stderr.String(), "HTTPS_PROXY is no address of a proxy; write it like http://")

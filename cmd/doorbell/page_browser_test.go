@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/schemas/skiptest"
+
 	"github.com/chromedp/chromedp"
 )
 
@@ -28,12 +30,12 @@ func openWindow(t *testing.T, url string) *window {
 	if path == "" {
 		var err error
 		if path, err = exec.LookPath("chromium"); err != nil {
-			t.Skip("there is no chromium here; install Debian's package of that name, or name another in DOORBELL_TEST_CHROMIUM")
+			skiptest.Skipf(t, "there is no chromium here; install Debian's package of that name, or name another in DOORBELL_TEST_CHROMIUM")
 		}
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
-	allocated, release := chromedp.NewExecAllocator(context.Background(), options...)
+	allocated, release := chromedp.NewExecAllocator(context.Background(), opts...)
 	t.Cleanup(release)
 	ctx, end := chromedp.NewContext(allocated)
 	t.Cleanup(end)
@@ -95,12 +97,12 @@ func (w *window) until(expression string) {
 func TestAPersonSeesAHaltOnThePageAndEndsItThere(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100", "B200")
-	d := launch(t, s.with("DOORBELL_HTTP_TOKEN="+pageToken), "run")
+	d := launch(t, s.with("DOORBELL_HTTP_TOKEN="+pageToken, "DOORBELL_AGENCY_NAMES=A100=Muster Immobilien AG"), "run")
 	w := openWindow(t, pageURL(t, s.dir))
 	w.until("document.getElementById('headline-text')?.textContent === 'All is well'")
 
 	s.ring(t, "A100")
-	w.until("document.querySelector('#tail-list li.contact_request b')?.textContent === 'A100'")
+	w.until("document.querySelector('#tail-list li.contact_request')?.textContent.includes('A100 Muster Immobilien AG')")
 
 	if err := s.model.UnlinkKey(testKey, "B200"); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,10 @@ import (
 	"math"
 	"time"
 
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/options"
 	"doorbell/poller"
 	"doorbell/poller/schedule"
 	"doorbell/poller/schedule/trace"
@@ -38,8 +41,8 @@ func (c *PlanCmd) Validate() error {
 		return fmt.Errorf("--insertions: write a number from 1 to %d", poller.MostPlanned)
 	case c.Agencies != 1 && c.Insertions == nil:
 		return errors.New("--agencies: needs --insertions")
-	case c.Insertions != nil && (c.Agencies < 1 || c.Agencies > min(*c.Insertions, mostAgencies)):
-		return fmt.Errorf("--agencies: write a number from 1 to that of the insertions, and not more than %d", mostAgencies)
+	case c.Insertions != nil && (c.Agencies < 1 || c.Agencies > min(*c.Insertions, config.MostAgencies)):
+		return fmt.Errorf("--agencies: write a number from 1 to that of the insertions, and not more than %d", config.MostAgencies)
 	case c.Budget != nil && !(*c.Budget >= 0.001 && *c.Budget <= 1000):
 		return errors.New("--budget: write a number from 0.001 to 1000")
 	case c.Latency < time.Millisecond:
@@ -50,12 +53,12 @@ func (c *PlanCmd) Validate() error {
 
 // Run says what may be expected of a budget, and what a wish would take.
 func (c *PlanCmd) Run(ctx context.Context, p *program) error {
-	config, err := readConfig(p.environ, groupPace)
+	cfg, err := config.Read(p.environ, config.GroupPace)
 	if err != nil {
 		return err
 	}
-	p.warn(config.Warnings)
-	outlook, source, err := outlookFor(ctx, config, c)
+	p.warn(cfg.Warnings)
+	outlook, source, err := outlookFor(ctx, cfg, c)
 	if err != nil {
 		return err
 	}
@@ -66,7 +69,7 @@ func (c *PlanCmd) Run(ctx context.Context, p *program) error {
 	if c.JSON {
 		return p.printJSON(r)
 	}
-	return r.writeText(p.stdout)
+	return r.writeText(p.stdout, p.terminalOf(p.stdout))
 }
 
 // Sources of what a plan is about.
@@ -76,11 +79,11 @@ const (
 	fromRequest = "request" // --insertions
 )
 
-func outlookFor(ctx context.Context, c *Config, cmd *PlanCmd) (poller.Outlook, string, error) {
+func outlookFor(ctx context.Context, c *config.Config, cmd *PlanCmd) (poller.Outlook, string, error) {
 	if cmd.Insertions != nil {
 		return assumed(c.Poll, *cmd.Insertions, cmd.Agencies), fromRequest, nil
 	}
-	o, err := c.Base.client().Outlook(ctx)
+	o, err := options.Client(c.Base).Outlook(ctx)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return o, fromDaemon, err
 	}
@@ -89,7 +92,7 @@ func outlookFor(ctx context.Context, c *Config, cmd *PlanCmd) (poller.Outlook, s
 }
 
 // assumed is an outlook of which nothing is known but numbers.
-func assumed(p Poll, insertions, agencies int) poller.Outlook {
+func assumed(p config.Poll, insertions, agencies int) poller.Outlook {
 	o := poller.Outlook{
 		RequestsPerSecond: p.RequestsPerSecond, PollInterval: p.PollInterval, MaxStaleness: time.Duration(p.MaxStaleness),
 		WalkInterval: p.WalkInterval, PageSize: int(p.PageSize),
@@ -102,22 +105,22 @@ func assumed(p Poll, insertions, agencies int) poller.Outlook {
 }
 
 // outlookOfStore reads what a stopped daemon remembers. It changes nothing.
-func outlookOfStore(c *Config) (o poller.Outlook, err error) {
+func outlookOfStore(c *config.Config) (o poller.Outlook, err error) {
 	kept, err := store.OpenReadOnly(store.Options{Dir: c.Base.DataDir})
 	var locked *store.LockedError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return o, failed(fmt.Errorf("no daemon answers, and there is no store in %s", c.Base.DataDir),
+		return o, exit.Failed(fmt.Errorf("no daemon answers, and there is no store in %s", c.Base.DataDir),
 			"set DOORBELL_DATA_DIR to the data directory of the daemon, or plan for a number: --insertions 1000")
 	case errors.As(err, &locked):
-		return o, unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), adviceOnHolder)
+		return o, exit.Unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), exit.AdviceOnHolder)
 	case err != nil:
-		return o, storeError(err, c.Base.DataDir)
+		return o, exit.Store(err, c.Base.DataDir)
 	}
 	defer kept.Close()
-	o, err = poller.RememberedOutlook(kept, c.pollerOptions())
+	o, err = poller.RememberedOutlook(kept, options.Poller(c, release))
 	if err != nil {
-		return o, storeError(err, c.Base.DataDir)
+		return o, exit.Store(err, c.Base.DataDir)
 	}
 	return o, nil
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/poller"
 	"doorbell/poller/schedule"
 	"doorbell/poller/schedule/trace"
@@ -25,7 +26,7 @@ func planned(t *testing.T, environ []string, args ...string) (planReport, string
 	text := run(t, environ, append([]string{"plan"}, args...)...)
 	object := run(t, environ, append([]string{"plan", "--json"}, args...)...)
 	for _, got := range []result{text, object} {
-		if got.code != exitDone || got.stderr != "" {
+		if got.code != exit.Done || got.stderr != "" {
 			t.Fatalf("exit code %d:\n%s%s", got.code, got.stdout, got.stderr)
 		}
 		holdsNobody(t, got.stdout)
@@ -44,7 +45,7 @@ func TestPlanForANumberNeedsNoConfiguration(t *testing.T) {
 	if r.Source != fromRequest || r.Insertions != 10000 || r.Agencies != 1 || r.LearnedFrom != 0 || len(r.Budgets) != 4 {
 		t.Errorf("%+v", r)
 	}
-	has(t, text, "10000 insertions of one agency, made up", "REQUESTS/S MEAN MEDIAN 95 %", "→ 5 ",
+	has(t, text, "10,000 insertions of 1 agency, made up", "REQUESTS/S MEAN MEDIAN 95 %", "→ 5 ",
 		"Walks take 1.7 requests/s: 202 requests every 2m (DOORBELL_WALK_INTERVAL), pages of 50; fewer where the API gives larger ones, which is tried (DOORBELL_PAGE_SIZE).",
 		"Every 10m they take 0.34", "A mean of 5m takes", "Assumed: how contact requests spread over insertions")
 	p := schedule.Plan{Rates: trace.Rates(10000), Budget: 5, Walks: 202.0 / 120, Interval: 30 * time.Second}
@@ -73,7 +74,7 @@ func TestPlanHeedsItsFlagsAndTheConfiguration(t *testing.T) {
 	if r.Agencies != 7 || r.Insertions != 3000 || w.Requests != 7*(5+2) || w.PageSize != 100 || w.IntervalSeconds != 240 || r.Wished.Possible {
 		t.Errorf("%+v", r)
 	}
-	has(t, text, "3000 insertions of 7 agencies", "→ 2 ", "pages of 100", "A mean of 20s is not possible: no insertion is polled more often than every 1m (DOORBELL_POLL_INTERVAL).",
+	has(t, text, "3,000 insertions of 7 agencies", "→ 2 ", "pages of 100", "A mean of 20s is not possible: no insertion is polled more often than every 1m (DOORBELL_POLL_INTERVAL).",
 		"no insertion waits longer than 20m (DOORBELL_MAX_STALENESS) takes 2.8 requests/s: more than the 2 there are, so they take turns.")
 	r, text = planned(t, environ, "--insertions", "3000", "--agencies", "7", "--budget", "8", "--latency", "1m")
 	if r.Budgets[1].RequestsPerSecond != 8 || !r.Wished.Possible || r.Budgets[1].OldestSeconds > 1200.001 {
@@ -141,20 +142,20 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 		{"--insertions 3 --latency soon", "--latency"},
 	} {
 		got := run(t, nil, append([]string{"plan"}, strings.Fields(tt.args)...)...)
-		if got.code != exitUsage || got.stdout != "" {
+		if got.code != exit.CodeUsage || got.stdout != "" {
 			t.Errorf("%s: %+v", tt.args, got)
 		}
 		has(t, got.stderr, tt.words)
 	}
 	for _, bad := range []string{"DOORBELL_REQUESTS_PER_SECOND=many", "DOORBELL_WALK_INTERVAL=0s", "DOORBELL_MAX_STALENESS=1ms"} {
 		name, _, _ := strings.Cut(bad, "=")
-		if got := run(t, []string{bad}, "plan", "--insertions", "5"); got.code != exitConfig || !strings.Contains(got.stderr, name+" ") {
+		if got := run(t, []string{bad}, "plan", "--insertions", "5"); got.code != exit.CodeConfig || !strings.Contains(got.stderr, name+" ") {
 			t.Errorf("%s: %+v", bad, got)
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "none")
 	got := run(t, []string{"DOORBELL_DATA_DIR=" + dir}, "plan")
-	if got.code != exitFailed {
+	if got.code != exit.CodeFailed {
 		t.Errorf("%+v", got)
 	}
 	has(t, got.stderr, "no daemon answers, and there is no store in "+dir, "plan for a number: --insertions 1000")
@@ -198,7 +199,7 @@ func TestPlanIsAboutTheDaemonAndThenAboutItsStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer kept.Close()
-	if got := run(t, elsewhere, "plan"); got.code != exitUnavailable || !strings.Contains(got.stderr, "holds the store and does not answer") {
+	if got := run(t, elsewhere, "plan"); got.code != exit.CodeUnavailable || !strings.Contains(got.stderr, "holds the store and does not answer") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -249,7 +250,7 @@ func TestAPlanStandsWhateverTheDaemonSays(t *testing.T) {
 	} {
 		r := newPlan(o, fromDaemon, time.Minute)
 		var b strings.Builder
-		if err := r.writeText(&b); err != nil || strings.Contains(b.String(), "NaN") || strings.Contains(b.String(), "Inf") {
+		if err := r.writeText(&b, terminal{}); err != nil || strings.Contains(b.String(), "NaN") || strings.Contains(b.String(), "Inf") {
 			t.Errorf("%v:\n%s", err, b.String())
 		}
 		if _, err := json.Marshal(r); err != nil {

@@ -9,13 +9,14 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller"
 )
 
 // fewLearned is how many contact requests are too few to learn rates from.
 const fewLearned = 200
 
-func (r *planReport) writeText(w io.Writer) error {
+func (r *planReport) writeText(w io.Writer, t terminal) error {
 	var b strings.Builder
 	r.writeHead(&b)
 	if r.Insertions > 0 {
@@ -23,7 +24,7 @@ func (r *planReport) writeText(w io.Writer) error {
 		fmt.Fprintln(&b)
 		for _, sentence := range []string{r.walksText(), r.wishText(), r.stalenessText(), r.knownText()} {
 			if sentence != "" {
-				fmt.Fprintln(&b, wrapped(sentence, 0))
+				fmt.Fprintln(&b, t.fit(sentence, 0))
 			}
 		}
 	}
@@ -37,7 +38,7 @@ func (r *planReport) writeHead(b *strings.Builder) {
 		return
 	}
 	where := map[string]string{fromDaemon: "as the daemon knows them", fromStore: "as the store remembers them", fromRequest: "made up"}[r.Source]
-	fmt.Fprintf(b, "%s of %s, %s; about %s contact requests a day\n\n", several(r.Insertions, "insertion"), agenciesText(r.Agencies), where,
+	fmt.Fprintf(b, "%s of %s, %s; about %s contact requests a day\n\n", ops.Counted(r.Insertions, "insertion"), ops.Counted(r.Agencies, "agency"), where,
 		counted(r.ContactRequestsPerDay))
 }
 
@@ -90,7 +91,7 @@ func counted(n float64) string {
 
 func (r *planReport) walksText() string {
 	w := r.Walks
-	text := fmt.Sprintf("Walks take %s requests/s: %s every %s (DOORBELL_WALK_INTERVAL)", figure(w.RequestsPerSecond, 2), several(w.Requests, "request"),
+	text := fmt.Sprintf("Walks take %s requests/s: %s every %s (DOORBELL_WALK_INTERVAL)", figure(w.RequestsPerSecond, 2), ops.Counted(w.Requests, "request"),
 		fromSeconds(w.IntervalSeconds))
 	switch {
 	case w.PageSize > 0:
@@ -137,9 +138,9 @@ func (r *planReport) knownText() string {
 		return "Assumed: how contact requests spread over insertions, after public figures; with other insertions the figures are others, " +
 			"and the daemon must learn which these are." + missing
 	case r.LearnedFrom < fewLearned:
-		return fmt.Sprintf("Learned from %s, which is little: the figures will change.", several(r.LearnedFrom, "contact request")) + missing
+		return fmt.Sprintf("Learned from %s, which is little: the figures will change.", ops.Counted(r.LearnedFrom, "contact request")) + missing
 	}
-	return fmt.Sprintf("Learned from %s.", several(r.LearnedFrom, "contact request")) + missing
+	return fmt.Sprintf("Learned from %s.", ops.Counted(r.LearnedFrom, "contact request")) + missing
 }
 
 // roundUp keeps two digits.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/events"
 	"doorbell/poller"
@@ -59,11 +60,11 @@ func (s scene) lostStore(t *testing.T, agencies []string) (rung map[string]bool)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := readConfig(s.environ)
+	cfg, err := config.Read(s.environ)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := openStream(t.Context(), config, kept)
+	stream, err := openStream(t.Context(), cfg, kept)
 	if err != nil {
 		t.Fatal(err)
 	}

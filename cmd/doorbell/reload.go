@@ -8,7 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/options"
 	"doorbell/poller"
 	"doorbell/store"
 )
@@ -42,8 +44,8 @@ func (r keyReading) equal(other keyReading) bool {
 	return r.problem == other.problem && slices.Equal(r.agencies, other.agencies)
 }
 
-func newKeyReader(environ []string, c *Config, hup <-chan os.Signal, log *slog.Logger) *keyReader {
-	now := keyReading{agencies: c.pollerOptions().Agencies}
+func newKeyReader(environ []string, c *config.Config, hup <-chan os.Signal, log *slog.Logger) *keyReader {
+	now := keyReading{agencies: options.Poller(c, release).Agencies}
 	return &keyReader{environ: environ, hup: hup, log: log, loud: loud(log), seen: now, acted: now, told: now.agencies, warned: c.Warnings}
 }
 
@@ -60,12 +62,12 @@ func (r *keyReader) run(ctx context.Context, set func([]poller.AgencyKeys) error
 			asked = true
 		case <-tick.C:
 		}
-		c, err := readConfig(r.environ, groupPoll)
+		c, err := config.Read(r.environ, config.GroupPoll)
 		now := keyReading{}
 		if err != nil {
 			now.problem = err.Error()
 		} else {
-			now.agencies = c.pollerOptions().Agencies
+			now.agencies = options.Poller(c, release).Agencies
 		}
 		settled := now.equal(r.seen)
 		r.seen = now

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/poller"
 	"doorbell/poller/listings"
@@ -32,11 +33,11 @@ func reread(t *testing.T, text string, test func(*rereading)) {
 	t.Helper()
 	r := &rereading{t: t, file: write(t, "keys", text, 0o600)}
 	environ := []string{"DOORBELL_BASE_URL=https://api.example.com", "DOORBELL_API_KEYS_FILE=" + r.file}
-	c, err := readConfig(environ, groupPoll)
+	c, err := config.Read(environ, config.GroupPoll)
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, _ := newLogger(&r.log, Base{LogLevel: "info", LogFormat: "text"}, terminal{})
+	log, _ := newLogger(&r.log, config.Base{LogLevel: "info", LogFormat: "text"}, terminal{})
 	synctest.Test(t, func(t *testing.T) {
 		r.hup = make(chan os.Signal, 1)
 		ctx, stop := context.WithCancel(t.Context())
@@ -110,7 +111,7 @@ func fingerprintOf(key string) string {
 	if key == "" {
 		return "sha256:e3b0c442" // of nothing
 	}
-	return newSecret(key).Fingerprint()
+	return config.NewSecret(key).Fingerprint()
 }
 
 func TestAChangedKeyFileIsPickedUpWithinHalfAMinuteAndABadOneChangesNothing(t *testing.T) {

@@ -16,8 +16,12 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/options"
+	"doorbell/cmd/doorbell/receivers"
 	"doorbell/events"
 	"doorbell/events/forward"
 	"doorbell/events/natsd"
@@ -82,11 +86,11 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	config, to, err := c.settings(p)
+	cfg, to, err := c.settings(p)
 	if err != nil {
 		return err
 	}
-	log, err := openLog(ctx, config.Base)
+	log, err := openLog(ctx, cfg.Base)
 	if err != nil {
 		return err
 	}
@@ -97,7 +101,7 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	case ctx.Err() != nil:
 		return nil
 	case err != nil:
-		return logError(err, config.Base)
+		return logError(err, cfg.Base)
 	case c.DryRun:
 		return printCounts(p, counts, c.JSON)
 	case counts.Total == 0:
@@ -106,13 +110,13 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	}
 	q.UpTo = counts.UpTo // what comes later was not asked about
 	if c.To == "-" {     // nobody is flooded
-		return c.print(ctx, p, config.Base, log, q)
+		return c.print(ctx, p, cfg.Base, log, q)
 	}
 	if err := c.confirm(ctx, p, counts.Total); err != nil || ctx.Err() != nil {
 		return err
 	}
 	if c.toOutlet() {
-		return c.send(ctx, p, config.Base, log, q, to, counts.Total)
+		return c.send(ctx, p, cfg.Base, log, q, to, counts.Total)
 	}
 	request := ops.ReplayRequest{Query: q, Total: counts.Total, Job: c.Job, Rate: usualRate}
 	if request.Job == "" {
@@ -121,7 +125,7 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	if c.Rate != nil {
 		request.Rate = *c.Rate
 	}
-	return c.publish(ctx, p, config, log.kept, request)
+	return c.publish(ctx, p, cfg, log.kept, request)
 }
 
 // nothing is what is printed where no event is meant: to programs, that there were none.
@@ -136,7 +140,7 @@ func (c *ReplayCmd) nothing(p *program) error {
 }
 
 // print writes the events to standard output.
-func (c *ReplayCmd) print(ctx context.Context, p *program, b Base, log eventLog, q ops.EventQuery) error {
+func (c *ReplayCmd) print(ctx context.Context, p *program, b config.Base, log eventLog, q ops.EventQuery) error {
 	pause := newPause(c.Rate)
 	for e, err := range log.Events(ctx, q) {
 		if pause(ctx); ctx.Err() != nil {
@@ -168,7 +172,7 @@ func newPause(rate *float64) func(context.Context) {
 }
 
 // publish lets the daemon replay; where none runs and NATS is somewhere else, it does it itself.
-func (c *ReplayCmd) publish(ctx context.Context, p *program, config *Config, kept *store.Store, q ops.ReplayRequest) error {
+func (c *ReplayCmd) publish(ctx context.Context, p *program, cfg *config.Config, kept *store.Store, q ops.ReplayRequest) error {
 	var last ops.ReplayProgress
 	told := func(now ops.ReplayProgress) error {
 		if last.Job == "" {
@@ -182,11 +186,11 @@ func (c *ReplayCmd) publish(ctx context.Context, p *program, config *Config, kep
 	var err error
 	switch {
 	case kept == nil:
-		err = config.Base.client().Replay(ctx, q, told)
-	case config.NATS.URL == "":
-		return failed(errors.New("no daemon runs, and with it no NATS server"), "start doorbell run, set NATS_URL to another server, or print the events with --to -")
+		err = options.Client(cfg.Base).Replay(ctx, q, told)
+	case cfg.NATS.URL == "":
+		return exit.Failed(errors.New("no daemon runs, and with it no NATS server"), "start doorbell run, set NATS_URL to another server, or print the events with --to -")
 	default:
-		err = replayKept(ctx, config, kept, q, told)
+		err = replayKept(ctx, cfg, kept, q, told)
 	}
 	if isTerminal(p.stderr) && last.Job != "" {
 		fmt.Fprintln(p.stderr)
@@ -197,7 +201,7 @@ func (c *ReplayCmd) publish(ctx context.Context, p *program, config *Config, kep
 		fmt.Fprintf(p.stderr, "stopped; at least %d of %d are there, and this goes on:\n  %s\n", last.Published+last.AlreadyThere, q.Total, printable(again))
 		return nil
 	case errors.Is(err, ops.ErrNoAnswer):
-		return failed(errors.New("the daemon broke off"), "look at its log; this goes on: "+again)
+		return exit.Failed(errors.New("the daemon broke off"), "look at its log; this goes on: "+again)
 	case err != nil:
 		return replayError(err, again)
 	case c.JSON:
@@ -213,17 +217,17 @@ func replayError(err error, again string) error {
 	if hint == "" {
 		hint = "this goes on: " + again
 	}
-	return failed(err, hint)
+	return exit.Failed(err, hint)
 }
 
 // replayKept does the same without a daemon, to an external server.
-func replayKept(ctx context.Context, c *Config, kept *store.Store, q ops.ReplayRequest, told func(ops.ReplayProgress) error) error {
-	conn, err := natsd.Connect(c.NATS.dial(), quiet())
+func replayKept(ctx context.Context, c *config.Config, kept *store.Store, q ops.ReplayRequest, told func(ops.ReplayProgress) error) error {
+	conn, err := natsd.Connect(options.NATS(c.NATS), discardLog())
 	if err != nil {
 		return ops.WithHint(err, "check the NATS_* settings")
 	}
 	defer conn.Close()
-	_, err = daemon.Replay(ctx, c.daemonOptions(quiet()), kept, conn, q, told)
+	_, err = daemon.Replay(ctx, daemonOptions(c, discardLog()), kept, conn, q, told)
 	return err
 }
 
@@ -231,20 +235,20 @@ func replayKept(ctx context.Context, c *Config, kept *store.Store, q ops.ReplayR
 func (c *ReplayCmd) toOutlet() bool { return c.To == "slack" || c.To == "email" || c.To == "webhook" }
 
 // settings are what the command reads of the environment: the outlets too, if they are meant.
-func (c *ReplayCmd) settings(p *program) (config *Config, to forwarder, err error) {
+func (c *ReplayCmd) settings(p *program) (cfg *config.Config, to receivers.Forwarder, err error) {
 	if !c.toOutlet() {
-		config, err = readConfig(p.environ)
-		return config, to, err
+		cfg, err = config.Read(p.environ)
+		return cfg, to, err
 	}
-	if config, err = readConfig(p.environ, groupForward); err != nil {
-		return config, to, err
+	if cfg, err = config.Read(p.environ, config.GroupForward); err != nil {
+		return cfg, to, err
 	}
-	p.warn(config.warningsFor(c.To))
-	to, err = config.forwarder(c.To, c.To)
+	p.warn(warningsFor(cfg, c.To))
+	to, err = receivers.New(cfg, c.To, c.To, release)
 	if err == nil && len(to.Routes) == 0 {
 		err = notConfigured(c.To)
 	}
-	return config, to, err
+	return cfg, to, err
 }
 
 // sentReplay is what a replay to an outlet has done.
@@ -263,8 +267,8 @@ type nextEvent struct {
 }
 
 // send brings events to outlets, one after the other, each as a message of its own. What no filter wants is passed over.
-func (c *ReplayCmd) send(ctx context.Context, p *program, b Base, log eventLog, q ops.EventQuery, to forwarder, total int) error {
-	defer to.close()
+func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log eventLog, q ops.EventQuery, to receivers.Forwarder, total int) error {
+	defer to.Close()
 	fmt.Fprintf(p.stderr, "replaying %s to %s\n", ops.Counted(total, "event"), c.To)
 	done, began := sentReplay{Total: total}, time.Now()
 	var broken error // of the log
@@ -276,7 +280,7 @@ func (c *ReplayCmd) send(ctx context.Context, p *program, b Base, log eventLog, 
 			fmt.Fprintf(p.stderr, "\r%d sent, %d refused", r.Events, r.Refused)
 		}
 	}
-	to.listen(func(reason string) {
+	to.Listen(func(reason string) {
 		fmt.Fprintf(p.stderr, "%s does not take it now, and is tried again: %s\n", c.To, printable(reason))
 	})
 	sum, err := forward.SendReplayed(ctx, to.Routes, list, told)
@@ -300,7 +304,7 @@ func (c *ReplayCmd) send(ctx context.Context, p *program, b Base, log eventLog, 
 }
 
 // concluded says what was sent, and how to go on if that was not all.
-func (c *ReplayCmd) concluded(ctx context.Context, p *program, b Base, done sentReplay, err, broken error, until time.Time) error {
+func (c *ReplayCmd) concluded(ctx context.Context, p *program, b config.Base, done sentReplay, err, broken error, until time.Time) error {
 	switch {
 	case err == nil && c.JSON:
 	case err == nil:
@@ -313,10 +317,10 @@ func (c *ReplayCmd) concluded(ctx context.Context, p *program, b Base, done sent
 		fmt.Fprintf(p.stderr, "stopped before sequence %d of %s; %s sent, and this goes on:\n  %s\n", done.Next.Sequence, done.Next.AgencyID,
 			ops.Counted(done.Events, "event"), printable(c.goesOn(*done.Next, until)))
 	default:
-		return failed(fmt.Errorf("at sequence %d of %s: %w", done.Next.Sequence, done.Next.AgencyID, err), "this goes on: "+c.goesOn(*done.Next, until))
+		return exit.Failed(fmt.Errorf("at sequence %d of %s: %w", done.Next.Sequence, done.Next.AgencyID, err), "this goes on: "+c.goesOn(*done.Next, until))
 	}
 	if err == nil && done.Refused > 0 {
-		return failed(fmt.Errorf("%s permanently rejected by %s", ops.Counted(done.Refused, "event"), c.To), "the daemon's log, or --test of doorbell forward, says more")
+		return exit.Failed(fmt.Errorf("%s permanently rejected by %s", ops.Counted(done.Refused, "event"), c.To), "the daemon's log, or --test of doorbell forward, says more")
 	}
 	return nil
 }
@@ -355,7 +359,7 @@ func printCounts(p *program, c ops.EventCounts, asJSON bool) error {
 		return p.printJSON(c)
 	}
 	t := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "AGENCY\tTYPE\tEVENTS")
+	fmt.Fprintln(t, "AGENCY\tWHAT\tEVENTS")
 	for _, a := range c.Agencies {
 		types := slices.SortedFunc(maps.Keys(a.Types), func(x, y events.Type) int {
 			return cmp.Or(cmp.Compare(a.Types[y], a.Types[x]), cmp.Compare(x, y))
@@ -380,7 +384,7 @@ func (c *ReplayCmd) confirm(ctx context.Context, p *program, total int) error {
 		return nil
 	}
 	if in, ok := p.stdin.(*os.File); !ok || !isTerminal(in) {
-		return usageError(fmt.Sprintf("%d events would be replayed, and there is nobody to ask", total), "--yes does it; --dry-run says what they are")
+		return exit.Usage(fmt.Sprintf("%d events would be replayed, and there is nobody to ask", total), "--yes does it; --dry-run says what they are")
 	}
 	return ask(ctx, p.stdin, p.stderr, fmt.Sprintf("%d events will be replayed. Go on? [y/N] ", total))
 }
@@ -402,7 +406,7 @@ func ask(ctx context.Context, in io.Reader, out io.Writer, question string) erro
 			return nil
 		}
 	}
-	return failed(errors.New("nothing was replayed"), "")
+	return exit.Failed(errors.New("nothing was replayed"), "")
 }
 
 // again are the flags that mean the same events once more, of the same job. Moments are written out: two hours ago will be

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 )
@@ -135,7 +136,7 @@ func TestAStoppedReplaySaysHowItGoesOn(t *testing.T) {
 	c := launch(t, s.environ, "replay", "--since", "1h", "--type", "contact_request.>", "--rate", "2", "--job", "slow")
 	c.stderr.await(t, "replaying 5 events")
 	eventually(t, "the first is there", func() bool { return streamExists(url) && len(replayed(t, url)) > 0 })
-	if code := c.end(t, syscall.SIGINT); code != exitDone || time.Since(began) > 10*time.Second {
+	if code := c.end(t, syscall.SIGINT); code != exit.Done || time.Since(began) > 10*time.Second {
 		t.Errorf("exit code %d", code)
 	}
 	said := c.stderr.await(t, `stopped; at least \d of 5 are there, and this goes on:\n  doorbell (.*)\n`)[1]
@@ -176,7 +177,7 @@ func TestWithoutADaemonAnExternalNATSIsEnough(t *testing.T) {
 	environ := append(logged(t, 9, "A100", "B200"), "NATS_URL="+strings.Replace(url, "://", "://u:"+sentinel+"@", 1))
 	before := tree(t, settingOf(environ, "DOORBELL_DATA_DIR"))
 	forbidden := run(t, append(environ, "DOORBELL_STREAM_MANAGE=off"), "replay")
-	if forbidden.code != exitFailed || forbidden.stdout != "" {
+	if forbidden.code != exit.CodeFailed || forbidden.stdout != "" {
 		t.Errorf("got %+v", forbidden)
 	}
 	has(t, forbidden.stderr, "stream LISTINGS_REPLAY: the stream is missing", "listings.replay.>", "DOORBELL_STREAM_MANAGE")
@@ -198,7 +199,7 @@ func TestWithoutADaemonAnExternalNATSIsEnough(t *testing.T) {
 		holdsNobody(t, r.stdout+r.stderr)
 	}
 	away := run(t, append(environ, "NATS_URL=nats://127.0.0.1:"+strconv.Itoa(freePort(t))), "replay")
-	if away.code != exitFailed {
+	if away.code != exit.CodeFailed {
 		t.Errorf("got %+v", away)
 	}
 	has(t, away.stderr, "no connection to NATS at", "--to -")
@@ -242,7 +243,7 @@ func TestADryRunCountsAndDoesNothing(t *testing.T) {
 	if got.code != 0 || got.stderr != "" {
 		t.Errorf("got %+v", got)
 	}
-	has(t, text, "AGENCY TYPE EVENTS A100 contact_request.created 5 A100 sequences 1 to 5 5 B200 contact_request.created 4 B200 access.halted 1 B200 sequences 1 to 5 5 10 events would be replayed")
+	has(t, text, "AGENCY WHAT EVENTS A100 contact_request.created 5 A100 sequences 1 to 5 5 B200 contact_request.created 4 B200 access.halted 1 B200 sequences 1 to 5 5 10 events would be replayed")
 	got = run(t, environ, "replay", "--dry-run", "--json", "--type", "access.>")
 	var c ops.EventCounts
 	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil || c.Total != 1 || c.Agencies[0].Types["access.halted"] != 1 || c.Agencies[0].AgencyID != "B200" {
@@ -262,7 +263,7 @@ func TestMoreThanAThousandEventsAreAskedFor(t *testing.T) {
 	environ := logged(t, 1000, "A100", "B200") // and a halt
 	environ = append(environ, "NATS_URL="+startNATS(t, server.RANDOM_PORT))
 	got := run(t, environ, "replay", "--rate", "0")
-	if got.code != exitUsage || got.stdout != "" {
+	if got.code != exit.CodeUsage || got.stdout != "" {
 		t.Errorf("got %+v", got)
 	}
 	has(t, got.stderr, "1001 events would be replayed, and there is nobody to ask", "--yes does it")
@@ -310,23 +311,23 @@ func TestReplayRefusesWhatCannotBe(t *testing.T) {
 		"--from-sequence 99999999999999999999 ": "--from-sequence: ",
 	} {
 		got := run(t, environ, append([]string{"replay"}, strings.Fields(args)...)...)
-		if got.code != exitUsage || got.stdout != "" || strings.Count(got.stderr, "doorbell: ") != 1 {
+		if got.code != exit.CodeUsage || got.stdout != "" || strings.Count(got.stderr, "doorbell: ") != 1 {
 			t.Errorf("%s: got %+v", args, got)
 		}
 		has(t, got.stderr, sentence)
 	}
 	got := run(t, environ, "replay", "--agency", "C300")
-	if got.code != exitFailed {
+	if got.code != exit.CodeFailed {
 		t.Errorf("got %+v", got)
 	}
 	has(t, got.stderr, "knows no such agency: C300")
 	got = run(t, environ, "replay")
-	if got.code != exitFailed {
+	if got.code != exit.CodeFailed {
 		t.Errorf("got %+v", got)
 	}
 	has(t, got.stderr, "no daemon runs, and with it no NATS server", "--to -")
 	got = run(t, fit("DOORBELL_DATA_DIR="+shortDir(t)), "replay", "--dry-run")
-	if got.code != exitFailed {
+	if got.code != exit.CodeFailed {
 		t.Errorf("got %+v", got)
 	}
 	has(t, got.stderr, "there is no store in")
@@ -339,7 +340,7 @@ func TestAJobThatWasUsedForOtherEventsIsRefused(t *testing.T) {
 	replay := func(args ...string) result {
 		return run(t, environ, append([]string{"replay", "--job", "x", "--rate", "0"}, args...)...)
 	}
-	if got := replay("--type", "contact_request.created", "--from-sequence", "2"); got.code != exitDone || !strings.HasPrefix(got.stdout, "7 events replayed") {
+	if got := replay("--type", "contact_request.created", "--from-sequence", "2"); got.code != exit.Done || !strings.HasPrefix(got.stdout, "7 events replayed") {
 		t.Fatalf("%+v", got)
 	}
 	for name, other := range map[string][]string{
@@ -349,7 +350,7 @@ func TestAJobThatWasUsedForOtherEventsIsRefused(t *testing.T) {
 		"another insertion as well": {"--type", "contact_request.created", "--from-sequence", "2", "--insertion", "see#1##"},
 	} {
 		got := replay(other...)
-		if got.code != exitFailed || got.stdout != "" {
+		if got.code != exit.CodeFailed || got.stdout != "" {
 			t.Errorf("%s: %+v", name, got)
 		}
 		has(t, got.stderr, "another choice of events", "choose another --job")
@@ -359,7 +360,7 @@ func TestAJobThatWasUsedForOtherEventsIsRefused(t *testing.T) {
 		"that ends early": {"--type", "contact_request.created", "--from-sequence", "2", "--to-sequence", "3"},
 		"of one agency":   {"--type", "contact_request.created", "--from-sequence", "2", "--agency", "B200"},
 	} {
-		if got := replay(same...); got.code != exitDone || !strings.HasPrefix(got.stdout, "0 events replayed") {
+		if got := replay(same...); got.code != exit.Done || !strings.HasPrefix(got.stdout, "0 events replayed") {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

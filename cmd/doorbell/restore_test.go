@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/store"
 )
 
@@ -55,7 +56,7 @@ func TestARestoreAsThePageSaysGoesOnWhereTheBackupWas(t *testing.T) {
 
 	shell(commands[1][0])
 	refused := run(t, s.environ, "run")
-	if refused.code != exitConfig || !strings.Contains(refused.stderr, "run --restored") {
+	if refused.code != exit.CodeConfig || !strings.Contains(refused.stderr, "run --restored") {
 		t.Errorf("without the flag: %+v", refused)
 	}
 	last := strings.Fields(commands[1][1])
@@ -82,7 +83,7 @@ func TestARestoreAsThePageSaysGoesOnWhereTheBackupWas(t *testing.T) {
 		}
 	}
 	d.stop(t)
-	if got := run(t, s.environ, "verify"); got.code != exitDone {
+	if got := run(t, s.environ, "verify"); got.code != exit.Done {
 		t.Errorf("%+v", got)
 	}
 	d = launch(t, s.environ, "run") // the flag was for one start
@@ -106,10 +107,10 @@ func TestRunTakesAnotherAddressOrANewStoreOnlyWhenTold(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"run"}, exitConfig, "run --moved"},
-		{[]string{"run", "--restored"}, exitConfig, "run --moved"},
-		{[]string{"run", "--fresh", "--moved"}, exitUsage, "--fresh"},
-		{[]string{"run", "--fresh", "--restored"}, exitUsage, "--fresh"},
+		{[]string{"run"}, exit.CodeConfig, "run --moved"},
+		{[]string{"run", "--restored"}, exit.CodeConfig, "run --moved"},
+		{[]string{"run", "--fresh", "--moved"}, exit.CodeUsage, "--fresh"},
+		{[]string{"run", "--fresh", "--restored"}, exit.CodeUsage, "--fresh"},
 	} {
 		if got := run(t, elsewhere, c.args...); got.code != c.code || !strings.Contains(got.stderr, c.says) {
 			t.Errorf("%v: %+v, want %d, %s", c.args, got, c.code, c.says)

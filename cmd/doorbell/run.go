@@ -7,12 +7,12 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
+	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
-	"doorbell/events/natsd"
-	"doorbell/poller"
-	"doorbell/poller/listings"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/options"
+	"doorbell/cmd/doorbell/receivers"
 )
 
 // RunCmd is `doorbell run`.
@@ -38,26 +38,27 @@ func (RunCmd) Help() string {
 
 // Run watches until it is stopped.
 func (flags *RunCmd) Run(ctx context.Context, p *program) error {
-	c, err := readConfig(p.environ, groupPoll, groupForward)
+	c, err := config.Read(p.environ, config.GroupPoll, config.GroupForward)
 	if err != nil {
 		return err
 	}
 	log := p.logger(c.Base)
-	defer lastWords(log)
+	defer flushLog(log)
 	for _, w := range c.Warnings {
 		log.Warn(w)
 	}
-	forwarders, err := c.forwarders()
+	configured, err := receivers.All(c, release)
 	if err != nil {
 		return err
 	}
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
-	o := c.daemonOptions(log)
+	o := daemonOptions(c, log)
+	o.AgencyName = c.Forward.AgencyNames.Revealed
 	o.Accept = daemon.Accept{Restored: flags.Restored, Moved: flags.Moved, Fresh: flags.Fresh, Alone: flags.Alone}
 	o.Notify, o.Keys = daemon.NewNotifier(lookup(p.environ)), newKeyReader(p.environ, c, hup, log).run
-	for _, f := range forwarders {
+	for _, f := range configured {
 		o.Forwarders = append(o.Forwarders, daemon.Forwarder(f))
 	}
 	d, err := daemon.New(ctx, o)
@@ -81,53 +82,20 @@ func daemonError(err error, dir string) error {
 	if errors.As(err, new(*daemon.Error)) {
 		return err
 	}
-	return storeError(err, dir)
+	return exit.Store(err, dir)
 }
 
 // daemonOptions says in the daemon's words what is configured.
-func (c *Config) daemonOptions(log *slog.Logger) daemon.Options {
+func daemonOptions(c *config.Config, log *slog.Logger) daemon.Options {
 	b := c.Base
 	o := daemon.Options{
-		DataDir: b.DataDir, Version: release, Log: log, Poller: c.pollerOptions(), NATS: c.NATS.dial(), NATSListen: b.NATSListen, CheckStore: soundFile,
+		DataDir: b.DataDir, Version: release, Log: log, Poller: options.Poller(c, release), NATS: options.NATS(c.NATS), NATSListen: b.NATSListen, CheckStore: soundFile,
 		SubjectPrefix: b.SubjectPrefix, Stream: b.Stream, ManageStream: b.StreamManage == "auto", Retention: b.Retention,
 		StoreMax: int64(b.StoreMax), StreamMax: int64(b.StreamMax),
 		HTTPToken: b.HTTPToken.Reveal(), ShowPeople: b.ShowPeople, PingURL: b.PingURL.Reveal(),
 	}
-	if b.hasHTTP() {
+	if b.HasHTTP() {
 		o.HTTPListen = b.HTTPListen
 	}
 	return o
-}
-
-// pollerOptions says in the poller's words what is configured.
-func (c *Config) pollerOptions() poller.Options {
-	p := c.Poll
-	o := poller.Options{
-		API: listings.Options{
-			BaseURL: string(p.BaseURL), Timeout: p.RequestTimeout, MaxBody: int64(p.MaxBody), Version: release,
-			TimeZone: p.Timezone.Location, AllowPlaintext: c.Base.AllowPlaintext,
-		},
-		Announce: p.Baseline == "emit", RequestsPerSecond: p.RequestsPerSecond, PollInterval: p.PollInterval, MaxStaleness: time.Duration(p.MaxStaleness),
-		WalkInterval: p.WalkInterval, PageSize: int(p.PageSize), RetryMax: p.RetryMax, Confirm: p.ConfirmDisappeared,
-		HoldFor: p.HoldFor, Filter: p.filter(), IgnoreInsertion: p.IgnoreFields.Insertion,
-		IgnoreContact: p.IgnoreFields.ContactRequest, IDFields: p.ContactIDFields,
-	}
-	if path := p.RecordsPath.Insertion; len(path) > 0 {
-		o.API.InsertionsPath = path[0]
-	}
-	if path := p.RecordsPath.ContactRequest; len(path) > 0 {
-		o.API.ContactRequestsPath = path[0]
-	}
-	for _, a := range c.Agencies {
-		o.Agencies = append(o.Agencies, poller.AgencyKeys{ID: a.ID, Key: listings.NewKey(a.Key.Reveal()), Next: listings.NewKey(a.Next.Reveal())})
-	}
-	return o
-}
-
-// dial says in the words of natsd how to reach an external server.
-func (n NATS) dial() natsd.Dial {
-	return natsd.Dial{
-		URL: string(n.URL), Creds: n.Creds, NKey: n.Nkey, User: n.User, Password: n.Password.Reveal(), Token: n.Token.Reveal(),
-		CA: n.CA, Cert: n.Cert, Key: n.Key,
-	}
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/poller/sandbox"
 )
 
@@ -32,18 +34,18 @@ type madeUp struct {
 
 // SandboxCmd is `doorbell sandbox`. It reads no environment.
 type SandboxCmd struct {
-	Listen          string    `default:"127.0.0.1:3668" placeholder:"HOST:PORT" help:"Address of the API; a free port is taken if this one is in use."`
-	Control         string    `default:"127.0.0.1:3669" placeholder:"HOST:PORT" help:"Address of the control, which changes the API and tells what was true; a free port is taken if this one is in use."`
-	Seed            int64     `default:"1" help:"Number from which people and properties are made up."`
-	Rendering       string    `placeholder:"NAME" help:"Form of the answers, which the API's description leaves open; listed above. Default flat, or that of the scenario."`
-	Scenario        string    `placeholder:"NAME" help:"Play a scenario; listed above. It brings its own agencies, and the flags below have no effect."`
-	Speed           float64   `placeholder:"FACTOR" help:"How much faster than in life the scenario happens. Default that of the scenario."`
-	Agencies        AgencyIDs `default:"A100,B200" help:"Agencies that exist."`
-	Insertions      int       `default:"12" help:"Insertions of each agency at the start."`
-	History         int       `default:"3" help:"Contact requests that each insertion has at the start."`
-	ContactRequests float64   `name:"contact-requests-per-minute" default:"10" help:"New contact requests a minute, over all agencies."`
-	Changes         float64   `name:"changes-per-minute" default:"5" help:"Edits, withdrawals and publications a minute, over all agencies."`
-	JSON            bool      `name:"json" help:"Print one JSON object, with the addresses and what to watch them with; everything else goes to standard error."`
+	Listen          string           `default:"127.0.0.1:3668" placeholder:"HOST:PORT" help:"Address of the API; a free port is taken if this one is in use."`
+	Control         string           `default:"127.0.0.1:3669" placeholder:"HOST:PORT" help:"Address of the control, which changes the API and tells what was true; a free port is taken if this one is in use."`
+	Seed            int64            `default:"1" help:"Number from which people and properties are made up."`
+	Rendering       string           `placeholder:"NAME" help:"Form of the answers, which the API's description leaves open; listed above. Default flat, or that of the scenario."`
+	Scenario        string           `placeholder:"NAME" help:"Play a scenario; listed above. It brings its own agencies, and the flags below have no effect."`
+	Speed           float64          `placeholder:"FACTOR" help:"How much faster than in life the scenario happens. Default that of the scenario."`
+	Agencies        config.AgencyIDs `default:"A100,B200" help:"Agencies that exist."`
+	Insertions      int              `default:"12" help:"Insertions of each agency at the start."`
+	History         int              `default:"3" help:"Contact requests that each insertion has at the start."`
+	ContactRequests float64          `name:"contact-requests-per-minute" default:"10" help:"New contact requests a minute, over all agencies."`
+	Changes         float64          `name:"changes-per-minute" default:"5" help:"Edits, withdrawals and publications a minute, over all agencies."`
+	JSON            bool             `name:"json" help:"Print one JSON object, with the addresses and what to watch them with; everything else goes to standard error."`
 }
 
 // Help is printed by --help below the flags.
@@ -51,6 +53,11 @@ func (SandboxCmd) Help() string { return sandboxHelp() }
 
 // Validate refuses what cannot be.
 func (c *SandboxCmd) Validate() error {
+	for name, address := range map[string]string{"--listen": c.Listen, "--control": c.Control} {
+		if _, _, err := net.SplitHostPort(address); address != "" && err != nil {
+			return errors.New(name + ": write host:port like 127.0.0.1:3668")
+		}
+	}
 	switch {
 	case c.Speed < 0:
 		return errors.New("--speed: must not be negative")
@@ -205,7 +212,7 @@ func findRendering(name string) (*sandbox.Rendering, error) {
 	if r, ok := sandbox.RenderingNamed(name); ok {
 		return &r, nil
 	}
-	return nil, usageError("--rendering: there is none of this name", "choose one of "+strings.Join(renderingNames(), ", "))
+	return nil, exit.Usage("--rendering: there is none of this name", "choose one of "+strings.Join(renderingNames(), ", "))
 }
 
 func renderingNames() (names []string) {
@@ -233,7 +240,7 @@ func findScenario(name string) (*sandbox.Scenario, error) {
 		for _, s := range sandbox.Scenarios() {
 			names = append(names, s.Name)
 		}
-		return nil, usageError("--scenario: there is none of this name", "choose one of "+strings.Join(names, ", "))
+		return nil, exit.Usage("--scenario: there is none of this name", "choose one of "+strings.Join(names, ", "))
 	}
 	return &s, nil
 }
@@ -309,16 +316,16 @@ func listen(w io.Writer, what, address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		if err != nil {
-			return nil, usageError(err.Error(), "give an address like 127.0.0.1:0")
+			return nil, exit.Usage(err.Error(), "give an address like 127.0.0.1:0")
 		}
 		return l, nil
 	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, usageError(err.Error(), "give an address like 127.0.0.1:0")
+		return nil, exit.Usage(err.Error(), "give an address like 127.0.0.1:0")
 	}
 	if l, err = net.Listen("tcp", net.JoinHostPort(host, "0")); err != nil {
-		return nil, failed(err, "")
+		return nil, exit.Failed(err, "")
 	}
 	fmt.Fprintf(w, "%s is in use; %s listens on %s instead.\n", address, what, l.Addr())
 	return l, nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/poller/sandbox"
 )
 
@@ -28,7 +29,7 @@ func TestTheHelpOfTheSandboxListsEveryScenarioAndRendering(t *testing.T) {
 func TestWhatTheSandboxDoesNotHaveIsAUsageErrorThatListsWhatItHas(t *testing.T) {
 	for flag, name := range map[string]string{"--scenario": "zurich-hot", "--rendering": "data-nested"} {
 		got := run(t, nil, "sandbox", flag, "zurich-\x1b[2Jcold")
-		if got.code != exitUsage || !strings.HasPrefix(got.stderr, "doorbell: "+flag) || !strings.Contains(got.stderr, name) || got.stdout != "" {
+		if got.code != exit.CodeUsage || !strings.HasPrefix(got.stderr, "doorbell: "+flag) || !strings.Contains(got.stderr, name) || got.stdout != "" {
 			t.Errorf("%s: %+v", flag, got)
 		}
 		if strings.Contains(got.stderr, "\x1b") {
@@ -36,7 +37,7 @@ func TestWhatTheSandboxDoesNotHaveIsAUsageErrorThatListsWhatItHas(t *testing.T) 
 		}
 	}
 	for _, args := range [][]string{{"--speed", "2"}, {"--speed=-1", "--scenario", "relist"}, {"--speed", "x"}} {
-		if got := run(t, nil, append([]string{"sandbox"}, args...)...); got.code != exitUsage || got.stdout != "" {
+		if got := run(t, nil, append([]string{"sandbox"}, args...)...); got.code != exit.CodeUsage || got.stdout != "" {
 			t.Errorf("%q: %+v", args, got)
 		}
 	}
@@ -57,7 +58,7 @@ func TestTheSandboxRefusesToMakeUpWhatCannotBeOrIsTooMuch(t *testing.T) {
 		{"--agencies=", "--agencies: is empty; write one or more"},
 	} {
 		got := run(t, nil, append([]string{"sandbox", "--listen=127.0.0.1:0", "--control=127.0.0.1:0"}, strings.Fields(tt.args)...)...)
-		if got.code != exitUsage || got.stdout != "" || !strings.Contains(got.stderr, tt.words) {
+		if got.code != exit.CodeUsage || got.stdout != "" || !strings.Contains(got.stderr, tt.words) {
 			t.Errorf("%s: %+v", tt.args, got)
 		}
 	}

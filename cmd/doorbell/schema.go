@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/events"
 	"doorbell/schemas"
 )
@@ -112,7 +113,7 @@ func (c *SchemaShowCmd) Run(_ context.Context, p *program) error {
 		text, ok = schemas.AsyncAPI()
 	}
 	if !ok {
-		return failed(errors.New("this doorbell has no such document"), "doorbell schema ls lists what it has")
+		return exit.Failed(errors.New("this doorbell has no such document"), "doorbell schema ls lists what it has")
 	}
 	if c.JSON {
 		var line bytes.Buffer

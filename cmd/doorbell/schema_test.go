@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/events"
 	"doorbell/schemas"
 )
@@ -47,7 +48,7 @@ func TestASchemaThatIsNotThereIsAUsageError(t *testing.T) {
 		"schema show contact_request.deleted": "TYPE: there is none of this name; doorbell schema ls lists them",
 		"schema show asyncapi --example":      "--example: is for one type of event",
 	} {
-		if got := run(t, nil, strings.Fields(args)...); got.code != exitUsage || !strings.Contains(got.stderr, words) || got.stdout != "" {
+		if got := run(t, nil, strings.Fields(args)...); got.code != exit.CodeUsage || !strings.Contains(got.stderr, words) || got.stdout != "" {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}

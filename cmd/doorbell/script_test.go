@@ -18,6 +18,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/poller/sandbox"
 )
 
@@ -73,7 +74,7 @@ func wants(ts *testscript.TestScript, neg, ok bool, usage string) {
 
 func scriptDoorbell(ts *testscript.TestScript, neg bool, args []string) {
 	wants(ts, neg, true, "doorbell ARGS")
-	mustExit(ts, exitDone, args)
+	mustExit(ts, exit.Done, args)
 }
 
 func scriptExits(ts *testscript.TestScript, neg bool, args []string) {

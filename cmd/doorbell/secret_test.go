@@ -7,17 +7,19 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"doorbell/cmd/doorbell/config"
 )
 
 // sentinel is a key that must never come out. A test that hands it in searches all output for it.
 const sentinel = "5ecre7-sentinel-0000-do-not-print"
 
 func TestASecretNeverPrintsItself(t *testing.T) {
-	s := newSecret(sentinel)
-	a := Agency{ID: "A100", Key: s, Next: s}
-	hidden := struct{ agency Agency }{a} // fmt reaches into unexported fields without asking methods
+	s := config.NewSecret(sentinel)
+	a := config.Agency{ID: "A100", Key: s, Next: s}
+	hidden := struct{ agency config.Agency }{a} // fmt reaches into unexported fields without asking methods
 	var out bytes.Buffer
-	for _, v := range []any{s, &s, a, &a, hidden, []Secret{s}, map[string]Secret{"k": s}, fmt.Errorf("x: %v", s)} {
+	for _, v := range []any{s, &s, a, &a, hidden, []config.Secret{s}, map[string]config.Secret{"k": s}, fmt.Errorf("x: %v", s)} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%p"} {
 			fmt.Fprintf(&out, verb, v)
 		}
@@ -32,17 +34,17 @@ func TestASecretNeverPrintsItself(t *testing.T) {
 			t.Errorf("the secret is in the output: %s", out.String())
 		}
 	}
-	if !strings.Contains(out.String(), redacted) {
+	if !strings.Contains(out.String(), config.Redacted) {
 		t.Error("nothing was printed in its place")
 	}
 }
 
 func TestAFingerprintTellsKeysApartAndHidesThem(t *testing.T) {
-	a, b := newSecret("key-one").Fingerprint(), newSecret("key-two").Fingerprint()
+	a, b := config.NewSecret("key-one").Fingerprint(), config.NewSecret("key-two").Fingerprint()
 	if a == b || !strings.HasPrefix(a, "sha256:") || len(a) != len("sha256:")+8 {
 		t.Errorf("fingerprints %q and %q", a, b)
 	}
-	if (Secret{}).Fingerprint() != "" || !(Secret{}).IsZero() || newSecret("").Reveal() != "" {
+	if (config.Secret{}).Fingerprint() != "" || !(config.Secret{}).IsZero() || config.NewSecret("").Reveal() != "" {
 		t.Error("no secret has a fingerprint or a text")
 	}
 }

@@ -12,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/schemas/skiptest"
+
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller/sandbox"
 )
@@ -26,7 +29,7 @@ func TestASlowDiskOfTheStreamIsNoReasonToRestartTheServer(t *testing.T) {
 	var said bytes.Buffer
 	slow := &tracer{below: filepath.Join(s.dir, daemon.StreamFolder), every: true}
 	if err := slow.run(s.environ, &said, binary(t), "run"); untraceable(err) {
-		t.Skipf("this machine lets no program be traced: %v", err)
+		skiptest.Skipf(t, "this machine lets no program be traced: %v", err)
 	} else if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +71,7 @@ func TestASlowDiskDelaysOnlyWhatIsStored(t *testing.T) {
 	var said bytes.Buffer
 	slow := &tracer{below: s.dir}
 	if err := slow.run(s.environ, &said, binary(t), "run"); untraceable(err) {
-		t.Skipf("this machine lets no program be traced: %v", err)
+		skiptest.Skipf(t, "this machine lets no program be traced: %v", err)
 	} else if err != nil {
 		t.Fatal(err)
 	}
@@ -93,20 +96,23 @@ func TestASlowDiskDelaysOnlyWhatIsStored(t *testing.T) {
 	if err := s.model.UnlinkKey(testKey, "A100"); err != nil {
 		t.Fatal(err)
 	}
+	asked := func() (refused bool, after int) {
+		for _, r := range s.model.Log(sandbox.Filter{AgencyID: "A100"}) {
+			if refused {
+				after++
+			}
+			refused = refused || r.Status == http.StatusForbidden && r.Operation == sandbox.OperationInsertions
+		}
+		return refused, after
+	}
+	eventually(t, "its list is refused", func() bool { refused, _ := asked(); return refused })
 	for _, a := range agencies[1:] {
 		s.goesOn(t, a, 20)
 	}
-	refused, after := false, 0
-	for _, r := range s.model.Log(sandbox.Filter{AgencyID: "A100"}) {
-		if refused {
-			after++
-		}
-		refused = refused || r.Status == http.StatusForbidden && r.Operation == sandbox.OperationInsertions
+	if _, after := asked(); after > 1 {
+		t.Errorf("after its list was refused it was asked %d times", after)
 	}
-	if !refused || after > 1 {
-		t.Errorf("its list was refused: %t, and then it was asked %d times", refused, after)
-	}
-	if got := run(t, s.environ, "status"); got.code != exitDone {
+	if got := run(t, s.environ, "status"); got.code != exit.Done {
 		t.Errorf("the daemon does not answer: %+v", got)
 	}
 
@@ -127,7 +133,7 @@ func TestASlowDiskDelaysOnlyWhatIsStored(t *testing.T) {
 		}
 	}
 	d := launch(t, s.environ, "run")
-	eventually(t, "the agency is resumed", func() bool { return run(t, s.environ, "resume", "A100").code == exitDone })
+	eventually(t, "the agency is resumed", func() bool { return run(t, s.environ, "resume", "A100").code == exit.Done })
 	o := oracle{model: s.model, from: began, until: began}
 	o.mustKeepItsPromises(t, natsURL(t, s.dir), patience)
 	d.stop(t)

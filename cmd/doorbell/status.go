@@ -9,7 +9,10 @@ import (
 	"slices"
 	"time"
 
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/options"
 	"doorbell/poller"
 	"doorbell/store"
 )
@@ -29,14 +32,14 @@ func (StatusCmd) Help() string {
 
 // Run prints how the daemon is.
 func (c *StatusCmd) Run(ctx context.Context, p *program) error {
-	config, err := readConfig(p.environ)
+	cfg, err := config.Read(p.environ)
 	if err != nil {
 		return err
 	}
 	if c.Watch {
-		return watchStatus(ctx, p, config.Base, c.JSON)
+		return watchStatus(ctx, p, cfg.Base, c.JSON)
 	}
-	s, err := status(ctx, config.Base)
+	s, err := status(ctx, cfg.Base)
 	if err != nil {
 		return err
 	}
@@ -45,9 +48,9 @@ func (c *StatusCmd) Run(ctx context.Context, p *program) error {
 	}
 	switch {
 	case c.Check && !s.Running:
-		return failed(errors.New("no daemon runs"), "start it with doorbell run")
+		return exit.Failed(errors.New("no daemon runs"), "start it with doorbell run")
 	case c.Check && s.Troubled():
-		return failed(errors.New(s.Trouble()), "doorbell status says more, and the commands that end it")
+		return exit.Failed(errors.New(s.Trouble()), "doorbell status says more, and the commands that end it")
 	}
 	return nil
 }
@@ -70,8 +73,8 @@ func printLines(w io.Writer, lines []string) error {
 }
 
 // status asks the daemon; if none runs, it reads what the store remembers.
-func status(ctx context.Context, b Base) (ops.Status, error) {
-	s, err := b.client().Status(ctx)
+func status(ctx context.Context, b config.Base) (ops.Status, error) {
+	s, err := options.Client(b).Status(ctx)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return s, err
 	}
@@ -82,18 +85,18 @@ func status(ctx context.Context, b Base) (ops.Status, error) {
 	defer kept.Close()
 	w, err := poller.Remembered(kept)
 	if err != nil {
-		return ops.Status{}, ioError(err, "")
+		return ops.Status{}, exit.IO(err, "")
 	}
 	inUse, err := kept.InUse()
 	if err != nil {
-		return ops.Status{}, ioError(err, "")
+		return ops.Status{}, exit.IO(err, "")
 	}
 	s = ops.Status{Version: release, StoreID: kept.ID(), DataDir: b.DataDir, Watch: w}
 	s.Store = ops.NewStoreStatus(store.NewSpace(inUse, int64(b.StoreMax)))
 	for _, a := range w.Agencies {
 		progress, err := kept.Progress(a.AgencyID)
 		if err != nil {
-			return s, ioError(err, "")
+			return s, exit.IO(err, "")
 		}
 		s.Relay = append(s.Relay, ops.RelayStatus{AgencyID: a.AgencyID, Acknowledged: progress[0].Cursor.Sequence, Pending: uint64(progress[0].Unsent)})
 	}
@@ -109,7 +112,7 @@ const (
 // statusWatch is `status --watch` at work.
 type statusWatch struct {
 	p      *program
-	base   Base
+	base   config.Base
 	asJSON bool
 	screen screen // used on a terminal that can be drawn anew
 	last   ops.Status
@@ -118,7 +121,7 @@ type statusWatch struct {
 }
 
 // watchStatus asks until ctx ends. Once it has begun, no failure of the daemon ends it.
-func watchStatus(ctx context.Context, p *program, b Base, asJSON bool) error {
+func watchStatus(ctx context.Context, p *program, b config.Base, asJSON bool) error {
 	w := &statusWatch{p: p, base: b, asJSON: asJSON, screen: screen{w: p.stdout}}
 	defer w.screen.close()
 	size, stop := resized()
@@ -149,11 +152,11 @@ func watchStatus(ctx context.Context, p *program, b Base, asJSON bool) error {
 // alone: a daemon that starts wants it for itself.
 func (w *statusWatch) begin(ctx context.Context) error {
 	s, err := status(ctx, w.base)
-	var known *exitError
+	var known *exit.Error
 	switch {
 	case ctx.Err() != nil:
 		return nil
-	case errors.As(err, &known) && known.Code == exitUnavailable: // it may be starting
+	case errors.As(err, &known) && known.Code == exit.CodeUnavailable: // it may be starting
 		w.nobody()
 	case err != nil:
 		return err
@@ -169,7 +172,7 @@ func (w *statusWatch) begin(ctx context.Context) error {
 func (w *statusWatch) ask(ctx context.Context) {
 	asking, cancel := context.WithTimeout(ctx, watchPatience)
 	defer cancel()
-	s, err := w.base.client().Status(asking)
+	s, err := options.Client(w.base).Status(asking)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 )
 
@@ -47,7 +48,7 @@ func TestStatusAndLogSayWhoWaitsForNATS(t *testing.T) {
 	natsURL(t, s.dir)
 	d.stderr.await(t, `"msg":"watching","waiting":2,"agencies":0,`)
 	got := run(t, environ, "status", "--check")
-	if got.code != exitFailed {
+	if got.code != exit.CodeFailed {
 		t.Errorf("exit code %d", got.code)
 	}
 	has(t, got.stderr, "doorbell: NATS is not connected\n")

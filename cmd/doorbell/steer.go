@@ -11,8 +11,11 @@ import (
 	"strconv"
 	"text/tabwriter"
 
+	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/options"
 	"doorbell/poller"
 	"doorbell/store"
 )
@@ -39,13 +42,13 @@ func (c *PollCmd) Validate() error { return validAgency("AGENCY", c.Agency) }
 
 // Run lets the daemon ask for an agency now. Without a daemon there is nobody to ask.
 func (c *PollCmd) Run(ctx context.Context, p *program) error {
-	config, err := readConfig(p.environ)
+	cfg, err := config.Read(p.environ)
 	if err != nil {
 		return err
 	}
-	done, err := config.Base.client().Poll(ctx, c.Agency)
+	done, err := options.Client(cfg.Base).Poll(ctx, c.Agency)
 	if errors.Is(err, ops.ErrNoAnswer) {
-		return noDaemon(config.Base)
+		return noDaemon(cfg.Base)
 	}
 	if err != nil {
 		return agencyError(err)
@@ -68,12 +71,12 @@ func polledNow(agencyID string, done poller.PolledNow) string {
 }
 
 // noDaemon says why nobody answers: none runs, or the one that does hangs.
-func noDaemon(b Base) error {
+func noDaemon(b config.Base) error {
 	kept, err := openStopped(b)
 	if err != nil {
 		return err
 	}
-	return errors.Join(failed(errors.New("no daemon runs"), "start it with doorbell run"), kept.Close())
+	return errors.Join(exit.Failed(errors.New("no daemon runs"), "start it with doorbell run"), kept.Close())
 }
 
 // ResumeCmd is `doorbell resume`.
@@ -104,14 +107,14 @@ func (c *ResumeCmd) Validate() error {
 
 // Run ends halts, through the daemon or, if none runs, in the store.
 func (c *ResumeCmd) Run(ctx context.Context, p *program) error {
-	config, err := readConfig(p.environ)
+	cfg, err := config.Read(p.environ)
 	if err != nil {
 		return err
 	}
 	if c.All {
 		c.Agency = poller.AllAgencies
 	}
-	ended, err := resume(ctx, config.Base, c)
+	ended, err := resume(ctx, cfg.Base, c)
 	if err != nil {
 		return err
 	}
@@ -136,7 +139,7 @@ func (c *ResumeCmd) Run(ctx context.Context, p *program) error {
 	if ended > 1 {
 		halts = fmt.Sprintf("%d halts", ended)
 	}
-	fmt.Fprintf(p.stdout, "%s is polled again; %s ended\n", what, halts)
+	fmt.Fprintf(p.stdout, "%s is polled again; %s ended. Whether the API lets it in, doorbell status says in a moment\n", what, halts)
 	return nil
 }
 
@@ -156,11 +159,11 @@ func (c *ApproveCmd) Validate() error { return validAgency("AGENCY", c.Agency) }
 
 // Run believes a held change, through the daemon or, if none runs, in the store.
 func (c *ApproveCmd) Run(ctx context.Context, p *program) error {
-	config, err := readConfig(p.environ)
+	cfg, err := config.Read(p.environ)
 	if err != nil {
 		return err
 	}
-	held, err := approve(ctx, config.Base, c.Agency)
+	held, err := approve(ctx, cfg.Base, c.Agency)
 	if err != nil {
 		return err
 	}
@@ -192,14 +195,14 @@ func (c *TakeOverCmd) Validate() error { return validAgency("AGENCY", c.Agency) 
 
 // Run tells the daemon. Without one there is nothing to do: it publishes from its start on.
 func (c *TakeOverCmd) Run(ctx context.Context, p *program) error {
-	config, err := readConfig(p.environ)
+	cfg, err := config.Read(p.environ)
 	if err != nil {
 		return err
 	}
-	taken, err := config.Base.client().TakeOver(ctx, c.Agency)
+	taken, err := options.Client(cfg.Base).TakeOver(ctx, c.Agency)
 	switch {
 	case errors.Is(err, ops.ErrNoAnswer):
-		return noDaemon(config.Base)
+		return noDaemon(cfg.Base)
 	case err != nil:
 		return agencyError(err)
 	case c.JSON:
@@ -212,8 +215,8 @@ func (c *TakeOverCmd) Run(ctx context.Context, p *program) error {
 	return nil
 }
 
-func approve(ctx context.Context, b Base, agencyID string) (bool, error) {
-	held, err := b.client().Approve(ctx, agencyID)
+func approve(ctx context.Context, b config.Base, agencyID string) (bool, error) {
+	held, err := options.Client(b).Approve(ctx, agencyID)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return held, agencyError(err)
 	}
@@ -227,9 +230,9 @@ func approve(ctx context.Context, b Base, agencyID string) (bool, error) {
 }
 
 // writeError gives the failed commit of a command the exit code that it has in the daemon.
-func writeError(err error, b Base) error {
+func writeError(err error, b config.Base) error {
 	if errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrDamaged) {
-		return storeError(err, b.DataDir)
+		return exit.Store(err, b.DataDir)
 	}
 	return agencyError(err)
 }
@@ -237,14 +240,14 @@ func writeError(err error, b Base) error {
 // agencyError says where the agencies are listed, if one was named that is not watched.
 func agencyError(err error) error {
 	if errors.Is(err, poller.ErrUnknownAgency) {
-		return failed(err, "doorbell status lists the agencies; upper and lower case differ")
+		return exit.Failed(err, "doorbell status lists the agencies; upper and lower case differ")
 	}
 	return err
 }
 
-func resume(ctx context.Context, b Base, c *ResumeCmd) (int, error) {
+func resume(ctx context.Context, b config.Base, c *ResumeCmd) (int, error) {
 	q := ops.AgencyRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion}
-	ended, err := b.client().Resume(ctx, q)
+	ended, err := options.Client(b).Resume(ctx, q)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return ended, agencyError(err)
 	}
@@ -270,13 +273,13 @@ func (KeysVerifyCmd) Help() string {
 
 // Run compares the two keys of each agency and says whether the current one can be retired.
 func (c *KeysVerifyCmd) Run(ctx context.Context, p *program) error {
-	config, err := readConfig(p.environ)
+	cfg, err := config.Read(p.environ)
 	if err != nil {
 		return err
 	}
-	report, err := verifyKeys(ctx, p, config.Base)
+	report, err := verifyKeys(ctx, p, cfg.Base)
 	if errors.Is(err, poller.ErrNoNextKey) {
-		return configError(err, "set DOORBELL_API_KEY_NEXT, or write A100=key|next into DOORBELL_API_KEYS; a daemon that runs reads a "+
+		return exit.Config(err, "set DOORBELL_API_KEY_NEXT, or write A100=key|next into DOORBELL_API_KEYS; a daemon that runs reads a "+
 			"changed file within 30 s, and its environment at the next start")
 	}
 	if err != nil {
@@ -286,29 +289,29 @@ func (c *KeysVerifyCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if !report.MayGiveUp {
-		return failed(errors.New("the current key is still needed"), "the report above says why")
+		return exit.Failed(errors.New("the current key is still needed"), "the report above says why")
 	}
 	return nil
 }
 
 // verifyKeys asks the daemon, so that there is one budget; if none runs, it asks the API itself.
-func verifyKeys(ctx context.Context, p *program, b Base) (poller.KeyReport, error) {
-	report, err := b.client().VerifyKeys(ctx)
+func verifyKeys(ctx context.Context, p *program, b config.Base) (poller.KeyReport, error) {
+	report, err := options.Client(b).VerifyKeys(ctx)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) || ctx.Err() != nil {
 		return report, err
 	}
 	if err := nobodyHolds(b); err != nil {
 		return report, err
 	}
-	c, err := readConfig(p.environ, groupPoll)
+	c, err := config.Read(p.environ, config.GroupPoll)
 	if err != nil {
 		return report, err
 	}
-	return poller.VerifyKeys(ctx, c.pollerOptions())
+	return poller.VerifyKeys(ctx, options.Poller(c, release))
 }
 
 // nobodyHolds refuses to ask beside a daemon that does not answer: it spends the same budget.
-func nobodyHolds(b Base) error {
+func nobodyHolds(b config.Base) error {
 	if _, err := os.Stat(filepath.Join(b.DataDir, daemon.StoreFile)); err != nil {
 		return nil
 	}
@@ -316,8 +319,8 @@ func nobodyHolds(b Base) error {
 	if err == nil {
 		return s.Close()
 	}
-	var known *exitError
-	if errors.As(err, &known) && known.Code == exitUnavailable {
+	var known *exit.Error
+	if errors.As(err, &known) && known.Code == exit.CodeUnavailable {
 		return err
 	}
 	return nil // what is wrong with the store is no matter of the keys

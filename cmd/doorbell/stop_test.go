@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/poller/sandbox"
 )
 
@@ -126,7 +127,7 @@ func TestASecondSignalEndsTheDaemonAtOnce(t *testing.T) {
 	}
 	d.stderr.await(t, "a second signal ends at once")
 	begin := time.Now()
-	if code := d.end(t, syscall.SIGTERM); code != exitFailed {
+	if code := d.end(t, syscall.SIGTERM); code != exit.CodeFailed {
 		t.Errorf("exit code %d:\n%s", code, d.stderr.String())
 	}
 	if took := time.Since(begin); took > time.Second {

@@ -9,10 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
+	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/options"
 	"doorbell/store"
 )
 
@@ -41,21 +43,21 @@ func (CompactCmd) Help() string {
 
 // Run copies the store into a file, through the daemon or, if none runs, from the data directory.
 func (c *BackupCmd) Run(ctx context.Context, p *program) error {
-	config, err := readConfig(p.environ)
+	cfg, err := config.Read(p.environ)
 	if err != nil {
 		return err
 	}
 	if info, err := os.Stat(c.File); err == nil && info.IsDir() {
-		return usageError("FILE is a folder", "add the name that the backup gets in it")
+		return exit.Usage("FILE is a folder", "add the name that the backup gets in it")
 	}
-	if same(c.File, filepath.Join(config.Base.DataDir, daemon.StoreFile)) {
-		return usageError("FILE is the store itself", "give a backup another name, best on another disk")
+	if same(c.File, filepath.Join(cfg.Base.DataDir, daemon.StoreFile)) {
+		return exit.Usage("FILE is the store itself", "give a backup another name, best on another disk")
 	}
 	r, err := store.ReceiveBackup(ctx, c.File, c.Force, verifyFile, func(w io.Writer) error {
-		return copyStore(ctx, config.Base, w, filepath.Dir(c.File))
+		return copyStore(ctx, cfg.Base, w, filepath.Dir(c.File))
 	})
 	if err != nil {
-		sayOfStore(err, config.Base)
+		sayOfStore(err, cfg.Base)
 		return backupError(err, c.File)
 	}
 	if c.JSON {
@@ -73,22 +75,22 @@ func same(a, b string) bool {
 }
 
 func backupError(err error, path string) error {
-	var known *exitError
+	var known *exit.Error
 	switch {
 	case errors.As(err, &known):
 		return err
 	case errors.Is(err, fs.ErrExist):
-		return failed(fmt.Errorf("%s is there already", path), "give another name, or replace it with --force")
+		return exit.Failed(fmt.Errorf("%s is there already", path), "give another name, or replace it with --force")
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
-		return ioError(err, "give a file in a directory that is there and may be written")
+		return exit.IO(err, "give a file in a directory that is there and may be written")
 	}
-	return ioError(err, "no backup was made; look at the disk of "+filepath.Dir(path))
+	return exit.IO(err, "no backup was made; look at the disk of "+filepath.Dir(path))
 }
 
 // copyStore writes a copy of the store to w, which stands in a directory.
-func copyStore(ctx context.Context, b Base, w io.Writer, dir string) error {
+func copyStore(ctx context.Context, b config.Base, w io.Writer, dir string) error {
 	room := func(bytes int64) error { return needSpace(dir, bytes) }
-	err := b.client().Backup(ctx, w, room)
+	err := options.Client(b).Backup(ctx, w, room)
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return err
 	}
@@ -118,14 +120,14 @@ func (w stopped) Write(p []byte) (int, error) {
 
 // needSpace refuses what would fill a disk.
 func needSpace(dir string, bytes int64) error {
-	if free, known := freeSpace(dir); known && free < bytes+leastSpace {
-		return ioError(fmt.Errorf("%s has %s free; a copy takes %s, and %s have to be left", dir, ops.BytesText(free), ops.BytesText(bytes), ops.BytesText(leastSpace)), "make space there, or choose another disk")
+	if free, known := daemon.FreeSpace(dir); known && free < bytes+daemon.LeastSpace {
+		return exit.IO(fmt.Errorf("%s has %s free; a copy takes %s, and %s have to be left", dir, ops.BytesText(free), ops.BytesText(bytes), ops.BytesText(daemon.LeastSpace)), "make space there, or choose another disk")
 	}
 	return nil
 }
 
 // openStopped opens the store of a daemon that does not run. It never makes a new one.
-func openStopped(b Base) (*store.Store, error) {
+func openStopped(b config.Base) (*store.Store, error) {
 	_, err := os.Stat(filepath.Join(b.DataDir, daemon.StoreFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, stoppedError(err, b.DataDir)
@@ -135,7 +137,7 @@ func openStopped(b Base) (*store.Store, error) {
 }
 
 // readStopped opens it without touching it; restored accepts a backup that no start has accepted.
-func readStopped(b Base, restored bool) (*store.Store, error) {
+func readStopped(b config.Base, restored bool) (*store.Store, error) {
 	s, err := store.OpenReadOnly(store.Options{Dir: b.DataDir, Restored: restored})
 	return s, stoppedError(err, b.DataDir)
 }
@@ -146,60 +148,27 @@ func stoppedError(err error, dir string) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return failed(fmt.Errorf("no daemon answers, and there is no store in %s", dir), "set DOORBELL_DATA_DIR to the data directory of the daemon")
+		return exit.Failed(fmt.Errorf("no daemon answers, and there is no store in %s", dir), "set DOORBELL_DATA_DIR to the data directory of the daemon")
 	case errors.As(err, new(*store.LockedError)):
-		return unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), adviceOnHolder)
+		return exit.Unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), exit.AdviceOnHolder)
 	}
-	return storeError(err, dir)
+	return exit.Store(err, dir)
 }
-
-// storeError says what to do about a store that cannot be opened.
-func storeError(err error, dir string) error {
-	var locked *store.LockedError
-	switch {
-	case errors.Is(err, store.ErrEmpty):
-		return ioError(err, "")
-	case errors.Is(err, store.ErrDamaged):
-		return err
-	case errors.As(err, &locked):
-		// And not 78: a command lets go of it, and a supervisor has to try again until then.
-		return ioError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "stop the other doorbell, wait if it is a command as verify, or give this one a data directory of its own")
-	case errors.Is(err, store.ErrForeign), errors.Is(err, store.ErrNewer):
-		return configError(err, "")
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
-		return configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), letWrite(dir))
-	}
-	return ioError(err, fmt.Sprintf("look at %s and at the space on its disk", dir))
-}
-
-// letWrite says what to do about a data directory in which doorbell may not read or write.
-func letWrite(dir string) string {
-	for _, path := range []string{dir, filepath.Join(dir, daemon.StoreFile), filepath.Join(dir, daemon.StreamFolder)} {
-		if info, err := os.Stat(path); err == nil && !mayWrite(path) {
-			return fmt.Sprintf("%s has mode %04o, and doorbell runs as user %d: let that user read and write it, as with chmod -R u+rwX %s or "+
-				"chown -R %[3]d %[4]s, or choose another directory", path, info.Mode().Perm(), os.Getuid(), dir)
-		}
-	}
-	return fmt.Sprintf("let the user that runs doorbell write to %s, or choose another directory", dir)
-}
-
-// client asks the daemon in the data directory, if one runs.
-func (b Base) client() *ops.Client { return ops.NewClient(filepath.Join(b.DataDir, daemon.SocketFile)) }
 
 // Run gives back space that the store does not use.
 func (c *CompactCmd) Run(ctx context.Context, p *program) error {
-	config, err := readConfig(p.environ)
+	cfg, err := config.Read(p.environ)
 	if err != nil {
 		return err
 	}
-	dir := config.Base.DataDir
+	dir := cfg.Base.DataDir
 	done, err := store.Compact(ctx, store.Options{Dir: dir, Check: soundFile}, verifyFile, func(bytes int64) error { return needSpace(dir, bytes) })
 	var locked *store.LockedError
 	switch {
 	case errors.As(err, &locked):
-		return failed(err, "stop the daemon first: its store cannot be replaced while it is open")
+		return exit.Failed(err, "stop the daemon first: its store cannot be replaced while it is open")
 	case errors.Is(err, fs.ErrNotExist):
-		return failed(fmt.Errorf("there is no store in %s", dir), "set DOORBELL_DATA_DIR to the data directory of the daemon")
+		return exit.Failed(fmt.Errorf("there is no store in %s", dir), "set DOORBELL_DATA_DIR to the data directory of the daemon")
 	case err != nil:
 		return asStoreError(err, dir)
 	}

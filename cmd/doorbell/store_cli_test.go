@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/store"
 )
@@ -28,27 +30,27 @@ func TestABackupOfARunningDaemonIsWholeAndVerified(t *testing.T) {
 	sub.request(t, s.ring(t, "A100"))
 	file := filepath.Join(t.TempDir(), "copy.db")
 	got := run(t, s.environ, "backup", file)
-	if got.code != exitDone {
+	if got.code != exit.Done {
 		t.Fatalf("%+v", got)
 	}
 	has(t, got.stdout, file+" holds store ", "verified: 2 agencies, 8 insertions, 9 contact requests, ")
-	if again := run(t, s.environ, "backup", file); again.code != exitFailed || !strings.Contains(again.stderr, "--force") {
+	if again := run(t, s.environ, "backup", file); again.code != exit.CodeFailed || !strings.Contains(again.stderr, "--force") {
 		t.Errorf("%+v", again)
 	}
 	forced := run(t, s.environ, "backup", "--force", "--json", file)
 	var r store.Report
-	if err := json.Unmarshal([]byte(forced.stdout), &r); err != nil || forced.code != exitDone || r.Events < 3 {
+	if err := json.Unmarshal([]byte(forced.stdout), &r); err != nil || forced.code != exit.Done || r.Events < 3 {
 		t.Errorf("%+v: %v", forced, err)
 	}
-	if self := run(t, s.environ, "backup", "--force", filepath.Join(s.dir, daemon.StoreFile)); self.code != exitUsage {
+	if self := run(t, s.environ, "backup", "--force", filepath.Join(s.dir, daemon.StoreFile)); self.code != exit.CodeUsage {
 		t.Errorf("a backup onto itself: %+v", self)
 	}
 	verified := run(t, s.environ, "verify")
-	if verified.code != exitDone {
+	if verified.code != exit.Done {
 		t.Errorf("%+v", verified)
 	}
 	has(t, verified.stdout, filepath.Join(s.dir, daemon.StoreFile)+", store ", "is sound: 2 agencies")
-	if compacted := run(t, s.environ, "compact"); compacted.code != exitFailed || !strings.Contains(compacted.stderr, "stop the daemon first") {
+	if compacted := run(t, s.environ, "compact"); compacted.code != exit.CodeFailed || !strings.Contains(compacted.stderr, "stop the daemon first") {
 		t.Errorf("%+v", compacted)
 	}
 	s.goesOn(t, "A100", 10)
@@ -58,7 +60,7 @@ func TestABackupOfARunningDaemonIsWholeAndVerified(t *testing.T) {
 		t.Errorf("%v is left: %v", left, err)
 	}
 	for _, args := range [][]string{{"verify"}, {"backup", "--force", file}, {"compact"}, {"verify", "--json"}, {"verify", "--file", file}} {
-		if got := run(t, s.environ, args...); got.code != exitDone {
+		if got := run(t, s.environ, args...); got.code != exit.Done {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}
@@ -89,7 +91,7 @@ func TestADaemonThatStartsLeavesTheCopyOfAVerifyAtWorkAlone(t *testing.T) {
 	})}
 	defer server.Close()
 	go server.Serve(l)
-	r, err := verifyCopy(t.Context(), Base{DataDir: dir})
+	r, err := verifyCopy(t.Context(), config.Base{DataDir: dir})
 	if err != nil || r.StoreID != s.ID() {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -115,9 +117,9 @@ func TestADamagedStoreIsToldApartAndLeftAlone(t *testing.T) {
 		code int
 		says string
 	}{
-		"cut":       {whole[:9000], exitIO, "it is cut off"},
-		"not one":   {strings.Repeat("nonsense", 4000), exitIO, "it does not begin as a store does"},
-		"truncated": {"", exitConfig, "is missing or empty"},
+		"cut":       {whole[:9000], exit.CodeIO, "it is cut off"},
+		"not one":   {strings.Repeat("nonsense", 4000), exit.CodeIO, "it does not begin as a store does"},
+		"truncated": {"", exit.CodeConfig, "is missing or empty"},
 	} {
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
@@ -128,21 +130,21 @@ func TestADamagedStoreIsToldApartAndLeftAlone(t *testing.T) {
 				t.Errorf("%s: %s: exit code %d, %s, want %d, %s", name, command, got.code, got.stderr, c.code, c.says)
 			}
 		}
-		if got := run(t, s.environ, "verify", "--file", path); got.code != exitIO {
+		if got := run(t, s.environ, "verify", "--file", path); got.code != exit.CodeIO {
 			t.Errorf("%s: --file: %+v", name, got)
 		}
 		if readText(t, path) != c.text {
 			t.Errorf("%s: it was touched", name)
 		}
 	}
-	if got := run(t, s.environ, "verify", "--file", filepath.Join(s.dir, "none")); got.code != exitFailed {
+	if got := run(t, s.environ, "verify", "--file", filepath.Join(s.dir, "none")); got.code != exit.CodeFailed {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestABackupIsNotPutInThePlaceOfAFolder(t *testing.T) {
 	s := newScene(t, "A100")
-	if got := run(t, s.environ, "backup", t.TempDir(), "--force"); got.code != exitUsage || !strings.Contains(got.stderr, "FILE is a folder") {
+	if got := run(t, s.environ, "backup", t.TempDir(), "--force"); got.code != exit.CodeUsage || !strings.Contains(got.stderr, "FILE is a folder") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller/sandbox"
 )
@@ -33,7 +34,7 @@ func TestAStoreThatIsNearlyFullIsAnAlarmEverywhere(t *testing.T) {
 	})
 	d.stderr.await(t, `the store is nearly full`)
 	got := run(t, environ, "status", "--check")
-	if got.code != exitFailed {
+	if got.code != exit.CodeFailed {
 		t.Errorf("exit code %d", got.code)
 	}
 	has(t, got.stdout, "The store is nearly full", "of 1 MiB (DOORBELL_STORE_MAX)", "raise DOORBELL_STORE_MAX")

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 )
 
@@ -49,7 +50,7 @@ func TestTwoDaemonsOfOneAgencyAreSaidAndOneTakesItOver(t *testing.T) {
 		}
 	}
 	status := run(t, environs[loser], "status", "--check")
-	if status.code != exitFailed {
+	if status.code != exit.CodeFailed {
 		t.Errorf("%+v", status)
 	}
 	has(t, status.stdout, "contested", "Another doorbell publishes A100", "doorbell takeover A100")
@@ -60,15 +61,15 @@ func TestTwoDaemonsOfOneAgencyAreSaidAndOneTakesItOver(t *testing.T) {
 	id := s.ring(t, "A100")
 	written = append(written, id)
 	got := run(t, environs[loser], "takeover", "A100")
-	if got.code != exitDone || got.stdout != "A100 is published here again\n" {
+	if got.code != exit.Done || got.stdout != "A100 is published here again\n" {
 		t.Fatalf("%+v", got)
 	}
 	sub.request(t, id)
 	ring()
-	if got := run(t, environs[loser], "takeover", "A100"); got.code != exitDone || !strings.Contains(got.stdout, "was not left to another") {
+	if got := run(t, environs[loser], "takeover", "A100"); got.code != exit.Done || !strings.Contains(got.stdout, "was not left to another") {
 		t.Errorf("%+v", got)
 	}
-	if got := run(t, environs[loser], "takeover", "B200"); got.code != exitFailed || !strings.Contains(got.stderr, "not watched") {
+	if got := run(t, environs[loser], "takeover", "B200"); got.code != exit.CodeFailed || !strings.Contains(got.stderr, "not watched") {
 		t.Errorf("%+v", got)
 	}
 	all, err := readStream(t.Context(), url)

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"io"
 	"os"
 	"strings"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/events"
 )
 
 // Size of a terminal that does not tell its own.
@@ -34,6 +38,33 @@ func (p *program) terminalOf(w io.Writer) terminal {
 		}
 	}
 	return t
+}
+
+// fileWidth is how wide prose is where no terminal tells its own width.
+const fileWidth = 110
+
+// fit breaks a line of prose between words; what follows is indented by so many spaces.
+func (t terminal) fit(line string, indent int) string {
+	return strings.Join(ops.Fit(line, indent, cmp.Or(t.width, fileWidth)), "\n")
+}
+
+// fitEvent breaks the line of an event on a terminal, where a lead is bold. A file has a line for each.
+func (t terminal) fitEvent(line string, of events.Type) string {
+	line = strings.Join(ops.Fit(line, 4, t.width), "\n")
+	if of == events.TypeContactRequestCreated {
+		return t.styled(bold, line)
+	}
+	return line
+}
+
+func (t terminal) red(text string) string    { return t.styled(red, text) }
+func (t terminal) yellow(text string) string { return t.styled(yellow, text) }
+
+func (t terminal) styled(style, text string) string {
+	if !t.color || style == "" {
+		return text
+	}
+	return style + text + endStyle
 }
 
 // screen draws frames in the place of each other, on the second screen that terminals have: what was written before stays as it

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/events"
 	"doorbell/poller/sandbox"
@@ -35,12 +36,12 @@ func backlogAgency(n int) string { return fmt.Sprintf("A%d", 100+n%backlogAgenci
 func runWithBacklog() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	c, err := readConfig(os.Environ(), groupPoll)
+	c, err := config.Read(os.Environ(), config.GroupPoll)
 	if err != nil {
 		return err
 	}
 	log, _ := newLogger(os.Stderr, c.Base, terminal{})
-	o := c.daemonOptions(log)
+	o := daemonOptions(c, log)
 	o.Accept.Alone = true // NATS is away, and there was no store before
 	a, err := daemon.New(ctx, o)
 	if err != nil {

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/schemas/skiptest"
+
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/poller/sandbox"
 )
 
@@ -58,12 +61,12 @@ func TestAFaultAtAnyCallThatChangesAFileLosesAndDoublesNothing(t *testing.T) {
 	first := &tracer{}
 	play := newThreePolls(t)
 	if err := play.live(t, first); untraceable(err) {
-		t.Skipf("this machine lets no program be traced: %v", err)
+		skiptest.Skipf(t, "this machine lets no program be traced: %v", err)
 	} else if err != nil {
 		t.Fatal(err)
 	}
 	play.mend(t)
-	if first.calls < 100 || !first.status.Exited() || first.status.ExitStatus() != exitDone {
+	if first.calls < 100 || !first.status.Exited() || first.status.ExitStatus() != exit.Done {
 		t.Fatalf("an untroubled run makes %d calls and ends with %v", first.calls, first.status)
 	}
 	t.Logf("%d calls: %v", first.calls, tally(first.names))

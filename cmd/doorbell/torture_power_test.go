@@ -15,6 +15,8 @@ import (
 	"time"
 	"unsafe"
 
+	"doorbell/schemas/skiptest"
+
 	"doorbell/poller/sandbox"
 )
 
@@ -39,10 +41,10 @@ func newDisk(t *testing.T) *disk {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,nodiscard", d.image).CombinedOutput(); err != nil {
-		t.Skipf("no file system can be made here: %v %s", err, out)
+		skiptest.Skipf(t, "no file system can be made here: %v %s", err, out)
 	}
 	if out, err := d.mount(journals[0]); err != nil {
-		t.Skipf("no file system can be mounted here: %v %s", err, out)
+		skiptest.Skipf(t, "no file system can be mounted here: %v %s", err, out)
 	}
 	t.Cleanup(func() {
 		_ = syscall.Unmount(d.dir, syscall.MNT_DETACH) // before the directory is removed
@@ -50,8 +52,8 @@ func newDisk(t *testing.T) *disk {
 	return d
 }
 
-func (d *disk) mount(options string) (string, error) {
-	out, err := exec.Command("mount", "-o", "loop,"+options, d.image, d.dir).CombinedOutput()
+func (d *disk) mount(opts string) (string, error) {
+	out, err := exec.Command("mount", "-o", "loop,"+opts, d.image, d.dir).CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }
 
@@ -70,12 +72,12 @@ func (d *disk) cut() error {
 }
 
 // comeBack mounts what is left.
-func (d *disk) comeBack(t *testing.T, options string) {
+func (d *disk) comeBack(t *testing.T, opts string) {
 	t.Helper()
 	if err := syscall.Unmount(d.dir, 0); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := d.mount(options); err != nil {
+	if out, err := d.mount(opts); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
 }
@@ -88,7 +90,7 @@ const cutsInAScene = 20
 // long form is `go test ./cmd/doorbell -run TestAPowerFailure -power.cuts 100 -v`.
 func TestAPowerFailureOfBothStoresLosesAndDoublesNothing(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root may mount a file system to take the power from it")
+		skiptest.Skipf(t, "only root may mount a file system to take the power from it")
 	}
 	var list []int
 	for left := *powerCuts; left > 0; left -= cutsInAScene {
@@ -113,7 +115,7 @@ func cutThePower(t *testing.T, cuts int) {
 		time.Sleep(rand.N(time.Second)) // the moment is the point of the test
 		if err := d.cut(); errors.Is(err, syscall.ENOTTY) || errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.EPERM) {
 			b.kill(t, p)
-			t.Skipf("the power of this file system cannot be cut: %v", err)
+			skiptest.Skipf(t, "the power of this file system cannot be cut: %v", err)
 		} else if err != nil {
 			t.Fatal(err)
 		}

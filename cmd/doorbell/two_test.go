@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 )
 
@@ -58,7 +59,7 @@ func TestASecondDaemonOnADataDirectoryIsRefusedAndTouchesNothing(t *testing.T) {
 		frozen(t, first, s.dir, func() {
 			begin := time.Now()
 			second := launch(t, s.with(more...), "run")
-			if code := second.exit(t); code != exitIO || time.Since(begin) > 5*time.Second {
+			if code := second.exit(t); code != exit.CodeIO || time.Since(begin) > 5*time.Second {
 				t.Errorf("%s: exit code %d after %s", name, code, time.Since(begin))
 			}
 			has(t, second.stderr.String(), "DOORBELL_DATA_DIR", s.dir, fmt.Sprintf("process %d", first.cmd.Process.Pid), "stop the other doorbell")
@@ -85,7 +86,7 @@ func TestOfTwoDaemonsThatBeginTogetherOneIsRefused(t *testing.T) {
 		t.Fatal("both run")
 	}
 	for _, c := range both {
-		if c != winner && c.exit(t) != exitIO {
+		if c != winner && c.exit(t) != exit.CodeIO {
 			t.Errorf("exit code %d: %s", c.exit(t), c.stderr.String())
 		}
 	}
@@ -104,7 +105,7 @@ func TestADemoBesideARunningDaemonLeavesItAlone(t *testing.T) {
 	sub.baselined(t, "A100")
 	frozen(t, d, s.dir, func() {
 		demo := launch(t, s.environ, "demo", "--for", "2s", "--nats-listen", strings.TrimPrefix(url, "nats://"), "--http-listen", "127.0.0.1:0")
-		if code := demo.exit(t); code != exitDone {
+		if code := demo.exit(t); code != exit.Done {
 			t.Errorf("exit code %d: %s", code, demo.stderr.String())
 		}
 		has(t, demo.stdout.String(), strings.TrimPrefix(url, "nats://"), "in use")

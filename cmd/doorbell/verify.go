@@ -21,8 +21,11 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/options"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
 	"doorbell/events/stream"
@@ -57,12 +60,12 @@ func (c *VerifyCmd) Validate() error {
 
 // Run says whether a store is sound.
 func (c *VerifyCmd) Run(ctx context.Context, p *program) error {
-	config, err := readConfig(p.environ)
+	cfg, err := config.Read(p.environ)
 	if err != nil {
 		return err
 	}
 	found := verified{}
-	err = found.look(ctx, p, config, c)
+	err = found.compare(ctx, p, cfg, c)
 	if c.JSON && found.Store != nil {
 		return firstError(p.printJSON(found), err)
 	}
@@ -77,8 +80,8 @@ type verified struct {
 }
 
 // look verifies the store, and the stream if that is sound. The error says what is not.
-func (v *verified) look(ctx context.Context, p *program, config *Config, c *VerifyCmd) error {
-	r, err := verifyStore(ctx, config.Base, c.File)
+func (v *verified) compare(ctx context.Context, p *program, cfg *config.Config, c *VerifyCmd) error {
+	r, err := verifyStore(ctx, cfg.Base, c.File)
 	if err != nil {
 		return err
 	}
@@ -89,35 +92,35 @@ func (v *verified) look(ctx context.Context, p *program, config *Config, c *Veri
 		}
 	}
 	if n := len(r.Findings) + r.More; n > 0 {
-		return ioError(fmt.Errorf("%s is damaged: %s", r.Path, ops.Counted(n, "finding")), adviceOn(c.File))
+		return exit.IO(fmt.Errorf("%s is damaged: %s", r.Path, ops.Counted(n, "finding")), adviceOn(c.File))
 	}
 	if c.File != "" {
 		return nil
 	}
-	v.Stream, err = verifyStream(ctx, p, config, c.streamVerify, c.JSON)
+	v.Stream, err = verifyStream(ctx, p, cfg, c.streamVerify, c.JSON)
 	return err
 }
 
 // adviceOn says what to do about damage of the store, or of another file.
 func adviceOn(file string) string {
 	if file == "" {
-		return adviceOnDamage
+		return exit.AdviceOnDamage
 	}
 	return "do not start from this file: take another backup, which `doorbell verify --file` calls sound"
 }
 
-func verifyStore(ctx context.Context, b Base, file string) (store.Report, error) {
+func verifyStore(ctx context.Context, b config.Base, file string) (store.Report, error) {
 	if file != "" {
 		r, err := verifyFile(ctx, file)
 		var locked *store.LockedError
 		if errors.As(err, &locked) {
-			return r, unavailable(err, "leave out --file to look at the store of the daemon that holds it")
+			return r, exit.Unavailable(err, "leave out --file to look at the store of the daemon that holds it")
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return r, failed(fmt.Errorf("there is no file %s", file), "give the path of a store or backup; without --file, verify reads the store in DOORBELL_DATA_DIR")
+			return r, exit.Failed(fmt.Errorf("there is no file %s", file), "give the path of a store or backup; without --file, verify reads the store in DOORBELL_DATA_DIR")
 		}
 		if errors.Is(err, store.ErrDamaged) {
-			return r, ioError(errors.New(err.Error()), adviceOn(file)) // not that of the store
+			return r, exit.IO(errors.New(err.Error()), adviceOn(file)) // not that of the store
 		}
 		return r, asStoreError(err, filepath.Dir(file))
 	}
@@ -139,7 +142,7 @@ func verifyStore(ctx context.Context, b Base, file string) (store.Report, error)
 }
 
 func asStoreError(err error, dir string) error {
-	var known *exitError
+	var known *exit.Error
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
@@ -147,7 +150,7 @@ func asStoreError(err error, dir string) error {
 }
 
 // sayOfStore lets damage of a copy be that of the store that was copied: the copy is gone.
-func sayOfStore(err error, b Base) {
+func sayOfStore(err error, b config.Base) {
 	var damage *store.DamagedError
 	if errors.As(err, &damage) {
 		damage.Path = filepath.Join(b.DataDir, daemon.StoreFile)
@@ -155,8 +158,8 @@ func sayOfStore(err error, b Base) {
 }
 
 // verifyCopy looks at a copy of the store that the daemon has open: others go on to write.
-func verifyCopy(ctx context.Context, b Base) (r store.Report, err error) {
-	client := b.client()
+func verifyCopy(ctx context.Context, b config.Base) (r store.Report, err error) {
+	client := options.Client(b)
 	if _, err := client.Status(ctx); err != nil {
 		return r, err
 	}
@@ -210,26 +213,26 @@ type streamVerify struct {
 	Yes    bool `help:"With --repair: ask nothing."`
 }
 
-// mender compares and mends: the daemon, or this process where none runs.
-type mender interface {
+// repairer compares and mends: the daemon, or this process where none runs.
+type repairer interface {
 	compare(ctx context.Context) ([]relay.Comparison, error)
 	resend(ctx context.Context, agencyID string) (sent int, err error)
 }
 
 // verifyStream compares log and stream from end to end, prints what differs unless that is to be JSON, and sends again what is
 // missing if that is wanted. The error says that they differ.
-func verifyStream(ctx context.Context, p *program, config *Config, o streamVerify, asJSON bool) (found []relay.Comparison, err error) {
-	m, done, err := findMender(ctx, config)
+func verifyStream(ctx context.Context, p *program, cfg *config.Config, o streamVerify, asJSON bool) (found []relay.Comparison, err error) {
+	m, done, err := findMender(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	found, err = m.compare(ctx)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, failed(fmt.Errorf("there is no stream %s", config.Base.Stream), noStreamAdvice(config))
+		return nil, exit.Failed(fmt.Errorf("there is no stream %s", cfg.Base.Stream), noStreamAdvice(cfg))
 	}
 	if err != nil {
-		return nil, failed(err, "see `doorbell check` about NATS")
+		return nil, exit.Failed(err, "see `doorbell check` about NATS")
 	}
 	missing := 0
 	for _, c := range found {
@@ -244,7 +247,7 @@ func verifyStream(ctx context.Context, p *program, config *Config, o streamVerif
 		if err := confirm(p, o, missing); err != nil {
 			return found, err
 		}
-		if found, err = mend(ctx, p, m, found); err != nil {
+		if found, err = repair(ctx, p, m, found); err != nil {
 			return found, err
 		}
 	}
@@ -255,14 +258,14 @@ func verifyStream(ctx context.Context, p *program, config *Config, o streamVerif
 	}
 	for _, c := range found {
 		if !c.Well() {
-			return found, failed(errors.New("log and stream differ"), adviceOf(found))
+			return found, exit.Failed(errors.New("log and stream differ"), adviceOf(found))
 		}
 	}
 	return found, nil
 }
 
 // noStreamAdvice is for a stream that is missing as a whole, which --repair does not make.
-func noStreamAdvice(c *Config) string {
+func noStreamAdvice(c *config.Config) string {
 	if c.NATS.URL != "" && c.Base.StreamManage == "off" {
 		return "make it, as DOORBELL_STREAM_MANAGE=off asks, and start doorbell run, which sends again what the log holds"
 	}
@@ -278,15 +281,15 @@ func adviceOf(found []relay.Comparison) string {
 	return "what the log lacks, a daemon takes over at its next look; the rest stays as it is"
 }
 
-// mend sends again, and compares once more.
-func mend(ctx context.Context, p *program, m mender, found []relay.Comparison) ([]relay.Comparison, error) {
+// repair sends again, and compares once more.
+func repair(ctx context.Context, p *program, m repairer, found []relay.Comparison) ([]relay.Comparison, error) {
 	for _, c := range found {
 		if len(c.Missing) == 0 {
 			continue
 		}
 		sent, err := m.resend(ctx, c.AgencyID)
 		if err != nil {
-			return nil, failed(err, "try again in two minutes; nothing is sent twice")
+			return nil, exit.Failed(err, "try again in two minutes; nothing is sent twice")
 		}
 		fmt.Fprintf(p.stderr, "%s: %s sent again\n", c.AgencyID, ops.Counted(sent, "event"))
 	}
@@ -299,12 +302,12 @@ func confirm(p *program, o streamVerify, missing int) error {
 		return nil
 	}
 	if !atTerminal(p.stdin) {
-		return usageError("--repair: nobody can be asked here", "add --yes to send again what is missing")
+		return exit.Usage("--repair: nobody can be asked here", "add --yes to send again what is missing")
 	}
 	fmt.Fprintf(p.stderr, "Send %s again? Ids and sequences stay; in the stream they stand behind later ones. [y/N] ", ops.Counted(missing, "event"))
 	line, _ := bufio.NewReader(io.LimitReader(p.stdin, 100)).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		return failed(errors.New("nothing was sent"), "")
+		return exit.Failed(errors.New("nothing was sent"), "")
 	}
 	return nil
 }
@@ -366,8 +369,8 @@ func numbers(list []uint64) string {
 }
 
 // findMender is the daemon, or, if none runs, the store and its NATS, opened here.
-func findMender(ctx context.Context, c *Config) (mender, func(), error) {
-	client := c.Base.client()
+func findMender(ctx context.Context, c *config.Config) (repairer, func(), error) {
+	client := options.Client(c.Base)
 	if _, err := client.Status(ctx); !errors.Is(err, ops.ErrNoAnswer) {
 		return throughDaemon{client}, func() {}, err
 	}
@@ -420,7 +423,7 @@ func (s *ownStream) close() {
 }
 
 // openStream connects to the external NATS, or starts the embedded one without a port. The store's lock protects its folder.
-func openStream(ctx context.Context, c *Config, kept *store.Store) (s *ownStream, err error) {
+func openStream(ctx context.Context, c *config.Config, kept *store.Store) (s *ownStream, err error) {
 	s = &ownStream{}
 	defer func() {
 		if err != nil {
@@ -429,20 +432,20 @@ func openStream(ctx context.Context, c *Config, kept *store.Store) (s *ownStream
 	}()
 	if c.NATS.URL == "" {
 		s.server, err = natsd.Start(ctx, natsd.Options{
-			StoreDir: filepath.Join(c.Base.DataDir, daemon.StreamFolder), Listen: "off", MaxStore: daemon.AccountLimit, Logger: quiet(),
+			StoreDir: filepath.Join(c.Base.DataDir, daemon.StreamFolder), Listen: "off", MaxStore: daemon.AccountLimit, Logger: discardLog(),
 		})
 		if err != nil {
-			return s, ioError(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(c.Base.DataDir, daemon.StreamFolder))
+			return s, exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(c.Base.DataDir, daemon.StreamFolder))
 		}
 		s.conn, err = s.server.Connect("verify")
 	} else {
-		s.conn, err = natsd.Connect(c.NATS.dial(), quiet())
+		s.conn, err = natsd.Connect(options.NATS(c.NATS), discardLog())
 	}
 	if err != nil {
-		return s, configError(err, "check the NATS_* settings")
+		return s, exit.Config(err, "check the NATS_* settings")
 	}
-	if !connected(ctx, s.conn) {
-		return s, failed(stream.Explain(s.conn, stream.ErrNotConnected), "see `doorbell check` about NATS")
+	if !options.Connected(ctx, s.conn) {
+		return s, exit.Failed(stream.Explain(s.conn, stream.ErrNotConnected), "see `doorbell check` about NATS")
 	}
 	b := c.Base
 	s.relay, err = relay.New(relay.Options{
@@ -500,7 +503,7 @@ func asVerifier() bool {
 // endWithParent ends the process when nobody waits for it any more: it would keep the lock.
 func endWithParent() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
-	os.Exit(exitFailed)
+	os.Exit(exit.CodeFailed)
 }
 
 // limitVerifier ends the process when it takes more memory or time than a whole file of this size needs on the slowest disk.
@@ -513,7 +516,7 @@ func limitVerifier(path string) {
 	for range time.Tick(50 * time.Millisecond) {
 		metrics.Read(memory)
 		if memory[0].Value.Uint64() > 256<<20+uint64(size)/8 || time.Since(began) > 20*time.Second+time.Duration(size/(4<<20))*time.Second {
-			os.Exit(exitIO)
+			os.Exit(exit.CodeIO)
 		}
 	}
 }
@@ -553,7 +556,7 @@ func verifyFile(ctx context.Context, path string) (store.Report, error) {
 // howVerifierEnded says of a process that gave no answer what that means for the file.
 func howVerifierEnded(err error) string {
 	var ended *exec.ExitError
-	if errors.As(err, &ended) && ended.ExitCode() == exitIO {
+	if errors.As(err, &ended) && ended.ExitCode() == exit.CodeIO {
 		return "reading all of it takes more memory or time than any sound file of its size, as if its pages led in circles"
 	}
 	return "reading all of it crashes, as if its pages led nowhere"

@@ -10,7 +10,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/relay"
 )
@@ -18,17 +20,17 @@ import (
 // verifyIt runs the stream's half of verify.
 func (s scene) verifyIt(t *testing.T, o streamVerify, asJSON bool) result {
 	t.Helper()
-	config, err := readConfig(s.environ)
+	cfg, err := config.Read(s.environ)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
 	p := &program{stdin: strings.NewReader("y\n"), stdout: &stdout, stderr: &stderr, environ: s.environ}
-	found, err := verifyStream(t.Context(), p, config, o, asJSON)
+	found, err := verifyStream(t.Context(), p, cfg, o, asJSON)
 	if asJSON {
 		err = firstError(p.printJSON(found), err)
 	}
-	code := report(&stderr, err)
+	code := report(&stderr, terminal{}, err)
 	return result{code, stdout.String(), stderr.String()}
 }
 
@@ -39,7 +41,7 @@ func TestVerifyFindsWhatTheStreamLacksAndSendsItAgainWhenTold(t *testing.T) {
 		for range 3 {
 			sub.request(t, s.ring(t, "A100"))
 		}
-		if got := s.verifyIt(t, streamVerify{}, false); got.code != exitDone || got.stderr != "" {
+		if got := s.verifyIt(t, streamVerify{}, false); got.code != exit.Done || got.stderr != "" {
 			t.Errorf("nothing is wrong: %+v", got)
 		}
 		hand, err := a.Server().Connect("hand")
@@ -59,7 +61,7 @@ func TestVerifyFindsWhatTheStreamLacksAndSendsItAgainWhenTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := s.verifyIt(t, streamVerify{}, false)
-		if got.code != exitFailed {
+		if got.code != exit.CodeFailed {
 			t.Errorf("one is missing: exit code %d", got.code)
 		}
 		has(t, got.stdout+got.stderr, "A100: published, and missing in the stream: 3", "doorbell verify --repair")
@@ -68,24 +70,24 @@ func TestVerifyFindsWhatTheStreamLacksAndSendsItAgainWhenTold(t *testing.T) {
 		if err := json.Unmarshal([]byte(got.stdout), &found); err != nil || len(found) != 1 || found[0].CountMissing() != 1 {
 			t.Errorf("%v: %s", err, got.stdout)
 		}
-		if got = s.verifyIt(t, streamVerify{Repair: true}, false); got.code != exitUsage {
+		if got = s.verifyIt(t, streamVerify{Repair: true}, false); got.code != exit.CodeUsage {
 			t.Errorf("nobody sits here, and nobody said yes: %+v", got)
 		}
 		// A server that runs remembers the id for two minutes, and says so.
-		if got = s.verifyIt(t, streamVerify{Repair: true, Yes: true}, false); got.code != exitFailed {
+		if got = s.verifyIt(t, streamVerify{Repair: true, Yes: true}, false); got.code != exit.CodeFailed {
 			t.Errorf("within the duplicate window: %+v", got)
 		}
 		has(t, got.stderr, "within two minutes")
 	})
 	got := s.verifyIt(t, streamVerify{Repair: true, Yes: true}, false)
-	if got.code != exitDone {
+	if got.code != exit.Done {
 		t.Errorf("repair without a daemon: %+v", got)
 	}
 	has(t, got.stderr, "A100: 1 event sent again")
 	if strings.Contains(got.stdout+got.stderr, "Muster") {
 		t.Error("a person is in the output")
 	}
-	if got = s.verifyIt(t, streamVerify{}, false); got.code != exitDone {
+	if got = s.verifyIt(t, streamVerify{}, false); got.code != exit.Done {
 		t.Errorf("after the repair: %+v", got)
 	}
 	s.life(t, func(a *daemon.Daemon, sub *subscriber) {
@@ -94,7 +96,7 @@ func TestVerifyFindsWhatTheStreamLacksAndSendsItAgainWhenTold(t *testing.T) {
 			t.Errorf("%s was sent again", again.kind())
 		}
 		sub.event(t, "watch.stream_repaired", "A100")
-		if got := s.verifyIt(t, streamVerify{}, false); got.code != exitDone {
+		if got := s.verifyIt(t, streamVerify{}, false); got.code != exit.Done {
 			t.Errorf("in the next life: %+v", got)
 		}
 	})
@@ -107,7 +109,7 @@ func TestVerifySaysWhoMakesAStreamThatIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := s.verifyIt(t, streamVerify{Repair: true, Yes: true}, false)
-	if got.code != exitFailed {
+	if got.code != exit.CodeFailed {
 		t.Errorf("%+v", got)
 	}
 	has(t, got.stderr, "there is no stream LISTINGS", "start doorbell run: it makes the stream")
@@ -130,7 +132,7 @@ func TestWhoNeedsNATSSaysWhereItIsAway(t *testing.T) {
 	away := func(args ...string) {
 		t.Helper()
 		got := run(t, environ, args...)
-		if got.code != exitFailed || !strings.Contains(got.stderr, "no connection to NATS at "+far.url()) {
+		if got.code != exit.CodeFailed || !strings.Contains(got.stderr, "no connection to NATS at "+far.url()) {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -68,6 +69,8 @@ type Options struct {
 	HTTPListen string // empty: no status page, health and metrics
 	HTTPToken  string
 	ShowPeople bool
+	// AgencyName is what people call an agency, for the page; may be nil, and empty for one that has no other name than its id.
+	AgencyName func(agencyID string) string
 	PingURL    string
 
 	Notify     Notifier
@@ -111,6 +114,7 @@ type Daemon struct {
 	follower     *ops.Follower
 	admission    admission
 	forwarders   []*running
+	deadLetters  atomic.Uint64 // as counted last
 
 	mu    sync.Mutex
 	conn  *nats.Conn
@@ -272,7 +276,7 @@ func (a *Daemon) Run(ctx context.Context) error {
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() { a.forward(watching) })
 	var watch errgroup.Group
-	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.keys, a.admitOthers, a.serve, a.serveHTTP, a.probeStore, a.ping, a.answer, a.watchdog, a.tend, a.damage} {
+	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.keys, a.admitOthers, a.serve, a.serveHTTP, a.probeStore, a.ping, a.answer, a.watchdog, a.superviseNATS, a.damage} {
 		watch.Go(func() error {
 			defer stop()
 			return part(watching)

@@ -57,6 +57,9 @@ func (a *Daemon) forward(ctx context.Context) {
 	for _, r := range a.forwarders {
 		all.Go(func() { a.forwardTo(ctx, r) })
 	}
+	if len(a.forwarders) > 0 {
+		all.Go(func() { a.countDeadLetters(ctx) })
+	}
 	all.Wait()
 	for _, r := range a.forwarders {
 		r.close()
@@ -105,6 +108,37 @@ func (a *Daemon) keepDeadLetters(ctx context.Context) {
 		return forward.EnsureDeadLetters(ctx, conn, forward.DeadLetterConfig(o.SubjectPrefix, o.Stream, o.Retention, o.StreamMax, 1), true)
 	}
 	retry(ctx, once, func(err error) { a.o.Log.Warn("no stream for dead letters yet; retrying", "err", err.Error()) })
+}
+
+// countEvery is how often dead letters are counted.
+const countEvery = 10 * time.Second
+
+// countDeadLetters keeps their number for the status. While NATS is away it is what it was.
+func (a *Daemon) countDeadLetters(ctx context.Context) {
+	once := func(ctx context.Context) error {
+		conn, err := a.dial()
+		if err != nil {
+			return err
+		}
+		defer HangUp(conn)
+		letters, err := forward.OpenDeadLetters(conn, a.o.SubjectPrefix, a.o.Stream)
+		if err != nil {
+			return err
+		}
+		tick := time.NewTicker(countEvery)
+		defer tick.Stop()
+		for {
+			if n, err := letters.Count(ctx); err == nil {
+				a.deadLetters.Store(n)
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-tick.C:
+			}
+		}
+	}
+	retry(ctx, once, func(err error) { a.o.Log.Warn("dead letters cannot be counted; retrying", "err", err.Error()) })
 }
 
 // dropLetter erases a dead letter for those who may not do it themselves.

@@ -68,8 +68,8 @@ func (a *Daemon) startServer(ctx context.Context) error {
 	return nil
 }
 
-// tend looks after the embedded server.
-func (a *Daemon) tend(ctx context.Context) error {
+// superviseNATS looks after the embedded server.
+func (a *Daemon) superviseNATS(ctx context.Context) error {
 	if a.server == nil {
 		<-ctx.Done()
 		return nil

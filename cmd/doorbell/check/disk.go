@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"errors"
@@ -8,34 +8,32 @@ import (
 	"path/filepath"
 
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 )
-
-// leastSpace is what a store and a stream need to begin at all.
-const leastSpace = 64 << 20
 
 // disk looks at the data directory: can it be made and written, is it ours alone, is there space for what may come.
 func (c *checker) disk() {
 	dir := c.config.Base.DataDir
 	if err := ops.CheckPath(filepath.Join(dir, daemon.SocketFile)); err != nil {
-		c.report.refuse(sectionDisk, configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "set DOORBELL_DATA_DIR to a shorter path"))
+		c.report.refuse(SectionDisk, exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "set DOORBELL_DATA_DIR to a shorter path"))
 		return
 	}
 	nearest, info, err := nearestDir(dir)
 	if err == nil && !info.IsDir() {
 		err = fmt.Errorf("%s is not a directory", nearest)
 	}
-	if err == nil && !mayWrite(nearest) {
+	if err == nil && !daemon.MayWrite(nearest) {
 		err = fmt.Errorf("%s may not be written: %w", nearest, fs.ErrPermission)
 	}
 	if err != nil {
-		c.report.refuse(sectionDisk, configError(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), letWrite(nearest)))
+		c.report.refuse(SectionDisk, exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), exit.LetWrite(nearest)))
 		return
 	}
 	if nearest == filepath.Clean(dir) {
 		c.ownersAlone(dir, info)
 	} else {
-		c.report.ok(sectionDisk, "%s is not there yet; run makes it", dir)
+		c.report.ok(SectionDisk, "%s is not there yet; run makes it", dir)
 	}
 	c.space(nearest)
 }
@@ -53,22 +51,22 @@ func nearestDir(dir string) (string, fs.FileInfo, error) {
 func (c *checker) ownersAlone(dir string, info fs.FileInfo) {
 	for _, name := range []string{daemon.StreamFolder, daemon.StoreFile} {
 		path := filepath.Join(dir, name)
-		if _, err := os.Stat(path); err == nil && !mayWrite(path) {
-			c.report.refuse(sectionDisk, configError(fmt.Errorf("DOORBELL_DATA_DIR: %s may not be written", path), letWrite(dir)))
+		if _, err := os.Stat(path); err == nil && !daemon.MayWrite(path) {
+			c.report.refuse(SectionDisk, exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %s may not be written", path), exit.LetWrite(dir)))
 			return
 		}
 	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		c.report.warn(sectionDisk, fmt.Sprintf("%s may be written by others (mode %04o)", dir, mode), "chmod 700 "+dir)
+		c.report.warn(SectionDisk, fmt.Sprintf("%s may be written by others (mode %04o)", dir, mode), "chmod 700 "+dir)
 		return
 	}
-	c.report.ok(sectionDisk, "%s can be written", dir)
+	c.report.ok(SectionDisk, "%s can be written", dir)
 }
 
 // space holds what is free against what store and embedded stream may still grow by.
 func (c *checker) space(dir string) {
 	b := c.config.Base
-	free, known := freeSpace(dir)
+	free, known := daemon.FreeSpace(dir)
 	if !known {
 		return
 	}
@@ -80,12 +78,12 @@ func (c *checker) space(dir string) {
 	}
 	text := fmt.Sprintf("%s free; %s may take %s more", ops.BytesText(free), what, ops.BytesText(wanted))
 	switch {
-	case free < leastSpace:
-		c.report.fail(sectionDisk, text, "make space on the disk of "+b.DataDir)
+	case free < daemon.LeastSpace:
+		c.report.fail(SectionDisk, text, "make space on the disk of "+b.DataDir)
 	case free < wanted:
-		c.report.warn(sectionDisk, text, "lower them, or put DOORBELL_DATA_DIR on a larger disk; polling stops while a disk is full")
+		c.report.warn(SectionDisk, text, "lower them, or put DOORBELL_DATA_DIR on a larger disk; polling stops while a disk is full")
 	default:
-		c.report.ok(sectionDisk, "%s", text)
+		c.report.ok(SectionDisk, "%s", text)
 	}
 }
 

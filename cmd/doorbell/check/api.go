@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"cmp"
@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/options"
 	"doorbell/events"
 	"doorbell/poller"
 	"doorbell/poller/listings"
@@ -20,7 +23,7 @@ import (
 const (
 	// mostAsked is how many requests are sent for one agency, at most: a walk until it shows how pages are numbered, and the
 	// contact requests of two insertions, each read twice if need be to find their id.
-	mostAsked  = 8
+	MostAsked  = 8
 	newestSize = 20 // contact requests, as a poll begins
 	// unsplitSize is how many insertions no service splits into pages.
 	unsplitSize = 20
@@ -33,7 +36,7 @@ func (c *checker) api(ctx context.Context) error {
 		c.accessOfDaemon()
 	} else {
 		if err := c.open(); err != nil {
-			c.report.refuse(sectionConfig, configError(err, ""))
+			c.report.refuse(sectionConfig, exit.Config(err, ""))
 			return nil
 		}
 		c.accessOfAll(ctx)
@@ -59,7 +62,7 @@ var errEnough = errors.New("enough was asked")
 
 // open makes the client. It sends no more requests than it may, and none sooner.
 func (c *checker) open() (err error) {
-	o := c.config.pollerOptions()
+	o := options.Poller(c.config, c.Version)
 	if len(o.IDFields) == 0 {
 		o.IDFields = listings.IDFields
 	}
@@ -142,21 +145,21 @@ func (c *checker) answered() {
 	if a.Protocol == "" {
 		return
 	}
-	c.report.ok(sectionAPI, "%s answered over %s in %d / %d / %d ms (least, median, most)", several(a.Requests, "request"), a.Protocol, a.MinMillis, a.MedianMillis, a.MaxMillis)
+	c.report.ok(SectionAPI, "%s answered over %s in %d / %d / %d ms (least, median, most)", several(a.Requests, "request"), a.Protocol, a.MinMillis, a.MedianMillis, a.MaxMillis)
 	switch skew := a.SkewSeconds; {
 	case !a.ClockTold:
-		c.report.warn(sectionAPI, "the API does not say what time it is (no Date header)", "keep the clock of this machine right")
+		c.report.warn(SectionAPI, "the API does not say what time it is (no Date header)", "keep the clock of this machine right")
 	case skew > clockTolerance || skew < -clockTolerance:
-		c.report.warn(sectionAPI, fmt.Sprintf("the clocks differ: the API's is %+d s from ours", skew), "set the clock of this machine (NTP); if it is right, tell the provider")
+		c.report.warn(SectionAPI, fmt.Sprintf("the clocks differ: the API's is %+d s from ours", skew), "set the clock of this machine (NTP); if it is right, tell the provider")
 	default:
-		c.report.ok(sectionAPI, "its clock and ours agree within %d s", max(1, skew, -skew))
+		c.report.ok(SectionAPI, "its clock and ours agree within %d s", max(1, skew, -skew))
 	}
 }
 
 // accessOfDaemon takes what the daemon knows.
 func (c *checker) accessOfDaemon() {
 	for _, a := range c.config.Agencies {
-		found := checkedAgency{AgencyID: a.ID, Access: accessNotAsked, Insertions: -1}
+		found := checkedAgency{AgencyID: a.ID, Access: AccessNotAsked, Insertions: -1}
 		at := slices.IndexFunc(c.daemon.Watch.Agencies, func(s poller.AgencyStatus) bool { return s.AgencyID == a.ID })
 		if at < 0 {
 			c.note(levelWarn, found, "not watched by the daemon", "restart it to watch another agency")
@@ -166,12 +169,12 @@ func (c *checker) accessOfDaemon() {
 		switch seen := c.daemon.Watch.Agencies[at]; {
 		case len(seen.Halts) > 0:
 			h := seen.Halts[0]
-			found.Access, found.Insertions, found.Status, found.ProbableReason = accessHalted, seen.Insertions, h.Status, h.ProbableReason
-			c.note(levelFail, found, haltText(string(h.Scope), h.Status, h.ProbableReason), h.Advice)
+			found.Access, found.Insertions, found.Status, found.ProbableReason = AccessHalted, seen.Insertions, h.Status, h.ProbableReason
+			c.note(LevelFail, found, haltText(string(h.Scope), h.Status, h.ProbableReason), h.Advice)
 		case seen.LastGoodAnswer.IsZero():
 			c.note(levelWarn, found, "has not answered the daemon yet", "wait, and see `doorbell status`")
 		default:
-			found.Access, found.Insertions = accessOK, seen.Insertions
+			found.Access, found.Insertions = AccessOK, seen.Insertions
 			if c.report.Learned == nil {
 				c.learned(&learned{AgencyID: a.ID, Insertions: learnedInsertions{Dialect: seen.Dialects[listings.OperationInsertions]}, ContactRequests: learnedContactRequests{
 					Dialect: seen.Dialects[listings.OperationContactRequests], Read: true,
@@ -184,15 +187,7 @@ func (c *checker) accessOfDaemon() {
 }
 
 func haltText(scope string, status int, reason string) string {
-	return fmt.Sprintf("halted (%s): status %d, %s; nothing was asked", scope, status, probably(reason))
-}
-
-// probably puts the reason of a refusal into words.
-func probably(reason string) string {
-	if reason == "unknown" {
-		return "reason unknown"
-	}
-	return "probably " + reason
+	return fmt.Sprintf("the %s is halted, because %s; nothing was asked", scope, ops.RefusalText(status, reason))
 }
 
 // notes are findings about agencies; those that say the same share a line.
@@ -225,12 +220,12 @@ func (c *checker) accessOfAll(ctx context.Context) {
 	var best *pausedWalk
 	c.announce()
 	for i, a := range c.config.Agencies {
-		found := checkedAgency{AgencyID: a.ID, Access: accessNotAsked, Insertions: -1}
+		found := checkedAgency{AgencyID: a.ID, Access: AccessNotAsked, Insertions: -1}
 		access := c.keys[a.ID]
 		key := access.Key.Fingerprint()
 		if halt := access.Halt; halt != nil {
-			found.Access, found.Status, found.ProbableReason = accessHalted, halt.Status, halt.ProbableReason
-			c.note(levelFail, found, haltText(string(halt.Scope), halt.Status, halt.ProbableReason), halt.Advice)
+			found.Access, found.Status, found.ProbableReason = AccessHalted, halt.Status, halt.ProbableReason
+			c.note(LevelFail, found, haltText(string(halt.Scope), halt.Status, halt.ProbableReason), halt.Advice)
 		} else if !busy[key] && !down && ctx.Err() == nil {
 			l := c.list(ctx, a.ID, access.Key)
 			if failureOf(l.err).class == watch.ClassRefused && !access.Next.IsZero() { // as run would
@@ -258,7 +253,7 @@ func (c *checker) accessOfAll(ctx context.Context) {
 		reason, advice := poller.Refusal(a.AgencyID, r.err, c.others(r.agency))
 		a.ProbableReason = reason
 		advice = strings.Replace(advice, "run: "+watch.ResumeCommand(a.AgencyID, ""), "check again", 1) // nothing is halted yet
-		c.note(levelFail, *a, fmt.Sprintf("access refused with status %d, %s; run would halt there", a.Status, probably(reason)), advice)
+		c.note(LevelFail, *a, ops.RefusalText(a.Status, reason)+"; run would halt there", advice)
 	}
 	c.access()
 	if best != nil {
@@ -271,17 +266,17 @@ func (c *checker) accessOfAll(ctx context.Context) {
 
 // announce warns of a long wait.
 func (c *checker) announce() {
-	n := len(c.config.Agencies) + mostAsked - 1 // and one for each refused key of a pair
+	n := len(c.config.Agencies) + MostAsked - 1 // and one for each refused key of a pair
 	long := time.Duration(float64(n) / c.config.Poll.RequestsPerSecond * float64(time.Second))
 	if long > 5*time.Second {
-		fmt.Fprintf(c.p.stderr, "doorbell: asking at most %d times, %g a second; this may take %s\n", n, c.config.Poll.RequestsPerSecond, rounded(long))
+		fmt.Fprintf(c.Progress, "doorbell: asking at most %d times, %g a second; this may take %s\n", n, c.config.Poll.RequestsPerSecond, ops.Span(long))
 	}
 }
 
 // judge notes what the first answer says of an agency.
 func (c *checker) judge(found *checkedAgency, l *pausedWalk) (f failure) {
 	if l.err == nil {
-		found.Access, found.Status = accessOK, 200
+		found.Access, found.Status = AccessOK, 200
 		found.Insertions, found.AtLeast = max(l.records(), l.page.Total), l.page.Total < 0 && l.mayHoldMore()
 		return f
 	}
@@ -289,17 +284,17 @@ func (c *checker) judge(found *checkedAgency, l *pausedWalk) (f failure) {
 	found.Access, found.Status = accessFailed, f.status
 	switch {
 	case f.class == watch.ClassRefused:
-		found.Access = accessRefused
+		found.Access = AccessRefused
 	case f.class == watch.ClassDown && strings.Contains(f.text, "HTTPS_PROXY"):
-		c.report.fail(sectionAPI, f.text, "is HTTPS_PROXY right, and does the proxy run? NO_PROXY names hosts that are asked without it")
+		c.report.fail(SectionAPI, f.text, "is HTTPS_PROXY right, and does the proxy run? NO_PROXY names hosts that are asked without it")
 	case f.class == watch.ClassDown:
-		c.report.fail(sectionAPI, fmt.Sprintf("%s: %s", c.config.Poll.BaseURL.masked(), f.text), "is DOORBELL_BASE_URL right? If so, look at DNS, network, proxy and certificates")
+		c.report.fail(SectionAPI, fmt.Sprintf("%s: %s", c.config.Poll.BaseURL.Masked(), f.text), "is DOORBELL_BASE_URL right, host, port and https or http? If so, look at DNS, network, proxy and certificates")
 	case f.class == watch.ClassBusy:
-		c.note(levelFail, *found, f.text, "the API throttles us: try again later, with a lower DOORBELL_REQUESTS_PER_SECOND")
+		c.note(LevelFail, *found, f.text, "the API throttles us: try again later, with a lower DOORBELL_REQUESTS_PER_SECOND")
 	case f.status/100 == 2, f.status/100 == 3, f.status == 404:
-		c.note(levelFail, *found, f.text, "is DOORBELL_BASE_URL the API's own? It is what stands before /insertion-funnel/…; a login page or gateway may stand in between. If the records stand in an odd place, name it in DOORBELL_RECORDS_PATH")
+		c.note(LevelFail, *found, f.text, "is DOORBELL_BASE_URL the API's own? It is what stands before /insertion-funnel/…; a login page or gateway may stand in between. If the records stand in an odd place, name it in DOORBELL_RECORDS_PATH")
 	default:
-		c.note(levelFail, *found, f.text, "run would try again; if it stays so, ask the provider")
+		c.note(LevelFail, *found, f.text, "run would try again; if it stays so, ask the provider")
 	}
 	return f
 }
@@ -313,33 +308,33 @@ func (c *checker) access() {
 	all := checkedAgency{}
 	for _, a := range c.report.Agencies {
 		switch a.Access {
-		case accessOK:
+		case AccessOK:
 			ok = append(ok, a)
 			all.Insertions += a.Insertions
 			all.AtLeast = all.AtLeast || a.AtLeast
-		case accessNotAsked:
+		case AccessNotAsked:
 			skipped = append(skipped, a)
 		}
 	}
 	if len(ok) > mostShown {
-		c.report.ok(sectionAPI, "%s: access, %s", agenciesText(len(ok)), all.holds())
+		c.report.ok(SectionAPI, "%s: access, %s", agenciesText(len(ok)), all.holds())
 		ok = nil
 	}
 	for _, a := range ok {
 		if a.Insertions == 0 {
-			c.report.warn(sectionAPI, a.AgencyID+": access, but no insertion", "right if none is published, or none fits DOORBELL_INSERTIONS_FILTER")
+			c.report.warn(SectionAPI, a.AgencyID+": access, but no insertion", "right if none is published, or none fits DOORBELL_INSERTIONS_FILTER")
 			continue
 		}
-		c.report.ok(sectionAPI, "%s: access, %s", a.AgencyID, a.holds())
+		c.report.ok(SectionAPI, "%s: access, %s", a.AgencyID, a.holds())
 	}
 	for _, n := range c.notes {
 		if first := n.agencies[0].AgencyID; len(n.agencies) > 1 { // each has a command of its own
 			n.remedy = strings.Replace(n.remedy, "run: "+watch.ResumeCommand(first, ""), "run for each of them: doorbell resume AGENCY", 1)
 		}
-		c.report.add(checkLine{Section: sectionAPI, Level: n.level, Text: namesOf(n.agencies) + ": " + n.text, Remedy: n.remedy})
+		c.report.add(checkLine{Section: SectionAPI, Level: n.level, Text: namesOf(n.agencies) + ": " + n.text, Remedy: n.remedy})
 	}
 	if len(skipped) > 0 && !c.report.DaemonRunning {
-		c.report.warn(sectionAPI, namesOf(skipped)+": not asked, because of what failed before", "")
+		c.report.warn(SectionAPI, namesOf(skipped)+": not asked, because of what failed before", "")
 	}
 }
 
@@ -370,9 +365,9 @@ func (c *checker) others(agency int) (n events.AgenciesOfKey) {
 			continue
 		}
 		switch a.Access {
-		case accessOK:
+		case AccessOK:
 			n.Working++
-		case accessRefused, accessHalted:
+		case AccessRefused, AccessHalted:
 			n.Refused++
 		default:
 			n.Unknown++
@@ -395,7 +390,7 @@ type pausedWalk struct {
 
 // list begins a walk: it asks for one page, and for smaller ones while the API refuses the size.
 func (c *checker) list(ctx context.Context, agencyID string, key listings.Key) *pausedWalk {
-	c.left = mostAsked
+	c.left = MostAsked
 	l := &pausedWalk{agencyID: agencyID, key: key}
 	l.walk = c.client.Walk(key, agencyID, listings.WalkOptions{
 		PageSize: c.o.PageSize, Filter: c.o.Filter, FirstSize: c.size, MaxPages: 3, Dialect: c.keys[agencyID].Dialects[listings.OperationInsertions],
@@ -426,9 +421,9 @@ func (l *pausedWalk) mayHoldMore() bool {
 
 // Answers to a question about the API's habits.
 const (
-	yes     = "yes"
-	no      = "no"
-	unknown = "unknown" // what was there to see did not tell
+	Yes     = "yes"
+	No      = "no"
+	Unknown = "unknown" // what was there to see did not tell
 )
 
 // learned is the dialect of the answers for one agency: what the store remembers of it, and what else the answers showed. Nothing
@@ -542,17 +537,17 @@ func (c *checker) learned(l *learned) {
 	i, r, known := &l.Insertions, &l.ContactRequests, c.keys[l.AgencyID].Dialects
 	switch i.FirstPage {
 	case "":
-		i.PageHeeded = unknown
+		i.PageHeeded = Unknown
 	case listings.PagesIgnored:
-		i.PageHeeded = no
+		i.PageHeeded = No
 	default:
-		i.PageHeeded = yes
+		i.PageHeeded = Yes
 	}
-	if i.PageHeeded != yes {
-		i.FirstPage = unknown
+	if i.PageHeeded != Yes {
+		i.FirstPage = Unknown
 	}
 	i.Dialect, r.Dialect = i.Printable(), r.Printable()
-	r.CreatedForm = cmp.Or(r.CreatedForm, unknown)
+	r.CreatedForm = cmp.Or(r.CreatedForm, Unknown)
 	c.report.Learned = l
 	for n, a := range c.report.Agencies {
 		if a.AgencyID == l.AgencyID {
@@ -567,7 +562,7 @@ func (c *checker) learned(l *learned) {
 	}
 	for _, t := range append(i.Troubles, r.Troubles...) {
 		if r.Read {
-			c.report.warn(sectionAnswers, t, "")
+			c.report.warn(SectionAnswers, t, "")
 		}
 	}
 }
@@ -575,7 +570,7 @@ func (c *checker) learned(l *learned) {
 // moved says that records do not stand where the store remembers them.
 func (c *checker) moved(known listings.Dialect, path string) {
 	if before := known.Printable().Path; known.Known && before != path {
-		c.report.warn(sectionAnswers, "they stood at "+placeOf(before)+" before", "run would say watch.schema_drifted and go on from there; if it is not meant, ask the provider")
+		c.report.warn(SectionAnswers, "they stood at "+placeOf(before)+" before", "run would say watch.schema_drifted and go on from there; if it is not meant, ask the provider")
 	}
 }
 
@@ -597,49 +592,49 @@ func (c *checker) learnedInsertions(i learnedInsertions) {
 	text := fmt.Sprintf("insertions stand at %s; %s; ", placeOf(i.Path), totalText(i.TotalTold))
 	const remedy = "set DOORBELL_PAGE_SIZE to more than there are insertions, or split them with DOORBELL_INSERTIONS_FILTER, and ask the provider"
 	switch {
-	case i.PageHeeded == no && i.more:
-		c.report.fail(sectionAnswers, text+"page=2 repeats the first page: the rest of the list cannot be read",
+	case i.PageHeeded == No && i.more:
+		c.report.fail(SectionAnswers, text+"page=2 repeats the first page: the rest of the list cannot be read",
 			fmt.Sprintf("set DOORBELL_PAGE_SIZE to more than %d, so that one page holds all, or split them with DOORBELL_INSERTIONS_FILTER", i.total))
-	case i.PageHeeded == no && i.mayHoldMore:
-		c.report.warn(sectionAnswers, text+"page=2 repeats the first page: if the list is longer, the rest cannot be read", remedy)
-	case i.PageHeeded == no:
-		c.report.ok(sectionAnswers, "%spage=2 repeats the first page, which holds all", text)
-	case i.PageHeeded == yes:
-		c.report.ok(sectionAnswers, "%spages count from %s", text, i.FirstPage)
+	case i.PageHeeded == No && i.mayHoldMore:
+		c.report.warn(SectionAnswers, text+"page=2 repeats the first page: if the list is longer, the rest cannot be read", remedy)
+	case i.PageHeeded == No:
+		c.report.ok(SectionAnswers, "%spage=2 repeats the first page, which holds all", text)
+	case i.PageHeeded == Yes:
+		c.report.ok(SectionAnswers, "%spages count from %s", text, i.FirstPage)
 	default:
-		c.report.ok(sectionAnswers, "%show pages are numbered did not show", text)
+		c.report.ok(SectionAnswers, "%show pages are numbered did not show", text)
 	}
 	if i.Unreadable > 0 {
-		c.report.warn(sectionAnswers, fmt.Sprintf("%d of the elements of the list hold no propertyReferenceId", i.Unreadable), "walks will be partial; ask the provider")
+		c.report.warn(SectionAnswers, fmt.Sprintf("%d of the elements of the list hold no propertyReferenceId", i.Unreadable), "walks will be partial; ask the provider")
 	}
 	if len(i.RefusedSizes) > 0 {
 		remedy := ""
 		if i.Asked > 0 {
 			remedy = fmt.Sprintf("set DOORBELL_PAGE_SIZE=%d, to save a refused request for every walk", i.Asked)
 		}
-		c.report.warn(sectionAnswers, "page sizes that the API refuses: "+strings.Trim(fmt.Sprint(i.RefusedSizes), "[]"), remedy)
+		c.report.warn(SectionAnswers, "page sizes that the API refuses: "+strings.Trim(fmt.Sprint(i.RefusedSizes), "[]"), remedy)
 	}
 }
 
 func (c *checker) learnedContactRequests(r learnedContactRequests) {
 	switch {
 	case r.refused.class == watch.ClassRefused:
-		c.report.fail(sectionAnswers, "contact requests of an insertion that the list shows are refused: "+r.refused.text,
+		c.report.fail(SectionAnswers, "contact requests of an insertion that the list shows are refused: "+r.refused.text,
 			"ask the provider whether the key may read contact requests; run would halt that insertion, or all contact requests of the agency if others are refused too")
 		return
 	case !r.Read && len(r.Troubles) > 0:
-		c.report.fail(sectionAnswers, strings.Join(r.Troubles, "; "), "if it stays so for all insertions, no lead is seen: ask the provider, or name the place of the records in DOORBELL_RECORDS_PATH")
+		c.report.fail(SectionAnswers, strings.Join(r.Troubles, "; "), "if it stays so for all insertions, no lead is seen: ask the provider, or name the place of the records in DOORBELL_RECORDS_PATH")
 		return
 	case !r.Read:
-		c.report.ok(sectionAnswers, "contact requests were not looked at: the list is empty")
+		c.report.ok(SectionAnswers, "contact requests were not looked at: the list is empty")
 		return
 	}
 	text := fmt.Sprintf("contact requests stand at %s; %s", placeOf(r.Path), totalText(r.TotalTold))
-	if r.Records == 0 && r.CreatedForm == unknown {
-		c.report.ok(sectionAnswers, "%s; the insertions looked at have none, so ids and times did not show", text)
+	if r.Records == 0 && r.CreatedForm == Unknown {
+		c.report.ok(SectionAnswers, "%s; the insertions looked at have none, so ids and times did not show", text)
 		return
 	}
-	c.report.ok(sectionAnswers, "%s", text)
+	c.report.ok(SectionAnswers, "%s", text)
 	c.identity(r)
 	c.times(r)
 }
@@ -647,15 +642,15 @@ func (c *checker) learnedContactRequests(r learnedContactRequests) {
 func (c *checker) identity(r learnedContactRequests) {
 	switch {
 	case r.IDField == "" && len(r.IDCandidates) > 0:
-		c.report.warn(sectionAnswers, fmt.Sprintf("%s tells contact requests apart, but changes on every request", strings.Join(r.IDCandidates, ", ")),
+		c.report.warn(SectionAnswers, fmt.Sprintf("%s tells contact requests apart, but changes on every request", strings.Join(r.IDCandidates, ", ")),
 			"name a better member in DOORBELL_CONTACT_ID_FIELDS; else they are told apart by their content")
 	case r.IDField == "":
-		c.report.warn(sectionAnswers, "no known member tells contact requests apart",
+		c.report.warn(SectionAnswers, "no known member tells contact requests apart",
 			"name one in DOORBELL_CONTACT_ID_FIELDS; else they are told apart by their content, and two equal ones in the same second are one")
 	case len(r.IDCandidates) > 1:
-		c.report.ok(sectionAnswers, "/%s is taken for their id; candidates were %s", r.IDField, strings.Join(r.IDCandidates, ", "))
+		c.report.ok(SectionAnswers, "/%s is taken for their id; candidates were %s", r.IDField, strings.Join(r.IDCandidates, ", "))
 	default:
-		c.report.ok(sectionAnswers, "/%s is taken for their id", r.IDField)
+		c.report.ok(SectionAnswers, "/%s is taken for their id", r.IDField)
 	}
 }
 
@@ -663,17 +658,17 @@ func (c *checker) times(r learnedContactRequests) {
 	const remedy = "old and new ones cannot be told apart at the first poll of an insertion; ask the provider for createdAt as RFC 3339"
 	switch r.CreatedForm {
 	case listings.FormOffset:
-		c.report.ok(sectionAnswers, "their creation time can be read: date and time with an offset")
+		c.report.ok(SectionAnswers, "their creation time can be read: date and time with an offset")
 	case listings.FormZoneless:
-		c.report.ok(sectionAnswers, "their creation time has no offset; it is read as %s (DOORBELL_TIMEZONE)", c.config.Poll.Timezone)
+		c.report.ok(SectionAnswers, "their creation time has no offset; it is read as %s (DOORBELL_TIMEZONE)", c.config.Poll.Timezone)
 	case listings.FormSeconds, listings.FormMilliseconds:
-		c.report.ok(sectionAnswers, "their creation time can be read: %s since 1970", r.CreatedForm)
+		c.report.ok(SectionAnswers, "their creation time can be read: %s since 1970", r.CreatedForm)
 	case listings.FormAbsent:
-		c.report.warn(sectionAnswers, "they have no creation time that is known", remedy)
+		c.report.warn(SectionAnswers, "they have no creation time that is known", remedy)
 	case listings.FormMixed:
-		c.report.warn(sectionAnswers, "their creation times have several forms, or some have none", "those without are taken for old at the first poll of an insertion")
+		c.report.warn(SectionAnswers, "their creation times have several forms, or some have none", "those without are taken for old at the first poll of an insertion")
 	default:
-		c.report.warn(sectionAnswers, "their creation time cannot be read", remedy)
+		c.report.warn(SectionAnswers, "their creation time cannot be read", remedy)
 	}
 }
 

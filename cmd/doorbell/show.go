@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"text/tabwriter"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/receivers"
 )
 
 // ConfigCmd is `doorbell config`.
@@ -19,21 +22,24 @@ func (ConfigCmd) Help() string {
 
 // Run prints what is in effect, also when it is not good enough to run; then the problems follow as the error.
 func (c *ConfigCmd) Run(_ context.Context, p *program) error {
-	config, err := readConfig(p.environ, groupPoll, groupForward)
+	cfg, err := config.Read(p.environ, config.GroupPoll, config.GroupForward)
+	if err == nil {
+		_, err = receivers.All(cfg, release)
+	}
 	if c.JSON {
-		p.warn(config.Warnings)
-		return firstError(p.printJSON(config.Settings), err)
+		p.warn(cfg.Warnings)
+		return firstError(p.printJSON(cfg.Settings), err)
 	}
 	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "VARIABLE\tVALUE\tSOURCE")
-	for _, s := range config.Settings {
+	for _, s := range cfg.Settings {
 		value := s.Value
 		if value == "" {
 			value = "-"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, printable(value), printable(s.Source))
 	}
-	p.warn(config.Warnings)
+	p.warn(cfg.Warnings)
 	return firstError(w.Flush(), err)
 }
 

@@ -1,4 +1,11 @@
-package main
+// Package config reads doorbell's environment: it is the one place that knows names, defaults, bounds and meanings of the variables.
+// [Read] gives one typed value and everything that is wrong, at once; the settings page, the environment example and `doorbell
+// config` are made from the tags of the same structs ([All]).
+//
+// A secret comes from the variable itself, from the file that NAME_FILE names, or from a credential of systemd. No error and no
+// warning quotes a value: what stands in the wrong variable may be a key. Values are safe to share; Read may be called at any time by
+// any goroutine, and again for what has changed in the files.
+package config
 
 import (
 	"net/url"
@@ -27,6 +34,9 @@ type Base struct {
 	LogFormat      string        `split_words:"true" default:"auto" choice:"auto,json,text" desc:"auto is JSON unless standard error is a terminal."`
 	AllowPlaintext Hosts         `split_words:"true" desc:"Host names, separated by commas, that may be spoken to without TLS. Loopback always may."`
 }
+
+// HasHTTP says whether an address for HTTP is configured.
+func (b Base) HasHTTP() bool { return b.HTTPListen != "" && b.HTTPListen != "off" }
 
 // NATS is how to reach a server, under the names that the nats command knows. DOORBELL_NATS_URL wins over NATS_URL.
 // Without a URL a server is embedded, and User, Password and Token are what it demands from guests.
@@ -116,43 +126,51 @@ type Config struct {
 type group string
 
 const (
-	groupBase    group = "Base"
-	groupPoll    group = "Poll"
-	groupNATS    group = "NATS"
-	groupForward group = "Forward"
+	GroupBase    group = "Base"
+	GroupPoll    group = "Poll"
+	GroupNATS    group = "NATS"
+	GroupForward group = "Forward"
 
-	// groupPace is Poll without its secrets, and without the demand that there is an API to speak to.
-	groupPace group = "pace"
+	// GroupPace is Poll without its secrets, and without the demand that there is an API to speak to.
+	GroupPace group = "pace"
 )
 
-// readConfig reads Base, NATS and the further groups from the variables of a process. The error is a *ConfigError that
+// prefix is what the variables of a group begin with.
+func (g group) prefix() string {
+	if g == GroupNATS {
+		return "NATS"
+	}
+	return "DOORBELL"
+}
+
+// Read reads Base, NATS and the further groups from the variables of a process. The error is a *Error that
 // names everything that is wrong; the Config is returned with it, for `doorbell config`.
-func readConfig(environ []string, further ...group) (*Config, error) {
+func Read(environ []string, further ...group) (*Config, error) {
 	r := newReader(environ)
 	c := &Config{}
-	r.read(groupBase, "DOORBELL", &c.Base)
-	r.read(groupNATS, "NATS", &c.NATS)
+	r.read(GroupBase, &c.Base)
+	r.read(GroupNATS, &c.NATS)
 	for _, g := range further {
 		switch g {
-		case groupPoll, groupPace:
-			r.noSecrets = g == groupPace
-			r.read(groupPoll, "DOORBELL", &c.Poll)
-		case groupForward:
-			r.read(groupForward, "DOORBELL", &c.Forward)
+		case GroupPoll, GroupPace:
+			r.noSecrets = g == GroupPace
+			r.read(GroupPoll, &c.Poll)
+		case GroupForward:
+			r.read(GroupForward, &c.Forward)
 		}
 	}
 	r.checkBase(c)
 	r.checkNATS(c)
-	if slices.Contains(further, groupPoll) || slices.Contains(further, groupForward) {
+	if slices.Contains(further, GroupPoll) || slices.Contains(further, GroupForward) {
 		r.checkProxy()
 	}
-	if slices.Contains(further, groupPoll) {
+	if slices.Contains(further, GroupPoll) {
 		r.checkPoll(c)
 	}
-	if r.has(groupPoll) {
+	if r.has(GroupPoll) {
 		r.checkStaleness(c.Poll)
 	}
-	if r.has(groupForward) {
+	if r.has(GroupForward) {
 		r.checkForward(c)
 	}
 	r.warnUnknown()
@@ -160,5 +178,5 @@ func readConfig(environ []string, further ...group) (*Config, error) {
 	return c, r.err()
 }
 
-// filter returns the configured filter of insertions as a query.
-func (p Poll) filter() url.Values { return url.Values(p.InsertionsFilter) }
+// Filter returns the configured filter of insertions as a query.
+func (p Poll) Filter() url.Values { return url.Values(p.InsertionsFilter) }

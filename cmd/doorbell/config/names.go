@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"slices"
@@ -9,11 +9,10 @@ import (
 // of two that are equally near the first is meant.
 func knownNames() []string {
 	var names []string
-	for _, s := range slices.Concat(settingsOf(groupPoll, "DOORBELL", &Poll{}), settingsOf(groupBase, "DOORBELL", &Base{}),
-		settingsOf(groupForward, "DOORBELL", &Forward{})) {
+	for _, s := range slices.Concat(settingsOf(GroupPoll, &Poll{}), settingsOf(GroupBase, &Base{}), settingsOf(GroupForward, &Forward{})) {
 		names = append(names, s.Name)
 		if s.Secret {
-			names = append(names, s.Name+fileSuffix)
+			names = append(names, s.Name+FileSuffix)
 		}
 	}
 	return append(names, "DOORBELL_NATS_URL")
@@ -26,7 +25,7 @@ func (r *reader) warnUnknown() {
 		if slices.Contains(known, name) || r.ofKubernetes(name) {
 			continue
 		}
-		r.warn(name + " is no setting and is ignored; did you mean " + nearest(name, known) + "?")
+		r.warn(name + " is no setting and is ignored; did you mean " + Nearest(name, known) + "?")
 	}
 }
 
@@ -48,11 +47,11 @@ func (r *reader) ofKubernetes(name string) bool {
 	return false
 }
 
-// nearest returns the known name with the fewest edits to name, the first of equals. Names far longer than any of ours
+// Nearest returns the known name with the fewest edits to name, the first of equals. Names far longer than any of ours
 // are compared by their beginning.
-func nearest(name string, known []string) string {
+func Nearest(name string, known []string) string {
 	name = name[:min(len(name), 100)]
-	if plain := strings.TrimSuffix(name, fileSuffix); slices.Contains(known, plain) {
+	if plain := strings.TrimSuffix(name, FileSuffix); slices.Contains(known, plain) {
 		return plain // no secret, so it has no file form
 	}
 	if name == "DOORBELL_TZ" || name == "DOORBELL_TIME_ZONE" { // as everybody calls it, and by letters nearer to others

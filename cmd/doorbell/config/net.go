@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"net"
@@ -26,7 +26,7 @@ func (r *reader) checkURL(name, text string, plaintext Hosts) {
 		r.wrong(name, "holds a query or fragment; leave out everything from the ? or #")
 	case linkLocal(host):
 		r.wrong(name, "names a link-local address, where no API can be; write the API's own")
-	case u.Scheme == "http" && !loopback(host) && !slices.Contains(plaintext, host):
+	case u.Scheme == "http" && !Loopback(host) && !slices.Contains(plaintext, host):
 		r.wrong(name, "speaks plain http to another machine, which would show the secret to everybody on the way; write https://, or name the host in DOORBELL_ALLOW_PLAINTEXT")
 	}
 }
@@ -70,8 +70,8 @@ func linkLocal(host string) bool {
 	return err == nil && a.Unmap().IsLinkLocalUnicast()
 }
 
-// loopback reports whether a host name or address means this machine and nothing else.
-func loopback(host string) bool {
+// Loopback reports whether a host name or address means this machine and nothing else.
+func Loopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true
 	}
@@ -108,7 +108,7 @@ func (r *reader) checkNATS(c *Config) {
 // checkGuests demands credentials where others than this machine can reach the embedded server.
 func (r *reader) checkGuests(listen string, n NATS) (refused bool) {
 	host, _, err := net.SplitHostPort(listen)
-	refused = err == nil && !loopback(host) && n.Token.IsZero() && (n.User == "" || n.Password.IsZero())
+	refused = err == nil && !Loopback(host) && n.Token.IsZero() && (n.User == "" || n.Password.IsZero())
 	if refused {
 		r.wrong("DOORBELL_NATS_LISTEN", "lets other machines in without credentials; set NATS_USER and NATS_PASSWORD, or NATS_TOKEN, or listen on 127.0.0.1")
 	}

@@ -1,8 +1,9 @@
-package main
+package config
 
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"reflect"
 	"regexp"
@@ -21,7 +22,7 @@ func complaint(t reflect.Type, err error) string {
 	}
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
-		return "is no duration; write it like 30s, 5m or 2h"
+		return "is no duration; write it like 30s, 5m or 2h (30 days are 720h)"
 	case t.Kind() == reflect.Bool:
 		return "is neither true nor false; write one of them"
 	case t.Kind() == reflect.Float64:
@@ -167,5 +168,5 @@ func (r *reader) checkStaleness(p Poll) {
 		return
 	}
 	r.wrong(name, fmt.Sprintf("is less than a single insertion needs: set DOORBELL_REQUESTS_PER_SECOND to at least %g, or allow at least %s",
-		roundUp(1/limit.Seconds()), rounded(time.Duration(float64(time.Second)/p.RequestsPerSecond))))
+		math.Ceil(1e3/limit.Seconds()-1e-6)/1e3, time.Duration(float64(time.Second)/p.RequestsPerSecond).Round(time.Millisecond)))
 }

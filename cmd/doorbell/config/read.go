@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"bytes"
@@ -18,14 +18,14 @@ import (
 // Problem is one thing that is wrong with one variable. Text says what, and what to do; it quotes no value.
 type Problem struct{ Name, Text string }
 
-// ConfigError is everything that is wrong with the environment, in the order of the variables. It ends the process with
+// Error is everything that is wrong with the environment, in the order of the variables. It ends the process with
 // exit code 78, before anything is written or asked.
-type ConfigError struct{ Problems []Problem }
+type Error struct{ Problems []Problem }
 
-func (e *ConfigError) Error() string { return strings.Join(e.Sentences(), "\n") }
+func (e *Error) Error() string { return strings.Join(e.Sentences(), "\n") }
 
 // Sentences returns one sentence for each problem.
-func (e *ConfigError) Sentences() []string {
+func (e *Error) Sentences() []string {
 	var all []string
 	for _, p := range e.Problems {
 		all = append(all, p.Name+" "+p.Text)
@@ -49,7 +49,7 @@ type Setting struct {
 }
 
 // masked is a value that knows which part of it may be shown.
-type masked interface{ masked() string }
+type masked interface{ Masked() string }
 
 // reader turns an environment into a Config and collects what is odd on the way.
 type reader struct {
@@ -77,10 +77,11 @@ var reading atomic.Uint64
 // read fills the fields of a group. envconfig knows no source but the process environment and stops at its first error.
 // So the texts found stand there for the length of this call, under a prefix that no other call has, and a text that was
 // refused is taken out before the next try.
-func (r *reader) read(g group, prefix string, fields any) {
+func (r *reader) read(g group, fields any) {
+	prefix := g.prefix()
 	private := fmt.Sprintf("DOORBELL_READING_%d", reading.Add(1))
 	names := make(map[string]*Setting)
-	for _, s := range settingsOf(g, prefix, fields) {
+	for _, s := range settingsOf(g, fields) {
 		r.settings = append(r.settings, s)
 		if r.noSecrets && s.Secret || !r.find(s) {
 			continue
@@ -105,9 +106,9 @@ func (r *reader) read(g group, prefix string, fields any) {
 
 // settingsOf lists the variables of a group. The names come from envconfig itself, so that what is documented is what is
 // read. A group is flat: a name for each field.
-func settingsOf(g group, prefix string, fields any) []*Setting {
+func settingsOf(g group, fields any) []*Setting {
 	var keys bytes.Buffer
-	if err := envconfig.Usagef(prefix, fields, &keys, "{{range .}}{{usage_key .}} {{end}}"); err != nil {
+	if err := envconfig.Usagef(g.prefix(), fields, &keys, "{{range .}}{{usage_key .}} {{end}}"); err != nil {
 		panic(err) // the struct is ours
 	}
 	names := strings.Fields(keys.String())
@@ -121,6 +122,30 @@ func settingsOf(g group, prefix string, fields any) []*Setting {
 		}
 	}
 	return all
+}
+
+// All are the variables of every group with their defaults, those that everybody needs first.
+func All() []*Setting {
+	return slices.Concat(settingsOf(GroupBase, &Base{}), settingsOf(GroupPoll, &Poll{}), settingsOf(GroupForward, &Forward{}), settingsOf(GroupNATS, &NATS{}))
+}
+
+// Meaning is the description with what the tags say about the values.
+func (s *Setting) Meaning() string {
+	text := s.Description
+	if choice := s.field.Tag.Get("choice"); choice != "" {
+		text += " One of " + strings.ReplaceAll(choice, ",", ", ") + "."
+	}
+	if low := s.field.Tag.Get("min"); low != "" {
+		text += " From " + low + " to " + s.field.Tag.Get("max") + "."
+	}
+	switch s.field.Type {
+	case reflect.TypeFor[PerAgencyMail](), reflect.TypeFor[PerAgencyLanguage](), reflect.TypeFor[PerAgencyName]():
+		return text + " Also as " + s.Name + FileSuffix + "."
+	}
+	if s.Secret {
+		text += " Secret: also as " + s.Name + FileSuffix + "."
+	}
+	return text
 }
 
 // mayBeFile reports whether values of a type are secrets, or as long as lists of agencies are: they can come from a file.
@@ -148,11 +173,11 @@ func (r *reader) shown() []Setting {
 	all := make([]Setting, 0, len(r.settings))
 	for _, s := range r.settings {
 		switch m, masks := s.value.Interface().(masked); {
-		case !r.good(s.Name) && s.Source != sourceDefault:
+		case !r.good(s.Name) && s.Source != SourceDefault:
 			s.Value = "(not usable)"
 		case masks:
-			s.Value = m.masked()
-		case s.Source == sourceDefault:
+			s.Value = m.Masked()
+		case s.Source == SourceDefault:
 			s.Value = s.Default
 		default:
 			s.Value = s.text
@@ -169,8 +194,13 @@ func (r *reader) warn(sentence string) { r.warnings = append(r.warnings, sentenc
 // good reports whether nothing is wrong with any of the variables so far. One that was not read is good.
 func (r *reader) good(names ...string) bool {
 	return !slices.ContainsFunc(r.problems, func(p Problem) bool {
-		return slices.Contains(names, p.Name) || slices.Contains(names, strings.TrimSuffix(p.Name, fileSuffix))
+		return slices.Contains(names, p.Name) || slices.Contains(names, strings.TrimSuffix(p.Name, FileSuffix))
 	})
+}
+
+// set reports whether a variable has a value that is not its default.
+func (r *reader) set(name string) bool {
+	return slices.ContainsFunc(r.settings, func(s *Setting) bool { return s.Name == name && s.Source != SourceDefault })
 }
 
 // has reports whether a group was read.
@@ -183,7 +213,7 @@ func (r *reader) err() error {
 	if len(r.problems) == 0 {
 		return nil
 	}
-	return &ConfigError{r.problems}
+	return &Error{r.problems}
 }
 
 // prefixed returns the names of the environment that begin with DOORBELL_, sorted.

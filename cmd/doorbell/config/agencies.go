@@ -1,27 +1,28 @@
-package main
+package config
 
 import (
 	"iter"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 )
 
-// mostAgencies bounds what one process is asked to watch.
-const mostAgencies = 10_000
+// MostAgencies bounds what one process is asked to watch.
+const MostAgencies = 10_000
 
 // AgencyIDs are agencies in the order in which they were written.
 type AgencyIDs []string
 
 // Decode refuses odd and double ids.
 func (a *AgencyIDs) Decode(text string) error {
-	ids, err := list(text, mostAgencies)
+	ids, err := list(text, MostAgencies)
 	if err != nil {
 		return err
 	}
 	seen := make(map[string]bool, len(ids))
 	for i, id := range ids {
-		if err := checkAgencyID(id); err != nil {
+		if err := CheckAgencyID(id); err != nil {
 			return advise("has a wrong agency at entry %d: %v", i+1, err)
 		}
 		if seen[id] {
@@ -33,9 +34,9 @@ func (a *AgencyIDs) Decode(text string) error {
 	return nil
 }
 
-// checkAgencyID says what is odd about an agency id without quoting it: it could be a key in the wrong place. What it
+// CheckAgencyID says what is odd about an agency id without quoting it: it could be a key in the wrong place. What it
 // lets through needs no escaping in a list, a URL path or a line of text.
-func checkAgencyID(id string) error {
+func CheckAgencyID(id string) error {
 	switch {
 	case id == "":
 		return advice("it is empty; write the id as the provider gives it, like A100")
@@ -68,19 +69,19 @@ func describe(r rune) string {
 // PerAgency is what may differ by agency: "value" for all, or "A100=value,B200=value,*=value" where * is everybody
 // else. A line end separates like a comma, so a file holds one entry a line; there a line that begins with # is a remark.
 type PerAgency struct {
-	order  []string // agencies by name, as written
+	Named  []string // agencies by name, as written
 	values map[string]Secret
 }
 
-// anyAgency stands for every agency that is not named.
-const anyAgency = "*"
+// AnyAgency stands for every agency that is not named.
+const AnyAgency = "*"
 
 // Decode reads the grammar. Values may be secrets: errors count entries and quote nothing.
 func (p *PerAgency) Decode(text string) error {
 	*p = PerAgency{values: map[string]Secret{}}
 	entries := perAgencyEntries(text)
-	if len(entries) > mostAgencies {
-		return advise("has more than %d entries; leave some out", mostAgencies)
+	if len(entries) > MostAgencies {
+		return advise("has more than %d entries; leave some out", MostAgencies)
 	}
 	for i, entry := range entries {
 		if err := p.add(entry, len(entries) == 1); err != nil {
@@ -113,11 +114,11 @@ func (p *PerAgency) add(entry string, alone bool) error {
 		if !alone {
 			return advice("it has no agency; write A100=value")
 		}
-		agency, value = anyAgency, entry
+		agency, value = AnyAgency, entry
 	}
 	agency, value = strings.TrimSpace(agency), strings.TrimSpace(value)
-	if agency != anyAgency {
-		if err := checkAgencyID(agency); err != nil {
+	if agency != AnyAgency {
+		if err := CheckAgencyID(agency); err != nil {
 			return advise("what stands before the = is no agency: %v", err)
 		}
 	}
@@ -127,37 +128,37 @@ func (p *PerAgency) add(entry string, alone bool) error {
 	if _, double := p.values[agency]; double {
 		return advise("agency %s is there twice; remove one", agency)
 	}
-	p.values[agency] = newSecret(value)
-	if agency != anyAgency {
-		p.order = append(p.order, agency)
+	p.values[agency] = NewSecret(value)
+	if agency != AnyAgency {
+		p.Named = append(p.Named, agency)
 	}
 	return nil
 }
 
-// of returns the value of an agency: its own, else everybody's, else zero.
-func (p PerAgency) of(agency string) Secret {
+// Of returns the value of an agency: its own, else everybody's, else zero.
+func (p PerAgency) Of(agency string) Secret {
 	if v, own := p.values[agency]; own {
 		return v
 	}
-	return p.values[anyAgency]
+	return p.values[AnyAgency]
 }
 
 // masked shows who has a value and its fingerprint.
-func (p PerAgency) masked() string { return p.shown(maskPair) }
+func (p PerAgency) Masked() string { return p.shown(maskPair) }
 
 // shown shows who has a value, and what may be seen of it.
 func (p PerAgency) shown(value func(Secret) string) string {
 	var parts []string
-	for agency, v := range p.all() {
+	for agency, v := range p.All() {
 		parts = append(parts, agency+"="+value(v))
 	}
 	return strings.Join(parts, ",")
 }
 
-// all are the agencies by name, as written, and then * for everybody else.
-func (p PerAgency) all() iter.Seq2[string, Secret] {
+// All are the agencies by name, as written, and then * for everybody else.
+func (p PerAgency) All() iter.Seq2[string, Secret] {
 	return func(yield func(string, Secret) bool) {
-		for _, agency := range append(p.order[:len(p.order):len(p.order)], anyAgency) {
+		for _, agency := range append(p.Named[:len(p.Named):len(p.Named)], AnyAgency) {
 			if v, ok := p.values[agency]; ok && !yield(agency, v) {
 				return
 			}
@@ -165,8 +166,8 @@ func (p PerAgency) all() iter.Seq2[string, Secret] {
 	}
 }
 
-// isZero reports whether nobody has a value.
-func (p PerAgency) isZero() bool { return len(p.values) == 0 }
+// IsZero reports whether nobody has a value.
+func (p PerAgency) IsZero() bool { return len(p.values) == 0 }
 
 // maskPair gives both halves of "key|next" a fingerprint of their own: those are what events and logs name.
 func maskPair(v Secret) string {
@@ -174,5 +175,18 @@ func maskPair(v Secret) string {
 	if !pair {
 		return v.Fingerprint()
 	}
-	return newSecret(first).Fingerprint() + "|" + newSecret(second).Fingerprint()
+	return NewSecret(first).Fingerprint() + "|" + NewSecret(second).Fingerprint()
+}
+
+// Revealed is the value of an agency, for those who send it.
+func (p PerAgency) Revealed(agency string) string { return p.Of(agency).Reveal() }
+
+// NamedIn are the agencies that any of these names, each once.
+func NamedIn(any ...PerAgency) []string {
+	var all []string
+	for _, p := range any {
+		all = append(all, p.Named...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

@@ -1,20 +1,20 @@
 //go:build linux || darwin || freebsd
 
-package main
+package daemon
 
 import (
 	"math"
 	"syscall"
 )
 
-// mayWrite asks the system without writing whether a file or folder may be read and written: looking must leave nothing behind.
-func mayWrite(path string) bool {
+// MayWrite asks the system without writing whether a file or folder may be read and written: looking must leave nothing behind.
+func MayWrite(path string) bool {
 	const read, write = 4, 2
 	return syscall.Access(path, read|write) == nil
 }
 
-// freeSpace is what an ordinary user may still write to the disk of a directory.
-func freeSpace(dir string) (n int64, known bool) {
+// FreeSpace is what an ordinary user may still write to the disk of a directory.
+func FreeSpace(dir string) (n int64, known bool) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return 0, false

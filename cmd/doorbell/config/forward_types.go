@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"math"
@@ -26,7 +26,7 @@ func (p *PerAgencyURL) Decode(text string) error {
 }
 
 // masked shows hosts and fingerprints.
-func (p PerAgencyURL) masked() string {
+func (p PerAgencyURL) Masked() string {
 	return p.shown(func(v Secret) string {
 		u, err := url.Parse(v.Reveal())
 		if err != nil || u.Host == "" {
@@ -56,7 +56,7 @@ func (p *PerAgencyMail) Decode(text string) error {
 }
 
 // masked shows all: it is no secret who gets mail.
-func (p PerAgencyMail) masked() string { return p.shown(Secret.Reveal) }
+func (p PerAgencyMail) Masked() string { return p.shown(Secret.Reveal) }
 
 // PerAgencyLanguage is PerAgency with languages.
 type PerAgencyLanguage struct{ PerAgency }
@@ -66,7 +66,7 @@ func (p *PerAgencyLanguage) Decode(text string) error {
 	if err := p.PerAgency.Decode(text); err != nil {
 		return err
 	}
-	for agency, v := range p.all() {
+	for agency, v := range p.All() {
 		if !slices.Contains(leads.Languages, leads.Language(v.Reveal())) {
 			return advise("names%s %s, in which nothing is told; write en, de, fr or it", whose(agency), shortWord(v.Reveal()))
 		}
@@ -82,11 +82,11 @@ func shortWord(text string) string {
 	return strconv.Quote(text)
 }
 
-func (p PerAgencyLanguage) masked() string { return p.shown(Secret.Reveal) }
+func (p PerAgencyLanguage) Masked() string { return p.shown(Secret.Reveal) }
 
-// language is that of an agency.
-func (p PerAgencyLanguage) language(agency string) leads.Language {
-	return leads.Language(p.revealed(agency))
+// Language is that of an agency.
+func (p PerAgencyLanguage) Language(agency string) leads.Language {
+	return leads.Language(p.Revealed(agency))
 }
 
 // PerAgencyName is PerAgency with what people call the agencies.
@@ -97,20 +97,20 @@ func (p *PerAgencyName) Decode(text string) error {
 	if err := p.decode(text, "name", func(string) bool { return false }); err != nil {
 		return err
 	}
-	if !p.of(anyAgency).IsZero() {
+	if !p.Of(AnyAgency).IsZero() {
 		return advice("gives one name to all agencies; write A100=Muster Immobilien AG")
 	}
 	return nil
 }
 
-func (p PerAgencyName) masked() string { return p.shown(Secret.Reveal) }
+func (p PerAgencyName) Masked() string { return p.shown(Secret.Reveal) }
 
 // decode reads entries of which bare ones are for all agencies.
 func (p *PerAgency) decode(text, what string, bare func(string) bool) error {
 	*p = PerAgency{values: map[string]Secret{}}
 	entries := looseEntries(text, bare)
-	if len(entries) > mostAgencies {
-		return advise("has more than %d entries; leave some out", mostAgencies)
+	if len(entries) > MostAgencies {
+		return advise("has more than %d entries; leave some out", MostAgencies)
 	}
 	for i, entry := range entries {
 		named := strings.ContainsRune(entry, '=') && !bare(entry)
@@ -118,7 +118,7 @@ func (p *PerAgency) decode(text, what string, bare func(string) bool) error {
 			return advise("has no agency at entry %d; write A100=%s, or one %s for all", i+1, what, what)
 		}
 		if !named { // what is none of what it should be is found by who looks at it
-			entry = anyAgency + "=" + entry
+			entry = AnyAgency + "=" + entry
 		}
 		if err := p.add(entry, false); err != nil {
 			return advise("is not understood at entry %d: %v; write A100=%s, or one %s for all", i+1, err, what, what)
@@ -156,7 +156,7 @@ func looseEntries(text string, bare func(string) bool) []string {
 func beginsEntry(piece string) bool {
 	agency, _, found := strings.Cut(piece, "=")
 	agency = strings.TrimSpace(agency)
-	return found && (agency == anyAgency || checkAgencyID(agency) == nil)
+	return found && (agency == AnyAgency || CheckAgencyID(agency) == nil)
 }
 
 // EventTypes are types of events, or groups of them as access.>.
@@ -169,24 +169,24 @@ func (e *EventTypes) Decode(text string) error {
 		return err
 	}
 	for i, name := range names {
-		if name != ">" && !knownType(name) {
-			return advise("has at entry %d no type of event; did you mean %s?", i+1, nearest(strings.Replace(name, "lead", "contact_request", 1), typesAndGroups()))
+		if name != ">" && !KnownType(name) {
+			return advise("has at entry %d no type of event; did you mean %s?", i+1, Nearest(strings.Replace(name, "lead", "contact_request", 1), typesAndGroups()))
 		}
 	}
 	*e = names
 	return nil
 }
 
-// have says whether any of the types is of a kind.
-func (e EventTypes) have(k forward.Kind) bool {
+// Have says whether any of the types is of a kind.
+func (e EventTypes) Have(k forward.Kind) bool {
 	if e == nil {
 		e = forward.DefaultTypes
 	}
-	return slices.ContainsFunc(e, func(t string) bool { return t == ">" || alertPattern(t) == (k == forward.Alerts) })
+	return slices.ContainsFunc(e, func(t string) bool { return t == ">" || AlertPattern(t) == (k == forward.Alerts) })
 }
 
-// mailed leaves out that a watch has begun, unless it is named: a mail that nobody need act on teaches people not to read them.
-func (e EventTypes) mailed() EventTypes {
+// Mailed leaves out that a watch has begun, unless it is named: a mail that nobody need act on teaches people not to read them.
+func (e EventTypes) Mailed() EventTypes {
 	var types EventTypes
 	for _, pattern := range e {
 		if pattern != ">" && pattern != "watch.>" {
@@ -214,7 +214,7 @@ func typesAndGroups() (names []string) {
 }
 
 // Score is a number, or none.
-type Score struct{ least *float64 }
+type Score struct{ Least *float64 }
 
 // Decode reads a number that can be compared with.
 func (s *Score) Decode(text string) error {
@@ -222,7 +222,7 @@ func (s *Score) Decode(text string) error {
 	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
 		return advice("is no number; write it like 50 or 0.7")
 	}
-	s.least = &n
+	s.Least = &n
 	return nil
 }
 
@@ -236,4 +236,17 @@ func (m *Mailbox) Decode(text string) error {
 	}
 	*m = Mailbox(text)
 	return nil
+}
+
+// AlertPattern says whether a type or pattern means alerts alone.
+func AlertPattern(pattern string) bool {
+	return strings.HasPrefix(pattern, "access.") || strings.HasPrefix(pattern, "watch.")
+}
+
+// KnownType says whether a type, or a group of them as access.>, exists.
+func KnownType(name string) bool {
+	group, several := strings.CutSuffix(name, ">")
+	return slices.ContainsFunc(events.Types, func(t events.Type) bool {
+		return string(t) == name || several && strings.HasSuffix(group, ".") && strings.HasPrefix(string(t), group)
+	})
 }

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -107,8 +107,8 @@ func (z *Zone) Decode(text string) error {
 // Address is a URL or several, separated by commas. It is printed without what could be a credential in it.
 type Address string
 
-// masked leaves out user, password, query and fragment of each address.
-func (a Address) masked() string {
+// Masked leaves out user, password, query and fragment of each address.
+func (a Address) Masked() string {
 	if a == "" {
 		return ""
 	}
@@ -125,7 +125,7 @@ func maskURL(text string) string {
 	}
 	u, err := url.Parse(strings.TrimSpace(text))
 	if err != nil {
-		return redacted
+		return Redacted
 	}
 	if u.User != nil {
 		u.User = url.User("***")

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ func (r *reader) resolveAgencies(p Poll) []Agency {
 	}
 	ids := []string(p.Agencies)
 	if len(ids) == 0 {
-		ids = p.APIKeys.order
+		ids = p.APIKeys.Named
 	}
 	if len(ids) == 0 && r.good("DOORBELL_AGENCIES", "DOORBELL_API_KEYS") {
 		r.wrong("DOORBELL_AGENCIES", "is not set; write the agencies to watch, like A100,B200, or name them in DOORBELL_API_KEYS")
@@ -39,7 +39,7 @@ func (r *reader) resolveAgencies(p Poll) []Agency {
 
 // agencyInKey reports a key for all agencies that is an agency, or one and its key: every request would be refused.
 func (r *reader) agencyInKey(p Poll) (found bool) {
-	if only := p.APIKeys.values[anyAgency].Reveal(); only != "" && p.isAgency(only) {
+	if only := p.APIKeys.values[AnyAgency].Reveal(); only != "" && p.isAgency(only) {
 		r.wrong("DOORBELL_API_KEYS", "names an agency without its key; write A100=key")
 		return true
 	}
@@ -49,7 +49,7 @@ func (r *reader) agencyInKey(p Poll) (found bool) {
 		key  Secret
 		text string
 	}{
-		{"DOORBELL_API_KEYS", p.APIKeys.values[anyAgency], what + " without = between; write A100=key"},
+		{"DOORBELL_API_KEYS", p.APIKeys.values[AnyAgency], what + " without = between; write A100=key"},
 		{"DOORBELL_API_KEY", p.APIKey, what + remedy},
 		{"DOORBELL_API_KEY_NEXT", p.APIKeyNext, what + remedy},
 	} {
@@ -77,7 +77,7 @@ var (
 
 // checkSharedKeys holds the two keys for all agencies against each other and against "*" in API_KEYS.
 func (r *reader) checkSharedKeys(p Poll) {
-	if _, all := p.APIKeys.values[anyAgency]; all && !p.APIKey.IsZero() {
+	if _, all := p.APIKeys.values[AnyAgency]; all && !p.APIKey.IsZero() {
 		r.wrong("DOORBELL_API_KEYS", "has a key for all agencies, and DOORBELL_API_KEY is set too; keep one of them")
 	}
 	if !p.APIKeyNext.IsZero() && p.APIKey.IsZero() && r.good("DOORBELL_API_KEY") {
@@ -93,7 +93,7 @@ func (r *reader) checkKeyNames(p Poll, ids []string) {
 	for _, id := range ids {
 		watched[id] = true
 	}
-	for _, id := range p.APIKeys.order {
+	for _, id := range p.APIKeys.Named {
 		if !watched[id] {
 			r.warn("DOORBELL_API_KEYS has a key for " + id + ", which DOORBELL_AGENCIES does not name: it is not watched")
 		}
@@ -104,9 +104,9 @@ func (r *reader) checkKeyNames(p Poll, ids []string) {
 // missing is the caller's to report.
 func (r *reader) agency(p Poll, id string) Agency {
 	a := Agency{ID: id, Key: p.APIKey, Next: p.APIKeyNext}
-	if own := p.APIKeys.of(id); !own.IsZero() {
+	if own := p.APIKeys.Of(id); !own.IsZero() {
 		key, next, pair := strings.Cut(own.Reveal(), "|")
-		a.Key, a.Next = newSecret(strings.TrimSpace(key)), newSecret(strings.TrimSpace(next))
+		a.Key, a.Next = NewSecret(strings.TrimSpace(key)), NewSecret(strings.TrimSpace(next))
 		if a.Key.IsZero() || pair && a.Next.IsZero() {
 			r.wrong("DOORBELL_API_KEYS", "has half a pair of keys for "+id+"; write "+id+"=key or "+id+"=key|next")
 		}
@@ -123,6 +123,10 @@ func (r *reader) agency(p Poll, id string) Agency {
 // missingKeys reports all agencies without a key in one sentence, of which the first ten are named.
 func (r *reader) missingKeys(ids []string) {
 	if len(ids) == 0 || !r.good("DOORBELL_API_KEYS") {
+		return
+	}
+	if !r.set("DOORBELL_API_KEY") && !r.set("DOORBELL_API_KEYS") {
+		r.wrong("DOORBELL_API_KEY", "is not set; write the key for all agencies, or one for each into DOORBELL_API_KEYS, like "+ids[0]+"=key")
 		return
 	}
 	names := strings.Join(ids[:min(len(ids), 10)], ", ")

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"crypto/sha256"
@@ -8,14 +8,14 @@ import (
 	"log/slog"
 )
 
-// redacted is all that is ever printed of a secret.
-const redacted = "[redacted]"
+// Redacted is all that is ever printed of a secret.
+const Redacted = "[redacted]"
 
 // Secret is a configured text that never prints itself: not with any verb of fmt, not in a log, not as JSON.
 // It holds a pointer because fmt reaches into unexported fields of other structs without asking their methods.
 type Secret struct{ text *string }
 
-func newSecret(text string) Secret {
+func NewSecret(text string) Secret {
 	if text == "" {
 		return Secret{}
 	}
@@ -24,7 +24,7 @@ func newSecret(text string) Secret {
 
 // Decode takes the text as it is. It has no error that could quote it.
 func (s *Secret) Decode(text string) error {
-	*s = newSecret(text)
+	*s = NewSecret(text)
 	return nil
 }
 
@@ -48,9 +48,9 @@ func (s Secret) Fingerprint() string {
 	return "sha256:" + hex.EncodeToString(sum[:4])
 }
 
-func (s Secret) masked() string               { return s.Fingerprint() }
-func (s Secret) String() string               { return redacted }
-func (s Secret) GoString() string             { return redacted }
-func (s Secret) Format(f fmt.State, _ rune)   { _, _ = io.WriteString(f, redacted) }
-func (s Secret) LogValue() slog.Value         { return slog.StringValue(redacted) }
-func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+func (s Secret) Masked() string               { return s.Fingerprint() }
+func (s Secret) String() string               { return Redacted }
+func (s Secret) GoString() string             { return Redacted }
+func (s Secret) Format(f fmt.State, _ rune)   { _, _ = io.WriteString(f, Redacted) }
+func (s Secret) LogValue() slog.Value         { return slog.StringValue(Redacted) }
+func (s Secret) MarshalText() ([]byte, error) { return []byte(Redacted), nil }

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -11,13 +11,13 @@ import (
 
 // Sources of a value. A file is "file" and its path.
 const (
-	sourceDefault     = "default"
+	SourceDefault     = "default"
 	sourceEnvironment = "environment"
-	sourceFile        = "file "
+	SourceFile        = "file "
 )
 
-// fileSuffix makes the name of a variable that holds the path of a file with the value.
-const fileSuffix = "_FILE"
+// FileSuffix makes the name of a variable that holds the path of a file with the value.
+const FileSuffix = "_FILE"
 
 // largestFile bounds what is read of a file with a secret.
 const largestFile = 1 << 20
@@ -25,7 +25,7 @@ const largestFile = 1 << 20
 // find looks a variable up: the variable itself, then for a secret the file that NAME_FILE names, then the credential
 // that the service manager handed over. Empty counts as not set. It reports whether there is a usable text.
 func (r *reader) find(s *Setting) bool {
-	s.Source = sourceDefault
+	s.Source = SourceDefault
 	name, text := r.variable(s.Name)
 	if s.Secret {
 		return r.findSecret(s, text)
@@ -53,24 +53,24 @@ func (r *reader) variable(name string) (from, text string) {
 }
 
 func (r *reader) findSecret(s *Setting, text string) bool {
-	path := strings.TrimSpace(r.environ[s.Name+fileSuffix])
+	path := strings.TrimSpace(r.environ[s.Name+FileSuffix])
 	switch {
 	case text != "" && path != "":
-		r.wrong(s.Name, "and "+s.Name+fileSuffix+" are both set; keep one of them")
+		r.wrong(s.Name, "and "+s.Name+FileSuffix+" are both set; keep one of them")
 		return false
 	case text != "":
 		s.Source = sourceEnvironment
 	case path != "":
-		if text = r.readSecret(s.Name+fileSuffix, path); text != "" {
-			r.warnReadable(s.Name+fileSuffix, path)
+		if text = r.readSecret(s.Name+FileSuffix, path); text != "" {
+			r.warnReadable(s.Name+FileSuffix, path)
 		}
-		s.Source = sourceFile + path
+		s.Source = SourceFile + path
 	default:
 		path = r.credential(s.Name)
 		if path == "" {
 			return false
 		}
-		text, s.Source = r.readSecret(s.Name, path), sourceFile+path
+		text, s.Source = r.readSecret(s.Name, path), SourceFile+path
 	}
 	s.text = strings.TrimRight(text, "\r\n")
 	return s.text != ""
@@ -97,7 +97,7 @@ func (r *reader) readSecret(name, path string) string {
 		trouble = "is empty; write the value into it"
 	}
 	if trouble != "" && !strings.ContainsAny(path, "/.") {
-		r.wrong(name, "does not name a file that can be read; if it holds the secret itself, leave "+fileSuffix+" out of the name of the variable")
+		r.wrong(name, "does not name a file that can be read; if it holds the secret itself, leave "+FileSuffix+" out of the name of the variable")
 		return ""
 	}
 	if trouble != "" {

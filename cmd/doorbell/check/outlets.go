@@ -1,14 +1,16 @@
-package main
+package check
 
 import (
 	"slices"
 	"strings"
 
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/receivers"
 	"doorbell/events/forward"
 )
 
 // onlyStrangers are the agencies of an outlet that is for none which is watched.
-func (c *checker) onlyStrangers(f forwarder) (names []string) {
+func (c *checker) onlyStrangers(f receivers.Forwarder) (names []string) {
 	for _, r := range f.Routes {
 		if r.Filter.Agencies == nil {
 			return nil
@@ -26,7 +28,7 @@ func (c *checker) onlyStrangers(f forwarder) (names []string) {
 
 // outlets says where news would be brought. Nothing is sent there: that is for a person to want.
 func (c *checker) outlets() {
-	all, err := c.config.forwarders()
+	all, err := receivers.All(c.config, c.Version)
 	if err != nil {
 		c.report.refuse(sectionOutlets, err)
 		return
@@ -39,23 +41,53 @@ func (c *checker) outlets() {
 	}
 	for _, f := range all {
 		var to []string
-		for _, r := range f.distinct() {
-			whose := r.Filter.Whose()
-			both := slices.ContainsFunc(f.Routes, func(other forward.Route) bool {
-				return other.Outlet == r.Outlet && other.Filter.Only != r.Filter.Only
-			})
-			if r.Filter.Only != "" && !both {
-				whose = string(r.Filter.Only) + " of " + whose
-			}
-			to = append(to, whose)
+		for _, r := range f.Distinct() {
+			to = append(to, served(f, r.Outlet))
 		}
-		f.close()
+		f.Close()
 		if names := c.onlyStrangers(f); len(names) > 0 {
 			c.report.warn(sectionOutlets, f.Name+" is only for agencies that are not watched, so nothing is sent there: "+forward.Filter{Agencies: names}.Whose(),
 				"name a watched one in its settings, or * for all others; upper and lower case differ")
 			continue
 		}
 		c.report.ok(sectionOutlets, "%s for %s; not tried here: doorbell forward %s --test sends a test", f.Name, strings.Join(some(to), ", "), f.Name)
+	}
+}
+
+// served says what an outlet gets: "all agencies", or "leads of A100 and alerts of all agencies".
+func served(f receivers.Forwarder, outlet forward.Outlet) string {
+	var of []forward.Filter
+	for _, r := range f.Routes {
+		if r.Outlet == outlet {
+			of = append(of, r.Filter)
+		}
+	}
+	if len(of) == 1 && of[0].Only == "" || len(of) == 2 && of[0].Whose() == of[1].Whose() {
+		return of[0].Whose()
+	}
+	var parts []string
+	for _, one := range of {
+		parts = append(parts, string(one.Only)+" of "+one.Whose())
+	}
+	return strings.Join(parts, " and ")
+}
+
+// outletsOfDaemon says what the daemon has found of its outlets.
+func (c *checker) outletsOfDaemon() {
+	for _, group := range ops.Grouped(c.daemon.Troubles(), 1) {
+		t := group[0]
+		if t.Kind != "outlet" && t.Kind != "letters" {
+			continue
+		}
+		text := ops.TitleOf(group)
+		if t.Error != "" {
+			text += ": " + t.Error
+		}
+		if remedy := t.Text + " → " + ops.CommandOf(group); t.Bad {
+			c.report.fail(sectionOutlets, text, remedy)
+		} else {
+			c.report.warn(sectionOutlets, text, remedy)
+		}
 	}
 }
 

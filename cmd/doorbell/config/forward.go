@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -22,35 +22,27 @@ func (r *reader) checkForward(c *Config) {
 	r.checkSlack(f, c.Base.AllowPlaintext)
 	r.checkEmail(f)
 	r.checkWebhook(f, c.Base.AllowPlaintext)
-	r.warnIdle("DOORBELL_SLACK_URL", !f.SlackURL.isZero(), "SLACK_PEOPLE", "SLACK_TYPES", "SLACK_AGENCIES", "SLACK_MIN_SCORE")
-	r.warnIdle("DOORBELL_EMAIL_TO", !f.EmailTo.isZero(), "EMAIL_OPENIMMO", "EMAIL_TYPES", "EMAIL_AGENCIES", "EMAIL_MIN_SCORE")
-	r.warnIdle("DOORBELL_WEBHOOK_URL", !f.WebhookURL.isZero(), "WEBHOOK_TYPES", "WEBHOOK_AGENCIES", "WEBHOOK_MIN_SCORE")
+	r.warnIdle("DOORBELL_SLACK_URL", !f.SlackURL.IsZero(), "SLACK_PEOPLE", "SLACK_TYPES", "SLACK_AGENCIES", "SLACK_MIN_SCORE")
+	r.warnIdle("DOORBELL_EMAIL_TO", !f.EmailTo.IsZero(), "EMAIL_OPENIMMO", "EMAIL_TYPES", "EMAIL_AGENCIES", "EMAIL_MIN_SCORE")
+	r.warnIdle("DOORBELL_WEBHOOK_URL", !f.WebhookURL.IsZero(), "WEBHOOK_TYPES", "WEBHOOK_AGENCIES", "WEBHOOK_MIN_SCORE")
 	r.checkChosen("DOORBELL_SLACK_AGENCIES", f.SlackAgencies, "DOORBELL_SLACK_URL", f.SlackURL.PerAgency, f.SlackAlertsURL.PerAgency)
 	r.checkChosen("DOORBELL_EMAIL_AGENCIES", f.EmailAgencies, "DOORBELL_EMAIL_TO", f.EmailTo.PerAgency, f.EmailAlertsTo.PerAgency)
 	r.checkChosen("DOORBELL_WEBHOOK_AGENCIES", f.WebhookAgencies, "DOORBELL_WEBHOOK_URL", f.WebhookURL.PerAgency)
-	if !f.SlackAlertsURL.isZero() && !f.SlackTypes.have(forward.Alerts) {
+	if !f.SlackAlertsURL.IsZero() && !f.SlackTypes.Have(forward.Alerts) {
 		r.warn("DOORBELL_SLACK_ALERTS_URL has no effect, because DOORBELL_SLACK_TYPES names no type of access.> or watch.>")
 	}
-	if !f.EmailAlertsTo.isZero() && !f.EmailTypes.have(forward.Alerts) {
+	if !f.EmailAlertsTo.IsZero() && !f.EmailTypes.Have(forward.Alerts) {
 		r.warn("DOORBELL_EMAIL_ALERTS_TO has no effect, because DOORBELL_EMAIL_TYPES names no type of access.> or watch.>")
 	}
 	if len(c.Agencies) > 0 {
 		r.warnStrangers(c)
-	}
-	for _, k := range outletKinds {
-		if len(r.problems) > 0 {
-			return
-		}
-		if _, err := k.routes(c, k.name); err != nil { // which quotes nothing
-			r.wrong(k.needed, "and its like cannot be used: "+err.Error())
-		}
 	}
 }
 
 // warnIdle says which settings wait for another one.
 func (r *reader) warnIdle(needed string, there bool, names ...string) {
 	for _, s := range r.settings {
-		if !there && slices.Contains(names, strings.TrimPrefix(s.Name, "DOORBELL_")) && s.Source != sourceDefault && r.good(s.Name, needed) {
+		if !there && slices.Contains(names, strings.TrimPrefix(s.Name, "DOORBELL_")) && s.Source != SourceDefault && r.good(s.Name, needed) {
 			r.warn(s.Name + " has no effect without " + needed)
 		}
 	}
@@ -59,9 +51,9 @@ func (r *reader) warnIdle(needed string, there bool, names ...string) {
 // checkChosen refuses an agency that an outlet is for and that has no address there: its events would go nowhere, in silence.
 func (r *reader) checkChosen(name string, chosen []string, needed string, addresses ...PerAgency) {
 	there := func(agency string) bool {
-		return slices.ContainsFunc(addresses, func(p PerAgency) bool { return !p.of(agency).IsZero() })
+		return slices.ContainsFunc(addresses, func(p PerAgency) bool { return !p.Of(agency).IsZero() })
 	}
-	if addresses[0].isZero() || !r.good(name, needed) {
+	if addresses[0].IsZero() || !r.good(name, needed) {
 		return
 	}
 	for _, agency := range chosen {
@@ -83,14 +75,14 @@ func (r *reader) warnStrangers(c *Config) {
 		name string
 		ids  []string
 	}{
-		{"DOORBELL_SLACK_URL", f.SlackURL.order},
-		{"DOORBELL_SLACK_ALERTS_URL", f.SlackAlertsURL.order},
+		{"DOORBELL_SLACK_URL", f.SlackURL.Named},
+		{"DOORBELL_SLACK_ALERTS_URL", f.SlackAlertsURL.Named},
 		{"DOORBELL_SLACK_AGENCIES", f.SlackAgencies},
-		{"DOORBELL_EMAIL_TO", f.EmailTo.order},
-		{"DOORBELL_EMAIL_ALERTS_TO", f.EmailAlertsTo.order},
+		{"DOORBELL_EMAIL_TO", f.EmailTo.Named},
+		{"DOORBELL_EMAIL_ALERTS_TO", f.EmailAlertsTo.Named},
 		{"DOORBELL_EMAIL_AGENCIES", f.EmailAgencies},
-		{"DOORBELL_WEBHOOK_URL", f.WebhookURL.order},
-		{"DOORBELL_WEBHOOK_SECRET", f.WebhookSecret.order},
+		{"DOORBELL_WEBHOOK_URL", f.WebhookURL.Named},
+		{"DOORBELL_WEBHOOK_SECRET", f.WebhookSecret.Named},
 		{"DOORBELL_WEBHOOK_AGENCIES", f.WebhookAgencies},
 	} {
 		for _, id := range s.ids {
@@ -104,14 +96,14 @@ func (r *reader) warnStrangers(c *Config) {
 func (r *reader) checkSlack(f Forward, plaintext Hosts) {
 	r.checkOutletURLs("DOORBELL_SLACK_URL", f.SlackURL, plaintext)
 	r.checkOutletURLs("DOORBELL_SLACK_ALERTS_URL", f.SlackAlertsURL, plaintext)
-	if !f.SlackAlertsURL.isZero() && f.SlackURL.isZero() && r.good("DOORBELL_SLACK_URL") {
+	if !f.SlackAlertsURL.IsZero() && f.SlackURL.IsZero() && r.good("DOORBELL_SLACK_URL") {
 		r.wrong("DOORBELL_SLACK_ALERTS_URL", "is set without DOORBELL_SLACK_URL; for alerts alone, write the address into DOORBELL_SLACK_URL and access.>,watch.> into DOORBELL_SLACK_TYPES")
 	}
 }
 
 // checkOutletURLs wants addresses that can be posted to. An address may hold a token, so nothing of it is quoted.
 func (r *reader) checkOutletURLs(name string, p PerAgencyURL, plaintext Hosts) {
-	for agency, v := range p.all() {
+	for agency, v := range p.All() {
 		if trouble := outletURLTrouble(v.Reveal(), plaintext); trouble != "" {
 			r.wrong(name, "holds"+whose(agency)+" "+trouble)
 		}
@@ -120,7 +112,7 @@ func (r *reader) checkOutletURLs(name string, p PerAgencyURL, plaintext Hosts) {
 
 // whose names an agency within a sentence; with a value for all there is no need to.
 func whose(agency string) string {
-	if agency == anyAgency {
+	if agency == AnyAgency {
 		return ""
 	}
 	return " for " + agency
@@ -143,7 +135,7 @@ func outletURLTrouble(text string, plaintext Hosts) string {
 		return "an address with a user or password; leave out what stands before the @"
 	case linkLocal(host):
 		return "a link-local address, where no webhook can be; write the webhook's own"
-	case u.Scheme == "http" && !loopback(host) && !slices.Contains(plaintext, host):
+	case u.Scheme == "http" && !Loopback(host) && !slices.Contains(plaintext, host):
 		return "an address that speaks plain http to another machine, which would show people's data to everybody on the way; write https://, or name the host in DOORBELL_ALLOW_PLAINTEXT"
 	}
 	return ""
@@ -151,7 +143,7 @@ func outletURLTrouble(text string, plaintext Hosts) string {
 
 func (r *reader) checkWebhook(f Forward, plaintext Hosts) {
 	r.checkOutletURLs("DOORBELL_WEBHOOK_URL", f.WebhookURL, plaintext)
-	for agency, v := range f.WebhookSecret.all() {
+	for agency, v := range f.WebhookSecret.All() {
 		if err := webhook.ValidSecrets(v.Reveal()); err != nil {
 			r.wrong("DOORBELL_WEBHOOK_SECRET", "holds"+whose(agency)+" what is no secret; write whsec_ and 24 to 64 bytes in base64, or two of them with a space between; "+
 				"this makes one: echo whsec_$(openssl rand -base64 32)")
@@ -160,15 +152,15 @@ func (r *reader) checkWebhook(f Forward, plaintext Hosts) {
 	if !r.good("DOORBELL_WEBHOOK_URL", "DOORBELL_WEBHOOK_SECRET") {
 		return
 	}
-	if f.WebhookURL.isZero() && !f.WebhookSecret.isZero() {
+	if f.WebhookURL.IsZero() && !f.WebhookSecret.IsZero() {
 		r.wrong("DOORBELL_WEBHOOK_SECRET", "is set without DOORBELL_WEBHOOK_URL; set both")
 	}
 	r.checkOneSecret(f)
 	if !r.good("DOORBELL_WEBHOOK_SECRET") {
 		return
 	}
-	for agency := range f.WebhookURL.all() {
-		if f.WebhookSecret.of(agency).IsZero() {
+	for agency := range f.WebhookURL.All() {
+		if f.WebhookSecret.Of(agency).IsZero() {
 			r.warn("DOORBELL_WEBHOOK_SECRET is not set" + whose(agency) + ": who receives events cannot tell them from anybody else's; " +
 				"this makes one: echo whsec_$(openssl rand -base64 32)")
 			break
@@ -179,16 +171,16 @@ func (r *reader) checkWebhook(f Forward, plaintext Hosts) {
 // checkOneSecret refuses two secrets at one address: what is sent there is sent by one outlet.
 func (r *reader) checkOneSecret(f Forward) {
 	secrets := map[string]string{}
-	for _, agency := range append(union(f.WebhookURL.order, f.WebhookSecret.order), anyAgency) {
-		address := f.WebhookURL.revealed(agency)
+	for _, agency := range append(NamedIn(f.WebhookURL.PerAgency, f.WebhookSecret.PerAgency), AnyAgency) {
+		address := f.WebhookURL.Revealed(agency)
 		if address == "" {
 			continue
 		}
-		if other, known := secrets[address]; known && other != f.WebhookSecret.revealed(agency) {
+		if other, known := secrets[address]; known && other != f.WebhookSecret.Revealed(agency) {
 			r.wrong("DOORBELL_WEBHOOK_SECRET", "gives one address two secrets; write one, or another address for each (a query is enough)")
 			return
 		}
-		secrets[address] = f.WebhookSecret.revealed(agency)
+		secrets[address] = f.WebhookSecret.Revealed(agency)
 	}
 }
 
@@ -207,11 +199,11 @@ func (r *reader) checkEmail(f Forward) {
 	if !r.good("DOORBELL_EMAIL_SMTP", "DOORBELL_EMAIL_PASSWORD", "DOORBELL_EMAIL_FROM", "DOORBELL_EMAIL_TO") {
 		return
 	}
-	if !f.EmailAlertsTo.isZero() && f.EmailTo.isZero() {
+	if !f.EmailAlertsTo.IsZero() && f.EmailTo.IsZero() {
 		r.wrong("DOORBELL_EMAIL_ALERTS_TO", "is set without DOORBELL_EMAIL_TO; for alerts alone, write the recipients into DOORBELL_EMAIL_TO and access.>,watch.> into DOORBELL_EMAIL_TYPES")
 		return
 	}
-	missing := map[string]bool{"DOORBELL_EMAIL_SMTP": f.EmailSMTP == "", "DOORBELL_EMAIL_FROM": f.EmailFrom == "", "DOORBELL_EMAIL_TO": f.EmailTo.isZero()}
+	missing := map[string]bool{"DOORBELL_EMAIL_SMTP": f.EmailSMTP == "", "DOORBELL_EMAIL_FROM": f.EmailFrom == "", "DOORBELL_EMAIL_TO": f.EmailTo.IsZero()}
 	if !f.EmailPassword.IsZero() && missing["DOORBELL_EMAIL_SMTP"] || anyAndNotAll(missing) {
 		for _, name := range []string{"DOORBELL_EMAIL_SMTP", "DOORBELL_EMAIL_FROM", "DOORBELL_EMAIL_TO"} {
 			if missing[name] {
@@ -229,7 +221,7 @@ func (r *reader) checkEmail(f Forward) {
 }
 
 func (r *reader) checkRecipients(name string, to PerAgencyMail) {
-	for agency, v := range to.all() {
+	for agency, v := range to.All() {
 		if trouble := recipientsTrouble(v.Reveal()); trouble != "" {
 			r.wrong(name, "holds"+whose(agency)+" "+trouble)
 		}
@@ -269,8 +261,8 @@ func smtpServer(text string) (*url.URL, string) {
 	return u, ""
 }
 
-// recipients are the addresses of a value.
-func recipients(text string) []string {
+// Recipients are the addresses of a value.
+func Recipients(text string) []string {
 	var all []string
 	for one := range strings.SplitSeq(text, ";") {
 		if one = strings.TrimSpace(one); one != "" {
@@ -281,7 +273,7 @@ func recipients(text string) []string {
 }
 
 func recipientsTrouble(text string) string {
-	all := recipients(text)
+	all := Recipients(text)
 	switch {
 	case len(all) == 0:
 		return "no recipient; write addresses of mail with ; between them"

@@ -1,34 +1,37 @@
-package main
+package check
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+
+	"doorbell/cmd/doorbell/exit"
 )
 
 // Levels of a line of the report.
 const (
-	levelOK   = "ok"
+	LevelOK   = "ok"
 	levelWarn = "warn"
-	levelFail = "fail" // run would not work
+	LevelFail = "fail" // run would not work
 )
 
 // Sections of the report, in their order.
 const (
 	sectionConfig  = "configuration"
 	sectionDaemon  = "daemon"
-	sectionAPI     = "API"
-	sectionAnswers = "answers"
+	SectionAPI     = "API"
+	SectionAnswers = "answers"
 	sectionBudget  = "budget"
-	sectionNATS    = "NATS"
-	sectionPage    = "page"
+	SectionNATS    = "NATS"
+	SectionPage    = "page"
 	sectionOutlets = "outlets"
-	sectionDisk    = "disk"
+	SectionDisk    = "disk"
 )
 
-// checkReport is what `doorbell check` found; with --json it is printed as it is. It holds no key and no value from a record.
-type checkReport struct {
+// Report is what `doorbell check` found; with --json it is printed as it is. It holds no key and no value from a record.
+type Report struct {
 	OK            bool            `json:"ok"` // run would work; warnings are allowed
 	ExitCode      int             `json:"exitCode"`
 	DaemonRunning bool            `json:"daemonRunning"`
@@ -61,37 +64,37 @@ type checkedAgency struct {
 
 // Access of an agency.
 const (
-	accessOK       = "ok"
-	accessRefused  = "refused"
+	AccessOK       = "ok"
+	AccessRefused  = "refused"
 	accessFailed   = "failed"
-	accessHalted   = "halted"
-	accessNotAsked = "not_asked"
+	AccessHalted   = "halted"
+	AccessNotAsked = "not_asked"
 )
 
-func (r *checkReport) ok(section, format string, args ...any) {
-	r.add(checkLine{Section: section, Level: levelOK, Text: fmt.Sprintf(format, args...)})
+func (r *Report) ok(section, format string, args ...any) {
+	r.add(checkLine{Section: section, Level: LevelOK, Text: fmt.Sprintf(format, args...)})
 }
 
-func (r *checkReport) warn(section, text, remedy string) {
+func (r *Report) warn(section, text, remedy string) {
 	r.add(checkLine{Section: section, Level: levelWarn, Text: text, Remedy: remedy})
 }
 
-func (r *checkReport) fail(section, text, remedy string) {
-	r.add(checkLine{Section: section, Level: levelFail, Text: text, Remedy: remedy})
+func (r *Report) fail(section, text, remedy string) {
+	r.add(checkLine{Section: section, Level: LevelFail, Text: text, Remedy: remedy})
 }
 
 // refuse notes an error with which run would end.
-func (r *checkReport) refuse(section string, err error) {
-	code, sentences, hint := outcome(err)
+func (r *Report) refuse(section string, err error) {
+	code, sentences, hint := exit.Outcome(err)
 	for _, s := range sentences {
-		r.add(checkLine{Section: section, Level: levelFail, Text: s, Remedy: hint, code: code})
+		r.add(checkLine{Section: section, Level: LevelFail, Text: s, Remedy: hint, code: code})
 		hint = ""
 	}
 }
 
-func (r *checkReport) add(l checkLine) { r.Lines = append(r.Lines, l) }
+func (r *Report) add(l checkLine) { r.Lines = append(r.Lines, l) }
 
-func (r *checkReport) count(level string) (n int) {
+func (r *Report) count(level string) (n int) {
 	for _, l := range r.Lines {
 		if l.Level == level {
 			n++
@@ -101,19 +104,19 @@ func (r *checkReport) count(level string) (n int) {
 }
 
 // conclude decides: 69, 78 and 74 where run would end with them, in this order, 1 for everything else that would not work.
-func (r *checkReport) conclude() {
-	codes := []int{exitDone, exitFailed, exitIO, exitConfig, exitUnavailable}
+func (r *Report) conclude() {
+	codes := []int{exit.Done, exit.CodeFailed, exit.CodeIO, exit.CodeConfig, exit.CodeUnavailable}
 	worst := 0
 	for _, l := range r.Lines {
-		if l.Level == levelFail {
+		if l.Level == LevelFail {
 			worst = max(worst, 1, slices.Index(codes, l.code))
 		}
 	}
 	r.OK, r.ExitCode = worst == 0, codes[worst]
 }
 
-// err is the report as the outcome of the command.
-func (r *checkReport) err() error {
+// Err is the report as the outcome of the command.
+func (r *Report) Err() error {
 	if r.OK {
 		return nil
 	}
@@ -121,17 +124,22 @@ func (r *checkReport) err() error {
 	if r.DaemonRunning {
 		text = "the daemon does not work as it should: "
 	}
-	if n := r.count(levelFail); n > 1 {
+	if n := r.count(LevelFail); n > 1 {
 		text += fmt.Sprintf("%d things fail", n)
 	} else {
 		text += "one thing fails"
 	}
-	return &exitError{r.ExitCode, text, "the report says of each what to do", nil}
+	return &exit.Error{Code: r.ExitCode, Text: text, Hint: "the report says of each what to do"}
 }
 
-const checkWidth = 110
+// Style is how a report looks where it is read.
+type Style struct {
+	Fit         func(line string, indent int) string // breaks a line
+	Red, Yellow func(text string) string
+}
 
-func (r *checkReport) writeText(w io.Writer) error {
+// WriteText writes the report for people.
+func (r *Report) WriteText(w io.Writer, t Style) error {
 	var b strings.Builder
 	section := ""
 	for _, l := range r.Lines {
@@ -139,9 +147,11 @@ func (r *checkReport) writeText(w io.Writer) error {
 			section = l.Section
 			fmt.Fprintln(&b, section)
 		}
-		fmt.Fprintf(&b, "  %-4s  %s\n", l.Level, wrapped(printable(l.Text), 8))
+		level := map[string]string{LevelFail: t.Red(l.Level), levelWarn: t.Yellow(l.Level)}[l.Level]
+		head := fmt.Sprintf("  %-4s  ", l.Level)
+		fmt.Fprintln(&b, strings.Replace(t.Fit(head+l.Text, len(head)), l.Level, cmp.Or(level, l.Level), 1))
 		if l.Remedy != "" {
-			fmt.Fprintf(&b, "        → %s\n", wrapped(printable(l.Remedy), 10))
+			fmt.Fprintln(&b, t.Fit("        → "+l.Remedy, 10))
 		}
 	}
 	verdict := "doorbell run would work"
@@ -164,25 +174,4 @@ func several(n int, what string) string {
 		return "one " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// wrapped breaks a text into lines that fit a terminal; all but the first are indented.
-func wrapped(text string, indent int) string {
-	var b strings.Builder
-	column := indent
-	for i, word := range strings.Fields(text) {
-		length := len([]rune(word))
-		switch {
-		case i == 0:
-		case column+1+length > checkWidth:
-			b.WriteString("\n" + strings.Repeat(" ", indent))
-			column = indent
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += length
-	}
-	return b.String()
 }

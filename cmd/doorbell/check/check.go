@@ -1,0 +1,237 @@
+// Package check says whether `doorbell run` would work, with this configuration, here and now: the access of each agency, how the API
+// answers, NATS, the outlets, the disk. It sends a few requests within the budget, none beside a running daemon, and leaves nothing
+// behind. How fast leads would be found is asked of `doorbell plan`.
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/cmd/doorbell/options"
+	"doorbell/poller"
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// Options are what a check needs to know.
+type Options struct {
+	Config   *config.Config          // with the groups Poll and Forward
+	Version  string                  // of doorbell
+	Sound    func(path string) error // says whether a store's file is damaged
+	Progress io.Writer               // hears what takes long
+}
+
+// Run looks at everything. The error is that of the context.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	c := &checker{Options: o, config: o.Config, report: newReport(), keys: map[string]poller.Access{}}
+	if err := c.run(ctx); err != nil {
+		return nil, err
+	}
+	c.report.conclude()
+	return c.report, nil
+}
+
+// Refused is the report where the configuration was refused.
+func Refused(err error) *Report {
+	r := newReport()
+	r.refuse(sectionConfig, err)
+	r.conclude()
+	return r
+}
+
+func newReport() *Report { return &Report{Lines: []checkLine{}, Agencies: []checkedAgency{}} }
+
+// checker looks at everything that run needs, and writes what it finds into its report.
+type checker struct {
+	Options
+	config  *config.Config
+	report  *Report
+	daemon  ops.Status               // if one runs
+	storeID string                   // if there is a store
+	keys    map[string]poller.Access // by agency: which key run would show
+	notes   []*notes
+
+	o       poller.Options
+	client  *listings.Client
+	left    int           // requests for the agency that is asked about
+	every   time.Duration // between two requests
+	next    time.Time
+	size    int // of a page of insertions that the API took; -1: it was left to the API; 0: nothing is known
+	took    []time.Duration
+	answers checkedAnswers
+}
+
+func (c *checker) run(ctx context.Context) error {
+	for _, k := range options.Poller(c.config, c.Version).Agencies {
+		c.keys[k.ID] = poller.Access{Key: k.Key, Next: k.Next}
+	}
+	c.configuration()
+	c.outlets()
+	if !c.findDaemon(ctx) {
+		return nil
+	}
+	c.outletsOfDaemon()
+	c.disk()
+	c.nats(ctx)
+	c.page()
+	if err := c.api(ctx); err != nil {
+		return err
+	}
+	c.inOrder()
+	return ctx.Err()
+}
+
+// inOrder puts the sections into the order of a reader: what is quick is looked at first, but is not what matters most.
+func (c *checker) inOrder() {
+	var sorted []checkLine
+	for _, section := range []string{sectionConfig, sectionDaemon, SectionAPI, SectionAnswers, sectionBudget, SectionNATS, sectionOutlets, SectionPage, SectionDisk} {
+		for _, l := range c.report.Lines {
+			if l.Section == section {
+				sorted = append(sorted, l)
+			}
+		}
+	}
+	c.report.Lines = sorted
+}
+
+func (c *checker) configuration() {
+	keys := map[string]bool{}
+	for _, a := range c.config.Agencies {
+		keys[a.Key.Fingerprint()] = true
+	}
+	text := fmt.Sprintf("%s at %s", agenciesText(len(c.config.Agencies)), c.config.Poll.BaseURL.Masked())
+	if len(keys) == 1 {
+		text += ", with one key, " + c.config.Agencies[0].Key.Fingerprint()
+	} else {
+		text += fmt.Sprintf(", with %d keys", len(keys))
+	}
+	c.report.ok(sectionConfig, "%s%s", text, c.keySources())
+	for _, w := range c.config.Warnings {
+		c.report.warn(sectionConfig, w, "")
+	}
+}
+
+// keySources names the variables that keys are read from: there a refused one is replaced.
+func (c *checker) keySources() string {
+	var names []string
+	for _, s := range c.config.Settings {
+		if !strings.HasPrefix(s.Name, "DOORBELL_API_KEY") || s.Source == config.SourceDefault {
+			continue
+		}
+		name := s.Name
+		if path, is := strings.CutPrefix(s.Source, config.SourceFile); is {
+			name += " (file " + path + ")"
+		}
+		names = append(names, name)
+	}
+	return " from " + strings.Join(names, " and ")
+}
+
+func agenciesText(n int) string {
+	if n == 1 {
+		return "one agency"
+	}
+	return fmt.Sprintf("%d agencies", n)
+}
+
+// findDaemon asks the socket, and the store if nobody answers there. It returns false if there is no use in looking on.
+func (c *checker) findDaemon(ctx context.Context) bool {
+	b := c.config.Base
+	s, err := options.Client(b).Status(ctx)
+	if err == nil {
+		c.daemon, c.report.DaemonRunning, c.storeID = s, true, s.StoreID
+		c.report.ok(sectionDaemon, "one runs since %s and holds the store; this is about it, a second one would be refused",
+			s.Started.Format(time.RFC3339))
+		if s.Watch.BaseURL != string(c.config.Poll.BaseURL) {
+			c.report.warn(sectionDaemon, "it watches another API: "+config.Address(s.Watch.BaseURL).Masked(), "was the configuration changed after its start?")
+		}
+		return true
+	}
+	if !errors.Is(err, ops.ErrNoAnswer) {
+		c.report.fail(sectionDaemon, "the daemon answers, but does not say how it is: "+err.Error(), "look at its log")
+		return false
+	}
+	return c.readStore()
+}
+
+// readStore reads what a stopped daemon remembers, if there is anything. It looks at the file first as run does.
+func (c *checker) readStore() bool {
+	b := c.config.Base
+	path := filepath.Join(b.DataDir, daemon.StoreFile)
+	if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+		var damage *store.DamagedError
+		if err := c.Sound(path); errors.As(err, &damage) {
+			c.report.refuse(SectionDisk, exit.Store(err, b.DataDir))
+			return true
+		}
+	}
+	kept, err := store.OpenReadOnly(store.Options{Dir: b.DataDir, BaseURL: string(c.config.Poll.BaseURL)})
+	var locked *store.LockedError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return true
+	case errors.As(err, &locked):
+		c.report.refuse(sectionDaemon, exit.Unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), exit.AdviceOnHolder))
+		return false
+	case err != nil:
+		c.report.refuse(SectionDisk, exit.Store(err, b.DataDir))
+		return true
+	}
+	defer kept.Close()
+	c.storeID = kept.ID()
+	err = kept.View(func(tx *store.Tx) (err error) {
+		for _, k := range options.Poller(c.config, c.Version).Agencies {
+			if c.keys[k.ID], err = poller.RememberedAccess(tx, k); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		c.report.refuse(SectionDisk, exit.Store(err, b.DataDir))
+	}
+	return true
+}
+
+// page says where status page, health and metrics would be, or are.
+func (c *checker) page() {
+	b := c.config.Base
+	switch {
+	case c.report.DaemonRunning:
+		if c.daemon.Page != "" {
+			c.report.ok(SectionPage, "the daemon's is at %s", c.daemon.Page)
+		}
+	case !b.HasHTTP():
+		c.report.ok(SectionPage, "none, and no health and metrics (DOORBELL_HTTP_LISTEN=off)")
+	default:
+		if err := daemon.TryHTTP(b.HTTPListen); err != nil {
+			c.report.refuse(SectionPage, err)
+			return
+		}
+		c.report.ok(SectionPage, "at %s, which is free%s", b.HTTPListen, forWhom(b))
+	}
+}
+
+// forWhom says who may see the page and do something.
+func forWhom(b config.Base) string {
+	host, _, _ := net.SplitHostPort(b.HTTPListen)
+	switch {
+	case !b.HTTPToken.IsZero():
+		return "; to do something takes DOORBELL_HTTP_TOKEN"
+	case config.Loopback(host):
+		return "; for this machine, to look at (no DOORBELL_HTTP_TOKEN is set)"
+	}
+	return "; other machines are shown health, metrics and schemas only (no DOORBELL_HTTP_TOKEN is set)"
+}

@@ -1,0 +1,123 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/options"
+	"doorbell/events/natsd"
+	"doorbell/events/relay"
+	"doorbell/events/stream"
+)
+
+// nats looks at where events would go. It makes no stream and changes none.
+func (c *checker) nats(ctx context.Context) {
+	switch {
+	case c.report.DaemonRunning:
+		c.natsOfDaemon()
+	case c.config.NATS.URL == "":
+		c.embedded()
+	default:
+		c.external(ctx)
+	}
+}
+
+func (c *checker) natsOfDaemon() {
+	n := c.daemon.NATS
+	kind := "external"
+	if n.Embedded {
+		kind = "embedded"
+	}
+	switch {
+	case !n.Connected:
+		c.report.fail(SectionNATS, "the daemon has no connection to its "+kind+" NATS", "look at its log; what happens meanwhile waits in the store")
+	case n.Problem != "":
+		c.report.fail(SectionNATS, "the daemon publishes nothing: "+n.Problem, "see `doorbell status`")
+	default:
+		c.report.ok(SectionNATS, "the daemon is connected to its %s NATS, stream %s", kind, n.Stream)
+	}
+}
+
+// embedded tries the address of the server, as run does before it makes anything.
+func (c *checker) embedded() {
+	address := c.config.Base.NATSListen
+	if address == "off" {
+		c.report.ok(SectionNATS, "embedded, in process only: no program can connect (DOORBELL_NATS_LISTEN=off)")
+		return
+	}
+	if err := daemon.TryNATS(address); err != nil {
+		c.report.refuse(SectionNATS, err)
+		return
+	}
+	c.report.ok(SectionNATS, "embedded, at %s, which is free; no NATS URL is set", address)
+}
+
+func (c *checker) external(ctx context.Context) {
+	url := natsd.Redact(string(c.config.NATS.URL))
+	nc, err := natsd.Connect(options.NATS(c.config.NATS), slog.New(slog.DiscardHandler))
+	if err != nil {
+		c.report.refuse(SectionNATS, exit.Config(fmt.Errorf("NATS: %w", err), "check NATS_URL and the other NATS_ variables"))
+		return
+	}
+	defer nc.Close()
+	if !options.Connected(ctx, nc) {
+		c.unconnected(nc, url)
+		return
+	}
+	c.report.ok(SectionNATS, "external, %s answers: version %s", url, nc.ConnectedServerVersion())
+	c.stream(ctx, nc)
+}
+
+// unconnected says in our words why: the library's may quote what it was given.
+func (c *checker) unconnected(nc *nats.Conn, url string) {
+	if errors.Is(nc.LastError(), nats.ErrAuthorization) {
+		c.report.fail(SectionNATS, url+" refuses our credentials", "check NATS_CREDS, NATS_NKEY, NATS_USER, NATS_PASSWORD and NATS_TOKEN")
+		return
+	}
+	c.report.fail(SectionNATS, fmt.Sprintf("%s does not answer within %s", url, options.Patience),
+		"check NATS_URL, the network, NATS_CA, NATS_CERT and NATS_KEY; run would wait for it and keep events in the store")
+}
+
+// stream compares the stream with what it should be.
+func (c *checker) stream(ctx context.Context, nc *nats.Conn) {
+	b := c.config.Base
+	f, err := relay.Check(ctx, relay.Options{
+		Conn: nc, Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
+		Manage: b.StreamManage == "auto", StoreID: c.storeID,
+	})
+	different := strings.Join(f.Different, "; ")
+	switch {
+	case errors.Is(err, relay.ErrOldServer):
+		c.report.fail(SectionNATS, err.Error(), "use a newer server, or the embedded one: leave NATS_URL out")
+	case errors.Is(err, relay.ErrNoStream):
+		c.report.fail(SectionNATS, fmt.Sprintf("stream %s is missing, and DOORBELL_STREAM_MANAGE forbids to make it", b.Stream), "make it, or set DOORBELL_STREAM_MANAGE=auto")
+	case errors.Is(err, relay.ErrStreamUnfit):
+		if different != "" {
+			different = ". All differences: " + different
+		}
+		c.report.fail(SectionNATS, err.Error()+different, "change that stream, or choose another DOORBELL_STREAM and DOORBELL_SUBJECT_PREFIX; doorbell changes no stream of an external server")
+	case err != nil:
+		c.report.fail(SectionNATS, "the stream cannot be looked at: "+stream.Explain(nc, err).Error(), "enable JetStream for this account, and allow doorbell to use its API")
+	case f.Missing:
+		c.report.ok(SectionNATS, "JetStream API level %d; stream %s is missing; run makes it", f.Level, b.Stream)
+	case len(f.Different) > 0:
+		c.report.warn(SectionNATS, fmt.Sprintf("stream %s can be used, but differs: %s", b.Stream, different), "change it if this is not meant; doorbell does not")
+	default:
+		c.report.ok(SectionNATS, "JetStream API level %d; stream %s is as it should be", f.Level, b.Stream)
+	}
+	if err == nil && f.OneByOne {
+		c.report.warn(SectionNATS, "server or stream take no atomic batches: events are published one by one",
+			"from version 2.12 on, with allow_atomic at the stream, they are fenced and flushed together")
+	}
+	if f.StoreID != "" && c.storeID == "" {
+		c.report.warn(SectionNATS, fmt.Sprintf("stream %s holds the events of another store", b.Stream),
+			"is another doorbell publishing there? If its data directory was lost, go on: what the stream holds is taken over")
+	}
+}

@@ -1,0 +1,126 @@
+// Package exit is how commands end: the exit codes, the errors that know theirs and what a person can do, and [Outcome], the one place that
+// turns any error into a code, its sentences and a hint.
+package exit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/store"
+)
+
+// Exit codes. They are a contract with supervisors: 78 must not be restarted, the others may be.
+const (
+	Done            = 0
+	CodeFailed      = 1
+	CodeUsage       = 2
+	CodeUnavailable = 69 // the daemon holds the store and does not answer
+	CodeIO          = 74 // store, disk
+	CodeConfig      = 78
+)
+
+// AdviceOnHolder is for a store that is locked by somebody who does not answer: a daemon that hangs, or a command, for a replay
+// or a verify without a daemon takes the store for itself.
+const AdviceOnHolder = "look at its log, and restart it if it hangs; if another doorbell command is at work there, wait for it"
+
+// AdviceOnDamage is for the store of a data directory.
+const AdviceOnDamage = "stop doorbell, put the newest backup that `doorbell verify --file PATH` calls sound in the place of that file, and start once with " +
+	"`doorbell run --restored`; what was announced since is taken from the stream"
+
+// Error is an error that knows its exit code and what a person can do about it. Err may be nil.
+type Error struct {
+	Code int
+	Text string // one sentence, no full stop
+	Hint string // what to check, what to type; may be empty
+	Err  error
+}
+
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return e.Text
+	}
+	if e.Text == "" {
+		return e.Err.Error()
+	}
+	return e.Text + ": " + e.Err.Error()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Failed, Usage, Unavailable, IO and Config make the errors of the exit codes 1, 2, 69, 74 and 78.
+func Failed(err error, hint string) error { return &Error{CodeFailed, "", hint, err} }
+
+func Usage(text, hint string) error { return &Error{CodeUsage, text, hint, nil} }
+
+func Unavailable(err error, hint string) error { return &Error{CodeUnavailable, "", hint, err} }
+
+func IO(err error, hint string) error { return &Error{CodeIO, "", hint, err} }
+
+func Config(err error, hint string) error { return &Error{CodeConfig, "", hint, err} }
+
+// Outcome is the one place that turns an error into an exit code, its sentences and a hint.
+func Outcome(err error) (code int, sentences []string, hint string) {
+	if err == nil {
+		return Done, nil, ""
+	}
+	var cfg *config.Error
+	if errors.As(err, &cfg) {
+		return CodeConfig, cfg.Sentences(), "`doorbell config` shows what is in effect and where it comes from"
+	}
+	var damage *store.DamagedError
+	if errors.As(err, &damage) { // whatever was tried, and whatever else came of it
+		return CodeIO, []string{damage.Error()}, AdviceOnDamage
+	}
+	var refused *daemon.Error
+	if errors.As(err, &refused) {
+		code = CodeIO
+		if refused.Config {
+			code = CodeConfig
+		}
+		return code, []string{err.Error()}, refused.Hint
+	}
+	var known *Error
+	if errors.As(err, &known) {
+		return known.Code, []string{err.Error()}, known.Hint
+	}
+	return CodeFailed, []string{err.Error()}, ""
+}
+
+// Store says what to do about a store that cannot be opened.
+func Store(err error, dir string) error {
+	var locked *store.LockedError
+	switch {
+	case errors.Is(err, store.ErrEmpty):
+		return IO(err, "")
+	case errors.Is(err, store.ErrDamaged):
+		return err
+	case errors.As(err, &locked):
+		// And not 78: a command lets go of it, and a supervisor has to try again until then.
+		return IO(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "stop the other doorbell, wait if it is a command as verify, or give this one a data directory of its own")
+	case errors.Is(err, store.ErrForeign), errors.Is(err, store.ErrNewer):
+		return Config(err, "")
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
+		return Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), LetWrite(dir))
+	}
+	return IO(err, fmt.Sprintf("look at %s and at the space on its disk", dir))
+}
+
+// LetWrite says what to do about a data directory in which doorbell may not read or write.
+func LetWrite(dir string) string {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return dir + " is a file, and not a directory; choose another directory"
+	}
+	for _, path := range []string{dir, filepath.Join(dir, daemon.StoreFile), filepath.Join(dir, daemon.StreamFolder)} {
+		if info, err := os.Stat(path); err == nil && !daemon.MayWrite(path) {
+			return fmt.Sprintf("%s has mode %04o, and doorbell runs as user %d: let that user read and write it, as with chmod -R u+rwX %s or "+
+				"chown -R %[3]d %[4]s, or choose another directory", path, info.Mode().Perm(), os.Getuid(), dir)
+		}
+	}
+	return fmt.Sprintf("let the user that runs doorbell write to %s, or choose another directory", dir)
+}

@@ -1,0 +1,78 @@
+// Package options says in the words of each room what is configured, and reaches what runs: the daemon of the data directory, and NATS.
+package options
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/events/natsd"
+	"doorbell/poller"
+	"doorbell/poller/listings"
+)
+
+// Poller says in the poller's words what is configured.
+func Poller(c *config.Config, version string) poller.Options {
+	p := c.Poll
+	o := poller.Options{
+		API: listings.Options{
+			BaseURL: string(p.BaseURL), Timeout: p.RequestTimeout, MaxBody: int64(p.MaxBody), Version: version,
+			TimeZone: p.Timezone.Location, AllowPlaintext: c.Base.AllowPlaintext,
+		},
+		Announce: p.Baseline == "emit", RequestsPerSecond: p.RequestsPerSecond, PollInterval: p.PollInterval, MaxStaleness: time.Duration(p.MaxStaleness),
+		WalkInterval: p.WalkInterval, PageSize: int(p.PageSize), RetryMax: p.RetryMax, Confirm: p.ConfirmDisappeared,
+		HoldFor: p.HoldFor, Filter: p.Filter(), IgnoreInsertion: p.IgnoreFields.Insertion,
+		IgnoreContact: p.IgnoreFields.ContactRequest, IDFields: p.ContactIDFields,
+	}
+	if path := p.RecordsPath.Insertion; len(path) > 0 {
+		o.API.InsertionsPath = path[0]
+	}
+	if path := p.RecordsPath.ContactRequest; len(path) > 0 {
+		o.API.ContactRequestsPath = path[0]
+	}
+	for _, a := range c.Agencies {
+		o.Agencies = append(o.Agencies, poller.AgencyKeys{ID: a.ID, Key: listings.NewKey(a.Key.Reveal()), Next: listings.NewKey(a.Next.Reveal())})
+	}
+	return o
+}
+
+// NATS says in the words of natsd how to reach an external server.
+func NATS(n config.NATS) natsd.Dial {
+	return natsd.Dial{
+		URL: string(n.URL), Creds: n.Creds, NKey: n.Nkey, User: n.User, Password: n.Password.Reveal(), Token: n.Token.Reveal(),
+		CA: n.CA, Cert: n.Cert, Key: n.Key,
+	}
+}
+
+// Client asks the daemon in the data directory, if one runs.
+func Client(b config.Base) *ops.Client {
+	return ops.NewClient(filepath.Join(b.DataDir, daemon.SocketFile))
+}
+
+// Patience is how long a command waits for NATS.
+const Patience = 3 * time.Second
+
+// Connected waits for a connection that was made just now.
+func Connected(ctx context.Context, nc *nats.Conn) bool {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for !nc.IsConnected() {
+		if errors.Is(nc.LastError(), nats.ErrAuthorization) {
+			return false
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}

@@ -1,7 +1,6 @@
 package events
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -216,61 +215,18 @@ func (e Event) AppendJSON(dst []byte) ([]byte, error) {
 // event, other bytes. Where bytes matter, call AppendJSON or this method.
 func (e Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
 
-// UnmarshalJSON reads what [Event.AppendJSON] or MarshalJSON wrote, and no other form of the same JSON. It is as strict as
-// [Decode], and its errors quote as little.
+// UnmarshalJSON reads what [Event.AppendJSON] or MarshalJSON wrote. It is as strict as [Decode], and its errors quote as little.
 func (e *Event) UnmarshalJSON(line []byte) error {
-	v, err := splitLine(line)
-	if err != nil {
-		return err
+	var v envelope
+	if json.Unmarshal(line, &v) != nil {
+		return errors.New("event: no CloudEvents JSON")
 	}
-	v.Data = bytes.Clone(v.Data)
 	read, err := v.event()
 	if err != nil {
 		return err
 	}
 	*e = read
 	return nil
-}
-
-// Head is what can be said of an event without reading its payload.
-type Head struct {
-	ID           string
-	Type         Type
-	Origin       Origin
-	Sequence     uint64
-	Position     uint64 // see Event; it is not in what is decoded
-	RecordedTime time.Time
-}
-
-// payloadMember begins the last member of what [Event.AppendJSON] writes. No text holds it: a quotation mark in a text has a
-// backslash before it.
-var payloadMember = []byte(`,"data":`)
-
-// splitLine reads the attributes of what [Event.AppendJSON] wrote, and finds the payload, which it does not read.
-func splitLine(line []byte) (v envelope, err error) {
-	head, data, found := bytes.Cut(line, payloadMember)
-	if !found || json.Unmarshal(append(bytes.Clone(head), '}'), &v) != nil || !bytes.HasSuffix(data, []byte("}")) {
-		return v, errors.New("event: no CloudEvents JSON")
-	}
-	v.Data = data[:len(data)-1]
-	return v, nil
-}
-
-// DecodeHead reads the beginning of what [Event.AppendJSON] wrote. It costs the same for every payload, and is no proof that
-// the event can be read.
-func DecodeHead(line []byte) (Head, error) {
-	v, err := splitLine(line)
-	if err != nil {
-		return Head{}, err
-	}
-	h := Head{ID: v.ID, Type: Type(v.Type), Origin: Origin(v.Origin)}
-	var okSequence, okRecorded bool
-	h.Sequence, okSequence = parseSequence(v.Sequence)
-	h.RecordedTime, okRecorded = parseTime(v.RecordedTime)
-	if !okSequence || !okRecorded {
-		return Head{}, errors.New("event: sequence or recordedtime is missing or not as it should be")
-	}
-	return h, nil
 }
 
 // Times are written as RFC 3339 in UTC: whole seconds plainly, all others with three digits, so that a column of them

@@ -288,10 +288,10 @@ func everything(s *store.Store) (string, error) {
 			}))
 		}
 		list, _, err1 := s.EventsAfter(agency, store.Place{}, 1000, 1<<30)
-		heads, _, err2 := s.HeadsBefore(agency, 0, 1000)
+		back, _, err2 := s.EventsBefore(agency, 0, 1000, 1<<30)
 		cursor, err3 := s.Cursor(agency)
 		progress, err4 := s.Progress(agency)
-		fmt.Fprintln(&b, len(list), len(heads), cursor, progress)
+		fmt.Fprintln(&b, len(list), len(back), cursor, progress)
 		for _, e := range list {
 			fmt.Fprintln(&b, e.Sequence, e.ID, string(e.Data))
 		}

@@ -50,15 +50,6 @@ func (l logged) event() (e events.Event) {
 	return e
 }
 
-func (l logged) head() events.Head {
-	h, err := events.DecodeHead(l.line)
-	if err != nil {
-		panic(damagef("an entry of %s cannot be read", bucketLog))
-	}
-	h.Sequence, h.Position = l.sequence(), l.position
-	return h
-}
-
 func (tx *Tx) putEvent(n uint64, e events.Event) error {
 	value, err := encodeEvent(e)
 	if err != nil {
@@ -195,18 +186,9 @@ func (tx *Tx) setCursor(agency string, c events.Cursor) error {
 // appended here all up to a position. An event that he has read while it was unsent is not met again when it is published.
 type Place struct{ Sequence, Position uint64 }
 
-// HeadsAfter returns the heads of the next events of an agency after a place, at most so many of them, and the place behind
-// them; it is the same place where nothing follows. Payloads are not read.
-func (s *Store) HeadsAfter(agency string, at Place, most int) ([]events.Head, Place, error) {
-	return follow(s, agency, at, most, 1<<62, logged.head)
-}
-
-// EventsAfter is HeadsAfter with whole events; they end also where they hold maxBytes.
-func (s *Store) EventsAfter(agency string, at Place, maxEvents, maxBytes int) ([]events.Event, Place, error) {
-	return follow(s, agency, at, maxEvents, maxBytes, logged.event)
-}
-
-func follow[T any](s *Store, agency string, at Place, most, maxBytes int, decoded func(logged) T) (found []T, next Place, err error) {
+// EventsAfter returns the next events of an agency after a place, until there are so many of them or they hold maxBytes, and the
+// place behind them; it is the same place where nothing follows.
+func (s *Store) EventsAfter(agency string, at Place, most, maxBytes int) (found []events.Event, next Place, err error) {
 	next, err = read(s, func(tx *Tx) Place {
 		from := logKey(agency, at.Sequence+1)
 		for range 2 {
@@ -219,7 +201,7 @@ func follow[T any](s *Store, agency string, at Place, most, maxBytes int, decode
 					return at
 				}
 				if most, maxBytes = most-1, maxBytes-len(v); l.position == 0 || l.position > at.Position {
-					found = append(found, decoded(l))
+					found = append(found, l.event())
 				}
 				at.Position = max(at.Position, l.position)
 				if l.n < unsent {
@@ -233,18 +215,9 @@ func follow[T any](s *Store, agency string, at Place, most, maxBytes int, decode
 	return found, next, err
 }
 
-// HeadsBefore returns heads of an agency backwards, from the newest one where before is the zero value: at most so many, and
-// where to go on. What is published between two calls is met twice; its position tells.
-func (s *Store) HeadsBefore(agency string, before uint64, most int) ([]events.Head, uint64, error) {
-	return back(s, agency, before, most, 1<<62, logged.head)
-}
-
-// EventsBefore is HeadsBefore with whole events; they end also where they hold maxBytes.
-func (s *Store) EventsBefore(agency string, before uint64, maxEvents, maxBytes int) ([]events.Event, uint64, error) {
-	return back(s, agency, before, maxEvents, maxBytes, logged.event)
-}
-
-func back[T any](s *Store, agency string, before uint64, most, maxBytes int, decoded func(logged) T) (found []T, next uint64, err error) {
+// EventsBefore returns events of an agency backwards, from the newest one where before is the zero value, until there are so many
+// of them or they hold maxBytes, and where to go on. What is published between two calls is met twice; its position tells.
+func (s *Store) EventsBefore(agency string, before uint64, most, maxBytes int) (found []events.Event, next uint64, err error) {
 	if before == 0 {
 		before = ^uint64(0)
 	}
@@ -254,33 +227,33 @@ func back[T any](s *Store, agency string, before uint64, most, maxBytes int, dec
 				break
 			}
 			l := entry(k, v)
-			found, next, most, maxBytes = append(found, decoded(l)), l.n, most-1, maxBytes-len(v)
+			found, next, most, maxBytes = append(found, l.event()), l.n, most-1, maxBytes-len(v)
 		}
 		return nil
 	})
 	return found, next, err
 }
 
-// Lookup returns the event of a head, if the log still has it. It may be published by now.
-func (s *Store) Lookup(agency string, h events.Head) (e events.Event, found bool, err error) {
+// Lookup returns an event that was read before, if the log still has it. It may be published by now.
+func (s *Store) Lookup(was events.Event) (e events.Event, found bool, err error) {
 	err = s.View(func(tx *Tx) error {
-		n := h.Sequence
+		agency, n := was.AgencyID, was.Sequence
 		if n == 0 {
-			n = unsent | h.Position
+			n = unsent | was.Position
 		}
 		key := logKey(agency, n)
 		if v := tx.get(bucketLog, key); v != nil {
 			e, found = entry(key[len(key)-8:], v).event(), true
 		}
-		if found || h.Sequence != 0 {
+		if found || was.Sequence != 0 {
 			return nil
 		}
 		for k, v := range tx.descend(bucketLog, prefix(agency), logKey(agency, unsent)) {
 			l := entry(k, v)
-			if l.position == h.Position {
+			if l.position == was.Position {
 				e, found = l.event(), true
 			}
-			if l.position != 0 && l.position <= h.Position {
+			if l.position != 0 && l.position <= was.Position {
 				break
 			}
 		}
@@ -315,7 +288,7 @@ func (s *Store) Progress(agencies ...string) ([]Progress, error) {
 			p := Progress{Cursor: tx.cursor(agency)}
 			for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, unsent)) {
 				l := entry(k, v)
-				p.Unsent, p.Oldest = int(tx.lastPosition(agency)-l.position)+1, l.head().RecordedTime
+				p.Unsent, p.Oldest = int(tx.lastPosition(agency)-l.position)+1, l.event().RecordedTime
 				break
 			}
 			list = append(list, p)

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -9,17 +10,7 @@ import (
 	"doorbell/store"
 )
 
-// headsOf are those of whole events.
-func headsOf(list []events.Event) (heads []events.Head) {
-	for _, e := range list {
-		heads = append(heads, events.Head{
-			ID: e.ID, Type: e.Type, Origin: e.Origin, Sequence: e.Sequence, Position: e.Position, RecordedTime: e.RecordedTime,
-		})
-	}
-	return heads
-}
-
-func TestHeadsAreReadBothWaysAndOfOneAgencyAlone(t *testing.T) {
+func TestALogIsReadBothWaysAndOfOneAgencyAlone(t *testing.T) {
 	now := era
 	s := openAt(t, t.TempDir(), &now)
 	for _, agency := range []string{"A", "A1", "B"} {
@@ -28,23 +19,23 @@ func TestHeadsAreReadBothWaysAndOfOneAgencyAlone(t *testing.T) {
 	ring(t, s, "A1", 5, &now)
 	ring(t, s, "B", 1, &now)
 	publish(t, s, "A1", 3)
-	want := headsOf(whole(t, s, "A1"))
+	want := whole(t, s, "A1")
 	if len(want) != 5 || want[2].Sequence != 3 || want[3].Sequence != 0 || want[4].Position != 5 {
 		t.Fatalf("the log is %+v", want)
 	}
-	got, next, err := s.HeadsAfter("A1", store.Place{Sequence: 2, Position: 2}, 2)
-	if err != nil || !slices.Equal(got, want[2:4]) || next != (store.Place{Sequence: 3, Position: 4}) {
+	got, next, err := s.EventsAfter("A1", store.Place{Sequence: 2, Position: 2}, 2, 1<<20)
+	if err != nil || !reflect.DeepEqual(got, want[2:4]) || next != (store.Place{Sequence: 3, Position: 4}) {
 		t.Errorf("after 2: %v to %v, %v", got, next, err)
 	}
 	slices.Reverse(want)
-	first, from, err := s.HeadsBefore("A1", 0, 3)
-	rest, end, err2 := s.HeadsBefore("A1", from, 3)
-	if err != nil || err2 != nil || !slices.Equal(first, want[:3]) || !slices.Equal(rest, want[3:]) || end != 1 {
+	first, from, err := s.EventsBefore("A1", 0, 3, 1<<20)
+	rest, end, err2 := s.EventsBefore("A1", from, 3, 1<<20)
+	if err != nil || err2 != nil || !reflect.DeepEqual(first, want[:3]) || !reflect.DeepEqual(rest, want[3:]) || end != 1 {
 		t.Errorf("backwards: %v, %v", first, rest)
 	}
 	for _, empty := range []string{"A", "C"} {
-		after, next, err := s.HeadsAfter(empty, store.Place{}, 9)
-		before, _, err2 := s.HeadsBefore(empty, 0, 9)
+		after, next, err := s.EventsAfter(empty, store.Place{}, 9, 1<<20)
+		before, _, err2 := s.EventsBefore(empty, 0, 9, 1<<20)
 		if len(after)+len(before) > 0 || next != (store.Place{}) || err != nil || err2 != nil {
 			t.Errorf("%s: %v, %v", empty, after, before)
 		}
@@ -64,11 +55,11 @@ func TestWhoFollowsALogMeetsEachEventOnce(t *testing.T) {
 		met := map[string]int{}
 		read := func(pages int) {
 			for range pages {
-				heads, next, err := s.HeadsAfter("A100", at, page)
+				list, next, err := s.EventsAfter("A100", at, page, 1<<20)
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, h := range heads {
+				for _, h := range list {
 					met[h.ID]++
 				}
 				at = next
@@ -107,19 +98,19 @@ func TestAnEventIsLookedUpWhereverItStandsByNow(t *testing.T) {
 	now := era
 	s := openAt(t, t.TempDir(), &now)
 	ring(t, s, "A100", 5, &now)
-	unsent := headsOf(whole(t, s, "A100"))
+	unsent := whole(t, s, "A100")
 	publish(t, s, "A100", 2)
 	last := said(t, lead(t, 1), 3)
 	imports(t, s, last)
 	publish(t, s, "A100", 5)
-	for _, list := range [][]events.Head{unsent, headsOf(whole(t, s, "A100"))} {
+	for _, list := range [][]events.Event{unsent, whole(t, s, "A100")} {
 		for _, h := range list {
-			if e, found, err := s.Lookup("A100", h); !found || err != nil || e.ID != h.ID {
+			if e, found, err := s.Lookup(h); !found || err != nil || e.ID != h.ID {
 				t.Errorf("%+v: %t, %v", h, found, err)
 			}
 		}
 	}
-	if _, found, err := s.Lookup("A100", events.Head{Position: 6}); found || err != nil {
+	if _, found, err := s.Lookup(events.Event{AgencyID: "A100", Position: 6}); found || err != nil {
 		t.Errorf("what is not there is found: %v", err)
 	}
 }

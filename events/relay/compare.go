@@ -94,7 +94,7 @@ type comparer struct {
 	streamed    map[uint64]struct{} // hashes of ids
 	page        []events.Event
 	highest     uint64
-	ahead       []events.Head // in the stream, behind the end of the log as it was read
+	ahead       []events.Event // in the stream, behind the end of the log as it was read
 }
 
 func newComparer(o Options, js jetstream.JetStream, agency string) *comparer {
@@ -239,7 +239,7 @@ func (c *comparer) meet(m *stream.Message) error {
 		c.note(&c.found.Doubled, sequence)
 	}
 	if sequence > c.last && len(c.ahead) < mostAhead {
-		c.ahead = append(c.ahead, events.Head{ID: id, Sequence: sequence})
+		c.ahead = append(c.ahead, events.Event{ID: id, Sequence: sequence})
 		return nil
 	}
 	e, err := c.logged(sequence)
@@ -272,13 +272,13 @@ func (c *comparer) unlogged() error {
 	for _, e := range unsent {
 		known[e.ID] = true
 	}
-	for _, h := range c.ahead {
-		e, err := c.logged(h.Sequence)
+	for _, a := range c.ahead {
+		e, err := c.logged(a.Sequence)
 		if err != nil {
 			return err
 		}
-		if !known[h.ID] && (e == nil || e.ID != h.ID) {
-			c.span(&c.found.Unlogged, h.Sequence)
+		if !known[a.ID] && (e == nil || e.ID != a.ID) {
+			c.span(&c.found.Unlogged, a.Sequence)
 		}
 	}
 	return nil

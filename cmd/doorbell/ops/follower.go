@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -14,8 +13,8 @@ import (
 )
 
 // Follower reads the event log as it grows: it counts what the log gained by the hour and by type, and shows what comes to
-// those who subscribe. It reads in small pages and heads only; payloads of the few that are looked at. An event that it has
-// read while it was unsent it does not meet again when it is published.
+// those who subscribe. It reads in small pages and keeps no payload. An event that it has read while it was unsent it does
+// not meet again when it is published.
 //
 // Its methods may be called from any goroutine. Before and while Run looks back, there is what was counted so far.
 type Follower struct {
@@ -33,7 +32,7 @@ type Follower struct {
 	mu          sync.Mutex
 	places      map[string]store.Place // how far each agency is counted
 	hours       map[string]*agencyHours
-	recent      []loggedHead // the newest of all, by time of record
+	recent      []events.Event // the newest of all, by time of record; without payloads
 	appended    map[events.Type]uint64
 	subscribers map[chan events.Event]struct{}
 	ended       bool
@@ -42,7 +41,8 @@ type Follower struct {
 const (
 	followEvery   = 10 * time.Second
 	followWatched = time.Second // while somebody subscribes
-	followPage    = 256         // heads of one transaction
+	followPage    = 256         // events of one transaction
+	followBytes   = 1 << 20
 	followBreak   = time.Millisecond
 
 	keptRecent      = 100
@@ -54,12 +54,6 @@ const (
 	// mostShown bounds an event that is shown, in bytes.
 	mostShown = 16 << 10
 )
-
-// loggedHead is where an event of the log stands.
-type loggedHead struct {
-	agency string
-	events.Head
-}
 
 // NewFollower does nothing yet.
 func NewFollower(s *store.Store) *Follower {
@@ -135,16 +129,14 @@ func (f *Follower) follow(ctx context.Context, agency string, newest store.Place
 	for at != newest {
 		f.liveness.Renew(time.Now())
 		began := time.Now()
-		heads, next, err := f.store.HeadsAfter(agency, at, followPage)
+		list, next, err := f.store.EventsAfter(agency, at, followPage, followBytes)
 		if err != nil || ctx.Err() != nil || next == at {
 			return err
 		}
 		at = next
-		f.count(agency, heads)
+		f.count(agency, list)
 		f.reach(agency, at)
-		if err := f.tell(agency, f.news(heads)); err != nil {
-			return err
-		}
+		f.tell(f.news(list))
 		rest(ctx, began)
 	}
 	return nil
@@ -154,38 +146,39 @@ func (f *Follower) follow(ctx context.Context, agency string, newest store.Place
 // moment is news.
 func (f *Follower) lookBack(ctx context.Context, agency string, newest store.Place, told time.Time) error {
 	f.forget(agency)
-	var fresh []events.Head
+	var fresh []events.Event
 	lowest := newest.Position + 1 // that was met
 	for from := uint64(0); ; {
 		f.liveness.Renew(time.Now())
 		began := time.Now()
-		heads, next, err := f.store.HeadsBefore(agency, from, followPage)
+		list, next, err := f.store.EventsBefore(agency, from, followPage, followBytes)
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
 		since := began.Add(-24 * time.Hour)
-		if !slices.ContainsFunc(heads, func(h events.Head) bool { return !h.RecordedTime.Before(since) }) {
+		if !slices.ContainsFunc(list, func(e events.Event) bool { return !e.RecordedTime.Before(since) }) {
 			break
 		}
 		from = next
-		heads = slices.DeleteFunc(heads, func(h events.Head) bool {
-			if h.Position == 0 {
-				return h.Sequence > newest.Sequence // it came in meanwhile
+		list = slices.DeleteFunc(list, func(e events.Event) bool {
+			if e.Position == 0 {
+				return e.Sequence > newest.Sequence // it came in meanwhile
 			}
-			met := h.Position >= lowest // and was published meanwhile, or was appended
-			lowest = min(lowest, h.Position)
+			met := e.Position >= lowest // and was published meanwhile, or was appended
+			lowest = min(lowest, e.Position)
 			return met
 		})
-		slices.Reverse(heads)
-		f.count(agency, heads)
+		slices.Reverse(list)
+		f.count(agency, list)
 		if len(fresh) < keptRecent {
-			later := slices.DeleteFunc(f.news(heads), func(h events.Head) bool { return !h.RecordedTime.After(told) })
+			later := slices.DeleteFunc(f.news(list), func(e events.Event) bool { return !e.RecordedTime.After(told) })
 			fresh = append(later, fresh...)
 		}
 		rest(ctx, began)
 	}
 	f.reach(agency, newest)
-	return f.tell(agency, fresh)
+	f.tell(fresh)
+	return nil
 }
 
 // rest leaves half of the time to others.
@@ -196,11 +189,12 @@ func rest(ctx context.Context, began time.Time) {
 	}
 }
 
-// news are those that were appended here and recorded since the last look, or just before. The stream has told the others.
-func (f *Follower) news(heads []events.Head) (fresh []events.Head) {
-	for _, h := range heads {
-		if h.Position != 0 && h.RecordedTime.After(f.since) {
-			fresh = append(fresh, h)
+// news are those that were appended here and recorded since the last look, or just before, as they are shown. The stream has told
+// the others.
+func (f *Follower) news(list []events.Event) (fresh []events.Event) {
+	for _, e := range list {
+		if e.Position != 0 && e.RecordedTime.After(f.since) {
+			fresh = append(fresh, e.Fit(mostShown))
 		}
 	}
 	return fresh
@@ -225,27 +219,26 @@ func (f *Follower) forget(agency string) {
 	defer f.mu.Unlock()
 	delete(f.places, agency)
 	f.hours[agency] = &agencyHours{}
-	f.recent = slices.DeleteFunc(f.recent, func(p loggedHead) bool { return p.agency == agency })
+	f.recent = slices.DeleteFunc(f.recent, func(e events.Event) bool { return e.AgencyID == agency })
 }
 
 // count adds events of one agency in the order of the log.
-func (f *Follower) count(agency string, heads []events.Head) {
+func (f *Follower) count(agency string, list []events.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
-	for _, h := range heads {
-		f.hours[agency].add(h, now)
+	for _, e := range list {
+		f.hours[agency].add(e, now)
+		e.Data = nil
+		f.recent = append(f.recent, e)
 	}
-	for _, h := range heads {
-		f.recent = append(f.recent, loggedHead{agency, h})
-	}
-	slices.SortStableFunc(f.recent, func(a, b loggedHead) int { return a.RecordedTime.Compare(b.RecordedTime) })
-	f.recent = slices.DeleteFunc(f.recent, func(p loggedHead) bool { return p.RecordedTime.After(now.Add(time.Hour)) }) // the clock was wrong
+	slices.SortStableFunc(f.recent, func(a, b events.Event) int { return a.RecordedTime.Compare(b.RecordedTime) })
+	f.recent = slices.DeleteFunc(f.recent, func(e events.Event) bool { return e.RecordedTime.After(now.Add(time.Hour)) }) // the clock was wrong
 	f.recent = kept(f.recent)
 }
 
 // kept leaves out what is not shown any more of events in their order.
-func kept(list []loggedHead) []loggedHead {
+func kept(list []events.Event) []events.Event {
 	leads := 0
 	for n := len(list) - 1; n >= 0; n-- {
 		isLead := list[n].Type == events.TypeContactRequestCreated
@@ -260,26 +253,19 @@ func kept(list []loggedHead) []loggedHead {
 }
 
 // tell counts what is news, and shows it to those who subscribe.
-func (f *Follower) tell(agency string, fresh []events.Head) error {
+func (f *Follower) tell(fresh []events.Event) {
 	f.mu.Lock()
-	for _, h := range fresh {
-		f.appended[known(h.Type)]++
-	}
-	watched := len(f.subscribers) > 0
-	f.mu.Unlock()
-	if !watched {
-		return nil
-	}
-	for _, h := range fresh {
-		e, ok, err := f.load(loggedHead{agency, h})
-		if err != nil {
-			return err
-		}
-		if ok {
-			f.show(e)
+	defer f.mu.Unlock()
+	for _, e := range fresh {
+		f.appended[known(e.Type)]++
+		for c := range f.subscribers {
+			select {
+			case c <- e: // nobody waits
+			default:
+				f.cut(c)
+			}
 		}
 	}
-	return nil
 }
 
 // known is a type of the contract, or empty.
@@ -288,15 +274,6 @@ func known(t events.Type) events.Type {
 		return t
 	}
 	return ""
-}
-
-// load reads an event, if the log still has it.
-func (f *Follower) load(p loggedHead) (e events.Event, ok bool, err error) {
-	e, ok, err = f.store.Lookup(p.agency, p.Head)
-	if errors.Is(err, store.ErrDamaged) {
-		return e, false, nil // others say so
-	}
-	return e.Fit(mostShown), ok, err
 }
 
 // Hours are those of every agency that the store knows, in order of their ids; also of one that is not watched any more.
@@ -327,9 +304,9 @@ func (f *Follower) Recent() []events.Event {
 	places := slices.Clone(f.recent)
 	f.mu.Unlock()
 	all := make([]events.Event, 0, len(places))
-	for _, p := range places {
-		if e, ok, err := f.load(p); ok && err == nil {
-			all = append(all, e)
+	for _, was := range places {
+		if e, there, err := f.store.Lookup(was); there && err == nil { // of an error others say what it is
+			all = append(all, e.Fit(mostShown))
 		}
 	}
 	return all
@@ -371,19 +348,6 @@ func (f *Follower) watched() bool {
 	return len(f.subscribers) > 0
 }
 
-// show hands an event to all subscribers, and waits for none.
-func (f *Follower) show(e events.Event) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for c := range f.subscribers {
-		select {
-		case c <- e:
-		default:
-			f.cut(c)
-		}
-	}
-}
-
 // dismiss ends all subscriptions.
 func (f *Follower) dismiss() {
 	f.mu.Lock()
@@ -404,8 +368,8 @@ type hourCount struct {
 	leads, events int
 }
 
-func (a *agencyHours) add(h events.Head, now time.Time) {
-	number := h.RecordedTime.Unix() / 3600
+func (a *agencyHours) add(e events.Event, now time.Time) {
+	number := e.RecordedTime.Unix() / 3600
 	if number < 0 || number > now.Unix()/3600+1 {
 		return // it has no time that can be read, or the clock was wrong
 	}
@@ -417,7 +381,7 @@ func (a *agencyHours) add(h events.Head, now time.Time) {
 		return // older than a day
 	}
 	at.events++
-	if h.Type == events.TypeContactRequestCreated && h.Origin == events.OriginLive {
+	if e.Type == events.TypeContactRequestCreated && e.Origin == events.OriginLive {
 		at.leads++
 	}
 }

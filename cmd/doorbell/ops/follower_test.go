@@ -481,8 +481,8 @@ func TestAClockThatWasWrongHidesNothing(t *testing.T) {
 	inTime(t, func(t *testing.T, dir string) {
 		now := time.Now()
 		var a agencyHours
-		a.add(events.Head{RecordedTime: now.Add(24 * time.Hour)}, now.Add(24*time.Hour))
-		a.add(events.Head{RecordedTime: now}, now)
+		a.add(events.Event{RecordedTime: now.Add(24 * time.Hour)}, now.Add(24*time.Hour))
+		a.add(events.Event{RecordedTime: now}, now)
 		if last := a.list(now)[keptHours-1]; last.Events != 1 {
 			t.Errorf("%d events in the hour that runs", last.Events)
 		}

@@ -27,12 +27,12 @@ type agency struct {
 	pausing    sync.Mutex // held while pause looks and acts
 	committing sync.Mutex // held while what is remembered of the agency changes, in the store and in memory; see commit
 
-	mass       mass       // appearance that another walk is to confirm; the walks' own, as the following
-	failedWalk bool       // the log says so
-	pages      int        // of the last complete walk; 0: there was none
-	counted    time.Time  // begin of the last walk that counted for what is missing
-	knownPages knownPages // of the last walk
-	imports    int64      // of the store, when that walk began
+	unconfirmed watch.Unconfirmed // the walks' own, as the following
+	failedWalk  bool              // the log says so
+	pages       int               // of the last complete walk; 0: there was none
+	counted     time.Time         // begin of the last walk that counted for what is missing
+	knownPages  knownPages        // of the last walk
+	imports     int64             // of the store, when that walk began
 
 	walkSoon chan struct{} // a page of the list is worth more than a poll
 

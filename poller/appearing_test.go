@@ -270,3 +270,165 @@ func TestWhatReplacesMostOfAListThatIsNeverCompleteIsTold(t *testing.T) {
 		}
 	})
 }
+
+// appeared counts the insertions of a kind that are told as appeared.
+func (w *world) appeared(kind string) (n int) {
+	for _, e := range w.log("A100") {
+		reference, _ := e.body["propertyReferenceId"].(string)
+		if e.Type == events.TypeInsertionAppeared && len(reference) > 1 && reference[:2] == kind+"#" {
+			n++
+		}
+	}
+	return n
+}
+
+func TestWhatStaysOfAListThatChangesEachTimeIsTold(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		var grown atomic.Bool
+		w.readings(func(n int) *sandbox.Fault {
+			if !grown.Load() {
+				return shows(map[string]int{"a": 60})
+			}
+			return shows(map[string]int{"a": 60, "b": 20, fmt.Sprint("c", n): 30})
+		})
+		w.start()
+		w.pass(10 * time.Minute)
+		grown.Store(true)
+		w.pass(10 * time.Minute)
+		if n := w.appeared("b"); n != 20 {
+			t.Errorf("%d of 20 are told", n)
+		}
+		for n := range 100 {
+			if told := w.appeared(fmt.Sprint("c", n)); told > 0 {
+				t.Errorf("%d are told that only one reading has shown", told)
+			}
+		}
+	})
+}
+
+func TestAListThatGrowsFasterThanItIsReadIsTold(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		var since atomic.Int64
+		w.readings(func(n int) *sandbox.Fault {
+			grown := 0
+			if s := since.Load(); s > 0 {
+				for grown = 40; s < int64(n) && grown < 1<<13; s++ {
+					grown = 3 * grown
+				}
+			}
+			since.CompareAndSwap(-1, int64(n))
+			return shows(map[string]int{"a": 60, "b": grown})
+		})
+		w.start()
+		w.pass(10 * time.Minute)
+		since.Store(-1)
+		w.pass(5 * time.Minute)
+		if n := w.appeared("b"); n < 40 {
+			t.Errorf("%d are told", n)
+		}
+	})
+}
+
+func TestWhatAppearsIsToldWhereAWalkTakesLongerThanAHold(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 20 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.options.HoldFor, w.options.WalkInterval = time.Minute, 10*time.Second
+		w.model.SetFault(onList(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Delay: 25 * time.Second} }))
+		w.start()
+		w.pass(time.Hour)
+		for n := range 20 {
+			w.publish("A100", fmt.Sprintf("b#%d##", n))
+		}
+		w.pass(2 * time.Hour)
+		if n := w.appeared("b"); n != 20 {
+			t.Errorf("%d of 20 are told", n)
+		}
+	})
+}
+
+// A person, or the time of the hold, believes all that the list shows.
+func TestWhatReplacesAListIsToldWithWhatDisappears(t *testing.T) {
+	for _, approved := range []bool{false, true} {
+		t.Run(fmt.Sprint("approved ", approved), func(t *testing.T) {
+			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+				for n := range 20 {
+					w.publish("A100", fmt.Sprintf("a#%d##", n))
+				}
+				w.start()
+				w.pass(10 * time.Minute)
+				for n := range 20 {
+					w.must(w.model.Withdraw("A100", fmt.Sprintf("a#%d##", n)))
+					w.publish("A100", fmt.Sprintf("b#%d##", n))
+				}
+				w.pass(5 * time.Minute)
+				ids := []string{w.write("A100", "b#1##", 0)}
+				w.pass(15 * time.Minute)
+				ids = append(ids, w.write("A100", "b#2##", 0))
+				if n := w.appeared("b"); n > 0 {
+					t.Fatalf("%d are told while the change is held", n)
+				}
+				if approved {
+					if held, err := w.poller.Approve("A100"); err != nil || !held {
+						t.Fatalf("approve: %t, %v", held, err)
+					}
+					w.pass(150 * time.Second)
+				} else {
+					w.pass(15*time.Minute + 30*time.Second)
+				}
+				if gone, came := count(w.log("A100"), events.TypeInsertionDisappeared), w.appeared("b"); gone != 20 || came != 20 {
+					t.Errorf("%d disappeared, %d appeared", gone, came)
+				}
+				w.pass(5 * time.Minute)
+				for _, id := range ids {
+					if announced(w.log("A100"))[id] != 1 {
+						t.Errorf("a lead that was written during the hold is not told")
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestARestartWhileWhatAppearsWaitsLosesNothing(t *testing.T) {
+	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
+		for n := range 20 {
+			w.publish("A100", fmt.Sprintf("a#%d##", n))
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		var ids []string
+		for n := range 20 {
+			w.publish("A100", fmt.Sprintf("b#%d##", n))
+			ids = append(ids, w.write("A100", fmt.Sprintf("b#%d##", n), 0))
+		}
+		walked := make(chan struct{}, 1)
+		w.model.SetFault(onList(func(sandbox.Call) *sandbox.Fault {
+			select {
+			case walked <- struct{}{}:
+				return nil
+			default:
+				return &sandbox.Fault{Status: 500} // the walk that would confirm it
+			}
+		}))
+		w.pass(5 * time.Minute)
+		if n := w.appeared("b"); n > 0 {
+			t.Fatalf("%d are told by one walk", n)
+		}
+		w.stop()
+		w.model.SetFault(nil)
+		w.pass(72 * time.Hour)
+		w.start()
+		w.pass(15 * time.Minute)
+		got := announced(w.log("A100"))
+		for _, id := range ids {
+			if got[id] != 1 {
+				t.Errorf("a lead is told %d times", got[id])
+			}
+		}
+		if n := w.appeared("b"); n != 20 {
+			t.Errorf("%d of 20 are told", n)
+		}
+	})
+}

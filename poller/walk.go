@@ -126,12 +126,10 @@ func (a *agency) newWalk() *walk {
 }
 
 func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time.Duration, error) {
-	again, err := w.end(v)
-	if err != nil {
+	if err := w.end(v); err != nil {
 		return a.afterCommitError(err)
 	}
-	more, err := w.appear()
-	if err != nil {
+	if err := w.appear(); err != nil {
 		return a.afterCommitError(err)
 	}
 	a.walked(w, v)
@@ -154,10 +152,10 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 	if err := w.withdraw(ctx); err != nil {
 		return a.afterCommitError(err)
 	}
-	if err := a.decideRefusals(watch.Listing{Began: w.began, Seen: w.seen, Gone: w.gone, Published: w.published}); err != nil {
+	if err := a.decideRefusals(watch.Listing{Began: w.began, Seen: w.seen, Gone: w.ended.Gone, Published: w.ended.Published}); err != nil {
 		return a.afterCommitError(err)
 	}
-	if again || more {
+	if w.ended.Again {
 		return 0, nil
 	}
 	return jitter(a.p.o.WalkInterval), nil
@@ -178,7 +176,7 @@ func (a *agency) notePartial(v listings.Verdict, now time.Time) error {
 func (a *agency) walked(w *walk, v listings.Verdict) {
 	a.mu.Lock()
 	a.lastWalk = WalkStatus{At: w.began, Took: time.Since(w.began), Complete: v.Complete, Reason: v.Reason, Pages: v.Pages, Insertions: v.References}
-	a.known, a.gone = w.published, w.late
+	a.known, a.gone = w.ended.Published, w.ended.Late
 	if v.Complete {
 		a.ended.Complete++
 	} else {
@@ -211,19 +209,13 @@ type walk struct {
 	began     time.Time
 	pages     int // that were read
 	seen      map[string]struct{}
-	fresh     int                 // references that were never seen before
-	published int                 // insertions that are published after it
-	absent    []string            // missed often enough to be told
-	gone      map[string]struct{} // disappeared before
-	late      int                 // disappeared ones that are still polled
-	held      bool                // a change too large to believe waits
-
+	fresh     int // references that were never seen before
 	appearing watch.Appearing
 	waiting   []watch.Listed // those of them that are told only when the walk is over
 	bytes     int            // of their records
-	left      bool           // there were more than can wait
-	before    knownPages     // of the walk before
-	after     knownPages     // of this one
+	ended     watch.WalkEnd
+	before    knownPages // of the walk before
+	after     knownPages // of this one
 }
 
 // page commits what a page tells: changed insertions and their events, in one transaction; nothing if nothing changed.
@@ -331,7 +323,7 @@ func (w *walk) diff(tx *store.Tx, listed []watch.Listed) (d watch.PageDiff, err 
 	all := make([]watch.Known, len(listed))
 	for n, read := range listed {
 		k := &all[n]
-		if k.Insertion, k.Exists, err = tx.Insertion(w.a.id, read.Reference); err != nil {
+		if *k, err = known(tx, w.a.id, read.Reference); err != nil {
 			return d, err
 		}
 		if k.Exists && (k.Digest != read.Digest || !k.GoneSince.IsZero()) {
@@ -343,23 +335,23 @@ func (w *walk) diff(tx *store.Tx, listed []watch.Listed) (d watch.PageDiff, err 
 	return watch.DiffPage(s, state, all, listed, w.a.p.rules), nil
 }
 
-// end commits what the walk as a whole says. It returns whether another walk should follow at once.
-func (w *walk) end(v listings.Verdict) (again bool, err error) {
+// end commits what the walk as a whole says.
+func (w *walk) end(v listings.Verdict) error {
 	a := w.a
 	a.committing.Lock()
 	defer a.committing.Unlock()
 	failing := a.walking.state()
 	now := time.Now()
 	walked := watch.Walked{
-		Verdict: v, Began: w.began, Seen: w.seen, Fresh: w.fresh, KeptBack: len(w.waiting) > 0, Counted: a.counted, TookLast: a.tookLast(),
-		Alarms: a.published().alarms,
+		Verdict: v, Appearing: w.appearing, Unconfirmed: a.unconfirmed, Began: w.began, Seen: w.seen, Fresh: w.fresh,
+		Counted: a.counted, TookLast: a.tookLast(), Alarms: a.published().alarms,
 	}
 	if failing.Failures > 0 {
 		walked.Failing = now.Sub(failing.Since)
 	}
 	rules := watch.WalkRules{PageSize: a.p.o.PageSize, Interval: a.p.o.WalkInterval, Confirm: a.p.o.Confirm, HoldFor: a.p.o.HoldFor}
 	var e watch.WalkEnd
-	err = a.commit(func(tx *store.Tx) (watch.Effects, error) {
+	err := a.commit(func(tx *store.Tx) (watch.Effects, error) {
 		state, _, err := tx.Agency(a.id)
 		if err != nil {
 			return watch.Effects{}, err
@@ -369,16 +361,16 @@ func (w *walk) end(v listings.Verdict) (again bool, err error) {
 		return e.Effects, nil
 	})
 	if err != nil {
-		return false, err
+		return err
 	}
-	w.published, w.absent, w.gone, w.late, w.held = e.Published, e.Absent, e.Gone, e.Late, e.Held
+	w.ended, a.unconfirmed = e, e.Unconfirmed
 	if e.Counts {
 		a.counted = w.began
 	}
 	for _, reference := range a.p.scheduler.among(a.id, slices.Concat(e.Unhalted, e.Over)) {
 		a.forget(reference)
 	}
-	return e.Again, nil
+	return nil
 }
 
 // tookLast is how long the walk before took; zero if this process has made none.
@@ -391,7 +383,7 @@ func (a *agency) tookLast() time.Duration {
 // withdraw announces the insertions that enough complete walks did not list, each after a last look at its contact
 // requests, so that the last of them are not lost.
 func (w *walk) withdraw(ctx context.Context) error {
-	for _, reference := range w.absent {
+	for _, reference := range w.ended.Absent {
 		looked, refused, err := w.lastLook(ctx, reference)
 		if err != nil || refused {
 			return err
@@ -405,9 +397,6 @@ func (w *walk) withdraw(ctx context.Context) error {
 	}
 	return nil
 }
-
-// lastPollWalks is how many walks more than needed may pass before an insertion counts as gone without a last look.
-const lastPollWalks = 5
 
 // lastLook polls an insertion once more. What only might have been seen later is waited for, but not for ever. After a
 // refusal no further one is asked: the next walk finds this one waiting, and goes on.
@@ -429,38 +418,38 @@ func (w *walk) lastLook(ctx context.Context, reference string) (looked, refused 
 	switch c {
 	case watch.ClassTransient, watch.ClassBusy, watch.ClassDown, watch.ClassWaiting, watch.ClassDrift:
 		i, err := w.a.insertion(reference)
-		return i.Missing >= watch.Confirmations(i, w.a.p.o.Confirm)+lastPollWalks, false, err
+		return watch.PastLastPoll(i, w.a.p.o.Confirm), false, err
 	}
 	return true, false, nil
 }
 
 // announceGone commits the disappearance, unless the insertion was seen again meanwhile.
 func (w *walk) announceGone(reference string) error {
-	done := false
+	var gone watch.Effects
 	w.a.committing.Lock()
 	defer w.a.committing.Unlock()
-	err := w.a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
-		var k watch.Known
-		done = false
-		k.Insertion, k.Exists, err = tx.Insertion(w.a.id, reference)
-		if err != nil || !k.Exists || !k.GoneSince.IsZero() || k.Missing < watch.Confirmations(k.Insertion, w.a.p.o.Confirm) {
-			return e, err
+	err := w.a.commit(func(tx *store.Tx) (watch.Effects, error) {
+		k, err := known(tx, w.a.id, reference)
+		if err == nil {
+			k.Record = tx.Record(w.a.id, reference)
+			gone = watch.Disappear(w.a.id, k, w.a.p.o.Confirm, time.Now().UTC())
 		}
-		k.Record = tx.Record(w.a.id, reference)
-		s := watch.Observation{AgencyID: w.a.id, At: time.Now().UTC(), After: k.LastSeen}
-		next, payload := watch.Disappeared(s, k)
-		done = true
-		e.Insertions, e.Unhalted, e.Events = []store.Insertion{next}, []string{reference}, []events.Payload{payload}
-		return e, nil
+		return gone, err
 	})
-	if err == nil && done {
-		w.published--
+	if err == nil && !gone.Empty() {
+		w.ended.Published--
 		w.a.mu.Lock()
 		w.a.known--
 		w.a.gone++
 		w.a.mu.Unlock()
 	}
 	return err
+}
+
+// known is what the store holds of an insertion, without its record.
+func known(tx *store.Tx, agencyID, reference string) (k watch.Known, err error) {
+	k.Insertion, k.Exists, err = tx.Insertion(agencyID, reference)
+	return k, err
 }
 
 // keepScheduled makes sure that everything a complete walk saw is polled.
@@ -480,14 +469,8 @@ const mostWaiting = 16 << 20
 // postpone keeps back what appears, where it is more than a few.
 func (w *walk) postpone(listed []watch.Listed) (now []watch.Listed, err error) {
 	var later []watch.Listed
-	baselined := false
 	err = w.a.p.store.View(func(tx *store.Tx) error {
 		now, later = nil, nil
-		state, _, err := tx.Agency(w.a.id)
-		if err != nil {
-			return err
-		}
-		baselined = state.Baselined
 		for _, s := range listed {
 			i, exists, err := tx.Insertion(w.a.id, s.Reference)
 			if err != nil {
@@ -501,92 +484,41 @@ func (w *walk) postpone(listed []watch.Listed) (now []watch.Listed, err error) {
 		}
 		return nil
 	})
-	w.appearing.New += len(later)
-	w.appearing.Listed += len(now)
-	if err != nil || !baselined || !w.appearing.Waits() {
-		w.appearing.Listed += len(later)
+	a := &w.appearing
+	a.New += len(later)
+	a.Listed += len(now)
+	if err != nil || !w.a.published().state.Baselined || !a.Many() {
+		a.Listed += len(later)
 		return listed, err
 	}
 	for _, s := range later {
 		if w.bytes += len(s.Record); w.bytes > mostWaiting && len(w.waiting) > 0 {
-			w.left = true
+			a.Left = append(a.Left, s.Reference)
 			delete(w.seen, s.Reference) // nothing remembers it, so nobody may poll it
 			continue
 		}
+		a.Waits = append(a.Waits, s.Reference)
 		w.waiting = append(w.waiting, s)
 	}
 	return now, nil
 }
 
-// appear tells at the end of a walk what was kept back, if it is believed. What is not told is found again by the next walk. It
-// says whether that is to follow at once.
-func (w *walk) appear() (again bool, err error) {
-	if len(w.waiting) == 0 {
-		w.a.mass.rest = false
-		return false, nil
-	}
-	before := w.a.mass
-	recent := w.began.Sub(before.at) < max(w.a.p.o.HoldFor, 3*w.a.p.o.WalkInterval)
-	same := recent && before.shows(w.waiting)
-	w.appearing.Confirmed = same && !before.foreign
-	w.appearing.Lasting = same && w.began.Sub(before.since) >= w.a.p.o.HoldFor
-	told, confirm := w.appearing.Believed(w.published, w.held)
-	if w.appearing.Mass(w.published) && !w.held {
-		w.a.mass = massOf(w.waiting, w.began)
-		w.a.mass.foreign = w.appearing.Foreign(w.published)
-		if same {
-			w.a.mass.since = before.since
-		}
-	}
-	if !told {
-		for _, s := range w.waiting {
+// appear tells at the end of a walk what was kept back, if it is believed. What is not told is found again by the next walk.
+func (w *walk) appear() error {
+	told := slices.DeleteFunc(w.waiting, func(s watch.Listed) bool {
+		_, is := w.ended.Appeared[s.Reference]
+		if !is {
 			delete(w.seen, s.Reference)
 		}
-		return confirm && !recent, nil // what is another one each time is confirmed by none
-	}
-	switch {
-	case w.left:
-		w.a.mass.rest = true
-	case before.rest, w.appearing.Mass(w.published):
-		w.a.mass = mass{} // another one is confirmed anew
-	}
-	for _, page := range byPage(w.waiting) {
+		return !is
+	})
+	for _, page := range byPage(told) {
 		if err := w.take(page); err != nil {
-			return false, err
+			return err
 		}
 	}
-	w.published += len(w.waiting)
-	return w.left, nil
-}
-
-// mass is what appeared in a walk that another one is to confirm.
-type mass struct {
-	at, since  time.Time // when the last such walk began, and the first of those in a row that showed the same
-	references map[string]struct{}
-	foreign    bool // it may be the list of somebody else
-	rest       bool // it is believed, and more of it is to be told
-}
-
-func massOf(waiting []watch.Listed, at time.Time) mass {
-	m := mass{at: at, since: at, references: make(map[string]struct{}, len(waiting))}
-	for _, s := range waiting {
-		m.references[s.Reference] = struct{}{}
-	}
-	return m
-}
-
-// shows says whether most of these were in it.
-func (m mass) shows(waiting []watch.Listed) bool {
-	if m.rest {
-		return true
-	}
-	same := 0
-	for _, s := range waiting {
-		if _, is := m.references[s.Reference]; is {
-			same++
-		}
-	}
-	return 2*same > len(waiting)
+	w.ended.Published += len(told)
+	return nil
 }
 
 // byPage parts records by the page that showed them: each is one transaction.

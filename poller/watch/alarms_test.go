@@ -159,26 +159,3 @@ func TestTheLastErrorsAreKept(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 }
-
-func TestAMassAppearanceIsBelievedTheSecondTime(t *testing.T) {
-	for _, c := range []struct {
-		name              string
-		a                 Appearing
-		held              bool
-		believed, confirm bool
-	}{
-		{"few", Appearing{New: 5, Listed: 5}, false, true, false},
-		{"a small part", Appearing{New: 30, Listed: 100}, false, true, false},
-		{"for the first time", Appearing{New: 31, Listed: 100}, false, false, true},
-		{"for the second time", Appearing{New: 31, Listed: 100, Confirmed: true}, false, true, false},
-		{"with a mass disappearance", Appearing{New: 31, Listed: 100, Confirmed: true}, true, false, false},
-		{"with one that no complete walk has held", Appearing{New: 31, Listed: 60, Confirmed: true}, false, false, false},
-		{"with one that no complete walk has held, for long", Appearing{New: 31, Listed: 60, Lasting: true}, false, true, false},
-		{"a small part, while a mass disappearance is held", Appearing{New: 30, Listed: 100}, true, false, false},
-		{"while one is held", Appearing{New: 31, Listed: 100}, true, false, false},
-	} {
-		if believed, confirm := c.a.Believed(100, c.held); believed != c.believed || confirm != c.confirm {
-			t.Errorf("%s: believed %t, confirm %t", c.name, believed, confirm)
-		}
-	}
-}

@@ -188,15 +188,29 @@ func Confirmations(i store.Insertion, wanted int) int {
 	return wanted
 }
 
-// Disappeared is an insertion of which enough complete walks did not know.
-func Disappeared(s Observation, k Known) (store.Insertion, events.Payload) {
+// lastPollWalks is how many walks more than needed may pass before an insertion counts as gone without a last look.
+const lastPollWalks = 5
+
+// PastLastPoll says whether the last look at an insertion that is gone has failed for so long that it is not waited for.
+func PastLastPoll(i store.Insertion, wanted int) bool {
+	return i.Missing >= Confirmations(i, wanted)+lastPollWalks
+}
+
+// Disappear tells that enough complete walks did not list an insertion, unless it was seen again meanwhile.
+func Disappear(agencyID string, k Known, wanted int, now time.Time) (e Effects) {
+	if !k.Exists || !k.GoneSince.IsZero() || k.Missing < Confirmations(k.Insertion, wanted) {
+		return e
+	}
+	s := Observation{AgencyID: agencyID, At: now, After: k.LastSeen}
+	last := listings.Insertion{Reference: k.Reference, Record: k.Record}
 	next := k.Insertion
 	next.GoneSince = s.At
-	last := listings.Insertion{Reference: k.Reference, Record: k.Record}
-	return next, &events.InsertionDisappeared{
+	e.Insertions, e.Unhalted = []store.Insertion{next}, []string{k.Reference}
+	e.tell(&events.InsertionDisappeared{
 		Common: s.common(events.OriginLive), PropertyReferenceID: k.Reference, Episode: k.Episode,
 		LastSeenAt: k.LastSeen, WalksWithout: k.Missing, Insertion: summary(last), Record: k.Record,
-	}
+	})
+	return e
 }
 
 // Implausible says whether so many insertions are gone at once that it is not believed without time or a person's word.
@@ -208,46 +222,6 @@ func Implausible(missing, known, listed int) (reason string, held bool) {
 		return "mass_disappearance", true
 	}
 	return "", false
-}
-
-// fewAppear is how many insertions may appear in one walk and be told page by page; of more the end of the walk is waited
-// for. Only then it is known whether as many have vanished: the list of somebody else would be told as both.
-const fewAppear = 5
-
-// Appearing counts what a walk has shown.
-type Appearing struct {
-	New       int  // references that were never seen before, or had disappeared
-	Listed    int  // of those that are published, or were by then
-	Confirmed bool // a walk not long before has shown most of the same
-	Lasting   bool // such walks have gone on for as long as a change is held
-}
-
-// Waits says whether what appears waits for the end of the walk.
-func (a Appearing) Waits() bool { return a.New > fewAppear }
-
-// Mass says whether so much appears that one walk alone is not believed.
-func (a Appearing) Mass(published int) bool { return a.Waits() && a.New*10 > published*3 }
-
-// Believed says, at the end of a walk, whether what was kept back is told, else whether another walk is to confirm it at once.
-// Nothing is while a mass disappearance is held: both may be the list of somebody else. A mass appearance is told only by a second
-// walk that shows it, because the first may have begun in our list and ended in that of somebody else; where no walk is complete and
-// most of what is known was not seen, only after some time. A walk between them that shows none, because it fails or lags, says
-// nothing against it.
-func (a Appearing) Believed(published int, held bool) (believed, confirm bool) {
-	if held || !a.Mass(published) {
-		return !held, false
-	}
-	if a.Foreign(published) {
-		return a.Lasting, false
-	}
-	return a.Confirmed, !a.Confirmed
-}
-
-// Foreign says whether so little of what is known was seen that it may be the list of somebody else. Of a walk that is not complete
-// nothing else says so.
-func (a Appearing) Foreign(published int) bool {
-	_, foreign := Implausible(published-a.Listed, published, a.Listed)
-	return foreign
 }
 
 func summary(i listings.Insertion) events.InsertionSummary {

@@ -21,14 +21,15 @@ type WalkRules struct {
 // Walked is what one reading of all pages has shown.
 type Walked struct {
 	listings.Verdict
-	Began    time.Time
-	Seen     map[string]struct{}
-	Fresh    int           // references that were never seen before
-	KeptBack bool          // some of what it has shown is told later
-	Counted  time.Time     // begin of the last walk that counted for what is missing; zero: none of this process
-	TookLast time.Duration // the walk before
-	Failing  time.Duration // for how long walks have failed
-	Alarms   Alarms        // that are on
+	Appearing
+	Unconfirmed Unconfirmed // before it
+	Began       time.Time
+	Seen        map[string]struct{}
+	Fresh       int           // references that were never seen before, of what is told
+	Counted     time.Time     // begin of the last walk that counted for what is missing; zero: none of this process
+	TookLast    time.Duration // the walk before
+	Failing     time.Duration // for how long walks have failed
+	Alarms      Alarms        // that are on
 }
 
 // WalkEnd is what follows from a walk as a whole.
@@ -41,7 +42,10 @@ type WalkEnd struct {
 	Published int                 // insertions
 	Counts    bool                // it is another walk than the one before for what is missing
 	Held      bool                // a change too large to believe waits
-	Again     bool                // another walk should follow at once, because the baseline is not settled
+
+	Appeared    map[string]struct{} // what was kept back and is told now
+	Unconfirmed Unconfirmed         // after it
+	Again       bool                // another walk should follow at once: the baseline is not settled, or it is to confirm what appears
 }
 
 // structuralLimit is how many walks in a row may stay partial for the same reason in the API's structure before the
@@ -57,6 +61,7 @@ func EndWalk(agencyID string, r WalkRules, state store.Agency, all iter.Seq[stor
 	} else {
 		e.partial(all)
 	}
+	e.appear()
 	return e.WalkEnd
 }
 
@@ -90,7 +95,7 @@ func (e *walkEnd) complete(all iter.Seq[store.Insertion]) {
 		e.leaveOutside()
 	}
 	s.CompleteWalks++
-	if !w.KeptBack {
+	if len(w.Waits)+len(w.Left) == 0 {
 		s.LastToldWalk = w.Began
 	}
 	s.LastCompleteWalk = w.Began

@@ -1,0 +1,131 @@
+package watch
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"doorbell/poller/listings"
+	"doorbell/store"
+)
+
+// appearing ends walks over 100 published insertions, two minutes apart.
+type appearing struct {
+	now    time.Time
+	before Unconfirmed
+	state  store.Agency
+}
+
+func newAppearing() *appearing {
+	return &appearing{now: epoch, state: store.Agency{WatchStart: epoch, Baselined: true, CompleteWalks: 2, LastCompleteWalk: epoch}}
+}
+
+func news(n int) (all []string) {
+	for n := range n {
+		all = append(all, fmt.Sprint("b", n))
+	}
+	return all
+}
+
+// walk ends a walk that shows so many of the published ones, and news.
+func (a *appearing) walk(complete bool, listed int, news []string) WalkEnd {
+	a.now = a.now.Add(2 * time.Minute)
+	w := Walked{
+		Verdict: listings.Verdict{Complete: complete, Pages: 1, Reason: listings.ReasonCanceled}, Began: a.now, Seen: map[string]struct{}{},
+		Unconfirmed: a.before, Appearing: Appearing{New: len(news), Listed: listed},
+	}
+	var published []store.Insertion
+	for n := range 100 {
+		reference := fmt.Sprint("a", n)
+		published = append(published, store.Insertion{Reference: reference, FirstSeen: epoch})
+		if n < listed {
+			w.Seen[reference] = struct{}{}
+		}
+	}
+	if w.Many() {
+		w.Waits = news
+	}
+	for _, reference := range news {
+		w.Seen[reference] = struct{}{}
+	}
+	e := EndWalk("A100", walkRules, a.state, slices.Values(published), w, a.now)
+	a.state, a.before = *e.State, e.Unconfirmed
+	return e
+}
+
+func TestAMassAppearanceIsBelievedWhenAnotherWalkShowsIt(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		listed, new int
+		told        int
+		again       bool
+		toldNext    int
+	}{
+		{"few", 100, 5, 0, false, 0}, // are told page by page
+		{"a small part", 100, 30, 30, false, 30},
+		{"a mass", 100, 31, 0, true, 31},
+		{"a mass, where most is missing", 60, 31, 0, false, 0},
+		{"a small part, where most is missing", 60, 30, 0, false, 0},
+		{"nearly as much as is missing", 75, 31, 0, true, 31},
+	} {
+		a := newAppearing()
+		e := a.walk(true, c.listed, news(c.new))
+		next := a.walk(true, c.listed, news(c.new))
+		if len(e.Appeared) != c.told || e.Again != c.again || len(next.Appeared) != c.toldNext || next.Again {
+			t.Errorf("%s: %d told, again %t, then %d, again %t", c.name, len(e.Appeared), e.Again, len(next.Appeared), next.Again)
+		}
+	}
+}
+
+func TestWhereNoWalkIsCompleteAMassThatMayBeSomebodyElsesIsBelievedAfterAHold(t *testing.T) {
+	a := newAppearing()
+	for minute := 2; ; minute += 2 {
+		e := a.walk(false, 10, news(40))
+		if told, want := len(e.Appeared), minute >= 32; told != 0 != want || e.Again {
+			t.Fatalf("%d told after %d minutes, again %t", told, minute, e.Again)
+		} else if want {
+			break
+		}
+	}
+}
+
+func TestWhatIsHeldTogetherIsBelievedTogether(t *testing.T) {
+	for _, approved := range []bool{false, true} {
+		a := newAppearing()
+		for a.walk(true, 10, news(40)).Held {
+			if approved {
+				a.state.Held.Approved, a.state.Held.Until = true, a.now
+			}
+		}
+		if len(a.before) > 0 {
+			t.Errorf("approved %t: %d wait on", approved, len(a.before))
+		}
+		if waited := a.now.Sub(epoch); approved && waited > 4*time.Minute || !approved && waited != 32*time.Minute {
+			t.Errorf("approved %t: believed after %s", approved, waited)
+		}
+	}
+}
+
+func TestNoWalkConfirmsWhatItDoesNotShow(t *testing.T) {
+	a := newAppearing()
+	a.walk(true, 100, news(40))
+	both := append([]string{"c1"}, news(40)...)
+	if e := a.walk(true, 100, both); len(e.Appeared) != 40 || e.Again || len(a.before) != 1 {
+		t.Errorf("%d told, again %t, %d wait", len(e.Appeared), e.Again, len(a.before))
+	}
+	a.now = a.now.Add(walkRules.HoldFor)
+	if e := a.walk(true, 100, both); len(e.Appeared) > 0 || !e.Again {
+		t.Errorf("%d told by what was shown long ago, again %t", len(e.Appeared), e.Again)
+	}
+}
+
+func TestWhatTheListOfSomebodyElseShowedConfirmsNothing(t *testing.T) {
+	for _, complete := range []bool{false, true} {
+		a := newAppearing()
+		a.walk(complete, 10, news(40))
+		if e := a.walk(complete, 100, news(40)); len(e.Appeared) > 0 {
+			t.Errorf("complete %t: %d told", complete, len(e.Appeared))
+		}
+	}
+}

@@ -114,7 +114,7 @@ func (p *Poller) mayAsk(r listings.Request) error {
 
 // Done notes the end of every request that was admitted: the back-off of its key and the base URL follows it.
 func (g admission) Done(r listings.Request, o listings.Outcome) {
-	g.p.stats.add(r.Operation, o)
+	g.p.count(r.Operation, o)
 	if !g.verifying || watch.Classify(o.Err) == watch.ClassBusy {
 		g.p.done(r, o)
 	}

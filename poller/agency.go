@@ -64,7 +64,6 @@ type agency struct {
 
 	clock     watch.Clock
 	latencies latencies
-	waited    histogram // the same, since the start
 
 	health map[listings.Operation]*health
 	dirty  map[failureName]struct{} // may have changed since they were stored

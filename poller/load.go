@@ -61,6 +61,7 @@ func (a *agency) load() error {
 	a.line(polled, known, a.restoreFailures(failures, now), now)
 	a.forgetOthers(failures)
 	a.pause()
+	a.p.metrics.latenciesOf(a.id) // tells zero until there is one
 	return nil
 }
 

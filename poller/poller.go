@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,7 +37,8 @@ type Poller struct {
 	registry  atomic.Pointer[registry]
 	came      chan struct{} // somebody new is in the registry
 
-	stats     stats
+	metrics   *Metrics
+	answer    answer
 	scheduler *scheduler
 	mu        sync.Mutex
 	keys      map[string]*backoff // by fingerprint: the API answered 429, or 503 with Retry-After
@@ -60,6 +62,7 @@ func New(o Options) (*Poller, error) {
 		budget: newBudget(o.RequestsPerSecond), base: newBackoff(time.Second, o.RetryMax), space: newBackoff(spaceEvery, o.RetryMax),
 		scheduler: newScheduler(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}),
 		keys:      map[string]*backoff{},
+		metrics:   NewMetrics(),
 		came:      make(chan struct{}, 1), filled: make(chan struct{}, 1),
 	}
 	p.dispatcher = newDispatcher(p.budget, p.scheduler, &p.heartbeats.polls)
@@ -220,6 +223,7 @@ func (p *Poller) retire(before, after *registry) (err error) {
 		a.active.Wait()
 		err = errors.Join(err, a.keepMemory())
 		p.scheduler.leave(a.id)
+		p.metrics.Latencies.DeleteLabelValues(strings.ToValidUTF8(a.id, "\uFFFD"))
 		p.log.Info("agency is retired; what is remembered of it stays", "agency", a.id)
 	}
 	return err

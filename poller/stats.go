@@ -1,125 +1,99 @@
 package poller
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"slices"
+	"sort"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"doorbell/poller/listings"
 )
 
-// RequestCount counts requests to the API that ended alike, since the start of the process.
-type RequestCount struct {
-	Operation string `json:"operation"` // insertions or contact_requests
-	// Outcome is an HTTP status, the class of one that is unusual as 4xx, or what broke: dns, dial, refused, tls, timeout, read,
-	// or canceled by our own end. An answer with status 200 may still be one that is not believed.
-	Outcome string `json:"outcome"`
-	Count   uint64 `json:"count"`
+// Metrics are counted for Prometheus from the start of the process.
+type Metrics struct {
+	Requests  *prometheus.CounterVec   // by operation and outcome
+	Durations *prometheus.HistogramVec // by operation
+	Latencies *prometheus.HistogramVec // by agency; see Latency
 }
 
-// Histogram counts durations since the start of the process.
-type Histogram struct {
-	Count   uint64   `json:"count"`
-	Seconds float64  `json:"seconds"` // their sum
-	Buckets []Bucket `json:"buckets"`
-}
-
-// Bucket counts those that took no longer than a bound, those of the buckets before it among them.
-type Bucket struct {
-	Seconds float64 `json:"seconds"`
-	Count   uint64  `json:"count"`
-}
-
-// OperationDuration is how long the requests of an operation took, from sending to the end of the answer.
-type OperationDuration struct {
-	Operation string    `json:"operation"`
-	Duration  Histogram `json:"duration"`
-}
-
-// Bounds of the buckets, in seconds.
-var (
-	requestBounds = []float64{0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
-	latencyBounds = []float64{5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 21600, 86400}
-)
-
-// histogram counts durations for a Histogram. The zero value has counted none.
-type histogram struct {
-	buckets []uint64 // as many as there are bounds; not cumulative; nil: nothing was counted
-	count   uint64
-	seconds float64
-}
-
-func (t *histogram) add(bounds []float64, d time.Duration) {
-	if t.buckets == nil {
-		t.buckets = make([]uint64, len(bounds))
-	}
-	seconds := max(d, 0).Seconds()
-	t.count++
-	t.seconds += seconds
-	if n, _ := slices.BinarySearch(bounds, seconds); n < len(bounds) {
-		t.buckets[n]++
+// NewMetrics returns metrics that have counted nothing.
+func NewMetrics() *Metrics {
+	return &Metrics{
+		Requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "doorbell_requests_total",
+			Help: "Requests to the API by what came of them: the HTTP status, or what broke (dns, dial, refused, tls, timeout, read, canceled).",
+		}, []string{"operation", "outcome"}),
+		Durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "doorbell_request_duration_seconds",
+			Help:    "How long a request to the API took, from sending it to the end of the answer.",
+			Buckets: []float64{0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60},
+		}, []string{"operation"}),
+		Latencies: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "doorbell_lead_latency_seconds",
+			Help: "How long a contact request waited, from its createdAt (or, unknown, the poll before) to the answer that showed it; " +
+				"its event follows at once.",
+			Buckets: []float64{5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 21600, 86400},
+		}, []string{"agency"}),
 	}
 }
 
-func (t *histogram) export(bounds []float64) Histogram {
-	h := Histogram{Count: t.count, Seconds: t.seconds, Buckets: make([]Bucket, len(bounds))}
-	sum := uint64(0)
-	for n, bound := range bounds {
-		if t.buckets != nil {
-			sum += t.buckets[n]
-		}
-		h.Buckets[n] = Bucket{bound, sum}
+// Describe and Collect make it a prometheus.Collector.
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, c := range []prometheus.Collector{m.Requests, m.Durations, m.Latencies} {
+		c.Describe(to)
 	}
-	return h
 }
 
-// stats counts requests to the API. The zero value has counted none.
-type stats struct {
-	mu       sync.Mutex
-	outcomes map[operationOutcome]uint64
-	took     map[listings.Operation]*histogram
-	mean     time.Duration // of the answers to polls
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	for _, c := range []prometheus.Collector{m.Requests, m.Durations, m.Latencies} {
+		c.Collect(to)
+	}
 }
 
-type operationOutcome struct {
-	operation listings.Operation
-	outcome   string
-}
-
-func (f *stats) add(op listings.Operation, o listings.Outcome) {
-	name := outcome(o)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.outcomes == nil {
-		f.outcomes, f.took = map[operationOutcome]uint64{}, map[listings.Operation]*histogram{}
-	}
-	f.outcomes[operationOutcome{op, name}]++
-	if f.took[op] == nil {
-		f.took[op] = &histogram{}
-	}
-	f.took[op].add(requestBounds, o.Duration)
-	if op == listings.OperationContactRequests {
-		if f.mean == 0 {
-			f.mean = o.Duration
-		}
-		f.mean += (o.Duration - f.mean) / 8
-	}
+// latenciesOf are those of an agency. An id from a configuration need not be UTF-8.
+func (m *Metrics) latenciesOf(agencyID string) prometheus.Observer {
+	return m.Latencies.WithLabelValues(strings.ToValidUTF8(agencyID, "\uFFFD"))
 }
 
 // answer is how long polls take to be answered, smoothed; zero before there was one.
-func (f *stats) answer() time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.mean
+type answer struct {
+	mu   sync.Mutex
+	mean time.Duration
 }
 
-// stages are what can break; see RequestCount.
+func (a *answer) add(took time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.mean == 0 {
+		a.mean = took
+	}
+	a.mean += (took - a.mean) / 8
+}
+
+func (a *answer) took() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.mean
+}
+
+// count counts a request that has ended.
+func (p *Poller) count(op listings.Operation, o listings.Outcome) {
+	p.metrics.Requests.WithLabelValues(string(op), outcome(o)).Inc()
+	p.metrics.Durations.WithLabelValues(string(op)).Observe(o.Duration.Seconds())
+	if op == listings.OperationContactRequests {
+		p.answer.add(o.Duration)
+	}
+}
+
+// stages are what can break.
 var stages = []string{
 	listings.StageDNS, listings.StageDial, listings.StageRefused, listings.StageTLS, listings.StageTimeout, listings.StageRead,
 	listings.StageCanceled,
@@ -139,131 +113,66 @@ func outcome(o listings.Outcome) string {
 	return "other"
 }
 
-// requests are the counts in order.
-func (f *stats) requests() []RequestCount {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	list := make([]RequestCount, 0, len(f.outcomes))
-	for of, n := range f.outcomes {
-		list = append(list, RequestCount{Operation: string(of.operation), Outcome: of.outcome, Count: n})
-	}
-	slices.SortFunc(list, func(a, b RequestCount) int {
-		return cmp.Or(cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Outcome, b.Outcome))
-	})
-	return list
-}
-
-// durations are those of both operations.
-func (f *stats) durations() (list []OperationDuration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, op := range operations {
-		t := f.took[op]
-		if t == nil {
-			t = &histogram{}
-		}
-		list = append(list, OperationDuration{string(op), t.export(requestBounds)})
-	}
-	return list
-}
-
 // Latency is how long contact requests that came in waited for their event, over the last 24 hours of this process. A
 // restart forgets it: it is a figure to look at, and nothing is decided by it.
 type Latency struct {
 	ContactRequests   int     `json:"contactRequests"` // that are counted; without any all else is 0
 	MeanSeconds       float64 `json:"meanSeconds"`
-	MedianSeconds     float64 `json:"medianSeconds"` // to within a tenth, as what follows
+	MedianSeconds     float64 `json:"medianSeconds"`
 	P95Seconds        float64 `json:"p95Seconds"`
 	WithinOneMinute   float64 `json:"withinOneMinute"` // share, 0 to 1
 	WithinFiveMinutes float64 `json:"withinFiveMinutes"`
 }
 
-// latencies counts them by the hour.
-type latencies [latencyHours]latencyHour
+// latencies are the newest of an agency, of a day at the most.
+type latencies []latency
 
-type latencyHour struct {
-	hour int64 // since 1970
-	histogram
+type latency struct {
+	at      time.Time // it was seen
+	seconds float64
 }
 
-const latencyHours = 24
+// mostLatencies bounds what is kept of an agency.
+const mostLatencies = 10_000
 
-// dayBounds are those of the buckets of latencies: a second, then steps of a quarter of an octave up to 48 days, and the minutes
-// of which the share is told.
-var dayBounds = func() (bounds []float64) {
-	for n := range 88 {
-		bounds = append(bounds, math.Exp2(float64(n)/4))
-	}
-	bounds = append(bounds, 60, 300)
-	slices.Sort(bounds)
-	return bounds
-}()
-
-// add counts one that was seen at a moment.
-func (l *latencies) add(latency time.Duration, at time.Time) {
-	hour := at.Unix() / 3600
-	h := &l[hour%latencyHours]
-	if h.hour != hour {
-		*h = latencyHour{hour: hour}
-	}
-	h.histogram.add(dayBounds, latency)
+func (l *latencies) add(waited time.Duration, at time.Time) {
+	*l = append((*l)[max(0, len(*l)+1-mostLatencies):], latency{at, max(waited, 0).Seconds()})
 }
 
-// addTo adds what was counted in the last 24 hours.
-func (l *latencies) addTo(all *histogram, now time.Time) {
-	for _, h := range l {
-		if h.count == 0 || h.hour <= now.Unix()/3600-latencyHours {
-			continue
-		}
-		if all.buckets == nil {
-			all.buckets = make([]uint64, len(dayBounds))
-		}
-		all.count += h.count
-		all.seconds += h.seconds
-		for n, count := range h.buckets {
-			all.buckets[n] += count
+// lastDay are the latencies of the last 24 hours, in seconds.
+func (a *agency) lastDay(now time.Time) []float64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.latencies.lastDay(now)
+}
+
+func (l latencies) lastDay(now time.Time) (seconds []float64) {
+	for _, one := range l {
+		if now.Sub(one.at) < 24*time.Hour {
+			seconds = append(seconds, one.seconds)
 		}
 	}
+	return seconds
 }
 
-// latency is that of the last 24 hours.
-func (l *latencies) latency(now time.Time) Latency {
-	var all histogram
-	l.addTo(&all, now)
-	return all.latency()
-}
-
-func (t *histogram) latency() Latency {
-	if t.count == 0 {
+// latencyOf describes some latencies, which it sorts.
+func latencyOf(seconds []float64) Latency {
+	if len(seconds) == 0 {
 		return Latency{}
 	}
-	n := float64(t.count)
+	slices.Sort(seconds)
+	n, sum := float64(len(seconds)), 0.0
+	for _, s := range seconds {
+		sum += s
+	}
+	quantile := func(share float64) float64 { return rounded(seconds[int(math.Ceil(share*n))-1]) }
+	within := func(bound float64) float64 {
+		return rounded(float64(sort.Search(len(seconds), func(k int) bool { return seconds[k] > bound })) / n)
+	}
 	return Latency{
-		ContactRequests: int(t.count), MeanSeconds: rounded(t.seconds / n),
-		MedianSeconds: t.quantile(0.5), P95Seconds: t.quantile(0.95),
-		WithinOneMinute: rounded(t.within(60) / n), WithinFiveMinutes: rounded(t.within(300) / n),
+		ContactRequests: len(seconds), MeanSeconds: rounded(sum / n), MedianSeconds: quantile(0.5), P95Seconds: quantile(0.95),
+		WithinOneMinute: within(60), WithinFiveMinutes: within(300),
 	}
-}
-
-// within is how many took no longer than a bound of days.
-func (t *histogram) within(bound float64) (n float64) {
-	for k, count := range t.buckets {
-		if dayBounds[k] <= bound {
-			n += float64(count)
-		}
-	}
-	return n
-}
-
-// quantile is, in seconds, what a share of them took at the most: the middle of the bucket in which it lies.
-func (t *histogram) quantile(share float64) float64 {
-	rank, sum := uint64(math.Ceil(share*float64(t.count))), uint64(0)
-	for n, count := range t.buckets {
-		if sum += count; sum >= rank {
-			return rounded(math.Sqrt(dayBounds[max(n-1, 0)] * dayBounds[n]))
-		}
-	}
-	return rounded(dayBounds[len(dayBounds)-1])
 }
 
 // rounded leaves what a figure says, and no digits of chance.
@@ -275,6 +184,6 @@ func (a *agency) announced(waited []time.Duration, at time.Time) {
 	defer a.mu.Unlock()
 	for _, d := range waited {
 		a.latencies.add(d, at)
-		a.waited.add(latencyBounds, d)
+		a.p.metrics.latenciesOf(a.id).Observe(max(d, 0).Seconds())
 	}
 }

@@ -3,27 +3,10 @@ package poller
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
-	"time"
 
 	"doorbell/poller/listings"
 )
-
-func TestAHistogramCountsWhatTookNoLongerThanEachBound(t *testing.T) {
-	var c histogram
-	bounds := []float64{1, 10}
-	if h := c.export(bounds); h.Count != 0 || len(h.Buckets) != 2 {
-		t.Errorf("nothing is %+v", h)
-	}
-	for _, d := range []time.Duration{-time.Minute, time.Second, time.Second + 1, 10 * time.Second, 11 * time.Second} {
-		c.add(bounds, d)
-	}
-	h := c.export(bounds)
-	if want := []Bucket{{1, 2}, {10, 4}}; h.Count != 5 || !slices.Equal(h.Buckets, want) || h.Seconds < 23 || h.Seconds > 23.1 {
-		t.Errorf("%+v", h)
-	}
-}
 
 func TestOutcomesAreFewWhateverTheServiceAnswers(t *testing.T) {
 	names := map[string]bool{}

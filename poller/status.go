@@ -25,11 +25,9 @@ type Status struct {
 	Down              string    `json:"down,omitempty"`    // the base URL does not answer; the next try
 	NoSpace           bool      `json:"noSpace,omitempty"` // the disk is full: nothing is asked
 
-	RequestCounts    []RequestCount      `json:"requestCounts,omitempty"`
-	RequestDurations []OperationDuration `json:"requestDurations,omitempty"`
-
 	Latency  Latency        `json:"latency"` // of the contact requests of all agencies
 	Agencies []AgencyStatus `json:"agencies"`
+	Metrics  *Metrics       `json:"-"` // of a daemon that runs
 }
 
 // AgencyStatus is how the watch of one agency stands.
@@ -54,8 +52,6 @@ type AgencyStatus struct {
 	LastSequence uint64                                  `json:"lastSequence"`
 	Freshness    *Freshness                              `json:"freshness,omitempty"` // of a daemon that runs
 	Walks        WalkCounts                              `json:"walks"`
-	// Latencies are how long contact requests that came in waited for their event, as Latency, since the start of the process.
-	Latencies *Histogram `json:"latencies,omitempty"`
 }
 
 // WalkStatus is how the last walk went.
@@ -129,20 +125,17 @@ func (p *Poller) Status() (Status, error) {
 	s := Status{
 		At: now.UTC(), BaseURL: p.o.API.BaseURL, RequestsPerSecond: p.o.RequestsPerSecond, Requests: p.budget.count(),
 		Effective: rounded(p.budget.effective(now)), LastMinute: p.budget.lately(now), NoSpace: p.full.Load(),
-		Agencies: make([]AgencyStatus, len(watched)),
+		Agencies: make([]AgencyStatus, len(watched)), Metrics: p.metrics,
 	}
-	s.RequestCounts, s.RequestDurations = p.stats.requests(), p.stats.durations()
 	if b := p.base.state(); b.Failures > 0 {
 		s.Down = b.Until.UTC().Format(time.RFC3339)
 	}
-	var all histogram
+	var all []float64
 	for n, a := range watched {
 		s.Agencies[n] = a.status(now)
-		a.mu.Lock()
-		a.latencies.addTo(&all, now)
-		a.mu.Unlock()
+		all = append(all, a.lastDay(now)...)
 	}
-	s.Latency = all.latency()
+	s.Latency = latencyOf(all)
 	return s, p.store.View(func(tx *store.Tx) error { // which the stream gives
 		for n, a := range watched {
 			s.Agencies[n].LastSequence = tx.LastSequence(a.id)
@@ -164,8 +157,6 @@ func (a *agency) status(now time.Time) AgencyStatus {
 	defer a.mu.Unlock()
 	s.Insertions, s.Disappeared, s.LastWalk, s.LastError, s.LastGoodAnswer = a.known, a.gone, a.lastWalk, a.lastError, a.refusals.Load().Good
 	s.Walks = a.ended
-	waited := a.waited.export(latencyBounds)
-	s.Latencies = &waited
 	return s
 }
 
@@ -222,14 +213,11 @@ func (a *agency) state(is snapshot) string {
 func (a *agency) freshness(s watch.Standing, now time.Time) *Freshness {
 	f := &Freshness{
 		Insertions: s.Insertions, NeverPolled: s.Never, CapSeconds: rounded(s.Cap.Seconds()), PastCap: s.Past,
-		Turns: a.p.scheduler.turns(a.id), Hints: a.p.scheduler.hints(a.id),
+		Turns: a.p.scheduler.turns(a.id), Hints: a.p.scheduler.hints(a.id), Latency: latencyOf(a.lastDay(now)),
 	}
 	if !s.Oldest.IsZero() {
 		f.OldestSeconds = rounded(max(0, now.Sub(s.Oldest)).Seconds())
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	f.Latency = a.latencies.latency(now)
 	return f
 }
 

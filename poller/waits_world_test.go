@@ -2,9 +2,16 @@ package poller_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"doorbell/events"
 	"doorbell/poller/sandbox"
@@ -117,25 +124,32 @@ func TestTheStatusCountsRequestsByWhatCameOfThem(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		figures := prometheus.NewRegistry()
+		figures.MustRegister(s.Metrics)
+		out := httptest.NewRecorder()
+		promhttp.HandlerFor(figures, promhttp.HandlerOpts{}).ServeHTTP(out, httptest.NewRequest(http.MethodGet, "/", nil))
 		counts := map[string]uint64{}
 		sum := uint64(0)
-		for _, c := range s.RequestCounts {
-			counts[c.Operation+" "+c.Outcome] = c.Count
-			sum += c.Count
+		for _, m := range regexp.MustCompile(`requests_total\{operation="(\w+)",outcome="(\w+)"\} (\d+)`).FindAllStringSubmatch(out.Body.String(), -1) {
+			count, _ := strconv.ParseUint(m[3], 10, 64)
+			counts[m[1]+" "+m[2]] = count
+			sum += count
 		}
 		polls := uint64(w.model.Requests(sandbox.Filter{Operation: sandbox.OperationContactRequests}))
 		if counts["contact_requests 200"]+counts["contact_requests 500"] != polls || counts["contact_requests 500"] == 0 || counts["insertions 200"] == 0 ||
 			sum != s.Requests {
 			t.Errorf("%v of %d polls and %d requests", counts, polls, s.Requests)
 		}
-		for _, d := range s.RequestDurations {
-			if d.Duration.Count == 0 || len(d.Duration.Buckets) == 0 {
-				t.Errorf("%+v", d)
+		for operation, want := range map[string]uint64{"contact_requests": polls, "insertions": sum - polls} {
+			if line := fmt.Sprintf("duration_seconds_count{operation=%q} %d\n", operation, want); !strings.Contains(out.Body.String(), line) {
+				t.Errorf("no %s in %s", line, out.Body)
 			}
 		}
-		a := s.Agencies[0]
-		if a.Latencies.Count != 1 || a.Walks.Complete == 0 || a.Walks.Partial != 0 {
-			t.Errorf("%+v %+v", a.Latencies, a.Walks)
+		if s.Latency.ContactRequests != 1 || s.Latency != s.Agencies[0].Freshness.Latency {
+			t.Errorf("%+v", s.Latency)
+		}
+		if a := s.Agencies[0]; a.Walks.Complete == 0 || a.Walks.Partial != 0 {
+			t.Errorf("%+v", a.Walks)
 		}
 	})
 }

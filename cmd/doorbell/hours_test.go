@@ -62,7 +62,7 @@ func TestStatusHasTheFiguresOfEverything(t *testing.T) {
 	if r := status.Relay; len(r) != 1 || r[0].Acknowledged == 0 || !r[0].OldestWaiting.IsZero() && r[0].Pending == 0 {
 		t.Errorf("%+v", r)
 	}
-	if w := status.Watch; len(w.RequestCounts) == 0 || w.Agencies[0].Latencies.Count == 0 {
-		t.Errorf("%+v", w)
+	if l := status.Watch.Latency; l.ContactRequests == 0 {
+		t.Errorf("%+v", l)
 	}
 }

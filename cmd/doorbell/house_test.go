@@ -84,7 +84,7 @@ var heavy = map[string][]string{
 	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/stream", "events/forward", "events/natsd", "cmd/doorbell", "cmd/doorbell/daemon", "cmd/doorbell/ops", "cmd/doorbell/options", "cmd/doorbell/check"},
 	"github.com/kelseyhightower/envconfig":     {"cmd/doorbell/config"},
 	"github.com/alecthomas/kong":               {"cmd/doorbell"},
-	"github.com/prometheus/client_golang":      {"cmd/doorbell/ops/metrics", "cmd/doorbell (tests)"},
+	"github.com/prometheus/client_golang":      {"poller", "cmd/doorbell/ops/metrics", "cmd/doorbell (tests)"},
 	"github.com/chromedp/chromedp":             testsOnly,
 	"github.com/chromedp/cdproto":              testsOnly,
 	"github.com/wneessen/go-mail":              {"events/forward/email"},

@@ -5,19 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller"
 )
-
-func (out sink) histogram(f *family, h poller.Histogram, labels ...string) {
-	buckets := make(map[float64]uint64, len(h.Buckets))
-	for _, b := range h.Buckets {
-		buckets[b.Seconds] = b.Count
-	}
-	out.send(prometheus.NewConstHistogram(out.descs[f], h.Count, h.Seconds, buckets, valid(labels)...))
-}
 
 // moment leaves out what has not happened yet.
 func (out sink) moment(f *family, at time.Time, labels ...string) {
@@ -37,12 +27,6 @@ func since(at, now time.Time) float64 {
 func (out sink) api(s ops.Status) {
 	w := s.Watch
 	out.truth(apiUp, w.Down == "")
-	for _, c := range w.RequestCounts {
-		out.value(requestsTotal, float64(c.Count), c.Operation, c.Outcome)
-	}
-	for _, d := range w.RequestDurations {
-		out.histogram(requestSeconds, d.Duration, d.Operation)
-	}
 	out.value(budgetLimit, w.RequestsPerSecond)
 	out.value(budgetEffective, w.Effective)
 	out.value(budgetSpent, float64(w.Requests))
@@ -79,9 +63,6 @@ func (out sink) agency(a poller.AgencyStatus, now time.Time) {
 		out.value(pollLimit, f.CapSeconds, id)
 		out.value(pastLimit, float64(f.PastCap), id)
 		out.value(neverPolled, float64(f.NeverPolled), id)
-	}
-	if a.Latencies != nil {
-		out.histogram(leadLatency, *a.Latencies, id)
 	}
 }
 

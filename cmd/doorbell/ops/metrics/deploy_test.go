@@ -106,7 +106,7 @@ func checkNames(t *testing.T, where, expression string) {
 // labelsOf are the labels of a metric, those of the scrape among them.
 func labelsOf(name string) []string {
 	labels := []string{"job", "instance"}
-	for _, f := range families {
+	for _, f := range documented() {
 		switch rest, ok := strings.CutPrefix(name, f.name); {
 		case ok && rest == "":
 			return append(labels, f.labels...)

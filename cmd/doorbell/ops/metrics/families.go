@@ -2,14 +2,12 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// kind is what a metric is. Histograms have a constructor of their own and no kind among these.
+// kind is what a metric is.
 type kind = prometheus.ValueType
 
 const (
 	gauge   = prometheus.GaugeValue
 	counter = prometheus.CounterValue
-	// histogram is no ValueType of the library, which has another constructor for them.
-	histogram kind = -1
 )
 
 // family is a metric with all of its labels.
@@ -20,7 +18,7 @@ type family struct {
 	labels []string
 }
 
-// families are all there are, in the order of the documentation.
+// families are all there are but for poller.Metrics, in the order of the documentation.
 var families []*family
 
 func add(name string, k kind, help string, labels ...string) *family {
@@ -38,11 +36,6 @@ var (
 var (
 	apiUp = add("api_up", gauge, "0 while there is no connection to the base URL of the API: no name, no TCP, no TLS.")
 
-	requestsTotal = add("requests_total", counter,
-		"Requests to the API by what came of them: the HTTP status, or what broke (dns, dial, refused, tls, timeout, read, canceled).",
-		"operation", "outcome")
-	requestSeconds = add("request_duration_seconds", histogram,
-		"How long a request to the API took, from sending it to the end of the answer.", "operation")
 	budgetLimit = add("budget_limit_requests_per_second", gauge,
 		"The ceiling over everything that is sent to the API: DOORBELL_REQUESTS_PER_SECOND.")
 	budgetEffective = add("budget_effective_requests_per_second", gauge,
@@ -77,9 +70,6 @@ var (
 	pastLimit    = add("insertions_past_limit", gauge, "Insertions that wait longer than that.", "agency")
 	neverPolled  = add("insertions_never_polled", gauge, "Insertions that were not polled yet.", "agency")
 	leadsLastDay = add("leads_last_day", gauge, "Contact requests that are news, recorded in the hour that runs and the 23 before it.", "agency")
-	leadLatency  = add("lead_latency_seconds", histogram,
-		"How long a contact request waited, from its createdAt (or, unknown, the poll before) to the answer that showed it; its event follows at once.",
-		"agency")
 )
 
 // The event log and its way into the stream.

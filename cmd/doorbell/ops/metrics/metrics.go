@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/poller"
 )
 
 // Handler answers scrapes. A status that is an error makes it answer 500. Many may ask at once: see ops.Shared.
@@ -46,6 +47,7 @@ func (c *collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range c.descs {
 		to <- d
 	}
+	poller.NewMetrics().Describe(to)
 }
 
 // Collect asks for the status and tells it.
@@ -68,6 +70,9 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	out.nats(s.NATS)
 	out.forwarders(s)
 	out.store(s)
+	if m := s.Watch.Metrics; m != nil {
+		m.Collect(to)
+	}
 }
 
 // sink takes what a status says.

@@ -138,7 +138,7 @@ func testForwarder(ctx context.Context, p *program, c *config.Config, kind strin
 	bad := false
 	for _, r := range f.Distinct() {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
-		t := try(ctx, f.Name, r)
+		t := try(ctx, f.Name, r, testAgency(c, kind, r.Filter))
 		cancel()
 		trials = append(trials, t)
 		bad = bad || t.Outcome != "taken"
@@ -160,8 +160,23 @@ func testForwarder(ctx context.Context, p *program, c *config.Config, kind strin
 	return nil
 }
 
+// testAgency is one whose events go along a route, so that people see its language and its name; for programs, which may not look at the
+// mark of a test, it is none that exists.
+func testAgency(c *config.Config, kind string, f forward.Filter) string {
+	named := f.Agencies
+	if named == nil {
+		named = slices.DeleteFunc(config.NamedIn(c.Forward.Language.PerAgency, c.Forward.AgencyNames.PerAgency), func(agency string) bool {
+			return slices.Contains(f.Except, agency)
+		})
+	}
+	if kind == "webhook" || len(named) == 0 {
+		return forward.TestAgency
+	}
+	return named[0]
+}
+
 // try sends a contact request, or an alert where nothing else comes.
-func try(ctx context.Context, name string, r forward.Route) trial {
+func try(ctx context.Context, name string, r forward.Route, agency string) trial {
 	t := trial{
 		Forwarder: name, Destination: r.Outlet.Traits().Destination, Agencies: r.Filter.Agencies, Except: r.Filter.Except,
 		Kind: "contact request", Outcome: "taken",
@@ -170,7 +185,7 @@ func try(ctx context.Context, name string, r forward.Route) trial {
 	if alert {
 		t.Kind = "alert"
 	}
-	if err := forward.SendTest(ctx, r.Outlet, alert); err != nil {
+	if err := forward.SendTest(ctx, r.Outlet, agency, alert); err != nil {
 		t.Outcome, t.Reason = receivers.Outcome(err)
 	}
 	return t

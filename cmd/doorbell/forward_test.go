@@ -268,12 +268,44 @@ func TestATestSaysWhoseEventsGoWhere(t *testing.T) {
 		t.Fatalf("%d outlets, %v", len(f.Distinct()), err)
 	}
 	for i, want := range []string{" (A100) does not take", " (all but A100) does not take"} {
-		if got := try(t.Context(), "email", f.Distinct()[i]).text(); !strings.Contains(got, want) || strings.Contains(got, "@") {
+		if got := try(t.Context(), "email", f.Distinct()[i], forward.TestAgency).text(); !strings.Contains(got, want) || strings.Contains(got, "@") {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
 	if got := (forward.Filter{Except: []string{"A", "B", "C", "D", "E", "F", "G"}}).Whose(); got != "all but A, B, C, D, E and 2 more" {
 		t.Errorf("of many: %q", got)
+	}
+}
+
+func TestATestUsesTheLanguageAndTheNameOfAnAgencyOfTheRoute(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	environ := append(p.environ(), "DOORBELL_DATA_DIR="+shortDir(t), "DOORBELL_NATS_LISTEN=127.0.0.1:1",
+		"DOORBELL_LANGUAGE=*=de,B200=fr", "DOORBELL_AGENCY_NAMES=A100=Muster AG,B200=Exemple SA")
+	for agencies, want := range map[string][]string{
+		"":                               {"Neue Kontaktanfrage: Nora B.", "Agentur Muster AG (A100)"},
+		"DOORBELL_SLACK_AGENCIES=B200":   {"Nouvelle demande de contact\u00a0: Nora B.", "Agence Exemple SA (B200)"},
+		"DOORBELL_SLACK_AGENCIES=C300":   {"Agentur C300"},
+		"DOORBELL_WEBHOOK_AGENCIES=B200": nil,
+	} {
+		if agencies == "" {
+			agencies = "DOORBELL_SLACK_PEOPLE=short"
+		}
+		kind := "slack"
+		if want == nil {
+			kind = "webhook"
+		}
+		if got := run(t, append(environ, agencies), "forward", kind, "--test"); got.code != exit.Done {
+			t.Fatalf("%s: %+v", agencies, got)
+		}
+		for _, text := range want {
+			if p.slacked(text) == 0 {
+				t.Errorf("%s: nothing says %q", agencies, text)
+			}
+		}
+	}
+	if posts := p.hooked("contact_request.created"); len(posts) != 1 || !strings.Contains(posts[0].body, `"agencyId":"TEST"`) {
+		t.Errorf("a program took the test for a request of an agency: %+v", posts)
 	}
 }
 

@@ -92,7 +92,7 @@ func TestAReplayGoesOnAfterWhatIsRefusedAndEndsWhereNothingIsTaken(t *testing.T)
 func TestATestIsMarkedAndHasNoRealPerson(t *testing.T) {
 	a := newScript("a", 3)
 	for _, alert := range []bool{false, true} {
-		if err := SendTest(t.Context(), a, alert); err != nil {
+		if err := SendTest(t.Context(), a, TestAgency, alert); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -109,7 +109,7 @@ func TestATestIsMarkedAndHasNoRealPerson(t *testing.T) {
 	}
 	a.will(func(Delivery) error { return &Permanent{Reason: "no"} })
 	var permanent *Permanent
-	if err := SendTest(t.Context(), a, false); !errors.As(err, &permanent) {
+	if err := SendTest(t.Context(), a, TestAgency, false); !errors.As(err, &permanent) {
 		t.Error(err)
 	}
 }

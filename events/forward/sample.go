@@ -9,10 +9,13 @@ import (
 	"doorbell/events"
 )
 
-// SendTest sends a made-up event through an outlet, marked as a test: a contact request, or an alert. It tries once. The error is that
-// of the outlet.
-func SendTest(ctx context.Context, o Outlet, alert bool) error {
-	e, err := sample(alert, time.Now())
+// TestAgency is the agency of a made-up event that is meant for nobody in particular.
+const TestAgency = "TEST"
+
+// SendTest sends a made-up event of an agency through an outlet, marked as a test: a contact request, or an alert. It tries once. The
+// error is that of the outlet.
+func SendTest(ctx context.Context, o Outlet, agency string, alert bool) error {
+	e, err := sample(agency, alert, time.Now())
 	if err != nil {
 		return err
 	}
@@ -20,8 +23,8 @@ func SendTest(ctx context.Context, o Outlet, alert bool) error {
 }
 
 // sample is an event of nobody: what it says occurs in no register of persons, addresses or numbers.
-func sample(alert bool, now time.Time) (events.Event, error) {
-	common := events.Common{AgencyID: "TEST", ObservedAt: now, ObservedAfter: now.Add(-30 * time.Second)}
+func sample(agency string, alert bool, now time.Time) (events.Event, error) {
+	common := events.Common{AgencyID: agency, ObservedAt: now, ObservedAfter: now.Add(-30 * time.Second)}
 	var p events.Payload = &events.ContactRequestCreated{
 		Common: common, PropertyReferenceID: "test#1##", ContactRequestID: fmt.Sprintf("test-%d", now.UnixNano()),
 		Identity: events.IdentityID, CreatedAt: now.Add(-10 * time.Second), Score: json.RawMessage("72.5"),
@@ -37,7 +40,7 @@ func sample(alert bool, now time.Time) (events.Event, error) {
 		p = &events.AccessHalted{
 			Common: common, Scope: events.ScopeAgency, Operation: "insertions", Status: 403, ProbableReason: "unknown",
 			Evidence: events.Evidence{Body: "none"}, Key: events.KeyRef{Slot: "current", Fingerprint: "sha256:00000000"},
-			Advice: "This is a test of doorbell. Nothing was refused, and there is nothing to do.", Resume: "doorbell resume TEST",
+			Advice: "This is a test of doorbell. Nothing was refused, and there is nothing to do.", Resume: "doorbell resume " + agency,
 		}
 	}
 	e, err := events.New(p)

@@ -156,7 +156,7 @@ func (s Suite) test(t *testing.T) {
 		t.Error("a test does not say that it is one")
 	}
 	for _, alert := range []bool{false, true} {
-		if err := forward.SendTest(t.Context(), p.Outlet, alert); err != nil {
+		if err := forward.SendTest(t.Context(), p.Outlet, forward.TestAgency, alert); err != nil {
 			t.Error(err)
 		}
 	}

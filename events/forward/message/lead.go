@@ -69,7 +69,7 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 	}
 	text, wasCut := untagged(c.Message), false
 	if w.Short {
-		text = spare(text, c)
+		text = w.spare(text, c)
 	}
 	if i.Quote, wasCut = Lines(text, w.most); wasCut {
 		i.Note = w.t("The message is longer than this; the whole of it is in your portal.")
@@ -150,7 +150,7 @@ func (w writer) nameOf(c events.Contact) string {
 		last = initial(all[len(all)-1])
 	}
 	name := joined(" ", Cut(first, 30), last)
-	if hide(name) != name { // an address or a number, where a name should be
+	if w.hide(name) != name { // an address or a number, where a name should be
 		return ""
 	}
 	return name

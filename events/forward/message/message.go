@@ -124,6 +124,9 @@ func Write(all []events.Event, test bool, o Options) Message {
 	default:
 		m = w.digest(all)
 	}
+	if o.Short && slices.ContainsFunc(all, func(e events.Event) bool { return e.Type == events.TypeContactRequestCreated }) {
+		m.Foot = append([]string{w.t("A person is shown in short here. E-mail and phone are in the portal, and here with DOORBELL_SLACK_PEOPLE=full.")}, m.Foot...)
+	}
 	m.Language = w.tag()
 	w.mark(&m, all, test)
 	return m
@@ -183,9 +186,6 @@ func (w writer) single(e events.Event) Message {
 		m.Subject = Cut(i.Label+w.tag().Colon()+joined(", ", i.Heading, place), MaxSubject)
 	}
 	m.Items[0].Label = "" // the message says it
-	if w.Short && e.Type == events.TypeContactRequestCreated {
-		m.Foot = append([]string{w.t("A person is shown in short here. E-mail and phone are in the portal, and here with DOORBELL_SLACK_PEOPLE=full.")}, m.Foot...)
-	}
 	return m
 }
 

@@ -125,14 +125,14 @@ var (
 	looksLikePhone = regexp.MustCompile(`\+?\(?\d(?:[\s./()\-–'’]{0,3}\d){6,}`)
 )
 
-func hide(s string) string {
-	return looksLikePhone.ReplaceAllString(looksLikeMail.ReplaceAllString(s, "(e-mail)"), "(number)")
+func (w words) hide(s string) string {
+	return looksLikePhone.ReplaceAllLiteralString(looksLikeMail.ReplaceAllLiteralString(s, w.t("(e-mail)")), w.t("(number)"))
 }
 
 // spare takes out of a stranger's text what is not shown in short: addresses, numbers, and the family name. It is a help and no
 // guarantee: who writes "seven nine" is understood by people alone.
-func spare(s string, c events.Contact) string {
-	s = hide(visible(strings.ReplaceAll(bounded(s, maxMessage), "\r\n", "\n")))
+func (w words) spare(s string, c events.Contact) string {
+	s = w.hide(visible(strings.ReplaceAll(bounded(s, maxMessage), "\r\n", "\n")))
 	family := Line(c.LastName, 60)
 	if family == "" {
 		_, family = splitName(Line(c.FullName, 60))

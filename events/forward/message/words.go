@@ -85,7 +85,9 @@ func (w writer) when(t time.Time) string {
 	t = t.In(w.Location)
 	h := customs[w.tag()]
 	day, month := strings.Fields(h.days)[t.Weekday()], strings.Fields(h.months)[t.Month()-1]
-	return fmt.Sprintf(h.date, day, t.Day(), month, t.Year()) + t.Format(", 15:04 MST")
+	zone, _ := t.Zone()
+	zone = or(map[string]string{"CET": w.t("CET"), "CEST": w.t("CEST")}[zone], zone)
+	return fmt.Sprintf(h.date, day, t.Day(), month, t.Year()) + t.Format(", 15:04 ") + zone
 }
 
 // price is an amount of money: CHF 2’890.– a month.
@@ -142,8 +144,12 @@ var table = map[string][3]string{
 	"%s more changes":         {"%s weitere Änderungen", "%s autres modifications", "%s altre modifiche"},
 	"%s new contact request":  {"%s neue Kontaktanfrage", "%s nouvelle demande de contact", "%s nuova richiesta di contatto"},
 	"%s new contact requests": {"%s neue Kontaktanfragen", "%s nouvelles demandes de contact", "%s nuove richieste di contatto"},
+	"(e-mail)":                {"(E-Mail)", "(e-mail)", "(e-mail)"},
+	"(number)":                {"(Nummer)", "(numéro)", "(numero)"},
 	"1 room":                  {"1 Zimmer", "1 pièce", "1 locale"},
 	"Agency":                  {"Agentur", "Agence", "Agenzia"},
+	"CEST":                    {"MESZ", "CEST", "CEST"},
+	"CET":                     {"MEZ", "CET", "CET"},
 	"Call":                    {"Anrufen", "Appeler", "Chiamare"},
 	"Changed":                 {"Geändert", "Modifié", "Modificato"},
 	"Company":                 {"Firma", "Société", "Ditta"},
@@ -187,8 +193,8 @@ var table = map[string][3]string{
 	"a month":                 {"pro Monat", "par mois", "al mese"},
 	"a week":                  {"pro Woche", "par semaine", "alla settimana"},
 	"a year":                  {"pro Jahr", "par an", "all’anno"},
-	"about":                   {"zu:", "au sujet de :", "riguardo a:"},
-	"an unknown property":     {"einem unbekannten Objekt", "un objet inconnu", "un oggetto sconosciuto"},
+	"about":                   {"betrifft:", "concerne :", "riguarda:"},
+	"an unknown property":     {"ein unbekanntes Objekt", "un objet inconnu", "un oggetto sconosciuto"},
 	"changed":                 {"geändert", "modifié", "modificato"},
 	"for sale":                {"zu verkaufen", "à vendre", "in vendita"},
 	"new:":                    {"neu:", "nouveau :", "nuovo:"},

@@ -19,7 +19,7 @@ func said(t *testing.T) map[string]bool {
 	for _, tag := range languageNames {
 		all[tag] = true
 	}
-	for _, file := range []string{"message.go", "lead.go", "words.go"} {
+	for _, file := range []string{"message.go", "lead.go", "text.go", "words.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -85,7 +85,7 @@ func TestTimesAndPricesFollowTheLanguage(t *testing.T) {
 	price := &events.Price{Amount: "1250000", Currency: "CHF", Interval: "MONTH"}
 	for language, want := range map[Language]string{
 		"":      "Fri 20 Nov 2026, 10:41 CET; CHF 1’250’000.– a month; 2 new contact requests",
-		German:  "Fr. 20. November 2026, 10:41 CET; CHF 1’250’000.– pro Monat; 2 neue Kontaktanfragen",
+		German:  "Fr. 20. November 2026, 10:41 MEZ; CHF 1’250’000.– pro Monat; 2 neue Kontaktanfragen",
 		French:  "ven. 20 novembre 2026, 10:41 CET; CHF 1\u00a0250\u00a0000.– par mois; 2 nouvelles demandes de contact",
 		Italian: "ven 20 novembre 2026, 10:41 CET; CHF 1’250’000.– al mese; 2 nuove richieste di contatto",
 	} {
@@ -93,6 +93,23 @@ func TestTimesAndPricesFollowTheLanguage(t *testing.T) {
 		got := w.when(at) + "; " + w.price(price) + "; " + w.count(2, "%s new contact request", "%s new contact requests")
 		if got != want {
 			t.Errorf("%s: %q", language, got)
+		}
+	}
+}
+
+func TestASummerTimeAndWhatIsHiddenAreSaidInTheLanguage(t *testing.T) {
+	zurich, err := time.LoadLocation("Europe/Zurich")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 7, 1, 9, 41, 0, 0, time.UTC)
+	for language, want := range map[Language]string{
+		"": "11:41 CEST, (number) or (e-mail)", German: "11:41 MESZ, (Nummer) or (E-Mail)", French: "11:41 CEST, (numéro) or (e-mail)",
+	} {
+		w := writer{Options: Options{Location: zurich}, words: words{language}}
+		_, clock, _ := strings.Cut(w.when(at), "2026, ")
+		if got := clock + ", " + w.hide("079 000 01 23 or nora@example.org"); got != want {
+			t.Errorf("%q: %q", language, got)
 		}
 	}
 }

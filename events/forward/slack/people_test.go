@@ -52,6 +52,11 @@ func TestShortShowsNoAddressAndNoNumber(t *testing.T) {
 		}
 	}
 	list := string(render(t, kind{"list", slack.Short, forward.Delivery{Events: requests(t)}}))
+	for _, all := range []string{body, list} {
+		if !strings.Contains(all, "DOORBELL_SLACK_PEOPLE=full") {
+			t.Errorf("it does not say how to see more: %s", all)
+		}
+	}
 	if strings.Contains(list, "@") || strings.Contains(list, "+41") || strings.Contains(list, "Muster") {
 		t.Errorf("the list shows too much: %s", list)
 	}

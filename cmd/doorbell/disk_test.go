@@ -144,7 +144,7 @@ func TestAFullDiskLosesAndDoublesNothing(t *testing.T) {
 	empty := fill(t, dir)
 	within(t, time.Minute, "polling stops, and the store is said to be full", func() bool {
 		s := b.status()
-		return s.Watch.NoSpace && s.Troubled()
+		return s.Watch.NoSpace && s.Summary() != ""
 	})
 	if got := run(t, runEnviron(dir, "", "", "A100"), "status", "--check"); got.code != exit.CodeFailed {
 		t.Errorf("status --check: %+v", got)

@@ -375,8 +375,8 @@ func TestAnOutletThatTakesNothingForLongIsTrouble(t *testing.T) {
 	} {
 		s := ops.Status{Forwarders: []ops.ForwarderStatus{tt.f}}
 		s.Watch.At = now
-		if s.Troubled() != tt.want {
-			t.Errorf("%+v: trouble is %t", tt.f, s.Troubled())
+		if (s.Summary() != "") != tt.want {
+			t.Errorf("%+v: the summary is %q", tt.f, s.Summary())
 		}
 	}
 }

@@ -107,12 +107,12 @@ func TestAPersonSeesAHaltOnThePageAndEndsItThere(t *testing.T) {
 	if err := s.model.UnlinkKey(testKey, "B200"); err != nil {
 		t.Fatal(err)
 	}
-	w.until("document.title === '■ 1 halted – doorbell' && document.querySelector('.trouble code').textContent === 'doorbell resume B200'")
+	w.until("document.title.startsWith('■ B200 is halted: ') && document.querySelector('.problem code').textContent === 'doorbell resume B200'")
 	signIn := w.text("document.querySelector('#session a').href")
 	w.do(chromedp.Navigate(strings.Replace(signIn, "://", "://anybody:"+pageToken+"@", 1)), chromedp.Navigate(pageURL(t, s.dir))) // as the browser's prompt does
-	w.until("document.querySelector('.trouble form button')?.textContent.includes('Resume')")
+	w.until("document.querySelector('.problem form button')?.textContent.includes('Resume')")
 	s.model.AddKey(testKey, "B200")
-	w.do(chromedp.Click(chromedp.CSS(".trouble form button")))
+	w.do(chromedp.Click(chromedp.CSS(".problem form button")))
 	w.until("document.title === '2 agencies – doorbell' && document.getElementById('headline-text').textContent === 'All is well'")
 	w.until("document.getElementById('notice').textContent === 'B200 is polled again.'")
 	s.goesOn(t, "B200", 3)

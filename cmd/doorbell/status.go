@@ -49,8 +49,8 @@ func (c *StatusCmd) Run(ctx context.Context, p *program) error {
 	switch {
 	case c.Check && !s.Running:
 		return exit.Failed(errors.New("no daemon runs"), "start it with doorbell run")
-	case c.Check && s.Troubled():
-		return exit.Failed(errors.New(s.Trouble()), "doorbell status says more, and the commands that end it")
+	case c.Check && s.Summary() != "":
+		return exit.Failed(errors.New(s.Summary()), "doorbell status says more, and the commands that end it")
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/receivers"
 	"doorbell/events/forward"
 )
@@ -74,16 +73,15 @@ func served(f receivers.Forwarder, outlet forward.Outlet) string {
 
 // outletsOfDaemon says what the daemon has found of its outlets.
 func (c *checker) outletsOfDaemon() {
-	for _, group := range ops.Grouped(c.daemon.Troubles(), 1) {
-		t := group[0]
+	for _, t := range c.daemon.Problems() {
 		if t.Kind != "outlet" && t.Kind != "letters" {
 			continue
 		}
-		text := ops.TitleOf(group)
+		text := t.Title
 		if t.Error != "" {
 			text += ": " + t.Error
 		}
-		if remedy := t.Text + " → " + ops.CommandOf(group); t.Bad {
+		if remedy := t.Text + " → " + t.Do.Command; t.Bad {
 			c.report.fail(sectionOutlets, text, remedy)
 		} else {
 			c.report.warn(sectionOutlets, text, remedy)

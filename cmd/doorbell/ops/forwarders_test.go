@@ -20,8 +20,8 @@ func TestOfSeveralDestinationsTheOneThatFailsIsNamed(t *testing.T) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}
 	}
-	if h := NewHeadline(s); h.Text != "Outlets rejected 2 events for good" || s.Troubled() {
-		t.Errorf("%+v; %s", h, s.Trouble())
+	if h := NewHeadline(s); h.Text != "2 events permanently rejected by an outlet" || s.Summary() != "" {
+		t.Errorf("%+v; %s", h, s.Summary())
 	}
 }
 
@@ -29,8 +29,8 @@ func TestOneOutletThatIsOffIsOneTrouble(t *testing.T) {
 	s := Status{Running: true, NATS: NATSStatus{Connected: true}, Forwarders: []ForwarderStatus{
 		{Name: "slack", Kind: "leads", Destination: "hooks.slack.com-1", Off: true}, {Name: "slack", Kind: "alerts", Destination: "hooks.slack.com-1", Off: true},
 	}}
-	if h := NewHeadline(s); h.Text != "1 outlet takes nothing" || s.Trouble() != "slack is switched off, for leads and alerts" {
-		t.Errorf("%+v; %s", h, s.Trouble())
+	if h := NewHeadline(s); h.Text != s.Summary() || s.Summary() != "slack is switched off, for leads and alerts" {
+		t.Errorf("%+v; %s", h, s.Summary())
 	}
 }
 

@@ -1,26 +1,23 @@
 package ops
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
-	"strings"
 
 	"doorbell/poller"
 )
 
 // Headline is the state of everything, as the page and `doorbell status` begin with it.
 type Headline struct {
-	Text  string // "2 agencies are halted and NATS takes no events"
-	Title string // the same for the title of a window: "2 halted"
+	Text  string // "2 agencies are halted: the API refuses the key; NATS does not take events"
+	Title string // the same for the title of a window, shorter
 	Sub   string // what it means; may be empty
 	Busy  bool   // there is nothing to do but wait
 }
 
-// NewHeadline looks at troubles first.
+// NewHeadline names the most pressing problems, if there are any.
 func NewHeadline(s Status) Headline {
-	if list := s.Troubles(); len(list) > 0 {
-		return troubled(list, int(min(s.DeadLetters, 1e9)))
+	if list := s.Problems(); len(list) > 0 {
+		return Headline{Text: summary(list), Title: list[0].Title}
 	}
 	agencies, insertions := len(s.Watch.Agencies), 0
 	for _, a := range s.Watch.Agencies {
@@ -51,59 +48,4 @@ func Learning(list []poller.AgencyStatus) (n int) {
 		}
 	}
 	return n
-}
-
-// troubled names the kinds of troubles; of agencies it counts each once. All dead letters are one trouble.
-func troubled(list []Trouble, letters int) (h Headline) {
-	counts := map[string]map[string]bool{}
-	for _, t := range list {
-		if counts[t.Kind] == nil {
-			counts[t.Kind] = map[string]bool{}
-		}
-		who := t.Key
-		if t.Kind == "halted" || t.Kind == "stale" || t.Kind == "failing" {
-			who = t.Agency
-		}
-		if t.Kind == "outlet" {
-			who = cmp.Or(t.Alike, t.Key)
-		}
-		counts[t.Kind][who] = true
-	}
-	var said []string
-	for _, k := range TroubleKinds {
-		n := len(counts[k.Name])
-		if k.Name == "letters" && n > 0 {
-			n = letters
-		}
-		if n == 0 {
-			continue
-		}
-		text := k.Many
-		if n == 1 {
-			text = k.One
-		}
-		said = append(said, filled(text, n))
-		if h.Title == "" {
-			h.Title = filled(k.Title, n)
-		}
-	}
-	h.Text = sentence(said)
-	return h
-}
-
-func filled(text string, n int) string { return strings.Replace(text, "%d", Number(n), 1) }
-
-// sentence joins at most three things.
-func sentence(said []string) string {
-	if more := len(said) - 3; more > 0 {
-		said = append(slices.Clone(said[:3]), Counted(more, "other thing"))
-	}
-	text := strings.Join(said, ", ")
-	if i := strings.LastIndex(text, ", "); i >= 0 {
-		text = text[:i] + " and " + text[i+2:]
-	}
-	if text == "" {
-		return text
-	}
-	return strings.ToUpper(text[:1]) + text[1:]
 }

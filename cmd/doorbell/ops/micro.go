@@ -151,7 +151,7 @@ func (m *service) status(request []byte) *nats.Msg {
 		if c := statusOf(err); c < 500 {
 			code = fmt.Sprint(c)
 		}
-		reply = packed(problem{Error: err.Error()})
+		reply = packed(errorBody{Error: err.Error()})
 		reply.Header = nats.Header{micro.ErrorHeader: {err.Error()}, micro.ErrorCodeHeader: {code}}
 	}
 	m.stats.NumRequests++

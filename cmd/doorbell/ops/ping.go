@@ -117,8 +117,8 @@ func Well(h Health, s Status, lately time.Duration) error {
 			return fmt.Errorf("%s: %s", c.Name, c.Text)
 		}
 	}
-	if trouble := s.Trouble(); trouble != "" {
-		return errors.New(trouble + "; see doorbell status")
+	if summary := s.Summary(); summary != "" {
+		return errors.New(summary + "; see doorbell status")
 	}
 	if len(s.Watch.Agencies) == 0 {
 		return errors.New("nobody is watched")

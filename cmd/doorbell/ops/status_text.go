@@ -22,15 +22,15 @@ func (s Status) WriteText(w io.Writer) error {
 // Lines renders the status for people: a headline, what wants attention, and then how everything stands, the agencies that want a look
 // first. Where only so many lines are seen at once, some are left out.
 func (s Status) Lines(o TextOptions) []string {
-	headline, troubles, facts := s.headline(o), s.troubles(o), s.facts(o)
+	headline, problems, facts := s.headline(o), s.problemLines(o), s.facts(o)
 	agencies, fresh, forwarders := s.agencyTable(o), s.freshness(o), s.forwarderTable(o)
 	if o.Height <= 0 {
-		return slices.Concat(headline, troubles, facts, agencies, fresh, forwarders)
+		return slices.Concat(headline, problems, facts, agencies, fresh, forwarders)
 	}
-	if most := max(o.Height/3, 1); len(troubles) > most {
-		troubles = append(troubles[:most-1], o.cut(fmt.Sprintf("… and %d more lines: doorbell status prints all", len(troubles)-most+1)))
+	if most := max(o.Height/3, 1); len(problems) > most {
+		problems = append(problems[:most-1], o.cut(fmt.Sprintf("… and %d more lines: doorbell status prints all", len(problems)-most+1)))
 	}
-	shown := slices.Concat(headline, troubles, facts, forwarders)
+	shown := slices.Concat(headline, problems, facts, forwarders)
 	if len(shown)+len(agencies)+len(fresh) <= o.Height {
 		return slices.Concat(shown, agencies, fresh)
 	}
@@ -49,11 +49,11 @@ func (s Status) headline(o TextOptions) (lines []string) {
 		return lines
 	}
 	h, style := NewHeadline(s), styleBold
-	for _, t := range s.Troubles() {
+	for _, p := range s.Problems() {
 		if style == styleBold {
 			style = styleYellow
 		}
-		if t.Bad {
+		if p.Bad {
 			style = styleRed
 		}
 	}
@@ -163,51 +163,44 @@ func ago(at, now time.Time) string {
 	return age(at, now) + " ago"
 }
 
-// mostNamed is how many agencies are named where many have the same trouble.
-const mostNamed = 5
+// mostLabels is how many of those that have one problem are named.
+const mostLabels = 5
 
-// troubles are what is wrong, paragraph by paragraph: what it is, what it means and what ends it.
-func (s Status) troubles(o TextOptions) (lines []string) {
-	for _, group := range Grouped(s.Troubles(), 1) {
-		first, names := group[0], make([]string, 0, mostNamed)
-		for _, t := range group {
-			if len(names) < mostNamed {
-				names = append(names, t.Label)
-			}
-			if t.Since.Before(first.Since) {
-				first.Since = t.Since
-			}
-		}
+// problemLines are what needs attention, paragraph by paragraph: what it is, what it means and what ends it.
+func (s Status) problemLines(o TextOptions) (lines []string) {
+	for _, p := range s.Problems() {
 		style := styleYellow
-		if first.Bad {
+		if p.Bad {
 			style = styleRed
 		}
-		head, who := TitleOf(group), strings.Join(names, ", ")
-		if !first.Since.IsZero() {
-			head += ", since " + first.Since.UTC().Format(time.RFC3339)
-		}
-		if more := len(group) - len(names); more > 0 {
-			who += fmt.Sprintf(" and %d more", more)
+		if !p.Since.IsZero() {
+			p.Title += ", since " + p.Since.UTC().Format(time.RFC3339)
 		}
 		lines = append(lines, "")
-		for _, l := range o.wrap(head, 0) {
+		for _, l := range o.wrap(p.Title, 0) {
 			lines = append(lines, o.styled(l, style))
 		}
-		if len(group) > 1 {
-			lines = append(lines, o.wrap(who, 2)...)
+		var who []string
+		for _, one := range p.Of[:min(len(p.Of), mostLabels)] {
+			who = append(who, one.Label)
 		}
-		if first.Error != "" {
-			lines = append(lines, o.wrap("Last error: "+first.Error, 2)...)
+		if names := strings.Join(who, ", "); len(p.Of) > mostLabels {
+			lines = append(lines, o.wrap(fmt.Sprintf("%s and %d more", names, len(p.Of)-mostLabels), 2)...)
+		} else if names != "" {
+			lines = append(lines, o.wrap(names, 2)...)
 		}
-		lines = append(lines, o.wrap(first.Text, 2)...)
-		if c := CommandOf(group); c != "" {
-			lines = append(lines, o.wrap("→ "+c, 2)...)
+		if p.Error != "" {
+			lines = append(lines, o.wrap("Last error: "+p.Error, 2)...)
+		}
+		lines = append(lines, o.wrap(p.Text, 2)...)
+		if p.Do.Command != "" {
+			lines = append(lines, o.wrap("→ "+p.Do.Command, 2)...)
 		}
 	}
 	return append(lines, s.remarks(o)...)
 }
 
-// remarks are what was odd lately and is no trouble yet, a line each.
+// remarks are what was odd lately and is no problem yet, a line each.
 func (s Status) remarks(o TextOptions) (lines []string) {
 	add := func(format string, args ...any) {
 		lines = append(append(lines, ""), o.wrap(fmt.Sprintf(format, args...), 0)...)

@@ -70,7 +70,7 @@ func TestAStatusFitsWhateverTerminal(t *testing.T) {
 			}
 		}
 		if text := strings.Join(lines, "\n"); o.Height >= 24 {
-			for _, want := range []string{"10 halted", "A007    halted", "are halted", "slack"} {
+			for _, want := range []string{"10 agencies are halted", "A007    halted", "are halted", "slack"} {
 				if !strings.Contains(text, want) {
 					t.Errorf("%+v: no %q in\n%s", o, want, text)
 				}
@@ -128,12 +128,12 @@ func TestTroubleIsWhatAPersonShouldLookAt(t *testing.T) {
 			Watch: poller.Status{At: now},
 		}
 		change(&s)
-		if got := s.Trouble(); got != want {
+		if got := s.Summary(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
 	s := Status{Watch: poller.Status{At: now}} // of a daemon that does not run
-	if got := s.Trouble(); got != "" {
+	if got := s.Summary(); got != "" {
 		t.Errorf("%q of NATS, which nobody asked for", got)
 	}
 }

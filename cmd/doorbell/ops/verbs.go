@@ -189,8 +189,8 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// problem is the body of every answer that is no success.
-type problem struct {
+// errorBody is the body of every answer that is no success.
+type errorBody struct {
 	Error string `json:"error"`
 }
 
@@ -225,7 +225,7 @@ func answer(w http.ResponseWriter, v any, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
 		w.WriteHeader(statusOf(err))
-		v = problem{Error: err.Error()}
+		v = errorBody{Error: err.Error()}
 	}
 	json.NewEncoder(w).Encode(v) //nolint:errcheck // a client that hung up
 }
@@ -496,7 +496,7 @@ func refusal(response *http.Response) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
-	var p problem
+	var p errorBody
 	if json.Unmarshal(b, &p) != nil || p.Error == "" {
 		return fmt.Errorf("the daemon answered %s", response.Status)
 	}

@@ -28,7 +28,7 @@ type sorting struct {
 }
 
 var sortings = []sorting{
-	{"state", "trouble first", nil}, // as ops.InOrder has it
+	{"state", "problem first", nil}, // as ops.InOrder has it
 	{"name", "name", func(a, b *agencyRow) int { return strings.Compare(a.ID, b.ID) }},
 	{"leads", "most leads", func(a, b *agencyRow) int { return cmp.Compare(b.leads, a.leads) }},
 	{"insertions", "most insertions", func(a, b *agencyRow) int { return cmp.Compare(b.insertions, a.insertions) }},
@@ -60,7 +60,7 @@ type agencyRow struct {
 	latency    float64
 }
 
-func (h *handler) agencies(s ops.Status, list []trouble, c chart, q url.Values) agencyList {
+func (h *handler) agencies(s ops.Status, list []problem, c chart, q url.Values) agencyList {
 	l := agencyList{Query: plain(q.Get("q"), 100), Sort: sortings[0].Name, Sorts: sortings, Total: len(s.Watch.Agencies)}
 	order := sortings[0]
 	if n := slices.IndexFunc(sortings, func(o sorting) bool { return o.Name == q.Get("sort") }); n >= 0 {
@@ -94,8 +94,8 @@ func (h *handler) agencies(s ops.Status, list []trouble, c chart, q url.Values) 
 	return l
 }
 
-// agencyTones are the worst troubles of agencies.
-func agencyTones(list []trouble) map[string]tone {
+// agencyTones are the worst problems of agencies.
+func agencyTones(list []problem) map[string]tone {
 	tones := map[string]tone{}
 	for _, t := range list {
 		tones[t.agency] = worse(tones[t.agency], t.Tone)

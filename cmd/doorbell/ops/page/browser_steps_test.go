@@ -135,10 +135,10 @@ func (p *tab) mustBeResumed(s *site) {
 func buttonResumes(t *testing.T, b context.Context) {
 	s := halted(t)
 	p := open(t, b, s.URL, size(1280))
-	if title := p.text("document.title"); title != "■ 1 halted – doorbell" {
+	if title := p.text("document.title"); title != "■ A100 is halted: the key may not read this agency – doorbell" {
 		t.Errorf("the title is %q", title)
 	}
-	p.do(chromedp.Click(chromedp.CSS(".trouble form button")))
+	p.do(chromedp.Click(chromedp.CSS(".problem form button")))
 	p.mustBeResumed(s)
 	if focused := p.text("document.activeElement.id"); focused != "notice" {
 		t.Errorf("the focus went to %q", focused)
@@ -186,8 +186,8 @@ func renewingKeeps(t *testing.T, b context.Context) {
 	status, list := manyScene(now, 200)
 	s := newSite(t, status, list)
 	p := open(t, b, s.URL, size(1280))
-	p.text("document.querySelector('.trouble details').open = true, document.getElementById('token'), scrollTo(0, 900), window.row = document.getElementById('a-A190')")
-	p.text("document.querySelector('.trouble summary').focus({preventScroll: true}), 0")
+	p.text("document.querySelector('.problem details').open = true, document.getElementById('token'), scrollTo(0, 900), window.row = document.getElementById('a-A190')")
+	p.text("document.querySelector('.problem summary').focus({preventScroll: true}), 0")
 	before := p.text("scrollY + ' ' + document.activeElement.textContent")
 	s.mu.Lock()
 	s.status.Watch.Agencies[0].Insertions = 9876
@@ -197,7 +197,7 @@ func renewingKeeps(t *testing.T, b context.Context) {
 	if after := p.text("scrollY + ' ' + document.activeElement.textContent"); after != before {
 		t.Errorf("%q became %q", before, after)
 	}
-	if kept := p.text("document.querySelector('.trouble details').open && window.row === document.getElementById('a-A190') && window.row.isConnected"); kept != "true" {
+	if kept := p.text("document.querySelector('.problem details').open && window.row === document.getElementById('a-A190') && window.row.isConnected"); kept != "true" {
 		t.Error("what was open is closed, or what had not changed was made anew")
 	}
 }
@@ -246,7 +246,7 @@ func worksWithoutScript(t *testing.T, b context.Context) {
 	if rows := p.text("document.querySelectorAll('.agencies tbody tr').length"); rows != "1" {
 		t.Errorf("%s agencies are found", rows)
 	}
-	p.do(chromedp.Click(chromedp.CSS(".trouble form button")))
+	p.do(chromedp.Click(chromedp.CSS(".problem form button")))
 	for text := ""; !strings.Contains(text, "A100 is polled again."); {
 		if p.ctx.Err() != nil {
 			t.Fatalf("it says %q", text)

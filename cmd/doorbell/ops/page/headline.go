@@ -26,10 +26,10 @@ func (h headline) Title() string {
 	return strings.TrimSpace(mark[h.Shape]+" "+h.title) + " – doorbell"
 }
 
-// newHeadline takes the state of everything, with the colour and shape of the worst trouble.
-func newHeadline(s ops.Status, list []trouble) headline {
+// newHeadline takes the state of everything, with the colour and shape of the worst problem.
+func newHeadline(s ops.Status, list []problem) headline {
 	now := ops.NewHeadline(s)
-	h := headline{Tone: well, Shape: "disc", Text: now.Text, Sub: now.Sub, title: now.Title}
+	h := headline{Tone: well, Shape: "disc", Text: plain(now.Text, 400), Sub: now.Sub, title: plain(now.Title, 100)}
 	if now.Busy {
 		h.Tone, h.Shape = busy, "ring"
 	}

@@ -116,7 +116,7 @@ func TestWithoutAgenciesItSaysHowToNameOne(t *testing.T) {
 func TestEveryTroubleIsToldWithWhatEndsIt(t *testing.T) {
 	s, list := troubledScene(now)
 	page := shown(t, of(s, list), "/", false)
-	says(t, title(page), "■ 1 halted – doorbell")
+	says(t, title(page), "■ A100 is halted: the key may not read this agency – doorbell")
 	says(t, words(page), "A100 is halted: the key may not read this agency", "ask the provider&#39;s account manager to link it, then resume it.", "doorbell resume A100",
 		"B200 lacks 611 of 1,187 insertions", "in 18 min", "doorbell approve B200", "C300: no good answer about contact requests", "502 Bad Gateway", "doorbell check",
 		"An insertion of B200 is halted: altau##H1#0034", "B200: answers about contact requests have changed their form", "--agency B200 --type watch.schema_drifted",
@@ -149,7 +149,7 @@ func TestWhatSharesACauseIsOneTrouble(t *testing.T) {
 		a.Halts = []poller.HaltStatus{{Scope: events.ScopeAgency, Since: now, Status: 403, ProbableReason: "key_rejected", Resume: "doorbell resume " + a.AgencyID, Advice: "Do this. If the key is right, run: doorbell resume " + a.AgencyID}}
 	}
 	page := shown(t, of(s, list), "/", true)
-	says(t, title(page), "■ 200 halted – doorbell")
+	says(t, title(page), "■ 200 agencies are halted: the API refuses the key – doorbell")
 	says(t, words(page), "200 agencies are halted: the API refuses the key", "If the key is right, resume it.")
 	if n := strings.Count(page, "<article"); n != 1 {
 		t.Errorf("%d troubles", n)
@@ -175,7 +175,7 @@ func TestADeadAPIIsOneTroubleAndNotThatOfItsAgencies(t *testing.T) {
 	}
 }
 
-// TestNothingThatIsTroubledIsCalledWell holds the page against Status.Troubled, for each thing that can be wrong alone.
+// TestNothingThatIsTroubledIsCalledWell holds the page against Status.Summary, for each thing that can be wrong alone.
 func TestNothingThatIsTroubledIsCalledWell(t *testing.T) {
 	for name, spoil := range map[string]func(s *ops.Status, a *poller.AgencyStatus){
 		"down":     func(s *ops.Status, _ *poller.AgencyStatus) { s.Watch.Down = "soon" },
@@ -197,7 +197,7 @@ func TestNothingThatIsTroubledIsCalledWell(t *testing.T) {
 	} {
 		s, _ := busyScene(now)
 		spoil(&s, &s.Watch.Agencies[1])
-		if !s.Troubled() {
+		if s.Summary() == "" {
 			t.Errorf("%s: no trouble, so this test says nothing", name)
 		}
 		page := shown(t, of(s, nil), "/", false)

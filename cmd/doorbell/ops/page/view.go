@@ -25,7 +25,7 @@ type view struct {
 	Notice   string
 
 	Steps      []step
-	Troubles   []trouble
+	Problems   []problem
 	Figures    []figure
 	Chart      chart
 	Agencies   agencyList
@@ -46,12 +46,12 @@ func (h *handler) view(s ops.Status, q url.Values, may ops.Access) *view {
 		Act: may.Act, SignIn: h.o.TokenConfigured && !may.Act, Live: h.o.Subscribe != nil, People: h.o.ShowPeople,
 		Notice: notice(q, s),
 	}
-	v.Troubles = troubles(s)
-	v.Headline = newHeadline(s, v.Troubles)
+	v.Problems = problems(s)
+	v.Headline = newHeadline(s, v.Problems)
 	v.Steps = steps(s)
 	v.Chart = newChart(s)
 	v.Figures = h.figures(s, v.Chart)
-	v.Agencies = h.agencies(s, v.Troubles, v.Chart, q)
+	v.Agencies = h.agencies(s, v.Problems, v.Chart, q)
 	v.NATS, v.Store = newNATSView(s), newStoreView(s)
 	v.Forwarders = forwarderRows(s)
 	return v
@@ -276,7 +276,7 @@ func newNATSView(s ops.Status) natsView {
 	case !s.NATS.Connected:
 		n.State = badge{bad, "triangle", "not connected"}
 	case s.NATS.Problem != "":
-		n.State = badge{bad, "triangle", "in trouble"}
+		n.State = badge{bad, "triangle", "in problem"}
 	}
 	return n
 }
@@ -332,14 +332,14 @@ func forwarderRows(s ops.Status) (rows []forwarderRow) {
 	return rows
 }
 
-// about is one trouble, and what may be done about it.
+// about is one problem, and what may be done about it.
 type about struct {
-	One         trouble
+	One         problem
 	Act, SignIn bool
 }
 
-// With gives a template one of the troubles.
-func (v *view) With(t trouble) about { return about{t, v.Act, v.SignIn} }
+// With gives a template one of the problems.
+func (v *view) With(t problem) about { return about{t, v.Act, v.SignIn} }
 
 // With gives a template another one.
-func (a about) With(t trouble) about { return about{t, a.Act, a.SignIn} }
+func (a about) With(t problem) about { return about{t, a.Act, a.SignIn} }

@@ -13,52 +13,39 @@ import (
 	"doorbell/poller"
 )
 
-// Trouble is something that a person should know, and how it ends. Page, terminal, log and ping tell it in the same words. Its
-// texts may hold what came from outside: whoever shows them bounds them and keeps control characters out.
-type Trouble struct {
+// Problem is something that needs attention, and what ends it, or several of the same cause. Page, terminal, log and ping say it in the
+// same words. Its texts may hold what came from outside: whoever shows them bounds them and keeps control characters out.
+type Problem struct {
 	Key     string // the same as long as it lasts
-	Kind    string // one of TroubleKinds
+	Kind    string // one of kinds
 	Bad     bool   // something does not work; else it is a warning
 	Passing bool   // it may pass by itself, or wait: `doorbell status --check` does not mind it
 	Agency  string // or the forwarder; empty: it is about everything
 	Label   string // of one among several
 	Title   string // a sentence without a full stop
 	Text    string // what it means, and what to do
-	Error   string // what was said last
+	Error   string // the last one
 	Since   time.Time
 	Do      Remedy
 
-	Alike string // those that have it in common may be told as one; empty: never
-	Many  string // the title of several, with %s for their number
+	Alike string    // problems that have it in common are shown as one; empty: never
+	Many  string    // the title of several, with %s for their number
+	Of    []Problem // the single ones, of several
 }
 
-// Remedy is how a person ends a trouble.
+// Remedy is how a person ends a problem.
 type Remedy struct {
 	Verb      string // resume or approve; empty: there is only a command
+	Agency    string // for the verb; see poller.AllAgencies
 	Reference string // of an insertion, for resume
 	Confirm   string // what approve does
 	Command   string
 }
 
-// TroubleKinds are the kinds of troubles, the most pressing first: with the title of a window, and words for one and for many.
-var TroubleKinds = []struct{ Name, Title, One, Many string }{
-	{"full", "store full", "polling stopped for lack of space", "polling stopped for lack of space"},
-	{"down", "API down", "the API does not answer", "the API does not answer"},
-	{"halted", "%d halted", "1 agency is halted", "%d agencies are halted"},
-	{"nats", "NATS away", "NATS takes no events", "NATS takes no events"},
-	{"contested", "%d contested", "another doorbell publishes 1 agency", "another doorbell publishes %d agencies"},
-	{"stale", "%d stale", "1 agency gets no good answer", "%d agencies get no good answer"},
-	{"held", "%d held", "1 change is held back", "%d changes are held back"},
-	{"insertion", "%d halted", "1 insertion is halted", "%d insertions are halted"},
-	{"waiting", "%d waiting", "1 agency waits for the stream", "%d agencies wait for the stream"},
-	{"outlet", "%d outlets", "1 outlet takes nothing", "%d outlets take nothing"},
-	{"letters", "%d rejected", "an outlet rejected 1 event for good", "outlets rejected %d events for good"},
-	{"failing", "%d failing", "the API fails for 1 agency", "the API fails for %d agencies"},
-	{"relay", "%d unpublished", "events of 1 agency are not published", "events of %d agencies are not published"},
-	{"gap_detected", "%d gaps", "1 gap", "%d gaps"},
-	{"schema_drifted", "%d drifted", "1 drift of answers", "%d drifts of answers"},
-	{"alarm", "%d alarms", "1 alarm", "%d alarms"},
-	{"nearly", "store nearly full", "the store is nearly full", "the store is nearly full"},
+// kinds are the kinds of problems, the most pressing first.
+var kinds = []string{
+	"full", "down", "halted", "nats", "contested", "stale", "held", "insertion", "waiting", "outlet", "letters", "failing", "relay",
+	"gap_detected", "schema_drifted", "alarm", "nearly",
 }
 
 const (
@@ -69,88 +56,82 @@ const (
 	failingLong = 5 * time.Minute
 )
 
-// Troubles are those of a status, the most pressing first.
-func (s Status) Troubles() []Trouble {
-	all := s.storeTroubles()
+// Problems are those of a status, the most pressing first. Those of one cause are one.
+func (s Status) Problems() []Problem { return grouped(s.problems()) }
+
+// Summary says in a line what does not pass by itself; empty if there is nothing. It is for a log and a mail of cron.
+func (s Status) Summary() string {
+	return summary(grouped(slices.DeleteFunc(s.problems(), func(p Problem) bool { return p.Passing })))
+}
+
+// problems are the single ones.
+func (s Status) problems() []Problem {
+	all := s.storeProblems()
 	if s.Watch.Down != "" {
-		all = append(all, s.downTrouble())
+		all = append(all, s.downProblem())
 	}
 	for _, a := range InOrder(s.Watch.Agencies) {
-		all = append(all, s.agencyTroubles(a)...)
+		all = append(all, s.agencyProblems(a)...)
 	}
-	all = append(append(all, s.natsTroubles()...), s.forwarderTroubles()...)
-	rank := func(t Trouble) int {
-		for n, k := range TroubleKinds {
-			if k.Name == t.Kind {
-				return n
-			}
-		}
-		return len(TroubleKinds)
-	}
-	slices.SortStableFunc(all, func(x, y Trouble) int { return cmp.Compare(rank(x), rank(y)) })
+	all = append(append(all, s.natsProblems()...), s.forwarderProblems()...)
+	slices.SortStableFunc(all, func(x, y Problem) int { return cmp.Compare(slices.Index(kinds, x.Kind), slices.Index(kinds, y.Kind)) })
 	return all
 }
 
-// Grouped puts troubles that are alike into one group, at the place of the first, where there are more than apart of them.
-func Grouped(all []Trouble, apart int) (groups [][]Trouble) {
-	alike, place := map[string]int{}, map[string]int{}
-	for _, t := range all {
-		alike[t.Alike]++
-	}
-	for _, t := range all {
-		if t.Alike == "" || alike[t.Alike] <= apart {
-			groups = append(groups, []Trouble{t})
+// grouped makes one of those that are alike, at the place of the first.
+func grouped(all []Problem) (list []Problem) {
+	place := map[string]int{}
+	for _, p := range all {
+		n, known := place[p.Alike]
+		if known && p.Alike != "" {
+			list[n].Of = append(list[n].Of, p)
 			continue
 		}
-		n, known := place[t.Alike]
-		if !known {
-			n = len(groups)
-			place[t.Alike], groups = n, append(groups, nil)
+		place[p.Alike] = len(list)
+		one := p
+		one.Of = []Problem{p}
+		list = append(list, one)
+	}
+	for n := range list {
+		list[n].unite()
+	}
+	return list
+}
+
+// unite makes one of the single ones.
+func (p *Problem) unite() {
+	if len(p.Of) == 1 {
+		p.Of = nil
+		return
+	}
+	p.Key, p.Title = "group\x00"+p.Alike, strings.Replace(p.Many, "%s", Number(len(p.Of)), 1)
+	for _, one := range p.Of {
+		if !one.Since.IsZero() && (p.Since.IsZero() || one.Since.Before(p.Since)) {
+			p.Since = one.Since
 		}
-		groups[n] = append(groups[n], t)
 	}
-	return groups
+	if p.Do.Verb == "resume" {
+		p.Do = Remedy{Verb: "resume", Agency: poller.AllAgencies, Command: "doorbell resume --all"}
+	} else {
+		p.Do = Remedy{Command: strings.ReplaceAll(p.Do.Command, " --agency "+Shell(p.Agency), "")}
+	}
+	p.Agency, p.Label = "", ""
 }
 
-// TitleOf is the title of a group.
-func TitleOf(group []Trouble) string {
-	if len(group) == 1 {
-		return group[0].Title
-	}
-	return strings.Replace(group[0].Many, "%s", Number(len(group)), 1)
-}
+// mostNamed is how many problems a line names.
+const mostNamed = 2
 
-// CommandOf is the command that ends all of a group.
-func CommandOf(group []Trouble) string {
-	first := group[0]
-	switch {
-	case len(group) == 1 || first.Do.Command == "":
-		return first.Do.Command
-	case first.Do.Verb == "resume":
-		return "doorbell resume --all"
-	}
-	return strings.ReplaceAll(first.Do.Command, " --agency "+Shell(first.Agency), "")
-}
-
-// mostInALine is how many troubles a single line tells.
-const mostInALine = 3
-
-// Trouble says in a line what a person should look at; empty if there is nothing. It is for a log and a mail of cron: Lines say it all.
-func (s Status) Trouble() string {
-	all := slices.DeleteFunc(s.Troubles(), func(t Trouble) bool { return t.Passing })
-	groups := Grouped(all, 1)
+// summary is the titles of the first problems.
+func summary(list []Problem) string {
 	var words []string
-	for _, g := range groups[:min(len(groups), mostInALine)] {
-		words = append(words, TitleOf(g))
+	for _, p := range list[:min(len(list), mostNamed)] {
+		words = append(words, p.Title)
 	}
-	if more := len(groups) - mostInALine; more > 0 {
+	if more := len(list) - mostNamed; more > 0 {
 		words = append(words, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(slices.Compact(words), "; ")
 }
-
-// Troubled says whether anything is halted, held, full, not published or does not answer, or an outlet takes nothing.
-func (s Status) Troubled() bool { return s.Trouble() != "" }
 
 // refusals say why access was refused, as far as it is known.
 var refusals = map[string]string{
@@ -174,37 +155,37 @@ var operations = map[string]string{"insertions": "the list of insertions", "cont
 
 func operation(op string) string { return cmp.Or(operations[op], strings.ReplaceAll(op, "_", " ")) }
 
-func (s Status) agencyTroubles(a poller.AgencyStatus) (all []Trouble) {
-	add := func(kind string, t Trouble) {
+func (s Status) agencyProblems(a poller.AgencyStatus) (all []Problem) {
+	add := func(kind string, t Problem) {
 		t.Kind, t.Agency, t.Label = kind, a.AgencyID, cmp.Or(t.Label, a.AgencyID)
 		t.Key = strings.Join([]string{kind, a.AgencyID, t.Key}, "\x00")
 		all = append(all, t)
 	}
 	id := a.AgencyID
 	if a.State == WaitingForStream {
-		add("waiting", Trouble{
+		add("waiting", Problem{
 			Passing: s.Watch.At.Sub(a.WatchStart) <= waitsLong, Since: a.WatchStart, Alike: "waiting", Title: id + " waits for the stream", Many: "%s agencies wait for the stream",
 			Text: "The stream may hold what a store before this one has published. Polling begins when NATS answers. If no doorbell has published there before, restart with the command below.",
 			Do:   Remedy{Command: "doorbell run --alone"},
 		})
 	}
 	for _, h := range a.Halts {
-		add(haltTrouble(id, h))
+		add(haltProblem(id, h))
 	}
 	if a.Held != nil {
-		add("held", s.heldTrouble(id, *a.Held))
+		add("held", s.heldProblem(id, *a.Held))
 	}
 	stale := false
 	for _, l := range a.Alarms {
 		stale = stale || l.Kind == "stale"
-		add(alarmTrouble(a, l))
+		add(alarmProblem(a, l))
 	}
 	if a.State == "stale" && !stale { // the event is on its way
 		stale = true
-		add(alarmTrouble(a, poller.Alarm{Kind: "stale", Operation: "contact_requests", Since: a.LastGoodAnswer}))
+		add(alarmProblem(a, poller.Alarm{Kind: "stale", Operation: "contact_requests", Since: a.LastGoodAnswer}))
 	}
 	if a.State == "backing_off" && s.Watch.Down == "" && !stale {
-		add("failing", Trouble{
+		add("failing", Problem{
 			Error: a.LastError, Alike: "failing", Title: id + ": the API fails", Many: "The API fails for %s agencies",
 			Text: "doorbell waits longer after each failure and retries by itself. There is nothing to do unless it lasts.", Do: Remedy{Command: "doorbell check"},
 		})
@@ -212,11 +193,11 @@ func (s Status) agencyTroubles(a poller.AgencyStatus) (all []Trouble) {
 	return all
 }
 
-func haltTrouble(id string, h poller.HaltStatus) (kind string, t Trouble) {
+func haltProblem(id string, h poller.HaltStatus) (kind string, t Problem) {
 	why := RefusalText(h.Status, h.ProbableReason)
-	t = Trouble{
+	t = Problem{
 		Bad: true, Since: h.Since, Key: string(h.Scope) + "\x00" + h.PropertyReferenceID, Alike: "halt " + string(h.Scope) + " " + h.ProbableReason + " " + strconv.Itoa(h.Status),
-		Text: stopped(strings.Replace(h.Advice, "run: "+h.Resume, "resume it", 1)), Do: Remedy{Verb: "resume", Reference: h.PropertyReferenceID, Command: h.Resume},
+		Text: stopped(strings.Replace(h.Advice, "run: "+h.Resume, "resume it", 1)), Do: Remedy{Verb: "resume", Agency: id, Reference: h.PropertyReferenceID, Command: h.Resume},
 	}
 	switch h.Scope {
 	case events.ScopeContactRequests:
@@ -239,7 +220,7 @@ func stopped(text string) string {
 	return text + "."
 }
 
-func (s Status) heldTrouble(id string, h poller.HeldStatus) Trouble {
+func (s Status) heldProblem(id string, h poller.HeldStatus) Problem {
 	title := fmt.Sprintf("%s lacks %s of %s", id, Number(h.Missing), Counted(h.Known, "insertion"))
 	if h.Reason == "empty_list" {
 		title = fmt.Sprintf("%s lists nothing any more: %s missing", id, Counted(h.Missing, "insertion"))
@@ -248,17 +229,17 @@ func (s Status) heldTrouble(id string, h poller.HeldStatus) Trouble {
 	if wait := h.Until.Sub(s.Watch.At).Round(time.Second); wait > 0 {
 		until = "in " + Span(wait)
 	}
-	return Trouble{
+	return Problem{
 		Title: title, Alike: "held", Many: "%s agencies lack too many insertions at once to be believed",
 		Text: "That is too many at once to be believed, so nothing is announced yet. If they stay away, it is announced " + until +
 			". If you know that it is true, approve it.",
-		Do: Remedy{Verb: "approve", Command: h.Approve, Confirm: fmt.Sprintf("Announce that %s of %s disappeared", Counted(h.Missing, "insertion"), id)},
+		Do: Remedy{Verb: "approve", Agency: id, Command: h.Approve, Confirm: fmt.Sprintf("Announce that %s of %s disappeared", Counted(h.Missing, "insertion"), id)},
 	}
 }
 
-func alarmTrouble(a poller.AgencyStatus, l poller.Alarm) (kind string, t Trouble) {
+func alarmProblem(a poller.AgencyStatus, l poller.Alarm) (kind string, t Problem) {
 	id, what := a.AgencyID, operation(l.Operation)
-	t = Trouble{
+	t = Problem{
 		Since: l.Since, Key: l.Operation + "\x00" + l.PropertyReferenceID, Label: id + ", " + what, Alike: "alarm " + l.Kind + " " + l.Operation,
 		Do: Remedy{Command: "doorbell events ls --agency " + Shell(id) + " --type watch." + l.Kind},
 	}
@@ -285,8 +266,8 @@ func alarmTrouble(a poller.AgencyStatus, l poller.Alarm) (kind string, t Trouble
 	return l.Kind, t
 }
 
-func (s Status) downTrouble() Trouble {
-	t := Trouble{
+func (s Status) downProblem() Problem {
+	t := Problem{
 		Kind: "down", Key: "down", Bad: true, Title: "The API does not answer", Do: Remedy{Command: "doorbell check"},
 		Text: "There is no connection to " + s.Watch.BaseURL + ". doorbell retries by itself, and catches up.",
 	}
@@ -303,8 +284,8 @@ func (s Status) downTrouble() Trouble {
 	return t
 }
 
-func (s Status) storeTroubles() (all []Trouble) {
-	t := Trouble{Key: "full", Do: Remedy{Command: "doorbell status"}}
+func (s Status) storeProblems() (all []Problem) {
+	t := Problem{Key: "full", Do: Remedy{Command: "doorbell status"}}
 	share := fmt.Sprintf("It holds %s of %s (DOORBELL_STORE_MAX). ", BytesText(s.Store.InUse), BytesText(s.Store.Max))
 	switch {
 	case s.Store.Full:
@@ -315,7 +296,7 @@ func (s Status) storeTroubles() (all []Trouble) {
 		all = append(all, t)
 	}
 	if s.Watch.NoSpace && !s.Store.Full {
-		all = append(all, Trouble{
+		all = append(all, Problem{
 			Kind: "full", Key: "disk", Bad: true, Title: "The disk is full: polling stopped until there is space",
 			Text: "Make space for " + s.DataDir + "; doorbell goes on by itself.", Do: Remedy{Command: "df -h " + Shell(s.DataDir)},
 		})
@@ -331,12 +312,12 @@ func (s Status) Pending() (n uint64) {
 	return n
 }
 
-func (s Status) natsTroubles() (all []Trouble) {
+func (s Status) natsProblems() (all []Problem) {
 	if !s.Running {
 		return nil
 	}
 	if !s.NATS.Connected || s.NATS.Problem != "" {
-		t := Trouble{
+		t := Problem{
 			Kind: "nats", Key: "nats", Bad: true, Title: "NATS is not connected", Error: s.NATS.Problem, Do: Remedy{Command: "doorbell check"},
 			Text: "Nothing is lost: events are kept in the log and published in order (" + Number(int(s.Pending())) + " waiting). Until then nothing is delivered.",
 		}
@@ -351,7 +332,7 @@ func (s Status) natsTroubles() (all []Trouble) {
 			continue
 		}
 		if r.Contested {
-			all = append(all, Trouble{
+			all = append(all, Problem{
 				Kind: "contested", Key: "contested\x00" + r.AgencyID, Agency: r.AgencyID, Label: r.AgencyID, Bad: true, Since: r.OldestWaiting, Alike: "contested",
 				Title: "Another doorbell publishes " + r.AgencyID, Many: "Another doorbell publishes %s agencies",
 				Text: "Publishing stopped here; polling goes on, and events are kept in the log (" + Number(int(min(r.Pending, 1e9))) + " waiting). Stop the other doorbell, or leave the agency to it. Then take it over with the command below.",
@@ -359,7 +340,7 @@ func (s Status) natsTroubles() (all []Trouble) {
 			})
 			continue
 		}
-		all = append(all, Trouble{
+		all = append(all, Problem{
 			Kind: "relay", Key: "relay\x00" + r.AgencyID, Agency: r.AgencyID, Label: r.AgencyID, Passing: !long, Since: r.OldestWaiting, Alike: "relay", Error: r.Problem,
 			Title: "Events of " + r.AgencyID + " are not published", Many: "Events of %s agencies are not published",
 			Text: "Nothing is lost: events are kept in the log (" + Number(int(min(r.Pending, 1e9))) + " waiting). doorbell retries by itself.", Do: Remedy{Command: "doorbell verify"},
@@ -368,10 +349,10 @@ func (s Status) natsTroubles() (all []Trouble) {
 	return all
 }
 
-func (s Status) forwarderTroubles() (all []Trouble) {
+func (s Status) forwarderProblems() (all []Problem) {
 	for _, f := range s.Forwarders {
 		who := strings.TrimSpace(f.Name + " " + f.Kind)
-		t := Trouble{
+		t := Problem{
 			Kind: "outlet", Key: strings.Join([]string{"outlet", f.Name, f.Kind, f.Destination}, "\x00"), Agency: who, Label: who, Error: f.LastError, Since: f.FailingSince,
 			Do: Remedy{Command: "doorbell forward " + Shell(f.Name) + " --test"}, Passing: !f.ill(s.Watch.At),
 		}
@@ -394,7 +375,7 @@ func (s Status) forwarderTroubles() (all []Trouble) {
 		all = append(all, t)
 	}
 	if n := int(min(s.DeadLetters, 1e9)); n > 0 {
-		all = append(all, Trouble{
+		all = append(all, Problem{
 			Kind: "letters", Key: "letters", Passing: true, Title: Counted(n, "event") + " permanently rejected by an outlet",
 			Text: "They are kept as dead letters, with the reason. When that is mended, doorbell dlq retry sends them once more; doorbell dlq drop lets them go.",
 			Do:   Remedy{Command: "doorbell dlq ls"},

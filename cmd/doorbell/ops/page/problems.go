@@ -1,0 +1,90 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"doorbell/cmd/doorbell/ops"
+)
+
+// problem is one of ops, fit to stand in the page.
+type problem struct {
+	Key   string // the same at every rendering
+	Tone  tone
+	Shape string
+	Title string
+	Text  string
+	Error string // the last one
+	Since moment
+	Do    *action
+	Items []problem // of several that are one: the single ones
+	More  int       // that are not even listed
+
+	agency string
+}
+
+// action is how a person ends it.
+type action struct {
+	Verb              string // of a form; empty: there is only a command
+	Agency, Insertion string
+	Button            string
+	Who               string // what the button is about, for those who do not see where it stands
+	Confirm           string // asked first
+	Command           string
+}
+
+// mostListed bounds the single ones of a problem: a key may be that of any number of agencies.
+const mostListed = 250
+
+// problems are those of a status, the worst first.
+func problems(s ops.Status) (list []problem) {
+	for _, p := range s.Problems() {
+		all := newProblem(p, s.Watch.At)
+		for _, one := range p.Of[:min(len(p.Of), mostListed)] {
+			item := newProblem(one, s.Watch.At)
+			item.Title = plain(one.Label, 160)
+			if one.Do.Verb == "" {
+				item.Do = nil
+			}
+			all.Items = append(all.Items, item)
+		}
+		all.More = len(p.Of) - len(all.Items)
+		list = append(list, all)
+	}
+	return list
+}
+
+// shapes of kinds that have another than a triangle.
+var shapes = map[string]string{"halted": "square", "insertion": "square", "full": "square", "contested": "square", "held": "diamond", "waiting": "ring"}
+
+func newProblem(p ops.Problem, now time.Time) problem {
+	v := problem{
+		Key: key(p.Key), Tone: warn, Shape: cmp.Or(shapes[p.Kind], "triangle"), agency: plain(p.Agency, 64), Since: at(p.Since, now),
+		Title: plain(p.Title, 200), Text: plain(p.Text, 600), Error: plain(p.Error, 300),
+	}
+	if p.Bad {
+		v.Tone = bad
+	}
+	if d := p.Do; d.Command != "" {
+		v.Do = &action{
+			Verb: d.Verb, Agency: d.Agency, Insertion: d.Reference, Who: plain(p.Label, 160), Confirm: plain(d.Confirm, 200), Command: plain(d.Command, 400),
+			Button: map[string]string{"resume": "Resume", "approve": "Approve it…"}[d.Verb],
+		}
+		if len(p.Of) > 0 {
+			v.Do.Button = "Resume all"
+		}
+	}
+	return v
+}
+
+// key names a thing, so that the script knows it again.
+func key(parts ...string) string {
+	h := fnv.New64a()
+	for _, p := range parts {
+		h.Write([]byte(p)) //nolint:errcheck // never fails
+		h.Write([]byte{0}) //nolint:errcheck // never fails
+	}
+	return fmt.Sprintf("t-%x", h.Sum64())
+}

@@ -102,9 +102,6 @@ func write(tx *store.Tx, agencyID string, e watch.Effects) (err error) {
 	for _, c := range e.Contacts {
 		err = errors.Join(err, tx.PutContactRequest(agencyID, e.Reference, c))
 	}
-	if !e.Polled.IsZero() {
-		err = errors.Join(err, tx.NotePoll(agencyID, e.Reference, e.Polled))
-	}
 	for _, t := range e.Failures {
 		err = errors.Join(err, tx.PutFailure(agencyID, t))
 	}

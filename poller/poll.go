@@ -402,10 +402,6 @@ func (p *poll) prior(tx *store.Tx) (r watch.Prior, err error) {
 	if err != nil {
 		return r, err
 	}
-	polled, err := tx.LastPoll(id, p.reference)
-	if polled.After(i.LastPoll) {
-		i.LastPoll = polled
-	}
 	state, _, err2 := tx.Agency(id)
 	known, err3 := tx.ContactRequests(id, p.reference)
 	fields, err4 := tx.FieldNames(id)

@@ -62,24 +62,6 @@ func (tx *Tx) PutContactRequest(agency, reference string, c ContactRequest) erro
 	return nil
 }
 
-// LastPoll is when a poll has last put contact requests of an insertion, as far as NotePoll was told; else zero.
-func (tx *Tx) LastPoll(agency, reference string) (time.Time, error) {
-	return tx.group(agency, reference).polled, nil
-}
-
-// NotePoll remembers the time of a poll, to milliseconds, with the contact requests that it puts. So the insertion itself need
-// not be written for it. A poll that puts none leaves nothing, unless the clock was set back: then no entry may tell of a later one.
-func (tx *Tx) NotePoll(agency, reference string, at time.Time) error {
-	g := tx.group(agency, reference)
-	if at.Before(g.polled) {
-		for n := range g.list {
-			g.dirty[n/chunkSize] = true
-		}
-	}
-	g.polled = at
-	return nil
-}
-
 // group is what is remembered of the contact requests of one insertion. They lie together, a few in each entry of the
 // bucket, a chunk: a key of its own for each would double what it takes to remember them. A transaction reads a group once and
 // writes what has changed of it at its end.
@@ -89,7 +71,6 @@ type group struct {
 	list   []ContactRequest // as they came; none ever goes
 	place  map[string]int   // by id
 	dirty  map[int]bool     // chunks that have changed
-	polled time.Time        // when a poll has written to it last, as far as its chunks tell
 }
 
 // chunkSize is how many contact requests lie in one entry.
@@ -116,16 +97,13 @@ func (tx *Tx) group(agency, reference string) *group {
 	g := &group{agency: agency, below: below, place: map[string]int{}, dirty: map[int]bool{}}
 	names := tx.fieldNames(agency)
 	for _, v := range tx.ascend(bucketContacts, below, below) {
-		list, polled, ok := decodeChunk(v, names.list)
+		list, ok := decodeChunk(v, names.list)
 		if !ok {
 			panic(damagef("contact requests of agency %q cannot be read", agency))
 		}
 		for _, c := range list {
 			g.place[c.ID] = len(g.list)
 			g.list = append(g.list, c)
-		}
-		if polled.After(g.polled) {
-			g.polled = polled
 		}
 	}
 	tx.groups[string(below)] = g
@@ -140,7 +118,7 @@ func (tx *Tx) flush() error {
 		for _, n := range slices.Sorted(maps.Keys(g.dirty)) {
 			k := binary.BigEndian.AppendUint32(slices.Clone(g.below), uint32(n))
 			chunk := g.list[n*chunkSize : min((n+1)*chunkSize, len(g.list))]
-			if err := tx.put(bucketContacts, k, encodeChunk(chunk, g.polled, names)); err != nil {
+			if err := tx.put(bucketContacts, k, encodeChunk(chunk, names)); err != nil {
 				return err
 			}
 		}
@@ -160,11 +138,11 @@ const (
 	contactUUID     // the id is a UUID in small letters, and stands there as 16 bytes
 )
 
-// encodeChunk writes how many contact requests there are, when a poll has written them, and each of them.
-func encodeChunk(list []ContactRequest, polled time.Time, names *fieldNames) []byte {
+// encodeChunk writes how many contact requests there are, a zero, and each of them.
+func encodeChunk(list []ContactRequest, names *fieldNames) []byte {
 	w := &writer{b: make([]byte, 0, 128*len(list))}
 	w.uint(uint64(len(list)))
-	w.time(polled)
+	w.byte(0) // older stores have the time of a poll here, which nobody needs
 	for _, c := range list {
 		id, flags := packUUID(c.ID)
 		if c.Redacted {
@@ -190,10 +168,10 @@ func encodeChunk(list []ContactRequest, polled time.Time, names *fieldNames) []b
 	return w.b
 }
 
-func decodeChunk(v []byte, names []string) (list []ContactRequest, polled time.Time, ok bool) {
+func decodeChunk(v []byte, names []string) (list []ContactRequest, ok bool) {
 	r := &reader{b: v}
 	list = make([]ContactRequest, min(r.int(), len(v)))
-	polled = r.time()
+	r.time()
 	for n := range list {
 		c := &list[n]
 		flags := r.byte()
@@ -217,7 +195,7 @@ func decodeChunk(v []byte, names []string) (list []ContactRequest, polled time.T
 			}
 		}
 	}
-	return list, polled, !r.bad && len(r.b) == 0
+	return list, !r.bad && len(r.b) == 0
 }
 
 // packUUID makes an id short that most are.

@@ -47,8 +47,7 @@ type Effects struct {
 	Insertions []store.Insertion
 	Records    map[string][]byte // of insertions, by reference
 
-	Reference string    // the insertion of the following
-	Polled    time.Time // zero: its last poll stays
+	Reference string // the insertion of the following
 	Contacts  []store.ContactRequest
 
 	Failures, Ended []store.Failure // that go on, and that are over
@@ -63,7 +62,7 @@ type Effects struct {
 // Empty says whether there is nothing to write.
 func (e Effects) Empty() bool {
 	return e.State == nil && len(e.Insertions)+len(e.Records)+len(e.Contacts)+len(e.Failures)+len(e.Ended)+len(e.Unhalted)+
-		len(e.Access)+len(e.Raised)+len(e.Cleared)+len(e.Events) == 0 && e.Polled.IsZero()
+		len(e.Access)+len(e.Raised)+len(e.Cleared)+len(e.Events) == 0
 }
 
 func (e *Effects) tell(p ...events.Payload) { e.Events = append(e.Events, p...) }
@@ -141,13 +140,7 @@ func (p Poll) effects(prior Prior, d contactsDiff, c *CatchUp, v Verdict, recove
 		full, _ := prior.full()
 		e.Clear(prior.Alarms, full.AlarmID, p.AgencyID, at.UTC())
 	}
-	settles := settlesAtOnce(i, v, at)
-	for _, put := range d.Puts {
-		if settles && put.Epoch == i.Epoch {
-			put.Epoch--
-		}
-		e.Contacts = append(e.Contacts, put)
-	}
+	e.Contacts = d.Puts
 	e.tell(d.Events...)
 	state, changed := prior.State, false
 	if d.Fields != state.FieldsVersion {
@@ -157,7 +150,7 @@ func (p Poll) effects(prior Prior, d contactsDiff, c *CatchUp, v Verdict, recove
 	if p.Sizes.note(&state) || changed {
 		e.State = &state
 	}
-	if !settles && !mustWrite(i, d, v) {
+	if !mustWrite(i, d, v) {
 		return e
 	}
 	if v == Open {
@@ -165,16 +158,13 @@ func (p Poll) effects(prior Prior, d contactsDiff, c *CatchUp, v Verdict, recove
 		e.Insertions = []store.Insertion{i}
 		return e
 	}
-	e.Polled = at.UTC()
-	if !settles {
-		p.close(&e, prior, c, at)
-	}
+	p.close(&e, prior, c, at)
 	return e
 }
 
 // Close ends a catch-up that no answer closed by itself. Where it is given up, an event says so.
 func Close(p Poll, prior Prior, v Verdict, now time.Time) Effects {
-	e := Effects{Reference: prior.Insertion.Reference, Polled: now.UTC()}
+	e := Effects{Reference: prior.Insertion.Reference}
 	if v == ClosedGivenUp {
 		p.tellGap(&e, prior, now.UTC())
 	}

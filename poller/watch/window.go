@@ -254,19 +254,12 @@ func closeCatchUp(i store.Insertion, c *CatchUp, at time.Time, skew time.Duratio
 	return i
 }
 
-// settlesAtOnce says whether an answer is a catch-up of its own, begun and closed. Then nothing changes of the insertion itself:
-// what is learned counts as learned before its Epoch. To write it would cost a commit two pages more.
-// Where a clock that was ahead has written it, it is written again, for a time to come must not stay.
-func settlesAtOnce(i store.Insertion, v Verdict, at time.Time) bool {
-	return v != Open && i.Polled && i.OpenSince.IsZero() && i.Epoch > 0 && !i.LastPoll.After(at)
-}
-
 // mustWrite says whether an answer changes what is remembered of the insertion itself.
 func mustWrite(i store.Insertion, d contactsDiff, v Verdict) bool {
 	if v == Open {
 		return d.New > 0 && i.OpenSince.IsZero()
 	}
-	return !i.Polled || !i.OpenSince.IsZero() || d.New > 0
+	return !i.Polled || !i.OpenSince.IsZero() || len(d.Puts) > 0
 }
 
 // Question is one way to ask for contact requests.

@@ -82,9 +82,9 @@ func TestRunRefusesBadSettingsAndWritesNothing(t *testing.T) {
 	}{
 		"no base URL":               {[]string{"DOORBELL_BASE_URL="}, []string{"DOORBELL_BASE_URL is not set; write"}},
 		"agency instead of its key": {[]string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=A100"}, []string{"DOORBELL_API_KEYS names an agency without its key; write A100=key"}},
-		"base URL of FTP":           {[]string{"DOORBELL_BASE_URL=ftp://api.example.com"}, []string{"DOORBELL_BASE_URL does not begin with https://"}},
+		"base URL of FTP":           {[]string{"DOORBELL_BASE_URL=ftp://api.example.com"}, []string{"DOORBELL_BASE_URL is not an https:// address"}},
 		"type as people call it":    {[]string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=lead.created"}, []string{"did you mean contact_request.created?"}},
-		"base URL without scheme":   {[]string{"DOORBELL_BASE_URL=api.example.com"}, []string{"DOORBELL_BASE_URL", "write it like https://"}},
+		"base URL without scheme":   {[]string{"DOORBELL_BASE_URL=api.example.com"}, []string{"DOORBELL_BASE_URL", "write it whole, like https://"}},
 		"plain http to elsewhere":   {[]string{"DOORBELL_BASE_URL=http://api.example.com"}, []string{"DOORBELL_ALLOW_PLAINTEXT"}},
 		"no agency":                 {[]string{"DOORBELL_AGENCIES="}, []string{"DOORBELL_AGENCIES is not set; write"}},
 		"agency with a slash":       {[]string{"DOORBELL_AGENCIES=A/100"}, []string{"DOORBELL_AGENCIES", "'/'"}},
@@ -94,9 +94,9 @@ func TestRunRefusesBadSettingsAndWritesNothing(t *testing.T) {
 		"key file that is missing":  {[]string{"DOORBELL_API_KEY=", "DOORBELL_API_KEY_FILE=/none/key"}, []string{"/none/key", "make the file"}},
 		"open port, no credentials": {[]string{"DOORBELL_NATS_LISTEN=0.0.0.0:0"}, []string{"set NATS_USER and NATS_PASSWORD"}},
 		"NATS URL that is none":     {[]string{"NATS_URL=http://host"}, []string{"NATS_URL", "nats://host:4222"}},
-		"webhook URL that is none":  {[]string{"DOORBELL_WEBHOOK_URL=" + sentinel}, []string{"DOORBELL_WEBHOOK_URL", "no address of a webhook"}},
+		"webhook URL that is none":  {[]string{"DOORBELL_WEBHOOK_URL=" + sentinel}, []string{"DOORBELL_WEBHOOK_URL", "is not an https:// address"}},
 		"type that is none":         {[]string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=contact_request.create"}, []string{"did you mean contact_request.created?"}},
-		"recipient that is none":    {[]string{mailSet, mailFrom, "DOORBELL_EMAIL_TO=" + sentinel}, []string{"DOORBELL_EMAIL_TO", "no address of mail"}},
+		"recipient that is none":    {[]string{mailSet, mailFrom, "DOORBELL_EMAIL_TO=" + sentinel}, []string{"DOORBELL_EMAIL_TO", "is not an email address"}},
 		"NATS credentials missing":  {[]string{"NATS_URL=nats://host", "NATS_CREDS=/none/creds"}, []string{"NATS_CREDS", "/none/creds"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,6 +125,18 @@ func TestRunRefusesADataDirectoryThatIsNone(t *testing.T) {
 		mustBeRefused(t, fit("DOORBELL_DATA_DIR="+dir, "DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off"), "DOORBELL_DATA_DIR", dir, "choose another directory")
 	}
 	mustBeUntouched(t, filepath.Dir(file), before)
+}
+
+func TestADataDirectoryThatCannotBeMadeIsNoMatterOfSpace(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/self"); err != nil {
+		t.Skip("no /proc here")
+	}
+	environ := fit("DOORBELL_DATA_DIR=/proc/x", "DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off")
+	mustBeRefused(t, environ, "DOORBELL_DATA_DIR: data directory: mkdir /proc/x", "no directory can be made there; choose another one")
+	if got := run(t, environ, "check"); strings.Contains(got.stdout, "0 bytes free") {
+		t.Errorf("check speaks of space:\n%s", got.stdout)
+	}
 }
 
 // TestRunRefusesADataDirectoryThatItMayNotWrite runs as somebody without rights, who cannot be stopped otherwise by root.

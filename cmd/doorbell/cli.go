@@ -163,11 +163,14 @@ func asUsageError(err error) error {
 		return exit.Usage(err.Error(), "doorbell --help lists the commands, doorbell COMMAND --help their flags")
 	}
 	command, text := parse.Context.Selected().FullPath(), err.Error()
-	if flag := notParsed.FindStringSubmatch(text); flag != nil {
-		text = flag[1] + ": is no whole number from 0 on; write it like 5"
-		if flag[2] == "duration" {
-			text = flag[1] + ": is no duration; write it like 30s, 5m or 2h"
-		}
+	if m := notParsed.FindStringSubmatch(text); m != nil {
+		text = argumentName(m[1]) + ": is not " + map[string]string{
+			"int": "a whole number; write 0 or more, like 5", "uint": "a whole number; write 0 or more, like 5",
+			"float": "a number; write it like 5 or 0.5", "duration": "a duration; write it like 30s, 5m or 2h",
+		}[m[2]]
+	}
+	if m := noneOf.FindStringSubmatch(text); m != nil {
+		text = argumentName(m[1]) + ": write one of " + strings.NewReplacer(`"`, "", ",", ", ").Replace(m[2])
 	}
 	if flag := dashed.FindStringSubmatch(text); flag != nil {
 		text = flag[1] + ": its value begins with a dash; write it without, like 2h or 5"
@@ -187,8 +190,19 @@ func asUsageError(err error) error {
 // dashed is what the parser says of a value that looks like a flag.
 var dashed = regexp.MustCompile(`^(--[a-z-]+): expected .* but got "-`)
 
-// notParsed is what the parser says of a flag whose value is no number or no duration, with the text that it quotes.
-var notParsed = regexp.MustCompile(`^(--[a-z-]+): expected (?:a valid 64 bit )?(int|duration)\b`)
+// notParsed is what the parser says of a value that is not a number or a duration, and noneOf of one that is not in a list.
+var (
+	notParsed = regexp.MustCompile(`^(\S+)(?: \.\.\.\]?)?: expected (?:an? )?(?:valid 64 bit )?(u?int|float|duration)\b`)
+	noneOf    = regexp.MustCompile(`^(\S+) must be one of (\S+) but got `)
+)
+
+// argumentName is a flag as it is, and an argument as help shows it.
+func argumentName(name string) string {
+	if strings.HasPrefix(name, "--") {
+		return name
+	}
+	return strings.ToUpper(strings.Trim(name, "[]<>"))
+}
 
 // emptyValue refuses a value that was given and says nothing, as of a variable that is not set: it would count as not given.
 func emptyValue(command *kong.Context) error {

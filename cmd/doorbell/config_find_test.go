@@ -90,7 +90,7 @@ func TestUnknownNamesAreWarnedAboutWithTheNearestRightOne(t *testing.T) {
 		"DOORBELL_BASE_URL_FILE": "DOORBELL_BASE_URL", "DOORBELL_NATSURL": "DOORBELL_NATS_URL", "DOORBELL_TZ": "DOORBELL_TIMEZONE",
 	} {
 		c := mustRead(t, fit(name+"="+sentinel))
-		if len(c.Warnings) != 1 || !strings.HasPrefix(c.Warnings[0], name+" is no setting") || !strings.HasSuffix(c.Warnings[0], "did you mean "+want+"?") {
+		if len(c.Warnings) != 1 || !strings.HasPrefix(c.Warnings[0], name+" is not a setting") || !strings.HasSuffix(c.Warnings[0], "did you mean "+want+"?") {
 			t.Errorf("%s: warned %q, want %s", name, c.Warnings, want)
 		}
 	}
@@ -116,7 +116,7 @@ func TestAProxyThatIsNoneIsRefused(t *testing.T) {
 		got := run(t, fit(proxy), "config")
 		got.holdsNoSecret(t)
 		name, _, _ := strings.Cut(proxy, "=")
-		if got.code != exit.CodeConfig || !strings.Contains(got.stderr, name+" is no address of a proxy; write it like http://") {
+		if got.code != exit.CodeConfig || !strings.Contains(got.stderr, name+" is not the address of a proxy; write it like http://") {
 			t.Errorf("%s: %d\n%s", proxy, got.code, got.stderr)
 		}
 	}

@@ -69,7 +69,7 @@ func TestEverySettingInDeployExists(t *testing.T) {
 		for _, name := range settingName.FindAllString(text, -1) {
 			found++
 			if !slices.Contains(known, name) {
-				t.Errorf("deploy/%s: there is no setting %s; did you mean %s?", file, name, config.Nearest(name, known))
+				t.Errorf("deploy/%s: there is not a setting %s; did you mean %s?", file, name, config.Nearest(name, known))
 			}
 		}
 	}

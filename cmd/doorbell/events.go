@@ -134,17 +134,17 @@ func (c *EventsShowCmd) query() (q ops.EventQuery, err error) {
 	switch len(c.Which) {
 	case 1:
 		if !eventID.MatchString(c.Which[0]) {
-			return q, errors.New("ID: is not the id of an event; write its ce-id, 26 characters, or agency and sequence: A100 1842")
+			return q, errors.New("ID: is not an event id; write the 26 characters of its ce-id, which --json prints, or agency and sequence like A100 1842")
 		}
 		return ops.EventQuery{ID: c.Which[0], Newest: 1}, nil
 	case 2:
 		n, err := strconv.ParseUint(c.Which[1], 10, 64)
 		if err != nil || n == 0 {
-			return q, errors.New("SEQUENCE: is no number from 1 on; write agency and sequence: A100 1842")
+			return q, errors.New("SEQUENCE: is not a number from 1; write agency and sequence like A100 1842")
 		}
 		return ops.EventQuery{AgencyID: c.Which[0], FromSequence: n, ToSequence: n}, validAgency("AGENCY", c.Which[0])
 	}
-	return q, errors.New("ID: write the ce-id of one event, or agency and sequence: A100 1842")
+	return q, errors.New("ID: write the ce-id of one event, or agency and sequence like A100 1842")
 }
 
 // Run prints one event of the log whole.
@@ -244,12 +244,14 @@ func (EventsTailCmd) Help() string {
 // Validate refuses agencies and types that cannot be.
 func (c *EventsTailCmd) Validate() error {
 	if c.Type != "" && !config.KnownType(c.Type) {
-		return errNoType
+		return noType(c.Type)
 	}
 	return validAgency("--agency", c.Agency)
 }
 
-var errNoType = errors.New("--type: there is none of this name; write one like contact_request.created, or access.> for several")
+func noType(name string) error {
+	return fmt.Errorf("--type: there is no event type %q; did you mean %s?", name, config.NearestType(name))
+}
 
 // Run prints events of the stream as they come.
 func (c *EventsTailCmd) Run(ctx context.Context, p *program) error {
@@ -277,7 +279,7 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program) error {
 	for e, err := range relay.Tail(ctx, nc, o) {
 		switch {
 		case errors.Is(err, relay.ErrForeign):
-			fmt.Fprintln(p.stderr, "a message that is no event was stepped over")
+			fmt.Fprintln(p.stderr, "skipped a message that is not an event")
 		case errors.Is(err, relay.ErrAnew):
 			fmt.Fprintln(p.stderr, err)
 		case err != nil && ctx.Err() != nil: // ended before it had begun
@@ -342,7 +344,7 @@ type EventFilter struct {
 func (f *EventFilter) valid() error {
 	switch {
 	case f.Type != "" && !config.KnownType(f.Type):
-		return errNoType
+		return noType(f.Type)
 	case f.Origin != "" && f.Origin != string(events.OriginLive) && f.Origin != string(events.OriginBaseline):
 		return errors.New("--origin: write live or baseline")
 	case f.FromSequence != nil && *f.FromSequence == 0:

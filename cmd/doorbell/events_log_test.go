@@ -265,8 +265,8 @@ func TestReadingTheLogRefusesWhatCannotBe(t *testing.T) {
 	environ := logged(t, 3)
 	for args, sentence := range map[string]string{
 		"ls --agency A/1":                         "--agency: ",
-		"ls --type nothing":                       "--type: there is none of this name",
-		"ls --type contact>":                      "--type: there is none of this name",
+		"ls --type nothing":                       "--type: there is no event type",
+		"ls --type contact>":                      "--type: there is no event type",
 		"ls --since tomorrow":                     "is neither a time like 2026-11-20T09:00:00Z nor a day like 2026-11-20, both in UTC, nor a duration like 2h",
 		"ls --since 2999-01-01T00:00:00Z":         "--since: lies in the future",
 		"ls --since 1h --until 2h":                "--until: is not after --since",
@@ -279,10 +279,10 @@ func TestReadingTheLogRefusesWhatCannotBe(t *testing.T) {
 		"ls --limit many":                         "--limit: ",
 		"ls more":                                 "more",
 		"show":                                    "id",
-		"show x":                                  "ID: is not the id of an event",
-		"show A100":                               "write its ce-id, 26 characters, or agency and sequence: A100 1842",
-		"show A100 0":                             "SEQUENCE: is no number from 1 on",
-		"show A100 second":                        "SEQUENCE: is no number from 1 on",
+		"show x":                                  "ID: is not an event id",
+		"show A100":                               "write the 26 characters of its ce-id, which --json prints, or agency and sequence like A100 1842",
+		"show A100 0":                             "SEQUENCE: is not a number from 1",
+		"show A100 second":                        "SEQUENCE: is not a number from 1",
 		"show A/1 2":                              "AGENCY: ",
 		"show A100 1 2":                           "write the ce-id of one event, or agency and sequence",
 	} {

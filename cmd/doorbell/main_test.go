@@ -120,7 +120,7 @@ func TestAProxyThatIsAwayOrNoneIsNamedWithoutItsPassword(t *testing.T) {
 		if code := refused.exit(t); code != exit.CodeConfig {
 			t.Errorf("%s: exit code %d", command, code)
 		}
-		has(t, refused.stderr.String(), "HTTPS_PROXY is no address of a proxy; write it like http://")
+		has(t, refused.stderr.String(), "HTTPS_PROXY is not the address of a proxy; write it like http://")
 		holdsNoSecret(refused.stdout.String() + refused.stderr.String())
 	}
 }

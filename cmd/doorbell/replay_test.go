@@ -301,7 +301,7 @@ func TestReplayRefusesWhatCannotBe(t *testing.T) {
 		"--rate 1e-300":                         "--rate: write a number from",
 		"--rate fast":                           "--rate: ",
 		"--agency A/1":                          "--agency: ",
-		"--type appeared":                       "--type: there is none of this name",
+		"--type appeared":                       "--type: there is no event type",
 		"--since soon":                          "is neither a time",
 		"--since 2999-01-01T00:00:00Z":          "--since: lies in the future",
 		"--since 1h --until 2h":                 "--until: is not after --since",

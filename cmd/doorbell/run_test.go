@@ -260,6 +260,6 @@ func TestWhatIsOnlyOddIsWarnedAboutAndTheWatchBegins(t *testing.T) {
 	d := launch(t, s.with("DOORBELL_API_KEY=", "DOORBELL_API_KEY_FILE="+key, "DOORBELL_POL_INTERVAL=1s"), "run")
 	subscribeTo(t, natsURL(t, s.dir)).baselined(t, "A100")
 	d.stop(t)
-	has(t, d.stderr.String(), "DOORBELL_POL_INTERVAL is no setting and is ignored; did you mean DOORBELL_POLL_INTERVAL?", key)
+	has(t, d.stderr.String(), "DOORBELL_POL_INTERVAL is not a setting and is ignored; did you mean DOORBELL_POLL_INTERVAL?", key)
 	holdsNobody(t, d.stderr.String())
 }

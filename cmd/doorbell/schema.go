@@ -59,7 +59,7 @@ func (c *SchemaShowCmd) Validate() error {
 	if c.Type == showAsyncAPI {
 		return errors.New("--example: is for one type of event")
 	}
-	return errors.New("TYPE: there is none of this name; doorbell schema ls lists them")
+	return fmt.Errorf("TYPE: there is no event type %q; doorbell schema ls lists them", c.Type)
 }
 
 // listedSchema is a schema as `schema ls` prints it.

@@ -45,7 +45,7 @@ func TestEverySchemaIsListedAndShownWithAnExampleThatIsAnEvent(t *testing.T) {
 
 func TestASchemaThatIsNotThereIsAUsageError(t *testing.T) {
 	for args, words := range map[string]string{
-		"schema show contact_request.deleted": "TYPE: there is none of this name; doorbell schema ls lists them",
+		"schema show contact_request.deleted": `TYPE: there is no event type "contact_request.deleted"; doorbell schema ls lists them`,
 		"schema show asyncapi --example":      "--example: is for one type of event",
 	} {
 		if got := run(t, nil, strings.Fields(args)...); got.code != exit.CodeUsage || !strings.Contains(got.stderr, words) || got.stdout != "" {

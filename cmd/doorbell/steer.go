@@ -139,7 +139,7 @@ func (c *ResumeCmd) Run(ctx context.Context, p *program) error {
 	if ended > 1 {
 		halts = fmt.Sprintf("%d halts", ended)
 	}
-	fmt.Fprintf(p.stdout, "%s is polled again; %s ended. Whether the API lets it in, doorbell status says in a moment\n", what, halts)
+	fmt.Fprintf(p.stdout, "%s is polled again; %s ended. doorbell status shows in a moment whether the API accepts it\n", what, halts)
 	return nil
 }
 

@@ -613,14 +613,14 @@ func Advice(reason, agencyID, reference string) string {
 			"manager why; it is tried again daily, or " + end
 	case "agency_not_linked":
 		return "The same key works for other agencies: this agency does not exist at the API or is not linked to the key. " +
-			"Check the agency's id, ask the provider's account manager to link it, then " + end
+			"Check the agency's id (upper and lower case differ), ask the provider's account manager to link it, then " + end
 	case "key_rejected":
 		return "The API refuses this key for every agency that uses it: it is wrong, expired or deactivated. Ask the " +
 			"provider's account manager for the valid key and replace it where doorbell gets it from: a file is read again within " +
 			"30 s, the environment at the next start. If the key is right, " + end
 	}
 	return "The API refuses access: the key is wrong or deactivated, the agency does not exist there, or it is not linked to " +
-		"the key. Check both with the provider's account manager. A changed key ends the halt: in the key file within 30 s, in the " +
+		"the key. Check the key and the agency's id (upper and lower case differ) with the provider's account manager. A changed key ends the halt: in the key file within 30 s, in the " +
 		"environment at the next start. Else " + end
 }
 

@@ -68,6 +68,7 @@ func (c *checker) space(dir string) {
 	b := c.config.Base
 	free, known := daemon.FreeSpace(dir)
 	if !known {
+		c.report.warn(SectionDisk, "how much space is free there is not known", "put DOORBELL_DATA_DIR on a disk")
 		return
 	}
 	wanted := max(0, int64(b.StoreMax)-size(filepath.Join(b.DataDir, daemon.StoreFile)))

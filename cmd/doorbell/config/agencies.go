@@ -23,7 +23,7 @@ func (a *AgencyIDs) Decode(text string) error {
 	seen := make(map[string]bool, len(ids))
 	for i, id := range ids {
 		if err := CheckAgencyID(id); err != nil {
-			return advise("has a wrong agency at entry %d: %v", i+1, err)
+			return advise("entry %d is not an agency id: %v", i+1, err)
 		}
 		if seen[id] {
 			return advise("names agency %s twice; remove one", id)
@@ -85,7 +85,7 @@ func (p *PerAgency) Decode(text string) error {
 	}
 	for i, entry := range entries {
 		if err := p.add(entry, len(entries) == 1); err != nil {
-			return advise("is not understood at entry %d: %v", i+1, err)
+			return advise("entry %d: %v", i+1, err)
 		}
 	}
 	return nil
@@ -112,21 +112,21 @@ func (p *PerAgency) add(entry string, alone bool) error {
 	agency, value, named := strings.Cut(entry, "=")
 	if !named {
 		if !alone {
-			return advice("it has no agency; write A100=value")
+			return advice("it names no agency; write A100=value")
 		}
 		agency, value = AnyAgency, entry
 	}
 	agency, value = strings.TrimSpace(agency), strings.TrimSpace(value)
 	if agency != AnyAgency {
 		if err := CheckAgencyID(agency); err != nil {
-			return advise("what stands before the = is no agency: %v", err)
+			return advise("what stands before the = is not an agency id: %v", err)
 		}
 	}
 	if value == "" {
 		return advise("agency %s has no value; write A100=value", agency)
 	}
 	if _, double := p.values[agency]; double {
-		return advise("agency %s is there twice; remove one", agency)
+		return advise("agency %s is named twice; remove one", agency)
 	}
 	p.values[agency] = NewSecret(value)
 	if agency != AnyAgency {

@@ -22,13 +22,13 @@ func complaint(t reflect.Type, err error) string {
 	}
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
-		return "is no duration; write it like 30s, 5m or 2h (30 days are 720h)"
+		return "is not a duration; write it like 30s, 5m or 2h (30 days are 720h)"
 	case t.Kind() == reflect.Bool:
 		return "is neither true nor false; write one of them"
 	case t.Kind() == reflect.Float64:
-		return "is no number; write it like 5 or 0.5"
+		return "is not a number; write it like 5 or 0.5"
 	}
-	return "is no whole number; write it like 5"
+	return "is not a whole number; write it like 5"
 }
 
 // checkRange holds a value against the tags choice, min and max of its field. 0 of a field with auto is auto.
@@ -38,7 +38,7 @@ func (r *reader) checkRange(s *Setting) {
 	}
 	if choice := s.field.Tag.Get("choice"); choice != "" {
 		if !slices.Contains(strings.Split(choice, ","), s.value.String()) {
-			r.wrong(s.Name, "is none of the words it can be; write one of "+strings.ReplaceAll(choice, ",", ", "))
+			r.wrong(s.Name, "is not one of its values; write one of "+strings.ReplaceAll(choice, ",", ", "))
 		}
 		return
 	}
@@ -82,10 +82,10 @@ var (
 func (r *reader) checkBase(c *Config) {
 	b := c.Base
 	if !subjectPrefix.MatchString(b.SubjectPrefix) || len(b.SubjectPrefix) > 100 {
-		r.wrong("DOORBELL_SUBJECT_PREFIX", "is no subject; write letters, digits, - and _, parts separated by dots")
+		r.wrong("DOORBELL_SUBJECT_PREFIX", "is not a NATS subject; write letters, digits, - and _, parts separated by dots")
 	}
 	if !streamName.MatchString(b.Stream) {
-		r.wrong("DOORBELL_STREAM", "is no name of a stream; write at most 32 letters, digits, - and _")
+		r.wrong("DOORBELL_STREAM", "is not a stream name; write at most 32 letters, digits, - and _")
 	}
 	r.checkListen("DOORBELL_NATS_LISTEN", b.NATSListen)
 	r.checkListen("DOORBELL_HTTP_LISTEN", b.HTTPListen)
@@ -93,8 +93,8 @@ func (r *reader) checkBase(c *Config) {
 		r.wrong("DOORBELL_HTTP_LISTEN", "is the same as DOORBELL_NATS_LISTEN; give one of them another port")
 	}
 	r.checkToken(b.HTTPToken)
-	if !b.PingURL.IsZero() {
-		r.checkURL("DOORBELL_PING_URL", b.PingURL.Reveal(), b.AllowPlaintext)
+	if trouble := urlTrouble(b.PingURL.Reveal(), b.AllowPlaintext); trouble != "" && !b.PingURL.IsZero() {
+		r.wrong("DOORBELL_PING_URL", trouble)
 	}
 }
 
@@ -122,7 +122,7 @@ func (r *reader) checkListen(name, text string) {
 	host, port, err := net.SplitHostPort(text)
 	n, portErr := strconv.ParseUint(port, 10, 16)
 	if err != nil || portErr != nil || n > 65535 || strings.ContainsAny(host, " /@") {
-		r.wrong(name, "is no address to listen on; write host:port like 127.0.0.1:"+usualPort(name)+", or off")
+		r.wrong(name, "is not an address to listen on; write host:port like 127.0.0.1:"+usualPort(name)+", or off")
 	}
 }
 
@@ -134,8 +134,13 @@ func usualPort(name string) string {
 	return "4222"
 }
 
-// checkNoOperation refuses the address of an operation, which is what is easily pasted.
-func (r *reader) checkNoOperation(base string) {
+// checkBaseURL wants an address to which paths can be appended. That of an operation is easily pasted.
+func (r *reader) checkBaseURL(base string, plaintext Hosts) {
+	if trouble := urlTrouble(base, plaintext); trouble != "" {
+		r.wrong("DOORBELL_BASE_URL", trouble)
+	} else if strings.ContainsAny(base, "?#") {
+		r.wrong("DOORBELL_BASE_URL", "holds a query or fragment; leave out everything from the ? or #")
+	}
 	for _, path := range []string{"/insertion-funnel/", "/ubm-contact-request/"} {
 		if n := strings.Index(base+"/", path); n >= 0 {
 			r.wrong("DOORBELL_BASE_URL", "holds the path of an operation; write only what stands before "+strings.TrimRight(path, "/"))
@@ -150,9 +155,8 @@ func (r *reader) checkPoll(c *Config) {
 		r.wrong("DOORBELL_BASE_URL", "is not set; write the address of the API, like https://api.example.com")
 	}
 	if p.BaseURL != "" {
-		r.checkURL("DOORBELL_BASE_URL", string(p.BaseURL), c.Base.AllowPlaintext)
 		p.BaseURL = Address(strings.TrimRight(string(p.BaseURL), "/"))
-		r.checkNoOperation(string(p.BaseURL))
+		r.checkBaseURL(string(p.BaseURL), c.Base.AllowPlaintext)
 	}
 	if len(p.RecordsPath.Insertion) > 1 || len(p.RecordsPath.ContactRequest) > 1 {
 		r.wrong("DOORBELL_RECORDS_PATH", "has several paths for one kind; write one, or none to learn it")

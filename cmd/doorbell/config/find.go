@@ -111,7 +111,7 @@ func (r *reader) readSecret(name, path string) string {
 func readFile(path string) (text, trouble string) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		return "", "is no regular file; name a file that holds the value"
+		return "", "is not a regular file; name a file that holds the value"
 	}
 	if err != nil {
 		return "", fileTrouble(err)

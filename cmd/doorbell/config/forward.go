@@ -104,10 +104,18 @@ func (r *reader) checkSlack(f Forward, plaintext Hosts) {
 // checkOutletURLs wants addresses that can be posted to. An address may hold a token, so nothing of it is quoted.
 func (r *reader) checkOutletURLs(name string, p PerAgencyURL, plaintext Hosts) {
 	for agency, v := range p.All() {
-		if trouble := outletURLTrouble(v.Reveal(), plaintext); trouble != "" {
-			r.wrong(name, "holds"+whose(agency)+" "+trouble)
+		text := v.Reveal()
+		if _, second, comma := strings.Cut(text, ","); comma && strings.Contains(second, "://") {
+			r.wrongOf(name, agency, "looks like two addresses; write A100=address,B200=address, and %2C for a comma within an address")
+		} else if trouble := urlTrouble(text, plaintext); trouble != "" {
+			r.wrongOf(name, agency, trouble)
 		}
 	}
+}
+
+// wrongOf says what is wrong with the value of an agency; with a value for all there is no need to name one.
+func (r *reader) wrongOf(name, agency, text string) {
+	r.wrong(name, strings.TrimPrefix(whose(agency)+" "+text, " "))
 }
 
 // whose names an agency within a sentence; with a value for all there is no need to.
@@ -118,34 +126,11 @@ func whose(agency string) string {
 	return " for " + agency
 }
 
-// outletURLTrouble says what is wrong with an address, empty for nothing.
-func outletURLTrouble(text string, plaintext Hosts) string {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || !plain(text) || strings.ContainsAny(text, " \"<>\\") {
-		return "no address of a webhook; write it whole, like https://hooks.example.com/services/…"
-	}
-	host := strings.ToLower(u.Hostname())
-	_, second, comma := strings.Cut(text, ",")
-	switch {
-	case comma && strings.Contains(second, "://"):
-		return "what looks like two addresses; write A100=address,B200=address, and %2C for a comma within an address"
-	case !goodHost(host) || !goodPort(u):
-		return "an address without a usable host; write it whole, like https://hooks.example.com/services/…"
-	case u.User != nil:
-		return "an address with a user or password; leave out what stands before the @"
-	case linkLocal(host):
-		return "a link-local address, where no webhook can be; write the webhook's own"
-	case u.Scheme == "http" && !Loopback(host) && !slices.Contains(plaintext, host):
-		return "an address that speaks plain http to another machine, which would show people's data to everybody on the way; write https://, or name the host in DOORBELL_ALLOW_PLAINTEXT"
-	}
-	return ""
-}
-
 func (r *reader) checkWebhook(f Forward, plaintext Hosts) {
 	r.checkOutletURLs("DOORBELL_WEBHOOK_URL", f.WebhookURL, plaintext)
 	for agency, v := range f.WebhookSecret.All() {
 		if err := webhook.ValidSecrets(v.Reveal()); err != nil {
-			r.wrong("DOORBELL_WEBHOOK_SECRET", "holds"+whose(agency)+" what is no secret; write whsec_ and 24 to 64 bytes in base64, or two of them with a space between; "+
+			r.wrongOf("DOORBELL_WEBHOOK_SECRET", agency, "is not a webhook secret; write whsec_ and 24 to 64 bytes in base64, or two of them with a space between; "+
 				"this makes one: echo whsec_$(openssl rand -base64 32)")
 		}
 	}
@@ -223,7 +208,7 @@ func (r *reader) checkEmail(f Forward) {
 func (r *reader) checkRecipients(name string, to PerAgencyMail) {
 	for agency, v := range to.All() {
 		if trouble := recipientsTrouble(v.Reveal()); trouble != "" {
-			r.wrong(name, "holds"+whose(agency)+" "+trouble)
+			r.wrongOf(name, agency, trouble)
 		}
 	}
 }
@@ -248,7 +233,7 @@ func smtpServer(text string) (*url.URL, string) {
 	}
 	switch {
 	case err != nil || u.Scheme != "smtp" && u.Scheme != "smtps":
-		return nil, "is no address of a mail server; write it like smtp://user@host:587 or smtps://user@host:465"
+		return nil, "is not the address of a mail server; write it like smtp://user@host:587 or smtps://user@host:465"
 	case password:
 		return nil, "holds a password; write it into DOORBELL_EMAIL_PASSWORD, and the user alone before the @"
 	case !goodHost(strings.ToLower(u.Hostname())) || !goodPort(u):
@@ -276,13 +261,13 @@ func recipientsTrouble(text string) string {
 	all := Recipients(text)
 	switch {
 	case len(all) == 0:
-		return "no recipient; write addresses of mail with ; between them"
+		return "names no recipient; write email addresses with ; between them"
 	case len(all) > mostRecipients:
-		return "more than " + strconv.Itoa(mostRecipients) + " recipients; write the address of a list instead"
+		return "names more than " + strconv.Itoa(mostRecipients) + " recipients; write the address of a mailing list instead"
 	}
 	for i, one := range all {
 		if err := recipientTrouble(one); err != nil {
-			return "at place " + strconv.Itoa(i+1) + " what is no address of mail; write it like nora@agency.example, with ; between several"
+			return "entry " + strconv.Itoa(i+1) + " is not an email address; write it like nora@agency.example, with ; between several"
 		}
 	}
 	return ""

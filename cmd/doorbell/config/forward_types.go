@@ -68,7 +68,7 @@ func (p *PerAgencyLanguage) Decode(text string) error {
 	}
 	for agency, v := range p.All() {
 		if !slices.Contains(leads.Languages, leads.Language(v.Reveal())) {
-			return advise("names%s %s, in which nothing is told; write en, de, fr or it", whose(agency), shortWord(v.Reveal()))
+			return advise("names%s %s, which is not supported; write en, de, fr or it", whose(agency), shortWord(v.Reveal()))
 		}
 	}
 	return nil
@@ -115,13 +115,13 @@ func (p *PerAgency) decode(text, what string, bare func(string) bool) error {
 	for i, entry := range entries {
 		named := strings.ContainsRune(entry, '=') && !bare(entry)
 		if !named && len(entries) > 1 {
-			return advise("has no agency at entry %d; write A100=%s, or one %s for all", i+1, what, what)
+			return advise("entry %d names no agency; write A100=%s, or one %s for all", i+1, what, what)
 		}
 		if !named { // what is none of what it should be is found by who looks at it
 			entry = AnyAgency + "=" + entry
 		}
 		if err := p.add(entry, false); err != nil {
-			return advise("is not understood at entry %d: %v; write A100=%s, or one %s for all", i+1, err, what, what)
+			return advise("entry %d: %v; write A100=%s, or one %s for all", i+1, err, what, what)
 		}
 	}
 	return nil
@@ -170,7 +170,7 @@ func (e *EventTypes) Decode(text string) error {
 	}
 	for i, name := range names {
 		if name != ">" && !KnownType(name) {
-			return advise("has at entry %d no type of event; did you mean %s?", i+1, Nearest(strings.Replace(name, "lead", "contact_request", 1), typesAndGroups()))
+			return advise("entry %d is not an event type; did you mean %s?", i+1, NearestType(name))
 		}
 	}
 	*e = names
@@ -202,6 +202,11 @@ func (e EventTypes) Mailed() EventTypes {
 	return types
 }
 
+// NearestType is the type or group of types that somebody may have meant: people say lead.
+func NearestType(name string) string {
+	return Nearest(strings.Replace(name, "lead", "contact_request", 1), typesAndGroups())
+}
+
 func typesAndGroups() (names []string) {
 	for _, t := range events.Types {
 		names = append(names, string(t))
@@ -220,7 +225,7 @@ type Score struct{ Least *float64 }
 func (s *Score) Decode(text string) error {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
-		return advice("is no number; write it like 50 or 0.7")
+		return advice("is not a number; write it like 50 or 0.7")
 	}
 	s.Least = &n
 	return nil
@@ -232,7 +237,7 @@ type Mailbox string
 // Decode refuses what is none.
 func (m *Mailbox) Decode(text string) error {
 	if _, err := mail.ParseAddress(text); err != nil {
-		return advice("is no address of mail; write it like leads@agency.example or Leads <leads@agency.example>")
+		return advice("is not an email address; write it like leads@agency.example or Leads <leads@agency.example>")
 	}
 	*m = Mailbox(text)
 	return nil

@@ -16,6 +16,9 @@ func (r *reader) resolveAgencies(p Poll) []Agency {
 	if len(ids) == 0 {
 		ids = p.APIKeys.Named
 	}
+	if len(ids) == 0 && !p.APIKeys.IsZero() && r.good("DOORBELL_AGENCIES", "DOORBELL_API_KEYS") {
+		r.wrong("DOORBELL_API_KEYS", "names no agency; write A100=key, or the agencies to watch into DOORBELL_AGENCIES")
+	}
 	if len(ids) == 0 && r.good("DOORBELL_AGENCIES", "DOORBELL_API_KEYS") {
 		r.wrong("DOORBELL_AGENCIES", "is not set; write the agencies to watch, like A100,B200, or name them in DOORBELL_API_KEYS")
 	}

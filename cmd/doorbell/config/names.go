@@ -25,7 +25,7 @@ func (r *reader) warnUnknown() {
 		if slices.Contains(known, name) || r.ofKubernetes(name) {
 			continue
 		}
-		r.warn(name + " is no setting and is ignored; did you mean " + Nearest(name, known) + "?")
+		r.warn(name + " is not a setting and is ignored; did you mean " + Nearest(name, known) + "?")
 	}
 }
 

@@ -8,27 +8,25 @@ import (
 	"strings"
 )
 
-// checkURL wants an address that can be called: a scheme, a host, TLS unless the host is this machine or allowed, and
-// nothing that could be a secret or would be lost when a path is appended.
-func (r *reader) checkURL(name, text string, plaintext Hosts) {
+// urlTrouble says what is wrong with an address that is called, empty for nothing: it has a scheme, a host, TLS unless the host is this
+// machine or allowed, and no user or password.
+func urlTrouble(text string, plaintext Hosts) string {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
-		r.wrong(name, "does not begin with https://; write it like https://api.example.com")
-		return
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || !plain(text) || strings.ContainsAny(text, " \"<>\\") {
+		return "is not an https:// address; write it whole, like https://api.example.com"
 	}
 	host := strings.ToLower(u.Hostname())
 	switch {
 	case !goodHost(host) || !goodPort(u):
-		r.wrong(name, "names no usable host; write it like https://api.example.com")
+		return "names no usable host; write it like https://api.example.com"
 	case u.User != nil:
-		r.wrong(name, "holds a user or password; leave out what stands before the @")
-	case name == "DOORBELL_BASE_URL" && (u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.HasSuffix(text, "#")):
-		r.wrong(name, "holds a query or fragment; leave out everything from the ? or #")
+		return "holds a user or password; leave out what stands before the @"
 	case linkLocal(host):
-		r.wrong(name, "names a link-local address, where no API can be; write the API's own")
+		return "names a link-local address, where no such service can be; write its own"
 	case u.Scheme == "http" && !Loopback(host) && !slices.Contains(plaintext, host):
-		r.wrong(name, "speaks plain http to another machine, which would show the secret to everybody on the way; write https://, or name the host in DOORBELL_ALLOW_PLAINTEXT")
+		return "speaks plain http to another machine, which would show secrets and people's data to everybody on the way; write https://, or name the host in DOORBELL_ALLOW_PLAINTEXT"
 	}
+	return ""
 }
 
 // proxySchemes are the proxies that net/http knows.
@@ -46,7 +44,7 @@ func (r *reader) checkProxy() {
 			u, err = url.Parse("http://" + text)
 		}
 		if err != nil || !slices.Contains(proxySchemes, u.Scheme) || !goodHost(u.Hostname()) || !goodPort(u) {
-			r.wrong(name, "is no address of a proxy; write it like http://proxy.example.com:3128, or unset it")
+			r.wrong(name, "is not the address of a proxy; write it like http://proxy.example.com:3128, or unset it")
 		}
 		return // the first one counts
 	}
@@ -124,7 +122,7 @@ func (r *reader) checkServers(text string) {
 		}
 		u, err := url.Parse(server)
 		if err != nil || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) || !goodHost(u.Hostname()) || !goodPort(u) {
-			r.wrong(name, "is no address of a NATS server; write it like nats://host:4222 or tls://host:4222")
+			r.wrong(name, "is not the address of a NATS server; write it like nats://host:4222 or tls://host:4222")
 			return
 		}
 	}

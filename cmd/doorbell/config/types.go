@@ -21,7 +21,7 @@ func advise(format string, args ...any) error { return advice(fmt.Sprintf(format
 // Size is a number of bytes, written 32MiB or 8GiB.
 type Size int64
 
-const sizeAdvice = advice("is no size; write it like 512KiB, 32MiB or 8GiB")
+const sizeAdvice = advice("is not a size; write it like 512KiB, 32MiB or 8GiB")
 
 var sizeUnits = []struct {
 	suffix string
@@ -98,7 +98,7 @@ type Zone struct{ *time.Location }
 func (z *Zone) Decode(text string) error {
 	l, err := time.LoadLocation(text)
 	if err != nil {
-		return advice("is no time zone; write a name of the IANA list, like Europe/Zurich or UTC")
+		return advice("is not a time zone; write a name of the IANA list, like Europe/Zurich or UTC")
 	}
 	z.Location = l
 	return nil
@@ -144,7 +144,7 @@ func (n *Names) Decode(text string) error {
 	}
 	for i, name := range names {
 		if len(name) > 100 || slices.Contains(names[:i], name) {
-			return advise("has a name at entry %d that is too long or there twice; write each once", i+1)
+			return advise("entry %d is too long, or there twice; write each name once", i+1)
 		}
 	}
 	*n = names
@@ -162,7 +162,7 @@ func (h *Hosts) Decode(text string) error {
 	}
 	for i, host := range hosts {
 		if strings.ContainsAny(host, "/@*? ") || strings.Count(host, ":") == 1 {
-			return advise("has at entry %d more than a host name; write the name alone, without scheme and port", i+1)
+			return advise("entry %d is more than a host name; write the name alone, without scheme and port", i+1)
 		}
 	}
 	*h = hosts
@@ -178,7 +178,7 @@ var filterNames = []string{"offerType", "rankType", "searchQuery"}
 func (f *Filter) Decode(text string) error {
 	query, err := url.ParseQuery(text)
 	if err != nil {
-		return advice("is no URL query; write it like offerType=RENT&searchQuery=8005")
+		return advice("is not a URL query; write it like offerType=RENT&searchQuery=8005")
 	}
 	for name, values := range query {
 		if !slices.Contains(filterNames, name) {
@@ -195,7 +195,7 @@ func (f *Filter) Decode(text string) error {
 // Pointers are JSON pointers (RFC 6901) by kind of record.
 type Pointers struct{ Insertion, ContactRequest []string }
 
-const pointerAdvice = "is not understood at entry %d; write insertion:/path or contact_request:/path, separated by commas"
+const pointerAdvice = "entry %d is not a pointer; write insertion:/path or contact_request:/path, separated by commas"
 
 // Decode reads "insertion:/views,contact_request:/read".
 func (p *Pointers) Decode(text string) error {
@@ -243,7 +243,7 @@ func list(text string, most int) ([]string, error) {
 	for i := range entries {
 		entries[i] = strings.TrimSpace(entries[i])
 		if entries[i] == "" {
-			return nil, advise("has an empty entry at place %d; remove the comma or write what is missing", i+1)
+			return nil, advise("entry %d is empty; remove the comma or write what is missing", i+1)
 		}
 	}
 	return entries, nil

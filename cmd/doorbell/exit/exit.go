@@ -105,6 +105,8 @@ func Store(err error, dir string) error {
 		return IO(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "stop the other doorbell, wait if it is a command as verify, or give this one a data directory of its own")
 	case errors.Is(err, store.ErrForeign), errors.Is(err, store.ErrNewer):
 		return Config(err, "")
+	case errors.Is(err, fs.ErrNotExist):
+		return Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "no directory can be made there; choose another one")
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
 		return Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), LetWrite(dir))
 	}

@@ -116,64 +116,49 @@ func ways(t *testing.T) map[string]struct {
 
 func TestExternalServersTakeEventsWhicheverWayOneProvesOneself(t *testing.T) {
 	for name, way := range ways(t) {
-		for kind, start := range map[string]func(*testing.T) *process{
-			"same version": func(t *testing.T) *process { return startConfigured(t, same, way.settings) },
-			"2.9":          func(t *testing.T) *process { return debian(t, way.settings) },
-		} {
-			t.Run(name+", "+kind, func(t *testing.T) {
-				p := start(t)
-				stranger := p.dialled(way.wrong)
-				stranger.log.ring(t, "A100", 1)
-				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-				defer cancel()
-				if err := stranger.relay().RunOnce(ctx); err == nil {
-					t.Error("whoever proves nothing gets in")
-				}
-				b := p.dialled(way.right)
-				stop := b.start(b.relay())
-				b.log.ring(t, "A100", 10)
-				eventually(t, "published", func() bool { return b.published("A100") })
-				p.kill()
-				b.log.ring(t, "A100", 10)
-				p.start()
-				eventually(t, "published after a restart", func() bool { return b.published("A100") })
-				stop()
-				exactlyOnce(t, b.js, b.log, "A100", 0)
-				b.wantRepairs("A100")
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			p := startConfigured(t, same, way.settings)
+			stranger := p.dialled(way.wrong)
+			stranger.log.ring(t, "A100", 1)
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			if err := stranger.relay().RunOnce(ctx); err == nil {
+				t.Error("whoever proves nothing gets in")
+			}
+			b := p.dialled(way.right)
+			stop := b.start(b.relay())
+			b.log.ring(t, "A100", 10)
+			eventually(t, "published", func() bool { return b.published("A100") })
+			p.kill()
+			b.log.ring(t, "A100", 10)
+			p.start()
+			eventually(t, "published after a restart", func() bool { return b.published("A100") })
+			stop()
+			exactlyOnce(t, b.js, b.log, "A100", 0)
+			b.wantRepairs("A100")
+		})
 	}
 }
 
 func TestAServerThatIsAwayAtTheFirstStartGetsEverythingWhenItIsThere(t *testing.T) {
-	for kind, build := range map[string]func(*testing.T) *process{
-		"same version": func(t *testing.T) *process { return configured(t, same) },
-		"2.9": func(t *testing.T) *process {
-			binary := oldBinary(t)
-			return configured(t, func(file string) *exec.Cmd { return exec.Command(binary, "-c", file) })
-		},
-	} {
-		t.Run(kind, func(t *testing.T) {
-			p := build(t)
-			b := p.dialled(natsd.Dial{})
-			d := b.doorbell(t.TempDir())
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			defer cancel()
-			if err := d.relay().RunOnce(ctx); err == nil {
-				t.Error("published without a server")
-			}
-			stop := d.start(d.relay())
-			d.ring(upTo(1, 20)...)
-			p.start()
-			eventually(t, "published", func() bool {
-				c, _ := d.store.Cursor("A100")
-				return c.Sequence == 20
-			})
-			stop()
-			d.agree(upTo(1, 20)...)
-			d.wantReported()
-		})
+	p := configured(t, same)
+	b := p.dialled(natsd.Dial{})
+	d := b.doorbell(t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := d.relay().RunOnce(ctx); err == nil {
+		t.Error("published without a server")
 	}
+	stop := d.start(d.relay())
+	d.ring(upTo(1, 20)...)
+	p.start()
+	eventually(t, "published", func() bool {
+		c, _ := d.store.Cursor("A100")
+		return c.Sequence == 20
+	})
+	stop()
+	d.agree(upTo(1, 20)...)
+	d.wantReported()
 }
 
 // TestAStreamThatLostItsTailIsMendedOnAnExternalServer: a server that syncs lazily and loses power.

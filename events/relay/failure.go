@@ -69,9 +69,7 @@ func classify(err error) class {
 			return c
 		}
 		return classUnknown
-	case errors.Is(err, errNoBatches):
-		return classConfiguration
-	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrDisconnected),
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrDisconnected),
 		errors.Is(err, nats.ErrConnectionReconnecting), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrNoServers):
 		return classGone
 	case errors.Is(err, nats.ErrMaxPayload):

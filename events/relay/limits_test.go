@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/synadia-io/orbit.go/jetstreamext"
 )
 
 func isErr(err, target error) bool { return errors.Is(err, target) }
@@ -136,9 +137,10 @@ func TestEveryFailureHasAClass(t *testing.T) {
 	}{
 		{&jetstream.APIError{ErrorCode: 19999}, classUnknown},
 		{fmt.Errorf("x: %w", ErrLog), classLog},
-		{errNoBatches, classConfiguration},
 		{stream.ErrAnswer, classUnknown},
 		{nats.ErrNoResponders, classGone},
+		{jetstream.ErrNoStreamResponse, classGone},
+		{jetstreamext.ErrInvalidBatchAck, classUnknown},
 		{nats.ErrReconnectBufExceeded, classGone},
 		{nats.ErrConnectionClosed, classGone},
 		{nats.ErrMaxPayload, classConfiguration},
@@ -324,7 +326,7 @@ func TestAnotherStreamThatHoldsOurSubjectsGetsNothing(t *testing.T) {
 		t.Fatalf("RunOnce: %v", err)
 	}
 	// And if it took the subjects after the check: the message names the stream that it is meant for.
-	_, err := r.publish(t.Context(), "listings.v1.A100.>", 0, []*nats.Msg{r.message(b.log.list("A100")[0], 1<<20, false)})
+	_, err := r.worker("A100").publish(t.Context(), 0, []*nats.Msg{r.message(b.log.list("A100")[0], 1<<20, false)})
 	if classify(err) != classConfiguration {
 		t.Fatalf("publish: %v", err)
 	}

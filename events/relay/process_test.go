@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/synadia-io/orbit.go/jetstreamext"
 )
 
 // The test binary is a NATS server of its own where this names its folder, and serverPort the port.
@@ -274,7 +275,7 @@ func TestAStreamThatTakesNoBatchesGetsEveryEventSingly(t *testing.T) {
 	b.deliver()
 	exactlyOnce(t, b.js, b.log, "A100", 0)
 	for _, m := range held(t, b.js, "listings.v1.>") {
-		if m.Header.Get(headerBatch) != "" {
+		if m.Header.Get(jetstreamext.BatchIDHeader) != "" {
 			t.Fatal("a message was sent as part of a batch")
 		}
 	}

@@ -39,7 +39,7 @@ func (l *worker) reconcile(ctx context.Context) error {
 	}
 	l.cursor, l.place, l.created = c, c, info.Created.UTC()
 	l.incoming, l.confirmed, l.unsent, l.rival.taken = importing{}, nil, nil, 0
-	l.fences, l.streamed = map[string]uint64{}, streamed{places: map[string]uint64{}}
+	l.streamed = streamed{places: map[string]uint64{}}
 	if c.Sequence > 0 && !info.Created.Equal(c.StreamCreated) {
 		return l.reconcileLoss(ctx, reasonRecreated)
 	}
@@ -449,8 +449,6 @@ func (l *worker) recognise(m *stream.Message) (events.Event, bool, error) {
 
 // state asks for the stream's creation time and last sequence.
 func (r *Relay) state(ctx context.Context) (*jetstream.StreamInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.o.AckWait)
-	defer cancel()
 	s, err := r.js.Stream(ctx, r.o.Stream)
 	if err != nil {
 		return nil, fmt.Errorf("stream %s: %w", r.o.Stream, err)

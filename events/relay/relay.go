@@ -29,12 +29,6 @@
 // missing in the middle of an embedded stream, from which nobody can erase, is found so in the background after each start of
 // the server, and once a day, and sent again; of any other stream it is told once a day, a person decides, and [Relay.Resend] does it.
 //
-// # Older servers
-//
-// What a server can do is asked, never tried. Before API level 2 it takes no atomic batches and knows no fence over several
-// subjects: events go one by one then, each fenced by its own subject. A late copy is refused all the same, because it has the
-// subject of the first; only another writer's event of another type may come in between unseen until the next reconcile.
-//
 // # What it promises
 //
 // Where another doorbell, that lives, publishes the same agency, the fence refuses one of them again and again. After the third time
@@ -176,7 +170,7 @@ func New(o Options) (*Relay, error) {
 	if o.Log == nil || o.Conn == nil || o.Prefix == "" || o.Stream == "" {
 		return nil, errors.New("relay: log, connection, prefix and stream are required")
 	}
-	js, err := jetstream.New(o.Conn)
+	js, err := jetstream.New(o.Conn, jetstream.WithDefaultTimeout(o.AckWait))
 	if err != nil {
 		return nil, fmt.Errorf("relay: %w", err)
 	}

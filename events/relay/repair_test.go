@@ -418,35 +418,3 @@ func TestWhatAnotherStoreHasPublishedIsNotSentAgain(t *testing.T) {
 		t.Errorf("%d contact requests in the stream, want 9", len(times))
 	}
 }
-
-// A server before batches fences each event by its subject; that of a subject that was not used yet is no fence.
-func TestAStreamMadeAnewIsNoticedAlsoBeforeTheFirstEventOfAType(t *testing.T) {
-	b := newBell(t)
-	b.log.ring(t, "A100", 3)
-	r := b.relay()
-	s, err := r.check(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.manner = bySubject
-	l := r.worker("A100")
-	if err := l.finish(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	b.makeAnew()
-	e, err := events.New(&events.WatchRecovered{
-		Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, Ends: "stale", Since: time.Now(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.log.Append(e); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.finish(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	b.deliver()
-	exactlyOnce(t, b.js, b.log, "A100", 0)
-	b.wantRepairs("A100", "recreated 1-3 sent 3")
-}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"doorbell/events"
@@ -16,8 +14,8 @@ import (
 
 // Errors that say what somebody has to change. The relay goes on trying.
 var (
-	// ErrOldServer: it is not known whether the server can be used.
-	ErrOldServer = errors.New("NATS server too old: version " + oldestServer + " or later is needed")
+	// ErrOldServer: the server has no fence over the subjects of an agency, and no atomic batches.
+	ErrOldServer = errors.New("NATS server too old: version 2.12 or later is needed")
 	// ErrNoStream: the stream is missing, and we are not to make it.
 	ErrNoStream = errors.New("stream is missing and STREAM_MANAGE forbids to make it")
 	// ErrStreamUnfit: the stream is there, but must not or cannot hold our events as it is.
@@ -32,7 +30,7 @@ const margin = 1024
 // usable is a server and a stream that can be used.
 type usable struct {
 	maxMessage int      // bytes that headers and payload of one message may take together
-	manner     manner   // how the server takes events
+	atomic     bool     // the stream takes batches
 	different  []string // how an external stream differs from what it should be
 }
 
@@ -46,12 +44,10 @@ func (r *Relay) inspect(ctx context.Context) (u usable, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.o.AckWait)
 	defer cancel()
-	f, err := ask(ctx, r.js)
-	if err != nil {
+	if _, err := apiLevel(ctx, r.js); err != nil {
 		return u, err
 	}
-	want := f.known(r.o.StreamConfig())
-	found, err := r.ensure(ctx, want)
+	found, err := r.ensure(ctx, r.o.StreamConfig())
 	u.different = found.Different
 	if err != nil {
 		return u, err
@@ -61,7 +57,7 @@ func (r *Relay) inspect(ctx context.Context) (u usable, err error) {
 	if m := int(have.MaxMsgSize); m > 0 {
 		most = min(most, m)
 	}
-	u.maxMessage, u.manner = most-margin, f.manner(have.AllowAtomicPublish)
+	u.maxMessage, u.atomic = most-margin, have.AllowAtomicPublish
 	return u, nil
 }
 
@@ -99,56 +95,25 @@ func (o Options) StreamConfig() jetstream.StreamConfig {
 	return c
 }
 
-// features are what a server can do. It is asked, never tried: a server that does not know atomic batches would store each
-// message singly and say nothing.
-type features struct {
-	level        int // of JetStream's API; 0: the server is older than the levels
-	major, minor int // of its version
-}
-
-// atomicLevel is the JetStream API level from which servers know atomic batches, and a fence over several subjects.
+// atomicLevel is the JetStream API level from which servers know atomic batches, and a fence over several subjects. It is asked,
+// never tried: an older server would store each message of a batch singly and say nothing.
 const atomicLevel = 2
 
-// oldestServer is the oldest version that is known to work.
-const oldestServer = "2.9"
-
-func ask(ctx context.Context, js jetstream.JetStream) (f features, err error) {
+func apiLevel(ctx context.Context, js jetstream.JetStream) (int, error) {
 	account, err := js.AccountInfo(ctx)
 	if err != nil {
-		return f, fmt.Errorf("JetStream account: %w", err)
+		return 0, fmt.Errorf("JetStream account: %w", err)
 	}
-	f.level = account.API.Level
-	version := js.Conn().ConnectedServerVersion()
-	if parts := strings.Split(version, "."); len(parts) >= 2 {
-		f.major, _ = strconv.Atoi(parts[0])
-		f.minor, _ = strconv.Atoi(parts[1])
+	if account.API.Level < atomicLevel {
+		return account.API.Level, fmt.Errorf("%w (it is %.20q)", ErrOldServer, js.Conn().ConnectedServerVersion())
 	}
-	if f.level == 0 && !f.since(2, 9) {
-		return f, fmt.Errorf("%w (it is %.20q)", ErrOldServer, version)
-	}
-	return f, nil
-}
-
-func (f features) since(major, minor int) bool {
-	return f.major > major || f.major == major && f.minor >= minor
-}
-
-// batches says whether the server knows atomic batches. The stream has to allow them too.
-func (f features) batches() bool { return f.level >= atomicLevel }
-
-// known leaves out of a stream what the server does not know. It would take it without a word, or refuse the stream.
-func (f features) known(c jetstream.StreamConfig) jetstream.StreamConfig {
-	c.AllowAtomicPublish = c.AllowAtomicPublish && f.batches()
-	if f.level == 0 && !f.since(2, 10) {
-		c.Metadata = nil
-	}
-	return c
+	return account.API.Level, nil
 }
 
 // Found is what Check found at a server.
 type Found struct {
 	Level     int      // of JetStream's API; 0: unknown
-	OneByOne  bool     // events are published singly: the server, or the stream, takes no atomic batches
+	OneByOne  bool     // events are published singly: the stream takes no atomic batches
 	Missing   bool     // there is no stream of that name; the relay makes it if it may
 	Different []string // how the stream differs from what it should be, in words
 	StoreID   string   // of the store that the stream was made for; empty: unknown
@@ -166,12 +131,10 @@ func Check(ctx context.Context, o Options) (f Found, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.AckWait)
 	defer cancel()
-	server, err := ask(ctx, js)
-	f.Level, f.OneByOne = server.level, !server.batches()
-	if err != nil {
+	if f.Level, err = apiLevel(ctx, js); err != nil {
 		return f, err
 	}
-	found, err := stream.Ensure(ctx, js, server.known(o.StreamConfig()), stream.Rights{})
+	found, err := stream.Ensure(ctx, js, o.StreamConfig(), stream.Rights{})
 	if errors.Is(err, stream.ErrMissing) {
 		f.Missing = true
 		return f, o.mayMake(ctx, js)
@@ -181,7 +144,7 @@ func Check(ctx context.Context, o Options) (f Found, err error) {
 	}
 	have := found.Info.Config
 	f.Messages, f.StoreID, f.Different = found.Info.State.Msgs, have.Metadata["store_id"], found.Different
-	f.OneByOne = server.manner(have.AllowAtomicPublish) != inBatches
+	f.OneByOne = !have.AllowAtomicPublish
 	return f, err
 }
 

@@ -250,8 +250,8 @@ func (r *Relay) check(ctx context.Context) (session, error) {
 		return session{}, err
 	}
 	s := r.link.open(u)
-	if s.number == 1 && s.manner != inBatches {
-		r.o.Logger.Warn("server or stream take no atomic batches: events are published one by one", "server", r.o.Conn.ConnectedServerVersion())
+	if s.number == 1 && !s.atomic {
+		r.o.Logger.Warn("the stream takes no atomic batches: events are published one by one", "stream", r.o.Stream)
 	}
 	return s, nil
 }

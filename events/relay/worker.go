@@ -25,10 +25,9 @@ type worker struct {
 	synced    uint64        // number of the session in which log and stream were found in line; 0: something has failed since
 	created   time.Time     // of the stream, at the last verify
 	cursor    events.Cursor
-	place     events.Cursor     // newest event known to be in the stream; behind the cursor while a lost tail is sent again
-	fence     uint64            // place of the agency's last message in the stream, whoever wrote it
-	fences    map[string]uint64 // the same by subject, where the server wants it so; since the last reconcile
-	most      int               // events in one batch
+	place     events.Cursor // newest event known to be in the stream; behind the cursor while a lost tail is sent again
+	fence     uint64        // place of the agency's last message in the stream, whoever wrote it
+	most      int           // events in one batch
 	repair    repair
 	streamed  streamed
 	foreign   foreign
@@ -240,7 +239,7 @@ func (l *worker) publishNext(ctx context.Context, s session) (bool, error) {
 	if l.place.Sequence < l.cursor.Sequence {
 		return true, l.resendNext(ctx, s)
 	}
-	batch, err := l.r.o.Log.Unsent(l.agency, l.most, l.r.o.BatchBytes)
+	batch, err := l.r.o.Log.Unsent(l.agency, l.inOne(s), l.r.o.BatchBytes)
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", ErrLog, err)
 	}
@@ -277,7 +276,7 @@ func (l *worker) moved() {
 
 // resendNext sends the next batch of a lost tail again.
 func (l *worker) resendNext(ctx context.Context, s session) error {
-	batch, err := l.r.o.Log.Read(l.agency, l.place.Sequence, l.most, l.r.o.BatchBytes)
+	batch, err := l.r.o.Log.Read(l.agency, l.place.Sequence, l.inOne(s), l.r.o.BatchBytes)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}

@@ -7,7 +7,7 @@
 //
 // A job has no memory but the stream. Run begins behind the last event of each agency that the stream holds of the job, so
 // running a job again goes on where it was stopped; with another [Choice] of events, whose beginning was passed over, it is
-// refused. Each message is fenced by the last one on its subject: however many run
+// refused. Each message is fenced by the last one of its agency: however many run
 // one job at once, each event is there once, in the order of its agency, and all but one of them end with [ErrBusy].
 package replay
 
@@ -107,7 +107,7 @@ func Open(ctx context.Context, o Options) (*Job, error) {
 	if err := ValidJob(o.Job); err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(o.Conn)
+	js, err := jetstream.New(o.Conn, jetstream.WithDefaultTimeout(o.AckWait))
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}

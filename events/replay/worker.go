@@ -23,9 +23,8 @@ type worker struct {
 	doubt  bool // a message was sent and not answered: it may have arrived
 	last   uint64
 	id     string
-	// fences are the places in the stream of the last message on each subject, as far as they were looked up. A fence on the
-	// message's own subject is what every server understands.
-	fences map[string]uint64
+	looked bool   // this run knows where the job stood when it began
+	fence  uint64 // place of the agency's last message of this job in the stream; 0: none
 }
 
 func (j *Job) worker(agency string) *worker {
@@ -59,19 +58,15 @@ func (j *Job) try(ctx context.Context, l *worker, e events.Event) (there bool, e
 		return !arrived, l.mustBe(e)
 	}
 	m := j.message(e)
-	fence, err := j.fence(ctx, l, m.Subject)
-	if err != nil {
-		return false, err
-	}
-	m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(fence, 10)}
+	m.Header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{j.filter(l.agency)}
+	m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(l.fence, 10)}
 	place, err := j.publish(ctx, m)
 	if err != nil {
 		l.known = false
 		l.doubt = l.doubt || !refused(err)
 		return false, err
 	}
-	l.doubt, l.last, l.id = false, e.Sequence, e.ID
-	l.fences[m.Subject] = place
+	l.doubt, l.last, l.id, l.fence = false, e.Sequence, e.ID, place
 	return false, nil
 }
 
@@ -81,14 +76,14 @@ func (j *Job) look(ctx context.Context, l *worker) error {
 	if l.known {
 		return nil
 	}
-	m, err := j.lastOn(ctx, j.o.Prefix+".replay."+j.o.Job+"."+events.Token(l.agency)+".>")
+	m, err := j.lastOn(ctx, j.filter(l.agency))
 	if err != nil {
 		return err
 	}
-	first := l.fences == nil
-	l.fences = map[string]uint64{}
+	first := !l.looked
+	l.looked = true
 	if m == nil {
-		l.known = true
+		l.known, l.fence = true, 0
 		return nil
 	}
 	e, err := j.recognise(m)
@@ -98,34 +93,16 @@ func (j *Job) look(ctx context.Context, l *worker) error {
 	if !first && !l.doubt && e.Sequence > l.last {
 		return ErrBusy
 	}
-	l.known = true
-	l.fences[m.Subject] = m.Sequence
+	l.known, l.fence = true, m.Sequence
 	if e.Sequence >= l.last { // less where the newest expired
 		l.last, l.id = e.Sequence, e.ID
 	}
 	return nil
 }
 
-// fence is the place of the last message on a subject; 0 if there is none. That message is older than what is published next,
-// else it would be behind the agency's last one, which was looked up before: then the next look finds it.
-func (j *Job) fence(ctx context.Context, l *worker, subject string) (uint64, error) {
-	if place, ok := l.fences[subject]; ok {
-		return place, nil
-	}
-	m, err := j.lastOn(ctx, subject)
-	if err != nil || m == nil {
-		l.fences[subject] = 0
-		return 0, err
-	}
-	e, err := j.recognise(m)
-	if err != nil {
-		return 0, err
-	}
-	if e.Sequence > l.last {
-		return 0, ErrBusy
-	}
-	l.fences[subject] = m.Sequence
-	return m.Sequence, nil
+// filter covers what the job publishes of an agency.
+func (j *Job) filter(agency string) string {
+	return j.o.Prefix + ".replay." + j.o.Job + "." + events.Token(agency) + ".>"
 }
 
 // message is an event as it is replayed, without fence.
@@ -160,11 +137,11 @@ func (j *Job) lastOn(ctx context.Context, filter string) (*stream.Message, error
 
 // publish returns the place that a message got.
 func (j *Job) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
-	a, err := j.stream.Publish(ctx, m)
+	a, err := j.js.PublishMsg(ctx, m)
 	switch {
 	case err != nil:
 		return 0, sentence(err)
-	case a.Sequence == 0 || a.Stream != j.o.Stream || a.Duplicate: // of a duplicate the next look tells more
+	case a.Duplicate: // the next look tells more
 		return 0, stream.ErrAnswer
 	}
 	return a.Sequence, nil

@@ -1,5 +1,5 @@
 // Package stream makes sure that a stream can hold what is published to it: [Ensure] makes one that is missing, changes one of
-// our own server to what it should be, and of any other says how it differs. A [Client] reads and publishes its messages.
+// our own server to what it should be, and of any other says how it differs. A [Client] reads its messages.
 package stream
 
 import (
@@ -173,7 +173,7 @@ type Message struct {
 	Time     time.Time
 }
 
-// Client reads and publishes messages of one stream. It tries once: who calls decides what a failure means.
+// Client reads messages of one stream. It tries once: who calls decides what a failure means.
 type Client struct {
 	Conn   *nats.Conn
 	Stream string
@@ -246,33 +246,4 @@ func (c Client) Read(ctx context.Context, filter string, after uint64) iter.Seq2
 			after = m.Sequence
 		}
 	}
-}
-
-// Ack is what JetStream says to a message; all zero where it only staged it, as one of a batch.
-type Ack struct {
-	Stream    string              `json:"stream"`
-	Sequence  uint64              `json:"seq"`
-	Duplicate bool                `json:"duplicate"`
-	Batch     string              `json:"batch"`
-	Count     int                 `json:"count"`
-	Error     *jetstream.APIError `json:"error"`
-}
-
-// Publish sends a message and waits for the answer. After an error that is no [jetstream.APIError] nobody knows whether the stream
-// holds the message.
-func (c Client) Publish(ctx context.Context, m *nats.Msg) (a Ack, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Wait)
-	defer cancel()
-	reply, err := c.Conn.RequestMsgWithContext(ctx, m)
-	switch {
-	case err != nil:
-		return Ack{}, err
-	case len(reply.Data) == 0:
-		return Ack{}, nil
-	case json.Unmarshal(reply.Data, &a) != nil:
-		return Ack{}, ErrAnswer
-	case a.Error != nil:
-		return Ack{}, a.Error
-	}
-	return a, nil
 }

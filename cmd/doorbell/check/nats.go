@@ -113,8 +113,8 @@ func (c *checker) stream(ctx context.Context, nc *nats.Conn) {
 		c.report.ok(SectionNATS, "JetStream API level %d; stream %s is as it should be", f.Level, b.Stream)
 	}
 	if err == nil && f.OneByOne {
-		c.report.warn(SectionNATS, "server or stream take no atomic batches: events are published one by one",
-			"from version 2.12 on, with allow_atomic at the stream, they are fenced and flushed together")
+		c.report.warn(SectionNATS, "the stream takes no atomic batches: events are published one by one",
+			"set allow_atomic at the stream: events are flushed together then")
 	}
 	if f.StoreID != "" && c.storeID == "" {
 		c.report.warn(SectionNATS, fmt.Sprintf("stream %s holds the events of another store", b.Stream),

@@ -1,6 +1,7 @@
 package poller
 
 import (
+	"context"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -99,4 +100,16 @@ func (p *Poller) keyBackoff(name string) *backoff {
 		p.keys[name] = newBackoff(time.Second, watch.LongestKeyWait)
 	}
 	return p.keys[name]
+}
+
+// sleep waits for d or until ctx is done.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"doorbell/poller/listings"
 	"doorbell/poller/schedule"
-	"doorbell/poller/watch"
 	"doorbell/store"
 )
 
@@ -131,21 +130,16 @@ func RememberedOutlook(s *store.Store, o Options) (Outlook, error) {
 	return all, err
 }
 
-// rememberedRates lets a schedule learn from all contact requests that are remembered.
+// rememberedRates are those of a schedule that goes on with what the process before has learned.
 func rememberedRates(tx *store.Tx, agencyID string, o Options) (AgencyOutlook, error) {
+	known, now := loadMemory(tx, agencyID), time.Now()
 	s := schedule.New(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness})
-	handle, now := s.Enter(nil), time.Now()
+	handle := s.Enter(known.learned)
 	err := tx.Insertions(agencyID, func(i store.Insertion) error {
-		if i.Outside || !i.GoneSince.IsZero() && now.Sub(i.GoneSince) > watch.LateArrivals {
-			return nil
+		if stillPolled(i, now) {
+			s.Add(handle, known.resume(resumedFrom(i), now, now), now)
 		}
-		one := s.Add(handle, schedule.Memory{Born: appearedAt(i)}, now)
-		if !i.Polled {
-			return nil
-		}
-		created, err := creations(tx, agencyID, i.Reference)
-		s.Polled(one, now, created)
-		return err
+		return nil
 	})
 	if err != nil {
 		return AgencyOutlook{}, err
@@ -154,13 +148,4 @@ func rememberedRates(tx *store.Tx, agencyID string, o Options) (AgencyOutlook, e
 	a := AgencyOutlook{AgencyID: agencyID, PageSize: state.Operation(string(listings.OperationInsertions)).Largest}
 	a.Rates, a.ContactRequests = s.Rates(handle)
 	return a, err
-}
-
-func creations(tx *store.Tx, agencyID, reference string) ([]time.Time, error) {
-	requests, err := tx.ContactRequests(agencyID, reference)
-	created := make([]time.Time, 0, len(requests))
-	for _, c := range requests {
-		created = append(created, c.CreatedAt)
-	}
-	return created, err
 }

@@ -15,13 +15,6 @@ import (
 	"doorbell/store"
 )
 
-// AgencyKeys names an agency and the keys that open it. Next is zero outside a rotation; it is shown only after Key was
-// refused, and then for good if it works.
-type AgencyKeys struct {
-	ID        string
-	Key, Next listings.Key
-}
-
 // configure gives the agency the pair of keys that is configured now.
 func (a *agency) configure(k AgencyKeys) error {
 	if now, keys := watch.NewKeys(k.Key, k.Next), a.access().Keys; now.Current == keys.Current && now.Next == keys.Next {

@@ -51,14 +51,14 @@ func TestLatencyIsForgottenAfterADay(t *testing.T) {
 	now := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 	var l latencies
 	l.add(time.Hour, now)
-	if f := latencyAt(l, now.Add(23 * time.Hour)); f.ContactRequests != 1 {
+	if f := latencyAt(l, now.Add(23*time.Hour)); f.ContactRequests != 1 {
 		t.Errorf("after 23 hours: %+v", f)
 	}
-	if f := latencyAt(l, now.Add(24 * time.Hour)); f.ContactRequests != 0 {
+	if f := latencyAt(l, now.Add(24*time.Hour)); f.ContactRequests != 0 {
 		t.Errorf("after 24 hours: %+v", f)
 	}
 	l.add(time.Minute, now.Add(24*time.Hour)) // in the place of the first
-	if f := latencyAt(l, now.Add(24 * time.Hour)); f.ContactRequests != 1 || f.MeanSeconds != 60 {
+	if f := latencyAt(l, now.Add(24*time.Hour)); f.ContactRequests != 1 || f.MeanSeconds != 60 {
 		t.Errorf("the next day: %+v", f)
 	}
 }

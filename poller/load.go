@@ -31,8 +31,14 @@ func (a *agency) load() error {
 		remembered = watch.RestoreAccess(a.id, state.Keys, halts, now)
 		known = loadMemory(tx, a.id)
 		return tx.Insertions(a.id, func(i store.Insertion) error {
-			if a.count(i, now) {
-				polled = append(polled, resumedFrom(i))
+			if !stillPolled(i, now) {
+				return nil
+			}
+			polled = append(polled, resumedFrom(i))
+			if i.GoneSince.IsZero() {
+				a.known++
+			} else {
+				a.gone++
 			}
 			return nil
 		})
@@ -65,19 +71,9 @@ func (a *agency) load() error {
 	return nil
 }
 
-// count counts an insertion, and says whether it is polled.
-func (a *agency) count(i store.Insertion, now time.Time) bool {
-	switch {
-	case i.Outside:
-		return false
-	case i.GoneSince.IsZero():
-		a.known++
-	case now.Sub(i.GoneSince) > watch.LateArrivals:
-		return false
-	default:
-		a.gone++
-	}
-	return true
+// stillPolled says whether an insertion is published, or is polled for last contact requests.
+func stillPolled(i store.Insertion, now time.Time) bool {
+	return !i.Outside && (i.GoneSince.IsZero() || now.Sub(i.GoneSince) <= watch.LateArrivals)
 }
 
 // line schedules what is polled: at once what must not wait, which is what appeared after the baseline and windows that are

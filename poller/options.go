@@ -38,6 +38,13 @@ type Options struct {
 	largerPages bool // PageSize was left to us
 }
 
+// AgencyKeys names an agency and the keys that open it. Next is zero outside a rotation; it is shown only after Key was
+// refused, and then for good if it works.
+type AgencyKeys struct {
+	ID        string
+	Key, Next listings.Key
+}
+
 // Digest is what the poller compares of a record, as text, by the type of its event: what is ignored is not in it. It is empty
 // where the record cannot be compared.
 func (o Options) Digest(t events.Type, record json.RawMessage) string {

@@ -1,7 +1,6 @@
 package poller
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,18 +76,16 @@ func New(o Options) (*Poller, error) {
 	if p.verifier, err = listings.New(o.API); err != nil {
 		return nil, err
 	}
-	r := newRegistry(len(o.Agencies))
-	p.registry.Store(r)
-	for _, k := range o.Agencies {
-		if r.byID[k.ID] != nil {
-			return nil, fmt.Errorf("agency %s is named twice", k.ID)
-		}
-		a := newAgency(p, k)
-		r.add(a)
-		if err := a.load(); err != nil {
-			return nil, fmt.Errorf("agency %s: %w", k.ID, err)
-		}
+	nobody := newRegistry(0)
+	p.registry.Store(nobody)
+	if err := nobody.accepts(o.Agencies); err != nil {
+		return nil, err
 	}
+	watched, err := p.next(nobody, o.Agencies)
+	if err != nil {
+		return nil, err
+	}
+	p.registry.Store(watched)
 	p.checkCap()
 	return p, nil
 }
@@ -175,10 +172,13 @@ func (p *Poller) SetAgencies(list []AgencyKeys) error {
 		return err
 	}
 	for _, k := range list {
-		if a := before.byID[k.ID]; a != nil {
-			if err := a.configure(k); err != nil {
-				return fmt.Errorf("agency %s: %w", k.ID, err)
-			}
+		a := before.byID[k.ID]
+		if a == nil {
+			p.log.Info("agency is watched", "agency", k.ID)
+			continue
+		}
+		if err := a.configure(k); err != nil {
+			return fmt.Errorf("agency %s: %w", k.ID, err)
 		}
 	}
 	return nil
@@ -203,7 +203,6 @@ func (p *Poller) next(before *registry, list []AgencyKeys) (*registry, error) {
 			return nil, fmt.Errorf("agency %s: %w", k.ID, err)
 		}
 		after.add(a)
-		p.log.Info("agency is watched", "agency", k.ID)
 	}
 	return after, nil
 }
@@ -330,33 +329,12 @@ func (p *Poller) PollNow(agencyID string) (done PolledNow, err error) {
 	if a.isHalted(listings.Request{Operation: listings.OperationInsertions, AgencyID: agencyID}) {
 		return done, fmt.Errorf("%w: %s", ErrHalted, agencyID)
 	}
-	p.scheduler.change(agencyID, func(s *schedule.Schedule, q *scheduled) {
-		list := q.longest(s, max(1, int(p.o.RequestsPerSecond*nowWithin.Seconds())))
-		for _, i := range list {
-			s.Prioritize(i, schedule.Urgent)
-		}
-		done = PolledNow{Insertions: len(list), Of: len(q.slots)}
-	})
+	all := p.scheduler.waits(agencyID)
+	slices.SortStableFunc(all, func(x, y watch.Wait) int { return x.Since.Compare(y.Since) })
+	longest := all[:min(len(all), max(1, int(p.o.RequestsPerSecond*nowWithin.Seconds())))]
+	for _, w := range longest {
+		p.scheduler.changeOne(agencyID, w.Reference, func(s *schedule.Schedule, i schedule.Insertion) { s.Prioritize(i, schedule.Urgent) })
+	}
 	a.wakeWalk()
-	return done, nil
-}
-
-// longest are the insertions that were polled the longest ago, at most so many.
-func (p *scheduled) longest(s *schedule.Schedule, most int) []schedule.Insertion {
-	type waiting struct {
-		schedule.Insertion
-		since time.Time
-	}
-	all := make([]waiting, 0, len(p.slots))
-	for _, i := range p.slots {
-		all = append(all, waiting{i, s.Memory(i).LastPoll})
-	}
-	slices.SortFunc(all, func(a, b waiting) int {
-		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.Slot, b.Slot))
-	})
-	list := make([]schedule.Insertion, 0, min(most, len(all)))
-	for _, w := range all[:min(most, len(all))] {
-		list = append(list, w.Insertion)
-	}
-	return list
+	return PolledNow{Insertions: len(longest), Of: len(all)}, nil
 }

@@ -31,12 +31,13 @@ func benchmarkAnswer(b *testing.B, known int) {
 	b.ReportAllocs()
 	began := processorTime()
 	for b.Loop() {
-		page, err := p.ask(b.Context(), watch.Question{NumberOfItemsPerPage: 20, SortBy: "createdAt", SortOrder: "desc", Expect: listings.Expect{Known: p.known()}})
+		page, err := p.ask(b.Context(), watch.Question{NumberOfItemsPerPage: 20, SortBy: "createdAt", SortOrder: "desc", Expect: listings.Expect{Known: p.state.Known(p.a.windows().Rules, time.Now())}})
 		if err != nil {
 			b.Fatal(err)
 		}
 		p.catchUp = watch.NewCatchUp()
 		a := answerOf(page, watch.NewestFirst(20))
+		a.Identified = true
 		err = p.a.p.store.View(func(tx *store.Tx) error {
 			prior, err := p.prior(tx)
 			j := watch.Judge(p.watched(), prior, a, page.Received)

@@ -141,7 +141,7 @@ func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error
 		return watch.ClassCanceled, ctx.Err()
 	}
 	if c == watch.ClassNone {
-		a.p.scheduler.polled(a.id, reference, p.state.at, p.state.tellable(a.skew(), p.state.at))
+		a.p.scheduler.polled(a.id, reference, p.state.At, p.state.tellable(a.skew(), p.state.At))
 	}
 	if failed := a.noteOutcome(listings.OperationContactRequests, reference, c, err); failed != nil {
 		return watch.ClassFatal, failed
@@ -172,26 +172,34 @@ type poll struct {
 
 func (p *poll) run(ctx context.Context) error {
 	first, err := p.askFirst(ctx)
-	if err != nil || p.unchanged(first) {
+	if err != nil {
 		return err
 	}
+	if first.Same {
+		p.state.Same(first)
+		return nil
+	}
 	p.catchUp = watch.NewCatchUp()
-	p.state.body, p.state.records = listings.Sum{}, listings.Sum{}
+	p.state.Begin()
 	if err := p.catchUpFrom(ctx, first); err != nil {
 		return err
 	}
-	p.remember(first)
+	now := time.Now()
+	p.state.Ended(first, p.rules, p.catchUp, p.verdict, p.a.windows(), p.wideSlot(now), now)
 	return nil
 }
+
+// wideSlot is when the widest window of the insertion is read next.
+func (p *poll) wideSlot(now time.Time) time.Time { return watch.WideSlot(p.a.id, p.reference, now) }
 
 // askFirst asks for the newest few, or for what was learned to do instead.
 func (p *poll) askFirst(ctx context.Context) (*listings.ContactRequestsPage, error) {
 	var refusal error
 	var sizes []int
-	p.a.learned(func(w *watch.Sizes) { sizes = w.First(int(p.state.first), time.Now()) })
+	p.a.learned(func(w *watch.Sizes) { sizes = p.state.First(w, time.Now()) })
 	for _, size := range sizes {
 		q := watch.NewestFirst(max(size, 0))
-		q.Expect.Known = p.known()
+		q.Expect.Known = p.state.Known(p.a.windows().Rules, time.Now())
 		page, err := p.ask(ctx, q)
 		if watch.RefusedSize(err) {
 			refusal = cmp.Or(refusal, err)
@@ -263,10 +271,8 @@ func (p *poll) fromOtherSides(ctx context.Context, page *listings.ContactRequest
 			return err
 		}
 	}
-	// There are more than any answer held: that is as many as this service shows.
-	if count := len(page.ContactRequests); p.catchUp.Most == count && p.state.slow == nil && // else a larger answer was none
-		(len(p.catchUp.Shown) > count || p.a.windows().Totals && page.Total > count) {
-		p.a.learned(func(w *watch.Sizes) { w.Capped(count) })
+	if p.state.Slow == nil { // else a larger answer was none
+		p.a.learned(func(w *watch.Sizes) { w.LearnCap(p.catchUp, len(page.ContactRequests), page.Total) })
 	}
 	if p.verdict != watch.Open {
 		return nil
@@ -284,37 +290,6 @@ func (p *poll) alsoAsk(ctx context.Context, q watch.Question) error {
 		return err
 	}
 	return p.answer(ctx, page, q)
-}
-
-// unchanged says whether nothing has happened since this very answer was committed.
-func (p *poll) unchanged(page *listings.ContactRequestsPage) bool {
-	if page.Same {
-		p.state.body, p.state.at = page.Body, page.Received
-	}
-	return page.Same
-}
-
-// remember keeps what lets the next poll tell at once that nothing has changed.
-func (p *poll) remember(page *listings.ContactRequestsPage) {
-	l, c := p.state, p.catchUp
-	l.body, l.records, l.rules, l.whole = page.Body, page.Records, p.rules, c.Whole
-	if page.Total != c.Total {
-		l.body, l.records = listings.Sum{}, listings.Sum{} // the same answer would tell of another total than was told last
-	}
-	l.at, l.total, l.hidden = page.Received, small(c.Total), small(c.Newest.Hidden)
-	if l.wide == 0 {
-		l.wide = wideSlot(p.a.id, p.reference, time.Now()).UnixNano()
-	}
-	if again := time.Now().Add(slowAgain).UnixNano(); p.verdict == watch.ClosedGivenUp && l.slow != nil {
-		l.wide = min(l.wide, again)
-	}
-	l.first = 0
-	if !c.Newest.Ordered && len(c.Newest.IDs) > 1 {
-		l.first = small(watch.CapOf(len(c.Newest.IDs) + 1)) // order is not to be had: only a window with all of them tells what is new
-		if !p.a.windows().Larger(0, len(c.Newest.IDs)) {
-			l.first = small(watch.CapOf(len(c.Newest.IDs)))
-		}
-	}
 }
 
 // ask puts one question to the API.
@@ -340,12 +315,13 @@ func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q
 	p.a.learned(func(w *watch.Sizes) { w.Observe(page.Total, len(page.ContactRequests)) })
 	a := answerOf(page, q)
 	a.Identities = watch.IdentitiesOf(p.reference, page.ContactRequests)
-	j, err := p.judge(page, a, true)
-	if errors.Is(err, errIdentity) {
+	j, err := p.judge(page, a)
+	if err == nil && j.Unidentified {
 		if err := p.learnIdentity(ctx, a.Identities, q); err != nil {
 			return err
 		}
-		j, err = p.judge(page, a, false)
+		a.Identified = true
+		j, err = p.judge(page, a)
 	}
 	if err != nil {
 		return err
@@ -362,18 +338,10 @@ func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q
 	return nil
 }
 
-// errIdentity ends the judgement of an answer where it has to be decided first what tells contact requests apart.
-var errIdentity = errors.New("no identity")
-
-// judge judges an answer by what is remembered and commits what it changes. Where identify is wanted, it stops with errIdentity
-// instead of judging without.
-func (p *poll) judge(page *listings.ContactRequestsPage, a watch.Answer, identify bool) (j watch.Judged, err error) {
+// judge judges an answer by what is remembered and commits what it changes.
+func (p *poll) judge(page *listings.ContactRequestsPage, a watch.Answer) (j watch.Judged, err error) {
 	err = p.commit(func(prior watch.Prior) (watch.Effects, error) {
-		w := p.watched()
-		if _, decided := watch.Identified(w, prior, a.Identities); identify && !decided {
-			return watch.Effects{}, errIdentity
-		}
-		j = watch.Judge(w, prior, a, page.Received)
+		j = watch.Judge(p.watched(), prior, a, page.Received)
 		return j.Effects, nil
 	})
 	return j, err
@@ -415,7 +383,7 @@ func (p *poll) watched() watch.Poll {
 	o := p.a.p.o
 	return watch.Poll{
 		AgencyID: p.a.id, Announce: o.Announce, Rules: p.a.p.rules, IDFields: o.IDFields, Skew: p.a.skew(),
-		Looked: p.state.at, Hidden: int(p.state.hidden), Sizes: p.a.windows(), CatchUp: p.catchUp,
+		Before: p.state.Polls, Sizes: p.a.windows(), CatchUp: p.catchUp,
 	}
 }
 
@@ -448,17 +416,9 @@ func answerOf(page *listings.ContactRequestsPage, q watch.Question) watch.Answer
 	}
 }
 
-// known says which answer need not be decoded, by its hash; nil where all of it is wanted in any case.
-func (p *poll) known() func(listings.Sum) bool {
-	if p.state.body == (listings.Sum{}) || p.wideDue(time.Now()) || p.state.rules != p.a.windows().Rules {
-		return nil
-	}
-	return func(h listings.Sum) bool { return h == p.state.body || h == p.state.records }
-}
-
 // grow asks for a larger number. There is no page where the API does not give one.
 func (p *poll) grow(ctx context.Context, size int, page *listings.ContactRequestsPage) (*listings.ContactRequestsPage, error) {
-	if p.state.slow.given(size, time.Now()) {
+	if !p.state.MayAsk(size, time.Now()) {
 		return nil, nil
 	}
 	next, err := p.ask(ctx, watch.NewestFirst(size))
@@ -467,19 +427,12 @@ func (p *poll) grow(ctx context.Context, size int, page *listings.ContactRequest
 		return nil, nil
 	}
 	if err != nil {
-		p.state.slow = p.state.slow.failed(err, size, time.Now())
+		p.state.LargerFailed(err, size, time.Now())
 		return nil, err
 	}
-	if s := p.state.slow; s != nil && size >= s.size {
-		p.state.slow = nil
-	}
+	p.state.LargerAnswered(size)
 	p.a.learned(func(w *watch.Sizes) { w.Lift(size, len(next.ContactRequests)) })
 	return next, nil
-}
-
-// wideDue says whether the daily time has come to read the widest window of an insertion that is not seen whole.
-func (p *poll) wideDue(now time.Time) bool {
-	return !p.state.whole && p.state.wide != 0 && now.UnixNano() >= p.state.wide
 }
 
 // widen reads the widest window where it is time, or where a total tells of something unseen.
@@ -488,13 +441,13 @@ func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) er
 	if p.catchUp.Whole {
 		return nil
 	}
-	due, grew := p.wideDue(now), p.grew(page.Total, now)
+	due, grew := p.state.WideDue(now), p.state.Grew(page.Total, p.catchUp.New, now)
 	if !due && !grew {
 		return nil
 	}
 	wide, err := p.askWidest(ctx, page)
-	if !grew && isSlow(err) { // the regular window is read all the same
-		p.state.wide = now.Add(slowAgain).UnixNano()
+	if !grew && watch.IsSlow(err) { // the regular window is read all the same
+		p.state.WideFailed(now)
 		return nil
 	}
 	if err != nil {
@@ -510,20 +463,8 @@ func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) er
 			return err
 		}
 	}
-	p.state.wide, p.state.slow = wideSlot(p.a.id, p.reference, now).UnixNano(), nil
-	if grew {
-		p.state.learnGrowth(page.Total, found, now)
-	}
+	p.state.Widened(grew, page.Total, found, p.wideSlot(now), now)
 	return nil
-}
-
-// grew says whether the total is larger than it was by more than was found, for a reason that is not known yet.
-func (p *poll) grew(total int, now time.Time) bool {
-	l := p.state
-	if l.total < 0 || total-int(l.total) <= p.catchUp.New {
-		return false
-	}
-	return l.growth == nil || total > l.growth.explained && !now.Before(l.growth.until)
 }
 
 // askWidest asks for as many as this service shows at once: the last answer itself, if it takes no larger number.

@@ -35,8 +35,7 @@ type Poll struct {
 	Rules    Rules
 	IDFields []string // that may be the id of contact requests
 	Skew     time.Duration
-	Looked   time.Time // the last good look of this process; zero: there was none
-	Hidden   int       // how many of those remembered the last closed window did not show; -1 unknown
+	Before   Polls
 	Sizes    Sizes
 	CatchUp  *CatchUp
 }
@@ -76,10 +75,17 @@ type Judged struct {
 	New     int
 	Since   map[string]time.Time
 	Waits   []time.Duration // of the contact requests that are announced
+	// Unidentified: it has to be decided first what tells contact requests apart. Nothing else is said.
+	Unidentified bool
 }
 
 // Judge says what an answer changes.
 func Judge(p Poll, prior Prior, a Answer, at time.Time) Judged {
+	if !a.Identified {
+		if _, decided := Identified(p, prior, a.Identities); !decided {
+			return Judged{Unidentified: true}
+		}
+	}
 	s := p.observe(prior, at)
 	d := diffContactRequests(s, prior.Known, a)
 	j := Judged{CatchUp: p.CatchUp.Clone(), Rules: rulesOf(prior.State, d), New: d.New, Since: d.Since, Waits: waits(d.Events, s)}
@@ -108,7 +114,7 @@ func JudgeWidest(p Poll, prior Prior, a Answer, at time.Time) (e Effects, found 
 }
 
 func (p Poll) observe(prior Prior, at time.Time) contactsObservation {
-	after := p.Looked
+	after := p.Before.At
 	if after.IsZero() {
 		after = prior.Insertion.LastPoll
 	}
@@ -124,12 +130,12 @@ func (p Poll) observe(prior Prior, at time.Time) contactsObservation {
 
 func (p Poll) circumstances(prior Prior, a Answer) circumstances {
 	looked := prior.Insertion.LastPoll
-	if p.Looked.After(looked) {
-		looked = p.Looked
+	if p.Before.At.After(looked) {
+		looked = p.Before.At
 	}
 	return circumstances{
 		Insertion: prior.Insertion, Known: prior.Known, Start: prior.Insertion.Start.Add(p.Skew), Looked: looked.Add(p.Skew + time.Second),
-		Most: p.Sizes.Most, Totals: p.Sizes.Totals, Larger: p.Sizes.Larger(a.Asked, len(a.Requests)), Hidden: p.Hidden,
+		Most: p.Sizes.Most, Totals: p.Sizes.Totals, Larger: p.Sizes.Larger(a.Asked, len(a.Requests)), Hidden: int(p.Before.hidden),
 	}
 }
 

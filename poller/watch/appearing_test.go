@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"doorbell/poller/listings"
 	"doorbell/store"
 )
@@ -128,4 +130,45 @@ func TestWhatTheListOfSomebodyElseShowedConfirmsNothing(t *testing.T) {
 			t.Errorf("complete %t: %d told", complete, len(e.Appeared))
 		}
 	}
+}
+
+// TestWhateverWalksShowedBeforeWhatStaysIsToldSoon draws walks over lists of ours, of somebody else, mixed ones and broken ones.
+func TestWhateverWalksShowedBeforeWhatStaysIsToldSoon(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		a := newAppearing()
+		shown, told := map[string]int{}, map[string]bool{}
+		walk := func(complete bool, listed int, all []string) {
+			all = slices.DeleteFunc(slices.Clone(all), func(r string) bool { return told[r] })
+			for _, r := range all {
+				shown[r]++
+			}
+			e := a.walk(complete, listed, all)
+			for r := range e.Appeared {
+				if shown[r] < 2 && len(all)*10 > 3*100 && !(a.state.Held != nil && a.state.Held.Approved) {
+					rt.Fatalf("%s is told by the one walk that has shown it", r)
+				}
+				told[r] = true
+			}
+		}
+		for range rapid.IntRange(0, 30).Draw(rt, "walks") {
+			all := news(rapid.IntRange(0, 60).Draw(rt, "new"))
+			from := rapid.IntRange(0, len(all)).Draw(rt, "from")
+			walk(rapid.Bool().Draw(rt, "complete"), rapid.IntRange(0, 100).Draw(rt, "listed"), all[from:])
+			a.now = a.now.Add(time.Duration(rapid.IntRange(0, 40).Draw(rt, "pause")) * time.Minute)
+		}
+		all := []string{}
+		for n := range rapid.IntRange(6, 60).Draw(rt, "stay") {
+			all = append(all, fmt.Sprint("s", n))
+		}
+		walk(true, 100, all)
+		for n := range rapid.IntRange(0, 10).Draw(rt, "others") { // each time another one more
+			walk(true, 100, append(slices.Clone(all), fmt.Sprint("x", n)))
+		}
+		walk(true, 100, all)
+		for _, r := range all {
+			if !told[r] && len(all) > fewAppear {
+				rt.Fatalf("%s is not told", r)
+			}
+		}
+	})
 }

@@ -23,6 +23,7 @@ type Answer struct {
 	Total      int // -1 if the API did not say
 	Unreadable int // elements of the answer that nobody could read
 	Identities *Identities
+	Identified bool // it was tried to decide what tells them apart, and nothing else will
 }
 
 // contactsDiff is what one answer changes.

@@ -170,6 +170,14 @@ func (w *Sizes) Lift(asked, count int) {
 // Observe learns whether the totals tell more than the count of their own answer.
 func (w *Sizes) Observe(total, count int) { w.Totals = w.Totals || total > count && count > 0 }
 
+// LearnCap learns how many this service shows at most, after every number and order was asked for: where there are more than the answer
+// to the largest held, it is as many as that.
+func (w *Sizes) LearnCap(c *CatchUp, count, total int) {
+	if c.Most == count && (len(c.Shown) > count || w.Totals && total > count) {
+		w.Capped(count)
+	}
+}
+
 // Capped learns that no answer holds more than count, whatever is asked for. What was returned at once before proves nothing any
 // more.
 func (w *Sizes) Capped(count int) { w.Largest, w.Most = CapOf(count), min(w.Most, count) }

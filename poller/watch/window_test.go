@@ -155,7 +155,7 @@ func TestTheEndOfAGapNamesItsOperationAndInsertion(t *testing.T) {
 		Alarms:    Alarms{full.AlarmID: full},
 	}
 	p := Poll{AgencyID: "A100", Rules: NewRules(nil, nil), CatchUp: NewCatchUp()}
-	j := Judge(p, prior, Answer{SortBy: "createdAt", Descending: true, Asked: 20}, epoch.Add(time.Hour))
+	j := Judge(p, prior, Answer{Identified: true, SortBy: "createdAt", Descending: true, Asked: 20}, epoch.Add(time.Hour))
 	if len(j.Events) != 1 || len(j.Cleared) != 1 {
 		t.Fatalf("%+v", j)
 	}

@@ -120,6 +120,15 @@ func (g admission) Done(r listings.Request, o listings.Outcome) {
 	}
 }
 
+// count counts a request that has ended.
+func (p *Poller) count(op listings.Operation, o listings.Outcome) {
+	p.metrics.Requests.WithLabelValues(string(op), outcome(o)).Inc()
+	p.metrics.Durations.WithLabelValues(string(op)).Observe(o.Duration.Seconds())
+	if op == listings.OperationContactRequests {
+		p.answer.add(o.Duration)
+	}
+}
+
 func (p *Poller) done(r listings.Request, o listings.Outcome) {
 	key := p.keyBackoff(r.Key)
 	now := time.Now()

@@ -209,6 +209,13 @@ func (a *agency) note(err error) bool {
 	return changed
 }
 
+// markDirty notes that a failure may have begun, changed or ended; keepFailures writes it.
+func (a *agency) markDirty(scope, name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.dirty[failureName{scope, name}] = struct{}{}
+}
+
 func (a *agency) skew() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -286,4 +293,21 @@ func (a *agency) learned(change func(*watch.Sizes)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	change(&a.sizes)
+}
+
+// announced counts contact requests whose events were committed.
+func (a *agency) announced(waited []time.Duration, at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, d := range waited {
+		a.latencies.add(d, at)
+		a.p.metrics.latenciesOf(a.id).Observe(max(d, 0).Seconds())
+	}
+}
+
+// lastDay are the latencies of the contact requests of the last 24 hours, in seconds.
+func (a *agency) lastDay(now time.Time) []float64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.latencies.lastDay(now)
 }

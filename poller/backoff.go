@@ -76,32 +76,6 @@ const (
 
 type failureName struct{ scope, name string }
 
-// markDirty notes that a failure may have begun, changed or ended; keepFailures writes it.
-func (a *agency) markDirty(scope, name string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.dirty[failureName{scope, name}] = struct{}{}
-}
-
-// markAllDirty notes that failures that agencies share have changed: each of them may have written it down.
-func (p *Poller) markAllDirty(names ...failureName) {
-	for _, a := range p.watched() {
-		for _, n := range names {
-			a.markDirty(n.scope, n.name)
-		}
-	}
-}
-
-// keyBackoff is what a key waits for, by its fingerprint.
-func (p *Poller) keyBackoff(name string) *backoff {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.keys[name] == nil {
-		p.keys[name] = newBackoff(time.Second, watch.LongestKeyWait)
-	}
-	return p.keys[name]
-}
-
 // sleep waits for d or until ctx is done.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)

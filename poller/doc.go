@@ -21,9 +21,9 @@
 // takes to prove that nothing lies unseen between the newest and what was known before; see watch.CatchUp. Where that cannot be
 // proved, an event says so.
 //
-// Nobody has shown us an answer of this API, so that what is taken for its habit is learned, remembered and told when it
-// changes: where records stand, which member is the id, how lists end, which sizes are taken, what all records have. What
-// happens to most records at once is drift of the API, not news of each.
+// Nobody has shown us an answer of this API. So its dialect is learned and remembered, and a change of it is announced: where
+// records stand, which member is the id, how lists end, which sizes are taken, what all records have. What happens to most records
+// at once is drift of the API, not a change of each.
 //
 // # What is asked
 //
@@ -35,9 +35,10 @@
 //
 // # The files
 //
-// From above, a file uses those further down only: status and poller; load, memory and forecast, for the start and for what a restart
-// must know; walk, priority and poll, which read; keys; failures, dialect and alarms; admission, dispatcher and budget, which stand
-// before every request; access and commit, which change what is remembered; agency, registry, scheduler and backoff, which hold it.
+// All files share two values, Poller and agency, with their fields. The functions of a file call those of files further down only:
+// status and poller; forecast, load and memory, for the start and for what a restart must know; walk, priority, keys and poll, which
+// read; failures, dialect and alarms; admission, dispatcher and budget, which stand before every request; access and commit, which
+// change what is remembered; pollstate, registry, agency, scheduler, backoff and stats, which hold it.
 //
 // The package knows no NATS and no environment. How requests are made and read is the business of poller/listings, which
 // insertion is next that of poller/schedule.

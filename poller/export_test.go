@@ -8,8 +8,8 @@ import (
 	"doorbell/poller/schedule"
 )
 
-// News is what the schedule is told of an insertion: what a poll found, or whether a walk found its record changed.
-type News struct {
+// Observation is what the schedule is told of an insertion: what a poll found, or whether a walk found its record changed.
+type Observation struct {
 	Agency, Reference string
 	Created           []time.Time
 	Seen              bool
@@ -17,9 +17,9 @@ type News struct {
 	Page, Of          int // of the list, where no insertion is named
 }
 
-// HearSchedule hears what the schedule is told. It must be called before Run.
-func (p *Poller) HearSchedule(f func(News)) {
-	p.scheduler.observed = func(n observation) { f(News{n.agency, n.reference, n.created, n.seen, n.changed, n.page, n.of}) }
+// ObserveSchedule passes on what the schedule is told. It must be called before Run.
+func (p *Poller) ObserveSchedule(f func(Observation)) {
+	p.scheduler.observed = func(n observation) { f(Observation{n.agency, n.reference, n.created, n.seen, n.changed, n.page, n.of}) }
 }
 
 // GiveWalk serves a turn that the schedule gives to a page of an agency's list.
@@ -34,8 +34,8 @@ func (p *Poller) Planned(agencyID, reference string) (m schedule.Memory) {
 	return m
 }
 
-// Crew lets no more than so many polls be under way at once.
-func (p *Poller) Crew(most int) { p.dispatcher.most = most }
+// LimitPolls lets no more than so many polls be under way at once.
+func (p *Poller) LimitPolls(most int) { p.dispatcher.most = most }
 
 // SendAgain stands in front of a request that is sent once more.
 func (p *Poller) SendAgain(ctx context.Context, r listings.Request) error {

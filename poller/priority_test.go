@@ -13,7 +13,7 @@ import (
 )
 
 // changed is how often walks found the record changed, from now on those that come.
-func (e *ear) changed(reference string) (times int) {
+func (e *recorder) changed(reference string) (times int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, changed := range e.walks[reference] {
@@ -39,7 +39,7 @@ func TestAWalkTellsWhetherARecordHasChanged(t *testing.T) {
 		w.publish("A100", "a#1##", "a#2##")
 		edit(extra(1, 0, 0))
 		w.options.IgnoreInsertion = []string{"/views", "/contacts~1total", "/statistics/printed"}
-		e := w.ear()
+		e := w.recorder()
 		w.start()
 		w.pass(10 * time.Minute)
 		if got := e.changed("a#1##"); got != 0 {
@@ -92,7 +92,7 @@ func TestAnInsertionThatTakesTheSlotOfAnotherHasNotChanged(t *testing.T) {
 		w.publish("A100", "a#2##")
 		w.options.IgnoreInsertion = []string{"/views"}
 		w.options.WalkInterval, w.options.PollInterval = time.Hour, time.Hour
-		e := w.ear()
+		e := w.recorder()
 		w.start()
 		w.pass(5 * time.Minute)
 		w.must(w.model.Withdraw("A100", "a#1##"))
@@ -111,7 +111,7 @@ func TestAWalkTellsTheScheduleItsPages(t *testing.T) {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
 		}
 		w.options.PageSize = 10
-		e := w.ear()
+		e := w.recorder()
 		w.start()
 		w.pass(30 * time.Second) // two walks for the baseline
 		half := len(e.pages) / 2

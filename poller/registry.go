@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"doorbell/poller/watch"
 )
 
 // registry is who is watched. Once in use it is replaced as a whole and never changed, so that it can be read at any time.
@@ -43,6 +45,25 @@ func (p *Poller) agency(id string) *agency { return p.registry.Load().byID[id] }
 
 // watched returns the watched agencies in the order of the configuration.
 func (p *Poller) watched() []*agency { return p.registry.Load().order }
+
+// markAllDirty notes that failures that agencies share have changed: each of them may have written it down.
+func (p *Poller) markAllDirty(names ...failureName) {
+	for _, a := range p.watched() {
+		for _, n := range names {
+			a.markDirty(n.scope, n.name)
+		}
+	}
+}
+
+// keyBackoff is what a key waits for, by its fingerprint.
+func (p *Poller) keyBackoff(name string) *backoff {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.keys[name] == nil {
+		p.keys[name] = newBackoff(time.Second, watch.LongestKeyWait)
+	}
+	return p.keys[name]
+}
 
 // heartbeats say when the loops of Run turned last.
 type heartbeats struct {

@@ -12,17 +12,17 @@ import (
 	"doorbell/poller/sandbox"
 )
 
-// ear keeps what the schedule was told of polls and walks.
-type ear struct {
+// recorder keeps what the schedule was told of polls and walks.
+type recorder struct {
 	mu    sync.Mutex
 	polls map[string][][]time.Time // by reference
 	walks map[string][]bool        // by reference: whether the record had changed
 	pages []string
 }
 
-func (w *world) ear() *ear {
-	e := &ear{polls: map[string][][]time.Time{}, walks: map[string][]bool{}}
-	hear := func(n poller.News) {
+func (w *world) recorder() *recorder {
+	e := &recorder{polls: map[string][][]time.Time{}, walks: map[string][]bool{}}
+	record := func(n poller.Observation) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if n.Reference == "" {
@@ -33,12 +33,12 @@ func (w *world) ear() *ear {
 			e.polls[n.Reference] = append(e.polls[n.Reference], n.Created)
 		}
 	}
-	w.begun = func(p *poller.Poller) { p.HearSchedule(hear) }
+	w.begun = func(p *poller.Poller) { p.ObserveSchedule(record) }
 	return e
 }
 
 // found are the polls of an insertion that found something, from now on those that come.
-func (e *ear) found(reference string) (all [][]time.Time) {
+func (e *recorder) found(reference string) (all [][]time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	all = slices.DeleteFunc(e.polls[reference], func(created []time.Time) bool { return len(created) == 0 })
@@ -68,7 +68,7 @@ func TestTheScheduleLearnsWhenWhatAPollFoundWasCreated(t *testing.T) {
 		for n := range 30 { // more than a window shows at first
 			w.write("A100", "a#1##", time.Duration(30-n)*time.Hour-ahead)
 		}
-		e := w.ear()
+		e := w.recorder()
 		w.start()
 		w.pass(5 * time.Minute)
 		first := e.found("a#1##")
@@ -95,7 +95,7 @@ func TestTheScheduleLearnsWhenWhatAPollFoundWasCreated(t *testing.T) {
 func TestWhatAPollShowedBeforeItFailedIsToldByTheNextOne(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##")
-		e := w.ear()
+		e := w.recorder()
 		w.start()
 		w.pass(5 * time.Minute)
 		e.found("a#1##")
@@ -121,7 +121,7 @@ func TestTheLastLookTellsTheSchedule(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##")
 		w.options.PollInterval = 10 * time.Hour
-		e := w.ear()
+		e := w.recorder()
 		w.start()
 		w.pass(5 * time.Minute)
 		e.found("a#1##")

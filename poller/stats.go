@@ -84,15 +84,6 @@ func (a *answer) took() time.Duration {
 	return a.mean
 }
 
-// count counts a request that has ended.
-func (p *Poller) count(op listings.Operation, o listings.Outcome) {
-	p.metrics.Requests.WithLabelValues(string(op), outcome(o)).Inc()
-	p.metrics.Durations.WithLabelValues(string(op)).Observe(o.Duration.Seconds())
-	if op == listings.OperationContactRequests {
-		p.answer.add(o.Duration)
-	}
-}
-
 // stages are what can break.
 var stages = []string{
 	listings.StageDNS, listings.StageDial, listings.StageRefused, listings.StageTLS, listings.StageTimeout, listings.StageRead,
@@ -140,12 +131,6 @@ func (l *latencies) add(waited time.Duration, at time.Time) {
 }
 
 // lastDay are the latencies of the last 24 hours, in seconds.
-func (a *agency) lastDay(now time.Time) []float64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.latencies.lastDay(now)
-}
-
 func (l latencies) lastDay(now time.Time) (seconds []float64) {
 	for _, one := range l {
 		if now.Sub(one.at) < 24*time.Hour {
@@ -177,13 +162,3 @@ func latencyOf(seconds []float64) Latency {
 
 // rounded leaves what a figure says, and no digits of chance.
 func rounded(f float64) float64 { return math.Round(f*1000) / 1000 }
-
-// announced counts contact requests whose events were committed.
-func (a *agency) announced(waited []time.Duration, at time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, d := range waited {
-		a.latencies.add(d, at)
-		a.p.metrics.latenciesOf(a.id).Observe(max(d, 0).Seconds())
-	}
-}

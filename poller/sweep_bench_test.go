@@ -144,7 +144,7 @@ func newSweep(b *testing.B, count int, volatile string, packed bool) *sweep {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s.poller.Crew(sweepWorkers - 1) // and one who walks
+	s.poller.LimitPolls(sweepWorkers - 1) // and one who walks
 	s.script = &naive{
 		client: &http.Client{Transport: s.plain}, base: s.base, key: testKey, file: filepath.Join(dir, "seen.json"),
 		news: func(string) {}, seen: map[string]bool{},

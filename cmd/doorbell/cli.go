@@ -38,7 +38,7 @@ type grammar struct {
 	Replay ReplayCmd `cmd:"" group:"events" help:"Publish events of the event log once more, on subjects of their own."`
 
 	Forward ForwardCmd `cmd:"" group:"outlets" help:"Send events to Slack, mail or a webhook, beside doorbell run or on another machine."`
-	DLQ     DLQCmd     `cmd:"" group:"outlets" name:"dlq" help:"Handle events that an outlet permanently rejected."`
+	DLQ     DLQCmd     `cmd:"" group:"outlets" name:"dlq" help:"Handle events that a receiver permanently rejected."`
 
 	Backup  BackupCmd  `cmd:"" group:"store" help:"Copy the store into a file, also while the daemon runs."`
 	Compact CompactCmd `cmd:"" group:"store" help:"Shrink the store's file."`

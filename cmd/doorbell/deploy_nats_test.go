@@ -123,8 +123,8 @@ func strictly(t *testing.T, path string, into any) {
 // the files.
 func TestTheDefinitionsMakeWhatADaemonMakes(t *testing.T) {
 	t.Parallel()
-	s, outlets := newScene(t, "A100"), newPlace(t)
-	d := launch(t, s.with("DOORBELL_RETENTION=720h", outlets.webhook(), "DOORBELL_WEBHOOK_SECRET="+whsec), "run")
+	s, receivers := newScene(t, "A100"), newPlace(t)
+	d := launch(t, s.with("DOORBELL_RETENTION=720h", receivers.webhook(), "DOORBELL_WEBHOOK_SECRET="+whsec), "run")
 	url := natsURL(t, s.dir)
 	subscribeTo(t, url).baselined(t, "A100")
 	eventually(t, "the log knows what the stream has taken", func() bool {

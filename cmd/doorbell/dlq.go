@@ -19,9 +19,9 @@ import (
 	"doorbell/events/forward"
 )
 
-// DLQCmd holds the commands about dead letters: events that an outlet refused for good.
+// DLQCmd holds the commands about dead letters: events that a receiver refused for good.
 type DLQCmd struct {
-	Ls    DLQLsCmd    `cmd:"" group:"commands" help:"List the events that outlets permanently rejected, and why."`
+	Ls    DLQLsCmd    `cmd:"" group:"commands" help:"List the events that receivers permanently rejected, and why."`
 	Retry DLQRetryCmd `cmd:"" group:"commands" help:"Send them once more."`
 	Drop  DLQDropCmd  `cmd:"" group:"commands" help:"Erase them."`
 }
@@ -63,7 +63,7 @@ type DLQRetryCmd struct{ letterChoice }
 
 // Help is printed by --help below the flags.
 func (DLQRetryCmd) Help() string {
-	return "What an outlet takes is erased. It is sent with the settings of this command's environment: set the variables of the outlet as for " +
+	return "What a receiver takes is erased. It is sent with the settings of this command's environment: set the variables of the receiver as for " +
 		"doorbell run.\n\nExample:\n  doorbell dlq retry 12 13"
 }
 
@@ -190,7 +190,7 @@ func (c *DLQRetryCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if len(configured) == 0 {
-		return exit.Config(errors.New("no outlet is configured"), "set the variables of the outlet as for doorbell run, like DOORBELL_SLACK_URL")
+		return exit.Config(errors.New("no receiver is configured"), "set the variables of the receiver as for doorbell run, like DOORBELL_SLACK_URL")
 	}
 	defer func() {
 		for _, f := range configured {
@@ -215,7 +215,7 @@ func (c *DLQRetryCmd) Run(ctx context.Context, p *program) error {
 func routesFor(forwarders []receivers.Forwarder, l forward.Letter) (routes []forward.Route) {
 	for _, f := range forwarders {
 		for _, r := range f.Routes {
-			if f.Name == l.Forwarder || !receivers.IsKind(l.Forwarder) && r.Outlet.Traits().Destination == l.Destination {
+			if f.Name == l.Forwarder || !receivers.IsKind(l.Forwarder) && r.Receiver.Traits().Destination == l.Destination {
 				routes = append(routes, r)
 			}
 		}
@@ -223,11 +223,11 @@ func routesFor(forwarders []receivers.Forwarder, l forward.Letter) (routes []for
 	return routes
 }
 
-// retryError says why a letter was not sent, and quotes of the outlet only what may be quoted.
+// retryError says why a letter was not sent, and quotes of the receiver only what may be quoted.
 func retryError(err error, l forward.Letter) error {
 	switch {
-	case errors.Is(err, forward.ErrNoOutlet):
-		return fmt.Errorf("no outlet is configured for it: it is of the forwarder %s, for %s", l.Forwarder, l.Destination)
+	case errors.Is(err, forward.ErrNoReceiver):
+		return fmt.Errorf("no receiver is configured for it: it is of the forwarder %s, for %s", l.Forwarder, l.Destination)
 	case errors.Is(err, forward.ErrNoLetter), errors.Is(err, forward.ErrUnreadable):
 		return err
 	}

@@ -77,8 +77,8 @@ func startTalker(t *testing.T) *talker {
 	sandboxed := launch(t, nil, "sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--agencies", "A100,B200,D400,"+oddAgency,
 		"--insertions", "8", "--history", "1", "--contact-requests-per-minute", "0", "--changes-per-minute", "0")
 	found := sandboxed.stdout.await(t, `(?s)API is at (http://\S+), for.*curl (http://\S+)/truth`)
-	outlet := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
-	t.Cleanup(outlet.Close)
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
+	t.Cleanup(receiver.Close)
 	b := &talker{api: api{url: found[1], control: found[2]}, dir: shortDir(t)}
 	for _, key := range []string{firstKey, secondKey} {
 		b.api.change(t, "/keys", map[string]any{"key": key, "agencies": []string{oddAgency}})
@@ -86,7 +86,7 @@ func startTalker(t *testing.T) *talker {
 	b.environ = append(runEnviron(b.dir, b.api.url, madeUpKey, "A100", "B200", "D400", oddAgency),
 		"DOORBELL_API_KEYS="+oddAgency+"="+firstKey+"|"+secondKey, "DOORBELL_BASELINE=emit", "DOORBELL_HTTP_LISTEN=off",
 		"DOORBELL_POLL_INTERVAL=400ms", "DOORBELL_WALK_INTERVAL=300ms",
-		"DOORBELL_WEBHOOK_URL="+outlet.URL, "DOORBELL_WEBHOOK_SECRET=whsec_dGhpcy1rZXktaGFzLTI0LWJ5dGVzLW9r", "DOORBELL_WEBHOOK_TYPES=contact_request.created")
+		"DOORBELL_WEBHOOK_URL="+receiver.URL, "DOORBELL_WEBHOOK_SECRET=whsec_dGhpcy1rZXktaGFzLTI0LWJ5dGVzLW9r", "DOORBELL_WEBHOOK_TYPES=contact_request.created")
 	b.daemon = launch(t, b.environ, "run")
 	b.url = natsURL(t, b.dir)
 	var err error

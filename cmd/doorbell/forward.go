@@ -25,13 +25,13 @@ import (
 type ForwardCmd struct {
 	To   string `arg:"" enum:"slack,email,webhook" placeholder:"slack|email|webhook" help:"Where to: slack, email or webhook."`
 	Name string `placeholder:"NAME" help:"Name of the forwarder, by which it goes on where it stopped. Default slack, email or webhook."`
-	Test bool   `help:"Send one event that is marked as a test, say what the outlet answers, and end."`
+	Test bool   `help:"Send one event that is marked as a test, say what the receiver answers, and end."`
 	JSON bool   `name:"json" help:"Print the outcome of --test as JSON."`
 }
 
 // Help is printed by --help below the flags.
 func (ForwardCmd) Help() string {
-	return "doorbell run does the same for every outlet that is configured. Alone, a forwarder reads the stream of any NATS (NATS_URL, or the " +
+	return "doorbell run does the same for every receiver that is configured. Alone, a forwarder reads the stream of any NATS (NATS_URL, or the " +
 		"server of a daemon on this machine), and needs neither the API nor its key. It sends what is recorded from its first start on, and " +
 		"goes on where it stopped: its progress is kept in DOORBELL_DATA_DIR.\n\n" +
 		"Needs one of DOORBELL_SLACK_URL, DOORBELL_EMAIL_TO (with DOORBELL_EMAIL_SMTP and DOORBELL_EMAIL_FROM) or DOORBELL_WEBHOOK_URL.\n\n" +
@@ -52,7 +52,7 @@ func (c *ForwardCmd) Validate() error {
 	return nil
 }
 
-// Run brings events to one kind of outlet until it is stopped.
+// Run brings events to one kind of receiver until it is stopped.
 func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
 	cfg, err := config.Read(p.environ, config.GroupForward)
 	if err != nil {
@@ -129,10 +129,10 @@ type trial struct {
 	Reason   string   `json:"reason,omitempty"`
 }
 
-// testForwarder sends an event that is marked as a test to every outlet, and an alert too where alerts go elsewhere.
+// testForwarder sends an event that is marked as a test to every receiver, and an alert too where alerts go elsewhere.
 func testForwarder(ctx context.Context, p *program, c *config.Config, kind string, f receivers.Forwarder, asJSON bool) error {
 	if problem := streamProblem(ctx, c); problem != "" {
-		p.warn([]string{problem + "; the outlet is tested all the same. Events need doorbell run, or NATS_URL"})
+		p.warn([]string{problem + "; the receiver is tested all the same. Events need doorbell run, or NATS_URL"})
 	}
 	trials := make([]trial, 0, len(f.Routes))
 	bad := false
@@ -155,7 +155,7 @@ func testForwarder(ctx context.Context, p *program, c *config.Config, kind strin
 		}
 	}
 	if bad {
-		return exit.Failed(errors.New("not every outlet has taken the test"), "doorbell config shows what is in effect")
+		return exit.Failed(errors.New("not every receiver has taken the test"), "doorbell config shows what is in effect")
 	}
 	return nil
 }
@@ -178,14 +178,14 @@ func testAgency(c *config.Config, kind string, f forward.Filter) string {
 // try sends a contact request, or an alert where nothing else comes.
 func try(ctx context.Context, name string, r forward.Route, agency string) trial {
 	t := trial{
-		Forwarder: name, Destination: r.Outlet.Traits().Destination, Agencies: r.Filter.Agencies, Except: r.Filter.Except,
+		Forwarder: name, Destination: r.Receiver.Traits().Destination, Agencies: r.Filter.Agencies, Except: r.Filter.Except,
 		Kind: "contact request", Outcome: "taken",
 	}
 	alert := r.Filter.Only == forward.Alerts || !slices.ContainsFunc(r.Filter.Types, func(t string) bool { return !config.AlertPattern(t) })
 	if alert {
 		t.Kind = "alert"
 	}
-	if err := forward.SendTest(ctx, r.Outlet, agency, alert); err != nil {
+	if err := forward.SendTest(ctx, r.Receiver, agency, alert); err != nil {
 		t.Outcome, t.Reason = receivers.Outcome(err)
 	}
 	return t
@@ -226,17 +226,17 @@ func streamProblem(ctx context.Context, c *config.Config) string {
 	return ""
 }
 
-// notConfigured says what a kind of outlet needs.
+// notConfigured says what a kind of receiver needs.
 func notConfigured(kind string) error {
 	for _, k := range receivers.Kinds {
 		if k.Name == kind {
 			return exit.Config(fmt.Errorf("%s is not set", k.Needed), "doorbell forward "+kind+" --help says what else there is")
 		}
 	}
-	return exit.Config(fmt.Errorf("there is no outlet %s", kind), "")
+	return exit.Config(fmt.Errorf("there is no receiver %s", kind), "")
 }
 
-// warningsFor leaves out what is said of other outlets.
+// warningsFor leaves out what is said of other receivers.
 func warningsFor(c *config.Config, kind string) []string {
 	return slices.DeleteFunc(slices.Clone(c.Warnings), func(w string) bool {
 		return slices.ContainsFunc(receivers.Kinds, func(other receivers.Kind) bool {

@@ -18,7 +18,7 @@ import (
 	"doorbell/events/forward"
 )
 
-// mustBePrivate wants no key, no secret of an outlet and no person in what was printed.
+// mustBePrivate wants no key, no secret of a receiver and no person in what was printed.
 func mustBePrivate(t *testing.T, text string) {
 	t.Helper()
 	holdsNobody(t, text)
@@ -29,7 +29,7 @@ func mustBePrivate(t *testing.T, text string) {
 	}
 }
 
-func TestANewContactRequestArrivesAtEachOutletOnce(t *testing.T) {
+func TestANewContactRequestArrivesAtEachReceiverOnce(t *testing.T) {
 	t.Parallel()
 	s, p := newScene(t, "A100"), newPlace(t)
 	d := launch(t, s.with(p.environ()...), "run")
@@ -40,7 +40,7 @@ func TestANewContactRequestArrivesAtEachOutletOnce(t *testing.T) {
 		ids = append(ids, s.ring(t, "A100"))
 		sub.request(t, ids[len(ids)-1])
 	}
-	eventually(t, "all outlets have both", func() bool {
+	eventually(t, "all receivers have both", func() bool {
 		return len(p.hooked("contact_request.created")) == 2 && p.slacked("Nora M.") == 2 && p.mailed("Muster") == 2
 	})
 	judge, err := standardwebhooks.NewWebhook(whsec)
@@ -67,11 +67,11 @@ func TestANewContactRequestArrivesAtEachOutletOnce(t *testing.T) {
 	}
 	mustBePrivate(t, d.stdout.String()+d.stderr.String()+status.stdout+status.stderr)
 	if strings.Contains(p.all(), testKey) {
-		t.Error("an outlet was shown the key of the API")
+		t.Error("a receiver was shown the key of the API")
 	}
 }
 
-func TestKillingTheDaemonWhileOutletsAreDownLosesNothing(t *testing.T) {
+func TestKillingTheDaemonWhileReceiversAreDownLosesNothing(t *testing.T) {
 	t.Parallel()
 	s, p := newScene(t, "A100"), newPlace(t)
 	p.answer(http.StatusServiceUnavailable)
@@ -190,12 +190,12 @@ func TestADeadLetterIsDropped(t *testing.T) {
 	d.stop(t)
 }
 
-func TestAnOutletThatIsOffIsTroubleAndTheWatchGoesOn(t *testing.T) {
+func TestAReceiverThatIsOffIsTroubleAndTheWatchGoesOn(t *testing.T) {
 	t.Parallel()
 	s, p := newScene(t, "A100"), newPlace(t)
 	p.answer(http.StatusGone)
 	d := launch(t, s.with(p.webhook()), "run")
-	d.stderr.await(t, "the outlet is gone")
+	d.stderr.await(t, "the receiver is gone")
 	s.goesOn(t, "A100", 5)
 	got := run(t, s.environ, "status", "--check")
 	if got.code != exit.CodeFailed {
@@ -221,7 +221,7 @@ func TestAForwarderThatCannotBeginDoesNotEndTheDaemon(t *testing.T) {
 	d.stop(t)
 }
 
-func TestATestSaysWhatEachOutletAnswers(t *testing.T) {
+func TestATestSaysWhatEachReceiverAnswers(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	environ := append(p.environ(), "DOORBELL_DATA_DIR="+shortDir(t), "DOORBELL_NATS_LISTEN=127.0.0.1:1", "DOORBELL_API_KEY_FILE=/none/key")
@@ -246,7 +246,7 @@ func TestATestSaysWhatEachOutletAnswers(t *testing.T) {
 		if got.code != tt.code || !strings.Contains(got.stdout, tt.says) {
 			t.Errorf("%s answering %d: %+v", tt.kind, tt.status, got)
 		}
-		has(t, got.stderr, "no connection to NATS at nats://127.0.0.1:1: no server answers; the outlet is tested all the same")
+		has(t, got.stderr, "no connection to NATS at nats://127.0.0.1:1: no server answers; the receiver is tested all the same")
 		mustBePrivate(t, got.stdout+got.stderr)
 	}
 	if posts := p.hooked("contact_request.created"); len(posts) != 1 || posts[0].header.Get("doorbell-test") != "true" {
@@ -265,7 +265,7 @@ func TestATestSaysWhoseEventsGoWhere(t *testing.T) {
 		"DOORBELL_EMAIL_TO=A100=nora@agency.example,*=office@agency.example")
 	f, err := receivers.New(c, "email", "email", release)
 	if err != nil || len(f.Distinct()) != 2 {
-		t.Fatalf("%d outlets, %v", len(f.Distinct()), err)
+		t.Fatalf("%d receivers, %v", len(f.Distinct()), err)
 	}
 	for i, want := range []string{" (A100) does not take", " (all but A100) does not take"} {
 		if got := try(t.Context(), "email", f.Distinct()[i], forward.TestAgency).text(); !strings.Contains(got, want) || strings.Contains(got, "@") {
@@ -322,7 +322,7 @@ func TestForwardSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestAReplayToAnOutletGoesOnWhereItStopped(t *testing.T) {
+func TestAReplayToAReceiverGoesOnWhereItStopped(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	environ := append(logged(t, 9, "A100", "B200"), p.environ()...)
@@ -360,7 +360,7 @@ func TestAReplayToAnOutletGoesOnWhereItStopped(t *testing.T) {
 	}
 }
 
-func TestAnOutletThatTakesNothingForLongIsTrouble(t *testing.T) {
+func TestAReceiverThatTakesNothingForLongIsTrouble(t *testing.T) {
 	now := time.Now()
 	for _, tt := range []struct {
 		f    ops.ForwarderStatus

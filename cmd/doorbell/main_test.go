@@ -109,8 +109,8 @@ func TestAProxyThatIsAwayOrNoneIsNamedWithoutItsPassword(t *testing.T) {
 		t.Errorf("the API is blamed for its proxy:\n%s", printed)
 	}
 	holdsNoSecret(c.stdout.String() + c.stderr.String() + d.stderr.String())
-	for _, outlet := range []string{"slack", "webhook"} {
-		tried := launch(t, environ(away), "forward", outlet, "--test")
+	for _, receiver := range []string{"slack", "webhook"} {
+		tried := launch(t, environ(away), "forward", receiver, "--test")
 		tried.exit(t)
 		has(t, tried.stdout.String(), "the proxy of HTTPS_PROXY cannot be reached")
 		holdsNoSecret(tried.stdout.String() + tried.stderr.String())

@@ -131,7 +131,7 @@ var promises = []struct {
 	}},
 	{"A forwarder loses nothing, doubles at most what was under way in a crash, and neither floods nor skips on a rebuilt stream.", map[string]string{
 		"events/forward": "TestKilledAtEveryStepNoLeadIsLostAndAtMostOneIsDoubled TestAnyScheduleOfCrashesLosesNothing TestARebuiltStreamNeitherFloodsNorSkips TestADeadLetterIsTheMessageWithTheReason TestRetryAfterIsObeyedByAllLanesOfTheDestination",
-		"cmd/doorbell":   "TestKillingTheDaemonWhileOutletsAreDownLosesNothing TestANewContactRequestArrivesAtEachOutletOnce",
+		"cmd/doorbell":   "TestKillingTheDaemonWhileReceiversAreDownLosesNothing TestANewContactRequestArrivesAtEachReceiverOnce",
 	}},
 	{"A key that is refused for two hundred agencies is one alert.", map[string]string{
 		"events/forward": "TestAKeyWideHaltOfTwoHundredAgenciesIsToldAtOnceAndThenTogether TestKilledWhileHaltsSettleNoneIsLost",

@@ -32,12 +32,12 @@ import (
 // ReplayCmd is `doorbell replay`.
 type ReplayCmd struct {
 	EventFilter
-	To     string   `placeholder:"nats|-|slack|email|webhook" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data; slack, email and webhook send to the outlets that are configured, as far as their filters want it."`
+	To     string   `placeholder:"nats|-|slack|email|webhook" help:"nats, the default, publishes on <prefix>.replay.<job>.<agency>.<type>; - prints CloudEvents JSON, one object a line, with people's data; slack, email and webhook send to the receivers that are configured, as far as their filters want it."`
 	Stdout bool     `help:"The same as --to -."`
 	Job    string   `placeholder:"NAME" help:"Name of the job, part of its subjects; the same one again goes on where it was stopped. Default one made of the time."`
 	Rate   *float64 `placeholder:"N" help:"So many events a second; 0 for as fast as they are acknowledged. Default 500 to NATS, 0 to standard output."`
 	DryRun bool     `help:"Only say how many events there are, by agency and type."`
-	Yes    bool     `help:"Do not ask before more than 1,000 events go to NATS or an outlet."`
+	Yes    bool     `help:"Do not ask before more than 1,000 events go to NATS or a receiver."`
 	JSON   bool     `name:"json" help:"Print JSON."`
 }
 
@@ -60,7 +60,7 @@ func (c *ReplayCmd) Validate() error {
 	switch {
 	case c.To != "" && c.Stdout:
 		return errors.New("--to and --stdout can't be used together")
-	case c.To != "" && c.To != "nats" && c.To != "-" && !c.toOutlet():
+	case c.To != "" && c.To != "nats" && c.To != "-" && !c.toReceiver():
 		return errors.New("--to: write nats, -, slack, email or webhook")
 	}
 	if c.Stdout {
@@ -71,8 +71,8 @@ func (c *ReplayCmd) Validate() error {
 		return errors.New("--job: write 1 to 64 letters, digits, _ and -")
 	case c.Job != "" && c.To != "" && c.To != "nats":
 		return errors.New("--job: has a meaning for NATS alone")
-	case c.Rate != nil && c.toOutlet():
-		return errors.New("--rate: outlets have a pace of their own")
+	case c.Rate != nil && c.toReceiver():
+		return errors.New("--rate: receivers have a pace of their own")
 	case c.Rate != nil && !(*c.Rate == 0 || *c.Rate >= 0.001 && *c.Rate <= 1e6):
 		return errors.New("--rate: write a number from 0.001 to 1000000, or 0 for as fast as they are acknowledged")
 	}
@@ -115,7 +115,7 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	if err := c.confirm(ctx, p, counts.Total); err != nil || ctx.Err() != nil {
 		return err
 	}
-	if c.toOutlet() {
+	if c.toReceiver() {
 		return c.send(ctx, p, cfg.Base, log, q, to, counts.Total)
 	}
 	request := ops.ReplayRequest{Query: q, Total: counts.Total, Job: c.Job, Rate: usualRate}
@@ -133,7 +133,7 @@ func (c *ReplayCmd) nothing(p *program) error {
 	switch {
 	case !c.JSON || c.To == "-":
 		return nil
-	case c.toOutlet():
+	case c.toReceiver():
 		return p.printJSON(sentReplay{})
 	}
 	return p.printJSON(ops.ReplayProgress{Job: c.Job})
@@ -231,12 +231,12 @@ func replayKept(ctx context.Context, c *config.Config, kept *store.Store, q ops.
 	return err
 }
 
-// toOutlet says whether events go to where people are.
-func (c *ReplayCmd) toOutlet() bool { return c.To == "slack" || c.To == "email" || c.To == "webhook" }
+// toReceiver says whether events go to where people are.
+func (c *ReplayCmd) toReceiver() bool { return c.To == "slack" || c.To == "email" || c.To == "webhook" }
 
-// settings are what the command reads of the environment: the outlets too, if they are meant.
+// settings are what the command reads of the environment: the receivers too, if they are meant.
 func (c *ReplayCmd) settings(p *program) (cfg *config.Config, to receivers.Forwarder, err error) {
-	if !c.toOutlet() {
+	if !c.toReceiver() {
 		cfg, err = config.Read(p.environ)
 		return cfg, to, err
 	}
@@ -251,7 +251,7 @@ func (c *ReplayCmd) settings(p *program) (cfg *config.Config, to receivers.Forwa
 	return cfg, to, err
 }
 
-// sentReplay is what a replay to an outlet has done.
+// sentReplay is what a replay to a receiver has done.
 type sentReplay struct {
 	forward.Replayed
 	Total int `json:"total"`
@@ -266,7 +266,7 @@ type nextEvent struct {
 	Recorded time.Time `json:"recorded"`
 }
 
-// send brings events to outlets, one after the other, each as a message of its own. What no filter wants is passed over.
+// send brings events to receivers, one after the other, each as a message of its own. What no filter wants is passed over.
 func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log eventLog, q ops.EventQuery, to receivers.Forwarder, total int) error {
 	defer to.Close()
 	fmt.Fprintf(p.stderr, "replaying %s to %s\n", ops.Counted(total, "event"), c.To)

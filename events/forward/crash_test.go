@@ -141,7 +141,7 @@ func TestKilledBetweenLetterAndEndThereIsOneLetter(t *testing.T) {
 	}
 }
 
-// TestAnyScheduleOfCrashesLosesNothing lets an outlet, a forwarder, a consumer and the stream fail as a seed decides.
+// TestAnyScheduleOfCrashesLosesNothing lets a receiver, a forwarder, a consumer and the stream fail as a seed decides.
 func TestAnyScheduleOfCrashesLosesNothing(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

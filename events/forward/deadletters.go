@@ -23,8 +23,8 @@ var (
 	ErrNoLetter = errors.New("there is no such dead letter")
 	// ErrUnreadable: what has the number was not written by a forwarder, or is damaged. It can only be dropped.
 	ErrUnreadable = errors.New("it cannot be read, as no forwarder wrote it")
-	// ErrNoOutlet: nothing that is configured takes the letter.
-	ErrNoOutlet = errors.New("no outlet is configured for this letter")
+	// ErrNoReceiver: nothing that is configured takes the letter.
+	ErrNoReceiver = errors.New("no receiver is configured for this letter")
 	// ErrNotErased: the letter could not be taken away. Guests of the embedded server may not do it.
 	ErrNotErased = errors.New("the letter stays: this user of NATS may not erase it, or the server does not answer")
 )
@@ -45,7 +45,7 @@ type Letter struct {
 	Unreadable bool `json:"unreadable,omitempty"`
 }
 
-// DeadLetters is what outlets refused for good, of all forwarders. It is for one goroutine at a time.
+// DeadLetters is what receivers refused for good, of all forwarders. It is for one goroutine at a time.
 type DeadLetters struct {
 	js     jetstream.JetStream
 	prefix string
@@ -110,7 +110,7 @@ func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(for
 	}
 	o := choose(routes(l.Forwarder), l.Destination, e)
 	if o == nil {
-		return fmt.Errorf("%w: number %d, of forwarder %s", ErrNoOutlet, number, l.Forwarder)
+		return fmt.Errorf("%w: number %d, of forwarder %s", ErrNoReceiver, number, l.Forwarder)
 	}
 	traits := o.Traits()
 	if !sleep(ctx, time.Until(d.next[traits.Destination])) {
@@ -124,13 +124,13 @@ func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(for
 	return nil
 }
 
-// choose is the outlet of a letter: of the routes that want it today its own, else another one, else its own though it wants no such event.
-func choose(routes []Route, destination string, e events.Event) Outlet {
-	own := func(r Route) bool { return r.Outlet.Traits().Destination == destination }
+// choose is the receiver of a letter: of the routes that want it today its own, else another one, else its own though it wants no such event.
+func choose(routes []Route, destination string, e events.Event) Receiver {
+	own := func(r Route) bool { return r.Receiver.Traits().Destination == destination }
 	wants := func(r Route) bool { return r.Filter.wants(e) }
 	for _, fits := range []func(Route) bool{func(r Route) bool { return own(r) && wants(r) }, wants, own} {
 		if n := slices.IndexFunc(routes, fits); n >= 0 {
-			return routes[n].Outlet
+			return routes[n].Receiver
 		}
 	}
 	return nil

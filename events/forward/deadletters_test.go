@@ -151,13 +151,13 @@ func TestALetterThatIsTakenIsGone(t *testing.T) {
 	})
 }
 
-func TestALetterThatNoOutletTakesStays(t *testing.T) {
+func TestALetterThatNoReceiverTakesStays(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
 		w := newWorld(t, leadsTo(s))
 		w.refuse(s, 1)
 		err := retry(t, w.deadLetters(), 1, func(string) []Route { return []Route{leadsTo(newScript("b", 0), "Z")} })
-		if !errors.Is(err, ErrNoOutlet) || len(w.letters()) != 1 {
+		if !errors.Is(err, ErrNoReceiver) || len(w.letters()) != 1 {
 			t.Error(err)
 		}
 	})

@@ -27,7 +27,7 @@ type item struct {
 	place   uint64 // in the stream
 	pending uint64 // how many wait behind it
 	foreign bool   // no event of ours
-	sent    bool   // before its turn, to find out whether the outlet takes anything
+	sent    bool   // before its turn, to find out whether the receiver takes anything
 }
 
 // wanted says whether an event is the worker's business and not done.
@@ -206,7 +206,7 @@ func (l *worker) done(together []*item) error {
 	}
 	e := together[0].event
 	if l.attempts > 1 {
-		l.f.o.Log.Info("the outlet has taken the message", "forwarder", l.f.o.Name, "lane", l.key, "event_id", e.ID, "agency", e.AgencyID, "attempt", l.attempts)
+		l.f.o.Log.Info("the receiver has taken the message", "forwarder", l.f.o.Name, "lane", l.key, "event_id", e.ID, "agency", e.AgencyID, "attempt", l.attempts)
 	}
 	l.f.o.Log.Debug("forwarded", "forwarder", l.f.o.Name, "lane", l.key, "events", len(together), "event_id", e.ID)
 	l.status.write(func(s *WorkerStatus) { s.LastError, s.LastErrorAt = "", time.Time{} })
@@ -255,7 +255,7 @@ func (l *worker) refuse() {
 	}
 }
 
-// complain tells what an outlet said.
+// complain tells what a receiver said.
 func (l *worker) complain(err error) string {
 	why := reason(err)
 	l.status.write(func(s *WorkerStatus) { s.LastError, s.LastErrorAt = why, time.Now() })
@@ -265,7 +265,7 @@ func (l *worker) complain(err error) string {
 // switchOff stops sending to the destination.
 func (l *worker) switchOff(err error) {
 	if !l.dest.off.Swap(true) {
-		l.f.o.Log.Error("the outlet is gone: nothing more is sent to it until doorbell is started anew, what is for it waits in the stream",
+		l.f.o.Log.Error("the receiver is gone: nothing more is sent to it until doorbell is started anew, what is for it waits in the stream",
 			"forwarder", l.f.o.Name, "destination", l.dest.name, "err", l.complain(err))
 	}
 	l.status.write(func(s *WorkerStatus) { s.Off = true })
@@ -276,7 +276,7 @@ func (l *worker) later(ctx context.Context, c jetstream.Consumer, err error) err
 	why, wait := l.complain(err), max(pause(l.attempts), after(err))
 	if l.attempts == 1 || l.attempts%l.f.o.Tries == 0 {
 		e := l.queue[0].event
-		l.f.o.Log.Warn("the outlet does not take a message; it is tried again", "forwarder", l.f.o.Name, "lane", l.key,
+		l.f.o.Log.Warn("the receiver does not take a message; it is tried again", "forwarder", l.f.o.Name, "lane", l.key,
 			"event_id", e.ID, "agency", e.AgencyID, "attempt", l.attempts, "err", why)
 	}
 	return l.pause(ctx, c, wait)
@@ -308,8 +308,8 @@ func (l *worker) giveUp(ctx context.Context, c jetstream.Consumer, together []*i
 	return l.finish(l.batch)
 }
 
-// probe finds out whether the message or the outlet is why a message is not taken after so many tries: it sends the next one. If
-// that is taken, or refused for good, the outlet works, and the message has one more try. A restart before its turn doubles it: it cannot be remembered as done, as what
+// probe finds out whether the message or the receiver is why a message is not taken after so many tries: it sends the next one. If
+// that is taken, or refused for good, the receiver works, and the message has one more try. A restart before its turn doubles it: it cannot be remembered as done, as what
 // is done may cover what has a lower number.
 func (l *worker) probe(ctx context.Context, c jetstream.Consumer) error {
 	if err := l.fill(ctx, c); err != nil {

@@ -11,20 +11,20 @@ import (
 	"unicode"
 )
 
-// destination is an outlet with its pace, which all workers to it share.
+// destination is a receiver with its pace, which all workers to it share.
 type destination struct {
-	name   string
-	outlet Outlet
-	traits Traits
+	name     string
+	receiver Receiver
+	traits   Traits
 
 	turn chan struct{} // has one token: who holds it sends
 	next time.Time     // not before; of whoever has the turn
 	off  atomic.Bool
 }
 
-func newDestination(o Outlet) *destination {
+func newDestination(o Receiver) *destination {
 	t := o.Traits()
-	d := &destination{name: t.Destination, outlet: o, traits: t, turn: make(chan struct{}, 1)}
+	d := &destination{name: t.Destination, receiver: o, traits: t, turn: make(chan struct{}, 1)}
 	d.turn <- struct{}{}
 	return d
 }
@@ -32,7 +32,7 @@ func newDestination(o Outlet) *destination {
 // errStopped: the forwarder ends, and nothing was sent.
 var errStopped = errors.New("stopped")
 
-// longestAfter bounds what an outlet can ask for.
+// longestAfter bounds what a receiver can ask for.
 const longestAfter = time.Hour
 
 // send sends when it is its turn and the pace allows it. A send that has begun goes on for a while after the end of ctx: to cut it would
@@ -53,12 +53,12 @@ func (d *destination) send(ctx context.Context, delivery Delivery, limit, drain 
 	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(drain, cancel) })()
-	err := d.outlet.Send(sending, delivery)
+	err := d.receiver.Send(sending, delivery)
 	d.next = time.Now().Add(max(d.traits.Pace, after(err)))
 	return err
 }
 
-// after is how long an outlet wants to be left alone.
+// after is how long a receiver wants to be left alone.
 func after(err error) time.Duration {
 	var retry *Retry
 	if errors.As(err, &retry) {
@@ -92,7 +92,7 @@ func pause(attempts int) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }
 
-// reason is what an error of an outlet may be quoted with. Of an error that is none of ours only the kind is told: it may hold an
+// reason is what an error of a receiver may be quoted with. Of an error that is none of ours only the kind is told: it may hold an
 // address, which may be a secret.
 func reason(err error) string {
 	var retry *Retry

@@ -1,25 +1,25 @@
-// Package forward brings events of the stream to where people are: an [Outlet] for each kind of place, and one pipeline that
+// Package forward brings events of the stream to where people are: a [Receiver] for each kind of place, and one pipeline that
 // all of them share. It knows neither the store nor the API key: a forwarder runs wherever there is a way to NATS.
 //
 // # How an event travels
 //
-// A [Forwarder] has a name, a small state file, and routes. A [Route] is an outlet and a [Filter]: which agencies, which types,
+// A [Forwarder] has a name, a small state file, and routes. A [Route] is a receiver and a [Filter]: which agencies, which types,
 // which score. Only what is news (origin live) travels; who wants the past calls [SendReplayed].
 //
 // The routes make workers: one for the leads of each destination and one for its alerts, so that no lead waits behind an alert.
 // A worker has a durable pull consumer of its own and takes in hand what a delivery can hold, in the order of the stream. It tries the
-// head of that until it is done, so an outlet that is down stops its own workers and no others.
+// head of that until it is done, so a receiver that is down stops its own workers and no others.
 //
 //	messages in hand → is the first ours? live? wanted? done already? → with those behind it, for a digest
-//	  → Outlet.Send → state file → acknowledge
+//	  → Receiver.Send → state file → acknowledge
 //
 // What Send returns decides what follows. Nil: done. [Gone]: nothing more is sent to the destination until the program is started
 // anew; what waits, waits. [Permanent]: a copy goes to the dead letters, then the message is done; a digest is tried one by one first.
 // [Retry], and every other error: the same delivery is tried again after a pause, which grows from a second to five minutes and is never
 // shorter than Retry.After.
 //
-// After many tries a message counts as one that the outlet cannot take, though it does not say so, but only if the outlet takes the
-// next one. An outlet that takes nothing is down, and then everything waits, however long: an outage makes no dead letters.
+// After many tries a message counts as one that the receiver cannot take, though it does not say so, but only if the receiver takes the
+// next one. A receiver that takes nothing is down, and then everything waits, however long: an outage makes no dead letters.
 //
 // # Digests
 //

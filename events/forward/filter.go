@@ -27,7 +27,7 @@ func kindOf(t events.Type) Kind {
 	return Leads
 }
 
-// DefaultTypes is what an outlet gets where nothing else is said.
+// DefaultTypes is what a receiver gets where nothing else is said.
 var DefaultTypes = []string{string(events.TypeContactRequestCreated), "access.>", "watch.>"}
 
 // Filter says what a route takes. The zero value takes [DefaultTypes] of every agency.

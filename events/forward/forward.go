@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Route is an outlet and what it gets. Routes whose outlets have one destination share its workers, and the first one's outlet. What an
+// Route is a receiver and what it gets. Routes whose receivers have one destination share its workers, and the first one's receiver. What an
 // agency's leads are sent to is one destination, and so it is with its alerts.
 type Route struct {
-	Outlet Outlet
-	Filter Filter
+	Receiver Receiver
+	Filter   Filter
 }
 
 // Options configure New. Conn, Prefix, Stream, Dir, Name and Routes are required.
@@ -77,10 +77,10 @@ func (o Options) validate() error {
 		return fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	if len(o.Routes) == 0 {
-		return fmt.Errorf("%w %s: it has no outlet", ErrOptions, o.Name)
+		return fmt.Errorf("%w %s: it has no receiver", ErrOptions, o.Name)
 	}
 	for _, r := range o.Routes {
-		if d := r.Outlet.Traits().Destination; d == "" || len(d) > 64 || events.Token(d) != d {
+		if d := r.Receiver.Traits().Destination; d == "" || len(d) > 64 || events.Token(d) != d {
 			return fmt.Errorf("%w %s: a destination is named with other than 1 to 64 letters, digits, _ and -", ErrOptions, o.Name)
 		}
 		if err := r.Filter.validate(); err != nil {
@@ -89,7 +89,7 @@ func (o Options) validate() error {
 	}
 	for n, r := range o.Routes {
 		for _, other := range o.Routes[:n] {
-			if r.Outlet.Traits().Destination != other.Outlet.Traits().Destination && r.Filter.meets(other.Filter) {
+			if r.Receiver.Traits().Destination != other.Receiver.Traits().Destination && r.Filter.meets(other.Filter) {
 				return fmt.Errorf("%w %s: two destinations for one agency want two forwarders", ErrOptions, o.Name)
 			}
 		}
@@ -105,7 +105,7 @@ func ValidName(name string) error {
 	return nil
 }
 
-// Forwarder is a pipeline from the stream to outlets.
+// Forwarder is a pipeline from the stream to receivers.
 type Forwarder struct {
 	o       Options
 	js      jetstream.JetStream

@@ -185,7 +185,7 @@ func TestLeadsDoNotWaitBehindAlerts(t *testing.T) {
 			}
 			return nil
 		})
-		w := newWorld(t, Route{Outlet: s})
+		w := newWorld(t, Route{Receiver: s})
 		var e events.Event
 		w.run(5*time.Minute, func() {
 			w.halt("A100", "k")
@@ -197,7 +197,7 @@ func TestLeadsDoNotWaitBehindAlerts(t *testing.T) {
 	})
 }
 
-func TestOneOutletThatIsDownHoldsUpNoOther(t *testing.T) {
+func TestOneReceiverThatIsDownHoldsUpNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		down, up := newScript("down", 20), newScript("up", 20)
 		down.down()
@@ -218,7 +218,7 @@ func TestOneOutletThatIsDownHoldsUpNoOther(t *testing.T) {
 func TestThePaceIsKeptOverAllLanesOfADestination(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 0)
-		w := newWorld(t, Route{Outlet: s})
+		w := newWorld(t, Route{Receiver: s})
 		w.run(time.Minute, func() {
 			for range 8 {
 				w.lead("A100")
@@ -236,11 +236,11 @@ func TestThePaceIsKeptOverAllLanesOfADestination(t *testing.T) {
 	})
 }
 
-func TestAnOutletThatIsOffGetsNothingMoreAndLosesNothing(t *testing.T) {
+func TestAReceiverThatIsOffGetsNothingMoreAndLosesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
 		s.will(func(Delivery) error { return &Gone{Reason: "410 gone"} })
-		w := newWorld(t, Route{Outlet: s})
+		w := newWorld(t, Route{Receiver: s})
 		f, stop := w.start()
 		time.Sleep(time.Second)
 		w.lead("A100")
@@ -259,7 +259,7 @@ func TestAnOutletThatIsOffGetsNothingMoreAndLosesNothing(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
-		if n := strings.Count(w.log.String(), "the outlet is gone"); n != 1 {
+		if n := strings.Count(w.log.String(), "the receiver is gone"); n != 1 {
 			t.Errorf("told %d times", n)
 		}
 		s.up()
@@ -470,7 +470,7 @@ func TestManyAgenciesInOneFilterAreFiltered(t *testing.T) {
 		for n := range 60 {
 			agencies = append(agencies, fmt.Sprintf("N%d", n))
 		}
-		w := newWorld(t, Route{Outlet: s, Filter: Filter{Types: []string{"contact_request.created", "insertion.appeared"}, Agencies: agencies}})
+		w := newWorld(t, Route{Receiver: s, Filter: Filter{Types: []string{"contact_request.created", "insertion.appeared"}, Agencies: agencies}})
 		var want []events.Event
 		w.run(time.Minute, func() {
 			for n := range 70 {

@@ -64,7 +64,7 @@ func TestTheOldServerForwardsTooWithOneFilterOnly(t *testing.T) {
 	s := newScript("a", 20)
 	s.traits.Pace = 0
 	w := worldWith(t, nc)
-	w.o.Routes = []Route{{Outlet: s, Filter: Filter{Types: []string{"contact_request.created", "insertion.appeared", "access.>", "watch.stale"}}}}
+	w.o.Routes = []Route{{Receiver: s, Filter: Filter{Types: []string{"contact_request.created", "insertion.appeared", "access.>", "watch.stale"}}}}
 	w.o.AckWait, w.o.Settle = 2*time.Second, 100*time.Millisecond
 	before := w.lead("A100")
 	_, stop := w.start()

@@ -11,7 +11,7 @@ import (
 	"doorbell/events"
 )
 
-func TestAnOutletThatIsDownForAnHourLosesNothingAndComesBackToDigests(t *testing.T) {
+func TestAReceiverThatIsDownForAnHourLosesNothingAndComesBackToDigests(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
 		w := newWorld(t, leadsTo(s))
@@ -155,7 +155,7 @@ func oneIsBad(t *testing.T, digest, leads int) (w *world, s *script, bad string)
 func TestRetryAfterIsObeyedByAllLanesOfTheDestination(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
-		w := newWorld(t, Route{Outlet: s})
+		w := newWorld(t, Route{Receiver: s})
 		_, stop := w.start()
 		time.Sleep(time.Second)
 		s.will(func(Delivery) error { s.answer = nil; return &Retry{After: 10 * time.Minute, Reason: "429"} })
@@ -173,7 +173,7 @@ func TestRetryAfterIsObeyedByAllLanesOfTheDestination(t *testing.T) {
 	})
 }
 
-func TestAnOutletThatIsDownForHalfADayMakesNoDeadLetters(t *testing.T) {
+func TestAReceiverThatIsDownForHalfADayMakesNoDeadLetters(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
 		s.down()
@@ -233,8 +233,8 @@ func TestAMessageThatIsNeverTakenHoldsUpTheOthersForTwoHours(t *testing.T) {
 	}
 }
 
-// The outlet takes one message, and then none of those that were tried before: what is tried once more may be taken now.
-func TestAMessageIsTriedOnceMoreAfterTheOutletTookAnother(t *testing.T) {
+// The receiver takes one message, and then none of those that were tried before: what is tried once more may be taken now.
+func TestAMessageIsTriedOnceMoreAfterTheReceiverTookAnother(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
 		s.down()
@@ -287,7 +287,7 @@ func TestAMessageInTheMiddleOfABacklogThatIsNeverTakenIsFound(t *testing.T) {
 func TestADeliveryThatIsTriedAgainIsTheSame(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
-		w := newWorld(t, Route{Outlet: s})
+		w := newWorld(t, Route{Receiver: s})
 		w.run(time.Second)
 		for n := range 8 {
 			w.lead("A100")
@@ -346,7 +346,7 @@ func TestADeadLetterThatCannotBeWrittenKeepsTheMessage(t *testing.T) {
 	})
 }
 
-func TestErrorsOfOutletsAreNotQuotedUnlessTheyAreOurs(t *testing.T) {
+func TestErrorsOfReceiversAreNotQuotedUnlessTheyAreOurs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
 		s.will(func(Delivery) error {
@@ -391,7 +391,7 @@ func (w *world) letters() (all []Letter) {
 func TestALaneGivesSignsOfLifeWhateverItWaitsFor(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
-		w := newWorld(t, Route{Outlet: s})
+		w := newWorld(t, Route{Receiver: s})
 		f, stop := w.start()
 		quiet := func(most time.Duration) {
 			t.Helper()

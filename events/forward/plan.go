@@ -12,9 +12,9 @@ func (f *Forwarder) plan() (lanes []*worker) {
 	destinations := map[string]*destination{}
 	byKey := map[string]*worker{}
 	for _, r := range f.o.Routes {
-		name := r.Outlet.Traits().Destination
+		name := r.Receiver.Traits().Destination
 		if destinations[name] == nil {
-			destinations[name] = newDestination(r.Outlet)
+			destinations[name] = newDestination(r.Receiver)
 		}
 		for _, k := range []Kind{Leads, Alerts} {
 			if len(patterns([]Filter{r.Filter}, k)) == 0 {

@@ -129,7 +129,7 @@ func TestAnEventThatIsSentAgainBehindLaterOnesIsNotMissed(t *testing.T) {
 func TestWithoutAStateTheConsumerCounts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
-		w := newWorld(t, Route{Outlet: s})
+		w := newWorld(t, Route{Receiver: s})
 		w.lead("A100")
 		time.Sleep(time.Second)
 		w.run(time.Minute, func() { w.lead("A100") })

@@ -14,15 +14,15 @@ import (
 type Replayed struct {
 	Deliveries int `json:"deliveries"`
 	Events     int `json:"events"`  // in these deliveries
-	Refused    int `json:"refused"` // that an outlet can never take
+	Refused    int `json:"refused"` // that a receiver can never take
 }
 
 // replayTries is how often a delivery of a replay is tried: about ten minutes.
 const replayTries = 10
 
-// SendReplayed sends events of the past to the outlets of those routes whose filters want them, each as a message of its own, at the pace
-// of the outlets, with origin replay. It remembers nothing and makes no dead letters: what an outlet can never take is counted. It calls
-// told after every delivery. The error is that of the list, of ctx, or of an outlet that takes nothing for long: what was sent is sent.
+// SendReplayed sends events of the past to the receivers of those routes whose filters want them, each as a message of its own, at the pace
+// of the receivers, with origin replay. It remembers nothing and makes no dead letters: what a receiver can never take is counted. It calls
+// told after every delivery. The error is that of the list, of ctx, or of a receiver that takes nothing for long: what was sent is sent.
 func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Event, error], told func(Replayed)) (sum Replayed, err error) {
 	destinations := map[string]*destination{}
 	for e, err := range list {
@@ -31,13 +31,13 @@ func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Eve
 		}
 		sentTo := map[string]bool{}
 		for _, route := range routes {
-			name := route.Outlet.Traits().Destination
+			name := route.Receiver.Traits().Destination
 			if sentTo[name] || !route.Filter.wants(e) {
 				continue
 			}
 			sentTo[name] = true
 			if destinations[name] == nil {
-				destinations[name] = newDestination(route.Outlet)
+				destinations[name] = newDestination(route.Receiver)
 			}
 			err := resend(ctx, destinations[name], e.WithOrigin(events.OriginReplay))
 			switch {

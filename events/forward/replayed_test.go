@@ -38,7 +38,7 @@ func past(t *testing.T, agencies ...string) (all []events.Event) {
 	return all
 }
 
-func TestReplayedEventsGoThroughTheOutletsAtTheirPace(t *testing.T) {
+func TestReplayedEventsGoThroughTheReceiversAtTheirPace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, b := newScript("a", 3), newScript("b", 0)
 		routes := []Route{leadsTo(a), leadsTo(b, "B200"), leadsTo(a, "A100")}

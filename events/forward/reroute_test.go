@@ -149,7 +149,7 @@ func TestTwoAddressesForOneAgencyAreRefused(t *testing.T) {
 		w := newWorld(t)
 		rest := leadsTo(two)
 		rest.Filter.Except = []string{"A100"}
-		alerts := Route{Outlet: two, Filter: Filter{Only: Alerts}}
+		alerts := Route{Receiver: two, Filter: Filter{Only: Alerts}}
 		for _, c := range []struct {
 			routes []Route
 			want   bool

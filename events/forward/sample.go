@@ -12,9 +12,9 @@ import (
 // TestAgency is the agency of a made-up event that is meant for nobody in particular.
 const TestAgency = "TEST"
 
-// SendTest sends a made-up event of an agency through an outlet, marked as a test: a contact request, or an alert. It tries once. The
-// error is that of the outlet.
-func SendTest(ctx context.Context, o Outlet, agency string, alert bool) error {
+// SendTest sends a made-up event of an agency through a receiver, marked as a test: a contact request, or an alert. It tries once. The
+// error is that of the receiver.
+func SendTest(ctx context.Context, o Receiver, agency string, alert bool) error {
 	e, err := sample(agency, alert, time.Now())
 	if err != nil {
 		return err

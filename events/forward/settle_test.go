@@ -12,7 +12,7 @@ import (
 func TestAKeyWideHaltOfTwoHundredAgenciesIsToldAtOnceAndThenTogether(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
-		w := newWorld(t, Route{Outlet: s})
+		w := newWorld(t, Route{Receiver: s})
 		w.run(20*time.Minute, func() {
 			for n := range 200 {
 				w.halt(fmt.Sprintf("N%d", n), "sha256:1")
@@ -35,7 +35,7 @@ func TestAKeyWideHaltOfTwoHundredAgenciesIsToldAtOnceAndThenTogether(t *testing.
 func TestHaltsOfOtherKeysAndOtherAlertsAreNotSwallowed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
-		w := newWorld(t, Route{Outlet: s})
+		w := newWorld(t, Route{Receiver: s})
 		w.run(20*time.Minute, func() {
 			for n := range 6 {
 				agency := fmt.Sprintf("N%d", n)
@@ -64,7 +64,7 @@ func TestHaltsOfOtherKeysAndOtherAlertsAreNotSwallowed(t *testing.T) {
 func TestHaltsThatKeepComingAreNotWaitedForForEver(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
-		w := newWorld(t, Route{Outlet: s})
+		w := newWorld(t, Route{Receiver: s})
 		w.run(20*time.Minute, func() {
 			for n := range 40 {
 				w.halt(fmt.Sprintf("N%d", n), "sha256:1")
@@ -86,7 +86,7 @@ func TestHaltsThatKeepComingAreNotWaitedForForEver(t *testing.T) {
 func TestHaltsThatWaitedForLongAreOneAlertAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
-		w := newWorld(t, Route{Outlet: s})
+		w := newWorld(t, Route{Receiver: s})
 		w.run(time.Second)
 		for n := range 50 {
 			w.halt(fmt.Sprintf("N%d", n), "sha256:1")
@@ -102,7 +102,7 @@ func TestHaltsThatWaitedForLongAreOneAlertAtOnce(t *testing.T) {
 func TestMachinesGetEachHaltAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 0)
-		w := newWorld(t, Route{Outlet: s})
+		w := newWorld(t, Route{Receiver: s})
 		w.run(6*time.Second, func() {
 			for n := range 4 {
 				w.halt(fmt.Sprintf("N%d", n), "sha256:1")
@@ -119,7 +119,7 @@ func TestKilledWhileHaltsSettleNoneIsLost(t *testing.T) {
 		t.Run(step, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				s := newScript("a", 20)
-				w := newWorld(t, Route{Outlet: s, Filter: Filter{Only: Alerts}})
+				w := newWorld(t, Route{Receiver: s, Filter: Filter{Only: Alerts}})
 				w.run(time.Second)
 				if !w.crash(step, 1, func() {
 					for n := range 10 {
@@ -144,7 +144,7 @@ func TestKilledWhileHaltsSettleNoneIsLost(t *testing.T) {
 func TestTheEndDoesNotWaitForHaltsToSettle(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
-		w := newWorld(t, Route{Outlet: s})
+		w := newWorld(t, Route{Receiver: s})
 		begin := time.Now()
 		w.run(time.Second, func() {
 			w.halt("A100", "k")

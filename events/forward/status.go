@@ -21,14 +21,14 @@ type WorkerStatus struct {
 	Events      uint64    `json:"events"`  // in these deliveries
 	LastSent    time.Time `json:"lastSent,omitzero"`
 	Attempts    int       `json:"attempts,omitempty"`  // of the message in hand
-	LastError   string    `json:"lastError,omitempty"` // what the outlet said last, if that was no
+	LastError   string    `json:"lastError,omitempty"` // what the receiver said last, if that was no
 	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
 	DeadLetters uint64    `json:"deadLetters"`
 	Foreign     uint64    `json:"foreign"`           // messages on our subjects that are none of ours
 	Off         bool      `json:"off"`               // nothing is sent until the program is started anew
 	Problem     string    `json:"problem,omitempty"` // why nothing comes from NATS
 
-	// Turned is when the worker turned last. It does at least every half minute where nothing comes, and as long as an outlet may
+	// Turned is when the worker turned last. It does at least every half minute where nothing comes, and as long as a receiver may
 	// ask for patience where something does.
 	Turned time.Time `json:"-"`
 }

@@ -15,7 +15,7 @@ import (
 func TestAnAlertAmongManyHaltsOfOneAgencyIsNotSwallowed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
-		w := newWorld(t, Route{Outlet: s})
+		w := newWorld(t, Route{Receiver: s})
 		refused := func(n int) {
 			w.publish(w.stamp(&events.AccessHalted{
 				Common: events.Common{AgencyID: "A100", ObservedAt: time.Now()}, Scope: events.ScopeInsertion, ProbableReason: "insertion_not_allowed",
@@ -87,7 +87,7 @@ func TestADigestThatSomeHaveIsNotSentOneByOne(t *testing.T) {
 		}
 		again := s.deliveries()
 		if had := again[len(again)-1].Had; !slices.Equal(had, []string{"0a", "1b"}) {
-			t.Errorf("the outlet hears that %q have it", had)
+			t.Errorf("the receiver hears that %q have it", had)
 		}
 		if sent := len(s.ids()); letters != 12 || sent != 1 || calls != 1 {
 			t.Errorf("%d of 12 are dead letters, %d were sent alone, %d digests", letters, sent, calls)
@@ -98,7 +98,7 @@ func TestADigestThatSomeHaveIsNotSentOneByOne(t *testing.T) {
 func TestWhatComesInTheFirstSecondIsNews(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
-		w := newWorld(t, Route{Outlet: s})
+		w := newWorld(t, Route{Receiver: s})
 		if err := w.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +140,7 @@ func TestALetterTooLargeForTheServerBlocksNobody(t *testing.T) {
 	})
 }
 
-func TestLettersAreSentAgainAtThePaceOfTheOutlet(t *testing.T) {
+func TestLettersAreSentAgainAtThePaceOfTheReceiver(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
 		w := newWorld(t, leadsTo(s))

@@ -48,7 +48,7 @@ func TestTypesThatAreAddedBeginWithWhatIsNew(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.o.Conn = w.nc
-		w.o.Routes = []Route{{Outlet: s, Filter: Filter{Types: []string{"contact_request.created", "insertion.disappeared"}}}}
+		w.o.Routes = []Route{{Receiver: s, Filter: Filter{Types: []string{"contact_request.created", "insertion.disappeared"}}}}
 		w.run(time.Hour, gone)
 		if len(s.ids()) != 2 {
 			t.Errorf("%d events came, want 2", len(s.ids()))

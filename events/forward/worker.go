@@ -32,7 +32,7 @@ type worker struct {
 	queue    []*item              // what is in hand, in the order of the stream
 	batch    int                  // how many of them are tried as one: what is tried again is the same delivery
 	attempts int                  // how often they were tried
-	proven   uint64               // the place of one that the outlet does not take, though it takes others
+	proven   uint64               // the place of one that the receiver does not take, though it takes others
 	singly   uint64               // up to this place there are no digests: one was refused
 	causes   map[string]time.Time // when halts of a cause were told last
 	said     string               // the problem that the log has

@@ -66,7 +66,7 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
-// script is an outlet that does what a test says.
+// script is a receiver that does what a test says.
 type script struct {
 	mu     sync.Mutex
 	traits Traits
@@ -110,7 +110,7 @@ func (s *script) Send(ctx context.Context, d Delivery) error {
 	return err
 }
 
-// will changes what the outlet answers.
+// will changes what the receiver answers.
 func (s *script) will(answer func(Delivery) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *script) called() int {
 	return s.calls
 }
 
-// ids are all events that the outlet took, in their order.
+// ids are all events that the receiver took, in their order.
 func (s *script) ids() (ids []string) {
 	for _, d := range s.deliveries() {
 		for _, e := range d.Events {
@@ -338,8 +338,8 @@ func wantIDs(t *testing.T, s *script, want []events.Event) {
 	}
 }
 
-func leadsTo(o Outlet, agencies ...string) Route {
-	return Route{Outlet: o, Filter: Filter{Types: []string{"contact_request.created"}, Agencies: agencies}}
+func leadsTo(o Receiver, agencies ...string) Route {
+	return Route{Receiver: o, Filter: Filter{Types: []string{"contact_request.created"}, Agencies: agencies}}
 }
 
 // tempDir is in memory where there is such a place: nothing here is about a disk.

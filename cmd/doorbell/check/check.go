@@ -1,5 +1,5 @@
 // Package check says whether `doorbell run` would work, with this configuration, here and now: the access of each agency, how the API
-// answers, NATS, the outlets, the disk. It sends a few requests within the budget, none beside a running daemon, and leaves nothing
+// answers, NATS, the receivers, the disk. It sends a few requests within the budget, none beside a running daemon, and leaves nothing
 // behind. How fast leads would be found is asked of `doorbell plan`.
 package check
 
@@ -78,11 +78,11 @@ func (c *checker) run(ctx context.Context) error {
 		c.keys[k.ID] = poller.Access{Key: k.Key, Next: k.Next}
 	}
 	c.configuration()
-	c.outlets()
+	c.receivers()
 	if !c.findDaemon(ctx) {
 		return nil
 	}
-	c.outletsOfDaemon()
+	c.receiversOfDaemon()
 	c.disk()
 	c.nats(ctx)
 	c.page()
@@ -96,7 +96,7 @@ func (c *checker) run(ctx context.Context) error {
 // inOrder puts the sections into the order of a reader: what is quick is looked at first, but is not what matters most.
 func (c *checker) inOrder() {
 	var sorted []checkLine
-	for _, section := range []string{sectionConfig, sectionDaemon, SectionAPI, SectionAnswers, sectionBudget, SectionNATS, sectionOutlets, SectionPage, SectionDisk} {
+	for _, section := range []string{sectionConfig, sectionDaemon, SectionAPI, SectionAnswers, sectionBudget, SectionNATS, sectionReceivers, SectionPage, SectionDisk} {
 		for _, l := range c.report.Lines {
 			if l.Section == section {
 				sorted = append(sorted, l)

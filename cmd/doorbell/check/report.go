@@ -19,15 +19,15 @@ const (
 
 // Sections of the report, in their order.
 const (
-	sectionConfig  = "configuration"
-	sectionDaemon  = "daemon"
-	SectionAPI     = "API"
-	SectionAnswers = "answers"
-	sectionBudget  = "budget"
-	SectionNATS    = "NATS"
-	SectionPage    = "page"
-	sectionOutlets = "outlets"
-	SectionDisk    = "disk"
+	sectionConfig    = "configuration"
+	sectionDaemon    = "daemon"
+	SectionAPI       = "API"
+	SectionAnswers   = "answers"
+	sectionBudget    = "budget"
+	SectionNATS      = "NATS"
+	SectionPage      = "page"
+	sectionReceivers = "outlets"
+	SectionDisk      = "disk"
 )
 
 // Report is what `doorbell check` found; with --json it is printed as it is. It holds no key and no value from a record.

@@ -78,7 +78,7 @@ type Poll struct {
 }
 
 // Forward is what only those read that bring events to where people are: run and forward, neither of which needs the API key
-// for it. Every outlet that has an address is used.
+// for it. Every receiver that has an address is used.
 type Forward struct {
 	SlackURL        PerAgencyURL      `split_words:"true" desc:"Address of a Slack incoming webhook: one for all, or by agency: A100=https://…,*=https://…, one a line in the file form. A comma in an address is written %2C."`
 	SlackAlertsURL  PerAgencyURL      `split_words:"true" desc:"Another one for access.* and watch.*; where there is none, they go to DOORBELL_SLACK_URL."`

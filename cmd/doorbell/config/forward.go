@@ -15,7 +15,7 @@ import (
 // mostRecipients bounds the recipients of one mail.
 const mostRecipients = 50
 
-// checkForward holds the settings of each outlet against each other. Those of an outlet without an address are good for nothing,
+// checkForward holds the settings of each receiver against each other. Those of a receiver without an address are good for nothing,
 // which is only odd.
 func (r *reader) checkForward(c *Config) {
 	f := c.Forward
@@ -48,7 +48,7 @@ func (r *reader) warnIdle(needed string, there bool, names ...string) {
 	}
 }
 
-// checkChosen refuses an agency that an outlet is for and that has no address there: its events would go nowhere, in silence.
+// checkChosen refuses an agency that a receiver is for and that has no address there: its events would go nowhere, in silence.
 func (r *reader) checkChosen(name string, chosen []string, needed string, addresses ...PerAgency) {
 	there := func(agency string) bool {
 		return slices.ContainsFunc(addresses, func(p PerAgency) bool { return !p.Of(agency).IsZero() })
@@ -94,15 +94,15 @@ func (r *reader) warnStrangers(c *Config) {
 }
 
 func (r *reader) checkSlack(f Forward, plaintext Hosts) {
-	r.checkOutletURLs("DOORBELL_SLACK_URL", f.SlackURL, plaintext)
-	r.checkOutletURLs("DOORBELL_SLACK_ALERTS_URL", f.SlackAlertsURL, plaintext)
+	r.checkReceiverURLs("DOORBELL_SLACK_URL", f.SlackURL, plaintext)
+	r.checkReceiverURLs("DOORBELL_SLACK_ALERTS_URL", f.SlackAlertsURL, plaintext)
 	if !f.SlackAlertsURL.IsZero() && f.SlackURL.IsZero() && r.good("DOORBELL_SLACK_URL") {
 		r.wrong("DOORBELL_SLACK_ALERTS_URL", "is set without DOORBELL_SLACK_URL; for alerts alone, write the address into DOORBELL_SLACK_URL and access.>,watch.> into DOORBELL_SLACK_TYPES")
 	}
 }
 
-// checkOutletURLs wants addresses that can be posted to. An address may hold a token, so nothing of it is quoted.
-func (r *reader) checkOutletURLs(name string, p PerAgencyURL, plaintext Hosts) {
+// checkReceiverURLs wants addresses that can be posted to. An address may hold a token, so nothing of it is quoted.
+func (r *reader) checkReceiverURLs(name string, p PerAgencyURL, plaintext Hosts) {
 	for agency, v := range p.All() {
 		text := v.Reveal()
 		if _, second, comma := strings.Cut(text, ","); comma && strings.Contains(second, "://") {
@@ -127,7 +127,7 @@ func whose(agency string) string {
 }
 
 func (r *reader) checkWebhook(f Forward, plaintext Hosts) {
-	r.checkOutletURLs("DOORBELL_WEBHOOK_URL", f.WebhookURL, plaintext)
+	r.checkReceiverURLs("DOORBELL_WEBHOOK_URL", f.WebhookURL, plaintext)
 	for agency, v := range f.WebhookSecret.All() {
 		if err := webhook.ValidSecrets(v.Reveal()); err != nil {
 			r.wrongOf("DOORBELL_WEBHOOK_SECRET", agency, "is not a webhook secret; write whsec_ and 24 to 64 bytes in base64, or two of them with a space between; "+
@@ -153,7 +153,7 @@ func (r *reader) checkWebhook(f Forward, plaintext Hosts) {
 	}
 }
 
-// checkOneSecret refuses two secrets at one address: what is sent there is sent by one outlet.
+// checkOneSecret refuses two secrets at one address: what is sent there is sent by one receiver.
 func (r *reader) checkOneSecret(f Forward) {
 	secrets := map[string]string{}
 	for _, agency := range append(NamedIn(f.WebhookURL.PerAgency, f.WebhookSecret.PerAgency), AnyAgency) {

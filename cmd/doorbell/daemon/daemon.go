@@ -88,7 +88,7 @@ type Options struct {
 // Accept is what is not guessed about a store. Alone: no store before it has watched what it has not.
 type Accept struct{ Restored, Moved, Fresh, Alone bool }
 
-// Forwarder brings events to outlets. What an outlet has kept open is closed at the end if it has a Close, and since when it
+// Forwarder brings events to receivers. What a receiver has kept open is closed at the end if it has a Close, and since when it
 // takes nothing is in the status if it has a FailingSince.
 type Forwarder struct {
 	Name   string

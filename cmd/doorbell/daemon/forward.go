@@ -48,7 +48,7 @@ func (r *running) set(now *forward.Forwarder, problem string) {
 	r.now, r.problem = now, problem
 }
 
-// forward brings events to the outlets that are configured, beside everything else: nothing of it ends the daemon or holds it up.
+// forward brings events to the receivers that are configured, beside everything else: nothing of it ends the daemon or holds it up.
 func (a *Daemon) forward(ctx context.Context) {
 	var all sync.WaitGroup
 	if a.server != nil {
@@ -181,21 +181,21 @@ func (a *Daemon) forwarderStatus() []ops.ForwarderStatus {
 	return all
 }
 
-// failingSince is since when the outlet of a destination takes nothing.
+// failingSince is since when the receiver of a destination takes nothing.
 func (f Forwarder) failingSince(destination string) time.Time {
 	for _, r := range f.Routes {
-		o, ok := r.Outlet.(interface{ FailingSince() time.Time })
-		if ok && r.Outlet.Traits().Destination == destination && !o.FailingSince().IsZero() {
+		o, ok := r.Receiver.(interface{ FailingSince() time.Time })
+		if ok && r.Receiver.Traits().Destination == destination && !o.FailingSince().IsZero() {
 			return o.FailingSince()
 		}
 	}
 	return time.Time{}
 }
 
-// close gives back what the outlets have kept open.
+// close gives back what the receivers have kept open.
 func (f Forwarder) close() {
 	for _, r := range f.Routes {
-		if o, ok := r.Outlet.(interface{ Close() }); ok {
+		if o, ok := r.Receiver.(interface{ Close() }); ok {
 			o.Close()
 		}
 	}

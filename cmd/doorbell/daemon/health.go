@@ -22,7 +22,7 @@ const (
 	followerLimit     = 5 * time.Minute
 	housekeepingLimit = 10 * time.Minute // a step of it may take long on a slow disk
 	beatsLimit        = 5 * time.Minute  // writing to a server that does not read takes a minute
-	// forwarderLimit is more than an outlet can ask two lanes to wait, one after the other.
+	// forwarderLimit is more than a receiver can ask two lanes to wait, one after the other.
 	forwarderLimit = 3 * time.Hour
 )
 

@@ -15,17 +15,17 @@ func TestOfSeveralDestinationsTheOneThatFailsIsNamed(t *testing.T) {
 	}}
 	s.Watch.At, s.Running, s.DeadLetters, s.NATS.Connected = at, true, 2, true
 	text := strings.Join(s.Lines(TextOptions{}), "\n")
-	for _, want := range []string{"\nemail leads for A100: no, ", "all but A100  0     none yet  0        2", "2 events permanently rejected by an outlet", "→ doorbell dlq ls", "\nwebhook leads for crm-1: no, "} {
+	for _, want := range []string{"\nemail leads for A100: no, ", "all but A100  0     none yet  0        2", "2 events permanently rejected by a receiver", "→ doorbell dlq ls", "\nwebhook leads for crm-1: no, "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}
 	}
-	if h := NewHeadline(s); h.Text != "2 events permanently rejected by an outlet" || s.Summary() != "" {
+	if h := NewHeadline(s); h.Text != "2 events permanently rejected by a receiver" || s.Summary() != "" {
 		t.Errorf("%+v; %s", h, s.Summary())
 	}
 }
 
-func TestOneOutletThatIsOffIsOneTrouble(t *testing.T) {
+func TestOneReceiverThatIsOffIsOneTrouble(t *testing.T) {
 	s := Status{Running: true, NATS: NATSStatus{Connected: true}, Forwarders: []ForwarderStatus{
 		{Name: "slack", Kind: "leads", Destination: "hooks.slack.com-1", Off: true}, {Name: "slack", Kind: "alerts", Destination: "hooks.slack.com-1", Off: true},
 	}}

@@ -51,7 +51,7 @@ var kinds = []string{
 const (
 	// waitsLong is how long events, or the begin of a watch, may wait for NATS before that is more than passing.
 	waitsLong = time.Minute
-	// hiccup is how long an outlet may take nothing before that is worth a word, and failingLong before it is more than passing.
+	// hiccup is how long a receiver may take nothing before that is worth a word, and failingLong before it is more than passing.
 	hiccup      = time.Minute
 	failingLong = 5 * time.Minute
 )
@@ -360,7 +360,7 @@ func (s Status) forwarderProblems() (all []Problem) {
 		case f.Off:
 			t.Bad, t.Title, t.Alike = true, who+" is switched off", "off "+f.Name+" "+f.Destination
 			t.Many = f.Name + " is switched off, for leads and alerts"
-			t.Text = "The outlet said that it is gone. " + Counted(int(min(f.Waiting, 1e9)), "event") + " kept for it. Only a restart of doorbell switches it on: give it another address first, or see with the test that this one works again."
+			t.Text = "The receiver said that it is gone. " + Counted(int(min(f.Waiting, 1e9)), "event") + " kept for it. Only a restart of doorbell switches it on: give it another address first, or see with the test that this one works again."
 		case !f.FailingSince.IsZero() && s.Watch.At.Sub(f.FailingSince) > hiccup:
 			t.Alike, t.Many = "failing "+f.Name+" "+f.Destination, f.Name+" takes nothing, neither leads nor alerts"
 			t.Title, t.Text = who+" takes nothing", Counted(int(min(f.Waiting, 1e9)), "event")+" waiting. doorbell retries by itself."
@@ -376,7 +376,7 @@ func (s Status) forwarderProblems() (all []Problem) {
 	}
 	if n := int(min(s.DeadLetters, 1e9)); n > 0 {
 		all = append(all, Problem{
-			Kind: "letters", Key: "letters", Passing: true, Title: Counted(n, "event") + " permanently rejected by an outlet",
+			Kind: "letters", Key: "letters", Passing: true, Title: Counted(n, "event") + " permanently rejected by a receiver",
 			Text: "They are kept as dead letters, with the reason. When that is mended, doorbell dlq retry sends them once more; doorbell dlq drop lets them go.",
 			Do:   Remedy{Command: "doorbell dlq ls"},
 		})

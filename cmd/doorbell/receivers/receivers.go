@@ -1,5 +1,5 @@
-// Package receivers makes, from the configuration, what brings events to people: the outlets of each kind, and the routes by which the
-// events of an agency reach the outlet of its address ([All]). Agencies with the same address share one outlet, for it is the outlet
+// Package receivers makes, from the configuration, what brings events to people: the receivers of each kind, and the routes by which the
+// events of an agency reach the receiver of its address ([All]). Agencies with the same address share one receiver, for it is the receiver
 // that keeps the pace a service allows.
 package receivers
 
@@ -19,20 +19,20 @@ import (
 	"doorbell/events/forward/webhook"
 )
 
-// Forwarder is one that is configured: an outlet of a kind for each address.
+// Forwarder is one that is configured: a receiver of a kind for each address.
 type Forwarder struct {
 	Name   string
 	Routes []forward.Route
 }
 
-// Kind is a kind of outlet. There is one forwarder for each.
+// Kind is a kind of receiver. There is one forwarder for each.
 type Kind struct {
 	Name   string
 	Needed string // the variable without which there is none
 	routes func(c *config.Config, name, version string) ([]forward.Route, error)
 }
 
-// Kinds are all kinds of outlets.
+// Kinds are all kinds of receivers.
 var Kinds = []Kind{
 	{"slack", "DOORBELL_SLACK_URL", slackRoutes},
 	{"email", "DOORBELL_EMAIL_TO", emailRoutes},
@@ -59,7 +59,7 @@ func All(c *config.Config, version string) ([]Forwarder, error) {
 	return all, nil
 }
 
-// New makes the outlets of a kind, for a forwarder of a name. It has no routes where none is configured.
+// New makes the receivers of a kind, for a forwarder of a name. It has no routes where none is configured.
 func New(c *config.Config, kind, name, version string) (Forwarder, error) {
 	f := Forwarder{Name: name}
 	for _, k := range Kinds {
@@ -124,7 +124,7 @@ func (s share[T]) filter(types config.EventTypes, least config.Score) forward.Fi
 	return forward.Filter{Types: types, Agencies: s.agencies, Except: s.except, MinScore: least.Least}
 }
 
-// twoPlaces is a kind of outlet of which leads and alerts may go to two places.
+// twoPlaces is a kind of receiver of which leads and alerts may go to two places.
 type twoPlaces struct {
 	types         config.EventTypes
 	least         config.Score
@@ -132,28 +132,28 @@ type twoPlaces struct {
 	leads, alerts config.PerAgency
 	// otherwise is where alerts of an agency go that has no place for them.
 	otherwise func(agency string) string
-	open      func(value string) (forward.Outlet, error)
+	open      func(value string) (forward.Receiver, error)
 }
 
-// routes has leads and alerts apart. One outlet serves both where they go to one place: it is it that keeps the pace.
+// routes has leads and alerts apart. One receiver serves both where they go to one place: it is it that keeps the pace.
 func (p twoPlaces) routes() ([]forward.Route, error) {
-	outlets := map[string]forward.Outlet{}
+	receivers := map[string]forward.Receiver{}
 	var routes []forward.Route
 	add := func(kind forward.Kind, named []string, of func(string) string) error {
 		if !p.types.Have(kind) { // a test would say that it works
 			return nil
 		}
 		for _, s := range sharesOf(named, of, p.only) {
-			if outlets[s.value] == nil {
+			if receivers[s.value] == nil {
 				o, err := p.open(s.value)
 				if err != nil {
 					return err
 				}
-				outlets[s.value] = guard(o)
+				receivers[s.value] = guard(o)
 			}
 			filter := s.filter(p.types, p.least)
 			filter.Only = kind
-			routes = append(routes, forward.Route{Outlet: outlets[s.value], Filter: filter})
+			routes = append(routes, forward.Route{Receiver: receivers[s.value], Filter: filter})
 		}
 		return nil
 	}
@@ -171,7 +171,7 @@ func slackRoutes(c *config.Config, _, version string) ([]forward.Route, error) {
 	return twoPlaces{
 		types: f.SlackTypes, least: f.SlackMinScore, only: f.SlackAgencies,
 		leads: f.SlackURL.PerAgency, alerts: f.SlackAlertsURL.PerAgency, otherwise: f.SlackURL.Revealed,
-		open: func(value string) (forward.Outlet, error) {
+		open: func(value string) (forward.Receiver, error) {
 			return slack.New(slack.Options{
 				URL: value, People: slack.People(f.SlackPeople), AllowPlaintext: c.Base.AllowPlaintext, Zone: zurich(), UserAgent: "doorbell/" + version,
 				Language: f.Language.Language, AgencyName: f.AgencyNames.Revealed,
@@ -203,7 +203,7 @@ func emailRoutes(c *config.Config, name, _ string) ([]forward.Route, error) {
 		otherwise: func(agency string) string {
 			return cmp.Or(f.EmailTo.Revealed(config.AnyAgency), f.EmailTo.Revealed(agency))
 		},
-		open: func(value string) (forward.Outlet, error) {
+		open: func(value string) (forward.Receiver, error) {
 			return email.New(email.Options{
 				SMTP: string(f.EmailSMTP), Password: f.EmailPassword.Reveal(), From: string(f.EmailFrom), To: config.Recipients(value),
 				OpenImmo: f.EmailOpenimmo, Operators: slices.Contains(operators, value), AllowPlaintext: c.Base.AllowPlaintext, Name: name,
@@ -228,15 +228,15 @@ func webhookRoutes(c *config.Config, _, version string) ([]forward.Route, error)
 		if err != nil {
 			return nil, err
 		}
-		routes = append(routes, forward.Route{Outlet: guard(o), Filter: s.filter(f.WebhookTypes, f.WebhookMinScore)})
+		routes = append(routes, forward.Route{Receiver: guard(o), Filter: s.filter(f.WebhookTypes, f.WebhookMinScore)})
 	}
 	return routes, nil
 }
 
-// guarded is an outlet that ends nothing but a delivery when it fails in a way that nobody thought of, and that knows since when it
+// guarded is a receiver that ends nothing but a delivery when it fails in a way that nobody thought of, and that knows since when it
 // takes nothing.
 type guarded struct {
-	forward.Outlet
+	forward.Receiver
 
 	say func(reason string) // hears why nothing is taken, once for each reason; may be nil
 
@@ -245,9 +245,9 @@ type guarded struct {
 	said    string
 }
 
-func guard(o forward.Outlet) *guarded { return &guarded{Outlet: o} }
+func guard(o forward.Receiver) *guarded { return &guarded{Receiver: o} }
 
-// Send passes on what the outlet says. A panic would be there again at the next try: the delivery becomes a dead letter.
+// Send passes on what the receiver says. A panic would be there again at the next try: the delivery becomes a dead letter.
 func (g *guarded) Send(ctx context.Context, d forward.Delivery) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -255,7 +255,7 @@ func (g *guarded) Send(ctx context.Context, d forward.Delivery) (err error) {
 		}
 		g.note(err)
 	}()
-	return g.Outlet.Send(ctx, d)
+	return g.Receiver.Send(ctx, d)
 }
 
 // note remembers since when nothing is taken. A delivery that is refused for good says that somebody is there.
@@ -275,49 +275,49 @@ func (g *guarded) note(err error) {
 	}
 }
 
-// FailingSince is when the outlet took something last, as far as it fails now; else zero.
+// FailingSince is when the receiver took something last, as far as it fails now; else zero.
 func (g *guarded) FailingSince() time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.failing
 }
 
-// Close gives back what the outlet has kept open.
+// Close gives back what the receiver has kept open.
 func (g *guarded) Close() {
-	if c, ok := g.Outlet.(interface{ Close() }); ok {
+	if c, ok := g.Receiver.(interface{ Close() }); ok {
 		c.Close()
 	}
 }
 
-// Close gives back what the outlets have kept open.
+// Close gives back what the receivers have kept open.
 func (f Forwarder) Close() {
 	for _, r := range f.Routes {
-		if g, ok := r.Outlet.(*guarded); ok {
+		if g, ok := r.Receiver.(*guarded); ok {
 			g.Close()
 		}
 	}
 }
 
-// Listen hears of every outlet why it takes nothing.
+// Listen hears of every receiver why it takes nothing.
 func (f Forwarder) Listen(say func(reason string)) {
 	for _, r := range f.Routes {
-		if g, ok := r.Outlet.(*guarded); ok {
+		if g, ok := r.Receiver.(*guarded); ok {
 			g.say = say
 		}
 	}
 }
 
-// Distinct has each outlet once, the first route to it.
+// Distinct has each receiver once, the first route to it.
 func (f Forwarder) Distinct() (routes []forward.Route) {
 	for _, r := range f.Routes {
-		if !slices.ContainsFunc(routes, func(other forward.Route) bool { return other.Outlet == r.Outlet }) {
+		if !slices.ContainsFunc(routes, func(other forward.Route) bool { return other.Receiver == r.Receiver }) {
 			routes = append(routes, r)
 		}
 	}
 	return routes
 }
 
-// Outcome puts an outlet's error into words. What is none of the errors that outlets promise may hold an address: it is not quoted.
+// Outcome puts a receiver's error into words. What is none of the errors that receivers promise may hold an address: it is not quoted.
 func Outcome(err error) (word, reason string) {
 	var (
 		later *forward.Retry
@@ -338,5 +338,5 @@ func Outcome(err error) (word, reason string) {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "later", "no answer in time"
 	}
-	return "later", "the outlet failed"
+	return "later", "the receiver failed"
 }

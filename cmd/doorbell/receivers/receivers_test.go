@@ -65,7 +65,7 @@ func TestSlackAlertsMayGoElsewhere(t *testing.T) {
 	}
 	one := read(t, "DOORBELL_SLACK_URL=https://h.example/a")
 	if f, err := New(one, "slack", "slack", "1.0.0"); err != nil || len(f.Routes) != 2 || len(f.Distinct()) != 1 {
-		t.Errorf("%d routes, %v; want 2 to one outlet", len(f.Routes), err)
+		t.Errorf("%d routes, %v; want 2 to one receiver", len(f.Routes), err)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestMailedAlertsMayGoElsewhereAndElseToTheOneForAll(t *testing.T) {
 	}
 }
 
-// clumsy is an outlet with a fault.
+// clumsy is a receiver with a fault.
 type clumsy struct{ err error }
 
 func (c clumsy) Traits() forward.Traits { return forward.Traits{Destination: "clumsy"} }
@@ -127,14 +127,14 @@ func (c clumsy) Send(context.Context, forward.Delivery) error {
 	return c.err
 }
 
-func TestAnOutletThatPanicsRefusesTheDelivery(t *testing.T) {
+func TestAReceiverThatPanicsRefusesTheDelivery(t *testing.T) {
 	err := guard(clumsy{}).Send(t.Context(), forward.Delivery{})
 	if !errors.As(err, new(*forward.Permanent)) || strings.Contains(err.Error(), "Nora") {
 		t.Errorf("it is %v", err)
 	}
 }
 
-func TestAnOutletKnowsSinceWhenItTakesNothing(t *testing.T) {
+func TestAReceiverKnowsSinceWhenItTakesNothing(t *testing.T) {
 	g := guard(clumsy{err: &forward.Retry{Reason: "busy"}})
 	_ = g.Send(t.Context(), forward.Delivery{})
 	first := g.FailingSince()
@@ -142,7 +142,7 @@ func TestAnOutletKnowsSinceWhenItTakesNothing(t *testing.T) {
 	if first.IsZero() || !g.FailingSince().Equal(first) {
 		t.Error("it does not know since when nothing is taken")
 	}
-	g.Outlet = clumsy{err: &forward.Permanent{Reason: "odd"}}
+	g.Receiver = clumsy{err: &forward.Permanent{Reason: "odd"}}
 	if _ = g.Send(t.Context(), forward.Delivery{}); !g.FailingSince().IsZero() {
 		t.Error("who refuses one delivery is said to take nothing")
 	}

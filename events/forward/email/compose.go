@@ -31,7 +31,7 @@ type letter struct {
 }
 
 // compose makes the mail of a delivery.
-func (o *Outlet) compose(d forward.Delivery, now time.Time) letter {
+func (o *Receiver) compose(d forward.Delivery, now time.Time) letter {
 	_, host, _ := cutLast(o.from.Address, "@")
 	m := letter{
 		id: messageID(d, o.Name) + "@" + host, from: o.from, to: o.to, date: now.In(o.Location),

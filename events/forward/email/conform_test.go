@@ -11,18 +11,18 @@ import (
 	"doorbell/events/forward/forwardtest"
 )
 
-// scripted opens an outlet whose server says something else at one step.
-func scripted(step, says string) func(t *testing.T) forward.Outlet {
-	return func(t *testing.T) forward.Outlet {
-		return (&script{says: map[string]string{step: says}}).outlet(t, nil)
+// scripted opens a receiver whose server says something else at one step.
+func scripted(step, says string) func(t *testing.T) forward.Receiver {
+	return func(t *testing.T) forward.Receiver {
+		return (&script{says: map[string]string{step: says}}).receiver(t, nil)
 	}
 }
 
-func TestMailIsAnOutletLikeAnyOther(t *testing.T) {
+func TestMailIsAReceiverLikeAnyOther(t *testing.T) {
 	s := forwardtest.Suite{
 		Works: func(t *testing.T) forwardtest.Place {
 			p := new(post).open(t, "mail.agency.example", false, true)
-			return forwardtest.Place{Outlet: p.outlet(t, nil), Took: func() (all []string) {
+			return forwardtest.Place{Receiver: p.receiver(t, nil), Took: func() (all []string) {
 				for _, m := range p.taken() {
 					h, parts := read(t, []byte(m.text))
 					all = append(all, "Message-ID: "+h.Get("Message-ID")+"\n"+h.Get("Subject")+"\n"+parts["text/plain"]+parts["text/html"]+parts["application/xml"])
@@ -43,8 +43,8 @@ func TestMailIsAnOutletLikeAnyOther(t *testing.T) {
 			{Name: "421", Open: scripted("", "421 4.3.2 closing"), Want: forwardtest.Retry},
 		},
 		Silent: scripted("", silence),
-		Away: func(t *testing.T) forward.Outlet {
-			return newOutlet(t, func(o *Options) {
+		Away: func(t *testing.T) forward.Receiver {
+			return newReceiver(t, func(o *Options) {
 				o.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
 					return new(net.Dialer).DialContext(ctx, network, "127.0.0.1:1")
 				}
@@ -57,5 +57,5 @@ func TestMailIsAnOutletLikeAnyOther(t *testing.T) {
 			htmlIsOurs(t, page)
 		},
 	}
-	forwardtest.Outlet(t, s)
+	forwardtest.Receiver(t, s)
 }

@@ -1,4 +1,4 @@
-// Package email is the outlet for mail: it tells people of new contact requests, of what happens at insertions, and of
+// Package email is the receiver for mail: it tells people of new contact requests, of what happens at insertions, and of
 // alerts, one mail for each delivery.
 //
 // # What arrives
@@ -23,7 +23,7 @@
 // # What the answers of a server mean
 //
 // One transaction serves all recipients. Some may be refused while others are taken; then the mail is sent to those that
-// take it, and this outlet remembers for whom it still has to be sent, so that a retry doubles nothing. (It remembers in
+// take it, and this receiver remembers for whom it still has to be sent, so that a retry doubles nothing. (It remembers in
 // memory: after a restart a retry goes to all of them again, under the same Message-ID; a dead letter says who has it.) A recipient who takes nothing for an
 // hour while others do holds them up no longer: what is Retry below is Permanent then, for that recipient, until one is taken.
 //
@@ -53,13 +53,13 @@ import (
 	"doorbell/events/forward"
 )
 
-// Outlet sends mail to one set of recipients through one server. It is made by [New] and may be used by several goroutines.
-type Outlet struct {
+// Receiver sends mail to one set of recipients through one server. It is made by [New] and may be used by several goroutines.
+type Receiver struct {
 	settings
 	taken memory
 }
 
-var _ forward.Outlet = (*Outlet)(nil)
+var _ forward.Receiver = (*Receiver)(nil)
 
 const (
 	// pace keeps a burst from looking like one to a provider that counts.
@@ -68,17 +68,17 @@ const (
 	digest = 200
 )
 
-// New makes an outlet, without connecting. The error is a sentence that says what is wrong with which option and quotes
+// New makes a receiver, without connecting. The error is a sentence that says what is wrong with which option and quotes
 // none of them.
-func New(o Options) (*Outlet, error) {
+func New(o Options) (*Receiver, error) {
 	s, err := o.check()
 	if err != nil {
 		return nil, err
 	}
-	return &Outlet{settings: s}, nil
+	return &Receiver{settings: s}, nil
 }
 
 // Traits tell that mails may follow each other by the second and hold up to 200 events.
-func (o *Outlet) Traits() forward.Traits {
+func (o *Receiver) Traits() forward.Traits {
 	return forward.Traits{Destination: o.destination(), Pace: pace, Digest: digest}
 }

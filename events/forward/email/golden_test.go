@@ -86,7 +86,7 @@ func lead(t testing.TB, id, first, last, message string) events.Event {
 	return e
 }
 
-func newOutlet(t testing.TB, change func(*Options)) *Outlet {
+func newReceiver(t testing.TB, change func(*Options)) *Receiver {
 	t.Helper()
 	o := Options{
 		SMTP: "smtp://mail.agency.example:587", From: "Doorbell <doorbell@agency.example>",
@@ -95,11 +95,11 @@ func newOutlet(t testing.TB, change func(*Options)) *Outlet {
 	if change != nil {
 		change(&o)
 	}
-	outlet, err := New(o)
+	receiver, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return outlet
+	return receiver
 }
 
 var boundary = regexp.MustCompile(`[0-9a-f]{60}`)
@@ -155,7 +155,7 @@ func deliveries(t testing.TB) map[string]forward.Delivery {
 }
 
 func TestMailsLookAsTheyDid(t *testing.T) {
-	o := newOutlet(t, nil)
+	o := newReceiver(t, nil)
 	for name, d := range deliveries(t) {
 		got := written(t, o.compose(d, now))
 		file := filepath.Join("testdata", name+".eml")
@@ -179,7 +179,7 @@ func TestMailsLookAsTheyDid(t *testing.T) {
 func TestTheHTMLPartHoldsNothingThatIsLoadedOrRun(t *testing.T) {
 	forbidden := regexp.MustCompile(`(?i)<script|<img|<link|<iframe|<form|<object|<svg|@import|url\(|\son\w+=|javascript:|ZgotmplZ|src=`)
 	for _, language := range message.Languages {
-		o := newOutlet(t, func(o *Options) {
+		o := newReceiver(t, func(o *Options) {
 			o.Language = func(string) message.Language { return language }
 			o.AgencyName = func(string) string { return "Muster Immobilien AG" }
 		})
@@ -201,7 +201,7 @@ func TestTheHTMLPartHoldsNothingThatIsLoadedOrRun(t *testing.T) {
 }
 
 func TestOnlyOperatorsAreToldWhatToType(t *testing.T) {
-	o := newOutlet(t, func(o *Options) { o.Operators = false })
+	o := newReceiver(t, func(o *Options) { o.Operators = false })
 	for name, d := range deliveries(t) {
 		text := o.compose(d, now).page.text()
 		for _, command := range []string{"doorbell status", "doorbell resume", "doorbell approve", "doorbell check", "DOORBELL_"} {
@@ -209,7 +209,7 @@ func TestOnlyOperatorsAreToldWhatToType(t *testing.T) {
 				t.Errorf("%s holds %q", name, command)
 			}
 		}
-		if operators := newOutlet(t, nil).compose(d, now).page.text(); name == "access.halted" && !strings.Contains(operators, "doorbell resume A100") {
+		if operators := newReceiver(t, nil).compose(d, now).page.text(); name == "access.halted" && !strings.Contains(operators, "doorbell resume A100") {
 			t.Error("operators are not told")
 		}
 	}

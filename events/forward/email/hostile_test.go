@@ -153,7 +153,7 @@ var (
 )
 
 // harmless fails where a mail of ours holds what nobody of us wrote: headers, markup, links, characters that cannot be seen.
-func harmless(t testing.TB, o *Outlet, d forward.Delivery) {
+func harmless(t testing.TB, o *Receiver, d forward.Delivery) {
 	t.Helper()
 	m := o.compose(d, now)
 	text, err := m.bytes()
@@ -229,7 +229,7 @@ func wellFormed(t testing.TB, text string) {
 }
 
 func TestNothingThatAStrangerWritesDoesHarm(t *testing.T) {
-	o := newOutlet(t, nil)
+	o := newReceiver(t, nil)
 	for _, text := range append(hostile, "A & B?body=x&cc=victim@example.org") {
 		reachable := with(t, everywhere(t, text, events.TypeContactRequestCreated).Events[0], func(p map[string]any) {
 			c := p["contact"].(map[string]any)
@@ -245,7 +245,7 @@ func TestNothingThatAStrangerWritesDoesHarm(t *testing.T) {
 }
 
 func TestAnEventThatCannotBeReadIsToldAllTheSame(t *testing.T) {
-	o := newOutlet(t, nil)
+	o := newReceiver(t, nil)
 	for _, data := range []string{"", "null", "[]", `{"contact":5}`, "\xff"} {
 		for _, kind := range []events.Type{events.TypeContactRequestCreated, "access.halted", "watch.tomorrow", "insertion.moved", ""} {
 			e := example(t, events.TypeContactRequestCreated)
@@ -263,7 +263,7 @@ func FuzzAnyTextIsHarmless(f *testing.F) {
 	for i := range events.Types {
 		f.Add("Nora", uint8(i))
 	}
-	o := newOutlet(f, nil)
+	o := newReceiver(f, nil)
 	f.Fuzz(func(t *testing.T, text string, kind uint8) {
 		harmless(t, o, everywhere(t, text, events.Types[int(kind)%len(events.Types)]))
 	})
@@ -273,7 +273,7 @@ func FuzzAnyPayloadMakesAMail(f *testing.F) {
 	for i, kind := range events.Types {
 		f.Add(string(example(f, kind).Data), uint8(i))
 	}
-	o := newOutlet(f, nil)
+	o := newReceiver(f, nil)
 	f.Fuzz(func(t *testing.T, data string, kind uint8) {
 		e := example(t, events.TypeContactRequestCreated)
 		e.Type, e.Data = events.Types[int(kind)%len(events.Types)], []byte(data)

@@ -96,7 +96,7 @@ func judge(t *testing.T) (address string, readings func() reading) {
 
 func TestAnotherServerAndAnotherParserReadEveryMail(t *testing.T) {
 	address, read := judge(t)
-	o := newOutlet(t, func(o *Options) { o.SMTP = "smtp://" + address })
+	o := newReceiver(t, func(o *Options) { o.SMTP = "smtp://" + address })
 	all := deliveries(t)
 	for i, text := range hostile {
 		all["hostile "+string(rune('A'+i))] = everywhere(t, text, events.TypeContactRequestCreated)
@@ -129,7 +129,7 @@ func TestAnotherServerAndAnotherParserReadEveryMail(t *testing.T) {
 
 func TestALeadReachesAMailboxWhole(t *testing.T) {
 	address, read := judge(t)
-	o := newOutlet(t, func(o *Options) { o.SMTP = "smtp://" + address })
+	o := newReceiver(t, func(o *Options) { o.SMTP = "smtp://" + address })
 	if err := o.Send(t.Context(), delivery(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestALeadReachesAMailboxWhole(t *testing.T) {
 func TestAnotherServerRefusesAsItDoes(t *testing.T) {
 	address, read := judge(t)
 	for to, want := range map[string]string{"later@agency.example": later, "gone@agency.example": never} {
-		o := newOutlet(t, func(o *Options) { o.SMTP, o.To = "smtp://"+address, []string{to, "office@agency.example"} })
+		o := newReceiver(t, func(o *Options) { o.SMTP, o.To = "smtp://"+address, []string{to, "office@agency.example"} })
 		err := o.Send(t.Context(), delivery(t))
 		if outcome(err) != want {
 			t.Errorf("%s: %v", to, err)

@@ -92,7 +92,7 @@ func (n node) find(path string) string {
 }
 
 func TestTheFeedbackFollowsTheOrderOfOpenImmo(t *testing.T) {
-	o := newOutlet(t, nil)
+	o := newReceiver(t, nil)
 	lists := map[string]forward.Delivery{}
 	for name, d := range deliveries(t) {
 		lists[name] = d
@@ -112,7 +112,7 @@ func TestTheFeedbackFollowsTheOrderOfOpenImmo(t *testing.T) {
 }
 
 func TestTheFeedbackSaysWhoAndWhat(t *testing.T) {
-	files := newOutlet(t, nil).compose(delivery(t), now).feedback
+	files := newReceiver(t, nil).compose(delivery(t), now).feedback
 	if len(files) != 1 {
 		t.Fatalf("%d files", len(files))
 	}
@@ -148,7 +148,7 @@ func TestThePreferredWayIsOneThatExists(t *testing.T) {
 }
 
 func TestOneFeedbackHoldsAllContactRequestsOfAnAgency(t *testing.T) {
-	o := newOutlet(t, nil)
+	o := newReceiver(t, nil)
 	other := with(t, example(t, events.TypeContactRequestCreated), func(p map[string]any) { p["agencyId"] = "B200" })
 	d := forward.Delivery{Events: []events.Event{
 		lead(t, "one", "Nora", "Beispiel", "1"), other, lead(t, "two", "Luca", "Muster", "2"), example(t, events.TypeInsertionChanged),
@@ -168,7 +168,7 @@ func TestOneFeedbackHoldsAllContactRequestsOfAnAgency(t *testing.T) {
 func TestTestsAndReplaysAreMarkedInTheFeedbackToo(t *testing.T) {
 	all := deliveries(t)
 	for name, want := range map[string]string{"test": "[TEST, nobody wrote] ", "replayed": "[replayed] ", "contact_request.created": "Guten Tag"} {
-		n := parseXML(t, newOutlet(t, nil).compose(all[name], now).feedback[0])
+		n := parseXML(t, newReceiver(t, nil).compose(all[name], now).feedback[0])
 		if got := n.find("objekt/interessent/anfrage"); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %q", name, got)
 		}
@@ -178,11 +178,11 @@ func TestTestsAndReplaysAreMarkedInTheFeedbackToo(t *testing.T) {
 func TestNothingIsAttachedWithoutANewContactRequestOrUnasked(t *testing.T) {
 	all := deliveries(t)
 	for _, kind := range events.Types {
-		if files := newOutlet(t, nil).compose(all[string(kind)], now).feedback; kind != events.TypeContactRequestCreated && len(files) > 0 {
+		if files := newReceiver(t, nil).compose(all[string(kind)], now).feedback; kind != events.TypeContactRequestCreated && len(files) > 0 {
 			t.Errorf("%s has a feedback", kind)
 		}
 	}
-	if files := newOutlet(t, func(o *Options) { o.OpenImmo = false }).compose(delivery(t), now).feedback; len(files) > 0 {
+	if files := newReceiver(t, func(o *Options) { o.OpenImmo = false }).compose(delivery(t), now).feedback; len(files) > 0 {
 		t.Error("a feedback that nobody asked for")
 	}
 }
@@ -194,7 +194,7 @@ func TestXmllintReadsTheFeedback(t *testing.T) {
 	}
 	var files []string
 	for i, text := range hostile {
-		for _, xml := range newOutlet(t, nil).compose(everywhere(t, text, events.TypeContactRequestCreated), now).feedback {
+		for _, xml := range newReceiver(t, nil).compose(everywhere(t, text, events.TypeContactRequestCreated), now).feedback {
 			file := filepath.Join(t.TempDir(), string(rune('A'+i))+".xml")
 			if err := os.WriteFile(file, xml, 0o600); err != nil {
 				t.Fatal(err)

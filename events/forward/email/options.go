@@ -218,7 +218,7 @@ func notPlain(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-')
 }
 
-// destination is the host and a hash of what makes this outlet another one; the password does not.
+// destination is the host and a hash of what makes this receiver another one; the password does not.
 func (s *settings) destination() string {
 	h := sha256.New()
 	for _, part := range append([]string{s.server.host, s.server.port, s.server.user, s.from.Address}, addresses(s.to)...) {

@@ -87,27 +87,27 @@ func TestServersAreReadAsPeopleWriteThem(t *testing.T) {
 }
 
 func TestADestinationNamesTheHostAndNobody(t *testing.T) {
-	one := newOutlet(t, nil).Traits()
+	one := newReceiver(t, nil).Traits()
 	if !regexp.MustCompile(`^mail_agency_example-[0-9a-f]{8}$`).MatchString(one.Destination) || one.Pace <= 0 || one.Digest < 2 {
 		t.Errorf("%+v", one)
 	}
-	same := newOutlet(t, func(o *Options) { o.OpenImmo, o.RootCAs = false, nil }).Traits()
+	same := newReceiver(t, func(o *Options) { o.OpenImmo, o.RootCAs = false, nil }).Traits()
 	if same != one {
 		t.Errorf("%+v and %+v", one, same)
 	}
-	other := newOutlet(t, func(o *Options) { o.To = []string{"office@other.example"} }).Traits()
+	other := newReceiver(t, func(o *Options) { o.To = []string{"office@other.example"} }).Traits()
 	if other.Destination == one.Destination {
-		t.Error("two outlets, one destination")
+		t.Error("two receivers, one destination")
 	}
-	rotated := newOutlet(t, func(o *Options) { o.SMTP, o.Password = "smtp://u@mail.agency.example:587", "one" }).Traits()
-	again := newOutlet(t, func(o *Options) { o.SMTP, o.Password = "smtp://u@mail.agency.example:587", "two" }).Traits()
+	rotated := newReceiver(t, func(o *Options) { o.SMTP, o.Password = "smtp://u@mail.agency.example:587", "one" }).Traits()
+	again := newReceiver(t, func(o *Options) { o.SMTP, o.Password = "smtp://u@mail.agency.example:587", "two" }).Traits()
 	if rotated != again {
 		t.Error("a new password makes another destination")
 	}
 }
 
 func TestARecipientIsServedOnce(t *testing.T) {
-	o := newOutlet(t, func(o *Options) {
+	o := newReceiver(t, func(o *Options) {
 		o.To = []string{"office@agency.example", "Office <OFFICE@agency.example>", "other@agency.example"}
 	})
 	if got := addresses(o.to); !slices.Equal(got, []string{"office@agency.example", "other@agency.example"}) {

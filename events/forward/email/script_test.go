@@ -122,9 +122,9 @@ func readContent(r *bufio.Reader) (string, bool) {
 	}
 }
 
-// outlet sends to the script, in plaintext, which is allowed for its host by name.
-func (s *script) outlet(t testing.TB, change func(*Options)) *Outlet {
-	return newOutlet(t, func(o *Options) {
+// receiver sends to the script, in plaintext, which is allowed for its host by name.
+func (s *script) receiver(t testing.TB, change func(*Options)) *Receiver {
+	return newReceiver(t, func(o *Options) {
 		o.AllowPlaintext, o.Dial = []string{"MAIL.agency.example"}, s.dial
 		if change != nil {
 			change(o)
@@ -198,7 +198,7 @@ func TestEveryAnswerHasItsMeaning(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
 				begun := time.Now()
-				err := s.outlet(t, nil).Send(ctx, delivery(t))
+				err := s.receiver(t, nil).Send(ctx, delivery(t))
 				if got := outcome(err); got != row.want[i] {
 					t.Errorf("%q at %q: %s, want %s (%v)", row.says, step, got, row.want[i], err)
 				}
@@ -232,7 +232,7 @@ func TestAfterTheContentTheReasonSaysThatItIsUnknown(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			err := (&script{says: map[string]string{".": says}}).outlet(t, nil).Send(ctx, delivery(t))
+			err := (&script{says: map[string]string{".": says}}).receiver(t, nil).Send(ctx, delivery(t))
 			if err == nil || !strings.Contains(err.Error(), "unknown") {
 				t.Errorf("%s: %v", says, err)
 			}
@@ -243,7 +243,7 @@ func TestAfterTheContentTheReasonSaysThatItIsUnknown(t *testing.T) {
 func TestALostAnswerIsSentAgainUnderTheSameMessageID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{says: map[string]string{".": cutOff}}
-		o := s.outlet(t, nil)
+		o := s.receiver(t, nil)
 		if got := outcome(o.Send(t.Context(), delivery(t))); got != later {
 			t.Fatal(got)
 		}
@@ -261,7 +261,7 @@ func TestALostAnswerIsSentAgainUnderTheSameMessageID(t *testing.T) {
 func TestWithoutALimitASilentServerHoldsUsForFiveMinutesOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		err := (&script{says: map[string]string{"MAIL": silence}}).outlet(t, nil).Send(t.Context(), delivery(t))
+		err := (&script{says: map[string]string{"MAIL": silence}}).receiver(t, nil).Send(t.Context(), delivery(t))
 		if took := time.Since(begun); took > sendLimit+10*time.Second || outcome(err) != later {
 			t.Errorf("%v after %s", err, took)
 		}
@@ -272,7 +272,7 @@ func TestACancelEndsASend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		err := (&script{says: map[string]string{"RCPT": silence}}).outlet(t, nil).Send(ctx, delivery(t))
+		err := (&script{says: map[string]string{"RCPT": silence}}).receiver(t, nil).Send(ctx, delivery(t))
 		if outcome(err) != later || !strings.Contains(err.Error(), "interrupted") {
 			t.Error(err)
 		}
@@ -291,7 +291,7 @@ func TestWhoTookAMailDoesNotGetItTwice(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{rcpt: map[string]string{two: row.says}}
-			o := s.outlet(t, nil)
+			o := s.receiver(t, nil)
 			err := o.Send(t.Context(), delivery(t))
 			if outcome(err) != row.first || !strings.Contains(err.Error(), row.note) {
 				t.Errorf("%s: %v", row.says, err)
@@ -325,13 +325,13 @@ func TestADeadLetterIsSentToThoseAloneWhoDoNotHaveIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{rcpt: map[string]string{two: "550 5.1.1 unknown"}}
 		var refused *forward.Permanent
-		if err := s.outlet(t, nil).Send(t.Context(), delivery(t)); !errors.As(err, &refused) || len(refused.Had) != 1 || strings.Contains(refused.Had[0], "office") {
+		if err := s.receiver(t, nil).Send(t.Context(), delivery(t)); !errors.As(err, &refused) || len(refused.Had) != 1 || strings.Contains(refused.Had[0], "office") {
 			t.Fatalf("%+v", refused)
 		}
 		s.rcpt = nil
 		d := delivery(t)
 		d.Had = refused.Had
-		if err := s.outlet(t, nil).Send(t.Context(), d); err != nil { // another process: it remembers nothing
+		if err := s.receiver(t, nil).Send(t.Context(), d); err != nil { // another process: it remembers nothing
 			t.Fatal(err)
 		}
 		if len(s.for_) != 2 || !slices.Equal(s.for_[0], []string{one}) || !slices.Equal(s.for_[1], []string{two}) {
@@ -343,7 +343,7 @@ func TestADeadLetterIsSentToThoseAloneWhoDoNotHaveIt(t *testing.T) {
 func TestOfTwoRefusalsTheHopefulOneDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{rcpt: map[string]string{"office@agency.example": "550 5.1.1 unknown", "zurich@agency.example": "450 4.2.1 later"}}
-		if got := outcome(s.outlet(t, nil).Send(t.Context(), delivery(t))); got != later {
+		if got := outcome(s.receiver(t, nil).Send(t.Context(), delivery(t))); got != later {
 			t.Error(got)
 		}
 	})
@@ -352,7 +352,7 @@ func TestOfTwoRefusalsTheHopefulOneDecides(t *testing.T) {
 func TestContentThatIsRefusedForSomeIsRememberedForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{rcpt: map[string]string{"zurich@agency.example": "450 4.2.1 later"}, says: map[string]string{".": "451 4.3.0 later"}}
-		o := s.outlet(t, nil)
+		o := s.receiver(t, nil)
 		if got := outcome(o.Send(t.Context(), delivery(t))); got != later {
 			t.Error(got)
 		}
@@ -376,7 +376,7 @@ func TestTheMemoryOfWhoHasAMailIsBounded(t *testing.T) {
 func TestPlaintextIsRefusedUnlessTheHostIsAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{}
-		err := s.outlet(t, func(o *Options) { o.AllowPlaintext = []string{"other.agency.example"} }).Send(t.Context(), delivery(t))
+		err := s.receiver(t, func(o *Options) { o.AllowPlaintext = []string{"other.agency.example"} }).Send(t.Context(), delivery(t))
 		if outcome(err) != laterSetup || !strings.Contains(err.Error(), "STARTTLS; use smtps://, or name the host in DOORBELL_ALLOW_PLAINTEXT") || len(s.mails) != 0 {
 			t.Errorf("%v, %d mails", err, len(s.mails))
 		}
@@ -387,7 +387,7 @@ func TestAPasswordIsNeverShownInPlaintext(t *testing.T) {
 	for _, offer := range []string{"AUTH PLAIN LOGIN", "AUTH=PLAIN", "SIZE"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{says: map[string]string{"EHLO": "250-mail.agency.example\r\n250 " + offer, "AUTH": "235 welcome"}}
-			err := s.outlet(t, func(o *Options) {
+			err := s.receiver(t, func(o *Options) {
 				o.SMTP, o.Password = "smtp://leads-user@mail.agency.example", "hunter2"
 			}).Send(t.Context(), delivery(t))
 			if outcome(err) != laterSetup || len(s.mails) != 0 {
@@ -403,7 +403,7 @@ func TestOneMailboxThatTakesNothingHoldsUpTheOthersForAnHourAtMost(t *testing.T)
 	for _, says := range []string{"452 4.2.2 mailbox full", "552 5.2.2 mailbox full", "550 5.7.1 denied", "450 4.2.1 later"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{rcpt: map[string]string{two: says}}
-			o := s.outlet(t, nil)
+			o := s.receiver(t, nil)
 			next := delivery(t)
 			next.Events[0].ID = "another"
 			for begun := time.Now(); ; time.Sleep(5 * time.Minute) {
@@ -436,7 +436,7 @@ func TestOneMailboxThatTakesNothingHoldsUpTheOthersForAnHourAtMost(t *testing.T)
 func TestAServerThatTakesNothingForAnybodyIsWaitedForHoweverLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{says: map[string]string{"RCPT": "452 4.2.2 mailbox full"}}
-		o := s.outlet(t, nil)
+		o := s.receiver(t, nil)
 		for range 50 {
 			if got := outcome(o.Send(t.Context(), delivery(t))); got != later {
 				t.Fatal(got)

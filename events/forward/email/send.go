@@ -17,7 +17,7 @@ import (
 const sendLimit = 5 * time.Minute
 
 // Send sends a delivery to those recipients that do not have it yet. See the package for what the answers mean.
-func (o *Outlet) Send(ctx context.Context, d forward.Delivery) error {
+func (o *Receiver) Send(ctx context.Context, d forward.Delivery) error {
 	if len(d.Events) == 0 {
 		return &forward.Permanent{Reason: "a delivery without an event"}
 	}
@@ -50,7 +50,7 @@ func nameOf(address string) string {
 }
 
 // had are the names of those who have a mail.
-func (o *Outlet) had(id string) (names []string) {
+func (o *Receiver) had(id string) (names []string) {
 	missing := o.taken.missing(id, addresses(o.to))
 	for _, a := range addresses(o.to) {
 		if !slices.Contains(missing, a) {
@@ -61,7 +61,7 @@ func (o *Outlet) had(id string) (names []string) {
 }
 
 // named are the recipients with these names.
-func (o *Outlet) named(names []string) []string {
+func (o *Receiver) named(names []string) []string {
 	return slices.DeleteFunc(addresses(o.to), func(a string) bool { return !slices.Contains(names, nameOf(a)) })
 }
 
@@ -113,7 +113,7 @@ func content(c *smtp.Client, text []byte) error {
 
 // verdict says what is to be done about recipients that were refused. Those who may take it later decide: it is tried
 // again, for them and for those who refused for good. But what others have does not wait for ever for a mailbox that is full.
-func (o *Outlet) verdict(ctx context.Context, id string, refused []refusal) error {
+func (o *Receiver) verdict(ctx context.Context, id string, refused []refusal) error {
 	if len(refused) == 0 {
 		o.taken.forget(id)
 		return nil

@@ -25,7 +25,7 @@ type session struct {
 }
 
 // open makes a session. Everything that happens on it ends with ctx.
-func (o *Outlet) open(ctx context.Context) (*session, error) {
+func (o *Receiver) open(ctx context.Context) (*session, error) {
 	address := net.JoinHostPort(o.server.host, o.server.port)
 	raw, err := o.Dial(ctx, "tcp", address)
 	if err != nil {
@@ -43,7 +43,7 @@ func (o *Outlet) open(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-func (o *Outlet) begin(ctx context.Context, s *session) error {
+func (o *Receiver) begin(ctx context.Context, s *session) error {
 	conn := s.conn
 	if o.server.implicit {
 		t := tls.Client(conn, o.tls())
@@ -76,7 +76,7 @@ func (s *session) close() {
 	s.done()
 }
 
-func (o *Outlet) startTLS(c *smtp.Client) error {
+func (o *Receiver) startTLS(c *smtp.Client) error {
 	if o.server.implicit {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (o *Outlet) startTLS(c *smtp.Client) error {
 
 // tls verifies who the server is, but not on the loopback: nobody else can listen there, plaintext would do as well, and the
 // certificate of a mail server on this machine is rarely made out to that name.
-func (o *Outlet) tls() *tls.Config {
+func (o *Receiver) tls() *tls.Config {
 	return &tls.Config{
 		ServerName: o.server.host, RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12,
 		InsecureSkipVerify: o.server.loopback,
@@ -102,7 +102,7 @@ func (o *Outlet) tls() *tls.Config {
 }
 
 // authenticate proves who we are in the best way that the server offers. A way that shows the password needs TLS.
-func (o *Outlet) authenticate(c *smtp.Client) error {
+func (o *Receiver) authenticate(c *smtp.Client) error {
 	if o.server.user == "" {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (o *Outlet) authenticate(c *smtp.Client) error {
 
 // choose prefers what does not show the password to the server either. CRAM-MD5 comes last under TLS: servers that keep
 // passwords well cannot do it and offer it all the same.
-func (o *Outlet) choose(offer []string, secret bool) smtp.Auth {
+func (o *Receiver) choose(offer []string, secret bool) smtp.Auth {
 	s := o.server
 	offered := func(method string) bool { return slices.Contains(offer, method) }
 	switch {

@@ -11,7 +11,7 @@ import (
 )
 
 func TestTheSubjectNamesThePersonAndThePlace(t *testing.T) {
-	o := newOutlet(t, nil)
+	o := newReceiver(t, nil)
 	want := map[string]string{
 		"contact_request.created":  "Frau Nora Beispiel, Helle 3.5-Zimmerwohnung im Seefeld, 8008 Zürich",
 		"contact_request.redacted": "Contact request erased: seefeld#1203#H2#0305",
@@ -38,14 +38,14 @@ func TestARefusedKeyOfTwoHundredAgenciesIsToldOnce(t *testing.T) {
 			p["agencyId"] = "A" + string(rune('0'+i/100)) + string(rune('0'+i/10%10)) + string(rune('0'+i%10))
 		}))
 	}
-	p := newOutlet(t, nil).compose(d, now).page
+	p := newReceiver(t, nil).compose(d, now).page
 	if len(p.Items) != 1 || p.Subject != "[doorbell alert] 200 agencies: The API refuses the key" || !strings.Contains(p.Items[0].Facts[0].Text, "A059 and 140 more") {
 		t.Errorf("%d items, %q, %q", len(p.Items), p.Subject, p.Items[0].Facts[0])
 	}
 }
 
 func TestIdsAreTheSameForTheSameDelivery(t *testing.T) {
-	o, all := newOutlet(t, nil), deliveries(t)
+	o, all := newReceiver(t, nil), deliveries(t)
 	seen := map[string]string{}
 	for name, d := range all {
 		id := o.compose(d, now).id
@@ -63,7 +63,7 @@ func TestIdsAreTheSameForTheSameDelivery(t *testing.T) {
 }
 
 func TestAllMailsOfAnInsertionAreOneThread(t *testing.T) {
-	o, all := newOutlet(t, nil), deliveries(t)
+	o, all := newReceiver(t, nil), deliveries(t)
 	created := o.compose(all["contact_request.created"], now).thread
 	if changed := o.compose(all["insertion.changed"], now).thread; changed != created || created == "" {
 		t.Errorf("%q and %q", created, changed)
@@ -85,7 +85,7 @@ func TestAllMailsOfAnInsertionAreOneThread(t *testing.T) {
 }
 
 func TestAnAnswerGoesToThePersonIfItCan(t *testing.T) {
-	o := newOutlet(t, nil)
+	o := newReceiver(t, nil)
 	for email, want := range map[string]string{
 		"nora.beispiel@example.org": `"Nora Beispiel" <nora.beispiel@example.org>`, " nora@example.org ": `"Nora Beispiel" <nora@example.org>`,
 		"": "", "nora": "", "nora@example.org, other@example.org": "", "nora@example.org\r\nBcc: x@example.org": "", "Other <nora@example.org>": "", "zoë@example.org": "",

@@ -163,9 +163,9 @@ type silent struct{}
 func (silent) Printf(string, ...any) {}
 func (silent) Println(...any)        {}
 
-// outlet reaches the server under its name, as if it were elsewhere.
-func (p *post) outlet(t *testing.T, change func(*Options)) *Outlet {
-	return newOutlet(t, func(o *Options) {
+// receiver reaches the server under its name, as if it were elsewhere.
+func (p *post) receiver(t *testing.T, change func(*Options)) *Receiver {
+	return newReceiver(t, func(o *Options) {
 		o.RootCAs = p.ca
 		o.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, p.address)
@@ -221,7 +221,7 @@ func TestMailTravelsUnderTLSAndWithAPassword(t *testing.T) {
 	} {
 		p := &post{users: map[string]string{"leads-user": "hunter2"}, methods: row.methods}
 		p.open(t, "mail.agency.example", row.scheme == "smtps", row.scheme == "smtp")
-		if err := p.outlet(t, withUser(row.scheme)).Send(t.Context(), delivery(t)); err != nil {
+		if err := p.receiver(t, withUser(row.scheme)).Send(t.Context(), delivery(t)); err != nil {
 			t.Fatalf("%s %s: %v", row.scheme, row.methods, err)
 		}
 		m := p.taken()
@@ -238,7 +238,7 @@ func TestACertificateThatProvesNothingIsRefused(t *testing.T) {
 		stranger := new(post).open(t, "mail.agency.example", scheme == "smtps", scheme == "smtp")
 		_, stranger.ca = certify(t, "mail.agency.example")
 		for what, p := range map[string]*post{"wrong name": wrongName, "unknown authority": stranger} {
-			err := p.outlet(t, func(o *Options) { o.SMTP = scheme + "://mail.agency.example" }).Send(t.Context(), delivery(t))
+			err := p.receiver(t, func(o *Options) { o.SMTP = scheme + "://mail.agency.example" }).Send(t.Context(), delivery(t))
 			if outcome(err) != laterSetup || !strings.Contains(err.Error(), "certificate") || len(p.taken()) != 0 {
 				t.Errorf("%s, %s: %v, %d mails", scheme, what, err, len(p.taken()))
 			}
@@ -249,7 +249,7 @@ func TestACertificateThatProvesNothingIsRefused(t *testing.T) {
 
 func TestOnTheLoopbackAnyCertificateDoes(t *testing.T) {
 	p := new(post).open(t, "a-laptop", false, true)
-	err := p.outlet(t, func(o *Options) { o.SMTP, o.RootCAs = "smtp://127.0.0.1:25", nil }).Send(t.Context(), delivery(t))
+	err := p.receiver(t, func(o *Options) { o.SMTP, o.RootCAs = "smtp://127.0.0.1:25", nil }).Send(t.Context(), delivery(t))
 	if m := p.taken(); err != nil || len(m) != 1 || !m[0].underTLS {
 		t.Errorf("%v, %+v", err, m)
 	}
@@ -258,7 +258,7 @@ func TestOnTheLoopbackAnyCertificateDoes(t *testing.T) {
 func TestOnTheLoopbackNoTLSIsNeeded(t *testing.T) {
 	p := &post{users: map[string]string{"leads-user": "hunter2"}, methods: []string{sasl.Plain}}
 	p.open(t, "a-laptop", false, false)
-	err := p.outlet(t, func(o *Options) { o.SMTP, o.Password = "smtp://leads-user@localhost:2525", "hunter2" }).Send(t.Context(), delivery(t))
+	err := p.receiver(t, func(o *Options) { o.SMTP, o.Password = "smtp://leads-user@localhost:2525", "hunter2" }).Send(t.Context(), delivery(t))
 	if m := p.taken(); err != nil || len(m) != 1 {
 		t.Errorf("%v, %+v", err, m)
 	}
@@ -268,7 +268,7 @@ func TestAWrongPasswordWaitsAndThrowsNothingAway(t *testing.T) {
 	for _, method := range []string{sasl.Plain, sasl.Login} {
 		p := &post{users: map[string]string{"leads-user": "hunter3"}, methods: []string{method}}
 		p.open(t, "mail.agency.example", false, true)
-		err := p.outlet(t, withUser("smtp")).Send(t.Context(), delivery(t))
+		err := p.receiver(t, withUser("smtp")).Send(t.Context(), delivery(t))
 		if outcome(err) != laterSetup || !strings.Contains(err.Error(), "535") || !strings.Contains(err.Error(), "password are wrong") {
 			t.Error(err)
 		}
@@ -279,7 +279,7 @@ func TestAWrongPasswordWaitsAndThrowsNothingAway(t *testing.T) {
 func TestAServerThatWantsAPasswordSaysSo(t *testing.T) {
 	p := &post{users: map[string]string{"leads-user": "hunter2"}, methods: []string{sasl.Plain}}
 	p.open(t, "mail.agency.example", false, true)
-	err := p.outlet(t, nil).Send(t.Context(), delivery(t))
+	err := p.receiver(t, nil).Send(t.Context(), delivery(t))
 	if outcome(err) != laterSetup || !strings.Contains(err.Error(), "user and a password") {
 		t.Error(err)
 	}
@@ -287,7 +287,7 @@ func TestAServerThatWantsAPasswordSaysSo(t *testing.T) {
 
 func TestAnUnknownRecipientDoesNotKeepTheMailFromOthers(t *testing.T) {
 	p := new(post).open(t, "mail.agency.example", false, true)
-	err := p.outlet(t, func(o *Options) { o.To = []string{"gone@agency.example", "office@agency.example"} }).Send(t.Context(), delivery(t))
+	err := p.receiver(t, func(o *Options) { o.To = []string{"gone@agency.example", "office@agency.example"} }).Send(t.Context(), delivery(t))
 	if m := p.taken(); outcome(err) != never || len(m) != 1 || !slices.Equal(m[0].to, []string{"office@agency.example"}) {
 		t.Errorf("%v, %+v", err, m)
 	}
@@ -295,7 +295,7 @@ func TestAnUnknownRecipientDoesNotKeepTheMailFromOthers(t *testing.T) {
 
 func TestTLSOnThePortForSTARTTLSIsSaid(t *testing.T) {
 	p := new(post).open(t, "mail.agency.example", false, true)
-	err := p.outlet(t, func(o *Options) { o.SMTP = "smtps://mail.agency.example:587" }).Send(t.Context(), delivery(t))
+	err := p.receiver(t, func(o *Options) { o.SMTP = "smtps://mail.agency.example:587" }).Send(t.Context(), delivery(t))
 	if outcome(err) != later || !strings.Contains(err.Error(), "STARTTLS") {
 		t.Error(err)
 	}
@@ -308,11 +308,11 @@ func TestNobodyThereIsLater(t *testing.T) {
 	}
 	address := l.Addr().String()
 	_ = l.Close()
-	err = newOutlet(t, func(o *Options) { o.SMTP = "smtp://" + address }).Send(t.Context(), delivery(t))
+	err = newReceiver(t, func(o *Options) { o.SMTP = "smtp://" + address }).Send(t.Context(), delivery(t))
 	if outcome(err) != later || err.Error() != "not taken now: connecting: connection refused" {
 		t.Error(err)
 	}
-	err = newOutlet(t, func(o *Options) { o.SMTP = "smtp://nowhere.invalid" }).Send(t.Context(), delivery(t))
+	err = newReceiver(t, func(o *Options) { o.SMTP = "smtp://nowhere.invalid" }).Send(t.Context(), delivery(t))
 	if outcome(err) != later || !strings.Contains(err.Error(), "cannot be resolved") || strings.Contains(err.Error(), "nowhere") {
 		t.Error(err)
 	}

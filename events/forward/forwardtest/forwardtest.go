@@ -1,7 +1,7 @@
-// Package forwardtest is what every outlet has to pass, whatever kind of place it sends to: the conformance suite of
-// forward.Outlet.
+// Package forwardtest is what every receiver has to pass, whatever kind of place it sends to: the conformance suite of
+// forward.Receiver.
 //
-// An outlet's own test says how to open an outlet whose other end behaves in some way ([Suite]), and calls [Outlet]. For outlets that
+// A receiver's own test says how to open a receiver whose other end behaves in some way ([Suite]), and calls [Receiver]. For receivers that
 // speak HTTP, [HTTP] makes the other ends.
 package forwardtest
 
@@ -32,32 +32,32 @@ const (
 // Answer is one row of the table of outcomes.
 type Answer struct {
 	Name string
-	// Open makes an outlet whose other end answers so.
-	Open func(t *testing.T) forward.Outlet
+	// Open makes a receiver whose other end answers so.
+	Open func(t *testing.T) forward.Receiver
 	Want Want
 	// After is what a Retry has to say at least. Zero: it has to say none.
 	After time.Duration
 }
 
-// Place is an outlet whose other end takes everything.
+// Place is a receiver whose other end takes everything.
 type Place struct {
-	Outlet forward.Outlet
+	Receiver forward.Receiver
 	// Took are the messages that arrived, in their order: as much of them as there is, so that it can be searched.
 	Took func() []string
 	// ID is what the receiver can tell a message by, such as its Message-ID. Nil: there is nothing.
 	ID func(message string) string
 }
 
-// Suite is an outlet and its other ends.
+// Suite is a receiver and its other ends.
 type Suite struct {
 	Works   func(t *testing.T) Place
 	Answers []Answer
-	// Silent makes an outlet whose other end takes the connection and says nothing.
-	Silent func(t *testing.T) forward.Outlet
-	// Away makes an outlet with nobody at its other end.
-	Away func(t *testing.T) forward.Outlet
-	// Redirects makes an outlet that is sent elsewhere, and tells what arrived there. Nil: there is no such thing.
-	Redirects func(t *testing.T) (o forward.Outlet, arrived func() int)
+	// Silent makes a receiver whose other end takes the connection and says nothing.
+	Silent func(t *testing.T) forward.Receiver
+	// Away makes a receiver with nobody at its other end.
+	Away func(t *testing.T) forward.Receiver
+	// Redirects makes a receiver that is sent elsewhere, and tells what arrived there. Nil: there is no such thing.
+	Redirects func(t *testing.T) (o forward.Receiver, arrived func() int)
 	// Secrets may not stand in errors and traits.
 	Secrets []string
 	// Check looks at a message made of hostile texts. Nil: only that there is one.
@@ -67,8 +67,8 @@ type Suite struct {
 // person occurs in every event of the suite, and may occur in no error.
 const person = "Zwiebelfisch"
 
-// Outlet runs the suite.
-func Outlet(t *testing.T, s Suite) {
+// Receiver runs the suite.
+func Receiver(t *testing.T, s Suite) {
 	t.Run("traits", func(t *testing.T) { s.traits(t) })
 	t.Run("every type", func(t *testing.T) { s.everyType(t) })
 	t.Run("test", func(t *testing.T) { s.test(t) })
@@ -87,7 +87,7 @@ func Outlet(t *testing.T, s Suite) {
 }
 
 // send is what the pipeline does: one delivery, with a limit. Every error is searched.
-func (s Suite) send(t *testing.T, o forward.Outlet, d forward.Delivery) error {
+func (s Suite) send(t *testing.T, o forward.Receiver, d forward.Delivery) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -113,7 +113,7 @@ func (s Suite) clean(t *testing.T, err error) {
 func one(e events.Event) forward.Delivery { return forward.Delivery{Events: []events.Event{e}} }
 
 func (s Suite) traits(t *testing.T) {
-	o := s.Works(t).Outlet
+	o := s.Works(t).Receiver
 	traits := o.Traits()
 	if d := traits.Destination; d == "" || len(d) > 64 || events.Token(d) != d {
 		t.Errorf("destination %q: want 1 to 64 letters, digits, _ and -", d)
@@ -131,7 +131,7 @@ func (s Suite) traits(t *testing.T) {
 func (s Suite) everyType(t *testing.T) {
 	p := s.Works(t)
 	for n, e := range Events("A100", 1) {
-		if err := s.send(t, p.Outlet, one(e)); err != nil {
+		if err := s.send(t, p.Receiver, one(e)); err != nil {
 			t.Errorf("%s: %v", e.Type, err)
 		}
 		if took := len(p.Took()); took != n+1 {
@@ -147,7 +147,7 @@ func (s Suite) test(t *testing.T) {
 	for _, test := range []bool{false, true} {
 		d := one(e)
 		d.Test = test
-		if err := s.send(t, p.Outlet, d); err != nil {
+		if err := s.send(t, p.Receiver, d); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -156,7 +156,7 @@ func (s Suite) test(t *testing.T) {
 		t.Error("a test does not say that it is one")
 	}
 	for _, alert := range []bool{false, true} {
-		if err := forward.SendTest(t.Context(), p.Outlet, forward.TestAgency, alert); err != nil {
+		if err := forward.SendTest(t.Context(), p.Receiver, forward.TestAgency, alert); err != nil {
 			t.Error(err)
 		}
 	}
@@ -164,7 +164,7 @@ func (s Suite) test(t *testing.T) {
 
 func (s Suite) digest(t *testing.T) {
 	p := s.Works(t)
-	most := p.Outlet.Traits().Digest
+	most := p.Receiver.Traits().Digest
 	if most < 2 {
 		return
 	}
@@ -177,7 +177,7 @@ func (s Suite) digest(t *testing.T) {
 		halts.Events = append(halts.Events, Halt(fmt.Sprintf("N%d", n), 1))
 	}
 	for n, d := range []forward.Delivery{leads, alerts, halts, {Events: leads.Events[:2]}} {
-		if err := s.send(t, p.Outlet, d); err != nil {
+		if err := s.send(t, p.Receiver, d); err != nil {
 			t.Errorf("%d events of %s: %v", len(d.Events), d.Events[0].Type, err)
 		}
 		if took := len(p.Took()); took != n+1 {
@@ -193,7 +193,7 @@ func (s Suite) again(t *testing.T) {
 		t.Skip("a receiver cannot tell messages apart")
 	}
 	for _, e := range []events.Event{Lead("A100", 1), Lead("A100", 1), Lead("A100", 2), Lead("B200", 1)} {
-		if err := s.send(t, p.Outlet, one(e)); err != nil {
+		if err := s.send(t, p.Receiver, one(e)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -213,7 +213,7 @@ func (s Suite) hostile(t *testing.T) {
 	for name, text := range Hostile() {
 		p := s.Works(t)
 		for _, e := range []events.Event{LeadWith("A100", 1, text), HaltWith("A100", 2, text)} {
-			err := s.send(t, p.Outlet, one(e))
+			err := s.send(t, p.Receiver, one(e))
 			if err != nil {
 				t.Errorf("%s in %s: %v", name, e.Type, err)
 			}
@@ -278,7 +278,7 @@ func (s Suite) cancelled(t *testing.T) {
 	p := s.Works(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := p.Outlet.Send(ctx, one(Lead("A100", 1)))
+	err := p.Receiver.Send(ctx, one(Lead("A100", 1)))
 	s.clean(t, err)
 	if outcome(err) != Retry || len(p.Took()) != 0 {
 		t.Errorf("%v, and %d messages arrived", err, len(p.Took()))

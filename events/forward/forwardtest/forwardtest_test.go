@@ -15,7 +15,7 @@ import (
 	"doorbell/events/forward/forwardtest"
 )
 
-// poster is the smallest outlet that passes.
+// poster is the smallest receiver that passes.
 type poster struct{ url string }
 
 func (p poster) Traits() forward.Traits { return forward.Traits{Destination: "poster", Digest: 20} }
@@ -54,8 +54,8 @@ func (p poster) Send(ctx context.Context, d forward.Delivery) error {
 	return &forward.Permanent{Reason: "refused"}
 }
 
-func TestTheSmallestOutletPasses(t *testing.T) {
-	s := forwardtest.HTTP(func(_ *testing.T, url string) forward.Outlet { return poster{url} },
+func TestTheSmallestReceiverPasses(t *testing.T) {
+	s := forwardtest.HTTP(func(_ *testing.T, url string) forward.Receiver { return poster{url} },
 		forwardtest.Reply{Status: 200, Want: forwardtest.Done},
 		[]forwardtest.Reply{
 			{Status: 429, Header: map[string]string{"Retry-After": "30"}, Want: forwardtest.Retry, After: 30 * time.Second},
@@ -74,5 +74,5 @@ func TestTheSmallestOutletPasses(t *testing.T) {
 		}
 		return p
 	}
-	forwardtest.Outlet(t, s)
+	forwardtest.Receiver(t, s)
 }

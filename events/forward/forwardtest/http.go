@@ -22,9 +22,9 @@ type Reply struct {
 	After  time.Duration
 }
 
-// HTTP is a suite whose other ends are HTTP servers. Open makes the outlet that sends to a URL. Good is what the endpoint answers when it
+// HTTP is a suite whose other ends are HTTP servers. Open makes the receiver that sends to a URL. Good is what the endpoint answers when it
 // takes a message. The suite lacks Secrets, Check and Place.ID.
-func HTTP(open func(t *testing.T, url string) forward.Outlet, good Reply, replies []Reply) Suite {
+func HTTP(open func(t *testing.T, url string) forward.Receiver, good Reply, replies []Reply) Suite {
 	s := Suite{
 		Works: func(t *testing.T) Place {
 			var took messages
@@ -32,16 +32,16 @@ func HTTP(open func(t *testing.T, url string) forward.Outlet, good Reply, replie
 				took.add(written(r))
 				answer(w, good)
 			})
-			return Place{Outlet: open(t, url), Took: took.all}
+			return Place{Receiver: open(t, url), Took: took.all}
 		},
-		Away: func(t *testing.T) forward.Outlet { return open(t, nobody(t)) },
-		Silent: func(t *testing.T) forward.Outlet {
+		Away: func(t *testing.T) forward.Receiver { return open(t, nobody(t)) },
+		Silent: func(t *testing.T) forward.Receiver {
 			return open(t, serve(t, func(_ http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
 				<-r.Context().Done()
 			}))
 		},
-		Redirects: func(t *testing.T) (forward.Outlet, func() int) {
+		Redirects: func(t *testing.T) (forward.Receiver, func() int) {
 			var arrived messages
 			elsewhere := serve(t, func(w http.ResponseWriter, r *http.Request) {
 				arrived.add(r.URL.Path)
@@ -56,7 +56,7 @@ func HTTP(open func(t *testing.T, url string) forward.Outlet, good Reply, replie
 	for _, r := range append(replies, endless(good), good) {
 		s.Answers = append(s.Answers, Answer{
 			Name: fmt.Sprintf("%d %.20s %v", r.Status, r.Body, r.Header), Want: r.Want, After: r.After,
-			Open: func(t *testing.T) forward.Outlet {
+			Open: func(t *testing.T) forward.Receiver {
 				return open(t, serve(t, func(w http.ResponseWriter, req *http.Request) {
 					_, _ = io.Copy(io.Discard, req.Body)
 					answer(w, r)

@@ -22,7 +22,7 @@ func one(t *testing.T) forward.Delivery {
 
 func TestAMessageASecondIsTakenAndAFasterOneWaits(t *testing.T) {
 	f := newFake(t)
-	o := f.outlet(t)
+	o := f.receiver(t)
 	if err := o.Send(t.Context(), one(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestEveryAnswerMeansSomething(t *testing.T) {
 				t.Errorf("%d: %s was asked", c.status, r.URL.Path)
 			}
 		}
-		err := f.outlet(t).Send(t.Context(), one(t))
+		err := f.receiver(t).Send(t.Context(), one(t))
 		if got := outcome(err); got != c.want {
 			t.Errorf("%d %.20q is %s (%v), want %s", c.status, c.body, got, err, c.want)
 		}
@@ -181,7 +181,7 @@ func TestASlowAnswerEndsWithTheContext(t *testing.T) {
 		<-asked
 		cancel()
 	}()
-	err := f.outlet(t).Send(ctx, one(t))
+	err := f.receiver(t).Send(ctx, one(t))
 	if err == nil || err.Error() != "not taken now: stopped while sending" {
 		t.Errorf("got %v", err)
 	}
@@ -206,7 +206,7 @@ func TestAnEndlessAnswerIsNotRead(t *testing.T) {
 			t.Error("the answer was read to its end")
 		}
 	}()
-	if err := f.outlet(t).Send(t.Context(), one(t)); outcome(err) != "later 0s" {
+	if err := f.receiver(t).Send(t.Context(), one(t)); outcome(err) != "later 0s" {
 		t.Errorf("got %v", err)
 	}
 }

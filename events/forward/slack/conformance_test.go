@@ -10,8 +10,8 @@ import (
 	"doorbell/events/forward/slack"
 )
 
-func TestItIsAnOutletLikeAllOthers(t *testing.T) {
-	open := func(t *testing.T, url string) forward.Outlet {
+func TestItIsAReceiverLikeAllOthers(t *testing.T) {
+	open := func(t *testing.T, url string) forward.Receiver {
 		o, err := slack.New(slack.Options{URL: url + secretPath})
 		if err != nil {
 			t.Fatal(err)
@@ -38,5 +38,5 @@ func TestItIsAnOutletLikeAllOthers(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	forwardtest.Outlet(t, s)
+	forwardtest.Receiver(t, s)
 }

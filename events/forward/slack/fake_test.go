@@ -79,7 +79,7 @@ func (f *fake) pass(d time.Duration) {
 	f.now = f.now.Add(d)
 }
 
-func (f *fake) outlet(t *testing.T) *slack.Outlet {
+func (f *fake) receiver(t *testing.T) *slack.Receiver {
 	t.Helper()
 	o, err := slack.New(slack.Options{URL: f.URL + secretPath, People: slack.Full})
 	if err != nil {

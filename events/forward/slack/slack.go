@@ -37,7 +37,7 @@ const (
 	Full People = "full"
 )
 
-// Options are what an outlet is made of.
+// Options are what a receiver is made of.
 type Options struct {
 	// URL is the address of the incoming webhook: https, unless its host is loopback or in AllowPlaintext. It is a secret.
 	URL string
@@ -63,17 +63,17 @@ const (
 	patience = 30 * time.Second
 )
 
-// Outlet posts to one incoming webhook. It is safe for concurrent use.
-type Outlet struct {
+// Receiver posts to one incoming webhook. It is safe for concurrent use.
+type Receiver struct {
 	forward.Poster
 	agent  string
 	reader message.Options
 	traits forward.Traits
 }
 
-// New makes an outlet and asks nothing of the network. The error is an address that is no webhook's, or an unknown People; it
+// New makes a receiver and asks nothing of the network. The error is an address that is no webhook's, or an unknown People; it
 // names the host at most.
-func New(o Options) (*Outlet, error) {
+func New(o Options) (*Receiver, error) {
 	address, err := parseAddress(o.URL, o.AllowPlaintext)
 	if err != nil {
 		return nil, fmt.Errorf("slack: %w", err)
@@ -85,7 +85,7 @@ func New(o Options) (*Outlet, error) {
 	if agent == "" {
 		agent = "doorbell"
 	}
-	return &Outlet{
+	return &Receiver{
 		Poster: forward.NewPoster(address), agent: agent,
 		reader: message.Options{Language: o.Language, Name: o.AgencyName, Location: o.Zone, Short: o.People != Full, Operators: true},
 		traits: forward.Traits{Destination: destination(address), Pace: pace, Digest: digest},
@@ -99,10 +99,10 @@ func destination(address *url.URL) string {
 }
 
 // Traits: a message a second, lists of at most 20, and a name that is a hash of the address.
-func (o *Outlet) Traits() forward.Traits { return o.traits }
+func (o *Receiver) Traits() forward.Traits { return o.traits }
 
 // Send posts the delivery as one message. Slack cannot tell a message that is sent twice.
-func (o *Outlet) Send(ctx context.Context, d forward.Delivery) error {
+func (o *Receiver) Send(ctx context.Context, d forward.Delivery) error {
 	if len(d.Events) == 0 {
 		return &forward.Permanent{Reason: "a delivery without an event"}
 	}

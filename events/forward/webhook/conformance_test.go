@@ -14,8 +14,8 @@ import (
 	"doorbell/events/forward/webhook"
 )
 
-// TestTheWebhookIsAnOutletLikeAllOthers runs the suite of all outlets with every status that HTTP knows, and some that it does not.
-func TestTheWebhookIsAnOutletLikeAllOthers(t *testing.T) {
+// TestTheWebhookIsAReceiverLikeAllOthers runs the suite of all receivers with every status that HTTP knows, and some that it does not.
+func TestTheWebhookIsAReceiverLikeAllOthers(t *testing.T) {
 	const token = "sentinel-token"
 	var replies []forwardtest.Reply
 	for status := 201; status < 600; status++ {
@@ -35,7 +35,7 @@ func TestTheWebhookIsAnOutletLikeAllOthers(t *testing.T) {
 		}
 		replies = append(replies, r)
 	}
-	s := forwardtest.HTTP(func(t *testing.T, url string) forward.Outlet {
+	s := forwardtest.HTTP(func(t *testing.T, url string) forward.Receiver {
 		return open(t, webhook.Options{URL: url + "/" + token, Secrets: secrets[0]})
 	}, forwardtest.Reply{Status: http.StatusOK, Want: forwardtest.Done}, replies)
 	s.Secrets = []string{token, secrets[0]}
@@ -60,7 +60,7 @@ func TestTheWebhookIsAnOutletLikeAllOthers(t *testing.T) {
 			}
 		}
 	}
-	forwardtest.Outlet(t, s)
+	forwardtest.Receiver(t, s)
 }
 
 // headerOf reads the header of a message as the suite writes it down.

@@ -1,4 +1,4 @@
-// Package webhook is the outlet that posts each event to an address, signed as Standard Webhooks says
+// Package webhook is the receiver that posts each event to an address, signed as Standard Webhooks says
 // (https://www.standardwebhooks.com).
 //
 // The body is the event's payload as it is, byte for byte, and the ce-* headers are those of the event: CloudEvents in HTTP
@@ -59,8 +59,8 @@ type Options struct {
 	Timeout        time.Duration
 }
 
-// Outlet posts events. It may be used by one goroutine at a time.
-type Outlet struct {
+// Receiver posts events. It may be used by one goroutine at a time.
+type Receiver struct {
 	forward.Poster
 	o           Options
 	keys        [][]byte
@@ -68,7 +68,7 @@ type Outlet struct {
 }
 
 // New checks the options and sends nothing.
-func New(o Options) (*Outlet, error) {
+func New(o Options) (*Receiver, error) {
 	to, err := address(o.URL, o.AllowPlaintext)
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func New(o Options) (*Outlet, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = usualTimeout
 	}
-	return &Outlet{o: o, Poster: forward.NewPoster(to), keys: keys, destination: destination(to)}, nil
+	return &Receiver{o: o, Poster: forward.NewPoster(to), keys: keys, destination: destination(to)}, nil
 }
 
 // address reads a URL that may be posted to.
@@ -107,13 +107,13 @@ func destination(u *url.URL) string {
 	return host[:min(len(host), 40)] + "-" + hex.EncodeToString(sum[:4])
 }
 
-// Traits implements forward.Outlet. There are no digests: a program reads what we send.
-func (w *Outlet) Traits() forward.Traits {
+// Traits implements forward.Receiver. There are no digests: a program reads what we send.
+func (w *Receiver) Traits() forward.Traits {
 	return forward.Traits{Destination: w.destination, Pace: pace, Digest: 1}
 }
 
-// Send implements forward.Outlet.
-func (w *Outlet) Send(ctx context.Context, d forward.Delivery) error {
+// Send implements forward.Receiver.
+func (w *Receiver) Send(ctx context.Context, d forward.Delivery) error {
 	if len(d.Events) != 1 {
 		return &forward.Permanent{Reason: "a webhook takes one event at a time"}
 	}
@@ -131,7 +131,7 @@ func (w *Outlet) Send(ctx context.Context, d forward.Delivery) error {
 }
 
 // header is what is posted beside an event's payload.
-func (w *Outlet) header(e events.Event, test bool) http.Header {
+func (w *Receiver) header(e events.Event, test bool) http.Header {
 	h := http.Header{}
 	for name, values := range e.Header() {
 		if strings.HasPrefix(name, "ce-") {

@@ -69,7 +69,7 @@ func receive(t *testing.T, answer http.HandlerFunc) *receiver {
 
 func taken(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
-func open(t *testing.T, o webhook.Options) *webhook.Outlet {
+func open(t *testing.T, o webhook.Options) *webhook.Receiver {
 	t.Helper()
 	w, err := webhook.New(o)
 	if err != nil {

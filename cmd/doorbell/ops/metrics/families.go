@@ -108,14 +108,14 @@ var (
 var (
 	forwarderWorking  = add("forwarder_working", gauge, "0 while the forwarder gets nothing from NATS; doorbell status says why.", "forwarder")
 	forwarderWaiting  = add("forwarder_waiting_messages", gauge, "Messages that wait for the forwarder; at most half a minute old.", "forwarder", "kind")
-	forwarderMessages = add("forwarder_messages_sent_total", counter, "Messages that the outlet took. A digest of several events is one.", "forwarder", "kind")
+	forwarderMessages = add("forwarder_messages_sent_total", counter, "Messages that the receiver took. A digest of several events is one.", "forwarder", "kind")
 	forwarderEvents   = add("forwarder_events_sent_total", counter, "Events in these messages.", "forwarder", "kind")
 	forwarderDead     = add("forwarder_dead_letters_total", counter,
 		"Events that were given up and copied to the dead letters; doorbell dlq ls shows them.", "forwarder", "kind")
 	forwarderOff     = add("forwarder_off", gauge, "Destinations that are switched off, because they said that they are gone for good.", "forwarder", "kind")
-	forwarderFailing = add("forwarder_failing_seconds", gauge, "For how long an outlet of the forwarder has taken nothing; 0 if all do.", "forwarder", "kind")
+	forwarderFailing = add("forwarder_failing_seconds", gauge, "For how long a receiver of the forwarder has taken nothing; 0 if all do.", "forwarder", "kind")
 	forwarderLast    = add("forwarder_last_sent_timestamp_seconds", gauge,
-		"When an outlet took the last message, in seconds since 1970. Left out before the first.", "forwarder", "kind")
+		"When a receiver took the last message, in seconds since 1970. Left out before the first.", "forwarder", "kind")
 )
 
 // The store.

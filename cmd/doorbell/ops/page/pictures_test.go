@@ -22,7 +22,7 @@ import (
 
 var takePictures = flag.Bool("pictures", false, "take the README's pictures of the page and of a mail anew")
 
-// leadMail is a mail as the e-mail outlet's tests hold it.
+// leadMail is a mail as the e-mail receiver's tests hold it.
 const leadMail = "../../../../events/forward/email/testdata/contact_request.created.eml"
 
 // TestThePicturesOfTheREADMEAreThere: with -pictures it takes them.

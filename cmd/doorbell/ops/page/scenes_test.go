@@ -107,7 +107,7 @@ func troubledScene(now time.Time) (ops.Status, []events.Event) {
 	s.Watch.Agencies = append(s.Watch.Agencies, c)
 	s.Watch.Effective = 2.5
 	s.Forwarders[0].FailingSince, s.Forwarders[0].LastErrorAt = now.Add(-17*time.Minute), now.Add(-time.Minute)
-	s.Forwarders[0].LastError, s.Forwarders[0].Waiting, s.Forwarders[0].Attempts = "the outlet answered 503 Service Unavailable", 12, 9
+	s.Forwarders[0].LastError, s.Forwarders[0].Waiting, s.Forwarders[0].Attempts = "the receiver answered 503 Service Unavailable", 12, 9
 	s.Forwarders[1].DeadLetters = 2
 	s.Store = ops.StoreStatus{InUse: 7 << 30, Max: 8 << 30, Alarm: true, Advice: "raise DOORBELL_STORE_MAX if the disk has room, or lower DOORBELL_RETENTION"}
 	s.NATS.Problem = "the stream takes no messages: maximum bytes exceeded"

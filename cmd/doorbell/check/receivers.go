@@ -8,7 +8,7 @@ import (
 	"doorbell/events/forward"
 )
 
-// onlyStrangers are the agencies of an outlet that is for none which is watched.
+// onlyStrangers are the agencies of a receiver that is for none which is watched.
 func (c *checker) onlyStrangers(f receivers.Forwarder) (names []string) {
 	for _, r := range f.Routes {
 		if r.Filter.Agencies == nil {
@@ -25,39 +25,39 @@ func (c *checker) onlyStrangers(f receivers.Forwarder) (names []string) {
 	return slices.Compact(names)
 }
 
-// outlets says where news would be brought. Nothing is sent there: that is for a person to want.
-func (c *checker) outlets() {
+// receivers says where news would be brought. Nothing is sent there: that is for a person to want.
+func (c *checker) receivers() {
 	all, err := receivers.All(c.config, c.Version)
 	if err != nil {
-		c.report.refuse(sectionOutlets, err)
+		c.report.refuse(sectionReceivers, err)
 		return
 	}
 	if len(all) == 0 {
-		c.report.ok(sectionOutlets, "none is configured: events go to NATS alone")
+		c.report.ok(sectionReceivers, "none is configured: events go to NATS alone")
 	}
 	if !c.config.Base.PingURL.IsZero() {
-		c.report.ok(sectionOutlets, "DOORBELL_PING_URL, %s, is called each minute while all is well; not tried here", c.config.Base.PingURL.Fingerprint())
+		c.report.ok(sectionReceivers, "DOORBELL_PING_URL, %s, is called each minute while all is well; not tried here", c.config.Base.PingURL.Fingerprint())
 	}
 	for _, f := range all {
 		var to []string
 		for _, r := range f.Distinct() {
-			to = append(to, served(f, r.Outlet))
+			to = append(to, served(f, r.Receiver))
 		}
 		f.Close()
 		if names := c.onlyStrangers(f); len(names) > 0 {
-			c.report.warn(sectionOutlets, f.Name+" is only for agencies that are not watched, so nothing is sent there: "+forward.Filter{Agencies: names}.Whose(),
+			c.report.warn(sectionReceivers, f.Name+" is only for agencies that are not watched, so nothing is sent there: "+forward.Filter{Agencies: names}.Whose(),
 				"name a watched one in its settings, or * for all others; upper and lower case differ")
 			continue
 		}
-		c.report.ok(sectionOutlets, "%s for %s; not tried here: doorbell forward %s --test sends a test", f.Name, strings.Join(some(to), ", "), f.Name)
+		c.report.ok(sectionReceivers, "%s for %s; not tried here: doorbell forward %s --test sends a test", f.Name, strings.Join(some(to), ", "), f.Name)
 	}
 }
 
-// served says what an outlet gets: "all agencies", or "leads of A100 and alerts of all agencies".
-func served(f receivers.Forwarder, outlet forward.Outlet) string {
+// served says what a receiver gets: "all agencies", or "leads of A100 and alerts of all agencies".
+func served(f receivers.Forwarder, receiver forward.Receiver) string {
 	var of []forward.Filter
 	for _, r := range f.Routes {
-		if r.Outlet == outlet {
+		if r.Receiver == receiver {
 			of = append(of, r.Filter)
 		}
 	}
@@ -71,8 +71,8 @@ func served(f receivers.Forwarder, outlet forward.Outlet) string {
 	return strings.Join(parts, " and ")
 }
 
-// outletsOfDaemon says what the daemon has found of its outlets.
-func (c *checker) outletsOfDaemon() {
+// receiversOfDaemon says what the daemon has found of its receivers.
+func (c *checker) receiversOfDaemon() {
 	for _, t := range c.daemon.Problems() {
 		if t.Kind != "outlet" && t.Kind != "letters" {
 			continue
@@ -82,9 +82,9 @@ func (c *checker) outletsOfDaemon() {
 			text += ": " + t.Error
 		}
 		if remedy := t.Text + " → " + t.Do.Command; t.Bad {
-			c.report.fail(sectionOutlets, text, remedy)
+			c.report.fail(sectionReceivers, text, remedy)
 		} else {
-			c.report.warn(sectionOutlets, text, remedy)
+			c.report.warn(sectionReceivers, text, remedy)
 		}
 	}
 }

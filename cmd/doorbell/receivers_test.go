@@ -16,7 +16,7 @@ import (
 // hookToken is the part of a webhook's address that is secret.
 const hookToken = "sentinel-hook-token"
 
-// place is where outlets bring events: a Slack webhook, a webhook and a mail server, all on this machine.
+// place is where receivers bring events: a Slack webhook, a webhook and a mail server, all on this machine.
 type place struct {
 	http *httptest.Server
 	smtp string
@@ -58,7 +58,7 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-// environ are the settings of all three outlets.
+// environ are the settings of all three receivers.
 func (p *place) environ() []string {
 	return []string{
 		"DOORBELL_SLACK_URL=" + p.http.URL + "/slack/" + hookToken, "DOORBELL_EMAIL_SMTP=smtp://" + p.smtp,

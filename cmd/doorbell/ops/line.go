@@ -185,7 +185,7 @@ var shownWhole = []string{
 const hidden = `"***"`
 
 // Masked returns the event with a payload in which no person stands, and nothing of the API's record: the members that can
-// hold one are there, and "***" instead of what they hold; changes are told in short. It is false for a payload that is no
+// hold one are there, and "***" instead of what they hold; changes are shortened. It is false for a payload that is no
 // object, and then there is nothing to show.
 func Masked(e events.Event) (events.Event, bool) {
 	var members map[string]json.RawMessage
@@ -205,28 +205,21 @@ func Masked(e events.Event) (events.Event, bool) {
 			members[name] = shortChanges(value)
 		}
 	}
-	e.Data = object(memberNames(e.Data), members)
-	if !json.Valid(e.Data) {
-		return events.Event{}, false
-	}
+	e.Data = asJSON(members)
 	return e, true
 }
 
 // maskedContact keeps the names of the members: what is known of the person.
 func maskedContact(value json.RawMessage) json.RawMessage {
 	var c events.Contact
-	if json.Unmarshal(value, &c) != nil {
-		return json.RawMessage(hidden)
-	}
-	known := asJSON(c)
-	var members map[string]json.RawMessage
-	if json.Unmarshal(known, &members) != nil {
+	var members map[string]any
+	if json.Unmarshal(value, &c) != nil || json.Unmarshal(asJSON(c), &members) != nil {
 		return json.RawMessage(hidden)
 	}
 	for name := range members {
-		members[name] = json.RawMessage(hidden)
+		members[name] = "***"
 	}
-	return object(memberNames(known), members)
+	return asJSON(members)
 }
 
 // shortChanges shows as much of each side as the lines of events do.
@@ -242,38 +235,7 @@ func shortChanges(value json.RawMessage) json.RawMessage {
 	return asJSON(lines)
 }
 
-// object writes members in the order of the names.
-func object(names []string, members map[string]json.RawMessage) json.RawMessage {
-	text := []byte{'{'}
-	for i, name := range names {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = append(append(append(text, asJSON(name)...), ':'), members[name]...)
-	}
-	return append(text, '}')
-}
-
-// memberNames are the names in an object, in its order, each once.
-func memberNames(object json.RawMessage) (names []string) {
-	d := json.NewDecoder(bytes.NewReader(object))
-	if _, err := d.Token(); err != nil {
-		return nil
-	}
-	for d.More() {
-		name, err := d.Token()
-		var value json.RawMessage
-		if err != nil || d.Decode(&value) != nil {
-			return names
-		}
-		if text, ok := name.(string); ok && !slices.Contains(names, text) {
-			names = append(names, text)
-		}
-	}
-	return names
-}
-
-// asJSON is v as JSON that people can read: < stays <.
+// asJSON is v as JSON that people can read: < stays <. Members stand in alphabetical order.
 func asJSON(v any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -30,7 +30,7 @@ func TestAMaskedEventHoldsNobodyAndIsStillOne(t *testing.T) {
 func TestMembersThatNobodyKnowsAreMasked(t *testing.T) {
 	e := events.Event{Type: events.TypeContactRequestCreated, Data: []byte(`{"agencyId":"A100","newMember":"Nora","contact":["Nora"]}`)}
 	masked, ok := Masked(e)
-	if !ok || string(masked.Data) != `{"agencyId":"A100","newMember":"***","contact":"***"}` {
+	if !ok || string(masked.Data) != `{"agencyId":"A100","contact":"***","newMember":"***"}` {
 		t.Errorf("%t, %s", ok, masked.Data)
 	}
 	if string(e.Data) == string(masked.Data) {

@@ -1,23 +1,12 @@
 package ops
 
 import (
-	"cmp"
 	"fmt"
-	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"doorbell/poller"
 )
-
-// WriteText renders the status for people, whole.
-func (s Status) WriteText(w io.Writer) error {
-	_, err := io.WriteString(w, strings.Join(s.Lines(TextOptions{}), "\n")+"\n")
-	return err
-}
 
 // Lines renders the status for people: a headline, what wants attention, and then how everything stands, the agencies that want a look
 // first. Where only so many lines are seen at once, some are left out.
@@ -234,71 +223,22 @@ func (s Status) ceiling() string {
 
 // freshness says how long insertions wait for a poll and contact requests for their event, a line for each agency.
 func (s Status) freshness(o TextOptions) []string {
-	if !slices.ContainsFunc(s.Watch.Agencies, func(a poller.AgencyStatus) bool { return a.Freshness != nil }) {
-		return nil
-	}
 	t := table{}
-	row := func(style string, cells ...string) {
-		if o.Width > 0 && o.Width < wideTable { // what matters least is left out
-			cells = append(cells[:4:4], cells[5:8]...)
-		}
-		t.add(style, cells...)
-	}
-	row(styleBold, "AGENCY", "LONGEST UNCHECKED", "SHOULD BE", "TOO LONG", "MEAN", "MEDIAN", "95 %", "WITHIN 5 MIN", "POLLED WHY")
+	t.add(styleBold, "AGENCY", "LONGEST UNCHECKED", "SHOULD BE", "TOO LONG", "NEVER", "MEDIAN", "95 %", "IN 5 MIN")
 	for _, a := range InOrder(s.Watch.Agencies) {
 		if f := a.Freshness; f != nil {
-			l := latency(f.Latency)
-			row(styleNone, a.AgencyID, seconds(f.OldestSeconds), seconds(f.CapSeconds), fmt.Sprint(f.PastCap), l[0], l[1], l[2], l[3],
-				reasons(f.Turns)+hints(f.Hints)+first(f.NeverPolled))
+			cells := []string{a.AgencyID, seconds(f.OldestSeconds), seconds(f.CapSeconds), fmt.Sprint(f.PastCap), fmt.Sprint(f.NeverPolled), "-", "-", "-"}
+			if l := f.Latency; l.ContactRequests > 0 {
+				cells = append(cells[:5], seconds(l.MedianSeconds), seconds(l.P95Seconds), fmt.Sprintf("%.0f %% of %d", 100*l.WithinFiveMinutes, l.ContactRequests))
+			}
+			t.add(styleNone, cells...)
 		}
+	}
+	if len(t.rows) == 1 {
+		return nil
 	}
 	title := o.wrap("How long insertions wait for a poll, and contact requests of the last 24 h waited for their event:", 0)
 	return slices.Concat([]string{""}, title, t.lines(o))
-}
-
-// wideTable is how wide a terminal must be for the whole table.
-const wideTable = 120
-
-func latency(l poller.Latency) [4]string {
-	if l.ContactRequests == 0 {
-		return [4]string{"-", "-", "-", "-"}
-	}
-	return [4]string{
-		seconds(l.MeanSeconds), seconds(l.MedianSeconds), seconds(l.P95Seconds), fmt.Sprintf("%.0f %% of %d", 100*l.WithinFiveMinutes, l.ContactRequests),
-	}
-}
-
-// reasons are those for which something was asked, the most frequent first.
-func reasons(turns map[string]uint64) string {
-	names := slices.SortedFunc(maps.Keys(turns), func(x, y string) int {
-		return cmp.Or(cmp.Compare(turns[y], turns[x]), strings.Compare(x, y))
-	})
-	var list []string
-	for _, name := range names {
-		if turns[name] > 0 {
-			list = append(list, fmt.Sprintf("%s %d", name, turns[name]))
-		}
-	}
-	if len(list) == 0 {
-		return "-"
-	}
-	return strings.Join(list, ", ")
-}
-
-// hints says how much changes of records betray, where that is used.
-func hints(h poller.Hints) string {
-	if !h.Acting {
-		return ""
-	}
-	return fmt.Sprintf("; records betray %.0f %%", 100*h.Recall)
-}
-
-// first says how many insertions are still to be polled for the first time.
-func first(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; never polled yet: %d", n)
 }
 
 func seconds(s float64) string {

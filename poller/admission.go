@@ -264,11 +264,11 @@ func (p *Poller) tryToWrite() error {
 	}
 	return p.store.Update(func(tx *store.Tx) error {
 		for _, a := range p.watched() {
-			state, known, err := tx.Agency(a.id)
-			if err == nil && known {
-				err = tx.PutAgency(a.id, state)
+			state, known := tx.Agency(a.id)
+			if !known {
+				continue
 			}
-			if err != nil {
+			if err := tx.PutAgency(a.id, state); err != nil {
 				return err
 			}
 		}

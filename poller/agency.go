@@ -253,19 +253,6 @@ func (a *agency) while(ctx context.Context, do func(context.Context) error, othe
 	return err
 }
 
-// insertions are all that are remembered of an agency.
-func insertions(tx *store.Tx, agencyID string) iter.Seq[store.Insertion] {
-	return func(yield func(store.Insertion) bool) {
-		enough := errors.New("enough")
-		_ = tx.Insertions(agencyID, func(i store.Insertion) error {
-			if !yield(i) {
-				return enough
-			}
-			return nil
-		})
-	}
-}
-
 // holds says whether there is anything in a sequence.
 func holds[T any](all iter.Seq[T]) bool {
 	for range all {
@@ -275,9 +262,9 @@ func holds[T any](all iter.Seq[T]) bool {
 }
 
 func (a *agency) insertion(reference string) (i store.Insertion, err error) {
-	err = a.p.store.View(func(tx *store.Tx) (err error) {
-		i, _, err = tx.Insertion(a.id, reference)
-		return err
+	err = a.p.store.View(func(tx *store.Tx) error {
+		i, _ = tx.Insertion(a.id, reference)
+		return nil
 	})
 	return i, err
 }

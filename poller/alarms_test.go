@@ -404,12 +404,12 @@ func TestAFilterThatChangesInMidBaselineLeavesNobodyBehind(t *testing.T) {
 		w.wants(w.log("A100"), events.TypeWatchBaselined)
 		gone := 0
 		w.must(w.store.View(func(tx *store.Tx) error {
-			return tx.Insertions("A100", func(i store.Insertion) error {
+			for i := range tx.Insertions("A100") {
 				if i.Outside {
 					gone++
 				}
-				return nil
-			})
+			}
+			return nil
 		}))
 		if gone != 4 {
 			t.Errorf("%d are outside, want 4", gone)

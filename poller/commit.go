@@ -58,11 +58,11 @@ func (a *agency) commitState(change func(*store.Agency, *watch.Effects)) error {
 	a.committing.Lock()
 	defer a.committing.Unlock()
 	return a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
-		state, _, err := tx.Agency(a.id)
+		state, _ := tx.Agency(a.id)
 		a.noteGood(&state)
 		e.State = &state
 		change(&state, &e)
-		return e, err
+		return e, nil
 	})
 }
 
@@ -132,12 +132,12 @@ func putAccess(tx *store.Tx, c watch.AccessChange) (err error) {
 		err = errors.Join(err, tx.DeleteHalt(c.AgencyID, h))
 	}
 	err = errors.Join(err, forgetRefusals(tx, c.AgencyID, c.Ended))
-	state, exists, err2 := tx.Agency(c.AgencyID)
+	state, exists := tx.Agency(c.AgencyID)
 	if known := c.Keys.Stored(); exists && !reflect.DeepEqual(state.Keys, known) {
 		state.Keys = known
 		err = errors.Join(err, tx.PutAgency(c.AgencyID, state))
 	}
-	return errors.Join(err, err2, appendEvents(tx, c.Events))
+	return errors.Join(err, appendEvents(tx, c.Events))
 }
 
 // forgetRefusals forgets that insertions were refused, those of the halts that end, or all of the agency where one is not
@@ -150,11 +150,7 @@ func forgetRefusals(tx *store.Tx, agencyID string, ended []store.Halt) error {
 	for _, h := range ended {
 		covered[h.Reference] = true
 	}
-	list, err := tx.Failures(agencyID)
-	if err != nil {
-		return err
-	}
-	for _, t := range list {
+	for _, t := range tx.Failures(agencyID) {
 		if t.Scope != failureInsertion || t.Status == 0 || !covered[""] && !covered[t.Name] {
 			continue
 		}

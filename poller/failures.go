@@ -106,8 +106,8 @@ func (a *agency) restoreFailures(list []store.Failure, now time.Time) map[string
 // failures are those that the process before had.
 func (a *agency) failures() (list []store.Failure, err error) {
 	err = a.p.store.View(func(tx *store.Tx) error {
-		list, err = tx.Failures(a.id)
-		return err
+		list = tx.Failures(a.id)
+		return nil
 	})
 	return list, err
 }

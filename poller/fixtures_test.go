@@ -74,12 +74,11 @@ func serveFixtures(w *world) *answering {
 func snapshot(w *world, agency string) map[string]any {
 	all := map[string]any{}
 	w.must(w.store.View(func(tx *store.Tx) error {
-		return tx.Insertions(agency, func(i store.Insertion) error {
-			requests, err := tx.ContactRequests(agency, i.Reference)
+		for i := range tx.Insertions(agency) {
 			i.LastPoll, i.LastWide, i.Epoch = time.Time{}, time.Time{}, 0
-			all[i.Reference] = []any{i, requests}
-			return err
-		})
+			all[i.Reference] = []any{i, tx.ContactRequests(agency, i.Reference)}
+		}
+		return nil
 	}))
 	return all
 }

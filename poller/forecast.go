@@ -119,11 +119,7 @@ func RememberedOutlook(s *store.Store, o Options) (Outlook, error) {
 	}
 	err = s.View(func(tx *store.Tx) error {
 		for _, id := range ids {
-			one, err := rememberedRates(tx, id, o)
-			if err != nil {
-				return err
-			}
-			all.Agencies = append(all.Agencies, one)
+			all.Agencies = append(all.Agencies, rememberedRates(tx, id, o))
 		}
 		return nil
 	})
@@ -131,21 +127,17 @@ func RememberedOutlook(s *store.Store, o Options) (Outlook, error) {
 }
 
 // rememberedRates are those of a schedule that goes on with what the process before has learned.
-func rememberedRates(tx *store.Tx, agencyID string, o Options) (AgencyOutlook, error) {
+func rememberedRates(tx *store.Tx, agencyID string, o Options) AgencyOutlook {
 	known, now := loadMemory(tx, agencyID), time.Now()
 	s := schedule.New(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness})
 	handle := s.Enter(known.learned)
-	err := tx.Insertions(agencyID, func(i store.Insertion) error {
+	for i := range tx.Insertions(agencyID) {
 		if stillPolled(i, now) {
 			s.Add(handle, known.resume(resumedFrom(i), now, now), now)
 		}
-		return nil
-	})
-	if err != nil {
-		return AgencyOutlook{}, err
 	}
-	state, _, err := tx.Agency(agencyID)
+	state, _ := tx.Agency(agencyID)
 	a := AgencyOutlook{AgencyID: agencyID, PageSize: state.Operation(string(listings.OperationInsertions)).Largest}
 	a.Rates, a.ContactRequests = s.Rates(handle)
-	return a, err
+	return a
 }

@@ -68,12 +68,12 @@ func (a *agency) tryContactRequests(ctx context.Context) (wait time.Duration, er
 func (a *agency) trialReference() (string, error) {
 	var all []string
 	err := a.p.store.View(func(tx *store.Tx) error {
-		return tx.Insertions(a.id, func(i store.Insertion) error {
+		for i := range tx.Insertions(a.id) {
 			if i.GoneSince.IsZero() && i.Missing == 0 { // of one that may be gone a refusal says nothing
 				all = append(all, i.Reference)
 			}
-			return nil
-		})
+		}
+		return nil
 	})
 	all = slices.DeleteFunc(all, func(reference string) bool {
 		return a.isHalted(listings.Request{Operation: listings.OperationContactRequests, AgencyID: a.id, Reference: reference})

@@ -17,22 +17,15 @@ func (a *agency) load() error {
 	var known persisted
 	now := time.Now()
 	err := a.p.store.View(func(tx *store.Tx) error {
-		state, _, err := tx.Agency(a.id)
-		if err != nil {
-			return err
-		}
+		state, _ := tx.Agency(a.id)
 		a.publish(watch.Effects{State: &state, Raised: tx.Alarms(a.id)})
 		a.sizes = watch.SizesOf(state, now.Add(watch.ProbeFirst/2+rand.N(watch.ProbeFirst)))
 		a.clock.Known, a.clock.Skew = state.SkewKnown, state.ClockSkew
-		halts, err := tx.Halts(a.id)
-		if err != nil {
-			return err
-		}
-		remembered = watch.RestoreAccess(a.id, state.Keys, halts, now)
+		remembered = watch.RestoreAccess(a.id, state.Keys, tx.Halts(a.id), now)
 		known = loadMemory(tx, a.id)
-		return tx.Insertions(a.id, func(i store.Insertion) error {
+		for i := range tx.Insertions(a.id) {
 			if !stillPolled(i, now) {
-				return nil
+				continue
 			}
 			polled = append(polled, resumedFrom(i))
 			if i.GoneSince.IsZero() {
@@ -40,8 +33,8 @@ func (a *agency) load() error {
 			} else {
 				a.gone++
 			}
-			return nil
-		})
+		}
+		return nil
 	})
 	if err != nil {
 		return err
@@ -102,21 +95,21 @@ func (a *agency) begin(now time.Time) error {
 	a.committing.Lock()
 	defer a.committing.Unlock()
 	return a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
-		state, exists, err := tx.Agency(a.id)
+		state, exists := tx.Agency(a.id)
 		switch {
-		case err != nil || exists && state.Filter == filter && !state.AwaitsStream:
-			return e, err
+		case exists && state.Filter == filter && !state.AwaitsStream:
+			return e, nil
 		case !exists || state.AwaitsStream:
-			before, err := tx.WatchedBefore(a.id)
+			before := tx.WatchedBefore(a.id)
 			if !exists {
 				state.WatchStart = now.UTC()
 			}
 			state.HeardUntil, state.Filter, state.AwaitsStream = before.UTC(), filter, false
 			e.State = &state
-			return e, err
+			return e, nil
 		}
 		a.p.log.Info("filter changed: what comes and goes by it is not announced", "agency", a.id)
-		return watch.Refilter(a.id, state, filter, holds(insertions(tx, a.id)), now.UTC()), nil
+		return watch.Refilter(a.id, state, filter, holds(tx.Insertions(a.id)), now.UTC()), nil
 	})
 }
 

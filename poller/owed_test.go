@@ -40,11 +40,11 @@ func TestAHaltThatWasOwedIsWrittenBeforeItEnds(t *testing.T) {
 		t.Errorf("told: %v, %v", log, err)
 	}
 	err = s.View(func(tx *store.Tx) error {
-		halts, err := tx.Halts("A100")
+		halts := tx.Halts("A100")
 		if len(halts) != 0 {
 			t.Errorf("halts are left: %v", halts)
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		t.Error(err)
@@ -99,11 +99,11 @@ func TestAHaltActsBeforeItIsStored(t *testing.T) {
 		}
 	}
 	err := a.p.store.View(func(tx *store.Tx) error {
-		halts, err := tx.Halts(a.id)
+		halts := tx.Halts(a.id)
 		if len(halts) != 1 {
 			t.Errorf("stored: %v", halts)
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		t.Error(err)
@@ -175,11 +175,11 @@ func (a *agency) oweHalt(scope watch.Scope) {
 func (a *agency) mustHold(t *testing.T, halts int) {
 	t.Helper()
 	err := a.p.store.View(func(tx *store.Tx) error {
-		list, err := tx.Halts(a.id)
+		list := tx.Halts(a.id)
 		if len(list) != halts {
 			t.Errorf("stored: %v", list)
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		t.Error(err)

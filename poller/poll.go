@@ -363,19 +363,15 @@ func (p *poll) commit(decide func(watch.Prior) (watch.Effects, error)) error {
 // prior is what the store knows of the insertion and its agency.
 func (p *poll) prior(tx *store.Tx) (r watch.Prior, err error) {
 	id := p.a.id
-	i, exists, err := tx.Insertion(id, p.reference)
-	if err == nil && !exists {
-		err = fmt.Errorf("agency %s: an insertion is polled that is not remembered", id)
+	i, exists := tx.Insertion(id, p.reference)
+	if !exists {
+		return r, fmt.Errorf("agency %s: an insertion is polled that is not remembered", id)
 	}
-	if err != nil {
-		return r, err
-	}
-	state, _, err2 := tx.Agency(id)
-	known, err3 := tx.ContactRequests(id, p.reference)
-	fields, err4 := tx.FieldNames(id)
+	state, _ := tx.Agency(id)
 	return watch.Prior{
-		State: state, Insertion: i, Known: known, Record: tx.Record(id, p.reference), Fields: fields, Alarms: p.a.published().alarms,
-	}, errors.Join(err, err2, err3, err4)
+		State: state, Insertion: i, Known: tx.ContactRequests(id, p.reference), Record: tx.Record(id, p.reference),
+		Fields: tx.FieldNames(id), Alarms: p.a.published().alarms,
+	}, nil
 }
 
 // watched is the poll as it is judged.

@@ -291,10 +291,8 @@ func ApproveRemembered(s *store.Store, agencyID string) (held bool, err error) {
 }
 
 func approve(tx *store.Tx, agencyID string) (e watch.Effects, held bool, err error) {
-	state, known, err := tx.Agency(agencyID)
+	state, known := tx.Agency(agencyID)
 	switch {
-	case err != nil:
-		return e, false, err
 	case !known:
 		return e, false, fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
 	case state.Held == nil:

@@ -44,7 +44,7 @@ func TestAHaltThatIsResumedWhileItIsRenewedEnds(t *testing.T) {
 		})
 		both.Wait()
 		var kept []store.Halt
-		if err := s.View(func(tx *store.Tx) (err error) { kept, err = tx.Halts(a.id); return err }); err != nil {
+		if err := s.View(func(tx *store.Tx) error { kept = tx.Halts(a.id); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if len(kept)+len(a.access().Halts) > 0 {

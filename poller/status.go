@@ -239,31 +239,23 @@ func Remembered(s *store.Store) (Status, error) {
 	all := Status{At: time.Now().UTC(), BaseURL: s.BaseURL(), Agencies: []AgencyStatus{}}
 	err = s.View(func(tx *store.Tx) error {
 		for _, id := range ids {
-			one, err := remembered(tx, id)
-			if err != nil {
-				return err
-			}
-			all.Agencies = append(all.Agencies, one)
+			all.Agencies = append(all.Agencies, remembered(tx, id))
 		}
 		return nil
 	})
 	return all, err
 }
 
-func remembered(tx *store.Tx, id string) (AgencyStatus, error) {
-	state, _, err := tx.Agency(id)
-	halts, err2 := tx.Halts(id)
-	if err := errors.Join(err, err2); err != nil {
-		return AgencyStatus{}, err
-	}
-	s := statusOf(id, snapshot{state, watch.Alarms{}.After(watch.Effects{Raised: tx.Alarms(id)})}, halts)
+func remembered(tx *store.Tx, id string) AgencyStatus {
+	state, _ := tx.Agency(id)
+	s := statusOf(id, snapshot{state, watch.Alarms{}.After(watch.Effects{Raised: tx.Alarms(id)})}, tx.Halts(id))
 	s.State, s.LastSequence = "stopped", tx.LastSequence(id)
-	return s, tx.Insertions(id, func(i store.Insertion) error {
+	for i := range tx.Insertions(id) {
 		if i.GoneSince.IsZero() {
 			s.Insertions++
 		}
-		return nil
-	})
+	}
+	return s
 }
 
 // Access is how a watch would begin to ask for an agency, by what a stopped daemon remembers.
@@ -275,16 +267,9 @@ type Access struct {
 }
 
 // RememberedAccess holds what is remembered of keys and halts against the keys that are configured now.
-func RememberedAccess(tx *store.Tx, k AgencyKeys) (Access, error) {
-	state, _, err := tx.Agency(k.ID)
-	if err != nil {
-		return Access{}, err
-	}
-	halts, err := tx.Halts(k.ID)
-	if err != nil {
-		return Access{}, err
-	}
-	x := watch.RestoreAccess(k.ID, state.Keys, halts, time.Now()).Configure(k.Key, k.Next, time.Now())
+func RememberedAccess(tx *store.Tx, k AgencyKeys) Access {
+	state, _ := tx.Agency(k.ID)
+	x := watch.RestoreAccess(k.ID, state.Keys, tx.Halts(k.ID), time.Now()).Configure(k.Key, k.Next, time.Now())
 	access := Access{Key: x.Keys.Shown(listings.OperationInsertions), Dialects: dialects(state)}
 	if other := x.Keys.Other(); other != access.Key && !x.Keys.WasRefused(other.Fingerprint()) {
 		access.Next = other
@@ -294,7 +279,7 @@ func RememberedAccess(tx *store.Tx, k AgencyKeys) (Access, error) {
 			access.Halt = &h
 		}
 	}
-	return access, nil
+	return access
 }
 
 // ResumeRemembered ends halts in the store of a stopped daemon, as Resume does in a running one.
@@ -309,18 +294,11 @@ func ResumeRemembered(s *store.Store, agencyID, reference string) (ended int, er
 	}
 	err = s.Update(func(tx *store.Tx) error {
 		ended = 0
-		state, known, err := tx.Agency(agencyID)
-		if err != nil {
-			return err
-		}
+		state, known := tx.Agency(agencyID)
 		if !known {
 			return fmt.Errorf("%w: %s", ErrUnknownAgency, agencyID)
 		}
-		halts, err := tx.Halts(agencyID)
-		if err != nil {
-			return err
-		}
-		c := watch.RestoreAccess(agencyID, state.Keys, halts, time.Now()).Resume(reference, time.Now())
+		c := watch.RestoreAccess(agencyID, state.Keys, tx.Halts(agencyID), time.Now()).Resume(reference, time.Now())
 		ended = len(c.Ended)
 		return putAccess(tx, c)
 	})

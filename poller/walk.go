@@ -278,12 +278,11 @@ func (w *walk) take(listed []watch.Listed) error {
 	a.committing.Lock()
 	defer a.committing.Unlock()
 	err := a.commit(func(tx *store.Tx) (e watch.Effects, err error) {
-		if d, err = w.diff(tx, listed); err != nil || !slices.ContainsFunc(d.Insertions, func(i watch.InsertionDiff) bool { return i.Write }) {
-			return e, err
+		if d = w.diff(tx, listed); !slices.ContainsFunc(d.Insertions, func(i watch.InsertionDiff) bool { return i.Write }) {
+			return e, nil
 		}
-		state, _, err := tx.Agency(a.id)
-		e = d.Effects(a.id, state, listed)
-		return e, err
+		state, _ := tx.Agency(a.id)
+		return d.Effects(a.id, state, listed), nil
 	})
 	if err != nil {
 		return err
@@ -312,27 +311,21 @@ func (w *walk) take(listed []watch.Listed) error {
 }
 
 // diff compares records of one page with what the store holds of their references.
-func (w *walk) diff(tx *store.Tx, listed []watch.Listed) (d watch.PageDiff, err error) {
+func (w *walk) diff(tx *store.Tx, listed []watch.Listed) (d watch.PageDiff) {
 	if len(listed) == 0 {
-		return d, nil
+		return d
 	}
-	state, _, err := tx.Agency(w.a.id)
-	if err != nil {
-		return d, err
-	}
+	state, _ := tx.Agency(w.a.id)
 	all := make([]watch.Known, len(listed))
 	for n, read := range listed {
 		k := &all[n]
-		if *k, err = known(tx, w.a.id, read.Reference); err != nil {
-			return d, err
-		}
-		if k.Exists && (k.Digest != read.Digest || !k.GoneSince.IsZero()) {
+		if *k = known(tx, w.a.id, read.Reference); k.Exists && (k.Digest != read.Digest || !k.GoneSince.IsZero()) {
 			k.Record = tx.Record(w.a.id, read.Reference)
 		}
 	}
 	emit := w.a.p.o.Announce && state.BaselineReason != watch.BaselineFilter
 	s := watch.Observation{AgencyID: w.a.id, At: listed[0].At, After: state.LastToldWalk, Emit: emit}
-	return watch.DiffPage(s, state, all, listed, w.a.p.rules), nil
+	return watch.DiffPage(s, state, all, listed, w.a.p.rules)
 }
 
 // end commits what the walk as a whole says.
@@ -352,11 +345,8 @@ func (w *walk) end(v listings.Verdict) error {
 	rules := watch.WalkRules{PageSize: a.p.o.PageSize, Interval: a.p.o.WalkInterval, Confirm: a.p.o.Confirm, HoldFor: a.p.o.HoldFor}
 	var e watch.WalkEnd
 	err := a.commit(func(tx *store.Tx) (watch.Effects, error) {
-		state, _, err := tx.Agency(a.id)
-		if err != nil {
-			return watch.Effects{}, err
-		}
-		e = watch.EndWalk(a.id, rules, state, insertions(tx, a.id), walked, now)
+		state, _ := tx.Agency(a.id)
+		e = watch.EndWalk(a.id, rules, state, tx.Insertions(a.id), walked, now)
 		a.noteGood(e.State)
 		return e.Effects, nil
 	})
@@ -429,12 +419,10 @@ func (w *walk) announceGone(reference string) error {
 	w.a.committing.Lock()
 	defer w.a.committing.Unlock()
 	err := w.a.commit(func(tx *store.Tx) (watch.Effects, error) {
-		k, err := known(tx, w.a.id, reference)
-		if err == nil {
-			k.Record = tx.Record(w.a.id, reference)
-			gone = watch.Disappear(w.a.id, k, w.a.p.o.Confirm, time.Now().UTC())
-		}
-		return gone, err
+		k := known(tx, w.a.id, reference)
+		k.Record = tx.Record(w.a.id, reference)
+		gone = watch.Disappear(w.a.id, k, w.a.p.o.Confirm, time.Now().UTC())
+		return gone, nil
 	})
 	if err == nil && !gone.Empty() {
 		w.ended.Published--
@@ -447,9 +435,9 @@ func (w *walk) announceGone(reference string) error {
 }
 
 // known is what the store holds of an insertion, without its record.
-func known(tx *store.Tx, agencyID, reference string) (k watch.Known, err error) {
-	k.Insertion, k.Exists, err = tx.Insertion(agencyID, reference)
-	return k, err
+func known(tx *store.Tx, agencyID, reference string) (k watch.Known) {
+	k.Insertion, k.Exists = tx.Insertion(agencyID, reference)
+	return k
 }
 
 // keepScheduled makes sure that everything a complete walk saw is polled.
@@ -472,11 +460,7 @@ func (w *walk) postpone(listed []watch.Listed) (now []watch.Listed, err error) {
 	err = w.a.p.store.View(func(tx *store.Tx) error {
 		now, later = nil, nil
 		for _, s := range listed {
-			i, exists, err := tx.Insertion(w.a.id, s.Reference)
-			if err != nil {
-				return err
-			}
-			if exists && i.GoneSince.IsZero() {
+			if i, exists := tx.Insertion(w.a.id, s.Reference); exists && i.GoneSince.IsZero() {
 				now = append(now, s)
 			} else {
 				later = append(later, s)
@@ -665,11 +649,7 @@ func (a *agency) plan(list []entry) {
 func (a *agency) planned(references []string) (list []entry, err error) {
 	err = a.p.store.View(func(tx *store.Tx) error {
 		for _, reference := range references {
-			i, exists, err := tx.Insertion(a.id, reference)
-			if err != nil {
-				return err
-			}
-			if exists {
+			if i, exists := tx.Insertion(a.id, reference); exists {
 				read := listings.Insertion{Reference: reference, Record: tx.Record(a.id, reference)}
 				list = append(list, entry{reference: reference, born: a.born(read, appearedAt(i))})
 			}

@@ -1,7 +1,6 @@
 package poller_test
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -603,9 +602,9 @@ func TestThePollsEndOfAnInsertionThatIsGoneByAnImport(t *testing.T) {
 		w.pass(10 * time.Minute)
 		w.must(w.model.Withdraw("A100", "a#1##"))
 		w.must(w.store.Update(func(tx *store.Tx) error {
-			i, _, err := tx.Insertion("A100", "a#1##")
+			i, _ := tx.Insertion("A100", "a#1##")
 			i.GoneSince, i.Episode = time.Now().UTC(), i.Episode+1
-			return errors.Join(err, tx.PutInsertion("A100", i))
+			return tx.PutInsertion("A100", i)
 		}))
 		w.pass(time.Hour)
 		if s := w.status("A100"); s.Insertions != 1 || s.Disappeared != 1 {

@@ -135,9 +135,8 @@ type Held struct {
 }
 
 // Agency returns what is remembered of an agency, and whether anything is.
-func (tx *Tx) Agency(id string) (Agency, bool, error) {
-	a, exists := getJSON[Agency](tx, bucketAgencies, []byte(id))
-	return a, exists, nil
+func (tx *Tx) Agency(id string) (a Agency, exists bool) {
+	return getJSON[Agency](tx, bucketAgencies, []byte(id))
 }
 
 // PutAgency remembers an agency.
@@ -173,8 +172,11 @@ type Halt struct {
 }
 
 // Halts returns the halts of an agency.
-func (tx *Tx) Halts(agency string) ([]Halt, error) {
-	return allJSON[Halt](tx, bucketHalts, agency), nil
+func (tx *Tx) Halts(agency string) (all []Halt) {
+	for _, v := range tx.ascend(bucketHalts, prefix(agency), prefix(agency)) {
+		all = append(all, decodeJSON[Halt](bucketHalts, v))
+	}
+	return all
 }
 
 // PutHalt remembers a halt.
@@ -204,13 +206,13 @@ type Failure struct {
 }
 
 // Failures returns the failures of an agency.
-func (tx *Tx) Failures(agency string) (all []Failure, err error) {
+func (tx *Tx) Failures(agency string) (all []Failure) {
 	for k, v := range tx.ascend(bucketFailures, prefix(agency), prefix(agency)) {
 		if !bytes.HasPrefix(k, prefix(alarmScope)) {
 			all = append(all, decodeJSON[Failure](bucketFailures, v))
 		}
 	}
-	return all, nil
+	return all
 }
 
 // Failure returns a failure of an agency, and whether it is remembered.

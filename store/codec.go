@@ -209,14 +209,6 @@ func getJSON[T any](tx *Tx, bucket, key []byte) (value T, exists bool) {
 	return decodeJSON[T](bucket, v), v != nil
 }
 
-// allJSON reads all that stands below an agency.
-func allJSON[T any](tx *Tx, bucket []byte, agency string) (all []T) {
-	for _, v := range tx.ascend(bucket, prefix(agency), prefix(agency)) {
-		all = append(all, decodeJSON[T](bucket, v))
-	}
-	return all
-}
-
 func decodeJSON[T any](bucket, payload []byte) (value T) {
 	if payload != nil && json.Unmarshal(payload, &value) != nil {
 		panic(damagef("an entry of %s cannot be read", bucket))

@@ -50,10 +50,10 @@ func ShortenField(hash [3]byte) FieldDigest {
 func (f Field) Empty() bool { return f.Digest == FieldDigest{} }
 
 // ContactRequests returns all contact requests remembered of an insertion, by id.
-func (tx *Tx) ContactRequests(agency, reference string) ([]ContactRequest, error) {
+func (tx *Tx) ContactRequests(agency, reference string) []ContactRequest {
 	all := slices.Clone(tx.group(agency, reference).list)
 	slices.SortFunc(all, func(a, b ContactRequest) int { return cmp.Compare(a.ID, b.ID) })
-	return all, nil
+	return all
 }
 
 // PutContactRequest remembers a contact request of an insertion.
@@ -236,8 +236,8 @@ func (tx *Tx) fieldNames(agency string) *fieldNames {
 }
 
 // FieldNames returns the names of all fields that any contact request of an agency was remembered with.
-func (tx *Tx) FieldNames(agency string) ([]string, error) {
-	return slices.Clone(tx.fieldNames(agency).list), nil
+func (tx *Tx) FieldNames(agency string) []string {
+	return slices.Clone(tx.fieldNames(agency).list)
 }
 
 // number returns the number of a name, made if there is room, else one that no name has.

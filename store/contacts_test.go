@@ -42,9 +42,9 @@ func byID(all []store.ContactRequest) map[string]store.ContactRequest {
 
 func contactRequests(t *testing.T, s *store.Store, agency, reference string) (all []store.ContactRequest) {
 	t.Helper()
-	err := s.View(func(tx *store.Tx) (err error) {
-		all, err = tx.ContactRequests(agency, reference)
-		return err
+	err := s.View(func(tx *store.Tx) error {
+		all = tx.ContactRequests(agency, reference)
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)

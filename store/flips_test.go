@@ -237,9 +237,9 @@ func stillThere(s *store.Store, want []string) error {
 			return differing(got, want[0])
 		}
 		err = s.Update(func(tx *store.Tx) error {
-			i, known, err := tx.Insertion("A100", "a#7##")
-			if err != nil || !known {
-				return errors.Join(errWrong, err)
+			i, known := tx.Insertion("A100", "a#7##")
+			if !known {
+				return errWrong
 			}
 			return errors.Join(tx.PutInsertion("A100", i), tx.PutInsertion("A100", changed), tx.PutContactRequest("A100", "a#zz", store.ContactRequest{ID: "new"}))
 		})
@@ -270,21 +270,20 @@ func everything(s *store.Store) (string, error) {
 	agencies, err := s.Agencies()
 	for _, agency := range []string{"A100", "B200", "C300"} {
 		err = errors.Join(err, s.View(func(tx *store.Tx) error {
-			a, known, err := tx.Agency(agency)
-			halts, err2 := tx.Halts(agency)
-			failures, err3 := tx.Failures(agency)
-			fmt.Fprintln(&b, agency, known, a.WatchStart, halts, failures, tx.Alarms(agency))
+			a, known := tx.Agency(agency)
+			fmt.Fprintln(&b, agency, known, a.WatchStart, tx.Halts(agency), tx.Failures(agency), tx.Alarms(agency))
 			tx.Schedule(agency, func(n int, chunk []byte) { fmt.Fprintf(&b, "%d %s\n", n, chunk) })
-			err4 := tx.Insertions(agency, func(i store.Insertion) error { fmt.Fprintln(&b, i); return nil })
-			return errors.Join(err, err2, err3, err4)
+			for i := range tx.Insertions(agency) {
+				fmt.Fprintln(&b, i)
+			}
+			return nil
 		}))
 		for n := range 42 {
 			err = errors.Join(err, s.View(func(tx *store.Tx) error {
 				reference := fmt.Sprintf("a#%d##", n)
-				i, known, err := tx.Insertion(agency, reference)
-				requests, err2 := tx.ContactRequests(agency, reference)
-				fmt.Fprintf(&b, "%v %v %s %v\n", known, i, tx.Record(agency, reference), requests)
-				return errors.Join(err, err2)
+				i, known := tx.Insertion(agency, reference)
+				fmt.Fprintf(&b, "%v %v %s %v\n", known, i, tx.Record(agency, reference), tx.ContactRequests(agency, reference))
+				return nil
 			}))
 		}
 		list, _, err1 := s.EventsAfter(agency, store.Place{}, 1000, 1<<30)
@@ -330,7 +329,11 @@ func TestAfterDamageNothingIsReadOrWritten(t *testing.T) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	insertions := func(tx *store.Tx) error { return tx.Insertions("A100", func(store.Insertion) error { return nil }) }
+	insertions := func(tx *store.Tx) error {
+		for range tx.Insertions("A100") {
+		}
+		return nil
+	}
 	if err := s.View(insertions); !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), s.Path()) {
 		t.Fatalf("got %v", err)
 	}

@@ -141,9 +141,9 @@ func (tx *Tx) importState(e events.Event) error {
 	if !strings.HasPrefix(string(e.Type), "insertion.") || json.Unmarshal(e.Data, &p) != nil {
 		return nil
 	}
-	i, known, err := tx.Insertion(e.AgencyID, e.Reference)
-	if err != nil || !known || i.Outside || p.Episode < i.Episode {
-		return err
+	i, known := tx.Insertion(e.AgencyID, e.Reference)
+	if !known || i.Outside || p.Episode < i.Episode {
+		return nil
 	}
 	if e.Type == events.TypeInsertionDisappeared {
 		if i.GoneSince.IsZero() || p.Episode > i.Episode {
@@ -349,10 +349,10 @@ func (tx *Tx) lastState(agency, entity string) (w lastState, exists bool) {
 
 // WatchedBefore is the moment since which contact requests are news to an agency whose watch is begun by this store, but
 // was begun by another one before: zero if it was not. It lies a little before the last that the stream heard of it.
-func (tx *Tx) WatchedBefore(agency string) (time.Time, error) {
+func (tx *Tx) WatchedBefore(agency string) time.Time {
 	m, _ := tx.imports(agency)
 	if since := m.Newest.Add(-lateArrival); !m.Newest.IsZero() && since.After(m.Oldest) {
-		return since, nil
+		return since
 	}
-	return m.Oldest, nil
+	return m.Oldest
 }

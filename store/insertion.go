@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"iter"
 	"time"
 )
 
@@ -89,12 +90,12 @@ func decodeInsertion(reference string, v []byte) Insertion {
 }
 
 // Insertion returns what is remembered of a reference, and whether anything is.
-func (tx *Tx) Insertion(agency, reference string) (Insertion, bool, error) {
+func (tx *Tx) Insertion(agency, reference string) (i Insertion, exists bool) {
 	v := tx.get(bucketInsertions, key(agency, reference))
 	if v == nil {
-		return Insertion{}, false, nil
+		return i, false
 	}
-	return decodeInsertion(reference, v), true, nil
+	return decodeInsertion(reference, v), true
 }
 
 // PutInsertion remembers an insertion. Its record is remembered by PutRecord.
@@ -112,12 +113,13 @@ func (tx *Tx) PutRecord(agency, reference string, record []byte) error {
 	return tx.put(bucketRecords, key(agency, reference), record)
 }
 
-// Insertions visits all insertions of an agency by reference. visit must not write insertions.
-func (tx *Tx) Insertions(agency string, visit func(Insertion) error) error {
-	for k, v := range tx.ascend(bucketInsertions, prefix(agency), prefix(agency)) {
-		if err := visit(decodeInsertion(string(k), v)); err != nil {
-			return err
+// Insertions are all insertions of an agency by reference. None may be written meanwhile.
+func (tx *Tx) Insertions(agency string) iter.Seq[Insertion] {
+	return func(yield func(Insertion) bool) {
+		for k, v := range tx.ascend(bucketInsertions, prefix(agency), prefix(agency)) {
+			if !yield(decodeInsertion(string(k), v)) {
+				return
+			}
 		}
 	}
-	return nil
 }

@@ -256,16 +256,11 @@ func (m *model) compare(rt *rapid.T) {
 	}
 	err := m.s.View(func(tx *store.Tx) error {
 		for _, agency := range agencyIDs {
-			err := tx.Insertions(agency, func(i store.Insertion) error {
+			for i := range tx.Insertions(agency) {
 				insertions[agency+"|"+i.Reference] = i
-				all, err := tx.ContactRequests(agency, i.Reference)
-				for _, r := range all {
+				for _, r := range tx.ContactRequests(agency, i.Reference) {
 					requests[agency+"|"+i.Reference+"|"+r.ID] = r
 				}
-				return err
-			})
-			if err != nil {
-				return err
 			}
 		}
 		return nil

@@ -30,7 +30,7 @@ func fill(b *testing.B, s *store.Store, agency string, n int) {
 	b.Helper()
 	for from := 0; from < n; from += 1000 {
 		err := s.Update(func(tx *store.Tx) error {
-			if _, known, err := tx.Agency(agency); err != nil || !known {
+			if _, known := tx.Agency(agency); !known {
 				if err := tx.PutAgency(agency, store.Agency{WatchStart: time.Now()}); err != nil {
 					return err
 				}

@@ -191,11 +191,9 @@ func (c *checker) readStore() bool {
 	}
 	defer kept.Close()
 	c.storeID = kept.ID()
-	err = kept.View(func(tx *store.Tx) (err error) {
+	err = kept.View(func(tx *store.Tx) error {
 		for _, k := range options.Poller(c.config, c.Version).Agencies {
-			if c.keys[k.ID], err = poller.RememberedAccess(tx, k); err != nil {
-				return err
-			}
+			c.keys[k.ID] = poller.RememberedAccess(tx, k)
 		}
 		return nil
 	})

@@ -92,11 +92,11 @@ func (a *Daemon) await(list []poller.AgencyKeys) error {
 		}
 		waits, since := true, began
 		look := func(tx *store.Tx) (bool, error) {
-			state, exists, err := tx.Agency(k.ID)
+			state, exists := tx.Agency(k.ID)
 			if exists {
 				waits, since = state.AwaitsStream, state.WatchStart
 			}
-			return !exists, err
+			return !exists, nil
 		}
 		err := a.store.Change(look, func(tx *store.Tx) error {
 			return tx.PutAgency(k.ID, store.Agency{WatchStart: began, Filter: a.o.Poller.Filter.Encode(), AwaitsStream: true})

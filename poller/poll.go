@@ -30,7 +30,7 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool
 		return false, now.Add(wait), err
 	}
 	until, err = a.polled(reference, c, err, sent, now)
-	if len(a.p.scheduler.among(a.id, []string{reference})) == 0 { // a walk has ended its polls meanwhile: what this one told ends, too
+	if len(a.p.scheduler.among(a.id, []string{reference})) == 0 { // a walk has ended its polls meanwhile: the alarms that this one raised end, too
 		a.forget(reference)
 	}
 	if err == nil {
@@ -141,7 +141,7 @@ func (a *agency) poll(ctx context.Context, reference string) (watch.Class, error
 		return watch.ClassCanceled, ctx.Err()
 	}
 	if c == watch.ClassNone {
-		a.p.scheduler.polled(a.id, reference, p.state.At, p.state.tellable(a.skew(), p.state.At))
+		a.p.scheduler.polled(a.id, reference, p.state.At, p.state.takeArrived(a.skew(), p.state.At))
 	}
 	if failed := a.noteOutcome(listings.OperationContactRequests, reference, c, err); failed != nil {
 		return watch.ClassFatal, failed
@@ -228,7 +228,7 @@ func (p *poll) catchUpFrom(ctx context.Context, page *listings.ContactRequestsPa
 			return p.fromOtherSides(ctx, page)
 		}
 		most = count
-		if !p.catchUp.Newest.Cut { // perhaps all there is: the other end tells sooner than a larger number
+		if !p.catchUp.Newest.Cut { // perhaps all there is: the other end shows it sooner than a larger number
 			if err := p.fromOldest(ctx, page); err != nil || p.verdict != watch.Open {
 				return err
 			}
@@ -309,7 +309,7 @@ func (p *poll) ask(ctx context.Context, q watch.Question) (*listings.ContactRequ
 	return page, p.a.learnClock(page.Envelope)
 }
 
-// answer commits what an answer tells: new and changed contact requests with their events, and whether the window is
+// answer commits what an answer shows: new and changed contact requests with their events, and whether the window is
 // closed, in one transaction; nothing if nothing changed.
 func (p *poll) answer(ctx context.Context, page *listings.ContactRequestsPage, q watch.Question) error {
 	p.a.learned(func(w *watch.Sizes) { w.Observe(page.Total, len(page.ContactRequests)) })
@@ -431,7 +431,7 @@ func (p *poll) grow(ctx context.Context, size int, page *listings.ContactRequest
 	return next, nil
 }
 
-// widen reads the widest window where it is time, or where a total tells of something unseen.
+// widen reads the widest window where it is time, or where a total counts something unseen.
 func (p *poll) widen(ctx context.Context, page *listings.ContactRequestsPage) error {
 	now := time.Now()
 	if p.catchUp.Whole {

@@ -49,7 +49,7 @@ func (a *agency) retries(reference string) *backoff {
 }
 
 // arrived keeps the creation times, by id, of the contact requests that a catch-up has shown and that were not known before
-// it began. What a poll that failed half-way has shown is told to the schedule by the next one.
+// it began. What a poll that failed half-way has shown reaches the schedule with the next one.
 func (l *pollState) arrived(since map[string]time.Time) {
 	if len(since) == 0 {
 		return
@@ -60,9 +60,9 @@ func (l *pollState) arrived(since map[string]time.Time) {
 	maps.Copy(l.unreported, since)
 }
 
-// tellable takes out what arrived, in our clock and oldest first: zero where the time is not known, and never later than
+// takeArrived takes out what arrived, in our clock and oldest first: zero where the time is not known, and never later than
 // the answer that showed it.
-func (l *pollState) tellable(skew time.Duration, received time.Time) []time.Time {
+func (l *pollState) takeArrived(skew time.Duration, received time.Time) []time.Time {
 	if len(l.unreported) == 0 {
 		return nil
 	}

@@ -211,14 +211,14 @@ type walk struct {
 	seen      map[string]struct{}
 	fresh     int // references that were never seen before
 	appearing watch.Appearing
-	waiting   []watch.Listed // those of them that are told only when the walk is over
+	waiting   []watch.Listed // those of them that are announced only when the walk is over
 	bytes     int            // of their records
 	ended     watch.WalkEnd
 	before    knownPages // of the walk before
 	after     knownPages // of this one
 }
 
-// page commits what a page tells: changed insertions and their events, in one transaction; nothing if nothing changed.
+// page commits what a page shows: changed insertions and their events, in one transaction; nothing if nothing changed.
 func (w *walk) page(page *listings.InsertionsPage) error {
 	if err := w.a.learnClock(page.Envelope); err != nil {
 		return err
@@ -478,7 +478,7 @@ func (w *walk) postpone(listed []watch.Listed) (now []watch.Listed, err error) {
 	for _, s := range later {
 		if w.bytes += len(s.Record); w.bytes > mostWaiting && len(w.waiting) > 0 {
 			a.Left = append(a.Left, s.Reference)
-			delete(w.seen, s.Reference) // nothing remembers it, so nobody may poll it
+			delete(w.seen, s.Reference) // it is not remembered, so it must not be polled
 			continue
 		}
 		a.Waits = append(a.Waits, s.Reference)
@@ -487,21 +487,21 @@ func (w *walk) postpone(listed []watch.Listed) (now []watch.Listed, err error) {
 	return now, nil
 }
 
-// appear tells at the end of a walk what was kept back, if it is believed. What is not told is found again by the next walk.
+// appear announces at the end of a walk what was kept back, if it is believed. The rest is found again by the next walk.
 func (w *walk) appear() error {
-	told := slices.DeleteFunc(w.waiting, func(s watch.Listed) bool {
+	believed := slices.DeleteFunc(w.waiting, func(s watch.Listed) bool {
 		_, is := w.ended.Appeared[s.Reference]
 		if !is {
 			delete(w.seen, s.Reference)
 		}
 		return !is
 	})
-	for _, page := range byPage(told) {
+	for _, page := range byPage(believed) {
 		if err := w.take(page); err != nil {
 			return err
 		}
 	}
-	w.ended.Published += len(told)
+	w.ended.Published += len(believed)
 	return nil
 }
 
@@ -539,7 +539,7 @@ type knownPage struct {
 	ends       []uint32 // of the references
 }
 
-// known is what a walk tells the client of the pages of the one before.
+// known is what the client need not read again of the pages of the one before.
 func (w *walk) known(h listings.Sum) *listings.KnownPage {
 	p := w.before[h]
 	if p == nil {
@@ -603,12 +603,12 @@ type entry struct {
 }
 
 // entryOf says how what a walk has just found is polled: what appeared or came back after the baseline at once. What was
-// there before us takes its turn; who wrote to one of them meanwhile is news whenever that turn comes.
+// there before us takes its turn; contact requests that were made meanwhile are live whenever that turn comes.
 func (a *agency) entryOf(read listings.Insertion, d watch.InsertionDiff) entry {
 	return entry{read.Reference, a.born(read, appearedAt(d.Next)), !d.Fresh || !d.Next.Baseline}
 }
 
-// appearedAt is when an insertion was seen first, if it appeared then. Zero: it was there before us, nobody knows for how long.
+// appearedAt is when an insertion was seen first, if it appeared then. Zero: it was there before us, for an unknown time.
 func appearedAt(i store.Insertion) time.Time {
 	if i.Baseline {
 		return time.Time{}
@@ -617,7 +617,7 @@ func appearedAt(i store.Insertion) time.Time {
 }
 
 // born is when an insertion was published as far as its record tells, in our clock, else when it appeared. A time that is
-// still to come tells nothing.
+// still to come says nothing.
 func (a *agency) born(read listings.Insertion, appeared time.Time) time.Time {
 	at := a.p.client.Published(read)
 	if at.IsZero() {

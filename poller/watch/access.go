@@ -252,7 +252,7 @@ type Refusal struct {
 }
 
 // Refusals is what answers have said of access that is not decided yet. An insertion whose contact requests were refused waits for
-// the next complete walk, which tells whether the agency is refused, the insertion gone, or only this one not ours to read. Where
+// the next complete walk, which shows whether the agency is refused, the insertion gone, or only this one not ours to read. Where
 // several were refused and none was answered since, all wait for it. The zero value is that of an agency that was asked nothing.
 type Refusals struct {
 	KeyAnswers
@@ -289,7 +289,7 @@ func (r *Refusals) Allow(x Access, q listings.Request, now time.Time) error {
 	return nil
 }
 
-// Observe notes what a request was answered, as far as it tells of access; refused is nil where it was answered well. What may have
+// Observe notes what a request was answered, as far as it says something about access; refused is nil where it was answered well. What may have
 // halted is asked nothing more from here on, however long a commit that is under way keeps the walk or poll from deciding what
 // follows: an insertion waits, and where the list was refused nothing more is sent with that key.
 func (r *Refusals) Observe(x Access, q listings.Request, refused *listings.StatusError, sent, now time.Time) {
@@ -349,7 +349,7 @@ func (r *Refusals) Follow(before Access, c AccessChange, now time.Time) (over []
 	return over
 }
 
-// Listing is what a complete walk tells of insertions.
+// Listing is what a complete walk shows of insertions.
 type Listing struct {
 	Began      time.Time
 	Seen, Gone map[string]struct{} // Gone disappeared before
@@ -393,7 +393,7 @@ func (r *Refusals) Decide(x Access, l Listing) (halts []HaltDue, gone []string) 
 	return halts, gone
 }
 
-// KeyAnswers is what the requests of an agency were answered last, as far as it tells of keys.
+// KeyAnswers is what the requests of an agency were answered last, as far as it says something about keys.
 type KeyAnswers struct {
 	Good      time.Time // the last good answer to anything
 	GoodKey   string    // fingerprint of the key that it was given to
@@ -408,7 +408,7 @@ type Other struct {
 	KeyAnswers
 }
 
-// Refused is a refusal, and what may tell its reason. Nothing is asked for that.
+// Refused is a refusal, and what may show its reason. No request is made for that.
 type Refused struct {
 	*listings.StatusError
 	At time.Time
@@ -439,7 +439,7 @@ func (x Access) Refuse(s Scope, r Refused) AccessChange {
 	return c
 }
 
-// Explain tells of a halt of the agency whose event waits for its reason, if that is settled by now or the time is over; else
+// Explain announces a halt of the agency whose event waits for its reason, if that is settled by now or the time is over; else
 // it waits on.
 func (x Access) Explain(answers KeyAnswers, others []Other, over bool) (c AccessChange, waits bool) {
 	h := x.Agency()
@@ -572,7 +572,7 @@ func (c *AccessChange) end(list []store.Halt, cause string, now time.Time) {
 
 // Reason is why a scope was probably refused, by answers to questions that are younger than the refused one: an answer of before
 // says nothing of a key that was deactivated since. since is how many of the refused others were refused so. It is settled where
-// no further answer could tell more.
+// no further answer could say more.
 func Reason(scope events.Scope, e events.Evidence, since int) (reason string, settled bool) {
 	others := e.OtherAgenciesOfKey
 	switch {

@@ -28,7 +28,7 @@ const (
 	WindowFull = "window_full"
 )
 
-// gap is what events call the kinds that tell of something that may never be seen; their reason is the kind.
+// gap is what events call the kinds that say that something may never be seen; their reason is the kind.
 const gap = "gap_detected"
 
 // Ends is what events call a kind of alarm.
@@ -45,7 +45,7 @@ func AlarmOf(kind string, op listings.Operation, reference string) store.AlarmID
 	return store.AlarmID{Kind: kind, Operation: string(op), Reference: reference}
 }
 
-// Alarms are those of an agency that are on. It is a value: nobody changes it.
+// Alarms are those of an agency that are on. It is a value and never changed.
 type Alarms map[store.AlarmID]store.Alarm
 
 // After are the alarms after a decision.
@@ -71,7 +71,7 @@ func (e *Effects) Raise(on Alarms, a store.Alarm, event events.Payload) {
 	if _, is := on[a.AlarmID]; !is {
 		a.Since = a.Since.UTC()
 		e.Raised = append(e.Raised, a)
-		e.tell(event)
+		e.announce(event)
 	}
 }
 
@@ -79,7 +79,7 @@ func (e *Effects) Raise(on Alarms, a store.Alarm, event events.Payload) {
 func (e *Effects) Clear(on Alarms, id store.AlarmID, agencyID string, at time.Time) {
 	if a, is := on[id]; is {
 		e.Cleared = append(e.Cleared, id)
-		e.tell(&events.WatchRecovered{
+		e.announce(&events.WatchRecovered{
 			Common: events.Common{AgencyID: agencyID, ObservedAt: at}, Operation: a.Operation,
 			PropertyReferenceID: cmp.Or(a.Reference, a.Example), Ends: Ends(a.Kind), Since: a.Since,
 		})
@@ -122,7 +122,7 @@ const staleAfter = 5 * time.Minute
 func StaleAfter(interval time.Duration) time.Duration { return max(3*interval, staleAfter) }
 
 // Silent says whether there was no successful response for too long. Where nothing has failed since the watch began, a last success that
-// is old only tells how long we were away.
+// is old only says how long we were away.
 func (l Liveness) Silent(began time.Time, after time.Duration, now time.Time) bool {
 	since := min(now.Sub(l.Good), now.Sub(l.Calm))
 	if l.Failed.IsZero() {
@@ -132,7 +132,7 @@ func (l Liveness) Silent(began time.Time, after time.Duration, now time.Time) bo
 }
 
 // Late takes a check of how many insertions are late, and says whether too many of them have been at every check for too long. Time
-// away is: in the first cap after a start, or after a halt, everything may be late because nobody asked.
+// away is: in the first cap after a start, or after a halt, everything may be late because nothing was polled.
 func (l *Liveness) Late(s Standing, began time.Time, after time.Duration, now time.Time) bool {
 	l.Behind = s.behind()
 	if away := now.Sub(began) < s.Cap || now.Sub(l.Calm) < s.Cap; !l.Behind || away || l.Timely.IsZero() {
@@ -185,7 +185,7 @@ type Standing struct {
 	answerable, late int       // of those that do not fail by themselves: how many, and how many are past the cap for sure
 }
 
-// Stand counts how insertions wait. Those that are aside for a reason of their own, which is told otherwise, are not late.
+// Stand counts how insertions wait. Those that are aside for a reason of their own, which another alarm says, are not late.
 func Stand(waits []Wait, limit time.Duration, aside func(reference string) bool, now time.Time) Standing {
 	grace := max(limit/10, 10*time.Second) // an answer takes its time
 	s := Standing{Cap: limit, Insertions: len(waits), answerable: len(waits)}

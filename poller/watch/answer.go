@@ -64,7 +64,7 @@ func (e Effects) Empty() bool {
 		len(e.Access)+len(e.Raised)+len(e.Cleared)+len(e.Events) == 0
 }
 
-func (e *Effects) tell(p ...events.Payload) { e.Events = append(e.Events, p...) }
+func (e *Effects) announce(p ...events.Payload) { e.Events = append(e.Events, p...) }
 
 // Judged is what an answer says, in the light of what is remembered.
 type Judged struct {
@@ -75,7 +75,7 @@ type Judged struct {
 	New     int
 	Since   map[string]time.Time
 	Waits   []time.Duration // of the contact requests that are announced
-	// Unidentified: it has to be decided first what tells contact requests apart. Nothing else is said.
+	// Unidentified: it has to be decided first which member identifies contact requests. Everything else is empty.
 	Unidentified bool
 }
 
@@ -147,11 +147,11 @@ func (p Poll) effects(prior Prior, d contactsDiff, c *CatchUp, v Verdict, recove
 		e.Clear(prior.Alarms, full.AlarmID, p.AgencyID, at.UTC())
 	}
 	e.Contacts = d.Puts
-	e.tell(d.Events...)
+	e.announce(d.Events...)
 	state, changed := prior.State, false
 	if d.Fields != state.FieldsVersion {
 		state.FieldsVersion, changed = d.Fields, true
-		e.tell(d.Drift.Remember(&state, p.AgencyID, listings.OperationContactRequests, at)...)
+		e.announce(d.Drift.Remember(&state, p.AgencyID, listings.OperationContactRequests, at)...)
 	}
 	if p.Sizes.note(&state) || changed {
 		e.State = &state
@@ -172,7 +172,7 @@ func (p Poll) effects(prior Prior, d contactsDiff, c *CatchUp, v Verdict, recove
 func Close(p Poll, prior Prior, v Verdict, now time.Time) Effects {
 	e := Effects{Reference: prior.Insertion.Reference}
 	if v == ClosedGivenUp {
-		p.tellGap(&e, prior, now.UTC())
+		p.announceGap(&e, prior, now.UTC())
 	}
 	if state := prior.State; p.Sizes.note(&state) {
 		e.State = &state
@@ -182,7 +182,7 @@ func Close(p Poll, prior Prior, v Verdict, now time.Time) Effects {
 }
 
 // close closes the window of an insertion. It says how many contact requests of a first poll were taken for old because nothing
-// told their time, also of a catch-up that failed or was killed and has begun anew.
+// showed their time, also of a catch-up that failed or was killed and has begun anew.
 func (p Poll) close(e *Effects, prior Prior, c *CatchUp, at time.Time) {
 	i := prior.Insertion
 	e.Insertions = []store.Insertion{closeCatchUp(i, c, at.UTC(), p.Skew)}
@@ -200,7 +200,7 @@ func (p Poll) close(e *Effects, prior Prior, c *CatchUp, at time.Time) {
 		}
 	}
 	if count > 0 {
-		e.tell(&events.WatchGapDetected{
+		e.announce(&events.WatchGapDetected{
 			Common:    events.Common{AgencyID: p.AgencyID, ObservedAt: at},
 			Operation: string(listings.OperationContactRequests), PropertyReferenceID: i.Reference,
 			Reason: "time_unknown", Reached: count,
@@ -208,9 +208,9 @@ func (p Poll) close(e *Effects, prior Prior, c *CatchUp, at time.Time) {
 	}
 }
 
-// tellGap says that contact requests may be unseen. Where the answers are in no order, nobody could ever tell a new gap
-// from the one before: it is said once, and again only where a total tells of more.
-func (p Poll) tellGap(e *Effects, prior Prior, now time.Time) {
+// announceGap says that contact requests may be unseen. Where the answers are in no order, a new gap cannot be told from the one
+// before: it is announced once, and again only where a total counts more.
+func (p Poll) announceGap(e *Effects, prior Prior, now time.Time) {
 	missing := 0
 	if p.Sizes.Totals {
 		missing = max(0, p.CatchUp.Total-len(prior.Known))
@@ -268,7 +268,7 @@ func (p Poll) between(prior Prior, now time.Time) (from, to time.Time) {
 	return from, to
 }
 
-// Identified says whether it is decided what tells the contact requests of an answer apart. If not, why says what speaks against
+// Identified says whether it is decided which member identifies the contact requests of an answer. If not, why says what speaks against
 // what was decided before, if anything.
 func Identified(p Poll, prior Prior, prints *Identities) (why string, decided bool) {
 	s := prior.State
@@ -289,7 +289,7 @@ func LearnIdentity(p Poll, prior Prior, prints *Identities, again []listings.Con
 	if why != "" {
 		s.RefusedIDFields = append(slices.Clone(s.RefusedIDFields), field)
 		s.PastIDFields = slices.DeleteFunc(slices.Clone(s.PastIDFields), func(f string) bool { return f == field })
-		e.tell(&events.WatchSchemaDrifted{
+		e.announce(&events.WatchSchemaDrifted{
 			Common:    events.Common{AgencyID: p.AgencyID, ObservedAt: at},
 			Operation: string(listings.OperationContactRequests), PropertyReferenceID: prior.Insertion.Reference,
 			Expected: "/" + field + " different for every contact request", Found: "/" + field + " " + why,

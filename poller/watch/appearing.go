@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// fewAppear is how many insertions may appear in one walk and be told page by page; of more the end of the walk is waited
-// for. Only then it is known whether as many have vanished: the list of somebody else would be told as both.
+// fewAppear is how many insertions may appear in one walk and be announced page by page; of more the end of the walk is waited
+// for. Only then it is known whether as many have vanished: the list of somebody else would be announced as both.
 const fewAppear = 5
 
 // Appearing is what a walk shows of insertions that were never seen before, or had disappeared.
 type Appearing struct {
 	New    int      // how many
 	Listed int      // references that are published, or were by then
-	Waits  []string // of the new ones, what is told only when the walk is over
+	Waits  []string // of the new ones, what is announced only when the walk is over
 	Left   []string // the same, of which the records are too much to keep: a walk that follows shows them again
 }
 
 // Many says whether what appears waits for the end of the walk.
 func (a Appearing) Many() bool { return a.New > fewAppear }
 
-// Unconfirmed are the references that walks have shown and that are not told, because one walk alone is not believed about so many.
-// It is a value: nobody changes it. A restart forgets it, and the next walks show them again.
+// Unconfirmed are the references that walks have shown and that are not announced, because one walk alone is not believed about so many.
+// It is a value and never changed. A restart forgets it, and the next walks show them again.
 type Unconfirmed map[string]Sighting
 
 // Sighting is how walks have shown a reference.
@@ -30,8 +30,8 @@ type Sighting struct {
 	Plain       bool      // by one that showed enough of what is known
 }
 
-// appear decides which of the insertions that were kept back are told. None is while a mass disappearance is held: both may be the
-// list of somebody else. Each of a mass is told when a second walk shows it, because one may have begun in our list and ended in that
+// appear decides which of the insertions that were kept back are announced. None is while a mass disappearance is held: both may be the
+// list of somebody else. Each of a mass is announced when a second walk shows it, because one may have begun in our list and ended in that
 // of somebody else; where most of what is known was not seen, and no complete walk holds it, only when walks have shown it for as long
 // as a change is held. A walk between them that does not show it, because it fails or lags, says nothing against it.
 func (e *walkEnd) appear() {

@@ -23,7 +23,7 @@ type Backoff struct {
 	Last     string    // what failed last
 
 	failedAt time.Time
-	probe    time.Time // when the one that may try was let go; zero: nobody was
+	probe    time.Time // when the one that may try was sent; zero: none was
 }
 
 // NewBackoff has not failed. It waits for first after one failure, and for longest after many.
@@ -73,7 +73,7 @@ func (b Backoff) Probed(now time.Time) Backoff {
 	return b
 }
 
-// Dismissed is the back-off after a request that told nothing, and was sent, or would have been, at a moment.
+// Dismissed is the back-off after a request that decides nothing, and was sent, or would have been, at a moment.
 func (b Backoff) Dismissed(sent time.Time) Backoff {
 	if !sent.Before(b.probe) {
 		b.probe = time.Time{}
@@ -102,7 +102,7 @@ func (b Backoff) Restored(t store.Failure, now time.Time) Backoff {
 	}
 	b.Failures, b.Since, b.Last, b.probe = t.Failures, t.Since, t.Last, time.Time{}
 	b.failedAt, b.Until = now, t.Until
-	if t.Until.Before(now) { // the failure was before that; what was answered since is news
+	if t.Until.Before(now) { // the failure was before that; what was answered since counts
 		b.failedAt = t.Until
 	}
 	if latest := now.Add(b.longest); b.Until.After(latest) {

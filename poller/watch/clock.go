@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// agreeing is how many answers in a row must tell the same time before the API's clock is believed.
+	// agreeing is how many answers in a row must show the same time before the API's clock is believed.
 	agreeing = 3
 	// farBehind and farAhead bound what is believed of the API's clock. A clock ahead makes contact requests count as old,
 	// so less of it is believed.
@@ -15,9 +15,9 @@ const (
 	FarAhead  = time.Hour
 )
 
-// Clock learns how far the API's clock is from ours. A Date header tells it to the second, and one answer may come from a
+// Clock learns how far the API's clock is from ours. A Date header shows it to the second, and one answer may come from a
 // cache or from a machine with a wrong clock. Until several in a row agree, only what makes contact requests count as
-// news is believed.
+// live is believed.
 type Clock struct {
 	Known       bool
 	Skew        time.Duration // the API's clock minus ours

@@ -21,9 +21,9 @@ type Answer struct {
 	SortBy     string // createdAt or score
 	Descending bool
 	Total      int // -1 if the API did not say
-	Unreadable int // elements of the answer that nobody could read
+	Unreadable int // elements of the answer that could not be read
 	Identities *Identities
-	Identified bool // it was tried to decide what tells them apart, and nothing else will
+	Identified bool // it was tried to decide which member identifies them, as far as possible
 }
 
 // contactsDiff is what one answer changes.
@@ -198,14 +198,14 @@ func (d *contactsDiff) add(s contactsObservation, f identified) {
 }
 
 // isOld says whether an unknown contact request was there before we began to watch its insertion. Without a readable time
-// it is taken for news, except at the first poll of what was there before us.
+// it is taken for live, except at the first poll of what was there before us.
 func isOld(i store.Insertion, r listings.ContactRequest, skew time.Duration) bool {
 	if r.CreatedAt.IsZero() {
 		return i.Baseline && !i.Polled
 	}
 	start := i.Start.Add(skew)
 	if r.Minutes && !i.Polled {
-		start = start.Truncate(time.Minute) // what was made in the minute of the begin is news
+		start = start.Truncate(time.Minute) // what was made in the minute of the begin is live
 	}
 	return r.CreatedAt.Before(start)
 }
@@ -235,10 +235,10 @@ func (d *contactsDiff) update(s contactsObservation, judged uint32, k store.Cont
 		if renewed {
 			d.Puts = append(d.Puts, k)
 		}
-		return // an answer older than the redaction brings nobody back
+		return // an answer older than the redaction restores no person
 	}
 	now := fields(*f.ContactRequest, s.Rules)
-	changed, silent := s.news(k.Fields, now, d.Drift)
+	changed, silent := s.changedSince(k.Fields, now, d.Drift)
 	silent = silent || k.Rules != judged || k.Digest == f.digest
 	k.Digest, k.Rules, k.Fields = f.digest, s.Rules.contactRequest, now
 	if !silent {
@@ -329,9 +329,9 @@ func changedFields(before, now []store.Field) []string {
 	return names
 }
 
-// news names the fields that changed, without what is drift and without what was or is taken for the id, which is said
+// changedSince names the fields that changed, without what is drift and without what was or is taken for the id, which is said
 // elsewhere. silent says that nothing else has changed.
-func (s contactsObservation) news(before, now []store.Field, d Drift) (names []string, silent bool) {
+func (s contactsObservation) changedSince(before, now []store.Field, d Drift) (names []string, silent bool) {
 	all := changedFields(before, now)
 	differing := len(all)
 	came := comings(before, now, nil)
@@ -420,7 +420,7 @@ func (s contactsObservation) isID(name string) bool {
 	return name == s.IDField || slices.Contains(s.PastIDs, name) || slices.Contains(s.NoIDs, name)
 }
 
-// waits are how long the contact requests that are news have waited: since they were created, by our clock, or since the
+// waits are how long the contact requests that are live have waited: since they were created, by our clock, or since the
 // poll before where that is not known.
 func waits(payloads []events.Payload, s contactsObservation) (all []time.Duration) {
 	for _, payload := range payloads {
@@ -526,7 +526,7 @@ func (m *matcher) unknown() map[store.Short][]*match {
 }
 
 // byContent gives every one of a group the known one with its fingerprint that looks most like it. One that was known
-// without an id stands for all of them: that is what it was told as.
+// without an id stands for all of them: that is what it was announced as.
 func (m *matcher) byContent(group []*match) {
 	missing := m.byFingerprint[group[0].found.fingerprint]
 	if len(missing) == 0 {

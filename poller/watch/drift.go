@@ -72,7 +72,7 @@ const leastDrifting = 3
 // most says whether what happened to n of all known records is no accident.
 func most(n, all int) bool { return n >= leastDrifting && 2*n > all }
 
-// A drift is not told again while it is in force, nor so long after a record of the form before was last met. No more
+// A drift is not announced again while it is in force, nor so long after a record of the form before was last met. No more
 // forms than that are remembered.
 const (
 	driftMemory = 24 * time.Hour
@@ -209,7 +209,7 @@ func DescribePointer(pointer string) string {
 
 var looksLikeName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_.-]{0,39}$`)
 
-// Remember keeps what is drift in the state of an agency, and tells what was never told.
+// Remember keeps what is drift in the state of an agency, and announces what was never announced.
 func (d Drift) Remember(state *store.Agency, agencyID string, op listings.Operation, at time.Time) []events.Payload {
 	if d.remains == nil {
 		return nil

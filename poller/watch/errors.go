@@ -73,7 +73,7 @@ func classOfStatus(answer *listings.StatusError) Class {
 		http.StatusExpectationFailed, http.StatusUnprocessableEntity, http.StatusRequestHeaderFieldsTooLarge:
 		return ClassAside
 	}
-	return ClassTransient // 5xx, redirects, and what nobody expects
+	return ClassTransient // 5xx, redirects, and what is unexpected
 }
 
 func classOfBreak(broken *listings.TransportError) Class {

@@ -16,7 +16,7 @@ import (
 	"doorbell/store"
 )
 
-// LateArrivals is how far behind its moment a contact request may become visible and still be news.
+// LateArrivals is how far behind its moment a contact request may become visible and still be live.
 const LateArrivals = 48 * time.Hour
 
 // Observation is the circumstances of one look: who, when, after which good look before it.
@@ -90,7 +90,7 @@ func diffInsertion(s Observation, a store.Agency, k Known, read listings.Inserti
 	return d
 }
 
-// newInsertion is a reference that was never seen: part of the baseline, or news.
+// newInsertion is a reference that was never seen: part of the baseline, or live.
 func newInsertion(s Observation, a store.Agency, read listings.Insertion, digest [32]byte, r Rules) InsertionDiff {
 	d := InsertionDiff{
 		Write: true, NewRecord: true, Fresh: true, Published: true,
@@ -115,12 +115,12 @@ func newInsertion(s Observation, a store.Agency, read listings.Insertion, digest
 
 // contactStart is the moment before which contact requests of an insertion that is new to us are old: the begin of our
 // watch for the baseline, else the last complete walk without it, less the time that arrivals may be late, but not before
-// our watch began: an insertion that was withdrawn before it and comes back brings old ones along. An API may tell times in
-// whole seconds, so what was made in the second of the begin is news.
+// our watch began: an insertion that was withdrawn before it and comes back brings old ones along. An API may show times in
+// whole seconds, so what was made in the second of the begin is live.
 func contactStart(a store.Agency) time.Time {
 	begin := a.WatchStart
 	if !a.HeardUntil.IsZero() && a.HeardUntil.Before(begin) {
-		begin = a.HeardUntil // of a watch that was lost with its store; what it has told is known by its id
+		begin = a.HeardUntil // of a watch that was lost with its store; what it has announced is known by its id
 	}
 	begin = begin.Truncate(time.Second)
 	if !a.Baselined || a.LastToldWalk.IsZero() {
@@ -135,7 +135,7 @@ func contactStart(a store.Agency) time.Time {
 	return begin
 }
 
-// reappeared is a reference that had disappeared and is listed again: a new episode, told by one event.
+// reappeared is a reference that had disappeared and is listed again: a new episode, announced by one event.
 func reappeared(s Observation, k Known, read listings.Insertion, digest [32]byte, r Rules) InsertionDiff {
 	d := InsertionDiff{Next: k.Insertion, Write: true, NewRecord: true, Published: true}
 	gone := k.GoneSince
@@ -196,7 +196,7 @@ func PastLastPoll(i store.Insertion, wanted int) bool {
 	return i.Missing >= Confirmations(i, wanted)+lastPollWalks
 }
 
-// Disappear tells that enough complete walks did not list an insertion, unless it was seen again meanwhile.
+// Disappear announces that enough complete walks did not list an insertion, unless it was seen again meanwhile.
 func Disappear(agencyID string, k Known, wanted int, now time.Time) (e Effects) {
 	if !k.Exists || !k.GoneSince.IsZero() || k.Missing < Confirmations(k.Insertion, wanted) {
 		return e
@@ -206,7 +206,7 @@ func Disappear(agencyID string, k Known, wanted int, now time.Time) (e Effects) 
 	next := k.Insertion
 	next.GoneSince = s.At
 	e.Insertions, e.Unhalted = []store.Insertion{next}, []string{k.Reference}
-	e.tell(&events.InsertionDisappeared{
+	e.announce(&events.InsertionDisappeared{
 		Common: s.common(events.OriginLive), PropertyReferenceID: k.Reference, Episode: k.Episode,
 		LastSeenAt: k.LastSeen, WalksWithout: k.Missing, Insertion: summary(last), Record: k.Record,
 	})
@@ -237,7 +237,7 @@ func refiltered(a store.Agency, i store.Insertion) bool {
 	return i.Baseline && !a.BaselineSince.IsZero() && !i.Start.Before(a.BaselineSince.Truncate(time.Second))
 }
 
-// refiltering says whether it is not known yet what another filter than before leaves out: two complete walks tell, also
+// refiltering says whether it is not known yet what another filter than before leaves out: two complete walks show it, also
 // where partial ones have ended the baseline.
 func refiltering(a store.Agency) bool {
 	return a.BaselineReason == BaselineFilter && (!a.Baselined || a.CompleteWalks < 2)
@@ -308,7 +308,7 @@ type PageDiff struct {
 
 // Effects is what is to be written where a page changes anything.
 func (d PageDiff) Effects(agencyID string, state store.Agency, page []Listed) (e Effects) {
-	e.tell(d.Drift.Remember(&state, agencyID, listings.OperationInsertions, page[0].At)...)
+	e.announce(d.Drift.Remember(&state, agencyID, listings.OperationInsertions, page[0].At)...)
 	announced := 0
 	e.Records = map[string][]byte{}
 	for n, i := range d.Insertions {
@@ -319,7 +319,7 @@ func (d PageDiff) Effects(agencyID string, state store.Agency, page []Listed) (e
 			e.Records[page[n].Reference] = page[n].Record
 		}
 		if i.Event != nil {
-			e.tell(i.Event)
+			e.announce(i.Event)
 			if i.Fresh && i.Next.Baseline {
 				announced++
 			}
@@ -368,7 +368,7 @@ type Listed struct {
 }
 
 // These change with everything in the code that makes equal records give other digests. Each has its own: a change that
-// comes with a renewal is not told.
+// comes with a renewal is not announced.
 const (
 	insertionRules      = 2
 	contactRequestRules = 3

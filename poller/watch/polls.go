@@ -18,8 +18,8 @@ type Polls struct {
 	body, records listings.Sum // of the last answer that was committed with its window closed
 	rules         string       // under which it was
 	wide          int64        // when the widest window is due, in nanoseconds since 1970; 0: not known yet
-	total         int32        // as last told, -1 unknown
-	first         int32        // how many to ask for at first, where a smaller window tells nothing; 0: as few as usual
+	total         int32        // as last stated, -1 unknown
+	first         int32        // how many to ask for at first, where a smaller window shows nothing; 0: as few as usual
 	hidden        int32        // how many of those remembered it did not show, -1 unknown
 	whole         bool         // that answer showed all there is
 }
@@ -28,7 +28,7 @@ type Polls struct {
 func NewPolls() Polls { return Polls{total: -1, hidden: -1} }
 
 // Slow is a larger number that fails again and again where a smaller one is answered: after some tries it is left alone for about an
-// hour, because what cannot be seen must be told.
+// hour, because what cannot be seen must be announced as a gap.
 type Slow struct {
 	size int
 	Backoff
@@ -99,12 +99,12 @@ func (p *Polls) Known(rules string, now time.Time) func(listings.Sum) bool {
 // First is how many to ask for at first.
 func (p *Polls) First(w *Sizes, now time.Time) []int { return w.First(int(p.first), now) }
 
-// Ended keeps what lets the next poll tell at once that nothing has changed, after a window was closed or given up. first is the answer
+// Ended keeps what lets the next poll see at once that nothing has changed, after a window was closed or given up. first is the answer
 // with which the poll began, under rules; slot is when the widest window is due at the latest.
 func (p *Polls) Ended(first *listings.ContactRequestsPage, rules string, c *CatchUp, v Verdict, w Sizes, slot, now time.Time) {
 	p.body, p.records, p.rules, p.whole = first.Body, first.Records, rules, c.Whole
 	if first.Total != c.Total {
-		p.Begin() // the same answer would tell of another total than was told last
+		p.Begin() // the same answer would show another total than the last one
 	}
 	p.At, p.total, p.hidden = first.Received, small(c.Total), small(c.Newest.Hidden)
 	if p.wide == 0 {
@@ -114,7 +114,7 @@ func (p *Polls) Ended(first *listings.ContactRequestsPage, rules string, c *Catc
 		p.wide = min(p.wide, now.Add(slowAgain).UnixNano())
 	}
 	p.first = 0
-	if shown := len(c.Newest.IDs); !c.Newest.Ordered && shown > 1 { // order is not to be had: only a window with all of them tells what is new
+	if shown := len(c.Newest.IDs); !c.Newest.Ordered && shown > 1 { // order is not to be had: only a window with all of them shows what is new
 		if p.first = small(CapOf(shown + 1)); !w.Larger(0, shown) {
 			p.first = small(CapOf(shown))
 		}

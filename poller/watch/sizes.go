@@ -50,7 +50,7 @@ type Sizes struct {
 	Most          int       // contact requests in the largest answer so far
 	Probe         time.Time // when a number that was of no use may be asked for again
 	Totals        bool      // a total was more than the count of its answer
-	Rules         string    // under which contact requests are told apart
+	Rules         string    // under which contact requests are identified
 }
 
 // ProbeEvery is how often a number that was of no use is asked for again: a cap may have been lifted. ProbeFirst is when at first:
@@ -167,7 +167,7 @@ func (w *Sizes) Lift(asked, count int) {
 	}
 }
 
-// Observe learns whether the totals tell more than the count of their own answer.
+// Observe learns whether the totals count more than the count of their own answer.
 func (w *Sizes) Observe(total, count int) { w.Totals = w.Totals || total > count && count > 0 }
 
 // LearnCap learns how many this service shows at most, after every number and order was asked for: where there are more than the answer

@@ -25,7 +25,7 @@ type Walked struct {
 	Unconfirmed Unconfirmed // before it
 	Began       time.Time
 	Seen        map[string]struct{}
-	Fresh       int           // references that were never seen before, of what is told
+	Fresh       int           // references that were never seen before, of what is announced
 	Counted     time.Time     // begin of the last walk that counted for what is missing; zero: none of this process
 	TookLast    time.Duration // the walk before
 	Failing     time.Duration // for how long walks have failed
@@ -35,7 +35,7 @@ type Walked struct {
 // WalkEnd is what follows from a walk as a whole.
 type WalkEnd struct {
 	Effects                       // Unhalted are left out by another filter than before: not asked any more
-	Absent    []string            // missed often enough to be told
+	Absent    []string            // missed often enough to be announced as gone
 	Gone      map[string]struct{} // disappeared before
 	Late      int                 // of those: still polled, because of what arrives late
 	Over      []string            // of those: not polled any more
@@ -43,7 +43,7 @@ type WalkEnd struct {
 	Counts    bool                // it is another walk than the one before for what is missing
 	Held      bool                // a change too large to believe waits
 
-	Appeared    map[string]struct{} // what was kept back and is told now
+	Appeared    map[string]struct{} // what was kept back and is announced now
 	Unconfirmed Unconfirmed         // after it
 	Again       bool                // another walk should follow at once: the baseline is not settled, or it is to confirm what appears
 }
@@ -219,7 +219,7 @@ func (e *walkEnd) baselined(complete bool) {
 	if s.BaselineReason != "" {
 		reason, began = s.BaselineReason, s.BaselineSince
 	}
-	e.tell(&events.WatchBaselined{
+	e.announce(&events.WatchBaselined{
 		Common: e.common(), Reason: reason, StartedAt: began, Complete: complete, Insertions: len(e.walk.Seen), Announced: s.Announced,
 	})
 }
@@ -232,7 +232,7 @@ func (e *walkEnd) hold(absent int) {
 	case odd && (s.Held == nil || grown(*s.Held, reason, absent, e.Published)):
 		s.Held = &store.Held{Reason: reason, Since: e.now, Until: e.now.Add(e.rules.HoldFor), Missing: absent, Known: e.Published}
 		e.Absent, e.Held = nil, true
-		e.tell(&events.WatchChangeHeld{
+		e.announce(&events.WatchChangeHeld{
 			Common: e.common(), Reason: reason, Missing: absent, Known: e.Published,
 			Until: s.Held.Until, Approve: "doorbell approve " + e.agencyID,
 		})
@@ -245,14 +245,14 @@ func (e *walkEnd) hold(absent int) {
 		if s.Held = &h; e.now.Before(h.Until) {
 			e.Absent, e.Held = nil, true
 		}
-		// Beyond it the change is believed; the hold ends when all of it is told.
+		// Beyond it the change is believed; the hold ends when all of it is announced.
 	case s.Held != nil:
-		e.tell(HoldEnds(e.agencyID, *s.Held, e.now))
+		e.announce(HoldEnds(e.agencyID, *s.Held, e.now))
 		s.Held = nil
 	}
 }
 
-// HoldEnds tells that nothing is held any more.
+// HoldEnds announces that nothing is held any more.
 func HoldEnds(agencyID string, h store.Held, now time.Time) events.Payload {
 	return &events.WatchRecovered{Common: events.Common{AgencyID: agencyID, ObservedAt: now}, Ends: "change_held", Since: h.Since}
 }
@@ -267,7 +267,7 @@ func grown(h store.Held, reason string, absent, published int) bool {
 // requests count from the begin of the watch, and where nothing was seen at all it simply goes on.
 func Refilter(agencyID string, state store.Agency, filter string, seen bool, now time.Time) (e Effects) {
 	if state.Held != nil {
-		e.tell(HoldEnds(agencyID, *state.Held, now))
+		e.announce(HoldEnds(agencyID, *state.Held, now))
 	}
 	first := !state.Baselined && (state.BaselineReason == "" || state.BaselineSince.Equal(state.WatchStart))
 	state.Filter, state.Held = filter, nil

@@ -19,7 +19,7 @@ type CatchUp struct {
 	UpTo   time.Time       // newest of the last answer that was asked oldest first, and was so
 	full   int             // contact requests in the largest answer that was as large as asked
 	Most   int             // contact requests in the largest answer
-	Total  int             // as last told, -1 unknown
+	Total  int             // as last stated, -1 unknown
 	New    int
 	Whole  bool // the last answer looks like all there is
 }
@@ -66,7 +66,7 @@ type circumstances struct {
 	Start     time.Time              // what was created before it is old
 	Looked    time.Time              // the last good look before this catch-up
 	Most      int                    // the most contact requests that this service has returned at once
-	Totals    bool                   // its totals are more than the count of the answer that tells them
+	Totals    bool                   // its totals are more than the count of the answer that states them
 	Larger    bool                   // a larger number may bring more
 	Hidden    int                    // how many of those remembered were not shown when the last window closed; -1 unknown
 }
@@ -132,7 +132,7 @@ func (c *CatchUp) fromOldest(e end, current, refuted bool) Verdict {
 }
 
 // backwards says whether an answer is the newest one, turned round: then it is all there is, whatever it is sorted by. A
-// single contact request is all there is if both ends show it, unless a total tells of more; a service that shows one at
+// single contact request is all there is if both ends show it, unless a total counts more; a service that shows one at
 // a time and ignores the order could not be told from that.
 func (c *CatchUp) backwards(e end) bool {
 	ids := slices.Clone(e.IDs)
@@ -161,7 +161,7 @@ func (c *CatchUp) meets(e end) bool {
 
 // overlaps says whether an answer that is newest first reaches what was known before this catch-up. It does where it
 // holds one that was created before the last look: what came since then stands above it, unless it is late. One that was
-// created later, by a clock that is ahead, says nothing: it may stand above all news for ever. Where it is the last one,
+// created later, by a clock that is ahead, says nothing: it may stand above all new ones for ever. Where it is the last one,
 // others of its moment may have been cut off.
 func (s circumstances) overlaps(d contactsDiff, e end) bool {
 	last := false
@@ -181,7 +181,7 @@ func (s circumstances) overlaps(d contactsDiff, e end) bool {
 	return last && !tie && !s.Larger
 }
 
-// settled says whether an answer without news needs no other: it is newest first, or shows no less than when the last
+// settled says whether an answer with nothing new needs no other: it is newest first, or shows no less than when the last
 // window was closed.
 func (s circumstances) settled(e end) bool {
 	if !s.Insertion.Polled || !s.Insertion.OpenSince.IsZero() {
@@ -235,7 +235,7 @@ func inspect(a Answer) (oldest time.Time, ordered bool) {
 }
 
 // closeCatchUp is the insertion after a window was closed or given up. After the first catch-up the start moves back, so
-// that late arrivals are news; not behind the oldest that was shown, because what slides in from below is not. What was
+// that late arrivals are live; not behind the oldest that was shown, because what slides in from below is not. What was
 // shown is known by id, so the start stands just after it: there may be others of the same moment.
 func closeCatchUp(i store.Insertion, c *CatchUp, at time.Time, skew time.Duration) store.Insertion {
 	if !i.Polled {

@@ -61,12 +61,12 @@ func TestAMessageThatIsFoundFromBehindOnlyIsTheFence(t *testing.T) {
 
 func TestAMessageThatIsFoundFromBehindOnlyIsTheFenceAlsoAfterALoss(t *testing.T) {
 	nc, _ := damaged(t, "7")
-	r, err := New(Options{Log: newMemLog(), Conn: nc, Prefix: "listings", Stream: "LISTINGS"})
+	r, err := New(Options{Log: newMemLog(), Conn: nc, Prefix: "listings", Stream: "LISTINGS", Embedded: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := r.worker("A100")
-	if err := l.reconcileLoss(t.Context(), reasonTailLost); err != nil {
+	if err := l.resendLost(t.Context(), session{}, reasonTailLost); err != nil {
 		t.Fatal(err)
 	}
 	if l.fence != 7 {

@@ -60,21 +60,15 @@ const (
 )
 
 // Compare reads the whole stream and the whole log of agencies, all of the log's where none is named, and says how they
-// differ. It changes nothing, and nothing in it is of people. Of the options, Log, Conn, Prefix, Stream, MaxAge and AckWait
-// count. What is published while it reads may be counted as waiting.
-func Compare(ctx context.Context, o Options, agencies []string) (found []Comparison, err error) {
-	o = o.withDefaults()
-	js, err := jetstream.New(o.Conn)
-	if err != nil {
-		return nil, fmt.Errorf("compare: %w", err)
-	}
+// differ. It changes nothing, and nothing in it is of people. What is published while it reads may be counted as waiting.
+func (r *Relay) Compare(ctx context.Context, agencies []string) (found []Comparison, err error) {
 	if len(agencies) == 0 {
-		if agencies, err = o.Log.Agencies(); err != nil {
+		if agencies, err = r.o.Log.Agencies(); err != nil {
 			return nil, fmt.Errorf("compare: %w: %w", ErrLog, err)
 		}
 	}
 	for _, a := range agencies {
-		c := newComparer(o, js, a)
+		c := newComparer(r, a)
 		if err := c.run(ctx); err != nil {
 			return found, fmt.Errorf("compare %s: %w", events.Token(a), err)
 		}
@@ -87,18 +81,23 @@ func Compare(ctx context.Context, o Options, agencies []string) (found []Compari
 type comparer struct {
 	o      Options
 	js     jetstream.JetStream
+	stream stream.Client
 	agency string
 	found  Comparison
 
 	first, last uint64              // of the log; 0: it is empty
+	fence       uint64              // place of the agency's last message in the stream
+	inPlace     events.Cursor       // the newest event of the log that stands where it was sent first
 	streamed    map[uint64]struct{} // hashes of ids
 	page        []events.Event
 	highest     uint64
 	ahead       []events.Event // in the stream, behind the end of the log as it was read
 }
 
-func newComparer(o Options, js jetstream.JetStream, agency string) *comparer {
-	return &comparer{o: o, js: js, agency: agency, streamed: map[uint64]struct{}{}, found: Comparison{AgencyID: agency}}
+func newComparer(r *Relay, agency string) *comparer {
+	return &comparer{
+		o: r.o, js: r.js, stream: r.stream, agency: agency, streamed: map[uint64]struct{}{}, found: Comparison{AgencyID: agency},
+	}
 }
 
 func (c *comparer) run(ctx context.Context) (err error) {
@@ -106,7 +105,7 @@ func (c *comparer) run(ctx context.Context) (err error) {
 		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
 	if err := c.readStream(ctx); err != nil {
-		return err
+		return fmt.Errorf("read stream %s: %w", c.o.Stream, err)
 	}
 	if err := c.unlogged(); err != nil {
 		return err
@@ -114,13 +113,12 @@ func (c *comparer) run(ctx context.Context) (err error) {
 	if err := c.trimmed(); err != nil {
 		return err
 	}
-	_, err = c.missing(func(absent []events.Event) error {
+	return c.missing(0, func(absent []events.Event) error {
 		for _, e := range absent {
 			c.span(&c.found.Missing, e.Sequence)
 		}
 		return nil
 	})
-	return err
 }
 
 // extent finds where the log begins and ends.
@@ -134,62 +132,52 @@ func (c *comparer) extent() (err error) {
 	return err
 }
 
-// readStream reads all messages of the agency.
-func (c *comparer) readStream(ctx context.Context) error {
-	if c.o.Embedded {
-		return c.readEach(ctx)
-	}
-	return c.readByConsumer(ctx)
-}
-
-// readEach reads also a stream that is damaged.
-func (c *comparer) readEach(ctx context.Context) error {
-	at := uint64(0)
-	for m, err := range c.o.client().Read(ctx, events.AgencyFilter(c.o.Prefix, c.agency), at) {
-		if err != nil {
-			return fmt.Errorf("read stream %s after %d: %w", c.o.Stream, at, err)
-		}
-		at = m.Sequence
-		if err := c.meet(m); err != nil {
+// readStream reads all messages of the agency. Where the server is far a consumer is quicker; but it would wait for ever for those that
+// a damaged stream counts and does not have.
+func (c *comparer) readStream(ctx context.Context) (err error) {
+	filter, at := events.AgencyFilter(c.o.Prefix, c.agency), uint64(0)
+	if !c.o.Embedded {
+		if at, err = c.readByConsumer(ctx, filter); err != nil {
 			return err
 		}
 	}
-	return nil
+	c.fence, err = readToEnd(ctx, c.stream, filter, at, c.meet)
+	return err
 }
 
-// readByConsumer is the quick way where the server is far.
-func (c *comparer) readByConsumer(ctx context.Context) error {
-	ask, cancel := context.WithTimeout(ctx, c.o.AckWait)
-	defer cancel()
-	consumer, err := c.js.OrderedConsumer(ask, c.o.Stream, jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{events.AgencyFilter(c.o.Prefix, c.agency)}, DeliverPolicy: jetstream.DeliverAllPolicy,
+// readByConsumer returns the place of the last message that it read.
+func (c *comparer) readByConsumer(ctx context.Context, filter string) (last uint64, err error) {
+	consumer, err := c.js.OrderedConsumer(ctx, c.o.Stream, jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{filter}, DeliverPolicy: jetstream.DeliverAllPolicy,
 	})
 	if err != nil {
-		return fmt.Errorf("read stream %s: %w", c.o.Stream, err)
+		return 0, err
 	}
 	defer c.forget(ctx, consumer)
-	info, err := consumer.Info(ask)
+	info, err := consumer.Info(ctx)
 	if err != nil {
-		return fmt.Errorf("read stream %s: %w", c.o.Stream, err)
+		return 0, err
 	}
 	messages, err := consumer.Messages(jetstream.PullMaxMessages(importEvents))
 	if err != nil {
-		return fmt.Errorf("read stream %s: %w", c.o.Stream, err)
+		return 0, err
 	}
 	defer messages.Stop()
 	for left := info.NumPending; left > 0; left-- {
 		m, err := c.next(ctx, consumer, messages)
+		if err != nil || m == nil {
+			return last, err
+		}
+		at, err := m.Metadata()
 		if err != nil {
-			return fmt.Errorf("read stream %s: %w", c.o.Stream, err)
+			return last, err
 		}
-		if m == nil {
-			return nil
-		}
-		if err := c.meet(&stream.Message{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}); err != nil {
-			return err
+		last = at.Sequence.Stream
+		if err := c.meet(&stream.Message{Subject: m.Subject(), Sequence: last, Header: m.Headers(), Data: m.Data()}); err != nil {
+			return last, err
 		}
 	}
-	return nil
+	return last, nil
 }
 
 // next returns the next message, nil where those that were there have been removed or have expired meanwhile.
@@ -200,9 +188,7 @@ func (c *comparer) next(ctx context.Context, consumer jetstream.Consumer, messag
 	if err == nil || wait.Err() == nil {
 		return m, err
 	}
-	again, cancel := context.WithTimeout(ctx, c.o.AckWait)
-	defer cancel()
-	info, failed := consumer.Info(again)
+	info, failed := consumer.Info(ctx)
 	if failed != nil || info.NumPending > 0 {
 		return nil, cmp.Or(failed, err)
 	}
@@ -211,9 +197,7 @@ func (c *comparer) next(ctx context.Context, consumer jetstream.Consumer, messag
 
 // forget leaves nothing behind on the server, where it can; it forgets by itself after a while.
 func (c *comparer) forget(ctx context.Context, consumer jetstream.Consumer) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.AckWait)
-	defer cancel()
-	_ = c.js.DeleteConsumer(ctx, c.o.Stream, consumer.CachedInfo().Name)
+	_ = c.js.DeleteConsumer(context.WithoutCancel(ctx), c.o.Stream, consumer.CachedInfo().Name)
 }
 
 // meet compares one message.
@@ -251,6 +235,9 @@ func (c *comparer) meet(m *stream.Message) error {
 		return nil
 	case e.ID != id, !samePayload(*e, m):
 		c.note(&c.found.Different, sequence)
+	}
+	if e.ID == id && e.StoreID == m.Header.Get("ce-storeid") && m.Header.Get(events.ResentHeader) == "" && sequence > c.inPlace.Sequence {
+		c.inPlace = events.Cursor{Sequence: sequence, StreamSequence: m.Sequence}
 	}
 	return nil
 }
@@ -319,48 +306,40 @@ func (c *comparer) logged(sequence uint64) (*events.Event, error) {
 	return &c.page[n], nil
 }
 
-// missing goes through the log and hands over the pages of what the stream should hold and does not.
-func (c *comparer) missing(visit func([]events.Event) error) (sent int, err error) {
+// missing goes through what the log has published behind a sequence, and hands over the pages of what the stream should hold and does
+// not.
+func (c *comparer) missing(after uint64, visit func([]events.Event) error) (err error) {
 	if c.found.Waiting, err = c.o.Log.CountUnsent(c.agency); err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrLog, err)
+		return fmt.Errorf("%w: %w", ErrLog, err)
 	}
 	c.found.Logged, c.found.Expired = c.found.Waiting, 0
-	if c.last == 0 {
-		return 0, nil
-	}
 	visited := map[string]struct{}{}
-	for after := c.first - 1; after < c.last; {
+	for after < c.last {
 		page, err := c.o.Log.Read(c.agency, after, importEvents, importBytes)
 		if err != nil {
-			return sent, fmt.Errorf("%w: %w", ErrLog, err)
+			return fmt.Errorf("%w: %w", ErrLog, err)
 		}
+		page = slices.DeleteFunc(page, func(e events.Event) bool { return e.Sequence > c.last })
+		if len(page) == 0 {
+			return nil
+		}
+		after = page[len(page)-1].Sequence
+		c.found.Logged += len(page)
 		var absent []events.Event
-		last := after
 		for _, e := range page {
-			if e.Sequence > c.last {
-				break
-			}
-			last = e.Sequence
-			c.found.Logged++
 			if _, before := visited[e.ID]; before || !c.absent(e) {
 				continue
 			}
 			visited[e.ID] = struct{}{}
 			absent = append(absent, e)
 		}
-		if last == after {
-			return sent, nil
+		if len(absent) > 0 {
+			if err := visit(absent); err != nil {
+				return err
+			}
 		}
-		after = last
-		if len(absent) == 0 {
-			continue
-		}
-		if err := visit(absent); err != nil {
-			return sent, err
-		}
-		sent += len(absent)
 	}
-	return sent, nil
+	return nil
 }
 
 // absent says whether an event was published and is not in the stream, though not for its age.
@@ -395,11 +374,6 @@ func (c *comparer) span(list *[]Range, sequence uint64) {
 	*list = append(*list, Range{sequence, sequence})
 }
 
-// Compare compares with the options of this relay; see the function.
-func (r *Relay) Compare(ctx context.Context, agencies []string) ([]Comparison, error) {
-	return Compare(ctx, r.o, agencies)
-}
-
 // Resend compares one agency and sends again what is missing in the stream, in its order, with the header doorbell-resent.
 // The agency's own events wait meanwhile; whatever is published by others in between is fenced. It returns how many were
 // sent, also with an error, and tells it by watch.stream_repaired.
@@ -414,27 +388,15 @@ func (r *Relay) Resend(ctx context.Context, agency string) (sent int, err error)
 		return 0, fmt.Errorf("relay: %w", l.contested())
 	}
 	l.synced = 0 // whatever happens, the next work reconciles
-	if err := l.reconcile(ctx); err != nil {
+	if err := l.reconcile(ctx, s); err != nil {
 		return 0, fmt.Errorf("relay: %w", err)
 	}
-	c := newComparer(r.o, r.js, agency)
+	c := newComparer(r, agency)
 	if err := c.run(ctx); err != nil {
 		return 0, fmt.Errorf("relay: %w", err)
 	}
-	var all Range
-	_, err = c.missing(func(absent []events.Event) error {
-		if err := l.sendAgain(ctx, s, absent); err != nil {
-			return err
-		}
-		if sent == 0 {
-			all.From = absent[0].Sequence
-		}
-		all.To = absent[len(absent)-1].Sequence
-		sent += len(absent)
-		return nil
-	})
-	if sent > 0 {
-		err = errors.Join(err, l.report(reasonMissing, all.From, all.To, sent))
+	if sent, err = l.sendMissing(ctx, s, c, 0); sent > 0 {
+		err = errors.Join(err, l.report(reasonMissing, l.repair.from, l.repair.to, sent))
 	}
 	if classify(err) == classDuplicate {
 		err = fmt.Errorf("the server still remembers the ids of what it has lost; it forgets them within two minutes: %w", err)
@@ -487,7 +449,7 @@ const compareEvery = 24 * time.Hour
 
 // compareOne sends again what is missing in an embedded stream. Told is how much was missing in another one when it was told last.
 func (r *Relay) compareOne(ctx context.Context, agency string, told map[string]int) error {
-	found, err := Compare(ctx, r.o, []string{agency})
+	found, err := r.Compare(ctx, []string{agency})
 	if err != nil {
 		return err
 	}

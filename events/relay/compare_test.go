@@ -19,7 +19,7 @@ import (
 
 func (b *bell) compared(agency string) Comparison {
 	b.t.Helper()
-	found, err := Compare(b.t.Context(), b.o, []string{agency})
+	found, err := b.relay().Compare(b.t.Context(), []string{agency})
 	if err != nil || len(found) != 1 {
 		b.t.Fatalf("%v, %v", found, err)
 	}
@@ -50,7 +50,7 @@ func TestALogAndItsStreamAreEqual(t *testing.T) {
 	b.deliver()
 	b.log.ring(t, "A100", 2)
 	b.wantCompared(Comparison{AgencyID: "A100", Logged: 702, Streamed: 700, Waiting: 2})
-	found, err := Compare(t.Context(), b.o, nil)
+	found, err := b.relay().Compare(t.Context(), nil)
 	if err != nil || len(found) != 2 || !found[0].Well() || !found[1].Well() {
 		t.Errorf("%+v, %v", found, err)
 	}
@@ -178,7 +178,7 @@ func TestWhatTheLogLacksOrHasOtherwiseIsFound(t *testing.T) {
 func TestACompareWithoutItsStreamSaysSo(t *testing.T) {
 	b := newBell(t)
 	b.log.ring(t, "A100", 1)
-	if _, err := Compare(t.Context(), b.o, nil); err == nil || !strings.Contains(err.Error(), jetstream.ErrStreamNotFound.Error()) {
+	if _, err := b.relay().Compare(t.Context(), nil); err == nil || !strings.Contains(err.Error(), jetstream.ErrStreamNotFound.Error()) {
 		t.Errorf("%v", err)
 	}
 }
@@ -252,9 +252,8 @@ func TestWhatTheLogForgetsMeanwhileIsNotUnlogged(t *testing.T) {
 	b := newBell(t)
 	b.log.ring(t, "A100", 5)
 	b.deliver()
-	o := b.o
-	o.Log = &trimming{Log: b.log, forgets: 2}
-	found, err := Compare(t.Context(), o, []string{"A100"})
+	b.o.Log = &trimming{Log: b.log, forgets: 2}
+	found, err := b.relay().Compare(t.Context(), []string{"A100"})
 	if err != nil || !found[0].Well() || found[0].Logged != 3 || found[0].Streamed != 5 {
 		t.Errorf("%+v, %v", found, err)
 	}

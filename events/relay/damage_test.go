@@ -167,7 +167,7 @@ func afterDamage(t *testing.T, template *bell, dir string) (outcome string, err 
 		if err := r.Drain(ctx); err != nil {
 			return "", err
 		}
-		found, err := Compare(ctx, b.o, []string{a})
+		found, err := r.Compare(ctx, []string{a})
 		if err != nil {
 			return "", err
 		}

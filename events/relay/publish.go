@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"doorbell/events"
@@ -72,16 +71,6 @@ func (l *worker) send(ctx context.Context, s session, list []events.Event, resen
 		l.fence = place
 	}
 	return place, err
-}
-
-// sendAgain publishes events that the stream held once. They stand behind later ones then.
-func (l *worker) sendAgain(ctx context.Context, s session, list []events.Event) error {
-	for batch := range slices.Chunk(list, l.inOne(s)) {
-		if _, err := l.send(ctx, s, batch, true); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // inOne is how many events may go in one batch.

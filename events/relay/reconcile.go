@@ -23,12 +23,12 @@ const (
 	reasonMissing   = "missing" // not at the end, and sent again on request
 )
 
-// reportEvery bounds how often foreign messages are reported: each report is an event in the stream that they are in.
+// reportEvery bounds how often it is reported what others have written: each report is an event in the stream beside it.
 const reportEvery = time.Minute
 
-// reconcile finds out what the stream holds of this agency, and brings place and fence up to date with it: after a doubt and
+// reconcile finds out what the stream holds of this agency, and brings cursor and fence up to date with it: after a doubt and
 // at the beginning of each session.
-func (l *worker) reconcile(ctx context.Context) error {
+func (l *worker) reconcile(ctx context.Context, s session) error {
 	c, err := l.r.o.Log.Cursor(l.agency)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrLog, err)
@@ -37,215 +37,279 @@ func (l *worker) reconcile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.cursor, l.place, l.created = c, c, info.Created.UTC()
-	l.incoming, l.confirmed, l.unsent, l.rival.taken = importing{}, nil, nil, 0
-	l.streamed = streamed{places: map[string]uint64{}}
-	if c.Sequence > 0 && !info.Created.Equal(c.StreamCreated) {
-		return l.reconcileLoss(ctx, reasonRecreated)
+	if created := info.Created.UTC(); !created.Equal(l.created) {
+		l.created, l.foreign.seen = created, 0
 	}
-	if c.StreamSequence == 0 {
-		return l.readOn(ctx, 0)
-	}
-	if info.State.LastSeq < c.StreamSequence {
-		return l.reconcileLoss(ctx, reasonTailLost)
-	}
-	m, err := l.r.stream.Get(ctx, stream.Query{Sequence: c.StreamSequence})
+	l.cursor = c
+	l.arrived, l.unsent, l.page, l.pageBytes, l.taken = nil, nil, nil, 0, 0
+	loss, err := l.findLoss(ctx, info)
 	if err != nil {
 		return err
 	}
-	if m != nil && m.Header.Get("ce-id") != c.ID {
-		return l.reconcileLoss(ctx, reasonTailLost)
-	}
-	l.repair = repair{} // in place, or removed on purpose
-	return l.readOn(ctx, c.StreamSequence)
-}
-
-// readOn reads what the stream holds of the agency after a place in the stream: our next events have arrived, those that the
-// log does not have are taken over, all else is stepped over. The fence becomes the last message that was seen; whatever
-// arrives later fails the fence.
-func (l *worker) readOn(ctx context.Context, after uint64) (err error) {
-	if l.fence, err = l.readToEnd(ctx, after); err != nil {
+	if loss == "" {
+		l.repair = repair{} // in place, or removed on purpose
+	} else if err := l.resendLost(ctx, s, loss); err != nil {
 		return err
 	}
-	return l.settle()
+	if err := l.readOn(ctx, l.cursor.StreamSequence); err != nil {
+		return err
+	}
+	return l.reportFound()
 }
 
-// readToEnd returns the place of the last message of the agency, also where it is not behind after; 0 if there is none.
-func (l *worker) readToEnd(ctx context.Context, after uint64) (uint64, error) {
-	last, err := l.readForward(ctx, after)
-	if err != nil || last > after {
-		return last, err
+// findLoss says whether the stream has lost what it had acknowledged, and how; empty: that is not proven.
+func (l *worker) findLoss(ctx context.Context, info *jetstream.StreamInfo) (reason string, err error) {
+	c := l.cursor
+	switch {
+	case c.Sequence == 0:
+		return "", nil
+	case !info.Created.Equal(c.StreamCreated):
+		return reasonRecreated, nil
+	case info.State.LastSeq < c.StreamSequence:
+		return reasonTailLost, nil
+	case c.StreamSequence == 0:
+		return "", nil
 	}
-	m, err := l.r.stream.Get(ctx, stream.Query{Last: l.filter})
-	if err != nil || m == nil {
-		return 0, err
+	m, err := l.r.stream.Get(ctx, stream.Query{Sequence: c.StreamSequence})
+	if err == nil && m != nil && m.Header.Get("ce-id") != c.ID {
+		return reasonTailLost, nil
 	}
-	if m.Sequence <= after {
-		return m.Sequence, nil
-	}
-	last, err = l.readForward(ctx, after) // it came in between
-	if err != nil || last > after {
-		return last, err
-	}
-	if err := l.meet(m); err != nil { // a server that finds it from behind only
-		return 0, err
-	}
-	return m.Sequence, l.flush()
+	return "", err
 }
 
-// readForward returns the last place that it read, or after if there was none.
-func (l *worker) readForward(ctx context.Context, after uint64) (uint64, error) {
-	for m, err := range l.r.stream.Read(ctx, l.filter, after) {
-		if err != nil {
-			return after, cmp.Or(l.flush(), err)
-		}
-		if err := l.meet(m); err != nil {
-			return after, err
-		}
-		after = m.Sequence
+// resendLost sends again what follows the newest event that is still in place, and is nowhere in the stream; where that was made anew,
+// nothing is in place. The cursor stays until that is done: were the process to end now, the next one would find the same, less what
+// has been sent by then.
+func (l *worker) resendLost(ctx context.Context, s session, reason string) error {
+	c := newComparer(l.r, l.agency)
+	if err := c.run(ctx); err != nil {
+		return err
 	}
-	return after, l.flush()
+	l.foreign.seen = min(l.foreign.seen, c.inPlace.StreamSequence)
+	after := c.inPlace.Sequence // what is missing before it was removed on purpose
+	if reason == reasonRecreated {
+		after = 0
+	}
+	if _, err := l.sendMissing(ctx, s, c, after); err != nil {
+		return err
+	}
+	done := l.repair
+	l.repair = repair{}
+	if err := l.report(reason, cmp.Or(done.from, max(after+1, c.first)), l.cursor.Sequence, done.sent); err != nil {
+		return err
+	}
+	l.cursor.StreamSequence, l.cursor.StreamCreated = 0, l.created // the stream is read from its beginning, also after a crash
+	if err := l.r.o.Log.SetCursor(l.agency, l.cursor); err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	return nil
+}
+
+// readOn reads what the stream holds of the agency after a place: our next events have arrived, those that the log does not have are
+// imported, all else is stepped over. The fence becomes the last message that was seen; whatever arrives later fails the fence.
+func (l *worker) readOn(ctx context.Context, after uint64) error {
+	last, err := readToEnd(ctx, l.r.stream, l.filter, after, l.meet)
+	if errCommit := l.commit(); errCommit != nil {
+		return errCommit
+	}
+	l.fence = last
+	return err
+}
+
+// readToEnd hands over the messages of a filter behind a place, and returns the place of the last one, also where it is not behind
+// that; 0 if there is none.
+func readToEnd(ctx context.Context, c stream.Client, filter string, after uint64, meet func(*stream.Message) error) (uint64, error) {
+	for last := (*stream.Message)(nil); ; {
+		read := false
+		for m, err := range c.Read(ctx, filter, after) {
+			if err != nil {
+				return 0, err
+			}
+			if err := meet(m); err != nil {
+				return 0, err
+			}
+			after, read = m.Sequence, true
+		}
+		if last != nil && !read { // a server that finds it from behind only
+			return last.Sequence, meet(last)
+		}
+		var err error
+		if last, err = c.Get(ctx, stream.Query{Last: filter}); err != nil || last == nil {
+			return 0, err
+		}
+		if last.Sequence <= after {
+			return last.Sequence, nil
+		}
+	}
 }
 
 // meet takes notice of one message.
 func (l *worker) meet(m *stream.Message) error {
-	known, ours, err := l.recognise(m)
-	switch {
-	case err != nil:
-		return err
-	case ours && known.Sequence > l.place.Sequence: // it need not be sent again
-		l.streamed.places[known.ID] = m.Sequence
-		if !l.streamed.anew && m.Header.Get(events.ResentHeader) == "" { // nor what should stand before it: it does, or was removed
-			l.advance(known, m.Sequence)
-		}
-		return nil
-	case ours:
-		return nil
-	}
 	e, ok := l.importable(m)
-	switch {
-	case !ok:
+	if !ok {
 		l.countForeign(m)
 		return nil
-	case l.streamed.above || l.place.Sequence < l.cursor.Sequence: // were the cursor to move now, the lost tail would not be sent again
-		l.streamed.places[e.ID] = m.Sequence
-		if e.Sequence > l.cursor.Sequence {
-			l.streamed.above = true
-			return nil
-		}
 	}
-	if arrived, err := l.confirm(e, m); err != nil || arrived {
+	if known, err := l.isKnown(e); err != nil || known {
 		return err
 	}
-	return l.importEvent(e, m)
-}
-
-// confirm is true if an event of the stream is our next unsent one: the answer to its batch was lost.
-func (l *worker) confirm(e events.Event, m *stream.Message) (bool, error) {
-	if e.Sequence <= max(l.place.Sequence, l.cursor.Sequence) {
-		return false, nil
-	}
-	for {
-		if l.unsent == nil {
-			next, err := l.r.o.Log.Unsent(l.agency, importEvents, importBytes)
-			if err != nil {
-				return false, fmt.Errorf("%w: %w", ErrLog, err)
-			}
-			l.unsent = append([]events.Event{}, next...)
-		}
-		if len(l.unsent) == 0 || !isSent(l.unsent[0], e) {
-			return false, nil
-		}
-		if len(l.incoming.page) == 0 {
-			break
-		}
-		if err := l.commitImport(); err != nil { // after which it may be published already
-			return false, err
-		}
-	}
-	next := l.unsent[0].WithSequence(e.Sequence)
-	l.confirmed, l.unsent = append(l.confirmed, next), l.unsent[1:]
-	l.advance(next, m.Sequence)
-	if len(l.unsent) == 0 {
-		return true, l.flush()
-	}
-	return true, nil
-}
-
-// isSent says whether an event of the stream is this unsent one, and not what the store had published before it was set back: that has
-// the same id, and perhaps happened before.
-func isSent(unsent, e events.Event) bool {
-	return unsent.ID == e.ID && unsent.StoreID == e.StoreID && unsent.RecordedTime.Equal(e.RecordedTime)
-}
-
-// flush commits what reconciling has found.
-func (l *worker) flush() error {
-	if len(l.confirmed) > 0 {
-		arrived := l.confirmed
-		l.confirmed, l.unsent = nil, nil
-		return l.commit(arrived, l.place.StreamSequence)
-	}
-	return l.commitImport()
-}
-
-// reconcileLoss handles a stream that lost what it had acknowledged. It finds the newest event that is still in place; what follows it, up
-// to the cursor, and is nowhere in the stream is sent again by the worker. Of a stream that was made anew nothing is in place, so all
-// of it is read. The cursor stays until that is done: were the process to end now, the next one would find the same, less what has
-// been sent by then.
-func (l *worker) reconcileLoss(ctx context.Context, reason string) error {
-	l.place, l.streamed.anew = events.Cursor{}, reason == reasonRecreated
-	newest, err := l.r.stream.Get(ctx, stream.Query{Last: l.filter})
-	if err != nil {
+	if next, err := l.isNext(e); err != nil {
 		return err
-	}
-	l.fence = 0
-	if newest != nil {
-		l.fence = newest.Sequence
-		e, ours, err := l.recognise(newest)
-		if err != nil {
-			return err
+	} else if next {
+		l.arrived, l.unsent = append(l.arrived, l.unsent[0].WithSequence(e.Sequence)), l.unsent[1:]
+		l.advance(e, m.Sequence)
+		if len(l.unsent) == 0 {
+			return l.commit()
 		}
-		if ours && !l.streamed.anew && newest.Header.Get(events.ResentHeader) == "" { // what was sent again may stand behind later ones
-			l.advance(e, newest.Sequence)
-		} else if l.fence, err = l.readToEnd(ctx, 0); err != nil {
+		return nil
+	}
+	if len(l.arrived) > 0 {
+		if err := l.commit(); err != nil {
 			return err
 		}
 	}
-	if l.repair.again = l.repair.reason != ""; !l.repair.again {
-		l.repair = repair{reason: reason, from: l.place.Sequence + 1, upTo: l.place.Sequence}
+	l.page = append(l.page, e)
+	l.pageBytes += len(e.Data)
+	if e.Sequence > l.cursor.Sequence {
+		l.advance(e, m.Sequence)
 	}
-	l.repair.to = l.cursor.Sequence
-	return l.settle()
+	if len(l.page) >= importEvents || l.pageBytes >= importBytes {
+		return l.commit()
+	}
+	return nil
 }
 
 // countForeign notes a message that is not ours, once.
 func (l *worker) countForeign(m *stream.Message) {
-	if m.Sequence <= l.foreign.seen && l.foreign.created.Equal(l.created) {
+	if m.Sequence <= l.foreign.seen {
 		return
 	}
-	l.foreign.seen, l.foreign.created = m.Sequence, l.created
-	l.foreign.unreported++
+	l.foreign.seen = m.Sequence
+	l.foreign.count++
 	l.show(func(s *AgencyStatus) { s.Foreign++ })
 	l.r.o.Logger.Debug("message stepped over", "agency", l.agency, "stream_sequence", m.Sequence)
 }
 
-// settle makes what was found durable: the cursor where events have arrived, the reports where there is something to tell.
-func (l *worker) settle() error {
-	if err := l.store(); err != nil {
-		return err
+const (
+	importEvents = 256
+	importBytes  = 1 << 20
+	// maxSequence is the highest sequence that is believed: there is room to count on.
+	maxSequence = 1 << 62
+)
+
+// importable returns the event that a message is, if it is one of this agency in every respect.
+func (l *worker) importable(m *stream.Message) (events.Event, bool) {
+	sequence, id, ok := claim(m)
+	if !ok || sequence > maxSequence {
+		return events.Event{}, false
 	}
-	if err := l.reportImport(); err != nil {
-		return err
+	e, err := events.Decode(m.Header, m.Data)
+	ok = err == nil && e.ID == id && e.AgencyID == l.agency && e.StoreID != "" && e.Origin != events.OriginReplay &&
+		m.Subject == events.Subject(l.r.o.Prefix, l.agency, e.Type)
+	return e, ok
+}
+
+// claim is which event a message says it is.
+func claim(m *stream.Message) (sequence uint64, id string, ok bool) {
+	id = m.Header.Get("ce-id")
+	sequence, err := strconv.ParseUint(m.Header.Get("ce-sequence"), 10, 64)
+	return sequence, id, err == nil && sequence > 0 && id != "" && m.Header.Get(nats.MsgIdHdr) == id
+}
+
+// isKnown says whether the log has an event of the stream among its published ones, or has had it: one of our own from before its
+// beginning was trimmed. One of our own in the middle that it does not have is of an earlier life of this store.
+func (l *worker) isKnown(e events.Event) (bool, error) {
+	for _, after := range []uint64{e.Sequence - 1, 0} {
+		found, err := l.r.o.Log.Read(l.agency, after, 1, 1)
+		switch {
+		case err != nil:
+			return false, fmt.Errorf("%w: %w", ErrLog, err)
+		case len(found) == 0:
+			return false, nil
+		case found[0].Sequence == e.Sequence:
+			return found[0].ID == e.ID, nil
+		case found[0].Sequence > e.Sequence && after == 0:
+			return e.StoreID == l.r.o.StoreID, nil
+		}
 	}
-	if l.foreign.unreported == 0 || time.Since(l.foreign.reported) < reportEvery && !l.foreign.reported.IsZero() {
+	return false, nil
+}
+
+// isNext says whether an event of the stream is our next unsent one, the answer to whose batch was lost, and not what the store had
+// published before it was set back: that has the same id, and perhaps happened before.
+func (l *worker) isNext(e events.Event) (bool, error) {
+	if len(l.page) > 0 || e.Sequence <= l.cursor.Sequence {
+		return false, nil
+	}
+	if len(l.unsent) == 0 {
+		next, err := l.r.o.Log.Unsent(l.agency, importEvents, importBytes)
+		if err != nil {
+			return false, fmt.Errorf("%w: %w", ErrLog, err)
+		}
+		l.unsent = next
+	}
+	return len(l.unsent) > 0 && l.unsent[0].ID == e.ID && l.unsent[0].StoreID == e.StoreID && l.unsent[0].RecordedTime.Equal(e.RecordedTime), nil
+}
+
+// commit makes durable what was read: of our own events that they have arrived, of others that they are published.
+func (l *worker) commit() (err error) {
+	arrived, page := l.arrived, l.page
+	l.arrived, l.unsent, l.page, l.pageBytes = nil, nil, nil, 0 // what waits may be published already
+	switch {
+	case len(arrived) > 0:
+		err = l.r.o.Log.Publish(l.agency, arrived, l.cursor)
+	case len(page) > 0:
+		err = l.r.o.Log.Import(l.agency, page, l.cursor)
+		l.taken += len(page)
+		l.imported.count(page)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	l.show(func(a *AgencyStatus) { a.Acknowledged = l.cursor.Sequence })
+	return nil
+}
+
+// imported is what was imported and not reported yet.
+type imported struct {
+	from, to uint64
+	events   int
+	news     bool // there are others among them than reports like ours
+}
+
+func (i *imported) count(list []events.Event) {
+	for _, e := range list {
+		if i.events == 0 || e.Sequence < i.from {
+			i.from = e.Sequence
+		}
+		i.to, i.events = max(i.to, e.Sequence), i.events+1
+		i.news = i.news || e.Type != events.TypeWatchStreamRepaired
+	}
+}
+
+// reportFound reports what others have written, at most once a minute. Reports alone are not reported: two doorbells of one agency
+// would never end.
+func (l *worker) reportFound() error {
+	if l.foreign.count+l.imported.events == 0 || time.Since(l.reported) < reportEvery {
 		return nil
 	}
-	l.r.o.Logger.Warn("the stream holds messages that are not ours", "agency", l.agency, "count", l.foreign.unreported,
-		"last_stream_sequence", l.foreign.seen)
-	if err := l.report(reasonForeign, l.place.Sequence, l.place.Sequence, 0); err != nil {
-		return err
+	if l.foreign.count > 0 {
+		l.r.o.Logger.Warn("the stream holds messages that are not ours", "agency", l.agency, "count", l.foreign.count,
+			"last_stream_sequence", l.foreign.seen)
+		if err := l.report(reasonForeign, l.cursor.Sequence, l.cursor.Sequence, 0); err != nil {
+			return err
+		}
 	}
-	l.foreign.unreported, l.foreign.reported = 0, time.Now()
+	if i := l.imported; i.events > 0 {
+		l.r.o.Logger.Warn("events of the stream were imported into the log, which did not have them", "agency", l.agency,
+			"from", i.from, "to", i.to, "count", i.events)
+		if i.news {
+			if err := l.report(reasonImported, i.from, i.to, 0); err != nil {
+				return err
+			}
+		}
+	}
+	l.foreign.count, l.imported, l.reported = 0, imported{}, time.Now()
 	return nil
 }
 
@@ -265,186 +329,6 @@ func (l *worker) report(reason string, from, to uint64, sent int) error {
 	}
 	l.r.o.Logger.Warn("stream repaired", "agency", l.agency, "reason", reason, "from", from, "to", to, "sent_again", sent)
 	return nil
-}
-
-// The stream is the second memory: what it holds of an agency and the log does not, because the log is a restored backup or
-// a new one, is taken over page by page.
-
-const (
-	importEvents = 256
-	importBytes  = 1 << 20
-	// maxSequence is the highest sequence that is believed: there is room to count on.
-	maxSequence = 1 << 62
-)
-
-// importing is what a reconcile has found in the stream that the log does not have.
-type importing struct {
-	page  []events.Event // in the order of the stream
-	news  []events.Event // those of them that continue the log
-	bytes int
-}
-
-// imported is what was taken over and not reported yet.
-type imported struct {
-	from, to uint64
-	events   int
-	news     bool // there are others among them than reports like ours
-	reported time.Time
-}
-
-// importable returns the event that a message is, if it is one of this agency in every respect. That the log does not have it
-// is known already.
-func (l *worker) importable(m *stream.Message) (events.Event, bool) {
-	sequence, id, ok := claim(m)
-	if !ok || sequence > maxSequence {
-		return events.Event{}, false
-	}
-	e, err := events.Decode(m.Header, m.Data)
-	ok = err == nil && e.ID == id && e.AgencyID == l.agency && e.StoreID != "" && e.Origin != events.OriginReplay &&
-		m.Subject == events.Subject(l.r.o.Prefix, l.agency, e.Type)
-	return e, ok
-}
-
-// importEvent takes a message into the log that is an event of this agency and not in it.
-func (l *worker) importEvent(e events.Event, m *stream.Message) error {
-	late := e.Sequence <= max(l.place.Sequence, l.cursor.Sequence)
-	if late {
-		if wanted, err := l.late(e, m); err != nil || !wanted {
-			return err
-		}
-	}
-	if len(l.incoming.page) == 0 {
-		if err := l.flush(); err != nil {
-			return err
-		}
-		if err := l.store(); err != nil {
-			return err
-		}
-	}
-	l.incoming.page = append(l.incoming.page, e)
-	l.incoming.bytes += len(e.Data)
-	if !late {
-		l.incoming.news = append(l.incoming.news, e)
-		l.advance(e, m.Sequence)
-	}
-	if len(l.incoming.page) >= importEvents || l.incoming.bytes >= importBytes {
-		return l.commitImport()
-	}
-	return nil
-}
-
-// late is an event whose sequence the published part of the log has for another one: two stores counted on their own. Its
-// id is remembered, if that is wanted. One of our own is not where the log begins behind it: it was trimmed. In the middle of the log
-// it is of an earlier life of this store, and was sent again behind later ones.
-func (l *worker) late(e events.Event, m *stream.Message) (wanted bool, err error) {
-	there, err := l.logged(e.Sequence)
-	switch {
-	case err != nil:
-		return false, err
-	case there == nil: // perhaps it was imported, then trimmed
-		first, err := l.r.o.Log.Read(l.agency, 0, 1, 1)
-		if err != nil {
-			return false, fmt.Errorf("%w: %w", ErrLog, err)
-		}
-		return e.StoreID != l.r.o.StoreID || len(first) == 0 || first[0].Sequence < e.Sequence, nil
-	case there.ID == e.ID:
-		return false, nil
-	}
-	l.countForeign(m)
-	return true, nil
-}
-
-// logged is the event that the log has at a sequence, or will have with the page that was read; nil if there is none.
-func (l *worker) logged(sequence uint64) (*events.Event, error) {
-	for i := range l.incoming.page {
-		if l.incoming.page[i].Sequence == sequence {
-			return &l.incoming.page[i], nil
-		}
-	}
-	found, err := l.r.o.Log.Read(l.agency, sequence-1, 1, 1)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrLog, err)
-	}
-	if len(found) == 0 || found[0].Sequence != sequence {
-		return nil, nil
-	}
-	return &found[0], nil
-}
-
-// commitImport commits the page that was read. While a lost tail is sent again the cursor stays.
-func (l *worker) commitImport() error {
-	page, news := l.incoming.page, l.incoming.news
-	if len(page) == 0 {
-		return nil
-	}
-	cursor := l.place
-	if cursor.Sequence < l.cursor.Sequence {
-		cursor = l.cursor
-	}
-	if err := l.r.o.Log.Import(l.agency, page, cursor); err != nil {
-		return fmt.Errorf("%w: %w", ErrLog, err)
-	}
-	l.incoming, l.unsent = importing{}, nil // what waits may be published already
-	l.rival.taken += len(page)
-	l.cursor = cursor
-	l.show(func(a *AgencyStatus) { a.Acknowledged = l.cursor.Sequence })
-	if len(news) == 0 {
-		return nil
-	}
-	d := &l.imported
-	if d.events == 0 {
-		d.from = news[0].Sequence
-	}
-	d.to, d.events = news[len(news)-1].Sequence, d.events+len(news)
-	for _, e := range news {
-		d.news = d.news || e.Type != events.TypeWatchStreamRepaired
-	}
-	return nil
-}
-
-// reportImport tells what was taken over, at most once a minute. Reports alone are not reported: two doorbells of one agency
-// would never end.
-func (l *worker) reportImport() error {
-	d := &l.imported
-	if d.events == 0 || time.Since(d.reported) < reportEvery && !d.reported.IsZero() {
-		return nil
-	}
-	l.r.o.Logger.Warn("events of the stream were taken into the log, which did not have them", "agency", l.agency,
-		"from", d.from, "to", d.to, "count", d.events)
-	if !d.news {
-		*d = imported{reported: d.reported}
-		return nil
-	}
-	if err := l.report(reasonImported, d.from, d.to, 0); err != nil {
-		return err
-	}
-	*d = imported{reported: time.Now()}
-	return nil
-}
-
-// claim is which event a message says it is.
-func claim(m *stream.Message) (sequence uint64, id string, ok bool) {
-	id = m.Header.Get("ce-id")
-	sequence, err := strconv.ParseUint(m.Header.Get("ce-sequence"), 10, 64)
-	return sequence, id, err == nil && sequence > 0 && id != "" && m.Header.Get(nats.MsgIdHdr) == id
-}
-
-// recognise returns the event of the log that a message is. It is false for what is not ours: a foreign message, and also an event
-// of ours that this log does not have. The second kind is taken over.
-func (l *worker) recognise(m *stream.Message) (events.Event, bool, error) {
-	sequence, id, ok := claim(m)
-	if !ok {
-		return events.Event{}, false, nil
-	}
-	found, err := l.r.o.Log.Read(l.agency, sequence-1, 1, 1)
-	if err != nil {
-		return events.Event{}, false, fmt.Errorf("%w: %w", ErrLog, err)
-	}
-	if len(found) == 0 || found[0].Sequence != sequence || found[0].ID != id ||
-		found[0].StoreID != m.Header.Get("ce-storeid") || m.Subject != events.Subject(l.r.o.Prefix, l.agency, found[0].Type) {
-		return events.Event{}, false, nil
-	}
-	return found[0], true, nil
 }
 
 // state asks for the stream's creation time and last sequence.

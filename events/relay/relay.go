@@ -11,7 +11,7 @@
 // the log, in one durable commit. Were the process to end before, the next reconcile would find what has arrived, by its id.
 //
 // Every failure is in doubt: a timeout does not say whether the batch has arrived. After any failure, at the start, after
-// every reconnect and once an hour the relay therefore reconciles before it sends ([worker.reconcile], [worker.readOn]); when it has, the agency
+// every reconnect and once an hour the relay therefore reconciles before it sends ([worker.reconcile]); when it has, the agency
 // is synced:
 //
 //   - Messages after n that are the next unsent events have arrived, under the numbers that they carry: the cursor moves over
@@ -21,11 +21,11 @@
 //     has seen yet, get the numbers behind them, and those that the stream holds are dropped: ids decide what is the same,
 //     ce-storeid only tells whose it was. Where two stores have both published under one number, the ids alone are remembered.
 //   - Another creation time, a last sequence below n, or another message at n: the stream has lost what it had
-//     acknowledged. What follows the newest event still in place, and in a stream that was made anew all that it lacks, is sent
-//     again, with the same id and sequence and the header doorbell-resent.
+//     acknowledged. All that it holds is read; what it lacks behind the newest event still in place, or in a stream that was made
+//     anew, is sent again, with the same id and sequence and the header doorbell-resent.
 //   - Nothing at n, but the stream goes on beyond it: it expired, or somebody erased or purged it. It stays removed.
 //
-// What was found is announced by watch.stream_repaired, an event like any other. [Compare] reads both from end to end. What is
+// What was found is announced by watch.stream_repaired, an event like any other. [Relay.Compare] reads both from end to end. What is
 // missing in the middle of an embedded stream, from which nobody can erase, is found so in the background after each start of
 // the server, and once a day, and sent again; of any other stream it is told once a day, a person decides, and [Relay.Resend] does it.
 //
@@ -134,10 +134,6 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-func (o Options) client() stream.Client {
-	return stream.Client{Conn: o.Conn, Stream: o.Stream, Wait: o.AckWait}
-}
-
 // ErrLog is wrapped by an error of the Log. It ends the relay, and should end the process: a commit that failed may have
 // happened.
 var ErrLog = errors.New("event log")
@@ -175,7 +171,7 @@ func New(o Options) (*Relay, error) {
 		return nil, fmt.Errorf("relay: %w", err)
 	}
 	r := &Relay{
-		o: o, js: js, stream: o.client(), link: newLink(), workers: map[string]*worker{}, begun: make(chan struct{}, 1),
+		o: o, js: js, stream: stream.Client{Conn: o.Conn, Stream: o.Stream, Wait: o.AckWait}, link: newLink(), workers: map[string]*worker{}, begun: make(chan struct{}, 1),
 		published: map[events.Type]uint64{}, failures: map[string]uint64{},
 		budget: semaphore.NewWeighted(inFlight), reconciling: semaphore.NewWeighted(inFlight),
 	}
@@ -270,7 +266,7 @@ func (r *Relay) worker(agency string) *worker {
 	defer r.mu.Unlock()
 	l, ok := r.workers[agency]
 	if !ok {
-		l = newLane(r, agency)
+		l = newWorker(r, agency)
 		r.workers[agency] = l
 	}
 	return l

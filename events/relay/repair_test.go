@@ -200,7 +200,7 @@ func TestWhatARecreatedStreamWouldHaveForgottenIsNotSentAgain(t *testing.T) {
 	}
 	b.deliver()
 	exactlyOnce(t, b.js, b.log, "A100", 5)
-	b.wantRepairs("A100", "recreated 1-8 sent 3")
+	b.wantRepairs("A100", "recreated 6-8 sent 3")
 	exactlyOnce(t, b.js, b.log, "B200", 2) // only the report
 	b.deliver()
 	b.log.ring(t, "B200", 1)
@@ -299,7 +299,7 @@ func TestALostTailBehindAStrayIsFound(t *testing.T) {
 	b.stray("listings.v1.A100.test")
 	b.deliver()
 	exactlyOnce(t, b.js, b.log, "A100", 0)
-	b.wantRepairs("A100", "foreign_message 3-3 sent 0", "tail_lost 4-8 sent 5")
+	b.wantRepairs("A100", "tail_lost 4-8 sent 5", "foreign_message 8-8 sent 0")
 }
 
 // makeAnew puts an empty stream in the place of the one that is there, whose files the server may still be about to delete.

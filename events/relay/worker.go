@@ -1,15 +1,19 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"doorbell/events"
 	"doorbell/events/stream"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // worker publishes the events of one agency.
@@ -21,21 +25,22 @@ type worker struct {
 	poked   chan struct{} // capacity 1
 	running bool          // guarded by Relay.mu
 
-	working   chan struct{} // capacity 1; full while somebody works on the worker, who may be resting: see lock
-	synced    uint64        // number of the session in which log and stream were found in line; 0: something has failed since
-	created   time.Time     // of the stream, at the last verify
-	cursor    events.Cursor
-	place     events.Cursor // newest event known to be in the stream; behind the cursor while a lost tail is sent again
-	fence     uint64        // place of the agency's last message in the stream, whoever wrote it
-	most      int           // events in one batch
+	working   chan struct{}  // capacity 1; full while somebody works on the worker, who may be resting: see lock
+	synced    uint64         // number of the session in which log and stream were found in line; 0: something has failed since
+	created   time.Time      // of the stream, at the last reconcile
+	cursor    events.Cursor  // while reconciling, what the next commit moves that of the log to
+	fence     uint64         // place of the agency's last message in the stream, whoever wrote it
+	most      int            // events in one batch
+	arrived   []events.Event // unsent ones that reconciling has found in the stream, not committed yet
+	unsent    []events.Event // the next ones, as reconciling has read them
+	page      []events.Event // what reconciling has found in the stream and the log does not have, not committed yet
+	pageBytes int
+	taken     int // events of others that reconciling has imported
 	repair    repair
-	streamed  streamed
 	foreign   foreign
-	incoming  importing
-	confirmed []events.Event // unsent ones that reconciling has found in the stream, not committed yet
-	unsent    []events.Event // the next ones, as reconciling has read them; nil: it has not
 	imported  imported
-	fenced    bool // somebody has written since our last message
+	reported  time.Time // when it was told last what others have written
+	fenced    bool      // somebody has written since our last message
 	rival     rival
 	failures  int    // in a row
 	said      string // the failure that is in the log as the last one; empty: it ended
@@ -47,7 +52,6 @@ type worker struct {
 // rival is another doorbell that publishes the same agency.
 type rival struct {
 	contested atomic.Bool // nothing is published until [Relay.TakeOver]
-	taken     int         // events of others that reconciling has found
 	times     int         // how often it came in between, each within an hour of the one before
 	last      time.Time
 }
@@ -55,39 +59,19 @@ type rival struct {
 // contestedAfter is how often another doorbell may come in between before we leave the agency to it.
 const contestedAfter = 3
 
-// repair is a lost tail that is being sent again.
+// repair is what has been sent again of what the stream lacks.
 type repair struct {
-	reason   string // empty: nothing is
 	from, to uint64
-	upTo     uint64 // what is counted already
 	sent     int
-	again    bool // it was begun before this reconcile: what the stream holds by now, we have sent
-}
-
-// count takes events up to a sequence as sent again.
-func (p *repair) count(sequence uint64) {
-	if sequence = min(sequence, p.to); sequence > p.upTo {
-		p.sent += int(sequence - p.upTo)
-		p.upTo = sequence
-	}
-}
-
-// streamed is what the stream, that has lost a tail of ours, holds, since the last reconcile.
-type streamed struct {
-	places map[string]uint64 // by id: these need not be sent again
-	above  bool              // some continue behind our cursor: they are taken over when the tail is there again
-	anew   bool              // the stream was made anew: where one event stands, those before it may be missing
 }
 
 // foreign are messages that are not ours.
 type foreign struct {
-	seen       uint64    // highest place in the stream that was counted
-	created    time.Time // of that stream
-	unreported int
-	reported   time.Time
+	seen  uint64 // highest place in the stream that was counted
+	count int    // not reported yet
 }
 
-func newLane(r *Relay, agency string) *worker {
+func newWorker(r *Relay, agency string) *worker {
 	return &worker{
 		r: r, agency: agency, token: events.Token(agency), filter: events.AgencyFilter(r.o.Prefix, agency),
 		poked: make(chan struct{}, 1), working: make(chan struct{}, 1), most: r.o.BatchEvents,
@@ -176,28 +160,36 @@ func (l *worker) publishAll(ctx context.Context, s session) error {
 		return l.contested()
 	}
 	if l.synced != s.number {
-		if err := l.synchronise(ctx); err != nil {
+		if err := l.bounded(ctx, l.r.reconciling, func() error { return l.reconcile(ctx, s) }); err != nil {
 			return err
 		}
 		refused := l.fenced
 		l.synced, l.fenced = s.number, false
-		if refused && l.rival.taken > 0 && l.rival.again(time.Now()) {
+		if refused && l.taken > 0 && l.rival.again(time.Now()) {
 			l.r.o.Logger.Error("another doorbell publishes this agency: nothing more is published here", "agency", l.agency)
 			return l.contested()
 		}
 		l.r.o.Synced(l.agency)
 	}
 	for {
-		if l.streamed.above && l.place.Sequence >= l.cursor.Sequence {
-			l.streamed.above = false
-			if err := l.readOn(ctx, 0); err != nil {
-				return err
-			}
-		}
-		if more, err := l.publishNext(ctx, s); err != nil || !more {
+		more := false
+		err := l.bounded(ctx, l.r.budget, func() (err error) {
+			more, err = l.publishNext(ctx, s)
+			return err
+		})
+		if err != nil || !more {
 			return err
 		}
 	}
+}
+
+// bounded does what holds a batch, or a page of what is imported, when few enough others do.
+func (l *worker) bounded(ctx context.Context, others *semaphore.Weighted, do func() error) error {
+	if err := others.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer others.Release(1)
+	return do()
 }
 
 // again notes that another doorbell came in between, and says whether that was once too often. What the reconcile at a start finds is of
@@ -222,23 +214,8 @@ func (l *worker) contested() error {
 	return fmt.Errorf("%w. Stop the other one, or leave the agency to it; then run: doorbell takeover %s", errContested, l.agency)
 }
 
-func (l *worker) synchronise(ctx context.Context) error {
-	if err := l.r.reconciling.Acquire(ctx, 1); err != nil {
-		return err
-	}
-	defer l.r.reconciling.Release(1)
-	return l.reconcile(ctx)
-}
-
 // publishNext sends the next batch. It is false if there is none.
 func (l *worker) publishNext(ctx context.Context, s session) (bool, error) {
-	if err := l.r.budget.Acquire(ctx, 1); err != nil {
-		return false, err
-	}
-	defer l.r.budget.Release(1)
-	if l.place.Sequence < l.cursor.Sequence {
-		return true, l.resendNext(ctx, s)
-	}
 	batch, err := l.r.o.Log.Unsent(l.agency, l.inOne(s), l.r.o.BatchBytes)
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", ErrLog, err)
@@ -246,7 +223,7 @@ func (l *worker) publishNext(ctx context.Context, s session) (bool, error) {
 	if len(batch) == 0 {
 		return false, nil
 	}
-	batch = batch[:l.distinct(batch)]
+	batch = batch[:distinct(batch)]
 	for i := range batch {
 		batch[i].Sequence = l.cursor.Sequence + uint64(i) + 1
 	}
@@ -255,75 +232,16 @@ func (l *worker) publishNext(ctx context.Context, s session) (bool, error) {
 		return false, err
 	}
 	l.r.countPublished(batch)
-	return true, l.commit(batch, place)
-}
-
-// commit notes that unsent events stand in the stream under the sequences that they have by now, the last of them at a place.
-func (l *worker) commit(batch []events.Event, place uint64) error {
 	l.advance(batch[len(batch)-1], place)
-	if err := l.r.o.Log.Publish(l.agency, batch, l.place); err != nil {
-		return fmt.Errorf("%w: %w", ErrLog, err)
-	}
-	l.moved()
-	return nil
+	l.arrived = batch
+	return true, l.commit()
 }
 
-// moved notes that the cursor is where the place is, durably.
-func (l *worker) moved() {
-	l.cursor = l.place
-	l.show(func(a *AgencyStatus) { a.Acknowledged = l.cursor.Sequence })
-}
-
-// resendNext sends the next batch of a lost tail again.
-func (l *worker) resendNext(ctx context.Context, s session) error {
-	batch, err := l.r.o.Log.Read(l.agency, l.place.Sequence, l.inOne(s), l.r.o.BatchBytes)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrLog, err)
-	}
-	if len(batch) == 0 {
-		return fmt.Errorf("%w: the event of the cursor of %s is missing", ErrLog, l.token)
-	}
-	l.repair.upTo = max(l.repair.upTo, batch[0].Sequence-1) // what was trimmed from the log cannot be sent again
-	if n := l.needless(batch); n > 0 {
-		return l.passOver(batch[n-1])
-	}
-	batch = batch[:l.distinct(batch)]
-	place, err := l.send(ctx, s, batch, true)
-	if err != nil {
-		return err
-	}
-	for _, e := range batch {
-		l.streamed.places[e.ID] = place
-	}
-	l.advance(batch[len(batch)-1], place)
-	l.repair.count(l.place.Sequence)
-	return l.store()
-}
-
-// needless counts the events at the front that were acknowledged once, and that the stream would have forgotten by now had
-// it not lost them, or holds under another sequence.
-func (l *worker) needless(batch []events.Event) int {
-	for i, e := range batch {
-		expired := l.r.o.MaxAge > 0 && time.Since(e.RecordedTime) > l.r.o.MaxAge
-		if !expired && !l.isStreamed(e) {
-			return i
-		}
-	}
-	return len(batch)
-}
-
-// isStreamed says whether an event of a lost tail stands in the stream, though under another sequence.
-func (l *worker) isStreamed(e events.Event) bool {
-	_, there := l.streamed.places[e.ID]
-	return there && e.Sequence != 0
-}
-
-// distinct counts the events before the first that the stream holds already, or whose id stands before it already. A server
-// would refuse such a batch for ever.
-func (l *worker) distinct(batch []events.Event) int {
+// distinct counts the events before the first whose id stands before it already. A server would refuse such a batch for ever.
+func distinct(batch []events.Event) int {
 	seen := make(map[string]struct{}, len(batch))
 	for i, e := range batch {
-		if _, twice := seen[e.ID]; twice || l.isStreamed(e) {
+		if _, twice := seen[e.ID]; twice {
 			return i
 		}
 		seen[e.ID] = struct{}{}
@@ -331,48 +249,32 @@ func (l *worker) distinct(batch []events.Event) int {
 	return len(batch)
 }
 
-// passOver takes needless events up to e as published.
-func (l *worker) passOver(e events.Event) error {
-	place, there := l.streamed.places[e.ID]
-	l.advance(e, place) // 0: the next reconcile begins at the front
-	switch {
-	case there && l.repair.again:
-		l.repair.count(e.Sequence)
-	case there && l.repair.sent == 0:
-		l.repair.from = e.Sequence + 1
-	}
-	l.repair.upTo = max(l.repair.upTo, e.Sequence)
-	return l.store()
-}
-
-// advance notes an event as standing at a place in the stream.
+// advance moves the cursor to an event that stands at a place in the stream.
 func (l *worker) advance(e events.Event, place uint64) {
-	l.place = events.Cursor{Sequence: e.Sequence, ID: e.ID, StreamSequence: place, StreamCreated: l.created}
+	l.cursor = events.Cursor{Sequence: e.Sequence, ID: e.ID, StreamSequence: place, StreamCreated: l.created}
 }
 
-// store makes the place durable, unless a lost tail is still being sent again; when that is done, it is reported first.
-func (l *worker) store() error {
-	if l.place.Sequence < l.cursor.Sequence {
-		return nil
-	}
-	if l.repair.reason != "" {
-		done := l.repair
-		l.repair = repair{}
-		if err := l.report(done.reason, done.from, done.to, done.sent); err != nil {
-			return err
+// sendMissing sends again what a comparison has found to be missing behind a sequence, and returns how many were acknowledged. The
+// repair counts an event once, also where its batch is sent a second time because the first answer was lost.
+func (l *worker) sendMissing(ctx context.Context, s session, c *comparer, after uint64) (sent int, err error) {
+	p := &l.repair
+	l.fence = c.fence
+	err = c.missing(after, func(absent []events.Event) error {
+		for _, e := range absent {
+			if e.Sequence > p.to {
+				p.sent, p.to = p.sent+1, e.Sequence
+			}
+			p.from = cmp.Or(p.from, e.Sequence)
 		}
-	}
-	if l.streamed.above {
-		l.place.StreamSequence = 0 // whatever happens, the next reconcile begins at the front
-	}
-	if l.place == l.cursor {
+		for batch := range slices.Chunk(absent, l.inOne(s)) {
+			if _, err := l.send(ctx, s, batch, true); err != nil {
+				return err
+			}
+			sent += len(batch)
+		}
 		return nil
-	}
-	if err := l.r.o.Log.SetCursor(l.agency, l.place); err != nil {
-		return fmt.Errorf("%w: %w", ErrLog, err)
-	}
-	l.moved()
-	return nil
+	})
+	return sent, err
 }
 
 // note shows how the last work ended. A failure is logged when it is another one than before; one that the next reconcile may

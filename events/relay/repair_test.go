@@ -418,3 +418,30 @@ func TestWhatAnotherStoreHasPublishedIsNotSentAgain(t *testing.T) {
 		t.Errorf("%d contact requests in the stream, want 9", len(times))
 	}
 }
+
+func TestWithALostTailNothingOlderIsSentAgainOrCountedAgain(t *testing.T) {
+	b, folder := newFolderBell(t)
+	r := b.relay()
+	publish := func(n int) {
+		t.Helper()
+		b.log.ring(t, "A100", n)
+		if err := r.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(6)
+	b.erase(2)
+	b.stray("listings.v1.A100.test")
+	publish(1) // refused first, because the stray came in between
+	restore := b.backup(folder)
+	publish(4)
+	restore()
+	publish(1)
+	if n := b.resent("A100"); n != 4 {
+		t.Errorf("%d messages are sent again", n)
+	}
+	if s := r.Status().Agencies[0]; s.Foreign != 1 {
+		t.Errorf("%d strays counted", s.Foreign)
+	}
+	b.wantRepairs("A100", "foreign_message 6-6 sent 0", "tail_lost 9-12 sent 4")
+}

@@ -118,8 +118,9 @@ type Hints struct {
 	Measured int     `json:"measured"` // contact requests that this is measured with
 }
 
-// Status describes the watch as it stands. It may be called at any time: it waits for no commit.
-func (p *Poller) Status() (Status, error) {
+// Status describes the watch as it stands, but for LastSequence, which only the store knows. It may be called at any time: it waits
+// for no commit.
+func (p *Poller) Status() Status {
 	now := time.Now()
 	watched := p.watched()
 	s := Status{
@@ -136,12 +137,7 @@ func (p *Poller) Status() (Status, error) {
 		all = append(all, a.lastDay(now)...)
 	}
 	s.Latency = latencyOf(all)
-	return s, p.store.View(func(tx *store.Tx) error { // which the stream gives
-		for n, a := range watched {
-			s.Agencies[n].LastSequence = tx.LastSequence(a.id)
-		}
-		return nil
-	})
+	return s
 }
 
 func (a *agency) status(now time.Time) AgencyStatus {

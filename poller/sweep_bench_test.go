@@ -158,11 +158,7 @@ func (s *sweep) warm() {
 	began := time.Now()
 	for baselined := false; !baselined; {
 		s.poll(2 * s.count)
-		all, err := s.poller.Status()
-		if err != nil {
-			s.b.Fatal(err)
-		}
-		a := all.Agencies[0]
+		a := s.poller.Status().Agencies[0]
 		baselined = a.State == "watching" && a.Insertions == s.count && a.FirstPolls == 0
 		if time.Since(began) > 20*time.Minute {
 			s.b.Fatalf("not ready: %+v", a)

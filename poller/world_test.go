@@ -213,11 +213,7 @@ func count(list []told, kind events.Type) (n int) {
 
 func (w *world) status(agency string) poller.AgencyStatus {
 	w.t.Helper()
-	s, err := w.poller.Status()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for _, a := range s.Agencies {
+	for _, a := range w.poller.Status().Agencies {
 		if a.AgencyID == agency {
 			return a
 		}

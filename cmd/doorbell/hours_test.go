@@ -62,6 +62,9 @@ func TestStatusHasTheFiguresOfEverything(t *testing.T) {
 	if r := status.Relay; len(r) != 1 || r[0].Acknowledged == 0 || !r[0].OldestWaiting.IsZero() && r[0].Pending == 0 {
 		t.Errorf("%+v", r)
 	}
+	if last := status.Watch.Agencies[0].LastSequence; last == 0 || last > status.Relay[0].Acknowledged {
+		t.Errorf("the newest event is %d, of which %d is in the stream", last, status.Relay[0].Acknowledged)
+	}
 	if l := status.Watch.Latency; l.ContactRequests == 0 {
 		t.Errorf("%+v", l)
 	}

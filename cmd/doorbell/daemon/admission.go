@@ -130,9 +130,9 @@ func (d *admission) waiting() (ids []string) {
 }
 
 // watch is how the poller stands, and who waits for the stream, or is just being handed to the poller.
-func (a *Daemon) watch() (poller.Status, error) {
+func (a *Daemon) watch() poller.Status {
 	d := &a.admission
-	s, err := a.poller.Status()
+	s := a.poller.Status()
 	contested := a.contested()
 	for n, w := range s.Agencies {
 		if slices.Contains(contested, w.AgencyID) && w.State != "halted" {
@@ -147,7 +147,7 @@ func (a *Daemon) watch() (poller.Status, error) {
 			s.Agencies = append(s.Agencies, poller.AgencyStatus{AgencyID: k.ID, State: ops.WaitingForStream, WatchStart: since})
 		}
 	}
-	return s, err
+	return s
 }
 
 // Waiting is how many agencies wait for the stream: nothing is asked of them yet.

@@ -37,11 +37,7 @@ func (a *Daemon) beat(ctx context.Context) error {
 // beatOnce says of each agency what the status says of it.
 func (a *Daemon) beatOnce() error {
 	a.beaten.Renew(time.Now())
-	s, err := a.watch()
-	if err != nil {
-		return err
-	}
-	for _, agency := range s.Agencies {
+	for _, agency := range a.watch().Agencies {
 		a.beaten.Renew(time.Now())
 		if err := a.currentRelay().Heartbeat(agency.AgencyID, agency.State); err != nil {
 			a.o.Log.Debug("heartbeat", "agency", agency.AgencyID, "err", err)
@@ -52,9 +48,12 @@ func (a *Daemon) beatOnce() error {
 
 // status is what the socket tells of the daemon.
 func (a *Daemon) status() (ops.Status, error) {
-	w, err := a.watch()
-	if err != nil {
-		return ops.Status{}, err
+	w := a.watch()
+	for n := range w.Agencies {
+		var err error
+		if w.Agencies[n].LastSequence, err = a.store.Last(w.Agencies[n].AgencyID); err != nil {
+			return ops.Status{}, err
+		}
 	}
 	a.mu.Lock()
 	publisher, conn := a.relay, a.conn
@@ -80,6 +79,7 @@ func (a *Daemon) status() (ops.Status, error) {
 	s.Events, s.PublishFailures = eventCounts(a.follower.Appended(), r.Published), r.Failures
 	ready := a.Health().Ready
 	s.Ready = &ready
+	var err error
 	s.Relay, err = a.relayed(r.Agencies)
 	return s, err
 }

@@ -139,7 +139,7 @@ func TestTimersThatFireLateCostLittleOfTheBudget(t *testing.T) {
 	}
 }
 
-func TestTheBudgetIsHalvedAtAPleaAndComesBackWithinAMinute(t *testing.T) {
+func TestTheBudgetIsHalvedByAThrottledAnswerAndComesBackWithinAMinute(t *testing.T) {
 	for _, perSecond := range paces {
 		b := newBudget(perSecond)
 		now := time.Now().Add(time.Hour)
@@ -151,7 +151,7 @@ func TestTheBudgetIsHalvedAtAPleaAndComesBackWithinAMinute(t *testing.T) {
 				t.Errorf("%g a second, after %d throttled answers: %g", perSecond, n, got)
 			}
 			b.slow(now, now)
-			b.slow(now, now) // that one was under way when the first plea came
+			b.slow(now, now) // that one was under way when the first answer came
 			now = now.Add(time.Nanosecond)
 		}
 		last := 0.0
@@ -168,27 +168,9 @@ func TestTheBudgetIsHalvedAtAPleaAndComesBackWithinAMinute(t *testing.T) {
 	}
 }
 
-func TestFewPleasCostHalfOfTheBudget(t *testing.T) {
-	b := newBudget(5)
-	now := time.Now().Add(time.Hour)
-	for n := range 200 {
-		b.answered(n%20 == 0)
-		if n%20 == 0 {
-			b.slow(now, now)
-		}
-		now = now.Add(200 * time.Millisecond)
-		if got := b.effective(now); got < 2.5 {
-			t.Fatalf("%g of 5 a second after %d answers", got, n)
-		}
-	}
-	if got := b.effective(now.Add(recoversOver)); got != 5 {
-		t.Errorf("%g of 5 a second a minute after the last plea", got)
-	}
-}
-
 func near(a, b float64) bool { return a > b*0.999 && a < b*1.001 }
 
-func TestAPleaCountsForTheNextRequest(t *testing.T) {
+func TestAThrottledAnswerCountsForTheNextRequest(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	for _, perSecond := range paces {
 		now := time.Now()
@@ -200,7 +182,7 @@ func TestAPleaCountsForTheNextRequest(t *testing.T) {
 			}
 			left := b.effective(now)
 			if wait := b.until(now); wait > 0 {
-				step := min(wait, time.Duration(1+r.Int64N(int64(wait)))) // somebody begs while it waits
+				step := min(wait, time.Duration(1+r.Int64N(int64(wait)))) // it is throttled while it waits
 				may += b.effective(now.Add(step)) * step.Seconds()
 				now = now.Add(step)
 				continue

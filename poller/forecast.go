@@ -32,7 +32,7 @@ type AgencyOutlook struct {
 // Outlook is how the watch stands now. It may be called at any time.
 func (p *Poller) Outlook() Outlook {
 	o := p.o.outlook()
-	o.Answer = p.answer.took()
+	o.Answer = time.Duration(p.answer.Load())
 	for _, a := range p.watched() {
 		one := AgencyOutlook{AgencyID: a.id}
 		one.Rates, one.ContactRequests = p.scheduler.rates(a.id)

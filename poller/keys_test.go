@@ -682,7 +682,7 @@ func TestF24_AKeyIsNotTriedWithAnInsertionThatIsNotListedAnyMore(t *testing.T) {
 	})
 }
 
-func TestAPleaToAKeyThatIsGoneSlowsNoLaterStart(t *testing.T) {
+func TestARetryAfterToAKeyThatIsGoneSlowsNoLaterStart(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##")
 		w.model.AddKey(newKey, "A100")

@@ -37,7 +37,7 @@ type Poller struct {
 	came      chan struct{} // somebody new is in the registry
 
 	metrics   *Metrics
-	answer    answer
+	answer    atomic.Int64 // nanoseconds that polls take to be answered, smoothed; 0 before there was one
 	scheduler *scheduler
 	mu        sync.Mutex
 	keys      map[string]*backoff // by fingerprint: the API answered 429, or 503 with Retry-After
@@ -313,7 +313,7 @@ type PolledNow struct {
 	Of         int `json:"of"`         // in the schedule
 }
 
-// nowWithin is how much of the budget one wish may claim.
+// nowWithin is how much of the budget PollNow may claim.
 const nowWithin = time.Minute
 
 // PollNow walks an agency now and polls its insertions before what else is planned of it: those that have waited the

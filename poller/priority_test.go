@@ -134,8 +134,8 @@ func (w *world) walkRequests() int {
 	return w.model.Requests(sandbox.Filter{Operation: sandbox.OperationInsertions})
 }
 
-// wishing lets time pass in which the schedule wishes for pages without end.
-func (w *world) wishing(d, every time.Duration) {
+// prioritizing lets time pass in which the schedule gives pages priority without end.
+func (w *world) prioritizing(d, every time.Duration) {
 	w.t.Helper()
 	for range int(d / every) {
 		w.must(w.poller.GiveWalk("A100"))
@@ -143,7 +143,7 @@ func (w *world) wishing(d, every time.Duration) {
 	}
 }
 
-func TestAWalkThatIsWishedForBeginsNoSoonerThanAnInsertionIsPolledAgain(t *testing.T) {
+func TestAWalkThatHasPriorityBeginsNoSoonerThanAnInsertionIsPolledAgain(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##")
 		w.options.WalkInterval = 20 * time.Minute
@@ -154,20 +154,20 @@ func TestAWalkThatIsWishedForBeginsNoSoonerThanAnInsertionIsPolledAgain(t *testi
 		w.must(w.poller.GiveWalk("A100"))
 		w.pass(3 * time.Second)
 		if got := w.walkRequests() - before; got != walk {
-			t.Fatalf("a wish after a minute led to %d requests, not the %d of a walk", got, walk)
+			t.Fatalf("priority after a minute led to %d requests, not the %d of a walk", got, walk)
 		}
-		w.wishing(25*time.Second, time.Second)
+		w.prioritizing(25*time.Second, time.Second)
 		if got := w.walkRequests() - before; got != walk {
-			t.Errorf("wishes within half a minute led to %d requests more", got-walk)
+			t.Errorf("priority within half a minute led to %d requests more", got-walk)
 		}
-		w.wishing(5*time.Minute, time.Second)
+		w.prioritizing(5*time.Minute, time.Second)
 		if got := w.walkRequests() - before; got < 8*walk || got > 12*walk {
-			t.Errorf("five and a half minutes of wishes led to %d requests, at %d a walk", got, walk)
+			t.Errorf("five and a half minutes of priority led to %d requests, at %d a walk", got, walk)
 		}
 	})
 }
 
-func TestWishesGiveWayToWhateverMakesAWalkWait(t *testing.T) {
+func TestPriorityGivesWayToWhateverMakesAWalkWait(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault sandbox.Fault
 		most  int // list requests within 20 minutes
@@ -184,16 +184,16 @@ func TestWishesGiveWayToWhateverMakesAWalkWait(t *testing.T) {
 				w.pass(time.Minute)
 				w.model.SetFault(onList(func(sandbox.Call) *sandbox.Fault { return &c.fault }))
 				before := w.walkRequests()
-				w.wishing(20*time.Minute, time.Second)
+				w.prioritizing(20*time.Minute, time.Second)
 				if got := w.walkRequests() - before; got == 0 || got > c.most {
-					t.Errorf("wishes led to %d requests", got)
+					t.Errorf("priority led to %d requests", got)
 				}
 			})
 		})
 	}
 }
 
-func TestAProcessThatIsStartedAgainAndAgainWalksNoMoreOftenBecauseOfWishes(t *testing.T) {
+func TestAProcessThatIsStartedAgainAndAgainWalksNoMoreOftenBecauseOfPriority(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##")
 		w.options.WalkInterval, w.options.PollInterval = 20*time.Minute, 5*time.Minute
@@ -202,7 +202,7 @@ func TestAProcessThatIsStartedAgainAndAgainWalksNoMoreOftenBecauseOfWishes(t *te
 		before := w.walkRequests()
 		for range 30 {
 			w.restart()
-			w.wishing(5*time.Second, time.Second)
+			w.prioritizing(5*time.Second, time.Second)
 		}
 		if got := w.walkRequests() - before; got != 0 {
 			t.Errorf("%d requests within three and a half minutes after a walk", got)
@@ -219,20 +219,20 @@ func TestWalksThatFollowEachOtherFastMakeNothingDisappear(t *testing.T) {
 		w.start()
 		w.pass(time.Minute)
 		n := len(w.log("A100"))
-		w.wishing(5*time.Minute, time.Second)
+		w.prioritizing(5*time.Minute, time.Second)
 		w.model.SetFault(onList(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Without: []string{"a#1##"}} }))
 		before := w.walkRequests()
-		w.wishing(110*time.Second, time.Second)
+		w.prioritizing(110*time.Second, time.Second)
 		if got := w.walkRequests() - before; got < 20 {
 			t.Fatalf("only %d requests for the list", got)
 		}
 		w.model.SetFault(nil)
-		w.wishing(time.Minute, time.Second)
+		w.prioritizing(time.Minute, time.Second)
 		w.wants(w.since("A100", n))
 
 		gone := time.Now()
 		w.must(w.model.Withdraw("A100", "a#1##"))
-		w.wishing(5*time.Minute, time.Second)
+		w.prioritizing(5*time.Minute, time.Second)
 		list := w.since("A100", n)
 		w.wants(list, events.TypeInsertionDisappeared)
 		seen, err := time.Parse(time.RFC3339, list[0].body["lastSeenAt"].(string))
@@ -245,8 +245,8 @@ func TestWalksThatFollowEachOtherFastMakeNothingDisappear(t *testing.T) {
 	})
 }
 
-// TestAPageThatIsWishedForGoesBeforeThePolls walks while hundreds of polls wait.
-func TestAPageThatIsWishedForGoesBeforeThePolls(t *testing.T) {
+// TestAPageThatHasPriorityGoesBeforeThePolls walks while hundreds of polls wait.
+func TestAPageThatHasPriorityGoesBeforeThePolls(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 400 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))

@@ -221,7 +221,7 @@ func TestTheScheduleKnowsWhenAnInsertionWasPublished(t *testing.T) {
 	})
 }
 
-func TestARestartDuringTheFirstSweepUrgesOnlyWhatAppearedAfterTheBaseline(t *testing.T) {
+func TestARestartDuringTheFirstSweepPrioritizesOnlyWhatAppearedAfterTheBaseline(t *testing.T) {
 	const n = 200
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for k := range n {

@@ -9,7 +9,6 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -61,27 +60,6 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 // latenciesOf are those of an agency. An id from a configuration need not be UTF-8.
 func (m *Metrics) latenciesOf(agencyID string) prometheus.Observer {
 	return m.Latencies.WithLabelValues(strings.ToValidUTF8(agencyID, "\uFFFD"))
-}
-
-// answer is how long polls take to be answered, smoothed; zero before there was one.
-type answer struct {
-	mu   sync.Mutex
-	mean time.Duration
-}
-
-func (a *answer) add(took time.Duration) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.mean == 0 {
-		a.mean = took
-	}
-	a.mean += (took - a.mean) / 8
-}
-
-func (a *answer) took() time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.mean
 }
 
 // stages are what can break.

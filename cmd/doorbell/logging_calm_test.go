@@ -162,7 +162,7 @@ func TestWhatWasSaidLongAgoIsForgotten(t *testing.T) {
 	began := time.Now()
 	for n := range 3 * mostDeduped {
 		now := began.Add(time.Duration(n) * dedupeEvery / 1000)
-		c.thing(fmt.Sprint(n), now).say("x", now)
+		c.thing(fmt.Sprint(n), now).limit.AllowN(now, 1)
 	}
 	if n := len(c.things); n > mostDeduped {
 		t.Errorf("%d things are remembered", n)

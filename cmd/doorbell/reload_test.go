@@ -37,7 +37,7 @@ func reread(t *testing.T, text string, test func(*rereading)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, _ := newLogger(&r.log, config.Base{LogLevel: "info", LogFormat: "text"}, terminal{})
+	log := newLogger(&r.log, config.Base{LogLevel: "info", LogFormat: "text"}, terminal{})
 	synctest.Test(t, func(t *testing.T) {
 		r.hup = make(chan os.Signal, 1)
 		ctx, stop := context.WithCancel(t.Context())

@@ -124,8 +124,6 @@ type statusWatch struct {
 func watchStatus(ctx context.Context, p *program, b config.Base, asJSON bool) error {
 	w := &statusWatch{p: p, base: b, asJSON: asJSON, screen: screen{w: p.stdout}}
 	defer w.screen.close()
-	size, stop := resized()
-	defer stop()
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	if err := w.begin(ctx); err != nil || ctx.Err() != nil {
@@ -135,7 +133,6 @@ func watchStatus(ctx context.Context, p *program, b config.Base, asJSON bool) er
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-size: // what is known is enough
 		case <-tick.C:
 			w.ask(ctx)
 			if ctx.Err() != nil {

@@ -69,9 +69,6 @@ func TestTheWatchDrawsInPlaceFollowsTheWindowAndLivesThroughARestart(t *testing.
 	}()
 	seen.await(t, "1049h(?s:.*)\nA100 +watching ")
 	resize(t, terminal, 60, 3)
-	if err := watch.Process.Signal(syscall.SIGWINCH); err != nil {
-		t.Fatal(err)
-	}
 	seen.await(t, `\x1b\[\?2026h\x1b\[H[^\n]*\n[^\n]*\n[^\n]*\x1b\[J`) // three lines
 	resize(t, terminal, 100, 30)
 	d.stop(t)

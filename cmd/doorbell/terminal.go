@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 
+	"golang.org/x/term"
+
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 )
@@ -32,13 +34,25 @@ func (p *program) terminalOf(w io.Writer) terminal {
 	value := lookup(p.environ)
 	dumb := value("TERM") == "dumb"
 	t := terminal{is: true, width: usualWidth, height: usualHeight, color: value("NO_COLOR") == "" && !dumb, moves: !dumb}
-	if f, ok := w.(*os.File); ok {
-		if width, height := terminalSize(f); width > 0 && height > 0 {
-			t.width, t.height = width, height
-		}
+	if width, height, err := term.GetSize(int(w.(*os.File).Fd())); err == nil && width > 0 && height > 0 {
+		t.width, t.height = width, height
 	}
 	return t
 }
+
+// isTerminal reports whether a person reads what is written to w.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Styles on a terminal.
+const (
+	bold     = "\x1b[1m"
+	yellow   = "\x1b[33m"
+	red      = "\x1b[31m"
+	endStyle = "\x1b[0m"
+)
 
 // fileWidth is how wide prose is where no terminal tells its own width.
 const fileWidth = 110
@@ -61,7 +75,7 @@ func (t terminal) red(text string) string    { return t.styled(red, text) }
 func (t terminal) yellow(text string) string { return t.styled(yellow, text) }
 
 func (t terminal) styled(style, text string) string {
-	if !t.color || style == "" {
+	if !t.color {
 		return text
 	}
 	return style + text + endStyle

@@ -40,7 +40,7 @@ func runWithBacklog() error {
 	if err != nil {
 		return err
 	}
-	log, _ := newLogger(os.Stderr, c.Base, terminal{})
+	log := newLogger(os.Stderr, c.Base, terminal{})
 	o := daemonOptions(c, log)
 	o.Accept.Alone = true // NATS is away, and there was no store before
 	a, err := daemon.New(ctx, o)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -40,7 +39,7 @@ func (c *checker) api(ctx context.Context) error {
 			return nil
 		}
 		c.accessOfAll(ctx)
-		c.answered()
+		c.clocks()
 	}
 	c.speed()
 	return ctx.Err()
@@ -48,14 +47,8 @@ func (c *checker) api(ctx context.Context) error {
 
 // checkedAnswers is what all answers together tell.
 type checkedAnswers struct {
-	Requests     int    `json:"requests"` // that were sent
-	Failed       int    `json:"failed"`   // without a good answer
-	MinMillis    int64  `json:"minMillis"`
-	MedianMillis int64  `json:"medianMillis"`
-	MaxMillis    int64  `json:"maxMillis"`
-	Protocol     string `json:"protocol,omitempty"` // HTTP/1.1 or HTTP/2.0; empty: there was no answer
-	ClockTold    bool   `json:"clockTold"`
-	SkewSeconds  int64  `json:"skewSeconds"` // the API's clock minus ours
+	ClockTold   bool  `json:"clockTold"`
+	SkewSeconds int64 `json:"skewSeconds"` // the API's clock minus ours
 }
 
 var errEnough = errors.New("enough was asked")
@@ -67,8 +60,7 @@ func (c *checker) open() (err error) {
 		o.IDFields = listings.IDFields
 	}
 	c.every, c.next = time.Duration(float64(time.Second)/o.RequestsPerSecond), time.Now()
-	o.API.IDFields, o.API.Transport = o.IDFields, roundTripper(c.exchange(listings.NewTransport(listings.TransportOptions{Timeout: o.API.Timeout})))
-	o.API.Gate = c
+	o.API.IDFields, o.API.Gate = o.IDFields, c
 	c.o = o
 	c.client, err = listings.New(o.API)
 	return err
@@ -86,6 +78,7 @@ func (c *checker) Wait(ctx context.Context, _ listings.Request) error {
 		return ctx.Err()
 	}
 	c.next = time.Now().Add(c.every)
+	c.report.Requests++
 	return nil
 }
 
@@ -98,54 +91,30 @@ func (c *checker) Admit(ctx context.Context, r listings.Request, _ time.Time, ag
 }
 
 // Done is that of listings.Gate.
-func (c *checker) Done(_ listings.Request, outcome listings.Outcome) {
-	c.took = append(c.took, outcome.Duration)
-	if outcome.Err != nil {
-		c.answers.Failed++
+func (c *checker) Done(listings.Request, listings.Outcome) {}
+
+// clock holds the API's clock, which an answer tells in whole seconds, against ours in the middle of the exchange. The smallest
+// difference counts: a slow answer adds to it.
+func (c *checker) clock(e listings.Envelope) {
+	a := &c.answers
+	if c.answered = true; e.Date.IsZero() {
+		return
 	}
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-// RoundTrip calls f.
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// exchange notes what a client does not tell of answers.
-func (c *checker) exchange(under http.RoundTripper) func(*http.Request) (*http.Response, error) {
-	return func(r *http.Request) (*http.Response, error) {
-		sent := time.Now()
-		resp, err := under.RoundTrip(r)
-		if err != nil {
-			return nil, err
-		}
-		a := &c.answers
-		a.Protocol = resp.Proto
-		if date, err := http.ParseTime(strings.TrimSpace(resp.Header.Get("Date"))); err == nil {
-			// The header is cut to whole seconds: the middle of its second against the middle of the exchange.
-			skew := int64(date.Add(time.Second/2).Sub(sent.Add(time.Since(sent)/2)).Round(time.Second) / time.Second)
-			if !a.ClockTold || max(skew, -skew) < max(a.SkewSeconds, -a.SkewSeconds) {
-				a.ClockTold, a.SkewSeconds = true, skew
-			}
-		}
-		return resp, nil
+	skew := int64(e.Date.Add(time.Second/2).Sub(e.Sent.Add(e.Received.Sub(e.Sent)/2)).Round(time.Second) / time.Second)
+	if !a.ClockTold || max(skew, -skew) < max(a.SkewSeconds, -a.SkewSeconds) {
+		a.ClockTold, a.SkewSeconds = true, skew
 	}
 }
 
 // clockTolerance is a skew in seconds that nobody needs to mend.
 const clockTolerance = 10
 
-// answered sums up the answers and holds the two clocks against each other.
-func (c *checker) answered() {
+// clocks says whether the two clocks agree.
+func (c *checker) clocks() {
 	a := &c.answers
-	c.report.Answers, c.report.Requests = a, len(c.took)
-	if a.Requests = len(c.took); a.Requests > 0 {
-		took := slices.Sorted(slices.Values(c.took))
-		a.MinMillis, a.MedianMillis, a.MaxMillis = took[0].Milliseconds(), took[len(took)/2].Milliseconds(), took[len(took)-1].Milliseconds()
-	}
-	if a.Protocol == "" {
+	if c.report.Answers = a; !c.answered {
 		return
 	}
-	c.report.ok(SectionAPI, "%s answered over %s in %d / %d / %d ms (least, median, most)", several(a.Requests, "request"), a.Protocol, a.MinMillis, a.MedianMillis, a.MaxMillis)
 	switch skew := a.SkewSeconds; {
 	case !a.ClockTold:
 		c.report.warn(SectionAPI, "the API does not say what time it is (no Date header)", "keep the clock of this machine right")
@@ -397,6 +366,7 @@ func (c *checker) list(ctx context.Context, agencyID string, key listings.Key) *
 	})
 	l.next, l.stop = iter.Pull2(l.walk.Pages(ctx))
 	if l.page, l.err, _ = l.next(); l.err == nil {
+		c.clock(l.page.Envelope)
 		c.size, l.left = cmp.Or(l.size(), -1), c.left
 	}
 	return l
@@ -495,6 +465,7 @@ func (c *checker) contacts(ctx context.Context, l *pausedWalk, r *learnedContact
 			NumberOfItemsPerPage: newestSize, SortBy: "createdAt", SortOrder: "desc", Expect: listings.Expect{Dialect: known},
 		})
 		if err == nil {
+			c.clock(page.Envelope)
 			return page, true
 		}
 		f := failureOf(err)

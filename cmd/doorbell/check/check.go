@@ -63,14 +63,14 @@ type checker struct {
 	keys    map[string]poller.Access // by agency: which key run would show
 	notes   []*notes
 
-	o       poller.Options
-	client  *listings.Client
-	left    int           // requests for the agency that is asked about
-	every   time.Duration // between two requests
-	next    time.Time
-	size    int // of a page of insertions that the API took; -1: it was left to the API; 0: nothing is known
-	took    []time.Duration
-	answers checkedAnswers
+	o        poller.Options
+	client   *listings.Client
+	left     int           // requests for the agency that is asked about
+	every    time.Duration // between two requests
+	next     time.Time
+	size     int  // of a page of insertions that the API took; -1: it was left to the API; 0: nothing is known
+	answered bool // the API gave a good answer
+	answers  checkedAnswers
 }
 
 func (c *checker) run(ctx context.Context) error {

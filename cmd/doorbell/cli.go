@@ -116,6 +116,7 @@ func (p *program) execute(ctx context.Context, args []string) error {
 		kong.Exit(func(int) { answered = true }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(p),
+		kong.BindToProvider(func() (*config.Config, error) { return config.Read(p.environ) }), // of a command that asks for it
 	)
 	if err != nil {
 		return err

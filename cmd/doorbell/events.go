@@ -58,16 +58,12 @@ func (c *EventsLsCmd) Validate() error {
 }
 
 // Run prints events of the log.
-func (c *EventsLsCmd) Run(ctx context.Context, p *program) error {
+func (c *EventsLsCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	q, err := c.query(time.Now())
 	if err != nil {
 		return err
 	}
 	q.Newest = c.Limit
-	cfg, err := config.Read(p.environ)
-	if err != nil {
-		return err
-	}
 	log, err := openLog(ctx, cfg.Base)
 	if err != nil {
 		return err
@@ -148,12 +144,8 @@ func (c *EventsShowCmd) query() (q ops.EventQuery, err error) {
 }
 
 // Run prints one event of the log whole.
-func (c *EventsShowCmd) Run(ctx context.Context, p *program) error {
+func (c *EventsShowCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	q, err := c.query()
-	if err != nil {
-		return err
-	}
-	cfg, err := config.Read(p.environ)
 	if err != nil {
 		return err
 	}
@@ -254,13 +246,9 @@ func noType(name string) error {
 }
 
 // Run prints events of the stream as they come.
-func (c *EventsTailCmd) Run(ctx context.Context, p *program) error {
+func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	if c.Since.Time(time.Now()).After(time.Now()) {
 		return exit.Usage("--since: lies in the future", "leave it out to begin with what comes next")
-	}
-	cfg, err := config.Read(p.environ)
-	if err != nil {
-		return err
 	}
 	nc, err := connectStream(ctx, cfg)
 	if err != nil {

@@ -31,11 +31,7 @@ func (StatusCmd) Help() string {
 }
 
 // Run prints how the daemon is.
-func (c *StatusCmd) Run(ctx context.Context, p *program) error {
-	cfg, err := config.Read(p.environ)
-	if err != nil {
-		return err
-	}
+func (c *StatusCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	if c.Watch {
 		return watchStatus(ctx, p, cfg.Base, c.JSON)
 	}

@@ -25,11 +25,26 @@ type KeysCmd struct {
 	Verify KeysVerifyCmd `cmd:"" group:"commands" help:"Check whether the current key can be retired."`
 }
 
-// PollCmd is `doorbell poll`.
-type PollCmd struct {
-	Agency string `arg:"" help:"Agency to poll."`
+// OneAgency is what a command about one agency is told.
+type OneAgency struct {
+	Agency string `arg:"" help:"Id of the agency."`
 	JSON   bool   `name:"json" help:"Print JSON."`
 }
+
+// Validate refuses agencies that cannot be.
+func (c *OneAgency) Validate() error { return validAgency("AGENCY", c.Agency) }
+
+// answer prints what came of a command: an object for programs, a sentence for people.
+func (p *program) answer(asJSON bool, object any, sentence string, args ...any) error {
+	if asJSON {
+		return json.NewEncoder(p.stdout).Encode(object)
+	}
+	_, err := fmt.Fprintf(p.stdout, sentence+"\n", args...)
+	return err
+}
+
+// PollCmd is `doorbell poll`.
+type PollCmd struct{ OneAgency }
 
 // Help is printed by --help below the flags.
 func (PollCmd) Help() string {
@@ -37,27 +52,13 @@ func (PollCmd) Help() string {
 		"theirs. The command does not wait for that. Of many insertions, as many as the budget allows in a minute are polled so.\n\nExample:\n  doorbell poll A100"
 }
 
-// Validate refuses agencies that cannot be.
-func (c *PollCmd) Validate() error { return validAgency("AGENCY", c.Agency) }
-
-// Run lets the daemon ask for an agency now. Without a daemon there is nobody to ask.
-func (c *PollCmd) Run(ctx context.Context, p *program) error {
-	cfg, err := config.Read(p.environ)
-	if err != nil {
-		return err
-	}
+// Run lets the daemon poll an agency now.
+func (c *PollCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	done, err := options.Client(cfg.Base).Poll(ctx, c.Agency)
-	if errors.Is(err, ops.ErrNoAnswer) {
-		return noDaemon(cfg.Base)
-	}
 	if err != nil {
-		return agencyError(err)
+		return daemonAnswer(err, cfg.Base)
 	}
-	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(done)
-	}
-	fmt.Fprintln(p.stdout, polledNow(c.Agency, done))
-	return nil
+	return p.answer(c.JSON, done, "%s", polledNow(c.Agency, done))
 }
 
 func polledNow(agencyID string, done poller.PolledNow) string {
@@ -70,8 +71,11 @@ func polledNow(agencyID string, done poller.PolledNow) string {
 	return fmt.Sprintf("%s is walked now; insertions that are polled next: %d", agencyID, done.Of)
 }
 
-// noDaemon says why nobody answers: none runs, or the one that does hangs.
-func noDaemon(b config.Base) error {
+// daemonAnswer says why there is no answer of a daemon, where only a daemon can do something: none runs, or the one that does hangs.
+func daemonAnswer(err error, b config.Base) error {
+	if !errors.Is(err, ops.ErrNoAnswer) {
+		return agencyError(err)
+	}
 	kept, err := openStopped(b)
 	if err != nil {
 		return err
@@ -99,90 +103,64 @@ func (c *ResumeCmd) Validate() error {
 		return errors.New("--all is for all agencies: leave AGENCY and --insertion out")
 	case c.Agency == "" && !c.All:
 		return errors.New("AGENCY: name the agency, or write --all")
-	case c.All:
-		return nil
 	}
 	return validAgency("AGENCY", c.Agency)
 }
 
 // Run ends halts, through the daemon or, if none runs, in the store.
-func (c *ResumeCmd) Run(ctx context.Context, p *program) error {
-	cfg, err := config.Read(p.environ)
-	if err != nil {
-		return err
-	}
+func (c *ResumeCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	if c.All {
 		c.Agency = poller.AllAgencies
 	}
-	ended, err := resume(ctx, cfg.Base, c)
+	ended, err := options.Client(cfg.Base).Resume(ctx, ops.AgencyRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion})
+	ended, err = orInStore(cfg.Base, ended, err, func(s *store.Store) (int, error) { return poller.ResumeRemembered(s, c.Agency, c.Insertion) })
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(ops.ResumeAnswer{Ended: ended})
-	}
-	what := c.Agency
+	what, halts := c.Agency, "one halt"
 	if c.Insertion != "" {
 		what += fmt.Sprintf(" %q", c.Insertion)
 	}
-	switch {
-	case ended == 0 && c.All:
-		fmt.Fprintln(p.stdout, "no agency is halted")
-		return nil
-	case ended == 0:
-		fmt.Fprintf(p.stdout, "%s is not halted\n", what)
-		return nil
-	case c.All:
+	if c.All {
 		what = "every agency"
 	}
-	halts := "one halt"
 	if ended > 1 {
 		halts = fmt.Sprintf("%d halts", ended)
 	}
-	fmt.Fprintf(p.stdout, "%s is polled again; %s ended. doorbell status shows in a moment whether the API accepts it\n", what, halts)
-	return nil
+	answer := ops.ResumeAnswer{Ended: ended}
+	switch {
+	case ended > 0:
+		return p.answer(c.JSON, answer, "%s is polled again; %s ended. doorbell status shows in a moment whether the API accepts it", what, halts)
+	case c.All:
+		return p.answer(c.JSON, answer, "no agency is halted")
+	}
+	return p.answer(c.JSON, answer, "%s is not halted", what)
 }
 
 // ApproveCmd is `doorbell approve`.
-type ApproveCmd struct {
-	Agency string `arg:"" help:"Agency whose held change is true."`
-	JSON   bool   `name:"json" help:"Print JSON."`
-}
+type ApproveCmd struct{ OneAgency }
 
 // Help is printed by --help below the flags.
 func (ApproveCmd) Help() string {
 	return "Check the agency's list first: what is missing from it is announced as disappeared.\n\nExample:\n  doorbell approve A100"
 }
 
-// Validate refuses what is no agency.
-func (c *ApproveCmd) Validate() error { return validAgency("AGENCY", c.Agency) }
-
 // Run believes a held change, through the daemon or, if none runs, in the store.
-func (c *ApproveCmd) Run(ctx context.Context, p *program) error {
-	cfg, err := config.Read(p.environ)
+func (c *ApproveCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
+	held, err := options.Client(cfg.Base).Approve(ctx, c.Agency)
+	held, err = orInStore(cfg.Base, held, err, func(s *store.Store) (bool, error) { return poller.ApproveRemembered(s, c.Agency) })
 	if err != nil {
 		return err
 	}
-	held, err := approve(ctx, cfg.Base, c.Agency)
-	if err != nil {
-		return err
+	sentence := "nothing is held for %s"
+	if held {
+		sentence = "the change of %s is announced by the next complete walk that still shows it"
 	}
-	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(ops.ApproveAnswer{Held: held})
-	}
-	if !held {
-		fmt.Fprintf(p.stdout, "nothing is held for %s\n", c.Agency)
-		return nil
-	}
-	fmt.Fprintf(p.stdout, "the change of %s is announced by the next complete walk that still shows it\n", c.Agency)
-	return nil
+	return p.answer(c.JSON, ops.ApproveAnswer{Held: held}, sentence, c.Agency)
 }
 
 // TakeOverCmd is `doorbell takeover`.
-type TakeOverCmd struct {
-	Agency string `arg:"" help:"Agency to publish."`
-	JSON   bool   `name:"json" help:"Print JSON."`
-}
+type TakeOverCmd struct{ OneAgency }
 
 // Help is printed by --help below the flags.
 func (TakeOverCmd) Help() string {
@@ -190,43 +168,31 @@ func (TakeOverCmd) Help() string {
 		"take the agency away from it. What it has published is taken into the log here.\n\nExample:\n  doorbell takeover A100"
 }
 
-// Validate refuses what is no agency.
-func (c *TakeOverCmd) Validate() error { return validAgency("AGENCY", c.Agency) }
-
 // Run tells the daemon. Without one there is nothing to do: it publishes from its start on.
-func (c *TakeOverCmd) Run(ctx context.Context, p *program) error {
-	cfg, err := config.Read(p.environ)
-	if err != nil {
-		return err
-	}
+func (c *TakeOverCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	taken, err := options.Client(cfg.Base).TakeOver(ctx, c.Agency)
-	switch {
-	case errors.Is(err, ops.ErrNoAnswer):
-		return noDaemon(cfg.Base)
-	case err != nil:
-		return agencyError(err)
-	case c.JSON:
-		return json.NewEncoder(p.stdout).Encode(ops.TakeOverAnswer{Taken: taken})
-	case taken:
-		fmt.Fprintf(p.stdout, "%s is published here again\n", c.Agency)
-	default:
-		fmt.Fprintf(p.stdout, "%s was not left to another doorbell\n", c.Agency)
+	if err != nil {
+		return daemonAnswer(err, cfg.Base)
 	}
-	return nil
+	sentence := "%s was not left to another doorbell"
+	if taken {
+		sentence = "%s is published here again"
+	}
+	return p.answer(c.JSON, ops.TakeOverAnswer{Taken: taken}, sentence, c.Agency)
 }
 
-func approve(ctx context.Context, b config.Base, agencyID string) (bool, error) {
-	held, err := options.Client(b).Approve(ctx, agencyID)
+// orInStore is the answer of the daemon; where none runs, what is decided is written into its store.
+func orInStore[T any](b config.Base, answer T, err error, decide func(*store.Store) (T, error)) (T, error) {
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
-		return held, agencyError(err)
+		return answer, agencyError(err)
 	}
 	kept, err := openStopped(b)
 	if err != nil {
-		return false, err
+		return answer, err
 	}
 	defer kept.Close()
-	held, err = poller.ApproveRemembered(kept, agencyID)
-	return held, writeError(err, b)
+	answer, err = decide(kept)
+	return answer, writeError(err, b)
 }
 
 // writeError gives the failed commit of a command the exit code that it has in the daemon.
@@ -245,21 +211,6 @@ func agencyError(err error) error {
 	return err
 }
 
-func resume(ctx context.Context, b config.Base, c *ResumeCmd) (int, error) {
-	q := ops.AgencyRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion}
-	ended, err := options.Client(b).Resume(ctx, q)
-	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
-		return ended, agencyError(err)
-	}
-	kept, err := openStopped(b)
-	if err != nil {
-		return 0, err
-	}
-	defer kept.Close()
-	ended, err = poller.ResumeRemembered(kept, c.Agency, c.Insertion)
-	return ended, writeError(err, b)
-}
-
 // KeysVerifyCmd is `doorbell keys verify`.
 type KeysVerifyCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
@@ -272,11 +223,7 @@ func (KeysVerifyCmd) Help() string {
 }
 
 // Run compares the two keys of each agency and says whether the current one can be retired.
-func (c *KeysVerifyCmd) Run(ctx context.Context, p *program) error {
-	cfg, err := config.Read(p.environ)
-	if err != nil {
-		return err
-	}
+func (c *KeysVerifyCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	report, err := verifyKeys(ctx, p, cfg.Base)
 	if errors.Is(err, poller.ErrNoNextKey) {
 		return exit.Config(err, "set DOORBELL_API_KEY_NEXT, or write A100=key|next into DOORBELL_API_KEYS; a daemon that runs reads a "+

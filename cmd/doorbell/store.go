@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -42,11 +41,7 @@ func (CompactCmd) Help() string {
 }
 
 // Run copies the store into a file, through the daemon or, if none runs, from the data directory.
-func (c *BackupCmd) Run(ctx context.Context, p *program) error {
-	cfg, err := config.Read(p.environ)
-	if err != nil {
-		return err
-	}
+func (c *BackupCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	if info, err := os.Stat(c.File); err == nil && info.IsDir() {
 		return exit.Usage("FILE is a folder", "add the name that the backup gets in it")
 	}
@@ -60,11 +55,7 @@ func (c *BackupCmd) Run(ctx context.Context, p *program) error {
 		sayOfStore(err, cfg.Base)
 		return backupError(err, c.File)
 	}
-	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(r)
-	}
-	_, err = fmt.Fprintf(p.stdout, "%s holds store %s, verified: %s\n", c.File, r.StoreID, reportText(r))
-	return err
+	return p.answer(c.JSON, r, "%s holds store %s, verified: %s", c.File, r.StoreID, reportText(r))
 }
 
 // same says whether two paths are one file.
@@ -156,11 +147,7 @@ func stoppedError(err error, dir string) error {
 }
 
 // Run gives back space that the store does not use.
-func (c *CompactCmd) Run(ctx context.Context, p *program) error {
-	cfg, err := config.Read(p.environ)
-	if err != nil {
-		return err
-	}
+func (c *CompactCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	dir := cfg.Base.DataDir
 	done, err := store.Compact(ctx, store.Options{Dir: dir, Check: soundFile}, verifyFile, func(bytes int64) error { return needSpace(dir, bytes) })
 	var locked *store.LockedError
@@ -172,9 +159,5 @@ func (c *CompactCmd) Run(ctx context.Context, p *program) error {
 	case err != nil:
 		return asStoreError(err, dir)
 	}
-	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(done)
-	}
-	_, err = fmt.Fprintf(p.stdout, "%s takes %s; it took %s\n", filepath.Join(dir, daemon.StoreFile), ops.BytesText(done.After), ops.BytesText(done.Before))
-	return err
+	return p.answer(c.JSON, done, "%s takes %s; it took %s", filepath.Join(dir, daemon.StoreFile), ops.BytesText(done.After), ops.BytesText(done.Before))
 }

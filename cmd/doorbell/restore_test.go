@@ -32,7 +32,7 @@ func blocks(t *testing.T, section, backups string) (all [][]string) {
 // TestARestoreAsThePageSaysGoesOnWhereTheBackupWas does what deploy/operate.md says, word for word.
 func TestARestoreAsThePageSaysGoesOnWhereTheBackupWas(t *testing.T) {
 	t.Parallel()
-	commands := blocks(t, "Keep it", t.TempDir())
+	commands := blocks(t, "Back up and restore", t.TempDir())
 	if len(commands) != 2 || len(commands[0]) != 1 || len(commands[1]) != 2 {
 		t.Fatalf("the page says %q", commands)
 	}

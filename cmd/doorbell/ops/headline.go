@@ -30,7 +30,7 @@ func NewHeadline(s Status) Headline {
 	case fresh == agencies:
 		return Headline{
 			Busy: true, Text: "Getting to know " + Counted(agencies, "agency"), Title: "starting",
-			Sub: "What is there already is learned, not announced. After that, everything new rings here.",
+			Sub: "What is there already is learned, not announced. Anything new after that is announced.",
 		}
 	case fresh > 0:
 		h.Sub = fmt.Sprintf("Getting to know %s more.", Number(fresh))

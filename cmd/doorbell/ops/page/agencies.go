@@ -28,7 +28,7 @@ type sorting struct {
 }
 
 var sortings = []sorting{
-	{"state", "problem first", nil}, // as ops.InOrder has it
+	{"state", "problems first", nil}, // as ops.InOrder has it
 	{"name", "name", func(a, b *agencyRow) int { return strings.Compare(a.ID, b.ID) }},
 	{"leads", "most leads", func(a, b *agencyRow) int { return cmp.Compare(b.leads, a.leads) }},
 	{"insertions", "most insertions", func(a, b *agencyRow) int { return cmp.Compare(b.insertions, a.insertions) }},
@@ -78,8 +78,8 @@ func (h *handler) agencies(s ops.Status, list []problem, c chart, q url.Values) 
 			r.Note = "see above"
 		}
 		r.leads, r.Spark = c.agency(a.AgencyID)
-		if r.Leads = ops.Number(r.leads); r.leads == 0 && a.LastCompleteWalk.IsZero() {
-			r.Leads = "–" // nobody knows yet
+		if r.Leads = ops.Number(r.leads); r.leads == 0 && r.State.Tone == busy {
+			r.Leads = unknown // nobody knows yet
 		}
 		if n := waiting[a.AgencyID]; n > 0 {
 			r.Waiting = ops.Number(int(min(n, 1e15)))
@@ -109,7 +109,7 @@ func agencyTones(list []problem) map[string]tone {
 func newAgencyRow(a poller.AgencyStatus, now time.Time) agencyRow {
 	r := agencyRow{
 		Key: "a-" + events.Token(a.AgencyID), ID: plain(a.AgencyID, 64), Value: a.AgencyID, State: stateBadge(a.State),
-		Insertions: insertionsText(a.Insertions, !a.LastCompleteWalk.IsZero()), insertions: a.Insertions, Walk: at(a.LastCompleteWalk, now), Oldest: "–", Latency: "–",
+		Insertions: insertionsText(a.Insertions, !a.LastCompleteWalk.IsZero()), insertions: a.Insertions, Walk: at(a.LastCompleteWalk, now), Oldest: unknown, Latency: unknown,
 	}
 	if l := a.LastWalk; !l.Complete && l.Reason != "" {
 		r.Verdict = partial(l.Reason)
@@ -149,7 +149,7 @@ func (r *agencyRow) matches(query string) bool {
 // insertionsText shows no zero that is not known yet.
 func insertionsText(n int, walked bool) string {
 	if n == 0 && !walked {
-		return "–"
+		return unknown
 	}
 	return ops.Number(n)
 }

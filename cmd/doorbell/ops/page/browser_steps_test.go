@@ -82,7 +82,7 @@ func textHasContrast(t *testing.T, b context.Context) {
 func tailMoves(t *testing.T, b context.Context) {
 	s := newSite(t, first(busyScene(time.Now())), someEvents(time.Now(), 3))
 	p := open(t, b, s.URL, size(1280))
-	p.until("document.getElementById('tail-state').textContent === 'live'")
+	p.until("document.getElementById('tail-state').textContent === 'connected'")
 	count, newest := "document.querySelectorAll('#tail-list li').length", "document.querySelector('#tail-list li').textContent"
 	e := anEvent(7, time.Now())
 	s.happen(e)
@@ -101,7 +101,7 @@ func tailMoves(t *testing.T, b context.Context) {
 	p.do(chromedp.Click(chromedp.CSS("#pause")))
 	p.until(count + " === 5")
 	p.renew() // comes again, and gets all once more
-	p.until("document.getElementById('tail-state').textContent === 'live'")
+	p.until("document.getElementById('tail-state').textContent === 'connected'")
 	s.happen(anEvent(9, time.Now()))
 	p.until(count + " === 6")
 }
@@ -227,14 +227,14 @@ func lossIsSaid(t *testing.T, b context.Context) {
 	}))
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	p := open(t, b, server.URL, size(1280))
-	p.until("document.getElementById('tail-state').textContent === 'live'")
+	p.until("document.getElementById('tail-state').textContent === 'connected'")
 	gone.Store(true)
 	p.renew()
 	p.until("!document.getElementById('lost').hidden && document.title.startsWith('○ not answering')")
 	p.until("document.getElementById('tail-state').textContent.startsWith('not connected')")
 	gone.Store(false)
 	p.renew()
-	p.until("document.getElementById('lost').hidden && document.title === '2 agencies – doorbell' && document.getElementById('tail-state').textContent === 'live'")
+	p.until("document.getElementById('lost').hidden && document.title === '2 agencies – doorbell' && document.getElementById('tail-state').textContent === 'connected'")
 }
 
 func worksWithoutScript(t *testing.T, b context.Context) {

@@ -87,7 +87,7 @@ func TestAWellDaemonSaysSoWithItsFigures(t *testing.T) {
 func TestADaemonThatHasJustStartedSaysWhatHappensNowAndNext(t *testing.T) {
 	page := shown(t, of(emptyScene(now)), "/", false)
 	says(t, title(page), "◌ starting – doorbell")
-	says(t, words(page), "Getting to know 2 agencies", "What happens now", "Read the list of insertions", "2 of 400", "Nothing has happened yet", "A100 first walk 250 none yet")
+	says(t, words(page), "Getting to know 2 agencies", "What happens now", "Read the lists of insertions", "2 of 400", "Nothing has happened yet", "1 of 2 agencies, 400 insertions so far", "A100 first walk 250 none yet", "B200 first walk 150 3 s ago – 148 never yet – –")
 }
 
 func TestWhatIsNotKnownYetIsNoZero(t *testing.T) {
@@ -117,6 +117,7 @@ func TestEveryTroubleIsToldWithWhatEndsIt(t *testing.T) {
 	s, list := troubledScene(now)
 	page := shown(t, of(s, list), "/", false)
 	says(t, title(page), "■ A100 is halted: the key may not read this agency – doorbell")
+	says(t, words(page), "and 6 more Last lead 8 s ago: Luminoso appartamento di 4.5 locali · A100 ")
 	says(t, words(page), "A100 is halted: the key may not read this agency", "ask the provider&#39;s account manager to link it, then resume it.", "doorbell resume A100",
 		"B200 lacks 611 of 1,187 insertions", "in 18 min", "doorbell approve B200", "C300: no good answer about contact requests", "502 Bad Gateway", "doorbell check",
 		"An insertion of B200 is halted: altau##H1#0034", "B200: answers about contact requests have changed their form", "--agency B200 --type watch.schema_drifted",

@@ -32,7 +32,7 @@ func TestThePicturesOfTheREADMEAreThere(t *testing.T) {
 		status, list := busyScene(time.Now())
 		s := newSite(t, status, list)
 		p := open(t, b, s.URL, size(1280))
-		p.until("document.getElementById('tail-state').textContent === 'live'")
+		p.until("document.getElementById('tail-state').textContent === 'connected'")
 		p.take("page.png")
 		html := htmlOf(t, leadMail)
 		letter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -51,6 +51,9 @@ func (h *handler) view(s ops.Status, q url.Values, may ops.Access) *view {
 	v.Steps = steps(s)
 	v.Chart = newChart(s)
 	v.Figures = h.figures(s, v.Chart)
+	if lead := v.Figures[0]; len(v.Problems) > 0 && lead.Value != unknown {
+		v.Headline.Sub = strings.TrimSuffix("Last lead "+lead.Value+": "+lead.Sub, ": ")
+	}
 	v.Agencies = h.agencies(s, v.Problems, v.Chart, q)
 	v.NATS, v.Store = newNATSView(s), newStoreView(s)
 	v.Forwarders = forwarderRows(s)
@@ -99,9 +102,9 @@ func steps(s ops.Status) []step {
 		never += firstPolls(a)
 	}
 	list := []step{
-		{Text: "Read the list of insertions", Detail: ops.Counted(insertions, "insertion") + " so far", Done: walked == len(agencies)},
-		{Text: "Read it once more, to be sure that it is all", Detail: "until two lists agree"},
-		{Text: "Ask every insertion for its contact requests", Detail: fmt.Sprintf("%s of %s", ops.Number(insertions-min(never, insertions)), ops.Number(insertions)), Share: insertions - min(never, insertions), All: insertions},
+		{Text: "Read the lists of insertions", Detail: fmt.Sprintf("%d of %s, %s so far", walked, ops.Counted(len(agencies), "agency"), ops.Counted(insertions, "insertion")), Done: walked == len(agencies)},
+		{Text: "Read them once more, to be sure that this is all", Detail: "until two readings agree"},
+		{Text: "Ask for the contact requests of every insertion", Detail: fmt.Sprintf("%s of %s", ops.Number(insertions-min(never, insertions)), ops.Number(insertions)), Share: insertions - min(never, insertions), All: insertions},
 		{Text: "Watch", Detail: "anything new from now on is announced"},
 	}
 	if insertions == 0 { // nobody knows yet how many there are
@@ -124,6 +127,9 @@ func firstPolls(a poller.AgencyStatus) int {
 	return a.FirstPolls
 }
 
+// unknown stands where nothing is known yet.
+const unknown = "–"
+
 // figure is one number that a person looks for.
 type figure struct {
 	Name, Value, Unit, Sub string
@@ -144,7 +150,7 @@ func (h *handler) figures(s ops.Status, c chart) []figure {
 
 // lastLeadFigure is what people look for first.
 func (h *handler) lastLeadFigure(s ops.Status, c chart) figure {
-	f := figure{Name: "Last lead", Value: "–", Sub: "none in 24 hours"}
+	f := figure{Name: "Last lead", Value: unknown, Sub: "none in 24 hours"}
 	if h.o.Recent != nil {
 		for _, e := range slices.Backward(h.o.Recent()) {
 			if e.Type == events.TypeContactRequestCreated && e.Origin != events.OriginBaseline {
@@ -169,13 +175,13 @@ func (h *handler) lastLeadFigure(s ops.Status, c chart) figure {
 func leadsFigure(s ops.Status, c chart) figure {
 	f := figure{Name: "Leads in 24 hours", Value: ops.Number(c.Leads.Total), Sub: ops.Number(c.Leads.Last) + " in this hour"}
 	if c.Leads.Total == 0 && ops.Learning(s.Watch.Agencies) == len(s.Watch.Agencies) {
-		f.Value, f.Sub = "–", "not watching yet"
+		f.Value, f.Sub = unknown, "not watching yet"
 	}
 	return f
 }
 
 func latencyFigure(l poller.Latency) figure {
-	f := figure{Name: "From lead to event", Value: "–", Sub: "no lead yet since the start"}
+	f := figure{Name: "From lead to event", Value: unknown, Sub: "no lead yet since the start"}
 	if l.ContactRequests > 0 {
 		f.Value, f.Unit = ops.Span(seconds(l.MedianSeconds)), "median"
 		f.Sub = "95 % within " + ops.Span(seconds(l.P95Seconds))
@@ -205,7 +211,7 @@ func rate(r float64) string {
 }
 
 func oldestFigure(s ops.Status) figure {
-	f := figure{Name: "Longest unchecked", Value: "–", Sub: "nothing was polled yet"}
+	f := figure{Name: "Longest unchecked", Value: unknown, Sub: "nothing polled yet"}
 	longest, most, past := time.Duration(-1), time.Duration(0), 0
 	for _, a := range s.Watch.Agencies {
 		if a.State == "halted" {

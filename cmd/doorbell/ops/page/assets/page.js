@@ -222,10 +222,10 @@
     close();
     if (state.textContent === 'not live') return;
     source = new EventSource('events');
-    source.onopen = () => tell('live', 'on');
+    source.onopen = () => tell('connected', 'on');
     source.onmessage = take;
     source.onerror = () => {
-      tell('not connected, trying again', 'off');
+      tell('not connected; retrying', 'off');
       if (source && source.readyState === EventSource.CLOSED) again = setTimeout(open, retry);
     };
   };
@@ -251,7 +251,7 @@
     clearTimeout(timer);
     if (document.hidden) {
       close();
-      tell('rests while nobody looks', '');
+      tell('paused while this tab is hidden', '');
       return;
     }
     renew();

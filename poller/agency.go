@@ -31,7 +31,7 @@ type agency struct {
 	failedWalk  bool              // the log says so
 	pages       int               // of the last complete walk; 0: there was none
 	counted     time.Time         // begin of the last walk that counted for what is missing
-	knownPages  knownPages        // of the last walk
+	knownPages  watch.KnownPages  // of the last walk
 	imports     int64             // of the store, when that walk began
 
 	walkSoon chan struct{} // a page of the list is worth more than a poll

@@ -1,14 +1,11 @@
 package poller
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"doorbell/events"
@@ -78,13 +75,13 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		a.imports, a.knownPages = n, nil
 	}
 	w := a.newWalk()
-	defer func() { a.knownPages = w.after }()
+	defer func() { a.knownPages = w.KnownPages() }()
 	key := a.keyFor(listings.OperationInsertions)
 	o := listings.WalkOptions{
 		PageSize: a.p.o.PageSize, Filter: a.p.o.Filter, Dialect: a.dialect(listings.OperationInsertions),
-		EndsEmpty: a.endsEmpty(w.began), FirstSize: a.firstSize(w.began), Known: w.known,
+		EndsEmpty: a.endsEmpty(w.Began), FirstSize: a.firstSize(w.Began), Known: w.Known,
 	}
-	o.Larger, o.LastShown = a.largerPage(w.began)
+	o.Larger, o.LastShown = a.largerPage(w.Began)
 	pages := a.p.client.Walk(key, a.id, o)
 	for page, err := range pages.Pages(ctx) {
 		switch watch.Classify(err) {
@@ -121,9 +118,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	return a.endWalk(ctx, w, pages.Verdict())
 }
 
-func (a *agency) newWalk() *walk {
-	return &walk{a: a, began: time.Now().UTC(), seen: map[string]struct{}{}, before: a.knownPages, after: knownPages{}}
-}
+func (a *agency) newWalk() *walk { return &walk{Walk: watch.NewWalk(a.knownPages, time.Now()), a: a} }
 
 func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time.Duration, error) {
 	if err := w.end(v); err != nil {
@@ -152,7 +147,7 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 	if err := w.withdraw(ctx); err != nil {
 		return a.afterCommitError(err)
 	}
-	if err := a.decideRefusals(watch.Listing{Began: w.began, Seen: w.seen, Gone: w.ended.Gone, Published: w.ended.Published}); err != nil {
+	if err := a.decideRefusals(watch.Listing{Began: w.Began, Seen: w.Seen, Gone: w.ended.Gone, Published: w.ended.Published}); err != nil {
 		return a.afterCommitError(err)
 	}
 	if w.ended.Again {
@@ -175,7 +170,7 @@ func (a *agency) notePartial(v listings.Verdict, now time.Time) error {
 // walked keeps what the status shows of a walk.
 func (a *agency) walked(w *walk, v listings.Verdict) {
 	a.mu.Lock()
-	a.lastWalk = WalkStatus{At: w.began, Took: time.Since(w.began), Complete: v.Complete, Reason: v.Reason, Pages: v.Pages, Insertions: v.References}
+	a.lastWalk = WalkStatus{At: w.Began, Took: time.Since(w.Began), Complete: v.Complete, Reason: v.Reason, Pages: v.Pages, Insertions: v.References}
 	a.known, a.gone = w.ended.Published, w.ended.Late
 	if v.Complete {
 		a.ended.Complete++
@@ -205,17 +200,10 @@ func hint(err error) slog.Attr {
 
 // walk is one reading of all pages.
 type walk struct {
-	a         *agency
-	began     time.Time
-	pages     int // that were read
-	seen      map[string]struct{}
-	fresh     int // references that were never seen before
-	appearing watch.Appearing
-	waiting   []watch.Listed // those of them that are announced only when the walk is over
-	bytes     int            // of their records
-	ended     watch.WalkEnd
-	before    knownPages // of the walk before
-	after     knownPages // of this one
+	*watch.Walk
+	a     *agency
+	pages int // that were read
+	ended watch.WalkEnd
 }
 
 // page commits what a page shows: changed insertions and their events, in one transaction; nothing if nothing changed.
@@ -230,45 +218,34 @@ func (w *walk) page(page *listings.InsertionsPage) error {
 		w.again(page)
 		return nil
 	}
-	listed, err := w.postpone(w.unseen(page))
+	listed, unusable := w.Unseen(page)
+	if unusable > 0 {
+		w.a.p.log.Warn("insertions without a usable reference are left out", "agency", w.a.id, "insertions", unusable)
+	}
+	listed, err := w.postpone(listed)
 	if err != nil {
 		return err
 	}
 	if err := w.take(listed); err != nil {
 		return err
 	}
-	w.remember(page, len(listed))
+	w.Remember(page, len(listed))
 	return nil
 }
 
-// unseen is what a page shows that this walk has not seen yet. Where a reference stands twice, on pages that moved or
-// because the API lists it so, the first record of a walk decides, and of two on one page the smaller digest: else every
-// walk would find a change. References that could not even be asked for are left out.
-func (w *walk) unseen(page *listings.InsertionsPage) []watch.Listed {
-	place := make(map[string]int, len(page.Insertions))
-	var first []watch.Listed
-	for _, i := range page.Insertions {
-		if !store.Storable(i.Reference) {
-			w.a.p.log.Warn("an insertion without a usable reference is left out", "agency", w.a.id)
-			continue
-		}
-		if _, seen := w.seen[i.Reference]; seen {
-			continue
-		}
-		one := watch.Listed{Insertion: i, At: page.Received.UTC()}
-		n, twice := place[i.Reference]
-		switch {
-		case !twice:
-			place[i.Reference] = len(first)
-			first = append(first, one)
-		case bytes.Compare(i.Digest[:], first[n].Digest[:]) < 0:
-			first[n] = one
+// again takes a page of which everything is known.
+func (w *walk) again(page *listings.InsertionsPage) {
+	first, repeated := w.Again(page)
+	if repeated {
+		return
+	}
+	reads := make([]reading, len(page.Insertions))
+	for n, i := range page.Insertions {
+		if reads[n].reference = i.Reference; first[n] { // else another record than this one counts
+			reads[n].mark = i.Mark
 		}
 	}
-	for reference := range place {
-		w.seen[reference] = struct{}{}
-	}
-	return first
+	w.a.p.scheduler.seen(w.a.id, reads, page.Received)
 }
 
 // take commits what some records change, if anything.
@@ -290,7 +267,7 @@ func (w *walk) take(listed []watch.Listed) error {
 	var published []entry
 	for n, i := range d.Insertions {
 		if i.Fresh {
-			w.fresh++
+			w.Fresh++
 		}
 		if i.Published {
 			a.withdrawRefusal(listed[n].Reference) // a refusal of another episode says nothing
@@ -336,7 +313,7 @@ func (w *walk) end(v listings.Verdict) error {
 	failing := a.walking.state()
 	now := time.Now()
 	walked := watch.Walked{
-		Verdict: v, Appearing: w.appearing, Unconfirmed: a.unconfirmed, Began: w.began, Seen: w.seen, Fresh: w.fresh,
+		Verdict: v, Walk: w.Walk, Unconfirmed: a.unconfirmed,
 		Counted: a.counted, TookLast: a.tookLast(), Alarms: a.published().alarms,
 	}
 	if failing.Failures > 0 {
@@ -355,7 +332,7 @@ func (w *walk) end(v listings.Verdict) error {
 	}
 	w.ended, a.unconfirmed = e, e.Unconfirmed
 	if e.Counts {
-		a.counted = w.began
+		a.counted = w.Began
 	}
 	for _, reference := range a.p.scheduler.among(a.id, slices.Concat(e.Unhalted, e.Over)) {
 		a.forget(reference)
@@ -442,7 +419,7 @@ func known(tx *store.Tx, agencyID, reference string) (k watch.Known) {
 
 // keepScheduled makes sure that everything a complete walk saw is polled.
 func (w *walk) keepScheduled() error {
-	missing := w.a.p.scheduler.without(w.a.id, w.seen)
+	missing := w.a.p.scheduler.without(w.a.id, w.Seen)
 	if len(missing) == 0 {
 		return nil
 	}
@@ -451,148 +428,27 @@ func (w *walk) keepScheduled() error {
 	return err
 }
 
-// mostWaiting bounds the records that wait for the end of a walk, in bytes. What is more is found again by a walk that follows.
-const mostWaiting = 16 << 20
-
 // postpone keeps back what appears, where it is more than a few.
 func (w *walk) postpone(listed []watch.Listed) (now []watch.Listed, err error) {
-	var later []watch.Listed
 	err = w.a.p.store.View(func(tx *store.Tx) error {
-		now, later = nil, nil
-		for _, s := range listed {
-			if i, exists := tx.Insertion(w.a.id, s.Reference); exists && i.GoneSince.IsZero() {
-				now = append(now, s)
-			} else {
-				later = append(later, s)
-			}
-		}
+		now = w.Postpone(listed, w.a.published().state.Baselined, func(reference string) bool {
+			i, exists := tx.Insertion(w.a.id, reference)
+			return exists && i.GoneSince.IsZero()
+		})
 		return nil
 	})
-	a := &w.appearing
-	a.New += len(later)
-	a.Listed += len(now)
-	if err != nil || !w.a.published().state.Baselined || !a.Many() {
-		a.Listed += len(later)
-		return listed, err
-	}
-	for _, s := range later {
-		if w.bytes += len(s.Record); w.bytes > mostWaiting && len(w.waiting) > 0 {
-			a.Left = append(a.Left, s.Reference)
-			delete(w.seen, s.Reference) // it is not remembered, so it must not be polled
-			continue
-		}
-		a.Waits = append(a.Waits, s.Reference)
-		w.waiting = append(w.waiting, s)
-	}
-	return now, nil
+	return now, err
 }
 
 // appear announces at the end of a walk what was kept back, if it is believed. The rest is found again by the next walk.
 func (w *walk) appear() error {
-	believed := slices.DeleteFunc(w.waiting, func(s watch.Listed) bool {
-		_, is := w.ended.Appeared[s.Reference]
-		if !is {
-			delete(w.seen, s.Reference)
-		}
-		return !is
-	})
-	for _, page := range byPage(believed) {
+	for _, page := range w.Appeared(w.ended) {
 		if err := w.take(page); err != nil {
 			return err
 		}
+		w.ended.Published += len(page)
 	}
-	w.ended.Published += len(believed)
 	return nil
-}
-
-// byPage parts records by the page that showed them: each is one transaction.
-func byPage(listed []watch.Listed) (pages [][]watch.Listed) {
-	for n, s := range listed {
-		if n == 0 || !s.At.Equal(listed[n-1].At) {
-			pages = append(pages, nil)
-		}
-		pages[len(pages)-1] = append(pages[len(pages)-1], s)
-	}
-	return pages
-}
-
-// knownPages are the pages of the last walk that need not be looked at when they come again, by the hashes of their bodies and
-// of their records: every reference on them is published, and what the store holds of it was decided by that page and no
-// other. Who was missed by a walk, or was shown otherwise elsewhere, stands on no page that is known to the next one.
-type knownPages map[listings.Sum]*knownPage
-
-func (k knownPages) find(page *listings.InsertionsPage) *knownPage {
-	return cmp.Or(k[page.Body], k[page.Records])
-}
-
-func (k knownPages) add(page *listings.InsertionsPage, p *knownPage) {
-	k[page.Body], k[p.records] = p, p
-}
-
-// knownPage is small: there is one reference on it for every insertion that is remembered.
-type knownPage struct {
-	records    listings.Sum
-	path       string
-	total      int
-	bytes      int // of its records
-	references string
-	ends       []uint32 // of the references
-}
-
-// known is what the client need not read again of the pages of the one before.
-func (w *walk) known(h listings.Sum) *listings.KnownPage {
-	p := w.before[h]
-	if p == nil {
-		return nil
-	}
-	all := make([]string, len(p.ends))
-	from := uint32(0)
-	for n, end := range p.ends {
-		all[n], from = p.references[from:end], end
-	}
-	return &listings.KnownPage{Path: p.path, Total: p.total, Bytes: p.bytes, References: all}
-}
-
-// again takes a page of which everything is known. It stays known, unless another page of this walk has decided about one
-// of its references before.
-func (w *walk) again(page *listings.InsertionsPage) {
-	p := w.before.find(page)
-	repeated := w.after[p.records] != nil // page 1 may be the first one once more
-	decided := true
-	reads := make([]reading, len(page.Insertions))
-	for n, i := range page.Insertions {
-		reads[n] = reading{reference: i.Reference, mark: i.Mark}
-		if _, seen := w.seen[i.Reference]; seen {
-			decided = false
-			reads[n].mark = 0 // by another record than this one
-			continue
-		}
-		w.seen[i.Reference] = struct{}{}
-		w.appearing.Listed++
-	}
-	if repeated {
-		return
-	}
-	w.a.p.scheduler.seen(w.a.id, reads, page.Received)
-	if decided {
-		w.after.add(page, p)
-	}
-}
-
-// remember keeps a page that was committed, where all that is on it was decided by it.
-func (w *walk) remember(page *listings.InsertionsPage, decided int) {
-	if !page.Found || page.Unreadable > 0 || len(page.Insertions) == 0 || decided != len(page.Insertions) {
-		return
-	}
-	p := &knownPage{records: page.Records, path: page.Path, total: page.Total, ends: make([]uint32, len(page.Insertions))}
-	var all strings.Builder
-	for n, i := range page.Insertions {
-		all.WriteString(i.Reference)
-		p.ends[n] = uint32(all.Len())
-		p.bytes += len(i.Record)
-	}
-	p.references = strings.Clone(all.String())
-	w.after.add(page, p)
 }
 
 // entry is an insertion that comes into the schedule.

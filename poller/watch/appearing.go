@@ -35,24 +35,24 @@ type Sighting struct {
 // of somebody else; where most of what is known was not seen, and no complete walk holds it, only when walks have shown it for as long
 // as a change is held. A walk between them that does not show it, because it fails or lags, says nothing against it.
 func (e *walkEnd) appear() {
-	w, r, published := e.walk, e.rules, e.Published
+	w, r, published := e.walk.Appearing, e.rules, e.Published
 	mass := w.Many() && w.New*10 > published*3
 	_, foreign := Implausible(published-w.Listed, published, w.Listed)
-	approved := e.State.Held != nil && e.State.Held.Approved
+	approved := e.walk.Complete && e.State.Held != nil && e.State.Held.Approved // with what it has shown
 	believed := func(s Sighting) bool {
 		switch {
 		case e.Held:
 			return false
-		case !mass, approved:
+		case !mass:
 			return true
-		case foreign:
-			return !s.First.IsZero() && e.now.Sub(s.First) >= r.HoldFor
+		case approved, foreign:
+			return !s.First.IsZero() && (approved || e.now.Sub(s.First) >= r.HoldFor)
 		}
 		return s.Plain
 	}
-	remembered := max(r.HoldFor, 3*r.Interval, 3*e.now.Sub(w.Began))
-	e.Unconfirmed = maps.Clone(w.Unconfirmed)
-	maps.DeleteFunc(e.Unconfirmed, func(_ string, s Sighting) bool { return w.Began.Sub(s.Last) >= remembered })
+	remembered := max(r.HoldFor, 3*r.Interval, 3*e.now.Sub(e.walk.Began))
+	e.Unconfirmed = maps.Clone(e.walk.Unconfirmed)
+	maps.DeleteFunc(e.Unconfirmed, func(_ string, s Sighting) bool { return e.walk.Began.Sub(s.Last) >= remembered })
 	first := len(e.Unconfirmed) == 0
 	if first {
 		e.Unconfirmed = Unconfirmed{}

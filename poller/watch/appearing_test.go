@@ -34,9 +34,10 @@ func news(n int) (all []string) {
 func (a *appearing) walk(complete bool, listed int, news []string) WalkEnd {
 	a.now = a.now.Add(2 * time.Minute)
 	w := Walked{
-		Verdict: listings.Verdict{Complete: complete, Pages: 1, Reason: listings.ReasonCanceled}, Began: a.now, Seen: map[string]struct{}{},
-		Unconfirmed: a.before, Appearing: Appearing{New: len(news), Listed: listed},
+		Verdict: listings.Verdict{Complete: complete, Pages: 1, Reason: listings.ReasonCanceled}, Walk: NewWalk(nil, a.now),
+		Unconfirmed: a.before,
 	}
+	w.Appearing = Appearing{New: len(news), Listed: listed}
 	var published []store.Insertion
 	for n := range 100 {
 		reference := fmt.Sprint("a", n)
@@ -45,8 +46,8 @@ func (a *appearing) walk(complete bool, listed int, news []string) WalkEnd {
 			w.Seen[reference] = struct{}{}
 		}
 	}
-	if w.Many() {
-		w.Waits = news
+	if w.Appearing.Many() {
+		w.Appearing.Waits = news
 	}
 	for _, reference := range news {
 		w.Seen[reference] = struct{}{}
@@ -105,6 +106,34 @@ func TestWhatIsHeldTogetherIsBelievedTogether(t *testing.T) {
 		}
 		if waited := a.now.Sub(epoch); approved && waited > 4*time.Minute || !approved && waited != 32*time.Minute {
 			t.Errorf("approved %t: believed after %s", approved, waited)
+		}
+	}
+}
+
+func TestAnApprovedChangeIsWhatCompleteWalksHaveShown(t *testing.T) {
+	for name, c := range map[string]struct {
+		complete bool
+		then     []string
+		told     int
+	}{
+		"the same":                 {true, news(40), 40},
+		"another walk is partial":  {false, news(40), 0},
+		"another one shows others": {true, []string{"c0", "c1", "c2", "c3", "c4", "c5"}, 0},
+	} {
+		a := newAppearing()
+		a.walk(true, 10, news(40))
+		a.state.Held.Approved, a.state.Held.Until = true, a.now
+		if c.then = append(c.then, news(40)...); c.told > 0 {
+			c.then = c.then[:40]
+		}
+		told := 0
+		for r := range a.walk(c.complete, 10, c.then).Appeared {
+			if r[0] == c.then[0][0] {
+				told++
+			}
+		}
+		if told != c.told {
+			t.Errorf("%s: %d told", name, told)
 		}
 	}
 }

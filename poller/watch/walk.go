@@ -21,11 +21,8 @@ type WalkRules struct {
 // Walked is what one reading of all pages has shown.
 type Walked struct {
 	listings.Verdict
-	Appearing
-	Unconfirmed Unconfirmed // before it
-	Began       time.Time
-	Seen        map[string]struct{}
-	Fresh       int           // references that were never seen before, of what is announced
+	*Walk
+	Unconfirmed Unconfirmed   // before it
 	Counted     time.Time     // begin of the last walk that counted for what is missing; zero: none of this process
 	TookLast    time.Duration // the walk before
 	Failing     time.Duration // for how long walks have failed
@@ -95,7 +92,7 @@ func (e *walkEnd) complete(all iter.Seq[store.Insertion]) {
 		e.leaveOutside()
 	}
 	s.CompleteWalks++
-	if len(w.Waits)+len(w.Left) == 0 {
+	if len(w.Appearing.Waits)+len(w.Appearing.Left) == 0 {
 		s.LastToldWalk = w.Began
 	}
 	s.LastCompleteWalk = w.Began

@@ -57,7 +57,7 @@ func TestNothingIsGoneBeforeEnoughCompleteWalksMissedIt(t *testing.T) {
 						return
 					}
 				}
-			}, Walked{Verdict: v, Began: now, Seen: seen, Counted: counted}, now)
+			}, Walked{Verdict: v, Walk: &Walk{Began: now, Seen: seen}, Counted: counted}, now)
 			state = *e.State
 			if !v.Complete {
 				if len(e.Insertions)+len(e.Absent)+len(e.Events) > 0 || e.State.LastCompleteWalk != before.LastCompleteWalk {
@@ -101,7 +101,7 @@ func TestAMassThatIsMissingIsHeldUntilCompleteWalksHaveShownItForLong(t *testing
 	}
 	var told []events.Type
 	walk := func(now time.Time, seen map[string]struct{}) WalkEnd {
-		e := EndWalk("A100", walkRules, state, slices.Values(all), Walked{Verdict: listings.Verdict{Complete: true, Pages: 1}, Began: now, Seen: seen}, now)
+		e := EndWalk("A100", walkRules, state, slices.Values(all), Walked{Verdict: listings.Verdict{Complete: true, Pages: 1}, Walk: &Walk{Began: now, Seen: seen}}, now)
 		state = *e.State
 		for _, i := range e.Insertions {
 			n := slices.IndexFunc(all, func(k store.Insertion) bool { return k.Reference == i.Reference })

@@ -275,15 +275,14 @@ func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log eve
 	list := followed(log.Events(ctx, q), func(e events.Event) {
 		done.Next = &nextEvent{e.AgencyID, e.Sequence, e.RecordedTime}
 	}, &broken)
-	told := func(r forward.Replayed) {
-		if isTerminal(p.stderr) {
+	sum, err := forward.SendReplayed(ctx, to.Routes, list, func(r forward.Replayed, failed error) {
+		if failed != nil {
+			_, reason := receivers.Outcome(failed)
+			fmt.Fprintf(p.stderr, "%s failed; retrying: %s\n", c.To, printable(reason))
+		} else if isTerminal(p.stderr) {
 			fmt.Fprintf(p.stderr, "\r%d sent, %d refused", r.Events, r.Refused)
 		}
-	}
-	to.Listen(func(reason string) {
-		fmt.Fprintf(p.stderr, "%s does not take it now, and is tried again: %s\n", c.To, printable(reason))
 	})
-	sum, err := forward.SendReplayed(ctx, to.Routes, list, told)
 	done.Replayed = sum
 	if isTerminal(p.stderr) && sum.Deliveries > 0 {
 		fmt.Fprintln(p.stderr)

@@ -116,7 +116,7 @@ func (d *DeadLetters) Resend(ctx context.Context, number uint64, routes func(for
 	if !sleep(ctx, time.Until(d.next[traits.Destination])) {
 		return ctx.Err()
 	}
-	err = o.Send(ctx, Delivery{Events: []events.Event{e}, Had: strings.Fields(m.Header.Get(headerHad))})
+	err = send(ctx, o, Delivery{Events: []events.Event{e}, Had: strings.Fields(m.Header.Get(headerHad))})
 	d.next[traits.Destination] = time.Now().Add(traits.Pace)
 	if err != nil {
 		return fmt.Errorf("dead letter %d: %w", number, err)

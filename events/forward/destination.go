@@ -17,9 +17,10 @@ type destination struct {
 	receiver Receiver
 	traits   Traits
 
-	turn chan struct{} // has one token: who holds it sends
-	next time.Time     // not before; of whoever has the turn
-	off  atomic.Bool
+	turn    chan struct{} // has one token: who holds it sends
+	next    time.Time     // not before; of whoever has the turn
+	off     atomic.Bool
+	failing atomic.Pointer[time.Time] // since when nothing is taken; nil while something is
 }
 
 func newDestination(o Receiver) *destination {
@@ -53,9 +54,25 @@ func (d *destination) send(ctx context.Context, delivery Delivery, limit, drain 
 	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(drain, cancel) })()
-	err := d.receiver.Send(sending, delivery)
-	d.next = time.Now().Add(max(d.traits.Pace, after(err)))
+	err := send(sending, d.receiver, delivery)
+	now := time.Now()
+	d.next = now.Add(max(d.traits.Pace, after(err)))
+	if err == nil || errors.As(err, new(*Permanent)) { // one that is refused for good is an answer too
+		d.failing.Store(nil)
+	} else {
+		d.failing.CompareAndSwap(nil, &now)
+	}
 	return err
+}
+
+// send hands a delivery to a receiver. Where that panics the delivery is refused: it would panic again at the next try.
+func send(ctx context.Context, r Receiver, d Delivery) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &Permanent{Reason: fmt.Sprintf("it cannot be told: a fault of doorbell, %T", p)} // the value may quote a person
+		}
+	}()
+	return r.Send(ctx, d)
 }
 
 // after is how long a receiver wants to be left alone.

@@ -25,7 +25,7 @@ func TestAReceiverThatIsDownForAnHourLosesNothingAndComesBackToDigests(t *testin
 		if n := s.called(); n < 10 || n > 60 {
 			t.Errorf("tried %d times in an hour", n)
 		}
-		if st := f.Status().Lanes[0]; st.Waiting != 60 || st.LastError != "down" || st.Attempts < 10 || st.DeadLetters != 0 {
+		if st := f.Status().Lanes[0]; st.Waiting != 60 || st.LastError != "down" || st.Attempts < 10 || st.DeadLetters != 0 || time.Since(st.FailingSince) < 59*time.Minute {
 			t.Errorf("%+v", st)
 		}
 		s.up()
@@ -37,7 +37,7 @@ func TestAReceiverThatIsDownForAnHourLosesNothingAndComesBackToDigests(t *testin
 		if n := len(s.deliveries()); n != 4 { // one alone, then 20, 20, 19
 			t.Errorf("%d deliveries of 60 events", n)
 		}
-		if st := f.Status().Lanes[0]; st.Waiting != 0 || st.LastError != "" || st.Events != 60 || st.Attempts != 0 {
+		if st := f.Status().Lanes[0]; st.Waiting != 0 || st.LastError != "" || st.Events != 60 || st.Attempts != 0 || !st.FailingSince.IsZero() {
 			t.Errorf("%+v", st)
 		}
 	})

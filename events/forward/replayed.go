@@ -22,8 +22,8 @@ const replayTries = 10
 
 // SendReplayed sends events of the past to the receivers of those routes whose filters want them, each as a message of its own, at the pace
 // of the receivers, with origin replay. It remembers nothing and makes no dead letters: what a receiver can never take is counted. It calls
-// told after every delivery. The error is that of the list, of ctx, or of a receiver that takes nothing for long: what was sent is sent.
-func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Event, error], told func(Replayed)) (sum Replayed, err error) {
+// progress after every delivery, and with an error where a receiver takes nothing, once for each reason. The error is that of the list, of ctx, or of a receiver that takes nothing for long: what was sent is sent.
+func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Event, error], progress func(Replayed, error)) (sum Replayed, err error) {
 	destinations := map[string]*destination{}
 	for e, err := range list {
 		if err != nil {
@@ -39,7 +39,7 @@ func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Eve
 			if destinations[name] == nil {
 				destinations[name] = newDestination(route.Receiver)
 			}
-			err := resend(ctx, destinations[name], e.WithOrigin(events.OriginReplay))
+			err := resend(ctx, destinations[name], e.WithOrigin(events.OriginReplay), func(err error) { progress(sum, err) })
 			switch {
 			case err == nil:
 				sum.Deliveries++
@@ -49,14 +49,15 @@ func SendReplayed(ctx context.Context, routes []Route, list iter.Seq2[events.Eve
 			default:
 				return sum, err
 			}
-			told(sum)
+			progress(sum, nil)
 		}
 	}
 	return sum, ctx.Err()
 }
 
 // resend tries for a while.
-func resend(ctx context.Context, d *destination, e events.Event) error {
+func resend(ctx context.Context, d *destination, e events.Event, failed func(error)) error {
+	said := ""
 	for n := 1; ; n++ {
 		err := d.send(ctx, Delivery{Events: []events.Event{e}}, time.Minute, time.Second)
 		var permanent *Permanent
@@ -68,6 +69,10 @@ func resend(ctx context.Context, d *destination, e events.Event) error {
 			return ctx.Err()
 		case errors.As(err, &gone), n == replayTries:
 			return fmt.Errorf("%s: %s", d.name, reason(err))
+		}
+		if why := reason(err); why != said {
+			said = why
+			failed(err)
 		}
 		if !sleep(ctx, pause(n)) {
 			return ctx.Err()

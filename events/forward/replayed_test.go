@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"context"
 	"errors"
 	"iter"
 	"strings"
@@ -44,7 +45,7 @@ func TestReplayedEventsGoThroughTheReceiversAtTheirPace(t *testing.T) {
 		routes := []Route{leadsTo(a), leadsTo(b, "B200"), leadsTo(a, "A100")}
 		list := past(t, "A100", "B200", "A100", "A100", "B200")
 		begin, told := time.Now(), 0
-		r, err := SendReplayed(t.Context(), routes, each(list, nil), func(Replayed) { told++ })
+		r, err := SendReplayed(t.Context(), routes, each(list, nil), func(Replayed, error) { told++ })
 		if err != nil || r != (Replayed{Deliveries: 7, Events: 7}) || told != 7 {
 			t.Errorf("%+v %v, told %d", r, err, told)
 		}
@@ -73,17 +74,18 @@ func TestAReplayGoesOnAfterWhatIsRefusedAndEndsWhereNothingIsTaken(t *testing.T)
 			}
 			return nil
 		})
-		r, err := SendReplayed(t.Context(), []Route{leadsTo(a)}, each(list, nil), func(Replayed) {})
+		r, err := SendReplayed(t.Context(), []Route{leadsTo(a)}, each(list, nil), func(Replayed, error) {})
 		if err != nil || r != (Replayed{Deliveries: 3, Events: 3, Refused: 1}) {
 			t.Errorf("%+v %v", r, err)
 		}
 		a.down()
-		if r, err = SendReplayed(t.Context(), []Route{leadsTo(a)}, each(list, nil), func(Replayed) {}); err == nil || r.Events != 0 {
+		var failed []string
+		if r, err = SendReplayed(t.Context(), []Route{leadsTo(a)}, each(list, nil), func(_ Replayed, err error) { failed = append(failed, err.Error()) }); err == nil || len(failed) != 1 || r.Events != 0 {
 			t.Errorf("%+v %v", r, err)
 		}
 		a.up()
 		broken := errors.New("the log is broken")
-		if r, err = SendReplayed(t.Context(), []Route{leadsTo(a)}, each(list, broken), func(Replayed) {}); !errors.Is(err, broken) || r.Events != 4 {
+		if r, err = SendReplayed(t.Context(), []Route{leadsTo(a)}, each(list, broken), func(Replayed, error) {}); !errors.Is(err, broken) || r.Events != 4 {
 			t.Errorf("%+v %v", r, err)
 		}
 	})
@@ -111,5 +113,40 @@ func TestATestIsMarkedAndHasNoRealPerson(t *testing.T) {
 	var permanent *Permanent
 	if err := SendTest(t.Context(), a, TestAgency, false); !errors.As(err, &permanent) {
 		t.Error(err)
+	}
+}
+
+// clumsy is a receiver with a fault.
+type clumsy struct{ err error }
+
+func (c clumsy) Traits() Traits { return Traits{Destination: "clumsy"} }
+
+func (c clumsy) Send(context.Context, Delivery) error {
+	if c.err == nil {
+		panic("Nora")
+	}
+	return c.err
+}
+
+func TestAReceiverThatPanicsRefusesTheDelivery(t *testing.T) {
+	errs := []error{SendTest(t.Context(), clumsy{}, TestAgency, false), newDestination(clumsy{}).send(t.Context(), Delivery{}, time.Minute, time.Second)}
+	for _, err := range errs {
+		if !errors.As(err, new(*Permanent)) || strings.Contains(err.Error(), "Nora") {
+			t.Errorf("it is %v", err)
+		}
+	}
+}
+
+func TestADestinationKnowsSinceWhenItTakesNothing(t *testing.T) {
+	d := newDestination(clumsy{err: &Retry{Reason: "busy"}})
+	_ = d.send(t.Context(), Delivery{}, time.Minute, time.Second)
+	first := d.failing.Load()
+	_ = d.send(t.Context(), Delivery{}, time.Minute, time.Second)
+	if first == nil || d.failing.Load() != first {
+		t.Error("it does not know since when nothing is taken")
+	}
+	d.receiver = clumsy{err: &Permanent{Reason: "odd"}}
+	if _ = d.send(t.Context(), Delivery{}, time.Minute, time.Second); d.failing.Load() != nil {
+		t.Error("who refuses one delivery is said to take nothing")
 	}
 }

@@ -19,7 +19,7 @@ func SendTest(ctx context.Context, o Receiver, agency string, alert bool) error 
 	if err != nil {
 		return err
 	}
-	return o.Send(ctx, Delivery{Events: []events.Event{e}, Test: true})
+	return send(ctx, o, Delivery{Events: []events.Event{e}, Test: true})
 }
 
 // sample is an event of nobody: what it says occurs in no register of persons, addresses or numbers.

@@ -23,10 +23,12 @@ type WorkerStatus struct {
 	Attempts    int       `json:"attempts,omitempty"`  // of the message in hand
 	LastError   string    `json:"lastError,omitempty"` // what the receiver said last, if that was no
 	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
-	DeadLetters uint64    `json:"deadLetters"`
-	Foreign     uint64    `json:"foreign"`           // messages on our subjects that are none of ours
-	Off         bool      `json:"off"`               // nothing is sent until the program is started anew
-	Problem     string    `json:"problem,omitempty"` // why nothing comes from NATS
+	// FailingSince is when the receiver began to take nothing; zero if it took or refused the last message.
+	FailingSince time.Time `json:"failingSince,omitzero"`
+	DeadLetters  uint64    `json:"deadLetters"`
+	Foreign      uint64    `json:"foreign"`           // messages on our subjects that are none of ours
+	Off          bool      `json:"off"`               // nothing is sent until the program is started anew
+	Problem      string    `json:"problem,omitempty"` // why nothing comes from NATS
 
 	// Turned is when the worker turned last. It does at least every half minute where nothing comes, and as long as a receiver may
 	// ask for patience where something does.
@@ -37,7 +39,11 @@ type WorkerStatus struct {
 func (f *Forwarder) Status() Status {
 	s := Status{Name: f.o.Name}
 	for _, l := range f.workers {
-		s.Lanes = append(s.Lanes, l.status.read())
+		w := l.status.read()
+		if since := l.dest.failing.Load(); since != nil {
+			w.FailingSince = *since
+		}
+		s.Lanes = append(s.Lanes, w)
 	}
 	return s
 }

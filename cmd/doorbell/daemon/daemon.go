@@ -88,8 +88,7 @@ type Options struct {
 // Accept is what is not guessed about a store. Alone: no store before it has watched what it has not.
 type Accept struct{ Restored, Moved, Fresh, Alone bool }
 
-// Forwarder brings events to receivers. What a receiver has kept open is closed at the end if it has a Close, and since when it
-// takes nothing is in the status if it has a FailingSince.
+// Forwarder brings events to receivers. What a receiver has kept open is closed at the end if it has a Close.
 type Forwarder struct {
 	Name   string
 	Routes []forward.Route

@@ -174,22 +174,11 @@ func (a *Daemon) forwarderStatus() []ops.ForwarderStatus {
 			all = append(all, ops.ForwarderStatus{
 				Name: r.Name, Destination: l.Destination, Whose: l.Whose, Kind: string(l.Kind), Waiting: l.Waiting, Sent: l.Sent, Events: l.Events,
 				LastSent: l.LastSent.UTC(), Attempts: l.Attempts, LastError: l.LastError, LastErrorAt: l.LastErrorAt.UTC(),
-				FailingSince: r.failingSince(l.Destination).UTC(), DeadLetters: l.DeadLetters, Off: l.Off, Problem: l.Problem,
+				FailingSince: l.FailingSince.UTC(), DeadLetters: l.DeadLetters, Off: l.Off, Problem: l.Problem,
 			})
 		}
 	}
 	return all
-}
-
-// failingSince is since when the receiver of a destination takes nothing.
-func (f Forwarder) failingSince(destination string) time.Time {
-	for _, r := range f.Routes {
-		o, ok := r.Receiver.(interface{ FailingSince() time.Time })
-		if ok && r.Receiver.Traits().Destination == destination && !o.FailingSince().IsZero() {
-			return o.FailingSince()
-		}
-	}
-	return time.Time{}
 }
 
 // close gives back what the receivers have kept open.

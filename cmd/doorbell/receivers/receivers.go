@@ -7,9 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"doorbell/cmd/doorbell/config"
@@ -149,7 +147,7 @@ func (p twoPlaces) routes() ([]forward.Route, error) {
 				if err != nil {
 					return err
 				}
-				receivers[s.value] = guard(o)
+				receivers[s.value] = o
 			}
 			filter := s.filter(p.types, p.least)
 			filter.Only = kind
@@ -228,81 +226,16 @@ func webhookRoutes(c *config.Config, _, version string) ([]forward.Route, error)
 		if err != nil {
 			return nil, err
 		}
-		routes = append(routes, forward.Route{Receiver: guard(o), Filter: s.filter(f.WebhookTypes, f.WebhookMinScore)})
+		routes = append(routes, forward.Route{Receiver: o, Filter: s.filter(f.WebhookTypes, f.WebhookMinScore)})
 	}
 	return routes, nil
-}
-
-// guarded is a receiver that ends nothing but a delivery when it fails in a way that nobody thought of, and that knows since when it
-// takes nothing.
-type guarded struct {
-	forward.Receiver
-
-	say func(reason string) // hears why nothing is taken, once for each reason; may be nil
-
-	mu      sync.Mutex
-	failing time.Time
-	said    string
-}
-
-func guard(o forward.Receiver) *guarded { return &guarded{Receiver: o} }
-
-// Send passes on what the receiver says. A panic would be there again at the next try: the delivery becomes a dead letter.
-func (g *guarded) Send(ctx context.Context, d forward.Delivery) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &forward.Permanent{Reason: fmt.Sprintf("it cannot be told: a fault of doorbell, %T", p)} // the value may quote a person
-		}
-		g.note(err)
-	}()
-	return g.Receiver.Send(ctx, d)
-}
-
-// note remembers since when nothing is taken. A delivery that is refused for good says that somebody is there.
-func (g *guarded) note(err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err == nil || errors.As(err, new(*forward.Permanent)) {
-		g.failing, g.said = time.Time{}, ""
-		return
-	}
-	if g.failing.IsZero() {
-		g.failing = time.Now()
-	}
-	if _, reason := Outcome(err); g.say != nil && reason != g.said {
-		g.said = reason
-		g.say(reason)
-	}
-}
-
-// FailingSince is when the receiver took something last, as far as it fails now; else zero.
-func (g *guarded) FailingSince() time.Time {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.failing
-}
-
-// Close gives back what the receiver has kept open.
-func (g *guarded) Close() {
-	if c, ok := g.Receiver.(interface{ Close() }); ok {
-		c.Close()
-	}
 }
 
 // Close gives back what the receivers have kept open.
 func (f Forwarder) Close() {
 	for _, r := range f.Routes {
-		if g, ok := r.Receiver.(*guarded); ok {
-			g.Close()
-		}
-	}
-}
-
-// Listen hears of every receiver why it takes nothing.
-func (f Forwarder) Listen(say func(reason string)) {
-	for _, r := range f.Routes {
-		if g, ok := r.Receiver.(*guarded); ok {
-			g.say = say
+		if c, ok := r.Receiver.(interface{ Close() }); ok {
+			c.Close()
 		}
 	}
 }

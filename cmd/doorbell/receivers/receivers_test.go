@@ -1,11 +1,8 @@
 package receivers
 
 import (
-	"context"
-	"errors"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"doorbell/cmd/doorbell/config"
@@ -112,38 +109,5 @@ func TestMailedAlertsMayGoElsewhereAndElseToTheOneForAll(t *testing.T) {
 	named := read(t, append(base, "DOORBELL_EMAIL_TO=nora@x.example", "DOORBELL_EMAIL_TYPES=watch.baselined")...)
 	if f, err := New(named, "email", "email", "1.0.0"); err != nil || len(f.Routes) != 1 || !slices.Contains(f.Routes[0].Filter.Types, "watch.baselined") {
 		t.Errorf("what is named is not mailed: %+v, %v", f.Routes, err)
-	}
-}
-
-// clumsy is a receiver with a fault.
-type clumsy struct{ err error }
-
-func (c clumsy) Traits() forward.Traits { return forward.Traits{Destination: "clumsy"} }
-
-func (c clumsy) Send(context.Context, forward.Delivery) error {
-	if c.err == nil {
-		panic("Nora")
-	}
-	return c.err
-}
-
-func TestAReceiverThatPanicsRefusesTheDelivery(t *testing.T) {
-	err := guard(clumsy{}).Send(t.Context(), forward.Delivery{})
-	if !errors.As(err, new(*forward.Permanent)) || strings.Contains(err.Error(), "Nora") {
-		t.Errorf("it is %v", err)
-	}
-}
-
-func TestAReceiverKnowsSinceWhenItTakesNothing(t *testing.T) {
-	g := guard(clumsy{err: &forward.Retry{Reason: "busy"}})
-	_ = g.Send(t.Context(), forward.Delivery{})
-	first := g.FailingSince()
-	_ = g.Send(t.Context(), forward.Delivery{})
-	if first.IsZero() || !g.FailingSince().Equal(first) {
-		t.Error("it does not know since when nothing is taken")
-	}
-	g.Receiver = clumsy{err: &forward.Permanent{Reason: "odd"}}
-	if _ = g.Send(t.Context(), forward.Delivery{}); !g.FailingSince().IsZero() {
-		t.Error("who refuses one delivery is said to take nothing")
 	}
 }

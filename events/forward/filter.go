@@ -14,14 +14,15 @@ import (
 // Kind of what a worker carries.
 type Kind string
 
-// Leads are all that happens at the listings; alerts tell how the watch itself is. See [IsAlert].
+// Leads are all that happens at the listings; alerts tell how the watch itself is. They have workers of their own, so that no lead waits
+// behind them.
 const (
 	Leads  Kind = "leads"
 	Alerts Kind = "alerts"
 )
 
 func kindOf(t events.Type) Kind {
-	if IsAlert(t) {
+	if group, _, _ := strings.Cut(string(t), "."); group == "access" || group == "watch" {
 		return Alerts
 	}
 	return Leads

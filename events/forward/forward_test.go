@@ -180,7 +180,7 @@ func TestLeadsDoNotWaitBehindAlerts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newScript("a", 20)
 		s.will(func(d Delivery) error {
-			if IsAlert(d.Events[0].Type) {
+			if kindOf(d.Events[0].Type) == Alerts {
 				return &Retry{Reason: "no alerts"}
 			}
 			return nil

@@ -2,14 +2,17 @@ package forward
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,7 +63,7 @@ func (p Poster) Post(ctx context.Context, header http.Header, body []byte) (*htt
 	request.Header = header
 	response, err := p.client.Do(request)
 	if err != nil {
-		return nil, &Retry{Reason: unreachable(err)}
+		return nil, &Retry{Reason: cmp.Or(Unreachable(err), "the connection failed")}
 	}
 	return response, nil
 }
@@ -93,8 +96,11 @@ func RetryAfter(response *http.Response, now time.Time) time.Duration {
 	return min(max(at.Sub(now), 0), longestAfter)
 }
 
-// unreachable says why there is no answer.
-func unreachable(err error) string {
+// BadCertificate is what [Unreachable] says of one.
+const BadCertificate = "the host's certificate is not trusted"
+
+// Unreachable says why there is no answer, and quotes nothing; empty where that is not known.
+func Unreachable(err error) string {
 	var (
 		dns         *net.DNSError
 		certificate *tls.CertificateVerificationError
@@ -110,11 +116,13 @@ func unreachable(err error) string {
 	case errors.As(err, &dns):
 		return "the host is not found"
 	case errors.As(err, &certificate), errors.As(err, &unknown):
-		return "the host's certificate is not trusted"
+		return BadCertificate
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "the connection is refused"
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return "no answer in time"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "the connection broke"
 	}
-	return "the connection failed"
+	return ""
 }

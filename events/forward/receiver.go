@@ -3,7 +3,6 @@ package forward
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"doorbell/events"
@@ -69,10 +68,3 @@ func (e *Permanent) Error() string { return fmt.Sprintf("refused: %s", e.Reason)
 type Gone struct{ Reason string }
 
 func (e *Gone) Error() string { return fmt.Sprintf("switched off: %s", e.Reason) }
-
-// IsAlert says whether an event is one of those that tell how the watch itself is (access.*, watch.*), and not what happens at the
-// listings. Alerts travel in a worker of their own, so that no lead waits behind them.
-func IsAlert(t events.Type) bool {
-	kind, _, _ := strings.Cut(string(t), ".")
-	return kind == "access" || kind == "watch"
-}

@@ -99,7 +99,7 @@ func TestATestIsMarkedAndHasNoRealPerson(t *testing.T) {
 		}
 	}
 	for n, d := range a.deliveries() {
-		if !d.Test || IsAlert(d.Events[0].Type) != (n == 1) {
+		if !d.Test || (kindOf(d.Events[0].Type) == Alerts) != (n == 1) {
 			t.Errorf("%+v", d)
 		}
 		if _, err := d.Events[0].Payload(); err != nil {

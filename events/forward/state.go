@@ -96,14 +96,11 @@ func readMemory(path, name string) (memory, error) {
 	err = d.Decode(&m)
 	const moveAway = "move it away: then the forwarder goes on where its consumer in NATS stands, and one that is gone as well begins anew " +
 		"with what comes from now on"
-	if err == nil && m.Version == 1 {
-		return memory{}, fmt.Errorf("%w: %s was written by an earlier version of doorbell; %s", ErrState, path, moveAway)
+	if err == nil && m.Version > 0 && m.Version != stateVersion {
+		return memory{}, fmt.Errorf("%w: %s was written by another version of doorbell; run that one, or %s", ErrState, path, moveAway)
 	}
-	if err != nil || d.More() || m.Version < 1 || m.Version == stateVersion && !m.whole() {
+	if err != nil || d.More() || m.Version != stateVersion || !m.whole() {
 		return memory{}, fmt.Errorf("%w: %s is damaged. Restore it from a backup; or %s", ErrState, path, moveAway)
-	}
-	if m.Version > stateVersion {
-		return memory{}, fmt.Errorf("%w: %s was written by a later version of doorbell", ErrState, path)
 	}
 	if m.Name != name {
 		return memory{}, fmt.Errorf("%w: %s belongs to the forwarder %.40q", ErrState, path, m.Name)

@@ -204,7 +204,7 @@ func emailRoutes(c *config.Config, name, _ string) ([]forward.Route, error) {
 		open: func(value string) (forward.Receiver, error) {
 			return email.New(email.Options{
 				SMTP: string(f.EmailSMTP), Password: f.EmailPassword.Reveal(), From: string(f.EmailFrom), To: config.Recipients(value),
-				OpenImmo: f.EmailOpenimmo, Operators: slices.Contains(operators, value), AllowPlaintext: c.Base.AllowPlaintext, Name: name,
+				OpenImmo: f.EmailOpenimmo, Operators: slices.Contains(operators, value), AllowPlaintext: c.Base.AllowPlaintext, Name: name, Location: zurich(),
 				Language: f.Language.Language, AgencyName: f.AgencyNames.Revealed,
 			})
 		},

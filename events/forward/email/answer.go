@@ -1,18 +1,14 @@
 package email
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/textproto"
-	"os"
 	"regexp"
 	"strings"
-	"syscall"
 	"time"
 
 	"doorbell/events/forward"
@@ -47,14 +43,7 @@ func (f *failure) Error() string {
 	if f.code == 0 {
 		return string(f.step) + ": " + f.words
 	}
-	return fmt.Sprintf("%s: the server answers %d", f.step, f.code) + prefixed(" ", f.enhanced)
-}
-
-func prefixed(prefix, s string) string {
-	if s == "" {
-		return ""
-	}
-	return prefix + s
+	return strings.TrimRight(fmt.Sprintf("%s: the server answers %d %s", f.step, f.code, f.enhanced), " ")
 }
 
 // closing is the answer of a server that ends the session, at any step.
@@ -69,39 +58,19 @@ func failed(s step, err error) *failure {
 		return &failure{step: s, code: answer.Code, enhanced: enhancedCode.FindString(answer.Msg)}
 	}
 	f := &failure{step: s, words: words(err)}
-	f.setup = f.words == badCertificate
+	f.setup = f.words == forward.BadCertificate
 	return f
 }
 
-const badCertificate = "the certificate of the server is not valid for this name, or of nobody we trust"
-
 // words describe an error that is no answer.
 func words(err error) string {
-	var (
-		dns         *net.DNSError
-		certificate *tls.CertificateVerificationError
-		authority   x509.UnknownAuthorityError
-		timeout     net.Error
-		plain       tls.RecordHeaderError
-	)
 	switch {
-	case errors.As(err, &certificate), errors.As(err, &authority):
-		return badCertificate
-	case errors.As(err, &plain):
+	case errors.As(err, new(tls.RecordHeaderError)):
 		return "the server does not speak TLS here; is it the port for STARTTLS?"
-	case errors.As(err, &dns):
-		return "the name of the server cannot be resolved"
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return "connection refused"
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return "no answer in time"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
-		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return "the connection broke"
 	case errors.Is(err, errTooMuch):
 		return "the server does not stop answering"
 	}
-	return "the server does not follow the protocol"
+	return cmp.Or(forward.Unreachable(err), "the server does not follow the protocol")
 }
 
 // setupRetryDelay is how long a wrong setup is left alone: somebody has to change it, and accounts are locked after too many tries.

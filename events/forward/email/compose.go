@@ -75,7 +75,7 @@ func thread(d forward.Delivery) string {
 	name := ""
 	for i, e := range d.Events {
 		n := hash("insertion", e.AgencyID, e.Reference)
-		if forward.IsAlert(e.Type) {
+		if message.IsAlert(e.Type) {
 			n = hash("watch", e.AgencyID)
 		}
 		if i > 0 && n != name {

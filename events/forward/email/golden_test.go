@@ -88,9 +88,13 @@ func lead(t testing.TB, id, first, last, message string) events.Event {
 
 func newReceiver(t testing.TB, change func(*Options)) *Receiver {
 	t.Helper()
+	zurich, err := time.LoadLocation("Europe/Zurich")
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := Options{
 		SMTP: "smtp://mail.agency.example:587", From: "Doorbell <doorbell@agency.example>",
-		To: []string{"Lettings <office@agency.example>", "zurich@agency.example"}, OpenImmo: true, Operators: true,
+		To: []string{"Lettings <office@agency.example>", "zurich@agency.example"}, OpenImmo: true, Operators: true, Location: zurich,
 	}
 	if change != nil {
 		change(&o)

@@ -1,6 +1,7 @@
 package email
 
 import (
+	"cmp"
 	"encoding/xml"
 	"strings"
 	"time"
@@ -77,7 +78,7 @@ func feedbacks(d forward.Delivery, now time.Time, l *time.Location) [][]byte {
 		f := files[e.AgencyID]
 		if f == nil {
 			f = &feedback{Version: "1.2.5", Sender: sender{
-				Name: or(message.Line(created.Contact.Portal, maxWord), "doorbell"), Datum: now.In(l).Format("02.01.2006"), MaklerID: message.Line(e.AgencyID, maxWord),
+				Name: cmp.Or(message.Line(created.Contact.Portal, maxWord), "doorbell"), Datum: now.In(l).Format("02.01.2006"), MaklerID: message.Line(e.AgencyID, maxWord),
 			}}
 			files[e.AgencyID] = f
 			order = append(order, e.AgencyID)
@@ -128,13 +129,13 @@ func interessentOf(p *events.ContactRequestCreated, mark string) interessent {
 	text, _ := message.Lines(c.Message, maxMessage)
 	i := interessent{
 		IntID: message.Line(p.ContactRequestID, maxWord), Anrede: message.Line(c.Salutation, 30), Vorname: message.Line(c.FirstName, maxWord),
-		Nachname: or(message.Line(c.LastName, maxWord), message.Line(c.FullName, maxWord)), Firma: message.Line(c.Company, maxWord),
+		Nachname: cmp.Or(message.Line(c.LastName, maxWord), message.Line(c.FullName, maxWord)), Firma: message.Line(c.Company, maxWord),
 		Email: message.Line(c.Email, maxAddress), Bevorzugt: "BRIEF", Wunsch: "DETAIL", Anfrage: mark + strings.Join(text, "\n"),
 	}
 	if a := c.Address; a != nil {
 		i.Strasse, i.Plz, i.Ort = message.Line(a.Street, maxWord), message.Line(a.PostalCode, 16), message.Line(a.Locality, maxWord)
 	}
-	switch number := message.Line(or(c.Phone, c.PhoneRaw), 40); {
+	switch number := message.Line(cmp.Or(c.Phone, c.PhoneRaw), 40); {
 	case number == "":
 	case mobile(c.Phone):
 		i.Mobil, i.Bevorzugt = number, "MOBIL"

@@ -1,6 +1,7 @@
 package email
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
@@ -8,13 +9,13 @@ import (
 	"errors"
 	"net"
 	"net/mail"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"doorbell/events/forward"
 	"doorbell/events/forward/message"
 )
 
@@ -37,7 +38,7 @@ type Options struct {
 	AllowPlaintext []string
 
 	Name     string         // of the forwarder; part of every Message-ID; "email" if empty
-	Location *time.Location // of the times in mails; Europe/Zurich, or else UTC, if nil
+	Location *time.Location // of the times in mails; UTC if nil
 	RootCAs  *x509.CertPool // who may sign the server's certificate; the system's if nil
 	// Dial connects to the server; a net.Dialer if nil.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -80,26 +81,17 @@ func (o Options) check() (settings, error) {
 	if s.to, err = parseRecipients(o.To); err != nil {
 		return settings{}, err
 	}
-	s.Name = or(s.Name, "email")
+	s.Name = cmp.Or(s.Name, "email")
 	if len(s.Name) > maxName || strings.ContainsFunc(s.Name, notPlain) {
 		return settings{}, errors.New("forwarder name: want up to 32 letters, digits, _ and -")
 	}
 	if s.Location == nil {
-		s.Location = zurich()
+		s.Location = time.UTC
 	}
 	if s.Dial == nil {
 		s.Dial = new(net.Dialer).DialContext
 	}
 	return s, nil
-}
-
-// zurich is where the readers are. Without zone files times are told in UTC, and say so.
-func zurich() *time.Location {
-	l, err := time.LoadLocation("Europe/Zurich")
-	if err != nil {
-		return time.UTC
-	}
-	return l
 }
 
 var errServer = errors.New("SMTP server: want smtp://user@host:587 (STARTTLS) or smtps://user@host:465 (TLS)")
@@ -112,17 +104,16 @@ func parseServer(address, password string, allowed []string) (server, error) {
 	s := server{host: strings.ToLower(u.Hostname()), port: u.Port(), user: u.User.Username(), password: password}
 	switch u.Scheme {
 	case "smtp":
-		s.port = or(s.port, "587")
+		s.port = cmp.Or(s.port, "587")
 	case "smtps":
-		s.port, s.implicit = or(s.port, "465"), true
+		s.port, s.implicit = cmp.Or(s.port, "465"), true
 	default:
 		return server{}, errServer
 	}
 	if n, err := strconv.ParseUint(s.port, 10, 16); err != nil || n == 0 {
 		return server{}, errors.New("SMTP server: the port is no number from 1 to 65535")
 	}
-	s.loopback = isLoopback(s.host)
-	s.plaintext = s.loopback || slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, s.host) })
+	s.loopback, s.plaintext = forward.MayBePlain(s.host, nil), forward.MayBePlain(s.host, allowed)
 	return s, s.checkUser(u.User)
 }
 
@@ -139,21 +130,6 @@ func (s server) checkUser(u *url.Userinfo) error {
 		return errors.New("SMTP server: there is a password, but the address names no user: smtp://user@host:587")
 	}
 	return nil
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
-func isLoopback(host string) bool {
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.Unmap().IsLoopback()
 }
 
 func parseRecipients(list []string) ([]mail.Address, error) {

@@ -309,11 +309,11 @@ func TestNobodyThereIsLater(t *testing.T) {
 	address := l.Addr().String()
 	_ = l.Close()
 	err = newReceiver(t, func(o *Options) { o.SMTP = "smtp://" + address }).Send(t.Context(), delivery(t))
-	if outcome(err) != later || err.Error() != "not taken now: connecting: connection refused" {
+	if outcome(err) != later || err.Error() != "not taken now: connecting: the connection is refused" {
 		t.Error(err)
 	}
 	err = newReceiver(t, func(o *Options) { o.SMTP = "smtp://nowhere.invalid" }).Send(t.Context(), delivery(t))
-	if outcome(err) != later || !strings.Contains(err.Error(), "cannot be resolved") || strings.Contains(err.Error(), "nowhere") {
+	if outcome(err) != later || !strings.Contains(err.Error(), "is not found") || strings.Contains(err.Error(), "nowhere") {
 		t.Error(err)
 	}
 }

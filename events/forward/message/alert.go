@@ -1,6 +1,7 @@
 package message
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -97,7 +98,7 @@ func (w writer) alert(e events.Event) alert {
 		i = w.halted(p)
 	case *events.AccessResumed:
 		i = Item{
-			Tone: Good, Heading: "Access restored", Under: "Polling resumed, because " + or(causes[p.Cause], "access is allowed") + ".",
+			Tone: Good, Heading: "Access restored", Under: "Polling resumed, because " + cmp.Or(causes[p.Cause], "access is allowed") + ".",
 			Facts: facts(Fact{Label: "Halted", Text: scope(p.Scope)}, Fact{Label: "Halted since", Text: w.when(p.HaltedAt)}, insertion(p.PropertyReferenceID)),
 		}
 	case *events.AccessKeySwitched:
@@ -113,7 +114,7 @@ func (w writer) alert(e events.Event) alert {
 	case *events.WatchStale:
 		i = w.stale(p)
 	case *events.WatchRecovered:
-		i = Item{Tone: Good, Heading: or(endings[p.Ends], "Recovered: "+Line(p.Ends, maxWord)), Facts: facts(
+		i = Item{Tone: Good, Heading: cmp.Or(endings[p.Ends], "Recovered: "+Line(p.Ends, maxWord)), Facts: facts(
 			Fact{Label: "Since", Text: w.when(p.Since)}, Fact{Label: "Operation", Text: operation(p.Operation)}, insertion(p.PropertyReferenceID))}
 	case *events.WatchGapDetected:
 		i = w.gap(p)
@@ -135,7 +136,7 @@ func (w writer) alert(e events.Event) alert {
 		i.Facts = facts(Fact{Label: "Reason", Text: operation(p.Reason)}, Fact{Label: "Sequences", Text: fmt.Sprintf("%d to %d", p.FromSequence, p.ToSequence)},
 			Fact{Label: "Sent again", Text: fmt.Sprint(p.SentAgain)})
 	default:
-		i.Heading, i.Under = or(Line(string(e.Type), maxWord), "An event without a type"), unknown
+		i.Heading, i.Under = cmp.Or(Line(string(e.Type), maxWord), "An event without a type"), unknown
 	}
 	if !w.Operators {
 		i.Command = ""
@@ -147,7 +148,7 @@ func (w writer) alert(e events.Event) alert {
 		}
 	}
 	i.Facts = append(i.Facts, facts(Fact{Label: "Observed", Text: w.when(e.Time)})...)
-	return alert{Item: i, agency: Line(e.AgencyID, maxWord), detail: or(w.agency(e.AgencyID), "an agency without an id")}
+	return alert{Item: i, agency: Line(e.AgencyID, maxWord), detail: cmp.Or(w.agency(e.AgencyID), "an agency without an id")}
 }
 
 var causes = map[string]string{"key_changed": "the key was replaced", "operator": "an operator asked for it", "retry_succeeded": "a retry succeeded"}
@@ -165,7 +166,7 @@ var refusals = map[string]string{
 func (w writer) halted(p *events.AccessHalted) Item {
 	others := p.Evidence.OtherAgenciesOfKey
 	return Item{
-		Tone: Alert, Heading: or(refusals[p.ProbableReason], "The API refuses access"),
+		Tone: Alert, Heading: cmp.Or(refusals[p.ProbableReason], "The API refuses access"),
 		Under:  "Polling stopped: no new contact requests are seen here until this is settled.",
 		Advice: Line(p.Advice, maxSentence), Command: Line(p.Resume, maxTitle),
 		Facts: facts(
@@ -182,7 +183,7 @@ func (w writer) stale(p *events.WatchStale) Item {
 		Tone: Alert, Heading: "No successful response for too long",
 		Under:  "New contact requests may be waiting there. doorbell keeps trying and catches up; nothing is lost.",
 		Advice: "Check the status, and whether the listings service has an outage.", Command: "doorbell status",
-		Facts: facts(Fact{Label: "Operation", Text: operation(p.Operation)}, Fact{Label: "Last good answer", Text: or(w.when(p.LastSuccessAt), "never")}),
+		Facts: facts(Fact{Label: "Operation", Text: operation(p.Operation)}, Fact{Label: "Last good answer", Text: cmp.Or(w.when(p.LastSuccessAt), "never")}),
 	}
 	const most = 3
 	for _, e := range p.Errors[max(0, len(p.Errors)-most):] {
@@ -204,7 +205,7 @@ func (w writer) gap(p *events.WatchGapDetected) Item {
 		reached += fmt.Sprintf(" of %d", *p.Total)
 	}
 	return Item{
-		Tone: Alert, Heading: or(gaps[p.Reason], "Not everything can be seen"), Under: "doorbell cannot see everything here.",
+		Tone: Alert, Heading: cmp.Or(gaps[p.Reason], "Not everything can be seen"), Under: "doorbell cannot see everything here.",
 		Advice: "Check the portal itself for contact requests from this period that did not arrive.",
 		Facts: facts(Fact{Label: "Insertion", Text: Line(p.PropertyReferenceID, maxTitle)}, Fact{Label: "Operation", Text: operation(p.Operation)},
 			Fact{Label: "Reached", Text: reached}, Fact{Label: "From", Text: w.when(p.From)}, Fact{Label: "To", Text: w.when(p.To)}),

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -49,9 +50,9 @@ func (w writer) item(e events.Event) (i Item, place string) {
 	if i.Tone == "" {
 		i.Tone = Quiet
 	}
-	place = or(place, or(Line(e.Reference, maxTitle), w.t("Agency")+" "+w.agency(e.AgencyID)))
-	i.Heading = or(i.Heading, place)
-	i.Line = or(i.Line, i.Label)
+	place = cmp.Or(place, cmp.Or(Line(e.Reference, maxTitle), w.t("Agency")+" "+w.agency(e.AgencyID)))
+	i.Heading = cmp.Or(i.Heading, place)
+	i.Line = cmp.Or(i.Line, i.Label)
 	return i, place
 }
 
@@ -61,8 +62,8 @@ const unknown = "This version of doorbell cannot show more of it; the event itse
 func (w writer) request(p *events.ContactRequestCreated) Item {
 	c, place := p.Contact, w.placeOf(p.Insertion)
 	i := Item{
-		Label: w.t("New contact request"), Tone: Lead, Heading: or(w.nameOf(c), w.t("Somebody without a name")),
-		Under: w.t("about") + " " + or(place, or(Line(p.PropertyReferenceID, maxTitle), w.t("an unknown property"))),
+		Label: w.t("New contact request"), Tone: Lead, Heading: cmp.Or(w.nameOf(c), w.t("Somebody without a name")),
+		Under: w.t("about") + " " + cmp.Or(place, cmp.Or(Line(p.PropertyReferenceID, maxTitle), w.t("an unknown property"))),
 	}
 	if w.list { // the group says it
 		i.Under = ""
@@ -87,7 +88,7 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 			i.Actions = append(i.Actions, Link{w.t("Call"), call})
 		}
 		i.Facts = facts(
-			Fact{w.t("E-mail"), Line(c.Email, maxAddress), mail}, Fact{w.t("Phone"), Line(or(c.PhoneRaw, c.Phone), maxWord), call},
+			Fact{w.t("E-mail"), Line(c.Email, maxAddress), mail}, Fact{w.t("Phone"), Line(cmp.Or(c.PhoneRaw, c.Phone), maxWord), call},
 			Fact{Label: w.t("Prefers"), Text: Line(c.PreferredContact, maxWord)})
 		if c.Email == "" && c.Phone == "" && c.PhoneRaw == "" {
 			i.Note = joined(" ", i.Note, w.t("The portal told no way to reach this person; look there."))
@@ -136,7 +137,7 @@ var languageNames = map[string]string{"de": "German", "fr": "French", "it": "Ita
 func (w writer) nameOf(c events.Contact) string {
 	first, last, whole := Line(c.FirstName, maxWord), Line(c.LastName, maxWord), Line(c.FullName, maxWord)
 	if !w.Short {
-		name := or(joined(" ", first, last), whole)
+		name := cmp.Or(joined(" ", first, last), whole)
 		if name == "" {
 			return Line(c.Company, maxWord)
 		}
@@ -158,7 +159,7 @@ func (w writer) nameOf(c events.Contact) string {
 
 // placeOf is how a property is called: its title and where it is.
 func (w writer) placeOf(s events.InsertionSummary) string {
-	return joined(", ", or(Line(s.Title, 100), Line(s.Street, maxWord)), Line(joined(" ", s.PostalCode, s.Locality), maxWord))
+	return joined(", ", cmp.Or(Line(s.Title, 100), Line(s.Street, maxWord)), Line(joined(" ", s.PostalCode, s.Locality), maxWord))
 }
 
 // property are the facts of an insertion; in a digest all in one.
@@ -222,11 +223,11 @@ func member(pointer string) string {
 		}
 		b.WriteRune(r)
 	}
-	return or(Line(b.String(), 60), "…")
+	return cmp.Or(Line(b.String(), 60), "…")
 }
 
 func (w writer) difference(c events.Change) string {
-	value := func(raw json.RawMessage) string { return Line(or(scalar(raw), string(raw)), 80) }
+	value := func(raw json.RawMessage) string { return Line(cmp.Or(scalar(raw), string(raw)), 80) }
 	before, after := value(c.Before), value(c.After)
 	switch {
 	case before == "" && after == "":

@@ -88,13 +88,6 @@ func Cut(s string, most int) string {
 	return strings.TrimRight(string([]rune(s)[:most-1]), " \n\u200C\u200D") + "…"
 }
 
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
 // joined puts what there is of several texts together.
 func joined(separator string, parts ...string) string {
 	var there []string

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -86,7 +87,7 @@ func (w writer) when(t time.Time) string {
 	h := customs[w.tag()]
 	day, month := strings.Fields(h.days)[t.Weekday()], strings.Fields(h.months)[t.Month()-1]
 	zone, _ := t.Zone()
-	zone = or(map[string]string{"CET": w.t("CET"), "CEST": w.t("CEST")}[zone], zone)
+	zone = cmp.Or(map[string]string{"CET": w.t("CET"), "CEST": w.t("CEST")}[zone], zone)
 	return fmt.Sprintf(h.date, day, t.Day(), month, t.Year()) + t.Format(", 15:04 ") + zone
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"doorbell/events"
 	"doorbell/events/forward"
+	"doorbell/events/forward/message"
 	"doorbell/events/forward/slack"
 )
 
@@ -145,7 +146,7 @@ func TestWhatCannotBeReadIsShownAsFarAsItIsKnown(t *testing.T) {
 			t.Errorf("%s, alone: %v: %s", name, err, body)
 		}
 		beside := good
-		if forward.IsAlert(e.Type) {
+		if message.IsAlert(e.Type) {
 			beside = example(t, events.TypeWatchStale)
 		}
 		check(t, name, slack.Short, []events.Event{e, beside})

@@ -106,7 +106,7 @@ func (o *Receiver) Send(ctx context.Context, d forward.Delivery) error {
 	if len(d.Events) == 0 {
 		return &forward.Permanent{Reason: "a delivery without an event"}
 	}
-	body, err := render(message.Write(d.Events, d.Test, o.reader), forward.IsAlert(d.Events[0].Type))
+	body, err := render(message.Write(d.Events, d.Test, o.reader), message.IsAlert(d.Events[0].Type))
 	if err != nil {
 		return err
 	}

@@ -302,7 +302,7 @@ func TestANetworkThatFailsIsTriedAgainAndSaidWithoutTheAddress(t *testing.T) {
 		gone.URL:                       "the connection is refused",
 		untrusted.URL:                  "the host's certificate is not trusted",
 		slow.URL:                       "no answer in time",
-		cut.URL:                        "the connection failed",
+		cut.URL:                        "the connection broke",
 		"https://doorbell-zq7.invalid": "the host is not found",
 	} {
 		o := webhook.Options{URL: where + "/sentinel-token"}

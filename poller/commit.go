@@ -99,8 +99,8 @@ func write(tx *store.Tx, agencyID string, e watch.Effects) (err error) {
 	for reference, record := range e.Records {
 		err = errors.Join(err, tx.PutRecord(agencyID, reference, record))
 	}
-	for _, c := range e.Contacts {
-		err = errors.Join(err, tx.PutContactRequest(agencyID, e.Reference, c))
+	if len(e.Contacts) > 0 {
+		err = errors.Join(err, tx.PutContactRequests(agencyID, e.Reference, e.Contacts...))
 	}
 	for _, t := range e.Failures {
 		err = errors.Join(err, tx.PutFailure(agencyID, t))

@@ -363,7 +363,7 @@ func TestDigestsOfOtherRulesAreRenewedWithoutAWord(t *testing.T) {
 			w.must(w.store.Update(func(tx *store.Tx) error {
 				for _, c := range before {
 					c.Rules, c.Digest = c.Rules+1, store.Short{1}
-					w.must(tx.PutContactRequest("A100", "a#1##", c))
+					w.must(tx.PutContactRequests("A100", "a#1##", c))
 				}
 				return nil
 			}))

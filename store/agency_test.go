@@ -28,14 +28,13 @@ func TestNamesThatAreLearnedAndNotCommittedAreForgotten(t *testing.T) {
 		for _, f := range fields {
 			c.Fields = append(c.Fields, Field{f, FieldDigest{1, 2, 0x30}})
 		}
-		return func(tx *Tx) error { return tx.PutContactRequest("A100", "a", c) }
+		return func(tx *Tx) error { return tx.PutContactRequests("A100", "a", c) }
 	}
 	if err := s.Update(put("1", "email")); err != nil {
 		t.Fatal(err)
 	}
 	_ = s.Update(func(tx *Tx) error {
 		_ = put("2", "email", "gone")(tx)
-		_ = tx.flush()
 		return errUnchanged
 	})
 	if err := s.Update(put("3", "phone", "gone")); err != nil {

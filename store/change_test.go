@@ -8,15 +8,15 @@ import (
 	"doorbell/store"
 )
 
-func TestAChangeReadsWhatItLookedAtOnlyOnce(t *testing.T) {
+func TestAChangeLooksOnceWhereNoCommitCameBetween(t *testing.T) {
 	s := open(t, t.TempDir())
-	update(t, s, func(tx *store.Tx) error { return tx.PutContactRequest("A", "r", store.ContactRequest{ID: "1"}) })
+	update(t, s, func(tx *store.Tx) error { return tx.PutContactRequests("A", "r", store.ContactRequest{ID: "1"}) })
 	looks := 0
 	err := s.Change(func(tx *store.Tx) (bool, error) {
 		looks++
 		known := tx.ContactRequests("A", "r")
 		return len(known) == 1, nil
-	}, func(tx *store.Tx) error { return tx.PutContactRequest("A", "r", store.ContactRequest{ID: "2"}) })
+	}, func(tx *store.Tx) error { return tx.PutContactRequests("A", "r", store.ContactRequest{ID: "2"}) })
 	if err != nil || looks != 1 {
 		t.Errorf("%d looks, %v", looks, err)
 	}
@@ -35,7 +35,7 @@ func TestAChangeLooksAgainWhereAnotherCommitCameBetween(t *testing.T) {
 			if looks++; looks == 1 {
 				done := make(chan error)
 				go func() {
-					done <- s.Update(func(tx *store.Tx) error { return tx.PutContactRequest("A", "r", store.ContactRequest{ID: "1"}) })
+					done <- s.Update(func(tx *store.Tx) error { return tx.PutContactRequests("A", "r", store.ContactRequest{ID: "1"}) })
 				}()
 				return true, <-done
 			}
@@ -46,7 +46,7 @@ func TestAChangeLooksAgainWhereAnotherCommitCameBetween(t *testing.T) {
 			return still, nil
 		}, func(tx *store.Tx) error {
 			written = true
-			return tx.PutContactRequest("A", "r", store.ContactRequest{ID: "2"})
+			return tx.PutContactRequests("A", "r", store.ContactRequest{ID: "2"})
 		})
 		if err != nil || looks != 2 || written != still {
 			t.Errorf("%d looks, written %t, %v", looks, written, err)

@@ -49,87 +49,58 @@ func ShortenField(hash [3]byte) FieldDigest {
 // Empty says whether the field was null or empty.
 func (f Field) Empty() bool { return f.Digest == FieldDigest{} }
 
+// chunkSize is how many contact requests of an insertion lie in one entry of the bucket, a chunk: a key of its own for each would
+// double what it takes to remember them.
+const chunkSize = 8
+
 // ContactRequests returns all contact requests remembered of an insertion, by id.
 func (tx *Tx) ContactRequests(agency, reference string) []ContactRequest {
-	all := slices.Clone(tx.group(agency, reference).list)
+	all := tx.asTheyCame(agency, reference)
 	slices.SortFunc(all, func(a, b ContactRequest) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }
 
-// PutContactRequest remembers a contact request of an insertion.
-func (tx *Tx) PutContactRequest(agency, reference string, c ContactRequest) error {
-	tx.group(agency, reference).put(c)
-	return nil
-}
-
-// group is what is remembered of the contact requests of one insertion. They lie together, a few in each entry of the
-// bucket, a chunk: a key of its own for each would double what it takes to remember them. A transaction reads a group once and
-// writes what has changed of it at its end.
-type group struct {
-	agency string
-	below  []byte           // of its keys
-	list   []ContactRequest // as they came; none ever goes
-	place  map[string]int   // by id
-	dirty  map[int]bool     // chunks that have changed
-}
-
-// chunkSize is how many contact requests lie in one entry.
-const chunkSize = 8
-
-func (g *group) put(c ContactRequest) {
-	c.Fields = slices.Clone(c.Fields)
-	n, known := g.place[c.ID]
-	if !known {
-		n = len(g.list)
-		g.place[c.ID] = n
-		g.list = append(g.list, c)
-	}
-	g.list[n] = c
-	g.dirty[n/chunkSize] = true
-}
-
-// group reads the contact requests of an insertion, once in a transaction.
-func (tx *Tx) group(agency, reference string) *group {
-	below := prefix(agency, reference)
-	if g := tx.groups[string(below)]; g != nil {
-		return g
-	}
-	g := &group{agency: agency, below: below, place: map[string]int{}, dirty: map[int]bool{}}
-	names := tx.fieldNames(agency)
+// asTheyCame are the contact requests of an insertion in the order of its chunks. None ever goes.
+func (tx *Tx) asTheyCame(agency, reference string) (all []ContactRequest) {
+	below, names := prefix(agency, reference), tx.FieldNames(agency)
 	for _, v := range tx.ascend(bucketContacts, below, below) {
-		list, ok := decodeChunk(v, names.list)
+		list, ok := decodeChunk(v, names)
 		if !ok {
 			panic(damagef("contact requests of agency %q cannot be read", agency))
 		}
-		for _, c := range list {
-			g.place[c.ID] = len(g.list)
-			g.list = append(g.list, c)
-		}
+		all = append(all, list...)
 	}
-	tx.groups[string(below)] = g
-	return g
+	return all
 }
 
-// flush writes what has changed of the contact requests.
-func (tx *Tx) flush() error {
-	for _, below := range slices.Sorted(maps.Keys(tx.groups)) {
-		g := tx.groups[below]
-		names := tx.fieldNames(g.agency)
-		for _, n := range slices.Sorted(maps.Keys(g.dirty)) {
-			k := binary.BigEndian.AppendUint32(slices.Clone(g.below), uint32(n))
-			chunk := g.list[n*chunkSize : min((n+1)*chunkSize, len(g.list))]
-			if err := tx.put(bucketContacts, k, encodeChunk(chunk, names)); err != nil {
-				return err
-			}
+// PutContactRequests remembers contact requests of an insertion.
+func (tx *Tx) PutContactRequests(agency, reference string, puts ...ContactRequest) error {
+	all, place, dirty := tx.asTheyCame(agency, reference), map[string]int{}, map[int]bool{}
+	for n, c := range all {
+		place[c.ID] = n
+	}
+	for _, c := range puts {
+		n, known := place[c.ID]
+		if !known {
+			n, all = len(all), append(all, c)
+			place[c.ID] = n
 		}
-		if names.dirty {
-			names.dirty = false
-			if err := tx.putJSON(bucketFieldNames, []byte(g.agency), names.list); err != nil {
-				return err
-			}
+		all[n] = c
+		dirty[n/chunkSize] = true
+	}
+	names := tx.FieldNames(agency)
+	known := len(names)
+	for _, n := range slices.Sorted(maps.Keys(dirty)) {
+		k := binary.BigEndian.AppendUint32(prefix(agency, reference), uint32(n))
+		chunk := all[n*chunkSize : min((n+1)*chunkSize, len(all))]
+		if err := tx.put(bucketContacts, k, encodeChunk(chunk, &names)); err != nil {
+			return err
 		}
 	}
-	return nil
+	if len(names) == known {
+		return nil
+	}
+	return tx.putJSON(bucketFieldNames, []byte(agency), names)
 }
 
 // Flags of a contact request in a chunk.
@@ -139,7 +110,7 @@ const (
 )
 
 // encodeChunk writes how many contact requests there are, a zero, and each of them.
-func encodeChunk(list []ContactRequest, names *fieldNames) []byte {
+func encodeChunk(list []ContactRequest, names *[]string) []byte {
 	w := &writer{b: make([]byte, 0, 128*len(list))}
 	w.uint(uint64(len(list)))
 	w.byte(0) // older stores have the time of a poll here, which nobody needs
@@ -161,7 +132,7 @@ func encodeChunk(list []ContactRequest, names *fieldNames) []byte {
 		w.time(c.CreatedAt)
 		w.uint(uint64(len(c.Fields)))
 		for _, f := range c.Fields {
-			w.uint(names.number(f.Name))
+			w.uint(numberOf(f.Name, names))
 			w.fixed(f.Digest[:])
 		}
 	}
@@ -215,41 +186,20 @@ func unpackUUID(b []byte) string {
 // the whole still notices their changes.
 const maxFieldNames = 500
 
-// fieldNames numbers the names of an agency's fields, so that a contact request holds numbers only.
-type fieldNames struct {
-	list  []string
-	index map[string]int
-	dirty bool
-}
-
-func (tx *Tx) fieldNames(agency string) *fieldNames {
-	if n := tx.names[agency]; n != nil {
-		return n
-	}
-	n := &fieldNames{index: map[string]int{}}
-	n.list, _ = getJSON[[]string](tx, bucketFieldNames, []byte(agency))
-	for i, name := range n.list {
-		n.index[name] = i
-	}
-	tx.names[agency] = n
-	return n
-}
-
-// FieldNames returns the names of all fields that any contact request of an agency was remembered with.
+// FieldNames returns the names of all fields that any contact request of an agency was remembered with. A chunk holds their numbers.
 func (tx *Tx) FieldNames(agency string) []string {
-	return slices.Clone(tx.fieldNames(agency).list)
+	names, _ := getJSON[[]string](tx, bucketFieldNames, []byte(agency))
+	return names
 }
 
-// number returns the number of a name, made if there is room, else one that no name has.
-func (n *fieldNames) number(name string) uint64 {
-	if i, ok := n.index[name]; ok {
-		return uint64(i)
-	}
-	if len(n.list) >= maxFieldNames {
+// numberOf returns the number of a name, made if there is room, else one that no name has.
+func numberOf(name string, names *[]string) uint64 {
+	n := slices.Index(*names, name)
+	if n < 0 && len(*names) >= maxFieldNames {
 		return maxFieldNames
 	}
-	n.list = append(n.list, strings.Clone(name))
-	n.index[name] = len(n.list) - 1
-	n.dirty = true
-	return uint64(len(n.list) - 1)
+	if n < 0 {
+		n, *names = len(*names), append(*names, name)
+	}
+	return uint64(n)
 }

@@ -66,10 +66,12 @@ func remember(b *testing.B, s *store.Store, insertions []int, history int) {
 	err := s.Update(func(tx *store.Tx) error {
 		for _, n := range insertions {
 			reference := fmt.Sprintf("seefeld#%d#H2#%04d", n/7, n%9999)
+			var all []store.ContactRequest
 			for i := range history {
-				if err := tx.PutContactRequest("A100", reference, remembered(n, i)); err != nil {
-					return err
-				}
+				all = append(all, remembered(n, i))
+			}
+			if err := tx.PutContactRequests("A100", reference, all...); err != nil {
+				return err
 			}
 		}
 		return nil

@@ -58,12 +58,12 @@ func TestContactRequestsOfAllKindsComeBackAsTheyWere(t *testing.T) {
 	want := variety()
 	for _, c := range want { // each in a commit of its own
 		update(t, s, func(tx *store.Tx) error {
-			return errors.Join(tx.PutContactRequest("A100", "a#1##", c), tx.PutContactRequest("A100", "a#1##2", want[0]))
+			return errors.Join(tx.PutContactRequests("A100", "a#1##", c), tx.PutContactRequests("A100", "a#1##2", want[0]))
 		})
 	}
 	want[9].Revision++
 	want[9].Fields = want[8].Fields
-	update(t, s, func(tx *store.Tx) error { return tx.PutContactRequest("A100", "a#1##", want[9]) })
+	update(t, s, func(tx *store.Tx) error { return tx.PutContactRequests("A100", "a#1##", want[9]) })
 	s.Close()
 	s = open(t, dir)
 	if got := contactRequests(t, s, "A100", "a#1##"); !reflect.DeepEqual(byID(got), byID(want)) {
@@ -77,16 +77,11 @@ func TestContactRequestsOfAllKindsComeBackAsTheyWere(t *testing.T) {
 func TestAFormBeyondTheBoundIsRememberedToo(t *testing.T) {
 	s := open(t, t.TempDir())
 	var want []store.ContactRequest
-	update(t, s, func(tx *store.Tx) error {
-		for n := range 1500 {
-			c := store.ContactRequest{ID: fmt.Sprint("c", n), Rules: uint32(n), Fields: []store.Field{{Name: "email", Digest: store.FieldDigest{1}}}}
-			want = append(want, c)
-			if err := tx.PutContactRequest("A100", "a#1##", c); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	for n := range 1500 {
+		c := store.ContactRequest{ID: fmt.Sprint("c", n), Rules: uint32(n), Fields: []store.Field{{Name: "email", Digest: store.FieldDigest{1}}}}
+		want = append(want, c)
+	}
+	update(t, s, func(tx *store.Tx) error { return tx.PutContactRequests("A100", "a#1##", want...) })
 	if got := contactRequests(t, s, "A100", "a#1##"); !reflect.DeepEqual(byID(got), byID(want)) {
 		t.Errorf("%d came back of %d, or other ones", len(got), len(want))
 	}

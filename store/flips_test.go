@@ -241,7 +241,7 @@ func stillThere(s *store.Store, want []string) error {
 			if !known {
 				return errWrong
 			}
-			return errors.Join(tx.PutInsertion("A100", i), tx.PutInsertion("A100", changed), tx.PutContactRequest("A100", "a#zz", store.ContactRequest{ID: "new"}))
+			return errors.Join(tx.PutInsertion("A100", i), tx.PutInsertion("A100", changed), tx.PutContactRequests("A100", "a#zz", store.ContactRequest{ID: "new"}))
 		})
 		if err != nil {
 			return err

@@ -223,7 +223,7 @@ func (m *model) put(rt *rapid.T) {
 			return err
 		}
 		appended, err = tx.Append(e)
-		return errors.Join(err, tx.PutInsertion(agency, i), tx.PutContactRequest(agency, reference, r))
+		return errors.Join(err, tx.PutInsertion(agency, i), tx.PutContactRequests(agency, reference, r))
 	})
 	if err != nil {
 		rt.Fatal(err)
@@ -242,7 +242,7 @@ func (m *model) abort(rt *rapid.T) {
 	agency, reference, i, r := m.draw(rt)
 	boom := errors.New("boom")
 	err := m.s.Update(func(tx *store.Tx) error {
-		return errors.Join(tx.PutInsertion(agency, i), tx.PutContactRequest(agency, reference, r), boom)
+		return errors.Join(tx.PutInsertion(agency, i), tx.PutContactRequests(agency, reference, r), boom)
 	})
 	if !errors.Is(err, boom) {
 		rt.Fatal(err)

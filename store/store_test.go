@@ -256,7 +256,7 @@ func TestEverythingSurvivesAReopen(t *testing.T) {
 	cursor := events.Cursor{Sequence: 1, ID: newest.ID, Position: 1, StreamSequence: 9, StreamCreated: now}
 	update(t, s, func(tx *store.Tx) error {
 		return errors.Join(tx.PutAgency("A100", agency), tx.PutInsertion("A100", insertion), tx.PutRecord("A100", "a#b##", []byte(`{}`)),
-			tx.PutContactRequest("A100", "a#b##", request), tx.PutHalt("A100", halt))
+			tx.PutContactRequests("A100", "a#b##", request), tx.PutHalt("A100", halt))
 	})
 	if err := errors.Join(s.Publish("A100", []events.Event{newest.WithSequence(1)}, cursor), s.Close()); err != nil {
 		t.Fatal(err)
@@ -439,7 +439,7 @@ func beOfSchema(t *testing.T, path string, schema int) {
 func TestTheNamesOfFieldsAreKeptPerAgency(t *testing.T) {
 	s := open(t, t.TempDir())
 	one := store.ContactRequest{ID: "c1", Fields: []store.Field{{Name: "email"}, {Name: "source"}}}
-	update(t, s, func(tx *store.Tx) error { return tx.PutContactRequest("A100", "a#b##", one) })
+	update(t, s, func(tx *store.Tx) error { return tx.PutContactRequests("A100", "a#b##", one) })
 	err := s.View(func(tx *store.Tx) error {
 		for agency, want := range map[string][]string{"A100": {"email", "source"}, "B200": nil} {
 			if got := tx.FieldNames(agency); !slices.Equal(got, want) {

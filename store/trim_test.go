@@ -167,7 +167,7 @@ func TestWhatWasSeenOutlivesItsEvents(t *testing.T) {
 	insertion := store.Insertion{Reference: "a#1##", Episode: 2, FirstSeen: era}
 	request := store.ContactRequest{ID: "c1", Fingerprint: store.Short{1}, CreatedAt: era}
 	update(t, s, func(tx *store.Tx) error {
-		return errors.Join(tx.PutInsertion("A100", insertion), tx.PutContactRequest("A100", "a#1##", request), tx.PutRecord("A100", "a#1##", []byte("{}")))
+		return errors.Join(tx.PutInsertion("A100", insertion), tx.PutContactRequests("A100", "a#1##", request), tx.PutRecord("A100", "a#1##", []byte("{}")))
 	})
 	ring(t, s, "A100", 50, &now)
 	publish(t, s, "A100", 50)

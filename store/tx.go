@@ -16,9 +16,7 @@ import (
 type Tx struct {
 	tx       *bolt.Tx
 	store    *Store
-	names    map[string]*fieldNames // by agency
-	groups   map[string]*group      // by the beginning of their keys
-	appended map[string]struct{}    // agencies whose logs have grown; nil: none has
+	appended map[string]struct{} // agencies whose logs have grown; nil: none has
 }
 
 // View runs fn on the state as it is. No network, no waiting inside: an open View keeps the file growing.
@@ -61,9 +59,6 @@ func (s *Store) update(fn func(*Tx) error) error {
 		if err := fn(own); err != nil {
 			return err
 		}
-		if err := own.flush(); err != nil {
-			return err
-		}
 		if err := s.Damage(); err != nil { // somebody who reads has met it meanwhile
 			return err
 		}
@@ -89,19 +84,18 @@ func (s *Store) update(fn func(*Tx) error) error {
 // errUnchanged ends an Update that has nothing to write after all.
 var errUnchanged = errors.New("unchanged")
 
-// Change runs look on the state as it is and then, if look asks for it, write as Update would. Where nothing was committed in
-// between, write finds what look has read: nothing is read twice. Else look has another look first, in the transaction of
-// write. What look does not ask for costs no commit, and waits for none.
+// Change runs look on the state as it is and then, if look asks for it, write as Update would. Where something was committed in
+// between, look has another look first, in the transaction of write. What look does not ask for costs no commit, and waits for
+// none.
 func (s *Store) Change(look func(*Tx) (bool, error), write func(*Tx) error) error {
 	return s.change(s.Update, look, write)
 }
 
 func (s *Store) change(update func(func(*Tx) error) error, look func(*Tx) (bool, error), write func(*Tx) error) error {
-	var seen *Tx
 	var commit int
 	wanted := false
 	err := s.View(func(tx *Tx) (err error) {
-		seen, commit = tx, tx.commit()
+		commit = tx.commit()
 		wanted, err = look(tx)
 		return err
 	})
@@ -110,7 +104,6 @@ func (s *Store) change(update func(func(*Tx) error) error, look func(*Tx) (bool,
 	}
 	err = update(func(tx *Tx) error {
 		if tx.commit() == commit {
-			tx.names, tx.groups = seen.names, seen.groups
 			return write(tx)
 		}
 		if wanted, err := look(tx); err != nil || !wanted {
@@ -143,7 +136,7 @@ func commitError(err error) error {
 // begin wraps a transaction that sees at least the last commit. If it does not, the newer head of the file is damaged: bbolt
 // falls back on the other one.
 func (s *Store) begin(tx *bolt.Tx, last int64) *Tx {
-	own := &Tx{tx: tx, store: s, names: map[string]*fieldNames{}, groups: map[string]*group{}}
+	own := &Tx{tx: tx, store: s}
 	if int64(own.commit()) < last {
 		panic(damagef("its head is not the one that was written last"))
 	}

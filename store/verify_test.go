@@ -63,7 +63,7 @@ func furnishInto(s *store.Store) error {
 				err = errors.Join(err, tx.PutInsertion(agency, store.Insertion{Reference: reference, Episode: 1, FirstSeen: era}),
 					tx.PutRecord(agency, reference, []byte(`{"text":"`+strings.Repeat("Guten Tag ", 80)+`"}`)))
 				for c := range 20 {
-					err = errors.Join(err, tx.PutContactRequest(agency, reference, store.ContactRequest{
+					err = errors.Join(err, tx.PutContactRequests(agency, reference, store.ContactRequest{
 						ID: fmt.Sprintf("c%d-%d", n, c), Fields: []store.Field{{Name: "email", Digest: store.FieldDigest{1}}, {Name: somebody}},
 					}))
 				}

@@ -14,13 +14,13 @@ type Agency struct {
 	// WatchStart is the moment before the first request, in our clock. It never moves.
 	WatchStart time.Time `json:"watchStart"`
 	// HeardUntil is set where a store before this one watched the agency and was lost: contact requests created since are
-	// news, for the stream holds what that store has told of them. Zero: none did.
+	// live, for those before are in the stream. Zero: there was no such store.
 	HeardUntil time.Time `json:"heardUntil,omitzero"`
-	// AwaitsStream: nothing is asked until the stream was read, which may know what a store before this one has told.
+	// AwaitsStream: nothing is asked until the stream was read, which may hold what a store before this one has published.
 	AwaitsStream bool `json:"awaitsStream,omitempty"`
 	// Filter is the API's own filter under which the insertions were read, as a query.
 	Filter string `json:"filter,omitempty"`
-	// ClockSkew is the API's clock minus ours, once an answer told it.
+	// ClockSkew is the API's clock minus ours, once it was learned from answers.
 	ClockSkew time.Duration `json:"clockSkew,omitempty"`
 	SkewKnown bool          `json:"skewKnown,omitempty"`
 
@@ -31,8 +31,8 @@ type Agency struct {
 	// CompleteWalks counts complete walks; LastCompleteWalk is when the last of them began.
 	CompleteWalks    int       `json:"completeWalks,omitempty"`
 	LastCompleteWalk time.Time `json:"lastCompleteWalk,omitzero"`
-	// LastToldWalk is when the last complete walk began that left nothing of what it had shown to be told later; zero if
-	// there was none.
+	// LastToldWalk is when the last complete walk began after which nothing that it had shown was still to be published; zero
+	// if there was none.
 	LastToldWalk time.Time `json:"lastToldWalk,omitzero"`
 	// PartialWalks counts walks in a row that stayed partial for PartialReason, a reason in the API's structure.
 	PartialWalks  int    `json:"partialWalks,omitempty"`
@@ -78,7 +78,7 @@ type Dialect struct {
 	FirstPage   string `json:"firstPage,omitempty"`
 	CreatedForm string `json:"createdForm,omitempty"`
 	// Size is how many records are asked for at first, where the API refused what was asked before; 0: not learned.
-	// A negative one says that the API refuses to be told a number.
+	// A negative one: the API refuses every number.
 	Size int `json:"size,omitempty"`
 	// Largest is the largest number of records to ask for that still brought more than a smaller one; 0: not learned.
 	Largest int `json:"largest,omitempty"`
@@ -91,7 +91,7 @@ type Dialect struct {
 // Operation is what is remembered of the answers of one operation of an agency.
 type Operation struct {
 	Dialect
-	// LastGood is the last good answer that was written; younger ones may have been heard.
+	// LastGood is the last good answer that was written; there may have been younger ones.
 	LastGood time.Time `json:"lastGood,omitzero"`
 	// PartialWalks counts walks in a row that could not be complete.
 	PartialWalks int `json:"partialWalks,omitempty"`
@@ -100,7 +100,7 @@ type Operation struct {
 	Drifts map[string]time.Time `json:"drifts,omitempty"`
 }
 
-// Keys is how far a configured pair of keys was tried. Keys are told by their fingerprints.
+// Keys is how far a configured pair of keys was tried. Keys stand here by their fingerprints.
 type Keys struct {
 	Current string   `json:"current,omitempty"` // the configured pair that this is about
 	Next    string   `json:"next,omitempty"`
@@ -167,7 +167,7 @@ type Halt struct {
 	ProbableReason string       `json:"probableReason"`
 	Advice         string       `json:"advice"`
 	Body           string       `json:"body,omitempty"` // kind of the body of the refusal, in the words of access.halted
-	// Asked is when the question was sent that was refused, as long as its event waits for what tells the reason; zero: it was told.
+	// Asked is when the refused request was sent, as long as the event waits for what shows the reason; zero: there is an event.
 	Asked time.Time `json:"asked,omitzero"`
 }
 
@@ -237,7 +237,7 @@ type AlarmID struct {
 	Reference string `json:"propertyReferenceId,omitempty"` // of the insertion that it is about; empty: the whole operation
 }
 
-// Alarm is a state that an event has told, and that another event ends.
+// Alarm is a state that one event began and another one ends.
 type Alarm struct {
 	AlarmID
 	Since   time.Time `json:"since"`

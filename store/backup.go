@@ -14,7 +14,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Backup writes a consistent copy of the store while it is in use. sized is told before the first byte how many there are.
+// Backup writes a consistent copy of the store while it is in use. sized is called with their number before the first byte.
 //
 // As long as it takes, what is changed cannot be overwritten, and the file grows by it. Nobody waits: the file is mapped far
 // beyond its end, so that a commit never has to move it.

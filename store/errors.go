@@ -18,7 +18,7 @@ var (
 	// ErrDamaged is returned when the file cannot be read as a store; by View and Update, too, when they find that out. The process
 	// must end: nothing is read or written any more.
 	ErrDamaged = errors.New("damaged store")
-	// ErrEmpty is the ErrDamaged of a file that nobody has filled yet. Open fills it, if it is told a base URL.
+	// ErrEmpty is the ErrDamaged of a file that nobody has filled yet. Open fills it, if it has a base URL.
 	ErrEmpty = fmt.Errorf("%w: it is empty; doorbell run fills it", ErrDamaged)
 )
 

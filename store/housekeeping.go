@@ -27,7 +27,7 @@ type HousekeepingOptions struct {
 	Store     *Store
 	Retention time.Duration // how long acknowledged events are kept
 	Max       int64         // the most bytes in use; 0: no bound
-	Told      func(Space)   // is called when Alarm or Full has changed; may be nil
+	Changed   func(Space)   // is called when Alarm or Full has changed; may be nil
 }
 
 // Space is how much the store holds of what it may.
@@ -140,8 +140,8 @@ func (h *Housekeeping) check(ctx context.Context) error {
 	h.is = is
 	h.mu.Unlock()
 	h.o.Store.full.Store(is.Full)
-	if h.o.Told != nil && (is.Alarm != was.Alarm || is.Full != was.Full) {
-		h.o.Told(is)
+	if h.o.Changed != nil && (is.Alarm != was.Alarm || is.Full != was.Full) {
+		h.o.Changed(is)
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func TestASizeThatIsNearlyReachedIsTold(t *testing.T) {
 		s := open(t, dir)
 		var told []store.Space
 		h, stop := keep(t, store.HousekeepingOptions{
-			Store: s, Retention: time.Hour, Max: 4 << 20, Told: func(is store.Space) { told = append(told, is) },
+			Store: s, Retention: time.Hour, Max: 4 << 20, Changed: func(is store.Space) { told = append(told, is) },
 		})
 		for n := 0; n < 33; n++ { // 33 × 104 kB
 			if err := large(t, s, 100<<10); err != nil {

@@ -13,32 +13,33 @@ import (
 	"doorbell/events"
 )
 
-// What the stream holds and this store does not, because it is a restored backup, a machine that was set back, or a new one,
-// comes in by Import, as published and under the numbers that it carries. Unsent events have no number, so they are in nobody's
-// way. What is remembered beside the events tells what is found again from what happens again:
+// The stream may hold events that this store does not: the store is a restored backup, is on a machine that was set back, or is new.
+// Import takes them over as published, under the sequences that they carry. Unsent events have no sequence, so they are in nobody's
+// way.
 //
-//   - Of every imported event its id, also when the log forgets the event. An unsent event of that id is dropped.
-//   - Of every insertion and contact request the last imported word, and when we said another one after it. A restored snapshot
-//     may find a change whose id is taken, though the stream has heard of later ones since. What is imported late, as it was sent
-//     late, is no last word where we have said something since it was recorded.
+// What the poller finds after that may have been published before. Two things are kept to tell it:
 //
-// Both are asked when an unsent event is about to be sent (Unsent), in the order of the log: by then the stream was read.
+//   - The id of every imported event, also when the log forgets the event. An unsent event of that id is dropped.
+//   - The last imported state of every insertion and contact request, and whether this store has published another one since. A
+//     restored snapshot may lead to a change whose id is taken, though the stream holds later ones. What arrives late, because it
+//     was sent late, is no last state where this store has published something since it was recorded.
 //
-// Of an insertion, the last imported word also becomes what the snapshot has: the next reading is compared with what the stream was
-// told, so that an API which went to a state and back meanwhile makes a change, and one that lists again what the stream took for
-// gone makes a publication. Of a contact request it does not: the snapshot has no
-// record that an older one could be compared with.
+// Both are looked up when an unsent event is about to be sent (Unsent), in the order of the log: by then the stream was read.
+//
+// The last imported state of an insertion also goes into the snapshot. So the next reading is compared with what the stream holds:
+// an API that went to another state and back meanwhile makes a change, and one that lists again what the stream holds as gone makes
+// a publication. For a contact request that is not possible: the snapshot has no record of it to compare with.
 
 var (
 	bucketImports   = []byte("imports")       // agency: when what was imported was recorded
 	bucketImported  = []byte("imported")      // agency 0x00 id: sequence
-	bucketLastState = []byte("imported_word") // agency 0x00 entity: lastWord
+	bucketLastState = []byte("imported_word") // agency 0x00 entity: lastState
 )
 
 // MaxImport is the highest sequence that is imported: there is room to count on.
 const MaxImport = 1 << 62
 
-// lateArrival is how far before the last word of the stream a contact request may have been created that it has not heard of.
+// lateArrival is how long before the newest imported event a contact request may have been created that was not published.
 const lateArrival = 48 * time.Hour
 
 // imports is what is remembered of an agency's import.
@@ -59,7 +60,7 @@ func (s *Store) Import(agency string, list []events.Event, c events.Cursor) erro
 	err := s.update(func(tx *Tx) error {
 		m, _ := tx.imports(agency)
 		top := tx.LastSequence(agency)
-		if err := tx.markSaid(agency, list, m); err != nil {
+		if err := tx.noteOwnStates(agency, list, m); err != nil {
 			return err
 		}
 		for _, e := range list {
@@ -131,8 +132,8 @@ func (tx *Tx) importEvent(e events.Event, place bool) error {
 	return tx.putEvent(e.Sequence, e)
 }
 
-// importState makes what the stream was told of an insertion what is remembered of it: that it is gone, that it is back, or what it is.
-// A change of one that is gone is older than its end.
+// importState puts what an event says of an insertion into the snapshot: that it is gone, that it is back, or its record. A change
+// of one that is gone is older than its end.
 func (tx *Tx) importState(e events.Event) error {
 	var p struct {
 		Episode, Revision int
@@ -166,23 +167,23 @@ func (tx *Tx) importState(e events.Event) error {
 }
 
 // Unsent returns the first events of an agency that the stream has not taken, in order: at most maxEvents, and no further ones
-// once they hold maxBytes; but at least one if there is any. Those that the stream has told are dropped from the log. One whose
+// once they hold maxBytes; but at least one if there is any. Those that were published before are dropped from the log. One whose
 // id is taken, but by something that happened before, has another id than it was appended with.
 func (s *Store) Unsent(agency string, maxEvents, maxBytes int) ([]events.Event, error) {
 	for {
 		var found []events.Event
-		var told [][]byte
+		var dropped [][]byte
 		err := s.View(func(tx *Tx) error {
-			found, told = tx.unsent(agency, maxEvents, maxBytes)
+			found, dropped = tx.unsent(agency, maxEvents, maxBytes)
 			return nil
 		})
-		if err != nil || len(told) == 0 || s.db.IsReadOnly() {
+		if err != nil || len(dropped) == 0 || s.db.IsReadOnly() {
 			return found, err
 		}
 		err = s.update(func(tx *Tx) error {
-			last := told[len(told)-1]
+			last := dropped[len(dropped)-1]
 			position := binary.BigEndian.Uint64(last[len(last)-8:]) - unsent
-			if err := tx.delete(bucketLog, told...); err != nil {
+			if err := tx.delete(bucketLog, dropped...); err != nil {
 				return err
 			}
 			c := tx.cursor(agency)
@@ -195,37 +196,38 @@ func (s *Store) Unsent(agency string, maxEvents, maxBytes int) ([]events.Event, 
 	}
 }
 
-// unsent returns events from the first one on that was not told, up to the next that was, and the keys of those before it.
-func (tx *Tx) unsent(agency string, maxEvents, maxBytes int) (found []events.Event, told [][]byte) {
+// unsent returns the first events that were not published before, up to the next one that was, and the keys of those that are to
+// be dropped in front of them.
+func (tx *Tx) unsent(agency string, maxEvents, maxBytes int) (found []events.Event, dropped [][]byte) {
 	_, imported := tx.imports(agency)
-	words := map[string]string{} // the states in which the events that were found leave their entities
+	states := map[string]string{} // in which the events that were found leave their entities
 	size := 0
 	for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, unsent)) {
-		if size += len(v); len(found)+len(told) > 0 && (len(found)+len(told) >= maxEvents || size > maxBytes) {
+		if size += len(v); len(found)+len(dropped) > 0 && (len(found)+len(dropped) >= maxEvents || size > maxBytes) {
 			break
 		}
 		e := entry(k, v).event()
 		if imported {
-			now, known := tx.told(e, words)
+			now, known := tx.publishedBefore(e, states)
 			if known && len(found) > 0 {
 				break
 			}
 			if known {
-				told = append(told, logKey(agency, unsent|e.Position))
+				dropped = append(dropped, logKey(agency, unsent|e.Position))
 				continue
 			}
 			e = now
-			words[e.Entity()] = e.State(tx.store.digest)
+			states[e.Entity()] = e.State(tx.store.digest)
 		}
 		found = append(found, e)
 	}
-	return found, told
+	return found, dropped
 }
 
-// told decides about an unsent event whether the stream has told it. Where the id is taken, but by something that happened
-// before, the event gets another one. Who found it after we had said the same has read a snapshot that an import had changed. In said
-// are states that count instead of the last words.
-func (tx *Tx) told(e events.Event, said map[string]string) (_ events.Event, told bool) {
+// publishedBefore decides whether the stream holds what an unsent event says. Where its id is taken, but by something that happened
+// before, the event gets another one. An event may also say what this store has published already, if it was found in a snapshot
+// that an import had changed. In states are those that count instead of the last ones.
+func (tx *Tx) publishedBefore(e events.Event, states map[string]string) (_ events.Event, before bool) {
 	taken := tx.importedAs(e.AgencyID, e.ID) != 0
 	if e.Type == events.TypeContactRequestCreated || e.Type == events.TypeContactRequestRedacted && taken {
 		return e, taken
@@ -235,7 +237,7 @@ func (tx *Tx) told(e events.Event, said map[string]string) (_ events.Event, told
 		return e, taken
 	}
 	w, _ := tx.lastState(e.AgencyID, entity)
-	if state, found := said[entity]; found {
+	if state, found := states[entity]; found {
 		w = lastState{state: state}
 	}
 	if last, there := tx.imported(e.AgencyID, w.id); there { // as it is compared now
@@ -259,21 +261,22 @@ func (tx *Tx) setBack(e events.Event, w lastState) bool {
 	return there && w.store == e.StoreID && !before.RecordedTime.Equal(e.RecordedTime)
 }
 
-// said is the entry of an event whose id may be another one than it was appended with. It notes that we have said the last word
-// about what the event is about.
-func (tx *Tx) said(e events.Event) ([]byte, error) {
+// noteState notes that the last state of what an event is about is published by this store, and returns the entry of the event,
+// whose id may be another one than it was appended with.
+func (tx *Tx) noteState(e events.Event) ([]byte, error) {
 	if err := tx.putLastState(e.Entity(), e, ""); err != nil {
 		return nil, err
 	}
 	return encodeEvent(e)
 }
 
-// mostMarked bounds how many events of the log markSaid reads: others wait for its transaction, and the clock of another doorbell
+// mostNoted bounds how many events of the log noteOwnStates reads: others wait for its transaction, and the clock of another doorbell
 // may be years slow.
-const mostMarked = 2000
+const mostNoted = 2000
 
-// markSaid notes what we have said since the first event of a list was recorded, as far as no import has let it be noted.
-func (tx *Tx) markSaid(agency string, list []events.Event, m imports) error {
+// noteOwnStates notes the states that this store has published since the first event of a list was recorded, as far as no earlier
+// import has.
+func (tx *Tx) noteOwnStates(agency string, list []events.Event, m imports) error {
 	var since time.Time
 	for i, e := range list {
 		if i == 0 || e.RecordedTime.Before(since) {
@@ -283,7 +286,7 @@ func (tx *Tx) markSaid(agency string, list []events.Event, m imports) error {
 	if len(list) == 0 || !m.Oldest.IsZero() && !since.Before(m.Oldest) {
 		return nil
 	}
-	left := mostMarked
+	left := mostNoted
 	for k, v := range tx.descend(bucketLog, prefix(agency), logKey(agency, unsent)) {
 		l := entry(k, v)
 		if l.position == 0 {
@@ -323,8 +326,8 @@ func (tx *Tx) imported(agency, id string) (e events.Event, there bool) {
 	return e, e.ID == id
 }
 
-// lastState is the last that the stream has told of an entity. It has no id where we have said it. The state is that of when it came
-// in, or was said: the log may not have the event any more, or never had it.
+// lastState is the last published state of an entity. It has no id where this store has published it. The state is kept as it was
+// then: the log may not have the event any more, or never had it.
 type lastState struct {
 	id, store, state string
 	recorded         time.Time
@@ -348,7 +351,7 @@ func (tx *Tx) lastState(agency, entity string) (w lastState, exists bool) {
 }
 
 // WatchedBefore is the moment since which contact requests are news to an agency whose watch is begun by this store, but
-// was begun by another one before: zero if it was not. It lies a little before the last that the stream heard of it.
+// was begun by another one before: zero if it was not. It lies a little before the newest event in the stream.
 func (tx *Tx) WatchedBefore(agency string) time.Time {
 	m, _ := tx.imports(agency)
 	if since := m.Newest.Add(-lateArrival); !m.Newest.IsZero() && since.After(m.Oldest) {

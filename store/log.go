@@ -141,7 +141,7 @@ func (s *Store) Publish(agency string, list []events.Event, c events.Cursor) err
 			sequence, c.Position = list[n].Sequence, list[n].Position
 			if imported {
 				var err error
-				if v, err = tx.said(list[n]); err != nil {
+				if v, err = tx.noteState(list[n]); err != nil {
 					return err
 				}
 			}

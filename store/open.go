@@ -74,7 +74,7 @@ type meta struct {
 	StoreID string    `json:"storeId"`
 	BaseURL string    `json:"baseUrl"`
 	Created time.Time `json:"created"`
-	Copied  time.Time `json:"copied,omitzero"`  // when this copy of a store was made; run takes one only when told to
+	Copied  time.Time `json:"copied,omitzero"`  // when this copy of a store was made; run accepts one by --restored alone
 	Stated  bool      `json:"stated,omitempty"` // store-id was written beside it, so it has to be there
 }
 
@@ -424,7 +424,7 @@ type Accepted struct {
 	Stranger bool      // Restored: store-id named another store, or was missing
 	From     string    // Moved: the base URL that it remembered
 	// Torn: one of the two heads of the file could not be read, without being asked. So a power failure may leave the commit under
-	// way. If it was that of the last commit, what was said of it in the stream is imported, and what else was seen is seen again, as
+	// way. If it was that of the last commit, its published events are imported, and what else was seen is seen again, as
 	// with a machine that was set back.
 	Torn  bool
 	Aside []string // Fresh: names of the files that were set aside

@@ -62,7 +62,7 @@ func (c ContactRequest) value() value {
 
 func (c ContactRequest) object() object { return c.value().object() }
 
-// ContactRequests reads the contact requests of one insertion. The agency is not sent; it is for Before and for errors.
+// ContactRequests reads the contact requests of one insertion. The agency is not sent; the Gate and errors name it.
 func (c *Client) ContactRequests(ctx context.Context, key Key, agency, reference string, q ContactRequestsQuery) (*ContactRequestsPage, error) {
 	r := Request{Operation: OperationContactRequests, AgencyID: agency, Reference: reference}
 	x, err := c.ask(ctx, key, r, spaced(q.values().Encode()), q.Expect)

@@ -12,7 +12,7 @@ import (
 // openHousekeeping makes what keeps the store from growing for ever.
 func (a *Daemon) openHousekeeping() {
 	a.housekeeping = store.NewHousekeeping(store.HousekeepingOptions{
-		Store: a.store, Retention: a.o.Retention, Max: a.o.StoreMax, Told: a.tellSpace,
+		Store: a.store, Retention: a.o.Retention, Max: a.o.StoreMax, Changed: a.tellSpace,
 	})
 }
 

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"doorbell/cmd/doorbell/ops"
@@ -163,7 +162,7 @@ func (c *EventsShowCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 		case c.JSON:
 			return printEvent(p.stdout, e.Event, true, nil)
 		}
-		return showEvent(p.stdout, e, cfg.Base)
+		return showEvent(p, e, cfg.Base)
 	}
 	if ctx.Err() != nil {
 		return nil
@@ -172,27 +171,15 @@ func (c *EventsShowCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 }
 
 // showEvent writes an event for people to read, without people: what happened, the envelope, the payload.
-func showEvent(w io.Writer, e ops.LoggedEvent, b config.Base) error {
-	var text bytes.Buffer
-	fmt.Fprintln(&text, strings.Join(append([]string{string(e.Event.Type), "of", e.Event.AgencyID}, ops.Told(e.Event, false)...), " "))
-	fmt.Fprintln(&text)
-	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+func showEvent(p *program, e ops.LoggedEvent, b config.Base) error {
+	head := strings.Join(append([]string{string(e.Event.Type), "of", e.Event.AgencyID}, ops.Told(e.Event, false)...), " ")
+	var rows []string
 	for _, f := range envelopeOf(e, b) {
 		if f[1] != "" {
-			fmt.Fprintf(t, "%s\t%s\n", f[0], f[1])
+			rows = append(rows, f[0]+"\t"+f[1])
 		}
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(&text)
-	text.Write(maskedPayload(e.Event))
-	for line := range strings.Lines(text.String()) {
-		if _, err := fmt.Fprintln(w, printable(strings.TrimSuffix(line, "\n"))); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.printTable(printable(head)+"\n\n", rows, "\n"+string(maskedPayload(e.Event)))
 }
 
 // envelopeOf is what stands around the payload, as names and values.

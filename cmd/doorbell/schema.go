@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/events"
@@ -95,12 +94,11 @@ func (c *SchemaLsCmd) Run(_ context.Context, p *program) error {
 	if c.JSON {
 		return p.printJSON(list)
 	}
-	t := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "TYPE\tID\tFILE")
+	rows := []string{"TYPE\tID\tFILE"}
 	for _, s := range list {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", s.Type, s.ID, s.File)
+		rows = append(rows, s.Type+"\t"+s.ID+"\t"+s.File)
 	}
-	return t.Flush()
+	return p.printTable("", rows, "")
 }
 
 // Run prints.

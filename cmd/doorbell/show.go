@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"text/tabwriter"
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/receivers"
@@ -30,17 +30,12 @@ func (c *ConfigCmd) Run(_ context.Context, p *program) error {
 		p.warn(cfg.Warnings)
 		return firstError(p.printJSON(cfg.Settings), err)
 	}
-	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "VARIABLE\tVALUE\tSOURCE")
+	rows := []string{"VARIABLE\tVALUE\tSOURCE"}
 	for _, s := range cfg.Settings {
-		value := s.Value
-		if value == "" {
-			value = "-"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name, printable(value), printable(s.Source))
+		rows = append(rows, s.Name+"\t"+cmp.Or(printable(s.Value), "-")+"\t"+printable(s.Source))
 	}
 	p.warn(cfg.Warnings)
-	return firstError(w.Flush(), err)
+	return firstError(p.printTable("", rows, ""), err)
 }
 
 // warn prints sentences about what is odd but not wrong, for commands that have no log.

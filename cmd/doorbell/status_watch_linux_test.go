@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 	"unsafe"
 )
 
@@ -109,4 +112,33 @@ func TestColoursAreForTerminalsThatWantThem(t *testing.T) {
 			t.Errorf("%s: %+v", environ, got)
 		}
 	}
+}
+
+func TestNoLineIsWiderThanTheTerminal(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "A100")
+	d := launch(t, s.with("DOORBELL_API_KEY="+otherKey), "run")
+	subscribeTo(t, natsURL(t, s.dir)).event(t, "access.halted", "A100")
+	const width = 70
+	for _, args := range []string{"status", "check", "config", "keys verify", "schema ls", "events ls", "events show A100 1", "resume A100", "poll A100", "run"} {
+		screen, inside := openTerminal(t, width, 30)
+		seen := make(chan string)
+		go func() {
+			text, _ := io.ReadAll(screen) // ends with an error where the other end is closed
+			seen <- string(text)
+		}()
+		Main(t.Context(), strings.Fields(args), nil, inside, inside, s.environ)
+		inside.Close()
+		text := <-seen
+		screen.Close()
+		for line := range strings.Lines(regexp.MustCompile(`\x1b\[[0-9;]*m`).ReplaceAllString(text, "")) {
+			if line = strings.TrimRight(line, "\r\n"); utf8.RuneCountInString(line) > width && strings.Contains(strings.TrimSpace(line), " ") {
+				t.Errorf("%s: %d columns: %s", args, utf8.RuneCountInString(line), line)
+			}
+		}
+		if text == "" {
+			t.Errorf("%s printed nothing", args)
+		}
+	}
+	d.stop(t)
 }

@@ -5,11 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
-	"text/tabwriter"
+	"strings"
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
@@ -39,8 +38,7 @@ func (p *program) answer(asJSON bool, object any, sentence string, args ...any) 
 	if asJSON {
 		return json.NewEncoder(p.stdout).Encode(object)
 	}
-	_, err := fmt.Fprintf(p.stdout, sentence+"\n", args...)
-	return err
+	return p.print(fmt.Sprintf(sentence+"\n", args...))
 }
 
 // PollCmd is `doorbell poll`.
@@ -232,7 +230,7 @@ func (c *KeysVerifyCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 	if err != nil {
 		return err
 	}
-	if err := printKeys(p.stdout, report, c.JSON); err != nil {
+	if err := printKeys(p, report, c.JSON); err != nil {
 		return err
 	}
 	if !report.MayGiveUp {
@@ -273,28 +271,20 @@ func nobodyHolds(b config.Base) error {
 	return nil // what is wrong with the store is no matter of the keys
 }
 
-func printKeys(w io.Writer, r poller.KeyReport, asJSON bool) error {
+func printKeys(p *program, r poller.KeyReport, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(w).Encode(r)
+		return json.NewEncoder(p.stdout).Encode(r)
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "AGENCY\tKEY\tFINGERPRINT\tSTATUS\tINSERTIONS\t")
+	rows, below := []string{"AGENCY\tKEY\tFINGERPRINT\tSTATUS\tINSERTIONS\t"}, "\n"
 	for _, a := range r.Agencies {
 		for _, k := range []*poller.KeyAnswer{&a.Current, a.Next} {
 			if k != nil {
-				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", a.AgencyID, k.Slot, k.Fingerprint, keyStatus(a, *k), keyInsertions(*k), printable(k.Problem))
+				rows = append(rows, strings.Join([]string{a.AgencyID, k.Slot, k.Fingerprint, keyStatus(a, *k), keyInsertions(*k), printable(k.Problem)}, "\t"))
 			}
 		}
+		below += a.AgencyID + ": " + a.Text + "\n"
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(w)
-	for _, a := range r.Agencies {
-		fmt.Fprintf(w, "%s: %s\n", a.AgencyID, a.Text)
-	}
-	_, err := fmt.Fprintf(w, "\n%s\n", r.Text)
-	return err
+	return p.printTable("", rows, below+"\n"+r.Text+"\n")
 }
 
 func keyStatus(a poller.AgencyKeyReport, k poller.KeyAnswer) string {

@@ -2,9 +2,11 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"os"
 	"strings"
+	"text/tabwriter"
 
 	"golang.org/x/term"
 
@@ -60,6 +62,30 @@ const fileWidth = 110
 // fit breaks a line of prose between words; what follows is indented by so many spaces.
 func (t terminal) fit(line string, indent int) string {
 	return strings.Join(ops.Fit(line, indent, cmp.Or(t.width, fileWidth)), "\n")
+}
+
+// print writes lines for people. On a terminal they are broken between words, and what follows is indented.
+func (p *program) print(text string) error {
+	t := p.terminalOf(p.stdout)
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		indent := len(line) - len(strings.TrimLeft(line, " ")) + 2
+		if _, err := fmt.Fprintln(p.stdout, strings.Join(ops.Fit(line, indent, t.width), "\n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printTable prints rows, whose cells have tabs between them, and what stands above and below.
+func (p *program) printTable(above string, rows []string, below string) error {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(t, row)
+	}
+	t.Flush() //nolint:errcheck // a builder takes everything
+	return p.print(above + b.String() + below)
 }
 
 // fitEvent breaks the line of an event on a terminal, where a lead is bold. A file has a line for each.

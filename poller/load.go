@@ -126,7 +126,9 @@ func (a *agency) forgetOthers(failures []store.Failure) {
 			failed[id.Reference] = struct{}{}
 		}
 	}
-	for _, reference := range a.p.scheduler.without(a.id, failed) {
-		a.forget(reference)
+	for reference := range failed {
+		if !a.p.scheduler.has(a.id, reference) {
+			a.forget(reference)
+		}
 	}
 }

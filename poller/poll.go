@@ -30,7 +30,7 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool
 		return false, now.Add(wait), err
 	}
 	until, err = a.polled(reference, c, err, sent, now)
-	if len(a.p.scheduler.among(a.id, []string{reference})) == 0 { // a walk has ended its polls meanwhile: the alarms that this one raised end, too
+	if !a.p.scheduler.has(a.id, reference) { // a walk has ended its polls meanwhile: the alarms that this one raised end, too
 		a.forget(reference)
 	}
 	if err == nil {

@@ -133,31 +133,10 @@ func (t *scheduler) count(agencyID string) (n int) {
 	return n
 }
 
-// without are those of some references that are not in the schedule.
-func (t *scheduler) without(agencyID string, references map[string]struct{}) (missing []string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p := t.byID[agencyID]
-	for reference := range references {
-		if p == nil {
-			missing = append(missing, reference)
-		} else if _, ok := p.slots[reference]; !ok {
-			missing = append(missing, reference)
-		}
-	}
-	return missing
-}
-
-// among are those of some references that are in the schedule.
-func (t *scheduler) among(agencyID string, references []string) (there []string) {
-	t.view(agencyID, func(_ *schedule.Schedule, p *scheduled) {
-		for _, reference := range references {
-			if _, ok := p.slots[reference]; ok {
-				there = append(there, reference)
-			}
-		}
-	})
-	return there
+// has says whether an insertion is in the schedule.
+func (t *scheduler) has(agencyID, reference string) (is bool) {
+	t.view(agencyID, func(_ *schedule.Schedule, p *scheduled) { _, is = p.slots[reference] })
+	return is
 }
 
 // reasons are why something was asked, in the order in which they are shown.

@@ -334,8 +334,10 @@ func (w *walk) end(v listings.Verdict) error {
 	if e.Counts {
 		a.counted = w.Began
 	}
-	for _, reference := range a.p.scheduler.among(a.id, slices.Concat(e.Unhalted, e.Over)) {
-		a.forget(reference)
+	for _, reference := range slices.Concat(e.Unhalted, e.Over) {
+		if a.p.scheduler.has(a.id, reference) {
+			a.forget(reference)
+		}
 	}
 	return nil
 }
@@ -419,7 +421,12 @@ func known(tx *store.Tx, agencyID, reference string) (k watch.Known) {
 
 // keepScheduled makes sure that everything a complete walk saw is polled.
 func (w *walk) keepScheduled() error {
-	missing := w.a.p.scheduler.without(w.a.id, w.Seen)
+	var missing []string
+	for reference := range w.Seen {
+		if !w.a.p.scheduler.has(w.a.id, reference) {
+			missing = append(missing, reference)
+		}
+	}
 	if len(missing) == 0 {
 		return nil
 	}

@@ -13,11 +13,11 @@ import (
 	"doorbell/store"
 )
 
-// admission is what a client of the API asks before every request, and what notes how it ended.
+// admission is the gate of a client of the API: it decides before every request, and notes how that ended.
 type admission struct {
 	p *Poller
-	// verifying: the requests only compare keys. Halts and refused keys are no reason to wait: to know about them is what these
-	// requests are for. A Retry-After is obeyed, and all else that they are answered is only reported.
+	// verifying: the requests only compare keys. Halted scopes and refused keys are asked too, because that is what they are to find
+	// out. A Retry-After is obeyed; all other answers are only reported.
 	verifying bool
 }
 
@@ -68,9 +68,8 @@ func (p *Poller) admit(r listings.Request, now time.Time) error {
 	return nil
 }
 
-// Admit stands immediately in front of every request that is sent, when its connection is there: what it is for may have
-// halted since it was let go, its key or the base URL may have failed, the disk may be full. One that is sent once more is one
-// more, and waits for the budget first.
+// Admit looks once more when a request has its connection, immediately before it is sent: since Wait its scope may have halted, its
+// key or the base URL failed, the disk filled up. A request that is sent once more is one more, and waits for the budget first.
 func (g admission) Admit(ctx context.Context, r listings.Request, since time.Time, again bool) error {
 	p := g.p
 	if again {
@@ -211,8 +210,8 @@ func (p *Poller) pauseAll() {
 	}
 }
 
-// watchSpace writes what is owed as soon as there is space again, and lets the asking go on, until ctx is done. It says so only
-// when the space has lasted as long as the waiting, or RetryMax: a little of it comes and goes.
+// watchSpace waits for space whenever the disk was full, writes what is owed, and lets polling go on, until ctx is done. It logs that
+// only when the space has lasted as long as the wait, RetryMax at most: a little space comes and goes.
 func (p *Poller) watchSpace(ctx context.Context) error {
 	var since time.Time // when there was space again
 	lasts := time.NewTimer(0)

@@ -15,7 +15,7 @@ import (
 	"doorbell/store"
 )
 
-// agency is the watch of one agency: what goes on now, while what is known stands in the store.
+// agency is the watch of one agency in this process. What is remembered of it stands in the store.
 type agency struct {
 	p     *Poller
 	id    string
@@ -160,7 +160,7 @@ func (a *agency) leave(reference string) {
 	delete(a.busy, reference)
 }
 
-// forget drops an insertion that is not polled any more. What was told of it is ended by keepFailures.
+// forget drops an insertion that is not polled any more. Its alarms are cleared by keepFailures.
 func (a *agency) forget(reference string) {
 	a.changeRefusals(func(r *watch.Refusals) { delete(r.Waiting, reference) })
 	a.mu.Lock()
@@ -222,8 +222,8 @@ func (a *agency) skew() time.Duration {
 	return a.clock.Skew
 }
 
-// leaveOff lets nothing begin for the agency any more and asks what is under way to end.
-func (a *agency) leaveOff() {
+// stop lets nothing begin for the agency any more, and cancels what is under way.
+func (a *agency) stop() {
 	a.pausing.Lock()
 	defer a.pausing.Unlock()
 	a.mu.Lock()

@@ -18,9 +18,9 @@ type budget struct {
 	pace    float64 // of the limiter, while the API does not throttle
 
 	mu      sync.Mutex
-	limiter *rate.Limiter // for those that are let go
-	sending *rate.Limiter // the same once more, for those that have their connection
-	held    int           // how many of them wait
+	limiter *rate.Limiter // when the dispatcher lets a request go
+	sending *rate.Limiter // the same once more, when a request has its connection
+	held    int           // requests that have it and wait
 	spent   uint64
 	minute  lastMinute // of what was spent
 
@@ -29,8 +29,8 @@ type budget struct {
 	throttled float64   // share of the last answers that asked for it, smoothed
 }
 
-// From so many requests a second on, every timer that fires late would cost much of the budget, so one of them is made up:
-// two requests may then go together. The pace is one request a second less, so that no second ever holds more than it may.
+// Above so many requests a second, timers that fire late would cost much of the budget. So two requests may go together there, which
+// makes up for one late timer; the pace is one request a second less, so that no second ever holds more than the ceiling.
 const fastPace = 100
 
 func newBudget(perSecond float64) *budget {
@@ -59,8 +59,8 @@ func (b *budget) wait(ctx context.Context) error {
 	}
 }
 
-// send blocks until a request that was let go, and has its connection by now, may be sent, or ctx is done: those that waited for
-// theirs do not go together. Where a connection is at hand it waits for nothing.
+// send blocks until a request that has its connection by now may be sent, or ctx is done: requests that had to wait for their
+// connections do not go together. Where a connection was at hand there is nothing to wait for.
 func (b *budget) send(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,13 +88,13 @@ func (b *budget) until(now time.Time) time.Duration {
 	defer b.mu.Unlock()
 	b.setPace(now)
 	wait := untilToken(b.limiter, now)
-	if b.held > 1 { // who is let go now would only wait behind them
+	if b.held > 1 { // another one would only wait behind them
 		wait = max(wait, untilToken(b.sending, now), time.Millisecond)
 	}
 	return wait
 }
 
-// untilToken is how long it is until a limiter has a token. What is rounded is not to let two come too close.
+// untilToken is how long it is until a limiter has a token. It is rounded up, so that no two requests come too close.
 func untilToken(l *rate.Limiter, now time.Time) time.Duration {
 	missing := 1 - l.TokensAt(now)
 	if missing <= 0 {

@@ -12,9 +12,9 @@ import (
 	"doorbell/store"
 )
 
-// commit is the one way to change what is remembered of the agency: it reads, decides, makes one transaction of that with the events
-// that say so, and keeps up with it in memory and in the log. Where nothing changes there is no transaction. decide may be called
-// twice. The caller holds committing, from before its reading to the end. What is owed since the disk was full goes in front.
+// commit is the one way to change what is remembered of the agency: it reads and decides, writes the changes and their events in one
+// transaction, then publishes the snapshot and logs the events. Where nothing changes there is no transaction. decide may be called
+// twice. The caller holds committing from before its reading to the end. What is owed since the disk was full is written first.
 func (a *agency) commit(decide func(*store.Tx) (watch.Effects, error)) error {
 	var e watch.Effects
 	err := a.p.store.Change(func(tx *store.Tx) (_ bool, err error) {
@@ -246,7 +246,8 @@ func (a *agency) afterCommitError(err error) (time.Duration, error) {
 // spaceEvery is how often it is tried whether a full disk has space again.
 const spaceEvery = 5 * time.Second
 
-// outOfSpace stops the asking. What was to be written may be larger than what is tried, so each time is longer.
+// outOfSpace stops all requests. What could not be written may be larger than what watchSpace tries to write, so it waits longer each
+// time.
 func (p *Poller) outOfSpace(err error) {
 	if p.full.Swap(true) {
 		return

@@ -148,7 +148,7 @@ func (a *agency) learnPage(larger int, v listings.Verdict, now time.Time) error 
 	})
 }
 
-// learnClock hears an answer, and remembers what it taught.
+// learnClock compares our clock with an answer's, and remembers what that taught.
 func (a *agency) learnClock(e listings.Envelope) error {
 	a.mu.Lock()
 	learned := a.clock.Observe(e)

@@ -10,8 +10,8 @@ import (
 	"doorbell/poller/schedule"
 )
 
-// dispatcher sends: it waits for a token of the budget, chooses who gets it, and lets that request go at once if it is
-// admitted; else the token is kept for the next one. What is chosen late is chosen by all that is known.
+// dispatcher decides what is sent: it waits for a token of the budget, chooses the request that gets it, and sends that at once if it
+// is admitted; else the token is kept for the next one. To choose last is to choose by all that is known.
 //
 // Pages of walks, further questions of a poll and what is sent again wait here, in order; polls are chosen from the schedule
 // when their token is there, as long as not too many are under way. While polls wait, walks get at most every third request.
@@ -25,7 +25,7 @@ type dispatcher struct {
 	waiting  []*waiter
 	polls    int  // sent since the last page
 	underWay int  // polls of the schedule
-	chosen   turn // has its turn, and has asked for nothing yet
+	chosen   turn // given to a poll that has not asked yet
 	chosenAt time.Time
 }
 

@@ -213,7 +213,7 @@ func (p *Poller) retire(before, after *registry) (err error) {
 	for _, a := range before.order {
 		if after.byID[a.id] == nil {
 			gone = append(gone, a)
-			a.leaveOff()
+			a.stop()
 		}
 	}
 	p.registry.Store(after)
@@ -248,8 +248,8 @@ func (p *Poller) startWalks(ctx context.Context, g *errgroup.Group) error {
 	}
 }
 
-// Turned says when the loop that polls and the one that looks for silence turned last; zero before Run. Each does once a minute
-// at least, whatever the API does and however little may be sent: one that has not for some minutes hangs.
+// Turned says when the dispatcher and the monitor of staleness last went round their loops; zero before Run. Each does so once a
+// minute at least, whatever the API does: one that has not for some minutes hangs.
 func (p *Poller) Turned() (polls, staleness time.Time) {
 	return p.heartbeats.polls.last(), p.heartbeats.staleness.last()
 }
@@ -258,7 +258,7 @@ func (p *Poller) Turned() (polls, staleness time.Time) {
 func (p *Poller) NoSpace() bool { return p.full.Load() }
 
 // Approve believes the held change of an agency, because a person says that it is true. The next complete walk that still
-// shows it tells it; one that shows a larger change is held anew. It says whether anything was held.
+// shows it announces it; a larger change is held anew. It says whether anything was held.
 func (p *Poller) Approve(agencyID string) (held bool, err error) {
 	a := p.agency(agencyID)
 	if a == nil {

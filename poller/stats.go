@@ -138,5 +138,5 @@ func latencyOf(seconds []float64) Latency {
 	}
 }
 
-// rounded leaves what a figure says, and no digits of chance.
+// rounded leaves three decimals.
 func rounded(f float64) float64 { return math.Round(f*1000) / 1000 }

@@ -155,7 +155,7 @@ func testForwarder(ctx context.Context, p *program, c *config.Config, kind strin
 		}
 	}
 	if bad {
-		return exit.Failed(errors.New("not every receiver has taken the test"), "doorbell config shows what is in effect")
+		return exit.Failed(errors.New("not every receiver accepted the test"), "doorbell config shows what is in effect")
 	}
 	return nil
 }
@@ -194,13 +194,13 @@ func try(ctx context.Context, name string, r forward.Route, agency string) trial
 func (t trial) text() string {
 	switch head := t.Forwarder + " (" + (forward.Filter{Agencies: t.Agencies, Except: t.Except}).Whose() + ")"; t.Outcome {
 	case "taken":
-		return head + " has taken a test " + t.Kind
+		return head + " accepted a test " + t.Kind
 	case "off":
-		return head + " wants nothing any more: " + t.Reason
+		return head + " is gone: " + t.Reason
 	case "refused":
-		return head + " refuses a test " + t.Kind + ": " + t.Reason
+		return head + " rejected a test " + t.Kind + ": " + t.Reason
 	default:
-		return head + " does not take a test " + t.Kind + " now: " + t.Reason
+		return head + " failed to take a test " + t.Kind + ": " + t.Reason
 	}
 }
 

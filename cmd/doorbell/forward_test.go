@@ -83,7 +83,7 @@ func TestKillingTheDaemonWhileReceiversAreDownLosesNothing(t *testing.T) {
 		ids = append(ids, s.ring(t, "A100"))
 		sub.request(t, ids[len(ids)-1])
 	}
-	d.stderr.await(t, `does not take a message.*"lane":"127_0_0_1-[0-9a-f]+/leads"`)
+	d.stderr.await(t, `delivery failed; retrying.*"lane":"127_0_0_1-[0-9a-f]+/leads"`)
 	if code := d.end(t, syscall.SIGKILL); code != -1 {
 		t.Fatalf("exit code %d after SIGKILL", code)
 	}
@@ -131,7 +131,7 @@ func TestAForwarderRunsAloneWithoutTheKey(t *testing.T) {
 		p.webhook(), "DOORBELL_WEBHOOK_SECRET=" + whsec,
 	}
 	f := launch(t, alone, "forward", "webhook")
-	f.stderr.await(t, `consumer made.*leads`)
+	f.stderr.await(t, `consumer created.*leads`)
 	after := s.ring(t, "A100")
 	eventually(t, "it arrives", func() bool { return len(p.hooked("contact_request.created")) == 1 })
 	if got := p.hooked("contact_request.created")[0].body; !strings.Contains(got, after) || strings.Contains(got, before) {
@@ -142,7 +142,7 @@ func TestAForwarderRunsAloneWithoutTheKey(t *testing.T) {
 	f = launch(t, alone, "forward", "webhook")
 	f.stderr.await(t, `"nats":"nats://127.0.0.1:`)
 	refused := s.ring(t, "A100")
-	f.stderr.await(t, "among the dead letters")
+	f.stderr.await(t, "moved to the dead letters")
 	settings := s.with(p.environ()...)
 	list := run(t, s.environ, "dlq", "ls")
 	if list.code != exit.Done || strings.Count(list.stdout, "\n") != 2 {
@@ -174,7 +174,7 @@ func TestADeadLetterIsDropped(t *testing.T) {
 	s, p := newScene(t, "A100"), newPlace(t)
 	p.answer(http.StatusNotFound)
 	d := launch(t, s.with(p.webhook()), "run")
-	d.stderr.await(t, "among the dead letters") // the alert that the watch has begun
+	d.stderr.await(t, "moved to the dead letters") // the alert that the watch has begun
 	eventually(t, "status tells", func() bool { return strings.Contains(run(t, s.environ, "status").stdout, "doorbell dlq ls") })
 	got := run(t, s.environ, "dlq", "drop", "7")
 	if got.code != exit.CodeFailed || !strings.Contains(got.stdout, "7 failed: there is no such dead letter") || !strings.Contains(got.stderr, "no dead letter has this number") {
@@ -231,14 +231,14 @@ func TestATestSaysWhatEachReceiverAnswers(t *testing.T) {
 		code   int
 		says   string
 	}{
-		{"slack", 200, exit.Done, "has taken a test contact request"},
+		{"slack", 200, exit.Done, "accepted a test contact request"},
 		{"slack", 200, exit.Done, "DOORBELL_SLACK_PEOPLE=full"},
-		{"email", 200, exit.Done, "has taken a test contact request"},
-		{"webhook", 200, exit.Done, "has taken a test contact request"},
-		{"webhook", 400, exit.CodeFailed, "refuses a test contact request: the webhook answers 400 Bad Request"},
-		{"webhook", 410, exit.CodeFailed, "wants nothing any more: the webhook answers 410 Gone"},
-		{"webhook", 500, exit.CodeFailed, "does not take a test contact request now: the webhook answers 500"},
-		{"email", 500, exit.CodeFailed, "does not take a test contact request now: "},
+		{"email", 200, exit.Done, "accepted a test contact request"},
+		{"webhook", 200, exit.Done, "accepted a test contact request"},
+		{"webhook", 400, exit.CodeFailed, "rejected a test contact request: the webhook answers 400 Bad Request"},
+		{"webhook", 410, exit.CodeFailed, "is gone: the webhook answers 410 Gone"},
+		{"webhook", 500, exit.CodeFailed, "failed to take a test contact request: the webhook answers 500"},
+		{"email", 500, exit.CodeFailed, "failed to take a test contact request: "},
 		{"slack", 404, exit.CodeFailed, "slack"},
 	} {
 		p.answer(tt.status)
@@ -267,7 +267,7 @@ func TestATestSaysWhoseEventsGoWhere(t *testing.T) {
 	if err != nil || len(f.Distinct()) != 2 {
 		t.Fatalf("%d receivers, %v", len(f.Distinct()), err)
 	}
-	for i, want := range []string{" (A100) does not take", " (all but A100) does not take"} {
+	for i, want := range []string{" (A100) failed to take", " (all but A100) failed to take"} {
 		if got := try(t.Context(), "email", f.Distinct()[i], forward.TestAgency).text(); !strings.Contains(got, want) || strings.Contains(got, "@") {
 			t.Errorf("%q, want %q", got, want)
 		}

@@ -18,7 +18,7 @@ import (
 // Reasons why nothing comes from NATS.
 var (
 	errNoStream = errors.New("the stream is missing")
-	errInUse    = errors.New("another forwarder of this name, with another data directory, is at work on this NATS; stop it, or give this one another name")
+	errInUse    = errors.New("another forwarder of this name, with another data directory, uses this NATS; stop it, or give this one another name")
 	// ErrClosed: the connection was closed for good.
 	ErrClosed = errors.New("the connection to NATS was closed")
 )
@@ -38,7 +38,7 @@ func (l *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 		return nil, fmt.Errorf("stream %s: %w", l.f.o.Stream, err)
 	}
 	if now := events.CachedInfo().TimeStamp; !now.IsZero() && l.stream.IsZero() { // an old server does not tell the time
-		began := now.Add(-time.Since(l.started)) // what came while NATS or the stream was away is news
+		began := now.Add(-time.Since(l.started)) // what came while NATS or the stream was away is new
 		l.f.state.change(func(m *memory) { m.begunBy(began) })
 	}
 	l.stream = events.CachedInfo().Created
@@ -110,7 +110,7 @@ func (l *worker) config() jetstream.ConsumerConfig {
 		AckPolicy:         jetstream.AckExplicitPolicy,
 		AckWait:           l.f.o.AckWait,
 		MaxDeliver:        -1, // our own limit does not forget the message
-		MaxAckPending:     mostInHand,
+		MaxAckPending:     maxPending,
 		InactiveThreshold: l.f.o.Retention,
 	}
 	if subjects := l.subjects(l.f.o.Prefix, knowsSeveral(l.f.o.Conn)); len(subjects) == 1 {
@@ -151,7 +151,7 @@ func (l *worker) make(ctx context.Context, stream jetstream.Stream) (jetstream.C
 		l.remembered(func(s *workerState) { s.Early = true })
 	case waited < time.Second && !l.late:
 		c.DeliverPolicy = jetstream.DeliverNewPolicy
-	default: // NATS or the stream was away at first: what came meanwhile is news
+	default: // NATS or the stream was away at first: what came meanwhile is new
 		if began = stream.CachedInfo().TimeStamp; began.IsZero() { // an old server does not tell the time
 			began = time.Now()
 		}
@@ -163,7 +163,7 @@ func (l *worker) make(ctx context.Context, stream jetstream.Stream) (jetstream.C
 		return nil, fmt.Errorf("consumer %s: %w", l.consumer, err)
 	}
 	info := made.CachedInfo()
-	l.f.o.Log.Info("consumer made", "forwarder", l.f.o.Name, "consumer", l.consumer, "again", !since.IsZero())
+	l.f.o.Log.Info("consumer created", "forwarder", l.f.o.Name, "consumer", l.consumer, "again", !since.IsZero())
 	if began.IsZero() {
 		began = info.Created
 	}
@@ -179,7 +179,7 @@ func (l *worker) make(ctx context.Context, stream jetstream.Stream) (jetstream.C
 // begin remembers the consumer, and when the worker began if that is not known.
 func (l *worker) begin(began time.Time) {
 	l.f.state.change(func(m *memory) {
-		s := m.Lanes[l.key]
+		s := m.Workers[l.key]
 		s.Consumer = l.consumer
 		if s.Since.IsZero() {
 			s.Since = began.UTC().Truncate(time.Millisecond) // recorded times have no more digits

@@ -140,18 +140,18 @@ func (m *memory) add(k Kind, e events.Event) {
 
 // reroute brings the memory into line with today's routes. Where they are others than at the last start a new period begins, and each worker
 // goes back to where the last of its kind stands, also one that is no more. A kind that had no worker begins with what is new.
-func (m *memory) reroute(lanes []*worker, now time.Time, retention time.Duration) {
-	same := len(lanes) == len(m.Lanes)
-	for _, l := range lanes {
-		same = same && m.Lanes[l.key] != nil && equal(m.Lanes[l.key].Filters, l.filters)
+func (m *memory) reroute(workers []*worker, now time.Time, retention time.Duration) {
+	same := len(workers) == len(m.Workers)
+	for _, l := range workers {
+		same = same && m.Workers[l.key] != nil && equal(m.Workers[l.key].Filters, l.filters)
 	}
 	if same {
 		return
 	}
-	before := m.Lanes
-	m.Lanes = map[string]*workerState{}
+	before := m.Workers
+	m.Workers = map[string]*workerState{}
 	begins := period{From: now.UTC().Truncate(time.Millisecond)} // recorded times have no more digits
-	for _, l := range lanes {
+	for _, l := range workers {
 		s := &workerState{Filters: l.filters}
 		for key, other := range before {
 			switch {
@@ -169,7 +169,7 @@ func (m *memory) reroute(lanes []*worker, now time.Time, retention time.Duration
 				}
 			}
 		}
-		m.Lanes[l.key] = s
+		m.Workers[l.key] = s
 		begins.Filters = append(begins.Filters, l.filters...)
 	}
 	for _, s := range before {
@@ -179,7 +179,7 @@ func (m *memory) reroute(lanes []*worker, now time.Time, retention time.Duration
 	}
 	slices.Sort(m.Leftover)
 	m.Leftover = slices.DeleteFunc(slices.Compact(m.Leftover), func(c string) bool {
-		return slices.ContainsFunc(lanes, func(l *worker) bool { return l.consumer == c })
+		return slices.ContainsFunc(workers, func(l *worker) bool { return l.consumer == c })
 	})
 	if !m.begun() {
 		m.Periods, begins.From = nil, time.Time{}

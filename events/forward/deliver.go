@@ -15,11 +15,11 @@ import (
 
 const (
 	digestAbove = 5       // so many may wait before digests are made
-	mostInHand  = 1000    // messages
-	mostBytes   = 8 << 20 // that they may take, more or less
+	maxPending  = 1000    // messages that a worker has fetched and not acknowledged
+	maxBytes    = 8 << 20 // of memory for them, more or less
 )
 
-// item is a message in hand.
+// item is a message that was fetched and is not acknowledged.
 type item struct {
 	lane    *worker
 	message jetstream.Msg
@@ -30,7 +30,7 @@ type item struct {
 	sent    bool   // before its turn, to find out whether the receiver takes anything
 }
 
-// wanted says whether an event is the worker's business and not done.
+// wanted says whether a worker has to send an event.
 func (i *item) wanted() (wanted bool) {
 	l := i.lane
 	if i.foreign || i.sent || i.event.Origin != events.OriginLive || kindOf(i.event.Type) != l.kind {
@@ -44,7 +44,7 @@ func (i *item) wanted() (wanted bool) {
 	}
 	resent := i.message.Headers().Get(events.ResentHeader) != ""
 	l.f.state.look(func(m *memory) {
-		early := m.Lanes[l.key].Early || resent // a worker that began at an empty stream gets all that a restored store sends again
+		early := m.Workers[l.key].Early || resent // a worker that began at an empty stream gets all that a restored store sends again
 		wanted = (!early || m.took(i.event)) && !m.done(l.kind, i.event)
 	})
 	return wanted
@@ -103,10 +103,10 @@ func (l *worker) work(ctx context.Context, c jetstream.Consumer) error {
 			return err
 		}
 	}
-	return l.later(ctx, c, err)
+	return l.retry(ctx, c, err)
 }
 
-// choose says how many of the queue are sent as one. The first halt of a cause is told at once: it may be mended before others are
+// choose says how many of the queue are sent as one. The first halt of a cause is sent at once: it may be mended before others are
 // refused. What follows within Options.Settle waits for its end and is one.
 func (l *worker) choose(ctx context.Context, c jetstream.Consumer) error {
 	l.batch, l.attempts = 1, 0
@@ -116,15 +116,15 @@ func (l *worker) choose(ctx context.Context, c jetstream.Consumer) error {
 	}
 	cause := haltKey(head.event)
 	if cause != "" {
-		if told := l.causes[cause]; time.Since(told) < l.f.o.Settle {
-			if !sleep(ctx, time.Until(told.Add(l.f.o.Settle))) {
+		if last := l.causes[cause]; time.Since(last) < l.f.o.Settle {
+			if !sleep(ctx, time.Until(last.Add(l.f.o.Settle))) {
 				return ctx.Err()
 			}
 			if err := l.fill(ctx, c); err != nil {
 				return err
 			}
 		}
-		maps.DeleteFunc(l.causes, func(_ string, told time.Time) bool { return time.Since(told) > l.f.o.Settle })
+		maps.DeleteFunc(l.causes, func(_ string, last time.Time) bool { return time.Since(last) > l.f.o.Settle })
 		l.causes[cause] = time.Now()
 	}
 	count, halts, last := 0, 0, 0
@@ -136,7 +136,7 @@ func (l *worker) choose(ctx context.Context, c jetstream.Consumer) error {
 		if !same && count-halts >= l.dest.traits.Digest {
 			break
 		}
-		if cause == "" && haltKey(i.event) != "" { // it is told with those that belong to it
+		if cause == "" && haltKey(i.event) != "" { // it goes with those that belong to it
 			break
 		}
 		count, last = count+1, n+1
@@ -206,7 +206,7 @@ func (l *worker) done(together []*item) error {
 	}
 	e := together[0].event
 	if l.attempts > 1 {
-		l.f.o.Log.Info("the receiver has taken the message", "forwarder", l.f.o.Name, "lane", l.key, "event_id", e.ID, "agency", e.AgencyID, "attempt", l.attempts)
+		l.f.o.Log.Info("delivered after retries", "forwarder", l.f.o.Name, "lane", l.key, "event_id", e.ID, "agency", e.AgencyID, "attempt", l.attempts)
 	}
 	l.f.o.Log.Debug("forwarded", "forwarder", l.f.o.Name, "lane", l.key, "events", len(together), "event_id", e.ID)
 	l.status.write(func(s *WorkerStatus) { s.LastError, s.LastErrorAt = "", time.Time{} })
@@ -223,15 +223,15 @@ func (l *worker) remember(together []*item) {
 	l.save()
 }
 
-// finish acknowledges the first of the queue and has done with them.
+// finish acknowledges the first n of the queue, and removes them.
 func (l *worker) finish(n int) error {
 	for _, i := range l.queue[:n] {
 		if i.foreign {
-			l.refuse()
+			l.skipForeign()
 		}
 		l.f.state.change(func(m *memory) {
-			m.Lanes[l.key].Position = &position{i.place, i.message.Headers().Get(nats.MsgIdHdr), l.stream}
-			if i.sent { // it is its turn
+			m.Workers[l.key].Position = &position{i.place, i.message.Headers().Get(nats.MsgIdHdr), l.stream}
+			if i.sent { // probe sent it before
 				m.add(l.kind, i.event)
 			}
 		})
@@ -245,18 +245,18 @@ func (l *worker) finish(n int) error {
 	return l.step(stepDone)
 }
 
-// refuse counts what is no event of ours.
-func (l *worker) refuse() {
+// skipForeign counts a message that is no event of ours.
+func (l *worker) skipForeign() {
 	l.status.write(func(s *WorkerStatus) { s.Foreign++ })
 	if !l.strange {
 		l.strange = true
-		l.f.o.Log.Error("the stream holds a message that is no event of ours; it is passed over, like all others of its kind",
+		l.f.o.Log.Error("foreign message in the stream: it is no event of ours; skipped, like all others of its kind",
 			"forwarder", l.f.o.Name, "lane", l.key, "stream", l.f.o.Stream)
 	}
 }
 
-// complain tells what a receiver said.
-func (l *worker) complain(err error) string {
+// failed keeps in the status why a receiver did not take a message.
+func (l *worker) failed(err error) string {
 	why := reason(err)
 	l.status.write(func(s *WorkerStatus) { s.LastError, s.LastErrorAt = why, time.Now() })
 	return why
@@ -265,27 +265,26 @@ func (l *worker) complain(err error) string {
 // switchOff stops sending to the destination.
 func (l *worker) switchOff(err error) {
 	if !l.dest.off.Swap(true) {
-		l.f.o.Log.Error("the receiver is gone: nothing more is sent to it until doorbell is started anew, what is for it waits in the stream",
-			"forwarder", l.f.o.Name, "destination", l.dest.name, "err", l.complain(err))
+		l.f.o.Log.Error("receiver is gone: nothing more is sent to it until doorbell is started again; its events wait in the stream",
+			"forwarder", l.f.o.Name, "destination", l.dest.name, "err", l.failed(err))
 	}
 	l.status.write(func(s *WorkerStatus) { s.Off = true })
 }
 
-// later waits before the next attempt.
-func (l *worker) later(ctx context.Context, c jetstream.Consumer, err error) error {
-	why, wait := l.complain(err), max(pause(l.attempts), after(err))
+// retry waits before the next attempt.
+func (l *worker) retry(ctx context.Context, c jetstream.Consumer, err error) error {
+	why, wait := l.failed(err), max(pause(l.attempts), after(err))
 	if l.attempts == 1 || l.attempts%l.f.o.Tries == 0 {
 		e := l.queue[0].event
-		l.f.o.Log.Warn("the receiver does not take a message; it is tried again", "forwarder", l.f.o.Name, "lane", l.key,
+		l.f.o.Log.Warn("delivery failed; retrying", "forwarder", l.f.o.Name, "lane", l.key,
 			"event_id", e.ID, "agency", e.AgencyID, "attempt", l.attempts, "err", why)
 	}
 	return l.pause(ctx, c, wait)
 }
 
-// giveUp makes a dead letter of each message, and then has done with them. A letter that cannot be written is tried again: the
-// message must be somewhere.
+// giveUp moves messages to the dead letters. While that fails the delivery is tried again: the message must be somewhere.
 func (l *worker) giveUp(ctx context.Context, c jetstream.Consumer, together []*item, err error) error {
-	e, why := together[0].event, l.complain(err)
+	e, why := together[0].event, l.failed(err)
 	var had []string
 	if permanent := (*Permanent)(nil); errors.As(err, &permanent) {
 		had = permanent.Had
@@ -293,7 +292,7 @@ func (l *worker) giveUp(ctx context.Context, c jetstream.Consumer, together []*i
 	for _, i := range together {
 		if err := l.toDeadLetters(context.WithoutCancel(ctx), i, l.attempts, why, had); err != nil {
 			l.status.write(func(s *WorkerStatus) { s.LastError = "no dead letter can be written: " + err.Error() })
-			l.f.o.Log.Error("a message was refused for good and no dead letter can be written; it is tried again", "forwarder", l.f.o.Name,
+			l.f.o.Log.Error("message refused for good, but no dead letter can be written; retrying", "forwarder", l.f.o.Name,
 				"lane", l.key, "event_id", e.ID, "refused", why, "err", err.Error())
 			return l.pause(ctx, c, pause(l.attempts))
 		}
@@ -303,7 +302,7 @@ func (l *worker) giveUp(ctx context.Context, c jetstream.Consumer, together []*i
 	}
 	l.remember(together)
 	l.status.write(func(s *WorkerStatus) { s.DeadLetters += uint64(len(together)) })
-	l.f.o.Log.Error("a message is among the dead letters", "forwarder", l.f.o.Name, "lane", l.key, "event_id", e.ID, "events", len(together),
+	l.f.o.Log.Error("message moved to the dead letters", "forwarder", l.f.o.Name, "lane", l.key, "event_id", e.ID, "events", len(together),
 		"agency", e.AgencyID, "attempt", l.attempts, "err", why)
 	return l.finish(l.batch)
 }

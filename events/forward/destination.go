@@ -17,44 +17,42 @@ type destination struct {
 	receiver Receiver
 	traits   Traits
 
-	turn    chan struct{} // has one token: who holds it sends
-	next    time.Time     // not before; of whoever has the turn
+	sending chan struct{} // a semaphore of one
+	next    time.Time     // nothing is sent before; belongs to who holds the semaphore
 	off     atomic.Bool
 	failing atomic.Pointer[time.Time] // since when nothing is taken; nil while something is
 }
 
 func newDestination(o Receiver) *destination {
 	t := o.Traits()
-	d := &destination{name: t.Destination, receiver: o, traits: t, turn: make(chan struct{}, 1)}
-	d.turn <- struct{}{}
-	return d
+	return &destination{name: t.Destination, receiver: o, traits: t, sending: make(chan struct{}, 1)}
 }
 
 // errStopped: the forwarder ends, and nothing was sent.
 var errStopped = errors.New("stopped")
 
-// longestAfter bounds what a receiver can ask for.
+// longestAfter bounds the Retry.After of a receiver.
 const longestAfter = time.Hour
 
-// send sends when it is its turn and the pace allows it. A send that has begun goes on for a while after the end of ctx: to cut it would
-// leave in doubt whether it was taken.
+// send sends a delivery, one at a time and at the pace of the receiver. A send that has begun goes on for a while after the end of ctx:
+// to cut it would leave in doubt whether it was taken.
 func (d *destination) send(ctx context.Context, delivery Delivery, limit, drain time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return errStopped
-	case <-d.turn:
+	case d.sending <- struct{}{}:
 	}
-	defer func() { d.turn <- struct{}{} }()
+	defer func() { <-d.sending }()
 	if d.off.Load() {
 		return &Gone{Reason: "it was switched off before"}
 	}
 	if !sleep(ctx, time.Until(d.next)) {
 		return errStopped
 	}
-	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(drain, cancel) })()
-	err := send(sending, d.receiver, delivery)
+	err := send(limited, d.receiver, delivery)
 	now := time.Now()
 	d.next = now.Add(max(d.traits.Pace, after(err)))
 	if err == nil || errors.As(err, new(*Permanent)) { // one that is refused for good is an answer too
@@ -69,13 +67,13 @@ func (d *destination) send(ctx context.Context, delivery Delivery, limit, drain 
 func send(ctx context.Context, r Receiver, d Delivery) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = &Permanent{Reason: fmt.Sprintf("it cannot be told: a fault of doorbell, %T", p)} // the value may quote a person
+			err = &Permanent{Reason: fmt.Sprintf("it cannot be rendered: a fault of doorbell, %T", p)} // the value may quote a person
 		}
 	}()
 	return r.Send(ctx, d)
 }
 
-// after is how long a receiver wants to be left alone.
+// after is the Retry.After of a receiver.
 func after(err error) time.Duration {
 	var retry *Retry
 	if errors.As(err, &retry) {

@@ -4,13 +4,13 @@
 // # How an event travels
 //
 // A [Forwarder] has a name, a small state file, and routes. A [Route] is a receiver and a [Filter]: which agencies, which types,
-// which score. Only what is news (origin live) travels; who wants the past calls [SendReplayed].
+// which score. Only live events are forwarded; [SendReplayed] sends those of the past.
 //
 // The routes make workers: one for the leads of each destination and one for its alerts, so that no lead waits behind an alert.
-// A worker has a durable pull consumer of its own and takes in hand what a delivery can hold, in the order of the stream. It tries the
-// head of that until it is done, so a receiver that is down stops its own workers and no others.
+// A worker has a durable pull consumer of its own and fetches what a delivery can hold, in the order of the stream. It tries the first
+// delivery until it is done, so a receiver that is down stops its own workers and no others.
 //
-//	messages in hand → is the first ours? live? wanted? done already? → with those behind it, for a digest
+//	fetched messages → is the first ours? live? wanted? done already? → with those behind it, for a digest
 //	  → Receiver.Send → state file → acknowledge
 //
 // What Send returns decides what follows. Nil: done. [Gone]: nothing more is sent to the destination until the program is started
@@ -29,7 +29,7 @@
 // # What is remembered
 //
 // The state file holds how far all is done, agency by agency ([checkpoint]), what the routes took from when on ([period]), and for each
-// worker its place in the stream. At every start the consumer is made anew behind that place, so that what was in hand at a crash is there
+// worker its place in the stream. At every start the consumer is made anew behind that place, so that what was fetched before a crash is there
 // again at once. Where the stream is another one, the consumer begins with all there is, and what is done, or was not wanted when it was
 // recorded, is passed over. Without the file the consumer that is there counts; without both, everything begins now. A forwarder
 // never sends what was there before it.

@@ -150,7 +150,7 @@ func (f *Forwarder) Run(ctx context.Context) error {
 		m.reroute(f.workers, time.Now(), f.o.Retention)
 	})
 	if err := f.state.save(); err != nil {
-		f.o.Log.Error("the forwarder cannot write its state", "forwarder", f.o.Name, "err", err.Error())
+		f.o.Log.Error("state file cannot be written", "forwarder", f.o.Name, "err", err.Error())
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	for _, l := range f.workers {

@@ -46,7 +46,7 @@ func TestLeadsComeOneByOneInTheirOrderAndNotTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := info.CachedInfo().Config
-		if c.MaxAckPending != mostInHand || c.FilterSubject != "listings.v1.*.contact_request.created" || c.InactiveThreshold != 720*time.Hour {
+		if c.MaxAckPending != maxPending || c.FilterSubject != "listings.v1.*.contact_request.created" || c.InactiveThreshold != 720*time.Hour {
 			t.Errorf("%+v", c)
 		}
 	})
@@ -163,7 +163,7 @@ func TestAForeignMessageIsPassedOverAndToldOnce(t *testing.T) {
 		}
 		e := w.lead("A100")
 		time.Sleep(time.Minute)
-		if st := f.Status().Lanes[0]; st.Foreign != 3 || st.Sent != 1 || st.Waiting != 0 || st.Problem != "" {
+		if st := f.Status().Workers[0]; st.Foreign != 3 || st.Sent != 1 || st.Waiting != 0 || st.Problem != "" {
 			t.Errorf("%+v", st)
 		}
 		if err := stop(); err != nil {
@@ -251,7 +251,7 @@ func TestAReceiverThatIsOffGetsNothingMoreAndLosesNothing(t *testing.T) {
 		if s.called() != 1 {
 			t.Errorf("called %d times", s.called())
 		}
-		for _, l := range f.Status().Lanes {
+		for _, l := range f.Status().Workers {
 			if want := map[Kind]uint64{Leads: 2, Alerts: 1}[l.Kind]; !l.Off || l.Waiting != want || l.Kind == Leads && l.LastError != "410 gone" {
 				t.Errorf("%+v", l)
 			}
@@ -259,7 +259,7 @@ func TestAReceiverThatIsOffGetsNothingMoreAndLosesNothing(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
-		if n := strings.Count(w.log.String(), "the receiver is gone"); n != 1 {
+		if n := strings.Count(w.log.String(), "receiver is gone"); n != 1 {
 			t.Errorf("told %d times", n)
 		}
 		s.up()
@@ -351,7 +351,7 @@ func TestNATSMayBeAwayAndComeBack(t *testing.T) {
 			w.lead("A100")
 			time.Sleep(time.Minute)
 		}
-		if p := f.Status().Lanes[0].Problem; p != "" {
+		if p := f.Status().Workers[0].Problem; p != "" {
 			t.Error(p)
 		}
 		if err := stop(); err != nil {
@@ -389,7 +389,7 @@ func TestAStreamThatIsMissingAtTheStartIsWaitedForAndNothingOfItIsMissed(t *test
 		}
 		f, stop := w.start()
 		time.Sleep(time.Hour)
-		if p := f.Status().Lanes[0].Problem; !strings.Contains(p, "missing") {
+		if p := f.Status().Workers[0].Problem; !strings.Contains(p, "missing") {
 			t.Error(p)
 		}
 		if n := strings.Count(w.log.String(), "not there yet"); n != 1 {
@@ -455,7 +455,7 @@ func TestAConsumerIsNarrowedToWhatIsWanted(t *testing.T) {
 		{[]Filter{{Agencies: []string{"B", "A"}}, {Agencies: []string{"A"}, Types: []string{"insertion.changed"}}}, Leads, true, "[p.v1.A.insertion.changed p.v1.B.insertion.changed p.v1.A.contact_request.created p.v1.B.contact_request.created]"},
 		{[]Filter{{Agencies: []string{}}}, Leads, true, "[p.v1.>]"},
 	} {
-		l := newLane(nil, newDestination(s), c.kind)
+		l := newWorker(nil, newDestination(s), c.kind)
 		l.filters = c.filters
 		if got := fmt.Sprint(l.subjects("p", c.several)); got != c.want {
 			t.Errorf("%+v %s: %s, want %s", c.filters, c.kind, got, c.want)

@@ -8,7 +8,7 @@ import (
 )
 
 // plan makes the workers of the routes: for each destination one for leads and one for alerts, as far as its filters take any.
-func (f *Forwarder) plan() (lanes []*worker) {
+func (f *Forwarder) plan() (workers []*worker) {
 	destinations := map[string]*destination{}
 	byKey := map[string]*worker{}
 	for _, r := range f.o.Routes {
@@ -22,25 +22,25 @@ func (f *Forwarder) plan() (lanes []*worker) {
 			}
 			l := byKey[workerKey(name, k)]
 			if l == nil {
-				l = newLane(f, destinations[name], k)
+				l = newWorker(f, destinations[name], k)
 				byKey[l.key] = l
-				lanes = append(lanes, l)
+				workers = append(workers, l)
 			}
 			l.filters = append(l.filters, r.Filter)
 		}
 	}
-	for _, l := range lanes {
+	for _, l := range workers {
 		var whose []string
 		for _, f := range l.filters {
 			whose = append(whose, f.Whose())
 		}
 		l.status.s.Whose = strings.Join(whose, ", ")
 		l.consumer = "doorbell-" + f.o.Name + "-" + string(l.kind)
-		if slices.ContainsFunc(lanes, func(other *worker) bool { return other != l && other.kind == l.kind }) {
+		if slices.ContainsFunc(workers, func(other *worker) bool { return other != l && other.kind == l.kind }) {
 			l.consumer += "-" + l.dest.name
 		}
 	}
-	return lanes
+	return workers
 }
 
 func workerKey(destination string, k Kind) string { return destination + "/" + string(k) }

@@ -28,8 +28,8 @@ type memory struct {
 	// Periods are what the routes took from when on, oldest first.
 	Periods []period `json:"periods"`
 	// Done is by kind and agency.
-	Done  map[string]*checkpoint  `json:"done"`
-	Lanes map[string]*workerState `json:"lanes"`
+	Done    map[string]*checkpoint  `json:"done"`
+	Workers map[string]*workerState `json:"lanes"`
 	// Leftover are consumers that nobody needs any more and that are not deleted yet.
 	Leftover []string `json:"leftover,omitempty"`
 }
@@ -38,8 +38,8 @@ type memory struct {
 type workerState struct {
 	// Since is when the worker began, by the server's clock. Zero: it has not begun yet.
 	Since time.Time `json:"since,omitzero"`
-	// Early: a consumer has begun before where the worker was, so what the routes did not take has to be told by its time. It is
-	// told by it only where it has to be, as clocks differ.
+	// Early: the consumer begins before the worker did, so the time of an event says whether the routes took it. Elsewhere time does
+	// not count, as clocks differ.
 	Early    bool      `json:"early,omitempty"`
 	Consumer string    `json:"consumer,omitempty"`
 	Filters  []Filter  `json:"filters"`
@@ -83,7 +83,7 @@ func (s *stateFile) close() { s.release() }
 
 // readMemory is strict: what is half read would flood, or lose.
 func readMemory(path, name string) (memory, error) {
-	fresh := memory{Version: stateVersion, Name: name, Done: map[string]*checkpoint{}, Lanes: map[string]*workerState{}}
+	fresh := memory{Version: stateVersion, Name: name, Done: map[string]*checkpoint{}, Workers: map[string]*workerState{}}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fresh, nil
@@ -110,12 +110,12 @@ func readMemory(path, name string) (memory, error) {
 
 // whole says that nothing is missing that the code relies on.
 func (m memory) whole() bool {
-	for _, l := range m.Lanes {
+	for _, l := range m.Workers {
 		if l == nil || len(m.Periods) == 0 {
 			return false
 		}
 	}
-	return m.Lanes != nil && m.Done != nil
+	return m.Workers != nil && m.Done != nil
 }
 
 // change alters the memory, which the next save writes.

@@ -7,8 +7,8 @@ import (
 
 // Status is how a forwarder is.
 type Status struct {
-	Name  string         `json:"name"`
-	Lanes []WorkerStatus `json:"lanes"`
+	Name    string         `json:"name"`
+	Workers []WorkerStatus `json:"lanes"`
 }
 
 // WorkerStatus is how one worker is. Counters begin with the process.
@@ -21,17 +21,16 @@ type WorkerStatus struct {
 	Events      uint64    `json:"events"`  // in these deliveries
 	LastSent    time.Time `json:"lastSent,omitzero"`
 	Attempts    int       `json:"attempts,omitempty"`  // of the message in hand
-	LastError   string    `json:"lastError,omitempty"` // what the receiver said last, if that was no
+	LastError   string    `json:"lastError,omitempty"` // why the receiver did not take a message, if it did not
 	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
 	// FailingSince is when the receiver began to take nothing; zero if it took or refused the last message.
 	FailingSince time.Time `json:"failingSince,omitzero"`
 	DeadLetters  uint64    `json:"deadLetters"`
-	Foreign      uint64    `json:"foreign"`           // messages on our subjects that are none of ours
+	Foreign      uint64    `json:"foreign"`           // foreign messages on our subjects
 	Off          bool      `json:"off"`               // nothing is sent until the program is started anew
 	Problem      string    `json:"problem,omitempty"` // why nothing comes from NATS
 
-	// Turned is when the worker turned last. It does at least every half minute where nothing comes, and as long as a receiver may
-	// ask for patience where something does.
+	// Turned is when the loop of the worker turned last: at least every half minute, or after a Retry.After of the receiver.
 	Turned time.Time `json:"-"`
 }
 
@@ -43,7 +42,7 @@ func (f *Forwarder) Status() Status {
 		if since := l.dest.failing.Load(); since != nil {
 			w.FailingSince = *since
 		}
-		s.Lanes = append(s.Lanes, w)
+		s.Workers = append(s.Workers, w)
 	}
 	return s
 }

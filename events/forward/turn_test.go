@@ -177,7 +177,7 @@ func TestASecondForwarderOfTheNameTakesNothingAwayFromTheFirst(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		wantIDs(t, one, want)
-		if p := second.Status().Lanes[0].Problem; !strings.Contains(p, "another name") {
+		if p := second.Status().Workers[0].Problem; !strings.Contains(p, "another name") {
 			t.Errorf("the second one says %q", p)
 		}
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// worker brings one kind of events to one destination, one after the other.
+// worker sends one kind of events to one destination, in the order of the stream.
 type worker struct {
 	f        *Forwarder
 	key      string
@@ -29,18 +29,18 @@ type worker struct {
 	stream   time.Time // when the stream of its consumer was made
 	usedAt   time.Time // when somebody else was seen to use the consumer, and how far it was then
 	usedTo   uint64
-	queue    []*item              // what is in hand, in the order of the stream
+	queue    []*item              // fetched and not acknowledged, in the order of the stream
 	batch    int                  // how many of them are tried as one: what is tried again is the same delivery
 	attempts int                  // how often they were tried
-	proven   uint64               // the place of one that the receiver does not take, though it takes others
+	proven   uint64               // the place of a message that the receiver does not take, though it takes others
 	singly   uint64               // up to this place there are no digests: one was refused
-	causes   map[string]time.Time // when halts of a cause were told last
-	said     string               // the problem that the log has
-	unsaved  bool                 // the log has it that the state cannot be written
-	strange  bool                 // the log has it that there are foreign messages
+	causes   map[string]time.Time // when halts of a cause were sent last
+	said     string               // the problem that was logged last
+	unsaved  bool                 // it was logged that the state cannot be written
+	strange  bool                 // it was logged that there are foreign messages
 }
 
-func newLane(f *Forwarder, d *destination, k Kind) *worker {
+func newWorker(f *Forwarder, d *destination, k Kind) *worker {
 	l := &worker{f: f, key: workerKey(d.name, k), kind: k, dest: d, causes: map[string]time.Time{}}
 	l.status.s = WorkerStatus{Destination: d.name, Kind: k, Turned: time.Now()}
 	return l
@@ -48,19 +48,19 @@ func newLane(f *Forwarder, d *destination, k Kind) *worker {
 
 // remembered reads or changes what is remembered of the worker.
 func (l *worker) remembered(do func(*workerState)) {
-	l.f.state.change(func(m *memory) { do(m.Lanes[l.key]) })
+	l.f.state.change(func(m *memory) { do(m.Workers[l.key]) })
 }
 
 // save writes the state. The server knows the worker's position too: a state that is not written is no reason to stop.
 func (l *worker) save() {
 	err := l.f.state.save()
 	if err != nil && !l.unsaved {
-		l.f.o.Log.Error("the forwarder cannot write its state: a crash may double messages", "forwarder", l.f.o.Name, "err", err.Error())
+		l.f.o.Log.Error("state file cannot be written: a crash may double messages", "forwarder", l.f.o.Name, "err", err.Error())
 	}
 	l.unsaved = err != nil
 }
 
-// run pulls until ctx ends. Whatever fails on the side of NATS is waited for.
+// run forwards until ctx ends. What fails on the side of NATS is tried again.
 func (l *worker) run(ctx context.Context) error {
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(200*time.Millisecond), backoff.WithMultiplier(2),
 		backoff.WithMaxInterval(10*time.Second), backoff.WithMaxElapsedTime(0))
@@ -69,7 +69,7 @@ func (l *worker) run(ctx context.Context) error {
 		l.turn()
 		c, err := l.attach(ctx)
 		if err == nil {
-			l.trouble(nil)
+			l.report(nil)
 			retry.Reset()
 			err = l.pull(ctx, c)
 		}
@@ -86,7 +86,7 @@ func (l *worker) run(ctx context.Context) error {
 			return err
 		}
 		l.late = true
-		l.trouble(err)
+		l.report(err)
 		if !sleep(ctx, retry.NextBackOff()) {
 			return nil
 		}
@@ -96,8 +96,8 @@ func (l *worker) run(ctx context.Context) error {
 // turn notes that the worker is not stuck.
 func (l *worker) turn() { l.status.write(func(s *WorkerStatus) { s.Turned = time.Now() }) }
 
-// trouble says why nothing comes from NATS, once. A stream that is missing in the first minute is being made: that is no trouble yet.
-func (l *worker) trouble(err error) {
+// report logs why nothing comes from NATS, once. A stream that is missing in the first minute is being made: that is no problem yet.
+func (l *worker) report(err error) {
 	text := ""
 	if err != nil {
 		text = stream.Explain(l.f.o.Conn, err).Error()
@@ -111,20 +111,20 @@ func (l *worker) trouble(err error) {
 		})
 		return
 	case err != nil:
-		l.f.o.Log.Warn("the forwarder waits", "forwarder", l.f.o.Name, "lane", l.key, "err", text)
+		l.f.o.Log.Warn("no events from NATS; retrying", "forwarder", l.f.o.Name, "lane", l.key, "err", text)
 	default:
-		l.f.o.Log.Info("the forwarder goes on", "forwarder", l.f.o.Name, "lane", l.key)
+		l.f.o.Log.Info("events come from NATS again", "forwarder", l.f.o.Name, "lane", l.key)
 	}
 	l.said = text
 }
 
-// pull takes messages in hand and brings them to their end, as long as they can be had.
+// pull fetches messages and deals with them, until NATS fails.
 func (l *worker) pull(ctx context.Context, c jetstream.Consumer) error {
-	l.queue, l.batch, l.attempts = nil, 0, 0 // the consumer was made anew: they come again
+	l.queue, l.batch, l.attempts = nil, 0, 0 // the consumer was made anew: they are delivered again
 	for ctx.Err() == nil {
 		l.turn()
 		if l.dest.off.Load() {
-			l.rest(ctx, c)
+			l.idle(ctx, c)
 			continue
 		}
 		if err := l.fill(ctx, c); err != nil {
@@ -145,7 +145,7 @@ func (l *worker) pull(ctx context.Context, c jetstream.Consumer) error {
 	return ctx.Err()
 }
 
-// fill takes what is there in hand, as much as a delivery can hold. With empty hands it waits for the first.
+// fill fetches what a delivery can hold. With an empty queue it waits for the first message.
 func (l *worker) fill(ctx context.Context, c jetstream.Consumer) error {
 	if len(l.queue) == 0 {
 		m, err := c.Next(jetstream.FetchContext(ctx))
@@ -158,11 +158,11 @@ func (l *worker) fill(ctx context.Context, c jetstream.Consumer) error {
 		l.take(m)
 	}
 	need := max(2, l.dest.traits.Digest)
-	for size := 0; len(l.queue) < mostInHand && size < mostBytes; {
+	for size := 0; len(l.queue) < maxPending && size < maxBytes; {
 		if all := l.kind == Alerts && need > 2; !all && l.wanted() >= need { // halts of many agencies are one delivery
 			break
 		}
-		batch, err := c.FetchNoWait(min(need, mostInHand-len(l.queue)))
+		batch, err := c.FetchNoWait(min(need, maxPending-len(l.queue)))
 		if err != nil {
 			return err
 		}
@@ -213,21 +213,21 @@ func (l *worker) take(m jetstream.Msg) {
 	l.queue = append(l.queue, i)
 }
 
-// rest is what a worker does that may not send: it tells what waits.
-func (l *worker) rest(ctx context.Context, c jetstream.Consumer) {
+// idle waits where nothing may be sent any more, and counts what waits.
+func (l *worker) idle(ctx context.Context, c jetstream.Consumer) {
 	l.status.write(func(s *WorkerStatus) { s.Off = true })
 	l.count(ctx, c)
 	sleep(ctx, 5*time.Second)
 }
 
-// count asks how many wait.
+// count updates how many wait.
 func (l *worker) count(ctx context.Context, c jetstream.Consumer) {
 	if info, err := c.Info(ctx); err == nil {
 		l.status.write(func(s *WorkerStatus) { s.Waiting = info.NumPending + uint64(info.NumAckPending) })
 	}
 }
 
-// pause waits between two attempts, and tells meanwhile what waits behind.
+// pause waits between two attempts, and counts meanwhile what waits.
 func (l *worker) pause(ctx context.Context, c jetstream.Consumer, wait time.Duration) error {
 	for end := time.Now().Add(wait); ; {
 		l.count(ctx, c)

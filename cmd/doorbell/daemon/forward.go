@@ -170,7 +170,7 @@ func (a *Daemon) forwarderStatus() []ops.ForwarderStatus {
 			all = append(all, ops.ForwarderStatus{Name: r.Name, Problem: problem})
 			continue
 		}
-		for _, l := range now.Status().Lanes {
+		for _, l := range now.Status().Workers {
 			all = append(all, ops.ForwarderStatus{
 				Name: r.Name, Destination: l.Destination, Whose: l.Whose, Kind: string(l.Kind), Waiting: l.Waiting, Sent: l.Sent, Events: l.Events,
 				LastSent: l.LastSent.UTC(), Attempts: l.Attempts, LastError: l.LastError, LastErrorAt: l.LastErrorAt.UTC(),

@@ -126,7 +126,7 @@ func (r *running) turned() time.Time {
 	if now == nil {
 		return oldest
 	}
-	for _, l := range now.Status().Lanes {
+	for _, l := range now.Status().Workers {
 		if l.Turned.Before(oldest) {
 			oldest = l.Turned
 		}

@@ -29,7 +29,7 @@ const (
 	stepContent   step = "content"
 )
 
-// failure is what may be told of an error: the step, the codes of the answer, words of ours. Never what the server said,
+// failure is what may be shown of an error: the step, the codes of the answer, words of ours. Never what the server said,
 // which quotes addresses, nor what a library says, which quotes the server.
 type failure struct {
 	step     step
@@ -51,7 +51,7 @@ const closing = 421
 
 var enhancedCode = regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}\b`)
 
-// failed keeps of an error what may be told.
+// failed keeps of an error what may be shown.
 func failed(s step, err error) *failure {
 	var answer *textproto.Error
 	if errors.As(err, &answer) && 200 <= answer.Code && answer.Code <= 599 {
@@ -76,8 +76,8 @@ func words(err error) string {
 // setupRetryDelay is how long a wrong setup is left alone: somebody has to change it, and accounts are locked after too many tries.
 const setupRetryDelay = 5 * time.Minute
 
-// asOutcome says what a failure means for the delivery.
-func asOutcome(ctx context.Context, err error) error {
+// outcomeOf says what a failure means for the delivery.
+func outcomeOf(ctx context.Context, err error) error {
 	var f *failure
 	if !errors.As(err, &f) {
 		return &forward.Retry{Reason: "sending failed"}

@@ -18,8 +18,8 @@ import (
 	"doorbell/events/forward/message"
 )
 
-// letter is a mail before it is sent.
-type letter struct {
+// draft is a mail before it is sent.
+type draft struct {
 	id       string // without its brackets
 	thread   string // likewise; empty where there is none
 	from     mail.Address
@@ -31,9 +31,9 @@ type letter struct {
 }
 
 // compose makes the mail of a delivery.
-func (o *Receiver) compose(d forward.Delivery, now time.Time) letter {
+func (o *Receiver) compose(d forward.Delivery, now time.Time) draft {
 	_, host, _ := cutLast(o.from.Address, "@")
-	m := letter{
+	m := draft{
 		id: messageID(d, o.Name) + "@" + host, from: o.from, to: o.to, date: now.In(o.Location),
 		page: page{message.Write(d.Events, d.Test, message.Options{
 			Language: o.Language, Name: o.AgencyName, Location: o.Location, Operators: o.Operators,
@@ -128,7 +128,7 @@ func plainName(name string) string {
 }
 
 // bytes is the mail as it is sent.
-func (m letter) bytes() ([]byte, error) {
+func (m draft) bytes() ([]byte, error) {
 	g := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithEncoding(gomail.EncodingQP))
 	if err := g.From(m.from.String()); err != nil {
 		return nil, err

@@ -1,14 +1,12 @@
-// Package email is the receiver for mail: it tells people of new contact requests, of what happens at insertions, and of
-// alerts, one mail for each delivery.
+// Package email is the receiver for mail: new contact requests, what happens at insertions, and alerts, one mail for each delivery.
 //
 // # What arrives
 //
 // A mail has a text and an HTML part and no remote content: who wrote and how to reach them, what they wrote, which
-// property, when, and the ids to find it again. The subject names the property and not the person, for subjects are shown on
-// locked phones. Answering the mail answers the person ([Reply-To], if their address is valid). All mails about one
-// insertion form one thread. Several events that waited together are one mail with a list. Alerts carry "[doorbell alert]"
-// in their subject and say what to do. With [Options.OpenImmo] contact requests are also attached as OpenImmo feedback,
-// the XML that the CRMs of this market import.
+// property, when, and the ids to find it again. The subject names the person and the place. Answering the mail answers
+// the person ([Reply-To], if their address is valid). All mails about one insertion form one thread. Several events that
+// waited together are one mail with a list. Alerts carry "[doorbell alert]" in their subject and say what to do. With
+// [Options.OpenImmo] contact requests are also attached as OpenImmo feedback, the XML that the CRMs of this market import.
 //
 // # What it promises
 //
@@ -64,7 +62,7 @@ var _ forward.Receiver = (*Receiver)(nil)
 const (
 	// pace keeps a burst from looking like one to a provider that counts.
 	pace = time.Second
-	// digest is how many events are told in one mail: all agencies of one key may halt at once.
+	// digest is how many events one mail holds: all agencies of one key may halt at once.
 	digest = 200
 )
 

@@ -109,7 +109,7 @@ func newReceiver(t testing.TB, change func(*Options)) *Receiver {
 var boundary = regexp.MustCompile(`[0-9a-f]{60}`)
 
 // written is the mail with boundaries that do not change.
-func written(t testing.TB, m letter) string {
+func written(t testing.TB, m draft) string {
 	t.Helper()
 	text, err := m.bytes()
 	if err != nil {

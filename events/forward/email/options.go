@@ -31,7 +31,7 @@ type Options struct {
 	OpenImmo bool
 	// Operators are to get the alerts: those who run doorbell, and to whom a command line is of use.
 	Operators bool
-	// Language and AgencyName say how an agency's leads are told, and what it is called; nil: in English, by its id.
+	// Language is that of an agency's leads, AgencyName what it is called; nil: English, its id.
 	Language   func(agency string) message.Language
 	AgencyName func(agency string) string
 	// AllowPlaintext are names of hosts that may be spoken to without TLS if they offer none. The loopback always may.

@@ -35,12 +35,12 @@ func (o *Receiver) Send(ctx context.Context, d forward.Delivery) error {
 	}
 	s, err := o.open(ctx)
 	if err != nil {
-		return asOutcome(ctx, err)
+		return outcomeOf(ctx, err)
 	}
 	defer s.close()
 	took, refused := transaction(s.client, o.from.Address, missing, text)
 	o.taken.add(m.id, took)
-	return o.verdict(ctx, m.id, refused)
+	return o.settle(ctx, m.id, refused)
 }
 
 // nameOf is an address in a dead letter, which names nobody.
@@ -111,9 +111,9 @@ func content(c *smtp.Client, text []byte) error {
 	return nil
 }
 
-// verdict says what is to be done about recipients that were refused. Those who may take it later decide: it is tried
+// settle says what is to be done about recipients that were refused. Those who may take it later decide: it is tried
 // again, for them and for those who refused for good. But what others have does not wait for ever for a mailbox that is full.
-func (o *Receiver) verdict(ctx context.Context, id string, refused []refusal) error {
+func (o *Receiver) settle(ctx context.Context, id string, refused []refusal) error {
 	if len(refused) == 0 {
 		o.taken.forget(id)
 		return nil
@@ -121,7 +121,7 @@ func (o *Receiver) verdict(ctx context.Context, id string, refused []refusal) er
 	have := len(o.to) - len(o.taken.missing(id, addresses(o.to)))
 	var worst error
 	for _, r := range refused {
-		v := asOutcome(ctx, r.err)
+		v := outcomeOf(ctx, r.err)
 		if retry, is := v.(*forward.Retry); is && have > 0 && r.to != "" && o.taken.refusing(r.to, time.Now()) >= refusingLong {
 			v = &forward.Permanent{Reason: retry.Reason + ", for more than an hour"}
 		}

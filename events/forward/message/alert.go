@@ -9,7 +9,7 @@ import (
 	"doorbell/events"
 )
 
-// alert is an event that tells how the watch itself is.
+// alert is an event about the watch itself.
 type alert struct {
 	Item
 	detail string // the agency, as people call it
@@ -19,7 +19,7 @@ type alert struct {
 // maxAgencies is how many agencies are named where the same happened to several.
 const maxAgencies = 60
 
-// alerts make one message. What happened alike to several agencies is told once: a refused key halts all that use it.
+// alerts make one message. What happened alike to several agencies is said once: a refused key halts all that use it.
 func (w writer) alerts(all []events.Event) Message {
 	var groups [][]alert
 	for _, e := range all {
@@ -57,7 +57,7 @@ func (w writer) alerts(all []events.Event) Message {
 	return m
 }
 
-// together tells a group by its first, with all of its agencies.
+// together is a group as one item: its first, with the agencies of all.
 func (w writer) together(group []alert) Item {
 	i := group[0].Item
 	list := agencies(group)

@@ -10,7 +10,7 @@ import (
 	"doorbell/events"
 )
 
-// item tells one event that is no alert, and the place that it is about. Whatever cannot be read is told as far as the envelope knows
+// item is one event that is no alert, in words, and the place that it is about. What cannot be read is shown as far as the envelope knows
 // it: no lead is lost because it is odd.
 func (w writer) item(e events.Event) (i Item, place string) {
 	p, _ := e.Payload()
@@ -58,7 +58,7 @@ func (w writer) item(e events.Event) (i Item, place string) {
 
 const unknown = "This version of doorbell cannot show more of it; the event itself holds everything."
 
-// request tells who wrote, how to reach them, what they wrote, and about what.
+// request says who wrote, how to reach them, what they wrote, and about what.
 func (w writer) request(p *events.ContactRequestCreated) Item {
 	c, place := p.Contact, w.placeOf(p.Insertion)
 	i := Item{
@@ -91,7 +91,7 @@ func (w writer) request(p *events.ContactRequestCreated) Item {
 			Fact{w.t("E-mail"), Line(c.Email, maxAddress), mail}, Fact{w.t("Phone"), Line(cmp.Or(c.PhoneRaw, c.Phone), maxWord), call},
 			Fact{Label: w.t("Prefers"), Text: Line(c.PreferredContact, maxWord)})
 		if c.Email == "" && c.Phone == "" && c.PhoneRaw == "" {
-			i.Note = joined(" ", i.Note, w.t("The portal told no way to reach this person; look there."))
+			i.Note = joined(" ", i.Note, w.t("The portal gives no way to reach this person; look there."))
 		}
 	}
 	label := w.t("Wrote")

@@ -2,8 +2,8 @@
 // whatever comes next only draw it.
 //
 // [Write] makes one of the events that are sent together. A single event is one [Item]: a heading, what a person wrote, facts, links.
-// Several are a digest, item after item and grouped by property, or bundles of alerts that are alike. Leads are told in the language
-// of the agency; alerts in English.
+// Several are a digest, item after item and grouped by property, or bundles of alerts that are alike. Leads are written in the language
+// of the agency, alerts in English.
 //
 // Names, messages and titles come from people whom nobody knows. Every text here is cleaned of what cannot be seen and cut to a length,
 // and every address that becomes a link was taken apart and put together again. What is left to who draws it is the escaping.
@@ -94,11 +94,11 @@ const (
 	maxInDigest = 800
 )
 
-// writer tells events to somebody.
+// writer puts events into words.
 type writer struct {
 	Options
 	words
-	list bool // several events: each is told in short
+	list bool // several events: each is shown in short
 	most int  // characters of what a person wrote
 }
 
@@ -132,7 +132,7 @@ func Write(all []events.Event, test bool, o Options) Message {
 	return m
 }
 
-// IsAlert says whether an event tells how the watch itself is.
+// IsAlert says whether an event is about the watch itself (access.*, watch.*).
 func IsAlert(t events.Type) bool {
 	return strings.HasPrefix(string(t), "access.") || strings.HasPrefix(string(t), "watch.")
 }

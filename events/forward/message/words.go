@@ -9,7 +9,7 @@ import (
 	"doorbell/events"
 )
 
-// Language is one in which leads are told.
+// Language is one in which leads are written.
 type Language string
 
 // The languages. The zero value is English.
@@ -33,7 +33,7 @@ func (w words) tag() Language {
 	return w.language
 }
 
-// t translates. A word without a translation, which a test does not allow, is told in English.
+// t translates. A word without a translation, which a test does not allow, stays English.
 func (w words) t(english string) string {
 	row, known := table[english]
 	if at := map[Language]int{German: 0, French: 1, Italian: 2}; known && w.tag() != English {
@@ -46,10 +46,10 @@ func (w words) t(english string) string {
 var spaced = strings.NewReplacer(" :", "\u00a0:", " ;", "\u00a0;")
 
 // Colon is what stands between a label and its value.
-func (l Language) Colon() string { return spaced.Replace(customs[words{l}.tag()].colon) }
+func (l Language) Colon() string { return spaced.Replace(locales[words{l}.tag()].colon) }
 
 // Quoted is what somebody wrote, in quotation marks.
-func (l Language) Quoted(s string) string { return fmt.Sprintf(customs[words{l}.tag()].quoted, s) }
+func (l Language) Quoted(s string) string { return fmt.Sprintf(locales[words{l}.tag()].quoted, s) }
 
 // count is a number with its noun; nothing is empty.
 func (w words) count(n int, one, many string) string {
@@ -62,7 +62,7 @@ func (w words) count(n int, one, many string) string {
 	return strings.Replace(w.t(many), "%s", w.grouped(fmt.Sprint(n)), 1)
 }
 
-// locale are how a language writes numbers and days. Money is written as in Switzerland: what is whole ends with a dash.
+// locale is how a language writes numbers and dates. Money is written as in Switzerland: what is whole ends with a dash.
 type locale struct {
 	group, whole string // between thousands; after an amount without a part
 	date         string // day of the week, day, month, year
@@ -71,7 +71,7 @@ type locale struct {
 	quoted       string
 }
 
-var customs = map[Language]locale{
+var locales = map[Language]locale{
 	English: {"’", ".–", "%s %d %s %d", "Sun Mon Tue Wed Thu Fri Sat", "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec", ": ", "“%s”"},
 	German:  {"’", ".–", "%s %d. %s %d", "So. Mo. Di. Mi. Do. Fr. Sa.", "Januar Februar März April Mai Juni Juli August September Oktober November Dezember", ": ", "«%s»"},
 	French:  {"\u00a0", ".–", "%s %d %s %d", "dim. lun. mar. mer. jeu. ven. sam.", "janvier février mars avril mai juin juillet août septembre octobre novembre décembre", " : ", "«\u00a0%s\u00a0»"},
@@ -84,7 +84,7 @@ func (w writer) when(t time.Time) string {
 		return ""
 	}
 	t = t.In(w.Location)
-	h := customs[w.tag()]
+	h := locales[w.tag()]
 	day, month := strings.Fields(h.days)[t.Weekday()], strings.Fields(h.months)[t.Month()-1]
 	zone, _ := t.Zone()
 	zone = cmp.Or(map[string]string{"CET": w.t("CET"), "CEST": w.t("CEST")}[zone], zone)
@@ -117,7 +117,7 @@ func (w words) amount(n string) string {
 	}
 	switch fraction = strings.TrimRight(fraction, "0"); len(fraction) {
 	case 0:
-		fraction = customs[w.tag()].whole
+		fraction = locales[w.tag()].whole
 	case 1:
 		fraction = "." + fraction + "0"
 	default:
@@ -132,7 +132,7 @@ func (w words) amount(n string) string {
 
 func (w words) grouped(digits string) string {
 	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + customs[w.tag()].group + digits[i:]
+		digits = digits[:i] + locales[w.tag()].group + digits[i:]
 	}
 	return digits
 }
@@ -232,7 +232,7 @@ var table = map[string][3]string{
 	"The portal sent a record with faults; parts of this may be missing.": {
 		"Das Portal hat einen fehlerhaften Datensatz gesendet; es kann etwas fehlen.", "Le portail a envoyé des données défectueuses ; il peut manquer quelque chose.", "Il portale ha inviato dati difettosi; può mancare qualcosa.",
 	},
-	"The portal told no way to reach this person; look there.": {
+	"The portal gives no way to reach this person; look there.": {
 		"Das Portal nennt keine Kontaktangaben; schauen Sie dort nach.", "Le portail n’indique aucun moyen de joindre cette personne ; consultez-le.", "Il portale non indica come raggiungere questa persona; consultatelo.",
 	},
 	"This is a test of doorbell. Nobody wrote, and nothing happened.": {

@@ -69,7 +69,7 @@ func TestTheTableOfWordsIsComplete(t *testing.T) {
 		}
 	}
 	for _, l := range Languages {
-		h := customs[l]
+		h := locales[l]
 		if len(strings.Fields(h.days)) != 7 || len(strings.Fields(h.months)) != 12 || h.group == "" || h.date == "" {
 			t.Errorf("%s: %+v", l, h)
 		}

@@ -55,10 +55,10 @@ var words = map[string]meaning{
 // maxBody is more than any word; of what is longer, a captive portal's page say, the rest is not read.
 const maxBody = 4 << 10
 
-// judge says what an answer means. Slack's word decides where there is one: what is wrong with the message concerns it alone,
+// outcomeOf says what an answer means. Slack's word decides where there is one: what is wrong with the message concerns it alone,
 // what is wrong with the webhook all messages. Without a word the answer is perhaps not Slack's at all but that of something
 // in between, and only the statuses that mean the same from everybody are believed to be final.
-func judge(response *http.Response, now time.Time) error {
+func outcomeOf(response *http.Response, now time.Time) error {
 	// A body that breaks off is no word; the status speaks for itself then.
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxBody))
 	word := strings.TrimSpace(string(body))

@@ -47,7 +47,7 @@ type Options struct {
 	AllowPlaintext []string
 	// Zone is the time zone of all times; nil is UTC.
 	Zone *time.Location
-	// Language and AgencyName say how an agency's leads are told, and what it is called; nil: in English, by its id.
+	// Language is that of an agency's leads, AgencyName what it is called; nil: English, its id.
 	Language   func(agency string) message.Language
 	AgencyName func(agency string) string
 	// UserAgent names us to the other side; empty is "doorbell".
@@ -59,8 +59,8 @@ const (
 	pace = time.Second
 	// digest is how many events are listed in one message. Each of them gets its line, whatever they hold.
 	digest = 20
-	// patience is how long an answer may take, where the caller has more.
-	patience = 30 * time.Second
+	// timeout is how long an answer may take, where the caller gives more.
+	timeout = 30 * time.Second
 )
 
 // Receiver posts to one incoming webhook. It is safe for concurrent use.
@@ -92,7 +92,7 @@ func New(o Options) (*Receiver, error) {
 	}, nil
 }
 
-// destination tells webhooks apart without telling them.
+// destination tells webhooks apart without showing them.
 func destination(address *url.URL) string {
 	sum := sha256.Sum256([]byte(address.String()))
 	return "slack-" + hex.EncodeToString(sum[:6])
@@ -110,12 +110,12 @@ func (o *Receiver) Send(ctx context.Context, d forward.Delivery) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	response, err := o.Post(ctx, http.Header{"Content-Type": {"application/json; charset=utf-8"}, "User-Agent": {o.agent}}, body)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
-	return judge(response, time.Now())
+	return outcomeOf(response, time.Now())
 }

@@ -127,7 +127,7 @@ func (w *Receiver) Send(ctx context.Context, d forward.Delivery) error {
 	if answer.StatusCode != http.StatusSwitchingProtocols { // there the body is the connection, whose end no context brings
 		_, _ = io.CopyN(io.Discard, answer.Body, mostRead)
 	}
-	return verdict(answer, time.Now())
+	return outcomeOf(answer, time.Now())
 }
 
 // header is what is posted beside an event's payload.
@@ -153,12 +153,12 @@ func (w *Receiver) header(e events.Event, test bool) http.Header {
 	return h
 }
 
-// verdict says what an answer means. Nothing of its body is looked at, let alone quoted.
+// outcomeOf says what an answer means. Nothing of its body is looked at, let alone quoted.
 //
 // A redirect is not followed, for the person's data would go where nobody has configured it. It says something about the
 // address and nothing about the event: with a corrected address, or when whoever is in between has gone, the event is taken.
-// So it is tried again, as far as the pipeline's patience goes.
-func verdict(response *http.Response, now time.Time) error {
+// So it is tried again, as often as the pipeline does.
+func outcomeOf(response *http.Response, now time.Time) error {
 	status := response.StatusCode
 	reason := "the webhook answers " + strconv.Itoa(status)
 	if text := http.StatusText(status); text != "" {

@@ -91,7 +91,6 @@ func judgedByNATS(t *testing.T, b *talker) {
 	script := foreign(t, environ, "sh", "-ex", filepath.Join(interop, "commands.sh"))
 	for ended := false; !ended; {
 		b.ring(t) // some of the commands wait for something to happen
-		beat(t, b.nc, "watching")
 		select {
 		case <-script.gone:
 			ended = true

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
 	"doorbell/store"
 )
 
@@ -131,5 +134,80 @@ func TestRunTakesAnotherAddressOrANewStoreOnlyWhenTold(t *testing.T) {
 		if aside, err := filepath.Glob(filepath.Join(here, name+".20*Z")); err != nil || len(aside) != 1 {
 			t.Errorf("%v is set aside of %s: %v", aside, name, err)
 		}
+	}
+}
+
+// TestARestoredBackupGoesOnWhateverBecameOfTheStream is the drill: a backup, more events, and then the store is lost.
+func TestARestoredBackupGoesOnWhateverBecameOfTheStream(t *testing.T) {
+	for name, c := range map[string]struct{ lost, away bool }{
+		"which is there":    {},
+		"which is lost too": {lost: true},
+		"which is there, with NATS away at the start":     {away: true},
+		"which is lost too, with NATS away at the start ": {lost: true, away: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, far := newScene(t, "A100"), startFar(t)
+			environ, backup := s.with("NATS_URL="+far.url()), filepath.Join(t.TempDir(), "doorbell.db")
+			d := launch(t, environ, "run")
+			natsURL(t, s.dir)
+			sub := subscribeTo(t, far.url())
+			sub.baselined(t, "A100")
+			var leads []string
+			ring := func(sub *subscriber) {
+				t.Helper()
+				leads = append(leads, s.ring(t, "A100"))
+				sub.request(t, leads[len(leads)-1])
+			}
+			ring(sub)
+			if got := run(t, environ, "backup", backup); got.code != exit.Done {
+				t.Fatalf("%+v", got)
+			}
+			ring(sub)
+			ring(sub)
+			d.stop(t)
+
+			if err := os.RemoveAll(s.dir); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(s.dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(backup)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(s.dir, daemon.StoreFile), text, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			far.stop()
+			if c.lost {
+				if err := os.RemoveAll(far.folder); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !c.away {
+				far.start(t)
+			}
+			d = launch(t, environ, "run", "--restored")
+			natsURL(t, s.dir)
+			leads = append(leads, s.ring(t, "A100"))
+			s.goesOn(t, "A100", 20)
+			if c.away {
+				far.start(t)
+			}
+			sub = subscribeTo(t, far.url())
+			sub.event(t, "watch.stream_repaired", "A100")
+			ring(sub)
+			eventually(t, "all is published", func() bool {
+				status, err := ops.NewClient(filepath.Join(s.dir, daemon.SocketFile)).Status(t.Context())
+				return err == nil && len(status.Relay) == 1 && status.Relay[0].Pending == 0
+			})
+			wantWholeAt(t, far.url(), leads...)
+			d.stop(t)
+			if got := run(t, environ, "verify"); got.code != exit.Done {
+				t.Errorf("%+v", got)
+			}
+		})
 	}
 }

@@ -174,7 +174,7 @@ func newPause(rate *float64) func(context.Context) {
 // publish lets the daemon replay; where none runs and NATS is somewhere else, it does it itself.
 func (c *ReplayCmd) publish(ctx context.Context, p *program, cfg *config.Config, kept *store.Store, q ops.ReplayRequest) error {
 	var last ops.ReplayProgress
-	told := func(now ops.ReplayProgress) error {
+	progress := func(now ops.ReplayProgress) error {
 		if last.Job == "" {
 			fmt.Fprintf(p.stderr, "replaying %s to %s, job %s\n", ops.Counted(now.Total, "event"), now.Subject, now.Job)
 		} else if isTerminal(p.stderr) {
@@ -186,11 +186,11 @@ func (c *ReplayCmd) publish(ctx context.Context, p *program, cfg *config.Config,
 	var err error
 	switch {
 	case kept == nil:
-		err = options.Client(cfg.Base).Replay(ctx, q, told)
+		err = options.Client(cfg.Base).Replay(ctx, q, progress)
 	case cfg.NATS.URL == "":
 		return exit.Failed(errors.New("no daemon runs, and with it no NATS server"), "start doorbell run, set NATS_URL to another server, or print the events with --to -")
 	default:
-		err = replayKept(ctx, cfg, kept, q, told)
+		err = replayKept(ctx, cfg, kept, q, progress)
 	}
 	if isTerminal(p.stderr) && last.Job != "" {
 		fmt.Fprintln(p.stderr)
@@ -221,13 +221,13 @@ func replayError(err error, again string) error {
 }
 
 // replayKept does the same without a daemon, to an external server.
-func replayKept(ctx context.Context, c *config.Config, kept *store.Store, q ops.ReplayRequest, told func(ops.ReplayProgress) error) error {
+func replayKept(ctx context.Context, c *config.Config, kept *store.Store, q ops.ReplayRequest, progress func(ops.ReplayProgress) error) error {
 	conn, err := natsd.Connect(options.NATS(c.NATS), discardLog())
 	if err != nil {
 		return ops.WithHint(err, "check the NATS_* settings")
 	}
 	defer conn.Close()
-	_, err = daemon.Replay(ctx, daemonOptions(c, discardLog()), kept, conn, q, told)
+	_, err = daemon.Replay(ctx, daemonOptions(c, discardLog()), kept, conn, q, progress)
 	return err
 }
 
@@ -336,14 +336,14 @@ func (c *ReplayCmd) goesOn(next nextEvent, until time.Time) string {
 	return strings.Join(append(flags, again.again(q)), " ")
 }
 
-// followed yields the events of the log, and tells of each before. The error of the log is kept, too.
-func followed(log iter.Seq2[ops.LoggedEvent, error], told func(events.Event), broken *error) iter.Seq2[events.Event, error] {
+// followed yields the events of the log, and hands each to visit before. The error of the log is kept, too.
+func followed(log iter.Seq2[ops.LoggedEvent, error], visit func(events.Event), broken *error) iter.Seq2[events.Event, error] {
 	return func(yield func(events.Event, error) bool) {
 		for e, err := range log {
 			if err != nil {
 				*broken = err
 			} else {
-				told(e.Event)
+				visit(e.Event)
 			}
 			if !yield(e.Event, err) {
 				return

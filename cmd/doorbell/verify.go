@@ -75,11 +75,11 @@ func (c *VerifyCmd) Run(ctx context.Context, p *program) error {
 // verified is what `verify --json` prints.
 type verified struct {
 	Store *store.Report `json:"store"`
-	// Stream has an entry for each agency; null: it was not looked at.
+	// Stream has an entry for each agency; null: it was not compared.
 	Stream []relay.Comparison `json:"stream"`
 }
 
-// look verifies the store, and the stream if that is sound. The error says what is not.
+// compare verifies the store, and the stream if that is sound. The error says what is not.
 func (v *verified) compare(ctx context.Context, p *program, cfg *config.Config, c *VerifyCmd) error {
 	r, err := verifyStore(ctx, cfg.Base, c.File)
 	if err != nil {
@@ -213,7 +213,7 @@ type streamVerify struct {
 	Yes    bool `help:"With --repair: ask nothing."`
 }
 
-// repairer compares and mends: the daemon, or this process where none runs.
+// repairer compares and repairs: the daemon, or this process where none runs.
 type repairer interface {
 	compare(ctx context.Context) ([]relay.Comparison, error)
 	resend(ctx context.Context, agencyID string) (sent int, err error)
@@ -222,7 +222,7 @@ type repairer interface {
 // verifyStream compares log and stream from end to end, prints what differs unless that is to be JSON, and sends again what is
 // missing if that is wanted. The error says that they differ.
 func verifyStream(ctx context.Context, p *program, cfg *config.Config, o streamVerify, asJSON bool) (found []relay.Comparison, err error) {
-	m, done, err := findMender(ctx, cfg)
+	m, done, err := findRepairer(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +278,7 @@ func adviceOf(found []relay.Comparison) string {
 			return "doorbell verify --repair sends again what is missing"
 		}
 	}
-	return "what the log lacks, a daemon takes over at its next look; the rest stays as it is"
+	return "what the log lacks, a daemon imports within the hour; the rest stays as it is"
 }
 
 // repair sends again, and compares once more.
@@ -368,8 +368,8 @@ func numbers(list []uint64) string {
 	return ranges(all)
 }
 
-// findMender is the daemon, or, if none runs, the store and its NATS, opened here.
-func findMender(ctx context.Context, c *config.Config) (repairer, func(), error) {
+// findRepairer is the daemon, or, if none runs, the store and its NATS, opened here.
+func findRepairer(ctx context.Context, c *config.Config) (repairer, func(), error) {
 	client := options.Client(c.Base)
 	if _, err := client.Status(ctx); !errors.Is(err, ops.ErrNoAnswer) {
 		return throughDaemon{client}, func() {}, err
@@ -404,13 +404,11 @@ type ownStream struct {
 }
 
 func (s *ownStream) compare(ctx context.Context) ([]relay.Comparison, error) {
-	found, err := s.relay.Compare(ctx, nil)
-	return found, stream.Explain(s.conn, err)
+	return s.relay.Compare(ctx, nil)
 }
 
 func (s *ownStream) resend(ctx context.Context, agencyID string) (int, error) {
-	sent, err := s.relay.Resend(ctx, agencyID)
-	return sent, stream.Explain(s.conn, err)
+	return s.relay.Resend(ctx, agencyID)
 }
 
 func (s *ownStream) close() {

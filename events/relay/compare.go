@@ -70,7 +70,7 @@ func (r *Relay) Compare(ctx context.Context, agencies []string) (found []Compari
 	for _, a := range agencies {
 		c := newComparer(r, a)
 		if err := c.run(ctx); err != nil {
-			return found, fmt.Errorf("compare %s: %w", events.Token(a), err)
+			return found, fmt.Errorf("compare %s: %w", events.Token(a), stream.Explain(r.o.Conn, err))
 		}
 		found = append(found, c.found)
 	}
@@ -402,15 +402,15 @@ func (r *Relay) Resend(ctx context.Context, agency string) (sent int, err error)
 		err = fmt.Errorf("the server still remembers the ids of what it has lost; it forgets them within two minutes: %w", err)
 	}
 	if err != nil {
-		return sent, fmt.Errorf("relay: %w", err)
+		return sent, fmt.Errorf("relay: %w", stream.Explain(r.o.Conn, err))
 	}
 	return sent, nil
 }
 
 // compareAll compares the stream with the log once a day, and an embedded one some time after each connect: a server that meets damage in
-// its files drops messages without a word. What an embedded stream lacks is sent again; of another one it is told.
+// its files drops messages without a word. What an embedded stream lacks is sent again; what another one lacks is logged.
 func (r *Relay) compareAll(ctx context.Context) error {
-	for told := map[string]int{}; ; {
+	for reported := map[string]int{}; ; {
 		s, ok := r.link.wait(ctx)
 		if !ok || !sleep(ctx, r.o.CompareIn, nil) {
 			return nil
@@ -423,7 +423,7 @@ func (r *Relay) compareAll(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", ErrLog, err)
 		}
 		for _, a := range agencies { // one that cannot be compared keeps no other from it
-			err = errors.Join(err, r.compareOne(ctx, a, told))
+			err = errors.Join(err, r.compareOne(ctx, a, reported))
 		}
 		switch {
 		case errors.Is(err, ErrLog):
@@ -447,8 +447,8 @@ func (r *Relay) compareAll(ctx context.Context) error {
 // compareEvery is how often a stream is compared whose server was not started anew.
 const compareEvery = 24 * time.Hour
 
-// compareOne sends again what is missing in an embedded stream. Told is how much was missing in another one when it was told last.
-func (r *Relay) compareOne(ctx context.Context, agency string, told map[string]int) error {
+// compareOne sends again what is missing in an embedded stream. Reported is how much another one lacked when that was logged last.
+func (r *Relay) compareOne(ctx context.Context, agency string, reported map[string]int) error {
 	found, err := r.Compare(ctx, []string{agency})
 	if err != nil {
 		return err
@@ -462,10 +462,10 @@ func (r *Relay) compareOne(ctx context.Context, agency string, told map[string]i
 		_, err = r.Resend(ctx, agency)
 		return err
 	}
-	if missing > told[agency] {
+	if missing > reported[agency] {
 		r.o.Logger.Warn("the stream lacks events that it had", "agency", agency, "count", missing,
 			"advice", "if nobody erased them on purpose, run doorbell verify --repair")
 	}
-	told[agency] = missing
+	reported[agency] = missing
 	return nil
 }

@@ -27,7 +27,7 @@
 //
 // What was found is announced by watch.stream_repaired, an event like any other. [Relay.Compare] reads both from end to end. What is
 // missing in the middle of an embedded stream, from which nobody can erase, is found so in the background after each start of
-// the server, and once a day, and sent again; of any other stream it is told once a day, a person decides, and [Relay.Resend] does it.
+// the server, and once a day, and sent again; what any other stream lacks is logged once a day, and a person decides about [Relay.Resend].
 //
 // # What it promises
 //
@@ -106,10 +106,10 @@ type Options struct {
 	BatchEvents    int           // most events in one batch; default and most 1,000
 	BatchBytes     int           // most payload bytes in one batch that has several events; default 2 MiB
 	AckWait        time.Duration // how long to wait for an answer; default 5 s
-	ReconcileEvery time.Duration // how often to verify without a reason; default 1 h
+	ReconcileEvery time.Duration // how often to reconcile without a reason; default 1 h
 	CompareIn      time.Duration // how long after a connect the stream is compared with the log; default 3 min
 
-	// Synced is called whenever the log has all that the stream holds of an agency, by who has looked: it must wait for nothing.
+	// Synced is called after each reconcile, when the log has all that the stream holds of an agency. It must not block.
 	Synced func(agency string)
 }
 

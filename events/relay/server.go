@@ -121,7 +121,7 @@ type Found struct {
 }
 
 // Check looks whether server and stream could be used with these options, and changes nothing. Only Conn, Prefix, Stream,
-// Manage and what shapes the stream are looked at. The error wraps ErrOldServer, ErrNoStream or ErrStreamUnfit, or says
+// Manage and what shapes the stream count. The error wraps ErrOldServer, ErrNoStream or ErrStreamUnfit, or says
 // that the server did not answer; Found holds what was found until then.
 func Check(ctx context.Context, o Options) (f Found, err error) {
 	o = o.withDefaults()

@@ -15,7 +15,7 @@ import (
 // Status is a snapshot of what the relay does.
 type Status struct {
 	Connected   bool           // to NATS
-	Open        bool           // server and stream were usable when they were looked at last
+	Open        bool           // server and stream were usable at the last check
 	Problem     string         // why not; empty if Open
 	Differences []string       // where an external stream is not as it should be, in words
 	Turned      time.Time      // when Run turned last, which it does once a minute at least; before it, when the relay was made

@@ -57,7 +57,7 @@ func Tail(ctx context.Context, nc *nats.Conn, o TailOptions) iter.Seq2[events.Ev
 			return
 		}
 		defer func() { messages.Stop() }()
-		for looked := time.Now(); ; {
+		for checked := time.Now(); ; {
 			waiting, cancel := context.WithTimeout(ctx, tailCheck)
 			m, err := messages.Next(jetstream.NextContext(waiting))
 			idle := errors.Is(err, context.DeadlineExceeded)
@@ -69,8 +69,8 @@ func Tail(ctx context.Context, nc *nats.Conn, o TailOptions) iter.Seq2[events.Ev
 				fail(err)
 				return
 			}
-			if idle || time.Since(looked) > tailCheck { // a consumer waits for ever behind the end of a shorter stream
-				looked = time.Now()
+			if idle || time.Since(checked) > tailCheck { // a consumer waits for ever behind the end of a shorter stream
+				checked = time.Now()
 				if now, err := o.created(ctx, js); err == nil && !now.Equal(created) {
 					created, o.All = now, true
 					again, err := o.open(ctx, js)

@@ -39,7 +39,7 @@ type worker struct {
 	repair    repair
 	foreign   foreign
 	imported  imported
-	reported  time.Time // when it was told last what others have written
+	reported  time.Time // when what others have written was reported last
 	fenced    bool      // somebody has written since our last message
 	rival     rival
 	failures  int    // in a row

@@ -138,9 +138,9 @@ func (j *Job) connected(ctx context.Context) error {
 }
 
 // Run publishes the events of a list, which has those of each agency in the order of their sequences. Those up to the last one
-// that the stream holds are passed over. It calls told after every event, and returns what was done; the error is that of the
+// that the stream holds are passed over. It calls progress after every event, and returns what was done; the error is that of the
 // list, of ctx, or why an event could not be published: the same list, run again, goes on there.
-func (j *Job) Run(ctx context.Context, list iter.Seq2[events.Event, error], told func(Progress)) (p Progress, err error) {
+func (j *Job) Run(ctx context.Context, list iter.Seq2[events.Event, error], progress func(Progress)) (p Progress, err error) {
 	for e, err := range list {
 		if err != nil {
 			return p, err
@@ -154,7 +154,7 @@ func (j *Job) Run(ctx context.Context, list iter.Seq2[events.Event, error], told
 		} else {
 			p.Published++
 		}
-		told(p)
+		progress(p)
 	}
 	return p, ctx.Err()
 }
@@ -177,7 +177,7 @@ func (j *Job) put(ctx context.Context, e events.Event) (there bool, err error) {
 			return there, nil
 		case ctx.Err() != nil:
 			return false, ctx.Err()
-		case n == j.o.Tries || final(err):
+		case n == j.o.Tries || final(err) || errors.Is(stream.Explain(j.o.Conn, err), nats.ErrPermissionViolation):
 			return false, err
 		}
 		if !sleep(ctx, retry.NextBackOff()) {
@@ -239,8 +239,8 @@ func (c Choice) text() string {
 	return fmt.Sprintf("%s/%d/%d", strings.ToLower(base32.StdEncoding.EncodeToString(hash[:10])), c.From, since)
 }
 
-// follows says whether a choice holds no event that the one before it, as told by a message, has passed over. What cannot be
-// read is of a version that told nothing.
+// follows says whether a choice holds no event that the one before it, as a message carries it, has passed over. What cannot be
+// read is of a version that sent none.
 func (c Choice) follows(before string) bool {
 	kind, from, since, ok := cutChoice(before)
 	if !ok {

@@ -23,7 +23,7 @@ type worker struct {
 	doubt  bool // a message was sent and not answered: it may have arrived
 	last   uint64
 	id     string
-	looked bool   // this run knows where the job stood when it began
+	begun  bool   // this run knows where the job stood when it began
 	fence  uint64 // place of the agency's last message of this job in the stream; 0: none
 }
 
@@ -49,7 +49,7 @@ func (l *worker) mustBe(e events.Event) error {
 
 // try looks, if need be, and publishes once. After an error nobody knows whether the event has arrived, so the next try looks.
 func (j *Job) try(ctx context.Context, l *worker, e events.Event) (there bool, err error) {
-	if err := j.look(ctx, l); err != nil {
+	if err := j.findEnd(ctx, l); err != nil {
 		return false, err
 	}
 	if l.holds(e) {
@@ -70,9 +70,9 @@ func (j *Job) try(ctx context.Context, l *worker, e events.Event) (there bool, e
 	return false, nil
 }
 
-// look asks for the last event of the agency, if that is not known. If it is beyond what this run has published, without a
+// findEnd asks for the last event of the agency, if that is not known. If it is beyond what this run has published, without a
 // doubt, somebody else has published it.
-func (j *Job) look(ctx context.Context, l *worker) error {
+func (j *Job) findEnd(ctx context.Context, l *worker) error {
 	if l.known {
 		return nil
 	}
@@ -80,8 +80,8 @@ func (j *Job) look(ctx context.Context, l *worker) error {
 	if err != nil {
 		return err
 	}
-	first := !l.looked
-	l.looked = true
+	first := !l.begun
+	l.begun = true
 	if m == nil {
 		l.known, l.fence = true, 0
 		return nil
@@ -141,13 +141,13 @@ func (j *Job) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	switch {
 	case err != nil:
 		return 0, sentence(err)
-	case a.Duplicate: // the next look tells more
+	case a.Duplicate: // the next try finds it
 		return 0, stream.ErrAnswer
 	}
 	return a.Sequence, nil
 }
 
-// refused says that the server has told why it did not store a message.
+// refused says that the server has answered why it did not store a message.
 func refused(err error) bool {
 	var answer *jetstream.APIError
 	return errors.As(err, &answer)

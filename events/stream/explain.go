@@ -26,11 +26,12 @@ func Explain(nc *nats.Conn, err error) error {
 		return nil
 	case !nc.IsConnected(), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, ErrNotConnected):
 		return &explained{fmt.Sprintf("%s%s: %s", ErrNotConnected, at(nc), away(last)), ErrNotConnected}
-	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
+		errors.Is(err, nats.ErrNoResponders): // nobody answers for a stream, whichever it is
 		return &explained{"JetStream is off for this account of NATS" + at(nc), err}
 	case errors.Is(last, nats.ErrPermissionViolation) && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)):
 		_, what, _ := strings.Cut(last.Error(), nats.ErrPermissionViolation.Error()+": ")
-		return &explained{fmt.Sprintf("NATS%s does not allow it: %s", at(nc), what), err}
+		return &explained{fmt.Sprintf("NATS%s does not allow it: %s", at(nc), what), nats.ErrPermissionViolation}
 	}
 	return err
 }

@@ -203,7 +203,7 @@ func (c Client) Get(ctx context.Context, q Query) (*Message, error) {
 	defer cancel()
 	reply, err := c.Conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+c.Stream, ask)
 	if err != nil {
-		return nil, fmt.Errorf("look: %w", err)
+		return nil, fmt.Errorf("get message: %w", err)
 	}
 	var a struct {
 		Error   *jetstream.APIError `json:"error"`
@@ -217,13 +217,13 @@ func (c Client) Get(ctx context.Context, q Query) (*Message, error) {
 	}
 	switch {
 	case json.Unmarshal(reply.Data, &a) != nil:
-		return nil, fmt.Errorf("look: %w", ErrAnswer)
+		return nil, fmt.Errorf("get message: %w", ErrAnswer)
 	case a.Error != nil && a.Error.ErrorCode == noMessage:
 		return nil, nil
 	case a.Error != nil:
-		return nil, fmt.Errorf("look: %w", a.Error)
+		return nil, fmt.Errorf("get message: %w", a.Error)
 	case a.Message == nil || a.Message.Sequence == 0:
-		return nil, fmt.Errorf("look: %w", ErrAnswer)
+		return nil, fmt.Errorf("get message: %w", ErrAnswer)
 	}
 	m := &Message{Subject: a.Message.Subject, Sequence: a.Message.Sequence, Data: a.Message.Data, Time: a.Message.Time}
 	if len(a.Message.Header) > 0 {

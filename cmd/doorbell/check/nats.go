@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
 
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/options"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
@@ -35,11 +37,15 @@ func (c *checker) natsOfDaemon() {
 	if n.Embedded {
 		kind = "embedded"
 	}
+	failed := slices.IndexFunc(c.daemon.Relay, func(r ops.RelayStatus) bool { return r.Problem != "" })
 	switch {
+	case n.Problem != "":
+		c.report.fail(SectionNATS, "the daemon publishes nothing: "+n.Problem, "see `doorbell status`; what happens meanwhile waits in the store")
 	case !n.Connected:
 		c.report.fail(SectionNATS, "the daemon has no connection to its "+kind+" NATS", "look at its log; what happens meanwhile waits in the store")
-	case n.Problem != "":
-		c.report.fail(SectionNATS, "the daemon publishes nothing: "+n.Problem, "see `doorbell status`")
+	case failed >= 0:
+		c.report.fail(SectionNATS, "the daemon does not publish the events of "+c.daemon.Relay[failed].AgencyID+": "+c.daemon.Relay[failed].Problem,
+			"see `doorbell status`; what happens meanwhile waits in the store")
 	default:
 		c.report.ok(SectionNATS, "the daemon is connected to its %s NATS, stream %s", kind, n.Stream)
 	}

@@ -15,6 +15,7 @@ import (
 // appearing ends walks over 100 published insertions, two minutes apart.
 type appearing struct {
 	now    time.Time
+	took   time.Duration // by each walk
 	before Unconfirmed
 	state  store.Agency
 }
@@ -52,6 +53,7 @@ func (a *appearing) walk(complete bool, listed int, news []string) WalkEnd {
 	for _, reference := range news {
 		w.Seen[reference] = struct{}{}
 	}
+	a.now = a.now.Add(a.took)
 	e := EndWalk("A100", walkRules, a.state, slices.Values(published), w, a.now)
 	a.state, a.before = *e.State, e.Unconfirmed
 	return e
@@ -158,6 +160,70 @@ func TestWhatTheListOfSomebodyElseShowedConfirmsNothing(t *testing.T) {
 		if e := a.walk(complete, 100, news(40)); len(e.Appeared) > 0 {
 			t.Errorf("complete %t: %d told", complete, len(e.Appeared))
 		}
+	}
+}
+
+func TestAMassIsBelievedWhereSlowWalksShowItOnlySometimes(t *testing.T) {
+	a := newAppearing()
+	a.took = 2 * walkRules.HoldFor
+	a.walk(true, 100, news(40))
+	a.walk(true, 100, nil)
+	if e := a.walk(true, 100, news(40)); len(e.Appeared) != 40 {
+		t.Errorf("%d told", len(e.Appeared))
+	}
+}
+
+func TestAListThatAlwaysChangesIsNoReasonToWalkAtOnceEachTime(t *testing.T) {
+	a, again := newAppearing(), 0
+	for n := range 30 { // an hour
+		var all []string
+		for i := range 40 {
+			all = append(all, fmt.Sprint("c", n, "#", i))
+		}
+		if e := a.walk(true, 100, all); len(e.Appeared) > 0 {
+			t.Fatalf("%d told", len(e.Appeared))
+		} else if e.Again {
+			again++
+		}
+	}
+	if again != 1 {
+		t.Errorf("%d walks follow at once", again)
+	}
+}
+
+// TestMoreThanCanBeKeptIsAnnouncedByOneWalkAfterTheOther keeps back records of 5 MiB each: four can wait.
+func TestMoreThanCanBeKeptIsAnnouncedByOneWalkAfterTheOther(t *testing.T) {
+	record := make([]byte, 5<<20)
+	state := store.Agency{WatchStart: epoch, Baselined: true, CompleteWalks: 2, LastCompleteWalk: epoch}
+	published, before, now := map[string]bool{}, Unconfirmed(nil), epoch
+	for n, want := range []struct {
+		told  int
+		again bool
+	}{{0, true}, {4, true}, {4, true}, {4, false}} { // the last four are few
+		page := &listings.InsertionsPage{}
+		page.Received = now
+		for i := range 12 {
+			page.Insertions = append(page.Insertions, listings.Insertion{Reference: fmt.Sprint("b", i), Record: record})
+		}
+		w := NewWalk(nil, now)
+		listed, _ := w.Unseen(page)
+		listed = w.Postpone(listed, true, func(r string) bool { return published[r] })
+		var all []store.Insertion
+		for r := range published {
+			all = append(all, store.Insertion{Reference: r, FirstSeen: epoch})
+		}
+		e := EndWalk("A100", walkRules, state, slices.Values(all), Walked{
+			Verdict: listings.Verdict{Complete: true, Pages: 1}, Walk: w, Unconfirmed: before,
+		}, now)
+		state, before = *e.State, e.Unconfirmed
+		known := len(published)
+		for _, s := range slices.Concat(append(w.Appeared(e), listed)...) {
+			published[s.Reference] = true
+		}
+		if told := len(published) - known; told != want.told || e.Again != want.again || len(w.Seen) != len(published) {
+			t.Fatalf("walk %d announces %d, again %t, has seen %d of %d", n, told, e.Again, len(w.Seen), len(published))
+		}
+		now = now.Add(time.Second)
 	}
 }
 

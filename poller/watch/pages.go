@@ -59,7 +59,8 @@ func (w *Walk) Unseen(page *listings.InsertionsPage) (first []Listed, unusable i
 	return first, unusable
 }
 
-// mostWaiting bounds the records that wait for the end of a walk, in bytes. What is more is found again by a walk that follows.
+// mostWaiting bounds the records that wait for the end of a walk, in bytes, but for the last of them. What is more is found again by a
+// walk that follows.
 const mostWaiting = 16 << 20
 
 // Postpone keeps back what appears, where it is more than a few and no baseline, and returns the rest. published says which references
@@ -81,11 +82,12 @@ func (w *Walk) Postpone(listed []Listed, baselined bool, published func(referenc
 		return listed
 	}
 	for _, s := range later {
-		if w.bytes += len(s.Record); w.bytes > mostWaiting && len(w.waiting) > 0 {
+		if w.bytes >= mostWaiting {
 			a.Left = append(a.Left, s.Reference)
 			delete(w.Seen, s.Reference) // it is not remembered, so it must not be polled
 			continue
 		}
+		w.bytes += len(s.Record)
 		a.Waits = append(a.Waits, s.Reference)
 		w.waiting = append(w.waiting, s)
 	}

@@ -179,6 +179,7 @@ func TestOddSettingsOfForwardersAreWarnedAbout(t *testing.T) {
 		{[]string{"DOORBELL_WEBHOOK_URL=A100=" + hook + ",B200=" + hook + "2", "DOORBELL_WEBHOOK_SECRET=A100=" + whsec}, "DOORBELL_WEBHOOK_SECRET is not set for B200"},
 		{[]string{"DOORBELL_SLACK_URL=A100=" + hook + ",C300=" + hook}, "DOORBELL_SLACK_URL names C300, which is not watched"},
 		{[]string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_AGENCIES=C300"}, "DOORBELL_SLACK_AGENCIES names C300, which is not watched"},
+		{[]string{"DOORBELL_LANGUAGE=C300=de"}, "DOORBELL_LANGUAGE names C300, which is not watched"},
 		{[]string{"DOORBELL_SLACK_URLS=" + hook}, "did you mean DOORBELL_SLACK_URL?"},
 		{[]string{"DOORBELL_EMAIL_SMTP_FILE=/x"}, "did you mean DOORBELL_EMAIL_SMTP?"},
 	} {

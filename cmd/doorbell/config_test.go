@@ -161,7 +161,7 @@ var badInputs = []struct {
 	{"key that no header can carry", []string{"DOORBELL_API_KEY=" + sentinel + "\nx"}, "DOORBELL_API_KEY", "no header can carry: byte 34"},
 	{"key with a letter that is not ASCII", []string{"DOORBELL_API_KEYS=A100=é" + sentinel}, "DOORBELL_API_KEYS", "for A100 that no header can carry: byte 1"},
 	{"key in quotes", []string{"DOORBELL_API_KEY=\"" + sentinel + "\""}, "DOORBELL_API_KEY", "in quotes"},
-	{"key without agency among several", []string{"DOORBELL_API_KEYS=A100=a," + sentinel}, "DOORBELL_API_KEYS", "entry 2: it names no agency"},
+	{"key without agency among several", []string{"DOORBELL_API_KEYS=A100=a," + sentinel}, "DOORBELL_API_KEYS", "entry 2 names no agency; write A100=key"},
 	{"key where the agency should be", []string{"DOORBELL_API_KEYS=" + sentinel + "/=x"}, "DOORBELL_API_KEYS", "before the = is not an agency id"},
 	{"agency and key with a colon between", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=A100:" + sentinel}, "DOORBELL_API_KEYS", "without = between; write A100=key"},
 	{"agency and key with a space between", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=A100 " + sentinel}, "DOORBELL_API_KEYS", "without = between; write A100=key"},

@@ -76,15 +76,31 @@ type PerAgency struct {
 // AnyAgency stands for every agency that is not named.
 const AnyAgency = "*"
 
-// Decode reads the grammar. Values may be secrets: errors count entries and quote nothing.
-func (p *PerAgency) Decode(text string) error {
+// Decode reads keys. Values may be secrets: errors count entries and quote nothing.
+func (p *PerAgency) Decode(text string) error { return p.decodeStrict(text, "key") }
+
+// decodeStrict reads values without commas: each separates.
+func (p *PerAgency) decodeStrict(text, what string) error {
+	return p.decode(text, what, func(string) bool { return false }, func(string) bool { return true })
+}
+
+// decode reads entries, of which a bare one is for all agencies. What follows a comma and does not begin an entry belongs to the one
+// before it.
+func (p *PerAgency) decode(text, what string, bare, begins func(string) bool) error {
 	*p = PerAgency{values: map[string]Secret{}}
-	entries := perAgencyEntries(text)
+	entries := perAgencyEntries(text, begins)
 	if len(entries) > MostAgencies {
 		return advise("has more than %d entries; leave some out", MostAgencies)
 	}
 	for i, entry := range entries {
-		if err := p.add(entry, len(entries) == 1); err != nil {
+		agency, value, named := strings.Cut(entry, "=")
+		if !named || bare(entry) {
+			if len(entries) > 1 {
+				return advise("entry %d names no agency; write A100=%s, or one %s for all", i+1, what, what)
+			}
+			agency, value = AnyAgency, entry // what is not what it should be is found by who looks at it
+		}
+		if err := p.add(strings.TrimSpace(agency), strings.TrimSpace(value)); err != nil {
 			return advise("entry %d: %v", i+1, err)
 		}
 	}
@@ -92,31 +108,28 @@ func (p *PerAgency) Decode(text string) error {
 }
 
 // perAgencyEntries returns the entries without blanks and remarks.
-func perAgencyEntries(text string) []string {
+func perAgencyEntries(text string, begins func(string) bool) []string {
 	var entries []string
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		for entry := range strings.SplitSeq(line, ",") {
-			if entry = strings.TrimSpace(entry); entry != "" {
-				entries = append(entries, entry)
+		for i, piece := range strings.Split(line, ",") {
+			if i == 0 || begins(piece) {
+				entries = append(entries, piece)
+			} else {
+				entries[len(entries)-1] += "," + piece
 			}
 		}
 	}
-	return entries
+	for i := range entries {
+		entries[i] = strings.TrimSpace(entries[i])
+	}
+	return slices.DeleteFunc(entries, func(e string) bool { return e == "" })
 }
 
-func (p *PerAgency) add(entry string, alone bool) error {
-	agency, value, named := strings.Cut(entry, "=")
-	if !named {
-		if !alone {
-			return advice("it names no agency; write A100=value")
-		}
-		agency, value = AnyAgency, entry
-	}
-	agency, value = strings.TrimSpace(agency), strings.TrimSpace(value)
+func (p *PerAgency) add(agency, value string) error {
 	if agency != AnyAgency {
 		if err := CheckAgencyID(agency); err != nil {
 			return advise("what stands before the = is not an agency id: %v", err)
@@ -134,6 +147,11 @@ func (p *PerAgency) add(entry string, alone bool) error {
 	}
 	return nil
 }
+
+// named are the agencies that a setting names.
+func (p PerAgency) named() []string { return p.Named }
+
+func (a AgencyIDs) named() []string { return a }
 
 // Of returns the value of an agency: its own, else everybody's, else zero.
 func (p PerAgency) Of(agency string) Secret {

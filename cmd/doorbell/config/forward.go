@@ -66,28 +66,18 @@ func (r *reader) checkChosen(name string, chosen []string, needed string, addres
 
 // warnStrangers says which agencies nobody watches.
 func (r *reader) warnStrangers(c *Config) {
-	f := c.Forward
 	watched := make(map[string]bool, len(c.Agencies))
 	for _, a := range c.Agencies {
 		watched[a.ID] = true
 	}
-	for _, s := range []struct {
-		name string
-		ids  []string
-	}{
-		{"DOORBELL_SLACK_URL", f.SlackURL.Named},
-		{"DOORBELL_SLACK_ALERTS_URL", f.SlackAlertsURL.Named},
-		{"DOORBELL_SLACK_AGENCIES", f.SlackAgencies},
-		{"DOORBELL_EMAIL_TO", f.EmailTo.Named},
-		{"DOORBELL_EMAIL_ALERTS_TO", f.EmailAlertsTo.Named},
-		{"DOORBELL_EMAIL_AGENCIES", f.EmailAgencies},
-		{"DOORBELL_WEBHOOK_URL", f.WebhookURL.Named},
-		{"DOORBELL_WEBHOOK_SECRET", f.WebhookSecret.Named},
-		{"DOORBELL_WEBHOOK_AGENCIES", f.WebhookAgencies},
-	} {
-		for _, id := range s.ids {
+	for _, s := range r.settings {
+		naming, ok := s.value.Interface().(interface{ named() []string })
+		if !ok || s.Group != GroupForward {
+			continue
+		}
+		for _, id := range naming.named() {
 			if !watched[id] {
-				r.warn(s.name + " names " + id + ", which is not watched")
+				r.warn(s.Name + " names " + id + ", which is not watched")
 			}
 		}
 	}

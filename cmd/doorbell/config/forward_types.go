@@ -19,7 +19,7 @@ type PerAgencyURL struct{ PerAgency }
 
 // Decode reads the grammar and does not look at the addresses.
 func (p *PerAgencyURL) Decode(text string) error {
-	return p.decode(text, "address", func(entry string) bool {
+	return p.decodeLoose(text, "address", func(entry string) bool {
 		scheme, _, found := strings.Cut(entry, "://")
 		return found && !strings.ContainsRune(scheme, '=')
 	})
@@ -41,7 +41,7 @@ type PerAgencyWhsec struct{ PerAgency }
 
 // Decode reads the grammar and does not look at the secrets.
 func (p *PerAgencyWhsec) Decode(text string) error {
-	return p.decode(text, "secret", func(entry string) bool { return strings.HasPrefix(entry, "whsec_") })
+	return p.decodeLoose(text, "secret", func(entry string) bool { return strings.HasPrefix(entry, "whsec_") })
 }
 
 // PerAgencyMail is PerAgency with recipients of mail, which have ; between them.
@@ -49,7 +49,7 @@ type PerAgencyMail struct{ PerAgency }
 
 // Decode reads the grammar and does not look at the recipients.
 func (p *PerAgencyMail) Decode(text string) error {
-	return p.decode(text, "recipients", func(entry string) bool {
+	return p.decodeLoose(text, "recipients", func(entry string) bool {
 		before, _, _ := strings.Cut(entry, "=")
 		return strings.ContainsRune(before, '@')
 	})
@@ -63,7 +63,7 @@ type PerAgencyLanguage struct{ PerAgency }
 
 // Decode refuses what is no language that leads are told in.
 func (p *PerAgencyLanguage) Decode(text string) error {
-	if err := p.PerAgency.Decode(text); err != nil {
+	if err := p.decodeStrict(text, "language"); err != nil {
 		return err
 	}
 	for agency, v := range p.All() {
@@ -94,7 +94,7 @@ type PerAgencyName struct{ PerAgency }
 
 // Decode refuses one name for all.
 func (p *PerAgencyName) Decode(text string) error {
-	if err := p.decode(text, "name", func(string) bool { return false }); err != nil {
+	if err := p.decodeLoose(text, "name", func(string) bool { return false }); err != nil {
 		return err
 	}
 	if !p.Of(AnyAgency).IsZero() {
@@ -105,51 +105,9 @@ func (p *PerAgencyName) Decode(text string) error {
 
 func (p PerAgencyName) Masked() string { return p.shown(Secret.Reveal) }
 
-// decode reads entries of which bare ones are for all agencies.
-func (p *PerAgency) decode(text, what string, bare func(string) bool) error {
-	*p = PerAgency{values: map[string]Secret{}}
-	entries := looseEntries(text, bare)
-	if len(entries) > MostAgencies {
-		return advise("has more than %d entries; leave some out", MostAgencies)
-	}
-	for i, entry := range entries {
-		named := strings.ContainsRune(entry, '=') && !bare(entry)
-		if !named && len(entries) > 1 {
-			return advise("entry %d names no agency; write A100=%s, or one %s for all", i+1, what, what)
-		}
-		if !named { // what is none of what it should be is found by who looks at it
-			entry = AnyAgency + "=" + entry
-		}
-		if err := p.add(entry, false); err != nil {
-			return advise("entry %d: %v; write A100=%s, or one %s for all", i+1, err, what, what)
-		}
-	}
-	return nil
-}
-
-// looseEntries are the entries of a text. What follows a comma and does not begin as an entry does belongs to the one before it.
-func looseEntries(text string, bare func(string) bool) []string {
-	var entries []string
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		first := true
-		for piece := range strings.SplitSeq(line, ",") {
-			switch {
-			case first || beginsEntry(piece) && !bare(strings.TrimSpace(piece)):
-				entries = append(entries, piece)
-			default:
-				entries[len(entries)-1] += "," + piece
-			}
-			first = false
-		}
-	}
-	for i := range entries {
-		entries[i] = strings.TrimSpace(entries[i])
-	}
-	return slices.DeleteFunc(entries, func(e string) bool { return e == "" })
+// decodeLoose reads values that may hold commas and =: a comma separates only where an agency and = follow.
+func (p *PerAgency) decodeLoose(text, what string, bare func(string) bool) error {
+	return p.decode(text, what, bare, func(piece string) bool { return beginsEntry(piece) && !bare(strings.TrimSpace(piece)) })
 }
 
 // beginsEntry says whether an agency and = stand at the beginning.

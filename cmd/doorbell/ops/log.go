@@ -88,43 +88,34 @@ type Log struct{ Store *store.Store }
 // last thing that is yielded.
 func (l Log) Events(ctx context.Context, q EventQuery) iter.Seq2[LoggedEvent, error] {
 	return func(yield func(LoggedEvent, error) bool) {
-		s, err := l.selected(ctx, q)
-		for err == nil {
-			var next *stretch
-			if next, err = s.next(ctx); err != nil || next == nil {
-				break
-			}
-			e := next.page[0]
-			next.page = next.page[1:]
-			if !yield(LoggedEvent{Event: e, Acknowledged: e.Sequence != 0}, nil) {
-				return
-			}
-		}
+		spans, err := l.spans(ctx, q)
 		if err != nil {
 			yield(LoggedEvent{}, err)
+			return
 		}
+		all := make([]iter.Seq2[LoggedEvent, error], len(spans))
+		for n, s := range spans {
+			all[n] = s.events(ctx)
+		}
+		merged(all, func(a, b LoggedEvent) bool { return a.Event.RecordedTime.Before(b.Event.RecordedTime) })(yield)
 	}
 }
 
 // CountEvents counts the events that a query means.
 func (l Log) CountEvents(ctx context.Context, q EventQuery) (EventCounts, error) {
 	c := EventCounts{Agencies: []AgencyEventCounts{}, UpTo: map[string]uint64{}}
-	s, err := l.selected(ctx, q)
+	spans, err := l.spans(ctx, q)
 	if err != nil {
 		return c, err
 	}
-	for _, a := range s.stretches {
-		c.UpTo[a.agency] = a.end.Sequence
-		of := AgencyEventCounts{AgencyID: a.agency, Types: map[events.Type]int{}}
-		for {
-			if err := s.fill(ctx, a); err != nil {
+	for _, s := range spans {
+		c.UpTo[s.agency] = s.end.Sequence
+		of := AgencyEventCounts{AgencyID: s.agency, Types: map[events.Type]int{}}
+		for e, err := range s.events(ctx) {
+			if err != nil {
 				return c, err
 			}
-			if len(a.page) == 0 {
-				break
-			}
-			of.add(a.page)
-			a.page = nil
+			of.add(e.Event)
 		}
 		if of.Total > 0 {
 			c.Total += of.Total
@@ -134,37 +125,28 @@ func (l Log) CountEvents(ctx context.Context, q EventQuery) (EventCounts, error)
 	return c, nil
 }
 
-func (c *AgencyEventCounts) add(page []events.Event) {
-	for _, e := range page {
-		c.Types[e.Type]++
-		c.Total++
-		if c.FirstSequence == 0 {
-			c.FirstSequence = e.Sequence
-		}
-		c.LastSequence = max(c.LastSequence, e.Sequence)
+func (c *AgencyEventCounts) add(e events.Event) {
+	c.Types[e.Type]++
+	c.Total++
+	if c.FirstSequence == 0 {
+		c.FirstSequence = e.Sequence
 	}
+	c.LastSequence = max(c.LastSequence, e.Sequence)
 }
 
-// selection is a query at work.
-type selection struct {
+// span is what is meant of one agency's log.
+type span struct {
 	log       *store.Store
 	q         EventQuery
+	agency    string
 	pageBytes int
-	stretches []*stretch
+	at        store.Place // all up to here is left out
+	end       store.Place // nothing behind this is meant; no position: nothing that is unsent
 }
 
-// stretch is what is read of one agency's log.
-type stretch struct {
-	agency string
-	at     store.Place // all up to here is done
-	end    store.Place // nothing behind this is meant; no position: nothing that is unsent
-	done   bool
-	page   []events.Event // read, and meant; not yielded yet
-}
-
-// means says whether an event is within the bounds. It may have been published since they were set.
-func (a *stretch) means(e events.Event) bool {
-	return e.Sequence != 0 && e.Sequence <= a.end.Sequence || e.Position != 0 && e.Position <= a.end.Position
+// means says whether an event is meant. It may have been published since the bounds were set.
+func (s *span) means(e events.Event) bool {
+	return (e.Sequence != 0 && e.Sequence <= s.end.Sequence || e.Position != 0 && e.Position <= s.end.Position) && s.q.matches(e)
 }
 
 // Pages bound what is held: this many events, and this many bytes over all agencies.
@@ -177,7 +159,8 @@ const (
 // ErrNotLogged is returned for an agency of which there is no log.
 var ErrNotLogged = errors.New("the event log knows no such agency")
 
-func (l Log) selected(ctx context.Context, q EventQuery) (*selection, error) {
+// spans are those of a query, an agency each.
+func (l Log) spans(ctx context.Context, q EventQuery) ([]*span, error) {
 	agencies, err := l.Store.Agencies()
 	if err != nil {
 		return nil, err
@@ -192,146 +175,148 @@ func (l Log) selected(ctx context.Context, q EventQuery) (*selection, error) {
 		}
 		agencies = []string{q.AgencyID}
 	}
-	s := &selection{log: l.Store, q: q, pageBytes: max(leastPage, pagesBytes/max(1, len(agencies)))}
-	for _, id := range agencies {
-		s.stretches = append(s.stretches, s.stretch(id, places[id]))
+	all := make([]*span, len(agencies))
+	for n, id := range agencies {
+		s := &span{log: l.Store, q: q, agency: id, pageBytes: max(leastPage, pagesBytes/len(agencies)), end: places[id]}
+		s.at.Sequence = max(q.FromSequence, 1) - 1
+		if q.UpTo != nil {
+			s.end.Sequence = min(s.end.Sequence, q.UpTo[id])
+		}
+		if q.ToSequence > 0 {
+			s.end.Sequence = min(s.end.Sequence, q.ToSequence)
+		}
+		if q.Published || q.UpTo != nil || q.ToSequence > 0 {
+			s.end.Position = 0
+		}
+		all[n] = s
 	}
 	if q.Newest > 0 {
-		return s, s.narrow(ctx)
+		return all, narrow(ctx, all, q.Newest)
 	}
-	return s, nil
+	return all, nil
 }
 
-func (s *selection) stretch(agency string, end store.Place) *stretch {
-	a := &stretch{agency: agency, at: store.Place{Sequence: max(s.q.FromSequence, 1) - 1}, end: end}
-	if s.q.UpTo != nil {
-		a.end.Sequence = min(a.end.Sequence, s.q.UpTo[agency])
+// events yields what is meant, the oldest first.
+func (s *span) events(ctx context.Context) iter.Seq2[LoggedEvent, error] {
+	return func(yield func(LoggedEvent, error) bool) {
+		for at, done := s.at, s.at == s.end; !done; {
+			list, next, err := s.log.EventsAfter(s.agency, at, pageEvents, s.pageBytes)
+			if err = s.failed(ctx, err); err != nil {
+				yield(LoggedEvent{}, err)
+				return
+			}
+			for _, e := range list {
+				if s.means(e) && !yield(LoggedEvent{Event: e, Acknowledged: e.Sequence != 0}, nil) {
+					return
+				}
+			}
+			done = next == at || next.Sequence >= s.end.Sequence && next.Position >= s.end.Position
+			at = next
+		}
 	}
-	if s.q.ToSequence > 0 {
-		a.end.Sequence = min(a.end.Sequence, s.q.ToSequence)
-	}
-	if s.q.Published || s.q.UpTo != nil || s.q.ToSequence > 0 {
-		a.end.Position = 0
-	}
-	return a
 }
 
-// next is the stretch whose first event comes next; nil if nothing is left.
-func (s *selection) next(ctx context.Context) (*stretch, error) {
-	var first *stretch
-	for _, a := range s.stretches {
-		if err := s.fill(ctx, a); err != nil {
-			return nil, err
-		}
-		if len(a.page) > 0 && (first == nil || a.page[0].RecordedTime.Before(first.page[0].RecordedTime)) {
-			first = a
-		}
+func (s *span) failed(ctx context.Context, err error) error {
+	if err != nil {
+		return fmt.Errorf("event log of %s: %w", s.agency, err)
 	}
-	return first, nil
-}
-
-// fill reads on until the stretch has an event that is meant, or has none any more.
-func (s *selection) fill(ctx context.Context, a *stretch) error {
-	for len(a.page) == 0 && !a.done {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		list, next, err := s.log.EventsAfter(a.agency, a.at, pageEvents, s.pageBytes)
-		if err != nil {
-			return fmt.Errorf("event log of %s: %w", a.agency, err)
-		}
-		a.done = next == a.at || next.Sequence >= a.end.Sequence && next.Position >= a.end.Position
-		a.at = next
-		a.page = slices.DeleteFunc(list, func(e events.Event) bool { return !a.means(e) || !s.q.matches(e) })
-	}
-	return nil
-}
-
-// narrow moves the beginnings of the stretches to the newest events that are meant. It reads backwards and keeps places only.
-func (s *selection) narrow(ctx context.Context) error {
-	tails := make([]*tail, len(s.stretches))
-	for i, a := range s.stretches {
-		tails[i] = &tail{stretch: a, begin: a.end, lowest: ^uint64(0), done: a.end == store.Place{}}
-	}
-	for range s.q.Newest {
-		t, err := s.newest(ctx, tails)
-		if err != nil {
-			return err
-		}
-		if t == nil {
-			break
-		}
-		last := len(t.places) - 1
-		t.begin = t.places[last].before
-		t.places = t.places[:last]
-	}
-	for _, t := range tails {
-		t.stretch.at, t.stretch.done = t.begin, t.begin == t.stretch.end
-	}
-	return nil
-}
-
-// tail is the end of a stretch, as far as it was read backwards.
-type tail struct {
-	stretch *stretch
-	from    uint64      // where to read on; see store.HeadsBefore
-	lowest  uint64      // position that was met
-	begin   store.Place // the chosen ones stand behind this one
-	places  []place
-	done    bool
+	return ctx.Err()
 }
 
 // place is when a meant event was recorded, and where it follows on.
 type place struct {
+	span   *span
 	before store.Place
 	at     time.Time
 }
 
-// newest is the tail that ends with the newest event that was not chosen yet; nil if there is none. Of equal times the one of
-// the last agency is the newest, as in next.
-func (s *selection) newest(ctx context.Context, tails []*tail) (*tail, error) {
-	var best *tail
-	for _, t := range tails {
-		if err := s.fillBack(ctx, t); err != nil {
-			return nil, err
-		}
-		if n := len(t.places); n > 0 && (best == nil || !t.places[n-1].at.Before(best.places[len(best.places)-1].at)) {
-			best = t
+// places yields those of what is meant, the newest first.
+func (s *span) places(ctx context.Context) iter.Seq2[place, error] {
+	return func(yield func(place, error) bool) {
+		from, lowest := uint64(0), ^uint64(0) // position that was met
+		for s.end != (store.Place{}) {
+			list, next, err := s.log.EventsBefore(s.agency, from, pageEvents, s.pageBytes)
+			if err = s.failed(ctx, err); err != nil {
+				yield(place{}, err)
+				return
+			}
+			if from = next; len(list) == 0 {
+				return
+			}
+			for _, e := range list {
+				met := e.Position >= lowest // and was published meanwhile
+				if e.Position != 0 {
+					lowest = min(lowest, e.Position)
+				}
+				if e.Sequence != 0 && e.Sequence <= s.at.Sequence {
+					return
+				}
+				before := store.Place{Sequence: e.Sequence - 1}
+				if e.Sequence == 0 || e.Sequence > s.end.Sequence {
+					before = store.Place{Sequence: s.end.Sequence, Position: e.Position - 1}
+				}
+				if !met && s.means(e) && !yield(place{s, before, e.RecordedTime}, nil) {
+					return
+				}
+			}
 		}
 	}
-	return best, nil
 }
 
-func (s *selection) fillBack(ctx context.Context, t *tail) error {
-	a := t.stretch
-	for len(t.places) == 0 && !t.done {
-		if err := ctx.Err(); err != nil {
+// narrow moves the beginnings of spans to the newest events that are meant. It reads backwards and keeps places only.
+func narrow(ctx context.Context, spans []*span, newest int) error {
+	begins, all := map[*span]store.Place{}, make([]iter.Seq2[place, error], len(spans))
+	for n, s := range spans {
+		begins[s], all[n] = s.end, s.places(ctx)
+	}
+	// Of equal times the one of the last agency is the newest, as in Events.
+	for p, err := range merged(all, func(a, b place) bool { return !a.at.Before(b.at) }) {
+		if err != nil {
 			return err
 		}
-		list, next, err := s.log.EventsBefore(a.agency, t.from, pageEvents, s.pageBytes)
-		if err != nil {
-			return fmt.Errorf("event log of %s: %w", a.agency, err)
+		begins[p.span] = p.before
+		if newest--; newest == 0 {
+			break
 		}
-		t.from, t.done = next, len(list) == 0
-		for _, e := range list {
-			met := e.Position >= t.lowest // and was published meanwhile
-			if e.Position != 0 {
-				t.lowest = min(t.lowest, e.Position)
-			}
-			if e.Sequence != 0 && e.Sequence <= a.at.Sequence {
-				t.done = true
-				break
-			}
-			if met || !a.means(e) || !s.q.matches(e) {
-				continue
-			}
-			before := store.Place{Sequence: e.Sequence - 1}
-			if e.Sequence == 0 || e.Sequence > a.end.Sequence {
-				before = store.Place{Sequence: a.end.Sequence, Position: e.Position - 1}
-			}
-			t.places = append(t.places, place{before, e.RecordedTime})
-		}
-		slices.Reverse(t.places)
+	}
+	for s, begin := range begins {
+		s.at = begin
 	}
 	return nil
+}
+
+// merged yields the values of several iterators in one order. An error is the last thing that it yields.
+func merged[T any](all []iter.Seq2[T, error], first func(a, b T) bool) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		type head struct {
+			value T
+			err   error
+			ok    bool
+			next  func() (T, error, bool)
+		}
+		heads := make([]head, len(all))
+		for n, one := range all {
+			next, stop := iter.Pull2(one)
+			defer stop()
+			heads[n].next = next
+			heads[n].value, heads[n].err, heads[n].ok = next()
+		}
+		for {
+			var best *head
+			for n := range heads {
+				h := &heads[n]
+				if h.err != nil {
+					yield(h.value, h.err)
+					return
+				}
+				if h.ok && (best == nil || first(h.value, best.value)) {
+					best = h
+				}
+			}
+			if best == nil || !yield(best.value, nil) {
+				return
+			}
+			best.value, best.err, best.ok = best.next()
+		}
+	}
 }

@@ -134,7 +134,7 @@ func (b *letterbox) drop(ctx context.Context, number uint64) error {
 	if b.daemon == nil {
 		return b.letters.Drop(ctx, number)
 	}
-	err := b.daemon.DropLetter(ctx, number)
+	_, err := ops.DropLetter.Ask(ctx, b.daemon, ops.DropLetterRequest{Number: number})
 	if errors.Is(err, ops.ErrNoAnswer) {
 		return fmt.Errorf("dead letter %d: only the daemon may erase it, and none answers in DOORBELL_DATA_DIR", number)
 	}

@@ -83,7 +83,7 @@ func outlookFor(ctx context.Context, c *config.Config, cmd *PlanCmd) (poller.Out
 	if cmd.Insertions != nil {
 		return assumed(c.Poll, *cmd.Insertions, cmd.Agencies), fromRequest, nil
 	}
-	o, err := options.Client(c.Base).Outlook(ctx)
+	o, err := ops.Outlook.Ask(ctx, options.Client(c.Base), ops.Nothing{})
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return o, fromDaemon, err
 	}

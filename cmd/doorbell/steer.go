@@ -52,7 +52,7 @@ func (PollCmd) Help() string {
 
 // Run lets the daemon poll an agency now.
 func (c *PollCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	done, err := options.Client(cfg.Base).Poll(ctx, c.Agency)
+	done, err := ops.Poll.Ask(ctx, options.Client(cfg.Base), ops.AgencyRequest{AgencyID: c.Agency})
 	if err != nil {
 		return daemonAnswer(err, cfg.Base)
 	}
@@ -110,8 +110,8 @@ func (c *ResumeCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 	if c.All {
 		c.Agency = poller.AllAgencies
 	}
-	ended, err := options.Client(cfg.Base).Resume(ctx, ops.AgencyRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion})
-	ended, err = orInStore(cfg.Base, ended, err, func(s *store.Store) (int, error) { return poller.ResumeRemembered(s, c.Agency, c.Insertion) })
+	answer, err := ops.Resume.Ask(ctx, options.Client(cfg.Base), ops.AgencyRequest{AgencyID: c.Agency, PropertyReferenceID: c.Insertion})
+	answer.Ended, err = orInStore(cfg.Base, answer.Ended, err, func(s *store.Store) (int, error) { return poller.ResumeRemembered(s, c.Agency, c.Insertion) })
 	if err != nil {
 		return err
 	}
@@ -122,12 +122,11 @@ func (c *ResumeCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 	if c.All {
 		what = "every agency"
 	}
-	if ended > 1 {
-		halts = fmt.Sprintf("%d halts", ended)
+	if answer.Ended > 1 {
+		halts = fmt.Sprintf("%d halts", answer.Ended)
 	}
-	answer := ops.ResumeAnswer{Ended: ended}
 	switch {
-	case ended > 0:
+	case answer.Ended > 0:
 		return p.answer(c.JSON, answer, "%s is polled again; %s ended. doorbell status shows in a moment whether the API accepts it", what, halts)
 	case c.All:
 		return p.answer(c.JSON, answer, "no agency is halted")
@@ -145,16 +144,16 @@ func (ApproveCmd) Help() string {
 
 // Run believes a held change, through the daemon or, if none runs, in the store.
 func (c *ApproveCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	held, err := options.Client(cfg.Base).Approve(ctx, c.Agency)
-	held, err = orInStore(cfg.Base, held, err, func(s *store.Store) (bool, error) { return poller.ApproveRemembered(s, c.Agency) })
+	answer, err := ops.Approve.Ask(ctx, options.Client(cfg.Base), ops.AgencyRequest{AgencyID: c.Agency})
+	answer.Held, err = orInStore(cfg.Base, answer.Held, err, func(s *store.Store) (bool, error) { return poller.ApproveRemembered(s, c.Agency) })
 	if err != nil {
 		return err
 	}
 	sentence := "nothing is held for %s"
-	if held {
+	if answer.Held {
 		sentence = "the change of %s is announced by the next complete walk that still shows it"
 	}
-	return p.answer(c.JSON, ops.ApproveAnswer{Held: held}, sentence, c.Agency)
+	return p.answer(c.JSON, answer, sentence, c.Agency)
 }
 
 // TakeOverCmd is `doorbell takeover`.
@@ -168,15 +167,15 @@ func (TakeOverCmd) Help() string {
 
 // Run tells the daemon. Without one there is nothing to do: it publishes from its start on.
 func (c *TakeOverCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
-	taken, err := options.Client(cfg.Base).TakeOver(ctx, c.Agency)
+	answer, err := ops.TakeOver.Ask(ctx, options.Client(cfg.Base), ops.AgencyRequest{AgencyID: c.Agency})
 	if err != nil {
 		return daemonAnswer(err, cfg.Base)
 	}
 	sentence := "%s was not left to another doorbell"
-	if taken {
+	if answer.Taken {
 		sentence = "%s is published here again"
 	}
-	return p.answer(c.JSON, ops.TakeOverAnswer{Taken: taken}, sentence, c.Agency)
+	return p.answer(c.JSON, answer, sentence, c.Agency)
 }
 
 // orInStore is the answer of the daemon; where none runs, what is decided is written into its store.
@@ -241,7 +240,7 @@ func (c *KeysVerifyCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 
 // verifyKeys asks the daemon, so that there is one budget; if none runs, it asks the API itself.
 func verifyKeys(ctx context.Context, p *program, b config.Base) (poller.KeyReport, error) {
-	report, err := options.Client(b).VerifyKeys(ctx)
+	report, err := ops.VerifyKeys.Ask(ctx, options.Client(b), ops.Nothing{})
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) || ctx.Err() != nil {
 		return report, err
 	}

@@ -389,11 +389,16 @@ func findRepairer(ctx context.Context, c *config.Config) (repairer, func(), erro
 type throughDaemon struct{ client *ops.Client }
 
 func (d throughDaemon) compare(ctx context.Context) (found []relay.Comparison, err error) {
-	return found, d.client.Compare(ctx, &found)
+	text, err := ops.Compare.Ask(ctx, d.client, ops.Nothing{})
+	if err != nil {
+		return nil, err
+	}
+	return found, json.Unmarshal(text, &found)
 }
 
 func (d throughDaemon) resend(ctx context.Context, agencyID string) (int, error) {
-	return d.client.Resend(ctx, agencyID)
+	a, err := ops.Resend.Ask(ctx, d.client, ops.AgencyRequest{AgencyID: agencyID})
+	return a.Sent, err
 }
 
 // ownStream is a relay that runs only for a command.

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"doorbell/events"
@@ -93,38 +94,66 @@ type ReplayProgress struct {
 	AlreadyThere int    `json:"alreadyThere"` // published by an earlier run of the job
 }
 
-// nothing is the question or the answer that has no body.
-type nothing struct{}
+// Nothing is the question or the answer that has no body.
+type Nothing struct{}
 
-// Handler serves the verbs, all JSON: GET /status and /outlook, POST /resume, /approve, /poll, /takeover, /keys/verify, /compare, /resend,
-// /events, /events/count, /replay and /dlq/drop, of which /events and /replay send a line each for many; and GET /backup, the
-// bytes of a copy of the store.
+// Verb is a question that a daemon answers: JSON with JSON. Both sides are made of it.
+type Verb[Q, A any] struct {
+	route string        // method and path
+	limit time.Duration // for the answer; 0: it may take long
+}
+
+// askLimit is how long an answer may take that needs no long work.
+const askLimit = 10 * time.Second
+
+// The verbs. What they do stands at the fields of Verbs.
+var (
+	getStatus  = Verb[Nothing, Status]{"GET /status", askLimit}
+	Outlook    = Verb[Nothing, poller.Outlook]{"GET /outlook", askLimit}
+	Resume     = Verb[AgencyRequest, ResumeAnswer]{"POST /resume", askLimit}
+	Approve    = Verb[AgencyRequest, ApproveAnswer]{"POST /approve", askLimit}
+	TakeOver   = Verb[AgencyRequest, TakeOverAnswer]{"POST /takeover", askLimit}
+	Poll       = Verb[AgencyRequest, poller.PolledNow]{"POST /poll", askLimit}
+	DropLetter = Verb[DropLetterRequest, Nothing]{"POST /dlq/drop", askLimit}
+	VerifyKeys = Verb[Nothing, poller.KeyReport]{route: "POST /keys/verify"}
+	Compare    = Verb[Nothing, json.RawMessage]{route: "POST /compare"}
+	Resend     = Verb[AgencyRequest, ResendAnswer]{route: "POST /resend"}
+)
+
+// Handler serves the verbs; POST /events, /events/count and /replay, which answer with a line for each of many; and GET /backup,
+// the bytes of a copy of the store.
 func Handler(v Verbs) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /status", verb(func(context.Context, nothing) (Status, error) { return v.Status() }))
-	mux.Handle("GET /outlook", verb(func(context.Context, nothing) (poller.Outlook, error) { return v.Outlook(), nil }))
-	mux.Handle("POST /resume", verb(func(_ context.Context, q AgencyRequest) (a ResumeAnswer, err error) {
+	getStatus.serve(mux, func(context.Context, Nothing) (Status, error) { return v.Status() })
+	Outlook.serve(mux, func(context.Context, Nothing) (poller.Outlook, error) { return v.Outlook(), nil })
+	Resume.serve(mux, func(_ context.Context, q AgencyRequest) (a ResumeAnswer, err error) {
 		a.Ended, err = v.Resume(q.AgencyID, q.PropertyReferenceID)
 		return a, err
-	}))
-	mux.Handle("POST /approve", verb(func(_ context.Context, q AgencyRequest) (a ApproveAnswer, err error) {
+	})
+	Approve.serve(mux, func(_ context.Context, q AgencyRequest) (a ApproveAnswer, err error) {
 		a.Held, err = v.Approve(q.AgencyID)
 		return a, err
-	}))
-	mux.Handle("POST /takeover", verb(func(_ context.Context, q AgencyRequest) (a TakeOverAnswer, err error) {
+	})
+	TakeOver.serve(mux, func(_ context.Context, q AgencyRequest) (a TakeOverAnswer, err error) {
 		a.Taken, err = v.TakeOver(q.AgencyID)
 		return a, err
-	}))
-	mux.Handle("POST /poll", verb(func(_ context.Context, q AgencyRequest) (poller.PolledNow, error) { return v.Poll(q.AgencyID) }))
-	mux.Handle("POST /keys/verify", verb(func(ctx context.Context, _ nothing) (poller.KeyReport, error) { return v.VerifyKeys(ctx) }))
-	mux.Handle("POST /compare", verb(func(ctx context.Context, _ nothing) (any, error) { return v.Compare(ctx) }))
-	mux.Handle("POST /resend", verb(func(ctx context.Context, q AgencyRequest) (a ResendAnswer, err error) {
+	})
+	Poll.serve(mux, func(_ context.Context, q AgencyRequest) (poller.PolledNow, error) { return v.Poll(q.AgencyID) })
+	DropLetter.serve(mux, func(ctx context.Context, q DropLetterRequest) (Nothing, error) {
+		return Nothing{}, v.DropLetter(ctx, q.Number)
+	})
+	VerifyKeys.serve(mux, func(ctx context.Context, _ Nothing) (poller.KeyReport, error) { return v.VerifyKeys(ctx) })
+	Compare.serve(mux, func(ctx context.Context, _ Nothing) (json.RawMessage, error) {
+		found, err := v.Compare(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(found)
+	})
+	Resend.serve(mux, func(ctx context.Context, q AgencyRequest) (a ResendAnswer, err error) {
 		a.Sent, err = v.Resend(ctx, q.AgencyID)
 		return a, err
-	}))
-	mux.Handle("POST /dlq/drop", verb(func(ctx context.Context, q DropLetterRequest) (nothing, error) {
-		return nothing{}, v.DropLetter(ctx, q.Number)
-	}))
+	})
 	mux.HandleFunc("GET /backup", func(w http.ResponseWriter, _ *http.Request) {
 		err := v.Backup(w, func(bytes int64) {
 			w.Header().Set("Content-Type", "application/octet-stream")
@@ -194,9 +223,9 @@ type errorBody struct {
 	Error string `json:"error"`
 }
 
-// verb answers a question in JSON with an answer in JSON.
-func verb[Q, A any](do func(context.Context, Q) (A, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// serve answers the verb.
+func (v Verb[Q, A]) serve(mux *http.ServeMux, do func(context.Context, Q) (A, error)) {
+	mux.HandleFunc(v.route, func(w http.ResponseWriter, r *http.Request) {
 		q, err := question[Q](w, r)
 		if err != nil {
 			answer(w, nil, err)
@@ -204,12 +233,32 @@ func verb[Q, A any](do func(context.Context, Q) (A, error)) http.HandlerFunc {
 		}
 		a, err := do(r.Context(), q)
 		answer(w, a, err)
+	})
+}
+
+// Ask asks a daemon.
+func (v Verb[Q, A]) Ask(ctx context.Context, c *Client, q Q) (a A, err error) {
+	if v.limit > 0 {
+		limited, cancel := context.WithTimeout(ctx, v.limit)
+		defer cancel()
+		ctx = limited
 	}
+	method, path, _ := strings.Cut(v.route, " ")
+	response, err := c.open(ctx, method, path, q)
+	if err != nil {
+		return a, err
+	}
+	defer response.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer))
+	if err != nil {
+		return a, fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	}
+	return a, json.Unmarshal(b, &a)
 }
 
 // question decodes the body of a request.
 func question[Q any](w http.ResponseWriter, r *http.Request) (q Q, err error) {
-	if _, none := any(q).(nothing); none {
+	if _, none := any(q).(Nothing); none {
 		return q, nil
 	}
 	if json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&q) != nil {
@@ -384,90 +433,11 @@ var ErrNoAnswer = errors.New("no daemon answers")
 
 // Status asks how the daemon is.
 func (c *Client) Status(ctx context.Context) (Status, error) {
-	return ask[Status](ctx, c, http.MethodGet, "/status", nil)
-}
-
-// Outlook asks for what a forecast must know.
-func (c *Client) Outlook(ctx context.Context) (poller.Outlook, error) {
-	return ask[poller.Outlook](ctx, c, http.MethodGet, "/outlook", nil)
-}
-
-// Resume ends halts.
-func (c *Client) Resume(ctx context.Context, q AgencyRequest) (int, error) {
-	a, err := ask[ResumeAnswer](ctx, c, http.MethodPost, "/resume", q)
-	return a.Ended, err
-}
-
-// Approve approves the held change of an agency.
-func (c *Client) Approve(ctx context.Context, agencyID string) (held bool, err error) {
-	a, err := ask[ApproveAnswer](ctx, c, http.MethodPost, "/approve", AgencyRequest{AgencyID: agencyID})
-	return a.Held, err
-}
-
-// TakeOver publishes an agency again that was left to another doorbell.
-func (c *Client) TakeOver(ctx context.Context, agencyID string) (taken bool, err error) {
-	a, err := ask[TakeOverAnswer](ctx, c, http.MethodPost, "/takeover", AgencyRequest{AgencyID: agencyID})
-	return a.Taken, err
-}
-
-// Poll lets an agency be polled now.
-func (c *Client) Poll(ctx context.Context, agencyID string) (poller.PolledNow, error) {
-	return ask[poller.PolledNow](ctx, c, http.MethodPost, "/poll", AgencyRequest{AgencyID: agencyID})
-}
-
-// DropLetter lets the daemon erase a dead letter, which guests of its NATS server may not do.
-func (c *Client) DropLetter(ctx context.Context, number uint64) error {
-	_, err := ask[nothing](ctx, c, http.MethodPost, "/dlq/drop", DropLetterRequest{Number: number})
-	return err
-}
-
-// VerifyKeys compares the keys of the daemon's agencies, which takes as long as its budget demands. The error wraps
-// poller.ErrNoNextKey if there is nothing to compare.
-func (c *Client) VerifyKeys(ctx context.Context) (poller.KeyReport, error) {
-	return await[poller.KeyReport](ctx, c, http.MethodPost, "/keys/verify", nil)
-}
-
-// Compare asks for the comparison of log and stream, which takes as long as both are.
-func (c *Client) Compare(ctx context.Context, into any) error {
-	text, err := await[json.RawMessage](ctx, c, http.MethodPost, "/compare", nil)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(text, into)
-}
-
-// Resend lets an agency's events that the stream lacks be sent again.
-func (c *Client) Resend(ctx context.Context, agencyID string) (sent int, err error) {
-	a, err := await[ResendAnswer](ctx, c, http.MethodPost, "/resend", AgencyRequest{AgencyID: agencyID})
-	return a.Sent, err
-}
-
-// askLimit is how long an answer may take that needs no long work.
-const askLimit = 10 * time.Second
-
-// ask is await for what is answered at once.
-func ask[A any](ctx context.Context, c *Client, method, path string, body any) (A, error) {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
-	defer cancel()
-	return await[A](ctx, c, method, path, body)
+	return getStatus.Ask(ctx, c, Nothing{})
 }
 
 // mostAnswer is the longest answer that is read whole.
 const mostAnswer = 64 << 20
-
-// await asks and waits for the answer until ctx ends.
-func await[A any](ctx context.Context, c *Client, method, path string, body any) (a A, err error) {
-	response, err := c.open(ctx, method, path, body)
-	if err != nil {
-		return a, err
-	}
-	defer response.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer))
-	if err != nil {
-		return a, fmt.Errorf("%w: %w", ErrNoAnswer, err)
-	}
-	return a, json.Unmarshal(b, &a)
-}
 
 // open asks and waits for the beginning of an answer that is a success.
 func (c *Client) open(ctx context.Context, method, path string, body any) (*http.Response, error) {

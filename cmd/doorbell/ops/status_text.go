@@ -38,15 +38,14 @@ func (s Status) headline(o TextOptions) (lines []string) {
 		return lines
 	}
 	h, style := NewHeadline(s), styleBold
-	for _, p := range s.Problems() {
-		if style == styleBold {
-			style = styleYellow
-		}
-		if p.Bad {
+	text := h.Text + ". " + h.Sub
+	if all := s.Problems(); len(all) > 0 {
+		text, style = "Needs attention: "+Counted(len(all), "problem")+".", styleYellow // they stand below
+		if slices.ContainsFunc(all, func(p Problem) bool { return p.Bad }) {
 			style = styleRed
 		}
 	}
-	for _, l := range o.wrap(strings.TrimSpace(h.Text+". "+h.Sub), 0) {
+	for _, l := range o.wrap(text, 0) {
 		lines = append(lines, o.styled(l, style))
 	}
 	return lines

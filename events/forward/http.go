@@ -25,15 +25,28 @@ import (
 // Poster is an address that is posted to, which may be a secret, with a client for it: bounded in every respect, and it follows no redirect,
 // which would carry people's data to whoever is named there. Proxies of the environment count for https only, where they cannot read along.
 type Poster struct {
-	address string
+	address *url.URL
 	client  *http.Client
 }
 
-// NewPoster asks nothing of the network.
-func NewPoster(address *url.URL) Poster {
+// Errors of NewPoster. They quote nothing: an address may hold a token.
+var (
+	ErrAddress   = errors.New("this is no address to post to; write it like https://hooks.example.com/doorbell")
+	ErrPlaintext = errors.New("the address speaks plain http to another machine, which would show people's data to everybody on the way; write https://, or allow its host by name")
+)
+
+// NewPoster reads an address: https, unless its host is this machine or allowed by name. It asks nothing of the network.
+func NewPoster(text string, plaintext []string) (Poster, error) {
+	address, err := url.Parse(strings.TrimSpace(text))
+	if err != nil || address.Scheme != "https" && address.Scheme != "http" || address.Hostname() == "" || address.User != nil {
+		return Poster{}, ErrAddress
+	}
+	if address.Scheme == "http" && !MayBePlain(address.Hostname(), plaintext) {
+		return Poster{}, ErrPlaintext
+	}
 	const connecting = 10 * time.Second
 	dialer := &net.Dialer{Timeout: connecting, KeepAlive: 30 * time.Second}
-	return Poster{address.String(), &http.Client{
+	return Poster{address, &http.Client{
 		Transport: &http.Transport{
 			Proxy: func(r *http.Request) (*url.URL, error) {
 				if r.URL.Scheme != "https" {
@@ -51,12 +64,15 @@ func NewPoster(address *url.URL) Poster {
 			IdleConnTimeout:        90 * time.Second,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	}}, nil
 }
+
+// Destination names the address in [Traits].
+func (p Poster) Destination() string { return Destination(p.address.Hostname(), p.address.String()) }
 
 // Post sends a body. Its error is a *Retry with a reason in words of ours: those of the network quote the address.
 func (p Poster) Post(ctx context.Context, header http.Header, body []byte) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.address, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.address.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, &Permanent{Reason: "the request cannot be made"} // the address was parsed before: does not happen
 	}
@@ -73,7 +89,7 @@ func (p Poster) Close() { p.client.CloseIdleConnections() }
 
 // MayBePlain says whether a host may be spoken to without TLS: this machine, and those that are allowed by name.
 func MayBePlain(host string, allowed []string) bool {
-	if host == "localhost" || slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, host) }) {
+	if strings.EqualFold(host, "localhost") || slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, host) }) {
 		return true
 	}
 	ip, err := netip.ParseAddr(host)

@@ -2,7 +2,10 @@ package forward
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 
 	"doorbell/events"
@@ -43,6 +46,18 @@ type Traits struct {
 	// Digest is how many events one message can hold; below 2 there are no digests. One delivery may be larger where there are
 	// digests: access.halted of many agencies with one key and reason comes as one, however many there are.
 	Digest int
+}
+
+// Destination names a receiver: its host, and a short hash of what makes it another one than others there.
+func Destination(host, identity string) string {
+	host = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return '_'
+	}, strings.ToLower(host))
+	sum := sha256.Sum256([]byte(identity))
+	return host[:min(len(host), 40)] + "-" + hex.EncodeToString(sum[:4])
 }
 
 // Retry: try again, not before After if that is longer than the pipeline's own back-off.

@@ -3,9 +3,7 @@ package email
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
 	"errors"
 	"net"
 	"net/mail"
@@ -196,17 +194,8 @@ func notPlain(r rune) bool {
 
 // destination is the host and a hash of what makes this receiver another one; the password does not.
 func (s *settings) destination() string {
-	h := sha256.New()
-	for _, part := range append([]string{s.server.host, s.server.port, s.server.user, s.from.Address}, addresses(s.to)...) {
-		h.Write([]byte(strconv.Itoa(len(part)) + ":" + strings.ToLower(part)))
-	}
-	host := strings.Map(func(r rune) rune {
-		if notPlain(r) {
-			return '_'
-		}
-		return r
-	}, s.server.host)
-	return host[:min(len(host), 32)] + "-" + hex.EncodeToString(h.Sum(nil)[:4])
+	parts := append([]string{s.server.port, s.server.user, s.from.Address}, addresses(s.to)...)
+	return forward.Destination(s.server.host, strings.ToLower(strings.Join(parts, "\n")))
 }
 
 func addresses(list []mail.Address) []string {

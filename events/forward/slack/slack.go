@@ -16,11 +16,8 @@ package slack
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	"doorbell/events/forward"
@@ -74,7 +71,10 @@ type Receiver struct {
 // New makes a receiver and asks nothing of the network. The error is an address that is no webhook's, or an unknown People; it
 // names the host at most.
 func New(o Options) (*Receiver, error) {
-	address, err := parseAddress(o.URL, o.AllowPlaintext)
+	poster, err := forward.NewPoster(o.URL, o.AllowPlaintext)
+	if err == nil {
+		err = checkPath(o.URL)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("slack: %w", err)
 	}
@@ -86,16 +86,10 @@ func New(o Options) (*Receiver, error) {
 		agent = "doorbell"
 	}
 	return &Receiver{
-		Poster: forward.NewPoster(address), agent: agent,
+		Poster: poster, agent: agent,
 		reader: message.Options{Language: o.Language, Name: o.AgencyName, Location: o.Zone, Short: o.People != Full, Operators: true},
-		traits: forward.Traits{Destination: destination(address), Pace: pace, Digest: digest},
+		traits: forward.Traits{Destination: poster.Destination(), Pace: pace, Digest: digest},
 	}, nil
-}
-
-// destination tells webhooks apart without showing them.
-func destination(address *url.URL) string {
-	sum := sha256.Sum256([]byte(address.String()))
-	return "slack-" + hex.EncodeToString(sum[:6])
 }
 
 // Traits: a message a second, lists of at most 20, and a name that is a hash of the address.

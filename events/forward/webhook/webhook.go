@@ -8,13 +8,10 @@ package webhook
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -40,12 +37,8 @@ const (
 	mostRead = 64 << 10
 )
 
-// Errors of New. They quote nothing: an address may hold a token.
-var (
-	ErrAddress   = errors.New("the address of the webhook is none; write it like https://hooks.example.com/doorbell")
-	ErrPlaintext = errors.New("the address of the webhook speaks plain http to another machine; write https://, or allow its host by name")
-	ErrSecret    = errors.New("the secret of the webhook is none; write whsec_ and 24 to 64 bytes in base64, or two of them with a space between")
-)
+// ErrSecret is that of New for other secrets; it quotes nothing.
+var ErrSecret = errors.New("the secret of the webhook is none; write whsec_ and 24 to 64 bytes in base64, or two of them with a space between")
 
 // Options configure New. URL is required.
 type Options struct {
@@ -62,16 +55,15 @@ type Options struct {
 // Receiver posts events. It may be used by one goroutine at a time.
 type Receiver struct {
 	forward.Poster
-	o           Options
-	keys        [][]byte
-	destination string
+	o    Options
+	keys [][]byte
 }
 
 // New checks the options and sends nothing.
 func New(o Options) (*Receiver, error) {
-	to, err := address(o.URL, o.AllowPlaintext)
+	poster, err := forward.NewPoster(o.URL, o.AllowPlaintext)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("webhook: %w", err)
 	}
 	keys, err := parseSecrets(o.Secrets)
 	if err != nil {
@@ -80,36 +72,12 @@ func New(o Options) (*Receiver, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = usualTimeout
 	}
-	return &Receiver{o: o, Poster: forward.NewPoster(to), keys: keys, destination: destination(to)}, nil
-}
-
-// address reads a URL that may be posted to.
-func address(text string, plaintext []string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil {
-		return nil, ErrAddress
-	}
-	if u.Scheme == "http" && !forward.MayBePlain(strings.ToLower(u.Hostname()), plaintext) {
-		return nil, ErrPlaintext
-	}
-	return u, nil
-}
-
-// destination is the host and a short hash of the whole address, which may hold a token.
-func destination(u *url.URL) string {
-	host := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
-			return r
-		}
-		return '_'
-	}, strings.ToLower(u.Hostname()))
-	sum := sha256.Sum256([]byte(u.String()))
-	return host[:min(len(host), 40)] + "-" + hex.EncodeToString(sum[:4])
+	return &Receiver{o: o, Poster: poster, keys: keys}, nil
 }
 
 // Traits implements forward.Receiver. There are no digests: a program reads what we send.
 func (w *Receiver) Traits() forward.Traits {
-	return forward.Traits{Destination: w.destination, Pace: pace, Digest: 1}
+	return forward.Traits{Destination: w.Destination(), Pace: pace, Digest: 1}
 }
 
 // Send implements forward.Receiver.

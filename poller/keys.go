@@ -28,7 +28,7 @@ func (a *agency) configure(k AgencyKeys) error {
 }
 
 // tryContactRequests polls one insertion if the other key is to be tried with contact requests, and says how long to
-// wait before the next try. One without a plain answer is tried again with another insertion. The error is fatal.
+// wait before the next try. One without a plain answer is tried again with another insertion. The error is that of a commit.
 func (a *agency) tryContactRequests(ctx context.Context) (wait time.Duration, err error) {
 	if !a.access().Keys.Tries(listings.OperationContactRequests) {
 		return forever, nil
@@ -51,10 +51,10 @@ func (a *agency) tryContactRequests(ctx context.Context) (wait time.Duration, er
 	case watch.ClassCanceled:
 		return 0, ctx.Err()
 	case watch.ClassFatal:
-		return a.afterCommitError(err)
+		return 0, err
 	case watch.ClassRefused:
 		if err := a.refused(watch.Scope{Scope: events.ScopeContactRequests}, err); err != nil {
-			return a.afterCommitError(err)
+			return 0, err
 		}
 	}
 	if !a.access().Keys.Tries(listings.OperationContactRequests) {

@@ -26,15 +26,14 @@ func (a *agency) pollScheduled(ctx context.Context, reference string) (good bool
 	case watch.ClassCanceled:
 		return false, now, ctx.Err()
 	case watch.ClassFatal:
-		wait, err := a.afterCommitError(err)
-		return false, now.Add(wait), err
-	}
-	until, err = a.polled(reference, c, err, sent, now)
-	if !a.p.scheduler.has(a.id, reference) { // a walk has ended its polls meanwhile: the alarms that this one raised end, too
-		a.forget(reference)
-	}
-	if err == nil {
-		err = a.keepFailures()
+	default:
+		until, err = a.polled(reference, c, err, sent, now)
+		if !a.p.scheduler.has(a.id, reference) { // a walk has ended its polls meanwhile: the alarms that this one raised end, too
+			a.forget(reference)
+		}
+		if err == nil {
+			err = a.keepFailures()
+		}
 	}
 	if err != nil {
 		wait, err := a.afterCommitError(err)

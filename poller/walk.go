@@ -31,17 +31,17 @@ func (a *agency) walks(ctx context.Context) error {
 		if err == nil {
 			err = a.explainHalt(ctx)
 		}
-		if err != nil && errors.Is(err, store.ErrNoSpace) {
-			next, err = a.afterCommitError(err)
+		if err == nil {
+			var again time.Duration
+			again, err = a.tryContactRequests(ctx)
+			next = min(next, again)
 		}
 		if err != nil {
-			return err
+			if next, err = a.afterCommitError(err); err != nil {
+				return err
+			}
 		}
-		again, err := a.tryContactRequests(ctx)
-		if err != nil {
-			return err
-		}
-		if err := a.untilNextWalk(ctx, min(next, again)); err != nil {
+		if err := a.untilNextWalk(ctx, next); err != nil {
 			return err
 		}
 	}
@@ -64,7 +64,7 @@ func (a *agency) waitForWalk(ctx context.Context) error {
 	return a.untilNextWalk(ctx, min(a.p.o.WalkInterval, a.p.o.WalkInterval-since))
 }
 
-// walkOnce reads all pages once and says when to do so again. The error is fatal; what the API does wrong is not.
+// walkOnce reads all pages once and says when to do so again. The error is that of a commit; what the API does wrong is none.
 func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 	if a.isHalted(listings.Request{Operation: listings.OperationInsertions, AgencyID: a.id}) {
 		return time.Hour, ctx.Err() // resume wakes us
@@ -91,20 +91,17 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 			return 0, nil // the key has changed: from the start, with the new one
 		case watch.ClassRefused:
 			noted := a.noteOutcome(listings.OperationInsertions, "", watch.ClassRefused, err)
-			if err := errors.Join(noted, a.refused(watch.Scope{Scope: events.ScopeAgency}, err)); err != nil {
-				return a.afterCommitError(err)
-			}
-			return time.Hour, nil
+			return time.Hour, errors.Join(noted, a.refused(watch.Scope{Scope: events.ScopeAgency}, err))
 		}
 		if err != nil {
 			break
 		}
 		a.excuse(listings.OperationInsertions, time.Now(), unbroken)
 		if err := a.answeredWell(listings.OperationInsertions, "", key); err != nil {
-			return a.afterCommitError(err)
+			return 0, err
 		}
 		if err := w.page(page); err != nil {
-			return a.afterCommitError(err)
+			return 0, err
 		}
 		a.p.scheduler.walked(a.id, w.pages, a.pages, page.Received)
 		w.pages++
@@ -113,7 +110,7 @@ func (a *agency) walkOnce(ctx context.Context) (next time.Duration, err error) {
 		return 0, ctx.Err()
 	}
 	if err := a.learnPage(o.Larger, pages.Verdict(), time.Now()); err != nil {
-		return a.afterCommitError(err)
+		return 0, err
 	}
 	return a.endWalk(ctx, w, pages.Verdict())
 }
@@ -122,17 +119,17 @@ func (a *agency) newWalk() *walk { return &walk{Walk: watch.NewWalk(a.knownPages
 
 func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time.Duration, error) {
 	if err := w.end(v); err != nil {
-		return a.afterCommitError(err)
+		return 0, err
 	}
 	if err := w.appear(); err != nil {
-		return a.afterCommitError(err)
+		return 0, err
 	}
 	a.walked(w, v)
 	a.markDirty(failureWalks, "")
 	if !v.Complete {
 		now := time.Now()
 		if err := a.notePartial(v, now); err != nil {
-			return a.afterCommitError(err)
+			return 0, err
 		}
 		return min(time.Until(a.walking.failed(v.Reason, now, now)), a.p.o.WalkInterval), nil
 	}
@@ -142,13 +139,13 @@ func (a *agency) endWalk(ctx context.Context, w *walk, v listings.Verdict) (time
 		return 0, err
 	}
 	if err := a.noteOutcome(listings.OperationInsertions, "", watch.ClassNone, nil); err != nil {
-		return a.afterCommitError(err)
+		return 0, err
 	}
 	if err := w.withdraw(ctx); err != nil {
-		return a.afterCommitError(err)
+		return 0, err
 	}
 	if err := a.decideRefusals(watch.Listing{Began: w.Began, Seen: w.Seen, Gone: w.ended.Gone, Published: w.ended.Published}); err != nil {
-		return a.afterCommitError(err)
+		return 0, err
 	}
 	if w.ended.Again {
 		return 0, nil

@@ -251,13 +251,13 @@ func TestCheckSaysWhatTheStoreRemembers(t *testing.T) {
 	sub := subscribeTo(t, natsURL(t, s.dir))
 	sub.baselined(t, "A100")
 	sub.request(t, s.ring(t, "A100"))
-	r, _ := checked(t, s, exit.Done, s.environ, "the daemon works", "insertions stand at /results; a total is told; pages count from 1", "/id is taken for their id")
+	r, _ := checked(t, s, exit.Done, s.environ, "the daemon works", "insertions are at /results, with a total; pages count from 1", "their id is /id")
 	if r.Learned.Insertions.FirstPage != "1" || r.Learned.ContactRequests.CreatedForm != "rfc3339" {
 		t.Errorf("beside the daemon: %+v", r.Learned)
 	}
 	d.stop(t)
 	s.model.KeepLog()
-	r, _ = checked(t, s, exit.Done, s.environ, "insertions stand at /results; a total is told; pages count from 1", "/id is taken for their id", "date and time with an offset")
+	r, _ = checked(t, s, exit.Done, s.environ, "insertions are at /results, with a total; pages count from 1", "their id is /id", "date and time with an offset")
 	if len(r.Learned.ContactRequests.IDCandidates) > 0 {
 		t.Errorf("the id was learned a second time: %+v", r.Learned.ContactRequests)
 	}
@@ -274,7 +274,7 @@ func TestCheckSaysWhatTheStoreRemembers(t *testing.T) {
 		})
 	}
 	answer(`{"elsewhere":[{"propertyReferenceId":"` + s.model.Truth().Insertions[0].Reference + `"}],"total":1}`)
-	checked(t, s, exit.Done, s.environ, "insertions stand at /elsewhere", "they stood at /results before", "run would say watch.schema_drifted")
+	checked(t, s, exit.Done, s.environ, "insertions are at /elsewhere", "they were at /results before", "run would publish watch.schema_drifted")
 	answer(`{"elsewhere":[]}`) // is none only where records were
 	checked(t, s, exit.CodeFailed, s.environ, "not the answer of this API: expected an array of objects with propertyReferenceId at /results")
 }

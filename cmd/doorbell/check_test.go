@@ -98,7 +98,7 @@ func TestCheckSaysThatRunWouldWorkAndLeavesNothingBehind(t *testing.T) {
 	s := newScene(t, "A100", "B200")
 	fresh := filepath.Join(s.dir, "data")
 	r, text := checked(t, s, exit.Done, s.with("DOORBELL_DATA_DIR="+fresh), "doorbell run would work", "A100: access, 4 insertions",
-		"insertions stand at /results; a total is told", "pages count from", "/id is taken for their id", "date and time with an offset",
+		"insertions are at /results, with a total", "pages count from", "their id is /id", "date and time with an offset",
 		"8 insertions at 1000 requests/s: `doorbell plan --insertions 8 --agencies 2`", "which is free", "is not there yet; run makes it")
 	if n := s.asked("A100") + s.asked("B200"); n != 2*r.Requests || r.Requests > check.MostAsked+1 {
 		t.Errorf("%d requests for two reports, told are %d each", n, r.Requests)
@@ -155,7 +155,7 @@ func TestCheckTellsAWrongKeyFromAnAgencyThatIsNotLinked(t *testing.T) {
 	if err := s.model.UnlinkKey(testKey, "A100"); err != nil {
 		t.Fatal(err)
 	}
-	r, _ = checked(t, s, exit.CodeFailed, s.environ, "A100: the key may not read this agency; run", "B200: access, 4 insertions", "insertions stand at")
+	r, _ = checked(t, s, exit.CodeFailed, s.environ, "A100: the key may not read this agency; run", "B200: access, 4 insertions", "insertions are at")
 	if r.Learned == nil || r.Learned.AgencyID != "B200" || r.Agencies[0].ProbableReason != "agency_not_linked" {
 		t.Errorf("learned of %+v; %+v", r.Learned, r.Agencies)
 	}
@@ -384,7 +384,7 @@ func TestCheckAsksNothingBesideADaemon(t *testing.T) {
 	d := launch(t, s.environ, "run")
 	subscribeTo(t, natsURL(t, s.dir)).baselined(t, "A100", "B200")
 	r, _ := checked(t, s, exit.Done, s.with("DOORBELL_API_KEY="+otherKey, "DOORBELL_AGENCIES=A100,B200,C300"), "the daemon works", "A100: access, 4 insertions",
-		"C300: not watched by the daemon", "insertions stand at /results", "8 insertions at 1000 requests/s: `doorbell plan` says")
+		"C300: not watched by the daemon", "insertions are at /results", "8 insertions at 1000 requests/s: `doorbell plan` says")
 	if want := map[string]string{"A100": check.AccessOK, "B200": check.AccessOK, "C300": check.AccessNotAsked}; !maps.Equal(accessOf(r), want) || r.Requests != 0 || !r.DaemonRunning {
 		t.Errorf("%v after %d requests", accessOf(r), r.Requests)
 	}
@@ -420,7 +420,7 @@ func TestCheckComparesTheStreamOfAnExternalNATSAndChangesNothing(t *testing.T) {
 	environ := s.with("NATS_URL=" + far.ClientURL())
 	r, _ := checked(t, s, exit.Done, environ, "external, "+far.ClientURL()+" answers: version "+server.VERSION, "stream LISTINGS is missing; run makes it")
 	failsOnlyIn(t, r)
-	checked(t, s, exit.CodeFailed, append(environ, "DOORBELL_STREAM_MANAGE=off"), "stream LISTINGS is missing, and DOORBELL_STREAM_MANAGE forbids to make it")
+	checked(t, s, exit.CodeFailed, append(environ, "DOORBELL_STREAM_MANAGE=off"), "stream LISTINGS is missing, and DOORBELL_STREAM_MANAGE=off forbids doorbell to make it")
 
 	nc, err := nats.Connect(far.ClientURL())
 	if err != nil {

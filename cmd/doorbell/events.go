@@ -217,7 +217,7 @@ type EventsTailCmd struct {
 
 // Help is printed by --help below the flags.
 func (EventsTailCmd) Help() string {
-	return "Without --all and --since it begins with what comes next. Times are UTC.\n\nExample:\n  doorbell events tail --type contact_request.created --since 2h"
+	return "Without --all and --since it begins with the next event. Times are UTC.\n\nExample:\n  doorbell events tail --type contact_request.created --since 2h"
 }
 
 // Validate refuses agencies and types that cannot be.
@@ -235,7 +235,7 @@ func noType(name string) error {
 // Run prints events of the stream as they come.
 func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	if c.Since.Time(time.Now()).After(time.Now()) {
-		return exit.Usage("--since: lies in the future", "leave it out to begin with what comes next")
+		return exit.Usage("--since: lies in the future", "leave it out to begin with the next event")
 	}
 	nc, err := connectStream(ctx, cfg)
 	if err != nil {

@@ -101,15 +101,15 @@ func (r *keyReader) tell(list []poller.AgencyKeys, set func([]poller.AgencyKeys)
 	r.again = errors.Is(err, store.ErrNoSpace) || errors.Is(err, daemon.ErrUndecided)
 	switch {
 	case errors.Is(err, daemon.ErrUndecided):
-		r.log.Warn("agencies and keys wait", "err", err)
+		r.log.Warn("the changed agencies and keys wait", "err", err)
 		return nil
 	case errors.Is(err, poller.ErrRetiresAll):
 		r.loud.Error("the changed configuration is refused: it would retire all agencies at once; agencies and keys stay as they "+
-			"were, a restart takes it", "err", err)
+			"were; a restart applies it", "err", err)
 		return nil
 	case r.again:
 		r.told = nil // a part of it may be in force: also what was told before is told again
-		r.log.Error("agencies and keys wait for space", "err", err)
+		r.log.Error("the changed agencies and keys wait for space", "err", err)
 		return nil
 	case err != nil:
 		return err

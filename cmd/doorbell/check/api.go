@@ -261,7 +261,7 @@ func (c *checker) judge(found *checkedAgency, l *pausedWalk) (f failure) {
 	case f.class == watch.ClassBusy:
 		c.note(LevelFail, *found, f.text, "the API throttles us: try again later, with a lower DOORBELL_REQUESTS_PER_SECOND")
 	case f.status/100 == 2, f.status/100 == 3, f.status == 404:
-		c.note(LevelFail, *found, f.text, "is DOORBELL_BASE_URL the API's own? It is what stands before /insertion-funnel/…; a login page or gateway may stand in between. If the records stand in an odd place, name it in DOORBELL_RECORDS_PATH")
+		c.note(LevelFail, *found, f.text, "is DOORBELL_BASE_URL the API's own? It is what stands before /insertion-funnel/…; a login page or gateway may stand in between. If the records are in an unusual place, name it in DOORBELL_RECORDS_PATH")
 	default:
 		c.note(LevelFail, *found, f.text, "run would try again; if it stays so, ask the provider")
 	}
@@ -541,7 +541,7 @@ func (c *checker) learned(l *learned) {
 // moved says that records do not stand where the store remembers them.
 func (c *checker) moved(known listings.Dialect, path string) {
 	if before := known.Printable().Path; known.Known && before != path {
-		c.report.warn(SectionAnswers, "they stood at "+placeOf(before)+" before", "run would say watch.schema_drifted and go on from there; if it is not meant, ask the provider")
+		c.report.warn(SectionAnswers, "they were at "+placeOf(before)+" before", "run would publish watch.schema_drifted and go on; if the change is not meant, ask the provider")
 	}
 }
 
@@ -554,13 +554,13 @@ func placeOf(path string) string {
 
 func totalText(told bool) string {
 	if told {
-		return "a total is told"
+		return "with a total"
 	}
-	return "no total is told"
+	return "without a total"
 }
 
 func (c *checker) learnedInsertions(i learnedInsertions) {
-	text := fmt.Sprintf("insertions stand at %s; %s; ", placeOf(i.Path), totalText(i.TotalTold))
+	text := fmt.Sprintf("insertions are at %s, %s; ", placeOf(i.Path), totalText(i.TotalTold))
 	const remedy = "set DOORBELL_PAGE_SIZE to more than there are insertions, or split them with DOORBELL_INSERTIONS_FILTER, and ask the provider"
 	switch {
 	case i.PageHeeded == No && i.more:
@@ -573,7 +573,7 @@ func (c *checker) learnedInsertions(i learnedInsertions) {
 	case i.PageHeeded == Yes:
 		c.report.ok(SectionAnswers, "%spages count from %s", text, i.FirstPage)
 	default:
-		c.report.ok(SectionAnswers, "%show pages are numbered did not show", text)
+		c.report.ok(SectionAnswers, "%spage numbering is not known yet", text)
 	}
 	if i.Unreadable > 0 {
 		c.report.warn(SectionAnswers, fmt.Sprintf("%d of the elements of the list hold no propertyReferenceId", i.Unreadable), "walks will be partial; ask the provider")
@@ -597,12 +597,12 @@ func (c *checker) learnedContactRequests(r learnedContactRequests) {
 		c.report.fail(SectionAnswers, strings.Join(r.Troubles, "; "), "if it stays so for all insertions, no lead is seen: ask the provider, or name the place of the records in DOORBELL_RECORDS_PATH")
 		return
 	case !r.Read:
-		c.report.ok(SectionAnswers, "contact requests were not looked at: the list is empty")
+		c.report.ok(SectionAnswers, "contact requests were not read: the list is empty")
 		return
 	}
-	text := fmt.Sprintf("contact requests stand at %s; %s", placeOf(r.Path), totalText(r.TotalTold))
+	text := fmt.Sprintf("contact requests are at %s, %s", placeOf(r.Path), totalText(r.TotalTold))
 	if r.Records == 0 && r.CreatedForm == Unknown {
-		c.report.ok(SectionAnswers, "%s; the insertions looked at have none, so ids and times did not show", text)
+		c.report.ok(SectionAnswers, "%s; the insertions that were read have none, so ids and times are not known yet", text)
 		return
 	}
 	c.report.ok(SectionAnswers, "%s", text)
@@ -619,9 +619,9 @@ func (c *checker) identity(r learnedContactRequests) {
 		c.report.warn(SectionAnswers, "no known member tells contact requests apart",
 			"name one in DOORBELL_CONTACT_ID_FIELDS; else they are told apart by their content, and two equal ones in the same second are one")
 	case len(r.IDCandidates) > 1:
-		c.report.ok(SectionAnswers, "/%s is taken for their id; candidates were %s", r.IDField, strings.Join(r.IDCandidates, ", "))
+		c.report.ok(SectionAnswers, "their id is /%s; candidates were %s", r.IDField, strings.Join(r.IDCandidates, ", "))
 	default:
-		c.report.ok(SectionAnswers, "/%s is taken for their id", r.IDField)
+		c.report.ok(SectionAnswers, "their id is /%s", r.IDField)
 	}
 }
 
@@ -637,7 +637,7 @@ func (c *checker) times(r learnedContactRequests) {
 	case listings.FormAbsent:
 		c.report.warn(SectionAnswers, "they have no creation time that is known", remedy)
 	case listings.FormMixed:
-		c.report.warn(SectionAnswers, "their creation times have several forms, or some have none", "those without are taken for old at the first poll of an insertion")
+		c.report.warn(SectionAnswers, "their creation times have several forms, or some have none", "those without count as old at the first poll of an insertion")
 	default:
 		c.report.warn(SectionAnswers, "their creation time cannot be read", remedy)
 	}

@@ -152,7 +152,7 @@ func (c *checker) findDaemon(ctx context.Context) bool {
 	s, err := options.Client(b).Status(ctx)
 	if err == nil {
 		c.daemon, c.report.DaemonRunning, c.storeID = s, true, s.StoreID
-		c.report.ok(sectionDaemon, "one runs since %s and holds the store; this is about it, a second one would be refused",
+		c.report.ok(sectionDaemon, "running since %s; this report is about it, a second one would be refused",
 			s.Started.Format(time.RFC3339))
 		if s.Watch.BaseURL != string(c.config.Poll.BaseURL) {
 			c.report.warn(sectionDaemon, "it watches another API: "+config.Address(s.Watch.BaseURL).Masked(), "was the configuration changed after its start?")
@@ -227,9 +227,9 @@ func forWhom(b config.Base) string {
 	host, _, _ := net.SplitHostPort(b.HTTPListen)
 	switch {
 	case !b.HTTPToken.IsZero():
-		return "; to do something takes DOORBELL_HTTP_TOKEN"
+		return "; actions need DOORBELL_HTTP_TOKEN"
 	case config.Loopback(host):
-		return "; for this machine, to look at (no DOORBELL_HTTP_TOKEN is set)"
+		return "; read-only, for this machine alone (DOORBELL_HTTP_TOKEN is not set)"
 	}
-	return "; other machines are shown health, metrics and schemas only (no DOORBELL_HTTP_TOKEN is set)"
+	return "; other machines see health, metrics and schemas only (DOORBELL_HTTP_TOKEN is not set)"
 }

@@ -103,7 +103,7 @@ func (c *checker) stream(ctx context.Context, nc *nats.Conn) {
 	case errors.Is(err, relay.ErrOldServer):
 		c.report.fail(SectionNATS, err.Error(), "use a newer server, or the embedded one: leave NATS_URL out")
 	case errors.Is(err, relay.ErrNoStream):
-		c.report.fail(SectionNATS, fmt.Sprintf("stream %s is missing, and DOORBELL_STREAM_MANAGE forbids to make it", b.Stream), "make it, or set DOORBELL_STREAM_MANAGE=auto")
+		c.report.fail(SectionNATS, fmt.Sprintf("stream %s is missing, and DOORBELL_STREAM_MANAGE=off forbids doorbell to make it", b.Stream), "make it, or set DOORBELL_STREAM_MANAGE=auto")
 	case errors.Is(err, relay.ErrStreamUnfit):
 		if different != "" {
 			different = ". All differences: " + different

@@ -285,14 +285,14 @@ func (a *Daemon) Run(ctx context.Context) error {
 		a.notNotified(err)
 	}
 	err := a.wait(&watch)
-	a.o.Log.Info("stopping; what waits is published, for at most 10 s; a second signal ends at once")
+	a.o.Log.Info("stopping: publishing waiting events for at most 10 s; a second signal ends at once")
 	if err := a.o.Notify.stopping(); err != nil {
 		a.notNotified(err)
 	}
 	ended := make(chan error, 1)
 	go func() {
 		if err := a.currentRelay().Drain(publishing); err != nil {
-			a.o.Log.Warn("not everything is published; the event log keeps it for the next start", "err", err)
+			a.o.Log.Warn("not all events are published; the event log keeps them for the next start", "err", err)
 		}
 		forwarding.Wait() // what is being sent comes to its end
 		stopPublishing()
@@ -303,7 +303,7 @@ func (a *Daemon) Run(ctx context.Context) error {
 	case publishErr := <-ended:
 		err = errors.Join(err, publishErr)
 	case <-time.After(letGo): // writing to a server that does not read can take a minute, whatever the context says
-		a.o.Log.Warn("NATS does not let go of the relay; what is not acknowledged is in the event log for the next start")
+		a.o.Log.Warn("NATS does not release the relay's connection; unacknowledged events stay in the event log for the next start")
 	}
 	return a.ended(err)
 }

@@ -87,9 +87,9 @@ func (a *Daemon) space() ops.Check {
 	c := ops.Check{Name: "space", OK: true}
 	switch is := a.housekeeping.Space(); {
 	case is.Full:
-		c.OK, c.Text = false, fmt.Sprintf("the store holds %d of %d MiB (DOORBELL_STORE_MAX): nothing is asked until there is room", is.InUse>>20, is.Max>>20)
+		c.OK, c.Text = false, fmt.Sprintf("the store holds %d of %d MiB (DOORBELL_STORE_MAX): polling waits until there is room", is.InUse>>20, is.Max>>20)
 	case a.poller.NoSpace():
-		c.OK, c.Text = false, "the disk is full: nothing is asked until there is space"
+		c.OK, c.Text = false, "the disk is full: polling waits until there is space"
 	}
 	return c
 }
@@ -103,7 +103,7 @@ func (a *Daemon) publisher(open bool, problem string) ops.Check {
 		}
 	}
 	if !c.OK && c.Text == "" {
-		c.Text = "the stream was not looked at yet"
+		c.Text = "the stream is not checked yet"
 	}
 	return c
 }

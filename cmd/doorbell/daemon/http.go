@@ -55,7 +55,7 @@ func (a *Daemon) openHTTP(context.Context) error {
 	a.web = l
 	a.o.Log.Info("status page", "url", a.httpURL())
 	if at, ok := addressOf(l); a.o.HTTPToken == "" && ok && !at.Addr().IsLoopback() {
-		a.o.Log.Warn("other machines are shown health, metrics and schemas only: DOORBELL_HTTP_TOKEN is not set")
+		a.o.Log.Warn("other machines see health, metrics and schemas only: DOORBELL_HTTP_TOKEN is not set")
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func Store(err error, dir string) error {
 		return err
 	case errors.As(err, &locked):
 		// And not 78: a command lets go of it, and a supervisor has to try again until then.
-		return IO(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "stop the other doorbell, wait if it is a command as verify, or give this one a data directory of its own")
+		return IO(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "stop the other doorbell; if it is a command such as verify, wait for it; or give this one another data directory")
 	case errors.Is(err, store.ErrForeign), errors.Is(err, store.ErrNewer):
 		return Config(err, "")
 	case errors.Is(err, fs.ErrNotExist):

@@ -94,13 +94,13 @@ func (s *Server) launch(ctx context.Context) (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	gate := &authenticator{}
-	o.CustomClientAuthentication = gate
+	auth := &authenticator{}
+	o.CustomClientAuthentication = auth
 	inner, err := server.NewServer(o)
 	if err != nil {
 		return nil, fmt.Errorf("configure: %w", err)
 	}
-	if err := gate.admit(s.options, s.password, inner); err != nil {
+	if err := auth.admit(s.options, s.password, inner); err != nil {
 		return nil, err
 	}
 	log := &logger{log: s.options.Logger, fatal: make(chan string, 1)}

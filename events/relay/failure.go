@@ -9,7 +9,7 @@ import (
 )
 
 // class is what a failure means for the next step. After every failure the worker reconciles before it sends again; the class
-// decides how soon, and whether the gate is checked first.
+// decides how soon, and whether the connection is checked first.
 type class string
 
 const (
@@ -85,5 +85,5 @@ func (c class) reconcileAtOnce() bool {
 	return c == classFence || c == classDuplicate || c == classUnknown || c == classTooMany
 }
 
-// suspicious says that the gate should not be open.
+// suspicious says that server and stream have to be checked.
 func (c class) suspicious() bool { return c == classGone || c == classConfiguration }

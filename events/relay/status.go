@@ -37,7 +37,7 @@ type AgencyStatus struct {
 
 // Status never waits for the network.
 func (r *Relay) Status() Status {
-	connected := r.o.Conn.IsConnected() // may wait for a server that reads nothing: nobody waits with it for the gate
+	connected := r.o.Conn.IsConnected() // may wait for a server that reads nothing: nobody waits with it for the link
 	k := r.link
 	k.mu.Lock()
 	s := Status{Connected: connected, Open: k.isOpen, Problem: k.problem, Differences: slices.Clone(k.session.different)}

@@ -44,14 +44,14 @@ type session struct {
 	connected context.Context // ends when the connection is lost: an answer under way will not come
 }
 
-// link is the gate between workers and server: open while the last check was good.
+// link is the connection state that workers wait for: open while the last check was good.
 type link struct {
 	mu        sync.Mutex
 	opened    chan struct{} // closed while open
 	session   session
 	isOpen    bool
 	problem   string
-	suspected chan struct{} // a worker found the gate should not be open; capacity 1
+	suspected chan struct{} // a worker has doubts; capacity 1
 
 	connected  context.Context
 	disconnect context.CancelFunc
@@ -63,7 +63,7 @@ func newLink() *link {
 	return k
 }
 
-// wait returns the session of an open gate; it is false if ctx ended.
+// wait returns the session of an open link; it is false if ctx ended.
 func (k *link) wait(ctx context.Context) (session, bool) {
 	for {
 		k.mu.Lock()
@@ -117,7 +117,7 @@ func (k *link) shutLocked(problem string) {
 	}
 }
 
-// lost shuts the gate and ends what waits for an answer.
+// lost shuts the link and ends what waits for an answer.
 func (k *link) lost(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -125,7 +125,7 @@ func (k *link) lost(err error) {
 	k.disconnect()
 }
 
-// suspect shuts the gate and asks for a new check, unless there was one since the session began.
+// suspect shuts the link and asks for a new check, unless there was one since the session began.
 func (k *link) suspect(s session, problem string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -143,7 +143,7 @@ func poke(c chan struct{}) {
 	}
 }
 
-// supervise opens and shuts the gate, starts a worker for each agency, and wakes them when there is something to do.
+// supervise opens and shuts the link, starts a worker for each agency, and wakes them when there is something to do.
 func (r *Relay) supervise(ctx context.Context, g *errgroup.Group) error {
 	status := r.o.Conn.StatusChanged(nats.CONNECTED, nats.RECONNECTING, nats.DISCONNECTED, nats.CLOSED)
 	defer r.o.Conn.RemoveStatusListener(status)
@@ -241,7 +241,7 @@ func (r *Relay) wake(ctx context.Context, g *errgroup.Group, all bool) error {
 	return nil
 }
 
-// check asks whether connection, server and stream are usable, mends what it may, and opens the gate or shuts it.
+// check asks whether connection, server and stream are usable, makes or changes the stream where it may, and opens the link or shuts it.
 func (r *Relay) check(ctx context.Context) (session, error) {
 	u, err := r.inspect(ctx)
 	if err != nil {

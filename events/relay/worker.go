@@ -86,7 +86,7 @@ func (l *worker) lock() (unlock func()) {
 	return func() { <-l.working }
 }
 
-// run works whenever it is poked, and the gate is open, until ctx ends.
+// run works whenever it is poked, and the link is open, until ctx ends.
 func (l *worker) run(ctx context.Context) error {
 	retry, failures := newRetry(), 0
 	for {

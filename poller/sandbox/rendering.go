@@ -10,10 +10,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 	_ "time/tzdata" // Europe/Zurich must not depend on the machine
-	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -46,7 +44,6 @@ type Rendering struct {
 	TimeLayout string         // of createdAt and its like; see EpochSeconds
 	Zone       *time.Location // in which they are written
 	IDs        IDs            // of contact requests
-	SnakeCase  bool           // names of members, but for the one that is promised: propertyReferenceId
 	Person     string         // the member that holds the person of a contact request; empty: none, the fields stand beside the others
 
 	insertions, window any // envelopes: slots, and objects that hold some
@@ -60,26 +57,23 @@ type slot func(*page) any
 type absent struct{}
 
 var (
-	records  slot = func(p *page) any { return p.records }
-	record   slot = func(p *page) any { return p.record }
-	recordID slot = func(p *page) any { return p.record["id"] }
-	rankType slot = func(p *page) any { return p.record["rankType"] }
-	total    slot = func(p *page) any { return p.unlessHidden(p.total) }
-	pages    slot = func(p *page) any { return p.unlessHidden(p.pages()) }
-	number   slot = func(p *page) any { return p.shape.PageBase + p.number }
-	size     slot = func(p *page) any { return p.size }
-	offset   slot = func(p *page) any { return p.offset }
-	more     slot = func(p *page) any { return p.more() }
-	first    slot = func(p *page) any { return p.number == 0 }
-	last     slot = func(p *page) any { return p.number+1 >= p.pages() }
-	empty    slot = func(p *page) any { return len(p.records) == 0 }
+	records slot = func(p *page) any { return p.records }
+	record  slot = func(p *page) any { return p.record }
+	total   slot = func(p *page) any { return p.unlessHidden(p.total) }
+	pages   slot = func(p *page) any { return p.unlessHidden(p.pages()) }
+	number  slot = func(p *page) any { return p.shape.PageBase + p.number }
+	size    slot = func(p *page) any { return p.size }
+	offset  slot = func(p *page) any { return p.offset }
+	more    slot = func(p *page) any { return p.more() }
+	first   slot = func(p *page) any { return p.number == 0 }
+	last    slot = func(p *page) any { return p.number+1 >= p.pages() }
+	empty   slot = func(p *page) any { return len(p.records) == 0 }
 )
 
 // Renderings returns the envelopes that services of this kind are known to use, for both operations, each with paging,
 // names and times of its own. All of them show the whole model, honestly.
 func Renderings() []Rendering {
 	paging := object{"page": number, "pageSize": size, "hasNextPage": more, "totalItems": total, "totalPages": pages}
-	search := object{"results": records, "from": offset, "size": size, "total": total}
 	items := object{
 		"items": records, "start": offset, "page": number, "itemsPerPage": size, "hasNextPage": more, "resultCount": total, "pageCount": pages,
 	}
@@ -108,10 +102,6 @@ func Renderings() []Rendering {
 			window:    object{"items": records, "numberOfItemsPerPage": size, "totalNumberOfItems": total},
 		},
 		{
-			Name: "search", insertions: search, window: search,
-			insertion: object{"id": recordID, "listing": record, "listingType": object{"type": rankType}},
-		},
-		{
 			Name: "leads", PageBase: 1, TimeLayout: TimeZoneless, Zone: Zurich, Person: "sender", insertion: object{"listing": record},
 			insertions: object{"listings": records, "page": number, "pageSize": size, "totalCount": total},
 			window:     object{"leads": records, "count": total},
@@ -124,10 +114,6 @@ func Renderings() []Rendering {
 		{Name: "data-nested", PageBase: 1, insertions: nested("insertions"), window: nested("contactRequests")},
 		{Name: "array", PageBase: 1, TotalsInHeader: true, insertions: records, window: records},
 		{Name: "hal", TimeLayout: EpochMilliseconds, insertions: hal("insertions"), window: hal("contactRequests")},
-		{
-			Name: "snake", PageBase: 1, SnakeCase: true, insertions: object{"results": records, "page": number, "pageSize": size, "totalCount": total},
-			window: object{"contactRequests": records, "totalCount": total},
-		},
 	}
 	for n := range list {
 		list[n] = list[n].withDefaults()
@@ -405,7 +391,7 @@ func (w *writer) object(o object) {
 		if n > 0 {
 			w.out = append(w.out, w.comma...)
 		}
-		w.text(w.rendering.memberName(name))
+		w.text(name)
 		w.out = append(w.out, w.colon...)
 		w.value(o[name])
 	}
@@ -426,18 +412,4 @@ func (w *writer) time(t time.Time) {
 	default:
 		w.text(t.In(w.rendering.Zone).Format(w.rendering.TimeLayout))
 	}
-}
-
-func (r Rendering) memberName(name string) string {
-	if !r.SnakeCase || name == reference {
-		return name
-	}
-	var b strings.Builder
-	for _, c := range name {
-		if unicode.IsUpper(c) {
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToLower(c))
-	}
-	return b.String()
 }

@@ -144,12 +144,7 @@ func (r Rendering) withDefaults() Rendering {
 
 // RenderingNamed looks one of them up.
 func RenderingNamed(name string) (Rendering, bool) {
-	for _, r := range Renderings() {
-		if r.Name == name {
-			return r, true
-		}
-	}
-	return Rendering{}, false
+	return find(Renderings(), func(r Rendering) bool { return r.Name == name })
 }
 
 // Flat is the plainest reading of the description.

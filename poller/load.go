@@ -74,7 +74,7 @@ func stillPolled(i store.Insertion, now time.Time) bool {
 // when are spread over an interval, so that a restart is no burst.
 func (a *agency) line(polled []resumed, known persisted, waiting map[string]time.Time, now time.Time) {
 	a.p.scheduler.change(a.id, func(s *schedule.Schedule, p *scheduled) {
-		p.grow(s, len(polled))
+		p.grow(len(polled))
 		for n, i := range polled {
 			back := a.p.o.PollInterval * time.Duration(len(polled)-n) / time.Duration(len(polled))
 			one := p.add(s, i.reference, known.resume(i, now, now.Add(-back)), now)

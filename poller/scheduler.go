@@ -203,8 +203,7 @@ func (t *scheduler) walked(agencyID string, page, of int, at time.Time) {
 }
 
 // grow makes room for so many insertions at once.
-func (p *scheduled) grow(s *schedule.Schedule, n int) {
-	s.Grow(p.handle, n)
+func (p *scheduled) grow(n int) {
 	if len(p.slots) == 0 {
 		p.slots = make(map[string]schedule.Insertion, n)
 	}

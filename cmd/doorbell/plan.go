@@ -134,6 +134,7 @@ type planReport struct {
 	LearnedFrom           int       `json:"learnedFrom"`           // contact requests; 0: all rates are assumed
 	PollIntervalSeconds   float64   `json:"pollIntervalSeconds"`
 	MaxStalenessSeconds   float64   `json:"maxStalenessSeconds"` // 0: auto
+	AnswerSeconds         float64   `json:"answerSeconds"`       // that polls take, as measured; 0: not known, and not counted
 	Budgets               []planRow `json:"budgets"`             // half, configured, twice, four times
 	Walks                 planWalks `json:"walks"`
 	Wished                planWish  `json:"wished"`
@@ -184,7 +185,7 @@ func newPlan(o poller.Outlook, source string, latency time.Duration) *planReport
 	p, requests := o.Plan()
 	r := &planReport{
 		Source: source, Agencies: len(o.Agencies), PollIntervalSeconds: schedule.CapLowers(o.PollInterval, o.MaxStaleness).Seconds(),
-		MaxStalenessSeconds: o.MaxStaleness.Seconds(), Wished: planWish{MeanLatencySeconds: latency.Seconds()},
+		MaxStalenessSeconds: o.MaxStaleness.Seconds(), AnswerSeconds: max(o.Answer, 0).Seconds(), Wished: planWish{MeanLatencySeconds: latency.Seconds()},
 	}
 	for _, a := range o.Agencies {
 		r.LearnedFrom += int(min(max(a.ContactRequests, 0), math.MaxInt32))
@@ -199,7 +200,7 @@ func newPlan(o poller.Outlook, source string, latency time.Duration) *planReport
 		r.Budgets = append(r.Budgets, newPlanRow(p, factor))
 	}
 	r.Walks = newPlanWalks(p, o, requests)
-	r.Wished.RequestsPerSecond, r.Wished.Possible = p.Needed(latency, schedule.MeanLatency)
+	r.Wished.RequestsPerSecond, r.Wished.Possible = p.Needed(latency)
 	if o.MaxStaleness > 0 {
 		r.StalenessNeeds = p.NeededForStaleness(o.MaxStaleness)
 	}

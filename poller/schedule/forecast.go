@@ -56,41 +56,29 @@ func CapLowers(interval, staleness time.Duration) time.Duration {
 	return min(interval, staleness/10*9+staleness%10*9/10)
 }
 
-// Forecast is what the schedule may be expected to reach when it knows the rates: all insertions at one price W, each at
-// the interval √(2W/λ) between Interval and the cap. What it has to learn costs it a little more.
-func (p Plan) Forecast() Forecast {
-	l := p.load()
-	if l.n == 0 {
-		return Forecast{Walks: l.walks(0)}
-	}
-	s := l.price()
-	return l.forecast(func(rate float64) float64 { return l.every(s, rate) })
-}
+// Forecast is what the schedule may be expected to reach when it knows the rates: all insertions at one price, as [every] has
+// it. What it has to learn costs it a little more.
+func (p Plan) Forecast() Forecast { return p.load().forecast() }
 
 // Turns is what taking turns may be expected to reach with the same budget: all at the same interval.
 func (p Plan) Turns() Forecast {
 	l := p.load()
-	if l.n == 0 {
-		return Forecast{Walks: l.walks(0)}
-	}
-	every := max(l.interval, l.n/l.polls)
-	return l.forecast(func(float64) float64 { return every })
+	l.interval = max(l.interval, l.n/l.polls)
+	l.cap = l.interval
+	return l.forecast()
 }
 
-// Needed is the least budget with which a figure of the forecast is at most a wished one. False: no budget brings it
-// there, as Interval stands in its way.
-func (p Plan) Needed(wished time.Duration, figure func(Forecast) time.Duration) (float64, bool) {
-	reached := func(budget float64) bool {
+// Needed is the least budget with which the mean latency is at most a wished one. False: no budget brings it there, as Interval
+// stands in its way.
+func (p Plan) Needed(wished time.Duration) (float64, bool) {
+	tooSlow := func(budget float64) bool {
 		p.Budget = budget
-		return figure(p.Forecast()) <= wished
+		return p.Forecast().Mean > wished
 	}
-	if !reached(mostBudget) {
+	if tooSlow(mostBudget) {
 		return 0, false
 	}
-	if reached(leastBudget) {
-		return leastBudget, true
-	}
-	return bisect(leastBudget, mostBudget, func(b float64) bool { return !reached(b) }), true
+	return bisect(leastBudget, mostBudget, tooSlow), true
 }
 
 // NeededForStaleness is the least budget with which no insertion waits longer than a cap.
@@ -99,9 +87,6 @@ func (p Plan) NeededForStaleness(staleness time.Duration) float64 {
 	polls := l.n / max(staleness.Seconds(), 1e-9)
 	return min(polls+l.wished, polls/(1-walkShare))
 }
-
-// MeanLatency is a figure for Needed.
-func MeanLatency(f Forecast) time.Duration { return f.Mean }
 
 // load is a Plan made sane, in seconds.
 type load struct {
@@ -150,63 +135,62 @@ func within(v, low, high float64) float64 {
 	return min(v, high)
 }
 
-// every is the interval of an insertion at a price, which is given as s = √(2W).
-func (l load) every(s, rate float64) float64 {
-	return min(max(s/math.Sqrt(rate), l.interval), l.cap)
+// every is the square-root rule: how long after a poll of an insertion the next one is due. S is in seconds or nanoseconds, as
+// the others are.
+func every(s, rate, interval, cap float64) float64 {
+	return max(min(s/math.Sqrt(rate), cap), interval)
 }
 
-// price is the least one that the polls can pay: above it requests would be left over, below it they do not suffice.
+// price is the least S that the polls can pay: above it requests would be left over, below it they do not suffice.
 func (l load) price() float64 {
-	low, high := l.interval*math.Sqrt(l.least), l.cap*math.Sqrt(l.most)
-	if l.n/l.interval <= l.polls {
-		return low // all are polled as often as they may be
-	}
-	return bisect(low, high, func(s float64) bool {
-		return l.spent(func(rate float64) float64 { return l.every(s, rate) }) > l.polls
-	})
+	return bisect(l.interval*math.Sqrt(l.least), l.cap*math.Sqrt(l.most), func(s float64) bool { return l.spent(s) > l.polls })
 }
 
-func (l load) spent(every func(rate float64) float64) (polls float64) {
+// every is how long after a poll of an insertion the next one is due.
+func (l load) every(s, rate float64) float64 { return every(s, rate, l.interval, l.cap) }
+
+func (l load) spent(s float64) (polls float64) {
 	for _, r := range l.rates {
-		polls += r.Count / every(r.PerDay)
+		polls += r.Count / l.every(s, r.PerDay)
 	}
 	return polls
 }
 
-// walks is what walks get beside so many polls.
-func (l load) walks(polls float64) float64 {
-	return min(l.wished, max(l.budget-polls, l.budget*walkShare))
-}
-
 // forecast sums up over all insertions. A contact request comes at any moment between two polls, so its latency is even
 // between half an answer and that and the interval.
-func (l load) forecast(every func(rate float64) float64) Forecast {
-	var mean, age, oldest float64
-	for _, r := range l.rates {
-		t := every(r.PerDay)
-		mean += r.Count * r.PerDay * (t + l.answer) / 2
-		age += r.Count * t / 2
-		oldest = max(oldest, t)
-	}
-	found := func(seconds float64) (share float64) {
+func (l load) forecast() (f Forecast) {
+	if l.n > 0 {
+		s := l.price()
+		var mean, age, oldest float64
 		for _, r := range l.rates {
-			share += r.Count * r.PerDay * min(max(seconds-l.answer/2, 0)/every(r.PerDay), 1)
+			t := l.every(s, r.PerDay)
+			mean += r.Count * r.PerDay * (t + l.answer) / 2
+			age += r.Count * t / 2
+			oldest = max(oldest, t)
 		}
-		return share / l.total
+		found := func(seconds float64) (share float64) {
+			for _, r := range l.rates {
+				share += r.Count * r.PerDay * min(max(seconds-l.answer/2, 0)/l.every(s, r.PerDay), 1)
+			}
+			return share / l.total
+		}
+		quantile := func(q float64) time.Duration {
+			return duration(bisect(leastInterval/1e3, oldest+l.answer, func(x float64) bool { return found(x) < q }))
+		}
+		f = Forecast{
+			Mean: duration(mean / l.total), Median: quantile(0.5), P95: quantile(0.95), WithinOne: found(60), WithinFive: found(300),
+			MeanAge: duration(age / l.n), Oldest: duration(oldest), Polls: l.spent(s),
+		}
 	}
-	quantile := func(q float64) time.Duration {
-		return duration(bisect(leastInterval/1e3, oldest+l.answer, func(x float64) bool { return found(x) < q }))
-	}
-	f := Forecast{
-		Mean: duration(mean / l.total), Median: quantile(0.5), P95: quantile(0.95), WithinOne: found(60), WithinFive: found(300),
-		MeanAge: duration(age / l.n), Oldest: duration(oldest), Polls: l.spent(every),
-	}
-	f.Walks = l.walks(f.Polls)
+	f.Walks = min(l.wished, max(l.budget-f.Polls, l.budget*walkShare))
 	return f
 }
 
-// bisect is the point between two positive ones above which something is no longer so, to a few parts in 10¹².
+// bisect is the least point between two positive ones at which something is no longer so, to a few parts in 10¹².
 func bisect(low, high float64, so func(float64) bool) float64 {
+	if !so(low) {
+		return low
+	}
 	for high > low*(1+1e-12) {
 		middle := math.Sqrt(low) * math.Sqrt(high)
 		if middle <= low || middle >= high {

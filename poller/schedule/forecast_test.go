@@ -103,28 +103,25 @@ func TestWalksGetAThirdWhilePollsWaitAndTheRestWhereTheyDoNot(t *testing.T) {
 
 func TestTheBudgetNeededIsTheLeastThatIsEnough(t *testing.T) {
 	p := schedule.Plan{Rates: trace.Rates(10000), Walks: 0.5, Interval: 30 * time.Second}
-	for _, tt := range []struct {
-		wished time.Duration
-		figure func(schedule.Forecast) time.Duration
-	}{{5 * time.Minute, schedule.MeanLatency}, {time.Hour, func(f schedule.Forecast) time.Duration { return f.P95 }}, {20 * time.Second, schedule.MeanLatency}} {
-		budget, ok := p.Needed(tt.wished, tt.figure)
+	for _, wished := range []time.Duration{5 * time.Minute, 20 * time.Second} {
+		budget, ok := p.Needed(wished)
 		if !ok {
-			t.Fatalf("%v cannot be reached", tt.wished)
+			t.Fatalf("%v cannot be reached", wished)
 		}
 		q := p
 		q.Budget = budget * 1.000001
-		if got := tt.figure(q.Forecast()); got > tt.wished {
-			t.Errorf("%g requests/s lead to %v, more than %v", budget, got, tt.wished)
+		if got := q.Forecast().Mean; got > wished {
+			t.Errorf("%g requests/s lead to %v, more than %v", budget, got, wished)
 		}
 		q.Budget = budget * 0.999
-		if got := tt.figure(q.Forecast()); got <= tt.wished {
-			t.Errorf("%v is reached with less than %g requests/s: %v", tt.wished, budget, got)
+		if got := q.Forecast().Mean; got <= wished {
+			t.Errorf("%v is reached with less than %g requests/s: %v", wished, budget, got)
 		}
 	}
-	if budget, ok := p.Needed(14*time.Second, schedule.MeanLatency); ok {
+	if budget, ok := p.Needed(14 * time.Second); ok {
 		t.Errorf("%g requests/s are said to beat half of the interval", budget)
 	}
-	if budget, ok := (schedule.Plan{}).Needed(time.Second, schedule.MeanLatency); !ok || budget > 1e-6 {
+	if budget, ok := (schedule.Plan{}).Needed(time.Second); !ok || budget > 1e-6 {
 		t.Errorf("without insertions %g requests/s are needed", budget)
 	}
 }
@@ -159,7 +156,7 @@ func TestAForecastIsTotal(t *testing.T) {
 			rt.Fatalf("%v is worse than %v of taking turns", f.Mean, turns.Mean)
 		}
 		wished := time.Duration(rapid.Int64().Draw(rt, "wished"))
-		if budget, ok := p.Needed(wished, schedule.MeanLatency); ok != (budget > 0) || budget > 1e9 {
+		if budget, ok := p.Needed(wished); ok != (budget > 0) || budget > 1e9 {
 			rt.Fatalf("%v takes %v requests/s, %v", wished, budget, ok)
 		}
 		if needed := p.NeededForStaleness(wished); !(needed >= 0) {

@@ -13,16 +13,14 @@ type hints struct {
 	records
 	recall, c float64
 	j         float64 // 0: changes are not acted on
-	chooseIn  int
 }
 
 // records are counts, which fade.
 type records struct {
-	Readings float64 // of records
-	Changes  float64 // readings at which a record had changed, but for those that a contact request explains
+	Readings float64 // of records, but for those that a contact request explains
+	Changes  float64 // readings at which a record had changed
 	Trials   float64 // contact requests
 	Hits     float64 // after which the record had changed
-	Cycle    float64 // ticks between two readings of a record, on average
 }
 
 const (
@@ -59,25 +57,16 @@ func (s *Schedule) Seen(name Insertion, changed bool, at time.Time) {
 	if before == 0 || now <= before {
 		return // the first: nothing can have changed since
 	}
-	h.Readings++
-	h.Cycle += (float64(now-before) - h.Cycle) / min(h.Readings, 1000)
 	if changed {
-		h.Changes++
+		i.changedAt, i.unchanged = now, before
 	}
-	if h.Readings > 1e6 {
-		h.Readings, h.Changes = h.Readings/2, h.Changes/2
-	}
-	explained := i.awaited
-	if i.awaited = false; explained {
+	if i.awaited {
+		i.awaited = false
 		h.try(changed)
+		return
 	}
-	if changed && !h.noise() {
-		i.changedAt = now
-	}
-	if h.chooseIn--; h.chooseIn <= 0 {
-		h.choose()
-	}
-	if changed && h.j > 0 && !explained {
+	h.count(1, changed)
+	if h.choose(); changed && h.j > 0 {
 		s.Prioritize(name, Hint)
 	}
 }
@@ -85,52 +74,54 @@ func (s *Schedule) Seen(name Insertion, changed bool, at time.Time) {
 // tickOf is a moment in eighths of a second since the schedule's first moment; never 0.
 func tickOf(t int64) uint32 { return uint32(min(max(t/(second/ticks), 0)+1, math.MaxUint32)) }
 
-// try notes whether the record had changed after a contact request. That is counted as a change without one no more.
+// count counts a reading that no contact request explains, or, with -1, takes it back.
+func (h *hints) count(n float64, changed bool) {
+	if h.Readings = max(0, h.Readings+n); changed {
+		h.Changes = max(0, h.Changes+n)
+	}
+	if h.Readings > 1e6 {
+		h.Readings, h.Changes = h.Readings/2, h.Changes/2
+	}
+}
+
+// try notes whether the record had changed after a contact request.
 func (h *hints) try(changed bool) {
-	h.Trials++
-	h.Readings = max(0, h.Readings-1)
-	if changed {
+	if h.Trials++; changed {
 		h.Hits++
-		h.Changes = max(0, h.Changes-1)
 	}
 	if h.Trials > 256 {
 		h.Trials, h.Hits = h.Trials/2, h.Hits/2
 	}
-	h.chooseIn = min(h.chooseIn, 16)
+	h.choose()
 }
-
-// noise says whether records change so often that it says nothing.
-func (h *hints) noise() bool { return h.Readings >= 100 && h.Changes > restless*h.Readings }
 
 // choose acts on changes where records surely change more often after a contact request than without.
 func (h *hints) choose() {
-	h.chooseIn, h.recall, h.c, h.j = 4096, 0, 0, 0
-	if h.Hits == 0 || h.noise() {
-		return
-	}
-	n := h.Trials
-	h.recall, h.c = h.Hits/n, min(1, (h.Changes+0.5)/(h.Readings+1))
-	sure := h.recall - 1.64*math.Sqrt((h.recall*(1-h.recall)+1/n)/n)
-	if n >= 2*leastHits && h.Hits >= leastHits && sure >= clearly*h.c {
-		h.j = min(h.recall-h.c, 0.98)
+	h.recall, h.c, h.j = 0, min(1, (h.Changes+0.5)/(h.Readings+1)), 0
+	if n := h.Trials; h.Hits > 0 && h.c < restless {
+		h.recall = h.Hits / n
+		sure := h.recall - 1.64*math.Sqrt((h.recall*(1-h.recall)+1/n)/n)
+		if n >= 2*leastHits && h.Hits >= leastHits && sure >= clearly*h.c {
+			h.j = min(h.recall-h.c, 0.98)
+		}
 	}
 }
 
 // betrayed notes what the walks have shown of a contact request that was just found. The walk after it may be still to
-// come, or when it changed was kept; an older one counts as a miss.
+// come, or when it saw a change was kept; an older one counts as a miss.
 func (g *agency) betrayed(i *item, created int64) {
 	if i.readAt == 0 || created < 0 {
 		return
 	}
 	x := tickOf(created)
-	switch late := float64(i.changedAt) - float64(x); {
-	case x >= i.readAt:
+	if x >= i.readAt {
 		i.awaited = true
-	case i.changedAt > 0 && late >= 0 && late <= 1.25*g.hints.Cycle+ticks:
-		g.hints.try(true)
-	default:
-		g.hints.try(false)
+		return
 	}
+	late, between := int64(i.changedAt)-int64(x), int64(i.changedAt)-int64(i.unchanged)
+	changed := i.changedAt > 0 && late >= 0 && late <= between+between/4+ticks // clocks differ a little
+	g.hints.count(-1, changed)
+	g.hints.try(changed)
 }
 
 // pages are those of an agency's list. Where hints are acted on, one that is read betrays contact requests.

@@ -21,8 +21,7 @@ const (
 type curve struct {
 	leads, days [ageBuckets]float64
 	rate        [ageBuckets]float64 // from the two above
-	refitIn     int
-	refitAt     int64
+	fitted      int64
 }
 
 const (
@@ -45,33 +44,21 @@ func bucketOf(age float64) int {
 	return 0
 }
 
-// fit makes the rates: the prior, scaled to what was seen on the whole, gives way to what was seen of an age.
-func (c *curve) fit() {
+// fit makes the rates: the prior, scaled to what was seen on the whole, gives way to what was seen of an age. It forgets
+// slowly: what was seen two months ago counts a third.
+func (c *curve) fit(now int64) {
+	old := math.Exp(-float64(max(now-c.fitted, 0)) / 1e9 / (60 * day))
+	c.fitted = now
 	seen, would := 1.0, 1.0
 	for b := range ageBuckets {
+		c.leads[b] *= old
+		c.days[b] *= old
 		seen += c.leads[b]
 		would += c.days[b] * prior[b]
 	}
 	for b := range ageBuckets {
 		c.rate[b] = (c.leads[b] + priorDays*prior[b]*seen/would) / (c.days[b] + priorDays)
 	}
-}
-
-// refit does it now and then, and forgets slowly: what was seen two months ago counts a third.
-func (c *curve) refit(now int64) {
-	if c.refitIn--; c.refitIn > 0 {
-		return
-	}
-	old := math.Exp(-float64(max(now-c.refitAt, 0)) / 1e9 / (60 * day))
-	if c.refitAt == 0 {
-		old = 1
-	}
-	for b := range ageBuckets {
-		c.leads[b] *= old
-		c.days[b] *= old
-	}
-	c.refitIn, c.refitAt = 64, now
-	c.fit()
 }
 
 // expect adds the time between two ages to what was seen, and returns how many contact requests it lets expect, each
@@ -136,7 +123,7 @@ func (g *agency) answer(i *item, at int64, created []time.Time) {
 		g.curve.leads[b]++
 	}
 	i.leads, i.expected, i.burst = float32(n), float32(r), float32(burst)
-	g.curve.refit(at)
+	g.curve.fit(at)
 }
 
 // age is how old an insertion is, in seconds; 0 where that is not known.

@@ -182,11 +182,11 @@ func TestWhatIsNotNeededIsNotSpent(t *testing.T) {
 	}
 }
 
-func TestAClockThatJumpsHoldsNothingUp(t *testing.T) {
+func TestAProcessThatStoodStillGoesOn(t *testing.T) {
 	d := newDrive(schedule.Options{Interval: time.Minute})
 	a := d.s.Enter(nil)
 	d.add(a, 5, 1, polled(-1))
-	for _, jump := range []time.Duration{-10 * 365 * 24 * time.Hour, 20 * 365 * 24 * time.Hour, -time.Hour, time.Hour} {
+	for _, jump := range []time.Duration{time.Hour, 20 * 365 * 24 * time.Hour} {
 		d.run(10)
 		d.now = d.now.Add(jump)
 		clear(d.polls)

@@ -4,22 +4,21 @@
 // A poll of an insertion shows all contact requests since the poll before, so with contact requests at rate λ and polls
 // every T the mean latency is T/2. Under one budget for all insertions the mean over all contact requests is least at
 // T ∝ 1/√λ (Sia, Cho and Cho, "Efficient monitoring algorithm for fast news alerts", 2007): neither taking turns nor
-// polling in proportion to λ. So an insertion is due S/√λ after its last poll, and what is due first is polled first. S is
-// Σ√λ divided by the polls a second that are left for it; as walks, pauses and a slow API take their part of the budget, it
-// follows how long those that were polled in turn had really waited. Due times lie between Interval and a share of the cap.
+// polling in proportion to λ. So an insertion is due S/√λ after its last poll, but not before an interval and not after the
+// cap, and what is due first is polled first. S is Σ√λ divided by the polls a second that are left for it; as walks, pauses and
+// a slow API take their part of the budget, it follows how long those that were polled in turn had really waited.
 //
 // λ is learned (rate.go): from a curve over ages that insertions of an agency share, from the contact requests of the
 // insertion itself, and from those of the last hours. Being late loses time but no knowledge, since a poll shows the past
 // too: there is no need to explore. Where changes of records in the agency's list betray contact requests (hints.go),
-// pages of the list compete with polls.
+// pages of the list compete with polls. A [Plan] foresees by the same rule what a budget achieves (forecast.go).
 //
-// No insertion waits longer than the cap: as many turns as that takes go to those that wait the longest. What is urgent
-// comes first, with seven turns of ten as long as others wait; what failed gets every second. Agencies share the turns
-// fairly. What is in flight is not given out again before its result. Nothing is polled more often than Options.Interval;
-// the rest of the budget is not spent.
+// What is urgent comes first, with nine turns of thirteen as long as others wait; what failed gets every second of the others.
+// Agencies share the turns fairly. An insertion that is close to the cap goes before all that. What is in flight is not given
+// out again before its result. Nothing is polled more often than Options.Interval; the rest of the budget is not spent.
 //
-//	Add, Urge ──► heaps by due ──Next──► in flight ──Polled──► λ anew, heap
-//	                  ▲                      └──────Put──────► wait, then Retry
+//	Add, Prioritize ──► heaps by due ──Next──► in flight ──Polled──► λ anew, heap
+//	                        ▲                      └──────Put──────► wait, then Retry
 package schedule
 
 import (
@@ -92,19 +91,12 @@ type Schedule struct {
 	order  int64     // of what became urgent
 
 	virtual float64 // of the agency that had a turn last
-
-	waiting      []waiting // those that must be polled first, for the cap
-	checkAt      int64     // when they are found anew
-	every        int       // so many turns of spared are theirs
-	overdueTurns int       // turns since there are any
-
-	pace   float64 // nanoseconds that a turn takes
-	turnAt int64   // when one was given last; 0: then there was nothing
+	turns   int     // given so far
 }
 
 const (
 	second  = int64(time.Second)
-	maxSpan = 30 * 24 * time.Hour // bounds what is configured, and how far the clock jumps ahead at once
+	maxSpan = 100 * 365 * 24 * time.Hour // as good as for ever
 )
 
 // New returns an empty schedule.
@@ -114,43 +106,34 @@ func New(o Options) *Schedule {
 	}
 	o.Budget = min(max(o.Budget, 1e-6), 1e6)
 	o.Staleness = min(max(o.Staleness, 0), maxSpan)
-	return &Schedule{o: o, interval: int64(min(max(o.Interval, 0), maxSpan)), now: 1, pace: float64(second) / o.Budget}
+	return &Schedule{o: o, interval: int64(min(max(o.Interval, 0), maxSpan)), now: 1}
 }
 
-// tick sets our clock. Where the caller's is set back, ours goes on from where it was; where that jumps ahead very far,
-// ours does not.
+// tick sets our clock. The caller's is a monotonic one; what is older than what it said before changes nothing.
 func (s *Schedule) tick(now time.Time) int64 {
-	switch d := now.Sub(s.latest); {
-	case s.latest.IsZero() || d < -5*time.Second:
+	if d := now.Sub(s.latest); s.latest.IsZero() {
 		s.latest = now
-	case d > 0:
-		s.now += int64(min(d, maxSpan))
-		s.latest = now
+	} else if d > 0 {
+		s.now, s.latest = s.now+int64(d), now
 	}
 	return s.now
 }
 
 // inside is a moment by our clock, outside the reverse.
-func (s *Schedule) inside(t time.Time) int64 { return s.now + int64(t.Sub(s.latest)) }
+func (s *Schedule) inside(t time.Time) int64 { return s.now + int64(min(t.Sub(s.latest), maxSpan)) }
 
 func (s *Schedule) outside(t int64) time.Time { return s.latest.Add(time.Duration(t - s.now)) }
 
-// answered is the moment of an answer, which may have come some time ago: it says nothing about how the clock stands now.
+// answered is the moment of an answer, which may have come some time ago.
 func (s *Schedule) answered(at time.Time) int64 {
-	if t := s.inside(at); !s.latest.IsZero() && t <= s.now {
-		return t
-	}
-	return s.tick(at)
+	s.tick(at)
+	return s.inside(at)
 }
-
-// later is a moment until which something waits. It is not further ahead than our clock may jump: else what waits would
-// not come back after a longer jump of the caller's clock that ours has still to see.
-func (s *Schedule) later(t time.Time) int64 { return min(s.inside(t), s.now+int64(maxSpan)) }
 
 // item is an insertion.
 type item struct {
 	last      int64 // last good answer; of one that never had one, an interval before it was added
-	due       int64 // in its heap
+	due       int64 // in its queue
 	rate      float32
 	leads     float32
 	expected  float32
@@ -158,14 +141,16 @@ type item struct {
 	born      uint32 // seconds since 1970; 0: not known
 	readAt    uint32 // by the last walk that showed the record, in ticks; 0: by none
 	changedAt uint32 // when the record had last changed; 0: never
-	place     int32  // in its heap; in the list of free slots, the next
+	unchanged uint32 // the reading before that
+	place     int32  // in its queue; in the list of free slots, the next
+	rank      int32  // among the oldest
 	where     where
 	urgent    Why
 	unread    bool // never had a good answer
 	awaited   bool // a contact request is known that no walk can have betrayed yet
 }
 
-// where an item is. The first three are heaps.
+// where an item is. The first three are queues; what waits in the first two stands in that of the oldest, too.
 type where uint8
 
 const (
@@ -182,14 +167,14 @@ type agency struct {
 	handle  Agency
 	items   []item // by slot
 	free    int32  // the first free slot; -1: none
-	heaps   [inFlight]slots
+	queues  [inFlight]queue
+	oldest  queue
 	pending int // how many are in flight
 	count   int
-	turns   int // given so far, those under pressure not among them
-	rest    int // of these, to what was not urgent
+	turns   int // given so far, but for the cap
 
-	paused  int64 // nothing is given out before
-	probing bool  // one at a time
+	paused  time.Time // nothing is given out before
+	probing bool      // one at a time
 	given   [len(whys)]uint64
 
 	roots, rates float64 // Σ√λ and Σλ, a second
@@ -202,35 +187,53 @@ type agency struct {
 	hints hints
 }
 
-// slots is a heap of items by their due times. It is used by package heap, and nothing is pushed or popped but by put and
-// heap.Remove.
-type slots struct {
-	g    *agency
-	list []uint32
+// queue is a heap of items by their due times, or by their last polls. It is used by package heap, and nothing is pushed or
+// popped but by put and heap.Remove.
+type queue struct {
+	g      *agency
+	oldest bool // by their last polls
+	list   []uint32
 }
 
-func (h *slots) Len() int           { return len(h.list) }
-func (h *slots) Less(a, b int) bool { return h.g.items[h.list[a]].due < h.g.items[h.list[b]].due }
-func (h *slots) Push(any)           {}
-func (h *slots) Pop() any           { h.list = h.list[:len(h.list)-1]; return nil }
-
-func (h *slots) Swap(a, b int) {
-	h.list[a], h.list[b] = h.list[b], h.list[a]
-	h.g.items[h.list[a]].place, h.g.items[h.list[b]].place = int32(a), int32(b)
+func (q *queue) key(n int) int64 {
+	if i := &q.g.items[q.list[n]]; !q.oldest {
+		return i.due
+	} else {
+		return i.last
+	}
 }
 
-func (h *slots) put(slot uint32) {
-	h.g.items[slot].place = int32(len(h.list))
-	h.list = append(h.list, slot)
-	heap.Fix(h, len(h.list)-1)
+func (q *queue) place(n int) {
+	if i := &q.g.items[q.list[n]]; q.oldest {
+		i.rank = int32(n)
+	} else {
+		i.place = int32(n)
+	}
 }
 
-// first is the slot that is due first, -1 if there is none.
-func (h *slots) first() int64 {
-	if len(h.list) == 0 {
+func (q *queue) Len() int           { return len(q.list) }
+func (q *queue) Less(a, b int) bool { return q.key(a) < q.key(b) }
+func (q *queue) Push(any)           {}
+func (q *queue) Pop() any           { q.list = q.list[:len(q.list)-1]; return nil }
+
+func (q *queue) Swap(a, b int) {
+	q.list[a], q.list[b] = q.list[b], q.list[a]
+	q.place(a)
+	q.place(b)
+}
+
+func (q *queue) put(slot uint32) {
+	q.list = append(q.list, slot)
+	q.place(len(q.list) - 1)
+	heap.Fix(q, len(q.list)-1)
+}
+
+// first is the slot that comes first, -1 if there is none.
+func (q *queue) first() int64 {
+	if len(q.list) == 0 {
 		return -1
 	}
-	return int64(h.list[0])
+	return int64(q.list[0])
 }
 
 // Enter adds an agency. learned is what Learned returned of it, in this process or another; nil or anything else: nothing.
@@ -240,12 +243,13 @@ func (s *Schedule) Enter(learned []byte) Agency {
 		n = len(s.agencies)
 		s.agencies = append(s.agencies, nil)
 	}
-	g := &agency{s: s, handle: Agency(n), free: -1, lateness: 1, ready: s.virtual}
-	for h := range g.heaps {
-		g.heaps[h].g = g
+	g := &agency{s: s, handle: Agency(n), free: -1, lateness: 1, ready: s.virtual, curve: curve{fitted: s.now}}
+	g.oldest = queue{g: g, oldest: true}
+	for w := range g.queues {
+		g.queues[w].g = g
 	}
 	g.restore(learned)
-	g.curve.fit()
+	g.curve.fit(s.now)
 	s.agencies[n] = g
 	return g.handle
 }
@@ -254,7 +258,6 @@ func (s *Schedule) Enter(learned []byte) Agency {
 func (s *Schedule) Leave(a Agency) {
 	s.count -= s.agencies[a].count
 	s.agencies[a] = nil
-	s.waiting, s.checkAt = nil, 0
 }
 
 // Add puts an insertion into the schedule. One that was never polled waits its turn as any other; see Urge.
@@ -282,7 +285,6 @@ func (s *Schedule) Add(a Agency, m Memory, now time.Time) Insertion {
 		g.price = g.roots / s.o.Budget * 1e9
 	}
 	g.wait(slot)
-	s.checkAt = 0
 	return Insertion{a, slot}
 }
 
@@ -292,13 +294,6 @@ func sane(x float32) float32 {
 		return 0
 	}
 	return min(x, 1e6)
-}
-
-// Grow makes room for so many more insertions of an agency at once, and some that come later.
-func (s *Schedule) Grow(a Agency, n int) {
-	g := s.agencies[a]
-	g.items = append(make([]item, 0, len(g.items)+n+n/16), g.items...)
-	g.heaps[planned].list = append(make([]uint32, 0, cap(g.items)), g.heaps[planned].list...)
 }
 
 // Remove takes an insertion out of the schedule; it may be in flight.
@@ -331,23 +326,10 @@ func (s *Schedule) Prioritize(name Insertion, why Why) {
 	}
 }
 
-// Pause gives out nothing of an agency before until, or until the next call if that is years away; the zero time ends a
-// pause. With probing, afterwards one insertion is given out at a time.
+// Pause gives out nothing of an agency before until; the zero time ends a pause. With probing, afterwards one insertion is
+// given out at a time.
 func (s *Schedule) Pause(a Agency, until time.Time, probing bool) {
-	g := s.agencies[a]
-	held := func() bool { return g.probing || g.paused != math.MinInt64 }
-	before := held()
-	g.probing, g.paused = probing, math.MinInt64
-	switch {
-	case until.IsZero():
-	case !s.latest.IsZero() && until.After(s.latest.AddDate(1, 0, 0)):
-		g.paused = math.MaxInt64
-	default:
-		g.paused = s.later(until)
-	}
-	if held() != before { // else it is still the same that wait the longest
-		s.checkAt = 0
-	}
+	s.agencies[a].paused, s.agencies[a].probing = until, probing
 }
 
 // Polled ends the flight of an insertion, if it is in flight, with a good answer that was received at a moment. created
@@ -373,7 +355,7 @@ func (s *Schedule) Put(name Insertion, until time.Time) {
 	switch i := &g.items[name.Slot]; {
 	case i.where == free:
 	case i.urgent == None:
-		g.move(name.Slot, delayed, s.later(until))
+		g.move(name.Slot, delayed, s.inside(until))
 	case i.where == inFlight:
 		g.wait(name.Slot)
 	}
@@ -382,14 +364,20 @@ func (s *Schedule) Put(name Insertion, until time.Time) {
 // move takes an item from where it is to somewhere else.
 func (g *agency) move(slot uint32, to where, due int64) {
 	i := &g.items[slot]
+	if i.where <= urgent {
+		heap.Remove(&g.oldest, int(i.rank))
+	}
 	if i.where < inFlight {
-		heap.Remove(&g.heaps[i.where], int(i.place))
+		heap.Remove(&g.queues[i.where], int(i.place))
 	} else if i.where == inFlight {
 		g.pending--
 	}
 	i.where, i.due = to, due
+	if to <= urgent {
+		g.oldest.put(slot)
+	}
 	if to < inFlight {
-		g.heaps[to].put(slot)
+		g.queues[to].put(slot)
 	} else if to == inFlight {
 		g.pending++
 	}
@@ -405,21 +393,20 @@ func (g *agency) wait(slot uint32) {
 	g.move(slot, urgent, g.s.order)
 }
 
-// after is how long after its last poll an insertion is polled again: S/√λ, within the interval and a share of the cap. The
-// shares differ, so that those that were polled together do not all come back together.
+// after is how long after its last poll an insertion is due: S/√λ, within the interval and a share of the cap. The shares
+// differ, so that those that were polled together do not all come back together.
 func (g *agency) after(slot uint32) float64 {
-	share := 0.8 + 0.1*float64(slot*2654435761>>16)/(1<<16)
-	most := max(share*g.s.cap(), float64(g.s.interval))
-	return min(max(g.price/math.Sqrt(float64(g.items[slot].rate)), float64(g.s.interval)), most)
+	share := 0.77 + 0.1*float64(slot*2654435761>>16)/(1<<16)
+	return every(g.price, float64(g.items[slot].rate), float64(g.s.interval), share*g.s.cap())
 }
 
 // reprice sets S and all due times anew.
 func (g *agency) reprice(factor float64) {
 	g.price, g.lateness = g.price*factor, 1
-	for _, slot := range g.heaps[planned].list {
+	for _, slot := range g.queues[planned].list {
 		g.items[slot].due = g.items[slot].last + int64(g.after(slot))
 	}
-	heap.Init(&g.heaps[planned])
+	heap.Init(&g.queues[planned])
 }
 
 // learn corrects S by a poll in turn. On average over the polls the square root of λ times the time waited is Σ√λ divided
@@ -439,11 +426,17 @@ func (g *agency) learn(slot uint32, now int64) {
 }
 
 // Next gives out what to ask now. With None it says how long there will be nothing; zero means until something is added,
-// urged or resumed. The caller sends no more than the budget, and asks only when it could send.
+// prioritized or resumed. The caller sends no more than the budget, and asks only when it could send.
 func (s *Schedule) Next(now time.Time) (Turn, time.Duration) {
 	t := s.tick(now)
-	if turn, ok := s.overdue(t); ok {
-		return turn, 0
+	if s.turns++; s.turns%spared != 0 {
+		if g, slot := s.overdue(t); g != nil {
+			why := cmp.Or(g.items[slot].urgent, Cap)
+			if slot == g.queues[planned].first() {
+				why = Index // it would have been its turn anyway
+			}
+			return s.give(g, slot, why), 0
+		}
 	}
 	var best *agency
 	var slot int64
@@ -461,31 +454,46 @@ func (s *Schedule) Next(now time.Time) (Turn, time.Duration) {
 	}
 	if best != nil {
 		best.turns++
-		if why != Urgent && why != Hint {
-			best.rest++
-		}
 		return s.give(best, slot, why), 0
 	}
-	s.turnAt = 0
 	if wakes == math.MaxInt64 {
 		return Turn{}, 0
 	}
 	return Turn{}, time.Duration(max(wakes-t, int64(time.Millisecond)))
 }
 
-func (g *agency) blocked(now int64) bool { return now < g.paused || g.probing && g.pending > 0 }
+// spared: one of so many turns is for others even where those close to the cap need all. What has failed is not among these,
+// and where the cap cannot be held it would wait for ever.
+const spared = 16
 
-// take says what is best to ask at an agency now: seven turns of ten go to what is urgent, of the rest every second to what
-// failed, as long as others wait. The two are counted apart: else one would choose which of the other's turns there are.
+// overdue is the insertion that waits the longest, if it must be polled now: what is polled at most as fast as the budget
+// allows comes close to the cap no faster, and half a round is ahead of what spared turns and a bunch cost.
+func (s *Schedule) overdue(now int64) (oldest *agency, slot int64) {
+	last := now - max(int64(s.cap()-s.round()/2)-second, s.interval)
+	for _, g := range s.agencies {
+		if g == nil || g.blocked() {
+			continue
+		}
+		if n := g.oldest.first(); n >= 0 && g.items[n].last <= last {
+			oldest, slot, last = g, n, g.items[n].last
+		}
+	}
+	return oldest, slot
+}
+
+func (g *agency) blocked() bool { return g.s.latest.Before(g.paused) || g.probing && g.pending > 0 }
+
+// take says what is best to ask at an agency now: nine turns of thirteen go to what is urgent, of the rest every second to what
+// failed, as long as others wait. Thirteen is odd: so the rest has as many even turns as odd ones.
 func (g *agency) take(now int64) (slot int64, why Why) {
-	if g.blocked(now) {
+	if g.blocked() {
 		return -1, None
 	}
 	slot, index := g.best(now)
-	if n := g.heaps[urgent].first(); n >= 0 && (slot < 0 || g.turns%10 < 7) {
+	if n := g.queues[urgent].first(); n >= 0 && (slot < 0 || g.turns%13 < 9) {
 		return n, g.items[n].urgent
 	}
-	if n := g.heaps[delayed].first(); n >= 0 && g.items[n].due <= now && (slot < 0 || g.rest%2 == 0) {
+	if n := g.queues[delayed].first(); n >= 0 && g.items[n].due <= now && (slot < 0 || g.turns%2 == 0) {
 		return n, Retry
 	}
 	if v := g.pageIndex(now); v > 0 && v > index*(1-g.hints.j) {
@@ -502,7 +510,7 @@ func (g *agency) take(now int64) (slot int64, why Why) {
 // c = λu that is λa²/2. Where only the interval keeps it back, there is budget to spare, and the others come sooner.
 func (g *agency) best(now int64) (slot int64, index float64) {
 	for {
-		slot = g.heaps[planned].first()
+		slot = g.queues[planned].first()
 		if slot < 0 {
 			return -1, -1
 		}
@@ -522,14 +530,14 @@ func (g *agency) wakes(now int64) int64 {
 	if g.probing && g.pending > 0 {
 		return math.MaxInt64
 	}
-	if now < g.paused {
-		return g.paused
+	if g.blocked() {
+		return g.s.inside(g.paused)
 	}
 	at := g.pageDue()
-	if n := g.heaps[planned].first(); n >= 0 {
+	if n := g.queues[planned].first(); n >= 0 {
 		at = min(at, g.items[n].last+g.s.interval)
 	}
-	if n := g.heaps[delayed].first(); n >= 0 {
+	if n := g.queues[delayed].first(); n >= 0 {
 		at = min(at, g.items[n].due)
 	}
 	return at
@@ -537,7 +545,6 @@ func (g *agency) wakes(now int64) int64 {
 
 // give notes a turn.
 func (s *Schedule) give(g *agency, slot int64, why Why) Turn {
-	s.step()
 	s.charge(g)
 	g.given[why]++
 	if why == Walk {
@@ -550,15 +557,6 @@ func (s *Schedule) give(g *agency, slot int64, why Why) Turn {
 	g.items[slot].urgent = None
 	g.move(uint32(slot), inFlight, 0)
 	return Turn{why, Insertion{g.handle, uint32(slot)}}
-}
-
-// step measures how long a turn takes: walks of the caller and a slow API make it longer than the budget says.
-func (s *Schedule) step() {
-	least := float64(second) / s.o.Budget
-	if s.turnAt > 0 {
-		s.pace = max(s.pace+(min(float64(s.now-s.turnAt), 8*least)-s.pace)/64, least)
-	}
-	s.turnAt = s.now
 }
 
 // Fairness. Agencies share the turns by start-time fair queueing: each has a virtual time that moves on by 1/share with
@@ -595,106 +593,14 @@ func (s *Schedule) charge(g *agency) {
 	g.ready = s.virtual + min(1/max(share, 1e-7), max(atLeast*s.o.Budget, atMost*float64(n)))
 }
 
-// waiting is an insertion that waits, and since when.
-type waiting struct {
-	Insertion
-	last int64
-}
-
-// spared: one of so many turns is for others even where the oldest need all. What has failed, and agencies whose pause has
-// passed since it was looked, are not among the oldest, and where the cap cannot be held they would wait for ever.
-const spared = 16
-
-// overdue gives out the insertion that waits the longest, if it must be polled now for the cap.
-func (s *Schedule) overdue(now int64) (Turn, bool) {
-	if now >= s.checkAt {
-		s.findOverdue(now)
-	}
-	if len(s.waiting) == 0 {
-		return Turn{}, false
-	}
-	if s.overdueTurns++; s.overdueTurns%(spared/(spared-s.every)) == 0 {
-		return Turn{}, false
-	}
-	for len(s.waiting) > 0 {
-		o := s.waiting[0]
-		g := s.agencies[o.Agency]
-		i := &g.items[o.Slot]
-		if i.where > urgent || i.last != o.last || g.blocked(now) {
-			s.waiting = s.waiting[1:]
-			continue
-		}
-		if now-i.last < s.interval {
-			break
-		}
-		why := cmp.Or(i.urgent, Cap)
-		if int64(o.Slot) == g.heaps[planned].first() {
-			why = Index // it would have been its turn anyway
-		}
-		return s.give(g, int64(o.Slot), why), true
-	}
-	return Turn{}, false
-}
-
-// findOverdue finds those that must be polled first so that none becomes older than the cap. It counts what waits by age: if all
-// that are older than some age take longer to be polled than the youngest of them has time, their turn has come. Half of
-// the turns are theirs as long as that is enough, so that what is urgent is not kept waiting.
-func (s *Schedule) findOverdue(now int64) {
-	const buckets = 64
-	count, width, most := [buckets]int{}, int64(s.cap())/48, int64(s.cap())
-	bucket := func(i *item) int64 { return min(max(now-i.last, 0)/max(width, 1), buckets-1) }
-	s.each(now, func(_ Insertion, i *item) { count[bucket(i)]++ })
-	margin := min(second+int64(4*s.pace), most/8)
-	s.waiting, s.every = s.waiting[:0], 0
-	for _, every := range []int{spared / 2, spared - 1} {
-		slack, older, from := math.Inf(1), 0, int64(-1)
-		for b := int64(buckets - 1); b >= 0; b-- {
-			older += count[b]
-			left := float64(most-margin-(b+1)*width) - float64(older)*s.pace*spared/float64(every)
-			if count[b] > 0 && left <= 0 {
-				from = b
-			}
-			if count[b] > 0 {
-				slack = min(slack, left)
-			}
-		}
-		if from < 0 {
-			if s.every == 0 { // neither time nor turns for others use up more of a slack than the time that passes
-				s.checkAt = now + int64(min(slack/2, 60e9, float64(most)/8)) + 1
-			}
-			break
-		}
-		s.every, s.waiting = every, s.waiting[:0]
-		s.each(now, func(name Insertion, i *item) {
-			if bucket(i) >= from {
-				s.waiting = append(s.waiting, waiting{name, i.last})
-			}
-		})
-		s.checkAt = now + min(max(width/2, second), 60*second)
-	}
-	slices.SortFunc(s.waiting, func(a, b waiting) int { return cmp.Compare(a.last, b.last) })
-}
-
-// each calls a function for all that may be given out.
-func (s *Schedule) each(now int64, do func(Insertion, *item)) {
-	for _, g := range s.agencies {
-		if g == nil || g.blocked(now) {
-			continue
-		}
-		for h := planned; h <= urgent; h++ {
-			for _, slot := range g.heaps[h].list {
-				do(Insertion{g.handle, slot}, &g.items[slot])
-			}
-		}
-	}
-}
+// round is how long taking turns takes with the whole budget, in nanoseconds.
+func (s *Schedule) round() float64 { return float64(s.count) / s.o.Budget * 1e9 }
 
 // cap is how long an insertion may wait, in nanoseconds.
 func (s *Schedule) cap() float64 {
-	turns := float64(s.count) / s.o.Budget * 1e9
-	most := float64(s.interval) + 4*turns
+	most := float64(s.interval) + 4*s.round()
 	if s.o.Staleness > 0 {
-		most = max(float64(s.o.Staleness), float64(s.interval)+1.1*turns+1e9)
+		most = max(float64(s.o.Staleness), float64(s.interval)+1.1*s.round()+1e9)
 	}
 	return max(most, 2e9)
 }

@@ -32,11 +32,7 @@ type row struct {
 var rows = []row{
 	{name: "10k-5", about: "10,000 insertions, 5 requests a second"},
 	{name: "births", about: "records say when they were published", run: trace.Run{Births: true}},
-	{name: "1k-5", about: "1,000 insertions, 5 a second", market: trace.Market{Insertions: 1000}},
-	{name: "10k-1", about: "10,000 insertions, 1 a second", run: trace.Run{Budget: 1}},
 	{name: "betray-100", about: "records betray contact requests, 100 on a page", run: trace.Run{Betray: true}},
-	{name: "betray-20", about: "the same, 20 on a page", run: trace.Run{Page: 20, Betray: true}},
-	{name: "betray-edits", about: "records betray, and are edited twice a day", run: trace.Run{Betray: true, Edits: 2}},
 	{name: "two", about: "two agencies, the first 20 times hotter", market: trace.Market{Agencies: 2, Hot: 20}, together: true},
 	{name: "eight", about: "8 insertions, an interval of 30 s", market: trace.Market{Insertions: 8}, run: trace.Run{Interval: 30 * time.Second}},
 }
@@ -162,9 +158,9 @@ func (r row) print(to io.Writer, results []result) {
 		}
 		fmt.Fprintf(to, " %8.0f%%\n", 100*mean(results, func(r result) float64 { return line.of(r).WithinFive }))
 	}
-	fmt.Fprintf(to, "  %.2f × turns, %.3f × oracle; %.3f a second, walks %.1f %%, urgent %.1f %%\n",
+	fmt.Fprintf(to, "  %.2f × turns, %.3f × oracle; %.3f a second, walks %.1f %%\n",
 		mean(results, result.better), mean(results, result.against), mean(results, func(r result) float64 { return r.PerSecond() }),
-		100*mean(results, func(r result) float64 { return r.Walks }), 100*mean(results, func(r result) float64 { return r.Urgents }))
+		100*mean(results, func(r result) float64 { return r.Walks }))
 }
 
 // judge says which goals are reached, and which promises were broken.

@@ -30,7 +30,6 @@ type Figures struct {
 
 	Requests []int   // of all kinds, by agency
 	Walks    float64 // share of them for pages of lists
-	Urgents  float64 // and for insertions that were urgent
 	Span     time.Duration
 
 	// What was promised.
@@ -64,7 +63,6 @@ type simulation struct {
 	end       time.Duration
 	latencies []time.Duration // of contact requests
 	walks     int
-	urgents   int
 	known     []state
 	shown     []record // by slot
 	handles   map[schedule.Insertion]int32
@@ -175,9 +173,7 @@ func (s *simulation) poll(turn schedule.Turn, at time.Duration) {
 	}
 	one, k := &s.Insertions[i], &s.known[i]
 	urgent := turn.Why == schedule.Urgent || turn.Why == schedule.Hint
-	if s.send(int(turn.Insertion.Agency), at) && urgent {
-		s.urgents++
-	}
+	s.send(int(turn.Insertion.Agency), at)
 	if !urgent && k.polled && at-k.last < s.Interval {
 		s.f.Early++
 	}
@@ -289,8 +285,7 @@ func (s *simulation) finish() {
 			}
 		}
 	}
-	requests := s.f.PerSecond() * s.f.Span.Seconds()
-	s.f.Walks, s.f.Urgents = float64(s.walks)/requests, float64(s.urgents)/requests
+	s.f.Walks = float64(s.walks) / s.f.PerSecond() / s.f.Span.Seconds()
 	n := len(s.latencies)
 	if n == 0 {
 		return

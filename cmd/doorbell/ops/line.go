@@ -122,7 +122,7 @@ func (v *said) ofUs(t events.Type) string {
 	words := func(s string) string { return strings.ReplaceAll(s, "_", " ") }
 	switch t {
 	case events.TypeAccessHalted:
-		return fmt.Sprintf("%s: polling stopped for this %s until %s, or another key", RefusalText(v.Status, v.ProbableReason), words(v.Scope), v.Resume)
+		return fmt.Sprintf("%s; polling stopped for this %s; %s or another key resumes it", RefusalText(v.Status, v.ProbableReason), words(v.Scope), v.Resume)
 	case events.TypeAccessResumed:
 		return fmt.Sprintf("polling resumed for this %s (%s)", words(v.Scope), words(v.Cause))
 	case events.TypeAccessKeySwitched:

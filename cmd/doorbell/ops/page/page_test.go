@@ -106,6 +106,10 @@ func TestWhatIsHaltedDoesNotColourTheFiguresOfOthers(t *testing.T) {
 	if f := oldestFigure(s); f.Tone != "" || f.Value != "4 min" {
 		t.Errorf("%+v", f)
 	}
+	s.Watch.Agencies[1].State = "halted"
+	if f := oldestFigure(s); f.Value != unknown || f.Sub != "polling stopped" {
+		t.Errorf("all are halted: %+v", f)
+	}
 }
 
 func TestWithoutAgenciesItSaysHowToNameOne(t *testing.T) {

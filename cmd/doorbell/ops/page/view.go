@@ -212,10 +212,11 @@ func rate(r float64) string {
 
 func oldestFigure(s ops.Status) figure {
 	f := figure{Name: "Longest unchecked", Value: unknown, Sub: "nothing polled yet"}
-	longest, most, past := time.Duration(-1), time.Duration(0), 0
+	longest, most, past, halted := time.Duration(-1), time.Duration(0), 0, 0
 	for _, a := range s.Watch.Agencies {
-		if a.State == "halted" {
-			continue // nothing is polled there, which is told as such
+		if a.State == "halted" { // nothing is polled there, which is shown as such
+			halted++
+			continue
 		}
 		if o, ok := oldest(a, s.Watch.At); ok {
 			longest = max(longest, o)
@@ -223,6 +224,9 @@ func oldestFigure(s ops.Status) figure {
 		if a.Freshness != nil {
 			most, past = max(most, seconds(a.Freshness.CapSeconds)), past+a.Freshness.PastCap
 		}
+	}
+	if halted > 0 {
+		f.Sub = "polling stopped"
 	}
 	if longest >= 0 {
 		f.Value, f.Sub = ops.Span(longest.Round(time.Second)), "should stay below "+ops.Span(most)

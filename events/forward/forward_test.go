@@ -402,7 +402,7 @@ func TestAStreamThatIsMissingAtTheStartIsWaitedForAndNothingOfItIsMissed(t *test
 			t.Fatal(err)
 		}
 		wantIDs(t, s, w.history)
-		if n := strings.Count(w.log.String(), "waits"); n != 1 {
+		if n := strings.Count(w.log.String(), "no events from NATS; retrying"); n != 1 {
 			t.Errorf("told %d times", n)
 		}
 	})

@@ -31,10 +31,10 @@ type Poller struct {
 	dispatcher *dispatcher
 	base       *backoff // the base URL does not answer
 
-	setting   sync.Mutex // held by SetAgencies
-	verifying sync.Mutex // held by VerifyKeys
+	setting   sync.Mutex    // held by SetAgencies
+	startWalk func(*agency) // starts the walks of an agency; nil while Run is not under way; guarded by setting
+	verifying sync.Mutex    // held by VerifyKeys
 	registry  atomic.Pointer[registry]
-	came      chan struct{} // somebody new is in the registry
 
 	metrics   *Metrics
 	answer    atomic.Int64 // nanoseconds that polls take to be answered, smoothed; 0 before there was one
@@ -62,7 +62,7 @@ func New(o Options) (*Poller, error) {
 		scheduler: newScheduler(schedule.Options{Budget: o.RequestsPerSecond, Interval: o.PollInterval, Staleness: o.MaxStaleness}),
 		keys:      map[string]*backoff{},
 		metrics:   NewMetrics(),
-		came:      make(chan struct{}, 1), filled: make(chan struct{}, 1),
+		filled:    make(chan struct{}, 1),
 	}
 	p.dispatcher = newDispatcher(p.budget, p.scheduler, &p.heartbeats.polls)
 	o.API.Gate = admission{p: p}
@@ -94,10 +94,22 @@ func New(o Options) (*Poller, error) {
 // store.ErrUnknownOutcome.
 func (p *Poller) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
+	p.setting.Lock()
+	p.startWalk = func(a *agency) { g.Go(func() error { return a.while(ctx, a.walks, func() {}) }) }
+	for _, a := range p.watched() {
+		p.startWalk(a)
+	}
+	p.setting.Unlock()
+	g.Go(func() error {
+		<-ctx.Done()
+		p.setting.Lock()
+		defer p.setting.Unlock()
+		p.startWalk = nil
+		return ctx.Err()
+	})
 	g.Go(func() error { return p.monitorStaleness(ctx) })
 	g.Go(func() error { return p.watchSpace(ctx) })
 	g.Go(func() error { return p.keepMemories(ctx) })
-	g.Go(func() error { return p.startWalks(ctx, g) })
 	g.Go(func() error {
 		return p.dispatcher.run(ctx, func(t turn) {
 			if t.why == schedule.Walk {
@@ -217,7 +229,11 @@ func (p *Poller) retire(before, after *registry) (err error) {
 		}
 	}
 	p.registry.Store(after)
-	wake(p.came)
+	for _, a := range after.order {
+		if before.byID[a.id] == nil && p.startWalk != nil {
+			p.startWalk(a)
+		}
+	}
 	for _, a := range gone {
 		a.active.Wait()
 		err = errors.Join(err, a.keepMemory())
@@ -226,26 +242,6 @@ func (p *Poller) retire(before, after *registry) (err error) {
 		p.log.Info("agency is retired; what is remembered of it stays", "agency", a.id)
 	}
 	return err
-}
-
-// startWalks starts the walks of all who are watched, also of those who come later.
-func (p *Poller) startWalks(ctx context.Context, g *errgroup.Group) error {
-	walking := map[*agency]bool{}
-	for {
-		now := map[*agency]bool{}
-		for _, a := range p.watched() {
-			now[a] = true
-			if !walking[a] {
-				g.Go(func() error { return a.while(ctx, a.walks, func() {}) })
-			}
-		}
-		walking = now
-		select {
-		case <-p.came:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // Turned says when the dispatcher and the monitor of staleness last went round their loops; zero before Run. Each does so once a

@@ -78,7 +78,7 @@ func (w *world) mustBeSilent(agency string) {
 	}
 }
 
-func TestF24_TheSecondKeyTakesOverWithoutAHalt(t *testing.T) {
+func TestTheSecondKeyTakesOverWithoutAHalt(t *testing.T) {
 	rotating(t, func(w *world) {
 		before := len(w.log("A100"))
 		if n := w.model.Requests(sandbox.Filter{Key: "key-2"}); n > 0 {
@@ -105,7 +105,7 @@ func TestF24_TheSecondKeyTakesOverWithoutAHalt(t *testing.T) {
 	})
 }
 
-func TestF24_WhereBothKeysAreRefusedThereIsOneHaltAndNoFurtherRequest(t *testing.T) {
+func TestWhereBothKeysAreRefusedThereIsOneHaltAndNoFurtherRequest(t *testing.T) {
 	rotating(t, func(w *world) {
 		before := len(w.log("A100"))
 		w.must(w.model.DeactivateKey(testKey))
@@ -133,7 +133,7 @@ func TestF24_WhereBothKeysAreRefusedThereIsOneHaltAndNoFurtherRequest(t *testing
 	})
 }
 
-func TestF24_AHaltOfAStoppedDaemonEndsWithBothKeysUntried(t *testing.T) {
+func TestAHaltOfAStoppedDaemonEndsWithBothKeysUntried(t *testing.T) {
 	rotating(t, func(w *world) {
 		before := len(w.log("A100"))
 		w.must(w.model.DeactivateKey(testKey))
@@ -149,7 +149,7 @@ func TestF24_AHaltOfAStoppedDaemonEndsWithBothKeysUntried(t *testing.T) {
 	})
 }
 
-func TestF24_APairNeverSwitchesBack(t *testing.T) {
+func TestAPairNeverSwitchesBack(t *testing.T) {
 	rotating(t, func(w *world) {
 		before := len(w.log("A100"))
 		for n := range 6 { // the provider cannot make up its mind
@@ -172,7 +172,7 @@ func TestF24_APairNeverSwitchesBack(t *testing.T) {
 	})
 }
 
-func TestF24_AnAnswerThatDecidesNothingNeitherSwitchesNorHalts(t *testing.T) {
+func TestAnAnswerThatDecidesNothingNeitherSwitchesNorHalts(t *testing.T) {
 	for name, fault := range map[string]sandbox.Fault{
 		"an error of the server": {Status: 500},
 		"a time-out":             {Delay: time.Minute},
@@ -230,7 +230,7 @@ func (w *world) refuse(statuses map[string]int) {
 	})
 }
 
-func TestF24_WhereAllContactRequestsAreRefusedTheOtherKeyIsTriedWithThem(t *testing.T) {
+func TestWhereAllContactRequestsAreRefusedTheOtherKeyIsTriedWithThem(t *testing.T) {
 	rotating(t, func(w *world) {
 		before := len(w.log("A100"))
 		w.refuse(map[string]int{"key-1": 403})
@@ -243,7 +243,7 @@ func TestF24_WhereAllContactRequestsAreRefusedTheOtherKeyIsTriedWithThem(t *test
 	})
 }
 
-func TestF24_WhereAllContactRequestsAreRefusedToBothKeysWalksGoOn(t *testing.T) {
+func TestWhereAllContactRequestsAreRefusedToBothKeysWalksGoOn(t *testing.T) {
 	rotating(t, func(w *world) {
 		before := len(w.log("A100"))
 		w.refuse(map[string]int{"key-1": 403, "key-2": 403})
@@ -272,7 +272,7 @@ func TestF24_WhereAllContactRequestsAreRefusedToBothKeysWalksGoOn(t *testing.T) 
 	})
 }
 
-func TestF24_ATrialWithContactRequestsWaitsForAPlainAnswer(t *testing.T) {
+func TestATrialWithContactRequestsWaitsForAPlainAnswer(t *testing.T) {
 	rotating(t, func(w *world) {
 		w.model.KeepLog()
 		before := len(w.log("A100"))
@@ -312,7 +312,7 @@ func TestF24_ATrialWithContactRequestsWaitsForAPlainAnswer(t *testing.T) {
 	})
 }
 
-func TestF24_AnInsertionThatIsRefusedAloneSwitchesNothing(t *testing.T) {
+func TestAnInsertionThatIsRefusedAloneSwitchesNothing(t *testing.T) {
 	rotating(t, func(w *world) {
 		before := len(w.log("A100"))
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
@@ -356,7 +356,7 @@ func orders(of []string) (all [][]string) {
 	return all
 }
 
-func TestF24_EveryOrderOfARotationEndsWellAndAsksNobodyTwice(t *testing.T) {
+func TestEveryOrderOfARotationEndsWellAndAsksNobodyTwice(t *testing.T) {
 	for n, order := range orders([]string{"link", "deactivate", "pair", "replace"}) {
 		if raced && n%12 != 0 {
 			continue
@@ -401,7 +401,7 @@ func TestF24_EveryOrderOfARotationEndsWellAndAsksNobodyTwice(t *testing.T) {
 	}
 }
 
-func TestF24_WhoTidiesUpAfterASwitchHearsNothing(t *testing.T) {
+func TestWhoTidiesUpAfterASwitchHearsNothing(t *testing.T) {
 	for name, tidied := range map[string]poller.AgencyKeys{
 		"the other way round":        pair("A100", newKey, testKey),
 		"promoted":                   pair("A100", newKey, ""),
@@ -433,7 +433,7 @@ func TestF24_WhoTidiesUpAfterASwitchHearsNothing(t *testing.T) {
 	}
 }
 
-func TestF24_AHaltEndsWhenEitherKeyOfThePairChanges(t *testing.T) {
+func TestAHaltEndsWhenEitherKeyOfThePairChanges(t *testing.T) {
 	const third = "77777777-2222-4333-8444-555555555555"
 	for name, now := range map[string]poller.AgencyKeys{
 		"another current": pair("A100", third, newKey), "another next": pair("A100", testKey, third), "alone": pair("A100", third, ""),
@@ -471,7 +471,7 @@ func TestF24_AHaltEndsWhenEitherKeyOfThePairChanges(t *testing.T) {
 	}
 }
 
-func TestF24_AgenciesThatShareAPairLearnEachForItself(t *testing.T) {
+func TestAgenciesThatShareAPairLearnEachForItself(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100", "B200", "C300"}, func(w *world) {
 		w.model.AddKey(newKey, "A100")
 		w.publish("A100", "a#1##")
@@ -512,7 +512,7 @@ func TestF24_AgenciesThatShareAPairLearnEachForItself(t *testing.T) {
 	})
 }
 
-func TestF24_ARefusalOfAKeyThatIsNotConfiguredAnyMoreDecidesNothing(t *testing.T) {
+func TestARefusalOfAKeyThatIsNotConfiguredAnyMoreDecidesNothing(t *testing.T) {
 	const third = "77777777-2222-4333-8444-555555555555"
 	rotating(t, func(w *world) {
 		before := len(w.log("A100"))
@@ -584,7 +584,7 @@ func killed(w *world) (left [][]byte) {
 	return left
 }
 
-func TestF24_AKillAtAnyInstantLeavesOneSwitchOrOneHalt(t *testing.T) {
+func TestAKillAtAnyInstantLeavesOneSwitchOrOneHalt(t *testing.T) {
 	for _, works := range []bool{true, false} {
 		t.Run(fmt.Sprint(works), func(t *testing.T) {
 			rotating(t, func(w *world) {
@@ -623,7 +623,7 @@ func TestF24_AKillAtAnyInstantLeavesOneSwitchOrOneHalt(t *testing.T) {
 	}
 }
 
-func TestF24_ARefusalIsRememberedOfThePairTheOtherWayRound(t *testing.T) {
+func TestARefusalIsRememberedOfThePairTheOtherWayRound(t *testing.T) {
 	rotating(t, func(w *world) {
 		before := len(w.log("A100"))
 		w.must(w.model.DeactivateKey(testKey))
@@ -637,7 +637,7 @@ func TestF24_ARefusalIsRememberedOfThePairTheOtherWayRound(t *testing.T) {
 	})
 }
 
-func TestF22_AnotherKeyEndsTheHaltOfAnInsertion(t *testing.T) {
+func TestAnotherKeyEndsTheHaltOfAnInsertion(t *testing.T) {
 	rotating(t, func(w *world) {
 		before := len(w.log("A100"))
 		w.model.SetFault(func(c sandbox.Call) *sandbox.Fault {
@@ -657,7 +657,7 @@ func TestF22_AnotherKeyEndsTheHaltOfAnInsertion(t *testing.T) {
 	})
 }
 
-func TestF24_AKeyIsNotTriedWithAnInsertionThatIsNotListedAnyMore(t *testing.T) {
+func TestAKeyIsNotTriedWithAnInsertionThatIsNotListedAnyMore(t *testing.T) {
 	inWorld(t, sandbox.Options{WithdrawnStatus: 403}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.model.AddKey(newKey, "A100")
 		w.publish("A100", "a#1##", "a#2##", "a#3##", "a#4##")

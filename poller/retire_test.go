@@ -29,7 +29,7 @@ func two(t *testing.T, test func(w *world, a, b poller.AgencyKeys)) {
 	})
 }
 
-func TestF49_ARetiredAgencyIsNotAskedForAndNothingIsSaidOfIt(t *testing.T) {
+func TestARetiredAgencyIsNotAskedForAndNothingIsSaidOfIt(t *testing.T) {
 	two(t, func(w *world, a, b poller.AgencyKeys) {
 		before := len(w.log("B200"))
 		w.configure(a)
@@ -52,7 +52,7 @@ func TestF49_ARetiredAgencyIsNotAskedForAndNothingIsSaidOfIt(t *testing.T) {
 	})
 }
 
-func TestF49_WhoComesBackGoesOnFromTheSnapshot(t *testing.T) {
+func TestWhoComesBackGoesOnFromTheSnapshot(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		t.Run(fmt.Sprint(restarts), func(t *testing.T) {
 			two(t, func(w *world, a, b poller.AgencyKeys) {
@@ -85,7 +85,7 @@ func TestF49_WhoComesBackGoesOnFromTheSnapshot(t *testing.T) {
 	}
 }
 
-func TestF49_AHaltOutlastsARetirement(t *testing.T) {
+func TestAHaltOutlastsARetirement(t *testing.T) {
 	two(t, func(w *world, a, b poller.AgencyKeys) {
 		w.must(w.model.UnlinkKey(testKey, "B200"))
 		w.pass(10 * time.Minute)
@@ -101,7 +101,7 @@ func TestF49_AHaltOutlastsARetirement(t *testing.T) {
 	})
 }
 
-func TestF49_AnAgencyIsRetiredInTheMiddleOfAWalk(t *testing.T) {
+func TestAnAgencyIsRetiredInTheMiddleOfAWalk(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100", "B200"}, func(w *world) {
 		w.publish("A100", "a#1##")
 		var all []string
@@ -153,7 +153,7 @@ func TestF49_AnAgencyIsRetiredInTheMiddleOfAWalk(t *testing.T) {
 	})
 }
 
-func TestF49_ANewAgencyIsWatchedAtOnce(t *testing.T) {
+func TestANewAgencyIsWatchedAtOnce(t *testing.T) {
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100", "B200"}, func(w *world) {
 		a, b := w.options.Agencies[0], w.options.Agencies[1]
 		w.publish("A100", "a#1##")
@@ -171,7 +171,7 @@ func TestF49_ANewAgencyIsWatchedAtOnce(t *testing.T) {
 	})
 }
 
-func TestF49_ThatNobodyIsLeftIsRefused(t *testing.T) {
+func TestThatNobodyIsLeftIsRefused(t *testing.T) {
 	two(t, func(w *world, a, b poller.AgencyKeys) {
 		for _, list := range [][]poller.AgencyKeys{nil, {pair("C300", testKey, "")}} {
 			if err := w.poller.SetAgencies(list); !errors.Is(err, poller.ErrRetiresAll) {
@@ -186,7 +186,7 @@ func TestF49_ThatNobodyIsLeftIsRefused(t *testing.T) {
 	})
 }
 
-func TestF49_AgenciesComeAndGoWhileEverythingIsUnderWay(t *testing.T) {
+func TestAgenciesComeAndGoWhileEverythingIsUnderWay(t *testing.T) {
 	two(t, func(w *world, a, b poller.AgencyKeys) {
 		before := len(w.log("B200"))
 		for n := range 200 {
@@ -213,7 +213,7 @@ func TestF49_AgenciesComeAndGoWhileEverythingIsUnderWay(t *testing.T) {
 	})
 }
 
-func TestF49_WhatIsUnderWayEndsBeforeTheRetirementDoes(t *testing.T) {
+func TestWhatIsUnderWayEndsBeforeTheRetirementDoes(t *testing.T) {
 	two(t, func(w *world, a, b poller.AgencyKeys) {
 		w.halt()
 		var late atomic.Bool
@@ -234,7 +234,7 @@ func TestF49_WhatIsUnderWayEndsBeforeTheRetirementDoes(t *testing.T) {
 	})
 }
 
-func TestF49_WhoComesBackWithAnOldFailureStopsNobody(t *testing.T) {
+func TestWhoComesBackWithAnOldFailureStopsNobody(t *testing.T) {
 	two(t, func(w *world, a, b poller.AgencyKeys) {
 		w.model.SetFault(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Status: 429} })
 		w.pass(10 * time.Minute)

@@ -81,7 +81,7 @@ var promises = []struct {
 		"poller": "TestAStillListedInsertionThatIsRefusedHaltsAlone TestAnUnreadableContactRequestServiceIsOneHalt TestARefusedInsertionIsNotAskedAgainByARestart TestAWithdrawnInsertionThatIsRefusedRingsNoAlarm",
 	}},
 	{"Two keys: the other one is tried once, switches once per pair, and asks nobody twice.", map[string]string{
-		"poller": "TestF24_TheSecondKeyTakesOverWithoutAHalt TestF24_APairNeverSwitchesBack TestF24_EveryOrderOfARotationEndsWellAndAsksNobodyTwice TestF24_AKillAtAnyInstantLeavesOneSwitchOrOneHalt",
+		"poller": "TestTheSecondKeyTakesOverWithoutAHalt TestAPairNeverSwitchesBack TestEveryOrderOfARotationEndsWellAndAsksNobodyTwice TestAKillAtAnyInstantLeavesOneSwitchOrOneHalt",
 	}},
 	{"A halt ends when the configured key changes, or by a person.", map[string]string{
 		"poller":       "TestAKeyThatChangesWhileRunningEndsAHalt",

@@ -188,7 +188,7 @@ func newPlan(o poller.Outlook, source string, latency time.Duration) *planReport
 		MaxStalenessSeconds: o.MaxStaleness.Seconds(), AnswerSeconds: max(o.Answer, 0).Seconds(), Wished: planWish{MeanLatencySeconds: latency.Seconds()},
 	}
 	for _, a := range o.Agencies {
-		r.LearnedFrom += int(min(max(a.ContactRequests, 0), math.MaxInt32))
+		r.LearnedFrom += int(math.Round(min(max(a.ContactRequests, 0), math.MaxInt32))) // they fade a little
 	}
 	insertions := 0.0
 	for _, group := range p.Rates {

@@ -46,8 +46,8 @@ func TestPlanForANumberNeedsNoConfiguration(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	has(t, text, "10,000 insertions of 1 agency, made up", "REQUESTS/S MEAN MEDIAN 95 %", "→ 5 ",
-		"Walks take 1.7 requests/s: 202 requests every 2m (DOORBELL_WALK_INTERVAL), pages of 50; fewer where the API gives larger ones, which is tried (DOORBELL_PAGE_SIZE).",
-		"Every 10m they take 0.34", "A mean of 5m takes", "Assumed: how contact requests spread over insertions")
+		"Walks take 1.7 requests/s: 202 requests every 2m (DOORBELL_WALK_INTERVAL), pages of 50; fewer if the API allows larger pages, which is tried (DOORBELL_PAGE_SIZE).",
+		"With one every 10m they take 0.34", "A mean of 5m takes", "The rates are assumed", "nor the time an answer takes")
 	p := schedule.Plan{Rates: trace.Rates(10000), Budget: 5, Walks: 202.0 / 120, Interval: 30 * time.Second}
 	for n, budget := range []float64{2.5, 5, 10, 20} {
 		p.Budget = budget
@@ -75,7 +75,7 @@ func TestPlanHeedsItsFlagsAndTheConfiguration(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	has(t, text, "3,000 insertions of 7 agencies", "→ 2 ", "pages of 100", "A mean of 20s is not possible: no insertion is polled more often than every 1m (DOORBELL_POLL_INTERVAL).",
-		"no insertion waits longer than 20m (DOORBELL_MAX_STALENESS) takes 2.8 requests/s: more than the 2 there are, so they take turns.")
+		"Polling every insertion within 20m (DOORBELL_MAX_STALENESS) takes 2.8 requests/s: more than the 2 there are, so they are polled in turn")
 	r, text = planned(t, environ, "--insertions", "3000", "--agencies", "7", "--budget", "8", "--latency", "1m")
 	if r.Budgets[1].RequestsPerSecond != 8 || !r.Wished.Possible || r.Budgets[1].OldestSeconds > 1200.001 {
 		t.Errorf("%+v", r)
@@ -93,7 +93,7 @@ func TestPlanSaysHowOftenWalksComeThatAreTooLong(t *testing.T) {
 	if w := r.Walks; math.Abs(w.RequestsPerSecond-5.0/3) > 1e-9 || w.Requests != 5002 {
 		t.Errorf("%+v", w)
 	}
-	has(t, text, "They would need 42, but get a third while polls wait, so they come every 50m")
+	has(t, text, "They would need 42, but get at most a third while polls wait, so one comes every 50m")
 }
 
 func TestFiguresOfAPlanAreWrittenOutAndHoursAreWhole(t *testing.T) {
@@ -115,7 +115,7 @@ func TestFiguresOfAPlanAreWrittenOutAndHoursAreWhole(t *testing.T) {
 		}
 	}
 	_, text := planned(t, []string{"DOORBELL_MAX_STALENESS=1h"}, "--insertions", "10000", "--budget", "1000")
-	has(t, text, "→ 1000 ", " 4000 ", "no insertion waits longer than 1h (DOORBELL_MAX_STALENESS)")
+	has(t, text, "→ 1000 ", " 4000 ", "Polling every insertion within 1h (DOORBELL_MAX_STALENESS)")
 	if strings.Contains(text, "e+") {
 		t.Errorf("an exponent:\n%s", text)
 	}
@@ -190,7 +190,7 @@ func TestPlanIsAboutTheDaemonAndThenAboutItsStore(t *testing.T) {
 	if r.Source != fromStore || r.Agencies != 2 || r.Insertions != 8 || r.Budgets[1].RequestsPerSecond != 0.5 || r.Walks.Requests != 6 {
 		t.Errorf("%+v", r)
 	}
-	has(t, text, "as the store remembers them", "Learned from 9 contact requests, which is little")
+	has(t, text, "as the store remembers them", "Learned from only 9 contact requests: the figures will change.")
 	if after := tree(t, s.dir); !maps.Equal(before, after) {
 		t.Errorf("the data directory was changed: %v", slices.Sorted(maps.Keys(after)))
 	}
@@ -216,7 +216,7 @@ func TestAPlanOfNothingSaysSo(t *testing.T) {
 	if r.Insertions != 0 || r.Budgets[0].Gain != 1 {
 		t.Errorf("%+v", r)
 	}
-	has(t, text, "no insertion is known yet; plan for a number with --insertions 1000")
+	has(t, text, "No insertions are known yet. To plan for a number, use --insertions 1000")
 }
 
 func TestAWalkTakesAsManyRequestsAsTheLastOneOrAPageForEachSize(t *testing.T) {

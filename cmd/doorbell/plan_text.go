@@ -34,7 +34,7 @@ func (r *planReport) writeText(w io.Writer, t terminal) error {
 
 func (r *planReport) writeHead(b *strings.Builder) {
 	if r.Insertions == 0 {
-		fmt.Fprintln(b, "no insertion is known yet; plan for a number with --insertions 1000")
+		fmt.Fprintln(b, "No insertions are known yet. To plan for a number, use --insertions 1000")
 		return
 	}
 	where := map[string]string{fromDaemon: "as the daemon knows them", fromStore: "as the store remembers them", fromRequest: "made up"}[r.Source]
@@ -86,7 +86,7 @@ func counted(n float64) string {
 	if n < 10 {
 		return fmt.Sprintf("%.2g", n)
 	}
-	return fmt.Sprintf("%.0f", n)
+	return ops.Number(int(math.Round(n)))
 }
 
 func (r *planReport) walksText() string {
@@ -97,13 +97,13 @@ func (r *planReport) walksText() string {
 	case w.PageSize > 0:
 		text += fmt.Sprintf(", pages of %d (DOORBELL_PAGE_SIZE)", w.PageSize)
 	case r.Source == fromRequest:
-		text += fmt.Sprintf(", pages of %d; fewer where the API gives larger ones, which is tried (DOORBELL_PAGE_SIZE)", poller.DefaultPage)
+		text += fmt.Sprintf(", pages of %d; fewer if the API allows larger pages, which is tried (DOORBELL_PAGE_SIZE)", poller.DefaultPage)
 	}
 	if w.Wished > w.RequestsPerSecond*1.01 {
-		text += fmt.Sprintf(". They would need %s, but get a third while polls wait, so they come every %s", figure(w.Wished, 2),
+		text += fmt.Sprintf(". They would need %s, but get at most a third while polls wait, so one comes every %s", figure(w.Wished, 2),
 			fromSeconds(w.IntervalSeconds*w.Wished/w.RequestsPerSecond))
 	}
-	text += fmt.Sprintf(". Every %s they take %s, and the mean is %s; but a new insertion, and what is written about it, is then seen that much later.",
+	text += fmt.Sprintf(". With one every %s they take %s and the mean is %s, but new insertions, and contact requests for them, are found later.",
 		fromSeconds(w.LongerIntervalSeconds), figure(w.LongerRequestsPerSecond, 2), fromSeconds(w.LongerMeanLatencySeconds))
 	return text
 }
@@ -121,26 +121,29 @@ func (r *planReport) stalenessText() string {
 	if r.MaxStalenessSeconds == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("That no insertion waits longer than %s (DOORBELL_MAX_STALENESS) takes %s requests/s", fromSeconds(r.MaxStalenessSeconds),
+	text := fmt.Sprintf("Polling every insertion within %s (DOORBELL_MAX_STALENESS) takes %s requests/s", fromSeconds(r.MaxStalenessSeconds),
 		figure(roundUp(r.StalenessNeeds), 4))
 	for _, row := range r.Budgets {
 		if row.Configured && r.StalenessNeeds > row.RequestsPerSecond {
-			text += fmt.Sprintf(": more than the %s there are, so they take turns", figure(row.RequestsPerSecond, 3))
+			text += fmt.Sprintf(": more than the %s there are, so they are polled in turn, as fast as that allows", figure(row.RequestsPerSecond, 3))
 		}
 	}
 	return text + "."
 }
 
 func (r *planReport) knownText() string {
-	const missing = " Not counted: the time an answer takes, failures, and that a new insertion waits for a walk."
+	text := fmt.Sprintf("Learned from %s.", ops.Counted(r.LearnedFrom, "contact request"))
 	switch {
 	case r.LearnedFrom == 0:
-		return "Assumed: how contact requests spread over insertions, after public figures; with other insertions the figures are others, " +
-			"and the daemon must learn which these are." + missing
+		text = "The rates are assumed, after public figures. Yours will differ, and the daemon learns them."
 	case r.LearnedFrom < fewLearned:
-		return fmt.Sprintf("Learned from %s, which is little: the figures will change.", ops.Counted(r.LearnedFrom, "contact request")) + missing
+		text = fmt.Sprintf("Learned from only %s: the figures will change.", ops.Counted(r.LearnedFrom, "contact request"))
 	}
-	return fmt.Sprintf("Learned from %s.", ops.Counted(r.LearnedFrom, "contact request")) + missing
+	text += " Not counted: failures, and that a new insertion waits for a walk"
+	if r.AnswerSeconds == 0 {
+		text += "; nor the time an answer takes, which is not known yet"
+	}
+	return text + "."
 }
 
 // roundUp keeps two digits.

@@ -28,18 +28,18 @@ type madeUp struct {
 	url      string
 	agencies []string
 	settings string        // of a client that watches, beside the usual ones; ends with a space
-	story    string        // to be told before it begins
+	story    []string      // to be told before it begins
 	play     *sandbox.Play // nil: no scenario
 }
 
 // SandboxCmd is `doorbell sandbox`. It reads no environment.
 type SandboxCmd struct {
 	Listen          string           `default:"127.0.0.1:3668" placeholder:"HOST:PORT" help:"Address of the API; a free port is taken if this one is in use."`
-	Control         string           `default:"127.0.0.1:3669" placeholder:"HOST:PORT" help:"Address of the control, which changes the API and tells what was true; a free port is taken if this one is in use."`
+	Control         string           `default:"127.0.0.1:3669" placeholder:"HOST:PORT" help:"Address of the control, which changes the API and shows what it served; a free port is taken if this one is in use."`
 	Seed            int64            `default:"1" help:"Number from which people and properties are made up."`
-	Rendering       string           `placeholder:"NAME" help:"Form of the answers, which the API's description leaves open; listed above. Default flat, or that of the scenario."`
+	Rendering       string           `placeholder:"NAME" help:"Shape of the answers, which the API's description leaves open; listed above. Default: flat, or the scenario's."`
 	Scenario        string           `placeholder:"NAME" help:"Play a scenario; listed above. It brings its own agencies, and the flags below have no effect."`
-	Speed           float64          `placeholder:"FACTOR" help:"How much faster than in life the scenario happens. Default that of the scenario."`
+	Speed           float64          `placeholder:"FACTOR" help:"How much faster than in real life the scenario plays. Default: the scenario's."`
 	Agencies        config.AgencyIDs `default:"A100,B200" help:"Agencies that exist."`
 	Insertions      int              `default:"12" help:"Insertions of each agency at the start."`
 	History         int              `default:"3" help:"Contact requests that each insertion has at the start."`
@@ -101,7 +101,7 @@ func (c *SandboxCmd) Run(ctx context.Context, p *program) error {
 	if c.JSON {
 		err = p.printJSON(m.object("http://" + control.Addr().String()))
 	} else {
-		m.greet(out, "http://"+control.Addr().String())
+		m.greet(out, p.terminalOf(out), "http://"+control.Addr().String())
 	}
 	if m.play != nil && err == nil {
 		tell(ctx, out, m.play)
@@ -177,19 +177,22 @@ func (c *SandboxCmd) serve(ctx context.Context, rendering *sandbox.Rendering, l 
 }
 
 // greet says how to watch the API, and how to change it.
-func (m madeUp) greet(w io.Writer, control string) {
-	agency := m.agencies[0]
+func (m madeUp) greet(w io.Writer, t terminal, control string) {
+	agency, story := m.agencies[0], ""
+	for _, line := range m.story {
+		story += t.fit(line, 2) + "\n"
+	}
 	fmt.Fprintf(w, `The made-up listings API is at %s, for agencies %s.
-Watch it from another terminal; the intervals are short so that what you change is soon seen:
+Watch it from another terminal. The intervals are short, so that you soon see what you change:
 
   DOORBELL_BASE_URL=%s DOORBELL_AGENCIES=%s DOORBELL_API_KEY=%s DOORBELL_POLL_INTERVAL=2s DOORBELL_WALK_INTERVAL=5s %s./doorbell run
 
 See the events in a third one: ./doorbell events tail --all
-What a sandbox made up is gone when it ends, so begin the next one with a new data directory (DOORBELL_DATA_DIR).
+A sandbox keeps nothing, so use a new data directory (DOORBELL_DATA_DIR) for the next one.
 
-%sChange it by hand: an insertion appears, a person writes about it, it is edited and withdrawn.
+%sChange it by hand: publish an insertion, write about it, edit it, withdraw it.
 
-`, m.url, strings.Join(m.agencies, ", "), m.url, strings.Join(m.agencies, ","), madeUpKey, m.settings, m.story)
+`, m.url, strings.Join(m.agencies, ", "), m.url, strings.Join(m.agencies, ","), madeUpKey, m.settings, story)
 	change := func(path, body string, values ...any) {
 		fmt.Fprintf(w, "  curl %s/%s -d '%s'\n", control, path, fmt.Sprintf(body, values...))
 	}
@@ -197,11 +200,11 @@ What a sandbox made up is gone when it ends, so begin the next one with a new da
 	change("contact-requests", `{"agencyId":%q,"propertyReferenceId":"test#1##","contactRequest":{"lastName":"Muster","message":"Guten Tag"}}`, agency)
 	change("insertions/edit", `{"agencyId":%q,"propertyReferenceId":"test#1##","patch":{"rankType":"TOP"}}`, agency)
 	change("insertions/withdraw", `{"agencyId":%q,"propertyReferenceId":"test#1##"}`, agency)
-	fmt.Fprint(w, "\nTake the key away from an agency, and give it, or another key, to one:\n\n")
+	fmt.Fprint(w, "\nTake the key away from an agency, and give it back:\n\n")
 	change("keys/unlink", `{"key":%q,"agencies":[%q]}`, madeUpKey, agency)
 	change("keys", `{"key":%q,"agencies":[%q]}`, madeUpKey, agency)
-	fmt.Fprintf(w, "\nAn agency that met a 403 stays halted when its key is given back, until you type: ./doorbell resume %s\n", agency)
-	fmt.Fprintf(w, "\nSee what was true:\n\n  curl %s/truth\n\nCtrl-C ends it.\n", control)
+	fmt.Fprintf(w, "\nAfter a 403 an agency stays halted, also when its key works again, until you type: ./doorbell resume %s\n", agency)
+	fmt.Fprintf(w, "\nSee everything that there was, and how often each was served:\n\n  curl %s/truth\n\nPress Ctrl-C to end it.\n", control)
 }
 
 // findRendering returns nil if none is asked for.
@@ -212,7 +215,7 @@ func findRendering(name string) (*sandbox.Rendering, error) {
 	if r, ok := sandbox.RenderingNamed(name); ok {
 		return &r, nil
 	}
-	return nil, exit.Usage("--rendering: there is none of this name", "choose one of "+strings.Join(renderingNames(), ", "))
+	return nil, exit.Usage("--rendering: no such rendering", "choose one of "+strings.Join(renderingNames(), ", "))
 }
 
 func renderingNames() (names []string) {
@@ -240,7 +243,7 @@ func findScenario(name string) (*sandbox.Scenario, error) {
 		for _, s := range sandbox.Scenarios() {
 			names = append(names, s.Name)
 		}
-		return nil, exit.Usage("--scenario: there is none of this name", "choose one of "+strings.Join(names, ", "))
+		return nil, exit.Usage("--scenario: no such scenario", "choose one of "+strings.Join(names, ", "))
 	}
 	return &s, nil
 }
@@ -259,8 +262,10 @@ func (c *SandboxCmd) play(ctx context.Context, s sandbox.Scenario, rendering *sa
 		m.settings += more + " "
 	}
 	lasts := time.Duration(float64(s.Lasts) / speed).Round(time.Second)
-	m.story = fmt.Sprintf("Scenario %s: %s\nWhat must come out: %s\nIt begins with the first request and takes %s, %g times as fast as in life.\n\n",
-		s.Name, s.Description, s.Outcome, lasts, speed)
+	m.story = []string{
+		fmt.Sprintf("Scenario %s: %s", s.Name, s.Description), "Expected outcome: " + s.Outcome,
+		fmt.Sprintf("It begins with the first request and takes %s, %g times as fast as in real life.", lasts, speed), "",
+	}
 	go serveUntil(ctx, l, p.Handler)
 	return m
 }
@@ -276,10 +281,10 @@ func tell(ctx context.Context, w io.Writer, p *sandbox.Play) {
 			return
 		}
 	}
-	fmt.Fprintf(w, "The first request: scenario %s begins.\n", p.Scenario.Name)
+	fmt.Fprintf(w, "First request: scenario %s begins.\n", p.Scenario.Name)
 	p.Run(ctx)
 	if ctx.Err() == nil {
-		fmt.Fprintln(w, "The scenario is over; the API goes on as it was left.")
+		fmt.Fprintln(w, "The scenario is over; the API stays as it is now.")
 	}
 }
 
@@ -288,7 +293,7 @@ func sandboxHelp() string {
 	var b strings.Builder
 	b.WriteString("Example:\n  doorbell sandbox --scenario zurich-hot\n\nScenarios:\n")
 	for _, s := range sandbox.Scenarios() {
-		fmt.Fprintf(&b, "  %-19s %s\n", s.Name, s.Description)
+		b.WriteString(terminal{width: usualWidth - 4}.fit(fmt.Sprintf("  %-19s %s", s.Name, s.Description), 22) + "\n") // kong indents it
 	}
 	b.WriteString("\nRenderings:\n  " + strings.Join(renderingNames(), ", "))
 	return b.String()

@@ -14,8 +14,14 @@ import (
 
 func TestTheHelpOfTheSandboxListsEveryScenarioAndRendering(t *testing.T) {
 	got := run(t, nil, "sandbox", "--help")
+	words := strings.Join(strings.Fields(got.stdout), " ")
+	for line := range strings.Lines(got.stdout) {
+		if len([]rune(line)) > usualWidth+1 {
+			t.Errorf("wider than a terminal: %s", line)
+		}
+	}
 	for _, s := range sandbox.Scenarios() {
-		if n := strings.Count(got.stdout, "    "+s.Name+" "); n != 1 || !strings.Contains(got.stdout, s.Description) {
+		if n := strings.Count(got.stdout, "    "+s.Name+" "); n != 1 || !strings.Contains(words, s.Description) {
 			t.Errorf("%s is listed %d times", s.Name, n)
 		}
 	}
@@ -94,8 +100,8 @@ func TestEveryScenarioStartsAndBeginsWithTheFirstRequest(t *testing.T) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			c := launch(t, nil, "sandbox", "--scenario", s.Name, "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
-			found := c.stdout.await(t, `(?s)API is at (http://\S+), for agencies ([^.]+)\..*DOORBELL_API_KEY=(\S+).*What must come out.*curl (http://\S+)/truth`)
-			if told := c.stdout.String(); !strings.Contains(told, s.Description) || !strings.Contains(told, s.Outcome) || strings.Contains(told, "begins.") {
+			found := c.stdout.await(t, `(?s)API is at (http://\S+), for agencies ([^.]+)\..*DOORBELL_API_KEY=(\S+).*Expected outcome.*curl (http://\S+)/truth`)
+			if told := strings.Join(strings.Fields(c.stdout.String()), " "); !strings.Contains(told, s.Description) || !strings.Contains(told, s.Outcome) || strings.Contains(told, "begins.") {
 				t.Errorf("it told:\n%s", told)
 			}
 			var truth sandbox.Truth
@@ -158,7 +164,7 @@ func TestWhatTheSandboxSaysToTypeIsTaken(t *testing.T) {
 
 func typeWhatTheSandboxSays(t *testing.T, flags ...string) {
 	c := launch(t, nil, append([]string{"sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"}, flags...)...)
-	found := c.stdout.await(t, `(?s)API is at (http://\S+), for.*DOORBELL_API_KEY=(\S+).*Ctrl-C ends it`)
+	found := c.stdout.await(t, `(?s)API is at (http://\S+), for.*DOORBELL_API_KEY=(\S+).*Ctrl-C to end it`)
 	lines := regexp.MustCompile(`(?m)^  curl (http://[^/ ]+/(\S+)) -d '(.*)'$`).FindAllStringSubmatch(c.stdout.String(), -1)
 	if len(lines) != 6 {
 		t.Fatalf("%d commands are found in\n%s", len(lines), c.stdout.String())

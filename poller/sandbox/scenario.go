@@ -30,12 +30,7 @@ type Scenario struct {
 
 // ScenarioNamed looks one of [Scenarios] up.
 func ScenarioNamed(name string) (Scenario, bool) {
-	for _, s := range Scenarios() {
-		if s.Name == name {
-			return s, true
-		}
-	}
-	return Scenario{}, false
+	return find(Scenarios(), func(s Scenario) bool { return s.Name == name })
 }
 
 // ScenarioOptions of [Scenario.Open]. Only Key is needed.
@@ -173,7 +168,7 @@ func Scenarios() []Scenario {
 		{
 			Name:        "zurich-hot",
 			Description: "One insertion gets 480 contact requests in 20 hours; for two of them the API is down, so that more wait than any page holds.",
-			Outcome:     "All of them, or watch.gap_detected with the window.",
+			Outcome:     "All of them, or a watch.gap_detected that says what may be missing.",
 			Agencies:    []string{"A100"}, Speed: 720, Lasts: 24 * time.Hour,
 			set: func(p *Play) {
 				p.stock("A100", 5, 3)
@@ -276,7 +271,7 @@ func Scenarios() []Scenario {
 		},
 		{
 			Name:        "schema-shift",
-			Description: "After an hour items becomes results, rankType is called otherwise, and ids that were numbers become texts.",
+			Description: "After an hour items is renamed to results and rankType to ranking, and ids that were numbers become texts.",
 			Outcome:     "watch.schema_drifted; nothing vanishes, nothing is new.",
 			Agencies:    []string{"A100"}, Speed: 60, Lasts: 2 * time.Hour,
 			rendering: "items", set: func(p *Play) {

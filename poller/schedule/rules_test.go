@@ -119,6 +119,27 @@ func TestABunchThatIsNearTheCapIsPolledInTime(t *testing.T) {
 	}
 }
 
+func TestWhatIsUrgentIsNotKeptWaitingForACapThatIsHeld(t *testing.T) {
+	const tight = 5 * time.Minute // taking turns needs 3:20
+	d := newDrive(schedule.Options{Interval: 30 * time.Second, Staleness: tight})
+	all := d.add(d.s.Enter(nil), 1000, 0.001, polled(0))
+	d.run(5000)
+	since, worst := map[schedule.Insertion]time.Time{}, time.Duration(0)
+	for n := range 10_000 {
+		if i := all[n*7919%1000]; n%10 == 0 && since[i].IsZero() {
+			since[i] = d.now
+			d.s.Prioritize(i, schedule.Hint)
+		}
+		if turn := d.step(); turn.Why != schedule.None && !since[turn.Insertion].IsZero() {
+			worst = max(worst, d.now.Sub(since[turn.Insertion]))
+			delete(since, turn.Insertion)
+		}
+	}
+	if worst > 15*time.Second || d.worst > tight {
+		t.Errorf("an urgent one has waited %s, any %s", worst, d.worst)
+	}
+}
+
 func TestUrgentOnesLeaveThreeTurnsOfTenToOthers(t *testing.T) {
 	d := newDrive(schedule.Options{})
 	a := d.s.Enter(nil)

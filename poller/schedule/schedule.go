@@ -14,8 +14,8 @@
 // pages of the list compete with polls. A [Plan] foresees by the same rule what a budget achieves (forecast.go).
 //
 // What is urgent comes first, with nine turns of thirteen as long as others wait; what failed gets every second of the others.
-// Agencies share the turns fairly. An insertion that is close to the cap goes before all that. What is in flight is not given
-// out again before its result. Nothing is polled more often than Options.Interval; the rest of the budget is not spent.
+// Agencies share the turns fairly. An insertion that is close to the cap goes before all that, at first in every second turn.
+// What is in flight is not given out again before its result. Nothing is polled more often than Options.Interval; the rest of the budget is not spent.
 //
 //	Add, Prioritize ──► heaps by due ──Next──► in flight ──Polled──► λ anew, heap
 //	                        ▲                      └──────Put──────► wait, then Retry
@@ -429,14 +429,13 @@ func (g *agency) learn(slot uint32, now int64) {
 // prioritized or resumed. The caller sends no more than the budget, and asks only when it could send.
 func (s *Schedule) Next(now time.Time) (Turn, time.Duration) {
 	t := s.tick(now)
-	if s.turns++; s.turns%spared != 0 {
-		if g, slot := s.overdue(t); g != nil {
-			why := cmp.Or(g.items[slot].urgent, Cap)
-			if slot == g.queues[planned].first() {
-				why = Index // it would have been its turn anyway
-			}
-			return s.give(g, slot, why), 0
+	s.turns++
+	if g, slot := s.overdue(t); g != nil && s.turns%s.spared(t-g.items[slot].last) != 0 {
+		why := cmp.Or(g.items[slot].urgent, Cap)
+		if slot == g.queues[planned].first() {
+			why = Index // it would have been its turn anyway
 		}
+		return s.give(g, slot, why), 0
 	}
 	var best *agency
 	var slot int64
@@ -462,14 +461,21 @@ func (s *Schedule) Next(now time.Time) (Turn, time.Duration) {
 	return Turn{}, time.Duration(max(wakes-t, int64(time.Millisecond)))
 }
 
-// spared: one of so many turns is for others even where those close to the cap need all. What has failed is not among these,
-// and where the cap cannot be held it would wait for ever.
-const spared = 16
+// spared: one of so many turns is for others than those close to the cap. At first it is every second one, so that what is urgent
+// is not kept waiting for a cap that is held anyway; the closer they are the fewer, down to one of sixteen. What has failed is not
+// among these, and where the cap cannot be held it would wait for ever.
+func (s *Schedule) spared(waited int64) int {
+	left := (s.cap() - float64(waited)) / s.ahead()
+	return 16 - int(14*min(max((3*left-1)/2, 0), 1))
+}
 
-// overdue is the insertion that waits the longest, if it must be polled now: what is polled at most as fast as the budget
-// allows comes close to the cap no faster, and half a round is ahead of what spared turns and a bunch cost.
+// ahead is how long before the cap an insertion is close to it: what is polled at most as fast as the budget allows comes close no
+// faster, and half a round is ahead of what spared turns and a bunch cost.
+func (s *Schedule) ahead() float64 { return s.round()/2 + float64(second) }
+
+// overdue is the insertion that waits the longest, if that is close to the cap.
 func (s *Schedule) overdue(now int64) (oldest *agency, slot int64) {
-	last := now - max(int64(s.cap()-s.round()/2)-second, s.interval)
+	last := now - max(int64(s.cap()-s.ahead()), s.interval)
 	for _, g := range s.agencies {
 		if g == nil || g.blocked() {
 			continue

@@ -48,7 +48,8 @@ type Traits struct {
 	Digest int
 }
 
-// Destination names a receiver: its host, and a short hash of what makes it another one than others there.
+// Destination names a receiver: its host, and a hash of what makes it another one than others there. The hash is long enough that no two of
+// thousands share it: the second would get nothing, and the first the people of both.
 func Destination(host, identity string) string {
 	host = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
@@ -57,7 +58,7 @@ func Destination(host, identity string) string {
 		return '_'
 	}, strings.ToLower(host))
 	sum := sha256.Sum256([]byte(identity))
-	return host[:min(len(host), 40)] + "-" + hex.EncodeToString(sum[:4])
+	return host[:min(len(host), 40)] + "-" + hex.EncodeToString(sum[:8])
 }
 
 // Retry: try again, not before After if that is longer than the pipeline's own back-off.

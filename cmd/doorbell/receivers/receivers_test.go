@@ -48,6 +48,22 @@ func TestAgenciesAreSharedOutByTheirValue(t *testing.T) {
 	}
 }
 
+// TestAgenciesWithAddressesOfTheirOwnAreNeverServedByOneReceiver takes two addresses of which four bytes of the hash are the same.
+func TestAgenciesWithAddressesOfTheirOwnAreNeverServedByOneReceiver(t *testing.T) {
+	c := read(t, "DOORBELL_SLACK_URL=A100=https://hooks.slack.com/services/T47425,B200=https://hooks.slack.com/services/T55923")
+	f, err := New(c, "slack", "slack", "1.0.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, r := range f.Distinct() {
+		names[r.Receiver.Traits().Destination] = true
+	}
+	if len(names) != 2 {
+		t.Errorf("two channels are %d destinations: %v", len(names), names)
+	}
+}
+
 func TestSlackAlertsMayGoElsewhere(t *testing.T) {
 	c := read(t, "DOORBELL_SLACK_URL=A100=https://h.example/a,*=https://h.example/b", "DOORBELL_SLACK_ALERTS_URL=https://h.example/ops")
 	f, err := New(c, "slack", "slack", "1.0.0")

@@ -88,7 +88,7 @@ func TestServersAreReadAsPeopleWriteThem(t *testing.T) {
 
 func TestADestinationNamesTheHostAndNobody(t *testing.T) {
 	one := newReceiver(t, nil).Traits()
-	if !regexp.MustCompile(`^mail_agency_example-[0-9a-f]{8}$`).MatchString(one.Destination) || one.Pace <= 0 || one.Digest < 2 {
+	if !regexp.MustCompile(`^mail_agency_example-[0-9a-f]{16}$`).MatchString(one.Destination) || one.Pace <= 0 || one.Digest < 2 {
 		t.Errorf("%+v", one)
 	}
 	same := newReceiver(t, func(o *Options) { o.OpenImmo, o.RootCAs = false, nil }).Traits()

@@ -264,7 +264,7 @@ func TestADestinationTellsWebhooksApartAndNothingElse(t *testing.T) {
 			}
 			d := o.Traits().Destination
 			seen[d] = true
-			if strings.Trim(d, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" || !strings.HasPrefix(d, "hooks_slack_com-") || len(d) > 30 {
+			if strings.Trim(d, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" || !strings.HasPrefix(d, "hooks_slack_com-") || len(d) > 32 {
 				t.Errorf("destination is %q", d)
 			}
 		}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"doorbell/events/stream"
@@ -37,8 +35,8 @@ func (l *worker) attach(ctx context.Context) (jetstream.Consumer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stream %s: %w", l.f.o.Stream, err)
 	}
-	if now := events.CachedInfo().TimeStamp; !now.IsZero() && l.stream.IsZero() { // an old server does not tell the time
-		began := now.Add(-time.Since(l.started)) // what came while NATS or the stream was away is new
+	if l.stream.IsZero() {
+		began := events.CachedInfo().TimeStamp.Add(-time.Since(l.started)) // what came while NATS or the stream was away is new
 		l.f.state.change(func(m *memory) { m.begunBy(began) })
 	}
 	l.stream = events.CachedInfo().Created
@@ -113,24 +111,12 @@ func (l *worker) config() jetstream.ConsumerConfig {
 		MaxAckPending:     maxPending,
 		InactiveThreshold: l.f.o.Retention,
 	}
-	if subjects := l.subjects(l.f.o.Prefix, knowsSeveral(l.f.o.Conn)); len(subjects) == 1 {
+	if subjects := l.subjects(l.f.o.Prefix); len(subjects) == 1 {
 		c.FilterSubject = subjects[0]
 	} else {
 		c.FilterSubjects = subjects
 	}
 	return c
-}
-
-// knowsSeveral says whether the server takes consumers with several filters: from 2.10 on. It is not tried out: an older one would
-// take such a consumer without a word, and without filters. All that comes is filtered once more anyway.
-func knowsSeveral(nc *nats.Conn) bool {
-	parts := strings.Split(nc.ConnectedServerVersion(), ".")
-	if len(parts) < 2 {
-		return false
-	}
-	major, _ := strconv.Atoi(parts[0])
-	minor, _ := strconv.Atoi(parts[1])
-	return major > 2 || major == 2 && minor >= 10
 }
 
 // make makes the consumer. What it must not deliver again is passed over later: it may begin too early, never too late.
@@ -152,10 +138,7 @@ func (l *worker) make(ctx context.Context, stream jetstream.Stream) (jetstream.C
 	case waited < time.Second && !l.late:
 		c.DeliverPolicy = jetstream.DeliverNewPolicy
 	default: // NATS or the stream was away at first: what came meanwhile is new
-		if began = stream.CachedInfo().TimeStamp; began.IsZero() { // an old server does not tell the time
-			began = time.Now()
-		}
-		began = began.Add(-waited)
+		began = stream.CachedInfo().TimeStamp.Add(-waited)
 		c.DeliverPolicy, c.OptStartTime = jetstream.DeliverByStartTimePolicy, &began
 	}
 	made, err := stream.CreateConsumer(ctx, c)

@@ -442,22 +442,20 @@ func TestAConsumerIsNarrowedToWhatIsWanted(t *testing.T) {
 	for _, c := range []struct {
 		filters []Filter
 		kind    Kind
-		several bool
 		want    string
 	}{
-		{[]Filter{{}}, Leads, true, "[p.v1.*.contact_request.created]"},
-		{[]Filter{{}}, Alerts, true, "[p.v1.*.access.> p.v1.*.watch.>]"},
-		{[]Filter{{}}, Alerts, false, "[p.v1.>]"},
-		{[]Filter{{Types: []string{">"}}}, Leads, true, "[p.v1.*.insertion.> p.v1.*.contact_request.>]"},
-		{[]Filter{{Types: []string{"access.>", "access.halted"}, Agencies: []string{"A", "B C"}}}, Alerts, true, "[p.v1.A.access.> p.v1.B=20C.access.>]"},
-		{[]Filter{{Agencies: []string{"A"}}, {Types: []string{"contact_request.>"}}}, Leads, true, "[p.v1.*.contact_request.>]"},
-		{[]Filter{{Agencies: []string{"A"}, Types: []string{"contact_request.>"}}, {}}, Leads, true, "[p.v1.*.contact_request.>]"},
-		{[]Filter{{Agencies: []string{"B", "A"}}, {Agencies: []string{"A"}, Types: []string{"insertion.changed"}}}, Leads, true, "[p.v1.A.insertion.changed p.v1.B.insertion.changed p.v1.A.contact_request.created p.v1.B.contact_request.created]"},
-		{[]Filter{{Agencies: []string{}}}, Leads, true, "[p.v1.>]"},
+		{[]Filter{{}}, Leads, "[p.v1.*.contact_request.created]"},
+		{[]Filter{{}}, Alerts, "[p.v1.*.access.> p.v1.*.watch.>]"},
+		{[]Filter{{Types: []string{">"}}}, Leads, "[p.v1.*.insertion.> p.v1.*.contact_request.>]"},
+		{[]Filter{{Types: []string{"access.>", "access.halted"}, Agencies: []string{"A", "B C"}}}, Alerts, "[p.v1.A.access.> p.v1.B=20C.access.>]"},
+		{[]Filter{{Agencies: []string{"A"}}, {Types: []string{"contact_request.>"}}}, Leads, "[p.v1.*.contact_request.>]"},
+		{[]Filter{{Agencies: []string{"A"}, Types: []string{"contact_request.>"}}, {}}, Leads, "[p.v1.*.contact_request.>]"},
+		{[]Filter{{Agencies: []string{"B", "A"}}, {Agencies: []string{"A"}, Types: []string{"insertion.changed"}}}, Leads, "[p.v1.A.insertion.changed p.v1.B.insertion.changed p.v1.A.contact_request.created p.v1.B.contact_request.created]"},
+		{[]Filter{{Agencies: []string{}}}, Leads, "[p.v1.>]"},
 	} {
 		l := newWorker(nil, newDestination(s), c.kind)
 		l.filters = c.filters
-		if got := fmt.Sprint(l.subjects("p", c.several)); got != c.want {
+		if got := fmt.Sprint(l.subjects("p")); got != c.want {
 			t.Errorf("%+v %s: %s, want %s", c.filters, c.kind, got, c.want)
 		}
 	}

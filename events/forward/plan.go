@@ -47,7 +47,7 @@ func workerKey(destination string, k Kind) string { return destination + "/" + s
 
 // subjects are what a consumer is narrowed to: the types of all filters, of the agencies of all filters. They do not overlap. Too many of
 // them are as good as none. All that comes is filtered once more.
-func (l *worker) subjects(prefix string, several bool) []string {
+func (l *worker) subjects(prefix string) []string {
 	const most = 100
 	agencies := []string{"*"}
 	if !slices.ContainsFunc(l.filters, func(f Filter) bool { return f.Agencies == nil }) {
@@ -68,7 +68,7 @@ func (l *worker) subjects(prefix string, several bool) []string {
 			all = append(all, prefix+".v1."+a+"."+t)
 		}
 	}
-	if len(all) == 0 || len(all) > most || len(all) > 1 && !several {
+	if len(all) == 0 || len(all) > most {
 		return []string{events.StreamSubjects(prefix)}
 	}
 	return all

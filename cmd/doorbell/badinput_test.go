@@ -15,6 +15,7 @@ import (
 
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/schemas/skiptest"
 	"doorbell/store"
 )
 
@@ -130,7 +131,7 @@ func TestRunRefusesADataDirectoryThatIsNone(t *testing.T) {
 func TestADataDirectoryThatCannotBeMadeIsNoMatterOfSpace(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self"); err != nil {
-		t.Skip("no /proc here")
+		skiptest.Skipf(t, "there is no /proc here")
 	}
 	environ := fit("DOORBELL_DATA_DIR=/proc/x", "DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off")
 	mustBeRefused(t, environ, "DOORBELL_DATA_DIR: data directory: mkdir /proc/x", "no directory can be made there; choose another one")

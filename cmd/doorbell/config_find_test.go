@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/schemas/skiptest"
 )
 
 func TestASecretComesFromAFileWithoutItsLineEnd(t *testing.T) {
@@ -48,7 +49,7 @@ func TestAFileThatHoldsNoUsableSecretIsRefused(t *testing.T) {
 
 func TestAFileThatMayNotBeReadIsRefused(t *testing.T) {
 	if os.Getuid() == 0 {
-		t.Skip("root may read everything")
+		skiptest.Skipf(t, "root may read everything: run the tests as another user")
 	}
 	file := write(t, "key", sentinel, 0)
 	got := run(t, fit("DOORBELL_API_KEY=", "DOORBELL_API_KEY_FILE="+file), "config")

@@ -445,3 +445,25 @@ func TestWithALostTailNothingOlderIsSentAgainOrCountedAgain(t *testing.T) {
 	}
 	b.wantRepairs("A100", "foreign_message 6-6 sent 0", "tail_lost 9-12 sent 4")
 }
+
+func TestALossIsMendedAlsoWhereNoConsumerCanBeMade(t *testing.T) {
+	b := newBell(t)
+	b.o.Embedded = false // as on a server of others
+	b.log.ring(t, "A100", 10)
+	b.deliver()
+	if err := b.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
+		t.Fatal(err)
+	}
+	want := b.o.StreamConfig()
+	want.MaxConsumers = 1 // of the operator, and taken by somebody
+	eventually(t, "a new stream", func() bool {
+		_, err := b.js.CreateStream(t.Context(), want)
+		return err == nil
+	})
+	if _, err := b.js.CreateConsumer(t.Context(), "LISTINGS", jetstream.ConsumerConfig{Durable: "crm"}); err != nil {
+		t.Fatal(err)
+	}
+	b.deliver()
+	exactlyOnce(t, b.js, b.log, "A100", 0)
+	b.wantRepairs("A100", "recreated 1-10 sent 10")
+}

@@ -398,6 +398,7 @@ func (r *Relay) Resend(ctx context.Context, agency string) (sent int, err error)
 	if sent, err = l.sendMissing(ctx, s, c, 0); sent > 0 {
 		err = errors.Join(err, l.report(reasonMissing, l.repair.from, l.repair.to, sent))
 	}
+	l.repair = repair{}
 	if classify(err) == classDuplicate {
 		err = fmt.Errorf("the server still remembers the ids of what it has lost; it forgets them within two minutes: %w", err)
 	}

@@ -113,6 +113,28 @@ func TestATailThatIsLostAfterEventsWereSentAgainIsNotDoubled(t *testing.T) {
 	})
 }
 
+func TestTheReportOfALossCountsNothingOfARepairBefore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBell(t)
+		b.log.ring(t, "A100", 10)
+		r := b.relay()
+		if err := r.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.erase(5)
+		time.Sleep(3 * time.Minute)
+		if _, err := r.Resend(t.Context(), "A100"); err != nil {
+			t.Fatal(err)
+		}
+		b.makeAnew()
+		if err := r.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.settled()
+		b.wantRepairs("A100", "missing 5-5 sent 1", "recreated 1-10 sent 10")
+	})
+}
+
 func TestWhatIsMissingForItsAgeIsNotMissed(t *testing.T) {
 	b := newBell(t)
 	b.log.ringAt(t, "A100", 5, time.Now().Add(-2*time.Hour))

@@ -66,7 +66,7 @@ func TestAMessageThatIsFoundFromBehindOnlyIsTheFenceAlsoAfterALoss(t *testing.T)
 		t.Fatal(err)
 	}
 	l := r.worker("A100")
-	if err := l.resendLost(t.Context(), session{}, reasonTailLost); err != nil {
+	if _, err := l.resendLost(t.Context(), session{}, reasonTailLost); err != nil {
 		t.Fatal(err)
 	}
 	if l.fence != 7 {

@@ -277,3 +277,25 @@ func TestAStreamThatIsMadeAnewInTheMiddleOfARepairIsFilled(t *testing.T) {
 		}
 	}
 }
+
+// TestALostTailBringsNoSecondImportOfWhatTheLogHasForgotten: what stands before the lost tail was read before.
+func TestALostTailBringsNoSecondImportOfWhatTheLogHasForgotten(t *testing.T) {
+	b, folder := newFolderBell(t)
+	first := b.doorbell(t.TempDir())
+	first.ring(upTo(1, 10)...)
+	first.publish()
+	second := b.doorbell(t.TempDir()) // the first store is lost
+	second.publish()
+	second.ring(20)
+	second.publish()
+	if n, err := second.store.Trim(time.Now().Add(time.Hour), 8); n != 8 || err != nil {
+		t.Fatalf("%d trimmed: %v", n, err)
+	}
+	restore := b.backup(folder)
+	second.ring(upTo(21, 25)...)
+	second.publish()
+	restore()
+	second.publish()
+	second.wantOnce(append(upTo(1, 10), upTo(20, 25)...)...)
+	second.wantReported("imported 1-10 sent 0", "tail_lost 13-17 sent 5")
+}

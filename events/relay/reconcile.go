@@ -46,12 +46,13 @@ func (l *worker) reconcile(ctx context.Context, s session) error {
 	if err != nil {
 		return err
 	}
+	after := l.cursor.StreamSequence
 	if loss == "" {
 		l.repair = repair{} // in place, or removed on purpose
-	} else if err := l.resendLost(ctx, s, loss); err != nil {
+	} else if after, err = l.resendLost(ctx, s, loss); err != nil {
 		return err
 	}
-	if err := l.readOn(ctx, l.cursor.StreamSequence); err != nil {
+	if err := l.readOn(ctx, after); err != nil {
 		return err
 	}
 	return l.reportFound()
@@ -79,41 +80,48 @@ func (l *worker) findLoss(ctx context.Context, info *jetstream.StreamInfo) (reas
 
 // resendLost sends again what follows the newest event that is still in place, and is nowhere in the stream; where that was made anew,
 // nothing is in place. The cursor stays until that is done: were the process to end now, the next one would find the same, less what
-// has been sent by then.
-func (l *worker) resendLost(ctx context.Context, s session, reason string) error {
+// has been sent by then. It returns behind which place the stream is to be read.
+func (l *worker) resendLost(ctx context.Context, s session, reason string) (after uint64, err error) {
 	c := newComparer(l.r, l.agency)
 	if err := c.run(ctx); err != nil {
-		return err
+		return 0, err
 	}
-	l.foreign.seen = min(l.foreign.seen, c.inPlace.StreamSequence)
-	after := c.inPlace.Sequence // what is missing before it was removed on purpose
+	inPlace := c.inPlace // what is missing before it was removed on purpose, and what stands before it was read
 	if reason == reasonRecreated {
-		after = 0
+		inPlace = events.Cursor{}
 	}
-	if _, err := l.sendMissing(ctx, s, c, after); err != nil {
-		return err
+	l.foreign.seen = min(l.foreign.seen, inPlace.StreamSequence)
+	if _, err := l.sendMissing(ctx, s, c, inPlace.Sequence); err != nil {
+		return 0, err
 	}
 	done := l.repair
 	l.repair = repair{}
-	if err := l.report(reason, cmp.Or(done.from, max(after+1, c.first)), l.cursor.Sequence, done.sent); err != nil {
-		return err
+	if err := l.report(reason, cmp.Or(done.from, max(inPlace.Sequence+1, c.first)), l.cursor.Sequence, done.sent); err != nil {
+		return 0, err
 	}
-	l.cursor.StreamSequence, l.cursor.StreamCreated = 0, l.created // the stream is read from its beginning, also after a crash
+	l.cursor.StreamSequence, l.cursor.StreamCreated = 0, l.created // until its event is met; after a crash all is read
 	if err := l.r.o.Log.SetCursor(l.agency, l.cursor); err != nil {
-		return fmt.Errorf("%w: %w", ErrLog, err)
+		return 0, fmt.Errorf("%w: %w", ErrLog, err)
 	}
-	return nil
+	return inPlace.StreamSequence, nil
 }
 
 // readOn reads what the stream holds of the agency after a place: our next events have arrived, those that the log does not have are
 // imported, all else is stepped over. The fence becomes the last message that was seen; whatever arrives later fails the fence.
 func (l *worker) readOn(ctx context.Context, after uint64) error {
+	unplaced := l.cursor.StreamSequence == 0
 	last, err := readToEnd(ctx, l.r.stream, l.filter, after, l.meet)
 	if errCommit := l.commit(); errCommit != nil {
 		return errCommit
 	}
 	l.fence = last
-	return err
+	if err != nil || !unplaced || l.cursor.StreamSequence == 0 {
+		return err
+	}
+	if err := l.r.o.Log.SetCursor(l.agency, l.cursor); err != nil { // else another loss before the next event would not be found
+		return fmt.Errorf("%w: %w", ErrLog, err)
+	}
+	return nil
 }
 
 // readToEnd hands over the messages of a filter behind a place, and returns the place of the last one, also where it is not behind
@@ -151,6 +159,9 @@ func (l *worker) meet(m *stream.Message) error {
 		return nil
 	}
 	if known, err := l.isKnown(e); err != nil || known {
+		if known && e.ID == l.cursor.ID {
+			l.cursor.StreamSequence = m.Sequence
+		}
 		return err
 	}
 	if next, err := l.isNext(e); err != nil {

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -466,4 +467,37 @@ func TestALossIsMendedAlsoWhereNoConsumerCanBeMade(t *testing.T) {
 	b.deliver()
 	exactlyOnce(t, b.js, b.log, "A100", 0)
 	b.wantRepairs("A100", "recreated 1-10 sent 10")
+}
+
+// ending is a log whose process ends before anything is published.
+type ending struct {
+	*memLog
+	ends bool
+}
+
+func (l *ending) Unsent(agency string, maxEvents, maxBytes int) ([]events.Event, error) {
+	if l.ends {
+		return nil, errors.New("the end")
+	}
+	return l.memLog.Unsent(agency, maxEvents, maxBytes)
+}
+
+func TestATailThatIsLostAgainBeforeTheReportIsSentAgain(t *testing.T) {
+	b, folder := newFolderBell(t)
+	b.log.ring(t, "A100", 10)
+	b.deliver()
+	restore := b.backup(folder)
+	b.log.ring(t, "A100", 5)
+	b.deliver()
+	restore()
+	log := &ending{b.log, true}
+	b.o.Log = log
+	if err := b.relay().RunOnce(t.Context()); !errors.Is(err, ErrLog) {
+		t.Fatalf("%v", err)
+	}
+	b.wantRepairs("A100", "tail_lost 11-15 sent 5")
+	restore()
+	log.ends = false
+	b.deliver()
+	exactlyOnce(t, b.js, b.log, "A100", 0)
 }

@@ -169,28 +169,19 @@ func (tx *Tx) importState(e events.Event) error {
 // Unsent returns the first events of an agency that the stream has not taken, in order: at most maxEvents, and no further ones
 // once they hold maxBytes; but at least one if there is any. Those that were published before are dropped from the log. One whose
 // id is taken, but by something that happened before, has another id than it was appended with.
-func (s *Store) Unsent(agency string, maxEvents, maxBytes int) ([]events.Event, error) {
+func (s *Store) Unsent(agency string, maxEvents, maxBytes int) (found []events.Event, err error) {
 	for {
-		var found []events.Event
 		var dropped [][]byte
-		err := s.View(func(tx *Tx) error {
+		err := s.change(s.update, func(tx *Tx) (bool, error) {
 			found, dropped = tx.unsent(agency, maxEvents, maxBytes)
-			return nil
-		})
-		if err != nil || len(dropped) == 0 || s.db.IsReadOnly() {
-			return found, err
-		}
-		err = s.update(func(tx *Tx) error {
+			return len(dropped) > 0 && !s.db.IsReadOnly(), nil
+		}, func(tx *Tx) error {
 			last := dropped[len(dropped)-1]
-			position := binary.BigEndian.Uint64(last[len(last)-8:]) - unsent
-			if err := tx.delete(bucketLog, dropped...); err != nil {
-				return err
-			}
 			c := tx.cursor(agency)
-			c.Position = max(c.Position, position)
-			return tx.setCursor(agency, c)
+			c.Position = max(c.Position, binary.BigEndian.Uint64(last[len(last)-8:])-unsent)
+			return errors.Join(tx.delete(bucketLog, dropped...), tx.setCursor(agency, c))
 		})
-		if err != nil || len(found) > 0 {
+		if err != nil || len(found) > 0 || len(dropped) == 0 || s.db.IsReadOnly() {
 			return found, err
 		}
 	}

@@ -646,3 +646,42 @@ func TestTheSnapshotTakesWhatTheStreamWasToldOfEndAndReturn(t *testing.T) {
 		}
 	}
 }
+
+// TestUnsentEventsThatTwoReadersDropAtOnce: what the relay publishes next must be what the log has first.
+func TestUnsentEventsThatTwoReadersDropAtOnce(t *testing.T) {
+	s := open(t, t.TempDir())
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() { // as a comparison does
+		for {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			default:
+			}
+			if _, err := s.Unsent("A100", 1000, 1<<20); err != nil {
+				stopped <- err
+				return
+			}
+		}
+	}()
+	for n := 1; n <= 40 && !t.Failed(); n++ {
+		leads(t, s, 3*n, 3*n+2)
+		for i := range 2 {
+			e := said(t, lead(t, 3*n+i), uint64(3*n+i))
+			imports(t, s, e)
+		}
+		list, err := s.Unsent("A100", 1000, 1<<20)
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%d unsent, %v", len(list), err)
+		}
+		e := list[0].WithSequence(uint64(3*n + 2))
+		if err := s.Publish("A100", []events.Event{e}, cursorAt(e)); err != nil {
+			t.Errorf("round %d: %v", n, err)
+		}
+	}
+	close(stop)
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}

@@ -224,3 +224,40 @@ func certificates(t *testing.T) files {
 	c := write("cert.pem", "CERTIFICATE", cert)
 	return files{ca: c, cert: c, key: write("key.pem", "EC PRIVATE KEY", private)}
 }
+
+func TestWhatIsMissingIsSentAgainInBatchesAsSmallAsTheServerWantsThem(t *testing.T) {
+	p := configured(t, same)
+	file := filepath.Join(p.folder, "server.conf")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := strings.Replace(string(text), "jetstream {", "jetstream { limits { batch { max_msgs: 50 } },", 1)
+	if err := os.WriteFile(file, []byte(small), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	b := p.dialled(natsd.Dial{})
+	c := b.o.StreamConfig()
+	c.Duplicates = 100 * time.Millisecond
+	if _, err := b.js.CreateStream(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	b.o.BatchEvents = 50
+	b.log.ring(t, "A100", 300)
+	b.deliver()
+	if err := b.stream().Purge(t.Context(), jetstream.WithPurgeSequence(200)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the ids are forgotten", func() bool {
+		m := b.relay().message(b.log.list("A100")[198], 1<<20, true)
+		a, err := b.js.PublishMsg(t.Context(), m)
+		return err == nil && !a.Duplicate
+	})
+	b.o.BatchEvents = 0
+	if sent, err := b.relay().Resend(t.Context(), "A100"); err != nil || sent != 198 {
+		t.Fatalf("%d sent again, %v", sent, err)
+	}
+	b.settled()
+	b.wantCompared(Comparison{AgencyID: "A100", Logged: 301, Streamed: 301})
+}

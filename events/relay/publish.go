@@ -61,14 +61,19 @@ func (l *worker) publish(ctx context.Context, fence uint64, messages []*nats.Msg
 	return a.Sequence, nil
 }
 
-// send publishes events of the agency in order, and moves the fence behind the last one, whose place it returns.
+// send publishes events of the agency in order, and moves the fence behind the last one, whose place it returns. Where they are too many
+// for the server, it sends fewer from then on.
 func (l *worker) send(ctx context.Context, s session, list []events.Event, resent bool) (place uint64, err error) {
 	messages := make([]*nats.Msg, len(list))
 	for i, e := range list {
 		messages[i] = l.r.message(e, s.maxMessage, resent)
 	}
-	if place, err = l.publish(ctx, l.fence, messages); err == nil {
+	place, err = l.publish(ctx, l.fence, messages)
+	switch {
+	case err == nil:
 		l.fence = place
+	case classify(err) == classTooMany:
+		l.most = max(1, len(list)/2)
 	}
 	return place, err
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -142,11 +141,8 @@ func (l *worker) work(ctx context.Context, s session) error {
 	err := l.publishAll(work, s)
 	if err != nil {
 		l.synced = 0
-		switch classify(err) {
-		case classFence, classDuplicate:
+		if c := classify(err); c == classFence || c == classDuplicate {
 			l.fenced = true
-		case classTooMany:
-			l.most = max(1, l.most/2)
 		}
 	}
 	if ctx.Err() == nil {
@@ -266,11 +262,15 @@ func (l *worker) sendMissing(ctx context.Context, s session, c *comparer, after 
 			}
 			p.from = cmp.Or(p.from, e.Sequence)
 		}
-		for batch := range slices.Chunk(absent, l.inOne(s)) {
-			if _, err := l.send(ctx, s, batch, true); err != nil {
+		for len(absent) > 0 {
+			n := min(len(absent), l.inOne(s))
+			_, err := l.send(ctx, s, absent[:n], true)
+			switch {
+			case err == nil:
+				sent, absent = sent+n, absent[n:]
+			case n == 1 || classify(err) != classTooMany:
 				return err
 			}
-			sent += len(batch)
 		}
 		return nil
 	})

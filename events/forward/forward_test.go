@@ -367,8 +367,11 @@ func TestAStreamThatIsBeingMadeIsNoTrouble(t *testing.T) {
 		if err := w.js.DeleteStream(t.Context(), "LISTINGS"); err != nil {
 			t.Fatal(err)
 		}
-		_, stop := w.start()
+		f, stop := w.start()
 		time.Sleep(20 * time.Second)
+		if p := f.Status().Workers[0].Problem; p != "" {
+			t.Error(p)
+		}
 		w.makeStream()
 		time.Sleep(time.Minute)
 		if err := stop(); err != nil {

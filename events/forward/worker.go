@@ -98,18 +98,18 @@ func (l *worker) turn() { l.status.write(func(s *WorkerStatus) { s.Turned = time
 
 // report logs why nothing comes from NATS, once. A stream that is missing in the first minute is being made: that is no problem yet.
 func (l *worker) report(err error) {
-	text := ""
-	if err != nil {
+	text, early := "", errors.Is(err, errNoStream) && time.Since(l.started) < time.Minute
+	if err != nil && !early {
 		text = stream.Explain(l.f.o.Conn, err).Error()
 	}
 	l.status.write(func(s *WorkerStatus) { s.Problem = text })
 	switch {
-	case text == l.said:
-	case errors.Is(err, errNoStream) && time.Since(l.started) < time.Minute:
+	case early:
 		l.f.early.Do(func() {
 			l.f.o.Log.Info("waiting for the stream, which is not there yet", "forwarder", l.f.o.Name, "stream", l.f.o.Stream)
 		})
 		return
+	case text == l.said:
 	case err != nil:
 		l.f.o.Log.Warn("no events from NATS; retrying", "forwarder", l.f.o.Name, "lane", l.key, "err", text)
 	default:

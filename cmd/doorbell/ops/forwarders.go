@@ -30,7 +30,7 @@ func (f ForwarderStatus) To() string { return cmp.Or(f.Whose, f.Destination) }
 
 // ill says whether a person should look at it.
 func (f ForwarderStatus) ill(now time.Time) bool {
-	return f.Off || f.Destination == "" && f.Problem != "" || !f.FailingSince.IsZero() && now.Sub(f.FailingSince) > failingLong
+	return f.Off || f.Problem != "" || !f.FailingSince.IsZero() && now.Sub(f.FailingSince) > failingLong
 }
 
 // forwarderTable is empty if there are none.

@@ -34,6 +34,15 @@ func TestOneReceiverThatIsOffIsOneTrouble(t *testing.T) {
 	}
 }
 
+func TestAForwarderThatGetsNothingFromNATSIsMindedByTheCheck(t *testing.T) {
+	s := Status{Running: true, NATS: NATSStatus{Connected: true}, Forwarders: []ForwarderStatus{
+		{Name: "slack", Kind: "leads", Destination: "hooks_slack_com-1", Problem: "consumer doorbell-slack-leads: permissions violation"},
+	}}
+	if s.Summary() != "slack leads gets nothing from NATS (hooks_slack_com-1)" {
+		t.Errorf("the check says %q", s.Summary())
+	}
+}
+
 func TestWhatDoesNotRunIsNotCalledWell(t *testing.T) {
 	if lines := (Status{DataDir: "data"}).Lines(TextOptions{}); !strings.HasPrefix(lines[0], "doorbell is not running, so nothing is watched.") {
 		t.Errorf("it begins with %q", lines[0])

@@ -128,11 +128,6 @@ func Well(h Health, s Status, lately time.Duration) error {
 			return fmt.Errorf("%s: no good answer within %s", a.AgencyID, lately)
 		}
 	}
-	for _, f := range s.Forwarders {
-		if f.Problem != "" {
-			return fmt.Errorf("%s %s: %s", f.Name, f.Kind, f.Problem)
-		}
-	}
 	for _, r := range s.Relay {
 		if r.Problem != "" && r.Pending > 0 {
 			return fmt.Errorf("%s: events wait", r.AgencyID)

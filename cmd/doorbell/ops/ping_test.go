@@ -39,7 +39,7 @@ func TestAllIsWellOnlyIfEverythingIs(t *testing.T) {
 		"slack is switched off, for leads and alerts; mail gets nothing from NATS": func(_ *Health, s *Status) {
 			s.Forwarders = []ForwarderStatus{{Name: "slack", Off: true}, {Name: "slack", Off: true}, {Name: "mail", Problem: "x"}}
 		},
-		"slack leads: it waits": func(_ *Health, s *Status) {
+		"slack leads gets nothing from NATS (x);": func(_ *Health, s *Status) {
 			s.Forwarders = []ForwarderStatus{{Name: "slack", Kind: "leads", Destination: "x", Problem: "it waits"}}
 		},
 		"4 agencies are halted: the API refuses access;": func(_ *Health, s *Status) {

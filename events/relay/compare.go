@@ -70,7 +70,7 @@ func (r *Relay) Compare(ctx context.Context, agencies []string) (found []Compari
 	for _, a := range agencies {
 		c := newComparer(r, a)
 		if err := c.run(ctx); err != nil {
-			return found, fmt.Errorf("compare %s: %w", events.Token(a), stream.Explain(r.o.Conn, err))
+			return found, fmt.Errorf("compare %s: %w", events.Token(a), r.explain(err))
 		}
 		found = append(found, c.found)
 	}
@@ -403,7 +403,7 @@ func (r *Relay) Resend(ctx context.Context, agency string) (sent int, err error)
 		err = fmt.Errorf("the server still remembers the ids of what it has lost; it forgets them within two minutes: %w", err)
 	}
 	if err != nil {
-		return sent, fmt.Errorf("relay: %w", stream.Explain(r.o.Conn, err))
+		return sent, fmt.Errorf("relay: %w", r.explain(err))
 	}
 	return sent, nil
 }

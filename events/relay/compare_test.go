@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"reflect"
@@ -278,5 +279,29 @@ func TestWhatTheLogForgetsMeanwhileIsNotUnlogged(t *testing.T) {
 	found, err := b.relay().Compare(t.Context(), []string{"A100"})
 	if err != nil || !found[0].Well() || found[0].Logged != 3 || found[0].Streamed != 5 {
 		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// unreadable is a log that cannot be read any more, while the connection is lost as well.
+type unreadable struct {
+	*memLog
+	lose func()
+}
+
+func (u unreadable) Read(string, uint64, int, int) ([]events.Event, error) {
+	u.lose()
+	return nil, errors.New("input/output error")
+}
+
+func TestALogThatCannotBeReadEndsAComparisonAlsoWhereTheConnectionIsLost(t *testing.T) {
+	b := newBell(t)
+	b.log.ring(t, "A100", 1)
+	b.deliver()
+	b.o.Log = unreadable{b.log, b.nc.Close}
+	if _, err := b.relay().Resend(t.Context(), "A100"); !errors.Is(err, ErrLog) {
+		t.Errorf("Resend: %v", err)
+	}
+	if _, err := b.relay().Compare(t.Context(), nil); !errors.Is(err, ErrLog) {
+		t.Errorf("Compare: %v", err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"doorbell/events/stream"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -78,6 +80,14 @@ func classify(err error) class {
 		return classUnknown
 	}
 	return classUnknown
+}
+
+// explain says why NATS could not be used. An error of the log stays one, whatever the connection is by now.
+func (r *Relay) explain(err error) error {
+	if errors.Is(err, ErrLog) {
+		return err
+	}
+	return stream.Explain(r.o.Conn, err)
 }
 
 // reconcileAtOnce says that waiting would bring nothing, at the first failure in a row.

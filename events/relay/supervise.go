@@ -245,7 +245,7 @@ func (r *Relay) wake(ctx context.Context, g *errgroup.Group, all bool) error {
 func (r *Relay) check(ctx context.Context) (session, error) {
 	u, err := r.inspect(ctx)
 	if err != nil {
-		err = stream.Explain(r.o.Conn, err)
+		err = r.explain(err)
 		r.link.shut(err.Error())
 		return session{}, err
 	}

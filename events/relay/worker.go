@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"doorbell/events"
-	"doorbell/events/stream"
 
 	"golang.org/x/sync/semaphore"
 )
@@ -282,7 +281,7 @@ func (l *worker) sendMissing(ctx context.Context, s session, c *comparer, after 
 func (l *worker) note(err error) {
 	text := ""
 	if err != nil {
-		text = stream.Explain(l.r.o.Conn, err).Error()
+		text = l.r.explain(err).Error()
 	}
 	l.show(func(a *AgencyStatus) {
 		if a.Problem != text {

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -71,5 +72,17 @@ func TestAMessageThatIsFoundFromBehindOnlyIsTheFenceAlsoAfterALoss(t *testing.T)
 	}
 	if l.fence != 7 {
 		t.Errorf("fence %d", l.fence)
+	}
+}
+
+func TestWhatOnlyAReplicaHoldsIsNotBelieved(t *testing.T) {
+	b := newBell(t)
+	b.o.Embedded = false // so that a consumer reads
+	b.log.ring(t, "A100", 10)
+	b.deliver()
+	c := newComparer(b.relay(), "A100")
+	c.stream.Conn, _ = damaged(t, "7") // the leader has lost the last three
+	if err := c.run(t.Context()); !errors.Is(err, errReplica) {
+		t.Errorf("%d are missing, %v", c.found.CountMissing(), err)
 	}
 }

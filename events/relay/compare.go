@@ -141,9 +141,15 @@ func (c *comparer) readStream(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	c.fence, err = readToEnd(ctx, c.stream, filter, at, c.meet)
+	if c.fence, err = readToEnd(ctx, c.stream, filter, at, c.meet); err == nil && c.fence < at {
+		return errReplica
+	}
 	return err
 }
+
+// errReplica: the consumer is where a replica is, and has read what the leader of the stream does not hold. Were that believed, what is
+// lost would not be sent again.
+var errReplica = errors.New("the stream ends before what one of its replicas holds, or its end was removed meanwhile")
 
 // readByConsumer returns the place of the last message that it read.
 func (c *comparer) readByConsumer(ctx context.Context, filter string) (last uint64, err error) {

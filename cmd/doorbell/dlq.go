@@ -211,11 +211,12 @@ func (c *DLQRetryCmd) Run(ctx context.Context, p *program) error {
 	})
 }
 
-// routesFor are the routes of the letter's forwarder; where that had a name of its own, those that lead to the letter's destination.
+// routesFor are the routes of the letter's forwarder; where that had a name of its own, those that lead to the letter's destination, or all
+// where one kind of receiver is configured: the address may be another one by now.
 func routesFor(forwarders []receivers.Forwarder, l forward.Letter) (routes []forward.Route) {
 	for _, f := range forwarders {
 		for _, r := range f.Routes {
-			if f.Name == l.Forwarder || !receivers.IsKind(l.Forwarder) && r.Receiver.Traits().Destination == l.Destination {
+			if f.Name == l.Forwarder || !receivers.IsKind(l.Forwarder) && (len(forwarders) == 1 || r.Receiver.Traits().Destination == l.Destination) {
 				routes = append(routes, r)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/receivers"
@@ -169,6 +170,29 @@ func TestAForwarderRunsAloneWithoutTheKey(t *testing.T) {
 	mustBePrivate(t, f.stdout.String()+f.stderr.String()+d.stderr.String()+list.stdout+retry.stdout+retry.stderr)
 }
 
+func TestADeadLetterOfANamedForwarderFindsItsReceiverAtANewAddress(t *testing.T) {
+	l := forward.Letter{Forwarder: "mine", Destination: "h_example-0123456789abcdef"}
+	for _, tt := range []struct {
+		environ []string
+		routes  int
+	}{
+		{[]string{"DOORBELL_WEBHOOK_URL=https://h.example/new"}, 1},
+		{[]string{"DOORBELL_WEBHOOK_URL=https://h.example/new", "DOORBELL_SLACK_URL=https://chat.example/new"}, 0}, // whose it is, nobody knows
+	} {
+		c, err := config.Read(tt.environ, config.GroupForward)
+		if err != nil {
+			t.Fatal(err)
+		}
+		configured, err := receivers.All(c, release)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if routes := routesFor(configured, l); len(routes) != tt.routes {
+			t.Errorf("%v: %d routes, want %d", tt.environ, len(routes), tt.routes)
+		}
+	}
+}
+
 func TestADeadLetterIsDropped(t *testing.T) {
 	t.Parallel()
 	s, p := newScene(t, "A100"), newPlace(t)
@@ -195,7 +219,7 @@ func TestAReceiverThatIsOffIsTroubleAndTheWatchGoesOn(t *testing.T) {
 	s, p := newScene(t, "A100"), newPlace(t)
 	p.answer(http.StatusGone)
 	d := launch(t, s.with(p.webhook()), "run")
-	d.stderr.await(t, "the receiver is gone")
+	d.stderr.await(t, "receiver is gone")
 	s.goesOn(t, "A100", 5)
 	got := run(t, s.environ, "status", "--check")
 	if got.code != exit.CodeFailed {

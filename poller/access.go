@@ -79,6 +79,8 @@ func (a *agency) pause() {
 	switch r := a.refusals.Load(); {
 	case r.IsHalted(a.access(), asked, now), r.OnTrial(a.access(), asked):
 		until = now.Add(forever)
+	case a.p.full.Load():
+		until = now.Add(forever) // watchSpace ends it
 	case r.AllWait:
 		until = now.Add(time.Hour) // the end of the walk comes first
 	}

@@ -252,6 +252,7 @@ func (p *Poller) outOfSpace(err error) {
 	if p.full.Swap(true) {
 		return
 	}
+	p.pauseAll() // a poll that is begun and must wait loses its turn
 	now := time.Now()
 	p.space.failed("", now, now)
 	select {

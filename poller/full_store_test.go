@@ -38,10 +38,19 @@ func TestAStoreThatHoldsAllThatItMayStopsTheAskingAndLosesNothing(t *testing.T) 
 		if !w.poller.Status().NoSpace || !h.Space().Full {
 			t.Fatalf("%+v and nobody waits", h.Space())
 		}
-		before := w.model.Requests(sandbox.Filter{})
+		turns := func() (n uint64) {
+			for _, turns := range w.status("A100").Freshness.Turns {
+				n += turns
+			}
+			return n
+		}
+		requests, given := w.model.Requests(sandbox.Filter{}), turns()
 		ring(60)
-		if n := w.model.Requests(sandbox.Filter{}) - before; n > 0 {
+		if n := w.model.Requests(sandbox.Filter{}) - requests; n > 0 {
 			t.Errorf("%d requests in an hour of which nothing can be remembered", n)
+		}
+		if n := turns() - given; n > 0 {
+			t.Errorf("%d polls were begun that had to wait, and lost their turn", n)
 		}
 		for range 40 { // now somebody takes them
 			for _, e := range w.log("A100") {

@@ -394,7 +394,7 @@ func TestAReceiverThatTakesNothingForLongIsTrouble(t *testing.T) {
 		{ops.ForwarderStatus{Destination: "x", FailingSince: now.Add(-time.Minute), LastError: "503"}, false},
 		{ops.ForwarderStatus{Destination: "x", FailingSince: now.Add(-6 * time.Minute), LastError: "503"}, true},
 		{ops.ForwarderStatus{Destination: "x", Off: true}, true},
-		{ops.ForwarderStatus{Destination: "x", Problem: "no connection to NATS"}, false}, // told as such
+		{ops.ForwarderStatus{Destination: "x", Problem: "no connection to NATS"}, true}, // it gets nothing
 		{ops.ForwarderStatus{Problem: "damaged"}, true},
 	} {
 		s := ops.Status{Forwarders: []ops.ForwarderStatus{tt.f}}

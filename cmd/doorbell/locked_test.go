@@ -46,7 +46,7 @@ func TestADaemonThatMeetsAStoreInUseIsStartedAgainByItsSupervisor(t *testing.T) 
 	if slices.Contains(noRestart(t), got.code) || got.code != exit.CodeIO {
 		t.Errorf("%+v", got)
 	}
-	has(t, got.stderr, "in use by process", "wait if it is a command")
+	has(t, got.stderr, "in use by process", "if it is a command such as verify, wait for it")
 	if err := reader.Close(); err != nil {
 		t.Fatal(err)
 	}

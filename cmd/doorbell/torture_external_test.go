@@ -102,12 +102,12 @@ func (f *farServer) suffer(t *testing.T, what string) {
 	var err error
 	switch _, none := os.Stat(f.copied); {
 	case what == "lose":
-		err = os.RemoveAll(f.folder)
+		err = f.remove()
 	case what == "copy" && none == nil:
 	case what == "copy" || what == "cut" && none != nil:
 		err = os.CopyFS(f.copied, os.DirFS(f.folder))
 	case what == "cut": // everything since the copy is gone
-		if err = os.RemoveAll(f.folder); err == nil {
+		if err = f.remove(); err == nil {
 			err = os.Rename(f.copied, f.folder)
 		}
 	}
@@ -116,6 +116,16 @@ func (f *farServer) suffer(t *testing.T, what string) {
 	}
 	time.Sleep(rand.N(300 * time.Millisecond))
 	f.start(t)
+}
+
+// remove takes the folder away at once: a goroutine of the stopped server may still make the folder of a batch in it.
+func (f *farServer) remove() error {
+	gone, err := os.MkdirTemp(filepath.Dir(f.folder), "gone")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(gone) // or at the end of the test
+	return os.Rename(f.folder, filepath.Join(gone, "far"))
 }
 
 func (f *farServer) deleteStream(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -160,15 +159,13 @@ func (c *DLQLsCmd) Run(ctx context.Context, p *program) error {
 		return p.printJSON(list)
 	}
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(p.stdout, "no dead letters")
-		return err
+		return p.print("no dead letters\n")
 	}
-	t := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NUMBER\tAT\tFORWARDER\tAGENCY\tTYPE\tTRIES\tREASON")
+	rows := []string{"NUMBER\tAT\tFORWARDER\tAGENCY\tTYPE\tTRIES\tREASON"}
 	for _, l := range list {
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%d\t%s\n", l.Number, l.At.Format(time.RFC3339), printable(l.Forwarder), printable(l.AgencyID), printable(string(l.Type)), l.Attempts, printable(l.Reason))
+		rows = append(rows, fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%d\t%s", l.Number, l.At.Format(time.RFC3339), printable(l.Forwarder), printable(l.AgencyID), printable(string(l.Type)), l.Attempts, printable(l.Reason)))
 	}
-	return t.Flush()
+	return p.printTable("", rows, "")
 }
 
 // letterOutcome is what became of a dead letter.

@@ -83,9 +83,9 @@ func (c *EventsLsCmd) Run(ctx context.Context, p *program, cfg *config.Config) e
 	}
 	switch {
 	case n == 0:
-		fmt.Fprintln(p.stderr, noEvent(ctx, log))
+		p.note("%s", noEvent(ctx, log))
 	case n == c.Limit && !c.JSON:
-		fmt.Fprintf(p.stderr, "these are the newest %d; --limit 0 prints all\n", n)
+		p.note("these are the newest %d; --limit 0 prints all", n)
 	}
 	return nil
 }
@@ -243,8 +243,7 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 	}
 	defer nc.Close()
 	if c.Agency != "" && !known(ctx, nc, cfg, p.environ, c.Agency) {
-		fmt.Fprintf(p.stderr, "%s is not watched here, and stream %s holds nothing of it; waiting for its first event (upper and lower case differ)\n",
-			c.Agency, cfg.Base.Stream)
+		p.note("%s is not watched here, and stream %s holds nothing of it; waiting for its first event (upper and lower case differ)", c.Agency, cfg.Base.Stream)
 	}
 	o := relay.TailOptions{
 		Stream: cfg.Base.Stream, Prefix: cfg.Base.SubjectPrefix, Agency: c.Agency, Type: events.Type(c.Type),
@@ -254,9 +253,9 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 	for e, err := range relay.Tail(ctx, nc, o) {
 		switch {
 		case errors.Is(err, relay.ErrForeign):
-			fmt.Fprintln(p.stderr, "skipped a message that is not an event")
+			p.note("skipped a message that is not an event")
 		case errors.Is(err, relay.ErrAnew):
-			fmt.Fprintln(p.stderr, err)
+			p.note("%v", err)
 		case err != nil && ctx.Err() != nil: // ended before it had begun
 			return nil
 		case err != nil:

@@ -69,7 +69,7 @@ func (c *PlanCmd) Run(ctx context.Context, p *program) error {
 	if c.JSON {
 		return p.printJSON(r)
 	}
-	return r.writeText(p.stdout, p.terminalOf(p.stdout))
+	return p.print(r.text(p.terminalOf(p.stdout)))
 }
 
 // Sources of what a plan is about.

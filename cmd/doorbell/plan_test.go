@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/poller"
@@ -60,6 +61,21 @@ func TestPlanForANumberNeedsNoConfiguration(t *testing.T) {
 	p.Budget = r.Wished.RequestsPerSecond
 	if mean := p.Forecast().Mean; !r.Wished.Possible || mean.Round(time.Second) != 5*time.Minute {
 		t.Errorf("%+v leads to %v", r.Wished, mean)
+	}
+}
+
+func TestAPlanFitsANarrowTerminal(t *testing.T) {
+	t.Parallel()
+	r, wide := planned(t, nil, "--insertions", "100000")
+	text := r.text(terminal{is: true, width: 60})
+	for line := range strings.Lines(text) {
+		if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > 60 && strings.Contains(line, "  ") {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	sameWords := func(text string) []string { return slices.Sorted(slices.Values(strings.Fields(text))) }
+	if !slices.Equal(sameWords(text), sameWords(wide)) {
+		t.Errorf("it says something else:\n%s", text)
 	}
 }
 
@@ -249,9 +265,8 @@ func TestAPlanStandsWhateverTheDaemonSays(t *testing.T) {
 		}}},
 	} {
 		r := newPlan(o, fromDaemon, time.Minute)
-		var b strings.Builder
-		if err := r.writeText(&b, terminal{}); err != nil || strings.Contains(b.String(), "NaN") || strings.Contains(b.String(), "Inf") {
-			t.Errorf("%v:\n%s", err, b.String())
+		if text := r.text(terminal{}); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+			t.Error(text)
 		}
 		if _, err := json.Marshal(r); err != nil {
 			t.Errorf("%+v: %v", r, err)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -16,45 +15,46 @@ import (
 // fewLearned is how many contact requests are too few to learn rates from.
 const fewLearned = 200
 
-func (r *planReport) writeText(w io.Writer, t terminal) error {
-	var b strings.Builder
-	r.writeHead(&b)
-	if r.Insertions > 0 {
-		r.writeTable(&b)
-		fmt.Fprintln(&b)
-		for _, sentence := range []string{r.walksText(), r.wishText(), r.stalenessText(), r.knownText()} {
-			if sentence != "" {
-				fmt.Fprintln(&b, t.fit(sentence, 0))
-			}
-		}
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-func (r *planReport) writeHead(b *strings.Builder) {
+// text is for people. Where the terminal is too narrow for a row of each budget, each has a column.
+func (r *planReport) text(t terminal) string {
 	if r.Insertions == 0 {
-		fmt.Fprintln(b, "No insertions are known yet. To plan for a number, use --insertions 1000")
-		return
+		return "No insertions are known yet. To plan for a number, use --insertions 1000\n"
 	}
 	where := map[string]string{fromDaemon: "as the daemon knows them", fromStore: "as the store remembers them", fromRequest: "made up"}[r.Source]
-	fmt.Fprintf(b, "%s of %s, %s; about %s contact requests a day\n\n", ops.Counted(r.Insertions, "insertion"), ops.Counted(r.Agencies, "agency"), where,
+	text := fmt.Sprintf("%s of %s, %s; about %s contact requests a day\n\n", ops.Counted(r.Insertions, "insertion"), ops.Counted(r.Agencies, "agency"), where,
 		counted(r.ContactRequestsPerDay))
+	rows := r.table()
+	table := aligned(rows, tabwriter.AlignRight)
+	if line, _, _ := strings.Cut(table, "\n"); t.is && len(line) > t.width {
+		columns := make([]string, strings.Count(rows[0], "\t"))
+		for _, row := range rows {
+			for n, cell := range strings.Split(row, "\t")[:len(columns)] {
+				columns[n] += cell + "\t"
+			}
+		}
+		table = aligned(columns, tabwriter.AlignRight)
+	}
+	text += table + "\n"
+	for _, sentence := range []string{r.walksText(), r.wishText(), r.stalenessText(), r.knownText()} {
+		if sentence != "" {
+			text += t.fit(sentence, 0) + "\n"
+		}
+	}
+	return text
 }
 
-func (r *planReport) writeTable(b *strings.Builder) {
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "REQUESTS/S\tMEAN\tMEDIAN\t95 %\tIN 1 MIN\tIN 5 MIN\tOLDEST\tTURNS TAKE\tGAIN\tSPENT\t")
+func (r *planReport) table() []string {
+	rows := []string{"REQUESTS/S\tMEAN\tMEDIAN\t95 %\tIN 1 MIN\tIN 5 MIN\tOLDEST\tTURNS TAKE\tGAIN\tSPENT\t"}
 	for _, row := range r.Budgets {
 		mark := ""
 		if row.Configured {
 			mark = "→ "
 		}
-		fmt.Fprintf(t, "%s%s\t%s\t%s\t%s\t%.0f %%\t%.0f %%\t%s\t%s\t%.1f×\t%s\t\n", mark, figure(row.RequestsPerSecond, 3), fromSeconds(row.MeanLatencySeconds),
+		rows = append(rows, fmt.Sprintf("%s%s\t%s\t%s\t%s\t%.0f %%\t%.0f %%\t%s\t%s\t%.1f×\t%s\t", mark, figure(row.RequestsPerSecond, 3), fromSeconds(row.MeanLatencySeconds),
 			fromSeconds(row.MedianLatencySeconds), fromSeconds(row.P95LatencySeconds), 100*row.WithinOneMinute, 100*row.WithinFiveMinutes,
-			fromSeconds(row.OldestSeconds), fromSeconds(row.TurnsMeanSeconds), row.Gain, figure(row.PollsPerSecond+row.WalkRequestsPerSecond, 2))
+			fromSeconds(row.OldestSeconds), fromSeconds(row.TurnsMeanSeconds), row.Gain, figure(row.PollsPerSecond+row.WalkRequestsPerSecond, 2)))
 	}
-	_ = t.Flush() // a Builder does not fail
+	return rows
 }
 
 // fromSeconds is a number of seconds as people say it.

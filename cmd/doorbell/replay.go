@@ -1,19 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"doorbell/cmd/doorbell/config"
@@ -105,14 +101,16 @@ func (c *ReplayCmd) Run(ctx context.Context, p *program) error {
 	case c.DryRun:
 		return printCounts(p, counts, c.JSON)
 	case counts.Total == 0:
-		fmt.Fprintln(p.stderr, noEvent(ctx, log))
+		p.note("%s", noEvent(ctx, log))
 		return c.nothing(p)
 	}
 	q.UpTo = counts.UpTo // what comes later was not asked about
 	if c.To == "-" {     // nobody is flooded
 		return c.print(ctx, p, cfg.Base, log, q)
 	}
-	if err := c.confirm(ctx, p, counts.Total); err != nil || ctx.Err() != nil {
+	err = p.confirm(ctx, c.Yes || counts.Total <= mostUnasked, fmt.Sprintf("%d events would be replayed", counts.Total),
+		fmt.Sprintf("%d events will be replayed. Go on?", counts.Total))
+	if err != nil || ctx.Err() != nil {
 		return err
 	}
 	if c.toReceiver() {
@@ -176,7 +174,7 @@ func (c *ReplayCmd) publish(ctx context.Context, p *program, cfg *config.Config,
 	var last ops.ReplayProgress
 	progress := func(now ops.ReplayProgress) error {
 		if last.Job == "" {
-			fmt.Fprintf(p.stderr, "replaying %s to %s, job %s\n", ops.Counted(now.Total, "event"), now.Subject, now.Job)
+			p.note("replaying %s to %s, job %s", ops.Counted(now.Total, "event"), now.Subject, now.Job)
 		} else if isTerminal(p.stderr) {
 			fmt.Fprintf(p.stderr, "\r%d of %d", now.Published+now.AlreadyThere, now.Total)
 		}
@@ -269,7 +267,7 @@ type nextEvent struct {
 // send brings events to receivers, one after the other, each as a message of its own. What no filter wants is passed over.
 func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log eventLog, q ops.EventQuery, to receivers.Forwarder, total int) error {
 	defer to.Close()
-	fmt.Fprintf(p.stderr, "replaying %s to %s\n", ops.Counted(total, "event"), c.To)
+	p.note("replaying %s to %s", ops.Counted(total, "event"), c.To)
 	done, began := sentReplay{Total: total}, time.Now()
 	var broken error // of the log
 	list := followed(log.Events(ctx, q), func(e events.Event) {
@@ -278,7 +276,7 @@ func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log eve
 	sum, err := forward.SendReplayed(ctx, to.Routes, list, func(r forward.Replayed, failed error) {
 		if failed != nil {
 			_, reason := receivers.Outcome(failed)
-			fmt.Fprintf(p.stderr, "%s failed; retrying: %s\n", c.To, printable(reason))
+			p.note("%s failed; retrying: %s", c.To, printable(reason))
 		} else if isTerminal(p.stderr) {
 			fmt.Fprintf(p.stderr, "\r%d sent, %d refused", r.Events, r.Refused)
 		}
@@ -357,55 +355,20 @@ func printCounts(p *program, c ops.EventCounts, asJSON bool) error {
 	if asJSON {
 		return p.printJSON(c)
 	}
-	t := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "AGENCY\tWHAT\tEVENTS")
+	var rows []string
 	for _, a := range c.Agencies {
 		types := slices.SortedFunc(maps.Keys(a.Types), func(x, y events.Type) int {
 			return cmp.Or(cmp.Compare(a.Types[y], a.Types[x]), cmp.Compare(x, y))
 		})
 		for _, kind := range types {
-			fmt.Fprintf(t, "%s\t%s\t%d\n", a.AgencyID, kind, a.Types[kind])
+			rows = append(rows, fmt.Sprintf("%s\t%s\t%d", a.AgencyID, kind, a.Types[kind]))
 		}
-		fmt.Fprintf(t, "%s\tsequences %d to %d\t%d\n", a.AgencyID, a.FirstSequence, a.LastSequence, a.Total)
+		rows = append(rows, fmt.Sprintf("%s\tsequences %d to %d\t%d", a.AgencyID, a.FirstSequence, a.LastSequence, a.Total))
 	}
-	if len(c.Agencies) > 0 {
-		if err := t.Flush(); err != nil {
-			return err
-		}
+	if rows != nil {
+		rows = append([]string{"AGENCY\tWHAT\tEVENTS"}, rows...)
 	}
-	_, err := fmt.Fprintf(p.stdout, "%s would be replayed\n", ops.Counted(c.Total, "event"))
-	return err
-}
-
-// confirm asks before many events; without a person to ask it refuses.
-func (c *ReplayCmd) confirm(ctx context.Context, p *program, total int) error {
-	if c.Yes || total <= mostUnasked {
-		return nil
-	}
-	if in, ok := p.stdin.(*os.File); !ok || !isTerminal(in) {
-		return exit.Usage(fmt.Sprintf("%d events would be replayed, and there is nobody to ask", total), "--yes does it; --dry-run says what they are")
-	}
-	return ask(ctx, p.stdin, p.stderr, fmt.Sprintf("%d events will be replayed. Go on? [y/N] ", total))
-}
-
-// ask is nil for a yes, and if ctx ends.
-func ask(ctx context.Context, in io.Reader, out io.Writer, question string) error {
-	fmt.Fprint(out, question)
-	answer := make(chan string, 1)
-	go func() { // it may outlive the question: a read cannot be ended
-		text, _ := bufio.NewReader(io.LimitReader(in, 100)).ReadString('\n')
-		answer <- strings.ToLower(strings.TrimSpace(text))
-	}()
-	select {
-	case <-ctx.Done():
-		fmt.Fprintln(out)
-		return nil
-	case text := <-answer:
-		if text == "y" || text == "yes" {
-			return nil
-		}
-	}
-	return exit.Failed(errors.New("nothing was replayed"), "")
+	return p.printTable("", rows, ops.Counted(c.Total, "event")+" would be replayed\n")
 }
 
 // again are the flags that mean the same events once more, of the same job. Moments are written out: two hours ago will be

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/receivers"
@@ -41,7 +40,7 @@ func (c *ConfigCmd) Run(_ context.Context, p *program) error {
 // warn prints sentences about what is odd but not wrong, for commands that have no log.
 func (p *program) warn(sentences []string) {
 	for _, s := range sentences {
-		fmt.Fprintln(p.stderr, "doorbell: warning: "+printable(s))
+		p.note("doorbell: warning: %s", printable(s))
 	}
 }
 

@@ -182,7 +182,7 @@ func (w *statusWatch) nobody() {
 	}
 	w.away = time.Now()
 	if w.asJSON || !w.p.terminalOf(w.p.stdout).moves {
-		fmt.Fprintf(w.p.stderr, "no daemon answers in %s; retrying every %s\n", printable(w.base.DataDir), watchEvery)
+		w.p.note("no daemon answers in %s; retrying every %s", printable(w.base.DataDir), watchEvery)
 	}
 }
 

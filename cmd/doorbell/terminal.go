@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +13,7 @@ import (
 
 	"golang.org/x/term"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 )
@@ -36,15 +40,15 @@ func (p *program) terminalOf(w io.Writer) terminal {
 	value := lookup(p.environ)
 	dumb := value("TERM") == "dumb"
 	t := terminal{is: true, width: usualWidth, height: usualHeight, color: value("NO_COLOR") == "" && !dumb, moves: !dumb}
-	if width, height, err := term.GetSize(int(w.(*os.File).Fd())); err == nil && width > 0 && height > 0 {
-		t.width, t.height = width, height
+	if width, height, err := term.GetSize(int(w.(*os.File).Fd())); err == nil {
+		t.width, t.height = cmp.Or(width, usualWidth), cmp.Or(height, usualHeight)
 	}
 	return t
 }
 
-// isTerminal reports whether a person reads what is written to w.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// isTerminal reports whether a person sits at a reader or writer.
+func isTerminal(rw any) bool {
+	f, ok := rw.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
@@ -65,27 +69,70 @@ func (t terminal) fit(line string, indent int) string {
 }
 
 // print writes lines for people. On a terminal they are broken between words, and what follows is indented.
-func (p *program) print(text string) error {
-	t := p.terminalOf(p.stdout)
+func (p *program) print(text string) error { return p.printTo(p.stdout, text) }
+
+// note says something beside the output.
+func (p *program) note(format string, args ...any) {
+	_ = p.printTo(p.stderr, fmt.Sprintf(format, args...)+"\n") // nobody could be told
+}
+
+func (p *program) printTo(w io.Writer, text string) error {
+	t := p.terminalOf(w)
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		indent := len(line) - len(strings.TrimLeft(line, " ")) + 2
-		if _, err := fmt.Fprintln(p.stdout, strings.Join(ops.Fit(line, indent, t.width), "\n")); err != nil {
+		if _, err := fmt.Fprintln(w, strings.Join(ops.Fit(line, indent, t.width), "\n")); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// confirm asks a person at the terminal. Where none sits there, nobody says what would be done, and --yes has to say it. It is nil for a
+// yes, and where ctx ends.
+func (p *program) confirm(ctx context.Context, yes bool, nobody, question string) error {
+	if yes {
+		return nil
+	}
+	if !isTerminal(p.stdin) {
+		return exit.Usage(nobody+", and there is nobody to ask", "--yes does it")
+	}
+	return ask(ctx, p.stdin, p.stderr, question+" [y/N] ")
+}
+
+func ask(ctx context.Context, in io.Reader, out io.Writer, question string) error {
+	fmt.Fprint(out, question)
+	answer := make(chan string, 1)
+	go func() { // it may outlive the question: a read cannot be ended
+		text, _ := bufio.NewReader(io.LimitReader(in, 100)).ReadString('\n')
+		answer <- strings.ToLower(strings.TrimSpace(text))
+	}()
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(out)
+		return nil
+	case text := <-answer:
+		if text == "y" || text == "yes" {
+			return nil
+		}
+	}
+	return exit.Failed(errors.New("nothing was sent"), "")
+}
+
 // printTable prints rows, whose cells have tabs between them, and what stands above and below.
 func (p *program) printTable(above string, rows []string, below string) error {
+	return p.print(above + aligned(rows, 0) + below)
+}
+
+// aligned puts the cells of rows, which have tabs between them, below each other.
+func aligned(rows []string, flags uint) string {
 	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', flags)
 	for _, row := range rows {
 		fmt.Fprintln(t, row)
 	}
 	t.Flush() //nolint:errcheck // a builder takes everything
-	return p.print(above + b.String() + below)
+	return b.String()
 }
 
 // fitEvent breaks the line of an event on a terminal, where a lead is bold. A file has a line for each.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -15,7 +14,6 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -87,7 +85,7 @@ func (v *verified) compare(ctx context.Context, p *program, cfg *config.Config, 
 	}
 	v.Store = &r
 	if !c.JSON {
-		if err := printReport(p.stdout, r); err != nil {
+		if err := printReport(p, r); err != nil {
 			return err
 		}
 	}
@@ -182,22 +180,23 @@ func verifyCopy(ctx context.Context, b config.Base) (r store.Report, err error) 
 	return r, err
 }
 
-func printReport(w io.Writer, r store.Report) error {
+func printReport(p *program, r store.Report) error {
+	var b strings.Builder
 	for _, f := range r.Findings {
-		fmt.Fprintln(w, printable(f))
+		fmt.Fprintln(&b, printable(f))
 	}
 	if r.More > 0 {
-		fmt.Fprintf(w, "and %d more\n", r.More)
+		fmt.Fprintf(&b, "and %d more\n", r.More)
 	}
 	if r.Torn {
-		fmt.Fprintln(w, "one of the two heads of the file is unreadable: the last commit may be missing, as after a power failure; run goes on from the commit before")
+		fmt.Fprintln(&b, "one of the two heads of the file is unreadable: the last commit may be missing, as after a power failure; run goes on from the commit before")
 	}
 	what := "is sound: " + reportText(r)
 	if len(r.Findings) > 0 {
 		what = "is damaged" // and nobody knows what would be in it
 	}
-	_, err := fmt.Fprintf(w, "%s, store %s of %s, %s\n", r.Path, r.StoreID, r.BaseURL, what)
-	return err
+	fmt.Fprintf(&b, "%s, store %s of %s, %s\n", r.Path, r.StoreID, r.BaseURL, what)
+	return p.print(b.String())
 }
 
 func reportText(r store.Report) string {
@@ -240,11 +239,13 @@ func verifyStream(ctx context.Context, p *program, cfg *config.Config, o streamV
 	}
 	if o.Repair && missing > 0 {
 		if !asJSON {
-			if err := printComparison(p.stdout, found); err != nil {
+			if err := printComparison(p, found); err != nil {
 				return found, err
 			}
 		}
-		if err := confirm(p, o, missing); err != nil {
+		err := p.confirm(ctx, o.Yes, "--repair: "+ops.Counted(missing, "event")+" would be sent again",
+			"Send "+ops.Counted(missing, "event")+" again? Ids and sequences stay; in the stream they stand behind later ones.")
+		if err != nil || ctx.Err() != nil {
 			return found, err
 		}
 		if found, err = repair(ctx, p, m, found); err != nil {
@@ -252,7 +253,7 @@ func verifyStream(ctx context.Context, p *program, cfg *config.Config, o streamV
 		}
 	}
 	if !asJSON {
-		if err := printComparison(p.stdout, found); err != nil {
+		if err := printComparison(p, found); err != nil {
 			return found, err
 		}
 	}
@@ -291,42 +292,15 @@ func repair(ctx context.Context, p *program, m repairer, found []relay.Compariso
 		if err != nil {
 			return nil, exit.Failed(err, "try again in two minutes; nothing is sent twice")
 		}
-		fmt.Fprintf(p.stderr, "%s: %s sent again\n", c.AgencyID, ops.Counted(sent, "event"))
+		p.note("%s: %s sent again", c.AgencyID, ops.Counted(sent, "event"))
 	}
 	return m.compare(ctx)
 }
 
-// confirm asks a person. Where none sits at a terminal, --yes has to say it.
-func confirm(p *program, o streamVerify, missing int) error {
-	if o.Yes {
-		return nil
-	}
-	if !atTerminal(p.stdin) {
-		return exit.Usage("--repair: nobody can be asked here", "add --yes to send again what is missing")
-	}
-	fmt.Fprintf(p.stderr, "Send %s again? Ids and sequences stay; in the stream they stand behind later ones. [y/N] ", ops.Counted(missing, "event"))
-	line, _ := bufio.NewReader(io.LimitReader(p.stdin, 100)).ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		return exit.Failed(errors.New("nothing was sent"), "")
-	}
-	return nil
-}
-
-func atTerminal(r io.Reader) bool {
-	f, ok := r.(*os.File)
-	return ok && isTerminal(f)
-}
-
-func printComparison(w io.Writer, found []relay.Comparison) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "AGENCY\tLOG\tSTREAM\tWAITING\tEXPIRED\tMISSING\tFOREIGN\t")
+func printComparison(p *program, found []relay.Comparison) error {
+	rows, below := []string{"AGENCY\tLOG\tSTREAM\tWAITING\tEXPIRED\tMISSING\tFOREIGN"}, ""
 	for _, c := range found {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t\n", c.AgencyID, c.Logged, c.Streamed, c.Waiting, c.Expired, c.CountMissing(), c.Foreign)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	for _, c := range found {
+		rows = append(rows, fmt.Sprintf("%s\t%d\t%d\t%d\t%d\t%d\t%d", c.AgencyID, c.Logged, c.Streamed, c.Waiting, c.Expired, c.CountMissing(), c.Foreign))
 		for _, l := range []struct{ what, which string }{
 			{"published, and missing in the stream", ranges(c.Missing)},
 			{"in the stream, and not in the log", ranges(c.Unlogged)},
@@ -335,11 +309,11 @@ func printComparison(w io.Writer, found []relay.Comparison) error {
 			{"out of order in the stream", numbers(c.Misplaced)},
 		} {
 			if l.which != "" {
-				fmt.Fprintf(w, "%s: %s: %s\n", c.AgencyID, l.what, l.which)
+				below += c.AgencyID + ": " + l.what + ": " + l.which + "\n"
 			}
 		}
 	}
-	return nil
+	return p.printTable("", rows, below)
 }
 
 // mostRanges is how many entries of a list people see; --json has more.

@@ -136,11 +136,7 @@ func (s scene) resume(t *testing.T) {
 // mustHaveSaid counts what the stream says about the access of B200, and of A100, which was always well.
 func (s scene) mustHaveSaid(t *testing.T, url string, halts, resumes int) {
 	t.Helper()
-	all, err := readStream(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	oracle{}.judgeOrder(all, t.Errorf)
+	all := mustBeWhole(t, url)
 	b := kinds(all, "B200")
 	if h, r := count(b, "access.halted"), count(b, "access.resumed"); h != halts || r != resumes {
 		t.Errorf("%d halts and %d resumes of B200 in the stream, want %d and %d: %s", h, r, halts, resumes, access(all, "B200"))

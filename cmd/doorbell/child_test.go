@@ -64,13 +64,13 @@ type child struct {
 	gone           chan struct{} // closed when it has ended
 }
 
-func launch(t *testing.T, environ []string, args ...string) *child {
+func launch(t testing.TB, environ []string, args ...string) *child {
 	t.Helper()
 	return launchAs(t, nil, environ, args...)
 }
 
 // launchAs runs it as another user; nil for the one of the test.
-func launchAs(t *testing.T, user *syscall.Credential, environ []string, args ...string) *child {
+func launchAs(t testing.TB, user *syscall.Credential, environ []string, args ...string) *child {
 	t.Helper()
 	cmd := exec.Command(binary(t), args...)
 	cmd.Env = environ
@@ -80,7 +80,7 @@ func launchAs(t *testing.T, user *syscall.Credential, environ []string, args ...
 }
 
 // begin starts a command that somebody else ends.
-func begin(t *testing.T, cmd *exec.Cmd) *child {
+func begin(t testing.TB, cmd *exec.Cmd) *child {
 	t.Helper()
 	c := &child{cmd: cmd, gone: make(chan struct{})}
 	c.stdout.grown, c.stderr.grown = make(chan struct{}, 1), make(chan struct{}, 1)
@@ -97,7 +97,7 @@ func begin(t *testing.T, cmd *exec.Cmd) *child {
 }
 
 // tellingNobody kills a doorbell at the end of the test, and looks for people in what it has printed.
-func (c *child) tellingNobody(t *testing.T, args []string) *child {
+func (c *child) tellingNobody(t testing.TB, args []string) *child {
 	t.Cleanup(func() {
 		_ = c.cmd.Process.Kill() // mostly it has ended already
 		<-c.gone
@@ -107,7 +107,7 @@ func (c *child) tellingNobody(t *testing.T, args []string) *child {
 }
 
 // exit waits for the end and returns the exit code; -1 after a signal.
-func (c *child) exit(t *testing.T) int {
+func (c *child) exit(t testing.TB) int {
 	t.Helper()
 	select {
 	case <-c.gone:
@@ -119,7 +119,7 @@ func (c *child) exit(t *testing.T) int {
 }
 
 // end sends a signal and waits for the exit code.
-func (c *child) end(t *testing.T, signal os.Signal) int {
+func (c *child) end(t testing.TB, signal os.Signal) int {
 	t.Helper()
 	if err := c.cmd.Process.Signal(signal); err != nil {
 		t.Fatalf("it had ended by itself: %v\n%s", err, c.stderr.String())
@@ -128,7 +128,7 @@ func (c *child) end(t *testing.T, signal os.Signal) int {
 }
 
 // stop ends it as a supervisor would and wants exit code 0.
-func (c *child) stop(t *testing.T) {
+func (c *child) stop(t testing.TB) {
 	t.Helper()
 	if code := c.end(t, syscall.SIGTERM); code != exit.Done {
 		t.Errorf("exit code %d after SIGTERM:\n%s", code, c.stderr.String())
@@ -185,9 +185,15 @@ func (w *transcript) await(t *testing.T, pattern string) []string {
 // eventually polls: what it waits for happens in another process, which gives no signal.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
+	within(t, patience, what, ok)
+}
+
+// within is eventually with a limit of its own.
+func within(t testing.TB, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("after %s still not: %s", patience, what)
+			t.Fatalf("after %s still not: %s", limit, what)
 		}
 	}
 }

@@ -194,6 +194,6 @@ func TestAStoreWhoseNewerHeadIsUnreadableGoesOnFromTheCommitBefore(t *testing.T)
 	s.life(t, func(a *daemon.Daemon, sub *subscriber) {
 		rung = append(rung, s.ring(t, "A100"))
 		sub.request(t, rung[len(rung)-1])
-		wantWhole(t, a, rung...)
+		mustBeWhole(t, a.Server().ClientURL(), rung...)
 	})
 }

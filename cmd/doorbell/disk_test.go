@@ -113,16 +113,6 @@ func waiting(s ops.Status) (n uint64) {
 	return n
 }
 
-// within is eventually with more patience: a wedge may take a minute to be noticed.
-func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(limit); !ok(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %s still not: %s", limit, what)
-		}
-	}
-}
-
 // keepsItsPromises brings the API to rest and judges the stream. The guest connects anew: the server was restarted.
 func (b *busy) keepsItsPromises() {
 	b.t.Helper()

@@ -169,14 +169,7 @@ type duplicate struct {
 func copyOf(t *testing.T, all []message) duplicate {
 	t.Helper()
 	c := duplicate{url: natsServer(t).ClientURL()}
-	var err error
-	if c.nc, err = nats.Connect(c.url); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.nc.Close)
-	if c.js, err = jetstream.New(c.nc); err != nil {
-		t.Fatal(err)
-	}
+	c.nc, c.js = connected(t, c.url)
 	if _, err := c.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "LISTINGS", Subjects: []string{"listings.v1.>"}}); err != nil {
 		t.Fatal(err)
 	}

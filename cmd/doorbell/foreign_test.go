@@ -89,11 +89,7 @@ func startTalker(t *testing.T) *talker {
 		"DOORBELL_WEBHOOK_URL="+receiver.URL, "DOORBELL_WEBHOOK_SECRET=whsec_dGhpcy1rZXktaGFzLTI0LWJ5dGVzLW9r", "DOORBELL_WEBHOOK_TYPES=contact_request.created")
 	b.daemon = launch(t, b.environ, "run")
 	b.url = natsURL(t, b.dir)
-	var err error
-	if b.nc, err = nats.Connect(b.url); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.nc.Close)
+	b.nc, _ = connected(t, b.url)
 	b.stream = subscribeTo(t, b.url).messages
 	b.happen(t)
 	return b

@@ -91,7 +91,8 @@ func TestKillingTheDaemonWhileReceiversAreDownLosesNothing(t *testing.T) {
 	p.answer(http.StatusOK)
 	again := launch(t, s.with(p.environ()...), "run")
 	subscribeTo(t, natsURL(t, s.dir)).request(t, ids[2])
-	longer(t, "all have arrived", func() bool {
+	// The server delivers again after half a minute: nobody has told it that its consumer was killed.
+	within(t, 3*patience, "all have arrived", func() bool {
 		return len(p.hooked("contact_request.created")) == 3 && p.slacked("Nora M.") == 3 && p.mailed("Muster") == 3
 	})
 	for i, h := range p.hooked("contact_request.created") {
@@ -104,16 +105,6 @@ func TestKillingTheDaemonWhileReceiversAreDownLosesNothing(t *testing.T) {
 		t.Errorf("the webhook got %d, want 3", got)
 	}
 	mustBePrivate(t, d.stderr.String()+again.stderr.String())
-}
-
-// longer is eventually for what the server delivers again after half a minute, as nobody has told it that its consumer was killed.
-func longer(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(3 * patience); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %s still not: %s", 3*patience, what)
-		}
-	}
 }
 
 // TestAForwarderRunsAloneWithoutTheKey lets a guest of the embedded server forward. Its environment holds a key that cannot be read:

@@ -31,19 +31,11 @@ type guest struct {
 func newGuest(t *testing.T, url string) guest {
 	t.Helper()
 	g := guest{refused: make(chan error, 10)}
-	var err error
-	g.nc, err = nats.Connect(url, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+	g.nc, g.js = connected(t, url, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		if errors.Is(err, nats.ErrPermissionViolation) {
 			g.refused <- err
 		}
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(g.nc.Close)
-	if g.js, err = jetstream.New(g.nc); err != nil {
-		t.Fatal(err)
-	}
 	return g
 }
 
@@ -114,11 +106,7 @@ func TestGuestsReadAndCannotDisturb(t *testing.T) {
 	for arrived := ""; arrived != id; {
 		arrived = nextOf(t, durable).body.ContactRequestID
 	}
-	all, err := readStream(t.Context(), statusOf(t, a).NATS.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	oracle{}.judgeOrder(all, t.Errorf)
+	mustBeWhole(t, statusOf(t, a).NATS.URL, id)
 }
 
 func streamOf(t *testing.T, js jetstream.JetStream) jetstream.Stream {
@@ -168,36 +156,14 @@ func mustBeAHeartbeat(t *testing.T, beats *nats.Subscription) {
 // startNATS is a server of somebody else's, without any limits for its clients.
 func startNATS(t *testing.T, port int) string {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(), JetStreamMaxStore: 8 << 30,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() {
-		s.Shutdown()
-		s.WaitForShutdown()
-	})
-	if !s.ReadyForConnections(patience) {
-		t.Fatal("the NATS server takes no connections")
-	}
-	return s.ClientURL()
+	return natsServer(t, func(o *server.Options) { o.Port, o.JetStreamMaxStore = port, 8<<30 }).ClientURL()
 }
 
 func TestAnExternalStreamIsUsedAsItIsAndStrayMessagesAreSteppedOver(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100")
 	url := startNATS(t, server.RANDOM_PORT)
-	nc, err := nats.Connect(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, js := connected(t, url)
 	theirs, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
 		Name: "LISTINGS", Description: "ours", Subjects: []string{"listings.v1.>"}, MaxAge: time.Hour, AllowAtomicPublish: true,
 	})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -47,13 +46,6 @@ func binary(t testing.TB) string {
 	return path
 }
 
-// process is a doorbell of its own.
-type process struct {
-	cmd    *exec.Cmd
-	output bytes.Buffer
-	ended  chan error
-}
-
 // shortDir is a directory with a path that is short enough for a socket.
 func shortDir(t testing.TB) string {
 	t.Helper()
@@ -63,40 +55,6 @@ func shortDir(t testing.TB) string {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
-}
-
-func start(t testing.TB, environ []string, args ...string) *process {
-	t.Helper()
-	p := &process{cmd: exec.Command(binary(t), args...), ended: make(chan error, 1)}
-	p.cmd.Env = environ
-	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { p.ended <- p.cmd.Wait() }()
-	return p
-}
-
-func (p *process) kill(t *testing.T) {
-	t.Helper()
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatalf("the daemon had ended by itself: %v\n%s", <-p.ended, p.output.String())
-	}
-	<-p.ended
-	holdsNobody(t, p.output.String())
-}
-
-// stop ends the process as a supervisor would and wants exit code 0.
-func (p *process) stop(t testing.TB) {
-	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-p.ended; err != nil {
-		t.Errorf("after SIGTERM: %v\n%s", err, p.output.String())
-	}
-	holdsNobody(t, p.output.String())
 }
 
 // natsURL waits until the daemon answers at its socket and returns where its NATS listens.
@@ -155,7 +113,7 @@ func killAtRandom(t *testing.T, seed uint64, r sandbox.Rendering, times int) (ev
 	dir := shortDir(t)
 	b := newRestless(t, seed, r, dir, 1200)
 	for n := range times {
-		p := start(t, b.environ, "run")
+		p := launch(t, b.environ, "run")
 		if n == firstStarts {
 			natsURL(t, dir)
 			b.begun() // in this life or before
@@ -165,9 +123,9 @@ func killAtRandom(t *testing.T, seed uint64, r sandbox.Rendering, times int) (ev
 			life = 60 * time.Millisecond // while store and stream are made
 		}
 		time.Sleep(rand.N(life)) // the moment of the kill is the point of the test
-		b.kill(t, p)
+		p.end(t, syscall.SIGKILL)
 	}
-	last := start(t, b.environ, "run")
+	last := launch(t, b.environ, "run")
 	url := natsURL(t, dir)
 	b.begun()
 	return b.judge(t, last, url)

@@ -61,7 +61,7 @@ func startLimit(b *testing.B) *latencyFloor {
 	if err != nil {
 		b.Fatal("the limit did not start")
 	}
-	return &latencyFloor{in, consume(b, subscribed(b, strings.TrimSpace(url)), "listings.>")}
+	return &latencyFloor{in, consume(b, strings.TrimSpace(url), "listings.>")}
 }
 
 // once lets it commit and publish a message, and says how long that took to its arrival.

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -42,9 +41,9 @@ func benchmarkLatency(b *testing.B, history int) {
 	b.Cleanup(server.Close)
 	dir := shortDir(b)
 	prepare(b, dir, server.URL, latencyStore) // of A100, which nobody watches
-	p := start(b, append(runEnviron(dir, server.URL, testKey, "B200"), "DOORBELL_WALK_INTERVAL=1h", "DOORBELL_POLL_INTERVAL=250ms"), "run")
+	p := launch(b, append(runEnviron(dir, server.URL, testKey, "B200"), "DOORBELL_WALK_INTERVAL=1h", "DOORBELL_POLL_INTERVAL=250ms"), "run")
 	b.Cleanup(func() { p.stop(b) })
-	arrived := consume(b, subscribed(b, natsURL(b, dir)), "listings.v1.*.contact_request.created")
+	arrived := consume(b, natsURL(b, dir), "listings.v1.*.contact_request.created")
 	limit := startLimit(b)
 	for range growingInsertions { // until all are watched, and both are warm
 		limit.once(b, answers.next(b, arrived).m)
@@ -190,23 +189,10 @@ type arrivedAt struct {
 	at time.Time
 }
 
-func subscribed(b *testing.B, url string) jetstream.JetStream {
-	b.Helper()
-	nc, err := nats.Connect(url)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return js
-}
-
 // consume hands over what arrives at a consumer.
-func consume(b *testing.B, js jetstream.JetStream, filter string) <-chan arrivedAt {
+func consume(b *testing.B, url, filter string) <-chan arrivedAt {
 	b.Helper()
+	_, js := connected(b, url)
 	var consumer jetstream.Consumer
 	eventually(b, "a consumer", func() (ok bool) {
 		c, err := js.OrderedConsumer(b.Context(), "LISTINGS", jetstream.OrderedConsumerConfig{FilterSubjects: []string{filter}})

@@ -12,59 +12,27 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/daemon"
-	"doorbell/events"
 	"doorbell/poller/sandbox"
 )
 
 // life runs a daemon on the scene's data directory while a test does something with its stream.
 func (s scene) life(t *testing.T, test func(a *daemon.Daemon, sub *subscriber), change ...func(*daemon.Options)) {
 	t.Helper()
-	a := s.open(t, "127.0.0.1:0", change...)
+	s.lifeOf(t, s.open(t, "127.0.0.1:0", change...), func(a *daemon.Daemon) { test(a, subscribeTo(t, a.Server().ClientURL())) })
+}
+
+// lifeOf runs a daemon while a test does something.
+func (s scene) lifeOf(t *testing.T, a *daemon.Daemon, test func(*daemon.Daemon)) {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
-	test(a, subscribeTo(t, a.Server().ClientURL()))
+	test(a)
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
 	a.Close()
-}
-
-// wantWhole reads the stream and fails if an event stands twice or a sequence is missing.
-func wantWhole(t *testing.T, a *daemon.Daemon, requests ...string) {
-	t.Helper()
-	wantWholeAt(t, a.Server().ClientURL(), requests...)
-}
-
-func wantWholeAt(t *testing.T, url string, requests ...string) {
-	t.Helper()
-	all, err := readStream(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ids, last, times := map[string]bool{}, uint64(0), map[string]int{}
-	for _, m := range all {
-		e, err := events.Decode(m.header, m.data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ids[e.ID] {
-			t.Errorf("%s %d stands twice", e.Type, e.Sequence)
-		}
-		if last != 0 && e.Sequence != last+1 {
-			t.Errorf("%d follows %d", e.Sequence, last)
-		}
-		ids[e.ID], last = true, e.Sequence
-		if m.kind() == "contact_request.created" {
-			times[m.body.ContactRequestID]++
-		}
-	}
-	for _, id := range requests {
-		if times[id] != 1 {
-			t.Errorf("contact request %s stands %d times", id, times[id])
-		}
-	}
 }
 
 func TestALostStoreLosesNoContactRequestWhileTheStreamIsThere(t *testing.T) {
@@ -86,7 +54,7 @@ func TestALostStoreLosesNoContactRequestWhileTheStreamIsThere(t *testing.T) {
 		sub.request(t, away)
 		after = s.ring(t, "A100")
 		sub.request(t, after)
-		wantWhole(t, a, before, away, after)
+		mustBeWhole(t, a.Server().ClientURL(), before, away, after)
 	})
 }
 
@@ -114,7 +82,7 @@ func TestARestoredBackupRepeatsNothing(t *testing.T) {
 		sub.event(t, "watch.stream_repaired", "A100")
 		third = s.ring(t, "A100")
 		sub.request(t, third)
-		wantWhole(t, a, first, second, third)
+		mustBeWhole(t, a.Server().ClientURL(), first, second, third)
 	})
 }
 
@@ -127,16 +95,9 @@ func TestAMachineThatIsSetBackLosesAndDoublesNothing(t *testing.T) {
 			s, far := newScene(t, "A100"), startFar(t)
 			live := func(test func(a *daemon.Daemon)) {
 				t.Helper()
-				a := s.open(t, "off", func(o *daemon.Options) { o.NATS.URL, o.Poller.IgnoreInsertion = far.url(), []string{"/views"} })
-				ctx, stop := context.WithCancel(t.Context())
-				ended := make(chan error, 1)
-				go func() { ended <- a.Run(ctx) }()
-				test(a)
-				stop()
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
-				a.Close()
+				s.lifeOf(t, s.open(t, "off", func(o *daemon.Options) {
+					o.NATS.URL, o.Poller.IgnoreInsertion = far.url(), []string{"/views"}
+				}), test)
 			}
 			told := func(id string) {
 				t.Helper()
@@ -212,11 +173,7 @@ func TestAMachineThatIsSetBackLosesAndDoublesNothing(t *testing.T) {
 					return err == nil && n == 0
 				})
 			})
-			wantWholeAt(t, far.url(), all...)
-			stream, err := readStream(t.Context(), far.url())
-			if err != nil {
-				t.Fatal(err)
-			}
+			stream := mustBeWhole(t, far.url(), all...)
 			var changes []string
 			for _, m := range stream {
 				if m.kind() == "insertion.changed" {

@@ -129,11 +129,7 @@ func TestTheMicroServiceComesToAServerThatComesLate(t *testing.T) {
 	port := freePort(t)
 	d := launch(t, s.with("NATS_URL=nats://127.0.0.1:"+strconv.Itoa(port)), "run")
 	natsURL(t, s.dir)
-	nc, err := nats.Connect(startNATS(t, port))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
+	nc, _ := connected(t, startNATS(t, port))
 	asked(t, nc, "listings.admin.status", "")
 	// On a server without limits for guests, too, an answer goes to an inbox or nowhere.
 	elsewhere, err := nc.SubscribeSync("elsewhere")

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/cmd/doorbell/exit"
@@ -36,16 +35,8 @@ func TestWhyNATSCannotBeUsedIsSaidWherePeopleLook(t *testing.T) {
 		}, `NATS at URL does not allow it: Permissions Violation for Publish to "listings.`, true},
 		"another stream of that name": {func(t *testing.T) string {
 			url := natsServer(t, lets).ClientURL()
-			nc, err := nats.Connect(withSecret(url))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer nc.Close()
-			js, err := jetstream.New(nc)
-			if err == nil {
-				_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "LISTINGS", Subjects: []string{"other.>"}})
-			}
-			if err != nil {
+			_, js := connected(t, withSecret(url))
+			if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "LISTINGS", Subjects: []string{"other.>"}}); err != nil {
 				t.Fatal(err)
 			}
 			return url

@@ -138,6 +138,31 @@ func (o oracle) judgeOrder(all []message, say sayer) {
 	}
 }
 
+// mustBeWhole reads the stream, judges its order, and wants these contact requests in it once each.
+func mustBeWhole(t *testing.T, url string, requests ...string) []message {
+	t.Helper()
+	all, err := readStream(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	oracle{}.judgeOrder(all, t.Errorf)
+	times := map[string]int{}
+	for _, m := range all {
+		if _, err := events.Decode(m.header, m.data); err != nil {
+			t.Error(err)
+		}
+		if m.kind() == string(events.TypeContactRequestCreated) {
+			times[m.body.ContactRequestID]++
+		}
+	}
+	for _, id := range requests {
+		if times[id] != 1 {
+			t.Errorf("contact request %s stands %d times", id, times[id])
+		}
+	}
+	return all
+}
+
 // judgeContactRequests: what a good answer showed and is younger than the watch is announced once; nothing else is.
 func (o oracle) judgeContactRequests(all []message, truth sandbox.Truth, say sayer) {
 	announced := map[string]int{}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/cmd/doorbell/daemon"
@@ -24,15 +23,7 @@ import (
 // replayed reads what the stream of replays holds, as a guest.
 func replayed(t *testing.T, url string) (all []arrival) {
 	t.Helper()
-	nc, err := nats.Connect(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, js := connected(t, url)
 	s, err := js.Stream(t.Context(), "LISTINGS_REPLAY")
 	if err != nil {
 		t.Fatal(err)
@@ -50,15 +41,7 @@ func replayed(t *testing.T, url string) (all []arrival) {
 // lastOf is the last place of the stream of news.
 func lastOf(t *testing.T, url string) uint64 {
 	t.Helper()
-	nc, err := nats.Connect(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, js := connected(t, url)
 	return streamOf(t, js).CachedInfo().State.LastSeq
 }
 
@@ -135,7 +118,7 @@ func TestAStoppedReplaySaysHowItGoesOn(t *testing.T) {
 	began := time.Now()
 	c := launch(t, s.environ, "replay", "--since", "1h", "--type", "contact_request.>", "--rate", "2", "--job", "slow")
 	c.stderr.await(t, "replaying 5 events")
-	eventually(t, "the first is there", func() bool { return streamExists(url) && len(replayed(t, url)) > 0 })
+	eventually(t, "the first is there", func() bool { return streamExists(t, url) && len(replayed(t, url)) > 0 })
 	if code := c.end(t, syscall.SIGINT); code != exit.Done || time.Since(began) > 10*time.Second {
 		t.Errorf("exit code %d", code)
 	}
@@ -157,17 +140,9 @@ func TestAStoppedReplaySaysHowItGoesOn(t *testing.T) {
 	d.stop(t)
 }
 
-func streamExists(url string) bool {
-	nc, err := nats.Connect(url)
-	if err != nil {
-		return false
-	}
-	defer nc.Close()
-	js, err := nc.JetStream()
-	if err != nil {
-		return false
-	}
-	_, err = js.StreamInfo("LISTINGS_REPLAY")
+func streamExists(t *testing.T, url string) bool {
+	_, js := connected(t, url)
+	_, err := js.Stream(t.Context(), "LISTINGS_REPLAY")
 	return err == nil
 }
 

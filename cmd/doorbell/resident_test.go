@@ -41,7 +41,7 @@ func benchmarkResident(b *testing.B, insertions int, baseline string) {
 	dir := shortDir(b)
 	environ := append(runEnviron(dir, api.url, testKey, "A100"), "DOORBELL_BASELINE="+baseline, "DOORBELL_POLL_INTERVAL=1ms",
 		"DOORBELL_WALK_INTERVAL=1m", "DOORBELL_PAGE_SIZE=100", "DOORBELL_STREAM_MAX=16GiB")
-	p := start(b, environ, "run")
+	p := launch(b, environ, "run")
 	began := time.Now()
 	sweep := awaitRequests(b, api, insertions/cheapPageSize, insertions+insertions/10).Sub(began)
 	first := memoryOf(b, p)
@@ -53,7 +53,7 @@ func benchmarkResident(b *testing.B, insertions int, baseline string) {
 
 	pages, polls := api.counts(b)
 	began = time.Now()
-	p = start(b, environ, "run")
+	p = launch(b, environ, "run")
 	start := awaitRequest(b, api, pages+polls).Sub(began)
 	_, polls = api.counts(b)
 	awaitRequests(b, api, 0, polls+min(insertions/2, 20_000))
@@ -101,7 +101,7 @@ func awaitRequest(b *testing.B, api cheapAPI, after int) time.Time {
 }
 
 // memoryOf is what /proc tells of a process, in MB.
-func memoryOf(b *testing.B, p *process) map[string]float64 {
+func memoryOf(b *testing.B, p *child) map[string]float64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
@@ -125,7 +125,7 @@ func megabytes(status string) map[string]float64 {
 }
 
 // addMappings tells whose pages of files are in memory: the program's and the store's.
-func addMappings(b *testing.B, p *process, found map[string]float64) {
+func addMappings(b *testing.B, p *child, found map[string]float64) {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", p.cmd.Process.Pid))
 	if err != nil {
@@ -169,7 +169,7 @@ func BenchmarkStart(b *testing.B) {
 	for range b.N {
 		pages, polls := api.counts(b)
 		began := time.Now()
-		p := start(b, append(runEnviron(dir, api.url, testKey, "A100"), "DOORBELL_WALK_INTERVAL=1h", "DOORBELL_POLL_INTERVAL=1m"), "run")
+		p := launch(b, append(runEnviron(dir, api.url, testKey, "A100"), "DOORBELL_WALK_INTERVAL=1h", "DOORBELL_POLL_INTERVAL=1m"), "run")
 		all += awaitRequest(b, api, pages+polls).Sub(began)
 		awaitRequests(b, api, 0, polls+1000)
 		memory = memoryOf(b, p)

@@ -69,22 +69,7 @@ func TestARestoreAsThePageSaysGoesOnWhereTheBackupWas(t *testing.T) {
 	later := s.ring(t, "A100")
 	subscribeTo(t, url).request(t, later)
 	s.goesOn(t, "A100", 10)
-	all, err := readStream(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	oracle{}.judgeOrder(all, t.Errorf)
-	for _, id := range []string{before, later} {
-		times := 0
-		for _, a := range all {
-			if a.body.ContactRequestID == id {
-				times++
-			}
-		}
-		if times != 1 {
-			t.Errorf("%s is in the stream %d times", id, times)
-		}
-	}
+	mustBeWhole(t, url, before, later)
 	d.stop(t)
 	if got := run(t, s.environ, "verify"); got.code != exit.Done {
 		t.Errorf("%+v", got)
@@ -203,7 +188,7 @@ func TestARestoredBackupGoesOnWhateverBecameOfTheStream(t *testing.T) {
 				status, err := ops.NewClient(filepath.Join(s.dir, daemon.SocketFile)).Status(t.Context())
 				return err == nil && len(status.Relay) == 1 && status.Relay[0].Pending == 0
 			})
-			wantWholeAt(t, far.url(), leads...)
+			mustBeWhole(t, far.url(), leads...)
 			d.stop(t)
 			if got := run(t, environ, "verify"); got.code != exit.Done {
 				t.Errorf("%+v", got)

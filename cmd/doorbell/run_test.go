@@ -68,11 +68,7 @@ func TestWhatHappensAtTheAPIGivesExactlyItsEvent(t *testing.T) {
 
 	asked := w.asked(t, "A100") // several more looks at everything find nothing to tell
 	eventually(t, "the API is asked on", func() bool { return w.asked(t, "A100") > asked+60 })
-	all, err := readStream(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	oracle{}.judgeOrder(all, t.Errorf)
+	all := mustBeWhole(t, url)
 	for agency, want := range map[string]string{
 		"A100": "watch.baselined insertion.appeared insertion.changed insertion.disappeared insertion.reappeared contact_request.created",
 		"B200": "watch.baselined",

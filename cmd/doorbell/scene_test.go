@@ -145,9 +145,10 @@ type subscriber struct {
 	messages jetstream.MessagesContext
 }
 
-func subscribeTo(t *testing.T, url string) *subscriber {
+// connected is a plain client of a NATS server until the end of the test.
+func connected(t testing.TB, url string, how ...nats.Option) (*nats.Conn, jetstream.JetStream) {
 	t.Helper()
-	nc, err := nats.Connect(url)
+	nc, err := nats.Connect(url, how...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,9 +157,16 @@ func subscribeTo(t *testing.T, url string) *subscriber {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return nc, js
+}
+
+func subscribeTo(t *testing.T, url string) *subscriber {
+	t.Helper()
+	_, js := connected(t, url)
 	var c jetstream.Consumer
 	eventually(t, "the stream is there", func() bool {
-		c, err = js.OrderedConsumer(t.Context(), "LISTINGS", jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
+		got, err := js.OrderedConsumer(t.Context(), "LISTINGS", jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
+		c = got
 		return err == nil
 	})
 	messages, err := c.Messages()

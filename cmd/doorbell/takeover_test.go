@@ -72,20 +72,5 @@ func TestTwoDaemonsOfOneAgencyAreSaidAndOneTakesItOver(t *testing.T) {
 	if got := run(t, environs[loser], "takeover", "B200"); got.code != exit.CodeFailed || !strings.Contains(got.stderr, "not watched") {
 		t.Errorf("%+v", got)
 	}
-	all, err := readStream(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	oracle{}.judgeOrder(all, t.Errorf)
-	for _, id := range written {
-		times := 0
-		for _, a := range all {
-			if a.body.ContactRequestID == id {
-				times++
-			}
-		}
-		if times != 1 {
-			t.Errorf("%s is in the stream %d times", id, times)
-		}
-	}
+	mustBeWhole(t, url, written...)
 }

@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/cmd/doorbell/daemon"
@@ -314,15 +313,8 @@ func (w *waitingWorld) drain(t *testing.T) {
 // held is how many messages the stream has; 0 also if there is none yet.
 func (w *waitingWorld) held(t *testing.T) uint64 {
 	t.Helper()
-	nc, err := nats.Connect(w.far.url())
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc, js := connected(t, w.far.url())
 	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
 	s, err := js.Stream(t.Context(), "LISTINGS")
 	if err != nil {
 		return 0
@@ -386,15 +378,8 @@ type readSoFar struct {
 // on reads what has come since the last time.
 func (r *readSoFar) on(t *testing.T, url string) {
 	t.Helper()
-	nc, err := nats.Connect(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc, js := connected(t, url)
 	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
 	stream, err := js.Stream(t.Context(), "LISTINGS")
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"net/http/httptest"
-	"os/exec"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -238,31 +237,20 @@ func (p *threePolls) live(t *testing.T, tr *tracer) error {
 // mend starts it again, untroubled, and judges what the stream holds when all is told.
 func (p *threePolls) mend(t *testing.T) {
 	t.Helper()
-	var stderr bytes.Buffer
-	cmd := exec.Command(binary(t), "run")
-	cmd.Env, cmd.Stderr = p.environ, &stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	gone := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(gone)
-	}()
+	d := launch(t, p.environ, "run")
 	defer func() {
-		_ = cmd.Process.Kill()
-		<-gone
+		_ = d.cmd.Process.Kill()
+		<-d.gone
 		if t.Failed() {
-			t.Logf("the second life said:\n%s", stderr.String())
+			t.Logf("the second life said:\n%s", d.stderr.String())
 		}
-		holdsNobody(t, p.output.String()+stderr.String())
+		holdsNobody(t, p.output.String())
 	}()
 	url := natsURL(t, p.dir)
 	select {
 	case <-p.over:
-	case <-gone:
-		t.Fatalf("the second life ended by itself: %v", cmd.ProcessState)
+	case <-d.gone:
+		t.Fatalf("the second life ended by itself: %v", d.cmd.ProcessState)
 	case <-time.After(patience):
 		t.Fatal("the second life does not ask")
 	}

@@ -7,12 +7,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/poller/sandbox"
 )
@@ -66,7 +65,7 @@ func TestWhateverHappensToAnExternalServerNothingIsLostOrDoubled(t *testing.T) {
 	far := startFar(t)
 	b := newRestless(t, 1, sandbox.Flat(), shortDir(t), 3000)
 	b.environ = append(b.environ, "NATS_URL="+far.url())
-	p := start(t, b.environ, "run")
+	p := launch(t, b.environ, "run")
 	natsURL(t, b.dir)
 	b.begun()
 	done := map[string]int{}
@@ -81,8 +80,8 @@ func TestWhateverHappensToAnExternalServerNothingIsLostOrDoubled(t *testing.T) {
 		time.Sleep(rand.N(600 * time.Millisecond)) // the moment is the point of the test
 		done[what]++
 		if what == "kill" {
-			b.kill(t, p)
-			p = start(t, b.environ, "run")
+			p.end(t, syscall.SIGKILL)
+			p = launch(t, b.environ, "run")
 			continue
 		}
 		far.suffer(t, what)
@@ -130,14 +129,6 @@ func (f *farServer) remove() error {
 
 func (f *farServer) deleteStream(t *testing.T) {
 	t.Helper()
-	nc, err := nats.Connect(f.url())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, js := connected(t, f.url())
 	_ = js.DeleteStream(t.Context(), "LISTINGS") // perhaps it is not there again yet
 }

@@ -107,24 +107,23 @@ func cutThePower(t *testing.T, cuts int) {
 	d := newDisk(t)
 	b := newRestless(t, rand.Uint64(), sandbox.Flat(), filepath.Join(d.dir, "data"), 600)
 	for n := range cuts {
-		p := start(t, b.environ, "run")
+		p := launch(t, b.environ, "run")
 		if n > 0 || cuts == 1 {
 			natsURL(t, b.dir)
 			b.begun()
 		}
 		time.Sleep(rand.N(time.Second)) // the moment is the point of the test
 		if err := d.cut(); errors.Is(err, syscall.ENOTTY) || errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.EPERM) {
-			b.kill(t, p)
+			p.end(t, syscall.SIGKILL)
 			skiptest.Skipf(t, "the power of this file system cannot be cut: %v", err)
 		} else if err != nil {
 			t.Fatal(err)
 		}
 		_ = p.cmd.Process.Kill() // it may have noticed
-		<-p.ended
-		b.output.Write(p.output.Bytes())
+		<-p.gone
 		d.comeBack(t, journals[n%len(journals)])
 	}
-	last := start(t, b.environ, "run")
+	last := launch(t, b.environ, "run")
 	url := natsURL(t, b.dir)
 	b.begun()
 	t.Logf("%d cuts, %d events", cuts, b.judge(t, last, url))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"net/http/httptest"
 	"sync"
@@ -16,8 +15,7 @@ type restless struct {
 	oracle  oracle
 	dir     string
 	environ []string
-	output  bytes.Buffer // of those that have ended
-	rest    func()       // brings the API to rest
+	rest    func() // brings the API to rest
 }
 
 // newRestless begins to move at once.
@@ -54,20 +52,11 @@ func (b *restless) begun() {
 	}
 }
 
-// kill ends a daemon in the middle of what it does.
-func (b *restless) kill(t *testing.T, p *process) {
-	t.Helper()
-	p.kill(t)
-	b.output.Write(p.output.Bytes())
-}
-
 // judge waits until all is told and ends the daemon.
-func (b *restless) judge(t *testing.T, p *process, natsURL string) (events int) {
+func (b *restless) judge(t *testing.T, p *child, natsURL string) (events int) {
 	t.Helper()
 	b.rest()
 	all := b.oracle.mustKeepItsPromises(t, natsURL, 60*time.Second)
 	p.stop(t)
-	b.output.Write(p.output.Bytes())
-	holdsNobody(t, b.output.String())
 	return len(all)
 }

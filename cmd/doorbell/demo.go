@@ -119,7 +119,7 @@ func (d *demo) open(ctx context.Context, dir string, c *DemoCmd) error {
 	}
 	d.daemon, err = daemon.New(ctx, o)
 	if err != nil {
-		return daemonError(err, dir)
+		return err
 	}
 	s, err := d.daemon.Verbs().Status()
 	d.nats, d.page = s.NATS.URL, s.Page

@@ -41,7 +41,7 @@ var house = map[string][]string{
 	"cmd/doorbell/ops/page":    {"cmd/doorbell/ops", "poller", "events"},
 	"cmd/doorbell/ops/metrics": {"cmd/doorbell/ops", "poller"},
 	"cmd/doorbell/daemon": {
-		"cmd/doorbell/ops", "cmd/doorbell/ops/page", "cmd/doorbell/ops/metrics", "poller", "store", "events", "events/natsd", "events/relay",
+		"cmd/doorbell/exit", "cmd/doorbell/ops", "cmd/doorbell/ops/page", "cmd/doorbell/ops/metrics", "poller", "store", "events", "events/natsd", "events/relay",
 		"events/replay", "events/stream", "events/forward",
 	},
 	"cmd/doorbell/config": {"events", "events/forward", "events/forward/message", "events/forward/webhook"}, // what may be configured
@@ -49,7 +49,7 @@ var house = map[string][]string{
 		"cmd/doorbell/config", "events/forward", "events/forward/slack", "events/forward/email", "events/forward/webhook",
 	},
 	"cmd/doorbell/options": {"cmd/doorbell/config", "cmd/doorbell/daemon", "cmd/doorbell/ops", "poller", "poller/listings", "events/natsd"},
-	"cmd/doorbell/exit":    {"cmd/doorbell/config", "cmd/doorbell/daemon", "store"},
+	"cmd/doorbell/exit":    {"cmd/doorbell/config", "store"},
 	"cmd/doorbell/check": {
 		"cmd/doorbell/config", "cmd/doorbell/daemon", "cmd/doorbell/exit", "cmd/doorbell/ops", "cmd/doorbell/options", "cmd/doorbell/receivers",
 		"poller", "poller/listings", "poller/watch", "store", "events", "events/natsd", "events/relay", "events/forward", "events/stream",

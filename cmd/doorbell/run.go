@@ -10,7 +10,6 @@ import (
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
-	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/options"
 	"doorbell/cmd/doorbell/receivers"
 )
@@ -66,7 +65,7 @@ func (flags *RunCmd) Run(ctx context.Context, p *program) error {
 		return nil // it was stopped while it started
 	}
 	if err != nil {
-		return daemonError(err, c.Base.DataDir)
+		return err
 	}
 	defer d.Close()
 	n := d.Waiting()
@@ -75,14 +74,6 @@ func (flags *RunCmd) Run(ctx context.Context, p *program) error {
 	}
 	log.Info("watching", "agencies", len(c.Agencies)-n, "api", string(c.Poll.BaseURL), "data", c.Base.DataDir)
 	return d.Run(ctx)
-}
-
-// daemonError says what to do about a daemon that does not begin.
-func daemonError(err error, dir string) error {
-	if errors.As(err, new(*daemon.Error)) {
-		return err
-	}
-	return exit.Store(err, dir)
 }
 
 // daemonOptions says in the daemon's words what is configured.

@@ -111,8 +111,8 @@ func (w stopped) Write(p []byte) (int, error) {
 
 // needSpace refuses what would fill a disk.
 func needSpace(dir string, bytes int64) error {
-	if free, known := daemon.FreeSpace(dir); known && free < bytes+daemon.LeastSpace {
-		return exit.IO(fmt.Errorf("%s has %s free; a copy takes %s, and %s have to be left", dir, ops.BytesText(free), ops.BytesText(bytes), ops.BytesText(daemon.LeastSpace)), "make space there, or choose another disk")
+	if free, known := exit.FreeSpace(dir); known && free < bytes+exit.LeastSpace {
+		return exit.IO(fmt.Errorf("%s has %s free; a copy takes %s, and %s have to be left", dir, ops.BytesText(free), ops.BytesText(bytes), ops.BytesText(exit.LeastSpace)), "make space there, or choose another disk")
 	}
 	return nil
 }
@@ -133,11 +133,11 @@ func readStopped(b config.Base, restored bool) (*store.Store, error) {
 	return s, stoppedError(err, b.DataDir)
 }
 
-// stoppedError is storeError of a command that has found no daemon: one that holds the store hangs.
+// stoppedError is exit.Store of a command that has found no daemon: one that holds the store hangs.
 func stoppedError(err error, dir string) error {
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.As(err, new(*exit.Error)):
+		return err
 	case errors.Is(err, fs.ErrNotExist):
 		return exit.Failed(fmt.Errorf("no daemon answers, and there is no store in %s", dir), "set DOORBELL_DATA_DIR to the data directory of the daemon")
 	case errors.As(err, new(*store.LockedError)):
@@ -157,7 +157,7 @@ func (c *CompactCmd) Run(ctx context.Context, p *program, cfg *config.Config) er
 	case errors.Is(err, fs.ErrNotExist):
 		return exit.Failed(fmt.Errorf("there is no store in %s", dir), "set DOORBELL_DATA_DIR to the data directory of the daemon")
 	case err != nil:
-		return asStoreError(err, dir)
+		return stoppedError(err, dir)
 	}
 	return p.answer(c.JSON, done, "%s takes %s; it took %s", filepath.Join(dir, daemon.StoreFile), ops.BytesText(done.After), ops.BytesText(done.Before))
 }

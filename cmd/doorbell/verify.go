@@ -120,16 +120,16 @@ func verifyStore(ctx context.Context, b config.Base, file string) (store.Report,
 		if errors.Is(err, store.ErrDamaged) {
 			return r, exit.IO(errors.New(err.Error()), adviceOn(file)) // not that of the store
 		}
-		return r, asStoreError(err, filepath.Dir(file))
+		return r, stoppedError(err, filepath.Dir(file))
 	}
 	r, err := verifyCopy(ctx, b)
 	if !errors.Is(err, ops.ErrNoAnswer) {
-		return r, asStoreError(err, b.DataDir)
+		return r, stoppedError(err, b.DataDir)
 	}
 	path := filepath.Join(b.DataDir, daemon.StoreFile)
 	if info, err := os.Stat(path); err == nil && info.Size() > 0 {
 		if r, err = verifyFile(ctx, path); err != nil || len(r.Findings) > 0 {
-			return r, asStoreError(err, b.DataDir)
+			return r, stoppedError(err, b.DataDir)
 		}
 	}
 	kept, err := readStopped(b, true) // says what does not belong here
@@ -137,14 +137,6 @@ func verifyStore(ctx context.Context, b config.Base, file string) (store.Report,
 		return r, err
 	}
 	return r, kept.Close()
-}
-
-func asStoreError(err error, dir string) error {
-	var known *exit.Error
-	if err == nil || errors.As(err, &known) {
-		return err
-	}
-	return stoppedError(err, dir)
 }
 
 // sayOfStore lets damage of a copy be that of the store that was copied: the copy is gone.

@@ -23,7 +23,7 @@ func (c *checker) disk() {
 	if err == nil && !info.IsDir() {
 		err = fmt.Errorf("%s is not a directory", nearest)
 	}
-	if err == nil && !daemon.MayWrite(nearest) {
+	if err == nil && !exit.MayWrite(nearest) {
 		err = fmt.Errorf("%s may not be written: %w", nearest, fs.ErrPermission)
 	}
 	if err != nil {
@@ -51,7 +51,7 @@ func nearestDir(dir string) (string, fs.FileInfo, error) {
 func (c *checker) ownersAlone(dir string, info fs.FileInfo) {
 	for _, name := range []string{daemon.StreamFolder, daemon.StoreFile} {
 		path := filepath.Join(dir, name)
-		if _, err := os.Stat(path); err == nil && !daemon.MayWrite(path) {
+		if _, err := os.Stat(path); err == nil && !exit.MayWrite(path) {
 			c.report.refuse(SectionDisk, exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %s may not be written", path), exit.LetWrite(dir)))
 			return
 		}
@@ -66,7 +66,7 @@ func (c *checker) ownersAlone(dir string, info fs.FileInfo) {
 // space holds what is free against what store and embedded stream may still grow by.
 func (c *checker) space(dir string) {
 	b := c.config.Base
-	free, known := daemon.FreeSpace(dir)
+	free, known := exit.FreeSpace(dir)
 	if !known {
 		c.report.warn(SectionDisk, "how much space is free there is not known", "put DOORBELL_DATA_DIR on a disk")
 		return
@@ -79,7 +79,7 @@ func (c *checker) space(dir string) {
 	}
 	text := fmt.Sprintf("%s free; %s may take %s more", ops.BytesText(free), what, ops.BytesText(wanted))
 	switch {
-	case free < daemon.LeastSpace:
+	case free < exit.LeastSpace:
 		c.report.fail(SectionDisk, text, "make space on the disk of "+b.DataDir)
 	case free < wanted:
 		c.report.warn(SectionDisk, text, "lower them, or put DOORBELL_DATA_DIR on a larger disk; polling stops while a disk is full")

@@ -2,6 +2,7 @@ package check
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -129,7 +130,7 @@ func (r *Report) Err() error {
 	} else {
 		text += "one thing fails"
 	}
-	return &exit.Error{Code: r.ExitCode, Text: text, Hint: "the report says of each what to do"}
+	return &exit.Error{Code: r.ExitCode, Err: errors.New(text), Hint: "the report says of each what to do"}
 }
 
 // Style is how a report looks where it is read.

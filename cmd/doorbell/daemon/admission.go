@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/poller"
 	"doorbell/store"
@@ -40,7 +41,7 @@ func (a *Daemon) beginWatch(context.Context) error {
 	d := &a.admission
 	d.wanted = a.o.Poller.Agencies
 	if err := a.await(d.wanted); errors.Is(err, store.ErrNoSpace) {
-		return badDisk(err, "")
+		return exit.IO(err, "")
 	} else if err != nil {
 		return a.ended(err)
 	}

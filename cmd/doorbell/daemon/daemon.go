@@ -22,6 +22,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/forward"
 	"doorbell/events/natsd"
@@ -122,23 +123,7 @@ type Daemon struct {
 	closers []func() // last in, first out
 }
 
-// Error is why a Daemon does not begin or cannot go on, and what a person can do about it.
-type Error struct {
-	Config bool // the configuration has to change; else a restart may help
-	Hint   string
-	Err    error
-}
-
-func (e *Error) Error() string { return e.Err.Error() }
-
-func (e *Error) Unwrap() error { return e.Err }
-
-func badConfig(err error, hint string) error { return &Error{true, hint, err} }
-
-func badDisk(err error, hint string) error { return &Error{false, hint, err} }
-
-// New opens store, NATS and socket, in this order: the store's lock protects the folders of all others. An error that is no
-// *Error is the store's.
+// New opens store, NATS and socket, in this order: the store's lock protects the folders of all others.
 func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	o.Poller.API.Version = o.Version
 	a := &Daemon{o: o, started: time.Now(), socket: o.Socket}
@@ -161,7 +146,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	}
 	for _, open := range append(first, a.openNATS, a.beginWatch, a.openPoller, a.openSocket, a.openHTTP) {
 		if err := open(ctx); err != nil {
-			return nil, err
+			return nil, exit.Store(err, o.DataDir)
 		}
 	}
 	return a, nil
@@ -178,7 +163,7 @@ func (a *Daemon) checkSocket() error {
 		return nil
 	}
 	if err := ops.CheckPath(filepath.Join(a.o.DataDir, SocketFile)); err != nil {
-		return badConfig(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "")
+		return exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "")
 	}
 	return nil
 }
@@ -209,10 +194,10 @@ func (a *Daemon) openPoller(context.Context) error {
 	o.Store, o.Logger, o.Agencies = a.store, a.o.Log, a.admission.admitted(o.Agencies)
 	p, err := poller.New(o)
 	if errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrDamaged) {
-		return badDisk(err, "")
+		return exit.IO(err, "")
 	}
 	if err != nil {
-		return badConfig(err, "")
+		return exit.Config(err, "")
 	}
 	a.poller = p
 	return nil
@@ -344,9 +329,9 @@ func (a *Daemon) ended(err error) error {
 		return nil
 	}
 	if errors.Is(err, natsd.ErrWillNotEnd) {
-		return badDisk(err, fmt.Sprintf("a new process helps; look at %s and its disk", filepath.Join(a.o.DataDir, StreamFolder)))
+		return exit.IO(err, fmt.Sprintf("a new process helps; look at %s and its disk", filepath.Join(a.o.DataDir, StreamFolder)))
 	}
-	return badDisk(err, "the commit may have happened; a restart reads again and goes on from what is on disk")
+	return exit.IO(err, "the commit may have happened; a restart reads again and goes on from what is on disk")
 }
 
 // publish keeps a relay running: a connection that was closed for good is replaced, a full disk is waited for. Other errors end it.

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/ops/metrics"
 	"doorbell/cmd/doorbell/ops/page"
@@ -71,10 +72,10 @@ func TryHTTP(address string) error {
 
 func httpListenError(address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return badConfig(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s is %w", address, errInUse),
+		return exit.Config(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s is %w", address, errInUse),
 			"set DOORBELL_HTTP_LISTEN to a free address, like 127.0.0.1:0 for any, or to off for no status page, health and metrics")
 	}
-	return badConfig(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s: %w", address, err), "use 127.0.0.1:3667, or another address of this machine")
+	return exit.Config(fmt.Errorf("DOORBELL_HTTP_LISTEN: %s: %w", address, err), "use 127.0.0.1:3667, or another address of this machine")
 }
 
 // httpURL is where the page is for who sits at this machine; empty without HTTP.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/events"
 	"doorbell/events/natsd"
@@ -28,10 +29,10 @@ func TryNATS(address string) error {
 func listenError(address string, err error) error {
 	switch {
 	case errors.Is(err, natsd.ErrPortInUse):
-		return badConfig(fmt.Errorf("DOORBELL_NATS_LISTEN: %s is %w", address, errInUse),
+		return exit.Config(fmt.Errorf("DOORBELL_NATS_LISTEN: %s is %w", address, errInUse),
 			"set DOORBELL_NATS_LISTEN to a free address, or to off; if a NATS server runs there already, set NATS_URL to it")
 	case errors.Is(err, natsd.ErrAddress), errors.Is(err, natsd.ErrNeedsCredentials):
-		return badConfig(fmt.Errorf("DOORBELL_NATS_LISTEN: %w", err), "use 127.0.0.1:4222, or set NATS_USER and NATS_PASSWORD, or NATS_TOKEN")
+		return exit.Config(fmt.Errorf("DOORBELL_NATS_LISTEN: %w", err), "use 127.0.0.1:4222, or set NATS_USER and NATS_PASSWORD, or NATS_TOKEN")
 	}
 	return nil
 }
@@ -60,7 +61,7 @@ func (a *Daemon) startServer(ctx context.Context) error {
 		return refused
 	}
 	if err != nil {
-		return badDisk(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(o.DataDir, StreamFolder)+" and at the space on its disk")
+		return exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(o.DataDir, StreamFolder)+" and at the space on its disk")
 	}
 	a.server = s
 	a.onClose(s.Shutdown)
@@ -85,7 +86,7 @@ func (a *Daemon) connect() error {
 	}
 	conn, err := a.dial(way...)
 	if err != nil {
-		return badConfig(fmt.Errorf("NATS: %w", err), "check NATS_URL, NATS_CREDS, NATS_NKEY, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CA, NATS_CERT and NATS_KEY")
+		return exit.Config(fmt.Errorf("NATS: %w", err), "check NATS_URL, NATS_CREDS, NATS_NKEY, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CA, NATS_CERT and NATS_KEY")
 	}
 	o := a.o
 	r, err := relay.New(relay.Options{
@@ -95,7 +96,7 @@ func (a *Daemon) connect() error {
 	})
 	if err != nil {
 		conn.Close()
-		return badConfig(err, "check DOORBELL_SUBJECT_PREFIX and DOORBELL_STREAM")
+		return exit.Config(err, "check DOORBELL_SUBJECT_PREFIX and DOORBELL_STREAM")
 	}
 	a.mu.Lock()
 	a.conn, a.relay = conn, r

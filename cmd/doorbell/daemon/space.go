@@ -69,6 +69,3 @@ func withoutSecrets(address string) string {
 	}
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
-
-// LeastSpace is what a store and a stream need to begin at all.
-const LeastSpace = 64 << 20

@@ -1,5 +1,5 @@
-// Package exit is how commands end: the exit codes, the errors that know theirs and what a person can do, and [Outcome], the one place that
-// turns any error into a code, its sentences and a hint.
+// Package exit is how the program ends: the exit codes, the errors that know theirs and what a person can do, and [Outcome], the one place
+// that turns any error into a code, its sentences and a hint. What it advises about a data directory it finds out without writing there.
 package exit
 
 import (
@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"doorbell/cmd/doorbell/config"
-	"doorbell/cmd/doorbell/daemon"
 	"doorbell/store"
 )
 
@@ -33,36 +32,27 @@ const AdviceOnHolder = "look at its log, and restart it if it hangs; if another 
 const AdviceOnDamage = "stop doorbell, put the newest backup that `doorbell verify --file PATH` calls sound in the place of that file, and start once with " +
 	"`doorbell run --restored`; what was announced since is taken from the stream"
 
-// Error is an error that knows its exit code and what a person can do about it. Err may be nil.
+// Error is an error that knows its exit code and what a person can do about it.
 type Error struct {
 	Code int
-	Text string // one sentence, no full stop
 	Hint string // what to check, what to type; may be empty
 	Err  error
 }
 
-func (e *Error) Error() string {
-	if e.Err == nil {
-		return e.Text
-	}
-	if e.Text == "" {
-		return e.Err.Error()
-	}
-	return e.Text + ": " + e.Err.Error()
-}
+func (e *Error) Error() string { return e.Err.Error() }
 
 func (e *Error) Unwrap() error { return e.Err }
 
 // Failed, Usage, Unavailable, IO and Config make the errors of the exit codes 1, 2, 69, 74 and 78.
-func Failed(err error, hint string) error { return &Error{CodeFailed, "", hint, err} }
+func Failed(err error, hint string) error { return &Error{CodeFailed, hint, err} }
 
-func Usage(text, hint string) error { return &Error{CodeUsage, text, hint, nil} }
+func Usage(text, hint string) error { return &Error{CodeUsage, hint, errors.New(text)} }
 
-func Unavailable(err error, hint string) error { return &Error{CodeUnavailable, "", hint, err} }
+func Unavailable(err error, hint string) error { return &Error{CodeUnavailable, hint, err} }
 
-func IO(err error, hint string) error { return &Error{CodeIO, "", hint, err} }
+func IO(err error, hint string) error { return &Error{CodeIO, hint, err} }
 
-func Config(err error, hint string) error { return &Error{CodeConfig, "", hint, err} }
+func Config(err error, hint string) error { return &Error{CodeConfig, hint, err} }
 
 // Outcome is the one place that turns an error into an exit code, its sentences and a hint.
 func Outcome(err error) (code int, sentences []string, hint string) {
@@ -77,14 +67,6 @@ func Outcome(err error) (code int, sentences []string, hint string) {
 	if errors.As(err, &damage) { // whatever was tried, and whatever else came of it
 		return CodeIO, []string{damage.Error()}, AdviceOnDamage
 	}
-	var refused *daemon.Error
-	if errors.As(err, &refused) {
-		code = CodeIO
-		if refused.Config {
-			code = CodeConfig
-		}
-		return code, []string{err.Error()}, refused.Hint
-	}
 	var known *Error
 	if errors.As(err, &known) {
 		return known.Code, []string{err.Error()}, known.Hint
@@ -92,10 +74,12 @@ func Outcome(err error) (code int, sentences []string, hint string) {
 	return CodeFailed, []string{err.Error()}, ""
 }
 
-// Store says what to do about a store that cannot be opened.
+// Store says what to do about a store that cannot be opened. An error that says it already stays as it is.
 func Store(err error, dir string) error {
 	var locked *store.LockedError
 	switch {
+	case err == nil, errors.As(err, new(*Error)):
+		return err
 	case errors.Is(err, store.ErrEmpty):
 		return IO(err, "")
 	case errors.Is(err, store.ErrDamaged):
@@ -118,11 +102,15 @@ func LetWrite(dir string) string {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return dir + " is a file, and not a directory; choose another directory"
 	}
-	for _, path := range []string{dir, filepath.Join(dir, daemon.StoreFile), filepath.Join(dir, daemon.StreamFolder)} {
-		if info, err := os.Stat(path); err == nil && !daemon.MayWrite(path) {
+	for _, name := range []string{"", "doorbell.db", "jetstream"} {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && !MayWrite(path) {
 			return fmt.Sprintf("%s has mode %04o, and doorbell runs as user %d: let that user read and write it, as with chmod -R u+rwX %s or "+
 				"chown -R %[3]d %[4]s, or choose another directory", path, info.Mode().Perm(), os.Getuid(), dir)
 		}
 	}
 	return fmt.Sprintf("let the user that runs doorbell write to %s, or choose another directory", dir)
 }
+
+// LeastSpace is what a store and a stream need to begin at all.
+const LeastSpace = 64 << 20

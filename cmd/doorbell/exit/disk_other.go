@@ -1,6 +1,6 @@
 //go:build !linux && !darwin && !freebsd
 
-package daemon
+package exit
 
 // MayWrite and FreeSpace know nothing here: run finds out.
 func MayWrite(string) bool { return true }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -83,6 +84,7 @@ type demo struct {
 	page     string // URL
 	began    time.Time
 
+	mu        sync.Mutex
 	counts    map[events.Type]int
 	latencies []time.Duration
 	first     time.Duration // until the first contact request arrived
@@ -176,43 +178,26 @@ What was there before is learned first and not announced. Then, as it happens:
 
 // print shows each event as it arrives at a subscriber, until ctx ends.
 func (d *demo) print(ctx context.Context, nc *nats.Conn) error {
-	arrived := make(chan events.Event)
-	failure := make(chan error, 1)
-	go func() {
-		defer close(arrived)
-		for e, err := range d.tail(ctx, nc) {
-			if err != nil {
-				failure <- err
-				return
-			}
-			select {
-			case arrived <- e:
-			case <-ctx.Done():
-				return
-			}
+	watching, stop := context.WithCancel(ctx)
+	var progress sync.WaitGroup
+	defer d.clear()
+	defer progress.Wait()
+	defer stop()
+	if d.terminal.is {
+		progress.Go(func() { d.showProgress(watching) })
+	}
+	for e, err := range d.tail(ctx, nc) {
+		if err != nil && ctx.Err() != nil {
+			return nil // it ended before it had begun
 		}
-	}()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case e, ok := <-arrived:
-			if !ok {
-				d.clear()
-				select {
-				case err := <-failure:
-					return exit.Failed(err, "")
-				default:
-					return nil
-				}
-			}
-			if err := d.show(e); err != nil {
-				return err
-			}
-		case <-tick.C:
-			d.showProgress()
+		if err == nil {
+			err = d.show(e)
+		}
+		if err != nil {
+			return exit.Failed(err, "")
 		}
 	}
+	return nil
 }
 
 // tail reads the stream as a stranger would, once the relay has made it.
@@ -224,6 +209,8 @@ func (d *demo) tail(ctx context.Context, nc *nats.Conn) func(func(events.Event, 
 }
 
 func (d *demo) show(e events.Event) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.clear()
 	d.counts[e.Type]++
 	if e.Type == events.TypeContactRequestCreated {
@@ -240,25 +227,28 @@ func (d *demo) show(e events.Event) error {
 }
 
 // showProgress draws how far the first look at everything is, on one line of a terminal, until it is over.
-func (d *demo) showProgress() {
-	if !d.terminal.is {
-		return
+func (d *demo) showProgress(ctx context.Context) {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for over := false; !over && ctx.Err() == nil; {
+		s, err := d.daemon.Verbs().Status()
+		known, waiting := 0, 0
+		for _, a := range s.Watch.Agencies {
+			known += a.Insertions
+			waiting += a.FirstPolls
+		}
+		d.mu.Lock()
+		d.clear()
+		if over = err != nil || waiting == 0 && d.first > 0 || len(d.counts) > 5; !over {
+			fmt.Fprintf(d.out, "\r%d requests, %d insertions, %d to look at", s.Watch.Requests, known, waiting)
+			d.progress = true
+		}
+		d.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
 	}
-	s, err := d.daemon.Verbs().Status()
-	if err != nil {
-		return
-	}
-	known, waiting := 0, 0
-	for _, a := range s.Watch.Agencies {
-		known += a.Insertions
-		waiting += a.FirstPolls
-	}
-	d.clear()
-	if waiting == 0 && d.first > 0 || len(d.counts) > 5 {
-		return
-	}
-	fmt.Fprintf(d.out, "\r%d requests, %d insertions, %d to look at", s.Watch.Requests, known, waiting)
-	d.progress = true
 }
 
 func (d *demo) clear() {

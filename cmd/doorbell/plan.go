@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"doorbell/poller"
 	"doorbell/poller/schedule"
 	"doorbell/poller/schedule/trace"
-	"doorbell/store"
 )
 
 // PlanCmd is `doorbell plan`.
@@ -87,8 +85,17 @@ func outlookFor(ctx context.Context, c *config.Config, cmd *PlanCmd) (poller.Out
 	if err == nil || !errors.Is(err, ops.ErrNoAnswer) {
 		return o, fromDaemon, err
 	}
-	o, err = outlookOfStore(c)
-	return o, fromStore, err
+	kept, err := readStopped(c.Base, false)
+	var none *exit.Error
+	if errors.As(err, &none) && none.Code == exit.CodeFailed {
+		none.Hint += ", or plan for a number: --insertions 1000"
+	}
+	if err != nil {
+		return o, fromStore, err
+	}
+	defer kept.Close()
+	o, err = poller.RememberedOutlook(kept, options.Poller(c, release))
+	return o, fromStore, exit.Store(err, c.Base.DataDir)
 }
 
 // assumed is an outlook of which nothing is known but numbers.
@@ -102,27 +109,6 @@ func assumed(p config.Poll, insertions, agencies int) poller.Outlook {
 		o.Agencies = append(o.Agencies, poller.AgencyOutlook{Rates: trace.Rates(float64(share))})
 	}
 	return o
-}
-
-// outlookOfStore reads what a stopped daemon remembers. It changes nothing.
-func outlookOfStore(c *config.Config) (o poller.Outlook, err error) {
-	kept, err := store.OpenReadOnly(store.Options{Dir: c.Base.DataDir})
-	var locked *store.LockedError
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return o, exit.Failed(fmt.Errorf("no daemon answers, and there is no store in %s", c.Base.DataDir),
-			"set DOORBELL_DATA_DIR to the data directory of the daemon, or plan for a number: --insertions 1000")
-	case errors.As(err, &locked):
-		return o, exit.Unavailable(fmt.Errorf("the daemon holds the store and does not answer: %w", err), exit.AdviceOnHolder)
-	case err != nil:
-		return o, exit.Store(err, c.Base.DataDir)
-	}
-	defer kept.Close()
-	o, err = poller.RememberedOutlook(kept, options.Poller(c, release))
-	if err != nil {
-		return o, exit.Store(err, c.Base.DataDir)
-	}
-	return o, nil
 }
 
 // planReport is what `doorbell plan` says; with --json it is printed as it is.

@@ -64,14 +64,15 @@ func (s scene) lostStore(t *testing.T, agencies []string) (rung map[string]bool)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := openStream(t.Context(), cfg, kept)
+	var m repairer
+	r, err := m.open(t.Context(), cfg, kept)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.relay.RunOnce(t.Context()); err != nil {
+	if err := r.RunOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	stream.close()
+	m.close()
 	if err := errors.Join(kept.Close(), os.RemoveAll(lost)); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,13 +58,9 @@ func (c *VerifyCmd) Validate() error {
 }
 
 // Run says whether a store is sound.
-func (c *VerifyCmd) Run(ctx context.Context, p *program) error {
-	cfg, err := config.Read(p.environ)
-	if err != nil {
-		return err
-	}
+func (c *VerifyCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	found := verified{}
-	err = found.compare(ctx, p, cfg, c)
+	err := found.compare(ctx, p, cfg, c)
 	if c.JSON && found.Store != nil {
 		return firstError(p.printJSON(found), err)
 	}
@@ -205,19 +202,26 @@ type streamVerify struct {
 }
 
 // repairer compares and repairs: the daemon, or this process where none runs.
-type repairer interface {
-	compare(ctx context.Context) ([]relay.Comparison, error)
-	resend(ctx context.Context, agencyID string) (sent int, err error)
+type repairer struct {
+	compare func(context.Context) ([]relay.Comparison, error)
+	resend  func(ctx context.Context, agencyID string) (sent int, err error)
+	closers []func() // last in, first out
+}
+
+func (m *repairer) close() {
+	for _, f := range slices.Backward(m.closers) {
+		f()
+	}
 }
 
 // verifyStream compares log and stream from end to end, prints what differs unless that is to be JSON, and sends again what is
 // missing if that is wanted. The error says that they differ.
 func verifyStream(ctx context.Context, p *program, cfg *config.Config, o streamVerify, asJSON bool) (found []relay.Comparison, err error) {
-	m, done, err := findRepairer(ctx, cfg)
+	m, err := findRepairer(ctx, cfg)
+	defer m.close()
 	if err != nil {
 		return nil, err
 	}
-	defer done()
 	found, err = m.compare(ctx)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, exit.Failed(fmt.Errorf("there is no stream %s", cfg.Base.Stream), noStreamAdvice(cfg))
@@ -275,7 +279,7 @@ func adviceOf(found []relay.Comparison) string {
 }
 
 // repair sends again, and compares once more.
-func repair(ctx context.Context, p *program, m repairer, found []relay.Comparison) ([]relay.Comparison, error) {
+func repair(ctx context.Context, p *program, m *repairer, found []relay.Comparison) ([]relay.Comparison, error) {
 	for _, c := range found {
 		if len(c.Missing) == 0 {
 			continue
@@ -334,94 +338,61 @@ func numbers(list []uint64) string {
 	return ranges(all)
 }
 
-// findRepairer is the daemon, or, if none runs, the store and its NATS, opened here.
-func findRepairer(ctx context.Context, c *config.Config) (repairer, func(), error) {
-	client := options.Client(c.Base)
+// findRepairer is the daemon, or, if none runs, the store and its NATS, opened here. It is to be closed also after an error.
+func findRepairer(ctx context.Context, c *config.Config) (*repairer, error) {
+	client, m := options.Client(c.Base), &repairer{}
 	if _, err := client.Status(ctx); !errors.Is(err, ops.ErrNoAnswer) {
-		return throughDaemon{client}, func() {}, err
+		m.compare = func(ctx context.Context) (found []relay.Comparison, err error) {
+			text, err := ops.Compare.Ask(ctx, client, ops.Nothing{})
+			if err != nil {
+				return nil, err
+			}
+			return found, json.Unmarshal(text, &found)
+		}
+		m.resend = func(ctx context.Context, agencyID string) (int, error) {
+			a, err := ops.Resend.Ask(ctx, client, ops.AgencyRequest{AgencyID: agencyID})
+			return a.Sent, err
+		}
+		return m, err
 	}
 	kept, err := openStopped(c.Base)
 	if err != nil {
-		return nil, nil, err
+		return m, err
 	}
-	own, err := openStream(ctx, c, kept)
-	if err != nil {
-		kept.Close()
-		return nil, nil, err
+	m.closers = append(m.closers, func() { kept.Close() })
+	r, err := m.open(ctx, c, kept)
+	if err == nil {
+		m.compare, m.resend = func(ctx context.Context) ([]relay.Comparison, error) { return r.Compare(ctx, nil) }, r.Resend
 	}
-	return own, func() { own.close(); kept.Close() }, nil
+	return m, err
 }
 
-type throughDaemon struct{ client *ops.Client }
-
-func (d throughDaemon) compare(ctx context.Context) (found []relay.Comparison, err error) {
-	text, err := ops.Compare.Ask(ctx, d.client, ops.Nothing{})
-	if err != nil {
-		return nil, err
-	}
-	return found, json.Unmarshal(text, &found)
-}
-
-func (d throughDaemon) resend(ctx context.Context, agencyID string) (int, error) {
-	a, err := ops.Resend.Ask(ctx, d.client, ops.AgencyRequest{AgencyID: agencyID})
-	return a.Sent, err
-}
-
-// ownStream is a relay that runs only for a command.
-type ownStream struct {
-	relay  *relay.Relay
-	conn   *nats.Conn
-	server *natsd.Server // nil with an external NATS
-}
-
-func (s *ownStream) compare(ctx context.Context) ([]relay.Comparison, error) {
-	return s.relay.Compare(ctx, nil)
-}
-
-func (s *ownStream) resend(ctx context.Context, agencyID string) (int, error) {
-	return s.relay.Resend(ctx, agencyID)
-}
-
-func (s *ownStream) close() {
-	if s.conn != nil {
-		s.conn.Close()
-	}
-	if s.server != nil {
-		s.server.Shutdown()
-	}
-}
-
-// openStream connects to the external NATS, or starts the embedded one without a port. The store's lock protects its folder.
-func openStream(ctx context.Context, c *config.Config, kept *store.Store) (s *ownStream, err error) {
-	s = &ownStream{}
-	defer func() {
-		if err != nil {
-			s.close()
-		}
-	}()
-	if c.NATS.URL == "" {
-		s.server, err = natsd.Start(ctx, natsd.Options{
-			StoreDir: filepath.Join(c.Base.DataDir, daemon.StreamFolder), Listen: "off", MaxStore: daemon.AccountLimit, Logger: discardLog(),
-		})
-		if err != nil {
-			return s, exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(c.Base.DataDir, daemon.StreamFolder))
-		}
-		s.conn, err = s.server.Connect("verify")
-	} else {
-		s.conn, err = natsd.Connect(options.NATS(c.NATS), discardLog())
-	}
-	if err != nil {
-		return s, exit.Config(err, "check the NATS_* settings")
-	}
-	if !options.Connected(ctx, s.conn) {
-		return s, exit.Failed(stream.Explain(s.conn, stream.ErrNotConnected), "see `doorbell check` about NATS")
-	}
+// open makes a relay that runs only for a command, to the external NATS or to the embedded one, without a port. The store's lock protects
+// its folder.
+func (m *repairer) open(ctx context.Context, c *config.Config, kept *store.Store) (*relay.Relay, error) {
 	b := c.Base
-	s.relay, err = relay.New(relay.Options{
-		Log: kept, Conn: s.conn, Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
-		Manage: false, Embedded: s.server != nil, StoreID: kept.ID(),
+	dial := func() (*nats.Conn, error) { return natsd.Connect(options.NATS(c.NATS), discardLog()) }
+	if c.NATS.URL == "" {
+		folder := filepath.Join(b.DataDir, daemon.StreamFolder)
+		server, err := natsd.Start(ctx, natsd.Options{StoreDir: folder, Listen: "off", MaxStore: daemon.AccountLimit, Logger: discardLog()})
+		if err != nil {
+			return nil, exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+folder)
+		}
+		m.closers = append(m.closers, server.Shutdown)
+		dial = func() (*nats.Conn, error) { return server.Connect("verify") }
+	}
+	conn, err := dial()
+	if err != nil {
+		return nil, exit.Config(err, "check the NATS_* settings")
+	}
+	m.closers = append(m.closers, conn.Close)
+	if !options.Connected(ctx, conn) {
+		return nil, exit.Failed(stream.Explain(conn, stream.ErrNotConnected), "see `doorbell check` about NATS")
+	}
+	return relay.New(relay.Options{
+		Log: kept, Conn: conn, Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
+		Manage: false, Embedded: c.NATS.URL == "", StoreID: kept.ID(),
 	})
-	return s, err
 }
 
 // A damaged file can end the process that looks at all of it, or lead it in circles. So that is a process of its own: this

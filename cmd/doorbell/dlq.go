@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/options"
@@ -141,11 +142,7 @@ func (b *letterbox) drop(ctx context.Context, number uint64) error {
 }
 
 // Run lists.
-func (c *DLQLsCmd) Run(ctx context.Context, p *program) error {
-	cfg, err := config.Read(p.environ)
-	if err != nil {
-		return err
-	}
+func (c *DLQLsCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	b, err := openLetterbox(ctx, cfg)
 	if err != nil {
 		return err
@@ -210,7 +207,7 @@ func (c *DLQRetryCmd) Run(ctx context.Context, p *program) error {
 
 // routesFor are the routes of the letter's forwarder; where that had a name of its own, those that lead to the letter's destination, or all
 // where one kind of receiver is configured: the address may be another one by now.
-func routesFor(forwarders []receivers.Forwarder, l forward.Letter) (routes []forward.Route) {
+func routesFor(forwarders []daemon.Forwarder, l forward.Letter) (routes []forward.Route) {
 	for _, f := range forwarders {
 		for _, r := range f.Routes {
 			if f.Name == l.Forwarder || !receivers.IsKind(l.Forwarder) && (len(forwarders) == 1 || r.Receiver.Traits().Destination == l.Destination) {
@@ -234,11 +231,7 @@ func retryError(err error, l forward.Letter) error {
 }
 
 // Run erases.
-func (c *DLQDropCmd) Run(ctx context.Context, p *program) error {
-	cfg, err := config.Read(p.environ)
-	if err != nil {
-		return err
-	}
+func (c *DLQDropCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	return eachLetter(ctx, p, cfg, &c.letterChoice, "dropped", func(b *letterbox, l forward.Letter) error {
 		return b.drop(ctx, l.Number)
 	})

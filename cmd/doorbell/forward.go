@@ -80,7 +80,7 @@ func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer daemon.HangUp(conn)
-	o := daemonOptions(cfg, log).ForwardOptions(daemon.Forwarder(f), conn)
+	o := daemonOptions(cfg, log).ForwardOptions(f, conn)
 	o.Manage = o.Manage && cfg.NATS.URL != "" // guests of the embedded server make no streams: the daemon has made it
 	pipeline, err := forward.New(o)
 	if err != nil {
@@ -130,7 +130,7 @@ type trial struct {
 }
 
 // testForwarder sends an event that is marked as a test to every receiver, and an alert too where alerts go elsewhere.
-func testForwarder(ctx context.Context, p *program, c *config.Config, kind string, f receivers.Forwarder, asJSON bool) error {
+func testForwarder(ctx context.Context, p *program, c *config.Config, kind string, f daemon.Forwarder, asJSON bool) error {
 	if problem := streamProblem(ctx, c); problem != "" {
 		p.warn([]string{problem + "; the receiver is tested all the same. Events need doorbell run, or NATS_URL"})
 	}

@@ -233,7 +233,7 @@ func replayKept(ctx context.Context, c *config.Config, kept *store.Store, q ops.
 func (c *ReplayCmd) toReceiver() bool { return c.To == "slack" || c.To == "email" || c.To == "webhook" }
 
 // settings are what the command reads of the environment: the receivers too, if they are meant.
-func (c *ReplayCmd) settings(p *program) (cfg *config.Config, to receivers.Forwarder, err error) {
+func (c *ReplayCmd) settings(p *program) (cfg *config.Config, to daemon.Forwarder, err error) {
 	if !c.toReceiver() {
 		cfg, err = config.Read(p.environ)
 		return cfg, to, err
@@ -265,7 +265,7 @@ type nextEvent struct {
 }
 
 // send brings events to receivers, one after the other, each as a message of its own. What no filter wants is passed over.
-func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log eventLog, q ops.EventQuery, to receivers.Forwarder, total int) error {
+func (c *ReplayCmd) send(ctx context.Context, p *program, b config.Base, log eventLog, q ops.EventQuery, to daemon.Forwarder, total int) error {
 	defer to.Close()
 	p.note("replaying %s to %s", ops.Counted(total, "event"), c.To)
 	done, began := sentReplay{Total: total}, time.Now()

@@ -54,12 +54,9 @@ func (flags *RunCmd) Run(ctx context.Context, p *program) error {
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	o := daemonOptions(c, log)
-	o.AgencyName = c.Forward.AgencyNames.Revealed
+	o.Forwarders, o.AgencyName = configured, c.Forward.AgencyNames.Revealed
 	o.Accept = daemon.Accept{Restored: flags.Restored, Moved: flags.Moved, Fresh: flags.Fresh, Alone: flags.Alone}
 	o.Notify, o.Keys = daemon.NewNotifier(lookup(p.environ)), newKeyReader(p.environ, c, hup, log).run
-	for _, f := range configured {
-		o.Forwarders = append(o.Forwarders, daemon.Forwarder(f))
-	}
 	d, err := daemon.New(ctx, o)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil // it was stopped while it started

@@ -4,12 +4,13 @@ import (
 	"slices"
 	"strings"
 
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/receivers"
 	"doorbell/events/forward"
 )
 
 // onlyStrangers are the agencies of a receiver that is for none which is watched.
-func (c *checker) onlyStrangers(f receivers.Forwarder) (names []string) {
+func (c *checker) onlyStrangers(f daemon.Forwarder) (names []string) {
 	for _, r := range f.Routes {
 		if r.Filter.Agencies == nil {
 			return nil
@@ -54,7 +55,7 @@ func (c *checker) receivers() {
 }
 
 // served says what a receiver gets: "all agencies", or "leads of A100 and alerts of all agencies".
-func served(f receivers.Forwarder, receiver forward.Receiver) string {
+func served(f daemon.Forwarder, receiver forward.Receiver) string {
 	var of []forward.Filter
 	for _, r := range f.Routes {
 		if r.Receiver == receiver {

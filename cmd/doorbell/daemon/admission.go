@@ -29,7 +29,7 @@ type admission struct {
 	known  map[string]bool      // agencies; false: it waits for the stream
 	since  map[string]time.Time // when the watch of those that wait began
 	synced map[string]bool      // agencies of which the log has what the stream holds
-	asked  time.Time            // when somebody began to wait last
+	late   *time.Timer          // somebody has waited for long
 	news   chan struct{}        // capacity 1: one more may be watched
 
 	setting sync.Mutex // held while the poller is told whom to watch
@@ -110,8 +110,7 @@ func (a *Daemon) await(list []poller.AgencyKeys) error {
 		}
 	}
 	if more {
-		d.asked = time.Now()
-		time.AfterFunc(sayAfter, d.poke)
+		d.late.Reset(sayAfter)
 		a.currentRelay().Begin()
 	}
 	return nil
@@ -186,17 +185,18 @@ func (d *admission) wantsOneOf(list []poller.AgencyKeys) bool {
 
 // admitOthers lets those be watched who wait for the stream, as soon as it was read.
 func (a *Daemon) admitOthers(ctx context.Context) error {
-	d, said := &a.admission, time.Time{}
+	d := &a.admission
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-d.late.C:
+			if n := len(d.waiting()); n > 0 {
+				a.o.Log.Warn("the watch of agencies that this store has not watched before waits for the stream, which may hold what another store has told of them; "+
+					"if there was none, `doorbell run --alone` does not wait", "agencies", n)
+			}
+			continue
 		case <-d.news:
-		}
-		if n, asked := len(d.waiting()), d.lastAsked(); n > 0 && asked != said && time.Since(asked) >= sayAfter {
-			said = asked
-			a.o.Log.Warn("the watch of agencies that this store has not watched before waits for the stream, which may hold what another store has told of them; "+
-				"if there was none, `doorbell run --alone` does not wait", "agencies", n)
 		}
 		d.setting.Lock()
 		may, err := d.admitted(d.wanted), error(nil)
@@ -212,10 +212,4 @@ func (a *Daemon) admitOthers(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-func (d *admission) lastAsked() time.Time {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.asked
 }

@@ -24,7 +24,6 @@ import (
 
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
-	"doorbell/events/forward"
 	"doorbell/events/natsd"
 	"doorbell/events/relay"
 	"doorbell/poller"
@@ -89,12 +88,6 @@ type Options struct {
 // Accept is what is not guessed about a store. Alone: no store before it has watched what it has not.
 type Accept struct{ Restored, Moved, Fresh, Alone bool }
 
-// Forwarder brings events to receivers. What a receiver has kept open is closed at the end if it has a Close.
-type Forwarder struct {
-	Name   string
-	Routes []forward.Route
-}
-
 // Daemon is the program as a value: New takes everything it needs, Run works until its context ends, Close gives it back.
 // Several can live in one process.
 type Daemon struct {
@@ -128,7 +121,8 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	o.Poller.API.Version = o.Version
 	a := &Daemon{o: o, started: time.Now(), socket: o.Socket}
 	a.admission.known, a.admission.since, a.admission.synced = map[string]bool{}, map[string]time.Time{}, map[string]bool{}
-	a.admission.news = make(chan struct{}, 1)
+	a.admission.news, a.admission.late = make(chan struct{}, 1), time.NewTimer(time.Hour)
+	a.admission.late.Stop()
 	for _, f := range o.Forwarders {
 		a.forwarders = append(a.forwarders, &running{Forwarder: f})
 	}

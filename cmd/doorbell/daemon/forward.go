@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +31,32 @@ func retry(ctx context.Context, run func(context.Context) error, failed func(err
 		case <-ctx.Done():
 			return
 		case <-time.After(retryAfter):
+		}
+	}
+}
+
+// connected is retry of what needs a connection of its own.
+func connected(ctx context.Context, dial func(...nats.Option) (*nats.Conn, error), run func(context.Context, *nats.Conn) error, failed func(error)) {
+	retry(ctx, func(ctx context.Context) error {
+		conn, err := dial()
+		if err != nil {
+			return err
+		}
+		defer HangUp(conn)
+		return run(ctx, conn)
+	}, failed)
+}
+
+// every does something at once and then again and again, until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		do()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
 		}
 	}
 }
@@ -62,29 +89,48 @@ func (a *Daemon) forward(ctx context.Context) {
 	}
 	all.Wait()
 	for _, r := range a.forwarders {
-		r.close()
+		r.Close()
 	}
 }
 
 // forwardTo keeps a forwarder at work.
 func (a *Daemon) forwardTo(ctx context.Context, r *running) {
-	once := func(ctx context.Context) error {
-		conn, err := a.dial()
-		if err != nil {
-			return err
-		}
-		defer HangUp(conn)
+	connected(ctx, a.dial, func(ctx context.Context, conn *nats.Conn) error {
 		f, err := forward.New(a.o.ForwardOptions(r.Forwarder, conn))
 		if err != nil {
 			return err
 		}
 		r.set(f, "")
 		return cmp.Or(f.Run(ctx), errors.New("it ended"))
-	}
-	retry(ctx, once, func(err error) {
+	}, func(err error) {
 		r.set(nil, err.Error())
 		a.o.Log.Error("forwarder failed; retrying", "forwarder", r.Name, "err", err.Error())
 	})
+}
+
+// Forwarder brings events to receivers.
+type Forwarder struct {
+	Name   string
+	Routes []forward.Route
+}
+
+// Close gives back what the receivers have kept open.
+func (f Forwarder) Close() {
+	for _, r := range f.Routes {
+		if o, ok := r.Receiver.(interface{ Close() }); ok {
+			o.Close()
+		}
+	}
+}
+
+// Distinct has each receiver once, the first route to it.
+func (f Forwarder) Distinct() (routes []forward.Route) {
+	for _, r := range f.Routes {
+		if !slices.ContainsFunc(routes, func(other forward.Route) bool { return other.Receiver == r.Receiver }) {
+			routes = append(routes, r)
+		}
+	}
+	return routes
 }
 
 // ForwardOptions are what all forwarders have in common.
@@ -98,16 +144,10 @@ func (o Options) ForwardOptions(f Forwarder, conn *nats.Conn) forward.Options {
 // keepDeadLetters makes the stream of dead letters of the embedded server, also for forwarders that run beside the daemon: they are
 // guests, and guests make no streams.
 func (a *Daemon) keepDeadLetters(ctx context.Context) {
-	once := func(ctx context.Context) error {
-		conn, err := a.dial()
-		if err != nil {
-			return err
-		}
-		defer HangUp(conn)
+	connected(ctx, a.dial, func(ctx context.Context, conn *nats.Conn) error {
 		o := a.o
 		return forward.EnsureDeadLetters(ctx, conn, forward.DeadLetterConfig(o.SubjectPrefix, o.Stream, o.Retention, o.StreamMax, 1), true)
-	}
-	retry(ctx, once, func(err error) { a.o.Log.Warn("no stream for dead letters yet; retrying", "err", err.Error()) })
+	}, func(err error) { a.o.Log.Warn("no stream for dead letters yet; retrying", "err", err.Error()) })
 }
 
 // countEvery is how often dead letters are counted.
@@ -115,30 +155,18 @@ const countEvery = 10 * time.Second
 
 // countDeadLetters keeps their number for the status. While NATS is away it is what it was.
 func (a *Daemon) countDeadLetters(ctx context.Context) {
-	once := func(ctx context.Context) error {
-		conn, err := a.dial()
-		if err != nil {
-			return err
-		}
-		defer HangUp(conn)
+	connected(ctx, a.dial, func(ctx context.Context, conn *nats.Conn) error {
 		letters, err := forward.OpenDeadLetters(conn, a.o.SubjectPrefix, a.o.Stream)
 		if err != nil {
 			return err
 		}
-		tick := time.NewTicker(countEvery)
-		defer tick.Stop()
-		for {
+		every(ctx, countEvery, func() {
 			if n, err := letters.Count(ctx); err == nil {
 				a.deadLetters.Store(n)
 			}
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-tick.C:
-			}
-		}
-	}
-	retry(ctx, once, func(err error) { a.o.Log.Warn("dead letters cannot be counted; retrying", "err", err.Error()) })
+		})
+		return nil
+	}, func(err error) { a.o.Log.Warn("dead letters cannot be counted; retrying", "err", err.Error()) })
 }
 
 // dropLetter erases a dead letter for those who may not do it themselves.
@@ -179,13 +207,4 @@ func (a *Daemon) forwarderStatus() []ops.ForwarderStatus {
 		}
 	}
 	return all
-}
-
-// close gives back what the receivers have kept open.
-func (f Forwarder) close() {
-	for _, r := range f.Routes {
-		if o, ok := r.Receiver.(interface{ Close() }); ok {
-			o.Close()
-		}
-	}
 }

@@ -28,18 +28,12 @@ const (
 
 // probeStore asks the store every few seconds whether it answers.
 func (a *Daemon) probeStore(ctx context.Context) error {
-	tick := time.NewTicker(probeEvery)
-	defer tick.Stop()
-	for {
+	every(ctx, probeEvery, func() {
 		if err := a.store.View(func(*store.Tx) error { return nil }); err == nil {
 			a.storeAnswered.Renew(time.Now())
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	})
+	return nil
 }
 
 // Health says whether the daemon lives, which depends on nobody else, and whether it can do its work. It never waits.

@@ -14,16 +14,11 @@ import (
 
 // answer keeps the micro service at work, beside everything else: nothing of it ends the daemon or holds it up.
 func (a *Daemon) answer(ctx context.Context) error {
-	retry(ctx, a.answerOnce, func(err error) { a.o.Log.Warn("micro service failed; retrying", "err", err.Error()) })
+	connected(ctx, a.dialService, a.answerOnce, func(err error) { a.o.Log.Warn("micro service failed; retrying", "err", err.Error()) })
 	return nil
 }
 
-func (a *Daemon) answerOnce(ctx context.Context) error {
-	conn, err := a.dialService()
-	if err != nil {
-		return err
-	}
-	defer HangUp(conn)
+func (a *Daemon) answerOnce(ctx context.Context, conn *nats.Conn) error {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- ops.ServeMicro(ctx, ops.MicroOptions{
@@ -43,7 +38,7 @@ func (a *Daemon) answerOnce(ctx context.Context) error {
 }
 
 // dialService makes a connection for who is asked by others: in the embedded server with fewer rights than the relay's.
-func (a *Daemon) dialService() (*nats.Conn, error) {
+func (a *Daemon) dialService(...nats.Option) (*nats.Conn, error) {
 	if a.server != nil {
 		return a.server.ConnectService("admin")
 	}

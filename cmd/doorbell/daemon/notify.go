@@ -38,20 +38,14 @@ func (n Notifier) run(ctx context.Context, alive func() bool, failed func(error)
 		<-ctx.Done()
 		return nil
 	}
-	tick := time.NewTicker(n.watchdog / 2)
-	defer tick.Stop()
-	for {
+	every(ctx, n.watchdog/2, func() {
 		if alive() {
 			if err := n.send("WATCHDOG=1"); err != nil {
 				failed(err)
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	})
+	return nil
 }
 
 // send writes one datagram. net turns a leading @ into an abstract address.

@@ -20,22 +20,12 @@ const heartbeatEvery = time.Minute
 
 // beat says every minute on core NATS that each agency is watched, and how it stands.
 func (a *Daemon) beat(ctx context.Context) error {
-	tick := time.NewTicker(heartbeatEvery)
-	defer tick.Stop()
-	for {
-		if err := a.beatOnce(); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	every(ctx, heartbeatEvery, a.beatOnce)
+	return nil
 }
 
 // beatOnce says of each agency what the status says of it.
-func (a *Daemon) beatOnce() error {
+func (a *Daemon) beatOnce() {
 	a.beaten.Renew(time.Now())
 	for _, agency := range a.watch().Agencies {
 		a.beaten.Renew(time.Now())
@@ -43,7 +33,6 @@ func (a *Daemon) beatOnce() error {
 			a.o.Log.Debug("heartbeat", "agency", agency.AgencyID, "err", err)
 		}
 	}
-	return nil
 }
 
 // status is what the socket tells of the daemon.

@@ -11,17 +11,12 @@ import (
 	"time"
 
 	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/daemon"
 	"doorbell/events/forward"
 	"doorbell/events/forward/email"
 	"doorbell/events/forward/slack"
 	"doorbell/events/forward/webhook"
 )
-
-// Forwarder is one that is configured: a receiver of a kind for each address.
-type Forwarder struct {
-	Name   string
-	Routes []forward.Route
-}
 
 // Kind is a kind of receiver. There is one forwarder for each.
 type Kind struct {
@@ -43,8 +38,8 @@ func IsKind(name string) bool {
 }
 
 // All are the forwarders that are configured. Version is that of doorbell, which requests name. The error is a *config.Error.
-func All(c *config.Config, version string) ([]Forwarder, error) {
-	var all []Forwarder
+func All(c *config.Config, version string) ([]daemon.Forwarder, error) {
+	var all []daemon.Forwarder
 	for _, k := range Kinds {
 		f, err := New(c, k.Name, k.Name, version)
 		if err != nil {
@@ -58,8 +53,8 @@ func All(c *config.Config, version string) ([]Forwarder, error) {
 }
 
 // New makes the receivers of a kind, for a forwarder of a name. It has no routes where none is configured.
-func New(c *config.Config, kind, name, version string) (Forwarder, error) {
-	f := Forwarder{Name: name}
+func New(c *config.Config, kind, name, version string) (daemon.Forwarder, error) {
+	f := daemon.Forwarder{Name: name}
 	for _, k := range Kinds {
 		if k.Name != kind {
 			continue
@@ -229,25 +224,6 @@ func webhookRoutes(c *config.Config, _, version string) ([]forward.Route, error)
 		routes = append(routes, forward.Route{Receiver: o, Filter: s.filter(f.WebhookTypes, f.WebhookMinScore)})
 	}
 	return routes, nil
-}
-
-// Close gives back what the receivers have kept open.
-func (f Forwarder) Close() {
-	for _, r := range f.Routes {
-		if c, ok := r.Receiver.(interface{ Close() }); ok {
-			c.Close()
-		}
-	}
-}
-
-// Distinct has each receiver once, the first route to it.
-func (f Forwarder) Distinct() (routes []forward.Route) {
-	for _, r := range f.Routes {
-		if !slices.ContainsFunc(routes, func(other forward.Route) bool { return other.Receiver == r.Receiver }) {
-			routes = append(routes, r)
-		}
-	}
-	return routes
 }
 
 // Outcome puts a receiver's error into words. What is none of the errors that receivers promise may hold an address: it is not quoted.

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"net/mail"
 	"net/url"
 	"slices"
@@ -178,14 +177,18 @@ func (r *reader) checkEmail(f Forward) {
 		r.wrong("DOORBELL_EMAIL_ALERTS_TO", "is set without DOORBELL_EMAIL_TO; for alerts alone, write the recipients into DOORBELL_EMAIL_TO and access.>,watch.> into DOORBELL_EMAIL_TYPES")
 		return
 	}
-	missing := map[string]bool{"DOORBELL_EMAIL_SMTP": f.EmailSMTP == "", "DOORBELL_EMAIL_FROM": f.EmailFrom == "", "DOORBELL_EMAIL_TO": f.EmailTo.IsZero()}
-	if !f.EmailPassword.IsZero() && missing["DOORBELL_EMAIL_SMTP"] || anyAndNotAll(missing) {
-		for _, name := range []string{"DOORBELL_EMAIL_SMTP", "DOORBELL_EMAIL_FROM", "DOORBELL_EMAIL_TO"} {
-			if missing[name] {
-				r.wrong(name, "is not set, and mail needs it; set DOORBELL_EMAIL_SMTP, DOORBELL_EMAIL_FROM and DOORBELL_EMAIL_TO, or none of them")
-				return
-			}
+	var missing []string
+	for _, needed := range []struct {
+		name string
+		not  bool
+	}{{"DOORBELL_EMAIL_SMTP", f.EmailSMTP == ""}, {"DOORBELL_EMAIL_FROM", f.EmailFrom == ""}, {"DOORBELL_EMAIL_TO", f.EmailTo.IsZero()}} {
+		if needed.not {
+			missing = append(missing, needed.name)
 		}
+	}
+	if n := len(missing); n == 1 || n == 2 || n == 3 && !f.EmailPassword.IsZero() {
+		r.wrong(missing[0], "is not set, and mail needs it; set DOORBELL_EMAIL_SMTP, DOORBELL_EMAIL_FROM and DOORBELL_EMAIL_TO, or none of them")
+		return
 	}
 	switch {
 	case user != "" && f.EmailPassword.IsZero():
@@ -201,16 +204,6 @@ func (r *reader) checkRecipients(name string, to PerAgencyMail) {
 			r.wrongOf(name, agency, trouble)
 		}
 	}
-}
-
-func anyAndNotAll(of map[string]bool) bool {
-	n := 0
-	for _, is := range of {
-		if is {
-			n++
-		}
-	}
-	return n > 0 && n < len(of)
 }
 
 // smtpServer reads the address of a server, or says what is wrong with it. A server that speaks no TLS is found out when it is
@@ -256,20 +249,14 @@ func recipientsTrouble(text string) string {
 		return "names more than " + strconv.Itoa(mostRecipients) + " recipients; write the address of a mailing list instead"
 	}
 	for i, one := range all {
-		if err := recipientTrouble(one); err != nil {
-			return "entry " + strconv.Itoa(i+1) + " is not an email address; write it like nora@agency.example, with ; between several"
+		a, err := mail.ParseAddress(one)
+		if err == nil {
+			_, domain, _ := strings.Cut(a.Address, "@")
+			if plain(one) && !strings.ContainsAny(domain, " ,") {
+				continue
+			}
 		}
+		return "entry " + strconv.Itoa(i+1) + " is not an email address; write it like nora@agency.example, with ; between several"
 	}
 	return ""
-}
-
-func recipientTrouble(text string) error {
-	a, err := mail.ParseAddress(text)
-	if err != nil {
-		return err
-	}
-	if _, domain, _ := strings.Cut(a.Address, "@"); !plain(text) || strings.ContainsAny(domain, " ,") {
-		return errors.New("odd")
-	}
-	return nil
 }

@@ -44,8 +44,14 @@ func (p *PerAgencyWhsec) Decode(text string) error {
 	return p.decodeLoose(text, "secret", func(entry string) bool { return strings.HasPrefix(entry, "whsec_") })
 }
 
-// PerAgencyMail is PerAgency with recipients of mail, which have ; between them.
-type PerAgencyMail struct{ PerAgency }
+// shownPerAgency is PerAgency with values that are no secrets, as who gets mail.
+type shownPerAgency struct{ PerAgency }
+
+// Masked shows all.
+func (p shownPerAgency) Masked() string { return p.shown(Secret.Reveal) }
+
+// PerAgencyMail has recipients of mail, which have ; between them.
+type PerAgencyMail struct{ shownPerAgency }
 
 // Decode reads the grammar and does not look at the recipients.
 func (p *PerAgencyMail) Decode(text string) error {
@@ -55,11 +61,8 @@ func (p *PerAgencyMail) Decode(text string) error {
 	})
 }
 
-// masked shows all: it is no secret who gets mail.
-func (p PerAgencyMail) Masked() string { return p.shown(Secret.Reveal) }
-
-// PerAgencyLanguage is PerAgency with languages.
-type PerAgencyLanguage struct{ PerAgency }
+// PerAgencyLanguage has languages.
+type PerAgencyLanguage struct{ shownPerAgency }
 
 // Decode refuses what is no language that leads are told in.
 func (p *PerAgencyLanguage) Decode(text string) error {
@@ -82,15 +85,13 @@ func shortWord(text string) string {
 	return strconv.Quote(text)
 }
 
-func (p PerAgencyLanguage) Masked() string { return p.shown(Secret.Reveal) }
-
 // Language is that of an agency.
 func (p PerAgencyLanguage) Language(agency string) leads.Language {
 	return leads.Language(p.Revealed(agency))
 }
 
-// PerAgencyName is PerAgency with what people call the agencies.
-type PerAgencyName struct{ PerAgency }
+// PerAgencyName has what people call the agencies.
+type PerAgencyName struct{ shownPerAgency }
 
 // Decode refuses one name for all.
 func (p *PerAgencyName) Decode(text string) error {
@@ -102,8 +103,6 @@ func (p *PerAgencyName) Decode(text string) error {
 	}
 	return nil
 }
-
-func (p PerAgencyName) Masked() string { return p.shown(Secret.Reveal) }
 
 // decodeLoose reads values that may hold commas and =: a comma separates only where an agency and = follow.
 func (p *PerAgency) decodeLoose(text, what string, bare func(string) bool) error {

@@ -138,24 +138,19 @@ func (s *Setting) Meaning() string {
 	if low := s.field.Tag.Get("min"); low != "" {
 		text += " From " + low + " to " + s.field.Tag.Get("max") + "."
 	}
-	switch s.field.Type {
-	case reflect.TypeFor[PerAgencyMail](), reflect.TypeFor[PerAgencyLanguage](), reflect.TypeFor[PerAgencyName]():
-		return text + " Also as " + s.Name + FileSuffix + "."
+	if !s.Secret {
+		return text
 	}
-	if s.Secret {
-		text += " Secret: also as " + s.Name + FileSuffix + "."
+	also := " Secret: also as "
+	if _, shown := s.field.Type.FieldByName("shownPerAgency"); shown {
+		also = " Also as "
 	}
-	return text
+	return text + also + s.Name + FileSuffix + "."
 }
 
 // mayBeFile reports whether values of a type are secrets, or as long as lists of agencies are: they can come from a file.
 func mayBeFile(t reflect.Type) bool {
-	switch t {
-	case reflect.TypeFor[Secret](), reflect.TypeFor[PerAgency](), reflect.TypeFor[PerAgencyURL](), reflect.TypeFor[PerAgencyWhsec](),
-		reflect.TypeFor[PerAgencyMail](), reflect.TypeFor[PerAgencyLanguage](), reflect.TypeFor[PerAgencyName]():
-		return true
-	}
-	return false
+	return t == reflect.TypeFor[Secret]() || t.Implements(reflect.TypeFor[interface{ Of(agency string) Secret }]())
 }
 
 // refuse turns an error of envconfig, which quotes the value, into one of ours, which does not.

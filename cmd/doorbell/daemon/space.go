@@ -1,11 +1,11 @@
 package daemon
 
 import (
-	"net/url"
 	"strings"
 	"time"
 
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/events/natsd"
 	"doorbell/store"
 )
 
@@ -48,7 +48,7 @@ func (a *Daemon) tellAccepted() {
 	switch {
 	case !flags.Moved:
 	case done.From != "":
-		log.Info("--moved: the store remembers the API at its new address", "from", withoutSecrets(done.From), "to", withoutSecrets(a.store.BaseURL()))
+		log.Info("--moved: the store remembers the API at its new address", "from", natsd.Redact(done.From), "to", natsd.Redact(a.store.BaseURL()))
 	default:
 		log.Info("--moved: the store knew the address already; leave the flag out at the next start")
 	}
@@ -59,13 +59,4 @@ func (a *Daemon) tellAccepted() {
 	default:
 		log.Info("--fresh: a new store was begun; there was no old one")
 	}
-}
-
-// withoutSecrets is an address without what may be a secret in it.
-func withoutSecrets(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return "[unreadable]"
-	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }

@@ -140,6 +140,7 @@ func newParser(more ...kong.Option) (*kong.Kong, error) {
 		kong.Description("Rings NATS when something happens at a listings API that has no events of its own."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		groups,
+		kong.Vars{"renderings": strings.Join(renderingNames(), ","), "scenarios": strings.Join(scenarioNames(), ",")},
 	)...)
 }
 
@@ -171,7 +172,7 @@ func asUsageError(err error) error {
 		}[m[2]]
 	}
 	if m := noneOf.FindStringSubmatch(text); m != nil {
-		text = argumentName(m[1]) + ": write one of " + strings.NewReplacer(`"`, "", ",", ", ").Replace(m[2])
+		text = argumentName(m[1]) + ": write one of " + strings.NewReplacer(`"`, "", ",", ", ").Replace(strings.TrimSuffix(m[2], `,""`))
 	}
 	if flag := dashed.FindStringSubmatch(text); flag != nil {
 		text = flag[1] + ": its value begins with a dash; write it without, like 2h or 5"

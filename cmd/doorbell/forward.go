@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/cmd/doorbell/config"
@@ -102,19 +100,6 @@ func forwardError(err error, b config.Base) error {
 		return exit.Config(err, "")
 	}
 	return exit.IO(err, "look at "+b.DataDir+" and at the space on its disk")
-}
-
-// dialStream connects to the NATS that holds the stream, which need not be there yet, and says where that is.
-func dialStream(ctx context.Context, c *config.Config, log *slog.Logger) (conn *nats.Conn, url string, err error) {
-	dial, err := streamServer(ctx, c)
-	if err != nil {
-		return nil, "", err
-	}
-	conn, err = natsd.Connect(dial, log.With("part", "nats"))
-	if err != nil {
-		return nil, "", exit.Config(err, "check the NATS_* settings")
-	}
-	return conn, dial.URL, nil
 }
 
 // trial is what came of a test event.

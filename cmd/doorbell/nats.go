@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/nats-io/nats.go"
 
@@ -15,19 +16,28 @@ import (
 
 // connectStream connects to the NATS that holds the stream: the configured one, or that of the daemon in the data directory.
 func connectStream(ctx context.Context, c *config.Config) (*nats.Conn, error) {
-	dial, err := streamServer(ctx, c)
+	nc, _, err := dialStream(ctx, c, discardLog())
 	if err != nil {
 		return nil, err
-	}
-	nc, err := natsd.Connect(dial, discardLog())
-	if err != nil {
-		return nil, exit.Config(err, "check the NATS_* settings")
 	}
 	if !options.Connected(ctx, nc) {
 		defer nc.Close()
 		return nil, exit.Failed(stream.Explain(nc, stream.ErrNotConnected), "start doorbell run, or check NATS_URL and the other NATS_* settings")
 	}
 	return nc, nil
+}
+
+// dialStream connects to the NATS that holds the stream, which need not be there yet, and says where that is.
+func dialStream(ctx context.Context, c *config.Config, log *slog.Logger) (conn *nats.Conn, url string, err error) {
+	dial, err := streamServer(ctx, c)
+	if err != nil {
+		return nil, "", err
+	}
+	conn, err = natsd.Connect(dial, log.With("part", "nats"))
+	if err != nil {
+		return nil, "", exit.Config(err, "check the NATS_* settings")
+	}
+	return conn, dial.URL, nil
 }
 
 // streamServer is the configured server, or that of the daemon in the data directory.

@@ -27,7 +27,7 @@ type madeUp struct {
 	model    *sandbox.Model
 	url      string
 	agencies []string
-	settings string        // of a client that watches, beside the usual ones; ends with a space
+	settings []string      // of a client that watches, beside the usual ones
 	story    []string      // to be told before it begins
 	play     *sandbox.Play // nil: no scenario
 }
@@ -37,8 +37,8 @@ type SandboxCmd struct {
 	Listen          string           `default:"127.0.0.1:3668" placeholder:"HOST:PORT" help:"Address of the API; a free port is taken if this one is in use."`
 	Control         string           `default:"127.0.0.1:3669" placeholder:"HOST:PORT" help:"Address of the control, which changes the API and shows what it served; a free port is taken if this one is in use."`
 	Seed            int64            `default:"1" help:"Number from which people and properties are made up."`
-	Rendering       string           `placeholder:"NAME" help:"Shape of the answers, which the API's description leaves open; listed above. Default: flat, or the scenario's."`
-	Scenario        string           `placeholder:"NAME" help:"Play a scenario; listed above. It brings its own agencies, and the flags below have no effect."`
+	Rendering       string           `enum:"${renderings}," default:"" placeholder:"NAME" help:"Shape of the answers, which the API's description leaves open; listed above. Default: flat, or the scenario's."`
+	Scenario        string           `enum:"${scenarios}," default:"" placeholder:"NAME" help:"Play a scenario; listed above. It brings its own agencies, and the flags below have no effect."`
 	Speed           float64          `placeholder:"FACTOR" help:"How much faster than in real life the scenario plays. Default: the scenario's."`
 	Agencies        config.AgencyIDs `default:"A100,B200" help:"Agencies that exist."`
 	Insertions      int              `default:"12" help:"Insertions of each agency at the start."`
@@ -69,13 +69,9 @@ func (c *SandboxCmd) Validate() error {
 
 // Run serves a made-up API until it is stopped.
 func (c *SandboxCmd) Run(ctx context.Context, p *program) error {
-	rendering, err := findRendering(c.Rendering)
-	if err != nil {
-		return err
-	}
-	scenario, err := findScenario(c.Scenario)
-	if err != nil {
-		return err
+	var rendering *sandbox.Rendering
+	if r, asked := sandbox.RenderingNamed(c.Rendering); asked {
+		rendering = &r
 	}
 	out := p.stdout
 	if c.JSON {
@@ -92,10 +88,10 @@ func (c *SandboxCmd) Run(ctx context.Context, p *program) error {
 	}
 	defer control.Close()
 	var m madeUp
-	if scenario == nil {
-		m = c.serve(ctx, rendering, api)
+	if scenario, asked := sandbox.ScenarioNamed(c.Scenario); asked {
+		m = c.play(ctx, scenario, rendering, api)
 	} else {
-		m = c.play(ctx, *scenario, rendering, api)
+		m = c.serve(ctx, rendering, api)
 	}
 	go serveUntil(ctx, control, sandbox.Control(m.model))
 	if c.JSON {
@@ -120,12 +116,17 @@ type madeUpObject struct {
 	Settings map[string]string `json:"settings"` // variables with which doorbell watches it
 }
 
+// environ are the variables of a client that watches.
+func (m madeUp) environ() []string {
+	return append([]string{
+		"DOORBELL_BASE_URL=" + m.url, "DOORBELL_AGENCIES=" + strings.Join(m.agencies, ","), "DOORBELL_API_KEY=" + madeUpKey,
+		"DOORBELL_POLL_INTERVAL=2s", "DOORBELL_WALK_INTERVAL=5s",
+	}, m.settings...)
+}
+
 func (m madeUp) object(control string) madeUpObject {
-	o := madeUpObject{API: m.url, Control: control, Agencies: m.agencies, Settings: map[string]string{
-		"DOORBELL_BASE_URL": m.url, "DOORBELL_AGENCIES": strings.Join(m.agencies, ","), "DOORBELL_API_KEY": madeUpKey,
-		"DOORBELL_POLL_INTERVAL": "2s", "DOORBELL_WALK_INTERVAL": "5s",
-	}}
-	for _, s := range strings.Fields(m.settings) {
+	o := madeUpObject{API: m.url, Control: control, Agencies: m.agencies, Settings: map[string]string{}}
+	for _, s := range m.environ() {
 		name, value, _ := strings.Cut(s, "=")
 		o.Settings[name] = value
 	}
@@ -185,14 +186,14 @@ func (m madeUp) greet(w io.Writer, t terminal, control string) {
 	fmt.Fprintf(w, `The made-up listings API is at %s, for agencies %s.
 Watch it from another terminal. The intervals are short, so that you soon see what you change:
 
-  DOORBELL_BASE_URL=%s DOORBELL_AGENCIES=%s DOORBELL_API_KEY=%s DOORBELL_POLL_INTERVAL=2s DOORBELL_WALK_INTERVAL=5s %s./doorbell run
+  %s ./doorbell run
 
 See the events in a third one: ./doorbell events tail --all
 A sandbox keeps nothing, so use a new data directory (DOORBELL_DATA_DIR) for the next one.
 
 %sChange it by hand: publish an insertion, write about it, edit it, withdraw it.
 
-`, m.url, strings.Join(m.agencies, ", "), m.url, strings.Join(m.agencies, ","), madeUpKey, m.settings, story)
+`, m.url, strings.Join(m.agencies, ", "), strings.Join(m.environ(), " "), story)
 	change := func(path, body string, values ...any) {
 		fmt.Fprintf(w, "  curl %s/%s -d '%s'\n", control, path, fmt.Sprintf(body, values...))
 	}
@@ -207,20 +208,16 @@ A sandbox keeps nothing, so use a new data directory (DOORBELL_DATA_DIR) for the
 	fmt.Fprintf(w, "\nSee everything that there was, and how often each was served:\n\n  curl %s/truth\n\nPress Ctrl-C to end it.\n", control)
 }
 
-// findRendering returns nil if none is asked for.
-func findRendering(name string) (*sandbox.Rendering, error) {
-	if name == "" {
-		return nil, nil
-	}
-	if r, ok := sandbox.RenderingNamed(name); ok {
-		return &r, nil
-	}
-	return nil, exit.Usage("--rendering: no such rendering", "choose one of "+strings.Join(renderingNames(), ", "))
-}
-
 func renderingNames() (names []string) {
 	for _, r := range sandbox.Renderings() {
 		names = append(names, r.Name)
+	}
+	return names
+}
+
+func scenarioNames() (names []string) {
+	for _, s := range sandbox.Scenarios() {
+		names = append(names, s.Name)
 	}
 	return names
 }
@@ -232,22 +229,6 @@ var scenarioSettings = map[string]string{
 	"monday-upload": "DOORBELL_IGNORE_FIELDS=insertion:/updatedAt",
 }
 
-// findScenario returns nil if none is given.
-func findScenario(name string) (*sandbox.Scenario, error) {
-	if name == "" {
-		return nil, nil
-	}
-	s, ok := sandbox.ScenarioNamed(name)
-	if !ok {
-		var names []string
-		for _, s := range sandbox.Scenarios() {
-			names = append(names, s.Name)
-		}
-		return nil, exit.Usage("--scenario: no such scenario", "choose one of "+strings.Join(names, ", "))
-	}
-	return &s, nil
-}
-
 // play serves a scenario as it is before it begins, until ctx ends.
 func (c *SandboxCmd) play(ctx context.Context, s sandbox.Scenario, rendering *sandbox.Rendering, l net.Listener) madeUp {
 	p := s.Open(sandbox.ScenarioOptions{
@@ -257,9 +238,9 @@ func (c *SandboxCmd) play(ctx context.Context, s sandbox.Scenario, rendering *sa
 	if c.Speed > 0 {
 		speed = c.Speed
 	}
-	m := madeUp{model: p.Model, url: "http://" + l.Addr().String(), agencies: s.Agencies, play: p, settings: "DOORBELL_REQUESTS_PER_SECOND=50 "}
+	m := madeUp{model: p.Model, url: "http://" + l.Addr().String(), agencies: s.Agencies, play: p, settings: []string{"DOORBELL_REQUESTS_PER_SECOND=50"}}
 	if more := scenarioSettings[s.Name]; more != "" {
-		m.settings += more + " "
+		m.settings = append(m.settings, more)
 	}
 	lasts := time.Duration(float64(s.Lasts) / speed).Round(time.Second)
 	m.story = []string{

@@ -146,7 +146,11 @@ func TestTheSandboxSpeaksEveryRendering(t *testing.T) {
 		}
 	}
 	for _, r := range sandbox.Renderings() {
-		if got, err := findRendering(r.Name); err != nil || got.Name != r.Name {
+		parser, err := newParser()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parser.Parse([]string{"sandbox", "--rendering", r.Name}); err != nil {
 			t.Errorf("%s: %v", r.Name, err)
 		}
 	}

@@ -286,7 +286,7 @@ func (c *checker) access() {
 		}
 	}
 	if len(ok) > mostShown {
-		c.report.ok(SectionAPI, "%s: access, %s", agenciesText(len(ok)), all.holds())
+		c.report.ok(SectionAPI, "%s: access, %s", ops.Counted(len(ok), "agency"), all.holds())
 		ok = nil
 	}
 	for _, a := range ok {
@@ -309,9 +309,9 @@ func (c *checker) access() {
 
 func (a checkedAgency) holds() string {
 	if a.AtLeast {
-		return "at least " + several(a.Insertions, "insertion")
+		return "at least " + ops.Counted(a.Insertions, "insertion")
 	}
-	return several(a.Insertions, "insertion")
+	return ops.Counted(a.Insertions, "insertion")
 }
 
 func namesOf(list []checkedAgency) string {
@@ -656,7 +656,7 @@ func (c *checker) speed() {
 	if !c.report.DaemonRunning {
 		command = fmt.Sprintf("doorbell plan --insertions %d --agencies %d", insertions, len(c.report.Agencies))
 	}
-	c.report.ok(sectionBudget, "%s at %g requests/s: `%s` says how fast contact requests are found", several(insertions, "insertion"), c.config.Poll.RequestsPerSecond, command)
+	c.report.ok(sectionBudget, "%s at %g requests/s: `%s` says how fast contact requests are found", ops.Counted(insertions, "insertion"), c.config.Poll.RequestsPerSecond, command)
 }
 
 // failure is what went wrong with a request, in words without the insertion that was asked for, and what run makes of it.

@@ -111,7 +111,7 @@ func (c *checker) configuration() {
 	for _, a := range c.config.Agencies {
 		keys[a.Key.Fingerprint()] = true
 	}
-	text := fmt.Sprintf("%s at %s", agenciesText(len(c.config.Agencies)), c.config.Poll.BaseURL.Masked())
+	text := fmt.Sprintf("%s at %s", ops.Counted(len(c.config.Agencies), "agency"), c.config.Poll.BaseURL.Masked())
 	if len(keys) == 1 {
 		text += ", with one key, " + c.config.Agencies[0].Key.Fingerprint()
 	} else {
@@ -137,13 +137,6 @@ func (c *checker) keySources() string {
 		names = append(names, name)
 	}
 	return " from " + strings.Join(names, " and ")
-}
-
-func agenciesText(n int) string {
-	if n == 1 {
-		return "one agency"
-	}
-	return fmt.Sprintf("%d agencies", n)
 }
 
 // findDaemon asks the socket, and the store if nobody answers there. It returns false if there is no use in looking on.

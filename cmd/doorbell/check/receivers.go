@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/receivers"
 	"doorbell/events/forward"
 )
@@ -96,5 +97,5 @@ func some(list []string) []string {
 	if len(list) <= most {
 		return list
 	}
-	return append(list[:most:most], several(len(list)-most, "more destination"))
+	return append(list[:most:most], ops.Counted(len(list)-most, "more destination"))
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
 )
 
 // Levels of a line of the report.
@@ -160,19 +161,8 @@ func (r *Report) WriteText(w io.Writer, t Style) error {
 		verdict = "the daemon works"
 	}
 	if r.OK {
-		fmt.Fprintf(&b, verdict+"; %s, %s to the API\n", several(r.count(levelWarn), "warning"), several(r.Requests, "request"))
+		fmt.Fprintf(&b, verdict+"; %s, %s to the API\n", ops.Counted(r.count(levelWarn), "warning"), ops.Counted(r.Requests, "request"))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// several counts things: one warning, 3 warnings, no warnings.
-func several(n int, what string) string {
-	switch n {
-	case 0:
-		return "no " + what + "s"
-	case 1:
-		return "one " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -16,7 +16,8 @@ import (
 	"doorbell/cmd/doorbell/exit"
 )
 
-// grammar is the command line. Each command is a struct of its flags; what it does stands in the file of its noun.
+// grammar is the command line. Each command is a struct of its flags in the file of its noun. Validate refuses what cannot be, Run does what
+// is asked for, and what Help returns is printed by --help below the flags.
 type grammar struct {
 	Run     RunCmd     `cmd:"" group:"run" help:"Watch the agencies and publish what happens."`
 	Demo    DemoCmd    `cmd:"" group:"run" help:"Show everything at work against a made-up API, without any configuration."`

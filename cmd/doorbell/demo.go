@@ -36,10 +36,8 @@ type DemoCmd struct {
 	HTTPListen string        `name:"http-listen" default:"127.0.0.1:3667" placeholder:"HOST:PORT" help:"Address of the status page; a free port is taken if this one is in use."`
 }
 
-// Help is printed by --help below the flags.
 func (DemoCmd) Help() string { return "Example:\n  doorbell demo --for 20s" }
 
-// Validate refuses times that cannot be.
 func (c *DemoCmd) Validate() error {
 	if c.For < 0 {
 		return errors.New("--for: must not be negative")
@@ -220,10 +218,9 @@ func (d *demo) show(e events.Event) error {
 		d.latencies = append(d.latencies, time.Since(e.Time))
 	}
 	if d.objects != nil {
-		return printEvent(d.objects, e, true, nil)
+		return printJSONEvent(d.objects, e)
 	}
-	_, err := fmt.Fprintln(d.out, d.terminal.fitEvent(ops.Line(e, true), e.Type)) // its people are made up
-	return err
+	return printEvent(d.out, d.terminal, e, false, ops.Line(e, true)) // its people are made up
 }
 
 // showProgress draws how far the first look at everything is, on one line of a terminal, until it is over.

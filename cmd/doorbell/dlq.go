@@ -32,7 +32,6 @@ type DLQLsCmd struct {
 	JSON      bool   `name:"json" help:"Print JSON."`
 }
 
-// Help is printed by --help below the flags.
 func (DLQLsCmd) Help() string {
 	return "It shows no person's data. The stream is DOORBELL_STREAM and _DLQ; letters go after DOORBELL_RETENTION.\n\nExample:\n  doorbell dlq ls"
 }
@@ -45,8 +44,8 @@ type letterChoice struct {
 	JSON      bool     `name:"json" help:"Print JSON."`
 }
 
-// valid refuses what chooses nothing, or twice.
-func (c *letterChoice) valid() error {
+// Validate refuses what chooses nothing, or twice.
+func (c *letterChoice) Validate() error {
 	switch {
 	case c.All && len(c.Numbers) > 0:
 		return errors.New("--all: leave the numbers out")
@@ -61,26 +60,18 @@ func (c *letterChoice) valid() error {
 // DLQRetryCmd is `doorbell dlq retry`.
 type DLQRetryCmd struct{ letterChoice }
 
-// Help is printed by --help below the flags.
 func (DLQRetryCmd) Help() string {
 	return "What a receiver takes is erased. It is sent with the settings of this command's environment: set the variables of the receiver as for " +
 		"doorbell run.\n\nExample:\n  doorbell dlq retry 12 13"
 }
 
-// Validate refuses what chooses nothing.
-func (c *DLQRetryCmd) Validate() error { return c.valid() }
-
 // DLQDropCmd is `doorbell dlq drop`.
 type DLQDropCmd struct{ letterChoice }
 
-// Help is printed by --help below the flags.
 func (DLQDropCmd) Help() string {
 	return "Nothing of them is left in the files of the server. The events stay in stream and event log; doorbell replay --to sends them again.\n\n" +
 		"Example:\n  doorbell dlq drop 12"
 }
-
-// Validate refuses what chooses nothing.
-func (c *DLQDropCmd) Validate() error { return c.valid() }
 
 // letterbox is where dead letters lie.
 type letterbox struct {
@@ -141,7 +132,6 @@ func (b *letterbox) drop(ctx context.Context, number uint64) error {
 	return err
 }
 
-// Run lists.
 func (c *DLQLsCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	b, err := openLetterbox(ctx, cfg)
 	if err != nil {
@@ -172,7 +162,6 @@ type letterOutcome struct {
 	Reason  string `json:"reason,omitempty"`
 }
 
-// Run sends.
 func (c *DLQRetryCmd) Run(ctx context.Context, p *program) error {
 	cfg, err := config.Read(p.environ, config.GroupForward)
 	if err != nil {
@@ -230,7 +219,6 @@ func retryError(err error, l forward.Letter) error {
 	return fmt.Errorf("%s: %s", map[string]string{"refused": "refused", "off": "switched off", "later": "not taken now"}[word], reason)
 }
 
-// Run erases.
 func (c *DLQDropCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	return eachLetter(ctx, p, cfg, &c.letterChoice, "dropped", func(b *letterbox, l forward.Letter) error {
 		return b.drop(ctx, l.Number)

@@ -42,13 +42,11 @@ type EventsLsCmd struct {
 	JSON  bool `name:"json" help:"Print CloudEvents JSON, one object a line, with people's data."`
 }
 
-// Help is printed by --help below the flags.
 func (EventsLsCmd) Help() string {
 	return "Reads the event log: what the stream has, what waits for it, and what the stream has lost. The oldest comes first. " +
 		"Times are UTC. Works with the daemon and without.\n\nExample:\n  doorbell events ls --agency A100 --type 'access.>' --since 24h"
 }
 
-// Validate refuses what cannot be.
 func (c *EventsLsCmd) Validate() error {
 	if c.Limit < 0 {
 		return errors.New("--limit: must not be negative")
@@ -56,7 +54,6 @@ func (c *EventsLsCmd) Validate() error {
 	return c.valid()
 }
 
-// Run prints events of the log.
 func (c *EventsLsCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	q, err := c.query(time.Now())
 	if err != nil {
@@ -76,7 +73,7 @@ func (c *EventsLsCmd) Run(ctx context.Context, p *program, cfg *config.Config) e
 		case err != nil:
 			return logError(err, cfg.Base)
 		}
-		if err := printEvent(p.stdout, e.Event, c.JSON, func(events.Event) string { return t.fitEvent(listed(e), e.Event.Type) }); err != nil {
+		if err := printEvent(p.stdout, t, e.Event, c.JSON, listed(e)); err != nil {
 			return err
 		}
 		n++
@@ -111,7 +108,6 @@ type EventsShowCmd struct {
 	JSON  bool     `name:"json" help:"Print CloudEvents JSON, with people's data."`
 }
 
-// Help is printed by --help below the flags.
 func (EventsShowCmd) Help() string {
 	return "Prints an event of the event log, and whether the stream has confirmed it. People and the API's record are masked unless --json.\n\n" +
 		"Example:\n  doorbell events show A100 1842\n  doorbell events show uiztpjutghje6ctysbx22p2x4w --json"
@@ -119,7 +115,6 @@ func (EventsShowCmd) Help() string {
 
 var eventID = regexp.MustCompile(`^[a-z2-7]{26}$`)
 
-// Validate refuses what names no event.
 func (c *EventsShowCmd) Validate() error {
 	_, err := c.query()
 	return err
@@ -160,7 +155,7 @@ func (c *EventsShowCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 		case err != nil:
 			return logError(err, cfg.Base)
 		case c.JSON:
-			return printEvent(p.stdout, e.Event, true, nil)
+			return printJSONEvent(p.stdout, e.Event)
 		}
 		return showEvent(p, e, cfg.Base)
 	}
@@ -215,12 +210,10 @@ type EventsTailCmd struct {
 	Since  Moment `xor:"from" placeholder:"MOMENT" help:"Begin at this moment: 2026-11-20T09:00:00Z, or 2h for that long ago."`
 }
 
-// Help is printed by --help below the flags.
 func (EventsTailCmd) Help() string {
 	return "Without --all and --since it begins with the next event. Times are UTC.\n\nExample:\n  doorbell events tail --type contact_request.created --since 2h"
 }
 
-// Validate refuses agencies and types that cannot be.
 func (c *EventsTailCmd) Validate() error {
 	if c.Type != "" && !config.KnownType(c.Type) {
 		return noType(c.Type)
@@ -261,7 +254,7 @@ func (c *EventsTailCmd) Run(ctx context.Context, p *program, cfg *config.Config)
 		case err != nil:
 			return exit.Failed(stream.Explain(nc, err), "check NATS_URL and DOORBELL_STREAM")
 		default:
-			if err := printEvent(p.stdout, e, c.JSON, func(e events.Event) string { return t.fitEvent(ops.Line(e, false), e.Type) }); err != nil {
+			if err := printEvent(p.stdout, t, e, c.JSON, ops.Line(e, false)); err != nil {
 				return err
 			}
 		}
@@ -288,17 +281,22 @@ func known(ctx context.Context, nc *nats.Conn, c *config.Config, environ []strin
 	return err != nil || len(info.State.Subjects) > 0
 }
 
-// printEvent writes one event: as CloudEvents JSON, or as a line for people.
-func printEvent(w io.Writer, e events.Event, asJSON bool, line func(events.Event) string) error {
-	if !asJSON {
-		_, err := fmt.Fprintln(w, line(e))
-		return err
-	}
+// printJSONEvent writes one event as CloudEvents JSON, on a line.
+func printJSONEvent(w io.Writer, e events.Event) error {
 	b, err := e.AppendJSON(nil)
 	if err != nil {
 		return err
 	}
 	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
+// printEvent writes one event: as JSON, or as a line for people.
+func printEvent(w io.Writer, t terminal, e events.Event, asJSON bool, line string) error {
+	if asJSON {
+		return printJSONEvent(w, e)
+	}
+	_, err := fmt.Fprintln(w, t.fitEvent(line, e.Type))
 	return err
 }
 

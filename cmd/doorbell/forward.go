@@ -27,7 +27,6 @@ type ForwardCmd struct {
 	JSON bool   `name:"json" help:"Print the outcome of --test as JSON."`
 }
 
-// Help is printed by --help below the flags.
 func (ForwardCmd) Help() string {
 	return "doorbell run does the same for every receiver that is configured. Alone, a forwarder reads the stream of any NATS (NATS_URL, or the " +
 		"server of a daemon on this machine), and needs neither the API nor its key. It sends what is recorded from its first start on, and " +
@@ -36,7 +35,6 @@ func (ForwardCmd) Help() string {
 		"Example:\n  DOORBELL_SLACK_URL_FILE=/etc/doorbell/slack_url doorbell forward slack --test"
 }
 
-// Validate refuses names that cannot be.
 func (c *ForwardCmd) Validate() error {
 	if c.Name == "" {
 		c.Name = c.To

@@ -92,10 +92,8 @@ type VersionCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-// Help is printed by --help below the flags.
 func (VersionCmd) Help() string { return "Example:\n  doorbell version --json" }
 
-// Run prints what was built.
 func (c *VersionCmd) Run(_ context.Context, p *program) error {
 	v := readVersion()
 	if c.JSON {

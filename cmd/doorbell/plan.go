@@ -25,14 +25,12 @@ type PlanCmd struct {
 	JSON       bool          `name:"json" help:"Print JSON."`
 }
 
-// Help is printed by --help below the flags.
 func (PlanCmd) Help() string {
 	return "Says how fast contact requests are found with half of the requests per second, with all, with twice and four times as many. " +
 		"Takes the insertions and what was learned of them from the daemon, or from the store if none runs; changes and asks nothing.\n\n" +
 		"Example:\n  doorbell plan --insertions 10000 --latency 2m"
 }
 
-// Validate refuses what cannot be.
 func (c *PlanCmd) Validate() error {
 	switch {
 	case c.Insertions != nil && (*c.Insertions < 1 || *c.Insertions > poller.MostPlanned):

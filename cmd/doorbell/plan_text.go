@@ -59,7 +59,14 @@ func (r *planReport) table() []string {
 
 // fromSeconds is a number of seconds as people say it.
 func fromSeconds(s float64) string {
-	text := rounded(time.Duration(min(s, math.MaxInt64/2e9) * float64(time.Second)))
+	d, unit := time.Duration(min(s, math.MaxInt64/2e9)*float64(time.Second)), time.Minute
+	switch {
+	case d < time.Second:
+		unit = time.Millisecond
+	case d < 10*time.Minute:
+		unit = time.Second
+	}
+	text := d.Round(unit).String()
 	if minutes, whole := strings.CutSuffix(text, "m0s"); whole {
 		text = minutes + "m"
 	}
@@ -154,16 +161,4 @@ func roundUp(v float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(v))-1)
 	up, _ := strconv.ParseFloat(fmt.Sprintf("%.2g", math.Ceil(v/unit-1e-9)*unit), 64) // is a number
 	return up
-}
-
-// rounded is a duration as people say it.
-func rounded(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < 10*time.Minute:
-		return d.Round(time.Second).String()
-	}
-	text := d.Round(time.Minute).String()
-	return text[:len(text)-len("0s")]
 }

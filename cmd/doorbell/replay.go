@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
@@ -43,7 +45,6 @@ const (
 	usualRate   = 500
 )
 
-// Help is printed by --help below the flags.
 func (ReplayCmd) Help() string {
 	return "Events keep their id, sequence, time and payload, with origin replay. They go to a stream of their own, LISTINGS_REPLAY, which keeps " +
 		"them for a day; consumers of the events stream do not see them. What is recorded while it runs is not replayed. One job is one choice of events: " +
@@ -51,7 +52,6 @@ func (ReplayCmd) Help() string {
 		"Example:\n  doorbell replay --type contact_request.created --since 2026-11-19T00:00:00Z --job crm-2 --dry-run"
 }
 
-// Validate refuses what cannot be.
 func (c *ReplayCmd) Validate() error {
 	switch {
 	case c.To != "" && c.Stdout:
@@ -139,34 +139,22 @@ func (c *ReplayCmd) nothing(p *program) error {
 
 // print writes the events to standard output.
 func (c *ReplayCmd) print(ctx context.Context, p *program, b config.Base, log eventLog, q ops.EventQuery) error {
-	pause := newPause(c.Rate)
+	pace := rate.NewLimiter(rate.Inf, 1)
+	if c.Rate != nil && *c.Rate > 0 {
+		pace.SetLimit(rate.Limit(*c.Rate))
+	}
 	for e, err := range log.Events(ctx, q) {
-		if pause(ctx); ctx.Err() != nil {
+		if pace.Wait(ctx) != nil {
 			return nil
 		}
 		if err != nil {
 			return logError(err, b)
 		}
-		if err := printEvent(p.stdout, e.Event.WithOrigin(events.OriginReplay), true, nil); err != nil {
+		if err := printJSONEvent(p.stdout, e.Event.WithOrigin(events.OriginReplay)); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// newPause is a wait that lets so many pass a second.
-func newPause(rate *float64) func(context.Context) {
-	if rate == nil || *rate == 0 {
-		return func(context.Context) {}
-	}
-	every, due := time.Duration(float64(time.Second) / *rate), time.Now()
-	return func(ctx context.Context) {
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Until(due)):
-		}
-		due = due.Add(every)
-	}
 }
 
 // publish lets the daemon replay; where none runs and NATS is somewhere else, it does it itself.

@@ -22,7 +22,6 @@ type RunCmd struct {
 	Alone    bool `help:"For one start: watch agencies that are new to the store at once, without waiting for NATS to say what an earlier store has published of them."`
 }
 
-// Validate refuses flags that contradict each other.
 func (c *RunCmd) Validate() error {
 	if c.Fresh && c.Moved {
 		return errors.New("--fresh and --moved can't be used together")
@@ -30,12 +29,10 @@ func (c *RunCmd) Validate() error {
 	return nil
 }
 
-// Help is printed by --help below the flags.
 func (RunCmd) Help() string {
 	return "Needs DOORBELL_BASE_URL, and agencies with keys.\n\nExample:\n  DOORBELL_BASE_URL=https://api.example.com DOORBELL_API_KEYS_FILE=/etc/doorbell/api_keys doorbell run"
 }
 
-// Run watches until it is stopped.
 func (flags *RunCmd) Run(ctx context.Context, p *program) error {
 	c, err := config.Read(p.environ, config.GroupPoll, config.GroupForward)
 	if err != nil {

@@ -48,10 +48,8 @@ type SandboxCmd struct {
 	JSON            bool             `name:"json" help:"Print one JSON object, with the addresses and what to watch them with; everything else goes to standard error."`
 }
 
-// Help is printed by --help below the flags.
 func (SandboxCmd) Help() string { return sandboxHelp() }
 
-// Validate refuses what cannot be.
 func (c *SandboxCmd) Validate() error {
 	for name, address := range map[string]string{"--listen": c.Listen, "--control": c.Control} {
 		if _, _, err := net.SplitHostPort(address); address != "" && err != nil {

@@ -27,7 +27,6 @@ type SchemaLsCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-// Help is printed by --help below the flags.
 func (SchemaLsCmd) Help() string {
 	return "The id of a schema is what the header ce-dataschema of an event says. The files are in schemas/ of the source, and in this program.\n\n" +
 		"Example:\n  doorbell schema ls"
@@ -40,7 +39,6 @@ type SchemaShowCmd struct {
 	JSON    bool   `name:"json" help:"Print JSON on one line: the schema, or the example as CloudEvents JSON."`
 }
 
-// Help is printed by --help below the flags.
 func (SchemaShowCmd) Help() string {
 	return "The schema is JSON Schema 2020-12 of the payload, in one file; later releases add members and take none away. " +
 		"People and places of the example are made up.\n\n" +
@@ -50,7 +48,6 @@ func (SchemaShowCmd) Help() string {
 // showAsyncAPI is what stands for a type where the document about all of them is meant.
 const showAsyncAPI = "asyncapi"
 
-// Validate refuses what has no schema.
 func (c *SchemaShowCmd) Validate() error {
 	if c.Type == "" || c.Type == showAsyncAPI && !c.Example || slices.Contains(schemas.Types(), c.Type) {
 		return nil
@@ -85,7 +82,6 @@ func listSchemas() ([]listedSchema, error) {
 	return list, nil
 }
 
-// Run lists.
 func (c *SchemaLsCmd) Run(_ context.Context, p *program) error {
 	list, err := listSchemas()
 	if err != nil {
@@ -101,7 +97,6 @@ func (c *SchemaLsCmd) Run(_ context.Context, p *program) error {
 	return p.printTable("", rows, "")
 }
 
-// Run prints.
 func (c *SchemaShowCmd) Run(_ context.Context, p *program) error {
 	if c.Example {
 		return showExample(p.stdout, c.Type, c.JSON)
@@ -131,7 +126,7 @@ func showExample(w io.Writer, eventType string, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return printEvent(w, e, true, nil)
+		return printJSONEvent(w, e)
 	}
 	for _, name := range slices.Sorted(maps.Keys(header)) {
 		if _, err := fmt.Fprintf(w, "%s: %s\n", name, header[name]); err != nil {

@@ -14,7 +14,6 @@ type ConfigCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-// Help is printed by --help below the flags.
 func (ConfigCmd) Help() string {
 	return "Secrets are shown as fingerprints. Exits with 78 if `doorbell run` would refuse the configuration.\n\nExample:\n  doorbell config"
 }

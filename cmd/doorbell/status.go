@@ -24,13 +24,11 @@ type StatusCmd struct {
 	Watch bool `xor:"how" help:"Ask again every two seconds, until stopped; also through a restart of the daemon."`
 }
 
-// Help is printed by --help below the flags.
 func (StatusCmd) Help() string {
 	return "Asks the daemon over its socket; if none runs, it reads what the store remembers. Each problem comes with the command " +
 		"that solves it. Agencies that need attention come first.\n\nExamples:\n  doorbell status\n  doorbell status --check || echo look at it\n  doorbell status --watch"
 }
 
-// Run prints how the daemon is.
 func (c *StatusCmd) Run(ctx context.Context, p *program, cfg *config.Config) error {
 	if c.Watch {
 		return watchStatus(ctx, p, cfg.Base, c.JSON)

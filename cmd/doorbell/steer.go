@@ -30,7 +30,6 @@ type OneAgency struct {
 	JSON   bool   `name:"json" help:"Print JSON."`
 }
 
-// Validate refuses agencies that cannot be.
 func (c *OneAgency) Validate() error { return validAgency("AGENCY", c.Agency) }
 
 // answer prints what came of a command: an object for programs, a sentence for people.
@@ -44,7 +43,6 @@ func (p *program) answer(asJSON bool, object any, sentence string, args ...any) 
 // PollCmd is `doorbell poll`.
 type PollCmd struct{ OneAgency }
 
-// Help is printed by --help below the flags.
 func (PollCmd) Help() string {
 	return "The daemon walks the agency's list now and polls its insertions in the agency's next turns, within the budget; other agencies keep " +
 		"theirs. The command does not wait for that. Of many insertions, as many as the budget allows in a minute are polled so.\n\nExample:\n  doorbell poll A100"
@@ -89,12 +87,10 @@ type ResumeCmd struct {
 	JSON      bool   `name:"json" help:"Print JSON."`
 }
 
-// Help is printed by --help below the flags.
 func (ResumeCmd) Help() string {
 	return "Make sure that the key is right first: a refusal halts the agency again.\n\nExamples:\n  doorbell resume A100\n  doorbell resume --all"
 }
 
-// Validate refuses agencies that cannot be.
 func (c *ResumeCmd) Validate() error {
 	switch {
 	case c.All && (c.Agency != "" || c.Insertion != ""):
@@ -137,7 +133,6 @@ func (c *ResumeCmd) Run(ctx context.Context, p *program, cfg *config.Config) err
 // ApproveCmd is `doorbell approve`.
 type ApproveCmd struct{ OneAgency }
 
-// Help is printed by --help below the flags.
 func (ApproveCmd) Help() string {
 	return "Check the agency's list first: what is missing from it is announced as disappeared.\n\nExample:\n  doorbell approve A100"
 }
@@ -159,7 +154,6 @@ func (c *ApproveCmd) Run(ctx context.Context, p *program, cfg *config.Config) er
 // TakeOverCmd is `doorbell takeover`.
 type TakeOverCmd struct{ OneAgency }
 
-// Help is printed by --help below the flags.
 func (TakeOverCmd) Help() string {
 	return "Where two doorbells publish the same agency to one stream, one of them stops publishing it and says so. First stop the other one, or " +
 		"take the agency away from it. What it has published is taken into the log here.\n\nExample:\n  doorbell takeover A100"
@@ -213,7 +207,6 @@ type KeysVerifyCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-// Help is printed by --help below the flags.
 func (KeysVerifyCmd) Help() string {
 	return "Requests the list of each agency once with each of its two keys, through the daemon if one runs. Exits with 0 only if the " +
 		"current key is no longer needed.\n\nExample:\n  doorbell keys verify"

@@ -24,7 +24,6 @@ type BackupCmd struct {
 	JSON  bool   `name:"json" help:"Print JSON."`
 }
 
-// Help is printed by --help below the flags.
 func (BackupCmd) Help() string {
 	return "The copy is consistent, and verified before it gets its name. It holds people's data. To use it: stop the daemon, copy it to " +
 		"doorbell.db in the data directory, and start once with doorbell run --restored.\n\nExample:\n  doorbell backup /backup/doorbell-$(date +%F).db"
@@ -35,7 +34,6 @@ type CompactCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-// Help is printed by --help below the flags.
 func (CompactCmd) Help() string {
 	return "Needs the daemon stopped, and space for a second file. Trimmed events leave space in the file that is used again; this gives it back.\n\nExample:\n  doorbell compact"
 }

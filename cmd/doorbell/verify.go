@@ -38,7 +38,6 @@ type VerifyCmd struct {
 	streamVerify
 }
 
-// Help is printed by --help below the flags.
 func (VerifyCmd) Help() string {
 	return "Reads every page and every value of the store, then compares the event log with the stream from end to end; changes nothing without " +
 		"--repair. Beside a running daemon it looks at a copy, which it makes in the data directory and removes.\n\n" +

@@ -57,12 +57,13 @@ var house = map[string][]string{
 	"cmd/doorbell": nil, // everything
 
 	"poller/listings/listingstest": {},
+	"events/natsd/natsdtest":       {},
 	"events/forward/forwardtest":   {"events", "events/forward"},
 	"poller/schedule/simulate":     {"poller/schedule", "poller/schedule/trace"},
 }
 
 // helpersOfTests may be imported by the tests of every room, and by nothing else.
-var helpersOfTests = []string{"schemas/schematest", "schemas/skiptest", "poller/listings/listingstest", "events/forward/forwardtest"}
+var helpersOfTests = []string{"schemas/schematest", "schemas/skiptest", "poller/listings/listingstest", "events/forward/forwardtest", "events/natsd/natsdtest"}
 
 // onlyInTests are further imports of tests, each for its reason.
 var onlyInTests = map[string][]string{
@@ -80,7 +81,7 @@ var onlyInTests = map[string][]string{
 // heavy libraries and the only rooms that import them. A room with " (tests)" has them in its tests alone.
 var heavy = map[string][]string{
 	"go.etcd.io/bbolt":                         {"store", "cmd/doorbell (tests)"},
-	"github.com/nats-io/nats-server/v2":        {"events/natsd", "events/relay (tests)", "events/stream (tests)", "events/forward (tests)", "cmd/doorbell (tests)"},
+	"github.com/nats-io/nats-server/v2":        {"events/natsd", "events/natsd/natsdtest", "events/relay (tests)", "events/stream (tests)", "events/forward (tests)", "cmd/doorbell (tests)"},
 	"github.com/nats-io/nats.go":               {"events/relay", "events/replay", "events/stream", "events/forward", "events/natsd", "cmd/doorbell", "cmd/doorbell/daemon", "cmd/doorbell/ops", "cmd/doorbell/options", "cmd/doorbell/check"},
 	"github.com/kelseyhightower/envconfig":     {"cmd/doorbell/config"},
 	"github.com/alecthomas/kong":               {"cmd/doorbell"},

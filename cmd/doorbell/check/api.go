@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
-	"doorbell/cmd/doorbell/options"
 	"doorbell/events"
 	"doorbell/poller"
 	"doorbell/poller/listings"
@@ -55,14 +55,13 @@ var errEnough = errors.New("enough was asked")
 
 // open makes the client. It sends no more requests than it may, and none sooner.
 func (c *checker) open() (err error) {
-	o := options.Poller(c.config, c.Version)
-	if len(o.IDFields) == 0 {
-		o.IDFields = listings.IDFields
+	if len(c.o.IDFields) == 0 {
+		c.o.IDFields = listings.IDFields
 	}
-	c.every, c.next = time.Duration(float64(time.Second)/o.RequestsPerSecond), time.Now()
-	o.API.IDFields, o.API.Gate = o.IDFields, c
-	c.o = o
-	c.client, err = listings.New(o.API)
+	c.every, c.next = time.Duration(float64(time.Second)/c.o.RequestsPerSecond), time.Now()
+	c.o.API.IDFields, c.o.API.Gate = c.o.IDFields, c
+	c.report.Answers = &checkedAnswers{}
+	c.client, err = listings.New(c.o.API)
 	return err
 }
 
@@ -96,7 +95,7 @@ func (c *checker) Done(listings.Request, listings.Outcome) {}
 // clock holds the API's clock, which an answer tells in whole seconds, against ours in the middle of the exchange. The smallest
 // difference counts: a slow answer adds to it.
 func (c *checker) clock(e listings.Envelope) {
-	a := &c.answers
+	a := c.report.Answers
 	if c.answered = true; e.Date.IsZero() {
 		return
 	}
@@ -111,12 +110,9 @@ const clockTolerance = 10
 
 // clocks says whether the two clocks agree.
 func (c *checker) clocks() {
-	a := &c.answers
-	if c.report.Answers = a; !c.answered {
-		return
-	}
-	switch skew := a.SkewSeconds; {
-	case !a.ClockTold:
+	switch skew := c.report.Answers.SkewSeconds; {
+	case !c.answered:
+	case !c.report.Answers.ClockTold:
 		c.report.warn(SectionAPI, "the API does not say what time it is (no Date header)", "keep the clock of this machine right")
 	case skew > clockTolerance || skew < -clockTolerance:
 		c.report.warn(SectionAPI, fmt.Sprintf("the clocks differ: the API's is %+d s from ours", skew), "set the clock of this machine (NTP); if it is right, tell the provider")
@@ -127,19 +123,21 @@ func (c *checker) clocks() {
 
 // accessOfDaemon takes what the daemon knows.
 func (c *checker) accessOfDaemon() {
-	for _, a := range c.config.Agencies {
+	for _, a := range c.Config.Agencies {
 		found := checkedAgency{AgencyID: a.ID, Access: AccessNotAsked, Insertions: -1}
-		at := slices.IndexFunc(c.daemon.Watch.Agencies, func(s poller.AgencyStatus) bool { return s.AgencyID == a.ID })
-		if at < 0 {
-			c.note(levelWarn, found, "not watched by the daemon", "restart it to watch another agency")
-			c.report.Agencies = append(c.report.Agencies, found)
-			continue
+		var seen poller.AgencyStatus // zero: none
+		for _, s := range c.daemon.Watch.Agencies {
+			if s.AgencyID == a.ID {
+				seen = s
+			}
 		}
-		switch seen := c.daemon.Watch.Agencies[at]; {
+		switch {
+		case seen.AgencyID == "":
+			c.note(levelWarn, found, "not watched by the daemon", "restart it to watch another agency")
 		case len(seen.Halts) > 0:
 			h := seen.Halts[0]
-			found.Access, found.Insertions, found.Status, found.ProbableReason = AccessHalted, seen.Insertions, h.Status, h.ProbableReason
-			c.note(LevelFail, found, haltText(string(h.Scope), h.Status, h.ProbableReason), h.Advice)
+			found.Insertions = seen.Insertions
+			c.halted(&found, string(h.Scope), h.Status, h.ProbableReason, h.Advice)
 		case seen.LastGoodAnswer.IsZero():
 			c.note(levelWarn, found, "has not answered the daemon yet", "wait, and see `doorbell status`")
 		default:
@@ -155,8 +153,9 @@ func (c *checker) accessOfDaemon() {
 	c.access()
 }
 
-func haltText(scope string, status int, reason string) string {
-	return fmt.Sprintf("the %s is halted, because %s; nothing was asked", scope, ops.RefusalText(status, reason))
+func (c *checker) halted(found *checkedAgency, scope string, status int, reason, advice string) {
+	found.Access, found.Status, found.ProbableReason = AccessHalted, status, reason
+	c.note(LevelFail, *found, fmt.Sprintf("the %s is halted, because %s; nothing was asked", scope, ops.RefusalText(status, reason)), advice)
 }
 
 // notes are findings about agencies; those that say the same share a line.
@@ -175,26 +174,19 @@ func (c *checker) note(level string, a checkedAgency, text, remedy string) {
 	c.notes = append(c.notes, &notes{level, text, remedy, []checkedAgency{a}})
 }
 
-// refusal is an agency that was refused.
-type refusal struct {
-	agency int // index
-	err    *listings.StatusError
-}
-
 // accessOfAll asks once for the list of every agency. A key that needs patience and a base URL at which nobody answers are
 // not asked again; a halt is not either. The list that shows the most is read on.
 func (c *checker) accessOfAll(ctx context.Context) {
 	busy, down := map[string]bool{}, false
-	var refused []refusal
+	refused := map[int]*listings.StatusError{} // agencies by index
 	var best *pausedWalk
 	c.announce()
-	for i, a := range c.config.Agencies {
+	for i, a := range c.Config.Agencies {
 		found := checkedAgency{AgencyID: a.ID, Access: AccessNotAsked, Insertions: -1}
 		access := c.keys[a.ID]
 		key := access.Key.Fingerprint()
 		if halt := access.Halt; halt != nil {
-			found.Access, found.Status, found.ProbableReason = AccessHalted, halt.Status, halt.ProbableReason
-			c.note(LevelFail, found, haltText(string(halt.Scope), halt.Status, halt.ProbableReason), halt.Advice)
+			c.halted(&found, string(halt.Scope), halt.Status, halt.ProbableReason, halt.Advice)
 		} else if !busy[key] && !down && ctx.Err() == nil {
 			l := c.list(ctx, a.ID, access.Key)
 			if failureOf(l.err).class == watch.ClassRefused && !access.Next.IsZero() { // as run would
@@ -206,7 +198,7 @@ func (c *checker) accessOfAll(ctx context.Context) {
 			busy[key], down = busy[key] || f.class == watch.ClassBusy, f.class == watch.ClassDown
 			var status *listings.StatusError
 			if f.class == watch.ClassRefused && errors.As(l.err, &status) {
-				refused = append(refused, refusal{i, status})
+				refused[i] = status
 			}
 			if l.err == nil && (best == nil || l.records() > best.records()) {
 				best, l = l, best
@@ -217,9 +209,9 @@ func (c *checker) accessOfAll(ctx context.Context) {
 		}
 		c.report.Agencies = append(c.report.Agencies, found)
 	}
-	for _, r := range refused { // why, by what is known of the other agencies of the key, with the words of a halt
-		a := &c.report.Agencies[r.agency]
-		reason, advice := poller.Refusal(a.AgencyID, r.err, c.others(r.agency))
+	for _, i := range slices.Sorted(maps.Keys(refused)) { // why, by what is known of the other agencies of the key, with the words of a halt
+		a := &c.report.Agencies[i]
+		reason, advice := poller.Refusal(a.AgencyID, refused[i], c.others(i))
 		a.ProbableReason = reason
 		advice = strings.Replace(advice, "run: "+watch.ResumeCommand(a.AgencyID, ""), "check again", 1) // nothing is halted yet
 		c.note(LevelFail, *a, ops.RefusalText(a.Status, reason)+"; run would halt there", advice)
@@ -235,10 +227,10 @@ func (c *checker) accessOfAll(ctx context.Context) {
 
 // announce warns of a long wait.
 func (c *checker) announce() {
-	n := len(c.config.Agencies) + MostAsked - 1 // and one for each refused key of a pair
-	long := time.Duration(float64(n) / c.config.Poll.RequestsPerSecond * float64(time.Second))
+	n := len(c.Config.Agencies) + MostAsked - 1 // and one for each refused key of a pair
+	long := time.Duration(float64(n) / c.Config.Poll.RequestsPerSecond * float64(time.Second))
 	if long > 5*time.Second {
-		fmt.Fprintf(c.Progress, "doorbell: asking at most %d times, %g a second; this may take %s\n", n, c.config.Poll.RequestsPerSecond, ops.Span(long))
+		fmt.Fprintf(c.Progress, "doorbell: asking at most %d times, %g a second; this may take %s\n", n, c.Config.Poll.RequestsPerSecond, ops.Span(long))
 	}
 }
 
@@ -257,7 +249,7 @@ func (c *checker) judge(found *checkedAgency, l *pausedWalk) (f failure) {
 	case f.class == watch.ClassDown && strings.Contains(f.text, "HTTPS_PROXY"):
 		c.report.fail(SectionAPI, f.text, "is HTTPS_PROXY right, and does the proxy run? NO_PROXY names hosts that are asked without it")
 	case f.class == watch.ClassDown:
-		c.report.fail(SectionAPI, fmt.Sprintf("%s: %s", c.config.Poll.BaseURL.Masked(), f.text), "is DOORBELL_BASE_URL right, host, port and https or http? If so, look at DNS, network, proxy and certificates")
+		c.report.fail(SectionAPI, fmt.Sprintf("%s: %s", c.Config.Poll.BaseURL.Masked(), f.text), "is DOORBELL_BASE_URL right, host, port and https or http? If so, look at DNS, network, proxy and certificates")
 	case f.class == watch.ClassBusy:
 		c.note(LevelFail, *found, f.text, "the API throttles us: try again later, with a lower DOORBELL_REQUESTS_PER_SECOND")
 	case f.status/100 == 2, f.status/100 == 3, f.status == 404:
@@ -328,9 +320,9 @@ func namesOf(list []checkedAgency) string {
 
 // others counts how the other agencies of the same key fared.
 func (c *checker) others(agency int) (n events.AgenciesOfKey) {
-	key := c.config.Agencies[agency].Key.Fingerprint()
+	key := c.Config.Agencies[agency].Key.Fingerprint()
 	for i, a := range c.report.Agencies {
-		if i == agency || c.config.Agencies[i].Key.Fingerprint() != key {
+		if i == agency || c.Config.Agencies[i].Key.Fingerprint() != key {
 			continue
 		}
 		switch a.Access {
@@ -368,6 +360,8 @@ func (c *checker) list(ctx context.Context, agencyID string, key listings.Key) *
 	if l.page, l.err, _ = l.next(); l.err == nil {
 		c.clock(l.page.Envelope)
 		c.size, l.left = cmp.Or(l.size(), -1), c.left
+	} else {
+		l.stop()
 	}
 	return l
 }
@@ -506,14 +500,7 @@ func (c *checker) contacts(ctx context.Context, l *pausedWalk, r *learnedContact
 // learned says what the answers of an agency showed.
 func (c *checker) learned(l *learned) {
 	i, r, known := &l.Insertions, &l.ContactRequests, c.keys[l.AgencyID].Dialects
-	switch i.FirstPage {
-	case "":
-		i.PageHeeded = Unknown
-	case listings.PagesIgnored:
-		i.PageHeeded = No
-	default:
-		i.PageHeeded = Yes
-	}
+	i.PageHeeded = cmp.Or(map[string]string{"": Unknown, listings.PagesIgnored: No}[i.FirstPage], Yes)
 	if i.PageHeeded != Yes {
 		i.FirstPage = Unknown
 	}
@@ -545,22 +532,19 @@ func (c *checker) moved(known listings.Dialect, path string) {
 	}
 }
 
-func placeOf(path string) string {
-	if path == "" {
-		return "the top of the answer"
+// standing says where records are, and whether there is a total.
+func standing(d listings.Dialect) string {
+	total := "without a total"
+	if d.TotalTold {
+		total = "with a total"
 	}
-	return path
+	return placeOf(d.Path) + ", " + total
 }
 
-func totalText(told bool) string {
-	if told {
-		return "with a total"
-	}
-	return "without a total"
-}
+func placeOf(path string) string { return cmp.Or(path, "the top of the answer") }
 
 func (c *checker) learnedInsertions(i learnedInsertions) {
-	text := fmt.Sprintf("insertions are at %s, %s; ", placeOf(i.Path), totalText(i.TotalTold))
+	text := "insertions are at " + standing(i.Dialect) + "; "
 	const remedy = "set DOORBELL_PAGE_SIZE to more than there are insertions, or split them with DOORBELL_INSERTIONS_FILTER, and ask the provider"
 	switch {
 	case i.PageHeeded == No && i.more:
@@ -600,7 +584,7 @@ func (c *checker) learnedContactRequests(r learnedContactRequests) {
 		c.report.ok(SectionAnswers, "contact requests were not read: the list is empty")
 		return
 	}
-	text := fmt.Sprintf("contact requests are at %s, %s", placeOf(r.Path), totalText(r.TotalTold))
+	text := "contact requests are at " + standing(r.Dialect)
 	if r.Records == 0 && r.CreatedForm == Unknown {
 		c.report.ok(SectionAnswers, "%s; the insertions that were read have none, so ids and times are not known yet", text)
 		return
@@ -631,7 +615,7 @@ func (c *checker) times(r learnedContactRequests) {
 	case listings.FormOffset:
 		c.report.ok(SectionAnswers, "their creation time can be read: date and time with an offset")
 	case listings.FormZoneless:
-		c.report.ok(SectionAnswers, "their creation time has no offset; it is read as %s (DOORBELL_TIMEZONE)", c.config.Poll.Timezone)
+		c.report.ok(SectionAnswers, "their creation time has no offset; it is read as %s (DOORBELL_TIMEZONE)", c.Config.Poll.Timezone)
 	case listings.FormSeconds, listings.FormMilliseconds:
 		c.report.ok(SectionAnswers, "their creation time can be read: %s since 1970", r.CreatedForm)
 	case listings.FormAbsent:
@@ -656,7 +640,7 @@ func (c *checker) speed() {
 	if !c.report.DaemonRunning {
 		command = fmt.Sprintf("doorbell plan --insertions %d --agencies %d", insertions, len(c.report.Agencies))
 	}
-	c.report.ok(sectionBudget, "%s at %g requests/s: `%s` says how fast contact requests are found", ops.Counted(insertions, "insertion"), c.config.Poll.RequestsPerSecond, command)
+	c.report.ok(sectionBudget, "%s at %g requests/s: `%s` says how fast contact requests are found", ops.Counted(insertions, "insertion"), c.Config.Poll.RequestsPerSecond, command)
 }
 
 // failure is what went wrong with a request, in words without the insertion that was asked for, and what run makes of it.

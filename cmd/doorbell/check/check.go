@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ type Options struct {
 
 // Run looks at everything. The error is that of the context.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	c := &checker{Options: o, config: o.Config, report: newReport(), keys: map[string]poller.Access{}}
+	c := &checker{Options: o, o: options.Poller(o.Config, o.Version), report: newReport(), keys: map[string]poller.Access{}}
 	if err := c.run(ctx); err != nil {
 		return nil, err
 	}
@@ -56,7 +57,6 @@ func newReport() *Report { return &Report{Lines: []checkLine{}, Agencies: []chec
 // checker looks at everything that run needs, and writes what it finds into its report.
 type checker struct {
 	Options
-	config  *config.Config
 	report  *Report
 	daemon  ops.Status               // if one runs
 	storeID string                   // if there is a store
@@ -70,11 +70,10 @@ type checker struct {
 	next     time.Time
 	size     int  // of a page of insertions that the API took; -1: it was left to the API; 0: nothing is known
 	answered bool // the API gave a good answer
-	answers  checkedAnswers
 }
 
 func (c *checker) run(ctx context.Context) error {
-	for _, k := range options.Poller(c.config, c.Version).Agencies {
+	for _, k := range c.o.Agencies {
 		c.keys[k.ID] = poller.Access{Key: k.Key, Next: k.Next}
 	}
 	c.configuration()
@@ -95,30 +94,25 @@ func (c *checker) run(ctx context.Context) error {
 
 // inOrder puts the sections into the order of a reader: what is quick is looked at first, but is not what matters most.
 func (c *checker) inOrder() {
-	var sorted []checkLine
-	for _, section := range []string{sectionConfig, sectionDaemon, SectionAPI, SectionAnswers, sectionBudget, SectionNATS, sectionReceivers, SectionPage, SectionDisk} {
-		for _, l := range c.report.Lines {
-			if l.Section == section {
-				sorted = append(sorted, l)
-			}
-		}
-	}
-	c.report.Lines = sorted
+	order := []string{sectionConfig, sectionDaemon, SectionAPI, SectionAnswers, sectionBudget, SectionNATS, sectionReceivers, SectionPage, SectionDisk}
+	slices.SortStableFunc(c.report.Lines, func(a, b checkLine) int {
+		return slices.Index(order, a.Section) - slices.Index(order, b.Section)
+	})
 }
 
 func (c *checker) configuration() {
 	keys := map[string]bool{}
-	for _, a := range c.config.Agencies {
+	for _, a := range c.Config.Agencies {
 		keys[a.Key.Fingerprint()] = true
 	}
-	text := fmt.Sprintf("%s at %s", ops.Counted(len(c.config.Agencies), "agency"), c.config.Poll.BaseURL.Masked())
+	text := fmt.Sprintf("%s at %s", ops.Counted(len(c.Config.Agencies), "agency"), c.Config.Poll.BaseURL.Masked())
 	if len(keys) == 1 {
-		text += ", with one key, " + c.config.Agencies[0].Key.Fingerprint()
+		text += ", with one key, " + c.Config.Agencies[0].Key.Fingerprint()
 	} else {
 		text += fmt.Sprintf(", with %d keys", len(keys))
 	}
 	c.report.ok(sectionConfig, "%s%s", text, c.keySources())
-	for _, w := range c.config.Warnings {
+	for _, w := range c.Config.Warnings {
 		c.report.warn(sectionConfig, w, "")
 	}
 }
@@ -126,7 +120,7 @@ func (c *checker) configuration() {
 // keySources names the variables that keys are read from: there a refused one is replaced.
 func (c *checker) keySources() string {
 	var names []string
-	for _, s := range c.config.Settings {
+	for _, s := range c.Config.Settings {
 		if !strings.HasPrefix(s.Name, "DOORBELL_API_KEY") || s.Source == config.SourceDefault {
 			continue
 		}
@@ -141,13 +135,13 @@ func (c *checker) keySources() string {
 
 // findDaemon asks the socket, and the store if nobody answers there. It returns false if there is no use in looking on.
 func (c *checker) findDaemon(ctx context.Context) bool {
-	b := c.config.Base
+	b := c.Config.Base
 	s, err := options.Client(b).Status(ctx)
 	if err == nil {
 		c.daemon, c.report.DaemonRunning, c.storeID = s, true, s.StoreID
 		c.report.ok(sectionDaemon, "running since %s; this report is about it, a second one would be refused",
 			s.Started.Format(time.RFC3339))
-		if s.Watch.BaseURL != string(c.config.Poll.BaseURL) {
+		if s.Watch.BaseURL != string(c.Config.Poll.BaseURL) {
 			c.report.warn(sectionDaemon, "it watches another API: "+config.Address(s.Watch.BaseURL).Masked(), "was the configuration changed after its start?")
 		}
 		return true
@@ -161,7 +155,7 @@ func (c *checker) findDaemon(ctx context.Context) bool {
 
 // readStore reads what a stopped daemon remembers, if there is anything. It looks at the file first as run does.
 func (c *checker) readStore() bool {
-	b := c.config.Base
+	b := c.Config.Base
 	path := filepath.Join(b.DataDir, daemon.StoreFile)
 	if info, err := os.Stat(path); err == nil && info.Size() > 0 {
 		var damage *store.DamagedError
@@ -170,7 +164,7 @@ func (c *checker) readStore() bool {
 			return true
 		}
 	}
-	kept, err := store.OpenReadOnly(store.Options{Dir: b.DataDir, BaseURL: string(c.config.Poll.BaseURL)})
+	kept, err := store.OpenReadOnly(store.Options{Dir: b.DataDir, BaseURL: string(c.Config.Poll.BaseURL)})
 	var locked *store.LockedError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -185,7 +179,7 @@ func (c *checker) readStore() bool {
 	defer kept.Close()
 	c.storeID = kept.ID()
 	err = kept.View(func(tx *store.Tx) error {
-		for _, k := range options.Poller(c.config, c.Version).Agencies {
+		for _, k := range c.o.Agencies {
 			c.keys[k.ID] = poller.RememberedAccess(tx, k)
 		}
 		return nil
@@ -198,7 +192,7 @@ func (c *checker) readStore() bool {
 
 // page says where status page, health and metrics would be, or are.
 func (c *checker) page() {
-	b := c.config.Base
+	b := c.Config.Base
 	switch {
 	case c.report.DaemonRunning:
 		if c.daemon.Page != "" {

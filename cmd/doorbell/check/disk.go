@@ -14,7 +14,7 @@ import (
 
 // disk looks at the data directory: can it be made and written, is it ours alone, is there space for what may come.
 func (c *checker) disk() {
-	dir := c.config.Base.DataDir
+	dir := c.Config.Base.DataDir
 	if err := ops.CheckPath(filepath.Join(dir, daemon.SocketFile)); err != nil {
 		c.report.refuse(SectionDisk, exit.Config(fmt.Errorf("DOORBELL_DATA_DIR: %w", err), "set DOORBELL_DATA_DIR to a shorter path"))
 		return
@@ -65,7 +65,7 @@ func (c *checker) ownersAlone(dir string, info fs.FileInfo) {
 
 // space holds what is free against what store and embedded stream may still grow by.
 func (c *checker) space(dir string) {
-	b := c.config.Base
+	b := c.Config.Base
 	free, known := exit.FreeSpace(dir)
 	if !known {
 		c.report.warn(SectionDisk, "how much space is free there is not known", "put DOORBELL_DATA_DIR on a disk")
@@ -73,7 +73,7 @@ func (c *checker) space(dir string) {
 	}
 	wanted := max(0, int64(b.StoreMax)-size(filepath.Join(b.DataDir, daemon.StoreFile)))
 	what := "DOORBELL_STORE_MAX"
-	if c.config.NATS.URL == "" {
+	if c.Config.NATS.URL == "" {
 		wanted += max(0, int64(b.StreamMax)-size(filepath.Join(b.DataDir, daemon.StreamFolder)))
 		what += " and DOORBELL_STREAM_MAX"
 	}

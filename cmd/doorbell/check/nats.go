@@ -24,7 +24,7 @@ func (c *checker) nats(ctx context.Context) {
 	switch {
 	case c.report.DaemonRunning:
 		c.natsOfDaemon()
-	case c.config.NATS.URL == "":
+	case c.Config.NATS.URL == "":
 		c.embedded()
 	default:
 		c.external(ctx)
@@ -53,7 +53,7 @@ func (c *checker) natsOfDaemon() {
 
 // embedded tries the address of the server, as run does before it makes anything.
 func (c *checker) embedded() {
-	address := c.config.Base.NATSListen
+	address := c.Config.Base.NATSListen
 	if address == "off" {
 		c.report.ok(SectionNATS, "embedded, in process only: no program can connect (DOORBELL_NATS_LISTEN=off)")
 		return
@@ -66,8 +66,8 @@ func (c *checker) embedded() {
 }
 
 func (c *checker) external(ctx context.Context) {
-	url := natsd.Redact(string(c.config.NATS.URL))
-	nc, err := natsd.Connect(options.NATS(c.config.NATS), slog.New(slog.DiscardHandler))
+	url := natsd.Redact(string(c.Config.NATS.URL))
+	nc, err := natsd.Connect(options.NATS(c.Config.NATS), slog.New(slog.DiscardHandler))
 	if err != nil {
 		c.report.refuse(SectionNATS, exit.Config(fmt.Errorf("NATS: %w", err), "check NATS_URL and the other NATS_ variables"))
 		return
@@ -93,7 +93,7 @@ func (c *checker) unconnected(nc *nats.Conn, url string) {
 
 // stream compares the stream with what it should be.
 func (c *checker) stream(ctx context.Context, nc *nats.Conn) {
-	b := c.config.Base
+	b := c.Config.Base
 	f, err := relay.Check(ctx, relay.Options{
 		Conn: nc, Prefix: b.SubjectPrefix, Stream: b.Stream, MaxAge: b.Retention, MaxBytes: int64(b.StreamMax),
 		Manage: b.StreamManage == "auto", StoreID: c.storeID,

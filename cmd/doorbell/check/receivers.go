@@ -29,7 +29,7 @@ func (c *checker) onlyStrangers(f daemon.Forwarder) (names []string) {
 
 // receivers says where news would be brought. Nothing is sent there: that is for a person to want.
 func (c *checker) receivers() {
-	all, err := receivers.All(c.config, c.Version)
+	all, err := receivers.All(c.Config, c.Version)
 	if err != nil {
 		c.report.refuse(sectionReceivers, err)
 		return
@@ -37,8 +37,8 @@ func (c *checker) receivers() {
 	if len(all) == 0 {
 		c.report.ok(sectionReceivers, "none is configured: events go to NATS alone")
 	}
-	if !c.config.Base.PingURL.IsZero() {
-		c.report.ok(sectionReceivers, "DOORBELL_PING_URL, %s, is called each minute while all is well; not tried here", c.config.Base.PingURL.Fingerprint())
+	if !c.Config.Base.PingURL.IsZero() {
+		c.report.ok(sectionReceivers, "DOORBELL_PING_URL, %s, is called each minute while all is well; not tried here", c.Config.Base.PingURL.Fingerprint())
 	}
 	for _, f := range all {
 		var to []string

@@ -253,8 +253,21 @@ func (a *Daemon) Run(ctx context.Context) error {
 	})
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() { a.forward(watching) })
+	parts := []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.admitOthers, a.serve, a.probeStore, a.answer, a.watchdog, a.damage}
+	if a.o.Keys != nil {
+		parts = append(parts, func(ctx context.Context) error { return a.o.Keys(ctx, a.setAgencies) })
+	}
+	if a.web != nil {
+		parts = append(parts, a.serveHTTP)
+	}
+	if a.o.PingURL != "" {
+		parts = append(parts, a.ping)
+	}
+	if a.server != nil {
+		parts = append(parts, a.server.Run)
+	}
 	var watch errgroup.Group
-	for _, part := range []func(context.Context) error{a.poller.Run, a.housekeeping.Run, a.follower.Run, a.keys, a.admitOthers, a.serve, a.serveHTTP, a.probeStore, a.ping, a.answer, a.watchdog, a.superviseNATS, a.damage} {
+	for _, part := range parts {
 		watch.Go(func() error {
 			defer stop()
 			return part(watching)
@@ -351,15 +364,6 @@ func (a *Daemon) currentRelay() *relay.Relay {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.relay
-}
-
-// keys passes changed keys on to the poller.
-func (a *Daemon) keys(ctx context.Context) error {
-	if a.o.Keys == nil {
-		<-ctx.Done()
-		return nil
-	}
-	return a.o.Keys(ctx, a.setAgencies)
 }
 
 // watchdog tells systemd that the process is alive as long as /livez says so.

@@ -130,10 +130,6 @@ func (r *running) turned() time.Time {
 
 // ping calls DOORBELL_PING_URL as long as all is well.
 func (a *Daemon) ping(ctx context.Context) error {
-	if a.o.PingURL == "" {
-		<-ctx.Done()
-		return nil
-	}
 	p := ops.Ping{URL: a.o.PingURL, Well: a.well, Log: a.o.Log.With("part", "ping")}
 	return p.Run(ctx)
 }

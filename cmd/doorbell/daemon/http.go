@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,19 +28,28 @@ func (a *Daemon) Verbs() ops.Verbs {
 			return found, a.explained(err)
 		},
 		TakeOver: func(agencyID string) (bool, error) {
-			if last, err := a.store.Last(agencyID); err != nil || last == 0 {
-				return false, cmp.Or(err, fmt.Errorf("%w: %s", poller.ErrUnknownAgency, agencyID))
+			if err := a.logged(agencyID); err != nil {
+				return false, err
 			}
 			return a.currentRelay().TakeOver(agencyID), nil
 		},
 		Resend: func(ctx context.Context, agencyID string) (int, error) {
-			if last, err := a.store.Last(agencyID); err != nil || last == 0 {
-				return 0, cmp.Or(err, fmt.Errorf("%w: %s", poller.ErrUnknownAgency, agencyID))
+			if err := a.logged(agencyID); err != nil {
+				return 0, err
 			}
 			sent, err := a.currentRelay().Resend(ctx, agencyID)
 			return sent, a.explained(err)
 		},
 	}
+}
+
+// logged refuses an agency of which the log holds nothing.
+func (a *Daemon) logged(agencyID string) error {
+	last, err := a.store.Last(agencyID)
+	if err == nil && last == 0 {
+		err = fmt.Errorf("%w: %s", poller.ErrUnknownAgency, agencyID)
+	}
+	return err
 }
 
 // openHTTP takes the address. It is served by run.
@@ -97,10 +105,6 @@ func addressOf(l net.Listener) (netip.AddrPort, bool) {
 
 // serveHTTP answers at DOORBELL_HTTP_LISTEN.
 func (a *Daemon) serveHTTP(ctx context.Context) error {
-	if a.web == nil {
-		<-ctx.Done()
-		return nil
-	}
 	token := a.o.HTTPToken
 	shown := page.Handler(page.Options{
 		Status: a.status, Recent: a.follower.Recent, Subscribe: a.follower.Subscribe,

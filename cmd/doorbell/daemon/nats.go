@@ -69,15 +69,6 @@ func (a *Daemon) startServer(ctx context.Context) error {
 	return nil
 }
 
-// superviseNATS looks after the embedded server.
-func (a *Daemon) superviseNATS(ctx context.Context) error {
-	if a.server == nil {
-		<-ctx.Done()
-		return nil
-	}
-	return a.server.Run(ctx)
-}
-
 // connect makes the relay's connection and the relay on it.
 func (a *Daemon) connect() error {
 	var way []nats.Option

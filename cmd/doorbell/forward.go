@@ -50,25 +50,18 @@ func (c *ForwardCmd) Validate() error {
 
 // Run brings events to one kind of receiver until it is stopped.
 func (c *ForwardCmd) Run(ctx context.Context, p *program) error {
-	cfg, err := config.Read(p.environ, config.GroupForward)
+	cfg, f, warnings, err := p.forwarder(c.To, c.Name)
 	if err != nil {
 		return err
-	}
-	f, err := receivers.New(cfg, c.To, c.Name, release)
-	if err != nil {
-		return err
-	}
-	if len(f.Routes) == 0 {
-		return notConfigured(c.To)
 	}
 	defer f.Close()
 	if c.Test {
-		p.warn(warningsFor(cfg, c.To))
+		p.warn(warnings)
 		return testForwarder(ctx, p, cfg, c.To, f, c.JSON)
 	}
 	log := p.logger(cfg.Base)
 	defer flushLog(log)
-	for _, w := range warningsFor(cfg, c.To) {
+	for _, w := range warnings {
 		log.Warn(w)
 	}
 	conn, url, err := dialStream(ctx, cfg, log)
@@ -209,21 +202,18 @@ func streamProblem(ctx context.Context, c *config.Config) string {
 	return ""
 }
 
-// notConfigured says what a kind of receiver needs.
-func notConfigured(kind string) error {
+// forwarder is what is configured for a kind of receiver, and what is odd about it.
+func (p *program) forwarder(kind, name string) (c *config.Config, f daemon.Forwarder, warnings []string, err error) {
+	if c, err = config.Read(p.environ, config.GroupForward); err == nil {
+		f, err = receivers.New(c, kind, name, release)
+	}
+	warnings = c.Warnings
 	for _, k := range receivers.Kinds {
-		if k.Name == kind {
-			return exit.Config(fmt.Errorf("%s is not set", k.Needed), "doorbell forward "+kind+" --help says what else there is")
+		if k.Name != kind { // what is said of other receivers
+			warnings = slices.DeleteFunc(slices.Clone(warnings), func(w string) bool { return strings.HasPrefix(w, "DOORBELL_"+strings.ToUpper(k.Name)+"_") })
+		} else if err == nil && len(f.Routes) == 0 {
+			err = exit.Config(fmt.Errorf("%s is not set", k.Needed), "doorbell forward "+kind+" --help says what else there is")
 		}
 	}
-	return exit.Config(fmt.Errorf("there is no receiver %s", kind), "")
-}
-
-// warningsFor leaves out what is said of other receivers.
-func warningsFor(c *config.Config, kind string) []string {
-	return slices.DeleteFunc(slices.Clone(c.Warnings), func(w string) bool {
-		return slices.ContainsFunc(receivers.Kinds, func(other receivers.Kind) bool {
-			return other.Name != kind && strings.HasPrefix(w, "DOORBELL_"+strings.ToUpper(other.Name)+"_")
-		})
-	})
+	return c, f, warnings, err
 }

@@ -226,13 +226,9 @@ func (c *ReplayCmd) settings(p *program) (cfg *config.Config, to daemon.Forwarde
 		cfg, err = config.Read(p.environ)
 		return cfg, to, err
 	}
-	if cfg, err = config.Read(p.environ, config.GroupForward); err != nil {
-		return cfg, to, err
-	}
-	p.warn(warningsFor(cfg, c.To))
-	to, err = receivers.New(cfg, c.To, c.To, release)
-	if err == nil && len(to.Routes) == 0 {
-		err = notConfigured(c.To)
+	cfg, to, warnings, err := p.forwarder(c.To, c.To)
+	if err == nil {
+		p.warn(warnings)
 	}
 	return cfg, to, err
 }

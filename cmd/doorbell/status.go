@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"doorbell/cmd/doorbell/config"
@@ -58,12 +59,8 @@ func printStatus(p *program, s ops.Status, asJSON bool) error {
 }
 
 func printLines(w io.Writer, lines []string) error {
-	for _, l := range lines {
-		if _, err := fmt.Fprintln(w, l); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
+	return err
 }
 
 // status asks the daemon; if none runs, it reads what the store remembers.

@@ -87,8 +87,8 @@ func (r *reader) checkBase(c *Config) {
 	if !streamName.MatchString(b.Stream) {
 		r.wrong("DOORBELL_STREAM", "is not a stream name; write at most 32 letters, digits, - and _")
 	}
-	r.checkListen("DOORBELL_NATS_LISTEN", b.NATSListen)
-	r.checkListen("DOORBELL_HTTP_LISTEN", b.HTTPListen)
+	r.checkListen("DOORBELL_NATS_LISTEN", b.NATSListen, "127.0.0.1:4222")
+	r.checkListen("DOORBELL_HTTP_LISTEN", b.HTTPListen, "127.0.0.1:3667")
 	if b.HTTPListen == b.NATSListen && b.HTTPListen != "off" && !strings.HasSuffix(b.HTTPListen, ":0") {
 		r.wrong("DOORBELL_HTTP_LISTEN", "is the same as DOORBELL_NATS_LISTEN; give one of them another port")
 	}
@@ -115,23 +115,15 @@ func (r *reader) checkToken(token Secret) {
 }
 
 // checkListen wants "off" or host:port. Port 0 is any free one.
-func (r *reader) checkListen(name, text string) {
+func (r *reader) checkListen(name, text, example string) {
 	if text == "off" || !r.good(name) {
 		return
 	}
 	host, port, err := net.SplitHostPort(text)
 	n, portErr := strconv.ParseUint(port, 10, 16)
 	if err != nil || portErr != nil || n > 65535 || strings.ContainsAny(host, " /@") {
-		r.wrong(name, "is not an address to listen on; write host:port like 127.0.0.1:"+usualPort(name)+", or off")
+		r.wrong(name, "is not an address to listen on; write host:port like "+example+", or off")
 	}
-}
-
-// usualPort is the port of the default.
-func usualPort(name string) string {
-	if name == "DOORBELL_HTTP_LISTEN" {
-		return "3667"
-	}
-	return "4222"
 }
 
 // checkBaseURL wants an address to which paths can be appended. That of an operation is easily pasted.

@@ -14,18 +14,17 @@ import (
 	"strings"
 	"time"
 
-	"doorbell/cmd/doorbell/ops"
-	"doorbell/events"
-	"doorbell/events/relay"
-	"doorbell/events/stream"
-	"doorbell/store"
-
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
+	"doorbell/cmd/doorbell/ops"
 	"doorbell/cmd/doorbell/options"
+	"doorbell/events"
+	"doorbell/events/relay"
+	"doorbell/events/stream"
+	"doorbell/store"
 )
 
 // EventsCmd holds the commands about events.

@@ -3,12 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/alecthomas/kong"
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
@@ -33,18 +30,6 @@ func (r result) holdsNoSecret(t *testing.T) {
 	t.Helper()
 	if strings.Contains(r.stdout, sentinel) || strings.Contains(r.stderr, sentinel) {
 		t.Errorf("a secret is in the output:\n%s\n%s", r.stdout, r.stderr)
-	}
-}
-
-func TestVersionSaysWhatWasBuilt(t *testing.T) {
-	got := run(t, nil, "version")
-	if got.code != 0 || !strings.HasPrefix(got.stdout, "doorbell ") || !strings.Contains(got.stdout, "go1.") || got.stderr != "" {
-		t.Errorf("got %+v", got)
-	}
-	got = run(t, nil, "version", "--json")
-	var v Version
-	if err := json.Unmarshal([]byte(got.stdout), &v); err != nil || v.Version == "" || v.Go == "" {
-		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
@@ -81,14 +66,6 @@ func TestConfigShowsValuesSourcesAndNoSecret(t *testing.T) {
 	}
 }
 
-func TestConfigPrintsAlsoWhatIsNotGoodEnough(t *testing.T) {
-	got := run(t, fit("DOORBELL_PAGE_SIZE=x", "DOORBELL_BASE_URL=https://u:"+sentinel+"@host"), "config")
-	got.holdsNoSecret(t)
-	if got.code != exit.CodeConfig || !strings.Contains(strings.Join(strings.Fields(got.stdout), " "), "DOORBELL_PAGE_SIZE (not usable) environment") {
-		t.Errorf("got %+v", got)
-	}
-}
-
 func TestUsageErrorsExitWithTwo(t *testing.T) {
 	for _, args := range [][]string{
 		{},
@@ -108,6 +85,7 @@ func TestUsageErrorsExitWithTwo(t *testing.T) {
 		{"demo", "--for=-1s"},
 		{"demo", "--seed", "x"},
 		{"run", "\x1b[2J"},
+		{"run", "--json"},
 		{"forward"},
 		{"forward", "fax"},
 		{"forward", "slack", "--name", "a/b"},
@@ -161,19 +139,6 @@ func commands(t *testing.T) (all []string) {
 		all = append(all, leaf.Path())
 	}
 	return all
-}
-
-func TestWhateverPrintsAlsoPrintsJSON(t *testing.T) {
-	parser, err := newParser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, leaf := range parser.Model.Leaves(true) {
-		has := slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == "json" })
-		if want := leaf.Path() != "run"; has != want { // which has a log
-			t.Errorf("%s: --json is %v", leaf.Path(), has)
-		}
-	}
 }
 
 func TestAMomentIsATimeOrADurationAgo(t *testing.T) {

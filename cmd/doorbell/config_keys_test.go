@@ -54,16 +54,6 @@ func TestAFileOfKeysHasOneALine(t *testing.T) {
 	}
 }
 
-func TestAnotherReadingSeesTheChangedFile(t *testing.T) {
-	environ := []string{"DOORBELL_BASE_URL=https://api.example.com", "DOORBELL_API_KEYS_FILE=" + write(t, "keys", "A100=a\n", 0o600)}
-	before := mustRead(t, environ)
-	environ[1] = "DOORBELL_API_KEYS_FILE=" + write(t, "keys", "A100=a2\nB200=b\n", 0o600)
-	after := mustRead(t, environ)
-	if watched(before) != "A100=a" || watched(after) != "A100=a2 B200=b" {
-		t.Errorf("%s, then %s", watched(before), watched(after))
-	}
-}
-
 func TestAKeyThatNobodyUsesIsWarnedAbout(t *testing.T) {
 	c := mustRead(t, fit("DOORBELL_API_KEYS=C300="+sentinel))
 	if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "C300") || strings.Contains(c.Warnings[0], sentinel) {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"doorbell/cmd/doorbell/exit"
 	"doorbell/events"
 	"doorbell/schemas"
 )
@@ -39,17 +38,6 @@ func TestEverySchemaIsListedAndShownWithAnExampleThatIsAnEvent(t *testing.T) {
 		headers, payload, _ := strings.Cut(text, "\n\n")
 		if !strings.Contains(headers, "ce-dataschema: "+s.ID) || !json.Valid([]byte(payload)) {
 			t.Errorf("%s: %s", s.Type, text)
-		}
-	}
-}
-
-func TestASchemaThatIsNotThereIsAUsageError(t *testing.T) {
-	for args, words := range map[string]string{
-		"schema show contact_request.deleted": `TYPE: there is no event type "contact_request.deleted"; doorbell schema ls lists them`,
-		"schema show asyncapi --example":      "--example: is for one type of event",
-	} {
-		if got := run(t, nil, strings.Fields(args)...); got.code != exit.CodeUsage || !strings.Contains(got.stderr, words) || got.stdout != "" {
-			t.Errorf("%s: %+v", args, got)
 		}
 	}
 }

@@ -165,24 +165,6 @@ func TestRunRefusesADataDirectoryThatItMayNotWrite(t *testing.T) {
 	}
 }
 
-func TestRunRefusesADataDirectoryInUse(t *testing.T) {
-	t.Parallel()
-	s := newScene(t, "A100")
-	d := launch(t, s.environ, "run")
-	sub := subscribeTo(t, natsURL(t, s.dir))
-	sub.baselined(t, "A100")
-	got := run(t, s.environ, "run")
-	if got.code != exit.CodeIO {
-		t.Errorf("exit code %d, want %d", got.code, exit.CodeIO)
-	}
-	has(t, got.stderr, "DOORBELL_DATA_DIR", s.dir, "stop the other doorbell", "process ")
-	sub.request(t, s.ring(t, "A100")) // the one that runs is not disturbed
-	if natsURL(t, s.dir) == "" {
-		t.Error("its socket is gone")
-	}
-	d.stop(t)
-}
-
 func TestRunRefusesAPortInUse(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

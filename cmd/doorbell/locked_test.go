@@ -55,19 +55,6 @@ func TestADaemonThatMeetsAStoreInUseIsStartedAgainByItsSupervisor(t *testing.T) 
 	d.stop(t)
 }
 
-func TestASecondDaemonSaysThatTheStoreIsHeldAndNothingOfPorts(t *testing.T) {
-	t.Parallel()
-	s := newScene(t, "A100")
-	d := launch(t, s.environ, "run")
-	at := strings.TrimPrefix(natsURL(t, s.dir), "nats://")
-	got := run(t, s.with("DOORBELL_NATS_LISTEN="+at), "run")
-	if got.code != exit.CodeIO || strings.Contains(got.stderr, "in use by another program") {
-		t.Errorf("%+v", got)
-	}
-	has(t, got.stderr, "stop the other doorbell")
-	d.stop(t)
-}
-
 func TestTheStatusOfAStoppedDaemonIsReadBesideOthersAndChangesNothing(t *testing.T) {
 	environ := logged(t, 3)
 	dir := settingOf(environ, "DOORBELL_DATA_DIR")

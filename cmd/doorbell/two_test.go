@@ -49,12 +49,14 @@ func TestASecondDaemonOnADataDirectoryIsRefusedAndTouchesNothing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100")
 	first := launch(t, s.environ, "run")
-	sub := subscribeTo(t, natsURL(t, s.dir))
+	url := natsURL(t, s.dir)
+	sub := subscribeTo(t, url)
 	sub.baselined(t, "A100")
 	for name, more := range map[string][]string{
 		"the same settings": nil,
 		"another API":       {"DOORBELL_BASE_URL=http://127.0.0.1:1"},
 		"an external NATS":  {"NATS_URL=nats://127.0.0.1:1"},
+		"the first's port":  {"DOORBELL_NATS_LISTEN=" + strings.TrimPrefix(url, "nats://")},
 	} {
 		frozen(t, first, s.dir, func() {
 			begin := time.Now()
@@ -63,6 +65,9 @@ func TestASecondDaemonOnADataDirectoryIsRefusedAndTouchesNothing(t *testing.T) {
 				t.Errorf("%s: exit code %d after %s", name, code, time.Since(begin))
 			}
 			has(t, second.stderr.String(), "DOORBELL_DATA_DIR", s.dir, fmt.Sprintf("process %d", first.cmd.Process.Pid), "stop the other doorbell")
+			if strings.Contains(second.stderr.String(), "in use by another program") {
+				t.Errorf("%s: it speaks of ports:\n%s", name, second.stderr.String())
+			}
 		})
 	}
 	if _, err := ops.NewClient(filepath.Join(s.dir, daemon.SocketFile)).Status(t.Context()); err != nil {

@@ -200,7 +200,7 @@ func TestAChangedKeyEndsAHaltAtTheNextStart(t *testing.T) {
 
 func TestWithoutADaemonAndWithoutAStoreThereIsNothingToAskOrEnd(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"status"}, {"status", "--json"}, {"resume", "A100"}} {
+	for _, args := range [][]string{{"status"}, {"status", "--json"}, {"resume", "A100"}, {"events", "ls"}, {"plan"}, {"replay", "--dry-run"}} {
 		dir := filepath.Join(t.TempDir(), "data")
 		got := run(t, []string{"DOORBELL_DATA_DIR=" + dir}, args...)
 		if got.code != exit.CodeFailed || got.stdout != "" {
@@ -222,7 +222,7 @@ func TestADaemonThatHoldsTheStoreAndDoesNotAnswerIsUnavailable(t *testing.T) {
 	}
 	defer held.Close()
 	before := tree(t, dir)
-	for _, args := range [][]string{{"status", "--check"}, {"resume", "A100"}} {
+	for _, args := range [][]string{{"status", "--check"}, {"resume", "A100"}, {"events", "show", "A100", "1"}, {"plan"}} {
 		got := run(t, []string{"DOORBELL_DATA_DIR=" + dir}, args...)
 		if got.code != exit.CodeUnavailable || got.stdout != "" {
 			t.Errorf("%q: %+v", args, got)

@@ -16,7 +16,6 @@ import (
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
 	"doorbell/schemas/skiptest"
-	"doorbell/store"
 )
 
 // mustBeUntouched holds a directory against what was in it.
@@ -248,34 +247,4 @@ func (s scene) ofANewerVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-func TestADamagedStoreIsNamedAndKept(t *testing.T) {
-	t.Parallel()
-	dir := shortDir(t)
-	kept, err := store.Open(store.Options{Dir: dir, BaseURL: "https://api.example.com"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := kept.Close(); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(dir, daemon.StoreFile)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	clear(text[:8192])
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	before := tree(t, dir)
-	for _, command := range []string{"run", "status"} {
-		got := run(t, fit("DOORBELL_DATA_DIR="+dir, "DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off"), command)
-		if got.code != exit.CodeIO {
-			t.Errorf("%s: exit code %d, want %d", command, got.code, exit.CodeIO)
-		}
-		has(t, got.stderr, file, "backup")
-	}
-	mustBeUntouched(t, dir, before)
 }

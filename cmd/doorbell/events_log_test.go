@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -304,27 +303,4 @@ func TestReadingTheLogRefusesWhatCannotBe(t *testing.T) {
 		}
 		has(t, got.stderr, sentence)
 	}
-}
-
-func TestTheLogOfAStoreThatCannotBeReadIsNotThere(t *testing.T) {
-	t.Parallel()
-	empty := shortDir(t)
-	got := run(t, fit("DOORBELL_DATA_DIR="+empty), "events", "ls")
-	if got.code != exit.CodeFailed {
-		t.Errorf("got %+v", got)
-	}
-	has(t, got.stderr, "there is no store in "+empty)
-	mustBeUntouched(t, empty, map[string]string{empty: os.ModeDir.String()})
-
-	environ := logged(t, 3)
-	held, err := store.Open(store.Options{Dir: settingOf(environ, "DOORBELL_DATA_DIR")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Close()
-	got = run(t, environ, "events", "show", "A100", "1")
-	if got.code != exit.CodeUnavailable {
-		t.Errorf("got %+v", got)
-	}
-	has(t, got.stderr, "holds the store and does not answer")
 }

@@ -2,12 +2,8 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -169,15 +165,6 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 			t.Errorf("%s: %+v", bad, got)
 		}
 	}
-	dir := filepath.Join(t.TempDir(), "none")
-	got := run(t, []string{"DOORBELL_DATA_DIR=" + dir}, "plan")
-	if got.code != exit.CodeFailed {
-		t.Errorf("%+v", got)
-	}
-	has(t, got.stderr, "no daemon answers, and there is no store in "+dir, "plan for a number: --insertions 1000")
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%s was made", dir)
-	}
 }
 
 func TestPlanIsAboutTheDaemonAndThenAboutItsStore(t *testing.T) {
@@ -209,14 +196,6 @@ func TestPlanIsAboutTheDaemonAndThenAboutItsStore(t *testing.T) {
 	has(t, text, "as the store remembers them", "Learned from only 9 contact requests: the figures will change.")
 	if after := tree(t, s.dir); !maps.Equal(before, after) {
 		t.Errorf("the data directory was changed: %v", slices.Sorted(maps.Keys(after)))
-	}
-	kept, err := store.Open(store.Options{Dir: s.dir, BaseURL: s.url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer kept.Close()
-	if got := run(t, elsewhere, "plan"); got.code != exit.CodeUnavailable || !strings.Contains(got.stderr, "holds the store and does not answer") {
-		t.Errorf("%+v", got)
 	}
 }
 

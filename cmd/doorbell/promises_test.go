@@ -101,7 +101,7 @@ var promises = []struct {
 	}},
 	{"A store that is damaged, foreign, locked or from elsewhere is refused with a sentence and left alone.", map[string]string{
 		"store":        "TestAFlippedByteIsHarmlessOrDamage TestAfterDamageNothingIsReadOrWritten TestASecondProcessIsRefusedInTime TestWhatIsFoundInTheDataDirectoryIsAcceptedOnlyWhenSaid",
-		"cmd/doorbell": "TestADamagedStoreIsNamedAndKept TestAStoreThatIsDamagedWhileItIsReadEndsTheDaemon TestRunRefusesAStoreThatIsNotItsOwn TestASecondDaemonOnADataDirectoryIsRefusedAndTouchesNothing",
+		"cmd/doorbell": "TestADamagedStoreIsToldApartAndLeftAlone TestAStoreThatIsDamagedWhileItIsReadEndsTheDaemon TestRunRefusesAStoreThatIsNotItsOwn TestASecondDaemonOnADataDirectoryIsRefusedAndTouchesNothing",
 	}},
 	{"What the stream lost is sent again under its id; what was erased or has expired stays gone.", map[string]string{
 		"events/relay": "TestALostTailIsSentAgainOnce TestADeletedStreamIsMadeAgainFromTheLog TestAnErasedMessageIsNotSentAgain TestAfterAPurgeOnlyNewEventsAreSent",

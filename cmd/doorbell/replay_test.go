@@ -301,11 +301,6 @@ func TestReplayRefusesWhatCannotBe(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	has(t, got.stderr, "no daemon runs, and with it no NATS server", "--to -")
-	got = run(t, fit("DOORBELL_DATA_DIR="+shortDir(t)), "replay", "--dry-run")
-	if got.code != exit.CodeFailed {
-		t.Errorf("got %+v", got)
-	}
-	has(t, got.stderr, "there is no store in")
 }
 
 func TestAJobThatWasUsedForOtherEventsIsRefused(t *testing.T) {

@@ -117,6 +117,7 @@ func TestADamagedStoreIsToldApartAndLeftAlone(t *testing.T) {
 		code int
 		says string
 	}{
+		"zeroed":    {strings.Repeat("\x00", 8192) + whole[8192:], exit.CodeIO, "backup"},
 		"cut":       {whole[:9000], exit.CodeIO, "it is cut off"},
 		"not one":   {strings.Repeat("nonsense", 4000), exit.CodeIO, "it does not begin as a store does"},
 		"truncated": {"", exit.CodeConfig, "is missing or empty"},
@@ -126,7 +127,7 @@ func TestADamagedStoreIsToldApartAndLeftAlone(t *testing.T) {
 		}
 		for _, command := range []string{"verify", "run", "compact", "status"} {
 			got := run(t, s.environ, command)
-			if got.code != c.code || !strings.Contains(got.stderr, c.says) {
+			if got.code != c.code || !strings.Contains(got.stderr, c.says) || !strings.Contains(got.stderr, path) {
 				t.Errorf("%s: %s: exit code %d, %s, want %d, %s", name, command, got.code, got.stderr, c.code, c.says)
 			}
 		}

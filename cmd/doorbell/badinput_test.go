@@ -74,39 +74,6 @@ func mustSay(t *testing.T, code int, stderr string, words ...string) {
 	}
 }
 
-func TestRunRefusesBadSettingsAndWritesNothing(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		environ []string
-		words   []string
-	}{
-		"no base URL":               {[]string{"DOORBELL_BASE_URL="}, []string{"DOORBELL_BASE_URL is not set; write"}},
-		"agency instead of its key": {[]string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=A100"}, []string{"DOORBELL_API_KEYS names an agency without its key; write A100=key"}},
-		"base URL of FTP":           {[]string{"DOORBELL_BASE_URL=ftp://api.example.com"}, []string{"DOORBELL_BASE_URL is not an https:// address"}},
-		"type as people call it":    {[]string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=lead.created"}, []string{"did you mean contact_request.created?"}},
-		"base URL without scheme":   {[]string{"DOORBELL_BASE_URL=api.example.com"}, []string{"DOORBELL_BASE_URL", "write it whole, like https://"}},
-		"plain http to elsewhere":   {[]string{"DOORBELL_BASE_URL=http://api.example.com"}, []string{"DOORBELL_ALLOW_PLAINTEXT"}},
-		"no agency":                 {[]string{"DOORBELL_AGENCIES="}, []string{"DOORBELL_AGENCIES is not set; write"}},
-		"agency with a slash":       {[]string{"DOORBELL_AGENCIES=A/100"}, []string{"DOORBELL_AGENCIES", "'/'"}},
-		"key missing for one":       {[]string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=A100=" + sentinel}, []string{"no key for B200; add B200=key"}},
-		"duration that is none":     {[]string{"DOORBELL_POLL_INTERVAL=often"}, []string{"DOORBELL_POLL_INTERVAL", "write it like 30s"}},
-		"number that is none":       {[]string{"DOORBELL_REQUESTS_PER_SECOND=many"}, []string{"DOORBELL_REQUESTS_PER_SECOND", "write it like"}},
-		"key file that is missing":  {[]string{"DOORBELL_API_KEY=", "DOORBELL_API_KEY_FILE=/none/key"}, []string{"/none/key", "make the file"}},
-		"open port, no credentials": {[]string{"DOORBELL_NATS_LISTEN=0.0.0.0:0"}, []string{"set NATS_USER and NATS_PASSWORD"}},
-		"NATS URL that is none":     {[]string{"NATS_URL=http://host"}, []string{"NATS_URL", "nats://host:4222"}},
-		"webhook URL that is none":  {[]string{"DOORBELL_WEBHOOK_URL=" + sentinel}, []string{"DOORBELL_WEBHOOK_URL", "is not an https:// address"}},
-		"type that is none":         {[]string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=contact_request.create"}, []string{"did you mean contact_request.created?"}},
-		"recipient that is none":    {[]string{mailSet, mailFrom, "DOORBELL_EMAIL_TO=" + sentinel}, []string{"DOORBELL_EMAIL_TO", "is not an email address"}},
-		"NATS credentials missing":  {[]string{"NATS_URL=nats://host", "NATS_CREDS=/none/creds"}, []string{"NATS_CREDS", "/none/creds"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			parent := shortDir(t)
-			mustBeRefused(t, fit(append([]string{"DOORBELL_DATA_DIR=" + parent + "/data"}, tt.environ...)...), tt.words...)
-			mustBeUntouched(t, parent, map[string]string{parent: os.ModeDir.String()})
-		})
-	}
-}
-
 func TestRunRefusesWhatOnlyTheSystemKnowsToBeBadAndWritesNothing(t *testing.T) {
 	t.Parallel()
 	parent := shortDir(t)

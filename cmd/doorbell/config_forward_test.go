@@ -45,6 +45,7 @@ var badForwardInputs = []struct {
 	{"alerts alone", []string{"DOORBELL_SLACK_ALERTS_URL=" + hook}, "DOORBELL_SLACK_ALERTS_URL", "write the address into DOORBELL_SLACK_URL and access.>,watch.> into DOORBELL_SLACK_TYPES"},
 	{"people that are none", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_PEOPLE=all"}, "DOORBELL_SLACK_PEOPLE", "short, full"},
 	{"type that is none", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=contact_requests.created"}, "DOORBELL_SLACK_TYPES", "entry 1 is not an event type; did you mean contact_request.created?"},
+	{"type as people call it", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=lead.created"}, "DOORBELL_SLACK_TYPES", "did you mean contact_request.created?"},
 	{"group that is none", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=watch.stale,acess.>"}, "DOORBELL_SLACK_TYPES", "entry 2 is not an event type; did you mean access.>?"},
 	{"type that is a secret", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_TYPES=" + sentinel}, "DOORBELL_SLACK_TYPES", "did you mean"},
 	{"score that is none", []string{"DOORBELL_SLACK_URL=" + hook, "DOORBELL_SLACK_MIN_SCORE=high"}, "DOORBELL_SLACK_MIN_SCORE", "write it like 50"},

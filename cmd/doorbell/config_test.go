@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -169,6 +170,7 @@ var badInputs = []struct {
 	{"the same without agencies", []string{"DOORBELL_AGENCIES=", "DOORBELL_API_KEY=", "DOORBELL_API_KEYS=c7 : " + sentinel}, "DOORBELL_API_KEYS", "without = between; write A100=key"},
 	{"an odd agency and its key", []string{"DOORBELL_AGENCIES=zh-west", "DOORBELL_API_KEY=", "DOORBELL_API_KEYS=zh-west:" + sentinel}, "DOORBELL_API_KEYS", "without = between; write A100=key"},
 	{"agency and key as the key for all", []string{"DOORBELL_API_KEY=A100=" + sentinel}, "DOORBELL_API_KEY", "write the key alone, or A100=key into DOORBELL_API_KEYS"},
+	{"agency instead of its key", []string{"DOORBELL_API_KEY=", "DOORBELL_API_KEYS=A100"}, "DOORBELL_API_KEYS", "names an agency without its key; write A100=key"},
 	{"agency with two keys", []string{"DOORBELL_API_KEYS=A100=a,A100=b"}, "DOORBELL_API_KEYS", "A100 is named twice"},
 	{"three keys", []string{"DOORBELL_API_KEYS=A100=a|b|" + sentinel}, "DOORBELL_API_KEYS", "with a |"},
 	{"a pair for all", []string{"DOORBELL_API_KEY=a|" + sentinel}, "DOORBELL_API_KEY", "with a |"},
@@ -233,10 +235,16 @@ func TestBadInputGetsASentenceWithAdvice(t *testing.T) {
 	for _, tt := range slices.Concat(badInputs, badForwardInputs) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			for _, args := range [][]string{{"config"}, {"config", "--json"}} {
-				got := run(t, fit(append([]string{"DOORBELL_DATA_DIR=" + dir}, tt.environ...)...), args...)
-				if got.code != exit.CodeConfig {
-					t.Fatalf("exit code %d, want %d:\n%s", got.code, exit.CodeConfig, got.stderr)
+			ctx, cancel := context.WithTimeout(t.Context(), patience) // should it be taken and run
+			defer cancel()
+			for _, command := range []interface {
+				Run(context.Context, *program) error
+			}{&ConfigCmd{}, &ConfigCmd{JSON: true}, &RunCmd{}} { // not by a command line, which takes longer than they do
+				var stdout, stderr strings.Builder
+				p := &program{stdout: &stdout, stderr: &stderr, environ: fit(append([]string{"DOORBELL_DATA_DIR=" + dir}, tt.environ...)...)}
+				got := result{report(&stderr, terminal{}, command.Run(ctx, p)), stdout.String(), stderr.String()}
+				if _, runs := command.(*RunCmd); got.code != exit.CodeConfig || runs && got.stdout != "" {
+					t.Fatalf("%T: exit code %d, want %d:\n%s%s", command, got.code, exit.CodeConfig, got.stdout, got.stderr)
 				}
 				var sentences []string
 				for line := range strings.Lines(got.stderr) {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -103,31 +102,6 @@ func TestADataDirectoryThatCannotBeMadeIsNoMatterOfSpace(t *testing.T) {
 	mustBeRefused(t, environ, "DOORBELL_DATA_DIR: data directory: mkdir /proc/x", "no directory can be made there; choose another one")
 	if got := run(t, environ, "check"); strings.Contains(got.stdout, "0 bytes free") {
 		t.Errorf("check speaks of space:\n%s", got.stdout)
-	}
-}
-
-// TestRunRefusesADataDirectoryThatItMayNotWrite runs as somebody without rights, who cannot be stopped otherwise by root.
-func TestRunRefusesADataDirectoryThatItMayNotWrite(t *testing.T) {
-	t.Parallel()
-	parent := shortDir(t)
-	var nobody *syscall.Credential
-	if os.Getuid() == 0 {
-		nobody = &syscall.Credential{Uid: 65534, Gid: 65534}
-		for _, dir := range []string{os.TempDir(), filepath.Dir(binary(t))} {
-			if err := os.Chmod(dir, 0o711); err != nil { // so that nobody may start the program
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := os.Chmod(parent, 0o555); err != nil {
-		t.Fatal(err)
-	}
-	for _, dir := range []string{parent, filepath.Join(parent, "below")} {
-		c := launchAs(t, nobody, fit("DOORBELL_DATA_DIR="+dir, "DOORBELL_NATS_LISTEN=127.0.0.1:0", "DOORBELL_HTTP_LISTEN=off"), "run")
-		mustSay(t, c.exit(t), c.stderr.String(), "DOORBELL_DATA_DIR", dir, "choose another directory")
-	}
-	if left := tree(t, parent); len(left) != 1 {
-		t.Errorf("something was written: %v", left)
 	}
 }
 

@@ -302,8 +302,8 @@ func TestCheckRefusesAsRunWouldAndSaysThatItWould(t *testing.T) {
 	}
 }
 
-// TestCheckSeesADataDirectoryThatItMayNotWrite runs as somebody without rights, as root cannot be stopped otherwise.
-func TestCheckSeesADataDirectoryThatItMayNotWrite(t *testing.T) {
+// TestCheckAndRunRefuseADataDirectoryThatTheyMayNotWrite runs as somebody without rights, as root cannot be stopped otherwise.
+func TestCheckAndRunRefuseADataDirectoryThatTheyMayNotWrite(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100")
 	var nobody *syscall.Credential
@@ -325,12 +325,15 @@ func TestCheckSeesADataDirectoryThatItMayNotWrite(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 		has(t, strings.Join(strings.Fields(c.stdout.String()), " "), s.dir+" may not be written", mode, "chmod -R u+rwX "+s.dir)
+		r := launchAs(t, nobody, s.with("DOORBELL_DATA_DIR="+dir), "run")
+		mustSay(t, r.exit(t), r.stderr.String(), "DOORBELL_DATA_DIR", dir, "choose another directory")
+		if dir == s.dir {
+			has(t, r.stderr.String(), mode)
+		}
 	}
-	c := launchAs(t, nobody, s.environ, "run")
-	if code := c.exit(t); code != exit.CodeConfig {
-		t.Errorf("run: exit code %d", code)
+	if left := tree(t, s.dir); len(left) != 1 {
+		t.Errorf("something was written: %v", left)
 	}
-	has(t, c.stderr.String(), mode)
 	if err := os.Chmod(s.dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +341,7 @@ func TestCheckSeesADataDirectoryThatItMayNotWrite(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o400); err != nil {
 		t.Fatal(err)
 	}
-	c = launchAs(t, nobody, s.environ, "run")
+	c := launchAs(t, nobody, s.environ, "run")
 	if code := c.exit(t); code != exit.CodeConfig {
 		t.Errorf("run: exit code %d", code)
 	}

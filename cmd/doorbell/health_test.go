@@ -10,7 +10,6 @@ import (
 
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/ops"
-	"doorbell/poller/sandbox"
 )
 
 // pageURL waits for a daemon and returns where its page is, without the slash at the end.
@@ -103,30 +102,5 @@ func TestADaemonWithoutItsNATSLivesAndIsNotReady(t *testing.T) {
 		code, _ := get(t, url+"/readyz")
 		return code == http.StatusOK
 	})
-	d.stop(t)
-}
-
-func TestADaemonWhoseStoreIsFullLivesAndIsNotReady(t *testing.T) {
-	t.Parallel()
-	s := newScene(t, "A100")
-	d := launch(t, s.with("DOORBELL_STORE_MAX=1MiB"), "run")
-	url := pageURL(t, s.dir)
-	eventually(t, "readiness", func() bool {
-		code, _ := get(t, url+"/readyz")
-		return code == http.StatusOK
-	})
-	for n := range 4000 { // what is remembered of insertions makes no room
-		err := s.model.Publish("A100", sandbox.Insertion{Reference: "full#" + strconv.Itoa(n) + "##", Extra: map[string]json.RawMessage{"text": json.RawMessage(`"` + strings.Repeat("a", 2000) + `"`)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	eventually(t, "a full store", func() bool { return !checks(t, url)["space"].OK })
-	if code, text := get(t, url+"/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(text, "space: the store holds") {
-		t.Errorf("readyz: %d %s", code, text)
-	}
-	if code, text := get(t, url+"/livez"); code != http.StatusOK {
-		t.Errorf("livez: %d %s", code, text)
-	}
 	d.stop(t)
 }

@@ -2,9 +2,7 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -255,19 +253,7 @@ func TestTheAccountsLetTheRelayPublishAndGuestsRead(t *testing.T) {
 	sub.request(t, id)
 
 	g := newGuest(t, url)
-	kept := streamOf(t, g.js)
-	for what, do := range map[string]func(context.Context) error{
-		"a stray message": func(context.Context) error {
-			return errors.Join(g.nc.Publish("listings.v1.A100.test", []byte("hi")), g.nc.Flush())
-		},
-		"deleting the stream": func(ctx context.Context) error { return g.js.DeleteStream(ctx, "LISTINGS") },
-		"erasing a message":   func(ctx context.Context) error { return kept.DeleteMsg(ctx, 1) },
-		"purging the stream":  func(ctx context.Context) error { return kept.Purge(ctx) },
-		"changing the stream": func(ctx context.Context) error { return shorten(ctx, g.js, kept) },
-		"a stream of its own": func(ctx context.Context) error { return another(ctx, g.js) },
-	} {
-		g.mayNot(t, what, do)
-	}
+	g.mayNotDisturb(t, streamOf(t, g.js))
 	durable, err := g.js.CreateConsumer(t.Context(), "LISTINGS", jetstream.ConsumerConfig{Durable: "crm", FilterSubject: "listings.v1.*.contact_request.created"})
 	if err != nil {
 		t.Fatalf("a guest may not make a consumer: %v", err)

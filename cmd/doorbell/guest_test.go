@@ -58,6 +58,35 @@ func (g guest) mayNot(t *testing.T, what string, do func(context.Context) error)
 	}
 }
 
+// mayNotDisturb tries what would change the stream, or write where the relay does.
+func (g guest) mayNotDisturb(t *testing.T, s jetstream.Stream) {
+	t.Helper()
+	for what, do := range map[string]func(context.Context) error{
+		"a stray message": func(context.Context) error {
+			return errors.Join(g.nc.Publish("listings.v1.A100.test", []byte("hi")), g.nc.Flush())
+		},
+		"deleting the stream": func(ctx context.Context) error { return g.js.DeleteStream(ctx, "LISTINGS") },
+		"erasing a message":   func(ctx context.Context) error { return s.DeleteMsg(ctx, 1) },
+		"purging the stream":  func(ctx context.Context) error { return s.Purge(ctx) },
+		"changing the stream": func(ctx context.Context) error {
+			c := s.CachedInfo().Config
+			c.MaxAge = 2 * time.Minute
+			_, err := g.js.UpdateStream(ctx, c)
+			return err
+		},
+		"a stream of its own": func(ctx context.Context) error {
+			_, err := g.js.CreateStream(ctx, jetstream.StreamConfig{Name: "MINE", Subjects: []string{"mine.>"}})
+			return err
+		},
+		"a stray JetStream ack": func(ctx context.Context) error {
+			_, err := g.js.Publish(ctx, "listings.v1.A100.test", nil)
+			return err
+		},
+	} {
+		g.mayNot(t, what, do)
+	}
+}
+
 func TestGuestsReadAndCannotDisturb(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "A100")
@@ -76,22 +105,7 @@ func TestGuestsReadAndCannotDisturb(t *testing.T) {
 	sub := subscribeTo(t, statusOf(t, a).NATS.URL)
 	sub.baselined(t, "A100")
 	before := streamOf(t, g.js)
-	g.mayNot(t, "a stray message", func(context.Context) error {
-		return errors.Join(g.nc.Publish("listings.v1.A100.test", []byte("hi")), g.nc.Flush())
-	})
-	for what, do := range map[string]func(context.Context) error{
-		"deleting the stream": func(ctx context.Context) error { return g.js.DeleteStream(ctx, "LISTINGS") },
-		"erasing a message":   func(ctx context.Context) error { return before.DeleteMsg(ctx, 1) },
-		"purging the stream":  func(ctx context.Context) error { return before.Purge(ctx) },
-		"changing the stream": func(ctx context.Context) error { return shorten(ctx, g.js, before) },
-		"a stream of its own": func(ctx context.Context) error { return another(ctx, g.js) },
-		"a stray JetStream ack": func(ctx context.Context) error {
-			_, err := g.js.Publish(ctx, "listings.v1.A100.test", nil)
-			return err
-		},
-	} {
-		g.mayNot(t, what, do)
-	}
+	g.mayNotDisturb(t, before)
 	after := streamOf(t, g.js)
 	if !reflect.DeepEqual(before.CachedInfo().Config, after.CachedInfo().Config) || after.CachedInfo().State.FirstSeq != 1 {
 		t.Errorf("the stream was changed: %+v", after.CachedInfo())
@@ -116,18 +130,6 @@ func streamOf(t *testing.T, js jetstream.JetStream) jetstream.Stream {
 		t.Fatal(err)
 	}
 	return s
-}
-
-func shorten(ctx context.Context, js jetstream.JetStream, s jetstream.Stream) error {
-	c := s.CachedInfo().Config
-	c.MaxAge = 2 * time.Minute
-	_, err := js.UpdateStream(ctx, c)
-	return err
-}
-
-func another(ctx context.Context, js jetstream.JetStream) error {
-	_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "MINE", Subjects: []string{"mine.>"}})
-	return err
 }
 
 func mustBeAHeartbeat(t *testing.T, beats *nats.Subscription) {

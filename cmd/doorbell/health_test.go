@@ -7,8 +7,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
 	"doorbell/cmd/doorbell/ops"
 )
 
@@ -84,11 +86,14 @@ func TestADaemonIsReadyAlsoWhenAnAgencyIsHalted(t *testing.T) {
 	d.stop(t)
 }
 
+// TestADaemonWithoutItsNATSLivesAndIsNotReady: who waits for NATS is said where people look, and all is well, micro service too, once it
+// comes.
 func TestADaemonWithoutItsNATSLivesAndIsNotReady(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, "A100")
+	s := newScene(t, "A100", "B200")
 	port := freePort(t)
-	d := launch(t, s.with("NATS_URL=nats://u:"+sentinel+"@127.0.0.1:"+strconv.Itoa(port)), "run")
+	environ := s.with("NATS_URL=nats://u:" + sentinel + "@127.0.0.1:" + strconv.Itoa(port))
+	d := launch(t, environ, "run")
 	url := pageURL(t, s.dir)
 	code, text := get(t, url+"/readyz")
 	if code != http.StatusServiceUnavailable || !strings.HasPrefix(text, "failing\nNATS: ") || strings.Contains(text, sentinel) {
@@ -97,10 +102,34 @@ func TestADaemonWithoutItsNATSLivesAndIsNotReady(t *testing.T) {
 	if code, text := get(t, url+"/livez"); code != http.StatusOK {
 		t.Errorf("livez: %d %s", code, text)
 	}
-	startNATS(t, port)
+	d.stderr.await(t, `"msg":"watching","waiting":2,"agencies":0,`)
+	got := run(t, environ, "status", "--check")
+	if got.code != exit.CodeFailed {
+		t.Errorf("exit code %d", got.code)
+	}
+	has(t, got.stderr, "doorbell: NATS is not connected\n")
+	has(t, got.stdout, "2 agencies wait for the stream, since ", "A100, B200", "doorbell run --alone")
+	has(t, run(t, environ, "events", "ls").stderr, "the event log is empty")
+
+	nc, _ := connected(t, startNATS(t, port))
 	eventually(t, "readiness", func() bool {
 		code, _ := get(t, url+"/readyz")
 		return code == http.StatusOK
 	})
+	asked(t, nc, "listings.admin.status", "")
+	// On a server without limits for guests, too, an answer goes to an inbox or nowhere.
+	elsewhere, err := nc.SubscribeSync("elsewhere")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{"listings.admin.status", "$SRV.PING", "$SRV.INFO.doorbell", "$SRV.STATS"} {
+		if err := nc.PublishRequest(subject, "elsewhere", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked(t, nc, "$SRV.STATS.doorbell", "")
+	if m, err := elsewhere.NextMsg(50 * time.Millisecond); err == nil {
+		t.Errorf("it answered elsewhere: %s", m.Data)
+	}
 	d.stop(t)
 }

@@ -85,6 +85,7 @@ func TestWhyNATSCannotBeUsedIsSaidWherePeopleLook(t *testing.T) {
 			if c.takes {
 				return
 			}
+			said(exit.CodeFailed, "verify") // the command itself looks for NATS now
 			d = launch(t, environ, "forward", "webhook")
 			d.stderr.await(t, why)
 			d.stop(t)

@@ -13,7 +13,6 @@ import (
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/daemon"
 	"doorbell/cmd/doorbell/exit"
-	"doorbell/cmd/doorbell/ops"
 	"doorbell/events/relay"
 )
 
@@ -113,32 +112,4 @@ func TestVerifySaysWhoMakesAStreamThatIsMissing(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	has(t, got.stderr, "there is no stream LISTINGS", "start doorbell run: it makes the stream")
-}
-
-func TestWhoNeedsNATSSaysWhereItIsAway(t *testing.T) {
-	t.Parallel()
-	far := startFar(t)
-	s := newScene(t, "A100")
-	secret := strings.Replace(far.url(), "//", "//someone:"+sentinel+"@", 1)
-	environ := s.with("NATS_URL=" + secret)
-	d := launch(t, environ, "run")
-	natsURL(t, s.dir)
-	subscribeTo(t, far.url()).baselined(t, "A100")
-	far.stop()
-	eventually(t, "the daemon has noticed", func() bool {
-		status, err := ops.NewClient(filepath.Join(s.dir, daemon.SocketFile)).Status(t.Context())
-		return err == nil && !status.NATS.Connected
-	})
-	away := func(args ...string) {
-		t.Helper()
-		got := run(t, environ, args...)
-		if got.code != exit.CodeFailed || !strings.Contains(got.stderr, "no connection to NATS at "+far.url()) {
-			t.Errorf("%v: %+v", args, got)
-		}
-	}
-	away("verify")
-	away("replay", "--job", "x")
-	away("events", "tail")
-	d.stop(t)
-	away("verify")
 }

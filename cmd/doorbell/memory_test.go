@@ -58,34 +58,6 @@ func TestALostStoreLosesNoContactRequestWhileTheStreamIsThere(t *testing.T) {
 	})
 }
 
-func TestARestoredBackupRepeatsNothing(t *testing.T) {
-	s := newScene(t, "A100")
-	file := filepath.Join(s.dir, daemon.StoreFile)
-	var first, second, third string
-	s.life(t, func(a *daemon.Daemon, sub *subscriber) {
-		sub.baselined(t, "A100")
-		first = s.ring(t, "A100")
-		sub.request(t, first)
-	})
-	kept, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.life(t, func(a *daemon.Daemon, sub *subscriber) {
-		second = s.ring(t, "A100")
-		sub.request(t, second)
-	})
-	if err := os.WriteFile(file, kept, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.life(t, func(a *daemon.Daemon, sub *subscriber) {
-		sub.event(t, "watch.stream_repaired", "A100")
-		third = s.ring(t, "A100")
-		sub.request(t, third)
-		mustBeWhole(t, a.Server().ClientURL(), first, second, third)
-	})
-}
-
 // TestAMachineThatIsSetBackLosesAndDoublesNothing: a snapshot of it rolls back the store and store-id together, so that nobody
 // can tell; the stream stands elsewhere and has heard more.
 func TestAMachineThatIsSetBackLosesAndDoublesNothing(t *testing.T) {

@@ -54,7 +54,8 @@ func TestARestoreAsThePageSaysGoesOnWhereTheBackupWas(t *testing.T) {
 	before := s.ring(t, "A100")
 	sub.request(t, before)
 	shell(commands[0][0])
-	s.goesOn(t, "A100", 10)
+	between := s.ring(t, "A100")
+	sub.request(t, between)
 	d.stop(t)
 
 	shell(commands[1][0])
@@ -69,7 +70,7 @@ func TestARestoreAsThePageSaysGoesOnWhereTheBackupWas(t *testing.T) {
 	later := s.ring(t, "A100")
 	subscribeTo(t, url).request(t, later)
 	s.goesOn(t, "A100", 10)
-	mustBeWhole(t, url, before, later)
+	mustBeWhole(t, url, before, between, later)
 	d.stop(t)
 	if got := run(t, s.environ, "verify"); got.code != exit.Done {
 		t.Errorf("%+v", got)

@@ -48,9 +48,6 @@ func TestAHeldChangeIsToldOnceAPersonApprovesIt(t *testing.T) {
 			}
 			sub.event(t, "insertion.disappeared", "A100")
 			sub.event(t, "watch.recovered", "A100")
-			if got := run(t, s.environ, "approve", "Z900"); got.code != exit.CodeFailed || !strings.Contains(got.stderr, "Z900") {
-				t.Errorf("an unknown agency: %+v", got)
-			}
 		})
 	}
 }

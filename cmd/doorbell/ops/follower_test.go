@@ -23,10 +23,16 @@ func inTime(t *testing.T, test func(t *testing.T, dir string)) {
 	synctest.Test(t, func(t *testing.T) { test(t, dir) })
 }
 
-// openLog opens a store in virtual time, with agencies.
+// openLog opens a store with agencies.
 func openLog(t *testing.T, dir string, agencies ...string) *store.Store {
 	t.Helper()
-	s, err := store.Open(store.Options{Dir: dir, BaseURL: "https://api.example.com"})
+	return openLogAt(t, dir, nil, agencies...)
+}
+
+// openLogAt opens it with a clock of its own.
+func openLogAt(t *testing.T, dir string, now func() time.Time, agencies ...string) *store.Store {
+	t.Helper()
+	s, err := store.Open(store.Options{Dir: dir, BaseURL: "https://api.example.com", Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +50,7 @@ func openLog(t *testing.T, dir string, agencies ...string) *store.Store {
 }
 
 // say appends events in one commit.
-func say(t *testing.T, s *store.Store, payloads ...events.Payload) {
+func say(t *testing.T, s *store.Store, payloads ...events.Payload) (said []events.Event) {
 	t.Helper()
 	err := s.Update(func(tx *store.Tx) error {
 		for _, p := range payloads {
@@ -52,23 +58,25 @@ func say(t *testing.T, s *store.Store, payloads ...events.Payload) {
 			if err != nil {
 				return err
 			}
-			if _, err := tx.Append(e); err != nil {
+			if e, err = tx.Append(e); err != nil {
 				return err
 			}
+			said = append(said, e)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return said
 }
 
-// publishAll is what the relay does once the stream has taken all that is unsent.
-func publishAll(t *testing.T, s *store.Store, agency string) {
+// publishSome is what the relay does once the stream has taken the first unsent events of an agency.
+func publishSome(t *testing.T, s *store.Store, agency string, n int) []events.Event {
 	t.Helper()
-	list, err := s.Unsent(agency, 1<<20, 1<<30)
-	if err != nil || len(list) == 0 {
-		t.Fatalf("%d are unsent, %v", len(list), err)
+	list, err := s.Unsent(agency, n, 1<<40)
+	if err != nil || len(list) != n {
+		t.Fatalf("%d are unsent, not %d: %v", len(list), n, err)
 	}
 	c, err := s.Cursor(agency)
 	if err != nil {
@@ -81,6 +89,7 @@ func publishAll(t *testing.T, s *store.Store, agency string) {
 	if err := s.Publish(agency, list, c); err != nil {
 		t.Fatal(err)
 	}
+	return list
 }
 
 func lead(agency, id string, origin events.Origin) *events.ContactRequestCreated {
@@ -387,7 +396,7 @@ func TestATrimmedLogIsFollowedOn(t *testing.T) {
 		}
 		f, stop := following(t, s)
 		defer stop()
-		publishAll(t, s, "A100")
+		publishSome(t, s, "A100", 5)
 		if n, err := s.Trim(time.Now(), 1000); n != 4 || err != nil {
 			t.Fatalf("%d are trimmed, %v", n, err)
 		}
@@ -404,7 +413,7 @@ func TestWhatAnImportPutsBetweenIsCountedWhereItBelongsAndIsNoNews(t *testing.T)
 	inTime(t, func(t *testing.T, dir string) {
 		s := openLog(t, dir, "A100")
 		say(t, s, appeared("A100", "first"))
-		publishAll(t, s, "A100")
+		publishSome(t, s, "A100", 1)
 		var told []events.Event
 		for n := range 3 {
 			e, err := events.New(lead("A100", fmt.Sprint("told ", n), ""))
@@ -426,7 +435,7 @@ func TestWhatAnImportPutsBetweenIsCountedWhereItBelongsAndIsNoNews(t *testing.T)
 			t.Fatal(err)
 		}
 		say(t, s, appeared("A100", "third"))
-		publishAll(t, s, "A100")
+		publishSome(t, s, "A100", 3)
 		time.Sleep(time.Minute)
 		wantCounted(t, f, "A100", "0:0/3 3:3/4 ")
 		if len(live) != 1 || (<-live).Reference != "third" {
@@ -488,14 +497,7 @@ func TestAClockThatWasWrongHidesNothing(t *testing.T) {
 		}
 
 		ahead := 30 * time.Hour
-		s, err := store.Open(store.Options{Dir: dir, BaseURL: "https://api.example.com", Now: func() time.Time { return time.Now().Add(ahead) }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		if err := s.Update(func(tx *store.Tx) error { return tx.PutAgency("A100", store.Agency{}) }); err != nil {
-			t.Fatal(err)
-		}
+		s := openLogAt(t, dir, func() time.Time { return time.Now().Add(ahead) }, "A100")
 		for n := range keptRecent {
 			say(t, s, appeared("A100", fmt.Sprint("ahead ", n)))
 		}

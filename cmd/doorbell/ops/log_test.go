@@ -30,70 +30,22 @@ type journal struct {
 func newJournal(t *testing.T, agencies ...string) *journal {
 	t.Helper()
 	j := &journal{now: start}
-	s, err := store.Open(store.Options{Dir: t.TempDir(), BaseURL: "https://api.example.com", Now: func() time.Time { return j.now }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	j.Store = s
-	err = s.Update(func(tx *store.Tx) error {
-		for _, id := range agencies {
-			if err := tx.PutAgency(id, store.Agency{}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j.Store = openLogAt(t, t.TempDir(), func() time.Time { return j.now }, agencies...)
 	return j
 }
 
-// write appends events in one commit each hundred.
+// write appends events in one commit.
 func (j *journal) write(t *testing.T, payloads ...events.Payload) {
 	t.Helper()
-	err := j.Update(func(tx *store.Tx) error {
-		for _, p := range payloads {
-			e, err := events.New(p)
-			if err != nil {
-				return err
-			}
-			if e, err = tx.Append(e); err != nil {
-				return err
-			}
-			j.all = append(j.all, e)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j.all = append(j.all, say(t, j.Store, payloads...)...)
 }
 
-// publish is what the relay does once the stream has taken the first unsent events of an agency.
+// publish publishes the first unsent events of an agency.
 func (j *journal) publish(t *testing.T, agency string, n int) {
 	t.Helper()
-	list, err := j.Unsent(agency, n, 1<<40)
-	if err != nil || len(list) != n {
-		t.Fatalf("%d are unsent, not %d: %v", len(list), n, err)
-	}
-	c, err := j.Cursor(agency)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range list {
-		c.Sequence, c.ID = c.Sequence+1, list[i].ID
-		list[i].Sequence = c.Sequence
-		at := slices.IndexFunc(j.all, func(e events.Event) bool { return e.AgencyID == agency && e.Position == list[i].Position })
-		j.all[at].Sequence = c.Sequence
-	}
-	if err := j.Publish(agency, list, c); err != nil {
-		t.Fatal(err)
+	for _, e := range publishSome(t, j.Store, agency, n) {
+		at := slices.IndexFunc(j.all, func(other events.Event) bool { return other.AgencyID == agency && other.Position == e.Position })
+		j.all[at].Sequence = e.Sequence
 	}
 }
 

@@ -232,6 +232,7 @@ var badInputs = []struct {
 }
 
 func TestBadInputGetsASentenceWithAdvice(t *testing.T) {
+	t.Parallel()
 	for _, tt := range slices.Concat(badInputs, badForwardInputs) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -165,6 +165,7 @@ func TestAFullDiskLosesAndDoublesNothing(t *testing.T) {
 }
 
 func TestACommandThatMeetsAFullDiskEndsWithTheCodeOfTheDisk(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(shortDir(t), "data")
 	smallDisk(t, dir, "8m")
 	kept, err := store.Open(store.Options{Dir: dir, BaseURL: "https://api.example.com"})

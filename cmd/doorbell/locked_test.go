@@ -30,6 +30,7 @@ func noRestart(t *testing.T) (codes []int) {
 }
 
 func TestADaemonThatMeetsAStoreInUseIsStartedAgainByItsSupervisor(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, "A100")
 	kept, err := store.Open(store.Options{Dir: s.dir, BaseURL: s.url})
 	if err != nil {
@@ -56,6 +57,7 @@ func TestADaemonThatMeetsAStoreInUseIsStartedAgainByItsSupervisor(t *testing.T) 
 }
 
 func TestTheStatusOfAStoppedDaemonIsReadBesideOthersAndChangesNothing(t *testing.T) {
+	t.Parallel()
 	environ := logged(t, 3)
 	dir := settingOf(environ, "DOORBELL_DATA_DIR")
 	before := tree(t, dir)

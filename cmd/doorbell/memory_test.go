@@ -36,6 +36,7 @@ func (s scene) lifeOf(t *testing.T, a *daemon.Daemon, test func(*daemon.Daemon))
 }
 
 func TestALostStoreLosesNoContactRequestWhileTheStreamIsThere(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, "A100")
 	var before, away, after string
 	s.life(t, func(a *daemon.Daemon, sub *subscriber) {

@@ -105,6 +105,7 @@ func (sub *subscriber) hears(t *testing.T, rung map[string]bool) {
 }
 
 func TestOfTwoHundredAgenciesNoneBeginsBeforeTheStreamHasToldWhatTheLostStoreKnew(t *testing.T) {
+	t.Parallel()
 	var agencies []string
 	for n := range 200 {
 		agencies = append(agencies, fmt.Sprintf("A%03d", n))
@@ -117,6 +118,7 @@ func TestOfTwoHundredAgenciesNoneBeginsBeforeTheStreamHasToldWhatTheLostStoreKne
 }
 
 func TestWithNATSAwayAtTheStartAnEstablishedStoreIsPolledAtOnceAndANewOneWaitsAndSaysSo(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, "A100", "B200")
 	port := freePort(t)
 	url := func(o *daemon.Options) { o.NATS.URL = fmt.Sprintf("nats://127.0.0.1:%d", port) }
@@ -144,6 +146,7 @@ func TestWithNATSAwayAtTheStartAnEstablishedStoreIsPolledAtOnceAndANewOneWaitsAn
 }
 
 func TestAloneANewStoreDoesNotWaitForNATS(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, "A100")
 	a := s.open(t, "off", watching([]string{"A100"}), func(o *daemon.Options) {
 		o.NATS.URL = fmt.Sprintf("nats://127.0.0.1:%d", freePort(t))
@@ -154,6 +157,7 @@ func TestAloneANewStoreDoesNotWaitForNATS(t *testing.T) {
 }
 
 func TestAnAgencyThatComesLaterIsComparedFirst(t *testing.T) {
+	t.Parallel()
 	s := sceneOf(t, 1, []string{"A100", "B200"})
 	rung := s.lostStore(t, []string{"A100", "B200"})
 	more := make(chan struct{})

@@ -68,6 +68,7 @@ func TestABackupOfARunningDaemonIsWholeAndVerified(t *testing.T) {
 }
 
 func TestADaemonThatStartsLeavesTheCopyOfAVerifyAtWorkAlone(t *testing.T) {
+	t.Parallel()
 	dir := shortDir(t)
 	s, err := store.Open(store.Options{Dir: dir, BaseURL: "http://127.0.0.1:1"})
 	if err != nil {
@@ -104,6 +105,7 @@ func TestADaemonThatStartsLeavesTheCopyOfAVerifyAtWorkAlone(t *testing.T) {
 }
 
 func TestADamagedStoreIsToldApartAndLeftAlone(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, "A100")
 	kept, err := store.Open(store.Options{Dir: s.dir, BaseURL: s.url})
 	if err != nil {
@@ -144,6 +146,7 @@ func TestADamagedStoreIsToldApartAndLeftAlone(t *testing.T) {
 }
 
 func TestABackupIsNotPutInThePlaceOfAFolder(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, "A100")
 	if got := run(t, s.environ, "backup", t.TempDir(), "--force"); got.code != exit.CodeUsage || !strings.Contains(got.stderr, "FILE is a folder") {
 		t.Errorf("%+v", got)

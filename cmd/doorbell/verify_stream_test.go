@@ -34,6 +34,7 @@ func (s scene) verifyIt(t *testing.T, o streamVerify, asJSON bool) result {
 }
 
 func TestVerifyFindsWhatTheStreamLacksAndSendsItAgainWhenTold(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, "A100")
 	s.life(t, func(a *daemon.Daemon, sub *subscriber) {
 		sub.baselined(t, "A100")
@@ -102,6 +103,7 @@ func TestVerifyFindsWhatTheStreamLacksAndSendsItAgainWhenTold(t *testing.T) {
 }
 
 func TestVerifySaysWhoMakesAStreamThatIsMissing(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, "A100")
 	s.life(t, func(_ *daemon.Daemon, sub *subscriber) { sub.baselined(t, "A100") })
 	if err := os.RemoveAll(filepath.Join(s.dir, daemon.StreamFolder)); err != nil {

@@ -112,8 +112,7 @@ func TestTheImageIsPinnedAndHoldsTheProgramAlone(t *testing.T) {
 // parses says whether the command line exists: words behind the name of the program.
 func parses(t *testing.T, args []string) error {
 	t.Helper()
-	var g grammar
-	parser, err := kong.New(&g, kong.Name("doorbell"), kong.Exit(func(int) {}), kong.Writers(t.Output(), t.Output()))
+	parser, err := newParser(kong.Exit(func(int) {}), kong.Writers(t.Output(), t.Output()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,9 +34,12 @@ func (c *Cluster) bucket() string  { return "doorbell-" + c.o.Name }
 func (c *Cluster) subject() string { return "$KV." + c.bucket() + "." }
 func (c *Cluster) stream() string  { return "KV_" + c.bucket() }
 
+// checkWait is how long the first answers may take: a bucket is made in seconds where servers have just started.
+const checkWait = 15 * time.Second
+
 // check tries all that a member does: a right that is missing is found at the start.
 func (c *Cluster) check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, c.o.Grace)
+	ctx, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()
 	account, err := c.js.AccountInfo(ctx)
 	if err != nil {
@@ -187,7 +190,7 @@ func newEntry(revision uint64, gone bool, text []byte, created time.Time) entry 
 
 // read returns a key as the bucket's leader has it.
 func (c *Cluster) read(ctx context.Context, key string) (entry, error) {
-	m, err := stream.Client{Conn: c.o.Conn, Stream: c.stream(), Wait: c.o.Renew / 2}.Get(ctx, stream.Query{Last: c.subject() + key})
+	m, err := stream.Client{Conn: c.o.Conn, Stream: c.stream(), Wait: checkWait}.Get(ctx, stream.Query{Last: c.subject() + key})
 	if err != nil {
 		return entry{}, err
 	}

@@ -194,8 +194,8 @@ func (c *Cluster) Pause(scope string, until time.Time, why string) {
 	c.poke()
 }
 
-// Leave ends the membership: nothing may be sent from the call on; the permits are deleted, then the member, and Run ends. What
-// cannot be deleted before ctx ends expires. Whoever has released its agencies before leaves no gap.
+// Leave ends the membership: nothing may be sent from the call on; its leases are deleted, and Run ends. What cannot be
+// deleted before ctx ends expires. Agencies are to be released before.
 func (c *Cluster) Leave(ctx context.Context) error {
 	c.leaving.Store(true)
 	c.poke()

@@ -117,6 +117,9 @@ func pauseKey(scope string) string { return "pause." + events.Token(scope) }
 
 // observe takes in what the watch shows.
 func (s *state) observe(u update, now moment) {
+	if strings.HasPrefix(u.key, "check.") { // somebody tried whether it may write
+		return
+	}
 	if u.end {
 		s.ready, s.changed = true, true
 		return
@@ -258,9 +261,9 @@ func (s *state) due(now moment) (todo []write) {
 			put(write{key: key, value: value{Member: s.me.Member, Run: s.me.Run, Scope: scope, For: left, Why: p.Why}, forever: true})
 		}
 	}
-	held := s.permits(now, put)
+	s.permits(now, put)
 	switch me := s.leases[s.key]; {
-	case s.leaving && me != nil && held == 0 && (!me.given || s.idle(s.key, now)):
+	case s.leaving && me != nil && (!me.given || s.idle(s.key, now)):
 		me.given = true
 		put(write{key: s.key, delete: true})
 	case s.leaving:
@@ -288,8 +291,8 @@ func (s *state) idle(key string, now moment) bool {
 	return !ok || now.mono-last.at >= wait
 }
 
-// permits takes, renews and gives up permits, and returns how many are ours.
-func (s *state) permits(now moment, put func(write)) (held int) {
+// permits takes, renews and gives up permits.
+func (s *state) permits(now moment, put func(write)) {
 	share, first := s.share()
 	var used, given, free []string
 	for n := range Permits {
@@ -324,7 +327,6 @@ func (s *state) permits(now moment, put func(write)) (held int) {
 			put(write{key: key, value: value{Member: s.me.Member, Run: s.me.Run}, take: true})
 		}
 	}
-	return len(used) + len(given)
 }
 
 // acts says whether our configuration is the one in force.
@@ -381,8 +383,8 @@ func (s *state) view(now moment) *View {
 	}
 	slices.SortFunc(v.Members, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
 	if s.inForce.Generation > 0 && !s.acts() {
-		v.Problem = fmt.Sprintf("generation %d of the configuration is in force (by %s), and ours is %d with another digest: give it the same settings, or a higher generation",
-			s.inForce.Generation, s.inForce.Member, s.me.Generation)
+		v.Problem = fmt.Sprintf("the configuration in force is generation %d (digest %.12s, set by %s), ours is generation %d (digest %.12s): use the same settings, or raise the generation",
+			s.inForce.Generation, s.inForce.Digest, s.inForce.Member, s.me.Generation, s.me.Digest)
 	}
 	return v
 }
@@ -394,12 +396,9 @@ func (v *View) names() (names []string) {
 	return names
 }
 
-// wanted is the member of the highest hash of its name and the agency.
-func (v *View) wanted(agency string) string {
-	m := v.winner(agency)
-	return m.Name
-}
+func (v *View) wanted(agency string) string { return v.winner(agency).Name }
 
+// winner is the member with the highest hash of its name and the agency.
 func (v *View) winner(agency string) (best Member) {
 	var most uint64
 	for _, m := range v.Members {

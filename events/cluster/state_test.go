@@ -175,6 +175,11 @@ func TestTheClockThatSaysMoreCounts(t *testing.T) {
 			t.Errorf("%s: alive %t, %d permits", name, g.alive(now, grace), n)
 		}
 	}
+	late := at(time.Hour + time.Minute)
+	g.sent = late
+	if n := g.permits(late, grace); !g.alive(late, grace) || n != 0 {
+		t.Errorf("%d permits are used of which one was renewed a minute ago", n)
+	}
 }
 
 // TestABucketThatIsPurgedOrMadeAgainLetsNoPermitBeUsedTwice: who comes then sees nobody, and takes all; those that were there notice it at their

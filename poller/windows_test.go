@@ -280,7 +280,11 @@ func TestNoServiceLosesALeadInSilenceOrIsAskedInVain(t *testing.T) {
 				w.pass(7 * time.Hour)
 				restarted := h.perPoll(began)
 				t.Logf("%.2f requests a poll, %.2f after a restart", steady, restarted)
-				if steady > 1.03 || restarted > 1.03 {
+				most := 1.03
+				if name == "total of something else" { // what it counts is looked for in vain, after waits that double from two minutes on: eight times in seven hours
+					most = 1.12
+				}
+				if steady > most || restarted > most {
 					t.Errorf("%.2f requests a poll without news, %.2f after a restart", steady, restarted)
 				}
 				live = append(live, h.add("a#1##", 2, 0)...)

@@ -20,7 +20,8 @@
 // [Server.Run], because only a write shows that writes work. A server that does not is restarted.
 //
 // Where Options.Stream is set, a stream that the server cannot recover is moved aside, beside the folder, for whoever publishes to
-// make it anew. So is that stream after three starts in a row that failed in the server, and everything after six.
+// make it anew. So is that stream after three starts in a row that failed in the server, or took memory without end within or after
+// them, and everything after six.
 //
 // The package does not know what is published. It makes no other streams.
 package natsd
@@ -36,6 +37,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -76,6 +78,8 @@ type Options struct {
 	StartTimeout      time.Duration // default 30 s
 	CheckEvery        time.Duration // how often Run checks whether the server works; default 15 s
 	StuckAfter        time.Duration // how long a write may take before it counts as one that never ends; default 38 s
+
+	mostMemory uint64 // by which the heap may grow after a start; a healthy server holds some blocks, of 8 MiB each; default 1 GiB
 }
 
 func (o Options) withDefaults() Options {
@@ -85,6 +89,7 @@ func (o Options) withDefaults() Options {
 	o.StartTimeout = cmp.Or(o.StartTimeout, 30*time.Second)
 	o.CheckEvery = cmp.Or(o.CheckEvery, 15*time.Second)
 	o.StuckAfter = cmp.Or(o.StuckAfter, 38*time.Second)
+	o.mostMemory = cmp.Or(o.mostMemory, 1<<30)
 	return o
 }
 
@@ -100,6 +105,8 @@ type Server struct {
 
 	changing sync.Mutex      // held while the server is replaced or ended
 	ended    <-chan struct{} // closed when the server before has ended; nil: there was none
+	mostHeap atomic.Uint64   // see tooMuchMemory
+	failed   atomic.Int64    // starts in a row, before the last one
 
 	mu      sync.Mutex // never held while anything is waited for
 	port    int        // server.RANDOM_PORT until the first start has found one
@@ -205,7 +212,7 @@ func (s *Server) current() *server.Server {
 	return s.running
 }
 
-// ErrWillNotEnd is returned by Restart and Run when the server cannot be ended: a second one on its folder would destroy what it
+// ErrWillNotEnd is returned by Start, Restart and Run when the server cannot be ended: a second one on its folder would destroy what it
 // holds. Only the end of the process helps.
 var ErrWillNotEnd = errors.New("the server does not end")
 

@@ -74,11 +74,20 @@ func (s *Server) mark(failed int) error {
 	return errors.Join(err, debug.SetCrashOutput(f, debug.CrashOptions{}), f.Close())
 }
 
+// countFailed counts the last start as one that failed, however often it is called.
+func (s *Server) countFailed() error {
+	if s.options.Stream == "" {
+		return nil
+	}
+	return s.mark(int(s.failed.Load()) + 1)
+}
+
 // unmark ends the count.
 func (s *Server) unmark() error {
 	if err := os.Remove(s.markerFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	s.failed.Store(0)
 	return debug.SetCrashOutput(nil, debug.CrashOptions{})
 }
 
@@ -104,6 +113,7 @@ func (s *Server) prepare() error {
 	if err != nil {
 		return err
 	}
+	s.failed.Store(int64(n))
 	return s.mark(n)
 }
 

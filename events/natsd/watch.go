@@ -49,8 +49,31 @@ const (
 
 // Run checks the server until ctx ends, and then returns nil: one that takes no writes is restarted, if there is space
 // to write. Slow is not stuck: a write may take Options.StuckAfter. It returns an error only when the server neither works
-// nor ends, and a new process is needed.
+// nor ends, and a new process is needed: at once where it is ErrTooMuchMemory, whatever a check waits for.
 func (s *Server) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- s.checkAgain(ctx) }()
+	tick := time.NewTicker(s.options.CheckEvery / memoryChecks)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-tick.C:
+			if err := s.tooMuchMemory(); err != nil {
+				return fmt.Errorf("embedded NATS server: %w", err)
+			}
+		}
+	}
+}
+
+// memoryChecks is how often the memory is looked at between two checks: every 100 ms, in which a damaged one takes 100 MB.
+const memoryChecks = 150
+
+// checkAgain checks until ctx ends, or a check says ErrWillNotEnd.
+func (s *Server) checkAgain(ctx context.Context) error {
 	tick := time.NewTicker(s.options.CheckEvery)
 	defer tick.Stop()
 	for {

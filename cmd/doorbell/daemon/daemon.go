@@ -113,13 +113,15 @@ type Daemon struct {
 	conn  *nats.Conn
 	relay *relay.Relay
 
-	closers []func() // last in, first out
+	memory    chan error // the end of a server that takes memory without end
+	abandoned bool       // for that: nothing is closed any more
+	closers   []func()   // last in, first out
 }
 
 // New opens store, NATS and socket, in this order: the store's lock protects the folders of all others.
 func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	o.Poller.API.Version = o.Version
-	a := &Daemon{o: o, started: time.Now(), socket: o.Socket}
+	a := &Daemon{o: o, started: time.Now(), socket: o.Socket, memory: make(chan error, 1)}
 	a.admission.known, a.admission.since, a.admission.synced = map[string]bool{}, map[string]time.Time{}, map[string]bool{}
 	a.admission.news, a.admission.late = make(chan struct{}, 1), time.NewTimer(time.Hour)
 	a.admission.late.Stop()
@@ -214,6 +216,9 @@ func (a *Daemon) onClose(f func()) { a.closers = append(a.closers, f) }
 
 // Close gives back what New took. It may be called twice.
 func (a *Daemon) Close() {
+	if a.abandoned {
+		return
+	}
 	a.mu.Lock()
 	conn := a.conn
 	a.mu.Unlock()
@@ -233,7 +238,8 @@ func (a *Daemon) Close() {
 }
 
 // Run works until ctx ends: first the poller stops asking, then the relay publishes what is left, until drainLimit after the
-// end of ctx. The first part that fails ends all others.
+// end of ctx. The first part that fails ends all others. A server that takes memory without end leaves no time for that: what waits
+// stays in the event log, as after a kill.
 func (a *Daemon) Run(ctx context.Context) error {
 	a.ran.Renew(time.Now())
 	watching, stop := context.WithCancel(ctx)
@@ -264,7 +270,7 @@ func (a *Daemon) Run(ctx context.Context) error {
 		parts = append(parts, a.ping)
 	}
 	if a.server != nil {
-		parts = append(parts, a.server.Run)
+		parts = append(parts, a.superviseNATS)
 	}
 	var watch errgroup.Group
 	for _, part := range parts {
@@ -277,6 +283,9 @@ func (a *Daemon) Run(ctx context.Context) error {
 		a.notNotified(err)
 	}
 	err := a.wait(&watch)
+	if a.abandoned = errors.Is(err, natsd.ErrTooMuchMemory); a.abandoned {
+		return a.ended(err)
+	}
 	a.o.Log.Info("stopping: publishing waiting events for at most 10 s; a second signal ends at once")
 	if err := a.o.Notify.stopping(); err != nil {
 		a.notNotified(err)
@@ -310,17 +319,21 @@ func (a *Daemon) damage(ctx context.Context) error {
 	}
 }
 
-// wait waits for all parts; but not for long for those that a damaged store holds up.
+// wait waits for all parts; but not for long for those that a damaged store holds up, and not at all for want of memory.
 func (a *Daemon) wait(watch *errgroup.Group) error {
 	done := make(chan error, 1)
 	go func() { done <- watch.Wait() }()
 	select {
 	case err := <-done:
 		return err
+	case err := <-a.memory:
+		return err
 	case <-a.store.Damaged():
 	}
 	select {
 	case err := <-done:
+		return err
+	case err := <-a.memory:
 		return err
 	case <-time.After(drainLimit):
 		return a.store.Damage()
@@ -334,6 +347,9 @@ func (a *Daemon) ended(err error) error {
 	}
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return nil
+	}
+	if errors.Is(err, natsd.ErrTooMuchMemory) {
+		return exit.IO(err, a.adviceOnMemory())
 	}
 	if errors.Is(err, natsd.ErrWillNotEnd) {
 		return exit.IO(err, fmt.Sprintf("a new process helps; look at %s and its disk", filepath.Join(a.o.DataDir, StreamFolder)))

@@ -60,6 +60,9 @@ func (a *Daemon) startServer(ctx context.Context) error {
 	if refused := listenError(o.NATSListen, err); refused != nil {
 		return refused
 	}
+	if errors.Is(err, natsd.ErrTooMuchMemory) {
+		return exit.IO(fmt.Errorf("embedded NATS: %w", err), a.adviceOnMemory())
+	}
 	if err != nil {
 		return exit.IO(fmt.Errorf("embedded NATS: %w", err), "look at "+filepath.Join(o.DataDir, StreamFolder)+" and at the space on its disk")
 	}
@@ -67,6 +70,21 @@ func (a *Daemon) startServer(ctx context.Context) error {
 	a.onClose(s.Shutdown)
 	a.o.Log.Info("embedded NATS", "url", s.ClientURL(), "why", "no NATS URL is set")
 	return nil
+}
+
+// superviseNATS looks after the embedded server.
+func (a *Daemon) superviseNATS(ctx context.Context) error {
+	err := a.server.Run(ctx)
+	if errors.Is(err, natsd.ErrTooMuchMemory) {
+		a.memory <- err
+	}
+	return err
+}
+
+// adviceOnMemory says what happens next where the server takes memory without end.
+func (a *Daemon) adviceOnMemory() string {
+	return fmt.Sprintf("start it again: after three such ends in a row a start moves the stream in %s aside and makes it again from the event log, "+
+		"where waiting events stay; look at the disk", filepath.Join(a.o.DataDir, StreamFolder))
 }
 
 // connect makes the relay's connection and the relay on it.

@@ -132,7 +132,7 @@ func TestDamageThatTakesMemoryWithoutEndIsMovedAsideAfterThreeEnds(t *testing.T)
 	_, js := connect(t, s)
 	c := jetstream.StreamConfig{
 		Name: "LISTINGS", Subjects: []string{"listings.v1.>"}, MaxBytes: 125_000, // makes several blocks
-		Duplicates: 100 * time.Millisecond, // of these the start reads all
+		Duplicates: 100 * time.Millisecond, // a start reads all that is younger
 	}
 	if _, err := js.CreateStream(t.Context(), c); err != nil {
 		t.Fatal(err)
@@ -142,6 +142,7 @@ func TestDamageThatTakesMemoryWithoutEndIsMovedAsideAfterThreeEnds(t *testing.T)
 			t.Fatal(err)
 		}
 	}
+	<-time.After(c.Duplicates)
 	s.Shutdown()
 	const block = "DOORBELL/streams/LISTINGS/msgs/2.blk"
 	path := filepath.Join(o.StoreDir, "jetstream", block)

@@ -69,8 +69,8 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// memoryChecks is how often the memory is looked at between two checks: every 100 ms, in which a damaged one takes 100 MB.
-const memoryChecks = 150
+// memoryChecks is how often the memory is looked at between two checks: every 250 ms, in which a damaged one takes 250 MB.
+const memoryChecks = 60
 
 // checkAgain checks until ctx ends, or a check says ErrWillNotEnd.
 func (s *Server) checkAgain(ctx context.Context) error {

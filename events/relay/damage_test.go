@@ -17,7 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/events"
 	"doorbell/events/natsd"
+	"doorbell/events/stream"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -190,7 +192,7 @@ func afterDamage(t *testing.T, template *bell, dir string) (outcome string, err 
 	return outcome + "nothing missing", nil
 }
 
-// startedFolder names the folder on which this program, instead of testing, starts a server and ends it.
+// startedFolder names the folder on which this program, instead of testing, starts a server, reads the stream and ends it.
 const startedFolder = "RELAY_TEST_STARTED_FOLDER"
 
 func embedded(folder string, log io.Writer) natsd.Options {
@@ -199,11 +201,35 @@ func embedded(folder string, log io.Writer) natsd.Options {
 
 func startOnce(folder string) {
 	s, err := natsd.Start(context.Background(), embedded(folder, os.Stderr))
+	if err == nil {
+		err = readSupervised(s)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	s.Shutdown()
+}
+
+// readSupervised reads the stream as a comparison does, as far as it can be read, and returns why the server had to end meanwhile.
+func readSupervised(s *natsd.Server) error {
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	go func() {
+		defer stop()
+		nc, err := s.Connect("relay")
+		if err != nil {
+			return
+		}
+		defer nc.Close()
+		c := stream.Client{Conn: nc, Stream: "LISTINGS", Wait: 10 * time.Second}
+		for _, a := range []string{"A100", "B200"} {
+			_, _ = readToEnd(ctx, c, events.AgencyFilter("listings", a), 0, func(*stream.Message) error { return nil }) // what is missing is for the parent
+		}
+	}()
+	return <-ended
 }
 
 // consumed reads the stream as everybody else does, until all of the log was there.

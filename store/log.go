@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -69,11 +70,8 @@ func encodeEvent(e events.Event) ([]byte, error) {
 // Append adds an event, made by events.New, to its agency's log and returns it with its position, time of record and id. The
 // stream has yet to take it.
 func (tx *Tx) Append(e events.Event) (events.Event, error) {
-	e = e.Stamp(tx.lastPosition(e.AgencyID)+1, tx.store.now(), tx.store.meta.StoreID)
-	if tx.appended == nil {
-		tx.appended = map[string]struct{}{}
-	}
-	tx.appended[e.AgencyID] = struct{}{}
+	e = e.Stamp(tx.lastPosition(e.AgencyID)+1, tx.store.now(), cmp.Or(tx.store.replicated, tx.store.meta.StoreID))
+	tx.wake(e.AgencyID)
 	return e, tx.putEvent(unsent|e.Position, e)
 }
 
@@ -128,37 +126,39 @@ func (s *Store) Read(agency string, after uint64, maxEvents, maxBytes int) ([]ev
 // Publish notes that the stream has taken the first unsent events of an agency under the sequences that they have by now, and
 // moves the cursor to c, in one durable commit, also when the store holds all that it may: it is what makes room.
 func (s *Store) Publish(agency string, list []events.Event, c events.Cursor) error {
-	return s.update(func(tx *Tx) error {
-		_, imported := tx.imports(agency)
-		var waiting [][]byte
-		var published []item
-		sequence := tx.LastSequence(agency)
-		for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, unsent)) {
-			n := len(published)
-			if n == len(list) || list[n].Sequence <= sequence || binary.BigEndian.Uint64(k) != unsent|list[n].Position {
-				break
+	return s.update(func(tx *Tx) error { return tx.publish(agency, list, c) })
+}
+
+func (tx *Tx) publish(agency string, list []events.Event, c events.Cursor) error {
+	_, imported := tx.imports(agency)
+	var waiting [][]byte
+	var published []item
+	sequence := tx.LastSequence(agency)
+	for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, unsent)) {
+		n := len(published)
+		if n == len(list) || list[n].Sequence <= sequence || binary.BigEndian.Uint64(k) != unsent|list[n].Position {
+			break
+		}
+		sequence, c.Position = list[n].Sequence, list[n].Position
+		if imported {
+			var err error
+			if v, err = tx.noteState(list[n]); err != nil {
+				return err
 			}
-			sequence, c.Position = list[n].Sequence, list[n].Position
-			if imported {
-				var err error
-				if v, err = tx.noteState(list[n]); err != nil {
-					return err
-				}
-			}
-			waiting = append(waiting, logKey(agency, unsent|c.Position))
-			published = append(published, item{logKey(agency, sequence), v})
 		}
-		if n := len(published); n < len(list) {
-			return fmt.Errorf("publish of %s: the event at position %d is not the next one, or its sequence is taken", agency, list[n].Position)
-		}
-		if err := tx.putAll(bucketLog, published...); err != nil {
-			return err
-		}
-		if err := tx.delete(bucketLog, waiting...); err != nil {
-			return err
-		}
-		return tx.setCursor(agency, c)
-	})
+		waiting = append(waiting, logKey(agency, unsent|c.Position))
+		published = append(published, item{logKey(agency, sequence), v})
+	}
+	if n := len(published); n < len(list) {
+		return fmt.Errorf("publish of %s: the event at position %d is not the next one, or its sequence is taken", agency, list[n].Position)
+	}
+	if err := tx.putAll(bucketLog, published...); err != nil {
+		return err
+	}
+	if err := tx.delete(bucketLog, waiting...); err != nil {
+		return err
+	}
+	return tx.setCursor(agency, c)
 }
 
 // Cursor says how far an agency's log is published.

@@ -63,6 +63,10 @@ type Options struct {
 	// change where Import compares. Default: SHA-256 of its bytes.
 	Digest func(t events.Type, record json.RawMessage) string
 
+	// Replicated is set where several doorbells share agencies, and is what the events of all of them name as their store. What
+	// commits change of a snapshot is noted until the stream has it; see Batch.
+	Replicated string
+
 	Restored bool // accept a store that was put here: a backup, or one that store-id does not name
 	Moved    bool // BaseURL is the new address of the API that the store remembers
 	Fresh    bool // set aside what is there, under a name with the time, and begin anew; only for Open
@@ -95,6 +99,8 @@ type Store struct {
 	lastCommit atomic.Int64 // number of the last one that must be there
 
 	accepted Accepted
+
+	replicated string // see Options
 
 	full atomic.Bool // it holds all that it may; see Housekeeping
 }
@@ -144,6 +150,11 @@ func Open(o Options) (s *Store, err error) {
 	removeScratch(o.Dir)
 	if err := s.identify(o, stated); err != nil {
 		return nil, errors.Join(err, db.Close())
+	}
+	if s.replicated = o.Replicated; o.Replicated != "" {
+		if err := s.makeRows(); err != nil {
+			return nil, errors.Join(err, db.Close())
+		}
 	}
 	return s, nil
 }
@@ -269,11 +280,7 @@ func (s *Store) create(o Options) (*meta, error) {
 	m := &meta{Schema: schemaVersion, StoreID: strings.ToLower(rand.Text()), BaseURL: o.BaseURL, Created: s.now().UTC()}
 	err := s.update(func(tx *Tx) error {
 		for _, name := range buckets {
-			b, err := tx.tx.CreateBucket(name)
-			if err != nil {
-				return err
-			}
-			if err := b.Put(endMark, seal(name, nil, endMark, nil)); err != nil {
+			if err := makeBucket(tx.tx, name); err != nil {
 				return err
 			}
 		}

@@ -14,9 +14,11 @@ import (
 // Tx is a transaction: the snapshot and the event log at one moment. It is valid only inside the function it was given
 // to, and only on that goroutine. Values that it returns are copies.
 type Tx struct {
-	tx       *bolt.Tx
-	store    *Store
-	appended map[string]struct{} // agencies whose logs have grown; nil: none has
+	tx      *bolt.Tx
+	store   *Store
+	woken   map[string]struct{} // agencies of which the stream lacks something more; nil: none
+	rows    map[string]struct{} // that were changed; see replicated
+	loading bool                // what is written comes from the stream
 }
 
 // View runs fn on the state as it is. No network, no waiting inside: an open View keeps the file growing.
@@ -59,6 +61,9 @@ func (s *Store) update(fn func(*Tx) error) error {
 		if err := fn(own); err != nil {
 			return err
 		}
+		if err := own.putRows(); err != nil {
+			return err
+		}
 		if err := s.Damage(); err != nil { // somebody who reads has met it meanwhile
 			return err
 		}
@@ -74,7 +79,7 @@ func (s *Store) update(fn func(*Tx) error) error {
 	}
 	s.commits.Add(1)
 	if wake := s.onAppend.Load(); wake != nil {
-		for agency := range own.appended {
+		for agency := range own.woken {
 			(*wake)(agency)
 		}
 	}
@@ -143,9 +148,16 @@ func (s *Store) begin(tx *bolt.Tx, last int64) *Tx {
 	return own
 }
 
-// OnAppend lets wake be called after every commit that appended events to the log of an agency, by who has committed: it must
-// wait for nothing. The last call counts.
+// OnAppend lets wake be called after every commit that appended events to the log of an agency, or changed rows that the stream has to
+// hold, by who has committed: it must wait for nothing. The last call counts.
 func (s *Store) OnAppend(wake func(agency string)) { s.onAppend.Store(&wake) }
+
+func (tx *Tx) wake(agency string) {
+	if tx.woken == nil {
+		tx.woken = map[string]struct{}{}
+	}
+	tx.woken[agency] = struct{}{}
+}
 
 // Storable says whether a reference or id can be part of a key: it is not empty, holds no 0x00 and is not endlessly long.
 func Storable(part string) bool {

@@ -26,17 +26,26 @@ func (r *Relay) message(e events.Event, maxMessage int, resent bool) *nats.Msg {
 // publish sends messages of one agency, all or none, if the agency's last message in the stream still stands at fence. It returns
 // the place of the last one. After an error it is not known what the stream holds: reconcile.
 func (l *worker) publish(ctx context.Context, fence uint64, messages []*nats.Msg) (uint64, error) {
-	first, last := messages[0], messages[len(messages)-1]
-	first.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(fence, 10)}
-	first.Header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{l.filter}
+	l.fenceEvents(messages[0], fence)
+	return l.r.publish(ctx, messages)
+}
+
+// fenceEvents lets a message be refused if the agency's last event in the stream does not stand at fence.
+func (l *worker) fenceEvents(m *nats.Msg, fence uint64) {
+	m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(fence, 10)}
+	m.Header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{l.filter}
+}
+
+// publish sends messages, all or none.
+func (r *Relay) publish(ctx context.Context, messages []*nats.Msg) (uint64, error) {
 	for _, m := range messages {
 		// A message that the client refuses in the middle would leave the batch open.
-		if int64(m.Size()-len(m.Subject)) > l.r.o.Conn.MaxPayload() {
+		if int64(m.Size()-len(m.Subject)) > r.o.Conn.MaxPayload() {
 			return 0, fmt.Errorf("message of %d bytes: %w", m.Size(), nats.ErrMaxPayload)
 		}
 	}
 	if len(messages) == 1 {
-		a, err := l.r.js.PublishMsg(ctx, first)
+		a, err := r.js.PublishMsg(ctx, messages[0])
 		switch {
 		case err != nil:
 			return 0, err
@@ -45,7 +54,7 @@ func (l *worker) publish(ctx context.Context, fence uint64, messages []*nats.Msg
 		}
 		return a.Sequence, nil
 	}
-	batch, err := jetstreamext.NewBatchPublisher(l.r.js, jetstreamext.BatchFlowControl{})
+	batch, err := jetstreamext.NewBatchPublisher(r.js, jetstreamext.BatchFlowControl{})
 	if err != nil {
 		return 0, err
 	}
@@ -54,7 +63,7 @@ func (l *worker) publish(ctx context.Context, fence uint64, messages []*nats.Msg
 			return 0, fmt.Errorf("fill batch: %w", err)
 		}
 	}
-	a, err := batch.CommitMsg(ctx, last)
+	a, err := batch.CommitMsg(ctx, messages[len(messages)-1])
 	if err != nil {
 		return 0, fmt.Errorf("commit batch: %w", err)
 	}

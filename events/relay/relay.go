@@ -103,6 +103,12 @@ type Options struct {
 	StoreID  string        // names the store in the stream's metadata
 	Logger   *slog.Logger  // default: nothing is logged
 
+	// Owner is set where several doorbells share agencies: it names this one. Then Shared is required, only claimed agencies are
+	// published, and Lost is called when another doorbell has claimed one. It must not block.
+	Owner  string
+	Shared Shared
+	Lost   func(agency string)
+
 	BatchEvents    int           // most events in one batch; default and most 1,000
 	BatchBytes     int           // most payload bytes in one batch that has several events; default 2 MiB
 	AckWait        time.Duration // how long to wait for an answer; default 5 s
@@ -247,7 +253,7 @@ func (r *Relay) pending() (bool, error) {
 		return false, fmt.Errorf("relay: %w: %w", ErrLog, err)
 	}
 	for _, a := range agencies {
-		if r.worker(a).rival.contested.Load() {
+		if l := r.worker(a); l.rival.contested.Load() || r.o.Shared != nil && !l.owned.Load() {
 			continue
 		}
 		n, err := r.o.Log.CountUnsent(a)

@@ -139,6 +139,8 @@ func Unfit(want, have jetstream.StreamConfig) error {
 		refuse(!slices.ContainsFunc(have.Subjects, func(s string) bool { return covers(s, subject) }), "its subjects do not cover "+subject)
 	}
 	refuse(have.MaxMsgSize > 0 && have.MaxMsgSize < LeastMessage, "it takes only small messages")
+	refuse(want.AllowRollup && !have.AllowRollup, "it takes no rollups")
+	refuse(want.AllowMsgTTL && !have.AllowMsgTTL, "it takes no messages with a time to live of their own")
 	refuse(have.NoAck, "it does not acknowledge")
 	refuse(have.Sealed, "it is sealed")
 	refuse(have.Mirror != nil, "it is a mirror")

@@ -56,7 +56,7 @@ func (p *Poller) admit(r listings.Request, now time.Time) error {
 	if err := p.mayAsk(r); err != nil {
 		return err
 	}
-	if p.full.Load() {
+	if p.paused() {
 		return &unready{now.Add(spaceEvery)}
 	}
 	key := p.keyBackoff(r.Key)
@@ -83,7 +83,7 @@ func (g admission) Admit(ctx context.Context, r listings.Request, since time.Tim
 	if err := p.mayAsk(r); err != nil {
 		return err
 	}
-	if p.full.Load() {
+	if p.paused() {
 		return &watch.WaitError{Until: time.Now().Add(spaceEvery)}
 	}
 	for _, b := range []watch.Backoff{p.keyBackoff(r.Key).state(), p.base.state()} {
@@ -93,6 +93,9 @@ func (g admission) Admit(ctx context.Context, r listings.Request, since time.Tim
 	}
 	return nil
 }
+
+// paused says whether nothing may be sent at all: nothing could be remembered, or another doorbell may poll instead.
+func (p *Poller) paused() bool { return p.full.Load() || p.o.Share != nil && p.o.Share() <= 0 }
 
 // waitToVerify refuses while the key backs off, and waits for its turn otherwise.
 func (p *Poller) waitToVerify(ctx context.Context, r listings.Request) error {

@@ -19,7 +19,8 @@ type dispatcher struct {
 	budget    *budget
 	scheduler *scheduler
 	alive     *heartbeat
-	most      int // polls under way
+	most      int     // polls under way
+	planned   float64 // requests per second of which the schedule plans
 
 	mu       sync.Mutex
 	waiting  []*waiter
@@ -44,7 +45,7 @@ const (
 )
 
 func newDispatcher(b *budget, t *scheduler, alive *heartbeat) *dispatcher {
-	return &dispatcher{budget: b, scheduler: t, alive: alive, most: mostPolls}
+	return &dispatcher{budget: b, scheduler: t, alive: alive, most: mostPolls, planned: b.ceiling}
 }
 
 // wait blocks until the request is to be sent now, or ctx is done. Its error is that of admit, which is asked immediately
@@ -84,8 +85,9 @@ func (d *dispatcher) run(ctx context.Context, begin func(turn)) error {
 	for ctx.Err() == nil {
 		d.alive.beat()
 		now := time.Now()
+		d.replan()
 		if wait := d.budget.until(now); wait > 0 {
-			_ = sleep(ctx, min(wait, time.Minute)) // the API may have asked to slow down meanwhile
+			_ = sleep(ctx, min(wait, time.Second)) // the pace may change meanwhile
 			continue
 		}
 		w, t, wait := d.choose(now)
@@ -99,6 +101,14 @@ func (d *dispatcher) run(ctx context.Context, begin func(turn)) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// replan lets the schedule know how much of the ceiling is ours, where that changes.
+func (d *dispatcher) replan() {
+	if rate := d.budget.ours(d.budget.ceiling); rate > 0 && rate != d.planned {
+		d.planned = rate
+		d.scheduler.setBudget(rate)
+	}
 }
 
 // idle waits until somebody wakes it or a time is over, at most a minute; zero: nobody knows how long it takes.

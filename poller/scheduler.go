@@ -67,6 +67,15 @@ func (t *scheduler) poke() {
 	}
 }
 
+// setBudget changes the requests per second of which the schedule plans.
+func (t *scheduler) setBudget(perSecond float64) {
+	t.mu.Lock()
+	t.options.Budget = perSecond
+	t.schedule.SetBudget(perSecond)
+	t.mu.Unlock()
+	t.poke()
+}
+
 // enter puts an agency into the schedule, unless it is there, with what a process before has saved of it; nil or anything else:
 // nothing.
 func (t *scheduler) enter(agencyID string, saved []byte) {

@@ -42,6 +42,7 @@ var house = map[string][]string{
 	"cmd/doorbell/ops/page":    {"cmd/doorbell/ops", "poller", "events"},
 	"cmd/doorbell/ops/metrics": {"cmd/doorbell/ops", "poller"},
 	"cmd/doorbell/daemon": {
+		"events/cluster",
 		"cmd/doorbell/exit", "cmd/doorbell/ops", "cmd/doorbell/ops/page", "cmd/doorbell/ops/metrics", "poller", "store", "events", "events/natsd", "events/relay",
 		"events/replay", "events/stream", "events/forward",
 	},
@@ -77,7 +78,8 @@ var onlyInTests = map[string][]string{
 	"poller/schedule": {"poller/schedule/trace"}, // a forecast is held against the market
 	"poller":          {"poller/sandbox"},        // and a poller against the API over real HTTP
 
-	"cmd/doorbell/daemon": {"poller/listings", "poller/sandbox"}, // and so is the whole
+	"cmd/doorbell/daemon": {
+		"events/cluster", "poller/listings", "poller/sandbox"}, // and so is the whole
 }
 
 // heavy libraries and the only rooms that import them. A room with " (tests)" has them in its tests alone.

@@ -40,7 +40,7 @@ type admission struct {
 func (a *Daemon) beginWatch(context.Context) error {
 	d := &a.admission
 	d.wanted = a.o.Poller.Agencies
-	if err := a.await(d.wanted); errors.Is(err, store.ErrNoSpace) {
+	if err := a.await(a.sharing.ours(d.wanted)); errors.Is(err, store.ErrNoSpace) {
 		return exit.IO(err, "")
 	} else if err != nil {
 		return a.ended(err)
@@ -105,7 +105,7 @@ func (a *Daemon) await(list []poller.AgencyKeys) error {
 		if err != nil {
 			return err
 		}
-		if d.known[k.ID] = !waits || a.o.Accept.Alone || d.synced[k.ID]; !d.known[k.ID] {
+		if d.known[k.ID] = !a.sharing.on && (!waits || a.o.Accept.Alone) || d.synced[k.ID]; !d.known[k.ID] {
 			d.since[k.ID], more = since, true
 		}
 	}
@@ -161,10 +161,11 @@ func (a *Daemon) setAgencies(list []poller.AgencyKeys) error {
 	d := &a.admission
 	d.setting.Lock()
 	defer d.setting.Unlock()
-	if err := a.await(list); err != nil {
+	ours := a.sharing.ours(list)
+	if err := a.await(ours); err != nil {
 		return err
 	}
-	err := a.poller.SetAgencies(d.admitted(list))
+	err := a.poller.SetAgencies(d.admitted(ours))
 	if errors.Is(err, poller.ErrRetiresAll) && d.wantsOneOf(list) {
 		return ErrUndecided
 	}

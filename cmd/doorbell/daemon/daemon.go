@@ -58,6 +58,7 @@ type Options struct {
 	// CheckStore looks at the store's file as store.Options.Check.
 	CheckStore func(path string) error
 
+	Cluster    ClusterOptions
 	NATS       natsd.Dial // without a URL a server is embedded, and user, password and token are what it demands from guests
 	NATSListen string     // address of the embedded server, or off
 
@@ -106,6 +107,7 @@ type Daemon struct {
 	housekeeping *store.Housekeeping
 	follower     *ops.Follower
 	admission    admission
+	sharing      sharing
 	forwarders   []*running
 	deadLetters  atomic.Uint64 // as counted last
 
@@ -125,6 +127,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	a.admission.known, a.admission.since, a.admission.synced = map[string]bool{}, map[string]time.Time{}, map[string]bool{}
 	a.admission.news, a.admission.late = make(chan struct{}, 1), time.NewTimer(time.Hour)
 	a.admission.late.Stop()
+	a.sharing.on, a.sharing.owned, a.sharing.said, a.sharing.news = o.Cluster.Name != "", map[string]bool{}, map[string]string{}, make(chan struct{}, 1)
 	for _, f := range o.Forwarders {
 		a.forwarders = append(a.forwarders, &running{Forwarder: f})
 	}
@@ -168,7 +171,7 @@ func (a *Daemon) openStore(context.Context) error {
 	accept := a.o.Accept
 	s, err := store.Open(store.Options{
 		Dir: a.o.DataDir, BaseURL: a.o.Poller.API.BaseURL, Restored: accept.Restored, Moved: accept.Moved, Fresh: accept.Fresh,
-		Check: a.o.CheckStore, Digest: a.o.Poller.Digest,
+		Check: a.o.CheckStore, Digest: a.o.Poller.Digest, Replicated: a.o.Cluster.Name,
 	})
 	if err != nil {
 		return err
@@ -187,7 +190,10 @@ func (a *Daemon) openStore(context.Context) error {
 
 func (a *Daemon) openPoller(context.Context) error {
 	o := a.o.Poller
-	o.Store, o.Logger, o.Agencies = a.store, a.o.Log, a.admission.admitted(o.Agencies)
+	o.Store, o.Logger, o.Agencies = a.store, a.o.Log, a.admission.admitted(a.sharing.ours(o.Agencies))
+	if a.sharing.on {
+		o.Share = a.sharing.mayUse
+	}
 	p, err := poller.New(o)
 	if errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrDamaged) {
 		return exit.IO(err, "")
@@ -272,6 +278,9 @@ func (a *Daemon) Run(ctx context.Context) error {
 	if a.server != nil {
 		parts = append(parts, a.superviseNATS)
 	}
+	if a.sharing.on {
+		parts = append(parts, func(ctx context.Context) error { return a.share(ctx, publishing) })
+	}
 	var watch errgroup.Group
 	for _, part := range parts {
 		watch.Go(func() error {
@@ -292,6 +301,9 @@ func (a *Daemon) Run(ctx context.Context) error {
 	}
 	ended := make(chan error, 1)
 	go func() {
+		if a.sharing.on {
+			a.leave(publishing)
+		}
 		if err := a.currentRelay().Drain(publishing); err != nil {
 			a.o.Log.Warn("not all events are published; the event log keeps them for the next start", "err", err)
 		}

@@ -1,0 +1,273 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/events/cluster"
+	"doorbell/events/relay"
+	"doorbell/poller"
+)
+
+// ClusterOptions say with whom a Daemon shares its agencies, on one external NATS.
+type ClusterOptions struct {
+	Name       string // empty: with nobody
+	Generation uint64 // of the configuration; the highest one is in force
+	Digest     string // of the configuration, as far as all members must have the same
+
+	lease time.Duration // for tests: the whole time of a lease; 0: the default
+}
+
+// sharing is who owns which of the agencies, where several doorbells share them. One loop decides: it claims what this member should
+// own, gives up what another one should, and forgets what another one has claimed. Only an agency that is ours, and whose events and rows
+// the relay has brought in line with the stream, is polled; see admission.
+type sharing struct {
+	on     bool                            // else nothing is shared
+	member atomic.Pointer[cluster.Cluster] // nil: not yet
+
+	mu    sync.Mutex
+	owned map[string]bool
+	lost  []string
+	news  chan struct{}     // capacity 1
+	said  map[string]string // why an agency could not be claimed
+}
+
+const (
+	// settleEvery is how often it is looked who should own what, beside what is heard of the members.
+	settleEvery = time.Second
+	// joinWithin is how long servers have to answer one who joins.
+	joinWithin = 5 * time.Second
+	// claimsAtOnce is how many agencies are claimed and loaded side by side.
+	claimsAtOnce = 4
+)
+
+// ours are those of a list that this member owns.
+func (s *sharing) ours(list []poller.AgencyKeys) []poller.AgencyKeys {
+	if !s.on {
+		return list
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(list), func(k poller.AgencyKeys) bool { return !s.owned[k.ID] })
+}
+
+func (s *sharing) owns(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.owned[id]
+}
+
+// lose notes that another doorbell has claimed an agency.
+func (s *sharing) lose(id string) {
+	s.mu.Lock()
+	s.lost = append(s.lost, id)
+	s.mu.Unlock()
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
+// join makes this daemon a member, as soon as the servers can be asked. The error is what somebody has to change.
+func (a *Daemon) join(ctx context.Context, conn *nats.Conn) (member *cluster.Cluster, err error) {
+	c, said := a.o.Cluster, ""
+	for {
+		once, cancel := context.WithTimeout(ctx, joinWithin)
+		member, err = cluster.Join(once, cluster.Options{
+			Conn: conn, Name: c.Name, Member: a.store.ID(), Digest: c.Digest, Generation: max(c.Generation, 1),
+			Ceiling: a.o.Poller.RequestsPerSecond, TTL: c.lease, Renew: c.lease / 5, Grace: c.lease * 3 / 4, Logger: a.o.Log.With("part", "cluster"),
+		})
+		cancel()
+		switch {
+		case err == nil, ctx.Err() != nil:
+			return member, nil
+		case errors.Is(err, cluster.ErrSetup):
+			return nil, exit.Config(fmt.Errorf("DOORBELL_CLUSTER: %w", err), "")
+		case err.Error() != said:
+			said = err.Error()
+			a.o.Log.Error("the cluster cannot be joined yet: nothing is polled", "err", said)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-time.After(settleEvery):
+		}
+	}
+}
+
+// share is a member of the cluster, until ctx ends; the membership goes on until leave, or the end of publishing.
+func (a *Daemon) share(ctx, publishing context.Context) error {
+	conn, err := a.dial()
+	if err != nil {
+		return err
+	}
+	member, err := a.join(ctx, conn)
+	if err != nil || ctx.Err() != nil {
+		HangUp(conn)
+		return err
+	}
+	go func() {
+		defer HangUp(conn)
+		_ = member.Run(publishing) // it ends with publishing
+	}()
+	s := &a.sharing
+	s.member.Store(member)
+	tick := time.NewTicker(settleEvery)
+	defer tick.Stop()
+	for {
+		if err := a.settle(ctx, member); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-member.View().Changed:
+		case <-s.news:
+		}
+	}
+}
+
+// mayUse is how many requests per second this member may send now.
+func (s *sharing) mayUse() float64 {
+	if m := s.member.Load(); m != nil && m.Alive() {
+		return m.Rate()
+	}
+	return 0
+}
+
+// settle makes this member own what it should, as far as that can be had. The error is the store's.
+func (a *Daemon) settle(ctx context.Context, member *cluster.Cluster) error {
+	s, d := &a.sharing, &a.admission
+	s.mu.Lock()
+	lost := s.lost
+	s.lost = nil
+	s.mu.Unlock()
+	for _, id := range lost {
+		a.o.Log.Warn("another doorbell has claimed the agency", "agency", id)
+		if err := a.disown(id); err != nil {
+			return err
+		}
+		if err := a.store.Drop(id); err != nil {
+			return err
+		}
+	}
+	d.mu.Lock()
+	wanted := slices.Clone(d.wanted)
+	d.mu.Unlock()
+	var claims errgroup.Group
+	claims.SetLimit(claimsAtOnce)
+	for _, k := range wanted {
+		switch owned := s.owns(k.ID); {
+		case owned && member.Release(k.ID):
+			if err := a.giveUp(ctx, k.ID); err != nil {
+				return err
+			}
+		case !owned && member.Alive() && member.Wanted(k.ID) == a.store.ID():
+			claims.Go(func() error { return a.claim(ctx, member, k.ID) })
+		}
+	}
+	return claims.Wait()
+}
+
+// claim tries to become the owner of an agency.
+func (a *Daemon) claim(ctx context.Context, member *cluster.Cluster, id string) error {
+	s := &a.sharing
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	a.admission.mu.Lock()
+	delete(a.admission.synced, id) // of a claim before this one
+	a.admission.mu.Unlock()
+	h, err := a.currentRelay().Claim(ctx, id, func(owner string) (bool, error) { return member.Dead(ctx, owner) })
+	if errors.Is(err, relay.ErrLog) {
+		return err
+	}
+	if text := fmt.Sprint(err); err != nil && ctx.Err() == nil {
+		s.mu.Lock()
+		again := s.said[id] == text
+		s.said[id] = text
+		s.mu.Unlock()
+		if !again {
+			a.o.Log.Warn("the agency cannot be claimed yet", "agency", id, "err", text)
+		}
+	}
+	if err != nil || h.Owner != a.store.ID() {
+		return nil
+	}
+	s.mu.Lock()
+	s.owned[id] = true
+	delete(s.said, id)
+	s.mu.Unlock()
+	a.o.Log.Info("agency claimed", "agency", id, "epoch", h.Epoch)
+	return a.reset()
+}
+
+// disown ends all work for an agency.
+func (a *Daemon) disown(id string) error {
+	s, d := &a.sharing, &a.admission
+	s.mu.Lock()
+	delete(s.owned, id)
+	s.mu.Unlock()
+	d.mu.Lock()
+	delete(d.known, id)
+	delete(d.since, id)
+	delete(d.synced, id)
+	d.mu.Unlock()
+	return a.reset()
+}
+
+// reset tells the poller who is ours.
+func (a *Daemon) reset() error {
+	a.admission.mu.Lock()
+	wanted := a.admission.wanted
+	a.admission.mu.Unlock()
+	return a.setAgencies(wanted)
+}
+
+// giveUp lets another doorbell have an agency: it is not polled any more, what was found is published, then the claim ends.
+func (a *Daemon) giveUp(ctx context.Context, id string) error {
+	if err := a.disown(id); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, drainLimit)
+	defer cancel()
+	if err := a.currentRelay().Release(ctx, id); err != nil && ctx.Err() == nil {
+		a.o.Log.Warn("the agency is not released; another doorbell claims it when this one has gone", "agency", id, "err", err.Error())
+	}
+	return nil
+}
+
+// leave releases all agencies and ends the membership.
+func (a *Daemon) leave(ctx context.Context) {
+	s := &a.sharing
+	s.mu.Lock()
+	var all []string
+	for id := range s.owned {
+		all = append(all, id)
+	}
+	s.mu.Unlock()
+	var releases errgroup.Group
+	releases.SetLimit(claimsAtOnce)
+	for _, id := range all {
+		releases.Go(func() error {
+			err := a.currentRelay().Release(ctx, id)
+			if err != nil {
+				a.o.Log.Warn("the agency is not released", "agency", id, "err", err.Error())
+			}
+			return nil
+		})
+	}
+	_ = releases.Wait()
+	if m := s.member.Load(); m != nil {
+		_ = m.Leave(ctx) // or the lease expires
+	}
+}

@@ -1,0 +1,206 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"doorbell/events"
+	"doorbell/events/natsd"
+	"doorbell/events/natsd/natsdtest"
+	"doorbell/poller"
+	"doorbell/poller/listings"
+	"doorbell/poller/sandbox"
+)
+
+var sharedAgencies = []string{"A100", "B200", "C300"}
+
+// shared is a market that several daemons watch, on a cluster of three servers.
+type shared struct {
+	t     *testing.T
+	nats  *natsdtest.Cluster
+	model *sandbox.Model
+	url   string
+	leads map[string][]string // by agency
+}
+
+func newShared(t *testing.T) *shared {
+	t.Helper()
+	s := &shared{t: t, nats: natsdtest.Start(t), leads: map[string][]string{}}
+	s.model = sandbox.NewModel(sandbox.Options{Seed: 1})
+	sandbox.NewGenerator(s.model, sandbox.GeneratorOptions{Seed: 1, Agencies: sharedAgencies, Insertions: 4, History: 1}).Seed()
+	s.model.AddKey(testKey, sharedAgencies...)
+	server := httptest.NewServer(sandbox.New(s.model, sandbox.Flat()))
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+// join starts a daemon in a directory; stop ends it in order.
+func (s *shared) join(dir string) (d *Daemon, stop func()) {
+	s.t.Helper()
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	if os.Getenv("SHARE_LOG") != "" {
+		log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("dir", dir[len(dir)-4:])
+	}
+	d, err := New(s.t.Context(), Options{
+		DataDir: dir, NATSListen: "off", SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: time.Hour, StreamMax: 1 << 30,
+		NATS: natsd.Dial{URL: s.nats.URL()}, Cluster: ClusterOptions{Name: "three", lease: 4 * time.Second}, Log: log,
+		Poller: poller.Options{
+			API: listings.Options{BaseURL: s.url}, RequestsPerSecond: 90, PollInterval: 100 * time.Millisecond,
+			WalkInterval: 150 * time.Millisecond, Agencies: listed(sharedAgencies...),
+		},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-ended; err != nil {
+			s.t.Error(err)
+		}
+		d.Close()
+	}
+	s.t.Cleanup(stop)
+	return d, stop
+}
+
+func (s *shared) dir() string {
+	s.t.Helper()
+	dir, err := os.MkdirTemp("", "db") // the path of a socket may not be long
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// write adds a contact request to each agency.
+func (s *shared) write() {
+	s.t.Helper()
+	truth := s.model.Truth()
+	for _, id := range sharedAgencies {
+		n := slices.IndexFunc(truth.Insertions, func(i sandbox.InsertionTruth) bool { return i.AgencyID == id })
+		lead, err := s.model.AddContactRequest(id, truth.Insertions[n].Reference, sandbox.ContactRequest{LastName: "Muster" + sandbox.Marker, Email: fmt.Sprintf("m%d@example.org", len(s.leads[id]))})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.leads[id] = append(s.leads[id], lead)
+	}
+}
+
+// owned are the agencies that a daemon polls.
+func owned(d *Daemon) (ids []string) { return d.poller.AgencyIDs() }
+
+// told waits until the stream has an event of each contact request, and fails if one is there twice, or a number is missing.
+func (s *shared) told() {
+	s.t.Helper()
+	nc, err := nats.Connect(s.nats.URL())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, id := range sharedAgencies {
+		var counts map[string]int
+		eventually(s.t, "all contact requests of "+id+" are told", func() bool {
+			counts = map[string]int{}
+			next := uint64(1)
+			c, err := js.OrderedConsumer(s.t.Context(), "LISTINGS", jetstream.OrderedConsumerConfig{FilterSubjects: []string{events.AgencyFilter("listings", id)}})
+			if err != nil {
+				return false
+			}
+			batch, err := c.FetchNoWait(10000)
+			if err != nil {
+				return false
+			}
+			for m := range batch.Messages() {
+				e, err := events.Decode(m.Headers(), m.Data())
+				if err != nil {
+					s.t.Fatal(err)
+				}
+				if e.Sequence != next {
+					s.t.Fatalf("agency %s: event %d has the number %d", id, next, e.Sequence)
+				}
+				next++
+				if e.Type == events.TypeContactRequestCreated && e.Origin == events.OriginLive {
+					var data struct {
+						ContactRequestID string `json:"contactRequestId"`
+					}
+					if err := json.Unmarshal(e.Data, &data); err != nil {
+						s.t.Fatal(err)
+					}
+					counts[data.ContactRequestID]++
+				}
+			}
+			return len(counts) >= len(s.leads[id])
+		})
+		for _, lead := range s.leads[id] {
+			if counts[lead] != 1 {
+				s.t.Errorf("contact request %s of %s was told %d times", lead, id, counts[lead])
+			}
+		}
+		if len(counts) != len(s.leads[id]) {
+			s.t.Errorf("%d contact requests of %s were told, %d came", len(counts), id, len(s.leads[id]))
+		}
+	}
+}
+
+// TestDoorbellsShareAgenciesAndTakeThemOver lets doorbells come and go. Each agency is polled by one of them, and every contact request is
+// told once.
+func TestDoorbellsShareAgenciesAndTakeThemOver(t *testing.T) {
+	s := newShared(t)
+	all := func(daemons ...*Daemon) func() bool {
+		return func() bool {
+			var ids []string
+			for _, d := range daemons {
+				ids = append(ids, owned(d)...)
+			}
+			slices.Sort(ids)
+			return slices.Equal(ids, sharedAgencies)
+		}
+	}
+	dirOne := s.dir()
+	one, stopOne := s.join(dirOne)
+	eventually(t, "the first one watches all", all(one))
+	s.write()
+	s.told()
+	two, _ := s.join(s.dir())
+	three, stopThree := s.join(s.dir())
+	eventually(t, "the others take their part", func() bool {
+		return all(one, two, three)() && len(owned(one)) < 3
+	})
+	s.write()
+	s.told()
+	stopOne()
+	s.write()
+	eventually(t, "those who stay watch all", all(two, three))
+	s.told()
+	one, _ = s.join(dirOne)
+	stopThree()
+	s.write()
+	eventually(t, "the first one is back", all(one, two))
+	s.write()
+	s.told()
+}

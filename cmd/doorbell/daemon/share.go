@@ -16,6 +16,7 @@ import (
 	"doorbell/events/cluster"
 	"doorbell/events/relay"
 	"doorbell/poller"
+	"doorbell/store"
 )
 
 // ClusterOptions say with whom a Daemon shares its agencies, on one external NATS.
@@ -77,6 +78,16 @@ func (s *sharing) lose(id string) {
 	}
 }
 
+// nextLost is an agency that another doorbell has claimed, and that is not forgotten yet; empty: there is none.
+func (s *sharing) nextLost() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.lost) == 0 {
+		return ""
+	}
+	return s.lost[0]
+}
+
 // join makes this daemon a member, as soon as the servers can be asked. The error is what somebody has to change.
 func (a *Daemon) join(ctx context.Context, conn *nats.Conn) (member *cluster.Cluster, err error) {
 	c, said := a.o.Cluster, ""
@@ -124,7 +135,9 @@ func (a *Daemon) share(ctx, publishing context.Context) error {
 	tick := time.NewTicker(settleEvery)
 	defer tick.Stop()
 	for {
-		if err := a.settle(ctx, member); err != nil {
+		if err := a.settle(ctx, member); errors.Is(err, store.ErrNoSpace) {
+			a.o.Log.Error("agencies cannot be claimed or given up without space", "err", err)
+		} else if err != nil {
 			return err
 		}
 		select {
@@ -148,11 +161,7 @@ func (s *sharing) mayUse() float64 {
 // settle makes this member own what it should, as far as that can be had. The error is the store's.
 func (a *Daemon) settle(ctx context.Context, member *cluster.Cluster) error {
 	s, d := &a.sharing, &a.admission
-	s.mu.Lock()
-	lost := s.lost
-	s.lost = nil
-	s.mu.Unlock()
-	for _, id := range lost {
+	for id := s.nextLost(); id != ""; id = s.nextLost() {
 		a.o.Log.Warn("another doorbell has claimed the agency", "agency", id)
 		if err := a.disown(id); err != nil {
 			return err
@@ -160,6 +169,9 @@ func (a *Daemon) settle(ctx context.Context, member *cluster.Cluster) error {
 		if err := a.store.Drop(id); err != nil {
 			return err
 		}
+		s.mu.Lock()
+		s.lost = s.lost[1:]
+		s.mu.Unlock()
 	}
 	d.mu.Lock()
 	wanted := slices.Clone(d.wanted)

@@ -227,9 +227,7 @@ func (c *ReplayCmd) settings(p *program) (cfg *config.Config, to daemon.Forwarde
 		return cfg, to, err
 	}
 	cfg, to, warnings, err := p.forwarder(c.To, c.To)
-	if err == nil {
-		p.warn(warnings)
-	}
+	p.warn(warnings) // also where nothing is configured: a name may be misspelt
 	return cfg, to, err
 }
 

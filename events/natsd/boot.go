@@ -196,9 +196,10 @@ func (s *Server) await(ctx context.Context, inner *server.Server, started <-chan
 	return nil
 }
 
-// heap is how many bytes the objects of this process take.
+// heap is how many bytes of this process were in use at the end of the last garbage collection: what others of it read and throw away, as
+// when a long stream is compared, is none of the server's.
 func heap() uint64 {
-	objects := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(objects)
-	return objects[0].Value.Uint64()
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	return live[0].Value.Uint64()
 }

@@ -79,7 +79,8 @@ var onlyInTests = map[string][]string{
 	"poller":          {"poller/sandbox"},        // and a poller against the API over real HTTP
 
 	"cmd/doorbell/daemon": {
-		"events/cluster", "poller/listings", "poller/sandbox"}, // and so is the whole
+		"events/cluster", "poller/listings", "poller/sandbox",
+	}, // and so is the whole
 }
 
 // heavy libraries and the only rooms that import them. A room with " (tests)" has them in its tests alone.

@@ -78,9 +78,7 @@ var onlyInTests = map[string][]string{
 	"poller/schedule": {"poller/schedule/trace"}, // a forecast is held against the market
 	"poller":          {"poller/sandbox"},        // and a poller against the API over real HTTP
 
-	"cmd/doorbell/daemon": {
-		"events/cluster", "poller/listings", "poller/sandbox",
-	}, // and so is the whole
+	"cmd/doorbell/daemon": {"poller/listings", "poller/sandbox"}, // and so is the whole
 }
 
 // heavy libraries and the only rooms that import them. A room with " (tests)" has them in its tests alone.

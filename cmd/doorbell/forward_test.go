@@ -212,11 +212,15 @@ func TestAReceiverThatIsOffIsTroubleAndTheWatchGoesOn(t *testing.T) {
 	d := launch(t, s.with(p.webhook()), "run")
 	d.stderr.await(t, "receiver is gone")
 	s.goesOn(t, "A100", 5)
-	got := run(t, s.environ, "status", "--check")
+	var got result
+	eventually(t, "leads and alerts are switched off", func() bool {
+		got = run(t, s.environ, "status", "--check")
+		return strings.Contains(got.stdout, "webhook is switched off, for leads and alerts")
+	})
 	if got.code != exit.CodeFailed {
 		t.Errorf("status --check: %+v", got)
 	}
-	has(t, got.stdout, "webhook alerts is switched off (", "Last error: the webhook answers 410 Gone")
+	has(t, got.stdout, "Last error: the webhook answers 410 Gone")
 	mustBePrivate(t, got.stdout+got.stderr+d.stderr.String())
 	d.stop(t)
 }

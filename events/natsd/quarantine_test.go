@@ -205,7 +205,9 @@ func growUntilItEnds(t *testing.T, o Options) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(t.Context()) }()
 	go func() {
-		m, err := stream.GetMsg(t.Context(), sequence)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // else the library's own limit would be first
+		defer cancel()
+		m, err := stream.GetMsg(ctx, sequence)
 		ended <- fmt.Errorf("it was read: %v, %v", m, err)
 	}()
 	for tick := time.Tick(20 * time.Millisecond); ; {

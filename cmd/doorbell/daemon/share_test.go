@@ -37,6 +37,21 @@ type shared struct {
 func newShared(t *testing.T) *shared {
 	t.Helper()
 	s := &shared{t: t, nats: natsdtest.Start(t), leads: map[string][]string{}}
+	nc, err := nats.Connect(s.nats.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the servers are a cluster", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "READY", Subjects: []string{"ready"}, Replicas: 3})
+		return err == nil
+	})
 	s.model = sandbox.NewModel(sandbox.Options{Seed: 1})
 	sandbox.NewGenerator(s.model, sandbox.GeneratorOptions{Seed: 1, Agencies: sharedAgencies, Insertions: 4, History: 1}).Seed()
 	s.model.AddKey(testKey, sharedAgencies...)
@@ -49,13 +64,9 @@ func newShared(t *testing.T) *shared {
 // join starts a daemon in a directory; stop ends it in order.
 func (s *shared) join(dir string) (d *Daemon, stop func()) {
 	s.t.Helper()
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	if os.Getenv("SHARE_LOG") != "" {
-		log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("dir", dir[len(dir)-4:])
-	}
 	d, err := New(s.t.Context(), Options{
 		DataDir: dir, NATSListen: "off", SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: time.Hour, StreamMax: 1 << 30,
-		NATS: natsd.Dial{URL: s.nats.URL()}, Cluster: ClusterOptions{Name: "three", lease: 4 * time.Second}, Log: log,
+		NATS: natsd.Dial{URL: s.nats.URL()}, Cluster: ClusterOptions{Name: "three", lease: 8 * time.Second}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Poller: poller.Options{
 			API: listings.Options{BaseURL: s.url}, RequestsPerSecond: 90, PollInterval: 100 * time.Millisecond,
 			WalkInterval: 150 * time.Millisecond, Agencies: listed(sharedAgencies...),
@@ -66,7 +77,13 @@ func (s *shared) join(dir string) (d *Daemon, stop func()) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx) }()
+	go func() {
+		err := d.Run(ctx)
+		if err != nil {
+			s.t.Errorf("it ended by itself: %v", err)
+		}
+		ended <- err
+	}()
 	stopped := false
 	stop = func() {
 		if stopped {
@@ -74,9 +91,7 @@ func (s *shared) join(dir string) (d *Daemon, stop func()) {
 		}
 		stopped = true
 		cancel()
-		if err := <-ended; err != nil {
-			s.t.Error(err)
-		}
+		<-ended
 		d.Close()
 	}
 	s.t.Cleanup(stop)

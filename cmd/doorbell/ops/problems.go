@@ -106,6 +106,7 @@ func (p *Problem) unite() {
 	}
 	p.Key, p.Title = "group\x00"+p.Alike, strings.Replace(p.Many, "%s", Number(len(p.Of)), 1)
 	for _, one := range p.Of {
+		p.Error = cmp.Or(p.Error, one.Error)
 		if !one.Since.IsZero() && (p.Since.IsZero() || one.Since.Before(p.Since)) {
 			p.Since = one.Since
 		}

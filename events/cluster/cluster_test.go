@@ -133,22 +133,11 @@ func connect(t *testing.T, url string, o ...nats.Option) *nats.Conn {
 	return nc
 }
 
-// three waits until servers make streams of three replicas.
+// three are servers that make streams of three replicas.
 func three(t *testing.T) *natsdtest.Cluster {
 	t.Helper()
 	t.Parallel() // most of these tests wait for something to expire
-	s := natsdtest.Start(t)
-	js, err := jetstream.New(connect(t, s.URL()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the servers are a cluster", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "READY", Subjects: []string{"ready"}, Replicas: 3})
-		return err == nil
-	})
-	return s
+	return natsdtest.Start(t)
 }
 
 func join(t *testing.T, url string, o Options) *node {

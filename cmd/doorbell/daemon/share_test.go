@@ -37,21 +37,6 @@ type shared struct {
 func newShared(t *testing.T) *shared {
 	t.Helper()
 	s := &shared{t: t, nats: natsdtest.Start(t), leads: map[string][]string{}}
-	nc, err := nats.Connect(s.nats.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the servers are a cluster", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "READY", Subjects: []string{"ready"}, Replicas: 3})
-		return err == nil
-	})
 	s.model = sandbox.NewModel(sandbox.Options{Seed: 1})
 	sandbox.NewGenerator(s.model, sandbox.GeneratorOptions{Seed: 1, Agencies: sharedAgencies, Insertions: 4, History: 1}).Seed()
 	s.model.AddKey(testKey, sharedAgencies...)

@@ -18,7 +18,7 @@ type Cluster struct {
 	servers []*server.Server
 }
 
-// Start starts them; they end with the test.
+// Start starts them and waits until they are a cluster, which can make streams; they end with the test.
 func Start(t testing.TB) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t}
@@ -39,6 +39,9 @@ func Start(t testing.TB) *Cluster {
 		for i := range c.servers {
 			c.Stop(i)
 		}
+	})
+	c.find("the servers are no cluster", func(s *server.Server) bool {
+		return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == len(c.servers)
 	})
 	return c
 }
@@ -89,13 +92,19 @@ func (c *Cluster) URL() string {
 // Leader is the server that leads a stream.
 func (c *Cluster) Leader(stream string) int {
 	c.t.Helper()
+	return c.find("stream "+stream+" has no leader", func(s *server.Server) bool { return s.JetStreamIsStreamLeader("$G", stream) })
+}
+
+// find waits for a server of which something is true. It polls: servers give no signal.
+func (c *Cluster) find(none string, is func(*server.Server) bool) int {
+	c.t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for i, s := range c.servers {
-			if s != nil && s.JetStreamIsStreamLeader("$G", stream) {
+			if s != nil && is(s) {
 				return i
 			}
 		}
 	}
-	c.t.Fatalf("stream %s has no leader", stream)
+	c.t.Fatal(none)
 	return 0
 }

@@ -147,14 +147,14 @@ func bytesIn(folder string) (n int64, err error) {
 }
 
 // ErrTooMuchMemory: one flipped bit in the sequence of a message makes the server take memory without end when it reads that block,
-// at a start or whenever somebody reads a message of it: it lists all sequences in between (indexCacheBuf; nats-server of 2.15.2, and its
+// at a start or whenever somebody reads a message of it: it lists all sequences in between (indexCacheBuf of nats-server 2.15.2; its
 // issue 7549 tells what else such bits do). Nothing ends it but the end of the process, which has to come at once; the start is counted
 // as one that failed.
 var ErrTooMuchMemory = fmt.Errorf("%w: it takes memory without end, as it does where its files are damaged", ErrWillNotEnd)
 
-// tooMuchMemory is ErrTooMuchMemory if the heap has grown by too much since the start, which then counts as one that failed. Before the
-// end, so that a kill for want of memory does not come first. Where it happens later than five healthy minutes after a start the count
-// begins again with one, and still comes to three: whoever compares the stream with the log reads all of it three minutes after each start.
+// tooMuchMemory is ErrTooMuchMemory if the heap has grown by too much since the start. It counts the start as failed before it returns,
+// as the kernel may end the process at any moment. Later than five healthy minutes after a start the count begins at one again; it
+// still comes to three, because the comparison of stream and log reads all of the stream three minutes after each start.
 func (s *Server) tooMuchMemory() error {
 	if heap() <= s.mostHeap.Load() {
 		return nil

@@ -20,8 +20,8 @@
 // [Server.Run], because only a write shows that writes work. A server that does not is restarted.
 //
 // Where Options.Stream is set, a stream that the server cannot recover is moved aside, beside the folder, for whoever publishes to
-// make it anew. So is that stream after three starts in a row that failed in the server, or took memory without end within or after
-// them, and everything after six.
+// make it anew. So is that stream after three starts in a row that failed in the server, then or later ([ErrTooMuchMemory]), and
+// everything after six.
 //
 // The package does not know what is published. It makes no other streams.
 package natsd

@@ -24,8 +24,8 @@ import (
 // replicated are the buckets of a snapshot, each before those whose entries rest on it.
 var replicated = [][]byte{bucketFieldNames, bucketContacts, bucketRecords, bucketInsertions, bucketHalts, bucketFailures, bucketAgencies}
 
-// bucketRows: agency 0x00 n key, where n-1 is the place of the bucket among the replicated ones: number of the last commit that changed the row. At agency 0x00 0x00
-// stands the Claim. Only a store that is opened with Replicated has it.
+// bucketRows holds, at agency 0x00 n key, the number of the last commit that changed a row which the stream has yet to take: n-1 is the
+// place of its bucket among the replicated ones. At agency 0x00 0x00 stands the Claim. Only a store that was opened with Replicated has it.
 var bucketRows = []byte("rows")
 
 func claimKey(agency string) []byte { return append(prefix(agency), 0) }

@@ -104,7 +104,7 @@ type Options struct {
 	Logger   *slog.Logger  // default: nothing is logged
 
 	// Owner is set where several doorbells share agencies: it names this one. Then Shared is required, only claimed agencies are
-	// published, and Lost is called when another doorbell has claimed one. It must not block.
+	// published, and Lost, which must not block, is called when another doorbell has claimed one.
 	Owner  string
 	Shared Shared
 	Lost   func(agency string)

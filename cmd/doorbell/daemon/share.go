@@ -47,6 +47,8 @@ const (
 	settleEvery = time.Second
 	// joinWithin is how long servers have to answer one who joins.
 	joinWithin = 5 * time.Second
+	// claimWithin is how long a claim may take, with all that is loaded after it.
+	claimWithin = 30 * time.Second
 	// claimsAtOnce is how many agencies are claimed and loaded side by side.
 	claimsAtOnce = 4
 )
@@ -126,9 +128,10 @@ func (a *Daemon) share(ctx, publishing context.Context) error {
 		HangUp(conn)
 		return err
 	}
+	ended := make(chan error, 1)
 	go func() {
 		defer HangUp(conn)
-		_ = member.Run(publishing) // it ends with publishing
+		ended <- member.Run(publishing)
 	}()
 	s := &a.sharing
 	s.member.Store(member)
@@ -143,6 +146,8 @@ func (a *Daemon) share(ctx, publishing context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case err := <-ended: // it has a twin
+			return exit.Config(fmt.Errorf("DOORBELL_CLUSTER: %w", err), "")
 		case <-tick.C:
 		case <-member.View().Changed:
 		case <-s.news:
@@ -194,7 +199,7 @@ func (a *Daemon) settle(ctx context.Context, member *cluster.Cluster) error {
 // claim tries to become the owner of an agency.
 func (a *Daemon) claim(ctx context.Context, member *cluster.Cluster, id string) error {
 	s := &a.sharing
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, claimWithin)
 	defer cancel()
 	a.admission.mu.Lock()
 	delete(a.admission.synced, id) // of a claim before this one

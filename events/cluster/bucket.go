@@ -72,8 +72,10 @@ func (c *Cluster) explain(err error) error {
 	switch said := stream.Explain(c.o.Conn, err); {
 	case errors.Is(err, ErrSetup):
 		return err
-	case errors.As(err, &answer) && (answer.ErrorCode == noPeers || answer.ErrorCode == noResources || answer.ErrorCode == notClustered):
-		return fmt.Errorf("%w: it needs at least %d servers with JetStream and room: %w", ErrSetup, c.o.Replicas, err)
+	case errors.As(err, &answer) && answer.ErrorCode == notClustered:
+		return fmt.Errorf("%w: it needs at least %d servers with JetStream: %w", ErrSetup, c.o.Replicas, err)
+	case errors.As(err, &answer) && (answer.ErrorCode == noPeers || answer.ErrorCode == noResources): // or they do not know each other yet
+		return fmt.Errorf("it needs at least %d servers with JetStream and room: %w", c.o.Replicas, err)
 	case errors.Is(said, nats.ErrPermissionViolation):
 		return fmt.Errorf("%w: %w; a member has to read and write bucket %s: publish on %s> and $JS.API.>, subscribe to _INBOX.>",
 			ErrSetup, said, c.bucket(), c.subject())

@@ -58,6 +58,7 @@ type Options struct {
 	Conn       *nats.Conn    // without a reconnect buffer
 	Name       string        // of the cluster: letters, digits, - and _
 	Member     string        // the same after a restart, and of no other doorbell
+	Host       string        // where it runs, for people
 	Digest     string        // of all that must be equal for two doorbells to continue each other's work
 	Generation uint64        // raised when the digest changes
 	Ceiling    float64       // requests per second over all members; while theirs differ, the largest counts
@@ -83,10 +84,12 @@ type View struct {
 // Member is a doorbell whose lease has not expired.
 type Member struct {
 	Name       string
+	Host       string
 	Since      time.Time // by its own clock
 	Digest     string
 	Generation uint64
-	Equal      bool // its configuration is the one in force
+	Watches    string // see [Cluster.Watches]
+	Equal      bool   // its configuration is the one in force
 	Permits    int
 
 	holding time.Duration // since when it holds permits, by our monotonic clock
@@ -105,8 +108,9 @@ type Cluster struct {
 	log *slog.Logger
 	js  jetstream.JetStream
 
-	grant atomic.Pointer[grant]
-	view  atomic.Pointer[View]
+	grant   atomic.Pointer[grant]
+	view    atomic.Pointer[View]
+	watches atomic.Pointer[string] // digest; nil: nobody told
 
 	mu     sync.Mutex
 	pauses map[string]Pause // not passed on to the loop yet
@@ -154,6 +158,10 @@ func newView() *View {
 
 // View returns what is known now.
 func (c *Cluster) View() *View { return c.view.Load() }
+
+// Watches tells the others a digest of what this member would watch. It may differ for a while, where lists are changed one after the
+// other; it decides nothing.
+func (c *Cluster) Watches(digest string) { c.watches.Store(&digest) }
 
 // Alive says whether this member may act: ask the API, claim an agency, commit. It is to be looked at immediately before.
 func (c *Cluster) Alive() bool {
@@ -241,6 +249,9 @@ func (c *Cluster) renew(ctx context.Context) error {
 		case <-tick.C:
 		}
 		s.leaving = c.leaving.Load()
+		if digest := c.watches.Load(); digest != nil {
+			s.me.Watches = *digest
+		}
 		c.mu.Lock()
 		for _, p := range c.pauses {
 			s.pause(p)

@@ -28,10 +28,12 @@ func (m moment) since(before moment) time.Duration {
 // value is what a key holds.
 type value struct {
 	Member     string        `json:"member"`
-	Run        string        `json:"run"`             // of the member, anew at each start
+	Run        string        `json:"run"` // of the member, anew at each start
+	Host       string        `json:"host,omitempty"`
 	Since      int64         `json:"since,omitempty"` // of a member: seconds of its clock
 	Digest     string        `json:"digest,omitempty"`
 	Generation uint64        `json:"generation,omitempty"`
+	Watches    string        `json:"watches,omitempty"`
 	Scope      string        `json:"scope,omitempty"` // of a pause
 	For        time.Duration `json:"for,omitempty"`   // from when it was written on, by the server's clock
 	Why        string        `json:"why,omitempty"`
@@ -102,7 +104,7 @@ type state struct {
 
 func newState(o Options, run string) *state {
 	return &state{
-		o: o, key: memberKey(o.Member), me: value{Member: o.Member, Run: run, Digest: o.Digest, Generation: o.Generation},
+		o: o, key: memberKey(o.Member), me: value{Member: o.Member, Host: o.Host, Run: run, Digest: o.Digest, Generation: o.Generation},
 		// A second is what budgets are counted in, and longer than a request waits between admission and wire.
 		pace: max(time.Second, time.Duration(float64(time.Second)/o.Ceiling)),
 		seen: map[string]entry{}, leases: map[string]*lease{}, tried: map[string]attempt{}, holding: map[string]time.Duration{}, pauses: map[string]Pause{},
@@ -374,7 +376,7 @@ func (s *state) view(now moment) *View {
 		case !e.there():
 		case kind == "member":
 			v.Members = append(v.Members, Member{
-				Name: e.value.Member, Since: time.Unix(e.value.Since, 0), Digest: e.value.Digest, Generation: e.value.Generation,
+				Name: e.value.Member, Host: e.value.Host, Since: time.Unix(e.value.Since, 0), Digest: e.value.Digest, Generation: e.value.Generation, Watches: e.value.Watches,
 				Equal: equal(e.value, s.inForce), Permits: held[e.value.Run], holding: s.holding[e.value.Run],
 			})
 		case kind == "pause" && s.until(e).After(now.wall):

@@ -18,21 +18,23 @@ import (
 // case, and the page of settings, the environment example and `doorbell config` are made from them. min, max and choice are checked
 // for every field alike.
 type Base struct {
-	DataDir        string        `split_words:"true" default:"./data" desc:"Directory of doorbell.db, store-id, doorbell.sock and jetstream/; made with mode 0700 if missing."`
-	NATSListen     string        `split_words:"true" default:"127.0.0.1:4222" desc:"Address of the embedded NATS server, or off for in-process only. Used when no NATS URL is set. An address other than loopback demands NATS_USER and NATS_PASSWORD, or NATS_TOKEN, from guests."`
-	SubjectPrefix  string        `split_words:"true" default:"listings" desc:"First part of every subject."`
-	Stream         string        `split_words:"true" default:"LISTINGS" desc:"Name of the stream."`
-	StreamManage   string        `split_words:"true" default:"auto" choice:"auto,off" desc:"auto makes the stream if it is missing; an existing one on an external server is never changed."`
-	Retention      time.Duration `split_words:"true" default:"720h" min:"2m" max:"87600h" desc:"How long the event log and the embedded stream keep events. The log keeps what the stream has not taken yet in any case."`
-	StoreMax       Size          `split_words:"true" default:"8GiB" min:"1MiB" max:"64TiB" desc:"Most bytes in use in doorbell.db. At 80 % of it an alarm rises; at 100 % the oldest events that the stream has taken go before their time, and where that is not enough, polling waits."`
-	StreamMax      Size          `split_words:"true" default:"4GiB" min:"1MiB" max:"64TiB" desc:"Largest size of the embedded stream."`
-	HTTPListen     string        `split_words:"true" default:"127.0.0.1:3667" desc:"Address of status page, health, metrics and schemas, or off. On an address other than loopback the page needs DOORBELL_HTTP_TOKEN."`
-	HTTPToken      Secret        `split_words:"true" desc:"Token of at least 16 characters with which everything may be done over HTTP that doorbell's commands do. Without it the page is for this machine only, and only to be looked at; health, metrics and schemas never need it."`
-	ShowPeople     bool          `split_words:"true" default:"false" desc:"Show names on the status page. Whoever may open the page sees them, on a loopback address everybody on this machine."`
-	PingURL        Secret        `split_words:"true" desc:"Address that is called each minute as long as all is well (dead-man's switch). https, unless the host is loopback or in DOORBELL_ALLOW_PLAINTEXT."`
-	LogLevel       string        `split_words:"true" default:"info" choice:"debug,info,warn,error" desc:"Least level that is logged."`
-	LogFormat      string        `split_words:"true" default:"auto" choice:"auto,json,text" desc:"auto is JSON unless standard error is a terminal."`
-	AllowPlaintext Hosts         `split_words:"true" desc:"Host names, separated by commas, that may be spoken to without TLS. Loopback always may."`
+	DataDir           string        `split_words:"true" default:"./data" desc:"Directory of doorbell.db, store-id, doorbell.sock and jetstream/; made with mode 0700 if missing."`
+	NATSListen        string        `split_words:"true" default:"127.0.0.1:4222" desc:"Address of the embedded NATS server, or off for in-process only. Used when no NATS URL is set. An address other than loopback demands NATS_USER and NATS_PASSWORD, or NATS_TOKEN, from guests."`
+	SubjectPrefix     string        `split_words:"true" default:"listings" desc:"First part of every subject."`
+	Stream            string        `split_words:"true" default:"LISTINGS" desc:"Name of the stream."`
+	StreamManage      string        `split_words:"true" default:"auto" choice:"auto,off" desc:"auto makes the stream if it is missing; an existing one on an external server is never changed."`
+	Cluster           string        `split_words:"true" desc:"Name under which several doorbells share the agencies of one NATS cluster, the same for all of them: letters, digits, - and _. Needs NATS_URL, with at least three JetStream servers. If not set, this doorbell shares with nobody."`
+	ClusterGeneration int           `split_words:"true" default:"1" min:"1" max:"1000000000" desc:"Raise it in all doorbells of a cluster, one after the other, with a change of settings that they must have alike. The members with the highest generation poll."`
+	Retention         time.Duration `split_words:"true" default:"720h" min:"2m" max:"87600h" desc:"How long the event log and the embedded stream keep events. The log keeps what the stream has not taken yet in any case."`
+	StoreMax          Size          `split_words:"true" default:"8GiB" min:"1MiB" max:"64TiB" desc:"Most bytes in use in doorbell.db. At 80 % of it an alarm rises; at 100 % the oldest events that the stream has taken go before their time, and where that is not enough, polling waits."`
+	StreamMax         Size          `split_words:"true" default:"4GiB" min:"1MiB" max:"64TiB" desc:"Largest size of the embedded stream."`
+	HTTPListen        string        `split_words:"true" default:"127.0.0.1:3667" desc:"Address of status page, health, metrics and schemas, or off. On an address other than loopback the page needs DOORBELL_HTTP_TOKEN."`
+	HTTPToken         Secret        `split_words:"true" desc:"Token of at least 16 characters with which everything may be done over HTTP that doorbell's commands do. Without it the page is for this machine only, and only to be looked at; health, metrics and schemas never need it."`
+	ShowPeople        bool          `split_words:"true" default:"false" desc:"Show names on the status page. Whoever may open the page sees them, on a loopback address everybody on this machine."`
+	PingURL           Secret        `split_words:"true" desc:"Address that is called each minute as long as all is well (dead-man's switch). https, unless the host is loopback or in DOORBELL_ALLOW_PLAINTEXT."`
+	LogLevel          string        `split_words:"true" default:"info" choice:"debug,info,warn,error" desc:"Least level that is logged."`
+	LogFormat         string        `split_words:"true" default:"auto" choice:"auto,json,text" desc:"auto is JSON unless standard error is a terminal."`
+	AllowPlaintext    Hosts         `split_words:"true" desc:"Host names, separated by commas, that may be spoken to without TLS. Loopback always may."`
 }
 
 // HasHTTP says whether an address for HTTP is configured.

@@ -2,9 +2,14 @@ package daemon
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,9 +28,33 @@ import (
 type ClusterOptions struct {
 	Name       string // empty: with nobody
 	Generation uint64 // of the configuration; the highest one is in force
-	Digest     string // of the configuration, as far as all members must have the same
 
 	lease time.Duration // for tests: the whole time of a lease; 0: the default
+}
+
+// digest is of the settings that members must have alike: with others they would judge, tell or name differently what they find.
+func (o Options) digest() string {
+	p := o.Poller
+	text, _ := json.Marshal([]any{ // it is made of what JSON has
+		o.SubjectPrefix, o.Stream, p.API.BaseURL, p.API.InsertionsPath, p.API.ContactRequestsPath, fmt.Sprint(p.API.TimeZone), p.Announce, p.Confirm,
+		p.HoldFor, p.Filter.Encode(), p.IgnoreInsertion, p.IgnoreContact, p.IDFields,
+	})
+	return short(text)
+}
+
+// watches is a digest of agencies and keys.
+func watches(list []poller.AgencyKeys) string {
+	all := make([]string, len(list))
+	for n, k := range list {
+		all[n] = k.ID + " " + k.Key.Fingerprint() + " " + k.Next.Fingerprint()
+	}
+	slices.Sort(all)
+	return short([]byte(strings.Join(all, "\n")))
+}
+
+func short(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:6])
 }
 
 // sharing is who owns which of the agencies, where several doorbells share them. One loop decides: it claims what this member should
@@ -93,15 +122,18 @@ func (s *sharing) nextLost() string {
 // join makes this daemon a member, as soon as the servers can be asked. The error is what somebody has to change.
 func (a *Daemon) join(ctx context.Context, conn *nats.Conn) (member *cluster.Cluster, err error) {
 	c, said := a.o.Cluster, ""
+	host, _ := os.Hostname() // only shown
 	for {
 		once, cancel := context.WithTimeout(ctx, joinWithin)
 		member, err = cluster.Join(once, cluster.Options{
-			Conn: conn, Name: c.Name, Member: a.store.ID(), Digest: c.Digest, Generation: max(c.Generation, 1),
+			Conn: conn, Name: c.Name, Member: a.store.ID(), Host: host, Digest: a.o.digest(), Generation: max(c.Generation, 1),
 			Ceiling: a.o.Poller.RequestsPerSecond, TTL: c.lease, Renew: c.lease / 5, Grace: c.lease * 3 / 4, Logger: a.o.Log.With("part", "cluster"),
 		})
 		cancel()
 		switch {
-		case err == nil, ctx.Err() != nil:
+		case ctx.Err() != nil:
+			return nil, nil
+		case err == nil:
 			return member, nil
 		case errors.Is(err, cluster.ErrSetup):
 			return nil, exit.Config(fmt.Errorf("DOORBELL_CLUSTER: %w", err), "")
@@ -181,6 +213,7 @@ func (a *Daemon) settle(ctx context.Context, member *cluster.Cluster) error {
 	d.mu.Lock()
 	wanted := slices.Clone(d.wanted)
 	d.mu.Unlock()
+	member.Watches(watches(wanted))
 	var claims errgroup.Group
 	claims.SetLimit(claimsAtOnce)
 	for _, k := range wanted {

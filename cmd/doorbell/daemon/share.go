@@ -29,7 +29,7 @@ type ClusterOptions struct {
 	Name       string // empty: with nobody
 	Generation uint64 // of the configuration; the highest one is in force
 
-	lease time.Duration // for tests: the whole time of a lease; 0: the default
+	Lease time.Duration // for tests and demonstrations: the whole time of a lease; 0: the default, which elections of servers do not outlast
 }
 
 // digest is of the settings that members must have alike: with others they would judge, tell or name differently what they find.
@@ -127,7 +127,7 @@ func (a *Daemon) join(ctx context.Context, conn *nats.Conn) (member *cluster.Clu
 		once, cancel := context.WithTimeout(ctx, joinWithin)
 		member, err = cluster.Join(once, cluster.Options{
 			Conn: conn, Name: c.Name, Member: a.store.ID(), Host: host, Digest: a.o.digest(), Generation: max(c.Generation, 1),
-			Ceiling: a.o.Poller.RequestsPerSecond, TTL: c.lease, Renew: c.lease / 5, Grace: c.lease * 3 / 4, Logger: a.o.Log.With("part", "cluster"),
+			Ceiling: a.o.Poller.RequestsPerSecond, TTL: c.Lease, Renew: c.Lease / 5, Grace: c.Lease * 3 / 4, Logger: a.o.Log.With("part", "cluster"),
 		})
 		cancel()
 		switch {

@@ -51,7 +51,7 @@ func (s *shared) join(dir string) (d *Daemon, stop func()) {
 	s.t.Helper()
 	d, err := New(s.t.Context(), Options{
 		DataDir: dir, NATSListen: "off", SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: time.Hour, StreamMax: 1 << 30,
-		NATS: natsd.Dial{URL: s.nats.URL()}, Cluster: ClusterOptions{Name: "three", lease: 8 * time.Second}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		NATS: natsd.Dial{URL: s.nats.URL()}, Cluster: ClusterOptions{Name: "three", Lease: 8 * time.Second}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Poller: poller.Options{
 			API: listings.Options{BaseURL: s.url}, RequestsPerSecond: 90, PollInterval: 100 * time.Millisecond,
 			WalkInterval: 150 * time.Millisecond, Agencies: listed(sharedAgencies...),

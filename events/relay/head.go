@@ -137,6 +137,33 @@ func (r *Relay) Head(ctx context.Context, agency string) (*Head, error) {
 	return h, nil
 }
 
+// Heads shows the head of each agency as it stands, and then each new one, by the agency's token in subjects. It ends with ctx, or with
+// what went wrong.
+func (r *Relay) Heads(ctx context.Context, show func(token string, h Head)) error {
+	before, after := r.o.Prefix+".state.v1.", ".head"
+	c, err := r.js.OrderedConsumer(ctx, r.o.Stream, jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{before + "*" + after}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
+	})
+	if err != nil {
+		return fmt.Errorf("heads of agencies: %w", err)
+	}
+	messages, err := c.Messages()
+	if err != nil {
+		return fmt.Errorf("heads of agencies: %w", err)
+	}
+	defer messages.Stop()
+	for {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return fmt.Errorf("heads of agencies: %w", err)
+		}
+		var h Head
+		if json.Unmarshal(m.Data(), &h) == nil { // else a claim says what is wrong
+			show(strings.TrimSuffix(strings.TrimPrefix(m.Subject(), before), after), h)
+		}
+	}
+}
+
 // putHead writes a head where the one that it follows still stands.
 func (r *Relay) putHead(ctx context.Context, agency string, h Head, fence uint64) (place uint64, err error) {
 	m, err := r.headMessage(agency, h, fence)

@@ -233,3 +233,41 @@ func TestAnAgencyGoesFromOwnerToOwnerWithoutLoss(t *testing.T) {
 		api.wantAll(t, last.js, agency)
 	}
 }
+
+// TestHeadsShowWhoOwnsWhatNowAndLater reads heads that stand, and one that is written while they are read.
+func TestHeadsShowWhoOwnsWhatNowAndLater(t *testing.T) {
+	c := natsdtest.Start(t)
+	one, two := join(t, c, "one"), join(t, c, "two")
+	const odd = "A 1.ü"
+	one.claim("A100")
+	one.claim(odd)
+	ctx, cancel := context.WithCancel(t.Context())
+	heads, ended := make(chan string, 100), make(chan error, 1)
+	go func() {
+		ended <- two.relay.Heads(ctx, func(token string, h Head) { heads <- fmt.Sprint(token, " ", h.Owner, " ", h.Epoch) })
+	}()
+	expect := func(want ...string) {
+		t.Helper()
+		for len(want) > 0 {
+			select {
+			case got := <-heads:
+				if n := slices.Index(want, got); n >= 0 {
+					want = slices.Delete(want, n, n+1)
+				}
+			case <-time.After(time.Minute):
+				t.Fatalf("no head says %q", want)
+			}
+		}
+	}
+	expect("A100 one 1", events.Token(odd)+" one 1")
+	two.claim("A100")
+	expect("A100 two 2")
+	if err := two.relay.Release(t.Context(), "A100"); err != nil {
+		t.Fatal(err)
+	}
+	expect("A100  2")
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+}

@@ -128,6 +128,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	a.admission.news, a.admission.late = make(chan struct{}, 1), time.NewTimer(time.Hour)
 	a.admission.late.Stop()
 	a.sharing.on, a.sharing.owned, a.sharing.said, a.sharing.news = o.Cluster.Name != "", map[string]bool{}, map[string]string{}, make(chan struct{}, 1)
+	a.sharing.heads, a.sharing.since = map[string]relay.Head{}, map[string]time.Time{}
 	for _, f := range o.Forwarders {
 		a.forwarders = append(a.forwarders, &running{Forwarder: f})
 	}
@@ -279,7 +280,7 @@ func (a *Daemon) Run(ctx context.Context) error {
 		parts = append(parts, a.superviseNATS)
 	}
 	if a.sharing.on {
-		parts = append(parts, func(ctx context.Context) error { return a.share(ctx, publishing) })
+		parts = append(parts, func(ctx context.Context) error { return a.share(ctx, publishing) }, a.watchHeads, a.watchCluster)
 	}
 	var watch errgroup.Group
 	for _, part := range parts {

@@ -55,7 +55,11 @@ func (a *Daemon) Health() ops.Health {
 	for _, r := range a.forwarders {
 		checks = append(checks, alive("forwarder "+r.Name, r.turned(), forwarderLimit))
 	}
-	return ops.NewHealth(append(checks, a.space(), a.publisher(publisher.Open, publisher.Problem), a.alone(), a.admission.check())...)
+	checks = append(checks, a.space(), a.publisher(publisher.Open, publisher.Problem), a.alone(), a.admission.check())
+	if a.sharing.on {
+		checks = append(checks, a.acting())
+	}
+	return ops.NewHealth(checks...)
 }
 
 // contested are the agencies that another doorbell publishes.
@@ -108,6 +112,12 @@ func (d *admission) check() ops.Check {
 		return ops.Check{Name: "watch", Text: "new to this store, and waiting for the stream: " + ops.Counted(n, "agency") + "; doorbell run --alone does not wait"}
 	}
 	return ops.Check{Name: "watch", OK: true}
+}
+
+// acting is fine if this member of a cluster may act. Whether it owns an agency does not matter.
+func (a *Daemon) acting() ops.Check {
+	text := a.sharing.problem()
+	return ops.Check{Name: "cluster", OK: text == "", Text: text}
 }
 
 // turned is the oldest sign of life of the forwarder's lanes; of one that is not at work, which is tried again all the time, it is

@@ -69,6 +69,10 @@ type sharing struct {
 	lost  []string
 	news  chan struct{}     // capacity 1
 	said  map[string]string // why an agency could not be claimed
+
+	heads     map[string]relay.Head // by token of the agency, as the stream has shown them
+	newEpochs uint64                // that it has shown
+	since     map[string]time.Time  // when what needs attention began
 }
 
 const (

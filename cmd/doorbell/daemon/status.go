@@ -66,6 +66,7 @@ func (a *Daemon) status() (ops.Status, error) {
 		s.Store.File = info.Size()
 	}
 	s.Events, s.PublishFailures = eventCounts(a.follower.Appended(), r.Published), r.Failures
+	s.Cluster = a.clusterStatus()
 	ready := a.Health().Ready
 	s.Ready = &ready
 	var err error

@@ -44,8 +44,8 @@ type Remedy struct {
 
 // kinds are the kinds of problems, the most pressing first.
 var kinds = []string{
-	"full", "down", "halted", "nats", "contested", "stale", "held", "insertion", "waiting", "outlet", "letters", "failing", "relay",
-	"gap_detected", "schema_drifted", "alarm", "nearly",
+	"full", "down", "halted", "nats", "member", "unowned", "contested", "stale", "held", "insertion", "waiting", "outlet", "letters", "failing", "relay",
+	"gap_detected", "schema_drifted", "alarm", "differ", "permits", "nearly",
 }
 
 const (
@@ -73,7 +73,7 @@ func (s Status) problems() []Problem {
 	for _, a := range InOrder(s.Watch.Agencies) {
 		all = append(all, s.agencyProblems(a)...)
 	}
-	all = append(append(all, s.natsProblems()...), s.forwarderProblems()...)
+	all = slices.Concat(all, s.natsProblems(), s.clusterProblems(), s.forwarderProblems())
 	slices.SortStableFunc(all, func(x, y Problem) int { return cmp.Compare(slices.Index(kinds, x.Kind), slices.Index(kinds, y.Kind)) })
 	return all
 }

@@ -33,7 +33,8 @@ type Status struct {
 	Events      []EventCount      `json:"events,omitempty"`
 	// PublishFailures counts attempts to publish that failed, by what that means: full, gone, busy, unknown and others.
 	PublishFailures map[string]uint64 `json:"publishFailures,omitempty"`
-	Ready           *bool             `json:"ready,omitempty"` // as /readyz; nil: of a daemon that does not run
+	Ready           *bool             `json:"ready,omitempty"`   // as /readyz; nil: of a daemon that does not run
+	Cluster         *ClusterStatus    `json:"cluster,omitempty"` // nil: the agencies are shared with nobody
 }
 
 // Shared lets all who ask within a second have the same status: whoever asks without a break costs no more than that.
@@ -183,6 +184,11 @@ func rank(a poller.AgencyStatus) int {
 // of is the status as far as it is about one agency, or about nobody in particular.
 func (s Status) of(agencyID string) (Status, error) {
 	known := slices.ContainsFunc(s.Watch.Agencies, func(a poller.AgencyStatus) bool { return a.AgencyID == agencyID })
+	if s.Cluster != nil {
+		c := *s.Cluster
+		c.Agencies = only(c.Agencies, func(a ClusterAgency) bool { return a.AgencyID == agencyID })
+		s.Cluster, known = &c, known || len(c.Agencies) > 0
+	}
 	if !known {
 		return Status{}, fmt.Errorf("%w: it is not watched", poller.ErrUnknownAgency)
 	}

@@ -70,6 +70,9 @@ func (s Status) facts(o TextOptions) (lines []string) {
 		if s.Page != "" {
 			add(styleNone, "Page: %s", s.Page)
 		}
+		if s.Cluster != nil {
+			add(styleNone, "%s", s.Cluster.Line())
+		}
 	}
 	if text := s.counted(); text != "" {
 		add(styleNone, "%s", text)
@@ -111,6 +114,9 @@ func (s Status) agencyTable(o TextOptions) []string {
 			style = styleYellow
 		}
 		t.add(style, a.AgencyID, a.State, fmt.Sprint(a.Insertions), ago(a.LastCompleteWalk, s.Watch.At), fmt.Sprint(a.LastSequence), fmt.Sprint(s.pending(a.AgencyID)))
+	}
+	for _, a := range s.Cluster.Others() {
+		t.add(styleNone, a.AgencyID, "polled by "+s.Cluster.OwnedBy(a))
 	}
 	return append([]string{""}, t.lines(o)...)
 }
@@ -154,9 +160,14 @@ func ago(at, now time.Time) string {
 // mostLabels is how many of those that have one problem are named.
 const mostLabels = 5
 
-// problemLines are what needs attention, paragraph by paragraph: what it is, what it means and what ends it.
-func (s Status) problemLines(o TextOptions) (lines []string) {
-	for _, p := range s.Problems() {
+// problemLines are what needs attention, and what was odd lately.
+func (s Status) problemLines(o TextOptions) []string {
+	return append(paragraphs(o, s.Problems()), s.remarks(o)...)
+}
+
+// paragraphs say of each problem what it is, what it means and what ends it.
+func paragraphs(o TextOptions, list []Problem) (lines []string) {
+	for _, p := range list {
 		style := styleYellow
 		if p.Bad {
 			style = styleRed
@@ -185,7 +196,7 @@ func (s Status) problemLines(o TextOptions) (lines []string) {
 			lines = append(lines, o.wrap("→ "+p.Do.Command, 2)...)
 		}
 	}
-	return append(lines, s.remarks(o)...)
+	return lines
 }
 
 // remarks are what was odd lately and is no problem yet, a line each.

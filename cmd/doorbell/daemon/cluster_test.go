@@ -1,0 +1,139 @@
+package daemon
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"doorbell/cmd/doorbell/ops"
+	"doorbell/events/relay"
+)
+
+// seen is the status of a daemon.
+func seen(t *testing.T, d *Daemon) ops.Status {
+	t.Helper()
+	s, err := d.status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// settled waits until two members agree who owns what, and returns the owner of an agency, and the other one.
+func settled(t *testing.T, id string, one, two *Daemon) (owner, other *Daemon) {
+	t.Helper()
+	eventually(t, "both agree who owns what", func() bool {
+		x, y := seen(t, one), seen(t, two)
+		for n, a := range x.Cluster.Agencies {
+			b := y.Cluster.Agencies[n]
+			if a.Owner == "" || a.Owner != b.Owner || a.Epoch != b.Epoch || slices.Contains(owned(one), a.AgencyID) != (a.Owner == x.Cluster.Member) ||
+				slices.Contains(owned(two), a.AgencyID) != (a.Owner == y.Cluster.Member) {
+				return false
+			}
+			if a.AgencyID == id && a.Owner == x.Cluster.Member {
+				owner, other = one, two
+			} else if a.AgencyID == id {
+				owner, other = two, one
+			}
+		}
+		return x.Cluster.Held == 12 && len(x.Cluster.Members) == 2 && len(y.Cluster.Members) == 2
+	})
+	return owner, other
+}
+
+func TestEachMemberSaysWhoOwnsWhatAndIsReadyWhateverItOwns(t *testing.T) {
+	s := newShared(t)
+	one, stop := s.join(s.dir())
+	two, _ := s.join(s.dir())
+	settled(t, "A100", one, two)
+	for _, d := range []*Daemon{one, two} {
+		c := seen(t, d).Cluster
+		agencies := 0
+		for _, m := range c.Members {
+			agencies += m.Agencies
+			if !m.InForce || m.OtherList || m.Permits != 6 || m.Since.IsZero() {
+				t.Errorf("%+v", m)
+			}
+		}
+		if c.Name != "three" || c.Problem != "" || len(c.Agencies) != 3 || agencies != 3 || len(c.Others()) != 3-len(owned(d)) {
+			t.Errorf("%+v", c)
+		}
+		eventually(t, "it is ready", func() bool { return d.Health().Ready })
+		if list := slices.DeleteFunc(seen(t, d).Problems(), func(p ops.Problem) bool { return p.Passing }); len(list) > 0 {
+			t.Errorf("%+v", list)
+		}
+	}
+	id := two.store.ID()
+	stop()
+	eventually(t, "the one who stays owns all", func() bool {
+		c := seen(t, two).Cluster
+		return len(c.Members) == 1 && !slices.ContainsFunc(c.Agencies, func(a ops.ClusterAgency) bool { return a.Owner != id || !a.FreeSince.IsZero() })
+	})
+}
+
+// TestAnAgencyThatOnlyAMemberWatchesThatIsNotWantedHasNoOwner lets one member watch an agency that should be the other's, who does not.
+func TestAnAgencyThatOnlyAMemberWatchesThatIsNotWantedHasNoOwner(t *testing.T) {
+	s := newShared(t)
+	one, _ := s.join(s.dir())
+	two, _ := s.join(s.dir())
+	settled(t, "A100", one, two)
+	id := ""
+	for n := 0; id == ""; n++ {
+		if name := fmt.Sprint("Z", n); one.sharing.member.Load().Wanted(name) == two.store.ID() {
+			id = name
+		}
+	}
+	s.model.AddKey(testKey, append(slices.Clone(sharedAgencies), id)...)
+	set := func(d *Daemon) {
+		t.Helper()
+		if err := d.setAgencies(listed(append(slices.Clone(sharedAgencies), id)...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(one)
+	last := func() ops.ClusterAgency {
+		c := seen(t, one).Cluster
+		return c.Agencies[len(c.Agencies)-1]
+	}
+	first := last()
+	if first.AgencyID != id || first.FreeSince.IsZero() || first.Owner != "" {
+		t.Fatalf("%+v", first)
+	}
+	eventually(t, "both lists are seen to differ", func() bool {
+		return !seen(t, one).Cluster.DifferSince.IsZero() && !seen(t, two).Cluster.DifferSince.IsZero()
+	})
+	if again := last(); !again.FreeSince.Equal(first.FreeSince) {
+		t.Errorf("without an owner since %s, then since %s", first.FreeSince, again.FreeSince)
+	}
+	set(two)
+	eventually(t, "it has an owner", func() bool { return last().FreeSince.IsZero() && last().Owner == two.store.ID() && last().Epoch == 1 })
+	eventually(t, "the lists are alike", func() bool {
+		return seen(t, one).Cluster.DifferSince.IsZero() && seen(t, two).Cluster.DifferSince.IsZero()
+	})
+}
+
+func TestAMemberThatHasNotJoinedSaysSoAndIsNotReady(t *testing.T) {
+	a, _ := open(t, "B200")
+	a.sharing.on = true
+	first := a.clusterStatus()
+	if first.Problem == "" || first.ProblemSince.IsZero() || len(first.Agencies) != 1 || !first.Agencies[0].FreeSince.IsZero() {
+		t.Errorf("%+v", first)
+	}
+	if again := a.clusterStatus(); !again.ProblemSince.Equal(first.ProblemSince) {
+		t.Errorf("since %s, then since %s", first.ProblemSince, again.ProblemSince)
+	}
+	if c := a.acting(); c.OK || c.Text != first.Problem {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestNewEpochsAreCountedFromTheSecondHeadOn(t *testing.T) {
+	s := &sharing{heads: map[string]relay.Head{}}
+	for _, epoch := range []uint64{4, 4, 5, 5, 7} {
+		s.see("A100", relay.Head{Epoch: epoch})
+	}
+	s.see("B200", relay.Head{Epoch: 9})
+	if s.newEpochs != 2 {
+		t.Errorf("%d", s.newEpochs)
+	}
+}

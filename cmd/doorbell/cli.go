@@ -29,6 +29,7 @@ type grammar struct {
 	Version VersionCmd `cmd:"" group:"before" help:"Print the version."`
 
 	Status   StatusCmd   `cmd:"" group:"steer" help:"Show the state of the daemon."`
+	Cluster  ClusterCmd  `cmd:"" group:"steer" help:"Show the doorbells that share agencies, and who owns what."`
 	Poll     PollCmd     `cmd:"" group:"steer" help:"Poll an agency now."`
 	Resume   ResumeCmd   `cmd:"" group:"steer" help:"End the halt of an agency or insertion."`
 	Approve  ApproveCmd  `cmd:"" group:"steer" help:"Approve a held change."`

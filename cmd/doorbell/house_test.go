@@ -59,7 +59,7 @@ var house = map[string][]string{
 	"cmd/doorbell": nil, // everything
 
 	"poller/listings/listingstest": {},
-	"events/natsd/natsdtest":       {},
+	"events/natsd/natsdtest":       {"events/natsd"},
 	"events/forward/forwardtest":   {"events", "events/forward"},
 	"poller/schedule/simulate":     {"poller/schedule", "poller/schedule/trace"},
 }

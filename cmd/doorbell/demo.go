@@ -30,13 +30,16 @@ import (
 // DemoCmd is `doorbell demo`. It reads no environment.
 type DemoCmd struct {
 	For        time.Duration `placeholder:"DURATION" help:"End by itself after this time; 0 for never."`
+	Cluster    bool          `help:"Three NATS servers and three doorbells that share agencies, on free ports. One doorbell is killed on Enter, or after ten seconds; exits with 1 if a lead is lost or told twice."`
 	Seed       int64         `default:"1" help:"Number from which people and properties are made up."`
 	JSON       bool          `name:"json" help:"Print CloudEvents JSON, one object a line, with people's data; everything else goes to standard error."`
 	NATSListen string        `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"HOST:PORT" help:"Address of the NATS server; a free port is taken if this one is in use."`
 	HTTPListen string        `name:"http-listen" default:"127.0.0.1:3667" placeholder:"HOST:PORT" help:"Address of the status page; a free port is taken if this one is in use."`
 }
 
-func (DemoCmd) Help() string { return "Example:\n  doorbell demo --for 20s" }
+func (DemoCmd) Help() string {
+	return "Examples:\n  doorbell demo --for 20s\n  doorbell demo --cluster"
+}
 
 func (c *DemoCmd) Validate() error {
 	if c.For < 0 {
@@ -63,6 +66,9 @@ func (c *DemoCmd) Run(ctx context.Context, p *program) error {
 		d.out, d.objects = p.stderr, p.stdout
 	}
 	d.terminal = p.terminalOf(d.out)
+	if c.Cluster {
+		return d.runCluster(ctx, dir, c.Seed, p.stdin)
+	}
 	if err := d.open(ctx, dir, c); err != nil {
 		return err
 	}
@@ -184,7 +190,15 @@ func (d *demo) print(ctx context.Context, nc *nats.Conn) error {
 	if d.terminal.is {
 		progress.Go(func() { d.showProgress(watching) })
 	}
-	for e, err := range d.tail(ctx, nc) {
+	for !d.daemon.Health().Ready && ctx.Err() == nil { // until the relay has made the stream
+		time.Sleep(10 * time.Millisecond)
+	}
+	return d.follow(ctx, nc)
+}
+
+// follow reads the stream as a stranger would.
+func (d *demo) follow(ctx context.Context, nc *nats.Conn) error {
+	for e, err := range relay.Tail(ctx, nc, relay.TailOptions{Stream: "LISTINGS", Prefix: "listings", All: true}) {
 		if err != nil && ctx.Err() != nil {
 			return nil // it ended before it had begun
 		}
@@ -196,14 +210,6 @@ func (d *demo) print(ctx context.Context, nc *nats.Conn) error {
 		}
 	}
 	return nil
-}
-
-// tail reads the stream as a stranger would, once the relay has made it.
-func (d *demo) tail(ctx context.Context, nc *nats.Conn) func(func(events.Event, error) bool) {
-	for !d.daemon.Health().Ready && ctx.Err() == nil {
-		time.Sleep(10 * time.Millisecond)
-	}
-	return relay.Tail(ctx, nc, relay.TailOptions{Stream: "LISTINGS", Prefix: "listings", All: true})
 }
 
 func (d *demo) show(e events.Event) error {

@@ -115,7 +115,7 @@ type Daemon struct {
 	conn  *nats.Conn
 	relay *relay.Relay
 
-	memory    chan error // the end of a server that takes memory without end
+	abandon   chan error // the end of a server that takes memory without end, or a kill
 	abandoned bool       // for that: nothing is closed any more
 	closers   []func()   // last in, first out
 }
@@ -123,7 +123,7 @@ type Daemon struct {
 // New opens store, NATS and socket, in this order: the store's lock protects the folders of all others.
 func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	o.Poller.API.Version = o.Version
-	a := &Daemon{o: o, started: time.Now(), socket: o.Socket, memory: make(chan error, 1)}
+	a := &Daemon{o: o, started: time.Now(), socket: o.Socket, abandon: make(chan error, 1)}
 	a.admission.known, a.admission.since, a.admission.synced = map[string]bool{}, map[string]time.Time{}, map[string]bool{}
 	a.admission.news, a.admission.late = make(chan struct{}, 1), time.NewTimer(time.Hour)
 	a.admission.late.Stop()
@@ -293,7 +293,7 @@ func (a *Daemon) Run(ctx context.Context) error {
 		a.notNotified(err)
 	}
 	err := a.wait(&watch)
-	if a.abandoned = errors.Is(err, natsd.ErrTooMuchMemory); a.abandoned {
+	if a.abandoned = errors.Is(err, natsd.ErrTooMuchMemory) || errors.Is(err, errKilled); a.abandoned {
 		return a.ended(err)
 	}
 	a.o.Log.Info("stopping: publishing waiting events for at most 10 s; a second signal ends at once")
@@ -322,6 +322,11 @@ func (a *Daemon) Run(ctx context.Context) error {
 	return a.ended(err)
 }
 
+var errKilled = errors.New("killed")
+
+// Kill ends Run as a kill of the process would, as far as others can see: nothing is drained or released any more. For demonstrations.
+func (a *Daemon) Kill() { a.abandon <- errKilled }
+
 // damage ends everything when the store was found damaged, whoever found it: what is done from then on is done on a guess.
 func (a *Daemon) damage(ctx context.Context) error {
 	select {
@@ -332,21 +337,21 @@ func (a *Daemon) damage(ctx context.Context) error {
 	}
 }
 
-// wait waits for all parts; but not for long for those that a damaged store holds up, and not at all for want of memory.
+// wait waits for all parts; but not for long for those that a damaged store holds up, and not at all for want of memory or when killed.
 func (a *Daemon) wait(watch *errgroup.Group) error {
 	done := make(chan error, 1)
 	go func() { done <- watch.Wait() }()
 	select {
 	case err := <-done:
 		return err
-	case err := <-a.memory:
+	case err := <-a.abandon:
 		return err
 	case <-a.store.Damaged():
 	}
 	select {
 	case err := <-done:
 		return err
-	case err := <-a.memory:
+	case err := <-a.abandon:
 		return err
 	case <-time.After(drainLimit):
 		return a.store.Damage()

@@ -204,7 +204,7 @@ func TestAServerThatTakesMemoryWithoutEndEndsTheProcessWithoutWaitingForAnything
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(t.Context()) }()
 	<-hangs
-	a.memory <- natsd.ErrTooMuchMemory
+	a.abandon <- natsd.ErrTooMuchMemory
 	select {
 	case err := <-ended:
 		if code, said, hint := exit.Outcome(err); code != exit.CodeIO || !strings.Contains(fmt.Sprint(said), "memory") || !strings.Contains(hint, "aside") {

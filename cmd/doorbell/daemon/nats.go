@@ -76,7 +76,7 @@ func (a *Daemon) startServer(ctx context.Context) error {
 func (a *Daemon) superviseNATS(ctx context.Context) error {
 	err := a.server.Run(ctx)
 	if errors.Is(err, natsd.ErrTooMuchMemory) {
-		a.memory <- err
+		a.abandon <- err
 	}
 	return err
 }

@@ -127,3 +127,16 @@ var (
 	storeAlarm   = add("store_nearly_full", gauge, "1 while the store holds 80 % of what it may.")
 	storeFull    = add("store_full", gauge, "1 while the store holds all that it may, or its disk is full: nothing is asked then.")
 )
+
+// The doorbells that share agencies, as a member sees them.
+var (
+	clusterMembers = add("cluster_members", gauge, "Members that live. What begins with doorbell_cluster is left out where DOORBELL_CLUSTER is not set.")
+	clusterDiffer  = add("cluster_members_different", gauge, "Members whose configuration is not in force, or whose agencies or keys are not those of this one.")
+	clusterActing  = add("cluster_acting", gauge, "1 while this member may poll; doorbell cluster says why it does not.")
+	clusterPermits = add("cluster_permits_held", gauge, "Permits that this member holds; each is a twelfth of the ceiling of requests.")
+	clusterFree    = add("cluster_permits_free", gauge, "Permits that no member holds.")
+	clusterOwned   = add("cluster_agencies_owned", gauge, "Agencies that this member owns.")
+	clusterNew     = add("cluster_new_epochs_total", counter, "Claims of agencies, by whichever member, that this one has seen.")
+	clusterEpoch   = add("cluster_agency_epoch", gauge, "Epoch of the agency: how often it was claimed.", "agency")
+	clusterUnowned = add("cluster_agency_without_owner_seconds", gauge, "For how long no member that lives has owned the agency; 0 if one does.", "agency")
+)

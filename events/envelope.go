@@ -82,20 +82,26 @@ func formatSequence(n uint64) string {
 	return fmt.Sprintf("%0*d", sequenceDigits, n)
 }
 
-// event is strict where a reader could go wrong, and takes no notice of what it does not need. Agency and origin come
-// from the payload, which has them as they are; the reference too where the envelope had no room for it.
+// event is an event of somebody else's writing. Agency and origin come from the payload, which has them as they are; the
+// reference too where the envelope had no room for it.
 func (v *envelope) event() (Event, error) {
 	var payload struct {
 		AgencyID            string `json:"agencyId"`
 		PropertyReferenceID string `json:"propertyReferenceId"`
-		Origin              Origin `json:"origin"`
+		Origin              string `json:"origin"`
 	}
 	if json.Unmarshal(v.Data, &payload) != nil || payload.AgencyID == "" || payload.Origin == "" {
 		return Event{}, errPayload
 	}
+	v.Origin, v.Subject = payload.Origin, cmp.Or(v.Subject, payload.PropertyReferenceID)
+	return v.of(payload.AgencyID)
+}
+
+// of is strict where a reader could go wrong, and takes no notice of what it does not need.
+func (v *envelope) of(agencyID string) (Event, error) {
 	e := Event{
-		ID: v.ID, Type: Type(v.Type), AgencyID: payload.AgencyID, Origin: payload.Origin, StoreID: v.StoreID, Data: v.Data,
-		Reference: strings.ToValidUTF8(cmp.Or(v.Subject, payload.PropertyReferenceID), "\uFFFD"),
+		ID: v.ID, Type: Type(v.Type), AgencyID: agencyID, Reference: strings.ToValidUTF8(v.Subject, "\uFFFD"), Origin: Origin(v.Origin),
+		StoreID: v.StoreID, Data: v.Data,
 	}
 	var okTime, okRecorded, okSequence bool
 	e.Time, okTime = parseTime(v.Time)
@@ -112,8 +118,9 @@ func (v *envelope) event() (Event, error) {
 		{"recordedtime", okRecorded},
 		{"sequence", okSequence},
 		{"partitionkey", v.PartitionKey == Token(e.AgencyID)},
-		{"origin", isHeaderText(string(e.Origin))},
+		{"origin", v.Origin != "" && isHeaderText(v.Origin)},
 		{"storeid", isHeaderText(v.StoreID)},
+		{"data", v.Data != nil},
 	} {
 		if !attribute.ok {
 			return Event{}, fmt.Errorf("event: attribute %s is missing or not as it should be", attribute.name)
@@ -227,6 +234,15 @@ func (e *Event) UnmarshalJSON(line []byte) error {
 	}
 	*e = read
 	return nil
+}
+
+// Entry is UnmarshalJSON of a line whose agency is known: so the payload, which is most of it, is not read a second time.
+func Entry(agencyID string, line []byte) (Event, error) {
+	var v envelope
+	if json.Unmarshal(line, &v) != nil {
+		return Event{}, errors.New("event: no CloudEvents JSON")
+	}
+	return v.of(agencyID)
 }
 
 // Times are written as RFC 3339 in UTC: whole seconds plainly, all others with three digits, so that a column of them

@@ -24,6 +24,9 @@ func checkRoundTrips(t testing.TB, e events.Event) {
 	if err := json.Unmarshal(line, &fromLine); err != nil {
 		t.Fatalf("%v\n%s", err, line)
 	}
+	if entry, err := events.Entry(fromLine.AgencyID, line); err != nil || !reflect.DeepEqual(entry, fromLine) {
+		t.Fatalf("the line\n%s\nof a known agency came back as\n%+v, %v\nnot as\n%+v", line, entry, err, fromLine)
+	}
 	again, err := fromLine.AppendJSON(nil)
 	if err != nil || !bytes.Equal(again, line) {
 		t.Fatalf("the line\n%s\ncame back as\n%s\n%v", line, again, err)
@@ -53,6 +56,9 @@ func TestAnEventComesBackFromItsLineByteForByte(t *testing.T) {
 		}
 		if !reflect.DeepEqual(back, e) {
 			t.Errorf("%s\ngot  %+v\nwant %+v", kind, back, e)
+		}
+		if _, err := events.Entry("B200", line); err == nil {
+			t.Errorf("%s is an event of another agency", kind)
 		}
 		checkRoundTrips(t, e)
 	}
@@ -119,6 +125,9 @@ func TestWhatIsNoLineOfOursIsAnErrorAndChangesNothing(t *testing.T) {
 		}
 		if !reflect.DeepEqual(e, exampleEvent(t, events.TypeAccessResumed)) {
 			t.Errorf("%s: the event changed", line)
+		}
+		if _, err := events.Entry(e.AgencyID, []byte(line)); err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s of a known agency: error is %v", line, err)
 		}
 	}
 }

@@ -247,7 +247,7 @@ func (tx *Tx) trimmable(agency string, before time.Time, most int) (old [][]byte
 	keep, size := tx.keptFrom(agency), 0
 	for k, v := range tx.ascend(bucketLog, prefix(agency), prefix(agency)) {
 		l := entry(k, v)
-		if l.n >= keep || len(old) >= most || size >= trimBytes || !l.event().RecordedTime.Before(before) {
+		if l.n >= keep || len(old) >= most || size >= trimBytes || !l.event(agency).RecordedTime.Before(before) {
 			break
 		}
 		old, size = append(old, logKey(agency, l.n)), size+len(v)
@@ -262,7 +262,7 @@ func (s *Store) oldestTrimmable() (time.Time, error) {
 			agency := string(name)
 			for k, v := range tx.ascend(bucketLog, prefix(agency), prefix(agency)) {
 				l := entry(k, v)
-				if at := l.event().RecordedTime; l.n < tx.keptFrom(agency) && (oldest.IsZero() || at.Before(oldest)) {
+				if at := l.event(agency).RecordedTime; l.n < tx.keptFrom(agency) && (oldest.IsZero() || at.Before(oldest)) {
 					oldest = at
 				}
 				break

@@ -197,7 +197,7 @@ func (tx *Tx) unsent(agency string, maxEvents, maxBytes int) (found []events.Eve
 		if size += len(v); len(found)+len(dropped) > 0 && (len(found)+len(dropped) >= maxEvents || size > maxBytes) {
 			break
 		}
-		e := entry(k, v).event()
+		e := entry(k, v).event(agency)
 		if imported {
 			now, known := tx.publishedBefore(e, states)
 			if known && len(found) > 0 {
@@ -283,7 +283,7 @@ func (tx *Tx) noteOwnStates(agency string, list []events.Event, m imports) error
 		if l.position == 0 {
 			continue // it came in by Import
 		}
-		e := l.event()
+		e := l.event(agency)
 		if left--; left < 0 || e.RecordedTime.Before(since) {
 			break
 		}
@@ -313,7 +313,7 @@ func (tx *Tx) imported(agency, id string) (e events.Event, there bool) {
 	if v == nil {
 		return e, false
 	}
-	e = entry(k[len(k)-8:], v).event()
+	e = entry(k[len(k)-8:], v).event(agency)
 	return e, e.ID == id
 }
 

@@ -43,8 +43,9 @@ func (l logged) sequence() uint64 {
 	return l.n
 }
 
-func (l logged) event() (e events.Event) {
-	if e.UnmarshalJSON(l.line) != nil {
+func (l logged) event(agency string) events.Event {
+	e, err := events.Entry(agency, l.line)
+	if err != nil {
 		panic(damagef("an entry of %s cannot be read", bucketLog))
 	}
 	e.Sequence, e.Position = l.sequence(), l.position
@@ -117,7 +118,7 @@ func (s *Store) Read(agency string, after uint64, maxEvents, maxBytes int) ([]ev
 			if size += len(v); l.n >= unsent || len(found) > 0 && (len(found) >= maxEvents || size > maxBytes) {
 				break
 			}
-			found = append(found, l.event())
+			found = append(found, l.event(agency))
 		}
 		return found
 	})
@@ -201,7 +202,7 @@ func (s *Store) EventsAfter(agency string, at Place, most, maxBytes int) (found 
 					return at
 				}
 				if most, maxBytes = most-1, maxBytes-len(v); l.position == 0 || l.position > at.Position {
-					found = append(found, l.event())
+					found = append(found, l.event(agency))
 				}
 				at.Position = max(at.Position, l.position)
 				if l.n < unsent {
@@ -227,7 +228,7 @@ func (s *Store) EventsBefore(agency string, before uint64, most, maxBytes int) (
 				break
 			}
 			l := entry(k, v)
-			found, next, most, maxBytes = append(found, l.event()), l.n, most-1, maxBytes-len(v)
+			found, next, most, maxBytes = append(found, l.event(agency)), l.n, most-1, maxBytes-len(v)
 		}
 		return nil
 	})
@@ -243,7 +244,7 @@ func (s *Store) Lookup(was events.Event) (e events.Event, found bool, err error)
 		}
 		key := logKey(agency, n)
 		if v := tx.get(bucketLog, key); v != nil {
-			e, found = entry(key[len(key)-8:], v).event(), true
+			e, found = entry(key[len(key)-8:], v).event(agency), true
 		}
 		if found || was.Sequence != 0 {
 			return nil
@@ -251,7 +252,7 @@ func (s *Store) Lookup(was events.Event) (e events.Event, found bool, err error)
 		for k, v := range tx.descend(bucketLog, prefix(agency), logKey(agency, unsent)) {
 			l := entry(k, v)
 			if l.position == was.Position {
-				e, found = l.event(), true
+				e, found = l.event(agency), true
 			}
 			if l.position != 0 && l.position <= was.Position {
 				break
@@ -288,7 +289,7 @@ func (s *Store) Progress(agencies ...string) ([]Progress, error) {
 			p := Progress{Cursor: tx.cursor(agency)}
 			for k, v := range tx.ascend(bucketLog, prefix(agency), logKey(agency, unsent)) {
 				l := entry(k, v)
-				p.Unsent, p.Oldest = int(tx.lastPosition(agency)-l.position)+1, l.event().RecordedTime
+				p.Unsent, p.Oldest = int(tx.lastPosition(agency)-l.position)+1, l.event(agency).RecordedTime
 				break
 			}
 			list = append(list, p)

@@ -208,7 +208,7 @@ func (v *verifier) cursor(k, payload []byte) {
 		v.r.find("the cursor of agency %q is at %d, and its log goes from %d to %d", k, c.Sequence, s.first, s.last)
 		return
 	}
-	if at := v.tx.get(bucketLog, logKey(agency, c.Sequence)); len(at) >= 8 && entry(logKey("", c.Sequence)[1:], at).event().ID != c.ID {
+	if at := v.tx.get(bucketLog, logKey(agency, c.Sequence)); len(at) >= 8 && entry(logKey("", c.Sequence)[1:], at).event(agency).ID != c.ID {
 		v.r.find("the cursor of agency %q names another event than its log has at %d", k, c.Sequence)
 	}
 }

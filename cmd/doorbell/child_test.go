@@ -45,6 +45,12 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if lease := os.Getenv(memberLease); lease != "" {
+		if err := runMember(lease); err != nil {
+			os.Exit(report(os.Stderr, terminal{}, err))
+		}
+		return
+	}
 	flag.Parse()
 	if !given("test.parallel") { // most tests wait for other processes
 		_ = flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))

@@ -72,11 +72,17 @@ func readStreamNamed(ctx context.Context, nc *nats.Conn, name string) ([]message
 	if err != nil {
 		return nil, err
 	}
-	total := stream.CachedInfo().State.Msgs
-	c, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
-	if err != nil || total == 0 {
+	c, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverAllPolicy, FilterSubjects: []string{stream.CachedInfo().Config.Subjects[0]}, // others are no events
+	})
+	if err != nil {
 		return nil, err
 	}
+	info, err := c.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	total := info.NumPending
 	var all []message
 	for uint64(len(all)) < total {
 		batch, err := c.Fetch(500, jetstream.FetchMaxWait(2*time.Second))

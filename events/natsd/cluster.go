@@ -39,7 +39,7 @@ func StartCluster(ctx context.Context, dir string) (c *Cluster, err error) {
 		name := fmt.Sprint("n", i)
 		c.options[i] = &server.Options{
 			ServerName: name, Host: "127.0.0.1", Port: clients[i], NoSigs: true, NoLog: true, JetStream: true, StoreDir: filepath.Join(dir, name),
-			Cluster: server.ClusterOpts{Name: "three", Host: "127.0.0.1", Port: routes[i]}, Routes: server.RoutesFromStr(strings.Join(urls, ",")),
+			Cluster: server.ClusterOpts{Name: "three", Host: "127.0.0.1", Port: routes[i], NoAdvertise: true}, Routes: server.RoutesFromStr(strings.Join(urls, ",")),
 		}
 		if err := c.Start(i); err != nil {
 			return nil, err

@@ -1,0 +1,355 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"doorbell/cmd/doorbell/config"
+	"doorbell/cmd/doorbell/daemon"
+	"doorbell/cmd/doorbell/exit"
+	"doorbell/events"
+	"doorbell/events/natsd/natsdtest"
+	"doorbell/poller/sandbox"
+)
+
+var (
+	clusterSchedules = flag.Int("cluster.schedules", 2, "how many schedules of TestAnyScheduleOfAClusterLosesAndDoublesNothing, from seed 1")
+	clusterSeed      = flag.Uint64("cluster.seed", 0, "only the schedule with this seed")
+	clusterAtOnce    = flag.Int("cluster.at-once", 2, "how many of them at once")
+	clusterActs      = flag.Int("cluster.acts", 8, "how many things happen in a schedule")
+)
+
+// The test binary is a member of a cluster where this is set to the time of a lease: the real daemon, configured by its environment.
+const memberLease = "TEST_MEMBER_LEASE"
+
+const (
+	shortLease     = 6 * time.Second
+	clusterCeiling = 60 // requests per second
+)
+
+// runMember lives until SIGTERM.
+func runMember(lease string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	c, err := config.Read(os.Environ(), config.GroupPoll)
+	if err != nil {
+		return err
+	}
+	o := daemonOptions(c, newLogger(os.Stderr, c.Base, terminal{}))
+	if o.Cluster.Lease, err = time.ParseDuration(lease); err != nil {
+		return err
+	}
+	a, err := daemon.New(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	return a.Run(ctx)
+}
+
+// member is a doorbell of a cluster, in one process after the other, and its way to the servers.
+type member struct {
+	t       *testing.T
+	dir     string
+	environ []string
+	gate    *gate
+	process *child // nil: it does not run
+}
+
+func (m *member) start() {
+	m.t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env, cmd.Dir, cmd.SysProcAttr = m.environ, os.TempDir(), &syscall.SysProcAttr{}
+	m.process = begin(m.t, cmd).tellingNobody(m.t, nil)
+}
+
+func (m *member) end(s syscall.Signal) {
+	m.t.Helper()
+	if code := m.process.end(m.t, s); s == syscall.SIGTERM && code != exit.Done {
+		m.t.Errorf("exit code %d after SIGTERM:\n%s", code, m.process.stderr.String())
+	}
+	m.process = nil
+}
+
+// gate is a way to servers that can be cut, or made to hold back what goes through it.
+type gate struct {
+	listener net.Listener
+	to       []string
+	mu       sync.Mutex
+	shut     bool
+	held     chan struct{} // closed: nothing is held back
+	open     []net.Conn
+}
+
+func newGate(t *testing.T, to []string) *gate {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gate{listener: l, to: to, held: make(chan struct{})}
+	close(g.held)
+	t.Cleanup(func() {
+		l.Close()
+		g.cut()
+	})
+	go func() {
+		for n := 0; ; n++ {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go g.pass(c, n)
+		}
+	}()
+	return g
+}
+
+func (g *gate) pass(c net.Conn, n int) {
+	defer c.Close()
+	s, err := net.Dial("tcp", g.to[n%len(g.to)])
+	if err != nil {
+		return
+	}
+	defer s.Close()
+	g.mu.Lock()
+	shut := g.shut
+	g.open = append(g.open, c, s)
+	g.mu.Unlock()
+	if shut {
+		return
+	}
+	var both sync.WaitGroup
+	for _, way := range [][2]net.Conn{{c, s}, {s, c}} {
+		both.Go(func() {
+			defer way[0].Close()
+			defer way[1].Close()
+			buffer := make([]byte, 32<<10)
+			for {
+				n, err := way[0].Read(buffer)
+				g.mu.Lock()
+				held := g.held
+				g.mu.Unlock()
+				<-held
+				if n > 0 {
+					if _, err := way[1].Write(buffer[:n]); err != nil {
+						return
+					}
+				}
+				if err != nil {
+					return
+				}
+			}
+		})
+	}
+	both.Wait()
+}
+
+// cut ends all connections and lets none through.
+func (g *gate) cut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = true
+	for _, c := range g.open {
+		c.Close()
+	}
+	g.open = nil
+}
+
+// hold lets nothing through for the moment, and loses nothing.
+func (g *gate) hold() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.held = make(chan struct{})
+}
+
+// restore lets everything through again.
+func (g *gate) restore() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = false
+	select {
+	case <-g.held:
+	default:
+		close(g.held)
+	}
+}
+
+// clustered are three doorbells that share the agencies of a restless API, on three servers.
+type clustered struct {
+	*restless
+	t       *testing.T
+	random  *rand.Rand
+	nats    *natsdtest.Cluster
+	members []*member
+}
+
+func newClustered(t *testing.T, seed uint64) *clustered {
+	t.Helper()
+	c := &clustered{t: t, random: rand.New(rand.NewPCG(seed, 19)), nats: natsdtest.Start(t)}
+	agencies := []string{"A100", "B200", "C300", "D400", "E500", "F600"}
+	c.restless = newRestlessOf(t, seed, sandbox.Flat(), "", 900, agencies...)
+	for range 3 {
+		m := &member{t: t, dir: shortDir(t), gate: newGate(t, strings.Split(strings.ReplaceAll(c.nats.URL(), "nats://", ""), ","))}
+		m.environ = append(slices.Clone(c.environ), "DOORBELL_DATA_DIR="+m.dir, "DOORBELL_CLUSTER=leads", "NATS_URL=nats://"+m.gate.listener.Addr().String(),
+			fmt.Sprint("DOORBELL_REQUESTS_PER_SECOND=", clusterCeiling), memberLease+"="+shortLease.String(), "DOORBELL_HTTP_LISTEN=off", "DOORBELL_POLL_INTERVAL=500ms", "DOORBELL_WALK_INTERVAL=500ms")
+		c.members = append(c.members, m)
+		m.start()
+	}
+	eventually(t, "all agencies are watched", func() bool {
+		all, _ := readStream(t.Context(), c.nats.URL())
+		watched := map[string]bool{}
+		for _, m := range all {
+			if m.kind() == string(events.TypeWatchBaselined) {
+				watched[m.body.AgencyID] = true
+			}
+		}
+		return len(watched) == len(agencies)
+	})
+	c.begun()
+	return c
+}
+
+func (c *clustered) one() *member { return c.members[c.random.IntN(len(c.members))] }
+
+// wait lets up to one and a half leases pass: the moment is the point of the test.
+func (c *clustered) wait() { time.Sleep(time.Duration(c.random.Int64N(int64(shortLease * 3 / 2)))) }
+
+// acts are what may happen to a cluster.
+var acts = []struct {
+	name string
+	do   func(*clustered)
+}{
+	{"kill", func(c *clustered) {
+		m := c.one()
+		m.end(syscall.SIGKILL)
+		c.wait()
+		m.start()
+	}},
+	{"stop and continue", func(c *clustered) {
+		m := c.one()
+		_ = m.process.cmd.Process.Signal(syscall.SIGSTOP)
+		c.wait()
+		_ = m.process.cmd.Process.Signal(syscall.SIGCONT)
+	}},
+	{"restart", func(c *clustered) {
+		m := c.one()
+		m.end(syscall.SIGTERM)
+		m.start()
+	}},
+	{"rolling restart", func(c *clustered) {
+		for _, m := range c.members {
+			m.end(syscall.SIGTERM)
+			m.start()
+		}
+	}},
+	{"kill all", func(c *clustered) {
+		for _, m := range c.members {
+			m.end(syscall.SIGKILL)
+		}
+		c.wait()
+		for _, m := range c.members {
+			m.start()
+		}
+	}},
+	{"cut off from NATS", func(c *clustered) {
+		m := c.one()
+		m.gate.cut()
+		c.wait()
+		m.gate.restore()
+	}},
+	{"held back on the way to NATS", func(c *clustered) {
+		m := c.one()
+		m.gate.hold()
+		c.wait()
+		m.gate.restore()
+	}},
+	{"held back, and killed", func(c *clustered) {
+		m := c.one()
+		m.gate.hold()
+		c.wait()
+		m.end(syscall.SIGKILL)
+		m.gate.cut()
+		m.gate.restore()
+		m.start()
+	}},
+	{"leader of the stream away", func(c *clustered) {
+		n := c.nats.Leader("LISTINGS")
+		c.nats.Stop(n)
+		c.wait()
+		c.nats.Start(n)
+	}},
+	{"majority of the servers away", func(c *clustered) {
+		c.nats.Stop(0)
+		c.nats.Stop(1)
+		c.wait()
+		c.nats.Start(0)
+		c.nats.Start(1)
+	}},
+	{"another machine in the place of one", func(c *clustered) {
+		m := c.one()
+		m.end(syscall.SIGKILL)
+		if err := os.RemoveAll(m.dir); err != nil {
+			c.t.Fatal(err)
+		}
+		m.start()
+	}},
+}
+
+// TestAnyScheduleOfAClusterLosesAndDoublesNothing lets three doorbells share the agencies of an API that keeps moving, while they, the
+// servers and the ways between are taken away and come back as a seed decides. Then it holds the stream against the truth, and the
+// requests against the ceiling. The long form is
+// `go test ./cmd/doorbell -run TestAnyScheduleOfACluster -cluster.schedules 300 -timeout 3h -v`.
+func TestAnyScheduleOfAClusterLosesAndDoublesNothing(t *testing.T) {
+	var list []uint64
+	for n := range *clusterSchedules {
+		list = append(list, uint64(n+1))
+	}
+	if *clusterSeed > 0 {
+		list = []uint64{*clusterSeed}
+	}
+	begin, all := time.Now(), atomic.Int64{}
+	atOnce(*clusterAtOnce, list, func(seed uint64) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { all.Add(int64(liveClustered(t, seed))) })
+	})
+	t.Logf("%d schedules, %d events, %s", len(list), all.Load(), time.Since(begin).Round(time.Second))
+}
+
+func liveClustered(t *testing.T, seed uint64) (told int) {
+	c := newClustered(t, seed)
+	var order []int
+	for n := range *clusterActs { // all of them, in any order
+		if n%len(acts) == 0 {
+			order = c.random.Perm(len(acts))
+		}
+		a := acts[order[n%len(acts)]]
+		t.Logf("%s %s", time.Now().Format("05.000"), a.name)
+		a.do(c)
+		time.Sleep(time.Duration(c.random.Int64N(int64(shortLease / 2))))
+	}
+	c.rest()
+	t.Logf("%s rest", time.Now().Format("05.000"))
+	messages := c.oracle.mustKeepItsPromises(t, c.nats.URL(), 90*time.Second)
+	for _, m := range c.members {
+		m.end(syscall.SIGTERM)
+	}
+	for _, within := range []time.Duration{time.Second, 10 * time.Second} {
+		if most, may := c.most(within), int(within.Seconds()*clusterCeiling)+len(c.members); most > may {
+			t.Errorf("%d requests came within %s; %d may", most, within, may)
+		}
+	}
+	return len(messages)
+}

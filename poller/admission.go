@@ -204,6 +204,22 @@ func (p *Poller) throttle(key *backoff, r listings.Request, sent, now time.Time,
 	if before == 0 {
 		p.log.Warn("the API throttles a key: its requests wait", "key", r.Key, "wait", after.Until.Sub(now).Round(time.Second))
 	}
+	if p.o.Throttled != nil {
+		p.o.Throttled(r.Key, after.Until)
+	}
+}
+
+// Throttle lets a key wait, named by its fingerprint, because the API asked another doorbell for it. What differs by less than a second
+// from how long it waits anyhow is what we have told that one.
+func (p *Poller) Throttle(key string, until time.Time) {
+	b, now := p.keyBackoff(key), time.Now()
+	if until.Before(now) || until.Sub(b.state().Until) < time.Second {
+		return
+	}
+	b.change(func(b watch.Backoff) watch.Backoff { return b.Throttled(now, now, until.Sub(now)) })
+	p.log.Warn("the API throttles a key elsewhere: its requests wait", "key", key, "wait", until.Sub(now).Round(time.Second))
+	p.markAllDirty(failureName{failureKey, key}, failureName{failureBase, ""})
+	p.pauseAll()
 }
 
 // pauseAll looks anew at what keeps the polls of each agency.

@@ -39,6 +39,8 @@ type Options struct {
 	// none, as another one may poll the same agencies. It is asked immediately before each request and must not wait. No agency
 	// has to stay then.
 	Share func() float64
+	// Throttled is told that the API asked a key to wait, by its fingerprint; see Poller.Throttle. It must not wait.
+	Throttled func(key string, until time.Time)
 
 	largerPages bool // PageSize was left to us
 }

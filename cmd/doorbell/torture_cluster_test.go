@@ -69,11 +69,24 @@ type member struct {
 	process *child // nil: it does not run
 }
 
+// earlier keeps the last that a process has said, for who looks for the cause of a failure.
+const earlier = 6 << 10
+
 func (m *member) start() {
 	m.t.Helper()
+	if m.process != nil {
+		m.t.Fatal("it runs already")
+	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env, cmd.Dir, cmd.SysProcAttr = m.environ, os.TempDir(), &syscall.SysProcAttr{}
-	m.process = begin(m.t, cmd).tellingNobody(m.t, nil)
+	p := begin(m.t, cmd).tellingNobody(m.t, nil)
+	m.t.Cleanup(func() {
+		if m.t.Failed() {
+			text := p.stderr.String()
+			m.t.Logf("%s in %s said last:\n%s", p.cmd.ProcessState, m.dir, text[max(0, len(text)-earlier):])
+		}
+	})
+	m.process = p
 }
 
 func (m *member) end(s syscall.Signal) {

@@ -193,7 +193,7 @@ func (a *Daemon) openPoller(context.Context) error {
 	o := a.o.Poller
 	o.Store, o.Logger, o.Agencies = a.store, a.o.Log, a.admission.admitted(a.sharing.ours(o.Agencies))
 	if a.sharing.on {
-		o.Share = a.sharing.mayUse
+		o.Share, o.Throttled = a.sharing.mayUse, a.sharing.throttled
 	}
 	p, err := poller.New(o)
 	if errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrDamaged) {

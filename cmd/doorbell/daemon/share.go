@@ -199,6 +199,13 @@ func (s *sharing) mayUse() float64 {
 	return 0
 }
 
+// throttled lets the other members know that the API asked a key to wait.
+func (s *sharing) throttled(key string, until time.Time) {
+	if m := s.member.Load(); m != nil {
+		m.Pause(key, until, "throttled")
+	}
+}
+
 // settle makes this member own what it should, as far as that can be had. The error is the store's.
 func (a *Daemon) settle(ctx context.Context, member *cluster.Cluster) error {
 	s, d := &a.sharing, &a.admission
@@ -218,6 +225,9 @@ func (a *Daemon) settle(ctx context.Context, member *cluster.Cluster) error {
 	wanted := slices.Clone(d.wanted)
 	d.mu.Unlock()
 	member.Watches(watches(wanted))
+	for _, pause := range member.View().Pauses {
+		a.poller.Throttle(pause.Scope, pause.Until)
+	}
 	var claims errgroup.Group
 	claims.SetLimit(claimsAtOnce)
 	for _, k := range wanted {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,11 +35,30 @@ type shared struct {
 	model *sandbox.Model
 	url   string
 	leads map[string][]string // by agency
+	log   io.Writer
+}
+
+// logged is what daemons have logged.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logged) holds(words string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.text.String(), words)
 }
 
 func newShared(t *testing.T) *shared {
 	t.Helper()
-	s := &shared{t: t, nats: natsdtest.Start(t), leads: map[string][]string{}}
+	s := &shared{t: t, nats: natsdtest.Start(t), leads: map[string][]string{}, log: io.Discard}
 	s.model = sandbox.NewModel(sandbox.Options{Seed: 1})
 	sandbox.NewGenerator(s.model, sandbox.GeneratorOptions{Seed: 1, Agencies: sharedAgencies, Insertions: 4, History: 1}).Seed()
 	s.model.AddKey(testKey, sharedAgencies...)
@@ -51,7 +73,7 @@ func (s *shared) join(dir string) (d *Daemon, stop func()) {
 	s.t.Helper()
 	d, err := New(s.t.Context(), Options{
 		DataDir: dir, NATSListen: "off", SubjectPrefix: "listings", Stream: "LISTINGS", ManageStream: true, Retention: time.Hour, StreamMax: 1 << 30,
-		NATS: natsd.Dial{URL: s.nats.URL()}, Cluster: ClusterOptions{Name: "three", Lease: 8 * time.Second}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		NATS: natsd.Dial{URL: s.nats.URL()}, Cluster: ClusterOptions{Name: "three", Lease: 8 * time.Second}, Log: slog.New(slog.NewTextHandler(s.log, nil)),
 		Poller: poller.Options{
 			API: listings.Options{BaseURL: s.url}, RequestsPerSecond: 90, PollInterval: 100 * time.Millisecond,
 			WalkInterval: 150 * time.Millisecond, Agencies: listed(sharedAgencies...),
@@ -206,4 +228,25 @@ func TestDoorbellsShareAgenciesAndTakeThemOver(t *testing.T) {
 	eventually(t, "the first one is back", all(one, two))
 	s.write()
 	s.told()
+}
+
+// TestAKeyThatTheAPIAsksToWaitWaitsInAllDoorbells lets the API throttle the one doorbell that asks at the moment.
+func TestAKeyThatTheAPIAsksToWaitWaitsInAllDoorbells(t *testing.T) {
+	s := newShared(t)
+	one, stop := s.join(s.dir())
+	eventually(t, "it watches all", func() bool { return len(owned(one)) == len(sharedAgencies) })
+	key := listings.NewKey(testKey).Fingerprint()
+	until := time.Now().Add(10 * time.Minute)
+	one.sharing.throttled(key, until)
+	eventually(t, "the others know", func() bool { return len(one.sharing.member.Load().View().Pauses) == 1 })
+	stop()
+	asked := s.model.Requests(sandbox.Filter{})
+	said := &logged{}
+	s.log = said
+	two, _ := s.join(s.dir())
+	eventually(t, "another one has claimed all", func() bool { return len(owned(two)) == len(sharedAgencies) })
+	eventually(t, "it waits", func() bool { return said.holds("the API throttles a key elsewhere") })
+	if more := s.model.Requests(sandbox.Filter{}) - asked; more > 0 {
+		t.Errorf("the API was asked %d times", more)
+	}
 }

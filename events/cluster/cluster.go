@@ -58,6 +58,7 @@ type Options struct {
 	Conn       *nats.Conn    // without a reconnect buffer
 	Name       string        // of the cluster: letters, digits, - and _
 	Member     string        // the same after a restart, and of no other doorbell
+	Run        string        // of the member, another one at each start [random]
 	Host       string        // where it runs, for people
 	Digest     string        // of all that must be equal for two doorbells to continue each other's work
 	Generation uint64        // raised when the digest changes
@@ -125,6 +126,7 @@ type Cluster struct {
 // what somebody has to change; any other may pass.
 func Join(ctx context.Context, o Options) (*Cluster, error) {
 	o.TTL, o.Renew, o.Grace = cmp.Or(o.TTL, 20*time.Second), cmp.Or(o.Renew, 4*time.Second), cmp.Or(o.Grace, 15*time.Second)
+	o.Run = cmp.Or(o.Run, rand.Text())
 	o.Replicas, o.Logger = cmp.Or(o.Replicas, 3), cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.clock == nil {
 		start := time.Now()
@@ -185,10 +187,11 @@ func (c *Cluster) Release(agency string) bool {
 	return c.View().release(c.o.Member, agency, c.o.clock().mono, c.o.TTL)
 }
 
-// Dead says whether a member's lease has ended. The bucket's leader says so: a replica, and what was watched, may be behind.
-func (c *Cluster) Dead(ctx context.Context, member string) (bool, error) {
+// Dead says whether the lease of a run of a member has ended: also by another run of it. The bucket's leader says so: a replica,
+// and what was watched, may be behind.
+func (c *Cluster) Dead(ctx context.Context, member, run string) (bool, error) {
 	e, err := c.read(ctx, memberKey(member))
-	return err == nil && e.gone, err
+	return err == nil && (e.gone || e.value.Run != run), err
 }
 
 // Pause lets all members know that nothing is to be sent for a scope, which is the base URL's name or a key's fingerprint and no secret. It returns
@@ -235,7 +238,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 
 // renew is the loop: what is seen and the time decide what is written.
 func (c *Cluster) renew(ctx context.Context) error {
-	s := newState(c.o, rand.Text())
+	s := newState(c.o, c.o.Run)
 	tick := time.NewTicker(c.o.Renew / 16)
 	defer tick.Stop()
 	alive, failing := false, false

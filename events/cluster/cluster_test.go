@@ -238,15 +238,18 @@ func TestMembersShareTheCeilingAndTakeOverFromWhoLeavesOrCrashes(t *testing.T) {
 	c := all.of(join(t, s.URL(), quick("c")))
 	eventually(t, "a third each", func() bool { return a.permits() == 4 && b.permits() == 4 && c.permits() == 4 })
 
-	if dead, err := a.Dead(t.Context(), "c"); dead || err != nil {
+	if dead, err := a.Dead(t.Context(), "c", c.o.Run); dead || err != nil {
 		t.Fatalf("c is dead: %t, %v", dead, err)
+	}
+	if dead, err := a.Dead(t.Context(), "c", "the run before"); !dead || err != nil {
+		t.Fatalf("an earlier run of c: dead %t, %v", dead, err)
 	}
 	start := time.Now()
 	if err := c.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	left := time.Since(start)
-	if dead, err := a.Dead(t.Context(), "c"); !dead || err != nil {
+	if dead, err := a.Dead(t.Context(), "c", c.o.Run); !dead || err != nil {
 		t.Fatalf("c has left: dead %t, %v", dead, err)
 	}
 	<-c.done
@@ -259,12 +262,12 @@ func TestMembersShareTheCeilingAndTakeOverFromWhoLeavesOrCrashes(t *testing.T) {
 	start = time.Now()
 	b.crash()
 	seen := eventually(t, "the death is seen", func() bool { return a.sees("a") })
-	if dead, err := a.Dead(t.Context(), "b"); !dead || err != nil {
+	if dead, err := a.Dead(t.Context(), "b", b.o.Run); !dead || err != nil {
 		t.Fatalf("b has crashed: dead %t, %v", dead, err)
 	}
 	eventually(t, "all again", func() bool { return a.permits() == 12 })
 	t.Logf("a crash was seen after %s of a TTL of %s, and the permits were used after %s", seen, a.o.TTL, time.Since(start))
-	if dead, err := a.Dead(t.Context(), "nobody"); !dead || err != nil {
+	if dead, err := a.Dead(t.Context(), "nobody", ""); !dead || err != nil {
 		t.Fatalf("who never was: dead %t, %v", dead, err)
 	}
 	all.mu.Lock()

@@ -45,6 +45,7 @@ type Shared interface {
 // Head is the claim on an agency.
 type Head struct {
 	Owner string    `json:"owner"` // empty: it was released
+	Run   string    `json:"run"`   // of the owner that has claimed it
 	Epoch uint64    `json:"epoch"` // counts the claims
 	Since time.Time `json:"since"` // of the claim
 	// Complete is how far the events had come when the stream had all rows. Its place in the stream is that of the head and Behind.
@@ -177,10 +178,11 @@ func (r *Relay) putHead(ctx context.Context, agency string, h Head, fence uint64
 	return a.Sequence, nil
 }
 
-// Claim makes this doorbell the owner of an agency, if it has none, or if may says of its owner that it can be taken from him. It loads
+// Claim makes this doorbell the owner of an agency, if it has none, or if may says of its owner, and the run of it that has claimed the
+// agency, that it can be taken from him. It loads
 // what the stream holds, unless the log has it: then the agency is to be published, and polled. The head says who owns it now. Claim is
 // not to be called while the agency is polled.
-func (r *Relay) Claim(ctx context.Context, agency string, may func(owner string) (bool, error)) (h Head, err error) {
+func (r *Relay) Claim(ctx context.Context, agency string, may func(owner, run string) (bool, error)) (h Head, err error) {
 	l := r.worker(agency)
 	defer l.lock()()
 	info, err := r.state(ctx)
@@ -196,11 +198,11 @@ func (r *Relay) Claim(ctx context.Context, agency string, may func(owner string)
 		return h, fmt.Errorf("%w: %w", ErrLog, err)
 	}
 	claim := events.Claim{Epoch: known.Epoch + 1, StreamCreated: info.Created.UTC()}
-	h = Head{Owner: r.o.Owner, Since: time.Now().UTC()}
+	h = Head{Owner: r.o.Owner, Run: r.o.Run, Since: time.Now().UTC()}
 	load := false
 	if before != nil {
 		if before.Owner != "" && before.Owner != r.o.Owner {
-			if ok, err := may(before.Owner); err != nil || !ok {
+			if ok, err := may(before.Owner, before.Run); err != nil || !ok {
 				return *before, err
 			}
 		}
@@ -293,26 +295,33 @@ func (r *Relay) load(ctx context.Context, agency string, h Head, claim events.Cl
 }
 
 // Release ends the claim on an agency that is not polled any more, once all of it is published, so that another doorbell can
-// claim it at once. An agency that is not ours any more needs none.
+// claim it at once. One of which our claim was not known to have succeeded is released as well; one that is not ours needs nothing.
 func (r *Relay) Release(ctx context.Context, agency string) error {
 	l := r.worker(agency)
-	s, err := r.check(ctx)
-	if err != nil {
-		return fmt.Errorf("relay: %w", err)
-	}
-	if err := l.finish(ctx, s); err != nil {
-		return err
+	if l.owned.Load() {
+		s, err := r.check(ctx)
+		if err != nil {
+			return fmt.Errorf("relay: %w", err)
+		}
+		if err := l.finish(ctx, s); err != nil {
+			return err
+		}
 	}
 	defer l.lock()()
-	if l.claim == nil {
-		return nil
-	}
-	claim, h := *l.claim, l.head
-	h.Owner, h.Since = "", time.Now().UTC()
-	place, err := r.putHead(ctx, agency, h, claim.Place)
+	h, err := r.Head(ctx, agency)
 	if err != nil {
 		return err
 	}
+	if h == nil || h.Owner != r.o.Owner || h.Run != r.o.Run {
+		l.disown()
+		return nil
+	}
+	h.Owner, h.Run, h.Since = "", "", time.Now().UTC()
+	place, err := r.putHead(ctx, agency, *h, h.Place)
+	if err != nil || l.claim == nil {
+		return err
+	}
+	claim := *l.claim
 	l.disown()
 	claim.Place = place
 	return r.noteClaim(agency, claim)

@@ -71,7 +71,7 @@ func (m *member) claim(agency string) {
 	eventually(m.t, m.name+" claims "+agency, func() bool {
 		ctx, cancel := context.WithTimeout(m.t.Context(), 10*time.Second)
 		defer cancel()
-		h, err := m.relay.Claim(ctx, agency, func(string) (bool, error) { return true, nil })
+		h, err := m.relay.Claim(ctx, agency, func(string, string) (bool, error) { return true, nil })
 		return err == nil && h.Owner == m.name
 	})
 }

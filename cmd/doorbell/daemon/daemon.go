@@ -8,6 +8,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -127,7 +128,8 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	a.admission.known, a.admission.since, a.admission.synced = map[string]bool{}, map[string]time.Time{}, map[string]bool{}
 	a.admission.news, a.admission.late = make(chan struct{}, 1), time.NewTimer(time.Hour)
 	a.admission.late.Stop()
-	a.sharing.on, a.sharing.owned, a.sharing.said, a.sharing.news = o.Cluster.Name != "", map[string]bool{}, map[string]string{}, make(chan struct{}, 1)
+	a.sharing.on, a.sharing.run, a.sharing.news, a.sharing.said = o.Cluster.Name != "", rand.Text(), make(chan struct{}, 1), map[string]string{}
+	a.sharing.owned, a.sharing.held = map[string]bool{}, map[string]bool{}
 	a.sharing.heads, a.sharing.since = map[string]relay.Head{}, map[string]time.Time{}
 	for _, f := range o.Forwarders {
 		a.forwarders = append(a.forwarders, &running{Forwarder: f})
@@ -381,6 +383,9 @@ func (a *Daemon) publish(ctx context.Context) (ended error) {
 	retry(ctx, func(ctx context.Context) error {
 		if closed {
 			if err := a.connect(); err != nil {
+				return err
+			}
+			if err := a.claimAgain(); err != nil {
 				return err
 			}
 		}

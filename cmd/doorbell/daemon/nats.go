@@ -105,7 +105,7 @@ func (a *Daemon) connect() error {
 	}
 	if o.Cluster.Name != "" {
 		options.StoreID, options.Replicas = o.Cluster.Name, 3
-		options.Owner, options.Shared, options.Lost = a.store.ID(), a.store, a.sharing.lose
+		options.Owner, options.Run, options.Shared, options.Lost = a.store.ID(), a.sharing.run, a.store, a.sharing.lose
 	}
 	r, err := relay.New(options)
 	if err != nil {

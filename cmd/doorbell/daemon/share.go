@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -62,10 +63,12 @@ func short(text []byte) string {
 // the relay has brought in line with the stream, is polled; see admission.
 type sharing struct {
 	on     bool                            // else nothing is shared
+	run    string                          // names this process
 	member atomic.Pointer[cluster.Cluster] // nil: not yet
 
 	mu    sync.Mutex
 	owned map[string]bool
+	held  map[string]bool // where our name may stand in the head: what is owned, and what is to be released
 	lost  []string
 	news  chan struct{}     // capacity 1
 	said  map[string]string // why an agency could not be claimed
@@ -96,10 +99,11 @@ func (s *sharing) ours(list []poller.AgencyKeys) []poller.AgencyKeys {
 	return slices.DeleteFunc(slices.Clone(list), func(k poller.AgencyKeys) bool { return !s.owned[k.ID] })
 }
 
-func (s *sharing) owns(id string) bool {
+// has says whether an agency is ours, and whether our name may stand in its head.
+func (s *sharing) has(id string) (owned, held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.owned[id]
+	return s.owned[id], s.held[id]
 }
 
 // lose notes that another doorbell has claimed an agency.
@@ -130,7 +134,7 @@ func (a *Daemon) join(ctx context.Context, conn *nats.Conn) (member *cluster.Clu
 	for {
 		once, cancel := context.WithTimeout(ctx, joinWithin)
 		member, err = cluster.Join(once, cluster.Options{
-			Conn: conn, Name: c.Name, Member: a.store.ID(), Host: host, Digest: a.o.digest(), Generation: max(c.Generation, 1),
+			Conn: conn, Name: c.Name, Member: a.store.ID(), Run: a.sharing.run, Host: host, Digest: a.o.digest(), Generation: max(c.Generation, 1),
 			Ceiling: a.o.Poller.RequestsPerSecond, TTL: c.Lease, Renew: c.Lease / 5, Grace: c.Lease * 3 / 4, Logger: a.o.Log.With("part", "cluster"),
 		})
 		cancel()
@@ -218,6 +222,7 @@ func (a *Daemon) settle(ctx context.Context, member *cluster.Cluster) error {
 			return err
 		}
 		s.mu.Lock()
+		delete(s.held, id)
 		s.lost = s.lost[1:]
 		s.mu.Unlock()
 	}
@@ -231,12 +236,12 @@ func (a *Daemon) settle(ctx context.Context, member *cluster.Cluster) error {
 	var claims errgroup.Group
 	claims.SetLimit(claimsAtOnce)
 	for _, k := range wanted {
-		switch owned := s.owns(k.ID); {
-		case owned && member.Release(k.ID):
-			if err := a.giveUp(ctx, k.ID); err != nil {
-				return err
-			}
-		case !owned && member.Alive() && member.Wanted(k.ID) == a.store.ID():
+		owned, held := s.has(k.ID)
+		wanted := member.Wanted(k.ID) == a.store.ID()
+		switch {
+		case owned && member.Release(k.ID), !owned && held && !wanted:
+			claims.Go(func() error { return a.giveUp(ctx, k.ID) })
+		case !owned && wanted && member.Alive():
 			claims.Go(func() error { return a.claim(ctx, member, k.ID) })
 		}
 	}
@@ -246,12 +251,15 @@ func (a *Daemon) settle(ctx context.Context, member *cluster.Cluster) error {
 // claim tries to become the owner of an agency.
 func (a *Daemon) claim(ctx context.Context, member *cluster.Cluster, id string) error {
 	s := &a.sharing
+	s.mu.Lock()
+	s.held[id] = true
+	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, claimWithin)
 	defer cancel()
 	a.admission.mu.Lock()
 	delete(a.admission.synced, id) // of a claim before this one
 	a.admission.mu.Unlock()
-	h, err := a.currentRelay().Claim(ctx, id, func(owner string) (bool, error) { return member.Dead(ctx, owner) })
+	h, err := a.currentRelay().Claim(ctx, id, func(owner, run string) (bool, error) { return member.Dead(ctx, owner, run) })
 	if errors.Is(err, relay.ErrLog) {
 		return err
 	}
@@ -264,10 +272,14 @@ func (a *Daemon) claim(ctx context.Context, member *cluster.Cluster, id string) 
 			a.o.Log.Warn("the agency cannot be claimed yet", "agency", id, "err", text)
 		}
 	}
+	s.mu.Lock()
+	if err == nil && h.Owner != a.store.ID() { // another one has it, and lives
+		delete(s.held, id)
+	}
 	if err != nil || h.Owner != a.store.ID() {
+		s.mu.Unlock()
 		return nil
 	}
-	s.mu.Lock()
 	s.owned[id] = true
 	delete(s.said, id)
 	s.mu.Unlock()
@@ -289,6 +301,20 @@ func (a *Daemon) disown(id string) error {
 	return a.reset()
 }
 
+// claimAgain lets all be claimed once more that is ours: a relay that has just been made knows of no claim.
+func (a *Daemon) claimAgain() error {
+	s := &a.sharing
+	s.mu.Lock()
+	ours := slices.Collect(maps.Keys(s.owned))
+	s.mu.Unlock()
+	for _, id := range ours {
+		if err := a.disown(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // reset tells the poller who is ours.
 func (a *Daemon) reset() error {
 	a.admission.mu.Lock()
@@ -297,15 +323,24 @@ func (a *Daemon) reset() error {
 	return a.setAgencies(wanted)
 }
 
-// giveUp lets another doorbell have an agency: it is not polled any more, what was found is published, then the claim ends.
+// giveUp lets another doorbell have an agency: it is not polled any more, what was found is published, then the claim ends. Where that
+// fails, settle tries again.
 func (a *Daemon) giveUp(ctx context.Context, id string) error {
-	if err := a.disown(id); err != nil {
-		return err
+	s := &a.sharing
+	if owned, _ := s.has(id); owned {
+		if err := a.disown(id); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
-	if err := a.currentRelay().Release(ctx, id); err != nil && ctx.Err() == nil {
-		a.o.Log.Warn("the agency is not released; another doorbell claims it when this one has gone", "agency", id, "err", err.Error())
+	err := a.currentRelay().Release(ctx, id)
+	if err == nil {
+		s.mu.Lock()
+		delete(s.held, id)
+		s.mu.Unlock()
+	} else if ctx.Err() == nil {
+		a.o.Log.Warn("the agency is not released yet", "agency", id, "err", err.Error())
 	}
 	return nil
 }
@@ -314,10 +349,7 @@ func (a *Daemon) giveUp(ctx context.Context, id string) error {
 func (a *Daemon) leave(ctx context.Context) {
 	s := &a.sharing
 	s.mu.Lock()
-	var all []string
-	for id := range s.owned {
-		all = append(all, id)
-	}
+	all := slices.Collect(maps.Keys(s.held))
 	s.mu.Unlock()
 	var releases errgroup.Group
 	releases.SetLimit(claimsAtOnce)

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -270,4 +271,87 @@ func TestHeadsShowWhoOwnsWhatNowAndLater(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("it ended with %v", err)
 	}
+}
+
+// TestAnOwnerSeedsAgainWhatTheStreamLost takes the head and the rows of an agency away from its owner, and lets another doorbell go on.
+func TestAnOwnerSeedsAgainWhatTheStreamLost(t *testing.T) {
+	c := natsdtest.Start(t)
+	one, two := join(t, c, "one"), join(t, c, "two")
+	for name, lose := range map[string]func(context.Context, jetstream.JetStream) error{
+		"purged": func(ctx context.Context, js jetstream.JetStream) error {
+			s, err := js.Stream(ctx, "LISTINGS")
+			if err != nil {
+				return err
+			}
+			return s.Purge(ctx)
+		},
+		"deleted": func(ctx context.Context, js jetstream.JetStream) error { return js.DeleteStream(ctx, "LISTINGS") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := shown{}
+			api.write(name, 20)
+			one.claim(name)
+			one.poll(api, name)
+			one.drained(name)
+			if err := lose(t.Context(), one.js); err != nil {
+				t.Fatal(err)
+			}
+			api.write(name, 20)
+			one.poll(api, name)
+			one.drained(name)
+			two.claim(name)
+			if got, want := two.known(name), one.known(name); !slices.Equal(got, want) {
+				t.Errorf("the next owner knows %d contact requests, the one before %d", len(got), len(want))
+			}
+			api.write(name, 1)
+			two.poll(api, name)
+			two.drained(name)
+			var numbers []uint64
+			for _, m := range held(t, two.js, events.AgencyFilter("listings", name)) {
+				e, err := events.Decode(m.Header, m.Data)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := len(numbers); n > 0 && e.Sequence != numbers[n-1]+1 {
+					t.Errorf("number %d follows %d", e.Sequence, numbers[n-1])
+				}
+				numbers = append(numbers, e.Sequence)
+			}
+			first, last := uint64(1), uint64(36) // of 41 every seventh is old
+			if name == "purged" {
+				first = 19 // what was purged stays so
+			}
+			if len(numbers) == 0 || numbers[0] > first || numbers[len(numbers)-1] < last {
+				t.Errorf("the stream has the numbers %v", numbers)
+			}
+		})
+	}
+}
+
+// TestACommitLargerThanABatchAndAnEntryLargerThanAMessage… fills more batches than one with one commit, and puts an entry into it that the
+// server does not take.
+func TestACommitLargerThanABatchAndAnEntryLargerThanAMessageHoldNothingUp(t *testing.T) {
+	c := natsdtest.Start(t)
+	one, two := join(t, c, "one"), join(t, c, "two")
+	one.relay.o.BatchEvents = serverBatch
+	const many = 1500
+	one.claim("A100")
+	err := one.store.Update(func(tx *store.Tx) error {
+		err := errors.Join(tx.PutAgency("A100", store.Agency{CompleteWalks: 1}), tx.PutRecord("A100", "a#b", bytes.Repeat([]byte("x"), 2<<20)))
+		for n := range many {
+			r := store.ContactRequest{ID: fmt.Sprint(n), Fields: []store.Field{{Name: "lastName", Digest: store.FieldDigest{1}}}}
+			err = errors.Join(err, tx.PutContactRequests("A100", "a#b", r))
+		}
+		_, failed := tx.Append(created(t, "A100", "1"))
+		return errors.Join(err, failed)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one.drained("A100")
+	two.claim("A100")
+	if n := len(two.known("A100")); n != many {
+		t.Errorf("the next owner knows %d contact requests of %d", n, many)
+	}
+	shown{"A100": {"1"}}.wantAll(t, two.js, "A100")
 }

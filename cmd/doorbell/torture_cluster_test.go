@@ -30,7 +30,7 @@ var (
 	clusterSchedules = flag.Int("cluster.schedules", 2, "how many schedules of TestAnyScheduleOfAClusterLosesAndDoublesNothing, from seed 1")
 	clusterSeed      = flag.Uint64("cluster.seed", 0, "only the schedule with this seed")
 	clusterAtOnce    = flag.Int("cluster.at-once", 2, "how many of them at once")
-	clusterActs      = flag.Int("cluster.acts", 8, "how many things happen in a schedule")
+	clusterActs      = flag.Int("cluster.acts", 6, "how many things happen in a schedule")
 )
 
 // The test binary is a member of a cluster where this is set to the time of a lease: the real daemon, configured by its environment.
@@ -88,6 +88,16 @@ func (m *member) start() {
 		m.t.Logf("what a process of %s said is in %s: %v", m.dir, path, os.WriteFile(path, []byte(p.stderr.String()), 0o600))
 	})
 	m.process = p
+}
+
+// id is the name under which it is a member.
+func (m *member) id() string {
+	m.t.Helper()
+	id, err := os.ReadFile(filepath.Join(m.dir, "store-id"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(id))
 }
 
 func (m *member) end(s syscall.Signal) {
@@ -209,20 +219,33 @@ type clustered struct {
 	random  *rand.Rand
 	nats    *natsdtest.Cluster
 	members []*member
+
+	agencies   []string
+	generation int
 }
 
 func newClustered(t *testing.T, seed uint64) *clustered {
 	t.Helper()
-	c := &clustered{t: t, random: rand.New(rand.NewPCG(seed, 19)), nats: natsdtest.Start(t)}
-	agencies := []string{"A100", "B200", "C300", "D400", "E500", "F600"}
-	c.restless = newRestlessOf(t, seed, sandbox.Flat(), "", 900, agencies...)
+	return newClusteredOf(t, seed, shortLease, 900, "A100", "B200", "C300", "D400", "E500", "F600")
+}
+
+// newClusteredOf has these leases, contact requests per minute, and agencies.
+func newClusteredOf(t *testing.T, seed uint64, lease time.Duration, perMinute float64, agencies ...string) *clustered {
+	t.Helper()
+	c := &clustered{t: t, generation: 1, random: rand.New(rand.NewPCG(seed, 19)), nats: natsdtest.Start(t)}
+	c.agencies = agencies
+	c.restless = newRestlessOf(t, seed, sandbox.Flat(), "", perMinute, agencies...)
 	for range 3 {
 		m := &member{t: t, dir: shortDir(t), gate: newGate(t, strings.Split(strings.ReplaceAll(c.nats.URL(), "nats://", ""), ","))}
 		m.environ = append(slices.Clone(c.environ), "DOORBELL_DATA_DIR="+m.dir, "DOORBELL_CLUSTER=leads", "NATS_URL=nats://"+m.gate.listener.Addr().String(),
-			fmt.Sprint("DOORBELL_REQUESTS_PER_SECOND=", clusterCeiling), memberLease+"="+shortLease.String(), "DOORBELL_HTTP_LISTEN=off", "DOORBELL_POLL_INTERVAL=500ms", "DOORBELL_WALK_INTERVAL=500ms")
+			fmt.Sprint("DOORBELL_REQUESTS_PER_SECOND=", clusterCeiling), memberLease+"="+lease.String(), "DOORBELL_HTTP_LISTEN=off", "DOORBELL_POLL_INTERVAL=500ms", "DOORBELL_WALK_INTERVAL=500ms")
 		c.members = append(c.members, m)
 		m.start()
 	}
+	time.Sleep(time.Duration(c.random.Int64N(int64(2 * time.Second))))
+	m := c.one() // perhaps while its first watch begins
+	m.end(syscall.SIGKILL)
+	m.start()
 	eventually(t, "all agencies are watched", func() bool {
 		all, _ := readStream(t.Context(), c.nats.URL())
 		watched := map[string]bool{}
@@ -312,6 +335,15 @@ var acts = []struct {
 		c.wait()
 		c.nats.Start(0)
 		c.nats.Start(1)
+	}},
+	{"rolling change of a setting that all must have", func(c *clustered) {
+		c.generation++
+		for _, m := range c.members {
+			m.end(syscall.SIGTERM)
+			m.environ = append(m.environ, fmt.Sprint("DOORBELL_CLUSTER_GENERATION=", c.generation), fmt.Sprintf("DOORBELL_HOLD_FOR=%dms", 2000+c.generation))
+			m.start()
+			time.Sleep(time.Duration(c.random.Int64N(int64(shortLease / 2))))
+		}
 	}},
 	{"another machine in the place of one", func(c *clustered) {
 		m := c.one()

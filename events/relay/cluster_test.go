@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-func clusterBell(t *testing.T, c *natsdtest.Cluster) *bell {
+func clusterBell(t testing.TB, c *natsdtest.Cluster) *bell {
 	t.Helper()
 	nc, err := natsd.Connect(natsd.Dial{URL: c.URL()}, nil)
 	if err != nil {

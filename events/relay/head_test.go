@@ -21,7 +21,7 @@ import (
 
 // member is a doorbell that shares agencies: its store, and a relay that runs.
 type member struct {
-	t     *testing.T
+	t     testing.TB
 	name  string
 	store *store.Store
 	relay *Relay
@@ -34,7 +34,7 @@ type member struct {
 }
 
 // join starts a member on servers; its batches are small, so that many commits need several.
-func join(t *testing.T, c *natsdtest.Cluster, name string) *member {
+func join(t testing.TB, c *natsdtest.Cluster, name string) *member {
 	t.Helper()
 	m := &member{t: t, name: name, lost: map[string]bool{}}
 	var err error
@@ -91,7 +91,7 @@ func old(id string) bool {
 	return n%7 == 0
 }
 
-func created(t *testing.T, agency, id string) events.Event {
+func created(t testing.TB, agency, id string) events.Event {
 	t.Helper()
 	e, err := events.New(&events.ContactRequestCreated{
 		Common:              events.Common{AgencyID: agency, ObservedAt: time.Now()},

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"doorbell/events"
+	"doorbell/poller/sandbox"
+)
+
+var clusterFigures = flag.Int("cluster.figures", 0, "how many owners TestFiguresOfACluster kills, and how many it stops")
+
+// TestFiguresOfACluster measures three doorbells with the leases that users have:
+// `go test ./cmd/doorbell -run TestFiguresOfACluster -cluster.figures 10 -timeout 1h -v`.
+func TestFiguresOfACluster(t *testing.T) {
+	if *clusterFigures == 0 {
+		t.Skip("it measures, and proves nothing: set -cluster.figures")
+	}
+	c := newClusteredOf(t, 1, 20*time.Second, 60, "A100", "B200", "C300", "D400", "E500", "F600")
+	_, js := connected(t, c.nats.URL())
+	owner := func(agency string) string {
+		m, err := js.Stream(t.Context(), "LISTINGS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, err := m.GetLastMsgForSubject(t.Context(), "listings.state.v1."+events.Token(agency)+".head")
+		var h struct{ Owner string }
+		if err == nil {
+			err = json.Unmarshal(head.Data, &h)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h.Owner
+	}
+	for _, how := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
+		var took []time.Duration
+		for range *clusterFigures {
+			var m *member
+			var lost []string
+			for len(lost) == 0 {
+				m = c.one()
+				lost = slices.DeleteFunc(slices.Clone(c.agencies), func(id string) bool { return owner(id) != m.id() })
+			}
+			begin := time.Now()
+			m.end(how)
+			asked := map[string]int{}
+			for _, id := range lost {
+				asked[id] = c.oracle.model.Requests(sandbox.Filter{AgencyID: id})
+			}
+			for len(lost) > 0 {
+				time.Sleep(10 * time.Millisecond)
+				lost = slices.DeleteFunc(lost, func(id string) bool {
+					polled := c.oracle.model.Requests(sandbox.Filter{AgencyID: id}) > asked[id]
+					if polled {
+						took = append(took, time.Since(begin))
+					}
+					return polled
+				})
+			}
+			m.start()
+			m.process.stderr.await(t, "cluster: member")
+			time.Sleep(25 * time.Second) // until it has its part again
+		}
+		slices.Sort(took)
+		t.Logf("%v: first request for an agency of it after p50 %s, at most %s (%d agencies)", how, took[len(took)/2].Round(10*time.Millisecond),
+			took[len(took)-1].Round(10*time.Millisecond), len(took))
+	}
+}
+
+// TestIdleTrafficOfACluster counts what two hundred agencies of which nothing is new cost the servers.
+func TestIdleTrafficOfACluster(t *testing.T) {
+	if *clusterFigures == 0 {
+		t.Skip("it measures, and proves nothing: set -cluster.figures")
+	}
+	var agencies []string
+	for n := range 200 {
+		agencies = append(agencies, fmt.Sprint("A", 100+n))
+	}
+	c := newClusteredOf(t, 1, 20*time.Second, 0, agencies...)
+	_, js := connected(t, c.nats.URL())
+	written := func() (all uint64) {
+		for stream := range js.ListStreams(t.Context()).Info() {
+			t.Logf("%s: %d messages, %d bytes", stream.Config.Name, stream.State.Msgs, stream.State.Bytes)
+			all += stream.State.LastSeq
+		}
+		return all
+	}
+	time.Sleep(30 * time.Second)
+	before := written()
+	const during = 2 * time.Minute
+	time.Sleep(during)
+	t.Logf("%.2f messages a second are written", float64(written()-before)/during.Seconds())
+}

@@ -27,7 +27,7 @@ import (
 )
 
 var (
-	clusterSchedules = flag.Int("cluster.schedules", 2, "how many schedules of TestAnyScheduleOfAClusterLosesAndDoublesNothing, from seed 1")
+	clusterSchedules = flag.Int("cluster.schedules", 2, "how many schedules of TestAClusterLosesAndDoublesNothingWhateverHappensToIt, from seed 1")
 	clusterSeed      = flag.Uint64("cluster.seed", 0, "only the schedule with this seed")
 	clusterAtOnce    = flag.Int("cluster.at-once", 2, "how many of them at once")
 	clusterActs      = flag.Int("cluster.acts", 6, "how many things happen in a schedule")
@@ -355,12 +355,12 @@ var acts = []struct {
 	}},
 }
 
-// TestAnyScheduleOfAClusterLosesAndDoublesNothing lets three doorbells share the agencies of an API that keeps moving, while they, the
+// TestAClusterLosesAndDoublesNothingWhateverHappensToIt lets three doorbells share the agencies of an API that keeps moving, while they, the
 // servers and the ways between are taken away and come back as a seed decides. Then it holds the stream against the truth, and the
 // requests against the ceiling. The long form is
-// `go test ./cmd/doorbell -run TestAnyScheduleOfACluster -cluster.schedules 300 -timeout 3h -v`; with -artifacts the processes of what
+// `go test ./cmd/doorbell -run TestAClusterLoses -cluster.schedules 300 -timeout 3h -v`; with -artifacts the processes of what
 // fails leave what they said, and what they did last.
-func TestAnyScheduleOfAClusterLosesAndDoublesNothing(t *testing.T) {
+func TestAClusterLosesAndDoublesNothingWhateverHappensToIt(t *testing.T) {
 	t.Parallel()
 	var list []uint64
 	for n := range *clusterSchedules {

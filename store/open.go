@@ -101,6 +101,7 @@ type Store struct {
 	accepted Accepted
 
 	replicated string // see Options
+	noting     bool   // what is changed is noted for the stream
 
 	full atomic.Bool // it holds all that it may; see Housekeeping
 }
@@ -151,10 +152,9 @@ func Open(o Options) (s *Store, err error) {
 	if err := s.identify(o, stated); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	if s.replicated = o.Replicated; o.Replicated != "" {
-		if err := s.makeRows(); err != nil {
-			return nil, errors.Join(err, db.Close())
-		}
+	s.replicated = o.Replicated
+	if err := s.makeRows(); err != nil {
+		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
 }

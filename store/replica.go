@@ -34,15 +34,16 @@ func rowKey(agency string, n int, rest []byte) []byte {
 	return append(append(prefix(agency), byte(n+1)), rest...)
 }
 
-// makeRows adds what Replicated needs to a file that does not have it.
+// makeRows adds what Replicated needs to a file that does not have it. A file that has it is kept up also while it is used alone, or the
+// stream would never see what was changed then.
 func (s *Store) makeRows() error {
-	exists := false
 	if err := s.View(func(tx *Tx) error {
-		exists = tx.tx.Bucket(bucketRows) != nil
+		s.noting = tx.tx.Bucket(bucketRows) != nil
 		return nil
-	}); err != nil || exists {
+	}); err != nil || s.noting || s.replicated == "" {
 		return err
 	}
+	s.noting = true
 	return s.update(func(tx *Tx) error {
 		if err := makeBucket(tx.tx, bucketRows); err != nil {
 			return err
@@ -84,7 +85,7 @@ func makeBucket(tx *bolt.Tx, name []byte) error {
 
 // changed notes that an entry of a bucket was written or deleted.
 func (tx *Tx) changed(bucket, key []byte) {
-	if tx.store.replicated == "" || tx.loading {
+	if !tx.store.noting || tx.loading {
 		return
 	}
 	if n := replicatedAt(string(bucket)); n >= 0 {

@@ -267,3 +267,54 @@ func TestAnotherStoreGoesOnWithWhatTheStreamHolds(t *testing.T) {
 		}
 	})
 }
+
+// TestAStoreThatIsUsedAloneForAWhileNotesWhatItChanges: when it shares agencies again, the stream is to have that.
+func TestAStoreThatIsUsedAloneForAWhileNotesWhatItChanges(t *testing.T) {
+	dir := t.TempDir()
+	alone := store.Options{Dir: dir, BaseURL: baseURL}
+	shares := alone
+	shares.Replicated = "shared"
+	rows := func(o store.Options, insertions int) int {
+		s, err := store.Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		err = s.Update(func(tx *store.Tx) error {
+			if err := tx.PutAgency(shared, store.Agency{WatchStart: newer}); err != nil {
+				return err
+			}
+			for n := range insertions {
+				if err := tx.PutInsertion(shared, store.Insertion{Reference: fmt.Sprint("r", n), FirstSeen: newer}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Replicated == "" {
+			return 0
+		}
+		b, err := s.Batch(shared, 100, 1<<20)
+		if err == nil {
+			err = s.Sent(shared, b, events.Cursor{}, events.Claim{Epoch: 1, Place: 1})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(slices.DeleteFunc(b.Rows, func(r events.Row) bool { return r.Bucket != "insertions" }))
+	}
+	rows(alone, 1) // of which the stream has nothing
+	if got := rows(shares, 0); got != 1 {
+		t.Errorf("the stream gets %d rows of what was there", got)
+	}
+	if got := rows(shares, 0); got != 0 {
+		t.Errorf("the stream gets %d rows that it has", got)
+	}
+	rows(alone, 2)
+	if got := rows(shares, 0); got != 2 {
+		t.Errorf("the stream gets %d rows of what was changed meanwhile", got)
+	}
+}

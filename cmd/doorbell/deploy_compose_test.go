@@ -12,13 +12,16 @@ import (
 	"doorbell/cmd/doorbell/config"
 )
 
-const composeFile = deployDir + "/compose.yaml"
+const (
+	composeFile        = deployDir + "/compose.yaml"
+	clusterComposeFile = deployDir + "/cluster.compose.yaml"
+)
 
-func compose(t *testing.T) node {
+func compose(t *testing.T, file string) node {
 	t.Helper()
-	all := documents(t, readText(t, composeFile))
+	all := documents(t, readText(t, file))
 	if len(all) != 1 || len(all[0].at("services").fields()) < 3 {
-		t.Fatal("compose.yaml has not the services that it should have")
+		t.Fatalf("%s has not the services that it should have", file)
 	}
 	return all[0]
 }
@@ -27,7 +30,8 @@ func compose(t *testing.T) node {
 func alone(t *testing.T) node { return documents(t, readText(t, deployDir+"/alone.compose.yaml"))[0] }
 
 func TestEveryContainerOfComposeIsConfined(t *testing.T) {
-	services := maps.Clone(compose(t).at("services").fields())
+	services := maps.Clone(compose(t, composeFile).at("services").fields())
+	maps.Copy(services, compose(t, clusterComposeFile).at("services").fields())
 	services["doorbell alone"] = alone(t).at("services.doorbell")
 	for name, s := range services {
 		s.wants(t, name, "read_only", "true")
@@ -43,7 +47,7 @@ func TestEveryContainerOfComposeIsConfined(t *testing.T) {
 				t.Errorf("%s: %s is open to other machines", name, port)
 			}
 		}
-		if strings.HasPrefix(name, "doorbell") {
+		if s.at("image").text() == "doorbell" || name == "doorbell alone" {
 			continue // it has the check of its image, and that image
 		}
 		if !regexp.MustCompile(`:v?\d+\.\d+\.\d+(-\w+)?$`).MatchString(s.at("image").text()) {
@@ -56,7 +60,13 @@ func TestEveryContainerOfComposeIsConfined(t *testing.T) {
 }
 
 func TestEveryFileThatComposeNamesIsThere(t *testing.T) {
-	c := compose(t)
+	for file, build := range map[string]string{composeFile: "services.doorbell.build", clusterComposeFile: "services.doorbell-1.build"} {
+		namesWhatIsThere(t, compose(t, file), build)
+	}
+}
+
+func namesWhatIsThere(t *testing.T, c node, buildPath string) {
+	t.Helper()
 	for name, s := range c.at("services").fields() {
 		for _, v := range s.at("volumes").texts() {
 			from, _, _ := strings.Cut(v, ":")
@@ -77,12 +87,12 @@ func TestEveryFileThatComposeNamesIsThere(t *testing.T) {
 			if got := c.at("secrets").fields()[source].at("file").text(); got != "./secrets/"+source {
 				t.Errorf("secret %s comes from %q", source, got)
 			}
-			if target := secret.at("target").text(); target == "" && name == "doorbell" && !slices.Contains(secretNames(), source) {
+			if target := secret.at("target").text(); target == "" && strings.HasPrefix(name, "doorbell") && !slices.Contains(secretNames(), source) {
 				t.Errorf("doorbell reads no secret %s", source)
 			}
 		}
 	}
-	build := c.at("services.doorbell.build")
+	build := c.at(buildPath)
 	if _, err := os.Stat(filepath.Join(deployDir, build.at("context").text(), build.at("dockerfile").text())); err != nil {
 		t.Error(err)
 	}
@@ -110,10 +120,32 @@ func TestTheConfigurationOfDoorbellAloneIsTaken(t *testing.T) {
 }
 
 func TestTheConfigurationOfComposeIsTaken(t *testing.T) {
+	takesConfiguration(t, compose(t, composeFile).at("services.doorbell"))
+}
+
+// TestTheDoorbellsOfACompositionAreAlike but in their store: else they are no members of one cluster.
+func TestTheDoorbellsOfACompositionAreAlike(t *testing.T) {
+	c := compose(t, clusterComposeFile)
+	volumes := map[string]bool{}
+	for _, name := range []string{"doorbell-1", "doorbell-2", "doorbell-3"} {
+		s := c.at("services").fields()[name]
+		if cfg := takesConfiguration(t, s); cfg.Base.Cluster == "" {
+			t.Errorf("%s shares with nobody", name)
+		}
+		for _, v := range s.at("volumes").texts() {
+			volumes[v] = true
+		}
+	}
+	if len(volumes) != 3 {
+		t.Errorf("three doorbells keep what they remember in %v", volumes)
+	}
+}
+
+func takesConfiguration(t *testing.T, s node) *config.Config {
+	t.Helper()
 	_, last := instructions(t)
 	environ := strings.Fields(rest(t, last, "ENV"))
 	secrets := t.TempDir()
-	s := compose(t).at("services.doorbell")
 	for name, v := range s.at("environment").fields() {
 		value := v.text()
 		switch name {
@@ -122,6 +154,8 @@ func TestTheConfigurationOfComposeIsTaken(t *testing.T) {
 				t.Errorf("the base URL is %s: nobody is asked for it", value)
 			}
 			value = "https://api.example.com"
+		case "DOORBELL_ALLOW_PLAINTEXT":
+			value = ""
 		case "CREDENTIALS_DIRECTORY":
 			if value != "/run/secrets" {
 				t.Errorf("secrets are looked for in %s", value)
@@ -141,6 +175,7 @@ func TestTheConfigurationOfComposeIsTaken(t *testing.T) {
 	if c.NATS.Password.IsZero() || c.Base.HTTPToken.IsZero() || len(c.Agencies) != 1 {
 		t.Error("a secret is not read")
 	}
+	return c
 }
 
 // wantTaken fails the test if run would refuse the environment or warn about it.

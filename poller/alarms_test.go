@@ -35,6 +35,7 @@ func members(e told, names ...string) string {
 }
 
 func TestAContactRequestServiceThatIsDownWhileListsWorkIsStale(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##", "a#4##")
 		w.start()
@@ -172,6 +173,9 @@ func TestARestartAsksNoSoonerThanTheProcessBeforeWouldHave(t *testing.T) {
 			return &sandbox.Fault{Status: 429, Header: http.Header{"Retry-After": {"1800"}}}
 		}, 6},
 	} {
+		if raced && name != "everything fails" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 				w.publish("A100", "a#1##", "a#2##", "a#3##", "a#4##")
@@ -281,6 +285,7 @@ func TestTheListOfSomebodyElseTellsNothing(t *testing.T) {
 }
 
 func TestTheListOfSomebodyElseInMidWalkTellsNothing(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 30 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
@@ -591,6 +596,7 @@ func TestAnAgencyWhoseInsertionsAreAllGoneIsNotCalledStale(t *testing.T) {
 }
 
 func TestAFilterBaselineThatEndsIncompleteMakesNothingDisappear(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 16 {
 			offer := "RENT"

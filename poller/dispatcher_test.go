@@ -49,6 +49,9 @@ func TestTheBudgetIsSpentHoweverLongAnswersTake(t *testing.T) {
 		{0.5, 8 * time.Second, 5},
 		{60, 500 * time.Millisecond, 31},
 	} {
+		if raced && x.most != 51 {
+			continue
+		}
 		t.Run(fmt.Sprintf("%g a second, %s", x.perSecond, x.takes), func(t *testing.T) {
 			inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 				for n := range 160 {
@@ -273,6 +276,7 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestAnAPIThatAnswersAfter29SecondsStarvesNobody lets 200 agencies share one key.
 func TestAnAPIThatAnswersAfter29SecondsStarvesNobody(t *testing.T) {
+	long(t)
 	const agencies, perSecond = 200, 50
 	var ids []string
 	for n := range agencies {

@@ -235,6 +235,7 @@ func TestWhatIsUnderWayEndsBeforeTheRetirementDoes(t *testing.T) {
 }
 
 func TestWhoComesBackWithAnOldFailureStopsNobody(t *testing.T) {
+	long(t)
 	two(t, func(w *world, a, b poller.AgencyKeys) {
 		w.model.SetFault(func(sandbox.Call) *sandbox.Fault { return &sandbox.Fault{Status: 429} })
 		w.pass(10 * time.Minute)

@@ -167,6 +167,7 @@ func TestWhatAppearsDuringTheFirstSweepDoesNotWaitForItsEnd(t *testing.T) {
 
 // TestTheFirstSweepTakesNoMoreThanTheBudgetDemands counts every request of it.
 func TestTheFirstSweepTakesNoMoreThanTheBudgetDemands(t *testing.T) {
+	long(t)
 	const n = 300
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		var ids []string

@@ -102,6 +102,7 @@ func TestAnAnswerThatWasUnderWayDoesNotEndRetryAfter(t *testing.T) {
 }
 
 func TestAGoneInsertionThatFailsIsNotAskedForEver(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{WithdrawnStatus: 500}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##")
 		w.options.PollInterval, w.options.WalkInterval = 5*time.Minute, 20*time.Minute
@@ -473,6 +474,7 @@ func TestARefusedKeyForgetsNoInsertionThatIsGone(t *testing.T) {
 }
 
 func TestALargeFirstSweepStarvesNoSmallAgency(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100", "B200"}, func(w *world) {
 		w.publish("B200", "b#1##")
 		w.start()

@@ -13,6 +13,7 @@ import (
 
 // TestAFewThrottledAnswersCostHalfOfTheBudgetAtTheMost lets every twentieth answer be 429 with Retry-After: 1, whatever is sent.
 func TestAFewThrottledAnswersCostHalfOfTheBudgetAtTheMost(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 400 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
@@ -52,6 +53,7 @@ func TestAFewThrottledAnswersCostHalfOfTheBudgetAtTheMost(t *testing.T) {
 
 // TestAnAPIThatTakesAFifthOfTheBudgetIsGivenLittleMore holds the other side: where most is refused, most is left out.
 func TestAnAPIThatTakesAFifthOfTheBudgetIsGivenLittleMore(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{KeepLog: true}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 400 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))

@@ -27,6 +27,7 @@ func TestAnUnchangedAnswerOpensNoTransaction(t *testing.T) {
 }
 
 func TestALateArrivalIsFoundWithinADayWhereOneQuestionADayMaySee(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		h := &hostile{}
 		h.take(w)
@@ -87,6 +88,7 @@ func (h *hostile) spread(t *testing.T, since time.Time, references []string) {
 }
 
 func TestALiftedCapEndsTheGap(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		h := &hostile{most: 20, total: func(all, _ int) int { return all }}
 		h.take(w)

@@ -26,6 +26,7 @@ func slow(c sandbox.Call) *sandbox.Fault {
 }
 
 func TestAnAPIThatIsTooSlowToBeAskedInTimeIsStaleOverRestartsToo(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 500 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
@@ -61,6 +62,7 @@ func TestAnAPIThatIsTooSlowToBeAskedInTimeIsStaleOverRestartsToo(t *testing.T) {
 }
 
 func TestALongDowntimeIsNoReasonToCallAnythingLate(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 200 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))

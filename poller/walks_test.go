@@ -21,6 +21,7 @@ func onList(f func(sandbox.Call) *sandbox.Fault) func(sandbox.Call) *sandbox.Fau
 }
 
 func TestManyNewInsertionsAfterALongOutageBringTheirContactRequests(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##")
 		w.options.PollInterval = time.Hour
@@ -51,6 +52,7 @@ func TestManyNewInsertionsAfterALongOutageBringTheirContactRequests(t *testing.T
 }
 
 func TestAnAgencyWhoseLastInsertionIsLongGoneIsNotSilent(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##")
 		w.options.HoldFor, w.options.PollInterval = time.Minute, 10*time.Minute
@@ -65,6 +67,7 @@ func TestAnAgencyWhoseLastInsertionIsLongGoneIsNotSilent(t *testing.T) {
 }
 
 func TestAListThatBreaksAfterAGapIsStale(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 120 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
@@ -122,6 +125,7 @@ func TestTheFirstInsertionOfALongEmptyAgencyIsNoSilence(t *testing.T) {
 }
 
 func TestAFirstWalkThatTakesLongIsNoSilence(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 4000 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
@@ -291,6 +295,7 @@ func TestReferencesThatAlwaysChangeAreNoReasonToWalkWithoutEnd(t *testing.T) {
 }
 
 func TestAnEmptyListUnderAnotherFilterIsNotBelievedAtOnce(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 20 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
@@ -313,6 +318,7 @@ func TestAnEmptyListUnderAnotherFilterIsNotBelievedAtOnce(t *testing.T) {
 }
 
 func TestAFilterThatShowsNothingIsBelievedInTheEnd(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 20 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
@@ -328,6 +334,7 @@ func TestAFilterThatShowsNothingIsBelievedInTheEnd(t *testing.T) {
 }
 
 func TestLastLooksDoNotHammer(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 200 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))
@@ -360,6 +367,7 @@ func TestLastLooksDoNotHammer(t *testing.T) {
 }
 
 func TestAListThatFailsIsNotAskedMoreBecauseInsertionsAreNotFound(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 60 {
 			w.publish("A100", fmt.Sprintf("a#%d##", n))

@@ -17,6 +17,9 @@ import (
 
 func bothRenderings(t *testing.T, test func(t *testing.T, r sandbox.Rendering)) {
 	for _, r := range []sandbox.Rendering{sandbox.Flat(), sandbox.Nested()} {
+		if raced && r.Name == sandbox.Flat().Name {
+			continue // most tests have it
+		}
 		t.Run(r.Name, func(t *testing.T) { test(t, r) })
 	}
 }
@@ -276,6 +279,7 @@ func TestAWithdrawnInsertionThatIsRefusedRingsNoAlarm(t *testing.T) {
 }
 
 func TestAStillListedInsertionThatIsRefusedHaltsAlone(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##")
 		w.options.PollInterval = 5 * time.Minute
@@ -366,6 +370,9 @@ func TestAnOddAnswerIsNeverTakenForNone(t *testing.T) {
 		"an empty object": `{}`, "null": `null`, "an error": `{"error":{"code":7}}`, "a page": `<html><body>busy</body></html>`,
 		"nothing": ` `, "half": `{"results":[{"propertyReferenceId":"a#1##"`, "two": `[][]`,
 	} {
+		if raced && name != "half" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 				w.publish("A100", "a#1##", "a#2##")
@@ -451,6 +458,7 @@ func TestOneInsertionThatAlwaysFailsStopsNobodyElse(t *testing.T) {
 }
 
 func TestADayOfOutageLosesNothingAndHammersNobody(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##", "a#4##", "a#5##")
 		w.start()
@@ -573,6 +581,7 @@ func TestANewInsertionBringsItsFirstContactRequests(t *testing.T) {
 }
 
 func TestThePollsGoOnAfterAnInsertionIsGone(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##", "a#3##")
 		w.options.PollInterval = 10 * time.Minute
@@ -595,6 +604,7 @@ func TestThePollsGoOnAfterAnInsertionIsGone(t *testing.T) {
 }
 
 func TestThePollsEndOfAnInsertionThatIsGoneByAnImport(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		w.publish("A100", "a#1##", "a#2##")
 		w.options.PollInterval = 10 * time.Minute
@@ -623,6 +633,7 @@ func TestThePollsEndOfAnInsertionThatIsGoneByAnImport(t *testing.T) {
 }
 
 func TestASweepWithoutNewsWritesNothing(t *testing.T) {
+	long(t)
 	inWorld(t, sandbox.Options{}, sandbox.Flat(), []string{"A100"}, func(w *world) {
 		for n := range 30 {
 			reference := fmt.Sprintf("a#%d##", n)

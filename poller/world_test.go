@@ -60,6 +60,14 @@ type world struct {
 	judged map[string]map[string]any // what events say that were held against their schemas
 }
 
+// long is a test of hours and days, or of hundreds of insertions, in which the same goroutines do the same as in shorter ones, more
+// often: the race detector would see nothing else.
+func long(t *testing.T) {
+	if raced {
+		t.Skip("runs without the race detector")
+	}
+}
+
 // inWorld runs a test inside a bubble. The API knows the agencies; nothing is watched before start.
 func inWorld(t *testing.T, o sandbox.Options, rendering sandbox.Rendering, agencies []string, test func(*world)) {
 	t.Helper()

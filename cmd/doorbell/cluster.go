@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
 	"doorbell/cmd/doorbell/config"
 	"doorbell/cmd/doorbell/exit"
@@ -28,7 +27,7 @@ func (c *ClusterCmd) Run(ctx context.Context, p *program, cfg *config.Config) er
 	case err != nil:
 		return daemonAnswer(err, cfg.Base)
 	case s.Cluster == nil:
-		return exit.Failed(errors.New("this doorbell shares its agencies with nobody"), "DOORBELL_CLUSTER is not set; doorbell status shows how it is")
+		return exit.Failed(ops.ErrAlone, "DOORBELL_CLUSTER is not set; doorbell status shows how it is")
 	case c.JSON:
 		return json.NewEncoder(p.stdout).Encode(s.Cluster)
 	}

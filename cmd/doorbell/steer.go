@@ -194,8 +194,11 @@ func writeError(err error, b config.Base) error {
 	return agencyError(err)
 }
 
-// agencyError says where the agencies are listed, if one was named that is not watched.
+// agencyError says where the agencies are listed, if one was named that is not watched, or that is another member's.
 func agencyError(err error) error {
+	if errors.Is(err, ops.ErrElsewhere) {
+		return exit.Failed(err, "doorbell cluster says who owns what; the command works at the owner, too")
+	}
 	if errors.Is(err, poller.ErrUnknownAgency) {
 		return exit.Failed(err, "doorbell status lists the agencies; upper and lower case differ")
 	}

@@ -282,7 +282,7 @@ func (a *Daemon) Run(ctx context.Context) error {
 		parts = append(parts, a.superviseNATS)
 	}
 	if a.sharing.on {
-		parts = append(parts, func(ctx context.Context) error { return a.share(ctx, publishing) }, a.watchHeads, a.watchCluster)
+		parts = append(parts, func(ctx context.Context) error { return a.share(ctx, publishing) }, a.watchHeads, a.watchCluster, a.serveMembers)
 	}
 	var watch errgroup.Group
 	for _, part := range parts {

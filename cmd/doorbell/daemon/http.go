@@ -18,6 +18,15 @@ import (
 
 // Verbs are what can be asked of this daemon, at the socket and over HTTP.
 func (a *Daemon) Verbs() ops.Verbs {
+	v := a.verbs()
+	if a.sharing.on {
+		v.Owner, v.Others = a.owner, a.others
+	}
+	return v
+}
+
+// verbs are those that are done here.
+func (a *Daemon) verbs() ops.Verbs {
 	return ops.Verbs{
 		Status: a.status, Outlook: a.poller.Outlook, Resume: a.poller.Resume, Approve: a.poller.Approve,
 		Poll: a.poller.PollNow, VerifyKeys: a.poller.VerifyKeys, Backup: a.store.Backup,
@@ -43,9 +52,19 @@ func (a *Daemon) Verbs() ops.Verbs {
 	}
 }
 
+// last is the sequence of the newest event of an agency that the stream has taken. The log has none yet of one that was loaded from there.
+func (a *Daemon) last(agencyID string) (uint64, error) {
+	last, err := a.store.Last(agencyID)
+	if last > 0 || err != nil {
+		return last, err
+	}
+	c, err := a.store.Cursor(agencyID)
+	return c.Sequence, err
+}
+
 // logged refuses an agency of which the log holds nothing.
 func (a *Daemon) logged(agencyID string) error {
-	last, err := a.store.Last(agencyID)
+	last, err := a.last(agencyID)
 	if err == nil && last == 0 {
 		err = fmt.Errorf("%w: %s", poller.ErrUnknownAgency, agencyID)
 	}

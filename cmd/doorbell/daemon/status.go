@@ -40,7 +40,7 @@ func (a *Daemon) status() (ops.Status, error) {
 	w := a.watch()
 	for n := range w.Agencies {
 		var err error
-		if w.Agencies[n].LastSequence, err = a.store.Last(w.Agencies[n].AgencyID); err != nil {
+		if w.Agencies[n].LastSequence, err = a.last(w.Agencies[n].AgencyID); err != nil {
 			return ops.Status{}, err
 		}
 	}

@@ -106,16 +106,16 @@ func httpRoutes(o HTTPOptions, local bool) http.Handler {
 	mux.Handle("GET /status", g.reads(gzhttp.GzipHandler(verbs)))
 	mux.Handle("GET /outlook", g.reads(gzhttp.GzipHandler(verbs)))
 	mux.Handle("GET /signin", g.acts(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { home(w, "signedin", "") })))
-	mux.Handle("POST /actions/resume", g.acts(form(func(agency, insertion string) (string, error) {
-		ended, err := o.Verbs.Resume(agency, insertion)
-		return either(ended > 0, "resumed", "nothalted"), err
+	mux.Handle("POST /actions/resume", g.acts(form(func(ctx context.Context, q AgencyRequest) (string, error) {
+		a, err := o.Verbs.resume(ctx, q)
+		return either(a.Ended > 0, "resumed", "nothalted"), err
 	})))
-	mux.Handle("POST /actions/approve", g.acts(form(func(agency, _ string) (string, error) {
-		held, err := o.Verbs.Approve(agency)
-		return either(held, "approved", "notheld"), err
+	mux.Handle("POST /actions/approve", g.acts(form(func(ctx context.Context, q AgencyRequest) (string, error) {
+		a, err := o.Verbs.approve(ctx, q)
+		return either(a.Held, "approved", "notheld"), err
 	})))
-	mux.Handle("POST /actions/poll", g.acts(form(func(agency, _ string) (string, error) {
-		_, err := o.Verbs.Poll(agency)
+	mux.Handle("POST /actions/poll", g.acts(form(func(ctx context.Context, q AgencyRequest) (string, error) {
+		_, err := o.Verbs.poll(ctx, q)
 		return "polled", err
 	})))
 	mux.Handle("POST /", g.acts(verbs))
@@ -312,7 +312,7 @@ func AccessOf(ctx context.Context) Access {
 }
 
 // form does a verb with what a form of the page says, and leads back to the page with the word for what came of it.
-func form(verb func(agency, insertion string) (done string, err error)) http.Handler {
+func form(verb func(context.Context, AgencyRequest) (done string, err error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 		agency := ""
@@ -323,7 +323,7 @@ func form(verb func(agency, insertion string) (done string, err error)) http.Han
 			refuse(w, r, errNoAgency)
 			return
 		}
-		done, err := verb(agency, r.PostForm.Get("insertion"))
+		done, err := verb(r.Context(), AgencyRequest{AgencyID: agency, PropertyReferenceID: r.PostForm.Get("insertion")})
 		if err != nil {
 			refuse(w, r, err)
 			return

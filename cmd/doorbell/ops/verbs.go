@@ -43,6 +43,12 @@ type Verbs struct {
 	Replay func(ctx context.Context, q ReplayRequest, told func(ReplayProgress) error) error
 	// DropLetter erases a dead letter.
 	DropLetter func(ctx context.Context, number uint64) error
+
+	// Owner says who does what concerns an agency: whoever asks this daemon, or, if it is not nil, that member. Nil: this daemon always
+	// does it.
+	Owner func(agencyID string) (*Client, error)
+	// Others are all other members.
+	Others func() []*Client
 }
 
 // AgencyRequest is the body of POST /resume, /approve, /poll, /takeover and /resend.
@@ -126,19 +132,10 @@ func Handler(v Verbs) http.Handler {
 	mux := http.NewServeMux()
 	getStatus.serve(mux, func(context.Context, Nothing) (Status, error) { return v.Status() })
 	Outlook.serve(mux, func(context.Context, Nothing) (poller.Outlook, error) { return v.Outlook(), nil })
-	Resume.serve(mux, func(_ context.Context, q AgencyRequest) (a ResumeAnswer, err error) {
-		a.Ended, err = v.Resume(q.AgencyID, q.PropertyReferenceID)
-		return a, err
-	})
-	Approve.serve(mux, func(_ context.Context, q AgencyRequest) (a ApproveAnswer, err error) {
-		a.Held, err = v.Approve(q.AgencyID)
-		return a, err
-	})
-	TakeOver.serve(mux, func(_ context.Context, q AgencyRequest) (a TakeOverAnswer, err error) {
-		a.Taken, err = v.TakeOver(q.AgencyID)
-		return a, err
-	})
-	Poll.serve(mux, func(_ context.Context, q AgencyRequest) (poller.PolledNow, error) { return v.Poll(q.AgencyID) })
+	Resume.serve(mux, v.resume)
+	Approve.serve(mux, v.approve)
+	TakeOver.serve(mux, v.takeOver)
+	Poll.serve(mux, v.poll)
 	DropLetter.serve(mux, func(ctx context.Context, q DropLetterRequest) (Nothing, error) {
 		return Nothing{}, v.DropLetter(ctx, q.Number)
 	})
@@ -185,6 +182,44 @@ func Handler(v Verbs) http.Handler {
 	return paced(mux)
 }
 
+// What concerns one agency its owner does.
+
+func (v Verbs) poll(ctx context.Context, q AgencyRequest) (poller.PolledNow, error) {
+	return byOwner(ctx, v, Poll, q, func() (poller.PolledNow, error) { return v.Poll(q.AgencyID) })
+}
+
+func (v Verbs) approve(ctx context.Context, q AgencyRequest) (ApproveAnswer, error) {
+	return byOwner(ctx, v, Approve, q, func() (a ApproveAnswer, err error) {
+		a.Held, err = v.Approve(q.AgencyID)
+		return a, err
+	})
+}
+
+func (v Verbs) takeOver(ctx context.Context, q AgencyRequest) (TakeOverAnswer, error) {
+	return byOwner(ctx, v, TakeOver, q, func() (a TakeOverAnswer, err error) {
+		a.Taken, err = v.TakeOver(q.AgencyID)
+		return a, err
+	})
+}
+
+func (v Verbs) resume(ctx context.Context, q AgencyRequest) (ResumeAnswer, error) {
+	here := func() (a ResumeAnswer, err error) {
+		a.Ended, err = v.Resume(q.AgencyID, q.PropertyReferenceID)
+		return a, err
+	}
+	if q.AgencyID != poller.AllAgencies {
+		return byOwner(ctx, v, Resume, q, here)
+	}
+	all, err := here()
+	if v.Others != nil {
+		for _, member := range v.Others() {
+			a, failed := askMember(ctx, member, Resume, q)
+			all.Ended, err = all.Ended+a.Ended, errors.Join(err, failed)
+		}
+	}
+	return all, err
+}
+
 // Errors of what is asked.
 var (
 	errBody     = errors.New(`the body must be JSON like {"agencyId":"A100"}`)
@@ -198,6 +233,8 @@ var statuses = []struct {
 }{
 	{poller.ErrUnknownAgency, http.StatusNotFound},
 	{poller.ErrNoNextKey, http.StatusConflict},
+	{ErrElsewhere, http.StatusServiceUnavailable},
+	{ErrAlone, http.StatusNotImplemented},
 	{errBody, http.StatusBadRequest},
 	{errTooLarge, http.StatusRequestEntityTooLarge},
 	{errNoAgency, http.StatusBadRequest},
@@ -417,15 +454,18 @@ func Listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// Client asks a daemon over its socket.
-type Client struct{ http http.Client }
+// Client asks a daemon: over its socket, or another member over NATS.
+type Client struct {
+	http   http.Client
+	member string // whom it asks over NATS
+}
 
 // NewClient returns a client of the socket at path.
 func NewClient(path string) *Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}
-	return &Client{http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
+	return &Client{http: http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
 }
 
 // ErrNoAnswer is returned when no daemon answers at the socket.

@@ -289,3 +289,29 @@ func TestTheRelayTakesAStreamThatTheFileMade(t *testing.T) {
 		}
 	}
 }
+
+// TestTheServersOfAClusterKnowEachOther reads the file as a server does: its routes lead to the services of the composition.
+func TestTheServersOfAClusterKnowEachOther(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"cluster.conf": readText(t, natsDir+"/cluster.conf"), "accounts.conf": readText(t, natsDir+"/accounts.conf"),
+		"passwords.conf": "RELAY_PASSWORD: \"relay-secret\"\nGUEST_PASSWORD: \"5e12guest\"\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o, err := server.ProcessConfigFile(filepath.Join(dir, "cluster.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !o.SyncAlways || !o.JetStream || len(o.Routes) != 3 {
+		t.Errorf("sync always %v, JetStream %v, %d routes", o.SyncAlways, o.JetStream, len(o.Routes))
+	}
+	services := compose(t, clusterComposeFile).at("services").fields()
+	for _, r := range o.Routes {
+		if command := services[r.Hostname()].at("command").texts(); !slices.Contains(command, r.Hostname()) {
+			t.Errorf("no service is the server %s", r.Hostname())
+		}
+	}
+}

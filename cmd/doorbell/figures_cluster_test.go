@@ -91,7 +91,7 @@ func TestIdleTrafficOfACluster(t *testing.T) {
 		}
 		return all
 	}
-	time.Sleep(30 * time.Second)
+	time.Sleep(6 * time.Minute) // until each insertion was polled for the first time, which is news
 	before := written()
 	const during = 2 * time.Minute
 	time.Sleep(during)

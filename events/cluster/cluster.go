@@ -24,7 +24,7 @@
 //
 // [Cluster.Wanted] is a rendezvous hash over the members of the configuration in force that hold permits: when one goes, only its
 // agencies move. They are claimed at once, but an owner that lives gives an agency up only for a member that has held permits for a
-// whole TTL without a break ([Cluster.Release]): one that comes and goes moves nothing.
+// whole TTL without a break ([Cluster.Release]): one that comes and goes moves nothing. What a member declines ([Cluster.Decline]) falls to another one.
 //
 // A member acts only under the configuration in force. Whoever brings a higher generation replaces it; a lower one, or the
 // same with another digest, gives its permits up, stays visible, and says why in [View.Problem].
@@ -39,10 +39,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"doorbell/events"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -93,7 +97,8 @@ type Member struct {
 	Equal      bool   // its configuration is the one in force
 	Permits    int
 
-	holding time.Duration // since when it holds permits, by our monotonic clock
+	holding  time.Duration // since when it holds permits, by our monotonic clock
+	declines string
 }
 
 // Pause is until when nothing is sent for a scope, by the clock of this machine.
@@ -113,8 +118,9 @@ type Cluster struct {
 	view    atomic.Pointer[View]
 	watches atomic.Pointer[string] // digest; nil: nobody told
 
-	mu     sync.Mutex
-	pauses map[string]Pause // not passed on to the loop yet
+	mu       sync.Mutex
+	pauses   map[string]Pause         // not passed on to the loop yet
+	declines map[string]time.Duration // until when, by the monotonic clock; by token
 
 	updates chan update
 	poked   chan struct{} // capacity 1
@@ -145,7 +151,7 @@ func Join(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{
-		o: o, js: js, log: o.Logger, pauses: map[string]Pause{}, updates: make(chan update), poked: make(chan struct{}, 1), ended: make(chan struct{}),
+		o: o, js: js, log: o.Logger, pauses: map[string]Pause{}, declines: map[string]time.Duration{}, updates: make(chan update), poked: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	c.grant.Store(&grant{})
 	c.view.Store(newView())
@@ -185,6 +191,21 @@ func (c *Cluster) Wanted(agency string) string { return c.View().wanted(agency) 
 // Release says whether this member, as its owner, should give an agency up for another one to claim.
 func (c *Cluster) Release(agency string) bool {
 	return c.View().release(c.o.Member, agency, c.o.clock().mono, c.o.TTL)
+}
+
+// Decline leaves an agency to the other members for so long, if there is one that holds permits and does not decline it, too: [Cluster.Release]
+// says at once that it is to be given up.
+func (c *Cluster) Decline(agency string, long time.Duration) {
+	c.mu.Lock()
+	c.declines[events.Token(agency)] = c.o.clock().mono + long
+	c.mu.Unlock()
+	c.poke()
+}
+
+// declined is what is declined now.
+func (c *Cluster) declined(now moment) string {
+	maps.DeleteFunc(c.declines, func(_ string, until time.Duration) bool { return now.mono >= until })
+	return strings.Join(slices.Sorted(maps.Keys(c.declines)), " ")
 }
 
 // Dead says whether the lease of a run of a member has ended: also by another run of it. The bucket's leader says so: a replica,
@@ -260,6 +281,7 @@ func (c *Cluster) renew(ctx context.Context) error {
 			s.pause(p)
 		}
 		clear(c.pauses)
+		s.me.Declines = c.declined(c.o.clock())
 		c.mu.Unlock()
 
 		todo := s.due(c.o.clock())

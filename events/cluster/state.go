@@ -34,8 +34,9 @@ type value struct {
 	Digest     string        `json:"digest,omitempty"`
 	Generation uint64        `json:"generation,omitempty"`
 	Watches    string        `json:"watches,omitempty"`
-	Scope      string        `json:"scope,omitempty"` // of a pause
-	For        time.Duration `json:"for,omitempty"`   // from when it was written on, by the server's clock
+	Declines   string        `json:"declines,omitempty"` // tokens of agencies, with spaces between them
+	Scope      string        `json:"scope,omitempty"`    // of a pause
+	For        time.Duration `json:"for,omitempty"`      // from when it was written on, by the server's clock
 	Why        string        `json:"why,omitempty"`
 }
 
@@ -272,7 +273,7 @@ func (s *state) due(now moment) (todo []write) {
 	case me == nil && !s.seen[s.key].there() && s.idle(s.key, now):
 		s.me.Since = now.wall.Unix()
 		put(write{key: s.key, value: s.me, take: true})
-	case me != nil && s.idle(s.key, now):
+	case me != nil && (s.idle(s.key, now) || s.tried[s.key].ok && s.seen[s.key].value.Declines != s.me.Declines):
 		put(write{key: s.key, value: s.me})
 	}
 	if c := s.seen[configurationKey]; s.inForce.Generation < s.me.Generation || !c.there() && s.acts() {
@@ -377,7 +378,7 @@ func (s *state) view(now moment) *View {
 		case kind == "member":
 			v.Members = append(v.Members, Member{
 				Name: e.value.Member, Host: e.value.Host, Since: time.Unix(e.value.Since, 0), Digest: e.value.Digest, Generation: e.value.Generation, Watches: e.value.Watches,
-				Equal: equal(e.value, s.inForce), Permits: held[e.value.Run], holding: s.holding[e.value.Run],
+				Equal: equal(e.value, s.inForce), Permits: held[e.value.Run], holding: s.holding[e.value.Run], declines: e.value.Declines,
 			})
 		case kind == "pause" && s.until(e).After(now.wall):
 			v.Pauses = append(v.Pauses, Pause{e.value.Scope, s.until(e), e.value.Why})
@@ -400,21 +401,32 @@ func (v *View) names() (names []string) {
 
 func (v *View) wanted(agency string) string { return v.winner(agency).Name }
 
-// winner is the member with the highest hash of its name and the agency.
+// winner is the member with the highest hash of its name and the agency; one that declines the agency, where all do.
 func (v *View) winner(agency string) (best Member) {
 	var most uint64
 	for _, m := range v.Members {
+		if !m.Equal || m.Permits == 0 {
+			continue
+		}
 		hash := sha256.Sum256([]byte(m.Name + "\x00" + agency))
-		if n := binary.BigEndian.Uint64(hash[:]); m.Equal && m.Permits > 0 && (best.Name == "" || n > most) {
+		n, worse := binary.BigEndian.Uint64(hash[:]), best.declined(agency)
+		if best.Name == "" || worse && !m.declined(agency) || worse == m.declined(agency) && n > most {
 			best, most = m, n
 		}
 	}
 	return best
 }
 
+func (m Member) declined(agency string) bool {
+	return slices.Contains(strings.Fields(m.declines), events.Token(agency))
+}
+
 // release says whether an owner should give an agency up: it must not act, or another member is wanted that has held permits for so long.
 func (v *View) release(owner, agency string, now, settled time.Duration) bool {
 	w := v.winner(agency)
+	if slices.ContainsFunc(v.Members, func(m Member) bool { return m.Name == owner && m.declined(agency) }) {
+		settled = 0
+	}
 	return v.Problem != "" || w.Name != "" && w.Name != owner && now-w.holding >= settled
 }
 

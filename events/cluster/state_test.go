@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"doorbell/events"
+
 	"pgregory.net/rapid"
 )
 
@@ -321,5 +323,53 @@ func TestARestartOverTwoCrashedRunsIsNoTwin(t *testing.T) {
 	}
 	if s.twin {
 		t.Error("it believes that another one has its name")
+	}
+}
+
+func TestWhatAMemberDeclinesFallsToAnotherOneAtOnceAsLongAsThereIsOne(t *testing.T) {
+	const agency = "A 1"
+	s := shownMembers("a", "b")
+	owner := s.view(at(0)).wanted(agency)
+	other := map[string]string{"a": "b", "b": "a"}[owner]
+	decline := func(name string) *View {
+		e := s.seen[memberKey(name)]
+		e.value.Declines = "Z9 " + events.Token(agency)
+		show(s, memberKey(name), e, at(time.Second))
+		return s.view(at(time.Second))
+	}
+	if s.view(at(0)).release(owner, agency, time.Second, time.Hour) {
+		t.Error("it is released, and nobody declines it")
+	}
+	v := decline(owner)
+	if v.wanted(agency) != other || !v.release(owner, agency, time.Second, time.Hour) || v.release(other, agency, time.Second, time.Hour) {
+		t.Errorf("%s has declined it, and it is %s's", owner, v.wanted(agency))
+	}
+	if v = decline(other); v.wanted(agency) != owner {
+		t.Errorf("both have declined it, and it is %s's", v.wanted(agency))
+	}
+	leave(s, other, map[string]int{"a": 1, "b": 2}[other], at(2*time.Second))
+	if v = s.view(at(2 * time.Second)); v.wanted(agency) != owner || v.release(owner, agency, 2*time.Second, time.Hour) {
+		t.Errorf("nobody else is there, and it is %s's", v.wanted(agency))
+	}
+}
+
+func TestWhatIsDeclinedIsWrittenBeforeTheNextRenewal(t *testing.T) {
+	s := shownMembers()
+	do := func(now moment) (written []string) {
+		for _, w := range s.due(now) {
+			s.acknowledged(w, s.seen[w.key].revision+100, now, now)
+			if w.key == s.key {
+				written = append(written, w.value.Declines)
+			}
+		}
+		return written
+	}
+	do(at(0))
+	s.me.Declines = "A1"
+	if got := do(at(time.Millisecond)); len(got) != 1 || got[0] != "A1" {
+		t.Errorf("written: %q", got)
+	}
+	if got := do(at(2 * time.Millisecond)); len(got) != 0 {
+		t.Errorf("written again: %q", got)
 	}
 }

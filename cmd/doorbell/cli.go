@@ -34,6 +34,7 @@ type grammar struct {
 	Resume   ResumeCmd   `cmd:"" group:"steer" help:"End the halt of an agency or insertion."`
 	Approve  ApproveCmd  `cmd:"" group:"steer" help:"Approve a held change."`
 	TakeOver TakeOverCmd `cmd:"" name:"takeover" group:"steer" help:"Publish an agency again that was left to another doorbell."`
+	Release  ReleaseCmd  `cmd:"" group:"steer" help:"Let another member of the cluster own an agency."`
 	Keys     KeysCmd     `cmd:"" group:"steer" help:"Compare the two keys of a rotation."`
 
 	Events EventsCmd `cmd:"" group:"events" help:"Read events."`

@@ -31,7 +31,7 @@ func (a *Daemon) verbs() ops.Verbs {
 		Status: a.status, Outlook: a.poller.Outlook, Resume: a.poller.Resume, Approve: a.poller.Approve,
 		Poll: a.poller.PollNow, VerifyKeys: a.poller.VerifyKeys, Backup: a.store.Backup,
 		Events: ops.Log{Store: a.store}.Events, CountEvents: ops.Log{Store: a.store}.CountEvents, Replay: a.replay,
-		DropLetter: a.dropLetter,
+		DropLetter: a.dropLetter, Release: a.release,
 		Compare: func(ctx context.Context) (any, error) {
 			found, err := a.currentRelay().Compare(ctx, nil)
 			return found, a.explained(err)

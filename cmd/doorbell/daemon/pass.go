@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"doorbell/cmd/doorbell/ops"
+	"doorbell/events/cluster"
+	"doorbell/poller"
 )
 
 // owner is the member who owns an agency; nil: this one, or nobody of the configuration knows the agency.
@@ -55,4 +58,39 @@ func (a *Daemon) serveMembers(ctx context.Context) error {
 		})
 	}, func(err error) { a.o.Log.Warn("other members cannot ask; retrying", "err", err.Error()) })
 	return nil
+}
+
+const (
+	// declineFor is how long an agency that was released is left to others.
+	declineFor = time.Hour
+	// claimedWithin is how long the answer waits for another one to claim it.
+	claimedWithin = 4 * time.Second
+)
+
+// release lets another member own an agency. What stops, publishes the rest and ends the claim is settle.
+func (a *Daemon) release(ctx context.Context, id string) (answer ops.ReleaseAnswer, err error) {
+	member := a.sharing.member.Load()
+	owned, _ := a.sharing.has(id)
+	switch {
+	case !a.sharing.on:
+		return answer, ops.ErrAlone
+	case member == nil || !owned:
+		return answer, fmt.Errorf("%w: %s", poller.ErrUnknownAgency, id)
+	case !slices.ContainsFunc(member.View().Members, func(m cluster.Member) bool { return m.Name != a.store.ID() && m.Equal && m.Permits > 0 }):
+		return answer, ops.ErrNoOther
+	}
+	member.Decline(id, declineFor)
+	ctx, cancel := context.WithTimeout(ctx, claimedWithin)
+	defer cancel()
+	every(ctx, settleEvery/20, func() {
+		for _, one := range a.clusterStatus().Agencies {
+			if one.AgencyID == id && one.Owner != a.store.ID() && one.Owner != "" {
+				answer.Owner = one.Owner
+				cancel()
+			}
+		}
+	})
+	owned, _ = a.sharing.has(id)
+	answer.Released = !owned
+	return answer, nil
 }

@@ -94,3 +94,31 @@ func TestWhatConcernsAnAgencyItsOwnerDoesWhicheverMemberIsAsked(t *testing.T) {
 		t.Errorf("an agency without an owner: %v", err)
 	}
 }
+
+// TestAReleasedAgencyIsAnotherMembersAndStaysSo releases an agency at the member that does not own it, and again at the next one.
+func TestAReleasedAgencyIsAnotherMembersAndStaysSo(t *testing.T) {
+	s := newShared(t)
+	one, _ := s.join(s.dir())
+	eventually(t, "one watches all", func() bool { return len(owned(one)) == len(sharedAgencies) })
+	q := ops.AgencyRequest{AgencyID: "A100"}
+	if _, err := at(t, one, ops.Release, q); !errors.Is(err, ops.ErrNoOther) {
+		t.Errorf("released where there is no other member: %v", err)
+	}
+	two, _ := s.join(s.dir())
+	owner, other := settled(t, "A100", one, two)
+	s.write()
+	a, err := at(t, other, ops.Release, q)
+	if err != nil || !a.Released {
+		t.Fatalf("%+v %v", a, err)
+	}
+	eventually(t, "the other one polls it", func() bool { return slices.Contains(owned(other), "A100") && !slices.Contains(owned(owner), "A100") })
+	s.write()
+	s.told()
+	member := owner.sharing.member.Load()
+	if wanted := member.Wanted("A100"); wanted != other.store.ID() || other.sharing.member.Load().Release("A100") {
+		t.Errorf("it should be of %s again", wanted)
+	}
+	if _, err := at(t, owner, ops.Release, ops.AgencyRequest{AgencyID: "D400"}); !errors.Is(err, poller.ErrUnknownAgency) {
+		t.Errorf("of an agency that nobody watches: %v", err)
+	}
+}

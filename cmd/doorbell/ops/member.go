@@ -28,8 +28,11 @@ var ErrElsewhere = errors.New("the owner cannot be asked")
 // ErrAlone is wrapped by what only a member of a cluster can do.
 var ErrAlone = errors.New("this doorbell shares its agencies with nobody")
 
+// ErrNoOther is wrapped where no other member could own an agency.
+var ErrNoOther = errors.New("no other member of this configuration holds a permit")
+
 // passedOn are the verbs that a member does for another one.
-var passedOn = []string{"poll", "resume", "approve", "takeover"}
+var passedOn = []string{"poll", "resume", "approve", "takeover", "release"}
 
 const statusHeader = "doorbell-status" // of an answer, as in HTTP
 

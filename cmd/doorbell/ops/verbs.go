@@ -44,6 +44,9 @@ type Verbs struct {
 	// DropLetter erases a dead letter.
 	DropLetter func(ctx context.Context, number uint64) error
 
+	// Release lets another member own an agency.
+	Release func(ctx context.Context, agencyID string) (ReleaseAnswer, error)
+
 	// Owner says who does what concerns an agency: whoever asks this daemon, or, if it is not nil, that member. Nil: this daemon always
 	// does it.
 	Owner func(agencyID string) (*Client, error)
@@ -51,7 +54,7 @@ type Verbs struct {
 	Others func() []*Client
 }
 
-// AgencyRequest is the body of POST /resume, /approve, /poll, /takeover and /resend.
+// AgencyRequest is the body of POST /resume, /approve, /poll, /takeover, /release and /resend.
 type AgencyRequest struct {
 	AgencyID            string `json:"agencyId"`
 	PropertyReferenceID string `json:"propertyReferenceId,omitempty"` // of /resume alone; empty: the agency and all of its insertions
@@ -59,7 +62,7 @@ type AgencyRequest struct {
 
 func (q AgencyRequest) complete() bool { return q.AgencyID != "" }
 
-// ResumeAnswer, ApproveAnswer, TakeOverAnswer and ResendAnswer are the answers to it.
+// ResumeAnswer, ApproveAnswer, TakeOverAnswer, ReleaseAnswer and ResendAnswer are the answers to it.
 type (
 	ResumeAnswer struct {
 		Ended int `json:"ended"` // halts that were ended
@@ -69,6 +72,10 @@ type (
 	}
 	TakeOverAnswer struct {
 		Taken bool `json:"taken"` // whether it was left to another doorbell until now
+	}
+	ReleaseAnswer struct {
+		Released bool   `json:"released"`
+		Owner    string `json:"owner,omitempty"` // the member who owns it now; empty: none does yet
 	}
 	ResendAnswer struct {
 		Sent int `json:"sent"` // events
@@ -119,6 +126,7 @@ var (
 	Resume     = Verb[AgencyRequest, ResumeAnswer]{"POST /resume", askLimit}
 	Approve    = Verb[AgencyRequest, ApproveAnswer]{"POST /approve", askLimit}
 	TakeOver   = Verb[AgencyRequest, TakeOverAnswer]{"POST /takeover", askLimit}
+	Release    = Verb[AgencyRequest, ReleaseAnswer]{"POST /release", askLimit}
 	Poll       = Verb[AgencyRequest, poller.PolledNow]{"POST /poll", askLimit}
 	DropLetter = Verb[DropLetterRequest, Nothing]{"POST /dlq/drop", askLimit}
 	VerifyKeys = Verb[Nothing, poller.KeyReport]{route: "POST /keys/verify"}
@@ -135,6 +143,7 @@ func Handler(v Verbs) http.Handler {
 	Resume.serve(mux, v.resume)
 	Approve.serve(mux, v.approve)
 	TakeOver.serve(mux, v.takeOver)
+	Release.serve(mux, v.release)
 	Poll.serve(mux, v.poll)
 	DropLetter.serve(mux, func(ctx context.Context, q DropLetterRequest) (Nothing, error) {
 		return Nothing{}, v.DropLetter(ctx, q.Number)
@@ -202,6 +211,10 @@ func (v Verbs) takeOver(ctx context.Context, q AgencyRequest) (TakeOverAnswer, e
 	})
 }
 
+func (v Verbs) release(ctx context.Context, q AgencyRequest) (ReleaseAnswer, error) {
+	return byOwner(ctx, v, Release, q, func() (ReleaseAnswer, error) { return v.Release(ctx, q.AgencyID) })
+}
+
 func (v Verbs) resume(ctx context.Context, q AgencyRequest) (ResumeAnswer, error) {
 	here := func() (a ResumeAnswer, err error) {
 		a.Ended, err = v.Resume(q.AgencyID, q.PropertyReferenceID)
@@ -235,6 +248,7 @@ var statuses = []struct {
 	{poller.ErrNoNextKey, http.StatusConflict},
 	{ErrElsewhere, http.StatusServiceUnavailable},
 	{ErrAlone, http.StatusNotImplemented},
+	{ErrNoOther, http.StatusPreconditionFailed},
 	{errBody, http.StatusBadRequest},
 	{errTooLarge, http.StatusRequestEntityTooLarge},
 	{errNoAgency, http.StatusBadRequest},

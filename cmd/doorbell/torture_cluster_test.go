@@ -246,7 +246,7 @@ func newClusteredOf(t *testing.T, seed uint64, lease time.Duration, perMinute fl
 	m := c.one() // perhaps while its first watch begins
 	m.end(syscall.SIGKILL)
 	m.start()
-	eventually(t, "all agencies are watched", func() bool {
+	within(t, 10*time.Minute, "all agencies are watched", func() bool { // many of them need many requests
 		all, _ := readStream(t.Context(), c.nats.URL())
 		watched := map[string]bool{}
 		for _, m := range all {
